@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reader.h - the killable helper process. Whatever can block behind a target (its mmap_lock, a dead file system) or
+ * crash on its files (hostile ELF) runs there, with a deadline. Not a thread pool: one call at a time, one thread.
+ * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is killed and replaced.
+ */
+#ifndef RANKTRACE_TARGET_READER_H
+#define RANKTRACE_TARGET_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define READER_DEADLINE_MS 200          /* what callers use unless they know better */
+#define READER_OUT_MAX (8u << 20)       /* bytes one call can bring back */
+#define READER_ARG_MAX 16384u           /* bytes of argument of one call */
+#define READER_RANGES_MAX 512
+
+struct reader;
+
+/* Forks the zygote: call it early, before threads, skeletons and big maps exist. 0 or -errno. */
+int reader_open(struct reader **ret);
+/* Kills the helper, waits for no one that is stuck. reader_free(NULL) is fine. */
+void reader_free(struct reader *r);
+
+/*
+ * All calls below: `pid` is the process whose lock may be taken (0: none). Errors common to all:
+ *   -ETIMEDOUT  the worker slept past `deadline_ms` and was killed: the target's mmap_lock (or its file) is held
+ *   -EBUSY      not tried: this pid timed out a short while ago (0.5 s, doubling to 4 s)
+ *   -EAGAIN     the worker was still running, not asleep, after 5 deadlines: the machine is overloaded; no evidence
+ *   -EIO        the worker died of a signal during the call (a hostile file); a new one takes its place
+ *   -EPIPE      the zygote is gone: nothing will work any more
+ */
+
+/* What runs in the worker. It returns 0 or -errno, and may set out_len (bytes written at out) and fd. */
+struct reader_job {
+	const void *arg;
+	size_t arg_len;
+	int fd_in;      /* -1 none; closed afterwards by the worker loop */
+	char *out;      /* out_max bytes, dirty from the last call */
+	size_t out_max;
+	size_t out_len;
+	int fd_out;     /* -1 none; sent to the collector, then closed */
+};
+typedef int reader_fn(struct reader_job *job);
+
+/*
+ * Runs `fn` in the worker. `fn` must be in this program (the worker is a fork: same addresses) and must depend on
+ * `arg` alone, as the worker's memory is that of reader_open() time. The answer lands in out (out_max bytes; -EMSGSIZE
+ * when longer), its length in *ret_len; fd_in is borrowed (-1 none); *ret_fd gets a new O_CLOEXEC fd (NULL: not wanted).
+ */
+int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in,
+	       unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len, int *ret_fd);
+
+/* Whole file /proc/PID/<name>, zero-terminated, caller frees; -EFBIG past `cap` (at most READER_OUT_MAX). */
+int reader_file(struct reader *r, pid_t pid, const char *name, size_t cap, unsigned deadline_ms, char **ret_data,
+		size_t *ret_len);
+
+struct reader_range {
+	uint64_t addr; /* in the target */
+	void *to;      /* here */
+	size_t len;
+	size_t got;    /* bytes read: shorter than len where a page is not there */
+};
+/* Reads the ranges by process_vm_readv; a hole shortens its own range only. -E2BIG past the limits, -ESRCH, -EPERM. */
+int reader_memory(struct reader *r, pid_t pid, struct reader_range *ranges, size_t n, unsigned deadline_ms);
+
+/* Opens the regular file /proc/PID/<name> (map_files/<range>, exe, root/...) read-only; -EINVAL for anything but a file. */
+int reader_open_file(struct reader *r, pid_t pid, const char *name, unsigned deadline_ms, int *ret_fd);
+
+/* Reads the link /proc/PID/<name>, cut to `size`, zero-terminated. */
+int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t size, unsigned deadline_ms);
+
+/* True while calls on this pid would answer -EBUSY. Costs no system call but the clock's. */
+bool reader_is_blocked(const struct reader *r, pid_t pid);
+/* One cheap read that takes the mmap_lock. *ret_held: it timed out now or a short while ago. -ESRCH and the like. */
+int reader_probe(struct reader *r, pid_t pid, unsigned deadline_ms, bool *ret_held);
+/* Forgets that the pid was blocked (it exited, or it was seen to run again). */
+void reader_unblock(struct reader *r, pid_t pid);
+
+#endif
