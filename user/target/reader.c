@@ -58,6 +58,11 @@ bool reader_is_blocked(const struct reader *r, pid_t pid)
 	return b && clock_monotonic_ns() < b->until_ns;
 }
 
+pid_t reader_pid(const struct reader *r)
+{
+	return r->zygote;
+}
+
 void reader_unblock(struct reader *r, pid_t pid)
 {
 	struct blocked *b = blocked_find(r, pid);

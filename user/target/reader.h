@@ -72,6 +72,8 @@ int reader_open_file(struct reader *r, pid_t pid, const char *name, unsigned dea
 /* Reads the link /proc/PID/<name>, cut to `size`, zero-terminated. */
 int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t size, unsigned deadline_ms);
 
+/* Process id of the zygote, parent of all workers: for leaving our own processes out of a scan. */
+pid_t reader_pid(const struct reader *r);
 /* True while calls on this pid would answer -EBUSY. Costs no system call but the clock's. */
 bool reader_is_blocked(const struct reader *r, pid_t pid);
 /* One cheap read that takes the mmap_lock. *ret_held: it timed out now or a short while ago. -ESRCH and the like. */

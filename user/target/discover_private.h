@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * discover_private.h - what discover.c (scanning), lib_table.c (files) and rank_tree.c (who is whose) share. No one
+ * else includes it.
+ */
+#ifndef RANKTRACE_TARGET_DISCOVER_PRIVATE_H
+#define RANKTRACE_TARGET_DISCOVER_PRIVATE_H
+
+#include "target/discover.h"
+#include "target/proc_files.h"
+
+#include <uthash.h>
+
+struct file_row {
+	struct target_file pub;     /* its first four fields are the key */
+	struct elf_symbol *symbols; /* one for each of the set's names, NULL when no want matches */
+	unsigned n_users;           /* target_lib rows that point here */
+	UT_hash_handle hh;
+};
+#define FILE_KEY_LEN (4 * sizeof(uint64_t))
+
+struct proc_row {
+	struct target_proc pub;
+	struct proc_environ env;   /* as read at exec time */
+	bool has_env;              /* env was read for this image */
+	bool is_kernel, listed, launcher;
+	bool stale;                /* maps must be read whatever vsize says */
+	uint64_t vsize, image;
+	uint64_t exec_hash;        /* of the executable rows; 0 never read */
+	uint64_t shown_hash;       /* of what the caller was told last */
+	uint64_t seen;             /* scan number */
+	uint64_t retry_ns;         /* a file did not answer in time: look again then; 0 none */
+	bool kept;                 /* the files are open, or cannot be opened */
+	struct proc_row *owner;    /* rank process it belongs to, itself, or NULL */
+	UT_hash_handle hh;
+};
+
+struct target_set {
+	struct reader *reader;
+	const struct target_want *wants;
+	size_t n_wants;
+	char *names[ELF_WANTED_MAX]; /* every marker and symbol, once */
+	size_t n_names;
+	struct proc_row *procs;
+	struct file_row *files;
+	size_t n_open;             /* files kept open */
+	const struct target_proc **list;
+	size_t n_list;
+	uint64_t scan, revision;
+	struct target_counts counts;
+};
+
+/* lib_table.c */
+int lib_table_init(struct target_set *s);
+void lib_table_free(struct target_set *s);
+/* Fills libs from pub.maps. 0 or an error of the reader; files that could not be read are noted in the row. */
+int lib_table_load(struct target_set *s, struct proc_row *p);
+/* Opens, for good, the files of a process that is to be traced. */
+void lib_table_keep(struct target_set *s, struct proc_row *p);
+void lib_table_unload(struct target_set *s, struct proc_row *p);
+
+/* rank_tree.c: owner, rank, job and listed of every process, from what each one's environment said. */
+void rank_tree_build(struct target_set *s);
+
+static inline struct proc_row *proc_row_find(const struct target_set *s, uint32_t tgid)
+{
+	struct proc_row *p = NULL;
+
+	HASH_FIND_INT(s->procs, &tgid, p);
+	return p;
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * proc_files.h - the files of /proc/PID that never take the target's mmap_lock (stat, status, cgroup, task/) and the
+ * text of environ, as structs. Identity only: what a process maps is discover's work.
+ */
+#ifndef RANKTRACE_TARGET_PROC_FILES_H
+#define RANKTRACE_TARGET_PROC_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct proc_stat {
+	uint32_t parent;
+	char state;
+	char name[16];
+	bool is_kernel;         /* PF_KTHREAD */
+	uint64_t start_time_ns; /* since boot */
+	uint64_t vsize;         /* bytes; moves with every mmap */
+	uint64_t image;         /* hash of the addresses that exec lays out: another one, another program */
+};
+
+/* Parses /proc/PID/stat; the name may hold anything, also ") R 1". -EBADMSG. */
+int proc_stat_parse(const char *text, struct proc_stat *ret);
+/* -ESRCH gone, -EACCES, -EBADMSG. */
+int proc_stat_read(uint32_t pid, struct proc_stat *ret);
+
+struct proc_status {
+	uint32_t ns_pid;
+	int seccomp; /* -1 unknown */
+};
+int proc_status_read(uint32_t pid, struct proc_status *ret);
+
+/* 12 first digits of the last 64-digit hexadecimal component, "" none. `to` holds 16. */
+void proc_container_parse(const char *cgroup, char to[16]);
+void proc_container_read(uint32_t pid, char to[16]);
+
+struct proc_environ {
+	int rank, local_rank, world_size; /* -1 unknown */
+	bool from_scheduler;              /* from SLURM, OMPI or PMI variables: weaker than RANK */
+	char job[128];
+	char visible_devices[64];
+};
+/* Zero-separated text as in /proc/PID/environ, with a zero byte behind `len`. A rank counts only with a world size. */
+void proc_environ_parse(const char *text, size_t len, struct proc_environ *ret);
+
+/* Reads a small file whole, cut to size - 1 and zero-terminated. Bytes or -errno (-ESRCH for a process that went). */
+int proc_read(char *to, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

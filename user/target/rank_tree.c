@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rank_tree.c - which process is a rank and which processes belong to it. Pure: from parents, environments and the
+ * presence of libraries. Of a chain with one RANK the topmost that has the libraries is the rank (a shell wrapped
+ * around it is not); a process above a *different* RANK is a launcher (torchrun's agent in a Kubernetes pod has one).
+ */
+#include "target/discover_private.h"
+
+#include <string.h>
+
+#define DEPTH_MAX 64 /* parents are read one by one: a loop is possible */
+
+static bool has_identity(const struct proc_row *p)
+{
+	return p->has_env && p->env.rank >= 0 && !p->launcher;
+}
+
+static bool same_identity(const struct proc_row *a, const struct proc_row *b)
+{
+	return a->env.rank == b->env.rank && a->env.world_size == b->env.world_size && !strcmp(a->env.job, b->env.job);
+}
+
+static struct proc_row *parent_of(const struct target_set *s, const struct proc_row *p)
+{
+	return p->pub.parent_tgid ? proc_row_find(s, p->pub.parent_tgid) : NULL;
+}
+
+static void mark_launchers(const struct target_set *s, const struct proc_row *p)
+{
+	struct proc_row *a = parent_of(s, p);
+
+	for (int depth = 0; a && depth < DEPTH_MAX; depth++, a = parent_of(s, a))
+		if (a->has_env && a->env.rank >= 0 && !same_identity(a, p))
+			a->launcher = true;
+}
+
+static struct proc_row *find_owner(const struct target_set *s, struct proc_row *p)
+{
+	const struct proc_row *who = NULL; /* the nearest that says its rank */
+	struct proc_row *any = NULL, *with_libs = NULL;
+
+	for (int depth = 0; p && depth < DEPTH_MAX; depth++, p = parent_of(s, p)) {
+		if (!has_identity(p))
+			continue;
+		if (!who)
+			who = p;
+		if (!same_identity(who, p))
+			continue;
+		any = p;
+		if (p->pub.n_libs)
+			with_libs = p;
+	}
+	return with_libs ? with_libs : any;
+}
+
+/* A shell with RANK above the process that does the work is part of the launcher. */
+static void drop_wrappers(const struct target_set *s, const struct proc_row *rank)
+{
+	struct proc_row *a = parent_of(s, rank);
+
+	for (int depth = 0; a && depth < DEPTH_MAX; depth++, a = parent_of(s, a))
+		if (has_identity(a) && same_identity(a, rank) && !a->pub.n_libs)
+			a->launcher = true;
+}
+
+static void set_rank(struct proc_row *p)
+{
+	const struct proc_row *o = p->owner;
+	struct target_proc *t = &p->pub;
+
+	t->rank = o ? o->env.rank : -1;
+	t->world_size = o ? o->env.world_size : -1;
+	t->local_rank = o ? o->env.local_rank : -1;
+	t->rank_tgid = o ? o->pub.tgid : 0;
+	t->is_child = o && o != p;
+	t->rank_source = !o ? TARGET_RANK_UNKNOWN : o == p ? TARGET_RANK_ENV : TARGET_RANK_INHERITED;
+	memcpy(t->job, o ? o->env.job : p->env.job, sizeof(t->job));
+	memcpy(t->visible_devices, p->has_env ? p->env.visible_devices : "", p->has_env ? sizeof(t->visible_devices) : 1);
+	p->listed = t->n_libs || o;
+}
+
+/* Unreadable, and next to ranks: most likely one itself, and the one that is wanted. */
+static bool is_blocked_sibling(const struct target_set *s, const struct proc_row *p)
+{
+	if (p->listed || p->is_kernel || p->pub.status != TARGET_BLOCKED || p->pub.parent_tgid <= 1)
+		return false;
+	for (const struct proc_row *q = s->procs; q; q = q->hh.next)
+		if (q->listed && q->pub.status != TARGET_BLOCKED &&
+		    (q->pub.parent_tgid == p->pub.parent_tgid || q->pub.tgid == p->pub.parent_tgid))
+			return true;
+	return false;
+}
+
+void rank_tree_build(struct target_set *s)
+{
+	struct proc_row *p;
+
+	for (p = s->procs; p; p = p->hh.next)
+		p->launcher = false;
+	for (p = s->procs; p; p = p->hh.next)
+		if (p->has_env && p->env.rank >= 0)
+			mark_launchers(s, p);
+	for (p = s->procs; p; p = p->hh.next)
+		if (has_identity(p) && p->pub.n_libs && find_owner(s, p) == p)
+			drop_wrappers(s, p);
+	for (p = s->procs; p; p = p->hh.next) {
+		p->owner = p->is_kernel ? NULL : find_owner(s, p);
+		set_rank(p);
+	}
+	for (p = s->procs; p; p = p->hh.next)
+		if (is_blocked_sibling(s, p))
+			p->listed = true;
+}
