@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+# ranktrace: `make help` lists the targets. O=dir builds elsewhere, V=1 shows the commands.
+O ?= build
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+CC ?= gcc
+CLANG ?= clang
+BPFTOOL ?= bpftool
+VMLINUX ?= hand
+PREFIX ?= /usr/local
+ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+say = @$(if $(filter 1,$(V)),true,printf '  %-8s %s\n' "$(1)" "$(2)")
+
+WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wvla
+CFLAGS ?= -O2 -g
+CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE
+INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
+LIBS := -lbpf -ldw -lelf -lz -lcjson -lm
+VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
+BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) -I$(VMLINUX_DIR) -I. -Ischemas \
+	-I/usr/include/$(shell $(CC) -dumpmachine)
+
+BPF_SRC := $(wildcard bpf/*.bpf.c tracers/*/*.bpf.c)
+BPF_OBJ := $(BPF_SRC:%.bpf.c=$(O)/bpf/%.bpf.o)
+SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h)))
+SRC := $(wildcard user/*.c user/*/*.c) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
+OBJ := $(SRC:%.c=$(O)/obj/%.o)
+LIB_OBJ := $(filter-out $(O)/obj/user/main.o,$(OBJ))
+UNIT := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_*.c))
+UNIT_AID := $(patsubst %.c,$(O)/obj/%.o,$(filter-out $(wildcard tests/unit/test_*.c),$(wildcard tests/unit/*.c)))
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all build help deps demo test test-long check unit bench clean install simjob
+
+all: deps build ## install what is missing, then build
+
+build: $(O)/ranktrace simjob ## build only
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+deps: ## install missing Debian/Ubuntu packages (root)
+	$(Q)scripts/deps.sh
+
+-include tools/simjob/build.mk
+
+$(O)/gen/vmlinux/vmlinux.h:
+	$(call say,BTF,$@)
+	$(Q)mkdir -p $(@D) && $(BPFTOOL) btf dump file /sys/kernel/btf/vmlinux format c > $@
+
+$(O)/bpf/%.bpf.o: %.bpf.c $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux/vmlinux.h)
+	$(call say,BPF,$<)
+	$(Q)mkdir -p $(@D) && $(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+
+define skeleton
+$(O)/gen/$(notdir $(1:%.bpf.c=%.skel.h)): $(O)/bpf/$(1:%.bpf.c=%.bpf.o)
+	$$(call say,SKEL,$$@)
+	$$(Q)mkdir -p $$(@D) && $(BPFTOOL) gen skeleton $$< name $(notdir $(1:%.bpf.c=%))_bpf > $$@
+endef
+$(foreach s,$(BPF_SRC),$(eval $(call skeleton,$(s))))
+
+$(O)/obj/%.o: %.c | $(SKEL)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+
+$(O)/ranktrace: $(OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(O)/tests/%: $(O)/obj/tests/unit/%.o $(UNIT_AID) $(LIB_OBJ)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $^ $(LIBS) -lcmocka -o $@
+
+unit: $(UNIT) ## build the unit tests
+
+demo: deps ## simulated 8-rank job with faults under the real tracer (root)
+	$(Q)$(MAKE) --no-print-directory build
+	$(Q)O=$(O) tools/demo.sh
+
+test: deps ## all tests that need no GPU (root)
+	$(Q)$(MAKE) --no-print-directory build unit
+	$(Q)O=$(O) tests/run.sh
+
+test-long: deps ## the fault matrix with its full counts (hours)
+	$(Q)$(MAKE) --no-print-directory build unit
+	$(Q)O=$(O) LONG=1 tests/run.sh
+
+check: ## house rules: layers, sizes, names, licences
+	$(Q)scripts/check.sh
+
+install: build ## to DESTDIR/PREFIX
+	install -D -m755 $(O)/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace
+	install -d $(DESTDIR)$(PREFIX)/lib/ranktrace/sim
+	install -m755 $(O)/lib/ranktrace/sim/* $(DESTDIR)$(PREFIX)/lib/ranktrace/sim/
+
+clean: ## remove what was built
+	rm -rf $(O)
+
+-include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(UNIT:$(O)/tests/%=$(O)/obj/tests/unit/%.d) $(UNIT_AID:.o=.d)

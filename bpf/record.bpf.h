@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ *
+ * record.bpf.h - what every tracer's kernel side begins and ends with: is this process a target, and a place in
+ * a ring for its record. The maps are one set for all tracers (the loader shares them by name). A record that
+ * finds no room is counted per ring and CPU, never silently lost.
+ */
+#ifndef RANKTRACE_RECORD_BPF_H
+#define RANKTRACE_RECORD_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "schemas/wire.h"
+
+#define TARGETS_MAX 16384
+#define RING_CRITICAL 0
+#define RING_NORMAL 1
+#define RINGS_MAX 4
+
+struct target {
+	__u64 generation; /* time it became a target or last called exec: tells a reused tgid or address space */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TARGETS_MAX);
+	__type(key, __u32); /* tgid */
+	__type(value, struct target);
+} targets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} ring_critical SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 * 1024 * 1024);
+} ring_normal SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RINGS_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} drops SEC(".maps");
+
+static __always_inline struct target *target_of(__u32 tgid)
+{
+	return bpf_map_lookup_elem(&targets, &tgid);
+}
+
+static __always_inline void drop_count(__u32 ring)
+{
+	__u64 *n = bpf_map_lookup_elem(&drops, &ring);
+
+	if (n)
+		*n += 1;
+}
+
+static __always_inline void header_fill(struct wire_hdr *h, __u32 size, __u8 tracer, __u8 kind)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	h->size = size;
+	h->tracer = tracer;
+	h->kind = kind;
+	h->tid = (__u32)id;
+	h->tgid = id >> 32;
+	h->cpu = bpf_get_smp_processor_id();
+	h->ts_ns = bpf_ktime_get_ns();
+}
+
+/* Reserve `type` in `ring`, or count the drop and return NULL. The caller sets every other byte. */
+#define record_reserve(ring, index, type, tracer, kind)                              \
+	({                                                                           \
+		type *__r = bpf_ringbuf_reserve(&ring, sizeof(type), 0);             \
+		if (__r)                                                             \
+			header_fill((struct wire_hdr *)__r, sizeof(type), tracer, kind); \
+		else                                                                 \
+			drop_count(index);                                           \
+		__r;                                                                 \
+	})
+
+/* No wake-up: the collector looks every 20 ms by itself, and a wake-up would be paid by the target. */
+#define record_submit(r) bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP)
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
+ *
+ * wire.h - the header that starts every record, from a BPF ring buffer, from the collector itself (a "fact")
+ * or from a recording: one stream, one header. Records are 8-byte aligned, never packed; integers are fixed
+ * width and little endian; padding is explicit, zeroed and called `reserved`. Fields are only appended: a
+ * reader takes longer records and rejects shorter ones by `size`. Numbers are never reused (CHANGES.md).
+ */
+#ifndef RANKTRACE_WIRE_H
+#define RANKTRACE_WIRE_H
+
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+#define WIRE_COMM_LEN 16   /* TASK_COMM_LEN: thread name with its zero byte */
+#define WIRE_SIZE_MAX 8192 /* no record is longer; facts with text are cut to fit */
+
+/* struct wire_hdr.tracer: who wrote the record and so knows its layout. */
+enum wire_tracer {
+	WIRE_FACT = 0,  /* the collector: schemas/facts.h */
+	WIRE_LIFE = 1,  /* bpf/life.bpf.c: fork, exec, exit */
+	WIRE_NCCL = 2,
+	WIRE_SCHED = 3,
+	WIRE_CUDA = 4,
+	WIRE_TRACER_MAX = 16,
+};
+
+struct wire_hdr {
+	__u16 size;   /* bytes of the whole record, header included, a multiple of 8 */
+	__u8 tracer;  /* enum wire_tracer */
+	__u8 kind;    /* enum of that tracer */
+	__u32 tid;    /* host thread id, 0 if none */
+	__u32 tgid;   /* host process id, 0 if none */
+	__u32 cpu;
+	__u64 ts_ns;  /* CLOCK_MONOTONIC */
+};
+_Static_assert(sizeof(struct wire_hdr) == 24, "wire_hdr");
+
+#endif

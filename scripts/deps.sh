@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian/Ubuntu packages the build and the tests need and the machine lacks. On Debian 12 libbpf-dev,
+# bpftool and elfutils come from backports; the mirror is the one the machine's own apt sources name.
+set -eu
+
+BUILD="gcc make pkg-config clang llvm zlib1g-dev libcjson-dev uthash-dev libc6-dev"
+TESTS="libcmocka-dev python3 protobuf-compiler e2fsprogs util-linux procps iproute2"
+BACKPORTED="libbpf-dev bpftool libelf-dev libdw-dev"
+
+missing() {
+	for p in "$@"; do
+		dpkg-query -W -f='${Status}\n' "$p" 2>/dev/null | grep -q '^install ok installed' || printf '%s ' "$p"
+	done
+}
+
+# libbpf before 1.3 does not know uprobe.multi
+libbpf_old() {
+	v=$(dpkg-query -W -f='${Version}' libbpf-dev 2>/dev/null | sed 's/^[0-9]*://')
+	[ -n "$v" ] && dpkg --compare-versions "$v" lt 1.3
+}
+
+as_root() {
+	[ "$(id -u)" = 0 ] || { echo "deps: packages are missing ($*): run 'make deps' as root once" >&2; exit 1; }
+}
+
+command -v dpkg-query >/dev/null || { echo "deps: not a Debian or Ubuntu system; needed: $BUILD $BACKPORTED" >&2; exit 0; }
+. /etc/os-release
+plain=$(missing $BUILD $TESTS)
+new=$(missing $BACKPORTED)
+libbpf_old && new="$BACKPORTED"
+[ -z "$plain$new" ] && exit 0
+as_root $plain $new
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+if [ -n "$new" ] && [ "${VERSION_CODENAME:-}" = bookworm ]; then
+	if ! apt-cache policy | grep -q bookworm-backports; then
+		mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 2>/dev/null | awk '$2 == "bookworm" { print $1; exit }')
+		[ -n "$mirror" ] || { echo "deps: no bookworm source found in apt's configuration" >&2; exit 1; }
+		echo "deb $mirror bookworm-backports main" > /etc/apt/sources.list.d/ranktrace-backports.list
+		apt-get update -qq
+	fi
+	apt-get install -y -qq -t bookworm-backports $BACKPORTED > /dev/null
+	new=
+fi
+[ -z "$plain$new" ] || apt-get install -y -qq $plain $new > /dev/null
+echo "deps: installed $plain$new"

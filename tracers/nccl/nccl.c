@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nccl.c - the rows of NCCL's API (which argument carries what), the facts of each library, and decode. A new
+ * NCCL function is one CALL line. Argument places follow nccl.h of NCCL 2.18 to 2.30.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nccl.h"
+#include "nccl_hash.h"
+#include "target/discover.h"
+#include "target/struct_layout.h"
+#include "tracer.h"
+#include "nccl.skel.h"
+
+#define NONE NCCL_NO_ARG
+#define NCCL_DWARF_DEADLINE_MS 5000 /* a cold page cache and 218 MB */
+#define NCCL_MAGIC 0x0280028002800280ull /* ncclComm.startMagic, endMagic: comm.h, all versions */
+
+/* CALL(symbol, program, required, fields of struct nccl_call): one table, the probe rows and their facts. */
+#define OP(n, kind, count_, dtype_, redop_, root_, peer_, comm_, stream_, wraps)                                 \
+	CALL("nccl" n, "pnccl" n, "nccl_op_enter", .op = kind, .count = count_, .dtype = dtype_, .redop = redop_, \
+	     .root = root_, .peer = peer_, .comm = comm_, .stream = stream_, .wraps_next = wraps)
+#define INIT(n, kind, newcomm_, parent_, nranks_, rank_, color_, key_, id_, by_value)                              \
+	CALL("nccl" n, "pnccl" n, "nccl_init_enter", .op = kind, .newcomm = newcomm_, .comm = parent_,              \
+	     .nranks = nranks_, .rank = rank_, .color = color_, .key = key_, .id = id_, .id_by_value = by_value)    \
+	RETURN("nccl" n, "pnccl" n, "nccl_init_exit")
+#define GROUP(n, prog) CALL("nccl" n, "pnccl" n, prog, .op = 0)
+#define GONE(n, kind) CALL("nccl" n, "pnccl" n, "nccl_gone_enter", .op = kind, .comm = 0)
+
+#define CALLS                                                                      \
+	OP("AllReduce", OP_ALLREDUCE, 2, 3, 4, NONE, NONE, 5, 6, 0)                \
+	OP("Broadcast", OP_BROADCAST, 2, 3, NONE, 4, NONE, 5, 6, 0)                \
+	OP("Bcast", OP_BROADCAST, 1, 2, NONE, 3, NONE, 4, 5, 1)                    \
+	OP("Reduce", OP_REDUCE, 2, 3, 4, 5, NONE, 6, 7, 0)                         \
+	OP("AllGather", OP_ALLGATHER, 2, 3, NONE, NONE, NONE, 4, 5, 0)             \
+	OP("ReduceScatter", OP_REDUCESCATTER, 2, 3, 4, NONE, NONE, 5, 6, 0)        \
+	OP("AlltoAll", OP_ALLTOALL, 2, 3, NONE, NONE, NONE, 4, 5, 0)               \
+	OP("Gather", OP_GATHER, 2, 3, NONE, 4, NONE, 5, 6, 0)                      \
+	OP("Scatter", OP_SCATTER, 2, 3, NONE, 4, NONE, 5, 6, 0)                    \
+	OP("Send", OP_SEND, 1, 2, NONE, NONE, 3, 4, 5, 0)                          \
+	OP("Recv", OP_RECV, 1, 2, NONE, NONE, 3, 4, 5, 0)                          \
+	GROUP("GroupStart", "nccl_group_start_enter")                              \
+	GROUP("GroupEnd", "nccl_group_end_enter")                                  \
+	INIT("CommInitRank", COMM_INIT_RANK, 0, NONE, 1, 3, NONE, NONE, 2, 1)      \
+	INIT("CommInitRankConfig", COMM_INIT_CONFIG, 0, NONE, 1, 3, NONE, NONE, 2, 1) \
+	INIT("CommInitRankScalable", COMM_INIT_SCALABLE, 0, NONE, 1, 2, NONE, NONE, 4, 0) \
+	INIT("CommInitAll", COMM_INIT_ALL, 0, NONE, 1, NONE, NONE, NONE, NONE, 0)  \
+	INIT("CommSplit", COMM_INIT_SPLIT, 3, 0, NONE, NONE, 1, 2, NONE, 0)        \
+	INIT("CommShrink", COMM_INIT_SHRINK, 3, 0, NONE, NONE, NONE, NONE, NONE, 0) \
+	INIT("CommGrow", COMM_INIT_GROW, 4, 0, 1, 3, NONE, NONE, NONE, 0)          \
+	GONE("CommFinalize", COMM_GONE_FINALIZE)                                   \
+	GONE("CommDestroy", COMM_GONE_DESTROY)                                     \
+	GONE("CommAbort", COMM_GONE_ABORT)                                         \
+	GONE("CommRevoke", COMM_GONE_REVOKE)
+
+static const struct probe nccl_probes[] = {
+#define CALL(sym, pname, prog, ...) { .symbol = sym, .alias = pname, .program = prog },
+#define RETURN(sym, pname, prog) { .symbol = sym, .alias = pname, .program = prog, .at_return = true },
+	CALLS
+#undef CALL
+#undef RETURN
+};
+
+static const struct nccl_call nccl_calls[] = {
+#define CALL(sym, pname, prog, ...) { __VA_ARGS__ },
+#define RETURN(sym, pname, prog) { .comm = NONE },
+	CALLS
+#undef CALL
+#undef RETURN
+};
+
+static const char *const nccl_markers[] = { "ncclAllReduce|pncclAllReduce", NULL };
+
+static const void *nccl_object(size_t *ret_size)
+{
+	return nccl_bpf__elf_bytes(ret_size);
+}
+
+static int nccl_start(struct tracer_handle *h)
+{
+	_Static_assert(sizeof(nccl_calls) / sizeof(nccl_calls[0]) <= NCCL_CALLS_MAX, "more calls than the map holds");
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < sizeof(nccl_calls) / sizeof(nccl_calls[0]); i++)
+		err = tracer_map_put(h, "nccl_calls", &i, &nccl_calls[i]);
+	return err;
+}
+
+/* Offsets of ncclComm out of the library's own DWARF. What is read by them is checked at each use (magic, rank). */
+static bool nccl_layout_learn(struct reader *reader, int fd, struct nccl_lib *ret)
+{
+	enum { MAGIC, END_MAGIC, HASH, RANK, NRANKS, DEVICE, COUNTERS, N };
+	static const char *const names[N] = {
+		"startMagic", "endMagic", "commHash", "rank", "nRanks", "cudaDev", "seqNumber",
+	};
+	const struct field_layout *f;
+	struct struct_layout s;
+
+	if (struct_layout_fetch(reader, fd, "ncclComm", names, N, NCCL_DWARF_DEADLINE_MS, &s))
+		return false;
+	f = s.fields;
+	if (!f[MAGIC].found || !f[HASH].found || !f[RANK].found || !f[NRANKS].found)
+		return false;
+	*ret = (struct nccl_lib){
+		.valid = 1, .magic = f[MAGIC].offset, .hash = f[HASH].offset, .rank = f[RANK].offset,
+		.nranks = f[NRANKS].offset, .end_magic = f[f[END_MAGIC].found ? END_MAGIC : MAGIC].offset,
+		.device = f[f[DEVICE].found ? DEVICE : RANK].offset, .counters = f[COUNTERS].offset,
+	};
+	if (f[COUNTERS].found && f[COUNTERS].count <= NCCL_COUNTERS_MAX)
+		ret->n_counters = f[COUNTERS].count;
+	return true;
+}
+
+static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
+		       uint32_t lib_id, bool *ret_has_layout)
+{
+	struct nccl_text_key key = { .tgid = proc->tgid, .lib = lib_id };
+	struct nccl_text text = { .begin = lib->map_start, .end = lib->map_end };
+	struct nccl_lib known = {};
+	int err;
+
+	if (lib_id >= NCCL_LIBS_MAX)
+		return -ENOSPC;
+	tracer_map_get(h, "nccl_libs", &lib_id, &known);
+	if (!known.valid && nccl_layout_learn(tracer_reader(h), fd, &known)) {
+		err = tracer_map_put(h, "nccl_libs", &lib_id, &known);
+		if (err)
+			return err;
+	}
+	*ret_has_layout = known.valid;
+	return tracer_map_put(h, "nccl_texts", &key, &text);
+}
+
+static int decode_op(const struct nccl_op *r, struct event *e)
+{
+	e->kind = EV_OP;
+	e->op.addr = r->comm;
+	e->op.stream = r->stream;
+	e->op.count = r->count;
+	e->op.counters_sum = r->counters_sum;
+	e->op.counters_valid = r->counters_valid;
+	e->op.op = r->op < OP_KIND_MAX ? r->op : OP_ALLREDUCE;
+	e->op.dtype = r->dtype;
+	e->op.redop = r->redop;
+	e->op.root = r->root;
+	e->op.peer = r->peer;
+	e->op.group_depth = r->group_depth;
+	return 1;
+}
+
+/* Memory that does not look like a communicator gives no event: "unknown", never a guess. */
+static int decode_comm(const struct nccl_comm *r, struct event *e)
+{
+	if (r->magic != NCCL_MAGIC || r->end_magic != NCCL_MAGIC || r->rank < 0 || r->rank >= r->nranks || !r->hash)
+		return 0;
+	e->kind = EV_COMM_SEEN;
+	e->comm_seen.addr = r->comm;
+	e->comm_seen.hash = r->hash;
+	e->comm_seen.rank = r->rank;
+	e->comm_seen.nranks = r->nranks;
+	e->comm_seen.device = r->device;
+	e->comm_seen.counters_valid = r->n_counters > 0;
+	for (uint32_t i = 0; i < r->n_counters && i < NCCL_COUNTERS_MAX; i++)
+		e->comm_seen.counters_sum += r->counters[i];
+	return 1;
+}
+
+static int decode_init(const struct nccl_init *r, struct event *e)
+{
+	e->kind = EV_COMM_INIT;
+	e->comm_init.kind = r->how < COMM_INIT_KIND_MAX ? r->how : COMM_INIT_RANK;
+	e->comm_init.parent_addr = r->parent;
+	e->comm_init.id_hash = r->has_id ? nccl_id_hash(r->id, sizeof(r->id)) : 0;
+	e->comm_init.rank = r->rank;
+	e->comm_init.nranks = r->nranks;
+	e->comm_init.color = r->color;
+	e->comm_init.key = r->key;
+	return 1;
+}
+
+static int decode_ready(const struct nccl_ready *r, struct event *e, struct event *span)
+{
+	*span = *e;
+	e->kind = EV_COMM_READY;
+	e->comm_init.kind = r->how < COMM_INIT_KIND_MAX ? r->how : COMM_INIT_RANK;
+	e->comm_init.addr = r->comm;
+	e->comm_init.parent_addr = r->parent;
+	e->comm_init.id_hash = r->has_id ? nccl_id_hash(r->id, sizeof(r->id)) : 0;
+	e->comm_init.rank = r->rank;
+	e->comm_init.nranks = r->nranks;
+	e->comm_init.result = r->result;
+	if (!r->returned)
+		return 1;
+	span->kind = EV_SPAN;
+	span->generic.name = comm_init_kind_name(e->comm_init.kind);
+	span->generic.begin_ns = r->begin_ns;
+	span->generic.args[0] = (struct event_arg){ .name = "result", .number = r->result };
+	span->generic.args[1] = (struct event_arg){ .name = "nranks", .number = r->nranks };
+	span->generic.n_args = 2;
+	return 2;
+}
+
+static int nccl_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
+{
+	static const uint16_t sizes[] = {
+		[NCCL_OP] = sizeof(struct nccl_op), [NCCL_COMM] = sizeof(struct nccl_comm),
+		[NCCL_INIT] = sizeof(struct nccl_init), [NCCL_READY] = sizeof(struct nccl_ready),
+		[NCCL_GROUP] = sizeof(struct nccl_group), [NCCL_GONE] = sizeof(struct nccl_gone),
+	};
+	const struct nccl_group *g = (const void *)h;
+	const struct nccl_gone *gone = (const void *)h;
+
+	(void)strings;
+	if (max < 2 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
+		return -EINVAL;
+	switch (h->kind) {
+	case NCCL_OP:
+		return decode_op((const void *)h, out);
+	case NCCL_COMM:
+		return decode_comm((const void *)h, out);
+	case NCCL_INIT:
+		return decode_init((const void *)h, out);
+	case NCCL_READY:
+		return decode_ready((const void *)h, out, out + 1);
+	case NCCL_GROUP:
+		out->kind = g->end ? EV_GROUP_END : EV_GROUP_START;
+		out->group.depth_before = g->depth;
+		return 1;
+	default:
+		out->kind = EV_COMM_GONE;
+		out->comm_gone.addr = gone->comm;
+		out->comm_gone.kind = gone->how;
+		return 1;
+	}
+}
+
+const struct tracer tracer_nccl = {
+	.name = "nccl",
+	.help = "NCCL communicators, collectives, Send/Recv and groups",
+	.id = WIRE_NCCL,
+	.probes = nccl_probes,
+	.n_probes = sizeof(nccl_probes) / sizeof(nccl_probes[0]),
+	.markers = nccl_markers,
+	.object = nccl_object,
+	.start = nccl_start,
+	.on_lib = nccl_on_lib,
+	.decode = nccl_decode,
+};

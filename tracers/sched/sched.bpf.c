@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* sched.bpf.c - state of the targets' tasks at every switch and wake-up. Only intervals long enough to draw go to
+ * the ring; all else is totals in a map that user space scans.
+ */
+#include "bpf/record.bpf.h"
+#include "tracers/sched/sched.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Task states: include/linux/sched.h. TASK_IDLE is UNINTERRUPTIBLE | NOLOAD and no D state. */
+#define KERNEL_INTERRUPTIBLE 0x1
+#define KERNEL_UNINTERRUPTIBLE 0x2
+#define KERNEL_STOPPED 0x4
+#define KERNEL_TRACED 0x8
+#define KERNEL_DEAD 0x10
+#define KERNEL_ZOMBIE 0x20
+#define KERNEL_TASK_DEAD 0x80
+#define KERNEL_NOLOAD 0x400
+
+#define DRAW_SLEEP_NS 5000000ull /* 5 ms; shorter sleeps are not drawn */
+#define DRAW_WAIT_NS 1000000ull  /* 1 ms in D or waiting for a CPU */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u32); /* tid */
+	__type(value, struct sched_entry);
+} sched_tasks SEC(".maps");
+
+static const struct sched_entry zero_entry;
+
+static __always_inline struct sched_entry *entry_of(struct task_struct *p)
+{
+	__u32 tid = p->pid, tgid = p->tgid;
+	struct sched_entry *e;
+
+	if (!target_of(tgid))
+		return NULL;
+	e = bpf_map_lookup_elem(&sched_tasks, &tid);
+	if (e)
+		return e;
+	bpf_map_update_elem(&sched_tasks, &tid, &zero_entry, BPF_NOEXIST);
+	e = bpf_map_lookup_elem(&sched_tasks, &tid);
+	if (e)
+		e->tgid = tgid;
+	return e;
+}
+
+static __always_inline __u8 state_of(bool preempt, unsigned int prev_state)
+{
+	if (preempt || !prev_state)
+		return SCHED_RUNNABLE;
+	if (prev_state & (KERNEL_DEAD | KERNEL_ZOMBIE | KERNEL_TASK_DEAD))
+		return SCHED_DEAD;
+	if (prev_state & (KERNEL_STOPPED | KERNEL_TRACED))
+		return SCHED_STOPPED;
+	if (prev_state & KERNEL_UNINTERRUPTIBLE)
+		return prev_state & KERNEL_NOLOAD ? SCHED_SLEEP : SCHED_DISK;
+	return SCHED_SLEEP;
+}
+
+static __always_inline void switch_out(void *ctx, struct task_struct *p, __u8 state, __u64 now)
+{
+	struct sched_entry *e = entry_of(p);
+	__u32 tid = p->pid;
+	long bytes;
+
+	if (!e)
+		return;
+	if (state == SCHED_DEAD) {
+		bpf_map_delete_elem(&sched_tasks, &tid);
+		return;
+	}
+	if (e->state == SCHED_ON_CPU)
+		e->run_ns += now - e->since_ns;
+	e->state = e->off_state = state;
+	e->since_ns = e->off_since_ns = now;
+	e->wake_ns = state == SCHED_RUNNABLE ? now : 0;
+	e->n_frames = 0;
+	if (state != SCHED_DISK)
+		return;
+	/* The wait begins here, in the task's own context: its user stack cannot be had later without its mmap_lock. */
+	bytes = bpf_get_stack(ctx, e->frames, sizeof(e->frames), BPF_F_USER_STACK);
+	if (bytes > 0)
+		e->n_frames = bytes / 8;
+}
+
+static __always_inline void wait_account(struct sched_entry *e, __u64 now)
+{
+	__u64 d = now - e->since_ns;
+
+	if (e->state == SCHED_RUNNABLE)
+		e->wait_ns += d;
+	else if (e->state == SCHED_DISK)
+		e->disk_ns += d;
+	else if (e->state == SCHED_SLEEP || e->state == SCHED_STOPPED)
+		e->sleep_ns += d;
+}
+
+static __always_inline void off_emit(struct task_struct *p, const struct sched_entry *e, __u64 now)
+{
+	__u64 runq = e->wake_ns ? now - e->wake_ns : 0, off = now - e->off_since_ns;
+	struct sched_off *r;
+
+	if (off < DRAW_WAIT_NS || (e->off_state == SCHED_SLEEP && off < DRAW_SLEEP_NS && runq < DRAW_WAIT_NS))
+		return;
+	r = record_reserve(ring_normal, RING_NORMAL, struct sched_off, WIRE_SCHED, SCHED_OFF);
+	if (!r)
+		return;
+	r->hdr.tid = p->pid;
+	r->hdr.tgid = p->tgid;
+	r->begin_ns = e->off_since_ns;
+	r->runq_ns = runq;
+	r->state = e->off_state;
+	r->reserved = 0;
+	record_submit(r);
+}
+
+static __always_inline void switch_in(struct task_struct *p, __u64 now)
+{
+	struct sched_entry *e = entry_of(p);
+
+	if (!e)
+		return;
+	if (e->off_since_ns) {
+		wait_account(e, now);
+		off_emit(p, e, now);
+	}
+	e->state = SCHED_ON_CPU;
+	e->since_ns = now;
+	e->off_since_ns = 0;
+	e->wake_ns = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	switch_out(ctx, prev, state_of(preempt, prev_state), now);
+	switch_in(next, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *p)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 tid = p->pid;
+	struct sched_entry *e;
+
+	if (!target_of(p->tgid))
+		return 0;
+	e = bpf_map_lookup_elem(&sched_tasks, &tid);
+	if (!e || e->state == SCHED_ON_CPU || e->state == SCHED_RUNNABLE || !e->since_ns)
+		return 0;
+	wait_account(e, now);
+	e->state = SCHED_RUNNABLE;
+	e->since_ns = e->wake_ns = now;
+	return 0;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sched.c - scans the task map: totals once a second, a wait in D state past the limit at once and once, with
+ * its evidence, and its end. Nothing here touches the target's memory except through the reader's deadline.
+ */
+#include "sched.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sched.skel.h"
+#include "target/discover.h"
+#include "target/evidence.h"
+#include "target/symbolize.h"
+#include "tracer.h"
+#include "uthash.h"
+
+#define TOTALS_EVERY_NS 1000000000ull
+
+struct seen { /* what was last told of a task */
+	uint32_t tid;
+	uint64_t told_ns, since_ns;
+	uint64_t blocked_begin_ns; /* a D wait was reported; 0 none */
+	bool in_scan;
+	UT_hash_handle hh;
+};
+
+struct sched_scan {
+	struct seen *seen;
+};
+
+static const void *sched_object(size_t *ret_size)
+{
+	return sched_bpf__elf_bytes(ret_size);
+}
+
+static uint8_t state_of_letter(char c)
+{
+	switch (c) {
+	case 'R': return SCHED_RUNNABLE;
+	case 'D': return SCHED_DISK;
+	case 'T': case 't': return SCHED_STOPPED;
+	case 'Z': case 'X': return SCHED_DEAD;
+	default: return SCHED_SLEEP;
+	}
+}
+
+/* State letter of a task: the field after the last ')' of stat, since a name may hold anything. */
+static char task_letter(uint32_t tgid, const char *tid)
+{
+	char path[64], text[512], *p;
+	FILE *f;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%.20s/stat", tgid, tid);
+	f = fopen(path, "re");
+	if (!f)
+		return 'X';
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	p = strrchr(text, ')');
+	return p && p[1] == ' ' ? p[2] : 'X';
+}
+
+/* Tasks that are already asleep, stopped or in D when we come may never switch: put them on the map as they are. */
+static int sched_on_proc(struct tracer_handle *h, const struct target_proc *proc)
+{
+	struct sched_entry e = { .tgid = proc->tgid };
+	struct dirent *d;
+	char path[64];
+	uint32_t tid;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%u/task", proc->tgid);
+	dir = opendir(path);
+	if (!dir)
+		return -errno;
+	while ((d = readdir(dir))) {
+		tid = strtoul(d->d_name, NULL, 10);
+		if (!tid)
+			continue;
+		e.state = e.off_state = state_of_letter(task_letter(proc->tgid, d->d_name));
+		e.since_ns = e.off_since_ns = clock_monotonic_ns();
+		if (e.state != SCHED_DEAD && e.state != SCHED_RUNNABLE)
+			tracer_map_put_new(h, "sched_tasks", &tid, &e);
+	}
+	closedir(dir);
+	return 0;
+}
+
+static struct seen *seen_get(struct sched_scan *s, uint32_t tid)
+{
+	struct seen *t;
+
+	HASH_FIND(hh, s->seen, &tid, sizeof(tid), t);
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->tid = tid;
+	HASH_ADD(hh, s->seen, tid, sizeof(tid), t);
+	return t;
+}
+
+static struct wire_hdr sched_hdr(size_t size, uint8_t kind, uint32_t tid, uint32_t tgid, uint64_t now)
+{
+	return (struct wire_hdr){ .size = (size + 7) & ~7ul, .tracer = WIRE_SCHED, .kind = kind, .tid = tid,
+				  .tgid = tgid, .ts_ns = now };
+}
+
+/* Bytes the process read and wrote, from /proc/PID/io (takes no mmap_lock). */
+static uint64_t io_bytes(uint32_t tgid)
+{
+	unsigned long long rd = 0, wr = 0;
+	char path[64], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/io", tgid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f)) {
+		sscanf(line, "rchar: %llu", &rd);
+		sscanf(line, "wchar: %llu", &wr);
+	}
+	fclose(f);
+	return rd + wr;
+}
+
+static int totals_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
+{
+	struct sched_task r = {
+		.hdr = sched_hdr(sizeof(r), SCHED_TASK, tid, e->tgid, now), .since_ns = e->since_ns,
+		.run_ns = e->run_ns, .wait_ns = e->wait_ns, .sleep_ns = e->sleep_ns, .disk_ns = e->disk_ns,
+		.io_bytes = tid == e->tgid ? io_bytes(e->tgid) : 0, .state = e->state,
+	};
+	uint64_t d = now > e->since_ns ? now - e->since_ns : 0;
+
+	if (e->state == SCHED_ON_CPU) /* the interval still open counts too */
+		r.run_ns += d;
+	else if (e->state == SCHED_RUNNABLE)
+		r.wait_ns += d;
+	return tracer_emit(h, &r.hdr);
+}
+
+static void text_append(struct sched_blocked *r, size_t cap, int field, size_t *at, const char *text)
+{
+	size_t n = strlen(text), room = cap - *at;
+
+	if (n + 1 > room)
+		n = room ? room - 1 : 0;
+	memcpy((char *)r + *at, text, n);
+	((char *)r)[*at + n] = 0;
+	r->len[field] = n + 1;
+	*at += n + 1;
+}
+
+static int blocked_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
+{
+	union { struct sched_blocked r; char bytes[WIRE_SIZE_MAX]; } u = {};
+	struct blocked_evidence ev = {};
+	char user_stack[2048] = "";
+	size_t at = sizeof(u.r);
+
+	evidence_read(tracer_reader(h), e->tgid, tid, &ev);
+	if (e->n_frames)
+		symbolize_stack(tracer_targets(h), e->tgid, e->frames, e->n_frames, user_stack, sizeof(user_stack));
+	u.r.begin_ns = e->since_ns;
+	u.r.mmap_lock_held = ev.mmap_lock_held;
+	text_append(&u.r, sizeof(u) - 8, 0, &at, ev.kernel_stack);
+	text_append(&u.r, sizeof(u) - 8, 1, &at, user_stack);
+	text_append(&u.r, sizeof(u) - 8, 2, &at, ev.wchan);
+	text_append(&u.r, sizeof(u) - 8, 3, &at, ev.syscall);
+	text_append(&u.r, sizeof(u) - 8, 4, &at, ev.file);
+	u.r.hdr = sched_hdr(at, SCHED_BLOCKED, tid, e->tgid, now);
+	return tracer_emit(h, &u.r.hdr);
+}
+
+static int blocked_end_tell(struct tracer_handle *h, const struct seen *s, uint32_t tgid, uint64_t end_ns)
+{
+	struct sched_blocked_end r = {
+		.hdr = sched_hdr(sizeof(r), SCHED_BLOCKED_END, s->tid, tgid, end_ns), .begin_ns = s->blocked_begin_ns,
+	};
+
+	return tracer_emit(h, &r.hdr);
+}
+
+static int task_scan(struct tracer_handle *h, struct seen *s, const struct sched_entry *e, uint64_t now)
+{
+	bool same_wait = s->blocked_begin_ns && e->state == SCHED_DISK && e->since_ns == s->blocked_begin_ns;
+	int err = 0;
+
+	if (s->blocked_begin_ns && !same_wait) {
+		err = blocked_end_tell(h, s, e->tgid, now);
+		s->blocked_begin_ns = 0;
+	}
+	if (now - s->told_ns >= TOTALS_EVERY_NS || (e->state == SCHED_STOPPED && s->since_ns != e->since_ns)) {
+		s->told_ns = now;
+		s->since_ns = e->since_ns;
+		err = totals_tell(h, s->tid, e, now);
+	}
+	if (!same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h)) {
+		s->blocked_begin_ns = e->since_ns;
+		err = blocked_tell(h, s->tid, e, now);
+	}
+	return err;
+}
+
+static void seen_sweep(struct tracer_handle *h, struct sched_scan *s, uint64_t now)
+{
+	struct seen *t, *next;
+
+	HASH_ITER(hh, s->seen, t, next) {
+		if (t->in_scan) {
+			t->in_scan = false;
+			continue;
+		}
+		if (t->blocked_begin_ns) /* it died in that wait */
+			blocked_end_tell(h, t, 0, now);
+		HASH_DELETE(hh, s->seen, t);
+		free(t);
+	}
+}
+
+static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
+{
+	struct sched_scan *s = tracer_state(h, sizeof(*s));
+	struct sched_entry e;
+	struct seen *t;
+	uint32_t tid, prev;
+	int err = 0;
+
+	if (!s)
+		return -ENOMEM;
+	if (tracer_map_next(h, "sched_tasks", NULL, &tid))
+		return 0;
+	do {
+		if (!tracer_map_get(h, "sched_tasks", &tid, &e) && e.since_ns && (t = seen_get(s, tid))) {
+			t->in_scan = true;
+			err = task_scan(h, t, &e, now_ns);
+		}
+		prev = tid;
+	} while (!err && !tracer_map_next(h, "sched_tasks", &prev, &tid));
+	seen_sweep(h, s, now_ns);
+	return err;
+}
+
+static int decode_task(const struct sched_task *r, struct event *e)
+{
+	e->kind = EV_TASK;
+	e->task.state = r->state <= SCHED_DEAD ? r->state : TASK_UNKNOWN;
+	e->task.since_ns = r->since_ns;
+	e->task.run_ns = r->run_ns;
+	e->task.wait_ns = r->wait_ns;
+	e->task.sleep_ns = r->sleep_ns;
+	e->task.disk_ns = r->disk_ns;
+	e->task.io_bytes = r->io_bytes;
+	return 1;
+}
+
+static int decode_blocked(const struct sched_blocked *r, struct intern *strings, struct event *e)
+{
+	const char **out[5] = { &e->blocked.kernel_stack, &e->blocked.user_stack, &e->blocked.wchan,
+				&e->blocked.syscall, &e->blocked.file };
+	size_t at = 0, room = r->hdr.size - sizeof(*r);
+
+	e->kind = EV_BLOCKED;
+	e->blocked.begin_ns = r->begin_ns;
+	e->blocked.mmap_lock_held = r->mmap_lock_held;
+	for (int i = 0; i < 5; i++) {
+		if (r->len[i] > room - at)
+			return -EINVAL;
+		*out[i] = intern_bytes(strings, r->text + at, r->len[i]);
+		at += r->len[i];
+	}
+	return 1;
+}
+
+static int sched_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
+{
+	static const uint16_t sizes[] = {
+		[SCHED_TASK] = sizeof(struct sched_task), [SCHED_OFF] = sizeof(struct sched_off),
+		[SCHED_BLOCKED] = sizeof(struct sched_blocked), [SCHED_BLOCKED_END] = sizeof(struct sched_blocked_end),
+	};
+	const struct sched_off *off = (const void *)h;
+
+	if (max < 1 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
+		return -EINVAL;
+	switch (h->kind) {
+	case SCHED_TASK:
+		return decode_task((const void *)h, out);
+	case SCHED_OFF:
+		out->kind = EV_TASK_OFF;
+		out->off.begin_ns = off->begin_ns;
+		out->off.state = off->state <= SCHED_DEAD ? off->state : TASK_UNKNOWN;
+		out->off.runq_ns = off->runq_ns;
+		return 1;
+	case SCHED_BLOCKED:
+		return decode_blocked((const void *)h, strings, out);
+	default:
+		out->kind = EV_BLOCKED_END;
+		out->blocked.begin_ns = ((const struct sched_blocked_end *)h)->begin_ns;
+		return 1;
+	}
+}
+
+const struct tracer tracer_sched = {
+	.name = "sched",
+	.help = "D state, stopped and starved tasks",
+	.id = WIRE_SCHED,
+	.object = sched_object,
+	.on_proc = sched_on_proc,
+	.tick = sched_tick,
+	.decode = sched_decode,
+};

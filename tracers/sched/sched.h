@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
+ *
+ * sched.h - the state of the targets' tasks, kept in a map by the kernel side and scanned by user space: a task
+ * that is stuck for good never switches again, so only a scan can see it. Records are made by the scan, but for
+ * intervals off the CPU worth drawing.
+ */
+#ifndef RANKTRACE_SCHED_H
+#define RANKTRACE_SCHED_H
+
+#include "schemas/wire.h"
+
+enum sched_kind { SCHED_TASK = 1, SCHED_OFF = 2, SCHED_BLOCKED = 3, SCHED_BLOCKED_END = 4 };
+
+enum sched_state { /* as enum task_state of event.h */
+	SCHED_UNKNOWN = 0, SCHED_ON_CPU = 1, SCHED_RUNNABLE = 2, SCHED_SLEEP = 3, SCHED_DISK = 4, SCHED_STOPPED = 5,
+	SCHED_DEAD = 6,
+};
+
+#define SCHED_FRAMES 16
+
+struct sched_entry { /* map value, key tid */
+	__u64 since_ns;     /* in `state` */
+	__u64 wake_ns;      /* became runnable, 0 not since it left the CPU */
+	__u64 off_since_ns; /* left the CPU; first state after that in off_state */
+	__u64 run_ns, wait_ns, sleep_ns, disk_ns;
+	__u32 tgid;
+	__u8 state, off_state;
+	__u8 n_frames;      /* of the user stack taken when the last D wait began */
+	__u8 reserved;
+	__u64 frames[SCHED_FRAMES];
+};
+
+struct sched_task {
+	struct wire_hdr hdr;
+	__u64 since_ns, run_ns, wait_ns, sleep_ns, disk_ns;
+	__u64 io_bytes;     /* of the process; 0 not sampled */
+	__u32 state;
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct sched_task) == 80, "sched_task");
+
+struct sched_off { /* hdr.ts: back on a CPU */
+	struct wire_hdr hdr;
+	__u64 begin_ns;
+	__u64 runq_ns;      /* of it: runnable, waiting for a CPU */
+	__u32 state;        /* what it waited in */
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct sched_off) == 48, "sched_off");
+
+struct sched_blocked { /* text: kernel stack, user stack, wchan, system call, file; each with its zero byte */
+	struct wire_hdr hdr;
+	__u64 begin_ns;
+	__u16 len[5];
+	__u16 mmap_lock_held;
+	__u32 reserved;
+	char text[];
+};
+_Static_assert(sizeof(struct sched_blocked) == 48, "sched_blocked");
+
+struct sched_blocked_end {
+	struct wire_hdr hdr;
+	__u64 begin_ns;
+};
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach.c - probe rows of a tracer onto a library of one process: symbols to file offsets (once per build-id),
+ * then one link per program, filtered by process where the kernel can. Where it cannot, one attach serves every
+ * process that maps the file, and the output says that all of them pay.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "loader_internal.h"
+#include "schemas/facts.h"
+#include "target/discover.h"
+
+#define ROWS_MAX 256 /* probe rows of one tracer */
+
+/* The kernel answers EBADF for a path that is no regular file only if it knows uprobe.multi at all. */
+bool attach_multi_works(void)
+{
+	const struct bpf_insn prog[] = { { .code = 0xb7 }, { .code = 0x95 } }; /* r0 = 0; exit */
+	LIBBPF_OPTS(bpf_prog_load_opts, load, .expected_attach_type = BPF_TRACE_UPROBE_MULTI);
+	LIBBPF_OPTS(bpf_link_create_opts, link);
+	unsigned long offset = 0;
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, NULL, "GPL", prog, 2, &load), link_fd, err;
+
+	if (fd < 0)
+		return false;
+	link.uprobe_multi.path = "/";
+	link.uprobe_multi.offsets = &offset;
+	link.uprobe_multi.cnt = 1;
+	link_fd = bpf_link_create(fd, -1, BPF_TRACE_UPROBE_MULTI, &link);
+	err = link_fd < 0 ? -errno : 0;
+	if (link_fd >= 0)
+		close(link_fd);
+	close(fd);
+	return err == -EBADF;
+}
+
+static bool return_probes_allowed(const struct loader *l, const struct target_proc *proc)
+{
+	return !(l->uretprobe_syscall && proc->seccomp > 0);
+}
+
+/* Symbols of every row; a row whose function has an earlier row on the same side and offset is an alias: dropped. */
+static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct target_file *file)
+{
+	const struct tracer *t = lib->tracer;
+
+	for (size_t i = 0; i < t->n_probes; i++) {
+		const struct elf_symbol *at = target_file_symbol(l->cfg.targets, file, t->probes[i].symbol);
+		struct elf_symbol *s = &lib->symbols[i];
+
+		if (!at && t->probes[i].alias)
+			at = target_file_symbol(l->cfg.targets, file, t->probes[i].alias);
+		if (!at)
+			continue;
+		*s = *at;
+		for (size_t k = 0; k < i; k++)
+			if (lib->symbols[k].found && lib->symbols[k].offset == s->offset &&
+			    t->probes[k].at_return == t->probes[i].at_return)
+				s->found = false;
+		lib->n_found += s->found;
+	}
+}
+
+/* The library's entry for this tracer; its index is the lib_id in cookies and facts. -errno or the index. */
+static int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file)
+{
+	const struct elf_facts *f = &file->facts;
+	struct lib_probes *p;
+
+	for (uint32_t i = 0; i < l->n_libs; i++) {
+		p = &l->libs[i];
+		if (p->tracer == t && p->build_id_len == f->build_id_len &&
+		    !memcmp(p->build_id, f->build_id, f->build_id_len))
+			return i;
+	}
+	if (l->n_libs == LOADER_LIBS_MAX || t->n_probes > ROWS_MAX)
+		return -ENOSPC;
+	p = &l->libs[l->n_libs];
+	*p = (struct lib_probes){ .tracer = t, .build_id_len = f->build_id_len };
+	memcpy(p->build_id, f->build_id, f->build_id_len);
+	p->symbols = calloc(t->n_probes, sizeof(*p->symbols));
+	if (!p->symbols)
+		return -ENOMEM;
+	lib_symbols(l, p, file);
+	return l->n_libs++;
+}
+
+struct batch { /* rows of one program and side */
+	unsigned long offsets[ROWS_MAX];
+	__u64 cookies[ROWS_MAX];
+	size_t n;
+};
+
+static void batch_fill(struct batch *b, const struct lib_probes *lib, uint32_t lib_id, size_t first)
+{
+	const struct tracer *t = lib->tracer;
+	const struct probe *lead = &t->probes[first];
+
+	b->n = 0;
+	for (size_t i = first; i < t->n_probes; i++) {
+		if (!lib->symbols[i].found || t->probes[i].at_return != lead->at_return ||
+		    strcmp(t->probes[i].program, lead->program))
+			continue;
+		b->offsets[b->n] = lib->symbols[i].offset;
+		b->cookies[b->n++] = i | (uint64_t)lib_id << 16;
+	}
+}
+
+/* Is this the first row of its program and side that exists in the library? */
+static bool row_leads(const struct lib_probes *lib, size_t row)
+{
+	const struct probe *rows = lib->tracer->probes;
+
+	if (!lib->symbols[row].found)
+		return false;
+	for (size_t i = 0; i < row; i++)
+		if (lib->symbols[i].found && rows[i].at_return == rows[row].at_return &&
+		    !strcmp(rows[i].program, rows[row].program))
+			return false;
+	return true;
+}
+
+static int link_keep(struct attached *a, struct bpf_link *link)
+{
+	struct bpf_link **grown;
+
+	if (!link)
+		return -errno;
+	grown = realloc(a->links, (a->n_links + 1) * sizeof(*grown));
+	if (!grown) {
+		bpf_link__destroy(link);
+		return -ENOMEM;
+	}
+	a->links = grown;
+	a->links[a->n_links++] = link;
+	return 0;
+}
+
+static int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path,
+			const struct batch *b, bool at_return)
+{
+	LIBBPF_OPTS(bpf_uprobe_multi_opts, multi, .offsets = b->offsets, .cookies = b->cookies, .cnt = b->n,
+		    .retprobe = at_return);
+	int err = 0;
+
+	if (l->multi)
+		return link_keep(a, bpf_program__attach_uprobe_multi(prog, a->tgid, path, NULL, &multi));
+	for (size_t i = 0; !err && i < b->n; i++) {
+		LIBBPF_OPTS(bpf_uprobe_opts, one, .retprobe = at_return, .bpf_cookie = b->cookies[i]);
+
+		err = link_keep(a, bpf_program__attach_uprobe_opts(prog, -1, path, b->offsets[i], &one));
+	}
+	return err;
+}
+
+static int rows_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, int fd, bool returns)
+{
+	const struct tracer *t = h->tracer;
+	struct batch b;
+	char path[64];
+	int err = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	for (size_t i = 0; !err && i < t->n_probes; i++) {
+		const struct bpf_program *prog;
+
+		if (!row_leads(lib, i) || (t->probes[i].at_return && !returns))
+			continue;
+		prog = bpf_object__find_program_by_name(h->object, t->probes[i].program);
+		if (!prog)
+			return -ENOENT;
+		batch_fill(&b, lib, a->lib_id, i);
+		err = batch_attach(h->loader, a, prog, path, &b, t->probes[i].at_return);
+		a->n_probes += err ? 0 : b.n;
+	}
+	return err;
+}
+
+static int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
+			 bool has_layout)
+{
+	union { struct fact_lib f; char bytes[sizeof(struct fact_lib) + 4096 + 8]; } u = {};
+	size_t len = strnlen(lib->path, 4095) + 1, size = (sizeof(u.f) + len + 7) & ~7ul;
+	uint64_t now_ns = clock_monotonic_ns();
+	struct fact_attach attach = {
+		.hdr = { .size = sizeof(attach), .tracer = WIRE_FACT, .kind = FACT_ATTACH, .tgid = a->tgid, .ts_ns = now_ns },
+		.begin_ns = begin_ns, .n_probes = a->n_probes, .for_tracer = a->tracer->id, .shared = !l->multi,
+	};
+	int err;
+
+	u.f.hdr = (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = FACT_LIB, .tgid = a->tgid, .ts_ns = now_ns };
+	u.f.lib_id = a->lib_id;
+	u.f.n_probes = a->n_probes;
+	u.f.for_tracer = a->tracer->id;
+	u.f.has_layout = has_layout;
+	u.f.build_id_len = lib->file->facts.build_id_len;
+	memcpy(u.f.build_id, lib->file->facts.build_id, u.f.build_id_len);
+	u.f.path_len = len;
+	memcpy(u.f.path, lib->path, len - 1);
+	err = l->cfg.emit(l->cfg.emit_to, &u.f.hdr);
+	return err ? err : l->cfg.emit(l->cfg.emit_to, &attach.hdr);
+}
+
+static bool already_attached(const struct loader *l, const struct tracer *t, const struct target_proc *proc,
+			     const struct target_lib *lib, int lib_id)
+{
+	for (const struct attached *a = l->attached; a; a = a->next)
+		if (a->tracer == t && a->tgid == proc->tgid && a->start_ns == proc->start_time_ns &&
+		    a->lib_id == (uint32_t)lib_id && a->text_begin == lib->map_start)
+			return true;
+	return false;
+}
+
+static void attached_free(struct loader *l, struct attached *a)
+{
+	for (int i = 0; i < a->n_links; i++)
+		bpf_link__destroy(a->links[i]);
+	l->n_probes -= a->n_probes;
+	free(a->links);
+	free(a);
+}
+
+static int lib_attach(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
+		      int lib_id)
+{
+	struct loader *l = h->loader;
+	struct lib_probes *known = &l->libs[lib_id];
+	uint64_t begin_ns = clock_monotonic_ns();
+	bool has_layout = false;
+	struct attached *a;
+	int err;
+
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	*a = (struct attached){ .tgid = proc->tgid, .start_ns = proc->start_time_ns, .tracer = h->tracer, .lib_id = lib_id,
+				.text_begin = lib->map_start };
+	err = h->tracer->on_lib ? h->tracer->on_lib(h, proc, lib, fd, lib_id, &has_layout) : 0;
+	if (!err && !known->shared_attached)
+		err = rows_attach(h, a, known, fd, return_probes_allowed(l, proc));
+	if (err) {
+		attached_free(l, a);
+		return err;
+	}
+	known->shared_attached = !l->multi;
+	l->n_probes += a->n_probes;
+	a->next = l->attached;
+	l->attached = a;
+	err = attached_tell(l, a, lib, begin_ns, has_layout);
+	return err ? err : (int)a->n_probes;
+}
+
+static struct tracer_handle *handle_of(struct loader *l, const struct tracer *t)
+{
+	for (int i = 0; i < l->n_tracers; i++)
+		if (l->tracers[i].tracer == t)
+			return &l->tracers[i];
+	return NULL;
+}
+
+int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
+		      const struct target_lib *lib)
+{
+	struct tracer_handle *h = handle_of(l, t);
+	int lib_id;
+
+	if (!h || !h->object)
+		return 0;
+	if (lib->file->fd < 0)
+		return lib->file->error ? lib->file->error : -EBADF;
+	lib_id = lib_get(l, t, lib->file);
+	if (lib_id < 0 || already_attached(l, t, proc, lib, lib_id))
+		return lib_id < 0 ? lib_id : 0;
+	return lib_attach(h, proc, lib, lib->file->fd, lib_id);
+}
+
+void attached_forget(struct loader *l, uint32_t tgid)
+{
+	struct attached **at = &l->attached, *a;
+
+	while ((a = *at)) {
+		/* links without a pid filter serve other processes too: they stay until the end */
+		if (a->tgid != tgid || (!l->multi && a->n_links)) {
+			at = &a->next;
+			continue;
+		}
+		*at = a->next;
+		attached_free(l, a);
+	}
+}
+
+void attached_free_all(struct loader *l)
+{
+	struct attached *a;
+
+	while ((a = l->attached)) {
+		l->attached = a->next;
+		attached_free(l, a);
+	}
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * clock.h - the only place that reads time. ns.
+ */
+#ifndef RANKTRACE_CLOCK_H
+#define RANKTRACE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_monotonic_ns(void);
+uint64_t clock_realtime_offset_ns(void); /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * log.h - what commands say on stderr: object, cause, remedy, once. Library code does not use it.
+ */
+#ifndef RANKTRACE_LOG_H
+#define RANKTRACE_LOG_H
+
+#include <stdbool.h>
+
+extern bool log_verbose, log_quiet;
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* not with --quiet */
+void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2))); /* with --verbose */
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_ps.c - `ranktrace ps`: who trains here and what a trace would see of it. Touches nothing, attaches nothing.
+ */
+#include <argp.h>
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "command.h"
+#include "decode.h"
+#include "session_targets.h"
+#include "target/discover.h"
+#include "target/privilege.h"
+
+struct ps_args {
+	bool json, kernel;
+};
+
+static const struct argp_option ps_options[] = {
+	{ "json", 'j', 0, 0, "JSON lines", 0 },
+	{ "kernel", 'k', 0, 0, "what this kernel gives", 0 },
+	{ 0 },
+};
+
+static error_t ps_option(int key, char *arg, struct argp_state *state)
+{
+	struct ps_args *a = state->input;
+
+	(void)arg;
+	switch (key) {
+	case 'j': a->json = true; return 0;
+	case 'k': a->kernel = true; return 0;
+	case ARGP_KEY_ARG: argp_error(state, "no arguments expected");
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "nccl,cuda": which tracers would attach to this file. */
+static void tracers_text(uint32_t mask, char *to, size_t size)
+{
+	size_t at = 0;
+
+	*to = 0;
+	for (const struct tracer *const *t = tracers_all; *t; t++)
+		if (mask & 1u << (*t)->id && at < size)
+			at += snprintf(to + at, size - at, "%s%s", at ? "," : "", (*t)->name);
+}
+
+/* Why something of this process would stay invisible; "" nothing. */
+static void invisible_text(const struct target_proc *p, char *to, size_t size)
+{
+	*to = 0;
+	if (p->status == TARGET_DENIED)
+		snprintf(to, size, "not readable: %s", strerror(-p->error));
+	else if (p->status == TARGET_BLOCKED)
+		snprintf(to, size, "its mmap_lock is held: libraries as of before");
+	else if (p->status == TARGET_ERROR)
+		snprintf(to, size, "%s", strerror(-p->error));
+	else if (p->n_unreadable)
+		snprintf(to, size, "%zu executable files not inspected, first %.100s: %s", p->n_unreadable, p->unreadable,
+			 strerror(-p->unreadable_error));
+	else if (!p->n_libs && p->rank >= 0 && !p->is_child)
+		snprintf(to, size, "no NCCL or CUDA symbols mapped (yet)");
+	else if (p->seccomp > 0)
+		snprintf(to, size, "under seccomp: no return probes on kernels from 6.11");
+}
+
+static void proc_print(const struct target_proc *p)
+{
+	char rank[16] = "-", tracers[64], why[256];
+
+	if (p->rank >= 0)
+		snprintf(rank, sizeof(rank), "%s%d", p->is_child ? "+" : "", p->rank);
+	invisible_text(p, why, sizeof(why));
+	printf("%-8u %-8u %-6s %-6d %-6d %-13s %-16s %-20s %s\n", p->tgid, p->ns_pid, rank, p->local_rank, p->world_size,
+	       *p->container ? p->container : "-", p->name, *p->job ? p->job : "-", why);
+	for (size_t i = 0; i < p->n_libs; i++) {
+		char id[2 * ELF_BUILD_ID_MAX + 1];
+
+		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
+		elf_facts_build_id(&p->libs[i].file->facts, id);
+		printf("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "", p->libs[i].path);
+	}
+}
+
+static cJSON *libs_json(const struct target_proc *p)
+{
+	cJSON *libs = cJSON_CreateArray();
+
+	for (size_t i = 0; i < p->n_libs; i++) {
+		char id[2 * ELF_BUILD_ID_MAX + 1], tracers[64];
+		cJSON *lib = cJSON_CreateObject();
+
+		elf_facts_build_id(&p->libs[i].file->facts, id);
+		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
+		cJSON_AddStringToObject(lib, "path", p->libs[i].path);
+		cJSON_AddStringToObject(lib, "build_id", id);
+		cJSON_AddStringToObject(lib, "tracers", tracers);
+		cJSON_AddBoolToObject(lib, "deleted", p->libs[i].deleted);
+		cJSON_AddBoolToObject(lib, "has_dwarf", p->libs[i].file->facts.has_dwarf);
+		cJSON_AddItemToArray(libs, lib);
+	}
+	return libs;
+}
+
+static void proc_print_json(const struct target_proc *p)
+{
+	cJSON *o = cJSON_CreateObject();
+	char why[256], *text;
+
+	invisible_text(p, why, sizeof(why));
+	cJSON_AddNumberToObject(o, "pid", p->tgid);
+	cJSON_AddNumberToObject(o, "ns_pid", p->ns_pid);
+	cJSON_AddNumberToObject(o, "rank", p->rank);
+	cJSON_AddNumberToObject(o, "local_rank", p->local_rank);
+	cJSON_AddNumberToObject(o, "world_size", p->world_size);
+	cJSON_AddBoolToObject(o, "is_child", p->is_child);
+	cJSON_AddStringToObject(o, "job", p->job);
+	cJSON_AddStringToObject(o, "name", p->name);
+	cJSON_AddStringToObject(o, "container", p->container);
+	cJSON_AddStringToObject(o, "visible_devices", p->visible_devices);
+	cJSON_AddStringToObject(o, "status", target_status_name(p->status));
+	cJSON_AddStringToObject(o, "invisible", why);
+	cJSON_AddItemToObject(o, "libs", libs_json(p));
+	text = cJSON_PrintUnformatted(o);
+	if (text)
+		puts(text);
+	free(text);
+	cJSON_Delete(o);
+}
+
+static int list_print(struct target_set *set, bool json)
+{
+	const struct target_proc *const *list;
+	size_t n;
+	int err = target_set_scan(set);
+
+	if (err) {
+		log_error("/proc: %s", strerror(-err));
+		return EXIT_INTERNAL;
+	}
+	list = target_set_list(set, &n);
+	if (!json && n)
+		printf("%-8s %-8s %-6s %-6s %-6s %-13s %-16s %-20s %s\n", "PID", "NSPID", "RANK", "LOCAL", "WORLD",
+		       "CONTAINER", "NAME", "JOB", "NOTE");
+	for (size_t i = 0; i < n; i++)
+		json ? proc_print_json(list[i]) : proc_print(list[i]);
+	if (!n)
+		log_info("no training process on this host: nothing with NCCL or CUDA symbols mapped and no RANK in an environment");
+	return EXIT_CLEAN;
+}
+
+static int kernel_print(void)
+{
+	struct utsname u;
+	char error[1024];
+	int missing = privilege_check(NULL, error, sizeof(error));
+
+	uname(&u);
+	printf("kernel      %s %s\n", u.release, u.machine);
+	printf("btf         %s\n", access("/sys/kernel/btf/vmlinux", R_OK) ? "missing" : "yes");
+	printf("privileges  %s\n", missing ? error : "enough to trace");
+	return missing ? EXIT_UNSUPPORTED : EXIT_CLEAN;
+}
+
+int cmd_ps(int argc, char **argv)
+{
+	static const struct argp argp = { ps_options, ps_option, 0,
+		"Training processes on this host: who they are, which libraries would be probed, what stays invisible.", 0, 0, 0 };
+	const struct target_want *wants;
+	struct target_set *set = NULL;
+	struct reader *reader = NULL;
+	struct ps_args a = {};
+	int err, code = EXIT_INTERNAL;
+	size_t n;
+
+	argp_parse(&argp, argc, argv, 0, 0, &a);
+	if (a.kernel)
+		return kernel_print();
+	wants = session_wants(&n);
+	err = reader_open(&reader);
+	if (!err)
+		err = target_set_new(reader, wants, n, &set);
+	if (err)
+		log_error("starting: %s", strerror(-err));
+	else
+		code = list_print(set, a.json);
+	target_set_free(set);
+	reader_free(reader);
+	return code;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * command.h - what every subcommand is, and the exit codes they share.
+ */
+#ifndef RANKTRACE_COMMAND_H
+#define RANKTRACE_COMMAND_H
+
+enum exit_code {
+	EXIT_CLEAN = 0,       /* no finding */
+	EXIT_FINDING = 1,     /* finding(s), or a failed device */
+	EXIT_USAGE = 2,
+	EXIT_UNSUPPORTED = 3, /* privilege, device or kernel feature missing; not in the host's pid namespace */
+	EXIT_INTERNAL = 4,
+};
+
+#define RANKTRACE_VERSION "0.1.0"
+
+#define COMMAND(id, name, help) int cmd_##id(int argc, char **argv);
+#include "commands.def"
+#undef COMMAND
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * decode.c - dispatch by the header's tracer number, and the decoders of the two sources that are no tracer: the
+ * collector's facts and the life of processes.
+ */
+#include "decode.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "schemas/facts.h"
+#include "schemas/life.h"
+
+const struct tracer *const tracers_all[] = {
+#define TRACER(id, name, help) &tracer_##id,
+#include "tracers/tracers.def"
+#undef TRACER
+	NULL,
+};
+
+static const char *text_at(const struct wire_hdr *h, size_t offset, size_t len, struct intern *strings)
+{
+	return offset + len <= h->size ? intern_bytes(strings, (const char *)h + offset, len) : NULL;
+}
+
+static int decode_start(const struct fact_start *f, struct intern *strings, struct event *e)
+{
+	e->kind = EV_START;
+	e->start.realtime_offset_ns = f->realtime_offset_ns;
+	e->start.dstate_limit_ns = f->dstate_limit_ns;
+	e->start.hang_floor_ns = f->hang_floor_ns;
+	e->start.busy_limit_ns = f->busy_limit_ns;
+	e->start.host = text_at(&f->hdr, sizeof(*f), f->host_len, strings);
+	return e->start.host ? 1 : -EINVAL;
+}
+
+static int decode_proc(const struct fact_proc *f, struct intern *strings, struct event *e)
+{
+	size_t at = sizeof(*f);
+
+	e->kind = EV_PROC;
+	e->proc.start_ns = f->start_ns;
+	e->proc.parent_tgid = f->parent_tgid;
+	e->proc.ns_pid = f->ns_pid;
+	e->proc.rank = f->rank;
+	e->proc.local_rank = f->local_rank;
+	e->proc.world_size = f->world_size;
+	e->proc.is_child = f->is_child;
+	e->proc.rank_inherited = f->rank_source == RANK_INHERITED;
+	e->proc.job = text_at(&f->hdr, at, f->job_len, strings);
+	e->proc.name = text_at(&f->hdr, at + f->job_len, f->name_len, strings);
+	e->proc.container = text_at(&f->hdr, at + f->job_len + f->name_len, f->container_len, strings);
+	return e->proc.job && e->proc.name && e->proc.container ? 1 : -EINVAL;
+}
+
+static int decode_lib(const struct fact_lib *f, struct intern *strings, struct event *e)
+{
+	char hex[41] = "";
+
+	for (int i = 0; i < f->build_id_len && i < 20; i++)
+		snprintf(hex + 2 * i, 3, "%02x", f->build_id[i]);
+	e->kind = EV_LIB;
+	e->lib.lib_id = f->lib_id;
+	e->lib.n_probes = f->n_probes;
+	e->lib.for_tracer = f->for_tracer;
+	e->lib.has_layout = f->has_layout;
+	e->lib.build_id = intern(strings, hex);
+	e->lib.path = text_at(&f->hdr, sizeof(*f), f->path_len, strings);
+	return e->lib.path ? 1 : -EINVAL;
+}
+
+static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
+{
+	static const uint16_t sizes[] = {
+		[FACT_START] = sizeof(struct fact_start), [FACT_TICK] = sizeof(struct fact_tick),
+		[FACT_PROC] = sizeof(struct fact_proc), [FACT_THREAD] = sizeof(struct fact_thread),
+		[FACT_LIB] = sizeof(struct fact_lib), [FACT_LOSS] = sizeof(struct fact_loss),
+		[FACT_STOP] = sizeof(struct fact_stop), [FACT_ATTACH] = sizeof(struct fact_attach),
+	};
+	const struct fact_loss *loss = (const void *)h;
+	const struct fact_attach *attach = (const void *)h;
+
+	if (h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
+		return -EINVAL;
+	switch (h->kind) {
+	case FACT_START: return decode_start((const void *)h, strings, e);
+	case FACT_PROC: return decode_proc((const void *)h, strings, e);
+	case FACT_LIB: return decode_lib((const void *)h, strings, e);
+	case FACT_TICK: e->kind = EV_TICK; return 1;
+	case FACT_STOP: e->kind = EV_STOP; return 1;
+	case FACT_THREAD:
+		e->kind = EV_THREAD;
+		e->thread.name = intern_bytes(strings, ((const struct fact_thread *)h)->name, WIRE_COMM_LEN);
+		return 1;
+	case FACT_LOSS:
+		e->kind = EV_LOSS;
+		e->loss.lost = loss->lost;
+		e->loss.lost_total = loss->lost_total;
+		e->loss.ring = loss->ring;
+		return 1;
+	default:
+		e->kind = EV_ATTACH;
+		e->attach.begin_ns = attach->begin_ns;
+		e->attach.n_probes = attach->n_probes;
+		e->attach.for_tracer = attach->for_tracer;
+		e->attach.shared = attach->shared;
+		return 1;
+	}
+}
+
+static int decode_life(const struct wire_hdr *h, struct event *e)
+{
+	const struct life_fork *fork = (const void *)h;
+	const struct life_exit *exit = (const void *)h;
+
+	if (h->kind == LIFE_EXEC) {
+		e->kind = EV_EXEC;
+		return 1;
+	}
+	if (h->size < sizeof(*fork))
+		return -EINVAL;
+	if (h->kind == LIFE_FORK) {
+		e->kind = EV_FORK;
+		e->fork.child_tgid = fork->child_tgid;
+		e->fork.child_tid = fork->child_tid;
+		return 1;
+	}
+	if (h->kind != LIFE_EXIT)
+		return -EINVAL;
+	e->kind = EV_EXIT;
+	e->exit.last = exit->last;
+	e->exit.code = exit->code >> 8 & 0xff;
+	e->exit.signal = exit->code & 0x7f;
+	return 1;
+}
+
+static const struct tracer *tracer_by_id(uint8_t id)
+{
+	for (const struct tracer *const *t = tracers_all; *t; t++)
+		if ((*t)->id == id)
+			return *t;
+	return NULL;
+}
+
+int decode_record(const struct wire_hdr *rec, struct intern *strings, struct event *out)
+{
+	const struct tracer *t;
+
+	for (int i = 0; i < DECODE_EVENTS_MAX; i++)
+		out[i] = (struct event){ .tid = rec->tid, .tgid = rec->tgid, .cpu = rec->cpu, .ts_ns = rec->ts_ns };
+	if (rec->tracer == WIRE_FACT)
+		return decode_fact(rec, strings, out);
+	if (rec->tracer == WIRE_LIFE)
+		return decode_life(rec, out);
+	t = tracer_by_id(rec->tracer);
+	return t ? t->decode(rec, strings, out, DECODE_EVENTS_MAX) : -EINVAL;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * detect.h - a detector is a pure function: (model, its own memory) -> the findings that hold at this tick. One
+ * file a detector and one line in detectors.def. It never prints, never reads a clock, never changes the model.
+ */
+#ifndef RANKTRACE_DETECT_H
+#define RANKTRACE_DETECT_H
+
+#include "finding.h"
+#include "model/model.h"
+
+struct finding_list {
+	struct finding *items;
+	size_t n, cap;
+};
+
+struct detector {
+	const char *name, *help;
+	size_t state_bytes;      /* own memory, zeroed at start; 0 none */
+	void (*release)(void *state); /* frees what state points to; NULL none */
+	/* Called at every tick, after every earlier line of detectors.def; `found` already holds their findings of
+	 * this tick, so that a consequence can name its cause. 0 or -ENOMEM. */
+	int (*tick)(void *state, const struct model *m, struct finding_list *found);
+};
+
+#define DETECTOR(id, name, help) extern const struct detector detector_##id;
+#include "detectors.def"
+#undef DETECTOR
+
+/* All detectors with their memory. */
+struct detectors;
+struct detectors *detectors_new(void);
+void detectors_free(struct detectors *d);
+/* One tick: clears `found`, runs every detector. 0 or -ENOMEM. */
+int detectors_tick(struct detectors *d, const struct model *m, struct finding_list *found);
+/* A fresh zeroed finding at the end of the list, owned by it; NULL without memory. */
+struct finding *finding_list_add(struct finding_list *list);
+void finding_list_free(struct finding_list *list);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * event.h - the one normalised event. Decoders make it from wire records; the model and the sinks see nothing
+ * else. Times are ns of CLOCK_MONOTONIC. Strings are interned by the decoder and live as long as the pipeline.
+ */
+#ifndef RANKTRACE_EVENT_H
+#define RANKTRACE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum event_kind {
+	EV_NONE,
+	EV_START,         /* start */
+	EV_STOP,
+	EV_TICK,          /* detectors run */
+	EV_PROC,          /* proc */
+	EV_EXEC,          /* the process became another program: identity comes again as EV_PROC */
+	EV_FORK,          /* fork: a process or a thread (child_tgid == tgid) */
+	EV_EXIT,          /* exit: of a thread; of the process when `last` */
+	EV_THREAD,        /* name */
+	EV_LIB,           /* lib */
+	EV_ATTACH,        /* span: probes being attached to the process, ts_ns its end */
+	EV_LOSS,          /* loss */
+	EV_COMM_INIT,     /* comm_init: a creation call begins */
+	EV_COMM_READY,    /* comm_init: it returned; addr is now known */
+	EV_COMM_SEEN,     /* comm_seen: identity and counters as read from the target's memory */
+	EV_COMM_GONE,     /* comm_gone: abort, destroy, finalize */
+	EV_OP,            /* op: a collective, Send or Recv was called */
+	EV_GROUP_START,
+	EV_GROUP_END,
+	EV_SYNC_BEGIN,    /* sync: the host begins to wait for the GPU */
+	EV_SYNC_END,      /* sync: it returned; result 0 = all waited-for work is done */
+	EV_MARK,          /* mark: a CUDA event was recorded on a stream */
+	EV_MARK_WAIT,     /* mark: a stream was told to wait for an event */
+	EV_MARK_QUERY,    /* mark: cuEventQuery returned; result 0 done, CUDA_ERROR_NOT_READY not yet */
+	EV_TASK,          /* task: totals and state of one thread, from a scan */
+	EV_TASK_OFF,      /* off: one interval off the CPU, over; ts_ns is its end */
+	EV_BLOCKED,       /* blocked: in D state past the limit, with evidence */
+	EV_BLOCKED_END,   /* blocked: that wait is over (text fields NULL) */
+	EV_SPAN,          /* generic: any tracer's slice on the thread */
+	EV_INSTANT,       /* generic */
+	EV_COUNTER,       /* generic */
+};
+
+/* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
+enum op_kind {
+	OP_BROADCAST, OP_REDUCE, OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLREDUCE,
+	OP_ALLTOALL, OP_GATHER, OP_SCATTER, OP_SEND, OP_RECV, OP_KIND_MAX,
+};
+
+enum comm_init_kind {
+	COMM_INIT_RANK, COMM_INIT_CONFIG, COMM_INIT_SCALABLE, COMM_INIT_ALL, COMM_INIT_SPLIT, COMM_INIT_SHRINK,
+	COMM_INIT_GROW, COMM_INIT_KIND_MAX,
+};
+
+enum comm_gone_kind { COMM_GONE_FINALIZE, COMM_GONE_DESTROY, COMM_GONE_ABORT, COMM_GONE_REVOKE };
+
+enum sync_kind { SYNC_STREAM, SYNC_EVENT, SYNC_CONTEXT };
+
+enum task_state { TASK_UNKNOWN, TASK_ON_CPU, TASK_RUNNABLE, TASK_SLEEP, TASK_DISK /* D */, TASK_STOPPED, TASK_DEAD };
+
+#define CUDA_NOT_READY 600 /* CUDA_ERROR_NOT_READY in cuda.h */
+
+struct event_arg { /* argument of a generic event; text NULL: a number */
+	const char *name;
+	const char *text;
+	int64_t number;
+};
+#define EVENT_ARGS_MAX 4
+
+struct event {
+	enum event_kind kind;
+	uint32_t tgid, tid, cpu;
+	uint64_t ts_ns;
+	union {
+		struct {
+			uint64_t realtime_offset_ns, dstate_limit_ns, hang_floor_ns, busy_limit_ns;
+			const char *host;
+		} start;
+		struct {
+			uint64_t start_ns;
+			uint32_t parent_tgid, ns_pid;
+			int rank, local_rank, world_size; /* -1 unknown */
+			bool is_child;   /* descendant that belongs to a rank */
+			bool rank_inherited;
+			const char *job, *name, *container; /* "" unknown */
+		} proc;
+		struct { uint32_t child_tgid, child_tid; } fork;
+		struct { bool last; int code; int signal; } exit;
+		struct { const char *name; } thread;
+		struct {
+			uint32_t lib_id, n_probes;
+			const char *path, *build_id; /* hex */
+			uint8_t for_tracer;
+			bool has_layout;
+		} lib;
+		struct { uint64_t begin_ns; uint32_t n_probes; uint8_t for_tracer; bool shared; } attach;
+		struct { uint64_t lost, lost_total; uint32_t ring; } loss;
+		struct {
+			enum comm_init_kind kind;
+			uint64_t addr;         /* ncclComm*, 0 until EV_COMM_READY */
+			uint64_t parent_addr;  /* Split, Shrink, Grow */
+			uint64_t id_hash;      /* hash of the unique id as NCCL makes it, 0 none */
+			int rank, nranks;      /* -1 not told by the call */
+			int color, key;
+			int result;            /* EV_COMM_READY */
+		} comm_init;
+		struct {
+			uint64_t addr, hash;
+			int rank, nranks, device;
+			uint64_t counters_sum;  /* sum of NCCL's seqNumber[]: collectives launched before now */
+			bool counters_valid;
+		} comm_seen;
+		struct { uint64_t addr; enum comm_gone_kind kind; } comm_gone;
+		struct {
+			uint64_t addr;          /* ncclComm* */
+			uint64_t stream;        /* CUstream */
+			uint64_t count;
+			uint64_t counters_sum;  /* as in comm_seen, read at this call */
+			bool counters_valid;
+			enum op_kind op;
+			int dtype, redop;       /* ncclDataType_t, ncclRedOp_t; -1 none */
+			int root;               /* -1 none */
+			int peer;               /* Send, Recv: rank in the communicator; -1 none */
+			int group_depth;        /* of this thread, as counted in the kernel; 0 none */
+			bool captured;          /* stream is in graph capture (not known yet: false) */
+		} op;
+		struct { int depth_before; } group; /* open GroupStarts of the thread as the kernel side counted; END at 0: opened before the attach */
+		struct { enum sync_kind kind; uint64_t handle; /* stream or event */ int result; uint64_t begin_ns; } sync;
+		struct { uint64_t handle, stream; int result; } mark;
+		struct {
+			enum task_state state;
+			uint64_t since_ns;      /* in this state */
+			uint64_t run_ns;        /* total on a CPU since seen */
+			uint64_t wait_ns;       /* total runnable, waiting for a CPU */
+			uint64_t sleep_ns, disk_ns;
+			uint64_t io_bytes;      /* read and written by the whole process, 0 where not sampled */
+		} task;
+		struct { uint64_t begin_ns; enum task_state state; uint64_t runq_ns; } off;
+		struct {
+			uint64_t begin_ns;      /* with tid the key of the wait */
+			const char *kernel_stack, *user_stack; /* frames, newline-separated, innermost first; "" none */
+			const char *wchan, *syscall, *file;    /* "" unknown */
+			bool mmap_lock_held;    /* a read that takes the target's mmap_lock timed out */
+		} blocked;
+		struct {
+			const char *name, *track;
+			uint64_t begin_ns;      /* span */
+			int64_t value;          /* counter */
+			int n_args;
+			struct event_arg args[EVENT_ARGS_MAX];
+		} generic;
+	};
+};
+
+const char *op_kind_name(enum op_kind kind);        /* "AllReduce" */
+const char *dtype_name(int dtype);                  /* "bf16"; NULL for none */
+int dtype_bytes(int dtype);                         /* 0 for none */
+const char *comm_init_kind_name(enum comm_init_kind kind); /* "InitRank" */
+const char *task_state_name(enum task_state state); /* "on_cpu" */
+static inline bool op_kind_counted(enum op_kind kind) { return kind <= OP_ALLREDUCE; }
+static inline bool op_kind_p2p(enum op_kind kind) { return kind == OP_SEND || kind == OP_RECV; }
+
+#endif

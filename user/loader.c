@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loader.c - loads the life object first, lends its maps to every tracer's object, and implements the narrow
+ * handle of tracer.h. Attaching to libraries is attach.c.
+ */
+#include "loader.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/clock.h"
+#include "decode.h"
+#include "life.skel.h"
+#include "loader_internal.h"
+#include "ring.h"
+#include "schemas/facts.h"
+
+static const char *const shared_maps[] = { "targets", "ring_critical", "ring_normal", "drops" };
+#define N_SHARED_MAPS (sizeof(shared_maps) / sizeof(shared_maps[0]))
+#define RING_NAMES_N 2
+static const char *const ring_names[RING_NAMES_N] = { "ring_critical", "ring_normal" };
+
+static void (*log_line)(const char *line);
+
+static int libbpf_words(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char line[1024];
+
+	if (level == LIBBPF_DEBUG || !log_line)
+		return 0;
+	vsnprintf(line, sizeof(line), format, args);
+	line[strcspn(line, "\n")] = 0;
+	log_line(line);
+	return 0;
+}
+
+static bool program_is_uprobe(const struct bpf_program *p)
+{
+	return !strncmp(bpf_program__section_name(p), "uprobe", 6);
+}
+
+/* Where the kernel lacks uprobe.multi the same programs load as plain uprobes. */
+static void programs_type(struct loader *l, struct bpf_object *o)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o)
+		if (program_is_uprobe(p))
+			bpf_program__set_expected_attach_type(p, l->multi ? BPF_TRACE_UPROBE_MULTI : 0);
+}
+
+static int maps_lend(struct loader *l, struct bpf_object *o)
+{
+	for (size_t i = 0; i < N_SHARED_MAPS; i++) {
+		struct bpf_map *from = bpf_object__find_map_by_name(l->life, shared_maps[i]);
+		struct bpf_map *to = bpf_object__find_map_by_name(o, shared_maps[i]);
+		int err = to ? bpf_map__reuse_fd(to, bpf_map__fd(from)) : 0;
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int life_load(struct loader *l)
+{
+	size_t size;
+	const void *elf = life_bpf__elf_bytes(&size);
+	struct bpf_map *normal;
+	int err;
+
+	l->life = bpf_object__open_mem(elf, size, NULL);
+	if (!l->life)
+		return -errno;
+	normal = bpf_object__find_map_by_name(l->life, "ring_normal");
+	err = l->cfg.ring_bytes ? bpf_map__set_max_entries(normal, l->cfg.ring_bytes) : 0;
+	return err ? err : bpf_object__load(l->life);
+}
+
+static int tracer_load(struct loader *l, struct tracer_handle *h)
+{
+	size_t size;
+	const void *elf = h->tracer->object(&size);
+	int err;
+
+	h->object = bpf_object__open_mem(elf, size, NULL);
+	if (!h->object)
+		return -errno;
+	programs_type(l, h->object);
+	err = maps_lend(l, h->object);
+	if (!err)
+		err = bpf_object__load(h->object);
+	if (!err && h->tracer->start)
+		err = h->tracer->start(h);
+	if (err) {
+		bpf_object__close(h->object);
+		h->object = NULL;
+	}
+	return err;
+}
+
+static int rings_open(struct loader *l)
+{
+	int fds[RING_NAMES_N];
+
+	for (int i = 0; i < RING_NAMES_N; i++)
+		fds[i] = bpf_map__fd(bpf_object__find_map_by_name(l->life, ring_names[i]));
+	return ring_open(fds, RING_NAMES_N, l->cfg.emit, l->cfg.emit_to, &l->rings);
+}
+
+/* The uretprobe system call came with 6.11 on x86-64 (ff474a78cef5); seccomp profiles older than it kill the caller. */
+static bool uretprobe_is_syscall(void)
+{
+	struct utsname u;
+	int major = 0, minor = 0;
+
+	if (uname(&u) || strcmp(u.machine, "x86_64"))
+		return false;
+	sscanf(u.release, "%d.%d", &major, &minor);
+	return major > 6 || (major == 6 && minor >= 11);
+}
+
+int loader_open(const struct loader_cfg *cfg, struct loader **ret)
+{
+	struct loader *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return -ENOMEM;
+	l->cfg = *cfg;
+	log_line = cfg->log;
+	libbpf_set_print(libbpf_words);
+	l->multi = attach_multi_works();
+	l->uretprobe_syscall = uretprobe_is_syscall();
+	err = life_load(l);
+	for (const struct tracer *const *t = tracers_all; !err && *t; t++) {
+		struct tracer_handle *h = &l->tracers[l->n_tracers++];
+
+		*h = (struct tracer_handle){ .loader = l, .tracer = *t };
+		h->err = tracer_load(l, h);
+	}
+	if (!err)
+		err = rings_open(l);
+	if (err)
+		loader_free(l);
+	else
+		*ret = l;
+	return err;
+}
+
+static void links_free(struct bpf_link **links, int n)
+{
+	for (int i = 0; i < n; i++)
+		bpf_link__destroy(links[i]);
+	free(links);
+}
+
+void loader_free(struct loader *l)
+{
+	if (!l)
+		return;
+	attached_free_all(l);
+	for (int i = 0; i < l->n_tracers; i++) {
+		struct tracer_handle *h = &l->tracers[i];
+
+		links_free(h->samplers, h->n_samplers);
+		bpf_object__close(h->object);
+		free(h->state);
+	}
+	links_free(l->life_links, l->n_life_links);
+	ring_free(l->rings);
+	bpf_object__close(l->life);
+	for (uint32_t i = 0; i < l->n_libs; i++)
+		free(l->libs[i].symbols);
+	free(l);
+}
+
+const char *loader_tracer_error(const struct loader *l, int i, int *ret_err)
+{
+	if (i >= l->n_tracers)
+		return NULL;
+	*ret_err = l->tracers[i].err;
+	return l->tracers[i].tracer->name;
+}
+
+/* Attach every program of the object that goes on the kernel itself. */
+static int kernel_programs_attach(struct bpf_object *o, struct bpf_link ***ret_links, int *ret_n)
+{
+	struct bpf_program *p;
+	int err = 0;
+
+	bpf_object__for_each_program(p, o) {
+		struct bpf_link **grown, *link;
+
+		if (err || program_is_uprobe(p))
+			continue;
+		link = bpf_program__attach(p);
+		if (!link) {
+			err = -errno;
+			continue;
+		}
+		grown = realloc(*ret_links, (*ret_n + 1) * sizeof(*grown));
+		if (!grown) {
+			bpf_link__destroy(link);
+			return -ENOMEM;
+		}
+		grown[(*ret_n)++] = link;
+		*ret_links = grown;
+	}
+	return err;
+}
+
+int loader_attach_life(struct loader *l)
+{
+	return kernel_programs_attach(l->life, &l->life_links, &l->n_life_links);
+}
+
+int loader_attach_samplers(struct loader *l)
+{
+	int err = 0;
+
+	for (int i = 0; i < l->n_tracers; i++) {
+		struct tracer_handle *h = &l->tracers[i];
+
+		if (!h->object)
+			continue;
+		h->err = kernel_programs_attach(h->object, &h->samplers, &h->n_samplers);
+		err = err ? err : h->err;
+	}
+	return err;
+}
+
+static int targets_fd(const struct loader *l)
+{
+	return bpf_map__fd(bpf_object__find_map_by_name(l->life, "targets"));
+}
+
+int loader_target_add(struct loader *l, uint32_t tgid)
+{
+	uint64_t generation = clock_monotonic_ns();
+
+	/* NOEXIST: the kernel side may have added it at its fork, with a generation already in use */
+	if (bpf_map_update_elem(targets_fd(l), &tgid, &generation, BPF_NOEXIST))
+		return errno == EEXIST ? 0 : -errno;
+	return 0;
+}
+
+bool loader_is_target(const struct loader *l, uint32_t tgid)
+{
+	uint64_t generation;
+
+	return !bpf_map_lookup_elem(targets_fd(l), &tgid, &generation);
+}
+
+void loader_target_forget(struct loader *l, uint32_t tgid)
+{
+	bpf_map_delete_elem(targets_fd(l), &tgid);
+	attached_forget(l, tgid);
+}
+
+void loader_proc_known(struct loader *l, const struct target_proc *proc)
+{
+	for (int i = 0; i < l->n_tracers; i++)
+		if (l->tracers[i].object && l->tracers[i].tracer->on_proc)
+			l->tracers[i].tracer->on_proc(&l->tracers[i], proc);
+}
+
+static int loss_tell(struct loader *l, uint32_t ring, uint64_t total, uint64_t now_ns)
+{
+	struct fact_loss f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_LOSS, .ts_ns = now_ns },
+		.lost = total - l->lost_by_ring[ring], .lost_total = total, .ring = ring,
+	};
+
+	l->lost += f.lost;
+	l->lost_by_ring[ring] = total;
+	return l->cfg.emit(l->cfg.emit_to, &f.hdr);
+}
+
+static int losses_tell(struct loader *l, uint64_t now_ns)
+{
+	int fd = bpf_map__fd(bpf_object__find_map_by_name(l->life, "drops"));
+	int n_cpus = libbpf_num_possible_cpus(), err = 0;
+	uint64_t *per_cpu = n_cpus > 0 ? calloc(n_cpus, sizeof(*per_cpu)) : NULL;
+
+	if (!per_cpu)
+		return -ENOMEM;
+	for (uint32_t ring = 0; !err && ring < 4; ring++) {
+		uint64_t total = 0;
+
+		if (bpf_map_lookup_elem(fd, &ring, per_cpu))
+			continue;
+		for (int i = 0; i < n_cpus; i++)
+			total += per_cpu[i];
+		if (total != l->lost_by_ring[ring])
+			err = loss_tell(l, ring, total, now_ns);
+	}
+	free(per_cpu);
+	return err;
+}
+
+int loader_tick(struct loader *l, uint64_t now_ns)
+{
+	int err = losses_tell(l, now_ns);
+
+	for (int i = 0; !err && i < l->n_tracers; i++)
+		if (l->tracers[i].object && l->tracers[i].tracer->tick)
+			err = l->tracers[i].tracer->tick(&l->tracers[i], now_ns);
+	return err;
+}
+
+int loader_consume(struct loader *l)
+{
+	return ring_consume(l->rings);
+}
+
+bool loader_attaches_per_process(const struct loader *l)
+{
+	return l->multi;
+}
+
+uint64_t loader_lost(const struct loader *l)
+{
+	return l->lost;
+}
+
+uint32_t loader_probes(const struct loader *l)
+{
+	return l->n_probes;
+}
+
+/* --- the narrow handle of tracer.h --- */
+
+static int map_fd(struct tracer_handle *h, const char *name)
+{
+	struct bpf_map *m = bpf_object__find_map_by_name(h->object, name);
+
+	return m ? bpf_map__fd(m) : -ENOENT;
+}
+
+static int map_update(struct tracer_handle *h, const char *map, const void *key, const void *value, uint64_t flags)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_update_elem(fd, key, value, flags) ? -errno : 0;
+}
+
+int tracer_map_put(struct tracer_handle *h, const char *map, const void *key, const void *value)
+{
+	return map_update(h, map, key, value, BPF_ANY);
+}
+
+int tracer_map_put_new(struct tracer_handle *h, const char *map, const void *key, const void *value)
+{
+	return map_update(h, map, key, value, BPF_NOEXIST);
+}
+
+int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, void *ret_value)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_lookup_elem(fd, key, ret_value) ? -errno : 0;
+}
+
+int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_delete_elem(fd, key) ? -errno : 0;
+}
+
+int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_get_next_key(fd, prev, ret_key) ? -errno : 0;
+}
+
+int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec)
+{
+	return h->loader->cfg.emit(h->loader->cfg.emit_to, rec);
+}
+
+uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h)
+{
+	return h->loader->cfg.dstate_limit_ns;
+}
+
+void *tracer_state(struct tracer_handle *h, size_t bytes)
+{
+	if (!h->state)
+		h->state = calloc(1, bytes);
+	return h->state;
+}
+
+struct reader *tracer_reader(struct tracer_handle *h)
+{
+	return h->loader->cfg.reader;
+}
+
+struct target_set *tracer_targets(struct tracer_handle *h)
+{
+	return h->loader->cfg.targets;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loader.h - BPF objects in the kernel: load, share maps, attach per process, detach. The only user of libbpf
+ * besides ring.c. One tracer that fails to load never stops the others.
+ */
+#ifndef RANKTRACE_LOADER_H
+#define RANKTRACE_LOADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/wire.h"
+
+struct loader;
+struct reader;
+struct target_set;
+struct target_proc;
+struct target_lib;
+
+struct loader_cfg {
+	struct reader *reader;
+	struct target_set *targets;
+	uint64_t dstate_limit_ns;
+	size_t ring_bytes;       /* of the normal ring, a power of two; 0: 16 MiB */
+	/* Where records of the loader and of tracers' ticks go. */
+	int (*emit)(void *to, const struct wire_hdr *rec);
+	void *emit_to;
+	void (*log)(const char *line); /* libbpf's words, when a load fails; NULL none */
+};
+
+/* Load everything. 0; -EPERM missing privilege; -ENOENT no BTF; -errno of the life programs (nothing works then). A
+ * tracer that did not load is reported by loader_tracer_error(). */
+int loader_open(const struct loader_cfg *cfg, struct loader **ret);
+void loader_free(struct loader *l); /* detaches everything */
+
+/* i-th tracer: its name and 0, or the -errno of its load; NULL past the end. */
+const char *loader_tracer_error(const struct loader *l, int i, int *ret_err);
+
+int loader_target_add(struct loader *l, uint32_t tgid);   /* before anything attaches to it */
+void loader_target_forget(struct loader *l, uint32_t tgid); /* it exited: release its links */
+bool loader_is_target(const struct loader *l, uint32_t tgid);
+
+int loader_attach_life(struct loader *l);     /* process life: first */
+int loader_attach_samplers(struct loader *l); /* kernel-side programs of the tracers: last */
+/* Attach one tracer's probes to a library of this process, unless it is done already; emits FACT_LIB and FACT_ATTACH.
+ * Returns the number of probes attached now or -errno. */
+struct tracer;
+int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
+		      const struct target_lib *lib);
+/* A process became a target: tracers' on_proc. */
+void loader_proc_known(struct loader *l, const struct target_proc *proc);
+
+int loader_tick(struct loader *l, uint64_t now_ns); /* tracers' ticks, loss counters */
+
+/* Take everything the rings hold into `emit`. Returns records taken or -errno. */
+int loader_consume(struct loader *l);
+
+bool loader_attaches_per_process(const struct loader *l); /* uprobe.multi with a pid filter */
+uint64_t loader_lost(const struct loader *l);
+uint32_t loader_probes(const struct loader *l); /* attached now */
+
+#endif

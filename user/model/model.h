@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model.h - the job as the events tell it: ranks, communicators, operations, steps. Pure: no I/O, no clock, no
+ * globals; time is the events' own. One way in (model_apply), read-only views out. Bounded: finished operations
+ * beyond MODEL_OPS_KEPT per member are dropped, oldest first, after they were handed out by model_next_ended().
+ *
+ * Sequence numbers: the five collectives NCCL counts share one sequence per communicator; AlltoAll, Gather and
+ * Scatter have one each (NCCL runs them as Send/Recv and keeps no count); Send and Recv one per peer and direction.
+ * A member met late starts from NCCL's own counters (base + own count); what NCCL does not count starts at 0 and
+ * is marked `seq_from_attach`.
+ */
+#ifndef RANKTRACE_MODEL_H
+#define RANKTRACE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "event.h"
+
+#define MODEL_OPS_KEPT 4096
+#define COMM_WARMUP_OPS 5
+#define COMM_WARMUP_NS 30000000000ull
+
+struct task {            /* one thread of a rank or of a rank's child */
+	uint32_t tid, tgid;
+	const char *name;
+	struct proc *proc;
+	enum task_state state;
+	uint64_t since_ns;   /* in `state` */
+	uint64_t seen_ns;    /* of the last scan or record */
+	uint64_t run_ns, wait_ns, sleep_ns, disk_ns; /* totals of the last scan */
+	uint64_t prev_run_ns, prev_seen_ns;          /* the scan before: CPU share = difference */
+	bool blocked;        /* in D state past the limit, evidence below */
+	uint64_t blocked_since_ns;
+	const char *kernel_stack, *user_stack, *wchan, *syscall, *file;
+	bool mmap_lock_held;
+	struct task *next;   /* of proc */
+};
+
+struct proc {
+	uint32_t tgid, ns_pid, parent_tgid;
+	uint64_t start_ns, seen_ns;
+	int rank, local_rank, world_size;   /* global; -1 unknown. A child carries its rank's */
+	bool is_child;
+	bool dead;
+	int exit_code, exit_signal;
+	uint64_t exit_ns;
+	const char *job, *name, *container;
+	struct proc *leader;  /* the rank's own process; self when it is that */
+	struct task *tasks;
+	struct member *members;  /* communicators of this process */
+	struct stream *streams;
+	struct mark *marks;   /* CUDA events */
+	struct call *calls;   /* host waits in flight, one per thread at most */
+	uint64_t io_bytes, prev_io_bytes;
+	uint64_t n_ops;       /* all operations called so far */
+	struct steps *steps;  /* iteration clock of this rank */
+	struct proc *next;    /* of model, in order of appearance */
+	struct op *last_op;   /* newest operation called, through prev_in_proc; NULL none kept */
+	uint64_t last_call_ns;/* newest sign of its host code: an operation, a wait or its end, a creation call */
+	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */
+};
+
+struct comm {
+	uint64_t hash;        /* canonical key; 0: not known yet (then one comm per member) */
+	int nranks;           /* -1 unknown */
+	uint64_t first_ns;
+	struct member **by_rank; /* [nranks], NULL where that rank is not seen on this node */
+	int n_seen;
+	struct member *members;  /* through next_in_comm */
+	struct comm *next;
+	/* lag statistics in seconds, past warm-up: how long the last member trails the first in entering an operation */
+	double lag_p999_s;
+	double duration_p999_s;  /* of operations with a known end */
+	uint64_t n_complete;     /* operations that all seen members entered */
+	uint64_t highest_seq;    /* highest entered + 1, of the counted collectives */
+};
+
+enum { SEQ_COLL, SEQ_ALLTOALL, SEQ_GATHER, SEQ_SCATTER, SEQ_SPACES }; /* P2P: struct p2p_seq */
+
+struct p2p_seq {          /* with one peer; index 0 Send, 1 Recv */
+	uint64_t next[2];     /* called */
+	uint64_t entered[2];  /* of them enqueued */
+};
+
+struct member {           /* one rank in one communicator */
+	struct comm *comm;
+	struct proc *proc;
+	uint64_t addr;        /* ncclComm* in that process */
+	int rank;             /* in the communicator; -1 unknown */
+	int device;
+	bool from_birth;      /* creation was seen: sequences start at 0 for sure */
+	bool gone;
+	uint64_t next_seq[SEQ_SPACES];
+	uint64_t base_seq;    /* counter value when met; 0 from birth */
+	struct p2p_seq *p2p;
+	struct op *ops, *ops_tail; /* oldest to newest, through next */
+	size_t n_ops;
+	struct op *first_open;     /* oldest whose end is not known, NULL none */
+	uint64_t last_call_ns;
+	struct member *next_in_comm, *next_in_proc;
+	uint64_t entered_seq[SEQ_SPACES]; /* next_seq less the operations of a group that is still open */
+	size_t n_pending;     /* operations called in a group that is still open */
+	bool seq_known;       /* SEQ_COLL is absolute: from birth, or from NCCL's counters */
+	uint64_t checked_ns;  /* NCCL's counters last agreed with, or corrected, next_seq */
+	int n_p2p;            /* entries of p2p, by rank of the peer */
+};
+
+struct op {
+	struct member *member;
+	uint64_t id;            /* 1.. unique in the session, in order of arrival */
+	enum op_kind kind;
+	int dtype, redop, root, peer; /* -1 none; peer is a rank of the communicator */
+	uint64_t count, seq;
+	bool seq_from_attach;   /* seq counts from the attach, not from the communicator's creation */
+	uint32_t tid;
+	uint64_t stream;
+	uint64_t call_ns;       /* API entry */
+	uint64_t enqueue_ns;    /* call, or the outermost GroupEnd; 0 while its group is open */
+	uint64_t start_bound_ns;/* not before: enqueue, end of the previous op on its stream, last member's enqueue */
+	uint64_t end_ns;        /* seen to be over at this time; 0 open. True end in [end_ns - end_error_ns, end_ns] */
+	uint64_t end_error_ns;
+	uint64_t signature;     /* hash(kind, count, dtype, redop, root) */
+	uint64_t stream_pos;    /* position on its stream */
+	bool handed_out;        /* model_next_ended() gave it */
+	bool grouped;
+	struct op *next, *prev;         /* of member */
+	struct op *next_in_proc, *prev_in_proc; /* all operations of that process in call order */
+	uint64_t nth;           /* its number among all operations of the process, from 0 */
+	uint64_t arrive_bound_ns;/* this rank was ready for it not before: enqueue, end bound of the previous op on its stream */
+	uint64_t not_done_ns;   /* newest observation that it was not over, 0 none */
+	bool captured;          /* into a graph: never runs itself, takes no number */
+};
+
+struct call {             /* the host waits for the GPU */
+	uint32_t tid;
+	enum sync_kind kind;
+	uint64_t handle, begin_ns;
+	struct call *next;
+};
+
+struct steps {            /* iteration clock of one rank: smallest period of its signature sequence */
+	size_t period_ops;    /* 0: none found */
+	uint64_t n;           /* whole iterations seen since the period was found */
+	double median_s;      /* of the last iterations, 0 unknown */
+	uint64_t phase;       /* an iteration starts at the operation with nth % period_ops == phase (canonical rotation) */
+	uint64_t role;        /* equal for ranks with equal iterations; 0 without a period */
+};
+
+struct model {            /* read by detectors and sinks as const */
+	uint64_t now_ns;      /* newest event */
+	uint64_t start_ns, realtime_offset_ns;
+	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
+	const char *host;
+	struct proc *procs, **procs_tail;
+	struct comm *comms, **comms_tail;
+	uint64_t lost, last_loss_ns; /* records */
+	uint64_t n_events, n_ops, n_ops_ended;
+	bool stopped;         /* EV_STOP seen */
+	struct model_state *state; /* private: hash tables, op queue */
+};
+
+struct model *model_new(void);
+void model_free(struct model *m);
+
+/* Apply one event. 0, or -ENOMEM (the model is then still consistent), -EINVAL for an event that makes no sense
+ * (unknown kind); events about processes never announced are accepted and make a process with rank -1. */
+int model_apply(struct model *m, const struct event *e);
+
+/* Operations whose end became known (or, after EV_STOP, never will) since the last call, oldest first; NULL when
+ * drained. The pointer is valid until the next model_apply(). */
+const struct op *model_next_ended(struct model *m);
+
+const struct proc *model_proc(const struct model *m, uint32_t tgid);
+const struct task *model_task(const struct model *m, uint32_t tgid, uint32_t tid);
+/* Process that is global rank `rank` of the job `job` (NULL: any); NULL not seen. */
+const struct proc *model_rank(const struct model *m, const char *job, int rank);
+/* The member's operation with this sequence number among ops of `space` (SEQ_*); NULL: not entered or dropped. */
+const struct op *member_op(const struct member *mb, int space, uint64_t seq);
+/* The same for Send and Recv: number `seq` to or from `peer` (rank in the communicator). */
+const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int peer, uint64_t seq);
+int op_space(enum op_kind kind); /* SEQ_*, -1 for Send and Recv */
+uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
+/* A member that trails its peers for longer is late beyond what this communicator is used to: the larger of the
+ * session's floor and 5 x its p99.9 lag; COMM_WARMUP_NS until COMM_WARMUP_OPS operations are complete. */
+uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c);
+/* Global rank of a process: told by its environment, else its rank in its largest communicator; -1 unknown. */
+int proc_rank(const struct proc *p);
+/* Global rank of rank `r` of the communicator; -1 not seen here. */
+int comm_global_rank(const struct comm *c, int r);
+/* CPU share of a task, of all tasks of a process, between the last two scans: 0..n cores; -1 not known. */
+double task_cpu_share(const struct task *t);
+double proc_cpu_share(const struct proc *p);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * recording.c - see recording.h and schemas/recording.md. A chunk is written with one write(), so a kill leaves
+ * whole chunks; a torn last one (full disk, power) fails its checksum and ends the reading.
+ */
+#include "recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "schemas/recording.h"
+
+#define CHUNK_RAW_MAX (256 * 1024)
+
+struct recording {
+	int fd;
+	char *raw, *packed; /* packed: chunk header, then the deflated bytes */
+	size_t used, packed_cap;
+	uint32_t n_records;
+	uint64_t written;
+	int failed; /* first -errno: nothing more is written */
+};
+
+static int write_all(int fd, const void *data, size_t size)
+{
+	const char *p = data;
+	ssize_t n;
+
+	for (; size; p += n, size -= n) {
+		n = write(fd, p, size);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int recording_create(const char *path, struct recording **ret)
+{
+	struct recording_header h = { .magic = RECORDING_MAGIC, .version = RECORDING_VERSION };
+	struct recording *r = calloc(1, sizeof(*r));
+	int err = -ENOMEM;
+
+	if (!r)
+		return -ENOMEM;
+	r->packed_cap = sizeof(struct recording_chunk) + compressBound(CHUNK_RAW_MAX);
+	r->raw = malloc(CHUNK_RAW_MAX);
+	r->packed = malloc(r->packed_cap);
+	r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (r->fd < 0)
+		err = -errno;
+	else if (r->raw && r->packed)
+		err = write_all(r->fd, &h, sizeof(h));
+	if (err) {
+		r->failed = err;
+		recording_close(r);
+		return err;
+	}
+	r->written = sizeof(h);
+	*ret = r;
+	return 0;
+}
+
+int recording_flush(struct recording *r)
+{
+	struct recording_chunk *c = (void *)r->packed;
+	uLongf size = r->packed_cap - sizeof(*c);
+	int err;
+
+	if (r->failed || !r->used)
+		return r->failed;
+	if (compress2((Bytef *)(c + 1), &size, (const Bytef *)r->raw, r->used, 1) != Z_OK)
+		return r->failed = -ENOMEM;
+	*c = (struct recording_chunk){
+		.magic = RECORDING_CHUNK_MAGIC, .raw_bytes = r->used, .packed_bytes = size, .n_records = r->n_records,
+		.crc32 = crc32(0, (const Bytef *)(c + 1), size),
+	};
+	err = write_all(r->fd, c, sizeof(*c) + size);
+	if (err)
+		return r->failed = err;
+	r->written += sizeof(*c) + size;
+	r->used = r->n_records = 0;
+	return 0;
+}
+
+int recording_put(struct recording *r, const struct wire_hdr *rec)
+{
+	int err = r->failed;
+
+	if (!err && r->used + rec->size > CHUNK_RAW_MAX)
+		err = recording_flush(r);
+	if (err)
+		return err;
+	memcpy(r->raw + r->used, rec, rec->size);
+	r->used += rec->size;
+	r->n_records++;
+	return 0;
+}
+
+int recording_close(struct recording *r)
+{
+	int err = recording_flush(r);
+
+	if (r->fd >= 0 && close(r->fd) && !err)
+		err = -errno;
+	free(r->raw);
+	free(r->packed);
+	free(r);
+	return err;
+}
+
+uint64_t recording_bytes(const struct recording *r)
+{
+	return r->written;
+}
+
+struct recording_reader {
+	int fd;
+	char *raw, *packed;
+	size_t at, size;
+};
+
+static ssize_t read_all(int fd, void *data, size_t size)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	while (got < size) {
+		n = read(fd, (char *)data + got, size - got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		got += n;
+	}
+	return got;
+}
+
+static int header_check(int fd)
+{
+	struct recording_header h;
+	ssize_t n = read_all(fd, &h, sizeof(h));
+
+	if (n < 0)
+		return n;
+	if ((size_t)n < sizeof(h) || h.magic != RECORDING_MAGIC)
+		return -EPROTO;
+	return h.version > RECORDING_VERSION ? -EPROTONOSUPPORT : 0;
+}
+
+int recording_open(const char *path, struct recording_reader **ret)
+{
+	struct recording_reader *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return -ENOMEM;
+	r->fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = r->fd < 0 ? -errno : header_check(r->fd);
+	r->raw = malloc(CHUNK_RAW_MAX);
+	r->packed = malloc(compressBound(CHUNK_RAW_MAX));
+	if (!err && (!r->raw || !r->packed))
+		err = -ENOMEM;
+	if (err)
+		recording_reader_free(r);
+	else
+		*ret = r;
+	return err;
+}
+
+/* 1 a chunk is in `raw`, 0 clean end, -EBADMSG. */
+static int chunk_read(struct recording_reader *r)
+{
+	struct recording_chunk c;
+	ssize_t n = read_all(r->fd, &c, sizeof(c));
+	uLongf size;
+
+	if (!n)
+		return 0;
+	if (n != sizeof(c) || c.magic != RECORDING_CHUNK_MAGIC || c.raw_bytes > CHUNK_RAW_MAX ||
+	    c.packed_bytes > compressBound(CHUNK_RAW_MAX))
+		return -EBADMSG;
+	size = c.raw_bytes;
+	if (read_all(r->fd, r->packed, c.packed_bytes) != (ssize_t)c.packed_bytes ||
+	    crc32(0, (const Bytef *)r->packed, c.packed_bytes) != c.crc32 ||
+	    uncompress((Bytef *)r->raw, &size, (const Bytef *)r->packed, c.packed_bytes) != Z_OK || size != c.raw_bytes)
+		return -EBADMSG;
+	r->at = 0;
+	r->size = size;
+	return 1;
+}
+
+int recording_next(struct recording_reader *r, const struct wire_hdr **ret_rec)
+{
+	const struct wire_hdr *h;
+	int more = 1;
+
+	while (r->at >= r->size && more == 1)
+		more = chunk_read(r);
+	if (more != 1)
+		return more;
+	h = (const void *)(r->raw + r->at);
+	if (r->size - r->at < sizeof(*h) || h->size < sizeof(*h) || h->size % 8 || h->size > r->size - r->at)
+		return -EBADMSG;
+	r->at += h->size;
+	*ret_rec = h;
+	return 1;
+}
+
+void recording_reader_free(struct recording_reader *r)
+{
+	if (!r)
+		return;
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->raw);
+	free(r->packed);
+	free(r);
+}

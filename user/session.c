@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session.c - the loop of a live trace. Everything that reaches the pipeline goes through session_emit() into the
+ * reorder window and out of it in order of time; the loop itself only decides when to look where.
+ */
+#include "session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "loader.h"
+#include "reorder.h"
+#include "schemas/facts.h"
+#include "session_targets.h"
+#include "target/discover.h"
+
+#define LOOP_EVERY_NS 20000000ull       /* rings are emptied this often */
+#define RESCAN_EVERY_NS 50000000ull     /* young processes */
+#define TICK_EVERY_NS 250000000ull      /* detectors */
+#define SCAN_EVERY_NS 1000000000ull     /* every process of the host */
+#define FLUSH_EVERY_NS 1000000000ull
+#define PROGRESS_EVERY_NS 10000000000ull
+#define WINDOW_NS 30000000ull           /* a record reaches us within one loop; the rest is its CPU's delay */
+#define REORDER_LIMIT (64u << 20)
+
+struct session {
+	struct session_cfg cfg;
+	struct reader *reader;
+	struct pipeline *pipeline;
+	struct target_set *set;
+	struct loader *loader;
+	struct session_targets *targets;
+	struct reorder *reorder;
+	int timer_fd, signal_fd, child_fd;
+	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
+	struct session_result result;
+	bool stop;
+};
+
+static int session_emit(void *to, const struct wire_hdr *rec)
+{
+	struct session *s = to;
+
+	if (rec->tracer == WIRE_LIFE && s->targets)
+		session_targets_note(s->targets, rec);
+	return reorder_put(s->reorder, rec);
+}
+
+static int session_feed(void *to, const struct wire_hdr *rec)
+{
+	return pipeline_feed(to, rec);
+}
+
+static int drain(struct session *s, uint64_t until_ns)
+{
+	size_t bytes = reorder_bytes(s->reorder);
+
+	if (bytes > s->result.bytes_peak)
+		s->result.bytes_peak = bytes;
+	return reorder_drain(s->reorder, until_ns, session_feed, s->pipeline);
+}
+
+static struct wire_hdr fact_hdr(size_t size, uint8_t kind, uint64_t now_ns)
+{
+	return (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = now_ns };
+}
+
+static int start_tell(struct session *s, uint64_t now_ns)
+{
+	union { struct fact_start f; char bytes[sizeof(struct fact_start) + 256]; } u = {};
+	size_t len;
+
+	gethostname(u.f.host, 255);
+	len = strlen(u.f.host) + 1;
+	u.f.hdr = fact_hdr((sizeof(u.f) + len + 7) & ~7ul, FACT_START, now_ns);
+	u.f.realtime_offset_ns = clock_realtime_offset_ns();
+	u.f.dstate_limit_ns = s->cfg.dstate_limit_ns;
+	u.f.hang_floor_ns = s->cfg.hang_floor_ns;
+	u.f.busy_limit_ns = s->cfg.busy_limit_ns;
+	u.f.version = WIRE_VERSION;
+	u.f.host_len = len;
+	return session_emit(s, &u.f.hdr);
+}
+
+static void libbpf_line(const char *line)
+{
+	log_debug("%s", line);
+}
+
+static int load_error_say(int err, char *error, size_t size)
+{
+	switch (err) {
+	case -EPERM: case -EACCES:
+		snprintf(error, size, "the kernel refused to load BPF programs (EPERM): run as root, or with CAP_BPF, "
+			 "CAP_PERFMON and CAP_SYS_PTRACE");
+		return -EPERM;
+	case -ENOENT: case -ESRCH:
+		snprintf(error, size, "the kernel shows no type information or lacks a tracepoint: it needs "
+			 "CONFIG_DEBUG_INFO_BTF=y (/sys/kernel/btf/vmlinux)");
+		return -ENOENT;
+	default:
+		snprintf(error, size, "loading the BPF programs: %s; 'ranktrace record --verbose' shows libbpf's words",
+			 strerror(-err));
+		return err;
+	}
+}
+
+static int tracers_check(const struct loader *l, char *error, size_t size)
+{
+	const char *name;
+	int err, n_loaded = 0;
+
+	for (int i = 0; (name = loader_tracer_error(l, i, &err)); i++) {
+		n_loaded += !err;
+		if (err)
+			log_warn("tracer '%s' did not load: %s; the others go on", name, strerror(-err));
+	}
+	if (n_loaded)
+		return 0;
+	snprintf(error, size, "no tracer could be loaded; 'ranktrace record --verbose' shows libbpf's words");
+	return -ENOTSUP;
+}
+
+static int fds_open(struct session *s)
+{
+	struct itimerspec every = { .it_interval.tv_nsec = LOOP_EVERY_NS, .it_value.tv_nsec = LOOP_EVERY_NS };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGUSR1);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -errno;
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (s->signal_fd < 0 || s->timer_fd < 0 || timerfd_settime(s->timer_fd, 0, &every, NULL))
+		return -errno;
+	if (s->cfg.child)
+		s->child_fd = syscall(SYS_pidfd_open, s->cfg.child, 0);
+	return s->cfg.child && s->child_fd < 0 ? -errno : 0;
+}
+
+static int parts_make(struct session *s, char *error, size_t error_size)
+{
+	size_t n_wants;
+	const struct target_want *wants = session_wants(&n_wants);
+	struct loader_cfg cfg = {
+		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns, .ring_bytes = s->cfg.ring_bytes,
+		.emit = session_emit, .emit_to = s, .log = libbpf_line,
+	};
+	int err;
+
+	s->reorder = reorder_new(REORDER_LIMIT);
+	if (!s->reorder)
+		return -ENOMEM;
+	err = target_set_new(s->reader, wants, n_wants, &s->set);
+	if (err)
+		return err;
+	cfg.targets = s->set;
+	err = loader_open(&cfg, &s->loader);
+	if (err)
+		return load_error_say(err, error, error_size);
+	err = tracers_check(s->loader, error, error_size);
+	if (err)
+		return err;
+	s->targets = session_targets_new(&s->cfg, s->set, s->loader, session_emit, s);
+	return s->targets ? fds_open(s) : -ENOMEM;
+}
+
+int session_open(const struct session_cfg *cfg, struct reader *reader, struct pipeline *p, struct session **ret,
+		 char *error, size_t error_size)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct session){ .cfg = *cfg, .reader = reader, .pipeline = p, .timer_fd = -1, .signal_fd = -1,
+			       .child_fd = -1, .result.child_status = -1 };
+	snprintf(error, error_size, "out of memory");
+	err = parts_make(s, error, error_size);
+	if (err)
+		session_free(s);
+	else
+		*ret = s;
+	return err;
+}
+
+void session_free(struct session *s)
+{
+	if (!s)
+		return;
+	session_targets_free(s->targets);
+	loader_free(s->loader);
+	target_set_free(s->set);
+	reorder_free(s->reorder);
+	if (s->timer_fd >= 0)
+		close(s->timer_fd);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	if (s->child_fd >= 0)
+		close(s->child_fd);
+	free(s);
+}
+
+/* Process life first, then the processes there are, then their libraries; samplers last, so that a node does not
+ * record its own attaching. */
+static int attach(struct session *s)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	int err = start_tell(s, now_ns);
+
+	if (!err)
+		err = loader_attach_life(s->loader);
+	for (int i = 0; !err && i < s->cfg.n_pids; i++)
+		err = loader_target_add(s->loader, s->cfg.pids[i]);
+	if (!err && s->cfg.child)
+		err = loader_target_add(s->loader, s->cfg.child);
+	if (!err)
+		err = session_targets_scan(s->targets, now_ns);
+	if (!err)
+		err = loader_attach_samplers(s->loader);
+	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->progress_ns = s->start_ns = clock_monotonic_ns();
+	if (s->cfg.child)
+		close(s->cfg.child_go_fd);
+	return err;
+}
+
+static bool due(uint64_t *last_ns, uint64_t every_ns, uint64_t now_ns)
+{
+	if (now_ns - *last_ns < every_ns)
+		return false;
+	*last_ns = now_ns;
+	return true;
+}
+
+static int tick(struct session *s, uint64_t now_ns)
+{
+	struct fact_tick f = { .hdr = fact_hdr(sizeof(f), FACT_TICK, now_ns) };
+	uint64_t gap_ns = now_ns - s->tick_ns;
+	int err;
+
+	if (gap_ns < TICK_EVERY_NS)
+		return 0;
+	s->tick_ns = now_ns;
+	if (gap_ns > s->result.longest_tick_gap_ns)
+		s->result.longest_tick_gap_ns = gap_ns;
+	err = loader_tick(s->loader, now_ns);
+	return err ? err : session_emit(s, &f.hdr);
+}
+
+static void progress_say(const struct session *s)
+{
+	const struct model *m = pipeline_model(s->pipeline);
+
+	log_info("%.0f s: %u processes, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost",
+		 (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets), loader_probes(s->loader),
+		 pipeline_records(s->pipeline), m->n_ops, loader_lost(s->loader));
+}
+
+static void output_errors_say(struct session *s)
+{
+	const char *path;
+	int err;
+
+	while ((path = pipeline_output_error(s->pipeline, &err)))
+		log_error("%s: %s; what was written before stays readable, the trace goes on without this output", path,
+			  strerror(-err));
+}
+
+static int work(struct session *s)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	int err = loader_consume(s->loader);
+
+	if (err >= 0)
+		err = due(&s->rescan_ns, RESCAN_EVERY_NS, now_ns) ? session_targets_rescan(s->targets, now_ns) : 0;
+	if (!err && due(&s->scan_ns, SCAN_EVERY_NS, now_ns))
+		err = session_targets_scan(s->targets, now_ns);
+	if (!err)
+		err = tick(s, clock_monotonic_ns());
+	if (!err)
+		err = drain(s, now_ns - WINDOW_NS);
+	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
+		pipeline_flush(s->pipeline);
+	if (due(&s->progress_ns, PROGRESS_EVERY_NS, now_ns))
+		progress_say(s);
+	output_errors_say(s);
+	return err;
+}
+
+static void signals_take(struct session *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGUSR1) {
+			progress_say(s);
+			continue;
+		}
+		s->stop = s->result.interrupted = true;
+	}
+}
+
+static void child_reap(struct session *s)
+{
+	if (waitpid(s->cfg.child, &s->result.child_status, WNOHANG) == s->cfg.child)
+		s->stop = true;
+}
+
+/* Attached to processes that are all gone: nothing more can come. A session for every job of the host goes on. */
+static bool job_ended(const struct session *s)
+{
+	return !s->cfg.child && s->cfg.n_pids && session_targets_seen(s->targets) && !session_targets_alive(s->targets);
+}
+
+static int loop(struct session *s)
+{
+	struct pollfd fds[] = {
+		{ .fd = s->timer_fd, .events = POLLIN }, { .fd = s->signal_fd, .events = POLLIN },
+		{ .fd = s->child_fd, .events = POLLIN },
+	};
+	uint64_t expirations;
+	int err = 0;
+
+	while (!err && !s->stop) {
+		if (poll(fds, 3, -1) < 0 && errno != EINTR)
+			return -errno;
+		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
+			return -errno;
+		signals_take(s);
+		if (fds[2].revents)
+			child_reap(s);
+		err = work(s);
+		if (s->cfg.duration_ns && clock_monotonic_ns() - s->start_ns >= s->cfg.duration_ns)
+			s->stop = true;
+		if (job_ended(s))
+			s->stop = s->result.job_ended = true;
+	}
+	return err;
+}
+
+/* The last records: what the rings still hold, then one more tick, then the end. */
+static int finish(struct session *s)
+{
+	struct fact_stop f = { .records = pipeline_records(s->pipeline) };
+	int err = loader_consume(s->loader);
+
+	if (err >= 0) {
+		s->tick_ns = 0;
+		err = loader_tick(s->loader, clock_monotonic_ns());
+	}
+	f.hdr = fact_hdr(sizeof(f), FACT_STOP, clock_monotonic_ns());
+	if (!err)
+		err = session_emit(s, &f.hdr);
+	if (!err)
+		err = drain(s, UINT64_MAX);
+	pipeline_flush(s->pipeline);
+	output_errors_say(s);
+	return err;
+}
+
+int session_run(struct session *s, struct session_result *ret)
+{
+	int err = attach(s), end;
+
+	if (!err && !loader_attaches_per_process(s->loader))
+		log_warn("this kernel cannot filter uprobes by process: every process that maps a probed library pays for it");
+	if (!err)
+		err = loop(s);
+	end = finish(s);
+	s->result.records = pipeline_records(s->pipeline);
+	s->result.ops = pipeline_model(s->pipeline)->n_ops;
+	s->result.lost = loader_lost(s->loader);
+	s->result.processes = session_targets_seen(s->targets);
+	s->result.probes = loader_probes(s->loader);
+	*ret = s->result;
+	return err ? err : end;
+}

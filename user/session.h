@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session.h - a live trace: loader and target set on the left, pipeline on the right, one loop in between.
+ */
+#ifndef RANKTRACE_SESSION_H
+#define RANKTRACE_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "pipeline.h"
+
+#define SESSION_PIDS_MAX 1024
+
+struct reader;
+
+struct session_cfg {
+	const uint32_t *pids;      /* these and their descendants; none and no job: every job of the host */
+	int n_pids;
+	const char *job;           /* NULL any */
+	uint64_t duration_ns;      /* 0 until the job ends or a signal */
+	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
+	uint64_t ring_bytes;       /* 0 default */
+	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
+	int child_go_fd;           /* close it to let it go */
+};
+
+struct session_result {
+	uint64_t records, ops, lost, bytes_peak;
+	uint32_t processes, probes;
+	uint64_t longest_tick_gap_ns;
+	int child_status;          /* wait status; -1 none */
+	bool job_ended, interrupted;
+};
+
+struct session;
+
+/* Load, attach nothing yet. On failure the message (object, cause, remedy) is in `error`. 0 or -errno:
+ * -EPERM, -ENOENT, -ENOTSUP: exit code 3. The reader and the pipeline are borrowed. */
+int session_open(const struct session_cfg *cfg, struct reader *reader, struct pipeline *p, struct session **ret,
+		 char *error, size_t error_size);
+/* Attach, run until the end, detach. 0 or -errno. */
+int session_run(struct session *s, struct session_result *ret);
+void session_free(struct session *s);
+
+#endif

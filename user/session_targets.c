@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session_targets.c - see session_targets.h. A young process (20 s from its fork, exec or discovery) is looked at
+ * every 50 ms, so that its libraries are probed before it makes its first call.
+ */
+#include "session_targets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "decode.h"
+#include "schemas/facts.h"
+#include "schemas/life.h"
+#include "target/discover.h"
+#include "uthash.h"
+
+#define YOUNG_NS 20000000000ull
+#define THREADS_EVERY_NS 1000000000ull
+#define YOUNG_MAX 4096
+#define WANT_SYMBOLS_MAX 512
+
+struct thread_name {
+	uint32_t tid;
+	char name[WIRE_COMM_LEN];
+	UT_hash_handle hh;
+};
+
+struct traced {
+	uint32_t tgid;
+	uint64_t start_time_ns, revision, young_until_ns, threads_ns;
+	bool known;       /* FACT_PROC was told */
+	bool dead;
+	int attach_error; /* last, told once */
+	struct thread_name *threads;
+	UT_hash_handle hh;
+};
+
+struct session_targets {
+	const struct session_cfg *cfg;
+	struct target_set *set;
+	struct loader *loader;
+	int (*emit)(void *to, const struct wire_hdr *rec);
+	void *to;
+	struct traced *traced;
+	uint32_t n_seen;
+};
+
+struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
+					    int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+{
+	struct session_targets *t = calloc(1, sizeof(*t));
+
+	if (t)
+		*t = (struct session_targets){ .cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to };
+	return t;
+}
+
+static void threads_free(struct traced *p)
+{
+	struct thread_name *n, *next;
+
+	HASH_ITER(hh, p->threads, n, next) {
+		HASH_DELETE(hh, p->threads, n);
+		free(n);
+	}
+}
+
+static void traced_free(struct session_targets *t, struct traced *p)
+{
+	HASH_DELETE(hh, t->traced, p);
+	threads_free(p);
+	free(p);
+}
+
+void session_targets_free(struct session_targets *t)
+{
+	struct traced *p, *next;
+
+	if (!t)
+		return;
+	HASH_ITER(hh, t->traced, p, next)
+		traced_free(t, p);
+	free(t);
+}
+
+static struct traced *traced_find(struct session_targets *t, uint32_t tgid)
+{
+	struct traced *p;
+
+	HASH_FIND(hh, t->traced, &tgid, sizeof(tgid), p);
+	return p;
+}
+
+static struct traced *traced_get(struct session_targets *t, uint32_t tgid, uint64_t now_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->tgid = tgid;
+	p->young_until_ns = now_ns + YOUNG_NS;
+	HASH_ADD(hh, t->traced, tgid, sizeof(tgid), p);
+	t->n_seen++;
+	return p;
+}
+
+static bool pid_listed(const struct session_cfg *cfg, uint32_t tgid)
+{
+	for (int i = 0; i < cfg->n_pids; i++)
+		if (cfg->pids[i] == tgid)
+			return true;
+	return cfg->child && tgid == (uint32_t)cfg->child;
+}
+
+static bool descends_from_listed(const struct session_targets *t, const struct target_proc *p)
+{
+	for (int depth = 0; p && depth < 64; depth++) {
+		if (pid_listed(t->cfg, p->tgid))
+			return true;
+		p = p->parent_tgid ? target_set_find(t->set, p->parent_tgid) : NULL;
+	}
+	return false;
+}
+
+static bool is_wanted(const struct session_targets *t, const struct target_proc *p)
+{
+	const struct session_cfg *cfg = t->cfg;
+
+	if (p->status == TARGET_GONE)
+		return false;
+	if (cfg->n_pids || cfg->child)
+		return loader_is_target(t->loader, p->tgid) || descends_from_listed(t, p);
+	return !cfg->job || !strcmp(cfg->job, p->job);
+}
+
+static int proc_tell(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
+{
+	union { struct fact_proc f; char bytes[sizeof(struct fact_proc) + 512]; } u = {};
+	size_t job = strlen(p->job) + 1, name = strlen(p->name) + 1, container = strlen(p->container) + 1;
+
+	u.f = (struct fact_proc){
+		.hdr = { .size = (sizeof(u.f) + job + name + container + 7) & ~7ul, .tracer = WIRE_FACT,
+			 .kind = FACT_PROC, .tgid = p->tgid, .tid = p->tgid, .ts_ns = now_ns },
+		.start_ns = p->start_time_ns, .parent_tgid = p->parent_tgid, .ns_pid = p->ns_pid, .rank = p->rank,
+		.local_rank = p->local_rank, .world_size = p->world_size, .rank_source = (uint8_t)p->rank_source,
+		.is_child = p->is_child, .job_len = job, .name_len = name, .container_len = container,
+	};
+	memcpy(u.f.text, p->job, job);
+	memcpy(u.f.text + job, p->name, name);
+	memcpy(u.f.text + job + name, p->container, container);
+	return t->emit(t->to, &u.f.hdr);
+}
+
+static int thread_tell(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)
+{
+	struct fact_thread f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_THREAD, .tgid = p->tgid,
+					  .tid = th->tid, .ts_ns = now_ns } };
+	struct thread_name *n;
+
+	HASH_FIND(hh, p->threads, &th->tid, sizeof(th->tid), n);
+	if (n && !strncmp(n->name, th->name, sizeof(n->name)))
+		return 0;
+	if (!n) {
+		n = calloc(1, sizeof(*n));
+		if (!n)
+			return -ENOMEM;
+		n->tid = th->tid;
+		HASH_ADD(hh, p->threads, tid, sizeof(n->tid), n);
+	}
+	memcpy(n->name, th->name, sizeof(n->name));
+	memcpy(f.name, th->name, sizeof(f.name));
+	return t->emit(t->to, &f.hdr);
+}
+
+static int threads_tell(struct session_targets *t, struct traced *p, uint64_t now_ns)
+{
+	struct target_thread *threads = NULL;
+	size_t n = 0;
+	int err = 0;
+
+	if (now_ns - p->threads_ns < THREADS_EVERY_NS)
+		return 0;
+	p->threads_ns = now_ns;
+	if (target_threads_read(p->tgid, &threads, &n))
+		return 0; /* it is gone: its exit says so */
+	for (size_t i = 0; !err && i < n; i++)
+		err = thread_tell(t, p, &threads[i], now_ns);
+	free(threads);
+	return err;
+}
+
+/* Once per process and cause; the rest is still traced. */
+static void attach_error_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
+{
+	if (p->attach_error == err)
+		return;
+	p->attach_error = err;
+	log_warn("pid %u: %s cannot be probed for '%s': %s; its calls stay invisible", p->tgid, lib->path, t->name,
+		 strerror(-err));
+}
+
+static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	for (size_t i = 0; i < p->n_libs; i++)
+		for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
+			int err = 0;
+
+			if (p->libs[i].tracers & 1u << (*tr)->id)
+				err = loader_attach_lib(t->loader, *tr, p, &p->libs[i]);
+			if (err < 0)
+				attach_error_say(traced, *tr, &p->libs[i], err);
+		}
+}
+
+static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
+{
+	struct traced *traced = traced_get(t, p->tgid, now_ns);
+	int err = 0;
+
+	if (!traced)
+		return -ENOMEM;
+	if (traced->known && traced->start_time_ns != p->start_time_ns) { /* the pid was reused */
+		loader_target_forget(t->loader, p->tgid);
+		threads_free(traced);
+		traced->known = false;
+	}
+	traced->dead = false;
+	if (!traced->known) {
+		err = loader_target_add(t->loader, p->tgid);
+		loader_proc_known(t->loader, p);
+	}
+	if (!err && (!traced->known || traced->revision != p->revision))
+		err = proc_tell(t, p, now_ns);
+	if (!err)
+		err = threads_tell(t, traced, now_ns);
+	libs_attach(t, traced, p);
+	traced->known = true;
+	traced->start_time_ns = p->start_time_ns;
+	traced->revision = p->revision;
+	return err;
+}
+
+static void dead_forget(struct session_targets *t)
+{
+	struct traced *p, *next;
+
+	HASH_ITER(hh, t->traced, p, next) {
+		const struct target_proc *known = target_set_find(t->set, p->tgid);
+
+		if (!p->dead && known && known->status != TARGET_GONE)
+			continue;
+		if (!p->dead && !known && !p->known) /* forked a moment ago */
+			continue;
+		loader_target_forget(t->loader, p->tgid);
+		traced_free(t, p);
+	}
+}
+
+static int listed_trace(struct session_targets *t, uint64_t now_ns)
+{
+	size_t n;
+	const struct target_proc *const *list = target_set_list(t->set, &n);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		if (is_wanted(t, list[i]))
+			err = proc_trace(t, list[i], now_ns);
+	return err;
+}
+
+int session_targets_scan(struct session_targets *t, uint64_t now_ns)
+{
+	int err = target_set_scan(t->set);
+
+	if (!err)
+		err = listed_trace(t, now_ns);
+	dead_forget(t);
+	return err;
+}
+
+int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
+{
+	uint32_t young[YOUNG_MAX];
+	size_t n = 0;
+	int err;
+
+	for (struct traced *p = t->traced; p && n < YOUNG_MAX; p = p->hh.next)
+		if (!p->dead && p->young_until_ns > now_ns)
+			young[n++] = p->tgid;
+	if (!n)
+		return 0;
+	err = target_set_rescan(t->set, young, n);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct target_proc *p = target_set_find(t->set, young[i]);
+
+		if (p && is_wanted(t, p))
+			err = proc_trace(t, p, now_ns);
+	}
+	return err;
+}
+
+void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
+{
+	const struct life_fork *fork = (const void *)rec;
+	const struct life_exit *exit = (const void *)rec;
+	struct traced *p;
+
+	if (rec->tracer != WIRE_LIFE)
+		return;
+	if (rec->kind == LIFE_FORK && fork->child_tgid != rec->tgid) {
+		traced_get(t, fork->child_tgid, rec->ts_ns);
+		return;
+	}
+	p = traced_find(t, rec->tgid);
+	if (p && rec->kind == LIFE_EXEC)
+		p->young_until_ns = rec->ts_ns + YOUNG_NS;
+	else if (p && rec->kind == LIFE_EXIT && exit->last)
+		p->dead = true;
+}
+
+uint32_t session_targets_alive(const struct session_targets *t)
+{
+	uint32_t n = 0;
+
+	for (const struct traced *p = t->traced; p; p = p->hh.next)
+		n += !p->dead;
+	return n;
+}
+
+uint32_t session_targets_seen(const struct session_targets *t)
+{
+	return t->n_seen;
+}
+
+static size_t markers_count(const struct tracer *t)
+{
+	size_t n = 0;
+
+	while (t->markers[n])
+		n++;
+	return n;
+}
+
+const struct target_want *session_wants(size_t *ret_n)
+{
+	static const char *symbols[WANT_SYMBOLS_MAX];
+	static struct target_want wants[WIRE_TRACER_MAX];
+	size_t n = 0, at = 0;
+
+	for (const struct tracer *const *t = tracers_all; *t; t++) {
+		struct target_want *w = &wants[n];
+
+		if (!(*t)->probes || at + 2 * (*t)->n_probes > WANT_SYMBOLS_MAX)
+			continue;
+		*w = (struct target_want){ .tracer = (*t)->id, .markers = (*t)->markers,
+					   .n_markers = markers_count(*t), .symbols = symbols + at };
+		for (size_t i = 0; i < (*t)->n_probes; i++) {
+			symbols[at++] = (*t)->probes[i].symbol;
+			if ((*t)->probes[i].alias)
+				symbols[at++] = (*t)->probes[i].alias;
+		}
+		w->n_symbols = symbols + at - w->symbols;
+		n++;
+	}
+	*ret_n = n;
+	return wants;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session_targets.h - which processes a session traces: picks them out of the target set, tells the kernel side,
+ * attaches their libraries and writes the facts about them into the stream.
+ */
+#ifndef RANKTRACE_SESSION_TARGETS_H
+#define RANKTRACE_SESSION_TARGETS_H
+
+#include <stdint.h>
+
+#include "loader.h"
+#include "session.h"
+
+struct session_targets;
+
+/* Borrows everything. NULL without memory. */
+struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
+					    int (*emit)(void *to, const struct wire_hdr *rec), void *to);
+void session_targets_free(struct session_targets *t);
+/* Every process of the host: about once a second. 0 or -errno. */
+int session_targets_scan(struct session_targets *t, uint64_t now_ns);
+/* Only processes that are young or were just forked or exec'd: every 50 ms. */
+int session_targets_rescan(struct session_targets *t, uint64_t now_ns);
+/* A record passed by: forks, execs and exits move processes in and out. */
+void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
+uint32_t session_targets_alive(const struct session_targets *t); /* processes traced now */
+uint32_t session_targets_seen(const struct session_targets *t);
+
+/* Wants for a target set, from the tracers' rows; static storage. */
+struct target_want;
+const struct target_want *session_wants(size_t *ret_n);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tracer.h - what a tracer is (struct tracer: rows and functions) and all it may do (the tracer_*() calls on its
+ * narrow handle, implemented by loader.c). A tracer never sees libbpf, the model or a sink.
+ */
+#ifndef RANKTRACE_TRACER_H
+#define RANKTRACE_TRACER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/intern.h"
+#include "event.h"
+#include "schemas/wire.h"
+
+struct tracer_handle;
+struct target_proc;
+struct target_lib;
+
+/* A row: the program `program` goes on the entry (or return) of `symbol`. Rows that share program, side and
+ * library attach as one link. The cookie a program gets is (row index | lib_id << 16). */
+struct probe {
+	const char *symbol;   /* exported name; a second name at the same address is not probed again */
+	const char *alias;    /* looked for if `symbol` is absent (stripped weak names); NULL none */
+	const char *program;
+	bool at_return;       /* left out for targets under seccomp where the kernel implements it by a system call */
+	bool required;        /* absent: the tracer says that it will miss things in this library */
+};
+
+struct tracer {
+	const char *name, *help;
+	enum wire_tracer id;
+	const struct probe *probes;      /* NULL: no uprobes, its programs attach to the kernel */
+	size_t n_probes;
+	const char *const *markers;      /* NULL-terminated: a file that defines all of these is probed; "a|b": either */
+	const void *(*object)(size_t *ret_size);  /* the BPF object, from the skeleton */
+	/* After load, before anything attaches. 0 or -errno. NULL nothing to do. */
+	int (*start)(struct tracer_handle *h);
+	/* A library was found in a process; before its probes attach. `fd` is the mapped file, borrowed. `*ret_has_layout`:
+	 * facts were learned. NULL nothing. */
+	int (*on_lib)(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
+		      uint32_t lib_id, bool *ret_has_layout);
+	/* A process became a target. NULL nothing. */
+	int (*on_proc)(struct tracer_handle *h, const struct target_proc *proc);
+	/* Scan what no probe tells (several times a second); emits records. NULL nothing. */
+	int (*tick)(struct tracer_handle *h, uint64_t now_ns);
+	/* Record -> events. Pure: used in replay, with no handle. Returns how many of `out` were filled (0 if the record
+	 * carries none), -EINVAL for a record too short or of an unknown kind. */
+	int (*decode)(const struct wire_hdr *rec, struct intern *strings, struct event *out, int max);
+};
+#define DECODE_EVENTS_MAX 4
+
+/* DEF lines live in tracers.def and user/decode.c's table of built-in sources. */
+#define TRACER(id, name, help) extern const struct tracer tracer_##id;
+#include "tracers/tracers.def"
+#undef TRACER
+
+/* Map of this tracer's object by name. 0, -ENOENT no such map, or -errno of the kernel. */
+int tracer_map_put(struct tracer_handle *h, const char *map, const void *key, const void *value);
+int tracer_map_put_new(struct tracer_handle *h, const char *map, const void *key, const void *value); /* -EEXIST */
+int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, void *ret_value);
+int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key);
+/* First key with prev NULL, then the one after prev; -ENOENT at the end. */
+int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key);
+/* Put a record of the tracer's own making into the stream (copied); ts_ns and sizes set by the caller. */
+int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec);
+/* Settings of the session. */
+uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h);
+/* Own memory, zeroed, freed with the handle; `bytes` the same at every call. NULL without memory. */
+void *tracer_state(struct tracer_handle *h, size_t bytes);
+/* The reader and the file cache of user/target, for evidence. */
+struct reader *tracer_reader(struct tracer_handle *h);
+struct target_set *tracer_targets(struct tracer_handle *h);
+
+#endif
