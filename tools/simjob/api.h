@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two libraries as a rank sees them: opened when the training starts, as "import torch" does, so that neither the
+ * launcher nor the binary's headers know them. One line of the lists is one function.
+ */
+#ifndef SIMJOB_API_H
+#define SIMJOB_API_H
+
+#include "cuda/cuda_abi.h"
+#include "cuda/cuda_sim.h"
+#include "nccl/nccl_abi.h"
+
+#define CUDA_CALLS(_)                                                                                                 \
+	_(cuInit)                                                                                                     \
+	_(cuDeviceGet)                                                                                                \
+	_(cuDevicePrimaryCtxRetain)                                                                                   \
+	_(cuCtxSetCurrent)                                                                                            \
+	_(cuCtxGetDevice)                                                                                             \
+	_(cuCtxSynchronize)                                                                                           \
+	_(cuStreamCreateWithPriority)                                                                                 \
+	_(cuStreamDestroy_v2)                                                                                         \
+	_(cuStreamSynchronize)                                                                                        \
+	_(cuStreamWaitEvent)                                                                                          \
+	_(cuEventCreate)                                                                                              \
+	_(cuEventDestroy_v2)                                                                                          \
+	_(cuEventRecord)                                                                                              \
+	_(cuEventQuery)                                                                                               \
+	_(cuModuleLoadData)                                                                                           \
+	_(cuModuleGetFunction)                                                                                        \
+	_(cuLaunchKernel)                                                                                             \
+	_(cuMemAlloc_v2)                                                                                              \
+	_(cuMemFree_v2)                                                                                               \
+	_(cuMemcpyHtoDAsync_v2)                                                                                       \
+	_(cuMemcpyDtoHAsync_v2)                                                                                       \
+	_(cuGetErrorName)                                                                                             \
+	_(sim_device_settle)
+
+#define NCCL_CALLS(_)                                                                                                 \
+	_(ncclGetVersion)                                                                                             \
+	_(ncclGetUniqueId)                                                                                            \
+	_(ncclCommInitRank)                                                                                           \
+	_(ncclCommInitRankConfig)                                                                                     \
+	_(ncclCommSplit)                                                                                              \
+	_(ncclCommFinalize)                                                                                           \
+	_(ncclCommDestroy)                                                                                            \
+	_(ncclCommGetAsyncError)                                                                                      \
+	_(ncclCommUserRank)                                                                                           \
+	_(ncclCommCount)                                                                                              \
+	_(ncclGetErrorString)                                                                                         \
+	_(ncclGetLastError)                                                                                           \
+	_(ncclGroupStart)                                                                                             \
+	_(ncclGroupEnd)                                                                                               \
+	_(ncclAllReduce)                                                                                              \
+	_(ncclBroadcast)                                                                                              \
+	_(ncclBcast)                                                                                                  \
+	_(ncclReduce)                                                                                                 \
+	_(ncclAllGather)                                                                                              \
+	_(ncclReduceScatter)                                                                                          \
+	_(ncclAlltoAll)                                                                                               \
+	_(ncclGather)                                                                                                 \
+	_(ncclScatter)                                                                                                \
+	_(ncclSend)                                                                                                   \
+	_(ncclRecv)                                                                                                   \
+	_(sim_comm_hash)
+
+#define DECLARE_CALL(NAME) __typeof__(NAME) *NAME;
+
+struct api {
+	CUDA_CALLS(DECLARE_CALL)
+	NCCL_CALLS(DECLARE_CALL)
+};
+
+/* Opens both libraries next to the binary (@nccl_path: another libnccl). Exits with 1 and the reason on failure. */
+void api_open(struct api *api, const char *nccl_path);
+
+/* End the process with object and cause when a call failed. */
+void cuda_check(const struct api *api, CUresult result, const char *what);
+void nccl_check(const struct api *api, ncclResult_t result, ncclComm_t comm, const char *what);
+
+#endif

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# The simulated job: two stand-in libraries and the binary, in one folder, found relative to each other.
+# SIM_LAYOUT=0|1|2 chooses the layout of struct ncclComm; layoutN/libnccl.so.2 has each of the others (simjob --nccl-lib).
+SIM_DIR := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+SIM_OUT := $(O)/lib/ranktrace/sim
+SIM_OBJ := $(O)/obj/simjob
+SIM_LAYOUT ?= 0
+SIM_OTHER_LAYOUTS := $(filter-out $(SIM_LAYOUT),0 1 2)
+
+# -g whatever CFLAGS say: a tracer learns the structs from the DWARF. Frame pointers are left to CFLAGS, too.
+SIM_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) -g
+SIM_LIB_CFLAGS := $(SIM_CFLAGS) -fPIC -fvisibility=hidden
+
+SIM_CUDA_OBJ := $(patsubst $(SIM_DIR)/cuda/%.c,$(SIM_OBJ)/cuda/%.o,$(wildcard $(SIM_DIR)/cuda/*.c))
+SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/nccl/*.c)
+SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/job/%.o,$(wildcard $(SIM_DIR)/*.c))
+SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnccl.so.2 $(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
+
+.PHONY: simjob
+simjob: $(SIM_LIBS) $(SIM_OUT)/simjob ## the simulated job and its stand-ins for libnccl and libcuda
+
+$(SIM_OBJ)/cuda/%.o: $(SIM_DIR)/cuda/%.c
+	$(Q)mkdir -p $(@D) && $(CC) $(SIM_LIB_CFLAGS) -MMD -MP -c $< -o $@
+
+$(SIM_OBJ)/job/%.o: $(SIM_DIR)/%.c
+	$(Q)mkdir -p $(@D) && $(CC) $(SIM_CFLAGS) -MMD -MP -c $< -o $@
+
+$(SIM_OUT)/libcuda.so.1: $(SIM_CUDA_OBJ)
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs $^ -o $@ -pthread -ldl
+
+# A layout is a set of objects of its own.
+define sim_nccl_layout
+$(SIM_OBJ)/nccl$(1)/%.o: $(SIM_DIR)/nccl/%.c
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(SIM_LIB_CFLAGS) -DSIM_LAYOUT=$(1) -MMD -MP -c $$< -o $$@
+
+$(2): $(SIM_NCCL_SRC:$(SIM_DIR)/nccl/%.c=$(SIM_OBJ)/nccl$(1)/%.o)
+	$$(Q)mkdir -p $$(@D) && $$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,-z,defs -Wl,-rpath,'$$$$ORIGIN' $$^ -o $$@ \
+		-pthread -ldl
+endef
+$(eval $(call sim_nccl_layout,$(SIM_LAYOUT),$(SIM_OUT)/libnccl.so.2))
+$(foreach n,$(SIM_OTHER_LAYOUTS),$(eval $(call sim_nccl_layout,$(n),$(SIM_OUT)/layout$(n)/libnccl.so.2)))
+
+$(SIM_OUT)/simjob: $(SIM_JOB_OBJ)
+	$(Q)mkdir -p $(@D) && $(CC) $^ -o $@ -pthread -ldl
+
+-include $(wildcard $(SIM_OBJ)/*/*.d)

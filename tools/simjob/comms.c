@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A rank's communicators: the world by ncclCommInitRank, data and tensor parallel groups as splits of it, the pipeline
+ * by ncclCommInitRankConfig with an id of its own. So all the usual ways of creation occur in one job.
+ */
+#include "rank.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Ids in the store: for each generation the world's, then one for each pipeline group. */
+static int id_index(const struct rank *rank, int pp_group)
+{
+	int per_generation = 1 + rank->options->nr_ranks;
+
+	return rank->generation * per_generation + 1 + pp_group;
+}
+
+static void id_share(struct rank *rank, int index, bool is_first, ncclUniqueId *ret_id)
+{
+	if (is_first) {
+		nccl_check(&rank->api, rank->api.ncclGetUniqueId(ret_id), NULL, "ncclGetUniqueId");
+		store_set_id(rank->store, index, ret_id);
+	}
+	store_get_id(rank->store, index, ret_id);
+}
+
+static void comm_set_up(struct rank *rank, struct job_comm *comm, const char *name, ncclComm_t handle)
+{
+	const struct api *api = &rank->api;
+
+	*comm = (struct job_comm){ .name = name, .comm = handle, .hash = api->sim_comm_hash(handle) };
+	nccl_check(api, api->ncclCommCount(handle, &comm->size), handle, "ncclCommCount");
+	nccl_check(api, api->ncclCommUserRank(handle, &comm->rank), handle, "ncclCommUserRank");
+	comm->send_seq = calloc(comm->size, sizeof(uint64_t));
+	comm->recv_seq = calloc(comm->size, sizeof(uint64_t));
+	if (!comm->send_seq || !comm->recv_seq) {
+		fprintf(stderr, "simjob: rank %d: out of memory\n", rank->rank);
+		exit(1);
+	}
+	/* The flags and the priority are those of PyTorch's NCCL streams. */
+	cuda_check(api, api->cuStreamCreateWithPriority(&comm->stream, CU_STREAM_NON_BLOCKING, -1),
+		   "cuStreamCreateWithPriority");
+}
+
+static void world_create(struct rank *rank)
+{
+	ncclUniqueId id;
+	ncclComm_t comm;
+
+	id_share(rank, id_index(rank, -1), rank->rank == 0, &id);
+	nccl_check(&rank->api, rank->api.ncclCommInitRank(&comm, rank->options->nr_ranks, id, rank->rank), NULL,
+		   "ncclCommInitRank");
+	comm_set_up(rank, &rank->world, "world", comm);
+}
+
+static void split_create(struct rank *rank, struct job_comm *comm, const char *name, int color, int key)
+{
+	ncclComm_t handle;
+
+	nccl_check(&rank->api, rank->api.ncclCommSplit(rank->world.comm, color, key, &handle, NULL), rank->world.comm,
+		   "ncclCommSplit");
+	comm_set_up(rank, comm, name, handle);
+}
+
+static void pipeline_create(struct rank *rank)
+{
+	const struct layout_position *position = &rank->position;
+	ncclConfig_t config = {
+		.size = sizeof(config), .magic = NCCL_CONFIG_MAGIC, .version = NCCL_VERSION_CODE, .blocking = 1,
+		.cgaClusterSize = NCCL_CONFIG_UNDEF_INT, .minCTAs = NCCL_CONFIG_UNDEF_INT,
+		.maxCTAs = NCCL_CONFIG_UNDEF_INT, .splitShare = NCCL_CONFIG_UNDEF_INT,
+		.trafficClass = NCCL_CONFIG_UNDEF_INT, .commName = "pipeline", .collnetEnable = NCCL_CONFIG_UNDEF_INT,
+		.CTAPolicy = NCCL_CONFIG_UNDEF_INT, .shrinkShare = NCCL_CONFIG_UNDEF_INT,
+		.nvlsCTAs = NCCL_CONFIG_UNDEF_INT, .nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,
+		.nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,
+	};
+	ncclUniqueId id;
+	ncclComm_t comm;
+
+	id_share(rank, id_index(rank, position->pp_group), position->pp == 0, &id);
+	nccl_check(&rank->api, rank->api.ncclCommInitRankConfig(&comm, rank->options->pp, id, position->pp, &config),
+		   NULL, "ncclCommInitRankConfig");
+	comm_set_up(rank, &rank->pp, "pp", comm);
+}
+
+void comms_create(struct rank *rank)
+{
+	const struct options *options = rank->options;
+	const struct layout_position *position = &rank->position;
+
+	world_create(rank);
+	if (options->dp > 1)
+		split_create(rank, &rank->dp, "dp", position->dp_group, position->dp);
+	if (options->tp > 1)
+		split_create(rank, &rank->tp, "tp", position->tp_group, position->tp);
+	if (options->pp > 1)
+		pipeline_create(rank);
+}
+
+static void comm_destroy(struct rank *rank, struct job_comm *comm)
+{
+	const struct api *api = &rank->api;
+
+	if (!comm->comm)
+		return;
+	nccl_check(api, api->ncclCommFinalize(comm->comm), comm->comm, "ncclCommFinalize");
+	nccl_check(api, api->ncclCommDestroy(comm->comm), NULL, "ncclCommDestroy");
+	cuda_check(api, api->cuStreamDestroy_v2(comm->stream), "cuStreamDestroy");
+	free(comm->send_seq);
+	free(comm->recv_seq);
+	*comm = (struct job_comm){ 0 };
+}
+
+void comms_destroy(struct rank *rank)
+{
+	comm_destroy(rank, &rank->pp);
+	comm_destroy(rank, &rank->tp);
+	comm_destroy(rank, &rank->dp);
+	comm_destroy(rank, &rank->world);
+}

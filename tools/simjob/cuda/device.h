@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated GPU's inside, shared by the files of the libcuda stand-in. The one idea: a stream's thread runs ahead
+ * of the clock. It works out *when* each piece of work ends and never sleeps for it; whoever asks (a query, a
+ * synchronize) compares that instant with the clock. So the GPU goes on when the host process is stopped, as a real
+ * one does, times do not drift, and an idle simulation costs nothing.
+ */
+#ifndef SIMJOB_CUDA_DEVICE_H
+#define SIMJOB_CUDA_DEVICE_H
+
+#include "../futex.h"
+#include "cuda_abi.h"
+#include "cuda_sim.h"
+
+#include <pthread.h>
+
+#define SIM_EXPORT __attribute__((visibility("default")))
+
+/* The driver blocks a launch when about this many are pending on a stream; it is what stops a host that runs ahead. */
+#define STREAM_QUEUE_LIMIT 1024
+
+/* One recording of an event; waiters hold a reference, so that a re-recorded or destroyed event cannot mislead them. */
+struct sim_mark {
+	_Atomic uint32_t refs;
+	_Atomic uint32_t scheduled; /* futex: 1 when end_ns is known */
+	uint64_t end_ns;
+};
+
+enum work_kind { WORK_KERNEL, WORK_CALLBACK_KERNEL, WORK_RECORD, WORK_WAIT, WORK_HOST_FUNC };
+
+struct sim_work {
+	struct sim_work *next;
+	enum work_kind kind;
+	uint64_t enqueued_ns;
+	uint64_t duration_ns; /* WORK_KERNEL */
+	struct sim_mark *mark; /* WORK_RECORD, WORK_WAIT; owns a reference */
+	sim_kernel_fn run; /* WORK_CALLBACK_KERNEL */
+	CUhostFn host_fn; /* WORK_HOST_FUNC */
+	void *arg;
+};
+
+struct CUstream_st {
+	struct CUstream_st *next_in_process;
+	pthread_mutex_t lock;
+	struct sim_work *head, **tail;
+	_Atomic uint32_t queued; /* futex: work handed in since creation */
+	_Atomic uint32_t scheduled; /* futex: work whose end is known */
+	_Atomic uint32_t closing;
+	_Atomic uint64_t end_ns; /* end of the last scheduled work */
+};
+
+struct CUevent_st {
+	pthread_mutex_t lock;
+	struct sim_mark *mark; /* NULL before the first record */
+	unsigned int flags;
+};
+
+struct CUmod_st {
+	unsigned int functions;
+};
+
+struct CUfunc_st {
+	sim_kernel_fn run; /* NULL: a modelled kernel, its first parameter is its duration in ns (uint64_t) */
+};
+
+struct CUctx_st {
+	CUdevice device;
+};
+
+/* context.c */
+CUcontext context_current(void);
+
+/* stream.c: NULL and the two magic default handles become the process's default stream; NULL when that fails. */
+struct CUstream_st *stream_resolve(CUstream handle);
+/* Takes @work over. 0 or CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult stream_enqueue(struct CUstream_st *stream, const struct sim_work *work);
+CUresult stream_synchronize(CUstream handle);
+CUresult stream_synchronize_all(void);
+
+/* event.c */
+struct sim_mark *mark_create(void);
+struct sim_mark *mark_get(struct sim_mark *mark);
+void mark_put(struct sim_mark *mark);
+void mark_schedule(struct sim_mark *mark, uint64_t end_ns);
+uint64_t mark_wait_scheduled(struct sim_mark *mark);
+/* Blocks until the clock has passed the mark's end. */
+void mark_wait_reached(struct sim_mark *mark);
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Modules, functions and launches. A module's kernel has no code: its first parameter is how long it runs. A function
+ * made by sim_function_create() asks its owner instead; that is how the libnccl stand-in gets on a stream.
+ */
+#include "device.h"
+
+#include <stdlib.h>
+
+SIM_EXPORT CUresult cuModuleLoadData(CUmodule *ret_module, const void *image)
+{
+	if (!ret_module || !image)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_module = calloc(1, sizeof(**ret_module));
+	return *ret_module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+SIM_EXPORT CUresult cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
+{
+	if (!ret_function || !module || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_function = sim_function_create(NULL);
+	module->functions++;
+	return *ret_function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+SIM_EXPORT CUfunction sim_function_create(sim_kernel_fn run)
+{
+	struct CUfunc_st *function = calloc(1, sizeof(*function));
+
+	if (function)
+		function->run = run;
+	return function;
+}
+
+static CUresult kernel_launch(CUfunction function, CUstream handle, void **params)
+{
+	struct CUstream_st *stream = stream_resolve(handle);
+	struct sim_work work = { .kind = WORK_KERNEL };
+
+	if (!function || !params || !params[0])
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (function->run) {
+		work.kind = WORK_CALLBACK_KERNEL;
+		work.run = function->run;
+		work.arg = *(void **)params[0];
+	} else {
+		work.duration_ns = *(const uint64_t *)params[0];
+	}
+	return stream_enqueue(stream, &work);
+}
+
+/* The grid means nothing here, but the driver checks it and so the stand-in does. */
+static bool launch_shape_is_valid(unsigned int grid_x, unsigned int block_x)
+{
+	return grid_x > 0 && block_x > 0 && block_x <= 1024;
+}
+
+#define DEFINE_LAUNCH_KERNEL(NAME)                                                                                    \
+	SIM_EXPORT CUresult NAME(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,  \
+				 unsigned int block_x, unsigned int block_y, unsigned int block_z,                    \
+				 unsigned int shared_bytes, CUstream stream, void **params, void **extra)             \
+	{                                                                                                             \
+		(void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared_bytes, (void)extra;            \
+		if (!launch_shape_is_valid(grid_x, block_x))                                                          \
+			return CUDA_ERROR_INVALID_VALUE;                                                              \
+		return kernel_launch(function, stream, params);                                                       \
+	}
+
+#define DEFINE_LAUNCH_KERNEL_EX(NAME)                                                                                 \
+	SIM_EXPORT CUresult NAME(const struct CUlaunchConfig_st *config, CUfunction function, void **params,          \
+				 void **extra)                                                                        \
+	{                                                                                                             \
+		(void)extra;                                                                                          \
+		if (!config || !launch_shape_is_valid(config->gridDimX, config->blockDimX))                           \
+			return CUDA_ERROR_INVALID_VALUE;                                                              \
+		return kernel_launch(function, config->hStream, params);                                              \
+	}
+
+#define DEFINE_LAUNCH_HOST_FUNC(NAME)                                                                                 \
+	SIM_EXPORT CUresult NAME(CUstream stream, CUhostFn host_fn, void *arg)                                        \
+	{                                                                                                             \
+		return host_func_launch(stream, host_fn, arg);                                                        \
+	}
+
+static CUresult host_func_launch(CUstream handle, CUhostFn host_fn, void *arg)
+{
+	struct CUstream_st *stream = stream_resolve(handle);
+
+	if (!host_fn || !stream)
+		return CUDA_ERROR_INVALID_VALUE;
+	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_HOST_FUNC, .host_fn = host_fn, .arg = arg });
+}
+
+DEFINE_LAUNCH_KERNEL(cuLaunchKernel)
+DEFINE_LAUNCH_KERNEL(cuLaunchKernel_ptsz)
+DEFINE_LAUNCH_KERNEL_EX(cuLaunchKernelEx)
+DEFINE_LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz)
+DEFINE_LAUNCH_HOST_FUNC(cuLaunchHostFunc)
+DEFINE_LAUNCH_HOST_FUNC(cuLaunchHostFunc_ptsz)

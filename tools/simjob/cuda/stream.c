@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Streams: a queue and a thread each. The thread works through the queue in order and computes when each piece ends;
+ * see device.h for why it does not sleep meanwhile. Only a host function makes it wait for the clock.
+ */
+#include "device.h"
+
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUstream_st *streams;
+static struct CUstream_st *default_stream;
+
+static void sleep_until_ns(uint64_t deadline_ns)
+{
+	static const _Atomic uint32_t never;
+
+	while (!futex_wait(&never, 0, deadline_ns))
+		;
+}
+
+static uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
+{
+	uint64_t end_ns = ready_ns;
+
+	switch (work->kind) {
+	case WORK_KERNEL:
+		end_ns += work->duration_ns;
+		break;
+	case WORK_CALLBACK_KERNEL:
+		end_ns = work->run(work->arg, ready_ns);
+		break;
+	case WORK_RECORD:
+		mark_schedule(work->mark, end_ns);
+		break;
+	case WORK_WAIT:
+		end_ns = mark_wait_scheduled(work->mark);
+		break;
+	case WORK_HOST_FUNC:
+		sleep_until_ns(ready_ns);
+		work->host_fn(work->arg);
+		end_ns = clock_now_ns();
+		break;
+	}
+	return end_ns > ready_ns ? end_ns : ready_ns;
+}
+
+static struct sim_work *stream_take(struct CUstream_st *stream)
+{
+	struct sim_work *work;
+
+	pthread_mutex_lock(&stream->lock);
+	work = stream->head;
+	if (work && !(stream->head = work->next))
+		stream->tail = &stream->head;
+	pthread_mutex_unlock(&stream->lock);
+	return work;
+}
+
+static void stream_forget(struct CUstream_st *stream)
+{
+	struct CUstream_st **link;
+
+	pthread_mutex_lock(&streams_lock);
+	for (link = &streams; *link; link = &(*link)->next_in_process) {
+		if (*link == stream) {
+			*link = stream->next_in_process;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&streams_lock);
+}
+
+static void stream_run_one(struct CUstream_st *stream, struct sim_work *work)
+{
+	uint64_t end_ns = stream->end_ns;
+
+	/* A wait takes no time of its own: it must not drag the stream up to the instant of its call. */
+	if (work->kind != WORK_WAIT && work->enqueued_ns > end_ns)
+		end_ns = work->enqueued_ns;
+	stream->end_ns = work_run(work, end_ns);
+	mark_put(work->mark);
+	free(work);
+	atomic_fetch_add(&stream->scheduled, 1);
+	futex_wake_all(&stream->scheduled);
+}
+
+static void *stream_thread(void *arg)
+{
+	struct CUstream_st *stream = arg;
+	struct sim_work *work;
+	uint32_t queued;
+
+	prctl(PR_SET_NAME, "cuda-EvtHandlr");
+	for (;;) {
+		queued = stream->queued;
+		while ((work = stream_take(stream)))
+			stream_run_one(stream, work);
+		if (stream->closing && queued == stream->queued)
+			break;
+		futex_wait(&stream->queued, queued, 0);
+	}
+	stream_forget(stream);
+	pthread_mutex_destroy(&stream->lock);
+	free(stream);
+	return NULL;
+}
+
+static CUresult stream_start(struct CUstream_st **ret_stream)
+{
+	struct CUstream_st *stream = calloc(1, sizeof(*stream));
+	pthread_t thread;
+
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&stream->lock, NULL);
+	stream->tail = &stream->head;
+	pthread_mutex_lock(&streams_lock);
+	stream->next_in_process = streams;
+	streams = stream;
+	pthread_mutex_unlock(&streams_lock);
+	if (pthread_create(&thread, NULL, stream_thread, stream)) {
+		stream_forget(stream);
+		free(stream);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_detach(thread);
+	*ret_stream = stream;
+	return CUDA_SUCCESS;
+}
+
+struct CUstream_st *stream_resolve(CUstream handle)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	/* 1 and 2 are CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. */
+	if ((uintptr_t)handle > 2)
+		return handle;
+	pthread_mutex_lock(&lock);
+	if (!default_stream)
+		stream_start(&default_stream);
+	pthread_mutex_unlock(&lock);
+	return default_stream;
+}
+
+static void stream_wait_for_room(struct CUstream_st *stream)
+{
+	uint32_t scheduled;
+
+	while (stream->queued - (scheduled = stream->scheduled) >= STREAM_QUEUE_LIMIT)
+		futex_wait(&stream->scheduled, scheduled, 0);
+}
+
+CUresult stream_enqueue(struct CUstream_st *stream, const struct sim_work *work)
+{
+	struct sim_work *copy = malloc(sizeof(*copy));
+
+	if (!copy) {
+		mark_put(work->mark);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*copy = *work;
+	copy->next = NULL;
+	copy->enqueued_ns = clock_now_ns();
+	stream_wait_for_room(stream);
+	pthread_mutex_lock(&stream->lock);
+	*stream->tail = copy;
+	stream->tail = &copy->next;
+	atomic_fetch_add(&stream->queued, 1);
+	pthread_mutex_unlock(&stream->lock);
+	futex_wake_all(&stream->queued);
+	return CUDA_SUCCESS;
+}
+
+static CUresult stream_create(CUstream *ret_stream)
+{
+	if (!ret_stream)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!context_current())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return stream_start(ret_stream);
+}
+
+SIM_EXPORT CUresult cuStreamCreate(CUstream *ret_stream, unsigned int flags)
+{
+	(void)flags;
+	return stream_create(ret_stream);
+}
+
+SIM_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
+{
+	(void)flags;
+	(void)priority;
+	return stream_create(ret_stream);
+}
+
+/* As the driver's: returns at once, the stream goes when its work is done. */
+SIM_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
+{
+	if ((uintptr_t)handle <= 2)
+		return CUDA_ERROR_INVALID_HANDLE;
+	/* Under the lock, so that the thread cannot see closing, free the stream and leave us with a dead futex word. */
+	pthread_mutex_lock(&streams_lock);
+	handle->closing = 1;
+	atomic_fetch_add(&handle->queued, 1);
+	futex_wake_all(&handle->queued);
+	pthread_mutex_unlock(&streams_lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult stream_synchronize(CUstream handle)
+{
+	struct CUstream_st *stream = stream_resolve(handle);
+	struct sim_mark *mark = mark_create();
+	CUresult res;
+
+	if (!mark || !stream) {
+		mark_put(mark);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	res = stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
+	if (res == CUDA_SUCCESS)
+		mark_wait_reached(mark);
+	mark_put(mark);
+	return res;
+}
+
+static CUresult stream_query(CUstream handle)
+{
+	struct CUstream_st *stream = stream_resolve(handle);
+
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (stream->scheduled != stream->queued || clock_now_ns() < stream->end_ns)
+		return CUDA_ERROR_NOT_READY;
+	return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+	return stream_synchronize(stream);
+}
+
+SIM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream)
+{
+	return stream_synchronize(stream);
+}
+
+SIM_EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+	return stream_query(stream);
+}
+
+SIM_EXPORT CUresult cuStreamQuery_ptsz(CUstream stream)
+{
+	return stream_query(stream);
+}
+
+/* Takes the first stream with unfinished work and marks its end. NULL when there is none. */
+static struct sim_mark *streams_mark_busy(void)
+{
+	struct sim_mark *mark = NULL;
+	struct CUstream_st *stream;
+
+	pthread_mutex_lock(&streams_lock);
+	for (stream = streams; stream; stream = stream->next_in_process) {
+		if (!stream->closing && stream_query(stream) == CUDA_ERROR_NOT_READY)
+			break;
+	}
+	if (stream && (mark = mark_create()))
+		stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
+	pthread_mutex_unlock(&streams_lock);
+	return mark;
+}
+
+CUresult stream_synchronize_all(void)
+{
+	struct sim_mark *mark;
+
+	while ((mark = streams_mark_busy())) {
+		mark_wait_reached(mark);
+		mark_put(mark);
+	}
+	return CUDA_SUCCESS;
+}
+
+static bool streams_settled(void)
+{
+	struct CUstream_st *stream;
+	bool settled = true;
+
+	pthread_mutex_lock(&streams_lock);
+	for (stream = streams; stream; stream = stream->next_in_process)
+		settled &= stream->scheduled == stream->queued;
+	pthread_mutex_unlock(&streams_lock);
+	return settled;
+}
+
+SIM_EXPORT void sim_device_settle(uint64_t timeout_ns)
+{
+	uint64_t deadline_ns = clock_now_ns() + timeout_ns;
+
+	while (!streams_settled() && clock_now_ns() < deadline_ns)
+		sleep_until_ns(clock_now_ns() + NSEC_PER_MSEC);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The dataloader: a forked child that makes batches and feeds them through a pipe, as torch's worker processes do. It
+ * inherits the libraries' mappings and touches neither; a tracer has to see that it belongs to its rank.
+ */
+#include "rank.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+static void batch_make(char *batch, struct random *random)
+{
+	size_t i;
+
+	for (i = 0; i + sizeof(uint64_t) <= BATCH_BYTES; i += sizeof(uint64_t)) {
+		uint64_t token = random_u64(random);
+
+		memcpy(batch + i, &token, sizeof(token));
+	}
+}
+
+static void loader_run(const struct rank *rank, int fd)
+{
+	struct random random = { .state = rank->options->seed ^ (0xda7aULL + rank->rank) << 20 };
+	size_t done;
+	ssize_t n;
+
+	prctl(PR_SET_NAME, "pt_data_worker");
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_DFL);
+	for (;;) {
+		batch_make(rank->batch, &random);
+		for (done = 0; done < BATCH_BYTES; done += n) {
+			n = write(fd, rank->batch + done, BATCH_BYTES - done);
+			if (n <= 0)
+				_exit(0);
+		}
+	}
+}
+
+void dataloader_start(struct rank *rank)
+{
+	int fds[2];
+
+	rank->batch_fd = -1;
+	rank->batch = malloc(BATCH_BYTES);
+	if (!rank->batch || (rank->options->dataloader && pipe(fds) < 0)) {
+		perror("simjob: cannot set up the dataloader");
+		exit(1);
+	}
+	if (!rank->options->dataloader)
+		return;
+	rank->loader_pid = fork();
+	if (rank->loader_pid < 0) {
+		perror("simjob: cannot fork the dataloader");
+		exit(1);
+	}
+	if (rank->loader_pid == 0) {
+		close(fds[0]);
+		loader_run(rank, fds[1]);
+	}
+	close(fds[1]);
+	rank->batch_fd = fds[0];
+}
+
+void dataloader_next(struct rank *rank)
+{
+	size_t done;
+	ssize_t n;
+
+	if (rank->batch_fd < 0) {
+		batch_make(rank->batch, &rank->random);
+		return;
+	}
+	for (done = 0; done < BATCH_BYTES; done += n) {
+		n = read(rank->batch_fd, rank->batch + done, BATCH_BYTES - done);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0) {
+			fprintf(stderr, "simjob: rank %d: its dataloader, pid %d, is gone\n", rank->rank, rank->loader_pid);
+			exit(1);
+		}
+	}
+}
+
+void dataloader_stop(struct rank *rank)
+{
+	if (rank->batch_fd >= 0) {
+		close(rank->batch_fd);
+		waitpid(rank->loader_pid, NULL, 0);
+	}
+	free(rank->batch);
+}

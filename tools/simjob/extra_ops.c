@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a plain training step does not contain, on the world communicator: every other operation, a group within a
+ * group, and a group that mixes collectives and transfers (--extra-ops).
+ */
+#include "rank.h"
+
+static void group_start(struct rank *rank)
+{
+	nccl_check(&rank->api, rank->api.ncclGroupStart(), rank->world.comm, "ncclGroupStart");
+}
+
+static void group_end(struct rank *rank)
+{
+	nccl_check(&rank->api, rank->api.ncclGroupEnd(), rank->world.comm, "ncclGroupEnd");
+}
+
+static void each_alone(struct rank *rank)
+{
+	int root = rank->step / 4 % rank->world.size;
+	const struct op_call calls[] = {
+		{ OP_BCAST, 4096, ncclInt64, root },	   { OP_REDUCE, 65536, ncclFloat32, root },
+		{ OP_ALL_TO_ALL, 16384, ncclBfloat16, 0 }, { OP_GATHER, 1000, ncclInt32, root },
+		{ OP_SCATTER, 2000, ncclUint8, root },	   { OP_ALL_TO_ALL, 8192, ncclFloat16, 0 },
+		{ OP_ALL_GATHER, 512, ncclInt64, 0 },	   { OP_REDUCE_SCATTER, 3333, ncclFloat64, 0 },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		op_run(rank, &rank->world, &calls[i]);
+}
+
+/* Nothing of it is launched before the outer end. */
+static void nested_group(struct rank *rank)
+{
+	struct job_comm *world = &rank->world;
+
+	op_begin(rank, world);
+	group_start(rank);
+	op_call(rank, world, &(struct op_call){ OP_ALL_REDUCE, 1024, ncclFloat32, 0 });
+	group_start(rank);
+	op_call(rank, world, &(struct op_call){ OP_BROADCAST, 2048, ncclUint32, 0 });
+	op_call(rank, world, &(struct op_call){ OP_ALL_GATHER, 256, ncclInt8, 0 });
+	group_end(rank);
+	op_call(rank, world, &(struct op_call){ OP_REDUCE, 128, ncclUint64, 0 });
+	group_end(rank);
+	work_wait(rank, op_finish(rank, world, OP_ALL_REDUCE));
+}
+
+/* A ring shift next to a collective; two transfers to the same peer in one group. */
+static void mixed_group(struct rank *rank)
+{
+	struct job_comm *world = &rank->world;
+	int next = (world->rank + 1) % world->size;
+	int previous = (world->rank + world->size - 1) % world->size;
+	int i;
+
+	op_begin(rank, world);
+	group_start(rank);
+	for (i = 0; i < 2; i++) {
+		op_call(rank, world, &(struct op_call){ OP_SEND, 4096 + i, ncclFloat8e4m3, next });
+		op_call(rank, world, &(struct op_call){ OP_RECV, 4096 + i, ncclFloat8e4m3, previous });
+	}
+	op_call(rank, world, &(struct op_call){ OP_ALL_TO_ALL, 64, ncclFloat8e5m2, 0 });
+	group_end(rank);
+	work_wait(rank, op_finish(rank, world, OP_SEND));
+}
+
+void extra_ops_run(struct rank *rank)
+{
+	each_alone(rank);
+	nested_group(rank);
+	mixed_group(rank);
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Operations the way PyTorch's ProcessGroupNCCL issues them: the communicator's own stream waits for the compute
+ * stream, the call is made there, an end event is recorded behind it for the watchdog and for whoever waits.
+ */
+#include "job_log.h"
+#include "rank.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const op_names[NR_OP_KINDS] = {
+	[OP_BROADCAST] = "Broadcast", [OP_BCAST] = "Broadcast", [OP_REDUCE] = "Reduce",
+	[OP_ALL_GATHER] = "AllGather", [OP_REDUCE_SCATTER] = "ReduceScatter", [OP_ALL_REDUCE] = "AllReduce",
+	[OP_ALL_TO_ALL] = "AlltoAll", [OP_GATHER] = "Gather", [OP_SCATTER] = "Scatter",
+	[OP_SEND] = "Send", [OP_RECV] = "Recv",
+};
+
+const char *op_name(enum op_kind kind)
+{
+	return op_names[kind];
+}
+
+/* The number the call has, or gets with @advance. Docs, Operations, has the rules. */
+uint64_t comm_next_seq(struct job_comm *comm, const struct op_call *call, bool advance)
+{
+	uint64_t *counter = &comm->collective_seq;
+
+	if (call->kind == OP_SEND)
+		counter = &comm->send_seq[call->root_or_peer];
+	else if (call->kind == OP_RECV)
+		counter = &comm->recv_seq[call->root_or_peer];
+	else if (call->kind == OP_ALL_TO_ALL || call->kind == OP_GATHER || call->kind == OP_SCATTER)
+		counter = &comm->other_seq[call->kind];
+	return advance ? (*counter)++ : *counter;
+}
+
+static void op_log(struct rank *rank, struct job_comm *comm, const struct op_call *call)
+{
+	bool is_transfer = call->kind == OP_SEND || call->kind == OP_RECV;
+	struct job_log_line line = {
+		.comm_hash = comm->hash,
+		.seq = comm_next_seq(comm, call, true),
+		.op = op_name(call->kind),
+		.count = call->count,
+		.datatype = call->datatype,
+		.peer = is_transfer ? call->root_or_peer : -1,
+		.t_ns = clock_now_ns(),
+	};
+
+	if (rank->log_fd >= 0)
+		job_log_write(rank->log_fd, rank->rank, rank->pid, &line);
+}
+
+static ncclResult_t op_dispatch(struct rank *rank, struct job_comm *comm, const struct op_call *call)
+{
+	const struct api *api = &rank->api;
+	void *buffer = (void *)(uintptr_t)rank->buffer;
+	ncclComm_t c = comm->comm;
+	CUstream s = comm->stream;
+
+	switch (call->kind) {
+	case OP_BROADCAST:
+		return api->ncclBroadcast(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_BCAST:
+		return api->ncclBcast(buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_REDUCE:
+		return api->ncclReduce(buffer, buffer, call->count, call->datatype, ncclSum, call->root_or_peer, c, s);
+	case OP_ALL_GATHER:
+		return api->ncclAllGather(buffer, buffer, call->count, call->datatype, c, s);
+	case OP_REDUCE_SCATTER:
+		return api->ncclReduceScatter(buffer, buffer, call->count, call->datatype, ncclSum, c, s);
+	case OP_ALL_REDUCE:
+		return api->ncclAllReduce(buffer, buffer, call->count, call->datatype, ncclSum, c, s);
+	case OP_ALL_TO_ALL:
+		return api->ncclAlltoAll(buffer, buffer, call->count, call->datatype, c, s);
+	case OP_GATHER:
+		return api->ncclGather(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_SCATTER:
+		return api->ncclScatter(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_SEND:
+		return api->ncclSend(buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_RECV:
+		return api->ncclRecv(buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case NR_OP_KINDS:
+		break;
+	}
+	return ncclInvalidArgument;
+}
+
+void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *call)
+{
+	struct op_call actual = *call;
+
+	faults_before_op(rank, comm, &actual);
+	rank->op_in_step++;
+	op_log(rank, comm, &actual);
+	nccl_check(&rank->api, op_dispatch(rank, comm, &actual), comm->comm, op_name(call->kind));
+}
+
+/* Makes @waiter wait for what @stream holds now, through an event of its own as torch.cuda.Stream.wait_stream does. */
+static void stream_wait_stream(struct rank *rank, CUstream waiter, CUstream stream)
+{
+	const struct api *api = &rank->api;
+	CUevent event;
+
+	cuda_check(api, api->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+	cuda_check(api, api->cuEventRecord(event, stream), "cuEventRecord");
+	cuda_check(api, api->cuStreamWaitEvent(waiter, event, 0), "cuStreamWaitEvent");
+	cuda_check(api, api->cuEventDestroy_v2(event), "cuEventDestroy");
+}
+
+void op_begin(struct rank *rank, struct job_comm *comm)
+{
+	stream_wait_stream(rank, comm->stream, rank->compute);
+}
+
+struct work *op_finish(struct rank *rank, struct job_comm *comm, enum op_kind kind)
+{
+	const struct api *api = &rank->api;
+	struct work *work = calloc(1, sizeof(*work));
+
+	if (!work) {
+		fprintf(stderr, "simjob: rank %d: out of memory\n", rank->rank);
+		exit(1);
+	}
+	work->refs = 2; /* the watchdog's and the caller's */
+	work->op = op_name(kind);
+	work->comm = comm;
+	work->issued_ns = clock_now_ns();
+	cuda_check(api, api->cuEventCreate(&work->end, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+	cuda_check(api, api->cuEventRecord(work->end, comm->stream), "cuEventRecord");
+	watchdog_add(rank, work);
+	return work;
+}
+
+void work_put(const struct api *api, struct work *work)
+{
+	if (atomic_fetch_sub(&work->refs, 1) > 1)
+		return;
+	api->cuEventDestroy_v2(work->end);
+	free(work);
+}
+
+void work_wait(struct rank *rank, struct work *work)
+{
+	cuda_check(&rank->api, rank->api.cuStreamWaitEvent(rank->compute, work->end, 0), "cuStreamWaitEvent");
+	work_put(&rank->api, work);
+}
+
+void op_run(struct rank *rank, struct job_comm *comm, const struct op_call *call)
+{
+	op_begin(rank, comm);
+	op_call(rank, comm, call);
+	work_wait(rank, op_finish(rank, comm, call->kind));
+}

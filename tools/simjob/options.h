@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line, parsed alike by the launcher and, from the same arguments, by every rank. */
+#ifndef SIMJOB_OPTIONS_H
+#define SIMJOB_OPTIONS_H
+
+#include "fault.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAX_RANKS 256
+
+enum sync_mode {
+	SYNC_NAN_CHECK, /* the host waits for the gradients before they are communicated, and again for the loss */
+	SYNC_STEP, /* the host runs ahead and waits for the loss only */
+};
+
+struct options {
+	int nr_ranks;
+	int nr_steps;
+	uint64_t seed;
+	int tp, dp, pp; /* sizes of the tensor-, data- and pipeline-parallel groups; their product is nr_ranks */
+	double step_ms;
+	int buckets;
+	int layers;
+	int microbatches;
+	int port;
+	double watchdog_s; /* 0: never */
+	double linger_s; /* how long the others live on after a rank has died */
+	enum sync_mode sync;
+	bool zero;
+	bool extra_ops;
+	bool dataloader;
+	bool quiet;
+	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path;
+	struct fault faults[MAX_FAULTS];
+	int nr_faults;
+};
+
+/* Does not return on a usage error: prints object, cause and remedy and exits with 2. */
+void options_parse(struct options *options, int argc, char **argv);
+
+#endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The life of one rank: libraries, device, communicators, steps, end. */
+#include "rank.h"
+
+#include "job_log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#define BUFFER_BYTES (256UL << 20)
+
+void sleep_until(uint64_t deadline_ns)
+{
+	struct timespec deadline = timespec_from_ns(deadline_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL))
+		;
+}
+
+void spin_until(uint64_t deadline_ns)
+{
+	while (clock_now_ns() < deadline_ns)
+		;
+}
+
+static int env_integer(const char *name)
+{
+	const char *value = getenv(name);
+
+	if (!value) {
+		fprintf(stderr, "simjob: %s is not set: ranks are started by the launcher only\n", name);
+		exit(2);
+	}
+	return atoi(value);
+}
+
+static void log_open_or_exit(const char *path, int *ret_fd)
+{
+	*ret_fd = -1;
+	if (!path)
+		return;
+	*ret_fd = job_log_open(path);
+	if (*ret_fd < 0) {
+		fprintf(stderr, "simjob: cannot write %s: %s; choose another file\n", path, strerror(-*ret_fd));
+		exit(1);
+	}
+}
+
+static void device_open(struct rank *rank)
+{
+	const struct api *api = &rank->api;
+	CUcontext context;
+	CUmodule module;
+	CUdevice device;
+
+	cuda_check(api, api->cuInit(0), "cuInit");
+	cuda_check(api, api->cuDeviceGet(&device, rank->rank), "cuDeviceGet");
+	cuda_check(api, api->cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+	cuda_check(api, api->cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	cuda_check(api, api->cuModuleLoadData(&module, "a model"), "cuModuleLoadData");
+	cuda_check(api, api->cuModuleGetFunction(&rank->kernel, module, "layer"), "cuModuleGetFunction");
+	cuda_check(api, api->cuStreamCreateWithPriority(&rank->compute, CU_STREAM_NON_BLOCKING, 0),
+		   "cuStreamCreateWithPriority");
+	cuda_check(api, api->cuMemAlloc_v2(&rank->buffer, BUFFER_BYTES), "cuMemAlloc");
+}
+
+static void rank_set_up(struct rank *rank, const struct options *options)
+{
+	*rank = (struct rank){ .options = options, .rank = env_integer("RANK"), .pid = getpid() };
+	rank->random.state = options->seed * 0x10001ULL + rank->rank;
+	rank->position = layout_position(options, rank->rank);
+	rank->store = store_attach(env_integer("SIMJOB_STORE_FD"));
+	if (!rank->store) {
+		fprintf(stderr, "simjob: rank %d cannot map the job's store: %s\n", rank->rank, strerror(errno));
+		exit(1);
+	}
+	log_open_or_exit(options->log_path, &rank->log_fd);
+	log_open_or_exit(options->fault_log_path, &rank->fault_log_fd);
+	prctl(PR_SET_NAME, "pt_main_thread");
+	api_open(&rank->api, options->nccl_path);
+	device_open(rank);
+}
+
+static void steps_run(struct rank *rank)
+{
+	struct store_rank *progress = &rank->store->ranks[rank->rank];
+	uint64_t begin_ns;
+
+	for (rank->step = 0; rank->step < rank->options->nr_steps; rank->step++) {
+		phases_before_step(rank);
+		begin_ns = clock_now_ns();
+		step_run(rank);
+		if (rank->step > 0)
+			progress->steps_ns += clock_now_ns() - begin_ns;
+		progress->steps_done++;
+	}
+}
+
+int rank_main(const struct options *options)
+{
+	static struct rank rank;
+
+	rank_set_up(&rank, options);
+	comms_create(&rank);
+	dataloader_start(&rank);
+	watchdog_start(&rank);
+	params_broadcast(&rank);
+	steps_run(&rank);
+	world_barrier(&rank);
+	watchdog_stop(&rank);
+	comms_destroy(&rank);
+	dataloader_stop(&rank);
+	cuda_check(&rank.api, rank.api.cuMemFree_v2(rank.buffer), "cuMemFree");
+	return 0;
+}

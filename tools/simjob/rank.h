@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank and its parts: communicators, operations on them as PyTorch does them, the step, watchdog and dataloader.
+ * Everything here runs in the rank's process.
+ */
+#ifndef SIMJOB_RANK_H
+#define SIMJOB_RANK_H
+
+#include "api.h"
+#include "layout.h"
+#include "random.h"
+#include "store.h"
+
+#include <pthread.h>
+
+enum op_kind {
+	OP_BROADCAST,
+	OP_BCAST, /* logged as Broadcast: NCCL does nothing else */
+	OP_REDUCE,
+	OP_ALL_GATHER,
+	OP_REDUCE_SCATTER,
+	OP_ALL_REDUCE,
+	OP_ALL_TO_ALL,
+	OP_GATHER,
+	OP_SCATTER,
+	OP_SEND,
+	OP_RECV,
+	NR_OP_KINDS,
+};
+
+struct op_call {
+	enum op_kind kind;
+	size_t count;
+	ncclDataType_t datatype;
+	int root_or_peer;
+};
+
+/* A communicator with its stream and the job's own numbering of what was called on it. */
+struct job_comm {
+	const char *name;
+	ncclComm_t comm; /* NULL: the group has one member, there is none */
+	CUstream stream;
+	uint64_t hash;
+	int size, rank;
+	uint64_t collective_seq; /* of the five that NCCL counts */
+	uint64_t other_seq[NR_OP_KINDS]; /* of AlltoAll, Gather and Scatter, each */
+	uint64_t *send_seq, *recv_seq; /* a peer each */
+};
+
+/* An operation or group in flight, as PyTorch's WorkNCCL: held by the watchdog and by whoever still waits for it. */
+struct work {
+	struct work *next; /* the watchdog's list */
+	_Atomic uint32_t refs;
+	CUevent end;
+	uint64_t issued_ns;
+	const char *op;
+	const struct job_comm *comm;
+};
+
+struct watchdog {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	struct work *works, **works_tail;
+	_Atomic uint32_t stopping; /* futex */
+};
+
+struct rank {
+	const struct options *options;
+	struct api api;
+	struct store *store;
+	int rank, pid, log_fd, fault_log_fd;
+	struct layout_position position;
+	struct random random;
+	struct job_comm world, dp, tp, pp;
+	CUstream compute;
+	CUfunction kernel;
+	CUdeviceptr buffer;
+	struct watchdog watchdog;
+	int batch_fd; /* -1: no dataloader */
+	int loader_pid;
+	char *batch;
+	int generation; /* elastic restarts so far */
+	int step;
+	int op_in_step, ops_last_step;
+	bool fault_done[MAX_FAULTS];
+	bool fault_begun[MAX_FAULTS];
+};
+
+/* comms.c */
+void comms_create(struct rank *rank);
+void comms_destroy(struct rank *rank);
+
+/*
+ * ops.c: an operation as PyTorch issues it. op_begin() makes the communicator's stream wait for the compute stream,
+ * op_call() is the NCCL call itself (logged, and the place where faults strike), op_finish() records the end event
+ * and hands the work to the watchdog; work_wait() makes the compute stream wait for it and lets go of it.
+ */
+void op_begin(struct rank *rank, struct job_comm *comm);
+void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *call);
+struct work *op_finish(struct rank *rank, struct job_comm *comm, enum op_kind kind);
+void work_wait(struct rank *rank, struct work *work);
+void work_put(const struct api *api, struct work *work);
+/* All of the above for one operation. */
+void op_run(struct rank *rank, struct job_comm *comm, const struct op_call *call);
+const char *op_name(enum op_kind kind);
+
+/* step.c */
+void step_run(struct rank *rank);
+void params_broadcast(struct rank *rank);
+void world_barrier(struct rank *rank);
+/* One launch on the compute stream, @duration_ns before jitter and slowness. */
+void compute_launch(struct rank *rank, double duration_ns);
+void compute_synchronize(struct rank *rank);
+void forward_run(struct rank *rank);
+
+/* extra_ops.c */
+void extra_ops_run(struct rank *rank);
+
+/* watchdog.c */
+void watchdog_start(struct rank *rank);
+void watchdog_add(struct rank *rank, struct work *work);
+/* Returns when every work is complete and the thread is gone. */
+void watchdog_stop(struct rank *rank);
+/* Blocks until the list is empty, so that communicators can be destroyed. */
+void watchdog_drain(struct rank *rank);
+
+/* dataloader.c */
+#define BATCH_BYTES (256 * 1024)
+void dataloader_start(struct rank *rank);
+void dataloader_next(struct rank *rank);
+void dataloader_stop(struct rank *rank);
+
+/* fault_inject.c */
+/* May sleep, stop, or change what is called. */
+void faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call);
+double faults_slowness(struct rank *rank);
+/* "begin" or "end", on stderr and in the fault log; @comm and @call may be NULL. */
+void fault_report(struct rank *rank, const struct fault *fault, const char *phase, const struct job_comm *comm,
+		  const struct op_call *call);
+
+/* fault_blocked.c: the main thread in uninterruptible sleep. */
+struct op_place {
+	const struct job_comm *comm;
+	const struct op_call *call;
+};
+void fault_block(struct rank *rank, const struct fault *fault, int index, const struct op_place *place);
+
+/* phase.c: unusual, but legitimate. Called before each step. */
+void phases_before_step(struct rank *rank);
+
+/* rank.c: the life of one rank; the process ends with the status it returns. */
+int rank_main(const struct options *options);
+
+uint64_t comm_next_seq(struct job_comm *comm, const struct op_call *call, bool advance);
+void sleep_until(uint64_t deadline_ns);
+void spin_until(uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the processes of a job share beside NCCL: stands for torchrun's TCP store (unique ids) and for its view of the
+ * workers (progress). An unlinked memory file that the ranks inherit; it goes with the last of them.
+ */
+#ifndef SIMJOB_STORE_H
+#define SIMJOB_STORE_H
+
+#include "fault.h"
+#include "futex.h"
+#include "nccl/nccl_abi.h"
+#include "options.h"
+
+enum freeze_state { FREEZE_IDLE, FREEZE_FROZEN, FREEZE_THAWED, FREEZE_FAILED };
+
+struct store_id {
+	_Atomic uint32_t is_set; /* futex */
+	ncclUniqueId id;
+};
+
+struct store_rank {
+	_Atomic uint32_t steps_done;
+	_Atomic uint64_t steps_ns; /* duration of those steps together, without the first */
+};
+
+struct store {
+	struct store_rank ranks[MAX_RANKS];
+	_Atomic uint32_t freezes[MAX_FAULTS]; /* futexes: enum freeze_state, a fault each */
+	int nr_ids;
+	struct store_id ids[];
+};
+
+/* @nr_ids: unique ids the job will need. NULL with errno set on failure; @ret_fd is inherited over exec. */
+struct store *store_create(int nr_ids, int *ret_fd);
+struct store *store_attach(int fd);
+void store_set_id(struct store *store, int index, const ncclUniqueId *id);
+/* Blocks until it is set. */
+void store_get_id(struct store *store, int index, ncclUniqueId *ret_id);
+
+#endif
