@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * json.c - findings as JSON lines, one each time a finding opens, changes or closes: schemas/incident.schema.json.
+ * One line is one write(2), so that what a killed tracer leaves behind is whole lines.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "sink/sink.h"
+#include "sink/sink_io.h"
+
+struct json_sink {
+	struct sink base;
+	int fd;
+};
+
+static int json_open(const char *path, struct sink **ret_sink)
+{
+	struct json_sink *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->base.class = &sink_json;
+	s->fd = open_output(path);
+	if (s->fd < 0) {
+		int err = s->fd;
+
+		free(s);
+		return err;
+	}
+	*ret_sink = &s->base;
+	return 0;
+}
+
+/* NULL and, for those that may be unknown, "" become null. */
+static void add_text(cJSON *o, const char *name, const char *text, bool empty_is_null)
+{
+	char *clean = text && (*text || !empty_is_null) ? utf8_dup(text) : NULL;
+
+	if (clean)
+		cJSON_AddStringToObject(o, name, clean);
+	else
+		cJSON_AddNullToObject(o, name);
+	free(clean);
+}
+
+/* cJSON keeps numbers as double: nanoseconds past 104 days of uptime would lose digits. */
+static void add_u64(cJSON *o, const char *name, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	cJSON_AddRawToObject(o, name, text);
+}
+
+static void add_hex(cJSON *o, const char *name, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%016" PRIx64, v);
+	add_text(o, name, v ? text : NULL, true);
+}
+
+static double round_to(double v, double unit)
+{
+	double scaled = v / unit;
+
+	if (!(scaled > -9e15 && scaled < 9e15))
+		return v;
+	return (double)(int64_t)(scaled + (scaled < 0 ? -0.5 : 0.5)) * unit;
+}
+
+static void add_numbers(cJSON *o, const struct finding *f)
+{
+	cJSON *ranks = cJSON_AddArrayToObject(o, "ranks"), *pids = cJSON_AddArrayToObject(o, "pids");
+
+	for (int i = 0; i < f->n_ranks; i++) {
+		cJSON_AddItemToArray(ranks, cJSON_CreateNumber(f->ranks[i]));
+		cJSON_AddItemToArray(pids, cJSON_CreateNumber(f->pids[i]));
+	}
+}
+
+static void add_op(cJSON *o, const struct finding *f)
+{
+	add_hex(o, "comm", f->comm);
+	add_text(o, "op", f->has_op ? op_kind_name(f->op) : NULL, true);
+	if (f->has_op)
+		add_u64(o, "seq", f->seq);
+	else
+		cJSON_AddNullToObject(o, "seq");
+}
+
+static void add_evidence(cJSON *o, const struct finding *f)
+{
+	cJSON *evidence = cJSON_AddObjectToObject(o, "evidence");
+
+	for (int i = 0; i < f->n_evidence; i++) {
+		const struct evidence *e = &f->evidence[i];
+
+		if (cJSON_GetObjectItemCaseSensitive(evidence, e->name))
+			continue; /* a key twice is not valid to every reader: the first, more important one stays */
+		if (e->text)
+			add_text(evidence, e->name, e->text, false);
+		else
+			cJSON_AddNumberToObject(evidence, e->name, e->number);
+	}
+	if (f->has_op && f->peer >= 0 && !cJSON_GetObjectItemCaseSensitive(evidence, "peer"))
+		cJSON_AddNumberToObject(evidence, "peer", f->peer);
+}
+
+static const char *job_of(const struct finding *f, const struct model *m)
+{
+	const struct proc *p = f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
+
+	if (p && p->job && *p->job)
+		return p->job;
+	for (p = m->procs; p; p = p->next)
+		if (p->job && *p->job)
+			return p->job;
+	return NULL;
+}
+
+static cJSON *incident_object(const struct incident *i, const struct model *m)
+{
+	static const char *const phases[] = {"open", "update", "close"};
+	const struct finding *f = &i->f;
+	uint64_t after = i->open_ns > f->since_ns ? i->open_ns - f->since_ns : 0;
+	cJSON *o = cJSON_CreateObject();
+
+	add_text(o, "id", i->id, false);
+	add_text(o, "phase", phases[i->phase], false);
+	add_text(o, "kind", finding_kind_name(f->kind), false);
+	add_text(o, "class", hang_class_name(f->class), true);
+	add_text(o, "cause", f->cause, true);
+	add_text(o, "caused_by", i->caused_by, true);
+	add_text(o, "job", job_of(f, m), true);
+	add_text(o, "host", m->host, true);
+	add_numbers(o, f);
+	add_op(o, f);
+	add_u64(o, "since_ns", f->since_ns);
+	add_u64(o, "t_ns", i->t_ns);
+	cJSON_AddNumberToObject(o, "detected_after_s", round_to((double)after / 1e9, 1e-3));
+	cJSON_AddNumberToObject(o, "confidence", round_to(f->confidence, 1e-3));
+	add_evidence(o, f);
+	return o;
+}
+
+static int json_incident(struct sink *base, const struct incident *i, const struct model *m)
+{
+	struct json_sink *s = (struct json_sink *)base;
+	cJSON *o = incident_object(i, m);
+	char *line = o ? cJSON_PrintUnformatted(o) : NULL;
+	int err = -ENOMEM;
+
+	cJSON_Delete(o);
+	if (line) {
+		size_t len = strlen(line);
+
+		line[len] = '\n'; /* the terminating zero is not needed any more */
+		err = write_whole(s->fd, line, len + 1, NULL);
+	}
+	free(line);
+	return err;
+}
+
+static int json_close(struct sink *base, const struct model *m)
+{
+	struct json_sink *s = (struct json_sink *)base;
+	int err = close_output(s->fd);
+
+	(void)m;
+	free(s);
+	return err;
+}
+
+const struct sink_class sink_json = {
+	.name = "json",
+	.help = "findings as JSON lines (schemas/incident.schema.json)",
+	.suffix = ".jsonl",
+	.open = json_open,
+	.incident = json_incident,
+	.close = json_close,
+};

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * terminal.c - findings for people, as they open, change and close: one sentence (who, what, where, since when),
+ * then the evidence, indented. An update is shown only when it changes the verdict, not when a number moves.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sink/sink.h"
+#include "sink/sink_io.h"
+#include "sink/text.h"
+
+struct shown { /* verdict last printed for one open incident */
+	uint64_t number;
+	enum hang_class class;
+	const char *cause;
+	int n_ranks, ranks[FINDING_RANKS_MAX];
+};
+
+struct terminal_sink {
+	struct sink base;
+	int fd;
+	bool colour;
+	struct shown *shown;
+	size_t n_shown, cap_shown;
+};
+
+static const char RED[] = "\033[1;31m", YELLOW[] = "\033[33m", GREEN[] = "\033[32m", DIM[] = "\033[2m", RESET[] = "\033[0m";
+
+static int terminal_open(const char *path, struct sink **ret_sink)
+{
+	const char *no_colour = getenv("NO_COLOR");
+	struct terminal_sink *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->base.class = &sink_terminal;
+	s->fd = open_output(path);
+	if (s->fd < 0) {
+		int err = s->fd;
+
+		free(s);
+		return err;
+	}
+	s->colour = (!no_colour || !*no_colour) && isatty(s->fd);
+	*ret_sink = &s->base;
+	return 0;
+}
+
+static void text_time(struct text *t, uint64_t ns, const struct model *m)
+{
+	time_t sec = (time_t)((ns + m->realtime_offset_ns) / 1000000000u);
+	struct tm tm;
+	char clock[16];
+
+	if (localtime_r(&sec, &tm) && strftime(clock, sizeof(clock), "%H:%M:%S", &tm))
+		text_add(t, "%s ", clock);
+}
+
+static void text_ranks(struct text *t, const struct finding *f)
+{
+	int n = f->n_ranks;
+
+	if (!n)
+		text_add(t, "job");
+	else if (f->ranks[0] < 0)
+		text_add(t, n == 1 ? "pid" : "pids");
+	else
+		text_add(t, n == 1 ? "rank" : "ranks");
+	for (int i = 0; i < n && f->ranks[0] >= 0; i++)
+		text_add(t, "%s%d", i ? ", " : " ", f->ranks[i]);
+	if (n && f->ranks[0] >= 0)
+		text_add(t, " (pid");
+	for (int i = 0; i < n; i++)
+		text_add(t, "%s%u", i ? ", " : " ", f->pids[i]);
+	text_add(t, n && f->ranks[0] >= 0 ? ")" : "");
+}
+
+/* What the ranks do or do not do, to stand between them and the operation. */
+static const char *finding_verb(const struct finding *f)
+{
+	static const char *const hangs[HANG_CLASS_MAX] = {
+		[HANG_NONE] = "holds up", [HANG_MISSING_ENTER] = "has not entered", [HANG_DEADLOCK] = "waits in a circle for",
+		[HANG_P2P_UNMATCHED] = "has no partner for", [HANG_INSIDE_NETWORK] = "is stuck in the network inside",
+		[HANG_INSIDE_GPU] = "is stuck on the GPU inside", [HANG_HOST_BLOCKED] = "is blocked in the kernel before",
+		[HANG_STOPPED] = "is stopped before", [HANG_PROCESS_DEAD] = "died before", [HANG_INIT] = "has not joined",
+		[HANG_UNKNOWN] = "does not finish",
+	};
+	static const char *const kinds[FINDING_KIND_MAX] = {
+		[FINDING_STRAGGLER] = "is slower than its peers", [FINDING_MISMATCH] = "called something else as",
+		[FINDING_D_STATE] = "is blocked in the kernel (D state)", [FINDING_STOPPED] = "is stopped",
+		[FINDING_CPU_STARVED] = "waits for a CPU", [FINDING_IO_STALL] = "waits for storage",
+		[FINDING_XID] = "has a GPU error", [FINDING_GPU_HEALTH] = "has a GPU in bad health",
+		[FINDING_LINK] = "has a slow link", [FINDING_SLOW_STEP] = "makes slower steps than before",
+		[FINDING_OBSERVATION] = "lags behind", [FINDING_LOST_EVENTS] = "lost records: verdicts are less certain",
+		[FINDING_UNOBSERVED] = "is not observed",
+	};
+	const char *verb = f->kind == FINDING_HANG ? hangs[f->class] : kinds[f->kind];
+
+	return verb ? verb : "";
+}
+
+static double evidence_number(const struct finding *f, const char *name, double otherwise)
+{
+	for (int i = 0; i < f->n_evidence; i++)
+		if (!f->evidence[i].text && !strcmp(f->evidence[i].name, name))
+			return f->evidence[i].number;
+	return otherwise;
+}
+
+static void text_where(struct text *t, const struct finding *f)
+{
+	if (f->has_op && f->peer >= 0 && op_kind_p2p(f->op))
+		text_add(t, " %s #%" PRIu64 " %s rank %d", op_kind_name(f->op), f->seq, f->op == OP_SEND ? "to" : "from", f->peer);
+	else if (f->has_op)
+		text_add(t, " %s #%" PRIu64, op_kind_name(f->op), f->seq);
+	if (f->comm)
+		text_add(t, "%s comm 0x%016" PRIx64, f->has_op ? " of" : ", ", f->comm);
+}
+
+static void text_sentence(struct text *t, const struct incident *i)
+{
+	const struct finding *f = &i->f;
+	double since_s = i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0;
+	int waiting = (int)evidence_number(f, "waiting", -1);
+
+	text_ranks(t, f);
+	text_add(t, " %s", finding_verb(f));
+	text_where(t, f);
+	if (f->cause && *f->cause) {
+		text_add(t, ": ");
+		text_foreign(t, f->cause, NULL);
+	}
+	if (waiting > 0)
+		text_add(t, "; %d peer%s since ", waiting, waiting == 1 ? " waits" : "s wait");
+	else
+		text_add(t, "; since ");
+	text_duration(t, since_s);
+}
+
+static void text_evidence(struct text *t, const struct finding *f)
+{
+	text_colour(t, DIM);
+	for (int i = 0; i < f->n_evidence; i++) {
+		const struct evidence *e = &f->evidence[i];
+
+		text_add(t, "    ");
+		if (!e->text) {
+			text_number(t, e->name, e->number);
+		} else {
+			text_add(t, strchr(e->text, '\n') ? "%s:\n        " : "%s: ", e->name);
+			text_foreign(t, e->text, "\n        ");
+		}
+		text_add(t, "\n");
+	}
+	text_colour(t, RESET);
+}
+
+static void text_head(struct text *t, const struct incident *i, const struct model *m)
+{
+	const struct finding *f = &i->f;
+	const char *name = finding_kind_name(f->kind), *class = hang_class_name(f->class);
+
+	text_time(t, i->t_ns, m);
+	text_colour(t, i->phase == PHASE_CLOSE ? GREEN : !finding_kind_exits(f->kind) ? DIM : f->kind == FINDING_HANG ? RED : YELLOW);
+	text_add(t, i->phase == PHASE_CLOSE ? "over: " : i->phase == PHASE_UPDATE ? "now: " : "");
+	for (; *name; name++)
+		text_add(t, "%c", *name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
+	text_add(t, "%s%s", *class ? " " : "", class);
+	text_colour(t, RESET);
+	text_add(t, "  ");
+}
+
+static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
+{
+	for (size_t i = 0; i < s->n_shown; i++)
+		if (s->shown[i].number == number)
+			return &s->shown[i];
+	return NULL;
+}
+
+static bool same_verdict(const struct shown *s, const struct finding *f)
+{
+	return s->class == f->class && !strcmp(s->cause ? s->cause : "", f->cause ? f->cause : "") &&
+	       s->n_ranks == f->n_ranks && !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
+}
+
+/* Remember what stands on the screen. Without memory nothing is remembered and the next update is shown. */
+static void shown_keep(struct terminal_sink *s, const struct incident *i)
+{
+	struct shown *slot = shown_of(s, i->number);
+
+	if (!slot && s->n_shown == s->cap_shown) {
+		size_t cap = s->cap_shown ? 2 * s->cap_shown : 16;
+		struct shown *grown = realloc(s->shown, cap * sizeof(*grown));
+
+		if (!grown)
+			return;
+		s->shown = grown;
+		s->cap_shown = cap;
+	}
+	slot = slot ? slot : &s->shown[s->n_shown++];
+	*slot = (struct shown){.number = i->number, .class = i->f.class, .cause = i->f.cause, .n_ranks = i->f.n_ranks};
+	memcpy(slot->ranks, i->f.ranks, sizeof(slot->ranks));
+}
+
+static void shown_drop(struct terminal_sink *s, uint64_t number)
+{
+	struct shown *slot = shown_of(s, number);
+
+	if (slot)
+		*slot = s->shown[--s->n_shown];
+}
+
+static int terminal_incident(struct sink *base, const struct incident *i, const struct model *m)
+{
+	struct terminal_sink *s = (struct terminal_sink *)base;
+	const struct shown *old = shown_of(s, i->number);
+	struct text t = {.colour = s->colour};
+	int err = -ENOMEM;
+
+	if (i->phase == PHASE_UPDATE && old && same_verdict(old, &i->f))
+		return 0;
+	if (i->phase == PHASE_CLOSE)
+		shown_drop(s, i->number);
+	else
+		shown_keep(s, i);
+	text_head(&t, i, m);
+	text_sentence(&t, i);
+	if (*i->caused_by)
+		text_add(&t, " (consequence of %s)", i->caused_by);
+	text_add(&t, "\n");
+	if (i->phase != PHASE_CLOSE)
+		text_evidence(&t, &i->f);
+	if (t.data)
+		err = write_whole(s->fd, t.data, t.len, NULL);
+	free(t.data);
+	return err;
+}
+
+static int terminal_close(struct sink *base, const struct model *m)
+{
+	struct terminal_sink *s = (struct terminal_sink *)base;
+	int err = close_output(s->fd);
+
+	(void)m;
+	free(s->shown);
+	free(s);
+	return err;
+}
+
+const struct sink_class sink_terminal = {
+	.name = "terminal",
+	.help = "findings as they open and close, for people",
+	.open = terminal_open,
+	.incident = terminal_incident,
+	.close = terminal_close,
+};

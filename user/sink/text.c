@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text.c - see text.h.
+ */
+#include "sink/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink/sink_io.h"
+
+static bool text_reserve(struct text *t, size_t more)
+{
+	size_t cap = t->cap ? t->cap : 1024;
+	char *grown;
+
+	if (t->len + more <= t->cap)
+		return true;
+	while (cap < t->len + more)
+		cap *= 2;
+	grown = realloc(t->data, cap);
+	if (!grown)
+		return false; /* a shorter message */
+	t->data = grown;
+	t->cap = cap;
+	return true;
+}
+
+void text_add(struct text *t, const char *fmt, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(NULL, 0, fmt, args);
+	va_end(args);
+	if (n < 0 || !text_reserve(t, (size_t)n + 1))
+		return;
+	va_start(args, fmt);
+	t->len += (size_t)vsnprintf(t->data + t->len, (size_t)n + 1, fmt, args);
+	va_end(args);
+}
+
+void text_colour(struct text *t, const char *code)
+{
+	if (t->colour)
+		text_add(t, "%s", code);
+}
+
+void text_foreign(struct text *t, const char *s, const char *line_break)
+{
+	while (*s) {
+		size_t n = utf8_len(s);
+		unsigned char c = (unsigned char)*s;
+		bool control = c < 0x20 || c == 0x7f || (n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0);
+
+		if (c == '\n' && line_break)
+			text_add(t, "%s", s[1] ? line_break : "");
+		else if (!n || control)
+			text_add(t, "?");
+		else
+			text_add(t, "%.*s", (int)n, s);
+		s += n ? n : 1;
+	}
+}
+
+void text_duration(struct text *t, double s)
+{
+	if (s >= 600)
+		text_add(t, "%.0f min", s / 60);
+	else if (s >= 0.1 || s <= 0)
+		text_add(t, "%.1f s", s);
+	else
+		text_add(t, "%.3g ms", s * 1e3);
+}
+
+void text_number(struct text *t, const char *name, double number)
+{
+	static const struct { const char *suffix, *unit; double scale; } units[] = {
+		{"_percent", " %", 1}, {"_bytes", " B", 1}, {"_ns", " ms", 1e-6}, {"_ms", " ms", 1}, {"_us", " us", 1},
+		{"_s", " s", 1},
+	};
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t n = strlen(units[i].suffix);
+
+		if (len > n && !strcmp(name + len - n, units[i].suffix)) {
+			text_add(t, "%.*s: %.4g%s", (int)(len - n), name, number * units[i].scale, units[i].unit);
+			return;
+		}
+	}
+	text_add(t, "%s: %.10g", name, number);
+}
