@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_sink_perfetto.c - the timeline of a job of three ranks, read back by tools/check_pftrace.py, which is written
+ * apart from the writer. With PFTRACE_OUT=dir the files stay there, for tests/perfetto/run.sh.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/perfetto/fixture.h"
+
+static char dir[100];
+
+static const char *path_of(const char *name)
+{
+	static char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+/* Exit status of the check of one file; -1 when there is nothing to check with. */
+static int check(const char *options, const char *path)
+{
+	char command[700];
+	int status;
+
+	if (system("python3 -c '' >/dev/null 2>&1") || access("tools/check_pftrace.py", R_OK))
+		return -1;
+	snprintf(command, sizeof(command), "python3 tools/check_pftrace.py %s '%s'", options, path);
+	status = system(command);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static void check_or_skip(const char *options, const char *path)
+{
+	int status = check(options, path);
+
+	if (status < 0)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void fixture_open(struct fixture *f, int n_ranks, const char *path)
+{
+	fixture_init(f, n_ranks);
+	assert_int_equal(sink_perfetto.open(path, &f->sink), 0);
+	fixture_start(f);
+}
+
+static void p2p(struct fixture *f)
+{
+	uint64_t ns = f->m.now_ns + 1000000;
+	uint32_t pid = f->procs[0].tgid;
+	struct op send, recv, ungrouped;
+
+	fixture_event(f, (struct event){.kind = EV_GROUP_START, .tgid = pid, .tid = pid, .ts_ns = ns});
+	send = fixture_call(f, 0, OP_SEND, 0, ns + 1000, 0x10, 1);
+	fixture_event(f, (struct event){.kind = EV_GROUP_END, .tgid = pid, .tid = pid, .ts_ns = ns + 3000});
+	recv = fixture_call(f, 1, OP_RECV, 0, ns + 500, 0x10, 0);
+	ungrouped = fixture_call(f, 2, OP_SEND, 0, ns + 700, 0x10, 0);
+	send.peer = 1;
+	recv.peer = 0;
+	ungrouped.peer = 1; /* its Recv never comes */
+	send.end_ns = recv.end_ns = ungrouped.end_ns = ns + 900000;
+	fixture_op(f, send);
+	fixture_op(f, ungrouped);
+	fixture_op(f, recv);
+}
+
+static void thread_states(struct fixture *f)
+{
+	uint32_t child = f->procs[f->n_ranks].tgid, pid = f->procs[2].tgid;
+	uint64_t ns = f->m.now_ns + 1000;
+
+	fixture_event(f, (struct event){.kind = EV_TASK_OFF, .tgid = pid, .tid = pid, .ts_ns = ns + 900,
+					.off = {.begin_ns = ns + 100, .state = TASK_SLEEP, .runq_ns = 5000}});
+	fixture_event(f, (struct event){.kind = EV_TASK_OFF, .tgid = pid, .tid = pid, .ts_ns = ns + 1900,
+					.off = {.begin_ns = ns + 901, .state = TASK_RUNNABLE}});
+	fixture_event(f, (struct event){.kind = EV_BLOCKED, .tgid = child, .tid = child, .ts_ns = ns + 5000000000,
+					.blocked = {.begin_ns = ns, .kernel_stack = "io_schedule\nfolio_wait_bit\nvfs_read",
+						    .user_stack = "read\n\xff\xfe not text", .wchan = "folio_wait_bit",
+						    .syscall = "read", .file = "/data/shard-3", .mmap_lock_held = true}});
+	fixture_event(f, (struct event){.kind = EV_BLOCKED_END, .tgid = child, .tid = child, .ts_ns = ns + 7000000000,
+					.blocked = {.begin_ns = ns}});
+	fixture_event(f, (struct event){.kind = EV_BLOCKED, .tgid = pid, .tid = pid, .ts_ns = ns + 7100000000,
+					.blocked = {.begin_ns = ns + 2000, .syscall = "write", .kernel_stack = "", .user_stack = "",
+						    .wchan = "", .file = ""}});
+}
+
+static void generic_events(struct fixture *f)
+{
+	uint32_t pid = f->procs[0].tgid;
+	uint64_t ns = f->m.now_ns + 1000;
+	struct event e = {.kind = EV_SPAN, .tgid = pid, .tid = pid, .ts_ns = ns + 500,
+			  .generic = {.name = "ibv_post_send", .track = "verbs", .begin_ns = ns + 100, .n_args = 2,
+				      .args = {{"qp", NULL, 17}, {"device", "mlx5_0", 0}}}};
+
+	fixture_event(f, e);
+	e.generic.begin_ns = ns; /* the outer one comes second */
+	e.ts_ns = ns + 1000;
+	fixture_event(f, e);
+	e.kind = EV_INSTANT;
+	fixture_event(f, e);
+	e.kind = EV_COUNTER;
+	e.generic.name = "queue depth";
+	e.generic.value = -3;
+	fixture_event(f, e);
+	f->m.lost = 12;
+	fixture_event(f, (struct event){.kind = EV_LOSS, .ts_ns = ns + 2000, .loss = {.lost = 12, .lost_total = 12}});
+}
+
+static void hang(struct fixture *f)
+{
+	uint64_t ns = f->m.now_ns + 1000000, now = ns + 2700000000;
+	struct incident i = {.number = 1, .id = "node-a-1.1", .phase = PHASE_OPEN, .open_ns = now, .t_ns = now,
+			     .f = {.kind = FINDING_HANG, .class = HANG_MISSING_ENTER, .cause = "asleep", .has_op = true,
+				   .comm = FIXTURE_HASH, .op = OP_ALLREDUCE, .seq = 1842, .peer = -1, .since_ns = ns, .confidence = 0.97}};
+
+	for (int r = 0; r < 2; r++) {
+		uint32_t pid = f->procs[r].tgid;
+		struct op op = fixture_call(f, r, OP_ALLREDUCE, 1842, ns, 0x10, 0);
+
+		fixture_event(f, (struct event){.kind = EV_SYNC_BEGIN, .tgid = pid, .tid = pid, .ts_ns = ns + 5000,
+						.sync = {.kind = SYNC_STREAM, .handle = 0x10}});
+		f->m.now_ns = now;
+		fixture_op(f, op);
+	}
+	finding_add_rank(&i.f, 2, f->procs[2].tgid);
+	finding_note(&i.f, "waiting", 2);
+	finding_note_text(&i.f, "stack", "nanosleep\nmain \x80\"");
+	fixture_incident(f, i);
+	i.phase = PHASE_CLOSE;
+	i.t_ns = now + 1000;
+	fixture_incident(f, i);
+}
+
+static void test_everything_once(void **state)
+{
+	const char *path = path_of("small.pftrace");
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 3, path);
+	fixture_steps(&f, 20, 12);
+	p2p(&f);
+	thread_states(&f);
+	generic_events(&f);
+	hang(&f);
+	fixture_call(&f, 0, OP_BROADCAST, 7, f.m.now_ns + 10, 0x10, 0); /* its operation never comes */
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	check_or_skip("--expect-tracks 'rank 2 · node-a · GPU 2,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
+		      "findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
+		      "read,asleep,ibv_post_send,attach' --expect-flows 100", path);
+}
+
+static void test_size(void **state)
+{
+	const char *path = path_of("large.pftrace");
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 8, path);
+	fixture_steps(&f, 100, 25);
+	assert_int_equal(f.n_ops, 20000);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	check_or_skip("--max-bytes-per-slice 48 --expect-flows 20000", path);
+}
+
+/* What kill -9 leaves: the file is only ever appended to, in whole batches. */
+static void test_killed(void **state)
+{
+	const char *path = path_of("killed.pftrace");
+	struct fixture f;
+	pid_t child = fork();
+
+	(void)state;
+	if (!child) {
+		fixture_open(&f, 8, path);
+		fixture_steps(&f, 100, 25);
+		_exit(0); /* no close: what is buffered is lost */
+	}
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	check_or_skip("--expect-flows 10000", path);
+}
+
+static void test_dev_full(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	if (access("/dev/full", W_OK))
+		skip();
+	fixture_init(&f, 8);
+	assert_int_equal(sink_perfetto.open("/dev/full", &f.sink), 0);
+	fixture_start(&f);
+	fixture_steps(&f, 100, 25);
+	assert_int_equal(f.err, -ENOSPC);
+	f.err = 0; /* told once */
+	fixture_steps(&f, 100, 25);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+}
+
+static void test_disk_full(void **state)
+{
+	char command[700], path[128];
+	struct fixture f;
+
+	(void)state;
+	snprintf(command, sizeof(command), "mkdir -p %s/full && mount -t tmpfs -o size=128k none %s/full 2>/dev/null", dir, dir);
+	if (system(command))
+		skip(); /* needs root */
+	snprintf(path, sizeof(path), "%s/full/full.pftrace", dir);
+	fixture_open(&f, 8, path);
+	fixture_steps(&f, 200, 25);
+	assert_int_equal(f.err, -ENOSPC);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	snprintf(command, sizeof(command), "cp %s/full/full.pftrace %s/ && umount %s/full && rmdir %s/full", dir, dir, dir, dir);
+	assert_int_equal(system(command), 0);
+	check_or_skip("--expect-flows 1000", path_of("full.pftrace"));
+}
+
+static void test_unwritable(void **state)
+{
+	struct sink *sink = NULL;
+
+	(void)state;
+	assert_int_equal(sink_perfetto.open("/nonexistent/x.pftrace", &sink), -ENOENT);
+	assert_null(sink);
+}
+
+static int make_dir(void **state)
+{
+	const char *keep = getenv("PFTRACE_OUT");
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s", keep ? keep : "/tmp/pftrace.XXXXXX");
+	return keep ? (mkdir(dir, 0755) && errno != EEXIST) : !mkdtemp(dir);
+}
+
+static int remove_dir(void **state)
+{
+	char command[300];
+
+	(void)state;
+	if (getenv("PFTRACE_OUT"))
+		return 0;
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_everything_once), cmocka_unit_test(test_size), cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_dev_full), cmocka_unit_test(test_disk_full), cmocka_unit_test(test_unwritable),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
