@@ -291,10 +291,14 @@ int launcher_main(const struct options *options, char **argv)
 	for (i = 0; i < options->nr_faults; i++)
 		fault_print_plan(&options->faults[i], "simjob");
 	signals_block(&signals);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	frozen_fs_create(&launcher.fs, options, launcher.store);
 	ranks_start(&launcher, argv);
 	launcher_loop(&launcher, &signals);
 	status = launcher_sum_up(&launcher);
 	frozen_fs_destroy(&launcher.fs);
+	/* Children of killed ranks, which die with them but a moment later and are ours by then. */
+	while (waitpid(-1, NULL, 0) > 0)
+		;
 	return status;
 }

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks a simulated job's log against itself and against what its layout and steps must give.
+
+usage: check_log.py LOG tp dp pp steps layers microbatches buckets zero extra
+"""
+import collections
+import json
+import sys
+
+COUNTED = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
+KEYS = ["rank", "pid", "comm", "seq", "op", "count", "dtype", "peer", "t_ns"]
+
+
+def fail(text):
+    sys.exit("log: " + text)
+
+
+def read(path):
+    with open(path) as lines:
+        ops = [json.loads(line) for line in lines]
+    for op in ops:
+        if list(op) != KEYS:
+            fail(f"keys {list(op)}")
+    return ops
+
+
+def lane(op):
+    """The sequence that an operation is numbered in."""
+    if op["op"] in COUNTED:
+        return (op["comm"], "collective")
+    return (op["comm"], op["op"], op["peer"])
+
+
+def check_numbering(ops):
+    expected = collections.Counter()
+    last_ns = {}
+    for op in ops:
+        key = (op["rank"], lane(op))
+        if op["seq"] != expected[key]:
+            fail(f"seq {op['seq']} instead of {expected[key]}: {op}")
+        expected[key] += 1
+        if op["t_ns"] < last_ns.get(op["rank"], 0):
+            fail(f"time goes back: {op}")
+        last_ns[op["rank"]] = op["t_ns"]
+    return expected
+
+
+def check_agreement(ops, members):
+    """Every member of a communicator made the same collectives."""
+    said = collections.defaultdict(dict)
+    for op in ops:
+        if op["op"] not in ("Send", "Recv"):
+            said[lane(op) + (op["seq"],)][op["rank"]] = (op["op"], op["count"], op["dtype"])
+    for key, by_rank in said.items():
+        if set(by_rank) != members[key[0]]:
+            fail(f"{key}: ranks {sorted(by_rank)} of {sorted(members[key[0]])}")
+        if len(set(by_rank.values())) != 1:
+            fail(f"{key}: signatures {by_rank}")
+
+
+def check_pairs(ops, members, tp, dp):
+    """The n-th Send from a to b has its Recv."""
+    ends = collections.defaultdict(dict)
+    for op in ops:
+        if op["op"] not in ("Send", "Recv"):
+            continue
+        ranks = sorted(members[op["comm"]])
+        me, peer = op["rank"], ranks[op["peer"]]
+        ends[op["op"]][(op["comm"], me, peer, op["seq"])] = (op["count"], op["dtype"])
+    for (comm, me, peer, seq), what in ends["Send"].items():
+        if ends["Recv"].get((comm, peer, me, seq)) != what:
+            fail(f"Send {seq} on {comm} from {me} to {peer} has no Recv")
+    if len(ends["Send"]) != len(ends["Recv"]):
+        fail("more Recv than Send")
+
+
+def expected_counts(arguments, rank):
+    """Per communicator of this rank: operations on it, as a sorted list of counters."""
+    tp, dp, pp, steps, layers, microbatches, buckets, zero, extra = arguments
+    stage = rank // (tp * dp)
+    rounds = steps // 4 if extra else 0
+    world = {"AllReduce": steps + 1 + rounds}
+    if rounds:
+        world.update(Broadcast=2 * rounds, Reduce=2 * rounds, AllGather=2 * rounds, ReduceScatter=rounds,
+                     AlltoAll=3 * rounds, Gather=rounds, Scatter=rounds, Send=2 * rounds, Recv=2 * rounds)
+    comms = [world]
+    if dp > 1:
+        gradients = {"ReduceScatter": buckets * steps, "AllGather": buckets * steps} if zero else {
+            "AllReduce": buckets * steps}
+        comms.append({"Broadcast": layers, **gradients})
+    if tp > 1:
+        comms.append({"AllReduce": 2 * layers * microbatches * steps})
+    if pp > 1:
+        neighbours = (stage > 0) + (stage < pp - 1)
+        transfers = neighbours * microbatches * steps
+        comms.append({"Send": transfers, "Recv": transfers})
+    return sorted(sorted(comm.items()) for comm in comms)
+
+
+def main():
+    arguments = [int(text) for text in sys.argv[2:]]
+    tp, dp, pp = arguments[:3]
+    ops = read(sys.argv[1])
+    ranks = set(range(tp * dp * pp))
+    if {op["rank"] for op in ops} != ranks:
+        fail("not every rank is there")
+    if len({op["pid"] for op in ops}) != len(ranks):
+        fail("not one pid per rank")
+    members = collections.defaultdict(set)
+    counts = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    for op in ops:
+        members[op["comm"]].add(op["rank"])
+        counts[op["rank"]][op["comm"]][op["op"]] += 1
+    check_numbering(ops)
+    check_agreement(ops, members)
+    check_pairs(ops, members, tp, dp)
+    for rank in ranks:
+        found = sorted(sorted(comm.items()) for comm in counts[rank].values())
+        if found != expected_counts(arguments, rank):
+            fail(f"rank {rank}: {found} instead of {expected_counts(arguments, rank)}")
+    print(f"{len(ops)} operations on {len(members)} communicators agree")
+
+
+main()

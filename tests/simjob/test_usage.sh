@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage errors: status 2, one line on stderr that names the object, and nothing started.
+. "$(dirname "$0")/job.bash"
+
+refused() { # text that the message has to contain, arguments...
+	local text=$1
+	shift
+	"$simjob" "$@" > "$dir/out" 2> "$dir/err"
+	local status=$?
+	((status == 2)) || fail "$*: status $status"
+	grep -qF -- "$text" "$dir/err" || fail "$*: does not say '$text'"
+	[[ -s $dir/out ]] && fail "$*: talks on stdout"
+}
+refused "--ranks '0'" --ranks 0
+refused "--ranks 'many'" --ranks many
+refused "--ranks '1.5'" --ranks 1.5
+refused "is not the number of ranks, 8" --ranks 8 --layout tp=2,dp=2
+refused "is not the number of ranks, 8" --ranks 8 --layout tp=3
+refused "is not tp=N, dp=N or pp=N" --layout tp=2,xp=2
+refused "no fault 'sleep'" --fault sleep:rank=1
+refused "fault hang takes no 'percent='" --fault hang:percent=3
+refused "rank=9 does not exist" --ranks 8 --fault hang:rank=9
+refused "fault phase needs what=" --fault phase:rank=1
+refused "what='lunch'" --fault phase:what=lunch
+refused "--sync 'never'" --sync never
+refused "there are only options" hello
+refused "cannot write /nonexistent/log: No such file or directory" --log /nonexistent/log
+refused "unrecognized option" --no-such-option
+"$simjob" --help | grep -q -- --fault || fail "no help"
