@@ -9,9 +9,10 @@
 #include "finding.h"
 #include "model/model.h"
 
-struct finding_list {
+struct finding_list {    /* zeroed at first; one list serves a whole session, since it owns the findings' texts */
 	struct finding *items;
 	size_t n, cap;
+	struct intern *texts;
 };
 
 struct detector {
@@ -36,5 +37,9 @@ int detectors_tick(struct detectors *d, const struct model *m, struct finding_li
 /* A fresh zeroed finding at the end of the list, owned by it; NULL without memory. */
 struct finding *finding_list_add(struct finding_list *list);
 void finding_list_free(struct finding_list *list);
+/* Text for evidence that a detector composes; lives as long as the list. "" without memory. */
+const char *finding_list_text(struct finding_list *list, const char *text);
+/* The finding of that kind that names this process; NULL none. For causes. */
+const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint32_t pid);
 
 #endif

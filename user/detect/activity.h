@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * activity.h - what a late rank does instead: stopped, dead, blocked, asleep, or at work.
+ */
+#ifndef RANKTRACE_ACTIVITY_H
+#define RANKTRACE_ACTIVITY_H
+
+#include "model/model.h"
+
+enum activity {
+	ACTIVITY_UNSEEN,   /* no scheduler data of this rank */
+	ACTIVITY_UNSETTLED,/* the last scan still reaches back before `since` */
+	ACTIVITY_DEAD, ACTIVITY_STOPPED,
+	ACTIVITY_BLOCKED,  /* a task in D state past the limit */
+	ACTIVITY_DISK,     /* in D state, not that long: an ordinary storage wait */
+	ACTIVITY_ASLEEP,   /* no CPU, no bytes, no calls */
+	ACTIVITY_BUSY,
+};
+
+struct rank_activity {
+	enum activity what;
+	double cpu_share;              /* cores, over the last scan; -1 unknown */
+	double io_bytes_s;
+	const struct task *task;       /* the one that tells: blocked, stopped, or the one that calls NCCL */
+};
+
+/* Of the rank and its children since it is late (`since_ns`). */
+struct rank_activity rank_activity(const struct model *m, const struct proc *p, uint64_t since_ns);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * detect.c - runs the detectors of detectors.def in their order and keeps their memory; the list of findings.
+ */
+#include "detect/detect.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/intern.h"
+
+static const struct detector *const table[] = {
+#define DETECTOR(id, name, help) &detector_##id,
+#include "detectors.def"
+#undef DETECTOR
+};
+#define N_DETECTORS (sizeof(table) / sizeof(table[0]))
+
+struct detectors {
+	void *state[N_DETECTORS];
+};
+
+struct detectors *detectors_new(void)
+{
+	struct detectors *d = calloc(1, sizeof(*d));
+
+	for (size_t i = 0; d && i < N_DETECTORS; i++) {
+		if (!table[i]->state_bytes)
+			continue;
+		d->state[i] = calloc(1, table[i]->state_bytes);
+		if (!d->state[i]) {
+			detectors_free(d);
+			return NULL;
+		}
+	}
+	return d;
+}
+
+void detectors_free(struct detectors *d)
+{
+	for (size_t i = 0; d && i < N_DETECTORS; i++) {
+		if (d->state[i] && table[i]->release)
+			table[i]->release(d->state[i]);
+		free(d->state[i]);
+	}
+	free(d);
+}
+
+int detectors_tick(struct detectors *d, const struct model *m, struct finding_list *found)
+{
+	int err = 0, one;
+
+	found->n = 0;
+	for (size_t i = 0; i < N_DETECTORS; i++) {
+		one = table[i]->tick(d->state[i], m, found);
+		err = err ? err : one;
+	}
+	return err;
+}
+
+struct finding *finding_list_add(struct finding_list *list)
+{
+	size_t cap = list->cap ? 2 * list->cap : 16;
+	struct finding *grown;
+
+	if (list->n == list->cap) {
+		grown = realloc(list->items, cap * sizeof(*grown));
+		if (!grown)
+			return NULL;
+		list->items = grown;
+		list->cap = cap;
+	}
+	memset(&list->items[list->n], 0, sizeof(struct finding));
+	list->items[list->n].peer = -1;
+	return &list->items[list->n++];
+}
+
+void finding_list_free(struct finding_list *list)
+{
+	free(list->items);
+	intern_free(list->texts);
+	*list = (struct finding_list){ 0 };
+}
+
+const char *finding_list_text(struct finding_list *list, const char *text)
+{
+	if (!list->texts)
+		list->texts = intern_new();
+	return list->texts ? intern(list->texts, text) : "";
+}
+
+const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint32_t pid)
+{
+	for (size_t i = 0; i < list->n; i++)
+		for (int k = 0; list->items[i].kind == kind && k < list->items[i].n_ranks; k++)
+			if (list->items[i].pids[k] == pid)
+				return &list->items[i];
+	return NULL;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inside.c - the oldest operation that every member entered and that is seen not to end. The host runs ahead of the
+ * GPU, so "entered" is not "reached": this is told late, without a culprit, and with low confidence.
+ */
+#include "detect/inside.h"
+
+#include <errno.h>
+
+#define FLOOR_NS 10000000000ull
+#define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
+
+static uint64_t limit_ns(const struct comm *c)
+{
+	uint64_t own = (uint64_t)(5e9 * c->duration_p999_s);
+
+	return own > FLOOR_NS ? own : FLOOR_NS;
+}
+
+/* Enqueue of the last member; 0: not everybody entered, or not everybody is seen. */
+static uint64_t last_entry_ns(const struct op *op)
+{
+	const struct comm *c = op->member->comm;
+	const struct op *other;
+	uint64_t last = 0;
+
+	if (!c->by_rank || c->n_seen < c->nranks || op_space(op->kind) != SEQ_COLL)
+		return 0;
+	for (int r = 0; r < c->nranks; r++) {
+		other = c->by_rank[r]->gone ? NULL : member_op(c->by_rank[r], SEQ_COLL, op->seq);
+		if (!other || !other->enqueue_ns)
+			return 0;
+		last = other->enqueue_ns > last ? other->enqueue_ns : last;
+	}
+	return last;
+}
+
+/* The host sits in a wait since long, or the watchdog polls it in vain. */
+static bool seen_open(const struct model *m, const struct op *op, uint64_t limit)
+{
+	for (const struct call *c = op->member->proc->calls; c; c = c->next)
+		if (c->begin_ns >= op->enqueue_ns && m->now_ns - c->begin_ns > limit)
+			return true;
+	return op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS;
+}
+
+static const struct op *stuck_op(const struct model *m, const struct proc *p, uint64_t *ret_since)
+{
+	const struct op *best = NULL;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		const struct op *op = mb->gone ? NULL : mb->first_open;
+		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(mb->comm);
+
+		if (!since || (best && best->id < op->id) || m->now_ns < since + limit || !seen_open(m, op, limit))
+			continue;
+		best = op;
+		*ret_since = since;
+	}
+	return best;
+}
+
+static uint64_t mismatch_key(const struct finding_list *found, uint64_t comm)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == FINDING_MISMATCH && found->items[i].comm == comm)
+			return found->items[i].key;
+	return 0;
+}
+
+int inside_report(const struct model *m, struct finding_list *found)
+{
+	const struct op *best = NULL;
+	uint64_t best_since = 0, since = 0;
+	struct finding *f;
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		const struct op *op = p->dead ? NULL : stuck_op(m, p, &since);
+
+		if (op && (!best || since < best_since)) {
+			best = op;
+			best_since = since;
+		}
+	}
+	if (!best)
+		return 0;
+	f = finding_list_add(found);
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_HANG;
+	f->class = HANG_UNKNOWN;
+	f->cause = "all_entered";
+	f->has_op = true;
+	f->comm = best->member->comm->hash;
+	f->op = best->kind;
+	f->seq = best->seq;
+	f->since_ns = best_since;
+	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 1000);
+	f->caused_by_key = mismatch_key(found, f->comm);
+	f->confidence = 0.4;
+	finding_note(f, "waiting_s", (m->now_ns - best_since) * 1e-9);
+	finding_note(f, "n_members", best->member->comm->nranks);
+	finding_note(f, "count", best->count);
+	return 0;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mismatch.c - members of one communicator that call its n-th operation with different arguments. Compared as soon
+ * as two have called it, before anything hangs. The minority is named; of two, the one that breaks its own habit.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "detect/detect.h"
+
+#define HOLD_NS 30000000000ull /* told that long after the last mismatch of the communicator, when the job goes on */
+#define VALUES_MAX 8
+
+struct checked { uint64_t comm, upto, open_seq, open_since_ns, last_ns, n; bool seen, open; struct checked *next; };
+struct mismatch { struct checked *comms; };
+
+struct vote { uint64_t signature; const struct op *op; int n; };
+
+static struct checked *checked_of(struct mismatch *s, uint64_t comm)
+{
+	struct checked *c;
+
+	for (c = s->comms; c; c = c->next)
+		if (c->comm == comm)
+			return c;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->comm = comm;
+	c->next = s->comms;
+	s->comms = c;
+	return c;
+}
+
+/* A number that may have slipped by lost records proves nothing until NCCL's counters agreed again. */
+static bool trusted(const struct model *m, const struct member *mb)
+{
+	return !mb->gone && mb->seq_known && (!m->last_loss_ns || mb->checked_ns > m->last_loss_ns);
+}
+
+static int votes_count(const struct model *m, const struct comm *c, uint64_t seq, struct vote *v)
+{
+	int n = 0, i;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		const struct op *op = trusted(m, mb) ? member_op(mb, SEQ_COLL, seq) : NULL;
+
+		for (i = 0; op && i < n && v[i].signature != op->signature; i++)
+			;
+		if (!op || i == VALUES_MAX)
+			continue;
+		if (i == n)
+			v[n++] = (struct vote){ op->signature, op, 0 };
+		v[i].n++;
+	}
+	return n;
+}
+
+/* Does the operation repeat what its rank did one iteration before? -1: no iteration known. */
+static int habitual(const struct op *op)
+{
+	const struct steps *s = op->member->proc->steps;
+	const struct op *old = op;
+
+	if (!s || !s->period_ops)
+		return -1;
+	for (size_t i = 0; old && i < s->period_ops; i++)
+		old = old->prev_in_proc;
+	return old ? old->signature == op->signature : -1;
+}
+
+/* Index of what counts as right; -1: no saying which. */
+static int right_one(const struct vote *v, int n, double *ret_confidence)
+{
+	int best = 0, second = -1;
+
+	for (int i = 1; i < n; i++)
+		if (v[i].n > v[best].n)
+			best = i;
+	for (int i = 0; i < n; i++)
+		if (i != best && (second < 0 || v[i].n > v[second].n))
+			second = i;
+	*ret_confidence = 0.99;
+	if (v[best].n > v[second].n)
+		return best;
+	*ret_confidence = 0.9;
+	if (n == 2 && habitual(v[0].op) == 1 && habitual(v[1].op) != 1)
+		return 0;
+	if (n == 2 && habitual(v[1].op) == 1 && habitual(v[0].op) != 1)
+		return 1;
+	*ret_confidence = 0.5;
+	return -1;
+}
+
+static void note_difference(struct finding *f, const struct op *a, const struct op *b)
+{
+	if (a->kind != b->kind) {
+		finding_note_text(f, "op_expected", op_kind_name(a->kind));
+		finding_note_text(f, "op_found", op_kind_name(b->kind));
+	}
+	if (a->count != b->count) {
+		finding_note(f, "count_expected", a->count);
+		finding_note(f, "count_found", b->count);
+	}
+	if (a->dtype != b->dtype) {
+		finding_note_text(f, "dtype_expected", dtype_name(a->dtype));
+		finding_note_text(f, "dtype_found", dtype_name(b->dtype));
+	}
+	if (a->redop != b->redop) {
+		finding_note(f, "redop_expected", a->redop);
+		finding_note(f, "redop_found", b->redop);
+	}
+	if (a->root != b->root) {
+		finding_note(f, "root_expected", a->root);
+		finding_note(f, "root_found", b->root);
+	}
+}
+
+static const char *what_differs(const struct op *a, const struct op *b)
+{
+	return a->kind != b->kind ? "op" : a->count != b->count ? "count" : a->dtype != b->dtype ? "dtype" :
+	       a->redop != b->redop ? "redop" : "root";
+}
+
+static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, uint64_t seq, uint64_t right)
+{
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		const struct op *op = trusted(m, mb) ? member_op(mb, SEQ_COLL, seq) : NULL;
+
+		if (op && op->signature != right)
+			finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
+	}
+}
+
+static int report(const struct model *m, const struct comm *c, struct checked *k, struct finding_list *found)
+{
+	struct vote v[VALUES_MAX];
+	int n = votes_count(m, c, k->open_seq, v), right;
+	double confidence;
+	struct finding *f;
+
+	if (n < 2 || !(f = finding_list_add(found)))
+		return n < 2 ? 0 : -ENOMEM;
+	right = right_one(v, n, &confidence);
+	f->kind = FINDING_MISMATCH;
+	f->key = finding_key(f->kind, c->hash, k->open_seq, 0);
+	f->has_op = true;
+	f->comm = c->hash;
+	f->op = v[right == 1].op->kind;
+	f->seq = k->open_seq;
+	f->since_ns = k->open_since_ns;
+	f->confidence = confidence;
+	f->cause = what_differs(v[0].op, v[1].op);
+	name_ranks(f, m, c, k->open_seq, right < 0 ? 0 : v[right].signature);
+	note_difference(f, v[right == 1].op, v[right != 1].op);
+	finding_note(f, "n_mismatches", k->n);
+	return 0;
+}
+
+/* When the second of the differing calls came; 0: none differs. */
+static uint64_t differs_ns(const struct model *m, const struct comm *c, uint64_t seq)
+{
+	struct vote v[VALUES_MAX];
+
+	if (votes_count(m, c, seq, v) < 2)
+		return 0;
+	return v[0].op->call_ns > v[1].op->call_ns ? v[0].op->call_ns : v[1].op->call_ns;
+}
+
+static void span(const struct model *m, const struct comm *c, uint64_t *ret_low, uint64_t *ret_high)
+{
+	*ret_low = UINT64_MAX;
+	*ret_high = 0;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		if (!trusted(m, mb) || mb->proc->dead)
+			continue;
+		*ret_low = mb->next_seq[SEQ_COLL] < *ret_low ? mb->next_seq[SEQ_COLL] : *ret_low;
+		*ret_high = mb->next_seq[SEQ_COLL] > *ret_high ? mb->next_seq[SEQ_COLL] : *ret_high;
+	}
+}
+
+static void comm_check(const struct model *m, const struct comm *c, struct checked *k)
+{
+	uint64_t low, high;
+
+	span(m, c, &low, &high);
+	if (high > MODEL_OPS_KEPT && k->upto < high - MODEL_OPS_KEPT)
+		k->upto = high - MODEL_OPS_KEPT;
+	for (uint64_t seq = k->upto; seq < high; seq++) {
+		uint64_t ns = differs_ns(m, c, seq);
+
+		if (!ns)
+			continue;
+		if (!k->open) {
+			k->open = true;
+			k->open_seq = seq;
+			k->open_since_ns = ns;
+			k->n = 0;
+		}
+		k->n += seq < low;
+		k->last_ns = m->now_ns;
+	}
+	if (low != UINT64_MAX && low > k->upto)
+		k->upto = low;
+	if (k->open && m->now_ns - k->last_ns > HOLD_NS && low > k->open_seq + 1)
+		k->open = false;
+}
+
+static bool alive(const struct comm *c)
+{
+	int n = 0;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		n += !mb->gone && !mb->proc->dead;
+	return n > 1;
+}
+
+static void forget_rest(struct mismatch *s)
+{
+	struct checked **link = &s->comms, *k;
+
+	while ((k = *link)) {
+		if (k->seen) {
+			k->seen = false;
+			link = &k->next;
+			continue;
+		}
+		*link = k->next;
+		free(k);
+	}
+}
+
+static int mismatch_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct mismatch *s = state;
+	struct checked *k;
+	int err = 0;
+
+	for (const struct comm *c = m->comms; c && !err; c = c->next) {
+		if (!c->hash || !alive(c))
+			continue;
+		k = checked_of(s, c->hash);
+		if (!k)
+			return -ENOMEM;
+		k->seen = true;
+		comm_check(m, c, k);
+		if (k->open)
+			err = report(m, c, k, found);
+	}
+	forget_rest(s);
+	return err;
+}
+
+static void mismatch_release(void *state)
+{
+	struct mismatch *s = state;
+
+	forget_rest(s); /* clears `seen` */
+	forget_rest(s);
+}
+
+const struct detector detector_mismatch = {
+	.name = "mismatch",
+	.help = "ranks call one operation of a communicator with different arguments",
+	.state_bytes = sizeof(struct mismatch),
+	.release = mismatch_release,
+	.tick = mismatch_tick,
+};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * event.c - names of what events carry, as every output prints them.
+ */
+#include "event.h"
+
+#include <stddef.h>
+
+static const char *const op_names[OP_KIND_MAX] = {
+	[OP_BROADCAST] = "Broadcast", [OP_REDUCE] = "Reduce", [OP_ALLGATHER] = "AllGather",
+	[OP_REDUCESCATTER] = "ReduceScatter", [OP_ALLREDUCE] = "AllReduce", [OP_ALLTOALL] = "AlltoAll",
+	[OP_GATHER] = "Gather", [OP_SCATTER] = "Scatter", [OP_SEND] = "Send", [OP_RECV] = "Recv",
+};
+
+/* ncclDataType_t in nccl.h, 2.28. */
+static const struct { const char *name; int bytes; } dtypes[] = {
+	{ "i8", 1 }, { "u8", 1 }, { "i32", 4 }, { "u32", 4 }, { "i64", 8 }, { "u64", 8 },
+	{ "f16", 2 }, { "f32", 4 }, { "f64", 8 }, { "bf16", 2 }, { "f8e4m3", 1 }, { "f8e5m2", 1 },
+};
+
+static const char *const init_names[COMM_INIT_KIND_MAX] = {
+	[COMM_INIT_RANK] = "InitRank", [COMM_INIT_CONFIG] = "InitRankConfig",
+	[COMM_INIT_SCALABLE] = "InitRankScalable", [COMM_INIT_ALL] = "InitAll", [COMM_INIT_SPLIT] = "Split",
+	[COMM_INIT_SHRINK] = "Shrink", [COMM_INIT_GROW] = "Grow",
+};
+
+static const char *const state_names[] = {
+	[TASK_UNKNOWN] = "unknown", [TASK_ON_CPU] = "on_cpu", [TASK_RUNNABLE] = "runnable",
+	[TASK_SLEEP] = "asleep", [TASK_DISK] = "disk", [TASK_STOPPED] = "stopped", [TASK_DEAD] = "dead",
+};
+
+const char *op_kind_name(enum op_kind kind)
+{
+	return (unsigned int)kind < OP_KIND_MAX ? op_names[kind] : "?";
+}
+
+const char *dtype_name(int dtype)
+{
+	return dtype >= 0 && dtype < (int)(sizeof(dtypes) / sizeof(dtypes[0])) ? dtypes[dtype].name : NULL;
+}
+
+int dtype_bytes(int dtype)
+{
+	return dtype >= 0 && dtype < (int)(sizeof(dtypes) / sizeof(dtypes[0])) ? dtypes[dtype].bytes : 0;
+}
+
+const char *comm_init_kind_name(enum comm_init_kind kind)
+{
+	return (unsigned int)kind < COMM_INIT_KIND_MAX ? init_names[kind] : "?";
+}
+
+const char *task_state_name(enum task_state state)
+{
+	return (unsigned int)state <= TASK_DEAD ? state_names[state] : "?";
+}

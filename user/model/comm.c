@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * comm.c - communicators and their members. The canonical key is the hash NCCL keeps in the communicator; a member
+ * whose hash is not known yet sits in a communicator of its own until a memory read tells it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/state.h"
+
+#define NRANKS_MAX (1 << 20) /* more is a wrong read */
+
+static struct comm_own *comm_new(struct model *m, uint64_t hash, uint64_t ts_ns)
+{
+	struct comm_own *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->c.hash = hash;
+	c->c.nranks = -1;
+	c->c.first_ns = ts_ns;
+	if (hash) {
+		HASH_ADD(hh, m->state->comms, c.hash, sizeof(hash), c);
+		if (!c->hh.tbl) {
+			free(c);
+			return NULL;
+		}
+		c->hashed = true;
+	}
+	*m->comms_tail = &c->c;
+	m->comms_tail = &c->c.next;
+	return c;
+}
+
+static struct comm_own *comm_get(struct model *m, uint64_t hash, uint64_t ts_ns)
+{
+	struct comm_own *c = NULL;
+
+	if (hash)
+		HASH_FIND(hh, m->state->comms, &hash, sizeof(hash), c);
+	return c ? c : comm_new(m, hash, ts_ns);
+}
+
+static void comm_unlink(struct model *m, struct comm_own *c)
+{
+	struct comm **link = &m->comms;
+
+	while (*link && *link != &c->c)
+		link = &(*link)->next;
+	if (*link)
+		*link = c->c.next;
+	if (m->comms_tail == &c->c.next)
+		m->comms_tail = link;
+	if (c->hashed)
+		HASH_DEL(m->state->comms, c);
+	free(c->c.by_rank);
+	free(c);
+}
+
+static void comm_leave(struct model *m, struct member *mb)
+{
+	struct comm *c = mb->comm;
+	struct member **link = &c->members;
+
+	while (*link && *link != mb)
+		link = &(*link)->next_in_comm;
+	if (*link)
+		*link = mb->next_in_comm;
+	if (c->by_rank && mb->rank >= 0 && mb->rank < c->nranks && c->by_rank[mb->rank] == mb) {
+		c->by_rank[mb->rank] = NULL;
+		c->n_seen--;
+	}
+	if (!c->members)
+		comm_unlink(m, comm_own(c));
+}
+
+static void comm_size(struct comm *c, int nranks)
+{
+	if (c->nranks > 0 || nranks <= 0 || nranks > NRANKS_MAX)
+		return;
+	c->by_rank = calloc(nranks, sizeof(*c->by_rank));
+	if (c->by_rank)
+		c->nranks = nranks;
+}
+
+/* The place of a member by its rank; one that is gone, or whose process is dead, makes room. */
+static void comm_place(struct comm *c, struct member *mb, int rank)
+{
+	if (!c->by_rank || rank < 0 || rank >= c->nranks)
+		return;
+	mb->rank = rank;
+	if (!c->by_rank[rank])
+		c->n_seen++;
+	if (!c->by_rank[rank] || c->by_rank[rank]->gone || c->by_rank[rank]->proc->dead)
+		c->by_rank[rank] = mb;
+}
+
+static int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns)
+{
+	struct comm_own *c;
+
+	if (hash && mb->comm->hash != hash) {
+		c = comm_get(m, hash, ts_ns);
+		if (!c)
+			return -ENOMEM;
+		comm_leave(m, mb);
+		mb->comm = &c->c;
+		mb->next_in_comm = c->c.members;
+		c->c.members = mb;
+	}
+	comm_size(mb->comm, nranks);
+	comm_place(mb->comm, mb, rank);
+	return 0;
+}
+
+static struct member_own *member_new(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns)
+{
+	struct member_own *mb = calloc(1, sizeof(*mb));
+	struct comm_own *c = mb ? comm_new(m, 0, ts_ns) : NULL;
+
+	if (!c) {
+		free(mb);
+		return NULL;
+	}
+	mb->m.comm = &c->c;
+	mb->m.proc = &p->p;
+	mb->m.addr = addr;
+	mb->m.rank = mb->m.device = -1;
+	HASH_ADD(hh, p->members, m.addr, sizeof(addr), mb);
+	if (!mb->hh.tbl) {
+		comm_unlink(m, c);
+		free(mb);
+		return NULL;
+	}
+	c->c.members = &mb->m;
+	mb->m.next_in_proc = p->p.members;
+	p->p.members = &mb->m;
+	return mb;
+}
+
+/* An address that was given back belongs to another communicator when it is met again. */
+struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns)
+{
+	struct member_own *mb;
+
+	HASH_FIND(hh, p->members, &addr, sizeof(addr), mb);
+	if (mb && !mb->m.gone)
+		return mb;
+	if (mb)
+		HASH_DEL(p->members, mb); /* stays in the lists, with its operations */
+	return member_new(m, p, addr, ts_ns);
+}
+
+void member_forget(struct member *mb)
+{
+	mb->gone = true;
+}
+
+void member_free(struct member_own *mb)
+{
+	struct op *next;
+
+	for (struct op *op = mb->m.ops; op; op = next) {
+		next = op->next;
+		free(op_own(op));
+	}
+	free(mb->m.p2p);
+	free(mb);
+}
+
+/* NCCL counted more launches than we did: the difference was lost on the way, or came before us. */
+void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns)
+{
+	if (mb->n_pending) /* counted when their group ends: nothing to compare with now */
+		return;
+	if (!mb->seq_known) {
+		mb->base_seq = mb->next_seq[SEQ_COLL] = mb->entered_seq[SEQ_COLL] = counters_sum;
+		mb->seq_known = true;
+	} else if (counters_sum > mb->next_seq[SEQ_COLL]) {
+		mb->next_seq[SEQ_COLL] = mb->entered_seq[SEQ_COLL] = counters_sum;
+	}
+	mb->checked_ns = ts_ns;
+	if (mb->entered_seq[SEQ_COLL] > mb->comm->highest_seq)
+		mb->comm->highest_seq = mb->entered_seq[SEQ_COLL];
+}
+
+static int comm_ready(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct member_own *mb;
+
+	if (e->comm_init.result || !e->comm_init.addr)
+		return 0;
+	mb = member_get(m, p, e->comm_init.addr, e->ts_ns);
+	if (mb && mb->m.n_ops) { /* its end was missed: another communicator at that address */
+		member_forget(&mb->m);
+		mb = member_get(m, p, e->comm_init.addr, e->ts_ns);
+	}
+	if (!mb)
+		return -ENOMEM;
+	mb->m.from_birth = mb->m.seq_known = true;
+	mb->m.checked_ns = e->ts_ns;
+	return member_join(m, &mb->m, e->comm_init.id_hash, e->comm_init.rank, e->comm_init.nranks, e->ts_ns);
+}
+
+static int comm_seen(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct member_own *mb = member_get(m, p, e->comm_seen.addr, e->ts_ns);
+	int err;
+
+	if (!mb)
+		return -ENOMEM;
+	mb->m.device = e->comm_seen.device;
+	err = member_join(m, &mb->m, e->comm_seen.hash, e->comm_seen.rank, e->comm_seen.nranks, e->ts_ns);
+	if (!err && e->comm_seen.counters_valid)
+		member_correct(&mb->m, e->comm_seen.counters_sum, e->ts_ns);
+	return err;
+}
+
+int comm_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct member_own *mb;
+	uint64_t addr = e->comm_gone.addr;
+
+	if (!p)
+		return -ENOMEM;
+	p->p.last_call_ns = e->ts_ns;
+	switch (e->kind) {
+	case EV_COMM_READY:
+		return comm_ready(m, p, e);
+	case EV_COMM_SEEN:
+		return comm_seen(m, p, e);
+	case EV_COMM_GONE:
+		HASH_FIND(hh, p->members, &addr, sizeof(addr), mb);
+		if (mb)
+			member_forget(&mb->m);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+int comm_global_rank(const struct comm *c, int r)
+{
+	if (!c->by_rank || r < 0 || r >= c->nranks || !c->by_rank[r])
+		return -1;
+	return proc_rank(c->by_rank[r]->proc);
+}

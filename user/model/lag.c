@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lag.c - what a communicator is used to: how long its last member trails the first, and how long operations take.
+ * Log-spaced histograms (8 buckets an octave). A sample beyond the limit that makes a finding stays out, or one
+ * hang would teach the next to be found late.
+ */
+#include "model/state.h"
+
+#define DURATION_OUTLIER_S 10.0
+
+/* 1 us and 8 buckets an octave: bucket = 8 log2(us), linear inside an octave. */
+static unsigned int lag_bucket(uint64_t ns)
+{
+	uint64_t us = ns / 1000;
+	unsigned int octave, b;
+
+	if (us < 8)
+		return us;
+	octave = 63 - __builtin_clzll(us);
+	b = (octave - 2) * 8 + ((us >> (octave - 3)) & 7);
+	return b < LAG_BUCKETS ? b : LAG_BUCKETS - 1;
+}
+
+static double bucket_top_s(unsigned int b)
+{
+	if (b < 8)
+		return (b + 1) * 1e-6;
+	return (double)((9 + (b & 7)) * (1ull << (b / 8 - 1))) * 1e-6;
+}
+
+static double quantile_s(const uint32_t *h, uint64_t n, double q)
+{
+	uint64_t above = (uint64_t)(n * (1 - q)), sum = 0;
+
+	for (unsigned int b = LAG_BUCKETS; n && b-- > 0;) {
+		sum += h[b];
+		if (sum > above)
+			return bucket_top_s(b);
+	}
+	return 0;
+}
+
+uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c)
+{
+	uint64_t limit = (uint64_t)(5e9 * c->lag_p999_s);
+
+	if (c->n_complete < COMM_WARMUP_OPS)
+		return COMM_WARMUP_NS;
+	return limit > m->hang_floor_ns ? limit : m->hang_floor_ns;
+}
+
+static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
+{
+	struct comm_own *o = comm_own(c);
+
+	if (c->n_complete >= COMM_WARMUP_OPS && lag_ns <= comm_lag_limit_ns(m, c)) {
+		o->lag[lag_bucket(lag_ns)]++;
+		c->lag_p999_s = quantile_s(o->lag, ++o->n_lag, 0.999);
+	}
+	c->n_complete++;
+}
+
+static int members_expected(const struct comm *c)
+{
+	int n = 0;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		n += !mb->gone && mb->seq_known;
+	return n;
+}
+
+static void coll_entered(const struct model *m, struct comm *c, const struct op *op)
+{
+	struct entries *s = &comm_own(c)->ring[op->seq % ENTRY_RING];
+
+	if (op->seq + 1 > c->highest_seq)
+		c->highest_seq = op->seq + 1;
+	if (!s->used || s->seq < op->seq)
+		*s = (struct entries){ .used = true, .seq = op->seq, .first_ns = op->enqueue_ns };
+	if (s->seq != op->seq) /* far behind: its slot is taken */
+		return;
+	s->n++;
+	if (op->enqueue_ns < s->first_ns)
+		s->first_ns = op->enqueue_ns;
+	if (op->enqueue_ns > s->last_ns)
+		s->last_ns = op->enqueue_ns;
+	if (s->n > 1 && (int)s->n == members_expected(c))
+		lag_add(m, c, s->last_ns - s->first_ns);
+}
+
+static const struct op *p2p_match(const struct op *op)
+{
+	const struct member *mb = op->member;
+	const struct comm *c = mb->comm;
+	enum op_kind other = op->kind == OP_SEND ? OP_RECV : OP_SEND;
+
+	if (!c->by_rank || op->peer < 0 || op->peer >= c->nranks || !c->by_rank[op->peer])
+		return NULL;
+	return member_p2p_op(c->by_rank[op->peer], other, mb->rank, op->seq);
+}
+
+static uint64_t apart_ns(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+void comm_entered(const struct model *m, const struct op *op)
+{
+	const struct op *match;
+
+	if (op_space(op->kind) == SEQ_COLL && op->member->seq_known)
+		coll_entered(m, op->member->comm, op);
+	if (!op_kind_p2p(op->kind) || op->seq_from_attach)
+		return;
+	match = p2p_match(op);
+	if (match && match->enqueue_ns && !match->seq_from_attach)
+		lag_add(m, op->member->comm, apart_ns(op->enqueue_ns, match->enqueue_ns));
+}
+
+void comm_ended(const struct op *op)
+{
+	struct comm_own *c = comm_own(op->member->comm);
+	uint64_t ns = op_duration_ns(op);
+	double limit_s = 5 * c->c.duration_p999_s;
+
+	if (limit_s < DURATION_OUTLIER_S)
+		limit_s = DURATION_OUTLIER_S;
+	if (!ns || ns * 1e-9 > limit_s)
+		return;
+	c->duration[lag_bucket(ns)]++;
+	c->c.duration_p999_s = quantile_s(c->duration, ++c->n_duration, 0.999);
+}
+
+static uint64_t entry_of(const struct op *op)
+{
+	return op ? op->enqueue_ns : 0;
+}
+
+/* Of a rooted operation only one direction waits: who receives needs who gives. */
+static uint64_t rooted_entry_ns(const struct op *op, int space, bool root_gives)
+{
+	const struct member *mb = op->member;
+	const struct comm *c = mb->comm;
+	uint64_t last = 0, ns;
+
+	if (!c->by_rank || op->root < 0 || op->root >= c->nranks || (mb->rank == op->root) == root_gives)
+		return 0;
+	if (root_gives)
+		return c->by_rank[op->root] ? entry_of(member_op(c->by_rank[op->root], space, op->seq)) : 0;
+	for (const struct member *o = c->members; o; o = o->next_in_comm) {
+		ns = o->seq_known ? entry_of(member_op(o, space, op->seq)) : 0;
+		last = ns > last ? ns : last;
+	}
+	return last;
+}
+
+uint64_t comm_last_entry_ns(const struct op *op)
+{
+	const struct entries *s = &comm_own(op->member->comm)->ring[op->seq % ENTRY_RING];
+
+	if (op->seq_from_attach || !op->count)
+		return 0;
+	switch (op->kind) {
+	case OP_ALLREDUCE:
+	case OP_ALLGATHER:
+	case OP_REDUCESCATTER:
+		return s->used && s->seq == op->seq ? s->last_ns : 0;
+	case OP_BROADCAST:
+	case OP_SCATTER:
+		return rooted_entry_ns(op, op_space(op->kind), true);
+	case OP_REDUCE:
+	case OP_GATHER:
+		return rooted_entry_ns(op, op_space(op->kind), false);
+	case OP_RECV:
+		return entry_of(p2p_match(op));
+	default: /* a Send may be over when its bytes are in a buffer; AlltoAll is Send and Recv */
+		return 0;
+	}
+}

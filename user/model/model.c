@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model.c - the way in: one event, to the file that knows its kind. Also birth, death and the end of a session.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/state.h"
+
+typedef int apply_fn(struct model *m, const struct event *e);
+
+static int start_apply(struct model *m, const struct event *e)
+{
+	m->start_ns = e->ts_ns;
+	m->realtime_offset_ns = e->start.realtime_offset_ns;
+	if (e->start.dstate_limit_ns)
+		m->dstate_limit_ns = e->start.dstate_limit_ns;
+	if (e->start.hang_floor_ns)
+		m->hang_floor_ns = e->start.hang_floor_ns;
+	if (e->start.busy_limit_ns)
+		m->busy_limit_ns = e->start.busy_limit_ns;
+	m->host = e->start.host ? e->start.host : "";
+	return 0;
+}
+
+static int tick_apply(struct model *m, const struct event *e)
+{
+	int err = 0, one;
+
+	(void)e;
+	for (struct proc *p = m->procs; p; p = p->next) {
+		one = steps_tick(m, proc_own(p));
+		err = err ? err : one;
+	}
+	return err;
+}
+
+static int loss_apply(struct model *m, const struct event *e)
+{
+	m->lost += e->loss.lost;
+	if (e->loss.lost)
+		m->last_loss_ns = e->ts_ns;
+	return 0;
+}
+
+static int op_by_id(const void *a, const void *b)
+{
+	uint64_t x = (*(struct op *const *)a)->id, y = (*(struct op *const *)b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+/* What is still open never ends for us: hand it out, in the order of the calls. */
+static int stop_apply(struct model *m, const struct event *e)
+{
+	struct op **open = NULL;
+	size_t n = 0, cap = m->n_ops - m->n_ops_ended + 1;
+
+	(void)e;
+	m->stopped = true;
+	open = calloc(cap, sizeof(struct op *));
+	for (struct proc *p = m->procs; p; p = p->next)
+		for (struct op *op = p->last_op; op; op = op->prev_in_proc)
+			if (open && n < cap && !op_own(op)->queued_out)
+				open[n++] = op;
+	if (!open)
+		return -ENOMEM;
+	qsort(open, n, sizeof(*open), op_by_id);
+	for (size_t i = 0; i < n; i++)
+		op_out(m, open[i]);
+	free(open);
+	return 0;
+}
+
+static int nothing_apply(struct model *m, const struct event *e)
+{
+	(void)m;
+	(void)e;
+	return 0;
+}
+
+/* One row a kind: what it changes. Generic events are for sinks only. */
+static apply_fn *const apply_table[] = {
+	[EV_NONE] = nothing_apply, [EV_START] = start_apply, [EV_STOP] = stop_apply, [EV_TICK] = tick_apply,
+	[EV_PROC] = proc_apply, [EV_EXEC] = proc_apply, [EV_FORK] = proc_apply, [EV_EXIT] = proc_apply,
+	[EV_THREAD] = proc_apply, [EV_LIB] = nothing_apply, [EV_ATTACH] = nothing_apply, [EV_LOSS] = loss_apply,
+	[EV_COMM_INIT] = comm_apply, [EV_COMM_READY] = comm_apply, [EV_COMM_SEEN] = comm_apply,
+	[EV_COMM_GONE] = comm_apply, [EV_OP] = op_apply, [EV_GROUP_START] = op_apply, [EV_GROUP_END] = op_apply,
+	[EV_SYNC_BEGIN] = stream_apply, [EV_SYNC_END] = stream_apply, [EV_MARK] = stream_apply,
+	[EV_MARK_WAIT] = stream_apply, [EV_MARK_QUERY] = stream_apply, [EV_TASK] = proc_apply,
+	[EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
+	[EV_SPAN] = nothing_apply, [EV_INSTANT] = nothing_apply, [EV_COUNTER] = nothing_apply,
+};
+
+static void given_free(struct model_state *st)
+{
+	struct op_own *o;
+
+	while ((o = st->given)) {
+		st->given = o->next_out;
+		free(o);
+	}
+}
+
+int model_apply(struct model *m, const struct event *e)
+{
+	given_free(m->state);
+	if ((unsigned int)e->kind >= sizeof(apply_table) / sizeof(apply_table[0]) || !apply_table[e->kind])
+		return -EINVAL;
+	m->n_events++;
+	if (e->ts_ns > m->now_ns)
+		m->now_ns = e->ts_ns;
+	return apply_table[e->kind](m, e);
+}
+
+struct model *model_new(void)
+{
+	struct model *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->state = calloc(1, sizeof(*m->state));
+	if (!m->state) {
+		free(m);
+		return NULL;
+	}
+	m->procs_tail = &m->procs;
+	m->comms_tail = &m->comms;
+	m->host = "";
+	m->dstate_limit_ns = 5000000000ull;
+	m->hang_floor_ns = 1500000000ull;
+	m->busy_limit_ns = 90000000000ull;
+	return m;
+}
+
+static void out_free(struct model_state *st)
+{
+	struct op_own *o, *next;
+
+	for (o = st->out_head; o; o = next) {
+		next = o->next_out;
+		if (o->dropped) /* its member does not know it any more */
+			free(o);
+	}
+	given_free(st);
+}
+
+void model_free(struct model *m)
+{
+	struct proc *p, *next;
+	struct comm *c, *c_next;
+
+	if (!m)
+		return;
+	out_free(m->state);
+	HASH_CLEAR(hh, m->state->procs);
+	HASH_CLEAR(hh, m->state->comms);
+	for (p = m->procs; p; p = next) {
+		next = p->next;
+		proc_free(proc_own(p));
+	}
+	for (c = m->comms; c; c = c_next) {
+		c_next = c->next;
+		free(c->by_rank);
+		free(comm_own(c));
+	}
+	free(m->state->scratch);
+	free(m->state->scratch_s);
+	free(m->state);
+	free(m);
+}

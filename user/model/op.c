@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op.c - operations: their sequence numbers, the groups that hold them back, their lists, and the queue in which
+ * they are handed out once their end is known. NCCL enqueues a group at its outermost GroupEnd, and counts then.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "model/state.h"
+
+#define PENDING_MAX 65536 /* a group that never ends is taken as ended */
+
+int op_space(enum op_kind kind)
+{
+	switch (kind) {
+	case OP_ALLTOALL:
+		return SEQ_ALLTOALL;
+	case OP_GATHER:
+		return SEQ_GATHER;
+	case OP_SCATTER:
+		return SEQ_SCATTER;
+	default:
+		return op_kind_counted(kind) ? SEQ_COLL : -1;
+	}
+}
+
+uint64_t op_duration_ns(const struct op *op)
+{
+	return op->end_ns > op->enqueue_ns && op->enqueue_ns ? op->end_ns - op->enqueue_ns : 0;
+}
+
+/* NCCL returns at once for an empty collective, and a captured one does not run: neither takes a number. */
+static bool op_numbered(const struct op *op)
+{
+	return !op->captured && (op->count || op_space(op->kind) < 0);
+}
+
+const struct op *member_op(const struct member *mb, int space, uint64_t seq)
+{
+	for (const struct op *op = mb->ops_tail; op; op = op->prev) {
+		if (op_space(op->kind) != space || !op_numbered(op))
+			continue;
+		if (op->seq <= seq)
+			return op->seq == seq ? op : NULL;
+	}
+	return NULL;
+}
+
+const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int peer, uint64_t seq)
+{
+	for (const struct op *op = mb->ops_tail; op; op = op->prev) {
+		if (op->kind != kind || op->peer != peer || op->captured)
+			continue;
+		if (op->seq <= seq)
+			return op->seq == seq ? op : NULL;
+	}
+	return NULL;
+}
+
+/* --- handing out --- */
+
+void op_out(struct model *m, struct op *op)
+{
+	struct op_own *o = op_own(op);
+	struct model_state *st = m->state;
+
+	if (o->queued_out)
+		return;
+	o->queued_out = true;
+	o->next_out = NULL;
+	if (st->out_tail)
+		st->out_tail->next_out = o;
+	else
+		st->out_head = o;
+	st->out_tail = o;
+}
+
+const struct op *model_next_ended(struct model *m)
+{
+	struct model_state *st = m->state;
+	struct op_own *o = st->out_head;
+
+	if (!o)
+		return NULL;
+	st->out_head = o->next_out;
+	if (!st->out_head)
+		st->out_tail = NULL;
+	o->op.handed_out = true;
+	o->next_out = NULL;
+	if (o->dropped) { /* the reader may look at it until the next event */
+		o->next_out = st->given;
+		st->given = o;
+	}
+	return &o->op;
+}
+
+static void op_unlink(struct op *op)
+{
+	struct member *mb = op->member;
+	struct proc *p = mb->proc;
+
+	*(op->prev ? &op->prev->next : &mb->ops) = op->next;
+	*(op->next ? &op->next->prev : &mb->ops_tail) = op->prev;
+	*(op->next_in_proc ? &op->next_in_proc->prev_in_proc : &p->last_op) = op->prev_in_proc;
+	if (op->prev_in_proc)
+		op->prev_in_proc->next_in_proc = op->next_in_proc;
+	mb->n_ops--;
+}
+
+static void first_open_advance(struct member *mb)
+{
+	while (mb->first_open && (mb->first_open->end_ns || !op_numbered(mb->first_open)))
+		mb->first_open = mb->first_open->next;
+}
+
+void op_drop(struct model *m, struct op *op)
+{
+	struct op_own *o = op_own(op);
+
+	if (op->member->first_open == op) {
+		op->member->first_open = op->next;
+		first_open_advance(op->member);
+	}
+	op_unlink(op);
+	if (o->item)
+		o->item->op = NULL;
+	o->item = NULL;
+	if (op->handed_out) {
+		free(o);
+		return;
+	}
+	o->dropped = true;
+	op_out(m, op);
+}
+
+static uint64_t max_ns(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t prev_lower_ns)
+{
+	uint64_t lower, entry = comm_last_entry_ns(op);
+
+	if (op->end_ns)
+		return;
+	op->end_ns = max_ns(ns, op->enqueue_ns);
+	if (entry > op->end_ns) /* numbers do not match: no bound */
+		entry = 0;
+	op->arrive_bound_ns = max_ns(op->enqueue_ns, prev_lower_ns);
+	op->start_bound_ns = max_ns(op->arrive_bound_ns, entry);
+	lower = max_ns(op->start_bound_ns, op->not_done_ns);
+	op->end_error_ns = op->end_ns > lower ? op->end_ns - lower : 0;
+	m->n_ops_ended++;
+	comm_ended(op);
+	first_open_advance(op->member);
+	op_out(m, op);
+}
+
+/* --- calling and entering --- */
+
+static uint64_t op_signature(const struct op *op)
+{
+	uint64_t h = hash_mix(hash_mix(1, op->kind), op->count);
+
+	return hash_mix(hash_mix(hash_mix(h, (uint64_t)op->dtype), (uint64_t)op->redop), (uint64_t)op->root);
+}
+
+static struct p2p_seq *p2p_get(struct member *mb, int peer)
+{
+	struct p2p_seq *all;
+	int n = peer + 1 > mb->comm->nranks ? peer + 1 : mb->comm->nranks;
+
+	if (peer < 0 || n > 1 << 20)
+		return NULL;
+	if (peer < mb->n_p2p)
+		return &mb->p2p[peer];
+	all = realloc(mb->p2p, n * sizeof(*all));
+	if (!all)
+		return NULL;
+	for (int i = mb->n_p2p; i < n; i++)
+		all[i] = (struct p2p_seq){ 0 };
+	mb->p2p = all;
+	mb->n_p2p = n;
+	return &all[peer];
+}
+
+static void op_number(struct op *op)
+{
+	struct member *mb = op->member;
+	int space = op_space(op->kind);
+	struct p2p_seq *pp;
+
+	if (space >= 0) {
+		op->seq = mb->next_seq[space];
+		mb->next_seq[space] += op_numbered(op);
+		op->seq_from_attach = !mb->from_birth && (space != SEQ_COLL || !mb->seq_known || mb->comm->nranks == 1);
+		return;
+	}
+	op->seq_from_attach = !mb->from_birth;
+	pp = p2p_get(mb, op->peer);
+	if (pp) {
+		op->seq = pp->next[op->kind == OP_RECV];
+		pp->next[op->kind == OP_RECV] += op_numbered(op);
+	}
+}
+
+static void op_enter(struct model *m, struct proc_own *p, struct op *op, uint64_t ns)
+{
+	struct member *mb = op->member;
+	int space = op_space(op->kind);
+
+	op->enqueue_ns = op->arrive_bound_ns = op->start_bound_ns = ns;
+	if (!op_numbered(op)) {
+		op->end_ns = op->captured ? 0 : ns;
+		op_out(m, op);
+		return;
+	}
+	if (space >= 0 && mb->entered_seq[space] < op->seq + 1)
+		mb->entered_seq[space] = op->seq + 1;
+	else if (space < 0 && op->peer >= 0 && op->peer < mb->n_p2p)
+		mb->p2p[op->peer].entered[op->kind == OP_RECV] = op->seq + 1;
+	comm_entered(m, op);
+	stream_queue(p, op); /* without memory its end stays unknown */
+}
+
+void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns)
+{
+	size_t n = t->n_pending;
+
+	t->n_pending = 0;
+	for (size_t i = 0; i < n; i++) {
+		t->pending[i]->member->n_pending--;
+		op_enter(m, p, t->pending[i], ns);
+	}
+}
+
+static int op_hold(struct task_own *t, struct op *op)
+{
+	size_t cap = t->cap_pending ? 2 * t->cap_pending : 16;
+	struct op **grown;
+
+	if (t->n_pending == t->cap_pending) {
+		grown = realloc(t->pending, cap * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		t->pending = grown;
+		t->cap_pending = cap;
+	}
+	t->pending[t->n_pending++] = op;
+	op->member->n_pending++;
+	return 0;
+}
+
+static void op_link(struct model *m, struct proc *p, struct op *op)
+{
+	struct member *mb = op->member;
+
+	op->prev = mb->ops_tail;
+	*(mb->ops_tail ? &mb->ops_tail->next : &mb->ops) = op;
+	mb->ops_tail = op;
+	mb->n_ops++;
+	op->prev_in_proc = p->last_op;
+	if (p->last_op)
+		p->last_op->next_in_proc = op;
+	p->last_op = op;
+	op->nth = p->n_ops++;
+	op->id = ++m->state->next_op_id;
+	m->n_ops++;
+	if (!mb->first_open)
+		mb->first_open = op;
+	first_open_advance(mb);
+}
+
+static struct op *op_new(struct member *mb, const struct event *e)
+{
+	struct op_own *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->op = (struct op){
+		.member = mb, .kind = e->op.op, .dtype = e->op.dtype, .redop = e->op.redop, .root = e->op.root,
+		.peer = e->op.peer, .count = e->op.count, .tid = e->tid, .stream = e->op.stream, .call_ns = e->ts_ns,
+		.grouped = e->op.group_depth > 0, .captured = e->op.captured,
+	};
+	o->op.signature = op_signature(&o->op);
+	return &o->op;
+}
+
+static void ops_bound(struct model *m, struct member *mb)
+{
+	while (mb->n_ops > MODEL_OPS_KEPT && (mb->ops->enqueue_ns || mb->ops->captured))
+		op_drop(m, mb->ops);
+}
+
+static int op_called(struct model *m, struct proc_own *p, struct task_own *t, const struct event *e)
+{
+	struct member_own *mb = member_get(m, p, e->op.addr, e->ts_ns);
+	struct op *op;
+	int err = 0;
+
+	if (!mb)
+		return -ENOMEM;
+	if (e->op.counters_valid)
+		member_correct(&mb->m, e->op.counters_sum, e->ts_ns);
+	op = op_new(&mb->m, e);
+	if (!op)
+		return -ENOMEM;
+	op_number(op);
+	op_link(m, &p->p, op);
+	mb->m.last_call_ns = e->ts_ns;
+	if (e->op.group_depth > 0 && !op->captured && t->n_pending < PENDING_MAX)
+		err = op_hold(t, op);
+	if (err || !op->grouped || op->captured || t->n_pending >= PENDING_MAX)
+		op_enter(m, p, op, e->ts_ns);
+	ops_bound(m, &mb->m);
+	return err;
+}
+
+int op_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct task_own *t = p ? task_get(p, e->tid) : NULL;
+
+	if (!t)
+		return -ENOMEM;
+	p->p.last_call_ns = e->ts_ns;
+	call_forget(p, e->tid);
+	if (e->kind == EV_GROUP_START) {
+		if (e->group.depth_before <= 0) /* an end was lost */
+			group_flush(m, p, t, e->ts_ns);
+		return 0;
+	}
+	if (e->kind == EV_GROUP_END) {
+		if (e->group.depth_before <= 1)
+			group_flush(m, p, t, e->ts_ns);
+		return 0;
+	}
+	if ((unsigned int)e->op.op >= OP_KIND_MAX)
+		return -EINVAL;
+	if (e->op.group_depth <= 0)
+		group_flush(m, p, t, e->ts_ns);
+	return op_called(m, p, t, e);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * proc.c - processes and threads of the job: identity, life, scheduler state, waits in D state. A process is the
+ * rank's own (leader) or a child that carries its rank's numbers; a pid that comes back with another start time
+ * is another process.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/state.h"
+
+static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
+{
+	struct proc_own *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->p.tgid = tgid;
+	p->p.seen_ns = ts_ns;
+	p->p.rank = p->p.local_rank = p->p.world_size = -1;
+	p->p.job = p->p.name = p->p.container = "";
+	p->p.steps = &p->steps;
+	p->p.leader = &p->p;
+	HASH_ADD(hh, m->state->procs, p.tgid, sizeof(tgid), p);
+	if (!p->hh.tbl) {
+		free(p);
+		return NULL;
+	}
+	*m->procs_tail = &p->p;
+	m->procs_tail = &p->p.next;
+	return p;
+}
+
+static struct proc_own *proc_find(const struct model *m, uint32_t tgid)
+{
+	struct proc_own *p;
+
+	HASH_FIND(hh, m->state->procs, &tgid, sizeof(tgid), p);
+	return p;
+}
+
+struct proc_own *proc_get(struct model *m, uint32_t tgid, uint64_t ts_ns)
+{
+	struct proc_own *p = proc_find(m, tgid);
+
+	if (!p)
+		return proc_new(m, tgid, ts_ns);
+	if (ts_ns > p->p.seen_ns)
+		p->p.seen_ns = ts_ns;
+	return p;
+}
+
+const struct proc *model_proc(const struct model *m, uint32_t tgid)
+{
+	struct proc_own *p = proc_find(m, tgid);
+
+	return p ? &p->p : NULL;
+}
+
+const struct proc *model_rank(const struct model *m, const char *job, int rank)
+{
+	const struct proc *best = NULL;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (p->rank == rank && !p->is_child && (!job || !strcmp(job, p->job)) && (!best || best->dead || !p->dead))
+			best = p; /* of an elastic job the living one, else the newest */
+	return best;
+}
+
+static struct task_own *task_new(struct proc_own *p, uint32_t tid)
+{
+	struct task_own *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->t.tid = tid;
+	t->t.tgid = p->p.tgid;
+	t->t.name = t->t.kernel_stack = t->t.user_stack = t->t.wchan = t->t.syscall = t->t.file = "";
+	t->t.proc = &p->p;
+	HASH_ADD(hh, p->tasks, t.tid, sizeof(tid), t);
+	if (!t->hh.tbl) {
+		free(t);
+		return NULL;
+	}
+	t->t.next = p->p.tasks;
+	p->p.tasks = &t->t;
+	return t;
+}
+
+static struct task_own *task_find(const struct proc_own *p, uint32_t tid)
+{
+	struct task_own *t;
+
+	HASH_FIND(hh, p->tasks, &tid, sizeof(tid), t);
+	return t;
+}
+
+struct task_own *task_get(struct proc_own *p, uint32_t tid)
+{
+	struct task_own *t = task_find(p, tid);
+
+	return t ? t : task_new(p, tid);
+}
+
+const struct task *model_task(const struct model *m, uint32_t tgid, uint32_t tid)
+{
+	struct proc_own *p = proc_find(m, tgid);
+	struct task_own *t = p ? task_find(p, tid) : NULL;
+
+	return t ? &t->t : NULL;
+}
+
+static void task_free(struct proc_own *p, struct task_own *t)
+{
+	struct task **link = &p->p.tasks;
+
+	while (*link && *link != &t->t)
+		link = &(*link)->next;
+	if (*link)
+		*link = t->t.next;
+	HASH_DEL(p->tasks, t);
+	free(t->pending);
+	free(t);
+}
+
+/* CUDA and NCCL state: gone with an exec. Finished and unfinished operations stay in the lists. */
+static void proc_reset(struct proc_own *p)
+{
+	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+		member_forget(mb);
+	streams_free(p);
+	for (struct task *t = p->p.tasks; t; t = t->next) {
+		((struct task_own *)t)->n_pending = 0;
+		((struct task_own *)t)->group_depth = 0;
+	}
+}
+
+void proc_free(struct proc_own *p)
+{
+	struct member_own *mb, *next_mb;
+	struct task_own *t, *next;
+
+	streams_free(p);
+	HASH_ITER(hh, p->tasks, t, next) {
+		task_free(p, t);
+	}
+	HASH_ITER(hh, p->members, mb, next_mb) {
+		HASH_DEL(p->members, mb);
+	}
+	for (struct member *m = p->p.members, *m_next; m; m = m_next) {
+		m_next = m->next_in_proc;
+		member_free((struct member_own *)m);
+	}
+	free(p);
+}
+
+static bool same_rank(const struct proc *a, const struct proc *b)
+{
+	return a->rank >= 0 && a->rank == b->rank && !strcmp(a->job, b->job);
+}
+
+static struct proc *leader_find(struct model *m, struct proc *p)
+{
+	struct proc_own *parent = proc_find(m, p->parent_tgid);
+	struct proc *lead;
+
+	if (parent && &parent->p != p && parent->p.leader && same_rank(parent->p.leader, p))
+		return parent->p.leader;
+	for (lead = m->procs; lead; lead = lead->next)
+		if (!lead->is_child && !lead->dead && lead != p && same_rank(lead, p))
+			return lead;
+	return NULL;
+}
+
+static void leaders_link(struct model *m, struct proc *p)
+{
+	p->leader = p->is_child ? leader_find(m, p) : p;
+	if (p->is_child)
+		return;
+	for (struct proc *c = m->procs; c; c = c->next) /* children told of before their rank */
+		if (c->is_child && !c->leader && same_rank(c, p))
+			c->leader = p;
+}
+
+static int proc_told(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_find(m, e->tgid);
+
+	if (p && (p->p.dead || (p->p.start_ns && e->proc.start_ns && p->p.start_ns != e->proc.start_ns))) {
+		if (!p->p.dead) { /* its end was missed */
+			p->p.dead = true;
+			p->p.exit_ns = e->ts_ns;
+		}
+		HASH_DEL(m->state->procs, p); /* still in m->procs */
+		p = NULL;
+	}
+	if (!p && !(p = proc_new(m, e->tgid, e->ts_ns)))
+		return -ENOMEM;
+	p->p.start_ns = e->proc.start_ns;
+	p->p.parent_tgid = e->proc.parent_tgid;
+	p->p.ns_pid = e->proc.ns_pid;
+	p->p.rank = e->proc.rank;
+	p->p.local_rank = e->proc.local_rank;
+	p->p.world_size = e->proc.world_size;
+	p->p.is_child = e->proc.is_child;
+	p->p.job = e->proc.job ? e->proc.job : "";
+	p->p.name = e->proc.name ? e->proc.name : "";
+	p->p.container = e->proc.container ? e->proc.container : "";
+	leaders_link(m, &p->p);
+	return 0;
+}
+
+/* A child of a rank belongs to it before anybody says so: a dataloader that blocks at once has a rank. */
+static int proc_forked(struct model *m, const struct event *e)
+{
+	struct proc_own *parent = proc_find(m, e->tgid), *p;
+
+	if (e->fork.child_tgid == e->tgid) {
+		p = proc_get(m, e->tgid, e->ts_ns);
+		return p && task_get(p, e->fork.child_tid) ? 0 : -ENOMEM;
+	}
+	p = proc_find(m, e->fork.child_tgid);
+	if (p && p->p.dead) {
+		HASH_DEL(m->state->procs, p);
+		p = NULL;
+	}
+	if (p) /* told of already */
+		return 0;
+	p = proc_new(m, e->fork.child_tgid, e->ts_ns);
+	if (!p)
+		return -ENOMEM;
+	p->p.parent_tgid = e->tgid;
+	if (parent && parent->p.rank >= 0) {
+		p->p.rank = parent->p.rank;
+		p->p.local_rank = parent->p.local_rank;
+		p->p.world_size = parent->p.world_size;
+		p->p.job = parent->p.job;
+		p->p.is_child = true;
+		p->p.leader = parent->p.leader;
+	}
+	return 0;
+}
+
+static int proc_exited(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct task_own *t;
+
+	if (!p)
+		return -ENOMEM;
+	if (!e->exit.last) {
+		t = task_find(p, e->tid);
+		if (t) {
+			group_flush(m, p, t, e->ts_ns);
+			task_free(p, t);
+		}
+		return 0;
+	}
+	p->p.dead = true;
+	p->p.exit_ns = e->ts_ns;
+	p->p.exit_code = e->exit.code;
+	p->p.exit_signal = e->exit.signal;
+	while (p->p.tasks)
+		task_free(p, (struct task_own *)p->p.tasks);
+	streams_free(p);
+	return 0;
+}
+
+static void io_told(struct proc *p, uint64_t bytes, uint64_t ts_ns)
+{
+	if (!bytes || ts_ns <= p->io_seen_ns)
+		return;
+	p->prev_io_bytes = p->io_seen_ns ? p->io_bytes : bytes;
+	p->prev_io_seen_ns = p->io_seen_ns;
+	p->io_bytes = bytes;
+	p->io_seen_ns = ts_ns;
+}
+
+static void task_told(struct task *t, const struct event *e)
+{
+	if (e->ts_ns < t->seen_ns) /* an older scan */
+		return;
+	t->prev_run_ns = t->run_ns;
+	t->prev_seen_ns = t->seen_ns;
+	t->seen_ns = e->ts_ns;
+	t->state = e->task.state;
+	t->since_ns = e->task.since_ns;
+	t->run_ns = e->task.run_ns;
+	t->wait_ns = e->task.wait_ns;
+	t->sleep_ns = e->task.sleep_ns;
+	t->disk_ns = e->task.disk_ns;
+	if (t->blocked && (t->state != TASK_DISK || t->since_ns > t->blocked_since_ns))
+		t->blocked = false; /* the record of its end was lost */
+}
+
+static void task_blocked(struct task *t, const struct event *e)
+{
+	t->blocked = true;
+	t->state = TASK_DISK;
+	t->since_ns = t->blocked_since_ns = e->blocked.begin_ns;
+	t->kernel_stack = e->blocked.kernel_stack ? e->blocked.kernel_stack : "";
+	t->user_stack = e->blocked.user_stack ? e->blocked.user_stack : "";
+	t->wchan = e->blocked.wchan ? e->blocked.wchan : "";
+	t->syscall = e->blocked.syscall ? e->blocked.syscall : "";
+	t->file = e->blocked.file ? e->blocked.file : "";
+	t->mmap_lock_held = e->blocked.mmap_lock_held;
+}
+
+static int task_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct task_own *t;
+
+	if (!p)
+		return -ENOMEM;
+	if (p->p.dead) /* a scan that raced with the end */
+		return 0;
+	t = task_get(p, e->tid);
+	if (!t)
+		return -ENOMEM;
+	if (e->kind == EV_THREAD)
+		t->t.name = e->thread.name ? e->thread.name : "";
+	else if (e->kind == EV_BLOCKED)
+		task_blocked(&t->t, e);
+	else if (e->kind == EV_TASK) {
+		task_told(&t->t, e);
+		io_told(&p->p, e->task.io_bytes, e->ts_ns);
+	}
+	return 0;
+}
+
+/* tgid 0: the task died in its wait and nobody knows its process any more. */
+static void blocked_end(struct model *m, const struct event *e)
+{
+	struct task_own *t;
+
+	for (struct proc *p = m->procs; p; p = p->next) {
+		if (e->tgid && p->tgid != e->tgid)
+			continue;
+		t = task_find(proc_own(p), e->tid);
+		if (t && t->t.blocked && e->blocked.begin_ns >= t->t.blocked_since_ns) {
+			t->t.blocked = false;
+			t->t.state = TASK_UNKNOWN;
+			t->t.since_ns = e->ts_ns;
+		}
+	}
+}
+
+int proc_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p;
+
+	switch (e->kind) {
+	case EV_PROC:
+		return proc_told(m, e);
+	case EV_FORK:
+		return proc_forked(m, e);
+	case EV_EXIT:
+		return proc_exited(m, e);
+	case EV_EXEC:
+		p = proc_get(m, e->tgid, e->ts_ns);
+		if (!p)
+			return -ENOMEM;
+		proc_reset(p);
+		return 0;
+	case EV_BLOCKED_END:
+		blocked_end(m, e);
+		return 0;
+	default:
+		return task_apply(m, e);
+	}
+}
+
+double task_cpu_share(const struct task *t)
+{
+	if (!t->prev_seen_ns || t->seen_ns <= t->prev_seen_ns || t->run_ns < t->prev_run_ns)
+		return -1;
+	return (double)(t->run_ns - t->prev_run_ns) / (t->seen_ns - t->prev_seen_ns);
+}
+
+double proc_cpu_share(const struct proc *p)
+{
+	double sum = -1, one;
+
+	for (const struct task *t = p->tasks; t; t = t->next) {
+		one = task_cpu_share(t);
+		if (one >= 0)
+			sum = sum < 0 ? one : sum + one;
+	}
+	return sum;
+}
+
+int proc_rank(const struct proc *p)
+{
+	const struct member *best = NULL;
+
+	if (p->rank >= 0)
+		return p->rank;
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (mb->rank >= 0 && (!best || mb->comm->nranks > best->comm->nranks))
+			best = mb;
+	return best ? best->rank : -1;
+}

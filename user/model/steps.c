@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * steps.c - the iteration clock of a rank: the smallest period of its signature sequence, found on the reversed
+ * sequence by the Z-function. A run of equal operations (all-reduce buckets of one size) has period 1 in the
+ * signatures; there the pauses between calls tell how many make a step.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "model/state.h"
+
+#define WINDOW 4096
+#define REPEATS 3
+#define MULTIPLE_MAX 64
+#define MEDIAN_OF 9
+
+struct window {            /* newest first */
+	size_t n;
+	uint64_t *sig;
+	size_t *z;
+	double *gap_s;     /* call to the call before */
+};
+
+static int window_fill(struct model *m, const struct proc_own *p, struct window *w)
+{
+	struct model_state *st = m->state;
+	uint64_t have = p->p.n_ops - p->steps_from_n;
+	const struct op *op = p->p.last_op;
+
+	if (!st->scratch)
+		st->scratch = calloc(2 * WINDOW, sizeof(*st->scratch));
+	if (!st->scratch_s)
+		st->scratch_s = calloc(WINDOW, sizeof(*st->scratch_s));
+	if (!st->scratch || !st->scratch_s)
+		return -ENOMEM;
+	*w = (struct window){ .sig = st->scratch, .z = (size_t *)(st->scratch + WINDOW), .gap_s = st->scratch_s };
+	for (; op && w->n < WINDOW && w->n < have; op = op->prev_in_proc) {
+		w->sig[w->n] = op->signature;
+		w->gap_s[w->n++] = op->prev_in_proc ? (double)(op->call_ns - op->prev_in_proc->call_ns) * 1e-9 : 0;
+	}
+	return 0;
+}
+
+/* z[i]: how far the sequence from i on repeats its own start. */
+static void z_function(struct window *w)
+{
+	size_t l = 0, r = 0;
+
+	w->z[0] = w->n;
+	for (size_t i = 1; i < w->n; i++) {
+		size_t k = i < r ? (r - i < w->z[i - l] ? r - i : w->z[i - l]) : 0;
+
+		while (i + k < w->n && w->sig[k] == w->sig[i + k])
+			k++;
+		w->z[i] = k;
+		if (i + k > r) {
+			l = i;
+			r = i + k;
+		}
+	}
+}
+
+/* A short period inside one iteration (layers alike) repeats too, but does not reach far back. */
+static size_t period_find(const struct window *w)
+{
+	for (size_t p = 1; p * REPEATS <= w->n; p++)
+		if (w->z[p] >= (REPEATS - 1) * p && w->z[p] + p >= w->n / 2)
+			return p;
+	return 0;
+}
+
+static double mean_gap(const struct window *w)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		sum += w->gap_s[i];
+	return w->n ? sum / w->n : 0;
+}
+
+static double autocorrelation(const struct window *w, double mean, size_t lag)
+{
+	double top = 0, bottom = 0, cap = 20 * mean;
+
+	for (size_t i = 0; i < w->n; i++) {
+		double x = (w->gap_s[i] < cap ? w->gap_s[i] : cap) - mean;
+
+		bottom += x * x;
+		if (i + lag < w->n)
+			top += x * ((w->gap_s[i + lag] < cap ? w->gap_s[i + lag] : cap) - mean);
+	}
+	return bottom > 0 ? top / bottom * w->n / (w->n - lag) : 0;
+}
+
+static size_t multiple_find(const struct window *w)
+{
+	double mean = mean_gap(w), best = 0, c[MULTIPLE_MAX + 1];
+	size_t top = 0;
+
+	for (size_t k = 1; k <= MULTIPLE_MAX && REPEATS * k <= w->n; k++) {
+		c[k] = autocorrelation(w, mean, k);
+		best = c[k] > best ? c[k] : best;
+		top = k;
+	}
+	if (best < 0.5 || c[1] > 0.7 * best)
+		return 1;
+	for (size_t k = 2; k <= top; k++)
+		if (c[k] >= 0.9 * best)
+			return k;
+	return 1;
+}
+
+/* First index of the least rotation of the newest whole period, in call order (Booth; Duval's two-pointer form). */
+static size_t rotation_least(const struct window *w, size_t p)
+{
+	size_t i = 0, j = 1, k = 0;
+
+	while (i < p && j < p && k < p) {
+		uint64_t a = w->sig[p - 1 - (i + k) % p], b = w->sig[p - 1 - (j + k) % p];
+
+		if (a == b) {
+			k++;
+			continue;
+		}
+		*(a > b ? &i : &j) += k + 1;
+		j += i == j;
+		k = 0;
+	}
+	return i < j ? i : j;
+}
+
+static size_t rotation_by_pause(const struct window *w, size_t p)
+{
+	size_t whole = w->n / p * p, best = 0;
+	double sum, most = -1;
+
+	for (size_t i = 0; i < p; i++) {
+		sum = 0;
+		for (size_t k = p - 1 - i; k < whole; k += p)
+			sum += w->gap_s[k];
+		if (sum > most) {
+			most = sum;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static uint64_t role_hash(const struct window *w, size_t p, size_t rot)
+{
+	uint64_t h = hash_mix(2, p);
+
+	for (size_t i = 0; i < p; i++)
+		h = hash_mix(h, w->sig[p - 1 - (rot + i) % p]);
+	return h ? h : 1;
+}
+
+static void clock_set(struct proc_own *p, const struct window *w, size_t base)
+{
+	struct steps *s = &p->steps;
+	size_t period = base == 1 ? multiple_find(w) : base;
+	size_t rot = rotation_least(w, base);
+
+	if (period != s->period_ops) {
+		p->steps_found_n = p->p.n_ops;
+		s->n = 0;
+		s->median_s = 0;
+	}
+	p->steps_base = base;
+	s->period_ops = period;
+	s->role = role_hash(w, base, rot);
+	if (period != base)
+		rot = rotation_by_pause(w, period);
+	s->phase = (p->p.n_ops - period + rot) % period;
+}
+
+static void clock_lost(struct proc_own *p, uint64_t from_n)
+{
+	memset(&p->steps, 0, sizeof(p->steps));
+	p->steps_from_n = from_n;
+	p->steps_base = 0;
+}
+
+/* Do the operations since the last look repeat those one period before? */
+static bool clock_holds(const struct proc_own *p)
+{
+	uint64_t fresh = p->p.n_ops - p->steps_checked_n;
+	const struct op *op = p->p.last_op, *old = op;
+
+	for (size_t i = 0; i < p->steps_base && old; i++)
+		old = old->prev_in_proc;
+	for (; fresh && op && old; fresh--, op = op->prev_in_proc, old = old->prev_in_proc)
+		if (op->signature != old->signature)
+			return false;
+	return true;
+}
+
+static int double_cmp(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double step_median_s(const struct proc_own *p)
+{
+	const struct op *op = p->p.last_op, *old;
+	double s[MEDIAN_OF];
+	size_t n = 0;
+
+	for (; op && n < MEDIAN_OF && n < p->steps.n; op = old) {
+		old = op;
+		for (size_t i = 0; i < p->steps.period_ops && old; i++)
+			old = old->prev_in_proc;
+		if (old)
+			s[n++] = (double)(op->call_ns - old->call_ns) * 1e-9;
+	}
+	qsort(s, n, sizeof(*s), double_cmp);
+	return n ? s[n / 2] : 0;
+}
+
+static int clock_search(struct model *m, struct proc_own *p)
+{
+	struct window w;
+	size_t base;
+	int err = window_fill(m, p, &w);
+
+	if (err)
+		return err;
+	p->steps_searched_n = p->p.n_ops;
+	z_function(&w);
+	base = period_find(&w);
+	if (base)
+		clock_set(p, &w, base);
+	return 0;
+}
+
+/* A clock found on a short history is looked at again when that has doubled. */
+static bool search_due(const struct proc_own *p)
+{
+	uint64_t have = p->p.n_ops - p->steps_from_n, had = p->steps_searched_n - p->steps_from_n;
+
+	return !p->steps_base || (had < WINDOW && have >= 2 * had);
+}
+
+int steps_tick(struct model *m, struct proc_own *p)
+{
+	uint64_t n;
+	int err = 0;
+
+	if (p->p.n_ops == p->steps_checked_n || p->p.is_child)
+		return 0;
+	if (p->steps_base && !clock_holds(p))
+		clock_lost(p, p->steps_checked_n);
+	if (search_due(p))
+		err = clock_search(m, p);
+	p->steps_checked_n = p->p.n_ops;
+	if (!p->steps.period_ops)
+		return err;
+	n = (p->p.n_ops - p->steps_found_n) / p->steps.period_ops;
+	if (n != p->steps.n) {
+		p->steps.n = n;
+		p->steps.median_s = step_median_s(p);
+	}
+	return err;
+}

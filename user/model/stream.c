@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stream.c - infers when operations are over. Work on a stream ends in order, so one observation ("this wait
+ * returned", "this CUDA event is done") completes everything queued up to its position, and through
+ * cuStreamWaitEvent what that depended on. What is seen is always late: the error says by how much at most.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/state.h"
+
+#define CROSS_THREAD_NS 1000000 /* a call's record is its entry: another thread's wait that close behind may be too early for it */
+#define TIGHT_NS 1000000        /* a mark that close behind an operation, on the same thread: no kernel in between */
+#define STREAM_LEGACY 1         /* CU_STREAM_LEGACY of cuda.h: the same as 0 */
+
+static struct stream *stream_get(struct proc_own *p, uint64_t handle)
+{
+	struct stream *s;
+
+	if (handle == STREAM_LEGACY)
+		handle = 0;
+	HASH_FIND(hh, p->streams, &handle, sizeof(handle), s);
+	if (s)
+		return s;
+	if (HASH_COUNT(p->streams) >= STREAMS_MAX)
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->handle = handle;
+	HASH_ADD(hh, p->streams, handle, sizeof(handle), s);
+	if (!s->hh.tbl) {
+		free(s);
+		return NULL;
+	}
+	s->next = p->p.streams;
+	p->p.streams = s;
+	return s;
+}
+
+static void item_pop(struct stream *s)
+{
+	struct item *it = s->head;
+
+	s->head = it->next;
+	if (!s->head)
+		s->tail = NULL;
+	s->n_items--;
+	if (it->op)
+		op_own(it->op)->item = NULL;
+	free(it);
+}
+
+static struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns)
+{
+	struct item *it = calloc(1, sizeof(*it));
+
+	if (!it)
+		return NULL;
+	if (s->n_items >= STREAM_ITEMS_MAX)
+		item_pop(s);
+	it->pos = ++s->pos;
+	it->tid = tid;
+	it->ns = ns;
+	*(s->tail ? &s->tail->next : &s->head) = it;
+	s->tail = it;
+	s->n_items++;
+	return it;
+}
+
+int stream_queue(struct proc_own *p, struct op *op)
+{
+	struct stream *s = stream_get(p, op->stream);
+	struct item *it = s ? item_push(s, op->tid, op->enqueue_ns) : NULL;
+
+	if (!it)
+		return -ENOMEM;
+	it->op = op;
+	op->stream_pos = it->pos;
+	op_own(op)->item = it;
+	return 0;
+}
+
+/* --- completion --- */
+
+static struct stream *work_add(struct stream *work, struct stream *s, uint64_t pos)
+{
+	if (pos <= s->done_pos || pos <= s->target)
+		return work;
+	s->target = pos;
+	if (s->in_work)
+		return work;
+	s->in_work = true;
+	s->next_work = work;
+	return s;
+}
+
+static struct stream *stream_pass(struct model *m, struct stream *s, struct stream *work, uint64_t ns)
+{
+	struct item *it;
+
+	while ((it = s->head) && it->pos <= s->target) {
+		if (it->dep)
+			work = work_add(work, it->dep, it->dep_pos);
+		if (it->op) {
+			op_ended(m, it->op, ns, s->lower_ns);
+			s->lower_ns = it->op->end_ns - it->op->end_error_ns;
+		}
+		item_pop(s);
+	}
+	s->done_pos = s->target;
+	return work;
+}
+
+/* Everything on `s` up to `pos`, and what it waited for, is over at `ns`. A list, not recursion: chains are long. */
+static void stream_done(struct model *m, struct stream *s, uint64_t pos, uint64_t ns)
+{
+	struct stream *work = work_add(NULL, s, pos);
+
+	while ((s = work)) {
+		work = s->next_work;
+		s->in_work = false;
+		work = stream_pass(m, s, work, ns);
+	}
+}
+
+/* Position of what had been queued when a wait of thread `tid` began. */
+static uint64_t pos_at(const struct stream *s, uint32_t tid, uint64_t begin_ns)
+{
+	uint64_t pos = s->done_pos;
+
+	for (const struct item *it = s->head; it; it = it->next) {
+		if (it->ns + (it->tid == tid ? 0 : CROSS_THREAD_NS) > begin_ns)
+			break;
+		pos = it->pos;
+	}
+	return pos;
+}
+
+/* --- marks: CUDA events --- */
+
+static struct mark *mark_find(const struct proc_own *p, uint64_t handle)
+{
+	struct mark *k;
+
+	HASH_FIND(hh, p->marks, &handle, sizeof(handle), k);
+	return k;
+}
+
+/* The newest last, so that the oldest is the first to go. */
+static struct mark *mark_renew(struct proc_own *p, uint64_t handle)
+{
+	struct mark *k = mark_find(p, handle);
+
+	if (!k && HASH_COUNT(p->marks) >= MARKS_MAX)
+		k = p->marks;
+	if (k)
+		HASH_DEL(p->marks, k);
+	else
+		k = calloc(1, sizeof(*k));
+	if (!k)
+		return NULL;
+	k->handle = handle;
+	HASH_ADD(hh, p->marks, handle, sizeof(handle), k);
+	if (!k->hh.tbl) {
+		free(k);
+		return NULL;
+	}
+	return k;
+}
+
+static int mark_recorded(struct proc_own *p, const struct event *e)
+{
+	struct stream *s = stream_get(p, e->mark.stream);
+	struct mark *k = s ? mark_renew(p, e->mark.handle) : NULL;
+	const struct item *last = s ? s->tail : NULL;
+
+	if (!k)
+		return -ENOMEM;
+	k->stream = s;
+	k->pos = s->pos;
+	k->tight_pos = last && last->op && last->tid == e->tid && e->ts_ns - last->ns < TIGHT_NS ? last->pos : 0;
+	return 0;
+}
+
+static int mark_waited(struct proc_own *p, const struct event *e)
+{
+	struct mark *k = mark_find(p, e->mark.handle);
+	struct stream *s = stream_get(p, e->mark.stream);
+	struct item *it;
+
+	if (!k || !s || k->stream == s || k->pos <= k->stream->done_pos)
+		return 0;
+	it = item_push(s, e->tid, e->ts_ns);
+	if (!it)
+		return -ENOMEM;
+	it->dep = k->stream;
+	it->dep_pos = k->pos;
+	return 0;
+}
+
+static void mark_queried(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct mark *k = mark_find(p, e->mark.handle);
+
+	if (!k)
+		return;
+	if (!e->mark.result) {
+		stream_done(m, k->stream, k->pos, e->ts_ns);
+		return;
+	}
+	if (e->mark.result != CUDA_NOT_READY || !k->tight_pos)
+		return;
+	for (struct item *it = k->stream->head; it && it->pos <= k->tight_pos; it = it->next)
+		if (it->pos == k->tight_pos && it->op)
+			it->op->not_done_ns = e->ts_ns;
+}
+
+/* --- host waits --- */
+
+static struct call_own **call_find(struct proc_own *p, uint32_t tid)
+{
+	struct call **link = &p->p.calls;
+
+	while (*link && (*link)->tid != tid)
+		link = &(*link)->next;
+	return (struct call_own **)link;
+}
+
+void call_forget(struct proc_own *p, uint32_t tid)
+{
+	struct call_own **link = call_find(p, tid), *c = *link;
+
+	if (!c)
+		return;
+	*(struct call **)link = c->c.next;
+	free(c);
+}
+
+static int sync_begin(struct proc_own *p, const struct event *e)
+{
+	struct call_own *c = calloc(1, sizeof(*c));
+	struct mark *k = e->sync.kind == SYNC_EVENT ? mark_find(p, e->sync.handle) : NULL;
+
+	if (!c)
+		return -ENOMEM;
+	c->c = (struct call){ .tid = e->tid, .kind = e->sync.kind, .handle = e->sync.handle, .begin_ns = e->ts_ns,
+			      .next = p->p.calls };
+	if (k) { /* it may be recorded again while we wait */
+		c->stream = k->stream;
+		c->pos = k->pos;
+	}
+	p->p.calls = &c->c;
+	return 0;
+}
+
+static void event_wait_over(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct call_own *c = *call_find(p, e->tid);
+	struct mark *k;
+
+	if (c && c->c.kind == SYNC_EVENT) {
+		if (c->stream)
+			stream_done(m, c->stream, c->pos, e->ts_ns);
+		return;
+	}
+	k = mark_find(p, e->sync.handle);
+	if (k && pos_at(k->stream, e->tid, e->sync.begin_ns) >= k->pos)
+		stream_done(m, k->stream, k->pos, e->ts_ns);
+}
+
+/* A result below 0: the return was seen only by the thread's next call; errors there are sticky and kill the job. */
+static void sync_end(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct stream *s;
+
+	if (e->sync.result > 0)
+		return;
+	switch (e->sync.kind) {
+	case SYNC_STREAM:
+		s = stream_get(p, e->sync.handle);
+		if (s)
+			stream_done(m, s, pos_at(s, e->tid, e->sync.begin_ns), e->ts_ns);
+		break;
+	case SYNC_EVENT:
+		event_wait_over(m, p, e);
+		break;
+	case SYNC_CONTEXT:
+		for (s = p->p.streams; s; s = s->next)
+			stream_done(m, s, pos_at(s, e->tid, e->sync.begin_ns), e->ts_ns);
+		break;
+	}
+}
+
+int stream_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+
+	if (!p)
+		return -ENOMEM;
+	if (e->kind != EV_MARK_QUERY) /* the watchdog's polls are no progress */
+		p->p.last_call_ns = e->ts_ns;
+	if (e->kind == EV_SYNC_END)
+		sync_end(m, p, e);
+	call_forget(p, e->tid); /* whatever it was in, it is out of it now */
+	switch (e->kind) {
+	case EV_SYNC_BEGIN:
+		return sync_begin(p, e);
+	case EV_MARK:
+		return mark_recorded(p, e);
+	case EV_MARK_WAIT:
+		return mark_waited(p, e);
+	case EV_MARK_QUERY:
+		mark_queried(m, p, e);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+void streams_free(struct proc_own *p)
+{
+	struct mark *k, *k_next;
+	struct stream *s, *s_next;
+
+	HASH_ITER(hh, p->marks, k, k_next) {
+		HASH_DEL(p->marks, k);
+		free(k);
+	}
+	HASH_ITER(hh, p->streams, s, s_next) {
+		HASH_DEL(p->streams, s);
+		while (s->head)
+			item_pop(s);
+		free(s);
+	}
+	p->p.streams = NULL;
+	while (p->p.calls)
+		call_forget(p, p->p.calls->tid);
+}
