@@ -140,7 +140,8 @@ static void target_main(void)
 
 	if (fd < 0 || ftruncate(fd, 8192))
 		_exit(1);
-	/* Of the faulting mapping itself: with per-VMA locks (6.4 on) a munmap elsewhere does not wait for the fault. */
+	/* Of the faulting mapping itself: with per-VMA locks (6.4 on) a munmap elsewhere does not wait for the fault.
+	 */
 	shared->page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	(void)*(volatile char *)shared->page;
 	fsync(fd);
@@ -302,7 +303,8 @@ int main(void)
 		return 77;
 	}
 	if (!make_file_system()) {
-		fprintf(stderr, "skipped: no loop-mounted ext4 here (loop device, mkfs.ext4 or mount namespace missing)\n");
+		fprintf(stderr,
+			"skipped: no loop-mounted ext4 here (loop device, mkfs.ext4 or mount namespace missing)\n");
 		clean_up();
 		return 77;
 	}

@@ -73,6 +73,7 @@ static int open_ro(const char *path)
 }
 
 /* Not static, so that it has an entry in .symtab whatever the compiler does. */
+int test_target_elf_landmark(int x);
 __attribute__((noinline)) int test_target_elf_landmark(int x)
 {
 	__asm__ volatile("");
@@ -140,7 +141,8 @@ static void reads_a_small_library(void **state)
 
 static void reads_struct_layout(void **state)
 {
-	static const char *const fields[] = { "first", "p", "u2", "in", "in.deep", "seq", "tail", "no", "first.x", "bits" };
+	static const char *const fields[] = {"first", "p",    "u2", "in",      "in.deep",
+					     "seq",   "tail", "no", "first.x", "bits"};
 	struct struct_layout s;
 	int fd = open_ro(lib);
 
@@ -164,8 +166,8 @@ static void reads_struct_layout(void **state)
 static void reads_the_real_nccl(void **state)
 {
 	static const char *const names[] = { "ncclAllReduce", "pncclAllReduce" };
-	static const char *const fields[] = { "startMagic", "commHash", "rank", "nRanks", "cudaDev", "asyncResult", "seqNumber",
-					      "endMagic" };
+	static const char *const fields[] = {"startMagic", "commHash",	  "rank",      "nRanks",
+					     "cudaDev",	   "asyncResult", "seqNumber", "endMagic"};
 	static const uint32_t offsets[] = { 0, 1066184, 1066192, 1066196, 1066200, 1069044, 1075728, 1082960 };
 	struct elf_symbol sym[2];
 	struct elf_facts facts;
@@ -330,8 +332,8 @@ static void survives_damaged_dwarf(void **state)
 
 		rc = struct_layout_fetch(reader, fd, "outer", fields, 2, 1000, &s);
 		read += !rc;
-		assert_true(rc == 0 || rc == -ENOENT || rc == -ENODATA || rc == -EBADMSG || rc == -ETIME || rc == -EIO ||
-			    rc == -ETIMEDOUT || rc == -EAGAIN);
+		assert_true(rc == 0 || rc == -ENOENT || rc == -ENODATA || rc == -EBADMSG || rc == -ETIME ||
+			    rc == -EIO || rc == -ETIMEDOUT || rc == -EAGAIN);
 		close(fd);
 	}
 	assert_in_range(read, 100, 2000);
@@ -342,10 +344,10 @@ static void survives_damaged_dwarf(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(agrees_with_the_loader), cmocka_unit_test(reads_a_small_library),
-		cmocka_unit_test(reads_struct_layout), cmocka_unit_test(reads_the_real_nccl), cmocka_unit_test(tells_errors_apart),
-		cmocka_unit_test(makes_up_a_build_id), cmocka_unit_test(survives_damage),
-		cmocka_unit_test(survives_damaged_dwarf),
+	    cmocka_unit_test(agrees_with_the_loader), cmocka_unit_test(reads_a_small_library),
+	    cmocka_unit_test(reads_struct_layout),    cmocka_unit_test(reads_the_real_nccl),
+	    cmocka_unit_test(tells_errors_apart),     cmocka_unit_test(makes_up_a_build_id),
+	    cmocka_unit_test(survives_damage),	      cmocka_unit_test(survives_damaged_dwarf),
 	};
 
 	if (system("cc --version >/dev/null 2>&1")) {

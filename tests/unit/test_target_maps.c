@@ -62,10 +62,24 @@ static int parse(const char *text)
 static void refuses_what_it_cannot_be(void **state)
 {
 	static const char *const bad[] = {
-		"x", "1-2", "1-2 r-xp", "2-1 r-xp 0 0:0 0", "1-1 r-xp 0 0:0 0", "-2 r-xp 0 0:0 0", "1-2 r-x 0 0:0 0",
-		"1-2 r-xq 0 0:0 0", "1-2 r-xp 0 00 0", "1-2 r-xp 0 0:0 ", "1-2 r-xp 0 0:0 1x", "1-2 r-xp  0:0 1",
-		"11112222333344445-2 r-xp 0 0:0 0", "1-2 r-xp 0 0:0 99999999999999999999999", "1-2 r-xp 0 100000000:0 0",
-		"1-2 r-xp ffffffffffffffff 0:0 0", "\n", "1-2 r-xp 0 0:0 0\n\n",
+	    "x",
+	    "1-2",
+	    "1-2 r-xp",
+	    "2-1 r-xp 0 0:0 0",
+	    "1-1 r-xp 0 0:0 0",
+	    "-2 r-xp 0 0:0 0",
+	    "1-2 r-x 0 0:0 0",
+	    "1-2 r-xq 0 0:0 0",
+	    "1-2 r-xp 0 00 0",
+	    "1-2 r-xp 0 0:0 ",
+	    "1-2 r-xp 0 0:0 1x",
+	    "1-2 r-xp  0:0 1",
+	    "11112222333344445-2 r-xp 0 0:0 0",
+	    "1-2 r-xp 0 0:0 99999999999999999999999",
+	    "1-2 r-xp 0 100000000:0 0",
+	    "1-2 r-xp ffffffffffffffff 0:0 0",
+	    "\n",
+	    "1-2 r-xp 0 0:0 0\n\n",
 	};
 
 	(void)state;
@@ -128,8 +142,10 @@ static void reads_stat_with_a_hostile_name(void **state)
 	char text[512];
 
 	(void)state;
-	snprintf(text, sizeof(text), "7 (a) R 1 (x) S 42 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %lu 4096 9 1 11 0 22 0 0 0 0 0 0 0 "
-		 "0 0 17 0 0 0 0 0 0 0 0 0 33 0 0 0 0\n", 3 * sysconf(_SC_CLK_TCK));
+	snprintf(text, sizeof(text),
+		 "7 (a) R 1 (x) S 42 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %lu 4096 9 1 11 0 22 0 0 0 0 0 0 0 "
+		 "0 0 17 0 0 0 0 0 0 0 0 0 33 0 0 0 0\n",
+		 3 * sysconf(_SC_CLK_TCK));
 	assert_int_equal(proc_stat_parse(text, &st), 0);
 	assert_int_equal(st.parent, 42);
 	assert_int_equal(st.state, 'S');
@@ -146,8 +162,10 @@ static void reads_stat_with_a_hostile_name(void **state)
 
 static void knows_ranks_from_environ(void **state)
 {
-	static const char torch[] = "A=1\0RANK=5\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=none\0MASTER_ADDR=h\0MASTER_PORT=29500";
-	static const char slurm[] = "SLURM_PROCID=3\0SLURM_NTASKS=4\0SLURM_LOCALID=3\0SLURM_JOB_ID=77\0CUDA_VISIBLE_DEVICES=3";
+	static const char torch[] =
+	    "A=1\0RANK=5\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=none\0MASTER_ADDR=h\0MASTER_PORT=29500";
+	static const char slurm[] =
+	    "SLURM_PROCID=3\0SLURM_NTASKS=4\0SLURM_LOCALID=3\0SLURM_JOB_ID=77\0CUDA_VISIBLE_DEVICES=3";
 	static const char odd[] = "RANK=9\0WORLD_SIZE=8\0MYRANK=1\0RANK", alone[] = "RANK=captain\0WORLD_SIZE=4";
 	struct proc_environ e;
 
@@ -190,7 +208,8 @@ static void cleans_kernel_stacks(void **state)
 	char to[256], small[12];
 
 	(void)state;
-	kernel_stack_clean("[<0>] percpu_rwsem_wait+0x11/0x20\n[<ffffffff81000000>] ext4_create+0x1/0x2 [ext4]\n[<0>] 0xffffffffffffffff\n",
+	kernel_stack_clean("[<0>] percpu_rwsem_wait+0x11/0x20\n[<ffffffff81000000>] ext4_create+0x1/0x2 [ext4]\n[<0>] "
+			   "0xffffffffffffffff\n",
 			   to, sizeof(to));
 	assert_string_equal(to, "percpu_rwsem_wait+0x11/0x20\next4_create+0x1/0x2 [ext4]");
 	kernel_stack_clean("[<0>] percpu_rwsem_wait+0x11/0x20\n[", small, sizeof(small));

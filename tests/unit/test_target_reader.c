@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_target_reader.c - the helper process: what it brings back, what it does when a job sleeps, spins or crashes, and
- * that it holds no file of ours. A job that pauses stands in for a held mmap_lock; test_target_blocked.c has a real one.
+ * that it holds no file of ours. A job that pauses stands in for a held mmap_lock; test_target_blocked.c has a real
+ * one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,7 +122,10 @@ static void reads_memory_around_holes(void **state)
 	strcpy(map, "first");
 	strcpy(map + page - 6, "last!");
 	struct reader_range ranges[] = {
-		{ (uintptr_t)map, a, 6, 0 }, { 4096, b, 8, 9 }, { (uintptr_t)map + page - 6, b, 60, 0 }, { (uintptr_t)map, c, 6, 0 },
+	    {(uintptr_t)map, a, 6, 0},
+	    {4096, b, 8, 9},
+	    {(uintptr_t)map + page - 6, b, 60, 0},
+	    {(uintptr_t)map, c, 6, 0},
 	};
 
 	assert_int_equal(reader_memory(*state, getpid(), ranges, 4, 1000), 0);
@@ -209,8 +213,10 @@ static void survives_a_crash_and_a_liar(void **state)
 
 	assert_int_equal(reader_run(*state, 0, job_crash, NULL, 0, -1, 1000, NULL, 0, NULL, NULL), -EIO);
 	assert_int_equal(reader_probe(*state, getpid(), 1000, &held), 0);
-	assert_int_equal(reader_run(*state, 0, job_too_long, NULL, 0, -1, 1000, out, sizeof(out), &len, NULL), -EMSGSIZE);
-	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, READER_ARG_MAX + 1, -1, 1000, out, 4, NULL, NULL), -E2BIG);
+	assert_int_equal(reader_run(*state, 0, job_too_long, NULL, 0, -1, 1000, out, sizeof(out), &len, NULL),
+			 -EMSGSIZE);
+	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, READER_ARG_MAX + 1, -1, 1000, out, 4, NULL, NULL),
+			 -E2BIG);
 	assert_int_equal(reader_probe(*state, getpid(), 1000, &held), 0);
 	assert_false(held);
 }
@@ -248,10 +254,15 @@ static void leaves_no_process_and_no_fd(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_files), cmocka_unit_test(reads_memory_around_holes), cmocka_unit_test(opens_only_files),
-		cmocka_unit_test(gives_up_at_the_deadline_and_recovers), cmocka_unit_test(backs_off_longer_each_time),
-		cmocka_unit_test(busy_is_not_blocked), cmocka_unit_test(survives_a_crash_and_a_liar),
-		cmocka_unit_test(holds_no_file_of_ours), cmocka_unit_test(leaves_no_process_and_no_fd),
+	    cmocka_unit_test(reads_files),
+	    cmocka_unit_test(reads_memory_around_holes),
+	    cmocka_unit_test(opens_only_files),
+	    cmocka_unit_test(gives_up_at_the_deadline_and_recovers),
+	    cmocka_unit_test(backs_off_longer_each_time),
+	    cmocka_unit_test(busy_is_not_blocked),
+	    cmocka_unit_test(survives_a_crash_and_a_liar),
+	    cmocka_unit_test(holds_no_file_of_ours),
+	    cmocka_unit_test(leaves_no_process_and_no_fd),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

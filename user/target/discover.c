@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * discover.c - the scans. Each process costs one read of its stat file; its maps are read only when that says that the
- * address space changed (vsize moves with every mmap), its environment only when the program did.
+ * discover.c - the scans, and the list they end in. One process is proc_row.c's work, its files lib_table.c's, who
+ * belongs to whom rank_tree.c's.
  */
-#include "base/clock.h"
 #include "target/discover_private.h"
 
 #include <ctype.h>
@@ -14,187 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAPS_CAP (8u << 20)
-#define ENVIRON_CAP (1u << 20)
 #define KERNEL_LOOK_EVERY 8 /* scans: kernel threads hardly ever turn into something else */
-
-static void set_status(struct proc_row *p, int rc)
-{
-	p->pub.error = rc;
-	if (!rc)
-		p->pub.status = TARGET_OK;
-	else if (rc == -ESRCH || rc == -ENOENT)
-		p->pub.status = TARGET_GONE;
-	else if (rc == -EACCES || rc == -EPERM)
-		p->pub.status = TARGET_DENIED;
-	else if (rc == -ETIMEDOUT || rc == -EBUSY)
-		p->pub.status = TARGET_BLOCKED;
-	else
-		p->pub.status = TARGET_ERROR;
-}
-
-static void proc_remove(struct target_set *s, struct proc_row *p)
-{
-	if (p->shown_hash)
-		s->revision++;
-	reader_unblock(s->reader, p->pub.tgid);
-	lib_table_unload(s, p);
-	maps_free(&p->pub.maps);
-	HASH_DEL(s->procs, p);
-	free(p);
-}
-
-static struct proc_row *proc_add(struct target_set *s, uint32_t tgid)
-{
-	struct proc_row *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return NULL;
-	p->pub.tgid = tgid;
-	p->pub.rank = p->pub.local_rank = p->pub.world_size = p->pub.seccomp = -1;
-	p->env.rank = -1;
-	HASH_ADD_INT(s->procs, pub.tgid, p);
-	return p;
-}
-
-static uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ p[i]) * 0x100000001b3ull;
-	return h;
-}
-
-static uint64_t hash_exec_rows(const struct maps *maps)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	for (size_t i = 0; i < maps->n; i++) {
-		const struct mapping *m = &maps->rows[i];
-		uint64_t what[] = { m->start, m->end, m->offset, m->inode, m->dev_major, m->dev_minor, m->deleted };
-
-		if (m->prot & MAPPING_EXEC)
-			h = hash_bytes(h, what, sizeof(what));
-	}
-	return h ? h : 1;
-}
-
-static int read_maps(struct target_set *s, uint32_t tgid, struct maps *ret)
-{
-	char *text = NULL;
-	size_t len = 0;
-	int rc = reader_file(s->reader, tgid, "maps", MAPS_CAP, READER_DEADLINE_MS, &text, &len);
-
-	s->counts.maps_read++;
-	if (!rc)
-		rc = maps_parse(text, len, ret);
-	free(text);
-	return rc;
-}
-
-/* Paths of libs point into the maps that are replaced: move them over. Rows are the same, as the hash is. */
-static void repoint_paths(struct target_proc *t, const struct maps *fresh)
-{
-	for (size_t i = 0; i < t->n_files; i++) {
-		const struct mapping *m = maps_find(fresh, t->libs[i].map_start);
-
-		t->libs[i].path = m ? m->path : "";
-	}
-}
-
-static int load_maps(struct target_set *s, struct proc_row *p)
-{
-	struct maps fresh = { 0 };
-	int rc = read_maps(s, p->pub.tgid, &fresh);
-
-	if (rc)
-		return rc;
-	uint64_t hash = hash_exec_rows(&fresh);
-	bool same = hash == p->exec_hash && !p->stale;
-	struct maps old = p->pub.maps;
-
-	if (same)
-		repoint_paths(&p->pub, &fresh);
-	p->pub.maps = fresh;
-	if (!same)
-		rc = lib_table_load(s, p);
-	maps_free(&old);
-	p->exec_hash = rc ? 0 : hash;
-	return rc;
-}
 
 /* Nobody asks for the maps of a process that has nothing we want. */
 static void trim(struct target_set *s, struct proc_row *p)
 {
 	lib_table_unload(s, p);
 	maps_free(&p->pub.maps);
-}
-
-static int load_environ(struct target_set *s, struct proc_row *p)
-{
-	char *text = NULL;
-	size_t len = 0;
-	int rc = reader_file(s->reader, p->pub.tgid, "environ", ENVIRON_CAP, READER_DEADLINE_MS, &text, &len);
-
-	if (rc)
-		return rc;
-	proc_environ_parse(text, len, &p->env);
-	free(text);
-	p->has_env = true;
-	if (reader_link(s->reader, p->pub.tgid, "exe", p->pub.exe, sizeof(p->pub.exe), READER_DEADLINE_MS))
-		p->pub.exe[0] = '\0';
-	return 0;
-}
-
-static void apply_stat(struct target_set *s, struct proc_row *p, const struct proc_stat *st)
-{
-	bool other_process = st->start_time_ns != p->pub.start_time_ns;
-
-	if (other_process || st->image != p->image) {
-		p->has_env = false;
-		p->stale = true;
-		p->pub.ns_pid = 0;
-		p->env = (struct proc_environ){ .rank = -1, .local_rank = -1, .world_size = -1 };
-	}
-	if (other_process)
-		reader_unblock(s->reader, p->pub.tgid);
-	p->pub.start_time_ns = st->start_time_ns;
-	p->pub.parent_tgid = st->parent;
-	p->pub.state = st->state;
-	memcpy(p->pub.name, st->name, sizeof(st->name));
-	/* Our own helper is of no interest either, though it may have inherited a RANK. */
-	p->is_kernel = st->is_kernel || st->parent == (uint32_t)reader_pid(s->reader) ||
-		       p->pub.tgid == (uint32_t)reader_pid(s->reader);
-	p->image = st->image;
-}
-
-/* Brings one process up to date. False: it is gone, and so is the row. */
-static bool proc_update(struct target_set *s, struct proc_row *p, bool force)
-{
-	struct proc_stat st;
-	int rc = proc_stat_read(p->pub.tgid, &st);
-
-	if (rc || st.state == 'Z' || st.state == 'X') {
-		proc_remove(s, p);
-		return false;
-	}
-	apply_stat(s, p, &st);
-	if (p->is_kernel)
-		return true;
-	if (force || !p->has_env)
-		rc = load_environ(s, p);
-	bool retry = p->retry_ns && clock_monotonic_ns() >= p->retry_ns;
-
-	p->stale |= retry;
-	if (!rc && (force || p->stale || st.vsize != p->vsize)) {
-		rc = load_maps(s, p);
-		/* Only a complete look is done; a failed one is made again next time. */
-		p->stale = rc != 0;
-		p->vsize = rc ? 0 : st.vsize;
-	}
-	set_status(p, rc);
-	return true;
 }
 
 static void show(struct target_set *s, struct proc_row *p)
@@ -221,7 +46,7 @@ static void enlist(struct target_set *s, struct proc_row *p)
 
 	if (!p->pub.libs && p->pub.status == TARGET_OK) {
 		p->stale = true;
-		set_status(p, load_maps(s, p));
+		proc_row_status(p, proc_row_load_maps(s, p));
 		p->stale = p->pub.status != TARGET_OK;
 	}
 	if (!proc_status_read(p->pub.tgid, &st)) {
@@ -288,8 +113,8 @@ static void look_at(struct target_set *s, uint32_t tgid, bool all)
 	if (tgid == (uint32_t)getpid())
 		return;
 	if (!p)
-		p = proc_add(s, tgid);
-	if (!p || (!skip && !proc_update(s, p, false)))
+		p = proc_row_add(s, tgid);
+	if (!p || (!skip && !proc_row_update(s, p, all ? LOOK_PATIENT : LOOK_NOW)))
 		return;
 	p->seen = s->scan;
 	s->counts.processes += all && !p->is_kernel;
@@ -313,7 +138,7 @@ int target_set_scan(struct target_set *s)
 	closedir(dir);
 	HASH_ITER(hh, s->procs, p, next)
 		if (p->seen != s->scan)
-			proc_remove(s, p);
+			proc_row_free(s, p);
 	return finish(s);
 }
 
@@ -329,8 +154,8 @@ const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid
 	struct proc_row *p = proc_row_find(s, tgid);
 
 	if (!p)
-		p = proc_add(s, tgid);
-	if (p && proc_update(s, p, true))
+		p = proc_row_add(s, tgid);
+	if (p && proc_row_update(s, p, LOOK_AGAIN))
 		p->seen = s->scan;
 	finish(s);
 	return target_set_find(s, tgid);
@@ -361,7 +186,7 @@ void target_set_free(struct target_set *s)
 	if (!s)
 		return;
 	HASH_ITER(hh, s->procs, p, next)
-		proc_remove(s, p);
+		proc_row_free(s, p);
 	lib_table_free(s);
 	free(s->list);
 	free(s);

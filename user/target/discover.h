@@ -109,7 +109,8 @@ uint64_t target_set_revision(const struct target_set *s);
 const struct target_counts *target_set_counts(const struct target_set *s);
 
 /* Place of a symbol of some want's table in a file that matched, NULL when it is not defined there. */
-const struct elf_symbol *target_file_symbol(const struct target_set *s, const struct target_file *file, const char *name);
+const struct elf_symbol *target_file_symbol(const struct target_set *s, const struct target_file *file,
+					    const char *name);
 /* The row for an executable mapping of the process, NULL none. */
 const struct target_lib *target_proc_lib(const struct target_proc *p, const struct mapping *m);
 const char *target_status_name(enum target_status status); /* "blocked" */

@@ -30,6 +30,7 @@ struct proc_row {
 	uint64_t shown_hash;       /* of what the caller was told last */
 	uint64_t seen;             /* scan number */
 	uint64_t retry_ns;         /* a file did not answer in time: look again then; 0 none */
+	uint64_t maps_wait_ns, maps_due_ns; /* see proc_row.c */
 	bool kept;                 /* the files are open, or cannot be opened */
 	struct proc_row *owner;    /* rank process it belongs to, itself, or NULL */
 	UT_hash_handle hh;
@@ -50,6 +51,20 @@ struct target_set {
 	struct target_counts counts;
 };
 
+enum proc_row_look {
+	LOOK_PATIENT, /* a full scan: a busy stranger may wait */
+	LOOK_NOW,     /* asked for by pid */
+	LOOK_AGAIN,   /* read all, changed or not */
+};
+
+/* proc_row.c */
+struct proc_row *proc_row_add(struct target_set *s, uint32_t tgid); /* NULL without memory */
+void proc_row_free(struct target_set *s, struct proc_row *p);       /* takes it out of the set */
+void proc_row_status(struct proc_row *p, int rc);
+/* Brings one process up to date. False: it is gone, and so is the row. */
+bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_look look);
+int proc_row_load_maps(struct target_set *s, struct proc_row *p);
+
 /* lib_table.c */
 int lib_table_init(struct target_set *s);
 void lib_table_free(struct target_set *s);
@@ -61,6 +76,15 @@ void lib_table_unload(struct target_set *s, struct proc_row *p);
 
 /* rank_tree.c: owner, rank, job and listed of every process, from what each one's environment said. */
 void rank_tree_build(struct target_set *s);
+
+static inline uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ p[i]) * 0x100000001b3ull;
+	return h;
+}
 
 static inline struct proc_row *proc_row_find(const struct target_set *s, uint32_t tgid)
 {

@@ -63,8 +63,8 @@ int elf_fetch_facts(struct reader *r, int fd, const char *const names[], size_t 
 
 	if (rc)
 		return rc;
-	if (got != offsetof(struct facts_out, symbols) + n * sizeof(out.symbols[0]) || out.facts.n_text > ELF_TEXTS_MAX ||
-	    out.facts.build_id_len > ELF_BUILD_ID_MAX)
+	if (got != offsetof(struct facts_out, symbols) + n * sizeof(out.symbols[0]) ||
+	    out.facts.n_text > ELF_TEXTS_MAX || out.facts.build_id_len > ELF_BUILD_ID_MAX)
 		return -EPROTO;
 	*ret_facts = out.facts;
 	memcpy(ret_symbols, out.symbols, n * sizeof(*ret_symbols));

@@ -76,7 +76,8 @@ static void take_build_id(struct elf_file *f, const Elf64_Phdr *p)
 
 		if (name > left - sizeof(n) || desc > left - sizeof(n) - name)
 			return;
-		if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && !memcmp(note + sizeof(n), "GNU", 4) && n.n_descsz) {
+		if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && !memcmp(note + sizeof(n), "GNU", 4) &&
+		    n.n_descsz) {
 			f->facts.build_id_len = n.n_descsz < ELF_BUILD_ID_MAX ? n.n_descsz : ELF_BUILD_ID_MAX;
 			memcpy(f->facts.build_id, note + sizeof(n) + name, f->facts.build_id_len);
 		}
@@ -253,9 +254,11 @@ static bool vaddr_to_offset(const struct elf_facts *facts, uint64_t vaddr, uint6
 }
 
 /* A named function defined here, its place in the file, or NULL. */
-static const char *function_name(const struct elf_file *f, const struct symtab *t, const Elf64_Sym *s, uint64_t *ret_offset)
+static const char *function_name(const struct elf_file *f, const struct symtab *t, const Elf64_Sym *s,
+				 uint64_t *ret_offset)
 {
-	if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF || !s->st_name || s->st_name >= t->names_len)
+	if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF || !s->st_name ||
+	    s->st_name >= t->names_len)
 		return NULL;
 	return vaddr_to_offset(&f->facts, s->st_value, ret_offset) ? t->names + s->st_name : NULL;
 }

@@ -42,8 +42,8 @@ static void parse_syscall(const char *text, struct target_evidence *e)
 	unsigned long long a[6], sp = 0, pc = 0;
 	int nr = -1;
 
-	if (sscanf(text, "%d %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5], &sp,
-		   &pc) == 9) {
+	if (sscanf(text, "%d %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5],
+		   &sp, &pc) == 9) {
 		e->syscall_nr = nr;
 		for (int i = 0; i < 6; i++)
 			e->args[i] = a[i];
@@ -110,8 +110,8 @@ static bool read_string(struct reader *r, uint32_t tgid, uint64_t addr, unsigned
 	return true;
 }
 
-static void read_path(struct reader *r, uint32_t tgid, bool has_dir, uint64_t dir_fd, uint64_t addr, unsigned deadline_ms,
-		      struct target_evidence *e)
+static void read_path(struct reader *r, uint32_t tgid, bool has_dir, uint64_t dir_fd, uint64_t addr,
+		      unsigned deadline_ms, struct target_evidence *e)
 {
 	char path[256], dir[256] = "";
 

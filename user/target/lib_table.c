@@ -85,8 +85,8 @@ void lib_table_free(struct target_set *s)
 		free(s->names[i]);
 }
 
-static const struct elf_symbol *find_symbol(const struct target_set *s, const struct elf_symbol *symbols, const char *name,
-					    size_t len)
+static const struct elf_symbol *find_symbol(const struct target_set *s, const struct elf_symbol *symbols,
+					    const char *name, size_t len)
 {
 	for (size_t i = 0; i < s->n_names; i++)
 		if (!strncmp(s->names[i], name, len) && !s->names[i][len])
@@ -123,7 +123,8 @@ static uint32_t match_wants(const struct target_set *s, const struct elf_symbol 
 	return mask;
 }
 
-const struct elf_symbol *target_file_symbol(const struct target_set *s, const struct target_file *file, const char *name)
+const struct elf_symbol *target_file_symbol(const struct target_set *s, const struct target_file *file,
+					    const char *name)
 {
 	const struct file_row *f = (const struct file_row *)file;
 
@@ -181,7 +182,8 @@ static int file_inspect(struct target_set *s, uint32_t tgid, const struct mappin
 	if (rc)
 		return rc;
 	s->counts.files_inspected++;
-	rc = elf_fetch_facts(s->reader, fd, (const char *const *)s->names, s->n_names, INSPECT_DEADLINE_MS, &facts, symbols);
+	rc = elf_fetch_facts(s->reader, fd, (const char *const *)s->names, s->n_names, INSPECT_DEADLINE_MS, &facts,
+			     symbols);
 	struct file_row *f = is_lasting(rc) ? file_find(s, &st) : NULL;
 
 	if (!f && is_lasting(rc))

@@ -34,7 +34,8 @@ static bool take_prot(char **s, struct mapping *m)
 
 	if (strnlen(p, 5) < 5 || p[4] != ' ' || (p[3] != 'p' && p[3] != 's'))
 		return false;
-	m->prot = (p[0] == 'r' ? MAPPING_READ : 0) | (p[1] == 'w' ? MAPPING_WRITE : 0) | (p[2] == 'x' ? MAPPING_EXEC : 0);
+	m->prot =
+	    (p[0] == 'r' ? MAPPING_READ : 0) | (p[1] == 'w' ? MAPPING_WRITE : 0) | (p[2] == 'x' ? MAPPING_EXEC : 0);
 	m->shared = p[3] == 's';
 	*s += 5;
 	return true;
@@ -96,7 +97,8 @@ static bool parse_line(char *line, struct mapping *m)
 		return false;
 	if (!take_prot(&line, m) || !take_number(&line, 16, ' ', &m->offset))
 		return false;
-	if (!take_number(&line, 16, ':', &major) || !take_number(&line, 16, ' ', &minor) || !take_inode(&line, &m->inode))
+	if (!take_number(&line, 16, ':', &major) || !take_number(&line, 16, ' ', &minor) ||
+	    !take_inode(&line, &m->inode))
 		return false;
 	if (major > UINT32_MAX || minor > UINT32_MAX || m->offset > UINT64_MAX - (m->end - m->start))
 		return false;

@@ -46,7 +46,8 @@ enum privilege_problem privilege_capabilities(char *message, size_t size)
 	snprintf(message, size, "%s", "");
 	if ((admin || (bpf && perfmon)) && ptrace)
 		return PRIVILEGE_OK;
-	snprintf(message, size, "tracing as uid %u: missing%s%s%s: run as root (sudo), or give the container these capabilities",
+	snprintf(message, size,
+		 "tracing as uid %u: missing%s%s%s: run as root (sudo), or give the container these capabilities",
 		 getuid(), admin || bpf ? "" : " CAP_BPF", admin || perfmon ? "" : " CAP_PERFMON",
 		 ptrace ? "" : " CAP_SYS_PTRACE");
 	return PRIVILEGE_NO_CAPABILITY;
@@ -67,15 +68,18 @@ enum privilege_problem privilege_namespaces(char *message, size_t size)
 
 	snprintf(message, size, "%s", "");
 	if (pid != PID_INIT_INO) {
-		snprintf(message, size, "this shell's pid namespace is %llu, not the host's (%lu): pids seen by the kernel would "
+		snprintf(message, size,
+			 "this shell's pid namespace is %llu, not the host's (%lu): pids seen by the kernel would "
 			 "not be those seen here: run on the host, or start the container with --pid=host",
 			 (unsigned long long)pid, PID_INIT_INO);
 		return PRIVILEGE_PID_NAMESPACE;
 	}
 	if (user && user != USER_INIT_INO) {
-		snprintf(message, size, "this shell's user namespace is %llu, not the host's (%lu): its capabilities do not reach "
-			 "the kernel's tracing: run on the host, or start the container without --userns (as real root)",
-			 (unsigned long long)user, USER_INIT_INO);
+		snprintf(
+		    message, size,
+		    "this shell's user namespace is %llu, not the host's (%lu): its capabilities do not reach "
+		    "the kernel's tracing: run on the host, or start the container without --userns (as real root)",
+		    (unsigned long long)user, USER_INIT_INO);
 		return PRIVILEGE_USER_NAMESPACE;
 	}
 	return PRIVILEGE_OK;
@@ -90,8 +94,10 @@ enum privilege_problem privilege_btf(const char *path, char *message, size_t siz
 	snprintf(message, size, "%s", "");
 	if (!access(given, R_OK))
 		return PRIVILEGE_OK;
-	snprintf(message, size, "%s: %s: this kernel was built without CONFIG_DEBUG_INFO_BTF (or /sys is not mounted): use a "
-		 "distribution kernel from 5.10 on", given, strerror(errno));
+	snprintf(message, size,
+		 "%s: %s: this kernel was built without CONFIG_DEBUG_INFO_BTF (or /sys is not mounted): use a "
+		 "distribution kernel from 5.10 on",
+		 given, strerror(errno));
 	return PRIVILEGE_NO_BTF;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proc_files.c - parsers, and direct reads of files that stay readable while the target is blocked (measured:
- * docs/field notes on blocked tasks).
+ * proc_files.c - parsers, and direct reads of files that stay readable while the target's mmap_lock is held (measured;
+ * tests/unit/test_target_blocked.c shows it).
  */
 #include "target/proc_files.h"
 
@@ -183,7 +183,8 @@ void proc_environ_parse(const char *text, size_t len, struct proc_environ *ret)
 {
 	static const char *const rank[] = { "RANK", NULL };
 	static const char *const world[] = { "WORLD_SIZE", NULL };
-	static const char *const local[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID", NULL };
+	static const char *const local[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID",
+					    "MPI_LOCALRANKID", NULL};
 	static const char *const s_rank[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL };
 	static const char *const s_world[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL };
 	struct proc_environ out = { .rank = env_number(text, len, rank), .world_size = env_number(text, len, world) };

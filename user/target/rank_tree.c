@@ -75,7 +75,8 @@ static void set_rank(struct proc_row *p)
 	t->is_child = o && o != p;
 	t->rank_source = !o ? TARGET_RANK_UNKNOWN : o == p ? TARGET_RANK_ENV : TARGET_RANK_INHERITED;
 	memcpy(t->job, o ? o->env.job : p->env.job, sizeof(t->job));
-	memcpy(t->visible_devices, p->has_env ? p->env.visible_devices : "", p->has_env ? sizeof(t->visible_devices) : 1);
+	memcpy(t->visible_devices, p->has_env ? p->env.visible_devices : "",
+	       p->has_env ? sizeof(t->visible_devices) : 1);
 	p->listed = t->n_libs || o;
 }
 

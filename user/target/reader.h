@@ -48,7 +48,8 @@ typedef int reader_fn(struct reader_job *job);
 /*
  * Runs `fn` in the worker. `fn` must be in this program (the worker is a fork: same addresses) and must depend on
  * `arg` alone, as the worker's memory is that of reader_open() time. The answer lands in out (out_max bytes; -EMSGSIZE
- * when longer), its length in *ret_len; fd_in is borrowed (-1 none); *ret_fd gets a new O_CLOEXEC fd (NULL: not wanted).
+ * when longer), its length in *ret_len; fd_in is borrowed (-1 none); *ret_fd gets a new O_CLOEXEC fd (NULL: not
+ * wanted).
  */
 int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in,
 	       unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len, int *ret_fd);
@@ -66,7 +67,8 @@ struct reader_range {
 /* Reads the ranges by process_vm_readv; a hole shortens its own range only. -E2BIG past the limits, -ESRCH, -EPERM. */
 int reader_memory(struct reader *r, pid_t pid, struct reader_range *ranges, size_t n, unsigned deadline_ms);
 
-/* Opens the regular file /proc/PID/<name> (map_files/<range>, exe, root/...) read-only; -EINVAL for anything but a file. */
+/* Opens the regular file /proc/PID/<name> (map_files/<range>, exe, root/...) read-only; -EINVAL for anything but a
+ * file. */
 int reader_open_file(struct reader *r, pid_t pid, const char *name, unsigned deadline_ms, int *ret_fd);
 
 /* Reads the link /proc/PID/<name>, cut to `size`, zero-terminated. */

@@ -70,7 +70,8 @@ ssize_t reader_recv(int sock, void *data, size_t max, int *fds, size_t n, size_t
 {
 	union { char buf[CMSG_SPACE(READER_HELLO_FDS * sizeof(int))]; struct cmsghdr align; } ctl;
 	struct iovec iov = { data, max };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf) };
+	struct msghdr msg = {
+	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)};
 	ssize_t got;
 
 	do
@@ -92,7 +93,12 @@ ssize_t reader_recv(int sock, void *data, size_t max, int *fds, size_t n, size_t
 static void run_job(int sock, const struct reader_request *req, int fd_in, char *shm)
 {
 	struct reader_job job = {
-		.arg = req->arg, .arg_len = req->arg_len, .fd_in = fd_in, .out = shm, .out_max = req->out_max, .fd_out = -1,
+	    .arg = req->arg,
+	    .arg_len = req->arg_len,
+	    .fd_in = fd_in,
+	    .out = shm,
+	    .out_max = req->out_max,
+	    .fd_out = -1,
 	};
 	struct reader_answer ans = { .seq = req->seq };
 
@@ -244,7 +250,8 @@ void reader_zygote_main(int sock, pid_t parent)
 	sock = keep_only(sock);
 	/* A Ctrl-C reaches the whole foreground group; the collector decides when the helper ends. */
 	for (int sig = 1; sig < 32; sig++)
-		if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT || sig == SIGPIPE || sig == SIGCHLD)
+		if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT || sig == SIGPIPE ||
+		    sig == SIGCHLD)
 			signal(sig, SIG_IGN);
 		else if (sig != SIGKILL && sig != SIGSTOP)
 			signal(sig, SIG_DFL);
