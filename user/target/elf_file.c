@@ -307,10 +307,10 @@ struct nearest {
 	uint64_t start, size;
 };
 
-/* Closer start wins; at one start a global name beats a local one only by coming first (.dynsym is scanned first). */
+/* Closer start wins; of several names of one function the shortest (ncclSend before pncclSend). */
 static void nearest_update(struct nearest *best, const char *name, uint64_t start, uint64_t size)
 {
-	if (!best->name || start > best->start)
+	if (!best->name || start > best->start || (start == best->start && strlen(name) < strlen(best->name)))
 		*best = (struct nearest){ name, start, size };
 }
 
