@@ -15,7 +15,7 @@ WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE
 INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
-LIBS := -lbpf -ldw -lelf -lz -lcjson -lm
+LIBS := -pthread -lbpf -ldw -lelf -lz -lcjson -lm
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell $(CC) -dumpmachine)

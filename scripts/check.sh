@@ -42,7 +42,7 @@ rule_tracers_apart() {
 # Only loader.c, attach.c, ring.c and generated skeletons touch libbpf.
 rule_libbpf() {
 	grep -lE '#include <bpf/(libbpf|bpf)\.h>' $(find user tracers -name '*.[ch]' ! -name '*.bpf.*') 2>/dev/null |
-		grep -vE '^user/(loader|attach|ring)\.c$|^user/loader_internal\.h$' | sed 's/$/: only the loader and the ring touch libbpf/'
+		grep -vE '^user/(loader|attach|detach|ring)\.c$|^user/loader_internal\.h$' | sed 's/$/: only the loader and the ring touch libbpf/'
 }
 
 # The model and the detectors are pure: no I/O, no clock, no environment.

@@ -219,10 +219,8 @@ static bool already_attached(const struct loader *l, const struct tracer *t, con
 
 static void attached_free(struct loader *l, struct attached *a)
 {
-	for (int i = 0; i < a->n_links; i++)
-		bpf_link__destroy(a->links[i]);
+	detacher_close(l->detacher, a->links, a->n_links);
 	l->n_probes -= a->n_probes;
-	free(a->links);
 	free(a);
 }
 
@@ -244,12 +242,12 @@ static int lib_attach(struct tracer_handle *h, const struct target_proc *proc, c
 	err = h->tracer->on_lib ? h->tracer->on_lib(h, proc, lib, fd, lib_id, &has_layout) : 0;
 	if (!err && !known->shared_attached)
 		err = rows_attach(h, a, known, fd, return_probes_allowed(l, proc));
+	l->n_probes += a->n_probes;
 	if (err) {
 		attached_free(l, a);
 		return err;
 	}
 	known->shared_attached = !l->multi;
-	l->n_probes += a->n_probes;
 	a->next = l->attached;
 	l->attached = a;
 	err = attached_tell(l, a, lib, begin_ns, has_layout);

@@ -41,12 +41,6 @@ static error_t ps_option(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* "nccl,cuda": which tracers would attach to this file. */
 static void tracers_text(uint32_t mask, char *to, size_t size)
@@ -167,7 +161,7 @@ static int kernel_print(void)
 {
 	struct utsname u;
 	char error[1024];
-	int missing = privilege_check(NULL, error, sizeof(error));
+	int missing = privilege_check(NULL, 0, error, sizeof(error));
 
 	uname(&u);
 	printf("kernel      %s %s\n", u.release, u.machine);

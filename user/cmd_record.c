@@ -135,16 +135,10 @@ static int privileges_check(const struct record_args *a)
 {
 	char error[1024];
 
-	if (privilege_check(NULL, error, sizeof(error))) {
-		log_error("%s", error);
-		return EXIT_UNSUPPORTED;
-	}
-	for (int i = 0; i < a->session.n_pids; i++)
-		if (privilege_check_pid(a->pids[i], error, sizeof(error))) {
-			log_error("%s", error);
-			return EXIT_UNSUPPORTED;
-		}
-	return EXIT_CLEAN;
+	if (!privilege_check(a->pids, a->session.n_pids, error, sizeof(error)))
+		return EXIT_CLEAN;
+	log_error("%s", error);
+	return EXIT_UNSUPPORTED;
 }
 
 static int outputs_open(struct pipeline *p, const struct record_args *a)

@@ -14,8 +14,8 @@ static const char *const op_names[OP_KIND_MAX] = {
 
 /* ncclDataType_t in nccl.h, 2.28. */
 static const struct { const char *name; int bytes; } dtypes[] = {
-	{ "i8", 1 }, { "u8", 1 }, { "i32", 4 }, { "u32", 4 }, { "i64", 8 }, { "u64", 8 },
-	{ "f16", 2 }, { "f32", 4 }, { "f64", 8 }, { "bf16", 2 }, { "f8e4m3", 1 }, { "f8e5m2", 1 },
+	{ "int8", 1 }, { "uint8", 1 }, { "int32", 4 }, { "uint32", 4 }, { "int64", 8 }, { "uint64", 8 },
+	{ "fp16", 2 }, { "fp32", 4 }, { "fp64", 8 }, { "bf16", 2 }, { "fp8e4m3", 1 }, { "fp8e5m2", 1 },
 };
 
 static const char *const init_names[COMM_INIT_KIND_MAX] = {

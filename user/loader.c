@@ -19,6 +19,8 @@
 #include "loader_internal.h"
 #include "ring.h"
 #include "schemas/facts.h"
+#include "target/discover.h"
+#include "target/symbolize.h"
 
 static const char *const shared_maps[] = { "targets", "ring_critical", "ring_normal", "drops" };
 #define N_SHARED_MAPS (sizeof(shared_maps) / sizeof(shared_maps[0]))
@@ -135,6 +137,11 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 	l->cfg = *cfg;
 	log_line = cfg->log;
 	libbpf_set_print(libbpf_words);
+	l->detacher = detacher_new();
+	if (!l->detacher) {
+		free(l);
+		return -ENOMEM;
+	}
 	l->multi = attach_multi_works();
 	l->uretprobe_syscall = uretprobe_is_syscall();
 	err = life_load(l);
@@ -165,6 +172,7 @@ void loader_free(struct loader *l)
 	if (!l)
 		return;
 	attached_free_all(l);
+	detacher_free(l->detacher); /* before the objects: links hold their programs */
 	for (int i = 0; i < l->n_tracers; i++) {
 		struct tracer_handle *h = &l->tracers[i];
 
@@ -411,7 +419,17 @@ struct reader *tracer_reader(struct tracer_handle *h)
 	return h->loader->cfg.reader;
 }
 
-struct target_set *tracer_targets(struct tracer_handle *h)
+void tracer_user_stack(struct tracer_handle *h, uint32_t tgid, const uint64_t *addrs, size_t n, char *to, size_t size)
 {
-	return h->loader->cfg.targets;
+	const struct target_proc *p = target_set_find(h->loader->cfg.targets, tgid);
+	size_t mapped = 0;
+
+	*to = 0;
+	if (!p)
+		return;
+	/* Code without frame pointers ends the kernel's walk in garbage: what lies in no mapping is no frame. */
+	while (mapped < n && maps_find(&p->maps, addrs[mapped]))
+		mapped++;
+	if (mapped)
+		symbolizer_stack(h->loader->cfg.symbols, p, addrs, mapped, to, size);
 }

@@ -15,12 +15,14 @@
 struct loader;
 struct reader;
 struct target_set;
+struct symbolizer;
 struct target_proc;
 struct target_lib;
 
 struct loader_cfg {
 	struct reader *reader;
 	struct target_set *targets;
+	struct symbolizer *symbols;
 	uint64_t dstate_limit_ns;
 	size_t ring_bytes;       /* of the normal ring, a power of two; 0: 16 MiB */
 	/* Where records of the loader and of tracers' ticks go. */

@@ -8,6 +8,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "detach.h"
 #include "loader.h"
 #include "target/elf_file.h"
 #include "tracer.h"
@@ -58,6 +59,7 @@ struct loader {
 	struct lib_probes libs[LOADER_LIBS_MAX];
 	uint32_t n_libs;
 	struct attached *attached;
+	struct detacher *detacher;
 	uint32_t n_probes;
 	struct ring_source *rings;
 	uint64_t lost, lost_by_ring[4];

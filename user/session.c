@@ -26,6 +26,7 @@
 #include "schemas/facts.h"
 #include "session_targets.h"
 #include "target/discover.h"
+#include "target/symbolize.h"
 
 #define LOOP_EVERY_NS 20000000ull       /* rings are emptied this often */
 #define RESCAN_EVERY_NS 50000000ull     /* young processes */
@@ -41,6 +42,7 @@ struct session {
 	struct reader *reader;
 	struct pipeline *pipeline;
 	struct target_set *set;
+	struct symbolizer *symbols;
 	struct loader *loader;
 	struct session_targets *targets;
 	struct reorder *reorder;
@@ -168,9 +170,12 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	if (!s->reorder)
 		return -ENOMEM;
 	err = target_set_new(s->reader, wants, n_wants, &s->set);
+	if (!err)
+		err = symbolizer_new(s->reader, &s->symbols);
 	if (err)
 		return err;
 	cfg.targets = s->set;
+	cfg.symbols = s->symbols;
 	err = loader_open(&cfg, &s->loader);
 	if (err)
 		return load_error_say(err, error, error_size);
@@ -206,6 +211,7 @@ void session_free(struct session *s)
 		return;
 	session_targets_free(s->targets);
 	loader_free(s->loader);
+	symbolizer_free(s->symbols);
 	target_set_free(s->set);
 	reorder_free(s->reorder);
 	if (s->timer_fd >= 0)

@@ -69,8 +69,10 @@ int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec);
 uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h);
 /* Own memory, zeroed, freed with the handle; `bytes` the same at every call. NULL without memory. */
 void *tracer_state(struct tracer_handle *h, size_t bytes);
-/* The reader and the file cache of user/target, for evidence. */
+/* The helper process for whatever can block behind a target. */
 struct reader *tracer_reader(struct tracer_handle *h);
-struct target_set *tracer_targets(struct tracer_handle *h);
+/* Names of user addresses of a target, one "func+0x1f (lib.so)" line each, innermost first; "" where nothing is known.
+ * Never touches the target. */
+void tracer_user_stack(struct tracer_handle *h, uint32_t tgid, const uint64_t *addrs, size_t n, char *to, size_t size);
 
 #endif

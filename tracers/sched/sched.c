@@ -15,7 +15,7 @@
 #include "sched.skel.h"
 #include "target/discover.h"
 #include "target/evidence.h"
-#include "target/symbolize.h"
+#include "target/reader.h"
 #include "tracer.h"
 #include "uthash.h"
 
@@ -164,13 +164,12 @@ static void text_append(struct sched_blocked *r, size_t cap, int field, size_t *
 static int blocked_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
 {
 	union { struct sched_blocked r; char bytes[WIRE_SIZE_MAX]; } u = {};
-	struct blocked_evidence ev = {};
+	struct target_evidence ev = {};
 	char user_stack[2048] = "";
 	size_t at = sizeof(u.r);
 
-	evidence_read(tracer_reader(h), e->tgid, tid, &ev);
-	if (e->n_frames)
-		symbolize_stack(tracer_targets(h), e->tgid, e->frames, e->n_frames, user_stack, sizeof(user_stack));
+	evidence_read(tracer_reader(h), e->tgid, tid, READER_DEADLINE_MS, &ev); /* what cannot be had stays empty */
+	tracer_user_stack(h, e->tgid, (const uint64_t *)e->frames, e->n_frames, user_stack, sizeof(user_stack));
 	u.r.begin_ns = e->since_ns;
 	u.r.mmap_lock_held = ev.mmap_lock_held;
 	text_append(&u.r, sizeof(u) - 8, 0, &at, ev.kernel_stack);

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 
 #define MAX_DEVICES 256
@@ -22,6 +23,9 @@ CUcontext context_current(void)
 	return current_context;
 }
 
+/* The driver opens its devices: 0.3 to 1 s on an 8-GPU host. Whoever attaches has that long. */
+#define INIT_MS 400
+
 SIM_EXPORT CUresult cuInit(unsigned int flags)
 {
 	const char *count = getenv("SIM_CUDA_DEVICES");
@@ -33,6 +37,8 @@ SIM_EXPORT CUresult cuInit(unsigned int flags)
 		return CUDA_ERROR_INVALID_DEVICE;
 	for (i = 0; i < wanted; i++)
 		primary_contexts[i].device = i;
+	if (!nr_devices)
+		usleep(INIT_MS * 1000);
 	nr_devices = wanted;
 	return CUDA_SUCCESS;
 }

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault matrix, case by case: inject, wait for the verdict, check who is named and when. See docs/verdicts.md."""
+import job
+
+SLACK_S = 0.5  # a tick, the reorder window and the line's way to us
+
+
+def draw(rng, ranks=8, first=8, last=16):
+    return rng.randrange(ranks), rng.randrange(first, last), rng.randrange(1 << 30)
+
+
+def run(fault, rng, extra=(), ranks=8, steps=400, record=()):
+    rank, step, number = draw(rng, ranks)
+    args = ["--ranks", ranks, "--steps", steps, "--seed", number, "--fault", fault.format(rank=rank, step=step), *extra]
+    return job.Job(args, record, name=fault.split(":")[0]), rank
+
+
+def first_wait_ns(j, finding):
+    """When the first peer entered the operation that the culprit lacks: by the job's own log."""
+    ops = [o for o in job.lines(j.ops_log) if o["comm"] == finding["comm"] and o["op"] == finding["op"]
+           and o["seq"] == finding["seq"]]
+    job.check(ops, f"nobody entered {finding['op']} #{finding['seq']} of {finding['comm']}")
+    return min(o["t_ns"] for o in ops)
+
+
+def check_hang(j, rank, hang_class, limit_s, timeout=40):
+    """hang/<class> names this rank, its operation is one the rank did not enter and peers did, in time; no other root."""
+    f = j.wait_finding(timeout, kind="hang", phase="open")
+    job.check(f, f"no hang found; findings: {j.findings}\n{j.stderr()}")
+    job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
+    job.check(f["class"] == hang_class, f"class {f['class']} instead of {hang_class}: {f}")
+    late = (f["t_ns"] - first_wait_ns(j, f)) / 1e9
+    print(f"  hang/{hang_class} rank {rank} {f['op']} #{f['seq']} {late:.2f} s after the first peer waited")
+    job.check(late <= limit_s + SLACK_S, f"found after {late:.2f} s, limit {limit_s} s")
+    entered = [o["rank"] for o in job.lines(j.ops_log) if o["comm"] == f["comm"] and o["seq"] == f["seq"]
+               and o["op"] == f["op"]]
+    job.check(rank not in entered, f"rank {rank} did enter {f['op']} #{f['seq']}")
+    return f
+
+
+def check_only(j, *expected):
+    """Every root finding is one of (kind, rank)."""
+    wrong = [f for f in j.roots() if not any(f["kind"] == k and f["ranks"] == [r] for k, r in expected)]
+    job.check(not wrong, f"findings without a cause that nobody injected: {wrong}")
+
+
+def hang(kind, hang_class, rng, extra=(), limit_s=5.0):
+    j, rank = run(f"{kind}:rank={{rank}},step={{step}}", rng, extra)
+    check_hang(j, rank, hang_class, limit_s)
+    job.check(j.stop() == 1, "exit code is not 1")
+    check_only(j, ("hang", rank))
+    j.check_replay()
+
+
+def hang_busy(rng, extra=(), busy_s=8):
+    """A rank that burns CPU instead: an observation at once, a hang only past its longer limit (shortened here)."""
+    j, rank = run("hang-busy:rank={rank},step={step}", rng, extra, record=["--busy-limit", busy_s])
+    seen = j.wait_finding(30, kind="observation", phase="open")
+    job.check(seen and seen["ranks"] == [rank], f"no observation on rank {rank}: {j.findings}\n{j.stderr()}")
+    f = j.wait_finding(busy_s + 30, kind="hang", phase="open")
+    job.check(f and f["ranks"] == [rank] and f["cause"] == "busy", f"no busy hang on rank {rank}: {j.findings}")
+    late = (f["t_ns"] - first_wait_ns(j, f)) / 1e9
+    print(f"  observation, then hang/missing_enter (busy) rank {rank} after {late:.2f} s")
+    job.check(busy_s <= late <= busy_s + 3, f"busy hang after {late:.2f} s, limit {busy_s} s")
+    job.check(j.stop() == 1, "exit code is not 1")
+    check_only(j, ("hang", rank))
+    j.check_replay()
+
+
+def mismatch(rng, what, extra=()):
+    j, rank = run(f"mismatch:rank={{rank}},step={{step}},what={what}", rng, extra)
+    f = j.wait_finding(30, kind="mismatch", phase="open")
+    job.check(f, f"no mismatch found: {j.findings}\n{j.stderr()}")
+    job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
+    calls = [o["t_ns"] for o in job.lines(j.ops_log) if o["comm"] == f["comm"] and o["seq"] == f["seq"] and
+             o["op"] == f["op"]]
+    late = (f["t_ns"] - max(calls)) / 1e9
+    print(f"  mismatch rank {rank} {f['op']} #{f['seq']} {late:.2f} s after the last call")
+    job.check(late <= 1 + SLACK_S, f"found after {late:.2f} s, limit 1 s")
+    hangs = [h for h in j.findings if h["kind"] == "hang" and h["t_ns"] < f["t_ns"]]
+    job.check(not hangs, f"a hang was told before the mismatch: {hangs}")
+    job.check(j.stop() == 1, "exit code is not 1")
+    check_only(j, ("mismatch", rank))
+    j.check_replay()
+
+
+def dstate(kind, rng, extra=(), sec=8):
+    """d_state opens 5 to 6.5 s into the wait, while it lasts, with a kernel stack; the collector itself never blocks."""
+    j, rank = run(f"{kind}:rank={{rank}},step={{step}},sec={sec}", rng, extra, steps=60)
+    f = j.wait_finding(60, kind="d_state", phase="open")
+    job.check(f, f"no d_state found: {j.findings}\n{j.stderr()}")
+    job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
+    into = (f["t_ns"] - f["since_ns"]) / 1e9
+    print(f"  d_state rank {rank} {into:.2f} s into the wait, cause {f['cause']}")
+    job.check(5 <= into <= 6.5, f"opened {into:.2f} s into the wait, not 5 to 6.5")
+    stack = f["evidence"].get("kernel_stack", "")
+    job.check("+0x" in stack, f"no kernel stack: {f['evidence']}")
+    code = j.end(120)
+    gap = j.longest_gap_s()
+    job.check(gap < 1.0, f"the collector did not look for {gap} s")
+    job.check(code == 1, f"exit code {code} is not 1")
+    closed = [c for c in j.findings if c["id"] == f["id"] and c["phase"] == "close"]
+    job.check(closed, "the end of the wait was not told")
+    check_only(j, ("d_state", rank))
+    j.check_replay()
+    return j
+
+
+def slow(rng, percent, extra=()):
+    # 120 ms steps: on a loaded test machine shorter ones drown in its own scheduling
+    j, rank = run(f"slow:rank={{rank}},step={{step}},percent={percent}", rng, ["--step-ms", 120, *extra], steps=60)
+    f = j.wait_finding(60, kind="straggler", phase="open")
+    job.check(f, f"no straggler found: {j.findings}\n{j.stderr()}")
+    job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
+    truth = j.wait_fault(1, "slow")
+    job.check(truth, "the job did not log its fault")
+    late = (f["t_ns"] - truth["t_ns"]) / 1e9 / 0.125
+    print(f"  straggler rank {rank} after {late:.1f} iterations, blame {f['evidence'].get('blame_percent'):.1f} %")
+    code = j.end(120)
+    job.check(code == 1, f"exit code {code} is not 1")
+    check_only(j, ("straggler", rank))
+    j.check_replay()
+    return late
+
+
+def silent(rng, faults, extra=(), steps=60, record=()):
+    """Legitimate unusual phases: no finding (observations are allowed)."""
+    _, _, number = draw(rng)
+    args = ["--ranks", 8, "--steps", steps, "--seed", number, *extra]
+    for fault in faults:
+        args += ["--fault", fault]
+    j = job.Job(args, record, name="silent")
+    code = j.end(240)
+    job.check(not j.roots(), f"named somebody: {j.roots()}\n{j.stderr()}")
+    job.check(code == 0, f"exit code {code}: {j.stderr()}")
+    j.check_replay()
+    print(f"  silent: {' '.join(faults) or 'no fault'}")

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated job under the real tracer, for the end-to-end tests: start, wait for findings, compare with the truth.
+
+The truth is the job's own logs (operations, injected faults), which no part of the tracer reads. Every random draw is
+printed, so that a failure can be run again: SEED=n python3 tests/e2e/test_x.py.
+"""
+import collections
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+O = os.environ.get("O", "build")
+RANKTRACE = os.path.join(O, "ranktrace")
+TRIALS = int(os.environ.get("TRIALS", "20" if os.environ.get("LONG") else "1"))
+COUNTED = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
+
+
+def seed():
+    value = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 30)))
+    print(f"SEED={value}", flush=True)
+    return random.Random(value), value
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def need_root():
+    if os.geteuid():
+        skip("needs root (BPF)")
+
+
+def fail(why):
+    print(f"FAILED: {why}")
+    sys.exit(1)
+
+
+def check(condition, why):
+    if not condition:
+        fail(why)
+
+
+def lines(path):
+    try:
+        with open(path) as f:
+            return [json.loads(line) for line in f if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+class Job:
+    """ranktrace record --json ... -- ranktrace sim job ..., or the two apart (attach=True: the tracer comes later)."""
+
+    def __init__(self, sim_args, record_args=(), attach_after=None, name="job"):
+        self.dir = tempfile.mkdtemp(prefix=f"ranktrace-{name}-")
+        self.rtr, self.trace = f"{self.dir}/job.rtr", f"{self.dir}/job.pftrace"
+        self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
+        self.sim = [RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
+        self.record_args = [RANKTRACE, "record", "--json", "-o", self.rtr, "-o", self.trace, *map(str, record_args)]
+        self.findings, self.cond = [], threading.Condition()
+        self.sim_process = None
+        self.err = open(f"{self.dir}/stderr", "w+")
+        print(" ".join(self.sim[1:]), flush=True)
+        if attach_after is None:
+            self.process = self.spawn(self.record_args + ["--"] + self.sim)
+        else:
+            self.sim_process = subprocess.Popen(self.sim, stderr=self.err)
+            time.sleep(attach_after)
+            self.attach_ns = time.monotonic_ns()
+            self.process = self.spawn(self.record_args + ["--pid", str(self.sim_process.pid)])
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def spawn(self, argv):
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=self.err, text=True)
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.cond:
+                self.findings.append(json.loads(line))
+                self.cond.notify_all()
+        with self.cond:
+            self.cond.notify_all()
+
+    def wait_finding(self, timeout, **fields):
+        """First finding line whose fields are as given; None in vain."""
+        def match():
+            for f in self.findings:
+                if all(f.get(k) == v for k, v in fields.items()):
+                    return f
+        end = time.monotonic() + timeout
+        with self.cond:
+            while not match() and time.monotonic() < end and self.process.poll() is None:
+                self.cond.wait(0.2)
+            return match()
+
+    def wait_fault(self, timeout, name):
+        """The job's own word that the fault took effect."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            for f in lines(self.fault_log):
+                if f["fault"] == name and f.get("phase", "begin") == "begin":
+                    return f
+            time.sleep(0.05)
+        return None
+
+    def end(self, timeout=60):
+        """The job runs to its end; the tracer's exit code."""
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            fail(f"the session did not end within {timeout} s")
+        self.finish()
+        return code
+
+    def stop(self):
+        """Ends the session (and with it the job) now; the tracer's exit code."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            code = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            fail("the tracer did not end on SIGINT")
+        self.finish()
+        return code
+
+    def finish(self):
+        self.reader.join(10)
+        if self.sim_process:
+            self.sim_process.terminate()
+            try:
+                self.sim_process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.sim_process.kill()
+                self.sim_process.wait()
+        self.err.flush()
+
+    def stderr(self):
+        with open(f"{self.dir}/stderr") as f:
+            return f.read()
+
+    def replay(self, *args):
+        out = subprocess.run([RANKTRACE, "replay", "-q", *args, self.rtr], capture_output=True, text=True)
+        check(out.returncode in (0, 1), f"replay failed: {out.stderr}")
+        return [json.loads(line) for line in out.stdout.splitlines()]
+
+    def check_replay(self):
+        """A replay gives the live run's findings exactly."""
+        again = self.replay("--json")
+        check(again == self.findings, f"replay differs from the live run:\n{self.findings}\n{again}")
+
+    def opened(self):
+        return [f for f in self.findings if f["phase"] == "open"]
+
+    def roots(self, ignore=("observation", "lost_events")):
+        """Findings that are nobody's consequence, by their last word."""
+        last = {f["id"]: f for f in self.findings}
+        return [f for f in last.values() if not f["caused_by"] and f["kind"] not in ignore]
+
+    def longest_gap_s(self):
+        text = self.stderr()
+        at = text.rindex("longest gap between two looks ")
+        return float(text[at:].split()[5])
+
+
+def op_key(o):
+    space = "collective" if o["op"] in COUNTED else o["op"]
+    return o["rank"], o["pid"], o["comm"], space, o["peer"], o["seq"], o["op"], o["count"], o["dtype"]
+
+
+def compare_ops(truth, seen):
+    """Multisets of operations: what the job logged and what the tracer saw. Returns (missing, extra)."""
+    a, b = collections.Counter(map(op_key, truth)), collections.Counter(map(op_key, seen))
+    return list((a - b).elements()), list((b - a).elements())

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that maps the same libraries but is no target runs at its old speed: paired windows, medians of the ratio."""
+import ctypes
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import job
+
+CALLS = 20000
+LIB = os.path.join(job.O, "lib/ranktrace/sim/libnccl.so.2")
+
+
+def window(lib):
+    begin = time.perf_counter_ns()
+    for _ in range(CALLS):
+        lib.ncclGroupStart()
+        lib.ncclGroupEnd()
+    return (time.perf_counter_ns() - begin) / CALLS
+
+
+def bystander():
+    """Prints the cost of one pair of calls at each line on stdin."""
+    lib = ctypes.CDLL(LIB)
+    window(lib)
+    for _ in sys.stdin:
+        print(window(lib), flush=True)
+
+
+def ask(p):
+    p.stdin.write("\n")
+    p.stdin.flush()
+    return float(p.stdout.readline())
+
+
+def start():
+    return subprocess.Popen([sys.executable, "-B", __file__, "bystander"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True)
+
+
+def main():
+    job.need_root()
+    by, target = start(), start()
+    ask(by), ask(target)
+    ratios, control = [], []
+    for _ in range(3):
+        off_by, off_target = ask(by), ask(target)
+        again = ask(by)
+        tracer = subprocess.Popen([job.RANKTRACE, "record", "-q", "--pid", str(target.pid)], stderr=subprocess.DEVNULL)
+        time.sleep(2)
+        on_by, on_target = ask(by), ask(target)
+        tracer.terminate()
+        tracer.wait()
+        ratios.append(on_by / off_by)
+        control.append((again / off_by, on_target / off_target))
+    aa, hit = (statistics.median(c[i] for c in control) for i in (0, 1))
+    ratio = statistics.median(ratios)
+    print(f"bystander {ratio:.3f}, A/A {aa:.3f}, the target itself {hit:.1f} (ratios of ns per call, traced to not)")
+    job.check(hit > 2, "the target was not probed: this test would prove nothing")
+    job.check(ratio < 1.3, f"the bystander slowed down by {ratio:.2f}")
+    for p in (by, target):
+        p.stdin.close()
+        p.wait()
+
+
+bystander() if len(sys.argv) > 1 else main()

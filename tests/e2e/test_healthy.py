@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job without faults: no finding, five times in a row."""
+import faults
+import job
+
+job.need_root()
+rng, _ = job.seed()
+for _ in range(job.TRIALS):
+    for _ in range(5):
+        faults.silent(rng, [], steps=100)

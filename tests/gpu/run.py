@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On a machine with one or more NVIDIA GPUs and PyTorch: traces unmodified jobs live. Parts (arguments, default all):
+count (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), f1, f3, f5, overhead
+(paired windows of step time with and without the trace tier, with an A/A control). Prints one JSON line a part.
+RANKTRACE=path of the binary, OUT=folder for what is worth keeping."""
+import collections
+import glob
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+RANKTRACE = os.environ.get("RANKTRACE", "build/ranktrace")
+OUT = os.environ.get("OUT", "/tmp/ranktrace-gpu")
+TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
+ENV = {**os.environ, "TORCH_NCCL_TRACE_BUFFER_SIZE": "100000", "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
+GPUS = len([d for d in glob.glob("/dev/nvidia[0-9]*")]) or 1
+# PyTorch's names of what it hands to NCCL -> NCCL's own
+NAMES = {"all_reduce": "AllReduce", "_all_gather_base": "AllGather", "all_gather": "AllGather", "broadcast": "Broadcast",
+         "reduce_scatter": "ReduceScatter", "_reduce_scatter_base": "ReduceScatter", "reduce": "Reduce",
+         "all_reduce_barrier": "AllReduce"}
+
+
+def say(part, **result):
+    print(json.dumps({"part": part, "gpus": GPUS, **result}), flush=True)
+
+
+def torchrun(tag, *args, gpus=GPUS):
+    for f in glob.glob(f"/tmp/{tag}.*"):
+        os.unlink(f)
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", TRAIN,
+            f"--log=/tmp/{tag}", *map(str, args)]
+
+
+def record(tag, *args):
+    return [RANKTRACE, "record", "--json", "-o", f"{OUT}/{tag}.rtr", "-o", f"{OUT}/{tag}.pftrace", *args]
+
+
+def findings(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def operations(tag):
+    out = subprocess.run([RANKTRACE, "replay", "-q", "--ops", f"{OUT}/{tag}.rtr"], capture_output=True, text=True)
+    return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+def recorder(tag, rank):
+    with open(f"/tmp/{tag}.recorder.{rank}") as f:
+        counts = collections.Counter()
+        for name, n in json.load(f).items():
+            counts[NAMES.get(name.split(":")[-1], name)] += n
+        return counts
+
+
+def count(mode):
+    tag = f"count-{mode}"
+    out = subprocess.run(record(tag, "--", *torchrun(tag, "--steps", 60, "--mode", mode)), capture_output=True, text=True,
+                         env=ENV, timeout=300)
+    seen = operations(tag)
+    ranks = {}
+    for r in range(GPUS):
+        truth = recorder(tag, r)
+        mine = collections.Counter(o["op"] for o in seen if o["rank"] == r)
+        ranks[r] = {"pytorch": dict(truth), "ranktrace": dict(mine), "equal": truth == mine}
+    errors = sorted(o["end_error_ns"] / 1e6 for o in seen if o.get("end_ns"))
+    say(tag, ranks=ranks, all_equal=all(r["equal"] for r in ranks.values()), findings=findings(out.stdout), exit=out.returncode,
+        operations=len(seen), communicators=len({o["comm"] for o in seen}), ended=len(errors),
+        end_error_ms={"p50": errors[len(errors) // 2], "p90": errors[len(errors) * 9 // 10]} if errors else None,
+        stderr=out.stderr.splitlines()[-6:])
+
+
+def start(tag, *args):
+    job = subprocess.Popen(torchrun(tag, *args), env=ENV, stdout=open(f"{OUT}/{tag}.job", "w"), stderr=subprocess.STDOUT)
+    end = time.monotonic() + 120
+    while time.monotonic() < end and job.poll() is None:
+        if os.path.exists(f"/tmp/{tag}.steps.0") and sum(1 for _ in open(f"/tmp/{tag}.steps.0")) > 5:
+            return job
+        time.sleep(0.2)
+    job.kill()
+    raise SystemExit(f"{tag}: the job made no steps:\n" + open(f"{OUT}/{tag}.job").read()[-3000:])
+
+
+def late():
+    """Attached in the middle: sequence numbers as if from the start."""
+    tag = "late"
+    job = start(tag, "--seconds", 14, "--mode", "groups")
+    out = subprocess.run(record(tag, "--pid", str(job.pid), "--duration", "4"), capture_output=True, text=True, timeout=120)
+    job.wait(120)
+    seen = operations(tag)
+    last = {}
+    for o in seen:
+        last.setdefault((o["comm"], o["rank"]), []).append(o["seq"])
+    gaps = sum(b - a != 1 for s in last.values() for a, b in zip(s, s[1:]))
+    spread = collections.defaultdict(list)
+    for (comm, _), s in last.items():
+        spread[comm].append(s[-1])
+    say(tag, operations=len(seen), first_seq=min((s[0] for s in last.values()), default=None), gaps=gaps,
+        last_seq_by_comm={c: sorted(s) for c, s in spread.items()}, findings=findings(out.stdout), stderr=out.stderr.splitlines()[-4:])
+
+
+def fault(name, tag, *args, stop_rank=None):
+    """Attached to the running job; the fault comes later. The verdict must name rank 1 (0 with one GPU)."""
+    victim = GPUS - 1
+    job = start(tag, "--seconds", 60, *args)
+    tracer = subprocess.Popen(record(tag, "--pid", str(job.pid), "--duration", "25"), stdout=subprocess.PIPE, text=True,
+                              stderr=open(f"{OUT}/{tag}.err", "w"))
+    if stop_rank is not None:
+        time.sleep(6)
+        pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --log=/tmp/{tag}"], capture_output=True, text=True).stdout.split()
+        ranks = {}
+        for pid in pids:
+            env = open(f"/proc/{pid}/environ").read().split("\0")
+            ranks.update({int(kv[5:]): int(pid) for kv in env if kv.startswith("RANK=")})
+        os.kill(ranks[stop_rank], signal.SIGSTOP)
+        stopped_ns = time.monotonic_ns()
+    text = tracer.communicate(timeout=120)[0]
+    if stop_rank is not None:
+        os.kill(ranks[stop_rank], signal.SIGCONT)
+    job.terminate()
+    try:
+        job.wait(20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    found = [f for f in findings(text) if f["phase"] == "open"]
+    first = next((f for f in found if f["kind"] == name[0]), None)
+    say(tag, expected=[*name, victim], named=first and [first["kind"], first["class"], *first["ranks"]],
+        right=bool(first) and first["kind"] == name[0] and first["class"] == name[1] and victim in first["ranks"],
+        after_s=first and first["detected_after_s"], finding=first, others=[f for f in found if f is not first],
+        job=[line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")],
+        stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])
+
+
+def step_times(tag, begin_ns, end_ns):
+    t = [int(line.split()[1]) for line in open(f"/tmp/{tag}.steps.0")]
+    t = [x for x in t if begin_ns <= x <= end_ns]
+    return [b - a for a, b in zip(t, t[1:])]
+
+
+def overhead(tag, *args, pairs=6, window=3.0):
+    """Windows off, off, on, in turn: on/off is the price, off/off the A/A control."""
+    job = start(tag, "--seconds", (3 * window + 4) * pairs + 10, *args)
+    ratio, control, base = [], [], []
+    for _ in range(pairs):
+        medians = []
+        for traced in (False, False, True):
+            tracer = None
+            if traced:
+                tracer = subprocess.Popen([RANKTRACE, "record", "-q", "--pid", str(job.pid)], stderr=subprocess.DEVNULL,
+                                          stdout=subprocess.DEVNULL)
+                time.sleep(1.5)
+            begin = time.monotonic_ns()
+            time.sleep(window)
+            medians.append(statistics.median(step_times(tag, begin, time.monotonic_ns())))
+            if tracer:
+                tracer.send_signal(signal.SIGINT)
+                tracer.wait(30)
+        control.append(medians[1] / medians[0])
+        ratio.append(medians[2] / medians[1])
+        base.append(medians[0] / 1e6)
+    job.terminate()
+    job.wait(60)
+    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    say(tag, step_ms=statistics.median(base), on_off=statistics.median(ratio), on_off_all=[round(r, 4) for r in ratio],
+        a_a=statistics.median(control), a_a_all=[round(r, 4) for r in control])
+
+
+PARTS = {
+    "count": lambda: count("ddp"),
+    "groups": lambda: count("groups"),
+    "late": late,
+    "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
+    "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
+    "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},step=300"),
+    "overhead": lambda: overhead("overhead"),
+    "overhead-gpu-bound": lambda: overhead("overhead-gpu-bound", "--width", 8192, "--layers", 16),
+}
+
+if __name__ == "__main__":
+    if not shutil.which("nvidia-smi") and not glob.glob("/dev/nvidia0"):
+        print("skipped: no NVIDIA GPU here")
+        sys.exit(77)
+    os.makedirs(OUT, exist_ok=True)
+    for part in sys.argv[1:] or (p for p in PARTS if GPUS > 1 or p not in ("f1", "f3", "f5")):
+        try:
+            PARTS[part]()
+        except (Exception, SystemExit) as e:
+            say(part, error=f"{type(e).__name__}: {e}")
+            subprocess.run(["pkill", "-9", "-f", TRAIN])
