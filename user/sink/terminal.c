@@ -105,12 +105,13 @@ static const char *finding_verb(const struct finding *f)
 	return verb ? verb : "";
 }
 
-static double evidence_number(const struct finding *f, const char *name, double otherwise)
+/* How many peers wait, where the detector says so; 0 unknown. */
+static int peers_waiting(const struct finding *f)
 {
 	for (int i = 0; i < f->n_evidence; i++)
-		if (!f->evidence[i].text && !strcmp(f->evidence[i].name, name))
-			return f->evidence[i].number;
-	return otherwise;
+		if (!strcmp(f->evidence[i].name, "n_waiting") || !strcmp(f->evidence[i].name, "peers_waiting"))
+			return (int)f->evidence[i].number;
+	return 0;
 }
 
 static void text_where(struct text *t, const struct finding *f)
@@ -127,19 +128,19 @@ static void text_sentence(struct text *t, const struct incident *i)
 {
 	const struct finding *f = &i->f;
 	double since_s = i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0;
-	int waiting = (int)evidence_number(f, "waiting", -1);
+	int waiting = i->phase == PHASE_CLOSE ? 0 : peers_waiting(f);
 
 	text_ranks(t, f);
 	text_add(t, " %s", finding_verb(f));
 	text_where(t, f);
-	if (f->cause && *f->cause) {
+	if (f->cause && *f->cause && strcmp(f->cause, hang_class_name(f->class))) {
 		text_add(t, ": ");
 		text_foreign(t, f->cause, NULL);
 	}
-	if (waiting > 0)
+	if (waiting)
 		text_add(t, "; %d peer%s since ", waiting, waiting == 1 ? " waits" : "s wait");
 	else
-		text_add(t, "; since ");
+		text_add(t, i->phase == PHASE_CLOSE ? "; after " : "; since ");
 	text_duration(t, since_s);
 }
 
@@ -149,6 +150,8 @@ static void text_evidence(struct text *t, const struct finding *f)
 	for (int i = 0; i < f->n_evidence; i++) {
 		const struct evidence *e = &f->evidence[i];
 
+		if (e->text && !*e->text)
+			continue;
 		text_add(t, "    ");
 		if (!e->text) {
 			text_number(t, e->name, e->number);
