@@ -82,7 +82,7 @@ class Decoder:
     def __init__(self, lenient=False):
         self.messages, self.enums = schema_load(SCHEMA)
         self.lenient = lenient  # fields of others are skipped, as in Chromium's trace
-        self.unknown = Counter()
+        self.seen = set()
 
     def scalar(self, ftype, wire, value):
         if ftype in VARINT_TYPES or ftype in self.enums:
@@ -103,9 +103,9 @@ class Decoder:
             if number not in known:
                 if not self.lenient:
                     raise Bad("field %d of %s is not in the schema" % (number, name))
-                self.unknown["%s.%d" % (name, number)] += 1
                 continue
             fname, ftype, repeated = known[number]
+            self.seen.add((name, fname))
             if ftype in self.messages:
                 if wire != 2:
                     raise Bad("%s.%s is no message" % (name, fname))
@@ -130,6 +130,7 @@ class Decoder:
         for number, wire, value in fields(buf):
             if number != 1 or wire != 2:
                 raise Bad("a trace is a list of packets")
+            self.seen.add(("Trace", "packet"))
             packet = self.message(value, "TracePacket")
             if "compressed_packets" in packet:
                 yield from self.packets(zlib.decompress(packet["compressed_packets"]))
@@ -197,6 +198,20 @@ class Trace:
             if "string_value_iid" in note:
                 self.resolve(state, "debug_annotation_string_values", note["string_value_iid"])
         self.events.append((packet["timestamp"], len(self.events), track, event.get("type", 0), name, event))
+
+
+def inflate(data, out):
+    """The same trace with its batches opened, for readers that know no compression (protoc)."""
+    for _, _, value in fields(data):
+        inner = [v for n, w, v in fields(value) if n == 50 and w == 2]
+        if inner:
+            out.write(zlib.decompress(inner[0]))
+        else:
+            length, tail = len(value), bytearray()
+            while length >= 0x80:
+                tail.append(length & 0x7F | 0x80)
+                length >>= 7
+            out.write(b"\x0a" + bytes(tail) + bytes([length]) + value)
 
 
 def track_name(trace, uuid):
@@ -293,6 +308,9 @@ def check_file(path, args):
     except (Bad, zlib.error, UnicodeDecodeError) as e:
         if not (args.truncated and trace.events):
             trace.error("cannot be decoded: %s" % e)
+    if args.inflate:
+        with open(args.inflate, "wb") as out:
+            inflate(data, out)
     if args.chromium:
         return check_chromium(trace, decoder, path)
     check_times(trace)
@@ -339,13 +357,16 @@ def check_chromium(trace, decoder, path):
         "interned names of categories, events and annotations":
             all(interned[k] > 3 for k in ("event_categories", "event_names", "debug_annotation_names")),
         "annotations": notes > 10,
+        "flows": flows > 10,
         "defaults with a track": any("track_uuid" in s["defaults"].get("track_event_defaults", {})
                                      for s in trace.sequences.values()),
-        "timestamps within the clock snapshots' hour":
-            all(abs(e[0] - max(trace.clocks[0].values())) < 3600e9 or e[0] < 3600e9 for e in trace.events[:100]),
+        "timestamps near the clock snapshot's": any(abs(e[0] - t) < 3600e9 for t in trace.clocks[0].values()
+                                                    for e in trace.events[:100]),
     }
     print("%s: %d events of types %s, %d flow ends, %d annotations, interned %s, clocks %s" % (
         path, len(trace.events), dict(kinds), flows, notes, dict(interned), sorted(clock_ids)))
+    unseen = ["%s.%s" % (m, f[0]) for m, fs in decoder.messages.items() for f in fs.values() if (m, f[0]) not in decoder.seen]
+    print("%s: fields of ours that it does not use: %s" % (path, ", ".join(unseen) or "none"))
     return trace.errors + ["not seen: " + fact for fact, seen in facts.items() if not seen]
 
 
@@ -357,6 +378,7 @@ def main():
     parser.add_argument("--expect-tracks", default="", help="names, comma-separated")
     parser.add_argument("--expect-slices", default="", help="names, comma-separated")
     parser.add_argument("--expect-flows", type=int, default=0)
+    parser.add_argument("--inflate", metavar="OUT", help="write the trace again without compression")
     parser.add_argument("--lenient", action="store_true", help="skip fields that are not in the schema")
     parser.add_argument("--chromium", action="store_true", help="check the schema against a trace of Chromium")
     args = parser.parse_args()

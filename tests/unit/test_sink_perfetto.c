@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_sink_perfetto.c - the timeline of a job of three ranks, read back by tools/check_pftrace.py, which is written
- * apart from the writer. With PFTRACE_OUT=dir the files stay there, for tests/perfetto/run.sh.
+ * apart from the writer. With PFTRACE_OUT=dir the files stay there, for tests/perfetto/test_perfetto.sh.
  */
 #include <setjmp.h>
 #include <stdarg.h>
