@@ -320,6 +320,26 @@ static void finds_a_late_library(void **state)
 	assert_null(target_set_find(*state, tgid));
 }
 
+static void closes_the_files_of_the_dead(void **state)
+{
+	int before = dup(0), after;
+
+	close(before);
+	for (int i = 0; i < 3; i++) {
+		struct child c = launch(&(struct launch){ "static", "", NULL, { NULL }, NULL, NULL });
+
+		wait_ready(&c);
+		assert_int_equal(target_set_scan(*state), 0);
+		expect_nccl(*state, c.pid);
+		finish(&c);
+	}
+	target_set_free(*state);
+	assert_int_equal(setup(state), 0);
+	after = dup(0);
+	close(after);
+	assert_int_equal(before, after);
+}
+
 static void finds_a_static_program(void **state)
 {
 	struct child c = launch(&(struct launch){ "static", "", NULL, { NULL }, NULL, NULL });
@@ -431,7 +451,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(finds_a_misleading_name), TEST(sees_through_mount_namespaces),	 TEST(finds_deleted_and_replaced_files),
-	    TEST(finds_a_late_library),	   TEST(finds_a_static_program),	 TEST(gives_children_to_their_rank),
+	    TEST(finds_a_late_library),	   TEST(finds_a_static_program), TEST(closes_the_files_of_the_dead),	 TEST(gives_children_to_their_rank),
 	    TEST(looks_past_a_wrapper),	   TEST(names_stacks_from_the_snapshot),
 	};
 

@@ -139,6 +139,7 @@ int target_set_scan(struct target_set *s)
 	HASH_ITER(hh, s->procs, p, next)
 		if (p->seen != s->scan)
 			proc_row_free(s, p);
+	lib_table_sweep(s);
 	return finish(s);
 }
 

@@ -72,6 +72,8 @@ void lib_table_free(struct target_set *s);
 int lib_table_load(struct target_set *s, struct proc_row *p);
 /* Opens, for good, the files of a process that is to be traced. */
 void lib_table_keep(struct target_set *s, struct proc_row *p);
+/* Closes files that no listed process maps any more; forgets them when there are too many. */
+void lib_table_sweep(struct target_set *s);
 void lib_table_unload(struct target_set *s, struct proc_row *p);
 
 /* rank_tree.c: owner, rank, job and listed of every process, from what each one's environment said. */

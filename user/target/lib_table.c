@@ -16,7 +16,7 @@
 
 #define INSPECT_DEADLINE_MS 1000 /* a cold file on a slow disk */
 #define ROWS_MAX 2048            /* executable files looked at in one process */
-#define OPEN_MAX 512             /* files kept open by one set */
+#define OPEN_MAX 512             /* files kept open by one set for their names only */
 #define FILES_MAX 16384
 #define LATE_FILES_MAX 2          /* then the rest of the process waits */
 #define LATE_RETRY_NS 5000000000ull
@@ -64,13 +64,19 @@ int lib_table_init(struct target_set *s)
 	return rc;
 }
 
+static void file_close(struct target_set *s, struct file_row *f)
+{
+	if (f->pub.fd < 0)
+		return;
+	close(f->pub.fd);
+	f->pub.fd = -1;
+	s->n_open--;
+}
+
 static void file_free(struct target_set *s, struct file_row *f)
 {
 	HASH_DEL(s->files, f);
-	if (f->pub.fd >= 0) {
-		close(f->pub.fd);
-		s->n_open--;
-	}
+	file_close(s, f);
 	free(f->symbols);
 	free(f);
 }
@@ -131,15 +137,19 @@ const struct elf_symbol *target_file_symbol(const struct target_set *s, const st
 	return f->symbols ? find_symbol(s, f->symbols, name, strlen(name)) : NULL;
 }
 
-static void files_evict(struct target_set *s)
+void lib_table_sweep(struct target_set *s)
 {
+	bool full = HASH_COUNT(s->files) >= FILES_MAX;
 	struct file_row *f, *next;
 
-	if (HASH_COUNT(s->files) < FILES_MAX)
-		return;
-	HASH_ITER(hh, s->files, f, next)
-		if (!f->n_users)
+	HASH_ITER(hh, s->files, f, next) {
+		if (f->n_users)
+			continue;
+		if (full)
 			file_free(s, f);
+		else
+			file_close(s, f);
+	}
 }
 
 static struct file_row *file_find(struct target_set *s, const struct lib_stat *st)
@@ -310,7 +320,6 @@ int lib_table_load(struct target_set *s, struct proc_row *p)
 	struct lib_stat *st = calloc(n ? n : 1, sizeof(*st));
 
 	p->kept = false;
-	files_evict(s);
 	lib_table_unload(s, p);
 	p->pub.libs = calloc(n ? n : 1, sizeof(*p->pub.libs));
 	int rc = st && p->pub.libs ? lib_stat(s->reader, p->pub.tgid, rows, n, st) : -ENOMEM;
@@ -344,7 +353,7 @@ void lib_table_keep(struct target_set *s, struct proc_row *p)
 		struct lib_stat st;
 		int fd = -1;
 
-		if (lib->file->fd >= 0 || s->n_open >= OPEN_MAX)
+		if (lib->file->fd >= 0 || (s->n_open >= OPEN_MAX && !lib->tracers))
 			continue;
 		int rc = lib_open(s->reader, p->pub.tgid, &m, &st, &fd);
 
