@@ -114,7 +114,7 @@ static void comm_ready(struct perfetto_sink *p, struct thread *t, const struct e
 	if (e->comm_init.result)
 		event_i64(&p->file, "result", e->comm_init.result);
 	event_close(&p->file);
-	slice_end(&p->file, track, e->ts_ns);
+	slice_end(&p->file, track, e->ts_ns > t->init_begin_ns ? e->ts_ns : t->init_begin_ns);
 	t->init_begin_ns = 0;
 }
 
