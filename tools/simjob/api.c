@@ -15,10 +15,10 @@ struct symbol_slot {
 	size_t offset;
 };
 
-#define SLOT(NAME) { #NAME, offsetof(struct api, NAME) },
+#define SLOT(NAME) {#NAME, offsetof(struct api, NAME)},
 
-static const struct symbol_slot cuda_slots[] = { CUDA_CALLS(SLOT) };
-static const struct symbol_slot nccl_slots[] = { NCCL_CALLS(SLOT) };
+static const struct symbol_slot cuda_slots[] = {CUDA_CALLS(SLOT)};
+static const struct symbol_slot nccl_slots[] = {NCCL_CALLS(SLOT)};
 
 static void library_path(char *ret_path, size_t size, const char *file_name)
 {
@@ -49,7 +49,8 @@ static void symbols_read(struct api *api, void *library, const struct symbol_slo
 		void *symbol = dlsym(library, slots[i].name);
 
 		if (!symbol) {
-			fprintf(stderr, "simjob: %s: not in the library; build both again with 'make simjob'\n", dlerror());
+			fprintf(stderr, "simjob: %s: not in the library; build both again with 'make simjob'\n",
+				dlerror());
 			exit(1);
 		}
 		memcpy((char *)api + slots[i].offset, &symbol, sizeof(symbol));

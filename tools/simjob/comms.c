@@ -29,7 +29,7 @@ static void comm_set_up(struct rank *rank, struct job_comm *comm, const char *na
 {
 	const struct api *api = &rank->api;
 
-	*comm = (struct job_comm){ .name = name, .comm = handle, .hash = api->sim_comm_hash(handle) };
+	*comm = (struct job_comm){.name = name, .comm = handle, .hash = api->sim_comm_hash(handle)};
 	nccl_check(api, api->ncclCommCount(handle, &comm->size), handle, "ncclCommCount");
 	nccl_check(api, api->ncclCommUserRank(handle, &comm->rank), handle, "ncclCommUserRank");
 	comm->send_seq = calloc(comm->size, sizeof(uint64_t));
@@ -67,13 +67,22 @@ static void pipeline_create(struct rank *rank)
 {
 	const struct layout_position *position = &rank->position;
 	ncclConfig_t config = {
-		.size = sizeof(config), .magic = NCCL_CONFIG_MAGIC, .version = NCCL_VERSION_CODE, .blocking = 1,
-		.cgaClusterSize = NCCL_CONFIG_UNDEF_INT, .minCTAs = NCCL_CONFIG_UNDEF_INT,
-		.maxCTAs = NCCL_CONFIG_UNDEF_INT, .splitShare = NCCL_CONFIG_UNDEF_INT,
-		.trafficClass = NCCL_CONFIG_UNDEF_INT, .commName = "pipeline", .collnetEnable = NCCL_CONFIG_UNDEF_INT,
-		.CTAPolicy = NCCL_CONFIG_UNDEF_INT, .shrinkShare = NCCL_CONFIG_UNDEF_INT,
-		.nvlsCTAs = NCCL_CONFIG_UNDEF_INT, .nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,
-		.nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,
+	    .size = sizeof(config),
+	    .magic = NCCL_CONFIG_MAGIC,
+	    .version = NCCL_VERSION_CODE,
+	    .blocking = 1,
+	    .cgaClusterSize = NCCL_CONFIG_UNDEF_INT,
+	    .minCTAs = NCCL_CONFIG_UNDEF_INT,
+	    .maxCTAs = NCCL_CONFIG_UNDEF_INT,
+	    .splitShare = NCCL_CONFIG_UNDEF_INT,
+	    .trafficClass = NCCL_CONFIG_UNDEF_INT,
+	    .commName = "pipeline",
+	    .collnetEnable = NCCL_CONFIG_UNDEF_INT,
+	    .CTAPolicy = NCCL_CONFIG_UNDEF_INT,
+	    .shrinkShare = NCCL_CONFIG_UNDEF_INT,
+	    .nvlsCTAs = NCCL_CONFIG_UNDEF_INT,
+	    .nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,
+	    .nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,
 	};
 	ncclUniqueId id;
 	ncclComm_t comm;
@@ -109,7 +118,7 @@ static void comm_destroy(struct rank *rank, struct job_comm *comm)
 	cuda_check(api, api->cuStreamDestroy_v2(comm->stream), "cuStreamDestroy");
 	free(comm->send_seq);
 	free(comm->recv_seq);
-	*comm = (struct job_comm){ 0 };
+	*comm = (struct job_comm){0};
 }
 
 void comms_destroy(struct rank *rank)

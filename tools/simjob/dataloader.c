@@ -25,7 +25,7 @@ static void batch_make(char *batch, struct random *random)
 
 static void loader_run(const struct rank *rank, int fd)
 {
-	struct random random = { .state = rank->options->seed ^ (0xda7aULL + rank->rank) << 20 };
+	struct random random = {.state = rank->options->seed ^ (0xda7aULL + rank->rank) << 20};
 	size_t done;
 	ssize_t n;
 
@@ -81,7 +81,8 @@ void dataloader_next(struct rank *rank)
 		if (n < 0 && errno == EINTR)
 			n = 0;
 		else if (n <= 0) {
-			fprintf(stderr, "simjob: rank %d: its dataloader, pid %d, is gone\n", rank->rank, rank->loader_pid);
+			fprintf(stderr, "simjob: rank %d: its dataloader, pid %d, is gone\n", rank->rank,
+				rank->loader_pid);
 			exit(1);
 		}
 	}

@@ -19,10 +19,10 @@ static void each_alone(struct rank *rank)
 {
 	int root = rank->step / 4 % rank->world.size;
 	const struct op_call calls[] = {
-		{ OP_BCAST, 4096, ncclInt64, root },	   { OP_REDUCE, 65536, ncclFloat32, root },
-		{ OP_ALL_TO_ALL, 16384, ncclBfloat16, 0 }, { OP_GATHER, 1000, ncclInt32, root },
-		{ OP_SCATTER, 2000, ncclUint8, root },	   { OP_ALL_TO_ALL, 8192, ncclFloat16, 0 },
-		{ OP_ALL_GATHER, 512, ncclInt64, 0 },	   { OP_REDUCE_SCATTER, 3333, ncclFloat64, 0 },
+	    {OP_BCAST, 4096, ncclInt64, root},	     {OP_REDUCE, 65536, ncclFloat32, root},
+	    {OP_ALL_TO_ALL, 16384, ncclBfloat16, 0}, {OP_GATHER, 1000, ncclInt32, root},
+	    {OP_SCATTER, 2000, ncclUint8, root},     {OP_ALL_TO_ALL, 8192, ncclFloat16, 0},
+	    {OP_ALL_GATHER, 512, ncclInt64, 0},	     {OP_REDUCE_SCATTER, 3333, ncclFloat64, 0},
 	};
 	size_t i;
 
@@ -37,12 +37,12 @@ static void nested_group(struct rank *rank)
 
 	op_begin(rank, world);
 	group_start(rank);
-	op_call(rank, world, &(struct op_call){ OP_ALL_REDUCE, 1024, ncclFloat32, 0 });
+	op_call(rank, world, &(struct op_call){OP_ALL_REDUCE, 1024, ncclFloat32, 0});
 	group_start(rank);
-	op_call(rank, world, &(struct op_call){ OP_BROADCAST, 2048, ncclUint32, 0 });
-	op_call(rank, world, &(struct op_call){ OP_ALL_GATHER, 256, ncclInt8, 0 });
+	op_call(rank, world, &(struct op_call){OP_BROADCAST, 2048, ncclUint32, 0});
+	op_call(rank, world, &(struct op_call){OP_ALL_GATHER, 256, ncclInt8, 0});
 	group_end(rank);
-	op_call(rank, world, &(struct op_call){ OP_REDUCE, 128, ncclUint64, 0 });
+	op_call(rank, world, &(struct op_call){OP_REDUCE, 128, ncclUint64, 0});
 	group_end(rank);
 	work_wait(rank, op_finish(rank, world, OP_ALL_REDUCE));
 }
@@ -58,10 +58,10 @@ static void mixed_group(struct rank *rank)
 	op_begin(rank, world);
 	group_start(rank);
 	for (i = 0; i < 2; i++) {
-		op_call(rank, world, &(struct op_call){ OP_SEND, 4096 + i, ncclFloat8e4m3, next });
-		op_call(rank, world, &(struct op_call){ OP_RECV, 4096 + i, ncclFloat8e4m3, previous });
+		op_call(rank, world, &(struct op_call){OP_SEND, 4096 + i, ncclFloat8e4m3, next});
+		op_call(rank, world, &(struct op_call){OP_RECV, 4096 + i, ncclFloat8e4m3, previous});
 	}
-	op_call(rank, world, &(struct op_call){ OP_ALL_TO_ALL, 64, ncclFloat8e5m2, 0 });
+	op_call(rank, world, &(struct op_call){OP_ALL_TO_ALL, 64, ncclFloat8e5m2, 0});
 	group_end(rank);
 	work_wait(rank, op_finish(rank, world, OP_SEND));
 }

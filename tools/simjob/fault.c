@@ -28,14 +28,14 @@ struct fault_type {
 };
 
 static const struct fault_type fault_types[NR_FAULT_KINDS] = {
-	[FAULT_STOP] = { "stop", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER },
-	[FAULT_HANG] = { "hang", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER },
-	[FAULT_HANG_BUSY] = { "hang-busy", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER },
-	[FAULT_MISMATCH] = { "mismatch", KEY_RANK | KEY_STEP | KEY_OP | KEY_WHAT, 0 },
-	[FAULT_DSTATE] = { "dstate", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, 7 },
-	[FAULT_DSTATE_MM] = { "dstate-mm", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, 7 },
-	[FAULT_SLOW] = { "slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT | KEY_SEC, 0 },
-	[FAULT_PHASE] = { "phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT, 0 },
+    [FAULT_STOP] = {"stop", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER},
+    [FAULT_HANG] = {"hang", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER},
+    [FAULT_HANG_BUSY] = {"hang-busy", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER},
+    [FAULT_MISMATCH] = {"mismatch", KEY_RANK | KEY_STEP | KEY_OP | KEY_WHAT, 0},
+    [FAULT_DSTATE] = {"dstate", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, 7},
+    [FAULT_DSTATE_MM] = {"dstate-mm", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, 7},
+    [FAULT_SLOW] = {"slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT | KEY_SEC, 0},
+    [FAULT_PHASE] = {"phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT, 0},
 };
 
 struct phase_type {
@@ -45,12 +45,12 @@ struct phase_type {
 };
 
 static const struct phase_type phase_types[NR_PHASE_KINDS] = {
-	[PHASE_EVAL] = { "eval", "phase-eval", 5, -1 },
-	[PHASE_CHECKPOINT] = { "checkpoint", "phase-checkpoint", 4, -1 },
-	[PHASE_COMPILE] = { "compile", "phase-compile", 60, -2 },
-	[PHASE_WARMUP] = { "warmup", "phase-warmup", 4, -1 },
-	[PHASE_RESTART] = { "restart", "phase-restart", 2, -1 },
-	[PHASE_RANK0LOG] = { "rank0log", "phase-rank0log", 0.02, 0 },
+    [PHASE_EVAL] = {"eval", "phase-eval", 5, -1},
+    [PHASE_CHECKPOINT] = {"checkpoint", "phase-checkpoint", 4, -1},
+    [PHASE_COMPILE] = {"compile", "phase-compile", 60, -2},
+    [PHASE_WARMUP] = {"warmup", "phase-warmup", 4, -1},
+    [PHASE_RESTART] = {"restart", "phase-restart", 2, -1},
+    [PHASE_RANK0LOG] = {"rank0log", "phase-rank0log", 0.02, 0},
 };
 
 const char *fault_name(const struct fault *fault)
@@ -122,7 +122,7 @@ static void number_set(struct fault *fault, enum fault_key key, double value)
 
 static enum fault_key key_find(const char *name)
 {
-	static const char *const names[] = { "rank", "step", "until", "op", "sec", "percent", "what" };
+	static const char *const names[] = {"rank", "step", "until", "op", "sec", "percent", "what"};
 	unsigned int i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -147,7 +147,8 @@ static int pair_parse(struct fault *fault, char *pair, char *ret_reason, int rea
 		return -EINVAL;
 	}
 	if (key == KEY_WHAT ? what_set(fault, value) : number_parse(value, 0, 1e9, &number)) {
-		snprintf(ret_reason, reason_size, "fault %s: %s='%s' is not a value it knows", fault_type_name, pair, value);
+		snprintf(ret_reason, reason_size, "fault %s: %s='%s' is not a value it knows", fault_type_name, pair,
+			 value);
 		return -EINVAL;
 	}
 	if (key != KEY_WHAT)
@@ -166,14 +167,16 @@ static int kind_parse(struct fault *fault, const char *name, char *ret_reason, i
 			return 0;
 		}
 	}
-	snprintf(ret_reason, reason_size, "no fault '%s'; there are stop, hang, hang-busy, mismatch, dstate, dstate-mm, slow "
-		 "and phase", name);
+	snprintf(ret_reason, reason_size,
+		 "no fault '%s'; there are stop, hang, hang-busy, mismatch, dstate, dstate-mm, slow "
+		 "and phase",
+		 name);
 	return -EINVAL;
 }
 
 int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int reason_size)
 {
-	struct fault fault = { .rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .percent = 50 };
+	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .percent = 50};
 	char text[256], *rest = text, *name, *pair;
 	bool has_what = false;
 	int err;
@@ -189,7 +192,8 @@ int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int
 		err = pair_parse(&fault, pair, ret_reason, reason_size);
 	}
 	if (!err && fault.kind == FAULT_PHASE && !has_what) {
-		snprintf(ret_reason, reason_size, "fault phase needs what=eval|checkpoint|compile|warmup|restart|rank0log");
+		snprintf(ret_reason, reason_size,
+			 "fault phase needs what=eval|checkpoint|compile|warmup|restart|rank0log");
 		err = -EINVAL;
 	}
 	if (!err)
@@ -220,7 +224,7 @@ static int step_draw(const struct fault *fault, struct random *random, int nr_st
 
 void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int nr_steps)
 {
-	struct random random = { .state = seed ^ (0x5eedULL + index) << 32 };
+	struct random random = {.state = seed ^ (0x5eedULL + index) << 32};
 	int rank, step;
 
 	random_u64(&random);
@@ -237,9 +241,10 @@ void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int
 
 void fault_print_plan(const struct fault *fault, const char *prefix)
 {
-	char rank[16], op[16];
+	char rank[16], op[20] = "";
 
 	snprintf(rank, sizeof(rank), fault->rank < 0 ? "all" : "%d", fault->rank);
-	snprintf(op, sizeof(op), fault->op < 0 ? "drawn" : "%d", fault->op);
-	fprintf(stderr, "%s: planned fault %s rank=%s step=%d op=%s\n", prefix, fault_name(fault), rank, fault->step, op);
+	if (fault_types[fault->kind].keys & KEY_OP)
+		snprintf(op, sizeof(op), fault->op < 0 ? " op=drawn" : " op=%d", fault->op);
+	fprintf(stderr, "%s: planned fault %s rank=%s step=%d%s\n", prefix, fault_name(fault), rank, fault->step, op);
 }

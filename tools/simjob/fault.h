@@ -38,12 +38,12 @@ enum mismatch_kind { MISMATCH_COUNT, MISMATCH_DTYPE };
 
 struct fault {
 	enum fault_kind kind;
-	enum phase_kind phase; /* FAULT_PHASE */
+	enum phase_kind phase;	     /* FAULT_PHASE */
 	enum mismatch_kind mismatch; /* FAULT_MISMATCH */
-	int rank; /* -1: every rank */
+	int rank;		     /* -1: every rank */
 	int step;
 	int until_step; /* first healthy step again */
-	int op; /* index in the step; -1: drawn when the step's length is known */
+	int op;		/* index in the step; -1: drawn when the step's length is known */
 	double duration_s;
 	double percent; /* FAULT_SLOW */
 	uint64_t draw;

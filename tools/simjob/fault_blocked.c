@@ -22,7 +22,7 @@
 static bool freeze_and_wait(struct rank *rank, int index, double duration_s)
 {
 	const char *fd_text = getenv("SIMJOB_FREEZE_FD");
-	struct freeze_request request = { .fault_index = index, .duration_s = duration_s };
+	struct freeze_request request = {.fault_index = index, .duration_s = duration_s};
 	_Atomic uint32_t *state = &rank->store->freezes[index];
 
 	if (!fd_text || write(atoi(fd_text), &request, sizeof(request)) != sizeof(request))
@@ -114,7 +114,7 @@ static bool file_map(struct mapped_file *file, int index)
 
 static bool block_in_mmap(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
 {
-	struct mapped_file file = { 0 };
+	struct mapped_file file = {0};
 	pthread_t writer, unmapper;
 	void *page;
 
@@ -160,8 +160,8 @@ static void block_in_vfork(struct rank *rank, const struct fault *fault, const s
 
 void fault_block(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
 {
-	bool blocked = fault->kind == FAULT_DSTATE ? block_in_create(rank, fault, index, place) :
-						     block_in_mmap(rank, fault, index, place);
+	bool blocked = fault->kind == FAULT_DSTATE ? block_in_create(rank, fault, index, place)
+						   : block_in_mmap(rank, fault, index, place);
 
 	if (!blocked)
 		block_in_vfork(rank, fault, place);

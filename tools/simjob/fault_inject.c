@@ -27,8 +27,8 @@ void fault_report(struct rank *rank, const struct fault *fault, const char *phas
 	int length;
 
 	if (comm)
-		snprintf(place, sizeof(place), " op=%s comm=0x%016" PRIx64 " seq=%" PRIu64, op_name(call->kind), comm->hash,
-			 seq);
+		snprintf(place, sizeof(place), " op=%s comm=0x%016" PRIx64 " seq=%" PRIu64, op_name(call->kind),
+			 comm->hash, seq);
 	length = snprintf(text, sizeof(text), "simjob: fault %s%s rank=%d pid=%d step=%d t_ns=%" PRIu64 "%s\n",
 			  fault_name(fault), strcmp(phase, "begin") ? " end" : "", rank->rank, rank->pid, rank->step,
 			  now_ns, place);
@@ -38,9 +38,10 @@ void fault_report(struct rank *rank, const struct fault *fault, const char *phas
 	if (comm)
 		snprintf(place, sizeof(place), ",\"op\":\"%s\",\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64,
 			 op_name(call->kind), comm->hash, seq);
-	length = snprintf(text, sizeof(text),
-			  "{\"fault\":\"%s\",\"phase\":\"%s\",\"rank\":%d,\"pid\":%d,\"step\":%d,\"t_ns\":%" PRIu64 "%s}\n",
-			  fault_name(fault), phase, rank->rank, rank->pid, rank->step, now_ns, place);
+	length =
+	    snprintf(text, sizeof(text),
+		     "{\"fault\":\"%s\",\"phase\":\"%s\",\"rank\":%d,\"pid\":%d,\"step\":%d,\"t_ns\":%" PRIu64 "%s}\n",
+		     fault_name(fault), phase, rank->rank, rank->pid, rank->step, now_ns, place);
 	report_write(rank->fault_log_fd, text, length, sizeof(text));
 }
 
@@ -95,8 +96,8 @@ static uint64_t fault_deadline_ns(const struct fault *fault)
 static void mismatch_apply(const struct fault *fault, struct op_call *call)
 {
 	static const ncclDataType_t same_size[ncclNumTypes] = {
-		ncclUint8, ncclInt8, ncclUint32, ncclInt32, ncclUint64, ncclInt64, ncclBfloat16, ncclInt32,
-		ncclInt64, ncclFloat16, ncclFloat8e5m2, ncclFloat8e4m3,
+	    ncclUint8,	  ncclInt8,  ncclUint32, ncclInt32,   ncclUint64,     ncclInt64,
+	    ncclBfloat16, ncclInt32, ncclInt64,	 ncclFloat16, ncclFloat8e5m2, ncclFloat8e4m3,
 	};
 
 	if (fault->mismatch == MISMATCH_DTYPE)
@@ -108,7 +109,7 @@ static void mismatch_apply(const struct fault *fault, struct op_call *call)
 static void fault_strike(struct rank *rank, int index, struct job_comm *comm, struct op_call *call)
 {
 	const struct fault *fault = &rank->options->faults[index];
-	struct op_place place = { comm, call };
+	struct op_place place = {comm, call};
 
 	/* What was entered before is the GPU's business, and a real GPU does not stop with its process. */
 	if (fault->kind == FAULT_STOP)

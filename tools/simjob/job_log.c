@@ -13,10 +13,9 @@
 const char *datatype_name(ncclDataType_t datatype)
 {
 	static const char *const names[ncclNumTypes] = {
-		[ncclInt8] = "int8",	   [ncclUint8] = "uint8",     [ncclInt32] = "int32",
-		[ncclUint32] = "uint32",   [ncclInt64] = "int64",     [ncclUint64] = "uint64",
-		[ncclFloat16] = "fp16",	   [ncclFloat32] = "fp32",    [ncclFloat64] = "fp64",
-		[ncclBfloat16] = "bf16",   [ncclFloat8e4m3] = "fp8e4m3", [ncclFloat8e5m2] = "fp8e5m2",
+	    [ncclInt8] = "int8",    [ncclUint8] = "uint8",   [ncclInt32] = "int32",	   [ncclUint32] = "uint32",
+	    [ncclInt64] = "int64",  [ncclUint64] = "uint64", [ncclFloat16] = "fp16",	   [ncclFloat32] = "fp32",
+	    [ncclFloat64] = "fp64", [ncclBfloat16] = "bf16", [ncclFloat8e4m3] = "fp8e4m3", [ncclFloat8e5m2] = "fp8e5m2",
 	};
 
 	return names[datatype];
@@ -54,8 +53,8 @@ void job_log_write(int fd, int rank, int pid, const struct job_log_line *line)
 	length = snprintf(text, sizeof(text),
 			  "{\"rank\":%d,\"pid\":%d,\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64
 			  ",\"op\":\"%s\",\"count\":%zu,\"dtype\":\"%s\",\"peer\":%s,\"t_ns\":%" PRIu64 "}\n",
-			  rank, pid, line->comm_hash, line->seq, line->op, line->count, datatype_name(line->datatype), peer,
-			  line->t_ns);
+			  rank, pid, line->comm_hash, line->seq, line->op, line->count, datatype_name(line->datatype),
+			  peer, line->t_ns);
 	if (write(fd, text, length) != length) {
 		/* A log with holes would accuse the tracer of what it did not miss. */
 		fprintf(stderr, "simjob: rank %d cannot write its log: %s; free space or leave --log out\n", rank,

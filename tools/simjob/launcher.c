@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 
 struct child {
-	int pid; /* 0: gone */
+	int pid;	      /* 0: gone */
 	uint64_t continue_ns; /* when to continue a stopped rank; 0: not stopped, or never */
-	int next_stop; /* index in options->faults from which to look for the stop that comes next */
+	int next_stop;	      /* index in options->faults from which to look for the stop that comes next */
 	bool failed;
 };
 

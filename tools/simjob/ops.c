@@ -10,10 +10,17 @@
 #include <stdlib.h>
 
 static const char *const op_names[NR_OP_KINDS] = {
-	[OP_BROADCAST] = "Broadcast", [OP_BCAST] = "Broadcast", [OP_REDUCE] = "Reduce",
-	[OP_ALL_GATHER] = "AllGather", [OP_REDUCE_SCATTER] = "ReduceScatter", [OP_ALL_REDUCE] = "AllReduce",
-	[OP_ALL_TO_ALL] = "AlltoAll", [OP_GATHER] = "Gather", [OP_SCATTER] = "Scatter",
-	[OP_SEND] = "Send", [OP_RECV] = "Recv",
+    [OP_BROADCAST] = "Broadcast",
+    [OP_BCAST] = "Broadcast",
+    [OP_REDUCE] = "Reduce",
+    [OP_ALL_GATHER] = "AllGather",
+    [OP_REDUCE_SCATTER] = "ReduceScatter",
+    [OP_ALL_REDUCE] = "AllReduce",
+    [OP_ALL_TO_ALL] = "AlltoAll",
+    [OP_GATHER] = "Gather",
+    [OP_SCATTER] = "Scatter",
+    [OP_SEND] = "Send",
+    [OP_RECV] = "Recv",
 };
 
 const char *op_name(enum op_kind kind)
@@ -39,13 +46,13 @@ static void op_log(struct rank *rank, struct job_comm *comm, const struct op_cal
 {
 	bool is_transfer = call->kind == OP_SEND || call->kind == OP_RECV;
 	struct job_log_line line = {
-		.comm_hash = comm->hash,
-		.seq = comm_next_seq(comm, call, true),
-		.op = op_name(call->kind),
-		.count = call->count,
-		.datatype = call->datatype,
-		.peer = is_transfer ? call->root_or_peer : -1,
-		.t_ns = clock_now_ns(),
+	    .comm_hash = comm->hash,
+	    .seq = comm_next_seq(comm, call, true),
+	    .op = op_name(call->kind),
+	    .count = call->count,
+	    .datatype = call->datatype,
+	    .peer = is_transfer ? call->root_or_peer : -1,
+	    .t_ns = clock_now_ns(),
 	};
 
 	if (rank->log_fd >= 0)

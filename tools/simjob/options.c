@@ -36,37 +36,40 @@ enum option_key {
 };
 
 static const struct argp_option option_list[] = {
-	{ "ranks", OPT_RANKS, "N", 0, "Number of ranks, a process each (default 8)", 0 },
-	{ "steps", OPT_STEPS, "N", 0, "Number of training steps (default 100)", 0 },
-	{ "seed", OPT_SEED, "N", 0, "Seed of jitter and of all that a fault leaves open (default 1)", 0 },
-	{ "layout", OPT_LAYOUT, "SPEC", 0, "Parallel groups, as tp=2,dp=2,pp=2 (default dp=N)", 0 },
-	{ "step-ms", OPT_STEP_MS, "MS", 0, "Modelled GPU compute time of a step (default 60)", 0 },
-	{ "buckets", OPT_BUCKETS, "N", 0, "Gradient buckets a step (default 4)", 0 },
-	{ "layers", OPT_LAYERS, "N", 0, "Layers a pipeline stage (default 4)", 0 },
-	{ "microbatches", OPT_MICROBATCHES, "N", 0, "Micro-batches a step (default 1, with pp > 1: 2 x pp)", 0 },
-	{ "zero", OPT_ZERO, 0, 0, "ReduceScatter and AllGather instead of AllReduce for the gradients", 0 },
-	{ "extra-ops", OPT_EXTRA_OPS, 0, 0, "Every few steps some of each other operation, and nested groups", 0 },
-	{ "sync", OPT_SYNC, "MODE", 0,
-	  "nan-check: the host waits for the gradients before they are communicated; step: it runs ahead to the "
-	  "end of the step (default nan-check)", 0 },
-	{ "fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
-	  "Inject a fault; repeatable. stop, hang, hang-busy, mismatch (what=count|dtype), dstate, dstate-mm, slow "
-	  "(percent=, until=), phase (what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec", 0 },
-	{ "log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0 },
-	{ "fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0 },
-	{ "watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
-	  "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0 },
-	{ "linger-sec", OPT_LINGER_SEC, "SEC", 0, "Time for which the others live on after a rank has died (default 0)", 0 },
-	{ "dataloader", OPT_DATALOADER, 0, 0, "Feed each rank from a child process (default)", 0 },
-	{ "no-dataloader", OPT_NO_DATALOADER, 0, 0, "Make batches in the rank itself", 0 },
-	{ "scratch", OPT_SCRATCH, "DIR", 0,
-	  "Existing directory for checkpoints, and mount point of the frozen file system, in a mount namespace of "
-	  "the job's own (default /tmp and /mnt)", 0 },
-	{ "job-id", OPT_JOB_ID, "ID", 0, "TORCHELASTIC_RUN_ID (default simjob-PID)", 0 },
-	{ "port", OPT_PORT, "N", 0, "MASTER_PORT (default 29500)", 0 },
-	{ "nccl-lib", OPT_NCCL_LIB, "FILE", 0, "Another build of the libnccl stand-in", 0 },
-	{ "quiet", 'q', 0, 0, "No progress and no summary", 0 },
-	{ 0 },
+    {"ranks", OPT_RANKS, "N", 0, "Number of ranks, a process each (default 8)", 0},
+    {"steps", OPT_STEPS, "N", 0, "Number of training steps (default 100)", 0},
+    {"seed", OPT_SEED, "N", 0, "Seed of jitter and of all that a fault leaves open (default 1)", 0},
+    {"layout", OPT_LAYOUT, "SPEC", 0, "Parallel groups, as tp=2,dp=2,pp=2 (default dp=N)", 0},
+    {"step-ms", OPT_STEP_MS, "MS", 0, "Modelled GPU compute time of a step (default 60)", 0},
+    {"buckets", OPT_BUCKETS, "N", 0, "Gradient buckets a step (default 4)", 0},
+    {"layers", OPT_LAYERS, "N", 0, "Layers a pipeline stage (default 4)", 0},
+    {"microbatches", OPT_MICROBATCHES, "N", 0, "Micro-batches a step (default 1, with pp > 1: 2 x pp)", 0},
+    {"zero", OPT_ZERO, 0, 0, "ReduceScatter and AllGather instead of AllReduce for the gradients", 0},
+    {"extra-ops", OPT_EXTRA_OPS, 0, 0, "Every few steps some of each other operation, and nested groups", 0},
+    {"sync", OPT_SYNC, "MODE", 0,
+     "nan-check: the host waits for the gradients before they are communicated; step: it runs ahead to the "
+     "end of the step (default nan-check)",
+     0},
+    {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
+     "Inject a fault; repeatable. stop, hang, hang-busy, mismatch (what=count|dtype), dstate, dstate-mm, slow "
+     "(percent=, until=), phase (what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
+     0},
+    {"log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0},
+    {"fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0},
+    {"watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
+     "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0},
+    {"linger-sec", OPT_LINGER_SEC, "SEC", 0, "Time for which the others live on after a rank has died (default 0)", 0},
+    {"dataloader", OPT_DATALOADER, 0, 0, "Feed each rank from a child process (default)", 0},
+    {"no-dataloader", OPT_NO_DATALOADER, 0, 0, "Make batches in the rank itself", 0},
+    {"scratch", OPT_SCRATCH, "DIR", 0,
+     "Existing directory for checkpoints, and mount point of the frozen file system, in a mount namespace of "
+     "the job's own (default /tmp and /mnt)",
+     0},
+    {"job-id", OPT_JOB_ID, "ID", 0, "TORCHELASTIC_RUN_ID (default simjob-PID)", 0},
+    {"port", OPT_PORT, "N", 0, "MASTER_PORT (default 29500)", 0},
+    {"nccl-lib", OPT_NCCL_LIB, "FILE", 0, "Another build of the libnccl stand-in", 0},
+    {"quiet", 'q', 0, 0, "No progress and no summary", 0},
+    {0},
 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void usage_error(const char *format, ...)
@@ -103,8 +106,8 @@ static int integer_parse(const char *option, const char *text, int min, int max)
 static void layout_parse(struct options *options, const char *spec)
 {
 	char text[128], *rest = text, *pair;
-	int *sizes[] = { &options->tp, &options->dp, &options->pp };
-	static const char *const names[] = { "tp", "dp", "pp" };
+	int *sizes[] = {&options->tp, &options->dp, &options->pp};
+	static const char *const names[] = {"tp", "dp", "pp"};
 	int i;
 
 	snprintf(text, sizeof(text), "%s", spec);
@@ -253,8 +256,10 @@ static void layout_check(struct options *options)
 	if (!options->dp && options->nr_ranks % others == 0)
 		options->dp = options->nr_ranks / others;
 	if (others * options->dp != options->nr_ranks)
-		usage_error("--layout: tp=%d times dp=%d times pp=%d is not the number of ranks, %d; make the product equal "
-			    "or leave dp out", options->tp, options->dp, options->pp, options->nr_ranks);
+		usage_error(
+		    "--layout: tp=%d times dp=%d times pp=%d is not the number of ranks, %d; make the product equal "
+		    "or leave dp out",
+		    options->tp, options->dp, options->pp, options->nr_ranks);
 }
 
 static void faults_check(struct options *options)
@@ -265,8 +270,8 @@ static void faults_check(struct options *options)
 		struct fault *fault = &options->faults[i];
 
 		if (fault->has_rank && fault->rank >= options->nr_ranks)
-			usage_error("--fault %s: rank=%d does not exist; ranks are 0 to %d", fault_name(fault), fault->rank,
-				    options->nr_ranks - 1);
+			usage_error("--fault %s: rank=%d does not exist; ranks are 0 to %d", fault_name(fault),
+				    fault->rank, options->nr_ranks - 1);
 		fault_draw(fault, i, options->seed, options->nr_ranks, options->nr_steps);
 	}
 }
@@ -274,14 +279,23 @@ static void faults_check(struct options *options)
 void options_parse(struct options *options, int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = option_list,
-		.parser = parse_option,
-		.doc = "Runs a simulated distributed training job: one process per rank, with stand-ins for libnccl.so.2 and "
-		       "libcuda.so.1 that a tracer cannot tell from the real libraries.",
+	    .options = option_list,
+	    .parser = parse_option,
+	    .doc =
+		"Runs a simulated distributed training job: one process per rank, with stand-ins for libnccl.so.2 and "
+		"libcuda.so.1 that a tracer cannot tell from the real libraries.",
 	};
 
-	*options = (struct options){ .nr_ranks = 8, .nr_steps = 100, .seed = 1, .tp = 1, .pp = 1, .step_ms = 60,
-				     .buckets = 4, .layers = 4, .port = 29500, .dataloader = true };
+	*options = (struct options){.nr_ranks = 8,
+				    .nr_steps = 100,
+				    .seed = 1,
+				    .tp = 1,
+				    .pp = 1,
+				    .step_ms = 60,
+				    .buckets = 4,
+				    .layers = 4,
+				    .port = 29500,
+				    .dataloader = true};
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);
 	layout_check(options);

@@ -12,7 +12,7 @@
 
 enum sync_mode {
 	SYNC_NAN_CHECK, /* the host waits for the gradients before they are communicated, and again for the loss */
-	SYNC_STEP, /* the host runs ahead and waits for the loss only */
+	SYNC_STEP,	/* the host runs ahead and waits for the loss only */
 };
 
 struct options {
@@ -26,7 +26,7 @@ struct options {
 	int microbatches;
 	int port;
 	double watchdog_s; /* 0: never */
-	double linger_s; /* how long the others live on after a rank has died */
+	double linger_s;   /* how long the others live on after a rank has died */
 	enum sync_mode sync;
 	bool zero;
 	bool extra_ops;

@@ -12,7 +12,7 @@
 
 #define CHUNK_BYTES (1 << 20)
 #define CHUNK_NS (50 * NSEC_PER_MSEC) /* 20 MB/s a rank: a busy shared file system */
-#define RANK0_LOG_INTERVAL 5 /* steps */
+#define RANK0_LOG_INTERVAL 5	      /* steps */
 
 /* The number of batches is the same on all ranks: tensor-parallel neighbours meet in each. */
 static void evaluate(struct rank *rank, const struct fault *fault)
@@ -52,7 +52,8 @@ static void checkpoint_write(struct rank *rank, double duration_s)
 		memset(chunk, offset / CHUNK_BYTES, CHUNK_BYTES);
 		if (pwrite(fd, chunk, CHUNK_BYTES, offset) != CHUNK_BYTES ||
 		    pread(fd, chunk, CHUNK_BYTES, offset) != CHUNK_BYTES) {
-			fprintf(stderr, "simjob: rank %d cannot write its checkpoint: %s\n", rank->rank, strerror(errno));
+			fprintf(stderr, "simjob: rank %d cannot write its checkpoint: %s\n", rank->rank,
+				strerror(errno));
 			exit(1);
 		}
 		offset += CHUNK_BYTES;
@@ -73,7 +74,7 @@ static void checkpoint(struct rank *rank, const struct fault *fault)
 static void compile(const struct fault *fault)
 {
 	uint64_t end_ns = clock_now_ns() + (uint64_t)(fault->duration_s * NSEC_PER_SEC);
-	struct random random = { .state = fault->draw };
+	struct random random = {.state = fault->draw};
 	size_t i;
 
 	while (clock_now_ns() < end_ns) {

@@ -52,23 +52,31 @@ static void device_open(struct rank *rank)
 {
 	const struct api *api = &rank->api;
 	CUcontext context;
-	CUmodule module;
 	CUdevice device;
 
 	cuda_check(api, api->cuInit(0), "cuInit");
 	cuda_check(api, api->cuDeviceGet(&device, rank->rank), "cuDeviceGet");
 	cuda_check(api, api->cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
 	cuda_check(api, api->cuCtxSetCurrent(context), "cuCtxSetCurrent");
-	cuda_check(api, api->cuModuleLoadData(&module, "a model"), "cuModuleLoadData");
-	cuda_check(api, api->cuModuleGetFunction(&rank->kernel, module, "layer"), "cuModuleGetFunction");
+	cuda_check(api, api->cuModuleLoadData(&rank->module, "a model"), "cuModuleLoadData");
+	cuda_check(api, api->cuModuleGetFunction(&rank->kernel, rank->module, "layer"), "cuModuleGetFunction");
 	cuda_check(api, api->cuStreamCreateWithPriority(&rank->compute, CU_STREAM_NON_BLOCKING, 0),
 		   "cuStreamCreateWithPriority");
 	cuda_check(api, api->cuMemAlloc_v2(&rank->buffer, BUFFER_BYTES), "cuMemAlloc");
 }
 
+static void device_close(struct rank *rank)
+{
+	const struct api *api = &rank->api;
+
+	cuda_check(api, api->cuStreamDestroy_v2(rank->compute), "cuStreamDestroy");
+	cuda_check(api, api->cuMemFree_v2(rank->buffer), "cuMemFree");
+	cuda_check(api, api->cuModuleUnload(rank->module), "cuModuleUnload");
+}
+
 static void rank_set_up(struct rank *rank, const struct options *options)
 {
-	*rank = (struct rank){ .options = options, .rank = env_integer("RANK"), .pid = getpid() };
+	*rank = (struct rank){.options = options, .rank = env_integer("RANK"), .pid = getpid()};
 	rank->random.state = options->seed * 0x10001ULL + rank->rank;
 	rank->position = layout_position(options, rank->rank);
 	rank->store = store_attach(env_integer("SIMJOB_STORE_FD"));
@@ -112,6 +120,6 @@ int rank_main(const struct options *options)
 	watchdog_stop(&rank);
 	comms_destroy(&rank);
 	dataloader_stop(&rank);
-	cuda_check(&rank.api, rank.api.cuMemFree_v2(rank.buffer), "cuMemFree");
+	device_close(&rank);
 	return 0;
 }

@@ -42,9 +42,9 @@ struct job_comm {
 	CUstream stream;
 	uint64_t hash;
 	int size, rank;
-	uint64_t collective_seq; /* of the five that NCCL counts */
+	uint64_t collective_seq;	 /* of the five that NCCL counts */
 	uint64_t other_seq[NR_OP_KINDS]; /* of AlltoAll, Gather and Scatter, each */
-	uint64_t *send_seq, *recv_seq; /* a peer each */
+	uint64_t *send_seq, *recv_seq;	 /* a peer each */
 };
 
 /* An operation or group in flight, as PyTorch's WorkNCCL: held by the watchdog and by whoever still waits for it. */
@@ -73,6 +73,7 @@ struct rank {
 	struct random random;
 	struct job_comm world, dp, tp, pp;
 	CUstream compute;
+	CUmodule module;
 	CUfunction kernel;
 	CUdeviceptr buffer;
 	struct watchdog watchdog;

@@ -7,9 +7,9 @@
 #include "rank.h"
 
 #define ACTIVATION_COUNT (2UL << 20) /* elements of bf16 that a layer hands on: 4 MiB */
-#define BUCKET_COUNT (8UL << 20) /* elements of bf16 in a gradient bucket: 16 MiB */
+#define BUCKET_COUNT (8UL << 20)     /* elements of bf16 in a gradient bucket: 16 MiB */
 #define KERNELS_PER_LAYER 2
-#define JITTER 0.01 /* standard deviation of a kernel's duration */
+#define JITTER 0.01	     /* standard deviation of a kernel's duration */
 #define OPTIMIZER_SHARE 0.05 /* of the step's compute time */
 
 void compute_launch(struct rank *rank, double duration_ns)
@@ -17,7 +17,7 @@ void compute_launch(struct rank *rank, double duration_ns)
 	const struct api *api = &rank->api;
 	double jitter = 1.0 + JITTER * random_normal(&rank->random);
 	uint64_t kernel_ns = duration_ns * jitter * faults_slowness(rank);
-	void *params[] = { &kernel_ns };
+	void *params[] = {&kernel_ns};
 	CUdevice device;
 
 	/* PyTorch asks for the current device before each launch; there is no hotter function in a real job. */
@@ -42,7 +42,7 @@ static double layer_forward_ns(const struct rank *rank)
 
 static void layers_run(struct rank *rank, double layer_ns)
 {
-	struct op_call call = { .kind = OP_ALL_REDUCE, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16 };
+	struct op_call call = {.kind = OP_ALL_REDUCE, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16};
 	int layer, kernel;
 
 	for (layer = 0; layer < rank->options->layers; layer++) {
@@ -76,8 +76,8 @@ static void neighbour_exchange(struct rank *rank, enum towards towards, bool sen
 {
 	struct job_comm *pp = &rank->pp;
 	int peer = rank->position.pp + towards;
-	struct op_call call = { .kind = OP_SEND, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16,
-				.root_or_peer = peer };
+	struct op_call call = {
+	    .kind = OP_SEND, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16, .root_or_peer = peer};
 	bool both = sends && receives;
 
 	if (peer < 0 || peer >= rank->options->pp)
@@ -139,7 +139,7 @@ static void buckets_run(struct rank *rank, enum op_kind kind)
 	struct work *works[64];
 
 	for (i = 0; i < nr; i++) {
-		struct op_call call = { .kind = kind, .count = bucket_count(rank, i), .datatype = ncclBfloat16 };
+		struct op_call call = {.kind = kind, .count = bucket_count(rank, i), .datatype = ncclBfloat16};
 
 		if (kind != OP_ALL_REDUCE)
 			call.count /= rank->dp.size;
@@ -154,7 +154,7 @@ static void buckets_run(struct rank *rank, enum op_kind kind)
 /* loss.item(): averaged over the world, copied to the host, waited for. */
 static void loss_read(struct rank *rank)
 {
-	struct op_call call = { .kind = OP_ALL_REDUCE, .count = 2, .datatype = ncclFloat32 };
+	struct op_call call = {.kind = OP_ALL_REDUCE, .count = 2, .datatype = ncclFloat32};
 	float loss[2];
 
 	op_run(rank, &rank->world, &call);
@@ -188,7 +188,7 @@ void step_run(struct rank *rank)
 /* The replicas start from the same parameters: a broadcast of each layer's within the data-parallel group. */
 void params_broadcast(struct rank *rank)
 {
-	struct op_call call = { .kind = OP_BROADCAST, .count = BUCKET_COUNT, .datatype = ncclBfloat16 };
+	struct op_call call = {.kind = OP_BROADCAST, .count = BUCKET_COUNT, .datatype = ncclBfloat16};
 	int i;
 
 	for (i = 0; rank->dp.comm && i < rank->options->layers; i++)
@@ -199,7 +199,7 @@ void params_broadcast(struct rank *rank)
 /* torch.distributed.barrier() is an all-reduce of one element that the host waits for. */
 void world_barrier(struct rank *rank)
 {
-	struct op_call call = { .kind = OP_ALL_REDUCE, .count = 1, .datatype = ncclFloat32 };
+	struct op_call call = {.kind = OP_ALL_REDUCE, .count = 1, .datatype = ncclFloat32};
 
 	op_run(rank, &rank->world, &call);
 	compute_synchronize(rank);

@@ -8,8 +8,8 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_DEVICES 256
 #define DRIVER_VERSION 13000
@@ -123,16 +123,16 @@ struct error_name {
 };
 
 static const struct error_name error_names[] = {
-	{ CUDA_SUCCESS, "CUDA_SUCCESS" },
-	{ CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE" },
-	{ CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY" },
-	{ CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED" },
-	{ CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE" },
-	{ CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT" },
-	{ CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE" },
-	{ CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND" },
-	{ CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY" },
-	{ CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED" },
+    {CUDA_SUCCESS, "CUDA_SUCCESS"},
+    {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+    {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+    {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+    {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+    {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+    {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+    {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+    {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"},
+    {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
 };
 
 SIM_EXPORT CUresult cuGetErrorName(CUresult error, const char **ret_name)
@@ -157,7 +157,7 @@ SIM_EXPORT CUresult cuGetErrorString(CUresult error, const char **ret_text)
 /* Symbols lie under several names; the driver hands out the newest, in the per-thread flavour when asked for. */
 static void *symbol_find(const char *name, bool per_thread)
 {
-	static const char *const suffixes[] = { "_v2_ptsz", "_ptsz", "_v2_ptds", "_v2", "" };
+	static const char *const suffixes[] = {"_v2_ptsz", "_ptsz", "_v2_ptds", "_v2", ""};
 	char full_name[128];
 	void *library, *symbol = NULL;
 	Dl_info self;

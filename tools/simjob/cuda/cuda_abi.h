@@ -77,6 +77,7 @@ CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end);
 CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end);
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuModuleUnload(CUmodule module);
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
 			unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
 			CUstream stream, void **params, void **extra);

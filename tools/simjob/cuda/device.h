@@ -32,10 +32,10 @@ struct sim_work {
 	struct sim_work *next;
 	enum work_kind kind;
 	uint64_t enqueued_ns;
-	uint64_t duration_ns; /* WORK_KERNEL */
+	uint64_t duration_ns;  /* WORK_KERNEL */
 	struct sim_mark *mark; /* WORK_RECORD, WORK_WAIT; owns a reference */
-	sim_kernel_fn run; /* WORK_CALLBACK_KERNEL */
-	CUhostFn host_fn; /* WORK_HOST_FUNC */
+	sim_kernel_fn run;     /* WORK_CALLBACK_KERNEL */
+	CUhostFn host_fn;      /* WORK_HOST_FUNC */
 	void *arg;
 };
 
@@ -43,7 +43,7 @@ struct CUstream_st {
 	struct CUstream_st *next_in_process;
 	pthread_mutex_t lock;
 	struct sim_work *head, **tail;
-	_Atomic uint32_t queued; /* futex: work handed in since creation */
+	_Atomic uint32_t queued;    /* futex: work handed in since creation */
 	_Atomic uint32_t scheduled; /* futex: work whose end is known */
 	_Atomic uint32_t closing;
 	_Atomic uint64_t end_ns; /* end of the last scheduled work */
@@ -56,10 +56,11 @@ struct CUevent_st {
 };
 
 struct CUmod_st {
-	unsigned int functions;
+	struct CUfunc_st *functions; /* freed with the module */
 };
 
 struct CUfunc_st {
+	struct CUfunc_st *next_in_module;
 	sim_kernel_fn run; /* NULL: a modelled kernel, its first parameter is its duration in ns (uint64_t) */
 };
 

@@ -111,7 +111,7 @@ static CUresult event_record(CUevent event, CUstream handle)
 	event->mark = mark_get(mark);
 	pthread_mutex_unlock(&event->lock);
 	mark_put(old);
-	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark });
+	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_RECORD, .mark = mark});
 }
 
 static CUresult stream_wait_event(CUstream handle, CUevent event)
@@ -124,7 +124,7 @@ static CUresult stream_wait_event(CUstream handle, CUevent event)
 	mark = event_mark(event);
 	if (!mark)
 		return CUDA_SUCCESS;
-	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_WAIT, .mark = mark });
+	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_WAIT, .mark = mark});
 }
 
 SIM_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)

@@ -34,8 +34,8 @@ SIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret_address, size_t size_bytes)
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	allocation->size_bytes = (size_bytes + ALLOCATION_GRANULE - 1) & ~(ALLOCATION_GRANULE - 1);
-	allocation->base = mmap(NULL, allocation->size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-				-1, 0);
+	allocation->base =
+	    mmap(NULL, allocation->size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (allocation->base == MAP_FAILED) {
 		free(allocation);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -77,7 +77,7 @@ static CUresult copy_enqueue(CUstream handle, size_t size_bytes)
 
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_KERNEL, .duration_ns = duration_ns });
+	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_KERNEL, .duration_ns = duration_ns});
 }
 
 static CUresult copy_to_host_enqueue(void *host, size_t size_bytes, CUstream stream)
@@ -86,24 +86,24 @@ static CUresult copy_to_host_enqueue(void *host, size_t size_bytes, CUstream str
 	return copy_enqueue(stream, size_bytes);
 }
 
-#define DEFINE_COPIES(SUFFIX)                                                                                         \
-	SIM_EXPORT CUresult cuMemcpyAsync##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,                \
-						  CUstream stream)                                                    \
-	{                                                                                                             \
-		(void)to, (void)from;                                                                                 \
-		return copy_enqueue(stream, size_bytes);                                                              \
-	}                                                                                                             \
-	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes,         \
-							 CUstream stream)                                             \
-	{                                                                                                             \
-		(void)to, (void)from;                                                                                 \
-		return copy_enqueue(stream, size_bytes);                                                              \
-	}                                                                                                             \
-	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes,               \
-							 CUstream stream)                                             \
-	{                                                                                                             \
-		(void)from;                                                                                           \
-		return copy_to_host_enqueue(to, size_bytes, stream);                                                  \
+#define DEFINE_COPIES(SUFFIX)                                                                                          \
+	SIM_EXPORT CUresult cuMemcpyAsync##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,                 \
+						  CUstream stream)                                                     \
+	{                                                                                                              \
+		(void)to, (void)from;                                                                                  \
+		return copy_enqueue(stream, size_bytes);                                                               \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes,          \
+							 CUstream stream)                                              \
+	{                                                                                                              \
+		(void)to, (void)from;                                                                                  \
+		return copy_enqueue(stream, size_bytes);                                                               \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes,                \
+							 CUstream stream)                                              \
+	{                                                                                                              \
+		(void)from;                                                                                            \
+		return copy_to_host_enqueue(to, size_bytes, stream);                                                   \
 	}
 
 DEFINE_COPIES()

@@ -200,7 +200,8 @@ SIM_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
 {
 	if ((uintptr_t)handle <= 2)
 		return CUDA_ERROR_INVALID_HANDLE;
-	/* Under the lock, so that the thread cannot see closing, free the stream and leave us with a dead futex word. */
+	/* Under the lock, so that the thread cannot see closing, free the stream and leave us with a dead futex word.
+	 */
 	pthread_mutex_lock(&streams_lock);
 	handle->closing = 1;
 	atomic_fetch_add(&handle->queued, 1);
@@ -219,7 +220,7 @@ CUresult stream_synchronize(CUstream handle)
 		mark_put(mark);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	res = stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
+	res = stream_enqueue(stream, &(struct sim_work){.kind = WORK_RECORD, .mark = mark_get(mark)});
 	if (res == CUDA_SUCCESS)
 		mark_wait_reached(mark);
 	mark_put(mark);
@@ -269,7 +270,7 @@ static struct sim_mark *streams_mark_busy(void)
 			break;
 	}
 	if (stream && (mark = mark_create()))
-		stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
+		stream_enqueue(stream, &(struct sim_work){.kind = WORK_RECORD, .mark = mark_get(mark)});
 	pthread_mutex_unlock(&streams_lock);
 	return mark;
 }

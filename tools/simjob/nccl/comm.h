@@ -16,8 +16,8 @@
 #define NCCL_MAGIC 0x0280028002800280ULL
 
 /* As the real library: ncclX weak and pncclX strong, one address. */
-#define NCCL_API(RET, NAME, ...)                                                                                      \
-	RET p##NAME(__VA_ARGS__) __attribute__((visibility("default"), alias(#NAME)));                                \
+#define NCCL_API(RET, NAME, ...)                                                                                       \
+	RET p##NAME(__VA_ARGS__) __attribute__((visibility("default"), alias(#NAME)));                                 \
 	RET NAME(__VA_ARGS__) __attribute__((weak, visibility("default")))
 
 /* Numbers as in NCCL's ncclFunc_t: the first five index seqNumber[]. */
@@ -39,42 +39,42 @@ enum nccl_func {
 #define SIM_LAYOUT 0
 #endif
 
-#define COMM_COUNTERS                                                                                                 \
-	uint64_t opCount;                                                                                             \
+#define COMM_COUNTERS                                                                                                  \
+	uint64_t opCount;                                                                                              \
 	uint64_t seqNumber[NR_COUNTED_FUNCS];
 
 #if SIM_LAYOUT == 0
 #define COMM_CHANNEL_BYTES 180200
-#define COMM_IDENTITY                                                                                                 \
-	int nRanks;                                                                                                   \
-	int cudaDev;                                                                                                  \
-	uint64_t commHash;                                                                                            \
-	int nvmlDev;                                                                                                  \
+#define COMM_IDENTITY                                                                                                  \
+	int nRanks;                                                                                                    \
+	int cudaDev;                                                                                                   \
+	uint64_t commHash;                                                                                             \
+	int nvmlDev;                                                                                                   \
 	int rank;
 #define COMM_FIRST COMM_COUNTERS
 #define COMM_LAST COMM_IDENTITY
 #elif SIM_LAYOUT == 1
 #define COMM_CHANNEL_BYTES 655384
-#define COMM_IDENTITY                                                                                                 \
-	int cudaDev;                                                                                                  \
-	int rank;                                                                                                     \
-	int nvmlDev;                                                                                                  \
-	int nRanks;                                                                                                   \
+#define COMM_IDENTITY                                                                                                  \
+	int cudaDev;                                                                                                   \
+	int rank;                                                                                                      \
+	int nvmlDev;                                                                                                   \
+	int nRanks;                                                                                                    \
 	uint64_t commHash;
 #define COMM_FIRST COMM_IDENTITY
 #define COMM_LAST COMM_COUNTERS
 #elif SIM_LAYOUT == 2
 #define COMM_CHANNEL_BYTES 70008
-#define COMM_IDENTITY                                                                                                 \
-	uint64_t commHash;                                                                                            \
-	int rank;                                                                                                     \
-	int localRank;                                                                                                \
-	int64_t busId;                                                                                                \
-	int nRanks;                                                                                                   \
-	int nvmlDev;                                                                                                  \
+#define COMM_IDENTITY                                                                                                  \
+	uint64_t commHash;                                                                                             \
+	int rank;                                                                                                      \
+	int localRank;                                                                                                 \
+	int64_t busId;                                                                                                 \
+	int nRanks;                                                                                                    \
+	int nvmlDev;                                                                                                   \
 	int cudaDev;
-#define COMM_FIRST                                                                                                    \
-	char bootstrapState[12312];                                                                                   \
+#define COMM_FIRST                                                                                                     \
+	char bootstrapState[12312];                                                                                    \
 	COMM_COUNTERS
 #define COMM_LAST COMM_IDENTITY
 #else
@@ -98,14 +98,14 @@ struct ncclComm {
 	/* Ours from here on. */
 	uint32_t abort_word;
 	struct fabric fabric;
-	int splits; /* ncclCommSplit calls */
-	int children; /* children of any kind, the name under which a child's key is published */
+	int splits;		      /* ncclCommSplit calls */
+	int children;		      /* children of any kind, the name under which a child's key is published */
 	_Atomic uint32_t splits_done; /* futex: splits go through the fabric one after the other */
 	pthread_mutex_t launch_lock;
-	uint32_t plans_launched; /* under launch_lock */
-	_Atomic uint32_t plans_done; /* futex */
-	uint64_t plan_end_ns; /* written by the plan that runs */
-	uint32_t collectives; /* collectives given to a plan, under launch_lock */
+	uint32_t plans_launched;		       /* under launch_lock */
+	_Atomic uint32_t plans_done;		       /* futex */
+	uint64_t plan_end_ns;			       /* written by the plan that runs */
+	uint32_t collectives;			       /* collectives given to a plan, under launch_lock */
 	uint32_t *transfers_sent, *transfers_received; /* the same, a peer each */
 	char last_error[160];
 
@@ -131,7 +131,7 @@ uint64_t comm_hash_child(uint64_t parent_hash, int child_count, int color);
 struct comm_job {
 	struct comm_job *next;
 	ncclResult_t (*run)(struct comm_job *job);
-	ncclComm_t *newcomm; /* the caller's variable, set when done */
+	ncclComm_t *newcomm;   /* the caller's variable, set when done */
 	struct ncclComm *comm; /* NULL: takes part, but stays outside */
 	struct ncclComm *parent;
 	ncclUniqueId id;

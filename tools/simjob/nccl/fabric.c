@@ -62,7 +62,7 @@ static struct fabric_pair *segment_pair(const struct fabric *fabric, int from, i
 
 int fabric_key_create(struct fabric_key *ret_key)
 {
-	struct fabric_key key = { .owner_pid = getpid() };
+	struct fabric_key key = {.owner_pid = getpid()};
 	int err;
 
 	if (getrandom(key.nonce, sizeof(key.nonce), 0) != sizeof(key.nonce))
@@ -114,7 +114,7 @@ int fabric_open(struct fabric *fabric, const struct fabric_key *key, int nr_rank
 	char path[64];
 	int fd, err;
 
-	*fabric = (struct fabric){ .nr_ranks = nr_ranks, .rank = rank };
+	*fabric = (struct fabric){.nr_ranks = nr_ranks, .rank = rank};
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", key->owner_pid, key->owner_fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)

@@ -63,7 +63,8 @@ int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mi
 
 /* Split: every rank learns every rank's (color, key). @ret_colors and @ret_keys have nr_ranks entries. */
 int fabric_exchange(struct fabric *fabric, uint32_t index, int color, int key, int *ret_colors, int *ret_keys);
-/* The first member of a child communicator hands the child's key to the others; @child_index as in NCCL's childCount. */
+/* The first member of a child communicator hands the child's key to the others; @child_index as in NCCL's childCount.
+ */
 void fabric_publish(struct fabric *fabric, uint32_t child_index, const struct fabric_key *child);
 int fabric_learn(struct fabric *fabric, int leader, uint32_t child_index, struct fabric_key *ret_child);
 

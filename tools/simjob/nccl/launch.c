@@ -19,7 +19,7 @@ struct link {
 };
 
 /* Defaults: what an NVLink node does, about 150 GB/s of bus bandwidth and 20 us. */
-static struct link network = { .latency_ns = 20000, .bytes_per_us = 150000 };
+static struct link network = {.latency_ns = 20000, .bytes_per_us = 150000};
 static pthread_once_t network_once = PTHREAD_ONCE_INIT;
 
 static void network_configure(void)
@@ -35,7 +35,7 @@ static void network_configure(void)
 
 size_t datatype_size(ncclDataType_t datatype)
 {
-	static const unsigned char size_bytes[ncclNumTypes] = { 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1 };
+	static const unsigned char size_bytes[ncclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 	return size_bytes[datatype];
 }
@@ -85,7 +85,7 @@ static bool op_is_transfer(const struct nccl_op *op)
 
 static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 {
-	struct fabric_post post = { .ready_ns = *now_ns, .signature = op_signature(op) };
+	struct fabric_post post = {.ready_ns = *now_ns, .signature = op_signature(op)};
 	uint64_t ready_ns;
 	int err = fabric_meet(&op->comm->fabric, op->index, &post, &ready_ns);
 
@@ -96,8 +96,10 @@ static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 
 static struct fabric_transfer transfer_of(const struct nccl_op *op, uint64_t now_ns)
 {
-	return (struct fabric_transfer){ .peer = op->root, .is_send = op->func == FUNC_SEND, .index = op->index,
-					 .post = { .ready_ns = now_ns, .signature = op_signature(op) } };
+	return (struct fabric_transfer){.peer = op->root,
+					.is_send = op->func == FUNC_SEND,
+					.index = op->index,
+					.post = {.ready_ns = now_ns, .signature = op_signature(op)}};
 }
 
 /*
@@ -159,7 +161,8 @@ static void plan_finish(struct plan *plan, uint64_t end_ns)
 
 	plan_free(plan);
 	comm->plan_end_ns = end_ns;
-	/* The communicator may be freed by a waiting destroy from the store on: a wake-up on its address is harmless. */
+	/* The communicator may be freed by a waiting destroy from the store on: a wake-up on its address is harmless.
+	 */
 	atomic_store(&comm->plans_done, number + 1);
 	futex_wake_all(&comm->plans_done);
 }
@@ -242,8 +245,8 @@ static void plan_number(struct plan *plan)
 
 	for (op = plan->ops; op; op = op->next) {
 		if (op_is_transfer(op)) {
-			uint32_t *sent_or_received = op->func == FUNC_SEND ? comm->transfers_sent :
-									     comm->transfers_received;
+			uint32_t *sent_or_received =
+			    op->func == FUNC_SEND ? comm->transfers_sent : comm->transfers_received;
 
 			op->index = sent_or_received[op->root]++;
 			op->round = transfer_round(plan, op);
@@ -259,10 +262,15 @@ static void plan_number(struct plan *plan)
 
 static ncclResult_t plan_launch(struct plan *plan, cudaStream_t stream)
 {
-	struct CUlaunchConfig_st config = { .gridDimX = 16, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 512,
-					    .blockDimY = 1, .blockDimZ = 1, .hStream = stream };
+	struct CUlaunchConfig_st config = {.gridDimX = 16,
+					   .gridDimY = 1,
+					   .gridDimZ = 1,
+					   .blockDimX = 512,
+					   .blockDimY = 1,
+					   .blockDimZ = 1,
+					   .hStream = stream};
 	struct ncclComm *comm = plan->comm;
-	void *params[] = { &plan };
+	void *params[] = {&plan};
 	CUresult res;
 
 	pthread_mutex_lock(&comm->launch_lock);

@@ -77,14 +77,13 @@ typedef struct ncclConfig_v22800 {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *ret_id);
 ncclResult_t ncclCommInitRank(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank);
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank,
-	ncclConfig_t *config);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config);
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int rank, int nr_ids, ncclUniqueId *ids,
-	ncclConfig_t *config);
+				      ncclConfig_t *config);
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int nr_devices, const int *devices);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config);
-ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int nr_excluded, ncclComm_t *newcomm,
-	ncclConfig_t *config, int flags);
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int nr_excluded, ncclComm_t *newcomm, ncclConfig_t *config,
+			    int flags);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
@@ -100,28 +99,28 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size_b
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t ncclMemAlloc(void **ret_address, size_t size_bytes);
 ncclResult_t ncclMemFree(void *address);
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-	ncclRedOp_t redop, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t redop,
+			   ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
-	ncclComm_t comm, cudaStream_t stream);
+			   ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
-	cudaStream_t stream);
+		       cudaStream_t stream);
 ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t redop,
-	int root, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-	ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-	ncclRedOp_t redop, ncclComm_t comm, cudaStream_t stream);
+			int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+			   cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t redop,
+			       ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
-	cudaStream_t stream);
-ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
-	ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
-	ncclComm_t comm, cudaStream_t stream);
+			  cudaStream_t stream);
+ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+			cudaStream_t stream);
+ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+			 cudaStream_t stream);
 ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
-	cudaStream_t stream);
+		      cudaStream_t stream);
 ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
-	cudaStream_t stream);
+		      cudaStream_t stream);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
