@@ -31,7 +31,7 @@ UNIT_AID := $(patsubst %.c,$(O)/obj/%.o,$(filter-out $(wildcard tests/unit/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all build help deps demo test test-long check unit bench clean install simjob
+.PHONY: all build help deps demo test test-long check unit bench clean install pack simjob
 
 all: deps build ## install what is missing, then build
 
@@ -88,6 +88,11 @@ test-long: deps ## the fault matrix with its full counts (hours)
 
 check: ## house rules: layers, sizes, names, licences
 	$(Q)scripts/check.sh
+
+pack: build ## binary and its libraries in $(O)/gpu, for a GPU machine without them
+	$(Q)rm -rf $(O)/gpu && mkdir -p $(O)/gpu
+	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(OBJ) $(LIBS) -o $(O)/gpu/ranktrace
+	$(Q)ldd $(O)/ranktrace | awk '$$3 ~ /^\// { print $$3 }' | grep -vE '/(libc|libm|libpthread)\.so' | xargs -I{} cp -L {} $(O)/gpu/
 
 install: build ## to DESTDIR/PREFIX
 	install -D -m755 $(O)/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace

@@ -14,10 +14,10 @@ import subprocess
 import sys
 import time
 
-RANKTRACE = os.environ.get("RANKTRACE", "build/ranktrace")
+RANKTRACE = os.path.abspath(os.environ.get("RANKTRACE", "build/gpu/ranktrace"))
 OUT = os.environ.get("OUT", "/tmp/ranktrace-gpu")
 TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
-ENV = {**os.environ, "TORCH_NCCL_TRACE_BUFFER_SIZE": "100000", "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
+ENV = {**os.environ, "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
 GPUS = len([d for d in glob.glob("/dev/nvidia[0-9]*")]) or 1
 # PyTorch's names of what it hands to NCCL -> NCCL's own
 NAMES = {"all_reduce": "AllReduce", "_all_gather_base": "AllGather", "all_gather": "AllGather", "broadcast": "Broadcast",
@@ -33,7 +33,7 @@ def torchrun(tag, *args, gpus=GPUS):
     for f in glob.glob(f"/tmp/{tag}.*"):
         os.unlink(f)
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", TRAIN,
-            f"--log=/tmp/{tag}", *map(str, args)]
+            f"--prefix=/tmp/{tag}", *map(str, args)]
 
 
 def record(tag, *args):
@@ -111,7 +111,7 @@ def fault(name, tag, *args, stop_rank=None):
                               stderr=open(f"{OUT}/{tag}.err", "w"))
     if stop_rank is not None:
         time.sleep(6)
-        pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --log=/tmp/{tag}"], capture_output=True, text=True).stdout.split()
+        pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix=/tmp/{tag}"], capture_output=True, text=True).stdout.split()
         ranks = {}
         for pid in pids:
             env = open(f"/proc/{pid}/environ").read().split("\0")
@@ -130,7 +130,7 @@ def fault(name, tag, *args, stop_rank=None):
     found = [f for f in findings(text) if f["phase"] == "open"]
     first = next((f for f in found if f["kind"] == name[0]), None)
     say(tag, expected=[*name, victim], named=first and [first["kind"], first["class"], *first["ranks"]],
-        right=bool(first) and first["kind"] == name[0] and first["class"] == name[1] and victim in first["ranks"],
+        right=bool(first) and (first["kind"], first["class"] or "", first["ranks"]) == (*name, [victim]),
         after_s=first and first["detected_after_s"], finding=first, others=[f for f in found if f is not first],
         job=[line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")],
         stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])

@@ -17,7 +17,7 @@ parser.add_argument("--seconds", type=float, default=0)
 parser.add_argument("--width", type=int, default=2048)
 parser.add_argument("--layers", type=int, default=12)
 parser.add_argument("--mode", choices=["ddp", "groups"], default="ddp")
-parser.add_argument("--log", default="/tmp/train")
+parser.add_argument("--prefix", default="/tmp/train")
 parser.add_argument("--fault", default="")  # hang:rank=1,step=100,sec=20 | mismatch:rank=1,step=100
 args = parser.parse_args()
 
@@ -27,7 +27,7 @@ dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
 world = dist.get_world_size()
 fault = dict(kv.split("=") for kv in args.fault.partition(":")[2].split(",") if kv)
 fault_name = args.fault.partition(":")[0]
-steps_log = open(f"{args.log}.steps.{rank}", "w", buffering=1)
+steps_log = open(f"{args.prefix}.steps.{rank}", "w", buffering=1)
 
 
 def model():
@@ -96,6 +96,6 @@ while step < args.steps if not args.seconds else time.monotonic() - begin < args
 torch.cuda.synchronize()
 trace = pickle.loads(torch._C._distributed_c10d._dump_nccl_trace())
 entries = [e["profiling_name"] for e in trace.get("entries", [])]
-with open(f"{args.log}.recorder.{rank}", "w") as f:
+with open(f"{args.prefix}.recorder.{rank}", "w") as f:
     json.dump({n: entries.count(n) for n in sorted(set(entries))}, f)
 dist.destroy_process_group()
