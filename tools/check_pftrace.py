@@ -365,7 +365,8 @@ def check_chromium(trace, decoder, path):
     }
     print("%s: %d events of types %s, %d flow ends, %d annotations, interned %s, clocks %s" % (
         path, len(trace.events), dict(kinds), flows, notes, dict(interned), sorted(clock_ids)))
-    unseen = ["%s.%s" % (m, f[0]) for m, fs in decoder.messages.items() for f in fs.values() if (m, f[0]) not in decoder.seen]
+    ours = {(message, field[0]) for message, known in decoder.messages.items() for field in known.values()}
+    unseen = sorted("%s.%s" % field for field in ours - decoder.seen)
     print("%s: fields of ours that it does not use: %s" % (path, ", ".join(unseen) or "none"))
     return trace.errors + ["not seen: " + fact for fact, seen in facts.items() if not seen]
 

@@ -79,16 +79,16 @@ class Job:
         self.ranks = sorted({o["rank"] for o in ops})
         self.ops = defaultdict(list)
         for o in sorted(ops, key=lambda o: o["t_ns"]):
-            self.ops[o["rank"]].append((o["t_ns"], o["end_ns"] or self.t1, o["comm"] or "?", o["op"], o["end_ns"] is None))
+            self.ops[o["rank"]].append((o["t_ns"], o["end_ns"] or self.t1, o["comm"] or "?", o["end_ns"] is None))
         self.families = self.group_comms()
 
     def group_comms(self):
-        """{comm: (colour, row, label)}. Few communicators have a colour each; many share it with those of their kind: the
-        same number of ranks and the same place in the order in which a rank meets them."""
+        """{comm: (colour, row, label)}. Few communicators have a colour each; many share it with those of their kind:
+        the same number of ranks and the same place in the order in which a rank meets them."""
         members, place = defaultdict(set), {}
         for rank in self.ranks:
             met = []
-            for _, _, comm, _, _ in self.ops[rank]:
+            for _, _, comm, _ in self.ops[rank]:
                 members[comm].add(rank)
                 if comm not in met:
                     met.append(comm)
@@ -137,7 +137,8 @@ class Canvas:
         self.add('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"%s/>' % (x, y, w, h, fill, extra))
 
     def text(self, x, y, text, size=11, fill=INK, extra=""):
-        self.add('<text x="%.1f" y="%.1f" font-size="%g" fill="%s"%s>%s</text>' % (x, y, size, fill, extra, escape(text)))
+        self.add('<text x="%.1f" y="%.1f" font-size="%g" fill="%s"%s>%s</text>' % (
+            x, y, size, fill, extra, escape(text)))
 
     def line(self, x1, y1, x2, y2, stroke, extra=""):
         self.add('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s"%s/>' % (x1, y1, x2, y2, stroke, extra))
@@ -156,7 +157,7 @@ def tick_step(span_s, width):
 def bars_of(ops, begin, end, scale):
     """Operations of one rank in a window as bars in pixels; those too close to tell apart are joined."""
     rows = {}
-    for t, e, comm, _, open_ended in ops:
+    for t, e, comm, open_ended in ops:
         if e < begin or t > end:
             continue
         x0, x1 = scale(max(t, begin)), scale(min(e, end))
@@ -230,18 +231,8 @@ class Panel:
         """The moment at which the finding was reported, from top to bottom."""
         if self.begin <= f.opened <= self.end:
             x = self.scale(f.opened)
-            self.canvas.line(x, self.y - 3, x, self.y + self.height, f.colour(), ' stroke-width="1.3" stroke-dasharray="4 3"')
-
-
-def wrap(text, width):
-    lines, line = [], ""
-    for word in text.split(" "):
-        if line and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = word
-        else:
-            line = (line + " " + word).strip()
-    return lines + [line]
+            self.canvas.line(x, self.y - 3, x, self.y + self.height, f.colour(),
+                             ' stroke-width="1.3" stroke-dasharray="4 3"')
 
 
 def draw_overview(job, canvas, y, findings, window):

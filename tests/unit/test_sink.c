@@ -42,9 +42,9 @@ static void test_table(void **state)
 	assert_null(sink_class_by_path("trace.rtr"));
 	assert_ptr_equal(sink_class_by_name("ops"), &sink_ops);
 	assert_null(sink_class_by_name("nothing"));
-#define SINK(id, title, text)                                                                          \
-	assert_string_equal(sink_##id.name, title);                                                    \
-	assert_string_equal(sink_##id.help, text);                                                     \
+#define SINK(id, title, text)                                                                                          \
+	assert_string_equal(sink_##id.name, title);                                                                    \
+	assert_string_equal(sink_##id.help, text);                                                                     \
 	assert_ptr_equal(sink_class_by_name(title), &sink_##id);
 #include "sink/sinks.def"
 #undef SINK
@@ -121,10 +121,17 @@ static void test_pb_nested(void **state)
 
 static void test_utf8(void **state)
 {
-	static const struct { const char *in, *out; } cases[] = {
-		{"plain", "plain"}, {"rank 5 · €\xf0\x9f\x98\x80", "rank 5 · €\xf0\x9f\x98\x80"}, {"\xff", "\xef\xbf\xbd"},
-		{"a\xc3", "a\xef\xbf\xbd"}, {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"}, {"\xed\xa0\x80x", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx"},
-		{"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, {"", ""},
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+	    {"plain", "plain"},
+	    {"rank 5 · €\xf0\x9f\x98\x80", "rank 5 · €\xf0\x9f\x98\x80"},
+	    {"\xff", "\xef\xbf\xbd"},
+	    {"a\xc3", "a\xef\xbf\xbd"},
+	    {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},
+	    {"\xed\xa0\x80x", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx"},
+	    {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+	    {"", ""},
 	};
 
 	(void)state;
@@ -146,10 +153,20 @@ static void fixture_open(struct fixture *f, const struct sink_class *class)
 
 static struct incident hang_of(struct fixture *f)
 {
-	struct incident i = {.number = 3, .id = "node-a-9.3", .phase = PHASE_OPEN, .open_ns = f->m.now_ns + 2700000001,
+	struct incident i = {.number = 3,
+			     .id = "node-a-9.3",
+			     .phase = PHASE_OPEN,
+			     .open_ns = f->m.now_ns + 2700000001,
 			     .t_ns = f->m.now_ns + 2700000001,
-			     .f = {.kind = FINDING_HANG, .class = HANG_MISSING_ENTER, .cause = "asleep", .has_op = true,
-				   .comm = FIXTURE_HASH, .op = OP_ALLREDUCE, .seq = 1842, .peer = -1, .since_ns = f->m.now_ns,
+			     .f = {.kind = FINDING_HANG,
+				   .class = HANG_MISSING_ENTER,
+				   .cause = "asleep",
+				   .has_op = true,
+				   .comm = FIXTURE_HASH,
+				   .op = OP_ALLREDUCE,
+				   .seq = 1842,
+				   .peer = -1,
+				   .since_ns = f->m.now_ns,
 				   .confidence = 0.9712345}};
 
 	finding_add_rank(&i.f, 2, f->procs[2].tgid);
@@ -171,11 +188,12 @@ static bool null_at(const cJSON *o, const char *name)
 
 static bool listed(const cJSON *schema, const char *property, const char *value)
 {
-	const cJSON *p = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(schema, "properties"), property), *v;
+	const cJSON *p = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(schema, "properties"),
+							  property),
+		    *v;
 
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(p, "enum"))
-		if (cJSON_IsString(v) && !strcmp(v->valuestring, value))
-			return true;
+	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(
+				  p, "enum")) if (cJSON_IsString(v) && !strcmp(v->valuestring, value)) return true;
 	return false;
 }
 
@@ -184,7 +202,7 @@ static void assert_schema(const cJSON *line)
 {
 	static const char *const kinds[] = {
 #define X(id, name, exits) name,
-		FINDING_KINDS(X)
+	    FINDING_KINDS(X)
 #undef X
 	};
 	FILE *f = fopen("schemas/incident.schema.json", "r");
@@ -202,8 +220,9 @@ static void assert_schema(const cJSON *line)
 	for (int i = 0; i < OP_KIND_MAX; i++)
 		assert_true(listed(schema, "op", op_kind_name(i)));
 	cJSON_ArrayForEach(key, cJSON_GetObjectItemCaseSensitive(schema, "required"))
-		assert_true(cJSON_HasObjectItem(line, key->valuestring));
-	assert_int_equal(cJSON_GetArraySize(line), cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(schema, "properties")));
+	    assert_true(cJSON_HasObjectItem(line, key->valuestring));
+	assert_int_equal(cJSON_GetArraySize(line),
+			 cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(schema, "properties")));
 	cJSON_Delete(schema);
 	free(text);
 }
@@ -221,7 +240,10 @@ static void test_json(void **state)
 	i.f.since_ns = 9007199254740993; /* not a double: 2^53 + 1, 104 days of uptime */
 	i.open_ns = i.t_ns = 9007201954740994;
 	fixture_incident(&f, i);
-	i = (struct incident){.number = 4, .id = "node-a-9.4", .caused_by = "node-a-9.3", .phase = PHASE_CLOSE,
+	i = (struct incident){.number = 4,
+			      .id = "node-a-9.4",
+			      .caused_by = "node-a-9.3",
+			      .phase = PHASE_CLOSE,
 			      .f = {.kind = FINDING_LOST_EVENTS, .peer = -1}};
 	finding_note(&i.f, "not_a_number", 0.0 / 0.0);
 	finding_note(&i.f, "not_a_number", 1);
@@ -229,7 +251,9 @@ static void test_json(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_json.close(f.sink, &f.m), 0);
 	text = file_text();
-	assert_non_null(strstr(text, "\"since_ns\":9007199254740993,\"t_ns\":9007201954740994,\"detected_after_s\":2.7,\"confidence\":0.971,"));
+	assert_non_null(strstr(
+	    text,
+	    "\"since_ns\":9007199254740993,\"t_ns\":9007201954740994,\"detected_after_s\":2.7,\"confidence\":0.971,"));
 	line2 = strchr(text, '\n') + 1;
 	line2[-1] = '\0';
 	first = cJSON_Parse(text);
@@ -253,7 +277,8 @@ static void test_json(void **state)
 	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(first, "evidence")), 1);
 	cJSON_Delete(first);
 	free(text);
-	snprintf(command, sizeof(command), "! command -v python3 >/dev/null || python3 -m json.tool --json-lines %s >/dev/null", path);
+	snprintf(command, sizeof(command),
+		 "! command -v python3 >/dev/null || python3 -m json.tool --json-lines %s >/dev/null", path);
 	assert_int_equal(system(command), 0);
 }
 
@@ -281,11 +306,13 @@ static void test_ops(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_ops.close(f.sink, &f.m), 0);
 	text = file_text();
-	assert_string_equal(text,
-		"{\"rank\":1,\"pid\":4701,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":1048576,"
-		"\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
-		"{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
-		"\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n");
+	assert_string_equal(
+	    text,
+	    "{\"rank\":1,\"pid\":4701,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":"
+	    "1048576,"
+	    "\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
+	    "{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n");
 	free(text);
 }
 
@@ -313,16 +340,19 @@ static void test_terminal(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
 	text = file_text();
-	assert_string_equal(text,
-		"03:36:42 HANG missing_enter  rank 2 (pid 4702) has not entered AllReduce #1842 of comm 0x72e8a1b2c3d4e5f6: asleep; "
-		"2 peers wait since 2.7 s\n"
-		"    n_waiting: 2\n"
-		"    lag: 2.7 s\n"
-		"    stack:\n"
-		"        clock_nanosleep\n"
-		"        main ?" "?(\"\\\"??[31m)\n"
-		"03:36:43 now: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of comm 0x72e8a1b2c3d4e5f6; since 3.7 s\n"
-		"03:36:43 over: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of comm 0x72e8a1b2c3d4e5f6; after 3.7 s\n");
+	assert_string_equal(text, "03:36:42 HANG missing_enter  rank 2 (pid 4702) has not entered AllReduce #1842 of "
+				  "comm 0x72e8a1b2c3d4e5f6: asleep; "
+				  "2 peers wait since 2.7 s\n"
+				  "    n_waiting: 2\n"
+				  "    lag: 2.7 s\n"
+				  "    stack:\n"
+				  "        clock_nanosleep\n"
+				  "        main ?"
+				  "?(\"\\\"??[31m)\n"
+				  "03:36:43 now: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
+				  "comm 0x72e8a1b2c3d4e5f6; since 3.7 s\n"
+				  "03:36:43 over: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
+				  "comm 0x72e8a1b2c3d4e5f6; after 3.7 s\n");
 	free(text);
 }
 
@@ -360,9 +390,9 @@ static int remove_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table), cmocka_unit_test(test_pb_scalars), cmocka_unit_test(test_pb_nested),
-		cmocka_unit_test(test_utf8), cmocka_unit_test(test_json), cmocka_unit_test(test_ops),
-		cmocka_unit_test(test_terminal), cmocka_unit_test(test_full),
+	    cmocka_unit_test(test_table),    cmocka_unit_test(test_pb_scalars), cmocka_unit_test(test_pb_nested),
+	    cmocka_unit_test(test_utf8),     cmocka_unit_test(test_json),	cmocka_unit_test(test_ops),
+	    cmocka_unit_test(test_terminal), cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

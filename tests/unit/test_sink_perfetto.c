@@ -81,27 +81,56 @@ static void thread_states(struct fixture *f)
 	uint32_t child = f->procs[f->n_ranks].tgid, pid = f->procs[2].tgid;
 	uint64_t ns = f->m.now_ns + 1000;
 
-	fixture_event(f, (struct event){.kind = EV_TASK_OFF, .tgid = pid, .tid = pid, .ts_ns = ns + 900,
+	fixture_event(f, (struct event){.kind = EV_TASK_OFF,
+					.tgid = pid,
+					.tid = pid,
+					.ts_ns = ns + 900,
 					.off = {.begin_ns = ns + 100, .state = TASK_SLEEP, .runq_ns = 5000}});
-	fixture_event(f, (struct event){.kind = EV_TASK_OFF, .tgid = pid, .tid = pid, .ts_ns = ns + 1900,
+	fixture_event(f, (struct event){.kind = EV_TASK_OFF,
+					.tgid = pid,
+					.tid = pid,
+					.ts_ns = ns + 1900,
 					.off = {.begin_ns = ns + 901, .state = TASK_RUNNABLE}});
-	fixture_event(f, (struct event){.kind = EV_BLOCKED, .tgid = child, .tid = child, .ts_ns = ns + 5000000000,
-					.blocked = {.begin_ns = ns, .kernel_stack = "io_schedule\nfolio_wait_bit\nvfs_read",
-						    .user_stack = "read\n\xff\xfe not text", .wchan = "folio_wait_bit",
-						    .syscall = "read", .file = "/data/shard-3", .mmap_lock_held = true}});
-	fixture_event(f, (struct event){.kind = EV_BLOCKED_END, .tgid = child, .tid = child, .ts_ns = ns + 7000000000,
+	fixture_event(f, (struct event){.kind = EV_BLOCKED,
+					.tgid = child,
+					.tid = child,
+					.ts_ns = ns + 5000000000,
+					.blocked = {.begin_ns = ns,
+						    .kernel_stack = "io_schedule\nfolio_wait_bit\nvfs_read",
+						    .user_stack = "read\n\xff\xfe not text",
+						    .wchan = "folio_wait_bit",
+						    .syscall = "read",
+						    .file = "/data/shard-3",
+						    .mmap_lock_held = true}});
+	fixture_event(f, (struct event){.kind = EV_BLOCKED_END,
+					.tgid = child,
+					.tid = child,
+					.ts_ns = ns + 7000000000,
 					.blocked = {.begin_ns = ns}});
-	fixture_event(f, (struct event){.kind = EV_BLOCKED, .tgid = pid, .tid = pid, .ts_ns = ns + 7100000000,
-					.blocked = {.begin_ns = ns + 2000, .syscall = "write", .kernel_stack = "", .user_stack = "",
-						    .wchan = "", .file = ""}});
+	fixture_event(f, (struct event){.kind = EV_BLOCKED,
+					.tgid = pid,
+					.tid = pid,
+					.ts_ns = ns + 7100000000,
+					.blocked = {.begin_ns = ns + 2000,
+						    .syscall = "write",
+						    .kernel_stack = "",
+						    .user_stack = "",
+						    .wchan = "",
+						    .file = ""}});
 }
 
 static void generic_events(struct fixture *f)
 {
 	uint32_t pid = f->procs[0].tgid;
 	uint64_t ns = f->m.now_ns + 1000;
-	struct event e = {.kind = EV_SPAN, .tgid = pid, .tid = pid, .ts_ns = ns + 500,
-			  .generic = {.name = "ibv_post_send", .track = "verbs", .begin_ns = ns + 100, .n_args = 2,
+	struct event e = {.kind = EV_SPAN,
+			  .tgid = pid,
+			  .tid = pid,
+			  .ts_ns = ns + 500,
+			  .generic = {.name = "ibv_post_send",
+				      .track = "verbs",
+				      .begin_ns = ns + 100,
+				      .n_args = 2,
 				      .args = {{"qp", NULL, 17}, {"device", "mlx5_0", 0}}}};
 
 	fixture_event(f, e);
@@ -121,15 +150,30 @@ static void generic_events(struct fixture *f)
 static void hang(struct fixture *f)
 {
 	uint64_t ns = f->m.now_ns + 1000000, now = ns + 2700000000;
-	struct incident i = {.number = 1, .id = "node-a-1.1", .phase = PHASE_OPEN, .open_ns = now, .t_ns = now,
-			     .f = {.kind = FINDING_HANG, .class = HANG_MISSING_ENTER, .cause = "asleep", .has_op = true,
-				   .comm = FIXTURE_HASH, .op = OP_ALLREDUCE, .seq = 1842, .peer = -1, .since_ns = ns, .confidence = 0.97}};
+	struct incident i = {.number = 1,
+			     .id = "node-a-1.1",
+			     .phase = PHASE_OPEN,
+			     .open_ns = now,
+			     .t_ns = now,
+			     .f = {.kind = FINDING_HANG,
+				   .class = HANG_MISSING_ENTER,
+				   .cause = "asleep",
+				   .has_op = true,
+				   .comm = FIXTURE_HASH,
+				   .op = OP_ALLREDUCE,
+				   .seq = 1842,
+				   .peer = -1,
+				   .since_ns = ns,
+				   .confidence = 0.97}};
 
 	for (int r = 0; r < 2; r++) {
 		uint32_t pid = f->procs[r].tgid;
 		struct op op = fixture_call(f, r, OP_ALLREDUCE, 1842, ns, 0x10, 0);
 
-		fixture_event(f, (struct event){.kind = EV_SYNC_BEGIN, .tgid = pid, .tid = pid, .ts_ns = ns + 5000,
+		fixture_event(f, (struct event){.kind = EV_SYNC_BEGIN,
+						.tgid = pid,
+						.tid = pid,
+						.ts_ns = ns + 5000,
 						.sync = {.kind = SYNC_STREAM, .handle = 0x10}});
 		f->m.now_ns = now;
 		fixture_op(f, op);
@@ -158,9 +202,11 @@ static void test_everything_once(void **state)
 	fixture_call(&f, 0, OP_BROADCAST, 7, f.m.now_ns + 10, 0x10, 0); /* its operation never comes */
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
-	check_or_skip("--expect-tracks 'rank 2 · node-a · GPU 2,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
-		      "findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
-		      "read,asleep,ibv_post_send,attach' --expect-flows 100", path);
+	check_or_skip(
+	    "--expect-tracks 'rank 2 · node-a · GPU 2,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
+	    "findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
+	    "read,asleep,ibv_post_send,attach' --expect-flows 100",
+	    path);
 }
 
 static void test_size(void **state)
@@ -218,7 +264,8 @@ static void test_disk_full(void **state)
 	struct fixture f;
 
 	(void)state;
-	snprintf(command, sizeof(command), "mkdir -p %s/full && mount -t tmpfs -o size=128k none %s/full 2>/dev/null", dir, dir);
+	snprintf(command, sizeof(command), "mkdir -p %s/full && mount -t tmpfs -o size=128k none %s/full 2>/dev/null",
+		 dir, dir);
 	if (system(command))
 		skip(); /* needs root */
 	snprintf(path, sizeof(path), "%s/full/full.pftrace", dir);
@@ -226,7 +273,8 @@ static void test_disk_full(void **state)
 	fixture_steps(&f, 200, 25);
 	assert_int_equal(f.err, -ENOSPC);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
-	snprintf(command, sizeof(command), "cp %s/full/full.pftrace %s/ && umount %s/full && rmdir %s/full", dir, dir, dir, dir);
+	snprintf(command, sizeof(command), "cp %s/full/full.pftrace %s/ && umount %s/full && rmdir %s/full", dir, dir,
+		 dir, dir);
 	assert_int_equal(system(command), 0);
 	check_or_skip("--expect-flows 1000", path_of("full.pftrace"));
 }
@@ -263,8 +311,8 @@ static int remove_dir(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_everything_once), cmocka_unit_test(test_size), cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_dev_full), cmocka_unit_test(test_disk_full), cmocka_unit_test(test_unwritable),
+	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_size),      cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full), cmocka_unit_test(test_unwritable),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

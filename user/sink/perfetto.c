@@ -69,17 +69,14 @@ static void generic_draw(struct perfetto_sink *p, const struct event *e, const s
 {
 	const char *name = e->generic.track && *e->generic.track ? e->generic.track : "events";
 	struct track *track = thread_child_track(p, m, TRACK_KIND_SPANS, e->tgid, e->tid, name);
-	uint64_t begin_ns = e->kind == EV_SPAN ? e->generic.begin_ns : e->ts_ns, end_ns = e->ts_ns, lane;
-	bool cut = false;
+	bool is_span = e->kind == EV_SPAN, cut;
+	uint64_t begin_ns = is_span ? e->generic.begin_ns : e->ts_ns, end_ns = e->ts_ns, lane;
 
-	if (e->kind == EV_INSTANT)
-		lane = track_uuid(p, track);
-	else
-		lane = track_lane(p, track, SPAN_LANES_MAX, &begin_ns, &end_ns, &cut);
-	event_open(&p->file, e->kind == EV_SPAN ? TYPE_SLICE_BEGIN : TYPE_INSTANT, lane, begin_ns, TRACER, e->generic.name);
+	lane = is_span ? track_lane(p, track, SPAN_LANES_MAX, &begin_ns, &end_ns, &cut) : track_uuid(p, track);
+	event_open(&p->file, is_span ? TYPE_SLICE_BEGIN : TYPE_INSTANT, lane, begin_ns, TRACER, e->generic.name);
 	generic_args(p, e);
 	event_close(&p->file);
-	if (e->kind == EV_SPAN)
+	if (is_span)
 		slice_end(&p->file, lane, end_ns);
 }
 
@@ -105,6 +102,8 @@ static void attach_draw(struct perfetto_sink *p, const struct event *e, const st
 
 static int event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
+	uint64_t track;
+
 	switch (e->kind) {
 	case EV_TICK:
 		ops_age(p, m->now_ns);
@@ -128,7 +127,8 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 		generic_draw(p, e, m);
 		return 0;
 	case EV_COUNTER:
-		counter_draw(p, process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, e->generic.name), e->ts_ns, e->generic.value);
+		track = process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, e->generic.name);
+		counter_draw(p, track, e->ts_ns, e->generic.value);
 		return 0;
 	default:
 		return thread_event(p, e, m);

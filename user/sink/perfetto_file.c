@@ -161,8 +161,8 @@ void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_
 	clock_add(b, CLOCK_ID_MONOTONIC, ts_ns);
 	if (realtime_offset_ns)
 		clock_add(b, CLOCK_ID_REALTIME, ts_ns + realtime_offset_ns);
-	/* Nothing here is stamped with BOOTTIME, but trace_processor calls it an error when it relates to no other clock.
-	 * The two are the same on a machine that was never suspended, as training nodes are not. */
+	/* Nothing here is stamped with BOOTTIME, but trace_processor calls it an error when that relates to no other
+	 * clock. The two are the same on a machine that was never suspended, as training nodes are not. */
 	clock_add(b, CLOCK_ID_BOOTTIME, ts_ns);
 	pb_u64(b, SNAPSHOT_PRIMARY_CLOCK, CLOCK_ID_MONOTONIC);
 	pb_close(b, at);

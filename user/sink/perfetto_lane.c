@@ -47,7 +47,8 @@ static bool lane_fits(const struct lane *l, bool nest, uint64_t begin_ns, uint64
 	return !depth || (nest && depth < LANE_DEPTH && end_ns <= l->ends_ns[depth - 1]);
 }
 
-static struct lane *lane_choose(struct perfetto_sink *p, struct track *t, int lanes_max, uint64_t begin_ns, uint64_t end_ns)
+static struct lane *lane_choose(struct perfetto_sink *p, struct track *t, int lanes_max, uint64_t begin_ns,
+				uint64_t end_ns)
 {
 	struct lane *lane;
 

@@ -115,7 +115,8 @@ static void ops_draw(struct perfetto_sink *p, struct drawn_op *ops, int n)
 	uint64_t chain = n > 1 ? ++p->next_flow : 0;
 
 	for (int i = 0; i < n; i++)
-		ops[i].lane_uuid = track_lane(p, ops[i].stream, STREAM_LANES_MAX, &ops[i].begin_ns, &ops[i].end_ns, &ops[i].cut);
+		ops[i].lane_uuid = track_lane(p, ops[i].stream, STREAM_LANES_MAX, &ops[i].begin_ns, &ops[i].end_ns,
+					      &ops[i].cut);
 	for (int i = 1; i < n; i++)
 		for (int k = i; k > 0 && drawn_before(&ops[k], &ops[k - 1]); k--) {
 			struct drawn_op swap = ops[k];

@@ -31,8 +31,8 @@ static const char *sync_name(enum sync_kind kind)
 	return kind == SYNC_STREAM ? "StreamSynchronize" : kind == SYNC_EVENT ? "EventSynchronize" : "CtxSynchronize";
 }
 
-static void slice_draw(struct perfetto_sink *p, uint64_t track, uint64_t begin_ns, uint64_t end_ns, const char *category,
-		       const char *name)
+static void slice_draw(struct perfetto_sink *p, uint64_t track, uint64_t begin_ns, uint64_t end_ns,
+		       const char *category, const char *name)
 {
 	event_open(&p->file, TYPE_SLICE_BEGIN, track, begin_ns, category, name);
 	event_close(&p->file);
@@ -53,7 +53,8 @@ static void thread_moved_on(struct perfetto_sink *p, struct thread *t, uint64_t 
 {
 	call_bound(t, ts_ns);
 	if (t->sync_begin_ns && t->sync_begin_ns < ts_ns)
-		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->sync_begin_ns, ts_ns - 1, SYNC, sync_name(t->sync_kind));
+		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->sync_begin_ns, ts_ns - 1, SYNC,
+				sync_name(t->sync_kind));
 	t->sync_begin_ns = 0;
 }
 
@@ -180,7 +181,8 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 /* What the thread is still in is drawn up to `ns`. */
 static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
 {
-	uint64_t track = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns ? thread_uuid(p, m, t->tgid, t->tid) : 0;
+	bool in_call = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns;
+	uint64_t track = in_call ? thread_uuid(p, m, t->tgid, t->tid) : 0;
 
 	if (t->init_begin_ns)
 		slice_left_open(p, track, t->init_begin_ns, ns, NCCL, comm_init_kind_name(t->init_kind));
@@ -203,6 +205,33 @@ static void thread_exited(struct perfetto_sink *p, struct thread *t, const struc
 	event_close(&p->file);
 }
 
+/* What the scheduler tells of the thread. */
+static void scheduler_event(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
+{
+	if (e->kind == EV_TASK_OFF)
+		task_was_off(p, e, m);
+	else if (e->kind == EV_BLOCKED)
+		blocked_began(p, t, e, m);
+	else if (e->kind == EV_BLOCKED_END)
+		blocked_ended(p, t, e->ts_ns, m);
+	else if (e->kind == EV_EXIT)
+		thread_exited(p, t, e, m);
+}
+
+static void sync_began(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
+{
+	thread_moved_on(p, t, e->ts_ns, m);
+	t->sync_begin_ns = e->sync.begin_ns ? e->sync.begin_ns : e->ts_ns;
+	t->sync_kind = e->sync.kind;
+}
+
+static void init_began(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
+{
+	thread_moved_on(p, t, e->ts_ns, m);
+	t->init_begin_ns = e->ts_ns;
+	t->init_kind = e->comm_init.kind;
+}
+
 int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	struct thread *t = thread_get(p, e);
@@ -215,42 +244,26 @@ int thread_event(struct perfetto_sink *p, const struct event *e, const struct mo
 	case EV_GROUP_START:
 	case EV_GROUP_END:
 		group_changed(p, t, e, m);
-		break;
+		return 0;
 	case EV_SYNC_BEGIN:
-		thread_moved_on(p, t, e->ts_ns, m);
-		t->sync_begin_ns = e->sync.begin_ns ? e->sync.begin_ns : e->ts_ns;
-		t->sync_kind = e->sync.kind;
-		break;
+		sync_began(p, t, e, m);
+		return 0;
 	case EV_SYNC_END:
 		sync_ended(p, t, e, m);
-		break;
+		return 0;
 	case EV_COMM_INIT:
-		thread_moved_on(p, t, e->ts_ns, m);
-		t->init_begin_ns = e->ts_ns;
-		t->init_kind = e->comm_init.kind;
-		break;
+		init_began(p, t, e, m);
+		return 0;
 	case EV_COMM_READY:
 		comm_ready(p, t, e, m);
-		break;
+		return 0;
 	case EV_COMM_GONE:
 		comm_gone(p, t, e, m);
-		break;
-	case EV_TASK_OFF:
-		task_was_off(p, e, m);
-		break;
-	case EV_BLOCKED:
-		blocked_began(p, t, e, m);
-		break;
-	case EV_BLOCKED_END:
-		blocked_ended(p, t, e->ts_ns, m);
-		break;
-	case EV_EXIT:
-		thread_exited(p, t, e, m);
-		break;
+		return 0;
 	default:
-		break;
+		scheduler_event(p, t, e, m);
+		return 0;
 	}
-	return 0;
 }
 
 void threads_finish(struct perfetto_sink *p, const struct model *m)

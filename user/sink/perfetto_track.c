@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * perfetto_track.c - which track a thing is drawn on. A track is made when it is first needed, its descriptor before anything on it.
+ * perfetto_track.c - which track a thing is drawn on, and what it is called. A track is made when it is first needed,
+ * its descriptor before anything that is drawn on it.
  */
 #include "sink/perfetto.h"
 
@@ -88,7 +89,7 @@ static int process_device(const struct proc *proc)
 /* "rank 5 · host · GPU 3"; a rank's child "rank 5 · dataloader pid 4712"; no rank: its own name. */
 static void process_name(char *buf, size_t size, const struct model *m, const struct proc *proc, uint32_t tgid)
 {
-	const char *name = proc && proc->name ? proc->name : "";
+	const char *name = proc && proc->name ? proc->name : "", *host = m->host ? m->host : "";
 	int device = proc ? process_device(proc) : -1;
 	char gpu[24] = "";
 
@@ -97,7 +98,7 @@ static void process_name(char *buf, size_t size, const struct model *m, const st
 	if (proc && proc->rank >= 0 && proc->is_child)
 		snprintf(buf, size, "rank %d · %s pid %u", proc->rank, *name ? name : "child", tgid);
 	else if (proc && proc->rank >= 0)
-		snprintf(buf, size, "rank %d%s%s%s", proc->rank, m->host && *m->host ? " · " : "", m->host ? m->host : "", gpu);
+		snprintf(buf, size, "rank %d%s%s%s", proc->rank, *host ? " · " : "", host, gpu);
 	else
 		snprintf(buf, size, "%s%s", *name ? name : "process", gpu);
 }
@@ -112,7 +113,6 @@ static void process_write(struct perfetto_sink *p, const struct track *t, const 
 	struct pb *b = &p->file.packet;
 	size_t at = descriptor_open(p, t->lanes[0].uuid, 0), inner;
 
-	packet_text(b, TRACK_NAME, t->name);
 	pb_i64(b, TRACK_ORDER, process_order(proc));
 	inner = pb_open(b, TRACK_PROCESS);
 	pb_u64(b, PROCESS_PID, t->key.tgid);

@@ -30,7 +30,8 @@ struct terminal_sink {
 	size_t n_shown, cap_shown;
 };
 
-static const char RED[] = "\033[1;31m", YELLOW[] = "\033[33m", GREEN[] = "\033[32m", DIM[] = "\033[2m", RESET[] = "\033[0m";
+static const char RED[] = "\033[1;31m", YELLOW[] = "\033[33m", GREEN[] = "\033[32m", DIM[] = "\033[2m",
+		  RESET[] = "\033[0m";
 
 static int terminal_open(const char *path, struct sink **ret_sink)
 {
@@ -85,11 +86,12 @@ static void text_ranks(struct text *t, const struct finding *f)
 static const char *finding_verb(const struct finding *f)
 {
 	static const char *const hangs[HANG_CLASS_MAX] = {
-		[HANG_NONE] = "holds up", [HANG_MISSING_ENTER] = "has not entered", [HANG_DEADLOCK] = "waits in a circle for",
-		[HANG_P2P_UNMATCHED] = "has no partner for", [HANG_INSIDE_NETWORK] = "is stuck in the network inside",
-		[HANG_INSIDE_GPU] = "is stuck on the GPU inside", [HANG_HOST_BLOCKED] = "is blocked in the kernel before",
-		[HANG_STOPPED] = "is stopped before", [HANG_PROCESS_DEAD] = "died before", [HANG_INIT] = "has not joined",
-		[HANG_UNKNOWN] = "does not finish",
+		[HANG_NONE] = "holds up", [HANG_MISSING_ENTER] = "has not entered",
+		[HANG_DEADLOCK] = "waits in a circle for", [HANG_P2P_UNMATCHED] = "has no partner for",
+		[HANG_INSIDE_NETWORK] = "is stuck in the network inside",
+		[HANG_INSIDE_GPU] = "is stuck on the GPU inside",
+		[HANG_HOST_BLOCKED] = "is blocked in the kernel before", [HANG_STOPPED] = "is stopped before",
+		[HANG_PROCESS_DEAD] = "died before", [HANG_INIT] = "has not joined", [HANG_UNKNOWN] = "does not finish",
 	};
 	static const char *const kinds[FINDING_KIND_MAX] = {
 		[FINDING_STRAGGLER] = "is slower than its peers", [FINDING_MISMATCH] = "called something else as",
@@ -97,7 +99,8 @@ static const char *finding_verb(const struct finding *f)
 		[FINDING_CPU_STARVED] = "waits for a CPU", [FINDING_IO_STALL] = "waits for storage",
 		[FINDING_XID] = "has a GPU error", [FINDING_GPU_HEALTH] = "has a GPU in bad health",
 		[FINDING_LINK] = "has a slow link", [FINDING_SLOW_STEP] = "makes slower steps than before",
-		[FINDING_OBSERVATION] = "lags behind", [FINDING_LOST_EVENTS] = "lost records: verdicts are less certain",
+		[FINDING_OBSERVATION] = "lags behind",
+		[FINDING_LOST_EVENTS] = "lost records: verdicts are less certain",
 		[FINDING_UNOBSERVED] = "is not observed",
 	};
 	const char *verb = f->kind == FINDING_HANG ? hangs[f->class] : kinds[f->kind];
@@ -117,7 +120,8 @@ static int peers_waiting(const struct finding *f)
 static void text_where(struct text *t, const struct finding *f)
 {
 	if (f->has_op && f->peer >= 0 && op_kind_p2p(f->op))
-		text_add(t, " %s #%" PRIu64 " %s rank %d", op_kind_name(f->op), f->seq, f->op == OP_SEND ? "to" : "from", f->peer);
+		text_add(t, " %s #%" PRIu64 " %s rank %d", op_kind_name(f->op), f->seq,
+			 f->op == OP_SEND ? "to" : "from", f->peer);
 	else if (f->has_op)
 		text_add(t, " %s #%" PRIu64, op_kind_name(f->op), f->seq);
 	if (f->comm)
@@ -164,13 +168,22 @@ static void text_evidence(struct text *t, const struct finding *f)
 	text_colour(t, RESET);
 }
 
+static const char *head_colour(const struct incident *i)
+{
+	if (i->phase == PHASE_CLOSE)
+		return GREEN;
+	if (!finding_kind_exits(i->f.kind))
+		return DIM;
+	return i->f.kind == FINDING_HANG ? RED : YELLOW;
+}
+
 static void text_head(struct text *t, const struct incident *i, const struct model *m)
 {
 	const struct finding *f = &i->f;
 	const char *name = finding_kind_name(f->kind), *class = hang_class_name(f->class);
 
 	text_time(t, i->t_ns, m);
-	text_colour(t, i->phase == PHASE_CLOSE ? GREEN : !finding_kind_exits(f->kind) ? DIM : f->kind == FINDING_HANG ? RED : YELLOW);
+	text_colour(t, head_colour(i));
 	text_add(t, i->phase == PHASE_CLOSE ? "over: " : i->phase == PHASE_UPDATE ? "now: " : "");
 	for (; *name; name++)
 		text_add(t, "%c", *name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
