@@ -69,11 +69,11 @@ job_wait || fail "mismatch of the data type: NCCL would go on, the job exited wi
 begin slow "percent=200,until=$((step + 5))"
 job_wait || fail "slow: exited with $?"
 fault_ended || fail "slow does not end"
-python3 -B - "$dir/log" "$step" << 'PY' || fail "slow: the steps do not take longer"
+python3 -B - "$dir/log" "$step" "$rank" << 'PY' || fail "slow: the steps do not take longer"
 import json, sys
-step = int(sys.argv[2])
-# The loss is the one all-reduce of two elements: one a step.
-ends = [op["t_ns"] for op in map(json.loads, open(sys.argv[1])) if op["rank"] == 0 and op["count"] == 2]
+step, rank = int(sys.argv[2]), int(sys.argv[3])
+# The loss is the one all-reduce of two elements: one a step, entered when the own kernels are done.
+ends = [op["t_ns"] for op in map(json.loads, open(sys.argv[1])) if op["rank"] == rank and op["count"] == 2]
 took = [(b - a) / 1e6 for a, b in zip(ends, ends[1:])]
 slow, healthy = took[step - 1:step + 4], took[:step - 1] + took[step + 5:]
 print("slow", [round(t, 1) for t in slow], "healthy", [round(t, 1) for t in healthy])
