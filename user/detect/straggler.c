@@ -1,3 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * straggler.c - keeps the blame of the last iterations and names who earns it again and again: 5 % of the step in 4 of
+ * the last 5, or in 10 of 20. Blame on most of a role is structure, not a culprit; iterations in which something
+ * hung or was blocked do not count.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "detect/blame.h"
 #include "detect/detect.h"
-static int straggler_tick(void *s, const struct model *m, struct finding_list *f){(void)s;(void)m;(void)f;return 0;}
-const struct detector detector_straggler = { .name = "straggler", .tick = straggler_tick };
+
+#define HISTORY 20
+#define RECENT 5
+#define SLOW_SHARE 0.05
+#define SLOW_RECENT 4
+#define SLOW_HISTORY 10
+#define STARVED_SHARE 0.05  /* runnable without a CPU, beyond the median of the others */
+#define NAMES_MAX 8         /* a larger set is no name */
+
+struct blamed {             /* a rank or a set, over the last iterations */
+	uint64_t key;
+	int n;
+	uint32_t pids[BLAME_SET_MAX];
+	double share[HISTORY], gap_s[HISTORY]; /* of the step; newest at `at` of the job */
+	uint64_t open_since_ns; /* 0: not named */
+	struct blamed *next;
+};
+
+struct cpu_sample { uint32_t pid; uint64_t wait_ns[RECENT + 1], seen_ns[RECENT + 1]; struct cpu_sample *next; };
+
+struct job_clock {
+	const char *job;
+	uint32_t anchor;        /* the rank whose iterations are counted */
+	size_t period;
+	uint64_t end_index;     /* the iteration is cut behind the operation with nth % period == this */
+	uint64_t done_n;        /* its operations looked at */
+	uint64_t last_ns;       /* arrival of the last iteration's end */
+	uint64_t n;             /* iterations that count */
+	double step_s[HISTORY];
+	uint64_t begin_ns[HISTORY];
+	struct blamed *blamed;
+	struct cpu_sample *cpu;
+	struct job_clock *next;
+};
+
+struct straggler {
+	struct job_clock *jobs;
+	uint64_t disturbed_from_ns, disturbed_to_ns;
+	struct blames scratch;
+};
+
+static void history_clear(struct job_clock *j)
+{
+	struct blamed *b;
+	struct cpu_sample *c;
+
+	while ((b = j->blamed)) {
+		j->blamed = b->next;
+		free(b);
+	}
+	while ((c = j->cpu)) {
+		j->cpu = c->next;
+		free(c);
+	}
+	j->n = 0;
+	j->last_ns = 0;
+}
+
+static struct job_clock *job_of(struct straggler *s, const char *job)
+{
+	struct job_clock *j;
+
+	for (j = s->jobs; j; j = j->next)
+		if (!strcmp(j->job, job))
+			return j;
+	j = calloc(1, sizeof(*j));
+	if (!j)
+		return NULL;
+	j->job = job;
+	j->next = s->jobs;
+	s->jobs = j;
+	return j;
+}
+
+static bool counts(const struct proc *p)
+{
+	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
+}
+
+/* --- one iteration --- */
+
+static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
+{
+	uint64_t key = 0;
+	struct blamed *d;
+
+	for (int i = 0; i < b->n; i++)
+		key += hash_mix(3, b->procs[i]->tgid); /* in any order */
+	for (d = j->blamed; d; d = d->next)
+		if (d->key == key)
+			return d;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->key = key;
+	d->n = b->n;
+	for (int i = 0; i < b->n; i++)
+		d->pids[i] = b->procs[i]->tgid;
+	d->next = j->blamed;
+	j->blamed = d;
+	return d;
+}
+
+static void cpu_push(struct job_clock *j, const struct proc *p)
+{
+	const struct task *t = p->tasks;
+	struct cpu_sample *c;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	for (c = j->cpu; c && c->pid != p->tgid; c = c->next)
+		;
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return;
+		c->pid = p->tgid;
+		c->next = j->cpu;
+		j->cpu = c;
+	}
+	memmove(c->wait_ns + 1, c->wait_ns, RECENT * sizeof(*c->wait_ns));
+	memmove(c->seen_ns + 1, c->seen_ns, RECENT * sizeof(*c->seen_ns));
+	c->wait_ns[0] = t ? t->wait_ns : 0;
+	c->seen_ns[0] = t ? t->seen_ns : 0;
+}
+
+static bool disturbed(const struct straggler *s, uint64_t begin, uint64_t end)
+{
+	return s->disturbed_to_ns >= begin && s->disturbed_from_ns <= end;
+}
+
+static void iteration_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct op *end)
+{
+	uint64_t begin = j->last_ns, now = end->enqueue_ns;
+	double step_s = (now - begin) * 1e-9;
+	int at = j->n % HISTORY;
+	struct blamed *d;
+
+	j->last_ns = now;
+	if (!begin || now <= begin || disturbed(s, begin, now))
+		return;
+	blame_walk(m, end, step_s, &s->scratch);
+	j->step_s[at] = step_s;
+	j->begin_ns[at] = begin;
+	for (d = j->blamed; d; d = d->next)
+		d->share[at] = d->gap_s[at] = 0;
+	for (int i = 0; i < s->scratch.n; i++) {
+		d = blamed_of(j, &s->scratch.items[i]);
+		if (!d)
+			continue;
+		d->gap_s[at] = s->scratch.items[i].gap_s;
+		d->share[at] = d->gap_s[at] / step_s;
+	}
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (counts(p) && !strcmp(p->job, j->job))
+			cpu_push(j, p);
+	j->n++;
+}
+
+/* Where to cut: behind the collective that most ranks take part in, of several the last. */
+static uint64_t end_index_of(const struct proc *p)
+{
+	const struct op *op = p->last_op, *best = op;
+
+	for (size_t i = 0; op && i < p->steps->period_ops; i++, op = op->prev_in_proc)
+		if (op_space(op->kind) == SEQ_COLL &&
+		    (op_space(best->kind) != SEQ_COLL || op->member->comm->n_seen > best->member->comm->n_seen))
+			best = op;
+	return best->nth % p->steps->period_ops;
+}
+
+static bool ends_iteration(const struct job_clock *j, const struct op *op)
+{
+	return op->nth % j->period == j->end_index;
+}
+
+/* New iterations of the anchor, oldest first. One whose end is not known yet waits, as long as no later one is over. */
+static void iterations_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct proc *p)
+{
+	const struct op *op = p->last_op, *newest_over = NULL;
+
+	for (; op && op->nth >= j->done_n; op = op->prev_in_proc) {
+		if (!newest_over && op->end_ns && ends_iteration(j, op))
+			newest_over = op;
+		if (!op->prev_in_proc)
+			break;
+	}
+	if (!newest_over || newest_over->nth < j->done_n)
+		return;
+	for (; op; op = op->next_in_proc) {
+		if (op->nth >= j->done_n && ends_iteration(j, op) && op->end_ns)
+			iteration_take(s, j, m, op);
+		if (op == newest_over)
+			break;
+	}
+	j->done_n = newest_over->nth + 1;
+}
+
+static const struct proc *anchor_of(const struct model *m, const char *job)
+{
+	const struct proc *best = NULL;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (counts(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
+			best = p;
+	return best;
+}
+
+/* --- the verdict --- */
+
+static int times_slow(const struct job_clock *j, const struct blamed *d, int last)
+{
+	int n = 0;
+
+	for (int i = 1; i <= last && (uint64_t)i <= j->n; i++)
+		n += d->share[(j->n - i) % HISTORY] >= SLOW_SHARE;
+	return n;
+}
+
+static double recent_mean(const struct job_clock *j, const double *of)
+{
+	double sum = 0;
+	int n = 0;
+
+	for (; n < RECENT && (uint64_t)n < j->n; n++)
+		sum += of[(j->n - 1 - n) % HISTORY];
+	return n ? sum / n : 0;
+}
+
+static void slow_decide(struct job_clock *j, struct blamed *d)
+{
+	int recent = times_slow(j, d, RECENT);
+
+	if (recent >= SLOW_RECENT || times_slow(j, d, HISTORY) >= SLOW_HISTORY) {
+		for (int i = RECENT; !d->open_since_ns && i >= 1; i--)
+			if ((uint64_t)i <= j->n && d->share[(j->n - i) % HISTORY] >= SLOW_SHARE)
+				d->open_since_ns = j->begin_ns[(j->n - i) % HISTORY];
+	} else if (recent == 0) {
+		d->open_since_ns = 0;
+	}
+}
+
+/* More than half of a role, or of the job, is slow: that is how the job is built. */
+static bool structural(const struct job_clock *j, const struct model *m, const struct blamed *d)
+{
+	const struct proc *p = model_proc(m, d->pids[0]), *q;
+	int role = 0, slow = 0, all = 0;
+
+	for (q = m->procs; p && q; q = q->next) {
+		if (!counts(q) || strcmp(q->job, j->job))
+			continue;
+		all++;
+		if (q->steps->role != p->steps->role)
+			continue;
+		role++;
+		for (const struct blamed *o = j->blamed; o; o = o->next)
+			slow += o->open_since_ns && o->n == 1 && o->pids[0] == q->tgid;
+	}
+	return !p || d->n > NAMES_MAX || 2 * (d->n == 1 ? slow : d->n) > (d->n == 1 ? role : all);
+}
+
+/* Part of it is named by a smaller set. */
+static bool named_better(const struct job_clock *j, const struct blamed *d)
+{
+	for (const struct blamed *o = j->blamed; o && d->n > 1; o = o->next)
+		for (int i = 0; o->open_since_ns && o->n < d->n && i < d->n; i++)
+			if (o->pids[0] == d->pids[i])
+				return true;
+	return false;
+}
+
+static double wait_share(const struct cpu_sample *c)
+{
+	if (!c->seen_ns[RECENT] || c->seen_ns[0] <= c->seen_ns[RECENT] || c->wait_ns[0] < c->wait_ns[RECENT])
+		return -1;
+	return (double)(c->wait_ns[0] - c->wait_ns[RECENT]) / (c->seen_ns[0] - c->seen_ns[RECENT]);
+}
+
+static int double_cmp(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool cpu_starved(const struct job_clock *j, const struct blamed *d, double *ret_share)
+{
+	double others[256], one;
+	int n = 0;
+
+	*ret_share = -1;
+	for (const struct cpu_sample *c = j->cpu; c; c = c->next) {
+		one = wait_share(c);
+		if (c->pid == d->pids[0])
+			*ret_share = one;
+		else if (one >= 0 && n < 256)
+			others[n++] = one;
+	}
+	qsort(others, n, sizeof(*others), double_cmp);
+	return d->n == 1 && n && *ret_share > STARVED_SHARE + 2 * others[n / 2];
+}
+
+static int report(const struct job_clock *j, const struct model *m, const struct blamed *d, struct finding_list *found)
+{
+	double share = recent_mean(j, d->share), waits;
+	struct finding *f = finding_list_add(found);
+	bool starved = cpu_starved(j, d, &waits);
+
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_STRAGGLER;
+	f->key = finding_key(f->kind, d->key, d->open_since_ns, 0);
+	f->cause = starved ? "cpu_starved" : "gpu_or_unknown";
+	f->since_ns = d->open_since_ns;
+	f->confidence = 0.95 / d->n;
+	for (int i = 0; i < d->n; i++)
+		if (model_proc(m, d->pids[i]))
+			finding_add_rank(f, proc_rank(model_proc(m, d->pids[i])), d->pids[i]);
+	if (d->n > 1)
+		finding_note(f, "one_of", d->n);
+	finding_note(f, "blame_percent", 100 * share);
+	finding_note(f, "what_if_percent", 100 * share);
+	finding_note(f, "gap_s", recent_mean(j, d->gap_s));
+	finding_note(f, "step_s", recent_mean(j, j->step_s));
+	finding_note(f, "slow_of_last_5", times_slow(j, d, RECENT));
+	finding_note(f, "slow_of_last_20", times_slow(j, d, HISTORY));
+	if (waits >= 0)
+		finding_note(f, "runqueue_wait_share", waits);
+	return 0;
+}
+
+static int job_tick(struct straggler *s, struct job_clock *j, const struct model *m, struct finding_list *found)
+{
+	const struct proc *p = anchor_of(m, j->job);
+	uint64_t before = j->n;
+	int err = 0;
+
+	if (!p)
+		return 0;
+	if (p->tgid != j->anchor || p->steps->period_ops != j->period) {
+		history_clear(j);
+		j->anchor = p->tgid;
+		j->period = p->steps->period_ops;
+		j->end_index = end_index_of(p);
+		j->done_n = p->n_ops;
+	}
+	iterations_take(s, j, m, p);
+	for (struct blamed *d = j->blamed; d && j->n != before; d = d->next)
+		slow_decide(j, d);
+	for (struct blamed *d = j->blamed; d && !err; d = d->next)
+		if (d->open_since_ns && !structural(j, m, d) && !named_better(j, d))
+			err = report(j, m, d, found);
+	return err;
+}
+
+static void disturbance_note(struct straggler *s, const struct model *m, const struct finding_list *found)
+{
+	uint64_t from = UINT64_MAX;
+
+	for (size_t i = 0; i < found->n; i++) {
+		enum finding_kind k = found->items[i].kind;
+
+		if ((k == FINDING_HANG || k == FINDING_D_STATE || k == FINDING_STOPPED || k == FINDING_OBSERVATION) &&
+		    found->items[i].since_ns < from)
+			from = found->items[i].since_ns;
+	}
+	if (from == UINT64_MAX)
+		return;
+	s->disturbed_from_ns = from;
+	s->disturbed_to_ns = m->now_ns;
+}
+
+static int straggler_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct straggler *s = state;
+	struct job_clock *j;
+	int err = 0, one;
+
+	disturbance_note(s, m, found);
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (counts(p) && !job_of(s, p->job))
+			return -ENOMEM;
+	for (j = s->jobs; j; j = j->next) {
+		one = job_tick(s, j, m, found);
+		err = err ? err : one;
+	}
+	return err;
+}
+
+static void straggler_release(void *state)
+{
+	struct straggler *s = state;
+	struct job_clock *j;
+
+	while ((j = s->jobs)) {
+		s->jobs = j->next;
+		history_clear(j);
+		free(j);
+	}
+}
+
+const struct detector detector_straggler = {
+	.name = "straggler",
+	.help = "a rank that makes its peers wait, iteration after iteration (blame walk)",
+	.state_bytes = sizeof(struct straggler),
+	.release = straggler_release,
+	.tick = straggler_tick,
+};

@@ -4,7 +4,6 @@
  */
 #include "detect/wait.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static bool member_counts(const struct member *mb)
@@ -179,9 +178,18 @@ bool rank_late(const struct model *m, const struct proc *p)
 
 static void rank_text(char *buf, size_t cap, const struct member *mb)
 {
+	char digits[12];
+	int r = proc_rank(mb->proc), at = sizeof(digits) - 1;
 	size_t n = strlen(buf);
 
-	snprintf(buf + n, cap - n, "%s%d", n ? "," : "", proc_rank(mb->proc));
+	digits[at] = 0;
+	do
+		digits[--at] = '0' + (r > 0 ? r % 10 : 0);
+	while ((r /= 10) > 0);
+	if (n)
+		digits[--at] = ',';
+	if (n + strlen(digits + at) < cap) /* a list that is too long ends early */
+		strcpy(buf + n, digits + at);
 }
 
 void lack_waiting_text(const struct lack *l, char *buf, size_t cap)

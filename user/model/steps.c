@@ -13,6 +13,8 @@
 
 #define WINDOW 4096
 #define REPEATS 3
+#define ALIKE_MIN 16       /* equal operations in a row that may be a clock of their own: fewer are the layers of one step */
+#define HELD_MIN 64        /* operations over which a clock proves itself; one that broke earlier was a mistake */
 #define MULTIPLE_MAX 64
 #define MEDIAN_OF 9
 
@@ -66,7 +68,7 @@ static void z_function(struct window *w)
 static size_t period_find(const struct window *w)
 {
 	for (size_t p = 1; p * REPEATS <= w->n; p++)
-		if (w->z[p] >= (REPEATS - 1) * p && w->z[p] + p >= w->n / 2)
+		if (w->z[p] >= (REPEATS - 1) * p && w->z[p] + p >= w->n / 2 && (p > 1 || w->n >= ALIKE_MIN))
 			return p;
 	return 0;
 }
@@ -176,10 +178,12 @@ static void clock_set(struct proc_own *p, const struct window *w, size_t base)
 	s->phase = (p->p.n_ops - period + rot) % period;
 }
 
-static void clock_lost(struct proc_own *p, uint64_t from_n)
+/* After a clock that held, what comes is something new; after one that did not, history still counts. */
+static void clock_lost(struct proc_own *p)
 {
+	if (p->steps_checked_n - p->steps_found_n >= HELD_MIN && p->steps_checked_n - p->steps_found_n >= 8 * p->steps_base)
+		p->steps_from_n = p->steps_checked_n;
 	memset(&p->steps, 0, sizeof(p->steps));
-	p->steps_from_n = from_n;
 	p->steps_base = 0;
 }
 
@@ -253,7 +257,7 @@ int steps_tick(struct model *m, struct proc_own *p)
 	if (p->p.n_ops == p->steps_checked_n || p->p.is_child)
 		return 0;
 	if (p->steps_base && !clock_holds(p))
-		clock_lost(p, p->steps_checked_n);
+		clock_lost(p);
 	if (search_due(p))
 		err = clock_search(m, p);
 	p->steps_checked_n = p->p.n_ops;

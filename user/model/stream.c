@@ -274,6 +274,7 @@ static void sync_end(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct stream *s;
 
+	p->p.last_sync_ns = e->ts_ns;
 	if (e->sync.result > 0)
 		return;
 	switch (e->sync.kind) {

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * blame.h - who made the others wait in one iteration, and for how long: the backward walk over last arrivers.
+ */
+#ifndef RANKTRACE_BLAME_H
+#define RANKTRACE_BLAME_H
+
+#include "model/model.h"
+
+#define BLAME_SET_MAX 16
+
+struct blame {              /* one rank, or several between whom the host cannot tell */
+	int n;
+	const struct proc *procs[BLAME_SET_MAX];
+	const struct op *from[BLAME_SET_MAX]; /* of the walk */
+	bool scanned[BLAME_SET_MAX];
+	double gap_s;       /* later than the median of its peers by so much */
+};
+
+#define BLAMES_MAX 64
+struct blames { struct blame items[BLAMES_MAX]; int n; };
+
+/* Walks back from `end`, the operation that ends an iteration of its rank, over one iteration of `step_s`. */
+void blame_walk(const struct model *m, const struct op *end, double step_s, struct blames *ret);
+
+#endif
