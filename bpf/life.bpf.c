@@ -7,6 +7,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+RECORD_IN_BTF(life_fork);
+RECORD_IN_BTF(life_exit);
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(life_fork, struct task_struct *parent, struct task_struct *child)
 {

@@ -84,6 +84,9 @@ static __always_inline void header_fill(struct wire_hdr *h, __u32 size, __u8 tra
 		__r;                                                                 \
 	})
 
+/* A record used only inside a function is absent from BTF; a global of its type anchors it, for the layout test. */
+#define RECORD_IN_BTF(name) const struct name *btf_of_##name __attribute__((unused))
+
 /* No wake-up: the collector looks every 20 ms by itself, and a wake-up would be paid by the target. */
 #define record_submit(r) bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP)
 

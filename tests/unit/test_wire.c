@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_wire.c - every record is laid out alike for the kernel side (BTF of the BPF objects) and for the collector
- * (DWARF of the objects gcc made of the same headers).
+ * (DWARF of the binary gcc made of the same headers).
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,21 +20,21 @@
 static const struct {
 	const char *object, *source, *record;
 } records[] = {
-	{ "bpf/bpf/life.bpf.o", "obj/user/decode.o", "life_fork" },
-	{ "bpf/bpf/life.bpf.o", "obj/user/decode.o", "life_exit" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_op" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_comm" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_init" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_ready" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_group" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_gone" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_call" },
-	{ "bpf/tracers/nccl/nccl.bpf.o", "obj/tracers/nccl/nccl.o", "nccl_lib" },
-	{ "bpf/tracers/cuda/cuda.bpf.o", "obj/tracers/cuda/cuda.o", "cuda_sync" },
-	{ "bpf/tracers/cuda/cuda.bpf.o", "obj/tracers/cuda/cuda.o", "cuda_mark" },
-	{ "bpf/tracers/cuda/cuda.bpf.o", "obj/tracers/cuda/cuda.o", "cuda_call" },
-	{ "bpf/tracers/sched/sched.bpf.o", "obj/tracers/sched/sched.o", "sched_entry" },
-	{ "bpf/tracers/sched/sched.bpf.o", "obj/tracers/sched/sched.o", "sched_off" },
+	{ "bpf/bpf/life.bpf.o", "ranktrace", "life_fork" },
+	{ "bpf/bpf/life.bpf.o", "ranktrace", "life_exit" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_op" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_comm" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_init" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_ready" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_group" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_gone" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_call" },
+	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_lib" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_sync" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_mark" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_call" },
+	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_entry" },
+	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_off" },
 };
 
 static const char *in_build(const char *file, char *path, size_t size)

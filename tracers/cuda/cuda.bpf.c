@@ -8,6 +8,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+RECORD_IN_BTF(cuda_sync);
+RECORD_IN_BTF(cuda_mark);
+
 struct in_flight {
 	__u64 begin_ns, handle, generation;
 	__u32 what, sync;

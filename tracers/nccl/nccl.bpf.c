@@ -9,6 +9,13 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+RECORD_IN_BTF(nccl_op);
+RECORD_IN_BTF(nccl_comm);
+RECORD_IN_BTF(nccl_init);
+RECORD_IN_BTF(nccl_ready);
+RECORD_IN_BTF(nccl_group);
+RECORD_IN_BTF(nccl_gone);
+
 struct thread { /* of one thread inside NCCL */
 	__u64 generation;
 	__s32 depth;         /* open ncclGroupStart */

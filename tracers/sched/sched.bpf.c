@@ -7,6 +7,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+RECORD_IN_BTF(sched_off);
+
 /* Task states: include/linux/sched.h. TASK_IDLE is UNINTERRUPTIBLE | NOLOAD and no D state. */
 #define KERNEL_INTERRUPTIBLE 0x1
 #define KERNEL_UNINTERRUPTIBLE 0x2

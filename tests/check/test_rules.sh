@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every house rule finds a violation planted in a copy of the tree, and the tree itself has none.
+set -u
+top=$(cd "$(dirname "$0")/../.." && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failed=0
+
+fresh() { rm -rf "$tree"; mkdir -p "$tree"; (cd "$top" && git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "$tree" 2>/dev/null); }
+
+planted() { # rule, what must be in the output; the violation is already there
+	if TREE=$tree RULE=$1 "$top/scripts/check.sh" > "$tree.out"; then
+		echo "FAILED: rule $1 did not find: $2"; failed=1
+	elif ! grep -q "$2" "$tree.out"; then
+		echo "FAILED: rule $1 found something else than $2:"; cat "$tree.out"; failed=1
+	else
+		echo "ok: $1 finds $2"
+	fi
+	rm -f "$tree.out"
+	fresh
+}
+
+fresh
+spdx='/* SPDX-License-Identifier: Apache-2.0 */'
+printf '%s\n#include "loader.h"\n' "$spdx" >> "$tree/user/model/comm.c"; planted layers 'user/model/comm.c'
+printf '#include "tracers/cuda/cuda.h"\n' >> "$tree/tracers/nccl/nccl.c"; planted tracers_apart 'tracers/nccl/nccl.c'
+printf '#include <bpf/libbpf.h>\n' >> "$tree/user/session.c"; planted libbpf 'user/session.c'
+printf '#include <time.h>\n' >> "$tree/user/detect/hang.c"; planted pure 'user/detect/hang.c'
+{ echo "$spdx"; seq 700 | sed 's/^/int v/; s/$/;/'; } > "$tree/user/long.c"; planted sizes 'user/long.c: 701 lines'
+{ printf '%s\nvoid f(void)\n{\n' "$spdx"; seq 70 | sed 's/^/int v/; s/$/;/'; echo '}'; } > "$tree/user/func.c"; planted sizes 'function of 71 lines'
+echo "$spdx" > "$tree/user/utils.c"; planted names 'user/utils.c'
+printf '%s\ntypedef struct foo foo_t;\n' "$spdx" > "$tree/user/foo.h"; planted names 'user/foo.h'
+echo 'int x;' > "$tree/user/bare.c"; planted licences 'user/bare.c: no SPDX'
+echo "$spdx" > "$tree/bpf/wrong.bpf.h"; planted licences 'bpf/wrong.bpf.h: kernel side'
+echo 'DETECTOR(nobody, "nobody", "none")' >> "$tree/user/detect/detectors.def"; planted tables 'no detector_nobody'
+echo 'TRACER(ghost, "ghost", "none")' >> "$tree/tracers/tracers.def"; planted tables 'tracers/ghost/ghost.h'
+printf 'see .%s/x\n' './shared' >> "$tree/README.md"; planted citations 'README.md'
+TREE=$tree "$top/scripts/check.sh" || { echo "FAILED: the tree itself breaks a rule"; failed=1; }
+exit $failed
