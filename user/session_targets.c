@@ -48,16 +48,6 @@ struct session_targets {
 	uint32_t n_seen;
 };
 
-struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
-					    int (*emit)(void *to, const struct wire_hdr *rec), void *to)
-{
-	struct session_targets *t = calloc(1, sizeof(*t));
-
-	if (t)
-		*t = (struct session_targets){ .cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to };
-	return t;
-}
-
 static void threads_free(struct traced *p)
 {
 	struct thread_name *n, *next;
@@ -108,6 +98,22 @@ static struct traced *traced_get(struct session_targets *t, uint32_t tgid, uint6
 	HASH_ADD(hh, t->traced, tgid, sizeof(tgid), p);
 	t->n_seen++;
 	return p;
+}
+
+struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
+					    int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+{
+	struct session_targets *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	*t = (struct session_targets){ .cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to };
+	/* named processes are looked at whether or not they turn out to train: their children may */
+	for (int i = 0; i < cfg->n_pids; i++)
+		traced_get(t, cfg->pids[i], clock_monotonic_ns());
+	if (cfg->child)
+		traced_get(t, cfg->child, clock_monotonic_ns());
+	return t;
 }
 
 static bool pid_listed(const struct session_cfg *cfg, uint32_t tgid)
