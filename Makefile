@@ -3,7 +3,9 @@
 O ?= build
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 CLANG ?= clang
 BPFTOOL ?= bpftool
 VMLINUX ?= hand
@@ -18,7 +20,7 @@ INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
 LIBS := -pthread -lbpf -ldw -lelf -lz -lcjson -lm
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) -I$(VMLINUX_DIR) -I. -Ischemas \
-	-I/usr/include/$(shell $(CC) -dumpmachine)
+	-I/usr/include/$(shell uname -m)-linux-gnu
 
 BPF_SRC := $(wildcard bpf/*.bpf.c tracers/*/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(O)/bpf/%.bpf.o)

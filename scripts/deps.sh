@@ -40,7 +40,7 @@ if [ -n "$new" ] && [ "${VERSION_CODENAME:-}" = bookworm ]; then
 		echo "deb $mirror bookworm-backports main" > /etc/apt/sources.list.d/ranktrace-backports.list
 		apt-get update -qq
 	fi
-	apt-get install -y -qq -t bookworm-backports $BACKPORTED > /dev/null
+	apt-get install -y -qq -t bookworm-backports $BACKPORTED > /dev/null 2>&1
 	new=
 fi
 [ -z "$plain$new" ] || apt-get install -y -qq $plain $new > /dev/null

@@ -148,23 +148,48 @@ static const struct op *oldest_open(const struct proc *p)
 	return best;
 }
 
-/* Met late, Send and Recv cannot be matched by number: who sits in a wait for one waits for the peer, unless that
- * one sits there for the same pair. */
-static void late_p2p_edge(struct graph *g, const struct proc *p)
+/* The other side's call of `op`; NULL: not entered, or met late, when Send and Recv cannot be matched by number. */
+static const struct op *counterpart(const struct op *op, const struct member *o)
 {
-	const struct op *op = p->calls ? oldest_open(p) : NULL, *other;
-	const struct comm *c = op ? op->member->comm : NULL;
-	const struct member *o;
+	if (!op_kind_p2p(op->kind))
+		return member_op(o, op_space(op->kind), op->seq);
+	if (op->seq_from_attach)
+		return NULL;
+	return member_p2p_op(o, op->kind == OP_SEND ? OP_RECV : OP_SEND, op->member->rank, op->seq);
+}
 
-	if (!op || !op_kind_p2p(op->kind) || !op->seq_from_attach || !c->by_rank || op->peer < 0 || op->peer >= c->nranks)
+static bool same_pair(const struct op *op, const struct op *other)
+{
+	return other && other->member->comm == op->member->comm && op_kind_p2p(other->kind) &&
+	       other->peer == op->member->rank;
+}
+
+/* Entered is not reached: a peer whose host ran ahead has called `op`, but older work of its own is not over. */
+static void reach_edge(struct graph *g, const struct proc *p, const struct op *op, const struct member *o)
+{
+	const struct op *head, *theirs;
+
+	if (!o || o == op->member || o->gone)
 		return;
-	o = c->by_rank[op->peer];
-	if (!o || o->gone || !rank_waits(p))
+	head = oldest_open(o->proc);
+	theirs = counterpart(op, o);
+	if (theirs ? head && head->id < theirs->id : op->seq_from_attach && !same_pair(op, head))
+		edge_add(g, node_of(g, p), node_of(g, o->proc));
+}
+
+/* A host that waits for its GPU waits for whoever has not reached its oldest operation. */
+static void reach_edges(struct graph *g, const struct proc *p)
+{
+	const struct op *op = p->calls ? oldest_open(p) : NULL;
+	const struct comm *c = op ? op->member->comm : NULL;
+
+	if (!op || !rank_waits(p))
 		return;
-	other = oldest_open(o->proc);
-	if (other && other->member == o && op_kind_p2p(other->kind) && other->peer == op->member->rank)
-		return;
-	edge_add(g, node_of(g, p), node_of(g, o->proc));
+	if (op_kind_p2p(op->kind))
+		reach_edge(g, p, op, c->by_rank && op->peer >= 0 && op->peer < c->nranks ? c->by_rank[op->peer] : NULL);
+	else
+		for (const struct member *o = c->members; o; o = o->next_in_comm)
+			reach_edge(g, p, op, o);
 }
 
 static int graph_build(struct graph *g, const struct model *m)
@@ -183,7 +208,7 @@ static int graph_build(struct graph *g, const struct model *m)
 		p2p_edges(g, c);
 	}
 	for (int i = 0; i < g->n_procs; i++)
-		late_p2p_edge(g, g->procs[i]);
+		reach_edges(g, g->procs[i]);
 	return g->failed ? -ENOMEM : 0;
 }
 
