@@ -70,7 +70,15 @@ $(O)/ranktrace: $(OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 
-$(O)/tests/%: $(O)/obj/tests/unit/%.o $(UNIT_AID) $(LIB_OBJ)
+# An archive: a test that stands in for a part of the program (a fixture's model) keeps that part out.
+$(O)/libranktrace.a: $(LIB_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/libtests.a: $(UNIT_AID)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/tests/%: $(O)/obj/tests/unit/%.o $(O)/libtests.a $(O)/libranktrace.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $^ $(LIBS) -lcmocka -o $@
 

@@ -28,6 +28,27 @@ struct fixture {
 	int err;
 };
 
+/* The three questions a sink asks the model by function, answered from the fixture; the program's own are not linked. */
+const struct proc *model_proc(const struct model *m, uint32_t tgid)
+{
+	const struct proc *p = m->procs;
+
+	while (p && p->tgid != tgid)
+		p = p->next;
+	return p;
+}
+
+const struct task *model_task(const struct model *m, uint32_t tgid, uint32_t tid)
+{
+	(void)m, (void)tgid, (void)tid;
+	return NULL;
+}
+
+int op_space(enum op_kind kind)
+{
+	return op_kind_p2p(kind) ? -1 : op_kind_counted(kind) ? SEQ_COLL : SEQ_ALLTOALL + (int)kind - OP_ALLTOALL;
+}
+
 static inline uint32_t fixture_random(struct fixture *f, uint32_t below)
 {
 	f->seed = f->seed * 6364136223846793005u + 1442695040888963407u;
