@@ -2,7 +2,7 @@
 """On a machine with one or more NVIDIA GPUs and PyTorch: traces unmodified jobs live. Parts (arguments, default all):
 count (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), f1, f3, f5, overhead
 (paired windows of step time with and without the trace tier, with an A/A control). Prints one JSON line a part.
-RANKTRACE=path of the binary, OUT=folder for what is worth keeping."""
+RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in /tmp/ranktrace-gpu."""
 import collections
 import glob
 import json
@@ -15,7 +15,7 @@ import sys
 import time
 
 RANKTRACE = os.path.abspath(os.environ.get("RANKTRACE", "build/gpu/ranktrace"))
-OUT = os.environ.get("OUT", "/tmp/ranktrace-gpu")
+OUT = "/tmp/ranktrace-gpu"  # recordings; some MB each
 TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
 ENV = {**os.environ, "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
 GPUS = len([d for d in glob.glob("/dev/nvidia[0-9]*")]) or 1

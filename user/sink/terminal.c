@@ -142,9 +142,9 @@ static void text_sentence(struct text *t, const struct incident *i)
 		text_foreign(t, f->cause, NULL);
 	}
 	if (waiting)
-		text_add(t, "; %d peer%s since ", waiting, waiting == 1 ? " waits" : "s wait");
+		text_add(t, "; %d peer%s for ", waiting, waiting == 1 ? " waits" : "s wait");
 	else
-		text_add(t, i->phase == PHASE_CLOSE ? "; after " : "; since ");
+		text_add(t, i->phase == PHASE_CLOSE ? "; after " : "; for ");
 	text_duration(t, since_s);
 }
 
