@@ -342,7 +342,7 @@ static void test_terminal(void **state)
 	text = file_text();
 	assert_string_equal(text, "03:36:42 HANG missing_enter  rank 2 (pid 4702) has not entered AllReduce #1842 of "
 				  "comm 0x72e8a1b2c3d4e5f6: asleep; "
-				  "2 peers wait since 2.7 s\n"
+				  "2 peers wait for 2.7 s\n"
 				  "    n_waiting: 2\n"
 				  "    lag: 2.7 s\n"
 				  "    stack:\n"
@@ -350,7 +350,7 @@ static void test_terminal(void **state)
 				  "        main ?"
 				  "?(\"\\\"??[31m)\n"
 				  "03:36:43 now: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
-				  "comm 0x72e8a1b2c3d4e5f6; since 3.7 s\n"
+				  "comm 0x72e8a1b2c3d4e5f6; for 3.7 s\n"
 				  "03:36:43 over: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
 				  "comm 0x72e8a1b2c3d4e5f6; after 3.7 s\n");
 	free(text);
