@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ranktrace ps: who is a rank, host and in-container pid, children, libraries by symbols; record --job takes its word.
+The job runs in a pid and mount namespace of its own, as in a container."""
+import json
+import subprocess
+import time
+
+import job
+
+
+def ps():
+    out = subprocess.run([job.RANKTRACE, "ps", "--json"], capture_output=True, text=True)
+    job.check(out.returncode == 0, f"ps: {out.stderr}")
+    return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+job.need_root()
+_, number = job.seed()
+name = f"ps-test-{number}"
+sim = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", job.RANKTRACE, "sim", "job", "--ranks",
+                        "4", "--steps", "400", "--seed", str(number), "--job-id", name, "--quiet"])
+try:
+    time.sleep(3)
+    mine = [p for p in ps() if p["job"] == name]
+    ranks = {p["rank"]: p for p in mine if p["rank"] >= 0 and not p["is_child"]}
+    print(f"{len(mine)} processes, ranks {sorted(ranks)}, pids {[p['pid'] for p in ranks.values()]}, "
+          f"inside {[p['ns_pid'] for p in ranks.values()]}")
+    job.check(sorted(ranks) == [0, 1, 2, 3], f"ranks {sorted(ranks)}: {mine}")
+    for r, p in ranks.items():
+        tracers = {t for lib in p["libs"] for t in lib["tracers"].split(",")}
+        job.check(p["local_rank"] == r and p["world_size"] == 4, f"rank {r}: {p}")
+        job.check(p["ns_pid"] < 100 and p["ns_pid"] != p["pid"], f"in-container pid of rank {r}: {p['ns_pid']}")
+        job.check({"nccl", "cuda"} <= tracers, f"tracers of rank {r}: {tracers}")
+    children = [p for p in mine if p["is_child"]]
+    job.check({p["rank"] for p in children} == {0, 1, 2, 3}, f"dataloader children: {children}")
+    rtr = f"/tmp/{name}.rtr"
+    out = subprocess.run([job.RANKTRACE, "record", "--job", name, "--duration", "3", "-o", rtr], capture_output=True, text=True)
+    job.check(out.returncode == 0, f"record --job: {out.returncode} {out.stdout} {out.stderr}")
+    seen = [json.loads(line) for line in
+            subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", rtr], capture_output=True, text=True).stdout.splitlines()]
+    pids = {o["pid"] for o in seen}
+    print(f"record --job: {len(seen)} operations of {len(pids)} processes")
+    job.check(pids == {p["pid"] for p in ranks.values()}, f"operations of pids {pids}")
+finally:
+    sim.kill()
+    sim.wait()
