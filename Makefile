@@ -33,7 +33,7 @@ UNIT_AID := $(patsubst %.c,$(O)/obj/%.o,$(filter-out $(wildcard tests/unit/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all build help deps demo test test-long check unit bench clean install pack simjob
+.PHONY: all build help deps deps-test demo test test-long check unit bench clean install pack simjob
 
 all: deps build ## install what is missing, then build
 
@@ -42,8 +42,11 @@ build: $(O)/ranktrace simjob ## build only
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-deps: ## install missing Debian/Ubuntu packages (root)
+deps: ## install the packages the build lacks (root; Debian, Ubuntu)
 	$(Q)scripts/deps.sh
+
+deps-test: ## the same for the tests
+	$(Q)scripts/deps.sh test
 
 -include tools/simjob/build.mk
 
@@ -88,11 +91,11 @@ demo: deps ## simulated 8-rank job with faults under the real tracer (root)
 	$(Q)$(MAKE) --no-print-directory build
 	$(Q)O=$(O) tools/demo.sh
 
-test: deps ## all tests that need no GPU (root)
+test: deps-test ## all tests that need no GPU (root)
 	$(Q)$(MAKE) --no-print-directory build unit
 	$(Q)O=$(O) tests/run.sh
 
-test-long: deps ## the fault matrix with its full counts (hours)
+test-long: deps-test ## the fault matrix with its full counts (hours)
 	$(Q)$(MAKE) --no-print-directory build unit
 	$(Q)O=$(O) LONG=1 tests/run.sh
 

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian/Ubuntu packages the build and the tests need and the machine lacks. On Debian 12 libbpf-dev,
+# Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too. On Debian 12 libbpf-dev,
 # bpftool and elfutils come from backports; the mirror is the one the machine's own apt sources name.
 set -eu
 
-BUILD="gcc make pkg-config clang llvm zlib1g-dev libcjson-dev uthash-dev libc6-dev"
-TESTS="libcmocka-dev python3 protobuf-compiler e2fsprogs util-linux procps iproute2"
+BUILD="gcc make clang llvm zlib1g-dev libcjson-dev uthash-dev libc6-dev e2fsprogs util-linux"
+TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium"
+[ "${1:-}" = test ] && BUILD="$BUILD $TESTS"
 BACKPORTED="libbpf-dev bpftool libelf-dev libdw-dev"
 
 missing() {
@@ -26,7 +27,7 @@ as_root() {
 
 command -v dpkg-query >/dev/null || { echo "deps: not a Debian or Ubuntu system; needed: $BUILD $BACKPORTED" >&2; exit 0; }
 . /etc/os-release
-plain=$(missing $BUILD $TESTS)
+plain=$(missing $BUILD)
 new=$(missing $BACKPORTED)
 libbpf_old && new="$BACKPORTED"
 [ -z "$plain$new" ] && exit 0
