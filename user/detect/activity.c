@@ -11,7 +11,7 @@
 #define MOVING_BYTES_S 100e3
 #define CALLING_NS 1000000000ull  /* a call of any kind that recently: it is getting on */
 
-struct sums { double settled, all, io_settled, io_all; bool seen, fresh; };
+struct sums { double settled, all, io_settled, io_all; bool seen, fresh, woken; };
 
 static bool at_rest(const struct task *t)
 {
@@ -25,6 +25,7 @@ static void task_sum(struct sums *s, const struct task *t, uint64_t since_ns)
 
 	s->seen |= t->seen_ns != 0;
 	s->fresh |= t->seen_ns > since_ns + AT_REST_NS;
+	s->woken |= t->state == TASK_UNKNOWN && t->since_ns > since_ns; /* a D wait ended after the last scan */
 	if (at_rest(t) || share < 0)
 		return;
 	s->all += share;
@@ -70,13 +71,19 @@ static const struct task *calling_task(const struct proc *p)
 	return NULL;
 }
 
-static enum activity sums_judge(const struct sums *s)
+/* The thread that would have to call is asleep, and was since the rank is late as far as scans tell. */
+static bool sleeps(const struct task *t, uint64_t since_ns)
+{
+	return !t || (t->state == TASK_SLEEP && (at_rest(t) || t->prev_seen_ns >= since_ns));
+}
+
+static enum activity sums_judge(const struct sums *s, const struct task *calling, uint64_t since_ns)
 {
 	if (!s->seen)
 		return ACTIVITY_UNSEEN;
 	if (s->settled >= IDLE_SHARE || s->io_settled >= MOVING_BYTES_S)
 		return ACTIVITY_BUSY;
-	if (s->fresh && s->all < IDLE_SHARE && s->io_all < MOVING_BYTES_S)
+	if (s->fresh && !s->woken && sleeps(calling, since_ns) && s->all < IDLE_SHARE && s->io_all < MOVING_BYTES_S)
 		return ACTIVITY_ASLEEP;
 	return ACTIVITY_UNSETTLED;
 }
@@ -116,7 +123,7 @@ struct rank_activity rank_activity(const struct model *m, const struct proc *p, 
 	a.task = calling_task(p);
 	a.cpu_share = s.all;
 	a.io_bytes_s = s.io_all;
-	a.what = sums_judge(&s);
+	a.what = sums_judge(&s, a.task, since_ns);
 	if (a.what == ACTIVITY_ASLEEP && p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS)
 		a.what = ACTIVITY_BUSY;
 	return children_judge(m, p, a);

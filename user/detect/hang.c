@@ -21,7 +21,7 @@ struct suspect {            /* a root, for as long as it lacks this one operatio
 	uint32_t tgid;
 	struct lack lack;
 	bool current;       /* a root at this tick */
-	bool opened;        /* told as a hang: stays one */
+	bool opened;        /* told as a hang for not entering: stays one, whatever it does then */
 	uint64_t busy_since_ns; /* told as an observation */
 	struct suspect *next;
 };
@@ -178,10 +178,13 @@ static uint64_t busy_limit_ns(const struct hang *h, const struct model *m)
 /* Nothing is said while it is not clear, or while a storage wait may still end like any other. */
 static int judge(struct hang *h, const struct model *m, struct suspect *s, const struct wait_root *r, struct finding_list *found)
 {
-	uint64_t waited = m->now_ns - s->lack.since_ns;
+	uint64_t waited = m->now_ns - s->lack.since_ns, free_ns = rank_free_since_ns(r->proc);
 	struct rank_activity a = rank_activity(m, r->proc, s->lack.since_ns);
 	bool hang;
 
+	/* held up by others until now, it has had no time to come */
+	if (!s->opened && !r->deadlock && m->now_ns < free_ns + s->lack.limit_ns && waited <= busy_limit_ns(h, m))
+		return 0;
 	switch (a.what) {
 	case ACTIVITY_DEAD:
 	case ACTIVITY_STOPPED:
@@ -193,7 +196,7 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 		hang = s->opened || r->deadlock || (a.what != ACTIVITY_DISK && waited > busy_limit_ns(h, m));
 	}
 	if (hang) {
-		s->opened = true;
+		s->opened = class_of(a.what) == HANG_MISSING_ENTER;
 		return report(m, s, r, &a, FINDING_HANG, found);
 	}
 	if (a.what != ACTIVITY_BUSY && !(s->busy_since_ns && a.what == ACTIVITY_UNSETTLED))

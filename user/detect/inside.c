@@ -10,10 +10,13 @@
 #define FLOOR_NS 10000000000ull
 #define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
 
-static uint64_t limit_ns(const struct comm *c)
+static uint64_t limit_ns(const struct member *mb)
 {
+	const struct comm *c = mb->comm;
 	uint64_t own = (uint64_t)(5e9 * c->duration_p999_s);
 
+	if (c->n_ended < COMM_WARMUP_OPS || !mb->proc->steps->period_ops) /* the first steps compile, load and tune */
+		return 2 * COMM_WARMUP_NS;
 	return own > FLOOR_NS ? own : FLOOR_NS;
 }
 
@@ -50,7 +53,7 @@ static const struct op *stuck_op(const struct model *m, const struct proc *p, ui
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
-		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(mb->comm);
+		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(mb);
 
 		if (!since || (best && best->id < op->id) || m->now_ns < since + limit || !seen_open(m, op, limit))
 			continue;
@@ -68,6 +71,15 @@ static uint64_t mismatch_key(const struct finding_list *found, uint64_t comm)
 	return 0;
 }
 
+/* Whoever still calls gets on: what looked stuck was held up by it, and is about to go on. */
+static bool all_quiet(const struct model *m, uint64_t limit)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (p->members && !p->dead && m->now_ns - p->last_call_ns < limit)
+			return false;
+	return true;
+}
+
 int inside_report(const struct model *m, struct finding_list *found)
 {
 	const struct op *best = NULL;
@@ -82,7 +94,7 @@ int inside_report(const struct model *m, struct finding_list *found)
 			best_since = since;
 		}
 	}
-	if (!best)
+	if (!best || !all_quiet(m, limit_ns(best->member)))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)

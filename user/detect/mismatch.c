@@ -32,10 +32,20 @@ static struct checked *checked_of(struct mismatch *s, uint64_t comm)
 	return c;
 }
 
-/* A number that may have slipped by lost records proves nothing until NCCL's counters agreed again. */
-static bool trusted(const struct model *m, const struct member *mb)
+static bool counts(const struct member *mb)
 {
-	return !mb->gone && mb->seq_known && (!m->last_loss_ns || mb->checked_ns > m->last_loss_ns);
+	return !mb->gone && mb->seq_known;
+}
+
+/* The member's n-th operation; NULL: not called, or its number may have slipped by lost records: NCCL's counters have
+ * not confirmed it since. */
+static const struct op *nth_op(const struct model *m, const struct member *mb, uint64_t seq)
+{
+	const struct op *op = counts(mb) ? member_op(mb, SEQ_COLL, seq) : NULL;
+
+	if (!op || !m->last_loss_ns || op->seq_checked_ns > m->last_loss_ns)
+		return op;
+	return op->seq_checked_ns == op->call_ns && !op->grouped ? op : NULL;
 }
 
 static int votes_count(const struct model *m, const struct comm *c, uint64_t seq, struct vote *v)
@@ -43,7 +53,7 @@ static int votes_count(const struct model *m, const struct comm *c, uint64_t seq
 	int n = 0, i;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		const struct op *op = trusted(m, mb) ? member_op(mb, SEQ_COLL, seq) : NULL;
+		const struct op *op = nth_op(m, mb, seq);
 
 		for (i = 0; op && i < n && v[i].signature != op->signature; i++)
 			;
@@ -125,7 +135,7 @@ static const char *what_differs(const struct op *a, const struct op *b)
 static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, uint64_t seq, uint64_t right)
 {
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		const struct op *op = trusted(m, mb) ? member_op(mb, SEQ_COLL, seq) : NULL;
+		const struct op *op = nth_op(m, mb, seq);
 
 		if (op && op->signature != right)
 			finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
@@ -167,12 +177,12 @@ static uint64_t differs_ns(const struct model *m, const struct comm *c, uint64_t
 	return v[0].op->call_ns > v[1].op->call_ns ? v[0].op->call_ns : v[1].op->call_ns;
 }
 
-static void span(const struct model *m, const struct comm *c, uint64_t *ret_low, uint64_t *ret_high)
+static void span(const struct comm *c, uint64_t *ret_low, uint64_t *ret_high)
 {
 	*ret_low = UINT64_MAX;
 	*ret_high = 0;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (!trusted(m, mb) || mb->proc->dead)
+		if (!counts(mb) || mb->proc->dead)
 			continue;
 		*ret_low = mb->next_seq[SEQ_COLL] < *ret_low ? mb->next_seq[SEQ_COLL] : *ret_low;
 		*ret_high = mb->next_seq[SEQ_COLL] > *ret_high ? mb->next_seq[SEQ_COLL] : *ret_high;
@@ -183,7 +193,7 @@ static void comm_check(const struct model *m, const struct comm *c, struct check
 {
 	uint64_t low, high;
 
-	span(m, c, &low, &high);
+	span(c, &low, &high);
 	if (high > MODEL_OPS_KEPT && k->upto < high - MODEL_OPS_KEPT)
 		k->upto = high - MODEL_OPS_KEPT;
 	for (uint64_t seq = k->upto; seq < high; seq++) {

@@ -25,7 +25,7 @@ static uint64_t stopped_since(const struct proc *p)
 	for (const struct task *t = p->tasks; t; t = t->next) {
 		if (t->state != TASK_STOPPED && t->seen_ns)
 			return 0;
-		if (t->tid == p->tgid)
+		if (t->tid == p->tgid && t->state == TASK_STOPPED)
 			since = t->since_ns;
 	}
 	return since;

@@ -1,50 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * straggler.c - keeps the blame of the last iterations and names who earns it again and again: 5 % of the step in 4 of
- * the last 5, or in 10 of 20. Blame on most of a role is structure, not a culprit; iterations in which something
- * hung or was blocked do not count.
+ * straggler.c - cuts the job into iterations, walks the blame of each and names who earns it again and again. Blame on
+ * most of a role is structure, not a culprit; iterations in which something hung or was blocked do not count.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "detect/blame.h"
 #include "detect/detect.h"
+#include "detect/history.h"
 
-#define HISTORY 20
-#define RECENT 5
-#define SLOW_SHARE 0.05
-#define SLOW_RECENT 4
-#define SLOW_HISTORY 10
 #define STARVED_SHARE 0.05  /* runnable without a CPU, beyond the median of the others */
-#define NAMES_MAX 8         /* a larger set is no name */
-
-struct blamed {             /* a rank or a set, over the last iterations */
-	uint64_t key;
-	int n;
-	uint32_t pids[BLAME_SET_MAX];
-	double share[HISTORY], gap_s[HISTORY]; /* of the step; newest at `at` of the job */
-	uint64_t open_since_ns; /* 0: not named */
-	struct blamed *next;
-};
-
-struct cpu_sample { uint32_t pid; uint64_t wait_ns[RECENT + 1], seen_ns[RECENT + 1]; struct cpu_sample *next; };
-
-struct job_clock {
-	const char *job;
-	uint32_t anchor;        /* the rank whose iterations are counted */
-	size_t period;
-	uint64_t end_index;     /* the iteration is cut behind the operation with nth % period == this */
-	uint64_t done_n;        /* its operations looked at */
-	uint64_t last_ns;       /* arrival of the last iteration's end */
-	uint64_t n;             /* iterations that count */
-	double step_s[HISTORY];
-	uint64_t begin_ns[HISTORY];
-	struct blamed *blamed;
-	struct cpu_sample *cpu;
-	struct job_clock *next;
-};
 
 struct straggler {
 	struct job_clock *jobs;
@@ -85,11 +52,6 @@ static struct job_clock *job_of(struct straggler *s, const char *job)
 	return j;
 }
 
-static bool counts(const struct proc *p)
-{
-	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
-}
-
 /* --- one iteration --- */
 
 static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
@@ -112,6 +74,25 @@ static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
 	d->next = j->blamed;
 	j->blamed = d;
 	return d;
+}
+
+/* Who earned nothing in the whole history is nobody. */
+static void blamed_prune(struct job_clock *j)
+{
+	struct blamed **link = &j->blamed, *d;
+	double sum;
+
+	while ((d = *link)) {
+		sum = 0;
+		for (int i = 0; i < HISTORY; i++)
+			sum += d->share[i];
+		if (sum > 0 || d->open_since_ns) {
+			link = &d->next;
+			continue;
+		}
+		*link = d->next;
+		free(d);
+	}
 }
 
 static void cpu_push(struct job_clock *j, const struct proc *p)
@@ -157,6 +138,7 @@ static void iteration_take(struct straggler *s, struct job_clock *j, const struc
 	j->begin_ns[at] = begin;
 	for (d = j->blamed; d; d = d->next)
 		d->share[at] = d->gap_s[at] = 0;
+	blamed_prune(j);
 	for (int i = 0; i < s->scratch.n; i++) {
 		d = blamed_of(j, &s->scratch.items[i]);
 		if (!d)
@@ -165,7 +147,7 @@ static void iteration_take(struct straggler *s, struct job_clock *j, const struc
 		d->share[at] = d->gap_s[at] / step_s;
 	}
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (counts(p) && !strcmp(p->job, j->job))
+		if (rank_has_clock(p) && !strcmp(p->job, j->job))
 			cpu_push(j, p);
 	j->n++;
 }
@@ -214,73 +196,12 @@ static const struct proc *anchor_of(const struct model *m, const char *job)
 	const struct proc *best = NULL;
 
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (counts(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
+		if (rank_has_clock(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
 			best = p;
 	return best;
 }
 
 /* --- the verdict --- */
-
-static int times_slow(const struct job_clock *j, const struct blamed *d, int last)
-{
-	int n = 0;
-
-	for (int i = 1; i <= last && (uint64_t)i <= j->n; i++)
-		n += d->share[(j->n - i) % HISTORY] >= SLOW_SHARE;
-	return n;
-}
-
-static double recent_mean(const struct job_clock *j, const double *of)
-{
-	double sum = 0;
-	int n = 0;
-
-	for (; n < RECENT && (uint64_t)n < j->n; n++)
-		sum += of[(j->n - 1 - n) % HISTORY];
-	return n ? sum / n : 0;
-}
-
-static void slow_decide(struct job_clock *j, struct blamed *d)
-{
-	int recent = times_slow(j, d, RECENT);
-
-	if (recent >= SLOW_RECENT || times_slow(j, d, HISTORY) >= SLOW_HISTORY) {
-		for (int i = RECENT; !d->open_since_ns && i >= 1; i--)
-			if ((uint64_t)i <= j->n && d->share[(j->n - i) % HISTORY] >= SLOW_SHARE)
-				d->open_since_ns = j->begin_ns[(j->n - i) % HISTORY];
-	} else if (recent == 0) {
-		d->open_since_ns = 0;
-	}
-}
-
-/* More than half of a role, or of the job, is slow: that is how the job is built. */
-static bool structural(const struct job_clock *j, const struct model *m, const struct blamed *d)
-{
-	const struct proc *p = model_proc(m, d->pids[0]), *q;
-	int role = 0, slow = 0, all = 0;
-
-	for (q = m->procs; p && q; q = q->next) {
-		if (!counts(q) || strcmp(q->job, j->job))
-			continue;
-		all++;
-		if (q->steps->role != p->steps->role)
-			continue;
-		role++;
-		for (const struct blamed *o = j->blamed; o; o = o->next)
-			slow += o->open_since_ns && o->n == 1 && o->pids[0] == q->tgid;
-	}
-	return !p || d->n > NAMES_MAX || 2 * (d->n == 1 ? slow : d->n) > (d->n == 1 ? role : all);
-}
-
-/* Part of it is named by a smaller set. */
-static bool named_better(const struct job_clock *j, const struct blamed *d)
-{
-	for (const struct blamed *o = j->blamed; o && d->n > 1; o = o->next)
-		for (int i = 0; o->open_since_ns && o->n < d->n && i < d->n; i++)
-			if (o->pids[0] == d->pids[i])
-				return true;
-	return false;
-}
 
 static double wait_share(const struct cpu_sample *c)
 {
@@ -359,9 +280,9 @@ static int job_tick(struct straggler *s, struct job_clock *j, const struct model
 	}
 	iterations_take(s, j, m, p);
 	for (struct blamed *d = j->blamed; d && j->n != before; d = d->next)
-		slow_decide(j, d);
+		slow_decide(j, m, d);
 	for (struct blamed *d = j->blamed; d && !err; d = d->next)
-		if (d->open_since_ns && !structural(j, m, d) && !named_better(j, d))
+		if (d->open_since_ns && !blame_structural(j, m, d) && !blame_named_better(j, d))
 			err = report(j, m, d, found);
 	return err;
 }
@@ -391,7 +312,7 @@ static int straggler_tick(void *state, const struct model *m, struct finding_lis
 
 	disturbance_note(s, m, found);
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (counts(p) && !job_of(s, p->job))
+		if (rank_has_clock(p) && !job_of(s, p->job))
 			return -ENOMEM;
 	for (j = s->jobs; j; j = j->next) {
 		one = job_tick(s, j, m, found);

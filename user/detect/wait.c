@@ -16,6 +16,16 @@ static bool comparable(const struct member *mb, int space)
 	return member_counts(mb) && (space == SEQ_COLL ? mb->seq_known : mb->from_birth);
 }
 
+/* A rank that cannot come needs no patience. */
+static uint64_t limit_ns(const struct model *m, const struct member *mb)
+{
+	const struct task *t = mb->proc->tasks;
+
+	while (t && t->tid != mb->proc->tgid)
+		t = t->next;
+	return mb->proc->dead || (t && t->state == TASK_STOPPED) ? m->hang_floor_ns : comm_lag_limit_ns(m, mb->comm);
+}
+
 /* Whose operation is over does not wait: a small Send sits in a buffer, or the numbers do not match. */
 static void waiter_add(struct lack *l, const struct op *op)
 {
@@ -42,7 +52,7 @@ static bool coll_waiters(struct lack *l)
 static bool coll_lack(const struct model *m, const struct member *mb, int space, struct lack *l)
 {
 	*l = (struct lack){ .member = mb, .space = space, .peer = -1, .seq = mb->entered_seq[space],
-			    .limit_ns = comm_lag_limit_ns(m, mb->comm) };
+			    .limit_ns = limit_ns(m, mb) };
 	if (!comparable(mb, space) || (space == SEQ_COLL && l->seq >= mb->comm->highest_seq))
 		return false;
 	return coll_waiters(l);
@@ -66,7 +76,7 @@ static bool p2p_lack(const struct model *m, const struct member *mb, int peer, i
 	const struct member *o = peer_member(mb, peer);
 
 	*l = (struct lack){ .member = mb, .space = -1, .kind = recv ? OP_RECV : OP_SEND, .peer = peer,
-			    .seq = p2p_entered(mb, peer, recv), .limit_ns = comm_lag_limit_ns(m, mb->comm) };
+			    .seq = p2p_entered(mb, peer, recv), .limit_ns = limit_ns(m, mb) };
 	if (o == mb || !comparable(mb, -1) || !comparable(o, -1) || o->proc->dead || mb->rank < 0)
 		return false;
 	if (p2p_entered(o, mb->rank, !recv) <= l->seq)
@@ -174,6 +184,43 @@ bool rank_late(const struct model *m, const struct proc *p)
 
 	rank_lacks_each(m, p, late_check, &s);
 	return s.late;
+}
+
+static uint64_t coll_free_ns(const struct member *mb)
+{
+	uint64_t all = mb->entered_seq[SEQ_COLL];
+
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+		if (comparable(o, SEQ_COLL) && !o->proc->dead && o->entered_seq[SEQ_COLL] < all)
+			all = o->entered_seq[SEQ_COLL];
+	return all && mb->seq_known ? comm_entry_ns(mb->comm, all - 1) : 0;
+}
+
+static uint64_t p2p_free_ns(const struct member *mb, int peer, int recv)
+{
+	const struct member *o = peer_member(mb, peer);
+	uint64_t mine = p2p_entered(mb, peer, recv), theirs = o ? p2p_entered(o, mb->rank, !recv) : 0;
+	const struct op *op;
+
+	if (!mine || !theirs)
+		return 0;
+	op = member_p2p_op(o, recv ? OP_SEND : OP_RECV, mb->rank, (mine < theirs ? mine : theirs) - 1);
+	return op ? op->enqueue_ns : 0;
+}
+
+uint64_t rank_free_since_ns(const struct proc *p)
+{
+	uint64_t since = p->last_call_ns, one;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		one = mb->gone ? 0 : coll_free_ns(mb);
+		since = one > since ? one : since;
+		for (int k = 0; !mb->gone && k < 2 * mb->n_p2p; k++) {
+			one = p2p_free_ns(mb, k / 2, k % 2);
+			since = one > since ? one : since;
+		}
+	}
+	return since;
 }
 
 static void rank_text(char *buf, size_t cap, const struct member *mb)

@@ -30,6 +30,9 @@ bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *
 /* Calls `each` for every operation the rank lacks. */
 void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l), void *arg);
 
+/* Since when the rank is held up by nobody: its last call, or the entry of the last peer into what it had entered. */
+uint64_t rank_free_since_ns(const struct proc *p);
+
 /* Global ranks that wait for the rank's entry, as text into buf ("0,1,2"). */
 void lack_waiting_text(const struct lack *l, char *buf, size_t cap);
 

@@ -168,7 +168,7 @@ void member_free(struct member_own *mb)
 	free(mb);
 }
 
-/* NCCL counted more launches than we did: the difference was lost on the way, or came before us. */
+/* `ts_ns`: when the counters were right, 0 not known. NCCL counted more launches than we did: the difference was lost on the way, or came before us. */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns)
 {
 	if (mb->n_pending) /* counted when their group ends: nothing to compare with now */
@@ -179,7 +179,8 @@ void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns)
 	} else if (counters_sum > mb->next_seq[SEQ_COLL]) {
 		mb->next_seq[SEQ_COLL] = mb->entered_seq[SEQ_COLL] = counters_sum;
 	}
-	mb->checked_ns = ts_ns;
+	if (ts_ns > mb->checked_ns)
+		mb->checked_ns = ts_ns;
 	if (mb->entered_seq[SEQ_COLL] > mb->comm->highest_seq)
 		mb->comm->highest_seq = mb->entered_seq[SEQ_COLL];
 }

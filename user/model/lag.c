@@ -123,12 +123,20 @@ void comm_ended(const struct op *op)
 	uint64_t ns = op_duration_ns(op);
 	double limit_s = 5 * c->c.duration_p999_s;
 
+	c->c.n_ended++;
 	if (limit_s < DURATION_OUTLIER_S)
 		limit_s = DURATION_OUTLIER_S;
 	if (!ns || ns * 1e-9 > limit_s)
 		return;
 	c->duration[lag_bucket(ns)]++;
 	c->c.duration_p999_s = quantile_s(c->duration, ++c->n_duration, 0.999);
+}
+
+uint64_t comm_entry_ns(const struct comm *c, uint64_t seq)
+{
+	const struct entries *s = &((const struct comm_own *)c)->ring[seq % ENTRY_RING];
+
+	return s->used && s->seq == seq ? s->last_ns : 0;
 }
 
 static uint64_t entry_of(const struct op *op)
@@ -156,15 +164,13 @@ static uint64_t rooted_entry_ns(const struct op *op, int space, bool root_gives)
 
 uint64_t comm_last_entry_ns(const struct op *op)
 {
-	const struct entries *s = &comm_own(op->member->comm)->ring[op->seq % ENTRY_RING];
-
 	if (op->seq_from_attach || !op->count)
 		return 0;
 	switch (op->kind) {
 	case OP_ALLREDUCE:
 	case OP_ALLGATHER:
 	case OP_REDUCESCATTER:
-		return s->used && s->seq == op->seq ? s->last_ns : 0;
+		return comm_entry_ns(op->member->comm, op->seq);
 	case OP_BROADCAST:
 	case OP_SCATTER:
 		return rooted_entry_ns(op, op_space(op->kind), true);

@@ -75,6 +75,7 @@ struct comm {
 	double lag_p999_s;
 	double duration_p999_s;  /* of operations with a known end */
 	uint64_t n_complete;     /* operations that all seen members entered */
+	uint64_t n_ended;        /* operations seen to end on some member */
 	uint64_t highest_seq;    /* highest entered + 1, of the counted collectives */
 };
 
@@ -131,6 +132,7 @@ struct op {
 	uint64_t nth;           /* its number among all operations of the process, from 0 */
 	uint64_t arrive_bound_ns;/* this rank was ready for it not before: enqueue, end bound of the previous op on its stream */
 	uint64_t not_done_ns;   /* newest observation that it was not over, 0 none */
+	uint64_t seq_checked_ns;/* NCCL's counters last confirmed its member's numbers then; == call_ns: this very number */
 	bool captured;          /* into a graph: never runs itself, takes no number */
 };
 
@@ -186,6 +188,8 @@ uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
 /* A member that trails its peers for longer is late beyond what this communicator is used to: the larger of the
  * session's floor and 5 x its p99.9 lag; COMM_WARMUP_NS until COMM_WARMUP_OPS operations are complete. */
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c);
+/* When the last member entered collective `seq`; 0: too long ago, or nobody did. */
+uint64_t comm_entry_ns(const struct comm *c, uint64_t seq);
 /* Global rank of a process: told by its environment, else its rank in its largest communicator; -1 unknown. */
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */

@@ -282,7 +282,7 @@ static struct op *op_new(struct member *mb, const struct event *e)
 	o->op = (struct op){
 		.member = mb, .kind = e->op.op, .dtype = e->op.dtype, .redop = e->op.redop, .root = e->op.root,
 		.peer = e->op.peer, .count = e->op.count, .tid = e->tid, .stream = e->op.stream, .call_ns = e->ts_ns,
-		.grouped = e->op.group_depth > 0, .captured = e->op.captured,
+		.seq_checked_ns = mb->checked_ns, .grouped = e->op.group_depth > 0, .captured = e->op.captured,
 	};
 	o->op.signature = op_signature(&o->op);
 	return &o->op;
@@ -302,8 +302,8 @@ static int op_called(struct model *m, struct proc_own *p, struct task_own *t, co
 
 	if (!mb)
 		return -ENOMEM;
-	if (e->op.counters_valid)
-		member_correct(&mb->m, e->op.counters_sum, e->ts_ns);
+	if (e->op.counters_valid) /* in a group they confirm what came before it, and no more */
+		member_correct(&mb->m, e->op.counters_sum, e->op.group_depth > 0 ? t->group_begin_ns : e->ts_ns);
 	op = op_new(&mb->m, e);
 	if (!op)
 		return -ENOMEM;
@@ -328,13 +328,17 @@ int op_apply(struct model *m, const struct event *e)
 	p->p.last_call_ns = e->ts_ns;
 	call_forget(p, e->tid);
 	if (e->kind == EV_GROUP_START) {
-		if (e->group.depth_before <= 0) /* an end was lost */
-			group_flush(m, p, t, e->ts_ns);
+		if (e->group.depth_before > 0)
+			return 0;
+		group_flush(m, p, t, e->ts_ns); /* an end was lost */
+		t->group_begin_ns = e->ts_ns;
 		return 0;
 	}
 	if (e->kind == EV_GROUP_END) {
-		if (e->group.depth_before <= 1)
-			group_flush(m, p, t, e->ts_ns);
+		if (e->group.depth_before > 1)
+			return 0;
+		group_flush(m, p, t, e->ts_ns);
+		t->group_begin_ns = 0;
 		return 0;
 	}
 	if ((unsigned int)e->op.op >= OP_KIND_MAX)

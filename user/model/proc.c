@@ -132,7 +132,7 @@ static void proc_reset(struct proc_own *p)
 	streams_free(p);
 	for (struct task *t = p->p.tasks; t; t = t->next) {
 		((struct task_own *)t)->n_pending = 0;
-		((struct task_own *)t)->group_depth = 0;
+		((struct task_own *)t)->group_begin_ns = 0;
 	}
 }
 

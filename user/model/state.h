@@ -56,7 +56,7 @@ struct call_own {
 
 struct task_own {
 	struct task t;
-	int group_depth;
+	uint64_t group_begin_ns; /* outermost GroupStart of the open group; 0 none, or not seen */
 	struct op **pending;   /* called in the open group */
 	size_t n_pending, cap_pending;
 	UT_hash_handle hh;

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * history.h - the blame of a job's last iterations, and what it adds up to: who is slow, beyond natural variation.
+ */
+#ifndef RANKTRACE_BLAME_HISTORY_H
+#define RANKTRACE_BLAME_HISTORY_H
+
+#include "detect/blame.h"
+
+#define HISTORY 20
+#define RECENT 5
+
+struct blamed {             /* a rank or a set, over the last iterations */
+	uint64_t key;
+	int n;
+	uint32_t pids[BLAME_SET_MAX];
+	double share[HISTORY], gap_s[HISTORY]; /* of the step; newest at `at` of the job */
+	uint64_t open_since_ns; /* 0: not named */
+	struct blamed *next;
+};
+
+struct cpu_sample { uint32_t pid; uint64_t wait_ns[RECENT + 1], seen_ns[RECENT + 1]; struct cpu_sample *next; };
+
+struct job_clock {
+	const char *job;
+	uint32_t anchor;        /* the rank whose iterations are counted */
+	size_t period;
+	uint64_t end_index;     /* the iteration is cut behind the operation with nth % period == this */
+	uint64_t done_n;        /* its operations looked at */
+	uint64_t last_ns;       /* arrival of the last iteration's end */
+	uint64_t n;             /* iterations that count */
+	double step_s[HISTORY];
+	uint64_t begin_ns[HISTORY];
+	struct blamed *blamed;
+	struct cpu_sample *cpu;
+	struct job_clock *next;
+};
+
+/* A rank whose iterations are known. */
+bool rank_has_clock(const struct proc *p);
+/* Iterations of the last `last` in which it earned 5 % of the step or more. */
+int times_slow(const struct job_clock *j, const struct blamed *d, int last);
+double recent_mean(const struct job_clock *j, const double *of);
+/* After a new iteration: sets or clears open_since_ns. */
+void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d);
+/* More than half of a role, or of the job, is slow: that is how the job is built. */
+bool blame_structural(const struct job_clock *j, const struct model *m, const struct blamed *d);
+/* Part of it is named by a smaller set. */
+bool blame_named_better(const struct job_clock *j, const struct blamed *d);
+
+#endif
