@@ -33,7 +33,7 @@ UNIT_AID := $(patsubst %.c,$(O)/obj/%.o,$(filter-out $(wildcard tests/unit/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all build help deps deps-test demo test test-long check unit bench clean install pack simjob
+.PHONY: all build help deps deps-test demo test test-long check unit clean install pack simjob
 
 all: deps build ## install what is missing, then build
 
