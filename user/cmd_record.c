@@ -15,17 +15,15 @@
 
 #include "base/log.h"
 #include "command.h"
+#include "outputs.h"
 #include "session.h"
 #include "target/privilege.h"
 #include "target/reader.h"
 
-#define OUTPUTS_MAX 8
-
 struct record_args {
 	struct session_cfg session;
 	uint32_t pids[SESSION_PIDS_MAX];
-	const char *outputs[OUTPUTS_MAX];
-	int n_outputs;
+	struct outputs outputs;
 	bool json, all, exit_status_command;
 	char **command;
 };
@@ -99,9 +97,9 @@ static error_t record_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'o':
-		if (a->n_outputs == OUTPUTS_MAX)
+		if (a->outputs.n == OUTPUTS_MAX)
 			argp_error(state, "at most %d outputs", OUTPUTS_MAX);
-		a->outputs[a->n_outputs++] = arg;
+		a->outputs.paths[a->outputs.n++] = arg;
 		return 0;
 	case 'p': pid_add(state, a, arg); return 0;
 	case 'J': a->session.job = arg; return 0;
@@ -139,21 +137,6 @@ static int privileges_check(const struct record_args *a)
 		return EXIT_CLEAN;
 	log_error("%s", error);
 	return EXIT_UNSUPPORTED;
-}
-
-static int outputs_open(struct pipeline *p, const struct record_args *a)
-{
-	int err = pipeline_add_sink(p, a->json ? "json" : "terminal", "-");
-
-	if (err)
-		log_error("standard output: %s", strerror(-err));
-	for (int i = 0; !err && i < a->n_outputs; i++) {
-		err = pipeline_add_output(p, a->outputs[i]);
-		if (err)
-			log_error("%s: %s", a->outputs[i], err == -EPROTONOSUPPORT ?
-				  "unknown suffix; use .pftrace, .rtr or .jsonl" : strerror(-err));
-	}
-	return err;
 }
 
 /* CMD starts stopped at a pipe, so that it is a target before its first instruction. */
@@ -199,8 +182,8 @@ static void summary_say(const struct session_result *r, const struct pipeline *p
 		 incidents_opened(pipeline_incidents(p)), r->longest_tick_gap_ns / 1e9);
 	if (r->lost)
 		log_warn("%" PRIu64 " records found no room in the ring; --ring-size makes it larger", r->lost);
-	for (int i = 0; i < a->n_outputs; i++)
-		log_info("wrote %s", a->outputs[i]);
+	for (int i = 0; i < a->outputs.n; i++)
+		log_info("wrote %s", a->outputs.paths[i]);
 	if (r->child_status != -1 && WIFEXITED(r->child_status))
 		log_info("%s exited with status %d", a->command[0], WEXITSTATUS(r->child_status));
 	else if (r->child_status != -1)
@@ -259,7 +242,7 @@ int cmd_record(int argc, char **argv)
 		return EXIT_INTERNAL;
 	}
 	code = EXIT_USAGE;
-	if (!outputs_open(p, &a)) {
+	if (!outputs_open(p, a.json ? "json" : "terminal", &a.outputs)) {
 		err = a.command ? command_fork(&a) : 0;
 		code = err ? EXIT_INTERNAL : record(&a, reader, p);
 	}

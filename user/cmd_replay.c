@@ -10,15 +10,13 @@
 
 #include "base/log.h"
 #include "command.h"
+#include "outputs.h"
 #include "pipeline.h"
 #include "recording.h"
 
-#define REPLAY_OUTPUTS_MAX 8
-
 struct replay_args {
 	const char *file;
-	const char *outputs[REPLAY_OUTPUTS_MAX];
-	int n_outputs;
+	struct outputs outputs;
 	bool ops, json, steps;
 };
 
@@ -37,9 +35,9 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'o':
-		if (a->n_outputs == REPLAY_OUTPUTS_MAX)
-			argp_error(state, "at most %d outputs", REPLAY_OUTPUTS_MAX);
-		a->outputs[a->n_outputs++] = arg;
+		if (a->outputs.n == OUTPUTS_MAX)
+			argp_error(state, "at most %d outputs", OUTPUTS_MAX);
+		a->outputs.paths[a->outputs.n++] = arg;
 		return 0;
 	case 'O': a->ops = true; return 0;
 	case 'S': a->steps = true; return 0;
@@ -58,6 +56,11 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+static const char *sink_of(const struct replay_args *a)
+{
+	return a->ops ? "ops" : a->json ? "json" : a->steps ? NULL : "terminal";
+}
+
 static const char *open_remedy(int err)
 {
 	switch (err) {
@@ -65,20 +68,6 @@ static const char *open_remedy(int err)
 	case -EPROTONOSUPPORT: return "the recording was made by a newer ranktrace; use that version";
 	default: return strerror(-err);
 	}
-}
-
-static int outputs_open(struct pipeline *p, const struct replay_args *a)
-{
-	const char *sink = a->ops ? "ops" : a->json ? "json" : a->steps ? NULL : "terminal";
-	int err = sink ? pipeline_add_sink(p, sink, "-") : 0;
-
-	for (int i = 0; !err && i < a->n_outputs; i++) {
-		err = pipeline_add_output(p, a->outputs[i]);
-		if (err)
-			log_error("%s: %s", a->outputs[i], err == -EPROTONOSUPPORT ?
-				  "unknown suffix; use .pftrace, .rtr or .jsonl" : strerror(-err));
-	}
-	return err;
 }
 
 /* 0 the clean end, -EBADMSG a torn one, other -errno. */
@@ -100,18 +89,6 @@ static void steps_print(const struct model *m)
 			       p->rank, p->tgid, p->steps->period_ops, p->steps->n, p->steps->median_s);
 }
 
-static int output_errors_say(struct pipeline *p)
-{
-	const char *path;
-	int err = 0, e;
-
-	while ((path = pipeline_output_error(p, &e))) {
-		log_error("%s: %s; what was written before stays readable", path, strerror(-e));
-		err = e;
-	}
-	return err;
-}
-
 static int replay(const struct replay_args *a, struct recording_reader *r, struct pipeline *p)
 {
 	int err = records_feed(r, p), out;
@@ -119,7 +96,7 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 	if (a->steps)
 		steps_print(pipeline_model(p));
 	pipeline_flush(p);
-	out = output_errors_say(p);
+	out = outputs_errors_say(p);
 	if (err == -EBADMSG)
 		log_warn("%s ends in a torn chunk (the writer was killed or the disk was full); everything before it was used",
 			 a->file);
@@ -148,7 +125,7 @@ int cmd_replay(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	p = pipeline_new();
-	if (p && !outputs_open(p, &a))
+	if (p && !outputs_open(p, sink_of(&a), &a.outputs))
 		code = replay(&a, r, p);
 	err = pipeline_free(p);
 	if (err)

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "loader.h"
+#include "outputs.h"
 #include "reorder.h"
 #include "schemas/facts.h"
 #include "session_targets.h"
@@ -278,16 +279,6 @@ static void progress_say(const struct session *s)
 		 pipeline_records(s->pipeline), m->n_ops, loader_lost(s->loader));
 }
 
-static void output_errors_say(struct session *s)
-{
-	const char *path;
-	int err;
-
-	while ((path = pipeline_output_error(s->pipeline, &err)))
-		log_error("%s: %s; what was written before stays readable, the trace goes on without this output", path,
-			  strerror(-err));
-}
-
 static int work(struct session *s)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -305,7 +296,7 @@ static int work(struct session *s)
 		pipeline_flush(s->pipeline);
 	if (due(&s->progress_ns, PROGRESS_EVERY_NS, now_ns))
 		progress_say(s);
-	output_errors_say(s);
+	outputs_errors_say(s->pipeline);
 	return err;
 }
 
@@ -376,7 +367,7 @@ static int finish(struct session *s)
 	if (!err)
 		err = drain(s, UINT64_MAX);
 	pipeline_flush(s->pipeline);
-	output_errors_say(s);
+	outputs_errors_say(s->pipeline);
 	return err;
 }
 

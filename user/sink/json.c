@@ -11,30 +11,12 @@
 
 #include <cjson/cJSON.h>
 
-#include "sink/sink.h"
+#include "sink/line_sink.h"
 #include "sink/sink_io.h"
-
-struct json_sink {
-	struct sink base;
-	int fd;
-};
 
 static int json_open(const char *path, struct sink **ret_sink)
 {
-	struct json_sink *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return -ENOMEM;
-	s->base.class = &sink_json;
-	s->fd = open_output(path);
-	if (s->fd < 0) {
-		int err = s->fd;
-
-		free(s);
-		return err;
-	}
-	*ret_sink = &s->base;
-	return 0;
+	return line_sink_open(&sink_json, path, ret_sink);
 }
 
 /* NULL and, for those that may be unknown, "" become null. */
@@ -152,7 +134,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 
 static int json_incident(struct sink *base, const struct incident *i, const struct model *m)
 {
-	struct json_sink *s = (struct json_sink *)base;
+	struct line_sink *s = (struct line_sink *)base;
 	cJSON *o = incident_object(i, m);
 	char *line = o ? cJSON_PrintUnformatted(o) : NULL;
 	int err = -ENOMEM;
@@ -168,21 +150,11 @@ static int json_incident(struct sink *base, const struct incident *i, const stru
 	return err;
 }
 
-static int json_close(struct sink *base, const struct model *m)
-{
-	struct json_sink *s = (struct json_sink *)base;
-	int err = close_output(s->fd);
-
-	(void)m;
-	free(s);
-	return err;
-}
-
 const struct sink_class sink_json = {
 	.name = "json",
 	.help = "findings as JSON lines (schemas/incident.schema.json)",
 	.suffix = ".jsonl",
 	.open = json_open,
 	.incident = json_incident,
-	.close = json_close,
+	.close = line_sink_close,
 };

@@ -8,30 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sink/sink.h"
+#include "sink/line_sink.h"
 #include "sink/sink_io.h"
-
-struct ops_sink {
-	struct sink base;
-	int fd;
-};
 
 static int ops_open(const char *path, struct sink **ret_sink)
 {
-	struct ops_sink *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return -ENOMEM;
-	s->base.class = &sink_ops;
-	s->fd = open_output(path);
-	if (s->fd < 0) {
-		int err = s->fd;
-
-		free(s);
-		return err;
-	}
-	*ret_sink = &s->base;
-	return 0;
+	return line_sink_open(&sink_ops, path, ret_sink);
 }
 
 /* JSON of a number that may be unknown (`known` false: null), in `buf`. */
@@ -45,7 +27,7 @@ static const char *number_or_null(char buf[24], bool known, uint64_t v)
 
 static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 {
-	struct ops_sink *s = (struct ops_sink *)base;
+	struct line_sink *s = (struct line_sink *)base;
 	const struct member *mb = op->member;
 	const struct proc *p = mb->proc;
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
@@ -67,20 +49,10 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	return write_whole(s->fd, line, (size_t)n, NULL);
 }
 
-static int ops_close(struct sink *base, const struct model *m)
-{
-	struct ops_sink *s = (struct ops_sink *)base;
-	int err = close_output(s->fd);
-
-	(void)m;
-	free(s);
-	return err;
-}
-
 const struct sink_class sink_ops = {
 	.name = "ops",
 	.help = "every operation as a JSON line",
 	.open = ops_open,
 	.op = ops_op,
-	.close = ops_close,
+	.close = line_sink_close,
 };
