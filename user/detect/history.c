@@ -43,16 +43,6 @@ static bool often(const struct job_clock *j, const struct blamed *d)
 	return times_slow(j, d, RECENT) >= SLOW_RECENT || times_slow(j, d, HISTORY) >= SLOW_HISTORY;
 }
 
-static double history_mean(const struct job_clock *j, const struct blamed *d)
-{
-	uint64_t n = j->n < HISTORY ? j->n : HISTORY;
-	double sum = 0;
-
-	for (uint64_t i = 0; i < n; i++)
-		sum += d->share[i];
-	return n ? sum / n : 0;
-}
-
 /* What a job's natural variation earns somebody in each iteration: the blame of those that are not slow themselves. */
 static double noise_share(const struct job_clock *j, const struct blamed *d, int n_ranks)
 {
@@ -60,7 +50,7 @@ static double noise_share(const struct job_clock *j, const struct blamed *d, int
 
 	for (const struct blamed *o = j->blamed; o; o = o->next)
 		if (o != d && !often(j, o))
-			sum += history_mean(j, o);
+			sum += o->usual_share;
 	return n_ranks > 1 ? sum * n_ranks / (n_ranks - 1) : sum;
 }
 

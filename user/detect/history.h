@@ -15,6 +15,7 @@ struct blamed {             /* a rank or a set, over the last iterations */
 	int n;
 	uint32_t pids[BLAME_SET_MAX];
 	double share[HISTORY], gap_s[HISTORY]; /* of the step; newest at `at` of the job */
+	double usual_share;     /* running mean over some 50 iterations */
 	uint64_t open_since_ns; /* 0: not named */
 	struct blamed *next;
 };
@@ -28,7 +29,8 @@ struct job_clock {
 	uint64_t end_index;     /* the iteration is cut behind the operation with nth % period == this */
 	uint64_t done_n;        /* its operations looked at */
 	uint64_t last_ns;       /* arrival of the last iteration's end */
-	uint64_t n;             /* iterations that count */
+	uint64_t n;             /* windows that count: iterations, short ones summed up to 50 ms */
+	bool window_open;       /* slot n % HISTORY is being summed */
 	double step_s[HISTORY];
 	uint64_t begin_ns[HISTORY];
 	struct blamed *blamed;

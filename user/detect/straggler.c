@@ -11,6 +11,9 @@
 #include "detect/detect.h"
 #include "detect/history.h"
 
+#define USUAL_OVER 50        /* iterations */
+#define WINDOW_S 0.05        /* shorter iterations are summed up to that: their single ones are the host's jitter */
+#define NOTHING_SHARE 1e-4
 #define STARVED_SHARE 0.05  /* runnable without a CPU, beyond the median of the others */
 
 struct straggler {
@@ -33,6 +36,7 @@ static void history_clear(struct job_clock *j)
 		free(c);
 	}
 	j->n = 0;
+	j->window_open = false;
 	j->last_ns = 0;
 }
 
@@ -86,7 +90,7 @@ static void blamed_prune(struct job_clock *j)
 		sum = 0;
 		for (int i = 0; i < HISTORY; i++)
 			sum += d->share[i];
-		if (sum > 0 || d->open_since_ns) {
+		if (sum > 0 || d->usual_share > NOTHING_SHARE || d->open_since_ns) {
 			link = &d->next;
 			continue;
 		}
@@ -123,33 +127,59 @@ static bool disturbed(const struct straggler *s, uint64_t begin, uint64_t end)
 	return s->disturbed_to_ns >= begin && s->disturbed_from_ns <= end;
 }
 
-static void iteration_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct op *end)
+/* The blame of one iteration joins the open window. */
+static void window_add(struct job_clock *j, const struct blames *b, double step_s, int at)
 {
-	uint64_t begin = j->last_ns, now = end->enqueue_ns;
-	double step_s = (now - begin) * 1e-9;
-	int at = j->n % HISTORY;
 	struct blamed *d;
 
-	j->last_ns = now;
-	if (!begin || now <= begin || disturbed(s, begin, now))
-		return;
-	blame_walk(m, end, step_s, &s->scratch);
-	j->step_s[at] = step_s;
-	j->begin_ns[at] = begin;
-	for (d = j->blamed; d; d = d->next)
+	j->step_s[at] += step_s;
+	for (int i = 0; i < b->n; i++) {
+		d = blamed_of(j, &b->items[i]);
+		if (d)
+			d->gap_s[at] += b->items[i].gap_s;
+	}
+}
+
+static void window_begin(struct job_clock *j, uint64_t begin_ns, int at)
+{
+	j->window_open = true;
+	j->step_s[at] = 0;
+	j->begin_ns[at] = begin_ns;
+	for (struct blamed *d = j->blamed; d; d = d->next)
 		d->share[at] = d->gap_s[at] = 0;
 	blamed_prune(j);
-	for (int i = 0; i < s->scratch.n; i++) {
-		d = blamed_of(j, &s->scratch.items[i]);
-		if (!d)
-			continue;
-		d->gap_s[at] = s->scratch.items[i].gap_s;
-		d->share[at] = d->gap_s[at] / step_s;
+}
+
+static void window_end(struct job_clock *j, const struct model *m, int at)
+{
+	j->window_open = false;
+	for (struct blamed *d = j->blamed; d; d = d->next) {
+		d->share[at] = d->gap_s[at] / j->step_s[at];
+		d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
 	}
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (rank_has_clock(p) && !strcmp(p->job, j->job))
 			cpu_push(j, p);
 	j->n++;
+}
+
+static void iteration_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct op *end)
+{
+	uint64_t begin = j->last_ns, now = end->enqueue_ns;
+	double step_s = (now - begin) * 1e-9;
+	int at = j->n % HISTORY;
+
+	j->last_ns = now;
+	if (!begin || now <= begin || disturbed(s, begin, now)) {
+		j->window_open = false;
+		return;
+	}
+	blame_walk(m, end, step_s, &s->scratch);
+	if (!j->window_open)
+		window_begin(j, begin, at);
+	window_add(j, &s->scratch, step_s, at);
+	if (j->step_s[at] >= WINDOW_S)
+		window_end(j, m, at);
 }
 
 /* Where to cut: behind the collective that most ranks take part in, of several the last. */
