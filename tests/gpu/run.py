@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a machine with one or more NVIDIA GPUs and PyTorch: traces unmodified jobs live. Parts (arguments, default all):
-count (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), f1, f3, f5, overhead
+count and groups (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), healthy, f1, f3, f5, overhead
 (paired windows of step time with and without the trace tier, with an A/A control). Prints one JSON line a part.
 RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in /tmp/ranktrace-gpu."""
 import collections
@@ -103,6 +103,17 @@ def late():
         last_seq_by_comm={c: sorted(s) for c, s in spread.items()}, findings=findings(out.stdout), stderr=out.stderr.splitlines()[-4:])
 
 
+def healthy(mode, seconds=30):
+    """Nothing is injected: nobody may be named. Attached in the middle."""
+    tag = f"healthy-{mode}"
+    job = start(tag, "--seconds", seconds + 10, "--mode", mode)
+    out = subprocess.run(record(tag, "--pid", str(job.pid), "--duration", str(seconds)), capture_output=True, text=True)
+    job.wait(120)
+    found = [f for f in findings(out.stdout) if f["phase"] == "open"]
+    steps = step_times(tag, 0, 1 << 62)
+    say(tag, findings=found, silent=not found, step_ms=statistics.median(steps) / 1e6, stderr=out.stderr.splitlines()[-3:])
+
+
 def fault(name, tag, *args, stop_rank=None):
     """Attached to the running job; the fault comes later. The verdict must name rank 1 (0 with one GPU)."""
     victim = GPUS - 1
@@ -174,6 +185,7 @@ PARTS = {
     "count": lambda: count("ddp"),
     "groups": lambda: count("groups"),
     "late": late,
+    "healthy": lambda: (healthy("ddp"), healthy("groups")),
     "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
     "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},step=300"),
