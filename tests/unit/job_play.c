@@ -107,8 +107,11 @@ uint64_t test_seed(void)
 
 uint64_t random_next(uint64_t *rng)
 {
-	*rng = *rng * 6364136223846793005ull + 1442695040888963407ull;
-	return *rng >> 33;
+	uint64_t z = *rng += 0x9e3779b97f4a7c15ull; /* splitmix64: a plain LCG repeats itself from step to step */
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return (z ^ (z >> 31)) >> 33;
 }
 
 struct job_opts job_usual(int tp, int dp, int pp, uint64_t seed)

@@ -7,8 +7,7 @@
 
 static double draw(struct job_state *s) /* 0..1 */
 {
-	s->rng = s->rng * 6364136223846793005ull + 1442695040888963407ull;
-	return (double)(s->rng >> 11) / (double)(1ull << 53);
+	return (double)random_next(&s->rng) / (double)(1ull << 31);
 }
 
 /* --- layout and programs --- */

@@ -54,7 +54,7 @@ static void expect_hang(struct job_opts o, enum hang_class class, const char *ca
 
 	job_play(j, &v, NULL, NULL);
 	s = verdict_of(&v, FINDING_HANG);
-	ok = is_named(j, s, class, cause) && verdict_roots(&v) == 1 && s->open_ns - s->f.since_ns <= (uint64_t)(bar_s * SEC) &&
+	ok = is_named(j, s, class, cause) && verdict_roots(&v) == 1 && v.n == 1 && s->open_ns - s->f.since_ns <= (uint64_t)(bar_s * SEC) &&
 	     s->f.since_ns >= j->fault_ns[0] - SEC;
 	if (!ok)
 		tell(&o, &v);

@@ -65,8 +65,8 @@ static void test_natural_variation(void **state)
 	uint64_t rng = test_seed();
 
 	(void)state;
-	for (int i = 0; i < 12; i++) {
-		struct job_opts o = job_usual(1, 8, 1, random_next(&rng));
+	for (int i = 0; i < 40; i++) {
+		struct job_opts o = job_usual(1, i % 2 ? 8 : 2, 1, random_next(&rng));
 
 		o.steps = 100;
 		o.jitter = 0.1;
@@ -80,6 +80,15 @@ static void test_slow_first_step(void **state)
 
 	(void)state;
 	each_mode(&rng, (struct fault){ 0 }, 6, 30);
+}
+
+/* In the first operations nothing is known of what is usual. */
+static void test_warm_up_is_patient(void **state)
+{
+	uint64_t rng = test_seed();
+
+	(void)state;
+	each_mode(&rng, (struct fault){ FAULT_HANG, 0, 1, 0, 12, 2 }, 0, 30);
 }
 
 static void test_evaluation_without_collectives(void **state)
@@ -138,6 +147,7 @@ int main(void)
 		cmocka_unit_test(test_health),
 		cmocka_unit_test(test_natural_variation),
 		cmocka_unit_test(test_slow_first_step),
+		cmocka_unit_test(test_warm_up_is_patient),
 		cmocka_unit_test(test_evaluation_without_collectives),
 		cmocka_unit_test(test_compile_and_checkpoint_of_one_rank),
 		cmocka_unit_test(test_rank_0_logs_more),

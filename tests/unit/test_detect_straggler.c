@@ -104,7 +104,9 @@ static void test_slow_gpu_behind_a_wait(void **state)
 	out = trials(&rng, 2, 4, 1, 20, true, true, TRIALS); /* its tensor-parallel partner cannot be told apart */
 	assert_int_equal(out.in_set, TRIALS);
 	assert_int_equal(out.wrong, 0);
-	out = trials(&rng, 1, 4, 2, 50, true, true, TRIALS);
+	out = trials(&rng, 1, 4, 2, 50, true, true, TRIALS); /* with pipeline stages its whole replica */
+	assert_int_equal(out.wrong, 0);
+	out = trials(&rng, 2, 2, 2, 60, true, true, TRIALS);
 	assert_int_equal(out.wrong, 0);
 }
 
@@ -144,6 +146,25 @@ static void test_cause_is_the_missing_cpu(void **state)
 	}
 }
 
+/* What hung in step after step is four hangs, not slowness on top. */
+static void test_hangs_are_no_slowness(void **state)
+{
+	struct job_opts o = job_usual(1, 4, 1, 13);
+	struct verdicts v;
+	struct job *j;
+
+	(void)state;
+	o.steps = 40;
+	for (int i = 0; i < 4; i++)
+		o.faults[i] = (struct fault){ FAULT_HANG, 1, 16 + i, 0, 5, 2 };
+	j = job_new(&o);
+	job_play(j, &v, NULL, NULL);
+	assert_null(verdict_of(&v, FINDING_STRAGGLER));
+	assert_int_equal(verdict_roots(&v), 4);
+	verdicts_free(&v);
+	job_free(j);
+}
+
 /* A finding closes some iterations after the rank has recovered. */
 static void test_recovery_closes_it(void **state)
 {
@@ -174,6 +195,7 @@ int main(void)
 		cmocka_unit_test(test_slow_gpu_behind_a_wait),
 		cmocka_unit_test(test_the_invisible_is_not_guessed),
 		cmocka_unit_test(test_cause_is_the_missing_cpu),
+		cmocka_unit_test(test_hangs_are_no_slowness),
 		cmocka_unit_test(test_recovery_closes_it),
 	};
 

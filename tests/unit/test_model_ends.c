@@ -189,6 +189,25 @@ static void test_wait_covers_what_was_queued_before_it(void **state)
 	model_free(h.m);
 }
 
+/* A call's record is its entry: another thread's wait right behind it may not cover it. */
+static void test_another_threads_wait_needs_distance(void **state)
+{
+	struct hand h = hand_new();
+	struct event e = job_event(EV_SYNC_END, 0, 0);
+
+	(void)state;
+	for (int far = 0; far < 2; far++) {
+		op(&h, 100, 0);
+		e.tid = job_pid(0) + 1;
+		e.sync.handle = 100;
+		e.sync.begin_ns = h.t + (far ? 2 * MSEC : MSEC / 5);
+		h.t += 5 * MSEC;
+		give(&h, e);
+		assert_int_equal(ended(&h), far ? 2 : 0);
+	}
+	model_free(h.m);
+}
+
 static void test_event_wait_takes_the_mark_as_it_was(void **state)
 {
 	struct hand h = hand_new();
@@ -285,6 +304,7 @@ int main(void)
 		cmocka_unit_test(test_truth_is_within_the_bounds),
 		cmocka_unit_test(test_wait_chain_carries_completion),
 		cmocka_unit_test(test_wait_covers_what_was_queued_before_it),
+		cmocka_unit_test(test_another_threads_wait_needs_distance),
 		cmocka_unit_test(test_event_wait_takes_the_mark_as_it_was),
 		cmocka_unit_test(test_not_ready_bounds_only_behind_a_tight_mark),
 		cmocka_unit_test(test_stop_hands_out_what_never_ended),

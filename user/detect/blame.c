@@ -13,12 +13,12 @@
 
 #define TIGHT_SHARE 0.01  /* of the step: an end known that well splits a charge */
 #define OWN_WAIT_SHARE 0.2 /* of the step: an operation that lasts longer after its last arriver waits for that rank's own GPU */
-#define BEGIN_SHARE 0.05   /* a station that early in the step is charged for the step before */
 #define WALK_MAX 8192
 #define PEERS_MAX 256
 
 struct walk {
 	const struct model *m;
+	const struct op *begin;
 	double step_s;
 	struct blames *ret;
 };
@@ -187,6 +187,27 @@ static void set_close(struct blame *with, const struct op *group, uint64_t since
 	}
 }
 
+/* What the rank of `op` did as its part of `x`; NULL: it took none. */
+static const struct op *own_part(const struct op *op, const struct op *x)
+{
+	const struct op *own;
+
+	for (const struct member *mb = x->member->comm->members; mb; mb = mb->next_in_comm) {
+		own = mb->proc == op->member->proc ? entered(mb, x) : NULL;
+		if (own)
+			return own;
+	}
+	return NULL;
+}
+
+/* Is `op` before the iteration, which begins behind `begin`? By its rank's own call order where it took part in that. */
+static bool before_iteration(const struct op *op, const struct op *begin)
+{
+	const struct op *own = own_part(op, begin);
+
+	return own ? op->nth <= own->nth : op->enqueue_ns <= begin->enqueue_ns;
+}
+
 static int double_cmp(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -304,6 +325,14 @@ static bool tight(const struct op *op, double step_s)
 	return to_s(op->end_error_ns) <= TIGHT_SHARE * step_s;
 }
 
+/* Released before the iteration began, and not by its beginning: what it was late by then was charged then. */
+static double lateness_before_s(const struct walk *w, const struct op *last, const struct op *release, const struct blame *with)
+{
+	const struct op *own = own_part(last, w->begin);
+
+	return own && release->nth < own->nth && own->nth < last->nth ? lateness_s(own, with) : 0;
+}
+
 /* One station: charges its last arriver and says where to go on; NULL: the end of the walk. */
 static const struct op *station(struct walk *w, const struct op *op)
 {
@@ -321,18 +350,17 @@ static const struct op *station(struct walk *w, const struct op *op)
 		return release ? release : between;
 	if (with.n > 1)
 		set_close(&with, last, release->enqueue_ns);
-	s = lateness_s(last, &with) - hidden_s(last, w->step_s);
+	s = lateness_s(last, &with) - lateness_before_s(w, last, release, &with) - hidden_s(last, w->step_s);
 	charge(w, &with, s);
 	return release;
 }
 
-void blame_walk(const struct model *m, const struct op *end, double step_s, struct blames *ret)
+void blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret)
 {
-	struct walk w = { .m = m, .step_s = step_s, .ret = ret };
-	double begin_s = to_s(last_arriver(end)->enqueue_ns) - (1 - BEGIN_SHARE) * step_s;
+	struct walk w = { .m = m, .begin = begin, .step_s = step_s, .ret = ret };
 	const struct op *op = end;
 
 	ret->n = 0;
-	for (int i = 0; op && i < WALK_MAX && to_s(op->enqueue_ns) > begin_s; i++)
+	for (int i = 0; op && i < WALK_MAX && !before_iteration(op, begin); i++)
 		op = station(&w, op);
 }

@@ -20,7 +20,8 @@ struct blame {              /* one rank, or several between whom the host cannot
 #define BLAMES_MAX 64
 struct blames { struct blame items[BLAMES_MAX]; int n; };
 
-/* Walks back from `end`, the operation that ends an iteration of its rank, over one iteration of `step_s`. */
-void blame_walk(const struct model *m, const struct op *end, double step_s, struct blames *ret);
+/* Walks back from `end`, the operation that ends an iteration of its rank, to `begin`, its counterpart one iteration
+ * and `step_s` before. */
+void blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret);
 
 #endif

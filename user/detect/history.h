@@ -29,7 +29,7 @@ struct job_clock {
 	uint64_t end_index;     /* the iteration is cut behind the operation with nth % period == this */
 	uint64_t done_n;        /* its operations looked at */
 	uint64_t last_ns;       /* arrival of the last iteration's end */
-	uint64_t n;             /* windows that count: iterations, short ones summed up to 50 ms */
+	uint64_t n;             /* windows that count: iterations, short ones summed up */
 	bool window_open;       /* slot n % HISTORY is being summed */
 	double step_s[HISTORY];
 	uint64_t begin_ns[HISTORY];

@@ -12,7 +12,7 @@
 #include "detect/history.h"
 
 #define USUAL_OVER 50        /* iterations */
-#define WINDOW_S 0.05        /* shorter iterations are summed up to that: their single ones are the host's jitter */
+#define WINDOW_S 0.2         /* shorter iterations are summed up to that: single ones are the host's jitter, and a name takes 1 s */
 #define NOTHING_SHARE 1e-4
 #define STARVED_SHARE 0.05  /* runnable without a CPU, beyond the median of the others */
 
@@ -167,14 +167,17 @@ static void iteration_take(struct straggler *s, struct job_clock *j, const struc
 {
 	uint64_t begin = j->last_ns, now = end->enqueue_ns;
 	double step_s = (now - begin) * 1e-9;
+	const struct op *before = end;
 	int at = j->n % HISTORY;
 
+	for (size_t i = 0; before && i < j->period; i++)
+		before = before->prev_in_proc;
 	j->last_ns = now;
-	if (!begin || now <= begin || disturbed(s, begin, now)) {
+	if (!before || !begin || now <= begin || disturbed(s, begin, now)) {
 		j->window_open = false;
 		return;
 	}
-	blame_walk(m, end, step_s, &s->scratch);
+	blame_walk(m, before, end, step_s, &s->scratch);
 	if (!j->window_open)
 		window_begin(j, begin, at);
 	window_add(j, &s->scratch, step_s, at);
@@ -182,16 +185,24 @@ static void iteration_take(struct straggler *s, struct job_clock *j, const struc
 		window_end(j, m, at);
 }
 
-/* Where to cut: behind the collective that most ranks take part in, of several the last. */
+static uint64_t pause_ns(const struct op *op)
+{
+	return op->next_in_proc ? op->next_in_proc->call_ns - op->call_ns : 0;
+}
+
+/* Where to cut: behind the collective that most ranks take part in, of several the one with the longest pause behind. */
 static uint64_t end_index_of(const struct proc *p)
 {
-	const struct op *op = p->last_op, *best = op;
+	const struct op *op = p->last_op, *best = NULL;
 
-	for (size_t i = 0; op && i < p->steps->period_ops; i++, op = op->prev_in_proc)
-		if (op_space(op->kind) == SEQ_COLL &&
-		    (op_space(best->kind) != SEQ_COLL || op->member->comm->n_seen > best->member->comm->n_seen))
+	for (size_t i = 0; op && i < p->steps->period_ops + 1; i++, op = op->prev_in_proc) {
+		if (op_space(op->kind) != SEQ_COLL)
+			continue;
+		if (!best || op->member->comm->n_seen > best->member->comm->n_seen ||
+		    (op->member->comm->n_seen == best->member->comm->n_seen && pause_ns(op) > pause_ns(best)))
 			best = op;
-	return best->nth % p->steps->period_ops;
+	}
+	return (best ? best : p->last_op)->nth % p->steps->period_ops;
 }
 
 static bool ends_iteration(const struct job_clock *j, const struct op *op)

@@ -44,16 +44,28 @@ uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c)
 {
 	uint64_t limit = (uint64_t)(5e9 * c->lag_p999_s);
 
-	if (c->n_complete < COMM_WARMUP_OPS)
+	if (!comm_own((struct comm *)c)->warm)
 		return COMM_WARMUP_NS;
 	return limit > m->hang_floor_ns ? limit : m->hang_floor_ns;
+}
+
+/* The first steps compile, load and tune: until a member's iterations are known. A job without any is warm some day. */
+static bool warm_now(const struct comm *c)
+{
+	if (c->n_complete < COMM_WARMUP_OPS)
+		return false;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (mb->proc->steps->period_ops)
+			return true;
+	return c->n_complete >= COMM_WARMUP_OPS_MAX;
 }
 
 static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 {
 	struct comm_own *o = comm_own(c);
 
-	if (c->n_complete >= COMM_WARMUP_OPS && lag_ns <= comm_lag_limit_ns(m, c)) {
+	o->warm = o->warm || warm_now(c);
+	if (o->warm && lag_ns <= comm_lag_limit_ns(m, c)) {
 		o->lag[lag_bucket(lag_ns)]++;
 		c->lag_p999_s = quantile_s(o->lag, ++o->n_lag, 0.999);
 	}
@@ -84,8 +96,10 @@ static void coll_entered(const struct model *m, struct comm *c, const struct op 
 		s->first_ns = op->enqueue_ns;
 	if (op->enqueue_ns > s->last_ns)
 		s->last_ns = op->enqueue_ns;
-	if (s->n > 1 && (int)s->n == members_expected(c))
-		lag_add(m, c, s->last_ns - s->first_ns);
+	if (s->complete || s->n < 2 || (int)s->n < members_expected(c))
+		return;
+	s->complete = true; /* once, also when a member is met only later */
+	lag_add(m, c, s->last_ns - s->first_ns);
 }
 
 static const struct op *p2p_match(const struct op *op)

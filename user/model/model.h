@@ -19,7 +19,8 @@
 #include "event.h"
 
 #define MODEL_OPS_KEPT 4096
-#define COMM_WARMUP_OPS 5
+#define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or */
+#define COMM_WARMUP_OPS_MAX 1000
 #define COMM_WARMUP_NS 30000000000ull
 
 struct task {            /* one thread of a rank or of a rank's child */
@@ -186,7 +187,7 @@ const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int p
 int op_space(enum op_kind kind); /* SEQ_*, -1 for Send and Recv */
 uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
 /* A member that trails its peers for longer is late beyond what this communicator is used to: the larger of the
- * session's floor and 5 x its p99.9 lag; COMM_WARMUP_NS until COMM_WARMUP_OPS operations are complete. */
+ * session's floor and 5 x its p99.9 lag; COMM_WARMUP_NS during warm-up. */
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c);
 /* When the last member entered collective `seq`; 0: too long ago, or nobody did. */
 uint64_t comm_entry_ns(const struct comm *c, uint64_t seq);

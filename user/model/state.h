@@ -89,13 +89,14 @@ struct proc_own {
 	UT_hash_handle hh;
 };
 
-struct entries { uint64_t seq; uint32_t n; bool used; uint64_t first_ns, last_ns; };
+struct entries { uint64_t seq; uint32_t n; bool used, complete; uint64_t first_ns, last_ns; };
 
 struct comm_own {
 	struct comm c;
 	struct entries ring[ENTRY_RING];
 	uint32_t lag[LAG_BUCKETS], duration[LAG_BUCKETS];
 	uint64_t n_lag, n_duration;
+	bool warm;
 	UT_hash_handle hh;
 	bool hashed;
 };
