@@ -357,10 +357,8 @@ static int finish(struct session *s)
 	struct fact_stop f = { .records = pipeline_records(s->pipeline) };
 	int err = loader_consume(s->loader);
 
-	if (err >= 0) {
-		s->tick_ns = 0;
+	if (err >= 0)
 		err = loader_tick(s->loader, clock_monotonic_ns());
-	}
 	f.hdr = fact_hdr(sizeof(f), FACT_STOP, clock_monotonic_ns());
 	if (!err)
 		err = session_emit(s, &f.hdr);

@@ -254,47 +254,31 @@ int nccl_op_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void group_emit(__u32 end, __s32 depth)
+/* GroupStart and GroupEnd: the row's `op` says which. */
+SEC("uprobe.multi")
+int nccl_group_enter(struct pt_regs *ctx)
 {
-	struct nccl_group *r = record_reserve(ring_normal, RING_NORMAL, struct nccl_group, WIRE_NCCL, NCCL_GROUP);
+	struct nccl_group *r;
+	struct thread *t;
+	struct hit h;
+	__s32 depth;
 
+	if (!hit_init(ctx, &h))
+		return 0;
+	t = thread_get(&h);
+	if (!t)
+		return 0;
+	depth = t->depth;
+	if (!h.call->op)
+		t->depth++;
+	else if (depth > 0) /* 0: the group was opened before we attached */
+		t->depth--;
+	r = record_reserve(ring_normal, RING_NORMAL, struct nccl_group, WIRE_NCCL, NCCL_GROUP);
 	if (!r)
-		return;
-	r->end = end;
+		return 0;
+	r->end = h.call->op;
 	r->depth = depth;
 	record_submit(r);
-}
-
-SEC("uprobe.multi")
-int nccl_group_start_enter(struct pt_regs *ctx)
-{
-	struct hit h;
-	struct thread *t;
-
-	if (!hit_init(ctx, &h))
-		return 0;
-	t = thread_get(&h);
-	if (!t)
-		return 0;
-	group_emit(0, t->depth);
-	t->depth++;
-	return 0;
-}
-
-SEC("uprobe.multi")
-int nccl_group_end_enter(struct pt_regs *ctx)
-{
-	struct hit h;
-	struct thread *t;
-
-	if (!hit_init(ctx, &h))
-		return 0;
-	t = thread_get(&h);
-	if (!t)
-		return 0;
-	group_emit(1, t->depth);
-	if (t->depth > 0) /* 0: the group was opened before we attached */
-		t->depth--;
 	return 0;
 }
 

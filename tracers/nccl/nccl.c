@@ -26,7 +26,7 @@
 	CALL("nccl" n, "pnccl" n, "nccl_init_enter", .op = kind, .newcomm = newcomm_, .comm = parent_,              \
 	     .nranks = nranks_, .rank = rank_, .color = color_, .key = key_, .id = id_, .id_by_value = by_value)    \
 	RETURN("nccl" n, "pnccl" n, "nccl_init_exit")
-#define GROUP(n, prog) CALL("nccl" n, "pnccl" n, prog, .op = 0)
+#define GROUP(n, end) CALL("nccl" n, "pnccl" n, "nccl_group_enter", .op = end)
 #define GONE(n, kind) CALL("nccl" n, "pnccl" n, "nccl_gone_enter", .op = kind, .comm = 0)
 
 #define CALLS                                                                      \
@@ -41,8 +41,8 @@
 	OP("Scatter", OP_SCATTER, 2, 3, NONE, 4, NONE, 5, 6, 0)                    \
 	OP("Send", OP_SEND, 1, 2, NONE, NONE, 3, 4, 5, 0)                          \
 	OP("Recv", OP_RECV, 1, 2, NONE, NONE, 3, 4, 5, 0)                          \
-	GROUP("GroupStart", "nccl_group_start_enter")                              \
-	GROUP("GroupEnd", "nccl_group_end_enter")                                  \
+	GROUP("GroupStart", 0)                                                     \
+	GROUP("GroupEnd", 1)                                                       \
 	INIT("CommInitRank", COMM_INIT_RANK, 0, NONE, 1, 3, NONE, NONE, 2, 1)      \
 	INIT("CommInitRankConfig", COMM_INIT_CONFIG, 0, NONE, 1, 3, NONE, NONE, 2, 1) \
 	INIT("CommInitRankScalable", COMM_INIT_SCALABLE, 0, NONE, 1, 2, NONE, NONE, 4, 0) \

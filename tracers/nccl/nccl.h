@@ -18,7 +18,7 @@ enum nccl_kind { NCCL_OP = 1, NCCL_COMM = 2, NCCL_INIT = 3, NCCL_READY = 4, NCCL
 /* One exported function: which argument carries what (index from 0, NCCL_NO_ARG none). Index: the row's place in
  * nccl.c's table; the probe's cookie carries it. */
 struct nccl_call {
-	__u8 op;       /* of op calls: enum op_kind; of init calls: enum comm_init_kind; gone: enum comm_gone_kind */
+	__u8 op;       /* of op calls: enum op_kind; of init calls: enum comm_init_kind; gone: enum comm_gone_kind; group: 1 end */
 	__u8 comm, stream, count, dtype, redop, root, peer;
 	__u8 newcomm, nranks, rank, color, key; /* init calls */
 	__u8 id;       /* unique id: by value at this place, or a pointer */
