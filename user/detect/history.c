@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-#define SLOW_SHARE 0.05
 #define SLOW_RECENT 4
 #define SLOW_HISTORY 10
-#define NOISE_FACTOR 2.0      /* above the blame that natural variation spreads; more while little of it was seen: */
+#define NOISE_FACTOR 2.5      /* above the blame that natural variation spreads; more while little of it was seen: */
+#define NOISE_UNSEEN 0.075    /* over the number of iterations: what little was seen may be luck */
 #define NOISE_FACTOR_NEW 20.0 /* plus this over the number of iterations */
 #define NAMES_MAX 8         /* a larger set is no name */
 
@@ -24,7 +24,7 @@ int times_slow(const struct job_clock *j, const struct blamed *d, int last)
 	int n = 0;
 
 	for (int i = 1; i <= last && (uint64_t)i <= j->n; i++)
-		n += d->share[(j->n - i) % HISTORY] >= SLOW_SHARE;
+		n += d->slow[(j->n - i) % HISTORY];
 	return n;
 }
 
@@ -51,7 +51,7 @@ static double noise_share(const struct job_clock *j, const struct blamed *d, int
 	for (const struct blamed *o = j->blamed; o; o = o->next)
 		if (o != d && !often(j, o))
 			sum += o->usual_share;
-	return n_ranks > 1 ? sum * n_ranks / (n_ranks - 1) : sum;
+	return (n_ranks > 1 ? sum * n_ranks / (n_ranks - 1) : sum) + NOISE_UNSEEN / j->n;
 }
 
 static int ranks_of(const struct job_clock *j, const struct model *m)
@@ -74,7 +74,7 @@ void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d)
 	if (d->open_since_ns || !often(j, d) || recent_mean(j, d->share) < factor * noise_share(j, d, ranks_of(j, m)))
 		return;
 	for (int i = RECENT; !d->open_since_ns && i >= 1; i--)
-		if ((uint64_t)i <= j->n && d->share[(j->n - i) % HISTORY] >= SLOW_SHARE)
+		if ((uint64_t)i <= j->n && d->slow[(j->n - i) % HISTORY])
 			d->open_since_ns = j->begin_ns[(j->n - i) % HISTORY];
 }
 

@@ -10,11 +10,15 @@
 #define HISTORY 20
 #define RECENT 5
 
+#define SLOW_SHARE 0.05         /* blame of that share of the step is slow */
+
 struct blamed {             /* a rank or a set, over the last iterations */
 	uint64_t key;
 	int n;
 	uint32_t pids[BLAME_SET_MAX];
-	double share[HISTORY], gap_s[HISTORY]; /* of the step; newest at `at` of the job */
+	double share[HISTORY], gap_s[HISTORY]; /* of the window's time */
+	bool slow[HISTORY];     /* in most of the window's iterations its blame was SLOW_SHARE or more */
+	int n_slow;             /* such iterations of the open window */
 	double usual_share;     /* running mean over some 50 iterations */
 	uint64_t open_since_ns; /* 0: not named */
 	struct blamed *next;
@@ -31,6 +35,7 @@ struct job_clock {
 	uint64_t last_ns;       /* arrival of the last iteration's end */
 	uint64_t n;             /* windows that count: iterations, short ones summed up */
 	bool window_open;       /* slot n % HISTORY is being summed */
+	int n_iterations;       /* in the open window */
 	double step_s[HISTORY];
 	uint64_t begin_ns[HISTORY];
 	struct blamed *blamed;

@@ -133,20 +133,26 @@ static void window_add(struct job_clock *j, const struct blames *b, double step_
 	struct blamed *d;
 
 	j->step_s[at] += step_s;
+	j->n_iterations++;
 	for (int i = 0; i < b->n; i++) {
 		d = blamed_of(j, &b->items[i]);
-		if (d)
-			d->gap_s[at] += b->items[i].gap_s;
+		if (!d)
+			continue;
+		d->gap_s[at] += b->items[i].gap_s;
+		d->n_slow += b->items[i].gap_s >= SLOW_SHARE * step_s;
 	}
 }
 
 static void window_begin(struct job_clock *j, uint64_t begin_ns, int at)
 {
 	j->window_open = true;
+	j->n_iterations = 0;
 	j->step_s[at] = 0;
 	j->begin_ns[at] = begin_ns;
-	for (struct blamed *d = j->blamed; d; d = d->next)
-		d->share[at] = d->gap_s[at] = 0;
+	for (struct blamed *d = j->blamed; d; d = d->next) {
+		d->share[at] = d->gap_s[at] = d->n_slow = 0;
+		d->slow[at] = false;
+	}
 	blamed_prune(j);
 }
 
@@ -155,6 +161,7 @@ static void window_end(struct job_clock *j, const struct model *m, int at)
 	j->window_open = false;
 	for (struct blamed *d = j->blamed; d; d = d->next) {
 		d->share[at] = d->gap_s[at] / j->step_s[at];
+		d->slow[at] = 2 * d->n_slow > j->n_iterations && d->share[at] >= SLOW_SHARE;
 		d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
 	}
 	for (const struct proc *p = m->procs; p; p = p->next)
