@@ -49,7 +49,7 @@ static double noise_share(const struct job_clock *j, const struct blamed *d, int
 	double sum = 0;
 
 	for (const struct blamed *o = j->blamed; o; o = o->next)
-		if (o != d && !often(j, o))
+		if (o != d && times_slow(j, o, RECENT) < SLOW_RECENT)
 			sum += o->usual_share;
 	return (n_ranks > 1 ? sum * n_ranks / (n_ranks - 1) : sum) + NOISE_UNSEEN / j->n;
 }
