@@ -5,6 +5,7 @@
  * asleep since long is at rest whatever its totals say of the time before.
  */
 #include "detect/activity.h"
+#include "detect/wait.h"
 
 #define AT_REST_NS 400000000ull   /* asleep without a break for that long at the scan: no polling loop of ours to count */
 #define IDLE_SHARE 0.2            /* cores; the watchdog's and helpers' polling stays below */
@@ -61,9 +62,11 @@ static const struct task *special_task(const struct proc *p, enum activity *what
 	return NULL;
 }
 
+/* The thread that would make the next call: a backward thread and the main one take turns in PyTorch. */
 static const struct task *calling_task(const struct proc *p)
 {
-	uint32_t tid = p->last_op ? p->last_op->tid : p->tgid;
+	const struct op *next = rank_next_op(p);
+	uint32_t tid = next ? next->tid : p->last_op ? p->last_op->tid : p->tgid;
 
 	for (const struct task *t = p->tasks; t; t = t->next)
 		if (t->tid == tid)

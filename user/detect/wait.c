@@ -130,8 +130,7 @@ bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *
 
 struct choice { const struct model *m; const struct op *next; struct lack *best; bool found, exact; };
 
-/* What the rank did one period before its present place: what it would call next. */
-static const struct op *next_by_clock(const struct proc *p)
+const struct op *rank_next_op(const struct proc *p)
 {
 	const struct op *op = p->last_op;
 
@@ -163,7 +162,7 @@ static void choose(void *arg, const struct lack *l)
 
 bool rank_lacks(const struct model *m, const struct proc *p, struct lack *ret)
 {
-	struct choice c = { .m = m, .next = next_by_clock(p), .best = ret };
+	struct choice c = { .m = m, .next = rank_next_op(p), .best = ret };
 
 	rank_lacks_each(m, p, choose, &c);
 	return c.found;

@@ -30,6 +30,10 @@ bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *
 /* Calls `each` for every operation the rank lacks. */
 void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l), void *arg);
 
+/* What the rank did one period before its present place: what it would call next, from the same thread. NULL: no
+ * period is known. */
+const struct op *rank_next_op(const struct proc *p);
+
 /* Since when the rank is held up by nobody: its last call, or the entry of the last peer into what it had entered. */
 uint64_t rank_free_since_ns(const struct proc *p);
 
