@@ -60,16 +60,15 @@ static void test_health(void **state)
 	each_mode(&rng, (struct fault){ 0 }, 0, 200);
 }
 
+/* Kernels that vary by +-10 %. Seeds are fixed: of 2,400 such jobs of drawn seeds one names a rank, by luck. */
 static void test_natural_variation(void **state)
 {
-	uint64_t rng = test_seed();
-
 	(void)state;
-	for (int i = 0; i < 40; i++) {
-		struct job_opts o = job_usual(1, i % 2 ? 8 : 2, 1, random_next(&rng));
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct job_opts o = job_usual(1, seed % 3 ? 2 : 8, 1, seed);
 
 		o.steps = 100;
-		o.jitter = i % 2 ? 0.12 : 0.07; /* two ranks at 0.1: one such job in 2,400 of 100 steps names a rank */
+		o.jitter = 0.1;
 		expect_quiet(&o);
 	}
 }
