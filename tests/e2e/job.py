@@ -4,10 +4,12 @@
 The truth is the job's own logs (operations, injected faults), which no part of the tracer reads. Every random draw is
 printed, so that a failure can be run again: SEED=n python3 tests/e2e/test_x.py.
 """
+import atexit
 import collections
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,7 +39,19 @@ def need_root():
         skip("needs root (BPF)")
 
 
+dirs, failed = [], []
+
+
+@atexit.register
+def clean():
+    """What a passed test recorded goes; what a failed one did is kept for a look."""
+    if not failed and not hasattr(sys, "last_value"):
+        for d in dirs:
+            shutil.rmtree(d, ignore_errors=True)
+
+
 def fail(why):
+    failed.append(why)
     print(f"FAILED: {why}")
     sys.exit(1)
 
@@ -60,6 +74,7 @@ class Job:
 
     def __init__(self, sim_args, record_args=(), attach_after=None, name="job"):
         self.dir = tempfile.mkdtemp(prefix=f"ranktrace-{name}-")
+        dirs.append(self.dir)
         self.rtr, self.trace = f"{self.dir}/job.rtr", f"{self.dir}/job.pftrace"
         self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
         self.sim = [RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]

@@ -3,6 +3,7 @@
 The job runs in a pid and mount namespace of its own, as in a container."""
 import json
 import subprocess
+import tempfile
 import time
 
 import job
@@ -33,7 +34,9 @@ try:
         job.check({"nccl", "cuda"} <= tracers, f"tracers of rank {r}: {tracers}")
     children = [p for p in mine if p["is_child"]]
     job.check({p["rank"] for p in children} == {0, 1, 2, 3}, f"dataloader children: {children}")
-    rtr = f"/tmp/{name}.rtr"
+    folder = tempfile.mkdtemp(prefix="ranktrace-ps-")
+    job.dirs.append(folder)
+    rtr = f"{folder}/ps.rtr"
     out = subprocess.run([job.RANKTRACE, "record", "--job", name, "--duration", "3", "-o", rtr], capture_output=True, text=True)
     job.check(out.returncode == 0, f"record --job: {out.returncode} {out.stdout} {out.stderr}")
     seen = [json.loads(line) for line in
