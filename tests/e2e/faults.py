@@ -23,8 +23,9 @@ def first_wait_ns(j, finding):
     return min(o["t_ns"] for o in ops)
 
 
-def check_hang(j, rank, hang_class, limit_s, timeout=40):
-    """hang/<class> names this rank, its operation is one the rank did not enter and peers did, in time; no other root."""
+def check_hang(j, rank, hang_class, limit_s, exact, timeout=40):
+    """hang/<class> names this rank, its operation is one the rank did not enter and peers did, in time; no other root.
+    exact: it is the very operation before which the job injected the fault."""
     f = j.wait_finding(timeout, kind="hang", phase="open")
     job.check(f, f"no hang found; findings: {j.findings}\n{j.stderr()}")
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
@@ -35,6 +36,10 @@ def check_hang(j, rank, hang_class, limit_s, timeout=40):
     entered = [o["rank"] for o in job.lines(j.ops_log) if o["comm"] == f["comm"] and o["seq"] == f["seq"]
                and o["op"] == f["op"]]
     job.check(rank not in entered, f"rank {rank} did enter {f['op']} #{f['seq']}")
+    truth = next(t for t in job.lines(j.fault_log) if t["rank"] == rank)
+    if exact:
+        job.check([truth[k] for k in ("comm", "op", "seq")] == [f[k] for k in ("comm", "op", "seq")],
+                  f"injected before {truth}, named {f['op']} #{f['seq']} of {f['comm']}")
     return f
 
 
@@ -46,7 +51,7 @@ def check_only(j, *expected):
 
 def hang(kind, hang_class, rng, extra=(), limit_s=5.0):
     j, rank = run(f"{kind}:rank={{rank}},step={{step}}", rng, extra)
-    check_hang(j, rank, hang_class, limit_s)
+    check_hang(j, rank, hang_class, limit_s, exact=not extra)  # nested groups: a peer may lack more than one operation
     job.check(j.stop() == 1, "exit code is not 1")
     check_only(j, ("hang", rank))
     j.check_replay()
