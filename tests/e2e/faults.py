@@ -106,6 +106,9 @@ def dstate(kind, rng, extra=(), sec=8):
     job.check(code == 1, f"exit code {code} is not 1")
     closed = [c for c in j.findings if c["id"] == f["id"] and c["phase"] == "close"]
     job.check(closed, "the end of the wait was not told")
+    over = next(t["t_ns"] for t in job.lines(j.fault_log) if t["phase"] == "end")
+    late = (closed[0]["t_ns"] - over) / 1e9
+    job.check(late <= 1 + SLACK_S, f"the end of the wait was told {late:.2f} s after it")
     check_only(j, ("d_state", rank))
     j.check_replay()
     return j
