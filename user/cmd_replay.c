@@ -102,6 +102,8 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 			 a->file);
 	else if (err)
 		log_error("%s: %s", a->file, strerror(-err));
+	if (pipeline_undecoded(p))
+		log_warn("%" PRIu64 " records are of a kind this version does not know and were skipped", pipeline_undecoded(p));
 	log_info("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
 		 pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
 	if ((err && err != -EBADMSG) || out)

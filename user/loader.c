@@ -379,15 +379,6 @@ int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, vo
 	return bpf_map_lookup_elem(fd, key, ret_value) ? -errno : 0;
 }
 
-int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key)
-{
-	int fd = map_fd(h, map);
-
-	if (fd < 0)
-		return fd;
-	return bpf_map_delete_elem(fd, key) ? -errno : 0;
-}
-
 int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key)
 {
 	int fd = map_fd(h, map);

@@ -21,7 +21,6 @@ struct recording {
 	char *raw, *packed; /* packed: chunk header, then the deflated bytes */
 	size_t used, packed_cap;
 	uint32_t n_records;
-	uint64_t written;
 	int failed; /* first -errno: nothing more is written */
 };
 
@@ -61,7 +60,6 @@ int recording_create(const char *path, struct recording **ret)
 		recording_close(r);
 		return err;
 	}
-	r->written = sizeof(h);
 	*ret = r;
 	return 0;
 }
@@ -83,7 +81,6 @@ int recording_flush(struct recording *r)
 	err = write_all(r->fd, c, sizeof(*c) + size);
 	if (err)
 		return r->failed = err;
-	r->written += sizeof(*c) + size;
 	r->used = r->n_records = 0;
 	return 0;
 }
@@ -112,11 +109,6 @@ int recording_close(struct recording *r)
 	free(r->packed);
 	free(r);
 	return err;
-}
-
-uint64_t recording_bytes(const struct recording *r)
-{
-	return r->written;
 }
 
 struct recording_reader {

@@ -20,7 +20,6 @@ int recording_put(struct recording *r, const struct wire_hdr *rec);
 int recording_flush(struct recording *r);
 /* Flush and close; frees `r` also on error. */
 int recording_close(struct recording *r);
-uint64_t recording_bytes(const struct recording *r); /* written to the file */
 
 struct recording_reader;
 

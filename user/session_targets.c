@@ -5,6 +5,7 @@
  */
 #include "session_targets.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,8 +363,9 @@ const struct target_want *session_wants(size_t *ret_n)
 	for (const struct tracer *const *t = tracers_all; *t; t++) {
 		struct target_want *w = &wants[n];
 
-		if (!(*t)->probes || at + 2 * (*t)->n_probes > WANT_SYMBOLS_MAX)
+		if (!(*t)->probes)
 			continue;
+		assert(at + 2 * (*t)->n_probes <= WANT_SYMBOLS_MAX); /* rows are static: more of them fail the first run */
 		*w = (struct target_want){ .tracer = (*t)->id, .markers = (*t)->markers,
 					   .n_markers = markers_count(*t), .symbols = symbols + at };
 		for (size_t i = 0; i < (*t)->n_probes; i++) {

@@ -60,7 +60,6 @@ struct tracer {
 int tracer_map_put(struct tracer_handle *h, const char *map, const void *key, const void *value);
 int tracer_map_put_new(struct tracer_handle *h, const char *map, const void *key, const void *value); /* -EEXIST */
 int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, void *ret_value);
-int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key);
 /* First key with prev NULL, then the one after prev; -ENOENT at the end. */
 int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key);
 /* Put a record of the tracer's own making into the stream (copied); ts_ns and sizes set by the caller. */
