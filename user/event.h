@@ -38,6 +38,13 @@ enum event_kind {
 	EV_TASK_OFF,      /* off: one interval off the CPU, over; ts_ns is its end */
 	EV_BLOCKED,       /* blocked: in D state past the limit, with evidence */
 	EV_BLOCKED_END,   /* blocked: that wait is over (text fields NULL) */
+	EV_CALL,          /* call: a driver call worth telling returned (allocation, module load, graph instantiation) */
+	EV_CALL_OPEN,     /* call: the thread is still in it, long since; ends with the thread's next event */
+	EV_CUDA_ERROR,    /* cuda_error: a driver call returned an error (never CUDA_NOT_READY) */
+	EV_ELAPSED,       /* elapsed: the framework asked how long the GPU took between two CUDA events */
+	EV_STREAM_QUERY,  /* mark: cuStreamQuery returned; handle 0, stream, result as in EV_MARK_QUERY */
+	EV_CAPTURE,       /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded */
+	EV_THROTTLE,      /* throttle: the process' cgroup and its CPU quota, cumulative */
 	EV_SPAN,          /* generic: any tracer's slice on the thread */
 	EV_INSTANT,       /* generic */
 	EV_COUNTER,       /* generic */
@@ -56,7 +63,16 @@ enum comm_init_kind {
 
 enum comm_gone_kind { COMM_GONE_FINALIZE, COMM_GONE_DESTROY, COMM_GONE_ABORT, COMM_GONE_REVOKE };
 
-enum sync_kind { SYNC_STREAM, SYNC_EVENT, SYNC_CONTEXT };
+/* SYNC_COPY: a copy that returns when it is done (cuMemcpyDtoH_v2 and its like): a wait for its stream. */
+enum sync_kind { SYNC_STREAM, SYNC_EVENT, SYNC_CONTEXT, SYNC_COPY };
+
+enum call_class { CALL_ALLOC, CALL_FREE, CALL_MODULE, CALL_GRAPH, CALL_OTHER, CALL_CLASS_MAX };
+
+/* BEGIN, END: stream and (END) graph. INSTANTIATE: graph, exec. CLONE: graph (new), parent. LAUNCH: exec, stream.
+ * DESTROY: graph or exec, the other 0. UPDATE: exec takes over graph's work. */
+enum capture_kind {
+	CAPTURE_BEGIN, CAPTURE_END, CAPTURE_INSTANTIATE, CAPTURE_CLONE, CAPTURE_LAUNCH, CAPTURE_UPDATE, CAPTURE_DESTROY,
+};
 
 enum task_state { TASK_UNKNOWN, TASK_ON_CPU, TASK_RUNNABLE, TASK_SLEEP, TASK_DISK /* D */, TASK_STOPPED, TASK_DEAD };
 
@@ -124,10 +140,22 @@ struct event {
 			int root;               /* -1 none */
 			int peer;               /* Send, Recv: rank in the communicator; -1 none */
 			int group_depth;        /* of this thread, as counted in the kernel; 0 none */
-			bool captured;          /* stream is in graph capture (not known yet: false) */
 		} op;
 		struct { int depth_before; } group; /* open GroupStarts of the thread as the kernel side counted; END at 0: opened before the attach */
-		struct { enum sync_kind kind; uint64_t handle; /* stream or event */ int result; uint64_t begin_ns; } sync;
+		struct { enum sync_kind kind; uint64_t handle; /* stream or event */ int result; uint64_t begin_ns, bytes; } sync;
+		struct {
+			enum call_class class;
+			const char *name;       /* "cuMemAlloc" */
+			uint64_t begin_ns, bytes; /* bytes 0 where the call has none */
+			int result;             /* EV_CALL */
+		} call;
+		struct { const char *call, *error; int result; } cuda_error; /* "cuStreamSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS" */
+		struct { uint64_t start, end; /* CUDA events */ uint64_t gpu_ns; } elapsed;
+		struct { enum capture_kind kind; uint64_t stream, graph, exec, parent; } capture;
+		struct {
+			uint64_t throttled_ns, periods; /* since the cgroup exists: cpu.stat throttled_usec, nr_throttled */
+			double quota_cores;             /* cpu.max; 0 none */
+		} throttle;
 		struct { uint64_t handle, stream; int result; } mark;
 		struct {
 			enum task_state state;
@@ -136,6 +164,8 @@ struct event {
 			uint64_t wait_ns;       /* total runnable, waiting for a CPU */
 			uint64_t sleep_ns, disk_ns;
 			uint64_t io_bytes;      /* read and written by the whole process, 0 where not sampled */
+			uint64_t preempted;     /* times it lost the CPU while it could have run */
+			const char *preempted_by; /* name of the task that ran instead, the last time; "" unknown */
 		} task;
 		struct { uint64_t begin_ns; enum task_state state; uint64_t runq_ns; } off;
 		struct {

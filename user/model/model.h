@@ -32,6 +32,9 @@ struct task {            /* one thread of a rank or of a rank's child */
 	uint64_t seen_ns;    /* of the last scan or record */
 	uint64_t run_ns, wait_ns, sleep_ns, disk_ns; /* totals of the last scan */
 	uint64_t prev_run_ns, prev_seen_ns;          /* the scan before: CPU share = difference */
+	uint64_t prev_wait_ns;                       /* as prev_run_ns: share of time it wanted a CPU and had none */
+	uint64_t preempted, prev_preempted;
+	const char *preempted_by;                    /* "" unknown */
 	bool blocked;        /* in D state past the limit, evidence below */
 	uint64_t blocked_since_ns;
 	const char *kernel_stack, *user_stack, *wchan, *syscall, *file;
@@ -62,6 +65,13 @@ struct proc {
 	uint64_t last_call_ns;/* newest sign of its host code: an operation, a wait or its end, a creation call */
 	uint64_t last_sync_ns;/* newest end of a host wait for the GPU; 0: such waits are not seen */
 	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */
+	uint64_t call_ns[CALL_CLASS_MAX]; /* total time of driver calls that are over */
+	int cuda_error;       /* last error a driver call returned; 0 none */
+	const char *cuda_error_call, *cuda_error_name;
+	uint64_t cuda_error_ns;
+	uint64_t throttled_ns, throttle_seen_ns;           /* cgroup: total at the last scan; 0 never seen */
+	uint64_t prev_throttled_ns, prev_throttle_seen_ns;
+	double quota_cores;   /* of its cgroup; 0 none */
 };
 
 struct comm {
@@ -80,7 +90,8 @@ struct comm {
 	uint64_t highest_seq;    /* highest entered + 1, of the counted collectives */
 };
 
-enum { SEQ_COLL, SEQ_ALLTOALL, SEQ_GATHER, SEQ_SCATTER, SEQ_SPACES }; /* P2P: struct p2p_seq */
+/* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
+enum { SEQ_COLL, SEQ_ALLTOALL, SEQ_GATHER, SEQ_SCATTER, SEQ_GRAPH, SEQ_SPACES };
 
 struct p2p_seq {          /* with one peer; index 0 Send, 1 Recv */
 	uint64_t next[2];     /* called */
@@ -135,13 +146,41 @@ struct op {
 	uint64_t not_done_ns;   /* newest observation that it was not over, 0 none */
 	uint64_t seq_checked_ns;/* NCCL's counters last confirmed its member's numbers then; == call_ns: this very number */
 	bool captured;          /* into a graph: never runs itself, takes no number */
+	uint64_t graph_exec;    /* ran in a launch of this graph; 0 called by the host. Numbered in SEQ_GRAPH, but for P2P */
+	uint64_t gpu_ns;        /* GPU time, as the framework measured it; 0 unknown */
 };
 
-struct call {             /* the host waits for the GPU */
+struct call {             /* the host is in a driver call: a wait for the GPU, or another that takes long */
 	uint32_t tid;
+	bool is_sync;         /* a wait for the GPU: kind, handle */
 	enum sync_kind kind;
 	uint64_t handle, begin_ns;
+	const char *name;     /* "cuMemAlloc"; waits: "cuStreamSynchronize" and so on */
 	struct call *next;
+};
+
+struct birth_member {     /* one rank in the creation call */
+	struct proc *proc;
+	uint32_t tid;
+	int rank;             /* in the new communicator (Split and the like: in the parent); -1 not told */
+	uint64_t since_ns;    /* it called */
+	uint64_t done_ns;     /* it returned; 0 still inside */
+	struct birth_member *next;
+};
+
+/* A communicator that is being created: collective, so whoever is missing keeps all others waiting. Freed soon after
+ * every expected rank is through, or all inside are gone. */
+struct birth {
+	enum comm_init_kind kind;
+	uint64_t id_hash;     /* of the unique id; 0: made from `parent` */
+	struct comm *parent;  /* Split, Shrink, Grow: all its ranks must call (Shrink: those that stay) */
+	uint64_t nth;         /* which such call on the parent, from 1 */
+	int nranks;           /* expected callers; -1 unknown */
+	int n_called;
+	uint64_t first_ns;    /* the first rank called */
+	uint64_t last_ns;     /* the newest caller called */
+	struct birth_member *members;
+	struct birth *next;
 };
 
 struct steps {            /* iteration clock of one rank: smallest period of its signature sequence */
@@ -159,6 +198,7 @@ struct model {            /* read by detectors and sinks as const */
 	const char *host;
 	struct proc *procs, **procs_tail;
 	struct comm *comms, **comms_tail;
+	struct birth *births;
 	uint64_t lost, last_loss_ns; /* records */
 	uint64_t n_events, n_ops, n_ops_ended;
 	bool stopped;         /* EV_STOP seen */

@@ -244,7 +244,7 @@ static int sync_begin(struct proc_own *p, const struct event *e)
 
 	if (!c)
 		return -ENOMEM;
-	c->c = (struct call){ .tid = e->tid, .kind = e->sync.kind, .handle = e->sync.handle, .begin_ns = e->ts_ns,
+	c->c = (struct call){ .tid = e->tid, .is_sync = true, .name = "", .kind = e->sync.kind, .handle = e->sync.handle, .begin_ns = e->ts_ns,
 			      .next = p->p.calls };
 	if (k) { /* it may be recorded again while we wait */
 		c->stream = k->stream;
