@@ -21,7 +21,7 @@ int BPF_PROG(life_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	if (child_tgid != parent_tgid)
 		bpf_map_update_elem(&targets, &child_tgid, &t, BPF_ANY);
-	r = record_reserve(ring_critical, RING_CRITICAL, struct life_fork, WIRE_LIFE, LIFE_FORK);
+	r = record_reserve(RING_CRITICAL, struct life_fork, WIRE_LIFE, LIFE_FORK);
 	if (!r)
 		return 0;
 	r->child_tgid = child_tgid;
@@ -39,7 +39,7 @@ int BPF_PROG(life_exec, struct task_struct *p)
 	if (!t)
 		return 0;
 	t->generation = bpf_ktime_get_ns();
-	r = record_reserve(ring_critical, RING_CRITICAL, struct life_exec, WIRE_LIFE, LIFE_EXEC);
+	r = record_reserve(RING_CRITICAL, struct life_exec, WIRE_LIFE, LIFE_EXEC);
 	if (r)
 		record_submit(r);
 	return 0;
@@ -56,7 +56,7 @@ int BPF_PROG(life_exit, struct task_struct *p)
 		return 0;
 	if (last)
 		bpf_map_delete_elem(&targets, &tgid);
-	r = record_reserve(ring_critical, RING_CRITICAL, struct life_exit, WIRE_LIFE, LIFE_EXIT);
+	r = record_reserve(RING_CRITICAL, struct life_exit, WIRE_LIFE, LIFE_EXIT);
 	if (!r)
 		return 0;
 	r->code = p->exit_code;

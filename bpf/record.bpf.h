@@ -15,9 +15,6 @@
 #include "schemas/wire.h"
 
 #define TARGETS_MAX 16384
-#define RING_CRITICAL 0
-#define RING_NORMAL 1
-#define RINGS_MAX 4
 
 struct target {
 	__u64 generation; /* time it became a target or last called exec: tells a reused tgid or address space */
@@ -41,8 +38,13 @@ struct {
 } ring_normal SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 * 1024 * 1024);
+} ring_bulk SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RINGS_MAX);
+	__uint(max_entries, RING_CLASSES);
 	__type(key, __u32);
 	__type(value, __u64);
 } drops SEC(".maps");
@@ -73,14 +75,20 @@ static __always_inline void header_fill(struct wire_hdr *h, __u32 size, __u8 tra
 	h->ts_ns = bpf_ktime_get_ns();
 }
 
-/* Reserve `type` in `ring`, or count the drop and return NULL. The caller sets every other byte. */
-#define record_reserve(ring, index, type, tracer, kind)                              \
+static __always_inline void *ring_of(__u32 class)
+{
+	return class == RING_CRITICAL ? (void *)&ring_critical : class == RING_BULK ? (void *)&ring_bulk :
+	       (void *)&ring_normal;
+}
+
+/* Reserve `type` in the ring of `class`, or count the drop and return NULL. The caller sets every other byte. */
+#define record_reserve(class, type, tracer, kind)                                    \
 	({                                                                           \
-		type *__r = bpf_ringbuf_reserve(&ring, sizeof(type), 0);             \
+		type *__r = bpf_ringbuf_reserve(ring_of(class), sizeof(type), 0);    \
 		if (__r)                                                             \
 			header_fill((struct wire_hdr *)__r, sizeof(type), tracer, kind); \
 		else                                                                 \
-			drop_count(index);                                           \
+			drop_count(class);                                           \
 		__r;                                                                 \
 	})
 

@@ -83,7 +83,7 @@ struct fact_loss {
 	struct wire_hdr hdr;   /* cpu: where */
 	__u64 lost;            /* records since the last such fact */
 	__u64 lost_total;
-	__u32 ring;            /* 0 critical, 1 normal, 2 bulk; 3: the collector's own reorder window */
+	__u32 ring;            /* enum ring_class */
 	__u32 reserved;
 };
 

@@ -25,6 +25,14 @@ enum wire_tracer {
 	WIRE_TRACER_MAX = 16,
 };
 
+/* Which ring a record went through, by what rests on it. A loss in the bulk class weakens no verdict. */
+enum ring_class {
+	RING_CRITICAL = 0, /* life of processes */
+	RING_NORMAL = 1,   /* calls, operations, waits */
+	RING_BULK = 2,     /* burst tier: launches, asynchronous copies */
+	RING_CLASSES = 3,
+};
+
 struct wire_hdr {
 	__u16 size;   /* bytes of the whole record, header included, a multiple of 8 */
 	__u8 tracer;  /* enum wire_tracer */

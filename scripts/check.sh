@@ -100,7 +100,7 @@ rule_tables() {
 # Docs cite docs/, never what lies outside the tree; no package registry is named.
 rule_citations() {
 	grep -rnE '\.\./shared|/work/|deb\.debian\.org|registry\.npmjs|pypi\.org|snapshot\.debian' --include='*' . 2>/dev/null \
-		--exclude-dir=.git --exclude-dir=build --exclude=check.sh | sed 's/$/   <- not for a commit/'
+		--exclude-dir=.git --exclude=.git --exclude-dir=build --exclude=check.sh | sed 's/$/   <- not for a commit/'
 }
 
 rc=0

@@ -97,7 +97,7 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 		e->kind = EV_LOSS;
 		e->loss.lost = loss->lost;
 		e->loss.lost_total = loss->lost_total;
-		e->loss.ring = loss->ring;
+		e->loss.class = loss->ring;
 		return 1;
 	default:
 		e->kind = EV_ATTACH;

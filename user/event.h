@@ -74,6 +74,9 @@ enum capture_kind {
 	CAPTURE_BEGIN, CAPTURE_END, CAPTURE_INSTANTIATE, CAPTURE_CLONE, CAPTURE_LAUNCH, CAPTURE_UPDATE, CAPTURE_DESTROY,
 };
 
+/* What rests on the records of a ring, by its number on the wire. */
+enum loss_class { LOSS_CRITICAL, LOSS_NORMAL, LOSS_BULK };
+
 enum task_state { TASK_UNKNOWN, TASK_ON_CPU, TASK_RUNNABLE, TASK_SLEEP, TASK_DISK /* D */, TASK_STOPPED, TASK_DEAD };
 
 #define CUDA_NOT_READY 600 /* CUDA_ERROR_NOT_READY in cuda.h */
@@ -112,7 +115,7 @@ struct event {
 			bool has_layout;
 		} lib;
 		struct { uint64_t begin_ns; uint32_t n_probes; uint8_t for_tracer; bool shared; } attach;
-		struct { uint64_t lost, lost_total; uint32_t ring; } loss;
+		struct { uint64_t lost, lost_total; enum loss_class class; } loss;
 		struct {
 			enum comm_init_kind kind;
 			uint64_t addr;         /* ncclComm*, 0 until EV_COMM_READY */

@@ -22,10 +22,9 @@
 #include "target/discover.h"
 #include "target/symbolize.h"
 
-static const char *const shared_maps[] = { "targets", "ring_critical", "ring_normal", "drops" };
+static const char *const shared_maps[] = { "targets", "ring_critical", "ring_normal", "ring_bulk", "drops" };
 #define N_SHARED_MAPS (sizeof(shared_maps) / sizeof(shared_maps[0]))
-#define RING_NAMES_N 2
-static const char *const ring_names[RING_NAMES_N] = { "ring_critical", "ring_normal" };
+static const char *const ring_names[RING_CLASSES] = { "ring_critical", "ring_normal", "ring_bulk" };
 
 static void (*log_line)(const char *line);
 
@@ -108,11 +107,11 @@ static int tracer_load(struct loader *l, struct tracer_handle *h)
 
 static int rings_open(struct loader *l)
 {
-	int fds[RING_NAMES_N];
+	int fds[RING_CLASSES];
 
-	for (int i = 0; i < RING_NAMES_N; i++)
+	for (int i = 0; i < RING_CLASSES; i++)
 		fds[i] = bpf_map__fd(bpf_object__find_map_by_name(l->life, ring_names[i]));
-	return ring_open(fds, RING_NAMES_N, l->cfg.emit, l->cfg.emit_to, &l->rings);
+	return ring_open(fds, RING_CLASSES, l->cfg.emit, l->cfg.emit_to, &l->rings);
 }
 
 /* The uretprobe system call came with 6.11 on x86-64 (ff474a78cef5); seccomp profiles older than it kill the caller. */
@@ -298,7 +297,7 @@ static int losses_tell(struct loader *l, uint64_t now_ns)
 
 	if (!per_cpu)
 		return -ENOMEM;
-	for (uint32_t ring = 0; !err && ring < 4; ring++) {
+	for (uint32_t ring = 0; !err && ring < RING_CLASSES; ring++) {
 		uint64_t total = 0;
 
 		if (bpf_map_lookup_elem(fd, &ring, per_cpu))

@@ -62,7 +62,7 @@ struct loader {
 	struct detacher *detacher;
 	uint32_t n_probes;
 	struct ring_source *rings;
-	uint64_t lost, lost_by_ring[4];
+	uint64_t lost, lost_by_ring[RING_CLASSES];
 };
 
 /* attach.c */

@@ -335,6 +335,20 @@ static void test_loss_is_told_and_passes(void **state)
 	hand_free(&h);
 }
 
+/* Launches that found no room are a gap in the timeline; operations were all seen. */
+static void test_bulk_loss_weakens_nothing(void **state)
+{
+	struct hand h = hand_new(0);
+	struct event e = { .kind = EV_LOSS, .ts_ns = JOB_T0, .loss = { .lost = 5, .class = LOSS_BULK } };
+
+	(void)state;
+	assert_int_equal(model_apply(h.m, &e), 0);
+	tick(&h, JOB_T0 + SEC);
+	assert_int_equal(h.list.n, 0);
+	assert_true(h.m->lost == 5 && !h.m->last_loss_ns);
+	hand_free(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_equal_waits_have_one_root_and_a_lasting_key),
 		cmocka_unit_test(test_stopped_alone_is_its_own_kind),
 		cmocka_unit_test(test_loss_is_told_and_passes),
+		cmocka_unit_test(test_bulk_loss_weakens_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static __always_inline __u64 stream_of(const struct cuda_call *c, __u64 stream)
 
 static __always_inline void sync_emit(__u8 kind, const struct in_flight *f, __s32 result)
 {
-	struct cuda_sync *r = record_reserve(ring_normal, RING_NORMAL, struct cuda_sync, WIRE_CUDA, kind);
+	struct cuda_sync *r = record_reserve(RING_NORMAL, struct cuda_sync, WIRE_CUDA, kind);
 
 	if (!r)
 		return;
@@ -58,7 +58,7 @@ static __always_inline void sync_emit(__u8 kind, const struct in_flight *f, __s3
 
 static __always_inline void mark_emit(__u8 kind, __u64 event, __u64 stream, __s32 result)
 {
-	struct cuda_mark *r = record_reserve(ring_normal, RING_NORMAL, struct cuda_mark, WIRE_CUDA, kind);
+	struct cuda_mark *r = record_reserve(RING_NORMAL, struct cuda_mark, WIRE_CUDA, kind);
 
 	if (!r)
 		return;

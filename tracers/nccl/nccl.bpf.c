@@ -134,7 +134,7 @@ static __always_inline void comm_show(const struct hit *h, __u64 comm)
 
 	if (!comm || !l->valid || (seen && *seen == generation))
 		return;
-	r = record_reserve(ring_normal, RING_NORMAL, struct nccl_comm, WIRE_NCCL, NCCL_COMM);
+	r = record_reserve(RING_NORMAL, struct nccl_comm, WIRE_NCCL, NCCL_COMM);
 	if (!r)
 		return;
 	__builtin_memset((void *)r + sizeof(r->hdr), 0, sizeof(*r) - sizeof(r->hdr));
@@ -183,7 +183,7 @@ static __always_inline void init_finish(const struct hit *h, struct thread *t, b
 		return;
 	bpf_probe_read_user(&comm, sizeof(comm), (void *)t->init_newcomm);
 	t->init_newcomm = 0;
-	r = record_reserve(ring_normal, RING_NORMAL, struct nccl_ready, WIRE_NCCL, NCCL_READY);
+	r = record_reserve(RING_NORMAL, struct nccl_ready, WIRE_NCCL, NCCL_READY);
 	if (!r)
 		return;
 	r->comm = comm;
@@ -216,7 +216,7 @@ static __always_inline bool call_is_tail(struct pt_regs *ctx, const struct hit *
 static __always_inline void op_emit(struct pt_regs *ctx, const struct hit *h, struct thread *t, __u64 comm)
 {
 	const struct nccl_call *c = h->call;
-	struct nccl_op *r = record_reserve(ring_normal, RING_NORMAL, struct nccl_op, WIRE_NCCL, NCCL_OP);
+	struct nccl_op *r = record_reserve(RING_NORMAL, struct nccl_op, WIRE_NCCL, NCCL_OP);
 	__u64 sum;
 
 	if (!r)
@@ -274,7 +274,7 @@ int nccl_group_enter(struct pt_regs *ctx)
 		t->depth++;
 	else if (depth > 0) /* 0: the group was opened before we attached */
 		t->depth--;
-	r = record_reserve(ring_normal, RING_NORMAL, struct nccl_group, WIRE_NCCL, NCCL_GROUP);
+	r = record_reserve(RING_NORMAL, struct nccl_group, WIRE_NCCL, NCCL_GROUP);
 	if (!r)
 		return 0;
 	r->end = h.call->op;
@@ -326,7 +326,7 @@ int nccl_init_enter(struct pt_regs *ctx)
 	t->init_row = c->op;
 	t->init_has_id = c->id != NCCL_NO_ARG &&
 		!bpf_probe_read_user(t->init_id, NCCL_ID_BYTES, id_address(ctx, c));
-	r = record_reserve(ring_normal, RING_NORMAL, struct nccl_init, WIRE_NCCL, NCCL_INIT);
+	r = record_reserve(RING_NORMAL, struct nccl_init, WIRE_NCCL, NCCL_INIT);
 	if (!r)
 		return 0;
 	r->parent = t->init_parent;
@@ -370,7 +370,7 @@ int nccl_gone_enter(struct pt_regs *ctx)
 	key.tgid = h.tgid;
 	key.addr = user_arg(ctx, h.call->comm);
 	bpf_map_delete_elem(&nccl_comms_seen, &key);
-	r = record_reserve(ring_normal, RING_NORMAL, struct nccl_gone, WIRE_NCCL, NCCL_GONE);
+	r = record_reserve(RING_NORMAL, struct nccl_gone, WIRE_NCCL, NCCL_GONE);
 	if (!r)
 		return 0;
 	r->comm = key.addr;

@@ -106,7 +106,7 @@ static __always_inline void off_emit(struct task_struct *p, const struct sched_e
 
 	if (off < DRAW_WAIT_NS || (e->off_state == SCHED_SLEEP && off < DRAW_SLEEP_NS && runq < DRAW_WAIT_NS))
 		return;
-	r = record_reserve(ring_normal, RING_NORMAL, struct sched_off, WIRE_SCHED, SCHED_OFF);
+	r = record_reserve(RING_NORMAL, struct sched_off, WIRE_SCHED, SCHED_OFF);
 	if (!r)
 		return;
 	r->hdr.tid = p->pid;

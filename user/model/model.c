@@ -38,7 +38,7 @@ static int tick_apply(struct model *m, const struct event *e)
 static int loss_apply(struct model *m, const struct event *e)
 {
 	m->lost += e->loss.lost;
-	if (e->loss.lost)
+	if (e->loss.lost && e->loss.class != LOSS_BULK) /* no verdict rests on what the burst tier sees */
 		m->last_loss_ns = e->ts_ns;
 	return 0;
 }

@@ -199,7 +199,8 @@ struct model {            /* read by detectors and sinks as const */
 	struct proc *procs, **procs_tail;
 	struct comm *comms, **comms_tail;
 	struct birth *births;
-	uint64_t lost, last_loss_ns; /* records */
+	uint64_t lost;        /* records, of all classes */
+	uint64_t last_loss_ns; /* of a class that verdicts rest on (not LOSS_BULK) */
 	uint64_t n_events, n_ops, n_ops_ended;
 	bool stopped;         /* EV_STOP seen */
 	struct model_state *state; /* private: hash tables, op queue */
