@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a machine with one or more NVIDIA GPUs and PyTorch: traces unmodified jobs live. Parts (arguments, default all):
-count and groups (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), healthy, f1, f3, f5, overhead
-(paired windows of step time with and without the trace tier, with an A/A control). Prints one JSON line a part.
+count-* (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), healthy-*, f1, f3, f5,
+f3-graph, f10-* (CPU hog on one rank's core), f11-* (a spin kernel on one rank's compute stream), overhead (paired windows
+of step time with and without the trace tier, with an A/A control), addresses. Prints one JSON line a part.
 RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in /tmp/ranktrace-gpu."""
 import collections
 import glob
@@ -57,6 +58,18 @@ def recorder(tag, rank):
         return counts
 
 
+def in_graphs(tag, rank):
+    """Collectives that ran in graph launches, by the job's own word: PyTorch's recorder knows no launch."""
+    with open(f"/tmp/{tag}.graph.{rank}") as f:
+        g = json.load(f)
+    return g["AllReduce"] * g["launches"]
+
+
+def end_errors(seen):
+    errors = sorted(o["end_error_ns"] / 1e6 for o in seen if o.get("end_ns"))
+    return errors and {"p50": errors[len(errors) // 2], "p90": errors[len(errors) * 9 // 10]}
+
+
 def count(mode):
     tag = f"count-{mode}"
     out = subprocess.run(record(tag, "--", *torchrun(tag, "--steps", 60, "--mode", mode)), capture_output=True, text=True,
@@ -65,12 +78,13 @@ def count(mode):
     ranks = {}
     for r in range(GPUS):
         truth = recorder(tag, r)
-        mine = collections.Counter(o["op"] for o in seen if o["rank"] == r)
-        ranks[r] = {"pytorch": dict(truth), "ranktrace": dict(mine), "equal": truth == mine}
-    errors = sorted(o["end_error_ns"] / 1e6 for o in seen if o.get("end_ns"))
+        mine = collections.Counter(o["op"] for o in seen if o["rank"] == r and not o.get("graph"))
+        launched = sum(1 for o in seen if o["rank"] == r and o.get("graph"))
+        ranks[r] = {"pytorch": dict(truth), "ranktrace": dict(mine), "graphs": [in_graphs(tag, r), launched],
+                    "equal": truth == mine and in_graphs(tag, r) == launched}
     say(tag, ranks=ranks, all_equal=all(r["equal"] for r in ranks.values()), findings=findings(out.stdout), exit=out.returncode,
-        operations=len(seen), communicators=len({o["comm"] for o in seen}), ended=len(errors),
-        end_error_ms={"p50": errors[len(errors) // 2], "p90": errors[len(errors) * 9 // 10]} if errors else None,
+        operations=len(seen), communicators=len({o["comm"] for o in seen}),
+        ended=sum(1 for o in seen if o.get("end_ns")), end_error_ms=end_errors(seen),
         stderr=out.stderr.splitlines()[-6:])
 
 
@@ -103,10 +117,10 @@ def late():
         last_seq_by_comm={c: sorted(s) for c, s in spread.items()}, findings=findings(out.stdout), stderr=out.stderr.splitlines()[-4:])
 
 
-def healthy(mode, seconds=30):
+def healthy(mode, *args, seconds=30):
     """Nothing is injected: nobody may be named. Attached in the middle."""
-    tag = f"healthy-{mode}"
-    job = start(tag, "--seconds", seconds + 10, "--mode", mode)
+    tag = "-".join(["healthy", mode, *(a.strip("-") for a in args if isinstance(a, str))])
+    job = start(tag, "--seconds", seconds + 10, "--mode", mode, *args)
     out = subprocess.run(record(tag, "--pid", str(job.pid), "--duration", str(seconds)), capture_output=True, text=True)
     job.wait(120)
     found = [f for f in findings(out.stdout) if f["phase"] == "open"]
@@ -122,13 +136,8 @@ def fault(name, tag, *args, stop_rank=None):
                               stderr=open(f"{OUT}/{tag}.err", "w"))
     if stop_rank is not None:
         time.sleep(6)
-        pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix=/tmp/{tag}"], capture_output=True, text=True).stdout.split()
-        ranks = {}
-        for pid in pids:
-            env = open(f"/proc/{pid}/environ").read().split("\0")
-            ranks.update({int(kv[5:]): int(pid) for kv in env if kv.startswith("RANK=")})
+        ranks = rank_pids(tag)
         os.kill(ranks[stop_rank], signal.SIGSTOP)
-        stopped_ns = time.monotonic_ns()
     text = tracer.communicate(timeout=120)[0]
     if stop_rank is not None:
         os.kill(ranks[stop_rank], signal.SIGCONT)
@@ -145,6 +154,65 @@ def fault(name, tag, *args, stop_rank=None):
         after_s=first and first["detected_after_s"], finding=first, others=[f for f in found if f is not first],
         job=[line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")],
         stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])
+
+
+def rank_pids(tag):
+    pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix=/tmp/{tag}"], capture_output=True, text=True).stdout.split()
+    ranks = {}
+    for pid in pids:
+        env = open(f"/proc/{pid}/environ").read().split("\0")
+        ranks.update({int(kv[5:]): int(pid) for kv in env if kv.startswith("RANK=")})
+    return ranks
+
+
+def hog_start(pid, n=3):
+    """The rank's threads on one core, and n processes that only spin beside them."""
+    core = max(os.sched_getaffinity(0))
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(tid), {core})
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+    for h in hogs:
+        os.sched_setaffinity(h.pid, {core})
+    return hogs
+
+
+def slow(tag, *args, percent=None, hog=False, seconds=20):
+    """A slow rank, attached before it becomes slow; the same job without the fault is the control (healthy-*). `percent`: of
+    the step, spun away on the compute stream of rank GPUS - 1."""
+    victim = GPUS - 1
+    if percent:
+        probe = start(f"{tag}-probe", "--seconds", 4, *args)
+        probe.wait(60)
+        step_ms = statistics.median(step_times(f"{tag}-probe", 0, 1 << 62)) / 1e6
+        args = (*args, f"--fault=spin:rank={victim},step={int(8e3 / step_ms)},ms={step_ms * percent / 100}")
+    job = start(tag, "--seconds", 60, *args)
+    tracer = subprocess.Popen(record(tag, "--pid", str(job.pid), "--duration", str(seconds)), stdout=subprocess.PIPE, text=True,
+                              stderr=open(f"{OUT}/{tag}.err", "w"))
+    time.sleep(6)
+    hogs = hog_start(rank_pids(tag)[victim]) if hog else []
+    begin = time.monotonic_ns()
+    text = tracer.communicate(timeout=120)[0]
+    for h in hogs:
+        h.kill()
+    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    job.wait(20)
+    told = [line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")]
+    begin = int(told[0].rpartition("=")[2]) if told else begin
+    before, after = step_times(tag, 0, begin), step_times(tag, begin, 1 << 62)
+    found = [f for f in findings(text) if f["phase"] == "open"]
+    first = next((f for f in found if f["kind"] == "straggler"), None)
+    say(tag, named=first and first["ranks"], cause=first and first["cause"], right=bool(first) and first["ranks"] == [victim],
+        after_s=first and (first["t_ns"] - begin) / 1e9, step_ms=[statistics.median(before) / 1e6, statistics.median(after) / 1e6],
+        iterations=first and (first["t_ns"] - begin) / statistics.median(after), end_error_ms=end_errors(operations(tag)),
+        finding=first, others=[f for f in found if f is not first], stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])
+
+
+def addresses():
+    """No driver entry point leads past the probes."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "proc_address.py")
+    out = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True,
+                         env={**os.environ, "RANKTRACE": RANKTRACE})
+    say("addresses", exit=out.returncode, output=out.stdout.splitlines()[-20:], stderr=out.stderr.splitlines()[-5:])
 
 
 def step_times(tag, begin_ns, end_ns):
@@ -181,16 +249,29 @@ def overhead(tag, *args, pairs=6, window=3.0):
         a_a=statistics.median(control), a_a_all=[round(r, 4) for r in control])
 
 
+MODES = ("ddp", "groups", "hsdp", "graph")
+MORE_THAN_ONE_GPU = ("f1", "f3", "f5", "f10", "f11")
+
+
+def mode_args(mode):
+    return ["--mode", mode.split("+")[0], *(f"--{a}" for a in mode.split("+")[1:])]
+
+
 PARTS = {
-    "count": lambda: count("ddp"),
-    "groups": lambda: count("groups"),
+    **{f"count-{m}": lambda m=m: count(m) for m in MODES},
     "late": late,
-    "healthy": lambda: (healthy("ddp"), healthy("groups")),
+    **{f"healthy-{m}": lambda m=m: healthy(m) for m in MODES},
+    "healthy-ddp+nan-check": lambda: healthy("ddp", "--nan-check"),
     "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
     "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
+    "f3-graph": lambda: fault(("hang", "missing_enter"), "f3-graph", "--mode=graph", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},step=300"),
+    **{f"f10-{m}": lambda m=m: slow(f"f10-{m}", *mode_args(m), "--host-ms", 10, hog=True) for m in MODES},
+    **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), percent=p)
+       for m in (*MODES, "ddp+nan-check", "hsdp+nan-check") for p in (10, 20, 50)},
     "overhead": lambda: overhead("overhead"),
     "overhead-gpu-bound": lambda: overhead("overhead-gpu-bound", "--width", 8192, "--layers", 16),
+    "addresses": addresses,
 }
 
 if __name__ == "__main__":
@@ -198,7 +279,7 @@ if __name__ == "__main__":
         print("skipped: no NVIDIA GPU here")
         sys.exit(77)
     os.makedirs(OUT, exist_ok=True)
-    for part in sys.argv[1:] or (p for p in PARTS if GPUS > 1 or p not in ("f1", "f3", "f5")):
+    for part in sys.argv[1:] or (p for p in PARTS if GPUS > 1 or not p.startswith(MORE_THAN_ONE_GPU)):
         try:
             PARTS[part]()
         except (Exception, SystemExit) as e:

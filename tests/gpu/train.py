@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch job as users write them: DDP, or several communicators (tensor and data parallel groups). Run by torchrun.
-It knows nothing of the tracer; its own log (steps, and PyTorch's flight recorder at the end) is the truth."""
+"""A PyTorch job as users write them, run by torchrun. --mode: ddp; groups (tensor and data parallel groups beside the
+world); hsdp (FSDP2 over shards, replicas and the world: three communicators on 4 GPUs); graph (the whole step with its
+all-reduces captured into a CUDA graph). --nan-check: the host looks at the gradients before they are reduced, as
+Megatron does. It knows nothing of the tracer; its own log (steps, PyTorch's flight recorder at the end) is the truth."""
 import argparse
 import json
 import os
@@ -16,9 +18,11 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--seconds", type=float, default=0)
 parser.add_argument("--width", type=int, default=2048)
 parser.add_argument("--layers", type=int, default=12)
-parser.add_argument("--mode", choices=["ddp", "groups"], default="ddp")
+parser.add_argument("--mode", choices=["ddp", "groups", "hsdp", "graph"], default="ddp")
 parser.add_argument("--prefix", default="/tmp/train")
-parser.add_argument("--fault", default="")  # hang:rank=1,step=100,sec=20 | mismatch:rank=1,step=100
+parser.add_argument("--nan-check", action="store_true")
+parser.add_argument("--host-ms", type=float, default=0)  # Python work of the host in each step
+parser.add_argument("--fault", default="")  # hang:rank=1,step=100,sec=20 | mismatch:rank=1,step=100 | spin:rank=1,step=100,ms=10
 args = parser.parse_args()
 
 rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
@@ -37,7 +41,7 @@ def model():
 
 
 def inject(step, tensor):
-    if not fault or int(fault["rank"]) != rank or int(fault["step"]) != step:
+    if fault_name not in ("hang", "mismatch") or int(fault["rank"]) != rank or int(fault["step"]) != step:
         return tensor
     print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
     if fault_name == "hang":
@@ -64,26 +68,116 @@ def groups():
     return mine
 
 
-net = model()
-ddp = DistributedDataParallel(net, device_ids=[local_rank]) if args.mode == "ddp" else net
-sub = groups() if args.mode == "groups" else {}
-optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
-extra = torch.ones(1 << 20, device="cuda")
-gathered = torch.empty(extra.numel() * world, device="cuda")
-begin, step = time.monotonic(), 0
-while step < args.steps if not args.seconds else time.monotonic() - begin < args.seconds:
-    x = torch.randn(256, args.width, device="cuda")
-    loss = ddp(x).square().mean()
+def hsdp(net):
+    """FSDP2 with shards inside pairs and replicas across them (one pair: shards only)."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    shard = 2 if world % 2 == 0 else world
+    mesh = init_device_mesh("cuda", (world // shard, shard), mesh_dim_names=("replica", "shard"))
+    mesh = mesh if world > shard else mesh["shard"]
+    for layer in net:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+
+
+def spins(step):
+    """A kernel that only spins on the compute stream: this rank's GPU is slow, its host is not."""
+    return fault_name == "spin" and int(fault["rank"]) == rank and step >= int(fault["step"])
+
+
+def spin(step):
+    if spins(step):
+        torch.cuda._sleep(int(float(fault["ms"]) * CYCLES_PER_MS))
+
+
+def host_work():
+    end = time.perf_counter() + args.host_ms / 1e3
+    while time.perf_counter() < end:
+        sum(range(100))
+
+
+def cycles_per_ms():
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(1000000)
+    a.record()
+    torch.cuda._sleep(20000000)
+    b.record()
+    torch.cuda.synchronize()
+    return 20000000 / a.elapsed_time(b)
+
+
+def batch():
+    return torch.randn(256, args.width, device="cuda")
+
+
+def eager_step(step):
+    spin(step)
+    loss = ddp(batch()).square().mean()
     if sub:
         dist.all_reduce(extra, group=sub["tp"])
         dist.all_gather_into_tensor(gathered, extra)
     loss.backward()
+    if args.nan_check and not all(torch.isfinite(p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad).all().item()
+                                  for p in list(net.parameters())[:2]):
+        raise SystemExit("gradients are not finite")
     if sub:
         for p in net.parameters():
             dist.all_reduce(p.grad, group=sub["dp"])
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    dist.all_reduce(inject(step, extra))
+    return loss
+
+
+def reduced_step(x):
+    loss = net(x).square().mean()
+    loss.backward()
+    for p in net.parameters():
+        dist.all_reduce(p.grad)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    return loss
+
+
+def captured():
+    """The whole step as one graph, after warm-up on a side stream as PyTorch's notes ask for."""
+    x = batch()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(4):
+            reduced_step(x)
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = reduced_step(x)
+    return graph, loss, x
+
+
+net = model()
+ddp = DistributedDataParallel(net, device_ids=[local_rank]) if args.mode == "ddp" else hsdp(net) if args.mode == "hsdp" else net
+sub = groups() if args.mode == "groups" else {}
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, capturable=args.mode == "graph")
+extra = torch.ones(1 << 20, device="cuda")
+gathered = torch.empty(extra.numel() * world, device="cuda")
+CYCLES_PER_MS = cycles_per_ms() if fault_name == "spin" else 0
+graph = captured() if args.mode == "graph" else None
+begin, step = time.monotonic(), 0
+while step < args.steps if not args.seconds else time.monotonic() - begin < args.seconds:
+    host_work()
+    if fault_name == "spin" and int(fault["rank"]) == rank and int(fault["step"]) == step:
+        print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
+    if graph:
+        tensor = inject(step, extra)
+        spin(step)
+        graph[2].normal_()
+        graph[0].replay()
+        loss = graph[1]
+        dist.all_reduce(tensor)
+    else:
+        loss = eager_step(step)
+        dist.all_reduce(inject(step, extra))
     extra.fill_(1.0)
     loss.item()
     steps_log.write(f"{step} {time.monotonic_ns()}\n")
@@ -98,4 +192,6 @@ trace = pickle.loads(torch._C._distributed_c10d._dump_nccl_trace())
 entries = [e["profiling_name"] for e in trace.get("entries", [])]
 with open(f"{args.prefix}.recorder.{rank}", "w") as f:
     json.dump({n: entries.count(n) for n in sorted(set(entries))}, f)
+with open(f"{args.prefix}.graph.{rank}", "w") as f:  # the all-reduces of one launch, and the launches
+    json.dump({"AllReduce": sum(1 for _ in net.parameters()), "launches": step if graph else 0}, f)
 dist.destroy_process_group()
