@@ -168,7 +168,8 @@ struct event {
 			uint64_t sleep_ns, disk_ns;
 			uint64_t io_bytes;      /* read and written by the whole process, 0 where not sampled */
 			uint64_t preempted;     /* times it lost the CPU while it could have run */
-			const char *preempted_by; /* name of the task that ran instead, the last time; "" unknown */
+			const char *preempted_by; /* name of the task it waited behind longest of late; "" unknown, or an idle CPU: throttled */
+			uint64_t stopped_ns;    /* total stopped; part of sleep_ns */
 		} task;
 		struct { uint64_t begin_ns; enum task_state state; uint64_t runq_ns; } off;
 		struct {

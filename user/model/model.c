@@ -90,7 +90,7 @@ static apply_fn *const apply_table[] = {
 	[EV_MARK_WAIT] = stream_apply, [EV_MARK_QUERY] = stream_apply, [EV_TASK] = proc_apply,
 	[EV_CALL] = nothing_apply, [EV_CALL_OPEN] = nothing_apply, [EV_CUDA_ERROR] = nothing_apply,
 	[EV_ELAPSED] = nothing_apply, [EV_STREAM_QUERY] = nothing_apply, [EV_CAPTURE] = nothing_apply,
-	[EV_THROTTLE] = nothing_apply, [EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
+	[EV_THROTTLE] = proc_apply, [EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply, [EV_INSTANT] = nothing_apply, [EV_COUNTER] = nothing_apply,
 };
 

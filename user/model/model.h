@@ -40,6 +40,7 @@ struct task {            /* one thread of a rank or of a rank's child */
 	const char *kernel_stack, *user_stack, *wchan, *syscall, *file;
 	bool mmap_lock_held;
 	struct task *next;   /* of proc */
+	uint64_t stopped_ns; /* total of the last scan; part of sleep_ns */
 };
 
 struct proc {

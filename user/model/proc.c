@@ -76,7 +76,7 @@ static struct task_own *task_new(struct proc_own *p, uint32_t tid)
 		return NULL;
 	t->t.tid = tid;
 	t->t.tgid = p->p.tgid;
-	t->t.name = t->t.kernel_stack = t->t.user_stack = t->t.wchan = t->t.syscall = t->t.file = "";
+	t->t.name = t->t.preempted_by = t->t.kernel_stack = t->t.user_stack = t->t.wchan = t->t.syscall = t->t.file = "";
 	t->t.proc = &p->p;
 	HASH_ADD(hh, p->tasks, t.tid, sizeof(tid), t);
 	if (!t->hh.tbl) {
@@ -282,6 +282,8 @@ static void task_told(struct task *t, const struct event *e)
 	if (e->ts_ns < t->seen_ns) /* an older scan */
 		return;
 	t->prev_run_ns = t->run_ns;
+	t->prev_wait_ns = t->wait_ns;
+	t->prev_preempted = t->preempted;
 	t->prev_seen_ns = t->seen_ns;
 	t->seen_ns = e->ts_ns;
 	t->state = e->task.state;
@@ -290,8 +292,28 @@ static void task_told(struct task *t, const struct event *e)
 	t->wait_ns = e->task.wait_ns;
 	t->sleep_ns = e->task.sleep_ns;
 	t->disk_ns = e->task.disk_ns;
+	t->stopped_ns = e->task.stopped_ns;
+	t->preempted = e->task.preempted;
+	if (e->task.preempted_by && *e->task.preempted_by)
+		t->preempted_by = e->task.preempted_by;
 	if (t->blocked && (t->state != TASK_DISK || t->since_ns > t->blocked_since_ns))
 		t->blocked = false; /* the record of its end was lost */
+}
+
+static int throttle_told(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+
+	if (!p)
+		return -ENOMEM;
+	if (p->p.dead || e->ts_ns <= p->p.throttle_seen_ns)
+		return 0;
+	p->p.prev_throttled_ns = p->p.throttled_ns;
+	p->p.prev_throttle_seen_ns = p->p.throttle_seen_ns;
+	p->p.throttled_ns = e->throttle.throttled_ns;
+	p->p.throttle_seen_ns = e->ts_ns;
+	p->p.quota_cores = e->throttle.quota_cores;
+	return 0;
 }
 
 static void task_blocked(struct task *t, const struct event *e)
@@ -364,6 +386,8 @@ int proc_apply(struct model *m, const struct event *e)
 			return -ENOMEM;
 		proc_reset(p);
 		return 0;
+	case EV_THROTTLE:
+		return throttle_told(m, e);
 	case EV_BLOCKED_END:
 		blocked_end(m, e);
 		return 0;
