@@ -44,9 +44,11 @@ const struct task *model_task(const struct model *m, uint32_t tgid, uint32_t tid
 	return NULL;
 }
 
-int op_space(enum op_kind kind)
+int op_space(const struct op *op)
 {
-	return op_kind_p2p(kind) ? -1 : op_kind_counted(kind) ? SEQ_COLL : SEQ_ALLTOALL + (int)kind - OP_ALLTOALL;
+	if (op_kind_counted(op->kind))
+		return op->graph_exec ? SEQ_GRAPH : SEQ_COLL;
+	return op_kind_p2p(op->kind) ? -1 : SEQ_ALLTOALL + (int)op->kind - OP_ALLTOALL;
 }
 
 static inline uint32_t fixture_random(struct fixture *f, uint32_t below)

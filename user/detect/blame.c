@@ -35,7 +35,7 @@ static bool same_role(const struct proc *a, const struct proc *b)
 
 static const struct op *entered(const struct member *mb, const struct op *op)
 {
-	int space = op_space(op->kind);
+	int space = op_space(op);
 	const struct op *o;
 
 	if (mb->gone || mb->proc->dead)
@@ -88,7 +88,7 @@ static bool comm_has(const struct comm *c, const struct proc *p)
 /* Did `x` release all members of `op` together? */
 static bool shared(const struct op *x, const struct op *op)
 {
-	if (op_kind_p2p(x->kind) || op_space(x->kind) < 0)
+	if (op_kind_p2p(x->kind) || op_space(x) < 0)
 		return false;
 	if (x->member->comm == op->member->comm)
 		return true;

@@ -152,7 +152,7 @@ static const struct op *oldest_open(const struct proc *p)
 static const struct op *counterpart(const struct op *op, const struct member *o)
 {
 	if (!op_kind_p2p(op->kind))
-		return member_op(o, op_space(op->kind), op->seq);
+		return member_op(o, op_space(op), op->seq);
 	if (op->seq_from_attach)
 		return NULL;
 	return member_p2p_op(o, op->kind == OP_SEND ? OP_RECV : OP_SEND, op->member->rank, op->seq);
@@ -180,7 +180,7 @@ static void reach_edge(struct graph *g, const struct proc *p, const struct op *o
 /* A host that waits for its GPU waits for whoever has not reached its oldest operation. */
 static void reach_edges(struct graph *g, const struct proc *p)
 {
-	const struct op *op = p->calls ? oldest_open(p) : NULL;
+	const struct op *op = proc_waits(p) ? oldest_open(p) : NULL;
 	const struct comm *c = op ? op->member->comm : NULL;
 
 	if (!op || !rank_waits(p))
@@ -283,7 +283,7 @@ static int graph_components(struct graph *g)
 
 static bool host_waits(const struct proc *p)
 {
-	return p->calls != NULL;
+	return proc_waits(p);
 }
 
 /* In a cycle every rank seems to wait for the next through work enqueued ahead. A host that sits in no wait, where

@@ -25,12 +25,13 @@ static uint64_t last_entry_ns(const struct op *op)
 {
 	const struct comm *c = op->member->comm;
 	const struct op *other;
+	int space = op_space(op);
 	uint64_t last = 0;
 
-	if (!c->by_rank || c->n_seen < c->nranks || op_space(op->kind) != SEQ_COLL)
+	if (!c->by_rank || c->n_seen < c->nranks || space < 0)
 		return 0;
 	for (int r = 0; r < c->nranks; r++) {
-		other = c->by_rank[r]->gone ? NULL : member_op(c->by_rank[r], SEQ_COLL, op->seq);
+		other = member_comparable(c->by_rank[r], space) ? member_op(c->by_rank[r], space, op->seq) : NULL;
 		if (!other || !other->enqueue_ns)
 			return 0;
 		last = other->enqueue_ns > last ? other->enqueue_ns : last;
@@ -42,7 +43,7 @@ static uint64_t last_entry_ns(const struct op *op)
 static bool seen_open(const struct model *m, const struct op *op, uint64_t limit)
 {
 	for (const struct call *c = op->member->proc->calls; c; c = c->next)
-		if (c->begin_ns >= op->enqueue_ns && m->now_ns - c->begin_ns > limit)
+		if (c->is_sync && c->begin_ns >= op->enqueue_ns && m->now_ns - c->begin_ns > limit)
 			return true;
 	return op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS;
 }

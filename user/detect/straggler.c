@@ -203,7 +203,7 @@ static uint64_t end_index_of(const struct proc *p)
 	const struct op *op = p->last_op, *best = NULL;
 
 	for (size_t i = 0; op && i < p->steps->period_ops + 1; i++, op = op->prev_in_proc) {
-		if (op_space(op->kind) != SEQ_COLL)
+		if (!op_kind_counted(op->kind))
 			continue;
 		if (!best || op->member->comm->n_seen > best->member->comm->n_seen ||
 		    (op->member->comm->n_seen == best->member->comm->n_seen && pause_ns(op) > pause_ns(best)))

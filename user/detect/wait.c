@@ -13,7 +13,7 @@ static bool member_counts(const struct member *mb)
 
 static bool comparable(const struct member *mb, int space)
 {
-	return member_counts(mb) && (space == SEQ_COLL ? mb->seq_known : mb->from_birth);
+	return mb && member_comparable(mb, space);
 }
 
 /* A rank that cannot come needs no patience. */
@@ -53,7 +53,7 @@ static bool coll_lack(const struct model *m, const struct member *mb, int space,
 {
 	*l = (struct lack){ .member = mb, .space = space, .peer = -1, .seq = mb->entered_seq[space],
 			    .limit_ns = limit_ns(m, mb) };
-	if (!comparable(mb, space) || (space == SEQ_COLL && l->seq >= mb->comm->highest_seq))
+	if (!comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
 		return false;
 	return coll_waiters(l);
 }
@@ -145,7 +145,7 @@ static bool is_next(const struct op *next, const struct lack *l)
 {
 	if (!next || next->member != l->member)
 		return false;
-	return l->space >= 0 ? op_space(next->kind) == l->space : next->kind == l->kind && next->peer == l->peer;
+	return l->space >= 0 ? op_space(next) == l->space : next->kind == l->kind && next->peer == l->peer;
 }
 
 static void choose(void *arg, const struct lack *l)
@@ -192,7 +192,7 @@ static uint64_t coll_free_ns(const struct member *mb)
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
 		if (comparable(o, SEQ_COLL) && !o->proc->dead && o->entered_seq[SEQ_COLL] < all)
 			all = o->entered_seq[SEQ_COLL];
-	return all && mb->seq_known ? comm_entry_ns(mb->comm, all - 1) : 0;
+	return all && mb->seq_known ? comm_entry_ns(mb->comm, SEQ_COLL, all - 1) : 0;
 }
 
 static uint64_t p2p_free_ns(const struct member *mb, int peer, int recv)

@@ -41,6 +41,14 @@ static struct comm_own *comm_get(struct model *m, uint64_t hash, uint64_t ts_ns)
 	return c ? c : comm_new(m, hash, ts_ns);
 }
 
+void comm_free(struct comm_own *c)
+{
+	for (int space = 0; space < SEQ_SPACES; space++)
+		free(c->ring[space]);
+	free(c->c.by_rank);
+	free(c);
+}
+
 static void comm_unlink(struct model *m, struct comm_own *c)
 {
 	struct comm **link = &m->comms;
@@ -53,8 +61,7 @@ static void comm_unlink(struct model *m, struct comm_own *c)
 		m->comms_tail = link;
 	if (c->hashed)
 		HASH_DEL(m->state->comms, c);
-	free(c->c.by_rank);
-	free(c);
+	comm_free(c);
 }
 
 static void comm_leave(struct model *m, struct member *mb)
@@ -151,6 +158,11 @@ struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr
 	return member_new(m, p, addr, ts_ns);
 }
 
+bool member_comparable(const struct member *mb, int space)
+{
+	return !mb->gone && (space == SEQ_COLL ? mb->seq_known : mb->from_birth && !mb->blind);
+}
+
 void member_forget(struct member *mb)
 {
 	mb->gone = true;
@@ -181,8 +193,8 @@ void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns)
 	}
 	if (ts_ns > mb->checked_ns)
 		mb->checked_ns = ts_ns;
-	if (mb->entered_seq[SEQ_COLL] > mb->comm->highest_seq)
-		mb->comm->highest_seq = mb->entered_seq[SEQ_COLL];
+	if (mb->entered_seq[SEQ_COLL] > mb->comm->highest_seq[SEQ_COLL])
+		mb->comm->highest_seq[SEQ_COLL] = mb->entered_seq[SEQ_COLL];
 }
 
 static int comm_ready(struct model *m, struct proc_own *p, const struct event *e)

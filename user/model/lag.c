@@ -4,6 +4,8 @@
  * Log-spaced histograms (8 buckets an octave). A sample beyond the limit that makes a finding stays out, or one
  * hang would teach the next to be found late.
  */
+#include <stdlib.h>
+
 #include "model/state.h"
 
 #define DURATION_OUTLIER_S 10.0
@@ -72,21 +74,33 @@ static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 	c->n_complete++;
 }
 
-static int members_expected(const struct comm *c)
+static int members_expected(const struct comm *c, int space)
 {
 	int n = 0;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-		n += !mb->gone && mb->seq_known;
+		n += member_comparable(mb, space);
 	return n;
+}
+
+static struct entries *entries_of(struct comm *c, int space, uint64_t seq)
+{
+	struct entries **ring = &comm_own(c)->ring[space];
+
+	if (!*ring)
+		*ring = calloc(ENTRY_RING, sizeof(**ring));
+	return *ring ? &(*ring)[seq % ENTRY_RING] : NULL;
 }
 
 static void coll_entered(const struct model *m, struct comm *c, const struct op *op)
 {
-	struct entries *s = &comm_own(c)->ring[op->seq % ENTRY_RING];
+	int space = op_space(op);
+	struct entries *s = entries_of(c, space, op->seq);
 
-	if (op->seq + 1 > c->highest_seq)
-		c->highest_seq = op->seq + 1;
+	if (op->seq + 1 > c->highest_seq[space])
+		c->highest_seq[space] = op->seq + 1;
+	if (!s)
+		return;
 	if (!s->used || s->seq < op->seq)
 		*s = (struct entries){ .used = true, .seq = op->seq, .first_ns = op->enqueue_ns };
 	if (s->seq != op->seq) /* far behind: its slot is taken */
@@ -96,7 +110,7 @@ static void coll_entered(const struct model *m, struct comm *c, const struct op 
 		s->first_ns = op->enqueue_ns;
 	if (op->enqueue_ns > s->last_ns)
 		s->last_ns = op->enqueue_ns;
-	if (s->complete || s->n < 2 || (int)s->n < members_expected(c))
+	if (s->complete || s->n < 2 || (int)s->n < members_expected(c, space))
 		return;
 	s->complete = true; /* once, also when a member is met only later */
 	lag_add(m, c, s->last_ns - s->first_ns);
@@ -121,8 +135,9 @@ static uint64_t apart_ns(uint64_t a, uint64_t b)
 void comm_entered(const struct model *m, const struct op *op)
 {
 	const struct op *match;
+	int space = op_space(op);
 
-	if (op_space(op->kind) == SEQ_COLL && op->member->seq_known)
+	if (space >= 0 && member_comparable(op->member, space))
 		coll_entered(m, op->member->comm, op);
 	if (!op_kind_p2p(op->kind) || op->seq_from_attach)
 		return;
@@ -146,11 +161,11 @@ void comm_ended(const struct op *op)
 	c->c.duration_p999_s = quantile_s(c->duration, ++c->n_duration, 0.999);
 }
 
-uint64_t comm_entry_ns(const struct comm *c, uint64_t seq)
+uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq)
 {
-	const struct entries *s = &((const struct comm_own *)c)->ring[seq % ENTRY_RING];
+	const struct entries *ring = ((const struct comm_own *)c)->ring[space], *s = &ring[seq % ENTRY_RING];
 
-	return s->used && s->seq == seq ? s->last_ns : 0;
+	return ring && s->used && s->seq == seq ? s->last_ns : 0;
 }
 
 static uint64_t entry_of(const struct op *op)
@@ -170,7 +185,7 @@ static uint64_t rooted_entry_ns(const struct op *op, int space, bool root_gives)
 	if (root_gives)
 		return c->by_rank[op->root] ? entry_of(member_op(c->by_rank[op->root], space, op->seq)) : 0;
 	for (const struct member *o = c->members; o; o = o->next_in_comm) {
-		ns = o->seq_known ? entry_of(member_op(o, space, op->seq)) : 0;
+		ns = member_comparable(o, space) ? entry_of(member_op(o, space, op->seq)) : 0;
 		last = ns > last ? ns : last;
 	}
 	return last;
@@ -184,13 +199,13 @@ uint64_t comm_last_entry_ns(const struct op *op)
 	case OP_ALLREDUCE:
 	case OP_ALLGATHER:
 	case OP_REDUCESCATTER:
-		return comm_entry_ns(op->member->comm, op->seq);
+		return comm_entry_ns(op->member->comm, op_space(op), op->seq);
 	case OP_BROADCAST:
 	case OP_SCATTER:
-		return rooted_entry_ns(op, op_space(op->kind), true);
+		return rooted_entry_ns(op, op_space(op), true);
 	case OP_REDUCE:
 	case OP_GATHER:
-		return rooted_entry_ns(op, op_space(op->kind), false);
+		return rooted_entry_ns(op, op_space(op), false);
 	case OP_RECV:
 		return entry_of(p2p_match(op));
 	default: /* a Send may be over when its bytes are in a buffer; AlltoAll is Send and Recv */

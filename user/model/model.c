@@ -163,8 +163,7 @@ void model_free(struct model *m)
 	}
 	for (c = m->comms; c; c = c_next) {
 		c_next = c->next;
-		free(c->by_rank);
-		free(comm_own(c));
+		comm_free(comm_own(c));
 	}
 	free(m->state->scratch);
 	free(m->state->scratch_s);

@@ -75,6 +75,9 @@ struct proc {
 	double quota_cores;   /* of its cgroup; 0 none */
 };
 
+/* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
+enum { SEQ_COLL, SEQ_ALLTOALL, SEQ_GATHER, SEQ_SCATTER, SEQ_GRAPH, SEQ_SPACES };
+
 struct comm {
 	uint64_t hash;        /* canonical key; 0: not known yet (then one comm per member) */
 	int nranks;           /* -1 unknown */
@@ -88,11 +91,8 @@ struct comm {
 	double duration_p999_s;  /* of operations with a known end */
 	uint64_t n_complete;     /* operations that all seen members entered */
 	uint64_t n_ended;        /* operations seen to end on some member */
-	uint64_t highest_seq;    /* highest entered + 1, of the counted collectives */
+	uint64_t highest_seq[SEQ_SPACES]; /* highest entered + 1 */
 };
-
-/* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
-enum { SEQ_COLL, SEQ_ALLTOALL, SEQ_GATHER, SEQ_SCATTER, SEQ_GRAPH, SEQ_SPACES };
 
 struct p2p_seq {          /* with one peer; index 0 Send, 1 Recv */
 	uint64_t next[2];     /* called */
@@ -120,6 +120,7 @@ struct member {           /* one rank in one communicator */
 	bool seq_known;       /* SEQ_COLL is absolute: from birth, or from NCCL's counters */
 	uint64_t checked_ns;  /* NCCL's counters last agreed with, or corrected, next_seq */
 	int n_p2p;            /* entries of p2p, by rank of the peer */
+	bool blind;           /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
 };
 
 struct op {
@@ -226,13 +227,26 @@ const struct proc *model_rank(const struct model *m, const char *job, int rank);
 const struct op *member_op(const struct member *mb, int space, uint64_t seq);
 /* The same for Send and Recv: number `seq` to or from `peer` (rank in the communicator). */
 const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int peer, uint64_t seq);
-int op_space(enum op_kind kind); /* SEQ_*, -1 for Send and Recv */
+int op_space(const struct op *op); /* SEQ_*, -1 for Send and Recv */
+/* Do this member's numbers in `space` (-1: Send and Recv) mean the same as its peers'? Counted collectives: from birth
+ * or from NCCL's counters. All others, also those launched in graphs: only from birth, with nothing missed since. */
+bool member_comparable(const struct member *mb, int space);
 uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
 /* A member that trails its peers for longer is late beyond what this communicator is used to: the larger of the
  * session's floor and 5 x its p99.9 lag; COMM_WARMUP_NS during warm-up. */
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c);
-/* When the last member entered collective `seq`; 0: too long ago, or nobody did. */
-uint64_t comm_entry_ns(const struct comm *c, uint64_t seq);
+/* When the last member entered collective `seq` of `space`; 0: too long ago, or nobody did. */
+uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq);
+/* Entered is not reached. The oldest open operation that must be over before this one can begin: before it on its
+ * stream, or behind a wait (cuStreamWaitEvent) in front of it; not one of its own NCCL group, these run together.
+ * NULL: none is known; what is no NCCL operation is not seen. */
+const struct op *op_blocked_by(const struct op *op);
+/* It is enqueued, and nothing known is in front of it: its GPU is at it (or past it). */
+bool op_reached(const struct op *op);
+/* Calls `each` for the open operations of the process that are reached: where its streams stand. */
+void proc_heads_each(const struct proc *p, void (*each)(void *arg, const struct op *op), void *arg);
+/* A thread of it sits in a wait for the GPU. */
+bool proc_waits(const struct proc *p);
 /* Global rank of a process: told by its environment, else its rank in its largest communicator; -1 unknown. */
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */

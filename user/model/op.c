@@ -11,9 +11,9 @@
 
 #define PENDING_MAX 65536 /* a group that never ends is taken as ended */
 
-int op_space(enum op_kind kind)
+int op_space(const struct op *op)
 {
-	switch (kind) {
+	switch (op->kind) {
 	case OP_ALLTOALL:
 		return SEQ_ALLTOALL;
 	case OP_GATHER:
@@ -21,7 +21,9 @@ int op_space(enum op_kind kind)
 	case OP_SCATTER:
 		return SEQ_SCATTER;
 	default:
-		return op_kind_counted(kind) ? SEQ_COLL : -1;
+		if (!op_kind_counted(op->kind))
+			return -1;
+		return op->graph_exec ? SEQ_GRAPH : SEQ_COLL;
 	}
 }
 
@@ -33,13 +35,13 @@ uint64_t op_duration_ns(const struct op *op)
 /* NCCL returns at once for an empty collective, and a captured one does not run: neither takes a number. */
 static bool op_numbered(const struct op *op)
 {
-	return !op->captured && (op->count || op_space(op->kind) < 0);
+	return !op->captured && (op->count || op_kind_p2p(op->kind));
 }
 
 const struct op *member_op(const struct member *mb, int space, uint64_t seq)
 {
 	for (const struct op *op = mb->ops_tail; op; op = op->prev) {
-		if (op_space(op->kind) != space || !op_numbered(op))
+		if (op_space(op) != space || !op_numbered(op))
 			continue;
 		if (op->seq <= seq)
 			return op->seq == seq ? op : NULL;
@@ -189,13 +191,14 @@ static struct p2p_seq *p2p_get(struct member *mb, int peer)
 static void op_number(struct op *op)
 {
 	struct member *mb = op->member;
-	int space = op_space(op->kind);
+	int space = op_space(op);
 	struct p2p_seq *pp;
 
 	if (space >= 0) {
 		op->seq = mb->next_seq[space];
 		mb->next_seq[space] += op_numbered(op);
-		op->seq_from_attach = !mb->from_birth && (space != SEQ_COLL || !mb->seq_known || mb->comm->nranks == 1);
+		op->seq_from_attach = !mb->from_birth &&
+				      (space != SEQ_COLL || !mb->seq_known || mb->comm->nranks == 1);
 		return;
 	}
 	op->seq_from_attach = !mb->from_birth;
@@ -209,7 +212,7 @@ static void op_number(struct op *op)
 static void op_enter(struct model *m, struct proc_own *p, struct op *op, uint64_t ns)
 {
 	struct member *mb = op->member;
-	int space = op_space(op->kind);
+	int space = op_space(op);
 
 	op->enqueue_ns = op->arrive_bound_ns = op->start_bound_ns = ns;
 	if (!op_numbered(op)) {
@@ -228,10 +231,12 @@ static void op_enter(struct model *m, struct proc_own *p, struct op *op, uint64_
 void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns)
 {
 	size_t n = t->n_pending;
+	uint64_t group = n > 1 ? ++m->state->next_group : 0;
 
 	t->n_pending = 0;
 	for (size_t i = 0; i < n; i++) {
 		t->pending[i]->member->n_pending--;
+		op_own(t->pending[i])->group = group;
 		op_enter(m, p, t->pending[i], ns);
 	}
 }

@@ -33,6 +33,8 @@ struct stream {
 	uint64_t lower_ns;     /* the newest item known to be over ended not before */
 	uint64_t target;       /* while completing: to be passed */
 	bool in_work;
+	uint64_t probe_pos, probed_pos; /* while looking for what is in front of an operation */
+	struct stream *next_probe;
 	size_t n_items;
 	struct item *head, *tail;
 	struct stream *next_work;
@@ -65,6 +67,8 @@ struct task_own {
 struct op_own {
 	struct op op;
 	struct item *item;     /* NULL: not queued any more */
+	struct stream *stream; /* of `item` */
+	uint64_t group;        /* equal for operations of one NCCL group, which run together; 0 none */
 	struct op_own *next_out;
 	bool queued_out, dropped;
 };
@@ -93,7 +97,7 @@ struct entries { uint64_t seq; uint32_t n; bool used, complete; uint64_t first_n
 
 struct comm_own {
 	struct comm c;
-	struct entries ring[ENTRY_RING];
+	struct entries *ring[SEQ_SPACES]; /* [ENTRY_RING]; NULL until one is entered */
 	uint32_t lag[LAG_BUCKETS], duration[LAG_BUCKETS];
 	uint64_t n_lag, n_duration;
 	bool warm;
@@ -106,7 +110,7 @@ struct model_state {
 	struct comm_own *comms;   /* by hash */
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
 	struct op_own *given;     /* handed out and dropped: freed at the next event */
-	uint64_t next_op_id;
+	uint64_t next_op_id, next_group;
 	uint64_t *scratch;        /* of the iteration clock */
 	double *scratch_s;
 };
@@ -123,6 +127,7 @@ void proc_free(struct proc_own *p);
 
 /* comm.c */
 struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns);
+void comm_free(struct comm_own *c);
 int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN COMM_GONE */
 void member_forget(struct member *mb);     /* its communicator is over, or its process became another program */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns); /* by NCCL's own count */

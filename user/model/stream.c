@@ -78,6 +78,7 @@ int stream_queue(struct proc_own *p, struct op *op)
 	it->op = op;
 	op->stream_pos = it->pos;
 	op_own(op)->item = it;
+	op_own(op)->stream = s;
 	return 0;
 }
 
@@ -279,6 +280,7 @@ static void sync_end(struct model *m, struct proc_own *p, const struct event *e)
 		return;
 	switch (e->sync.kind) {
 	case SYNC_STREAM:
+	case SYNC_COPY: /* a copy has its turn on its stream, behind all that was queued before */
 		s = stream_get(p, e->sync.handle);
 		if (s)
 			stream_done(m, s, pos_at(s, e->tid, e->sync.begin_ns), e->ts_ns);

@@ -158,7 +158,7 @@ static int gather_expected(const struct op *op, struct gather_key *key)
 
 	if (!c || !c->hash || op->seq_from_attach)
 		return 1;
-	*key = (struct gather_key){.hash = c->hash, .seq = op->seq, .space = op_space(op->kind), .from = -1, .to = -1};
+	*key = (struct gather_key){.hash = c->hash, .seq = op->seq, .space = op_space(op), .from = -1, .to = -1};
 	if (!op_kind_p2p(op->kind))
 		return c->n_seen;
 	if (mb->rank < 0 || op->peer < 0 || op->peer >= c->nranks || !c->by_rank || !c->by_rank[op->peer])
