@@ -156,8 +156,8 @@ struct event {
 		struct { uint64_t start, end; /* CUDA events */ uint64_t gpu_ns; } elapsed;
 		struct { enum capture_kind kind; uint64_t stream, graph, exec, parent; } capture;
 		struct {
-			uint64_t throttled_ns, periods; /* since the cgroup exists: cpu.stat throttled_usec, nr_throttled */
-			double quota_cores;             /* cpu.max; 0 none */
+			uint64_t throttled_ns, periods; /* of the process while it was seen, whichever cgroup it was in: cpu.stat */
+			double quota_cores;             /* cpu.max, the tightest of the cgroup and its parents; 0 none */
 		} throttle;
 		struct { uint64_t handle, stream; int result; } mark;
 		struct {

@@ -31,11 +31,11 @@ static void test_waits_and_preemptions(void **state)
 	scan(m, 10, 100, 3, "hog");
 	t = model_task(m, job_pid(0), job_pid(0));
 	assert_string_equal(t->preempted_by, "hog");
-	scan(m, 20, 140, 7, "");
+	scan(m, 20, 140, 7, NULL);
 	assert_int_equal(t->wait_ns - t->prev_wait_ns, 40);
 	assert_int_equal(t->preempted - t->prev_preempted, 4);
 	assert_int_equal(t->stopped_ns, 70);
-	assert_string_equal(t->preempted_by, "hog"); /* nothing new is known */
+	assert_string_equal(t->preempted_by, "hog"); /* an old recording */
 	scan(m, 15, 1, 1, "late"); /* an older scan tells nothing */
 	assert_int_equal(t->wait_ns, 140);
 	assert_string_equal(t->preempted_by, "hog");

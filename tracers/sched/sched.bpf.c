@@ -19,6 +19,7 @@ RECORD_IN_BTF(sched_off);
 #define KERNEL_TASK_DEAD 0x80
 #define KERNEL_NOLOAD 0x400
 
+#define BEHIND_NS 100000ull /* 0.1 ms; behind whom it waited less is not kept */
 #define DRAW_SLEEP_NS 5000000ull /* 5 ms; shorter sleeps are not drawn */
 #define DRAW_WAIT_NS 1000000ull  /* 1 ms in D or waiting for a CPU */
 
@@ -77,7 +78,11 @@ static __always_inline void switch_out(void *ctx, struct task_struct *p, __u8 st
 		e->run_ns += now - e->since_ns;
 	e->state = e->off_state = state;
 	e->since_ns = e->off_since_ns = now;
-	e->wake_ns = state == SCHED_RUNNABLE ? now : 0;
+	e->wake_ns = 0;
+	if (state == SCHED_RUNNABLE) {
+		e->wake_ns = now;
+		e->preempted++;
+	}
 	e->n_frames = 0;
 	if (state != SCHED_DISK)
 		return;
@@ -97,6 +102,25 @@ static __always_inline void wait_account(struct sched_entry *e, __u64 now)
 		e->disk_ns += d;
 	else if (e->state == SCHED_SLEEP || e->state == SCHED_STOPPED)
 		e->sleep_ns += d;
+	if (e->state == SCHED_STOPPED)
+		e->stopped_ns += d;
+}
+
+/* Who ran until now on the CPU that `e` gets: whoever it waited behind. Kept for the longest wait of late. */
+static __always_inline void behind_note(struct sched_entry *e, struct task_struct *prev, __u64 now)
+{
+	__u64 d = e->wake_ns ? now - e->wake_ns : 0;
+
+	if (d < BEHIND_NS)
+		return;
+	e->behind_ns -= e->behind_ns >> 3;
+	if (d < e->behind_ns)
+		return;
+	e->behind_ns = d;
+	if (prev->pid)
+		bpf_probe_read_kernel(e->behind, sizeof(e->behind), prev->comm);
+	else
+		e->behind[0] = 0;
 }
 
 static __always_inline void off_emit(struct task_struct *p, const struct sched_entry *e, __u64 now)
@@ -118,7 +142,7 @@ static __always_inline void off_emit(struct task_struct *p, const struct sched_e
 	record_submit(r);
 }
 
-static __always_inline void switch_in(struct task_struct *p, __u64 now)
+static __always_inline void switch_in(struct task_struct *p, struct task_struct *prev, __u64 now)
 {
 	struct sched_entry *e = entry_of(p);
 
@@ -127,6 +151,7 @@ static __always_inline void switch_in(struct task_struct *p, __u64 now)
 	if (e->off_since_ns) {
 		wait_account(e, now);
 		off_emit(p, e, now);
+		behind_note(e, prev, now);
 	}
 	e->state = SCHED_ON_CPU;
 	e->since_ns = now;
@@ -140,7 +165,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	__u64 now = bpf_ktime_get_ns();
 
 	switch_out(ctx, prev, state_of(preempt, prev_state), now);
-	switch_in(next, now);
+	switch_in(next, prev, now);
 	return 0;
 }
 

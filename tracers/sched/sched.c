@@ -13,17 +13,25 @@
 
 #include "base/clock.h"
 #include "sched.skel.h"
+#include "target/cpu_quota.h"
 #include "target/discover.h"
 #include "target/evidence.h"
+#include "target/proc_files.h"
 #include "target/reader.h"
 #include "tracer.h"
 #include "uthash.h"
 
 #define TOTALS_EVERY_NS 1000000000ull
+#define QUOTA_EVERY_NS 1000000000ull
+#define HELD_UP_NS 20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a second */
 
 struct seen { /* what was last told of a task */
 	uint32_t tid;
 	uint64_t told_ns, since_ns;
+	uint64_t held_up_ns; /* wait and D as told */
+	uint64_t quota_told_ns;
+	struct cpu_quota quota;   /* as read */
+	uint64_t quota_dir_hash, throttled_ns, periods; /* as told: over cgroups */
 	uint64_t blocked_begin_ns; /* a D wait was reported; 0 none */
 	bool in_scan;
 	UT_hash_handle hh;
@@ -31,6 +39,8 @@ struct seen { /* what was last told of a task */
 
 struct sched_scan {
 	struct seen *seen;
+	bool has_mounts;
+	struct cgroup_mounts mounts;
 };
 
 static const void *sched_object(size_t *ret_size)
@@ -133,19 +143,76 @@ static uint64_t io_bytes(uint32_t tgid)
 	return rd + wr;
 }
 
+/* The interval still open counts too. */
+static void open_account(struct sched_entry *e, uint64_t now)
+{
+	uint64_t d = now > e->since_ns ? now - e->since_ns : 0;
+
+	switch (e->state) {
+	case SCHED_ON_CPU: e->run_ns += d; break;
+	case SCHED_RUNNABLE: e->wait_ns += d; break;
+	case SCHED_DISK: e->disk_ns += d; break;
+	case SCHED_STOPPED: e->stopped_ns += d; /* fall through */
+	case SCHED_SLEEP: e->sleep_ns += d; break;
+	}
+}
+
 static int totals_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
 {
 	struct sched_task r = {
 		.hdr = sched_hdr(sizeof(r), SCHED_TASK, tid, e->tgid, now), .since_ns = e->since_ns,
 		.run_ns = e->run_ns, .wait_ns = e->wait_ns, .sleep_ns = e->sleep_ns, .disk_ns = e->disk_ns,
 		.io_bytes = tid == e->tgid ? io_bytes(e->tgid) : 0, .state = e->state,
+		.preempted = e->preempted, .stopped_ns = e->stopped_ns,
 	};
-	uint64_t d = now > e->since_ns ? now - e->since_ns : 0;
 
-	if (e->state == SCHED_ON_CPU) /* the interval still open counts too */
-		r.run_ns += d;
-	else if (e->state == SCHED_RUNNABLE)
-		r.wait_ns += d;
+	memcpy(r.behind, e->behind, sizeof(r.behind));
+	return tracer_emit(h, &r.hdr);
+}
+
+/* --- CPU quota --- */
+
+static uint64_t text_hash(const char *s)
+{
+	uint64_t h = 14695981039346656037ull;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211ull;
+	return h;
+}
+
+/* A process that moves keeps what it was throttled before; the new cgroup's past is not its own. */
+static void quota_account(struct seen *s, const struct cpu_quota *q, uint64_t dir_hash)
+{
+	if (dir_hash == s->quota_dir_hash && q->throttled_ns >= s->quota.throttled_ns && q->periods >= s->quota.periods) {
+		s->throttled_ns += q->throttled_ns - s->quota.throttled_ns;
+		s->periods += q->periods - s->quota.periods;
+	}
+	s->quota_dir_hash = dir_hash;
+}
+
+/* Says nothing of a process that has no quota and had none. */
+static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, uint32_t tgid, uint64_t now)
+{
+	struct sched_throttle r = { .hdr = sched_hdr(sizeof(r), SCHED_THROTTLE, tgid, tgid, now) };
+	char text[4096], dir[2 * CGROUP_PATH_MAX];
+	bool v2, had = s->quota.cores > 0;
+	struct cpu_quota q;
+
+	s->quota_told_ns = now;
+	if (!scan->has_mounts && cgroup_mounts_read("/proc/self/mountinfo", &scan->mounts))
+		return 0;
+	scan->has_mounts = true;
+	if (proc_read(text, sizeof(text), "/proc/%u/cgroup", tgid) <= 0 || cgroup_cpu_dir(&scan->mounts, text, dir, &v2))
+		return 0;
+	cpu_quota_read(&scan->mounts, dir, v2, &q);
+	quota_account(s, &q, text_hash(dir));
+	s->quota = q;
+	if (q.cores <= 0 && !had)
+		return 0;
+	r.throttled_ns = s->throttled_ns;
+	r.periods = s->periods;
+	r.quota_millicores = q.cores * 1000 + 0.5;
 	return tracer_emit(h, &r.hdr);
 }
 
@@ -190,7 +257,13 @@ static int blocked_end_tell(struct tracer_handle *h, const struct seen *s, uint3
 	return tracer_emit(h, &r.hdr);
 }
 
-static int task_scan(struct tracer_handle *h, struct seen *s, const struct sched_entry *e, uint64_t now)
+static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64_t now)
+{
+	return now - s->told_ns >= TOTALS_EVERY_NS || (e->state == SCHED_STOPPED && s->since_ns != e->since_ns) ||
+	       e->wait_ns + e->disk_ns >= s->held_up_ns + HELD_UP_NS;
+}
+
+static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, struct sched_entry *e, uint64_t now)
 {
 	bool same_wait = s->blocked_begin_ns && e->state == SCHED_DISK && e->since_ns == s->blocked_begin_ns;
 	int err = 0;
@@ -199,11 +272,15 @@ static int task_scan(struct tracer_handle *h, struct seen *s, const struct sched
 		err = blocked_end_tell(h, s, e->tgid, now);
 		s->blocked_begin_ns = 0;
 	}
-	if (now - s->told_ns >= TOTALS_EVERY_NS || (e->state == SCHED_STOPPED && s->since_ns != e->since_ns)) {
+	open_account(e, now);
+	if (totals_due(s, e, now)) {
 		s->told_ns = now;
 		s->since_ns = e->since_ns;
+		s->held_up_ns = e->wait_ns + e->disk_ns;
 		err = totals_tell(h, s->tid, e, now);
 	}
+	if (!err && s->tid == e->tgid && now - s->quota_told_ns >= QUOTA_EVERY_NS)
+		err = quota_scan(h, scan, s, e->tgid, now);
 	if (!same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h)) {
 		s->blocked_begin_ns = e->since_ns;
 		err = blocked_tell(h, s->tid, e, now);
@@ -242,7 +319,7 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 	do {
 		if (!tracer_map_get(h, "sched_tasks", &tid, &e) && e.since_ns && (t = seen_get(s, tid))) {
 			t->in_scan = true;
-			err = task_scan(h, t, &e, now_ns);
+			err = task_scan(h, s, t, &e, now_ns);
 		}
 		prev = tid;
 	} while (!err && !tracer_map_next(h, "sched_tasks", &prev, &tid));
@@ -250,7 +327,7 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 	return err;
 }
 
-static int decode_task(const struct sched_task *r, struct event *e)
+static int decode_task(const struct sched_task *r, struct intern *strings, struct event *e)
 {
 	e->kind = EV_TASK;
 	e->task.state = r->state <= SCHED_DEAD ? r->state : TASK_UNKNOWN;
@@ -260,6 +337,11 @@ static int decode_task(const struct sched_task *r, struct event *e)
 	e->task.sleep_ns = r->sleep_ns;
 	e->task.disk_ns = r->disk_ns;
 	e->task.io_bytes = r->io_bytes;
+	if (r->hdr.size >= sizeof(*r)) {
+		e->task.preempted = r->preempted;
+		e->task.stopped_ns = r->stopped_ns;
+		e->task.preempted_by = intern_bytes(strings, r->behind, sizeof(r->behind));
+	}
 	return 1;
 }
 
@@ -281,11 +363,21 @@ static int decode_blocked(const struct sched_blocked *r, struct intern *strings,
 	return 1;
 }
 
+static int decode_throttle(const struct sched_throttle *r, struct event *e)
+{
+	e->kind = EV_THROTTLE;
+	e->throttle.throttled_ns = r->throttled_ns;
+	e->throttle.periods = r->periods;
+	e->throttle.quota_cores = r->quota_millicores * 1e-3;
+	return 1;
+}
+
 static int sched_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
 {
 	static const uint16_t sizes[] = {
-		[SCHED_TASK] = sizeof(struct sched_task), [SCHED_OFF] = sizeof(struct sched_off),
+		[SCHED_TASK] = SCHED_TASK_V1_BYTES, [SCHED_OFF] = sizeof(struct sched_off),
 		[SCHED_BLOCKED] = sizeof(struct sched_blocked), [SCHED_BLOCKED_END] = sizeof(struct sched_blocked_end),
+		[SCHED_THROTTLE] = sizeof(struct sched_throttle),
 	};
 	const struct sched_off *off = (const void *)h;
 
@@ -293,13 +385,15 @@ static int sched_decode(const struct wire_hdr *h, struct intern *strings, struct
 		return -EINVAL;
 	switch (h->kind) {
 	case SCHED_TASK:
-		return decode_task((const void *)h, out);
+		return decode_task((const void *)h, strings, out);
 	case SCHED_OFF:
 		out->kind = EV_TASK_OFF;
 		out->off.begin_ns = off->begin_ns;
 		out->off.state = off->state <= SCHED_DEAD ? off->state : TASK_UNKNOWN;
 		out->off.runq_ns = off->runq_ns;
 		return 1;
+	case SCHED_THROTTLE:
+		return decode_throttle((const void *)h, out);
 	case SCHED_BLOCKED:
 		return decode_blocked((const void *)h, strings, out);
 	default:

@@ -9,7 +9,7 @@
 
 #include "schemas/wire.h"
 
-enum sched_kind { SCHED_TASK = 1, SCHED_OFF = 2, SCHED_BLOCKED = 3, SCHED_BLOCKED_END = 4 };
+enum sched_kind { SCHED_TASK = 1, SCHED_OFF = 2, SCHED_BLOCKED = 3, SCHED_BLOCKED_END = 4, SCHED_THROTTLE = 5 };
 
 enum sched_state { /* as enum task_state of event.h */
 	SCHED_UNKNOWN = 0, SCHED_ON_CPU = 1, SCHED_RUNNABLE = 2, SCHED_SLEEP = 3, SCHED_DISK = 4, SCHED_STOPPED = 5,
@@ -28,6 +28,10 @@ struct sched_entry { /* map value, key tid */
 	__u8 n_frames;      /* of the user stack taken when the last D wait began */
 	__u8 reserved;
 	__u64 frames[SCHED_FRAMES];
+	__u64 preempted;    /* times it left the CPU while it could have run */
+	__u64 stopped_ns;   /* part of sleep_ns */
+	__u64 behind_ns;    /* longest wait for a CPU of late: fades with every one that follows */
+	char behind[WIRE_COMM_LEN]; /* who ran there at its end; "" an idle CPU, as under a quota */
 };
 
 struct sched_task {
@@ -36,8 +40,11 @@ struct sched_task {
 	__u64 io_bytes;     /* of the process; 0 not sampled */
 	__u32 state;
 	__u32 reserved;
+	__u64 preempted, stopped_ns; /* from here on: since version 2 */
+	char behind[WIRE_COMM_LEN];
 };
-_Static_assert(sizeof(struct sched_task) == 80, "sched_task");
+#define SCHED_TASK_V1_BYTES 80
+_Static_assert(sizeof(struct sched_task) == 112, "sched_task");
 
 struct sched_off { /* hdr.ts: back on a CPU */
 	struct wire_hdr hdr;
@@ -57,6 +64,14 @@ struct sched_blocked { /* text: kernel stack, user stack, wchan, system call, fi
 	char text[];
 };
 _Static_assert(sizeof(struct sched_blocked) == 48, "sched_blocked");
+
+struct sched_throttle { /* of the process: CPU quotas of its cgroup and that one's parents */
+	struct wire_hdr hdr;
+	__u64 throttled_ns;    /* summed over CPUs and quotas; grows only, also when the process changes its cgroup */
+	__u64 periods;         /* in which it was */
+	__u64 quota_millicores;/* the tightest; 0 none */
+};
+_Static_assert(sizeof(struct sched_throttle) == 48, "sched_throttle");
 
 struct sched_blocked_end {
 	struct wire_hdr hdr;

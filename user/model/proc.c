@@ -294,7 +294,7 @@ static void task_told(struct task *t, const struct event *e)
 	t->disk_ns = e->task.disk_ns;
 	t->stopped_ns = e->task.stopped_ns;
 	t->preempted = e->task.preempted;
-	if (e->task.preempted_by && *e->task.preempted_by)
+	if (e->task.preempted_by)
 		t->preempted_by = e->task.preempted_by;
 	if (t->blocked && (t->state != TASK_DISK || t->since_ns > t->blocked_since_ns))
 		t->blocked = false; /* the record of its end was lost */

@@ -18,7 +18,7 @@
 
 int proc_read(char *to, size_t size, const char *format, ...)
 {
-	char path[256];
+	char path[1280]; /* cgroups of pods are deep */
 	va_list args;
 
 	va_start(args, format);
