@@ -12,7 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "schemas/wire.h"
+#include "schemas/ring.h"
 
 #define TARGETS_MAX 16384
 
@@ -27,20 +27,25 @@ struct {
 	__type(value, struct target);
 } targets SEC(".maps");
 
-struct {
+struct ring_buffer_map { /* sizes are the collector's affair */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 * 1024);
-} ring_critical SEC(".maps");
+	__uint(max_entries, 4096);
+};
 
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 * 1024 * 1024);
-} ring_normal SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, RING_SLOTS);
+	__type(key, __u32);
+	__array(values, struct ring_buffer_map);
+} rings SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 * 1024 * 1024);
-} ring_bulk SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RING_SLOTS);
+	__type(key, __u32);
+	__type(value, struct ring_state);
+} ring_states SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -75,16 +80,34 @@ static __always_inline void header_fill(struct wire_hdr *h, __u32 size, __u8 tra
 	h->ts_ns = bpf_ktime_get_ns();
 }
 
+/* An empty record, thrown away: its only purpose is the wake-up, which submit then never has to think of. */
+static __always_inline void ring_wake(void *ring, struct ring_state *s)
+{
+	void *r = bpf_ringbuf_reserve(ring, 8, 0);
+
+	if (!r)
+		return;
+	s->woken = 1;
+	bpf_ringbuf_discard(r, BPF_RB_FORCE_WAKEUP);
+}
+
+/* The ring of this class on this CPU's node. A ring that fills wakes the collector once, until that has looked. */
 static __always_inline void *ring_of(__u32 class)
 {
-	return class == RING_CRITICAL ? (void *)&ring_critical : class == RING_BULK ? (void *)&ring_bulk :
-	       (void *)&ring_normal;
+	__u32 slot = class * RING_NODES_MAX + (bpf_get_numa_node_id() & (RING_NODES_MAX - 1));
+	struct ring_state *s = bpf_map_lookup_elem(&ring_states, &slot);
+	void *ring = bpf_map_lookup_elem(&rings, &slot);
+
+	if (ring && s && !s->woken && bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) >= s->wake_bytes)
+		ring_wake(ring, s);
+	return ring;
 }
 
 /* Reserve `type` in the ring of `class`, or count the drop and return NULL. The caller sets every other byte. */
 #define record_reserve(class, type, tracer, kind)                                    \
 	({                                                                           \
-		type *__r = bpf_ringbuf_reserve(ring_of(class), sizeof(type), 0);    \
+		void *__ring = ring_of(class);                                       \
+		type *__r = __ring ? bpf_ringbuf_reserve(__ring, sizeof(type), 0) : NULL; \
 		if (__r)                                                             \
 			header_fill((struct wire_hdr *)__r, sizeof(type), tracer, kind); \
 		else                                                                 \
@@ -95,7 +118,7 @@ static __always_inline void *ring_of(__u32 class)
 /* A record used only inside a function is absent from BTF; a global of its type anchors it, for the layout test. */
 #define RECORD_IN_BTF(name) const struct name *btf_of_##name __attribute__((unused))
 
-/* No wake-up: the collector looks every 20 ms by itself, and a wake-up would be paid by the target. */
+/* No wake-up of its own: the collector looks every 20 ms, and a wake-up is paid by the target (see ring_wake). */
 #define record_submit(r) bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP)
 
 #endif

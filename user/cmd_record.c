@@ -28,6 +28,9 @@ struct record_args {
 	char **command;
 };
 
+#define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
+#define RING_BYTES_MAX (1u << 30)
+
 enum { OPT_JSON = 1000, OPT_DSTATE, OPT_HANG, OPT_BUSY, OPT_ALL, OPT_EXIT_STATUS, OPT_RING };
 
 static const struct argp_option record_options[] = {
@@ -41,7 +44,7 @@ static const struct argp_option record_options[] = {
 	{ "dstate-limit", OPT_DSTATE, "SEC", 0, "report a D state past this (5)", 1 },
 	{ "hang-limit", OPT_HANG, "SEC", 0, "shortest lag that is a hang (1.5)", 1 },
 	{ "busy-limit", OPT_BUSY, "SEC", 0, "the same for a rank that burns CPU or moves bytes (90)", 1 },
-	{ "ring-size", OPT_RING, "BYTES", 0, "ring buffer between kernel and collector, a power of two (16777216)", 1 },
+	{ "ring-size", OPT_RING, "BYTES", 0, "each ring buffer between kernel and collector (one a NUMA node), a power of two (16777216)", 1 },
 	{ "exit-status", OPT_EXIT_STATUS, "command", 0, "return CMD's exit status instead of the findings'", 1 },
 	{ "quiet", 'q', 0, 0, "no talk on stderr but errors and warnings", 2 },
 	{ "verbose", 'v', 0, 0, "also what libbpf says", 2 },
@@ -75,8 +78,13 @@ static void ring_parse(struct argp_state *state, struct record_args *a, const ch
 	char *end;
 	unsigned long long bytes = strtoull(text, &end, 10);
 
-	if (end == text || *end || bytes < 4096 || bytes > 1ull << 30 || bytes & (bytes - 1))
-		argp_error(state, "--ring-size: '%s' is no power of two from 4096 to 1073741824", text);
+	if (end == text || *end)
+		argp_error(state, "--ring-size: '%s' is no number of bytes", text);
+	if (bytes & (bytes - 1))
+		argp_error(state, "--ring-size: %s is no power of two, which the kernel asks for", text);
+	if (bytes < (size_t)RING_BYTES_MIN || bytes > RING_BYTES_MAX)
+		argp_error(state, "--ring-size: %s is not between %u and %u (records are up to %d bytes; usual: %u)", text,
+			   RING_BYTES_MIN, RING_BYTES_MAX, WIRE_SIZE_MAX, SESSION_RING_BYTES);
 	a->session.ring_bytes = bytes;
 }
 
@@ -175,13 +183,54 @@ static void command_kill(const struct record_args *a)
 	waitpid(a->session.child, NULL, 0);
 }
 
+static uint64_t ring_bytes_of(const struct record_args *a)
+{
+	return a->session.ring_bytes ? a->session.ring_bytes : SESSION_RING_BYTES;
+}
+
+static void losses_say(const struct session_result *r, const struct record_args *a)
+{
+	static const char *const what[RING_CLASSES] = {
+		[RING_CRITICAL] = "process starts and exits", [RING_NORMAL] = "calls and waits", [RING_BULK] = "launches and copies",
+	};
+
+	for (int i = 0; i < RING_CLASSES; i++)
+		if (r->lost[i] && i == RING_CRITICAL)
+			log_warn("%" PRIu64 " records (%s) found no room: the collector could not run; give it CPU time", r->lost[i],
+				 what[i]);
+		else if (r->lost[i])
+			log_warn("%" PRIu64 " records (%s) found no room in a ring of %" PRIu64 " bytes%s; record with --ring-size %"
+				 PRIu64, r->lost[i], what[i], ring_bytes_of(a),
+				 i == RING_BULK ? "" : ", so absences prove less", 4 * ring_bytes_of(a));
+	if (r->late)
+		log_warn("%" PRIu64 " records came too late to be put in order", r->late);
+}
+
+/* The kernel's high-water mark of this process counts the rings it maps; they are told apart. */
+static void memory_say(const struct session_result *r)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	uint64_t peak_kib = 0, rings_kib = r->ring_bytes_mapped / 1024;
+	char line[128];
+
+	while (f && !peak_kib && fgets(line, sizeof(line), f))
+		sscanf(line, "VmHWM: %" SCNu64, &peak_kib);
+	if (f)
+		fclose(f);
+	if (peak_kib > rings_kib)
+		log_info("peak memory %.1f MiB beside %.1f MiB of mapped rings", (peak_kib - rings_kib) / 1024.0,
+			 rings_kib / 1024.0);
+}
+
 static void summary_say(const struct session_result *r, const struct pipeline *p, const struct record_args *a)
 {
+	uint64_t lost = r->lost[RING_CRITICAL] + r->lost[RING_NORMAL] + r->lost[RING_BULK];
+
 	log_info("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
-		 " findings; longest gap between two looks %.2f s", r->processes, r->records, r->ops, r->lost,
+		 " findings; longest gap between two looks %.2f s", r->processes, r->records, r->ops, lost,
 		 incidents_opened(pipeline_incidents(p)), r->longest_tick_gap_ns / 1e9);
-	if (r->lost)
-		log_warn("%" PRIu64 " records found no room in the ring; --ring-size makes it larger", r->lost);
+	losses_say(r, a);
+	memory_say(r);
 	for (int i = 0; i < a->outputs.n; i++)
 		log_info("wrote %s", a->outputs.paths[i]);
 	if (r->child_status != -1 && WIFEXITED(r->child_status))

@@ -22,9 +22,8 @@
 #include "target/discover.h"
 #include "target/symbolize.h"
 
-static const char *const shared_maps[] = { "targets", "ring_critical", "ring_normal", "ring_bulk", "drops" };
+static const char *const shared_maps[] = { "targets", "rings", "ring_states", "drops" };
 #define N_SHARED_MAPS (sizeof(shared_maps) / sizeof(shared_maps[0]))
-static const char *const ring_names[RING_CLASSES] = { "ring_critical", "ring_normal", "ring_bulk" };
 
 static void (*log_line)(const char *line);
 
@@ -72,14 +71,12 @@ static int life_load(struct loader *l)
 {
 	size_t size;
 	const void *elf = life_bpf__elf_bytes(&size);
-	struct bpf_map *normal;
 	int err;
 
 	l->life = bpf_object__open_mem(elf, size, NULL);
 	if (!l->life)
 		return -errno;
-	normal = bpf_object__find_map_by_name(l->life, "ring_normal");
-	err = l->cfg.ring_bytes ? bpf_map__set_max_entries(normal, l->cfg.ring_bytes) : 0;
+	err = bpf_map__set_inner_map_fd(bpf_object__find_map_by_name(l->life, "rings"), ring_template_fd(l->rings));
 	return err ? err : bpf_object__load(l->life);
 }
 
@@ -107,11 +104,15 @@ static int tracer_load(struct loader *l, struct tracer_handle *h)
 
 static int rings_open(struct loader *l)
 {
-	int fds[RING_CLASSES];
+	struct ring_cfg cfg = { .nodes = ring_nodes_read(), .emit = l->cfg.emit, .to = l->cfg.emit_to };
 
-	for (int i = 0; i < RING_CLASSES; i++)
-		fds[i] = bpf_map__fd(bpf_object__find_map_by_name(l->life, ring_names[i]));
-	return ring_open(fds, RING_CLASSES, l->cfg.emit, l->cfg.emit_to, &l->rings);
+	memcpy(cfg.bytes, l->cfg.ring_bytes, sizeof(cfg.bytes));
+	return ring_open(&cfg, &l->rings);
+}
+
+static int life_map_fd(const struct loader *l, const char *name)
+{
+	return bpf_map__fd(bpf_object__find_map_by_name(l->life, name));
 }
 
 /* The uretprobe system call came with 6.11 on x86-64 (ff474a78cef5); seccomp profiles older than it kill the caller. */
@@ -136,22 +137,26 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 	l->cfg = *cfg;
 	log_line = cfg->log;
 	libbpf_set_print(libbpf_words);
+	l->n_cpus = libbpf_num_possible_cpus();
+	l->drops = l->n_cpus > 0 ? calloc((RING_CLASSES + 1) * l->n_cpus, sizeof(*l->drops)) : NULL;
 	l->detacher = detacher_new();
-	if (!l->detacher) {
-		free(l);
+	if (!l->detacher || !l->drops) {
+		loader_free(l);
 		return -ENOMEM;
 	}
 	l->multi = attach_multi_works();
 	l->uretprobe_syscall = uretprobe_is_syscall();
-	err = life_load(l);
+	err = rings_open(l);
+	if (!err)
+		err = life_load(l);
+	if (!err)
+		err = ring_publish(l->rings, life_map_fd(l, "rings"), life_map_fd(l, "ring_states"));
 	for (const struct tracer *const *t = tracers_all; !err && *t; t++) {
 		struct tracer_handle *h = &l->tracers[l->n_tracers++];
 
 		*h = (struct tracer_handle){ .loader = l, .tracer = *t };
 		h->err = tracer_load(l, h);
 	}
-	if (!err)
-		err = rings_open(l);
 	if (err)
 		loader_free(l);
 	else
@@ -184,6 +189,7 @@ void loader_free(struct loader *l)
 	bpf_object__close(l->life);
 	for (uint32_t i = 0; i < l->n_libs; i++)
 		free(l->libs[i].symbols);
+	free(l->drops);
 	free(l);
 }
 
@@ -244,7 +250,7 @@ int loader_attach_samplers(struct loader *l)
 
 static int targets_fd(const struct loader *l)
 {
-	return bpf_map__fd(bpf_object__find_map_by_name(l->life, "targets"));
+	return life_map_fd(l, "targets");
 }
 
 int loader_target_add(struct loader *l, uint32_t tgid)
@@ -277,37 +283,33 @@ void loader_proc_known(struct loader *l, const struct target_proc *proc)
 			l->tracers[i].tracer->on_proc(&l->tracers[i], proc);
 }
 
-static int loss_tell(struct loader *l, uint32_t ring, uint64_t total, uint64_t now_ns)
+static int loss_tell(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t lost, uint64_t now_ns)
 {
 	struct fact_loss f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_LOSS, .ts_ns = now_ns },
-		.lost = total - l->lost_by_ring[ring], .lost_total = total, .ring = ring,
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_LOSS, .cpu = cpu, .ts_ns = now_ns },
+		.lost = lost, .ring = ring,
 	};
 
-	l->lost += f.lost;
-	l->lost_by_ring[ring] = total;
+	l->lost[ring] += lost;
+	f.lost_total = l->lost[ring];
 	return l->cfg.emit(l->cfg.emit_to, &f.hdr);
 }
 
+/* One fact for each class and CPU that lost something since the last look. */
 static int losses_tell(struct loader *l, uint64_t now_ns)
 {
-	int fd = bpf_map__fd(bpf_object__find_map_by_name(l->life, "drops"));
-	int n_cpus = libbpf_num_possible_cpus(), err = 0;
-	uint64_t *per_cpu = n_cpus > 0 ? calloc(n_cpus, sizeof(*per_cpu)) : NULL;
+	int fd = life_map_fd(l, "drops"), err = 0;
+	uint64_t *now = l->drops + RING_CLASSES * l->n_cpus, *before = l->drops;
 
-	if (!per_cpu)
-		return -ENOMEM;
-	for (uint32_t ring = 0; !err && ring < RING_CLASSES; ring++) {
-		uint64_t total = 0;
-
-		if (bpf_map_lookup_elem(fd, &ring, per_cpu))
-			continue;
-		for (int i = 0; i < n_cpus; i++)
-			total += per_cpu[i];
-		if (total != l->lost_by_ring[ring])
-			err = loss_tell(l, ring, total, now_ns);
+	for (uint32_t ring = 0; !err && ring < RING_CLASSES; ring++, before += l->n_cpus) {
+		if (bpf_map_lookup_elem(fd, &ring, now))
+			return -errno;
+		for (int i = 0; !err && i < l->n_cpus; i++) {
+			if (now[i] != before[i])
+				err = loss_tell(l, ring, i, now[i] - before[i], now_ns);
+			before[i] = now[i];
+		}
 	}
-	free(per_cpu);
 	return err;
 }
 
@@ -331,9 +333,19 @@ bool loader_attaches_per_process(const struct loader *l)
 	return l->multi;
 }
 
-uint64_t loader_lost(const struct loader *l)
+uint64_t loader_lost(const struct loader *l, enum ring_class ring)
 {
-	return l->lost;
+	return l->lost[ring];
+}
+
+uint64_t loader_ring_bytes_mapped(const struct loader *l)
+{
+	return ring_bytes_mapped(l->rings);
+}
+
+int loader_wake_fd(const struct loader *l)
+{
+	return ring_wake_fd(l->rings);
 }
 
 uint32_t loader_probes(const struct loader *l)

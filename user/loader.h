@@ -24,7 +24,7 @@ struct loader_cfg {
 	struct target_set *targets;
 	struct symbolizer *symbols;
 	uint64_t dstate_limit_ns;
-	size_t ring_bytes;       /* of the normal ring, a power of two; 0: 16 MiB */
+	size_t ring_bytes[RING_CLASSES]; /* of each ring of the class, a power of two */
 	/* Where records of the loader and of tracers' ticks go. */
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *emit_to;
@@ -55,11 +55,13 @@ void loader_proc_known(struct loader *l, const struct target_proc *proc);
 
 int loader_tick(struct loader *l, uint64_t now_ns); /* tracers' ticks, loss counters */
 
-/* Take everything the rings hold into `emit`. Returns records taken or -errno. */
+/* Take what the rings hold into `emit`: 0, 1 if more is left (come back soon), or -errno. */
 int loader_consume(struct loader *l);
+uint64_t loader_ring_bytes_mapped(const struct loader *l);
+int loader_wake_fd(const struct loader *l); /* for poll(): a ring is filling up, consume now */
 
 bool loader_attaches_per_process(const struct loader *l); /* uprobe.multi with a pid filter */
-uint64_t loader_lost(const struct loader *l);
+uint64_t loader_lost(const struct loader *l, enum ring_class ring);
 uint32_t loader_probes(const struct loader *l); /* attached now */
 
 #endif

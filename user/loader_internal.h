@@ -62,7 +62,9 @@ struct loader {
 	struct detacher *detacher;
 	uint32_t n_probes;
 	struct ring_source *rings;
-	uint64_t lost, lost_by_ring[RING_CLASSES];
+	uint64_t lost[RING_CLASSES];
+	uint64_t *drops;             /* as last told: [class][cpu], then one more row to read into */
+	int n_cpus;
 };
 
 /* attach.c */

@@ -22,6 +22,7 @@ struct reorder {
 	size_t n_slots, cap_slots;
 	uint32_t next_order;
 	bool sorted;
+	uint64_t out_ns, late; /* newest handed out */
 };
 
 struct reorder *reorder_new(size_t limit_bytes)
@@ -46,6 +47,16 @@ void reorder_free(struct reorder *r)
 size_t reorder_bytes(const struct reorder *r)
 {
 	return r->used;
+}
+
+bool reorder_full(const struct reorder *r)
+{
+	return r->used > r->limit;
+}
+
+uint64_t reorder_late(const struct reorder *r)
+{
+	return r->late;
 }
 
 static int bytes_grow(struct reorder *r, size_t need)
@@ -131,7 +142,7 @@ static void keep_from(struct reorder *r, size_t first)
 
 int reorder_drain(struct reorder *r, uint64_t until_ns, reorder_out out, void *to)
 {
-	size_t i = 0, over = r->used > r->limit ? r->used - r->limit : 0, given = 0;
+	size_t i = 0, over = reorder_full(r) ? r->used - r->limit / 2 : 0, given = 0;
 	int err = 0;
 
 	if (!r->n_slots)
@@ -143,6 +154,10 @@ int reorder_drain(struct reorder *r, uint64_t until_ns, reorder_out out, void *t
 		const struct wire_hdr *rec = slot_record(r, &r->slots[i]);
 
 		given += rec->size;
+		if (rec->ts_ns < r->out_ns)
+			r->late++;
+		else
+			r->out_ns = rec->ts_ns;
 		err = out(to, rec);
 	}
 	if (i)

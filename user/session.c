@@ -36,7 +36,8 @@
 #define FLUSH_EVERY_NS 1000000000ull
 #define PROGRESS_EVERY_NS 10000000000ull
 #define WINDOW_NS 30000000ull           /* a record reaches us within one loop; the rest is its CPU's delay */
-#define REORDER_LIMIT (64u << 20)
+#define CRITICAL_BYTES (256u << 10)     /* process life: 6,000 forks and exits between two looks */
+#define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
 
 struct session {
 	struct session_cfg cfg;
@@ -50,17 +51,8 @@ struct session {
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
 	struct session_result result;
-	bool stop;
+	bool stop, more; /* more: the rings were not emptied at the last look */
 };
-
-static int session_emit(void *to, const struct wire_hdr *rec)
-{
-	struct session *s = to;
-
-	if (rec->tracer == WIRE_LIFE && s->targets)
-		session_targets_note(s->targets, rec);
-	return reorder_put(s->reorder, rec);
-}
 
 static int session_feed(void *to, const struct wire_hdr *rec)
 {
@@ -69,11 +61,18 @@ static int session_feed(void *to, const struct wire_hdr *rec)
 
 static int drain(struct session *s, uint64_t until_ns)
 {
-	size_t bytes = reorder_bytes(s->reorder);
-
-	if (bytes > s->result.bytes_peak)
-		s->result.bytes_peak = bytes;
 	return reorder_drain(s->reorder, until_ns, session_feed, s->pipeline);
+}
+
+static int session_emit(void *to, const struct wire_hdr *rec)
+{
+	struct session *s = to;
+	int err;
+
+	if (rec->tracer == WIRE_LIFE && s->targets)
+		session_targets_note(s->targets, rec);
+	err = reorder_put(s->reorder, rec);
+	return !err && reorder_full(s->reorder) ? drain(s, 0) : err;
 }
 
 static struct wire_hdr fact_hdr(size_t size, uint8_t kind, uint64_t now_ns)
@@ -159,10 +158,11 @@ static int fds_open(struct session *s)
 
 static int parts_make(struct session *s, char *error, size_t error_size)
 {
-	size_t n_wants;
+	size_t n_wants, ring_bytes = s->cfg.ring_bytes ? s->cfg.ring_bytes : SESSION_RING_BYTES;
 	const struct target_want *wants = session_wants(&n_wants);
 	struct loader_cfg cfg = {
-		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns, .ring_bytes = s->cfg.ring_bytes,
+		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns,
+		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES, [RING_NORMAL] = ring_bytes, [RING_BULK] = ring_bytes },
 		.emit = session_emit, .emit_to = s, .log = libbpf_line,
 	};
 	int err;
@@ -270,28 +270,39 @@ static int tick(struct session *s, uint64_t now_ns)
 	return err ? err : session_emit(s, &f.hdr);
 }
 
+static uint64_t lost_all(const struct session *s)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < RING_CLASSES; i++)
+		n += loader_lost(s->loader, i);
+	return n;
+}
+
 static void progress_say(const struct session *s)
 {
 	const struct model *m = pipeline_model(s->pipeline);
 
 	log_info("%.0f s: %u processes, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost",
 		 (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets), loader_probes(s->loader),
-		 pipeline_records(s->pipeline), m->n_ops, loader_lost(s->loader));
+		 pipeline_records(s->pipeline), m->n_ops, lost_all(s));
 }
 
+/* What a ring still holds may be as old as it likes: nothing is handed out past it. */
 static int work(struct session *s)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	int err = loader_consume(s->loader);
+	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
-	if (err >= 0)
+	s->more = more > 0;
+	if (!err)
 		err = due(&s->rescan_ns, RESCAN_EVERY_NS, now_ns) ? session_targets_rescan(s->targets, now_ns) : 0;
 	if (!err && due(&s->scan_ns, SCAN_EVERY_NS, now_ns))
 		err = session_targets_scan(s->targets, now_ns);
 	if (!err)
 		err = tick(s, clock_monotonic_ns());
 	if (!err)
-		err = drain(s, now_ns - WINDOW_NS);
+		err = drain(s, s->more ? 0 : now_ns - WINDOW_NS);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
 		pipeline_flush(s->pipeline);
 	if (due(&s->progress_ns, PROGRESS_EVERY_NS, now_ns))
@@ -329,13 +340,13 @@ static int loop(struct session *s)
 {
 	struct pollfd fds[] = {
 		{ .fd = s->timer_fd, .events = POLLIN }, { .fd = s->signal_fd, .events = POLLIN },
-		{ .fd = s->child_fd, .events = POLLIN },
+		{ .fd = s->child_fd, .events = POLLIN }, { .fd = loader_wake_fd(s->loader), .events = POLLIN },
 	};
 	uint64_t expirations;
 	int err = 0;
 
 	while (!err && !s->stop) {
-		if (poll(fds, 3, -1) < 0 && errno != EINTR)
+		if (poll(fds, 4, s->more ? 0 : -1) < 0 && errno != EINTR)
 			return -errno;
 		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			return -errno;
@@ -355,9 +366,12 @@ static int loop(struct session *s)
 static int finish(struct session *s)
 {
 	struct fact_stop f = { .records = pipeline_records(s->pipeline) };
-	int err = loader_consume(s->loader);
+	int err;
 
-	if (err >= 0)
+	do
+		err = loader_consume(s->loader);
+	while (err > 0);
+	if (!err)
 		err = loader_tick(s->loader, clock_monotonic_ns());
 	f.hdr = fact_hdr(sizeof(f), FACT_STOP, clock_monotonic_ns());
 	if (!err)
@@ -380,7 +394,10 @@ int session_run(struct session *s, struct session_result *ret)
 	end = finish(s);
 	s->result.records = pipeline_records(s->pipeline);
 	s->result.ops = pipeline_model(s->pipeline)->n_ops;
-	s->result.lost = loader_lost(s->loader);
+	for (int i = 0; i < RING_CLASSES; i++)
+		s->result.lost[i] = loader_lost(s->loader, i);
+	s->result.ring_bytes_mapped = loader_ring_bytes_mapped(s->loader);
+	s->result.late = reorder_late(s->reorder);
 	s->result.processes = session_targets_seen(s->targets);
 	s->result.probes = loader_probes(s->loader);
 	*ret = s->result;

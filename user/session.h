@@ -10,8 +10,10 @@
 #include <sys/types.h>
 
 #include "pipeline.h"
+#include "schemas/wire.h"
 
 #define SESSION_PIDS_MAX 1024
+#define SESSION_RING_BYTES (16u << 20) /* when ring_bytes is 0 */
 
 struct reader;
 
@@ -21,15 +23,18 @@ struct session_cfg {
 	const char *job;           /* NULL any */
 	uint64_t duration_ns;      /* 0 until the job ends or a signal */
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
-	uint64_t ring_bytes;       /* 0 default */
+	uint64_t ring_bytes;       /* of each normal and bulk ring; 0 default */
 	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
 	int child_go_fd;           /* close it to let it go */
 };
 
 struct session_result {
-	uint64_t records, ops, lost, bytes_peak;
+	uint64_t records, ops;
+	uint64_t lost[RING_CLASSES];
+	uint64_t late;             /* records that came too late to be put in order */
 	uint32_t processes, probes;
 	uint64_t longest_tick_gap_ns;
+	uint64_t ring_bytes_mapped;
 	int child_status;          /* wait status; -1 none */
 	bool job_ended, interrupted;
 };

@@ -101,6 +101,36 @@ static void reorder_is_bounded(void **state)
 	reorder_free(r);
 }
 
+static int count_take(void *to, const struct wire_hdr *rec)
+{
+	(void)rec;
+	++*(uint64_t *)to;
+	return 0;
+}
+
+/* Half of what is held goes at the limit; what comes older than that is handed out at once and counted. */
+static void reorder_counts_what_came_too_late(void **state)
+{
+	struct reorder *r = reorder_new(4096);
+	struct fact_loss f;
+	uint64_t n = 0, put = 0;
+
+	(void)state;
+	while (!reorder_full(r)) {
+		f = loss_at(1000 + put++, 1);
+		assert_int_equal(reorder_put(r, &f.hdr), 0);
+	}
+	assert_int_equal(reorder_drain(r, 0, count_take, &n), 0);
+	assert_true(reorder_bytes(r) <= 2048 && n >= put / 2 && !reorder_late(r));
+	f = loss_at(1000, 1);
+	assert_int_equal(reorder_put(r, &f.hdr), 0);
+	assert_int_equal(reorder_drain(r, 1000, count_take, &n), 0);
+	assert_true(reorder_late(r) == 1);
+	assert_int_equal(reorder_drain(r, UINT64_MAX, count_take, &n), 0);
+	assert_true(n == put + 1 && reorder_late(r) == 1);
+	reorder_free(r);
+}
+
 static void reorder_rejects_impossible_sizes(void **state)
 {
 	struct reorder *r = reorder_new(4096);
@@ -275,6 +305,7 @@ int main(void)
 		cmocka_unit_test(reorder_sorts_and_loses_nothing),
 		cmocka_unit_test(reorder_keeps_order_of_equal_times),
 		cmocka_unit_test(reorder_is_bounded),
+		cmocka_unit_test(reorder_counts_what_came_too_late),
 		cmocka_unit_test(reorder_rejects_impossible_sizes),
 		cmocka_unit_test(recording_returns_what_was_put),
 		cmocka_unit_test(recording_cut_off_is_readable_to_the_last_whole_chunk),

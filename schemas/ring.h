@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
+ *
+ * ring.h - what the kernel side and the collector agree on about the rings: one per class and NUMA node, found by
+ * index in an array of maps, with a word of state each through which the collector is woken.
+ */
+#ifndef RANKTRACE_SCHEMA_RING_H
+#define RANKTRACE_SCHEMA_RING_H
+
+#include "wire.h"
+
+#define RING_NODES_MAX 64 /* a power of two; nodes past it share a ring */
+#define RING_SLOTS (RING_CLASSES * RING_NODES_MAX) /* index: class * RING_NODES_MAX + node */
+
+struct ring_state { /* by the same index */
+	__u64 wake_bytes; /* wake the collector when that much waits in the ring */
+	__u64 woken;      /* 1: it was; the collector clears it before it empties the ring */
+};
+
+#endif
