@@ -3,48 +3,10 @@
  * What a tracer relies on in the stand-ins, checked from inside one process that holds several ranks: when NCCL's
  * counters move, how communicators are named, what completes and what does not, and time on the streams.
  */
-#include "tools/simjob/nccl/comm.h"
+#include "tests/simjob/ranks_in_one.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define NR_RANKS 4
-#define EXPECT(CONDITION)                                                                                              \
-	do {                                                                                                           \
-		if (!(CONDITION)) {                                                                                    \
-			printf("FAIL: line %d: %s\n", __LINE__, #CONDITION);                                           \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
-
-static CUstream streams[NR_RANKS];
-static CUfunction kernel;
-
-static void device_open(void)
-{
-	CUcontext context;
-	CUmodule module;
-	int i;
-
-	EXPECT(cuStreamCreate(&streams[0], 0) == CUDA_ERROR_INVALID_CONTEXT);
-	EXPECT(!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 2) && !cuCtxSetCurrent(context));
-	EXPECT(!cuModuleLoadData(&module, "x") && !cuModuleGetFunction(&kernel, module, "x"));
-	for (i = 0; i < NR_RANKS; i++)
-		EXPECT(!cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-}
-
-static void kernel_launch(CUstream stream, uint64_t duration_ns)
-{
-	void *params[] = {&duration_ns};
-
-	EXPECT(!cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
-}
-
-static double ms_since(uint64_t begin_ns)
-{
-	return (double)(clock_now_ns() - begin_ns) / NSEC_PER_MSEC;
-}
 
 /* The reference values were computed with NCCL's own src/include/bitops.h: bytes i * 7 + 3, then (hash, 3, 5). */
 static void test_hash(void)

@@ -27,7 +27,11 @@ for f in cuInit cuDeviceGet cuDeviceGetCount cuDevicePrimaryCtxRetain cuCtxSetCu
 	cuEventCreate cuEventDestroy_v2 cuEventRecord{,_ptsz} cuEventRecordWithFlags{,_ptsz} cuEventQuery \
 	cuEventSynchronize cuEventElapsedTime cuLaunchKernel{,_ptsz} cuLaunchKernelEx{,_ptsz} cuMemAlloc_v2 cuMemFree_v2 \
 	cuMemcpyAsync{,_ptsz} cuMemcpyHtoDAsync_v2{,_ptsz} cuMemcpyDtoHAsync_v2{,_ptsz} cuMemcpyDtoH_v2 \
-	cuLaunchHostFunc{,_ptsz} cuGetProcAddress_v2 cuGetErrorName; do
+	cuLaunchHostFunc{,_ptsz} cuGetProcAddress_v2 cuGetErrorName cuStreamBeginCapture_v2{,_ptsz} \
+	cuStreamBeginCaptureToGraph{,_ptsz} cuStreamEndCapture{,_ptsz} cuStreamIsCapturing{,_ptsz} \
+	cuStreamGetCaptureInfo_v2{,_ptsz} cuStreamGetCaptureInfo_v3{,_ptsz} cuThreadExchangeStreamCaptureMode \
+	cuGraphCreate cuGraphClone cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphInstantiateWithParams{,_ptsz} \
+	cuGraphUpload{,_ptsz} cuGraphLaunch{,_ptsz} cuGraphExecUpdate_v2 cuGraphExecDestroy cuGraphDestroy; do
 	awk -v n="$f" '$3 == n && $2 == "T" { found = 1 } END { exit !found }' "$dir/cuda" || fail "$f is not exported"
 done
 

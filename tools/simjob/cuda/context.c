@@ -130,9 +130,20 @@ static const struct error_name error_names[] = {
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
     {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+    {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+    {CUDA_ERROR_STREAM_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+    {CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+    {CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
+    {CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT"},
+    {CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
+    {CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"},
 };
 
 SIM_EXPORT CUresult cuGetErrorName(CUresult error, const char **ret_name)
@@ -157,7 +168,8 @@ SIM_EXPORT CUresult cuGetErrorString(CUresult error, const char **ret_text)
 /* Symbols lie under several names; the driver hands out the newest, in the per-thread flavour when asked for. */
 static void *symbol_find(const char *name, bool per_thread)
 {
-	static const char *const suffixes[] = {"_v2_ptsz", "_ptsz", "_v2_ptds", "_v2", ""};
+	static const char *const suffixes[] = {"_v3_ptsz", "_v2_ptsz", "_v2_ptds", "_ptsz", "_ptds",
+					       "_v3",	   "_v2",      ""};
 	char full_name[128];
 	void *library, *symbol = NULL;
 	Dl_info self;
@@ -165,8 +177,11 @@ static void *symbol_find(const char *name, bool per_thread)
 
 	if (!dladdr((void *)symbol_find, &self))
 		return NULL;
+	/* The one whose newest form does not end in a version. */
+	if (!strcmp(name, "cuGraphInstantiate"))
+		name = "cuGraphInstantiateWithFlags";
 	library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	for (i = per_thread ? 0 : 3; library && !symbol && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+	for (i = per_thread ? 0 : 5; library && !symbol && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
 		snprintf(full_name, sizeof(full_name), "%s%s", name, suffixes[i]);
 		symbol = dlsym(library, full_name);
 	}

@@ -11,13 +11,23 @@
 #include <stdint.h>
 
 /*
- * Runs one launch on the stream's own thread: @arg is the launch's first kernel parameter, @ready_ns the instant at
- * which the stream reaches it (it may lie in the future). Returns the instant at which the launch ends on the GPU.
+ * A kernel that is its owner's code. run(): one launch, on the stream's own thread; @arg is the launch's first kernel
+ * parameter, @ready_ns the instant at which the stream reaches it (it may lie in the future). Returns the instant at
+ * which the launch ends on the GPU. A launch into a capturing stream keeps @arg; each launch of the graph then asks
+ * replay() on the launching thread, in the order of capture, for what run() gets (NULL: out of memory), and release()
+ * takes the kept one when the last graph that holds it is gone.
  */
-typedef uint64_t (*sim_kernel_fn)(void *arg, uint64_t ready_ns);
+struct sim_kernel {
+	uint64_t (*run)(void *arg, uint64_t ready_ns);
+	void *(*replay)(void *captured);
+	void (*release)(void *captured);
+};
 
-/* A function handle for cuLaunchKernel(Ex) whose launches call @run; never freed. NULL when out of memory. */
-CUfunction sim_function_create(sim_kernel_fn run);
+/* A function handle for cuLaunchKernel(Ex) whose launches go to @kernel; never freed. NULL when out of memory. */
+CUfunction sim_function_create(const struct sim_kernel *kernel);
+
+/* Modelled kernels in graphs launched from now on take @factor of their captured time: a GPU that is slow or jitters. */
+void sim_graphs_scale(double factor);
 
 /*
  * Returns when the end of all work handed in is known, so that nothing more is owed to a peer from this process, or

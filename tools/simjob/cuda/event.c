@@ -88,6 +88,7 @@ SIM_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
+	capture_forget_event(event);
 	mark_put(event->mark);
 	pthread_mutex_destroy(&event->lock);
 	free(event);
@@ -98,9 +99,12 @@ static CUresult event_record(CUevent event, CUstream handle)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
 	struct sim_mark *mark, *old;
+	CUresult res;
 
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream && capture_takes_record(stream, event, &res))
+		return res;
 	mark = mark_create();
 	if (!mark || !stream) {
 		mark_put(mark);
@@ -118,9 +122,12 @@ static CUresult stream_wait_event(CUstream handle, CUevent event)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
 	struct sim_mark *mark;
+	CUresult res;
 
 	if (!event || !stream)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (capture_takes_wait(stream, event, &res))
+		return res;
 	mark = event_mark(event);
 	if (!mark)
 		return CUDA_SUCCESS;
@@ -165,9 +172,10 @@ SIM_EXPORT CUresult cuEventQuery(CUevent event)
 {
 	struct sim_mark *mark;
 	bool reached;
+	CUresult res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
 
-	if (!event)
-		return CUDA_ERROR_INVALID_HANDLE;
+	if (res)
+		return res;
 	mark = event_mark(event);
 	reached = !mark || mark_is_reached(mark);
 	mark_put(mark);
@@ -177,9 +185,10 @@ SIM_EXPORT CUresult cuEventQuery(CUevent event)
 SIM_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
 	struct sim_mark *mark;
+	CUresult res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
 
-	if (!event)
-		return CUDA_ERROR_INVALID_HANDLE;
+	if (res)
+		return res;
 	mark = event_mark(event);
 	if (mark)
 		mark_wait_reached(mark);
@@ -196,6 +205,8 @@ static CUresult event_elapsed(float *ret_ms, CUevent start, CUevent end)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!start || !end || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if ((res = capture_permits_event_use(start)) || (res = capture_permits_event_use(end)))
+		return res;
 	from = event_mark(start);
 	to = event_mark(end);
 	if (!from || !to)

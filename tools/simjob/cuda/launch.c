@@ -41,12 +41,12 @@ SIM_EXPORT CUresult cuModuleUnload(CUmodule module)
 	return CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUfunction sim_function_create(sim_kernel_fn run)
+SIM_EXPORT CUfunction sim_function_create(const struct sim_kernel *kernel)
 {
 	struct CUfunc_st *function = calloc(1, sizeof(*function));
 
 	if (function)
-		function->run = run;
+		function->kernel = kernel;
 	return function;
 }
 
@@ -59,9 +59,9 @@ static CUresult kernel_launch(CUfunction function, CUstream handle, void **param
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (function->run) {
+	if (function->kernel) {
 		work.kind = WORK_CALLBACK_KERNEL;
-		work.run = function->run;
+		work.kernel = function->kernel;
 		work.arg = *(void **)params[0];
 	} else {
 		work.duration_ns = *(const uint64_t *)params[0];

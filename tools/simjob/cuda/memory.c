@@ -25,11 +25,14 @@ static struct allocation *allocations;
 SIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret_address, size_t size_bytes)
 {
 	struct allocation *allocation;
+	CUresult res = capture_permits_unsafe_call();
 
 	if (!ret_address || !size_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!context_current())
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (res)
+		return res;
 	allocation = calloc(1, sizeof(*allocation));
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -51,7 +54,10 @@ SIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret_address, size_t size_bytes)
 SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 {
 	struct allocation **link, *allocation = NULL;
+	CUresult res = capture_permits_unsafe_call();
 
+	if (res)
+		return res;
 	pthread_mutex_lock(&allocations_lock);
 	for (link = &allocations; *link; link = &(*link)->next) {
 		if ((CUdeviceptr)(uintptr_t)(*link)->base == address) {
@@ -77,7 +83,7 @@ static CUresult copy_enqueue(CUstream handle, size_t size_bytes)
 
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_KERNEL, .duration_ns = duration_ns});
+	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_COPY, .duration_ns = duration_ns});
 }
 
 static CUresult copy_to_host_enqueue(void *host, size_t size_bytes, CUstream stream)

@@ -20,16 +20,17 @@ static void sleep_until_ns(uint64_t deadline_ns)
 		;
 }
 
-static uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
+uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 {
 	uint64_t end_ns = ready_ns;
 
 	switch (work->kind) {
 	case WORK_KERNEL:
+	case WORK_COPY:
 		end_ns += work->duration_ns;
 		break;
 	case WORK_CALLBACK_KERNEL:
-		end_ns = work->run(work->arg, ready_ns);
+		end_ns = work->kernel->run(work->arg, ready_ns);
 		break;
 	case WORK_RECORD:
 		mark_schedule(work->mark, end_ns);
@@ -41,6 +42,9 @@ static uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 		sleep_until_ns(ready_ns);
 		work->host_fn(work->arg);
 		end_ns = clock_now_ns();
+		break;
+	case WORK_GRAPH:
+		end_ns = graph_run_work(work->graph_run, ready_ns);
 		break;
 	}
 	return end_ns > ready_ns ? end_ns : ready_ns;
@@ -81,6 +85,7 @@ static void stream_run_one(struct CUstream_st *stream, struct sim_work *work)
 		end_ns = work->enqueued_ns;
 	stream->end_ns = work_run(work, end_ns);
 	mark_put(work->mark);
+	graph_run_free(work->graph_run);
 	free(work);
 	atomic_fetch_add(&stream->scheduled, 1);
 	futex_wake_all(&stream->scheduled);
@@ -107,7 +112,7 @@ static void *stream_thread(void *arg)
 	return NULL;
 }
 
-static CUresult stream_start(struct CUstream_st **ret_stream)
+static CUresult stream_start(struct CUstream_st **ret_stream, unsigned int flags)
 {
 	struct CUstream_st *stream = calloc(1, sizeof(*stream));
 	pthread_t thread;
@@ -116,6 +121,7 @@ static CUresult stream_start(struct CUstream_st **ret_stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_init(&stream->lock, NULL);
 	stream->tail = &stream->head;
+	stream->flags = flags;
 	pthread_mutex_lock(&streams_lock);
 	stream->next_in_process = streams;
 	streams = stream;
@@ -130,6 +136,12 @@ static CUresult stream_start(struct CUstream_st **ret_stream)
 	return CUDA_SUCCESS;
 }
 
+/* NULL or CU_STREAM_LEGACY. */
+bool stream_is_legacy(CUstream handle)
+{
+	return (uintptr_t)handle <= 1;
+}
+
 struct CUstream_st *stream_resolve(CUstream handle)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -139,7 +151,7 @@ struct CUstream_st *stream_resolve(CUstream handle)
 		return handle;
 	pthread_mutex_lock(&lock);
 	if (!default_stream)
-		stream_start(&default_stream);
+		stream_start(&default_stream, 0);
 	pthread_mutex_unlock(&lock);
 	return default_stream;
 }
@@ -154,10 +166,15 @@ static void stream_wait_for_room(struct CUstream_st *stream)
 
 CUresult stream_enqueue(struct CUstream_st *stream, const struct sim_work *work)
 {
-	struct sim_work *copy = malloc(sizeof(*copy));
+	struct sim_work *copy;
+	CUresult res;
 
+	if (capture_takes_work(stream, work, &res))
+		return res;
+	copy = malloc(sizeof(*copy));
 	if (!copy) {
 		mark_put(work->mark);
+		graph_run_free(work->graph_run);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*copy = *work;
@@ -173,26 +190,24 @@ CUresult stream_enqueue(struct CUstream_st *stream, const struct sim_work *work)
 	return CUDA_SUCCESS;
 }
 
-static CUresult stream_create(CUstream *ret_stream)
+static CUresult stream_create(CUstream *ret_stream, unsigned int flags)
 {
 	if (!ret_stream)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!context_current())
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return stream_start(ret_stream);
+	return stream_start(ret_stream, flags);
 }
 
 SIM_EXPORT CUresult cuStreamCreate(CUstream *ret_stream, unsigned int flags)
 {
-	(void)flags;
-	return stream_create(ret_stream);
+	return stream_create(ret_stream, flags);
 }
 
 SIM_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
 {
-	(void)flags;
 	(void)priority;
-	return stream_create(ret_stream);
+	return stream_create(ret_stream, flags);
 }
 
 /* As the driver's: returns at once, the stream goes when its work is done. */
@@ -200,6 +215,7 @@ SIM_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
 {
 	if ((uintptr_t)handle <= 2)
 		return CUDA_ERROR_INVALID_HANDLE;
+	capture_forget_stream(handle);
 	/* Under the lock, so that the thread cannot see closing, free the stream and leave us with a dead futex word.
 	 */
 	pthread_mutex_lock(&streams_lock);
@@ -213,13 +229,16 @@ SIM_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
 CUresult stream_synchronize(CUstream handle)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
-	struct sim_mark *mark = mark_create();
-	CUresult res;
+	struct sim_mark *mark;
+	CUresult res = stream ? capture_permits_wait_for_stream(stream) : CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (!mark || !stream) {
-		mark_put(mark);
+	if (!res && stream_is_legacy(handle))
+		res = capture_permits_legacy_stream();
+	if (res)
+		return res;
+	mark = mark_create();
+	if (!mark)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
 	res = stream_enqueue(stream, &(struct sim_work){.kind = WORK_RECORD, .mark = mark_get(mark)});
 	if (res == CUDA_SUCCESS)
 		mark_wait_reached(mark);
@@ -227,15 +246,19 @@ CUresult stream_synchronize(CUstream handle)
 	return res;
 }
 
+static bool stream_is_busy(const struct CUstream_st *stream)
+{
+	return stream->scheduled != stream->queued || clock_now_ns() < stream->end_ns;
+}
+
 static CUresult stream_query(CUstream handle)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
+	CUresult res = stream ? capture_permits_wait_for_stream(stream) : CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (!stream)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (stream->scheduled != stream->queued || clock_now_ns() < stream->end_ns)
-		return CUDA_ERROR_NOT_READY;
-	return CUDA_SUCCESS;
+	if (res)
+		return res;
+	return stream_is_busy(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 SIM_EXPORT CUresult cuStreamSynchronize(CUstream stream)
@@ -266,7 +289,7 @@ static struct sim_mark *streams_mark_busy(void)
 
 	pthread_mutex_lock(&streams_lock);
 	for (stream = streams; stream; stream = stream->next_in_process) {
-		if (!stream->closing && stream_query(stream) == CUDA_ERROR_NOT_READY)
+		if (!stream->closing && stream_is_busy(stream))
 			break;
 	}
 	if (stream && (mark = mark_create()))
@@ -278,12 +301,13 @@ static struct sim_mark *streams_mark_busy(void)
 CUresult stream_synchronize_all(void)
 {
 	struct sim_mark *mark;
+	CUresult res = capture_permits_wait_for_all();
 
-	while ((mark = streams_mark_busy())) {
+	while (!res && (mark = streams_mark_busy())) {
 		mark_wait_reached(mark);
 		mark_put(mark);
 	}
-	return CUDA_SUCCESS;
+	return res;
 }
 
 static bool streams_settled(void)

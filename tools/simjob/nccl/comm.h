@@ -178,7 +178,9 @@ struct cuda_driver {
 	CUresult (*launch_kernel_ex)(const struct CUlaunchConfig_st *config, CUfunction f, void **params, void **extra);
 	CUresult (*mem_alloc)(CUdeviceptr *address, size_t size_bytes);
 	CUresult (*mem_free)(CUdeviceptr address);
-	CUfunction (*function_create)(sim_kernel_fn run);
+	CUresult (*stream_get_capture_info)(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,
+					    const CUgraphNode **dependencies, const void **edge_data, size_t *nr);
+	CUfunction (*function_create)(const struct sim_kernel *kernel);
 };
 
 const struct cuda_driver *cuda_driver_get(void);

@@ -2,6 +2,7 @@
 /*
  * From operations to the stream and through the fabric. The operations of a group that share communicator and stream
  * become one plan, one cuLaunchKernelEx; a plan's collectives run one after the other, then its transfers all at once.
+ * On a capturing stream the plan becomes a node; every launch of the graph then runs a copy of it.
  */
 #include "comm.h"
 
@@ -11,6 +12,7 @@ struct plan {
 	struct ncclComm *comm;
 	struct nccl_op *ops, **ops_tail;
 	uint32_t number; /* plans of a communicator run in the order of their launch, whatever their streams */
+	bool persistent; /* captured: NCCL's word for it */
 };
 
 struct link {
@@ -192,15 +194,6 @@ static uint64_t plan_run(void *arg, uint64_t ready_ns)
 	return ready_ns;
 }
 
-static CUfunction plan_function;
-
-static void plan_function_create(void)
-{
-	const struct cuda_driver *driver = cuda_driver_get();
-
-	if (driver)
-		plan_function = driver->function_create(plan_run);
-}
 
 /* Takes the first operation of @ops and all that go with it. */
 static struct plan *plan_take(struct nccl_op **ops)
@@ -253,11 +246,77 @@ static void plan_number(struct plan *plan)
 			continue;
 		}
 		op->index = comm->collectives++;
-		if (op->func < NR_COUNTED_FUNCS)
+		/* NCCL leaves captured ones out, when they are captured and when they run. */
+		if (op->func < NR_COUNTED_FUNCS && !plan->persistent)
 			__atomic_fetch_add(&comm->seqNumber[op->func], 1, __ATOMIC_RELAXED);
 	}
 	plan->number = comm->plans_launched++;
-	comm->opCount++;
+	if (!plan->persistent)
+		comm->opCount++;
+}
+
+static struct plan *plan_copy(const struct plan *plan)
+{
+	struct plan *copy = calloc(1, sizeof(*copy));
+	const struct nccl_op *op;
+
+	if (!copy)
+		return NULL;
+	*copy = *plan;
+	copy->ops = NULL;
+	copy->ops_tail = &copy->ops;
+	for (op = plan->ops; op; op = op->next) {
+		struct nccl_op *op_copy = malloc(sizeof(*op_copy));
+
+		if (!op_copy) {
+			plan_free(copy);
+			return NULL;
+		}
+		*op_copy = *op;
+		op_copy->next = NULL;
+		*copy->ops_tail = op_copy;
+		copy->ops_tail = &op_copy->next;
+	}
+	return copy;
+}
+
+/* The communicator must outlive the graph's last launch, as with NCCL. */
+static void *plan_replay(void *captured)
+{
+	const struct plan *plan = captured;
+	struct plan *copy = plan_copy(plan);
+
+	if (!copy)
+		return NULL;
+	pthread_mutex_lock(&plan->comm->launch_lock);
+	plan_number(copy);
+	pthread_mutex_unlock(&plan->comm->launch_lock);
+	return copy;
+}
+
+static void plan_release(void *captured)
+{
+	plan_free(captured);
+}
+
+static CUfunction plan_function;
+
+static void plan_function_create(void)
+{
+	static const struct sim_kernel kernel = {.run = plan_run, .replay = plan_replay, .release = plan_release};
+	const struct cuda_driver *driver = cuda_driver_get();
+
+	if (driver)
+		plan_function = driver->function_create(&kernel);
+}
+
+/* NCCL asks for each stream that it is given. */
+static bool stream_is_capturing(cudaStream_t stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	cuda_driver_get()->stream_get_capture_info(stream, &status, NULL, NULL, NULL, NULL, NULL);
+	return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 static ncclResult_t plan_launch(struct plan *plan, cudaStream_t stream)
@@ -273,8 +332,10 @@ static ncclResult_t plan_launch(struct plan *plan, cudaStream_t stream)
 	void *params[] = {&plan};
 	CUresult res;
 
+	plan->persistent = stream_is_capturing(stream);
 	pthread_mutex_lock(&comm->launch_lock);
-	plan_number(plan);
+	if (!plan->persistent)
+		plan_number(plan);
 	res = cuda_driver_get()->launch_kernel_ex(&config, plan_function, params, NULL);
 	pthread_mutex_unlock(&comm->launch_lock);
 	if (res == CUDA_SUCCESS)
