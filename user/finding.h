@@ -15,7 +15,7 @@
 #define FINDING_KINDS(X) \
 	X(HANG, "hang", 1) X(STRAGGLER, "straggler", 1) X(MISMATCH, "mismatch", 1) X(D_STATE, "d_state", 1) \
 	X(STOPPED, "stopped", 1) X(CPU_STARVED, "cpu_starved", 1) X(IO_STALL, "io_stall", 1) X(XID, "xid", 1) \
-	X(GPU_HEALTH, "gpu_health", 1) X(LINK, "link", 1) X(SLOW_STEP, "slow_step", 1) \
+	X(GPU_HEALTH, "gpu_health", 1) X(LINK, "link", 1) X(SLOW_STEP, "slow_step", 0) \
 	X(OBSERVATION, "observation", 0) X(LOST_EVENTS, "lost_events", 0) X(UNOBSERVED, "unobserved", 0)
 #define HANG_CLASSES(X) \
 	X(NONE, "") X(MISSING_ENTER, "missing_enter") X(DEADLOCK, "deadlock") X(P2P_UNMATCHED, "p2p_unmatched") \

@@ -175,7 +175,7 @@ class Job:
     def opened(self):
         return [f for f in self.findings if f["phase"] == "open"]
 
-    def roots(self, ignore=("observation", "lost_events")):
+    def roots(self, ignore=("observation", "lost_events", "slow_step")):
         """Findings that are nobody's consequence, by their last word."""
         last = {f["id"]: f for f in self.findings}
         return [f for f in last.values() if not f["caused_by"] and f["kind"] not in ignore]

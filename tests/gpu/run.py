@@ -73,7 +73,7 @@ def end_errors(seen):
 def count(mode):
     tag = f"count-{mode}"
     out = subprocess.run(record(tag, "--", *torchrun(tag, "--steps", 60, "--mode", mode)), capture_output=True, text=True,
-                         env=ENV, timeout=300)
+                         env=ENV, timeout=90)
     seen = operations(tag)
     ranks = {}
     for r in range(GPUS):

@@ -4,6 +4,7 @@ world); hsdp (FSDP2 over shards, replicas and the world: three communicators on 
 all-reduces captured into a CUDA graph). --nan-check: the host looks at the gradients before they are reduced, as
 Megatron does. It knows nothing of the tracer; its own log (steps, PyTorch's flight recorder at the end) is the truth."""
 import argparse
+import gc
 import json
 import os
 import pickle
@@ -193,5 +194,7 @@ entries = [e["profiling_name"] for e in trace.get("entries", [])]
 with open(f"{args.prefix}.recorder.{rank}", "w") as f:
     json.dump({n: entries.count(n) for n in sorted(set(entries))}, f)
 with open(f"{args.prefix}.graph.{rank}", "w") as f:  # the all-reduces of one launch, and the launches
-    json.dump({"AllReduce": sum(1 for _ in net.parameters()), "launches": step if graph else 0}, f)
+    json.dump({"AllReduce": sum(1 for _ in net.parameters()), "launches": step if args.mode == "graph" else 0}, f)
+graph = loss = None  # NCCL waits in the destruction for graphs that hold its collectives
+gc.collect()
 dist.destroy_process_group()
