@@ -55,6 +55,26 @@ wait_for() {
 fault_value() { jq -r "select(.phase == \"$1\") | .$2" "$dir/faults" 2> /dev/null | head -n 1; }
 fault_began() { [[ -n $(fault_value begin pid) ]]; }
 fault_ended() { [[ -n $(fault_value end pid) ]]; }
+# Starts a job with a fault and waits for it to begin: fault_job SPEC options...
+fault_job() {
+	local spec=$1
+	shift
+	rm -f "$dir/faults"
+	: > "$dir/log"
+	job_start --fault "$spec" "$@"
+	wait_for 20 fault_began || fail "$spec does not begin"
+	pid=$(fault_value begin pid)
+}
+# Nobody calls anything any more.
+quiet() {
+	local lines
+	sleep 0.7
+	lines=$(log_lines)
+	sleep 0.5
+	(($(log_lines) == lines))
+}
+# The rank of a process, from torchrun's environment.
+rank_of() { tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -n 's/^RANK=//p'; }
 task_state() { sed 's/.*) //' "/proc/$1/stat" 2> /dev/null | cut -c 1; }
 task_is() { [[ $(task_state "$1") == "$2" ]]; }
 log_lines() { cat "$dir/log" 2> /dev/null | wc -l; }

@@ -26,14 +26,6 @@ finish() { # name, least and most seconds it lasted
 	local ms=$((($(fault_value end t_ns) - $(fault_value begin t_ns)) / 1000000))
 	((ms >= $2 * 1000 - 50 && ms <= $3 * 1000)) || fail "$1 lasted $ms ms"
 }
-quiet() { # nobody calls anything any more
-	local lines
-	sleep 0.7
-	lines=$(log_lines)
-	sleep 0.5
-	(($(log_lines) == lines))
-}
-
 begin stop sec=2
 wait_for 1 task_is "$pid" T || fail "stop: state $(task_state "$pid")"
 quiet || fail "stop: the job goes on"

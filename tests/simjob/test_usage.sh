@@ -23,6 +23,15 @@ refused "fault hang takes no 'percent='" --fault hang:percent=3
 refused "rank=9 does not exist" --ranks 8 --fault hang:rank=9
 refused "fault phase needs what=" --fault phase:rank=1
 refused "what='lunch'" --fault phase:what=lunch
+refused "there are stop, hang, hang-busy, kill, " --fault sleep
+refused "rank='1.5'" --fault hang:rank=1.5
+refused "how='poison'" --fault kill:how=poison
+refused "fault kill takes no 'sec='" --fault kill:sec=3
+refused "host='away'" --fault deadlock:host=away
+refused "--fault deadlock: there is no second communicator" --ranks 2 --layout tp=2 --fault deadlock
+refused "--fault deadlock: given more than once" --fault deadlock --fault deadlock:host=blocked
+refused "--fault p2p: there is no pipeline" --layout tp=2 --fault p2p
+refused "what='neither'" --layout pp=2 --fault p2p:what=neither
 refused "--sync 'never'" --sync never
 refused "there are only options" hello
 refused "cannot write /nonexistent/log: No such file or directory" --log /nonexistent/log

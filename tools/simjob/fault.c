@@ -1,61 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reading fault specifications, NAME:key=value,..., and drawing what they leave open. The table says which keys a
- * fault takes; a key that it does not take is an error, not ignored.
+ * fault takes, and the words where the value is one; whatever it does not take is an error, not ignored.
  */
 #include "fault.h"
 #include "random.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum fault_key {
-	KEY_RANK = 1 << 0,
-	KEY_STEP = 1 << 1,
-	KEY_UNTIL = 1 << 2,
-	KEY_OP = 1 << 3,
-	KEY_SEC = 1 << 4,
-	KEY_PERCENT = 1 << 5,
-	KEY_WHAT = 1 << 6,
-};
+#define RANK_DRAWN -2
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 struct fault_type {
 	const char *name;
 	unsigned int keys;
-	double default_s;
+	const char *const *what, *const *how, *const *host; /* the first word is the default */
+	unsigned int required;				    /* keys that have no default */
+	double default_s, default_percent;
+	int default_rank; /* -1: all */
 };
 
+#define PLACE_KEYS (KEY_RANK | KEY_STEP | KEY_OP)
+
 static const struct fault_type fault_types[NR_FAULT_KINDS] = {
-    [FAULT_STOP] = {"stop", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER},
-    [FAULT_HANG] = {"hang", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER},
-    [FAULT_HANG_BUSY] = {"hang-busy", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, FAULT_FOREVER},
-    [FAULT_MISMATCH] = {"mismatch", KEY_RANK | KEY_STEP | KEY_OP | KEY_WHAT, 0},
-    [FAULT_DSTATE] = {"dstate", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, 7},
-    [FAULT_DSTATE_MM] = {"dstate-mm", KEY_RANK | KEY_STEP | KEY_OP | KEY_SEC, 7},
-    [FAULT_SLOW] = {"slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT | KEY_SEC, 0},
-    [FAULT_PHASE] = {"phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT, 0},
+    [FAULT_STOP] = {"stop", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
+    [FAULT_HANG] = {"hang", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
+    [FAULT_HANG_BUSY] = {"hang-busy", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
+    [FAULT_KILL] = {"kill", PLACE_KEYS | KEY_HOW, .how = WORDS("kill", "exit", "segv"), .default_rank = RANK_DRAWN},
+    [FAULT_MISMATCH] = {"mismatch", PLACE_KEYS | KEY_WHAT, .what = WORDS("count", "dtype"), .default_rank = RANK_DRAWN},
+    [FAULT_DEADLOCK] = {"deadlock", KEY_RANK | KEY_STEP | KEY_HOST, .host = WORDS("ahead", "blocked"),
+			.default_rank = RANK_DRAWN},
+    [FAULT_P2P] = {"p2p", PLACE_KEYS | KEY_WHAT, .what = WORDS("send", "recv"), .default_rank = RANK_DRAWN},
+    [FAULT_DSTATE] = {"dstate", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
+    [FAULT_DSTATE_MM] = {"dstate-mm", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
+    [FAULT_SLOW] = {"slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT, .default_percent = 50,
+		    .default_rank = RANK_DRAWN},
+    [FAULT_PHASE] = {"phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
+		     .what = WORDS("eval", "checkpoint", "compile", "warmup", "restart", "rank0log"),
+		     .required = KEY_WHAT},
 };
 
 struct phase_type {
-	const char *name, *full_name;
+	const char *full_name;
 	double default_s;
-	int default_rank; /* -1: all; -2: drawn */
+	int default_rank;
 };
 
 static const struct phase_type phase_types[NR_PHASE_KINDS] = {
-    [PHASE_EVAL] = {"eval", "phase-eval", 5, -1},
-    [PHASE_CHECKPOINT] = {"checkpoint", "phase-checkpoint", 4, -1},
-    [PHASE_COMPILE] = {"compile", "phase-compile", 60, -2},
-    [PHASE_WARMUP] = {"warmup", "phase-warmup", 4, -1},
-    [PHASE_RESTART] = {"restart", "phase-restart", 2, -1},
-    [PHASE_RANK0LOG] = {"rank0log", "phase-rank0log", 0.02, 0},
+    [PHASE_EVAL] = {"phase-eval", 5, -1},
+    [PHASE_CHECKPOINT] = {"phase-checkpoint", 4, -1},
+    [PHASE_COMPILE] = {"phase-compile", 60, RANK_DRAWN},
+    [PHASE_WARMUP] = {"phase-warmup", 4, -1},
+    [PHASE_RESTART] = {"phase-restart", 2, -1},
+    [PHASE_RANK0LOG] = {"phase-rank0log", 0.02, 0},
 };
 
 const char *fault_name(const struct fault *fault)
 {
-	return fault->kind == FAULT_PHASE ? phase_types[fault->phase].full_name : fault_types[fault->kind].name;
+	return fault->kind == FAULT_PHASE ? phase_types[fault->what].full_name : fault_types[fault->kind].name;
 }
 
 bool fault_needs_frozen_fs(const struct fault *fault)
@@ -63,122 +69,178 @@ bool fault_needs_frozen_fs(const struct fault *fault)
 	return fault->kind == FAULT_DSTATE || fault->kind == FAULT_DSTATE_MM;
 }
 
-static int what_set(struct fault *fault, const char *value)
+bool fault_ends_rank(const struct fault *fault)
+{
+	return fault->kind == FAULT_KILL;
+}
+
+/* A key with a number: where it is stored, and what it may be. */
+struct number_key {
+	const char *name;
+	enum fault_key key;
+	size_t offset;
+	double min, max;
+	bool is_whole; /* the member is an int, else a double */
+};
+
+#define WHOLE(NAME, KEY, MEMBER, MIN)                                                                                  \
+	{                                                                                                              \
+		NAME, KEY, offsetof(struct fault, MEMBER), MIN, 1e9, true                                              \
+	}
+#define REAL(NAME, KEY, MEMBER, MAX)                                                                                   \
+	{                                                                                                              \
+		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, false                                               \
+	}
+
+static const struct number_key number_keys[] = {
+    WHOLE("rank", KEY_RANK, rank, 0),
+    WHOLE("step", KEY_STEP, step, 0),
+    WHOLE("until", KEY_UNTIL, until_step, 0),
+    WHOLE("op", KEY_OP, op, 0),
+    REAL("sec", KEY_SEC, duration_s, FAULT_FOREVER),
+    REAL("percent", KEY_PERCENT, percent, 1e6),
+};
+
+static int number_set(struct fault *fault, const struct number_key *key, const char *text)
+{
+	char *end, *member = (char *)fault + key->offset;
+	double value = strtod(text, &end);
+
+	if (end == text || *end || !(value >= key->min && value <= key->max))
+		return -EINVAL;
+	if (key->is_whole && value != (int)value)
+		return -EINVAL;
+	if (key->is_whole)
+		*(int *)member = value;
+	else
+		*(double *)member = value;
+	return 0;
+}
+
+static int word_set(int *member, const char *const *words, const char *text)
 {
 	int i;
 
-	if (fault->kind == FAULT_MISMATCH) {
-		fault->mismatch = !strcmp(value, "dtype") ? MISMATCH_DTYPE : MISMATCH_COUNT;
-		return !strcmp(value, "dtype") || !strcmp(value, "count") ? 0 : -EINVAL;
-	}
-	for (i = 0; i < NR_PHASE_KINDS; i++) {
-		if (!strcmp(value, phase_types[i].name)) {
-			fault->phase = i;
+	for (i = 0; words[i]; i++) {
+		if (!strcmp(text, words[i])) {
+			*member = i;
 			return 0;
 		}
 	}
 	return -EINVAL;
 }
 
-static int number_parse(const char *text, double min, double max, double *ret_value)
+/* The words of a key, and where the choice is stored. NULL: its value is a number, or there is no such key. */
+static const char *const *key_words(struct fault *fault, const char *name, enum fault_key *ret_key, int **ret_member)
 {
-	char *end;
-	double value = strtod(text, &end);
+	const struct fault_type *type = &fault_types[fault->kind];
+	const struct {
+		const char *name;
+		enum fault_key key;
+		const char *const *words;
+		int *member;
+	} keys[] = {
+	    {"what", KEY_WHAT, type->what, &fault->what},
+	    {"how", KEY_HOW, type->how, &fault->how},
+	    {"host", KEY_HOST, type->host, &fault->host},
+	};
+	size_t i;
 
-	if (end == text || *end || !(value >= min && value <= max))
-		return -EINVAL;
-	*ret_value = value;
-	return 0;
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(name, keys[i].name))
+			continue;
+		*ret_key = keys[i].key;
+		*ret_member = keys[i].member;
+		return keys[i].words;
+	}
+	return NULL;
 }
 
-static void number_set(struct fault *fault, enum fault_key key, double value)
+static const struct number_key *number_key_find(const char *name)
 {
-	switch (key) {
-	case KEY_RANK:
-		fault->rank = value;
-		fault->has_rank = true;
-		break;
-	case KEY_STEP:
-		fault->step = value;
-		fault->has_step = true;
-		break;
-	case KEY_UNTIL:
-		fault->until_step = value;
-		break;
-	case KEY_OP:
-		fault->op = value;
-		break;
-	case KEY_SEC:
-		fault->duration_s = value;
-		fault->has_duration = true;
-		break;
-	case KEY_PERCENT:
-		fault->percent = value;
-		break;
-	case KEY_WHAT:
-		break;
-	}
-}
+	size_t i;
 
-static enum fault_key key_find(const char *name)
-{
-	static const char *const names[] = {"rank", "step", "until", "op", "sec", "percent", "what"};
-	unsigned int i;
-
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcmp(name, names[i]))
-			return 1 << i;
+	for (i = 0; i < sizeof(number_keys) / sizeof(number_keys[0]); i++) {
+		if (!strcmp(name, number_keys[i].name))
+			return &number_keys[i];
 	}
-	return 0;
+	return NULL;
 }
 
 static int pair_parse(struct fault *fault, char *pair, char *ret_reason, int reason_size)
 {
-	const char *fault_type_name = fault_types[fault->kind].name;
+	const struct fault_type *type = &fault_types[fault->kind];
+	const struct number_key *number;
+	const char *const *words;
 	char *value = strchr(pair, '=');
-	enum fault_key key;
-	double number;
+	enum fault_key key = 0;
+	int *member = NULL, err;
 
 	if (value)
 		*value++ = '\0';
-	key = key_find(pair);
-	if (!value || !key || !(fault_types[fault->kind].keys & key)) {
-		snprintf(ret_reason, reason_size, "fault %s takes no '%s%s'", fault_type_name, pair, value ? "=" : "");
+	words = key_words(fault, pair, &key, &member);
+	number = words ? NULL : number_key_find(pair);
+	if (number)
+		key = number->key;
+	if (!value || !(type->keys & key)) {
+		snprintf(ret_reason, reason_size, "fault %s takes no '%s%s'", type->name, pair, value ? "=" : "");
 		return -EINVAL;
 	}
-	if (key == KEY_WHAT ? what_set(fault, value) : number_parse(value, 0, 1e9, &number)) {
-		snprintf(ret_reason, reason_size, "fault %s: %s='%s' is not a value it knows", fault_type_name, pair,
-			 value);
-		return -EINVAL;
-	}
-	if (key != KEY_WHAT)
-		number_set(fault, key, number);
-	return 0;
+	err = number ? number_set(fault, number, value) : word_set(member, words, value);
+	if (err)
+		snprintf(ret_reason, reason_size, "fault %s: %s='%s' is not a value it knows", type->name, pair, value);
+	fault->given |= key;
+	return err;
+}
+
+/* "a, b and c" */
+static void names_list(char *ret_text, int size)
+{
+	int i, length = 0;
+
+	for (i = 0; i < NR_FAULT_KINDS && length < size; i++)
+		length += snprintf(ret_text + length, size - length, "%s%s",
+				   i == 0		     ? ""
+				   : i == NR_FAULT_KINDS - 1 ? " and "
+							     : ", ",
+				   fault_types[i].name);
 }
 
 static int kind_parse(struct fault *fault, const char *name, char *ret_reason, int reason_size)
 {
+	char names[256];
 	int i;
 
 	for (i = 0; i < NR_FAULT_KINDS; i++) {
 		if (!strcmp(name, fault_types[i].name)) {
 			fault->kind = i;
 			fault->duration_s = fault_types[i].default_s;
+			fault->percent = fault_types[i].default_percent;
 			return 0;
 		}
 	}
-	snprintf(ret_reason, reason_size,
-		 "no fault '%s'; there are stop, hang, hang-busy, mismatch, dstate, dstate-mm, slow "
-		 "and phase",
-		 name);
+	names_list(names, sizeof(names));
+	snprintf(ret_reason, reason_size, "no fault '%s'; there are %s", name, names);
+	return -EINVAL;
+}
+
+static int required_check(const struct fault *fault, char *ret_reason, int reason_size)
+{
+	const struct fault_type *type = &fault_types[fault->kind];
+	int i, length;
+
+	if (!(type->required & KEY_WHAT & ~fault->given))
+		return 0;
+	length = snprintf(ret_reason, reason_size, "fault %s needs what=", type->name);
+	for (i = 0; type->what[i] && length < reason_size; i++)
+		length += snprintf(ret_reason + length, reason_size - length, "%s%s", i ? "|" : "", type->what[i]);
 	return -EINVAL;
 }
 
 int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int reason_size)
 {
-	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .percent = 50};
+	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30};
 	char text[256], *rest = text, *name, *pair;
-	bool has_what = false;
 	int err;
 
 	if (snprintf(text, sizeof(text), "%s", spec) >= (int)sizeof(text)) {
@@ -187,15 +249,10 @@ int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int
 	}
 	name = strsep(&rest, ":");
 	err = kind_parse(&fault, name, ret_reason, reason_size);
-	while (!err && rest && (pair = strsep(&rest, ","))) {
-		has_what |= !strncmp(pair, "what=", 5);
+	while (!err && rest && (pair = strsep(&rest, ",")))
 		err = pair_parse(&fault, pair, ret_reason, reason_size);
-	}
-	if (!err && fault.kind == FAULT_PHASE && !has_what) {
-		snprintf(ret_reason, reason_size,
-			 "fault phase needs what=eval|checkpoint|compile|warmup|restart|rank0log");
-		err = -EINVAL;
-	}
+	if (!err)
+		err = required_check(&fault, ret_reason, reason_size);
 	if (!err)
 		*ret_fault = fault;
 	return err;
@@ -204,10 +261,10 @@ int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int
 static int rank_draw(const struct fault *fault, struct random *random, int nr_ranks)
 {
 	int drawn = random_u64(random) % nr_ranks;
+	int default_rank =
+	    fault->kind == FAULT_PHASE ? phase_types[fault->what].default_rank : fault_types[fault->kind].default_rank;
 
-	if (fault->kind != FAULT_PHASE || phase_types[fault->phase].default_rank == -2)
-		return drawn;
-	return phase_types[fault->phase].default_rank;
+	return default_rank == RANK_DRAWN ? drawn : default_rank;
 }
 
 /* Not among the first steps, where a job is not yet what it is later, nor at the very end. */
@@ -217,7 +274,7 @@ static int step_draw(const struct fault *fault, struct random *random, int nr_st
 	int span = nr_steps - nr_steps / 4 - first;
 	int drawn = first + (int)(random_u64(random) % (span > 0 ? span : 1));
 
-	if (fault->kind == FAULT_PHASE && fault->phase == PHASE_WARMUP)
+	if (fault->kind == FAULT_PHASE && fault->what == PHASE_WARMUP)
 		return 0;
 	return drawn;
 }
@@ -231,12 +288,12 @@ void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int
 	rank = rank_draw(fault, &random, nr_ranks);
 	step = step_draw(fault, &random, nr_steps);
 	fault->draw = random_u64(&random);
-	if (!fault->has_rank)
+	if (!(fault->given & KEY_RANK))
 		fault->rank = rank;
-	if (!fault->has_step)
+	if (!(fault->given & KEY_STEP))
 		fault->step = step;
-	if (fault->kind == FAULT_PHASE && !fault->has_duration)
-		fault->duration_s = phase_types[fault->phase].default_s;
+	if (fault->kind == FAULT_PHASE && !(fault->given & KEY_SEC))
+		fault->duration_s = phase_types[fault->what].default_s;
 }
 
 void fault_print_plan(const struct fault *fault, const char *prefix)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Injected faults: what was asked for (fault.c) and how it takes effect (fault_inject.c). Whatever the user leaves open
- * is drawn from the seed, so that the launcher and all ranks come to the same values without talking.
+ * Injected faults: what was asked for (fault.c), whether this job can have it (fault_check.c) and how it takes effect
+ * (fault_inject.c and its neighbours). Whatever the user leaves open is drawn from the seed, so that the launcher and
+ * all ranks come to the same values without talking.
  */
 #ifndef SIMJOB_FAULT_H
 #define SIMJOB_FAULT_H
@@ -16,7 +17,10 @@ enum fault_kind {
 	FAULT_STOP,
 	FAULT_HANG,
 	FAULT_HANG_BUSY,
+	FAULT_KILL,
 	FAULT_MISMATCH,
+	FAULT_DEADLOCK,
+	FAULT_P2P,
 	FAULT_DSTATE,
 	FAULT_DSTATE_MM,
 	FAULT_SLOW,
@@ -24,6 +28,7 @@ enum fault_kind {
 	NR_FAULT_KINDS,
 };
 
+/* Values of what=, how= and host=, in the order of their words in fault.c. */
 enum phase_kind {
 	PHASE_EVAL,
 	PHASE_CHECKPOINT,
@@ -33,21 +38,35 @@ enum phase_kind {
 	PHASE_RANK0LOG,
 	NR_PHASE_KINDS,
 };
+enum mismatch_what { MISMATCH_COUNT, MISMATCH_DTYPE };
+enum kill_how { KILL_BY_SIGKILL, KILL_BY_EXIT, KILL_BY_SEGV };
+enum deadlock_host { HOST_AHEAD, HOST_BLOCKED };
+enum p2p_what { P2P_SEND, P2P_RECV };
 
-enum mismatch_kind { MISMATCH_COUNT, MISMATCH_DTYPE };
+/* One bit a key, so that a set of keys is a number. */
+enum fault_key {
+	KEY_RANK = 1 << 0,
+	KEY_STEP = 1 << 1,
+	KEY_UNTIL = 1 << 2,
+	KEY_OP = 1 << 3,
+	KEY_SEC = 1 << 4,
+	KEY_PERCENT = 1 << 5,
+	KEY_WHAT = 1 << 6,
+	KEY_HOW = 1 << 7,
+	KEY_HOST = 1 << 8,
+};
 
 struct fault {
 	enum fault_kind kind;
-	enum phase_kind phase;	     /* FAULT_PHASE */
-	enum mismatch_kind mismatch; /* FAULT_MISMATCH */
-	int rank;		     /* -1: every rank */
+	unsigned int given;  /* the keys that the user gave */
+	int what, how, host; /* which of the kind's words; see the enums above */
+	int rank;	     /* -1: every rank */
 	int step;
 	int until_step; /* first healthy step again */
 	int op;		/* index in the step; -1: drawn when the step's length is known */
 	double duration_s;
-	double percent; /* FAULT_SLOW */
+	double percent;
 	uint64_t draw;
-	bool has_rank, has_step, has_duration;
 };
 
 /* 0, or -EINVAL with the reason in @ret_reason. */
@@ -57,6 +76,8 @@ void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int
 /* "hang" or "phase-eval", as printed and as written to the fault log. */
 const char *fault_name(const struct fault *fault);
 bool fault_needs_frozen_fs(const struct fault *fault);
+/* It leaves its rank dead, and the others are to wait for it. */
+bool fault_ends_rank(const struct fault *fault);
 /* One line of text: what was drawn. */
 void fault_print_plan(const struct fault *fault, const char *prefix);
 

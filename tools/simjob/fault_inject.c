@@ -8,7 +8,9 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 static void report_write(int fd, const char *text, int length, int size)
 {
@@ -18,31 +20,54 @@ static void report_write(int fd, const char *text, int length, int size)
 		perror("simjob: cannot write the fault log");
 }
 
-void fault_report(struct rank *rank, const struct fault *fault, const char *phase, const struct job_comm *comm,
-		  const struct op_call *call)
+/* For people: the same facts without the quotes, ,"a":[1,2] as " a=[1,2]". */
+static void facts_print(char *ret_text, size_t size, const char *json)
 {
-	uint64_t seq = comm ? comm_next_seq((struct job_comm *)comm, call, false) : 0;
+	size_t length = 0;
+
+	for (; *json && length + 1 < size; json++) {
+		if (*json == '"')
+			continue;
+		ret_text[length++] = *json == ':' ? '=' : *json == ',' && json[1] == '"' ? ' ' : *json;
+	}
+	ret_text[length] = '\0';
+}
+
+static void place_print(char *ret_json, size_t size, const struct job_comm *comm, const struct op_call *call)
+{
+	*ret_json = '\0';
+	if (comm)
+		snprintf(ret_json, size, ",\"op\":\"%s\",\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64,
+			 op_name(call->kind), comm->hash, comm_next_seq((struct job_comm *)comm, call, false));
+}
+
+void fault_report_with(struct rank *rank, const struct fault *fault, const char *phase, const char *facts)
+{
 	uint64_t now_ns = clock_now_ns();
-	char place[128] = "", text[512];
+	char spoken[2048], text[4096];
 	int length;
 
-	if (comm)
-		snprintf(place, sizeof(place), " op=%s comm=0x%016" PRIx64 " seq=%" PRIu64, op_name(call->kind),
-			 comm->hash, seq);
+	facts_print(spoken, sizeof(spoken), facts);
 	length = snprintf(text, sizeof(text), "simjob: fault %s%s rank=%d pid=%d step=%d t_ns=%" PRIu64 "%s\n",
 			  fault_name(fault), strcmp(phase, "begin") ? " end" : "", rank->rank, rank->pid, rank->step,
-			  now_ns, place);
+			  now_ns, spoken);
 	report_write(STDERR_FILENO, text, length, sizeof(text));
 	if (rank->fault_log_fd < 0)
 		return;
-	if (comm)
-		snprintf(place, sizeof(place), ",\"op\":\"%s\",\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64,
-			 op_name(call->kind), comm->hash, seq);
 	length =
 	    snprintf(text, sizeof(text),
 		     "{\"fault\":\"%s\",\"phase\":\"%s\",\"rank\":%d,\"pid\":%d,\"step\":%d,\"t_ns\":%" PRIu64 "%s}\n",
-		     fault_name(fault), phase, rank->rank, rank->pid, rank->step, now_ns, place);
+		     fault_name(fault), phase, rank->rank, rank->pid, rank->step, now_ns, facts);
 	report_write(rank->fault_log_fd, text, length, sizeof(text));
+}
+
+void fault_report(struct rank *rank, const struct fault *fault, const char *phase, const struct job_comm *comm,
+		  const struct op_call *call)
+{
+	char place[256];
+
+	place_print(place, sizeof(place), comm, call);
+	fault_report_with(rank, fault, phase, place);
 }
 
 /* From @from_step on, or from the very first step when that lies in the past. */
@@ -77,12 +102,15 @@ double faults_slowness(struct rank *rank)
 }
 
 /* The operation is the asked one, or the drawn one of as many as the last step had. */
-static bool fault_strikes_here(const struct rank *rank, const struct fault *fault)
+static bool fault_strikes_here(const struct rank *rank, const struct fault *fault, const struct job_comm *comm,
+			       const struct op_call *call)
 {
 	int op = fault->op;
 
 	if (fault->rank != rank->rank || rank->step < fault->step)
 		return false;
+	if (fault->kind == FAULT_P2P)
+		return p2p_strikes_here(rank, fault, comm, call);
 	if (op < 0)
 		op = rank->ops_last_step ? fault->draw % rank->ops_last_step : 0;
 	return rank->step > fault->step || rank->op_in_step >= op;
@@ -100,61 +128,100 @@ static void mismatch_apply(const struct fault *fault, struct op_call *call)
 	    ncclBfloat16, ncclInt32, ncclInt64,	 ncclFloat16, ncclFloat8e5m2, ncclFloat8e4m3,
 	};
 
-	if (fault->mismatch == MISMATCH_DTYPE)
+	if (fault->what == MISMATCH_DTYPE)
 		call->datatype = same_size[call->datatype];
 	else
 		call->count = call->count > 1 ? call->count / 2 : 2;
 }
 
-static void fault_strike(struct rank *rank, int index, struct job_comm *comm, struct op_call *call)
+/* The process ends here and now; what it has entered and not reached its GPU loses with it. */
+static void rank_end(const struct rank *rank, const struct fault *fault)
+{
+	volatile int *volatile nowhere = NULL; /* or the compiler sees that nobody reads it, and drops the store */
+
+	switch ((enum kill_how)fault->how) {
+	case KILL_BY_SIGKILL:
+		kill(rank->pid, SIGKILL);
+		break;
+	case KILL_BY_EXIT:
+		exit(1);
+	case KILL_BY_SEGV:
+		prctl(PR_SET_DUMPABLE, 0); /* no core file of a crash that was asked for */
+		*nowhere = 1;
+		break;
+	}
+}
+
+void fault_stop(struct rank *rank, int index)
+{
+	/* The launcher learns from here which fault's time it is to count. */
+	atomic_store(&rank->store->ranks[rank->rank].stopped_for, index + 1);
+	kill(rank->pid, SIGSTOP);
+}
+
+/* What lasts a while: begin, and the end when it is over. */
+static void fault_endure(struct rank *rank, int index, const struct op_place *place)
 {
 	const struct fault *fault = &rank->options->faults[index];
-	struct op_place place = {comm, call};
 
 	/* What was entered before is the GPU's business, and a real GPU does not stop with its process. */
 	if (fault->kind == FAULT_STOP)
 		rank->api.sim_device_settle(NSEC_PER_SEC);
-	if (fault->kind != FAULT_DSTATE && fault->kind != FAULT_DSTATE_MM)
-		fault_report(rank, fault, "begin", comm, call);
-	switch (fault->kind) {
-	case FAULT_STOP:
-		kill(rank->pid, SIGSTOP);
-		break;
-	case FAULT_HANG:
+	if (!fault_needs_frozen_fs(fault))
+		fault_report(rank, fault, "begin", place->comm, place->call);
+	if (fault->kind == FAULT_STOP)
+		fault_stop(rank, index);
+	else if (fault->kind == FAULT_HANG)
 		sleep_until(fault_deadline_ns(fault));
-		break;
-	case FAULT_HANG_BUSY:
+	else if (fault->kind == FAULT_HANG_BUSY)
 		spin_until(fault_deadline_ns(fault));
-		break;
+	else
+		fault_block(rank, fault, index, place);
+	fault_report(rank, fault, "end", place->comm, place->call);
+}
+
+/* False: the operation is left out. */
+static bool fault_strike(struct rank *rank, int index, struct job_comm *comm, struct op_call *call)
+{
+	const struct fault *fault = &rank->options->faults[index];
+	struct op_place place = {comm, call};
+
+	switch (fault->kind) {
+	case FAULT_KILL:
+		fault_report(rank, fault, "begin", comm, call);
+		rank_end(rank, fault);
+		return true;
 	case FAULT_MISMATCH:
+		fault_report(rank, fault, "begin", comm, call);
 		mismatch_apply(fault, call);
-		return;
-	case FAULT_DSTATE:
-	case FAULT_DSTATE_MM:
-		fault_block(rank, fault, index, &place);
-		break;
+		return true;
+	case FAULT_P2P:
+		p2p_report(rank, fault, &place);
+		return false;
 	default:
-		return;
+		fault_endure(rank, index, &place);
+		return true;
 	}
-	fault_report(rank, fault, "end", comm, call);
 }
 
 static bool fault_is_per_op(const struct fault *fault)
 {
-	return fault->kind != FAULT_SLOW && fault->kind != FAULT_PHASE;
+	return fault->kind != FAULT_SLOW && fault->kind != FAULT_PHASE && fault->kind != FAULT_DEADLOCK;
 }
 
-void faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call)
+bool faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call)
 {
 	const struct options *options = rank->options;
+	bool is_made = true;
 	int i;
 
-	for (i = 0; i < options->nr_faults; i++) {
+	for (i = 0; i < options->nr_faults && is_made; i++) {
 		if (rank->fault_done[i] || !fault_is_per_op(&options->faults[i]))
 			continue;
-		if (!fault_strikes_here(rank, &options->faults[i]))
+		if (!fault_strikes_here(rank, &options->faults[i], comm, call))
 			continue;
 		rank->fault_done[i] = true;
-		fault_strike(rank, i, comm, call);
+		is_made = fault_strike(rank, i, comm, call);
 	}
+	return is_made;
 }

@@ -20,7 +20,6 @@
 struct child {
 	int pid;	      /* 0: gone */
 	uint64_t continue_ns; /* when to continue a stopped rank; 0: not stopped, or never */
-	int next_stop;	      /* index in options->faults from which to look for the stop that comes next */
 	bool failed;
 };
 
@@ -143,27 +142,18 @@ static void rank_ended(struct launcher *launcher, int rank, int status)
 	launcher->kill_ns = clock_now_ns() + launcher->options->linger_s * NSEC_PER_SEC;
 }
 
-/* The rank stopped itself for a fault: its faults of that kind strike in the order of their steps. */
+/* The rank stopped itself, for the fault that it has named in the store; or somebody else did: then that one ends it.
+ */
 static void rank_stopped(struct launcher *launcher, int rank)
 {
-	const struct options *options = launcher->options;
-	struct child *child = &launcher->children[rank];
-	const struct fault *next = NULL;
-	int i;
+	uint32_t number = atomic_exchange(&launcher->store->ranks[rank].stopped_for, 0);
+	const struct fault *fault;
 
-	for (i = 0; i < options->nr_faults; i++) {
-		const struct fault *fault = &options->faults[i];
-
-		if (fault->kind != FAULT_STOP || fault->rank != rank || fault->step < child->next_stop)
-			continue;
-		if (!next || fault->step < next->step)
-			next = fault;
-	}
-	if (!next)
+	if (number == 0 || number > (uint32_t)launcher->options->nr_faults)
 		return;
-	child->next_stop = next->step + 1;
-	if (next->duration_s < FAULT_FOREVER)
-		child->continue_ns = clock_now_ns() + next->duration_s * NSEC_PER_SEC;
+	fault = &launcher->options->faults[number - 1];
+	if (fault->duration_s < FAULT_FOREVER)
+		launcher->children[rank].continue_ns = clock_now_ns() + fault->duration_s * NSEC_PER_SEC;
 }
 
 static void children_reap(struct launcher *launcher)
@@ -269,7 +259,7 @@ static int ids_needed(const struct options *options)
 	int i, generations = 1;
 
 	for (i = 0; i < options->nr_faults; i++)
-		generations += options->faults[i].kind == FAULT_PHASE && options->faults[i].phase == PHASE_RESTART;
+		generations += options->faults[i].kind == FAULT_PHASE && options->faults[i].what == PHASE_RESTART;
 	return generations * (1 + options->nr_ranks);
 }
 

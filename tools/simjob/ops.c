@@ -98,9 +98,11 @@ static ncclResult_t op_dispatch(struct rank *rank, struct job_comm *comm, const 
 void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *call)
 {
 	struct op_call actual = *call;
+	bool is_made = faults_before_op(rank, comm, &actual);
 
-	faults_before_op(rank, comm, &actual);
 	rank->op_in_step++;
+	if (!is_made)
+		return;
 	op_log(rank, comm, &actual);
 	nccl_check(&rank->api, op_dispatch(rank, comm, &actual), comm->comm, op_name(call->kind));
 }

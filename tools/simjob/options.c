@@ -2,7 +2,7 @@
 /*
  * Command line. A usage error names the object, the cause and the remedy and ends with status 2, as all of ranktrace.
  */
-#include "options.h"
+#include "fault_check.h"
 
 #include <argp.h>
 #include <stdarg.h>
@@ -51,14 +51,16 @@ static const struct argp_option option_list[] = {
      "end of the step (default nan-check)",
      0},
     {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
-     "Inject a fault; repeatable. stop, hang, hang-busy, mismatch (what=count|dtype), dstate, dstate-mm, slow "
-     "(percent=, until=), phase (what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
+     "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
+     "deadlock (host=ahead|blocked), p2p (what=send|recv), dstate, dstate-mm, slow (percent=, until=), phase "
+     "(what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
      0},
     {"log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0},
     {"fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0},
     {"watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
      "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0},
-    {"linger-sec", OPT_LINGER_SEC, "SEC", 0, "Time for which the others live on after a rank has died (default 0)", 0},
+    {"linger-sec", OPT_LINGER_SEC, "SEC", 0,
+     "Time for which the others live on after a rank has died (default 0; 60 with a fault that ends a rank)", 0},
     {"dataloader", OPT_DATALOADER, 0, 0, "Feed each rank from a child process (default)", 0},
     {"no-dataloader", OPT_NO_DATALOADER, 0, 0, "Make batches in the rank itself", 0},
     {"scratch", OPT_SCRATCH, "DIR", 0,
@@ -264,16 +266,22 @@ static void layout_check(struct options *options)
 
 static void faults_check(struct options *options)
 {
+	char reason[256];
 	int i;
 
 	for (i = 0; i < options->nr_faults; i++) {
 		struct fault *fault = &options->faults[i];
 
-		if (fault->has_rank && fault->rank >= options->nr_ranks)
-			usage_error("--fault %s: rank=%d does not exist; ranks are 0 to %d", fault_name(fault),
-				    fault->rank, options->nr_ranks - 1);
+		if (fault_check(options, i, reason, sizeof(reason)))
+			usage_error("--fault %s: %s", fault_name(fault), reason);
 		fault_draw(fault, i, options->seed, options->nr_ranks, options->nr_steps);
 	}
+	for (i = 0; i < options->nr_faults && options->linger_s < 0; i++) {
+		if (fault_ends_rank(&options->faults[i]))
+			options->linger_s = 60;
+	}
+	if (options->linger_s < 0)
+		options->linger_s = 0;
 }
 
 void options_parse(struct options *options, int argc, char **argv)
@@ -295,6 +303,7 @@ void options_parse(struct options *options, int argc, char **argv)
 				    .buckets = 4,
 				    .layers = 4,
 				    .port = 29500,
+				    .linger_s = -1,
 				    .dataloader = true};
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);

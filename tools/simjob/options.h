@@ -26,7 +26,7 @@ struct options {
 	int microbatches;
 	int port;
 	double watchdog_s; /* 0: never */
-	double linger_s;   /* how long the others live on after a rank has died */
+	double linger_s;   /* how long the others live on after a rank has died; -1: not said */
 	enum sync_mode sync;
 	bool zero;
 	bool extra_ops;

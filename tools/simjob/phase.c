@@ -124,7 +124,7 @@ static void phase_run(struct rank *rank, const struct fault *fault)
 {
 	bool is_mine = fault->rank < 0 || fault->rank == rank->rank;
 
-	switch (fault->phase) {
+	switch ((enum phase_kind)fault->what) {
 	case PHASE_EVAL:
 		evaluate(rank, fault);
 		break;
@@ -154,7 +154,7 @@ static bool phase_is_due(const struct rank *rank, const struct fault *fault)
 {
 	if (fault->kind != FAULT_PHASE)
 		return false;
-	if (fault->phase == PHASE_RANK0LOG)
+	if (fault->what == PHASE_RANK0LOG)
 		return rank->step >= fault->step && (rank->step - fault->step) % RANK0_LOG_INTERVAL == 0;
 	return rank->step == fault->step;
 }
@@ -173,7 +173,7 @@ void phases_before_step(struct rank *rank)
 		if (reports && !rank->fault_begun[i])
 			fault_report(rank, fault, "begin", NULL, NULL);
 		phase_run(rank, fault);
-		if (reports && fault->phase != PHASE_RANK0LOG)
+		if (reports && fault->what != PHASE_RANK0LOG)
 			fault_report(rank, fault, "end", NULL, NULL);
 		rank->fault_begun[i] = true;
 	}

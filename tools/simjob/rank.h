@@ -83,6 +83,7 @@ struct rank {
 	int generation; /* elastic restarts so far */
 	int step;
 	int op_in_step, ops_last_step;
+	bool is_loss_reduced; /* before its turn, see fault_deadlock.c */
 	bool fault_done[MAX_FAULTS];
 	bool fault_begun[MAX_FAULTS];
 };
@@ -113,6 +114,8 @@ void world_barrier(struct rank *rank);
 void compute_launch(struct rank *rank, double duration_ns);
 void compute_synchronize(struct rank *rank);
 void forward_run(struct rank *rank);
+/* The all-reduce of the loss over the world, unless this step has made it already. */
+void loss_reduce(struct rank *rank);
 
 /* extra_ops.c */
 void extra_ops_run(struct rank *rank);
@@ -132,12 +135,16 @@ void dataloader_next(struct rank *rank);
 void dataloader_stop(struct rank *rank);
 
 /* fault_inject.c */
-/* May sleep, stop, or change what is called. */
-void faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call);
+/* May sleep, stop, end the process, or change what is called. False: the call is to be left out. */
+bool faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call);
 double faults_slowness(struct rank *rank);
+/* SIGSTOP to itself; the launcher continues it when the fault's time is up. */
+void fault_stop(struct rank *rank, int index);
 /* "begin" or "end", on stderr and in the fault log; @comm and @call may be NULL. */
 void fault_report(struct rank *rank, const struct fault *fault, const char *phase, const struct job_comm *comm,
 		  const struct op_call *call);
+/* The same with @facts of one's own: JSON members, each with a comma before it. */
+void fault_report_with(struct rank *rank, const struct fault *fault, const char *phase, const char *facts);
 
 /* fault_blocked.c: the main thread in uninterruptible sleep. */
 struct op_place {
@@ -145,6 +152,17 @@ struct op_place {
 	const struct op_call *call;
 };
 void fault_block(struct rank *rank, const struct fault *fault, int index, const struct op_place *place);
+
+/* fault_p2p.c: a transfer that one side leaves out. */
+bool p2p_strikes_here(const struct rank *rank, const struct fault *fault, const struct job_comm *comm,
+		      const struct op_call *call);
+void p2p_report(struct rank *rank, const struct fault *fault, const struct op_place *place);
+
+/*
+ * fault_deadlock.c: called before (@is_issued false) and after the last gradient operation of each step, @call. May
+ * reduce the loss before its turn, or make the host wait.
+ */
+void deadlock_at_last_bucket(struct rank *rank, const struct op_call *call, bool is_issued);
 
 /* phase.c: unusual, but legitimate. Called before each step. */
 void phases_before_step(struct rank *rank);

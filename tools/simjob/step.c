@@ -135,6 +135,7 @@ static size_t bucket_count(const struct rank *rank, int bucket)
 /* Issues all buckets, then makes the compute stream wait for each: they overlap with nothing but one another. */
 static void buckets_run(struct rank *rank, enum op_kind kind)
 {
+	bool is_last_run = kind == OP_ALL_GATHER || !rank->options->zero;
 	int i, nr = rank->options->buckets;
 	struct work *works[64];
 
@@ -143,21 +144,33 @@ static void buckets_run(struct rank *rank, enum op_kind kind)
 
 		if (kind != OP_ALL_REDUCE)
 			call.count /= rank->dp.size;
+		if (is_last_run && i == nr - 1)
+			deadlock_at_last_bucket(rank, &call, false);
 		op_begin(rank, &rank->dp);
 		op_call(rank, &rank->dp, &call);
 		works[i] = op_finish(rank, &rank->dp, kind);
+		if (is_last_run && i == nr - 1)
+			deadlock_at_last_bucket(rank, &call, true);
 	}
 	for (i = 0; i < nr; i++)
 		work_wait(rank, works[i]);
 }
 
+void loss_reduce(struct rank *rank)
+{
+	struct op_call call = {.kind = OP_ALL_REDUCE, .count = 2, .datatype = ncclFloat32};
+
+	if (!rank->is_loss_reduced)
+		op_run(rank, &rank->world, &call);
+	rank->is_loss_reduced = false;
+}
+
 /* loss.item(): averaged over the world, copied to the host, waited for. */
 static void loss_read(struct rank *rank)
 {
-	struct op_call call = {.kind = OP_ALL_REDUCE, .count = 2, .datatype = ncclFloat32};
 	float loss[2];
 
-	op_run(rank, &rank->world, &call);
+	loss_reduce(rank);
 	cuda_check(&rank->api, rank->api.cuMemcpyDtoHAsync_v2(loss, rank->buffer, sizeof(loss), rank->compute),
 		   "cuMemcpyDtoHAsync");
 	compute_synchronize(rank);

@@ -20,7 +20,8 @@ struct store_id {
 
 struct store_rank {
 	_Atomic uint32_t steps_done;
-	_Atomic uint64_t steps_ns; /* duration of those steps together, without the first */
+	_Atomic uint64_t steps_ns;    /* duration of those steps together, without the first */
+	_Atomic uint32_t stopped_for; /* 1 + the fault for which it is about to stop itself; 0: none */
 };
 
 struct store {

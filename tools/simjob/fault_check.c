@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See fault_check.h. A rule a line: the condition, and what to say. */
+#include "fault_check.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+struct reason {
+	char *text;
+	int size;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse_if(bool broken, struct reason *reason, const char *format, ...)
+{
+	va_list args;
+
+	if (!broken)
+		return 0;
+	va_start(args, format);
+	vsnprintf(reason->text, reason->size, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static int kinds_count(const struct options *options, enum fault_kind kind)
+{
+	int i, nr = 0;
+
+	for (i = 0; i < options->nr_faults; i++)
+		nr += options->faults[i].kind == kind;
+	return nr;
+}
+
+static int layout_check(const struct options *options, const struct fault *fault, struct reason *reason)
+{
+	int err = refuse_if(fault->kind == FAULT_P2P && options->pp < 2, reason,
+			    "there is no pipeline to transfer in, pp is 1; ask for one by --layout pp=2 or more");
+
+	if (!err)
+		err = refuse_if(fault->kind == FAULT_DEADLOCK && options->dp < 2, reason,
+				"there is no second communicator with the same members, dp is 1; ask for one by "
+				"--layout dp=2 or more");
+	return err;
+}
+
+int fault_check(const struct options *options, int index, char *ret_reason, int reason_size)
+{
+	const struct fault *fault = &options->faults[index];
+	struct reason reason = {ret_reason, reason_size};
+	int err = refuse_if(fault->rank >= options->nr_ranks, &reason, "rank=%d does not exist; ranks are 0 to %d",
+			    fault->rank, options->nr_ranks - 1);
+
+	if (!err)
+		err = layout_check(options, fault, &reason);
+	if (!err)
+		err = refuse_if(fault->kind == FAULT_DEADLOCK && kinds_count(options, FAULT_DEADLOCK) > 1, &reason,
+				"given more than once, and the job does not come past the first; leave one out");
+	return err;
+}
