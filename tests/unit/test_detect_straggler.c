@@ -123,31 +123,6 @@ static void test_the_invisible_is_not_guessed(void **state)
 		assert_int_equal(trials(&rng, layouts[i][0], layouts[i][1], layouts[i][2], 20, true, false, TRIALS).wrong, 0);
 }
 
-static void test_cause_is_the_missing_cpu(void **state)
-{
-	struct job_opts o = job_usual(1, 4, 1, 11);
-	const struct seen_finding *s;
-	struct verdicts v;
-	struct job *j;
-
-	(void)state;
-	for (int starved = 0; starved < 2; starved++) {
-		o.steps = 30;
-		o.faults[0] = (struct fault){ FAULT_SLOW, 2, 8, 40, 0, 1 };
-		j = job_new(&o);
-		for (size_t i = 0; starved && i < j->n_events; i++)
-			if (j->events[i].kind == EV_TASK && j->events[i].tid == job_pid(2))
-				j->events[i].task.wait_ns = j->events[i].ts_ns * 3 / 10;
-		job_play(j, &v, NULL, NULL);
-		s = verdict_of(&v, FINDING_STRAGGLER);
-		assert_non_null(s);
-		assert_int_equal(s->f.ranks[0], 2);
-		assert_string_equal(s->f.cause, starved ? "cpu_starved" : "gpu_or_unknown");
-		verdicts_free(&v);
-		job_free(j);
-	}
-}
-
 /* What hung in step after step is four hangs, not slowness on top. */
 static void test_hangs_are_no_slowness(void **state)
 {
@@ -196,7 +171,6 @@ int main(void)
 		cmocka_unit_test(test_slow_host_is_named),
 		cmocka_unit_test(test_slow_gpu_behind_a_wait),
 		cmocka_unit_test(test_the_invisible_is_not_guessed),
-		cmocka_unit_test(test_cause_is_the_missing_cpu),
 		cmocka_unit_test(test_hangs_are_no_slowness),
 		cmocka_unit_test(test_recovery_closes_it),
 	};

@@ -12,6 +12,7 @@
 #define NOISE_FACTOR 2.5      /* above the blame that natural variation spreads; more while little of it was seen: */
 #define NOISE_UNSEEN 0.075    /* over the number of iterations: what little was seen may be luck */
 #define NOISE_FACTOR_NEW 20.0 /* plus this over the number of iterations */
+#define PEERS_MAX 8
 #define NAMES_MAX 8         /* a larger set is no name */
 
 bool rank_has_clock(const struct proc *p)
@@ -69,6 +70,8 @@ void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d)
 
 	if (!times_slow(j, d, RECENT)) {
 		d->open_since_ns = 0;
+		d->cause = NULL;
+		d->held_up = 0;
 		return;
 	}
 	if (d->open_since_ns || !often(j, d) || recent_mean(j, d->share) < factor * noise_share(j, d, ranks_of(j, m)))
@@ -103,4 +106,73 @@ bool blame_named_better(const struct job_clock *j, const struct blamed *d)
 			if (o->pids[0] == d->pids[i])
 				return true;
 	return false;
+}
+
+static bool is_blamed(const struct job_clock *j, const struct blamed *d, uint32_t pid)
+{
+	for (int i = 0; i < d->n; i++)
+		if (d->pids[i] == pid)
+			return true;
+	for (const struct blamed *o = j->blamed; o; o = o->next)
+		if (o->open_since_ns && o->n == 1 && o->pids[0] == pid)
+			return true;
+	return false;
+}
+
+/* Ranks to compare with: of its role; of a role that is blamed as a whole, anybody else. */
+static int peers_rates(const struct job_clock *j, const struct model *m, const struct blamed *d, const struct proc *p,
+		       uint64_t since_ns, struct cost_rates *rates)
+{
+	int n = 0;
+
+	for (int any = 0; any < 2 && !n; any++)
+		for (const struct proc *q = m->procs; q && n < PEERS_MAX; q = q->next)
+			if (q != p && rank_has_clock(q) && !strcmp(q->job, j->job) && !is_blamed(j, d, q->tgid) &&
+			    (any || q->steps->role == p->steps->role))
+				rates[n++] = cost_rates(j->costs, m, q, since_ns);
+	return n;
+}
+
+static struct host_cause cause_of(const struct job_clock *j, const struct model *m, const struct blamed *d, uint32_t pid)
+{
+	uint64_t last = j->n < RECENT ? j->n : RECENT, since = j->begin_ns[(j->n - last) % HISTORY];
+	const struct proc *p = model_proc(m, pid);
+	struct cost_rates own, peers[PEERS_MAX];
+
+	if (!p)
+		return (struct host_cause){ 0 };
+	since = since > d->open_since_ns ? since : d->open_since_ns;
+	own = cost_rates(j->costs, m, p, since);
+	return host_cause(&own, peers, peers_rates(j, m, d, p, since, peers), recent_mean(j, d->share));
+}
+
+static int held_up(const struct job_clock *j, const struct model *m, const struct blamed *d, struct host_cause *ret)
+{
+	struct host_cause c;
+	int found = -1;
+
+	*ret = (struct host_cause){ 0 };
+	for (int i = 0; i < d->n; i++) {
+		c = cause_of(j, m, d, d->pids[i]);
+		if (!c.name && d->n > 1)
+			continue;
+		if (found >= 0)
+			return -1;
+		found = i;
+		*ret = c;
+	}
+	return found;
+}
+
+int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret)
+{
+	int one = held_up(j, m, d, ret);
+
+	if (one >= 0 && ret->name) {
+		d->cause = ret->name;
+		d->held_up = 1 + one;
+	}
+	if (d->held_up && d->held_up != 1 + one) /* said once, it stays while it is open */
+		*ret = cause_of(j, m, d, d->pids[d->held_up - 1]);
+	return d->held_up ? d->held_up - 1 : one;
 }

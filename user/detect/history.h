@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * history.h - the blame of a job's last iterations, and what it adds up to: who is slow, beyond natural variation.
+ * history.h - the blame of a job's last iterations, and what it adds up to: who is slow, beyond natural variation, and why.
  */
 #ifndef RANKTRACE_BLAME_HISTORY_H
 #define RANKTRACE_BLAME_HISTORY_H
 
 #include "detect/blame.h"
+#include "detect/cause.h"
 
 #define HISTORY 20
 #define RECENT 5
@@ -21,10 +22,10 @@ struct blamed {             /* a rank or a set, over the last iterations */
 	int n_slow;             /* such iterations of the open window */
 	double usual_share;     /* running mean over some 50 iterations */
 	uint64_t open_since_ns; /* 0: not named */
+	const char *cause;      /* found since it is open, NULL none */
+	int held_up;            /* 1 + index of the one in it that the cause is of; 0 none */
 	struct blamed *next;
 };
-
-struct cpu_sample { uint32_t pid; uint64_t wait_ns[RECENT + 1], seen_ns[RECENT + 1]; struct cpu_sample *next; };
 
 struct job_clock {
 	const char *job;
@@ -39,7 +40,7 @@ struct job_clock {
 	double step_s[HISTORY];
 	uint64_t begin_ns[HISTORY];
 	struct blamed *blamed;
-	struct cpu_sample *cpu;
+	struct cost_history *costs;
 	struct job_clock *next;
 };
 
@@ -52,6 +53,9 @@ double recent_mean(const struct job_clock *j, const double *of);
 void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d);
 /* More than half of a role, or of the job, is slow: that is how the job is built. */
 bool blame_structural(const struct job_clock *j, const struct model *m, const struct blamed *d);
+/* What the host did to it. Of a set that blame cannot tell apart the one that the host held up is the one: its index
+ * in `d`; -1: none, or several. */
+int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret);
 /* Part of it is named by a smaller set. */
 bool blame_named_better(const struct job_clock *j, const struct blamed *d);
 

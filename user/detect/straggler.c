@@ -14,7 +14,6 @@
 #define USUAL_OVER 50        /* iterations */
 #define WINDOW_S 0.2         /* shorter iterations are summed up to that: single ones are the host's jitter, and a name takes 1 s */
 #define NOTHING_SHARE 1e-4
-#define STARVED_SHARE 0.05  /* runnable without a CPU, beyond the median of the others */
 
 struct straggler {
 	struct job_clock *jobs;
@@ -25,16 +24,12 @@ struct straggler {
 static void history_clear(struct job_clock *j)
 {
 	struct blamed *b;
-	struct cpu_sample *c;
 
 	while ((b = j->blamed)) {
 		j->blamed = b->next;
 		free(b);
 	}
-	while ((c = j->cpu)) {
-		j->cpu = c->next;
-		free(c);
-	}
+	cost_free(&j->costs);
 	j->n = 0;
 	j->window_open = false;
 	j->last_ns = 0;
@@ -99,29 +94,6 @@ static void blamed_prune(struct job_clock *j)
 	}
 }
 
-static void cpu_push(struct job_clock *j, const struct proc *p)
-{
-	const struct task *t = p->tasks;
-	struct cpu_sample *c;
-
-	while (t && t->tid != p->tgid)
-		t = t->next;
-	for (c = j->cpu; c && c->pid != p->tgid; c = c->next)
-		;
-	if (!c) {
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			return;
-		c->pid = p->tgid;
-		c->next = j->cpu;
-		j->cpu = c;
-	}
-	memmove(c->wait_ns + 1, c->wait_ns, RECENT * sizeof(*c->wait_ns));
-	memmove(c->seen_ns + 1, c->seen_ns, RECENT * sizeof(*c->seen_ns));
-	c->wait_ns[0] = t ? t->wait_ns : 0;
-	c->seen_ns[0] = t ? t->seen_ns : 0;
-}
-
 static bool disturbed(const struct straggler *s, uint64_t begin, uint64_t end)
 {
 	return s->disturbed_to_ns >= begin && s->disturbed_from_ns <= end;
@@ -156,8 +128,10 @@ static void window_begin(struct job_clock *j, uint64_t begin_ns, int at)
 	blamed_prune(j);
 }
 
-static void window_end(struct job_clock *j, const struct model *m, int at)
+static int window_end(struct job_clock *j, const struct model *m, int at)
 {
+	int err = 0;
+
 	j->window_open = false;
 	for (struct blamed *d = j->blamed; d; d = d->next) {
 		d->share[at] = d->gap_s[at] / j->step_s[at];
@@ -166,11 +140,12 @@ static void window_end(struct job_clock *j, const struct model *m, int at)
 	}
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (rank_has_clock(p) && !strcmp(p->job, j->job))
-			cpu_push(j, p);
+			err = err ? err : cost_push(&j->costs, m, p);
 	j->n++;
+	return err;
 }
 
-static void iteration_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct op *end)
+static int iteration_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct op *end)
 {
 	uint64_t begin = j->last_ns, now = end->enqueue_ns;
 	double step_s = (now - begin) * 1e-9;
@@ -182,14 +157,13 @@ static void iteration_take(struct straggler *s, struct job_clock *j, const struc
 	j->last_ns = now;
 	if (!before || !begin || now <= begin || disturbed(s, begin, now)) {
 		j->window_open = false;
-		return;
+		return 0;
 	}
 	blame_walk(m, before, end, step_s, &s->scratch);
 	if (!j->window_open)
 		window_begin(j, begin, at);
 	window_add(j, &s->scratch, step_s, at);
-	if (j->step_s[at] >= WINDOW_S)
-		window_end(j, m, at);
+	return j->step_s[at] >= WINDOW_S ? window_end(j, m, at) : 0;
 }
 
 static uint64_t pause_ns(const struct op *op)
@@ -218,9 +192,10 @@ static bool ends_iteration(const struct job_clock *j, const struct op *op)
 }
 
 /* New iterations of the anchor, oldest first. One whose end is not known yet waits, as long as no later one is over. */
-static void iterations_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct proc *p)
+static int iterations_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct proc *p)
 {
 	const struct op *op = p->last_op, *newest_over = NULL;
+	int err = 0;
 
 	for (; op && op->nth >= j->done_n; op = op->prev_in_proc) {
 		if (!newest_over && op->end_ns && ends_iteration(j, op))
@@ -229,14 +204,15 @@ static void iterations_take(struct straggler *s, struct job_clock *j, const stru
 			break;
 	}
 	if (!newest_over || newest_over->nth < j->done_n)
-		return;
+		return 0;
 	for (; op; op = op->next_in_proc) {
 		if (op->nth >= j->done_n && ends_iteration(j, op) && op->end_ns)
-			iteration_take(s, j, m, op);
+			err = err ? err : iteration_take(s, j, m, op);
 		if (op == newest_over)
 			break;
 	}
 	j->done_n = newest_over->nth + 1;
+	return err;
 }
 
 static const struct proc *anchor_of(const struct model *m, const char *job)
@@ -251,52 +227,22 @@ static const struct proc *anchor_of(const struct model *m, const char *job)
 
 /* --- the verdict --- */
 
-static double wait_share(const struct cpu_sample *c)
+static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
 {
-	if (!c->seen_ns[RECENT] || c->seen_ns[0] <= c->seen_ns[RECENT] || c->wait_ns[0] < c->wait_ns[RECENT])
-		return -1;
-	return (double)(c->wait_ns[0] - c->wait_ns[RECENT]) / (c->seen_ns[0] - c->seen_ns[RECENT]);
-}
-
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static bool cpu_starved(const struct job_clock *j, const struct blamed *d, double *ret_share)
-{
-	double others[256], one;
-	int n = 0;
-
-	*ret_share = -1;
-	for (const struct cpu_sample *c = j->cpu; c; c = c->next) {
-		one = wait_share(c);
-		if (c->pid == d->pids[0])
-			*ret_share = one;
-		else if (one >= 0 && n < 256)
-			others[n++] = one;
-	}
-	qsort(others, n, sizeof(*others), double_cmp);
-	return d->n == 1 && n && *ret_share > STARVED_SHARE + 2 * others[n / 2];
-}
-
-static int report(const struct job_clock *j, const struct model *m, const struct blamed *d, struct finding_list *found)
-{
-	double share = recent_mean(j, d->share), waits;
+	double share = recent_mean(j, d->share);
 	struct finding *f = finding_list_add(found);
-	bool starved = cpu_starved(j, d, &waits);
+	struct host_cause c;
+	int one = blame_cause(j, m, d, &c);
 
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_STRAGGLER;
 	f->key = finding_key(f->kind, d->key, d->open_since_ns, 0);
-	f->cause = starved ? "cpu_starved" : "gpu_or_unknown";
+	f->cause = d->cause ? d->cause : "gpu_or_unknown";
 	f->since_ns = d->open_since_ns;
-	f->confidence = 0.95 / d->n;
+	f->confidence = one >= 0 ? 0.95 : 0.95 / d->n;
 	for (int i = 0; i < d->n; i++)
-		if (model_proc(m, d->pids[i]))
+		if ((one < 0 || i == one) && model_proc(m, d->pids[i]))
 			finding_add_rank(f, proc_rank(model_proc(m, d->pids[i])), d->pids[i]);
 	if (d->n > 1)
 		finding_note(f, "one_of", d->n);
@@ -306,8 +252,8 @@ static int report(const struct job_clock *j, const struct model *m, const struct
 	finding_note(f, "step_s", recent_mean(j, j->step_s));
 	finding_note(f, "slow_of_last_5", times_slow(j, d, RECENT));
 	finding_note(f, "slow_of_last_20", times_slow(j, d, HISTORY));
-	if (waits >= 0)
-		finding_note(f, "runqueue_wait_share", waits);
+	if (one >= 0)
+		host_cause_note(f, &c);
 	return 0;
 }
 
@@ -326,7 +272,7 @@ static int job_tick(struct straggler *s, struct job_clock *j, const struct model
 		j->end_index = end_index_of(p);
 		j->done_n = p->n_ops;
 	}
-	iterations_take(s, j, m, p);
+	err = iterations_take(s, j, m, p);
 	for (struct blamed *d = j->blamed; d && j->n != before; d = d->next)
 		slow_decide(j, m, d);
 	for (struct blamed *d = j->blamed; d && !err; d = d->next)
