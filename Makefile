@@ -95,9 +95,10 @@ test: deps-test ## all tests that need no GPU (root)
 	$(Q)$(MAKE) --no-print-directory build unit
 	$(Q)O=$(O) tests/run.sh
 
-test-long: deps-test ## the fault matrix with its full counts (hours)
+test-long: deps-test ## all tests, then the fault matrix with its full counts (hours; JOBS=n trials at once)
 	$(Q)$(MAKE) --no-print-directory build unit
-	$(Q)O=$(O) LONG=1 tests/run.sh
+	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=7200 tests/run.sh
+	$(Q)O=$(O) python3 -B tests/e2e/matrix.py
 
 check: ## house rules: layers, sizes, names, licences
 	$(Q)scripts/check.sh
@@ -105,6 +106,7 @@ check: ## house rules: layers, sizes, names, licences
 pack: build ## binary and its libraries in $(O)/gpu, for a GPU machine without them
 	$(Q)rm -rf $(O)/gpu && mkdir -p $(O)/gpu
 	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(OBJ) $(LIBS) -o $(O)/gpu/ranktrace
+	$(Q)mkdir -p $(O)/gpu/lib/ranktrace && cp -r $(O)/lib/ranktrace/sim $(O)/gpu/lib/ranktrace/
 	$(Q)ldd $(O)/ranktrace | awk '$$3 ~ /^\// { print $$3 }' | grep -vE '/(libc|libm|libpthread)\.so' | xargs -I{} cp -L {} $(O)/gpu/
 
 install: build ## to DESTDIR/PREFIX

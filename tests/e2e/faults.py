@@ -40,7 +40,7 @@ def check_hang(j, rank, hang_class, limit_s, exact, timeout=40):
     if exact:
         job.check([truth[k] for k in ("comm", "op", "seq")] == [f[k] for k in ("comm", "op", "seq")],
                   f"injected before {truth}, named {f['op']} #{f['seq']} of {f['comm']}")
-    return f
+    return f, late
 
 
 def check_only(j, *expected):
@@ -51,10 +51,11 @@ def check_only(j, *expected):
 
 def hang(kind, hang_class, rng, extra=(), limit_s=5.0):
     j, rank = run(f"{kind}:rank={{rank}},step={{step}}", rng, extra)
-    check_hang(j, rank, hang_class, limit_s, exact=not extra)  # nested groups: a peer may lack more than one operation
+    late = check_hang(j, rank, hang_class, limit_s, exact=not extra)[1]  # nested groups: a peer may lack more than one
     job.check(j.stop() == 1, "exit code is not 1")
     check_only(j, ("hang", rank))
     j.check_replay()
+    job.result(f"{kind} {' '.join(extra)}".strip(), late)
 
 
 def hang_busy(rng, extra=(), busy_s=8):
@@ -70,6 +71,7 @@ def hang_busy(rng, extra=(), busy_s=8):
     job.check(j.stop() == 1, "exit code is not 1")
     check_only(j, ("hang", rank))
     j.check_replay()
+    job.result("hang-busy", late)
 
 
 def mismatch(rng, what, extra=()):
@@ -87,6 +89,7 @@ def mismatch(rng, what, extra=()):
     job.check(j.stop() == 1, "exit code is not 1")
     check_only(j, ("mismatch", rank))
     j.check_replay()
+    job.result(f"mismatch {what}", late)
 
 
 def dstate(kind, rng, extra=(), sec=8):
@@ -111,6 +114,7 @@ def dstate(kind, rng, extra=(), sec=8):
     job.check(late <= 1 + SLACK_S, f"the end of the wait was told {late:.2f} s after it")
     check_only(j, ("d_state", rank))
     j.check_replay()
+    job.result(kind, into)
     return j
 
 
@@ -130,6 +134,7 @@ def slow(rng, percent, extra=()):
     job.check(code == 1, f"exit code {code} is not 1")
     check_only(j, ("straggler", rank))
     j.check_replay()
+    job.result(f"slow {percent}%", late)
     return late
 
 

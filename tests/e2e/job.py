@@ -19,7 +19,7 @@ import time
 
 O = os.environ.get("O", "build")
 RANKTRACE = os.path.join(O, "ranktrace")
-TRIALS = int(os.environ.get("TRIALS", "20" if os.environ.get("LONG") else "1"))
+TRIALS = int(os.environ.get("TRIALS", "3"))
 COUNTED = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
 
 
@@ -59,6 +59,11 @@ def fail(why):
 def check(condition, why):
     if not condition:
         fail(why)
+
+
+def result(case, late_s):
+    """For matrix.py: the verdict of one case, right, after so long."""
+    print("RESULT " + json.dumps({"case": case, "late_s": round(late_s, 3)}), flush=True)
 
 
 def lines(path):

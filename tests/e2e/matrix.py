@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault matrix with its full counts: every trial is a process with a seed of its own, JOBS of them at once.
+
+    JOBS=n python3 -B tests/e2e/matrix.py [f01 f08 ...]
+
+Prints a line per case (trials, passed, seconds to the verdict) and the seeds of what failed, which
+`SEED=n TRIALS=1 python3 tests/e2e/test_fNN_x.py` runs again; with -o FILE the same as JSON lines. Exit status 1 when a
+case lies below its bar (docs/verdicts.md). Trials side by side share the machine: JOBS is a quarter of the cores
+unless told."""
+import argparse
+import collections
+import concurrent.futures
+import glob
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# trials and the share of them that must pass: the matrix of docs/verdicts.md
+MATRIX = {
+    "f01": (100, 1.0), "f02": (100, 1.0), "f03": (100, 0.99), "f04": (100, 1.0), "f05": (100, 1.0), "f06": (100, 0.99),
+    "f07": (100, 0.98), "f08": (100, 1.0), "f09": (100, 0.98), "f10": (100, 0.97), "f11": (100, 0.97), "f16": (100, 1.0),
+    "f17": (100, 1.0), "f18": (100, 1.0), "f19": (100, 0.9), "f21": (100, 0.95),
+}
+LATE = re.compile(r"^RESULT (\{.*\})$", re.M)
+
+
+def trial(path, seed):
+    begin = time.monotonic()
+    try:
+        run = subprocess.run([sys.executable, "-B", path], capture_output=True, text=True, timeout=600,
+                             env={**os.environ, "SEED": str(seed), "TRIALS": "1"})
+        code, out = run.returncode, run.stdout + run.stderr
+    except subprocess.TimeoutExpired as e:
+        code, out = 124, (e.stdout or b"").decode(errors="replace")
+    return {"seed": seed, "code": code, "took_s": time.monotonic() - begin, "out": out,
+            "results": [json.loads(x) for x in LATE.findall(out)]}
+
+
+def quantiles(values):
+    v = sorted(values)
+    return f"p50 {statistics.median(v):.2f} s, p90 {v[min(len(v) - 1, int(0.9 * len(v)))]:.2f} s, max {v[-1]:.2f} s"
+
+
+def summary(name, trials, bar):
+    ran = [t for t in trials if t["code"] != 77]
+    passed = [t for t in ran if t["code"] == 0]
+    late = collections.defaultdict(list)
+    for t in passed:
+        for r in t["results"]:
+            late[r["case"]].append(r["late_s"])
+    line = f"{name}: {len(passed)} of {len(ran)}" if ran else f"{name}: skipped: {trials[0]['out'].splitlines()[-1]}"
+    print(line + "".join(f"\n    {c}: {len(v)} times, {quantiles(v)}" for c, v in sorted(late.items())), flush=True)
+    for t in ran:
+        if t["code"]:
+            why = [x for x in t["out"].splitlines() if x.startswith(("FAILED", "Traceback", "AssertionError"))]
+            print(f"    failed: SEED={t['seed']} ({t['took_s']:.0f} s) {why[0][:300] if why else t['out'][-300:]}", flush=True)
+    return not ran or len(passed) >= bar * len(ran)
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("cases", nargs="*", default=None)
+    args.add_argument("-o", "--output")
+    args.add_argument("-n", "--trials", type=int, help="instead of the matrix's counts")
+    args = args.parse_args()
+    jobs = int(os.environ.get("JOBS", max(1, (os.cpu_count() or 1) // 4)))
+    below = []
+    for name in args.cases or MATRIX:
+        count, bar = MATRIX[name]
+        paths = sorted(glob.glob(f"{HERE}/test_{name}_*.py"))
+        if not paths:
+            print(f"{name}: no test")
+            below.append(name)
+            continue
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            runs = [pool.submit(trial, p, random.SystemRandom().randrange(1 << 30)) for p in paths
+                    for _ in range(args.trials or count)]
+            done = [r.result() for r in runs]
+        if not summary(name, done, bar):
+            below.append(name)
+        if args.output:
+            with open(args.output, "a") as f:
+                f.writelines(json.dumps({"case": name, **{k: v for k, v in t.items() if k != "out" or t["code"]}}) + "\n"
+                             for t in done)
+    print(f"below the bar: {' '.join(below)}" if below else "every case at its bar or above")
+    return 1 if below else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
