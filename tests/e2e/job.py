@@ -193,6 +193,8 @@ class Job:
 
 def op_key(o):
     space = "collective" if o["op"] in COUNTED else o["op"]
+    if o.get("graph"):
+        space = "graph " + (space if o["op"] in ("Send", "Recv") else "")
     return o["rank"], o["pid"], o["comm"], space, o["peer"], o["seq"], o["op"], o["count"], o["dtype"]
 
 

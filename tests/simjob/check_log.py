@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks a simulated job's log against itself and against what its layout and steps must give.
 
-usage: check_log.py LOG tp dp pp steps layers microbatches buckets zero extra
+usage: check_log.py LOG tp dp pp steps layers microbatches buckets zero extra graph
+graph: none, step or layers
 """
 import collections
 import json
 import sys
 
+GRAPH_WARM_UP_STEPS = 3
 COUNTED = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
 KEYS = ["rank", "pid", "comm", "seq", "op", "count", "dtype", "peer", "t_ns"]
 
@@ -20,13 +22,15 @@ def read(path):
     with open(path) as lines:
         ops = [json.loads(line) for line in lines]
     for op in ops:
-        if list(op) != KEYS:
+        if list(op) not in (KEYS, KEYS + ["graph"]) or op.get("graph") not in (None, True):
             fail(f"keys {list(op)}")
     return ops
 
 
 def lane(op):
     """The sequence that an operation is numbered in."""
+    if op.get("graph") and op["op"] not in ("Send", "Recv"):
+        return (op["comm"], "graph")
     if op["op"] in COUNTED:
         return (op["comm"], "collective")
     return (op["comm"], op["op"], op["peer"])
@@ -98,8 +102,23 @@ def expected_counts(arguments, rank):
     return sorted(sorted(comm.items()) for comm in comms)
 
 
+def check_graphs(ops, arguments, mode):
+    """Which operations ran in graphs: as many as the mode and the layout give, from the fourth step on."""
+    tp, dp, pp, steps, layers, microbatches, buckets, zero, _ = arguments
+    in_graph = collections.Counter(op["rank"] for op in ops if op.get("graph"))
+    for rank in range(tp * dp * pp):
+        stage = rank // (tp * dp)
+        expected = 2 * layers * microbatches * (tp > 1) if mode != "none" else 0
+        if mode == "step":
+            expected += buckets * (1 + zero) * (dp > 1)
+            expected += 2 * microbatches * ((stage > 0) + (stage < pp - 1))
+        expected *= steps - GRAPH_WARM_UP_STEPS
+        if in_graph[rank] != expected:
+            fail(f"rank {rank}: {in_graph[rank]} operations in graphs instead of {expected}")
+
+
 def main():
-    arguments = [int(text) for text in sys.argv[2:]]
+    arguments = [int(text) for text in sys.argv[2:11]]
     tp, dp, pp = arguments[:3]
     ops = read(sys.argv[1])
     ranks = set(range(tp * dp * pp))
@@ -115,6 +134,7 @@ def main():
     check_numbering(ops)
     check_agreement(ops, members)
     check_pairs(ops, members, tp, dp)
+    check_graphs(ops, arguments, sys.argv[11])
     for rank in ranks:
         found = sorted(sorted(comm.items()) for comm in counts[rank].values())
         if found != expected_counts(arguments, rank):

@@ -6,14 +6,15 @@
 # run TP DP PP STEPS LAYERS MICROBATCHES BUCKETS ZERO EXTRA [more options]
 run() {
 	local tp=$1 dp=$2 pp=$3 steps=$4 layers=$5 micro=$6 buckets=$7 zero=$8 extra=$9
-	local numbers=("${@:1:9}") options=()
+	local numbers=("${@:1:9}") options=() graph=none
 	shift 9
 	((zero)) && options+=(--zero)
 	((extra)) && options+=(--extra-ops)
+	[[ $1 == --graph ]] && graph=$2
 	job_start --ranks $((tp * dp * pp)) --layout "tp=$tp,dp=$dp,pp=$pp" --steps "$steps" --layers "$layers" \
 		--microbatches "$micro" --buckets "$buckets" --step-ms 20 "${options[@]}" "$@"
 	job_wait || fail "tp=$tp dp=$dp pp=$pp exited with $?"
-	python3 -B "$here/check_log.py" "$dir/log" "${numbers[@]}" || fail "tp=$tp dp=$dp pp=$pp: the log is wrong"
+	python3 -B "$here/check_log.py" "$dir/log" "${numbers[@]}" "$graph" || fail "tp=$tp dp=$dp pp=$pp: the log is wrong"
 	[[ -s $dir/faults ]] && fail "a fault without being asked for"
 	grep -q 'ran 23 steps' "$dir/err" || fail "no summary"
 	nothing_left || fail "left behind: $(left)"
@@ -27,3 +28,7 @@ run 1 8 1 23 4 1 4 0 1
 run 2 2 2 23 4 4 4 0 0
 run 1 2 4 23 2 6 3 1 1 --sync step --no-dataloader
 run 1 1 3 23 2 3 1 0 1 --nccl-lib "$sim_dir/layout1/libnccl.so.2"
+run 1 2 1 23 4 1 4 0 0 --graph step
+run 2 2 2 23 3 4 4 1 1 --graph step
+run 2 1 2 23 2 4 4 0 0 --graph layers
+run 2 2 1 23 2 1 3 0 1 --graph layers --sync step

@@ -33,6 +33,8 @@ refused "--fault deadlock: given more than once" --fault deadlock --fault deadlo
 refused "--fault p2p: there is no pipeline" --layout tp=2 --fault p2p
 refused "what='neither'" --layout pp=2 --fault p2p:what=neither
 refused "--sync 'never'" --sync never
+refused "with --graph step its operations are captured" --layout pp=2,dp=4 --graph step --fault p2p
+refused "--graph 'tensor': neither step nor layers" --graph tensor
 refused "there are only options" hello
 refused "cannot write /nonexistent/log: No such file or directory" --log /nonexistent/log
 refused "unrecognized option" --no-such-option

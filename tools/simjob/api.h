@@ -33,8 +33,16 @@
 	_(cuMemFree_v2)                                                                                                \
 	_(cuMemcpyHtoDAsync_v2)                                                                                        \
 	_(cuMemcpyDtoHAsync_v2)                                                                                        \
+	_(cuThreadExchangeStreamCaptureMode)                                                                           \
+	_(cuStreamBeginCapture_v2)                                                                                     \
+	_(cuStreamEndCapture)                                                                                          \
+	_(cuGraphInstantiateWithFlags)                                                                                 \
+	_(cuGraphLaunch)                                                                                               \
+	_(cuGraphExecDestroy)                                                                                          \
+	_(cuGraphDestroy)                                                                                              \
 	_(cuGetErrorName)                                                                                              \
-	_(sim_device_settle)
+	_(sim_device_settle)                                                                                           \
+	_(sim_graphs_scale)
 
 #define NCCL_CALLS(_)                                                                                                  \
 	_(ncclGetVersion)                                                                                              \

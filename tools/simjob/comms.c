@@ -105,6 +105,7 @@ void comms_create(struct rank *rank)
 		split_create(rank, &rank->tp, "tp", position->tp_group, position->tp);
 	if (options->pp > 1)
 		pipeline_create(rank);
+	graphs_create(rank);
 }
 
 static void comm_destroy(struct rank *rank, struct job_comm *comm)
@@ -123,6 +124,7 @@ static void comm_destroy(struct rank *rank, struct job_comm *comm)
 
 void comms_destroy(struct rank *rank)
 {
+	graphs_destroy(rank);
 	comm_destroy(rank, &rank->pp);
 	comm_destroy(rank, &rank->tp);
 	comm_destroy(rank, &rank->dp);

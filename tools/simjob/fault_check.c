@@ -41,6 +41,10 @@ static int layout_check(const struct options *options, const struct fault *fault
 		err = refuse_if(fault->kind == FAULT_DEADLOCK && options->dp < 2, reason,
 				"there is no second communicator with the same members, dp is 1; ask for one by "
 				"--layout dp=2 or more");
+	if (!err)
+		err = refuse_if(options->graph == GRAPH_STEP &&
+				    (fault->kind == FAULT_DEADLOCK || fault->kind == FAULT_P2P),
+				reason, "with --graph step its operations are captured once and for all; use --graph layers");
 	return err;
 }
 

@@ -43,7 +43,7 @@ static void deadlock_report(struct rank *rank, const struct fault *fault, const 
 		 ",\"ranks\":[%s],\"ops\":[\"%s\",\"%s\"],\"comms\":[\"0x%016" PRIx64 "\",\"0x%016" PRIx64
 		 "\"],\"seqs\":[%" PRIu64 ",%" PRIu64 "]",
 		 ranks, op_name(call->kind), op_name(loss.kind), rank->dp.hash, rank->world.hash,
-		 comm_next_seq(&rank->dp, call, false), comm_next_seq(&rank->world, &loss, false));
+		 comm_next_seq(rank, &rank->dp, call, false), comm_next_seq(rank, &rank->world, &loss, false));
 	fault_report_with(rank, fault, "begin", facts);
 }
 

@@ -33,12 +33,14 @@ static void facts_print(char *ret_text, size_t size, const char *json)
 	ret_text[length] = '\0';
 }
 
-static void place_print(char *ret_json, size_t size, const struct job_comm *comm, const struct op_call *call)
+static void place_print(const struct rank *rank, char *ret_json, size_t size, const struct job_comm *comm,
+			const struct op_call *call)
 {
 	*ret_json = '\0';
 	if (comm)
-		snprintf(ret_json, size, ",\"op\":\"%s\",\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64,
-			 op_name(call->kind), comm->hash, comm_next_seq((struct job_comm *)comm, call, false));
+		snprintf(ret_json, size, ",\"op\":\"%s\",\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64 "%s",
+			 op_name(call->kind), comm->hash, comm_next_seq(rank, (struct job_comm *)comm, call, false),
+			 rank->launching ? ",\"graph\":true" : "");
 }
 
 void fault_report_with(struct rank *rank, const struct fault *fault, const char *phase, const char *facts)
@@ -66,7 +68,7 @@ void fault_report(struct rank *rank, const struct fault *fault, const char *phas
 {
 	char place[256];
 
-	place_print(place, sizeof(place), comm, call);
+	place_print(rank, place, sizeof(place), comm, call);
 	fault_report_with(rank, fault, phase, place);
 }
 
@@ -108,6 +110,9 @@ static bool fault_strikes_here(const struct rank *rank, const struct fault *faul
 	int op = fault->op;
 
 	if (fault->rank != rank->rank || rank->step < fault->step)
+		return false;
+	/* What a graph runs was fixed at its capture. */
+	if (rank->launching && (fault->kind == FAULT_MISMATCH || fault->kind == FAULT_P2P))
 		return false;
 	if (fault->kind == FAULT_P2P)
 		return p2p_strikes_here(rank, fault, comm, call);

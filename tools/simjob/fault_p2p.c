@@ -42,7 +42,7 @@ static int stage_rank(const struct rank *rank, int stage)
 void p2p_report(struct rank *rank, const struct fault *fault, const struct op_place *place)
 {
 	uint64_t per_step = rank->options->microbatches;
-	uint64_t seq = comm_next_seq((struct job_comm *)place->comm, place->call, false);
+	uint64_t seq = comm_next_seq(rank, (struct job_comm *)place->comm, place->call, false);
 	int peer = stage_rank(rank, place->call->root_or_peer);
 	bool is_send = place->call->kind == OP_SEND;
 	char facts[256];

@@ -8,6 +8,7 @@
 
 #include "nccl/nccl_abi.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct job_log_line {
@@ -17,6 +18,7 @@ struct job_log_line {
 	size_t count;
 	ncclDataType_t datatype;
 	int peer; /* -1: none */
+	bool in_graph; /* ran in a launch, @seq counts those */
 	uint64_t t_ns;
 };
 

@@ -29,7 +29,7 @@ const char *op_name(enum op_kind kind)
 }
 
 /* The number the call has, or gets with @advance. Docs, Operations, has the rules. */
-uint64_t comm_next_seq(struct job_comm *comm, const struct op_call *call, bool advance)
+uint64_t comm_next_seq(const struct rank *rank, struct job_comm *comm, const struct op_call *call, bool advance)
 {
 	uint64_t *counter = &comm->collective_seq;
 
@@ -37,22 +37,25 @@ uint64_t comm_next_seq(struct job_comm *comm, const struct op_call *call, bool a
 		counter = &comm->send_seq[call->root_or_peer];
 	else if (call->kind == OP_RECV)
 		counter = &comm->recv_seq[call->root_or_peer];
+	else if (rank->launching)
+		counter = &comm->graph_seq;
 	else if (call->kind == OP_ALL_TO_ALL || call->kind == OP_GATHER || call->kind == OP_SCATTER)
 		counter = &comm->other_seq[call->kind];
 	return advance ? (*counter)++ : *counter;
 }
 
-static void op_log(struct rank *rank, struct job_comm *comm, const struct op_call *call)
+void op_log(struct rank *rank, struct job_comm *comm, const struct op_call *call, uint64_t t_ns)
 {
 	bool is_transfer = call->kind == OP_SEND || call->kind == OP_RECV;
 	struct job_log_line line = {
 	    .comm_hash = comm->hash,
-	    .seq = comm_next_seq(comm, call, true),
+	    .seq = comm_next_seq(rank, comm, call, true),
 	    .op = op_name(call->kind),
 	    .count = call->count,
 	    .datatype = call->datatype,
 	    .peer = is_transfer ? call->root_or_peer : -1,
-	    .t_ns = clock_now_ns(),
+	    .in_graph = rank->launching,
+	    .t_ns = t_ns,
 	};
 
 	if (rank->log_fd >= 0)
@@ -95,15 +98,24 @@ static ncclResult_t op_dispatch(struct rank *rank, struct job_comm *comm, const 
 	return ncclInvalidArgument;
 }
 
+static bool op_is_due(struct rank *rank, struct job_comm *comm, struct op_call *call)
+{
+	bool is_made = faults_before_op(rank, comm, call);
+
+	rank->op_in_step++;
+	return is_made;
+}
+
 void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *call)
 {
 	struct op_call actual = *call;
-	bool is_made = faults_before_op(rank, comm, &actual);
 
-	rank->op_in_step++;
-	if (!is_made)
+	if (rank->capturing)
+		graph_note_op(rank, comm, call);
+	else if (op_is_due(rank, comm, &actual))
+		op_log(rank, comm, &actual, clock_now_ns());
+	else
 		return;
-	op_log(rank, comm, &actual);
 	nccl_check(&rank->api, op_dispatch(rank, comm, &actual), comm->comm, op_name(call->kind));
 }
 
@@ -133,13 +145,15 @@ struct work *op_finish(struct rank *rank, struct job_comm *comm, enum op_kind ki
 		fprintf(stderr, "simjob: rank %d: out of memory\n", rank->rank);
 		exit(1);
 	}
-	work->refs = 2; /* the watchdog's and the caller's */
+	/* The watchdog's and the caller's; PyTorch's watchdog learns nothing of what is captured. */
+	work->refs = rank->capturing ? 1 : 2;
 	work->op = op_name(kind);
 	work->comm = comm;
 	work->issued_ns = clock_now_ns();
 	cuda_check(api, api->cuEventCreate(&work->end, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 	cuda_check(api, api->cuEventRecord(work->end, comm->stream), "cuEventRecord");
-	watchdog_add(rank, work);
+	if (!rank->capturing)
+		watchdog_add(rank, work);
 	return work;
 }
 

@@ -28,6 +28,7 @@ enum option_key {
 	OPT_NO_DATALOADER,
 	OPT_SCRATCH,
 	OPT_SYNC,
+	OPT_GRAPH,
 	OPT_ZERO,
 	OPT_EXTRA_OPS,
 	OPT_JOB_ID,
@@ -49,6 +50,10 @@ static const struct argp_option option_list[] = {
     {"sync", OPT_SYNC, "MODE", 0,
      "nan-check: the host waits for the gradients before they are communicated; step: it runs ahead to the "
      "end of the step (default nan-check)",
+     0},
+    {"graph", OPT_GRAPH, "PIECE", 0,
+     "CUDA graphs, after three eager steps: step (all but reading the loss is one graph) or layers (one each for "
+     "forward and backward of each layer)",
      0},
     {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
      "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
@@ -149,6 +154,16 @@ static void sync_parse(struct options *options, const char *mode)
 		usage_error("--sync '%s': neither nan-check nor step", mode);
 }
 
+static void graph_parse(struct options *options, const char *piece)
+{
+	if (!strcmp(piece, "step"))
+		options->graph = GRAPH_STEP;
+	else if (!strcmp(piece, "layers"))
+		options->graph = GRAPH_LAYERS;
+	else
+		usage_error("--graph '%s': neither step nor layers", piece);
+}
+
 static error_t parse_text_option(struct options *options, int key, char *arg)
 {
 	switch (key) {
@@ -172,6 +187,9 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 		return 0;
 	case OPT_FAULT:
 		fault_add(options, arg);
+		return 0;
+	case OPT_GRAPH:
+		graph_parse(options, arg);
 		return 0;
 	case OPT_SYNC:
 		sync_parse(options, arg);

@@ -15,6 +15,12 @@ enum sync_mode {
 	SYNC_STEP,	/* the host runs ahead and waits for the loss only */
 };
 
+enum graph_mode {
+	GRAPH_NONE,
+	GRAPH_STEP,   /* all of a step that is the GPU's, but for reading the loss */
+	GRAPH_LAYERS, /* forward and backward of each layer */
+};
+
 struct options {
 	int nr_ranks;
 	int nr_steps;
@@ -28,6 +34,7 @@ struct options {
 	double watchdog_s; /* 0: never */
 	double linger_s;   /* how long the others live on after a rank has died; -1: not said */
 	enum sync_mode sync;
+	enum graph_mode graph;
 	bool zero;
 	bool extra_ops;
 	bool dataloader;

@@ -43,6 +43,7 @@ struct job_comm {
 	uint64_t hash;
 	int size, rank;
 	uint64_t collective_seq;	 /* of the five that NCCL counts */
+	uint64_t graph_seq;		 /* of all but Send and Recv that ran in a graph */
 	uint64_t other_seq[NR_OP_KINDS]; /* of AlltoAll, Gather and Scatter, each */
 	uint64_t *send_seq, *recv_seq;	 /* a peer each */
 };
@@ -64,6 +65,18 @@ struct watchdog {
 	_Atomic uint32_t stopping; /* futex */
 };
 
+/* A captured piece of the step and the operations that a launch of it runs. */
+struct graph_op {
+	struct job_comm *comm;
+	struct op_call call;
+};
+
+struct step_graph {
+	CUgraphExec exec; /* NULL: not captured yet */
+	struct graph_op *ops;
+	int nr_ops;
+};
+
 struct rank {
 	const struct options *options;
 	struct api api;
@@ -76,6 +89,12 @@ struct rank {
 	CUmodule module;
 	CUfunction kernel;
 	CUdeviceptr buffer;
+	struct step_graph *graphs; /* NULL: --graph is not used */
+	int nr_graphs;
+	int graph_from_step; /* those before are eager */
+	CUstream side;	     /* captures take place there */
+	struct step_graph *capturing;
+	bool launching; /* a graph: the operations at hand are in it */
 	struct watchdog watchdog;
 	int batch_fd; /* -1: no dataloader */
 	int loader_pid;
@@ -102,6 +121,8 @@ void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *cal
 struct work *op_finish(struct rank *rank, struct job_comm *comm, enum op_kind kind);
 void work_wait(struct rank *rank, struct work *work);
 void work_put(const struct api *api, struct work *work);
+/* The line of the log, and the number; op_call() does it for what is called. */
+void op_log(struct rank *rank, struct job_comm *comm, const struct op_call *call, uint64_t t_ns);
 /* All of the above for one operation. */
 void op_run(struct rank *rank, struct job_comm *comm, const struct op_call *call);
 const char *op_name(enum op_kind kind);
@@ -113,9 +134,22 @@ void world_barrier(struct rank *rank);
 /* One launch on the compute stream, @duration_ns before jitter and slowness. */
 void compute_launch(struct rank *rank, double duration_ns);
 void compute_synchronize(struct rank *rank);
+/* What jitter and slowness make of a kernel's duration now. */
+double kernel_factor(struct rank *rank);
 void forward_run(struct rank *rank);
 /* The all-reduce of the loss over the world, unless this step has made it already. */
 void loss_reduce(struct rank *rank);
+
+/* graphs.c: with the communicators they come and go, which they keep busy. */
+void graphs_create(struct rank *rank);
+void graphs_destroy(struct rank *rank);
+/* Whether pieces of that mode are to be run as graphs now. */
+bool graphs_are_used(const struct rank *rank, enum graph_mode mode);
+typedef void (*graph_body_fn)(struct rank *rank, double layer_ns);
+/* Captures @body when it is new, and launches it. */
+void graph_run(struct rank *rank, int index, graph_body_fn body, double layer_ns);
+/* The operation is being captured. */
+void graph_note_op(struct rank *rank, struct job_comm *comm, const struct op_call *call);
 
 /* extra_ops.c */
 void extra_ops_run(struct rank *rank);
@@ -170,7 +204,7 @@ void phases_before_step(struct rank *rank);
 /* rank.c: the life of one rank; the process ends with the status it returns. */
 int rank_main(const struct options *options);
 
-uint64_t comm_next_seq(struct job_comm *comm, const struct op_call *call, bool advance);
+uint64_t comm_next_seq(const struct rank *rank, struct job_comm *comm, const struct op_call *call, bool advance);
 void sleep_until(uint64_t deadline_ns);
 void spin_until(uint64_t deadline_ns);
 

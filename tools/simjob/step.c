@@ -12,11 +12,15 @@
 #define JITTER 0.01	     /* standard deviation of a kernel's duration */
 #define OPTIMIZER_SHARE 0.05 /* of the step's compute time */
 
+double kernel_factor(struct rank *rank)
+{
+	return (1.0 + JITTER * random_normal(&rank->random)) * faults_slowness(rank);
+}
+
 void compute_launch(struct rank *rank, double duration_ns)
 {
 	const struct api *api = &rank->api;
-	double jitter = 1.0 + JITTER * random_normal(&rank->random);
-	uint64_t kernel_ns = duration_ns * jitter * faults_slowness(rank);
+	uint64_t kernel_ns = rank->capturing ? duration_ns : duration_ns * kernel_factor(rank);
 	void *params[] = {&kernel_ns};
 	CUdevice device;
 
@@ -40,27 +44,38 @@ static double layer_forward_ns(const struct rank *rank)
 	return compute_ns / (3.0 * options->layers * options->microbatches);
 }
 
-static void layers_run(struct rank *rank, double layer_ns)
+static void layer_run(struct rank *rank, double layer_ns)
 {
 	struct op_call call = {.kind = OP_ALL_REDUCE, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16};
-	int layer, kernel;
+	int kernel;
+
+	for (kernel = 0; kernel < KERNELS_PER_LAYER; kernel++)
+		compute_launch(rank, layer_ns / KERNELS_PER_LAYER);
+	if (rank->tp.comm)
+		op_run(rank, &rank->tp, &call);
+}
+
+/* @first_graph: of as many graphs as there are layers. */
+static void layers_run(struct rank *rank, double layer_ns, int first_graph)
+{
+	int layer;
 
 	for (layer = 0; layer < rank->options->layers; layer++) {
-		for (kernel = 0; kernel < KERNELS_PER_LAYER; kernel++)
-			compute_launch(rank, layer_ns / KERNELS_PER_LAYER);
-		if (rank->tp.comm)
-			op_run(rank, &rank->tp, &call);
+		if (graphs_are_used(rank, GRAPH_LAYERS))
+			graph_run(rank, first_graph + layer, layer_run, layer_ns);
+		else
+			layer_run(rank, layer_ns);
 	}
 }
 
 void forward_run(struct rank *rank)
 {
-	layers_run(rank, layer_forward_ns(rank));
+	layers_run(rank, layer_forward_ns(rank), 0);
 }
 
 static void backward_run(struct rank *rank)
 {
-	layers_run(rank, 2 * layer_forward_ns(rank));
+	layers_run(rank, 2 * layer_forward_ns(rank), rank->options->layers);
 }
 
 static void batch_upload(struct rank *rank)
@@ -176,6 +191,23 @@ static void loss_read(struct rank *rank)
 	compute_synchronize(rank);
 }
 
+/* All of a step that is the GPU's: what --graph step makes one graph of, in which the host cannot look at gradients. */
+static void gpu_step_run(struct rank *rank, double unused)
+{
+	const struct options *options = rank->options;
+
+	(void)unused;
+	pipeline_run(rank);
+	/* Megatron's check_for_nan_in_grad: nobody reduces a gradient that it has not seen to be finite. */
+	if (options->sync == SYNC_NAN_CHECK && !rank->capturing)
+		compute_synchronize(rank);
+	if (rank->dp.comm)
+		buckets_run(rank, options->zero ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
+	compute_launch(rank, options->step_ms * NSEC_PER_MSEC * OPTIMIZER_SHARE);
+	if (rank->dp.comm && options->zero)
+		buckets_run(rank, OP_ALL_GATHER);
+}
+
 void step_run(struct rank *rank)
 {
 	const struct options *options = rank->options;
@@ -183,15 +215,10 @@ void step_run(struct rank *rank)
 	rank->op_in_step = 0;
 	dataloader_next(rank);
 	batch_upload(rank);
-	pipeline_run(rank);
-	/* Megatron's check_for_nan_in_grad: nobody reduces a gradient that it has not seen to be finite. */
-	if (options->sync == SYNC_NAN_CHECK)
-		compute_synchronize(rank);
-	if (rank->dp.comm)
-		buckets_run(rank, options->zero ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
-	compute_launch(rank, options->step_ms * NSEC_PER_MSEC * OPTIMIZER_SHARE);
-	if (rank->dp.comm && options->zero)
-		buckets_run(rank, OP_ALL_GATHER);
+	if (graphs_are_used(rank, GRAPH_STEP))
+		graph_run(rank, 0, gpu_step_run, 0);
+	else
+		gpu_step_run(rank, 0);
 	if (options->extra_ops && rank->step % 4 == 3)
 		extra_ops_run(rank);
 	loss_read(rank);

@@ -70,8 +70,11 @@ static void comms_poll(struct rank *rank)
 static void *watchdog_thread(void *arg)
 {
 	struct rank *rank = arg;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 	uint64_t next_ns = clock_now_ns();
 
+	/* As PyTorch around its queries: they would make a capture of the main thread invalid. */
+	rank->api.cuThreadExchangeStreamCaptureMode(&mode);
 	prctl(PR_SET_NAME, "pt_nccl_watchdg");
 	while (!rank->watchdog.stopping) {
 		next_ns += POLL_NS;
