@@ -303,6 +303,12 @@ static void test_ops(void **state)
 	f.comm.hash = 0;
 	f.procs[2].rank = -1;
 	fixture_op(&f, op);
+	op.graph_exec = 0x60; /* launched */
+	op.seq_from_attach = false;
+	fixture_op(&f, op);
+	op.graph_exec = 0;
+	op.captured = true; /* runs in launches only */
+	fixture_op(&f, op);
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_ops.close(f.sink, &f.m), 0);
 	text = file_text();
@@ -312,7 +318,9 @@ static void test_ops(void **state)
 	    "1048576,"
 	    "\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
 	    "{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
-	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n");
+	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
+	    "{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"graph\":true}\n");
 	free(text);
 }
 

@@ -133,6 +133,7 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 	mb->m.proc = &p->p;
 	mb->m.addr = addr;
 	mb->m.rank = mb->m.device = -1;
+	mb->born_ns = ts_ns;
 	HASH_ADD(hh, p->members, m.addr, sizeof(addr), mb);
 	if (!mb->hh.tbl) {
 		comm_unlink(m, c);
@@ -145,12 +146,19 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 	return mb;
 }
 
-/* An address that was given back belongs to another communicator when it is met again. */
-struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns)
+struct member_own *member_find(const struct proc_own *p, uint64_t addr)
 {
 	struct member_own *mb;
 
 	HASH_FIND(hh, p->members, &addr, sizeof(addr), mb);
+	return mb;
+}
+
+/* An address that was given back belongs to another communicator when it is met again. */
+struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns)
+{
+	struct member_own *mb = member_find(p, addr);
+
 	if (mb && !mb->m.gone)
 		return mb;
 	if (mb)
@@ -233,7 +241,6 @@ int comm_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
 	struct member_own *mb;
-	uint64_t addr = e->comm_gone.addr;
 
 	if (!p)
 		return -ENOMEM;
@@ -244,7 +251,7 @@ int comm_apply(struct model *m, const struct event *e)
 	case EV_COMM_SEEN:
 		return comm_seen(m, p, e);
 	case EV_COMM_GONE:
-		HASH_FIND(hh, p->members, &addr, sizeof(addr), mb);
+		mb = member_find(p, e->comm_gone.addr);
 		if (mb)
 			member_forget(&mb->m);
 		return 0;

@@ -161,11 +161,35 @@ void comm_ended(const struct op *op)
 	c->c.duration_p999_s = quantile_s(c->duration, ++c->n_duration, 0.999);
 }
 
+static bool all_wait(enum op_kind kind)
+{
+	return kind == OP_ALLREDUCE || kind == OP_ALLGATHER || kind == OP_REDUCESCATTER || kind == OP_ALLTOALL;
+}
+
+/* Nobody leaves such an operation before all entered. Where NCCL counts, its counters heal the numbers. */
+void comm_contradicted(const struct op *op)
+{
+	struct comm *c = op->member->comm;
+	int space = op_space(op);
+	const struct entries *s = space > SEQ_COLL ? comm_own(c)->ring[space] : NULL;
+
+	if (!s || !all_wait(op->kind) || op->seq_from_attach)
+		return;
+	s += op->seq % ENTRY_RING;
+	if (s->seq != op->seq || s->complete)
+		return;
+	for (struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		mb->blind |= !mb->proc->dead && mb->entered_seq[space] <= op->seq;
+}
+
 uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq)
 {
-	const struct entries *ring = ((const struct comm_own *)c)->ring[space], *s = &ring[seq % ENTRY_RING];
+	const struct entries *s = ((const struct comm_own *)c)->ring[space];
 
-	return ring && s->used && s->seq == seq ? s->last_ns : 0;
+	if (!s)
+		return 0;
+	s += seq % ENTRY_RING;
+	return s->used && s->seq == seq ? s->last_ns : 0;
 }
 
 static uint64_t entry_of(const struct op *op)

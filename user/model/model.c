@@ -88,8 +88,8 @@ static apply_fn *const apply_table[] = {
 	[EV_COMM_GONE] = comm_apply, [EV_OP] = op_apply, [EV_GROUP_START] = op_apply, [EV_GROUP_END] = op_apply,
 	[EV_SYNC_BEGIN] = stream_apply, [EV_SYNC_END] = stream_apply, [EV_MARK] = stream_apply,
 	[EV_MARK_WAIT] = stream_apply, [EV_MARK_QUERY] = stream_apply, [EV_TASK] = proc_apply,
-	[EV_CALL] = nothing_apply, [EV_CALL_OPEN] = nothing_apply, [EV_CUDA_ERROR] = nothing_apply,
-	[EV_ELAPSED] = nothing_apply, [EV_STREAM_QUERY] = nothing_apply, [EV_CAPTURE] = nothing_apply,
+	[EV_CALL] = call_apply, [EV_CALL_OPEN] = call_apply, [EV_CUDA_ERROR] = call_apply,
+	[EV_ELAPSED] = nothing_apply, [EV_STREAM_QUERY] = stream_apply, [EV_CAPTURE] = capture_apply,
 	[EV_THROTTLE] = proc_apply, [EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply, [EV_INSTANT] = nothing_apply, [EV_COUNTER] = nothing_apply,
 };

@@ -150,6 +150,7 @@ struct op {
 	bool captured;          /* into a graph: never runs itself, takes no number */
 	uint64_t graph_exec;    /* ran in a launch of this graph; 0 called by the host. Numbered in SEQ_GRAPH, but for P2P */
 	uint64_t gpu_ns;        /* GPU time, as the framework measured it; 0 unknown */
+	uint32_t graph_i, graph_n; /* its place among the operations of its graph's launch */
 };
 
 struct call {             /* the host is in a driver call: a wait for the GPU, or another that takes long */

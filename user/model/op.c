@@ -32,10 +32,10 @@ uint64_t op_duration_ns(const struct op *op)
 	return op->end_ns > op->enqueue_ns && op->enqueue_ns ? op->end_ns - op->enqueue_ns : 0;
 }
 
-/* NCCL returns at once for an empty collective, and a captured one does not run: neither takes a number. */
+/* NCCL returns at once for an empty collective: it takes no number. */
 static bool op_numbered(const struct op *op)
 {
-	return !op->captured && (op->count || op_kind_p2p(op->kind));
+	return op->count || op_kind_p2p(op->kind);
 }
 
 const struct op *member_op(const struct member *mb, int space, uint64_t seq)
@@ -52,7 +52,7 @@ const struct op *member_op(const struct member *mb, int space, uint64_t seq)
 const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int peer, uint64_t seq)
 {
 	for (const struct op *op = mb->ops_tail; op; op = op->prev) {
-		if (op->kind != kind || op->peer != peer || op->captured)
+		if (op->kind != kind || op->peer != peer)
 			continue;
 		if (op->seq <= seq)
 			return op->seq == seq ? op : NULL;
@@ -156,6 +156,7 @@ void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t prev_lower_n
 	op->end_error_ns = op->end_ns > lower ? op->end_ns - lower : 0;
 	m->n_ops_ended++;
 	comm_ended(op);
+	comm_contradicted(op);
 	first_open_advance(op->member);
 	op_out(m, op);
 }
@@ -197,11 +198,11 @@ static void op_number(struct op *op)
 	if (space >= 0) {
 		op->seq = mb->next_seq[space];
 		mb->next_seq[space] += op_numbered(op);
-		op->seq_from_attach = !mb->from_birth &&
-				      (space != SEQ_COLL || !mb->seq_known || mb->comm->nranks == 1);
+		op->seq_from_attach = !member_comparable(mb, space) ||
+				      (space == SEQ_COLL && !mb->from_birth && mb->comm->nranks == 1);
 		return;
 	}
-	op->seq_from_attach = !mb->from_birth;
+	op->seq_from_attach = !member_comparable(mb, space);
 	pp = p2p_get(mb, op->peer);
 	if (pp) {
 		op->seq = pp->next[op->kind == OP_RECV];
@@ -209,14 +210,15 @@ static void op_number(struct op *op)
 	}
 }
 
-static void op_enter(struct model *m, struct proc_own *p, struct op *op, uint64_t ns)
+/* `s`: where it is queued, NULL when that is not known. */
+void op_enter(struct model *m, struct op *op, struct stream *s, uint64_t ns)
 {
 	struct member *mb = op->member;
 	int space = op_space(op);
 
 	op->enqueue_ns = op->arrive_bound_ns = op->start_bound_ns = ns;
 	if (!op_numbered(op)) {
-		op->end_ns = op->captured ? 0 : ns;
+		op->end_ns = ns;
 		op_out(m, op);
 		return;
 	}
@@ -225,7 +227,8 @@ static void op_enter(struct model *m, struct proc_own *p, struct op *op, uint64_
 	else if (space < 0 && op->peer >= 0 && op->peer < mb->n_p2p)
 		mb->p2p[op->peer].entered[op->kind == OP_RECV] = op->seq + 1;
 	comm_entered(m, op);
-	stream_queue(p, op); /* without memory its end stays unknown */
+	if (s)
+		stream_queue(s, op); /* without memory its end stays unknown */
 }
 
 void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns)
@@ -235,9 +238,11 @@ void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64
 
 	t->n_pending = 0;
 	for (size_t i = 0; i < n; i++) {
-		t->pending[i]->member->n_pending--;
-		op_own(t->pending[i])->group = group;
-		op_enter(m, p, t->pending[i], ns);
+		struct op *op = t->pending[i];
+
+		op->member->n_pending--;
+		op_own(op)->group = group;
+		op_enter(m, op, stream_get(p, op->stream, op->tid), ns);
 	}
 }
 
@@ -295,13 +300,48 @@ static struct op *op_new(struct member *mb, const struct event *e)
 
 static void ops_bound(struct model *m, struct member *mb)
 {
-	while (mb->n_ops > MODEL_OPS_KEPT && (mb->ops->enqueue_ns || mb->ops->captured))
+	while (mb->n_ops > MODEL_OPS_KEPT && mb->ops->enqueue_ns)
 		op_drop(m, mb->ops);
+}
+
+/* It is told of once, and nothing keeps it: what counts is the graph's work. */
+static void op_captured(struct model *m, struct stream *s, struct task_own *t, struct op *op)
+{
+	op->captured = true;
+	op->id = ++m->state->next_op_id;
+	if (op->count || op_kind_p2p(op->kind))
+		capture_op(s->capture, s->lane, op, op->grouped ? hash_mix(t->group_begin_ns, op->tid) : 0);
+	op_own(op)->dropped = true;
+	op_out(m, op);
+}
+
+struct op *op_launched(struct model *m, struct proc_own *p, const struct captured *c, const struct event *e)
+{
+	struct member_own *mb = member_find(p, c->comm);
+	struct op_own *o;
+
+	if (!mb || mb->m.gone || mb->born_ns > c->ns)
+		return NULL;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return NULL;
+	o->op = (struct op){
+		.member = &mb->m, .kind = c->kind, .dtype = c->dtype, .redop = c->redop, .root = c->root, .peer = c->peer,
+		.count = c->count, .tid = e->tid, .stream = e->capture.stream, .call_ns = e->ts_ns,
+		.seq_checked_ns = mb->m.checked_ns, .grouped = c->group != 0, .graph_exec = e->capture.exec,
+	};
+	mb->m.last_call_ns = e->ts_ns;
+	o->op.signature = op_signature(&o->op);
+	op_number(&o->op);
+	op_link(m, &p->p, &o->op);
+	ops_bound(m, &mb->m);
+	return &o->op;
 }
 
 static int op_called(struct model *m, struct proc_own *p, struct task_own *t, const struct event *e)
 {
 	struct member_own *mb = member_get(m, p, e->op.addr, e->ts_ns);
+	struct stream *s = stream_get(p, e->op.stream, e->tid);
 	struct op *op;
 	int err = 0;
 
@@ -312,13 +352,17 @@ static int op_called(struct model *m, struct proc_own *p, struct task_own *t, co
 	op = op_new(&mb->m, e);
 	if (!op)
 		return -ENOMEM;
+	mb->m.last_call_ns = e->ts_ns;
+	if (s && s->capture) {
+		op_captured(m, s, t, op);
+		return 0;
+	}
 	op_number(op);
 	op_link(m, &p->p, op);
-	mb->m.last_call_ns = e->ts_ns;
-	if (e->op.group_depth > 0 && !op->captured && t->n_pending < PENDING_MAX)
+	if (op->grouped && t->n_pending < PENDING_MAX)
 		err = op_hold(t, op);
-	if (err || !op->grouped || op->captured || t->n_pending >= PENDING_MAX)
-		op_enter(m, p, op, e->ts_ns);
+	if (err || !op->grouped || t->n_pending >= PENDING_MAX)
+		op_enter(m, op, s, e->ts_ns);
 	ops_bound(m, &mb->m);
 	return err;
 }

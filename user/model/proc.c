@@ -19,7 +19,7 @@ static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
 	p->p.tgid = tgid;
 	p->p.seen_ns = ts_ns;
 	p->p.rank = p->p.local_rank = p->p.world_size = -1;
-	p->p.job = p->p.name = p->p.container = "";
+	p->p.job = p->p.name = p->p.container = p->p.cuda_error_call = p->p.cuda_error_name = "";
 	p->p.steps = &p->steps;
 	p->p.leader = &p->p;
 	HASH_ADD(hh, m->state->procs, p.tgid, sizeof(tgid), p);

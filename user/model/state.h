@@ -26,6 +26,39 @@ struct item {              /* one thing queued on a stream: an operation, or a w
 	struct item *next;
 };
 
+struct captured {          /* one thing in a graph: an operation, or a wait of one of its lanes for another */
+	uint64_t comm;         /* ncclComm*; 0 a wait */
+	enum op_kind kind;
+	int dtype, redop, root, peer;
+	uint64_t count, group; /* group: equal for operations of one NCCL group, 0 none */
+	uint64_t ns;           /* captured then: of a communicator born before */
+	int lane, dep_lane;
+	uint64_t dep_n;        /* waits for the first dep_n things of dep_lane */
+};
+
+/* What was captured. A lane is a stream that took part, 0 the one that began. Shared by a graph, its clones and execs. */
+struct work {
+	int refs, n_lanes;
+	bool cut;              /* there was more */
+	uint64_t begin_ns, end_ns;
+	uint64_t *lane_n;      /* things in each lane */
+	size_t n, cap, n_ops;
+	struct captured *items;
+};
+
+struct capture {           /* going on */
+	uint64_t id;
+	uint32_t tid;
+	struct work *work;
+	struct capture *next;
+};
+
+struct graph {             /* or an exec: `work` NULL when its capture was not seen */
+	uint64_t handle;
+	struct work *work;
+	UT_hash_handle hh;
+};
+
 struct stream {
 	uint64_t handle;
 	uint64_t pos;          /* of the newest item */
@@ -33,12 +66,17 @@ struct stream {
 	uint64_t lower_ns;     /* the newest item known to be over ended not before */
 	uint64_t target;       /* while completing: to be passed */
 	bool in_work;
+	uint64_t polled_pos, polled_ns; /* the item behind which a thread polls the stream, and its last poll */
 	uint64_t probe_pos, probed_pos; /* while looking for what is in front of an operation */
 	struct stream *next_probe;
 	size_t n_items;
 	struct item *head, *tail;
 	struct stream *next_work;
 	struct stream *next;   /* of proc */
+	struct capture *capture; /* it is being captured, as `lane` of that */
+	int lane;
+	struct stream **lanes; /* the branches of graphs launched on it; [0] unused */
+	int n_lanes;
 	UT_hash_handle hh;
 };
 
@@ -46,6 +84,9 @@ struct mark {              /* a CUDA event as last recorded */
 	uint64_t handle;
 	struct stream *stream;
 	uint64_t pos;
+	uint64_t capture_id;   /* recorded into that capture, behind lane_n things of `lane`; 0 none */
+	int lane;
+	uint64_t lane_n;
 	uint64_t tight_pos;    /* set when the mark follows that operation at once: not done = the operation is not */
 	UT_hash_handle hh;
 };
@@ -75,6 +116,7 @@ struct op_own {
 
 struct member_own {
 	struct member m;
+	uint64_t born_ns;      /* met */
 	UT_hash_handle hh;     /* of proc, by addr */
 };
 
@@ -84,6 +126,9 @@ struct proc_own {
 	struct member_own *members;
 	struct stream *streams;
 	struct mark *marks;
+	struct capture *captures;
+	struct graph *graphs, *execs;
+	int n_lanes;              /* streams that are branches of graphs */
 	struct steps steps;
 	uint64_t steps_checked_n; /* operations when the clock was last looked at */
 	uint64_t steps_found_n;   /* when the period was found */
@@ -110,7 +155,7 @@ struct model_state {
 	struct comm_own *comms;   /* by hash */
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
 	struct op_own *given;     /* handed out and dropped: freed at the next event */
-	uint64_t next_op_id, next_group;
+	uint64_t next_op_id, next_group, next_capture;
 	uint64_t *scratch;        /* of the iteration clock */
 	double *scratch_s;
 };
@@ -126,6 +171,7 @@ int proc_apply(struct model *m, const struct event *e); /* PROC EXEC FORK EXIT T
 void proc_free(struct proc_own *p);
 
 /* comm.c */
+struct member_own *member_find(const struct proc_own *p, uint64_t addr);
 struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns);
 void comm_free(struct comm_own *c);
 int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN COMM_GONE */
@@ -136,6 +182,7 @@ void member_free(struct member_own *mb);
 /* lag.c */
 void comm_entered(const struct model *m, const struct op *op); /* counts entries, feeds the lag statistic */
 void comm_ended(const struct op *op);
+void comm_contradicted(const struct op *op); /* it is over: whoever did not enter it by our count was miscounted */
 uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member `op` depends on, 0 unknown */
 
 /* op.c */
@@ -143,13 +190,35 @@ int op_apply(struct model *m, const struct event *e); /* OP GROUP_START GROUP_EN
 void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns);
 void op_out(struct model *m, struct op *op);          /* give it to model_next_ended() */
 void op_drop(struct model *m, struct op *op);         /* the member forgets it */
+/* Of a graph launch, as if the launching thread had called it now. NULL: its communicator is gone, or no memory. */
+struct op *op_launched(struct model *m, struct proc_own *p, const struct captured *c, const struct event *e);
+void op_enter(struct model *m, struct op *op, struct stream *s, uint64_t ns);
 void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t lower_ns);
 
 /* stream.c */
-int stream_queue(struct proc_own *p, struct op *op);  /* op->stream, enqueue_ns set */
-int stream_apply(struct model *m, const struct event *e); /* SYNC_BEGIN SYNC_END MARK MARK_WAIT MARK_QUERY */
-void call_forget(struct proc_own *p, uint32_t tid);
+struct stream *stream_get(struct proc_own *p, uint64_t handle, uint32_t tid);
+struct stream *stream_lane(struct proc_own *p, struct stream *s, int lane); /* lane 0: `s` itself */
+struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns);
+int stream_queue(struct stream *s, struct op *op);    /* enqueue_ns set */
+int stream_apply(struct model *m, const struct event *e); /* SYNC_* MARK* STREAM_QUERY ELAPSED */
 void streams_free(struct proc_own *p);
+
+/* calls.c */
+int call_apply(struct model *m, const struct event *e); /* CALL CALL_OPEN CUDA_ERROR */
+struct call_own **call_find(struct proc_own *p, uint32_t tid); /* the link to it; *link NULL: in none */
+void call_forget(struct proc_own *p, uint32_t tid);
+
+/* capture.c */
+int capture_apply(struct model *m, const struct event *e); /* CAPTURE */
+void capture_op(struct capture *c, int lane, const struct op *op, uint64_t group);
+void capture_wait(struct proc_own *p, struct stream *s, const struct mark *k);
+void capture_mark(const struct stream *s, struct mark *k);
+void capture_over(struct proc_own *p, struct stream *s);   /* it cannot be going on any more */
+void capture_failed(struct proc_own *p, uint32_t tid);     /* cuStreamEndCapture returned an error */
+void captures_free(struct proc_own *p);
+
+/* launch.c */
+int work_launch(struct model *m, struct proc_own *p, const struct work *w, const struct event *e);
 
 /* steps.c */
 int steps_tick(struct model *m, struct proc_own *p);

@@ -12,13 +12,18 @@
 #define CROSS_THREAD_NS 1000000 /* a call's record is its entry: another thread's wait that close behind may be too early for it */
 #define TIGHT_NS 1000000        /* a mark that close behind an operation, on the same thread: no kernel in between */
 #define STREAM_LEGACY 1         /* CU_STREAM_LEGACY of cuda.h: the same as 0 */
+#define STREAM_PER_THREAD 2     /* CU_STREAM_PER_THREAD: each thread has its own */
+#define LANES_MAX 4096          /* branches of graphs, per process */
 
-static struct stream *stream_get(struct proc_own *p, uint64_t handle)
+/* NULL: too many, or no memory: what is queued there is not followed. */
+struct stream *stream_get(struct proc_own *p, uint64_t handle, uint32_t tid)
 {
 	struct stream *s;
 
 	if (handle == STREAM_LEGACY)
 		handle = 0;
+	if (handle == STREAM_PER_THREAD)
+		handle |= (uint64_t)tid << 32 | 1ull << 63; /* no address of the target */
 	HASH_FIND(hh, p->streams, &handle, sizeof(handle), s);
 	if (s)
 		return s;
@@ -38,6 +43,33 @@ static struct stream *stream_get(struct proc_own *p, uint64_t handle)
 	return s;
 }
 
+struct stream *stream_lane(struct proc_own *p, struct stream *s, int lane)
+{
+	struct stream **grown, *l;
+
+	if (!lane)
+		return s;
+	if (lane < s->n_lanes)
+		return s->lanes[lane];
+	grown = p->n_lanes < LANES_MAX ? realloc(s->lanes, (lane + 1) * sizeof(*grown)) : NULL;
+	if (!grown)
+		return NULL;
+	s->lanes = grown;
+	for (; s->n_lanes <= lane; s->n_lanes++) {
+		l = s->n_lanes ? calloc(1, sizeof(*l)) : s;
+		if (!l)
+			return NULL;
+		grown[s->n_lanes] = l;
+		if (l == s)
+			continue;
+		l->handle = s->handle;
+		l->next = p->p.streams;
+		p->p.streams = l;
+		p->n_lanes++;
+	}
+	return grown[lane];
+}
+
 static void item_pop(struct stream *s)
 {
 	struct item *it = s->head;
@@ -51,7 +83,7 @@ static void item_pop(struct stream *s)
 	free(it);
 }
 
-static struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns)
+struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns)
 {
 	struct item *it = calloc(1, sizeof(*it));
 
@@ -68,10 +100,9 @@ static struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns)
 	return it;
 }
 
-int stream_queue(struct proc_own *p, struct op *op)
+int stream_queue(struct stream *s, struct op *op)
 {
-	struct stream *s = stream_get(p, op->stream);
-	struct item *it = s ? item_push(s, op->tid, op->enqueue_ns) : NULL;
+	struct item *it = item_push(s, op->tid, op->enqueue_ns);
 
 	if (!it)
 		return -ENOMEM;
@@ -172,25 +203,28 @@ static struct mark *mark_renew(struct proc_own *p, uint64_t handle)
 
 static int mark_recorded(struct proc_own *p, const struct event *e)
 {
-	struct stream *s = stream_get(p, e->mark.stream);
+	struct stream *s = stream_get(p, e->mark.stream, e->tid);
 	struct mark *k = s ? mark_renew(p, e->mark.handle) : NULL;
 	const struct item *last = s ? s->tail : NULL;
 
 	if (!k)
-		return -ENOMEM;
+		return s ? -ENOMEM : 0;
 	k->stream = s;
-	k->pos = s->pos;
-	k->tight_pos = last && last->op && last->tid == e->tid && e->ts_ns - last->ns < TIGHT_NS ? last->pos : 0;
+	capture_mark(s, k);
+	k->pos = s->capture ? 0 : s->pos; /* captured: an edge of the graph, it never comes to pass by itself */
+	k->tight_pos = !s->capture && last && last->op && last->tid == e->tid && e->ts_ns - last->ns < TIGHT_NS ? last->pos : 0;
 	return 0;
 }
 
 static int mark_waited(struct proc_own *p, const struct event *e)
 {
 	struct mark *k = mark_find(p, e->mark.handle);
-	struct stream *s = stream_get(p, e->mark.stream);
+	struct stream *s = stream_get(p, e->mark.stream, e->tid);
 	struct item *it;
 
-	if (!k || !s || k->stream == s || k->pos <= k->stream->done_pos)
+	if (k && s && k->capture_id)
+		capture_wait(p, s, k);
+	if (!k || !s || s->capture || k->capture_id || k->stream == s || k->pos <= k->stream->done_pos)
 		return 0;
 	it = item_push(s, e->tid, e->ts_ns);
 	if (!it)
@@ -219,23 +253,14 @@ static void mark_queried(struct model *m, struct proc_own *p, const struct event
 
 /* --- host waits --- */
 
-static struct call_own **call_find(struct proc_own *p, uint32_t tid)
+static const char *sync_name(enum sync_kind kind)
 {
-	struct call **link = &p->p.calls;
+	static const char *const names[] = {
+		[SYNC_STREAM] = "cuStreamSynchronize", [SYNC_EVENT] = "cuEventSynchronize",
+		[SYNC_CONTEXT] = "cuCtxSynchronize", [SYNC_COPY] = "cuMemcpy",
+	};
 
-	while (*link && (*link)->tid != tid)
-		link = &(*link)->next;
-	return (struct call_own **)link;
-}
-
-void call_forget(struct proc_own *p, uint32_t tid)
-{
-	struct call_own **link = call_find(p, tid), *c = *link;
-
-	if (!c)
-		return;
-	*(struct call **)link = c->c.next;
-	free(c);
+	return (unsigned int)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "";
 }
 
 static int sync_begin(struct proc_own *p, const struct event *e)
@@ -245,7 +270,7 @@ static int sync_begin(struct proc_own *p, const struct event *e)
 
 	if (!c)
 		return -ENOMEM;
-	c->c = (struct call){ .tid = e->tid, .is_sync = true, .name = "", .kind = e->sync.kind, .handle = e->sync.handle, .begin_ns = e->ts_ns,
+	c->c = (struct call){ .tid = e->tid, .is_sync = true, .name = sync_name(e->sync.kind), .kind = e->sync.kind, .handle = e->sync.handle, .begin_ns = e->ts_ns,
 			      .next = p->p.calls };
 	if (k) { /* it may be recorded again while we wait */
 		c->stream = k->stream;
@@ -270,6 +295,35 @@ static void event_wait_over(struct model *m, struct proc_own *p, const struct ev
 		stream_done(m, k->stream, k->pos, e->ts_ns);
 }
 
+/* What is being captured cannot be waited for. */
+static void stream_synced(struct model *m, struct proc_own *p, struct stream *s, uint32_t tid, uint64_t begin_ns, uint64_t ns)
+{
+	capture_over(p, s);
+	stream_done(m, s, pos_at(s, tid, begin_ns), ns);
+}
+
+/* The tight rule of marks: nothing unseen fits between an operation and a thread's polls that follow each other at once. */
+static void stream_queried(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct stream *s = stream_get(p, e->mark.stream, e->tid);
+	struct item *last = s ? s->tail : NULL;
+
+	if (!s || (e->mark.result && e->mark.result != CUDA_NOT_READY))
+		return;
+	if (!e->mark.result) {
+		stream_synced(m, p, s, e->tid, e->ts_ns, e->ts_ns);
+		return;
+	}
+	if (!last || !last->op || last->tid != e->tid)
+		return;
+	if (s->polled_pos != last->pos)
+		s->polled_ns = last->ns;
+	s->polled_pos = last->pos;
+	if (e->ts_ns - s->polled_ns >= TIGHT_NS)
+		return;
+	s->polled_ns = last->op->not_done_ns = e->ts_ns;
+}
+
 /* A result below 0: the return was seen only by the thread's next call; errors there are sticky and kill the job. */
 static void sync_end(struct model *m, struct proc_own *p, const struct event *e)
 {
@@ -281,9 +335,9 @@ static void sync_end(struct model *m, struct proc_own *p, const struct event *e)
 	switch (e->sync.kind) {
 	case SYNC_STREAM:
 	case SYNC_COPY: /* a copy has its turn on its stream, behind all that was queued before */
-		s = stream_get(p, e->sync.handle);
+		s = stream_get(p, e->sync.handle, e->tid);
 		if (s)
-			stream_done(m, s, pos_at(s, e->tid, e->sync.begin_ns), e->ts_ns);
+			stream_synced(m, p, s, e->tid, e->sync.begin_ns, e->ts_ns);
 		break;
 	case SYNC_EVENT:
 		event_wait_over(m, p, e);
@@ -301,7 +355,7 @@ int stream_apply(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	if (e->kind != EV_MARK_QUERY) /* the watchdog's polls are no progress */
+	if (e->kind != EV_MARK_QUERY && e->kind != EV_STREAM_QUERY) /* the watchdog's polls are no progress */
 		p->p.last_call_ns = e->ts_ns;
 	if (e->kind == EV_SYNC_END)
 		sync_end(m, p, e);
@@ -315,6 +369,9 @@ int stream_apply(struct model *m, const struct event *e)
 		return mark_waited(p, e);
 	case EV_MARK_QUERY:
 		mark_queried(m, p, e);
+		return 0;
+	case EV_STREAM_QUERY:
+		stream_queried(m, p, e);
 		return 0;
 	default:
 		return 0;
@@ -330,13 +387,17 @@ void streams_free(struct proc_own *p)
 		HASH_DEL(p->marks, k);
 		free(k);
 	}
-	HASH_ITER(hh, p->streams, s, s_next) {
-		HASH_DEL(p->streams, s);
+	captures_free(p);
+	HASH_CLEAR(hh, p->streams);
+	for (s = p->p.streams; s; s = s_next) {
+		s_next = s->next;
 		while (s->head)
 			item_pop(s);
+		free(s->lanes);
 		free(s);
 	}
 	p->p.streams = NULL;
+	p->n_lanes = 0;
 	while (p->p.calls)
 		call_forget(p, p->p.calls->tid);
 }

@@ -36,16 +36,19 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	int n;
 
 	(void)m;
+	if (op->captured) /* runs in launches of its graph, which are told one by one */
+		return 0;
 	snprintf(comm, sizeof(comm), "\"0x%016" PRIx64 "\"", hash);
 	n = snprintf(line, sizeof(line),
 		     "{\"rank\":%s,\"pid\":%u,\"comm\":%s,\"seq\":%" PRIu64 ",\"op\":\"%s\",\"count\":%" PRIu64
-		     ",\"dtype\":%s%s%s,\"peer\":%s,\"t_ns\":%" PRIu64 ",\"end_ns\":%s,\"end_error_ns\":%s%s}\n",
+		     ",\"dtype\":%s%s%s,\"peer\":%s,\"t_ns\":%" PRIu64 ",\"end_ns\":%s,\"end_error_ns\":%s%s%s}\n",
 		     number_or_null(rank, p->rank >= 0, (uint64_t)p->rank), p->tgid, hash ? comm : "null", op->seq,
 		     op_kind_name(op->kind), op->count, dtype ? "\"" : "", dtype ? dtype : "null", dtype ? "\"" : "",
 		     number_or_null(peer, op->peer >= 0, (uint64_t)op->peer), op->call_ns,
 		     number_or_null(end, op->end_ns, op->end_ns),
 		     number_or_null(error, op->end_ns, op->end_error_ns),
-		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "");
+		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "",
+		     op->graph_exec ? ",\"graph\":true" : "");
 	return write_whole(s->fd, line, (size_t)n, NULL);
 }
 

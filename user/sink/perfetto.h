@@ -70,7 +70,7 @@ struct drawn_op { /* copy of what is shown of a struct op */
 	uint64_t begin_ns, end_ns, call_ns, call_end_ns, end_error_ns, count, seq, comm_hash;
 	enum op_kind kind;
 	int dtype, root, peer;
-	bool open, from_attach, cut;
+	bool open, from_attach, cut, graph;
 };
 
 struct gather_key { /* P2P: from and to are ranks, else -1 */

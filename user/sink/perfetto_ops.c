@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define CALL_NS 10000      /* drawn length of a call: only its entry is probed */
+#define CAPTURED_NS 1000   /* the same, for a call that is drawn before the thread's next */
 #define HELD_OPS_MAX 4096  /* then the oldest are drawn without those that are missing */
 #define HELD_NS 5000000000u
 #define STREAM_LANES_MAX 32
@@ -58,12 +59,14 @@ static void call_free(struct perfetto_sink *p, struct pending_call *c)
 }
 
 static void call_draw(struct perfetto_sink *p, uint64_t track, enum op_kind op, uint64_t begin_ns, uint64_t end_ns,
-		      uint64_t flow)
+		      uint64_t flow, bool captured)
 {
 	struct trace_file *f = &p->file;
 
 	event_open(f, TYPE_SLICE_BEGIN, track, begin_ns, CATEGORY, p->call_names[op]);
 	event_bool(f, "end_measured", false);
+	if (captured)
+		event_bool(f, "captured", true);
 	if (flow)
 		event_flow(f, flow, false);
 	event_close(f);
@@ -76,7 +79,7 @@ static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t 
 	uint64_t flow = d->thread_uuid ? ++p->next_flow : 0;
 
 	if (flow)
-		call_draw(p, d->thread_uuid, d->kind, d->call_ns, d->call_end_ns, flow);
+		call_draw(p, d->thread_uuid, d->kind, d->call_ns, d->call_end_ns, flow, false);
 	event_open(f, TYPE_SLICE_BEGIN, d->lane_uuid, d->begin_ns, CATEGORY, op_kind_name(d->kind));
 	event_u64(f, "seq", d->seq);
 	event_u64(f, "count", d->count);
@@ -90,6 +93,8 @@ static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t 
 		event_pointer(f, "comm", d->comm_hash);
 	if (d->from_attach)
 		event_bool(f, "seq_from_attach", true);
+	if (d->graph)
+		event_interned(f, "times", "spread evenly over the launch of its graph");
 	if (d->cut)
 		event_bool(f, "drawn_shorter", true);
 	if (d->open)
@@ -128,6 +133,30 @@ static void ops_draw(struct perfetto_sink *p, struct drawn_op *ops, int n)
 		op_draw(p, &ops[i], chain, i == n - 1);
 }
 
+/* What a launch runs is known to lie between it and its end, and in which order; where in between is not. */
+static void graph_spread(struct drawn_op *d, const struct op *op)
+{
+	uint64_t all_ns = d->end_ns - d->begin_ns;
+
+	d->graph = true;
+	if (!op->graph_n)
+		return;
+	d->end_ns = d->begin_ns + (uint64_t)((double)all_ns * (op->graph_i + 1) / op->graph_n);
+	d->begin_ns += (uint64_t)((double)all_ns * op->graph_i / op->graph_n);
+}
+
+static void captured_draw(struct perfetto_sink *p, const struct op *op, const struct model *m)
+{
+	struct call_key key = {.tid = op->tid, .ts_ns = op->call_ns};
+	struct pending_call *c;
+
+	HASH_FIND(hh, p->calls, &key, sizeof(key), c);
+	if (!c)
+		return;
+	call_draw(p, thread_uuid(p, m, c->tgid, c->key.tid), c->op, c->key.ts_ns, c->key.ts_ns + CAPTURED_NS, 0, true);
+	call_free(p, c);
+}
+
 static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct op *op, const struct model *m)
 {
 	struct call_key key = {.tid = op->tid, .ts_ns = op->call_ns};
@@ -145,6 +174,8 @@ static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct
 		.comm_hash = op->member->comm ? op->member->comm->hash : 0, .kind = op->kind, .dtype = op->dtype,
 		.root = op->root, .peer = op->peer, .open = !op->end_ns, .from_attach = op->seq_from_attach,
 	};
+	if (op->graph_exec && op->end_ns)
+		graph_spread(d, op);
 	if (c)
 		call_free(p, c);
 }
@@ -205,6 +236,10 @@ int op_add(struct perfetto_sink *p, const struct op *op, const struct model *m)
 	struct drawn_op alone;
 	struct gather *g;
 
+	if (op->captured) {
+		captured_draw(p, op, m);
+		return 0;
+	}
 	if (n_expected < 2) {
 		drawn_fill(p, &alone, op, m);
 		ops_draw(p, &alone, 1);
@@ -235,7 +270,7 @@ void ops_finish(struct perfetto_sink *p, const struct model *m)
 	while (p->oldest)
 		gather_draw(p, p->oldest);
 	HASH_ITER(hh, p->calls, c, next) {
-		call_draw(p, thread_uuid(p, m, c->tgid, c->key.tid), c->op, c->key.ts_ns, c->end_ns, 0);
+		call_draw(p, thread_uuid(p, m, c->tgid, c->key.tid), c->op, c->key.ts_ns, c->end_ns, 0, false);
 		call_free(p, c);
 	}
 }

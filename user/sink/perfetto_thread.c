@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const char SYNC[] = "sync", SCHED[] = "sched", NCCL[] = "nccl";
+static const char SYNC[] = "sync", SCHED[] = "sched", NCCL[] = "nccl", GRAPH[] = "graph";
 
 static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 {
@@ -28,7 +28,7 @@ static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 
 static const char *sync_name(enum sync_kind kind)
 {
-	return kind == SYNC_STREAM ? "StreamSynchronize" : kind == SYNC_EVENT ? "EventSynchronize" : "CtxSynchronize";
+	return kind == SYNC_COPY ? "Memcpy" : kind == SYNC_STREAM ? "StreamSynchronize" : kind == SYNC_EVENT ? "EventSynchronize" : "CtxSynchronize";
 }
 
 static void slice_draw(struct perfetto_sink *p, uint64_t track, uint64_t begin_ns, uint64_t end_ns,
@@ -218,6 +218,27 @@ static void scheduler_event(struct perfetto_sink *p, struct thread *t, const str
 		thread_exited(p, t, e, m);
 }
 
+static void graph_event(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
+{
+	static const char *const names[] = {
+		[CAPTURE_BEGIN] = "graph capture begins", [CAPTURE_END] = "graph capture ends",
+		[CAPTURE_INSTANTIATE] = "GraphInstantiate", [CAPTURE_CLONE] = "GraphClone",
+		[CAPTURE_LAUNCH] = "GraphLaunch", [CAPTURE_UPDATE] = "GraphExecUpdate", [CAPTURE_DESTROY] = "GraphDestroy",
+	};
+	unsigned int kind = e->capture.kind;
+
+	thread_moved_on(p, t, e->ts_ns, m);
+	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, e->tgid, e->tid), e->ts_ns, GRAPH,
+		   kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "graph");
+	if (e->capture.exec)
+		event_pointer(&p->file, "exec", e->capture.exec);
+	if (e->capture.graph)
+		event_pointer(&p->file, "graph", e->capture.graph);
+	if (e->capture.stream)
+		event_pointer(&p->file, "stream", e->capture.stream);
+	event_close(&p->file);
+}
+
 static void sync_began(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	thread_moved_on(p, t, e->ts_ns, m);
@@ -250,6 +271,9 @@ int thread_event(struct perfetto_sink *p, const struct event *e, const struct mo
 		return 0;
 	case EV_SYNC_END:
 		sync_ended(p, t, e, m);
+		return 0;
+	case EV_CAPTURE:
+		graph_event(p, t, e, m);
 		return 0;
 	case EV_COMM_INIT:
 		init_began(p, t, e, m);

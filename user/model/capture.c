@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * capture.c - what graphs hold. Between BEGIN and END of a capture nothing runs: operations called on its streams are
+ * noted, with the waits between these streams, and become the graph's work. An exec takes the work over; launch.c
+ * plays it. A stream joins by waiting for an event recorded in the capture; all leave at END.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/state.h"
+
+#define CAPTURED_MAX 65536 /* things in one graph */
+#define LANES_MAX 256      /* streams in one graph */
+#define CAPTURES_MAX 64    /* going on at once in a process: more have lost their END */
+#define GRAPHS_MAX 16384   /* and as many execs, per process */
+
+static void work_unref(struct work *w)
+{
+	if (!w || --w->refs)
+		return;
+	free(w->lane_n);
+	free(w->items);
+	free(w);
+}
+
+/* The lane's number, -1 no room. */
+static int lane_new(struct work *w)
+{
+	uint64_t *grown = w->n_lanes < LANES_MAX ? realloc(w->lane_n, (w->n_lanes + 1) * sizeof(*grown)) : NULL;
+
+	if (!grown) {
+		w->cut = true;
+		return -1;
+	}
+	w->lane_n = grown;
+	grown[w->n_lanes] = 0;
+	return w->n_lanes++;
+}
+
+static struct work *work_new(uint64_t ns)
+{
+	struct work *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->refs = 1;
+	w->begin_ns = ns;
+	if (lane_new(w) == 0)
+		return w;
+	work_unref(w);
+	return NULL;
+}
+
+static void work_add(struct work *w, const struct captured *what)
+{
+	size_t cap = w->cap ? 2 * w->cap : 64;
+	struct captured *grown;
+
+	if (w->n == w->cap) {
+		grown = w->n < CAPTURED_MAX ? realloc(w->items, cap * sizeof(*grown)) : NULL;
+		if (!grown) {
+			w->cut = true;
+			return;
+		}
+		w->items = grown;
+		w->cap = cap;
+	}
+	w->items[w->n++] = *what;
+	w->lane_n[what->lane]++;
+	w->n_ops += what->comm != 0;
+}
+
+/* --- going on --- */
+
+static struct capture *capture_find(const struct proc_own *p, uint64_t id)
+{
+	struct capture *c = p->captures;
+
+	while (c && c->id != id)
+		c = c->next;
+	return c;
+}
+
+/* Its streams leave; the work goes to the caller. */
+static struct work *capture_close(struct proc_own *p, struct capture *c)
+{
+	struct capture **link = &p->captures;
+	struct work *w = c->work;
+
+	for (struct stream *s = p->p.streams; s; s = s->next)
+		if (s->capture == c)
+			s->capture = NULL;
+	while (*link != c)
+		link = &(*link)->next;
+	*link = c->next;
+	free(c);
+	return w;
+}
+
+void capture_over(struct proc_own *p, struct stream *s)
+{
+	if (s->capture)
+		work_unref(capture_close(p, s->capture));
+}
+
+void capture_failed(struct proc_own *p, uint32_t tid)
+{
+	struct capture *c = p->captures, *next;
+
+	for (; c; c = next) {
+		next = c->next;
+		if (c->tid == tid)
+			work_unref(capture_close(p, c));
+	}
+}
+
+static int capture_begin(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct stream *s = stream_get(p, e->capture.stream, e->tid);
+	struct capture *c = calloc(1, sizeof(*c)), **end = &p->captures;
+	int n = 0;
+
+	if (c)
+		c->work = work_new(e->ts_ns);
+	if (!s || !c || !c->work) {
+		free(c);
+		return -ENOMEM;
+	}
+	capture_over(p, s); /* its end was missed */
+	for (; *end; end = &(*end)->next)
+		n++;
+	*end = c;
+	c->id = ++m->state->next_capture;
+	c->tid = e->tid;
+	s->capture = c;
+	s->lane = 0;
+	if (n >= CAPTURES_MAX)
+		work_unref(capture_close(p, p->captures));
+	return 0;
+}
+
+void capture_op(struct capture *c, int lane, const struct op *op, uint64_t group)
+{
+	work_add(c->work, &(struct captured){
+		.comm = op->member->addr, .kind = op->kind, .dtype = op->dtype, .redop = op->redop, .root = op->root,
+		.peer = op->peer, .count = op->count, .group = group, .ns = op->call_ns, .lane = lane });
+}
+
+void capture_mark(const struct stream *s, struct mark *k)
+{
+	k->capture_id = s->capture ? s->capture->id : 0;
+	k->lane = s->lane;
+	k->lane_n = s->capture ? s->capture->work->lane_n[s->lane] : 0;
+}
+
+static void lane_waits(struct work *w, int lane, int dep_lane, uint64_t dep_n)
+{
+	if (lane != dep_lane && dep_n)
+		work_add(w, &(struct captured){ .lane = lane, .dep_lane = dep_lane, .dep_n = dep_n });
+}
+
+void capture_wait(struct proc_own *p, struct stream *s, const struct mark *k)
+{
+	struct capture *c = capture_find(p, k->capture_id);
+	int lane;
+
+	if (!c || (s->capture && s->capture != c))
+		return;
+	if (!s->capture) {
+		lane = lane_new(c->work);
+		if (lane < 0)
+			return;
+		s->capture = c;
+		s->lane = lane;
+	}
+	lane_waits(c->work, s->lane, k->lane, k->lane_n);
+}
+
+/* A graph launched into a capture becomes a part of it, behind what its stream holds. */
+static void capture_embed(struct stream *s, const struct work *child)
+{
+	struct work *w = s->capture->work;
+	uint64_t at = w->lane_n[s->lane];
+	int first = w->n_lanes - 1; /* lane i of the child, from 1, is first + i here */
+
+	if (child == w)
+		return;
+	w->cut |= child->cut;
+	for (int i = 1; i < child->n_lanes; i++) {
+		if (lane_new(w) < 0)
+			return;
+		lane_waits(w, first + i, s->lane, at);
+	}
+	for (size_t i = 0; i < child->n; i++) {
+		struct captured c = child->items[i];
+
+		c.dep_n += c.dep_lane ? at > 0 : at; /* what its lanes hold before it begins */
+		c.lane = c.lane ? first + c.lane : s->lane;
+		c.dep_lane = c.dep_lane ? first + c.dep_lane : s->lane;
+		work_add(w, &c);
+	}
+	for (int i = 1; i < child->n_lanes; i++)
+		lane_waits(w, s->lane, first + i, w->lane_n[first + i]);
+}
+
+/* --- graphs and execs --- */
+
+static struct graph *graph_find(struct graph *table, uint64_t handle)
+{
+	struct graph *g;
+
+	HASH_FIND(hh, table, &handle, sizeof(handle), g);
+	return g;
+}
+
+static void graph_drop(struct graph **table, struct graph *g)
+{
+	if (!g)
+		return;
+	HASH_DEL(*table, g);
+	work_unref(g->work);
+	free(g);
+}
+
+/* The table's entry now holds `w`; takes no reference of its own. */
+static int graph_set(struct graph **table, uint64_t handle, struct work *w)
+{
+	struct graph *g;
+
+	graph_drop(table, graph_find(*table, handle)); /* given back unseen */
+	if (!w)
+		return 0;
+	if (HASH_COUNT(*table) >= GRAPHS_MAX)
+		graph_drop(table, *table);
+	g = calloc(1, sizeof(*g));
+	if (!g) {
+		work_unref(w);
+		return -ENOMEM;
+	}
+	g->handle = handle;
+	g->work = w;
+	HASH_ADD(hh, *table, handle, sizeof(handle), g);
+	if (g->hh.tbl)
+		return 0;
+	work_unref(w);
+	free(g);
+	return -ENOMEM;
+}
+
+static struct work *work_ref(struct graph *g)
+{
+	if (g)
+		g->work->refs++;
+	return g ? g->work : NULL;
+}
+
+static int capture_end(struct proc_own *p, const struct event *e)
+{
+	struct stream *s = stream_get(p, e->capture.stream, e->tid);
+	struct work *w = s && s->capture ? capture_close(p, s->capture) : NULL;
+
+	if (w)
+		w->end_ns = e->ts_ns;
+	return graph_set(&p->graphs, e->capture.graph, w);
+}
+
+static int graph_launch(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct stream *s = stream_get(p, e->capture.stream, e->tid);
+	struct graph *g = graph_find(p->execs, e->capture.exec);
+
+	if (!s)
+		return -ENOMEM;
+	if (!s->capture)
+		return work_launch(m, p, g ? g->work : NULL, e);
+	if (g)
+		capture_embed(s, g->work);
+	else
+		s->capture->work->cut = true;
+	return 0;
+}
+
+int capture_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+
+	if (!p)
+		return -ENOMEM;
+	p->p.last_call_ns = e->ts_ns;
+	call_forget(p, e->tid);
+	switch (e->capture.kind) {
+	case CAPTURE_BEGIN:
+		return capture_begin(m, p, e);
+	case CAPTURE_END:
+		return capture_end(p, e);
+	case CAPTURE_INSTANTIATE:
+	case CAPTURE_UPDATE:
+		return graph_set(&p->execs, e->capture.exec, work_ref(graph_find(p->graphs, e->capture.graph)));
+	case CAPTURE_CLONE:
+		return graph_set(&p->graphs, e->capture.graph, work_ref(graph_find(p->graphs, e->capture.parent)));
+	case CAPTURE_LAUNCH:
+		return graph_launch(m, p, e);
+	case CAPTURE_DESTROY:
+		graph_drop(&p->graphs, graph_find(p->graphs, e->capture.graph));
+		graph_drop(&p->execs, graph_find(p->execs, e->capture.exec));
+		return 0;
+	}
+	return -EINVAL;
+}
+
+void captures_free(struct proc_own *p)
+{
+	while (p->captures)
+		work_unref(capture_close(p, p->captures));
+	while (p->graphs)
+		graph_drop(&p->graphs, p->graphs);
+	while (p->execs)
+		graph_drop(&p->execs, p->execs);
+}
