@@ -209,6 +209,62 @@ static void test_everything_once(void **state)
 	    path);
 }
 
+static size_t count_in_file(const char *path, const char *what)
+{
+	size_t n = 0, len = strlen(what), size;
+	FILE *in = fopen(path, "r");
+	char *all = malloc(1 << 22);
+
+	assert_non_null(in);
+	assert_non_null(all);
+	size = fread(all, 1, 1 << 22, in);
+	for (char *at = all; (at = memmem(at, size - (size_t)(at - all), what, len)); at += len)
+		n++;
+	fclose(in);
+	free(all);
+	return n;
+}
+
+/* What a graph launches lies side by side on one lane in its order; a captured call is drawn once, as that. */
+static void test_graph(void **state)
+{
+	const char *path = path_of("graph.pftrace");
+	struct fixture f;
+	struct event e = {.kind = EV_CAPTURE, .capture = {.kind = CAPTURE_LAUNCH, .exec = 0x60, .stream = 0x10}};
+	char options[200], plain[120];
+	struct op op;
+	uint64_t ns;
+
+	(void)state;
+	fixture_open(&f, 1, path);
+	ns = f.m.now_ns + 1000000;
+	op = fixture_call(&f, 0, OP_ALLREDUCE, 0, ns, 0x10, 0);
+	op.captured = true;
+	fixture_op(&f, op);
+	e.tgid = e.tid = f.procs[0].tgid;
+	e.ts_ns = ns + 2000;
+	fixture_event(&f, e);
+	op.captured = false;
+	op.graph_exec = 0x60;
+	op.graph_n = 60;
+	op.call_ns = op.enqueue_ns = op.start_bound_ns = ns + 2000;
+	op.end_ns = f.m.now_ns = ns + 5000000;
+	for (op.seq = 0; op.seq < op.graph_n; op.seq++) {
+		op.graph_i = (uint32_t)op.seq;
+		fixture_op(&f, op);
+	}
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	snprintf(plain, sizeof(plain), "%s/graph.plain", dir);
+	snprintf(options, sizeof(options), "--expect-slices AllReduce,ncclAllReduce --inflate '%s'", plain);
+	check_or_skip(options, path);
+	assert_int_equal(count_in_file(plain, "spread evenly over the launch"), 1); /* interned */
+	assert_int_equal(count_in_file(plain, "comm 0x72e8"), 1); /* one lane */
+	assert_int_equal(count_in_file(plain, "GraphLaunch"), 1);
+	assert_int_equal(count_in_file(plain, "drawn_shorter"), 0);
+	unlink(plain);
+}
+
 static void test_size(void **state)
 {
 	const char *path = path_of("large.pftrace");
@@ -311,7 +367,7 @@ static int remove_dir(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_size),      cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph), cmocka_unit_test(test_size), cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full), cmocka_unit_test(test_unwritable),
 	};
 
