@@ -17,7 +17,7 @@ WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE
 INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
-LIBS := -pthread -lbpf -ldw -lelf -lz -lcjson -lm
+LIBS := -pthread -lbpf -ldw -lelf -ldeflate -lcjson -lm
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell uname -m)-linux-gnu
@@ -30,10 +30,11 @@ OBJ := $(SRC:%.c=$(O)/obj/%.o)
 LIB_OBJ := $(filter-out $(O)/obj/user/main.o,$(OBJ))
 UNIT := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_*.c))
 UNIT_AID := $(patsubst %.c,$(O)/obj/%.o,$(filter-out $(wildcard tests/unit/test_*.c),$(wildcard tests/unit/*.c)))
+BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all build help deps deps-test demo test test-long check unit clean install pack simjob
+.PHONY: all build help deps deps-test demo test test-long check unit clean install pack simjob bench
 
 all: deps build ## install what is missing, then build
 
@@ -85,6 +86,14 @@ $(O)/tests/%: $(O)/obj/tests/unit/%.o $(O)/libtests.a $(O)/libranktrace.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $^ $(LIBS) -lcmocka -o $@
 
+$(O)/bench: $(BENCH_OBJ) $(O)/libranktrace.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+bench: deps ## speed and memory of the collector on this machine (the probe's cost too, as root)
+	$(Q)$(MAKE) --no-print-directory build $(O)/bench
+	$(Q)O=$(O) $(O)/bench $(ONLY)
+
 unit: $(UNIT) ## build the unit tests
 
 demo: deps ## simulated 8-rank job with faults under the real tracer (root)
@@ -117,4 +126,4 @@ install: build ## to DESTDIR/PREFIX
 clean: ## remove what was built
 	rm -rf $(O)
 
--include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(UNIT:$(O)/tests/%=$(O)/obj/tests/unit/%.d) $(UNIT_AID:.o=.d)
+-include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT:$(O)/tests/%=$(O)/obj/tests/unit/%.d) $(UNIT_AID:.o=.d)

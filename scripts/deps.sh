@@ -4,7 +4,7 @@
 # bpftool and elfutils come from backports; the mirror is the one the machine's own apt sources name.
 set -eu
 
-BUILD="gcc make clang llvm zlib1g-dev libcjson-dev uthash-dev libc6-dev e2fsprogs util-linux"
+BUILD="gcc make clang llvm libdeflate-dev libcjson-dev uthash-dev libc6-dev e2fsprogs util-linux"
 TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium"
 [ "${1:-}" = test ] && BUILD="$BUILD $TESTS"
 BACKPORTED="libbpf-dev bpftool libelf-dev libdw-dev"

@@ -10,14 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "schemas/recording.h"
 
 #define CHUNK_RAW_MAX (256 * 1024)
+#define CHUNK_PACKED_MAX (CHUNK_RAW_MAX + 1024) /* what does not shrink is stored, in blocks of 64 KiB with a few bytes each */
+#define DEFLATE_LEVEL 1 /* 517 MB/s to 0.162 of the size; 4: 308 MB/s, 0.142 */
 
 struct recording {
 	int fd;
+	struct libdeflate_compressor *deflate;
 	char *raw, *packed; /* packed: chunk header, then the deflated bytes */
 	size_t used, packed_cap;
 	uint32_t n_records;
@@ -47,13 +50,14 @@ int recording_create(const char *path, struct recording **ret)
 
 	if (!r)
 		return -ENOMEM;
-	r->packed_cap = sizeof(struct recording_chunk) + compressBound(CHUNK_RAW_MAX);
+	r->deflate = libdeflate_alloc_compressor(DEFLATE_LEVEL);
+	r->packed_cap = sizeof(struct recording_chunk) + libdeflate_zlib_compress_bound(r->deflate, CHUNK_RAW_MAX);
 	r->raw = malloc(CHUNK_RAW_MAX);
 	r->packed = malloc(r->packed_cap);
 	r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (r->fd < 0)
 		err = -errno;
-	else if (r->raw && r->packed)
+	else if (r->deflate && r->raw && r->packed)
 		err = write_all(r->fd, &h, sizeof(h));
 	if (err) {
 		r->failed = err;
@@ -67,16 +71,17 @@ int recording_create(const char *path, struct recording **ret)
 int recording_flush(struct recording *r)
 {
 	struct recording_chunk *c = (void *)r->packed;
-	uLongf size = r->packed_cap - sizeof(*c);
+	size_t size;
 	int err;
 
 	if (r->failed || !r->used)
 		return r->failed;
-	if (compress2((Bytef *)(c + 1), &size, (const Bytef *)r->raw, r->used, 1) != Z_OK)
+	size = libdeflate_zlib_compress(r->deflate, r->raw, r->used, c + 1, r->packed_cap - sizeof(*c));
+	if (!size)
 		return r->failed = -ENOMEM;
 	*c = (struct recording_chunk){
 		.magic = RECORDING_CHUNK_MAGIC, .raw_bytes = r->used, .packed_bytes = size, .n_records = r->n_records,
-		.crc32 = crc32(0, (const Bytef *)(c + 1), size),
+		.crc32 = libdeflate_crc32(0, c + 1, size),
 	};
 	err = write_all(r->fd, c, sizeof(*c) + size);
 	if (err)
@@ -105,6 +110,7 @@ int recording_close(struct recording *r)
 
 	if (r->fd >= 0 && close(r->fd) && !err)
 		err = -errno;
+	libdeflate_free_compressor(r->deflate);
 	free(r->raw);
 	free(r->packed);
 	free(r);
@@ -113,6 +119,7 @@ int recording_close(struct recording *r)
 
 struct recording_reader {
 	int fd;
+	struct libdeflate_decompressor *inflate;
 	char *raw, *packed;
 	size_t at, size;
 };
@@ -157,8 +164,9 @@ int recording_open(const char *path, struct recording_reader **ret)
 	r->fd = open(path, O_RDONLY | O_CLOEXEC);
 	err = r->fd < 0 ? -errno : header_check(r->fd);
 	r->raw = malloc(CHUNK_RAW_MAX);
-	r->packed = malloc(compressBound(CHUNK_RAW_MAX));
-	if (!err && (!r->raw || !r->packed))
+	r->packed = malloc(CHUNK_PACKED_MAX);
+	r->inflate = libdeflate_alloc_decompressor();
+	if (!err && (!r->raw || !r->packed || !r->inflate))
 		err = -ENOMEM;
 	if (err)
 		recording_reader_free(r);
@@ -172,17 +180,17 @@ static int chunk_read(struct recording_reader *r)
 {
 	struct recording_chunk c;
 	ssize_t n = read_all(r->fd, &c, sizeof(c));
-	uLongf size;
+	size_t size;
 
 	if (!n)
 		return 0;
 	if (n != sizeof(c) || c.magic != RECORDING_CHUNK_MAGIC || c.raw_bytes > CHUNK_RAW_MAX ||
-	    c.packed_bytes > compressBound(CHUNK_RAW_MAX))
+	    c.packed_bytes > CHUNK_PACKED_MAX)
 		return -EBADMSG;
-	size = c.raw_bytes;
 	if (read_all(r->fd, r->packed, c.packed_bytes) != (ssize_t)c.packed_bytes ||
-	    crc32(0, (const Bytef *)r->packed, c.packed_bytes) != c.crc32 ||
-	    uncompress((Bytef *)r->raw, &size, (const Bytef *)r->packed, c.packed_bytes) != Z_OK || size != c.raw_bytes)
+	    libdeflate_crc32(0, r->packed, c.packed_bytes) != c.crc32 ||
+	    libdeflate_zlib_decompress(r->inflate, r->packed, c.packed_bytes, r->raw, c.raw_bytes, &size) !=
+	    LIBDEFLATE_SUCCESS || size != c.raw_bytes)
 		return -EBADMSG;
 	r->at = 0;
 	r->size = size;
@@ -212,6 +220,7 @@ void recording_reader_free(struct recording_reader *r)
 		return;
 	if (r->fd >= 0)
 		close(r->fd);
+	libdeflate_free_decompressor(r->inflate);
 	free(r->raw);
 	free(r->packed);
 	free(r);

@@ -189,6 +189,28 @@ static void recording_returns_what_was_put(void **state)
 	assert_int_equal(n, 12345);
 }
 
+/* Noise does not shrink: its chunks are the longest there are. */
+static void recording_of_noise_is_readable(void **state)
+{
+	struct { struct fact_loss f; uint8_t noise[4000]; } rec = { .f = loss_at(1, 1) };
+	struct recording *r = NULL;
+	uint64_t n = 0;
+
+	(void)state;
+	srand(29);
+	rec.f.hdr.size = sizeof(rec);
+	assert_int_equal(recording_create(rtr_path, &r), 0);
+	for (int i = 0; i < 500; i++) {
+		rec.f.lost = i; /* recording_count() looks at it */
+		for (size_t k = 0; k < sizeof(rec.noise); k++)
+			rec.noise[k] = rand() >> 7;
+		assert_int_equal(recording_put(r, &rec.f.hdr), 0);
+	}
+	assert_int_equal(recording_close(r), 0);
+	assert_int_equal(recording_count(&n), 0);
+	assert_true(n == 500);
+}
+
 static void recording_cut_off_is_readable_to_the_last_whole_chunk(void **state)
 {
 	struct stat st;
@@ -308,6 +330,7 @@ int main(void)
 		cmocka_unit_test(reorder_counts_what_came_too_late),
 		cmocka_unit_test(reorder_rejects_impossible_sizes),
 		cmocka_unit_test(recording_returns_what_was_put),
+		cmocka_unit_test(recording_of_noise_is_readable),
 		cmocka_unit_test(recording_cut_off_is_readable_to_the_last_whole_chunk),
 		cmocka_unit_test(recording_damage_ends_the_reading),
 		cmocka_unit_test(recording_refuses_other_files),

@@ -13,24 +13,25 @@
 
 #define BATCH_BYTES (256 * 1024)      /* Perfetto wants compressed batches below 512 kB */
 #define BATCH_AGE_NS 2000000000u      /* the most that a kill -9 costs */
-#define DEFLATE_LEVEL 3 /* 1.1 M slices/s and 19.7 bytes each; 6: 0.6 M/s, 19.0; 1: 1.6 M/s, 21.2 */
+#define DEFLATE_LEVEL 1 /* 471 MB/s to 0.222 of the size; 4: 243 MB/s, 0.213; zlib at level 3: 151 MB/s, 0.219 */
 
 enum { SEQ_STATE_CLEARED = 1, SEQ_NEEDS_STATE = 2 };
 
 int trace_open(struct trace_file *f, const char *path)
 {
 	*f = (struct trace_file){.flags = SEQ_STATE_CLEARED | SEQ_NEEDS_STATE};
-	if (deflateInit(&f->deflate, DEFLATE_LEVEL) != Z_OK)
+	f->deflate = libdeflate_alloc_compressor(DEFLATE_LEVEL);
+	if (!f->deflate)
 		return -ENOMEM;
 	f->fd = open_output(path);
 	if (f->fd < 0)
-		deflateEnd(&f->deflate);
+		libdeflate_free_compressor(f->deflate);
 	return f->fd < 0 ? f->fd : 0;
 }
 
 static int batch_deflate(struct trace_file *f, size_t *ret_len)
 {
-	size_t bound = deflateBound(&f->deflate, f->batch.len);
+	size_t bound = libdeflate_zlib_compress_bound(f->deflate, f->batch.len);
 
 	if (bound > f->deflated_cap) {
 		uint8_t *grown = realloc(f->deflated, bound);
@@ -40,15 +41,8 @@ static int batch_deflate(struct trace_file *f, size_t *ret_len)
 		f->deflated = grown;
 		f->deflated_cap = bound;
 	}
-	deflateReset(&f->deflate);
-	f->deflate.next_in = f->batch.data;
-	f->deflate.avail_in = (uInt)f->batch.len;
-	f->deflate.next_out = f->deflated;
-	f->deflate.avail_out = (uInt)bound;
-	if (deflate(&f->deflate, Z_FINISH) != Z_STREAM_END)
-		return -EIO;
-	*ret_len = f->deflate.total_out;
-	return 0;
+	*ret_len = libdeflate_zlib_compress(f->deflate, f->batch.data, f->batch.len, f->deflated, bound);
+	return *ret_len ? 0 : -EIO;
 }
 
 /* A pipe cannot be cut: its reader sees the half batch. */
@@ -101,7 +95,7 @@ int trace_close(struct trace_file *f)
 {
 	int err = trace_flush(f), closed = close_output(f->fd);
 
-	deflateEnd(&f->deflate);
+	libdeflate_free_compressor(f->deflate);
 	pb_free(&f->batch);
 	pb_free(&f->packet);
 	pb_free(&f->out);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "sink/pb_write.h"
 
@@ -58,7 +58,7 @@ struct trace_file {
 	size_t event;         /* opened TrackEvent in `packet` */
 	uint64_t flushed_ns;
 	struct name_table names[NAME_TABLES];
-	z_stream deflate;
+	struct libdeflate_compressor *deflate;
 	uint32_t flags;       /* of the next packet: the first one starts the names anew */
 };
 
