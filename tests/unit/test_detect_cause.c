@@ -162,6 +162,74 @@ static void test_bytes_explain_only_what_nothing_else_does(void **state)
 	assert_null(host_cause(&own, peers, 2, 0.2).name);
 }
 
+/* Throttled by `share` of the time from 3 s on for `sec`: these ranks, of 4. */
+static struct verdicts throttled(unsigned int ranks, double share, double sec, double waits)
+{
+	struct job_opts o = job_usual(1, 4, 1, 17);
+	struct verdicts v;
+	struct job *j;
+	size_t n;
+
+	o.steps = 50;
+	j = job_new(&o);
+	n = j->n_events;
+	for (size_t i = 0; i < n; i++) {
+		struct event *e = &j->events[i], t;
+		uint64_t from = JOB_T0 + 3 * SEC, to = from + (uint64_t)(sec * SEC), now = e->ts_ns < to ? e->ts_ns : to;
+		int rank = (e->tgid - job_pid(0)) / 100;
+
+		if (e->kind != EV_TASK || e->tid != e->tgid || e->tgid != job_pid(rank) || !(ranks >> rank & 1) || now < from)
+			continue;
+		e->task.wait_ns += (now - from) * waits;
+		t = *e; /* instead of the watchdog's scan, which follows */
+		t.kind = EV_THROTTLE;
+		t.throttle.throttled_ns = (now - from) * share;
+		t.throttle.periods = 1;
+		t.throttle.quota_cores = 0.5;
+		j->events[i + 1] = t;
+	}
+	job_play(j, &v, NULL, NULL);
+	job_free(j);
+	return v;
+}
+
+/* The quota of a whole job makes no straggler: all are slow alike. */
+static void test_a_quota_is_told(void **state)
+{
+	struct verdicts v = throttled(0xf, 0.4, 100, 0.4);
+	const struct seen_finding *s = verdict_of(&v, FINDING_CPU_STARVED);
+
+	(void)state;
+	assert_int_equal(v.n, 1);
+	assert_int_equal(s->f.n_ranks, 4);
+	assert_string_equal(s->f.cause, "cgroup_quota");
+	assert_true(evidence(&s->f, "quota_cores") == 0.5);
+	assert_true(evidence(&s->f, "throttled_share") > 0.35 && evidence(&s->f, "throttled_share") < 0.45);
+	assert_true(s->open_ns > JOB_T0 + 7 * SEC && s->open_ns < JOB_T0 + 12 * SEC);
+	verdicts_free(&v);
+	v = throttled(0x4, 0.4, 12, 0.4); /* one rank, whose waits its peers do not feel */
+	s = verdict_of(&v, FINDING_CPU_STARVED);
+	assert_non_null(s);
+	assert_int_equal(s->f.n_ranks, 1);
+	assert_int_equal(s->f.ranks[0], 2);
+	assert_true(s->last_ns > JOB_T0 + 14 * SEC && s->last_ns < JOB_T0 + 18 * SEC); /* and it ends */
+	verdicts_free(&v);
+}
+
+/* Too short; too little; of threads that training does not wait for; no quota. */
+static void test_quotas_that_do_not_matter(void **state)
+{
+	static const double cases[][3] = { { 0.4, 3, 0.4 }, { 0.05, 12, 0.4 }, { 0.4, 12, 0.05 }, { 0, 12, 0.9 } };
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct verdicts v = throttled(0xf, cases[i][0], cases[i][1], cases[i][2]);
+
+		assert_int_equal(v.n, 0);
+		verdicts_free(&v);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +239,8 @@ int main(void)
 		cmocka_unit_test(test_the_host_tells_a_set_apart),
 		cmocka_unit_test(test_the_most_expensive_is_named),
 		cmocka_unit_test(test_bytes_explain_only_what_nothing_else_does),
+		cmocka_unit_test(test_a_quota_is_told),
+		cmocka_unit_test(test_quotas_that_do_not_matter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 #define IO_BYTES_S 10e6
 #define PERIOD_SEEN_MAX 512   /* operations looked at for who calls */
 #define PEERS_MAX 8
+#define THROTTLED_PART 0.5
 
 static const struct { const char *cause, *own, *usual; } costs[COST_MAX] = {
 	[COST_RUNQ] = { "cpu_starved", "runqueue_wait_share", "runqueue_wait_share_peers" },
@@ -137,6 +138,14 @@ static void thread_rates(struct cost_rates *r, const struct cost_thread *now, co
 	}
 }
 
+/* Told of from the first time a quota is seen, as a total since the process was: nothing told is nothing throttled. */
+static double throttled_rate(const struct cost_sample *now, const struct cost_sample *then)
+{
+	uint64_t from_ns = then->throttle_seen_ns ? then->throttle_seen_ns : then->at_ns;
+
+	return now->throttle_seen_ns ? rate(now->throttled_ns, then->throttled_ns, now->throttle_seen_ns, from_ns) : -1;
+}
+
 /* The newest sample that lies before `since_ns` by the scans in it; the oldest one if none does. */
 static const struct cost_sample *sample_before(const struct cost_history *h, uint64_t since_ns)
 {
@@ -165,7 +174,7 @@ struct cost_rates cost_rates(const struct cost_history *list, const struct model
 	}
 	for (int k = COST_ALLOC; k < COST_MAX; k++)
 		r.cost[k] = rate(now.call_ns[class_of[k]], then->call_ns[class_of[k]], now.at_ns, then->at_ns);
-	r.throttled = rate(now.throttled_ns, then->throttled_ns, now.throttle_seen_ns, then->throttle_seen_ns);
+	r.throttled = throttled_rate(&now, then);
 	r.io_bytes_s = rate(now.io_bytes, then->io_bytes, now.io_seen_ns, then->io_seen_ns);
 	r.io_bytes_s = r.io_bytes_s < 0 ? -1 : 1e9 * r.io_bytes_s;
 	return r;
@@ -257,7 +266,8 @@ void host_cause_note(struct finding *f, const struct host_cause *c)
 	}
 	if (c->own.preempted_per_s > 0)
 		finding_note(f, "preempted_per_s", c->own.preempted_per_s);
-	finding_note_text(f, "preempted_by", c->own.behind);
+	if (c->own.throttled < THROTTLED_PART * c->own.cost[COST_RUNQ]) /* else it waited for its quota, not behind a task */
+		finding_note_text(f, "preempted_by", c->own.behind);
 	if (c->own.throttled > 0)
 		finding_note(f, "throttled_share", c->own.throttled);
 	if (c->own.quota_cores > 0)

@@ -2,7 +2,8 @@
  *
  * slow_step.c - the job's iterations take longer than before, and stay so. On a host that runs ahead of its GPU all ranks
  * enqueue alike and nobody can be named: then this is all that can be told. It names nobody and is no proof of a fault;
- * where a straggler is named it is that one's consequence.
+ * where a straggler is named, or a quota that throttles
+ * the job, it is that one's consequence.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -157,11 +158,12 @@ static double end_error_s(const struct proc *p)
 	return n ? errors[n / 2] : -1;
 }
 
-static uint64_t straggler_key(const struct model *m, const struct finding_list *found, const char *job)
+static uint64_t cause_key(const struct model *m, const struct finding_list *found, const char *job)
 {
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
-		const struct proc *p = f->kind == FINDING_STRAGGLER && f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
+		bool slow = f->kind == FINDING_STRAGGLER || f->kind == FINDING_CPU_STARVED;
+		const struct proc *p = slow && f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
 
 		if (p && !strcmp(p->job, job))
 			return f->key;
@@ -171,14 +173,14 @@ static uint64_t straggler_key(const struct model *m, const struct finding_list *
 
 static int report(struct series *s, const struct model *m, const struct proc *p, struct finding_list *found)
 {
-	uint64_t straggler = straggler_key(m, found, s->job);
+	uint64_t cause = cause_key(m, found, s->job);
 	struct finding *f = finding_list_add(found);
 	double recent[RECENT];
 
 	if (!f)
 		return -ENOMEM;
 	windows_sorted(s, 0, RECENT, recent);
-	s->explained_by = straggler ? straggler : s->explained_by;
+	s->explained_by = cause ? cause : s->explained_by;
 	f->kind = FINDING_SLOW_STEP;
 	f->key = finding_key(f->kind, s->anchor, s->open_since_ns, 0);
 	f->caused_by_key = s->explained_by;
