@@ -284,6 +284,12 @@ static void blocked(struct job *j, int r, bool child, double seconds)
 	struct host *h = &j->state->hosts[r];
 	struct event *e;
 
+	for (int i = 1; child && i < 4 * (seconds < 20 ? seconds : 20); i++) { /* the scans of who is held up */
+		e = emit(j, r, h->now_ns + i * 250 * MSEC, EV_TASK);
+		e->tgid = e->tid = job_pid(r) + 50;
+		e->task.state = TASK_DISK;
+		e->task.since_ns = h->now_ns;
+	}
 	if (seconds <= 5)
 		return;
 	e = emit(j, r, h->now_ns + 5 * SEC + 120 * MSEC, EV_BLOCKED);

@@ -181,6 +181,63 @@ static void test_short_storage_waits_are_ordinary(void **state)
 	}
 }
 
+/* The child that blocks is a child of the rank's child. */
+static void make_grandchild(struct job *j, int rank)
+{
+	uint32_t child = job_pid(rank) + 50;
+	bool forked = false;
+
+	for (size_t i = 0; i < j->n_events; i++) {
+		struct event *e = &j->events[i];
+
+		if (e->kind == EV_TASK && e->tgid == job_pid(rank) && e->tid != e->tgid && !forked) { /* instead of a scan */
+			*e = (struct event){ .kind = EV_FORK, .tgid = child, .tid = child, .ts_ns = e->ts_ns };
+			e->fork.child_tgid = e->fork.child_tid = child + 1;
+			forked = true;
+		}
+		if (e->tgid == child && (e->kind == EV_TASK || e->kind == EV_BLOCKED || e->kind == EV_BLOCKED_END))
+			e->tgid = e->tid = child + 1;
+	}
+	assert_true(forked);
+}
+
+/* A rank that waits for its blocked worker: one story with one root, told when the wait is 5 s old, not a rank asleep. */
+static void test_rank_that_waits_for_its_blocked_child(void **state)
+{
+	uint64_t rng = test_seed();
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		struct job_opts o = faulty(&rng, FAULT_DSTATE_CHILD, 12);
+		const struct seen_finding *d, *h;
+		struct verdicts v;
+		struct job *j;
+
+		o.faults[1] = o.faults[0];
+		o.faults[1].kind = FAULT_HANG;
+		j = job_new(&o);
+		if (i % 2)
+			make_grandchild(j, o.faults[0].rank);
+		job_play(j, &v, NULL, NULL);
+		d = verdict_of(&v, FINDING_D_STATE);
+		h = verdict_of(&v, FINDING_HANG);
+		if (!d || !h || v.n != 2 || !h->f.caused_by_key)
+			verdicts_print(&v);
+		assert_non_null(d);
+		assert_non_null(h);
+		assert_int_equal(v.n, 2);
+		assert_int_equal(d->f.ranks[0], o.faults[0].rank);
+		assert_int_equal(h->f.ranks[0], o.faults[0].rank);
+		assert_int_equal(h->f.class, HANG_HOST_BLOCKED);
+		assert_true(h->f.caused_by_key == d->f.key);
+		assert_true(d->f.pids[0] == job_pid(o.faults[0].rank) + 50 + i % 2);
+		assert_true(evidence(&d->f, "child_pid") == d->f.pids[0]);
+		assert_true(evidence(&d->f, "peers_waiting") >= 1);
+		verdicts_free(&v);
+		job_free(j);
+	}
+}
+
 static void test_blocked_child_is_told_under_its_rank(void **state)
 {
 	uint64_t rng = test_seed();
@@ -193,7 +250,7 @@ static void test_blocked_child_is_told_under_its_rank(void **state)
 	assert_int_equal(v.all[0].f.kind, FINDING_D_STATE);
 	assert_int_equal(v.all[0].f.ranks[0], o.faults[0].rank);
 	assert_int_equal(v.all[0].f.pids[0], job_pid(o.faults[0].rank) + 50);
-	assert_true(evidence(&v.all[0].f, "child") == 1);
+	assert_true(evidence(&v.all[0].f, "child") == 1 && evidence(&v.all[0].f, "peers_waiting") == 0);
 	verdicts_free(&v);
 	job_free(j);
 }
@@ -359,6 +416,7 @@ int main(void)
 		cmocka_unit_test(test_d_state_is_the_root_of_its_hang),
 		cmocka_unit_test(test_short_storage_waits_are_ordinary),
 		cmocka_unit_test(test_blocked_child_is_told_under_its_rank),
+		cmocka_unit_test(test_rank_that_waits_for_its_blocked_child),
 		cmocka_unit_test(test_who_holds_mmap_lock_is_the_cause),
 		cmocka_unit_test(test_equal_waits_have_one_root_and_a_lasting_key),
 		cmocka_unit_test(test_stopped_alone_is_its_own_kind),

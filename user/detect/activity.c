@@ -91,19 +91,38 @@ static enum activity sums_judge(const struct sums *s, const struct task *calling
 	return ACTIVITY_UNSETTLED;
 }
 
+/* Blocked past the limit; else in D for so long by now that it is no ordinary read: `*ret_disk`. */
+static const struct task *blocked_in(const struct proc *c, const struct task **ret_disk)
+{
+	for (const struct task *t = c->tasks; t; t = t->next) {
+		if (t->blocked)
+			return t;
+		if (t->state == TASK_DISK && at_rest(t))
+			*ret_disk = t;
+	}
+	return NULL;
+}
+
+/* It sleeps because its child is blocked: its dataloader's worker, or that one's. */
 static struct rank_activity children_judge(const struct model *m, const struct proc *p, struct rank_activity a)
 {
-	const struct task *t;
+	const struct task *t, *disk = NULL;
 
-	for (const struct proc *c = m->procs; c && a.what == ACTIVITY_ASLEEP; c = c->next) {
+	if (a.what != ACTIVITY_ASLEEP)
+		return a;
+	for (const struct proc *c = m->procs; c; c = c->next) {
 		if (c == p || c->leader != p || c->dead)
 			continue;
-		for (t = c->tasks; t && !t->blocked; t = t->next)
-			;
-		if (t) { /* it sleeps because its child is blocked */
+		t = blocked_in(c, &disk);
+		if (t) {
 			a.what = ACTIVITY_BLOCKED;
 			a.task = t;
+			return a;
 		}
+	}
+	if (disk) {
+		a.what = ACTIVITY_DISK;
+		a.task = disk;
 	}
 	return a;
 }

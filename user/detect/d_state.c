@@ -71,13 +71,14 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	finding_note_text(f, "thread", t->name);
 	finding_note(f, "tid", t->tid);
 	finding_note(f, "child", t->proc->is_child);
-	if (t->proc->is_child)
-		finding_note_text(f, "child_name", t->proc->name);
+	if (t->proc->is_child) {
+		finding_note(f, "child_pid", t->proc->tgid);
+		finding_note_text(f, "child_name", *t->proc->name ? t->proc->name : t->name);
+	}
 	if (t->mmap_lock_held)
 		finding_note(f, "mmap_lock_held", 1);
 	finding_note(f, "blocked_s", (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
-	if (t->proc->leader && rank_lacks(m, t->proc->leader, &lack))
-		finding_note(f, "peers_waiting", lack.n_waiting);
+	finding_note(f, "peers_waiting", t->proc->leader && rank_lacks(m, t->proc->leader, &lack) ? lack.n_waiting : 0);
 }
 
 static int wait_report(const struct model *m, const struct task *t, struct finding_list *found)
