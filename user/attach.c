@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "bpf/cookie.h"
 #include "loader_internal.h"
+#include "probe_rows.h"
 #include "schemas/facts.h"
 #include "target/discover.h"
-
-#define ROWS_MAX 256 /* probe rows of one tracer */
 
 /* The kernel answers EBADF for a path that is no regular file only if it knows uprobe.multi at all. */
 bool attach_multi_works(void)
@@ -45,26 +45,19 @@ static bool return_probes_allowed(const struct loader *l, const struct target_pr
 	return !(l->uretprobe_syscall && proc->seccomp > 0);
 }
 
-/* Symbols of every row; a row whose function has an earlier row on the same side and offset is an alias: dropped. */
 static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct target_file *file)
 {
 	const struct tracer *t = lib->tracer;
 
 	for (size_t i = 0; i < t->n_probes; i++) {
 		const struct elf_symbol *at = target_file_symbol(l->cfg.targets, file, t->probes[i].symbol);
-		struct elf_symbol *s = &lib->symbols[i];
 
 		if (!at && t->probes[i].alias)
 			at = target_file_symbol(l->cfg.targets, file, t->probes[i].alias);
-		if (!at)
-			continue;
-		*s = *at;
-		for (size_t k = 0; k < i; k++)
-			if (lib->symbols[k].found && lib->symbols[k].offset == s->offset &&
-			    t->probes[k].at_return == t->probes[i].at_return)
-				s->found = false;
-		lib->n_found += s->found;
+		if (at)
+			lib->symbols[i] = *at;
 	}
+	lib->n_found = probe_rows_pick(t, l->cfg.tier, lib->symbols, &lib->n_ambiguous);
 }
 
 /* The library's entry for this tracer; its index is the lib_id in cookies and facts. -errno or the index. */
@@ -79,7 +72,7 @@ static int lib_get(struct loader *l, const struct tracer *t, const struct target
 		    !memcmp(p->build_id, f->build_id, f->build_id_len))
 			return i;
 	}
-	if (l->n_libs == LOADER_LIBS_MAX || t->n_probes > ROWS_MAX)
+	if (l->n_libs == LOADER_LIBS_MAX || t->n_probes > COOKIE_ROW_MAX)
 		return -ENOSPC;
 	p = &l->libs[l->n_libs];
 	*p = (struct lib_probes){ .tracer = t, .build_id_len = f->build_id_len };
@@ -91,13 +84,27 @@ static int lib_get(struct loader *l, const struct tracer *t, const struct target
 	return l->n_libs++;
 }
 
-struct batch { /* rows of one program and side */
-	unsigned long offsets[ROWS_MAX];
-	__u64 cookies[ROWS_MAX];
+struct batch { /* rows of one program and side; room for all rows of the tracer */
+	unsigned long *offsets;
+	__u64 *cookies;
 	size_t n;
 };
 
-static void batch_fill(struct batch *b, const struct lib_probes *lib, uint32_t lib_id, size_t first)
+static int batch_new(struct batch *b, size_t n_rows)
+{
+	b->offsets = calloc(n_rows, sizeof(*b->offsets));
+	b->cookies = calloc(n_rows, sizeof(*b->cookies));
+	b->n = 0;
+	return b->offsets && b->cookies ? 0 : -ENOMEM;
+}
+
+static void batch_free(struct batch *b)
+{
+	free(b->offsets);
+	free(b->cookies);
+}
+
+static void batch_fill(struct batch *b, const struct lib_probes *lib, uint32_t lib_id, size_t first, __u64 flags)
 {
 	const struct tracer *t = lib->tracer;
 	const struct probe *lead = &t->probes[first];
@@ -108,7 +115,7 @@ static void batch_fill(struct batch *b, const struct lib_probes *lib, uint32_t l
 		    strcmp(t->probes[i].program, lead->program))
 			continue;
 		b->offsets[b->n] = lib->symbols[i].offset;
-		b->cookies[b->n++] = i | (uint64_t)lib_id << 16;
+		b->cookies[b->n++] = COOKIE(i, lib_id) | flags;
 	}
 }
 
@@ -159,26 +166,40 @@ static int batch_attach(struct loader *l, struct attached *a, const struct bpf_p
 	return err;
 }
 
-static int rows_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, int fd, bool returns)
+static int side_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, const char *path,
+		       struct batch *b, bool at_return, __u64 flags)
 {
 	const struct tracer *t = h->tracer;
-	struct batch b;
-	char path[64];
 	int err = 0;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	for (size_t i = 0; !err && i < t->n_probes; i++) {
 		const struct bpf_program *prog;
 
-		if (!row_leads(lib, i) || (t->probes[i].at_return && !returns))
+		if (!row_leads(lib, i) || t->probes[i].at_return != at_return)
 			continue;
 		prog = bpf_object__find_program_by_name(h->object, t->probes[i].program);
 		if (!prog)
 			return -ENOENT;
-		batch_fill(&b, lib, a->lib_id, i);
-		err = batch_attach(h->loader, a, prog, path, &b, t->probes[i].at_return);
-		a->n_probes += err ? 0 : b.n;
+		batch_fill(b, lib, a->lib_id, i, flags);
+		err = batch_attach(h->loader, a, prog, path, b, at_return);
+		a->n_probes += err ? 0 : b->n;
 	}
+	return err;
+}
+
+/* Returns first: a call seen to begin is then seen to end, too. */
+static int rows_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, int fd, bool returns)
+{
+	struct batch b;
+	char path[64];
+	int err = batch_new(&b, h->tracer->n_probes);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!err && returns)
+		err = side_attach(h, a, lib, path, &b, true, 0);
+	if (!err)
+		err = side_attach(h, a, lib, path, &b, false, returns ? 0 : COOKIE_NO_RETURNS);
+	batch_free(&b);
 	return err;
 }
 
@@ -263,11 +284,12 @@ static struct tracer_handle *handle_of(struct loader *l, const struct tracer *t)
 }
 
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
-		      const struct target_lib *lib)
+		      const struct target_lib *lib, size_t *ret_ambiguous)
 {
 	struct tracer_handle *h = handle_of(l, t);
 	int lib_id;
 
+	*ret_ambiguous = 0;
 	if (!h || !h->object)
 		return 0;
 	if (lib->file->fd < 0)
@@ -275,6 +297,8 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 	lib_id = lib_get(l, t, lib->file);
 	if (lib_id < 0 || already_attached(l, t, proc, lib, lib_id))
 		return lib_id < 0 ? lib_id : 0;
+	*ret_ambiguous = l->libs[lib_id].n_ambiguous;
+	l->libs[lib_id].n_ambiguous = 0; /* told once */
 	return lib_attach(h, proc, lib, lib->file->fd, lib_id);
 }
 

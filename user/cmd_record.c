@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "outputs.h"
+#include "probe_rows.h"
 #include "session.h"
 #include "target/privilege.h"
 #include "target/reader.h"
@@ -24,14 +25,14 @@ struct record_args {
 	struct session_cfg session;
 	uint32_t pids[SESSION_PIDS_MAX];
 	struct outputs outputs;
-	bool json, all, exit_status_command;
+	bool json, all, exit_status_command, list_probes;
 	char **command;
 };
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
 #define RING_BYTES_MAX (1u << 30)
 
-enum { OPT_JSON = 1000, OPT_DSTATE, OPT_HANG, OPT_BUSY, OPT_ALL, OPT_EXIT_STATUS, OPT_RING };
+enum { OPT_JSON = 1000, OPT_DSTATE, OPT_HANG, OPT_BUSY, OPT_ALL, OPT_EXIT_STATUS, OPT_RING, OPT_LIST };
 
 static const struct argp_option record_options[] = {
 	{ "output", 'o', "FILE", 0, "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0 },
@@ -39,12 +40,13 @@ static const struct argp_option record_options[] = {
 	{ "job", 'J', "JOB", 0, "trace the processes of this job", 0 },
 	{ "all", OPT_ALL, 0, 0, "trace every training process of the host, also later ones", 0 },
 	{ "duration", 'd', "SEC", 0, "stop after SEC seconds", 0 },
-	{ "tier", 'T', "TIER", 0, "trace: the only tier so far", 0 },
+	{ "tier", 'T', "TIER", 0, "trace: calls and waits (default); burst: also every launch and asynchronous copy", 0 },
 	{ "json", OPT_JSON, 0, 0, "findings as JSON lines on stdout (CMD's stdout goes to stderr)", 0 },
 	{ "dstate-limit", OPT_DSTATE, "SEC", 0, "report a D state past this (5)", 1 },
 	{ "hang-limit", OPT_HANG, "SEC", 0, "shortest lag that is a hang (1.5)", 1 },
 	{ "busy-limit", OPT_BUSY, "SEC", 0, "the same for a rank that burns CPU or moves bytes (90)", 1 },
 	{ "ring-size", OPT_RING, "BYTES", 0, "each ring buffer between kernel and collector (one a NUMA node), a power of two (16777216)", 1 },
+	{ "list-probes", OPT_LIST, 0, 0, "print every function that may be probed, its side and tier, and exit (with --json: as JSON lines)", 1 },
 	{ "exit-status", OPT_EXIT_STATUS, "command", 0, "return CMD's exit status instead of the findings'", 1 },
 	{ "quiet", 'q', 0, 0, "no talk on stderr but errors and warnings", 2 },
 	{ "verbose", 'v', 0, 0, "also what libbpf says", 2 },
@@ -92,6 +94,8 @@ static void ends_check(struct argp_state *state, struct record_args *a)
 {
 	int ways = !!a->session.n_pids + !!a->session.job + !!a->command + a->all;
 
+	if (a->list_probes)
+		return;
 	if (ways != 1)
 		argp_error(state, ways ? "give one of --pid, --job, --all or -- CMD" :
 			   "trace what? --pid PID, --job JOB, --all or -- CMD ('ranktrace ps' lists the candidates)");
@@ -114,9 +118,12 @@ static error_t record_option(int key, char *arg, struct argp_state *state)
 	case OPT_ALL: a->all = true; return 0;
 	case 'd': a->session.duration_ns = seconds_parse(state, "duration", arg); return 0;
 	case 'T':
-		if (strcmp(arg, "trace"))
-			argp_error(state, "--tier: '%s' is not built yet; 'trace' is", arg);
-		return 0;
+		switch (tier_parse(arg, &a->session.tier)) {
+		case 0: return 0;
+		case -ENOTSUP: argp_error(state, "--tier: '%s' is not built yet; 'trace' and 'burst' are", arg); return EINVAL;
+		default: argp_error(state, "--tier: '%s' is no tier; 'trace' and 'burst' are", arg); return EINVAL;
+		}
+	case OPT_LIST: a->list_probes = true; return 0;
 	case OPT_JSON: a->json = true; return 0;
 	case OPT_DSTATE: a->session.dstate_limit_ns = seconds_parse(state, "dstate-limit", arg); return 0;
 	case OPT_HANG: a->session.hang_floor_ns = seconds_parse(state, "hang-limit", arg); return 0;
@@ -279,6 +286,10 @@ int cmd_record(int argc, char **argv)
 	int code, err;
 
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, 0, &a);
+	if (a.list_probes) {
+		probe_rows_print(a.json);
+		return EXIT_CLEAN;
+	}
 	a.session.pids = a.pids;
 	code = privileges_check(&a);
 	if (code)

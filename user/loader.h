@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "schemas/wire.h"
+#include "tracer.h"
 
 struct loader;
 struct reader;
@@ -25,6 +26,7 @@ struct loader_cfg {
 	struct symbolizer *symbols;
 	uint64_t dstate_limit_ns;
 	size_t ring_bytes[RING_CLASSES]; /* of each ring of the class, a power of two */
+	enum tier tier;
 	/* Where records of the loader and of tracers' ticks go. */
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *emit_to;
@@ -46,10 +48,10 @@ bool loader_is_target(const struct loader *l, uint32_t tgid);
 int loader_attach_life(struct loader *l);     /* process life: first */
 int loader_attach_samplers(struct loader *l); /* kernel-side programs of the tracers: last */
 /* Attach one tracer's probes to a library of this process, unless it is done already; emits FACT_LIB and FACT_ATTACH.
- * Returns the number of probes attached now or -errno. */
-struct tracer;
+ * Returns the number of probes attached now or -errno. *ret_ambiguous: functions of the library that are not probed
+ * because they cannot be told apart; told at its first attach. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
-		      const struct target_lib *lib);
+		      const struct target_lib *lib, size_t *ret_ambiguous);
 /* A process became a target: tracers' on_proc. */
 void loader_proc_known(struct loader *l, const struct target_proc *proc);
 

@@ -32,6 +32,7 @@ struct lib_probes { /* a library, by build-id, as one tracer sees it */
 	const struct tracer *tracer;
 	struct elf_symbol *symbols;  /* [tracer->n_probes] */
 	uint32_t n_found;
+	size_t n_ambiguous;          /* functions left out: others at their address; 0 once it was told */
 	bool shared_attached;        /* attached without a pid filter, once for all processes */
 };
 

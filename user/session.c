@@ -162,7 +162,9 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	const struct target_want *wants = session_wants(&n_wants);
 	struct loader_cfg cfg = {
 		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns,
-		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES, [RING_NORMAL] = ring_bytes, [RING_BULK] = ring_bytes },
+		.tier = s->cfg.tier,
+		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES, [RING_NORMAL] = ring_bytes,
+				[RING_BULK] = s->cfg.tier == TIER_BURST ? ring_bytes : CRITICAL_BYTES },
 		.emit = session_emit, .emit_to = s, .log = libbpf_line,
 	};
 	int err;

@@ -11,6 +11,7 @@
 
 #include "pipeline.h"
 #include "schemas/wire.h"
+#include "tracer.h"
 
 #define SESSION_PIDS_MAX 1024
 #define SESSION_RING_BYTES (16u << 20) /* when ring_bytes is 0 */
@@ -24,6 +25,7 @@ struct session_cfg {
 	uint64_t duration_ns;      /* 0 until the job ends or a signal */
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
 	uint64_t ring_bytes;       /* of each normal and bulk ring; 0 default */
+	enum tier tier;
 	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
 	int child_go_fd;           /* close it to let it go */
 };

@@ -5,7 +5,6 @@
  */
 #include "session_targets.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,6 @@
 #define YOUNG_NS 20000000000ull
 #define THREADS_EVERY_NS 1000000000ull
 #define YOUNG_MAX 4096
-#define WANT_SYMBOLS_MAX 512
 
 struct thread_name {
 	uint32_t tid;
@@ -216,12 +214,16 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
 {
 	for (size_t i = 0; i < p->n_libs; i++)
 		for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
+			size_t ambiguous = 0;
 			int err = 0;
 
 			if (p->libs[i].tracers & 1u << (*tr)->id)
-				err = loader_attach_lib(t->loader, *tr, p, &p->libs[i]);
+				err = loader_attach_lib(t->loader, *tr, p, &p->libs[i], &ambiguous);
 			if (err < 0)
 				attach_error_say(traced, *tr, &p->libs[i], err);
+			if (ambiguous)
+				log_warn("%s: %zu functions of '%s' share an address with others and cannot be told apart; "
+					 "their calls stay invisible", p->libs[i].path, ambiguous, (*tr)->name);
 		}
 }
 
@@ -354,26 +356,36 @@ static size_t markers_count(const struct tracer *t)
 	return n;
 }
 
+/* Rows of a symbol's entry and return follow each other: once is enough. */
+static size_t symbols_list(const struct tracer *t, const char **to)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_probes; i++) {
+		if (!i || strcmp(t->probes[i].symbol, t->probes[i - 1].symbol))
+			to[n++] = t->probes[i].symbol;
+		if (t->probes[i].alias)
+			to[n++] = t->probes[i].alias;
+	}
+	return n;
+}
+
 const struct target_want *session_wants(size_t *ret_n)
 {
-	static const char *symbols[WANT_SYMBOLS_MAX];
 	static struct target_want wants[WIRE_TRACER_MAX];
-	size_t n = 0, at = 0;
+	static const char **symbols[WIRE_TRACER_MAX];
+	size_t n = 0;
 
 	for (const struct tracer *const *t = tracers_all; *t; t++) {
-		struct target_want *w = &wants[n];
-
 		if (!(*t)->probes)
 			continue;
-		assert(at + 2 * (*t)->n_probes <= WANT_SYMBOLS_MAX); /* rows are static: more of them fail the first run */
-		*w = (struct target_want){ .tracer = (*t)->id, .markers = (*t)->markers,
-					   .n_markers = markers_count(*t), .symbols = symbols + at };
-		for (size_t i = 0; i < (*t)->n_probes; i++) {
-			symbols[at++] = (*t)->probes[i].symbol;
-			if ((*t)->probes[i].alias)
-				symbols[at++] = (*t)->probes[i].alias;
-		}
-		w->n_symbols = symbols + at - w->symbols;
+		if (!symbols[n])
+			symbols[n] = calloc(2 * (*t)->n_probes, sizeof(*symbols[n]));
+		wants[n] = (struct target_want){ .tracer = (*t)->id, .markers = (*t)->markers,
+						 .n_markers = markers_count(*t), .symbols = symbols[n] };
+		if (!symbols[n])
+			break;
+		wants[n].n_symbols = symbols_list(*t, symbols[n]);
 		n++;
 	}
 	*ret_n = n;

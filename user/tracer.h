@@ -18,14 +18,18 @@ struct tracer_handle;
 struct target_proc;
 struct target_lib;
 
+/* What a session has on, from less to more: a row above its tier is not attached. */
+enum tier { TIER_TRACE, TIER_BURST };
+
 /* A row: the program `program` goes on the entry (or return) of `symbol`. Rows that share program, side and
- * library attach as one link. The cookie a program gets is (row index | lib_id << 16). */
+ * library attach as one link. The cookie a program gets is made by bpf/cookie.h: row index, library, returns or not. */
 struct probe {
 	const char *symbol;   /* exported name; a second name at the same address is not probed again */
 	const char *alias;    /* looked for if `symbol` is absent (stripped weak names); NULL none */
 	const char *program;
 	bool at_return;       /* left out for targets under seccomp where the kernel implements it by a system call */
 	bool required;        /* absent: the tracer says that it will miss things in this library */
+	enum tier tier;
 };
 
 struct tracer {
@@ -33,6 +37,9 @@ struct tracer {
 	enum wire_tracer id;
 	const struct probe *probes;      /* NULL: no uprobes, its programs attach to the kernel */
 	size_t n_probes;
+	/* Do two rows of one side mean the same to the programs, so that at one address they are one function under two
+	 * names? If not, a hit there cannot be told apart and neither is probed. NULL: rows of one program are alike. */
+	bool (*rows_alike)(size_t a, size_t b);
 	const char *const *markers;      /* NULL-terminated: a file that defines all of these is probed; "a|b": either */
 	const void *(*object)(size_t *ret_size);  /* the BPF object, from the skeleton */
 	/* After load, before anything attaches. 0 or -errno. NULL nothing to do. */

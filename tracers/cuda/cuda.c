@@ -1,46 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cuda.c - the rows of the driver calls that tell when GPU work is over, and decode. Launches and copies are not
- * probed: they are the burst tier's. libcudart is not probed either, since its calls arrive here.
+ * cuda.c - the probe rows of the driver's functions, and the scan of what no probe tells: calls that have been open for
+ * long, and the totals of the burst tier. libcudart is not probed, since its calls arrive here (README.md).
  */
 #include "cuda.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cuda.skel.h"
+#include "cuda_decode.h"
+#include "target/reader.h"
 #include "tracer.h"
 
-#define SYNC(sym, kind, ptsz)                                                             \
-	CALL(sym, "cuda_sync_enter", false, .what = CUDA_SYNC_BEGIN, .sync = kind, .per_thread = ptsz) \
-	CALL(sym, "cuda_call_exit", true, .what = CUDA_SYNC_END)
-#define MARK(sym, prog, kind, ptsz) CALL(sym, prog, false, .what = kind, .per_thread = ptsz)
-
-#define CALLS                                                                            \
-	SYNC("cuStreamSynchronize", SYNC_STREAM, 0)                                      \
-	SYNC("cuStreamSynchronize_ptsz", SYNC_STREAM, 1)                                 \
-	SYNC("cuEventSynchronize", SYNC_EVENT, 0)                                        \
-	SYNC("cuCtxSynchronize", SYNC_CONTEXT, 0)                                        \
-	SYNC("cuCtxSynchronize_v2", SYNC_CONTEXT, 0)                                     \
-	MARK("cuEventQuery", "cuda_query_enter", CUDA_MARK_QUERY, 0)                     \
-	CALL("cuEventQuery", "cuda_call_exit", true, .what = CUDA_MARK_QUERY)            \
-	MARK("cuEventRecord", "cuda_event_record_enter", CUDA_MARK, 0)                   \
-	MARK("cuEventRecord_ptsz", "cuda_event_record_enter", CUDA_MARK, 1)              \
-	MARK("cuEventRecordWithFlags", "cuda_event_record_enter", CUDA_MARK, 0)          \
-	MARK("cuEventRecordWithFlags_ptsz", "cuda_event_record_enter", CUDA_MARK, 1)     \
-	MARK("cuStreamWaitEvent", "cuda_stream_wait_event_enter", CUDA_MARK_WAIT, 0)     \
-	MARK("cuStreamWaitEvent_ptsz", "cuda_stream_wait_event_enter", CUDA_MARK_WAIT, 1)
+#define OPEN_AFTER_NS 1000000000ull /* a call this long is told, */
+#define OPEN_EVERY_NS 5000000000ull /* and again this often */
+#define SCAN_MAX 4096               /* entries looked at in one scan: the map may change under it and start over */
+#define TOLD_MAX 4096
 
 static const struct probe cuda_probes[] = {
-#define CALL(sym, prog, ret, ...) { .symbol = sym, .program = prog, .at_return = ret },
-	CALLS
-#undef CALL
+#define IN(name, prog, tier_) { .symbol = name, .program = prog, .tier = tier_ },
+#define OUT(name, tier_) { .symbol = name, .program = "cuda_exit", .at_return = true, .tier = tier_ },
+#define PAIR(symbol, fn, ...) IN(symbol, "cuda_enter", TIER_TRACE) OUT(symbol, TIER_TRACE)
+#define ENTRY(symbol, fn, ...) IN(symbol, "cuda_enter", TIER_TRACE)
+#define BURST(symbol, fn, ...) IN(symbol, "cuda_launch_enter", TIER_BURST)
+#define BURST_PAIR(symbol, fn, ...) IN(symbol, "cuda_enter", TIER_BURST) OUT(symbol, TIER_BURST)
+#include "cuda_calls.def"
+#undef PAIR
+#undef ENTRY
+#undef BURST
+#undef BURST_PAIR
 };
 
+/* The same rows: what the kernel side has. */
 static const struct cuda_call cuda_calls[] = {
-#define CALL(sym, prog, ret, ...) { __VA_ARGS__ },
-	CALLS
-#undef CALL
+#define ONE(name, ...) { .fn = CUDA_FN_##name, __VA_ARGS__ },
+#define PAIR(symbol, name, ...) ONE(name, __VA_ARGS__) ONE(name, __VA_ARGS__)
+#define ENTRY(symbol, name, ...) ONE(name, __VA_ARGS__)
+#define BURST(symbol, name, ...) ONE(name, __VA_ARGS__)
+#define BURST_PAIR(symbol, name, ...) PAIR(symbol, name, __VA_ARGS__)
+#include "cuda_calls.def"
 };
+#define N_ROWS (sizeof(cuda_calls) / sizeof(cuda_calls[0]))
+_Static_assert(N_ROWS == sizeof(cuda_probes) / sizeof(cuda_probes[0]), "a row is a probe and its facts");
+_Static_assert(SYNC_STREAM == CUDA_WAIT_STREAM - 1 && SYNC_EVENT == CUDA_WAIT_EVENT - 1 &&
+	       SYNC_CONTEXT == CUDA_WAIT_CONTEXT - 1 && SYNC_COPY == CUDA_WAIT_COPY - 1, "sync_kind as cuda.bpf.c counts");
+_Static_assert(CAPTURE_BEGIN == 0 && CAPTURE_END == 1 && CAPTURE_INSTANTIATE == 2 && CAPTURE_CLONE == 3 &&
+	       CAPTURE_LAUNCH == 4 && CAPTURE_UPDATE == 5 && CAPTURE_DESTROY == 6, "capture_kind as cuda.bpf.c counts");
 
 static const char *const cuda_markers[] = { "cuStreamSynchronize", NULL };
 
@@ -49,45 +57,131 @@ static const void *cuda_object(size_t *ret_size)
 	return cuda_bpf__elf_bytes(ret_size);
 }
 
-static int cuda_start(struct tracer_handle *h)
+/* Two rows of one address: the same function under two names, or functions that a linker folded into one? A function
+ * cannot tell its own _ptsz form apart, so that alone is no difference. */
+static bool cuda_rows_alike(size_t a, size_t b)
 {
-	_Static_assert(sizeof(cuda_calls) / sizeof(cuda_calls[0]) <= CUDA_CALLS_MAX, "more calls than the map holds");
-	int err = 0;
+	struct cuda_call x = cuda_calls[a], y = cuda_calls[b];
 
-	for (uint32_t i = 0; !err && i < sizeof(cuda_calls) / sizeof(cuda_calls[0]); i++)
-		err = tracer_map_put(h, "cuda_calls", &i, &cuda_calls[i]);
+	x.per_thread = y.per_thread = 0;
+	return !memcmp(&x, &y, sizeof(x));
+}
+
+/* --- calls in flight --- */
+
+struct cuda_scan { /* tracer_state() */
+	uint64_t last_ns;
+	struct { uint32_t tgid; uint32_t reserved; uint64_t sum; } told[TOLD_MAX]; /* by tgid, one another's place at worst */
+};
+
+/* Did this call come of age for telling since the last scan? */
+static bool open_due(const struct cuda_in_flight *f, uint64_t last_ns, uint64_t now_ns)
+{
+	uint64_t first_ns = f->begin_ns + OPEN_AFTER_NS;
+
+	if (now_ns < first_ns)
+		return false;
+	return last_ns < first_ns || (now_ns - first_ns) / OPEN_EVERY_NS != (last_ns - first_ns) / OPEN_EVERY_NS;
+}
+
+/* A thread killed inside a call, or in a process that became another program, leaves it in the map. Without return probes the call may be long over: it is not as
+ * long as its return address lies untouched on the stack, since whatever the thread calls next overwrites that. */
+static bool still_inside(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f)
+{
+	uint64_t word = 0;
+	struct reader_range range = { .addr = f->sp, .to = &word, .len = sizeof(word) };
+	uint64_t generation;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u", f->tgid, tid);
+	if (access(path, F_OK) || tracer_map_get(h, "targets", &f->tgid, &generation) || generation != f->generation)
+		return false;
+	if (!f->no_returns)
+		return true;
+	if (reader_memory(tracer_reader(h), f->tgid, &range, 1, READER_DEADLINE_MS) || range.got != sizeof(word))
+		return false;
+	return word == f->return_address;
+}
+
+static bool is_wait(uint8_t what)
+{
+	return what >= CUDA_WAIT_STREAM && what <= CUDA_WAIT_COPY; /* has its begin record */
+}
+
+static int open_tell(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f, uint64_t now_ns)
+{
+	struct cuda_span r = {
+		.hdr = { .size = sizeof(r), .tracer = WIRE_CUDA, .kind = CUDA_CALL_OPEN, .tid = tid, .tgid = f->tgid,
+			 .ts_ns = now_ns },
+		.begin_ns = f->begin_ns, .bytes = f->bytes, .result = CUDA_RESULT_UNKNOWN, .fn = f->fn,
+	};
+
+	return tracer_emit(h, &r.hdr);
+}
+
+static int flights_scan(struct tracer_handle *h, struct cuda_scan *s, uint64_t now_ns)
+{
+	uint32_t tid, prev;
+	int err = tracer_map_next(h, "cuda_in_flight", NULL, &tid), told = 0;
+
+	for (int i = 0; !err && !told && i < SCAN_MAX; i++) {
+		struct cuda_in_flight f;
+
+		if (!tracer_map_get(h, "cuda_in_flight", &tid, &f) && !is_wait(f.what) && open_due(&f, s->last_ns, now_ns) &&
+		    still_inside(h, tid, &f))
+			told = open_tell(h, tid, &f, now_ns);
+		prev = tid;
+		err = tracer_map_next(h, "cuda_in_flight", &prev, &tid);
+	}
+	return told;
+}
+
+/* --- totals of the burst tier --- */
+
+static int counts_tell(struct tracer_handle *h, struct cuda_scan *s, uint32_t tgid, const struct cuda_counts_value *v,
+		       uint64_t now_ns)
+{
+	uint64_t sum = v->generation + v->launches + v->copies + v->sets;
+	struct cuda_counts r = {
+		.hdr = { .size = sizeof(r), .tracer = WIRE_CUDA, .kind = CUDA_COUNTS, .tgid = tgid, .ts_ns = now_ns },
+		.launches = v->launches, .copies = v->copies, .copy_bytes = v->copy_bytes, .sets = v->sets,
+	};
+
+	if (s->told[tgid % TOLD_MAX].tgid == tgid && s->told[tgid % TOLD_MAX].sum == sum)
+		return 0;
+	s->told[tgid % TOLD_MAX].tgid = tgid;
+	s->told[tgid % TOLD_MAX].sum = sum;
+	return tracer_emit(h, &r.hdr);
+}
+
+static int counts_scan(struct tracer_handle *h, struct cuda_scan *s, uint64_t now_ns)
+{
+	uint32_t tgid, prev;
+	int err = tracer_map_next(h, "cuda_counts", NULL, &tgid), told = 0;
+
+	for (int i = 0; !err && !told && i < SCAN_MAX; i++) {
+		struct cuda_counts_value v;
+
+		if (!tracer_map_get(h, "cuda_counts", &tgid, &v))
+			told = counts_tell(h, s, tgid, &v, now_ns);
+		prev = tgid;
+		err = tracer_map_next(h, "cuda_counts", &prev, &tgid);
+	}
+	return told;
+}
+
+static int cuda_tick(struct tracer_handle *h, uint64_t now_ns)
+{
+	struct cuda_scan *s = tracer_state(h, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	err = flights_scan(h, s, now_ns);
+	if (!err)
+		err = counts_scan(h, s, now_ns);
+	s->last_ns = now_ns;
 	return err;
-}
-
-static int decode_sync(const struct cuda_sync *r, struct event *e)
-{
-	e->kind = r->hdr.kind == CUDA_SYNC_BEGIN ? EV_SYNC_BEGIN : EV_SYNC_END;
-	e->sync.kind = r->sync;
-	e->sync.handle = r->handle;
-	e->sync.result = r->result;
-	e->sync.begin_ns = r->begin_ns;
-	return 1;
-}
-
-static int decode_mark(const struct cuda_mark *r, struct event *e)
-{
-	e->kind = r->hdr.kind == CUDA_MARK ? EV_MARK : r->hdr.kind == CUDA_MARK_WAIT ? EV_MARK_WAIT : EV_MARK_QUERY;
-	e->mark.handle = r->event;
-	e->mark.stream = r->stream;
-	e->mark.result = r->result;
-	return 1;
-}
-
-static int cuda_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
-{
-	bool sync = h->kind == CUDA_SYNC_BEGIN || h->kind == CUDA_SYNC_END;
-
-	(void)strings;
-	if (max < 1 || h->kind < CUDA_SYNC_BEGIN || h->kind > CUDA_MARK_QUERY)
-		return -EINVAL;
-	if (h->size < (sync ? sizeof(struct cuda_sync) : sizeof(struct cuda_mark)))
-		return -EINVAL;
-	return sync ? decode_sync((const void *)h, out) : decode_mark((const void *)h, out);
 }
 
 const struct tracer tracer_cuda = {
@@ -95,9 +189,10 @@ const struct tracer tracer_cuda = {
 	.help = "what the host waits for on the GPU",
 	.id = WIRE_CUDA,
 	.probes = cuda_probes,
-	.n_probes = sizeof(cuda_probes) / sizeof(cuda_probes[0]),
+	.n_probes = N_ROWS,
+	.rows_alike = cuda_rows_alike,
 	.markers = cuda_markers,
 	.object = cuda_object,
-	.start = cuda_start,
+	.tick = cuda_tick,
 	.decode = cuda_decode,
 };

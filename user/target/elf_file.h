@@ -14,7 +14,7 @@
 #define ELF_BUILD_ID_MAX 20
 #define ELF_TEXTS_MAX 4
 #define ELF_SYMBOL_NAME_MAX 256
-#define ELF_WANTED_MAX 256
+#define ELF_WANTED_MAX 512
 
 struct reader;
 struct elf_file;

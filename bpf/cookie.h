@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
+ *
+ * cookie.h - the 64 bits that a probe hands to its program: which row of the tracer's table, which library, and
+ * whether this process has return probes at all. Made by user/attach.c, read by the programs.
+ */
+#ifndef RANKTRACE_COOKIE_H
+#define RANKTRACE_COOKIE_H
+
+#define COOKIE_ROW_MAX 0xffffu
+#define COOKIE_NO_RETURNS (1ull << 63) /* return probes were left out: what is in flight ends with the next call */
+#define COOKIE(row, lib) ((row) | (__u64)(lib) << 16)
+#define COOKIE_ROW(cookie) ((__u32)(cookie) & COOKIE_ROW_MAX)
+#define COOKIE_LIB(cookie) ((__u32)((cookie) >> 16) & 0xffffu)
+
+#endif
