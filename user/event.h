@@ -43,7 +43,8 @@ enum event_kind {
 	EV_CUDA_ERROR,    /* cuda_error: a driver call returned an error (never CUDA_NOT_READY) */
 	EV_ELAPSED,       /* elapsed: the framework asked how long the GPU took between two CUDA events */
 	EV_STREAM_QUERY,  /* mark: cuStreamQuery returned; handle 0, stream, result as in EV_MARK_QUERY */
-	EV_CAPTURE,       /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded */
+	EV_CAPTURE,       /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded, but that
+			   * launches and destructions are told as they begin */
 	EV_THROTTLE,      /* throttle: the process' cgroup and its CPU quota, cumulative */
 	EV_SPAN,          /* generic: any tracer's slice on the thread */
 	EV_INSTANT,       /* generic */
@@ -68,7 +69,7 @@ enum sync_kind { SYNC_STREAM, SYNC_EVENT, SYNC_CONTEXT, SYNC_COPY };
 
 enum call_class { CALL_ALLOC, CALL_FREE, CALL_MODULE, CALL_GRAPH, CALL_OTHER, CALL_CLASS_MAX };
 
-/* BEGIN, END: stream and (END) graph. INSTANTIATE: graph, exec. CLONE: graph (new), parent. LAUNCH: exec, stream.
+/* BEGIN, END: stream and (END) graph; 0: the capture was given up, or what it made is not known. INSTANTIATE: graph, exec. CLONE: graph (new), parent. LAUNCH: exec, stream.
  * DESTROY: graph or exec, the other 0. UPDATE: exec takes over graph's work. */
 enum capture_kind {
 	CAPTURE_BEGIN, CAPTURE_END, CAPTURE_INSTANTIATE, CAPTURE_CLONE, CAPTURE_LAUNCH, CAPTURE_UPDATE, CAPTURE_DESTROY,

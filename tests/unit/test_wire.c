@@ -33,6 +33,12 @@ static const struct {
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_sync" },
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_mark" },
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_call" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_span" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_elapsed" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_capture" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_launch" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_in_flight" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_counts_value" },
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_entry" },
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_off" },
 };

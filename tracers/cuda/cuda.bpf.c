@@ -55,9 +55,12 @@ struct {
 
 static __always_inline const struct cuda_call *call_of(__u64 cookie)
 {
-	__u32 row = COOKIE_ROW(cookie);
+	__u64 row = COOKIE_ROW(cookie);
 
-	return row < N_CALLS ? &calls[row] : NULL;
+	if (row >= N_CALLS)
+		return NULL;
+	barrier_var(row); /* the compiler must index with what was checked: the verifier knows no other bound */
+	return &calls[row];
 }
 
 static __always_inline __u64 arg_of(struct pt_regs *ctx, __u8 place)
