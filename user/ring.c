@@ -175,8 +175,25 @@ static const struct ring *ring_for(const struct ring_source *s, int class, int n
 	return first;
 }
 
+/* All slots in one system call: each call of its own waits for an RCU grace period, 20 ms of the start. */
+static int slots_put(int rings_fd, uint32_t *slots, int *fds)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, opts);
+	uint32_t n = RING_SLOTS;
+
+	if (!bpf_map_update_batch(rings_fd, slots, fds, &n, &opts))
+		return 0;
+	for (n = 0; n < RING_SLOTS; n++) /* a kernel without batches for this kind of map */
+		if (bpf_map_update_elem(rings_fd, &slots[n], &fds[n], BPF_ANY))
+			return -errno;
+	return 0;
+}
+
 int ring_publish(struct ring_source *s, int rings_fd, int states_fd)
 {
+	uint32_t slots[RING_SLOTS];
+	int fds[RING_SLOTS];
+
 	s->states = mmap(NULL, RING_SLOTS * sizeof(*s->states), PROT_READ | PROT_WRITE, MAP_SHARED, states_fd, 0);
 	if (s->states == MAP_FAILED) {
 		s->states = NULL;
@@ -186,10 +203,10 @@ int ring_publish(struct ring_source *s, int rings_fd, int states_fd)
 		const struct ring *r = ring_for(s, slot / RING_NODES_MAX, slot % RING_NODES_MAX);
 
 		s->states[slot].wake_bytes = r->bytes / WAKE_SHARE;
-		if (bpf_map_update_elem(rings_fd, &slot, &r->map_fd, BPF_ANY))
-			return -errno;
+		slots[slot] = slot;
+		fds[slot] = r->map_fd;
 	}
-	return 0;
+	return slots_put(rings_fd, slots, fds);
 }
 
 int ring_wake_fd(const struct ring_source *s)
