@@ -260,6 +260,120 @@ static void test_not_ready_bounds_only_behind_a_tight_mark(void **state)
 	model_free(h.m);
 }
 
+/* A copy that returns when it is done had its turn behind all that its stream held. */
+static void test_a_blocking_copy_is_a_wait_for_its_stream(void **state)
+{
+	struct hand h = hand_new();
+
+	(void)state;
+	op(&h, 100, 0);
+	op(&h, 200, 0);
+	sync_whole(&h, SYNC_COPY, 100);
+	assert_int_equal(ended(&h), 1);
+	sync_whole(&h, SYNC_COPY, 200);
+	assert_int_equal(ended(&h), 1);
+	model_free(h.m);
+}
+
+/* A poll proves that all before it is over; "not ready" bounds an operation only while nothing unseen fits in between. */
+static void test_polls_of_a_stream(void **state)
+{
+	struct hand h = hand_new();
+	const struct op *o;
+	uint64_t last;
+
+	(void)state;
+	op(&h, 100, 0);
+	for (int i = 0; i < 5; i++) { /* at once, and one after the other */
+		h.t -= MSEC / 2;
+		mark(&h, EV_STREAM_QUERY, 0, 100, CUDA_NOT_READY);
+	}
+	last = h.t;
+	h.t += 5 * MSEC;
+	mark(&h, EV_STREAM_QUERY, 0, 100, CUDA_NOT_READY); /* kernels may have been queued meanwhile */
+	assert_int_equal(ended(&h), 0);
+	mark(&h, EV_STREAM_QUERY, 0, 200, 0); /* another stream */
+	assert_int_equal(ended(&h), 0);
+	mark(&h, EV_STREAM_QUERY, 0, 100, 700); /* an error tells nothing */
+	assert_int_equal(ended(&h), 0);
+	mark(&h, EV_STREAM_QUERY, 0, 100, 0);
+	o = model_next_ended(h.m);
+	assert_non_null(o);
+	assert_true(o->end_ns == h.t && o->end_ns - o->end_error_ns == last);
+	assert_true(model_proc(h.m, job_pid(0))->last_call_ns == o->call_ns); /* polls are no progress */
+	model_free(h.m);
+}
+
+static void test_each_thread_has_its_default_stream(void **state)
+{
+	struct hand h = hand_new();
+	struct event e = job_event(EV_SYNC_END, 0, 0);
+
+	(void)state;
+	op(&h, 2, 0); /* CU_STREAM_PER_THREAD */
+	h.t += 10 * MSEC;
+	e.tid++;
+	e.sync.handle = 2;
+	e.sync.begin_ns = h.t;
+	give(&h, e);
+	assert_int_equal(ended(&h), 0);
+	e.tid--;
+	give(&h, e);
+	assert_int_equal(ended(&h), 1);
+	op(&h, 1, 0); /* CU_STREAM_LEGACY is 0 */
+	sync_whole(&h, SYNC_STREAM, 0);
+	assert_int_equal(ended(&h), 1);
+	model_free(h.m);
+}
+
+static void elapsed(struct hand *h, uint64_t start, uint64_t end, uint64_t gpu_ns)
+{
+	struct event e = job_event(EV_ELAPSED, 0, 0);
+
+	e.elapsed.start = start;
+	e.elapsed.end = end;
+	e.elapsed.gpu_ns = gpu_ns;
+	give(h, e);
+}
+
+static void test_measured_gpu_time(void **state)
+{
+	struct hand h = hand_new();
+	const struct op *o;
+	uint64_t start;
+
+	(void)state;
+	mark(&h, EV_MARK, 1, 100, 0);
+	start = h.t;
+	op(&h, 100, 0);
+	h.t -= MSEC / 2;
+	mark(&h, EV_MARK, 2, 100, 0);
+	h.t += 20 * MSEC;
+	mark(&h, EV_MARK_QUERY, 2, 0, 0);
+	o = model_next_ended(h.m);
+	assert_true(o->end_error_ns > 20 * MSEC);
+	elapsed(&h, 1, 2, 15 * MSEC);
+	assert_int_equal(o->gpu_ns, 15 * MSEC);
+	assert_in_range(o->end_ns - o->end_error_ns, start + 15 * MSEC - 1100, start + 15 * MSEC);
+	elapsed(&h, 1, 2, 90 * MSEC); /* more than can be: no bound */
+	assert_in_range(o->end_ns - o->end_error_ns, start + 15 * MSEC - 1100, start + 15 * MSEC);
+	op(&h, 100, 0);
+	op(&h, 100, 0);
+	mark(&h, EV_MARK, 3, 100, 0); /* two in between */
+	mark(&h, EV_MARK, 4, 200, 0); /* another stream */
+	elapsed(&h, 2, 3, 5 * MSEC);
+	assert_int_equal(ended(&h), 2); /* both events are done all the same */
+	elapsed(&h, 2, 4, 5 * MSEC);
+	op(&h, 100, 0);
+	h.t += 5 * MSEC;
+	mark(&h, EV_MARK, 5, 100, 0); /* kernels may lie in between: the time is known, the end is not */
+	elapsed(&h, 3, 5, 4 * MSEC);
+	o = model_next_ended(h.m);
+	assert_true(o->gpu_ns == 4 * MSEC && o->end_ns - o->end_error_ns == o->enqueue_ns);
+	assert_true(o->prev->gpu_ns == 0 && o->prev->prev->gpu_ns == 0);
+	model_free(h.m);
+}
+
 static void test_stop_hands_out_what_never_ended(void **state)
 {
 	struct hand h = hand_new();
@@ -307,6 +421,10 @@ int main(void)
 		cmocka_unit_test(test_another_threads_wait_needs_distance),
 		cmocka_unit_test(test_event_wait_takes_the_mark_as_it_was),
 		cmocka_unit_test(test_not_ready_bounds_only_behind_a_tight_mark),
+		cmocka_unit_test(test_a_blocking_copy_is_a_wait_for_its_stream),
+		cmocka_unit_test(test_polls_of_a_stream),
+		cmocka_unit_test(test_each_thread_has_its_default_stream),
+		cmocka_unit_test(test_measured_gpu_time),
 		cmocka_unit_test(test_stop_hands_out_what_never_ended),
 		cmocka_unit_test(test_memory_is_bounded),
 	};

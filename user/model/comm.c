@@ -9,6 +9,7 @@
 #include "model/state.h"
 
 #define NRANKS_MAX (1 << 20) /* more is a wrong read */
+#define NCCL_IN_PROGRESS 7   /* a non-blocking communicator: it is there, and not to be used before it is ready */
 
 static struct comm_own *comm_new(struct model *m, uint64_t hash, uint64_t ts_ns)
 {
@@ -61,6 +62,7 @@ static void comm_unlink(struct model *m, struct comm_own *c)
 		m->comms_tail = link;
 	if (c->hashed)
 		HASH_DEL(m->state->comms, c);
+	births_forget(m, &c->c);
 	comm_free(c);
 }
 
@@ -209,7 +211,7 @@ static int comm_ready(struct model *m, struct proc_own *p, const struct event *e
 {
 	struct member_own *mb;
 
-	if (e->comm_init.result || !e->comm_init.addr)
+	if ((e->comm_init.result && e->comm_init.result != NCCL_IN_PROGRESS) || !e->comm_init.addr)
 		return 0;
 	mb = member_get(m, p, e->comm_init.addr, e->ts_ns);
 	if (mb && mb->m.n_ops) { /* its end was missed: another communicator at that address */
@@ -230,6 +232,8 @@ static int comm_seen(struct model *m, struct proc_own *p, const struct event *e)
 
 	if (!mb)
 		return -ENOMEM;
+	if (!mb->m.n_ops && !mb->m.from_birth && birth_seen(m, p, e->comm_seen.hash)) /* created in a group */
+		mb->m.from_birth = mb->m.seq_known = true;
 	mb->m.device = e->comm_seen.device;
 	err = member_join(m, &mb->m, e->comm_seen.hash, e->comm_seen.rank, e->comm_seen.nranks, e->ts_ns);
 	if (!err && e->comm_seen.counters_valid)
@@ -241,15 +245,21 @@ int comm_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
 	struct member_own *mb;
+	int err;
 
 	if (!p)
 		return -ENOMEM;
 	p->p.last_call_ns = e->ts_ns;
+	call_forget(p, e->tid);
 	switch (e->kind) {
 	case EV_COMM_READY:
-		return comm_ready(m, p, e);
+		err = comm_ready(m, p, e);
+		return err ? err : birth_apply(m, p, e);
 	case EV_COMM_SEEN:
-		return comm_seen(m, p, e);
+		err = comm_seen(m, p, e);
+		return err ? err : birth_apply(m, p, e);
+	case EV_COMM_INIT:
+		return birth_apply(m, p, e);
 	case EV_COMM_GONE:
 		mb = member_find(p, e->comm_gone.addr);
 		if (mb)

@@ -28,6 +28,7 @@ static int tick_apply(struct model *m, const struct event *e)
 	int err = 0, one;
 
 	(void)e;
+	births_tick(m);
 	for (struct proc *p = m->procs; p; p = p->next) {
 		one = steps_tick(m, proc_own(p));
 		err = err ? err : one;
@@ -89,7 +90,7 @@ static apply_fn *const apply_table[] = {
 	[EV_SYNC_BEGIN] = stream_apply, [EV_SYNC_END] = stream_apply, [EV_MARK] = stream_apply,
 	[EV_MARK_WAIT] = stream_apply, [EV_MARK_QUERY] = stream_apply, [EV_TASK] = proc_apply,
 	[EV_CALL] = call_apply, [EV_CALL_OPEN] = call_apply, [EV_CUDA_ERROR] = call_apply,
-	[EV_ELAPSED] = nothing_apply, [EV_STREAM_QUERY] = stream_apply, [EV_CAPTURE] = capture_apply,
+	[EV_ELAPSED] = stream_apply, [EV_STREAM_QUERY] = stream_apply, [EV_CAPTURE] = capture_apply,
 	[EV_THROTTLE] = proc_apply, [EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply, [EV_INSTANT] = nothing_apply, [EV_COUNTER] = nothing_apply,
 };
@@ -155,6 +156,7 @@ void model_free(struct model *m)
 	if (!m)
 		return;
 	out_free(m->state);
+	births_forget(m, NULL);
 	HASH_CLEAR(hh, m->state->procs);
 	HASH_CLEAR(hh, m->state->comms);
 	for (p = m->procs; p; p = next) {

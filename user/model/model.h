@@ -166,8 +166,8 @@ struct birth_member {     /* one rank in the creation call */
 	struct proc *proc;
 	uint32_t tid;
 	int rank;             /* in the new communicator (Split and the like: in the parent); -1 not told */
-	uint64_t since_ns;    /* it called */
-	uint64_t done_ns;     /* it returned; 0 still inside */
+	uint64_t since_ns;    /* it called, in a group: its GroupEnd; 0: in a group that is open, it does not wait yet */
+	uint64_t done_ns;     /* it is through; 0 still inside, or (non-blocking) not used yet */
 	struct birth_member *next;
 };
 

@@ -125,8 +125,9 @@ static void task_free(struct proc_own *p, struct task_own *t)
 }
 
 /* CUDA and NCCL state: gone with an exec. Finished and unfinished operations stay in the lists. */
-static void proc_reset(struct proc_own *p)
+static void proc_reset(struct model *m, struct proc_own *p)
 {
+	births_forget_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
 		member_forget(mb);
 	streams_free(p);
@@ -384,7 +385,7 @@ int proc_apply(struct model *m, const struct event *e)
 		p = proc_get(m, e->tgid, e->ts_ns);
 		if (!p)
 			return -ENOMEM;
-		proc_reset(p);
+		proc_reset(m, p);
 		return 0;
 	case EV_THROTTLE:
 		return throttle_told(m, e);

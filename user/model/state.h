@@ -87,6 +87,8 @@ struct mark {              /* a CUDA event as last recorded */
 	uint64_t capture_id;   /* recorded into that capture, behind lane_n things of `lane`; 0 none */
 	int lane;
 	uint64_t lane_n;
+	uint64_t ns;           /* recorded then */
+	uint64_t op_id;        /* of the operation right in front of it on its stream; 0 none, or not known */
 	uint64_t tight_pos;    /* set when the mark follows that operation at once: not done = the operation is not */
 	UT_hash_handle hh;
 };
@@ -117,6 +119,7 @@ struct op_own {
 struct member_own {
 	struct member m;
 	uint64_t born_ns;      /* met */
+	uint64_t n_children;   /* Split, Shrink, Grow called on it */
 	UT_hash_handle hh;     /* of proc, by addr */
 };
 
@@ -178,6 +181,15 @@ int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN 
 void member_forget(struct member *mb);     /* its communicator is over, or its process became another program */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns); /* by NCCL's own count */
 void member_free(struct member_own *mb);
+
+/* births.c */
+int birth_apply(struct model *m, struct proc_own *p, const struct event *e); /* COMM_INIT COMM_READY COMM_SEEN */
+void birth_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns);
+bool birth_seen(const struct model *m, const struct proc_own *p, uint64_t hash); /* it called the creation */
+void births_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bool at_end, uint64_t ns);
+void births_tick(struct model *m);
+void births_forget_proc(struct model *m, const struct proc *p);
+void births_forget(struct model *m, const struct comm *parent);
 
 /* lag.c */
 void comm_entered(const struct model *m, const struct op *op); /* counts entries, feeds the lag statistic */

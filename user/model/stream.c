@@ -11,6 +11,7 @@
 
 #define CROSS_THREAD_NS 1000000 /* a call's record is its entry: another thread's wait that close behind may be too early for it */
 #define TIGHT_NS 1000000        /* a mark that close behind an operation, on the same thread: no kernel in between */
+#define CLOCK_STEP_NS 1000      /* cuEventElapsedTime's resolution is half of that */
 #define STREAM_LEGACY 1         /* CU_STREAM_LEGACY of cuda.h: the same as 0 */
 #define STREAM_PER_THREAD 2     /* CU_STREAM_PER_THREAD: each thread has its own */
 #define LANES_MAX 4096          /* branches of graphs, per process */
@@ -210,6 +211,8 @@ static int mark_recorded(struct proc_own *p, const struct event *e)
 	if (!k)
 		return s ? -ENOMEM : 0;
 	k->stream = s;
+	k->ns = e->ts_ns;
+	k->op_id = last && last->op && last->pos == s->pos ? last->op->id : 0;
 	capture_mark(s, k);
 	k->pos = s->capture ? 0 : s->pos; /* captured: an edge of the graph, it never comes to pass by itself */
 	k->tight_pos = !s->capture && last && last->op && last->tid == e->tid && e->ts_ns - last->ns < TIGHT_NS ? last->pos : 0;
@@ -249,6 +252,44 @@ static void mark_queried(struct model *m, struct proc_own *p, const struct event
 	for (struct item *it = k->stream->head; it && it->pos <= k->tight_pos; it = it->next)
 		if (it->pos == k->tight_pos && it->op)
 			it->op->not_done_ns = e->ts_ns;
+}
+
+static struct op *op_by_id(const struct proc_own *p, uint64_t id)
+{
+	struct op *op = p->p.last_op;
+
+	while (op && op->id > id)
+		op = op->prev_in_proc;
+	return op && op->id == id ? op : NULL;
+}
+
+/* The first event comes to pass after it was recorded, and after what is in front of it; the second, right behind the
+ * operation, that much later. cuEventElapsedTime gives a float of ms: 24 bits. */
+static void elapsed_bound(struct op *op, const struct mark *start, uint64_t gpu_ns)
+{
+	uint64_t begin = op->arrive_bound_ns > op->enqueue_ns ? op->arrive_bound_ns : start->ns, lower;
+
+	lower = begin + gpu_ns - gpu_ns / (1 << 23);
+	lower = lower > CLOCK_STEP_NS ? lower - CLOCK_STEP_NS : 0;
+	if (lower <= op->end_ns && op->end_ns - lower < op->end_error_ns)
+		op->end_error_ns = op->end_ns - lower;
+}
+
+/* Both events are done, and lie around exactly one thing. */
+static void elapsed_told(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct mark *start = mark_find(p, e->elapsed.start), *end = mark_find(p, e->elapsed.end);
+	struct op *op;
+
+	if (!start || !end || start->stream != end->stream || start->capture_id || end->capture_id)
+		return;
+	stream_done(m, end->stream, end->pos, e->ts_ns);
+	op = end->op_id && end->pos == start->pos + 1 ? op_by_id(p, end->op_id) : NULL;
+	if (!op || !op->end_ns)
+		return;
+	op->gpu_ns = e->elapsed.gpu_ns;
+	if (end->tight_pos == end->pos)
+		elapsed_bound(op, start, e->elapsed.gpu_ns);
 }
 
 /* --- host waits --- */
@@ -355,7 +396,7 @@ int stream_apply(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	if (e->kind != EV_MARK_QUERY && e->kind != EV_STREAM_QUERY) /* the watchdog's polls are no progress */
+	if (e->kind != EV_MARK_QUERY && e->kind != EV_STREAM_QUERY && e->kind != EV_ELAPSED) /* the watchdog's polls are no progress */
 		p->p.last_call_ns = e->ts_ns;
 	if (e->kind == EV_SYNC_END)
 		sync_end(m, p, e);
@@ -372,6 +413,9 @@ int stream_apply(struct model *m, const struct event *e)
 		return 0;
 	case EV_STREAM_QUERY:
 		stream_queried(m, p, e);
+		return 0;
+	case EV_ELAPSED:
+		elapsed_told(m, p, e);
 		return 0;
 	default:
 		return 0;

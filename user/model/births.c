@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * births.c - communicators being created. Creation is collective: whoever called waits for all that did not. Callers
+ * find each other by the hash of the unique id, or by (parent, n-th such call on it). A caller in an open group does
+ * not wait before its GroupEnd; a non-blocking one returns at once and is through when its communicator is used.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/state.h"
+
+#define BIRTHS_MAX 1024
+#define IN_PROGRESS 7              /* ncclInProgress */
+#define LINGER_NS 5000000000ull    /* nobody inside: kept that long for callers that come later */
+
+struct caller {
+	struct birth_member b;
+	uint64_t addr;  /* told when it returned; 0 not */
+	bool grouped;   /* inside GroupStart and GroupEnd */
+	bool async;     /* returned, but is not through */
+};
+
+static struct caller *caller_of(struct birth_member *b)
+{
+	return (struct caller *)b;
+}
+
+static void birth_free(struct birth *b)
+{
+	struct birth_member *mb;
+
+	while ((mb = b->members)) {
+		b->members = mb->next;
+		free(mb);
+	}
+	free(b);
+}
+
+static struct birth *birth_get(struct model *m, const struct event *e, struct comm *parent, uint64_t nth)
+{
+	struct birth **link = &m->births, *b, *oldest = m->births;
+	int n = 0;
+
+	for (; (b = *link); link = &b->next, n++)
+		if (parent ? b->parent == parent && b->nth == nth : b->id_hash == e->comm_init.id_hash)
+			return b;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return NULL;
+	*b = (struct birth){ .kind = e->comm_init.kind, .id_hash = parent ? 0 : e->comm_init.id_hash, .parent = parent,
+			     .nth = nth, .nranks = -1, .first_ns = e->ts_ns };
+	*link = b;
+	if (n >= BIRTHS_MAX) {
+		m->births = oldest->next;
+		birth_free(oldest);
+	}
+	return b;
+}
+
+/* How many must call. Ranks met late may have made calls on the parent that were not seen: theirs cannot be matched. */
+static int ranks_expected(const struct event *e, const struct comm *parent)
+{
+	if (!parent)
+		return e->comm_init.nranks > 0 ? e->comm_init.nranks : -1;
+	if (e->comm_init.kind != COMM_INIT_SPLIT)
+		return -1;
+	for (const struct member *mb = parent->members; mb; mb = mb->next_in_comm)
+		if (!mb->from_birth)
+			return -1;
+	return parent->nranks;
+}
+
+static int caller_add(struct birth *b, struct proc_own *p, const struct event *e, int rank)
+{
+	struct task_own *t = task_get(p, e->tid);
+	struct caller *c = calloc(1, sizeof(*c));
+
+	if (!c || !t) {
+		free(c);
+		return -ENOMEM;
+	}
+	c->grouped = t->group_begin_ns != 0;
+	c->b = (struct birth_member){ .proc = &p->p, .tid = e->tid, .rank = rank, .since_ns = c->grouped ? 0 : e->ts_ns,
+				      .next = b->members };
+	b->members = &c->b;
+	b->n_called++;
+	b->last_ns = e->ts_ns;
+	return 0;
+}
+
+static int birth_called(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct member_own *parent = e->comm_init.parent_addr ? member_find(p, e->comm_init.parent_addr) : NULL;
+	struct birth *b;
+
+	if (e->comm_init.kind == COMM_INIT_ALL)
+		return 0;
+	if (e->comm_init.parent_addr ? !parent || !parent->m.comm->hash : !e->comm_init.id_hash)
+		return 0;
+	b = birth_get(m, e, parent ? parent->m.comm : NULL, parent ? ++parent->n_children : 0);
+	if (!b)
+		return -ENOMEM;
+	if (b->nranks < 0)
+		b->nranks = ranks_expected(e, b->parent);
+	return caller_add(b, p, e, parent ? parent->m.rank : e->comm_init.rank);
+}
+
+/* The newest call of that thread that has not returned yet. */
+static struct caller *caller_inside(struct model *m, const struct proc_own *p, uint32_t tid)
+{
+	struct caller *found = NULL;
+
+	for (struct birth *b = m->births; b; b = b->next)
+		for (struct birth_member *mb = b->members; mb; mb = mb->next)
+			if (mb->proc == &p->p && mb->tid == tid && !mb->done_ns && !caller_of(mb)->async && !caller_of(mb)->addr)
+				found = caller_of(mb);
+	return found;
+}
+
+static void birth_returned(struct model *m, struct proc_own *p, const struct event *e)
+{
+	struct caller *c = caller_inside(m, p, e->tid);
+
+	if (!c)
+		return;
+	c->addr = e->comm_init.addr;
+	c->async = e->comm_init.result == IN_PROGRESS;
+	if (!c->async && (!c->grouped || e->comm_init.result))
+		c->b.done_ns = e->ts_ns;
+}
+
+/* The communicator is used: its caller is through. */
+void birth_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns)
+{
+	for (struct birth *b = m->births; b; b = b->next)
+		for (struct birth_member *mb = b->members; mb; mb = mb->next)
+			if (mb->proc == &p->p && !mb->done_ns &&
+			    (caller_of(mb)->addr == addr || (hash && b->id_hash == hash)))
+				mb->done_ns = ns;
+}
+
+bool birth_seen(const struct model *m, const struct proc_own *p, uint64_t hash)
+{
+	for (const struct birth *b = m->births; b && hash; b = b->next)
+		for (const struct birth_member *mb = b->members; mb && b->id_hash == hash; mb = mb->next)
+			if (mb->proc == &p->p)
+				return true;
+	return false;
+}
+
+/* The thread calls NCCL again: what it was creating is through, or begins to be waited for, where its group ends. */
+void births_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bool at_end, uint64_t ns)
+{
+	for (struct birth *b = m->births; b; b = b->next)
+		for (struct birth_member *mb = b->members; mb; mb = mb->next) {
+			if (mb->proc != &p->p || mb->tid != tid || mb->done_ns)
+				continue;
+			if (!mb->since_ns && at_end)
+				mb->since_ns = ns;
+			else if (mb->since_ns && !caller_of(mb)->async)
+				mb->done_ns = ns;
+		}
+}
+
+int birth_apply(struct model *m, struct proc_own *p, const struct event *e)
+{
+	if (e->kind == EV_COMM_INIT) {
+		births_moved_on(m, p, e->tid, false, e->ts_ns);
+		return birth_called(m, p, e);
+	}
+	if (e->kind == EV_COMM_READY)
+		birth_returned(m, p, e);
+	else if (e->kind == EV_COMM_SEEN)
+		birth_used(m, p, e->comm_seen.addr, e->comm_seen.hash, e->ts_ns);
+	return 0;
+}
+
+static bool birth_over(const struct birth *b, uint64_t now_ns)
+{
+	bool all_called = b->nranks > 0 && b->n_called >= b->nranks, all_done = true;
+
+	for (struct birth_member *mb = b->members; mb; mb = mb->next) {
+		if (mb->done_ns || mb->proc->dead)
+			continue;
+		all_done = false;
+		if (!all_called || !caller_of(mb)->async)
+			return false;
+	}
+	return (all_called && all_done) || now_ns > b->last_ns + LINGER_NS;
+}
+
+void births_tick(struct model *m)
+{
+	struct birth **link = &m->births, *b;
+
+	while ((b = *link)) {
+		if (!birth_over(b, m->now_ns)) {
+			link = &b->next;
+			continue;
+		}
+		*link = b->next;
+		birth_free(b);
+	}
+}
+
+void births_forget_proc(struct model *m, const struct proc *p)
+{
+	for (struct birth *b = m->births; b; b = b->next)
+		for (struct birth_member **link = &b->members, *mb; (mb = *link);) {
+			if (mb->proc != p) {
+				link = &mb->next;
+				continue;
+			}
+			*link = mb->next;
+			free(mb);
+		}
+}
+
+/* NULL: all. */
+void births_forget(struct model *m, const struct comm *parent)
+{
+	struct birth **link = &m->births, *b;
+
+	while ((b = *link)) {
+		if (parent && b->parent != parent) {
+			link = &b->next;
+			continue;
+		}
+		*link = b->next;
+		birth_free(b);
+	}
+}
