@@ -37,8 +37,19 @@ struct fact_tick {
 	struct wire_hdr hdr;
 };
 
-/* rank_source: where `rank` comes from, in order of trust. */
-enum rank_source { RANK_UNKNOWN = 0, RANK_ENV = 1, RANK_INHERITED = 2 };
+/* rank_source: who says `rank`. The order of trust is user/target/launch_env.c's, not the numbers'. */
+enum rank_source {
+	RANK_UNKNOWN = 0,
+	RANK_ENV = 1,       /* RANK: torchrun, Ray, or the user */
+	RANK_INHERITED = 2, /* a child's: its rank's */
+	RANK_OMPI = 3, RANK_PMI = 4, RANK_PMIX = 5, RANK_SLURM = 6, RANK_JSM = 7, RANK_MVAPICH = 8, RANK_FLUX = 9,
+};
+
+enum rank_flag {
+	RANK_LATE = 1,      /* the program set it itself, after its start */
+	RANK_DISPUTED = 2,  /* a less trusted launcher's variables say another rank or size */
+	RANK_AMBIGUOUS = 4, /* rank is -1: several processes with communicators say the same one */
+};
 
 struct fact_proc {
 	struct wire_hdr hdr;   /* tgid: the process; ts: when seen */
@@ -50,11 +61,12 @@ struct fact_proc {
 	__s32 world_size;      /* -1 unknown */
 	__u8 rank_source;      /* enum rank_source */
 	__u8 is_child;         /* 1: descendant of a rank (dataloader worker, checkpoint writer) */
-	__u8 reserved[2];
-	__u16 job_len;         /* bytes of text: job, then name, then container, each with its zero byte */
+	__u8 rank_flags;       /* of enum rank_flag */
+	__u8 reserved;
+	__u16 job_len;         /* bytes of text: job, name, container, pod, each with its zero byte */
 	__u16 name_len;
 	__u16 container_len;
-	__u16 reserved2;
+	__u16 pod_len;         /* 0 in recordings older than the field */
 	char text[];
 };
 _Static_assert(sizeof(struct fact_proc) == 64, "fact_proc");

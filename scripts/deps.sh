@@ -5,7 +5,7 @@
 set -eu
 
 BUILD="gcc make clang llvm libdeflate-dev libcjson-dev uthash-dev libc6-dev e2fsprogs util-linux"
-TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium"
+TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools"
 [ "${1:-}" = test ] && BUILD="$BUILD $TESTS"
 BACKPORTED="libbpf-dev bpftool libelf-dev libdw-dev"
 

@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "decode.h"
 #include "session_targets.h"
 #include "target/discover.h"
+#include "target/launch_env.h"
 #include "target/privilege.h"
 
 struct ps_args {
@@ -27,6 +29,9 @@ static const struct argp_option ps_options[] = {
 	{ "kernel", 'k', 0, 0, "what this kernel gives", 0 },
 	{ 0 },
 };
+
+#define ROW "%-8u %-8u %-6s %-6d %-6d %-11s %-13s %-16s %-20s %s%s%s"
+#define TITLE "%-8s %-8s %-6s %-6s %-6s %-11s %-13s %-16s %-20s %s\n"
 
 static error_t ps_option(int key, char *arg, struct argp_state *state)
 {
@@ -53,34 +58,93 @@ static void tracers_text(uint32_t mask, char *to, size_t size)
 			at += snprintf(to + at, size - at, "%s%s", at ? "," : "", (*t)->name);
 }
 
+/* Appends a reason, behind "; " if it is not the first. */
+__attribute__((format(printf, 3, 4))) static void reason_add(char *to, size_t size, const char *format, ...)
+{
+	size_t at = strlen(to);
+	va_list args;
+
+	if (at && at + 2 < size)
+		at += snprintf(to + at, size - at, "; ");
+	va_start(args, format);
+	if (at < size)
+		vsnprintf(to + at, size - at, format, args);
+	va_end(args);
+}
+
+/* The file it was started from, NULL where that is not mapped or was not looked at. */
+static const struct target_lib *program_of(const struct target_proc *p)
+{
+	for (size_t i = 0; i < p->n_files; i++) {
+		size_t len = strlen(p->libs[i].path);
+
+		if (!strncmp(p->libs[i].path, p->exe, len) && (!p->exe[len] || !strcmp(p->exe + len, " (deleted)")))
+			return &p->libs[i];
+	}
+	return NULL;
+}
+
+static void status_text(const struct target_proc *p, char *to, size_t size)
+{
+	if (p->status == TARGET_DENIED)
+		reason_add(to, size, "not readable: %s", strerror(-p->error));
+	else if (p->status == TARGET_BLOCKED)
+		reason_add(to, size, "its mmap_lock is held: libraries as of before");
+	else if (p->status == TARGET_ERROR)
+		reason_add(to, size, "%s", strerror(-p->error));
+	if (p->n_unreadable)
+		reason_add(to, size, "%zu executable files not inspected, first %.100s: %s", p->n_unreadable, p->unreadable,
+			   elf_error_text(p->unreadable_error));
+}
+
 /* Why something of this process would stay invisible; "" nothing. */
 static void invisible_text(const struct target_proc *p, char *to, size_t size)
 {
+	const struct target_lib *program = program_of(p);
+
 	*to = 0;
-	if (p->status == TARGET_DENIED)
-		snprintf(to, size, "not readable: %s", strerror(-p->error));
-	else if (p->status == TARGET_BLOCKED)
-		snprintf(to, size, "its mmap_lock is held: libraries as of before");
-	else if (p->status == TARGET_ERROR)
-		snprintf(to, size, "%s", strerror(-p->error));
-	else if (p->n_unreadable)
-		snprintf(to, size, "%zu executable files not inspected, first %.100s: %s", p->n_unreadable, p->unreadable,
-			 strerror(-p->unreadable_error));
-	else if (!p->n_libs && p->rank >= 0 && !p->is_child)
-		snprintf(to, size, "no NCCL or CUDA symbols mapped (yet)");
-	else if (p->seccomp > 0)
-		snprintf(to, size, "under seccomp: no return probes on kernels from 6.11");
+	status_text(p, to, size);
+	if (!p->n_libs && p->rank >= 0 && !p->is_child && program && !program->file->error && !program->file->facts.has_symbols)
+		reason_add(to, size, "%.100s is stripped: NCCL or CUDA linked into it cannot be found; build it without -s",
+			   p->exe);
+	else if (!p->n_libs && p->rank >= 0 && !p->is_child && p->status == TARGET_OK)
+		reason_add(to, size, "no NCCL or CUDA symbols mapped (yet)");
+	if (p->seccomp > 0)
+		reason_add(to, size, "under seccomp: no return probes on kernels from 6.11");
+}
+
+/* What is odd about its identity; "" nothing. */
+static void identity_text(const struct target_proc *p, char *to, size_t size)
+{
+	*to = 0;
+	if (p->rank_ambiguous && !p->is_child)
+		reason_add(to, size, "several processes with communicators say the same rank: NCCL's own counts");
+	else if (p->other_source != RANK_UNKNOWN && !p->is_child)
+		reason_add(to, size, "%s is trusted, %s says %d%s", rank_source_variable(p->rank_source),
+			   rank_source_variable(p->other_source), p->other_rank,
+			   p->other_rank == p->rank ? " of another size" : "");
+}
+
+static void source_text(const struct target_proc *p, char *to, size_t size)
+{
+	const char *name = rank_source_name(p->rank_source);
+
+	snprintf(to, size, "%s%s", *name ? name : "-", p->rank_late && !p->is_child ? "(late)" : "");
 }
 
 static void proc_print(const struct target_proc *p)
 {
-	char rank[16] = "-", tracers[64], why[256];
+	char rank[16] = "-", tracers[64], source[24], why[512], note[256];
 
 	if (p->rank >= 0)
 		snprintf(rank, sizeof(rank), "%s%d", p->is_child ? "+" : "", p->rank);
 	invisible_text(p, why, sizeof(why));
-	printf("%-8u %-8u %-6s %-6d %-6d %-13s %-16s %-20s %s\n", p->tgid, p->ns_pid, rank, p->local_rank, p->world_size,
-	       *p->container ? p->container : "-", p->name, *p->job ? p->job : "-", why);
+	identity_text(p, note, sizeof(note));
+	source_text(p, source, sizeof(source));
+	printf(ROW "\n", p->tgid, p->ns_pid, rank, p->local_rank, p->world_size, source,
+	       *p->container ? p->container : "-", p->name, *p->job ? p->job : "-", note, *note && *why ? "; " : "", why);
+	if (*p->pod)
+		printf("         pod        %s\n", p->pod);
 	for (size_t i = 0; i < p->n_libs; i++) {
 		char id[2 * ELF_BUILD_ID_MAX + 1];
 
@@ -113,18 +177,23 @@ static cJSON *libs_json(const struct target_proc *p)
 static void proc_print_json(const struct target_proc *p)
 {
 	cJSON *o = cJSON_CreateObject();
-	char why[256], *text;
+	char why[512], note[256], *text;
 
 	invisible_text(p, why, sizeof(why));
+	identity_text(p, note, sizeof(note));
 	cJSON_AddNumberToObject(o, "pid", p->tgid);
 	cJSON_AddNumberToObject(o, "ns_pid", p->ns_pid);
 	cJSON_AddNumberToObject(o, "rank", p->rank);
 	cJSON_AddNumberToObject(o, "local_rank", p->local_rank);
 	cJSON_AddNumberToObject(o, "world_size", p->world_size);
+	cJSON_AddStringToObject(o, "rank_source", rank_source_name(p->rank_source));
+	cJSON_AddBoolToObject(o, "rank_late", p->rank_late);
+	cJSON_AddStringToObject(o, "rank_note", note);
 	cJSON_AddBoolToObject(o, "is_child", p->is_child);
 	cJSON_AddStringToObject(o, "job", p->job);
 	cJSON_AddStringToObject(o, "name", p->name);
 	cJSON_AddStringToObject(o, "container", p->container);
+	cJSON_AddStringToObject(o, "pod", p->pod);
 	cJSON_AddStringToObject(o, "visible_devices", p->visible_devices);
 	cJSON_AddStringToObject(o, "status", target_status_name(p->status));
 	cJSON_AddStringToObject(o, "invisible", why);
@@ -148,8 +217,7 @@ static int list_print(struct target_set *set, bool json)
 	}
 	list = target_set_list(set, &n);
 	if (!json && n)
-		printf("%-8s %-8s %-6s %-6s %-6s %-13s %-16s %-20s %s\n", "PID", "NSPID", "RANK", "LOCAL", "WORLD",
-		       "CONTAINER", "NAME", "JOB", "NOTE");
+		printf(TITLE, "PID", "NSPID", "RANK", "LOCAL", "WORLD", "SOURCE", "CONTAINER", "NAME", "JOB", "NOTE");
 	for (size_t i = 0; i < n; i++)
 		json ? proc_print_json(list[i]) : proc_print(list[i]);
 	if (!n)

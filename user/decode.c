@@ -51,7 +51,9 @@ static int decode_proc(const struct fact_proc *f, struct intern *strings, struct
 	e->proc.job = text_at(&f->hdr, at, f->job_len, strings);
 	e->proc.name = text_at(&f->hdr, at + f->job_len, f->name_len, strings);
 	e->proc.container = text_at(&f->hdr, at + f->job_len + f->name_len, f->container_len, strings);
-	return e->proc.job && e->proc.name && e->proc.container ? 1 : -EINVAL;
+	at += f->job_len + f->name_len + f->container_len;
+	e->proc.pod = text_at(&f->hdr, at, f->pod_len, strings);
+	return e->proc.job && e->proc.name && e->proc.container && e->proc.pod ? 1 : -EINVAL;
 }
 
 static int decode_lib(const struct fact_lib *f, struct intern *strings, struct event *e)

@@ -104,7 +104,7 @@ struct event {
 			int rank, local_rank, world_size; /* -1 unknown */
 			bool is_child;   /* descendant that belongs to a rank */
 			bool rank_inherited;
-			const char *job, *name, *container; /* "" unknown */
+			const char *job, *name, *container, *pod; /* "" unknown */
 		} proc;
 		struct { uint32_t child_tgid, child_tid; } fork;
 		struct { bool last; int code; int signal; } exit;

@@ -58,6 +58,17 @@ static void mark(struct entry *e, enum finding_phase phase, uint64_t t_ns)
 	e->changed = true;
 }
 
+/* Where the culprit runs, for whoever has to find it: of one culprit, as an incident may have many. */
+static void place_note(struct finding *f, const struct model *m)
+{
+	const struct proc *p = f->n_ranks == 1 ? model_proc(m, f->pids[0]) : NULL;
+
+	if (!p)
+		return;
+	finding_note_text(f, "pod", p->pod);
+	finding_note_text(f, "container", p->container);
+}
+
 /* The id must be the same in a replay: it is made of facts in the stream only. */
 static struct entry *entry_open(struct incidents *s, const struct finding *f, const struct model *m)
 {
@@ -71,6 +82,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	e->open = true;
 	e->now.number = ++s->opened;
 	e->now.f = *f;
+	place_note(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
 	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu",
 		 (unsigned long long)((m->start_ns + m->realtime_offset_ns) / 1000000), (unsigned long long)s->opened);
@@ -100,6 +112,7 @@ static int finding_take(struct incidents *s, const struct finding *f, const stru
 	e->missed = -1;
 	differs = finding_differs(&e->now.f, f);
 	e->now.f = *f;
+	place_note(&e->now.f, m);
 	if (differs || m->now_ns - e->told_ns >= UPDATE_EVERY_NS)
 		mark(e, PHASE_UPDATE, m->now_ns);
 	return 0;

@@ -69,7 +69,7 @@ static int session_emit(void *to, const struct wire_hdr *rec)
 	struct session *s = to;
 	int err;
 
-	if (rec->tracer == WIRE_LIFE && s->targets)
+	if ((rec->tracer == WIRE_LIFE || rec->tracer == WIRE_NCCL) && s->targets)
 		session_targets_note(s->targets, rec);
 	err = reorder_put(s->reorder, rec);
 	return !err && reorder_full(s->reorder) ? drain(s, 0) : err;

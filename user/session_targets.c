@@ -15,10 +15,13 @@
 #include "schemas/facts.h"
 #include "schemas/life.h"
 #include "target/discover.h"
+#include "tracers/nccl/nccl.h"
 #include "uthash.h"
 
 #define YOUNG_NS 20000000000ull
+#define COMM_LOOK_NS 1000000000ull /* another look at once */
 #define THREADS_EVERY_NS 1000000000ull
+#define UNSEEN_NS 2000000000ull /* a process we were told of that no scan ever saw */
 #define YOUNG_MAX 4096
 
 struct thread_name {
@@ -29,9 +32,10 @@ struct thread_name {
 
 struct traced {
 	uint32_t tgid;
-	uint64_t start_time_ns, revision, young_until_ns, threads_ns;
+	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns;
 	bool known;       /* FACT_PROC was told */
 	bool dead;
+	bool has_comm;    /* it was seen to have communicators */
 	int attach_error; /* last, told once */
 	struct thread_name *threads;
 	UT_hash_handle hh;
@@ -45,6 +49,7 @@ struct session_targets {
 	void *to;
 	struct traced *traced;
 	uint32_t n_seen;
+	uint64_t revision; /* of the set when its list was last gone through */
 };
 
 static void threads_free(struct traced *p)
@@ -93,6 +98,7 @@ static struct traced *traced_get(struct session_targets *t, uint32_t tgid, uint6
 	if (!p)
 		return NULL;
 	p->tgid = tgid;
+	p->since_ns = now_ns;
 	p->young_until_ns = now_ns + YOUNG_NS;
 	HASH_ADD(hh, t->traced, tgid, sizeof(tgid), p);
 	t->n_seen++;
@@ -147,18 +153,24 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 static int proc_tell(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
 {
 	union { struct fact_proc f; char bytes[sizeof(struct fact_proc) + 512]; } u = {};
-	size_t job = strlen(p->job) + 1, name = strlen(p->name) + 1, container = strlen(p->container) + 1;
+	const char *texts[] = { p->job, p->name, p->container, p->pod };
+	uint16_t lens[4], used = 0;
 
+	for (int i = 0; i < 4; i++) {
+		lens[i] = strlen(texts[i]) + 1;
+		memcpy(u.bytes + sizeof(u.f) + used, texts[i], lens[i]);
+		used += lens[i];
+	}
 	u.f = (struct fact_proc){
-		.hdr = { .size = (sizeof(u.f) + job + name + container + 7) & ~7ul, .tracer = WIRE_FACT,
-			 .kind = FACT_PROC, .tgid = p->tgid, .tid = p->tgid, .ts_ns = now_ns },
+		.hdr = { .size = (sizeof(u.f) + used + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_PROC, .tgid = p->tgid,
+			 .tid = p->tgid, .ts_ns = now_ns },
 		.start_ns = p->start_time_ns, .parent_tgid = p->parent_tgid, .ns_pid = p->ns_pid, .rank = p->rank,
-		.local_rank = p->local_rank, .world_size = p->world_size, .rank_source = (uint8_t)p->rank_source,
-		.is_child = p->is_child, .job_len = job, .name_len = name, .container_len = container,
+		.local_rank = p->local_rank, .world_size = p->world_size, .rank_source = p->rank_source,
+		.rank_flags = (p->rank_late ? RANK_LATE : 0) | (p->other_source != RANK_UNKNOWN ? RANK_DISPUTED : 0) |
+			      (p->rank_ambiguous ? RANK_AMBIGUOUS : 0),
+		.is_child = p->is_child, .job_len = lens[0], .name_len = lens[1], .container_len = lens[2],
+		.pod_len = lens[3],
 	};
-	memcpy(u.f.text, p->job, job);
-	memcpy(u.f.text + job, p->name, name);
-	memcpy(u.f.text + job + name, p->container, container);
 	return t->emit(t->to, &u.f.hdr);
 }
 
@@ -237,7 +249,7 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 	if (traced->known && traced->start_time_ns != p->start_time_ns) { /* the pid was reused */
 		loader_target_forget(t->loader, p->tgid);
 		threads_free(traced);
-		traced->known = false;
+		traced->known = traced->has_comm = false;
 	}
 	traced->dead = false;
 	if (!traced->known) {
@@ -249,13 +261,15 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 	if (!err)
 		err = threads_tell(t, traced, now_ns);
 	libs_attach(t, traced, p);
+	if (traced->has_comm)
+		target_set_has_comm(t->set, p->tgid);
 	traced->known = true;
 	traced->start_time_ns = p->start_time_ns;
 	traced->revision = p->revision;
 	return err;
 }
 
-static void dead_forget(struct session_targets *t)
+static void dead_forget(struct session_targets *t, uint64_t now_ns)
 {
 	struct traced *p, *next;
 
@@ -264,7 +278,8 @@ static void dead_forget(struct session_targets *t)
 
 		if (!p->dead && known && known->status != TARGET_GONE)
 			continue;
-		if (!p->dead && !known && !p->known) /* forked a moment ago */
+		/* Forked a moment ago; later it is one whose end nobody told, or that was over when it was named. */
+		if (!p->dead && !known && !p->known && now_ns < p->since_ns + UNSEEN_NS)
 			continue;
 		loader_target_forget(t->loader, p->tgid);
 		traced_free(t, p);
@@ -277,6 +292,7 @@ static int listed_trace(struct session_targets *t, uint64_t now_ns)
 	const struct target_proc *const *list = target_set_list(t->set, &n);
 	int err = 0;
 
+	t->revision = target_set_revision(t->set);
 	for (size_t i = 0; !err && i < n; i++)
 		if (is_wanted(t, list[i]))
 			err = proc_trace(t, list[i], now_ns);
@@ -289,7 +305,7 @@ int session_targets_scan(struct session_targets *t, uint64_t now_ns)
 
 	if (!err)
 		err = listed_trace(t, now_ns);
-	dead_forget(t);
+	dead_forget(t, now_ns);
 	return err;
 }
 
@@ -302,9 +318,9 @@ int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
 	for (struct traced *p = t->traced; p && n < YOUNG_MAX; p = p->hh.next)
 		if (!p->dead && p->young_until_ns > now_ns)
 			young[n++] = p->tgid;
-	if (!n)
-		return 0;
 	err = target_set_rescan(t->set, young, n);
+	if (!err && target_set_revision(t->set) != t->revision) /* also processes that nobody knew to be young ranks */
+		return listed_trace(t, now_ns);
 	for (size_t i = 0; !err && i < n; i++) {
 		const struct target_proc *p = target_set_find(t->set, young[i]);
 
@@ -314,12 +330,29 @@ int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
 	return err;
 }
 
+/* Whoever has a communicator is a rank, and has set by now what it sets in its own environment. */
+static void comm_note(struct session_targets *t, const struct wire_hdr *rec)
+{
+	struct traced *p = NULL;
+
+	if (rec->kind == NCCL_INIT || rec->kind == NCCL_READY || rec->kind == NCCL_COMM)
+		p = traced_find(t, rec->tgid);
+	if (!p || p->has_comm)
+		return;
+	p->has_comm = true;
+	target_set_has_comm(t->set, rec->tgid);
+	if (p->young_until_ns < rec->ts_ns + COMM_LOOK_NS)
+		p->young_until_ns = rec->ts_ns + COMM_LOOK_NS;
+}
+
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 {
 	const struct life_fork *fork = (const void *)rec;
 	const struct life_exit *exit = (const void *)rec;
 	struct traced *p;
 
+	if (rec->tracer == WIRE_NCCL)
+		comm_note(t, rec);
 	if (rec->tracer != WIRE_LIFE)
 		return;
 	if (rec->kind == LIFE_FORK && fork->child_tgid != rec->tgid) {
@@ -327,10 +360,12 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 		return;
 	}
 	p = traced_find(t, rec->tgid);
-	if (p && rec->kind == LIFE_EXEC)
+	if (p && rec->kind == LIFE_EXEC) {
 		p->young_until_ns = rec->ts_ns + YOUNG_NS;
-	else if (p && rec->kind == LIFE_EXIT && exit->last)
+		p->has_comm = false;
+	} else if (p && rec->kind == LIFE_EXIT && exit->last) {
 		p->dead = true;
+	}
 }
 
 uint32_t session_targets_alive(const struct session_targets *t)

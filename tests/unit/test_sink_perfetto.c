@@ -52,6 +52,9 @@ static void check_or_skip(const char *options, const char *path)
 static void fixture_open(struct fixture *f, int n_ranks, const char *path)
 {
 	fixture_init(f, n_ranks);
+	f->procs[0].container = "0123456789ab";
+	f->procs[2].container = "0123456789ab";
+	f->procs[2].pod = "6a1e5c3b-0f6d-4b7e-9d55-2f1d8a2c9e10";
 	assert_int_equal(sink_perfetto.open(path, &f->sink), 0);
 	fixture_start(f);
 }
@@ -203,7 +206,7 @@ static void test_everything_once(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	check_or_skip(
-	    "--expect-tracks 'rank 2 · node-a · GPU 2,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
+	    "--expect-tracks 'rank 2 · node-a · GPU 2 · pod 6a1e5c3b,rank 0 · node-a · GPU 0 · container 0123456789ab,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
 	    "findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
 	    "read,asleep,ibv_post_send,attach' --expect-flows 100",
 	    path);

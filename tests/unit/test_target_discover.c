@@ -384,7 +384,7 @@ static void gives_children_to_their_rank(void **state)
 	assert_non_null(worker);
 	assert_true(worker->is_child);
 	assert_int_equal(worker->rank, 1);
-	assert_int_equal(worker->rank_source, TARGET_RANK_INHERITED);
+	assert_int_equal(worker->rank_source, RANK_INHERITED);
 	assert_int_equal(worker->rank_tgid, c.pid);
 	/* It neither has the library nor says a rank, but it descends from one; and its maps are kept. */
 	assert_non_null(sleeper);

@@ -160,49 +160,6 @@ static void reads_stat_with_a_hostile_name(void **state)
 	assert_int_equal(st.parent, getppid());
 }
 
-static void knows_ranks_from_environ(void **state)
-{
-	static const char torch[] =
-	    "A=1\0RANK=5\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=none\0MASTER_ADDR=h\0MASTER_PORT=29500";
-	static const char slurm[] =
-	    "SLURM_PROCID=3\0SLURM_NTASKS=4\0SLURM_LOCALID=3\0SLURM_JOB_ID=77\0CUDA_VISIBLE_DEVICES=3";
-	static const char odd[] = "RANK=9\0WORLD_SIZE=8\0MYRANK=1\0RANK", alone[] = "RANK=captain\0WORLD_SIZE=4";
-	struct proc_environ e;
-
-	(void)state;
-	proc_environ_parse(torch, sizeof(torch) - 1, &e);
-	assert_int_equal(e.rank, 5);
-	assert_int_equal(e.local_rank, 1);
-	assert_int_equal(e.world_size, 8);
-	assert_string_equal(e.job, "h:29500");
-	assert_false(e.from_scheduler);
-	proc_environ_parse(slurm, sizeof(slurm) - 1, &e);
-	assert_int_equal(e.rank, 3);
-	assert_true(e.from_scheduler);
-	assert_string_equal(e.job, "slurm-77");
-	assert_string_equal(e.visible_devices, "3");
-	proc_environ_parse(odd, sizeof(odd) - 1, &e);
-	assert_int_equal(e.rank, -1);
-	proc_environ_parse(alone, sizeof(alone) - 1, &e);
-	assert_int_equal(e.rank, -1);
-	proc_environ_parse("", 0, &e);
-	assert_int_equal(e.rank, -1);
-}
-
-static void finds_the_container(void **state)
-{
-	char id[16];
-
-	(void)state;
-	proc_container_parse("0::/kubepods/pod0/cri-containerd-"
-			     "aaaaaaaaaaaabbbbbbbbbbbbccccccccccccddddddddddddeeeeeeeeeeeeffff.scope\n", id);
-	assert_string_equal(id, "aaaaaaaaaaaa");
-	proc_container_parse("0::/user.slice/session-1.scope\n", id);
-	assert_string_equal(id, "");
-	proc_container_parse("5:x:/aaaaaaaaaaaabbbbbbbbbbbbccccccccccccddddddddddddeeeeeeeeeeeeffff0", id);
-	assert_string_equal(id, "");
-}
-
 static void cleans_kernel_stacks(void **state)
 {
 	char to[256], small[12];
@@ -228,7 +185,6 @@ int main(void)
 		cmocka_unit_test(parses_what_the_kernel_writes), cmocka_unit_test(refuses_what_it_cannot_be),
 		cmocka_unit_test(keeps_order_in_a_torn_text), cmocka_unit_test(limits_the_rows),
 		cmocka_unit_test(survives_mutations), cmocka_unit_test(reads_stat_with_a_hostile_name),
-		cmocka_unit_test(knows_ranks_from_environ), cmocka_unit_test(finds_the_container),
 		cmocka_unit_test(cleans_kernel_stacks),
 	};
 

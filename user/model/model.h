@@ -51,7 +51,7 @@ struct proc {
 	bool dead;
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
-	const char *job, *name, *container;
+	const char *job, *name, *container, *pod; /* "" unknown */
 	struct proc *leader;  /* the rank's own process; self when it is that */
 	struct task *tasks;
 	struct member *members;  /* communicators of this process */

@@ -19,7 +19,7 @@ static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
 	p->p.tgid = tgid;
 	p->p.seen_ns = ts_ns;
 	p->p.rank = p->p.local_rank = p->p.world_size = -1;
-	p->p.job = p->p.name = p->p.container = p->p.cuda_error_call = p->p.cuda_error_name = "";
+	p->p.job = p->p.name = p->p.container = p->p.pod = p->p.cuda_error_call = p->p.cuda_error_name = "";
 	p->p.steps = &p->steps;
 	p->p.leader = &p->p;
 	HASH_ADD(hh, m->state->procs, p.tgid, sizeof(tgid), p);
@@ -208,6 +208,7 @@ static int proc_told(struct model *m, const struct event *e)
 	p->p.job = e->proc.job ? e->proc.job : "";
 	p->p.name = e->proc.name ? e->proc.name : "";
 	p->p.container = e->proc.container ? e->proc.container : "";
+	p->p.pod = e->proc.pod ? e->proc.pod : "";
 	leaders_link(m, &p->p);
 	return 0;
 }

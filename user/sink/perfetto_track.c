@@ -86,21 +86,32 @@ static int process_device(const struct proc *proc)
 	return -1;
 }
 
-/* "rank 5 · host · GPU 3"; a rank's child "rank 5 · dataloader pid 4712"; no rank: its own name. */
+/* " · pod 6a1e5c3b", else " · container 0123456789ab", else nothing. */
+static void process_place(char *buf, size_t size, const struct proc *proc)
+{
+	*buf = 0;
+	if (proc && proc->pod && *proc->pod)
+		snprintf(buf, size, " · pod %.8s", proc->pod);
+	else if (proc && proc->container && *proc->container)
+		snprintf(buf, size, " · container %s", proc->container);
+}
+
+/* "rank 5 · host · GPU 3 · pod 6a1e5c3b"; a rank's child "rank 5 · dataloader pid 4712"; no rank: its own name. */
 static void process_name(char *buf, size_t size, const struct model *m, const struct proc *proc, uint32_t tgid)
 {
 	const char *name = proc && proc->name ? proc->name : "", *host = m->host ? m->host : "";
 	int device = proc ? process_device(proc) : -1;
-	char gpu[24] = "";
+	char gpu[24] = "", place[48];
 
+	process_place(place, sizeof(place), proc);
 	if (device >= 0)
 		snprintf(gpu, sizeof(gpu), " · GPU %d", device);
 	if (proc && proc->rank >= 0 && proc->is_child)
 		snprintf(buf, size, "rank %d · %s pid %u", proc->rank, *name ? name : "child", tgid);
 	else if (proc && proc->rank >= 0)
-		snprintf(buf, size, "rank %d%s%s%s", proc->rank, *host ? " · " : "", host, gpu);
+		snprintf(buf, size, "rank %d%s%s%s%s", proc->rank, *host ? " · " : "", host, gpu, place);
 	else
-		snprintf(buf, size, "%s%s", *name ? name : "process", gpu);
+		snprintf(buf, size, "%s%s%s", *name ? name : "process", gpu, place);
 }
 
 static int process_order(const struct proc *proc)

@@ -3,6 +3,8 @@
  * discover.c - the scans, and the list they end in. One process is proc_row.c's work, its files lib_table.c's, who
  * belongs to whom rank_tree.c's.
  */
+#include "base/clock.h"
+#include "target/cgroup_path.h"
 #include "target/discover_private.h"
 
 #include <ctype.h>
@@ -13,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CANDIDATES_MAX 256  /* looked at between the scans */
 #define KERNEL_LOOK_EVERY 8 /* scans: kernel threads hardly ever turn into something else */
 
 /* Nobody asks for the maps of a process that has nothing we want. */
@@ -26,7 +29,8 @@ static void show(struct target_set *s, struct proc_row *p)
 {
 	const struct target_proc *t = &p->pub;
 	int64_t what[] = { t->rank, t->local_rank, t->world_size, t->is_child, t->rank_tgid, t->ns_pid, t->parent_tgid,
-			   t->status == TARGET_BLOCKED, (int64_t)t->start_time_ns, (int64_t)t->n_libs };
+			   t->status == TARGET_BLOCKED, (int64_t)t->start_time_ns, (int64_t)t->n_libs, t->rank_source,
+			   t->rank_late, t->rank_ambiguous };
 	uint64_t h = hash_bytes(0xcbf29ce484222325ull, what, sizeof(what));
 
 	h = hash_bytes(h, t->job, strlen(t->job));
@@ -43,6 +47,7 @@ static void show(struct target_set *s, struct proc_row *p)
 static void enlist(struct target_set *s, struct proc_row *p)
 {
 	struct proc_status st;
+	struct cgroup_names names;
 
 	if (!p->pub.libs && p->pub.status == TARGET_OK) {
 		p->stale = true;
@@ -53,7 +58,11 @@ static void enlist(struct target_set *s, struct proc_row *p)
 		p->pub.ns_pid = st.ns_pid;
 		p->pub.seccomp = st.seccomp;
 	}
-	proc_container_read(p->pub.tgid, p->pub.container);
+	cgroup_names_read(p->pub.tgid, &names);
+	memcpy(p->pub.container, names.container, sizeof(names.container));
+	memcpy(p->pub.pod, names.pod, sizeof(names.pod));
+	if (!*p->env.job && *names.slurm) /* a program started with an emptied environment */
+		snprintf(p->env.job, sizeof(p->env.job), "slurm-%s", names.slurm);
 }
 
 static int by_identity(const void *a, const void *b)
@@ -143,11 +152,34 @@ int target_set_scan(struct target_set *s)
 	return finish(s);
 }
 
+/* Processes that say a rank and have no library yet: found within one rescan of mapping it, as the traced ones are. */
+static void candidates_look(struct target_set *s)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct proc_row *p, *next;
+	int n = 0;
+
+	HASH_ITER(hh, s->procs, p, next)
+		if (p->candidate && now < p->young_until_ns && n++ < CANDIDATES_MAX)
+			look_at(s, p->pub.tgid, false);
+}
+
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		look_at(s, tgids[i], false);
+	candidates_look(s);
 	return finish(s);
+}
+
+void target_set_has_comm(struct target_set *s, uint32_t tgid)
+{
+	struct proc_row *p = proc_row_find(s, tgid);
+
+	if (!p || p->has_comm)
+		return;
+	p->has_comm = true;
+	p->late_due_ns = 0;
 }
 
 const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid)

@@ -7,6 +7,7 @@
 #ifndef RANKTRACE_TARGET_DISCOVER_H
 #define RANKTRACE_TARGET_DISCOVER_H
 
+#include "schemas/facts.h"
 #include "target/elf_file.h"
 #include "target/maps.h"
 #include "target/reader.h"
@@ -50,8 +51,6 @@ enum target_status {
 	TARGET_ERROR,   /* anything else: see `error` */
 };
 
-enum target_rank_source { TARGET_RANK_UNKNOWN, TARGET_RANK_ENV, TARGET_RANK_INHERITED };
-
 struct target_proc {
 	uint32_t tgid, parent_tgid;
 	uint32_t ns_pid;          /* pid inside its own pid namespace */
@@ -60,12 +59,17 @@ struct target_proc {
 	char name[16];
 	char exe[256];            /* "" unknown */
 	int rank, local_rank, world_size; /* -1 unknown */
-	enum target_rank_source rank_source;
+	enum rank_source rank_source; /* RANK_INHERITED: a child's, its rank's */
+	bool rank_late;           /* set by the program after its start */
+	bool rank_ambiguous;      /* several processes with communicators say the same rank: none is believed */
+	enum rank_source other_source; /* a less trusted launcher that says otherwise; RANK_UNKNOWN none */
+	int other_rank, other_size;
 	bool is_child;            /* a descendant that belongs to the rank process rank_tgid */
 	uint32_t rank_tgid;       /* process that is the rank; own tgid for itself; 0 none */
 	char job[128];            /* "" unknown */
 	char container[16];       /* first 12 digits of its id; "" none */
-	char visible_devices[64]; /* CUDA_VISIBLE_DEVICES at exec; "" unset */
+	char pod[40];             /* Kubernetes pod uid; "" none */
+	char visible_devices[64]; /* CUDA_VISIBLE_DEVICES; "" unset */
 	int seccomp;              /* 0 off, 1 strict, 2 filter, -1 unknown */
 	enum target_status status;
 	int error;                /* -errno behind the status */
@@ -95,6 +99,11 @@ int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n);
 /* Reads identity and maps again even where nothing seems to have changed (after exec, before a memory scan). Returns
  * as target_set_find(), NULL when it is gone. */
 const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid);
+/*
+ * The process was seen to create or use a communicator: it is a rank, its launcher is not, and by now it has set the
+ * variables it sets itself. Its environment is read again at its next look.
+ */
+void target_set_has_comm(struct target_set *s, uint32_t tgid);
 
 /*
  * The listed processes: those with wanted symbols, those with a rank, descendants of ranks, and processes that cannot

@@ -7,6 +7,7 @@
 #define RANKTRACE_TARGET_DISCOVER_PRIVATE_H
 
 #include "target/discover.h"
+#include "target/launch_env.h"
 #include "target/proc_files.h"
 
 #include <uthash.h>
@@ -21,9 +22,13 @@ struct file_row {
 
 struct proc_row {
 	struct target_proc pub;
-	struct proc_environ env;   /* as read at exec time */
+	struct proc_environ env;   /* as at exec time, then as in its memory */
 	bool has_env;              /* env was read for this image */
+	bool has_comm;             /* creates or uses communicators */
+	uint64_t late_wait_ns, late_due_ns; /* when to read its memory for variables set since */
 	bool is_kernel, listed, launcher;
+	bool candidate;            /* says a rank, but nothing shows yet that it is one: looked at often while young */
+	uint64_t young_until_ns;
 	bool stale;                /* maps must be read whatever vsize says */
 	uint64_t vsize, image;
 	uint64_t exec_hash;        /* of the executable rows; 0 never read */
@@ -64,6 +69,10 @@ void proc_row_status(struct proc_row *p, int rc);
 /* Brings one process up to date. False: it is gone, and so is the row. */
 bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_look look);
 int proc_row_load_maps(struct target_set *s, struct proc_row *p);
+
+/* late_environ.c: what the process set in its own environment since its start. 0, -ENODATA no libc known, or an error of
+ * reader_run(). Needs libs and maps. */
+int late_environ_read(struct reader *r, const struct target_proc *p, struct proc_environ *ret);
 
 /* lib_table.c */
 int lib_table_init(struct target_set *s);

@@ -132,6 +132,7 @@ static void take_symtab(struct elf_file *f, const Elf64_Shdr *all, size_t n_all,
 	if (!t.rows || !t.names || names->sh_type != SHT_STRTAB || !t.names_len || t.names[t.names_len - 1])
 		return;
 	f->tabs[f->n_tabs++] = t;
+	f->facts.has_symbols = true;
 	if (s->sh_type == SHT_SYMTAB)
 		f->facts.has_symtab = true;
 }
@@ -160,6 +161,21 @@ static void take_sections(struct elf_file *f)
 		if (e->e_shstrndx < n && is_debug_info(f, &s[e->e_shstrndx], &s[i]))
 			f->facts.has_dwarf = true;
 	}
+}
+
+/* libc's own, and the copy of it that a program's linker made: that one is the variable in use then. */
+static void take_environ(struct elf_file *f)
+{
+	for (int i = 0; i < f->n_tabs; i++)
+		for (size_t k = 0; k < f->tabs[i].n && !f->facts.environ_vaddr; k++) {
+			const Elf64_Sym *s = &f->tabs[i].rows[k];
+
+			if (ELF64_ST_TYPE(s->st_info) == STT_OBJECT && s->st_shndx != SHN_UNDEF &&
+			    s->st_size == sizeof(uint64_t) && s->st_name < f->tabs[i].names_len &&
+			    (!strcmp(f->tabs[i].names + s->st_name, "environ") ||
+			     !strcmp(f->tabs[i].names + s->st_name, "__environ")))
+				f->facts.environ_vaddr = s->st_value;
+		}
 }
 
 /* FNV-1a, twice with different starts, of what tells one file from another. */
@@ -204,6 +220,7 @@ int elf_file_open(int fd, struct elf_file **ret)
 		return rc;
 	}
 	take_sections(f);
+	take_environ(f);
 	if (!f->facts.build_id_len)
 		make_up_build_id(&f->facts, &st);
 	*ret = f;
@@ -230,6 +247,18 @@ bool elf_facts_in_text(const struct elf_facts *facts, uint64_t offset)
 		if (offset >= facts->text[i].offset && offset - facts->text[i].offset < facts->text[i].size)
 			return true;
 	return false;
+}
+
+const char *elf_error_text(int error)
+{
+	switch (error) {
+	case -ENOTSUP: return "built for another machine than this one; its calls stay invisible";
+	case -EBADMSG: return "damaged or cut short";
+	case -EIO: return "it crashed the reader: damaged, or made to";
+	case -ETIME: return "not read in time; tried again";
+	case -ESTALE: return "another file lies at its path now, and map_files is not permitted: run as root";
+	default: return strerror(-error);
+	}
 }
 
 void elf_facts_build_id(const struct elf_facts *facts, char *to)

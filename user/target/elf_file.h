@@ -28,8 +28,10 @@ struct elf_facts {
 	uint8_t build_id_len;
 	bool build_id_made_up; /* none in the file: a hash of device, inode, size and mtime */
 	bool has_dwarf;
+	bool has_symbols;      /* any symbol table at all */
 	bool has_symtab;       /* .symtab, so that static functions have names */
 	uint16_t type;         /* ET_EXEC, ET_DYN */
+	uint64_t environ_vaddr; /* of libc's `environ`, where this file defines it (libc; a program's copy); 0 none */
 	uint32_t n_text;
 	struct elf_text text[ELF_TEXTS_MAX];
 };
@@ -63,6 +65,8 @@ int elf_file_find(const struct elf_file *f, const char *const names[], size_t n,
 int elf_file_name(const struct elf_file *f, const uint64_t offsets[], size_t n, struct elf_name *ret);
 /* True when the file offset is inside the file's own text. */
 bool elf_facts_in_text(const struct elf_facts *facts, uint64_t offset);
+/* What an error of the calls below means for the file: "built for another machine". */
+const char *elf_error_text(int error);
 /* build_id as hex into `to` (at least 2 * ELF_BUILD_ID_MAX + 1 bytes). */
 void elf_facts_build_id(const struct elf_facts *facts, char *to);
 

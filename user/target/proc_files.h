@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proc_files.h - the files of /proc/PID that never take the target's mmap_lock (stat, status, cgroup, task/) and the
- * text of environ, as structs. Identity only: what a process maps is discover's work.
+ * proc_files.h - the files of /proc/PID that never take the target's mmap_lock (stat, status, task/), as structs. What
+ * a process maps is discover's work.
  */
 #ifndef RANKTRACE_TARGET_PROC_FILES_H
 #define RANKTRACE_TARGET_PROC_FILES_H
@@ -30,19 +30,6 @@ struct proc_status {
 	int seccomp; /* -1 unknown */
 };
 int proc_status_read(uint32_t pid, struct proc_status *ret);
-
-/* 12 first digits of the last 64-digit hexadecimal component, "" none. `to` holds 16. */
-void proc_container_parse(const char *cgroup, char to[16]);
-void proc_container_read(uint32_t pid, char to[16]);
-
-struct proc_environ {
-	int rank, local_rank, world_size; /* -1 unknown */
-	bool from_scheduler;              /* from SLURM, OMPI or PMI variables: weaker than RANK */
-	char job[128];
-	char visible_devices[64];
-};
-/* Zero-separated text as in /proc/PID/environ, with a zero byte behind `len`. A rank counts only with a world size. */
-void proc_environ_parse(const char *text, size_t len, struct proc_environ *ret);
 
 /* Reads a small file whole, cut to size - 1 and zero-terminated. Bytes or -errno (-ESRCH for a process that went). */
 int proc_read(char *to, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -17,6 +17,9 @@
 #define ENVIRON_CAP (1u << 20)
 #define MAPS_WAIT_FIRST_NS 100000000ull
 #define MAPS_WAIT_LAST_NS 5000000000ull
+#define LATE_WAIT_FIRST_NS 100000000ull
+#define LATE_WAIT_LAST_NS 10000000000ull
+#define YOUNG_NS 20000000000ull
 
 void proc_row_status(struct proc_row *p, int rc)
 {
@@ -52,7 +55,7 @@ struct proc_row *proc_row_add(struct target_set *s, uint32_t tgid)
 		return NULL;
 	p->pub.tgid = tgid;
 	p->pub.rank = p->pub.local_rank = p->pub.world_size = p->pub.seccomp = -1;
-	p->env.rank = -1;
+	p->env = PROC_ENVIRON_NONE;
 	HASH_ADD_INT(s->procs, pub.tgid, p);
 	return p;
 }
@@ -139,7 +142,10 @@ static void apply_stat(struct target_set *s, struct proc_row *p, const struct pr
 		p->has_env = false;
 		p->stale = true;
 		p->pub.ns_pid = 0;
-		p->env = (struct proc_environ){ .rank = -1, .local_rank = -1, .world_size = -1 };
+		p->env = PROC_ENVIRON_NONE;
+		p->has_comm = false;
+		p->late_wait_ns = p->late_due_ns = 0;
+		p->young_until_ns = clock_monotonic_ns() + YOUNG_NS;
 	}
 	if (other_process)
 		reader_unblock(s->reader, p->pub.tgid);
@@ -176,6 +182,25 @@ static bool maps_due(struct proc_row *p, uint64_t vsize, enum proc_row_look look
 	return p->listed || look == LOOK_NOW || now >= p->maps_due_ns;
 }
 
+/*
+ * Ray and many a script set RANK when they run. While nobody has said a rank by RANK, a process with libraries is asked
+ * again, less and less often (0.1 s, doubling to 10 s), and whenever its communicators show (late_due_ns is 0 then).
+ */
+static void look_late(struct target_set *s, struct proc_row *p)
+{
+	struct proc_environ live;
+	uint64_t now = clock_monotonic_ns();
+
+	if (!p->pub.n_libs || now < p->late_due_ns)
+		return;
+	if (!late_environ_read(s->reader, &p->pub, &live))
+		proc_environ_update(&p->env, &live);
+	p->late_wait_ns = !p->late_wait_ns ? LATE_WAIT_FIRST_NS : p->late_wait_ns * 2;
+	if (p->late_wait_ns > LATE_WAIT_LAST_NS)
+		p->late_wait_ns = LATE_WAIT_LAST_NS;
+	p->late_due_ns = p->env.source == RANK_ENV ? UINT64_MAX : now + p->late_wait_ns;
+}
+
 bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_look look)
 {
 	struct proc_stat st;
@@ -197,6 +222,8 @@ bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_loo
 		p->vsize = rc ? 0 : st.vsize;
 		maps_wait(p);
 	}
+	if (!rc)
+		look_late(s, p);
 	proc_row_status(p, rc);
 	return true;
 }
