@@ -412,6 +412,56 @@ static void test_memory_is_bounded(void **state)
 	model_free(h.m);
 }
 
+/* One process calls on `addr`. */
+static void call_on(struct hand *h, int rank, uint64_t addr)
+{
+	struct event e = job_event(EV_OP, rank, 0);
+
+	e.op.addr = addr;
+	e.op.stream = 100;
+	e.op.count = 10;
+	e.op.op = OP_ALLREDUCE;
+	e.op.root = e.op.peer = -1;
+	give(h, e);
+	ended(h);
+}
+
+static size_t ops_of(const struct proc *p)
+{
+	size_t n = 0;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		n += mb->n_ops;
+	return n;
+}
+
+/* Many processes share the room: each keeps its newest operations, and of every communicator the last one. */
+static void test_processes_share_the_memory(void **state)
+{
+	enum { RANKS = 200, OPS = 3000 };
+	struct hand h = hand_new();
+	const struct proc *p;
+	size_t all = 0, newest = 0;
+
+	(void)state;
+	for (int r = 0; r < RANKS; r++) {
+		call_on(&h, r, 5);
+		for (int i = 0; i < OPS; i++)
+			call_on(&h, r, 6);
+	}
+	give(&h, job_event(EV_TICK, 0, 0));
+	for (int r = 0; r < RANKS; r++)
+		all += ops_of(model_proc(h.m, job_pid(r)));
+	assert_in_range(all, RANKS * 1000, RANKS * 1100);
+	p = model_proc(h.m, job_pid(RANKS - 1));
+	for (const struct op *o = p->last_op; o && o->member->addr == 6; o = o->prev_in_proc, newest++)
+		assert_true(o->nth == p->n_ops - 1 - newest);
+	assert_true(newest >= 1000);
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		assert_true(mb->n_ops >= 1 && mb->ops_tail->seq == (mb->addr == 5 ? 0 : OPS - 1));
+	model_free(h.m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_measured_gpu_time),
 		cmocka_unit_test(test_stop_hands_out_what_never_ended),
 		cmocka_unit_test(test_memory_is_bounded),
+		cmocka_unit_test(test_processes_share_the_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ static int tick_apply(struct model *m, const struct event *e)
 
 	(void)e;
 	births_tick(m);
+	ops_tick(m);
 	for (struct proc *p = m->procs; p; p = p->next) {
 		one = steps_tick(m, proc_own(p));
 		err = err ? err : one;
@@ -127,6 +128,7 @@ struct model *model_new(void)
 		free(m);
 		return NULL;
 	}
+	m->state->ops_kept = 2 * MODEL_OPS_KEPT;
 	m->procs_tail = &m->procs;
 	m->comms_tail = &m->comms;
 	m->host = "";

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * model.h - the job as the events tell it: ranks, communicators, operations, steps. Pure: no I/O, no clock, no
- * globals; time is the events' own. One way in (model_apply), read-only views out. Bounded: finished operations
- * beyond MODEL_OPS_KEPT per member are dropped, oldest first, after they were handed out by model_next_ended().
+ * globals; time is the events' own. One way in (model_apply), read-only views out. Bounded: operations beyond
+ * MODEL_OPS_KEPT per member, or beyond the process' share of what all may keep, are dropped, oldest first, after they
+ * were handed out by model_next_ended(); the newest of a member always stays.
  *
  * Sequence numbers: the five collectives NCCL counts share one sequence per communicator; AlltoAll, Gather and
  * Scatter have one each (NCCL runs them as Send/Recv and keeps no count); Send and Recv one per peer and direction.

@@ -298,10 +298,28 @@ static struct op *op_new(struct member *mb, const struct event *e)
 	return &o->op;
 }
 
-static void ops_bound(struct model *m, struct member *mb)
+/* What a process keeps is its newest operations, one behind the other (the iteration clock reads them so); of every
+ * communicator the last one stays whatever its age, for that is what a hang is about. */
+void ops_bound(struct model *m, struct member *mb)
 {
-	while (mb->n_ops > MODEL_OPS_KEPT && mb->ops->enqueue_ns)
+	const struct proc *p = mb->proc;
+	uint64_t kept = p->dead ? MODEL_OPS_DEAD : m->state->ops_kept;
+
+	while (mb->n_ops > 1 && mb->ops->enqueue_ns && (mb->n_ops > MODEL_OPS_KEPT || mb->ops->nth + kept < p->n_ops))
 		op_drop(m, mb->ops);
+}
+
+void ops_tick(struct model *m)
+{
+	uint64_t n = 0, each;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		n += p->last_op && !p->dead;
+	each = MODEL_OPS_ALL / (n ? n : 1);
+	m->state->ops_kept = each < MODEL_OPS_MIN ? MODEL_OPS_MIN : each > 2 * MODEL_OPS_KEPT ? 2 * MODEL_OPS_KEPT : each;
+	for (const struct proc *p = m->procs; p; p = p->next)
+		for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
+			ops_bound(m, mb);
 }
 
 /* It is told of once, and nothing keeps it: what counts is the graph's work. */

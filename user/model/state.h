@@ -11,9 +11,12 @@
 
 #include "model/model.h"
 
-#define STREAM_ITEMS_MAX 65536 /* queued and not known done, per stream */
+#define STREAM_ITEMS_MAX 8192  /* queued and not known done, per stream */
 #define STREAMS_MAX 1024       /* per process */
-#define MARKS_MAX 65536        /* per process */
+#define MARKS_MAX 8192         /* per process */
+#define MODEL_OPS_ALL 131072   /* operations kept of all living processes together, about 40 MB; */
+#define MODEL_OPS_MIN 1024     /* but of each at least */
+#define MODEL_OPS_DEAD 256     /* of a process that is gone */
 #define LAG_BUCKETS 256        /* 8 an octave from 1 us: up to 4,000 s */
 #define ENTRY_RING 512         /* operations of a communicator whose entries are being counted */
 
@@ -159,6 +162,7 @@ struct model_state {
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
 	struct op_own *given;     /* handed out and dropped: freed at the next event */
 	uint64_t next_op_id, next_group, next_capture;
+	uint64_t ops_kept;        /* of each living process, as of the last tick */
 	uint64_t *scratch;        /* of the iteration clock */
 	double *scratch_s;
 };
@@ -200,6 +204,8 @@ uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member 
 /* op.c */
 int op_apply(struct model *m, const struct event *e); /* OP GROUP_START GROUP_END */
 void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns);
+void ops_bound(struct model *m, struct member *mb);   /* drop what is too old to be kept */
+void ops_tick(struct model *m);                       /* that for all, and share the room out */
 void op_out(struct model *m, struct op *op);          /* give it to model_next_ended() */
 void op_drop(struct model *m, struct op *op);         /* the member forgets it */
 /* Of a graph launch, as if the launching thread had called it now. NULL: its communicator is gone, or no memory. */
