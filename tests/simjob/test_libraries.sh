@@ -31,6 +31,11 @@ for f in cuInit cuDeviceGet cuDeviceGetCount cuDevicePrimaryCtxRetain cuCtxSetCu
 	cuStreamBeginCaptureToGraph{,_ptsz} cuStreamEndCapture{,_ptsz} cuStreamIsCapturing{,_ptsz} \
 	cuStreamGetCaptureInfo_v2{,_ptsz} cuStreamGetCaptureInfo_v3{,_ptsz} cuThreadExchangeStreamCaptureMode \
 	cuGraphCreate cuGraphClone cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphInstantiateWithParams{,_ptsz} \
+	cuMemAllocHost_v2 cuMemHostAlloc cuMemFreeHost \
+	cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressReserve cuMemAddressFree cuMemGetInfo_v2 \
+	cuMemAllocAsync{,_ptsz} cuMemFreeAsync{,_ptsz} cuMemcpyHtoD_v2{,_ptds} cuMemcpyDtoH_v2_ptds \
+	cuMemcpyDtoDAsync_v2{,_ptsz} cuMemsetD8Async{,_ptsz} cuMemsetD32Async{,_ptsz} cuModuleLoadDataEx \
+	cuLibraryLoadData cuLibraryUnload cuEventElapsedTime_v2 \
 	cuGraphUpload{,_ptsz} cuGraphLaunch{,_ptsz} cuGraphExecUpdate_v2 cuGraphExecDestroy cuGraphDestroy; do
 	awk -v n="$f" '$3 == n && $2 == "T" { found = 1 } END { exit !found }' "$dir/cuda" || fail "$f is not exported"
 done

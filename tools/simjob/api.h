@@ -25,7 +25,6 @@
 	_(cuEventDestroy_v2)                                                                                           \
 	_(cuEventRecord)                                                                                               \
 	_(cuEventQuery)                                                                                                \
-	_(cuModuleLoadData)                                                                                            \
 	_(cuModuleGetFunction)                                                                                         \
 	_(cuModuleUnload)                                                                                              \
 	_(cuLaunchKernel)                                                                                              \
@@ -33,6 +32,23 @@
 	_(cuMemFree_v2)                                                                                                \
 	_(cuMemcpyHtoDAsync_v2)                                                                                        \
 	_(cuMemcpyDtoHAsync_v2)                                                                                        \
+	_(cuMemHostAlloc)                                                                                              \
+	_(cuMemFreeHost)                                                                                               \
+	_(cuMemAddressReserve)                                                                                         \
+	_(cuMemAddressFree)                                                                                            \
+	_(cuMemCreate)                                                                                                 \
+	_(cuMemRelease)                                                                                                \
+	_(cuMemMap)                                                                                                    \
+	_(cuMemUnmap)                                                                                                  \
+	_(cuMemSetAccess)                                                                                              \
+	_(cuMemcpyDtoH_v2)                                                                                             \
+	_(cuMemcpyHtoD_v2)                                                                                             \
+	_(cuMemsetD8Async)                                                                                             \
+	_(cuStreamQuery)                                                                                               \
+	_(cuEventElapsedTime_v2)                                                                                       \
+	_(cuModuleLoadDataEx)                                                                                          \
+	_(cuLibraryLoadData)                                                                                           \
+	_(cuLibraryUnload)                                                                                             \
 	_(cuThreadExchangeStreamCaptureMode)                                                                           \
 	_(cuStreamBeginCapture_v2)                                                                                     \
 	_(cuStreamEndCapture)                                                                                          \

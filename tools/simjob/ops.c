@@ -131,9 +131,21 @@ static void stream_wait_stream(struct rank *rank, CUstream waiter, CUstream stre
 	cuda_check(api, api->cuEventDestroy_v2(event), "cuEventDestroy");
 }
 
+/* With TORCH_NCCL_ENABLE_TIMING each work has a start event, too, and both tell the time; not so in a capture. */
+static bool ops_are_timed(const struct rank *rank)
+{
+	return rank->options->timing && !rank->capturing;
+}
+
 void op_begin(struct rank *rank, struct job_comm *comm)
 {
+	const struct api *api = &rank->api;
+
 	stream_wait_stream(rank, comm->stream, rank->compute);
+	if (!ops_are_timed(rank))
+		return;
+	cuda_check(api, api->cuEventCreate(&comm->start, 0), "cuEventCreate");
+	cuda_check(api, api->cuEventRecord(comm->start, comm->stream), "cuEventRecord");
 }
 
 struct work *op_finish(struct rank *rank, struct job_comm *comm, enum op_kind kind)
@@ -150,7 +162,9 @@ struct work *op_finish(struct rank *rank, struct job_comm *comm, enum op_kind ki
 	work->op = op_name(kind);
 	work->comm = comm;
 	work->issued_ns = clock_now_ns();
-	cuda_check(api, api->cuEventCreate(&work->end, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+	work->start = comm->start;
+	comm->start = NULL;
+	cuda_check(api, api->cuEventCreate(&work->end, work->start ? 0 : CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 	cuda_check(api, api->cuEventRecord(work->end, comm->stream), "cuEventRecord");
 	if (!rank->capturing)
 		watchdog_add(rank, work);
@@ -161,6 +175,8 @@ void work_put(const struct api *api, struct work *work)
 {
 	if (atomic_fetch_sub(&work->refs, 1) > 1)
 		return;
+	if (work->start)
+		api->cuEventDestroy_v2(work->start);
 	api->cuEventDestroy_v2(work->end);
 	free(work);
 }

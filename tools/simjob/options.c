@@ -29,6 +29,8 @@ enum option_key {
 	OPT_SCRATCH,
 	OPT_SYNC,
 	OPT_GRAPH,
+	OPT_TIMING,
+	OPT_EXPANDABLE_SEGMENTS,
 	OPT_ZERO,
 	OPT_EXTRA_OPS,
 	OPT_JOB_ID,
@@ -55,6 +57,10 @@ static const struct argp_option option_list[] = {
      "CUDA graphs, after three eager steps: step (all but reading the loss is one graph) or layers (one each for "
      "forward and backward of each layer)",
      0},
+    {"timing", OPT_TIMING, 0, 0,
+     "A start event for each operation and its duration asked for, as TORCH_NCCL_ENABLE_TIMING does", 0},
+    {"expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
+     "Grow device memory by mapping pages, as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True does", 0},
     {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
      "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
      "deadlock (host=ahead|blocked), p2p (what=send|recv), dstate, dstate-mm, slow (percent=, until=), phase "
@@ -204,6 +210,12 @@ static error_t parse_flag_option(struct options *options, int key)
 	switch (key) {
 	case OPT_ZERO:
 		options->zero = true;
+		return 0;
+	case OPT_TIMING:
+		options->timing = true;
+		return 0;
+	case OPT_EXPANDABLE_SEGMENTS:
+		options->expandable_segments = true;
 		return 0;
 	case OPT_EXTRA_OPS:
 		options->extra_ops = true;

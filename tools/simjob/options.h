@@ -37,6 +37,8 @@ struct options {
 	enum graph_mode graph;
 	bool zero;
 	bool extra_ops;
+	bool timing;
+	bool expandable_segments;
 	bool dataloader;
 	bool quiet;
 	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path;

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#define BUFFER_BYTES (256UL << 20)
-
 void sleep_until(uint64_t deadline_ns)
 {
 	struct timespec deadline = timespec_from_ns(deadline_ns);
@@ -58,11 +56,11 @@ static void device_open(struct rank *rank)
 	cuda_check(api, api->cuDeviceGet(&device, rank->rank), "cuDeviceGet");
 	cuda_check(api, api->cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
 	cuda_check(api, api->cuCtxSetCurrent(context), "cuCtxSetCurrent");
-	cuda_check(api, api->cuModuleLoadData(&rank->module, "a model"), "cuModuleLoadData");
+	cuda_check(api, api->cuModuleLoadDataEx(&rank->module, "a model", 0, NULL, NULL), "cuModuleLoadDataEx");
 	cuda_check(api, api->cuModuleGetFunction(&rank->kernel, rank->module, "layer"), "cuModuleGetFunction");
 	cuda_check(api, api->cuStreamCreateWithPriority(&rank->compute, CU_STREAM_NON_BLOCKING, 0),
 		   "cuStreamCreateWithPriority");
-	cuda_check(api, api->cuMemAlloc_v2(&rank->buffer, BUFFER_BYTES), "cuMemAlloc");
+	allocator_open(rank);
 }
 
 static void device_close(struct rank *rank)
@@ -70,7 +68,9 @@ static void device_close(struct rank *rank)
 	const struct api *api = &rank->api;
 
 	cuda_check(api, api->cuStreamDestroy_v2(rank->compute), "cuStreamDestroy");
-	cuda_check(api, api->cuMemFree_v2(rank->buffer), "cuMemFree");
+	if (rank->optimizer)
+		cuda_check(api, api->cuLibraryUnload(rank->optimizer), "cuLibraryUnload");
+	allocator_close(rank);
 	cuda_check(api, api->cuModuleUnload(rank->module), "cuModuleUnload");
 }
 

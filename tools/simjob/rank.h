@@ -40,6 +40,7 @@ struct job_comm {
 	const char *name;
 	ncclComm_t comm; /* NULL: the group has one member, there is none */
 	CUstream stream;
+	CUevent start; /* of the operation that has begun, with --timing */
 	uint64_t hash;
 	int size, rank;
 	uint64_t collective_seq;	 /* of the five that NCCL counts */
@@ -52,6 +53,7 @@ struct job_comm {
 struct work {
 	struct work *next; /* the watchdog's list */
 	_Atomic uint32_t refs;
+	CUevent start; /* NULL without --timing */
 	CUevent end;
 	uint64_t issued_ns;
 	const char *op;
@@ -77,6 +79,15 @@ struct step_graph {
 	int nr_ops;
 };
 
+/* allocator.c */
+#define MAX_SEGMENTS 64
+struct allocator {
+	char *pinned;
+	CUdeviceptr segments[MAX_SEGMENTS]; /* or, where they are pages of @range, their handles */
+	int nr_segments;
+	CUdeviceptr range; /* 0: there is none */
+};
+
 struct rank {
 	const struct options *options;
 	struct api api;
@@ -88,7 +99,9 @@ struct rank {
 	CUstream compute;
 	CUmodule module;
 	CUfunction kernel;
+	CUlibrary optimizer; /* loaded when it is first needed, as CUDA loads lazily */
 	CUdeviceptr buffer;
+	struct allocator allocator;
 	struct step_graph *graphs; /* NULL: --graph is not used */
 	int nr_graphs;
 	int graph_from_step; /* those before are eager */
@@ -106,6 +119,11 @@ struct rank {
 	bool fault_done[MAX_FAULTS];
 	bool fault_begun[MAX_FAULTS];
 };
+
+/* allocator.c */
+void allocator_open(struct rank *rank);
+void allocator_step(struct rank *rank);
+void allocator_close(struct rank *rank);
 
 /* comms.c */
 void comms_create(struct rank *rank);

@@ -6,11 +6,15 @@
  */
 #include "rank.h"
 
+#include <string.h>
+
 #define ACTIVATION_COUNT (2UL << 20) /* elements of bf16 that a layer hands on: 4 MiB */
 #define BUCKET_COUNT (8UL << 20)     /* elements of bf16 in a gradient bucket: 16 MiB */
 #define KERNELS_PER_LAYER 2
 #define JITTER 0.01	     /* standard deviation of a kernel's duration */
 #define OPTIMIZER_SHARE 0.05 /* of the step's compute time */
+#define GRADIENT_BYTES (64UL << 20)
+#define LOG_STEPS 10 /* the learning rate is set and the gradients' norm is read every so many steps */
 
 double kernel_factor(struct rank *rank)
 {
@@ -78,9 +82,12 @@ static void backward_run(struct rank *rank)
 	layers_run(rank, 2 * layer_forward_ns(rank), rank->options->layers);
 }
 
+/* From pinned memory, as a dataloader with pin_memory gives it. */
 static void batch_upload(struct rank *rank)
 {
-	cuda_check(&rank->api, rank->api.cuMemcpyHtoDAsync_v2(rank->buffer, rank->batch, BATCH_BYTES, rank->compute),
+	const char *pinned = memcpy(rank->allocator.pinned, rank->batch, BATCH_BYTES);
+
+	cuda_check(&rank->api, rank->api.cuMemcpyHtoDAsync_v2(rank->buffer, pinned, BATCH_BYTES, rank->compute),
 		   "cuMemcpyHtoDAsync");
 }
 
@@ -197,6 +204,8 @@ static void gpu_step_run(struct rank *rank, double unused)
 	const struct options *options = rank->options;
 
 	(void)unused;
+	cuda_check(&rank->api, rank->api.cuMemsetD8Async(rank->buffer, 0, GRADIENT_BYTES, rank->compute),
+		   "cuMemsetD8Async");
 	pipeline_run(rank);
 	/* Megatron's check_for_nan_in_grad: nobody reduces a gradient that it has not seen to be finite. */
 	if (options->sync == SYNC_NAN_CHECK && !rank->capturing)
@@ -208,11 +217,44 @@ static void gpu_step_run(struct rank *rank, double unused)
 		buckets_run(rank, OP_ALL_GATHER);
 }
 
+/* The kernels of the optimizer come when they are first needed. */
+static void optimizer_load(struct rank *rank)
+{
+	if (!rank->optimizer)
+		cuda_check(&rank->api,
+			   rank->api.cuLibraryLoadData(&rank->optimizer, "an optimizer", NULL, NULL, 0, NULL, NULL, 0),
+			   "cuLibraryLoadData");
+}
+
+/* Blocking copies, on the default stream. */
+static void scalars_exchange(struct rank *rank)
+{
+	const struct api *api = &rank->api;
+	float learning_rate = 0.001f, norm;
+
+	cuda_check(api, api->cuMemcpyHtoD_v2(rank->buffer, &learning_rate, sizeof(learning_rate)), "cuMemcpyHtoD");
+	cuda_check(api, api->cuMemcpyDtoH_v2(&norm, rank->buffer, sizeof(norm)), "cuMemcpyDtoH");
+}
+
+/* Of the host, when the step's work has been handed in: PyTorch asks whether memory used on other streams is free. */
+static void step_finish(struct rank *rank)
+{
+	CUresult res = rank->api.cuStreamQuery(rank->compute);
+
+	if (res != CUDA_ERROR_NOT_READY)
+		cuda_check(&rank->api, res, "cuStreamQuery");
+	loss_read(rank);
+	if (rank->step % LOG_STEPS == LOG_STEPS - 1)
+		scalars_exchange(rank);
+	allocator_step(rank);
+}
+
 void step_run(struct rank *rank)
 {
 	const struct options *options = rank->options;
 
 	rank->op_in_step = 0;
+	optimizer_load(rank);
 	dataloader_next(rank);
 	batch_upload(rank);
 	if (graphs_are_used(rank, GRAPH_STEP))
@@ -221,7 +263,7 @@ void step_run(struct rank *rank)
 		gpu_step_run(rank, 0);
 	if (options->extra_ops && rank->step % 4 == 3)
 		extra_ops_run(rank);
-	loss_read(rank);
+	step_finish(rank);
 	rank->ops_last_step = rank->op_in_step;
 }
 

@@ -35,6 +35,25 @@ static void work_check_age(struct rank *rank, const struct work *work)
 	abort();
 }
 
+/* PyTorch asks for the duration of what is over when it has timed it, and ends the process on any error. */
+static bool work_is_over(struct rank *rank, const struct work *work)
+{
+	CUresult res = rank->api.cuEventQuery(work->end);
+	const char *name = NULL;
+	float ms;
+
+	if (res == CUDA_ERROR_NOT_READY)
+		return false;
+	if (res == CUDA_SUCCESS && work->start)
+		res = rank->api.cuEventElapsedTime_v2(&ms, work->start, work->end);
+	if (res == CUDA_SUCCESS)
+		return true;
+	rank->api.cuGetErrorName(res, &name);
+	fprintf(stderr, "simjob: rank %d: watchdog: %s on communicator %s: %s; aborting\n", rank->rank, work->op,
+		work->comm->name, name ? name : "unknown error");
+	abort();
+}
+
 static void works_poll(struct rank *rank)
 {
 	struct watchdog *watchdog = &rank->watchdog;
@@ -42,7 +61,7 @@ static void works_poll(struct rank *rank)
 
 	pthread_mutex_lock(&watchdog->lock);
 	for (link = &watchdog->works; (work = *link);) {
-		if (rank->api.cuEventQuery(work->end) == CUDA_ERROR_NOT_READY) {
+		if (!work_is_over(rank, work)) {
 			work_check_age(rank, work);
 			link = &work->next;
 			continue;

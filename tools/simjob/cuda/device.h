@@ -94,6 +94,9 @@ struct CUctx_st {
 /* context.c */
 CUcontext context_current(void);
 
+/* inject.c: the error that this call, by its exported name, is to return in place of doing anything; else 0. */
+CUresult call_injected_error(const char *name);
+
 /* stream.c: NULL and the two magic default handles become the process's default stream; NULL when that fails. */
 struct CUstream_st *stream_resolve(CUstream handle);
 /* Takes @work over. 0 or CUDA_ERROR_OUT_OF_MEMORY. */
@@ -102,6 +105,7 @@ CUresult stream_synchronize(CUstream handle);
 CUresult stream_synchronize_all(void);
 uint64_t work_run(struct sim_work *work, uint64_t ready_ns);
 bool stream_is_legacy(CUstream handle);
+void sleep_until_ns(uint64_t deadline_ns);
 
 /* event.c */
 struct sim_mark *mark_create(void);

@@ -134,46 +134,37 @@ static CUresult stream_wait_event(CUstream handle, CUevent event)
 	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_WAIT, .mark = mark});
 }
 
-SIM_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
-{
-	return event_record(event, stream);
-}
+#define DEFINE_EVENT_CALLS(SUFFIX)                                                                                     \
+	SIM_EXPORT CUresult cuEventRecord##SUFFIX(CUevent event, CUstream stream)                                      \
+	{                                                                                                              \
+		CUresult res = call_injected_error(__func__);                                                          \
+                                                                                                                       \
+		return res ? res : event_record(event, stream);                                                        \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuEventRecordWithFlags##SUFFIX(CUevent event, CUstream stream, unsigned int flags)         \
+	{                                                                                                              \
+		(void)flags;                                                                                           \
+		return event_record(event, stream);                                                                    \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuStreamWaitEvent##SUFFIX(CUstream stream, CUevent event, unsigned int flags)              \
+	{                                                                                                              \
+		CUresult res = call_injected_error(__func__);                                                          \
+                                                                                                                       \
+		(void)flags;                                                                                           \
+		return res ? res : stream_wait_event(stream, event);                                                   \
+	}
 
-SIM_EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
-{
-	return event_record(event, stream);
-}
-
-SIM_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
-{
-	(void)flags;
-	return event_record(event, stream);
-}
-
-SIM_EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
-{
-	(void)flags;
-	return event_record(event, stream);
-}
-
-SIM_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
-{
-	(void)flags;
-	return stream_wait_event(stream, event);
-}
-
-SIM_EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
-{
-	(void)flags;
-	return stream_wait_event(stream, event);
-}
+DEFINE_EVENT_CALLS()
+DEFINE_EVENT_CALLS(_ptsz)
 
 SIM_EXPORT CUresult cuEventQuery(CUevent event)
 {
 	struct sim_mark *mark;
 	bool reached;
-	CUresult res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
+	CUresult res = call_injected_error(__func__);
 
+	if (!res)
+		res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
 	if (res)
 		return res;
 	mark = event_mark(event);
@@ -185,8 +176,10 @@ SIM_EXPORT CUresult cuEventQuery(CUevent event)
 SIM_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
 	struct sim_mark *mark;
-	CUresult res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
+	CUresult res = call_injected_error(__func__);
 
+	if (!res)
+		res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
 	if (res)
 		return res;
 	mark = event_mark(event);

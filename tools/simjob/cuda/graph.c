@@ -275,12 +275,19 @@ SIM_EXPORT CUresult cuGraphClone(CUgraph *ret_clone, CUgraph original)
 	return CUDA_SUCCESS;
 }
 
-static CUresult graph_instantiate(CUgraphExec *ret_exec, CUgraph graph)
+#define INSTANTIATE_NS (200 * NSEC_PER_USEC)
+#define INSTANTIATE_NODE_NS (3 * NSEC_PER_USEC)
+
+static CUresult graph_instantiate(const char *name, CUgraphExec *ret_exec, CUgraph graph)
 {
+	CUresult res = call_injected_error(name);
 	CUgraphExec exec;
 
 	if (!ret_exec || !graph)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (res)
+		return res;
+	sleep_until_ns(clock_now_ns() + INSTANTIATE_NS + graph->chain->nr_nodes * INSTANTIATE_NODE_NS);
 	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -293,7 +300,7 @@ static CUresult graph_instantiate(CUgraphExec *ret_exec, CUgraph graph)
 SIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret_exec, CUgraph graph, unsigned long long flags)
 {
 	(void)flags;
-	return graph_instantiate(ret_exec, graph);
+	return graph_instantiate(__func__, ret_exec, graph);
 }
 
 SIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
@@ -418,15 +425,17 @@ uint64_t graph_run_work(struct graph_run *run, uint64_t ready_ns)
 	return last_ns;
 }
 
-static CUresult graph_launch(CUgraphExec exec, CUstream handle)
+static CUresult graph_launch(const char *name, CUgraphExec exec, CUstream handle)
 {
 	struct sim_work work = {.kind = WORK_GRAPH};
 	struct CUstream_st *stream;
-	CUresult res;
+	CUresult res = call_injected_error(name);
 
 	if (!exec)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (stream_is_legacy(handle) && (res = capture_permits_legacy_stream()))
+	if (!res && stream_is_legacy(handle))
+		res = capture_permits_legacy_stream();
+	if (res)
 		return res;
 	stream = stream_resolve(handle);
 	/* A graph within a graph: not modelled, and refused before anybody has been asked for a replay. */
@@ -442,20 +451,21 @@ static CUresult graph_launch(CUgraphExec exec, CUstream handle)
 	return stream_enqueue(stream, &work);
 }
 
-static CUresult graph_instantiate_with(CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+static CUresult graph_instantiate_with(const char *name, CUgraphExec *ret_exec, CUgraph graph,
+				       CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
 	if (!params)
 		return CUDA_ERROR_INVALID_VALUE;
 	params->hErrNode_out = NULL;
 	params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
-	return graph_instantiate(ret_exec, graph);
+	return graph_instantiate(name, ret_exec, graph);
 }
 
 #define DEFINE_GRAPH_CALLS(SUFFIX)                                                                                     \
 	SIM_EXPORT CUresult cuGraphInstantiateWithParams##SUFFIX(CUgraphExec *ret_exec, CUgraph graph,                 \
 								 CUDA_GRAPH_INSTANTIATE_PARAMS *params)                \
 	{                                                                                                              \
-		return graph_instantiate_with(ret_exec, graph, params);                                                \
+		return graph_instantiate_with(__func__, ret_exec, graph, params);                                      \
 	}                                                                                                              \
 	SIM_EXPORT CUresult cuGraphUpload##SUFFIX(CUgraphExec exec, CUstream stream)                                   \
 	{                                                                                                              \
@@ -464,7 +474,7 @@ static CUresult graph_instantiate_with(CUgraphExec *ret_exec, CUgraph graph, CUD
 	}                                                                                                              \
 	SIM_EXPORT CUresult cuGraphLaunch##SUFFIX(CUgraphExec exec, CUstream stream)                                   \
 	{                                                                                                              \
-		return graph_launch(exec, stream);                                                                     \
+		return graph_launch(__func__, exec, stream);                                                           \
 	}
 
 DEFINE_GRAPH_CALLS()

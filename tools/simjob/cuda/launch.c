@@ -7,12 +7,59 @@
 
 #include <stdlib.h>
 
-SIM_EXPORT CUresult cuModuleLoadData(CUmodule *ret_module, const void *image)
+#define LOAD_NS (4 * NSEC_PER_MSEC) /* a few megabytes of code to copy and link */
+
+/* A library is a module that belongs to no context. */
+static CUresult module_load(const char *name, CUmodule *ret_module, const void *image)
 {
+	CUresult res = call_injected_error(name);
+
 	if (!ret_module || !image)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!res)
+		res = capture_permits_unsafe_call();
+	if (res)
+		return res;
+	sleep_until_ns(clock_now_ns() + LOAD_NS);
 	*ret_module = calloc(1, sizeof(**ret_module));
 	return *ret_module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+SIM_EXPORT CUresult cuModuleLoadData(CUmodule *ret_module, const void *image)
+{
+	return module_load(__func__, ret_module, image);
+}
+
+SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *ret_module, const void *image, unsigned int nr_options, int *options,
+				       void **values)
+{
+	(void)nr_options, (void)options, (void)values;
+	return module_load(__func__, ret_module, image);
+}
+
+SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *ret_library, const void *code, int *jit_options, void **jit_values,
+				      unsigned int nr_jit_options, int *options, void **values, unsigned int nr_options)
+{
+	(void)jit_options, (void)jit_values, (void)nr_jit_options, (void)options, (void)values, (void)nr_options;
+	return module_load(__func__, (CUmodule *)ret_library, code);
+}
+
+SIM_EXPORT CUresult cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const char *name)
+{
+	return cuModuleGetFunction((CUfunction *)ret_kernel, (CUmodule)library, name);
+}
+
+SIM_EXPORT CUresult cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)
+{
+	if (!ret_function || !kernel)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_function = (CUfunction)kernel;
+	return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuLibraryUnload(CUlibrary library)
+{
+	return cuModuleUnload((CUmodule)library);
 }
 
 SIM_EXPORT CUresult cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
@@ -50,11 +97,16 @@ SIM_EXPORT CUfunction sim_function_create(const struct sim_kernel *kernel)
 	return function;
 }
 
-static CUresult kernel_launch(CUfunction function, CUstream handle, void **params)
+static CUresult kernel_launch(const char *name, CUfunction function, CUstream handle, void **params)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
 	struct sim_work work = {.kind = WORK_KERNEL};
+	CUresult res = call_injected_error(name);
 
+	if (!res && stream_is_legacy(handle))
+		res = capture_permits_legacy_stream();
+	if (res)
+		return res;
 	if (!function || !params || !params[0])
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!stream)
@@ -83,7 +135,7 @@ static bool launch_shape_is_valid(unsigned int grid_x, unsigned int block_x)
 		(void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared_bytes, (void)extra;             \
 		if (!launch_shape_is_valid(grid_x, block_x))                                                           \
 			return CUDA_ERROR_INVALID_VALUE;                                                               \
-		return kernel_launch(function, stream, params);                                                        \
+		return kernel_launch(__func__, function, stream, params);                                                        \
 	}
 
 #define DEFINE_LAUNCH_KERNEL_EX(NAME)                                                                                  \
@@ -93,7 +145,7 @@ static bool launch_shape_is_valid(unsigned int grid_x, unsigned int block_x)
 		(void)extra;                                                                                           \
 		if (!config || !launch_shape_is_valid(config->gridDimX, config->blockDimX))                            \
 			return CUDA_ERROR_INVALID_VALUE;                                                               \
-		return kernel_launch(function, config->hStream, params);                                               \
+		return kernel_launch(__func__, function, config->hStream, params);                                               \
 	}
 
 #define DEFINE_LAUNCH_HOST_FUNC(NAME)                                                                                  \

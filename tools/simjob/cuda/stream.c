@@ -12,7 +12,7 @@ static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUstream_st *streams;
 static struct CUstream_st *default_stream;
 
-static void sleep_until_ns(uint64_t deadline_ns)
+void sleep_until_ns(uint64_t deadline_ns)
 {
 	static const _Atomic uint32_t never;
 
@@ -261,25 +261,22 @@ static CUresult stream_query(CUstream handle)
 	return stream_is_busy(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUresult cuStreamSynchronize(CUstream stream)
-{
-	return stream_synchronize(stream);
-}
+#define DEFINE_STREAM_CALLS(SUFFIX)                                                                                    \
+	SIM_EXPORT CUresult cuStreamSynchronize##SUFFIX(CUstream stream)                                               \
+	{                                                                                                              \
+		CUresult res = call_injected_error(__func__);                                                          \
+                                                                                                                       \
+		return res ? res : stream_synchronize(stream);                                                         \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuStreamQuery##SUFFIX(CUstream stream)                                                     \
+	{                                                                                                              \
+		CUresult res = call_injected_error(__func__);                                                          \
+                                                                                                                       \
+		return res ? res : stream_query(stream);                                                               \
+	}
 
-SIM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream)
-{
-	return stream_synchronize(stream);
-}
-
-SIM_EXPORT CUresult cuStreamQuery(CUstream stream)
-{
-	return stream_query(stream);
-}
-
-SIM_EXPORT CUresult cuStreamQuery_ptsz(CUstream stream)
-{
-	return stream_query(stream);
-}
+DEFINE_STREAM_CALLS()
+DEFINE_STREAM_CALLS(_ptsz)
 
 /* Takes the first stream with unfinished work and marks its end. NULL when there is none. */
 static struct sim_mark *streams_mark_busy(void)

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Copies and sets: they take their time on a stream and move nothing; what a copy brings to the host is zeroes. The
+ * blocking ones run on the default stream (in the _ptds flavour each thread's own, which is the same here) and return
+ * when it is through.
+ */
+#include "device.h"
+
+#include <string.h>
+
+#define COPY_LATENCY_NS 8000
+#define COPY_BYTES_PER_US 25000 /* a PCIe 4.0 x16 link, 25 GB/s */
+#define SET_LATENCY_NS 2000
+#define DEVICE_BYTES_PER_US 1500000 /* 1.5 TB/s */
+
+struct transfer {
+	const char *name; /* of the call */
+	void *host;	  /* what is written on the host, NULL: nothing */
+	size_t size_bytes;
+	CUstream stream;
+	bool within_device, is_blocking;
+};
+
+static uint64_t transfer_ns(const struct transfer *transfer)
+{
+	uint64_t latency_ns = transfer->within_device ? SET_LATENCY_NS : COPY_LATENCY_NS;
+	uint64_t bytes_per_us = transfer->within_device ? DEVICE_BYTES_PER_US : COPY_BYTES_PER_US;
+
+	return latency_ns + transfer->size_bytes * NSEC_PER_USEC / bytes_per_us;
+}
+
+static CUresult transfer_run(const struct transfer *transfer)
+{
+	struct sim_work work = {.kind = WORK_COPY, .duration_ns = transfer_ns(transfer)};
+	CUresult res = call_injected_error(transfer->name);
+	struct CUstream_st *stream;
+
+	if (!res && stream_is_legacy(transfer->stream))
+		res = capture_permits_legacy_stream();
+	if (!res && transfer->is_blocking)
+		res = capture_permits_unsafe_call();
+	if (res)
+		return res;
+	stream = stream_resolve(transfer->stream);
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (transfer->host)
+		memset(transfer->host, 0, transfer->size_bytes);
+	res = stream_enqueue(stream, &work);
+	return res || !transfer->is_blocking ? res : stream_synchronize(transfer->stream);
+}
+
+#define DEFINE_ASYNC_CALLS(SUFFIX)                                                                                     \
+	SIM_EXPORT CUresult cuMemcpyAsync##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,                 \
+						  CUstream stream)                                                     \
+	{                                                                                                              \
+		(void)to, (void)from;                                                                                  \
+		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, stream, true, false});              \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,          \
+							 CUstream stream)                                              \
+	{                                                                                                              \
+		(void)to, (void)from;                                                                                  \
+		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, stream, true, false});              \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes,          \
+							 CUstream stream)                                              \
+	{                                                                                                              \
+		(void)to, (void)from;                                                                                  \
+		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, stream, false, false});             \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes,                \
+							 CUstream stream)                                              \
+	{                                                                                                              \
+		(void)from;                                                                                            \
+		return transfer_run(&(struct transfer){__func__, to, size_bytes, stream, false, false});               \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemsetD8Async##SUFFIX(CUdeviceptr to, unsigned char value, size_t count,                 \
+						    CUstream stream)                                                   \
+	{                                                                                                              \
+		(void)to, (void)value;                                                                                 \
+		return transfer_run(&(struct transfer){__func__, NULL, count, stream, true, false});                   \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemsetD32Async##SUFFIX(CUdeviceptr to, unsigned int value, size_t count,                 \
+						     CUstream stream)                                                  \
+	{                                                                                                              \
+		(void)to, (void)value;                                                                                 \
+		return transfer_run(&(struct transfer){__func__, NULL, 4 * count, stream, true, false});               \
+	}
+
+DEFINE_ASYNC_CALLS()
+DEFINE_ASYNC_CALLS(_ptsz)
+
+#define DEFINE_BLOCKING_CALLS(SUFFIX)                                                                                  \
+	SIM_EXPORT CUresult cuMemcpyDtoH_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes)                     \
+	{                                                                                                              \
+		(void)from;                                                                                            \
+		return transfer_run(&(struct transfer){__func__, to, size_bytes, NULL, false, true});                  \
+	}                                                                                                              \
+	SIM_EXPORT CUresult cuMemcpyHtoD_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes)               \
+	{                                                                                                              \
+		(void)to, (void)from;                                                                                  \
+		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, NULL, false, true});                \
+	}
+
+DEFINE_BLOCKING_CALLS()
+DEFINE_BLOCKING_CALLS(_ptds)
