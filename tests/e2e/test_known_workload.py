@@ -20,7 +20,7 @@ def whole(ranks, layout, seed):
 
 
 def middle(ranks, layout, seed):
-    j = job.Job(["--ranks", ranks, "--steps", 60, "--layout", layout, "--seed", seed], attach_after=2.0, name="middle")
+    j = job.Job(["--ranks", ranks, "--steps", 150, "--layout", layout, "--seed", seed], attach_after=2.0, name="middle")
     j.end()
     seen = j.replay("--ops")
     job.check(seen, f"nothing seen after a late attach: {j.stderr()}")
