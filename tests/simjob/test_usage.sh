@@ -32,6 +32,10 @@ refused "--fault deadlock: there is no second communicator" --ranks 2 --layout t
 refused "--fault deadlock: given more than once" --fault deadlock --fault deadlock:host=blocked
 refused "--fault p2p: there is no pipeline" --layout tp=2 --fault p2p
 refused "what='neither'" --layout pp=2 --fault p2p:what=neither
+refused "--fault init: what=start is before the first step" --fault init:what=start,step=3
+refused "--fault init: the dead do not come back" --fault init:how=dead,sec=3
+refused "--fault dstate-child: there is no dataloader" --no-dataloader --fault dstate-child
+refused "wait='2'" --fault dstate-child:wait=2
 refused "--sync 'never'" --sync never
 refused "with --graph step its operations are captured" --layout pp=2,dp=4 --graph step --fault p2p
 refused "--graph 'tensor': neither step nor layers" --graph tensor

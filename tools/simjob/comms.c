@@ -49,6 +49,8 @@ static void world_create(struct rank *rank)
 	ncclComm_t comm;
 
 	id_share(rank, id_index(rank, -1), rank->rank == 0, &id);
+	if (rank->generation == 0)
+		init_faults_at_start(rank);
 	nccl_check(&rank->api, rank->api.ncclCommInitRank(&comm, rank->options->nr_ranks, id, rank->rank), NULL,
 		   "ncclCommInitRank");
 	comm_set_up(rank, &rank->world, "world", comm);
@@ -108,7 +110,25 @@ void comms_create(struct rank *rank)
 	graphs_create(rank);
 }
 
-static void comm_destroy(struct rank *rank, struct job_comm *comm)
+void comm_extra_create(struct rank *rank, struct job_comm *comm, int fault_index)
+{
+	bool is_split = rank->options->faults[fault_index].what == INIT_SPLIT;
+	ncclUniqueId id;
+	ncclComm_t handle;
+
+	if (!is_split)
+		id_share(rank, rank->store->nr_ids - rank->options->nr_faults + fault_index, rank->rank == 0, &id);
+	init_fault_strike(rank, fault_index);
+	if (is_split) {
+		split_create(rank, comm, "extra", 0, rank->rank);
+		return;
+	}
+	nccl_check(&rank->api, rank->api.ncclCommInitRank(&handle, rank->options->nr_ranks, id, rank->rank), NULL,
+		   "ncclCommInitRank");
+	comm_set_up(rank, comm, "extra", handle);
+}
+
+void comm_destroy(struct rank *rank, struct job_comm *comm)
 {
 	const struct api *api = &rank->api;
 

@@ -23,16 +23,20 @@ static void batch_make(char *batch, struct random *random)
 	}
 }
 
-static void loader_run(const struct rank *rank, int fd)
+/* @rank is the child's own copy. */
+static void loader_run(struct rank *rank, int fd)
 {
 	struct random random = {.state = rank->options->seed ^ (0xda7aULL + rank->rank) << 20};
+	int nr_made;
 	size_t done;
 	ssize_t n;
 
 	prctl(PR_SET_NAME, "pt_data_worker");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
-	for (;;) {
+	rank->pid = getpid();
+	for (nr_made = 0;; nr_made++) {
+		loader_faults(rank, nr_made);
 		batch_make(rank->batch, &random);
 		for (done = 0; done < BATCH_BYTES; done += n) {
 			n = write(fd, rank->batch + done, BATCH_BYTES - done);
@@ -72,7 +76,7 @@ void dataloader_next(struct rank *rank)
 	size_t done;
 	ssize_t n;
 
-	if (rank->batch_fd < 0) {
+	if (rank->batch_fd < 0 || loader_is_bypassed(rank)) {
 		batch_make(rank->batch, &rank->random);
 		return;
 	}

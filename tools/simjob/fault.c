@@ -35,6 +35,11 @@ static const struct fault_type fault_types[NR_FAULT_KINDS] = {
     [FAULT_DEADLOCK] = {"deadlock", KEY_RANK | KEY_STEP | KEY_HOST, .host = WORDS("ahead", "blocked"),
 			.default_rank = RANK_DRAWN},
     [FAULT_P2P] = {"p2p", PLACE_KEYS | KEY_WHAT, .what = WORDS("send", "recv"), .default_rank = RANK_DRAWN},
+    [FAULT_INIT] = {"init", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT | KEY_HOW, .what = WORDS("start", "new", "split"),
+		    .how = WORDS("sleep", "stop", "busy", "dead"), .default_s = FAULT_FOREVER,
+		    .default_rank = RANK_DRAWN},
+    [FAULT_DSTATE_CHILD] = {"dstate-child", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WAIT, .default_s = 7,
+			    .default_rank = RANK_DRAWN},
     [FAULT_DSTATE] = {"dstate", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
     [FAULT_DSTATE_MM] = {"dstate-mm", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
     [FAULT_SLOW] = {"slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT, .default_percent = 50,
@@ -66,12 +71,12 @@ const char *fault_name(const struct fault *fault)
 
 bool fault_needs_frozen_fs(const struct fault *fault)
 {
-	return fault->kind == FAULT_DSTATE || fault->kind == FAULT_DSTATE_MM;
+	return fault->kind == FAULT_DSTATE || fault->kind == FAULT_DSTATE_MM || fault->kind == FAULT_DSTATE_CHILD;
 }
 
 bool fault_ends_rank(const struct fault *fault)
 {
-	return fault->kind == FAULT_KILL;
+	return fault->kind == FAULT_KILL || (fault->kind == FAULT_INIT && fault->how == INIT_DEAD);
 }
 
 /* A key with a number: where it is stored, and what it may be. */
@@ -83,9 +88,9 @@ struct number_key {
 	bool is_whole; /* the member is an int, else a double */
 };
 
-#define WHOLE(NAME, KEY, MEMBER, MIN)                                                                                  \
+#define WHOLE(NAME, KEY, MEMBER, MAX)                                                                                  \
 	{                                                                                                              \
-		NAME, KEY, offsetof(struct fault, MEMBER), MIN, 1e9, true                                              \
+		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, true                                                \
 	}
 #define REAL(NAME, KEY, MEMBER, MAX)                                                                                   \
 	{                                                                                                              \
@@ -93,11 +98,9 @@ struct number_key {
 	}
 
 static const struct number_key number_keys[] = {
-    WHOLE("rank", KEY_RANK, rank, 0),
-    WHOLE("step", KEY_STEP, step, 0),
-    WHOLE("until", KEY_UNTIL, until_step, 0),
-    WHOLE("op", KEY_OP, op, 0),
-    REAL("sec", KEY_SEC, duration_s, FAULT_FOREVER),
+    WHOLE("rank", KEY_RANK, rank, 1e9),		WHOLE("step", KEY_STEP, step, 1e9),
+    WHOLE("until", KEY_UNTIL, until_step, 1e9), WHOLE("op", KEY_OP, op, 1e9),
+    WHOLE("wait", KEY_WAIT, wait, 1),		REAL("sec", KEY_SEC, duration_s, FAULT_FOREVER),
     REAL("percent", KEY_PERCENT, percent, 1e6),
 };
 
@@ -239,7 +242,7 @@ static int required_check(const struct fault *fault, char *ret_reason, int reaso
 
 int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int reason_size)
 {
-	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30};
+	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .wait = 1};
 	char text[256], *rest = text, *name, *pair;
 	int err;
 
@@ -276,6 +279,8 @@ static int step_draw(const struct fault *fault, struct random *random, int nr_st
 
 	if (fault->kind == FAULT_PHASE && fault->what == PHASE_WARMUP)
 		return 0;
+	if (fault->kind == FAULT_INIT && fault->what == INIT_START)
+		return 0;
 	return drawn;
 }
 
@@ -285,6 +290,8 @@ void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int
 	int rank, step;
 
 	random_u64(&random);
+	if (fault->kind == FAULT_INIT && (fault->given & KEY_STEP) && !(fault->given & KEY_WHAT))
+		fault->what = INIT_NEW;
 	rank = rank_draw(fault, &random, nr_ranks);
 	step = step_draw(fault, &random, nr_steps);
 	fault->draw = random_u64(&random);

@@ -21,8 +21,10 @@ enum fault_kind {
 	FAULT_MISMATCH,
 	FAULT_DEADLOCK,
 	FAULT_P2P,
+	FAULT_INIT,
 	FAULT_DSTATE,
 	FAULT_DSTATE_MM,
+	FAULT_DSTATE_CHILD,
 	FAULT_SLOW,
 	FAULT_PHASE,
 	NR_FAULT_KINDS,
@@ -42,6 +44,8 @@ enum mismatch_what { MISMATCH_COUNT, MISMATCH_DTYPE };
 enum kill_how { KILL_BY_SIGKILL, KILL_BY_EXIT, KILL_BY_SEGV };
 enum deadlock_host { HOST_AHEAD, HOST_BLOCKED };
 enum p2p_what { P2P_SEND, P2P_RECV };
+enum init_what { INIT_START, INIT_NEW, INIT_SPLIT };
+enum init_how { INIT_SLEEP, INIT_STOP, INIT_BUSY, INIT_DEAD };
 
 /* One bit a key, so that a set of keys is a number. */
 enum fault_key {
@@ -54,6 +58,7 @@ enum fault_key {
 	KEY_WHAT = 1 << 6,
 	KEY_HOW = 1 << 7,
 	KEY_HOST = 1 << 8,
+	KEY_WAIT = 1 << 9,
 };
 
 struct fault {
@@ -64,6 +69,7 @@ struct fault {
 	int step;
 	int until_step; /* first healthy step again */
 	int op;		/* index in the step; -1: drawn when the step's length is known */
+	int wait;	/* FAULT_DSTATE_CHILD: 1, the rank waits for its batches; 0, it has some in memory */
 	double duration_s;
 	double percent;
 	uint64_t draw;

@@ -25,6 +25,7 @@ static bool freeze_and_wait(struct rank *rank, int index, double duration_s)
 	struct freeze_request request = {.fault_index = index, .duration_s = duration_s};
 	_Atomic uint32_t *state = &rank->store->freezes[index];
 
+	atomic_store(state, FREEZE_IDLE);
 	if (!fd_text || write(atoi(fd_text), &request, sizeof(request)) != sizeof(request))
 		return false;
 	while (atomic_load(state) == FREEZE_IDLE)
@@ -160,8 +161,8 @@ static void block_in_vfork(struct rank *rank, const struct fault *fault, const s
 
 void fault_block(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
 {
-	bool blocked = fault->kind == FAULT_DSTATE ? block_in_create(rank, fault, index, place)
-						   : block_in_mmap(rank, fault, index, place);
+	bool blocked = fault->kind == FAULT_DSTATE_MM ? block_in_mmap(rank, fault, index, place)
+						      : block_in_create(rank, fault, index, place);
 
 	if (!blocked)
 		block_in_vfork(rank, fault, place);

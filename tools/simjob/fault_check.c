@@ -32,7 +32,7 @@ static int kinds_count(const struct options *options, enum fault_kind kind)
 	return nr;
 }
 
-static int layout_check(const struct options *options, const struct fault *fault, struct reason *reason)
+static int options_check(const struct options *options, const struct fault *fault, struct reason *reason)
 {
 	int err = refuse_if(fault->kind == FAULT_P2P && options->pp < 2, reason,
 			    "there is no pipeline to transfer in, pp is 1; ask for one by --layout pp=2 or more");
@@ -45,6 +45,22 @@ static int layout_check(const struct options *options, const struct fault *fault
 		err = refuse_if(options->graph == GRAPH_STEP &&
 				    (fault->kind == FAULT_DEADLOCK || fault->kind == FAULT_P2P),
 				reason, "with --graph step its operations are captured once and for all; use --graph layers");
+	if (!err)
+		err = refuse_if(fault->kind == FAULT_DSTATE_CHILD && !options->dataloader, reason,
+				"there is no dataloader child; leave --no-dataloader out");
+	return err;
+}
+
+static int init_check(const struct fault *fault, struct reason *reason)
+{
+	bool is_init = fault->kind == FAULT_INIT;
+	int err =
+	    refuse_if(is_init && (fault->given & KEY_WHAT) && fault->what == INIT_START && (fault->given & KEY_STEP),
+		      reason, "what=start is before the first step; leave step= out or say what=new or what=split");
+
+	if (!err)
+		err = refuse_if(is_init && fault->how == INIT_DEAD && (fault->given & KEY_SEC), reason,
+				"the dead do not come back after sec=; leave it out, or say how=sleep, stop or busy");
 	return err;
 }
 
@@ -56,7 +72,9 @@ int fault_check(const struct options *options, int index, char *ret_reason, int 
 			    fault->rank, options->nr_ranks - 1);
 
 	if (!err)
-		err = layout_check(options, fault, &reason);
+		err = options_check(options, fault, &reason);
+	if (!err)
+		err = init_check(fault, &reason);
 	if (!err)
 		err = refuse_if(fault->kind == FAULT_DEADLOCK && kinds_count(options, FAULT_DEADLOCK) > 1, &reason,
 				"given more than once, and the job does not come past the first; leave one out");

@@ -209,9 +209,22 @@ static bool fault_strike(struct rank *rank, int index, struct job_comm *comm, st
 	}
 }
 
+/* The others have moments of their own: a launch, a step, a batch. */
 static bool fault_is_per_op(const struct fault *fault)
 {
-	return fault->kind != FAULT_SLOW && fault->kind != FAULT_PHASE && fault->kind != FAULT_DEADLOCK;
+	switch (fault->kind) {
+	case FAULT_STOP:
+	case FAULT_HANG:
+	case FAULT_HANG_BUSY:
+	case FAULT_KILL:
+	case FAULT_MISMATCH:
+	case FAULT_P2P:
+	case FAULT_DSTATE:
+	case FAULT_DSTATE_MM:
+		return true;
+	default:
+		return false;
+	}
 }
 
 bool faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call)

@@ -63,7 +63,8 @@ static const struct argp_option option_list[] = {
      "Grow device memory by mapping pages, as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True does", 0},
     {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
      "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
-     "deadlock (host=ahead|blocked), p2p (what=send|recv), dstate, dstate-mm, slow (percent=, until=), phase "
+     "deadlock (host=ahead|blocked), p2p (what=send|recv), init (what=start|new|split, how=sleep|stop|busy|dead), "
+     "dstate, dstate-mm, dstate-child (wait=0|1), slow (percent=, until=), phase "
      "(what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
      0},
     {"log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0},

@@ -98,6 +98,7 @@ static void steps_run(struct rank *rank)
 
 	for (rank->step = 0; rank->step < rank->options->nr_steps; rank->step++) {
 		phases_before_step(rank);
+		init_faults_before_step(rank);
 		begin_ns = clock_now_ns();
 		step_run(rank);
 		if (rank->step > 0)

@@ -128,6 +128,9 @@ void allocator_close(struct rank *rank);
 /* comms.c */
 void comms_create(struct rank *rank);
 void comms_destroy(struct rank *rank);
+/* One more over the whole world, for an init fault: by an id of its own, or as a split. */
+void comm_extra_create(struct rank *rank, struct job_comm *comm, int fault_index);
+void comm_destroy(struct rank *rank, struct job_comm *comm);
 
 /*
  * ops.c: an operation as PyTorch issues it. op_begin() makes the communicator's stream wait for the compute stream,
@@ -204,6 +207,17 @@ struct op_place {
 	const struct op_call *call;
 };
 void fault_block(struct rank *rank, const struct fault *fault, int index, const struct op_place *place);
+
+/* fault_init.c: a rank misses the creation of a communicator, of the world or, in a later step, of one more. */
+void init_faults_at_start(struct rank *rank);
+void init_faults_before_step(struct rank *rank);
+/* Called by every rank right before the creation. */
+void init_fault_strike(struct rank *rank, int index);
+
+/* fault_loader.c: what befalls the dataloader child; in the child before each batch, @nr_made have been made. */
+void loader_faults(struct rank *rank, int nr_made);
+/* In the rank: it has batches in memory and does not ask the child for one. */
+bool loader_is_bypassed(const struct rank *rank);
 
 /* fault_p2p.c: a transfer that one side leaves out. */
 bool p2p_strikes_here(const struct rank *rank, const struct fault *fault, const struct job_comm *comm,
