@@ -62,16 +62,38 @@ static const struct task *special_task(const struct proc *p, enum activity *what
 	return NULL;
 }
 
-/* The thread that would make the next call: a backward thread and the main one take turns in PyTorch. */
-static const struct task *calling_task(const struct proc *p)
+bool proc_gone_or_stopped(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return p->dead || (t && t->state == TASK_STOPPED);
+}
+
+/* A backward thread and the main one take turns in PyTorch. */
+uint32_t rank_calling_tid(const struct proc *p)
 {
 	const struct op *next = rank_next_op(p);
-	uint32_t tid = next ? next->tid : p->last_op ? p->last_op->tid : p->tgid;
+
+	return next ? next->tid : p->last_op ? p->last_op->tid : p->tgid;
+}
+
+static const struct task *calling_task(const struct proc *p)
+{
+	uint32_t tid = rank_calling_tid(p);
 
 	for (const struct task *t = p->tasks; t; t = t->next)
 		if (t->tid == tid)
 			return t;
 	return NULL;
+}
+
+bool rank_at_rest(const struct proc *p)
+{
+	const struct task *t = calling_task(p);
+
+	return t && t->state == TASK_SLEEP && at_rest(t);
 }
 
 /* The thread that would have to call is asleep, and was since the rank is late as far as scans tell. */
@@ -148,5 +170,7 @@ struct rank_activity rank_activity(const struct model *m, const struct proc *p, 
 	a.what = sums_judge(&s, a.task, since_ns);
 	if (a.what == ACTIVITY_ASLEEP && p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS)
 		a.what = ACTIVITY_BUSY;
+	if (a.what == ACTIVITY_ASLEEP && proc_waits(p))
+		a.what = ACTIVITY_GPU;
 	return children_judge(m, p, a);
 }

@@ -15,6 +15,7 @@ enum activity {
 	ACTIVITY_DISK,     /* in D state, not that long: an ordinary storage wait */
 	ACTIVITY_ASLEEP,   /* no CPU, no bytes, no calls */
 	ACTIVITY_BUSY,
+	ACTIVITY_GPU,      /* the host waits for its GPU, and for no operation of NCCL: at work there, as far as is seen */
 };
 
 struct rank_activity {
@@ -24,6 +25,12 @@ struct rank_activity {
 	const struct task *task;       /* the one that tells: blocked, stopped, or the one that calls NCCL */
 };
 
+/* Dead, or its main thread is stopped. */
+bool proc_gone_or_stopped(const struct proc *p);
+/* The thread that would make the next call. */
+uint32_t rank_calling_tid(const struct proc *p);
+/* That thread sleeps since long, without a break. */
+bool rank_at_rest(const struct proc *p);
 /* Of the rank and its children since it is late (`since_ns`). */
 struct rank_activity rank_activity(const struct model *m, const struct proc *p, uint64_t since_ns);
 

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait.c - what a rank lacks: operations its peers of this node have entered and it has not.
+ * wait.c - what a rank lacks: operations its peers of this node have entered and it has not. Asks one rank at a time, in
+ * O(members of its communicators); for all ranks at once there is late.c.
  */
 #include "detect/wait.h"
 
-#include <string.h>
+#include "detect/activity.h"
+#include "detect/birth.h"
+#include "detect/phrase.h"
 
-static bool member_counts(const struct member *mb)
-{
-	return mb && !mb->gone;
-}
+#define POLLED_NS 2000000000ull      /* a query said "not ready" that recently */
+#define BUFFERED_BYTES (16u << 20)   /* a Send of less may be over without its Recv: NCCL's buffers hold 4 MiB a channel */
 
-static bool comparable(const struct member *mb, int space)
+bool rank_counts(const struct proc *p)
 {
-	return mb && member_comparable(mb, space);
+	return p->members || (!p->is_child && p->rank >= 0);
 }
 
 /* A rank that cannot come needs no patience. */
-static uint64_t limit_ns(const struct model *m, const struct member *mb)
+uint64_t member_limit_ns(const struct model *m, const struct member *mb)
 {
-	const struct task *t = mb->proc->tasks;
-
-	while (t && t->tid != mb->proc->tgid)
-		t = t->next;
-	return mb->proc->dead || (t && t->state == TASK_STOPPED) ? m->hang_floor_ns : comm_lag_limit_ns(m, mb->comm);
+	return proc_gone_or_stopped(mb->proc) ? m->hang_floor_ns : comm_lag_limit_ns(m, mb->comm);
 }
 
-/* Whose operation is over does not wait: a small Send sits in a buffer, or the numbers do not match. */
+/* --- collectives --- */
+
+/* Whose operation is over does not wait: the numbers do not match. */
 static void waiter_add(struct lack *l, const struct op *op)
 {
 	if (!op || op->end_ns)
@@ -40,95 +39,176 @@ static void waiter_add(struct lack *l, const struct op *op)
 		l->kind = op->kind;
 }
 
-/* Peers in `l`'s communicator that entered what `l` lacks. The wait counts from the first whose call was seen. */
-static bool coll_waiters(struct lack *l)
+bool member_waits_at(const struct member *o, int space, uint64_t seq)
 {
-	for (const struct member *o = l->member->comm->members; o; o = o->next_in_comm)
-		if (o != l->member && !o->proc->dead && comparable(o, l->space) && o->entered_seq[l->space] > l->seq)
-			waiter_add(l, member_op(o, l->space, l->seq));
-	return l->op != NULL;
+	return !o->proc->dead && member_comparable(o, space) && o->entered_seq[space] > seq;
 }
 
 static bool coll_lack(const struct model *m, const struct member *mb, int space, struct lack *l)
 {
 	*l = (struct lack){ .member = mb, .space = space, .peer = -1, .seq = mb->entered_seq[space],
-			    .limit_ns = limit_ns(m, mb) };
-	if (!comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
+			    .limit_ns = member_limit_ns(m, mb) };
+	if (!member_comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
 		return false;
-	return coll_waiters(l);
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+		if (member_waits_at(o, space, l->seq)) /* the wait counts from the first whose call was seen */
+			waiter_add(l, member_op(o, space, l->seq));
+	return l->op != NULL;
 }
+
+/* --- Send and Recv --- */
 
 static uint64_t p2p_entered(const struct member *mb, int peer, int recv)
 {
 	return peer >= 0 && peer < mb->n_p2p ? mb->p2p[peer].entered[recv] : 0;
 }
 
-static const struct member *peer_member(const struct member *mb, int peer)
+const struct member *member_peer(const struct member *mb, int peer)
 {
 	const struct comm *c = mb->comm;
 
 	return c->by_rank && peer >= 0 && peer < c->nranks ? c->by_rank[peer] : NULL;
 }
 
-/* recv: the rank lacks a Recv (the peer's Send waits), else a Send. */
-static bool p2p_lack(const struct model *m, const struct member *mb, int peer, int recv, struct lack *l)
+static enum op_kind other_kind(enum op_kind kind)
 {
-	const struct member *o = peer_member(mb, peer);
-
-	*l = (struct lack){ .member = mb, .space = -1, .kind = recv ? OP_RECV : OP_SEND, .peer = peer,
-			    .seq = p2p_entered(mb, peer, recv), .limit_ns = limit_ns(m, mb) };
-	if (o == mb || !comparable(mb, -1) || !comparable(o, -1) || o->proc->dead || mb->rank < 0)
-		return false;
-	if (p2p_entered(o, mb->rank, !recv) <= l->seq)
-		return false;
-	waiter_add(l, member_p2p_op(o, recv ? OP_SEND : OP_RECV, mb->rank, l->seq));
-	return l->op != NULL;
+	return kind == OP_SEND ? OP_RECV : OP_SEND;
 }
 
-static int p2p_peers(const struct member *mb)
+bool p2p_numbered(const struct op *op)
+{
+	const struct member *o = member_peer(op->member, op->peer);
+
+	return !op->seq_from_attach && op->member->rank >= 0 && member_comparable(op->member, SPACE_P2P) && o &&
+	       member_comparable(o, SPACE_P2P);
+}
+
+static const struct op *open_to(const struct member *mb, enum op_kind kind, int peer)
 {
 	int n = 0;
 
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
-		n = o->n_p2p > n ? o->n_p2p : n;
-	return n;
+	for (const struct op *op = mb->first_open; op && n < OPEN_LOOKED_AT; op = op->next, n++)
+		if (op->kind == kind && op->peer == peer && !op->end_ns && op->enqueue_ns)
+			return op;
+	return NULL;
 }
+
+const struct op *p2p_other_side(const struct op *op)
+{
+	const struct member *o = member_peer(op->member, op->peer);
+
+	if (!o)
+		return NULL;
+	if (p2p_numbered(op))
+		return member_p2p_op(o, other_kind(op->kind), op->member->rank, op->seq);
+	return open_to(o, other_kind(op->kind), op->member->rank);
+}
+
+/* A small Send may sit in a buffer, done, and nobody looked yet: then it waits only if a query said so. */
+static bool p2p_waits(const struct model *m, const struct op *op)
+{
+	if (op->end_ns || !op->enqueue_ns)
+		return false;
+	return op->kind == OP_RECV || op->count * dtype_bytes(op->dtype) > BUFFERED_BYTES ||
+	       (op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS);
+}
+
+/* Met late, the numbers say nothing: what the host sits in, and the peer has nothing open for, was not called. */
+bool p2p_lacking(const struct model *m, const struct op *op)
+{
+	const struct member *o = member_peer(op->member, op->peer);
+
+	if (!o || o == op->member || o->gone || !p2p_waits(m, op))
+		return false;
+	if (p2p_numbered(op))
+		return p2p_entered(o, op->member->rank, op->kind == OP_SEND) <= op->seq;
+	return op->member->rank >= 0 && proc_waits(op->member->proc) && op_reached(op) &&
+	       !open_to(o, other_kind(op->kind), op->member->rank);
+}
+
+/* The operation of `o` that waits for a Recv (recv) or a Send of `mb`, NULL none. */
+static const struct op *p2p_waiter(const struct model *m, const struct member *mb, const struct member *o, int recv)
+{
+	const struct op *op;
+
+	if (o == mb || o->gone || o->proc->dead || o->rank < 0 || mb->rank < 0)
+		return NULL;
+	op = open_to(o, recv ? OP_SEND : OP_RECV, mb->rank);
+	if (op && p2p_numbered(op))
+		op = member_p2p_op(o, op->kind, mb->rank, p2p_entered(mb, o->rank, recv));
+	return op && p2p_lacking(m, op) ? op : NULL;
+}
+
+/* recv: the rank lacks a Recv (the peer's Send waits), else a Send. */
+static bool p2p_lack(const struct model *m, const struct member *mb, const struct member *o, int recv, struct lack *l)
+{
+	const struct op *op = mb->gone ? NULL : p2p_waiter(m, mb, o, recv);
+
+	*l = (struct lack){ .member = mb, .space = SPACE_P2P, .kind = recv ? OP_RECV : OP_SEND, .peer = o->rank,
+			    .seq = op ? op->seq : 0, .limit_ns = member_limit_ns(m, mb) };
+	waiter_add(l, op);
+	return l->op != NULL;
+}
+
+/* --- one rank --- */
 
 void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l), void *arg)
 {
 	struct lack l;
 
+	for (const struct birth *b = m->births; b; b = b->next)
+		if (birth_lack(m, b, p, &l))
+			each(arg, &l);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		if (!member_counts(mb))
+		if (mb->gone)
 			continue;
 		for (int space = 0; space < SEQ_SPACES; space++)
 			if (coll_lack(m, mb, space, &l))
 				each(arg, &l);
-		for (int peer = 0, n = p2p_peers(mb); peer < n; peer++)
-			for (int recv = 0; recv < 2; recv++)
-				if (p2p_lack(m, mb, peer, recv, &l))
+		for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+			for (int recv = 0; o->n_p2p && recv < 2; recv++)
+				if (p2p_lack(m, mb, o, recv, &l))
 					each(arg, &l);
 	}
+}
+
+static bool lacks_now(const struct model *m, const struct member *mb, const struct lack *l, struct lack *now)
+{
+	const struct member *o = l->space == SPACE_P2P ? member_peer(mb, l->peer) : NULL;
+
+	if (mb->gone)
+		return false;
+	return l->space >= 0 ? coll_lack(m, mb, l->space, now) : o && p2p_lack(m, mb, o, l->kind == OP_RECV, now);
+}
+
+static bool birth_still_lacks(const struct model *m, const struct proc *p, struct lack *l)
+{
+	struct lack now;
+
+	for (const struct birth *b = m->births; b; b = b->next)
+		if (birth_key(b) == l->seq && birth_lack(m, b, p, &now)) {
+			*l = now;
+			return true;
+		}
+	return false;
 }
 
 bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *l)
 {
 	struct lack now;
-	bool lacks = false;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		if (mb != l->member || !member_counts(mb))
-			continue;
-		lacks = l->space >= 0 ? coll_lack(m, mb, l->space, &now) : p2p_lack(m, mb, l->peer, l->kind == OP_RECV, &now);
-		if (lacks && now.seq == l->seq) {
+	if (l->space == SPACE_BIRTH)
+		return birth_still_lacks(m, p, l);
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (mb == l->member && lacks_now(m, mb, l, &now) && now.seq == l->seq) {
+			now.limit_ns = now.limit_ns < l->limit_ns ? now.limit_ns : l->limit_ns;
 			*l = now;
 			return true;
 		}
-	}
 	return false;
 }
 
-struct choice { const struct model *m; const struct op *next; struct lack *best; bool found, exact; };
+struct choice { const struct op *next; struct lack *best; bool found; int rank; uint64_t now_ns, limit_ns; };
 
 const struct op *rank_next_op(const struct proc *p)
 {
@@ -151,53 +231,42 @@ static bool is_next(const struct op *next, const struct lack *l)
 static void choose(void *arg, const struct lack *l)
 {
 	struct choice *c = arg;
-	bool exact = is_next(c->next, l);
+	int rank = l->space == SPACE_BIRTH ? 2 : is_next(c->next, l);
 
-	if (c->found && (c->exact || (!exact && c->best->since_ns <= l->since_ns)))
+	if (c->now_ns > l->since_ns + l->limit_ns && l->limit_ns < c->limit_ns)
+		c->limit_ns = l->limit_ns;
+	if (c->found && (c->rank > rank || (c->rank == rank && c->best->since_ns <= l->since_ns)))
 		return;
 	*c->best = *l;
 	c->found = true;
-	c->exact = exact;
+	c->rank = rank;
 }
 
 bool rank_lacks(const struct model *m, const struct proc *p, struct lack *ret)
 {
-	struct choice c = { .m = m, .next = rank_next_op(p), .best = ret };
+	struct choice c = { .next = rank_next_op(p), .best = ret, .now_ns = m->now_ns, .limit_ns = UINT64_MAX };
 
 	rank_lacks_each(m, p, choose, &c);
+	if (c.found && c.limit_ns < ret->limit_ns) /* late in one communicator is late, whatever another is used to */
+		ret->limit_ns = c.limit_ns;
 	return c.found;
 }
 
-struct lateness { uint64_t now_ns; bool late; };
+/* --- since when it is free --- */
 
-static void late_check(void *arg, const struct lack *l)
+static uint64_t coll_free_ns(const struct member *mb, int space)
 {
-	struct lateness *s = arg;
+	uint64_t all = mb->entered_seq[space];
 
-	s->late |= s->now_ns > l->since_ns && s->now_ns - l->since_ns > l->limit_ns;
-}
-
-bool rank_late(const struct model *m, const struct proc *p)
-{
-	struct lateness s = { .now_ns = m->now_ns };
-
-	rank_lacks_each(m, p, late_check, &s);
-	return s.late;
-}
-
-static uint64_t coll_free_ns(const struct member *mb)
-{
-	uint64_t all = mb->entered_seq[SEQ_COLL];
-
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
-		if (comparable(o, SEQ_COLL) && !o->proc->dead && o->entered_seq[SEQ_COLL] < all)
-			all = o->entered_seq[SEQ_COLL];
-	return all && mb->seq_known ? comm_entry_ns(mb->comm, SEQ_COLL, all - 1) : 0;
+	for (const struct member *o = mb->comm->members; o && all; o = o->next_in_comm)
+		if (member_comparable(o, space) && !o->proc->dead && o->entered_seq[space] < all)
+			all = o->entered_seq[space];
+	return all && member_comparable(mb, space) ? comm_entry_ns(mb->comm, space, all - 1) : 0;
 }
 
 static uint64_t p2p_free_ns(const struct member *mb, int peer, int recv)
 {
-	const struct member *o = peer_member(mb, peer);
+	const struct member *o = member_peer(mb, peer);
 	uint64_t mine = p2p_entered(mb, peer, recv), theirs = o ? p2p_entered(o, mb->rank, !recv) : 0;
 	const struct op *op;
 
@@ -212,8 +281,10 @@ uint64_t rank_free_since_ns(const struct proc *p)
 	uint64_t since = p->last_call_ns, one;
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		one = mb->gone ? 0 : coll_free_ns(mb);
-		since = one > since ? one : since;
+		for (int space = 0; !mb->gone && space < SEQ_SPACES; space++) {
+			one = coll_free_ns(mb, space);
+			since = one > since ? one : since;
+		}
 		for (int k = 0; !mb->gone && k < 2 * mb->n_p2p; k++) {
 			one = p2p_free_ns(mb, k / 2, k % 2);
 			since = one > since ? one : since;
@@ -222,36 +293,20 @@ uint64_t rank_free_since_ns(const struct proc *p)
 	return since;
 }
 
-static void rank_text(char *buf, size_t cap, const struct member *mb)
-{
-	char digits[12];
-	int r = proc_rank(mb->proc), at = sizeof(digits) - 1;
-	size_t n = strlen(buf);
-
-	digits[at] = 0;
-	do
-		digits[--at] = '0' + (r > 0 ? r % 10 : 0);
-	while ((r /= 10) > 0);
-	if (n)
-		digits[--at] = ',';
-	if (n + strlen(digits + at) < cap) /* a list that is too long ends early */
-		strcpy(buf + n, digits + at);
-}
+/* --- text --- */
 
 void lack_waiting_text(const struct lack *l, char *buf, size_t cap)
 {
 	const struct member *o;
 
 	buf[0] = 0;
-	if (l->space < 0) {
-		o = peer_member(l->member, l->peer);
-		if (o)
-			rank_text(buf, cap, o);
-		return;
-	}
-	for (int r = 0; r < l->member->comm->nranks; r++) {
-		o = peer_member(l->member, r);
-		if (o && o != l->member && !o->gone && !o->proc->dead && o->entered_seq[l->space] > l->seq)
-			rank_text(buf, cap, o);
+	if (l->birth)
+		for (const struct birth_member *bm = l->birth->members; bm; bm = bm->next)
+			if (!bm->done_ns && !bm->proc->dead)
+				phrase_list(buf, cap, proc_rank(bm->proc));
+	for (int r = 0; l->member && r < l->member->comm->nranks; r++) {
+		o = l->space == SPACE_P2P && r != l->peer ? NULL : member_peer(l->member, r);
+		if (o && o != l->member && (l->space == SPACE_P2P || member_waits_at(o, l->space, l->seq)))
+			phrase_list(buf, cap, proc_rank(o->proc));
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait.h - who waits for whom: the operations a rank lacks that its peers entered, and the wait-for graph. Ranks of
+ * wait.h - what a rank lacks: operations and creations of communicators that its peers entered and it did not. Ranks of
  * other nodes are not seen: they neither lack nor wait.
  */
 #ifndef RANKTRACE_WAIT_H
@@ -8,27 +8,48 @@
 
 #include "model/model.h"
 
-struct lack {                   /* an operation that peers entered and this rank did not */
-	const struct member *member;
-	int space;              /* SEQ_*, -1 P2P */
+enum { SPACE_P2P = -1, SPACE_BIRTH = -2 }; /* besides SEQ_* */
+#define OPEN_LOOKED_AT 256    /* open operations of a member: where ends are not seen all are open */
+
+struct lack {                   /* something that peers entered and this rank did not */
+	const struct member *member; /* NULL: a creation */
+	int space;              /* SEQ_*, SPACE_P2P, SPACE_BIRTH */
 	enum op_kind kind;      /* of the rank's own side: Recv when the peer's Send waits */
 	int peer;               /* P2P: rank in the communicator, -1 */
-	uint64_t seq;
+	uint64_t seq;           /* creation: birth_key() */
 	uint64_t since_ns;      /* the first peer that waits entered it */
 	uint64_t limit_ns;      /* a wait that long is past what this communicator is used to */
 	int n_waiting;
 	const struct op *op;    /* as that peer called it */
+	const struct birth *birth;
 };
 
-/* The operation the rank lacks: what its own iteration says comes next, else what a peer waits for longest.
+/* A rank, or what may be one: not its children. */
+bool rank_counts(const struct proc *p);
+/* The thing the rank lacks: a creation; what its own iteration says comes next; else what a peer waits for longest.
  * False: it lacks none. */
 bool rank_lacks(const struct model *m, const struct proc *p, struct lack *ret);
-/* Some operation it lacks is past its limit. */
-bool rank_late(const struct model *m, const struct proc *p);
-/* Does it still lack this very operation? Refreshes the waiting peers. */
+/* Does it still lack this very thing? Refreshes the waiting peers. */
 bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *l);
-/* Calls `each` for every operation the rank lacks. */
+/* Calls `each` for everything the rank lacks. */
 void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l), void *arg);
+/* Calls `each` for every rank that lacks something past its limit, more than once for some. */
+void ranks_late_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg);
+
+/* The peer of this open Send or Recv did not call its side, and it is known to wait for that. */
+bool p2p_lacking(const struct model *m, const struct op *op);
+/* The peer's own call of this transfer; NULL: none, or not kept. */
+const struct op *p2p_other_side(const struct op *op);
+/* Its number means the same on both sides. */
+bool p2p_numbered(const struct op *op);
+/* The member that is rank `peer` of its communicator; NULL: not seen. */
+const struct member *member_peer(const struct member *mb, int peer);
+/* Alive, and entered operation `seq` of that space. */
+bool member_waits_at(const struct member *mb, int space, uint64_t seq);
+/* How long peers may wait for this member before that is past what they are used to. */
+uint64_t member_limit_ns(const struct model *m, const struct member *mb);
+/* Least and highest count of entered operations; of the dead only the least counts. False: all are alike. */
+bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_hi);
 
 /* What the rank did one period before its present place: what it would call next, from the same thread. NULL: no
  * period is known. */
@@ -39,10 +60,5 @@ uint64_t rank_free_since_ns(const struct proc *p);
 
 /* Global ranks that wait for the rank's entry, as text into buf ("0,1,2"). */
 void lack_waiting_text(const struct lack *l, char *buf, size_t cap);
-
-struct wait_root { const struct proc *proc; bool deadlock; double confidence; };
-
-/* Late ranks that wait for nobody, and cycles: up to `cap` of them. The number, or -ENOMEM. */
-int wait_roots(const struct model *m, struct wait_root *roots, int cap);
 
 #endif

@@ -247,6 +247,8 @@ const struct op *op_blocked_by(const struct op *op);
 bool op_reached(const struct op *op);
 /* Calls `each` for the open operations of the process that are reached: where its streams stand. */
 void proc_heads_each(const struct proc *p, void (*each)(void *arg, const struct op *op), void *arg);
+/* The oldest open operation that must be over before this wait for the GPU returns. NULL: none is known. */
+const struct op *call_blocked_by(const struct proc *p, const struct call *c);
 /* A thread of it sits in a wait for the GPU. */
 bool proc_waits(const struct proc *p);
 /* Global rank of a process: told by its environment, else its rank in its largest communicator; -1 unknown. */

@@ -30,7 +30,7 @@ static void probe_add(struct stream **list, struct stream *s, uint64_t pos)
 
 static const struct op *older_open(const struct op *best, const struct op *op, const struct op *of)
 {
-	if (!op_open(op) || op == of || op_mates(op, of))
+	if (!op_open(op) || op == of || (of && op_mates(op, of)))
 		return best;
 	return best && best->id <= op->id ? best : op;
 }
@@ -56,18 +56,15 @@ static void probe_end(struct stream *list)
 		s->probe_pos = s->probed_pos = 0;
 }
 
-const struct op *op_blocked_by(const struct op *op)
+/* The oldest open operation in front of what `list` asks for, `of` and its group apart. */
+static const struct op *probe_run(struct stream *list, const struct op *of)
 {
-	const struct op_own *o = op_own((struct op *)op);
 	const struct op *best = NULL;
-	struct stream *list = NULL, *s;
+	struct stream *s = list;
 
-	if (!o->item || op->end_ns)
-		return NULL;
-	probe_add(&list, o->stream, o->item->pos);
-	for (s = list; s;) {
+	while (s) {
 		if (s->probe_pos > s->probed_pos) {
-			best = probe_stream(&list, s, best, op);
+			best = probe_stream(&list, s, best, of);
 			s = list; /* streams found meanwhile are in front */
 		} else {
 			s = s->next_probe;
@@ -75,6 +72,42 @@ const struct op *op_blocked_by(const struct op *op)
 	}
 	probe_end(list);
 	return best;
+}
+
+const struct op *op_blocked_by(const struct op *op)
+{
+	const struct op_own *o = op_own((struct op *)op);
+	struct stream *list = NULL;
+
+	if (!o->item || op->end_ns)
+		return NULL;
+	probe_add(&list, o->stream, o->item->pos);
+	return probe_run(list, op);
+}
+
+/* What other threads queue behind a wait's back is none of its business. */
+static uint64_t pos_before(const struct stream *s, uint64_t ns)
+{
+	uint64_t pos = s->done_pos;
+
+	for (const struct item *it = s->head; it && it->ns <= ns; it = it->next)
+		pos = it->pos;
+	return pos;
+}
+
+const struct op *call_blocked_by(const struct proc *p, const struct call *c)
+{
+	const struct call_own *own = (const struct call_own *)c;
+	struct stream *list = NULL;
+
+	if (!c->is_sync)
+		return NULL;
+	if (c->kind == SYNC_EVENT && own->stream)
+		probe_add(&list, own->stream, own->pos);
+	for (struct stream *s = p->streams; s && c->kind != SYNC_EVENT; s = s->next)
+		if (c->kind == SYNC_CONTEXT || s->handle == stream_name(c->handle, c->tid))
+			probe_add(&list, s, pos_before(s, c->begin_ns));
+	return probe_run(list, NULL);
 }
 
 bool op_reached(const struct op *op)

@@ -214,6 +214,7 @@ void op_enter(struct model *m, struct op *op, struct stream *s, uint64_t ns);
 void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t lower_ns);
 
 /* stream.c */
+uint64_t stream_name(uint64_t handle, uint32_t tid); /* as in struct stream */
 struct stream *stream_get(struct proc_own *p, uint64_t handle, uint32_t tid);
 struct stream *stream_lane(struct proc_own *p, struct stream *s, int lane); /* lane 0: `s` itself */
 struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns);

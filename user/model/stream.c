@@ -16,15 +16,21 @@
 #define STREAM_PER_THREAD 2     /* CU_STREAM_PER_THREAD: each thread has its own */
 #define LANES_MAX 4096          /* branches of graphs, per process */
 
+uint64_t stream_name(uint64_t handle, uint32_t tid)
+{
+	if (handle == STREAM_LEGACY)
+		return 0;
+	if (handle == STREAM_PER_THREAD)
+		handle |= (uint64_t)tid << 32 | 1ull << 63; /* no address of the target */
+	return handle;
+}
+
 /* NULL: too many, or no memory: what is queued there is not followed. */
 struct stream *stream_get(struct proc_own *p, uint64_t handle, uint32_t tid)
 {
 	struct stream *s;
 
-	if (handle == STREAM_LEGACY)
-		handle = 0;
-	if (handle == STREAM_PER_THREAD)
-		handle |= (uint64_t)tid << 32 | 1ull << 63; /* no address of the target */
+	handle = stream_name(handle, tid);
 	HASH_FIND(hh, p->streams, &handle, sizeof(handle), s);
 	if (s)
 		return s;
