@@ -230,6 +230,7 @@ static void test_rank_that_waits_for_its_blocked_child(void **state)
 		assert_int_equal(h->f.ranks[0], o.faults[0].rank);
 		assert_int_equal(h->f.class, HANG_HOST_BLOCKED);
 		assert_true(h->f.caused_by_key == d->f.key);
+		assert_true(h->open_ns >= d->open_ns); /* not as a rank asleep before */
 		assert_true(d->f.pids[0] == job_pid(o.faults[0].rank) + 50 + i % 2);
 		assert_true(evidence(&d->f, "child_pid") == d->f.pids[0]);
 		assert_true(evidence(&d->f, "peers_waiting") >= 1);
