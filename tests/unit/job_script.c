@@ -403,12 +403,19 @@ static bool faults(struct job *j, int r)
 	return true;
 }
 
+static void gc_pause(struct job *j, struct host *h)
+{
+	if (j->o.gc_share > 0 && draw(j->state) < j->o.gc_share)
+		h->now_ns += (uint64_t)(j->o.gc_s * draw(j->state) * SEC);
+}
+
 static void compute(struct job *j, int r, const struct ins *in)
 {
 	struct job_state *s = j->state;
 	struct host *h = &s->hosts[r];
 	double t = in->s * (1 + h->slow) * (1 + j->o.jitter * (2 * draw(s) - 1));
 
+	t *= uneven_work(j, r, h->step);
 	if (h->step == 0)
 		t += j->o.first_s * draw(s) / 4;
 	for (int i = 0; i < 4; i++)
@@ -477,7 +484,7 @@ static bool host_step(struct job *j, int r)
 		if (!sync_host(j, r))
 			return false;
 		break;
-	case INS_STEP: break;
+	case INS_STEP: gc_pause(j, h); break;
 	}
 	if (++h->pc == h->n_code) {
 		h->pc = 0;

@@ -49,6 +49,9 @@ struct job_opts {
 	bool no_watchdog;
 	int attach_step;        /* events from here on; communicators are met by COMM_SEEN */
 	double tail_s;          /* ticks go on that long after the last event */
+	double gc_share, gc_s;  /* the share of steps in which a rank's host pauses, for up to that long: garbage collection */
+	double last_stage;      /* relative extra compute of the last pipeline stage */
+	double lengths;         /* spread of sequence lengths: compute of a replica's step times 1 +- this, drawn */
 	struct fault faults[4];
 };
 

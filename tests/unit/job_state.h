@@ -63,6 +63,8 @@ struct job_state {
 
 struct event *emit(struct job *j, int rank, uint64_t ts, enum event_kind kind);
 
+double uneven_work(const struct job *j, int r, int step); /* job_uneven.c: relative compute, no fault */
+
 /* job_trace.c: events that are made when the run is over, and the thread states they are made from */
 void segment(struct host *h, uint64_t ns, enum task_state state, bool io);
 void announce(struct job *j);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * history.c - when blame is a verdict: 5 % of the step in 4 of the last 5 iterations or in 10 of 20, and well above
- * what the job's natural variation spreads over everybody.
+ * what the job's natural variation spreads over everybody. Where ranks take turns (random sequence lengths, garbage
+ * collection) it asks for as many as luck does not give.
  */
 #include "detect/history.h"
 
@@ -9,6 +10,11 @@
 
 #define SLOW_RECENT 4
 #define SLOW_HISTORY 10
+#define SLOW_TOGETHER 3       /* of the last 5 */
+#define SLOW_HISTORY_OF_TWO 16
+#define STEADY_T 6.0           /* Student's t of the last 5 */
+#define LUCK 3e-5             /* as rare as that is no luck */
+#define LUCK_UNSEEN 0.5      /* of an iteration: what little was seen may be luck */
 #define NOISE_FACTOR 2.5      /* above the blame that natural variation spreads; more while little of it was seen: */
 #define NOISE_UNSEEN 0.075    /* over the number of iterations: what little was seen may be luck */
 #define NOISE_FACTOR_NEW 20.0 /* plus this over the number of iterations */
@@ -39,20 +45,14 @@ double recent_mean(const struct job_clock *j, const double *of)
 	return n ? sum / n : 0;
 }
 
-static bool often(const struct job_clock *j, const struct blamed *d)
+/* Slow itself, in the same iterations: two faults at once. Who is slow when the other is not takes turns with it. */
+static bool slow_together(const struct job_clock *j, const struct blamed *a, const struct blamed *b)
 {
-	return times_slow(j, d, RECENT) >= SLOW_RECENT || times_slow(j, d, HISTORY) >= SLOW_HISTORY;
-}
+	int n = 0;
 
-/* What a job's natural variation earns somebody in each iteration: the blame of those that are not slow themselves. */
-static double noise_share(const struct job_clock *j, const struct blamed *d, int n_ranks)
-{
-	double sum = 0;
-
-	for (const struct blamed *o = j->blamed; o; o = o->next)
-		if (o != d && times_slow(j, o, RECENT) < SLOW_RECENT)
-			sum += o->usual_share;
-	return (n_ranks > 1 ? sum * n_ranks / (n_ranks - 1) : sum) + NOISE_UNSEEN / j->n;
+	for (int i = 1; i <= RECENT && (uint64_t)i <= j->n; i++)
+		n += a->slow[(j->n - i) % HISTORY] && b->slow[(j->n - i) % HISTORY];
+	return n >= SLOW_TOGETHER;
 }
 
 static int ranks_of(const struct job_clock *j, const struct model *m)
@@ -64,17 +64,105 @@ static int ranks_of(const struct job_clock *j, const struct model *m)
 	return n;
 }
 
+/* One whose blame is natural variation, as far as `d` is concerned. */
+static bool is_rival(const struct job_clock *j, const struct blamed *o, const struct blamed *d)
+{
+	return o != d && !slow_together(j, o, d);
+}
+
+/* What a job's natural variation earns somebody in each iteration: the blame of those that are not slow themselves. */
+static double noise_share(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	double sum = 0;
+
+	for (const struct blamed *o = j->blamed; o; o = o->next)
+		if (is_rival(j, o, d))
+			sum += o->usual_share;
+	return sum * (rivals + 1) / rivals + NOISE_UNSEEN / j->n;
+}
+
+/* P(x or more of n) when each is slow with probability p. */
+static double chance(int x, int n, double p)
+{
+	double term = 1, sum = 0;
+
+	for (int i = 0; i < n; i++)
+		term *= 1 - p;
+	for (int i = 0; i <= n; i++) {
+		sum += i >= x ? term : 0;
+		term *= p / (1 - p) * (n - i) / (i + 1);
+	}
+	return sum;
+}
+
+/* How often one of many equals is the slowest by luck: from how often its rivals are when it is not. */
+static double luck_of_one(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	double seen = 0, others = 0, odds;
+
+	for (int i = 1; i <= HISTORY && (uint64_t)i <= j->n; i++) {
+		int at = (j->n - i) % HISTORY;
+		bool other = false;
+
+		for (const struct blamed *o = j->blamed; o && !other; o = o->next)
+			other = is_rival(j, o, d) && o->slow[at];
+		seen += !d->slow[at];
+		others += !d->slow[at] && other;
+	}
+	odds = (others + LUCK_UNSEEN) / (seen + 1);
+	return odds / (rivals + odds);
+}
+
+/* Too often for luck: 4 of the last 5, or 10 of 20; more where all take turns. */
+static bool often(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	int recent = times_slow(j, d, RECENT), all = times_slow(j, d, HISTORY), n = j->n < HISTORY ? j->n : HISTORY;
+	double p = luck_of_one(j, d, rivals);
+
+	return (recent >= SLOW_RECENT && chance(recent, RECENT, p) < LUCK) ||
+	       (all >= SLOW_HISTORY && chance(all, n, p) < LUCK) || (recent >= SLOW_RECENT && chance(all, n, p) < LUCK);
+}
+
+/* Alike from iteration to iteration: mean blame beyond its own spread. */
+static bool steady(const struct job_clock *j, const struct blamed *d)
+{
+	double mean = recent_mean(j, d->share), squares = 0, one;
+
+	for (int i = 1; i <= RECENT && (uint64_t)i <= j->n; i++) {
+		one = d->share[(j->n - i) % HISTORY] - mean;
+		squares += one * one;
+	}
+	return j->n >= RECENT && mean * mean * RECENT >= STEADY_T * STEADY_T * squares / (RECENT - 1);
+}
+
+/* Of two that take turns one is often the slower five times in a row. */
+static bool is_luck(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	return !often(j, d, rivals) || (rivals < 2 && !steady(j, d) && times_slow(j, d, HISTORY) < SLOW_HISTORY_OF_TWO);
+}
+
+/* What was told is over, and is nobody's natural variation. */
+static void blamed_forget(struct blamed *d)
+{
+	memset(d->slow, 0, sizeof(d->slow));
+	d->open_since_ns = 0;
+	d->cause = NULL;
+	d->held_up = 0;
+	d->usual_share = 0;
+}
+
 void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d)
 {
+	double rivals = (double)ranks_of(j, m) / d->n - 1; /* as many such sets as there are besides */
 	double factor = NOISE_FACTOR + NOISE_FACTOR_NEW / (j->n < HISTORY ? j->n : HISTORY);
 
 	if (!times_slow(j, d, RECENT)) {
-		d->open_since_ns = 0;
-		d->cause = NULL;
-		d->held_up = 0;
+		if (d->open_since_ns)
+			blamed_forget(d);
 		return;
 	}
-	if (d->open_since_ns || !often(j, d) || recent_mean(j, d->share) < factor * noise_share(j, d, ranks_of(j, m)))
+	rivals = rivals < 1 ? 1 : rivals;
+	if (d->open_since_ns || is_luck(j, d, rivals) || recent_mean(j, d->share) < factor * noise_share(j, d, rivals))
 		return;
 	for (int i = RECENT; !d->open_since_ns && i >= 1; i--)
 		if ((uint64_t)i <= j->n && d->slow[(j->n - i) % HISTORY])

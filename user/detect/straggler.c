@@ -136,7 +136,8 @@ static int window_end(struct job_clock *j, const struct model *m, int at)
 	for (struct blamed *d = j->blamed; d; d = d->next) {
 		d->share[at] = d->gap_s[at] / j->step_s[at];
 		d->slow[at] = 2 * d->n_slow > j->n_iterations && d->share[at] >= SLOW_SHARE;
-		d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
+		if (!d->open_since_ns)
+			d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
 	}
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (rank_has_clock(p) && !strcmp(p->job, j->job))
