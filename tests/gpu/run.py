@@ -119,7 +119,7 @@ def late():
 
 def healthy(mode, *args, seconds=30):
     """Nothing is injected: nobody may be named. Attached in the middle."""
-    tag = "-".join(["healthy", mode, *(a.strip("-") for a in args if isinstance(a, str))])
+    tag = "-".join(["healthy", mode, *(str(a).strip("-") for a in args)])
     job = start(tag, "--seconds", seconds + 10, "--mode", mode, *args)
     out = subprocess.run(record(tag, "--pid", str(job.pid), "--duration", str(seconds)), capture_output=True, text=True)
     job.wait(120)
@@ -250,6 +250,7 @@ def overhead(tag, *args, pairs=6, window=3.0):
 
 
 MODES = ("ddp", "groups", "hsdp", "graph")
+GPU_BOUND = ("--width", 8192, "--layers", 8)
 MORE_THAN_ONE_GPU = ("f1", "f3", "f5", "f10", "f11")
 
 
@@ -260,14 +261,14 @@ def mode_args(mode):
 PARTS = {
     **{f"count-{m}": lambda m=m: count(m) for m in MODES},
     "late": late,
-    **{f"healthy-{m}": lambda m=m: healthy(m) for m in MODES},
-    "healthy-ddp+nan-check": lambda: healthy("ddp", "--nan-check"),
+    **{f"healthy-{m}": lambda m=m: healthy(*mode_args(m)[1:]) for m in MODES},
+    **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:], *GPU_BOUND) for m in (*MODES, "ddp+nan-check", "hsdp+nan-check")},
     "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
     "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f3-graph": lambda: fault(("hang", "missing_enter"), "f3-graph", "--mode=graph", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},step=300"),
     **{f"f10-{m}": lambda m=m: slow(f"f10-{m}", *mode_args(m), "--host-ms", 10, hog=True) for m in MODES},
-    **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), percent=p)
+    **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), *GPU_BOUND, percent=p)
        for m in (*MODES, "ddp+nan-check", "hsdp+nan-check") for p in (10, 20, 50)},
     "overhead": lambda: overhead("overhead"),
     "overhead-gpu-bound": lambda: overhead("overhead-gpu-bound", "--width", 8192, "--layers", 16),
