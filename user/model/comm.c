@@ -30,6 +30,7 @@ static struct comm_own *comm_new(struct model *m, uint64_t hash, uint64_t ts_ns)
 	}
 	*m->comms_tail = &c->c;
 	m->comms_tail = &c->c.next;
+	m->n_comms++;
 	return c;
 }
 
@@ -63,10 +64,11 @@ static void comm_unlink(struct model *m, struct comm_own *c)
 	if (c->hashed)
 		HASH_DEL(m->state->comms, c);
 	births_forget(m, &c->c);
+	m->n_comms--;
 	comm_free(c);
 }
 
-static void comm_leave(struct model *m, struct member *mb)
+void comm_leave(struct model *m, struct member *mb)
 {
 	struct comm *c = mb->comm;
 	struct member **link = &c->members;
@@ -145,6 +147,7 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 	c->c.members = &mb->m;
 	mb->m.next_in_proc = p->p.members;
 	p->p.members = &mb->m;
+	m->n_members++;
 	return mb;
 }
 

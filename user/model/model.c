@@ -34,6 +34,7 @@ static int tick_apply(struct model *m, const struct event *e)
 		one = steps_tick(m, proc_own(p));
 		err = err ? err : one;
 	}
+	reap_tick(m);
 	return err;
 }
 

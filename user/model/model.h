@@ -3,7 +3,8 @@
  * model.h - the job as the events tell it: ranks, communicators, operations, steps. Pure: no I/O, no clock, no
  * globals; time is the events' own. One way in (model_apply), read-only views out. Bounded: operations beyond
  * MODEL_OPS_KEPT per member, or beyond the process' share of what all may keep, are dropped, oldest first, after they
- * were handed out by model_next_ended(); the newest of a member always stays.
+ * were handed out by model_next_ended(); the newest of a member always stays. Dead processes and communicators without
+ * a living member are freed after a minute, at a tick (reap.c): keep no pointer to one from tick to tick.
  *
  * Sequence numbers: the five collectives NCCL counts share one sequence per communicator; AlltoAll, Gather and
  * Scatter have one each (NCCL runs them as Send/Recv and keeps no count); Send and Recv one per peer and direction.
@@ -206,6 +207,7 @@ struct model {            /* read by detectors and sinks as const */
 	uint64_t lost;        /* records, of all classes */
 	uint64_t last_loss_ns; /* of a class that verdicts rest on (not LOSS_BULK) */
 	uint64_t n_events, n_ops, n_ops_ended;
+	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
 	bool stopped;         /* EV_STOP seen */
 	struct model_state *state; /* private: hash tables, op queue */
 };

@@ -10,6 +10,8 @@
 
 #include "model/state.h"
 
+#define FORK_TOLD_NS 1000000000ull /* a process known longer is not the one that is forked now: the pid is used again */
+
 static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
 {
 	struct proc_own *p = calloc(1, sizeof(*p));
@@ -17,7 +19,7 @@ static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
 	if (!p)
 		return NULL;
 	p->p.tgid = tgid;
-	p->p.seen_ns = ts_ns;
+	p->p.seen_ns = p->first_ns = ts_ns;
 	p->p.rank = p->p.local_rank = p->p.world_size = -1;
 	p->p.job = p->p.name = p->p.container = p->p.pod = p->p.cuda_error_call = p->p.cuda_error_name = "";
 	p->p.steps = &p->steps;
@@ -27,9 +29,18 @@ static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
 		free(p);
 		return NULL;
 	}
+	p->hashed = true;
 	*m->procs_tail = &p->p;
 	m->procs_tail = &p->p.next;
+	m->n_procs++;
 	return p;
+}
+
+void proc_unhash(struct model *m, struct proc_own *p)
+{
+	if (p->hashed)
+		HASH_DEL(m->state->procs, p);
+	p->hashed = false;
 }
 
 static struct proc_own *proc_find(const struct model *m, uint32_t tgid)
@@ -128,8 +139,10 @@ static void task_free(struct proc_own *p, struct task_own *t)
 static void proc_reset(struct model *m, struct proc_own *p)
 {
 	births_forget_proc(m, &p->p);
-	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
 		member_forget(mb);
+		mb->n_pending = 0;
+	}
 	streams_free(p);
 	for (struct task *t = p->p.tasks; t; t = t->next) {
 		((struct task_own *)t)->n_pending = 0;
@@ -154,6 +167,17 @@ void proc_free(struct proc_own *p)
 		member_free((struct member_own *)m);
 	}
 	free(p);
+}
+
+static void proc_die(struct proc_own *p, uint64_t ts_ns)
+{
+	p->p.dead = true;
+	p->p.exit_ns = ts_ns;
+	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
+		mb->n_pending = 0; /* what their threads held back never comes */
+	while (p->p.tasks)
+		task_free(p, (struct task_own *)p->p.tasks);
+	streams_free(p);
 }
 
 static bool same_rank(const struct proc *a, const struct proc *b)
@@ -184,16 +208,21 @@ static void leaders_link(struct model *m, struct proc *p)
 			c->leader = p;
 }
 
+/* Its pid is another process' now; it stays in the list, dead. */
+static void proc_replaced(struct model *m, struct proc_own *p, uint64_t ts_ns)
+{
+	if (!p->p.dead) /* its end was missed */
+		proc_die(p, ts_ns);
+	proc_unhash(m, p);
+	reap_died(m); /* may free it */
+}
+
 static int proc_told(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_find(m, e->tgid);
 
 	if (p && (p->p.dead || (p->p.start_ns && e->proc.start_ns && p->p.start_ns != e->proc.start_ns))) {
-		if (!p->p.dead) { /* its end was missed */
-			p->p.dead = true;
-			p->p.exit_ns = e->ts_ns;
-		}
-		HASH_DEL(m->state->procs, p); /* still in m->procs */
+		proc_replaced(m, p, e->ts_ns);
 		p = NULL;
 	}
 	if (!p && !(p = proc_new(m, e->tgid, e->ts_ns)))
@@ -223,8 +252,8 @@ static int proc_forked(struct model *m, const struct event *e)
 		return p && task_get(p, e->fork.child_tid) ? 0 : -ENOMEM;
 	}
 	p = proc_find(m, e->fork.child_tgid);
-	if (p && p->p.dead) {
-		HASH_DEL(m->state->procs, p);
+	if (p && (p->p.dead || e->ts_ns > p->first_ns + FORK_TOLD_NS)) {
+		proc_replaced(m, p, e->ts_ns);
 		p = NULL;
 	}
 	if (p) /* told of already */
@@ -259,13 +288,12 @@ static int proc_exited(struct model *m, const struct event *e)
 		}
 		return 0;
 	}
-	p->p.dead = true;
-	p->p.exit_ns = e->ts_ns;
 	p->p.exit_code = e->exit.code;
 	p->p.exit_signal = e->exit.signal;
-	while (p->p.tasks)
-		task_free(p, (struct task_own *)p->p.tasks);
-	streams_free(p);
+	if (p->p.dead)
+		return 0;
+	proc_die(p, e->ts_ns);
+	reap_died(m);
 	return 0;
 }
 

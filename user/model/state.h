@@ -128,6 +128,9 @@ struct member_own {
 
 struct proc_own {
 	struct proc p;
+	uint64_t first_ns;        /* appeared */
+	bool hashed;
+	bool needed, reaped;      /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
 	struct member_own *members;
 	struct stream *streams;
@@ -152,6 +155,7 @@ struct comm_own {
 	uint32_t lag[LAG_BUCKETS], duration[LAG_BUCKETS];
 	uint64_t n_lag, n_duration;
 	bool warm;
+	uint64_t idle_ns;         /* since then no member is alive; 0 not so */
 	UT_hash_handle hh;
 	bool hashed;
 };
@@ -162,6 +166,7 @@ struct model_state {
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
 	struct op_own *given;     /* handed out and dropped: freed at the next event */
 	uint64_t next_op_id, next_group, next_capture;
+	uint64_t swept_ns, n_died; /* the last sweep; processes that died since */
 	uint64_t ops_kept;        /* of each living process, as of the last tick */
 	uint64_t *scratch;        /* of the iteration clock */
 	double *scratch_s;
@@ -175,11 +180,13 @@ static inline struct op_own *op_own(struct op *op) { return (struct op_own *)op;
 struct proc_own *proc_get(struct model *m, uint32_t tgid, uint64_t ts_ns); /* makes it; NULL without memory */
 struct task_own *task_get(struct proc_own *p, uint32_t tid);
 int proc_apply(struct model *m, const struct event *e); /* PROC EXEC FORK EXIT THREAD TASK BLOCKED BLOCKED_END */
+void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
 
 /* comm.c */
 struct member_own *member_find(const struct proc_own *p, uint64_t addr);
 struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr, uint64_t ts_ns);
+void comm_leave(struct model *m, struct member *mb);
 void comm_free(struct comm_own *c);
 int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN COMM_GONE */
 void member_forget(struct member *mb);     /* its communicator is over, or its process became another program */
@@ -238,6 +245,10 @@ void captures_free(struct proc_own *p);
 
 /* launch.c */
 int work_launch(struct model *m, struct proc_own *p, const struct work *w, const struct event *e);
+
+/* reap.c */
+void reap_tick(struct model *m);
+void reap_died(struct model *m);
 
 /* steps.c */
 int steps_tick(struct model *m, struct proc_own *p);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reap.c - what the model forgets. A communicator whose members are all gone or dead is kept for a minute, for findings
+ * and their evidence, then freed; a dead process once it belongs to none any more (as long as one of its communicators
+ * has a member alive, that one may be waiting for it) and leads no living child. Operations are handed out before their member goes.
+ */
+#include <stdlib.h>
+
+#include "model/state.h"
+
+#define SWEEP_EVERY_NS 1000000000ull
+#define KEEP_NS 60000000000ull
+#define DEAD_RANKS_MAX 256  /* ranks' own processes, longer than KEEP_NS: who they were is told at the end */
+#define DEAD_MAX 2048       /* of all kinds, however young; as many may die until they are counted */
+#define IDLE_COMMS_MAX 1024 /* communicators without a living member, however young */
+
+static bool comm_idle(const struct comm *c)
+{
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if ((!mb->gone && !mb->proc->dead) || mb->n_pending)
+			return false;
+	return true;
+}
+
+static void member_unlink(struct model *m, struct member *mb)
+{
+	struct proc_own *p = proc_own(mb->proc);
+	struct member **link = &p->p.members;
+
+	while (*link != mb)
+		link = &(*link)->next_in_proc;
+	*link = mb->next_in_proc;
+	if (member_find(p, mb->addr) == (struct member_own *)mb)
+		HASH_DEL(p->members, (struct member_own *)mb);
+	m->n_members--;
+	comm_leave(m, mb); /* the last one takes the communicator with it */
+	member_free((struct member_own *)mb);
+}
+
+/* First its operations, which are handed out and still name their member; the members at the next sweep. */
+static void comm_reap(struct model *m, struct comm *c)
+{
+	struct member *mb, *next;
+	size_t n_ops = 0;
+
+	for (mb = c->members; mb; mb = mb->next_in_comm) {
+		n_ops += mb->n_ops;
+		while (mb->ops)
+			op_drop(m, mb->ops);
+	}
+	for (mb = n_ops ? NULL : c->members; mb; mb = next) {
+		next = mb->next_in_comm;
+		member_unlink(m, mb);
+	}
+}
+
+static void comms_sweep(struct model *m)
+{
+	struct comm *c, *next;
+	size_t n_idle = 0;
+
+	for (c = m->comms; c; c = c->next)
+		n_idle += comm_idle(c);
+	for (c = m->comms; c; c = next) {
+		struct comm_own *o = comm_own(c);
+
+		next = c->next;
+		if (!comm_idle(c)) {
+			o->idle_ns = 0;
+			continue;
+		}
+		if (!o->idle_ns)
+			o->idle_ns = m->now_ns;
+		if (m->now_ns > o->idle_ns + KEEP_NS || n_idle > IDLE_COMMS_MAX) {
+			n_idle--;
+			comm_reap(m, c);
+		}
+	}
+}
+
+static bool is_rank(const struct proc *p)
+{
+	return p->rank >= 0 && !p->is_child;
+}
+
+struct census { size_t dead, dead_ranks; };
+
+static struct census census_of(const struct model *m)
+{
+	struct census n = { 0 };
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		n.dead += p->dead;
+		n.dead_ranks += p->dead && is_rank(p);
+	}
+	return n;
+}
+
+static void leaders_keep(struct model *m)
+{
+	for (struct proc *p = m->procs; p; p = p->next)
+		proc_own(p)->needed = false;
+	for (struct proc *p = m->procs; p; p = p->next)
+		if (!p->dead && p->leader)
+			proc_own(p->leader)->needed = true;
+}
+
+/* Oldest first: the list is in order of appearance. */
+static void procs_choose(struct model *m)
+{
+	struct census n = census_of(m);
+
+	leaders_keep(m);
+	for (struct proc *p = m->procs; p; p = p->next) {
+		bool old = m->now_ns > p->exit_ns + KEEP_NS, chosen;
+
+		if (!p->dead || p->members || proc_own(p)->needed)
+			continue;
+		chosen = n.dead > DEAD_MAX || (old && (!is_rank(p) || n.dead_ranks > DEAD_RANKS_MAX));
+		proc_own(p)->reaped = chosen;
+		n.dead -= chosen;
+		n.dead_ranks -= chosen && is_rank(p);
+	}
+}
+
+static void procs_sweep(struct model *m)
+{
+	struct proc **link = &m->procs, *p;
+
+	procs_choose(m);
+	for (p = m->procs; p; p = p->next)
+		if (p->leader && proc_own(p->leader)->reaped)
+			p->leader = NULL;
+	while ((p = *link)) {
+		if (!proc_own(p)->reaped) {
+			link = &p->next;
+			continue;
+		}
+		*link = p->next;
+		births_forget_proc(m, p);
+		proc_unhash(m, proc_own(p));
+		proc_free(proc_own(p));
+		m->n_procs--;
+	}
+	m->procs_tail = link;
+	m->state->n_died = 0;
+}
+
+static void sweep(struct model *m)
+{
+	if (m->state->out_head) /* whoever reads operations may still look at what they point to */
+		return;
+	m->state->swept_ns = m->now_ns;
+	comms_sweep(m);
+	procs_sweep(m);
+}
+
+void reap_tick(struct model *m)
+{
+	if (m->now_ns >= m->state->swept_ns + SWEEP_EVERY_NS)
+		sweep(m);
+}
+
+void reap_died(struct model *m)
+{
+	if (++m->state->n_died > DEAD_MAX) /* a storm between two ticks */
+		sweep(m);
+}
