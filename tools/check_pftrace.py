@@ -291,10 +291,10 @@ def check_expected(trace, args, slices, flows):
     for name in filter(None, args.expect_tracks.split(",")):
         if name not in names:
             trace.error("no track %r" % name)
-    titles = {s[3] for s in slices}
-    for name in filter(None, args.expect_slices.split(",")):
-        if name not in titles:
-            trace.error("no slice %r" % name)
+    titles = Counter(s[3] for s in slices)
+    for name, _, n in (want.partition("=") for want in filter(None, args.expect_slices.split(","))):
+        if not titles[name] or (n and titles[name] != int(n)):
+            trace.error("%d slices %r, expected %s" % (titles[name], name, n or "some"))
     if len(flows) < args.expect_flows:
         trace.error("%d flows, expected at least %d" % (len(flows), args.expect_flows))
 
@@ -377,7 +377,7 @@ def main():
     parser.add_argument("--truncated", action="store_true", help="the file may end in the middle (kill -9)")
     parser.add_argument("--max-bytes-per-slice", type=float, default=0)
     parser.add_argument("--expect-tracks", default="", help="names, comma-separated")
-    parser.add_argument("--expect-slices", default="", help="names, comma-separated")
+    parser.add_argument("--expect-slices", default="", help="names, comma-separated; NAME=N: so many")
     parser.add_argument("--expect-flows", type=int, default=0)
     parser.add_argument("--inflate", metavar="OUT", help="write the trace again without compression")
     parser.add_argument("--lenient", action="store_true", help="skip fields that are not in the schema")

@@ -42,6 +42,7 @@ check_own() {
 	test -x "$O/tests/test_sink_perfetto" || { skip "$O/tests/test_sink_perfetto is not built (make unit)"; return; }
 	PFTRACE_OUT=$work/own "$O/tests/test_sink_perfetto" >"$work/log" 2>&1 || fail "test_sink_perfetto: $(cat "$work/log")"
 	check_file "$work/own/small.pftrace" ""
+	check_file "$work/own/calls.pftrace" ""
 	check_file "$work/own/large.pftrace" "--max-bytes-per-slice 48"
 	check_file "$work/own/killed.pftrace" ""
 }

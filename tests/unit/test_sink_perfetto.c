@@ -268,6 +268,62 @@ static void test_graph(void **state)
 	unlink(plain);
 }
 
+/* Driver calls: one that returned, one that was told twice while it was open, one whose end nobody saw, one that is
+ * open when the trace ends; a copy with its bytes; an error. */
+static void test_driver_calls(void **state)
+{
+	const char *path = path_of("calls.pftrace");
+	struct fixture f;
+	struct event call = {.kind = EV_CALL, .call = {.class = CALL_ALLOC, .name = "cuMemAlloc", .bytes = 0x7b7b}}, e;
+	char options[300], plain[120];
+	uint64_t ns;
+
+	(void)state;
+	fixture_open(&f, 1, path);
+	ns = f.m.now_ns + 1000000;
+	call.tgid = call.tid = f.procs[0].tgid;
+	call.call.begin_ns = ns;
+	call.ts_ns = ns + 500;
+	fixture_event(&f, call);
+	for (int i = 1; i <= 2; i++) {
+		e = call;
+		e.kind = EV_CALL_OPEN;
+		e.call.name = "cuModuleLoad";
+		e.call.begin_ns = ns + 1000;
+		e.ts_ns = ns + 1000 + i * 1000000000ull;
+		fixture_event(&f, e);
+	}
+	e.kind = EV_CALL;
+	e.ts_ns += 500000000;
+	e.call.result = 209;
+	fixture_event(&f, e);
+	fixture_event(&f, (struct event){.kind = EV_CUDA_ERROR, .tgid = e.tgid, .tid = e.tid, .ts_ns = e.ts_ns,
+					 .cuda_error = {.call = "cuModuleLoad", .error = "CUDA_ERROR_NO_BINARY_FOR_GPU", .result = 209}});
+	e = (struct event){.kind = EV_CALL_OPEN, .tgid = e.tgid, .tid = e.tid, .ts_ns = e.ts_ns + 2000000000ull,
+			   .call = {.name = "cuMemFree", .begin_ns = e.ts_ns + 1000}};
+	fixture_event(&f, e);
+	ns = e.ts_ns + 1000000;
+	e = (struct event){.kind = EV_SYNC_BEGIN, .tgid = e.tgid, .tid = e.tid, .ts_ns = ns, .sync = {.kind = SYNC_COPY, .begin_ns = ns, .bytes = 77}};
+	fixture_event(&f, e); /* it did something else: cuMemFree is over */
+	e.kind = EV_SYNC_END;
+	e.ts_ns += 900000;
+	fixture_event(&f, e);
+	e = (struct event){.kind = EV_CALL_OPEN, .tgid = e.tgid, .tid = e.tid, .ts_ns = e.ts_ns + 2000000000ull,
+			   .call = {.name = "cuLinkComplete", .begin_ns = e.ts_ns + 1000}};
+	fixture_event(&f, e);
+	f.m.now_ns = e.ts_ns + 3000000000ull;
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	snprintf(plain, sizeof(plain), "%s/calls.plain", dir);
+	snprintf(options, sizeof(options), "--expect-slices cuMemAlloc=1,cuModuleLoad=1,cuMemFree=1,Memcpy=1,"
+		 "cuLinkComplete=1 --inflate '%s'", plain);
+	check_or_skip(options, path);
+	assert_int_equal(count_in_file(plain, "CUDA_ERROR_NO_BINARY_FOR_GPU"), 1);
+	assert_int_equal(count_in_file(plain, "unknown"), 1); /* interned: the ends of two */
+	assert_int_equal(count_in_file(plain, "bytes"), 1);
+	unlink(plain);
+}
+
 static void test_size(void **state)
 {
 	const char *path = path_of("large.pftrace");
@@ -370,7 +426,7 @@ static int remove_dir(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph), cmocka_unit_test(test_size), cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph), cmocka_unit_test(test_driver_calls), cmocka_unit_test(test_size), cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full), cmocka_unit_test(test_unwritable),
 	};
 

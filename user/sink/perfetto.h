@@ -56,7 +56,8 @@ struct pending_call { /* an API call whose operation has not been drawn */
 struct thread { /* what one thread is in the middle of */
 	uint32_t tid, tgid;
 	struct pending_call *last_call;
-	uint64_t sync_begin_ns, init_begin_ns, group_begin_ns; /* 0: not in it */
+	uint64_t sync_begin_ns, init_begin_ns, group_begin_ns, call_begin_ns; /* 0: not in it */
+	const char *call_name;
 	uint64_t blocked_begin_ns; /* D state drawn as begun, its end not known yet; 0 none */
 	enum sync_kind sync_kind;
 	enum comm_init_kind init_kind;

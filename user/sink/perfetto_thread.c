@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const char SYNC[] = "sync", SCHED[] = "sched", NCCL[] = "nccl", GRAPH[] = "graph";
+static const char SYNC[] = "sync", SCHED[] = "sched", NCCL[] = "nccl", GRAPH[] = "graph", CUDA[] = "cuda";
 
 static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 {
@@ -28,7 +28,12 @@ static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 
 static const char *sync_name(enum sync_kind kind)
 {
-	return kind == SYNC_COPY ? "Memcpy" : kind == SYNC_STREAM ? "StreamSynchronize" : kind == SYNC_EVENT ? "EventSynchronize" : "CtxSynchronize";
+	static const char *const names[] = {
+		[SYNC_STREAM] = "StreamSynchronize", [SYNC_EVENT] = "EventSynchronize", [SYNC_CONTEXT] = "CtxSynchronize",
+		[SYNC_COPY] = "Memcpy",
+	};
+
+	return (unsigned int)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "wait";
 }
 
 static void slice_draw(struct perfetto_sink *p, uint64_t track, uint64_t begin_ns, uint64_t end_ns,
@@ -55,7 +60,9 @@ static void thread_moved_on(struct perfetto_sink *p, struct thread *t, uint64_t 
 	if (t->sync_begin_ns && t->sync_begin_ns < ts_ns)
 		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->sync_begin_ns, ts_ns - 1, SYNC,
 				sync_name(t->sync_kind));
-	t->sync_begin_ns = 0;
+	if (t->call_begin_ns && t->call_begin_ns < ts_ns)
+		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->call_begin_ns, ts_ns - 1, CUDA, t->call_name);
+	t->sync_begin_ns = t->call_begin_ns = 0;
 }
 
 static void sync_ended(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
@@ -70,10 +77,49 @@ static void sync_ended(struct perfetto_sink *p, struct thread *t, const struct e
 	event_open(&p->file, TYPE_SLICE_BEGIN, track, begin_ns, SYNC, sync_name(e->sync.kind));
 	if (e->sync.handle)
 		event_pointer(&p->file, e->sync.kind == SYNC_EVENT ? "event" : "stream", e->sync.handle);
+	if (e->sync.bytes)
+		event_u64(&p->file, "bytes", e->sync.bytes);
 	if (e->sync.result)
 		event_i64(&p->file, "result", e->sync.result);
 	event_close(&p->file);
 	slice_end(&p->file, track, e->ts_ns);
+}
+
+/* A driver call that returned. */
+static void call_ended(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
+{
+	uint64_t begin_ns = e->call.begin_ns, track = thread_uuid(p, m, e->tgid, e->tid);
+
+	if (t->call_begin_ns == begin_ns)
+		t->call_begin_ns = 0; /* the one that was told while it was open */
+	if (begin_ns > e->ts_ns)
+		return;
+	thread_moved_on(p, t, begin_ns, m);
+	event_open(&p->file, TYPE_SLICE_BEGIN, track, begin_ns, CUDA, e->call.name);
+	if (e->call.bytes)
+		event_u64(&p->file, "bytes", e->call.bytes);
+	if (e->call.result)
+		event_i64(&p->file, "result", e->call.result);
+	event_close(&p->file);
+	slice_end(&p->file, track, e->ts_ns);
+}
+
+/* It is drawn when it ends, or when the trace does. */
+static void call_still_open(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
+{
+	if (t->call_begin_ns == e->call.begin_ns)
+		return;
+	thread_moved_on(p, t, e->call.begin_ns, m);
+	t->call_begin_ns = e->call.begin_ns;
+	t->call_name = e->call.name;
+}
+
+static void error_drawn(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, e->tgid, e->tid), e->ts_ns, CUDA, e->cuda_error.error);
+	event_interned(&p->file, "call", e->cuda_error.call);
+	event_i64(&p->file, "result", e->cuda_error.result);
+	event_close(&p->file);
 }
 
 static void group_changed(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
@@ -181,7 +227,7 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 /* What the thread is still in is drawn up to `ns`. */
 static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
 {
-	bool in_call = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns;
+	bool in_call = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns || t->call_begin_ns;
 	uint64_t track = in_call ? thread_uuid(p, m, t->tgid, t->tid) : 0;
 
 	if (t->init_begin_ns)
@@ -190,6 +236,8 @@ static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns
 		slice_left_open(p, track, t->group_begin_ns, ns, NCCL, "ncclGroup");
 	if (t->sync_begin_ns)
 		slice_left_open(p, track, t->sync_begin_ns, ns, SYNC, sync_name(t->sync_kind));
+	if (t->call_begin_ns)
+		slice_left_open(p, track, t->call_begin_ns, ns, CUDA, t->call_name);
 	blocked_ended(p, t, ns, m);
 }
 
@@ -271,6 +319,15 @@ int thread_event(struct perfetto_sink *p, const struct event *e, const struct mo
 		return 0;
 	case EV_SYNC_END:
 		sync_ended(p, t, e, m);
+		return 0;
+	case EV_CALL:
+		call_ended(p, t, e, m);
+		return 0;
+	case EV_CALL_OPEN:
+		call_still_open(p, t, e, m);
+		return 0;
+	case EV_CUDA_ERROR:
+		error_drawn(p, e, m);
 		return 0;
 	case EV_CAPTURE:
 		graph_event(p, t, e, m);
