@@ -18,6 +18,7 @@ enum fact_kind {
 	FACT_LOSS = 6,    /* records that found no room in a ring */
 	FACT_STOP = 7,    /* last record of a session */
 	FACT_ATTACH = 8,  /* the window in which probes were attached to one process */
+	FACT_CLOCK = 9,   /* the wall clock was set: only what people are shown changes */
 };
 
 struct fact_start {
@@ -107,6 +108,12 @@ struct fact_attach {
 	__u8 shared;           /* 1: the kernel cannot filter by process, every process that maps the file pays */
 	__u8 reserved[2];
 };
+
+struct fact_clock {
+	struct wire_hdr hdr;
+	__u64 realtime_offset_ns; /* from now on; as in fact_start */
+};
+_Static_assert(sizeof(struct fact_clock) == 32, "fact_clock");
 
 struct fact_stop {
 	struct wire_hdr hdr;

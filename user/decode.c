@@ -79,6 +79,7 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 		[FACT_PROC] = sizeof(struct fact_proc), [FACT_THREAD] = sizeof(struct fact_thread),
 		[FACT_LIB] = sizeof(struct fact_lib), [FACT_LOSS] = sizeof(struct fact_loss),
 		[FACT_STOP] = sizeof(struct fact_stop), [FACT_ATTACH] = sizeof(struct fact_attach),
+		[FACT_CLOCK] = sizeof(struct fact_clock),
 	};
 	const struct fact_loss *loss = (const void *)h;
 	const struct fact_attach *attach = (const void *)h;
@@ -91,6 +92,10 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 	case FACT_LIB: return decode_lib((const void *)h, strings, e);
 	case FACT_TICK: e->kind = EV_TICK; return 1;
 	case FACT_STOP: e->kind = EV_STOP; return 1;
+	case FACT_CLOCK:
+		e->kind = EV_CLOCK;
+		e->clock.realtime_offset_ns = ((const struct fact_clock *)h)->realtime_offset_ns;
+		return 1;
 	case FACT_THREAD:
 		e->kind = EV_THREAD;
 		e->thread.name = intern_bytes(strings, ((const struct fact_thread *)h)->name, WIRE_COMM_LEN);

@@ -49,6 +49,7 @@ enum event_kind {
 	EV_SPAN,          /* generic: any tracer's slice on the thread */
 	EV_INSTANT,       /* generic */
 	EV_COUNTER,       /* generic */
+	EV_CLOCK,         /* clock: the wall clock was set */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -116,6 +117,7 @@ struct event {
 			bool has_layout;
 		} lib;
 		struct { uint64_t begin_ns; uint32_t n_probes; uint8_t for_tracer; bool shared; } attach;
+		struct { uint64_t realtime_offset_ns; } clock;
 		struct { uint64_t lost, lost_total; enum loss_class class; } loss;
 		struct {
 			enum comm_init_kind kind;

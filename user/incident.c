@@ -85,7 +85,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	place_note(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
 	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu",
-		 (unsigned long long)((m->start_ns + m->realtime_offset_ns) / 1000000), (unsigned long long)s->opened);
+		 (unsigned long long)(m->start_realtime_ns / 1000000), (unsigned long long)s->opened);
 	s->counted += finding_kind_exits(f->kind);
 	mark(e, PHASE_OPEN, m->now_ns);
 	return e;

@@ -33,6 +33,7 @@
 #define RESCAN_EVERY_NS 50000000ull     /* young processes */
 #define TICK_EVERY_NS 250000000ull      /* detectors */
 #define SCAN_EVERY_NS 1000000000ull     /* every process of the host */
+#define CLOCK_SET_NS 10000000ull        /* the wall clock moved by more against ours: it was set */
 #define FLUSH_EVERY_NS 1000000000ull
 #define PROGRESS_EVERY_NS 10000000000ull
 #define WINDOW_NS 30000000ull           /* a record reaches us within one loop; the rest is its CPU's delay */
@@ -51,6 +52,7 @@ struct session {
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
 	struct session_result result;
+	uint64_t realtime_offset_ns;  /* as last told */
 	bool stop, more; /* more: the rings were not emptied at the last look */
 };
 
@@ -88,7 +90,7 @@ static int start_tell(struct session *s, uint64_t now_ns)
 	gethostname(u.f.host, 255);
 	len = strlen(u.f.host) + 1;
 	u.f.hdr = fact_hdr((sizeof(u.f) + len + 7) & ~7ul, FACT_START, now_ns);
-	u.f.realtime_offset_ns = clock_realtime_offset_ns();
+	u.f.realtime_offset_ns = s->realtime_offset_ns = clock_realtime_offset_ns();
 	u.f.dstate_limit_ns = s->cfg.dstate_limit_ns;
 	u.f.hang_floor_ns = s->cfg.hang_floor_ns;
 	u.f.busy_limit_ns = s->cfg.busy_limit_ns;
@@ -257,6 +259,19 @@ static bool due(uint64_t *last_ns, uint64_t every_ns, uint64_t now_ns)
 	return true;
 }
 
+static int clock_tell(struct session *s, uint64_t now_ns)
+{
+	struct fact_clock f = { .hdr = fact_hdr(sizeof(f), FACT_CLOCK, now_ns), .realtime_offset_ns = clock_realtime_offset_ns() };
+	int64_t moved_ns = f.realtime_offset_ns - s->realtime_offset_ns;
+
+	if (moved_ns < (int64_t)CLOCK_SET_NS && moved_ns > -(int64_t)CLOCK_SET_NS)
+		return 0;
+	s->realtime_offset_ns = f.realtime_offset_ns;
+	log_info("the wall clock was set %s by %.3f s; the trace's order does not depend on it", moved_ns > 0 ? "forward" : "back",
+		 llabs(moved_ns) / 1e9);
+	return session_emit(s, &f.hdr);
+}
+
 static int tick(struct session *s, uint64_t now_ns)
 {
 	struct fact_tick f = { .hdr = fact_hdr(sizeof(f), FACT_TICK, now_ns) };
@@ -268,7 +283,9 @@ static int tick(struct session *s, uint64_t now_ns)
 	s->tick_ns = now_ns;
 	if (gap_ns > s->result.longest_tick_gap_ns)
 		s->result.longest_tick_gap_ns = gap_ns;
-	err = loader_tick(s->loader, now_ns);
+	err = clock_tell(s, now_ns);
+	if (!err)
+		err = loader_tick(s->loader, now_ns);
 	return err ? err : session_emit(s, &f.hdr);
 }
 

@@ -13,6 +13,7 @@ static int start_apply(struct model *m, const struct event *e)
 {
 	m->start_ns = e->ts_ns;
 	m->realtime_offset_ns = e->start.realtime_offset_ns;
+	m->start_realtime_ns = e->ts_ns + m->realtime_offset_ns;
 	if (e->start.dstate_limit_ns)
 		m->dstate_limit_ns = e->start.dstate_limit_ns;
 	if (e->start.hang_floor_ns)
@@ -36,6 +37,12 @@ static int tick_apply(struct model *m, const struct event *e)
 	}
 	reap_tick(m);
 	return err;
+}
+
+static int clock_apply(struct model *m, const struct event *e)
+{
+	m->realtime_offset_ns = e->clock.realtime_offset_ns;
+	return 0;
 }
 
 static int loss_apply(struct model *m, const struct event *e)
@@ -95,6 +102,7 @@ static apply_fn *const apply_table[] = {
 	[EV_ELAPSED] = stream_apply, [EV_STREAM_QUERY] = stream_apply, [EV_CAPTURE] = capture_apply,
 	[EV_THROTTLE] = proc_apply, [EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply, [EV_INSTANT] = nothing_apply, [EV_COUNTER] = nothing_apply,
+	[EV_CLOCK] = clock_apply,
 };
 
 static void given_free(struct model_state *st)

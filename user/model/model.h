@@ -198,7 +198,8 @@ struct steps {            /* iteration clock of one rank: smallest period of its
 
 struct model {            /* read by detectors and sinks as const */
 	uint64_t now_ns;      /* newest event */
-	uint64_t start_ns, realtime_offset_ns;
+	uint64_t start_ns, start_realtime_ns;
+	uint64_t realtime_offset_ns; /* as of now: for people, and for nothing else */
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
 	const char *host;
 	struct proc *procs, **procs_tail;

@@ -119,6 +119,9 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_ATTACH:
 		attach_draw(p, e, m);
 		return 0;
+	case EV_CLOCK:
+		trace_clock_set(&p->file, e->ts_ns, m->realtime_offset_ns);
+		return 0;
 	case EV_LOSS:
 		counter_draw(p, UUID_LOST, e->ts_ns, (int64_t)m->lost);
 		return 0;

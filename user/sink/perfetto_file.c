@@ -139,6 +139,21 @@ static void clock_add(struct pb *b, uint32_t id, uint64_t ns)
 	pb_close(b, at);
 }
 
+/* How the clocks stand to each other from `ts_ns` on. */
+static void clocks_write(struct pb *b, uint64_t ts_ns, uint64_t realtime_offset_ns)
+{
+	size_t at = pb_open(b, PACKET_CLOCK_SNAPSHOT);
+
+	clock_add(b, CLOCK_ID_MONOTONIC, ts_ns);
+	if (realtime_offset_ns)
+		clock_add(b, CLOCK_ID_REALTIME, ts_ns + realtime_offset_ns);
+	/* Nothing here is stamped with BOOTTIME, but trace_processor calls it an error when that relates to no other
+	 * clock. The two are the same on a machine that was never suspended, as training nodes are not. */
+	clock_add(b, CLOCK_ID_BOOTTIME, ts_ns);
+	pb_u64(b, SNAPSHOT_PRIMARY_CLOCK, CLOCK_ID_MONOTONIC);
+	pb_close(b, at);
+}
+
 void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns, uint64_t default_track)
 {
 	struct pb *b = &f->packet;
@@ -151,14 +166,13 @@ void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_
 	pb_u64(b, EVENT_DEFAULTS_TRACK, default_track);
 	pb_close(b, inner);
 	pb_close(b, at);
-	at = pb_open(b, PACKET_CLOCK_SNAPSHOT);
-	clock_add(b, CLOCK_ID_MONOTONIC, ts_ns);
-	if (realtime_offset_ns)
-		clock_add(b, CLOCK_ID_REALTIME, ts_ns + realtime_offset_ns);
-	/* Nothing here is stamped with BOOTTIME, but trace_processor calls it an error when that relates to no other
-	 * clock. The two are the same on a machine that was never suspended, as training nodes are not. */
-	clock_add(b, CLOCK_ID_BOOTTIME, ts_ns);
-	pb_u64(b, SNAPSHOT_PRIMARY_CLOCK, CLOCK_ID_MONOTONIC);
-	pb_close(b, at);
+	clocks_write(b, ts_ns, realtime_offset_ns);
+	packet_close(f);
+}
+
+void trace_clock_set(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns)
+{
+	packet_open(f, 0);
+	clocks_write(&f->packet, ts_ns, realtime_offset_ns);
 	packet_close(f);
 }

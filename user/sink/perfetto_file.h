@@ -78,6 +78,7 @@ void packet_head(struct trace_file *f, struct pb *b); /* sequence and flags, for
 void packet_text(struct pb *b, uint32_t field, const char *text); /* any bytes, made UTF-8 */
 /* First packets: clocks (realtime = monotonic + offset), defaults, the start of interned names. */
 void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns, uint64_t default_track);
+void trace_clock_set(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns); /* the wall clock was set */
 
 /* A track event: open, then annotations and flows, then event_close(). `name` and `category` interned, or NULL. */
 void event_open(struct trace_file *f, enum event_type type, uint64_t track, uint64_t ts_ns, const char *category,
