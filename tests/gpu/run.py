@@ -262,14 +262,15 @@ PARTS = {
     **{f"count-{m}": lambda m=m: count(m) for m in MODES},
     "late": late,
     **{f"healthy-{m}": lambda m=m: healthy(*mode_args(m)[1:]) for m in MODES},
-    **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:], *GPU_BOUND) for m in (*MODES, "ddp+nan-check", "hsdp+nan-check")},
+    **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:], *GPU_BOUND) for m in (*MODES, "groups+nan-check")},
     "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
     "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f3-graph": lambda: fault(("hang", "missing_enter"), "f3-graph", "--mode=graph", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},step=300"),
     **{f"f10-{m}": lambda m=m: slow(f"f10-{m}", *mode_args(m), "--host-ms", 10, hog=True) for m in MODES},
-    **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), *GPU_BOUND, percent=p)
-       for m in (*MODES, "ddp+nan-check", "hsdp+nan-check") for p in (10, 20, 50)},
+    **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), *GPU_BOUND, percent=p,
+                                                     seconds=50 if m == "ddp" and GPUS < 4 else 25)
+       for m in (*MODES, "groups+nan-check") for p in (10, 20, 50)},
     "overhead": lambda: overhead("overhead"),
     "overhead-gpu-bound": lambda: overhead("overhead-gpu-bound", "--width", 8192, "--layers", 16),
     "addresses": addresses,

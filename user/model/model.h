@@ -45,6 +45,12 @@ struct task {            /* one thread of a rank or of a rank's child */
 	uint64_t stopped_ns; /* total of the last scan; part of sleep_ns */
 };
 
+/* Time of the rank's own GPU work between two CUDA events, as the framework measured it (cuEventElapsedTime): nothing
+ * that waits for a peer lies between them, and no operation was called in between: its kernel would hold up the others.
+ * PyTorch's DDP asks for its forward pass every 100 iterations. */
+struct gpu_span { uint64_t ts_ns, gpu_ns; };
+#define GPU_SPANS_KEPT 32
+
 struct proc {
 	uint32_t tgid, ns_pid, parent_tgid;
 	uint64_t start_ns, seen_ns;
@@ -75,6 +81,8 @@ struct proc {
 	uint64_t throttled_ns, throttle_seen_ns;           /* cgroup: total at the last scan; 0 never seen */
 	uint64_t prev_throttled_ns, prev_throttle_seen_ns;
 	double quota_cores;   /* of its cgroup; 0 none */
+	struct gpu_span gpu_spans[GPU_SPANS_KEPT]; /* ring: number i at i % GPU_SPANS_KEPT */
+	uint64_t n_gpu_spans;
 };
 
 /* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */

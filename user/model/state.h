@@ -91,6 +91,7 @@ struct mark {              /* a CUDA event as last recorded */
 	int lane;
 	uint64_t lane_n;
 	uint64_t ns;           /* recorded then */
+	uint64_t n_ops;        /* operations its process had called by then */
 	uint64_t op_id;        /* of the operation right in front of it on its stream; 0 none, or not known */
 	uint64_t tight_pos;    /* set when the mark follows that operation at once: not done = the operation is not */
 	UT_hash_handle hh;

@@ -218,6 +218,7 @@ static int mark_recorded(struct proc_own *p, const struct event *e)
 		return s ? -ENOMEM : 0;
 	k->stream = s;
 	k->ns = e->ts_ns;
+	k->n_ops = p->p.n_ops;
 	k->op_id = last && last->op && last->pos == s->pos ? last->op->id : 0;
 	capture_mark(s, k);
 	k->pos = s->capture ? 0 : s->pos; /* captured: an edge of the graph, it never comes to pass by itself */
@@ -290,6 +291,8 @@ static void elapsed_told(struct model *m, struct proc_own *p, const struct event
 	if (!start || !end || start->stream != end->stream || start->capture_id || end->capture_id)
 		return;
 	stream_done(m, end->stream, end->pos, e->ts_ns);
+	if (end->pos == start->pos && end->n_ops == start->n_ops) /* nor does an NCCL kernel take its processors */
+		p->p.gpu_spans[p->p.n_gpu_spans++ % GPU_SPANS_KEPT] = (struct gpu_span){ e->ts_ns, e->elapsed.gpu_ns };
 	op = end->op_id && end->pos == start->pos + 1 ? op_by_id(p, end->op_id) : NULL;
 	if (!op || !op->end_ns)
 		return;
