@@ -229,13 +229,14 @@ static void memory_say(const struct session_result *r)
 			 rings_kib / 1024.0);
 }
 
-static void summary_say(const struct session_result *r, const struct pipeline *p, const struct record_args *a)
+static void summary_say(const struct session_result *r, struct pipeline *p, const struct record_args *a)
 {
 	uint64_t lost = r->lost[RING_CRITICAL] + r->lost[RING_NORMAL] + r->lost[RING_BULK];
 
 	log_info("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
 		 " findings; longest gap between two looks %.2f s", r->processes, r->records, r->ops, lost,
 		 incidents_opened(pipeline_incidents(p)), r->longest_tick_gap_ns / 1e9);
+	outputs_costs_say(p);
 	losses_say(r, a);
 	memory_say(r);
 	for (int i = 0; i < a->outputs.n; i++)

@@ -106,6 +106,7 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 		log_warn("%" PRIu64 " records are of a kind this version does not know and were skipped", pipeline_undecoded(p));
 	log_info("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
 		 pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
+	outputs_costs_say(p);
 	if ((err && err != -EBADMSG) || out)
 		return EXIT_INTERNAL;
 	return incidents_counted(pipeline_incidents(p)) ? EXIT_FINDING : EXIT_CLEAN;

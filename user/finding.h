@@ -73,6 +73,7 @@ struct incident { /* a finding with its history; what sinks get */
 	enum finding_phase phase;
 	uint64_t open_ns, t_ns;  /* when it opened, when this phase was reached */
 	struct finding f;
+	double cost_s;           /* of the job's time: what it and its consequences took so far */
 };
 
 const char *finding_kind_name(enum finding_kind kind);

@@ -14,9 +14,11 @@
 #define CLOSE_TICKS 2
 #define UPDATE_EVERY_NS 10000000000ull /* an unchanged finding is told again every 10 s, with fresh evidence */
 
+#define PAST_MAX 64 /* closed ones kept for the summary; of more the cheapest are forgotten */
+
 struct entry {
 	struct incident now;
-	uint64_t told_ns;
+	uint64_t told_ns, costed_ns;
 	int missed;
 	bool open, changed;
 	struct entry *next;
@@ -25,6 +27,8 @@ struct entry {
 struct incidents {
 	struct entry *entries, *cursor;
 	uint64_t opened, counted;
+	struct incident past[PAST_MAX];
+	int n_past;
 };
 
 struct incidents *incidents_new(void)
@@ -84,6 +88,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	e->now.f = *f;
 	place_note(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
+	e->costed_ns = f->since_ns;
 	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu",
 		 (unsigned long long)(m->start_realtime_ns / 1000000), (unsigned long long)s->opened);
 	s->counted += finding_kind_exits(f->kind);
@@ -128,6 +133,112 @@ static void causes_name(struct incidents *s)
 	}
 }
 
+/* --- cost --- */
+
+static double evidence_of(const struct finding *f, const char *name)
+{
+	for (int i = 0; i < f->n_evidence; i++)
+		if (!f->evidence[i].text && !strcmp(f->evidence[i].name, name))
+			return f->evidence[i].number;
+	return 0;
+}
+
+/* Seconds of the job's time a second. A job with a hang stands still; what a straggler takes is what would come back
+ * without it. A cause costs what its consequences do. */
+static double cost_rate(const struct finding *f)
+{
+	switch (f->kind) {
+	case FINDING_HANG: return 1;
+	case FINDING_STRAGGLER: return evidence_of(f, "what_if_percent") / 100;
+	case FINDING_CPU_STARVED: return evidence_of(f, "runqueue_wait_share");
+	default: return 0;
+	}
+}
+
+static struct entry *root_of(struct incidents *s, struct entry *e)
+{
+	struct entry *cause;
+
+	for (int i = 0; i < 4 && e->now.f.caused_by_key; i++) {
+		cause = entry_by_key(s, e->now.f.caused_by_key);
+		if (!cause)
+			return e;
+		e = cause;
+	}
+	return e;
+}
+
+static bool is_told(const struct entry *e)
+{
+	return e->open && e->missed <= 0;
+}
+
+/* Since when the job stands still; UINT64_MAX: it does not. Nobody is slow then. */
+static uint64_t stands_since(const struct incidents *s)
+{
+	uint64_t since = UINT64_MAX;
+
+	for (const struct entry *e = s->entries; e; e = e->next)
+		if (is_told(e) && e->now.f.kind == FINDING_HANG && e->now.f.since_ns < since)
+			since = e->now.f.since_ns;
+	return since;
+}
+
+static void costs_add(struct incidents *s, uint64_t now_ns)
+{
+	uint64_t stands_ns = stands_since(s), to_ns;
+
+	for (struct entry *e = s->entries; e; e = e->next) {
+		to_ns = e->now.f.kind == FINDING_HANG || now_ns < stands_ns ? now_ns : stands_ns;
+		if (is_told(e) && to_ns > e->costed_ns)
+			root_of(s, e)->now.cost_s += cost_rate(&e->now.f) * (double)(to_ns - e->costed_ns) * 1e-9;
+		e->costed_ns = now_ns > e->costed_ns ? now_ns : e->costed_ns;
+	}
+}
+
+static void past_keep(struct incidents *s, const struct incident *i)
+{
+	int at = 0;
+
+	if (i->cost_s <= 0 || *i->caused_by)
+		return;
+	if (s->n_past < PAST_MAX) {
+		s->past[s->n_past++] = *i;
+		return;
+	}
+	for (int k = 1; k < PAST_MAX; k++)
+		if (s->past[k].cost_s < s->past[at].cost_s)
+			at = k;
+	if (s->past[at].cost_s < i->cost_s)
+		s->past[at] = *i;
+}
+
+static size_t cost_insert(const struct incident **to, size_t n, size_t cap, const struct incident *i)
+{
+	size_t at = n;
+
+	while (at && to[at - 1]->cost_s < i->cost_s)
+		at--;
+	if (at == cap)
+		return n;
+	n += n < cap;
+	memmove(to + at + 1, to + at, (n - at - 1) * sizeof(*to));
+	to[at] = i;
+	return n;
+}
+
+size_t incidents_by_cost(const struct incidents *s, const struct incident **to, size_t cap)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < s->n_past; i++)
+		n = cost_insert(to, n, cap, &s->past[i]);
+	for (const struct entry *e = s->entries; e; e = e->next)
+		if (e->open && e->now.cost_s > 0 && !*e->now.caused_by)
+			n = cost_insert(to, n, cap, &e->now);
+	return n;
+}
+
 static void closed_drop(struct incidents *s)
 {
 	struct entry **at = &s->entries, *e;
@@ -155,12 +266,14 @@ int incidents_update(struct incidents *s, const struct finding_list *found, cons
 	for (size_t i = 0; !err && i < found->n; i++)
 		err = finding_take(s, &found->items[i], m);
 	causes_name(s);
+	costs_add(s, m->now_ns);
 	for (e = s->entries; e; e = e->next) {
 		if (e->missed < 0)
 			e->missed = 0;
 		if (e->missed < CLOSE_TICKS)
 			continue;
 		e->open = false;
+		past_keep(s, &e->now);
 		mark(e, PHASE_CLOSE, m->now_ns);
 	}
 	s->cursor = s->entries;

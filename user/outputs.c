@@ -36,3 +36,20 @@ int outputs_errors_say(struct pipeline *p)
 	}
 	return last;
 }
+
+#define COSTS_SAID 8
+
+void outputs_costs_say(struct pipeline *p)
+{
+	const struct incident *costs[COSTS_SAID];
+	size_t n = incidents_by_cost(pipeline_incidents(p), costs, COSTS_SAID);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct finding *f = &costs[i]->f;
+		const char *class = hang_class_name(f->class);
+
+		log_info("cost %.1f s: %s%s%s rank %d%s (%s) %s", costs[i]->cost_s, finding_kind_name(f->kind), *class ? "/" : "",
+			 class, f->n_ranks ? f->ranks[0] : -1, f->n_ranks > 1 ? " and others" : "",
+			 f->cause ? f->cause : "no cause known", costs[i]->id);
+	}
+}

@@ -18,5 +18,7 @@ struct outputs {
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o);
 /* Tells every output that failed since the last call. The last -errno, 0 none. */
 int outputs_errors_say(struct pipeline *p);
+/* Tells which faults cost the job time, the most expensive first. */
+void outputs_costs_say(struct pipeline *p);
 
 #endif

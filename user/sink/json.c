@@ -128,6 +128,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_u64(o, "t_ns", i->t_ns);
 	cJSON_AddNumberToObject(o, "detected_after_s", round_to((double)after / 1e9, 1e-3));
 	cJSON_AddNumberToObject(o, "confidence", round_to(f->confidence, 1e-3));
+	cJSON_AddNumberToObject(o, "cost_s", round_to(i->cost_s, 1e-3));
 	add_evidence(o, f);
 	return o;
 }
