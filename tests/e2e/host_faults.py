@@ -29,3 +29,41 @@ def blocked_child(rng, wait, sec=8, extra=()):
     faults.check_only(j, ("d_state", rank))
     j.check_replay()
     job.result(f"dstate-child:wait={wait}", into)
+
+
+SECOND = {  # beside a rank that is slow: what is injected, (kind of the root finding, class) that it must give
+    "dstate": ("dstate:rank={rank},step={step},sec=8", ("d_state", None)),
+    "dstate-child": ("dstate-child:rank={rank},step={step},sec=8,wait=1", ("d_state", None)),
+    "hang": ("hang:rank={rank},step={step}", ("hang", "missing_enter")),
+    "stop": ("stop:rank={rank},step={step},sec=6", ("hang", "stopped")),
+    "kill": ("kill:rank={rank},step={step}", ("hang", "process_dead")),
+    "mismatch": ("mismatch:rank={rank},step={step},what=dtype", ("mismatch", None)),
+    "slow": ("slow:rank={rank},step={step},percent=120", ("straggler", None)),
+}
+
+
+def two(rng, second):
+    """A rank is slow, and some steps later a second fault strikes another: both are found, nobody else is, and they are
+    told in the order of what they cost."""
+    fault, (kind, hang_class) = SECOND[second]
+    slow, other = rng.sample(range(8), 2)
+    step, percent = rng.randrange(8, 12), rng.choice((20, 30, 50))
+    later = step + rng.randrange(9, 13)
+    j = job.Job(["--ranks", 8, "--steps", 60, "--step-ms", 240, "--seed", rng.randrange(1 << 30), "--fault",
+                 f"slow:rank={slow},step={step},percent={percent}", "--fault", fault.format(rank=other, step=later)], name="two")
+    first = j.wait_finding(40, kind="straggler", phase="open")
+    job.check(first and first["ranks"] == [slow], f"rank {slow} not named slow: {j.findings}\n{j.stderr()}")
+    want = {"kind": kind, "ranks": [other], "phase": "open", **({"class": hang_class} if hang_class else {})}
+    found = j.wait_finding(40, **want)
+    job.check(found, f"no {want}: {j.findings}\n{j.stderr()}")
+    j.wait_finding(12 if second in ("dstate", "dstate-child", "stop") else 2, id=found["id"], phase="close")
+    job.check(j.stop() == 1, "exit code is not 1")
+    print(f"  straggler rank {slow} and {kind} rank {other} ({second})")
+    faults.check_only(j, ("straggler", slow), (kind, other))
+    costs = [line.split() for line in j.stderr().splitlines() if line.startswith("ranktrace: cost ")]
+    spent = [float(c[2]) for c in costs]
+    job.check(spent == sorted(spent, reverse=True), f"not in the order of cost: {costs}")
+    job.check(any(c[4].startswith("straggler") and c[6] == str(slow) for c in costs), f"no cost of rank {slow}: {costs}")
+    j.check_replay()
+    begin = next(f["t_ns"] for f in job.lines(j.fault_log) if f["rank"] == other)
+    job.result(f"two:slow+{second}", (found["t_ns"] - begin) / 1e9)

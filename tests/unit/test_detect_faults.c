@@ -354,6 +354,7 @@ static void stop(struct hand *h, int rank, uint32_t thread, uint64_t ns, enum ta
 static void test_stopped_alone_is_its_own_kind(void **state)
 {
 	struct hand h = hand_new(4);
+	struct event call;
 
 	(void)state;
 	stop(&h, 4, 0, JOB_T0 + SEC, TASK_STOPPED);
@@ -367,6 +368,14 @@ static void test_stopped_alone_is_its_own_kind(void **state)
 	assert_int_equal(h.list.items[0].ranks[0], 4);
 	stop(&h, 4, 0, JOB_T0 + 11 * SEC, TASK_ON_CPU);
 	tick(&h, JOB_T0 + 12 * SEC);
+	assert_int_equal(h.list.n, 0);
+	stop(&h, 4, 0, JOB_T0 + 13 * SEC, TASK_STOPPED);
+	stop(&h, 4, 1, JOB_T0 + 13 * SEC, TASK_STOPPED);
+	tick(&h, JOB_T0 + 17 * SEC);
+	assert_int_equal(h.list.n, 1);
+	call = job_event(EV_SYNC_BEGIN, 4, JOB_T0 + 18 * SEC); /* it goes on; the next scan comes later */
+	assert_int_equal(model_apply(h.m, &call), 0);
+	tick(&h, JOB_T0 + 18 * SEC + 1);
 	assert_int_equal(h.list.n, 0);
 	hand_free(&h);
 }

@@ -28,6 +28,7 @@
 struct seen { /* what was last told of a task */
 	uint32_t tid;
 	uint64_t told_ns, since_ns;
+	uint8_t told_state;
 	uint64_t held_up_ns; /* wait and D as told */
 	uint64_t quota_told_ns;
 	struct cpu_quota quota;   /* as read */
@@ -259,7 +260,10 @@ static int blocked_end_tell(struct tracer_handle *h, const struct seen *s, uint3
 
 static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64_t now)
 {
-	return now - s->told_ns >= TOTALS_EVERY_NS || (e->state == SCHED_STOPPED && s->since_ns != e->since_ns) ||
+	bool stop = e->state == SCHED_STOPPED && s->since_ns != e->since_ns;
+	bool goes_on = s->told_state == SCHED_STOPPED && e->state != SCHED_STOPPED;
+
+	return now - s->told_ns >= TOTALS_EVERY_NS || stop || goes_on ||
 	       e->wait_ns + e->disk_ns >= s->held_up_ns + HELD_UP_NS;
 }
 
@@ -276,6 +280,7 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 	if (totals_due(s, e, now)) {
 		s->told_ns = now;
 		s->since_ns = e->since_ns;
+		s->told_state = e->state;
 		s->held_up_ns = e->wait_ns + e->disk_ns;
 		err = totals_tell(h, s->tid, e, now);
 	}

@@ -10,6 +10,7 @@
 #include "detect/detect.h"
 #include "detect/wait.h"
 
+#define SETTLED_NS 100000000ull /* for all threads to stop */
 #define GRACE_NS 3000000000ull /* time for a peer to come and wait */
 
 struct stopped {
@@ -17,7 +18,7 @@ struct stopped {
 	size_t n, cap;
 };
 
-/* All threads are stopped: since when; 0: not so. */
+/* All threads are stopped: since when; 0: not so. A call made since then is newer than the scan that says so. */
 static uint64_t stopped_since(const struct proc *p)
 {
 	uint64_t since = 0;
@@ -28,7 +29,7 @@ static uint64_t stopped_since(const struct proc *p)
 		if (t->tid == p->tgid && t->state == TASK_STOPPED)
 			since = t->since_ns;
 	}
-	return since;
+	return p->last_call_ns > since + SETTLED_NS ? 0 : since;
 }
 
 static bool is_open(const struct stopped *s, uint64_t key)
