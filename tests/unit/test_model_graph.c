@@ -256,6 +256,47 @@ static void test_branches_keep_their_order(void **state)
 	assert_true(right->end_ns && newest(0)->end_ns);
 }
 
+static void test_an_event_of_a_capture_tells_nothing_of_what_runs(void **state)
+{
+	(void)state;
+	call(COMM_X, 100);
+	begin(100);
+	mark(EV_MARK, 1, 100);
+	mark(EV_MARK_QUERY, 1, 0);
+	assert_int_equal(newest(0)->end_ns, 0);
+	finish(100);
+	mark(EV_MARK, 1, 100); /* recorded again, for real */
+	mark(EV_MARK_QUERY, 1, 0);
+	assert_true(newest(0)->end_ns == now);
+}
+
+/* A wait between branches covers what was in front of its event, no more and no less. */
+static void test_a_wait_covers_exactly_what_was_before(void **state)
+{
+	struct event e = job_event(EV_COMM_GONE, 0, 0);
+
+	(void)state;
+	for (int first_gone = 0; first_gone < 2; first_gone++) {
+		begin(100);
+		mark(EV_MARK, 1, 100);
+		mark(EV_MARK_WAIT, 1, 200);
+		call(first_gone ? COMM_X : COMM_Y, 200);
+		mark(EV_MARK, 2, 200);
+		call(COMM_Y, 200); /* behind the event */
+		mark(EV_MARK_WAIT, 2, 100);
+		call(COMM_Y, 100);
+		finish(100);
+		e.comm_gone.addr = COMM_X;
+		if (first_gone)
+			give(e);
+		stream_synced(100);
+		launch(100);
+		assert_true(newest(0)->stream == 100 && newest(0)->graph_i == (first_gone ? 1 : 2));
+		assert_true(op_blocked_by(newest(0)) == (first_gone ? NULL : newest(2)));
+		stream_synced(100);
+	}
+}
+
 static void test_groups_and_numbers_of_their_own(void **state)
 {
 	(void)state;
@@ -539,6 +580,8 @@ int main(void)
 		TEST(test_a_launch_runs_what_was_captured),
 		TEST(test_streams_join_by_waiting_and_leave_at_the_end),
 		TEST(test_branches_keep_their_order),
+		TEST(test_an_event_of_a_capture_tells_nothing_of_what_runs),
+		TEST(test_a_wait_covers_exactly_what_was_before),
 		TEST(test_groups_and_numbers_of_their_own),
 		TEST(test_a_group_across_the_end_of_a_capture),
 		TEST(test_clone_update_destroy),

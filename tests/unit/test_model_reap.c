@@ -225,6 +225,8 @@ static void test_survivors_are_seen_to_wait(void **state)
 
 static void test_a_dead_rank_stays_while_it_has_children(void **state)
 {
+	const struct proc *child;
+
 	(void)state;
 	forked(job_pid(0), 5000);
 	for (uint32_t i = 0; i < 300; i++) { /* more dead ranks than are kept for the record */
@@ -237,6 +239,13 @@ static void test_a_dead_rank_stays_while_it_has_children(void **state)
 	assert_non_null(model_proc(m, job_pid(0)));
 	assert_null(model_proc(m, 9000));
 	assert_non_null(model_proc(m, 9299));
+	child = model_proc(m, 5000);
+	told(9999, 5, false, 1); /* one more than are kept */
+	exited(9999);
+	exited(5000);
+	pass(5 * SEC);
+	assert_null(model_proc(m, job_pid(0)));
+	assert_true(model_proc(m, 5000) == child && !child->leader);
 }
 
 static void test_a_pid_used_again_inherits_nothing(void **state)

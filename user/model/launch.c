@@ -98,8 +98,8 @@ int work_launch(struct model *m, struct proc_own *p, const struct work *w, const
 		members_blind(p, m->last_loss_ns);
 	else if (work_in_doubt(m, w))
 		members_blind(p, UINT64_MAX);
-	if (!w || !w->n_ops)
-		return 0;
+	if (!w || !w->n_ops) /* kernels, behind which what came before is not the last thing */
+		return wait_push(stream_get(p, e->capture.stream, e->tid), NULL, 0, e);
 	lanes = calloc(w->n_lanes, sizeof(*lanes));
 	err = lanes ? lanes_fork(p, w, lanes, e) : -ENOMEM;
 	if (!err)

@@ -208,6 +208,12 @@ static struct mark *mark_renew(struct proc_own *p, uint64_t handle)
 	return k;
 }
 
+/* Only kernels of its own NCCL call lie in front of what follows it at once; in a graph there may be any. */
+static bool item_tight(const struct item *it, uint32_t tid)
+{
+	return it && it->op && !it->op->graph_exec && it->tid == tid;
+}
+
 static int mark_recorded(struct proc_own *p, const struct event *e)
 {
 	struct stream *s = stream_get(p, e->mark.stream, e->tid);
@@ -222,7 +228,7 @@ static int mark_recorded(struct proc_own *p, const struct event *e)
 	k->op_id = last && last->op && last->pos == s->pos ? last->op->id : 0;
 	capture_mark(s, k);
 	k->pos = s->capture ? 0 : s->pos; /* captured: an edge of the graph, it never comes to pass by itself */
-	k->tight_pos = !s->capture && last && last->op && last->tid == e->tid && e->ts_ns - last->ns < TIGHT_NS ? last->pos : 0;
+	k->tight_pos = !s->capture && item_tight(last, e->tid) && e->ts_ns - last->ns < TIGHT_NS ? last->pos : 0;
 	return 0;
 }
 
@@ -364,7 +370,7 @@ static void stream_queried(struct model *m, struct proc_own *p, const struct eve
 		stream_synced(m, p, s, e->tid, e->ts_ns, e->ts_ns);
 		return;
 	}
-	if (!last || !last->op || last->tid != e->tid)
+	if (!item_tight(last, e->tid))
 		return;
 	if (s->polled_pos != last->pos)
 		s->polled_ns = last->ns;
