@@ -5,7 +5,8 @@ usage: proc_address.py RANKTRACE [LIBCUDA]
 
 libcudart, NCCL and PyTorch ask cuGetProcAddress for the driver's functions, by base name, CUDA version and default
 stream. For every probed base name, each version from 11.0 to 13.9 and both streams, the address it hands out must be that
-of an exported symbol that is probed, in the same tier (`ranktrace record --list-probes`). Needs a driver, no GPU.
+of an exported symbol that is probed, as that function and in that tier (`ranktrace record --list-probes`). Needs a driver,
+no GPU.
 Exit status: 0 all inside, 1 some outside (printed), 77 no libcuda here.
 """
 import ctypes
@@ -54,6 +55,11 @@ def ask(lib, name, version, flags):
     return address.value if not rc and not status.value else None
 
 
+def is_probed(name, tiers, symbols):
+    """Is one of the symbols at an address this function? cuGraphInstantiate is cuGraphInstantiateWithFlags from 12.0 on."""
+    return any(tier in tiers and base_name(symbol).startswith(name) for symbol, tier in symbols.items())
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -80,7 +86,7 @@ def main():
                 address = ask(lib, name, version, flags)
                 asked += 1
                 answered += address is not None
-                if address and not wanted & set(inside.get(address, {}).values()):
+                if address and not is_probed(name, wanted, inside.get(address, {})):
                     outside.setdefault((name, address), []).append((version, mode))
     for (name, address), how in sorted(outside.items()):
         other = inside.get(address)
