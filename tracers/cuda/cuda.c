@@ -186,7 +186,7 @@ static int cuda_tick(struct tracer_handle *h, uint64_t now_ns)
 
 const struct tracer tracer_cuda = {
 	.name = "cuda",
-	.help = "what the host waits for on the GPU",
+	.help = "driver calls: waits, graphs, memory, code, errors; burst: launches and copies",
 	.id = WIRE_CUDA,
 	.probes = cuda_probes,
 	.n_probes = N_ROWS,
