@@ -60,6 +60,27 @@ for n in 0 1 2; do
 	[[ $(soname "$sim_dir/layout$n/libnccl.so.2") == libnccl.so.2 ]] || fail "soname of layout $n"
 done
 
+# Linked into the job: the names in both tables, or in .symtab only.
+dynamic() { nm -D --defined-only "$sim_dir/$1" | grep -cE ' [WT] p?ncclAllReduce$'; }
+symtab() { nm --defined-only "$sim_dir/$1" | grep -cE ' [WT] p?ncclAllReduce$'; }
+[[ $(dynamic simjob-static) == 2 && $(symtab simjob-static) == 2 ]] || fail "simjob-static does not export NCCL"
+[[ $(dynamic simjob-static-symtab) == 0 && $(symtab simjob-static-symtab) == 2 ]] || fail "simjob-static-symtab"
+[[ $(symtab simjob) == 0 ]] || fail "simjob has NCCL inside"
+
+# libraries_of options...: which libnccl files a rank has mapped.
+libraries_of() {
+	rm -f "$dir/log"
+	job_start --ranks 2 --steps 1000 "$@"
+	wait_for 10 eval '(($(log_lines) > 20))' || fail "$*: the job does not start"
+	libraries=$(sed -n 's|.* /.*/sim/\(.*libnccl.*\)|\1|p' "/proc/$(head -n 1 "$dir/log" | jq .pid)/maps" | sort -u | xargs)
+	job_kill TERM
+}
+libraries_of --rank-exe "$sim_dir/simjob-static"
+[[ -z $libraries ]] || fail "simjob-static maps $libraries"
+libraries_of --nccl-lib2 "$sim_dir/layout1/libnccl.so.2"
+[[ $libraries == "layout1/libnccl.so.2 libnccl.so.2" ]] || fail "two copies: $libraries"
+rm -f "$dir/log"
+
 # The launcher is no training process: it has neither library mapped; a rank has both, and torchrun's environment.
 job_start --ranks 2 --steps 1000
 wait_for 10 eval '(($(log_lines) > 20))' || fail "the job does not start"

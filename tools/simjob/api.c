@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,11 @@ struct symbol_slot {
 static const struct symbol_slot cuda_slots[] = {CUDA_CALLS(SLOT)};
 static const struct symbol_slot nccl_slots[] = {NCCL_CALLS(SLOT)};
 
+#ifdef SIM_NCCL_LINKED
+#define LINKED(NAME) NAME,
+static void *const nccl_linked[] = {NCCL_CALLS(LINKED)};
+#endif
+
 static void library_path(char *ret_path, size_t size, const char *file_name)
 {
 	char self[PATH_MAX];
@@ -30,9 +36,9 @@ static void library_path(char *ret_path, size_t size, const char *file_name)
 		ret_path[0] = '\0';
 }
 
-static void *library_open(const char *path)
+static void *library_open(const char *path, int flags)
 {
-	void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	void *library = dlopen(path, RTLD_NOW | flags);
 
 	if (!library) {
 		fprintf(stderr, "simjob: cannot load %s: %s; build it with 'make simjob'\n", path, dlerror());
@@ -57,15 +63,45 @@ static void symbols_read(struct api *api, void *library, const struct symbol_slo
 	}
 }
 
+/* The one that is linked into the binary, where there is one and no other is asked for. */
+static bool nccl_take_linked(struct api *api, const char *nccl_path)
+{
+#ifdef SIM_NCCL_LINKED
+	size_t i;
+
+	for (i = 0; i < sizeof(nccl_slots) / sizeof(nccl_slots[0]) && !nccl_path; i++)
+		memcpy((char *)api + nccl_slots[i].offset, &nccl_linked[i], sizeof(void *));
+	return !nccl_path;
+#else
+	(void)api, (void)nccl_path;
+	return false;
+#endif
+}
+
+/* Local and bound to itself: what one copy calls must not end up in another, which has the same names. */
+static void nccl_open(struct api *api, const char *path)
+{
+	symbols_read(api, library_open(path, RTLD_LOCAL | RTLD_DEEPBIND), nccl_slots,
+		     sizeof(nccl_slots) / sizeof(nccl_slots[0]));
+}
+
 void api_open(struct api *api, const char *nccl_path)
 {
 	char path[PATH_MAX];
 
 	library_path(path, sizeof(path), "libcuda.so.1");
-	symbols_read(api, library_open(path), cuda_slots, sizeof(cuda_slots) / sizeof(cuda_slots[0]));
+	symbols_read(api, library_open(path, RTLD_GLOBAL), cuda_slots, sizeof(cuda_slots) / sizeof(cuda_slots[0]));
+	if (nccl_take_linked(api, nccl_path))
+		return;
 	library_path(path, sizeof(path), "libnccl.so.2");
-	symbols_read(api, library_open(nccl_path ? nccl_path : path), nccl_slots,
-		     sizeof(nccl_slots) / sizeof(nccl_slots[0]));
+	nccl_open(api, nccl_path ? nccl_path : path);
+}
+
+void api_open_second(struct api *api, const struct api *first, const char *nccl_path)
+{
+	*api = *first;
+	if (nccl_path)
+		nccl_open(api, nccl_path);
 }
 
 void cuda_check(const struct api *api, CUresult result, const char *what)

@@ -97,6 +97,8 @@ struct api {
 
 /* Opens both libraries next to the binary (@nccl_path: another libnccl). Exits with 1 and the reason on failure. */
 void api_open(struct api *api, const char *nccl_path);
+/* The same with the libnccl at @nccl_path, a copy beside the first one; NULL: no other. */
+void api_open_second(struct api *api, const struct api *first, const char *nccl_path);
 
 /* End the process with object and cause when a call failed. */
 void cuda_check(const struct api *api, CUresult result, const char *what);

@@ -17,7 +17,7 @@ SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/job/%.o,$(wildcard $(SIM_DIR
 SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnccl.so.2 $(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
 
 .PHONY: simjob
-simjob: $(SIM_LIBS) $(SIM_OUT)/simjob ## the simulated job and its stand-ins for libnccl and libcuda
+simjob: $(SIM_LIBS) $(SIM_OUT)/simjob $(SIM_OUT)/simjob-static $(SIM_OUT)/simjob-static-symtab ## the simulated job and its stand-ins for libnccl and libcuda
 
 $(SIM_OBJ)/cuda/%.o: $(SIM_DIR)/cuda/%.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_LIB_CFLAGS) -MMD -MP -c $< -o $@
@@ -41,6 +41,19 @@ $(eval $(call sim_nccl_layout,$(SIM_LAYOUT),$(SIM_OUT)/libnccl.so.2))
 $(foreach n,$(SIM_OTHER_LAYOUTS),$(eval $(call sim_nccl_layout,$(n),$(SIM_OUT)/layout$(n)/libnccl.so.2)))
 
 $(SIM_OUT)/simjob: $(SIM_JOB_OBJ)
+	$(Q)mkdir -p $(@D) && $(CC) $^ -o $@ -pthread -ldl
+
+# With the libnccl stand-in inside, as in a user's binary; its names in .dynsym and .symtab, or in .symtab only.
+SIM_STATIC_OBJ := $(SIM_JOB_OBJ:$(SIM_OBJ)/job/api.o=$(SIM_OBJ)/job-static/api.o) \
+	$(SIM_NCCL_SRC:$(SIM_DIR)/nccl/%.c=$(SIM_OBJ)/nccl$(SIM_LAYOUT)/%.o)
+
+$(SIM_OBJ)/job-static/api.o: $(SIM_DIR)/api.c
+	$(Q)mkdir -p $(@D) && $(CC) $(SIM_CFLAGS) -DSIM_NCCL_LINKED -MMD -MP -c $< -o $@
+
+$(SIM_OUT)/simjob-static: $(SIM_STATIC_OBJ)
+	$(Q)mkdir -p $(@D) && $(CC) -rdynamic $^ -o $@ -pthread -ldl
+
+$(SIM_OUT)/simjob-static-symtab: $(SIM_STATIC_OBJ)
 	$(Q)mkdir -p $(@D) && $(CC) $^ -o $@ -pthread -ldl
 
 -include $(wildcard $(SIM_OBJ)/*/*.d)

@@ -8,28 +8,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ids in the store: for each generation the world's, then one for each pipeline group. */
-static int id_index(const struct rank *rank, int pp_group)
-{
-	int per_generation = 1 + rank->options->nr_ranks;
+/* Ids in the store: for each generation the world's, one for each pipeline group, one for each data-parallel group. */
+enum id_of { ID_OF_WORLD, ID_OF_PIPELINE, ID_OF_DATA };
 
-	return rank->generation * per_generation + 1 + pp_group;
+static int id_index(const struct rank *rank, enum id_of of, int group)
+{
+	int nr_ranks = rank->options->nr_ranks, first = rank->generation * IDS_PER_GENERATION(nr_ranks);
+
+	if (of == ID_OF_WORLD)
+		return first;
+	return first + 1 + (of == ID_OF_DATA ? nr_ranks : 0) + group;
 }
 
-static void id_share(struct rank *rank, int index, bool is_first, ncclUniqueId *ret_id)
+void id_share(struct rank *rank, const struct api *api, int index, bool is_first, ncclUniqueId *ret_id)
 {
 	if (is_first) {
-		nccl_check(&rank->api, rank->api.ncclGetUniqueId(ret_id), NULL, "ncclGetUniqueId");
+		nccl_check(api, api->ncclGetUniqueId(ret_id), NULL, "ncclGetUniqueId");
 		store_set_id(rank->store, index, ret_id);
 	}
 	store_get_id(rank->store, index, ret_id);
 }
 
-static void comm_set_up(struct rank *rank, struct job_comm *comm, const char *name, ncclComm_t handle)
+void comm_set_up(struct rank *rank, const struct api *api, struct job_comm *comm, const char *name, ncclComm_t handle)
 {
-	const struct api *api = &rank->api;
-
-	*comm = (struct job_comm){.name = name, .comm = handle, .hash = api->sim_comm_hash(handle)};
+	*comm = (struct job_comm){.name = name, .api = api, .comm = handle, .hash = api->sim_comm_hash(handle)};
 	nccl_check(api, api->ncclCommCount(handle, &comm->size), handle, "ncclCommCount");
 	nccl_check(api, api->ncclCommUserRank(handle, &comm->rank), handle, "ncclCommUserRank");
 	comm->send_seq = calloc(comm->size, sizeof(uint64_t));
@@ -48,12 +50,12 @@ static void world_create(struct rank *rank)
 	ncclUniqueId id;
 	ncclComm_t comm;
 
-	id_share(rank, id_index(rank, -1), rank->rank == 0, &id);
+	id_share(rank, &rank->api, id_index(rank, ID_OF_WORLD, 0), rank->rank == 0, &id);
 	if (rank->generation == 0)
 		init_faults_at_start(rank);
 	nccl_check(&rank->api, rank->api.ncclCommInitRank(&comm, rank->options->nr_ranks, id, rank->rank), NULL,
 		   "ncclCommInitRank");
-	comm_set_up(rank, &rank->world, "world", comm);
+	comm_set_up(rank, &rank->api, &rank->world, "world", comm);
 }
 
 static void split_create(struct rank *rank, struct job_comm *comm, const char *name, int color, int key)
@@ -62,23 +64,35 @@ static void split_create(struct rank *rank, struct job_comm *comm, const char *n
 
 	nccl_check(&rank->api, rank->api.ncclCommSplit(rank->world.comm, color, key, &handle, NULL), rank->world.comm,
 		   "ncclCommSplit");
-	comm_set_up(rank, comm, name, handle);
+	comm_set_up(rank, &rank->api, comm, name, handle);
 }
 
-static void pipeline_create(struct rank *rank)
+/* In the second copy of libnccl, which knows nothing of the world in the first. */
+static void data_create(struct rank *rank)
 {
 	const struct layout_position *position = &rank->position;
-	ncclConfig_t config = {
-	    .size = sizeof(config),
+	const struct api *api = &rank->second_api;
+	ncclUniqueId id;
+	ncclComm_t comm;
+
+	id_share(rank, api, id_index(rank, ID_OF_DATA, position->dp_group), position->dp == 0, &id);
+	nccl_check(api, api->ncclCommInitRank(&comm, rank->options->dp, id, position->dp), NULL, "ncclCommInitRank");
+	comm_set_up(rank, api, &rank->dp, "dp", comm);
+}
+
+ncclConfig_t comm_config(const char *name, int blocking)
+{
+	return (ncclConfig_t){
+	    .size = sizeof(ncclConfig_t),
 	    .magic = NCCL_CONFIG_MAGIC,
 	    .version = NCCL_VERSION_CODE,
-	    .blocking = 1,
+	    .blocking = blocking,
 	    .cgaClusterSize = NCCL_CONFIG_UNDEF_INT,
 	    .minCTAs = NCCL_CONFIG_UNDEF_INT,
 	    .maxCTAs = NCCL_CONFIG_UNDEF_INT,
 	    .splitShare = NCCL_CONFIG_UNDEF_INT,
 	    .trafficClass = NCCL_CONFIG_UNDEF_INT,
-	    .commName = "pipeline",
+	    .commName = name,
 	    .collnetEnable = NCCL_CONFIG_UNDEF_INT,
 	    .CTAPolicy = NCCL_CONFIG_UNDEF_INT,
 	    .shrinkShare = NCCL_CONFIG_UNDEF_INT,
@@ -86,13 +100,19 @@ static void pipeline_create(struct rank *rank)
 	    .nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,
 	    .nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,
 	};
+}
+
+static void pipeline_create(struct rank *rank)
+{
+	const struct layout_position *position = &rank->position;
+	ncclConfig_t config = comm_config("pipeline", 1);
 	ncclUniqueId id;
 	ncclComm_t comm;
 
-	id_share(rank, id_index(rank, position->pp_group), position->pp == 0, &id);
+	id_share(rank, &rank->api, id_index(rank, ID_OF_PIPELINE, position->pp_group), position->pp == 0, &id);
 	nccl_check(&rank->api, rank->api.ncclCommInitRankConfig(&comm, rank->options->pp, id, position->pp, &config),
 		   NULL, "ncclCommInitRankConfig");
-	comm_set_up(rank, &rank->pp, "pp", comm);
+	comm_set_up(rank, &rank->api, &rank->pp, "pp", comm);
 }
 
 void comms_create(struct rank *rank)
@@ -101,7 +121,9 @@ void comms_create(struct rank *rank)
 	const struct layout_position *position = &rank->position;
 
 	world_create(rank);
-	if (options->dp > 1)
+	if (options->dp > 1 && options->nccl_path2)
+		data_create(rank);
+	else if (options->dp > 1)
 		split_create(rank, &rank->dp, "dp", position->dp_group, position->dp);
 	if (options->tp > 1)
 		split_create(rank, &rank->tp, "tp", position->tp_group, position->tp);
@@ -117,7 +139,8 @@ void comm_extra_create(struct rank *rank, struct job_comm *comm, int fault_index
 	ncclComm_t handle;
 
 	if (!is_split)
-		id_share(rank, rank->store->nr_ids - rank->options->nr_faults + fault_index, rank->rank == 0, &id);
+		id_share(rank, &rank->api, rank->store->nr_ids - rank->options->nr_faults + fault_index,
+			 rank->rank == 0, &id);
 	init_fault_strike(rank, fault_index);
 	if (is_split) {
 		split_create(rank, comm, "extra", 0, rank->rank);
@@ -125,13 +148,14 @@ void comm_extra_create(struct rank *rank, struct job_comm *comm, int fault_index
 	}
 	nccl_check(&rank->api, rank->api.ncclCommInitRank(&handle, rank->options->nr_ranks, id, rank->rank), NULL,
 		   "ncclCommInitRank");
-	comm_set_up(rank, comm, "extra", handle);
+	comm_set_up(rank, &rank->api, comm, "extra", handle);
 }
 
 void comm_destroy(struct rank *rank, struct job_comm *comm)
 {
-	const struct api *api = &rank->api;
+	const struct api *api = comm->api;
 
+	(void)rank;
 	if (!comm->comm)
 		return;
 	nccl_check(api, api->ncclCommFinalize(comm->comm), comm->comm, "ncclCommFinalize");

@@ -84,8 +84,8 @@ static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, cha
 		env_set("SIMJOB_FREEZE_FD", "%d", launcher->fs.request_fd);
 		env_set("SIMJOB_FREEZE_PATH", "%s", launcher->fs.path);
 	}
-	execv("/proc/self/exe", argv);
-	perror("simjob: cannot start a rank");
+	execv(launcher->options->rank_exe ? launcher->options->rank_exe : "/proc/self/exe", argv);
+	perror("simjob: cannot start a rank; is --rank-exe a build of simjob?");
 	_exit(1);
 }
 
@@ -261,7 +261,7 @@ static int ids_needed(const struct options *options)
 	for (i = 0; i < options->nr_faults; i++)
 		generations += options->faults[i].kind == FAULT_PHASE && options->faults[i].what == PHASE_RESTART;
 	/* And one for each communicator that an init fault adds; see comm_extra_create(). */
-	return generations * (1 + options->nr_ranks) + options->nr_faults;
+	return generations * IDS_PER_GENERATION(options->nr_ranks) + options->nr_faults;
 }
 
 int launcher_main(const struct options *options, char **argv)

@@ -64,7 +64,7 @@ void op_log(struct rank *rank, struct job_comm *comm, const struct op_call *call
 
 static ncclResult_t op_dispatch(struct rank *rank, struct job_comm *comm, const struct op_call *call)
 {
-	const struct api *api = &rank->api;
+	const struct api *api = comm->api;
 	void *buffer = (void *)(uintptr_t)rank->buffer;
 	ncclComm_t c = comm->comm;
 	CUstream s = comm->stream;
@@ -116,7 +116,7 @@ void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *cal
 		op_log(rank, comm, &actual, clock_now_ns());
 	else
 		return;
-	nccl_check(&rank->api, op_dispatch(rank, comm, &actual), comm->comm, op_name(call->kind));
+	nccl_check(comm->api, op_dispatch(rank, comm, &actual), comm->comm, op_name(call->kind));
 }
 
 /* Makes @waiter wait for what @stream holds now, through an event of its own as torch.cuda.Stream.wait_stream does. */

@@ -36,6 +36,8 @@ enum option_key {
 	OPT_JOB_ID,
 	OPT_PORT,
 	OPT_NCCL_LIB,
+	OPT_NCCL_LIB2,
+	OPT_RANK_EXE,
 };
 
 static const struct argp_option option_list[] = {
@@ -82,6 +84,9 @@ static const struct argp_option option_list[] = {
     {"job-id", OPT_JOB_ID, "ID", 0, "TORCHELASTIC_RUN_ID (default simjob-PID)", 0},
     {"port", OPT_PORT, "N", 0, "MASTER_PORT (default 29500)", 0},
     {"nccl-lib", OPT_NCCL_LIB, "FILE", 0, "Another build of the libnccl stand-in", 0},
+    {"nccl-lib2", OPT_NCCL_LIB2, "FILE", 0,
+     "A second copy of libnccl in each rank, in which the data-parallel groups are", 0},
+    {"rank-exe", OPT_RANK_EXE, "FILE", 0, "Another build of this binary for the ranks, as simjob-static", 0},
     {"quiet", 'q', 0, 0, "No progress and no summary", 0},
     {0},
 };
@@ -188,6 +193,12 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 		return 0;
 	case OPT_NCCL_LIB:
 		options->nccl_path = arg;
+		return 0;
+	case OPT_NCCL_LIB2:
+		options->nccl_path2 = arg;
+		return 0;
+	case OPT_RANK_EXE:
+		options->rank_exe = arg;
 		return 0;
 	case OPT_LAYOUT:
 		layout_parse(options, arg);

@@ -88,6 +88,7 @@ static void rank_set_up(struct rank *rank, const struct options *options)
 	log_open_or_exit(options->fault_log_path, &rank->fault_log_fd);
 	prctl(PR_SET_NAME, "pt_main_thread");
 	api_open(&rank->api, options->nccl_path);
+	api_open_second(&rank->second_api, &rank->api, options->nccl_path2);
 	device_open(rank);
 }
 

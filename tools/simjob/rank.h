@@ -38,6 +38,7 @@ struct op_call {
 /* A communicator with its stream and the job's own numbering of what was called on it. */
 struct job_comm {
 	const char *name;
+	const struct api *api; /* with the copy of libnccl that it lives in */
 	ncclComm_t comm; /* NULL: the group has one member, there is none */
 	CUstream stream;
 	CUevent start; /* of the operation that has begun, with --timing */
@@ -91,6 +92,7 @@ struct allocator {
 struct rank {
 	const struct options *options;
 	struct api api;
+	struct api second_api; /* with --nccl-lib2 that copy of libnccl, else the same */
 	struct store *store;
 	int rank, pid, log_fd, fault_log_fd;
 	struct layout_position position;
@@ -126,6 +128,10 @@ void allocator_step(struct rank *rank);
 void allocator_close(struct rank *rank);
 
 /* comms.c */
+/* Makes the id that is number @index in the store, when @is_first, and else gets it from there. */
+void id_share(struct rank *rank, const struct api *api, int index, bool is_first, ncclUniqueId *ret_id);
+void comm_set_up(struct rank *rank, const struct api *api, struct job_comm *comm, const char *name, ncclComm_t handle);
+ncclConfig_t comm_config(const char *name, int blocking);
 void comms_create(struct rank *rank);
 void comms_destroy(struct rank *rank);
 /* One more over the whole world, for an init fault: by an id of its own, or as a split. */

@@ -11,6 +11,9 @@
 #include "nccl/nccl_abi.h"
 #include "options.h"
 
+/* The world's, and for each group of the pipeline and of data parallelism. */
+#define IDS_PER_GENERATION(NR_RANKS) (1 + 2 * (NR_RANKS))
+
 enum freeze_state { FREEZE_IDLE, FREEZE_FROZEN, FREEZE_THAWED, FREEZE_FAILED };
 
 struct store_id {

@@ -17,9 +17,9 @@ static void comm_poll(struct rank *rank, struct job_comm *comm)
 
 	if (!comm->comm)
 		return;
-	if (rank->api.ncclCommGetAsyncError(comm->comm, &error) != ncclSuccess || error != ncclSuccess) {
+	if (comm->api->ncclCommGetAsyncError(comm->comm, &error) != ncclSuccess || error != ncclSuccess) {
 		fprintf(stderr, "simjob: rank %d: communicator %s: %s\n", rank->rank, comm->name,
-			rank->api.ncclGetErrorString(error));
+			comm->api->ncclGetErrorString(error));
 		abort();
 	}
 }
