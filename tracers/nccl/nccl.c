@@ -10,6 +10,7 @@
 #include "nccl.h"
 #include "nccl_hash.h"
 #include "target/discover.h"
+#include "target/elf_file.h"
 #include "target/struct_layout.h"
 #include "tracer.h"
 #include "nccl.skel.h"
@@ -113,23 +114,58 @@ static bool nccl_layout_learn(struct reader *reader, int fd, struct nccl_lib *re
 	return true;
 }
 
+/*
+ * NCCL's own code, to tell its calls of itself from the job's. Not all of the file: NCCL may be linked into a program or
+ * a framework's library, whose code is the caller. Its objects lie together there, the functions of the API among them.
+ */
+static int nccl_text_learn(struct reader *reader, int fd, struct nccl_lib *ret)
+{
+	enum { N = 2 * sizeof(nccl_probes) / sizeof(nccl_probes[0]) };
+	struct elf_symbol symbols[N];
+	struct elf_facts facts;
+	const char *names[N];
+	int err;
+
+	for (size_t i = 0; i < N; i++)
+		names[i] = i % 2 ? nccl_probes[i / 2].alias : nccl_probes[i / 2].symbol;
+	err = elf_fetch_facts(reader, fd, names, N, NCCL_DWARF_DEADLINE_MS, &facts, symbols);
+	for (size_t i = 0; !err && i < N; i++) {
+		uint64_t end = symbols[i].vaddr + symbols[i].size;
+
+		if (!symbols[i].found)
+			continue;
+		if (!ret->text_end || symbols[i].vaddr < ret->text_first)
+			ret->text_first = symbols[i].vaddr;
+		if (end > ret->text_end)
+			ret->text_end = end;
+	}
+	return err;
+}
+
 static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
 		       uint32_t lib_id, bool *ret_has_layout)
 {
 	struct nccl_text_key key = { .tgid = proc->tgid, .lib = lib_id };
-	struct nccl_text text = { .begin = lib->map_start, .end = lib->map_end };
+	struct nccl_text text;
 	struct nccl_lib known = {};
+	bool learned = false;
 	int err;
 
 	if (lib_id >= NCCL_LIBS_MAX)
 		return -ENOSPC;
 	tracer_map_get(h, "nccl_libs", &lib_id, &known);
-	if (!known.valid && nccl_layout_learn(tracer_reader(h), fd, &known)) {
-		err = tracer_map_put(h, "nccl_libs", &lib_id, &known);
+	if (!known.valid)
+		learned = nccl_layout_learn(tracer_reader(h), fd, &known);
+	if (!known.text_end) {
+		err = nccl_text_learn(tracer_reader(h), fd, &known);
+		learned = true;
 		if (err)
 			return err;
 	}
+	if (learned && (err = tracer_map_put(h, "nccl_libs", &lib_id, &known)))
+		return err;
 	*ret_has_layout = known.valid;
+	text = (struct nccl_text){ .begin = lib->bias + known.text_first, .end = lib->bias + known.text_end };
 	return tracer_map_put(h, "nccl_texts", &key, &text);
 }
 

@@ -33,10 +33,11 @@ struct nccl_lib {
 	__u32 magic, end_magic, hash, rank, nranks, device, counters;
 	__u32 n_counters;
 	__u32 reserved;
+	__u64 text_first, text_end; /* addresses in the image, from the first to behind the last function of the API */
 };
 
 struct nccl_text_key { __u32 tgid, lib; };
-struct nccl_text { __u64 begin, end; }; /* where the library's code is mapped in that process */
+struct nccl_text { __u64 begin, end; }; /* where that is in the process */
 
 struct nccl_op { /* a collective, Send or Recv is called */
 	struct wire_hdr hdr;
