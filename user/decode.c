@@ -152,14 +152,19 @@ static const struct tracer *tracer_by_id(uint8_t id)
 
 int decode_record(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
-	const struct tracer *t;
+	const struct tracer *t = rec->tracer == WIRE_FACT || rec->tracer == WIRE_LIFE ? NULL : tracer_by_id(rec->tracer);
+	int max = !t ? 1 : t->events_max ? t->events_max : DECODE_EVENTS_MAX;
 
-	for (int i = 0; i < DECODE_EVENTS_MAX; i++)
-		out[i] = (struct event){ .tid = rec->tid, .tgid = rec->tgid, .cpu = rec->cpu, .ts_ns = rec->ts_ns };
+	memset(out, 0, max * sizeof(*out)); /* half of what a decode costs: no more of them than there can be */
+	for (int i = 0; i < max; i++) {
+		out[i].tid = rec->tid;
+		out[i].tgid = rec->tgid;
+		out[i].cpu = rec->cpu;
+		out[i].ts_ns = rec->ts_ns;
+	}
 	if (rec->tracer == WIRE_FACT)
 		return decode_fact(rec, strings, out);
 	if (rec->tracer == WIRE_LIFE)
 		return decode_life(rec, out);
-	t = tracer_by_id(rec->tracer);
-	return t ? t->decode(rec, strings, out, DECODE_EVENTS_MAX) : -EINVAL;
+	return t ? t->decode(rec, strings, out, max) : -EINVAL;
 }

@@ -55,6 +55,7 @@ struct tracer {
 	/* Record -> events. Pure: used in replay, with no handle. Returns how many of `out` were filled (0 if the record
 	 * carries none), -EINVAL for a record too short or of an unknown kind. */
 	int (*decode)(const struct wire_hdr *rec, struct intern *strings, struct event *out, int max);
+	int events_max; /* of one record; 0: DECODE_EVENTS_MAX */
 };
 #define DECODE_EVENTS_MAX 4
 

@@ -283,4 +283,5 @@ const struct tracer tracer_nccl = {
 	.start = nccl_start,
 	.on_lib = nccl_on_lib,
 	.decode = nccl_decode,
+	.events_max = 2,
 };

@@ -416,4 +416,5 @@ const struct tracer tracer_sched = {
 	.on_proc = sched_on_proc,
 	.tick = sched_tick,
 	.decode = sched_decode,
+	.events_max = 1,
 };

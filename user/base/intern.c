@@ -18,6 +18,7 @@ struct entry {
 
 struct intern {
 	struct entry *set;
+	size_t bytes;
 };
 
 struct intern *intern_new(void)
@@ -48,9 +49,12 @@ const char *intern_bytes(struct intern *t, const char *s, size_t len)
 	HASH_FIND(hh, t->set, s, len, e);
 	if (e)
 		return e->text;
+	if (t->bytes + sizeof(*e) + len >= INTERN_BYTES_MAX)
+		return INTERN_FULL;
 	e = calloc(1, sizeof(*e) + len + 1);
 	if (!e)
 		return "";
+	t->bytes += sizeof(*e) + len + 1;
 	memcpy(e->text, s, len);
 	HASH_ADD_KEYPTR(hh, t->set, e->text, len, e);
 	if (!e->hh.tbl) { /* no memory for the table itself */
