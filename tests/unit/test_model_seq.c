@@ -298,11 +298,20 @@ static void test_nonsense_is_survived(void **state)
 			e.op.group_depth = (int)(random_next(&rng) % 4) - 1;
 			e.op.counters_sum = random_next(&rng) % 50;
 		}
+		if (e.kind == EV_COMM_INIT || e.kind == EV_COMM_READY)
+			e.comm_init.kind = random_next(&rng) % COMM_INIT_KIND_MAX;
 		e.tgid = 1 + random_next(&rng) % 3;
 		e.tid = e.tgid + random_next(&rng) % 2;
 		e.ts_ns = JOB_T0 + i * 1000 + random_next(&rng) % 100000;
 		if (e.kind >= EV_TASK) /* texts are pointers */
 			memset(&e.start, 0, sizeof(e) - offsetof(struct event, start));
+		if (e.kind == EV_CAPTURE) {
+			e.capture.kind = random_next(&rng) % (CAPTURE_DESTROY + 2);
+			e.capture.stream = random_next(&rng) % 2;
+			e.capture.graph = random_next(&rng) % 3;
+			e.capture.exec = random_next(&rng) % 3;
+			e.capture.parent = random_next(&rng) % 3;
+		}
 		n = model_apply(m, &e);
 		assert_true(n == 0 || n == -22);
 		if (i % 3 == 0)
