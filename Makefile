@@ -86,13 +86,15 @@ $(O)/tests/%: $(O)/obj/tests/unit/%.o $(O)/libtests.a $(O)/libranktrace.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $^ $(LIBS) -lcmocka -o $@
 
+$(BENCH_OBJ): CFLAGS += -DO='"$(O)"'
+
 $(O)/bench: $(BENCH_OBJ) $(O)/libranktrace.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 
 bench: deps ## speed and memory of the collector on this machine (the probe's cost too, as root)
 	$(Q)$(MAKE) --no-print-directory build $(O)/bench
-	$(Q)O=$(O) $(O)/bench $(ONLY)
+	$(Q)$(O)/bench $(ONLY)
 
 unit: $(UNIT) ## build the unit tests
 

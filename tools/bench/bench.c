@@ -12,12 +12,15 @@
 #include <unistd.h>
 
 #include "decode.h"
+#include "hit.h"
 #include "job_records.h"
 #include "pipeline.h"
 #include "recording.h"
 #include "reorder.h"
 #include "trace_slices.h"
 
+#define RANKTRACE O "/ranktrace" /* O: where make puts what it builds */
+#define LIBRARY O "/lib/ranktrace/sim/libnccl.so.2"
 #define WINDOWS 8
 #define RECORDS_PER_WINDOW 700001 /* prime */
 #define LOOK 2003                 /* records between two looks, prime */
@@ -294,11 +297,12 @@ int main(int argc, char **argv)
 		memory_tell(NULL, "model, detectors", 40000003);
 		memory_tell(b.trace, "the same, to .pftrace", 8000009);
 	}
-	if (only && !strcmp(only, "memory"))
-		goto out;
-	job_tell(&b, 8, only);
-	job_tell(&b, 64, only);
-out:
+	if (!only || !strcmp(only, "hit"))
+		hit_tell(RANKTRACE, LIBRARY);
+	if (!only || (strcmp(only, "memory") && strcmp(only, "hit"))) {
+		job_tell(&b, 8, only);
+		job_tell(&b, 64, only);
+	}
 	unlink(b.rtr);
 	unlink(b.trace);
 	rmdir(b.dir);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hit.h - what one probe hit costs its target on this machine: the whole, and the share of our program in it.
+ */
+#ifndef RANKTRACE_BENCH_HIT_H
+#define RANKTRACE_BENCH_HIT_H
+
+void hit_tell(const char *ranktrace, const char *library); /* prints; says why where it cannot */
+
+#endif
