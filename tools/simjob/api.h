@@ -86,7 +86,9 @@
 	_(ncclScatter)                                                                                                 \
 	_(ncclSend)                                                                                                    \
 	_(ncclRecv)                                                                                                    \
-	_(sim_comm_hash)
+	_(sim_comm_hash)                                                                                               \
+	_(sim_comm_feed)                                                                                               \
+	_(sim_comm_data)
 
 #define DECLARE_CALL(NAME) __typeof__(NAME) *NAME;
 

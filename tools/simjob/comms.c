@@ -3,6 +3,7 @@
  * A rank's communicators: the world by ncclCommInitRank, data and tensor parallel groups as splits of it, the pipeline
  * by ncclCommInitRankConfig with an id of its own. So all the usual ways of creation occur in one job.
  */
+#include "mix.h"
 #include "rank.h"
 
 #include <stdio.h>
@@ -155,10 +156,10 @@ void comm_destroy(struct rank *rank, struct job_comm *comm)
 {
 	const struct api *api = comm->api;
 
-	(void)rank;
 	if (!comm->comm)
 		return;
 	nccl_check(api, api->ncclCommFinalize(comm->comm), comm->comm, "ncclCommFinalize");
+	rank->result = mix(rank->result, api->sim_comm_data(comm->comm));
 	nccl_check(api, api->ncclCommDestroy(comm->comm), NULL, "ncclCommDestroy");
 	cuda_check(api, api->cuStreamDestroy_v2(comm->stream), "cuStreamDestroy");
 	free(comm->send_seq);

@@ -274,6 +274,7 @@ int launcher_main(const struct options *options, char **argv)
 	launcher.began_ns = clock_now_ns();
 	file_create_or_exit(options->log_path);
 	file_create_or_exit(options->fault_log_path);
+	file_create_or_exit(options->result_path);
 	launcher.store = store_create(ids_needed(options), &launcher.store_fd);
 	if (!launcher.store) {
 		fprintf(stderr, "simjob: cannot make the job's store: %s\n", strerror(errno));

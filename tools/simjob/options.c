@@ -38,6 +38,7 @@ enum option_key {
 	OPT_NCCL_LIB,
 	OPT_NCCL_LIB2,
 	OPT_RANK_EXE,
+	OPT_RESULT,
 };
 
 static const struct argp_option option_list[] = {
@@ -70,6 +71,10 @@ static const struct argp_option option_list[] = {
      "(what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
      0},
     {"log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0},
+    {"result", OPT_RESULT, "FILE", 0,
+     "Write what the job has computed, one JSON line a rank: the same for the same seed and options, whatever the "
+     "timing",
+     0},
     {"fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0},
     {"watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
      "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0},
@@ -196,6 +201,9 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 		return 0;
 	case OPT_NCCL_LIB2:
 		options->nccl_path2 = arg;
+		return 0;
+	case OPT_RESULT:
+		options->result_path = arg;
 		return 0;
 	case OPT_RANK_EXE:
 		options->rank_exe = arg;

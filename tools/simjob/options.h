@@ -41,7 +41,7 @@ struct options {
 	bool expandable_segments;
 	bool dataloader;
 	bool quiet;
-	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe;
+	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path;
 	struct fault faults[MAX_FAULTS];
 	int nr_faults;
 };

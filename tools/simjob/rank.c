@@ -121,6 +121,8 @@ int rank_main(const struct options *options)
 	world_barrier(&rank);
 	watchdog_stop(&rank);
 	comms_destroy(&rank);
+	if (options->result_path)
+		job_result_write(options->result_path, rank.rank, rank.step, rank.result);
 	dataloader_stop(&rank);
 	device_close(&rank);
 	return 0;

@@ -115,6 +115,7 @@ struct rank {
 	int loader_pid;
 	char *batch;
 	int generation; /* elastic restarts so far */
+	uint64_t result; /* what its communicators' data came to, see mix.h */
 	int step;
 	int op_in_step, ops_last_step;
 	bool is_loss_reduced; /* before its turn, see fault_deadlock.c */

@@ -4,6 +4,7 @@
  * each layer, a check of the gradients on the host, gradients reduced in buckets over the data-parallel group, the
  * optimizer, and the loss over all ranks, which the host reads.
  */
+#include "mix.h"
 #include "rank.h"
 
 #include <string.h>
@@ -86,6 +87,14 @@ static void backward_run(struct rank *rank)
 static void batch_upload(struct rank *rank)
 {
 	const char *pinned = memcpy(rank->allocator.pinned, rank->batch, BATCH_BYTES);
+	struct job_comm *comms[] = {&rank->world, &rank->dp, &rank->tp, &rank->pp};
+	uint64_t word = mix_bytes(rank->batch, BATCH_BYTES);
+	size_t i;
+
+	for (i = 0; i < sizeof(comms) / sizeof(comms[0]); i++) {
+		if (comms[i]->comm)
+			comms[i]->api->sim_comm_feed(comms[i]->comm, word);
+	}
 
 	cuda_check(&rank->api, rank->api.cuMemcpyHtoDAsync_v2(rank->buffer, pinned, BATCH_BYTES, rank->compute),
 		   "cuMemcpyHtoDAsync");

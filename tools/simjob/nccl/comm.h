@@ -106,6 +106,8 @@ struct ncclComm {
 	_Atomic uint32_t plans_done;		       /* futex */
 	uint64_t plan_end_ns;			       /* written by the plan that runs */
 	uint32_t collectives;			       /* collectives given to a plan, under launch_lock */
+	_Atomic uint64_t feed;			       /* what the ranks compute outside of NCCL; see sim_comm_feed() */
+	uint64_t data;				       /* what all operations so far came to; of the plan that runs */
 	uint32_t *transfers_sent, *transfers_received; /* the same, a peer each */
 	char last_error[160];
 
@@ -157,6 +159,7 @@ struct nccl_op {
 	struct ncclComm *comm;
 	cudaStream_t stream;
 	uint32_t index; /* its place in the fabric, set at launch */
+	uint64_t fed;	/* what the rank had computed before it, set at launch */
 	uint32_t round; /* of a transfer: see transfers_run_round() */
 };
 

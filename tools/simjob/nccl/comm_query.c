@@ -2,6 +2,7 @@
 /*
  * What a communicator tells about itself, the library's version and error texts, memory and registration.
  */
+#include "../mix.h"
 #include "comm.h"
 
 #include <stdlib.h>
@@ -78,6 +79,16 @@ const char *ncclGetLastError(ncclComm_t comm)
 __attribute__((visibility("default"))) uint64_t sim_comm_hash(const struct ncclComm *comm)
 {
 	return comm->commHash;
+}
+
+__attribute__((visibility("default"))) void sim_comm_feed(struct ncclComm *comm, uint64_t word)
+{
+	comm->feed = mix(comm->feed, word);
+}
+
+__attribute__((visibility("default"))) uint64_t sim_comm_data(const struct ncclComm *comm)
+{
+	return comm->data;
 }
 
 struct registration {

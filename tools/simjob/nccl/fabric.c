@@ -6,6 +6,8 @@
  */
 #include "fabric.h"
 
+#include "../mix.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -186,26 +188,28 @@ static int stay_stuck(struct fabric *fabric, const _Atomic uint32_t *word)
 	return err;
 }
 
-int fabric_meet(struct fabric *fabric, uint32_t index, const struct fabric_post *mine, uint64_t *ret_ready_ns)
+int fabric_meet(struct fabric *fabric, uint32_t index, const struct fabric_post *mine, struct fabric_post *ret_all)
 {
 	struct fabric_gate *gate = &fabric->segment->meets[index & 1];
 	struct fabric_cell *cells = fabric->segment->cells;
-	uint64_t ready_ns = mine->ready_ns;
+	struct fabric_post all = *mine;
 	int i, err;
 
 	cells[fabric->rank].posts[index & 1] = *mine;
 	err = gate_pass(fabric, gate, index >> 1);
 	if (err)
 		return err;
+	all.value = 0;
 	for (i = 0; i < fabric->nr_ranks; i++) {
 		struct fabric_post *post = &cells[i].posts[index & 1];
 
 		if (post->signature != mine->signature)
 			return stay_stuck(fabric, &gate->opened);
-		if (post->ready_ns > ready_ns)
-			ready_ns = post->ready_ns;
+		all.value = mix(all.value, post->value);
+		if (post->ready_ns > all.ready_ns)
+			all.ready_ns = post->ready_ns;
 	}
-	*ret_ready_ns = ready_ns;
+	*ret_all = all;
 	return 0;
 }
 
@@ -228,7 +232,7 @@ void fabric_transfer_post(struct fabric *fabric, const struct fabric_transfer *m
 	futex_wake_all(&side->posted);
 }
 
-int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mine, uint64_t *ret_ready_ns)
+int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mine, struct fabric_post *ret_both)
 {
 	struct fabric_side *side = transfer_side(fabric, mine, false);
 	struct fabric_post *post = &side->posts[mine->index & 1];
@@ -241,7 +245,9 @@ int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mi
 		return err;
 	if (post->signature != mine->post.signature)
 		return stay_stuck(fabric, &side->posted);
-	*ret_ready_ns = post->ready_ns > mine->post.ready_ns ? post->ready_ns : mine->post.ready_ns;
+	*ret_both = *post;
+	if (mine->post.ready_ns > post->ready_ns)
+		ret_both->ready_ns = mine->post.ready_ns;
 	return 0;
 }
 

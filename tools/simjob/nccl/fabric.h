@@ -23,6 +23,7 @@ struct fabric_key {
 struct fabric_post {
 	uint64_t ready_ns; /* when its stream reaches the operation */
 	uint64_t signature;
+	uint64_t value; /* its data, see mix.h */
 };
 
 struct fabric_segment;
@@ -47,8 +48,11 @@ void fabric_close(struct fabric *fabric);
 /* Wakes whoever waits here in this process; call again until they are gone. */
 void fabric_abort(struct fabric *fabric);
 
-/* Meets all ranks for collective @index (0, 1, ...; in order). @ret_ready_ns: when the last of them is ready. */
-int fabric_meet(struct fabric *fabric, uint32_t index, const struct fabric_post *mine, uint64_t *ret_ready_ns);
+/*
+ * Meets all ranks for collective @index (0, 1, ...; in order). @ret_all: when the last of them is ready, and their data
+ * together, in the order of ranks.
+ */
+int fabric_meet(struct fabric *fabric, uint32_t index, const struct fabric_post *mine, struct fabric_post *ret_all);
 
 /* One end of a transfer between two ranks; @index counts per (peer, direction) and is posted only after @index - 1. */
 struct fabric_transfer {
@@ -59,7 +63,8 @@ struct fabric_transfer {
 };
 
 void fabric_transfer_post(struct fabric *fabric, const struct fabric_transfer *mine);
-int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mine, uint64_t *ret_ready_ns);
+/* @ret_both: when both are ready, and the peer's data. */
+int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mine, struct fabric_post *ret_both);
 
 /* Split: every rank learns every rank's (color, key). @ret_colors and @ret_keys have nr_ranks entries. */
 int fabric_exchange(struct fabric *fabric, uint32_t index, int color, int key, int *ret_colors, int *ret_keys);

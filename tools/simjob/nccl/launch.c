@@ -4,6 +4,7 @@
  * become one plan, one cuLaunchKernelEx; a plan's collectives run one after the other, then its transfers all at once.
  * On a capturing stream the plan becomes a node; every launch of the graph then runs a copy of it.
  */
+#include "../mix.h"
 #include "comm.h"
 
 #include <stdlib.h>
@@ -85,15 +86,31 @@ static bool op_is_transfer(const struct nccl_op *op)
 	return op->func == FUNC_SEND || op->func == FUNC_RECV;
 }
 
+/* What the rank brings: its own data, and what has come of all operations before the plan. */
+static uint64_t op_value(const struct nccl_op *op)
+{
+	return mix(mix(op->fed, op->comm->data), op->comm->rank);
+}
+
+/* The type matters here: bf16 read as fp16 is rubbish. */
+static void op_conclude(const struct nccl_op *op, uint64_t value)
+{
+	uint64_t what = mix(mix(op->func, op->count), op->datatype << 16 | op->redop << 8);
+
+	op->comm->data = mix(op->comm->data, mix(mix(what, op->root), value));
+}
+
 static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 {
-	struct fabric_post post = {.ready_ns = *now_ns, .signature = op_signature(op)};
-	uint64_t ready_ns;
-	int err = fabric_meet(&op->comm->fabric, op->index, &post, &ready_ns);
+	struct fabric_post post = {.ready_ns = *now_ns, .signature = op_signature(op), .value = op_value(op)};
+	struct fabric_post all;
+	int err = fabric_meet(&op->comm->fabric, op->index, &post, &all);
 
-	if (!err)
-		*now_ns = ready_ns + op_duration_ns(op);
-	return err;
+	if (err)
+		return err;
+	*now_ns = all.ready_ns + op_duration_ns(op);
+	op_conclude(op, all.value);
+	return 0;
 }
 
 static struct fabric_transfer transfer_of(const struct nccl_op *op, uint64_t now_ns)
@@ -101,7 +118,9 @@ static struct fabric_transfer transfer_of(const struct nccl_op *op, uint64_t now
 	return (struct fabric_transfer){.peer = op->root,
 					.is_send = op->func == FUNC_SEND,
 					.index = op->index,
-					.post = {.ready_ns = now_ns, .signature = op_signature(op)}};
+					.post = {.ready_ns = now_ns,
+						 .signature = op_signature(op),
+						 .value = op_value(op)}};
 }
 
 /*
@@ -111,8 +130,8 @@ static struct fabric_transfer transfer_of(const struct nccl_op *op, uint64_t now
 static int transfers_run_round(struct nccl_op *ops, uint32_t round, uint64_t now_ns, uint64_t *end_ns)
 {
 	struct fabric_transfer transfer;
+	struct fabric_post both;
 	struct nccl_op *op;
-	uint64_t ready_ns;
 	int err = 0, found = 0;
 
 	for (op = ops; op; op = op->next) {
@@ -126,9 +145,12 @@ static int transfers_run_round(struct nccl_op *ops, uint32_t round, uint64_t now
 		if (!op_is_transfer(op) || op->round != round)
 			continue;
 		transfer = transfer_of(op, now_ns);
-		err = fabric_transfer_wait(&op->comm->fabric, &transfer, &ready_ns);
-		if (!err && ready_ns + op_duration_ns(op) > *end_ns)
-			*end_ns = ready_ns + op_duration_ns(op);
+		err = fabric_transfer_wait(&op->comm->fabric, &transfer, &both);
+		if (err)
+			break;
+		if (both.ready_ns + op_duration_ns(op) > *end_ns)
+			*end_ns = both.ready_ns + op_duration_ns(op);
+		op_conclude(op, op->func == FUNC_RECV ? both.value : 0);
 	}
 	return err ? err : found;
 }
@@ -237,6 +259,7 @@ static void plan_number(struct plan *plan)
 	struct nccl_op *op;
 
 	for (op = plan->ops; op; op = op->next) {
+		op->fed = comm->feed;
 		if (op_is_transfer(op)) {
 			uint32_t *sent_or_received =
 			    op->func == FUNC_SEND ? comm->transfers_sent : comm->transfers_received;

@@ -126,5 +126,8 @@ ncclResult_t ncclGroupEnd(void);
 
 /* Not NCCL's: the job's own log needs the hash, and NCCL has no getter for it. */
 uint64_t sim_comm_hash(const struct ncclComm *comm);
+/* Simulated data (mix.h): @word goes into what the rank contributes from now on; and what all has come to, at rest. */
+void sim_comm_feed(struct ncclComm *comm, uint64_t word);
+uint64_t sim_comm_data(const struct ncclComm *comm);
 
 #endif
