@@ -118,21 +118,12 @@ struct held_in hold_of(const struct holds *h, int node)
 
 /* --- edges --- */
 
-static bool mates(const struct op *a, const struct op *b)
-{
-	return a && a->grouped && b->grouped && a->tid == b->tid && a->enqueue_ns && a->enqueue_ns == b->enqueue_ns;
-}
-
 /* Held in an operation is held in its whole group: that starts and ends as one. */
 static void hold_add(struct holds *h, int from, const struct op *op, int via)
 {
-	const struct op *first = op;
-
-	while (mates(first->prev_in_proc, op))
-		first = first->prev_in_proc;
-	for (; first && (first == op || mates(first, op)); first = first->next_in_proc)
-		if (!first->end_ns)
-			graph_add(&h->g, from, hub_op(h, first), via);
+	for (const struct op *one = group_first(op); one; one = group_next(one))
+		if (!one->end_ns)
+			graph_add(&h->g, from, hub_op(h, one), via);
 }
 
 /* `op`: this rank's own call of what hub `from` is, or NULL when it is over or unknown. */

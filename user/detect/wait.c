@@ -104,13 +104,49 @@ const struct op *p2p_other_side(const struct op *op)
 	return open_to(o, other_kind(op->kind), op->member->rank);
 }
 
-/* A small Send may sit in a buffer, done, and nobody looked yet: then it waits only if a query said so. */
+static bool together(const struct op *a, const struct op *b)
+{
+	return a && b && a->grouped && b->grouped && a->tid == b->tid && a->enqueue_ns && a->enqueue_ns == b->enqueue_ns;
+}
+
+const struct op *group_first(const struct op *op)
+{
+	while (together(op->prev_in_proc, op))
+		op = op->prev_in_proc;
+	return op;
+}
+
+const struct op *group_next(const struct op *op)
+{
+	return together(op, op->next_in_proc) ? op->next_in_proc : NULL;
+}
+
+static bool other_side_missing(const struct op *op)
+{
+	const struct member *o = member_peer(op->member, op->peer);
+
+	return o && p2p_numbered(op) && p2p_entered(o, op->member->rank, op->kind == OP_SEND) <= op->seq;
+}
+
+/* A small Send may sit in a buffer, done, and nobody looked yet: then it waits only if a query said so, and if nothing
+ * else of its group can be what was not done. */
+static bool send_waits(const struct model *m, const struct op *op)
+{
+	bool polled = false;
+
+	if (op->count * dtype_bytes(op->dtype) > BUFFERED_BYTES)
+		return true;
+	for (const struct op *o = group_first(op); o; o = group_next(o)) {
+		polled |= o->not_done_ns && m->now_ns - o->not_done_ns < POLLED_NS;
+		if (o->kind == OP_RECV && !o->end_ns && other_side_missing(o))
+			return false;
+	}
+	return polled;
+}
+
 static bool p2p_waits(const struct model *m, const struct op *op)
 {
-	if (op->end_ns || !op->enqueue_ns)
-		return false;
-	return op->kind == OP_RECV || op->count * dtype_bytes(op->dtype) > BUFFERED_BYTES ||
-	       (op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS);
+	return !op->end_ns && op->enqueue_ns && (op->kind == OP_RECV || send_waits(m, op));
 }
 
 /* Met late, the numbers say nothing: what the host sits in, and the peer has nothing open for, was not called. */

@@ -36,6 +36,9 @@ void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(v
 /* Calls `each` for every rank that lacks something past its limit, more than once for some. */
 void ranks_late_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg);
 
+/* The operations of one NCCL group, in the order of their calls; of an operation in no group, itself. */
+const struct op *group_first(const struct op *op);
+const struct op *group_next(const struct op *op);
 /* The peer of this open Send or Recv did not call its side, and it is known to wait for that. */
 bool p2p_lacking(const struct model *m, const struct op *op);
 /* The peer's own call of this transfer; NULL: none, or not kept. */
