@@ -150,3 +150,84 @@ def silent(rng, faults, extra=(), steps=60, record=()):
     job.check(code == 0, f"exit code {code}: {j.stderr()}")
     j.check_replay()
     print(f"  silent: {' '.join(faults) or 'no fault'}")
+
+
+def kill(rng, how, extra=()):
+    """A rank dies while the others live on: its death is told with how it ended, and nothing else is."""
+    j, rank = run(f"kill:rank={{rank}},step={{step}},how={how}", rng, extra)
+    f, late = check_hang(j, rank, "process_dead", 3.0, exact=not extra)
+    ended = {k: f["evidence"].get(k) for k in ("exit_code", "exit_signal")}
+    want = {"kill": {"exit_signal": 9}, "segv": {"exit_signal": 11}, "exit": {"exit_code": 1, "exit_signal": 0}}[how]
+    job.check(all(ended[k] == v for k, v in want.items()), f"{how} told as {ended}")
+    job.check(j.stop() == 1, "exit code is not 1")
+    check_only(j, ("hang", rank))
+    j.check_replay()
+    job.result(f"kill how={how} {' '.join(extra)}".strip(), late)
+
+
+def stands(j, ops):
+    """When each of these (rank, comm, op, seq) was entered, by the job's own log."""
+    seen = {(o["rank"], o["comm"], o["op"], o["seq"]): o["t_ns"] for o in job.lines(j.ops_log)}
+    return [seen[o] for o in ops if o in seen]
+
+
+def deadlock(rng, host, extra=(), ranks=8):
+    """One finding names every rank of the cycle and both communicators, wherever the hosts are."""
+    j, rank = run(f"deadlock:rank={{rank}},step={{step}},host={host}", rng, extra, ranks=ranks)
+    f = j.wait_finding(60, kind="hang", phase="open")
+    job.check(f, f"no hang found: {j.findings}\n{j.stderr()}")
+    truth = next(t for t in job.lines(j.fault_log) if t["fault"] == "deadlock")
+    job.check(f["class"] == "deadlock", f"class {f['class']}: {f}")
+    job.check(set(f["ranks"]) == set(truth["ranks"]), f"named {f['ranks']}, in the cycle are {truth['ranks']}")
+    comms = f["evidence"]["comms"].split(",")
+    job.check(sorted(comms) == sorted(truth["comms"]), f"named {comms}, used in opposite order are {truth['comms']}")
+    if len(truth["ranks"]) > 2:
+        job.check(f["evidence"].get("other_order_ranks") == str(truth["rank"]), f"{f['evidence']} and {truth}")
+    places = [(r, c, o, s) for r in truth["ranks"] for c, o, s in zip(truth["comms"], truth["ops"], truth["seqs"])]
+    late = (f["t_ns"] - min(stands(j, places))) / 1e9
+    print(f"  deadlock host={host} of {len(truth['ranks'])} ranks {late:.2f} s after the first of them waited")
+    job.check(late <= 5.0 + SLACK_S, f"found after {late:.2f} s")
+    job.check(j.stop() == 1, "exit code is not 1")
+    job.check([x["id"] for x in j.roots()] == [f["id"]], f"more than one finding: {j.roots()}")
+    j.check_replay()
+    job.result(f"deadlock host={host} {' '.join(extra)}".strip(), late)
+
+
+def p2p(rng, what, extra=("--layout", "tp=2,dp=2,pp=2")):
+    """Who left a transfer out is named, with the pair and the side that is missing."""
+    j, rank = run(f"p2p:rank={{rank}},step={{step}},what={what}", rng, extra)
+    f = j.wait_finding(60, kind="hang", phase="open")
+    job.check(f, f"no hang found: {j.findings}\n{j.stderr()}")
+    truth = next(t for t in job.lines(j.fault_log) if t["fault"] == "p2p")
+    pair = {k: f["evidence"].get(k) for k in ("sender", "receiver")}
+    job.check(f["class"] == "p2p_unmatched" and f["ranks"] == [rank], f"named {f['class']} {f['ranks']}, not {rank}")
+    job.check(pair == {k: truth[k] for k in pair} and f["evidence"]["peer"] in pair.values(), f"pair {pair}, in truth {truth}")
+    job.check((f["comm"], f["op"], f["seq"]) == (truth["comm"], truth["op"], truth["unmatched_seq"]), f"{f}, {truth}")
+    job.check(abs(f["evidence"]["n_sends"] - f["evidence"]["n_recvs"]) == 1, f"counts in {f['evidence']}")
+    other = truth["receiver"] if what == "send" else truth["sender"]
+    waits = stands(j, [(other, truth["comm"], "Recv" if what == "send" else "Send", truth["unmatched_seq"])])
+    late = (f["t_ns"] - waits[0]) / 1e9
+    print(f"  p2p_unmatched: rank {rank} left out a {what}, {late:.2f} s after its peer waited")
+    job.check(late <= 5.0 + SLACK_S, f"found after {late:.2f} s")
+    job.check(j.stop() == 1, "exit code is not 1")
+    check_only(j, ("hang", rank))
+    j.check_replay()
+    job.result(f"p2p what={what} {' '.join(extra)}".strip(), late)
+
+
+def init(rng, what, how, extra=()):
+    """A creation of a communicator that one rank does not come to."""
+    j, rank = run(f"init:rank={{rank}},step={{step}},what={what},how={how}", rng, extra)
+    f = j.wait_finding(60, kind="hang", phase="open")
+    job.check(f, f"no hang found: {j.findings}\n{j.stderr()}")
+    cause = {"sleep": "asleep", "stop": "stopped", "dead": "dead"}[how]
+    job.check((f["class"], f["ranks"], f["cause"]) == ("init", [rank], cause),
+              f"named {f['class']} {f['ranks']} ({f['cause']}), not {rank} ({cause})\n{f}")
+    job.check(f["evidence"]["comm_size"] == 8, f"{f}")
+    job.check(len(f["evidence"]["waiting_ranks"].split(",")) == 7, f"who waits: {f['evidence']}")
+    print(f"  init what={what} how={how}: rank {rank} {f['detected_after_s']:.2f} s after the first waited")
+    job.check(f["detected_after_s"] <= 10.0 + SLACK_S, f"found after {f['detected_after_s']:.2f} s")
+    job.check(j.stop() == 1, "exit code is not 1")
+    check_only(j, ("hang", rank))
+    j.check_replay()
+    job.result(f"init what={what} how={how}", f["detected_after_s"])
