@@ -94,8 +94,11 @@ static void program(struct job *j, int r)
 		add(h, INS_SYNC, 0, 0, 0, 0, &cap);
 	if (j->o.grouped)
 		add(h, INS_GROUP, 0, 0, 0, 0, &cap);
-	for (int b = 0; b < 3 && s->dp_of[r] >= 0; b++)
+	for (int b = 0; b < 3 && s->dp_of[r] >= 0; b++) {
 		add(h, INS_COLL, s->dp_of[r], 0, 1048576 + b, 0, &cap);
+		if (j->o.block_each)
+			add(h, INS_SYNC, 0, 0, 0, 0, &cap);
+	}
 	if (j->o.grouped)
 		add(h, INS_GROUP_END, 0, 0, 0, 0, &cap);
 	add(h, INS_COLL, s->world, 0, 16, 0, &cap);
@@ -452,18 +455,39 @@ static bool sync_host(struct job *j, int r)
 	return true;
 }
 
+/* The instruction at this place, as a fault changes the program: NULL left out. */
+static const struct ins *ins_now(struct job *j, int r)
+{
+	struct host *h = &j->state->hosts[r];
+	const struct ins *in = &h->code[h->pc], *loss = NULL, *last = NULL;
+	enum fault_kind skip = in->kind == INS_SEND ? FAULT_SKIP_SEND : FAULT_SKIP_RECV;
+
+	for (size_t i = 0; i < h->n_code; i++) {
+		last = h->code[i].kind == INS_COLL && h->code[i].comm != j->state->world ? &h->code[i] : last;
+		loss = h->code[i].kind == INS_COLL && h->code[i].comm == j->state->world ? &h->code[i] : loss;
+	}
+	if ((in == loss || in == last) && last && fault_at(j, r, h->step, FAULT_ORDER))
+		return in == loss ? last : loss;
+	if ((in->kind != INS_SEND && in->kind != INS_RECV) || !fault_at(j, r, h->step, skip))
+		return in;
+	while (in-- > h->code) /* only the first */
+		if (in->kind == h->code[h->pc].kind)
+			return &h->code[h->pc];
+	return NULL;
+}
+
 static bool host_step(struct job *j, int r)
 {
 	struct host *h = &j->state->hosts[r];
-	const struct ins *in = &h->code[h->pc];
+	const struct ins *in = ins_now(j, r);
 
 	if (h->stuck || h->step >= j->o.steps)
 		return false;
 	if (!h->in_sync && !faults(j, r))
 		return true;
-	if (in->kind != INS_SYNC)
+	if (!in || in->kind != INS_SYNC)
 		h->now_ns += HOST_CALL_NS;
-	switch (in->kind) {
+	switch (in ? in->kind : INS_STEP) {
 	case INS_COMPUTE: compute(j, r, in); break;
 	case INS_COLL: case INS_SEND: case INS_RECV: call_op(j, r, in); break;
 	case INS_GROUP:

@@ -30,6 +30,9 @@ enum fault_kind {
 	FAULT_EVAL,      /* all ranks: no collectives for `seconds` */
 	FAULT_LOG,       /* `percent` of a step more, every 4th step */
 	FAULT_RESTART,   /* all communicators destroyed and made again; rank unused */
+	FAULT_ORDER,     /* the loss before the last gradient operation; not with `grouped` */
+	FAULT_SKIP_SEND, /* leaves out the step's first Send */
+	FAULT_SKIP_RECV,
 	FAULT_LOSE_OPS,  /* the records of `percent` percent of this rank's operations are lost, in that step */
 };
 
@@ -45,6 +48,7 @@ struct job_opts {
 	bool run_ahead;         /* compute is on the GPU, the host only enqueues; else the host computes */
 	bool check_sync;        /* with run_ahead: the host waits for the gradients before it reduces them */
 	bool grouped;           /* gradient all-reduces in one group */
+	bool block_each;        /* the host waits for each gradient operation */
 	bool no_sync_probe;     /* host waits are not seen, the watchdog is */
 	bool no_watchdog;
 	int attach_step;        /* events from here on; communicators are met by COMM_SEEN */

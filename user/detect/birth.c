@@ -25,7 +25,7 @@ uint64_t birth_since_ns(const struct birth *b)
 	uint64_t since = UINT64_MAX;
 
 	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
-		if (!bm->done_ns && !bm->proc->dead && bm->since_ns < since)
+		if (birth_inside(bm) && bm->since_ns < since)
 			since = bm->since_ns;
 	return since;
 }
@@ -114,7 +114,7 @@ int birth_missing(const struct model *m, const struct birth *b, const struct pro
 	bool exact = false;
 	int n = 0;
 
-	if (birth_since_ns(b) != UINT64_MAX && (b->nranks < 0 || b->n_called < b->nranks) && callers_list(b, &c)) {
+	if (birth_since_ns(b) != UINT64_MAX && birth_incomplete(b) && callers_list(b, &c)) {
 		n = b->parent ? missing_of_parent(b, &c, list) : missing_of_job(m, b, &c, list);
 		/* Shrink and Grow: not all of the parent, unless it is all that is left */
 		exact = b->parent ? b->kind == COMM_INIT_SPLIT || n == b->nranks - b->n_called : is_world(b);
@@ -135,6 +135,6 @@ bool birth_lack(const struct model *m, const struct birth *b, const struct proc 
 	*l = (struct lack){ .space = SPACE_BIRTH, .peer = -1, .seq = birth_key(b), .since_ns = birth_since_ns(b),
 			    .limit_ns = birth_limit_ns(m, p), .birth = b };
 	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
-		l->n_waiting += !bm->done_ns && !bm->proc->dead;
+		l->n_waiting += birth_inside(bm);
 	return n > 0;
 }

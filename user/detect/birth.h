@@ -11,6 +11,18 @@
 
 #define BIRTH_MISSING_MAX 64
 
+/* It waits in the call. */
+static inline bool birth_inside(const struct birth_member *bm)
+{
+	return bm->since_ns && !bm->done_ns && !bm->proc->dead;
+}
+
+/* Somebody has not called yet, or it is not known how many must. */
+static inline bool birth_incomplete(const struct birth *b)
+{
+	return b->nranks < 0 || b->n_called < b->nranks;
+}
+
 uint64_t birth_key(const struct birth *b);   /* the same from tick to tick */
 uint64_t birth_since_ns(const struct birth *b); /* the first of those still inside came; UINT64_MAX: nobody is inside */
 uint64_t birth_limit_ns(const struct model *m, const struct proc *p);

@@ -244,7 +244,7 @@ static void births_hold(struct holds *h)
 {
 	for (const struct birth *b = h->m->births; b; b = b->next)
 		for (const struct birth_member *bm = b->members; bm; bm = bm->next) {
-			int node = bm->done_ns ? -1 : node_of(h, bm->proc);
+			int node = birth_inside(bm) && birth_incomplete(b) ? node_of(h, bm->proc) : -1;
 
 			if (node < 0 || h->stance[node] == STANCE_STUCK)
 				continue;

@@ -17,7 +17,7 @@ static bool is_inside(const struct model *m, const struct proc *p)
 {
 	for (const struct birth *b = m->births; b; b = b->next)
 		for (const struct birth_member *bm = b->members; bm; bm = bm->next)
-			if (bm->proc == p && !bm->done_ns)
+			if (bm->proc == p && birth_inside(bm))
 				return true;
 	return false;
 }
@@ -171,7 +171,7 @@ int init_report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct fi
 		uint64_t since = birth_since_ns(b);
 
 		n = since == UINT64_MAX ? 0 : birth_missing(m, b, rest, &exact);
-		if (since == UINT64_MAX || (b->nranks >= 0 && b->n_called >= b->nranks) || (exact && n) ||
+		if (since == UINT64_MAX || !birth_incomplete(b) || (exact && n) ||
 		    m->now_ns < since + birth_limit_ns(m, b->members->proc))
 			continue;
 		hang = n > 0 && (m->now_ns > since + busy_limit_ns || !anyone_works(m, since));

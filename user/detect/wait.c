@@ -338,7 +338,7 @@ void lack_waiting_text(const struct lack *l, char *buf, size_t cap)
 	buf[0] = 0;
 	if (l->birth)
 		for (const struct birth_member *bm = l->birth->members; bm; bm = bm->next)
-			if (!bm->done_ns && !bm->proc->dead)
+			if (birth_inside(bm))
 				phrase_list(buf, cap, proc_rank(bm->proc));
 	for (int r = 0; l->member && r < l->member->comm->nranks; r++) {
 		o = l->space == SPACE_P2P && r != l->peer ? NULL : member_peer(l->member, r);
