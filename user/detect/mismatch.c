@@ -11,49 +11,45 @@
 #define HOLD_NS 30000000000ull /* told that long after the last mismatch of the communicator, when the job goes on */
 #define VALUES_MAX 8
 
-struct checked { uint64_t comm, upto, open_seq, open_since_ns, last_ns, n; bool seen, open; struct checked *next; };
+struct checked { uint64_t comm; int space; uint64_t upto, open_seq, open_since_ns, last_ns, n; bool seen, open; struct checked *next; };
 struct mismatch { struct checked *comms; };
 
 struct vote { uint64_t signature; const struct op *op; int n; };
 
-static struct checked *checked_of(struct mismatch *s, uint64_t comm)
+static struct checked *checked_of(struct mismatch *s, uint64_t comm, int space)
 {
 	struct checked *c;
 
 	for (c = s->comms; c; c = c->next)
-		if (c->comm == comm)
+		if (c->comm == comm && c->space == space)
 			return c;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
 	c->comm = comm;
+	c->space = space;
 	c->next = s->comms;
 	s->comms = c;
 	return c;
 }
 
-static bool counts(const struct member *mb)
+/* The member's n-th operation of that space; NULL: not called, or its number may have slipped by lost records. Those that
+ * NCCL counts are good again once its counters have confirmed them. */
+static const struct op *nth_op(const struct model *m, const struct member *mb, int space, uint64_t seq)
 {
-	return !mb->gone && mb->seq_known;
-}
+	const struct op *op = member_comparable(mb, space) ? member_op(mb, space, seq) : NULL;
 
-/* The member's n-th operation; NULL: not called, or its number may have slipped by lost records: NCCL's counters have
- * not confirmed it since. */
-static const struct op *nth_op(const struct model *m, const struct member *mb, uint64_t seq)
-{
-	const struct op *op = counts(mb) ? member_op(mb, SEQ_COLL, seq) : NULL;
-
-	if (!op || !m->last_loss_ns || op->seq_checked_ns > m->last_loss_ns)
+	if (!op || space != SEQ_COLL || !m->last_loss_ns || op->seq_checked_ns > m->last_loss_ns)
 		return op;
 	return op->seq_checked_ns == op->call_ns && !op->grouped ? op : NULL;
 }
 
-static int votes_count(const struct model *m, const struct comm *c, uint64_t seq, struct vote *v)
+static int votes_count(const struct model *m, const struct comm *c, int space, uint64_t seq, struct vote *v)
 {
 	int n = 0, i;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		const struct op *op = nth_op(m, mb, seq);
+		const struct op *op = nth_op(m, mb, space, seq);
 
 		for (i = 0; op && i < n && v[i].signature != op->signature; i++)
 			;
@@ -132,10 +128,10 @@ static const char *what_differs(const struct op *a, const struct op *b)
 	       a->redop != b->redop ? "redop" : "root";
 }
 
-static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, uint64_t seq, uint64_t right)
+static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, int space, uint64_t seq, uint64_t right)
 {
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		const struct op *op = nth_op(m, mb, seq);
+		const struct op *op = nth_op(m, mb, space, seq);
 
 		if (op && op->signature != right)
 			finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
@@ -145,7 +141,7 @@ static void name_ranks(struct finding *f, const struct model *m, const struct co
 static int report(const struct model *m, const struct comm *c, struct checked *k, struct finding_list *found)
 {
 	struct vote v[VALUES_MAX];
-	int n = votes_count(m, c, k->open_seq, v), right;
+	int n = votes_count(m, c, k->space, k->open_seq, v), right;
 	double confidence;
 	struct finding *f;
 
@@ -153,7 +149,7 @@ static int report(const struct model *m, const struct comm *c, struct checked *k
 		return n < 2 ? 0 : -ENOMEM;
 	right = right_one(v, n, &confidence);
 	f->kind = FINDING_MISMATCH;
-	f->key = finding_key(f->kind, c->hash, k->open_seq, 0);
+	f->key = finding_key(f->kind, c->hash, k->open_seq, k->space);
 	f->has_op = true;
 	f->comm = c->hash;
 	f->op = v[right == 1].op->kind;
@@ -161,31 +157,31 @@ static int report(const struct model *m, const struct comm *c, struct checked *k
 	f->since_ns = k->open_since_ns;
 	f->confidence = confidence;
 	f->cause = what_differs(v[0].op, v[1].op);
-	name_ranks(f, m, c, k->open_seq, right < 0 ? 0 : v[right].signature);
+	name_ranks(f, m, c, k->space, k->open_seq, right < 0 ? 0 : v[right].signature);
 	note_difference(f, v[right == 1].op, v[right != 1].op);
 	finding_note(f, "n_mismatches", k->n);
 	return 0;
 }
 
 /* When the second of the differing calls came; 0: none differs. */
-static uint64_t differs_ns(const struct model *m, const struct comm *c, uint64_t seq)
+static uint64_t differs_ns(const struct model *m, const struct comm *c, int space, uint64_t seq)
 {
 	struct vote v[VALUES_MAX];
 
-	if (votes_count(m, c, seq, v) < 2)
+	if (votes_count(m, c, space, seq, v) < 2)
 		return 0;
 	return v[0].op->call_ns > v[1].op->call_ns ? v[0].op->call_ns : v[1].op->call_ns;
 }
 
-static void span(const struct comm *c, uint64_t *ret_low, uint64_t *ret_high)
+static void span(const struct comm *c, int space, uint64_t *ret_low, uint64_t *ret_high)
 {
 	*ret_low = UINT64_MAX;
 	*ret_high = 0;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (!counts(mb) || mb->proc->dead)
+		if (!member_comparable(mb, space) || mb->proc->dead)
 			continue;
-		*ret_low = mb->next_seq[SEQ_COLL] < *ret_low ? mb->next_seq[SEQ_COLL] : *ret_low;
-		*ret_high = mb->next_seq[SEQ_COLL] > *ret_high ? mb->next_seq[SEQ_COLL] : *ret_high;
+		*ret_low = mb->next_seq[space] < *ret_low ? mb->next_seq[space] : *ret_low;
+		*ret_high = mb->next_seq[space] > *ret_high ? mb->next_seq[space] : *ret_high;
 	}
 }
 
@@ -193,11 +189,11 @@ static void comm_check(const struct model *m, const struct comm *c, struct check
 {
 	uint64_t low, high;
 
-	span(c, &low, &high);
+	span(c, k->space, &low, &high);
 	if (high > MODEL_OPS_KEPT && k->upto < high - MODEL_OPS_KEPT)
 		k->upto = high - MODEL_OPS_KEPT;
 	for (uint64_t seq = k->upto; seq < high; seq++) {
-		uint64_t ns = differs_ns(m, c, seq);
+		uint64_t ns = differs_ns(m, c, k->space, seq);
 
 		if (!ns)
 			continue;
@@ -240,22 +236,28 @@ static void forget_rest(struct mismatch *s)
 	}
 }
 
+static int space_tick(struct mismatch *s, const struct model *m, const struct comm *c, int space, struct finding_list *found)
+{
+	struct checked *k = checked_of(s, c->hash, space);
+
+	if (!k)
+		return -ENOMEM;
+	k->seen = true;
+	comm_check(m, c, k);
+	return k->open ? report(m, c, k, found) : 0;
+}
+
 static int mismatch_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct mismatch *s = state;
-	struct checked *k;
 	int err = 0;
 
 	for (const struct comm *c = m->comms; c && !err; c = c->next) {
 		if (!c->hash || !alive(c))
 			continue;
-		k = checked_of(s, c->hash);
-		if (!k)
-			return -ENOMEM;
-		k->seen = true;
-		comm_check(m, c, k);
-		if (k->open)
-			err = report(m, c, k, found);
+		for (int space = 0; space < SEQ_SPACES && !err; space++)
+			if (c->highest_seq[space])
+				err = space_tick(s, m, c, space, found);
 	}
 	forget_rest(s);
 	return err;
