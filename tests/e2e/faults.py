@@ -217,7 +217,8 @@ def p2p(rng, what, extra=("--layout", "tp=2,dp=2,pp=2")):
 
 def init(rng, what, how, extra=()):
     """A creation of a communicator that one rank does not come to."""
-    j, rank = run(f"init:rank={{rank}},step={{step}},what={what},how={how}", rng, extra)
+    place = "" if what == "start" else ",step={step}"
+    j, rank = run(f"init:rank={{rank}}{place},what={what},how={how}", rng, extra)
     f = j.wait_finding(60, kind="hang", phase="open")
     job.check(f, f"no hang found: {j.findings}\n{j.stderr()}")
     cause = {"sleep": "asleep", "stop": "stopped", "dead": "dead"}[how]

@@ -285,6 +285,41 @@ static void test_both_send_first(void **state)
 	hand_free(&h);
 }
 
+static void wait_over(struct hand *h, int rank, uint64_t stream)
+{
+	struct event e = job_event(EV_SYNC_END, rank, 0);
+
+	e.sync.handle = stream;
+	e.sync.begin_ns = h->now;
+	give(h, e);
+}
+
+/* Both receive; but one of them used to send first. */
+static void test_its_past_tells_who_left_it_out(void **state)
+{
+	struct hand h = hand_new();
+
+	(void)state;
+	for (int step = 0; step < 12; step++)
+		for (int half = 0; half < 2; half++)
+			for (int r = 0; r < 2; r++) {
+				call(&h, r, r == half ? OP_SEND : OP_RECV, 5, 1 << 24);
+				wait_gpu(&h, r, 5);
+				wait_over(&h, r, 5);
+			}
+	for (int r = 0; r < 2; r++) {
+		call(&h, r, OP_RECV, 5, 1 << 24);
+		wait_gpu(&h, r, 5);
+	}
+	ticks(&h, 4.5);
+	assert_int_equal(h.list.n, 1);
+	assert_int_equal(h.list.items[0].class, HANG_P2P_UNMATCHED);
+	assert_int_equal(h.list.items[0].n_ranks, 1);
+	assert_int_equal(h.list.items[0].ranks[0], 0);
+	assert_true(h.list.items[0].op == OP_SEND && h.list.items[0].peer == 1);
+	hand_free(&h);
+}
+
 /* Sends that fit a buffer are over at once; what the hosts wait for then is their own. */
 static void test_small_sends_first_are_fine(void **state)
 {
@@ -342,6 +377,7 @@ int main(void)
 		cmocka_unit_test(test_a_transfer_left_out),
 		cmocka_unit_test(test_a_transfer_left_out_met_late),
 		cmocka_unit_test(test_both_send_first),
+		cmocka_unit_test(test_its_past_tells_who_left_it_out),
 		cmocka_unit_test(test_small_sends_first_are_fine),
 		cmocka_unit_test(test_streams_apart_have_no_order),
 		cmocka_unit_test(test_one_stream_has_an_order),
