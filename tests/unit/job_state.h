@@ -65,6 +65,12 @@ struct event *emit(struct job *j, int rank, uint64_t ts, enum event_kind kind);
 
 double uneven_work(const struct job *j, int r, int step); /* job_uneven.c: relative compute, no fault */
 
+/* job_program.c */
+void layout(struct job *j);
+void program(struct job *j, int r);
+const struct fault *fault_at(struct job *j, int r, int step, enum fault_kind kind);
+const struct ins *ins_now(struct job *j, int r);
+
 /* job_trace.c: events that are made when the run is over, and the thread states they are made from */
 void segment(struct host *h, uint64_t ns, enum task_state state, bool io);
 void announce(struct job *j);
