@@ -64,16 +64,18 @@ static __always_inline __u8 state_of(bool preempt, unsigned int prev_state)
 
 static __always_inline void switch_out(void *ctx, struct task_struct *p, __u8 state, __u64 now)
 {
-	struct sched_entry *e = entry_of(p);
+	struct sched_entry *e;
 	__u32 tid = p->pid;
 	long bytes;
 
-	if (!e)
-		return;
+	/* Before the filter: a process' last thread is no target any more when it leaves the CPU for good. */
 	if (state == SCHED_DEAD) {
 		bpf_map_delete_elem(&sched_tasks, &tid);
 		return;
 	}
+	e = entry_of(p);
+	if (!e)
+		return;
 	if (e->state == SCHED_ON_CPU)
 		e->run_ns += now - e->since_ns;
 	e->state = e->off_state = state;
