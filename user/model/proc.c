@@ -190,6 +190,8 @@ static struct proc *leader_find(struct model *m, struct proc *p)
 	struct proc_own *parent = proc_find(m, p->parent_tgid);
 	struct proc *lead;
 
+	if (p->rank < 0) /* and so nobody's: a storm of forks must not walk all processes for each */
+		return NULL;
 	if (parent && &parent->p != p && parent->p.leader && same_rank(parent->p.leader, p))
 		return parent->p.leader;
 	for (lead = m->procs; lead; lead = lead->next)
@@ -201,7 +203,7 @@ static struct proc *leader_find(struct model *m, struct proc *p)
 static void leaders_link(struct model *m, struct proc *p)
 {
 	p->leader = p->is_child ? leader_find(m, p) : p;
-	if (p->is_child)
+	if (p->is_child || p->rank < 0)
 		return;
 	for (struct proc *c = m->procs; c; c = c->next) /* children told of before their rank */
 		if (c->is_child && !c->leader && same_rank(c, p))
