@@ -276,6 +276,11 @@ void loader_target_forget(struct loader *l, uint32_t tgid)
 	attached_forget(l, tgid);
 }
 
+void loader_links_forget(struct loader *l, uint32_t tgid)
+{
+	attached_forget(l, tgid);
+}
+
 void loader_proc_known(struct loader *l, const struct target_proc *proc)
 {
 	for (int i = 0; i < l->n_tracers; i++)

@@ -43,6 +43,7 @@ const char *loader_tracer_error(const struct loader *l, int i, int *ret_err);
 
 int loader_target_add(struct loader *l, uint32_t tgid);   /* before anything attaches to it */
 void loader_target_forget(struct loader *l, uint32_t tgid); /* it exited: release its links */
+void loader_links_forget(struct loader *l, uint32_t tgid); /* the same where the kernel side saw the exit: its pid may live again */
 bool loader_is_target(const struct loader *l, uint32_t tgid);
 
 int loader_attach_life(struct loader *l);     /* process life: first */

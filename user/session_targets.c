@@ -281,7 +281,10 @@ static void dead_forget(struct session_targets *t, uint64_t now_ns)
 		/* Forked a moment ago; later it is one whose end nobody told, or that was over when it was named. */
 		if (!p->dead && !known && !p->known && now_ns < p->since_ns + UNSEEN_NS)
 			continue;
-		loader_target_forget(t->loader, p->tgid);
+		if (p->dead)
+			loader_links_forget(t->loader, p->tgid);
+		else
+			loader_target_forget(t->loader, p->tgid);
 		traced_free(t, p);
 	}
 }
@@ -330,6 +333,18 @@ int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
 	return err;
 }
 
+/* A new process, under whatever pid: one of that number that we know is over. */
+static void fork_note(struct session_targets *t, uint32_t tgid, uint64_t ts_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+
+	if (p && (p->dead || p->known)) {
+		loader_links_forget(t->loader, tgid);
+		traced_free(t, p);
+	}
+	traced_get(t, tgid, ts_ns);
+}
+
 /* Whoever has a communicator is a rank, and has set by now what it sets in its own environment. */
 static void comm_note(struct session_targets *t, const struct wire_hdr *rec)
 {
@@ -356,15 +371,15 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	if (rec->tracer != WIRE_LIFE)
 		return;
 	if (rec->kind == LIFE_FORK && fork->child_tgid != rec->tgid) {
-		traced_get(t, fork->child_tgid, rec->ts_ns);
+		fork_note(t, fork->child_tgid, rec->ts_ns);
 		return;
 	}
 	p = traced_find(t, rec->tgid);
 	if (p && rec->kind == LIFE_EXEC) {
 		p->young_until_ns = rec->ts_ns + YOUNG_NS;
 		p->has_comm = false;
-	} else if (p && rec->kind == LIFE_EXIT && exit->last) {
-		p->dead = true;
+	} else if (p && rec->kind == LIFE_EXIT && exit->last && rec->ts_ns >= p->since_ns) {
+		p->dead = true; /* an older exit is that of the pid's last owner */
 	}
 }
 
