@@ -119,7 +119,7 @@ def late():
 
 def healthy(mode, *args, seconds=30):
     """Nothing is injected: nobody may be named. Attached in the middle."""
-    tag = "-".join(["healthy", mode, *(str(a).strip("-") for a in args)])
+    tag = "-".join(["healthy", mode, *(str(a).strip("-") for a in args)]).replace("+", "-")
     job = start(tag, "--seconds", seconds + 10, "--mode", mode, *args)
     out = subprocess.run(record(tag, "--pid", str(job.pid), "--duration", str(seconds)), capture_output=True, text=True)
     job.wait(120)
@@ -179,7 +179,7 @@ def hog_start(pid, n=3):
 def slow(tag, *args, percent=None, hog=False, seconds=20):
     """A slow rank, attached before it becomes slow; the same job without the fault is the control (healthy-*). `percent`: of
     the step, spun away on the compute stream of rank GPUS - 1."""
-    victim = GPUS - 1
+    victim, tag = GPUS - 1, tag.replace("+", "-")
     if percent:
         probe = start(f"{tag}-probe", "--seconds", 4, *args)
         probe.wait(60)
@@ -210,8 +210,7 @@ def slow(tag, *args, percent=None, hog=False, seconds=20):
 def addresses():
     """No driver entry point leads past the probes."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "proc_address.py")
-    out = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True,
-                         env={**os.environ, "RANKTRACE": RANKTRACE})
+    out = subprocess.run([sys.executable, "-B", script, RANKTRACE], capture_output=True, text=True)
     say("addresses", exit=out.returncode, output=out.stdout.splitlines()[-20:], stderr=out.stderr.splitlines()[-5:])
 
 
