@@ -3,6 +3,8 @@
 import faults
 import job
 
+HOST_MS = 20  # of CPU time a step
+
 
 def blocked_child(rng, wait, sec=8, extra=()):
     """d_state names the child under its rank; a rank that waits for it is that one's consequence, told with it."""
@@ -67,3 +69,24 @@ def two(rng, second):
     j.check_replay()
     begin = next(f["t_ns"] for f in job.lines(j.fault_log) if f["rank"] == other)
     job.result(f"two:slow+{second}", (found["t_ns"] - begin) / 1e9)
+
+
+def starved(rng, how, extra=()):
+    """The rank that gets too little CPU is the straggler, for that reason, within 5 of its iterations."""
+    fault = f"cpu:rank={{rank}},step={{step}},how={how}" + (",n=24" if how == "hog" else ",percent=5")
+    j, rank = faults.run(fault, rng, ["--step-ms", 240, "--host-ms", HOST_MS, *extra], steps=45)
+    f = j.wait_finding(60, kind="straggler", phase="open")
+    job.check(f, f"no straggler found: {j.findings}\n{j.stderr()}")
+    job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
+    truth = j.wait_fault(1, "cpu")
+    ends = sorted(o["t_ns"] for o in job.lines(j.ops_log) if o["rank"] == rank and truth["t_ns"] < o["t_ns"] <= f["t_ns"])
+    late, said = (f["t_ns"] - truth["t_ns"]) / 1e9, f["evidence"]
+    steps = late / said["step_s"]
+    print(f"  straggler rank {rank} ({f['cause']}) after {late:.2f} s, {steps:.1f} iterations, {said}")
+    job.check(f["cause"] == "cpu_starved", f"cause {f['cause']}")
+    job.check(late <= 5 * said["step_s"] + 2 * faults.SLACK_S, f"named after {late:.2f} s, {steps:.1f} iterations")
+    j.wait_finding(1.5, kind="straggler", phase="update")
+    job.check(j.stop() == 1, "exit code is not 1")
+    faults.check_only(j, ("straggler", rank))
+    j.check_replay()
+    job.result(f"cpu:{how}", late)
