@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""F10: a rank gets too little CPU: hogs on its core, a quota of its control group."""
+import host_faults
+import job
+
+job.need_root()
+host_faults.need("cpu")
+rng, _ = job.seed()
+for _ in range(job.TRIALS):
+    host_faults.starved(rng, "hog")
+    host_faults.starved(rng, "quota")
