@@ -215,7 +215,7 @@ static int threads_tell(struct session_targets *t, struct traced *p, uint64_t no
 /* Once per process and cause; the rest is still traced. */
 static void attach_error_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
 {
-	if (p->attach_error == err)
+	if (p->attach_error == err || err == -ESRCH) /* gone while it was attached to: its exit says so */
 		return;
 	p->attach_error = err;
 	log_warn("pid %u: %s cannot be probed for '%s': %s; its calls stay invisible", p->tgid, lib->path, t->name,
