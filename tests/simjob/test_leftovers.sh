@@ -26,6 +26,7 @@ kill_at fault_began --fault dstate:rank=1,step=5,sec=600
 kill_at fault_began --fault dstate-mm:rank=1,step=5,sec=600
 kill_at fault_began --fault dstate-child:rank=1,step=5,sec=600
 kill_at fault_began --fault init:rank=1,how=stop
+kill_at fault_began --fault cpu:rank=1,step=5,n=2 --fault dstate:rank=2,step=9,sec=600
 kill_at fault_began --fault phase:what=checkpoint,step=5,sec=600
 
 # During the set-up, at any moment. The loop device may be attached and not mounted yet: look at all of them, if no

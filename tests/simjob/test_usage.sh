@@ -36,6 +36,18 @@ refused "--fault init: what=start is before the first step" --fault init:what=st
 refused "--fault init: the dead do not come back" --fault init:how=dead,sec=3
 refused "--fault dstate-child: there is no dataloader" --no-dataloader --fault dstate-child
 refused "wait='2'" --fault dstate-child:wait=2
+refused "percent= is of how=quota" --fault cpu:percent=5
+refused "n= is of how=hog" --fault cpu:how=quota,n=5
+refused "n=0 is no hog" --fault cpu:n=0
+refused "n='65'" --fault cpu:n=65
+refused "percent=0.5: a quota is at least" --fault cpu:how=quota,percent=0.5
+refused "rank 1 has two quotas" --fault cpu:how=quota,rank=1 --fault cpu:how=quota,rank=1,percent=30
+refused "fault gc takes no 'rank='" --fault gc:rank=1
+refused "rate='1.1'" --fault gc:rate=1.1
+refused "fault imbalance needs what=stage|sequence" --fault imbalance
+refused "--fault imbalance: there is no pipeline" --fault imbalance:what=stage
+refused "--fault io: there is no dataloader" --no-dataloader --fault io
+refused "--host-ms '-1'" --host-ms=-1
 refused "--sync 'never'" --sync never
 refused "with --graph step its operations are captured" --layout pp=2,dp=4 --graph step --fault p2p
 refused "--graph 'tensor': neither step nor layers" --graph tensor

@@ -20,7 +20,7 @@ struct fault_type {
 	unsigned int keys;
 	const char *const *what, *const *how, *const *host; /* the first word is the default */
 	unsigned int required;				    /* keys that have no default */
-	double default_s, default_percent;
+	double default_s, default_percent, default_rate;
 	int default_rank; /* -1: all */
 };
 
@@ -44,6 +44,13 @@ static const struct fault_type fault_types[NR_FAULT_KINDS] = {
     [FAULT_DSTATE_MM] = {"dstate-mm", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
     [FAULT_SLOW] = {"slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT, .default_percent = 50,
 		    .default_rank = RANK_DRAWN},
+    [FAULT_CPU] = {"cpu", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_SEC | KEY_HOW | KEY_N | KEY_PERCENT,
+		   .how = WORDS("hog", "quota"), .default_s = FAULT_FOREVER, .default_percent = 20,
+		   .default_rank = RANK_DRAWN},
+    [FAULT_GC] = {"gc", KEY_STEP | KEY_UNTIL | KEY_RATE, .default_rate = 0.05, .default_rank = -1},
+    [FAULT_IMBALANCE] = {"imbalance", KEY_STEP | KEY_UNTIL | KEY_WHAT | KEY_PERCENT, .what = WORDS("stage", "sequence"),
+			 .required = KEY_WHAT, .default_percent = 40, .default_rank = -1},
+    [FAULT_IO] = {"io", KEY_STEP | KEY_UNTIL | KEY_RATE | KEY_MS, .default_rate = 0.7, .default_rank = -1},
     [FAULT_PHASE] = {"phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
 		     .what = WORDS("eval", "checkpoint", "compile", "warmup", "restart", "rank0log"),
 		     .required = KEY_WHAT},
@@ -69,9 +76,15 @@ const char *fault_name(const struct fault *fault)
 	return fault->kind == FAULT_PHASE ? phase_types[fault->what].full_name : fault_types[fault->kind].name;
 }
 
+bool fault_recurs(const struct fault *fault)
+{
+	return fault->kind == FAULT_GC || fault->kind == FAULT_IO;
+}
+
 bool fault_needs_frozen_fs(const struct fault *fault)
 {
-	return fault->kind == FAULT_DSTATE || fault->kind == FAULT_DSTATE_MM || fault->kind == FAULT_DSTATE_CHILD;
+	return fault->kind == FAULT_DSTATE || fault->kind == FAULT_DSTATE_MM || fault->kind == FAULT_DSTATE_CHILD ||
+	       fault->kind == FAULT_IO;
 }
 
 bool fault_ends_rank(const struct fault *fault)
@@ -98,9 +111,15 @@ struct number_key {
 	}
 
 static const struct number_key number_keys[] = {
-    WHOLE("rank", KEY_RANK, rank, 1e9),		WHOLE("step", KEY_STEP, step, 1e9),
-    WHOLE("until", KEY_UNTIL, until_step, 1e9), WHOLE("op", KEY_OP, op, 1e9),
-    WHOLE("wait", KEY_WAIT, wait, 1),		REAL("sec", KEY_SEC, duration_s, FAULT_FOREVER),
+    WHOLE("rank", KEY_RANK, rank, 1e9),
+    WHOLE("step", KEY_STEP, step, 1e9),
+    WHOLE("until", KEY_UNTIL, until_step, 1e9),
+    WHOLE("op", KEY_OP, op, 1e9),
+    WHOLE("wait", KEY_WAIT, wait, 1),
+    WHOLE("n", KEY_N, n, 64),
+    REAL("sec", KEY_SEC, duration_s, FAULT_FOREVER),
+    REAL("rate", KEY_RATE, rate, 1),
+    REAL("ms", KEY_MS, ms, 60000),
     REAL("percent", KEY_PERCENT, percent, 1e6),
 };
 
@@ -219,6 +238,7 @@ static int kind_parse(struct fault *fault, const char *name, char *ret_reason, i
 			fault->kind = i;
 			fault->duration_s = fault_types[i].default_s;
 			fault->percent = fault_types[i].default_percent;
+			fault->rate = fault_types[i].default_rate;
 			return 0;
 		}
 	}
@@ -242,7 +262,7 @@ static int required_check(const struct fault *fault, char *ret_reason, int reaso
 
 int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int reason_size)
 {
-	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .wait = 1};
+	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .wait = 1, .n = 4, .ms = 200};
 	char text[256], *rest = text, *name, *pair;
 	int err;
 
@@ -281,6 +301,9 @@ static int step_draw(const struct fault *fault, struct random *random, int nr_st
 		return 0;
 	if (fault->kind == FAULT_INIT && fault->what == INIT_START)
 		return 0;
+	/* How a job is, not what happens to it. */
+	if (fault->kind == FAULT_GC || fault->kind == FAULT_IMBALANCE || fault->kind == FAULT_IO)
+		return 0;
 	return drawn;
 }
 
@@ -299,6 +322,8 @@ void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int
 		fault->rank = rank;
 	if (!(fault->given & KEY_STEP))
 		fault->step = step;
+	if (fault->kind == FAULT_IO)
+		fault->duration_s = fault->ms / 1000;
 	if (fault->kind == FAULT_PHASE && !(fault->given & KEY_SEC))
 		fault->duration_s = phase_types[fault->what].default_s;
 }

@@ -26,6 +26,10 @@ enum fault_kind {
 	FAULT_DSTATE_MM,
 	FAULT_DSTATE_CHILD,
 	FAULT_SLOW,
+	FAULT_CPU,
+	FAULT_GC,
+	FAULT_IMBALANCE,
+	FAULT_IO,
 	FAULT_PHASE,
 	NR_FAULT_KINDS,
 };
@@ -45,6 +49,8 @@ enum kill_how { KILL_BY_SIGKILL, KILL_BY_EXIT, KILL_BY_SEGV };
 enum deadlock_host { HOST_AHEAD, HOST_BLOCKED };
 enum p2p_what { P2P_SEND, P2P_RECV };
 enum init_what { INIT_START, INIT_NEW, INIT_SPLIT };
+enum cpu_how { CPU_HOG, CPU_QUOTA };
+enum imbalance_what { IMBALANCE_STAGE, IMBALANCE_SEQUENCE };
 enum init_how { INIT_SLEEP, INIT_STOP, INIT_BUSY, INIT_DEAD };
 
 /* One bit a key, so that a set of keys is a number. */
@@ -59,6 +65,9 @@ enum fault_key {
 	KEY_HOW = 1 << 7,
 	KEY_HOST = 1 << 8,
 	KEY_WAIT = 1 << 9,
+	KEY_N = 1 << 10,
+	KEY_RATE = 1 << 11,
+	KEY_MS = 1 << 12,
 };
 
 struct fault {
@@ -70,8 +79,11 @@ struct fault {
 	int until_step; /* first healthy step again */
 	int op;		/* index in the step; -1: drawn when the step's length is known */
 	int wait;	/* FAULT_DSTATE_CHILD: 1, the rank waits for its batches; 0, it has some in memory */
+	int n;		/* FAULT_CPU: how many hogs */
 	double duration_s;
 	double percent;
+	double rate; /* FAULT_GC, FAULT_IO: how probable one is, in a rank's step or in a step */
+	double ms;   /* FAULT_IO: how long a batch is late */
 	uint64_t draw;
 };
 
@@ -81,6 +93,8 @@ int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int
 void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int nr_steps);
 /* "hang" or "phase-eval", as printed and as written to the fault log. */
 const char *fault_name(const struct fault *fault);
+/* It comes and goes: people are told of the first time only, the fault log has each. */
+bool fault_recurs(const struct fault *fault);
 bool fault_needs_frozen_fs(const struct fault *fault);
 /* It leaves its rank dead, and the others are to wait for it. */
 bool fault_ends_rank(const struct fault *fault);

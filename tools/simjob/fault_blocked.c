@@ -42,10 +42,12 @@ static void file_path(char *ret_path, size_t size, int index, const char *name)
 
 static bool block_in_create(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
 {
-	char path[300];
+	char path[300], name[32];
 	int fd;
 
-	file_path(path, sizeof(path), index, "checkpoint.pt");
+	/* A new one each time: opening a file that is there does not block. */
+	snprintf(name, sizeof(name), "checkpoint-%d.pt", rank->step);
+	file_path(path, sizeof(path), index, name);
 	if (!freeze_and_wait(rank, index, fault->duration_s))
 		return false;
 	fault_report(rank, fault, "begin", place->comm, place->call);
@@ -146,8 +148,9 @@ static void block_in_vfork(struct rank *rank, const struct fault *fault, const s
 	struct timespec duration = timespec_from_ns(fault->duration_s * NSEC_PER_SEC);
 	int pid;
 
-	fprintf(stderr, "simjob: rank %d: no frozen file system for %s: D state by vfork\n", rank->rank,
-		fault_name(fault));
+	if (!rank->fault_begun[fault - rank->options->faults])
+		fprintf(stderr, "simjob: rank %d: no frozen file system for %s: D state by vfork\n", rank->rank,
+			fault_name(fault));
 	fault_report(rank, fault, "begin", place->comm, place->call);
 	pid = vfork();
 	if (pid == 0) {

@@ -42,12 +42,16 @@ static int options_check(const struct options *options, const struct fault *faul
 				"there is no second communicator with the same members, dp is 1; ask for one by "
 				"--layout dp=2 or more");
 	if (!err)
-		err = refuse_if(options->graph == GRAPH_STEP &&
-				    (fault->kind == FAULT_DEADLOCK || fault->kind == FAULT_P2P),
-				reason, "with --graph step its operations are captured once and for all; use --graph layers");
+		err = refuse_if(
+		    options->graph == GRAPH_STEP && (fault->kind == FAULT_DEADLOCK || fault->kind == FAULT_P2P), reason,
+		    "with --graph step its operations are captured once and for all; use --graph layers");
 	if (!err)
-		err = refuse_if(fault->kind == FAULT_DSTATE_CHILD && !options->dataloader, reason,
-				"there is no dataloader child; leave --no-dataloader out");
+		err = refuse_if(
+		    fault->kind == FAULT_IMBALANCE && fault->what == IMBALANCE_STAGE && options->pp < 2, reason,
+		    "there is no pipeline with a last stage, pp is 1; ask for one by --layout pp=2 or more");
+	if (!err)
+		err = refuse_if((fault->kind == FAULT_DSTATE_CHILD || fault->kind == FAULT_IO) && !options->dataloader,
+				reason, "there is no dataloader child; leave --no-dataloader out");
 	return err;
 }
 
@@ -64,6 +68,33 @@ static int init_check(const struct fault *fault, struct reason *reason)
 	return err;
 }
 
+static bool is_quota(const struct fault *fault)
+{
+	return fault->kind == FAULT_CPU && fault->how == CPU_QUOTA;
+}
+
+static int cpu_check(const struct options *options, int index, struct reason *reason)
+{
+	const struct fault *fault = &options->faults[index];
+	bool is_hog = fault->kind == FAULT_CPU && fault->how == CPU_HOG, shares_rank = false;
+	int i, err;
+
+	for (i = 0; i < index; i++)
+		shares_rank |= is_quota(fault) && is_quota(&options->faults[i]) && fault->rank >= 0 &&
+			       options->faults[i].rank == fault->rank;
+	err = refuse_if(is_hog && (fault->given & KEY_PERCENT), reason, "percent= is of how=quota; say n= hogs");
+	if (!err)
+		err = refuse_if(is_hog && fault->n < 1, reason, "n=0 is no hog; n is 1 to 64");
+	if (!err)
+		err = refuse_if(is_quota(fault) && (fault->given & KEY_N), reason, "n= is of how=hog; say percent=");
+	if (!err)
+		err = refuse_if(is_quota(fault) && fault->percent < 1, reason,
+				"percent=%g: a quota is at least 1 percent of a core", fault->percent);
+	if (!err)
+		err = refuse_if(shares_rank, reason, "rank %d has two quotas; leave one out", fault->rank);
+	return err;
+}
+
 int fault_check(const struct options *options, int index, char *ret_reason, int reason_size)
 {
 	const struct fault *fault = &options->faults[index];
@@ -75,6 +106,8 @@ int fault_check(const struct options *options, int index, char *ret_reason, int 
 		err = options_check(options, fault, &reason);
 	if (!err)
 		err = init_check(fault, &reason);
+	if (!err)
+		err = cpu_check(options, index, &reason);
 	if (!err)
 		err = refuse_if(fault->kind == FAULT_DEADLOCK && kinds_count(options, FAULT_DEADLOCK) > 1, &reason,
 				"given more than once, and the job does not come past the first; leave one out");

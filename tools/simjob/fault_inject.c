@@ -53,7 +53,8 @@ void fault_report_with(struct rank *rank, const struct fault *fault, const char 
 	length = snprintf(text, sizeof(text), "simjob: fault %s%s rank=%d pid=%d step=%d t_ns=%" PRIu64 "%s\n",
 			  fault_name(fault), strcmp(phase, "begin") ? " end" : "", rank->rank, rank->pid, rank->step,
 			  now_ns, spoken);
-	report_write(STDERR_FILENO, text, length, sizeof(text));
+	if (!fault_recurs(fault) || !rank->fault_begun[fault - rank->options->faults])
+		report_write(STDERR_FILENO, text, length, sizeof(text));
 	if (rank->fault_log_fd < 0)
 		return;
 	length =
@@ -79,6 +80,30 @@ static bool fault_is_on(const struct rank *rank, const struct fault *fault)
 	       rank->step < fault->until_step;
 }
 
+/* Sequences are as long in all ranks that work on the same batch: they share the place in the data-parallel group. */
+static double sequence_factor(const struct rank *rank, const struct fault *fault)
+{
+	struct random random = {.state = fault->draw ^ (uint64_t)rank->step << 32 ^ rank->position.dp};
+
+	random_u64(&random);
+	return 1.0 + fault->percent / 100.0 * random_unit(&random);
+}
+
+static double fault_slowness(const struct rank *rank, const struct fault *fault)
+{
+	if (fault->kind == FAULT_IMBALANCE && fault->what == IMBALANCE_SEQUENCE)
+		return sequence_factor(rank, fault);
+	if (fault->kind == FAULT_IMBALANCE && rank->position.pp < rank->options->pp - 1)
+		return 1.0;
+	return 1.0 + fault->percent / 100.0;
+}
+
+/* Of an imbalance, which is everybody's, one rank speaks. */
+static bool slowness_is_told_here(const struct rank *rank, const struct fault *fault)
+{
+	return fault->kind == FAULT_SLOW || rank->rank == 0;
+}
+
 double faults_slowness(struct rank *rank)
 {
 	const struct options *options = rank->options;
@@ -87,14 +112,17 @@ double faults_slowness(struct rank *rank)
 
 	for (i = 0; i < options->nr_faults; i++) {
 		const struct fault *fault = &options->faults[i];
-		bool on = fault->kind == FAULT_SLOW && fault_is_on(rank, fault);
+		bool on = fault_is_on(rank, fault), is_told = slowness_is_told_here(rank, fault);
 
+		if (fault->kind != FAULT_SLOW && fault->kind != FAULT_IMBALANCE)
+			continue;
 		if (on)
-			slowness *= 1.0 + fault->percent / 100.0;
-		if (on && !rank->fault_begun[i])
+			slowness *= fault_slowness(rank, fault);
+		if (on && !rank->fault_begun[i] && is_told)
 			fault_report(rank, fault, "begin", NULL, NULL);
-		if (!on && rank->fault_begun[i] && fault->kind == FAULT_SLOW && !rank->fault_done[i]) {
-			fault_report(rank, fault, "end", NULL, NULL);
+		if (!on && rank->fault_begun[i] && !rank->fault_done[i]) {
+			if (is_told)
+				fault_report(rank, fault, "end", NULL, NULL);
 			rank->fault_done[i] = true;
 		}
 		if (on)
@@ -233,6 +261,7 @@ bool faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *
 	bool is_made = true;
 	int i;
 
+	collections_before_op(rank, comm, call);
 	for (i = 0; i < options->nr_faults && is_made; i++) {
 		if (rank->fault_done[i] || !fault_is_per_op(&options->faults[i]))
 			continue;

@@ -36,7 +36,8 @@ void graphs_destroy(struct rank *rank)
 
 	for (i = 0; rank->graphs && i < rank->nr_graphs; i++) {
 		if (rank->graphs[i].exec)
-			cuda_check(&rank->api, rank->api.cuGraphExecDestroy(rank->graphs[i].exec), "cuGraphExecDestroy");
+			cuda_check(&rank->api, rank->api.cuGraphExecDestroy(rank->graphs[i].exec),
+				   "cuGraphExecDestroy");
 		free(rank->graphs[i].ops);
 	}
 	if (rank->graphs)

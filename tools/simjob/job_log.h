@@ -17,7 +17,7 @@ struct job_log_line {
 	const char *op;
 	size_t count;
 	ncclDataType_t datatype;
-	int peer; /* -1: none */
+	int peer;      /* -1: none */
 	bool in_graph; /* ran in a launch, @seq counts those */
 	uint64_t t_ns;
 };

@@ -5,7 +5,9 @@
  */
 #include "launcher.h"
 
+#include "cpu_limit.h"
 #include "frozen_fs.h"
+#include "hogs.h"
 #include "job_log.h"
 #include "store.h"
 
@@ -28,6 +30,7 @@ struct launcher {
 	struct store *store;
 	int store_fd;
 	struct frozen_fs fs;
+	struct cpu_limits limits;
 	struct child children[MAX_RANKS];
 	int nr_running;
 	uint64_t kill_ns; /* when to end what still runs; 0: not yet */
@@ -84,6 +87,7 @@ static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, cha
 		env_set("SIMJOB_FREEZE_FD", "%d", launcher->fs.request_fd);
 		env_set("SIMJOB_FREEZE_PATH", "%s", launcher->fs.path);
 	}
+	cpu_limits_set_env(&launcher->limits);
 	execv(launcher->options->rank_exe ? launcher->options->rank_exe : "/proc/self/exe", argv);
 	perror("simjob: cannot start a rank; is --rank-exe a build of simjob?");
 	_exit(1);
@@ -284,11 +288,16 @@ int launcher_main(const struct options *options, char **argv)
 		fault_print_plan(&options->faults[i], "simjob");
 	signals_block(&signals);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	cpu_limits_create(&launcher.limits, options);
+	/* Before the pipe to the guardian is there: it ends when nobody holds that any more. */
+	hogs_start(options, launcher.store);
 	frozen_fs_create(&launcher.fs, options, launcher.store);
 	ranks_start(&launcher, argv);
 	launcher_loop(&launcher, &signals);
 	status = launcher_sum_up(&launcher);
+	hogs_stop(options, launcher.store);
 	frozen_fs_destroy(&launcher.fs);
+	cpu_limits_destroy(&launcher.limits);
 	/* Children of killed ranks, which die with them but a moment later and are ours by then. */
 	while (waitpid(-1, NULL, 0) > 0)
 		;

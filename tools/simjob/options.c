@@ -17,6 +17,7 @@ enum option_key {
 	OPT_LOG,
 	OPT_LAYOUT,
 	OPT_STEP_MS,
+	OPT_HOST_MS,
 	OPT_BUCKETS,
 	OPT_LAYERS,
 	OPT_MICROBATCHES,
@@ -47,6 +48,8 @@ static const struct argp_option option_list[] = {
     {"seed", OPT_SEED, "N", 0, "Seed of jitter and of all that a fault leaves open (default 1)", 0},
     {"layout", OPT_LAYOUT, "SPEC", 0, "Parallel groups, as tp=2,dp=2,pp=2 (default dp=N)", 0},
     {"step-ms", OPT_STEP_MS, "MS", 0, "Modelled GPU compute time of a step (default 60)", 0},
+    {"host-ms", OPT_HOST_MS, "MS", 0,
+     "CPU time that a rank's host spends on a step, spread over its launches, as Python does (default 0)", 0},
     {"buckets", OPT_BUCKETS, "N", 0, "Gradient buckets a step (default 4)", 0},
     {"layers", OPT_LAYERS, "N", 0, "Layers a pipeline stage (default 4)", 0},
     {"microbatches", OPT_MICROBATCHES, "N", 0, "Micro-batches a step (default 1, with pp > 1: 2 x pp)", 0},
@@ -67,7 +70,9 @@ static const struct argp_option option_list[] = {
     {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
      "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
      "deadlock (host=ahead|blocked), p2p (what=send|recv), init (what=start|new|split, how=sleep|stop|busy|dead), "
-     "dstate, dstate-mm, dstate-child (wait=0|1), slow (percent=, until=), phase "
+     "dstate, dstate-mm, dstate-child (wait=0|1), slow (percent=, until=), cpu (how=hog|quota, n=, percent=, until=), "
+     "gc (rate=), imbalance (what=stage|sequence, percent=), io (rate=, ms=), "
+     "phase "
      "(what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
      0},
     {"log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0},
@@ -267,6 +272,9 @@ static error_t parse_number_option(struct options *options, int key, char *arg)
 	case OPT_STEP_MS:
 		options->step_ms = number_parse("step-ms", arg, 0.1, 1e6);
 		return 0;
+	case OPT_HOST_MS:
+		options->host_ms = number_parse("host-ms", arg, 0, 1e6);
+		return 0;
 	case OPT_BUCKETS:
 		options->buckets = integer_parse("buckets", arg, 1, 64);
 		return 0;
@@ -314,6 +322,31 @@ static void layout_check(struct options *options)
 		    options->tp, options->dp, options->pp, options->nr_ranks);
 }
 
+static bool rank_is_taken(const struct options *options, int index, int rank)
+{
+	int i;
+
+	for (i = 0; i < options->nr_faults; i++) {
+		bool is_settled = i < index || (options->faults[i].given & KEY_RANK);
+
+		if (i != index && is_settled && options->faults[i].rank == rank)
+			return true;
+	}
+	return false;
+}
+
+/* Faults whose rank was left open strike different ranks, as long as there are some. */
+static void rank_set_apart(struct options *options, int index)
+{
+	struct fault *fault = &options->faults[index];
+	int tries;
+
+	if ((fault->given & KEY_RANK) || fault->rank < 0)
+		return;
+	for (tries = 0; tries < options->nr_ranks && rank_is_taken(options, index, fault->rank); tries++)
+		fault->rank = (fault->rank + 1) % options->nr_ranks;
+}
+
 static void faults_check(struct options *options)
 {
 	char reason[256];
@@ -325,6 +358,7 @@ static void faults_check(struct options *options)
 		if (fault_check(options, i, reason, sizeof(reason)))
 			usage_error("--fault %s: %s", fault_name(fault), reason);
 		fault_draw(fault, i, options->seed, options->nr_ranks, options->nr_steps);
+		rank_set_apart(options, i);
 	}
 	for (i = 0; i < options->nr_faults && options->linger_s < 0; i++) {
 		if (fault_ends_rank(&options->faults[i]))

@@ -26,7 +26,7 @@ struct options {
 	int nr_steps;
 	uint64_t seed;
 	int tp, dp, pp; /* sizes of the tensor-, data- and pipeline-parallel groups; their product is nr_ranks */
-	double step_ms;
+	double step_ms, host_ms; /* of a step: the work of the GPU, and of the CPU to feed it */
 	int buckets;
 	int layers;
 	int microbatches;

@@ -23,6 +23,14 @@ void spin_until(uint64_t deadline_ns)
 		;
 }
 
+uint64_t thread_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
 static int env_integer(const char *name)
 {
 	const char *value = getenv(name);
@@ -100,6 +108,7 @@ static void steps_run(struct rank *rank)
 	for (rank->step = 0; rank->step < rank->options->nr_steps; rank->step++) {
 		phases_before_step(rank);
 		init_faults_before_step(rank);
+		cpu_faults_before_step(rank);
 		begin_ns = clock_now_ns();
 		step_run(rank);
 		if (rank->step > 0)

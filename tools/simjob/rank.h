@@ -12,6 +12,7 @@
 #include "store.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 enum op_kind {
 	OP_BROADCAST,
@@ -118,7 +119,10 @@ struct rank {
 	uint64_t result; /* what its communicators' data came to, see mix.h */
 	int step;
 	int op_in_step, ops_last_step;
-	bool is_loss_reduced; /* before its turn, see fault_deadlock.c */
+	bool is_loss_reduced;	  /* before its turn, see fault_deadlock.c */
+	int nr_pins, pinned_core; /* CPU hogs that hold this rank on one core */
+	cpu_set_t free_cores;	  /* where it runs without them */
+	uint64_t fault_begun_ns[MAX_FAULTS];
 	bool fault_done[MAX_FAULTS];
 	bool fault_begun[MAX_FAULTS];
 };
@@ -226,6 +230,12 @@ void loader_faults(struct rank *rank, int nr_made);
 /* In the rank: it has batches in memory and does not ask the child for one. */
 bool loader_is_bypassed(const struct rank *rank);
 
+/* fault_cpu.c: called before each step; begins and ends what starves the rank of CPU. */
+void cpu_faults_before_step(struct rank *rank);
+
+/* fault_gc.c */
+void collections_before_op(struct rank *rank, const struct job_comm *comm, const struct op_call *call);
+
 /* fault_p2p.c: a transfer that one side leaves out. */
 bool p2p_strikes_here(const struct rank *rank, const struct fault *fault, const struct job_comm *comm,
 		      const struct op_call *call);
@@ -246,5 +256,7 @@ int rank_main(const struct options *options);
 uint64_t comm_next_seq(const struct rank *rank, struct job_comm *comm, const struct op_call *call, bool advance);
 void sleep_until(uint64_t deadline_ns);
 void spin_until(uint64_t deadline_ns);
+/* CPU time of the calling thread so far. */
+uint64_t thread_cpu_ns(void);
 
 #endif

@@ -22,6 +22,20 @@ double kernel_factor(struct rank *rank)
 	return (1.0 + JITTER * random_normal(&rank->random)) * faults_slowness(rank);
 }
 
+/* The CPU time of one launch's share of the host's work: a host that is starved takes longer over it. */
+static void host_work(const struct rank *rank)
+{
+	const struct options *options = rank->options;
+	int nr_launches = 2 * options->microbatches * options->layers * KERNELS_PER_LAYER + 1;
+	uint64_t end_ns;
+
+	if (options->host_ms == 0)
+		return;
+	end_ns = thread_cpu_ns() + (uint64_t)(options->host_ms * NSEC_PER_MSEC / nr_launches);
+	while (thread_cpu_ns() < end_ns)
+		;
+}
+
 void compute_launch(struct rank *rank, double duration_ns)
 {
 	const struct api *api = &rank->api;
@@ -29,6 +43,7 @@ void compute_launch(struct rank *rank, double duration_ns)
 	void *params[] = {&kernel_ns};
 	CUdevice device;
 
+	host_work(rank);
 	/* PyTorch asks for the current device before each launch; there is no hotter function in a real job. */
 	cuda_check(api, api->cuCtxGetDevice(&device), "cuCtxGetDevice");
 	cuda_check(api, api->cuLaunchKernel(rank->kernel, 256, 1, 1, 256, 1, 1, 0, rank->compute, params, NULL),

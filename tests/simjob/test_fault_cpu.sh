@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# CPU starvation of one rank, by hogs on its core and by a quota: who is pinned where, who waits for a CPU, what the
+# control group says, that it ends, and that it is refused where it cannot be had.
+. "$(dirname "$0")/job.bash"
+rank=$((RANDOM % 4)) step=$((3 + RANDOM % 4))
+echo "rank $rank step $step"
+job=(--ranks 4 --step-ms 40 --host-ms 10)
+
+cores_of() { sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$1/status"; }
+# ns for which a process's main thread was runnable and not running
+waited_ns() { cut -d' ' -f2 "/proc/$1/task/$1/schedstat"; }
+hogs() { pgrep -P "$launcher" -x simjob-hog; }
+hogs_are() { local h; for h in $(hogs); do task_is "$h" "$1" || return 1; done; }
+steps_ms() { # median time of rank 0's steps between two instants
+	jq -s --argjson a "$1" --argjson b "$2" '[.[] | select(.rank == 0 and .count == 2) | .t_ns] | . as $t |
+		[range(1; length) | select($t[. - 1] > $a and $t[.] < $b) | ($t[.] - $t[. - 1]) / 1000000] | sort | .[length / 2 | floor]' "$dir/log"
+}
+
+everywhere=$(cores_of $$)
+[[ -r /proc/$$/schedstat ]] || skip "this kernel keeps no schedstat"
+fault_job "cpu:rank=$rank,step=$step,n=6,sec=3" "${job[@]}" --steps 110
+core=$(fault_value begin core)
+[[ $(rank_of "$pid") == "$rank" && $(fault_value begin hogs) == 6 ]] || fail "hog strikes elsewhere: $(cat "$dir/faults")"
+for task in /proc/"$pid"/task/*; do
+	if [[ $(cat "$task/comm") == cuda-EvtHandlr ]]; then
+		wait_for 1 eval '[[ $(cores_of "$pid/task/${task##*/}") == "$everywhere" ]]' || fail "hog: a GPU is pinned to a core"
+	else
+		[[ $(cores_of "$pid/task/${task##*/}") == "$core" ]] || fail "hog: thread $task is not pinned to core $core"
+	fi
+done
+(($(hogs | wc -l) == 6)) || fail "hog: $(hogs | wc -l) hogs instead of 6"
+wait_for 1 hogs_are R || fail "hog: a hog does not spin"
+for h in $(hogs); do [[ $(cores_of "$h") == "$core" ]] || fail "hog: a hog is not on core $core"; done
+declare -A before
+for p in $(pgrep -P "$launcher" -x pt_main_thread); do before[$p]=$(waited_ns "$p"); done
+sleep 1.5
+others=()
+for p in "${!before[@]}"; do
+	waited=$((($(waited_ns "$p") - before[$p]) / 1000000))
+	if ((p == pid)); then mine=$waited; else others+=("$waited"); fi
+done
+echo "waited for a CPU: $mine ms; the other ranks: ${others[*]} ms"
+for waited in "${others[@]}"; do ((mine > waited * 3 / 2 && mine > 200)) || fail "hog: the rank waits no longer than others"; done
+wait_for 10 fault_ended || fail "hog does not end"
+[[ $(cores_of "$pid") == "$everywhere" ]] || fail "hog: the rank stays pinned"
+wait_for 1 hogs_are S || fail "hog: the hogs spin on"
+job_wait || fail "hog: exited with $?"
+begin=$(fault_value begin t_ns) end=$(fault_value end t_ns)
+echo "steps of $(steps_ms 0 "$begin") ms, with hogs $(steps_ms "$begin" "$end") ms"
+jq -ne "$(steps_ms "$begin" "$end") > 1.2 * $(steps_ms 0 "$begin")" > /dev/null || fail "hog: the steps take no longer"
+wait_for 5 nothing_left || fail "hog leaves behind: $(left)"
+
+# Until a step; two faults on one rank: the pin goes with the last.
+fault_job "cpu:rank=$rank,step=$step,n=1,until=$((step + 4))" "${job[@]}" --steps 20 --fault "cpu:rank=$rank,step=$step,n=1,until=$((step + 8))"
+job_wait || fail "two hogs: exited with $?"
+[[ $(jq -r '[.phase, .step] | join(" ")' "$dir/faults" | xargs) == "begin $step begin $step end $((step + 4)) end $((step + 8))" ]] ||
+	fail "two hogs: $(cat "$dir/faults")"
+
+[[ $EUID == 0 ]] || skip "the CPU quota needs root"
+group_dir() { find /sys/fs/cgroup -type d -name "simjob-$1-0" 2> /dev/null; }
+throttled() { sed -n 's/^nr_throttled //p' "$(group_dir "$launcher")/cpu.stat"; }
+rm -f "$dir/faults"
+: > "$dir/log"
+job_start "${job[@]}" --steps 70 --fault "cpu:how=quota,percent=10,rank=$rank,step=$step,sec=2"
+wait_for 20 fault_began || { grep -q 'cannot limit the CPU' "$dir/err" && skip "$(grep 'cannot limit' "$dir/err")"; fail "quota does not begin"; }
+pid=$(fault_value begin pid)
+[[ $(cat "$(group_dir "$launcher")/cgroup.procs") == "$pid" && $(rank_of "$pid") == "$rank" ]] || fail "quota: not the rank alone"
+first=$(throttled)
+sleep 1
+(($(throttled) > first + 3)) || fail "quota: throttled $(($(throttled) - first)) times in a second"
+wait_for 10 fault_ended || fail "quota does not end"
+[[ -z $(cat "$(group_dir "$launcher")/cgroup.procs") ]] || fail "quota: the rank stays in its group"
+group=$launcher
+job_wait || fail "quota: exited with $?"
+[[ -z $(group_dir "$group") ]] || fail "quota leaves its group behind"
+begin=$(fault_value begin t_ns) end=$(fault_value end t_ns)
+echo "steps of $(steps_ms 0 "$begin") ms, with a quota $(steps_ms "$begin" "$end") ms"
+jq -ne "$(steps_ms "$begin" "$end") > 1.2 * $(steps_ms 0 "$begin")" > /dev/null || fail "quota: the steps take no longer"
+
+# A killed launcher: the janitor removes the group.
+fault_job "cpu:how=quota,rank=$rank,step=$step" "${job[@]}" --steps 1000
+group=$launcher
+[[ -n $(group_dir "$group") ]] || fail "quota: no group"
+job_kill KILL
+wait_for 10 eval '[[ -z $(group_dir "$group") ]]' || fail "a killed launcher leaves the group behind"
+wait_for 10 nothing_left || fail "quota, killed, leaves behind: $(left)"
+
+# Without the right to it.
+setpriv --reuid=65534 --clear-groups "$simjob" --ranks 2 --steps 3 --fault cpu:how=quota 2> "$dir/err"
+status=$?
+((status == 2)) && grep -q 'cannot limit the CPU in /.*; run as root' "$dir/err" || fail "a quota without root: status $status"
+[[ -z $(group_dir '*') ]] || echo "note: another job's group is there"
+exit 0
