@@ -201,7 +201,7 @@ def slow(tag, *args, percent=None, hog=False, seconds=20):
     before, after = step_times(tag, 0, begin), step_times(tag, begin, 1 << 62)
     found = [f for f in findings(text) if f["phase"] == "open"]
     first = next((f for f in found if f["kind"] == "straggler"), None)
-    say(tag, named=first and first["ranks"], cause=first and first["cause"], right=bool(first) and first["ranks"] == [victim],
+    say(tag, named=first and first["ranks"], cause=first and first["cause"], right=bool(first) and first["ranks"] == [victim], in_set=bool(first) and victim in first["ranks"],
         after_s=first and (first["t_ns"] - begin) / 1e9, step_ms=[statistics.median(before) / 1e6, statistics.median(after) / 1e6],
         iterations=first and (first["t_ns"] - begin) / statistics.median(after), end_error_ms=end_errors(operations(tag)),
         finding=first, others=[f for f in found if f is not first], stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])
@@ -248,7 +248,7 @@ def overhead(tag, *args, pairs=6, window=3.0):
         a_a=statistics.median(control), a_a_all=[round(r, 4) for r in control])
 
 
-MODES = ("ddp", "groups", "hsdp", "graph")
+MODES = ("ddp", "dp", "groups", "hsdp", "graph")
 GPU_BOUND = ("--width", 8192, "--layers", 8)
 MORE_THAN_ONE_GPU = ("f1", "f3", "f5", "f10", "f11")
 
@@ -261,7 +261,7 @@ PARTS = {
     **{f"count-{m}": lambda m=m: count(m) for m in MODES},
     "late": late,
     **{f"healthy-{m}": lambda m=m: healthy(*mode_args(m)[1:]) for m in MODES},
-    **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:], *GPU_BOUND) for m in (*MODES, "groups+nan-check")},
+    **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:], *GPU_BOUND) for m in (*MODES, "dp+nan-check", "groups+nan-check")},
     "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
     "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f3-graph": lambda: fault(("hang", "missing_enter"), "f3-graph", "--mode=graph", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
@@ -269,7 +269,7 @@ PARTS = {
     **{f"f10-{m}": lambda m=m: slow(f"f10-{m}", *mode_args(m), "--host-ms", 10, hog=True) for m in MODES},
     **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), *GPU_BOUND, percent=p,
                                                      seconds=50 if m == "ddp" and GPUS < 4 else 25)
-       for m in (*MODES, "groups+nan-check") for p in (10, 20, 50)},
+       for m in (*MODES, "dp+nan-check", "groups+nan-check") for p in (10, 20, 50)},
     "overhead": lambda: overhead("overhead"),
     "overhead-gpu-bound": lambda: overhead("overhead-gpu-bound", "--width", 8192, "--layers", 16),
     "addresses": addresses,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch job as users write them, run by torchrun. --mode: ddp; groups (tensor and data parallel groups beside the
-world); hsdp (FSDP2 over shards, replicas and the world: three communicators on 4 GPUs); graph (the whole step with its
+world); dp (gradients reduced by hand after the backward pass); hsdp (FSDP2 over shards, replicas and the world: three communicators on 4 GPUs); graph (the whole step with its
 all-reduces captured into a CUDA graph). --nan-check: the host looks at the gradients before they are reduced, as
 Megatron does. It knows nothing of the tracer; its own log (steps, PyTorch's flight recorder at the end) is the truth."""
 import argparse
@@ -19,7 +19,7 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--seconds", type=float, default=0)
 parser.add_argument("--width", type=int, default=2048)
 parser.add_argument("--layers", type=int, default=12)
-parser.add_argument("--mode", choices=["ddp", "groups", "hsdp", "graph"], default="ddp")
+parser.add_argument("--mode", choices=["ddp", "dp", "groups", "hsdp", "graph"], default="ddp")
 parser.add_argument("--prefix", default="/tmp/train")
 parser.add_argument("--nan-check", action="store_true")
 parser.add_argument("--host-ms", type=float, default=0)  # Python work of the host in each step
@@ -82,13 +82,9 @@ def hsdp(net):
     return fully_shard(net, mesh=mesh)
 
 
-def spins(step):
-    """A kernel that only spins on the compute stream: this rank's GPU is slow, its host is not."""
-    return fault_name == "spin" and int(fault["rank"]) == rank and step >= int(fault["step"])
-
-
-def spin(step):
-    if spins(step):
+def spin():
+    """A kernel that only spins on the compute stream, in the forward pass: this rank's GPU is slow, its host is not."""
+    if fault_name == "spin" and int(fault["rank"]) == rank and step >= int(fault["step"]):
         torch.cuda._sleep(int(float(fault["ms"]) * CYCLES_PER_MS))
 
 
@@ -113,20 +109,20 @@ def batch():
 
 
 def eager_step(step):
-    spin(step)
     loss = ddp(batch()).square().mean()
     if sub:
         dist.all_reduce(extra, group=sub["tp"])
-        dist.all_gather_into_tensor(gathered, extra)
     loss.backward()
     if args.nan_check and not all(torch.isfinite(p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad).all().item()
                                   for p in list(net.parameters())[:2]):
         raise SystemExit("gradients are not finite")
-    if sub:
+    if sub or args.mode == "dp":
         for p in net.parameters():
-            dist.all_reduce(p.grad, group=sub["dp"])
+            dist.all_reduce(p.grad, group=sub.get("dp"))
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    if sub:
+        dist.all_gather_into_tensor(gathered, extra)
     return loss
 
 
@@ -164,6 +160,8 @@ extra = torch.ones(1 << 20, device="cuda")
 gathered = torch.empty(extra.numel() * world, device="cuda")
 CYCLES_PER_MS = cycles_per_ms() if fault_name == "spin" else 0
 graph = captured() if args.mode == "graph" else None
+if not graph:
+    net.register_forward_pre_hook(lambda *_: spin())
 begin, step = time.monotonic(), 0
 while step < args.steps if not args.seconds else time.monotonic() - begin < args.seconds:
     host_work()
@@ -171,7 +169,7 @@ while step < args.steps if not args.seconds else time.monotonic() - begin < args
         print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
     if graph:
         tensor = inject(step, extra)
-        spin(step)
+        spin()
         graph[2].normal_()
         graph[0].replay()
         loss = graph[1]
