@@ -304,6 +304,23 @@ static void decode_takes_longer_records(void **state)
 	intern_free(strings);
 }
 
+static void decode_leaves_empty_collectives_out(void **state)
+{
+	struct intern *strings = intern_new();
+	struct event out[DECODE_EVENTS_MAX];
+	struct nccl_op r = { .hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_OP }, .comm = 1,
+			     .op = OP_ALLREDUCE, .peer = -1, .root = -1 };
+
+	(void)state;
+	assert_int_equal(decode_record(&r.hdr, strings, out), 0);
+	r.op = OP_SEND; /* NCCL matches it with its Recv */
+	assert_int_equal(decode_record(&r.hdr, strings, out), 1);
+	r.op = OP_ALLREDUCE;
+	r.count = 1;
+	assert_int_equal(decode_record(&r.hdr, strings, out), 1);
+	intern_free(strings);
+}
+
 static void decode_of_a_stranger_is_no_communicator(void **state)
 {
 	struct intern *strings = intern_new();
@@ -336,6 +353,7 @@ int main(void)
 		cmocka_unit_test(recording_refuses_other_files),
 		cmocka_unit_test(decode_rejects_short_and_unknown),
 		cmocka_unit_test(decode_takes_longer_records),
+		cmocka_unit_test(decode_leaves_empty_collectives_out),
 		cmocka_unit_test(decode_of_a_stranger_is_no_communicator),
 	};
 	int fd = mkstemp(rtr_path), failed;

@@ -169,8 +169,11 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 	return tracer_map_put(h, "nccl_texts", &key, &text);
 }
 
+/* An empty collective is none: NCCL returns at once and counts nothing. An empty transfer still meets its peer. */
 static int decode_op(const struct nccl_op *r, struct event *e)
 {
+	if (!r->count && r->op != OP_SEND && r->op != OP_RECV)
+		return 0;
 	e->kind = EV_OP;
 	e->op.addr = r->comm;
 	e->op.stream = r->stream;
