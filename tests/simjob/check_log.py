@@ -36,12 +36,22 @@ def lane(op):
     return (op["comm"], op["op"], op["peer"])
 
 
+def local_members(ops):
+    """Of communicators that one process has several members of: how many."""
+    ranks, first = collections.defaultdict(set), collections.Counter()
+    for op in ops:
+        ranks[op["comm"]].add(op["rank"])
+        first[op["comm"]] += op["seq"] == 0
+    return {comm: first[comm] for comm in ranks if len(ranks[comm]) == 1}
+
+
 def check_numbering(ops):
     expected = collections.Counter()
+    local = local_members(ops)
     last_ns = {}
     for op in ops:
         key = (op["rank"], lane(op))
-        if op["seq"] != expected[key]:
+        if op["seq"] != expected[key] // local.get(op["comm"], 1):
             fail(f"seq {op['seq']} instead of {expected[key]}: {op}")
         expected[key] += 1
         if op["t_ns"] < last_ns.get(op["rank"], 0):
@@ -84,17 +94,25 @@ def expected_counts(arguments, rank):
     tp, dp, pp, steps, layers, microbatches, buckets, zero, extra = arguments
     stage = rank // (tp * dp)
     rounds = steps // 4 if extra else 0
-    world = {"AllReduce": steps + 1 + rounds}
+    size = tp * dp * pp
+    world = {"AllReduce": steps + 1 + 2 * rounds}
+    comms = [world]
     if rounds:
         world.update(Broadcast=2 * rounds, Reduce=2 * rounds, AllGather=2 * rounds, ReduceScatter=rounds,
-                     AlltoAll=3 * rounds, Gather=rounds, Scatter=rounds, Send=2 * rounds, Recv=2 * rounds)
-    comms = [world]
+                     AlltoAll=3 * rounds, Gather=rounds, Scatter=rounds, Send=(2 + size) * rounds,
+                     Recv=(2 + size) * rounds)
+        comms += [{"AllReduce": 2, "AlltoAll": 1}, {"AllGather": 1}, {"AllReduce": 4}]
+        if rank < size - 1:
+            comms.append({"Broadcast": 1, "AllReduce": 1})
     if dp > 1:
         gradients = {"ReduceScatter": buckets * steps, "AllGather": buckets * steps} if zero else {
             "AllReduce": buckets * steps}
+        gradients["AllReduce"] = gradients.get("AllReduce", 0) + rounds
+        if not gradients["AllReduce"]:
+            del gradients["AllReduce"]
         comms.append({"Broadcast": layers, **gradients})
     if tp > 1:
-        comms.append({"AllReduce": 2 * layers * microbatches * steps})
+        comms.append({"AllReduce": 2 * layers * microbatches * steps + rounds})
     if pp > 1:
         neighbours = (stage > 0) + (stage < pp - 1)
         transfers = neighbours * microbatches * steps

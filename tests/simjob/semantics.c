@@ -149,6 +149,72 @@ static void test_children(ncclComm_t *comms)
 	}
 }
 
+/* NCCL copies where a communicator has one member: at once, also in a group, and no counter moves. */
+static void test_one_rank(void)
+{
+	ncclComm_t alone;
+	uint64_t begin_ns;
+
+	EXPECT(!ncclCommInitAll(&alone, 1, NULL) && !ncclGroupStart());
+	kernel_launch(streams[0], 20 * NSEC_PER_MSEC);
+	begin_ns = clock_now_ns();
+	EXPECT(!ncclAllReduce(NULL, NULL, 1000, ncclFloat32, ncclSum, alone, streams[0]));
+	EXPECT(alone->seqNumber[FUNC_ALL_REDUCE] == 0 && alone->opCount == 0);
+	EXPECT(!cuStreamSynchronize(streams[0]) && ms_since(begin_ns) >= 19);
+	EXPECT(!ncclGroupEnd() && alone->seqNumber[FUNC_ALL_REDUCE] == 0 && !ncclCommDestroy(alone));
+}
+
+static ncclResult_t async_state(ncclComm_t comm)
+{
+	ncclResult_t state;
+
+	EXPECT(!ncclCommGetAsyncError(comm, &state));
+	return state;
+}
+
+/* The call is back before the peers are there, with a communicator that is of no use yet. */
+static void test_nonblocking(void)
+{
+	ncclConfig_t config = {.size = sizeof(config), .magic = NCCL_CONFIG_MAGIC, .blocking = 0};
+	struct timespec wait = {.tv_nsec = 30000000};
+	ncclComm_t comms[2], lonely;
+	ncclUniqueId id;
+	int i;
+
+	EXPECT(!ncclGetUniqueId(&id));
+	EXPECT(ncclCommInitRankConfig(&comms[0], 2, id, 0, &config) == ncclInProgress && comms[0]);
+	nanosleep(&wait, NULL);
+	EXPECT(async_state(comms[0]) == ncclInProgress && comms[0]->startMagic == NCCL_MAGIC);
+	EXPECT(ncclAllReduce(NULL, NULL, 8, ncclInt8, ncclSum, comms[0], streams[0]) == ncclInvalidArgument);
+	EXPECT(ncclCommInitRankConfig(&comms[1], 2, id, 1, &config) == ncclInProgress && comms[1]);
+	for (i = 0; i < 2; i++) {
+		while (async_state(comms[i]) == ncclInProgress)
+			nanosleep(&wait, NULL);
+		EXPECT(async_state(comms[i]) == ncclSuccess);
+		EXPECT(!ncclAllReduce(NULL, NULL, 8, ncclInt8, ncclSum, comms[i], streams[i]));
+	}
+	synchronize();
+	EXPECT(!ncclCommAbort(comms[0]) && !ncclCommDestroy(comms[1]));
+	/* One whose peer never comes can be aborted. */
+	EXPECT(!ncclGetUniqueId(&id) && ncclCommInitRankConfig(&lonely, 2, id, 0, &config) == ncclInProgress);
+	EXPECT(!ncclCommAbort(lonely));
+}
+
+/* In a group the communicator is known before it is created. */
+static void test_created_at_group_end(void)
+{
+	ncclComm_t comms[2] = {NULL};
+	ncclUniqueId id;
+	int i;
+
+	EXPECT(!ncclGetUniqueId(&id) && !ncclGroupStart());
+	for (i = 0; i < 2; i++)
+		EXPECT(!ncclCommInitRank(&comms[i], 2, id, i) && comms[i] && comms[i]->commHash == 0);
+	EXPECT(!ncclGroupEnd() && comms[0]->commHash == comm_hash_root(&id) && comms[1]->rank == 1);
+	for (i = 0; i < 2; i++)
+		EXPECT(!ncclCommDestroy(comms[i]));
+}
+
 /* One rank with another count: nobody completes, until the communicators are aborted. */
 static void test_mismatch(ncclComm_t *comms)
 {
@@ -201,6 +267,9 @@ int main(void)
 	test_rendezvous(comms);
 	test_children(comms);
 	test_arguments(comms);
+	test_one_rank();
+	test_nonblocking();
+	test_created_at_group_end();
 	test_mismatch(comms);
 	printf("counters, names, rendezvous, children, time: as NCCL and CUDA\n");
 	return 0;

@@ -65,6 +65,10 @@
 	_(ncclGetUniqueId)                                                                                             \
 	_(ncclCommInitRank)                                                                                            \
 	_(ncclCommInitRankConfig)                                                                                      \
+	_(ncclCommInitRankScalable)                                                                                    \
+	_(ncclCommInitAll)                                                                                             \
+	_(ncclCommShrink)                                                                                              \
+	_(ncclCommAbort)                                                                                               \
 	_(ncclCommSplit)                                                                                               \
 	_(ncclCommFinalize)                                                                                            \
 	_(ncclCommDestroy)                                                                                             \

@@ -152,6 +152,14 @@ void comm_extra_create(struct rank *rank, struct job_comm *comm, int fault_index
 	comm_set_up(rank, &rank->api, comm, "extra", handle);
 }
 
+static void comm_forget(struct job_comm *comm)
+{
+	cuda_check(comm->api, comm->api->cuStreamDestroy_v2(comm->stream), "cuStreamDestroy");
+	free(comm->send_seq);
+	free(comm->recv_seq);
+	*comm = (struct job_comm){0};
+}
+
 void comm_destroy(struct rank *rank, struct job_comm *comm)
 {
 	const struct api *api = comm->api;
@@ -161,10 +169,14 @@ void comm_destroy(struct rank *rank, struct job_comm *comm)
 	nccl_check(api, api->ncclCommFinalize(comm->comm), comm->comm, "ncclCommFinalize");
 	rank->result = mix(rank->result, api->sim_comm_data(comm->comm));
 	nccl_check(api, api->ncclCommDestroy(comm->comm), NULL, "ncclCommDestroy");
-	cuda_check(api, api->cuStreamDestroy_v2(comm->stream), "cuStreamDestroy");
-	free(comm->send_seq);
-	free(comm->recv_seq);
-	*comm = (struct job_comm){0};
+	comm_forget(comm);
+}
+
+void comm_abort(struct rank *rank, struct job_comm *comm)
+{
+	rank->result = mix(rank->result, comm->api->sim_comm_data(comm->comm));
+	nccl_check(comm->api, comm->api->ncclCommAbort(comm->comm), NULL, "ncclCommAbort");
+	comm_forget(comm);
 }
 
 void comms_destroy(struct rank *rank)

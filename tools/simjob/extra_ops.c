@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a plain training step does not contain, on the world communicator: every other operation, a group within a
- * group, and a group that mixes collectives and transfers (--extra-ops).
+ * What a plain training step does not contain (--extra-ops): every other operation on the world, empty ones, a group
+ * within a group, groups that mix collectives and transfers, that exchange with everybody, that span communicators.
  */
 #include "rank.h"
 
@@ -66,9 +66,74 @@ static void mixed_group(struct rank *rank)
 	work_wait(rank, op_finish(rank, world, OP_SEND));
 }
 
+/* From @from to @to; some have nothing to say, and their transfers take place all the same. */
+static size_t exchange_count(int from, int to)
+{
+	return (from + to) % 3 ? 100 * (from + 1) + to : 0;
+}
+
+/* As all_to_all with sizes that differ: a Send and a Recv for each rank, itself included, in one group. */
+static void exchange_group(struct rank *rank)
+{
+	struct job_comm *world = &rank->world;
+	int peer;
+
+	op_begin(rank, world);
+	group_start(rank);
+	for (peer = 0; peer < world->size; peer++) {
+		size_t sent = exchange_count(world->rank, peer), received = exchange_count(peer, world->rank);
+
+		op_call(rank, world, &(struct op_call){OP_SEND, sent, ncclFloat16, peer});
+		op_call(rank, world, &(struct op_call){OP_RECV, received, ncclFloat16, peer});
+	}
+	group_end(rank);
+	work_wait(rank, op_finish(rank, world, OP_SEND));
+}
+
+static void empty_ones(struct rank *rank)
+{
+	struct job_comm *world = &rank->world;
+
+	op_begin(rank, world);
+	op_call(rank, world, &(struct op_call){OP_ALL_REDUCE, 0, ncclFloat32, 0});
+	group_start(rank);
+	op_call(rank, world, &(struct op_call){OP_BROADCAST, 0, ncclFloat32, 0});
+	op_call(rank, world, &(struct op_call){OP_ALL_TO_ALL, 0, ncclFloat32, 0});
+	group_end(rank);
+}
+
+/* One group, an operation on each communicator that lives in the same copy of libnccl. */
+static void spanning_group(struct rank *rank)
+{
+	struct job_comm *comms[] = {&rank->dp, &rank->world, &rank->tp};
+	struct work *works[3] = {NULL};
+	size_t i;
+
+	group_start(rank);
+	for (i = 0; i < 3; i++) {
+		if (!comms[i]->comm || comms[i]->api != rank->world.api)
+			continue;
+		op_begin(rank, comms[i]);
+		op_call(rank, comms[i], &(struct op_call){OP_ALL_REDUCE, 1000 + i, ncclFloat32, 0});
+	}
+	group_end(rank);
+	for (i = 0; i < 3; i++) {
+		if (comms[i]->comm && comms[i]->api == rank->world.api)
+			works[i] = op_finish(rank, comms[i], OP_ALL_REDUCE);
+	}
+	for (i = 0; i < 3; i++) {
+		if (works[i])
+			work_wait(rank, works[i]);
+	}
+}
+
 void extra_ops_run(struct rank *rank)
 {
 	each_alone(rank);
 	nested_group(rank);
 	mixed_group(rank);
+	exchange_group(rank);
+	empty_ones(rank);
+	spanning_group(rank);
+	extra_comms_run(rank);
 }

@@ -265,7 +265,7 @@ static int ids_needed(const struct options *options)
 	for (i = 0; i < options->nr_faults; i++)
 		generations += options->faults[i].kind == FAULT_PHASE && options->faults[i].what == PHASE_RESTART;
 	/* And one for each communicator that an init fault adds; see comm_extra_create(). */
-	return generations * IDS_PER_GENERATION(options->nr_ranks) + options->nr_faults;
+	return generations * IDS_PER_GENERATION(options->nr_ranks) + EXTRA_IDS + options->nr_faults;
 }
 
 int launcher_main(const struct options *options, char **argv)

@@ -106,10 +106,20 @@ static bool op_is_due(struct rank *rank, struct job_comm *comm, struct op_call *
 	return is_made;
 }
 
+static bool op_is_empty(const struct op_call *call)
+{
+	return call->count == 0 && call->kind != OP_SEND && call->kind != OP_RECV;
+}
+
 void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *call)
 {
 	struct op_call actual = *call;
 
+	/* NCCL does nothing for an empty collective, and so it is no operation. */
+	if (op_is_empty(call)) {
+		nccl_check(comm->api, op_dispatch(rank, comm, call), comm->comm, op_name(call->kind));
+		return;
+	}
 	if (rank->capturing)
 		graph_note_op(rank, comm, call);
 	else if (op_is_due(rank, comm, &actual))

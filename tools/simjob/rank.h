@@ -116,6 +116,7 @@ struct rank {
 	int loader_pid;
 	char *batch;
 	int generation; /* elastic restarts so far */
+	bool has_had_extra_comms;
 	uint64_t result; /* what its communicators' data came to, see mix.h */
 	int step;
 	int op_in_step, ops_last_step;
@@ -136,6 +137,8 @@ void allocator_close(struct rank *rank);
 /* Makes the id that is number @index in the store, when @is_first, and else gets it from there. */
 void id_share(struct rank *rank, const struct api *api, int index, bool is_first, ncclUniqueId *ret_id);
 void comm_set_up(struct rank *rank, const struct api *api, struct job_comm *comm, const char *name, ncclComm_t handle);
+/* Cut short, where comm_destroy() waits. */
+void comm_abort(struct rank *rank, struct job_comm *comm);
 ncclConfig_t comm_config(const char *name, int blocking);
 void comms_create(struct rank *rank);
 void comms_destroy(struct rank *rank);
@@ -183,8 +186,9 @@ void graph_run(struct rank *rank, int index, graph_body_fn body, double layer_ns
 /* The operation is being captured. */
 void graph_note_op(struct rank *rank, struct job_comm *comm, const struct op_call *call);
 
-/* extra_ops.c */
+/* extra_ops.c, extra_comms.c */
 void extra_ops_run(struct rank *rank);
+void extra_comms_run(struct rank *rank);
 
 /* watchdog.c */
 void watchdog_start(struct rank *rank);

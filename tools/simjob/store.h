@@ -14,6 +14,9 @@
 /* The world's, and for each group of the pipeline and of data parallelism. */
 #define IDS_PER_GENERATION(NR_RANKS) (1 + 2 * (NR_RANKS))
 
+/* Of the communicators that --extra-ops makes; they lie before those of the faults. */
+#define EXTRA_IDS 3
+
 enum freeze_state { FREEZE_IDLE, FREEZE_FROZEN, FREEZE_THAWED, FREEZE_FAILED };
 
 struct store_id {

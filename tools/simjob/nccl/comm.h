@@ -109,6 +109,7 @@ struct ncclComm {
 	_Atomic uint64_t feed;			       /* what the ranks compute outside of NCCL; see sim_comm_feed() */
 	uint64_t data;				       /* what all operations so far came to; of the plan that runs */
 	uint32_t *transfers_sent, *transfers_received; /* the same, a peer each */
+	_Atomic uint32_t creating; /* futex: 1 while a non-blocking creation goes on */
 	char last_error[160];
 
 	uint64_t endMagic;
@@ -179,6 +180,7 @@ size_t datatype_size(ncclDataType_t datatype);
 struct cuda_driver {
 	CUresult (*ctx_get_device)(CUdevice *device);
 	CUresult (*launch_kernel_ex)(const struct CUlaunchConfig_st *config, CUfunction f, void **params, void **extra);
+	CUresult (*memcpy_async)(CUdeviceptr to, CUdeviceptr from, size_t size_bytes, CUstream stream);
 	CUresult (*mem_alloc)(CUdeviceptr *address, size_t size_bytes);
 	CUresult (*mem_free)(CUdeviceptr address);
 	CUresult (*stream_get_capture_info)(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,

@@ -19,7 +19,7 @@ struct ncclComm *comm_alloc(const ncclConfig_t *config)
 	if (!comm)
 		return NULL;
 	comm->startMagic = comm->endMagic = NCCL_MAGIC;
-	comm->initState = ncclInternalError;
+	comm->initState = ncclInProgress;
 	comm->abortFlag = &comm->abort_word;
 	pthread_mutex_init(&comm->launch_lock, NULL);
 	if (config)
@@ -56,7 +56,7 @@ static ncclResult_t comm_fail(struct ncclComm *comm, int err)
 
 	snprintf(comm->last_error, sizeof(comm->last_error), "rank %d: rendezvous failed: %s", comm->rank,
 		 strerror(-err));
-	return comm->initState = comm->asyncResult = result;
+	return comm->initState = result;
 }
 
 ncclResult_t comm_connect(struct ncclComm *comm, const struct fabric_key *key, int nr_ranks, int rank, uint64_t hash)
@@ -75,7 +75,7 @@ ncclResult_t comm_connect(struct ncclComm *comm, const struct fabric_key *key, i
 		err = fabric_attach(&comm->fabric, key);
 	if (err)
 		return comm_fail(comm, err);
-	return comm->initState = comm->asyncResult = ncclSuccess;
+	return comm->initState = ncclSuccess;
 }
 
 NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId *ret_id);
@@ -134,7 +134,6 @@ ncclResult_t ncclCommInitRank(ncclComm_t *newcomm, int nranks, ncclUniqueId id, 
 	return init_on_current_device(newcomm, nranks, &id, rank, NULL);
 }
 
-/* A config that asks for a non-blocking communicator is met by a creation that is complete on return. */
 NCCL_API(ncclResult_t, ncclCommInitRankConfig, ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank,
 	 ncclConfig_t *config);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)

@@ -17,6 +17,22 @@ static bool plans_are_running(const struct ncclComm *comm)
 	return comm->plans_done != comm->plans_launched;
 }
 
+static void creation_wait(struct ncclComm *comm)
+{
+	while (comm->creating)
+		futex_wait(&comm->creating, 1, 0);
+}
+
+/* Of a non-blocking creation whose peers may never come. */
+static void creation_abort(struct ncclComm *comm)
+{
+	while (comm->creating) {
+		if (comm->fabric.segment)
+			fabric_abort(&comm->fabric);
+		futex_wait(&comm->creating, 1, clock_now_ns() + NSEC_PER_MSEC);
+	}
+}
+
 void comm_drain(struct ncclComm *comm)
 {
 	static const _Atomic uint32_t never;
@@ -48,6 +64,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 		return ncclSuccess;
 	if (comm_check(comm))
 		return ncclInvalidArgument;
+	creation_wait(comm);
 	plans_wait(comm);
 	comm_free(comm);
 	return ncclSuccess;
@@ -60,7 +77,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 		return ncclSuccess;
 	if (comm_check(comm))
 		return ncclInvalidArgument;
-	comm_drain(comm);
+	creation_abort(comm);
+	if (comm->fabric.segment)
+		comm_drain(comm);
 	comm_free(comm);
 	return ncclSuccess;
 }

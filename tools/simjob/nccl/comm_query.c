@@ -48,7 +48,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *ret_error)
 {
 	if (comm_check(comm) || !ret_error)
 		return ncclInvalidArgument;
-	*ret_error = comm->asyncResult;
+	*ret_error = __atomic_load_n(&comm->asyncResult, __ATOMIC_ACQUIRE);
 	return ncclSuccess;
 }
 

@@ -26,6 +26,7 @@ static void driver_load(void)
 			     !find("cuLaunchKernelEx", (void **)&driver.launch_kernel_ex, 13000, 0, &status) &&
 			     !find("cuStreamGetCaptureInfo", (void **)&driver.stream_get_capture_info, 13000, 0,
 				   &status) &&
+			     !find("cuMemcpyAsync", (void **)&driver.memcpy_async, 13000, 0, &status) &&
 			     !find("cuMemAlloc", (void **)&driver.mem_alloc, 13000, 0, &status) &&
 			     !find("cuMemFree", (void **)&driver.mem_free, 13000, 0, &status);
 }

@@ -59,8 +59,8 @@ ncclResult_t group_end(void)
 	if (--group.depth > 0)
 		return ncclSuccess;
 	result = group.jobs ? comm_jobs_run(group.jobs) : ncclSuccess;
-	if (result == ncclSuccess)
-		result = group.error;
+	if (result == ncclSuccess || result == ncclInProgress)
+		result = group.error ? group.error : result;
 	if (result != ncclSuccess) {
 		ops_free(group.ops);
 		return result;
@@ -84,11 +84,21 @@ static ncclResult_t op_check(const struct nccl_op *op)
 {
 	if (comm_check(op->comm) || (unsigned int)op->datatype >= ncclNumTypes)
 		return ncclInvalidArgument;
+	if (op->comm->creating)
+		return ncclInvalidArgument;
 	if (op->comm->initState != ncclSuccess || op->comm->revokedFlag)
 		return ncclInvalidUsage;
 	if (op->root < 0 || op->root >= op->comm->nRanks || op->redop < 0)
 		return ncclInvalidArgument;
 	return ncclSuccess;
+}
+
+/* Alone there is nobody to communicate with: NCCL copies at once, also within a group, and counts nothing. */
+static ncclResult_t one_rank_launch(const struct nccl_op *op)
+{
+	CUresult res = cuda_driver_get()->memcpy_async(0, 0, op->count * datatype_size(op->datatype), op->stream);
+
+	return res == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 ncclResult_t op_submit(const struct nccl_op *op)
@@ -99,6 +109,8 @@ ncclResult_t op_submit(const struct nccl_op *op)
 	/* NCCL drops empty collectives; an empty transfer still has to find its peer. */
 	if (result == ncclSuccess && op->count == 0 && op->func != FUNC_SEND && op->func != FUNC_RECV)
 		return ncclSuccess;
+	if (result == ncclSuccess && op->comm->nRanks == 1 && op->func != FUNC_SEND && op->func != FUNC_RECV)
+		return one_rank_launch(op);
 	copy = result == ncclSuccess ? malloc(sizeof(*copy)) : NULL;
 	if (!copy) {
 		if (result == ncclSuccess)
