@@ -42,8 +42,13 @@ def middle(ranks, layout, seed, *options, steps=150, attach_after=2.0):
     for o in seen:
         first[o["pid"]] = min(first.get(o["pid"], o["t_ns"]), o["t_ns"])
     job.check(len(first) == ranks, f"operations of {len(first)} of {ranks} ranks")
-    # t_ns of the log is taken just before the call, the probe's just inside: the first call seen may straddle
-    truth = [o for o in job.lines(j.ops_log) if o["t_ns"] >= first[o["pid"]] - 200_000]
+    # a line's time is just before its call, and one thread makes all calls: the first call seen is that of the last
+    # line before it, however long the thread was kept from the CPU in between
+    log, begin = job.lines(j.ops_log), {}
+    for o in log:
+        if o["t_ns"] <= first[o["pid"]]:
+            begin[o["pid"]] = o["t_ns"]
+    truth = [o for o in log if o["t_ns"] >= begin[o["pid"]]]
     collective = [o for o in truth if o["op"] in job.COUNTED], [o for o in seen if o["op"] in job.COUNTED]
     compare(*collective, f"{ranks} ranks, {layout}, attached in the middle, collectives")
     job.check(min(o["seq"] for o in collective[1]) > 0, "attached before the start?")
