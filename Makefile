@@ -123,7 +123,7 @@ pack: build ## binary and its libraries in $(O)/gpu, for a GPU machine without t
 install: build ## to DESTDIR/PREFIX
 	install -D -m755 $(O)/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace
 	install -d $(DESTDIR)$(PREFIX)/lib/ranktrace/sim
-	install -m755 $(O)/lib/ranktrace/sim/* $(DESTDIR)$(PREFIX)/lib/ranktrace/sim/
+	cd $(O)/lib/ranktrace/sim && find . -type f -exec install -D -m755 {} "$(abspath $(DESTDIR)$(PREFIX))/lib/ranktrace/sim/{}" \;
 
 clean: ## remove what was built
 	rm -rf $(O)

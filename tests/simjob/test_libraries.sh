@@ -67,6 +67,12 @@ symtab() { nm --defined-only "$sim_dir/$1" | grep -cE ' [WT] p?ncclAllReduce$'; 
 [[ $(dynamic simjob-static-symtab) == 0 && $(symtab simjob-static-symtab) == 2 ]] || fail "simjob-static-symtab"
 [[ $(symtab simjob) == 0 ]] || fail "simjob has NCCL inside"
 
+# Installed, with the other layouts beside it, the job runs from where it is then.
+make -s install O="${O:-build}" DESTDIR="$dir/root" PREFIX=/usr > "$dir/out" 2>&1 || fail "make install: $(tail -n 3 "$dir/out")"
+installed=$dir/root/usr/lib/ranktrace/sim
+"$installed/simjob" -q --ranks 2 --steps 2 --step-ms 5 --nccl-lib "$installed/layout1/libnccl.so.2" ||
+	fail "the installed job does not run"
+
 # libraries_of options...: which libnccl files a rank has mapped.
 libraries_of() {
 	rm -f "$dir/log"
