@@ -93,10 +93,10 @@ def late_steps(j, rank, begin_ns, end_ns):
     return [t for i, t in enumerate(late) if not i or t - late[i - 1] > 0.5 * STEP_MS * 1e6]
 
 
-def starved(rng, how, extra=()):
+def starved(rng, how, extra=(), host_ms=HOST_MS):
     """The rank that gets too little CPU is the straggler, for that reason, within 5 of the iterations that it delays."""
     fault = f"cpu:rank={{rank}},step={{step}},how={how}" + (",n=24" if how == "hog" else ",percent=4")
-    j, rank = faults.run(fault, rng, ["--step-ms", STEP_MS, "--host-ms", HOST_MS, *extra], ranks=4, steps=45)
+    j, rank = faults.run(fault, rng, ["--step-ms", STEP_MS, "--host-ms", host_ms, *extra], ranks=4, steps=45)
     f = j.wait_finding(60, kind="straggler", phase="open")
     job.check(f, f"no straggler found: {j.findings}\n{j.stderr()}")
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
