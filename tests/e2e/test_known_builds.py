@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Known workload where libnccl is not one shared library: two copies with other layouts in each process, and NCCL
-linked into the job's own binary, with its names in .dynsym or in .symtab only."""
+"""Known workload where libnccl is not one shared library: two copies in each process, with other layouts or of the very
+same build, and NCCL linked into the job's own binary, with its names in .dynsym or in .symtab only."""
 import os
+import shutil
+import tempfile
 
 import job
 import known
@@ -13,6 +15,9 @@ rng, number = job.seed()
 for layout in 1, 2:
     j, truth, seen = known.whole(4, "tp=2,dp=2,pp=1", rng.randrange(1 << 30), "--extra-ops", "--nccl-lib2",
                                  f"{SIM}/layout{layout}/libnccl.so.2", name="two-copies")
+with tempfile.TemporaryDirectory() as copies:
+    again = shutil.copy(f"{SIM}/libnccl.so.2", copies)
+    known.whole(4, "tp=2,dp=2,pp=1", rng.randrange(1 << 30), "--extra-ops", "--nccl-lib2", again, name="same-build")
 for exe in "simjob-static", "simjob-static-symtab":
     print(f"ranks are {exe}")
     known.whole(4, "tp=2,dp=1,pp=2", rng.randrange(1 << 30), "--extra-ops", "--rank-exe", f"{SIM}/{exe}",

@@ -28,6 +28,8 @@ static void each_alone(struct rank *rank)
 
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		op_run(rank, &rank->world, &calls[i]);
+	if (rank->dp.comm) /* it may be another copy's */
+		op_run(rank, &rank->dp, &(struct op_call){OP_BCAST, 4096, ncclInt64, 0});
 }
 
 /* Nothing of it is launched before the outer end. */

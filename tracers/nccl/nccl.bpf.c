@@ -20,7 +20,7 @@ struct thread { /* of one thread inside NCCL */
 	__u64 generation;
 	__s32 depth;         /* open ncclGroupStart */
 	__u32 wrap_row;      /* row + 1 of a call that may tail-call another */
-	__u64 wrap_sp;
+	__u64 wrap_sp, wrap_return;
 	__u64 init_newcomm;  /* address of the pending creation's result, 0 none */
 	__u64 init_ns, init_parent;
 	__s32 init_nranks, init_rank;
@@ -53,12 +53,23 @@ struct hit { /* what every program needs to know about its call */
 	struct target *target;
 };
 
+/* The caller lies in the same copy of the library as the function it calls. */
+static __always_inline bool call_is_internal(struct pt_regs *ctx, __u32 tgid, __u32 lib)
+{
+	struct nccl_text_key key = { .tgid = tgid, .lib = lib };
+	struct nccl_text *text = bpf_map_lookup_elem(&nccl_texts, &key);
+	__u64 ret = user_return_address(ctx), ip = PT_REGS_IP(ctx);
+	int i;
+
+	for (i = 0; text && i < NCCL_COPIES_MAX; i++)
+		if (text->begin[i] && ip - text->begin[i] < text->bytes)
+			return ret - text->begin[i] < text->bytes;
+	return false;
+}
+
 static __always_inline bool hit_init(struct pt_regs *ctx, struct hit *h)
 {
 	__u64 id = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(ctx);
-	struct nccl_text_key key;
-	struct nccl_text *text;
-	__u64 ret;
 
 	h->tgid = id >> 32;
 	h->tid = (__u32)id;
@@ -71,11 +82,7 @@ static __always_inline bool hit_init(struct pt_regs *ctx, struct hit *h)
 	h->layout = bpf_map_lookup_elem(&nccl_libs, &h->lib);
 	if (!h->call || !h->layout)
 		return false;
-	key.tgid = h->tgid;
-	key.lib = h->lib;
-	text = bpf_map_lookup_elem(&nccl_texts, &key);
-	ret = user_return_address(ctx);
-	return !(text && ret >= text->begin && ret < text->end);
+	return !call_is_internal(ctx, h->tgid, h->lib);
 }
 
 static __always_inline struct thread *thread_get(const struct hit *h)
@@ -202,14 +209,16 @@ static __always_inline void init_finish(const struct hit *h, struct thread *t, b
 		comm_show(h, comm);
 }
 
-/* Bcast jumps to Broadcast in some builds: same frame, same caller, so one call. */
+/* Bcast jumps to Broadcast in some builds: same frame, same return address, so one call. Two calls of the job may have
+ * the same frame, but not from the same place. */
 static __always_inline bool call_is_tail(struct pt_regs *ctx, const struct hit *h, struct thread *t)
 {
-	__u64 sp = PT_REGS_SP(ctx);
-	bool tail = t->wrap_row && t->wrap_row != h->row + 1 && t->wrap_sp == sp;
+	__u64 sp = PT_REGS_SP(ctx), ret = user_return_address(ctx);
+	bool tail = t->wrap_row && t->wrap_row != h->row + 1 && t->wrap_sp == sp && t->wrap_return == ret;
 
 	t->wrap_row = h->call->wraps_next ? h->row + 1 : 0;
 	t->wrap_sp = sp;
+	t->wrap_return = ret;
 	return tail;
 }
 

@@ -142,11 +142,23 @@ static int nccl_text_learn(struct reader *reader, int fd, struct nccl_lib *ret)
 	return err;
 }
 
+static int text_put(struct tracer_handle *h, uint32_t tgid, uint32_t lib_id, uint64_t begin, uint64_t bytes)
+{
+	struct nccl_text_key key = { .tgid = tgid, .lib = lib_id };
+	struct nccl_text text = {};
+
+	tracer_map_get(h, "nccl_texts", &key, &text);
+	for (int i = 0; i < NCCL_COPIES_MAX; i++)
+		if (text.begin[i] == begin)
+			return 0;
+	text.begin[text.n++ % NCCL_COPIES_MAX] = begin;
+	text.bytes = bytes;
+	return tracer_map_put(h, "nccl_texts", &key, &text);
+}
+
 static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
 		       uint32_t lib_id, bool *ret_has_layout)
 {
-	struct nccl_text_key key = { .tgid = proc->tgid, .lib = lib_id };
-	struct nccl_text text;
 	struct nccl_lib known = {};
 	bool learned = false;
 	int err;
@@ -165,8 +177,7 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 	if (learned && (err = tracer_map_put(h, "nccl_libs", &lib_id, &known)))
 		return err;
 	*ret_has_layout = known.valid;
-	text = (struct nccl_text){ .begin = lib->bias + known.text_first, .end = lib->bias + known.text_end };
-	return tracer_map_put(h, "nccl_texts", &key, &text);
+	return text_put(h, proc->tgid, lib_id, lib->bias + known.text_first, known.text_end - known.text_first);
 }
 
 /* An empty collective is none: NCCL returns at once and counts nothing. An empty transfer still meets its peer. */

@@ -37,7 +37,13 @@ struct nccl_lib {
 };
 
 struct nccl_text_key { __u32 tgid, lib; };
-struct nccl_text { __u64 begin, end; }; /* where that is in the process */
+#define NCCL_COPIES_MAX 4
+struct nccl_text { /* where that is in the process: several mapped copies of one build are several places */
+	__u64 begin[NCCL_COPIES_MAX];
+	__u64 bytes;
+	__u32 n;  /* ever put; the oldest gives way */
+	__u32 reserved;
+};
 
 struct nccl_op { /* a collective, Send or Recv is called */
 	struct wire_hdr hdr;
