@@ -63,6 +63,18 @@ def summary(name, trials, bar):
     return not ran or len(passed) >= bar * len(ran)
 
 
+def case_end(name, runs, output):
+    if not runs:
+        print(f"{name}: no test")
+        return False
+    done = [r.result() for r in runs]
+    if output:
+        with open(output, "a") as f:
+            f.writelines(json.dumps({"case": name, **{k: v for k, v in t.items() if k != "out" or t["code"]}}) + "\n"
+                         for t in done)
+    return summary(name, done, MATRIX[name][1])
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     args.add_argument("cases", nargs="*", default=None)
@@ -70,24 +82,12 @@ def main():
     args.add_argument("-n", "--trials", type=int, help="instead of the matrix's counts")
     args = args.parse_args()
     jobs = int(os.environ.get("JOBS", max(1, (os.cpu_count() or 1) // 4)))
-    below = []
-    for name in args.cases or MATRIX:
-        count, bar = MATRIX[name]
-        paths = sorted(glob.glob(f"{HERE}/test_{name}_*.py"))
-        if not paths:
-            print(f"{name}: no test")
-            below.append(name)
-            continue
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            runs = [pool.submit(trial, p, random.SystemRandom().randrange(1 << 30)) for p in paths
-                    for _ in range(args.trials or count)]
-            done = [r.result() for r in runs]
-        if not summary(name, done, bar):
-            below.append(name)
-        if args.output:
-            with open(args.output, "a") as f:
-                f.writelines(json.dumps({"case": name, **{k: v for k, v in t.items() if k != "out" or t["code"]}}) + "\n"
-                             for t in done)
+    names = args.cases or list(MATRIX)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        runs = {name: [pool.submit(trial, path, random.SystemRandom().randrange(1 << 30))
+                       for path in sorted(glob.glob(f"{HERE}/test_{name}_*.py"))
+                       for _ in range(args.trials or MATRIX[name][0])] for name in names}
+        below = [name for name in names if not case_end(name, runs[name], args.output)]
     print(f"below the bar: {' '.join(below)}" if below else "every case at its bar or above")
     return 1 if below else 0
 
