@@ -19,6 +19,7 @@
 #include "target/discover.h"
 #include "target/launch_env.h"
 #include "target/privilege.h"
+#include "target/reader.h"
 
 struct ps_args {
 	bool json, kernel;
@@ -29,6 +30,9 @@ static const struct argp_option ps_options[] = {
 	{ "kernel", 'k', 0, 0, "what this kernel gives", 0 },
 	{ 0 },
 };
+
+#define AWAIT_US 20000
+#define AWAIT_LOOKS 60 /* a blocked process is known as such after 0.2 s */
 
 #define ROW "%-8u %-8u %-6s %-6d %-6d %-11s %-13s %-16s %-20s %s%s%s"
 #define TITLE "%-8s %-8s %-6s %-6s %-6s %-11s %-13s %-16s %-20s %s\n"
@@ -211,6 +215,10 @@ static int list_print(struct target_set *set, bool json)
 	size_t n;
 	int err = target_set_scan(set);
 
+	for (int i = 0; !err && i < AWAIT_LOOKS && target_set_awaited(set); i++) {
+		usleep(AWAIT_US);
+		err = target_set_rescan(set, NULL, 0);
+	}
 	if (err) {
 		log_error("/proc: %s", strerror(-err));
 		return EXIT_INTERNAL;
@@ -259,6 +267,8 @@ int cmd_ps(int argc, char **argv)
 	if (err)
 		log_error("starting: %s", strerror(-err));
 	else
+		reader_set_patience(reader, READER_PATIENCE_MS);
+	if (!err)
 		code = list_print(set, a.json);
 	target_set_free(set);
 	reader_free(reader);

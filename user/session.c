@@ -27,6 +27,7 @@
 #include "schemas/facts.h"
 #include "session_targets.h"
 #include "target/discover.h"
+#include "target/reader.h"
 #include "target/symbolize.h"
 
 #define LOOP_EVERY_NS 20000000ull       /* rings are emptied this often */
@@ -171,6 +172,7 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	};
 	int err;
 
+	reader_set_patience(s->reader, READER_PATIENCE_MS);
 	s->reorder = reorder_new(REORDER_LIMIT);
 	if (!s->reorder)
 		return -ENOMEM;

@@ -205,6 +205,81 @@ static void busy_is_not_blocked(void **state)
 	assert_false(reader_is_blocked(*state, 1));
 }
 
+/* Forty processes whose lock is held, asked one after the other by someone who must go on looking. */
+static void many_that_block_do_not_add_up(void **state)
+{
+	uint64_t begin = clock_monotonic_ns();
+	bool held = true;
+
+	reader_set_patience(*state, 50);
+	for (int pid = 1000; pid < 1040; pid++)
+		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
+	assert_in_range(ms_since(begin), 50, 900); /* not 8000; 50 + 40 x 3 where nothing else runs */
+	/* Not yet evidence, and others are served. */
+	assert_false(reader_is_blocked(*state, 1039));
+	assert_int_equal(reader_probe(*state, getpid(), 1000, &held), 0);
+	assert_false(held);
+	usleep(250000);
+	begin = clock_monotonic_ns();
+	for (int pid = 1000; pid < 1040; pid++) {
+		assert_int_equal(reader_probe(*state, pid, 200, &held), 0);
+		assert_true(held);
+		assert_true(reader_is_blocked(*state, pid));
+	}
+	/* Asked again after the back-off, they block nobody, and are held until one answers. */
+	usleep(550000);
+	for (int pid = 1000; pid < 1040; pid++)
+		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EBUSY);
+	assert_in_range(ms_since(begin), 550, 1200);
+	for (int pid = 1000; pid < 1040; pid++)
+		reader_unblock(*state, pid);
+	reader_set_patience(*state, 0);
+}
+
+static int job_nap(struct reader_job *job)
+{
+	(void)job;
+	usleep(60000);
+	return 0;
+}
+
+/* Late, but in time: the answer that came meanwhile clears it, and nothing is said of the target. */
+static void late_is_not_blocked(void **state)
+{
+	reader_set_patience(*state, 20);
+	assert_int_equal(reader_run(*state, 1000, job_nap, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
+	usleep(300000); /* past the deadline when it is looked at */
+	assert_int_equal(reader_run(*state, 1000, job_too_long, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EMSGSIZE);
+	assert_false(reader_is_blocked(*state, 1000));
+	/* One that runs all the time is no evidence either: the machine has no time for it. */
+	assert_int_equal(reader_run(*state, 1001, job_spin, NULL, 0, -1, 100, NULL, 0, NULL, NULL), -EINPROGRESS);
+	usleep(200000);
+	assert_int_equal(reader_run(*state, 1001, job_spin, NULL, 0, -1, 100, NULL, 0, NULL, NULL), -EINPROGRESS);
+	usleep(400000);
+	assert_int_equal(reader_run(*state, 1001, job_spin, NULL, 0, -1, 100, NULL, 0, NULL, NULL), -EAGAIN);
+	assert_false(reader_is_blocked(*state, 1001));
+	reader_set_patience(*state, 0);
+}
+
+/* More than may wait at once: the others have their turn, and each gets its verdict. */
+static void more_than_may_wait(void **state)
+{
+	int n_held = 0;
+
+	reader_set_patience(*state, 10);
+	for (int round = 0; round < 4; round++) {
+		for (int pid = 1000; pid < 1100; pid++)
+			reader_run(*state, pid, job_pause, NULL, 0, -1, 100, NULL, 0, NULL, NULL);
+		usleep(150000);
+	}
+	for (int pid = 1000; pid < 1100; pid++) {
+		n_held += reader_is_blocked(*state, pid);
+		reader_unblock(*state, pid);
+	}
+	assert_int_equal(n_held, 100);
+	reader_set_patience(*state, 0);
+}
+
 static void survives_a_crash_and_a_liar(void **state)
 {
 	char out[16];
@@ -260,6 +335,9 @@ int main(void)
 	    cmocka_unit_test(gives_up_at_the_deadline_and_recovers),
 	    cmocka_unit_test(backs_off_longer_each_time),
 	    cmocka_unit_test(busy_is_not_blocked),
+	    cmocka_unit_test(many_that_block_do_not_add_up),
+	    cmocka_unit_test(late_is_not_blocked),
+	    cmocka_unit_test(more_than_may_wait),
 	    cmocka_unit_test(survives_a_crash_and_a_liar),
 	    cmocka_unit_test(holds_no_file_of_ours),
 	    cmocka_unit_test(leaves_no_process_and_no_fd),

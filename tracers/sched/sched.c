@@ -23,6 +23,8 @@
 
 #define TOTALS_EVERY_NS 1000000000ull
 #define QUOTA_EVERY_NS 1000000000ull
+#define EVIDENCE_NS 80000000ull       /* a tick; what is left waits for the next one */
+#define EVIDENCE_LATE_NS 750000000ull /* past the limit; then a wait is told with what is known */
 #define HELD_UP_NS 20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a second */
 
 struct seen { /* what was last told of a task */
@@ -40,6 +42,7 @@ struct seen { /* what was last told of a task */
 
 struct sched_scan {
 	struct seen *seen;
+	uint64_t evidence_until_ns; /* of this tick */
 	bool has_mounts;
 	struct cgroup_mounts mounts;
 };
@@ -229,24 +232,40 @@ static void text_append(struct sched_blocked *r, size_t cap, int field, size_t *
 	*at += n + 1;
 }
 
-static int blocked_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
+static int blocked_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e,
+			const struct target_evidence *ev, uint64_t now)
 {
 	union { struct sched_blocked r; char bytes[WIRE_SIZE_MAX]; } u = {};
-	struct target_evidence ev = {};
 	char user_stack[2048] = "";
 	size_t at = sizeof(u.r);
 
-	evidence_read(tracer_reader(h), e->tgid, tid, READER_DEADLINE_MS, &ev); /* what cannot be had stays empty */
 	tracer_user_stack(h, e->tgid, (const uint64_t *)e->frames, e->n_frames, user_stack, sizeof(user_stack));
 	u.r.begin_ns = e->since_ns;
-	u.r.mmap_lock_held = ev.mmap_lock_held;
-	text_append(&u.r, sizeof(u) - 8, 0, &at, ev.kernel_stack);
+	u.r.mmap_lock_held = ev->mmap_lock_held;
+	text_append(&u.r, sizeof(u) - 8, 0, &at, ev->kernel_stack);
 	text_append(&u.r, sizeof(u) - 8, 1, &at, user_stack);
-	text_append(&u.r, sizeof(u) - 8, 2, &at, ev.wchan);
-	text_append(&u.r, sizeof(u) - 8, 3, &at, ev.syscall);
-	text_append(&u.r, sizeof(u) - 8, 4, &at, ev.file);
+	text_append(&u.r, sizeof(u) - 8, 2, &at, ev->wchan);
+	text_append(&u.r, sizeof(u) - 8, 3, &at, ev->syscall);
+	text_append(&u.r, sizeof(u) - 8, 4, &at, ev->file);
 	u.r.hdr = sched_hdr(at, SCHED_BLOCKED, tid, e->tgid, now);
 	return tracer_emit(h, &u.r.hdr);
+}
+
+/* Sixty ranks on one frozen storage pass the limit in one tick: their evidence is read in the ticks that follow. */
+static int blocked_look(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e,
+			uint64_t now)
+{
+	bool late = now >= e->since_ns + tracer_dstate_limit_ns(h) + EVIDENCE_LATE_NS;
+	struct target_evidence ev = {};
+	int err;
+
+	if (clock_monotonic_ns() >= scan->evidence_until_ns)
+		return 0;
+	err = evidence_read(tracer_reader(h), e->tgid, s->tid, READER_DEADLINE_MS, &ev);
+	if (err == -EINPROGRESS && !late)
+		return 0;
+	s->blocked_begin_ns = e->since_ns; /* what cannot be had stays empty */
+	return blocked_tell(h, s->tid, e, &ev, now);
 }
 
 static int blocked_end_tell(struct tracer_handle *h, const struct seen *s, uint32_t tgid, uint64_t end_ns)
@@ -286,10 +305,8 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 	}
 	if (!err && s->tid == e->tgid && now - s->quota_told_ns >= QUOTA_EVERY_NS)
 		err = quota_scan(h, scan, s, e->tgid, now);
-	if (!same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h)) {
-		s->blocked_begin_ns = e->since_ns;
-		err = blocked_tell(h, s->tid, e, now);
-	}
+	if (!err && !same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h))
+		err = blocked_look(h, scan, s, e, now);
 	return err;
 }
 
@@ -319,6 +336,7 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 
 	if (!s)
 		return -ENOMEM;
+	s->evidence_until_ns = clock_monotonic_ns() + EVIDENCE_NS;
 	if (tracer_map_next(h, "sched_tasks", NULL, &tid))
 		return 0;
 	do {

@@ -51,8 +51,10 @@ static void enlist(struct target_set *s, struct proc_row *p)
 
 	if (!p->pub.libs && p->pub.status == TARGET_OK) {
 		p->stale = true;
-		proc_row_status(p, proc_row_load_maps(s, p));
-		p->stale = p->pub.status != TARGET_OK;
+		int rc = proc_row_load_maps(s, p);
+
+		proc_row_status(p, rc);
+		p->stale = rc != 0;
 	}
 	if (!proc_status_read(p->pub.tgid, &st)) {
 		p->pub.ns_pid = st.ns_pid;
@@ -152,7 +154,8 @@ int target_set_scan(struct target_set *s)
 	return finish(s);
 }
 
-/* Processes that say a rank and have no library yet: found within one rescan of mapping it, as the traced ones are. */
+/* Processes that say a rank and have no library yet: found within one rescan of mapping it, as the traced ones are. And
+ * those a worker is still with. */
 static void candidates_look(struct target_set *s)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -160,8 +163,17 @@ static void candidates_look(struct target_set *s)
 	int n = 0;
 
 	HASH_ITER(hh, s->procs, p, next)
-		if (p->candidate && now < p->young_until_ns && n++ < CANDIDATES_MAX)
+		if ((p->awaited || (p->candidate && now < p->young_until_ns)) && n++ < CANDIDATES_MAX)
 			look_at(s, p->pub.tgid, false);
+}
+
+size_t target_set_awaited(const struct target_set *s)
+{
+	size_t n = 0;
+
+	for (const struct proc_row *p = s->procs; p; p = p->hh.next)
+		n += p->awaited;
+	return n;
 }
 
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n)

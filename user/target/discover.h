@@ -111,6 +111,9 @@ void target_set_has_comm(struct target_set *s, uint32_t tgid);
  * rescan or refresh.
  */
 const struct target_proc *const *target_set_list(struct target_set *s, size_t *ret_n);
+/* Processes that a read is still out for, so that what the list says of them is from before: rescan. None while the
+ * reader's patience has no limit. */
+size_t target_set_awaited(const struct target_set *s);
 /* Any process known to the set, NULL unknown. */
 const struct target_proc *target_set_find(const struct target_set *s, uint32_t tgid);
 /* Counts up whenever a listed process appears, changes or goes. */

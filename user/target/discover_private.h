@@ -29,6 +29,7 @@ struct proc_row {
 	bool is_kernel, listed, launcher;
 	bool candidate;            /* says a rank, but nothing shows yet that it is one: looked at often while young */
 	uint64_t young_until_ns;
+	bool awaited;              /* a read of it goes on in a worker: asked again at every rescan */
 	bool stale;                /* maps must be read whatever vsize says */
 	uint64_t vsize, image;
 	uint64_t exec_hash;        /* of the executable rows; 0 never read */
@@ -77,7 +78,8 @@ int late_environ_read(struct reader *r, const struct target_proc *p, struct proc
 /* lib_table.c */
 int lib_table_init(struct target_set *s);
 void lib_table_free(struct target_set *s);
-/* Fills libs from pub.maps. 0 or an error of the reader; files that could not be read are noted in the row. */
+/* Fills libs from pub.maps. 0; files that could not be read are noted in the row. Or an error of the reader, and libs are
+ * what they were. */
 int lib_table_load(struct target_set *s, struct proc_row *p);
 /* Opens, for good, the files of a process that is to be traced. */
 void lib_table_keep(struct target_set *s, struct proc_row *p);

@@ -178,13 +178,16 @@ static int read_task(uint32_t tgid, uint32_t tid, struct target_evidence *e)
 int evidence_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_evidence *ret)
 {
 	struct target_evidence e = { .syscall_nr = -1 };
-	int rc = read_task(tgid, tid, &e);
+	/* First the probe: when it times out, the reader refuses the path at once instead of waiting again. */
+	int rc = reader_probe(r, tgid, deadline_ms, &e.mmap_lock_held);
 
+	if (rc == -EINPROGRESS)
+		return rc;
+	if (rc)
+		e.mmap_lock_held = false;
+	rc = read_task(tgid, tid, &e);
 	if (rc)
 		return rc;
-	/* First the probe: when it times out, the reader refuses the path at once instead of waiting again. */
-	if (reader_probe(r, tgid, deadline_ms, &e.mmap_lock_held))
-		e.mmap_lock_held = false;
 	read_subject(r, tgid, deadline_ms, &e);
 	*ret = e;
 	return 0;

@@ -284,7 +284,8 @@ static void add_lib(struct target_proc *p, struct file_row *f, const struct mapp
 /* Errors that end the look at this process; any other concerns one file. */
 static bool is_final(int rc)
 {
-	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EAGAIN || rc == -EPIPE || rc == -ENOMEM || rc == -ESRCH;
+	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EINPROGRESS || rc == -EAGAIN || rc == -EPIPE || rc == -ENOMEM ||
+	       rc == -ESRCH;
 }
 
 static int load_rows(struct target_set *s, struct proc_row *p, const struct mapping *const rows[], size_t n,
@@ -313,33 +314,73 @@ static int load_rows(struct target_set *s, struct proc_row *p, const struct mapp
 	return 0;
 }
 
+struct libs { /* what a look at the files of a process came to */
+	struct target_lib *rows;
+	size_t n_libs, n_files, n_unreadable;
+	int unreadable_error;
+	char unreadable[256];
+};
+
+static struct libs libs_take(struct target_proc *p)
+{
+	struct libs l = { p->libs, p->n_libs, p->n_files, p->n_unreadable, p->unreadable_error, "" };
+
+	memcpy(l.unreadable, p->unreadable, sizeof(l.unreadable));
+	p->libs = NULL;
+	p->n_libs = p->n_files = p->n_unreadable = 0;
+	p->unreadable_error = 0;
+	p->unreadable[0] = '\0';
+	return l;
+}
+
+static void libs_put(struct target_proc *p, const struct libs *l)
+{
+	p->libs = l->rows;
+	p->n_libs = l->n_libs;
+	p->n_files = l->n_files;
+	p->n_unreadable = l->n_unreadable;
+	p->unreadable_error = l->unreadable_error;
+	memcpy(p->unreadable, l->unreadable, sizeof(l->unreadable));
+}
+
+static void libs_free(struct libs *l)
+{
+	for (size_t i = 0; i < l->n_files; i++)
+		((struct file_row *)l->rows[i].file)->n_users--;
+	free(l->rows);
+}
+
 int lib_table_load(struct target_set *s, struct proc_row *p)
 {
 	const struct mapping *rows[ROWS_MAX];
 	size_t n = pick_rows(&p->pub.maps, rows);
 	struct lib_stat *st = calloc(n ? n : 1, sizeof(*st));
+	struct libs before = libs_take(&p->pub);
 
-	p->kept = false;
-	lib_table_unload(s, p);
 	p->pub.libs = calloc(n ? n : 1, sizeof(*p->pub.libs));
 	int rc = st && p->pub.libs ? lib_stat(s->reader, p->pub.tgid, rows, n, st) : -ENOMEM;
 
 	if (!rc)
 		rc = load_rows(s, p, rows, n, st);
+	if (rc) {
+		struct libs half = libs_take(&p->pub);
+
+		libs_free(&half);
+		libs_put(&p->pub, &before);
+	} else {
+		p->kept = false;
+		libs_free(&before);
+	}
 	free(st);
 	return rc;
 }
 
 void lib_table_unload(struct target_set *s, struct proc_row *p)
 {
+	struct libs libs = libs_take(&p->pub);
+
 	(void)s;
-	for (size_t i = 0; i < p->pub.n_files; i++)
-		((struct file_row *)p->pub.libs[i].file)->n_users--;
-	free(p->pub.libs);
-	p->pub.libs = NULL;
-	p->pub.n_libs = p->pub.n_files = p->pub.n_unreadable = 0;
-	p->pub.unreadable_error = 0;
-	p->pub.unreadable[0] = '\0';
+	libs_free(&libs);
 }
 
 void lib_table_keep(struct target_set *s, struct proc_row *p)
@@ -357,7 +398,7 @@ void lib_table_keep(struct target_set *s, struct proc_row *p)
 			continue;
 		int rc = lib_open(s->reader, p->pub.tgid, &m, &st, &fd);
 
-		if (rc == -EBUSY || rc == -ETIMEDOUT || rc == -EAGAIN)
+		if (rc == -EBUSY || rc == -ETIMEDOUT || rc == -EINPROGRESS || rc == -EAGAIN)
 			return; /* again at the next scan */
 		if (rc)
 			continue;

@@ -23,6 +23,9 @@
 
 void proc_row_status(struct proc_row *p, int rc)
 {
+	p->awaited = rc == -EINPROGRESS;
+	if (p->awaited) /* nothing is known yet: it is what it was */
+		return;
 	p->pub.error = rc;
 	if (!rc)
 		p->pub.status = TARGET_OK;
@@ -113,7 +116,9 @@ int proc_row_load_maps(struct target_set *s, struct proc_row *p)
 	p->pub.maps = fresh;
 	if (!same)
 		rc = lib_table_load(s, p);
-	maps_free(&old);
+	if (rc) /* the rows still point into the maps from before */
+		p->pub.maps = old;
+	maps_free(rc ? &fresh : &old);
 	p->exec_hash = rc ? 0 : hash;
 	return rc;
 }
@@ -128,10 +133,11 @@ static int load_environ(struct target_set *s, struct proc_row *p)
 		return rc;
 	proc_environ_parse(text, len, &p->env);
 	free(text);
-	p->has_env = true;
-	if (reader_link(s->reader, p->pub.tgid, "exe", p->pub.exe, sizeof(p->pub.exe), READER_DEADLINE_MS))
+	rc = reader_link(s->reader, p->pub.tgid, "exe", p->pub.exe, sizeof(p->pub.exe), READER_DEADLINE_MS);
+	if (rc)
 		p->pub.exe[0] = '\0';
-	return 0;
+	p->has_env = rc != -EINPROGRESS;
+	return p->has_env ? 0 : rc;
 }
 
 static void apply_stat(struct target_set *s, struct proc_row *p, const struct proc_stat *st)
@@ -193,7 +199,11 @@ static void look_late(struct target_set *s, struct proc_row *p)
 
 	if (!p->pub.n_libs || now < p->late_due_ns)
 		return;
-	if (!late_environ_read(s->reader, &p->pub, &live))
+	int rc = late_environ_read(s->reader, &p->pub, &live);
+
+	if (rc == -EINPROGRESS)
+		return;
+	if (!rc)
 		proc_environ_update(&p->env, &live);
 	p->late_wait_ns = !p->late_wait_ns ? LATE_WAIT_FIRST_NS : p->late_wait_ns * 2;
 	if (p->late_wait_ns > LATE_WAIT_LAST_NS)

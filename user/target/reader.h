@@ -2,7 +2,8 @@
  *
  * reader.h - the killable helper process. Whatever can block behind a target (its mmap_lock, a dead file system) or
  * crash on its files (hostile ELF) runs there, with a deadline. Not a thread pool: one call at a time, one thread.
- * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is killed and replaced.
+ * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is replaced at once: left
+ * with its call until the deadline where nobody may wait that long, then killed.
  */
 #ifndef RANKTRACE_TARGET_READER_H
 #define RANKTRACE_TARGET_READER_H
@@ -13,9 +14,12 @@
 #include <sys/types.h>
 
 #define READER_DEADLINE_MS 200          /* what callers use unless they know better */
+#define READER_PATIENCE_MS 50           /* reader_set_patience() of who must go on looking */
 #define READER_OUT_MAX (8u << 20)       /* bytes one call can bring back */
 #define READER_ARG_MAX 16384u           /* bytes of argument of one call */
 #define READER_RANGES_MAX 512
+
+#define READER_STARVED_DEADLINES 5      /* a worker that runs, and is not asleep, gets so many */
 
 struct reader;
 
@@ -23,11 +27,18 @@ struct reader;
 int reader_open(struct reader **ret);
 /* Kills the helper, waits for no one that is stuck. reader_free(NULL) is fine. */
 void reader_free(struct reader *r);
+/*
+ * How long, in a second, calls with a pid may wait in all for workers that turn out to be late. Sixty blocked processes
+ * do not add up then: past it a call waits for 2 ms and says -EINPROGRESS. 0, as after reader_open(): no limit.
+ */
+void reader_set_patience(struct reader *r, unsigned ms);
 
 /*
  * All calls below: `pid` is the process whose lock may be taken (0: none). Errors common to all:
  *   -ETIMEDOUT  the worker slept past `deadline_ms` and was killed: the target's mmap_lock (or its file) is held
- *   -EBUSY      not tried: this pid timed out a short while ago (0.5 s, doubling to 4 s)
+ *   -EBUSY      this pid timed out a short while ago (0.5 s, doubling to 4 s), or is asked again and has not answered
+ *   -EINPROGRESS  no answer yet, and no evidence: a worker stays with it until the deadline, and another call on this pid
+ *               tells what came of it (only after reader_set_patience())
  *   -EAGAIN     the worker was still running, not asleep, after 5 deadlines: the machine is overloaded; no evidence
  *   -EIO        the worker died of a signal during the call (a hostile file); a new one takes its place
  *   -EPIPE      the zygote is gone: nothing will work any more
@@ -78,7 +89,8 @@ int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t 
 pid_t reader_pid(const struct reader *r);
 /* True while calls on this pid would answer -EBUSY. Costs no system call but the clock's. */
 bool reader_is_blocked(const struct reader *r, pid_t pid);
-/* One cheap read that takes the mmap_lock. *ret_held: it timed out now or a short while ago. -ESRCH and the like. */
+/* One cheap read that takes the mmap_lock. *ret_held: it timed out now or before, without an answer since. -EINPROGRESS,
+ * -ESRCH and the like. */
 int reader_probe(struct reader *r, pid_t pid, unsigned deadline_ms, bool *ret_held);
 /* Forgets that the pid was blocked (it exited, or it was seen to run again). */
 void reader_unblock(struct reader *r, pid_t pid);
