@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,11 +155,23 @@ static int privileges_check(const struct record_args *a)
 	return EXIT_UNSUPPORTED;
 }
 
-/* CMD starts stopped at a pipe, so that it is a target before its first instruction. */
-static int command_fork(struct record_args *a)
+/* Held until the session reads it: a question for progress must not end a tracer that is still starting. */
+static void progress_signal_hold(sigset_t *ret_before)
+{
+	sigset_t progress;
+
+	sigemptyset(&progress);
+	sigaddset(&progress, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &progress, ret_before);
+}
+
+/* CMD starts stopped at a pipe, so that it is a target before its first instruction; if we end before it is let go, it
+ * never starts. */
+static int command_fork(struct record_args *a, const sigset_t *signals)
 {
 	int go[2];
 	char byte;
+	ssize_t n;
 	pid_t pid;
 
 	if (pipe2(go, O_CLOEXEC))
@@ -168,8 +181,11 @@ static int command_fork(struct record_args *a)
 		return -errno;
 	if (!pid) {
 		close(go[1]);
-		while (read(go[0], &byte, 1) < 0 && errno == EINTR)
+		sigprocmask(SIG_SETMASK, signals, NULL);
+		while ((n = read(go[0], &byte, 1)) < 0 && errno == EINTR)
 			;
+		if (n != 1)
+			_exit(127);
 		if (a->json)
 			dup2(STDERR_FILENO, STDOUT_FILENO);
 		execvp(a->command[0], a->command);
@@ -284,8 +300,10 @@ int cmd_record(int argc, char **argv)
 					      .busy_limit_ns = 90000000000ull, .child_go_fd = -1 } };
 	struct reader *reader = NULL;
 	struct pipeline *p = NULL;
+	sigset_t signals;
 	int code, err;
 
+	progress_signal_hold(&signals);
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, 0, &a);
 	if (a.list_probes) {
 		probe_rows_print(a.json);
@@ -304,7 +322,7 @@ int cmd_record(int argc, char **argv)
 	}
 	code = EXIT_USAGE;
 	if (!outputs_open(p, a.json ? "json" : "terminal", &a.outputs)) {
-		err = a.command ? command_fork(&a) : 0;
+		err = a.command ? command_fork(&a, &signals) : 0;
 		code = err ? EXIT_INTERNAL : record(&a, reader, p);
 	}
 	err = pipeline_free(p);

@@ -248,6 +248,8 @@ static int attach(struct session *s)
 	if (!err)
 		err = loader_attach_samplers(s->loader);
 	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->progress_ns = s->start_ns = clock_monotonic_ns();
+	if (!err && s->cfg.child && write(s->cfg.child_go_fd, "", 1) != 1)
+		err = -errno;
 	if (s->cfg.child)
 		close(s->cfg.child_go_fd);
 	return err;

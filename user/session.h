@@ -27,7 +27,7 @@ struct session_cfg {
 	uint64_t ring_bytes;       /* of each normal and bulk ring; 0 default */
 	enum tier tier;
 	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
-	int child_go_fd;           /* close it to let it go */
+	int child_go_fd;           /* a byte lets it go, an end ends it */
 };
 
 struct session_result {
