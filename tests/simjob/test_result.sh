@@ -12,7 +12,7 @@ result() { # name, options...
 		fail "$*: $(cat "$dir/$1")"
 }
 same() { cmp -s "$dir/first" "$dir/$1" || fail "$1: another result"; }
-differs() { cmp -s "$dir/first" "$dir/$1" && fail "$1: the same result"; }
+differs() { ! cmp -s "$dir/first" "$dir/$1" || fail "$1: the same result"; }
 
 result first
 for other in again:--timing step:--graph=step layers:--graph=layers hang:--fault=hang:sec=1 \

@@ -165,6 +165,105 @@ static void test_recovery_closes_it(void **state)
 	job_free(j);
 }
 
+/* --- a data-parallel job of two ranks by hand: host waits for its gradients, reduces them in long operations --- */
+
+#define HAND_STEPS 200
+#define HAND_STEP (44 * MSEC)
+#define HAND_OPS 8
+#define HAND_COMM 0x7000
+
+static struct event *hand_add(struct event *at, enum event_kind kind, int rank, uint64_t ns)
+{
+	*at = job_event(kind, rank, ns);
+	return at;
+}
+
+static struct event *hand_rank(struct event *e, int rank)
+{
+	struct event *one = hand_add(e++, EV_PROC, rank, JOB_T0 - SEC);
+
+	one->proc = (typeof(one->proc)){ .start_ns = 5, .rank = rank, .local_rank = rank, .world_size = 2, .parent_tgid = 1,
+					 .job = "job", .name = "train", .container = "" };
+	one = hand_add(e++, EV_COMM_INIT, rank, JOB_T0 - SEC + MSEC);
+	one->comm_init = (typeof(one->comm_init)){ .kind = COMM_INIT_RANK, .id_hash = 7, .rank = rank, .nranks = 2 };
+	one = hand_add(e++, EV_COMM_READY, rank, JOB_T0 - SEC + 2 * MSEC);
+	one->comm_init = (typeof(one->comm_init)){ .kind = COMM_INIT_RANK, .id_hash = 7, .rank = rank, .nranks = 2,
+						   .addr = HAND_COMM };
+	return e;
+}
+
+static struct event *hand_op(struct event *e, int rank, uint64_t ns, uint64_t count)
+{
+	struct event *one = hand_add(e++, EV_OP, rank, ns);
+
+	one->op = (typeof(one->op)){ .addr = HAND_COMM, .op = OP_ALLREDUCE, .count = count, .dtype = 7, .redop = 0, .root = -1,
+				     .peer = -1, .stream = 0x55 };
+	return e;
+}
+
+static struct event *hand_wait(struct event *e, int rank, enum sync_kind kind, uint64_t begin_ns, uint64_t end_ns)
+{
+	hand_add(e, EV_SYNC_BEGIN, rank, begin_ns)->sync.kind = kind;
+	e++;
+	hand_add(e, EV_SYNC_END, rank, end_ns)->sync = (typeof(e->sync)){ .kind = kind, .begin_ns = begin_ns };
+	return e + 1;
+}
+
+/* The host waits for the compute stream until its gradients are there, `late` after its peer's; 18 ms of all-reduces end
+ * for both at once. */
+static struct event *hand_step(struct event *e, int rank, uint64_t begin_ns, uint64_t late_ns)
+{
+	uint64_t ready = begin_ns + 10 * MSEC + late_ns, over = begin_ns + 36 * MSEC;
+
+	e = hand_wait(e, rank, SYNC_STREAM, begin_ns + MSEC, ready);
+	for (int i = 0; i < HAND_OPS; i++)
+		e = hand_op(e, rank, ready + MSEC / 20 * (i + 1), 1 << 20);
+	e = hand_wait(e, rank, SYNC_CONTEXT, ready + MSEC, over + rank * 1000);
+	e = hand_op(e, rank, over + MSEC / 10 + rank * 1000, 1);
+	return hand_wait(e, rank, SYNC_CONTEXT, over + MSEC / 5, over + MSEC / 4 + rank * 1000);
+}
+
+static int hand_by_time(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
+}
+
+/* Late into long operations, after the host waited for its GPU, is as late as it looks. From two H200s, where a kernel
+ * spun for 20 % of the step: 7.4 ms late into 18.6 ms of all-reduces. */
+static void test_long_transfers_hide_no_lateness(void **state)
+{
+	int slow = test_seed() % 2, n_ticks = HAND_STEPS * HAND_STEP / (250 * MSEC);
+	struct event *all = calloc(64 + HAND_STEPS * 64 + n_ticks, sizeof(*all)), *e = all;
+	const struct seen_finding *s;
+	struct job j = { 0 };
+	struct verdicts v;
+
+	(void)state;
+	assert_non_null(all);
+	for (int r = 0; r < 2; r++)
+		e = hand_rank(e, r);
+	for (int step = 0; step < HAND_STEPS; step++)
+		for (int r = 0; r < 2; r++)
+			e = hand_step(e, r, JOB_T0 + step * HAND_STEP, r == slow && step > 60 ? 7400000 : 0);
+	for (int i = 0; i < n_ticks; i++)
+		hand_add(e++, EV_TICK, 0, JOB_T0 + i * 250 * MSEC);
+	qsort(all, e - all, sizeof(*all), hand_by_time);
+	j.events = all;
+	j.n_events = e - all;
+	job_play(&j, &v, NULL, NULL);
+	s = verdict_of(&v, FINDING_STRAGGLER);
+	if (!s)
+		verdicts_print(&v);
+	assert_non_null(s);
+	assert_int_equal(s->f.n_ranks, 1);
+	assert_int_equal(s->f.ranks[0], slow);
+	assert_true(s->open_ns > JOB_T0 + 60 * HAND_STEP && s->open_ns < JOB_T0 + 110 * HAND_STEP);
+	verdicts_free(&v);
+	free(all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +272,7 @@ int main(void)
 		cmocka_unit_test(test_the_invisible_is_not_guessed),
 		cmocka_unit_test(test_hangs_are_no_slowness),
 		cmocka_unit_test(test_recovery_closes_it),
+		cmocka_unit_test(test_long_transfers_hide_no_lateness),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

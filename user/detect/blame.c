@@ -333,6 +333,29 @@ static double lateness_before_s(const struct walk *w, const struct op *last, con
 	return own && release->nth < own->nth && own->nth < last->nth ? lateness_s(own, with) : 0;
 }
 
+/* The first operation behind `release` in the communicator of `last` before which the host waited for its GPU: how late
+ * that one was hides nothing, though it may take long. NULL: there was no such wait. */
+static const struct op *after_wait(const struct op *last, const struct op *release)
+{
+	const struct op *first = NULL;
+
+	for (const struct op *x = last; x && x != release; x = x->prev_in_proc)
+		if (x->member == last->member && !op_kind_p2p(x->kind) && x->prev_in_proc && x->sync_ns > x->prev_in_proc->call_ns)
+			first = x;
+	return first;
+}
+
+static double lateness_charged_s(const struct walk *w, const struct op *last, const struct op *release, const struct blame *with)
+{
+	double s = lateness_s(last, with) - lateness_before_s(w, last, release, with) - hidden_s(last, w->step_s), open_s;
+	const struct op *first = after_wait(last, release);
+
+	if (!first)
+		return s;
+	open_s = lateness_s(first, with) - lateness_before_s(w, first, release, with);
+	return open_s > s ? open_s : s;
+}
+
 /* One station: charges its last arriver and says where to go on; NULL: the end of the walk. */
 static const struct op *station(struct walk *w, const struct op *op)
 {
@@ -350,8 +373,7 @@ static const struct op *station(struct walk *w, const struct op *op)
 		return release ? release : between;
 	if (with.n > 1)
 		set_close(&with, last, release->enqueue_ns);
-	s = lateness_s(last, &with) - lateness_before_s(w, last, release, &with) - hidden_s(last, w->step_s);
-	charge(w, &with, s);
+	charge(w, &with, lateness_charged_s(w, last, release, &with));
 	return release;
 }
 

@@ -160,6 +160,7 @@ struct op {
 	bool captured;          /* into a graph: never runs itself, takes no number */
 	uint64_t graph_exec;    /* ran in a launch of this graph; 0 called by the host. Numbered in SEQ_GRAPH, but for P2P */
 	uint64_t gpu_ns;        /* GPU time, as the framework measured it; 0 unknown */
+	uint64_t sync_ns;       /* newest end of a host wait for the GPU before the call; 0 none seen */
 	uint32_t graph_i, graph_n; /* its place among the operations of its graph's launch */
 };
 

@@ -292,7 +292,7 @@ static struct op *op_new(struct member *mb, const struct event *e)
 	o->op = (struct op){
 		.member = mb, .kind = e->op.op, .dtype = e->op.dtype, .redop = e->op.redop, .root = e->op.root,
 		.peer = e->op.peer, .count = e->op.count, .tid = e->tid, .stream = e->op.stream, .call_ns = e->ts_ns,
-		.seq_checked_ns = mb->checked_ns, .grouped = e->op.group_depth > 0,
+		.seq_checked_ns = mb->checked_ns, .sync_ns = mb->proc->last_sync_ns, .grouped = e->op.group_depth > 0,
 	};
 	o->op.signature = op_signature(&o->op);
 	return &o->op;
