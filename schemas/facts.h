@@ -19,6 +19,8 @@ enum fact_kind {
 	FACT_STOP = 7,    /* last record of a session */
 	FACT_ATTACH = 8,  /* the window in which probes were attached to one process */
 	FACT_CLOCK = 9,   /* the wall clock was set: only what people are shown changes */
+	FACT_COMM_SAMPLE = 10, /* a communicator, as read from the target's memory from outside */
+	FACT_TASK_AT = 11, /* what a thread that is not running sits in */
 };
 
 struct fact_start {
@@ -114,6 +116,35 @@ struct fact_clock {
 	__u64 realtime_offset_ns; /* from now on; as in fact_start */
 };
 _Static_assert(sizeof(struct fact_clock) == 32, "fact_clock");
+
+/* Which of a sample's fields were there: a version of NCCL may lack some. */
+enum comm_sample_known { COMM_SAMPLE_ASYNC_RESULT = 1, COMM_SAMPLE_INIT_STATE = 2, COMM_SAMPLE_ABORT = 4 };
+#define COMM_SAMPLE_COUNTERS 8
+
+struct fact_comm_sample { /* ts: behind the read: nothing that was called later is counted */
+	struct wire_hdr hdr;   /* tgid */
+	__u64 comm;            /* address of the ncclComm */
+	__u64 hash;
+	__s32 rank, nranks;
+	__s32 device;          /* -1 unknown */
+	__u32 n_counters;      /* 0: NCCL keeps none that move */
+	__u64 counters[COMM_SAMPLE_COUNTERS]; /* by NCCL function, Broadcast first */
+	__s32 async_result, init_state; /* ncclResult_t */
+	__u32 abort;           /* the word abortFlag points at */
+	__u8 known;            /* of enum comm_sample_known */
+	__u8 reserved[3];
+};
+_Static_assert(sizeof(struct fact_comm_sample) == 136, "fact_comm_sample");
+
+struct fact_task_at {
+	struct wire_hdr hdr;   /* tid, tgid */
+	__u16 wchan_len;       /* bytes of text: wait channel, system call, file, each with its zero byte */
+	__u16 syscall_len;
+	__u16 file_len;
+	__u16 reserved;
+	char text[];
+};
+_Static_assert(sizeof(struct fact_task_at) == 32, "fact_task_at");
 
 struct fact_stop {
 	struct wire_hdr hdr;

@@ -72,6 +72,35 @@ static int decode_lib(const struct fact_lib *f, struct intern *strings, struct e
 	return e->lib.path ? 1 : -EINVAL;
 }
 
+static int decode_comm_sample(const struct fact_comm_sample *f, struct event *e)
+{
+	e->kind = EV_COMM_SAMPLE;
+	e->comm_sample.addr = f->comm;
+	e->comm_sample.hash = f->hash;
+	e->comm_sample.rank = f->rank;
+	e->comm_sample.nranks = f->nranks;
+	e->comm_sample.device = f->device;
+	e->comm_sample.counters_valid = f->n_counters >= OP_KINDS_COUNTED && f->n_counters <= COMM_SAMPLE_COUNTERS;
+	for (uint32_t i = 0; i < f->n_counters && i < COMM_SAMPLE_COUNTERS; i++)
+		e->comm_sample.counters_sum += f->counters[i];
+	memcpy(e->comm_sample.counters, f->counters, sizeof(e->comm_sample.counters));
+	e->comm_sample.async_result = f->known & COMM_SAMPLE_ASYNC_RESULT ? f->async_result : 0;
+	e->comm_sample.init_state = f->known & COMM_SAMPLE_INIT_STATE ? f->init_state : 0;
+	e->comm_sample.aborted = f->known & COMM_SAMPLE_ABORT && f->abort;
+	return f->hash && f->rank >= 0 && f->rank < f->nranks ? 1 : -EINVAL;
+}
+
+static int decode_task_at(const struct fact_task_at *f, struct intern *strings, struct event *e)
+{
+	size_t at = sizeof(*f);
+
+	e->kind = EV_TASK_AT;
+	e->task_at.wchan = text_at(&f->hdr, at, f->wchan_len, strings);
+	e->task_at.syscall = text_at(&f->hdr, at + f->wchan_len, f->syscall_len, strings);
+	e->task_at.file = text_at(&f->hdr, at + f->wchan_len + f->syscall_len, f->file_len, strings);
+	return e->task_at.wchan && e->task_at.syscall && e->task_at.file ? 1 : -EINVAL;
+}
+
 static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
 	static const uint16_t sizes[] = {
@@ -79,7 +108,8 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 		[FACT_PROC] = sizeof(struct fact_proc), [FACT_THREAD] = sizeof(struct fact_thread),
 		[FACT_LIB] = sizeof(struct fact_lib), [FACT_LOSS] = sizeof(struct fact_loss),
 		[FACT_STOP] = sizeof(struct fact_stop), [FACT_ATTACH] = sizeof(struct fact_attach),
-		[FACT_CLOCK] = sizeof(struct fact_clock),
+		[FACT_CLOCK] = sizeof(struct fact_clock), [FACT_COMM_SAMPLE] = sizeof(struct fact_comm_sample),
+		[FACT_TASK_AT] = sizeof(struct fact_task_at),
 	};
 	const struct fact_loss *loss = (const void *)h;
 	const struct fact_attach *attach = (const void *)h;
@@ -90,6 +120,8 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 	case FACT_START: return decode_start((const void *)h, strings, e);
 	case FACT_PROC: return decode_proc((const void *)h, strings, e);
 	case FACT_LIB: return decode_lib((const void *)h, strings, e);
+	case FACT_COMM_SAMPLE: return decode_comm_sample((const void *)h, e);
+	case FACT_TASK_AT: return decode_task_at((const void *)h, strings, e);
 	case FACT_TICK: e->kind = EV_TICK; return 1;
 	case FACT_STOP: e->kind = EV_STOP; return 1;
 	case FACT_CLOCK:

@@ -50,6 +50,8 @@ enum event_kind {
 	EV_INSTANT,       /* generic */
 	EV_COUNTER,       /* generic */
 	EV_CLOCK,         /* clock: the wall clock was set */
+	EV_COMM_SAMPLE,   /* comm_sample: a communicator as read from outside: no call, and no sign of life */
+	EV_TASK_AT,       /* task_at: what a thread that is not running sits in */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -81,6 +83,7 @@ enum loss_class { LOSS_CRITICAL, LOSS_NORMAL, LOSS_BULK };
 
 enum task_state { TASK_UNKNOWN, TASK_ON_CPU, TASK_RUNNABLE, TASK_SLEEP, TASK_DISK /* D */, TASK_STOPPED, TASK_DEAD };
 
+#define OP_KINDS_COUNTED 5 /* OP_BROADCAST .. OP_ALLREDUCE */
 #define CUDA_NOT_READY 600 /* CUDA_ERROR_NOT_READY in cuda.h */
 
 struct event_arg { /* argument of a generic event; text NULL: a number */
@@ -162,6 +165,16 @@ struct event {
 			uint64_t throttled_ns, periods; /* of the process while it was seen, whichever cgroup it was in: cpu.stat */
 			double quota_cores;             /* cpu.max, the tightest of the cgroup and its parents; 0 none */
 		} throttle;
+		struct {
+			uint64_t addr, hash;
+			int rank, nranks, device; /* device -1 unknown */
+			uint64_t counters_sum;  /* as in comm_seen; right as of now: the read was before */
+			uint64_t counters[OP_KINDS_COUNTED];
+			bool counters_valid;    /* NCCL keeps some that move */
+			int async_result, init_state; /* ncclResult_t; 0 also where not known */
+			bool aborted;
+		} comm_sample;
+		struct { const char *wchan, *syscall, *file; } task_at; /* "" none or unknown */
 		struct { uint64_t handle, stream; int result; } mark;
 		struct {
 			enum task_state state;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "decode.h"
+#include "proc_fact.h"
 #include "schemas/facts.h"
 #include "schemas/life.h"
 #include "target/discover.h"
@@ -150,30 +151,6 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 	return !cfg->job || !strcmp(cfg->job, p->job);
 }
 
-static int proc_tell(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
-{
-	union { struct fact_proc f; char bytes[sizeof(struct fact_proc) + 512]; } u = {};
-	const char *texts[] = { p->job, p->name, p->container, p->pod };
-	uint16_t lens[4], used = 0;
-
-	for (int i = 0; i < 4; i++) {
-		lens[i] = strlen(texts[i]) + 1;
-		memcpy(u.bytes + sizeof(u.f) + used, texts[i], lens[i]);
-		used += lens[i];
-	}
-	u.f = (struct fact_proc){
-		.hdr = { .size = (sizeof(u.f) + used + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_PROC, .tgid = p->tgid,
-			 .tid = p->tgid, .ts_ns = now_ns },
-		.start_ns = p->start_time_ns, .parent_tgid = p->parent_tgid, .ns_pid = p->ns_pid, .rank = p->rank,
-		.local_rank = p->local_rank, .world_size = p->world_size, .rank_source = p->rank_source,
-		.rank_flags = (p->rank_late ? RANK_LATE : 0) | (p->other_source != RANK_UNKNOWN ? RANK_DISPUTED : 0) |
-			      (p->rank_ambiguous ? RANK_AMBIGUOUS : 0),
-		.is_child = p->is_child, .job_len = lens[0], .name_len = lens[1], .container_len = lens[2],
-		.pod_len = lens[3],
-	};
-	return t->emit(t->to, &u.f.hdr);
-}
-
 static int thread_tell(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)
 {
 	struct fact_thread f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_THREAD, .tgid = p->tgid,
@@ -257,7 +234,7 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 		loader_proc_known(t->loader, p);
 	}
 	if (!err && (!traced->known || traced->revision != p->revision))
-		err = proc_tell(t, p, now_ns);
+		err = proc_fact_emit(p, now_ns, t->emit, t->to);
 	if (!err)
 		err = threads_tell(t, traced, now_ns);
 	libs_attach(t, traced, p);

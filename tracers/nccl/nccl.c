@@ -11,13 +11,12 @@
 #include "nccl_hash.h"
 #include "target/discover.h"
 #include "target/elf_file.h"
-#include "target/struct_layout.h"
+#include "target/nccl_layout.h"
 #include "tracer.h"
 #include "nccl.skel.h"
 
 #define NONE NCCL_NO_ARG
 #define NCCL_DWARF_DEADLINE_MS 5000 /* a cold page cache and 218 MB */
-#define NCCL_MAGIC 0x0280028002800280ull /* ncclComm.startMagic, endMagic: comm.h, all versions */
 
 /* CALL(symbol, program, required, fields of struct nccl_call): one table, the probe rows and their facts. */
 #define OP(n, kind, count_, dtype_, redop_, root_, peer_, comm_, stream_, wraps)                                 \
@@ -90,27 +89,18 @@ static int nccl_start(struct tracer_handle *h)
 }
 
 /* Offsets of ncclComm out of the library's own DWARF. What is read by them is checked at each use (magic, rank). */
-static bool nccl_layout_learn(struct reader *reader, int fd, struct nccl_lib *ret)
+static bool nccl_offsets_learn(struct reader *reader, int fd, struct nccl_lib *ret)
 {
-	enum { MAGIC, END_MAGIC, HASH, RANK, NRANKS, DEVICE, COUNTERS, N };
-	static const char *const names[N] = {
-		"startMagic", "endMagic", "commHash", "rank", "nRanks", "cudaDev", "seqNumber",
-	};
-	const struct field_layout *f;
-	struct struct_layout s;
+	_Static_assert(NCCL_COUNTERS_MAX == NCCL_SEQ_MAX, "as many counters as the layout may have");
+	struct nccl_layout l;
 
-	if (struct_layout_fetch(reader, fd, "ncclComm", names, N, NCCL_DWARF_DEADLINE_MS, &s))
-		return false;
-	f = s.fields;
-	if (!f[MAGIC].found || !f[HASH].found || !f[RANK].found || !f[NRANKS].found)
+	if (nccl_layout_fetch(reader, fd, &l))
 		return false;
 	*ret = (struct nccl_lib){
-		.valid = 1, .magic = f[MAGIC].offset, .hash = f[HASH].offset, .rank = f[RANK].offset,
-		.nranks = f[NRANKS].offset, .end_magic = f[f[END_MAGIC].found ? END_MAGIC : MAGIC].offset,
-		.device = f[f[DEVICE].found ? DEVICE : RANK].offset, .counters = f[COUNTERS].offset,
+		.valid = 1, .magic = l.magic, .end_magic = l.end_magic, .hash = l.hash, .rank = l.rank, .nranks = l.nranks,
+		.device = l.device != NCCL_NOWHERE ? l.device : l.rank, .counters = l.n_counters ? l.counters : 0,
+		.n_counters = l.n_counters,
 	};
-	if (f[COUNTERS].found && f[COUNTERS].count <= NCCL_COUNTERS_MAX)
-		ret->n_counters = f[COUNTERS].count;
 	return true;
 }
 
@@ -167,7 +157,7 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 		return -ENOSPC;
 	tracer_map_get(h, "nccl_libs", &lib_id, &known);
 	if (!known.valid)
-		learned = nccl_layout_learn(tracer_reader(h), fd, &known);
+		learned = nccl_offsets_learn(tracer_reader(h), fd, &known);
 	if (!known.text_end) {
 		err = nccl_text_learn(tracer_reader(h), fd, &known);
 		learned = true;

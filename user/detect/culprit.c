@@ -76,13 +76,34 @@ static void note_activity(struct finding *f, const struct rank_activity *a)
 		finding_note_text(f, "state", task_state_name(a->task->state));
 		finding_note_text(f, "thread", a->task->name);
 		finding_note(f, "tid", a->task->tid);
-		finding_note_text(f, "wchan", a->task->blocked ? a->task->wchan : "");
+		finding_note_text(f, "wchan", a->task->blocked || a->task->at_ns ? a->task->wchan : "");
+		finding_note_text(f, "syscall", a->task->at_ns ? a->task->syscall : "");
+		finding_note_text(f, "file", a->task->at_ns ? a->task->file : "");
 		finding_note_text(f, "kernel_stack", a->task->blocked ? a->task->kernel_stack : "");
 	}
 	if (a->cpu_share >= 0) {
 		finding_note(f, "cpu_share", a->cpu_share);
 		finding_note(f, "io_bytes_per_s", a->io_bytes_s);
 	}
+}
+
+/* Of operations that were not seen: which it may be, when there is a choice. */
+static void note_kinds(struct finding *f, struct finding_list *found, const struct lack *l)
+{
+	char names[128] = "";
+
+	if (!l->kinds)
+		return;
+	finding_note_text(f, "known_from", "counters");
+	if (!(l->kinds & (l->kinds - 1)))
+		return;
+	for (int k = 0; k < OP_KINDS_COUNTED; k++) {
+		if (!(l->kinds & 1u << k))
+			continue;
+		phrase_add(names, sizeof(names), *names ? "," : "");
+		phrase_add(names, sizeof(names), op_kind_name(k));
+	}
+	finding_note_text(f, "op_one_of", finding_list_text(found, names));
 }
 
 static void note_waiting(struct finding *f, struct finding_list *found, const struct model *m, const struct lack *l)
@@ -176,6 +197,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
 	finding_add_rank(f, proc_rank(c->proc), c->proc->tgid);
 	note_waiting(f, found, m, &c->lack);
+	note_kinds(f, found, &c->lack);
 	note_end(f, m, c->proc);
 	if (c->lack.space == SPACE_P2P)
 		note_pair(f, &c->lack);

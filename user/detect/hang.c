@@ -11,6 +11,8 @@
 #include "detect/culprit.h"
 #include "detect/deadlock.h"
 #include "detect/inside.h"
+#include "detect/sampled.h"
+#include "detect/unread.h"
 
 struct suspect {            /* a root, for as long as it lacks this one operation */
 	uint32_t tgid;
@@ -204,12 +206,15 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	h->found.n_roots = h->found.n_cycles = 0;
 	if (holds_worth(m))
 		err = wait_find(m, &h->found);
+	sampled_roots_sift(m, &h->found);
 	if (!err)
 		err = cycles_judge(h, m, found);
 	if (!err)
 		err = roots_judge(h, m, found);
 	if (!err)
 		err = init_report_unnamed(m, busy_limit_ns(h, m), found);
+	if (!err && !h->found.n_roots && !h->found.n_cycles)
+		err = unread_report(m, found);
 	if (!err && !h->found.n_roots && !h->found.n_cycles)
 		err = inside_report(m, found);
 	return err;

@@ -4,6 +4,7 @@
  * one furthest behind, which ends at the first level that is in time. A job that runs well costs O(members).
  */
 #include "detect/birth.h"
+#include "detect/sampled.h"
 #include "detect/wait.h"
 
 #define LEVELS_MAX 64
@@ -33,10 +34,14 @@ static uint64_t level_since(const struct model *m, const struct comm *c, int spa
 	uint64_t since = m->now_ns;
 
 	for (const struct member *o = c->members; o && m->now_ns - since <= enough_ns; o = o->next_in_comm) {
-		const struct op *op = member_waits_at(o, space, level) ? member_op(o, space, level) : NULL;
+		bool waits = member_waits_at(o, space, level);
+		const struct op *op = waits ? member_op(o, space, level) : NULL;
+		uint64_t still = waits && space == SEQ_COLL ? sampled_still_ns(o) : 0;
 
 		if (op && !op->end_ns && op->enqueue_ns < since)
 			since = op->enqueue_ns;
+		if (still && still < since)
+			since = still;
 	}
 	return since;
 }

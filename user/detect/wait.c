@@ -8,6 +8,7 @@
 #include "detect/activity.h"
 #include "detect/birth.h"
 #include "detect/phrase.h"
+#include "detect/sampled.h"
 
 #define POLLED_NS 2000000000ull      /* a query said "not ready" that recently */
 #define BUFFERED_BYTES (16u << 20)   /* a Send of less may be over without its Recv: NCCL's buffers hold 4 MiB a channel */
@@ -39,6 +40,27 @@ static void waiter_add(struct lack *l, const struct op *op)
 		l->kind = op->kind;
 }
 
+/* A peer whose call was not seen, but whose counters are ahead, and stay there. */
+static void sampled_waiter_add(struct lack *l, const struct member *o)
+{
+	uint64_t since = sampled_still_ns(o);
+
+	if (!since)
+		return;
+	l->n_waiting++;
+	if (!l->since_ns || since < l->since_ns)
+		l->since_ns = since;
+}
+
+/* The operation by its kind, where no peer's call of it is known. */
+static void sampled_name(struct lack *l)
+{
+	if (l->op || !l->n_waiting)
+		return;
+	l->kinds = sampled_lacks(l->member);
+	l->kind = sampled_kind(l->member, l->kinds);
+}
+
 bool member_waits_at(const struct member *o, int space, uint64_t seq)
 {
 	return !o->proc->dead && member_comparable(o, space) && o->entered_seq[space] > seq;
@@ -50,10 +72,15 @@ static bool coll_lack(const struct model *m, const struct member *mb, int space,
 			    .limit_ns = member_limit_ns(m, mb) };
 	if (!member_comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
 		return false;
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
-		if (member_waits_at(o, space, l->seq)) /* the wait counts from the first whose call was seen */
-			waiter_add(l, member_op(o, space, l->seq));
-	return l->op != NULL;
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
+		if (!member_waits_at(o, space, l->seq))
+			continue;
+		if (space == SEQ_COLL)
+			sampled_waiter_add(l, o);
+		waiter_add(l, member_op(o, space, l->seq)); /* the wait counts from the first whose call was seen */
+	}
+	sampled_name(l);
+	return l->n_waiting > 0;
 }
 
 /* --- Send and Recv --- */
@@ -264,6 +291,12 @@ static bool is_next(const struct op *next, const struct lack *l)
 	return l->space >= 0 ? op_space(next) == l->space : next->kind == l->kind && next->peer == l->peer;
 }
 
+/* Of operations that one look showed at once, the one in the communicator that is used most: most likely it comes next. */
+static bool waits_longer(const struct lack *a, const struct lack *b)
+{
+	return a->since_ns < b->since_ns || (a->since_ns == b->since_ns && a->kinds && b->kinds && a->seq > b->seq);
+}
+
 static void choose(void *arg, const struct lack *l)
 {
 	struct choice *c = arg;
@@ -271,7 +304,7 @@ static void choose(void *arg, const struct lack *l)
 
 	if (c->now_ns > l->since_ns + l->limit_ns && l->limit_ns < c->limit_ns)
 		c->limit_ns = l->limit_ns;
-	if (c->found && (c->rank > rank || (c->rank == rank && c->best->since_ns <= l->since_ns)))
+	if (c->found && (c->rank > rank || (c->rank == rank && !waits_longer(l, c->best))))
 		return;
 	*c->best = *l;
 	c->found = true;

@@ -20,7 +20,8 @@ struct lack {                   /* something that peers entered and this rank di
 	uint64_t since_ns;      /* the first peer that waits entered it */
 	uint64_t limit_ns;      /* a wait that long is past what this communicator is used to */
 	int n_waiting;
-	const struct op *op;    /* as that peer called it */
+	const struct op *op;    /* as that peer called it; NULL: known by its counters alone, or a creation */
+	unsigned int kinds;     /* counters alone: the kinds it may be, as bits; else 0 */
 	const struct birth *birth;
 };
 

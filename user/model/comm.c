@@ -106,7 +106,7 @@ static void comm_place(struct comm *c, struct member *mb, int rank)
 		c->by_rank[rank] = mb;
 }
 
-static int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns)
+int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns)
 {
 	struct comm_own *c;
 

@@ -102,7 +102,7 @@ static apply_fn *const apply_table[] = {
 	[EV_ELAPSED] = stream_apply, [EV_STREAM_QUERY] = stream_apply, [EV_CAPTURE] = capture_apply,
 	[EV_THROTTLE] = proc_apply, [EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply, [EV_INSTANT] = nothing_apply, [EV_COUNTER] = nothing_apply,
-	[EV_CLOCK] = clock_apply,
+	[EV_CLOCK] = clock_apply, [EV_COMM_SAMPLE] = sample_apply, [EV_TASK_AT] = proc_apply,
 };
 
 static void given_free(struct model_state *st)

@@ -43,6 +43,7 @@ struct task {            /* one thread of a rank or of a rank's child */
 	bool mmap_lock_held;
 	struct task *next;   /* of proc */
 	uint64_t stopped_ns; /* total of the last scan; part of sleep_ns */
+	uint64_t at_ns;      /* wchan, syscall and file are of that time, of a thread that is not blocked; 0 never */
 };
 
 /* Time of the rank's own GPU work between two CUDA events, as the framework measured it (cuEventElapsedTime): nothing
@@ -109,6 +110,17 @@ struct p2p_seq {          /* with one peer; index 0 Send, 1 Recv */
 	uint64_t entered[2];  /* of them enqueued */
 };
 
+struct samples {          /* what looks at the communicator from outside showed; the newest one */
+	uint64_t n;           /* looks; 0 never */
+	uint64_t seen_ns;     /* the newest */
+	uint64_t since_ns;    /* the first that showed these counters: the last of these calls was before it */
+	uint64_t counters[OP_KINDS_COUNTED];
+	bool counted;         /* this NCCL keeps counters that move */
+	bool moved;           /* they moved between two looks */
+	bool aborted;
+	int async_result, init_state; /* ncclResult_t */
+};
+
 struct member {           /* one rank in one communicator */
 	struct comm *comm;
 	struct proc *proc;
@@ -131,6 +143,7 @@ struct member {           /* one rank in one communicator */
 	uint64_t checked_ns;  /* NCCL's counters last agreed with, or corrected, next_seq */
 	int n_p2p;            /* entries of p2p, by rank of the peer */
 	bool blind;           /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
+	struct samples samples;
 };
 
 struct op {

@@ -351,6 +351,7 @@ static int throttle_told(struct model *m, const struct event *e)
 static void task_blocked(struct task *t, const struct event *e)
 {
 	t->blocked = true;
+	t->at_ns = 0;
 	t->state = TASK_DISK;
 	t->since_ns = t->blocked_since_ns = e->blocked.begin_ns;
 	t->kernel_stack = e->blocked.kernel_stack ? e->blocked.kernel_stack : "";
@@ -359,6 +360,16 @@ static void task_blocked(struct task *t, const struct event *e)
 	t->syscall = e->blocked.syscall ? e->blocked.syscall : "";
 	t->file = e->blocked.file ? e->blocked.file : "";
 	t->mmap_lock_held = e->blocked.mmap_lock_held;
+}
+
+static void task_at(struct task *t, const struct event *e)
+{
+	if (t->blocked) /* told with its evidence */
+		return;
+	t->at_ns = e->ts_ns;
+	t->wchan = e->task_at.wchan;
+	t->syscall = e->task_at.syscall;
+	t->file = e->task_at.file;
 }
 
 static int task_apply(struct model *m, const struct event *e)
@@ -377,6 +388,8 @@ static int task_apply(struct model *m, const struct event *e)
 		t->t.name = e->thread.name ? e->thread.name : "";
 	else if (e->kind == EV_BLOCKED)
 		task_blocked(&t->t, e);
+	else if (e->kind == EV_TASK_AT)
+		task_at(&t->t, e);
 	else if (e->kind == EV_TASK) {
 		task_told(&t->t, e);
 		io_told(&p->p, e->task.io_bytes, e->ts_ns);

@@ -180,7 +180,7 @@ static inline struct op_own *op_own(struct op *op) { return (struct op_own *)op;
 /* proc.c */
 struct proc_own *proc_get(struct model *m, uint32_t tgid, uint64_t ts_ns); /* makes it; NULL without memory */
 struct task_own *task_get(struct proc_own *p, uint32_t tid);
-int proc_apply(struct model *m, const struct event *e); /* PROC EXEC FORK EXIT THREAD TASK BLOCKED BLOCKED_END */
+int proc_apply(struct model *m, const struct event *e); /* PROC EXEC FORK EXIT THREAD TASK TASK_AT BLOCKED BLOCKED_END */
 void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
 
@@ -193,6 +193,11 @@ int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN 
 void member_forget(struct member *mb);     /* its communicator is over, or its process became another program */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns); /* by NCCL's own count */
 void member_free(struct member_own *mb);
+
+int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns);
+
+/* sample.c */
+int sample_apply(struct model *m, const struct event *e); /* COMM_SAMPLE */
 
 /* births.c */
 int birth_apply(struct model *m, struct proc_own *p, const struct event *e); /* COMM_INIT COMM_READY COMM_SEEN */

@@ -4,13 +4,13 @@
  * then the evidence, indented. An update is shown only when it changes the verdict, not when a number moves.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "sink/incident_text.h"
 #include "sink/sink.h"
 #include "sink/sink_io.h"
 #include "sink/text.h"
@@ -29,9 +29,6 @@ struct terminal_sink {
 	struct shown *shown;
 	size_t n_shown, cap_shown;
 };
-
-static const char RED[] = "\033[1;31m", YELLOW[] = "\033[33m", GREEN[] = "\033[32m", DIM[] = "\033[2m",
-		  RESET[] = "\033[0m";
 
 static int terminal_open(const char *path, struct sink **ret_sink)
 {
@@ -61,135 +58,6 @@ static void text_time(struct text *t, uint64_t ns, const struct model *m)
 
 	if (localtime_r(&sec, &tm) && strftime(clock, sizeof(clock), "%H:%M:%S", &tm))
 		text_add(t, "%s ", clock);
-}
-
-static void text_ranks(struct text *t, const struct finding *f)
-{
-	int n = f->n_ranks;
-
-	if (!n)
-		text_add(t, "job");
-	else if (f->ranks[0] < 0)
-		text_add(t, n == 1 ? "pid" : "pids");
-	else
-		text_add(t, n == 1 ? "rank" : "ranks");
-	for (int i = 0; i < n && f->ranks[0] >= 0; i++)
-		text_add(t, "%s%d", i ? ", " : " ", f->ranks[i]);
-	if (n && f->ranks[0] >= 0)
-		text_add(t, " (pid");
-	for (int i = 0; i < n; i++)
-		text_add(t, "%s%u", i ? ", " : " ", f->pids[i]);
-	text_add(t, n && f->ranks[0] >= 0 ? ")" : "");
-}
-
-/* What the ranks do or do not do, to stand between them and the operation. */
-static const char *finding_verb(const struct finding *f)
-{
-	static const char *const hangs[HANG_CLASS_MAX] = {
-		[HANG_NONE] = "holds up", [HANG_MISSING_ENTER] = "has not entered",
-		[HANG_DEADLOCK] = "waits in a circle for", [HANG_P2P_UNMATCHED] = "has no partner for",
-		[HANG_INSIDE_NETWORK] = "is stuck in the network inside",
-		[HANG_INSIDE_GPU] = "is stuck on the GPU inside",
-		[HANG_HOST_BLOCKED] = "is blocked in the kernel before", [HANG_STOPPED] = "is stopped before",
-		[HANG_PROCESS_DEAD] = "died before", [HANG_INIT] = "has not joined", [HANG_UNKNOWN] = "does not finish",
-	};
-	static const char *const kinds[FINDING_KIND_MAX] = {
-		[FINDING_STRAGGLER] = "is slower than its peers", [FINDING_MISMATCH] = "called something else as",
-		[FINDING_D_STATE] = "is blocked in the kernel (D state)", [FINDING_STOPPED] = "is stopped",
-		[FINDING_CPU_STARVED] = "waits for a CPU", [FINDING_IO_STALL] = "waits for storage",
-		[FINDING_XID] = "has a GPU error", [FINDING_GPU_HEALTH] = "has a GPU in bad health",
-		[FINDING_LINK] = "has a slow link", [FINDING_SLOW_STEP] = "makes slower steps than before",
-		[FINDING_OBSERVATION] = "lags behind",
-		[FINDING_LOST_EVENTS] = "lost records: verdicts are less certain",
-		[FINDING_UNOBSERVED] = "is not observed",
-	};
-	const char *verb = f->kind == FINDING_HANG ? hangs[f->class] : kinds[f->kind];
-
-	return verb ? verb : "";
-}
-
-/* How many peers wait, where the detector says so; 0 unknown. */
-static int peers_waiting(const struct finding *f)
-{
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, "n_waiting") || !strcmp(f->evidence[i].name, "peers_waiting"))
-			return (int)f->evidence[i].number;
-	return 0;
-}
-
-static void text_where(struct text *t, const struct finding *f)
-{
-	if (f->has_op && f->peer >= 0 && op_kind_p2p(f->op))
-		text_add(t, " %s #%" PRIu64 " %s rank %d", op_kind_name(f->op), f->seq,
-			 f->op == OP_SEND ? "to" : "from", f->peer);
-	else if (f->has_op)
-		text_add(t, " %s #%" PRIu64, op_kind_name(f->op), f->seq);
-	if (f->comm)
-		text_add(t, "%s comm 0x%016" PRIx64, f->has_op ? " of" : ", ", f->comm);
-}
-
-static void text_sentence(struct text *t, const struct incident *i)
-{
-	const struct finding *f = &i->f;
-	double since_s = i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0;
-	int waiting = i->phase == PHASE_CLOSE ? 0 : peers_waiting(f);
-
-	text_ranks(t, f);
-	text_add(t, " %s", finding_verb(f));
-	text_where(t, f);
-	if (f->cause && *f->cause && strcmp(f->cause, hang_class_name(f->class))) {
-		text_add(t, ": ");
-		text_foreign(t, f->cause, NULL);
-	}
-	if (waiting)
-		text_add(t, "; %d peer%s for ", waiting, waiting == 1 ? " waits" : "s wait");
-	else
-		text_add(t, i->phase == PHASE_CLOSE ? "; after " : "; for ");
-	text_duration(t, since_s);
-}
-
-static void text_evidence(struct text *t, const struct finding *f)
-{
-	text_colour(t, DIM);
-	for (int i = 0; i < f->n_evidence; i++) {
-		const struct evidence *e = &f->evidence[i];
-
-		if (e->text && !*e->text)
-			continue;
-		text_add(t, "    ");
-		if (!e->text) {
-			text_number(t, e->name, e->number);
-		} else {
-			text_add(t, strchr(e->text, '\n') ? "%s:\n        " : "%s: ", e->name);
-			text_foreign(t, e->text, "\n        ");
-		}
-		text_add(t, "\n");
-	}
-	text_colour(t, RESET);
-}
-
-static const char *head_colour(const struct incident *i)
-{
-	if (i->phase == PHASE_CLOSE)
-		return GREEN;
-	if (!finding_kind_exits(i->f.kind))
-		return DIM;
-	return i->f.kind == FINDING_HANG ? RED : YELLOW;
-}
-
-static void text_head(struct text *t, const struct incident *i, const struct model *m)
-{
-	const struct finding *f = &i->f;
-	const char *name = finding_kind_name(f->kind), *class = hang_class_name(f->class);
-
-	text_time(t, i->t_ns, m);
-	text_colour(t, head_colour(i));
-	text_add(t, i->phase == PHASE_CLOSE ? "over: " : i->phase == PHASE_UPDATE ? "now: " : "");
-	for (; *name; name++)
-		text_add(t, "%c", *name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
-	text_add(t, "%s%s", *class ? " " : "", class);
-	text_colour(t, RESET);
-	text_add(t, "  ");
 }
 
 static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
@@ -246,13 +114,14 @@ static int terminal_incident(struct sink *base, const struct incident *i, const 
 		shown_drop(s, i->number);
 	else
 		shown_keep(s, i);
-	text_head(&t, i, m);
-	text_sentence(&t, i);
+	text_time(&t, i->t_ns, m);
+	incident_text_head(&t, i);
+	incident_text_sentence(&t, i);
 	if (*i->caused_by)
 		text_add(&t, " (consequence of %s)", i->caused_by);
 	text_add(&t, "\n");
 	if (i->phase != PHASE_CLOSE)
-		text_evidence(&t, &i->f);
+		incident_text_evidence(&t, &i->f);
 	if (t.data)
 		err = write_whole(s->fd, t.data, t.len, NULL);
 	free(t.data);

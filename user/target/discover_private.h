@@ -24,6 +24,7 @@ struct proc_row {
 	struct target_proc pub;
 	struct proc_environ env;   /* as at exec time, then as in its memory */
 	bool has_env;              /* env was read for this image */
+	bool adopted;              /* env could not be read: it is that of a child forked from this very image */
 	bool has_comm;             /* creates or uses communicators */
 	uint64_t late_wait_ns, late_due_ns; /* when to read its memory for variables set since */
 	bool is_kernel, listed, launcher;

@@ -13,7 +13,7 @@
 
 static bool has_identity(const struct proc_row *p)
 {
-	return p->has_env && p->env.rank >= 0 && !p->launcher;
+	return (p->has_env || p->adopted) && p->env.rank >= 0 && !p->launcher;
 }
 
 static bool same_identity(const struct proc_row *a, const struct proc_row *b)
@@ -51,7 +51,7 @@ static struct proc_row *find_owner(const struct target_set *s, struct proc_row *
 		/* Every script of a Slurm step has its variables: that alone makes no rank. */
 		if (!rank_source_is_inherited_by_all(p->env.source))
 			any = p;
-		if (p->pub.n_libs)
+		if (p->pub.n_libs || p->adopted) /* its maps cannot be read either: the child has them of it */
 			with_libs = p;
 		if (p->has_comm)
 			with_comm = p;
@@ -119,10 +119,27 @@ static bool is_blocked_sibling(const struct target_set *s, const struct proc_row
 	return false;
 }
 
+/* A process whose mmap_lock was held before we came tells nothing; a child that it forked has its environment. */
+static void adopt(struct target_set *s)
+{
+	struct proc_row *p;
+
+	for (p = s->procs; p; p = p->hh.next)
+		p->adopted = false;
+	for (const struct proc_row *c = s->procs; c; c = c->hh.next) {
+		p = c->has_env && c->env.rank >= 0 ? parent_of(s, c) : NULL;
+		if (!p || p->has_env || p->pub.status != TARGET_BLOCKED || p->image != c->image)
+			continue;
+		p->env = c->env;
+		p->adopted = true;
+	}
+}
+
 void rank_tree_build(struct target_set *s)
 {
 	struct proc_row *p;
 
+	adopt(s);
 	for (p = s->procs; p; p = p->hh.next)
 		p->launcher = false;
 	for (p = s->procs; p; p = p->hh.next)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ranktrace autopsy on a simulated job that hangs, started after the hang. The truth is the job's own logs."""
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+
+import faults
+import job
+
+
+class Autopsy:
+    """A simulated job with nobody looking; later, what the command says of it."""
+
+    def __init__(self, sim_args, env=None):
+        self.dir = tempfile.mkdtemp(prefix="ranktrace-autopsy-")
+        job.dirs.append(self.dir)
+        self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
+        argv = [job.RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
+        print(" ".join(argv[1:]), flush=True)
+        self.process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def wait_fault(self, name, timeout=60):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            for f in job.lines(self.fault_log):
+                if f["fault"] == name and f["phase"] == "begin":
+                    return f
+            time.sleep(0.05)
+        job.fail("the job did not log its fault")
+
+    def settle(self, still_s=1.5):
+        """Whoever can go on has done so: nobody entered anything for a while."""
+        n, since = -1, time.monotonic()
+        while time.monotonic() - since < still_s:
+            now = len(job.lines(self.ops_log))
+            n, since = now, since if now == n else time.monotonic()
+            time.sleep(0.1)
+
+    def entered(self, f):
+        return {o["rank"] for o in job.lines(self.ops_log) if (o["comm"], o["op"], o["seq"]) == (f["comm"], f["op"], f["seq"])}
+
+    def run(self, *args):
+        begin = time.monotonic()
+        out = subprocess.run([job.RANKTRACE, "autopsy", "--pid", str(self.process.pid), *map(str, args)],
+                             capture_output=True, text=True)
+        self.wall_s = time.monotonic() - begin
+        self.code, self.out, self.err = out.returncode, out.stdout, out.stderr
+        job.check(self.code < 4, f"autopsy failed: {self.code} {self.err}")
+        return self.code
+
+    def run_json(self, *args):
+        self.run("--json", *args)
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def check_named(a, found, truth, hang_class, exact, floor):
+    """One hang, of that rank and class, at an operation that it did not enter and peers did; nobody else is named."""
+    rank = truth["rank"]
+    hangs = [f for f in found if f["kind"] == "hang"]
+    job.check(a.code == 1 and len(hangs) == 1, f"exit {a.code}, findings {found}\n{a.err}")
+    f = hangs[0]
+    print(f"  hang/{f['class']} rank {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in {a.wall_s:.2f} s")
+    job.check(f["ranks"] == [rank] and f["pids"] == [truth["pid"]], f"named {f['ranks']} {f['pids']}, not {truth}")
+    job.check(f["class"] == hang_class, f"class {f['class']} instead of {hang_class}: {f}")
+    who = a.entered(f)
+    job.check(who and rank not in who, f"{f['op']} #{f['seq']} of {f['comm']} was entered by {who}")
+    job.check(f["confidence"] >= floor, f"confidence {f['confidence']}")
+    if exact:
+        job.check([truth[k] for k in ("comm", "op", "seq")] == [f[k] for k in ("comm", "op", "seq")],
+                  f"injected before {truth}, named {f['op']} #{f['seq']} of {f['comm']}")
+    job.check(all(x["ranks"] == [rank] for x in found), f"others are named: {found}")
+    return f
+
+
+def hang(fault, hang_class, rng, extra=(), exact=True, floor=0.9):
+    """The command comes after the hang. Its recording replays to the same findings; its report begins with the rank."""
+    rank, step, number = faults.draw(rng)
+    args = ["--ranks", 8, "--steps", 400, "--seed", number, "--fault", fault.format(rank=rank, step=step), *extra]
+    with Autopsy(args) as a:
+        truth = a.wait_fault(fault.split(":")[0])
+        a.settle()
+        rtr = f"{a.dir}/autopsy.rtr"
+        found = a.run_json("-o", rtr)
+        f = check_named(a, found, truth, hang_class, exact, floor)
+        again = subprocess.run([job.RANKTRACE, "replay", "-q", "--json", rtr], capture_output=True, text=True)
+        job.check(again.stdout == a.out, f"replay differs:\n{a.out}\n{again.stdout}")
+        a.run()
+        first = a.out.splitlines()[0]
+        job.check(a.code == 1 and f"rank {rank} " in first, f"the report begins with: {first}")
+        job.check(sum(line.split()[:1] == [str(rank)] for line in a.out.splitlines()) == 1, f"no line of rank {rank}:\n{a.out}")
+        job.result(f"autopsy {fault.split(':')[0]} {' '.join(map(str, extra))}".strip(), a.wall_s)
+        return f, found
+
+
+def healthy(rng, extra=()):
+    with Autopsy(["--ranks", 8, "--steps", 400, "--seed", rng.randrange(1 << 30), *extra]) as a:
+        while len(job.lines(a.ops_log)) < 200:
+            time.sleep(0.1)
+        job.check(a.run_json() == [] and a.code == 0, f"exit {a.code}: {a.out}{a.err}")
+        job.check(a.run() == 0 and a.out.startswith("HEALTHY"), f"exit {a.code}: {a.out}{a.err}")
+        print(f"  healthy {' '.join(extra)} in {a.wall_s:.2f} s")
+
+
+def no_dwarf(rng):
+    """Nothing says where NCCL keeps its counters: nobody is named, and the reason is told."""
+    libs = f"{job.O}/lib/ranktrace/sim"
+    folder = tempfile.mkdtemp(prefix="ranktrace-nodwarf-")
+    job.dirs.append(folder)
+    shutil.copy(f"{libs}/libcuda.so.1", folder)
+    subprocess.run(["objcopy", "--strip-debug", f"{libs}/libnccl.so.2", f"{folder}/libnccl.so.2"], check=True)
+    rank, step, number = faults.draw(rng)
+    with Autopsy(["--ranks", 8, "--steps", 400, "--seed", number, "--fault", f"hang:rank={rank},step={step}",
+                  "--nccl-lib", f"{folder}/libnccl.so.2"]) as a:
+        a.wait_fault("hang")
+        a.settle()
+        job.check(a.run_json() == [] and a.code == 3, f"exit {a.code}: {a.out}")
+        job.check("DWARF" in a.err, f"no reason told: {a.err}")
+        a.run()
+        job.check(a.out.startswith("UNKNOWN") and "rank" not in a.out.splitlines()[0].split()[:3], f"{a.out}")
+        print("  no DWARF: unknown")

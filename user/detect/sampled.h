@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sampled.h - members of which no call was seen, only NCCL's counters at two looks or more: what they wait for, and what
+ * the others' counters say that they lack.
+ */
+#ifndef RANKTRACE_SAMPLED_H
+#define RANKTRACE_SAMPLED_H
+
+#include "detect/roots.h"
+#include "model/model.h"
+
+/* Since when the member stays in what it entered: the first look that showed these counters, with a later one that did so
+ * too; 0: its counters moved, or its calls are seen. */
+uint64_t sampled_still_ns(const struct member *mb);
+/* The kinds, as bits, that the peer nearest ahead of it has entered and this member has not; 0 not known. */
+unsigned int sampled_lacks(const struct member *mb);
+/* Of these kinds the one that is lacked most often. */
+enum op_kind sampled_kind(const struct member *mb, unsigned int kinds);
+/* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
+ * thread sits where that of a rank known to wait sits, if others remain; else nobody can tell them apart. */
+void sampled_roots_sift(const struct model *m, struct wait_found *found);
+
+#endif

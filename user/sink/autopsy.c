@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * autopsy.c - the report on a job that was looked at from outside, for people, at the end of the looks: the verdict in the
+ * first lines, a line for each rank, then the evidence. Says what is not known as plainly as what is.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sink/incident_text.h"
+#include "sink/sink.h"
+#include "sink/sink_io.h"
+
+#define COMMS_SHOWN 8 /* of a rank */
+
+struct autopsy_sink {
+	struct sink base;
+	int fd;
+	bool colour;
+	struct incident *open; /* as last told; texts live as long as the pipeline */
+	size_t n, cap;
+	uint64_t first_ns;     /* the first look at a communicator, 0 none */
+};
+
+static int autopsy_open(const char *path, struct sink **ret_sink)
+{
+	const char *no_colour = getenv("NO_COLOR");
+	struct autopsy_sink *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->base.class = &sink_autopsy;
+	s->fd = open_output(path);
+	if (s->fd < 0) {
+		int err = s->fd;
+
+		free(s);
+		return err;
+	}
+	s->colour = (!no_colour || !*no_colour) && isatty(s->fd);
+	*ret_sink = &s->base;
+	return 0;
+}
+
+/* --- incidents --- */
+
+static struct incident *incident_find(struct autopsy_sink *s, uint64_t number)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->open[i].number == number)
+			return &s->open[i];
+	return NULL;
+}
+
+static int incident_keep(struct autopsy_sink *s, const struct incident *i)
+{
+	size_t cap = s->cap ? 2 * s->cap : 16;
+	struct incident *at = incident_find(s, i->number);
+
+	if (!at && s->n == s->cap) {
+		at = realloc(s->open, cap * sizeof(*at));
+		if (!at)
+			return -ENOMEM;
+		s->open = at;
+		s->cap = cap;
+		at = NULL;
+	}
+	at = at ? at : &s->open[s->n++];
+	*at = *i;
+	return 0;
+}
+
+static int autopsy_incident(struct sink *base, const struct incident *i, const struct model *m)
+{
+	struct autopsy_sink *s = (struct autopsy_sink *)base;
+	struct incident *at = incident_find(s, i->number);
+
+	(void)m;
+	if (i->phase != PHASE_CLOSE)
+		return incident_keep(s, i);
+	if (at)
+		*at = s->open[--s->n];
+	return 0;
+}
+
+/* --- verdict --- */
+
+struct census { int n_ranks, n_seen, n_moved, n_uncounted; };
+
+static bool is_rank(const struct proc *p)
+{
+	return !p->is_child && (p->rank >= 0 || p->members);
+}
+
+static void member_count(const struct member *mb, bool *moved, bool *counted)
+{
+	*moved |= mb->samples.moved;
+	*counted |= mb->samples.counted;
+}
+
+static struct census census_take(const struct model *m)
+{
+	struct census c = { 0 };
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		bool moved = false, counted = false;
+
+		if (!is_rank(p))
+			continue;
+		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+			member_count(mb, &moved, &counted);
+		c.n_ranks++;
+		c.n_seen += p->members != NULL;
+		c.n_moved += moved;
+		c.n_uncounted += p->members && !counted;
+	}
+	return c;
+}
+
+static void text_looked(struct text *t, const struct autopsy_sink *s, const struct model *m)
+{
+	if (s->first_ns && m->now_ns > s->first_ns)
+		text_duration(t, (m->now_ns - s->first_ns) * 1e-9);
+	else
+		text_add(t, "no time");
+}
+
+/* Nobody is behind: is it alive, or is that not known? */
+static void text_no_finding(struct text *t, const struct autopsy_sink *s, const struct model *m, const struct census *c)
+{
+	if (!c->n_seen) {
+		text_add(t, "UNKNOWN  no communicator of any rank could be read");
+	} else if (c->n_moved) {
+		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were looked at, for ", c->n_moved, c->n_seen);
+		text_looked(t, s, m);
+	} else if (c->n_uncounted == c->n_seen) {
+		text_add(t, "UNKNOWN  this NCCL keeps no counters that move");
+	} else {
+		text_add(t, "UNKNOWN  no rank is behind, and no counter moved for ");
+		text_looked(t, s, m);
+		text_add(t, ": a long step, or all stuck inside one operation");
+	}
+	text_add(t, "\n");
+}
+
+static void text_verdict(struct text *t, const struct autopsy_sink *s, const struct model *m)
+{
+	struct census c = census_take(m);
+	bool counts = false;
+
+	for (size_t i = 0; i < s->n; i++) {
+		counts |= finding_kind_exits(s->open[i].f.kind);
+		incident_text_head(t, &s->open[i]);
+		incident_text_sentence(t, &s->open[i]);
+		if (*s->open[i].caused_by)
+			text_add(t, " (consequence of %s)", s->open[i].caused_by);
+		text_add(t, "\n");
+	}
+	if (!counts)
+		text_no_finding(t, s, m, &c);
+	text_add(t, "%d ranks on %s, looked at for ", c.n_ranks, m->host);
+	text_looked(t, s, m);
+	text_add(t, " without a probe; communicators of %d read\n", c.n_seen);
+}
+
+/* --- ranks --- */
+
+/* The largest communicator first. */
+static const struct member *member_after(const struct proc *p, const struct member *last)
+{
+	const struct member *best = NULL;
+	bool past = !last;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		int n = mb->comm->nranks;
+
+		if (mb == last) {
+			past = true;
+			continue;
+		}
+		if (last && (n > last->comm->nranks || (n == last->comm->nranks && !past)))
+			continue;
+		if (!best || n > best->comm->nranks)
+			best = mb;
+	}
+	return best;
+}
+
+/* Told by its environment, else its rank in its largest communicator. */
+static int rank_of(const struct proc *p)
+{
+	const struct member *mb = p->rank < 0 ? member_after(p, NULL) : NULL;
+
+	return mb ? mb->rank : p->rank;
+}
+
+static const struct task *main_task(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return t;
+}
+
+static const char *state_word(const struct task *t)
+{
+	static const char *const words[] = {
+		[TASK_UNKNOWN] = "?", [TASK_ON_CPU] = "runs", [TASK_RUNNABLE] = "runs", [TASK_SLEEP] = "sleeps",
+		[TASK_DISK] = "blocked (D)", [TASK_STOPPED] = "stopped", [TASK_DEAD] = "dead",
+	};
+
+	return t && t->seen_ns ? words[t->state] : "?";
+}
+
+static const char *place_word(const struct task *t)
+{
+	if (!t || t->state == TASK_RUNNABLE || t->state == TASK_ON_CPU)
+		return "";
+	return *t->syscall && strcmp(t->syscall, "running") ? t->syscall : t->wchan;
+}
+
+static void text_cell(struct text *t, const char *cell, int width)
+{
+	size_t from = t->len;
+
+	text_foreign(t, cell, NULL);
+	text_add(t, "%*s", width > (int)(t->len - from) ? width - (int)(t->len - from) : 1, "");
+}
+
+/* By how much others of the communicator are ahead: 0 nobody is. */
+static uint64_t behind_by(const struct member *mb)
+{
+	uint64_t n = mb->entered_seq[SEQ_COLL], highest = mb->comm->highest_seq[SEQ_COLL];
+
+	return mb->samples.counted && highest > n ? highest - n : 0;
+}
+
+static void text_member(struct text *t, const struct member *mb)
+{
+	uint64_t behind = behind_by(mb);
+
+	text_add(t, "  0x%.4" PRIx64 "\u2026 %d/%d", mb->comm->hash >> 48, mb->rank, mb->comm->nranks);
+	if (mb->samples.counted)
+		text_add(t, " #%" PRIu64, mb->entered_seq[SEQ_COLL]);
+	if (behind)
+		text_add(t, " behind by %" PRIu64, behind);
+	if (mb->samples.aborted)
+		text_add(t, " aborted");
+	if (mb->samples.async_result)
+		text_add(t, " error %d", mb->samples.async_result);
+}
+
+static void text_rank(struct text *t, const struct proc *p)
+{
+	const struct task *main = main_task(p);
+	const struct member *mb = member_after(p, NULL);
+	int n = 0;
+
+	text_add(t, "%5d %8u ", rank_of(p), p->tgid);
+	if (mb && mb->device >= 0)
+		text_add(t, "%4d  ", mb->device);
+	else
+		text_add(t, "   -  ");
+	text_cell(t, p->dead ? "dead" : state_word(main), 13);
+	text_cell(t, place_word(main), 20);
+	if (!mb)
+		text_add(t, "  not read");
+	for (; mb && n < COMMS_SHOWN; mb = member_after(p, mb), n++)
+		text_member(t, mb);
+	text_add(t, "%s\n", mb ? "  \u2026" : "");
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct proc *x = *(const struct proc *const *)a, *y = *(const struct proc *const *)b;
+	int d = strcmp(x->job, y->job), i = rank_of(x), k = rank_of(y);
+
+	if (d)
+		return d;
+	return i != k ? (i < k ? -1 : 1) : x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
+}
+
+static void text_ranks(struct text *t, const struct model *m)
+{
+	const struct proc **all = calloc(m->n_procs + 1, sizeof(*all));
+	size_t n = 0;
+
+	for (const struct proc *p = m->procs; all && p; p = p->next)
+		if (is_rank(p))
+			all[n++] = p;
+	if (n) {
+		qsort(all, n, sizeof(*all), by_rank);
+		text_add(t, "\n RANK      PID  GPU  MAIN THREAD  IN                    COMMUNICATORS: rank/size #collectives entered\n");
+	}
+	for (size_t i = 0; i < n; i++)
+		text_rank(t, all[i]);
+	free(all);
+}
+
+static void text_details(struct text *t, const struct autopsy_sink *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		text_add(t, "\n");
+		incident_text_head(t, &s->open[i]);
+		text_add(t, "%s, confidence %.2f\n", s->open[i].id, s->open[i].f.confidence);
+		incident_text_evidence(t, &s->open[i].f);
+	}
+}
+
+static int autopsy_event(struct sink *base, const struct event *e, const struct model *m)
+{
+	struct autopsy_sink *s = (struct autopsy_sink *)base;
+	struct text t = { .colour = s->colour };
+	int err = 0;
+
+	if (e->kind == EV_COMM_SAMPLE && !s->first_ns)
+		s->first_ns = e->ts_ns;
+	if (e->kind != EV_STOP)
+		return 0;
+	text_verdict(&t, s, m);
+	text_ranks(&t, m);
+	text_details(&t, s);
+	err = t.data ? write_whole(s->fd, t.data, t.len, NULL) : -ENOMEM;
+	free(t.data);
+	return err;
+}
+
+static int autopsy_close(struct sink *base, const struct model *m)
+{
+	struct autopsy_sink *s = (struct autopsy_sink *)base;
+	int err = close_output(s->fd);
+
+	(void)m;
+	free(s->open);
+	free(s);
+	return err;
+}
+
+const struct sink_class sink_autopsy = {
+	.name = "autopsy",
+	.help = "the report on a job looked at from outside: verdict, ranks, evidence",
+	.open = autopsy_open,
+	.event = autopsy_event,
+	.incident = autopsy_incident,
+	.close = autopsy_close,
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * subject.h - the processes an autopsy looks at: their communicators once found, their threads, and the records of each
+ * look. Trouble with one process is a flag of it, never a failure of the look.
+ */
+#ifndef RANKTRACE_SUBJECT_H
+#define RANKTRACE_SUBJECT_H
+
+#include "target/discover.h"
+#include "target/nccl_state.h"
+
+struct subject_thread;
+
+struct subject {
+	const struct target_proc *proc; /* the set's: valid until its next scan */
+	struct nccl_layout layouts[NCCL_LAYOUTS_MAX];
+	size_t n_layouts;
+	struct nccl_place *places;
+	struct nccl_state *states;      /* of places, as first read: their generation */
+	size_t n_places;
+	bool has_nccl, denied, no_layout, held, uncounted, cut;
+	struct subject_thread *threads;
+	size_t n_threads;
+};
+
+struct subjects {
+	struct reader *reader;
+	struct subject *all;
+	size_t n, cap;
+	int n_comms;
+};
+
+typedef int subject_emit(void *to, const struct wire_hdr *rec);
+
+int subjects_add(struct subjects *s, const struct target_proc *p); /* 0 or -ENOMEM */
+void subjects_free(struct subjects *s);
+/* Who they are, and their threads' names. All emit() errors are returned. */
+int subjects_tell(struct subjects *s, subject_emit *emit, void *to);
+/* Learns the layouts and finds the communicators: once, before the first look. */
+int subjects_comms_find(struct subjects *s);
+/* All communicators, with one time for all: as of then. */
+int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to);
+/* All threads; with its evidence each that stayed blocked since the last look, and where the main threads sit. */
+int subjects_tasks_look(struct subjects *s, subject_emit *emit, void *to);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nccl_scan.h - finds the communicators (struct ncclComm) of a live process from outside: no probe, no stop. Looks for
+ * NCCL's magic number in private writable memory, in pages that are present only: others would be faulted in. Works in
+ * the helper process, in slices with a deadline each; only addresses come back.
+ */
+#ifndef RANKTRACE_TARGET_NCCL_SCAN_H
+#define RANKTRACE_TARGET_NCCL_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "target/nccl_layout.h"
+
+#define NCCL_LAYOUTS_MAX 8   /* different builds of NCCL in one process */
+#define NCCL_PLACES_MAX 256  /* communicators of one process */
+
+struct reader;
+
+enum nccl_scan_depth {
+	NCCL_SCAN_PAGES, /* where malloc puts what it maps by itself: 16 bytes into a page. 8 bytes read of each page */
+	NCCL_SCAN_ALL,   /* every word */
+};
+
+struct nccl_place { uint64_t addr; uint32_t layout; uint32_t reserved; }; /* layout: index into those asked with */
+
+struct nccl_places {
+	size_t n;
+	uint64_t pages;  /* present pages looked at */
+	bool cut;        /* more places, more magic numbers or more address space than are looked at: there may be others */
+	struct nccl_place at[NCCL_PLACES_MAX];
+};
+
+/* 0 or an error of reader_run() (-ETIMEDOUT: the mmap_lock is held), -ESRCH, -EACCES. */
+int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, enum nccl_scan_depth depth,
+	      struct nccl_places *ret);
+
+#endif
