@@ -230,6 +230,17 @@ void session_free(struct session *s)
 	free(s);
 }
 
+/* The processes attached to already fill the rings meanwhile. */
+static int attach_more(struct session *s)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
+
+	if (!err)
+		err = session_targets_attach(s->targets, now_ns);
+	return err ? err : drain(s, more ? 0 : now_ns - WINDOW_NS);
+}
+
 /* Process life first, then the processes there are, then their libraries; samplers last, so that a node does not
  * record its own attaching. */
 static int attach(struct session *s)
@@ -245,6 +256,8 @@ static int attach(struct session *s)
 		err = loader_target_add(s->loader, s->cfg.child);
 	if (!err)
 		err = session_targets_scan(s->targets, now_ns);
+	while (!err && session_targets_unattached(s->targets))
+		err = attach_more(s);
 	if (!err)
 		err = loader_attach_samplers(s->loader);
 	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->progress_ns = s->start_ns = clock_monotonic_ns();
@@ -318,8 +331,10 @@ static int work(struct session *s)
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	s->more = more > 0;
-	if (!err)
-		err = due(&s->rescan_ns, RESCAN_EVERY_NS, now_ns) ? session_targets_rescan(s->targets, now_ns) : 0;
+	if (!err && due(&s->rescan_ns, RESCAN_EVERY_NS, now_ns))
+		err = session_targets_rescan(s->targets, now_ns);
+	else if (!err && session_targets_unattached(s->targets))
+		err = session_targets_attach(s->targets, now_ns);
 	if (!err && due(&s->scan_ns, SCAN_EVERY_NS, now_ns))
 		err = session_targets_scan(s->targets, now_ns);
 	if (!err)
@@ -369,7 +384,7 @@ static int loop(struct session *s)
 	int err = 0;
 
 	while (!err && !s->stop) {
-		if (poll(fds, 4, s->more ? 0 : -1) < 0 && errno != EINTR)
+		if (poll(fds, 4, s->more || session_targets_unattached(s->targets) ? 0 : -1) < 0 && errno != EINTR)
 			return -errno;
 		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			return -errno;

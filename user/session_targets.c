@@ -24,6 +24,7 @@
 #define THREADS_EVERY_NS 1000000000ull
 #define UNSEEN_NS 2000000000ull /* a process we were told of that no scan ever saw */
 #define YOUNG_MAX 4096
+#define ATTACH_NS 50000000ull /* of one look */
 
 struct thread_name {
 	uint32_t tid;
@@ -50,6 +51,8 @@ struct session_targets {
 	void *to;
 	struct traced *traced;
 	uint32_t n_seen;
+	uint64_t attach_until_ns; /* of this look */
+	bool unattached;   /* processes are left for the next one */
 	uint64_t revision; /* of the set when its list was last gone through */
 };
 
@@ -237,7 +240,10 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 		err = proc_fact_emit(p, now_ns, t->emit, t->to);
 	if (!err)
 		err = threads_tell(t, traced, now_ns);
-	libs_attach(t, traced, p);
+	if (clock_monotonic_ns() < t->attach_until_ns)
+		libs_attach(t, traced, p);
+	else
+		t->unattached = true;
 	if (traced->has_comm)
 		target_set_has_comm(t->set, p->tgid);
 	traced->known = true;
@@ -266,12 +272,19 @@ static void dead_forget(struct session_targets *t, uint64_t now_ns)
 	}
 }
 
+static void attach_begin(struct session_targets *t)
+{
+	t->attach_until_ns = clock_monotonic_ns() + ATTACH_NS;
+	t->unattached = false;
+}
+
 static int listed_trace(struct session_targets *t, uint64_t now_ns)
 {
 	size_t n;
 	const struct target_proc *const *list = target_set_list(t->set, &n);
 	int err = 0;
 
+	attach_begin(t);
 	t->revision = target_set_revision(t->set);
 	for (size_t i = 0; !err && i < n; i++)
 		if (is_wanted(t, list[i]))
@@ -299,8 +312,9 @@ int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
 		if (!p->dead && p->young_until_ns > now_ns)
 			young[n++] = p->tgid;
 	err = target_set_rescan(t->set, young, n);
-	if (!err && target_set_revision(t->set) != t->revision) /* also processes that nobody knew to be young ranks */
+	if (!err && (t->unattached || target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
 		return listed_trace(t, now_ns);
+	attach_begin(t);
 	for (size_t i = 0; !err && i < n; i++) {
 		const struct target_proc *p = target_set_find(t->set, young[i]);
 
@@ -320,6 +334,16 @@ static void fork_note(struct session_targets *t, uint32_t tgid, uint64_t ts_ns)
 		traced_free(t, p);
 	}
 	traced_get(t, tgid, ts_ns);
+}
+
+bool session_targets_unattached(const struct session_targets *t)
+{
+	return t->unattached;
+}
+
+int session_targets_attach(struct session_targets *t, uint64_t now_ns)
+{
+	return listed_trace(t, now_ns);
 }
 
 /* Whoever has a communicator is a rank, and has set by now what it sets in its own environment. */

@@ -21,6 +21,10 @@ void session_targets_free(struct session_targets *t);
 int session_targets_scan(struct session_targets *t, uint64_t now_ns);
 /* Only processes that are young or were just forked or exec'd: every 50 ms. */
 int session_targets_rescan(struct session_targets *t, uint64_t now_ns);
+/* Attaching to a process takes milliseconds; a look attaches to as many as 50 ms allow. True: there are more, and
+ * session_targets_attach() goes on with them once the rings were looked at. */
+bool session_targets_unattached(const struct session_targets *t);
+int session_targets_attach(struct session_targets *t, uint64_t now_ns);
 /* A record passed by: forks, execs and exits move processes in and out. */
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
 uint32_t session_targets_alive(const struct session_targets *t); /* processes traced now */

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""64 ranks at once, just started and long running: attaching to all of them takes a second or so, in which the rings are
+emptied (nothing is lost in rings a sixteenth of the usual) and the detectors go on."""
+import struct
+import time
+
+import job
+import rtr
+
+RANKS = 64
+RING = 1 << 20  # a sixteenth of the default
+FACT_TICK, FACT_ATTACH = 2, 8
+GAP_S = 0.5
+
+
+def facts(path):
+    ticks, windows, start = [], [], None
+    for tracer, kind, _, ts, body in rtr.records(path):
+        if tracer == rtr.FACT:
+            start = start or ts
+            if kind == FACT_TICK:
+                ticks.append(ts)
+            elif kind == FACT_ATTACH:
+                windows.append((struct.unpack_from("<Q", body)[0], ts))
+    return start, ticks, windows
+
+
+def run(name, steps, attach_after):
+    j = job.Job(["--ranks", RANKS, "--steps", steps, "--seed", number], ["--ring-size", RING], attach_after, name=name)
+    if attach_after is None:
+        job.check(j.end(100) == 0, f"{name}: {j.findings}\n{j.stderr()}")
+    else:
+        time.sleep(4)
+        job.check(j.stop() == 0, f"{name}: {j.findings}\n{j.stderr()}")
+    start, ticks, windows = facts(j.rtr)
+    busy, took = sum(e - b for b, e in windows) / 1e9, (max(e for _, e in windows) - start) / 1e9
+    lost = rtr.losses(j.rtr)
+    gap = j.longest_gap_s()
+    print(f"{name}: {len(windows)} attaches of {busy:.2f} s in all, the last {took:.2f} s after the start; "
+          f"longest gap {gap} s, lost {lost}")
+    job.check(len({w for w in windows}) >= 2 * RANKS, f"only {len(windows)} attaches")
+    job.check(not lost, f"{name}: lost {lost}")
+    job.check(gap < GAP_S, f"{name}: the collector did not look for {gap} s")
+    j.check_replay()
+
+
+job.need_root()
+rng, _ = job.seed()
+number = rng.randrange(1 << 30)
+run("started", 40, None)
+run("running", 1000, 4)
