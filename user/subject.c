@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subject.c - who is looked at, and their communicators. Most of malloc's large blocks begin 16 bytes into a page, so that
- * one word of each page is looked at first; whoever then shows fewer communicators than another is read in full.
+ * subject.c - who is looked at, and their communicators: found once, then read at each look.
  */
 #include "subject.h"
 
@@ -140,10 +139,10 @@ static int places_take(struct subject *s, const struct nccl_places *found)
 	return 0;
 }
 
-static int places_find(struct subjects *s, struct subject *of, enum nccl_scan_depth depth)
+static int places_find(struct subjects *s, struct subject *of)
 {
 	static struct nccl_places found;
-	int err = nccl_scan(s->reader, of->proc->tgid, of->layouts, of->n_layouts, depth, &found);
+	int err = nccl_scan(s->reader, of->proc->tgid, of->layouts, of->n_layouts, &found);
 
 	error_note(of, err);
 	if (!err)
@@ -196,7 +195,6 @@ static bool is_looked_at(const struct subject *s)
 
 int subjects_comms_find(struct subjects *s)
 {
-	size_t most = 1;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < s->n; i++) {
@@ -205,12 +203,8 @@ int subjects_comms_find(struct subjects *s)
 		if (!of->proc->is_child)
 			layouts_learn(s, of);
 		if (is_looked_at(of))
-			err = places_find(s, of, NCCL_SCAN_PAGES);
-		most = of->n_places > most ? of->n_places : most;
+			err = places_find(s, of);
 	}
-	for (size_t i = 0; !err && i < s->n; i++)
-		if (is_looked_at(&s->all[i]) && s->all[i].n_places < most)
-			err = places_find(s, &s->all[i], NCCL_SCAN_ALL);
 	for (size_t i = s->n; !err && i-- > 0;) { /* children after their parents in the list, and so before them here */
 		copies_drop(s, &s->all[i]);
 		s->n_comms += s->all[i].n_places;

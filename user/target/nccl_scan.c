@@ -18,11 +18,9 @@
 #include "target/nccl_state.h"
 #include "target/reader.h"
 
-#define MALLOC_MAPPED 16          /* bytes in front of what malloc maps by itself: its chunk header */
-#define PAGES_AT_ONCE 1024        /* UIO_MAXIOV */
-#define RUN_BYTES (1u << 20)
-#define SLICE_PAGES (64u << 10)   /* read whole, in one call: 256 MB */
-#define SLICE_PROBES (512u << 10) /* 8 bytes read of each */
+#define PAGES_AT_ONCE 1024        /* whose presence is asked for at once */
+#define RUN_BYTES (1u << 18)      /* read at once: what fits in a core's cache */
+#define SLICE_PAGES (64u << 10)   /* read in one call: 256 MB */
 #define SLICE_SPACE (4u << 20)    /* pages of address space whose presence is asked for: 16 GB */
 #define SPACE_MAX (64u << 20)     /* of a whole scan: 256 GB */
 #define CHECKS_MAX 100000         /* magic numbers followed up in one slice */
@@ -31,7 +29,7 @@
 
 struct slice_arg {
 	pid_t pid;
-	uint32_t depth, n_layouts, reserved;
+	uint32_t n_layouts;
 	uint64_t from;       /* address */
 	struct nccl_layout layouts[NCCL_LAYOUTS_MAX];
 };
@@ -116,43 +114,6 @@ static void run_read(struct scan *s, uint64_t addr, size_t len)
 	}
 }
 
-/* One word of each page. */
-static void pages_probe(struct scan *s, const uint64_t *pages, size_t n, uint64_t offset)
-{
-	static struct iovec here[PAGES_AT_ONCE], there[PAGES_AT_ONCE];
-	static uint64_t words[PAGES_AT_ONCE];
-
-	for (size_t i = 0; i < n; i++) {
-		words[i] = 0;
-		here[i] = (struct iovec){ &words[i], 8 };
-		there[i] = (struct iovec){ (void *)(uintptr_t)(pages[i] + offset), 8 };
-	}
-	for (size_t i = 0; i < n;) {
-		ssize_t got = process_vm_readv(s->arg->pid, here + i, n - i, there + i, n - i, 0);
-
-		i += got > 0 ? got / 8 + (got / 8 < (ssize_t)(n - i)) : 1; /* behind the page that went meanwhile */
-	}
-	for (size_t i = 0; i < n; i++)
-		if (words[i] == NCCL_MAGIC)
-			magic_found(s, pages[i] + offset);
-}
-
-static void pages_probe_all(struct scan *s, const uint64_t *pages, size_t n)
-{
-	uint64_t offset, seen[NCCL_LAYOUTS_MAX];
-	uint32_t n_seen = 0, k;
-
-	for (uint32_t i = 0; i < s->arg->n_layouts; i++) {
-		offset = (MALLOC_MAPPED + s->arg->layouts[i].magic) % s->page;
-		for (k = 0; k < n_seen && seen[k] != offset; k++)
-			;
-		if (k < n_seen || offset > s->page - 8)
-			continue;
-		seen[n_seen++] = offset;
-		pages_probe(s, pages, n, offset);
-	}
-}
-
 static void runs_read(struct scan *s, const uint64_t *pages, size_t n)
 {
 	for (size_t i = 0, k; i < n; i = k) {
@@ -177,7 +138,7 @@ static size_t pages_present(struct scan *s, uint64_t addr, size_t n, uint64_t *p
 
 static bool slice_full(const struct scan *s)
 {
-	return s->out->pages >= (s->arg->depth == NCCL_SCAN_ALL ? SLICE_PAGES : SLICE_PROBES) || s->out->space >= SLICE_SPACE;
+	return s->out->pages >= SLICE_PAGES || s->out->space >= SLICE_SPACE;
 }
 
 /* Up to which address it was looked at. */
@@ -189,10 +150,7 @@ static uint64_t mapping_scan(struct scan *s, uint64_t from, uint64_t end)
 		size_t n = (end - from) / s->page < PAGES_AT_ONCE ? (end - from) / s->page : PAGES_AT_ONCE;
 		size_t k = pages_present(s, from, n, pages);
 
-		if (s->arg->depth == NCCL_SCAN_ALL)
-			runs_read(s, pages, k);
-		else
-			pages_probe_all(s, pages, k);
+		runs_read(s, pages, k);
 		s->out->pages += k;
 		s->out->space += n;
 		from += n * s->page;
@@ -276,10 +234,10 @@ static void places_add(struct nccl_places *to, const struct slice_answer *a)
 			to->cut = true;
 }
 
-int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, enum nccl_scan_depth depth,
+int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts,
 	      struct nccl_places *ret)
 {
-	struct slice_arg arg = { .pid = pid, .depth = depth, .n_layouts = n_layouts };
+	struct slice_arg arg = { .pid = pid, .n_layouts = n_layouts };
 	struct slice_answer a;
 	uint64_t space = 0;
 	size_t len;

@@ -19,11 +19,6 @@
 
 struct reader;
 
-enum nccl_scan_depth {
-	NCCL_SCAN_PAGES, /* where malloc puts what it maps by itself: 16 bytes into a page. 8 bytes read of each page */
-	NCCL_SCAN_ALL,   /* every word */
-};
-
 struct nccl_place { uint64_t addr; uint32_t layout; uint32_t reserved; }; /* layout: index into those asked with */
 
 struct nccl_places {
@@ -34,7 +29,7 @@ struct nccl_places {
 };
 
 /* 0 or an error of reader_run() (-ETIMEDOUT: the mmap_lock is held), -ESRCH, -EACCES. */
-int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, enum nccl_scan_depth depth,
+int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts,
 	      struct nccl_places *ret);
 
 #endif
