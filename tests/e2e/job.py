@@ -39,12 +39,14 @@ def need_root():
         skip("needs root (BPF)")
 
 
-dirs, failed = [], []
+dirs, failed, jobs = [], [], []
 
 
 @atexit.register
 def clean():
-    """What a passed test recorded goes; what a failed one did is kept for a look."""
+    """No job outlives its test. What a passed test recorded goes; what a failed one did is kept for a look."""
+    for j in jobs:
+        j.kill()
     if not failed and not hasattr(sys, "last_value"):
         for d in dirs:
             shutil.rmtree(d, ignore_errors=True)
@@ -80,6 +82,8 @@ class Job:
     def __init__(self, sim_args, record_args=(), attach_after=None, name="job"):
         self.dir = tempfile.mkdtemp(prefix=f"ranktrace-{name}-")
         dirs.append(self.dir)
+        jobs.append(self)
+        self.process = None
         self.rtr, self.trace = f"{self.dir}/job.rtr", f"{self.dir}/job.pftrace"
         self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
         self.sim = [RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
@@ -162,6 +166,15 @@ class Job:
                 self.sim_process.kill()
                 self.sim_process.wait()
         self.err.flush()
+
+    def kill(self):
+        for p in filter(None, (self.process, self.sim_process)):
+            if p.poll() is None:
+                p.send_signal(signal.SIGINT)  # the tracer takes the job that it started along
+                try:
+                    p.wait(5)
+                except subprocess.TimeoutExpired:
+                    p.kill()
 
     def stderr(self):
         with open(f"{self.dir}/stderr") as f:

@@ -6,7 +6,8 @@ import job
 job.need_root()
 host_faults.need("imbalance")
 rng, _ = job.seed()
-for _ in range(job.TRIALS):
-    host_faults.uneven(rng, "gc:rate=0.1", ["--step-ms", 120])
-    host_faults.uneven(rng, "imbalance:what=stage,percent=30", ["--step-ms", 120, "--layout", "dp=2,pp=4"])
-    host_faults.uneven(rng, "imbalance:what=sequence,percent=30", ["--step-ms", 120])
+uneven = [("gc:rate=0.1", []), ("imbalance:what=stage,percent=30", ["--layout", "dp=2,pp=4"]), ("imbalance:what=sequence,percent=30", [])]
+rng.shuffle(uneven)
+for trial in range(job.TRIALS):
+    fault, extra = uneven[trial % 3]
+    host_faults.uneven(rng, fault, ["--step-ms", 120, *extra])

@@ -193,6 +193,24 @@ static void test_a_sleeper_is_missing(void **state)
 	assert_int_equal(list.n, 0);
 }
 
+/* Probes came while the job was creating: who is not seen to call may have been inside before them. */
+static void test_a_late_attach_names_nobody(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		give(job_event(EV_ATTACH, r, 0));
+	init(0, COMM_INIT_RANK, 7, 0, 0, RANKS);
+	ticks(12);
+	for (size_t i = 0; i < list.n; i++)
+		assert_int_equal(list.items[i].n_ranks, 0);
+	for (int r = 1; r < RANKS; r++) /* they do something else: they are not inside */
+		give(job_event(EV_MARK, r, 0));
+	ticks(12);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].class, HANG_INIT);
+	assert_int_equal(list.items[0].n_ranks, RANKS - 1);
+}
+
 static void test_the_stopped_and_the_dead_at_once(void **state)
 {
 	(void)state;
@@ -349,6 +367,7 @@ int main(void)
 #define TEST(t) cmocka_unit_test_setup_teardown(t, fresh, done)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_sleeper_is_missing),
+		TEST(test_a_late_attach_names_nobody),
 		TEST(test_the_stopped_and_the_dead_at_once),
 		TEST(test_work_is_told_late),
 		TEST(test_a_sleeper_may_wait_for_one_that_works),

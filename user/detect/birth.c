@@ -108,6 +108,19 @@ static int missing_of_parent(const struct birth *b, const struct callers *c, con
 	return n;
 }
 
+/* Probes may have come to a rank that was inside already: only what it did since shows that it is not. */
+static bool seen_outside(const struct proc *p)
+{
+	return p->dead || p->last_call_ns > p->attached_ns || !p->attached_ns;
+}
+
+static bool all_seen_outside(const struct proc *const *list, int n)
+{
+	while (n > 0 && seen_outside(list[n - 1]))
+		n--;
+	return !n;
+}
+
 int birth_missing(const struct model *m, const struct birth *b, const struct proc **list, bool *ret_exact)
 {
 	struct callers c;
@@ -118,6 +131,7 @@ int birth_missing(const struct model *m, const struct birth *b, const struct pro
 		n = b->parent ? missing_of_parent(b, &c, list) : missing_of_job(m, b, &c, list);
 		/* Shrink and Grow: not all of the parent, unless it is all that is left */
 		exact = b->parent ? b->kind == COMM_INIT_SPLIT || n == b->nranks - b->n_called : is_world(b);
+		exact = exact && all_seen_outside(list, n);
 		free(c.by);
 	}
 	if (ret_exact)

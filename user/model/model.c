@@ -53,6 +53,16 @@ static int loss_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
+static int attach_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+
+	if (!p)
+		return -ENOMEM;
+	p->p.attached_ns = e->ts_ns;
+	return 0;
+}
+
 static int op_by_id(const void *a, const void *b)
 {
 	uint64_t x = (*(struct op *const *)a)->id, y = (*(struct op *const *)b)->id;
@@ -93,7 +103,7 @@ static int nothing_apply(struct model *m, const struct event *e)
 static apply_fn *const apply_table[] = {
 	[EV_NONE] = nothing_apply, [EV_START] = start_apply, [EV_STOP] = stop_apply, [EV_TICK] = tick_apply,
 	[EV_PROC] = proc_apply, [EV_EXEC] = proc_apply, [EV_FORK] = proc_apply, [EV_EXIT] = proc_apply,
-	[EV_THREAD] = proc_apply, [EV_LIB] = nothing_apply, [EV_ATTACH] = nothing_apply, [EV_LOSS] = loss_apply,
+	[EV_THREAD] = proc_apply, [EV_LIB] = nothing_apply, [EV_ATTACH] = attach_apply, [EV_LOSS] = loss_apply,
 	[EV_COMM_INIT] = comm_apply, [EV_COMM_READY] = comm_apply, [EV_COMM_SEEN] = comm_apply,
 	[EV_COMM_GONE] = comm_apply, [EV_OP] = op_apply, [EV_GROUP_START] = op_apply, [EV_GROUP_END] = op_apply,
 	[EV_SYNC_BEGIN] = stream_apply, [EV_SYNC_END] = stream_apply, [EV_MARK] = stream_apply,
