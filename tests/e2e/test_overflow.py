@@ -95,8 +95,8 @@ def exact():
     findings = [json.loads(line) for line in out.splitlines()]
     print(f"{made} calls into {BURSTS} x {RING} bytes: {got} records, {lost} lost")
     job.check(got < made / 5, f"{got} of {made} records found room: this test would prove nothing")
-    # the caller's own intervals off the CPU use the same ring: a few of them may be lost too
-    job.check(0 <= got + lost - made <= 10, f"{got} received + {lost} lost is not {made}")
+    # the caller's own intervals off the CPU use the same ring, and are lost with the rest: many on a busy machine
+    job.check(0 <= got + lost - made <= made // 200, f"{got} received + {lost} lost is not {made}")
     drawn = lost_drawn(trace)
     job.check(drawn and drawn[0] == 0 and drawn[-1] == lost and drawn == sorted(drawn), f"drawn: {drawn}, lost {lost}")
     told = [f for f in findings if f["kind"] == "lost_events"]
