@@ -6,6 +6,8 @@
 #ifndef RANKTRACE_COOKIE_H
 #define RANKTRACE_COOKIE_H
 
+/* A filter that the target installs later takes its return probes away: a program that sees one counts on none. */
+#define COOKIE_RETURNS_END_BY_SECCOMP (1ull << 62)
 #define COOKIE_ROW_MAX 0xffffu
 #define COOKIE_NO_RETURNS (1ull << 63) /* return probes were left out: what is in flight ends with the next call */
 #define COOKIE(row, lib) ((row) | (__u64)(lib) << 16)

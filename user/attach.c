@@ -192,13 +192,18 @@ static int rows_attach(struct tracer_handle *h, struct attached *a, const struct
 {
 	struct batch b;
 	char path[64];
+	__u64 flags = h->loader->uretprobe_syscall ? COOKIE_RETURNS_END_BY_SECCOMP : 0;
 	int err = batch_new(&b, h->tracer->n_probes);
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (!err && returns)
 		err = side_attach(h, a, lib, path, &b, true, 0);
+	a->n_return_links = a->n_links;
+	a->n_return_probes = a->n_probes;
+	if (!returns)
+		flags = COOKIE_NO_RETURNS;
 	if (!err)
-		err = side_attach(h, a, lib, path, &b, false, returns ? 0 : COOKIE_NO_RETURNS);
+		err = side_attach(h, a, lib, path, &b, false, flags);
 	batch_free(&b);
 	return err;
 }
@@ -300,6 +305,36 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 	*ret_ambiguous = l->libs[lib_id].n_ambiguous;
 	l->libs[lib_id].n_ambiguous = 0; /* told once */
 	return lib_attach(h, proc, lib, lib->file->fd, lib_id);
+}
+
+static uint32_t attached_returns_drop(struct loader *l, struct attached *a)
+{
+	struct bpf_link **returns = calloc(a->n_return_links, sizeof(*returns));
+	uint32_t n = a->n_return_probes;
+
+	if (!returns)
+		return 0;
+	memcpy(returns, a->links, a->n_return_links * sizeof(*returns));
+	a->n_links -= a->n_return_links;
+	memmove(a->links, a->links + a->n_return_links, a->n_links * sizeof(*returns));
+	detacher_close(l->detacher, returns, a->n_return_links);
+	a->n_return_links = a->n_return_probes = 0;
+	a->n_probes -= n;
+	l->n_probes -= n;
+	return n;
+}
+
+/* Entry probes stay where they are: taken off and put on again, calls in between would be missed, and miscounted. */
+uint32_t loader_returns_drop(struct loader *l, uint32_t tgid)
+{
+	uint32_t n = 0;
+
+	if (!l->uretprobe_syscall || !l->multi)
+		return 0;
+	for (struct attached *a = l->attached; a; a = a->next)
+		if (a->tgid == tgid && a->n_return_links)
+			n += attached_returns_drop(l, a);
+	return n;
 }
 
 void attached_forget(struct loader *l, uint32_t tgid)

@@ -53,6 +53,8 @@ int loader_attach_samplers(struct loader *l); /* kernel-side programs of the tra
  * because they cannot be told apart; told at its first attach. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
 		      const struct target_lib *lib, size_t *ret_ambiguous);
+/* The process is under seccomp by now: its return probes go, where one may kill it (x86-64 from 6.11). How many. */
+uint32_t loader_returns_drop(struct loader *l, uint32_t tgid);
 /* A process became a target: tracers' on_proc. */
 void loader_proc_known(struct loader *l, const struct target_proc *proc);
 

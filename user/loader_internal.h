@@ -44,6 +44,8 @@ struct attached { /* links on one library of one process */
 	uint64_t text_begin;         /* the same file may be mapped anew after dlclose */
 	struct bpf_link **links;
 	int n_links;
+	int n_return_links;          /* the first ones */
+	uint32_t n_return_probes;
 	uint32_t n_probes;
 	struct attached *next;
 };

@@ -219,6 +219,14 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
 		}
 }
 
+static void returns_drop(struct session_targets *t, const struct target_proc *p)
+{
+	uint32_t n = loader_returns_drop(t->loader, p->tgid);
+
+	if (n)
+		log_info("pid %u came under seccomp: its %u return probes are gone, as a filter may kill for them", p->tgid, n);
+}
+
 static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
 {
 	struct traced *traced = traced_get(t, p->tgid, now_ns);
@@ -240,6 +248,8 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 		err = proc_fact_emit(p, now_ns, t->emit, t->to);
 	if (!err)
 		err = threads_tell(t, traced, now_ns);
+	if (p->seccomp > 0)
+		returns_drop(t, p);
 	if (clock_monotonic_ns() < t->attach_until_ns)
 		libs_attach(t, traced, p);
 	else

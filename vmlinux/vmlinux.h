@@ -30,6 +30,10 @@ struct signal_struct {
 	int group_exit_code;
 };
 
+struct seccomp {
+	int mode;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -41,6 +45,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
+	struct seccomp seccomp;
 };
 
 struct linux_binprm {

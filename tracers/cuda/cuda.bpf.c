@@ -246,6 +246,17 @@ static __always_inline bool tells_at_entry(__u8 what, bool no_returns)
 	return no_returns && (what == CUDA_CAPTURE_BEGINS || what == CUDA_CAPTURE_ENDS || what == CUDA_UPDATES);
 }
 
+/* From the moment the thread is under seccomp, which is before the collector knows and takes return probes away. */
+static __always_inline bool lacks_returns(__u64 cookie)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (cookie & COOKIE_NO_RETURNS)
+		return true;
+	return (cookie & COOKIE_RETURNS_END_BY_SECCOMP) && bpf_core_field_exists(task->seccomp.mode) &&
+	       BPF_CORE_READ(task, seccomp.mode) != 0;
+}
+
 SEC("uprobe.multi")
 int cuda_enter(struct pt_regs *ctx)
 {
@@ -264,7 +275,7 @@ int cuda_enter(struct pt_regs *ctx)
 		return 0;
 	}
 	f.generation = target->generation;
-	f.no_returns = !!(cookie & COOKIE_NO_RETURNS);
+	f.no_returns = lacks_returns(cookie);
 	f.return_address = f.no_returns ? user_return_address(ctx) : 0;
 	bpf_map_update_elem(&cuda_in_flight, &tid, &f, BPF_ANY);
 	if (is_wait(f.what))
@@ -303,8 +314,8 @@ int cuda_exit(struct pt_regs *ctx)
 	bpf_map_delete_elem(&cuda_in_flight, &tid);
 	if (is_wait(done.what))
 		sync_emit(CUDA_SYNC_END, &done, (__s32)PT_REGS_RC(ctx));
-	else
-		returned(&done, (__s32)PT_REGS_RC(ctx));
+	else if (!done.no_returns || tells_at_entry(done.what, false) || !tells_at_entry(done.what, true))
+		returned(&done, (__s32)PT_REGS_RC(ctx)); /* not what was told at the entry already */
 	return 0;
 }
 

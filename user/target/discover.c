@@ -97,6 +97,15 @@ static int build_list(struct target_set *s)
 	return 0;
 }
 
+/* A program may put itself under seccomp at any time; takes no lock of the target's. */
+static void seccomp_look(struct proc_row *p)
+{
+	struct proc_status st;
+
+	if (p->pub.n_libs && p->pub.seccomp <= 0 && !proc_status_read(p->pub.tgid, &st))
+		p->pub.seccomp = st.seccomp;
+}
+
 static int finish(struct target_set *s)
 {
 	rank_tree_build(s);
@@ -127,6 +136,7 @@ static void look_at(struct target_set *s, uint32_t tgid, bool all)
 		p = proc_row_add(s, tgid);
 	if (!p || (!skip && !proc_row_update(s, p, all ? LOOK_PATIENT : LOOK_NOW)))
 		return;
+	seccomp_look(p);
 	p->seen = s->scan;
 	s->counts.processes += all && !p->is_kernel;
 	s->counts.kernel_threads += all && p->is_kernel;
