@@ -105,6 +105,36 @@ def hang(fault, hang_class, rng, extra=(), exact=True, floor=0.9):
         return f, found
 
 
+def deadlock(rng):
+    """Two communicators in opposite orders, each host blocked in its first: from counters that is a circle."""
+    rank, step, number = faults.draw(rng)
+    with Autopsy(["--ranks", 8, "--steps", 400, "--seed", number, "--layout", "tp=2,dp=4", "--fault",
+                  f"deadlock:rank={rank},step={step},host=blocked"]) as a:
+        truth = a.wait_fault("deadlock")
+        a.settle()
+        found = a.run_json()
+        job.check(a.code == 1 and len(found) == 1 and found[0]["class"] == "deadlock", f"exit {a.code}: {found}")
+        f = found[0]
+        print(f"  hang/deadlock ranks {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in {a.wall_s:.2f} s")
+        job.check(sorted(f["ranks"]) == truth["ranks"], f"named {f['ranks']}, not {truth}")
+        job.check(set(f["evidence"]["comms"].split(",")) == set(truth["comms"]), f"{f} is not {truth}")
+        job.check((f["comm"], f["op"], f["seq"]) in zip(truth["comms"], truth["ops"], truth["seqs"]), f"{f} is not {truth}")
+
+
+def init(rng, how):
+    """The job's communicator lacks a rank: its members are there already, in creation."""
+    rank, _, number = faults.draw(rng)
+    with Autopsy(["--ranks", 8, "--seed", number, "--fault", f"init:rank={rank},what=start,how={how}"]) as a:
+        truth = a.wait_fault("init")
+        time.sleep(2)
+        found = a.run_json()
+        print(f"  {[(f['kind'], f['class'], f['cause'], f['ranks']) for f in found]} in {a.wall_s:.2f} s")
+        kind = "observation" if how == "busy" else "hang"
+        job.check(len(found) == 1 and (found[0]["kind"], found[0]["class"]) == (kind, "init"), f"exit {a.code}: {found}")
+        job.check(found[0]["ranks"] == [rank] and found[0]["pids"] == [truth["pid"]], f"named {found[0]}, not {truth}")
+        job.check(a.code == (how != "busy"), f"exit {a.code}")
+
+
 def healthy(rng, extra=()):
     with Autopsy(["--ranks", 8, "--steps", 400, "--seed", rng.randrange(1 << 30), *extra]) as a:
         while len(job.lines(a.ops_log)) < 200:

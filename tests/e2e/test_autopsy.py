@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace autopsy, started after the hang: F1, F3, F6 and F8 by NCCL's counters alone; layouts of the library that no
+"""ranktrace autopsy, started after the hang: F1, F3, F4, F6, F8 and F18 by NCCL's counters alone; layouts of the library that no
 build knew; a healthy job; a library that says nothing of its layout."""
 import autopsies
 import job
@@ -14,6 +14,8 @@ for trial in range(job.TRIALS):
     autopsies.hang("hang:rank={rank},step={step}", "missing_enter", rng, ["--layout", "tp=2,dp=2,pp=2"], exact=False)
     autopsies.hang("dstate:rank={rank},step={step},sec=20", "host_blocked", rng)
     autopsies.hang("dstate-mm:rank={rank},step={step},sec=20", "host_blocked", rng, exact=False, floor=0.6)
+    autopsies.deadlock(rng)
+    autopsies.init(rng, ("sleep", "stop", "busy")[trial % 3])
 autopsies.healthy(rng)
 autopsies.healthy(rng, other)
 autopsies.no_dwarf(rng)

@@ -356,6 +356,106 @@ static void of_two_unread_nobody_is_named(void **state)
 	assert_null(unread());
 }
 
+/* Ranks 0 and 1 share WORLD and LEFT; each is ahead in one and behind in the other. */
+static void crossed(void)
+{
+	who();
+	for (int i = 0; i < 3; i++) {
+		for (int r = 0; r < 2; r++) {
+			sample(r, WORLD, r, 2, REDUCED(r ? 8 : 9));
+			sample(r, LEFT, r, 2, REDUCED(r ? 31 : 30));
+		}
+		tick();
+	}
+}
+
+static void two_orders_are_a_deadlock(void **state)
+{
+	const struct finding *f;
+
+	(void)state;
+	crossed();
+	f = only();
+	assert_int_equal(f->kind, FINDING_HANG);
+	assert_int_equal(f->class, HANG_DEADLOCK);
+	assert_int_equal(f->n_ranks, 2);
+	assert_true(f->has_op);
+	assert_int_equal(f->op, OP_ALLREDUCE);
+	assert_int_equal(f->seq, f->comm == WORLD ? 9 : 31);
+	assert_int_equal(f->since_ns, JOB_T0);
+	assert_non_null(strstr(text_of(f, "comms"), "0x00000000000000b0"));
+}
+
+/* Both are in motion, or may be: nothing says who holds up whom. */
+static void a_cycle_that_runs_names_nobody_for_sure(void **state)
+{
+	(void)state;
+	at[0].syscall = "clock_nanosleep";
+	crossed();
+	assert_true(list.n > 0);
+	for (size_t i = 0; i < list.n; i++)
+		assert_int_equal(list.items[i].class, HANG_UNKNOWN);
+}
+
+/* Three in a ring of pairs; the one that sits elsewhere is the one. */
+static void the_odd_one_of_a_cycle_is_named(void **state)
+{
+	static const uint64_t comms[] = { WORLD, LEFT, RIGHT };
+
+	(void)state;
+	who();
+	at[1].syscall = "clock_nanosleep";
+	for (int i = 0; i < 2; i++) {
+		for (int c = 0; c < 3; c++) { /* c is ahead of c + 1 */
+			sample(c, comms[c], 0, 2, REDUCED(9));
+			sample((c + 1) % 3, comms[c], 1, 2, REDUCED(8));
+		}
+		tick();
+	}
+	assert_int_equal(only()->ranks[0], 1);
+	assert_int_equal(only()->class, HANG_MISSING_ENTER);
+}
+
+/* Three wait in the creation of the job's communicator. */
+static void creation(void)
+{
+	who();
+	for (int i = 0; i < 2; i++) {
+		for (int r = 0; r < RANKS; r++) {
+			struct event e = job_event(EV_COMM_SAMPLE, r, 0);
+
+			e.comm_sample.addr = e.comm_sample.hash = WORLD;
+			e.comm_sample.rank = r;
+			e.comm_sample.nranks = RANKS;
+			e.comm_sample.counters_valid = true;
+			e.comm_sample.init_state = 7; /* in progress */
+			if (r != 2)
+				give(e);
+		}
+		tick();
+	}
+}
+
+static void who_misses_a_creation_is_named(void **state)
+{
+	(void)state;
+	creation();
+	assert_int_equal(only()->kind, FINDING_HANG);
+	assert_int_equal(only()->class, HANG_INIT);
+	assert_int_equal(only()->ranks[0], 2);
+	assert_int_equal(only()->comm, WORLD);
+	assert_string_equal(text_of(only(), "waiting_ranks"), "0,1,3");
+}
+
+static void who_is_still_starting_is_observed(void **state)
+{
+	(void)state;
+	at[2].state = TASK_RUNNABLE;
+	creation();
+	for (size_t i = 0; i < list.n; i++)
+		assert_int_equal(list.items[i].kind, FINDING_OBSERVATION);
+}
+
 /* --- the report --- */
 
 static char *report(bool verdict)
@@ -449,7 +549,9 @@ int main(void)
 		TEST(the_one_behind_is_named), TEST(a_stopped_one_is_named_so), TEST(one_that_works_is_observed),
 		TEST(who_moves_does_not_wait), TEST(equal_counts_name_nobody), TEST(a_choice_is_told),
 		TEST(who_sits_like_a_waiter_is_no_root), TEST(roots_that_cannot_be_told_apart), TEST(another_generation),
-		TEST(an_unread_one_is_named), TEST(of_two_unread_nobody_is_named), TEST(the_verdict_comes_first), TEST(life_is_told), TEST(ignorance_is_told),
+		TEST(an_unread_one_is_named), TEST(of_two_unread_nobody_is_named), TEST(two_orders_are_a_deadlock),
+		TEST(a_cycle_that_runs_names_nobody_for_sure), TEST(the_odd_one_of_a_cycle_is_named),
+		TEST(who_misses_a_creation_is_named), TEST(who_is_still_starting_is_observed), TEST(the_verdict_comes_first), TEST(life_is_told), TEST(ignorance_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "detect/birth.h"
 #include "detect/phrase.h"
+#include "detect/sampled.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
 
@@ -45,12 +46,22 @@ const struct standing *deadlocks_see(struct deadlocks *d, const struct wait_cycl
 
 /* --- the finding --- */
 
+/* False: it was not seen, and counters do not tell. */
+static bool op_of(const struct held_in *in, enum op_kind *ret)
+{
+	if (in->op)
+		*ret = in->op->kind;
+	return in->op || (in->space == SEQ_COLL && sampled_op(in->comm, in->seq, ret));
+}
+
 static void place_text(char *buf, size_t cap, const struct held_in *in)
 {
+	enum op_kind kind;
+
 	if (in->birth) {
 		phrase_add(buf, cap, comm_init_kind_name(in->birth->kind));
 	} else {
-		phrase_add(buf, cap, in->op ? op_kind_name(in->op->kind) : "operation");
+		phrase_add(buf, cap, op_of(in, &kind) ? op_kind_name(kind) : "operation");
 		phrase_add(buf, cap, " #");
 		phrase_number(buf, cap, in->seq);
 	}
@@ -165,13 +176,10 @@ int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t 
 	f->key = finding_key(FINDING_HANG, print, 0, 3000);
 	f->caused_by_key = mismatch_key(found, c);
 	f->comm = comm_of(&c->hops[0]);
-	f->has_op = c->hops[0].in.op != NULL;
-	if (f->has_op) {
-		f->op = c->hops[0].in.op->kind;
-		f->seq = c->hops[0].in.seq;
-	}
+	f->has_op = op_of(&c->hops[0].in, &f->op);
+	f->seq = f->has_op ? c->hops[0].in.seq : 0;
 	f->since_ns = c->since_ns;
-	f->confidence = 0.95;
+	f->confidence = c->hops[0].in.op || c->hops[0].in.birth ? 0.95 : 0.8; /* by counters: that each host waits is an inference */
 	if (m->last_loss_ns && m->last_loss_ns + LOSS_WINDOW_NS > f->since_ns) {
 		f->confidence = 0.4;
 		f->class = HANG_UNKNOWN;

@@ -12,6 +12,7 @@
 #include "detect/deadlock.h"
 #include "detect/inside.h"
 #include "detect/sampled.h"
+#include "detect/unborn.h"
 #include "detect/unread.h"
 
 struct suspect {            /* a root, for as long as it lacks this one operation */
@@ -215,6 +216,8 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 		err = init_report_unnamed(m, busy_limit_ns(h, m), found);
 	if (!err && !h->found.n_roots && !h->found.n_cycles)
 		err = unread_report(m, found);
+	if (!err)
+		err = unborn_report(m, found);
 	if (!err && !h->found.n_roots && !h->found.n_cycles)
 		err = inside_report(m, found);
 	return err;

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "detect/birth.h"
+#include "detect/sampled.h"
 
 static uint64_t print_of(const struct held_in *in)
 {
@@ -87,7 +88,10 @@ static void print_add(struct wait_cycle *c, uint64_t print)
 
 static uint64_t begin_of(const struct held_in *in)
 {
-	return in->birth ? birth_since_ns(in->birth) : in->op ? in->op->enqueue_ns : UINT64_MAX;
+	uint64_t since = in->birth ? birth_since_ns(in->birth) : in->op ? in->op->enqueue_ns :
+			 in->space == SEQ_COLL ? sampled_since_ns(in->comm, in->seq) : 0;
+
+	return since ? since : UINT64_MAX;
 }
 
 /* The peer's side of the transfer that hub `in` is: what that rank lacks. */
@@ -157,6 +161,33 @@ static int cycle_read(const struct holds *h, int scc, int node, struct wait_cycl
 	return hops_find(h, node, c);
 }
 
+/* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody saw. */
+static int sampled_read(const struct holds *h, int scc, int hub, struct wait_found *found, bool *ret_done)
+{
+	const struct proc *ranks[ROOTS_MAX];
+	int n = 0, odd = 0;
+
+	for (int i = 0; i < h->n_procs && n < ROOTS_MAX; i++)
+		if (h->g.scc[i] == scc)
+			ranks[n++] = h->procs[i];
+	*ret_done = true;
+	switch (sampled_cycle_judge(ranks, n, &odd)) {
+	case CYCLE_ALL_WAIT:
+		return found->n_cycles < CYCLES_MAX ? cycle_read(h, scc, hub, &found->cycles[found->n_cycles++]) : 0;
+	case CYCLE_ONE_DIFFERS:
+		if (found->n_roots < ROOTS_MAX)
+			found->roots[found->n_roots++] = (struct wait_root){ ranks[odd], 0.9 };
+		return 0;
+	case CYCLE_UNTOLD:
+		for (int i = 0; i < n && found->n_roots < ROOTS_MAX; i++)
+			found->roots[found->n_roots++] = (struct wait_root){ ranks[i], 0.4 };
+		return 0;
+	default:
+		*ret_done = false;
+		return 0;
+	}
+}
+
 /* --- components --- */
 
 struct component { int size, hub; bool unsure, late; };
@@ -183,6 +214,7 @@ static int roots_read(const struct holds *h, struct wait_found *found)
 {
 	struct component *all = components_count(h), *c;
 	int err = all ? 0 : -ENOMEM;
+	bool sampled;
 
 	for (int i = 0; all && !err && i < h->g.n_nodes; i++) { /* in the order of ranks, not of components */
 		c = &all[h->g.scc[i]];
@@ -190,8 +222,11 @@ static int roots_read(const struct holds *h, struct wait_found *found)
 			err = cycle_read(h, h->g.scc[i], c->hub, &found->cycles[found->n_cycles++]);
 		else if (c->size == 1 && c->late && !h->g.leaves[h->g.scc[i]] && found->n_roots < ROOTS_MAX)
 			found->roots[found->n_roots++] = (struct wait_root){ h->procs[i], 0.97 };
-		else if (c->size > 1 && c->unsure && !h->g.leaves[h->g.scc[i]])
-			unsure_roots(h, h->g.scc[i], found);
+		else if (c->size > 1 && c->unsure && !h->g.leaves[h->g.scc[i]]) {
+			err = sampled_read(h, h->g.scc[i], c->hub, found, &sampled);
+			if (!sampled)
+				unsure_roots(h, h->g.scc[i], found);
+		}
 		c->size = 0; /* told */
 	}
 	free(all);

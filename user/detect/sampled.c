@@ -140,3 +140,60 @@ void sampled_roots_sift(const struct model *m, struct wait_found *found)
 	}
 	found->n_roots = n;
 }
+
+/* --- cycles --- */
+
+uint64_t sampled_since_ns(const struct comm *c, uint64_t seq)
+{
+	uint64_t since = 0, one;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		one = mb->entered_seq[SEQ_COLL] > seq ? sampled_still_ns(mb) : 0;
+		if (one && (!since || one < since))
+			since = one;
+	}
+	return since;
+}
+
+bool sampled_op(const struct comm *c, uint64_t seq, enum op_kind *ret)
+{
+	unsigned int kinds;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		kinds = mb->entered_seq[SEQ_COLL] == seq ? sampled_lacks(mb) : 0;
+		if (!kinds || kinds & (kinds - 1))
+			continue;
+		*ret = sampled_kind(mb, kinds);
+		return true;
+	}
+	return false;
+}
+
+static int n_alike(const struct proc *const *ranks, int n, int i)
+{
+	int alike = 0;
+
+	for (int k = 0; k < n; k++)
+		alike += k != i && same_place(main_task(ranks[i]), main_task(ranks[k]));
+	return alike;
+}
+
+enum sampled_cycle sampled_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank)
+{
+	int n_alone = 0, most = 0;
+
+	for (int i = 0; i < n; i++) {
+		int alike = n_alike(ranks, n, i);
+
+		if (!known_by_samples(ranks[i]))
+			return CYCLE_NOT_SAMPLED;
+		if (!alike) {
+			n_alone++;
+			*ret_rank = i;
+		}
+		most = alike > most ? alike : most;
+	}
+	if (n_alone == 1 && most == n - 2 && n > 2)
+		return CYCLE_ONE_DIFFERS;
+	return most == n - 1 && !runs(main_task(ranks[0])) ? CYCLE_ALL_WAIT : CYCLE_UNTOLD;
+}

@@ -16,6 +16,20 @@ uint64_t sampled_still_ns(const struct member *mb);
 unsigned int sampled_lacks(const struct member *mb);
 /* Of these kinds the one that is lacked most often. */
 enum op_kind sampled_kind(const struct member *mb, unsigned int kinds);
+/* Since when somebody stays in collective `seq` of the communicator; 0: nobody is known to. */
+uint64_t sampled_since_ns(const struct comm *c, uint64_t seq);
+/* What collective `seq` is, as far as the counters of who lacks it say. False: there is a choice, or nobody lacks it. */
+bool sampled_op(const struct comm *c, uint64_t seq, enum op_kind *ret);
+
+enum sampled_cycle {
+	CYCLE_NOT_SAMPLED,  /* calls of some rank are seen */
+	CYCLE_ALL_WAIT,     /* each is ahead somewhere, stays there, and all sleep in one place: nobody goes on first */
+	CYCLE_ONE_DIFFERS,  /* *ret_rank sits elsewhere than all others: it holds them up */
+	CYCLE_UNTOLD,       /* any of them may be at fault */
+};
+/* Ranks that wait for each other by their counters, n of them. */
+enum sampled_cycle sampled_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank);
+
 /* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
  * thread sits where that of a rank known to wait sits, if others remain; else nobody can tell them apart. */
 void sampled_roots_sift(const struct model *m, struct wait_found *found);

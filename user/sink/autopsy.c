@@ -145,24 +145,43 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 	text_add(t, "\n");
 }
 
+#define MISSING_NAMED 8
+
+/* Of the largest communicator: ranks that no process here is. */
+static void text_missing(struct text *t, const struct model *m)
+{
+	const struct comm *best = NULL;
+	int n = 0;
+
+	for (const struct comm *c = m->comms; c; c = c->next)
+		if (c->by_rank && (!best || c->nranks > best->nranks))
+			best = c;
+	if (!best || best->n_seen == best->nranks)
+		return;
+	text_add(t, "not seen here (gone, not started, or on another node): %d of %d", best->nranks - best->n_seen, best->nranks);
+	for (int r = 0; r < best->nranks && best->nranks - best->n_seen <= MISSING_NAMED; r++)
+		if (!best->by_rank[r])
+			text_add(t, "%s %d", n++ ? "," : ", rank", r);
+	text_add(t, "\n");
+}
+
 static void text_verdict(struct text *t, const struct autopsy_sink *s, const struct model *m)
 {
 	struct census c = census_take(m);
-	bool counts = false;
 
 	for (size_t i = 0; i < s->n; i++) {
-		counts |= finding_kind_exits(s->open[i].f.kind);
 		incident_text_head(t, &s->open[i]);
 		incident_text_sentence(t, &s->open[i]);
 		if (*s->open[i].caused_by)
 			text_add(t, " (consequence of %s)", s->open[i].caused_by);
 		text_add(t, "\n");
 	}
-	if (!counts)
+	if (!s->n)
 		text_no_finding(t, s, m, &c);
 	text_add(t, "%d ranks on %s, looked at for ", c.n_ranks, m->host);
 	text_looked(t, s, m);
 	text_add(t, " without a probe; communicators of %d read\n", c.n_seen);
+	text_missing(t, m);
 }
 
 /* --- ranks --- */
