@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "decode.h"
+#include "ps_stacks.h"
 #include "session_targets.h"
 #include "target/discover.h"
 #include "target/launch_env.h"
@@ -22,12 +23,15 @@
 #include "target/reader.h"
 
 struct ps_args {
-	bool json, kernel;
+	bool json, kernel, stacks;
+	uint32_t pid;
 };
 
 static const struct argp_option ps_options[] = {
 	{ "json", 'j', 0, 0, "JSON lines", 0 },
 	{ "kernel", 'k', 0, 0, "what this kernel gives", 0 },
+	{ "stacks", 's', 0, 0, "what every thread is doing: kernel, native and Python frames, equal stacks as one", 0 },
+	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and those below it", 0 },
 	{ 0 },
 };
 
@@ -40,11 +44,21 @@ static const struct argp_option ps_options[] = {
 static error_t ps_option(int key, char *arg, struct argp_state *state)
 {
 	struct ps_args *a = state->input;
+	char *end;
 
-	(void)arg;
 	switch (key) {
 	case 'j': a->json = true; return 0;
 	case 'k': a->kernel = true; return 0;
+	case 's': a->stacks = true; return 0;
+	case 'p':
+		a->pid = strtoul(arg, &end, 10);
+		if (*end || !a->pid)
+			argp_error(state, "--pid %s: not a process id", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (a->pid && !a->stacks)
+			argp_error(state, "--pid goes with --stacks");
+		return 0;
 	case ARGP_KEY_ARG: argp_error(state, "no arguments expected");
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -209,20 +223,23 @@ static void proc_print_json(const struct target_proc *p)
 	cJSON_Delete(o);
 }
 
-static int list_print(struct target_set *set, bool json)
+/* Looks until nothing is awaited any more, or for long enough. 0 or -errno. */
+static int set_scan(struct target_set *set)
 {
-	const struct target_proc *const *list;
-	size_t n;
 	int err = target_set_scan(set);
 
 	for (int i = 0; !err && i < AWAIT_LOOKS && target_set_awaited(set); i++) {
 		usleep(AWAIT_US);
 		err = target_set_rescan(set, NULL, 0);
 	}
-	if (err) {
-		log_error("/proc: %s", strerror(-err));
-		return EXIT_INTERNAL;
-	}
+	return err;
+}
+
+static int list_print(struct target_set *set, bool json)
+{
+	const struct target_proc *const *list;
+	size_t n;
+
 	list = target_set_list(set, &n);
 	if (!json && n)
 		printf(TITLE, "PID", "NSPID", "RANK", "LOCAL", "WORLD", "SOURCE", "CONTAINER", "NAME", "JOB", "NOTE");
@@ -268,8 +285,10 @@ int cmd_ps(int argc, char **argv)
 		log_error("starting: %s", strerror(-err));
 	else
 		reader_set_patience(reader, READER_PATIENCE_MS);
+	if (!err && (err = set_scan(set)))
+		log_error("/proc: %s", strerror(-err));
 	if (!err)
-		code = list_print(set, a.json);
+		code = a.stacks ? ps_stacks_print(reader, set, a.pid, a.json) : list_print(set, a.json);
 	target_set_free(set);
 	reader_free(reader);
 	return code;

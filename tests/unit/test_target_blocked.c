@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "target/discover.h"
 #include "target/evidence.h"
+#include "target/stack.h"
 #include "target/symbolize.h"
 
 #define THAW_AFTER_S 30
@@ -262,6 +263,28 @@ static void check_stack_while_blocked(struct target_set *set, pid_t pid)
 	symbolizer_free(sym);
 }
 
+/* All threads with their kernel waits, in bounded time, and why there is no more. */
+static void check_threads_while_blocked(pid_t pid)
+{
+	struct target_stacks s;
+	unsigned blocked = 0;
+
+	reader_unblock(reader, pid);
+	uint64_t begin = clock_monotonic_ns();
+
+	assert_int_equal(target_stacks_read(reader, pid, STACK_DEADLINE_MS, &s), 0);
+	assert_in_range(ms_since(begin), 0, 1500);
+	assert_int_equal(s.n, 4);
+	for (size_t i = 0; i < s.n; i++) {
+		assert_int_equal(s.threads[i].native_end, STACK_BLOCKED);
+		assert_int_equal(s.threads[i].python_end, STACK_BLOCKED);
+		assert_true(!s.threads[i].n_native && s.threads[i].kernel);
+		blocked += s.threads[i].state == 'D';
+	}
+	assert_int_equal(blocked, 3);
+	target_stacks_free(&s);
+}
+
 static void answers_while_the_mmap_lock_is_held(void **state)
 {
 	struct target_set *set = NULL;
@@ -279,6 +302,7 @@ static void answers_while_the_mmap_lock_is_held(void **state)
 	assert_true(wait_state(pid, &shared->unmap, 'D'));
 	check_all_refused_in_time(set, pid);
 	check_stack_while_blocked(set, pid);
+	check_threads_while_blocked(pid);
 	/* Others are read as ever. */
 	bool held = true;
 

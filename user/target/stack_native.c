@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stack_native.c - unwinding a sleeping thread of which only pc and sp are known. Rules come from .eh_frame; registers
+ * that a function saved come back from the stack, those that no one saved stay unknown. Where a rule needs the frame
+ * pointer and it is unknown, the stack is searched for the call that led here; what follows is marked a guess.
+ */
+#include "target/stack_private.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+enum { REG_FP = 6, REG_SP = 7, REG_RA = 16, N_REGS = 17 };
+#elif defined(__aarch64__)
+enum { REG_FP = 29, REG_SP = 31, REG_RA = 30, N_REGS = 32 };
+#else
+#error "port stack_native.c: DWARF numbers of the registers"
+#endif
+
+#define SEARCH_BYTES 65536u
+#define OPS_DEPTH 16
+#define ROWS_BACK 64
+#define STARTS_MAX 16
+
+struct unwinder {
+	const struct stack_process *p;
+	uint64_t reg[N_REGS];
+	bool known[N_REGS];
+	uint64_t pc;
+	bool exact;  /* pc is an instruction to be executed, not a return address */
+	bool guessed;
+	bool searching; /* a guess is being tried: no second one */
+	const struct mapping *row; /* of the pc */
+	uint64_t begin;            /* of the rules that hold at the pc, in the image; 0 unknown */
+};
+
+struct ops_value { uint64_t v; bool is_value; };
+
+static bool op_binary(uint8_t atom, uint64_t a, uint64_t b, uint64_t *ret)
+{
+	switch (atom) {
+	case DW_OP_plus: *ret = a + b; return true;
+	case DW_OP_minus: *ret = a - b; return true;
+	case DW_OP_and: *ret = a & b; return true;
+	case DW_OP_or: *ret = a | b; return true;
+	case DW_OP_mul: *ret = a * b; return true;
+	case DW_OP_shl: *ret = b < 64 ? a << b : 0; return true;
+	case DW_OP_shr: *ret = b < 64 ? a >> b : 0; return true;
+	case DW_OP_ge: *ret = (int64_t)a >= (int64_t)b; return true;
+	case DW_OP_gt: *ret = (int64_t)a > (int64_t)b; return true;
+	case DW_OP_le: *ret = (int64_t)a <= (int64_t)b; return true;
+	case DW_OP_lt: *ret = (int64_t)a < (int64_t)b; return true;
+	case DW_OP_eq: *ret = a == b; return true;
+	case DW_OP_ne: *ret = a != b; return true;
+	}
+	return false;
+}
+
+static bool op_register(const struct unwinder *u, uint64_t reg, uint64_t offset, uint64_t *ret)
+{
+	if (reg >= N_REGS || !u->known[reg])
+		return false;
+	*ret = u->reg[reg] + offset;
+	return true;
+}
+
+/* What an operation pushes that takes nothing off the stack. */
+static bool op_push(const struct unwinder *u, const Dwarf_Op *op, uint64_t cfa, uint64_t *ret)
+{
+	if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31)
+		return op_register(u, op->atom - DW_OP_breg0, op->number, ret);
+	if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31) {
+		*ret = op->atom - DW_OP_lit0;
+		return true;
+	}
+	switch (op->atom) {
+	case DW_OP_bregx: return op_register(u, op->number, op->number2, ret);
+	case DW_OP_call_frame_cfa: *ret = cfa; return true;
+	case DW_OP_addr:
+	case DW_OP_const1u: case DW_OP_const2u: case DW_OP_const4u: case DW_OP_const8u: case DW_OP_constu:
+	case DW_OP_const1s: case DW_OP_const2s: case DW_OP_const4s: case DW_OP_const8s: case DW_OP_consts:
+		*ret = op->number;
+		return true;
+	}
+	return false;
+}
+
+/* The expressions that occur in unwind tables; anything else is a "cannot". */
+static bool ops_run(const struct unwinder *u, const Dwarf_Op *ops, size_t n, uint64_t cfa, struct ops_value *ret)
+{
+	uint64_t stack[OPS_DEPTH];
+	size_t top = 0;
+
+	ret->is_value = false;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t v;
+
+		if (top < OPS_DEPTH && op_push(u, &ops[i], cfa, &v))
+			stack[top++] = v;
+		else if (ops[i].atom == DW_OP_plus_uconst && top)
+			stack[top - 1] += ops[i].number;
+		else if (ops[i].atom == DW_OP_deref && top && stack_word_read(u->p->memory, stack[top - 1], &v))
+			stack[top - 1] = v;
+		else if (ops[i].atom == DW_OP_stack_value && i + 1 == n)
+			ret->is_value = true;
+		else if (top >= 2 && op_binary(ops[i].atom, stack[top - 2], stack[top - 1], &v))
+			stack[--top - 1] = v;
+		else
+			return false;
+	}
+	if (!top)
+		return false;
+	ret->v = stack[top - 1];
+	return true;
+}
+
+static uint64_t code_place(const struct unwinder *u)
+{
+	return u->pc - !u->exact;
+}
+
+static Dwarf_Frame *frame_find(struct unwinder *u)
+{
+	struct stack_file *f = stack_file_get(u->p->pid, u->row);
+	Dwarf_CFI *cfi = f ? stack_file_cfi(f) : NULL;
+	Dwarf_Frame *frame = NULL;
+	Dwarf_Addr end;
+	uint64_t vaddr;
+	bool is_signal = false;
+
+	u->begin = 0;
+	if (!cfi || !stack_file_vaddr(f, mapping_file_offset(u->row, code_place(u)), &vaddr) ||
+	    dwarf_cfi_addrframe(cfi, vaddr, &frame))
+		return NULL;
+	if (dwarf_frame_info(frame, &u->begin, &end, &is_signal) < 0)
+		u->begin = 0;
+	/* The frame that a signal interrupted goes on at its pc. */
+	u->exact = is_signal;
+	return frame;
+}
+
+#if defined(__x86_64__)
+/* Where the function we are in may begin: the rows of rules before ours at whose start only the return address is on
+ * the stack. */
+static size_t starts_find(const struct unwinder *u, uint64_t begins[STARTS_MAX])
+{
+	struct stack_file *f = stack_file_get(u->p->pid, u->row);
+	uint64_t at = u->begin;
+	size_t n = 0;
+
+	for (int rows = 0; f && at && rows < ROWS_BACK && n < STARTS_MAX; rows++) {
+		Dwarf_Frame *frame = NULL;
+		Dwarf_Addr begin = 0, end = 0;
+		Dwarf_Op *ops;
+		size_t n_ops;
+		bool is_signal;
+
+		if (dwarf_cfi_addrframe(stack_file_cfi(f), at - 1, &frame))
+			break;
+		if (dwarf_frame_info(frame, &begin, &end, &is_signal) < 0 || begin >= at)
+			begin = 0;
+		if (begin && !dwarf_frame_cfa(frame, &ops, &n_ops) && n_ops == 1 && ops[0].atom == DW_OP_bregx &&
+		    ops[0].number == REG_SP && ops[0].number2 == 8)
+			begins[n++] = begin;
+		free(frame);
+		at = begin;
+	}
+	return n;
+}
+
+/* Is the word a return address, and does its call lead to the function we are in? 2: yes, 1: a call to who knows. */
+static int call_before(const struct unwinder *u, uint64_t addr, const uint64_t *begins, size_t n)
+{
+	const struct mapping *row = maps_find(u->p->maps, addr);
+	struct stack_file *f = row && (row->prot & MAPPING_EXEC) ? stack_file_get(u->p->pid, row) : NULL;
+	uint64_t offset = f ? mapping_file_offset(row, addr) : 0, vaddr;
+	const uint8_t *b = f && offset >= 7 ? stack_file_bytes(f, offset - 7, 7) : NULL;
+	int32_t step;
+
+	if (!b)
+		return 0;
+	if (b[2] == 0xe8 && stack_file_vaddr(f, offset, &vaddr)) {
+		bool same_file = u->row->inode == row->inode && u->row->dev_minor == row->dev_minor;
+
+		memcpy(&step, b + 3, sizeof(step));
+		for (size_t i = 0; same_file && i < n; i++)
+			if (vaddr + step == begins[i])
+				return 2;
+		return 1;
+	}
+	/* call through a register or memory: ff /2, of 2, 3, 6 and 7 bytes */
+	for (int at = 0; at <= 5; at++)
+		if (b[at] == 0xff && (b[at + 1] >> 3 & 7) == 2 && (at == 5 || at == 4 || at == 1 || at == 0))
+			return 1;
+	return 0;
+}
+
+static enum stack_end step_rules(struct unwinder *u, Dwarf_Frame *frame, bool *ret_done);
+
+/* With this frame pointer, do the rules of our caller lead to a call as well, or to the outermost frame? */
+static bool fp_holds(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp)
+{
+	struct unwinder try = *u;
+	bool done = false;
+
+	try.reg[REG_FP] = fp;
+	try.known[REG_FP] = try.searching = true;
+	if (step_rules(&try, frame, &done) != STACK_WHOLE || done)
+		return false;
+	try.row = maps_find(u->p->maps, try.pc - 1);
+	Dwarf_Frame *caller = try.row ? frame_find(&try) : NULL;
+	bool holds = caller && step_rules(&try, caller, &done) == STACK_WHOLE &&
+		     (done || call_before(&try, try.pc, NULL, 0));
+
+	free(caller);
+	return holds;
+}
+
+/*
+ * The frame pointer of the function we are in, whose rule is CFA = fp + offset: such that at CFA - 8 there is the
+ * return address of a call to this very function; or, second best, of any call, and the frame pointer saved there
+ * leads on. Old words on the stack look like that too, so that the caller must make sense as well.
+ */
+static bool fp_search(struct unwinder *u, Dwarf_Frame *frame, uint64_t offset)
+{
+	uint64_t sp = u->reg[REG_SP], begins[STARTS_MAX], addr, saved, found = 0;
+	size_t n = u->searching ? 0 : starts_find(u, begins);
+
+	for (uint64_t fp = sp; !u->searching && fp < sp + SEARCH_BYTES; fp += 8) {
+		if (!stack_word_read(u->p->memory, fp + offset - 8, &addr) || !stack_word_read(u->p->memory, fp, &saved))
+			break;
+		int call = call_before(u, addr, begins, n);
+		bool leads_on = call == 1 && !found && offset == 16 && saved > fp && saved - fp < SEARCH_BYTES;
+
+		if ((call != 2 && !leads_on) || !fp_holds(u, frame, fp))
+			continue;
+		found = fp;
+		if (call == 2)
+			break;
+	}
+	if (!found)
+		return false;
+	u->reg[REG_FP] = found;
+	u->known[REG_FP] = u->guessed = true;
+	return true;
+}
+#else
+static bool fp_search(struct unwinder *u, Dwarf_Frame *frame, uint64_t offset)
+{
+	(void)u;
+	(void)frame;
+	(void)offset;
+	return false;
+}
+#endif
+
+static bool cfa_find(struct unwinder *u, Dwarf_Frame *frame, uint64_t *ret)
+{
+	struct ops_value v;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (dwarf_frame_cfa(frame, &ops, &n) || !n)
+		return false;
+	bool by_fp = n == 1 && ((ops[0].atom == DW_OP_bregx && ops[0].number == REG_FP) ||
+				ops[0].atom == DW_OP_breg0 + (REG_FP < 32 ? REG_FP : 0));
+
+	if (by_fp && !u->known[REG_FP] &&
+	    !fp_search(u, frame, ops[0].atom == DW_OP_bregx ? ops[0].number2 : ops[0].number))
+		return false;
+	if (!ops_run(u, ops, n, 0, &v))
+		return false;
+	*ret = v.v;
+	return true;
+}
+
+/* One register of the caller. False: it cannot be known. */
+static bool register_find(const struct unwinder *u, Dwarf_Frame *frame, int reg, uint64_t cfa, uint64_t *ret,
+			  bool *ret_undefined)
+{
+	Dwarf_Op mem[3], *ops;
+	struct ops_value v;
+	size_t n;
+
+	*ret_undefined = false;
+	if (dwarf_frame_register(frame, reg, mem, &ops, &n))
+		return false;
+	if (!n && ops) {
+		*ret_undefined = true;
+		return false;
+	}
+	if (!n) {
+		*ret = u->reg[reg];
+		return u->known[reg];
+	}
+	if (!ops_run(u, ops, n, cfa, &v))
+		return false;
+	*ret = v.v;
+	return v.is_value || stack_word_read(u->p->memory, v.v, ret);
+}
+
+/* To the caller by the frame's rules. STACK_WHOLE with *ret_done: this was the outermost. */
+static enum stack_end step_rules(struct unwinder *u, Dwarf_Frame *frame, bool *ret_done)
+{
+	struct unwinder next = *u;
+	uint64_t cfa, sp = u->reg[REG_SP];
+	bool undefined = false;
+
+	if (!cfa_find(u, frame, &cfa))
+		return STACK_NO_UNWIND;
+	next.guessed = u->guessed;
+	for (int i = 0; i < N_REGS; i++) {
+		bool gone;
+
+		next.known[i] = register_find(u, frame, i, cfa, &next.reg[i], &gone);
+		if (i == REG_RA && gone)
+			undefined = true;
+	}
+	if (undefined) {
+		*ret_done = true;
+		return STACK_WHOLE;
+	}
+	if (!next.known[REG_RA])
+		return STACK_NO_UNWIND;
+	next.pc = next.reg[REG_RA];
+	next.known[REG_RA] = false;
+	if (!u->exact || !next.known[REG_SP]) {
+		next.reg[REG_SP] = cfa;
+		next.known[REG_SP] = true;
+	}
+	/* Up, or nowhere: a signal may have been handled on a stack of its own. */
+	if (!u->exact && (cfa <= sp || cfa % 8))
+		return STACK_BROKEN;
+	*ret_done = !next.pc;
+	*u = next;
+	return STACK_WHOLE;
+}
+
+/* Code without unwind information, with a known frame pointer: the usual chain. */
+static enum stack_end step_fp(struct unwinder *u)
+{
+	uint64_t fp = u->reg[REG_FP], words[2];
+
+	if (!u->known[REG_FP] || fp % 8 || fp < u->reg[REG_SP] || fp - u->reg[REG_SP] > (1u << 20) ||
+	    !stack_memory_read(u->p->memory, fp, words, sizeof(words)))
+		return STACK_NO_UNWIND;
+	memset(u->known, 0, sizeof(u->known));
+	u->reg[REG_FP] = words[0];
+	u->reg[REG_SP] = fp + sizeof(words);
+	u->known[REG_FP] = u->known[REG_SP] = true;
+	u->pc = words[1];
+	u->exact = false;
+	u->guessed = true;
+	return STACK_WHOLE;
+}
+
+enum stack_end stack_unwind(const struct stack_process *p, uint64_t pc, uint64_t sp, struct stack_pc pcs[], size_t max,
+			    size_t *ret_n)
+{
+	struct unwinder u = { .p = p, .pc = pc, .exact = true };
+	enum stack_end end = STACK_WHOLE;
+	bool done = false;
+	size_t n = 0;
+
+	u.reg[REG_SP] = sp;
+	u.known[REG_SP] = true;
+	while (!done && end == STACK_WHOLE) {
+		u.row = maps_find(p->maps, code_place(&u));
+		if (!u.row || !(u.row->prot & MAPPING_EXEC)) {
+			end = n ? STACK_BROKEN : STACK_NO_UNWIND;
+			break;
+		}
+		if (n == max) {
+			end = STACK_TOO_DEEP;
+			break;
+		}
+		pcs[n++] = (struct stack_pc){ u.pc, u.guessed };
+		Dwarf_Frame *frame = frame_find(&u);
+
+		end = frame ? step_rules(&u, frame, &done) : step_fp(&u);
+		free(frame);
+	}
+	*ret_n = n;
+	return end;
+}
