@@ -110,7 +110,7 @@ def expected_counts(arguments, rank):
         gradients["AllReduce"] = gradients.get("AllReduce", 0) + rounds
         if not gradients["AllReduce"]:
             del gradients["AllReduce"]
-        comms.append({"Broadcast": layers, **gradients})
+        comms.append({"Broadcast": layers + rounds, **gradients})
     if tp > 1:
         comms.append({"AllReduce": 2 * layers * microbatches * steps + rounds})
     if pp > 1:
