@@ -57,7 +57,15 @@ static const char program[] =
 	"  return *(const int *)a - *(const int *)b; }\n"
 	"KEEP int second(int n) { int v[3] = { 3, 1, n }; qsort(v, 3, sizeof(v[0]), compare); return v[0] + sink; }\n"
 	"static void handler(int s) { sink = second(s); }\n"
-	"KEEP int first(int n) { signal(SIGUSR1, handler); raise(SIGUSR1); return sink + n; }\n"
+	/* The signal comes at the first instruction of a function, right behind one with other rules. */
+	"#ifdef __x86_64__\n"
+	"__asm__(\".text\\nbefore: .cfi_startproc\\n.cfi_def_cfa_offset 64\\nret\\n.cfi_endproc\\n\"\n"
+	"        \".type trap, @function\\ntrap: .cfi_startproc\\nud2\\nret\\n.cfi_endproc\\n\");\n"
+	"void trap(void);\n"
+	"#else\n"
+	"static void trap(void) { raise(SIGILL); }\n"
+	"#endif\n"
+	"KEEP int first(int n) { signal(SIGILL, handler); trap(); return sink + n; }\n"
 	"static void *spinner(void *a) { while (spin) ; return a; }\n"
 	"int main(void) { pthread_t t; pthread_create(&t, 0, spinner, 0); return first(1) + sink; }\n";
 
