@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,6 +136,7 @@ static void target_start(struct target *t, const char *name)
 	t->n = 0;
 	t->pid = fork();
 	if (!t->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no spinning thread behind */
 		dup2(out[1], 1);
 		execl(path, path, NULL);
 		_exit(127);
