@@ -97,6 +97,18 @@ def footprint(pid):
     return {"VmPTE": s["VmPTE"].strip(), "VmRSS": s["VmRSS"].strip(), "tasks": {t: status(pid, t) for t in tids}}
 
 
+def settled(pids, timeout=20):
+    """The footprints, once all threads are asleep for good: between its last word and its sleep, one still runs."""
+    end, last = time.monotonic() + timeout, None
+    while time.monotonic() < end:
+        now = {n: footprint(pid) for n, pid in pids.items()}
+        if now == last:
+            return now
+        last = now
+        time.sleep(0.5)
+    job.fail(f"the target does not come to rest: {last}")
+
+
 def host_ids(pid):
     """Thread ids inside the process' own pid namespace -> the host's."""
     ids = {}
@@ -121,7 +133,7 @@ def python_case(path, version, fork, contained):
         if fork:
             # Thread 1 of the process has one child: the fork.
             pids["child"] = int(open(f"/proc/{top}/task/{top}/children").read().split()[0])
-        before = {n: footprint(pid) for n, pid in pids.items()}
+        before = settled(pids)
         for name, pid in pids.items():
             seen = stacks(pid)
             seen = next(s for s in seen if s["pid"] == pid)
@@ -155,9 +167,14 @@ def hung_job(number, rng):
             time.sleep(0.1)
         job.check(job.lines(fault_log), "the fault did not happen")
         time.sleep(1.5)
-        groups = groups_of(sim.pid)
-        culprit = [i for i, (b, _) in enumerate(groups) if "faults_before_op (simjob)" in b]
-        waiters = [i for i, (b, ranks) in enumerate(groups) if ranks == sorted({0, 1, 2, 3} - {rank})]
+        # On a busy machine one of the others may still be on its way into its wait.
+        for _ in range(10):
+            groups = groups_of(sim.pid)
+            culprit = [i for i, (b, _) in enumerate(groups) if "faults_before_op (simjob)" in b]
+            waiters = [i for i, (b, ranks) in enumerate(groups) if ranks == sorted({0, 1, 2, 3} - {rank})]
+            if waiters:
+                break
+            time.sleep(0.3)
         print(f"hang of rank {rank}: {len(groups)} groups, {groups[culprit[0]][0].splitlines()[0] if culprit else None}")
         job.check(len(culprit) == 1 and groups[culprit[0]][1] == [rank], f"rank {rank} is not alone: {groups}")
         job.check(waiters and culprit[0] < min(waiters), f"rank {rank} does not stand before the others: {groups}")

@@ -126,6 +126,22 @@ static int teardown(void **state)
 	return sh("rm -rf %s%s", dir, "");
 }
 
+/* Between its last word and its sleep it still runs. */
+static void wait_asleep(pid_t pid)
+{
+	char path[64], text[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	for (int asleep = 0, i = 0; asleep < 3 && i < 1000; i++) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = read(fd, text, sizeof(text) - 1);
+
+		close(fd);
+		asleep = n > 0 && text[0] >= '0' && text[0] <= '9' ? asleep + 1 : 0;
+		usleep(20000);
+	}
+}
+
 static void target_start(struct target *t, const char *name)
 {
 	char path[128], line[64];
@@ -147,7 +163,7 @@ static void target_start(struct target *t, const char *name)
 	while (fgets(line, sizeof(line), f) && strcmp(line, "end\n") && t->n < 64)
 		t->said[t->n++] = strtoull(line, NULL, 16);
 	fclose(f);
-	usleep(50000); /* between its last word and its sleep */
+	wait_asleep(t->pid);
 }
 
 static void target_stop(struct target *t)
