@@ -271,7 +271,7 @@ static int exit_code(const struct session_result *r, const struct pipeline *p, c
 	return incidents_counted(pipeline_incidents(p)) ? EXIT_FINDING : EXIT_CLEAN;
 }
 
-/* Each rank takes about 17 files of ours in the burst tier: 64 of them more than the usual soft limit of 1024. After CMD
+/* 64 ranks take 1,000 files of ours, 1,100 in the burst tier, and the usual soft limit is 1024. After CMD
  * was forked, whose limit stays as it is. */
 static void files_limit_raise(void)
 {
