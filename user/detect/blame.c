@@ -8,9 +8,9 @@
  */
 #include "detect/blame.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #define TIGHT_SHARE 0.01  /* of the step: an end known that well splits a charge */
 #define OWN_WAIT_SHARE 0.2 /* of the step: an operation that lasts longer after its last arriver waits for that rank's own GPU */
 #define WALK_MAX 8192
@@ -208,13 +208,6 @@ static bool before_iteration(const struct op *op, const struct op *begin)
 	return own ? op->nth <= own->nth : op->enqueue_ns <= begin->enqueue_ns;
 }
 
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* How much later than the median of its role's other members; 0 without one, or when it is not. */
 static double lateness_s(const struct op *op, const struct blame *with)
 {
@@ -231,7 +224,7 @@ static double lateness_s(const struct op *op, const struct blame *with)
 	}
 	if (!n)
 		return 0;
-	qsort(late, n, sizeof(*late), double_cmp);
+	doubles_sort(late, n);
 	return late[(n - 1) / 2] > 0 ? late[(n - 1) / 2] : 0;
 }
 
@@ -285,7 +278,7 @@ static double extra_gap_s(const struct model *m, const struct op *op, double ste
 	}
 	if (!n)
 		return 0;
-	qsort(gaps, n, sizeof(*gaps), double_cmp);
+	doubles_sort(gaps, n);
 	return mine > gaps[(n - 1) / 2] ? mine - gaps[(n - 1) / 2] : 0;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #define MADS 5.0
 #define GAP_PART_NOTED 0.01   /* of the blame: worth a line of evidence */
 #define GAP_PART_CAUSE 0.3    /* of the blame: the cause */
@@ -182,16 +183,9 @@ struct cost_rates cost_rates(const struct cost_history *list, const struct model
 
 /* --- comparison --- */
 
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static double median(double *v, int n)
 {
-	qsort(v, n, sizeof(*v), double_cmp);
+	doubles_sort(v, n);
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "detect/detect.h"
 
 #define READING_NS 100000000ull /* results asked for within that belong together */
@@ -82,13 +83,6 @@ static bool together(const struct reading *a, const struct reading *b, double st
 	return a->n_spans == b->n_spans && apart_s < 2 * step_s + 2 * READING_NS * 1e-9;
 }
 
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Median of the peers' times in the same reading; false: none, or one of them is still to come. */
 static bool peers_median(const struct model *m, const struct proc *p, const struct reading *mine, double *ret_s)
 {
@@ -103,7 +97,7 @@ static bool peers_median(const struct model *m, const struct proc *p, const stru
 			return false;
 		times[n++] = r.gpu_s;
 	}
-	qsort(times, n, sizeof(*times), double_cmp);
+	doubles_sort(times, n);
 	*ret_s = n ? times[(n - 1) / 2] : 0;
 	return n > 0;
 }

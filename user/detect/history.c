@@ -26,6 +26,16 @@ bool rank_has_clock(const struct proc *p)
 	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
 }
 
+const struct proc *job_anchor(const struct model *m, const char *job)
+{
+	const struct proc *best = NULL;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (rank_has_clock(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
+			best = p;
+	return best;
+}
+
 int times_slow(const struct job_clock *j, const struct blamed *d, int last)
 {
 	int n = 0;

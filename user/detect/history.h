@@ -46,6 +46,8 @@ struct job_clock {
 
 /* A rank whose iterations are known. */
 bool rank_has_clock(const struct proc *p);
+/* The lowest rank of the job whose iterations are known: those are the job's. NULL none. */
+const struct proc *job_anchor(const struct model *m, const char *job);
 /* Iterations of the last `last` in which it earned 5 % of the step or more. */
 int times_slow(const struct job_clock *j, const struct blamed *d, int last);
 double recent_mean(const struct job_clock *j, const double *of);

@@ -9,16 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "detect/detect.h"
+#include "detect/history.h"
 
 #define WINDOW_S 0.2        /* iterations are summed up to that: single short ones are the host's jitter */
-#define RECENT 10           /* windows that must all be slow */
+#define WINDOWS 10          /* that must all be slow */
 #define BASE 40             /* windows before those */
 #define BASE_MIN 20
 #define HIGH_OF_BASE 0.9    /* every recent window above that share of the base: by chance once in 10^10 windows */
 #define SLOWER 1.10         /* and their median that much above the base's */
 #define OVER 1.05           /* the median below that: it is over */
-#define KEPT (RECENT + BASE)
+#define KEPT (WINDOWS + BASE)
 
 struct series {             /* iterations of one job, as its lowest rank makes them */
 	const char *job;
@@ -37,19 +39,12 @@ struct series {             /* iterations of one job, as its lowest rank makes t
 
 struct slow_step { struct series *all; uint64_t disturbed_ns; };
 
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The `n` windows that end `back` windows ago, sorted. */
 static void windows_sorted(const struct series *s, size_t back, size_t n, double *to)
 {
 	for (size_t i = 0; i < n; i++)
 		to[i] = s->mean_s[(s->n - back - 1 - i) % KEPT];
-	qsort(to, n, sizeof(*to), double_cmp);
+	doubles_sort(to, n);
 }
 
 static void series_restart(struct series *s, const struct proc *p)
@@ -63,22 +58,22 @@ static void series_restart(struct series *s, const struct proc *p)
 
 static void decide(struct series *s)
 {
-	double recent[RECENT], base[BASE];
-	size_t n = s->n > KEPT ? BASE : s->n > RECENT ? s->n - RECENT : 0;
+	double recent[WINDOWS], base[BASE];
+	size_t n = s->n > KEPT ? BASE : s->n > WINDOWS ? s->n - WINDOWS : 0;
 
 	if (n < BASE_MIN)
 		return;
-	windows_sorted(s, 0, RECENT, recent);
+	windows_sorted(s, 0, WINDOWS, recent);
 	if (s->open_since_ns) {
-		if (recent[RECENT / 2] < OVER * s->base_s)
+		if (recent[WINDOWS / 2] < OVER * s->base_s)
 			s->open_since_ns = 0;
 		return;
 	}
-	windows_sorted(s, RECENT, n, base);
-	if (recent[0] <= base[(size_t)(HIGH_OF_BASE * n)] || recent[RECENT / 2] < SLOWER * base[n / 2])
+	windows_sorted(s, WINDOWS, n, base);
+	if (recent[0] <= base[(size_t)(HIGH_OF_BASE * n)] || recent[WINDOWS / 2] < SLOWER * base[n / 2])
 		return;
 	s->base_s = base[n / 2];
-	s->open_since_ns = s->begin_ns[(s->n - RECENT) % KEPT];
+	s->open_since_ns = s->begin_ns[(s->n - WINDOWS) % KEPT];
 	s->explained_by = 0;
 }
 
@@ -114,21 +109,6 @@ static void iterations_take(struct series *s, const struct proc *p, uint64_t dis
 	s->done_n = p->n_ops;
 }
 
-static bool has_clock(const struct proc *p)
-{
-	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
-}
-
-static const struct proc *anchor_of(const struct model *m, const char *job)
-{
-	const struct proc *best = NULL;
-
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (has_clock(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
-			best = p;
-	return best;
-}
-
 static struct series *series_of(struct slow_step *st, const char *job)
 {
 	struct series *s;
@@ -154,7 +134,7 @@ static double end_error_s(const struct proc *p)
 	for (const struct op *op = p->last_op; op && n < 64; op = op->prev_in_proc)
 		if (op->end_ns)
 			errors[n++] = op->end_error_ns * 1e-9;
-	qsort(errors, n, sizeof(*errors), double_cmp);
+	doubles_sort(errors, n);
 	return n ? errors[n / 2] : -1;
 }
 
@@ -175,11 +155,11 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 {
 	uint64_t cause = cause_key(m, found, s->job);
 	struct finding *f = finding_list_add(found);
-	double recent[RECENT];
+	double recent[WINDOWS];
 
 	if (!f)
 		return -ENOMEM;
-	windows_sorted(s, 0, RECENT, recent);
+	windows_sorted(s, 0, WINDOWS, recent);
 	s->explained_by = cause ? cause : s->explained_by;
 	f->kind = FINDING_SLOW_STEP;
 	f->key = finding_key(f->kind, s->anchor, s->open_since_ns, 0);
@@ -187,16 +167,16 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 	f->cause = "gpu_or_unknown";
 	f->since_ns = s->open_since_ns;
 	f->confidence = 0.9;
-	finding_note(f, "step_s", recent[RECENT / 2]);
+	finding_note(f, "step_s", recent[WINDOWS / 2]);
 	finding_note(f, "step_before_s", s->base_s);
-	finding_note(f, "slower_percent", 100 * (recent[RECENT / 2] / s->base_s - 1));
+	finding_note(f, "slower_percent", 100 * (recent[WINDOWS / 2] / s->base_s - 1));
 	finding_note(f, "end_error_s", end_error_s(p));
 	return 0;
 }
 
 static int job_tick(struct slow_step *st, struct series *s, const struct model *m, struct finding_list *found)
 {
-	const struct proc *p = anchor_of(m, s->job);
+	const struct proc *p = job_anchor(m, s->job);
 
 	if (!p)
 		return 0;
@@ -224,7 +204,7 @@ static int slow_step_tick(void *state, const struct model *m, struct finding_lis
 
 	disturbance_note(st, m, found);
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (has_clock(p) && !series_of(st, p->job))
+		if (rank_has_clock(p) && !series_of(st, p->job))
 			return -ENOMEM;
 	for (struct series *s = st->all; s && !err; s = s->next)
 		err = job_tick(st, s, m, found);

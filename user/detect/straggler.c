@@ -216,16 +216,6 @@ static int iterations_take(struct straggler *s, struct job_clock *j, const struc
 	return err;
 }
 
-static const struct proc *anchor_of(const struct model *m, const char *job)
-{
-	const struct proc *best = NULL;
-
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (rank_has_clock(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
-			best = p;
-	return best;
-}
-
 /* --- the verdict --- */
 
 static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
@@ -260,7 +250,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 
 static int job_tick(struct straggler *s, struct job_clock *j, const struct model *m, struct finding_list *found)
 {
-	const struct proc *p = anchor_of(m, j->job);
+	const struct proc *p = job_anchor(m, j->job);
 	uint64_t before = j->n;
 	int err = 0;
 

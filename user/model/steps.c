@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/sorted.h"
 #include "model/state.h"
 
 #define WINDOW 4096
@@ -201,13 +202,6 @@ static bool clock_holds(const struct proc_own *p)
 	return true;
 }
 
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static double step_median_s(const struct proc_own *p)
 {
 	const struct op *op = p->p.last_op, *old;
@@ -221,7 +215,7 @@ static double step_median_s(const struct proc_own *p)
 		if (old)
 			s[n++] = (double)(op->call_ns - old->call_ns) * 1e-9;
 	}
-	qsort(s, n, sizeof(*s), double_cmp);
+	doubles_sort(s, n);
 	return n ? s[n / 2] : 0;
 }
 
