@@ -172,12 +172,51 @@ static void test_span_with_an_operation_is_not_taken(void **state)
 	job_free(j);
 }
 
+static void give(const struct verdicts *v, struct event e)
+{
+	assert_int_equal(model_apply(v->m, &e), 0);
+}
+
+/* The slow rank ends; another process gets its number, and is measured once. */
+static void test_a_number_used_again_is_another_rank(void **state)
+{
+	uint64_t rng = test_seed(), now;
+	struct measured w = { .ranks = 4, .steps = 60, .slow_rank = 2, .from_step = 10, .slow_share = 0.2 };
+	struct event e = job_event(EV_EXIT, 2, 0);
+	struct verdicts v;
+	struct job *j;
+
+	(void)state;
+	play(&w, &rng, &j, &v);
+	assert_non_null(finding_list_of(&v.list, FINDING_STRAGGLER, job_pid(2)));
+	now = e.ts_ns = v.m->now_ns + SEC;
+	e.exit.last = true;
+	give(&v, e);
+	e = job_event(EV_PROC, 2, now + 1);
+	e.proc = (typeof(e.proc)){ .start_ns = now, .rank = 2, .local_rank = 2, .world_size = 4, .job = "job", .name = "train",
+				   .container = "" };
+	give(&v, e);
+	e = job_event(EV_MARK, 2, now + 2);
+	e.mark.handle = 1;
+	give(&v, e);
+	e.mark.handle = 2;
+	give(&v, e);
+	e = job_event(EV_ELAPSED, 2, now + SEC);
+	e.elapsed = (typeof(e.elapsed)){ .start = 1, .end = 2, .gpu_ns = SEC };
+	give(&v, e);
+	assert_int_equal(detectors_tick(v.d, v.m, &v.list), 0);
+	assert_null(finding_list_of(&v.list, FINDING_STRAGGLER, job_pid(2)));
+	verdicts_free(&v);
+	job_free(j);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slow_gpu_is_named),
 		cmocka_unit_test(test_uneven_data_names_nobody),
 		cmocka_unit_test(test_span_with_an_operation_is_not_taken),
+		cmocka_unit_test(test_a_number_used_again_is_another_rank),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ struct reading { uint64_t ts_ns; int n_spans; double gpu_s; };
 
 struct timed {                  /* one rank */
 	uint32_t tgid;
+	uint64_t start_ns;       /* of the process: tells a number that is used again */
 	struct reading last;
 	double over_s[READINGS]; /* than the median of its peers, newest last */
 	double gpu_s[READINGS];
@@ -34,17 +35,18 @@ struct timed {                  /* one rank */
 
 struct gpu_time { struct timed *all; };
 
-static struct timed *timed_of(struct gpu_time *g, uint32_t tgid)
+static struct timed *timed_of(struct gpu_time *g, const struct proc *p)
 {
 	struct timed *t;
 
 	for (t = g->all; t; t = t->next)
-		if (t->tgid == tgid)
+		if (t->tgid == p->tgid)
 			return t;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->tgid = tgid;
+	t->tgid = p->tgid;
+	t->start_ns = p->start_ns;
 	t->next = g->all;
 	g->all = t;
 	return t;
@@ -225,13 +227,31 @@ static int report(const struct proc *p, const struct timed *t, struct finding_li
 	return 0;
 }
 
+/* A process that is gone leaves nothing behind for the next one of its number. */
+static void gone_forget(struct gpu_time *g, const struct model *m)
+{
+	struct timed **link = &g->all, *t;
+
+	while ((t = *link)) {
+		const struct proc *p = model_proc(m, t->tgid);
+
+		if (p && !p->dead && p->start_ns == t->start_ns) {
+			link = &t->next;
+			continue;
+		}
+		*link = t->next;
+		free(t);
+	}
+}
+
 static int gpu_time_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct gpu_time *g = state;
 	int err = 0;
 
+	gone_forget(g, m);
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
-		struct timed *t = p->n_gpu_spans && !p->dead ? timed_of(g, p->tgid) : NULL;
+		struct timed *t = p->n_gpu_spans && !p->dead ? timed_of(g, p) : NULL;
 		bool fresh;
 
 		if (!t)
