@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "argument.h"
 #include "autopsy.h"
 #include "base/log.h"
 #include "command.h"
@@ -46,24 +47,12 @@ static uint64_t seconds_parse(struct argp_state *state, const char *name, const 
 	return sec * 1e9;
 }
 
-static void pid_add(struct argp_state *state, struct autopsy_args *a, const char *text)
-{
-	char *end;
-	unsigned long pid = strtoul(text, &end, 10);
-
-	if (end == text || *end || !pid || pid > INT32_MAX)
-		argp_error(state, "--pid: '%s' is no process id", text);
-	if (a->cfg.n_pids == SESSION_PIDS_MAX)
-		argp_error(state, "--pid: at most %d; use --job or a common parent", SESSION_PIDS_MAX);
-	a->pids[a->cfg.n_pids++] = pid;
-}
-
 static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 {
 	struct autopsy_args *a = state->input;
 
 	switch (key) {
-	case 'p': pid_add(state, a, arg); return 0;
+	case 'p': argument_pid(state, arg, a->pids, &a->cfg.n_pids); return 0;
 	case 'J': a->cfg.job = arg; return 0;
 	case 'i': a->cfg.interval_ns = seconds_parse(state, "interval", arg, INTERVAL_MIN_S); return 0;
 	case 'P': a->cfg.patience_ns = seconds_parse(state, "patience", arg, 0); return 0;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "argument.h"
 #include "base/log.h"
 #include "command.h"
 #include "outputs.h"
@@ -65,18 +66,6 @@ static uint64_t seconds_parse(struct argp_state *state, const char *name, const 
 	return sec * 1e9;
 }
 
-static void pid_add(struct argp_state *state, struct record_args *a, const char *text)
-{
-	char *end;
-	unsigned long pid = strtoul(text, &end, 10);
-
-	if (end == text || *end || !pid || pid > INT32_MAX)
-		argp_error(state, "--pid: '%s' is no process id", text);
-	if (a->session.n_pids == SESSION_PIDS_MAX)
-		argp_error(state, "--pid: at most %d; use --job or a common parent", SESSION_PIDS_MAX);
-	a->pids[a->session.n_pids++] = pid;
-}
-
 static void ring_parse(struct argp_state *state, struct record_args *a, const char *text)
 {
 	char *end;
@@ -115,7 +104,7 @@ static error_t record_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "at most %d outputs", OUTPUTS_MAX);
 		a->outputs.paths[a->outputs.n++] = arg;
 		return 0;
-	case 'p': pid_add(state, a, arg); return 0;
+	case 'p': argument_pid(state, arg, a->pids, &a->session.n_pids); return 0;
 	case 'J': a->session.job = arg; return 0;
 	case OPT_ALL: a->all = true; return 0;
 	case 'd': a->session.duration_ns = seconds_parse(state, "duration", arg); return 0;

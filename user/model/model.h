@@ -281,8 +281,7 @@ bool proc_waits(const struct proc *p);
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);
-/* CPU share of a task, of all tasks of a process, between the last two scans: 0..n cores; -1 not known. */
+/* CPU share of a task between the last two scans: 0..1 core; -1 not known. */
 double task_cpu_share(const struct task *t);
-double proc_cpu_share(const struct proc *p);
 
 #endif

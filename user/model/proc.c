@@ -448,18 +448,6 @@ double task_cpu_share(const struct task *t)
 	return (double)(t->run_ns - t->prev_run_ns) / (t->seen_ns - t->prev_seen_ns);
 }
 
-double proc_cpu_share(const struct proc *p)
-{
-	double sum = -1, one;
-
-	for (const struct task *t = p->tasks; t; t = t->next) {
-		one = task_cpu_share(t);
-		if (one >= 0)
-			sum = sum < 0 ? one : sum + one;
-	}
-	return sum;
-}
-
 int proc_rank(const struct proc *p)
 {
 	const struct member *best = NULL;
