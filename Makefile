@@ -34,7 +34,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all build help deps deps-test demo test test-long check unit clean install pack simjob bench
+.PHONY: all build help deps deps-test demo test test-long test-vm arm64 check unit clean install pack simjob bench
 
 all: deps build ## install what is missing, then build
 
@@ -50,6 +50,7 @@ deps-test: ## the same for the tests
 	$(Q)scripts/deps.sh test
 
 -include tools/simjob/build.mk
+-include tests/fuzz/build.mk
 
 $(O)/gen/vmlinux/vmlinux.h:
 	$(call say,BTF,$@)
@@ -103,11 +104,11 @@ demo: deps ## simulated 8-rank job with faults under the real tracer (root)
 	$(Q)O=$(O) tools/demo.sh
 
 test: deps-test ## all tests that need no GPU (root)
-	$(Q)$(MAKE) --no-print-directory build unit
+	$(Q)$(MAKE) --no-print-directory build unit fuzzers-if
 	$(Q)O=$(O) tests/run.sh
 
 test-long: deps-test ## all tests, then the fault matrix with its full counts (hours; JOBS=n trials at once)
-	$(Q)$(MAKE) --no-print-directory build unit
+	$(Q)$(MAKE) --no-print-directory build unit fuzzers-if
 	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=7200 tests/run.sh
 	$(Q)O=$(O) python3 -B tests/e2e/matrix.py
 
@@ -119,6 +120,16 @@ pack: build ## binary and its libraries in $(O)/gpu, for a GPU machine without t
 	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(OBJ) $(LIBS) -o $(O)/gpu/ranktrace
 	$(Q)mkdir -p $(O)/gpu/lib/ranktrace && cp -r $(O)/lib/ranktrace/sim $(O)/gpu/lib/ranktrace/
 	$(Q)ldd $(O)/ranktrace | awk '$$3 ~ /^\// { print $$3 }' | grep -vE '/(libc|libm|libpthread)\.so' | xargs -I{} cp -L {} $(O)/gpu/
+
+arm64: ## build for arm64 into $(O)/arm64, with Debian's libraries for it unpacked into $(O)/vm (nothing is installed)
+	$(Q)root=$$(tests/vm/arm64_root.sh) && $(MAKE) --no-print-directory O=$(O)/arm64 ARCH=arm64 build \
+		CC="clang --target=aarch64-linux-gnu --sysroot=$$root -fuse-ld=lld -Wno-unused-command-line-argument"
+
+test-vm: ## load, count and find faults on Debian's 5.10, 6.1 and 6.12 kernels, in guests, on this one, and on arm64 (root)
+	$(Q)scripts/deps.sh vm
+	$(Q)$(MAKE) --no-print-directory build
+	$(Q)$(MAKE) --no-print-directory arm64
+	$(Q)O=$(O) tests/vm/run.sh all
 
 install: build ## to DESTDIR/PREFIX
 	install -D -m755 $(O)/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace

@@ -13,5 +13,10 @@
 #define COOKIE(row, lib) ((row) | (__u64)(lib) << 16)
 #define COOKIE_ROW(cookie) ((__u32)(cookie) & COOKIE_ROW_MAX)
 #define COOKIE_LIB(cookie) ((__u32)((cookie) >> 16) & 0xffffu)
+#define COOKIE_NONE 0xffffffffull /* no table has as many rows and libraries */
+
+/* Where the kernel hands no cookie over (before 5.15) the program finds it by the probe's address. */
+#define COOKIES_MAX 262144
+struct cookie_key { __u64 ip; __u32 tgid, reserved; };
 
 #endif

@@ -3,6 +3,7 @@
  * instruction, so nothing of a new dataloader or an exec'd rank is missed. Attached first, detached last.
  */
 #include "bpf/record.bpf.h"
+#include "bpf/cookie.bpf.h" /* its map, which the tracers share */
 #include "schemas/life.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

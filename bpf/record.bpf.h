@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/kernel.bpf.h"
 #include "schemas/ring.h"
 
 #define TARGETS_MAX 16384

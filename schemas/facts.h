@@ -7,6 +7,7 @@
 #ifndef RANKTRACE_FACTS_H
 #define RANKTRACE_FACTS_H
 
+#include "fact_proxy.h"
 #include "wire.h"
 
 enum fact_kind {
@@ -21,6 +22,19 @@ enum fact_kind {
 	FACT_CLOCK = 9,   /* the wall clock was set: only what people are shown changes */
 	FACT_COMM_SAMPLE = 10, /* a communicator, as read from the target's memory from outside */
 	FACT_TASK_AT = 11, /* what a thread that is not running sits in */
+	FACT_TIER = 14,   /* a process is probed for more, or for less, than before */
+	FACT_PRESSURE = 16, /* what tasks waited for: the whole host, or one process' cgroup */
+	FACT_KERNEL_LOG = 17, /* a line of the kernel log that is about GPUs, links, storage or memory */
+	FACT_GPU_DEVICE = 18, /* a GPU, and what does not change of it */
+	FACT_GPU_SAMPLE = 19, /* how busy it was since the last such fact */
+	FACT_GPU_HEALTH = 20, /* its error counters and links */
+	FACT_GPU_PROCS = 21, /* the processes that compute on it */
+	FACT_GPU_STATE = 22, /* it, or the driver, answers or does not */
+	FACT_HOST = 26,   /* in a merge of several hosts' recordings: whose pid the number of a process is */
+	FACT_STACK = 12,  /* the stack of a thread, as read from outside; or that it could not be read */
+	FACT_PROXY = 13,   /* how far a communicator's transfers over the network are, as read from the target's memory */
+	FACT_COMM_SCAN = 32, /* all of a process' memory was looked through for communicators, before the first sample of any */
+	FACT_RETOLD = 24,  /* the model's state where a recording begins in the middle of a session */
 };
 
 struct fact_start {
@@ -136,6 +150,13 @@ struct fact_comm_sample { /* ts: behind the read: nothing that was called later 
 };
 _Static_assert(sizeof(struct fact_comm_sample) == 136, "fact_comm_sample");
 
+struct fact_comm_scan {  /* tgid. Whoever shows no communicator in a sample has none. Only an autopsy looks at all before it tells */
+	struct wire_hdr hdr;
+	__u32 n_found;
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct fact_comm_scan) == 32, "fact_comm_scan");
+
 struct fact_task_at {
 	struct wire_hdr hdr;   /* tid, tgid */
 	__u16 wchan_len;       /* bytes of text: wait channel, system call, file, each with its zero byte */
@@ -146,9 +167,125 @@ struct fact_task_at {
 };
 _Static_assert(sizeof(struct fact_task_at) == 32, "fact_task_at");
 
+/* PSI: time in which some, or all, tasks waited. Totals; what the kernel does not keep stays 0 (`known`, bit 2 * resource + full). */
+enum pressure_resource { PRESSURE_CPU, PRESSURE_MEMORY, PRESSURE_IO, PRESSURE_RESOURCES };
+
+struct fact_pressure {
+	struct wire_hdr hdr;   /* tgid: the process whose cgroup it is; 0 the host */
+	__u64 stall_ns[PRESSURE_RESOURCES][2]; /* some, full */
+	__u64 throttled_ns;    /* of the cgroup and its parents, by CPU quota */
+	__u32 known;
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct fact_pressure) == 88, "fact_pressure");
+
+enum kernel_log_class {
+	KERNEL_LOG_XID = 1, KERNEL_LOG_NVLINK = 2, KERNEL_LOG_RDMA = 3, KERNEL_LOG_HUNG_TASK = 4, KERNEL_LOG_OOM = 5,
+	KERNEL_LOG_MCE = 6, KERNEL_LOG_PCIE = 7, KERNEL_LOG_NVIDIA = 8, KERNEL_LOG_SXID = 9,
+};
+
+struct fact_kernel_log {
+	struct wire_hdr hdr;   /* ts: when read */
+	__u64 log_us;          /* the kernel's own time of the line */
+	__u32 xid;             /* of class XID and SXID */
+	__u32 pid;             /* that the line names, in the host's pid namespace; 0 none */
+	__u64 pci;             /* address, PCI_ADDRESS() or PCI_NONE */
+	__u8 class;            /* enum kernel_log_class */
+	__u8 level;            /* of syslog: 3 an error */
+	__u16 text_len;        /* with its zero byte */
+	__u32 reserved;
+	char text[];
+};
+_Static_assert(sizeof(struct fact_kernel_log) == 56, "fact_kernel_log");
+
+#define PCI_NONE (~0ull)
+/* domain:bus:device as one number; the function does not tell GPUs apart */
+#define PCI_ADDRESS(domain, bus, device) ((__u64)(domain) << 16 | (__u64)(bus) << 8 | (device))
+
+#define GPU_UNKNOWN 0xffffffffu /* in any 32-bit field below: the driver does not tell */
+#define GPU_PROCS_MAX 32
+
+struct fact_gpu_device {
+	struct wire_hdr hdr;
+	__u32 index;           /* NVML's, and with CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA's */
+	__u32 n_gpus;          /* of the host */
+	__u64 pci;             /* PCI_ADDRESS() */
+	__u32 pcie_width_max, pcie_gen_max;
+	__u32 power_limit_mw, sm_clock_max_mhz;
+	__u32 n_nvlinks;       /* active when first seen */
+	__u16 name_len;        /* bytes of text: name, UUID, each with its zero byte */
+	__u16 uuid_len;
+	char text[];
+};
+_Static_assert(sizeof(struct fact_gpu_device) == 64, "fact_gpu_device");
+
+/* Shares in hundredths of a percent, over the window that ends at ts. */
+struct fact_gpu_sample {
+	struct wire_hdr hdr;
+	__u32 index;
+	__u32 cost_us;         /* CPU time of this look, this GPU's part */
+	__u64 window_ns;       /* 0: no activity is known (no GPM, or the first look) */
+	__u32 sm, tensor, dram, occupancy;
+	__u32 power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
+	__u64 slowdown;        /* enum gpu_slowdown bits */
+};
+_Static_assert(sizeof(struct fact_gpu_sample) == 80, "fact_gpu_sample");
+
+/* Why clocks are lower than they could be: NVML's clocks event reasons. */
+enum gpu_slowdown {
+	GPU_SLOW_IDLE = 1, GPU_SLOW_APP_CLOCKS = 2, GPU_SLOW_POWER_CAP = 4, GPU_SLOW_HW = 8, GPU_SLOW_SYNC_BOOST = 16,
+	GPU_SLOW_SW_THERMAL = 32, GPU_SLOW_HW_THERMAL = 64, GPU_SLOW_POWER_BRAKE = 128,
+};
+
+struct fact_gpu_health {
+	struct wire_hdr hdr;
+	__u32 index;
+	__u32 cost_us;
+	__u64 ecc_corrected, ecc_uncorrected;         /* since the driver was loaded; ~0 unknown, as all 64-bit counters here */
+	__u64 ecc_corrected_ever, ecc_uncorrected_ever;
+	__u64 nvlink_crc, nvlink_replay, nvlink_recovery; /* all links together */
+	__u64 pcie_replay;
+	__u32 rows_corrected, rows_uncorrected;       /* remapped */
+	__u32 rows_pending, rows_failed;              /* 0 or 1 */
+	__u32 pages_pending;                          /* 0 or 1 */
+	__u32 inforom_bad;                            /* 0 or 1 */
+	__u32 nvlinks_active;
+	__u32 pcie_width, pcie_gen;
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct fact_gpu_health) == 136, "fact_gpu_health");
+
+struct fact_gpu_procs {
+	struct wire_hdr hdr;
+	__u32 index;
+	__u32 n;
+	__u32 pids[GPU_PROCS_MAX]; /* in the host's pid namespace */
+};
+_Static_assert(sizeof(struct fact_gpu_procs) == 160, "fact_gpu_procs");
+
+enum gpu_state { GPU_ANSWERS = 0, GPU_LOST = 1, GPU_NEEDS_RESET = 2, GPU_SILENT = 3 /* no answer within the deadline */ };
+
+struct fact_gpu_state { /* told when it changes */
+	struct wire_hdr hdr;
+	__u32 index;           /* GPU_UNKNOWN: the driver, all GPUs */
+	__u32 state;           /* enum gpu_state */
+	__u64 since_ns;        /* asked then, without an answer; 0: as of ts */
+};
+_Static_assert(sizeof(struct fact_gpu_state) == 40, "fact_gpu_state");
+
+struct fact_retold {
+	struct wire_hdr hdr;   /* ts: as of when; tgid, tid: of what */
+	__u16 what;            /* enum retold_what (schemas/retold.h) */
+	__u16 n_texts;
+	__u32 body_bytes;      /* then that many, a multiple of 8; then the texts, each with its zero byte */
+};
+_Static_assert(sizeof(struct fact_retold) == 32, "fact_retold");
+
 struct fact_stop {
 	struct wire_hdr hdr;
 	__u64 records;         /* written before this one */
 };
+
+#include "schemas/outside.h"
 
 #endif

@@ -22,6 +22,8 @@ enum wire_tracer {
 	WIRE_NCCL = 2,
 	WIRE_SCHED = 3,
 	WIRE_CUDA = 4,
+	WIRE_VERBS = 6,
+	WIRE_XID = 5,
 	WIRE_TRACER_MAX = 16,
 };
 

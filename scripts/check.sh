@@ -21,11 +21,12 @@ layer() {
 
 rule_layers() {
 	find schemas -name '*.h' | layer schemas 'wire\.h|schemas/[a-z_]+\.h'
-	find bpf tracers -name '*.bpf.[ch]' | layer 'kernel side' 'vmlinux\.h|schemas/.*|bpf/.*|tracers/[a-z]+/[a-z]+\.h'
+	find bpf tracers -name '*.bpf.[ch]' | layer 'kernel side' 'vmlinux\.h|schemas/.*|bpf/.*|user/kernel\.def|tracers/[a-z]+/[a-z]+\.h'
 	find tracers -name '*.c' ! -name '*.bpf.c' | layer 'a tracer' "tracer\.h|event\.h|base/.*|schemas/.*|target/.*|uthash\.h|[a-z]+\.skel\.h"
-	find user/model -name '*.[ch]' | layer 'the model' 'event\.h|base/.*|model/.*|uthash\.h|utlist\.h'
-	find user/detect -name '*.[ch]' | layer 'a detector' 'event\.h|finding\.h|base/.*|model/.*|detect/.*|detect\.h|detectors\.def|uthash\.h|utarray\.h'
+	find user/detect -name '*.[ch]' | layer 'a detector' 'event\.h|finding\.h|base/.*|model/.*|detect/.*|detect\.h|detectors\.def|detect/xids\.def|uthash\.h|utarray\.h'
+	find user/model -name '*.[ch]' | layer 'the model' 'event\.h|base/.*|model/.*|schemas/retold\.h|uthash\.h|utlist\.h'
 	find user/sink -name '*.[ch]' | layer 'a sink' "event\.h|finding\.h|base/.*|model/.*|schemas/.*|sink/.*|sinks\.def|uthash\.h"
+	find user/sample -name '*.[ch]' | layer 'a sampler' "base/.*|schemas/.*|target/.*|sample/.*|tracers/sched/sched\.h|uthash\.h"
 	find user/base user/target -name '*.[ch]' | layer 'base and target' "base/.*|target/.*|schemas/.*|uthash\.h"
 }
 
@@ -42,7 +43,12 @@ rule_tracers_apart() {
 # Only loader.c, attach.c, ring.c and generated skeletons touch libbpf.
 rule_libbpf() {
 	grep -lE '#include <bpf/(libbpf|bpf)\.h>' $(find user tracers -name '*.[ch]' ! -name '*.bpf.*') 2>/dev/null |
-		grep -vE '^user/(loader|attach|detach|ring)\.c$|^user/loader_internal\.h$' | sed 's/$/: only the loader and the ring touch libbpf/'
+		grep -vE '^user/(loader|attach|attach_place|detach|kernel|ring)\.c$|^user/loader_internal\.h$' | sed 's/$/: only the loader and the ring touch libbpf/'
+}
+
+# Kernels before 5.15 have no attach cookies, and from 6.13 on a uprobe program must refuse a private stack: bpf/cookie.bpf.h does both.
+rule_cookies() {
+	grep -nE 'bpf_get_attach_cookie' $(find tracers -name '*.bpf.[ch]') /dev/null | sed 's/$/   <- use probe_cookie() of bpf\/cookie.bpf.h/'
 }
 
 # The model and the detectors are pure: no I/O, no clock, no environment.
@@ -91,6 +97,10 @@ rule_tables() {
 		grep -qrE "struct detector detector_$id = " user/detect || echo "user/detect: no detector_$id"
 		grep -qrE "\\b$id\\b" tests/unit || echo "tests/unit: detector $id has no test"
 	done
+	for id in $(grep -oE '^SAMPLER\([a-z_0-9]+' user/sample/samplers.def | cut -d'(' -f2); do
+		grep -qrE "struct sampler ${id}_sampler = " user/sample || echo "user/sample: no ${id}_sampler"
+		grep -qrE "${id}_sampler|sampler[: ]+'?${id}" tests/unit tests/e2e || echo "tests: sampler $id has no test"
+	done
 	for id in $(grep -oE '^SINK\([a-z_]+' user/sink/sinks.def | cut -d'(' -f2); do
 		grep -qrE "struct sink_class sink_$id = " user/sink || echo "user/sink: no sink_$id"
 		grep -qrE "sink_$id|\"$id\"" tests/unit || echo "tests/unit: sink $id has no test"
@@ -104,7 +114,7 @@ rule_citations() {
 }
 
 rc=0
-for rule in layers tracers_apart libbpf pure sizes names licences tables citations; do
+for rule in layers tracers_apart libbpf cookies pure sizes names licences tables citations; do
 	[[ -n ${RULE:-} && $rule != "$RULE" ]] && continue
 	out=$(rule_$rule)
 	if [[ -n $out ]]; then

@@ -1,12 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too. On Debian 12 libbpf-dev,
-# bpftool and elfutils come from backports; the mirror is the one the machine's own apt sources name.
+# Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too, with "vm" those of
+# make test-vm. On Debian 12 libbpf-dev, bpftool and elfutils come from backports; the mirror is the one the machine's own apt sources name.
 set -eu
 
 BUILD="gcc make clang llvm libdeflate-dev libcjson-dev uthash-dev libc6-dev e2fsprogs util-linux"
-TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools"
-[ "${1:-}" = test ] && BUILD="$BUILD $TESTS"
+TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools libibverbs-dev"
+GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers" # without what they recommend: desktops
+# libFuzzer's runtime comes in a package of the compiler's version
+FUZZ="libclang-rt-$(clang --version 2>/dev/null | sed -n 's/.*clang version \([0-9]*\)\..*/\1/p')-dev"
+[ "$FUZZ" = libclang-rt--dev ] && FUZZ=libclang-rt-14-dev
+case ${1:-} in
+test) BUILD="$BUILD $TESTS $FUZZ" ;;
+vm) BUILD="$BUILD $TESTS $FUZZ" GUESTS="$GUESTS qemu-system-arm lld" ;;
+*) GUESTS= ;;
+esac
 BACKPORTED="libbpf-dev bpftool libelf-dev libdw-dev"
 
 missing() {
@@ -29,9 +37,10 @@ command -v dpkg-query >/dev/null || { echo "deps: not a Debian or Ubuntu system;
 . /etc/os-release
 plain=$(missing $BUILD)
 new=$(missing $BACKPORTED)
+guests=$(missing $GUESTS)
 libbpf_old && new="$BACKPORTED"
-[ -z "$plain$new" ] && exit 0
-as_root $plain $new
+[ -z "$plain$new$guests" ] && exit 0
+as_root $plain $new $guests
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 if [ -n "$new" ] && [ "${VERSION_CODENAME:-}" = bookworm ]; then
@@ -45,4 +54,6 @@ if [ -n "$new" ] && [ "${VERSION_CODENAME:-}" = bookworm ]; then
 	new=
 fi
 [ -z "$plain$new" ] || apt-get install -y -qq $plain $new > /dev/null
-echo "deps: installed $plain$new"
+[ -z "$guests" ] || apt-get install -y -qq --no-install-recommends $guests > /dev/null ||
+	echo "deps: without $guests no test runs in a guest" >&2
+echo "deps: installed $plain$new$guests"

@@ -18,29 +18,9 @@
 #include "schemas/facts.h"
 #include "target/discover.h"
 
-/* The kernel answers EBADF for a path that is no regular file only if it knows uprobe.multi at all. */
-bool attach_multi_works(void)
-{
-	const struct bpf_insn prog[] = { { .code = 0xb7 }, { .code = 0x95 } }; /* r0 = 0; exit */
-	LIBBPF_OPTS(bpf_prog_load_opts, load, .expected_attach_type = BPF_TRACE_UPROBE_MULTI);
-	LIBBPF_OPTS(bpf_link_create_opts, link);
-	unsigned long offset = 0;
-	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, NULL, "GPL", prog, 2, &load), link_fd, err;
+#define WAIT_TOLD_NS 1000000000ull /* a lock is held for so long: who reads the log should know */
 
-	if (fd < 0)
-		return false;
-	link.uprobe_multi.path = "/";
-	link.uprobe_multi.offsets = &offset;
-	link.uprobe_multi.cnt = 1;
-	link_fd = bpf_link_create(fd, -1, BPF_TRACE_UPROBE_MULTI, &link);
-	err = link_fd < 0 ? -errno : 0;
-	if (link_fd >= 0)
-		close(link_fd);
-	close(fd);
-	return err == -EBADF;
-}
-
-static bool return_probes_allowed(const struct loader *l, const struct target_proc *proc)
+bool return_probes_allowed(const struct loader *l, const struct target_proc *proc)
 {
 	return !(l->uretprobe_syscall && proc->seccomp > 0);
 }
@@ -50,32 +30,34 @@ static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct t
 	const struct tracer *t = lib->tracer;
 
 	for (size_t i = 0; i < t->n_probes; i++) {
-		const struct elf_symbol *at = target_file_symbol(l->cfg.targets, file, t->probes[i].symbol);
+		const struct elf_symbol *at = NULL;
 
+		if (!t->probes[i].placed)
+			at = target_file_symbol(l->cfg.targets, file, t->probes[i].symbol);
 		if (!at && t->probes[i].alias)
 			at = target_file_symbol(l->cfg.targets, file, t->probes[i].alias);
 		if (at)
 			lib->symbols[i] = *at;
 	}
-	lib->n_found = probe_rows_pick(t, l->cfg.tier, lib->symbols, &lib->n_ambiguous);
+	lib->n_found = probe_rows_pick(t, lib->from, lib->upto, lib->symbols, &lib->n_ambiguous);
 }
 
-/* The library's entry for this tracer; its index is the lib_id in cookies and facts. -errno or the index. */
-static int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file)
+/* As loader_internal.h says. */
+int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum tier from, enum tier upto)
 {
 	const struct elf_facts *f = &file->facts;
 	struct lib_probes *p;
 
 	for (uint32_t i = 0; i < l->n_libs; i++) {
 		p = &l->libs[i];
-		if (p->tracer == t && p->build_id_len == f->build_id_len &&
+		if (p->tracer == t && p->from == from && p->upto == upto && p->build_id_len == f->build_id_len &&
 		    !memcmp(p->build_id, f->build_id, f->build_id_len))
 			return i;
 	}
 	if (l->n_libs == LOADER_LIBS_MAX || t->n_probes > COOKIE_ROW_MAX)
 		return -ENOSPC;
 	p = &l->libs[l->n_libs];
-	*p = (struct lib_probes){ .tracer = t, .build_id_len = f->build_id_len };
+	*p = (struct lib_probes){ .tracer = t, .from = from, .upto = upto, .build_id_len = f->build_id_len };
 	memcpy(p->build_id, f->build_id, f->build_id_len);
 	p->symbols = calloc(t->n_probes, sizeof(*p->symbols));
 	if (!p->symbols)
@@ -84,13 +66,7 @@ static int lib_get(struct loader *l, const struct tracer *t, const struct target
 	return l->n_libs++;
 }
 
-struct batch { /* rows of one program and side; room for all rows of the tracer */
-	unsigned long *offsets;
-	__u64 *cookies;
-	size_t n;
-};
-
-static int batch_new(struct batch *b, size_t n_rows)
+int batch_new(struct batch *b, size_t n_rows)
 {
 	b->offsets = calloc(n_rows, sizeof(*b->offsets));
 	b->cookies = calloc(n_rows, sizeof(*b->cookies));
@@ -98,7 +74,7 @@ static int batch_new(struct batch *b, size_t n_rows)
 	return b->offsets && b->cookies ? 0 : -ENOMEM;
 }
 
-static void batch_free(struct batch *b)
+void batch_free(struct batch *b)
 {
 	free(b->offsets);
 	free(b->cookies);
@@ -133,6 +109,34 @@ static bool row_leads(const struct lib_probes *lib, size_t row)
 	return true;
 }
 
+/* Where no probe carries its cookie: entry rows by address, for this process. 0 or -errno. */
+static int cookies_put(struct loader *l, const struct attached *a, const struct lib_probes *lib, __u64 bias, __u64 flags)
+{
+	int fd = loader_map_fd(l, "probe_cookies"), err = 0;
+
+	for (size_t i = 0; !err && i < a->tracer->n_probes; i++) {
+		struct cookie_key key = { .ip = bias + lib->symbols[i].vaddr, .tgid = a->tgid };
+		__u64 cookie = COOKIE(i, a->lib_id) | flags;
+
+		if (lib->symbols[i].found && !a->tracer->probes[i].at_return && bpf_map_update_elem(fd, &key, &cookie, BPF_ANY))
+			err = -errno;
+	}
+	return err;
+}
+
+static void cookies_forget(struct loader *l, const struct attached *a)
+{
+	const struct lib_probes *lib = &l->libs[a->lib_id];
+	int fd = loader_map_fd(l, "probe_cookies");
+
+	for (size_t i = 0; i < a->tracer->n_probes; i++) {
+		struct cookie_key key = { .ip = a->bias + lib->symbols[i].vaddr, .tgid = a->tgid };
+
+		if (lib->symbols[i].found)
+			bpf_map_delete_elem(fd, &key);
+	}
+}
+
 static int link_keep(struct attached *a, struct bpf_link *link)
 {
 	struct bpf_link **grown;
@@ -149,8 +153,8 @@ static int link_keep(struct attached *a, struct bpf_link *link)
 	return 0;
 }
 
-static int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path,
-			const struct batch *b, bool at_return)
+int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path,
+		 const struct batch *b, bool at_return)
 {
 	LIBBPF_OPTS(bpf_uprobe_multi_opts, multi, .offsets = b->offsets, .cookies = b->cookies, .cnt = b->n,
 		    .retprobe = at_return);
@@ -159,8 +163,10 @@ static int batch_attach(struct loader *l, struct attached *a, const struct bpf_p
 	if (l->multi)
 		return link_keep(a, bpf_program__attach_uprobe_multi(prog, a->tgid, path, NULL, &multi));
 	for (size_t i = 0; !err && i < b->n; i++) {
-		LIBBPF_OPTS(bpf_uprobe_opts, one, .retprobe = at_return, .bpf_cookie = b->cookies[i]);
+		LIBBPF_OPTS(bpf_uprobe_opts, one, .retprobe = at_return);
 
+		if (!(l->lacks & KERNEL_BIT(COOKIE)))
+			one.bpf_cookie = b->cookies[i];
 		err = link_keep(a, bpf_program__attach_uprobe_opts(prog, -1, path, b->offsets[i], &one));
 	}
 	return err;
@@ -208,8 +214,8 @@ static int rows_attach(struct tracer_handle *h, struct attached *a, const struct
 	return err;
 }
 
-static int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
-			 bool has_layout)
+int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
+		  bool has_layout)
 {
 	union { struct fact_lib f; char bytes[sizeof(struct fact_lib) + 4096 + 8]; } u = {};
 	size_t len = strnlen(lib->path, 4095) + 1, size = (sizeof(u.f) + len + 7) & ~7ul;
@@ -237,16 +243,17 @@ static bool already_attached(const struct loader *l, const struct tracer *t, con
 			     const struct target_lib *lib, int lib_id)
 {
 	for (const struct attached *a = l->attached; a; a = a->next)
-		if (a->tracer == t && a->tgid == proc->tgid && a->start_ns == proc->start_time_ns &&
+		if (!a->n_places && a->tracer == t && a->tgid == proc->tgid && a->start_ns == proc->start_time_ns &&
 		    a->lib_id == (uint32_t)lib_id && a->text_begin == lib->map_start)
 			return true;
 	return false;
 }
 
-static void attached_free(struct loader *l, struct attached *a)
+void attached_free(struct loader *l, struct attached *a)
 {
-	detacher_close(l->detacher, a->links, a->n_links);
+	detacher_close(l->detacher, a->links, a->n_links, a->lib_id);
 	l->n_probes -= a->n_probes;
+	free(a->places);
 	free(a);
 }
 
@@ -264,8 +271,10 @@ static int lib_attach(struct tracer_handle *h, const struct target_proc *proc, c
 	if (!a)
 		return -ENOMEM;
 	*a = (struct attached){ .tgid = proc->tgid, .start_ns = proc->start_time_ns, .tracer = h->tracer, .lib_id = lib_id,
-				.text_begin = lib->map_start };
+				.text_begin = lib->map_start, .bias = lib->bias };
 	err = h->tracer->on_lib ? h->tracer->on_lib(h, proc, lib, fd, lib_id, &has_layout) : 0;
+	if (!err && (l->lacks & KERNEL_BIT(COOKIE)))
+		err = cookies_put(l, a, known, lib->bias, return_probes_allowed(l, proc) ? 0 : COOKIE_NO_RETURNS);
 	if (!err && !known->shared_attached)
 		err = rows_attach(h, a, known, fd, return_probes_allowed(l, proc));
 	l->n_probes += a->n_probes;
@@ -288,21 +297,54 @@ static struct tracer_handle *handle_of(struct loader *l, const struct tracer *t)
 	return NULL;
 }
 
+uint32_t lib_holder(struct loader *l, uint32_t lib_id)
+{
+	const struct lib_probes *lib = &l->libs[lib_id];
+
+	return attach_guard_holder(l->guard, lib->build_id, lib->build_id_len);
+}
+
+bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note)
+{
+	struct lib_probes *lib = &l->libs[lib_id];
+	uint32_t holder = lib_holder(l, lib_id);
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (!holder) { /* what has to come out first, will */
+		note->waits = detacher_waits_on(l->detacher, lib_id);
+		lib->waits_since_ns = 0;
+		lib->told_wait = false;
+		return note->waits;
+	}
+	if (!lib->waits_since_ns)
+		lib->waits_since_ns = now_ns;
+	note->waits = true;
+	if (!lib->told_wait && now_ns - lib->waits_since_ns >= WAIT_TOLD_NS) {
+		lib->told_wait = true;
+		note->holder = holder;
+	}
+	return true;
+}
+
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
-		      const struct target_lib *lib, size_t *ret_ambiguous)
+		      const struct target_lib *lib, enum tier from, enum tier upto, struct attach_note *note)
 {
 	struct tracer_handle *h = handle_of(l, t);
 	int lib_id;
 
-	*ret_ambiguous = 0;
+	*note = (struct attach_note){ 0 };
 	if (!h || !h->object)
 		return 0;
 	if (lib->file->fd < 0)
 		return lib->file->error ? lib->file->error : -EBADF;
-	lib_id = lib_get(l, t, lib->file);
+	lib_id = lib_get(l, t, lib->file, from, upto);
+	if (lib_id >= 0 && from != TIER_WATCH && !l->libs[lib_id].n_found)
+		return 0; /* it has no rows above what is attached already */
 	if (lib_id < 0 || already_attached(l, t, proc, lib, lib_id))
 		return lib_id < 0 ? lib_id : 0;
-	*ret_ambiguous = l->libs[lib_id].n_ambiguous;
+	if (lib_waits(l, lib_id, note))
+		return 0;
+	note->n_ambiguous = l->libs[lib_id].n_ambiguous;
 	l->libs[lib_id].n_ambiguous = 0; /* told once */
 	return lib_attach(h, proc, lib, lib->file->fd, lib_id);
 }
@@ -317,7 +359,7 @@ static uint32_t attached_returns_drop(struct loader *l, struct attached *a)
 	memcpy(returns, a->links, a->n_return_links * sizeof(*returns));
 	a->n_links -= a->n_return_links;
 	memmove(a->links, a->links + a->n_return_links, a->n_links * sizeof(*returns));
-	detacher_close(l->detacher, returns, a->n_return_links);
+	detacher_close(l->detacher, returns, a->n_return_links, a->lib_id);
 	a->n_return_links = a->n_return_probes = 0;
 	a->n_probes -= n;
 	l->n_probes -= n;
@@ -337,11 +379,32 @@ uint32_t loader_returns_drop(struct loader *l, uint32_t tgid)
 	return n;
 }
 
+/* Without any probe a new generation begins: what was in flight under the old ones is nobody's. Without a pid filter links serve other processes. */
+void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
+{
+	struct attached **at = &l->attached, *a;
+	uint64_t generation = clock_monotonic_ns();
+
+	while (l->multi && (a = *at)) {
+		if (a->tgid != tgid || l->libs[a->lib_id].upto <= to) {
+			at = &a->next;
+			continue;
+		}
+		*at = a->next;
+		attached_free(l, a);
+	}
+	if (to == TIER_WATCH)
+		bpf_map_update_elem(bpf_map__fd(bpf_object__find_map_by_name(l->life, "targets")), &tgid, &generation,
+				    BPF_EXIST);
+}
+
 void attached_forget(struct loader *l, uint32_t tgid)
 {
 	struct attached **at = &l->attached, *a;
 
 	while ((a = *at)) {
+		if (a->tgid == tgid && (l->lacks & KERNEL_BIT(COOKIE)))
+			cookies_forget(l, a);
 		/* links without a pid filter serve other processes too: they stay until the end */
 		if (a->tgid != tgid || (!l->multi && a->n_links)) {
 			at = &a->next;
@@ -350,6 +413,15 @@ void attached_forget(struct loader *l, uint32_t tgid)
 		*at = a->next;
 		attached_free(l, a);
 	}
+}
+
+uint32_t loader_libs_attached(const struct loader *l)
+{
+	uint32_t n = 0;
+
+	for (const struct attached *a = l->attached; a; a = a->next)
+		n++;
+	return n;
 }
 
 void attached_free_all(struct loader *l)

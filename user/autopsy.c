@@ -12,9 +12,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "detect/proxy_thread.h"
+#include "proc_fact.h"
 #include "schemas/facts.h"
 #include "session_targets.h"
 #include "subject.h"
+#include "subject_stacks.h"
 #include "target/discover.h"
 
 #define BUSY_LIMIT_NS 90000000000ull /* as in a live trace: work is no hang that soon */
@@ -25,6 +28,7 @@ struct autopsy {
 	struct target_set *set;
 	struct subjects subjects;
 	uint64_t first_ns;
+	int n_unread;
 };
 
 static int emit(void *to, const struct wire_hdr *rec)
@@ -89,10 +93,34 @@ static int subjects_choose(struct autopsy *a)
 	return err;
 }
 
+static bool is_chosen_job(const struct autopsy *a, const char *job)
+{
+	for (size_t i = 0; i < a->subjects.n; i++)
+		if (!strcmp(a->subjects.all[i].proc->job, job))
+			return true;
+	return false;
+}
+
+/* With --pid: ranks of the same job that were not asked for. They are there, and not gone. */
+static int others_tell(struct autopsy *a)
+{
+	size_t n;
+	const struct target_proc *const *list = target_set_list(a->set, &n);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		if (!is_wanted(a, list[i]) && list[i]->status != TARGET_GONE && !list[i]->is_child && list[i]->rank >= 0 &&
+		    is_chosen_job(a, list[i]->job))
+			err = proc_fact_emit(list[i], clock_monotonic_ns(), emit, a->pipeline);
+	return err;
+}
+
 static int look(struct autopsy *a)
 {
 	int err = subjects_comms_look(&a->subjects, emit, a->pipeline);
 
+	if (!err)
+		err = subjects_proxies_look(&a->subjects, emit, a->pipeline);
 	return err ? err : subjects_tasks_look(&a->subjects, emit, a->pipeline);
 }
 
@@ -103,11 +131,21 @@ static int tick(struct autopsy *a)
 	return emit(a->pipeline, &f.hdr);
 }
 
-static bool moved(const struct autopsy *a)
+bool autopsy_moved(const struct model *m)
 {
-	for (const struct proc *p = pipeline_model(a->pipeline)->procs; p; p = p->next)
+	for (const struct proc *p = m->procs; p; p = p->next)
 		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
 			if (mb->samples.moved)
+				return true;
+	return false;
+}
+
+/* A proxy that waits for a CPU makes the job creep: three looks tell whether it is so. */
+static bool suspected(const struct autopsy *a)
+{
+	for (const struct comm *c = pipeline_model(a->pipeline)->comms; c; c = c->next)
+		for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+			if (!mb->gone && proxy_thread_judge(mb) == PROXY_STARVED)
 				return true;
 	return false;
 }
@@ -120,20 +158,32 @@ static void sleep_until(uint64_t ns)
 		;
 }
 
-/* A verdict, or proof of life, ends it; else it may be a long step: looked at for longer. */
+/* Reading the stacks may have taken longer than to the next look. */
+static uint64_t next_look_ns(const struct autopsy *a, uint64_t last_ns)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	return last_ns + a->cfg->interval_ns > now_ns ? last_ns + a->cfg->interval_ns : now_ns;
+}
+
+/* The stacks are read in the time that passes anyway. A verdict, or proof of life, ends it; else it may be a long step: looked at for longer. */
 static int looks(struct autopsy *a)
 {
 	uint64_t at_ns = a->first_ns;
 	bool enough = false;
 	int err = look(a);
 
+	if (!err && a->cfg->stacks_ns)
+		err = subjects_stacks_look(&a->subjects, pipeline_model(a->pipeline), clock_monotonic_ns() + a->cfg->stacks_ns, emit,
+					   a->pipeline, &a->n_unread);
 	while (!err && !enough) {
-		at_ns += a->cfg->interval_ns;
+		at_ns = next_look_ns(a, at_ns);
 		sleep_until(at_ns);
 		err = look(a);
 		if (!err)
 			err = tick(a);
-		enough = moved(a) || incidents_opened(pipeline_incidents(a->pipeline)) || !a->subjects.n_comms ||
+		enough = (autopsy_moved(pipeline_model(a->pipeline)) && !suspected(a)) ||
+			 incidents_opened(pipeline_incidents(a->pipeline)) || !a->subjects.n_comms ||
 			 clock_monotonic_ns() - a->first_ns >= a->cfg->patience_ns;
 	}
 	return err;
@@ -151,27 +201,28 @@ static int finish(const struct autopsy *a)
 static void result_fill(const struct autopsy *a, uint64_t find_ns, struct autopsy_result *ret)
 {
 	*ret = (struct autopsy_result){
-		.n_procs = a->subjects.n, .n_comms = a->subjects.n_comms, .moved = moved(a), .found_ns = find_ns,
-		.looked_ns = clock_monotonic_ns() - a->first_ns,
+		.n_procs = a->subjects.n, .n_comms = a->subjects.n_comms, .moved = autopsy_moved(pipeline_model(a->pipeline)), .found_ns = find_ns,
+		.looked_ns = clock_monotonic_ns() - a->first_ns, .n_unread = a->n_unread,
 	};
 	for (size_t i = 0; i < a->subjects.n; i++) {
 		const struct subject *s = &a->subjects.all[i];
 
-		ret->n_ranks += !s->proc->is_child && (s->proc->rank >= 0 || s->n_places);
-		ret->n_denied += s->denied;
-		ret->n_no_layout += s->no_layout;
-		ret->n_held += s->held;
-		ret->n_uncounted += s->uncounted;
+		ret->n_ranks += !s->proc->is_child && (s->proc->rank >= 0 || s->comms.n_places);
+		ret->n_denied += s->comms.denied;
+		ret->n_no_layout += s->comms.no_layout;
+		ret->n_held += s->comms.held;
+		ret->n_uncounted += s->comms.uncounted;
 	}
 }
 
-int autopsy_run(const struct autopsy_cfg *cfg, struct reader *r, struct pipeline *p, struct autopsy_result *ret)
+int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, size_t n, struct pipeline *p,
+		struct autopsy_result *ret)
 {
-	struct autopsy a = { .cfg = cfg, .pipeline = p, .subjects.reader = r };
+	struct autopsy a = { .cfg = cfg, .pipeline = p, .subjects = { .reader = readers[0], .readers = readers, .n_readers = n } };
 	size_t n_wants;
 	const struct target_want *wants = session_wants(&n_wants);
 	uint64_t begin_ns = clock_monotonic_ns(), found_ns;
-	int err = target_set_new(r, wants, n_wants, &a.set), end;
+	int err = target_set_new(readers[0], wants, n_wants, &a.set), end;
 
 	if (err)
 		return err;
@@ -180,6 +231,8 @@ int autopsy_run(const struct autopsy_cfg *cfg, struct reader *r, struct pipeline
 		err = subjects_choose(&a);
 	if (!err)
 		err = subjects_tell(&a.subjects, emit, p);
+	if (!err && !cfg->raw)
+		err = others_tell(&a);
 	if (!err)
 		err = subjects_comms_find(&a.subjects);
 	a.first_ns = found_ns = clock_monotonic_ns();

@@ -17,8 +17,10 @@ struct autopsy_cfg {
 	const uint32_t *pids;     /* these and their descendants; none: every job of the host */
 	int n_pids;
 	const char *job;          /* NULL any */
+	bool raw;                 /* for a merge: of these processes alone, whoever else is there */
 	uint64_t interval_ns;     /* between two looks */
 	uint64_t patience_ns;     /* while nothing moves and nobody is behind, look again for that long */
+	uint64_t stacks_ns;       /* reading stacks may take that long, between the first two looks; 0: none are read */
 };
 
 struct autopsy_result {
@@ -32,9 +34,14 @@ struct autopsy_result {
 	bool moved;               /* some counter did between two looks */
 	uint64_t looked_ns;       /* from the first look to the last */
 	uint64_t found_ns;        /* time spent looking for communicators */
+	int n_unread;             /* processes whose stacks were not read: no time, or no leave */
 };
 
-/* 0 or -errno: of /proc, of memory, of the reader. Both are borrowed. */
-int autopsy_run(const struct autopsy_cfg *cfg, struct reader *r, struct pipeline *p, struct autopsy_result *ret);
+/* With n readers it looks at so many processes at once. 0 or -errno: of /proc, of memory, of the reader. All are borrowed. */
+int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, size_t n, struct pipeline *p,
+		struct autopsy_result *ret);
+
+/* Some member's counters moved between two looks. */
+bool autopsy_moved(const struct model *m);
 
 #endif

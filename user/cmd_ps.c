@@ -9,27 +9,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "command.h"
 #include "decode.h"
+#include "ps_kernel.h"
 #include "ps_stacks.h"
 #include "session_targets.h"
 #include "target/discover.h"
 #include "target/launch_env.h"
-#include "target/privilege.h"
 #include "target/reader.h"
 
 struct ps_args {
-	bool json, kernel, stacks;
+	bool json, kernel, load, stacks;
 	uint32_t pid;
 };
 
 static const struct argp_option ps_options[] = {
 	{ "json", 'j', 0, 0, "JSON lines", 0 },
-	{ "kernel", 'k', 0, 0, "what this kernel gives", 0 },
+	{ "kernel", 'k', 0, 0, "what this kernel gives, what is used instead of what it lacks, its quirks", 0 },
+	{ "load", 'l', 0, 0, "with --kernel: load every BPF program too, in every shape it has for other kernels (attaches none)", 0 },
 	{ "stacks", 's', 0, 0, "what every thread is doing: kernel, native and Python frames, equal stacks as one", 0 },
 	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and those below it", 0 },
 	{ 0 },
@@ -49,6 +49,7 @@ static error_t ps_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'j': a->json = true; return 0;
 	case 'k': a->kernel = true; return 0;
+	case 'l': a->load = true; return 0;
 	case 's': a->stacks = true; return 0;
 	case 'p':
 		a->pid = strtoul(arg, &end, 10);
@@ -58,6 +59,8 @@ static error_t ps_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (a->pid && !a->stacks)
 			argp_error(state, "--pid goes with --stacks");
+		if (a->load && !a->kernel)
+			argp_error(state, "--load goes with --kernel");
 		return 0;
 	case ARGP_KEY_ARG: argp_error(state, "no arguments expected");
 	}
@@ -250,19 +253,6 @@ static int list_print(struct target_set *set, bool json)
 	return EXIT_CLEAN;
 }
 
-static int kernel_print(void)
-{
-	struct utsname u;
-	char error[1024];
-	int missing = privilege_check(NULL, 0, error, sizeof(error));
-
-	uname(&u);
-	printf("kernel      %s %s\n", u.release, u.machine);
-	printf("btf         %s\n", access("/sys/kernel/btf/vmlinux", R_OK) ? "missing" : "yes");
-	printf("privileges  %s\n", missing ? error : "enough to trace");
-	return missing ? EXIT_UNSUPPORTED : EXIT_CLEAN;
-}
-
 int cmd_ps(int argc, char **argv)
 {
 	static const struct argp argp = { ps_options, ps_option, 0,
@@ -276,7 +266,7 @@ int cmd_ps(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, 0, &a);
 	if (a.kernel)
-		return kernel_print();
+		return ps_kernel_print(a.load, a.json);
 	wants = session_wants(&n);
 	err = reader_open(&reader);
 	if (!err)

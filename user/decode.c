@@ -9,8 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "decode_gpu.h"
+#include "retold_fact.h"
 #include "schemas/facts.h"
 #include "schemas/life.h"
+#include "schemas/probing.h"
 
 const struct tracer *const tracers_all[] = {
 #define TRACER(id, name, help) &tracer_##id,
@@ -101,6 +104,58 @@ static int decode_task_at(const struct fact_task_at *f, struct intern *strings, 
 	return e->task_at.wchan && e->task_at.syscall && e->task_at.file ? 1 : -EINVAL;
 }
 
+static int decode_host(const struct fact_host *f, struct intern *strings, struct event *e)
+{
+	e->kind = EV_HOST;
+	e->host.pid = f->pid;
+	e->host.name = text_at(&f->hdr, sizeof(*f), f->host_len, strings);
+	return e->host.name ? 1 : -EINVAL;
+}
+
+static int decode_stack(const struct fact_stack *f, struct intern *strings, struct event *e)
+{
+	const uint16_t lens[] = { f->wait_len, f->file_len, f->kernel_len, f->frames_len, f->python_len, f->native_len, f->end_len };
+	const char **texts[] = { &e->stack.wait, &e->stack.file, &e->stack.kernel, &e->stack.frames, &e->stack.python,
+				 &e->stack.native, &e->stack.end };
+	size_t at = sizeof(*f);
+
+	e->kind = EV_STACK;
+	e->stack.unread = f->flags & STACK_FLAG_UNREAD;
+	e->stack.sampled = f->flags & STACK_FLAG_SAMPLED;
+	for (int i = 0; i < 7; at += lens[i++]) {
+		*texts[i] = text_at(&f->hdr, at, lens[i], strings);
+		if (!*texts[i])
+			return -EINVAL;
+	}
+	return 1;
+}
+
+static int decode_proxy(const struct fact_proxy *f, struct event *e)
+{
+	e->kind = EV_PROXY;
+	e->proxy.addr = f->comm;
+	e->proxy.is_look = f->flags & PROXY_LOOK;
+	e->proxy.moving = f->flags & PROXY_MOVING;
+	e->proxy.n = f->n;
+	e->proxy.thread = f->thread;
+	e->proxy.part = (struct proxy_part){
+		.op_count = f->op_count, .base = f->base, .posted = f->posted, .received = f->received, .flushed = f->flushed,
+		.transmitted = f->transmitted, .done = f->done, .nsteps = f->nsteps, .channel = f->channel, .peer = f->peer,
+		.queued = f->queued, .is_send = f->flags & PROXY_SEND, .transport = f->transport, .coll = f->coll,
+		.algorithm = f->algorithm, .protocol = f->protocol, .state = f->state,
+	};
+	return e->proxy.is_look || (f->nsteps >= 0 && f->channel >= 0 && f->peer >= 0) ? 1 : -EINVAL;
+}
+
+static int decode_tier(const struct fact_tier *f, struct event *e)
+{
+	e->kind = EV_TIER;
+	e->tier.tier = f->tier;
+	e->tier.before = f->before;
+	e->tier.incident = f->incident;
+	return f->tier <= FACT_TIER_BURST && f->before <= FACT_TIER_BURST ? 1 : -EINVAL;
+}
+
 static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
 	static const uint16_t sizes[] = {
@@ -109,11 +164,17 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 		[FACT_LIB] = sizeof(struct fact_lib), [FACT_LOSS] = sizeof(struct fact_loss),
 		[FACT_STOP] = sizeof(struct fact_stop), [FACT_ATTACH] = sizeof(struct fact_attach),
 		[FACT_CLOCK] = sizeof(struct fact_clock), [FACT_COMM_SAMPLE] = sizeof(struct fact_comm_sample),
-		[FACT_TASK_AT] = sizeof(struct fact_task_at),
+		[FACT_TASK_AT] = sizeof(struct fact_task_at), [FACT_TIER] = sizeof(struct fact_tier),
+		[FACT_STACK] = sizeof(struct fact_stack),
+		[FACT_PROXY] = sizeof(struct fact_proxy),
+		[FACT_RETOLD] = sizeof(struct fact_retold),
+		[FACT_HOST] = sizeof(struct fact_host), [FACT_COMM_SCAN] = sizeof(struct fact_comm_scan),
 	};
 	const struct fact_loss *loss = (const void *)h;
 	const struct fact_attach *attach = (const void *)h;
 
+	if (h->kind >= FACT_PRESSURE && h->kind <= FACT_GPU_STATE)
+		return decode_gpu_fact(h, strings, e);
 	if (h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
 		return -EINVAL;
 	switch (h->kind) {
@@ -122,7 +183,13 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 	case FACT_LIB: return decode_lib((const void *)h, strings, e);
 	case FACT_COMM_SAMPLE: return decode_comm_sample((const void *)h, e);
 	case FACT_TASK_AT: return decode_task_at((const void *)h, strings, e);
+	case FACT_HOST: return decode_host((const void *)h, strings, e);
+	case FACT_STACK: return decode_stack((const void *)h, strings, e);
+	case FACT_PROXY: return decode_proxy((const void *)h, e);
+	case FACT_RETOLD: return retold_decode((const void *)h, strings, e);
+	case FACT_TIER: return decode_tier((const void *)h, e);
 	case FACT_TICK: e->kind = EV_TICK; return 1;
+	case FACT_COMM_SCAN: e->kind = EV_COMM_SCAN; return 1;
 	case FACT_STOP: e->kind = EV_STOP; return 1;
 	case FACT_CLOCK:
 		e->kind = EV_CLOCK;

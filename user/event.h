@@ -7,6 +7,7 @@
 #define RANKTRACE_EVENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum event_kind {
@@ -51,7 +52,21 @@ enum event_kind {
 	EV_COUNTER,       /* generic */
 	EV_CLOCK,         /* clock: the wall clock was set */
 	EV_COMM_SAMPLE,   /* comm_sample: a communicator as read from outside: no call, and no sign of life */
+	EV_COMM_SCAN,     /* no data: the process was looked through for communicators */
 	EV_TASK_AT,       /* task_at: what a thread that is not running sits in */
+	EV_TIER,          /* tier: a process is probed for more, or for less, than before */
+	EV_GPU_DEVICE,    /* gpu_device */
+	EV_GPU_SAMPLE,    /* gpu_sample: how busy a GPU was */
+	EV_GPU_HEALTH,    /* gpu_health: its error counters */
+	EV_GPU_PROCS,     /* gpu_procs: who computes on it */
+	EV_GPU_STATE,     /* gpu_state: it answers, or not */
+	EV_KERNEL_LOG,    /* kernel_log: a line worth showing, and no XID */
+	EV_XID,           /* kernel_log: the driver reported an error of a GPU or switch */
+	EV_PRESSURE,      /* pressure */
+	EV_HOST,          /* host: whose pid the process' number is, in a merge of several hosts */
+	EV_STACK,         /* stack: of one thread, as read from outside; or of a process: that it could not be read */
+	EV_PROXY,         /* proxy: progress of a communicator's network transfers, read from outside */
+	EV_RETOLD,        /* retold: the model's state where a stream begins in the middle of a session (schemas/retold.h) */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -92,6 +107,28 @@ struct event_arg { /* argument of a generic event; text NULL: a number */
 	int64_t number;
 };
 #define EVENT_ARGS_MAX 4
+
+/* Of a GPU. What the driver does not tell is GPU_NOT_TOLD (32 bits) or ~0 (64 bits); shares are in percent, negative unknown. */
+#define GPU_NOT_TOLD 0xffffffffu
+#define GPU_INDEX_ALL 0xffffffffu
+#define GPU_PCI_NONE (~0ull)
+#define GPU_PIDS_MAX 32
+enum gpu_answer { GPU_IS_THERE, GPU_IS_LOST, GPU_WANTS_RESET, GPU_NO_ANSWER };
+
+struct gpu_sample {
+	uint32_t index, power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
+	uint32_t cost_us;         /* CPU time of the look */
+	uint64_t window_ns;       /* 0: the shares are not known */
+	uint64_t slowdown;        /* NVML's clocks event reasons */
+	double sm, tensor, dram, occupancy;
+};
+
+struct gpu_health {           /* counters: see struct fact_gpu_health */
+	uint32_t index, rows_corrected, rows_uncorrected, rows_pending, rows_failed, pages_pending, inforom_bad;
+	uint32_t nvlinks_active, pcie_width, pcie_gen, cost_us;
+	uint64_t ecc_corrected, ecc_uncorrected, ecc_corrected_ever, ecc_uncorrected_ever;
+	uint64_t nvlink_crc, nvlink_replay, nvlink_recovery, pcie_replay;
+};
 
 struct event {
 	enum event_kind kind;
@@ -174,7 +211,51 @@ struct event {
 			int async_result, init_state; /* ncclResult_t; 0 also where not known */
 			bool aborted;
 		} comm_sample;
+		struct {
+			uint32_t index, n_gpus, pcie_width_max, pcie_gen_max, power_limit_mw, sm_clock_max_mhz, n_nvlinks;
+			uint64_t pci;           /* domain << 16 | bus << 8 | device */
+			const char *name, *uuid;
+		} gpu_device;
+		struct gpu_sample gpu_sample;
+		struct gpu_health gpu_health;
+		struct { uint32_t index, n; uint32_t pids[GPU_PIDS_MAX]; } gpu_procs;
+		struct { uint32_t index; enum gpu_answer answer; uint64_t since_ns; } gpu_state; /* GPU_INDEX_ALL: the driver */
+		struct {
+			uint32_t xid, pid;      /* xid 0: of no such line; pid 0: not named */
+			uint64_t pci;           /* GPU_PCI_NONE: not named */
+			bool of_switch;         /* an NVSwitch's */
+			const char *class, *text; /* "hung_task" */
+		} kernel_log;
+		struct { uint64_t stall_ns[3][2], throttled_ns; uint32_t known; } pressure; /* as fact_pressure */
+		struct { int tier, before; uint64_t incident; } tier; /* 0 no probes, 1 calls and waits, 2 all; incident 0: none */
 		struct { const char *wchan, *syscall, *file; } task_at; /* "" none or unknown */
+		struct { uint32_t pid; const char *name; } host;
+		struct {
+			bool unread;            /* nothing of this process; `end` says why */
+			bool sampled;           /* it ran: one sample */
+			const char *wait, *file, *kernel; /* "" none or unknown */
+			const char *frames;     /* a line each, innermost first; "" none */
+			const char *python, *native; /* "file:line function"; "function (file)"; "" none */
+			const char *end;        /* why `frames` ends where it does; "" they are whole */
+		} stack;
+		struct {
+			uint64_t addr;          /* ncclComm* */
+			bool is_look, moving;   /* is_look: a look begins, of n parts that follow; no part itself */
+			uint32_t n, thread;     /* thread: tid of the progress thread, 0 unknown */
+			struct proxy_part {     /* a connection's part of one operation */
+				uint64_t op_count, base, posted, received, flushed, transmitted, done; /* steps */
+				int nsteps, channel, peer; /* peer: rank in the communicator */
+				uint32_t queued;
+				bool is_send;
+				uint8_t transport, coll, algorithm, protocol, state;
+			} part;
+		} proxy;
+		struct {
+			int what;               /* enum retold_what */
+			const void *body;       /* struct retold_*, as long as the record or the call */
+			size_t bytes;
+			const char *text[7];    /* RETOLD_TEXTS; "" where there is none */
+		} retold;
 		struct { uint64_t handle, stream; int result; } mark;
 		struct {
 			enum task_state state;

@@ -37,7 +37,7 @@ enum hang_class {
 };
 
 #define FINDING_RANKS_MAX 16
-#define EVIDENCE_MAX 20
+#define EVIDENCE_MAX 28
 
 struct evidence { /* text NULL: a number. Names carry their unit (lag_s, blame_percent). */
 	const char *name; /* static string */
@@ -53,6 +53,7 @@ struct finding {
 	const char *cause;       /* "asleep", "stopped", "mmap_lock", "gpu_or_unknown"...; NULL none */
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
 	uint32_t pids[FINDING_RANKS_MAX];
+	const char *host;        /* in a merge: of all its ranks; pids are their hosts' own. NULL: the session's, or several */
 	bool has_op;
 	uint64_t comm;           /* commHash */
 	enum op_kind op;

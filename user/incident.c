@@ -17,7 +17,7 @@
 #define PAST_MAX 64 /* closed ones kept for the summary; of more the cheapest are forgotten */
 
 struct entry {
-	struct incident now;
+	struct incident now; /* first: incidents_next_open() finds the entry by it */
 	uint64_t told_ns, costed_ns;
 	int missed;
 	bool open, changed;
@@ -73,6 +73,24 @@ static void place_note(struct finding *f, const struct model *m)
 	finding_note_text(f, "container", p->container);
 }
 
+/* In a merge of several hosts a process has a number of its own there: people know its host's. */
+static void hosts_show(struct finding *f, const struct model *m)
+{
+	bool several = false;
+
+	f->host = NULL;
+	for (int i = 0; i < f->n_ranks; i++) {
+		const struct proc *p = model_proc(m, f->pids[i]);
+
+		if (!p || !p->outside.host)
+			continue;
+		several |= f->host && strcmp(f->host, p->outside.host);
+		f->host = p->outside.host;
+		f->pids[i] = p->outside.host_pid;
+	}
+	f->host = several ? NULL : f->host;
+}
+
 /* The id must be the same in a replay: it is made of facts in the stream only. */
 static struct entry *entry_open(struct incidents *s, const struct finding *f, const struct model *m)
 {
@@ -87,6 +105,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	e->now.number = ++s->opened;
 	e->now.f = *f;
 	place_note(&e->now.f, m);
+	hosts_show(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
 	e->costed_ns = f->since_ns;
 	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu",
@@ -118,6 +137,7 @@ static int finding_take(struct incidents *s, const struct finding *f, const stru
 	differs = finding_differs(&e->now.f, f);
 	e->now.f = *f;
 	place_note(&e->now.f, m);
+	hosts_show(&e->now.f, m);
 	if (differs || m->now_ns - e->told_ns >= UPDATE_EVERY_NS)
 		mark(e, PHASE_UPDATE, m->now_ns);
 	return 0;
@@ -290,6 +310,15 @@ const struct incident *incidents_next(struct incidents *s)
 			return &e->now;
 	}
 	return NULL;
+}
+
+const struct incident *incidents_next_open(const struct incidents *s, const struct incident *after)
+{
+	const struct entry *e = after ? ((const struct entry *)after)->next : s->entries;
+
+	while (e && !e->open)
+		e = e->next;
+	return e ? &e->now : NULL;
 }
 
 uint64_t incidents_counted(const struct incidents *s)

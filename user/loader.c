@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "decode.h"
@@ -20,9 +21,10 @@
 #include "ring.h"
 #include "schemas/facts.h"
 #include "target/discover.h"
+#include "target/reader.h"
 #include "target/symbolize.h"
 
-static const char *const shared_maps[] = { "targets", "rings", "ring_states", "drops" };
+static const char *const shared_maps[] = { "targets", "rings", "ring_states", "drops", "probe_cookies" };
 #define N_SHARED_MAPS (sizeof(shared_maps) / sizeof(shared_maps[0]))
 
 static void (*log_line)(const char *line);
@@ -42,6 +44,11 @@ static int libbpf_words(enum libbpf_print_level level, const char *format, va_li
 static bool program_is_uprobe(const struct bpf_program *p)
 {
 	return !strncmp(bpf_program__section_name(p), "uprobe", 6);
+}
+
+static bool program_is_iterator(const struct bpf_program *p)
+{
+	return !strncmp(bpf_program__section_name(p), "iter/", 5);
 }
 
 /* Where the kernel lacks uprobe.multi the same programs load as plain uprobes. */
@@ -76,6 +83,9 @@ static int life_load(struct loader *l)
 	l->life = bpf_object__open_mem(elf, size, NULL);
 	if (!l->life)
 		return -errno;
+	err = kernel_lacks_tell(l->life, l->lacks);
+	if (err)
+		return err;
 	err = bpf_map__set_inner_map_fd(bpf_object__find_map_by_name(l->life, "rings"), ring_template_fd(l->rings));
 	return err ? err : bpf_object__load(l->life);
 }
@@ -90,7 +100,9 @@ static int tracer_load(struct loader *l, struct tracer_handle *h)
 	if (!h->object)
 		return -errno;
 	programs_type(l, h->object);
-	err = maps_lend(l, h->object);
+	err = kernel_lacks_tell(h->object, l->lacks);
+	if (!err)
+		err = maps_lend(l, h->object);
 	if (!err)
 		err = bpf_object__load(h->object);
 	if (!err && h->tracer->start)
@@ -110,21 +122,31 @@ static int rings_open(struct loader *l)
 	return ring_open(&cfg, &l->rings);
 }
 
-static int life_map_fd(const struct loader *l, const char *name)
+int loader_map_fd(const struct loader *l, const char *name)
 {
 	return bpf_map__fd(bpf_object__find_map_by_name(l->life, name));
 }
 
-/* The uretprobe system call came with 6.11 on x86-64 (ff474a78cef5); seccomp profiles older than it kill the caller. */
+static int targets_fd(const struct loader *l)
+{
+	return loader_map_fd(l, "targets");
+}
+
+/* Return probes by the uretprobe system call: seccomp profiles older than it kill the caller. */
 static bool uretprobe_is_syscall(void)
 {
 	struct utsname u;
-	int major = 0, minor = 0;
+	const struct kernel_quirk *q;
 
-	if (uname(&u) || strcmp(u.machine, "x86_64"))
-		return false;
-	sscanf(u.release, "%d.%d", &major, &minor);
-	return major > 6 || (major == 6 && minor >= 11);
+	for (size_t i = 0; (q = kernel_quirk(i)); i++)
+		if (!strcmp(q->id, "uretprobe_syscall"))
+			return !uname(&u) && kernel_quirk_applies(q, u.release, u.machine);
+	return false;
+}
+
+static bool lib_is_free(void *to, uint32_t lib_id)
+{
+	return !lib_holder(to, lib_id);
 }
 
 int loader_open(const struct loader_cfg *cfg, struct loader **ret)
@@ -139,18 +161,22 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 	libbpf_set_print(libbpf_words);
 	l->n_cpus = libbpf_num_possible_cpus();
 	l->drops = l->n_cpus > 0 ? calloc((RING_CLASSES + 1) * l->n_cpus, sizeof(*l->drops)) : NULL;
-	l->detacher = detacher_new();
-	if (!l->detacher || !l->drops) {
+	l->guard = attach_guard_new(cfg->reader, cfg->targets);
+	l->detacher = detacher_new(lib_is_free, l);
+	if (!l->guard || !l->detacher || !l->drops) {
 		loader_free(l);
 		return -ENOMEM;
 	}
-	l->multi = attach_multi_works();
+	err = kernel_lacks_read(&l->lacks);
+	l->lacks |= cfg->lacks;
+	l->multi = !(l->lacks & (KERNEL_BIT(UPROBE_MULTI) | KERNEL_BIT(COOKIE)));
 	l->uretprobe_syscall = uretprobe_is_syscall();
-	err = rings_open(l);
+	if (!err)
+		err = rings_open(l);
 	if (!err)
 		err = life_load(l);
 	if (!err)
-		err = ring_publish(l->rings, life_map_fd(l, "rings"), life_map_fd(l, "ring_states"));
+		err = ring_publish(l->rings, loader_map_fd(l, "rings"), loader_map_fd(l, "ring_states"));
 	for (const struct tracer *const *t = tracers_all; !err && *t; t++) {
 		struct tracer_handle *h = &l->tracers[l->n_tracers++];
 
@@ -171,16 +197,61 @@ static void links_free(struct bpf_link **links, int n)
 	free(links);
 }
 
+/* In the process that is left behind: it asks for locks by a helper of its own, and lets go of the rings. */
+static int left_settle(void *to)
+{
+	struct loader *l = to;
+	struct reader *r = NULL;
+	int err;
+
+	ring_free(l->rings);
+	err = reader_open(&r);
+	if (!err)
+		attach_guard_use(l->guard, r);
+	return err;
+}
+
+/* Probes that stay in place for a while do nothing: there is no target any more. */
+static void targets_clear(struct loader *l)
+{
+	uint32_t tgid;
+
+	while (!bpf_map_get_next_key(targets_fd(l), NULL, &tgid))
+		if (bpf_map_delete_elem(targets_fd(l), &tgid))
+			return;
+}
+
+struct loader_left loader_detach(struct loader *l)
+{
+	struct loader_left left = { 0 };
+
+	attached_free_all(l);
+	detacher_look(l->detacher);
+	left.n_links = detacher_waiting(l->detacher);
+	if (!left.n_links)
+		return left;
+	for (uint32_t i = 0; i < l->n_libs && !left.holder; i++)
+		left.holder = lib_holder(l, i);
+	links_free(l->life_links, l->n_life_links); /* forks would bring new targets */
+	l->life_links = NULL;
+	l->n_life_links = 0;
+	targets_clear(l);
+	left.closer = detacher_leave(l->detacher, left_settle, l);
+	return left;
+}
+
 void loader_free(struct loader *l)
 {
 	if (!l)
 		return;
 	attached_free_all(l);
 	detacher_free(l->detacher); /* before the objects: links hold their programs */
+	attach_guard_free(l->guard);
 	for (int i = 0; i < l->n_tracers; i++) {
 		struct tracer_handle *h = &l->tracers[i];
 
 		links_free(h->samplers, h->n_samplers);
+		bpf_link__destroy(h->iter);
 		bpf_object__close(h->object);
 		free(h->state);
 	}
@@ -201,8 +272,31 @@ const char *loader_tracer_error(const struct loader *l, int i, int *ret_err)
 	return l->tracers[i].tracer->name;
 }
 
+int loader_private_stacks(const struct loader *l)
+{
+	struct bpf_program *p;
+	int n = 0;
+
+	for (int i = 0; i < l->n_tracers; i++)
+		if (l->tracers[i].object)
+			bpf_object__for_each_program(p, l->tracers[i].object)
+				n += program_is_uprobe(p) && kernel_private_stack(bpf_program__fd(p));
+	return n;
+}
+
+int loader_tracer_programs(const struct loader *l, int i)
+{
+	struct bpf_program *p;
+	int n = 0;
+
+	if (i < l->n_tracers && l->tracers[i].object)
+		bpf_object__for_each_program(p, l->tracers[i].object)
+			n++;
+	return n;
+}
+
 /* Attach every program of the object that goes on the kernel itself. */
-static int kernel_programs_attach(struct bpf_object *o, struct bpf_link ***ret_links, int *ret_n)
+static int kernel_programs_attach(struct bpf_object *o, bool may_lack, struct bpf_link ***ret_links, int *ret_n)
 {
 	struct bpf_program *p;
 	int err = 0;
@@ -210,9 +304,11 @@ static int kernel_programs_attach(struct bpf_object *o, struct bpf_link ***ret_l
 	bpf_object__for_each_program(p, o) {
 		struct bpf_link **grown, *link;
 
-		if (err || program_is_uprobe(p))
+		if (err || program_is_uprobe(p) || program_is_iterator(p))
 			continue;
 		link = bpf_program__attach(p);
+		if (!link && errno == ENOENT && may_lack)
+			continue;
 		if (!link) {
 			err = -errno;
 			continue;
@@ -230,7 +326,7 @@ static int kernel_programs_attach(struct bpf_object *o, struct bpf_link ***ret_l
 
 int loader_attach_life(struct loader *l)
 {
-	return kernel_programs_attach(l->life, &l->life_links, &l->n_life_links);
+	return kernel_programs_attach(l->life, false, &l->life_links, &l->n_life_links);
 }
 
 int loader_attach_samplers(struct loader *l)
@@ -240,17 +336,12 @@ int loader_attach_samplers(struct loader *l)
 	for (int i = 0; i < l->n_tracers; i++) {
 		struct tracer_handle *h = &l->tracers[i];
 
-		if (!h->object)
+		if (!h->object || (l->cfg.tier == TIER_WATCH && !h->tracer->of_machine))
 			continue;
-		h->err = kernel_programs_attach(h->object, &h->samplers, &h->n_samplers);
+		h->err = kernel_programs_attach(h->object, h->tracer->of_machine, &h->samplers, &h->n_samplers);
 		err = err ? err : h->err;
 	}
 	return err;
-}
-
-static int targets_fd(const struct loader *l)
-{
-	return life_map_fd(l, "targets");
 }
 
 int loader_target_add(struct loader *l, uint32_t tgid)
@@ -303,7 +394,7 @@ static int loss_tell(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t los
 /* One fact for each class and CPU that lost something since the last look. */
 static int losses_tell(struct loader *l, uint64_t now_ns)
 {
-	int fd = life_map_fd(l, "drops"), err = 0;
+	int fd = loader_map_fd(l, "drops"), err = 0;
 	uint64_t *now = l->drops + RING_CLASSES * l->n_cpus, *before = l->drops;
 
 	for (uint32_t ring = 0; !err && ring < RING_CLASSES; ring++, before += l->n_cpus) {
@@ -318,12 +409,19 @@ static int losses_tell(struct loader *l, uint64_t now_ns)
 	return err;
 }
 
+/* In tier watch nothing was probed, and nothing is in flight, until somebody is raised. */
+static bool tick_worth(const struct loader *l, const struct tracer_handle *h)
+{
+	return l->cfg.tier != TIER_WATCH || !h->tracer->probes || l->n_probes;
+}
+
 int loader_tick(struct loader *l, uint64_t now_ns)
 {
 	int err = losses_tell(l, now_ns);
 
+	detacher_look(l->detacher);
 	for (int i = 0; !err && i < l->n_tracers; i++)
-		if (l->tracers[i].object && l->tracers[i].tracer->tick)
+		if (l->tracers[i].object && l->tracers[i].tracer->tick && tick_worth(l, &l->tracers[i]))
 			err = l->tracers[i].tracer->tick(&l->tracers[i], now_ns);
 	return err;
 }
@@ -331,6 +429,16 @@ int loader_tick(struct loader *l, uint64_t now_ns)
 int loader_consume(struct loader *l)
 {
 	return ring_consume(l->rings);
+}
+
+int loader_look(struct loader *l, uint64_t now_ns)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < l->n_tracers; i++)
+		if (l->tracers[i].object && l->tracers[i].tracer->look)
+			err = l->tracers[i].tracer->look(&l->tracers[i], now_ns);
+	return err;
 }
 
 bool loader_attaches_per_process(const struct loader *l)
@@ -395,6 +503,15 @@ int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, vo
 	return bpf_map_lookup_elem(fd, key, ret_value) ? -errno : 0;
 }
 
+int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_delete_elem(fd, key) ? -errno : 0;
+}
+
 int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key)
 {
 	int fd = map_fd(h, map);
@@ -404,9 +521,48 @@ int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, 
 	return bpf_map_get_next_key(fd, prev, ret_key) ? -errno : 0;
 }
 
+static struct bpf_link *iterator_link(struct tracer_handle *h, const char *program)
+{
+	const struct bpf_program *p = h->iter ? NULL : bpf_object__find_program_by_name(h->object, program);
+
+	if (p)
+		h->iter = bpf_program__attach_iter(p, NULL);
+	return h->iter;
+}
+
+int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes, int (*each)(void *arg, const void *row),
+		     void *arg)
+{
+	struct bpf_link *link = iterator_link(h, program);
+	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1, err = fd < 0 ? -errno : 0;
+	_Alignas(8) char rows[16384];
+	size_t at, n = 0;
+	ssize_t got = 1;
+
+	while (!err && got > 0) {
+		got = read(fd, rows + n, sizeof(rows) - n);
+		if (got < 0 && errno != EAGAIN && errno != EINTR) /* EAGAIN: it stopped in the middle, to be asked again */
+			err = -errno;
+		n += got > 0 ? got : 0;
+		got = got < 0 ? 1 : got;
+		for (at = 0; !err && at + row_bytes <= n; at += row_bytes)
+			err = each(arg, rows + at);
+		memmove(rows, rows + at, n - at);
+		n -= at;
+	}
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
 int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec)
 {
 	return h->loader->cfg.emit(h->loader->cfg.emit_to, rec);
+}
+
+enum tier tracer_tier(const struct tracer_handle *h)
+{
+	return h->loader->cfg.tier;
 }
 
 uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h)

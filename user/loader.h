@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "schemas/wire.h"
 #include "tracer.h"
@@ -27,19 +28,33 @@ struct loader_cfg {
 	uint64_t dstate_limit_ns;
 	size_t ring_bytes[RING_CLASSES]; /* of each ring of the class, a power of two */
 	enum tier tier;
+	uint32_t lacks; /* bits of kernel.def to do without, beside what the kernel lacks; 0 none */
 	/* Where records of the loader and of tracers' ticks go. */
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *emit_to;
 	void (*log)(const char *line); /* libbpf's words, when a load fails; NULL none */
 };
 
-/* Load everything. 0; -EPERM missing privilege; -ENOENT no BTF; -errno of the life programs (nothing works then). A
+/* Load everything. 0; -EPERM missing privilege; -ENOENT no BTF; as kernel_lacks_read(); -errno of the life programs (nothing works then). A
  * tracer that did not load is reported by loader_tracer_error(). */
 int loader_open(const struct loader_cfg *cfg, struct loader **ret);
+/*
+ * Takes all probes out. Those of a file that must not be touched now (attach_guard.h) are left to a process of ours: their
+ * number, whom they wait for, and that process; 0 links: none.
+ */
+struct loader_left {
+	int n_links;
+	uint32_t holder;
+	pid_t closer; /* or -errno: they are closed here, by loader_free(), however long it takes */
+};
+struct loader_left loader_detach(struct loader *l);
 void loader_free(struct loader *l); /* detaches everything */
 
 /* i-th tracer: its name and 0, or the -errno of its load; NULL past the end. */
 const char *loader_tracer_error(const struct loader *l, int i, int *ret_err);
+
+int loader_tracer_programs(const struct loader *l, int i); /* of the i-th tracer, in the kernel; 0 it did not load */
+int loader_private_stacks(const struct loader *l); /* uprobe programs with one: the kernel may panic (kernel_quirks.def) */
 
 int loader_target_add(struct loader *l, uint32_t tgid);   /* before anything attaches to it */
 void loader_target_forget(struct loader *l, uint32_t tgid); /* it exited: release its links */
@@ -48,17 +63,26 @@ bool loader_is_target(const struct loader *l, uint32_t tgid);
 
 int loader_attach_life(struct loader *l);     /* process life: first */
 int loader_attach_samplers(struct loader *l); /* kernel-side programs of the tracers: last */
-/* Attach one tracer's probes to a library of this process, unless it is done already; emits FACT_LIB and FACT_ATTACH.
- * Returns the number of probes attached now or -errno. *ret_ambiguous: functions of the library that are not probed
- * because they cannot be told apart; told at its first attach. */
+/* What is to be said of an attach, once each. */
+struct attach_note {
+	size_t n_ambiguous; /* functions of the library that are not probed because they cannot be told apart */
+	uint32_t holder;    /* process that the library has waited for, for a second by now; 0 nobody */
+	bool waits;         /* nothing was attached: try again */
+};
+/* Attach one tracer's probes, of rows above `from` up to `upto`, to a library of this process, unless it is done already;
+ * emits FACT_LIB and FACT_ATTACH. Returns the number of probes attached now or -errno. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
-		      const struct target_lib *lib, size_t *ret_ambiguous);
+		      const struct target_lib *lib, enum tier from, enum tier upto, struct attach_note *ret_note);
+/* Takes the process' probes of rows above tier `to` away. What it was inside of is not in flight any more. */
+void loader_lower(struct loader *l, uint32_t tgid, enum tier to);
 /* The process is under seccomp by now: its return probes go, where one may kill it (x86-64 from 6.11). How many. */
 uint32_t loader_returns_drop(struct loader *l, uint32_t tgid);
 /* A process became a target: tracers' on_proc. */
 void loader_proc_known(struct loader *l, const struct target_proc *proc);
 
 int loader_tick(struct loader *l, uint64_t now_ns); /* tracers' ticks, loss counters */
+
+int loader_look(struct loader *l, uint64_t now_ns); /* tracers' looks: after each loader_consume() */
 
 /* Take what the rings hold into `emit`: 0, 1 if more is left (come back soon), or -errno. */
 int loader_consume(struct loader *l);
@@ -68,5 +92,6 @@ int loader_wake_fd(const struct loader *l); /* for poll(): a ring is filling up,
 bool loader_attaches_per_process(const struct loader *l); /* uprobe.multi with a pid filter */
 uint64_t loader_lost(const struct loader *l, enum ring_class ring);
 uint32_t loader_probes(const struct loader *l); /* attached now */
+uint32_t loader_libs_attached(const struct loader *l); /* libraries, counted per process and tracer */
 
 #endif

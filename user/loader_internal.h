@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader_internal.h - what loader.c (objects and maps) and attach.c (probes on libraries) share. Nobody else
+ * loader_internal.h - what loader.c (objects and maps), attach.c (probes on libraries) and attach_place.c (on
+ * functions without names) share. Nobody else
  * includes it.
  */
 #ifndef RANKTRACE_LOADER_INTERNAL_H
@@ -8,10 +9,14 @@
 
 #include <bpf/libbpf.h>
 
+#include "attach_guard.h"
 #include "detach.h"
+#include "kernel.h"
 #include "loader.h"
 #include "target/elf_file.h"
 #include "tracer.h"
+
+struct target_file;
 
 #define LOADER_TRACERS_MAX WIRE_TRACER_MAX
 #define LOADER_LIBS_MAX 64
@@ -24,15 +29,19 @@ struct tracer_handle { /* one tracer in the kernel */
 	void *state;
 	struct bpf_link **samplers;
 	int n_samplers;
+	struct bpf_link *iter;       /* of its iterator, once it was read */
 };
 
 struct lib_probes { /* a library, by build-id, as one tracer sees it */
 	uint8_t build_id[ELF_BUILD_ID_MAX];
 	uint8_t build_id_len;
 	const struct tracer *tracer;
+	enum tier from, upto;        /* rows above `from`, up to `upto` */
 	struct elf_symbol *symbols;  /* [tracer->n_probes] */
 	uint32_t n_found;
 	size_t n_ambiguous;          /* functions left out: others at their address; 0 once it was told */
+	uint64_t waits_since_ns;     /* for a lock; 0 not */
+	bool told_wait;
 	bool shared_attached;        /* attached without a pid filter, once for all processes */
 };
 
@@ -41,13 +50,25 @@ struct attached { /* links on one library of one process */
 	uint64_t start_ns;           /* of the process */
 	const struct tracer *tracer;
 	uint32_t lib_id;
+	uint64_t bias;               /* of the image in the process */
 	uint64_t text_begin;         /* the same file may be mapped anew after dlclose */
 	struct bpf_link **links;
 	int n_links;
 	int n_return_links;          /* the first ones */
 	uint32_t n_return_probes;
 	uint32_t n_probes;
+	struct placed_at *places;    /* tracer_place() put them there; NULL: symbols did */
+	size_t n_places;
+	uint64_t dev, ino;           /* of the file, where places are */
 	struct attached *next;
+};
+
+struct placed_at { uint64_t offset; uint32_t row; };
+
+struct batch { /* rows of one program and side; room for all rows of the tracer */
+	unsigned long *offsets;
+	__u64 *cookies;
+	size_t n;
 };
 
 struct loader {
@@ -57,11 +78,13 @@ struct loader {
 	int n_life_links;
 	struct tracer_handle tracers[LOADER_TRACERS_MAX];
 	int n_tracers;
-	bool multi;                  /* uprobe.multi */
+	uint32_t lacks;              /* bits of kernel.def */
+	bool multi;                  /* uprobe.multi: one of them */
 	bool uretprobe_syscall;      /* return probes trap by a system call that seccomp may deny */
 	struct lib_probes libs[LOADER_LIBS_MAX];
 	uint32_t n_libs;
 	struct attached *attached;
+	struct attach_guard *guard;
 	struct detacher *detacher;
 	uint32_t n_probes;
 	struct ring_source *rings;
@@ -73,6 +96,19 @@ struct loader {
 /* attach.c */
 void attached_forget(struct loader *l, uint32_t tgid);
 void attached_free_all(struct loader *l);
-bool attach_multi_works(void);
+uint32_t lib_holder(struct loader *l, uint32_t lib_id); /* whom probes on it have to wait for, 0 nobody */
+void attached_free(struct loader *l, struct attached *a);
+bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note); /* nothing may be attached to it now */
+bool return_probes_allowed(const struct loader *l, const struct target_proc *proc);
+/* The library's entry for this tracer and these tiers; its index is the lib_id in cookies and facts. -errno or the index. */
+int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum tier from, enum tier upto);
+int batch_new(struct batch *b, size_t n_rows);
+void batch_free(struct batch *b);
+int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path, const struct batch *b,
+		 bool at_return);
+int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns, bool has_layout);
+
+/* loader.c */
+int loader_map_fd(const struct loader *l, const char *name); /* one of the maps that all objects share */
 
 #endif

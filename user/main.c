@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "sample/nvml_child.h"
 
 static const struct {
 	const char *name, *help;
@@ -30,6 +31,8 @@ static void usage(FILE *to)
 int main(int argc, char **argv)
 {
 	argp_err_exit_status = EXIT_USAGE;
+	if (argc == 2 && !strcmp(argv[0], NVML_CHILD_NAME)) /* started by user/sample/nvml.c */
+		return nvml_child_main(NVML_CHILD_FD, argv[1]);
 	if (argc < 2) {
 		usage(stderr);
 		return EXIT_USAGE;

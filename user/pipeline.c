@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "decode.h"
+#include "flight.h"
 #include "recording.h"
 
 #define OUTPUTS_MAX 16
@@ -29,6 +30,7 @@ struct pipeline {
 	struct incidents *incidents;
 	struct output outputs[OUTPUTS_MAX];
 	int n_outputs;
+	struct flight *flight;
 	uint64_t records, undecoded;
 };
 
@@ -110,6 +112,11 @@ int pipeline_add_output(struct pipeline *p, const char *path)
 	return output_add(p, path, class);
 }
 
+int pipeline_add_recording(struct pipeline *p, const char *path)
+{
+	return output_add(p, path, NULL);
+}
+
 int pipeline_add_sink(struct pipeline *p, const char *name, const char *path)
 {
 	const struct sink_class *class = sink_class_by_name(name);
@@ -162,6 +169,11 @@ static int event_feed(struct pipeline *p, const struct event *e)
 	return e->kind == EV_TICK ? tick(p) : 0;
 }
 
+void pipeline_set_flight(struct pipeline *p, struct flight *f)
+{
+	p->flight = f;
+}
+
 int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec)
 {
 	struct event events[DECODE_EVENTS_MAX];
@@ -171,6 +183,8 @@ int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec)
 	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
 		if (o->recording)
 			output_check(p, o, recording_put(o->recording, rec));
+	if (p->flight)
+		flight_put(p->flight, rec, p->model);
 	n = decode_record(rec, p->strings, events);
 	if (n < 0)
 		p->undecoded++;

@@ -12,6 +12,7 @@
 #include "sink/sink.h"
 
 struct pipeline;
+struct flight;
 
 struct pipeline *pipeline_new(void); /* NULL without memory */
 /* Closes sinks and recordings; returns the first error of a close, 0. */
@@ -19,9 +20,13 @@ int pipeline_free(struct pipeline *p);
 
 /* An output by the suffix of its path (".rtr" or a sink's). 0; -EPROTONOSUPPORT for an unknown suffix; or -errno. */
 int pipeline_add_output(struct pipeline *p, const char *path);
+/* A recording, whatever its name; "-": stdout. 0 or -errno. */
+int pipeline_add_recording(struct pipeline *p, const char *path);
 /* A sink by name, to `path` ("-": stdout). 0 or -errno. */
 int pipeline_add_sink(struct pipeline *p, const char *name, const char *path);
 
+/* What is fed goes to the flight recorder, too; NULL: not any more. Borrowed. */
+void pipeline_set_flight(struct pipeline *p, struct flight *f);
 /* Feed one record. Errors of an output drop that output (see pipeline_output_error) and are no error here.
  * 0 or -ENOMEM. */
 int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec);

@@ -10,21 +10,21 @@
 
 #include "decode.h"
 
-static const char *const tier_names[] = { [TIER_TRACE] = "trace", [TIER_BURST] = "burst" };
+static const char *const tier_names[] = { "watch", "trace", "burst" }; /* from TIER_WATCH */
 
 const char *tier_name(enum tier tier)
 {
-	return tier_names[tier];
+	return tier_names[tier - TIER_WATCH];
 }
 
 int tier_parse(const char *name, enum tier *ret)
 {
 	for (size_t i = 0; i < sizeof(tier_names) / sizeof(tier_names[0]); i++)
 		if (!strcmp(name, tier_names[i])) {
-			*ret = i;
+			*ret = (int)i + TIER_WATCH;
 			return 0;
 		}
-	return strcmp(name, "watch") ? -ENOENT : -ENOTSUP;
+	return -ENOENT;
 }
 
 static bool same_place(const struct tracer *t, const struct elf_symbol *symbols, size_t a, size_t b)
@@ -58,18 +58,21 @@ static size_t place_settle(const struct tracer *t, struct elf_symbol *symbols, s
 	return alike ? 0 : left_out + 1;
 }
 
-size_t probe_rows_pick(const struct tracer *t, enum tier tier, struct elf_symbol *symbols, size_t *ret_ambiguous)
+size_t probe_rows_pick(const struct tracer *t, enum tier from, enum tier upto, struct elf_symbol *symbols, size_t *ret_ambiguous)
 {
 	size_t n = 0;
 
 	*ret_ambiguous = 0;
 	for (size_t i = 0; i < t->n_probes; i++)
-		if (t->probes[i].tier > tier)
+		if (t->probes[i].tier > upto)
 			symbols[i].found = false;
 	for (size_t i = 0; i < t->n_probes; i++) {
 		size_t ambiguous = symbols[i].found ? place_settle(t, symbols, i) : 0;
 
 		*ret_ambiguous += t->probes[i].at_return ? 0 : ambiguous;
+	}
+	for (size_t i = 0; i < t->n_probes; i++) {
+		symbols[i].found = symbols[i].found && t->probes[i].tier > from;
 		n += symbols[i].found;
 	}
 	return n;

@@ -17,7 +17,7 @@
 #include "command.h"
 #include "target/proc_files.h"
 #include "target/stack.h"
-#include "target/stack_group.h"
+#include "sink/stack_group.h"
 
 #define TEXT_MAX 16384
 #define PARENTS_MAX 64

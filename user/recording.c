@@ -12,18 +12,12 @@
 #include <unistd.h>
 #include <libdeflate.h>
 
+#include "chunk.h"
 #include "schemas/recording.h"
-
-#define CHUNK_RAW_MAX (256 * 1024)
-#define CHUNK_PACKED_MAX (CHUNK_RAW_MAX + 1024) /* what does not shrink is stored, in blocks of 64 KiB with a few bytes each */
-#define DEFLATE_LEVEL 1 /* 517 MB/s to 0.162 of the size; 4: 308 MB/s, 0.142 */
 
 struct recording {
 	int fd;
-	struct libdeflate_compressor *deflate;
-	char *raw, *packed; /* packed: chunk header, then the deflated bytes */
-	size_t used, packed_cap;
-	uint32_t n_records;
+	struct chunk *chunk;
 	int failed; /* first -errno: nothing more is written */
 };
 
@@ -50,14 +44,12 @@ int recording_create(const char *path, struct recording **ret)
 
 	if (!r)
 		return -ENOMEM;
-	r->deflate = libdeflate_alloc_compressor(DEFLATE_LEVEL);
-	r->packed_cap = sizeof(struct recording_chunk) + libdeflate_zlib_compress_bound(r->deflate, CHUNK_RAW_MAX);
-	r->raw = malloc(CHUNK_RAW_MAX);
-	r->packed = malloc(r->packed_cap);
-	r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	r->chunk = chunk_new();
+	r->fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) :
+				    fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (r->fd < 0)
 		err = -errno;
-	else if (r->deflate && r->raw && r->packed)
+	else if (r->chunk)
 		err = write_all(r->fd, &h, sizeof(h));
 	if (err) {
 		r->failed = err;
@@ -70,38 +62,23 @@ int recording_create(const char *path, struct recording **ret)
 
 int recording_flush(struct recording *r)
 {
-	struct recording_chunk *c = (void *)r->packed;
-	size_t size;
-	int err;
+	const void *bytes;
+	long size = r->failed ? 0 : chunk_pack(r->chunk, &bytes);
 
-	if (r->failed || !r->used)
-		return r->failed;
-	size = libdeflate_zlib_compress(r->deflate, r->raw, r->used, c + 1, r->packed_cap - sizeof(*c));
-	if (!size)
-		return r->failed = -ENOMEM;
-	*c = (struct recording_chunk){
-		.magic = RECORDING_CHUNK_MAGIC, .raw_bytes = r->used, .packed_bytes = size, .n_records = r->n_records,
-		.crc32 = libdeflate_crc32(0, c + 1, size),
-	};
-	err = write_all(r->fd, c, sizeof(*c) + size);
-	if (err)
-		return r->failed = err;
-	r->used = r->n_records = 0;
-	return 0;
+	if (!r->failed && size)
+		r->failed = size < 0 ? size : write_all(r->fd, bytes, size);
+	return r->failed;
 }
 
 int recording_put(struct recording *r, const struct wire_hdr *rec)
 {
 	int err = r->failed;
 
-	if (!err && r->used + rec->size > CHUNK_RAW_MAX)
+	if (!err && !chunk_has_room(r->chunk, rec))
 		err = recording_flush(r);
-	if (err)
-		return err;
-	memcpy(r->raw + r->used, rec, rec->size);
-	r->used += rec->size;
-	r->n_records++;
-	return 0;
+	if (!err)
+		chunk_put(r->chunk, rec);
+	return err;
 }
 
 int recording_close(struct recording *r)
@@ -110,9 +87,7 @@ int recording_close(struct recording *r)
 
 	if (r->fd >= 0 && close(r->fd) && !err)
 		err = -errno;
-	libdeflate_free_compressor(r->deflate);
-	free(r->raw);
-	free(r->packed);
+	chunk_free(r->chunk);
 	free(r);
 	return err;
 }

@@ -12,7 +12,7 @@
 
 struct recording;
 
-/* Create `path`. 0 or -errno. */
+/* Create `path`; "-" is stdout. 0 or -errno. */
 int recording_create(const char *path, struct recording **ret);
 /* Append a record; a chunk is written when it is full. 0 or -errno (-ENOSPC: the file stays readable). */
 int recording_put(struct recording *r, const struct wire_hdr *rec);

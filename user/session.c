@@ -25,32 +25,43 @@
 #include "outputs.h"
 #include "reorder.h"
 #include "schemas/facts.h"
+#include "sample/sampler.h"
+#include "session_raise.h"
 #include "session_targets.h"
 #include "target/discover.h"
 #include "target/reader.h"
 #include "target/symbolize.h"
 
-#define LOOP_EVERY_NS 20000000ull       /* rings are emptied this often */
-#define RESCAN_EVERY_NS 50000000ull     /* young processes */
 #define TICK_EVERY_NS 250000000ull      /* detectors */
-#define SCAN_EVERY_NS 1000000000ull     /* every process of the host */
 #define CLOCK_SET_NS 10000000ull        /* the wall clock moved by more against ours: it was set */
 #define FLUSH_EVERY_NS 1000000000ull
-#define PROGRESS_EVERY_NS 10000000000ull
 #define WINDOW_NS 30000000ull           /* a record reaches us within one loop; the rest is its CPU's delay */
 #define CRITICAL_BYTES (256u << 10)     /* process life: 6,000 forks and exits between two looks */
 #define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
 
+/* How often what is done. Where there are no probes nothing fills the rings, and no library waits to be attached to. */
+static const struct pace {
+	uint32_t loop_ns;      /* rings are emptied */
+	uint64_t rescan_ns;    /* young processes */
+	uint64_t scan_ns;      /* every process of the host */
+	uint64_t progress_ns;
+} pace_probes = { 20000000, 50000000, 1000000000, 10000000000 }, pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
+
 struct session {
 	struct session_cfg cfg;
+	const struct pace *pace;
 	struct reader *reader;
 	struct pipeline *pipeline;
 	struct target_set *set;
 	struct symbolizer *symbols;
 	struct loader *loader;
 	struct session_targets *targets;
+	struct samplers *samplers;
+	struct raiser *raiser; /* tier watch; NULL */
 	struct reorder *reorder;
+	struct flight *flight;  /* NULL none */
 	int timer_fd, signal_fd, child_fd;
+	uint64_t start_boot_ns; /* as start_ns, on the clock of processes' start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
 	struct session_result result;
 	uint64_t realtime_offset_ns;  /* as last told */
@@ -116,6 +127,12 @@ static int load_error_say(int err, char *error, size_t size)
 		snprintf(error, size, "the kernel shows no type information or lacks a tracepoint: it needs "
 			 "CONFIG_DEBUG_INFO_BTF=y (/sys/kernel/btf/vmlinux)");
 		return -ENOENT;
+	case -ENOTSUP:
+		snprintf(error, size, "the kernel has no BPF ring buffer: 5.8 is the oldest that can be traced");
+		return -ENOENT;
+	case -EDOM:
+		snprintf(error, size, "RANKTRACE_KERNEL_LACKS has a name that 'ranktrace ps --kernel' does not list");
+		return -EINVAL;
 	default:
 		snprintf(error, size, "loading the BPF programs: %s; 'ranktrace record --verbose' shows libbpf's words",
 			 strerror(-err));
@@ -141,7 +158,7 @@ static int tracers_check(const struct loader *l, char *error, size_t size)
 
 static int fds_open(struct session *s)
 {
-	struct itimerspec every = { .it_interval.tv_nsec = LOOP_EVERY_NS, .it_value.tv_nsec = LOOP_EVERY_NS };
+	struct itimerspec every = { .it_interval.tv_nsec = s->pace->loop_ns, .it_value.tv_nsec = s->pace->loop_ns };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -159,15 +176,20 @@ static int fds_open(struct session *s)
 	return s->cfg.child && s->child_fd < 0 ? -errno : 0;
 }
 
+uint64_t session_ring_bytes(enum tier tier)
+{
+	return tier == TIER_WATCH ? SESSION_RING_BYTES / 16 : SESSION_RING_BYTES;
+}
+
 static int parts_make(struct session *s, char *error, size_t error_size)
 {
-	size_t n_wants, ring_bytes = s->cfg.ring_bytes ? s->cfg.ring_bytes : SESSION_RING_BYTES;
+	size_t n_wants, ring_bytes = s->cfg.ring_bytes ? s->cfg.ring_bytes : session_ring_bytes(s->cfg.tier);
 	const struct target_want *wants = session_wants(&n_wants);
 	struct loader_cfg cfg = {
 		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns,
 		.tier = s->cfg.tier,
 		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES, [RING_NORMAL] = ring_bytes,
-				[RING_BULK] = s->cfg.tier == TIER_BURST ? ring_bytes : CRITICAL_BYTES },
+				[RING_BULK] = s->cfg.tier == TIER_TRACE ? CRITICAL_BYTES : ring_bytes }, /* watch may raise to burst */
 		.emit = session_emit, .emit_to = s, .log = libbpf_line,
 	};
 	int err;
@@ -189,7 +211,14 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	err = tracers_check(s->loader, error, error_size);
 	if (err)
 		return err;
+	if (s->cfg.flight.dir)
+		err = flight_new(&s->cfg.flight, &s->flight, error, error_size);
+	if (err)
+		return err;
+	pipeline_set_flight(s->pipeline, s->flight);
 	s->targets = session_targets_new(&s->cfg, s->set, s->loader, session_emit, s);
+	if (s->targets && s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
+		s->raiser = raiser_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
 	return s->targets ? fds_open(s) : -ENOMEM;
 }
 
@@ -201,7 +230,7 @@ int session_open(const struct session_cfg *cfg, struct reader *reader, struct pi
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct session){ .cfg = *cfg, .reader = reader, .pipeline = p, .timer_fd = -1, .signal_fd = -1,
+	*s = (struct session){ .cfg = *cfg, .pace = cfg->tier == TIER_WATCH ? &pace_watch : &pace_probes, .reader = reader, .pipeline = p, .timer_fd = -1, .signal_fd = -1,
 			       .child_fd = -1, .result.child_status = -1 };
 	snprintf(error, error_size, "out of memory");
 	err = parts_make(s, error, error_size);
@@ -212,11 +241,30 @@ int session_open(const struct session_cfg *cfg, struct reader *reader, struct pi
 	return err;
 }
 
+static void detach(struct loader *l)
+{
+	struct loader_left left = loader_detach(l);
+
+	if (left.n_links && left.closer > 0)
+		log_warn("%d groups of probes stay in place, doing nothing: pid %u maps their file and its address space is locked "
+			 "(mmap_lock); process %d (ranktrace-close) takes them out when it is free", left.n_links, left.holder,
+			 left.closer);
+	else if (left.n_links)
+		log_warn("no process to wait for pid %u, whose address space is locked (mmap_lock): %s; taking %d groups of probes out "
+			 "now, until then forks of this host may wait", left.holder, strerror(-left.closer), left.n_links);
+}
+
 void session_free(struct session *s)
 {
 	if (!s)
 		return;
+	pipeline_set_flight(s->pipeline, NULL);
+	flight_free(s->flight);
+	samplers_free(s->samplers);
+	raiser_free(s->raiser);
 	session_targets_free(s->targets);
+	if (s->loader)
+		detach(s->loader);
 	loader_free(s->loader);
 	symbolizer_free(s->symbols);
 	target_set_free(s->set);
@@ -230,6 +278,8 @@ void session_free(struct session *s)
 	free(s);
 }
 
+static void signals_take(struct session *s);
+
 /* The processes attached to already fill the rings meanwhile. */
 static int attach_more(struct session *s)
 {
@@ -241,12 +291,31 @@ static int attach_more(struct session *s)
 	return err ? err : drain(s, more ? 0 : now_ns - WINDOW_NS);
 }
 
+static bool is_traced(const void *of, const struct target_proc *p)
+{
+	return session_targets_traces(of, p->tgid);
+}
+
+static int samplers_begin(struct session *s)
+{
+	struct sampler_ctx ctx = {
+		.reader = s->reader, .targets = s->set, .is_traced = is_traced, .is_traced_of = s->targets, .emit = session_emit,
+		.emit_to = s, .start_ns = s->start_ns, .start_boot_ns = s->start_boot_ns,
+		.dstate_limit_ns = s->cfg.dstate_limit_ns, .probes = s->cfg.tier > TIER_WATCH,
+	};
+
+	return samplers_open(&ctx, &s->samplers);
+}
+
 /* Process life first, then the processes there are, then their libraries; samplers last, so that a node does not
  * record its own attaching. */
 static int attach(struct session *s)
 {
-	uint64_t now_ns = clock_monotonic_ns();
-	int err = start_tell(s, now_ns);
+	uint64_t now_ns = s->start_ns = clock_monotonic_ns();
+	int err;
+
+	s->start_boot_ns = clock_boottime_ns();
+	err = start_tell(s, now_ns);
 
 	if (!err)
 		err = loader_attach_life(s->loader);
@@ -256,10 +325,14 @@ static int attach(struct session *s)
 		err = loader_target_add(s->loader, s->cfg.child);
 	if (!err)
 		err = session_targets_scan(s->targets, now_ns);
-	while (!err && session_targets_unattached(s->targets))
+	while (!err && !s->stop && session_targets_unattached(s->targets)) {
 		err = attach_more(s);
+		signals_take(s); /* attaching to many ranks on a busy machine takes as long as it takes */
+	}
 	if (!err)
 		err = loader_attach_samplers(s->loader);
+	if (!err)
+		err = samplers_begin(s);
 	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->progress_ns = s->start_ns = clock_monotonic_ns();
 	if (!err && s->cfg.child && write(s->cfg.child_go_fd, "", 1) != 1)
 		err = -errno;
@@ -303,7 +376,9 @@ static int tick(struct session *s, uint64_t now_ns)
 	err = clock_tell(s, now_ns);
 	if (!err)
 		err = loader_tick(s->loader, now_ns);
-	return err ? err : session_emit(s, &f.hdr);
+	if (!err)
+		err = session_emit(s, &f.hdr);
+	return err || !s->raiser ? err : raiser_tick(s->raiser, now_ns);
 }
 
 static uint64_t lost_all(const struct session *s)
@@ -319,8 +394,9 @@ static void progress_say(const struct session *s)
 {
 	const struct model *m = pipeline_model(s->pipeline);
 
-	log_info("%.0f s: %u processes, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost",
-		 (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets), loader_probes(s->loader),
+	log_info("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost",
+		 (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
+		 loader_libs_attached(s->loader), loader_probes(s->loader),
 		 pipeline_records(s->pipeline), m->n_ops, lost_all(s));
 }
 
@@ -331,19 +407,25 @@ static int work(struct session *s)
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	s->more = more > 0;
-	if (!err && due(&s->rescan_ns, RESCAN_EVERY_NS, now_ns))
+	if (!err)
+		err = loader_look(s->loader, now_ns);
+	if (!err && due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
 		err = session_targets_rescan(s->targets, now_ns);
 	else if (!err && session_targets_unattached(s->targets))
 		err = session_targets_attach(s->targets, now_ns);
-	if (!err && due(&s->scan_ns, SCAN_EVERY_NS, now_ns))
+	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = session_targets_scan(s->targets, now_ns);
+	if (!err)
+		err = samplers_look(s->samplers, clock_monotonic_ns());
 	if (!err)
 		err = tick(s, clock_monotonic_ns());
 	if (!err)
 		err = drain(s, s->more ? 0 : now_ns - WINDOW_NS);
+	if (s->flight)
+		flight_look(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
 		pipeline_flush(s->pipeline);
-	if (due(&s->progress_ns, PROGRESS_EVERY_NS, now_ns))
+	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))
 		progress_say(s);
 	outputs_errors_say(s->pipeline);
 	return err;
@@ -356,6 +438,8 @@ static void signals_take(struct session *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
 			progress_say(s);
+			if (s->flight)
+				flight_request(s->flight, info.ssi_code == SI_QUEUE ? info.ssi_int : 0);
 			continue;
 		}
 		s->stop = s->result.interrupted = true;
@@ -418,6 +502,8 @@ static int finish(struct session *s)
 		err = drain(s, UINT64_MAX);
 	pipeline_flush(s->pipeline);
 	outputs_errors_say(s->pipeline);
+	if (s->flight)
+		flight_finish(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), f.hdr.ts_ns);
 	return err;
 }
 
@@ -438,6 +524,7 @@ int session_run(struct session *s, struct session_result *ret)
 	s->result.late = reorder_late(s->reorder);
 	s->result.processes = session_targets_seen(s->targets);
 	s->result.probes = loader_probes(s->loader);
+	s->result.ran = true;
 	*ret = s->result;
 	return err ? err : end;
 }

@@ -9,12 +9,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "flight.h"
 #include "pipeline.h"
 #include "schemas/wire.h"
 #include "tracer.h"
 
 #define SESSION_PIDS_MAX 1024
-#define SESSION_RING_BYTES (16u << 20) /* when ring_bytes is 0 */
+#define SESSION_RING_BYTES (16u << 20) /* of each ring when ring_bytes is 0; tier watch: 1 MiB, as few records pass */
 
 struct reader;
 
@@ -26,8 +27,11 @@ struct session_cfg {
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
 	uint64_t ring_bytes;       /* of each normal and bulk ring; 0 default */
 	enum tier tier;
+	uint64_t raise_ns;         /* tier watch: how long a finding has ranks probed; 0 never */
+	bool no_raise;             /* never, whatever raise_ns says */
 	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
 	int child_go_fd;           /* a byte lets it go, an end ends it */
+	struct flight_cfg flight;  /* dir NULL: no flight recorder */
 };
 
 struct session_result {
@@ -38,11 +42,13 @@ struct session_result {
 	uint64_t longest_tick_gap_ns;
 	uint64_t ring_bytes_mapped;
 	int child_status;          /* wait status; -1 none */
+	bool ran;                  /* it was opened: the rest means something */
 	bool job_ended, interrupted;
 };
 
 struct session;
 
+uint64_t session_ring_bytes(enum tier tier); /* of each ring when none is given */
 /* Load, attach nothing yet. On failure the message (object, cause, remedy) is in `error`. 0 or -errno:
  * -EPERM, -ENOENT, -ENOTSUP: exit code 3. The reader and the pipeline are borrowed. */
 int session_open(const struct session_cfg *cfg, struct reader *reader, struct pipeline *p, struct session **ret,

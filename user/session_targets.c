@@ -22,6 +22,7 @@
 #define YOUNG_NS 20000000000ull
 #define COMM_LOOK_NS 1000000000ull /* another look at once */
 #define THREADS_EVERY_NS 1000000000ull
+#define THREADS_WATCH_EVERY_NS 30000000000ull /* tier watch: a file of /proc a thread, and a rank has hundreds */
 #define UNSEEN_NS 2000000000ull /* a process we were told of that no scan ever saw */
 #define YOUNG_MAX 4096
 #define ATTACH_NS 50000000ull /* of one look */
@@ -39,6 +40,7 @@ struct traced {
 	bool dead;
 	bool has_comm;    /* it was seen to have communicators */
 	int attach_error; /* last, told once */
+	enum tier tier;   /* what it is probed for: the session's, or above it while it is raised */
 	struct thread_name *threads;
 	UT_hash_handle hh;
 };
@@ -53,6 +55,7 @@ struct session_targets {
 	uint32_t n_seen;
 	uint64_t attach_until_ns; /* of this look */
 	bool unattached;   /* processes are left for the next one */
+	bool waiting;      /* libraries are: a process that maps them is in the way */
 	uint64_t revision; /* of the set when its list was last gone through */
 };
 
@@ -103,6 +106,7 @@ static struct traced *traced_get(struct session_targets *t, uint32_t tgid, uint6
 		return NULL;
 	p->tgid = tgid;
 	p->since_ns = now_ns;
+	p->tier = t->cfg->tier;
 	p->young_until_ns = now_ns + YOUNG_NS;
 	HASH_ADD(hh, t->traced, tgid, sizeof(tgid), p);
 	t->n_seen++;
@@ -181,7 +185,7 @@ static int threads_tell(struct session_targets *t, struct traced *p, uint64_t no
 	size_t n = 0;
 	int err = 0;
 
-	if (now_ns - p->threads_ns < THREADS_EVERY_NS)
+	if (p->threads_ns && now_ns - p->threads_ns < (t->cfg->tier == TIER_WATCH ? THREADS_WATCH_EVERY_NS : THREADS_EVERY_NS))
 		return 0;
 	p->threads_ns = now_ns;
 	if (target_threads_read(p->tgid, &threads, &n))
@@ -202,21 +206,42 @@ static void attach_error_say(struct traced *p, const struct tracer *t, const str
 		 strerror(-err));
 }
 
+static void wait_say(const struct target_lib *lib, uint32_t holder)
+{
+	log_warn("%s is not probed yet: pid %u has it in use and its address space is locked (mmap_lock: a page fault or munmap "
+		 "that does not end); a probe now would hold up every fork of this host. It is tried again until the lock is "
+		 "free: mend what pid %u waits for, or end it", lib->path, holder, holder);
+}
+
+static void lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p, const struct target_lib *lib,
+		       enum tier from, enum tier upto)
+{
+	for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
+		struct attach_note note = { 0 };
+		int err = 0;
+
+		if (lib->tracers & 1u << (*tr)->id)
+			err = loader_attach_lib(t->loader, *tr, p, lib, from, upto, &note);
+		if (err < 0)
+			attach_error_say(traced, *tr, lib, err);
+		t->waiting |= note.waits;
+		if (note.holder)
+			wait_say(lib, note.holder);
+		if (note.n_ambiguous)
+			log_warn("%s: %zu functions of '%s' share an address with others and cannot be told apart; "
+				 "their calls stay invisible", lib->path, note.n_ambiguous, (*tr)->name);
+	}
+}
+
+/* The session's own tier in one step, what the process is raised by in one step each: so it can be lowered by each. */
 static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
-	for (size_t i = 0; i < p->n_libs; i++)
-		for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
-			size_t ambiguous = 0;
-			int err = 0;
-
-			if (p->libs[i].tracers & 1u << (*tr)->id)
-				err = loader_attach_lib(t->loader, *tr, p, &p->libs[i], &ambiguous);
-			if (err < 0)
-				attach_error_say(traced, *tr, &p->libs[i], err);
-			if (ambiguous)
-				log_warn("%s: %zu functions of '%s' share an address with others and cannot be told apart; "
-					 "their calls stay invisible", p->libs[i].path, ambiguous, (*tr)->name);
-		}
+	for (size_t i = 0; i < p->n_libs; i++) {
+		if (t->cfg->tier > TIER_WATCH)
+			lib_attach(t, traced, p, &p->libs[i], TIER_WATCH, t->cfg->tier);
+		for (enum tier tier = t->cfg->tier; tier < traced->tier; tier++)
+			lib_attach(t, traced, p, &p->libs[i], tier, tier + 1);
+	}
 }
 
 static void returns_drop(struct session_targets *t, const struct target_proc *p)
@@ -295,6 +320,7 @@ static int listed_trace(struct session_targets *t, uint64_t now_ns)
 	int err = 0;
 
 	attach_begin(t);
+	t->waiting = false;
 	t->revision = target_set_revision(t->set);
 	for (size_t i = 0; !err && i < n; i++)
 		if (is_wanted(t, list[i]))
@@ -322,7 +348,7 @@ int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
 		if (!p->dead && p->young_until_ns > now_ns)
 			young[n++] = p->tgid;
 	err = target_set_rescan(t->set, young, n);
-	if (!err && (t->unattached || target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
+	if (!err && (t->unattached || t->waiting || target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
 		return listed_trace(t, now_ns);
 	attach_begin(t);
 	for (size_t i = 0; !err && i < n; i++) {
@@ -394,6 +420,27 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	}
 }
 
+int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tier, uint64_t now_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+	const struct target_proc *known = p ? target_set_find(t->set, tgid) : NULL;
+
+	if (!p || p->dead || !p->known || !known || known->status == TARGET_GONE)
+		return -ESRCH;
+	if (p->tier > tier)
+		loader_lower(t->loader, tgid, tier);
+	p->tier = tier;
+	attach_begin(t);
+	return proc_trace(t, known, now_ns);
+}
+
+bool session_targets_traces(const struct session_targets *t, uint32_t tgid)
+{
+	const struct traced *p = traced_find((struct session_targets *)t, tgid);
+
+	return p && p->known && !p->dead;
+}
+
 uint32_t session_targets_alive(const struct session_targets *t)
 {
 	uint32_t n = 0;
@@ -423,6 +470,8 @@ static size_t symbols_list(const struct tracer *t, const char **to)
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->n_probes; i++) {
+		if (t->probes[i].placed)
+			continue;
 		if (!i || strcmp(t->probes[i].symbol, t->probes[i - 1].symbol))
 			to[n++] = t->probes[i].symbol;
 		if (t->probes[i].alias)

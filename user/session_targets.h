@@ -25,8 +25,11 @@ int session_targets_rescan(struct session_targets *t, uint64_t now_ns);
  * session_targets_attach() goes on with them once the rings were looked at. */
 bool session_targets_unattached(const struct session_targets *t);
 int session_targets_attach(struct session_targets *t, uint64_t now_ns);
+/* Raises a process above the session's tier, or lowers it again. 0; -ESRCH: it is gone, or none of ours; or -errno. */
+int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tier, uint64_t now_ns);
 /* A record passed by: forks, execs and exits move processes in and out. */
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
+bool session_targets_traces(const struct session_targets *t, uint32_t tgid); /* its facts were told, and it lives */
 uint32_t session_targets_alive(const struct session_targets *t); /* processes traced now */
 uint32_t session_targets_seen(const struct session_targets *t);
 

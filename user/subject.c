@@ -6,15 +6,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "proc_fact.h"
+#include "sample/comm_proxies.h"
+#include "subject_pool.h"
 #include "subject_tasks.h"
-#include "target/lib_open.h"
-
-#define LOOK_DEADLINE_MS READER_DEADLINE_MS
 
 int subjects_add(struct subjects *s, const struct target_proc *p)
 {
@@ -28,18 +26,19 @@ int subjects_add(struct subjects *s, const struct target_proc *p)
 		s->all = grown;
 		s->cap = cap;
 	}
-	s->all[s->n++] = (struct subject){ .proc = p, .denied = p->status == TARGET_DENIED, .held = p->status == TARGET_BLOCKED };
+	s->all[s->n++] = (struct subject){ .proc = p, .comms = { .denied = p->status == TARGET_DENIED,
+						.held = p->status == TARGET_BLOCKED } };
 	return 0;
 }
 
 void subjects_free(struct subjects *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		free(s->all[i].places);
-		free(s->all[i].states);
+		comm_places_free(&s->all[i].comms);
 		subject_threads_free(&s->all[i]);
 	}
 	free(s->all);
+	layout_cache_free(&s->layouts);
 }
 
 int subjects_tell(struct subjects *s, subject_emit *emit, void *to)
@@ -55,104 +54,28 @@ int subjects_tell(struct subjects *s, subject_emit *emit, void *to)
 	return err;
 }
 
-/* --- layouts --- */
-
-static void error_note(struct subject *s, int err)
+/* All else is a flag of the process. */
+static int lasting(int err)
 {
-	s->held |= err == -ETIMEDOUT || err == -EBUSY;
-	s->denied |= err == -EPERM || err == -EACCES;
-}
-
-/* Many ranks map one file, and its DWARF is large: asked once for each file. */
-static const struct nccl_layout *layout_known(const struct subjects *s, const struct subject *upto,
-					      const struct target_file *file, bool *ret_known)
-{
-	*ret_known = false;
-	for (const struct subject *o = s->all; o < upto; o++)
-		for (size_t i = 0, k = 0; i < o->proc->n_libs; i++) {
-			bool nccl = o->proc->libs[i].tracers & 1u << WIRE_NCCL;
-
-			if (nccl && o->proc->libs[i].file == file) {
-				*ret_known = o->no_layout || k < o->n_layouts;
-				return k < o->n_layouts ? &o->layouts[k] : NULL;
-			}
-			k += nccl;
-		}
-	return NULL;
-}
-
-static int lib_layout(struct subjects *s, struct subject *of, const struct target_lib *lib, struct nccl_layout *ret)
-{
-	bool known;
-	const struct nccl_layout *l = layout_known(s, of, lib->file, &known);
-
-	if (known && l)
-		*ret = *l;
-	if (known)
-		return l ? 0 : -ENODATA;
-	return lib->file->fd < 0 ? -EBADF : nccl_layout_fetch(s->reader, lib->file->fd, ret);
-}
-
-static bool layout_listed(const struct subject *s, const struct nccl_layout *l)
-{
-	for (size_t i = 0; i < s->n_layouts; i++)
-		if (!memcmp(&s->layouts[i], l, sizeof(*l)))
-			return true;
-	return false;
-}
-
-static void layouts_learn(struct subjects *s, struct subject *of)
-{
-	for (size_t i = 0; i < of->proc->n_libs && of->n_layouts < NCCL_LAYOUTS_MAX; i++) {
-		struct nccl_layout l;
-		int err;
-
-		if (!(of->proc->libs[i].tracers & 1u << WIRE_NCCL))
-			continue;
-		of->has_nccl = true;
-		err = lib_layout(s, of, &of->proc->libs[i], &l);
-		of->no_layout |= err != 0;
-		if (!err && !layout_listed(of, &l))
-			of->layouts[of->n_layouts++] = l;
-	}
-}
-
-/* --- communicators --- */
-
-static int places_take(struct subject *s, const struct nccl_places *found)
-{
-	struct nccl_place *places = calloc(found->n + 1, sizeof(*places));
-	struct nccl_state *states = calloc(found->n + 1, sizeof(*states));
-
-	if (!places || !states) {
-		free(places);
-		free(states);
-		return -ENOMEM;
-	}
-	free(s->places);
-	free(s->states);
-	memcpy(places, found->at, found->n * sizeof(*places));
-	s->places = places;
-	s->states = states;
-	s->n_places = found->n;
-	s->cut = found->cut;
-	return 0;
-}
-
-static int places_find(struct subjects *s, struct subject *of)
-{
-	static struct nccl_places found;
-	int err = nccl_scan(s->reader, of->proc->tgid, of->layouts, of->n_layouts, &found);
-
-	error_note(of, err);
-	if (!err)
-		err = places_take(of, &found);
-	if (!err && of->n_places)
-		err = nccl_states_read(s->reader, of->proc->tgid, of->layouts, of->places, of->n_places, LOOK_DEADLINE_MS,
-				       of->states);
-	if (err)
-		of->n_places = 0;
 	return err == -ENOMEM || err == -EPIPE ? err : 0;
+}
+
+static int places_find(struct subjects *s, struct reader *r, struct subject *of)
+{
+	struct nccl_places *found = malloc(sizeof(*found));
+	int err = found ? nccl_scan(r, of->proc->tgid, of->comms.layouts, of->comms.n_layouts, found) : -ENOMEM;
+
+	(void)s;
+	of->comms.held |= err == -ETIMEDOUT || err == -EBUSY;
+	of->comms.denied |= err == -EPERM || err == -EACCES;
+	if (!err)
+		err = comm_places_take(&of->comms, found);
+	if (!err)
+		err = comm_states_begin(&of->comms, r, of->proc->tgid);
+	if (err)
+		of->comms.n_places = 0;
+	free(found);
+	return lasting(err);
 }
 
 static const struct subject *subject_of(const struct subjects *s, uint32_t tgid)
@@ -163,75 +86,51 @@ static const struct subject *subject_of(const struct subjects *s, uint32_t tgid)
 	return NULL;
 }
 
-static bool has_same(const struct subject *s, const struct nccl_place *at, const struct nccl_state *st)
-{
-	for (size_t i = 0; s && i < s->n_places; i++)
-		if (s->places[i].addr == at->addr && s->states[i].hash == st->hash && s->states[i].rank == st->rank)
-			return true;
-	return false;
-}
-
-/* A forked child has a copy of its parent's communicators, as they were then: nobody's. */
-static void copies_drop(const struct subjects *s, struct subject *of)
-{
-	const struct subject *parent = subject_of(s, of->proc->parent_tgid);
-	size_t n = 0;
-
-	for (size_t i = 0; i < of->n_places; i++) {
-		if (!of->states[i].valid || has_same(parent, &of->places[i], &of->states[i]))
-			continue;
-		of->places[n] = of->places[i];
-		of->states[n++] = of->states[i];
-	}
-	of->n_places = n;
-	for (size_t i = 0; i < n; i++)
-		of->uncounted |= !of->states[i].n_counters;
-}
-
 static bool is_looked_at(const struct subject *s)
 {
-	return s->n_layouts && !s->proc->is_child && !s->denied && !s->held;
+	return s->comms.n_layouts && !s->proc->is_child && !s->comms.denied && !s->comms.held;
 }
 
 int subjects_comms_find(struct subjects *s)
 {
-	int err = 0;
+	size_t *order = calloc(s->n + 1, sizeof(*order)), n = 0;
+	int err = order ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && i < s->n; i++) {
-		struct subject *of = &s->all[i];
-
-		if (!of->proc->is_child)
-			layouts_learn(s, of);
-		if (is_looked_at(of))
-			err = places_find(s, of);
+		if (!s->all[i].proc->is_child)
+			comm_layouts_learn(&s->layouts, s->reader, s->all[i].proc, &s->all[i].comms);
+		if (is_looked_at(&s->all[i]))
+			order[n++] = i;
 	}
+	if (!err)
+		err = subjects_each(s, order, n, places_find);
+	free(order);
 	for (size_t i = s->n; !err && i-- > 0;) { /* children after their parents in the list, and so before them here */
-		copies_drop(s, &s->all[i]);
-		s->n_comms += s->all[i].n_places;
+		const struct subject *parent = subject_of(s, s->all[i].proc->parent_tgid);
+
+		comm_copies_drop(&s->all[i].comms, parent ? &parent->comms : NULL);
+		s->n_comms += s->all[i].comms.n_places;
 	}
 	return err;
 }
 
-static int comm_tell(const struct subject *s, size_t i, const struct nccl_state *now, uint64_t now_ns, subject_emit *emit, void *to)
+/* Who has no communicator is known where all of the memory could be read. */
+static int scans_tell(struct subjects *s, subject_emit *emit, void *to)
 {
-	struct fact_comm_sample f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_COMM_SAMPLE, .tgid = s->proc->tgid,
-			 .tid = s->proc->tgid, .ts_ns = now_ns },
-		.comm = s->places[i].addr, .hash = now->hash, .rank = now->rank, .nranks = now->nranks, .device = now->device,
-		.n_counters = now->n_counters, .async_result = now->async_result, .init_state = now->init_state,
-		.abort = now->abort,
-		.known = (now->has_async_result ? COMM_SAMPLE_ASYNC_RESULT : 0) |
-			 (now->has_init_state ? COMM_SAMPLE_INIT_STATE : 0) | (now->has_abort ? COMM_SAMPLE_ABORT : 0),
-	};
+	int err = 0;
 
-	_Static_assert(COMM_SAMPLE_COUNTERS == NCCL_SEQ_MAX, "as many counters as a layout may have");
-	memcpy(f.counters, now->counters, sizeof(f.counters));
-	return emit(to, &f.hdr);
-}
+	for (size_t i = 0; !err && i < s->n; i++) {
+		const struct comm_places *c = &s->all[i].comms;
+		struct fact_comm_scan f = {
+			.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_COMM_SCAN, .tgid = s->all[i].proc->tgid,
+				 .tid = s->all[i].proc->tgid, .ts_ns = clock_monotonic_ns() },
+			.n_found = c->n_places,
+		};
 
-static bool same_generation(const struct nccl_state *a, const struct nccl_state *b)
-{
-	return a->valid && b->valid && a->hash == b->hash && a->rank == b->rank && a->nranks == b->nranks;
+		if (!s->all[i].proc->is_child && !c->denied && !c->held && !c->cut)
+			err = emit(to, &f.hdr);
+	}
+	return err;
 }
 
 /* All are read before the first is told: one time for all, and no time lost in between. */
@@ -243,21 +142,28 @@ int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to)
 	int err = now ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && i < s->n; i++) {
-		struct subject *of = &s->all[i];
-		int e = of->n_places ? nccl_states_read(s->reader, of->proc->tgid, of->layouts, of->places, of->n_places,
-							LOOK_DEADLINE_MS, now + at) : 0;
-
-		error_note(of, e);
-		for (size_t k = 0; e && k < of->n_places; k++)
-			now[at + k].valid = false;
-		at += of->n_places;
-		err = e == -ENOMEM || e == -EPIPE ? e : 0;
+		err = lasting(comm_states_look(&s->all[i].comms, s->reader, s->all[i].proc->tgid, now + at));
+		at += s->all[i].comms.n_places;
 	}
+	if (!err && !s->scans_told)
+		err = scans_tell(s, emit, to);
+	s->scans_told = true;
 	now_ns = clock_monotonic_ns();
 	for (size_t i = 0, n = 0; !err && i < s->n; i++)
-		for (size_t k = 0; !err && k < s->all[i].n_places; k++, n++)
-			if (same_generation(&s->all[i].states[k], &now[n]))
-				err = comm_tell(&s->all[i], k, &now[n], now_ns, emit, to);
+		for (size_t k = 0; !err && k < s->all[i].comms.n_places; k++, n++)
+			if (now[n].valid)
+				err = comm_sample_emit(s->all[i].proc->tgid, s->all[i].comms.places[k].addr, &now[n], now_ns,
+						       emit, to);
 	free(now);
+	return err;
+}
+
+int subjects_proxies_look(struct subjects *s, subject_emit *emit, void *to)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < s->n; i++)
+		if (s->all[i].comms.n_places && !s->all[i].comms.held)
+			err = comm_proxies_look(&s->all[i].comms, s->reader, s->all[i].proc->tgid, emit, to);
 	return err;
 }

@@ -6,28 +6,33 @@
 #ifndef RANKTRACE_SUBJECT_H
 #define RANKTRACE_SUBJECT_H
 
-#include "target/discover.h"
-#include "target/nccl_state.h"
+#include "sample/comm_places.h"
 
 struct subject_thread;
+struct target_stacks;
 
 struct subject {
 	const struct target_proc *proc; /* the set's: valid until its next scan */
-	struct nccl_layout layouts[NCCL_LAYOUTS_MAX];
-	size_t n_layouts;
-	struct nccl_place *places;
-	struct nccl_state *states;      /* of places, as first read: their generation */
-	size_t n_places;
-	bool has_nccl, denied, no_layout, held, uncounted, cut;
+	struct comm_places comms;
 	struct subject_thread *threads;
 	size_t n_threads;
+	struct target_stacks *stacks;   /* while they are read: subject_stacks.c */
+	uint64_t stacks_ns;
+	int stacks_err;
 };
 
+#define SUBJECT_READERS_MAX 8 /* processes looked at at once */
+
 struct subjects {
-	struct reader *reader;
+	struct reader *reader;          /* of what is done one after the other */
+	struct reader *const *readers;  /* the same and more, for work side by side */
+	size_t n_readers;
+	struct layout_cache layouts;
 	struct subject *all;
 	size_t n, cap;
 	int n_comms;
+	bool scans_told;
+	uint64_t stacks_until_ns;
 };
 
 typedef int subject_emit(void *to, const struct wire_hdr *rec);
@@ -40,6 +45,8 @@ int subjects_tell(struct subjects *s, subject_emit *emit, void *to);
 int subjects_comms_find(struct subjects *s);
 /* All communicators, with one time for all: as of then. */
 int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to);
+/* How far the network transfers of all are. */
+int subjects_proxies_look(struct subjects *s, subject_emit *emit, void *to);
 /* All threads; with its evidence each that stayed blocked since the last look, and where the main threads sit. */
 int subjects_tasks_look(struct subjects *s, subject_emit *emit, void *to);
 

@@ -14,6 +14,8 @@
 #include "target/task_look.h"
 #include "tracers/sched/sched.h"
 
+#define HELD_DEADLINE_MS 10 /* its mmap_lock was held for long enough to be sure: asked again, not waited for */
+
 struct subject_thread {
 	uint32_t tid;
 	bool gone;
@@ -135,7 +137,7 @@ static int evidence_tell(struct subjects *all, const struct subject *s, struct s
 
 	if (!blocked && (t->tid != s->proc->tgid || s->proc->is_child))
 		return 0;
-	if (evidence_read(all->reader, s->proc->tgid, t->tid, READER_DEADLINE_MS, &e))
+	if (evidence_read(all->reader, s->proc->tgid, t->tid, s->comms.held ? HELD_DEADLINE_MS : READER_DEADLINE_MS, &e))
 		return 0;
 	return blocked ? blocked_tell(s, t, &e, emit, to) : place_tell(s, t, &e, emit, to);
 }

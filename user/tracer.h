@@ -18,8 +18,9 @@ struct tracer_handle;
 struct target_proc;
 struct target_lib;
 
-/* What a session has on, from less to more: a row above its tier is not attached. */
-enum tier { TIER_TRACE, TIER_BURST };
+/* What a session has on, from less to more: a row above its tier is not attached. A row's own is trace unless it says
+ * otherwise; watch is below every row. */
+enum tier { TIER_WATCH = -1, TIER_TRACE, TIER_BURST };
 
 /* A row: the program `program` goes on the entry (or return) of `symbol`. Rows that share program, side and
  * library attach as one link. The cookie a program gets is made by bpf/cookie.h: row index, library, returns or not. */
@@ -30,11 +31,13 @@ struct probe {
 	bool at_return;       /* left out for targets under seccomp where the kernel implements it by a system call */
 	bool required;        /* absent: the tracer says that it will miss things in this library */
 	enum tier tier;
+	bool placed;          /* not found by its name (`symbol` is for people) but by tracer_place() */
 };
 
 struct tracer {
 	const char *name, *help;
 	enum wire_tracer id;
+	bool of_machine;                 /* its hooks are the machine's, not the targets': in every tier, and one that is absent is no trouble */
 	const struct probe *probes;      /* NULL: no uprobes, its programs attach to the kernel */
 	size_t n_probes;
 	/* Do two rows of one side mean the same to the programs, so that at one address they are one function under two
@@ -52,6 +55,8 @@ struct tracer {
 	int (*on_proc)(struct tracer_handle *h, const struct target_proc *proc);
 	/* Scan what no probe tells (several times a second); emits records. NULL nothing. */
 	int (*tick)(struct tracer_handle *h, uint64_t now_ns);
+	/* Between two ticks, each time the rings were emptied (20 ms): for what cannot wait. NULL nothing. */
+	int (*look)(struct tracer_handle *h, uint64_t now_ns);
 	/* Record -> events. Pure: used in replay, with no handle. Returns how many of `out` were filled (0 if the record
 	 * carries none), -EINVAL for a record too short or of an unknown kind. */
 	int (*decode)(const struct wire_hdr *rec, struct intern *strings, struct event *out, int max);
@@ -68,16 +73,27 @@ struct tracer {
 int tracer_map_put(struct tracer_handle *h, const char *map, const void *key, const void *value);
 int tracer_map_put_new(struct tracer_handle *h, const char *map, const void *key, const void *value); /* -EEXIST */
 int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, void *ret_value);
+int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key); /* -ENOENT it was not there */
 /* First key with prev NULL, then the one after prev; -ENOENT at the end. */
 int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key);
 /* Put a record of the tracer's own making into the stream (copied); ts_ns and sizes set by the caller. */
 int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec);
+/* Reads the tracer's iterator program once: `each` for every row it wrote, of row_bytes. 0, what `each` returned, or -errno. */
+int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes, int (*each)(void *arg, const void *row),
+		     void *arg);
 /* Settings of the session. */
+enum tier tracer_tier(const struct tracer_handle *h); /* of the session: a process may be raised above it */
 uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h);
 /* Own memory, zeroed, freed with the handle; `bytes` the same at every call. NULL without memory. */
 void *tracer_state(struct tracer_handle *h, size_t bytes);
 /* The helper process for whatever can block behind a target. */
 struct reader *tracer_reader(struct tracer_handle *h);
+/* Probes on functions that only a pointer in the target's memory leads to: `address` in the process gets the placed row
+ * `row`. By file and offset, each once a process however often it is asked for. Emits FACT_LIB and FACT_ATTACH. How many
+ * probes are new; -ESRCH unknown process; -ENOENT an address lies in no file that can be probed; -EAGAIN not now
+ * (a lock is held); -errno. */
+struct tracer_place { uint64_t address; uint32_t row; };
+int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n);
 /* Names of user addresses of a target, one "func+0x1f (lib.so)" line each, innermost first; "" where nothing is known.
  * Never touches the target. */
 void tracer_user_stack(struct tracer_handle *h, uint32_t tgid, const uint64_t *addrs, size_t n, char *to, size_t size);

@@ -34,8 +34,20 @@ struct seccomp {
 	int mode;
 };
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+};
+
 struct task_struct {
 	unsigned int __state;
+	int on_cpu;
+	unsigned long nvcsw, nivcsw;
+	struct sched_entity se;
+	struct sched_info sched_info;
 	unsigned int flags;
 	pid_t pid;
 	pid_t tgid;
@@ -46,6 +58,23 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	struct seccomp seccomp;
+};
+
+struct kobject { const char *name; };
+struct device { struct kobject kobj; };
+struct pci_dev { struct device dev; };
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id;
+	u64 seq_num;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 struct linux_binprm {

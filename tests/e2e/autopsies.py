@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ranktrace autopsy on a simulated job that hangs, started after the hang. The truth is the job's own logs."""
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -49,8 +50,10 @@ class Autopsy:
             n, since = now, since if now == n else time.monotonic()
             time.sleep(0.1)
 
-    def entered(self, f):
-        return {o["rank"] for o in job.lines(self.ops_log) if (o["comm"], o["op"], o["seq"]) == (f["comm"], f["op"], f["seq"])}
+    def peers_entered(self, comm, seq, rank):
+        """Peers entered this collective, and the rank did not: by the job's own log."""
+        who = {o["rank"] for o in job.lines(self.ops_log) if (o["comm"], o["seq"]) == (comm, seq) and o["op"] in job.COUNTED}
+        return who and rank not in who
 
     def run(self, *args):
         begin = time.monotonic()
@@ -66,6 +69,20 @@ class Autopsy:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+LONG = bool(os.environ.get("LONG"))
+SMALL_S = 1.0  # for 8 small processes; asserted where nothing else runs
+
+
+def check_time(a):
+    job.check(not LONG or a.wall_s <= SMALL_S, f"took {a.wall_s:.2f} s, bar {SMALL_S} s\n{a.err}")
+
+
+def places_of(f):
+    """Where the culprit may be missing: what is told, and what it may be instead."""
+    others = [x.split("#") for x in f["evidence"].get("comm_one_of", "").split(",") if x]
+    return [(f["comm"], f["seq"])] + [(c, int(n)) for c, n in others]
+
+
 def check_named(a, found, truth, hang_class, exact, floor):
     """One hang, of that rank and class, at an operation that it did not enter and peers did; nobody else is named."""
     rank = truth["rank"]
@@ -75,14 +92,29 @@ def check_named(a, found, truth, hang_class, exact, floor):
     print(f"  hang/{f['class']} rank {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in {a.wall_s:.2f} s")
     job.check(f["ranks"] == [rank] and f["pids"] == [truth["pid"]], f"named {f['ranks']} {f['pids']}, not {truth}")
     job.check(f["class"] == hang_class, f"class {f['class']} instead of {hang_class}: {f}")
-    who = a.entered(f)
-    job.check(who and rank not in who, f"{f['op']} #{f['seq']} of {f['comm']} was entered by {who}")
+    places = places_of(f)
+    lacked = [p for p in places if a.peers_entered(*p, rank)]
+    job.check(lacked and (exact is False or lacked[0] == places[0]), f"{f['op']} #{f['seq']} of {f['comm']} was entered by all: {f}")
     job.check(f["confidence"] >= floor, f"confidence {f['confidence']}")
     if exact:
         job.check([truth[k] for k in ("comm", "op", "seq")] == [f[k] for k in ("comm", "op", "seq")],
                   f"injected before {truth}, named {f['op']} #{f['seq']} of {f['comm']}")
     job.check(all(x["ranks"] == [rank] for x in found), f"others are named: {found}")
     return f
+
+
+def check_doing(f, fault):
+    """What the culprit is in, as far as it can be read: its memory, where a thread waits for mmap_lock, cannot."""
+    e = f["evidence"]
+    if fault.startswith("dstate-mm"):
+        job.check("mmap_lock" in e.get("stack_end", "") + e.get("stack_unread", ""), f"nothing says why there is no stack: {e}")
+        return
+    wait = {"hang": "clock_nanosleep", "dstate": "openat of "}.get(fault.split(":")[0], "")
+    job.check(e.get("kernel_wait", "").startswith(wait), f"kernel_wait {e.get('kernel_wait')}, not {wait}")
+    job.check("rank_main (simjob)" in e.get("stack", ""), f"no stack of the culprit: {e}")
+    if not fault.startswith("stop"):
+        job.check(e["native_frame"].endswith("(simjob)"), f"native_frame {e['native_frame']}")
+    job.check(e["waiting_in"].endswith("stream_synchronize (libcuda.so.1)"), f"waiting_in {e['waiting_in']}")
 
 
 def hang(fault, hang_class, rng, extra=(), exact=True, floor=0.9):
@@ -94,12 +126,14 @@ def hang(fault, hang_class, rng, extra=(), exact=True, floor=0.9):
         a.settle()
         rtr = f"{a.dir}/autopsy.rtr"
         found = a.run_json("-o", rtr)
+        check_time(a)
         f = check_named(a, found, truth, hang_class, exact, floor)
         again = subprocess.run([job.RANKTRACE, "replay", "-q", "--json", rtr], capture_output=True, text=True)
         job.check(again.stdout == a.out, f"replay differs:\n{a.out}\n{again.stdout}")
         a.run()
         first = a.out.splitlines()[0]
         job.check(a.code == 1 and f"rank {rank} " in first, f"the report begins with: {first}")
+        check_doing(f, fault)
         job.check(sum(line.split()[:1] == [str(rank)] for line in a.out.splitlines()) == 1, f"no line of rank {rank}:\n{a.out}")
         job.result(f"autopsy {fault.split(':')[0]} {' '.join(map(str, extra))}".strip(), a.wall_s)
         return f, found
@@ -113,12 +147,15 @@ def deadlock(rng):
         truth = a.wait_fault("deadlock")
         a.settle()
         found = a.run_json()
+        check_time(a)
         job.check(a.code == 1 and len(found) == 1 and found[0]["class"] == "deadlock", f"exit {a.code}: {found}")
         f = found[0]
         print(f"  hang/deadlock ranks {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in {a.wall_s:.2f} s")
         job.check(sorted(f["ranks"]) == truth["ranks"], f"named {f['ranks']}, not {truth}")
         job.check(set(f["evidence"]["comms"].split(",")) == set(truth["comms"]), f"{f} is not {truth}")
         job.check((f["comm"], f["op"], f["seq"]) in zip(truth["comms"], truth["ops"], truth["seqs"]), f"{f} is not {truth}")
+        job.check(f["evidence"]["waiting_in"].count("stream_synchronize") >= 2, f"where they wait: {f['evidence']}")
+        job.result("autopsy deadlock", a.wall_s)
 
 
 def init(rng, how):
@@ -128,11 +165,29 @@ def init(rng, how):
         truth = a.wait_fault("init")
         time.sleep(2)
         found = a.run_json()
+        check_time(a)
         print(f"  {[(f['kind'], f['class'], f['cause'], f['ranks']) for f in found]} in {a.wall_s:.2f} s")
         kind = "observation" if how == "busy" else "hang"
         job.check(len(found) == 1 and (found[0]["kind"], found[0]["class"]) == (kind, "init"), f"exit {a.code}: {found}")
         job.check(found[0]["ranks"] == [rank] and found[0]["pids"] == [truth["pid"]], f"named {found[0]}, not {truth}")
         job.check(a.code == (how != "busy"), f"exit {a.code}")
+        job.result(f"autopsy init how={how}", a.wall_s)
+
+
+def gone(rng, extra=()):
+    """A rank that was dead before anybody looked: a place in the communicators, and no process."""
+    rank, step, number = faults.draw(rng)
+    with Autopsy(["--ranks", 8, "--steps", 400, "--seed", number, "--fault", f"kill:rank={rank},step={step}", *extra]) as a:
+        a.wait_fault("kill")
+        a.settle()
+        found = a.run_json()
+        job.check(a.code == 1 and len(found) == 1, f"exit {a.code}: {found}\n{a.err}")
+        f = found[0]
+        print(f"  hang/{f['class']} rank {f['ranks']} ({f['cause']}) confidence {f['confidence']} in {a.wall_s:.2f} s")
+        job.check((f["class"], f["cause"], f["ranks"]) == ("process_dead", "not_there", [rank]), f"{f}")
+        job.check(0.5 <= f["confidence"] <= 0.9, f"{f}")
+        job.check(not f["op"] or any(a.peers_entered(*p, rank) for p in places_of(f)), f"{f} was entered by all")
+        job.result(f"autopsy kill {' '.join(map(str, extra))}".strip(), a.wall_s)
 
 
 def healthy(rng, extra=()):

@@ -20,6 +20,9 @@ import time
 O = os.environ.get("O", "build")
 RANKTRACE = os.path.join(O, "ranktrace")
 TRIALS = int(os.environ.get("TRIALS", "3"))
+LONG = bool(os.environ.get("LONG"))  # make test-long: the bars themselves are held
+if not LONG:  # ranks start as slowly as a busy machine attaches to them
+    os.environ.setdefault("SIM_CUDA_INIT_MS", "1200")
 COUNTED = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
 
 
@@ -61,6 +64,12 @@ def fail(why):
 def check(condition, why):
     if not condition:
         fail(why)
+
+
+def bar(strict_s):
+    """A limit on time. The bar itself holds where the machine is the test's own (make test-long, matrix.py); in `make test`,
+    beside other tests on however few CPUs, slowness is no fault: what never comes, or comes out of order, is."""
+    return strict_s if LONG else 2 * strict_s + 2
 
 
 def result(case, late_s):
@@ -149,7 +158,7 @@ class Job:
         """Ends the session (and with it the job) now; the tracer's exit code."""
         self.process.send_signal(signal.SIGINT)
         try:
-            code = self.process.wait(60)
+            code = self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
             fail("the tracer did not end on SIGINT")

@@ -6,6 +6,7 @@ What runs in a graph's launch is in both, marked "graph" and numbered by itself;
 import collections
 
 import job
+import rtr
 
 
 def compare(truth, seen, what, stderr=""):
@@ -32,23 +33,21 @@ def whole(ranks, layout, seed, *options, steps=23, timeout=60, name="known", rec
 
 
 def middle(ranks, layout, seed, *options, steps=150, attach_after=2.0):
-    """Attached while it runs: the same from the first operation seen on, with NCCL's own numbers."""
+    """Attached while it runs: the same from the last probe on, with NCCL's own numbers."""
     j = job.Job(["--ranks", ranks, "--steps", steps, "--layout", layout, "--seed", seed, *options],
                 attach_after=attach_after, name="middle")
     j.end()
     seen = j.replay("--ops")
     job.check(seen, f"nothing seen after a late attach: {j.stderr()}")
-    first = {}
-    for o in seen:
-        first[o["pid"]] = min(first.get(o["pid"], o["t_ns"]), o["t_ns"])
-    job.check(len(first) == ranks, f"operations of {len(first)} of {ranks} ranks")
-    # a line's time is just before its call, and one thread makes all calls: the first call seen is that of the last
-    # line before it, however long the thread was kept from the CPU in between
-    log, begin = job.lines(j.ops_log), {}
-    for o in log:
-        if o["t_ns"] <= first[o["pid"]]:
-            begin[o["pid"]] = o["t_ns"]
-    truth = [o for o in log if o["t_ns"] >= begin[o["pid"]]]
+    attached = rtr.attached_ns(j.rtr, rtr.NCCL)
+    pids = {o["pid"] for o in seen}
+    job.check(len(pids) == ranks, f"operations of {len(pids)} of {ranks} ranks")
+    # a line's time is just before its call, and one thread makes all calls of a rank: what was logged after the last probe
+    # was in has to be seen, and what is seen before the first such line belongs to an earlier one
+    log = job.lines(j.ops_log)
+    truth = [o for o in log if o["t_ns"] >= attached[o["pid"]]]
+    begin = {pid: min(o["t_ns"] for o in truth if o["pid"] == pid) for pid in pids}
+    seen = [o for o in seen if o["t_ns"] >= begin[o["pid"]]]
     collective = [o for o in truth if o["op"] in job.COUNTED], [o for o in seen if o["op"] in job.COUNTED]
     compare(*collective, f"{ranks} ranks, {layout}, attached in the middle, collectives")
     job.check(min(o["seq"] for o in collective[1]) > 0, "attached before the start?")

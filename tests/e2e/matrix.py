@@ -6,18 +6,22 @@
 Prints a line per case (trials, passed, seconds to the verdict) and the seeds of what failed, which
 `SEED=n TRIALS=1 python3 tests/e2e/test_fNN_x.py` runs again; with -o FILE the same as JSON lines. Exit status 1 when a
 case lies below its bar (docs/verdicts.md). Trials side by side share the machine: JOBS is a quarter of the cores
-unless told."""
+unless told. Each of them has a copy of the program and its libraries: probes go on files, and two jobs of one file would
+pay for each other's. Needs Python's standard library only, and O is a build or a packed one (make pack)."""
 import argparse
 import collections
 import concurrent.futures
 import glob
 import json
 import os
+import queue
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,15 +34,28 @@ MATRIX = {
 LATE = re.compile(r"^RESULT (\{.*\})$", re.M)
 
 
-def trial(path, seed):
-    begin = time.monotonic()
-    try:
-        run = subprocess.run([sys.executable, "-B", path], capture_output=True, text=True, timeout=600,
-                             env={**os.environ, "SEED": str(seed), "TRIALS": "1"})
-        code, out = run.returncode, run.stdout + run.stderr
-    except subprocess.TimeoutExpired as e:
-        code, out = 124, (e.stdout or b"").decode(errors="replace")
-    return {"seed": seed, "code": code, "took_s": time.monotonic() - begin, "out": out,
+def build_copies(where, n):
+    """n copies of what a trial runs, each a file of its own, as a queue: the binary, its libraries, the simulated job."""
+    build, copies = os.environ.get("O", "build"), queue.Queue()
+    parts = [p for p in glob.glob(f"{build}/*") if os.path.basename(p) in ("ranktrace", "lib") or ".so" in os.path.basename(p)]
+    if f"{build}/ranktrace" not in parts:
+        sys.exit(f"matrix: no {build}/ranktrace: run `make build`, or set O to where it is")
+    for i in range(n):
+        to = f"{where}/{i}"
+        os.mkdir(to)
+        for p in parts:
+            (shutil.copytree if os.path.isdir(p) else shutil.copy2)(p, f"{to}/{os.path.basename(p)}")
+        copies.put(to)
+    return copies
+
+
+def trial(path, seed, copies):
+    begin, copy = time.monotonic(), copies.get()
+    run = subprocess.run(["timeout", "--kill-after=20", "600", sys.executable, "-B", path], capture_output=True, text=True,
+                         env={**os.environ, "O": copy, "SEED": str(seed), "TRIALS": "1", "LONG": "1"})
+    copies.put(copy)
+    out = run.stdout + run.stderr
+    return {"seed": seed, "code": run.returncode, "took_s": time.monotonic() - begin, "out": out,
             "results": [json.loads(x) for x in LATE.findall(out)]}
 
 
@@ -83,8 +100,9 @@ def main():
     args = args.parse_args()
     jobs = int(os.environ.get("JOBS", max(1, (os.cpu_count() or 1) // 4)))
     names = args.cases or list(MATRIX)
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        runs = {name: [pool.submit(trial, path, random.SystemRandom().randrange(1 << 30))
+    with tempfile.TemporaryDirectory(prefix="ranktrace-matrix-") as where, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        copies = build_copies(where, jobs)
+        runs = {name: [pool.submit(trial, path, random.SystemRandom().randrange(1 << 30), copies)
                        for path in sorted(glob.glob(f"{HERE}/test_{name}_*.py"))
                        for _ in range(args.trials or MATRIX[name][0])] for name in names}
         below = [name for name in names if not case_end(name, runs[name], args.output)]

@@ -4,12 +4,13 @@ import struct
 import zlib
 
 FACT, LIFE, NCCL, SCHED, CUDA = 0, 1, 2, 3, 4
-FACT_LOSS, NCCL_GROUP = 6, 5
+VERBS = 6
+FACT_TICK, FACT_LOSS, FACT_ATTACH, NCCL_GROUP = 2, 6, 8, 5
 RING_CRITICAL, RING_NORMAL, RING_BULK = 0, 1, 2
 
 
-def records(path):
-    """(tracer, kind, cpu, time, bytes behind the header) of each record, to the last whole chunk."""
+def whole_records(path):
+    """(tracer, kind, pid, cpu, time, bytes behind the header) of each record, to the last whole chunk."""
     with open(path, "rb") as f:
         data = f.read()
     assert data[:8] == b"RRANKtr\n", path
@@ -24,11 +25,23 @@ def records(path):
         assert len(chunk) == raw
         o = 0
         while o < raw:
-            size, tracer, kind, _, _, cpu, ts = struct.unpack_from("<HBBIIIQ", chunk, o)
-            yield tracer, kind, cpu, ts, chunk[o + 24:o + size]
+            size, tracer, kind, _, tgid, cpu, ts = struct.unpack_from("<HBBIIIQ", chunk, o)
+            yield tracer, kind, tgid, cpu, ts, chunk[o + 24:o + size]
             o += size
             n -= 1
         assert n == 0
+
+
+def records(path):
+    """The same without the pid."""
+    for tracer, kind, _, cpu, ts, body in whole_records(path):
+        yield tracer, kind, cpu, ts, body
+
+
+def attached_ns(path, of_tracer):
+    """For each process: when the last probe of this tracer was in."""
+    return {tgid: ts for tracer, kind, tgid, _, ts, body in whole_records(path)
+            if (tracer, kind) == (FACT, FACT_ATTACH) and body[12] == of_tracer}
 
 
 def losses(path):
@@ -41,3 +54,11 @@ def losses(path):
             total[ring] = so_far
     assert lost == total, (lost, total)
     return lost
+
+
+def longest_gap_s(path, from_ns, to_ns):
+    """Longest time without a tick that falls, wholly or in part, between the two; from the last tick before to the first
+    after. None where no tick lies on either side."""
+    ticks = [ts for tracer, kind, _, ts, _ in records(path) if (tracer, kind) == (FACT, FACT_TICK)]
+    gaps = [b - a for a, b in zip(ticks, ticks[1:]) if b > from_ns and a < to_ns]
+    return max(gaps) / 1e9 if gaps else None

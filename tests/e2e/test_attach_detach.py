@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: fifty sessions beside a job of 10 ms steps fill two CPUs
 """Fifty sessions on one busy job: each sees every operation of its middle and none that was not, the job goes on through
 all of them, and nothing of them is left in the kernel."""
 import bisect
@@ -9,23 +10,11 @@ import subprocess
 import tempfile
 import time
 
+import bpf_objects
 import job
+import rtr
 
 SESSIONS = int(os.environ.get("SESSIONS", "50"))
-OURS = ("nccl_", "cuda_", "sched_", "life_")
-
-
-def bpftool(kind):
-    out = subprocess.run(["bpftool", "-j", kind, "list"], capture_output=True, text=True)
-    return json.loads(out.stdout or "[]")
-
-
-def kernel_objects():
-    """Ids of programs, links and maps that look like ours."""
-    progs = {p["id"] for p in bpftool("prog") if p.get("name", "").startswith(OURS)}
-    links = {link["id"] for link in bpftool("link") if link.get("prog_id") in progs}
-    maps = {m["id"] for m in bpftool("map") if m.get("name") in ("targets", "rings", "ring_states", "drops", "ring")}
-    return {("prog", i) for i in progs} | {("link", i) for i in links} | {("map", i) for i in maps}
 
 
 def open_fds(pids):
@@ -35,42 +24,51 @@ def open_fds(pids):
 def key(o):
     """Send and Recv have no counter in NCCL: their numbers count from the attach."""
     seq = o["seq"] if o["op"] in job.COUNTED else None
-    return o["rank"], o["comm"], o["op"], o["count"], o["dtype"], o["peer"], seq
+    return o["comm"], o["op"], o["count"], o["dtype"], o["peer"], seq
 
 
-def within(ops, begin_ns, end_ns):
-    """`ops` in order of time."""
-    a = bisect.bisect_left(ops, begin_ns, key=lambda o: o["t_ns"])
-    b = bisect.bisect_right(ops, end_ns, key=lambda o: o["t_ns"])
-    return collections.Counter(map(key, ops[a:b]))
+def by_rank(ops):
+    ranks = collections.defaultdict(list)
+    for o in sorted(ops, key=lambda o: o["t_ns"]):
+        ranks[o["pid"]].append(o)
+    return ranks
 
 
-def middle_exact(truth, seen, ranks):
-    """Between the first operation of the rank that was seen last, and the last of the one that went first. The log's time
-    is taken just before the call, the probe's just inside: 5 ms at both ends may belong to either."""
-    first, last = {}, {}
+def compare(truth, seen, from_ns, to_ns, what):
+    """One thread of a rank makes all its calls, and logs each just before: a call seen is that of the last line before it,
+    however long the thread was kept from the CPU in between. Nothing is seen twice, or out of order; and all is seen that
+    was logged after the last probe was in, and returned (the next line says so) before the last record that was taken."""
+    times, at = [o["t_ns"] for o in truth], -1
+    hit = set()
     for o in seen:
-        first[o["pid"]] = min(first.get(o["pid"], o["t_ns"]), o["t_ns"])
-        last[o["pid"]] = max(last.get(o["pid"], 0), o["t_ns"])
-    job.check(len(first) == ranks, f"operations of {len(first)} of {ranks} ranks")
-    begin, end, slack = max(first.values()), min(last.values()), 5_000_000
-    missing = within(truth, begin + slack, end - slack) - within(seen, begin, end)
-    extra = within(seen, begin + slack, end - slack) - within(truth, begin, end)
-    job.check(not missing and not extra, f"missing {list(missing)[:5]} extra {list(extra)[:5]}")
-    return sum(within(seen, begin + slack, end - slack).values())
+        i = bisect.bisect_right(times, o["t_ns"]) - 1
+        job.check(i > at and key(truth[i]) == key(o), f"{what}: seen {o}, called {truth[max(i, 0)]}, {i} after {at}")
+        at = i
+        hit.add(i)
+    due = [i for i in range(len(truth) - 1) if times[i] >= from_ns and times[i + 1] <= to_ns]
+    missing = [truth[i] for i in due if i not in hit]
+    job.check(not missing, f"{what}: {len(missing)} of {len(due)} not seen: {missing[:3]}")
+    return len(due)
 
 
 def session(where, pid, n):
-    path = f"{where}/{n}.rtr"
-    out = subprocess.run([job.RANKTRACE, "record", "-q", "--json", "--pid", str(pid), "-d", "0.2", "-o", path],
-                         capture_output=True, text=True, timeout=30)
-    job.check(out.returncode == 0 and not out.stdout, f"session {n}: {out.returncode} {out.stdout} {out.stderr}")
-    return path
+    """The recording, and the BPF objects that the session was seen to have."""
+    path, objects = f"{where}/{n}.rtr", set()
+    with open(f"{where}/log", "w+") as log:
+        p = subprocess.Popen([job.RANKTRACE, "record", "-q", "--json", "--pid", str(pid), "-d", "0.2", "-o", path],
+                             stdout=log, stderr=log)
+        while p.poll() is None:
+            objects |= bpf_objects.of_process(p.pid)
+            time.sleep(0.05)
+        log.seek(0)
+        text = log.read()
+    job.check(p.returncode == 0 and not text, f"session {n}: {p.returncode} {text}")
+    return path, objects
 
 
 def ops_of(path):
     out = subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", path], capture_output=True, text=True)
-    return sorted((json.loads(line) for line in out.stdout.splitlines()), key=lambda o: o["t_ns"])
+    return by_rank(map(json.loads, out.stdout.splitlines()))
 
 
 def main():
@@ -80,31 +78,45 @@ def main():
     where = tempfile.mkdtemp(prefix="ranktrace-attach-")
     job.dirs.append(where)
     log = f"{where}/ops.jsonl"
-    before = kernel_objects()
     sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--quiet", "--ranks", str(ranks), "--steps", "1000000", "--step-ms", "10",
                             "--layout", "tp=2,dp=2,pp=2", "--seed", str(number), "--log", log])
-    time.sleep(2)
-    pids = sorted({o["pid"] for o in job.lines(log)})
+    end = time.monotonic() + 30
+    while len(by_rank(job.lines(log))) < ranks and time.monotonic() < end:
+        time.sleep(0.5)
+    pids = sorted(by_rank(job.lines(log)))
     job.check(len(pids) == ranks, f"{len(pids)} of {ranks} ranks run")
+    time.sleep(1)
     fds = open_fds(pids)
-    begin, paths = time.monotonic(), []
+    begin, paths, objects = time.monotonic(), [], set()
     for n in range(SESSIONS):
-        paths.append(session(where, sim.pid, n))
+        path, mine = session(where, sim.pid, n)
+        paths.append(path)
+        objects |= mine
         job.check(sim.poll() is None, f"the job died in session {n}")
     took, stop_ns = time.monotonic() - begin, time.monotonic_ns()
     time.sleep(0.5)
     job.check(open_fds(pids) == fds, f"files open in the ranks: {fds} before, {open_fds(pids)} after")
+    time.sleep(1)
     sim.terminate()
     sim.wait(20)
-    truth = sorted(job.lines(log), key=lambda o: o["t_ns"])
-    seen = sum(middle_exact(truth, ops_of(path), ranks) for path in paths)
-    job.check(truth[-1]["t_ns"] > stop_ns, "the job did not go on")
-    job.check(seen > 50 * SESSIONS, f"only {seen} operations compared")
+    truth, seen, compared = by_rank(job.lines(log)), collections.Counter(), 0
+    for path in paths:
+        ops, attached = ops_of(path), rtr.attached_ns(path, rtr.NCCL)
+        to_ns = max((of[-1]["t_ns"] for of in ops.values()), default=0)
+        for pid, of in ops.items():
+            seen[pid] += len(of)
+            compared += compare(truth[pid], of, attached[pid], to_ns, f"{path}, pid {pid}")
+    job.check(max(of[-1]["t_ns"] for of in truth.values()) > stop_ns, "the job did not go on")
+    job.check(sorted(seen) == pids, f"operations of pids {sorted(seen)}, not {pids}")
+    job.check(compared > (50 if job.LONG else 10) * SESSIONS, f"only {compared} operations had to be seen")
+    links = bpf_objects.count(objects, "link")
+    job.check(links > 10 * SESSIONS, f"only {links} links: this test would prove nothing")
     end = time.monotonic() + 10
-    while kernel_objects() - before and time.monotonic() < end:
+    while bpf_objects.left(objects) and time.monotonic() < end:
         time.sleep(0.2)
-    job.check(not kernel_objects() - before, f"left in the kernel: {kernel_objects() - before}")
-    print(f"{SESSIONS} sessions in {took:.1f} s, {seen} operations of their middles equal to the job's log of {len(truth)}")
+    job.check(not bpf_objects.left(objects), f"left in the kernel: {bpf_objects.left(objects)}")
+    print(f"{SESSIONS} sessions in {took:.1f} s; {sum(seen.values())} operations seen, each the one that the job called, {compared} "
+          f"that had to be seen; {links} links, none left")
 
 
 main()

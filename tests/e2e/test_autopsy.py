@@ -1,21 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace autopsy, started after the hang: F1, F3, F4, F6, F8 and F18 by NCCL's counters alone; layouts of the library that no
-build knew; a healthy job; a library that says nothing of its layout."""
+"""ranktrace autopsy, started after the hang: F1, F2, F3, F4, F6, F8 and F18 by NCCL's counters alone; layouts of the library
+that no build knew; a healthy job; a library that says nothing of its layout. With LONG=1 20 of each, and the time counts."""
+# runs alone: with LONG=1 it asserts how long the command took
 import autopsies
 import job
 
-job.need_root()
-rng, _ = job.seed()
-libs = f"{job.O}/lib/ranktrace/sim"
-for trial in range(job.TRIALS):
-    other = ("--nccl-lib", f"{libs}/layout{1 + trial % 2}/libnccl.so.2")
-    autopsies.hang("stop:rank={rank},step={step}", "stopped", rng)
-    autopsies.hang("hang:rank={rank},step={step}", "missing_enter", rng, other)
+LIBS = f"{job.O}/lib/ranktrace/sim"
+
+
+def other(trial):
+    return ("--nccl-lib", f"{LIBS}/layout{1 + trial % 2}/libnccl.so.2")
+
+
+def nested(rng, trial):
     autopsies.hang("hang:rank={rank},step={step}", "missing_enter", rng, ["--layout", "tp=2,dp=2,pp=2"], exact=False)
-    autopsies.hang("dstate:rank={rank},step={step},sec=20", "host_blocked", rng)
-    autopsies.hang("dstate-mm:rank={rank},step={step},sec=20", "host_blocked", rng, exact=False, floor=0.6)
-    autopsies.deadlock(rng)
-    autopsies.init(rng, ("sleep", "stop", "busy")[trial % 3])
-autopsies.healthy(rng)
-autopsies.healthy(rng, other)
+
+
+CASES = [
+    lambda rng, trial: autopsies.hang("stop:rank={rank},step={step}", "stopped", rng),
+    lambda rng, trial: autopsies.hang("hang:rank={rank},step={step}", "missing_enter", rng, other(trial)),
+    nested,
+    lambda rng, trial: autopsies.hang("dstate:rank={rank},step={step},sec=30", "host_blocked", rng),
+    lambda rng, trial: autopsies.hang("dstate-mm:rank={rank},step={step},sec=30", "host_blocked", rng, exact=False, floor=0.6),
+    lambda rng, trial: autopsies.deadlock(rng),
+    lambda rng, trial: autopsies.init(rng, ("sleep", "stop", "busy")[trial % 3]),
+    lambda rng, trial: autopsies.gone(rng, [(), ("--layout", "tp=2,dp=2,pp=2")][trial % 2]),
+]
+
+job.need_root()
+rng, number = job.seed()
+if autopsies.LONG:
+    for trial in range(20):
+        for case in CASES:
+            case(rng, trial)
+else:
+    for case in rng.sample(CASES, min(job.TRIALS, len(CASES))):
+        case(rng, number)
+autopsies.healthy(rng, other(number) if number & 4 else ())
 autopsies.no_dwarf(rng)

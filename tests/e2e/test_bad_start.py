@@ -37,10 +37,10 @@ expect("unwritable output", run([*record, "-o", "/proc/no/such/dir/x.rtr"]), 2, 
 expect("no recording", run([job.RANKTRACE, "replay", "/etc/passwd"]), 2, "/etc/passwd", "recording")
 
 full = tempfile.mkdtemp(prefix="ranktrace-full-")
-job.check(not subprocess.call(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", full]), "no tmpfs")
+job.check(not subprocess.call(["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", full]), "no tmpfs")
 try:
     out = run([job.RANKTRACE, "record", "-o", f"{full}/x.rtr", "-o", f"{full}/x.pftrace", "--", job.RANKTRACE, "sim", "job",
-               "--ranks", "8", "--steps", "150", "--quiet"])
+               "--ranks", "8", "--steps", "400", "--step-ms", "30", "--quiet"])
     expect("disk full", out, 0, f"{full}/x.rtr", "No space left", "stays readable")
     again = run([job.RANKTRACE, "replay", "--ops", f"{full}/x.rtr"])
     n = len(again.stdout.splitlines())

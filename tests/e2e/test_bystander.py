@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: compares the speed of calls
 """A process that maps the same libraries but is no target runs at its old speed: paired windows, medians of the ratio."""
 import ctypes
 import os

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: judges ranks that lack CPU
 """F10: a rank gets too little CPU: hogs on its core, a quota of its control group."""
 import host_faults
 import job

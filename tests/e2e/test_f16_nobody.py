@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: names nobody only where nobody else takes the CPUs
 """F16: garbage collection on random ranks, a heavier last stage, random sequence lengths: nobody is named."""
 import host_faults
 import job

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: judges ranks that lack CPU
 """F21, the half of F10: hogs on the core of a rank whose layers are CUDA graphs. (Where the whole step is one graph, or the
 CPU is short by a quota, a host with so little to do delays its peers by less than 5 %: by the job's own log.)"""
 import host_faults

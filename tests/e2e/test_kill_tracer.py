@@ -9,25 +9,25 @@ import time
 import job
 
 
-def our_links():
+def our_links(j):
+    """Ids of the links to this job's processes; other sessions of the host have theirs."""
+    pids = {o["pid"] for o in job.lines(j.ops_log)}
     out = subprocess.run(["bpftool", "-j", "link", "list"], capture_output=True, text=True)
-    names = {p["id"] for p in json.loads(subprocess.run(["bpftool", "-j", "prog", "list"], capture_output=True,
-                                                        text=True).stdout) if p.get("name", "").startswith("nccl_")}
-    return [link for link in json.loads(out.stdout or "[]") if link.get("prog_id") in names]
+    return [link["id"] for link in json.loads(out.stdout or "[]") if link.get("pid") in pids]
 
 
 job.need_root()
 _, number = job.seed()
 j = job.Job(["--ranks", 4, "--steps", 150, "--seed", number], attach_after=2.0, name="kill")
 time.sleep(3)
-before = len(our_links())
+before = len(our_links(j))
 job.check(before > 0, "no links while tracing: this test would prove nothing")
 os.kill(j.process.pid, signal.SIGKILL)
 j.process.wait()
 end = time.monotonic() + 10
-while our_links() and time.monotonic() < end:
+while our_links(j) and time.monotonic() < end:
     time.sleep(0.1)
-left = our_links()
+left = our_links(j)
 status = j.sim_process.wait(60)
 job.check(status == 0, f"the job did not survive: {status}")
 job.check(not left, f"links left behind: {left}")

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: 64 ranks leave nothing of the CPUs to others
 """Known workload of 64 ranks, seen whole by one tracer."""
 import time
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: judges how long the collector did not look, beside 16 ranks
 """A storage freezes under 16 ranks at once and every one's mmap_lock is held: the collector goes on looking, every rank's
 D state is found in time, with the evidence that its lock is held, and nobody is accused of anything else."""
 import job
@@ -25,8 +26,8 @@ for f in j.opened():
 into = {rank: (f["t_ns"] - f["since_ns"]) / 1e9 for rank, f in first.items()}
 print(f"{len(first)} ranks found {min(into.values()):.2f} to {max(into.values()):.2f} s into the wait; longest gap {gap} s")
 job.check(sorted(first) == list(range(RANKS)), f"d_state of {sorted(first)}: {j.stderr()}")
-job.check(gap < GAP_S, f"the collector did not look for {gap} s")
-job.check(max(into.values()) <= FOUND_S, f"found late: {into}")
+job.check(gap < (GAP_S if job.LONG else 4 * GAP_S), f"the collector did not look for {gap} s")
+job.check(max(into.values()) <= (FOUND_S if job.LONG else SEC), f"found late: {into}")
 unheld = [f for f in j.opened() if f["kind"] == "d_state" and not f["evidence"].get("mmap_lock_held")]
 job.check(not unheld, f"D states with the lock held, told without: {unheld}")
 wrong = [f for f in j.roots() if f["kind"] != "d_state"]

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: counts a record for each time the caller loses its CPU
 """Ten times more records than a ring holds: every one is received or counted as lost, the loss is drawn and told with its
 remedy, and a job without faults is accused of nothing."""
 import ctypes

@@ -2,7 +2,8 @@
 """On a machine with one or more NVIDIA GPUs and PyTorch: traces unmodified jobs live. Parts (arguments, default all):
 count-* (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), healthy-*, f1, f3, f5,
 f3-graph, f10-* (CPU hog on one rank's core), f11-* (a spin kernel on one rank's compute stream), overhead (paired windows
-of step time with and without the trace tier, with an A/A control), addresses. Prints one JSON line a part.
+of step time with and without the trace tier, with an A/A control), addresses, nvml (fields, cost of a look), xid (tracepoints),
+duty-* (no probe: more GPU work on one rank from NVML's activity; aa: nobody's; all, sleep, spin: nobody is to be named). Prints one JSON line a part.
 RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in /tmp/ranktrace-gpu."""
 import collections
 import glob
@@ -11,6 +12,7 @@ import os
 import shutil
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -248,9 +250,115 @@ def overhead(tag, *args, pairs=6, window=3.0):
         a_a=statistics.median(control), a_a_all=[round(r, 4) for r in control])
 
 
+def gpu_facts(tag):
+    """What the recording holds of each GPU: (kind, time, fields)."""
+    sys.path.insert(0, os.path.join(os.path.dirname(TRAIN), "..", "e2e"))
+    import rtr
+    shapes = {18: ("IIQIIIII", ("index", "n_gpus", "pci", "pcie_width_max", "pcie_gen_max", "power_limit_mw", "sm_clock_max_mhz", "n_nvlinks")),
+              19: ("IIQIIIIIIIIQ", ("index", "cost_us", "window_ns", "sm", "tensor", "dram", "occupancy", "power_mw", "temperature_c",
+                                   "sm_clock_mhz", "mem_clock_mhz", "slowdown")),
+              20: ("II8Q9I", ("index", "cost_us", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever", "ecc_uncorrected_ever",
+                              "nvlink_crc", "nvlink_replay", "nvlink_recovery", "pcie_replay", "rows_corrected", "rows_uncorrected",
+                              "rows_pending", "rows_failed", "pages_pending", "inforom_bad", "nvlinks_active", "pcie_width", "pcie_gen")),
+              21: ("II", ("index", "n")), 22: ("IIQ", ("index", "state", "since_ns"))}
+    for tracer, kind, _, ts, body in rtr.records(f"{OUT}/{tag}.rtr"):
+        if tracer == 0 and kind in shapes:
+            shape, names = shapes[kind]
+            yield kind, ts, dict(zip(names, struct.unpack_from("<" + shape, body)))
+
+
+def activity(tag, begin_ns, end_ns):
+    """Medians of SM and tensor activity and of power, a GPU each."""
+    looks = collections.defaultdict(list)
+    for kind, ts, f in gpu_facts(tag):
+        if kind == 19 and f["window_ns"] and begin_ns <= ts - f["window_ns"] and ts <= end_ns:
+            looks[f["index"]].append((f["sm"] / 100, f["tensor"] / 100, f["power_mw"] / 1000))
+    return {i: [round(statistics.median(v), 1) for v in zip(*looks[i])] + [len(looks[i])] for i in sorted(looks)}
+
+
+DUTY_JOB = ("--bf16", "--batch", 4096, "--width", 8192, "--layers", 10)
+DUTY_AT = 25
+
+
+def duty(tag, fault=None, named=True):
+    """No probe: attached to the running job, whose one rank (all, or nobody) does more work from then on. `named`: that rank must
+    be, within 10 s; else nobody may."""
+    victim = GPUS - 1
+    args = [f"--fault={fault.format(rank=victim)},at={DUTY_AT}"] if fault else []
+    job = start(tag, "--seconds", 60, *DUTY_JOB, *args)
+    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "45"), capture_output=True, text=True,
+                         timeout=100)
+    job.terminate()
+    try:
+        job.wait(20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    told = [line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")]
+    begin = int(told[0].rpartition("=")[2]) if told else 0
+    found = [f for f in findings(out.stdout) if f["phase"] == "open" and f["kind"] not in ("slow_step", "observation")]
+    first = next((f for f in found if f["kind"] == "straggler"), None)
+    after = first and (first["t_ns"] - begin) / 1e9
+    end = 1 << 62
+    say(tag, right=bool(first) and first["ranks"] == [victim] and after <= 10 if named else not found, named=first and first["ranks"],
+        after_s=after if begin else None, sm_tensor_power_looks={"before": activity(tag, 0, begin or end), "after": activity(tag, begin, end) if begin else None},
+        step_ms=[statistics.median(step_times(tag, a, b)) / 1e6 for a, b in ((0, begin or end), (begin, end))],
+        finding=first, others=[f for f in found if f is not first], fault=told[:1], stderr=out.stderr.splitlines()[-5:])
+
+
+def duty_spin(tag):
+    probe = start(f"{tag}-probe", "--seconds", 6, *DUTY_JOB)
+    probe.wait(60)
+    ms = statistics.median(step_times(f"{tag}-probe", 0, 1 << 62)) / 1e6 * 0.2
+    duty(tag, f"spin:rank={{rank}},ms={ms}", named=False)
+
+
+def nvml():
+    """Which fields the driver tells, who computes where, and what a look costs."""
+    tag = "nvml"
+    job = start(tag, "--seconds", 40, *DUTY_JOB)
+    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "25"), capture_output=True, text=True,
+                         timeout=80)
+    ranks = rank_pids(tag)
+    job.terminate()
+    try:
+        job.wait(20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    newest, costs = {}, collections.defaultdict(list)
+    for kind, _, f in gpu_facts(tag):
+        newest[f"{ {18: 'device', 19: 'sample', 20: 'health', 21: 'procs', 22: 'state'}[kind]}"] = f
+        if "cost_us" in f:
+            costs[kind].append(f["cost_us"])
+    unknown = sorted(f"{what}.{name}" for what, f in newest.items() for name, v in f.items() if v in (0xffffffff, (1 << 64) - 1))
+    found = [f for f in findings(out.stdout) if f["phase"] == "open"]
+    say(tag, fields=newest, not_told=unknown, ranks=ranks, findings=found, silent=not found,
+        cpu_us_a_look_and_gpu={name: costs[k] and {"median": statistics.median(costs[k]), "max": max(costs[k]), "n": len(costs[k])}
+                               for k, name in ((19, "activity"), (20, "health"))},
+        stderr=out.stderr.splitlines()[-5:])
+
+
+def xid():
+    """The drivers' tracepoints are there, and the tracer is attached to them."""
+    tracer = subprocess.Popen([RANKTRACE, "record", "-q", "--all", "--tier", "watch", "--duration", "8"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+    names = []
+    for fd in glob.glob(f"/proc/{tracer.pid}/fdinfo/*"):
+        try:
+            names += [line.split()[1] for line in open(fd) if line.startswith("tp_name:")]
+        except OSError:
+            pass
+    err = tracer.communicate(timeout=30)[1]
+    there = [n for n in ("nvidia/nvidia_dev_xid", "nvswitch/nvswitch_dev_sxid")
+             if any(os.path.exists(f"{d}/events/{n}") for d in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing"))]
+    say("xid", attached=sorted(set(names)), tracepoints=there, exit=tracer.returncode, stderr=err.splitlines()[-4:])
+
+
 MODES = ("ddp", "dp", "groups", "hsdp", "graph")
 GPU_BOUND = ("--width", 8192, "--layers", 8)
-MORE_THAN_ONE_GPU = ("f1", "f3", "f5", "f10", "f11")
+MORE_THAN_ONE_GPU = ("f1", "f3", "f5", "f10", "f11", "duty")
 
 
 def mode_args(mode):
@@ -273,6 +381,13 @@ PARTS = {
     "overhead": lambda: overhead("overhead"),
     "overhead-gpu-bound": lambda: overhead("overhead-gpu-bound", "--width", 8192, "--layers", 16),
     "addresses": addresses,
+    "nvml": nvml,
+    "xid": xid,
+    "duty-aa": lambda: duty("duty-aa", named=False),
+    **{f"duty-{p}": lambda p=p: duty(f"duty-{p}", f"work:rank={{rank}},percent={p}") for p in (10, 20, 50)},
+    "duty-all": lambda: duty("duty-all", "work:rank=-1,percent=20", named=False),
+    "duty-sleep": lambda: duty("duty-sleep", "sleep:rank={rank},percent=20", named=False),
+    "duty-spin": lambda: duty_spin("duty-spin"),
 }
 
 if __name__ == "__main__":

@@ -23,7 +23,11 @@ parser.add_argument("--mode", choices=["ddp", "dp", "groups", "hsdp", "graph"], 
 parser.add_argument("--prefix", default="/tmp/train")
 parser.add_argument("--nan-check", action="store_true")
 parser.add_argument("--host-ms", type=float, default=0)  # Python work of the host in each step
-parser.add_argument("--fault", default="")  # hang:rank=1,step=100,sec=20 | mismatch:rank=1,step=100 | spin:rank=1,step=100,ms=10
+parser.add_argument("--batch", type=int, default=256)
+parser.add_argument("--bf16", action="store_true")  # on the tensor cores
+# hang:rank=1,step=100,sec=20 | mismatch:rank=1,step=100 | spin:rank=1,step=100,ms=10 | work:rank=1,at=20,percent=20 (more matrix
+# work in each step) | sleep:rank=1,at=20,percent=20 (of the host, a share of the step). at: seconds from the start, in place of step; rank=-1: all
+parser.add_argument("--fault", default="")
 args = parser.parse_args()
 
 rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
@@ -38,7 +42,8 @@ steps_log = open(f"{args.prefix}.steps.{rank}", "w", buffering=1)
 def model():
     torch.manual_seed(1)
     layers = [m for _ in range(args.layers) for m in (torch.nn.Linear(args.width, args.width), torch.nn.GELU())]
-    return torch.nn.Sequential(*layers).cuda()
+    net = torch.nn.Sequential(*layers).cuda()
+    return net.bfloat16() if args.bf16 else net
 
 
 def inject(step, tensor):
@@ -82,10 +87,35 @@ def hsdp(net):
     return fully_shard(net, mesh=mesh)
 
 
+fault_told = False
+
+
+def fault_on(name):
+    global fault_told
+    if fault_name != name or int(fault["rank"]) not in (rank, -1):
+        return False
+    on = time.monotonic() - begin >= float(fault["at"]) if "at" in fault else step >= int(fault["step"])
+    if on and not fault_told:
+        fault_told = True
+        print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
+    return on
+
+
 def spin():
-    """A kernel that only spins on the compute stream, in the forward pass: this rank's GPU is slow, its host is not."""
-    if fault_name == "spin" and int(fault["rank"]) == rank and step >= int(fault["step"]):
+    """In the forward pass. A kernel that only spins on the compute stream: this rank's GPU is slow, its host is not. Or more
+    matrix work, by percent of the step's (backward is twice forward)."""
+    if fault_on("spin"):
         torch.cuda._sleep(int(float(fault["ms"]) * CYCLES_PER_MS))
+    if fault_on("work"):
+        weight = net[0].weight
+        x = torch.empty(args.batch, args.width, device="cuda", dtype=weight.dtype)
+        for _ in range(max(1, round(float(fault["percent"]) / 100 * 3 * args.layers))):
+            torch.mm(x, weight.detach())
+
+
+def host_sleep():
+    if fault_on("sleep"):
+        time.sleep(float(fault["percent"]) / 100 * step_s)
 
 
 def host_work():
@@ -105,7 +135,7 @@ def cycles_per_ms():
 
 
 def batch():
-    return torch.randn(256, args.width, device="cuda")
+    return torch.randn(args.batch, args.width, device="cuda", dtype=torch.bfloat16 if args.bf16 else torch.float32)
 
 
 def eager_step(step):
@@ -162,11 +192,10 @@ CYCLES_PER_MS = cycles_per_ms() if fault_name == "spin" else 0
 graph = captured() if args.mode == "graph" else None
 if not graph:
     net.register_forward_pre_hook(lambda *_: spin())
-begin, step = time.monotonic(), 0
+begin, step, step_s, step_begin = time.monotonic(), 0, 0.0, time.monotonic()
 while step < args.steps if not args.seconds else time.monotonic() - begin < args.seconds:
     host_work()
-    if fault_name == "spin" and int(fault["rank"]) == rank and int(fault["step"]) == step:
-        print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
+    host_sleep()
     if graph:
         tensor = inject(step, extra)
         spin()
@@ -181,6 +210,7 @@ while step < args.steps if not args.seconds else time.monotonic() - begin < args
     loss.item()
     steps_log.write(f"{step} {time.monotonic_ns()}\n")
     step += 1
+    step_s, step_begin = time.monotonic() - step_begin, time.monotonic()
     if args.seconds:  # all ranks leave in the same step
         more = torch.tensor([time.monotonic() - begin < args.seconds], device="cuda", dtype=torch.int32)
         dist.all_reduce(more, op=dist.ReduceOp.MIN)

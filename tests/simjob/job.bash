@@ -35,8 +35,11 @@ job_wait() {
 	return $status
 }
 
+launcher_ended() { [[ $(task_state "$launcher") =~ ^[ZX]?$ ]]; }
+# A job that does not end is told with what its processes sit in, instead of waited for.
 job_kill() {
 	kill "-${1:-KILL}" "$launcher"
+	wait_for 60 launcher_ended || fail "the job does not end on SIG${1:-KILL}: $(ps -eLo pid,tid,ppid,stat,wchan:24,comm | grep -E "simjob|pt_|NCCL")"
 	job_wait
 }
 
@@ -65,14 +68,21 @@ fault_job() {
 	wait_for 20 fault_began || fail "$spec does not begin"
 	pid=$(fault_value begin pid)
 }
-# Nobody calls anything any more.
+# Nobody calls anything any more; on a busy machine the last ones take a while to come to where they wait.
 quiet() {
-	local lines
-	sleep 0.7
-	lines=$(log_lines)
-	sleep 0.5
-	(($(log_lines) == lines))
+	local lines tries
+	sleep 0.2
+	for tries in 1 2 3 4 5 6; do
+		lines=$(log_lines)
+		sleep 0.5
+		(($(log_lines) == lines)) && return 0
+	done
+	return 1
 }
+# Whoever else uses the machine may spoil a comparison of times: three times in a row is wrong.
+thrice() { "$@" || "$@" || "$@"; }
+# As long as a fault may last that was to last so many seconds, in ms: whoever ends it may have to wait for a CPU.
+at_most_ms() { echo $(($1 * 1000 + 5000)); }
 # The rank of a process, from torchrun's environment.
 rank_of() { tr '\0' '\n' < "/proc/$1/environ" 2> /dev/null | sed -n 's/^RANK=//p'; }
 task_state() { sed 's/.*) //' "/proc/$1/stat" 2> /dev/null | cut -c 1; }

@@ -21,10 +21,10 @@ state_of=([0]=sleep:S [1]=stop:T [2]=busy:R)
 
 # From the start: nothing was called yet.
 for pair in "${state_of[@]}"; do
-	fault_job "init:rank=$rank,sec=1,how=${pair%:*}" "${job[@]}"
+	fault_job "init:rank=$rank,sec=4,how=${pair%:*}" "${job[@]}"
 	[[ $(rank_of "$pid") == "$rank" && $(fault_value begin op) == CommInitRank ]] || fail "init $pair: $(cat "$dir/faults")"
-	wait_for 1 task_is "$pid" "${pair#*:}" || fail "init $pair: state $(task_state "$pid")"
-	wait_for 1 peers_wait || fail "init $pair: the peers do not wait"
+	wait_for 3 task_is "$pid" "${pair#*:}" || fail "init $pair: state $(task_state "$pid")"
+	wait_for 3 peers_wait || fail "init $pair: the peers do not wait"
 	(($(log_lines) == 0)) || fail "init $pair: operations without communicators"
 	job_wait || fail "init $pair: exited with $?"
 	fault_ended || fail "init $pair does not end"
@@ -36,17 +36,16 @@ done
 for rank in 0 2; do
 	fault_job "init:rank=$rank,how=dead" "${job[@]}"
 	wait_for 10 eval '[[ ! -e /proc/$pid ]]' || fail "init dead: pid $pid is alive"
-	sleep 0.3
-	peers_wait || fail "init dead, rank $rank: the peers do not wait: $(cat "$dir/err")"
+	wait_for 5 peers_wait || fail "init dead, rank $rank: the peers do not wait: $(cat "$dir/err")"
 	job_kill TERM
 done
 
 # One more communicator in the middle of the job: used once, with a number of its own.
 for what in new split; do
-	fault_job "init:rank=$rank,step=$step,what=$what,sec=1.5" "${job[@]}"
+	fault_job "init:rank=$rank,step=$step,what=$what,sec=6" "${job[@]}"
 	[[ $(fault_value begin step) == "$step" ]] || fail "init $what strikes elsewhere"
 	quiet || fail "init $what: the job goes on"
-	peers_wait || fail "init $what: the peers do not wait"
+	wait_for 3 peers_wait || fail "init $what: the peers do not wait"
 	job_wait || fail "init $what: exited with $?"
 	fault_ended || fail "init $what does not end"
 	[[ $(jq -s --argjson e "$(fault_value end t_ns)" '[group_by(.comm)[] | select(length == 4) |

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# runs alone: holds a lock beside which no other session puts a probe into a file of this build-id
 # Every fault takes effect as seen from /proc, begins and ends where it says, and only there.
 . "$(dirname "$0")/job.bash"
 [[ $EUID == 0 ]] || skip "needs root for a frozen file system"
@@ -20,16 +21,16 @@ begin() {
 	esac
 	grep -q "simjob: fault $1 rank=$rank pid=$pid step=$step" "$dir/err" || fail "$1 is not on stderr"
 }
-finish() { # name, least and most seconds it lasted
+finish() { # name, seconds it was to last
 	job_wait || fail "$1: the job exited with $?"
 	fault_ended || fail "$1 does not end"
 	local ms=$((($(fault_value end t_ns) - $(fault_value begin t_ns)) / 1000000))
-	((ms >= $2 * 1000 - 50 && ms <= $3 * 1000)) || fail "$1 lasted $ms ms"
+	((ms >= $2 * 1000 - 500 && ms <= $(at_most_ms "$2"))) || fail "$1 lasted $ms ms"
 }
-begin stop sec=2
+begin stop sec=5
 wait_for 1 task_is "$pid" T || fail "stop: state $(task_state "$pid")"
 quiet || fail "stop: the job goes on"
-finish stop 2 3
+finish stop 5
 
 begin stop
 wait_for 1 task_is "$pid" T || fail "stop: state $(task_state "$pid")"
@@ -37,15 +38,15 @@ sleep 2
 task_is "$pid" T || fail "stop without sec= is continued"
 job_kill TERM && fail "a terminated job has to exit with 1"
 
-begin hang sec=2
+begin hang sec=5
 wait_for 1 task_is "$pid" S || fail "hang: state $(task_state "$pid")"
 [[ $(cut -d' ' -f1 "/proc/$pid/syscall") == 230 || $(uname -m) != x86_64 ]] || fail "hang: not in clock_nanosleep"
 quiet || fail "hang: the job goes on"
-finish hang 2 3
+finish hang 5
 
-begin hang-busy sec=2
+begin hang-busy sec=6
 for i in 1 2 3 4 5; do sleep 0.1; task_is "$pid" R || fail "hang-busy: state $(task_state "$pid")"; done
-finish hang-busy 2 3
+finish hang-busy 6
 
 begin mismatch what=count
 sleep 0.3
@@ -61,10 +62,12 @@ job_kill TERM
 begin mismatch what=dtype
 job_wait || fail "mismatch of the data type: NCCL would go on, the job exited with $?"
 
-begin slow "percent=200,until=$((step + 5))"
-job_wait || fail "slow: exited with $?"
-fault_ended || fail "slow does not end"
-python3 -B - "$dir/log" "$step" "$rank" << 'PY' || fail "slow: the steps do not take longer"
+slow() {
+	local options=(--ranks "$ranks" --steps 20 --step-ms 100)
+	begin slow "percent=200,until=$((step + 5))"
+	job_wait || fail "slow: exited with $?"
+	fault_ended || fail "slow does not end"
+	python3 -B - "$dir/log" "$step" "$rank" << 'PY'
 import json, sys
 step, rank = int(sys.argv[2]), int(sys.argv[3])
 # The loss is the one all-reduce of two elements: one a step, entered when the own kernels are done.
@@ -74,19 +77,21 @@ slow, healthy = took[step - 1:step + 4], took[:step - 1] + took[step + 5:]
 print("slow", [round(t, 1) for t in slow], "healthy", [round(t, 1) for t in healthy])
 sys.exit(not (min(slow) > 2.2 * sorted(healthy)[len(healthy) // 2]))
 PY
+}
+thrice slow || fail "slow: the steps do not take longer"
 
-begin dstate sec=3
+begin dstate sec=6
 grep -q 'by vfork' "$dir/err" && skip "no frozen file system here: $(grep vfork "$dir/err" | head -n 1)"
 wait_for 1 task_is "$pid" D || fail "dstate: state $(task_state "$pid")"
 sleep 2
 task_is "$pid" D || fail "dstate: not for its whole time"
-finish dstate 3 4
+finish dstate 6
 
 begin dstate-mm sec=4
 wait_for 1 task_is "$pid" D || fail "dstate-mm: state $(task_state "$pid")"
 timeout -s KILL 1 cat "/proc/$pid/maps" > /dev/null 2>&1 && fail "dstate-mm: the maps can be read"
 (($(cat /proc/"$pid"/task/*/stat | sed 's/.*) //' | grep -c '^D') >= 3)) || fail "dstate-mm: fewer than 3 threads in D"
-finish dstate-mm 4 5
+finish dstate-mm 4
 
 # Two at once, on different ranks; both end.
 rm -f "$dir/faults"

@@ -9,6 +9,6 @@ for layout in 0 1 2; do
 		${CC:-gcc} -std=gnu11 -g -D_GNU_SOURCE -DSIM_LAYOUT=$layout -I. -o "$dir/$program" "$here/$program.c" \
 			tools/simjob/nccl/comm_hash.c "$nccl" "$sim_dir/libcuda.so.1" -pthread \
 			-Wl,-rpath,"$(dirname "$nccl")" -Wl,-rpath,"$sim_dir" || fail "$program.c does not build"
-		timeout 60 "$dir/$program" || fail "$program, layout $layout"
+		thrice timeout 60 "$dir/$program" || fail "$program, layout $layout"
 	done
 done

@@ -27,12 +27,22 @@ static uint64_t asked, set_after = UINT64_MAX; /* looks at the wall clock until 
 static char dir[] = "/tmp/ranktrace-clock-XXXXXX", rtr[64], trace[64];
 
 /* In place of user/base/clock.c. */
-uint64_t clock_monotonic_ns(void)
+static uint64_t clock_read(clockid_t id)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(id, &t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+uint64_t clock_monotonic_ns(void)
+{
+	return clock_read(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_boottime_ns(void)
+{
+	return clock_read(CLOCK_BOOTTIME);
 }
 
 uint64_t clock_realtime_offset_ns(void)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "job_script.h"
+#include "model_copy.h"
 
 enum { STREAMS = 4, MARKS = 6, EXECS = 3, THINGS_MAX = 40, OPS_MAX = 40000, STEPS = 15000 };
 
@@ -244,14 +245,30 @@ static void ends_check(void)
 	}
 }
 
-static void test_the_gpu_agrees(void **state)
+static struct model_copy kept;
+
+static void swap_for_a_copy(void)
+{
+	struct model_copy copy;
+
+	model_copy(m, &copy);
+	model_free(m);
+	model_copy_free(&kept);
+	kept = copy;
+	m = copy.m;
+}
+
+static void gpu_agrees(bool retold)
 {
 	static void (*const acts[])(void) = { call, call, call, launch, mark_or_wait, mark_or_wait, mark_or_wait, poll, poll, host_waits };
 	struct event e = job_event(EV_COMM_READY, 0, 0);
 
-	(void)state;
 	rng = test_seed();
 	now = JOB_T0;
+	n_checked = n_ended = n_blocked = step_ns = 0;
+	memset(marks, 0, sizeof(marks));
+	memset(execs, 0, sizeof(execs));
+	memset(free_ns, 0, sizeof(free_ns));
 	m = model_new();
 	runs = calloc(OPS_MAX, sizeof(*runs));
 	assert_true(m && runs);
@@ -267,6 +284,8 @@ static void test_the_gpu_agrees(void **state)
 		if (newest())
 			look_in_front();
 		ends_check();
+		if (retold && draw(100) == 0)
+			swap_for_a_copy();
 	}
 	for (int s = 0; s < STREAMS; s++)
 		free_ns[s] = 0;
@@ -279,11 +298,26 @@ static void test_the_gpu_agrees(void **state)
 	assert_true(n_ended > 4000 && n_checked > n_ended && n_blocked > 200);
 	free(runs);
 	model_free(m);
+	model_copy_free(&kept);
+	kept = (struct model_copy){ 0 };
+}
+
+static void test_the_gpu_agrees(void **state)
+{
+	(void)state;
+	gpu_agrees(false);
+}
+
+static void test_the_gpu_agrees_with_one_retold(void **state)
+{
+	(void)state;
+	gpu_agrees(true);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_the_gpu_agrees) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_the_gpu_agrees),
+					      cmocka_unit_test(test_the_gpu_agrees_with_one_retold) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

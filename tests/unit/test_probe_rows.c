@@ -50,11 +50,11 @@ static void functions_apart_are_all_probed(void **state)
 	size_t ambiguous, n_trace = 0;
 
 	(void)state;
-	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_BURST, s, &ambiguous), tracer_cuda.n_probes);
+	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_BURST, s, &ambiguous), tracer_cuda.n_probes);
 	assert_int_equal(ambiguous, 0);
 	for (size_t i = 0; i < tracer_cuda.n_probes; i++)
 		n_trace += tracer_cuda.probes[i].tier == TIER_TRACE;
-	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_TRACE, s, &ambiguous), n_trace);
+	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_TRACE, s, &ambiguous), n_trace);
 	assert_true(n_trace < tracer_cuda.n_probes);
 	assert_false(s[row_of("cuLaunchKernel", false)].found);
 	assert_true(s[row_of("cuStreamSynchronize", true)].found);
@@ -70,7 +70,7 @@ static void variants_of_one_address_count_once(void **state)
 	(void)state;
 	move(s, "cuGraphInstantiate_v2", "cuGraphInstantiate");
 	move(s, "cuStreamSynchronize_ptsz", "cuStreamSynchronize");
-	n = probe_rows_pick(&tracer_cuda, TIER_BURST, s, &ambiguous);
+	n = probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_BURST, s, &ambiguous);
 	assert_int_equal(n, tracer_cuda.n_probes - 4);
 	assert_int_equal(ambiguous, 0);
 	assert_true(s[row_of("cuStreamSynchronize", false)].found && s[row_of("cuStreamSynchronize", true)].found);
@@ -89,7 +89,7 @@ static void functions_that_differ_are_not_merged(void **state)
 	(void)state;
 	move(s, "cuMemAlloc_v2", "cuMemcpyHtoD_v2");
 	move(s, "cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD_v2");
-	n = probe_rows_pick(&tracer_cuda, TIER_BURST, s, &ambiguous);
+	n = probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_BURST, s, &ambiguous);
 	assert_int_equal(n, tracer_cuda.n_probes - 6);
 	assert_int_equal(ambiguous, 3);
 	for (int side = 0; side < 2; side++) {
@@ -108,7 +108,7 @@ static void names_are_not_merged_either(void **state)
 
 	(void)state;
 	move(s, "cuMemHostAlloc", "cuMemAlloc_v2");
-	probe_rows_pick(&tracer_cuda, TIER_TRACE, s, &ambiguous);
+	probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_TRACE, s, &ambiguous);
 	assert_int_equal(ambiguous, 2);
 	assert_false(s[row_of("cuMemAlloc_v2", false)].found);
 	free(s);
@@ -122,7 +122,7 @@ static void rows_above_the_tier_do_not_count(void **state)
 
 	(void)state;
 	s[row_of("cuLaunchKernel", false)].offset = s[row_of("cuInit", false)].offset;
-	probe_rows_pick(&tracer_cuda, TIER_TRACE, s, &ambiguous);
+	probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_TRACE, s, &ambiguous);
 	assert_int_equal(ambiguous, 0);
 	assert_true(s[row_of("cuInit", false)].found);
 	free(s);
@@ -140,13 +140,32 @@ static void programs_differ(void **state)
 	size_t ambiguous;
 
 	(void)state;
-	assert_int_equal(probe_rows_pick(&t, TIER_TRACE, s, &ambiguous), 3);
+	assert_int_equal(probe_rows_pick(&t, TIER_WATCH, TIER_TRACE, s, &ambiguous), 3);
 	assert_true(s[0].found && !s[1].found && s[2].found && !s[3].found && s[4].found);
 	for (int i = 0; i < 5; i++)
 		s[i] = (struct elf_symbol){ true, 1, 0, 0 };
-	assert_int_equal(probe_rows_pick(&t, TIER_TRACE, s, &ambiguous), 1);
+	assert_int_equal(probe_rows_pick(&t, TIER_WATCH, TIER_TRACE, s, &ambiguous), 1);
 	assert_int_equal(ambiguous, 4);
 	assert_true(s[4].found);
+}
+
+/* A process that is raised step by step gets each row once. */
+static void steps_add_up(void **state)
+{
+	struct elf_symbol low[256] = {}, high[256] = {};
+	size_t ambiguous, n_low, n_high;
+
+	(void)state;
+	assert_true(tracer_cuda.n_probes <= 256);
+	for (size_t i = 0; i < tracer_cuda.n_probes; i++)
+		low[i] = high[i] = (struct elf_symbol){ .found = true, .offset = 16 * i };
+	n_low = probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_TRACE, low, &ambiguous);
+	n_high = probe_rows_pick(&tracer_cuda, TIER_TRACE, TIER_BURST, high, &ambiguous);
+	assert_true(n_low > 0 && n_high > 0);
+	assert_int_equal(n_low + n_high, tracer_cuda.n_probes);
+	for (size_t i = 0; i < tracer_cuda.n_probes; i++)
+		assert_true(low[i].found != high[i].found);
+	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_WATCH, TIER_WATCH, low, &ambiguous), 0);
 }
 
 static void tiers_have_names(void **state)
@@ -157,7 +176,9 @@ static void tiers_have_names(void **state)
 	assert_int_equal(tier_parse("burst", &tier), 0);
 	assert_int_equal(tier, TIER_BURST);
 	assert_string_equal(tier_name(tier), "burst");
-	assert_int_equal(tier_parse("watch", &tier), -ENOTSUP);
+	assert_int_equal(tier_parse("watch", &tier), 0);
+	assert_int_equal(tier, TIER_WATCH);
+	assert_string_equal(tier_name(tier), "watch");
 	assert_int_equal(tier_parse("", &tier), -ENOENT);
 }
 
@@ -167,7 +188,7 @@ int main(void)
 		cmocka_unit_test(functions_apart_are_all_probed), cmocka_unit_test(variants_of_one_address_count_once),
 		cmocka_unit_test(functions_that_differ_are_not_merged), cmocka_unit_test(names_are_not_merged_either),
 		cmocka_unit_test(rows_above_the_tier_do_not_count), cmocka_unit_test(programs_differ),
-		cmocka_unit_test(tiers_have_names),
+		cmocka_unit_test(steps_add_up), cmocka_unit_test(tiers_have_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "target/stack.h"
-#include "target/stack_group.h"
+#include "sink/stack_group.h"
 
 static void minority_first(void **state)
 {

@@ -210,8 +210,41 @@ static void build(const char *flags, const char *name)
 	assert_int_equal(system(command), 0);
 }
 
+/* A sample of it, whole up to the thread's begin; none on a machine so busy that it did not run meanwhile. */
+static bool check_runner(const struct stack_thread *t)
+{
+	assert_int_equal(t->state, 'R');
+	if (t->native_end == STACK_RUNNING || t->native_end == STACK_NO_SAMPLE) {
+		assert_int_equal(t->n_native, 0);
+		return false;
+	}
+	assert_true(t->sampled);
+	assert_int_equal(t->native_end, STACK_WHOLE);
+	assert_true(t->n_native >= 2);
+	if (*t->native[0].func) /* some builds have no symbols */
+		assert_string_equal(t->native[0].func, "spinner");
+	return true;
+}
+
+/* On a busy machine the first look may run out of its time: that is told, and asked again. */
+static void stacks_read(pid_t pid, struct target_stacks *s)
+{
+	bool late = true;
+
+	for (int i = 0; late && i < 20; i++) {
+		if (i)
+			target_stacks_free(s);
+		assert_int_equal(target_stacks_read(reader, pid, STACK_DEADLINE_MS, s), 0);
+		late = false;
+		for (size_t k = 0; k < s->n; k++)
+			late |= s->threads[k].native_end == STACK_NO_TIME || s->threads[k].python_end == STACK_NO_TIME;
+	}
+}
+
 static void chains(void **state)
 {
+	size_t n_sampled = 0;
+
 	(void)state;
 	for (size_t i = 0; i < sizeof(builds) / sizeof(builds[0]); i++) {
 		struct target t;
@@ -223,7 +256,7 @@ static void chains(void **state)
 #endif
 		build(builds[i].flags, "chain");
 		target_start(&t, "chain");
-		assert_int_equal(target_stacks_read(reader, t.pid, STACK_DEADLINE_MS, &s), 0);
+		stacks_read(t.pid, &s);
 		assert_int_equal(s.n, 2);
 		const struct stack_thread *sleeper = thread_of(&s, t.pid), *runner = &s.threads[sleeper == s.threads];
 
@@ -232,12 +265,11 @@ static void chains(void **state)
 		assert_string_equal(sleeper->wait, builds[i].wait);
 		assert_non_null(sleeper->kernel);
 		assert_int_equal(sleeper->python_end, STACK_NO_PYTHON);
-		assert_int_equal(runner->native_end, STACK_RUNNING);
-		assert_int_equal(runner->n_native, 0);
-		assert_int_equal(runner->state, 'R');
+		n_sampled += check_runner(runner);
 		target_stacks_free(&s);
 		target_stop(&t);
 	}
+	print_message("running threads: %zu of %zu sampled\n", n_sampled, sizeof(builds) / sizeof(builds[0]));
 }
 
 static void status_of(pid_t pid, char *to, size_t size)

@@ -2,7 +2,7 @@
  *
  * test_target_blocked.c - against a process whose mmap_lock is really held: one thread write-faults a page of a frozen
  * file system, another waits in munmap, and whoever reads that process' maps or memory then waits behind both. Also
- * evidence of a thread in a plain D state. Needs root and a loop device; the file system is mounted in a namespace
+ * evidence of a thread in a plain D state, and that probes wait for such a process (attach_guard.h). Needs root and a loop device; the file system is mounted in a namespace
  * of our own and thawed in every case.
  */
 #include <setjmp.h>
@@ -30,6 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach_guard.h"
 #include "base/clock.h"
 #include "target/discover.h"
 #include "target/evidence.h"
@@ -285,6 +286,45 @@ static void check_threads_while_blocked(pid_t pid)
 	target_stacks_free(&s);
 }
 
+/* Who stands in the way of our own file: asked anew, an answer being good for 0.1 s. */
+static uint32_t holder_of(struct attach_guard *g, const struct elf_facts *f)
+{
+	usleep(150000);
+	return attach_guard_holder(g, f->build_id, f->build_id_len);
+}
+
+/* A set that comes too late to read what the held process maps: the thawer runs the same program. */
+static void check_guard_knows_the_unread(pid_t pid, const struct elf_facts *facts)
+{
+	struct attach_guard *g;
+	struct target_set *set = NULL;
+	struct elf_facts other = *facts;
+
+	other.build_id[0] ^= 1;
+	assert_int_equal(target_set_new(reader, &want, 1, &set), 0);
+	assert_int_equal(target_set_scan(set), 0);
+	assert_int_equal(target_set_find(set, pid)->n_libs, 0);
+	g = attach_guard_new(reader, set);
+	assert_int_equal(holder_of(g, facts), pid);
+	assert_int_equal(holder_of(g, &other), 0);
+	attach_guard_free(g);
+	target_set_free(set);
+}
+
+/* Killed while nobody waits for its lock, its first thread goes and others cannot: it is in the way until the storage is
+ * back. */
+static void check_guard_of_the_killed(struct attach_guard *g, struct target_set *set, pid_t pid, const struct elf_facts *facts)
+{
+	kill(pid, SIGKILL);
+	for (int i = 0; i < 200 && !target_threads_over(pid); i++)
+		usleep(10000);
+	assert_true(target_threads_over(pid));
+	assert_int_equal(target_set_scan(set), 0);
+	assert_null(target_set_find(set, pid));
+	assert_true(target_threads_blocked(pid));
+	assert_int_equal(holder_of(g, facts), pid);
+}
+
 static void answers_while_the_mmap_lock_is_held(void **state)
 {
 	struct target_set *set = NULL;
@@ -294,15 +334,23 @@ static void answers_while_the_mmap_lock_is_held(void **state)
 	assert_int_equal(target_set_new(reader, &want, 1, &set), 0);
 	assert_int_equal(target_set_scan(set), 0);
 	assert_int_equal(target_set_find(set, pid)->n_libs, 1);
+	struct elf_facts facts = target_set_find(set, pid)->libs[0].file->facts;
+	struct attach_guard *guard = attach_guard_new(reader, set);
+
+	assert_int_equal(holder_of(guard, &facts), 0);
 	assert_int_equal(ioctl(mnt_fd, FIFREEZE, 0), 0);
+	assert_false(target_threads_blocked(pid) || target_threads_faulting(pid));
 	shared->phase = 1;
 	assert_true(wait_state(pid, &shared->create, 'D') && wait_state(pid, &shared->fault, 'D'));
+	assert_true(target_threads_blocked(pid) && target_threads_faulting(pid));
 	check_evidence_of_create(pid);
 	shared->phase = 2;
 	assert_true(wait_state(pid, &shared->unmap, 'D'));
 	check_all_refused_in_time(set, pid);
 	check_stack_while_blocked(set, pid);
 	check_threads_while_blocked(pid);
+	assert_int_equal(holder_of(guard, &facts), pid);
+	check_guard_knows_the_unread(pid, &facts);
 	/* Others are read as ever. */
 	bool held = true;
 
@@ -313,14 +361,41 @@ static void answers_while_the_mmap_lock_is_held(void **state)
 	reader_unblock(reader, pid);
 	assert_non_null(target_set_refresh(set, pid));
 	assert_int_equal(target_set_find(set, pid)->status, TARGET_OK);
+	usleep(1000000); /* a process that was late is not asked again at once */
+	assert_int_equal(holder_of(guard, &facts), 0);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	attach_guard_free(guard);
+	target_set_free(set);
+}
+
+static void a_killed_process_may_still_hold_it(void **state)
+{
+	struct target_set *set = NULL;
+	pid_t pid = start_target();
+
+	(void)state;
+	assert_int_equal(target_set_new(reader, &want, 1, &set), 0);
+	assert_int_equal(target_set_scan(set), 0);
+	struct elf_facts facts = target_set_find(set, pid)->libs[0].file->facts;
+	struct attach_guard *guard = attach_guard_new(reader, set);
+
+	assert_int_equal(holder_of(guard, &facts), 0);
+	assert_int_equal(ioctl(mnt_fd, FIFREEZE, 0), 0);
+	shared->phase = 1;
+	assert_true(wait_state(pid, &shared->fault, 'D'));
+	check_guard_of_the_killed(guard, set, pid, &facts);
+	assert_int_equal(ioctl(mnt_fd, FITHAW, 0), 0);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(holder_of(guard, &facts), 0);
+	attach_guard_free(guard);
 	target_set_free(set);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(answers_while_the_mmap_lock_is_held) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(answers_while_the_mmap_lock_is_held),
+					  cmocka_unit_test(a_killed_process_may_still_hold_it) };
 
 	if (geteuid()) {
 		fprintf(stderr, "skipped: needs root\n");

@@ -341,10 +341,35 @@ static void survives_damaged_dwarf(void **state)
 	free(data);
 }
 
+/* libibverbs keeps the functions of its first version beside today's, under the same names. */
+static void test_default_version(void **state)
+{
+	const char *names[] = { "versioned", "new_one" };
+	struct elf_symbol sym[2];
+	struct elf_facts facts;
+	char command[700];
+	int fd;
+
+	(void)state;
+	snprintf(command, sizeof(command), "cd %s && printf 'V1 {};\\nV2 {};\\n' > map && printf '"
+		 "int old_one(void) { return 1; } int new_one(void) { return 2; }\\n"
+		 "__asm__(\".symver old_one,versioned@V1\"); __asm__(\".symver new_one,versioned@@V2\");\\n' > v.c && "
+		 "cc -shared -fPIC -O1 -Wl,--version-script=map -o v.so v.c", dir);
+	assert_int_equal(system(command), 0);
+	snprintf(command, sizeof(command), "%s/v.so", dir);
+	fd = open(command, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(elf_fetch_facts(reader, fd, names, 2, 5000, &facts, sym), 0);
+	assert_true(sym[0].found && sym[1].found);
+	assert_int_equal(sym[0].offset, sym[1].offset);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(agrees_with_the_loader), cmocka_unit_test(reads_a_small_library),
+	    cmocka_unit_test(test_default_version),
+		cmocka_unit_test(agrees_with_the_loader), cmocka_unit_test(reads_a_small_library),
 	    cmocka_unit_test(reads_struct_layout),    cmocka_unit_test(reads_the_real_nccl),
 	    cmocka_unit_test(tells_errors_apart),     cmocka_unit_test(makes_up_a_build_id),
 	    cmocka_unit_test(survives_damage),	      cmocka_unit_test(survives_damaged_dwarf),

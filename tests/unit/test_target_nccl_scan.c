@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -350,6 +351,46 @@ static int reader_stop(void **state)
 	return 0;
 }
 
+static void counters_that_do_not_count(void **state)
+{
+	struct nccl_state s[2] = { { .valid = true, .n_counters = 5 }, { .valid = true, .n_counters = 5 } };
+
+	(void)state;
+	assert_false(nccl_counters_stand(s, 2)); /* nothing was launched yet */
+	s[0].launches = 7;
+	assert_true(nccl_counters_stand(s, 2));
+	s[1].counters[4] = 1; /* one that only sends, beside one that counts */
+	assert_false(nccl_counters_stand(s, 2));
+}
+
+/* NVIDIA's own, where there is one: what its DWARF says, against what a run on H200s was read with. */
+static void the_real_library(void **state)
+{
+	struct nccl_layout l, known = {
+		.magic = 0, .hash = 1066184, .rank = 1066192, .nranks = 1066196, .device = 1066200, .async_result = 1069044,
+		.init_state = 1075672, .counters = 1075728, .n_counters = 5, .end_magic = 1082960, .size = 1082968,
+	};
+	int fd = open("/usr/local/cuda/lib/libnccl.so.2", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	if (fd < 0) {
+		print_message("no NCCL on this machine\n");
+		skip();
+	}
+	assert_int_equal(nccl_layout_fetch(reader, fd, &l), 0);
+	close(fd);
+	assert_int_equal(l.magic, 0);
+	assert_int_equal(l.end_magic, l.size - 8);
+	assert_true(l.launches && l.abort_flag != NCCL_NOWHERE);
+	print_message("hash %u rank %u size %u device %u counters %u x %u async %u init %u launches %u, struct %u\n", l.hash, l.rank,
+		      l.nranks, l.device, l.counters, l.n_counters, l.async_result, l.init_state, l.launches, l.size);
+	if (l.size != known.size)
+		return;
+	known.abort_flag = l.abort_flag;
+	known.launches = l.launches;
+	assert_memory_equal(&l, &known, sizeof(l));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +398,7 @@ int main(void)
 		cmocka_unit_test(believes_no_lie), cmocka_unit_test(doubt_is_no_place), cmocka_unit_test(too_many_are_told),
 		cmocka_unit_test(untouched_memory_stays_so), cmocka_unit_test(mappings_that_vanish),
 		cmocka_unit_test(a_freed_one_is_no_sample), cmocka_unit_test(a_process_that_went),
+		cmocka_unit_test(counters_that_do_not_count), cmocka_unit_test(the_real_library),
 	};
 
 	return cmocka_run_group_tests(tests, reader_start, reader_stop);

@@ -41,6 +41,17 @@ static const struct {
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_counts_value" },
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_entry" },
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_off" },
+	{ "bpf/tracers/xid/xid.bpf.o", "ranktrace", "xid_record" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_qp" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_error" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_async" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_mr" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_cm" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_table_key" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_table" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_qp_key" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_counts" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_placed_key" },
 };
 
 static const char *in_build(const char *file, char *path, size_t size)

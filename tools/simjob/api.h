@@ -92,7 +92,9 @@
 	_(ncclRecv)                                                                                                    \
 	_(sim_comm_hash)                                                                                               \
 	_(sim_comm_feed)                                                                                               \
-	_(sim_comm_data)
+	_(sim_comm_data)                                                                                               \
+	_(sim_net_fault)                                                                                               \
+	_(sim_net_thread)
 
 #define DECLARE_CALL(NAME) __typeof__(NAME) *NAME;
 

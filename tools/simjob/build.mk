@@ -14,7 +14,7 @@ SIM_LIB_CFLAGS := $(SIM_CFLAGS) -fPIC -fvisibility=hidden
 SIM_CUDA_OBJ := $(patsubst $(SIM_DIR)/cuda/%.c,$(SIM_OBJ)/cuda/%.o,$(wildcard $(SIM_DIR)/cuda/*.c))
 SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/nccl/*.c)
 SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/job/%.o,$(wildcard $(SIM_DIR)/*.c))
-SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnccl.so.2 $(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
+SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnvidia-ml.so.1 $(SIM_OUT)/libnccl.so.2 $(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
 
 .PHONY: simjob
 simjob: $(SIM_LIBS) $(SIM_OUT)/simjob $(SIM_OUT)/simjob-static $(SIM_OUT)/simjob-static-symtab ## the simulated job and its stand-ins for libnccl and libcuda
@@ -24,6 +24,12 @@ $(SIM_OBJ)/cuda/%.o: $(SIM_DIR)/cuda/%.c
 
 $(SIM_OBJ)/job/%.o: $(SIM_DIR)/%.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_CFLAGS) -MMD -MP -c $< -o $@
+
+$(SIM_OBJ)/nvml/%.o: $(SIM_DIR)/nvml/%.c
+	$(Q)mkdir -p $(@D) && $(CC) $(SIM_LIB_CFLAGS) -MMD -MP -c $< -o $@
+
+$(SIM_OUT)/libnvidia-ml.so.1: $(SIM_OBJ)/nvml/nvml.o
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs $^ -o $@
 
 $(SIM_OUT)/libcuda.so.1: $(SIM_CUDA_OBJ)
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs $^ -o $@ -pthread -ldl

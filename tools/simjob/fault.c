@@ -38,6 +38,9 @@ static const struct fault_type fault_types[NR_FAULT_KINDS] = {
     [FAULT_INIT] = {"init", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT | KEY_HOW, .what = WORDS("start", "new", "split"),
 		    .how = WORDS("sleep", "stop", "busy", "dead"), .default_s = FAULT_FOREVER,
 		    .default_rank = RANK_DRAWN},
+    [FAULT_INSIDE] = {"inside", PLACE_KEYS, .default_rank = RANK_DRAWN},
+    [FAULT_PROXY] = {"proxy", PLACE_KEYS | KEY_HOW | KEY_N, .how = WORDS("stop", "starve", "sigstop"),
+		     .default_rank = RANK_DRAWN},
     [FAULT_DSTATE_CHILD] = {"dstate-child", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WAIT, .default_s = 7,
 			    .default_rank = RANK_DRAWN},
     [FAULT_DSTATE] = {"dstate", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
@@ -54,6 +57,10 @@ static const struct fault_type fault_types[NR_FAULT_KINDS] = {
     [FAULT_PHASE] = {"phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
 		     .what = WORDS("eval", "checkpoint", "compile", "warmup", "restart", "rank0log"),
 		     .required = KEY_WHAT},
+    [FAULT_GPU] = {"gpu", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
+		   .what = WORDS("thermal", "power-brake", "ecc", "rows", "nvlink", "nvlink-down", "pcie", "lost", "silent",
+				 "inforom"),
+		   .required = KEY_WHAT, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
 };
 
 struct phase_type {

@@ -22,6 +22,8 @@ enum fault_kind {
 	FAULT_DEADLOCK,
 	FAULT_P2P,
 	FAULT_INIT,
+	FAULT_INSIDE,
+	FAULT_PROXY,
 	FAULT_DSTATE,
 	FAULT_DSTATE_MM,
 	FAULT_DSTATE_CHILD,
@@ -31,6 +33,7 @@ enum fault_kind {
 	FAULT_IMBALANCE,
 	FAULT_IO,
 	FAULT_PHASE,
+	FAULT_GPU,
 	NR_FAULT_KINDS,
 };
 
@@ -50,6 +53,7 @@ enum deadlock_host { HOST_AHEAD, HOST_BLOCKED };
 enum p2p_what { P2P_SEND, P2P_RECV };
 enum init_what { INIT_START, INIT_NEW, INIT_SPLIT };
 enum cpu_how { CPU_HOG, CPU_QUOTA };
+enum proxy_how { PROXY_STOP, PROXY_STARVE, PROXY_SIGSTOP };
 enum imbalance_what { IMBALANCE_STAGE, IMBALANCE_SEQUENCE };
 enum init_how { INIT_SLEEP, INIT_STOP, INIT_BUSY, INIT_DEAD };
 
@@ -79,7 +83,7 @@ struct fault {
 	int until_step; /* first healthy step again */
 	int op;		/* index in the step; -1: drawn when the step's length is known */
 	int wait;	/* FAULT_DSTATE_CHILD: 1, the rank waits for its batches; 0, it has some in memory */
-	int n;		/* FAULT_CPU: how many hogs */
+	int n;		/* FAULT_CPU, FAULT_PROXY: how many hogs */
 	double duration_s;
 	double percent;
 	double rate; /* FAULT_GC, FAULT_IO: how probable one is, in a rank's step or in a step */

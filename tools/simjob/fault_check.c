@@ -50,6 +50,14 @@ static int options_check(const struct options *options, const struct fault *faul
 		    fault->kind == FAULT_IMBALANCE && fault->what == IMBALANCE_STAGE && options->pp < 2, reason,
 		    "there is no pipeline with a last stage, pp is 1; ask for one by --layout pp=2 or more");
 	if (!err)
+		err = refuse_if((fault->kind == FAULT_INSIDE || fault->kind == FAULT_PROXY) &&
+				    (!options->net || options->nr_ranks < 2),
+				reason, "no data travel over a network; say --net, and 2 ranks or more");
+	if (!err)
+		err = refuse_if((fault->kind == FAULT_INSIDE || fault->kind == FAULT_PROXY) &&
+				    options->graph == GRAPH_STEP,
+				reason, "with --graph step all but one operation are captured; use --graph layers");
+	if (!err)
 		err = refuse_if((fault->kind == FAULT_DSTATE_CHILD || fault->kind == FAULT_IO) && !options->dataloader,
 				reason, "there is no dataloader child; leave --no-dataloader out");
 	return err;

@@ -144,6 +144,8 @@ static bool fault_strikes_here(const struct rank *rank, const struct fault *faul
 		return false;
 	if (fault->kind == FAULT_P2P)
 		return p2p_strikes_here(rank, fault, comm, call);
+	if ((fault->kind == FAULT_INSIDE || fault->kind == FAULT_PROXY) && !net_carries(rank, comm, call))
+		return false;
 	if (op < 0)
 		op = rank->ops_last_step ? fault->draw % rank->ops_last_step : 0;
 	return rank->step > fault->step || rank->op_in_step >= op;
@@ -231,6 +233,10 @@ static bool fault_strike(struct rank *rank, int index, struct job_comm *comm, st
 	case FAULT_P2P:
 		p2p_report(rank, fault, &place);
 		return false;
+	case FAULT_INSIDE:
+	case FAULT_PROXY:
+		net_fault_arm(rank, index, &place);
+		return true;
 	default:
 		fault_endure(rank, index, &place);
 		return true;
@@ -247,6 +253,8 @@ static bool fault_is_per_op(const struct fault *fault)
 	case FAULT_KILL:
 	case FAULT_MISMATCH:
 	case FAULT_P2P:
+	case FAULT_INSIDE:
+	case FAULT_PROXY:
 	case FAULT_DSTATE:
 	case FAULT_DSTATE_MM:
 		return true;

@@ -41,7 +41,8 @@ static void hog_run(const _Atomic uint32_t *core, int launcher_pid)
 
 static bool fault_wants_hogs(const struct fault *fault)
 {
-	return fault->kind == FAULT_CPU && fault->how == CPU_HOG;
+	return (fault->kind == FAULT_CPU && fault->how == CPU_HOG) ||
+	       (fault->kind == FAULT_PROXY && fault->how == PROXY_STARVE);
 }
 
 void hogs_start(const struct options *options, struct store *store)

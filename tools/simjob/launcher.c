@@ -83,6 +83,7 @@ static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, cha
 	env_set_torchrun(launcher->options, rank);
 	env_set("SIM_CUDA_DEVICES", "%d", launcher->options->nr_ranks);
 	env_set("SIMJOB_STORE_FD", "%d", launcher->store_fd);
+	env_set("SIM_NCCL_NET", "%d", launcher->options->net);
 	if (launcher->fs.request_fd >= 0) {
 		env_set("SIMJOB_FREEZE_FD", "%d", launcher->fs.request_fd);
 		env_set("SIMJOB_FREEZE_PATH", "%s", launcher->fs.path);

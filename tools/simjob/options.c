@@ -40,6 +40,8 @@ enum option_key {
 	OPT_NCCL_LIB2,
 	OPT_RANK_EXE,
 	OPT_RESULT,
+	OPT_NET,
+	OPT_START_FILE,
 };
 
 static const struct argp_option option_list[] = {
@@ -63,6 +65,8 @@ static const struct argp_option option_list[] = {
      "CUDA graphs, after three eager steps: step (all but reading the loss is one graph) or layers (one each for "
      "forward and backward of each layer)",
      0},
+    {"net", OPT_NET, 0, 0,
+     "The data of collectives go round a ring of sockets, moved by NCCL's proxy threads, as between nodes", 0},
     {"timing", OPT_TIMING, 0, 0,
      "A start event for each operation and its duration asked for, as TORCH_NCCL_ENABLE_TIMING does", 0},
     {"expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
@@ -70,6 +74,7 @@ static const struct argp_option option_list[] = {
     {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
      "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
      "deadlock (host=ahead|blocked), p2p (what=send|recv), init (what=start|new|split, how=sleep|stop|busy|dead), "
+     "inside, proxy (how=stop|starve|sigstop, n=), both with --net, "
      "dstate, dstate-mm, dstate-child (wait=0|1), slow (percent=, until=), cpu (how=hog|quota, n=, percent=, until=), "
      "gc (rate=), imbalance (what=stage|sequence, percent=), io (rate=, ms=), "
      "phase "
@@ -80,6 +85,8 @@ static const struct argp_option option_list[] = {
      "Write what the job has computed, one JSON line a rank: the same for the same seed and options, whatever the "
      "timing",
      0},
+    {"start-file", OPT_START_FILE, "FILE", 0,
+     "Ranks wait for this file between mapping their libraries and the first call of them, as a slow import does", 0},
     {"fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0},
     {"watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
      "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0},
@@ -207,6 +214,9 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 	case OPT_NCCL_LIB2:
 		options->nccl_path2 = arg;
 		return 0;
+	case OPT_START_FILE:
+		options->start_path = arg;
+		return 0;
 	case OPT_RESULT:
 		options->result_path = arg;
 		return 0;
@@ -238,6 +248,9 @@ static error_t parse_flag_option(struct options *options, int key)
 		return 0;
 	case OPT_TIMING:
 		options->timing = true;
+		return 0;
+	case OPT_NET:
+		options->net = true;
 		return 0;
 	case OPT_EXPANDABLE_SEGMENTS:
 		options->expandable_segments = true;

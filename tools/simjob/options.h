@@ -38,10 +38,11 @@ struct options {
 	bool zero;
 	bool extra_ops;
 	bool timing;
+	bool net; /* data of collectives travel over sockets */
 	bool expandable_segments;
 	bool dataloader;
 	bool quiet;
-	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path;
+	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path, *start_path;
 	struct fault faults[MAX_FAULTS];
 	int nr_faults;
 };

@@ -82,6 +82,14 @@ static void device_close(struct rank *rank)
 	cuda_check(api, api->cuModuleUnload(rank->module), "cuModuleUnload");
 }
 
+#define START_POLL_NS 50000000
+
+static void start_wait(const char *path)
+{
+	while (path && access(path, F_OK))
+		sleep_until(clock_now_ns() + START_POLL_NS);
+}
+
 static void rank_set_up(struct rank *rank, const struct options *options)
 {
 	*rank = (struct rank){.options = options, .rank = env_integer("RANK"), .pid = getpid()};
@@ -97,6 +105,7 @@ static void rank_set_up(struct rank *rank, const struct options *options)
 	prctl(PR_SET_NAME, "pt_main_thread");
 	api_open(&rank->api, options->nccl_path);
 	api_open_second(&rank->second_api, &rank->api, options->nccl_path2);
+	start_wait(options->start_path);
 	device_open(rank);
 }
 
@@ -109,6 +118,7 @@ static void steps_run(struct rank *rank)
 		phases_before_step(rank);
 		init_faults_before_step(rank);
 		cpu_faults_before_step(rank);
+		gpu_faults_before_step(rank);
 		begin_ns = clock_now_ns();
 		step_run(rank);
 		if (rank->step > 0)

@@ -237,6 +237,9 @@ bool loader_is_bypassed(const struct rank *rank);
 /* fault_cpu.c: called before each step; begins and ends what starves the rank of CPU. */
 void cpu_faults_before_step(struct rank *rank);
 
+/* fault_gpu.c: what NVML shows of the rank's GPU. */
+void gpu_faults_before_step(struct rank *rank);
+
 /* fault_gc.c */
 void collections_before_op(struct rank *rank, const struct job_comm *comm, const struct op_call *call);
 
@@ -244,6 +247,10 @@ void collections_before_op(struct rank *rank, const struct job_comm *comm, const
 bool p2p_strikes_here(const struct rank *rank, const struct fault *fault, const struct job_comm *comm,
 		      const struct op_call *call);
 void p2p_report(struct rank *rank, const struct fault *fault, const struct op_place *place);
+
+/* fault_net.c: what happens in the middle of a collective, between two ranks. */
+bool net_carries(const struct rank *rank, const struct job_comm *comm, const struct op_call *call);
+void net_fault_arm(struct rank *rank, int index, const struct op_place *place);
 
 /*
  * fault_deadlock.c: called before (@is_issued false) and after the last gradient operation of each step, @call. May

@@ -5,7 +5,7 @@
  */
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
-#include "bpf/cookie.h"
+#include "bpf/cookie.bpf.h"
 #include "tracers/cuda/cuda.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -260,7 +260,7 @@ static __always_inline bool lacks_returns(__u64 cookie)
 SEC("uprobe.multi")
 int cuda_enter(struct pt_regs *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(ctx);
+	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
 	struct target *target = target_of(id >> 32);
 	const struct cuda_call *c = call_of(cookie);
 	struct cuda_in_flight f = {};
@@ -308,6 +308,7 @@ int cuda_exit(struct pt_regs *ctx)
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct cuda_in_flight *f = bpf_map_lookup_elem(&cuda_in_flight, &tid), done;
 
+	private_stack_refuse(ctx);
 	if (!f)
 		return 0;
 	done = *f;
@@ -352,7 +353,7 @@ int cuda_launch_enter(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct target *target = target_of(tgid);
-	const struct cuda_call *c = call_of(bpf_get_attach_cookie(ctx));
+	const struct cuda_call *c = call_of(probe_cookie(ctx));
 	struct copy_shape s = {};
 	struct cuda_launch *r;
 	__u64 stream;

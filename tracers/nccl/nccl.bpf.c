@@ -4,6 +4,7 @@
  * A call that comes from inside the library itself (Bcast calling Broadcast) is not a call of the job.
  */
 #include "bpf/record.bpf.h"
+#include "bpf/cookie.bpf.h"
 #include "bpf/regs.bpf.h"
 #include "tracers/nccl/nccl.h"
 
@@ -24,7 +25,7 @@ struct thread { /* of one thread inside NCCL */
 	__u64 init_newcomm;  /* address of the pending creation's result, 0 none */
 	__u64 init_ns, init_parent;
 	__s32 init_nranks, init_rank;
-	__u32 init_row, init_has_id;
+	__u32 init_row, init_has_id, init_lib, reserved;
 	__u8 init_id[NCCL_ID_BYTES];
 };
 
@@ -69,7 +70,7 @@ static __always_inline bool call_is_internal(struct pt_regs *ctx, __u32 tgid, __
 
 static __always_inline bool hit_init(struct pt_regs *ctx, struct hit *h)
 {
-	__u64 id = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(ctx);
+	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
 
 	h->tgid = id >> 32;
 	h->tid = (__u32)id;
@@ -333,6 +334,7 @@ int nccl_init_enter(struct pt_regs *ctx)
 	t->init_nranks = c->nranks == NCCL_NO_ARG ? -1 : (__s32)user_arg(ctx, after_id(c, c->nranks));
 	t->init_rank = c->rank == NCCL_NO_ARG ? -1 : (__s32)user_arg(ctx, after_id(c, c->rank));
 	t->init_row = c->op;
+	t->init_lib = h.lib;
 	t->init_has_id = c->id != NCCL_NO_ARG &&
 		!bpf_probe_read_user(t->init_id, NCCL_ID_BYTES, id_address(ctx, c));
 	r = record_reserve(RING_NORMAL, struct nccl_init, WIRE_NCCL, NCCL_INIT);
@@ -354,14 +356,18 @@ int nccl_init_enter(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int nccl_init_exit(struct pt_regs *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(ctx);
-	struct hit h = { .tgid = id >> 32, .tid = (__u32)id, .lib = (cookie >> 16) & 0xffff };
+	__u64 id = bpf_get_current_pid_tgid();
+	struct hit h = { .tgid = id >> 32, .tid = (__u32)id };
 	struct thread *t;
 
+	private_stack_refuse(ctx);
 	h.target = target_of(h.tgid);
-	h.layout = bpf_map_lookup_elem(&nccl_libs, &h.lib);
 	t = bpf_map_lookup_elem(&nccl_threads, &h.tid);
-	if (!h.target || !h.layout || !t)
+	if (!h.target || !t)
+		return 0;
+	h.lib = t->init_lib; /* a return has no cookie on every kernel */
+	h.layout = bpf_map_lookup_elem(&nccl_libs, &h.lib);
+	if (!h.layout)
 		return 0;
 	init_finish(&h, t, true, (__s32)PT_REGS_RC(ctx));
 	return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* sched.bpf.c - state of the targets' tasks at every switch and wake-up. Only intervals long enough to draw go to
- * the ring; all else is totals in a map that user space scans.
+ * the ring; all else is totals in a map that user space scans. In tier watch none of this is attached: an iterator is read
+ * now and then instead, whose cost does not grow with the number of switches.
  */
 #include "bpf/record.bpf.h"
 #include "tracers/sched/sched.h"
@@ -161,9 +162,13 @@ static __always_inline void switch_in(struct task_struct *p, struct task_struct 
 	e->wake_ns = 0;
 }
 
+/* Not BPF_PROG: that reads all arguments, and the last one came with 5.18. */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+int sched_switch(__u64 *ctx)
 {
+	bool preempt = ctx[0];
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	unsigned int prev_state = kernel_has(PREV_STATE) ? (unsigned int)ctx[3] : task_state_of(prev);
 	__u64 now = bpf_ktime_get_ns();
 
 	switch_out(ctx, prev, state_of(preempt, prev_state), now);
@@ -186,5 +191,30 @@ int BPF_PROG(sched_wakeup, struct task_struct *p)
 	wait_account(e, now);
 	e->state = SCHED_RUNNABLE;
 	e->since_ns = e->wake_ns = now;
+	return 0;
+}
+
+static __always_inline __u32 look_state(struct task_struct *p)
+{
+	__u8 state = state_of(false, task_state_of(p));
+
+	return state == SCHED_RUNNABLE && p->on_cpu ? SCHED_ON_CPU : state;
+}
+
+SEC("iter/task")
+int sched_looks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct sched_look l = {};
+
+	if (!p || !target_of(p->tgid))
+		return 0;
+	l.tid = p->pid;
+	l.tgid = p->tgid;
+	l.run_ns = p->se.sum_exec_runtime;
+	l.wait_ns = p->sched_info.run_delay;
+	l.switches = p->nvcsw + p->nivcsw;
+	l.state = look_state(p);
+	bpf_seq_write(ctx->meta->seq, &l, sizeof(l));
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sched.c - scans the task map: totals once a second, a wait in D state past the limit at once and once, with
- * its evidence, and its end. Nothing here touches the target's memory except through the reader's deadline.
+ * its evidence, and its end. Nothing here touches the target's memory except through the reader's deadline. In tier watch
+ * the tasks are looked at twice a second instead of followed from switch to switch.
  */
 #include "sched.h"
 
@@ -13,6 +14,7 @@
 
 #include "base/clock.h"
 #include "sched.skel.h"
+#include "sched_look.h"
 #include "target/cpu_quota.h"
 #include "target/discover.h"
 #include "target/evidence.h"
@@ -22,6 +24,8 @@
 #include "uthash.h"
 
 #define TOTALS_EVERY_NS 1000000000ull
+#define LOOK_EVERY_NS 450000000ull    /* tier watch: every other tick */
+#define AT_REST_NS 600000000ull       /* asleep for longer than that, and told so: nothing new */
 #define QUOTA_EVERY_NS 1000000000ull
 #define EVIDENCE_NS 80000000ull       /* a tick; what is left waits for the next one */
 #define EVIDENCE_LATE_NS 750000000ull /* past the limit; then a wait is told with what is known */
@@ -37,12 +41,14 @@ struct seen { /* what was last told of a task */
 	uint64_t quota_dir_hash, throttled_ns, periods; /* as told: over cgroups */
 	uint64_t blocked_begin_ns; /* a D wait was reported; 0 none */
 	bool in_scan;
+	struct sched_looked looked; /* tier watch */
 	UT_hash_handle hh;
 };
 
 struct sched_scan {
 	struct seen *seen;
 	uint64_t evidence_until_ns; /* of this tick */
+	uint64_t looked_ns;         /* tier watch */
 	bool has_mounts;
 	struct cgroup_mounts mounts;
 };
@@ -90,6 +96,8 @@ static int sched_on_proc(struct tracer_handle *h, const struct target_proc *proc
 	uint32_t tid;
 	DIR *dir;
 
+	if (tracer_tier(h) == TIER_WATCH)
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%u/task", proc->tgid);
 	dir = opendir(path);
 	if (!dir)
@@ -282,11 +290,15 @@ static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64
 	bool stop = e->state == SCHED_STOPPED && s->since_ns != e->since_ns;
 	bool goes_on = s->told_state == SCHED_STOPPED && e->state != SCHED_STOPPED;
 
+	/* a thousand threads that sleep and slept are no news: the main one alone says that somebody looked */
+	if (s->looked.at_ns && e->state == SCHED_SLEEP && s->tid != e->tgid && s->told_state == SCHED_SLEEP &&
+	    s->since_ns == e->since_ns && s->told_ns - s->since_ns > AT_REST_NS)
+		return false;
 	return now - s->told_ns >= TOTALS_EVERY_NS || stop || goes_on ||
 	       e->wait_ns + e->disk_ns >= s->held_up_ns + HELD_UP_NS;
 }
 
-static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, struct sched_entry *e, uint64_t now)
+static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e, uint64_t now)
 {
 	bool same_wait = s->blocked_begin_ns && e->state == SCHED_DISK && e->since_ns == s->blocked_begin_ns;
 	int err = 0;
@@ -295,7 +307,6 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 		err = blocked_end_tell(h, s, e->tgid, now);
 		s->blocked_begin_ns = 0;
 	}
-	open_account(e, now);
 	if (totals_due(s, e, now)) {
 		s->told_ns = now;
 		s->since_ns = e->since_ns;
@@ -326,28 +337,66 @@ static void seen_sweep(struct tracer_handle *h, struct sched_scan *s, uint64_t n
 	}
 }
 
-static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
+struct look_arg { struct tracer_handle *h; struct sched_scan *scan; };
+
+static int look_take(void *arg, const void *row)
 {
-	struct sched_scan *s = tracer_state(h, sizeof(*s));
+	const struct look_arg *a = arg;
+	const struct sched_look *l = row;
+	uint64_t now_ns = clock_monotonic_ns();
+	struct seen *t = l->state == SCHED_DEAD ? NULL : seen_get(a->scan, l->tid);
+	struct sched_entry e;
+
+	if (!t)
+		return l->state == SCHED_DEAD ? 0 : -ENOMEM;
+	t->in_scan = true;
+	sched_look_take(&t->looked, l, now_ns, &e);
+	return task_scan(a->h, a->scan, t, &e, now_ns);
+}
+
+static int looks_tick(struct tracer_handle *h, struct sched_scan *s, uint64_t now_ns)
+{
+	struct look_arg arg = { h, s };
+	int err;
+
+	if (now_ns - s->looked_ns < LOOK_EVERY_NS)
+		return 0;
+	s->looked_ns = now_ns;
+	err = tracer_iter_each(h, "sched_looks", sizeof(struct sched_look), look_take, &arg);
+	if (!err)
+		seen_sweep(h, s, now_ns);
+	return err;
+}
+
+static int map_tick(struct tracer_handle *h, struct sched_scan *s, uint64_t now_ns)
+{
 	struct sched_entry e;
 	struct seen *t;
 	uint32_t tid, prev;
 	int err = 0;
 
-	if (!s)
-		return -ENOMEM;
-	s->evidence_until_ns = clock_monotonic_ns() + EVIDENCE_NS;
 	if (tracer_map_next(h, "sched_tasks", NULL, &tid))
 		return 0;
 	do {
 		if (!tracer_map_get(h, "sched_tasks", &tid, &e) && e.since_ns && (t = seen_get(s, tid))) {
 			t->in_scan = true;
+			open_account(&e, now_ns);
 			err = task_scan(h, s, t, &e, now_ns);
 		}
 		prev = tid;
 	} while (!err && !tracer_map_next(h, "sched_tasks", &prev, &tid));
 	seen_sweep(h, s, now_ns);
 	return err;
+}
+
+static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
+{
+	struct sched_scan *s = tracer_state(h, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->evidence_until_ns = clock_monotonic_ns() + EVIDENCE_NS;
+	return tracer_tier(h) == TIER_WATCH ? looks_tick(h, s, now_ns) : map_tick(h, s, now_ns);
 }
 
 static int decode_task(const struct sched_task *r, struct intern *strings, struct event *e)

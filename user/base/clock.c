@@ -19,6 +19,11 @@ uint64_t clock_monotonic_ns(void)
 	return clock_read(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_boottime_ns(void)
+{
+	return clock_read(CLOCK_BOOTTIME);
+}
+
 uint64_t clock_realtime_offset_ns(void)
 {
 	return clock_read(CLOCK_REALTIME) - clock_read(CLOCK_MONOTONIC);

@@ -9,6 +9,7 @@
 
 #define AT_REST_NS 400000000ull   /* asleep without a break for that long at the scan: no polling loop of ours to count */
 #define IDLE_SHARE 0.2            /* cores; the watchdog's and helpers' polling stays below */
+#define WANTS_SHARE 0.5           /* of the time */
 #define MOVING_BYTES_S 100e3
 #define CALLING_NS 1000000000ull  /* a call of any kind that recently: it is getting on */
 
@@ -102,11 +103,23 @@ static bool sleeps(const struct task *t, uint64_t since_ns)
 	return !t || (t->state == TASK_SLEEP && (at_rest(t) || t->prev_seen_ns >= since_ns));
 }
 
+/* Half of the time it ran or stood in a run queue: at work, however little of a CPU a crowded machine gives it. Only of this
+ * thread: a watchdog that polls stands there too. */
+static bool wants_cpu(const struct task *t, uint64_t since_ns)
+{
+	double share;
+
+	if (!t || at_rest(t) || t->prev_seen_ns < since_ns || t->wait_ns < t->prev_wait_ns)
+		return false;
+	share = task_cpu_share(t);
+	return share >= 0 && share + (double)(t->wait_ns - t->prev_wait_ns) / (t->seen_ns - t->prev_seen_ns) >= WANTS_SHARE;
+}
+
 static enum activity sums_judge(const struct sums *s, const struct task *calling, uint64_t since_ns)
 {
 	if (!s->seen)
 		return ACTIVITY_UNSEEN;
-	if (s->settled >= IDLE_SHARE || s->io_settled >= MOVING_BYTES_S)
+	if (s->settled >= IDLE_SHARE || s->io_settled >= MOVING_BYTES_S || wants_cpu(calling, since_ns))
 		return ACTIVITY_BUSY;
 	if (s->fresh && !s->woken && sleeps(calling, since_ns) && s->all < IDLE_SHARE && s->io_all < MOVING_BYTES_S)
 		return ACTIVITY_ASLEEP;

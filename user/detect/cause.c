@@ -19,6 +19,7 @@
 #define PERIOD_SEEN_MAX 512   /* operations looked at for who calls */
 #define PEERS_MAX 8
 #define THROTTLED_PART 0.5
+#define PRESSURE_NOTED 0.1    /* of the time some task waited */
 
 static const struct { const char *cause, *own, *usual; } costs[COST_MAX] = {
 	[COST_RUNQ] = { "cpu_starved", "runqueue_wait_share", "runqueue_wait_share_peers" },
@@ -268,4 +269,25 @@ void host_cause_note(struct finding *f, const struct host_cause *c)
 		finding_note(f, "quota_cores", c->own.quota_cores);
 	if (c->own.io_bytes_s > 0)
 		finding_note(f, "io_bytes_s", c->own.io_bytes_s);
+}
+
+static double pressure_share(const struct pressure *p, int resource)
+{
+	if (!p->prev_ns || p->ts_ns <= p->prev_ns || !(p->known >> 2 * resource & 1) ||
+	    p->stall_ns[resource][0] < p->prev_stall_ns[resource][0])
+		return 0;
+	return (double)(p->stall_ns[resource][0] - p->prev_stall_ns[resource][0]) / (p->ts_ns - p->prev_ns);
+}
+
+void pressure_note(struct finding *f, const struct model *m, const struct proc *p)
+{
+	static const char *const host[] = { "host_cpu_pressure_share", "host_memory_pressure_share", "host_io_pressure_share" };
+	static const char *const cgroup[] = { "cgroup_cpu_pressure_share", "cgroup_memory_pressure_share", "cgroup_io_pressure_share" };
+
+	for (int r = 0; r < 3; r++) {
+		if (pressure_share(&m->gpus.host, r) > PRESSURE_NOTED)
+			finding_note(f, host[r], pressure_share(&m->gpus.host, r));
+		if (pressure_share(&p->pressure, r) > PRESSURE_NOTED)
+			finding_note(f, cgroup[r], pressure_share(&p->pressure, r));
+	}
 }

@@ -53,5 +53,7 @@ struct cost_rates cost_rates(const struct cost_history *list, const struct model
 struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, double blame_share);
 /* The figures as evidence. */
 void host_cause_note(struct finding *f, const struct host_cause *c);
+/* What tasks of the host, and of the rank's cgroup, waited for between the last two looks (PSI), where that is much. */
+void pressure_note(struct finding *f, const struct model *m, const struct proc *p);
 
 #endif

@@ -7,7 +7,10 @@
 
 #include <errno.h>
 
+#include "detect/doing.h"
 #include "detect/phrase.h"
+#include "detect/stuck.h"
+#include "detect/gpu_cause.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
 #define CONFIDENCE_MIN 0.5
@@ -139,9 +142,12 @@ static void set_op(struct finding *f, const struct lack *l)
 	f->seq = l->seq;
 	f->peer = l->space == SPACE_P2P ? comm_global_rank(l->member->comm, l->peer) : -1;
 	f->since_ns = l->since_ns;
+	if (l->op && l->op->seq_from_attach)
+		finding_note(f, "seq_from_attach", 1);
 }
 
-/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, or having been stopped. */
+/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, having been stopped, or a GPU
+ * that is gone. */
 static uint64_t cause_key(const struct finding_list *found, const struct culprit *c)
 {
 	const struct finding *f = NULL;
@@ -154,7 +160,7 @@ static uint64_t cause_key(const struct finding_list *found, const struct culprit
 		f = finding_list_of(found, FINDING_D_STATE, c->activity.task->tgid);
 	else if (c->activity.what == ACTIVITY_STOPPED)
 		f = finding_list_of(found, FINDING_STOPPED, c->proc->tgid);
-	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : 0;
+	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, c->proc->tgid);
 }
 
 static double confidence_of(const struct model *m, const struct culprit *c)
@@ -198,7 +204,13 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	finding_add_rank(f, proc_rank(c->proc), c->proc->tgid);
 	note_waiting(f, found, m, &c->lack);
 	note_kinds(f, found, &c->lack);
+	if (c->class == HANG_PROCESS_DEAD && c->lack.kinds)
+		finding_note_text(f, "seq_is", "the last that peers entered; the dead rank may lack earlier ones too, or have entered it");
+	if (c->activity.what == ACTIVITY_STOPPED || c->activity.what == ACTIVITY_BLOCKED)
+		stuck_note(f, found, m, c->proc);
 	note_end(f, m, c->proc);
+	doing_note(f, found, c->proc);
+	doing_note_others(f, found, m);
 	if (c->lack.space == SPACE_P2P)
 		note_pair(f, &c->lack);
 	note_calls(f, m, c->proc);

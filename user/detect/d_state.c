@@ -59,15 +59,26 @@ static const struct task *cause_task(const struct task *t)
 	return best;
 }
 
-static void evidence_add(struct finding *f, const struct model *m, const struct task *t)
+/* Those that wait for its rank past the shortest hang: for a moment somebody waits in every step. */
+static int peers_waiting(const struct model *m, const struct proc *rank)
 {
 	struct lack lack;
 
+	return rank && rank_lacks(m, rank, &lack) && m->now_ns > lack.since_ns + m->hang_floor_ns ? lack.n_waiting : 0;
+}
+
+static void evidence_add(struct finding *f, const struct model *m, const struct task *t)
+{
 	finding_note_text(f, "kernel_stack", t->kernel_stack);
 	finding_note_text(f, "wchan", t->wchan);
 	finding_note_text(f, "syscall", t->syscall);
 	finding_note_text(f, "file", t->file);
 	finding_note_text(f, "user_stack", t->user_stack);
+	if (t->stack.ns) {
+		finding_note_text(f, "python", t->stack.python);
+		finding_note_text(f, "native_frame", t->stack.native);
+		finding_note_text(f, "stack", t->stack.frames);
+	}
 	finding_note_text(f, "thread", t->name);
 	finding_note(f, "tid", t->tid);
 	finding_note(f, "child", t->proc->is_child);
@@ -78,7 +89,7 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	if (t->mmap_lock_held)
 		finding_note(f, "mmap_lock_held", 1);
 	finding_note(f, "blocked_s", (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
-	finding_note(f, "peers_waiting", t->proc->leader && rank_lacks(m, t->proc->leader, &lack) ? lack.n_waiting : 0);
+	finding_note(f, "peers_waiting", peers_waiting(m, t->proc->leader));
 }
 
 static int wait_report(const struct model *m, const struct task *t, struct finding_list *found)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "detect/birth.h"
+#include "detect/doing.h"
 #include "detect/phrase.h"
 #include "detect/sampled.h"
 
@@ -119,6 +120,25 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 	finding_note(f, "n_comms", n);
 }
 
+/* Where the hosts of a way round are, a line each. */
+static void note_places(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
+{
+	char text[2048] = "", line[512], place[384];
+
+	for (int i = 0; i < c->n_hops; i++) {
+		place[0] = line[0] = 0;
+		doing_line(place, sizeof(place), c->hops[i].proc);
+		if (!*place)
+			continue;
+		rank_text(line, sizeof(line), c->hops[i].proc);
+		phrase_add(line, sizeof(line), " in ");
+		phrase_add(line, sizeof(line), place);
+		phrase_add(text, sizeof(text), *text ? "\n" : "");
+		phrase_add(text, sizeof(text), line);
+	}
+	finding_note_text(f, "waiting_in", finding_list_text(found, text));
+}
+
 static int n_with(const struct wait_cycle *c, uint64_t print)
 {
 	int n = 0;
@@ -186,6 +206,7 @@ int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t 
 	}
 	note_cycle(f, found, c);
 	note_comms(f, found, c);
+	note_places(f, found, c);
 	name_ranks(f, found, c);
 	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
 	return 0;

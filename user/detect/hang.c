@@ -7,13 +7,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "detect/absent.h"
 #include "detect/birth.h"
 #include "detect/culprit.h"
 #include "detect/deadlock.h"
+#include "detect/doing.h"
 #include "detect/inside.h"
 #include "detect/sampled.h"
+#include "detect/stuck.h"
 #include "detect/unborn.h"
 #include "detect/unread.h"
+
+#define CONFIDENCE_NAMED 0.5 /* below it may wait like the others */
+#define GPU_PATIENCE_NS 2000000000ull /* its kernels may take that long in a job that is well */
 
 struct suspect {            /* a root, for as long as it lacks this one operation */
 	uint32_t tgid;
@@ -90,6 +96,16 @@ static bool is_hang(const struct hang *h, const struct model *m, const struct su
 	}
 }
 
+/* Behind, by its counters, and in a wait for its GPU: what runs there does not end. Nothing of NCCL, as far as is seen. */
+static int gpu_judge(const struct model *m, struct culprit *c, struct finding_list *found)
+{
+	if (m->now_ns - c->lack.since_ns < GPU_PATIENCE_NS)
+		return 0;
+	c->cause = "gpu_not_returning";
+	c->confidence *= 0.8;
+	return culprit_report(m, c, found);
+}
+
 /* Nothing is said while it is not clear, or while a storage wait may still end like any other. */
 static int judge(struct hang *h, const struct model *m, struct suspect *s, const struct wait_root *r, struct finding_list *found)
 {
@@ -99,9 +115,13 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 		return init_judge(m, r->proc, &s->lack, busy_limit_ns(h, m), found);
 	if (too_early(h, m, s, r->proc))
 		return 0;
+	if (r->confidence < CONFIDENCE_NAMED && stuck_may_tell(m, s->lack.since_ns))
+		return 0;
 	c.activity = rank_activity(m, r->proc, s->lack.since_ns);
 	c.class = passed(r->proc, &s->lack) ? HANG_P2P_UNMATCHED : class_of(c.activity.what);
 	c.cause = c.class == HANG_P2P_UNMATCHED ? "went_on" : cause_of(&c.activity);
+	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && doing_gpu_wait(r->proc))
+		return gpu_judge(m, &c, found);
 	if (is_hang(h, m, s, &c)) {
 		s->opened = c.class == HANG_MISSING_ENTER || c.class == HANG_P2P_UNMATCHED;
 		return culprit_report(m, &c, found);
@@ -190,7 +210,7 @@ static int cycles_judge(struct hang *h, const struct model *m, struct finding_li
 		const struct wait_cycle *c = &h->found.cycles[i];
 		const struct standing *s = deadlocks_see(&h->deadlocks, c, m->now_ns);
 
-		if (!s || m->now_ns < s->since_ns + m->hang_floor_ns)
+		if (!s || m->now_ns < (c->stood_ns && c->stood_ns < s->since_ns ? c->stood_ns : s->since_ns) + m->hang_floor_ns)
 			continue;
 		err = c->skipped ? skipped_report(m, c, found) : deadlock_report(m, c, s->print, found);
 	}
@@ -201,13 +221,17 @@ static int cycles_judge(struct hang *h, const struct model *m, struct finding_li
 static int hang_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct hang *h = state;
+	size_t n_before;
 	int err = 0;
 
 	suspects_refresh(h, m);
 	h->found.n_roots = h->found.n_cycles = 0;
 	if (holds_worth(m))
 		err = wait_find(m, &h->found);
+	stuck_roots_sift(m, &h->found);
 	sampled_roots_sift(m, &h->found);
+	if (!err)
+		err = absent_report(m, &h->found, found);
 	if (!err)
 		err = cycles_judge(h, m, found);
 	if (!err)
@@ -218,7 +242,10 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 		err = unread_report(m, found);
 	if (!err)
 		err = unborn_report(m, found);
+	n_before = found->n;
 	if (!err && !h->found.n_roots && !h->found.n_cycles)
+		err = stuck_report(m, found);
+	if (!err && !h->found.n_roots && !h->found.n_cycles && n_before == found->n)
 		err = inside_report(m, found);
 	return err;
 }

@@ -161,6 +161,32 @@ static int cycle_read(const struct holds *h, int scc, int node, struct wait_cycl
 	return hops_find(h, node, c);
 }
 
+/* The newest of what their counters say. */
+static uint64_t stood_since(const struct proc *const *ranks, int n)
+{
+	uint64_t since = 0, one;
+
+	for (int i = 0; i < n; i++)
+		for (const struct member *mb = ranks[i]->members; mb; mb = mb->next_in_proc) {
+			one = sampled_still_ns(mb);
+			since = one > since ? one : since;
+		}
+	return since;
+}
+
+static int waiting_cycle(const struct holds *h, int scc, int hub, uint64_t stood_ns, struct wait_found *found)
+{
+	struct wait_cycle *c = &found->cycles[found->n_cycles];
+	int err;
+
+	if (found->n_cycles == CYCLES_MAX)
+		return 0;
+	found->n_cycles++;
+	err = cycle_read(h, scc, hub, c);
+	c->stood_ns = stood_ns;
+	return err;
+}
+
 /* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody saw. */
 static int sampled_read(const struct holds *h, int scc, int hub, struct wait_found *found, bool *ret_done)
 {
@@ -173,7 +199,7 @@ static int sampled_read(const struct holds *h, int scc, int hub, struct wait_fou
 	*ret_done = true;
 	switch (sampled_cycle_judge(ranks, n, &odd)) {
 	case CYCLE_ALL_WAIT:
-		return found->n_cycles < CYCLES_MAX ? cycle_read(h, scc, hub, &found->cycles[found->n_cycles++]) : 0;
+		return waiting_cycle(h, scc, hub, stood_since(ranks, n), found);
 	case CYCLE_ONE_DIFFERS:
 		if (found->n_roots < ROOTS_MAX)
 			found->roots[found->n_roots++] = (struct wait_root){ ranks[odd], 0.9 };

@@ -32,6 +32,7 @@ struct wait_cycle {
 	uint64_t since_ns;             /* the oldest of these operations */
 	const struct proc *skipped;    /* did not call its side of a transfer and went on; NULL: it is a matter of order */
 	struct lack lack;              /* that side */
+	uint64_t stood_ns;             /* by their counters all in it stand still since then; 0: known by calls */
 };
 
 struct wait_found {

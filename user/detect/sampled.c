@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "detect/doing.h"
+
 #define CONFIDENCE_UNTOLD 0.4 /* below what a culprit is named with certainty for */
 
 static bool by_samples(const struct member *mb)
@@ -18,6 +20,30 @@ uint64_t sampled_still_ns(const struct member *mb)
 	const struct samples *s = &mb->samples;
 
 	return by_samples(mb) && s->seen_ns > s->since_ns ? s->since_ns : 0;
+}
+
+/* It was last read before its peers stood still: it may have entered more since, and nobody can read it any more. */
+static bool read_too_early(const struct member *mb, uint64_t peer_since_ns)
+{
+	return mb->proc->dead || mb->samples.seen_ns < peer_since_ns;
+}
+
+uint64_t sampled_seq(const struct member *mb)
+{
+	uint64_t seq = mb->entered_seq[SEQ_COLL], least = UINT64_MAX;
+
+	if (!by_samples(mb))
+		return seq;
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
+		uint64_t since = o == mb || o->proc->dead ? 0 : sampled_still_ns(o);
+
+		if (o == mb || o->proc->dead)
+			continue;
+		if (!since || !read_too_early(mb, since))
+			return seq;
+		least = o->entered_seq[SEQ_COLL] < least ? o->entered_seq[SEQ_COLL] : least;
+	}
+	return least != UINT64_MAX && least > seq + 1 ? least - 1 : seq;
 }
 
 /* Whoever is ahead by the least shows best what comes next. */
@@ -80,6 +106,8 @@ static bool same_place(const struct task *a, const struct task *b)
 {
 	if (!a || !b || a->blocked || b->blocked || !a->at_ns || !b->at_ns)
 		return false;
+	if (doing_same(a, b) == 0)
+		return false;
 	if (runs(a) || runs(b))
 		return runs(a) && runs(b);
 	return a->state == TASK_SLEEP && b->state == TASK_SLEEP && !strcmp(a->syscall, b->syscall) && !strcmp(a->wchan, b->wchan);
@@ -119,6 +147,16 @@ static bool known_by_samples(const struct proc *p)
 	return false;
 }
 
+/* It entered what no member that is seen is ahead of, and others are not seen. */
+static bool may_wait_for_unseen(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (sampled_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks && mb->entered_seq[SEQ_COLL] &&
+		    mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
+			return true;
+	return false;
+}
+
 void sampled_roots_sift(const struct model *m, struct wait_found *found)
 {
 	bool waits[ROOTS_MAX];
@@ -127,7 +165,7 @@ void sampled_roots_sift(const struct model *m, struct wait_found *found)
 	for (int i = 0; i < found->n_roots; i++) {
 		const struct proc *p = found->roots[i].proc;
 
-		waits[i] = found->n_roots > 1 && known_by_samples(p) && sits_like_a_waiter(m, found, p);
+		waits[i] = (found->n_roots > 1 || may_wait_for_unseen(p)) && known_by_samples(p) && sits_like_a_waiter(m, found, p);
 		n_waits += waits[i];
 	}
 	for (int i = 0; i < found->n_roots; i++) {

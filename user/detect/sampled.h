@@ -12,6 +12,9 @@
 /* Since when the member stays in what it entered: the first look that showed these counters, with a later one that did so
  * too; 0: its counters moved, or its calls are seen. */
 uint64_t sampled_still_ns(const struct member *mb);
+/* The collective the member lacks: the one after those counted. Of one that died, or cannot be read, since before its peers stood
+ * still: the one that the last of these waits in, as it may have entered all before that. */
+uint64_t sampled_seq(const struct member *mb);
 /* The kinds, as bits, that the peer nearest ahead of it has entered and this member has not; 0 not known. */
 unsigned int sampled_lacks(const struct member *mb);
 /* Of these kinds the one that is lacked most often. */
@@ -31,7 +34,8 @@ enum sampled_cycle {
 enum sampled_cycle sampled_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank);
 
 /* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
- * thread sits where that of a rank known to wait sits, if others remain; else nobody can tell them apart. */
+ * thread sits where that of a rank known to wait sits, if others remain; else nobody can tell them apart. One alone that sits
+ * so and shares a communicator with ranks that are not seen may wait for those. */
 void sampled_roots_sift(const struct model *m, struct wait_found *found);
 
 #endif

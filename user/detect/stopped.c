@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "detect/doing.h"
 #include "detect/detect.h"
 #include "detect/wait.h"
 
@@ -71,6 +72,7 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 	f->confidence = 0.99;
 	finding_add_rank(f, proc_rank(p), p->tgid);
 	finding_note(f, "stopped_s", (m->now_ns - since) * 1e-9);
+	doing_note(f, found, p);
 	return 0;
 }
 

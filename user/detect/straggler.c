@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "detect/detect.h"
+#include "detect/gpu_cause.h"
 #include "detect/history.h"
 
 #define USUAL_OVER 50        /* iterations */
@@ -245,6 +246,10 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	finding_note(f, "slow_of_last_20", times_slow(j, d, HISTORY));
 	if (one >= 0)
 		host_cause_note(f, &c);
+	if (one >= 0 && model_proc(m, d->pids[one]))
+		pressure_note(f, m, model_proc(m, d->pids[one]));
+	if (!d->cause)
+		gpu_cause_set(m, found, f);
 	return 0;
 }
 

@@ -2,13 +2,14 @@
  *
  * unborn.c - see unborn.h. NCCL allocates a communicator, with its rank and size, before it waits for the others: those
  * that wait show one whose state is "in progress". Who is missing is known where the communicator is the job's size:
- * its ranks are then the job's. A rank at work may be starting still: that is told as an observation.
+ * its ranks are then the job's, if all of their memory was looked through (an autopsy does). A rank at work may be starting still: that is told as an observation.
  */
 #include "detect/unborn.h"
 
 #include <errno.h>
 
 #include "detect/activity.h"
+#include "detect/doing.h"
 #include "detect/phrase.h"
 
 #define CONFIDENCE 0.8
@@ -32,7 +33,7 @@ static uint64_t creation_since(const struct comm *c)
 
 static bool is_missing(const struct comm *c, const struct proc *p)
 {
-	return !p->dead && !p->is_child && p->rank >= 0 && p->world_size == c->nranks && !c->by_rank[p->rank];
+	return !p->dead && !p->is_child && p->comms_scanned && p->rank >= 0 && p->world_size == c->nranks && !c->by_rank[p->rank];
 }
 
 static void waiting_note(struct finding *f, const struct model *m, const struct comm *c, struct finding_list *found)
@@ -92,6 +93,8 @@ static int missing_report(const struct model *m, const struct comm *c, const str
 	finding_add_rank(f, p->rank, p->tgid);
 	waiting_note(f, m, c, found);
 	activity_note(f, &a);
+	doing_note(f, found, p);
+	doing_note_others(f, found, m);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "detect/doing.h"
 #include "detect/phrase.h"
 #include "detect/sampled.h"
 
@@ -51,8 +52,7 @@ static uint64_t still_since(const struct comm *c)
 	return since;
 }
 
-/* The one used most, as of all that wait for it. */
-static const struct comm *waiting_comm(const struct model *m)
+const struct comm *unread_comm(const struct model *m)
 {
 	const struct comm *best = NULL;
 
@@ -62,8 +62,26 @@ static const struct comm *waiting_comm(const struct model *m)
 	return best;
 }
 
+/* Had it entered the one, it may wait in the other: what its peers entered last in each, where there is more than one. */
+void unread_comms_note(struct finding *f, const struct model *m, struct finding_list *found)
+{
+	char names[256] = "";
+	int n = 0;
+
+	for (const struct comm *c = m->comms; c; c = c->next) {
+		if (!still_since(c))
+			continue;
+		phrase_add(names, sizeof(names), n++ ? "," : "");
+		phrase_comm(names, sizeof(names), c->hash);
+		phrase_add(names, sizeof(names), "#");
+		phrase_number(names, sizeof(names), c->highest_seq[SEQ_COLL] - 1);
+	}
+	if (n > 1)
+		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
+}
+
 /* The counters say how many of each kind there were, not which was the last: the usual one, and that there is a choice. */
-static void op_name(struct finding *f, const struct comm *c, struct finding_list *found)
+void unread_op_name(struct finding *f, const struct comm *c, struct finding_list *found)
 {
 	const uint64_t *n = c->members->samples.counters;
 	char names[128] = "";
@@ -77,6 +95,7 @@ static void op_name(struct finding *f, const struct comm *c, struct finding_list
 		phrase_add(names, sizeof(names), op_kind_name(k));
 	}
 	f->has_op = true;
+	f->seq = c->highest_seq[SEQ_COLL] - 1;
 	f->op = (enum op_kind)best;
 	if (n_kinds > 1)
 		finding_note_text(f, "op_one_of", finding_list_text(found, names));
@@ -100,7 +119,7 @@ static void waiting_note(struct finding *f, const struct model *m, const struct 
 int unread_report(const struct model *m, struct finding_list *found)
 {
 	const struct proc *p = unread_rank(m);
-	const struct comm *c = p ? waiting_comm(m) : NULL;
+	const struct comm *c = p ? unread_comm(m) : NULL;
 	const struct finding *cause;
 	struct finding *f;
 
@@ -121,6 +140,9 @@ int unread_report(const struct model *m, struct finding_list *found)
 	cause = finding_list_of(found, FINDING_D_STATE, p->tgid);
 	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
 	waiting_note(f, m, c, found);
-	op_name(f, c, found);
+	doing_note(f, found, p);
+	doing_note_others(f, found, m);
+	unread_op_name(f, c, found);
+	unread_comms_note(f, m, found);
 	return 0;
 }

@@ -68,7 +68,8 @@ bool member_waits_at(const struct member *o, int space, uint64_t seq)
 
 static bool coll_lack(const struct model *m, const struct member *mb, int space, struct lack *l)
 {
-	*l = (struct lack){ .member = mb, .space = space, .peer = -1, .seq = mb->entered_seq[space],
+	*l = (struct lack){ .member = mb, .space = space, .peer = -1,
+			    .seq = space == SEQ_COLL ? sampled_seq(mb) : mb->entered_seq[space],
 			    .limit_ns = member_limit_ns(m, mb) };
 	if (!member_comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
 		return false;

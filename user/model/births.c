@@ -13,13 +13,6 @@
 #define IN_PROGRESS 7              /* ncclInProgress */
 #define LINGER_NS 5000000000ull    /* nobody inside: kept that long for callers that come later */
 
-struct caller {
-	struct birth_member b;
-	uint64_t addr;  /* told when it returned; 0 not */
-	bool grouped;   /* inside GroupStart and GroupEnd */
-	bool async;     /* returned, but is not through */
-};
-
 static struct caller *caller_of(struct birth_member *b)
 {
 	return (struct caller *)b;
@@ -36,25 +29,31 @@ static void birth_free(struct birth *b)
 	free(b);
 }
 
-static struct birth *birth_get(struct model *m, const struct event *e, struct comm *parent, uint64_t nth)
+struct birth *birth_add(struct model *m, const struct birth *like)
 {
-	struct birth **link = &m->births, *b, *oldest = m->births;
+	struct birth **link = &m->births, *b = calloc(1, sizeof(*b)), *oldest = m->births;
 	int n = 0;
 
-	for (; (b = *link); link = &b->next, n++)
-		if (parent ? b->parent == parent && b->nth == nth : b->id_hash == e->comm_init.id_hash)
-			return b;
-	b = calloc(1, sizeof(*b));
 	if (!b)
 		return NULL;
-	*b = (struct birth){ .kind = e->comm_init.kind, .id_hash = parent ? 0 : e->comm_init.id_hash, .parent = parent,
-			     .nth = nth, .nranks = -1, .first_ns = e->ts_ns };
+	for (; *link; link = &(*link)->next)
+		n++;
+	*b = *like;
 	*link = b;
 	if (n >= BIRTHS_MAX) {
 		m->births = oldest->next;
 		birth_free(oldest);
 	}
 	return b;
+}
+
+static struct birth *birth_get(struct model *m, const struct event *e, struct comm *parent, uint64_t nth)
+{
+	for (struct birth *b = m->births; b; b = b->next)
+		if (parent ? b->parent == parent && b->nth == nth : b->id_hash == e->comm_init.id_hash)
+			return b;
+	return birth_add(m, &(struct birth){ .kind = e->comm_init.kind, .id_hash = parent ? 0 : e->comm_init.id_hash,
+					     .parent = parent, .nth = nth, .nranks = -1, .first_ns = e->ts_ns });
 }
 
 /* How many must call. Ranks met late may have made calls on the parent that were not seen: theirs cannot be matched. */

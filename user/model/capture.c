@@ -14,7 +14,7 @@
 #define CAPTURES_MAX 64    /* going on at once in a process: more have lost their END */
 #define GRAPHS_MAX 16384   /* and as many execs, per process */
 
-static void work_unref(struct work *w)
+void work_unref(struct work *w)
 {
 	if (!w || --w->refs)
 		return;
@@ -24,7 +24,7 @@ static void work_unref(struct work *w)
 }
 
 /* The lane's number, -1 no room. */
-static int lane_new(struct work *w)
+int lane_new(struct work *w)
 {
 	uint64_t *grown = w->n_lanes < LANES_MAX ? realloc(w->lane_n, (w->n_lanes + 1) * sizeof(*grown)) : NULL;
 
@@ -37,7 +37,7 @@ static int lane_new(struct work *w)
 	return w->n_lanes++;
 }
 
-static struct work *work_new(uint64_t ns)
+struct work *work_new(uint64_t ns)
 {
 	struct work *w = calloc(1, sizeof(*w));
 
@@ -51,7 +51,7 @@ static struct work *work_new(uint64_t ns)
 	return NULL;
 }
 
-static void work_add(struct work *w, const struct captured *what)
+void work_add(struct work *w, const struct captured *what)
 {
 	size_t cap = w->cap ? 2 * w->cap : 64;
 	struct captured *grown;
@@ -223,7 +223,7 @@ static void graph_drop(struct graph **table, struct graph *g)
 }
 
 /* The table's entry now holds `w`; takes no reference of its own. */
-static int graph_set(struct graph **table, uint64_t handle, struct work *w)
+int graph_set(struct graph **table, uint64_t handle, struct work *w)
 {
 	struct graph *g;
 

@@ -190,6 +190,7 @@ void member_free(struct member_own *mb)
 		free(op_own(op));
 	}
 	free(mb->m.p2p);
+	proxies_free(mb);
 	free(mb);
 }
 

@@ -129,6 +129,39 @@ static void coll_entered(const struct model *m, struct comm *c, const struct op 
 	lag_add(m, c, s->last_ns - s->first_ns);
 }
 
+void comm_quantiles(struct comm_own *c)
+{
+	c->c.lag_p999_s = quantile_s(c->lag, c->n_lag, 0.999);
+	c->c.duration_p999_s = quantile_s(c->duration, c->n_duration, 0.999);
+}
+
+/* What it was used to is told apart: an entry counted twice would weigh twice. */
+void comm_entry_retold(const struct op *op, bool complete)
+{
+	struct comm *c = op->member->comm;
+	int space = op_space(op);
+	struct entries *s = space >= 0 && op->enqueue_ns && op->count && member_comparable(op->member, space) ?
+			    entries_of(c, space, op->seq) : NULL;
+
+	if (!s || (s->used && s->seq > op->seq))
+		return;
+	if (!s->used || s->seq < op->seq)
+		*s = (struct entries){ .used = true, .seq = op->seq, .first_ns = op->enqueue_ns };
+	s->n++;
+	s->first_ns = op->enqueue_ns < s->first_ns ? op->enqueue_ns : s->first_ns;
+	s->last_ns = op->enqueue_ns > s->last_ns ? op->enqueue_ns : s->last_ns;
+	s->complete |= complete;
+}
+
+bool comm_entry_complete(const struct op *op)
+{
+	int space = op_space(op);
+	const struct entries *s = space >= 0 ? comm_own(op->member->comm)->ring[space] : NULL;
+
+	s = s ? s + op->seq % ENTRY_RING : NULL;
+	return s && s->used && s->seq == op->seq && s->complete;
+}
+
 static const struct op *p2p_match(const struct op *op)
 {
 	const struct member *mb = op->member;

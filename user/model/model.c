@@ -112,7 +112,13 @@ static apply_fn *const apply_table[] = {
 	[EV_ELAPSED] = stream_apply, [EV_STREAM_QUERY] = stream_apply, [EV_CAPTURE] = capture_apply,
 	[EV_THROTTLE] = proc_apply, [EV_TASK_OFF] = nothing_apply, [EV_BLOCKED] = proc_apply, [EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply, [EV_INSTANT] = nothing_apply, [EV_COUNTER] = nothing_apply,
-	[EV_CLOCK] = clock_apply, [EV_COMM_SAMPLE] = sample_apply, [EV_TASK_AT] = proc_apply,
+	[EV_CLOCK] = clock_apply, [EV_COMM_SAMPLE] = sample_apply, [EV_TASK_AT] = proc_apply, [EV_COMM_SCAN] = proc_apply,
+	[EV_GPU_DEVICE] = gpu_apply, [EV_GPU_SAMPLE] = gpu_apply, [EV_GPU_HEALTH] = gpu_apply, [EV_GPU_PROCS] = gpu_apply,
+	[EV_GPU_STATE] = gpu_apply, [EV_XID] = xid_apply, [EV_KERNEL_LOG] = nothing_apply, [EV_PRESSURE] = pressure_apply,
+	[EV_TIER] = proc_apply,
+	[EV_PROXY] = proxy_apply,
+	[EV_RETOLD] = retold_apply,
+	[EV_STACK] = proc_apply, [EV_HOST] = proc_apply,
 };
 
 static void given_free(struct model_state *st)
@@ -125,6 +131,12 @@ static void given_free(struct model_state *st)
 	}
 }
 
+/* What only a probe in the process tells. */
+static bool from_probe(enum event_kind kind)
+{
+	return (kind >= EV_COMM_INIT && kind <= EV_MARK_QUERY) || (kind >= EV_CALL && kind <= EV_CAPTURE);
+}
+
 int model_apply(struct model *m, const struct event *e)
 {
 	given_free(m->state);
@@ -133,7 +145,7 @@ int model_apply(struct model *m, const struct event *e)
 	m->n_events++;
 	if (e->ts_ns > m->now_ns)
 		m->now_ns = e->ts_ns;
-	return apply_table[e->kind](m, e);
+	return from_probe(e->kind) && proc_is_unprobed(m, e->tgid) ? 0 : apply_table[e->kind](m, e);
 }
 
 struct model *model_new(void)
@@ -188,6 +200,8 @@ void model_free(struct model *m)
 		c_next = c->next;
 		comm_free(comm_own(c));
 	}
+	gpus_free(m);
+	retold_free(m->state);
 	free(m->state->scratch);
 	free(m->state->scratch_s);
 	free(m->state);

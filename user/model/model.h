@@ -19,6 +19,9 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "model/proxies.h"
+#include "model/gpu.h"
+#include "model/stack.h"
 
 #define MODEL_OPS_KEPT 4096
 #define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or */
@@ -44,6 +47,7 @@ struct task {            /* one thread of a rank or of a rank's child */
 	struct task *next;   /* of proc */
 	uint64_t stopped_ns; /* total of the last scan; part of sleep_ns */
 	uint64_t at_ns;      /* wchan, syscall and file are of that time, of a thread that is not blocked; 0 never */
+	struct task_stack stack;
 };
 
 /* Time of the rank's own GPU work between two CUDA events, as the framework measured it (cuEventElapsedTime): nothing
@@ -56,8 +60,8 @@ struct proc {
 	uint32_t tgid, ns_pid, parent_tgid;
 	uint64_t start_ns, seen_ns;
 	int rank, local_rank, world_size;   /* global; -1 unknown. A child carries its rank's */
-	bool is_child;
-	bool dead;
+	bool is_child, dead;
+	bool comms_scanned;   /* its memory was looked through, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
 	const char *job, *name, *container, *pod; /* "" unknown */
@@ -85,6 +89,8 @@ struct proc {
 	double quota_cores;   /* of its cgroup; 0 none */
 	struct gpu_span gpu_spans[GPU_SPANS_KEPT]; /* ring: number i at i % GPU_SPANS_KEPT */
 	uint64_t n_gpu_spans;
+	struct pressure pressure; /* of its cgroup */
+	struct proc_outside outside;
 };
 
 /* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
@@ -145,6 +151,7 @@ struct member {           /* one rank in one communicator */
 	int n_p2p;            /* entries of p2p, by rank of the peer */
 	bool blind;           /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
 	struct samples samples;
+	struct proxies proxies;
 };
 
 struct op {
@@ -233,6 +240,7 @@ struct model {            /* read by detectors and sinks as const */
 	uint64_t n_events, n_ops, n_ops_ended;
 	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
 	bool stopped;         /* EV_STOP seen */
+	struct gpus gpus;     /* of the node */
 	struct model_state *state; /* private: hash tables, op queue */
 };
 
@@ -281,6 +289,11 @@ bool proc_waits(const struct proc *p);
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);
+const struct gpu *model_gpu(const struct model *m, uint32_t index); /* NULL not known */
+const struct gpu *model_gpu_at(const struct model *m, uint64_t pci); /* NULL not known */
+/* The GPU on which this process computes, by the driver's own word; NULL not told. */
+const struct gpu *proc_gpu(const struct model *m, const struct proc *p);
+bool gpu_has_proc(const struct gpu *g, const struct proc *p);
 /* CPU share of a task between the last two scans: 0..1 core; -1 not known. */
 double task_cpu_share(const struct task *t);
 

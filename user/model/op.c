@@ -163,14 +163,14 @@ void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t prev_lower_n
 
 /* --- calling and entering --- */
 
-static uint64_t op_signature(const struct op *op)
+uint64_t op_signature(const struct op *op)
 {
 	uint64_t h = hash_mix(hash_mix(1, op->kind), op->count);
 
 	return hash_mix(hash_mix(hash_mix(h, (uint64_t)op->dtype), (uint64_t)op->redop), (uint64_t)op->root);
 }
 
-static struct p2p_seq *p2p_get(struct member *mb, int peer)
+struct p2p_seq *p2p_get(struct member *mb, int peer)
 {
 	struct p2p_seq *all;
 	int n = peer + 1 > mb->comm->nranks ? peer + 1 : mb->comm->nranks;
@@ -246,7 +246,7 @@ void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64
 	}
 }
 
-static int op_hold(struct task_own *t, struct op *op)
+int op_hold(struct task_own *t, struct op *op)
 {
 	size_t cap = t->cap_pending ? 2 * t->cap_pending : 16;
 	struct op **grown;
@@ -263,7 +263,7 @@ static int op_hold(struct task_own *t, struct op *op)
 	return 0;
 }
 
-static void op_link(struct model *m, struct proc *p, struct op *op)
+void op_link(struct model *m, struct proc *p, struct op *op)
 {
 	struct member *mb = op->member;
 

@@ -150,6 +150,49 @@ static void proc_reset(struct model *m, struct proc_own *p)
 	}
 }
 
+bool proc_is_unprobed(const struct model *m, uint32_t tgid)
+{
+	const struct proc_own *p = m->state->any_unprobed ? proc_find(m, tgid) : NULL;
+
+	return p && p->unprobed;
+}
+
+/* What was seen of its calls ends here, and would never end by itself. A communicator in which none was seen goes on as it is: of
+ * a job that hangs nothing changes. */
+static void proc_unprobe(struct model *m, struct proc_own *p)
+{
+	bool called = false;
+
+	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
+		called |= !mb->gone && mb->last_call_ns;
+		if (mb->last_call_ns)
+			member_forget(mb);
+		mb->n_pending = 0;
+	}
+	while (p->p.calls)
+		call_forget(p, p->p.calls->tid);
+	for (struct task *t = p->p.tasks; t; t = t->next) {
+		((struct task_own *)t)->n_pending = 0;
+		((struct task_own *)t)->group_begin_ns = 0;
+	}
+	births_forget_proc(m, &p->p);
+	if (called)
+		streams_free(p);
+}
+
+static int tier_told(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_find(m, e->tgid);
+
+	if (!p || p->p.dead)
+		return 0;
+	if (!e->tier.tier && e->tier.before)
+		proc_unprobe(m, p);
+	p->unprobed = !e->tier.tier;
+	m->state->any_unprobed |= p->unprobed;
+	return 0;
+}
+
 void proc_free(struct proc_own *p)
 {
 	struct member_own *mb, *next_mb;
@@ -372,6 +415,27 @@ static void task_at(struct task *t, const struct event *e)
 	t->file = e->task_at.file;
 }
 
+static int host_told(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+
+	if (!p)
+		return -ENOMEM;
+	p->p.outside.host = e->host.name;
+	p->p.outside.host_pid = e->host.pid;
+	return 0;
+}
+
+static void stack_told(struct proc *p, struct task *t, const struct event *e)
+{
+	p->outside.stacks_unread = e->stack.unread ? e->stack.end : NULL;
+	if (e->stack.unread)
+		return;
+	t->stack = (struct task_stack){ .ns = e->ts_ns, .sampled = e->stack.sampled, .wait = e->stack.wait, .file = e->stack.file,
+					.kernel = e->stack.kernel, .frames = e->stack.frames, .python = e->stack.python,
+					.native = e->stack.native, .end = e->stack.end };
+}
+
 static int task_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
@@ -390,10 +454,22 @@ static int task_apply(struct model *m, const struct event *e)
 		task_blocked(&t->t, e);
 	else if (e->kind == EV_TASK_AT)
 		task_at(&t->t, e);
+	else if (e->kind == EV_STACK)
+		stack_told(&p->p, &t->t, e);
 	else if (e->kind == EV_TASK) {
 		task_told(&t->t, e);
 		io_told(&p->p, e->task.io_bytes, e->ts_ns);
 	}
+	return 0;
+}
+
+static int scanned_told(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+
+	if (!p)
+		return -ENOMEM;
+	p->p.comms_scanned = true;
 	return 0;
 }
 
@@ -431,6 +507,12 @@ int proc_apply(struct model *m, const struct event *e)
 			return -ENOMEM;
 		proc_reset(m, p);
 		return 0;
+	case EV_HOST:
+		return host_told(m, e);
+	case EV_TIER:
+		return tier_told(m, e);
+	case EV_COMM_SCAN:
+		return scanned_told(m, e);
 	case EV_THROTTLE:
 		return throttle_told(m, e);
 	case EV_BLOCKED_END:

@@ -47,6 +47,7 @@ struct work {
 	uint64_t *lane_n;      /* things in each lane */
 	size_t n, cap, n_ops;
 	struct captured *items;
+	uint64_t told;         /* its number in the retelling that goes on */
 };
 
 struct capture {           /* going on */
@@ -124,6 +125,7 @@ struct member_own {
 	struct member m;
 	uint64_t born_ns;      /* met */
 	uint64_t n_children;   /* Split, Shrink, Grow called on it */
+	struct proxy_part *look; int n_look, want_look; /* a look at the proxy, not whole yet: so many of so many parts */
 	UT_hash_handle hh;     /* of proc, by addr */
 };
 
@@ -131,6 +133,7 @@ struct proc_own {
 	struct proc p;
 	uint64_t first_ns;        /* appeared */
 	bool hashed;
+	bool unprobed;            /* its probes were taken away: what one still tells is of before */
 	bool needed, reaped;      /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
 	struct member_own *members;
@@ -146,6 +149,13 @@ struct proc_own {
 	uint64_t steps_searched_n;
 	size_t steps_base;        /* period of the signatures; period_ops is a multiple of it */
 	UT_hash_handle hh;
+};
+
+struct caller {            /* of a creation */
+	struct birth_member b;
+	uint64_t addr;         /* told when it returned; 0 not */
+	bool grouped;          /* inside GroupStart and GroupEnd */
+	bool async;            /* returned, but is not through */
 };
 
 struct entries { uint64_t seq; uint32_t n; bool used, complete; uint64_t first_ns, last_ns; };
@@ -168,9 +178,12 @@ struct model_state {
 	struct op_own *given;     /* handed out and dropped: freed at the next event */
 	uint64_t next_op_id, next_group, next_capture;
 	uint64_t swept_ns, n_died; /* the last sweep; processes that died since */
+	bool any_unprobed;        /* some process was, once */
 	uint64_t ops_kept;        /* of each living process, as of the last tick */
 	uint64_t *scratch;        /* of the iteration clock */
 	double *scratch_s;
+	struct work **retold;     /* captured work by its number, while a retelling is taken */
+	size_t n_retold;
 };
 
 static inline struct proc_own *proc_own(struct proc *p) { return (struct proc_own *)p; }
@@ -180,9 +193,10 @@ static inline struct op_own *op_own(struct op *op) { return (struct op_own *)op;
 /* proc.c */
 struct proc_own *proc_get(struct model *m, uint32_t tgid, uint64_t ts_ns); /* makes it; NULL without memory */
 struct task_own *task_get(struct proc_own *p, uint32_t tid);
-int proc_apply(struct model *m, const struct event *e); /* PROC EXEC FORK EXIT THREAD TASK TASK_AT BLOCKED BLOCKED_END */
+int proc_apply(struct model *m, const struct event *e); /* COMM_SCAN PROC EXEC FORK EXIT TIER THREAD TASK TASK_AT STACK HOST BLOCKED BLOCKED_END */
 void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
+bool proc_is_unprobed(const struct model *m, uint32_t tgid);
 
 /* comm.c */
 struct member_own *member_find(const struct proc_own *p, uint64_t addr);
@@ -199,6 +213,12 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 /* sample.c */
 int sample_apply(struct model *m, const struct event *e); /* COMM_SAMPLE */
 
+/* gpu.c */
+struct gpu *gpu_get(struct model *m, uint32_t index); /* makes it; NULL without memory, or past GPUS_MAX */
+int gpu_apply(struct model *m, const struct event *e); /* GPU_* */
+int xid_apply(struct model *m, const struct event *e); /* XID */
+int pressure_apply(struct model *m, const struct event *e); /* PRESSURE */
+void gpus_free(struct model *m);
 /* births.c */
 int birth_apply(struct model *m, struct proc_own *p, const struct event *e); /* COMM_INIT COMM_READY COMM_SEEN */
 void birth_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns);
@@ -207,16 +227,24 @@ void births_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bo
 void births_tick(struct model *m);
 void births_forget_proc(struct model *m, const struct proc *p);
 void births_forget(struct model *m, const struct comm *parent);
+struct birth *birth_add(struct model *m, const struct birth *like); /* NULL without memory */
 
 /* lag.c */
 void comm_entered(const struct model *m, const struct op *op); /* counts entries, feeds the lag statistic */
 void comm_ended(const struct op *op);
 void comm_contradicted(const struct op *op); /* it is over: whoever did not enter it by our count was miscounted */
+void comm_entry_retold(const struct op *op, bool complete); /* counts the entry, and nothing else */
+bool comm_entry_complete(const struct op *op); /* whoever was known entered it */
+void comm_quantiles(struct comm_own *c);      /* from its histograms */
 uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member `op` depends on, 0 unknown */
 
 /* op.c */
 int op_apply(struct model *m, const struct event *e); /* OP GROUP_START GROUP_END */
 void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns);
+int op_hold(struct task_own *t, struct op *op);       /* until its group ends */
+void op_link(struct model *m, struct proc *p, struct op *op); /* into the lists; takes the next numbers */
+struct p2p_seq *p2p_get(struct member *mb, int peer); /* NULL: no such peer, or no memory */
+uint64_t op_signature(const struct op *op);
 void ops_bound(struct model *m, struct member *mb);   /* drop what is too old to be kept */
 void ops_tick(struct model *m);                       /* that for all, and share the room out */
 void op_out(struct model *m, struct op *op);          /* give it to model_next_ended() */
@@ -231,6 +259,7 @@ uint64_t stream_name(uint64_t handle, uint32_t tid); /* as in struct stream */
 struct stream *stream_get(struct proc_own *p, uint64_t handle, uint32_t tid);
 struct stream *stream_lane(struct proc_own *p, struct stream *s, int lane); /* lane 0: `s` itself */
 struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns);
+struct mark *mark_renew(struct proc_own *p, uint64_t handle); /* the newest last; NULL without memory */
 int stream_queue(struct stream *s, struct op *op);    /* enqueue_ns set */
 int stream_apply(struct model *m, const struct event *e); /* SYNC_* MARK* STREAM_QUERY ELAPSED */
 void streams_free(struct proc_own *p);
@@ -248,6 +277,11 @@ void capture_mark(const struct stream *s, struct mark *k);
 void capture_over(struct proc_own *p, struct stream *s);   /* it cannot be going on any more */
 void capture_failed(struct proc_own *p, uint32_t tid);     /* cuStreamEndCapture returned an error */
 void captures_free(struct proc_own *p);
+struct work *work_new(uint64_t ns);                        /* one lane, one reference */
+void work_unref(struct work *w);
+void work_add(struct work *w, const struct captured *what);
+int lane_new(struct work *w);                              /* the lane's number, -1 no room */
+int graph_set(struct graph **table, uint64_t handle, struct work *w); /* takes the reference */
 
 /* launch.c */
 int work_launch(struct model *m, struct proc_own *p, const struct work *w, const struct event *e);
@@ -255,6 +289,10 @@ int work_launch(struct model *m, struct proc_own *p, const struct work *w, const
 /* reap.c */
 void reap_tick(struct model *m);
 void reap_died(struct model *m);
+
+/* retell.c */
+int retold_apply(struct model *m, const struct event *e); /* RETOLD */
+void retold_free(struct model_state *st);                  /* the numbers of captured work */
 
 /* steps.c */
 int steps_tick(struct model *m, struct proc_own *p);

@@ -122,7 +122,7 @@ int stream_queue(struct stream *s, struct op *op)
 
 /* --- completion --- */
 
-static struct stream *work_add(struct stream *work, struct stream *s, uint64_t pos)
+static struct stream *passing_add(struct stream *work, struct stream *s, uint64_t pos)
 {
 	if (pos <= s->done_pos || pos <= s->target)
 		return work;
@@ -140,7 +140,7 @@ static struct stream *stream_pass(struct model *m, struct stream *s, struct stre
 
 	while ((it = s->head) && it->pos <= s->target) {
 		if (it->dep)
-			work = work_add(work, it->dep, it->dep_pos);
+			work = passing_add(work, it->dep, it->dep_pos);
 		if (it->op) {
 			op_ended(m, it->op, ns, s->lower_ns);
 			s->lower_ns = it->op->end_ns - it->op->end_error_ns;
@@ -154,7 +154,7 @@ static struct stream *stream_pass(struct model *m, struct stream *s, struct stre
 /* Everything on `s` up to `pos`, and what it waited for, is over at `ns`. A list, not recursion: chains are long. */
 static void stream_done(struct model *m, struct stream *s, uint64_t pos, uint64_t ns)
 {
-	struct stream *work = work_add(NULL, s, pos);
+	struct stream *work = passing_add(NULL, s, pos);
 
 	while ((s = work)) {
 		work = s->next_work;
@@ -187,7 +187,7 @@ static struct mark *mark_find(const struct proc_own *p, uint64_t handle)
 }
 
 /* The newest last, so that the oldest is the first to go. */
-static struct mark *mark_renew(struct proc_own *p, uint64_t handle)
+struct mark *mark_renew(struct proc_own *p, uint64_t handle)
 {
 	struct mark *k = mark_find(p, handle);
 

@@ -7,8 +7,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "sink/autopsy_stacks.h"
 #include "sink/incident_text.h"
 #include "sink/sink.h"
 #include "sink/sink_io.h"
@@ -19,10 +21,22 @@ struct autopsy_sink {
 	struct sink base;
 	int fd;
 	bool colour;
+	int width;             /* columns of the terminal; 0: as wide as it gets */
 	struct incident *open; /* as last told; texts live as long as the pipeline */
 	size_t n, cap;
 	uint64_t first_ns;     /* the first look at a communicator, 0 none */
 };
+
+/* COLUMNS is for those whose output goes through a pager. */
+static int width_of(int fd)
+{
+	const char *columns = getenv("COLUMNS");
+	struct winsize size;
+
+	if (isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col)
+		return size.ws_col;
+	return columns ? atoi(columns) : 0;
+}
 
 static int autopsy_open(const char *path, struct sink **ret_sink)
 {
@@ -39,6 +53,7 @@ static int autopsy_open(const char *path, struct sink **ret_sink)
 		free(s);
 		return err;
 	}
+	s->width = width_of(s->fd);
 	s->colour = (!no_colour || !*no_colour) && isatty(s->fd);
 	*ret_sink = &s->base;
 	return 0;
@@ -136,7 +151,7 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were looked at, for ", c->n_moved, c->n_seen);
 		text_looked(t, s, m);
 	} else if (c->n_uncounted == c->n_seen) {
-		text_add(t, "UNKNOWN  this NCCL keeps no counters that move");
+		text_add(t, "LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): who is behind cannot be told");
 	} else {
 		text_add(t, "UNKNOWN  no rank is behind, and no counter moved for ");
 		text_looked(t, s, m);
@@ -146,6 +161,19 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 }
 
 #define MISSING_NAMED 8
+
+/* Of a merge; its processes come host by host. */
+static int hosts_count(const struct model *m)
+{
+	const char *last = NULL;
+	int n = 0;
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		n += p->outside.host && (!last || strcmp(last, p->outside.host));
+		last = p->outside.host;
+	}
+	return n;
+}
 
 /* Of the largest communicator: ranks that no process here is. */
 static void text_missing(struct text *t, const struct model *m)
@@ -158,10 +186,42 @@ static void text_missing(struct text *t, const struct model *m)
 			best = c;
 	if (!best || best->n_seen == best->nranks)
 		return;
-	text_add(t, "not seen here (gone, not started, or on another node): %d of %d", best->nranks - best->n_seen, best->nranks);
+	text_add(t, hosts_count(m) > 1 ? "nobody told about %d of %d ranks: their hosts are missing here, or they are gone" :
+		    "not seen here (gone, not started, or on another node): %d of %d ranks", best->nranks - best->n_seen, best->nranks);
 	for (int r = 0; r < best->nranks && best->nranks - best->n_seen <= MISSING_NAMED; r++)
 		if (!best->by_rank[r])
-			text_add(t, "%s %d", n++ ? "," : ", rank", r);
+			text_add(t, "%s %d", n++ ? "," : best->nranks - best->n_seen == 1 ? ", rank" : ", ranks", r);
+	text_add(t, "\n");
+}
+
+static const char *evidence_text(const struct finding *f, const char *name)
+{
+	for (int i = 0; i < f->n_evidence; i++)
+		if (f->evidence[i].text && !strcmp(f->evidence[i].name, name))
+			return f->evidence[i].text;
+	return NULL;
+}
+
+/* In one line each: what the culprit does, and where the others are. */
+static void text_doing(struct text *t, const struct finding *f)
+{
+	static const char *const names[] = { "python", "native_frame", "kernel_wait", "stack_unread" };
+	const char *others = evidence_text(f, "waiting_in");
+	int n = 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *text = evidence_text(f, names[i]);
+
+		if (!text)
+			continue;
+		text_add(t, "%s%s", n++ ? "; " : "  it is in: ", i == 3 ? "stack unknown: " : i == 2 ? "kernel: " : "");
+		text_foreign(t, text, NULL);
+	}
+	text_add(t, n ? "\n" : "");
+	if (!others)
+		return;
+	text_add(t, "  waiting: ");
+	text_foreign(t, others, "\n           ");
 	text_add(t, "\n");
 }
 
@@ -175,6 +235,7 @@ static void text_verdict(struct text *t, const struct autopsy_sink *s, const str
 		if (*s->open[i].caused_by)
 			text_add(t, " (consequence of %s)", s->open[i].caused_by);
 		text_add(t, "\n");
+		text_doing(t, &s->open[i].f);
 	}
 	if (!s->n)
 		text_no_finding(t, s, m, &c);
@@ -207,8 +268,7 @@ static const struct member *member_after(const struct proc *p, const struct memb
 	return best;
 }
 
-/* Told by its environment, else its rank in its largest communicator. */
-static int rank_of(const struct proc *p)
+int autopsy_rank(const struct proc *p)
 {
 	const struct member *mb = p->rank < 0 ? member_after(p, NULL) : NULL;
 
@@ -234,19 +294,36 @@ static const char *state_word(const struct task *t)
 	return t && t->seen_ns ? words[t->state] : "?";
 }
 
+/* The Python line without its directories; else the native frame, else the kernel's word. */
 static const char *place_word(const struct task *t)
 {
+	if (t && t->stack.ns && *t->stack.python)
+		return strrchr(t->stack.python, '/') ? strrchr(t->stack.python, '/') + 1 : t->stack.python;
+	if (t && t->stack.ns && *t->stack.native)
+		return t->stack.native;
 	if (!t || t->state == TASK_RUNNABLE || t->state == TASK_ON_CPU)
 		return "";
 	return *t->syscall && strcmp(t->syscall, "running") ? t->syscall : t->wchan;
 }
 
+/* Exactly that wide, and two more: what is longer is cut. */
 static void text_cell(struct text *t, const char *cell, int width)
 {
-	size_t from = t->len;
+	size_t from = t->len, at;
+	int columns = 0;
 
 	text_foreign(t, cell, NULL);
-	text_add(t, "%*s", width > (int)(t->len - from) ? width - (int)(t->len - from) : 1, "");
+	for (at = from; at < t->len && columns < width - 2; columns++) {
+		size_t n = utf8_len(t->data + at);
+
+		at += n ? n : 1;
+	}
+	if (at < t->len) {
+		t->len = at;
+		text_add(t, "\u2026 ");
+	} else {
+		text_add(t, "%*s", width - columns, "");
+	}
 }
 
 /* By how much others of the communicator are ahead: 0 nobody is. */
@@ -272,51 +349,90 @@ static void text_member(struct text *t, const struct member *mb)
 		text_add(t, " error %d", mb->samples.async_result);
 }
 
-static void text_rank(struct text *t, const struct proc *p)
+#define HOST_COLUMNS 16
+
+static int place_columns(int width)
 {
+	return width && width < 110 ? 18 : 34;
+}
+
+static void text_rank(struct text *t, const struct proc *p, int width)
+{
+	size_t from = t->len;
 	const struct task *main = main_task(p);
 	const struct member *mb = member_after(p, NULL);
 	int n = 0;
 
-	text_add(t, "%5d %8u ", rank_of(p), p->tgid);
+	text_add(t, "%5d %8u ", autopsy_rank(p), p->outside.host ? p->outside.host_pid : p->tgid);
+	if (p->outside.host)
+		text_cell(t, p->outside.host, HOST_COLUMNS);
 	if (mb && mb->device >= 0)
 		text_add(t, "%4d  ", mb->device);
 	else
 		text_add(t, "   -  ");
 	text_cell(t, p->dead ? "dead" : state_word(main), 13);
-	text_cell(t, place_word(main), 20);
+	text_cell(t, place_word(main), place_columns(width));
 	if (!mb)
 		text_add(t, "  not read");
 	for (; mb && n < COMMS_SHOWN; mb = member_after(p, mb), n++)
 		text_member(t, mb);
 	text_add(t, "%s\n", mb ? "  \u2026" : "");
+	text_cut(t, from, width);
 }
 
 static int by_rank(const void *a, const void *b)
 {
 	const struct proc *x = *(const struct proc *const *)a, *y = *(const struct proc *const *)b;
-	int d = strcmp(x->job, y->job), i = rank_of(x), k = rank_of(y);
+	int d = strcmp(x->job, y->job), i = autopsy_rank(x), k = autopsy_rank(y);
 
 	if (d)
 		return d;
 	return i != k ? (i < k ? -1 : 1) : x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
 }
 
-static void text_ranks(struct text *t, const struct model *m)
+static void text_ranks(struct text *t, const struct model *m, int width)
 {
 	const struct proc **all = calloc(m->n_procs + 1, sizeof(*all));
-	size_t n = 0;
+	size_t n = 0, from;
 
 	for (const struct proc *p = m->procs; all && p; p = p->next)
 		if (is_rank(p))
 			all[n++] = p;
 	if (n) {
 		qsort(all, n, sizeof(*all), by_rank);
-		text_add(t, "\n RANK      PID  GPU  MAIN THREAD  IN                    COMMUNICATORS: rank/size #collectives entered\n");
+		text_add(t, "\n");
+		from = t->len;
+		text_add(t, " RANK      PID ");
+		if (all[0]->outside.host)
+			text_cell(t, "HOST", HOST_COLUMNS);
+		text_add(t, " GPU  MAIN THREAD  %-*s  COMMUNICATORS: rank/size #collectives entered\n", place_columns(width) - 2, "IN");
+		text_cut(t, from, width);
 	}
 	for (size_t i = 0; i < n; i++)
-		text_rank(t, all[i]);
+		text_rank(t, all[i], width);
 	free(all);
+}
+
+/* Without what stands above already; of a consequence, what its cause tells. */
+static struct finding evidence_left(const struct incident *i)
+{
+	const struct finding *f = &i->f;
+	static const char *const shown[] = { "stack", "stack_end", "thread", "tid", "wchan", "syscall", "python",
+					     "native_frame", "kernel_wait", "waiting_in", "stack_unread" };
+	struct finding left = *f;
+	int n = 0;
+
+	for (int k = 0; k < f->n_evidence; k++) {
+		const char *name = f->evidence[k].name;
+		bool skip = *i->caused_by && !strcmp(name, "kernel_stack");
+
+		for (size_t j = 0; j < sizeof(shown) / sizeof(shown[0]); j++)
+			skip |= !strcmp(name, shown[j]);
+		if (!skip)
+			left.evidence[n++] = f->evidence[k];
+	}
+	left.n_evidence = n;
+	return left;
 }
 
 static void text_details(struct text *t, const struct autopsy_sink *s)
@@ -325,7 +441,9 @@ static void text_details(struct text *t, const struct autopsy_sink *s)
 		text_add(t, "\n");
 		incident_text_head(t, &s->open[i]);
 		text_add(t, "%s, confidence %.2f\n", s->open[i].id, s->open[i].f.confidence);
-		incident_text_evidence(t, &s->open[i].f);
+		struct finding left = evidence_left(&s->open[i]);
+
+		incident_text_evidence(t, &left);
 	}
 }
 
@@ -340,7 +458,8 @@ static int autopsy_event(struct sink *base, const struct event *e, const struct 
 	if (e->kind != EV_STOP)
 		return 0;
 	text_verdict(&t, s, m);
-	text_ranks(&t, m);
+	text_ranks(&t, m, s->width);
+	text_stacks(&t, m, s->width);
 	text_details(&t, s);
 	err = t.data ? write_whole(s->fd, t.data, t.len, NULL) : -ENOMEM;
 	free(t.data);

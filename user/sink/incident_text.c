@@ -22,10 +22,14 @@ static void text_ranks(struct text *t, const struct finding *f)
 		text_add(t, n == 1 ? "rank" : "ranks");
 	for (int i = 0; i < n && f->ranks[0] >= 0; i++)
 		text_add(t, "%s%d", i ? ", " : " ", f->ranks[i]);
+	if (n && !f->pids[0]) /* no process */
+		return;
 	if (n && f->ranks[0] >= 0)
 		text_add(t, " (pid");
 	for (int i = 0; i < n; i++)
 		text_add(t, "%s%u", i ? ", " : " ", f->pids[i]);
+	if (f->host && n)
+		text_add(t, " on %s", f->host);
 	text_add(t, n && f->ranks[0] >= 0 ? ")" : "");
 }
 
@@ -52,6 +56,9 @@ static const char *finding_verb(const struct finding *f)
 	};
 	const char *verb = f->kind == FINDING_HANG ? hangs[f->class] : kinds[f->kind];
 
+	if (f->class == HANG_PROCESS_DEAD && f->cause && !strcmp(f->cause, "not_there"))
+		return "has no process here any more; the others wait in";
+
 	return verb ? verb : "";
 }
 
@@ -72,7 +79,7 @@ static void text_where(struct text *t, const struct finding *f)
 	else if (f->has_op)
 		text_add(t, " %s #%" PRIu64, op_kind_name(f->op), f->seq);
 	if (f->comm)
-		text_add(t, "%s comm 0x%016" PRIx64, f->has_op ? " of" : ", ", f->comm);
+		text_add(t, "%s comm 0x%016" PRIx64, f->has_op ? " of" : ",", f->comm);
 }
 
 void incident_text_sentence(struct text *t, const struct incident *i)
@@ -84,7 +91,7 @@ void incident_text_sentence(struct text *t, const struct incident *i)
 	text_ranks(t, f);
 	text_add(t, " %s", finding_verb(f));
 	text_where(t, f);
-	if (f->cause && *f->cause && strcmp(f->cause, hang_class_name(f->class))) {
+	if (f->cause && *f->cause && strcmp(f->cause, hang_class_name(f->class)) && strcmp(f->cause, "not_there")) {
 		text_add(t, ": ");
 		text_foreign(t, f->cause, NULL);
 	}

@@ -121,7 +121,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_text(o, "cause", f->cause, true);
 	add_text(o, "caused_by", i->caused_by, true);
 	add_text(o, "job", job_of(f, m), true);
-	add_text(o, "host", m->host, true);
+	add_text(o, "host", f->host ? f->host : m->host, true);
 	add_numbers(o, f);
 	add_op(o, f);
 	add_u64(o, "since_ns", f->since_ns);

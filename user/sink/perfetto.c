@@ -100,6 +100,16 @@ static void attach_draw(struct perfetto_sink *p, const struct event *e, const st
 	slice_end(&p->file, lane, end_ns);
 }
 
+static void tier_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	static const char *const names[] = { "probes: none", "probes: calls and waits", "probes: all" };
+
+	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, e->tgid), e->ts_ns, OWN, names[e->tier.tier]);
+	if (e->tier.incident)
+		event_u64(&p->file, "finding", e->tier.incident);
+	event_close(&p->file);
+}
+
 static int event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	uint64_t track;
@@ -119,6 +129,9 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_ATTACH:
 		attach_draw(p, e, m);
 		return 0;
+	case EV_TIER:
+		tier_draw(p, e, m);
+		return 0;
 	case EV_CLOCK:
 		trace_clock_set(&p->file, e->ts_ns, m->realtime_offset_ns);
 		return 0;
@@ -132,6 +145,13 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_COUNTER:
 		track = process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, e->generic.name);
 		counter_draw(p, track, e->ts_ns, e->generic.value);
+		return 0;
+	case EV_GPU_SAMPLE:
+	case EV_GPU_HEALTH:
+	case EV_KERNEL_LOG:
+	case EV_XID:
+	case EV_PRESSURE:
+		machine_event(p, e, m);
 		return 0;
 	default:
 		return thread_event(p, e, m);

@@ -15,7 +15,7 @@ enum { UUID_RANKTRACE = 1, UUID_FINDINGS, UUID_LOST, UUID_FIRST };
 
 enum track_kind {
 	TRACK_KIND_PROCESS, TRACK_KIND_THREAD, TRACK_KIND_STATE, TRACK_KIND_BLOCKED, TRACK_KIND_FINDINGS,
-	TRACK_KIND_COMM, TRACK_KIND_STREAM, TRACK_KIND_SPANS, TRACK_KIND_COUNTER, TRACK_KIND_RANKTRACE,
+	TRACK_KIND_COMM, TRACK_KIND_STREAM, TRACK_KIND_SPANS, TRACK_KIND_COUNTER, TRACK_KIND_RANKTRACE, TRACK_KIND_MACHINE,
 };
 
 struct track_key { /* what stands for one track; unused parts zero */
@@ -127,6 +127,9 @@ uint64_t track_uuid(struct perfetto_sink *p, struct track *t);
  * up, one in which it nests; when there is no such either, the slice is shortened to fit lane 0 and *ret_cut set. */
 uint64_t track_lane(struct perfetto_sink *p, struct track *t, int lanes_max, uint64_t *begin_ns, uint64_t *end_ns,
 		    bool *ret_cut);
+
+/* perfetto_gpu.c: GPUs, pressure and the kernel log. */
+void machine_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
 
 /* perfetto_thread.c. 0 or -ENOMEM. */
 int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m);

@@ -128,6 +128,34 @@ static int terminal_incident(struct sink *base, const struct incident *i, const 
 	return err;
 }
 
+static void who_add(struct text *t, const struct event *e, const struct model *m)
+{
+	const struct proc *p = model_proc(m, e->tgid);
+
+	if (p && p->rank >= 0)
+		text_add(t, "rank %d ", p->rank);
+	text_add(t, "(pid %u)", e->tgid);
+}
+
+/* What is done by itself is said, too: who is probed since when. */
+static int terminal_event(struct sink *base, const struct event *e, const struct model *m)
+{
+	static const char *const what[] = { "probed no more", "probed: calls and waits", "probed: every call" };
+	struct terminal_sink *s = (struct terminal_sink *)base;
+	struct text t = {.colour = s->colour};
+	int err = -ENOMEM;
+
+	if (e->kind != EV_TIER)
+		return 0;
+	text_time(&t, e->ts_ns, m);
+	who_add(&t, e, m);
+	text_add(&t, " is %s\n", what[e->tier.tier]);
+	if (t.data)
+		err = write_whole(s->fd, t.data, t.len, NULL);
+	free(t.data);
+	return err;
+}
+
 static int terminal_close(struct sink *base, const struct model *m)
 {
 	struct terminal_sink *s = (struct terminal_sink *)base;
@@ -143,6 +171,7 @@ const struct sink_class sink_terminal = {
 	.name = "terminal",
 	.help = "findings as they open and close, for people",
 	.open = terminal_open,
+	.event = terminal_event,
 	.incident = terminal_incident,
 	.close = terminal_close,
 };

@@ -79,7 +79,8 @@ static const char *path_of(const char *text, bool v2)
 	const char *list, *path;
 	char controllers[256];
 
-	for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0) {
+	for (const char *line = text, *end; *line; line = *end ? end + 1 : end) {
+		end = line + strcspn(line, "\n");
 		list = strchr(line, ':');
 		path = list ? strchr(list + 1, ':') : NULL;
 		if (!path || path - list > 255)

@@ -152,6 +152,7 @@ int target_set_scan(struct target_set *s)
 	if (!dir)
 		return -errno;
 	s->scan++;
+	s->n_half_dead = 0;
 	s->counts = (struct target_counts){ 0 };
 	for (struct dirent *e; (e = readdir(dir));)
 		if (isdigit((unsigned char)e->d_name[0]))
@@ -183,6 +184,18 @@ size_t target_set_awaited(const struct target_set *s)
 
 	for (const struct proc_row *p = s->procs; p; p = p->hh.next)
 		n += p->awaited;
+	return n;
+}
+
+size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_half_dead && n < max; i++)
+		tgids[n++] = s->half_dead[i];
+	for (const struct proc_row *p = s->procs; p && n < max; p = p->hh.next)
+		if (!p->is_kernel && !p->seen_maps && (p->awaited || p->pub.status == TARGET_BLOCKED))
+			tgids[n++] = p->pub.tgid;
 	return n;
 }
 

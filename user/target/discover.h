@@ -114,6 +114,11 @@ const struct target_proc *const *target_set_list(struct target_set *s, size_t *r
 /* Processes that a read is still out for, so that what the list says of them is from before: rescan. None while the
  * reader's patience has no limit. */
 size_t target_set_awaited(const struct target_set *s);
+/*
+ * Processes of which nobody could read yet what they map, and those that were killed and are not over: a thread of
+ * theirs still has the memory. Up to `max` of them; as many as there are.
+ */
+size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max);
 /* Any process known to the set, NULL unknown. */
 const struct target_proc *target_set_find(const struct target_set *s, uint32_t tgid);
 /* Counts up whenever a listed process appears, changes or goes. */
@@ -133,5 +138,10 @@ struct target_thread {
 };
 /* Names of all threads; never takes the mmap_lock. Caller frees *ret. -ESRCH gone. */
 int target_threads_read(uint32_t tgid, struct target_thread **ret, size_t *ret_n);
+/* The path of its program, as in target_proc.exe; of a living thread's where the first one is gone. 0 or -errno. */
+int target_exe_read(uint32_t tgid, char *to, size_t size);
+bool target_threads_over(uint32_t tgid);    /* the process is gone, or its first thread is */
+bool target_threads_blocked(uint32_t tgid); /* a thread of it sleeps uninterruptibly now */
+bool target_threads_faulting(uint32_t tgid); /* such a one is in a page fault */
 
 #endif

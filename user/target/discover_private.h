@@ -31,6 +31,7 @@ struct proc_row {
 	bool candidate;            /* says a rank, but nothing shows yet that it is one: looked at often while young */
 	uint64_t young_until_ns;
 	bool awaited;              /* a read of it goes on in a worker: asked again at every rescan */
+	bool seen_maps;            /* of this image, whether or not any of it is kept */
 	bool stale;                /* maps must be read whatever vsize says */
 	uint64_t vsize, image;
 	uint64_t exec_hash;        /* of the executable rows; 0 never read */
@@ -43,6 +44,8 @@ struct proc_row {
 	UT_hash_handle hh;
 };
 
+#define HALF_DEAD_MAX 64
+
 struct target_set {
 	struct reader *reader;
 	const struct target_want *wants;
@@ -54,6 +57,8 @@ struct target_set {
 	size_t n_open;             /* files kept open */
 	const struct target_proc **list;
 	size_t n_list;
+	uint32_t half_dead[HALF_DEAD_MAX]; /* by the last scans: zombies with threads that live */
+	size_t n_half_dead;
 	uint64_t scan, revision;
 	struct target_counts counts;
 };

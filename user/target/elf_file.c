@@ -31,6 +31,7 @@ struct symtab {
 	size_t n;
 	const char *names;
 	size_t names_len; /* names[names_len - 1] is a zero byte */
+	const Elf64_Half *versions; /* of .dynsym: one a row; NULL none */
 };
 
 struct elf_file {
@@ -137,6 +138,20 @@ static void take_symtab(struct elf_file *f, const Elf64_Shdr *all, size_t n_all,
 		f->facts.has_symtab = true;
 }
 
+/* The section stands behind .dynsym in files as linkers make them; elsewhere versions are not told apart. */
+static void take_versions(struct elf_file *f, const Elf64_Shdr *s)
+{
+	for (int i = 0; i < f->n_tabs; i++)
+		if (s->sh_size / sizeof(Elf64_Half) == f->tabs[i].n && !f->tabs[i].versions && !f->facts.has_symtab)
+			f->tabs[i].versions = view(f, s->sh_offset, s->sh_size, sizeof(Elf64_Half));
+}
+
+/* An old version of a symbol (name@V, not name@@V), which nothing linked today gets. */
+static bool is_old_version(const struct symtab *t, size_t row)
+{
+	return t->versions && t->versions[row] & 0x8000;
+}
+
 static bool is_debug_info(const struct elf_file *f, const Elf64_Shdr *names, const Elf64_Shdr *s)
 {
 	static const char want[] = ".debug_info";
@@ -158,6 +173,8 @@ static void take_sections(struct elf_file *f)
 	for (size_t i = 0; i < n; i++) {
 		if (s[i].sh_type == SHT_DYNSYM || s[i].sh_type == SHT_SYMTAB)
 			take_symtab(f, s, n, &s[i]);
+		if (s[i].sh_type == SHT_GNU_versym)
+			take_versions(f, &s[i]);
 		if (e->e_shstrndx < n && is_debug_info(f, &s[e->e_shstrndx], &s[i]))
 			f->facts.has_dwarf = true;
 	}
@@ -307,7 +324,7 @@ static int find_in(const struct elf_file *f, const struct symtab *t, const bool 
 		const char *name = function_name(f, t, s, &offset);
 
 		for (size_t j = 0; name && j < n; j++)
-			if (!ret[j].found && !strcmp(name, names[j])) {
+			if (!ret[j].found && !is_old_version(t, i) && !strcmp(name, names[j])) {
 				ret[j] = (struct elf_symbol){ true, offset, s->st_value, s->st_size };
 				found++;
 			}

@@ -10,7 +10,7 @@
 
 #define DWARF_DEADLINE_MS 5000 /* a cold page cache and 218 MB */
 
-enum field { MAGIC, END_MAGIC, HASH, RANK, NRANKS, DEVICE, COUNTERS, ASYNC, INIT_STATE, ABORT, FIELDS };
+enum field { MAGIC, END_MAGIC, HASH, RANK, NRANKS, DEVICE, COUNTERS, ASYNC, INIT_STATE, ABORT, LAUNCHES, FIELDS };
 
 static uint32_t place_of(const struct field_layout *f, uint32_t size)
 {
@@ -21,7 +21,7 @@ int nccl_layout_fetch(struct reader *r, int fd, struct nccl_layout *ret)
 {
 	static const char *const names[FIELDS] = {
 		"startMagic", "endMagic", "commHash", "rank", "nRanks", "cudaDev", "seqNumber", "asyncResult", "initState",
-		"abortFlag",
+		"abortFlag", "opCount",
 	};
 	const struct field_layout *f;
 	struct struct_layout s;
@@ -38,6 +38,7 @@ int nccl_layout_fetch(struct reader *r, int fd, struct nccl_layout *ret)
 		.device = place_of(&f[DEVICE], 4), .counters = f[COUNTERS].found ? f[COUNTERS].offset : NCCL_NOWHERE,
 		.async_result = place_of(&f[ASYNC], 4), .init_state = place_of(&f[INIT_STATE], 4),
 		.abort_flag = place_of(&f[ABORT], 8), .size = s.size,
+		.launches = f[LAUNCHES].found && f[LAUNCHES].size == 8 ? f[LAUNCHES].offset : 0,
 	};
 	if (f[COUNTERS].found && f[COUNTERS].count <= NCCL_SEQ_MAX)
 		ret->n_counters = f[COUNTERS].count;

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "target/nccl_proxy.h"
+
 #define NCCL_MAGIC 0x0280028002800280ull /* ncclComm.startMagic, endMagic: comm.h, all versions */
 #define NCCL_SEQ_MAX 8                   /* of ncclComm.seqNumber[]; 5 in 2.26 to 2.30 */
 #define NCCL_NOWHERE UINT32_MAX
@@ -22,7 +24,9 @@ struct nccl_layout { /* bytes from the start of the struct */
 	uint32_t counters, n_counters;   /* u64 each; n_counters 0: none that move */
 	uint32_t async_result, init_state; /* ncclResult_t */
 	uint32_t abort_flag;             /* uint32_t *: host memory, another thread's word */
+	uint32_t launches;               /* opCount, u64: kernels launched, for Send and Recv too; 0: this version has none */
 	uint32_t size;
+	struct nccl_proxy_layout proxy; /* how far transfers are: fetched by those who read that, zero else */
 };
 
 /* Of the library behind `fd` (borrowed), in the helper process. 0; -ENOENT: no such struct, or it lacks what identifies a

@@ -32,4 +32,11 @@ struct nccl_places {
 int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts,
 	      struct nccl_places *ret);
 
+struct nccl_scan_at { uint64_t addr, space; }; /* zeroed: the beginning */
+
+/* The same in pieces, for who must go on looking elsewhere: up to `pages_max` present pages more. What is found is added to
+ * *ret, which begins zeroed. 1: there is more; 0: that was the end; an error as above, after which it may be asked again. */
+int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint32_t pages_max,
+		   struct nccl_scan_at *at, struct nccl_places *ret);
+
 #endif

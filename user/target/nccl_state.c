@@ -10,13 +10,13 @@
 #include "target/reader.h"
 
 #define AT_ONCE 32
-#define FIELDS_MAX 10
+#define FIELDS_MAX 11
 #define NRANKS_MAX (1 << 20) /* more is a wrong read */
 
 _Static_assert(AT_ONCE * FIELDS_MAX <= READER_RANGES_MAX, "one batch");
 
 struct raw { /* as it lies in memory */
-	uint64_t magic, end_magic, hash, counters[NCCL_SEQ_MAX], abort_addr;
+	uint64_t magic, end_magic, hash, counters[NCCL_SEQ_MAX], abort_addr, launches;
 	int32_t rank, nranks, device, async_result, init_state;
 	uint32_t abort;
 };
@@ -45,6 +45,7 @@ static size_t ranges_of(const struct nccl_layout *l, uint64_t comm, struct raw *
 	range_add(ranges, &n, comm, l->async_result, &raw->async_result, 4);
 	range_add(ranges, &n, comm, l->init_state, &raw->init_state, 4);
 	range_add(ranges, &n, comm, l->abort_flag, &raw->abort_addr, 8);
+	range_add(ranges, &n, comm, l->launches, &raw->launches, l->launches ? 8 : 0);
 	range_add(ranges, &n, comm, l->end_magic, &raw->end_magic, 8); /* last: it was whole until then */
 	return n;
 }
@@ -66,6 +67,7 @@ static void state_fill(const struct nccl_layout *l, const struct raw *raw, struc
 		.has_async_result = l->async_result != NCCL_NOWHERE, .async_result = raw->async_result,
 		.has_init_state = l->init_state != NCCL_NOWHERE, .init_state = raw->init_state,
 	};
+	s->launches = raw->launches;
 	memcpy(s->counters, raw->counters, sizeof(s->counters));
 }
 
@@ -115,4 +117,16 @@ int nccl_states_read(struct reader *r, pid_t pid, const struct nccl_layout *layo
 	for (size_t i = 0; !err && i < n; i += AT_ONCE)
 		err = some_read(r, pid, layouts, places + i, n - i < AT_ONCE ? n - i : AT_ONCE, deadline_ms, ret + i);
 	return err;
+}
+
+bool nccl_counters_stand(const struct nccl_state *s, size_t n)
+{
+	uint64_t launches = 0, counted = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		launches += s[i].valid ? s[i].launches : 0;
+		for (uint32_t k = 0; s[i].valid && k < s[i].n_counters; k++)
+			counted |= s[i].counters[k];
+	}
+	return launches && !counted;
 }

@@ -72,6 +72,7 @@ int proc_stat_parse(const char *text, struct proc_stat *ret)
 	out.state = paren[2];
 	out.parent = f[4];
 	out.is_kernel = f[9] & PF_KTHREAD;
+	out.n_threads = f[20];
 	out.start_time_ns = f[22] * (1000000000ull / sysconf(_SC_CLK_TCK));
 	out.vsize = f[23];
 	out.image = f[26] * 31 + f[28]; /* start of code and of the stack; not of the arguments, which titles move */

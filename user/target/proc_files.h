@@ -17,6 +17,7 @@ struct proc_stat {
 	bool is_kernel;         /* PF_KTHREAD */
 	uint64_t start_time_ns; /* since boot */
 	uint64_t vsize;         /* bytes; moves with every mmap */
+	uint32_t n_threads;     /* of a zombie: more than 1 while others of its threads live */
 	uint64_t image;         /* hash of the addresses that exec lays out: another one, another program */
 };
 

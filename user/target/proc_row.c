@@ -119,6 +119,7 @@ int proc_row_load_maps(struct target_set *s, struct proc_row *p)
 	if (rc) /* the rows still point into the maps from before */
 		p->pub.maps = old;
 	maps_free(rc ? &fresh : &old);
+	p->seen_maps |= !rc;
 	p->exec_hash = rc ? 0 : hash;
 	return rc;
 }
@@ -147,6 +148,7 @@ static void apply_stat(struct target_set *s, struct proc_row *p, const struct pr
 	if (other_process || st->image != p->image) {
 		p->has_env = false;
 		p->stale = true;
+		p->seen_maps = false;
 		p->pub.ns_pid = 0;
 		p->env = PROC_ENVIRON_NONE;
 		p->has_comm = false;
@@ -211,15 +213,34 @@ static void look_late(struct target_set *s, struct proc_row *p)
 	p->late_due_ns = p->env.source == RANK_ENV ? UINT64_MAX : now + p->late_wait_ns;
 }
 
+static void half_dead_note(struct target_set *s, uint32_t tgid)
+{
+	for (size_t i = 0; i < s->n_half_dead; i++)
+		if (s->half_dead[i] == tgid)
+			return;
+	if (s->n_half_dead < HALF_DEAD_MAX)
+		s->half_dead[s->n_half_dead++] = tgid;
+}
+
+/* It is exiting and has given its memory back, but is no zombie yet: nothing can be read of it any more, and what is known of it holds. */
+static bool is_exiting(const struct proc_row *p, const struct proc_stat *st)
+{
+	return p->image && !st->image && st->start_time_ns == p->pub.start_time_ns;
+}
+
 bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_look look)
 {
 	struct proc_stat st;
 	int rc = proc_stat_read(p->pub.tgid, &st);
 
 	if (rc || st.state == 'Z' || st.state == 'X') {
+		if (!rc && st.n_threads > 1)
+			half_dead_note(s, p->pub.tgid);
 		proc_row_free(s, p);
 		return false;
 	}
+	if (is_exiting(p, &st))
+		return true;
 	apply_stat(s, p, &st);
 	if (p->is_kernel)
 		return true;

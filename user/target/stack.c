@@ -20,7 +20,7 @@ const char *stack_end_text(enum stack_end end)
 {
 	switch (end) {
 	case STACK_WHOLE: return "";
-	case STACK_RUNNING: return "running: its registers cannot be known from outside";
+	case STACK_RUNNING: return "running, and no sample of it came in time";
 	case STACK_NO_UNWIND: return "no unwind information for what called this";
 	case STACK_BROKEN: return "what lies beyond makes no sense";
 	case STACK_UNREADABLE: return "what lies beyond is not in memory";
@@ -29,6 +29,7 @@ const char *stack_end_text(enum stack_end end)
 	case STACK_BLOCKED: return "the process' mmap_lock is held: its memory cannot be read";
 	case STACK_REFUSED: return "its files or memory could not be read";
 	case STACK_NO_PYTHON: return "";
+	case STACK_NO_SAMPLE: return "running, and the kernel gives no sample of it (perf_event_open: CAP_PERFMON)";
 	case STACK_UNKNOWN: return "a Python of an unknown version or without its symbols";
 	}
 	return "";
@@ -117,8 +118,9 @@ static void *copy_of(const void *from, size_t size)
 
 static void thread_fill(struct stack_thread *t, const struct stack_row *row, const void *native, const void *python)
 {
-	t->native_end = row->native_end <= STACK_UNKNOWN ? row->native_end : STACK_BROKEN;
-	t->python_end = row->python_end <= STACK_UNKNOWN ? row->python_end : STACK_BROKEN;
+	t->native_end = row->native_end <= STACK_NO_SAMPLE ? row->native_end : STACK_BROKEN;
+	t->python_end = row->python_end <= STACK_NO_SAMPLE ? row->python_end : STACK_BROKEN;
+	t->sampled = row->sampled;
 	t->native = copy_of(native, row->n_native * sizeof(*t->native));
 	t->python = copy_of(python, row->n_python * sizeof(*t->python));
 	t->n_native = t->native ? row->n_native : 0;

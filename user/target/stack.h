@@ -26,6 +26,7 @@ enum stack_end { /* why a list of frames ends where it does */
 	STACK_REFUSED,     /* the kernel refused, or the worker died of it */
 	STACK_NO_PYTHON,   /* not a Python thread */
 	STACK_UNKNOWN,     /* Python, but of an unknown version or without its symbols */
+	STACK_NO_SAMPLE,   /* on a CPU, and the kernel gives no sample of it (perf_event_paranoid, CAP_PERFMON, seccomp) */
 };
 
 struct stack_native_frame {
@@ -50,6 +51,7 @@ struct stack_thread {
 	char wait[64];           /* what it waits for in the kernel: "futex", "openat", "page_fault"; "" running */
 	char file[256];          /* behind it; "" none or unknown */
 	char *kernel;            /* lines "func+0x1/0x2", innermost first; "" none */
+	bool sampled;            /* it ran: the native frames are those of one perf sample */
 	enum stack_end native_end, python_end;
 	size_t n_native, n_python;
 	struct stack_native_frame *native; /* innermost first */

@@ -31,6 +31,9 @@ struct stack_memory {
 	size_t page_size;   /* of the kernel: what pagemap counts in */
 	unsigned reads;
 	struct slot *slots;
+	uint64_t over_addr;
+	const uint8_t *over;
+	size_t over_len;
 };
 
 int stack_memory_open(pid_t pid, struct stack_memory **ret)
@@ -90,17 +93,38 @@ static const uint8_t *page_get(struct stack_memory *m, uint64_t page)
 	return s->there ? s->bytes : NULL;
 }
 
+void stack_memory_overlay(struct stack_memory *m, uint64_t addr, const void *bytes, size_t len)
+{
+	m->over_addr = addr;
+	m->over = bytes;
+	m->over_len = len;
+}
+
+/* Bytes at `addr` that the overlay has; else *part is cut to where it begins. */
+static const uint8_t *over_get(const struct stack_memory *m, uint64_t addr, size_t *part)
+{
+	if (!m->over_len || addr + *part <= m->over_addr || addr >= m->over_addr + m->over_len)
+		return NULL;
+	if (addr < m->over_addr) {
+		*part = m->over_addr - addr;
+		return NULL;
+	}
+	if (*part > m->over_addr + m->over_len - addr)
+		*part = m->over_addr + m->over_len - addr;
+	return m->over + (addr - m->over_addr);
+}
+
 bool stack_memory_read(struct stack_memory *m, uint64_t addr, void *to, size_t len)
 {
 	uint8_t *out = to;
 
 	while (len) {
 		size_t at = addr % PAGE, part = PAGE - at < len ? PAGE - at : len;
-		const uint8_t *bytes = page_get(m, addr - at);
+		const uint8_t *over = over_get(m, addr, &part), *page = over ? NULL : page_get(m, addr - at);
 
-		if (!bytes)
+		if (!over && !page)
 			return false;
-		memcpy(out, bytes + at, part);
+		memcpy(out, over ? over : page + at, part);
 		out += part;
 		len -= part;
 		addr += part;

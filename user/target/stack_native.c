@@ -355,16 +355,26 @@ static enum stack_end step_fp(struct unwinder *u)
 	return STACK_WHOLE;
 }
 
-enum stack_end stack_unwind(const struct stack_process *p, uint64_t pc, uint64_t sp, struct stack_pc pcs[], size_t max,
+struct stack_regs stack_regs_of(uint64_t pc, uint64_t sp)
+{
+	struct stack_regs r = { .pc = pc, .known = 1ull << REG_SP };
+
+	r.value[REG_SP] = sp;
+	return r;
+}
+
+enum stack_end stack_unwind(const struct stack_process *p, const struct stack_regs *from, struct stack_pc pcs[], size_t max,
 			    size_t *ret_n)
 {
-	struct unwinder u = { .p = p, .pc = pc, .exact = true };
+	struct unwinder u = { .p = p, .pc = from->pc, .exact = true };
 	enum stack_end end = STACK_WHOLE;
 	bool done = false;
 	size_t n = 0;
 
-	u.reg[REG_SP] = sp;
-	u.known[REG_SP] = true;
+	for (int i = 0; i < N_REGS; i++) {
+		u.reg[i] = from->value[i];
+		u.known[i] = from->known >> i & 1;
+	}
 	while (!done && end == STACK_WHOLE) {
 		u.row = maps_find(p->maps, code_place(&u));
 		if (!u.row || !(u.row->prot & MAPPING_EXEC)) {

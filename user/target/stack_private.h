@@ -34,7 +34,7 @@ struct stack_row {
 	uint32_t tid;
 	uint16_t n_native, n_python;
 	uint16_t native_end, python_end;
-	uint32_t reserved;
+	uint32_t sampled;
 };
 
 /* ---- stack_memory.c: the target's memory, page by page, only what is present ---- */
@@ -42,6 +42,8 @@ struct stack_memory;
 int stack_memory_open(pid_t pid, struct stack_memory **ret); /* 0 or -errno */
 void stack_memory_free(struct stack_memory *m);
 bool stack_memory_read(struct stack_memory *m, uint64_t addr, void *to, size_t len);
+/* What was there at another moment stands in for the memory from `addr` on. `bytes` is borrowed; len 0: nothing any more. */
+void stack_memory_overlay(struct stack_memory *m, uint64_t addr, const void *bytes, size_t len);
 static inline bool stack_word_read(struct stack_memory *m, uint64_t addr, uint64_t *ret)
 {
 	return stack_memory_read(m, addr, ret, sizeof(*ret));
@@ -72,9 +74,27 @@ struct stack_process {
 	struct stack_memory *memory;
 };
 struct stack_pc { uint64_t pc; bool guessed; };
+struct stack_regs {      /* by DWARF's numbers */
+	uint64_t pc, value[34];
+	uint64_t known;  /* bits */
+};
+struct stack_regs stack_regs_of(uint64_t pc, uint64_t sp); /* of a sleeping thread nothing more is known */
 /* Fills pcs (innermost first); *ret_n frames. Says why it ended. */
-enum stack_end stack_unwind(const struct stack_process *p, uint64_t pc, uint64_t sp, struct stack_pc pcs[],
+enum stack_end stack_unwind(const struct stack_process *p, const struct stack_regs *from, struct stack_pc pcs[],
 			    size_t max, size_t *ret_n);
+
+/* ---- stack_sample.c: threads that run ---- */
+#define STACK_SAMPLES_MAX 64 /* threads of one process */
+struct stack_sample {
+	uint32_t tid;
+	int err;             /* errno of the kernel's refusal, 0 */
+	struct stack_regs regs; /* pc 0: no sample came */
+	uint64_t sp;
+	uint8_t *stack;      /* from sp on; free() it */
+	size_t stack_len;
+};
+/* One sample of each of n threads, within the time; ret has n entries. Returns how many came. */
+size_t stack_samples_take(const uint32_t *tids, size_t n, unsigned budget_ms, struct stack_sample *ret);
 
 /* ---- stack_python.c, python_layout.c ---- */
 struct python_layout { /* offsets in bytes; python_layout.def says what each is */

@@ -7,11 +7,14 @@
 #include "target/stack_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAPS_TEXT_MAX (64u << 20)
+#define SAMPLE_MS 60 /* for a thread that shares its CPU with others */
 
 struct pass {
 	struct stack_process p;
@@ -19,6 +22,8 @@ struct pass {
 	struct python_runtime python;
 	struct python_thread *threads;
 	size_t n_threads;
+	struct stack_sample *samples; /* of threads that run */
+	size_t n_samples;
 	uint64_t until_ns;
 	struct reader_job *job;
 };
@@ -66,16 +71,84 @@ static void *out_take(struct reader_job *job, size_t size)
 	return at;
 }
 
+/* ---- threads that run ---- */
+
+/* All at once: each sample is waited for. */
+static void samples_take(struct pass *s, const struct stack_arg *a)
+{
+	uint32_t tids[STACK_SAMPLES_MAX];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < a->n && n < STACK_SAMPLES_MAX; i++)
+		if (!a->tasks[i].pc)
+			tids[n++] = a->tasks[i].tid;
+	s->samples = n && a->want_native ? calloc(n, sizeof(*s->samples)) : NULL;
+	if (!s->samples)
+		return;
+	stack_samples_take(tids, n, a->budget_ms / 5 < SAMPLE_MS ? a->budget_ms / 5 : SAMPLE_MS, s->samples);
+	s->n_samples = n;
+}
+
+static void samples_free(struct pass *s)
+{
+	for (size_t i = 0; i < s->n_samples; i++)
+		free(s->samples[i].stack);
+	free(s->samples);
+}
+
+/* It ran a moment ago and gave no sample: it may sleep by now. */
+static bool sleeps_now(const struct stack_process *p, const struct stack_task *t, struct stack_regs *ret)
+{
+	unsigned long long word[9];
+	char path[64], text[256];
+	ssize_t n;
+	int fd, k;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/syscall", p->pid, t->tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	k = sscanf(text, "%lld %llx %llx %llx %llx %llx %llx %llx %llx", (long long *)&word[0], &word[1], &word[2], &word[3], &word[4],
+		   &word[5], &word[6], &word[7], &word[8]);
+	if (k == 9)
+		*ret = stack_regs_of(word[8], word[7]);
+	else if (k == 3)
+		*ret = stack_regs_of(word[2], word[1]);
+	return k == 9 || k == 3;
+}
+
+static enum stack_end running_unwind(struct pass *s, const struct stack_task *t, struct stack_pc *pcs, size_t *n, struct stack_row *row)
+{
+	const struct stack_sample *one = NULL;
+	struct stack_regs regs;
+	enum stack_end end;
+
+	for (size_t i = 0; i < s->n_samples; i++)
+		if (s->samples[i].tid == t->tid)
+			one = &s->samples[i];
+	if (!one || !one->regs.pc) {
+		if (sleeps_now(&s->p, t, &regs))
+			return stack_unwind(&s->p, &regs, pcs, STACK_FRAMES_MAX, n);
+		return one && one->err ? STACK_NO_SAMPLE : STACK_RUNNING;
+	}
+	row->sampled = 1;
+	stack_memory_overlay(s->p.memory, one->sp, one->stack, one->stack_len);
+	end = stack_unwind(&s->p, &one->regs, pcs, STACK_FRAMES_MAX, n);
+	stack_memory_overlay(s->p.memory, 0, NULL, 0);
+	return end;
+}
+
 static void native_add(struct pass *s, const struct stack_task *t, struct stack_row *row)
 {
+	struct stack_regs regs = stack_regs_of(t->pc, t->sp);
 	struct stack_pc pcs[STACK_FRAMES_MAX];
 	size_t n = 0;
 
-	if (!t->pc) {
-		row->native_end = STACK_RUNNING;
-		return;
-	}
-	row->native_end = stack_unwind(&s->p, t->pc, t->sp, pcs, STACK_FRAMES_MAX, &n);
+	row->native_end = t->pc ? stack_unwind(&s->p, &regs, pcs, STACK_FRAMES_MAX, &n) : running_unwind(s, t, pcs, &n, row);
 	for (size_t i = 0; i < n; i++) {
 		struct stack_native_frame *f = out_take(s->job, sizeof(*f));
 
@@ -240,9 +313,11 @@ int stack_op(struct reader_job *job)
 		python_open(&s, a);
 		out->python_version = s.python.version;
 		out->python_unknown = s.python.unknown;
+		samples_take(&s, a);
 		rows_add(&s, a);
 		name_all(&s);
 	}
+	samples_free(&s);
 	stack_memory_free(s.p.memory);
 	maps_free(&s.maps);
 	free(s.threads);

@@ -23,12 +23,12 @@ CUcontext context_current(void)
 	return current_context;
 }
 
-/* The driver opens its devices: 0.3 to 1 s on an 8-GPU host. Whoever attaches has that long. */
-#define INIT_MS 400
+/* The driver opens its devices: 0.3 to 1 s on an 8-GPU host, longer on a busy one. Whoever attaches has that long. */
+#define INIT_MS "400"
 
 SIM_EXPORT CUresult cuInit(unsigned int flags)
 {
-	const char *count = getenv("SIM_CUDA_DEVICES");
+	const char *count = getenv("SIM_CUDA_DEVICES"), *init_ms = getenv("SIM_CUDA_INIT_MS");
 	int i, wanted = count ? atoi(count) : 8;
 
 	if (flags)
@@ -38,7 +38,7 @@ SIM_EXPORT CUresult cuInit(unsigned int flags)
 	for (i = 0; i < wanted; i++)
 		primary_contexts[i].device = i;
 	if (!nr_devices)
-		usleep(INIT_MS * 1000);
+		usleep(atoi(init_ms ? init_ms : INIT_MS) * 1000);
 	nr_devices = wanted;
 	return CUDA_SUCCESS;
 }
@@ -83,6 +83,7 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice de
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (device < 0 || device >= nr_devices)
 		return CUDA_ERROR_INVALID_DEVICE;
+	usage_open(device, nr_devices);
 	*ret_context = &primary_contexts[device];
 	return CUDA_SUCCESS;
 }

@@ -94,6 +94,10 @@ struct CUctx_st {
 /* context.c */
 CUcontext context_current(void);
 
+/* usage.c: when the GPU of this process computes, for the stand-in of NVML. */
+void usage_open(int device, int nr_devices);
+void usage_note(uint64_t begin_ns, uint64_t end_ns);
+
 /* inject.c: the error that this call, by its exported name, is to return in place of doing anything; else 0. */
 CUresult call_injected_error(const char *name);
 

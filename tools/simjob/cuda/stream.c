@@ -26,6 +26,9 @@ uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 
 	switch (work->kind) {
 	case WORK_KERNEL:
+		end_ns += work->duration_ns;
+		usage_note(ready_ns, end_ns);
+		break;
 	case WORK_COPY:
 		end_ns += work->duration_ns;
 		break;

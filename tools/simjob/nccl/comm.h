@@ -10,6 +10,7 @@
 #include "../cuda/cuda_sim.h"
 #include "fabric.h"
 #include "nccl_abi.h"
+#include "proxy.h"
 
 #include <pthread.h>
 
@@ -92,6 +93,7 @@ struct ncclComm {
 	COMM_LAST
 	char tunerConstants[2064];
 	ncclResult_t initState;
+	struct ncclProxyState *proxyState; /* NULL: data do not travel over a network */
 	ncclConfig_t config;
 	int childCount;
 
@@ -161,6 +163,7 @@ struct nccl_op {
 	cudaStream_t stream;
 	uint32_t index; /* its place in the fabric, set at launch */
 	uint64_t fed;	/* what the rank had computed before it, set at launch */
+	struct net_op *net; /* its way over the network; NULL: none */
 	uint32_t round; /* of a transfer: see transfers_run_round() */
 };
 

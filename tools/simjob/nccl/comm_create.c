@@ -31,6 +31,7 @@ void comm_free(struct ncclComm *comm)
 {
 	if (!comm)
 		return;
+	proxy_stop(comm);
 	fabric_close(&comm->fabric);
 	/* NCCL poisons what it frees, so that a stale pointer is recognised. */
 	comm->rank = comm->cudaDev = comm->nRanks = -1;
@@ -72,7 +73,11 @@ ncclResult_t comm_connect(struct ncclComm *comm, const struct fabric_key *key, i
 		return comm_fail(comm, -ENOMEM);
 	err = fabric_open(&comm->fabric, key, nr_ranks, rank);
 	if (!err)
+		err = proxy_listen(comm, key->nonce);
+	if (!err)
 		err = fabric_attach(&comm->fabric, key);
+	if (!err)
+		err = proxy_start(comm, key->nonce);
 	if (err)
 		return comm_fail(comm, err);
 	return comm->initState = ncclSuccess;

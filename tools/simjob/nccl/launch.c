@@ -100,6 +100,17 @@ static void op_conclude(const struct nccl_op *op, uint64_t value)
 	op->comm->data = mix(op->comm->data, mix(mix(what, op->root), value));
 }
 
+/* What the ranks bring is taken from the network, and the operation takes as long as that does. */
+static int net_run(const struct nccl_op *op, uint64_t ready_ns, uint64_t *now_ns, uint64_t *ret_value)
+{
+	int err = net_op_run(op->comm, op->net, op_value(op), ready_ns, ret_value);
+	uint64_t end_ns = clock_now_ns();
+
+	if (end_ns > *now_ns)
+		*now_ns = end_ns;
+	return err;
+}
+
 static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 {
 	struct fabric_post post = {.ready_ns = *now_ns, .signature = op_signature(op), .value = op_value(op)};
@@ -109,8 +120,11 @@ static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 	if (err)
 		return err;
 	*now_ns = all.ready_ns + op_duration_ns(op);
-	op_conclude(op, all.value);
-	return 0;
+	if (op->net)
+		err = net_run(op, all.ready_ns, now_ns, &all.value);
+	if (!err)
+		op_conclude(op, all.value);
+	return err;
 }
 
 static struct fabric_transfer transfer_of(const struct nccl_op *op, uint64_t now_ns)
@@ -269,6 +283,7 @@ static void plan_number(struct plan *plan)
 			continue;
 		}
 		op->index = comm->collectives++;
+		op->net = net_op_post(comm, op->func);
 		/* NCCL leaves captured ones out, when they are captured and when they run. */
 		if (op->func < NR_COUNTED_FUNCS && !plan->persistent)
 			__atomic_fetch_add(&comm->seqNumber[op->func], 1, __ATOMIC_RELAXED);

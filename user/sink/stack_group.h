@@ -3,8 +3,8 @@
  * stack_group.h - which threads stand at the same place: equal stacks of all ranks as one, those of the fewest ranks
  * first, as the one that is elsewhere is the one to look at. Pure.
  */
-#ifndef RANKTRACE_TARGET_STACK_GROUP_H
-#define RANKTRACE_TARGET_STACK_GROUP_H
+#ifndef RANKTRACE_STACK_GROUP_H
+#define RANKTRACE_STACK_GROUP_H
 
 #include <stddef.h>
 #include <stdint.h>

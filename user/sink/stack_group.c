@@ -2,7 +2,7 @@
  *
  * stack_group.c - two sorts: items by text, rank and thread, so that equal ones are neighbours; then the groups.
  */
-#include "target/stack_group.h"
+#include "sink/stack_group.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

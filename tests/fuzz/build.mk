@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fuzz targets (libFuzzer, address sanitizer): one a parser of hostile input. Everything is compiled a second time for
+# them, instrumented. `make fuzz` runs each for FUZZ_SECONDS; ONLY=name one of them.
+FUZZ_DIR := $(O)/fuzz
+FUZZ_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -gline-tables-only -w -fsanitize=fuzzer-no-link,address,undefined \
+	-fno-sanitize=alignment -fno-sanitize-recover=undefined
+FUZZ_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out user/main.c,$(SRC)))
+FUZZ_AID := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out $(wildcard tests/fuzz/fuzz_*.c),$(wildcard tests/fuzz/*.c)))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(FUZZ_DIR)/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+.PHONY: fuzz fuzzers fuzzers-if
+.PRECIOUS: $(FUZZ_DIR)/obj/%.o
+
+$(FUZZ_DIR)/obj/%.o: %.c | $(SKEL)
+	$(call say,FUZZCC,$<)
+	$(Q)mkdir -p $(@D) && $(CLANG) $(FUZZ_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+
+$(FUZZ_DIR)/libfuzz.a: $(FUZZ_OBJ)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# What stands in for a part of the program (reader_here.c) comes first, and the first definition counts.
+$(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/obj/tests/fuzz/fuzz_%.o $(FUZZ_AID) $(FUZZ_DIR)/libfuzz.a
+	$(call say,LD,$@)
+	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined -Wl,--allow-multiple-definition $^ $(LIBS) -o $@
+
+fuzzers: $(FUZZERS) ## build the fuzz targets (clang's libFuzzer)
+
+# With a compiler that lacks the runtime tests/fuzz/test_fuzz.sh is skipped, and says why.
+fuzzers-if:
+	$(Q)if echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+		$(CLANG) -fsanitize=fuzzer,address,undefined -w -x c - -o /dev/null 2> /dev/null; then $(MAKE) --no-print-directory fuzzers; fi
+
+fuzz: deps-test ## run every fuzz target for FUZZ_SECONDS (60) each
+	$(Q)$(MAKE) --no-print-directory build fuzzers
+	$(Q)O=$(O) FUZZ_SECONDS=$${FUZZ_SECONDS:-60} tests/fuzz/run.sh
+
+-include $(FUZZ_OBJ:.o=.d) $(patsubst tests/fuzz/%.c,$(FUZZ_DIR)/obj/tests/fuzz/%.d,$(wildcard tests/fuzz/*.c))

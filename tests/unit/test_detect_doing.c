@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_detect_doing.c - stacks in verdicts: what the culprit does, what the others wait in, and who is a culprit at all,
+ * where system calls look alike.
+ */
+#include "sampled_looks.h"
+
+#define GPU_STACK "ioctl (libc.so.6)\n?? (libcuda.so.1)\ncuStreamSynchronize (libcuda.so.1)\nsync (train.py:7)"
+
+static void stacks_set(int odd, const char *python, const char *native, const char *frames)
+{
+	for (int r = 0; r < RANKS; r++) {
+		stack_of[r].python = r == odd ? python : "/job/train.py:7 sync";
+		stack_of[r].native = r == odd ? native : "cuStreamSynchronize (libcuda.so.1)";
+		stack_of[r].frames = r == odd ? frames : GPU_STACK;
+	}
+}
+
+/* Both in a futex; what called it tells them apart. */
+static void who_stands_elsewhere_is_the_root(void **state)
+{
+	(void)state;
+	stacks_set(3, "/job/data.py:41 fetch", "lock_wait (libdata.so)", "lock_wait (libdata.so)\nfetch (/job/data.py:41)");
+	two_groups();
+	assert_int_equal(only()->ranks[0], 3);
+	assert_true(only()->confidence > 0.8);
+}
+
+static void what_it_does_is_told(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+	const struct finding *f;
+
+	(void)state;
+	who();
+	at[2].syscall = "openat";
+	stacks_set(2, "/job/ckpt.py:9 save", "PyOS_fopen (python3.12)", "openat (libc.so.6)\nsave (/job/ckpt.py:9)");
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		tick();
+	}
+	f = only();
+	assert_string_equal(text_of(f, "python"), "/job/ckpt.py:9 save");
+	assert_string_equal(text_of(f, "native_frame"), "PyOS_fopen (python3.12)");
+	assert_string_equal(text_of(f, "kernel_wait"), "openat");
+	assert_string_equal(text_of(f, "stack"), "openat (libc.so.6)\nsave (/job/ckpt.py:9)");
+	assert_string_equal(text_of(f, "waiting_in"), "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
+}
+
+/* Behind, and in a wait for its GPU: that may be a long step, for a while. */
+static void a_gpu_that_does_not_return(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	who();
+	stacks_set(2, "/job/train.py:30 forward", "cuStreamSynchronize (libcuda.so.1)", GPU_STACK);
+	for (int i = 0; i < 6; i++) {
+		world(n);
+		tick();
+		assert_int_equal(list.n, i >= 3);
+	}
+	assert_int_equal(only()->kind, FINDING_HANG);
+	assert_int_equal(only()->ranks[0], 2);
+	assert_string_equal(only()->cause, "gpu_not_returning");
+}
+
+static void unread_stacks_are_told(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+	struct event e;
+
+	(void)state;
+	who();
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		e = job_event(EV_STACK, 2, 0);
+		e.tid = e.tgid;
+		e.stack.unread = true;
+		e.stack.end = "not read in time";
+		give(e);
+		tick();
+	}
+	assert_string_equal(text_of(only(), "stack_unread"), "not read in time");
+	assert_null(text_of(only(), "stack"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(who_stands_elsewhere_is_the_root), TEST(what_it_does_is_told), TEST(a_gpu_that_does_not_return),
+		TEST(unread_stacks_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A stand-in for libnvidia-ml.so.1: the functions a monitor calls, about the simulated GPUs in SIM_GPU_STATE. Activity is
+ * how long each computed between two samples, times what a large matrix multiplication shows on a real one; error counters
+ * move from the moment a fault strikes.
+ */
+#include "gpu_state.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* NVML's own header would declare them */
+
+#define EXPORT __attribute__((visibility("default")))
+#define SUCCESS 0
+#define INVALID_ARGUMENT 2
+#define NOT_SUPPORTED 3
+#define CORRUPTED_INFOROM 14
+#define IS_LOST 15
+#define DRIVER_NOT_LOADED 9
+#define INSUFFICIENT_SIZE 7
+#define NR_LINKS 18
+#define INIT_NS 30000000000ULL
+
+/* Of a GPU that computes, and of one that waits in a collective, as measured on H200s. */
+#define SM_BUSY 91.0
+#define SM_WAITING 8.0
+#define TENSOR_BUSY 52.0
+#define POWER_IDLE_MW 120000
+#define POWER_BUSY_MW 690000
+
+struct pci_info {
+	char bus_id_legacy[16];
+	unsigned int domain, bus, device, device_id, subsystem_id;
+	char bus_id[32];
+};
+
+struct process_info {
+	unsigned int pid;
+	unsigned long long memory;
+	unsigned int gpu_instance, compute_instance;
+};
+
+struct gpm_metric {
+	unsigned int id;
+	int ret;
+	double value;
+	char *names[3];
+};
+
+struct gpm_get {
+	unsigned int version, nr_metrics;
+	struct gpm_sample *from, *to;
+	struct gpm_metric metrics[];
+};
+
+struct gpm_sample {
+	struct sim_gpu *gpu;
+	uint64_t ns;
+};
+
+struct gpm_support {
+	unsigned int version, supported;
+};
+
+static struct sim_gpus *all;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static unsigned int index_of(const struct sim_gpu *gpu)
+{
+	return gpu - all->gpus;
+}
+
+/* A driver that is stuck is stuck for everybody. What every call about a GPU begins with. */
+static int check(const struct sim_gpu *gpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < all->nr_gpus; i++) {
+		while (all->gpus[i].faults & SIM_GPU_SILENT)
+			usleep(100000);
+	}
+	return gpu->faults & SIM_GPU_LOST ? IS_LOST : SUCCESS;
+}
+
+/* How many have come since the fault struck, at that many a second. */
+static unsigned long long count_since(const struct sim_gpu *gpu, unsigned int fault, double per_s)
+{
+	return gpu->faults & fault ? 1 + (unsigned long long)((now_ns() - gpu->fault_ns) * 1e-9 * per_s) : 0;
+}
+
+static double busy_share(const struct sim_gpu *gpu, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t n = gpu->nr_spans, busy_ns = 0, i;
+
+	for (i = n > SIM_GPU_SPANS ? n - SIM_GPU_SPANS : 0; i < n; i++) {
+		uint64_t begin = gpu->spans[i % SIM_GPU_SPANS].begin_ns, end = gpu->spans[i % SIM_GPU_SPANS].end_ns;
+
+		begin = begin > from_ns ? begin : from_ns;
+		end = end < to_ns ? end : to_ns;
+		busy_ns += end > begin ? end - begin : 0;
+	}
+	return to_ns > from_ns ? (double)busy_ns / (to_ns - from_ns) : 0;
+}
+
+/* Up to half a point either way, another one each time. */
+static double noise(const struct gpm_sample *sample, unsigned int id)
+{
+	uint64_t x = (sample->ns ^ (uint64_t)index_of(sample->gpu) << 40 ^ id) * 0x9e3779b97f4a7c15ULL;
+
+	return (double)(x >> 40) / (1 << 24) - 0.5;
+}
+
+/* A driver takes its time to initialise GPUs; this one's are there when the job is. */
+EXPORT int nvmlInit_v2(void)
+{
+	uint64_t end_ns = now_ns() + INIT_NS;
+
+	all = all ? all : sim_gpus_map();
+	while (all && !all->nr_gpus && now_ns() < end_ns)
+		usleep(50000);
+	return all && all->nr_gpus ? SUCCESS : DRIVER_NOT_LOADED;
+}
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret_n)
+{
+	*ret_n = all->nr_gpus;
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int i, struct sim_gpu **ret_gpu)
+{
+	if (i >= all->nr_gpus)
+		return INVALID_ARGUMENT;
+	*ret_gpu = &all->gpus[i];
+	return check(*ret_gpu);
+}
+
+EXPORT int nvmlDeviceGetPciInfo_v3(struct sim_gpu *gpu, struct pci_info *ret_pci)
+{
+	memset(ret_pci, 0, sizeof(*ret_pci));
+	ret_pci->bus = 0x10 + index_of(gpu);
+	snprintf(ret_pci->bus_id, sizeof(ret_pci->bus_id), "00000000:%02X:00.0", ret_pci->bus);
+	snprintf(ret_pci->bus_id_legacy, sizeof(ret_pci->bus_id_legacy), "0000:%02X:00.0", ret_pci->bus);
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetName(struct sim_gpu *gpu, char *ret_name, unsigned int size)
+{
+	snprintf(ret_name, size, "simulated GPU");
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetUUID(struct sim_gpu *gpu, char *ret_uuid, unsigned int size)
+{
+	snprintf(ret_uuid, size, "GPU-51300000-0000-0000-0000-%012u", index_of(gpu));
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetClockInfo(struct sim_gpu *gpu, int type, unsigned int *ret_mhz)
+{
+	int slow = (gpu->faults & (SIM_GPU_THERMAL | SIM_GPU_POWER_BRAKE)) != 0;
+
+	*ret_mhz = type == 2 ? 3201 : slow ? 1200 : 1980;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetMaxClockInfo(struct sim_gpu *gpu, int type, unsigned int *ret_mhz)
+{
+	*ret_mhz = type == 2 ? 3201 : 1980;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetCurrentClocksEventReasons(struct sim_gpu *gpu, unsigned long long *ret_bits)
+{
+	*ret_bits = 4; /* the power cap, as under any load */
+	if (gpu->faults & SIM_GPU_THERMAL)
+		*ret_bits |= 8 | 0x40;
+	if (gpu->faults & SIM_GPU_POWER_BRAKE)
+		*ret_bits |= 8 | 0x80;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetPowerUsage(struct sim_gpu *gpu, unsigned int *ret_mw)
+{
+	uint64_t now = now_ns();
+
+	*ret_mw = POWER_IDLE_MW + (POWER_BUSY_MW - POWER_IDLE_MW) * busy_share(gpu, now - 500000000, now);
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetEnforcedPowerLimit(struct sim_gpu *gpu, unsigned int *ret_mw)
+{
+	*ret_mw = 700000;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetTemperature(struct sim_gpu *gpu, int sensor, unsigned int *ret_celsius)
+{
+	(void)sensor;
+	*ret_celsius = gpu->faults & SIM_GPU_THERMAL ? 91 : 62;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetTotalEccErrors(struct sim_gpu *gpu, int type, int counter, unsigned long long *ret_n)
+{
+	*ret_n = (counter ? 3 : 0) + (type ? count_since(gpu, SIM_GPU_ECC, 0.2) : 2 * count_since(gpu, SIM_GPU_ECC, 1));
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetRemappedRows(struct sim_gpu *gpu, unsigned int *ret_corrected, unsigned int *ret_uncorrected,
+				     unsigned int *ret_pending, unsigned int *ret_failed)
+{
+	*ret_corrected = *ret_failed = 0;
+	*ret_uncorrected = *ret_pending = gpu->faults & SIM_GPU_ROWS ? 1 : 0;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetRetiredPagesPendingStatus(struct sim_gpu *gpu, int *ret_pending)
+{
+	(void)gpu;
+	(void)ret_pending;
+	return NOT_SUPPORTED; /* rows are remapped instead, on these */
+}
+
+EXPORT int nvmlDeviceValidateInforom(struct sim_gpu *gpu)
+{
+	return gpu->faults & SIM_GPU_INFOROM ? CORRUPTED_INFOROM : check(gpu);
+}
+
+EXPORT int nvmlDeviceGetNvLinkState(struct sim_gpu *gpu, unsigned int link, int *ret_active)
+{
+	if (link >= NR_LINKS)
+		return INVALID_ARGUMENT;
+	*ret_active = !(gpu->faults & SIM_GPU_NVLINK_DOWN && link == 3);
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetNvLinkErrorCounter(struct sim_gpu *gpu, unsigned int link, int counter,
+					   unsigned long long *ret_n)
+{
+	if (link >= NR_LINKS)
+		return INVALID_ARGUMENT;
+	*ret_n = link == 5 && counter != 1 ? count_since(gpu, SIM_GPU_NVLINK, 100) : 0;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetPcieReplayCounter(struct sim_gpu *gpu, unsigned int *ret_n)
+{
+	*ret_n = 0;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetCurrPcieLinkWidth(struct sim_gpu *gpu, unsigned int *ret_width)
+{
+	*ret_width = gpu->faults & SIM_GPU_PCIE ? 8 : 16;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetMaxPcieLinkWidth(struct sim_gpu *gpu, unsigned int *ret_width)
+{
+	*ret_width = 16;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetCurrPcieLinkGeneration(struct sim_gpu *gpu, unsigned int *ret_generation)
+{
+	*ret_generation = 5;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetMaxPcieLinkGeneration(struct sim_gpu *gpu, unsigned int *ret_generation)
+{
+	*ret_generation = 5;
+	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct sim_gpu *gpu, unsigned int *n, struct process_info *ret_list)
+{
+	uint32_t pid = gpu->pid;
+
+	if (pid && kill(pid, 0))
+		pid = 0;
+	if (pid && !*n)
+		return INSUFFICIENT_SIZE;
+	*n = pid ? 1 : 0;
+	if (pid)
+		ret_list[0] = (struct process_info){pid, 20ULL << 30, ~0u, ~0u};
+	return check(gpu);
+}
+
+EXPORT int nvmlGpmQueryDeviceSupport(struct sim_gpu *gpu, struct gpm_support *ret_support)
+{
+	ret_support->supported = 1;
+	return check(gpu);
+}
+
+EXPORT int nvmlGpmSampleAlloc(struct gpm_sample **ret_sample)
+{
+	*ret_sample = calloc(1, sizeof(**ret_sample));
+	return *ret_sample ? SUCCESS : 20;
+}
+
+EXPORT int nvmlGpmSampleGet(struct sim_gpu *gpu, struct gpm_sample *sample)
+{
+	sample->gpu = gpu;
+	sample->ns = now_ns();
+	return check(gpu);
+}
+
+EXPORT int nvmlGpmMetricsGet(struct gpm_get *get)
+{
+	double busy = busy_share(get->to->gpu, get->from->ns, get->to->ns);
+	unsigned int i;
+
+	for (i = 0; i < get->nr_metrics; i++) {
+		struct gpm_metric *metric = &get->metrics[i];
+		double value = metric->id == 5 ? TENSOR_BUSY * busy : SM_WAITING + (SM_BUSY - SM_WAITING) * busy;
+
+		value += noise(get->to, metric->id);
+		metric->value = value > 0 ? value : 0;
+		metric->ret = SUCCESS;
+	}
+	return check(get->to->gpu);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sched_look.c - see sched_look.h.
+ */
+#include "sched_look.h"
+
+static void stay_account(struct sched_looked *k, uint64_t ns)
+{
+	switch (k->state) {
+	case SCHED_DISK: k->disk_ns += ns; break;
+	case SCHED_STOPPED: k->stopped_ns += ns; /* fall through */
+	case SCHED_SLEEP: k->sleep_ns += ns; break;
+	}
+}
+
+void sched_look_take(struct sched_looked *k, const struct sched_look *l, uint64_t now_ns, struct sched_entry *ret)
+{
+	bool same = k->at_ns && k->state == l->state && k->switches == l->switches;
+
+	if (same)
+		stay_account(k, now_ns - k->at_ns);
+	else
+		k->since_ns = now_ns;
+	k->at_ns = now_ns;
+	k->state = l->state;
+	k->switches = l->switches;
+	*ret = (struct sched_entry){
+		.since_ns = k->since_ns, .off_since_ns = k->since_ns, .tgid = l->tgid, .state = l->state, .off_state = l->state,
+		.run_ns = l->run_ns, .wait_ns = l->wait_ns, .sleep_ns = k->sleep_ns, .disk_ns = k->disk_ns,
+		.stopped_ns = k->stopped_ns,
+	};
+}

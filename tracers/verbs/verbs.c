@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs.c - probe rows; where the provider's functions are (tables that programs brought to light, or a walk through the
+ * memory of a process that had its devices open before), and the scan of the totals. Decoding is verbs_decode.c.
+ */
+#include "verbs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "target/discover.h"
+#include "target/reader.h"
+#include "target/verbs_scan.h"
+#include "tracer.h"
+#include "uthash.h"
+#include "verbs.skel.h"
+#include "verbs_decode.h"
+
+#define WALK_PAGES (8u << 10)         /* present pages of one look: 32 MB */
+#define TABLE_GIVE_UP_NS 5000000000ull
+#define DEVICE_ASK_NS 250000000ull
+#define DEVICE_GIVE_UP_NS 2000000000ull
+#define TELL_EVERY_NS 1000000000ull   /* totals, where more than FEW queue pairs are busy */
+#define FEW 256
+#define SCAN_MAX 16384
+
+static const struct probe verbs_probes[] = {
+#define IN(name) { .symbol = #name, .program = "verbs_enter" },
+#define PAIR(name) IN(name) { .symbol = #name, .program = "verbs_exit", .at_return = true },
+#define X(number, name, sides) sides(name)
+	VERBS_FUNCTIONS(X)
+#undef X
+#define X(number, name, offset, prog, what) \
+	{ .symbol = #name, .program = #prog, .at_return = (number) == 1, .tier = TIER_BURST, .placed = true },
+	VERBS_INLINES(X)
+#undef X
+};
+#define N_ROWS (sizeof(verbs_probes) / sizeof(verbs_probes[0]))
+#define FIRST_INLINE (N_ROWS - VERBS_INLINES_MAX)
+
+static const uint32_t inline_offsets[] = {
+#define X(number, name, offset, prog, what) offset,
+	VERBS_INLINES(X)
+#undef X
+};
+
+static const char *const verbs_markers[] = { "ibv_create_qp|rdma_get_cm_event", NULL };
+
+/* Libraries that write work requests into the device's queues themselves, past any function of a provider. */
+static const struct { const char *file, *what; } bypasses[] = {
+	{ "/libuct_ib", "UCX posts to mlx5 devices directly" },
+	{ "ibgda", "NVSHMEM's IBGDA posts from the GPU" },
+	{ "/libdoca_", "DOCA posts by itself (DevX, GPUNetIO)" },
+	{ "/libdpdk", "DPDK posts by itself" },
+};
+
+struct told { /* of one queue pair */
+	struct verbs_qp_key key;
+	uint64_t generation, sum, ns;
+	UT_hash_handle hh;
+};
+
+struct walk { /* a process that may have had devices open before the attach */
+	uint32_t tgid;
+	uint64_t start_ns;
+	uint64_t first_ns, asked_ns; /* when it was first, last looked at for open devices */
+	bool over;
+	struct verbs_found *found;
+	UT_hash_handle hh;
+};
+
+struct verbs_state { /* tracer_state() */
+	struct walk *walks;
+	struct told *told;
+	uint32_t n_busy; /* queue pairs that moved at the last scan */
+};
+
+static const void *verbs_object(size_t *ret_size)
+{
+	return verbs_bpf__elf_bytes(ret_size);
+}
+
+/* Rows of placed functions are what their pointer's place says, whatever lies at the address. */
+static bool verbs_rows_alike(size_t a, size_t b)
+{
+	return !strcmp(verbs_probes[a].symbol, verbs_probes[b].symbol);
+}
+
+/* --- placing --- */
+
+static void placed_note(struct tracer_handle *h, uint32_t tgid, uint64_t post_send)
+{
+	struct verbs_placed_key key = { .post_send = post_send, .tgid = tgid };
+	uint64_t generation;
+
+	if (!tracer_map_get(h, "targets", &tgid, &generation))
+		tracer_map_put(h, "verbs_placed", &key, &generation);
+}
+
+static int table_place(struct tracer_handle *h, uint32_t tgid, const __u64 fn[VERBS_INLINES_MAX])
+{
+	struct tracer_place places[VERBS_INLINES_MAX];
+	size_t n = 0;
+	int got;
+
+	for (uint32_t i = 0; i < VERBS_INLINES_MAX; i++)
+		if (fn[i])
+			places[n++] = (struct tracer_place){ .address = fn[i], .row = FIRST_INLINE + i };
+	got = n ? tracer_place(h, tgid, places, n) : 0;
+	if (got >= 0 && fn[2])
+		placed_note(h, tgid, fn[2]);
+	return got;
+}
+
+static bool is_gone(int err)
+{
+	return err == -ESRCH;
+}
+
+/* One that cannot be placed yet (its file is not known to us) is tried again for some seconds. */
+static void tables_place(struct tracer_handle *h, uint64_t now_ns)
+{
+	struct verbs_table_key key, next;
+	struct verbs_table t;
+	int more = tracer_map_next(h, "verbs_tables", NULL, &key), err;
+
+	for (int i = 0; !more && i < SCAN_MAX; i++) {
+		more = tracer_map_next(h, "verbs_tables", &key, &next);
+		err = tracer_map_get(h, "verbs_tables", &key, &t);
+		if (!err) {
+			err = table_place(h, key.tgid, t.fn);
+			if (err == -EAGAIN)
+				t.since_ns = now_ns;
+			if (err < 0 && !is_gone(err) && now_ns > t.since_ns + TABLE_GIVE_UP_NS)
+				log_warn("pid %u: the RDMA provider's functions cannot be probed: %s; its posts and completions stay "
+					 "invisible", key.tgid, strerror(-err));
+			if (err >= 0 || is_gone(err) || now_ns > t.since_ns + TABLE_GIVE_UP_NS)
+				tracer_map_delete(h, "verbs_tables", &key);
+		}
+		key = next;
+	}
+}
+
+/* --- processes that were there before --- */
+
+static void bypass_say(const struct target_proc *proc)
+{
+	for (size_t i = 0; i < proc->n_files; i++)
+		for (size_t k = 0; k < sizeof(bypasses) / sizeof(bypasses[0]); k++)
+			if (strstr(proc->libs[i].path, bypasses[k].file)) {
+				log_info("pid %u has %s mapped: %s; what it sends so is seen in the port counters only", proc->tgid,
+					 proc->libs[i].path, bypasses[k].what);
+				return;
+			}
+}
+
+static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
+			uint32_t lib_id, bool *ret_has_layout)
+{
+	struct verbs_state *s = tracer_state(h, sizeof(*s));
+	struct walk *w;
+
+	(void)lib; (void)fd; (void)lib_id; (void)ret_has_layout;
+	if (!s)
+		return -ENOMEM;
+	HASH_FIND(hh, s->walks, &proc->tgid, sizeof(proc->tgid), w);
+	if (w && w->start_ns == proc->start_time_ns)
+		return 0;
+	if (!w && !(w = calloc(1, sizeof(*w))))
+		return -ENOMEM;
+	if (!w->tgid) {
+		w->tgid = proc->tgid;
+		HASH_ADD(hh, s->walks, tgid, sizeof(w->tgid), w);
+	}
+	w->start_ns = proc->start_time_ns;
+	w->over = false;
+	w->first_ns = w->asked_ns = 0;
+	bypass_say(proc);
+	return 0;
+}
+
+/* Only a process that has a device open has contexts: most that map libibverbs never open one. */
+static bool has_device_open(uint32_t tgid)
+{
+	char path[64], target[256];
+	bool found = false;
+	struct dirent *d;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%u/fd", tgid);
+	dir = opendir(path);
+	while (dir && !found && (d = readdir(dir))) {
+		ssize_t n = readlinkat(dirfd(dir), d->d_name, target, sizeof(target) - 1);
+
+		if (n > 0) {
+			target[n] = 0;
+			found = strstr(target, "/uverbs");
+		}
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static int found_tell(struct tracer_handle *h, const struct walk *w, uint64_t now_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < w->found->n_qps; i++) {
+		const struct verbs_qp_at *q = &w->found->qps[i];
+		struct verbs_qp r = {
+			.hdr = { .size = sizeof(r), .tracer = WIRE_VERBS, .kind = VERBS_QP, .tgid = w->tgid, .ts_ns = now_ns },
+			.context = q->context, .qp = q->addr, .qpn = q->qpn, .state = q->state, .type = q->type,
+			.news = VERBS_QP_FOUND,
+		};
+
+		for (size_t k = 0; k < w->found->n_contexts; k++)
+			if (w->found->contexts[k].addr == q->context)
+				memcpy(r.device, w->found->contexts[k].device, sizeof(r.device));
+		err = tracer_emit(h, &r.hdr);
+	}
+	return err;
+}
+
+/* Where what a process calls brings its tables to light, too: placed at the next look, and tried again while they cannot be. */
+static void table_put(struct tracer_handle *h, uint32_t tgid, bool in_qp, const struct verbs_table *t)
+{
+	struct verbs_table_key key = { .tgid = tgid, .in_qp = in_qp, .a = t->fn[in_qp ? 7 : 0], .b = t->fn[in_qp ? 14 : 2] };
+
+	tracer_map_put_new(h, "verbs_tables", &key, t);
+}
+
+static void found_place(struct tracer_handle *h, const struct walk *w, uint64_t now_ns)
+{
+	for (size_t i = 0; i < w->found->n_contexts; i++) {
+		const struct verbs_context_at *c = &w->found->contexts[i];
+		struct verbs_table t = { .since_ns = now_ns, .fn = { c->poll_cq, c->poll_cq, c->post_send, c->post_recv } };
+
+		table_put(h, w->tgid, false, &t);
+	}
+}
+
+static void exes_place(struct tracer_handle *h, const struct walk *w, uint64_t now_ns)
+{
+	for (size_t i = 0; i < w->found->n_qps; i++) {
+		struct verbs_table t = { .since_ns = now_ns };
+		struct reader_range ranges[VERBS_INLINES_MAX];
+
+		if (!w->found->qps[i].ex)
+			continue;
+		for (int k = VERBS_IN_CONTEXT; k < VERBS_INLINES_MAX; k++)
+			ranges[k - VERBS_IN_CONTEXT] = (struct reader_range){
+				.addr = w->found->qps[i].ex + inline_offsets[k], .to = &t.fn[k], .len = 8 };
+		if (!reader_memory(tracer_reader(h), w->tgid, ranges, VERBS_INLINES_MAX - VERBS_IN_CONTEXT, READER_DEADLINE_MS))
+			table_put(h, w->tgid, true, &t);
+	}
+}
+
+static void walk_end(struct walk *w)
+{
+	if (w->found)
+		verbs_found_free(w->found);
+	free(w->found);
+	w->found = NULL;
+	w->over = true;
+}
+
+/* A device may have been opened while the probes were being put in place: asked for a while. */
+static bool walk_begins(struct walk *w, uint64_t now_ns)
+{
+	if (w->asked_ns && now_ns < w->asked_ns + DEVICE_ASK_NS)
+		return false;
+	w->asked_ns = now_ns;
+	w->first_ns = w->first_ns ? w->first_ns : now_ns;
+	if (has_device_open(w->tgid))
+		w->found = calloc(1, sizeof(*w->found));
+	w->over = !w->found && now_ns > w->first_ns + DEVICE_GIVE_UP_NS;
+	return w->found;
+}
+
+static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
+{
+	bool knew = w->found && w->found->second;
+	int more, err = 0;
+
+	if (!w->found && !walk_begins(w, now_ns))
+		return 0;
+	more = verbs_scan_step(tracer_reader(h), w->tgid, WALK_PAGES, w->found);
+	if (more == -EINPROGRESS || more == -EBUSY || more == -EAGAIN || more == -ETIMEDOUT)
+		return 0; /* again later */
+	if (more < 0) {
+		if (more != -ESRCH)
+			log_warn("pid %u: its memory cannot be searched for open RDMA devices: %s; what it opened before stays invisible",
+				 w->tgid, strerror(-more));
+		walk_end(w);
+		return 0;
+	}
+	if (!knew && (w->found->second || !more))
+		found_place(h, w, now_ns);
+	if (more)
+		return 0;
+	exes_place(h, w, now_ns);
+	err = found_tell(h, w, now_ns);
+	if (w->found->cut)
+		log_warn("pid %u has more RDMA contexts or queue pairs than are searched for; the others stay invisible", w->tgid);
+	walk_end(w);
+	return err;
+}
+
+static int verbs_look(struct tracer_handle *h, uint64_t now_ns)
+{
+	struct verbs_state *s = tracer_state(h, sizeof(*s));
+	struct walk *w, *next;
+	int err = 0;
+
+	if (!s)
+		return -ENOMEM;
+	if (tracer_tier(h) < TIER_BURST)
+		return 0;
+	tables_place(h, now_ns);
+	HASH_ITER(hh, s->walks, w, next) {
+		bool reads = w->found;
+
+		if (w->over)
+			continue;
+		err = walk_step(h, w, now_ns);
+		if (err || reads) /* one slice a look */
+			return err;
+	}
+	return err;
+}
+
+/* --- totals --- */
+
+static uint64_t counts_sum(const struct verbs_counts *c)
+{
+	return c->posts + c->post_bytes + c->recv_posts + c->send_done + c->recv_done + c->errors + c->cut;
+}
+
+static int counts_tell(struct tracer_handle *h, const struct verbs_qp_key *key, const struct verbs_counts *c, uint64_t now_ns)
+{
+	struct verbs_stats r = {
+		.hdr = { .size = sizeof(r), .tracer = WIRE_VERBS, .kind = VERBS_STATS, .tgid = key->tgid, .ts_ns = now_ns },
+		.context = key->context, .qpn = key->qpn, .first_status = c->first_status, .posts = c->posts,
+		.post_bytes = c->post_bytes, .signalled = c->signalled, .recv_posts = c->recv_posts, .send_done = c->send_done,
+		.recv_done = c->recv_done, .recv_bytes = c->recv_bytes, .errors = c->errors, .first_post_ns = c->first_post_ns,
+		.last_post_ns = c->last_post_ns, .last_done_ns = c->last_done_ns,
+		.in_flight_bytes = c->aligned ? c->post_bytes - c->done_bytes : UINT64_MAX,
+		.latency_ns_sum = c->latency_ns_sum, .latency_n = c->latency_n, .latency_ns_max = c->latency_ns_max, .cut = c->cut,
+		.from_start = c->from_start,
+	};
+
+	memcpy(r.by_op, c->by_op, sizeof(r.by_op));
+	return tracer_emit(h, &r.hdr);
+}
+
+static struct told *told_get(struct verbs_state *s, const struct verbs_qp_key *key)
+{
+	struct told *t;
+
+	HASH_FIND(hh, s->told, key, sizeof(*key), t);
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->key = *key;
+	HASH_ADD(hh, s->told, key, sizeof(*key), t);
+	return t;
+}
+
+/* A process that is gone leaves its queue pairs in the map: they are told a last time and taken out. */
+static int qp_scan(struct tracer_handle *h, struct verbs_state *s, const struct verbs_qp_key *key, uint64_t now_ns)
+{
+	struct verbs_counts c;
+	struct told *t;
+	uint64_t generation, sum;
+	bool alive = !tracer_map_get(h, "targets", &key->tgid, &generation);
+	int err = 0;
+
+	if (tracer_map_get(h, "verbs_qps", key, &c) || !(t = told_get(s, key)))
+		return 0;
+	sum = counts_sum(&c);
+	if (sum != t->sum || c.generation != t->generation) {
+		s->n_busy++;
+		if (alive && t->ns && s->n_busy > FEW && now_ns < t->ns + TELL_EVERY_NS)
+			return 0;
+		t->sum = sum;
+		t->generation = c.generation;
+		t->ns = now_ns;
+		err = counts_tell(h, key, &c, now_ns);
+	}
+	if (!alive) {
+		tracer_map_delete(h, "verbs_qps", key);
+		HASH_DELETE(hh, s->told, t);
+		free(t);
+	}
+	return err;
+}
+
+static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)
+{
+	struct verbs_state *s = tracer_state(h, sizeof(*s));
+	struct verbs_qp_key key, next;
+	int more, err = 0;
+
+	if (!s)
+		return -ENOMEM;
+	s->n_busy = 0;
+	more = tracer_map_next(h, "verbs_qps", NULL, &key);
+	for (int i = 0; !more && !err && i < SCAN_MAX; i++) {
+		more = tracer_map_next(h, "verbs_qps", &key, &next);
+		err = qp_scan(h, s, &key, now_ns);
+		key = next;
+	}
+	return err;
+}
+
+const struct tracer tracer_verbs = {
+	.name = "verbs",
+	.help = "RDMA queue pairs, peers, errors, memory; burst: posts and completions",
+	.id = WIRE_VERBS,
+	.probes = verbs_probes,
+	.n_probes = N_ROWS,
+	.rows_alike = verbs_rows_alike,
+	.markers = verbs_markers,
+	.object = verbs_object,
+	.on_lib = verbs_on_lib,
+	.look = verbs_look,
+	.tick = verbs_tick,
+	.decode = verbs_decode,
+	.events_max = 3,
+};

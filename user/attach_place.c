@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach_place.c - probes on functions that have no name to be found by: a pointer in the target's memory led there.
+ * The address becomes a file and an offset by the process' maps. In one process, of one file (by inode: the same file mapped
+ * twice shares its probes, a copy of it does not), an offset is probed once.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "bpf/cookie.h"
+#include "loader_internal.h"
+#include "target/discover.h"
+
+#define PLACES_MAX 64 /* of one call */
+
+struct placing { /* one file's part of a call */
+	struct tracer_handle *h;
+	const struct target_proc *proc;
+	const struct target_lib *lib;
+	struct placed_at at[PLACES_MAX];
+	size_t n;
+};
+
+static bool is_placed(const struct placing *p, uint64_t offset, uint32_t row)
+{
+	const struct loader *l = p->h->loader;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (p->at[i].offset == offset && p->at[i].row == row)
+			return true;
+	for (const struct attached *a = l->attached; a; a = a->next) {
+		if (a->tracer != p->h->tracer || a->dev != p->lib->file->dev || a->ino != p->lib->file->ino)
+			continue;
+		if (l->multi && (a->tgid != p->proc->tgid || a->start_ns != p->proc->start_time_ns))
+			continue;
+		for (size_t i = 0; i < a->n_places; i++)
+			if (a->places[i].offset == offset && a->places[i].row == row)
+				return true;
+	}
+	return false;
+}
+
+/* Where returns cannot be probed, an entry whose only purpose is its return costs for nothing. */
+static bool is_possible(const struct placing *p, const struct tracer_place *all, size_t n, const struct tracer_place *at)
+{
+	const struct probe *rows = p->h->tracer->probes;
+
+	if (return_probes_allowed(p->h->loader, p->proc))
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (all[i].address == at->address && rows[all[i].row].at_return)
+			return false;
+	return true;
+}
+
+/* One link for the places of `lead`'s program and side. */
+static int group_attach(struct placing *p, struct attached *a, size_t lead, const char *path, struct batch *b)
+{
+	const struct tracer *t = p->h->tracer;
+	const struct probe *row = &t->probes[p->at[lead].row];
+	const struct bpf_program *prog = bpf_object__find_program_by_name(p->h->object, row->program);
+	int err;
+
+	b->n = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		const struct probe *other = &t->probes[p->at[i].row];
+
+		if (other->at_return != row->at_return || strcmp(other->program, row->program))
+			continue;
+		if (i < lead)
+			return 0; /* done with that one */
+		b->offsets[b->n] = p->at[i].offset;
+		b->cookies[b->n++] = COOKIE(p->at[i].row, a->lib_id);
+	}
+	err = prog ? batch_attach(p->h->loader, a, prog, path, b, row->at_return) : -ENOENT;
+	a->n_probes += err ? 0 : b->n;
+	return err;
+}
+
+/* Returns first, as rows found by symbols do. */
+static int groups_attach(struct placing *p, struct attached *a)
+{
+	const struct probe *rows = p->h->tracer->probes;
+	struct batch b;
+	char path[64];
+	int err = batch_new(&b, PLACES_MAX);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->lib->file->fd);
+	for (size_t i = 0; !err && i < p->n; i++)
+		if (rows[p->at[i].row].at_return)
+			err = group_attach(p, a, i, path, &b);
+	a->n_return_links = a->n_links;
+	a->n_return_probes = a->n_probes;
+	for (size_t i = 0; !err && i < p->n; i++)
+		if (!rows[p->at[i].row].at_return)
+			err = group_attach(p, a, i, path, &b);
+	batch_free(&b);
+	return err;
+}
+
+static int placing_attach(struct placing *p)
+{
+	struct loader *l = p->h->loader;
+	uint64_t begin_ns = clock_monotonic_ns();
+	int lib_id = lib_get(l, p->h->tracer, p->lib->file, TIER_TRACE, TIER_BURST), err;
+	struct attach_note note = { 0 };
+	struct attached *a;
+
+	if (lib_id < 0 || lib_waits(l, lib_id, &note))
+		return lib_id < 0 ? lib_id : -EAGAIN;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	*a = (struct attached){ .tgid = p->proc->tgid, .start_ns = p->proc->start_time_ns, .tracer = p->h->tracer,
+				.lib_id = lib_id, .text_begin = p->lib->map_start, .n_places = p->n,
+				.dev = p->lib->file->dev, .ino = p->lib->file->ino };
+	a->places = malloc(sizeof(p->at));
+	if (a->places)
+		memcpy(a->places, p->at, sizeof(p->at));
+	err = a->places ? groups_attach(p, a) : -ENOMEM;
+	l->n_probes += a->n_probes;
+	if (err) {
+		attached_free(l, a);
+		return err;
+	}
+	a->next = l->attached;
+	l->attached = a;
+	err = attached_tell(l, a, p->lib, begin_ns, true);
+	return err ? err : (int)a->n_probes;
+}
+
+static const struct target_lib *lib_at(const struct target_proc *proc, uint64_t address, const struct mapping **ret)
+{
+	const struct mapping *m = proc ? maps_find(&proc->maps, address) : NULL;
+	const struct target_lib *lib = m && m->prot & MAPPING_EXEC ? target_proc_lib(proc, m) : NULL;
+
+	*ret = m;
+	return lib && lib->file->fd >= 0 ? lib : NULL;
+}
+
+/* For a kernel without attach cookies; each process has its own addresses. */
+static int cookie_put(const struct placing *p, const struct tracer_place *at)
+{
+	struct loader *l = p->h->loader;
+	struct cookie_key key = { .ip = at->address, .tgid = p->proc->tgid };
+	__u64 cookie = COOKIE(at->row, 0);
+
+	if (!(l->lacks & KERNEL_BIT(COOKIE)) || p->h->tracer->probes[at->row].at_return)
+		return 0;
+	return bpf_map_update_elem(loader_map_fd(l, "probe_cookies"), &key, &cookie, BPF_ANY) ? -errno : 0;
+}
+
+/* Those of the places that lie in `file`. */
+static int placing_fill(struct placing *p, const struct tracer_place *places, size_t n)
+{
+	const struct mapping *m;
+
+	for (size_t i = 0; i < n && p->n < PLACES_MAX; i++) {
+		const struct target_lib *lib = lib_at(p->proc, places[i].address, &m);
+		uint64_t offset;
+
+		if (!lib || lib->file != p->lib->file || !is_possible(p, places, n, &places[i]))
+			continue;
+		offset = mapping_file_offset(m, places[i].address);
+		if (cookie_put(p, &places[i]))
+			return -ENOSPC;
+		if (elf_facts_in_text(&lib->file->facts, offset) && !is_placed(p, offset, places[i].row))
+			p->at[p->n++] = (struct placed_at){ offset, places[i].row };
+	}
+	return 0;
+}
+
+int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n)
+{
+	const struct target_proc *proc = target_set_find(h->loader->cfg.targets, tgid);
+	const struct mapping *m;
+	int placed = 0;
+
+	if (proc && n && !lib_at(proc, places[0].address, &m)) /* mapped since the last look, or not opened yet */
+		proc = target_set_refresh(h->loader->cfg.targets, tgid);
+	if (!proc)
+		return -ESRCH;
+	for (size_t i = 0; i < n; i++) {
+		struct placing p = { .h = h, .proc = proc, .lib = lib_at(proc, places[i].address, &m) };
+		int got;
+
+		if (!p.lib)
+			return placed ? placed : -ENOENT;
+		got = placing_fill(&p, places, n);
+		if (!got && p.n)
+			got = placing_attach(&p);
+		if (got < 0)
+			return got;
+		placed += got;
+	}
+	return placed;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * merge_file.h - what one host's recording holds, as far as a merge must know before it begins.
+ */
+#ifndef RANKTRACE_MERGE_FILE_H
+#define RANKTRACE_MERGE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/facts.h"
+
+struct merge_file {
+	const char *path;        /* borrowed */
+	char host[256];
+	struct fact_start start; /* without its text */
+	uint64_t anchor_ns;      /* its first look, by its own clock */
+	uint32_t n_ticks;        /* looks that are whole */
+	size_t n_procs;
+	uint64_t *hashes;        /* of its communicators */
+	size_t n_hashes;
+	char **jobs;
+	size_t n_jobs;
+};
+
+/* 0; or -errno, which was told: no recording, not of an autopsy, nothing whole in it. Free it either way. */
+int merge_file_read(const char *path, struct merge_file *ret);
+void merge_file_free(struct merge_file *f);
+bool merge_file_idle(const struct merge_file *f); /* no process of any job */
+/* A job's name or a communicator is in both. */
+bool merge_files_share(const struct merge_file *a, const struct merge_file *b);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu.c - what the driver and the kernel log say of the GPUs, and which rank sits on which.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/state.h"
+
+#define SAME_XID_NS 5000000000ull /* told twice: by the tracepoint and in the kernel log */
+
+struct gpu *gpu_get(struct model *m, uint32_t index)
+{
+	struct gpu **link = &m->gpus.all, *g;
+
+	while (*link && (*link)->index < index)
+		link = &(*link)->next;
+	if (*link && (*link)->index == index)
+		return *link;
+	g = index < GPUS_MAX ? calloc(1, sizeof(*g)) : NULL;
+	if (!g)
+		return NULL;
+	g->index = index;
+	g->pci = GPU_PCI_NONE;
+	g->name = g->uuid = "";
+	g->pcie_width_max = g->pcie_gen_max = g->power_limit_mw = g->n_nvlinks = GPU_NOT_TOLD;
+	g->next = *link;
+	*link = g;
+	return g;
+}
+
+static void device_take(struct gpu *g, const struct event *e)
+{
+	g->pci = e->gpu_device.pci;
+	g->name = e->gpu_device.name;
+	g->uuid = e->gpu_device.uuid;
+	g->pcie_width_max = e->gpu_device.pcie_width_max;
+	g->pcie_gen_max = e->gpu_device.pcie_gen_max;
+	g->power_limit_mw = e->gpu_device.power_limit_mw;
+	if (g->n_nvlinks == GPU_NOT_TOLD || (e->gpu_device.n_nvlinks != GPU_NOT_TOLD && e->gpu_device.n_nvlinks > g->n_nvlinks))
+		g->n_nvlinks = e->gpu_device.n_nvlinks; /* the most there ever were: NVML's child may have been replaced */
+}
+
+static void health_take(struct gpu *g, const struct event *e)
+{
+	if (!g->n_checkups)
+		g->first = e->gpu_health;
+	g->checkups[g->n_checkups++ % GPU_HEALTHS_KEPT] = (struct gpu_checkup){ e->ts_ns, e->gpu_health };
+}
+
+static void procs_take(struct gpu *g, const struct event *e)
+{
+	if (!e->gpu_procs.n && g->answer != GPU_IS_THERE)
+		return;
+	g->n_pids = e->gpu_procs.n;
+	memcpy(g->pids, e->gpu_procs.pids, sizeof(g->pids));
+}
+
+static int state_apply(struct model *m, const struct event *e)
+{
+	struct gpu *g;
+
+	if (e->gpu_state.index == GPU_INDEX_ALL) {
+		m->gpus.driver = e->gpu_state.answer;
+		m->gpus.driver_ns = e->gpu_state.since_ns;
+		return 0;
+	}
+	g = gpu_get(m, e->gpu_state.index);
+	if (!g)
+		return -ENOMEM;
+	if (g->answer != e->gpu_state.answer)
+		g->answer_ns = e->gpu_state.since_ns;
+	g->answer = e->gpu_state.answer;
+	return 0;
+}
+
+static uint32_t event_index(const struct event *e)
+{
+	switch (e->kind) {
+	case EV_GPU_DEVICE: return e->gpu_device.index;
+	case EV_GPU_SAMPLE: return e->gpu_sample.index;
+	case EV_GPU_HEALTH: return e->gpu_health.index;
+	default: return e->gpu_procs.index;
+	}
+}
+
+int gpu_apply(struct model *m, const struct event *e)
+{
+	struct gpu *g;
+
+	if (e->kind == EV_GPU_STATE)
+		return state_apply(m, e);
+	if (event_index(e) >= GPUS_MAX)
+		return -EINVAL;
+	g = gpu_get(m, event_index(e));
+	if (!g)
+		return -ENOMEM;
+	if (e->kind == EV_GPU_DEVICE)
+		device_take(g, e);
+	else if (e->kind == EV_GPU_SAMPLE)
+		g->looks[g->n_looks++ % GPU_SAMPLES_KEPT] = (struct gpu_look){ e->ts_ns, e->gpu_sample };
+	else if (e->kind == EV_GPU_HEALTH)
+		health_take(g, e);
+	else
+		procs_take(g, e);
+	return 0;
+}
+
+int xid_apply(struct model *m, const struct event *e)
+{
+	struct gpus *all = &m->gpus;
+	struct xid *x;
+
+	for (uint64_t i = 0; i < all->n_xids && i < XIDS_KEPT; i++) {
+		x = &all->xids[(all->n_xids - 1 - i) % XIDS_KEPT];
+		if (x->number != e->kernel_log.xid || x->pci != e->kernel_log.pci || x->of_switch != e->kernel_log.of_switch ||
+		    e->ts_ns > x->last_ns + SAME_XID_NS)
+			continue;
+		x->last_ns = e->ts_ns;
+		x->n++;
+		x->pid = x->pid ? x->pid : e->kernel_log.pid;
+		return 0;
+	}
+	all->xids[all->n_xids++ % XIDS_KEPT] = (struct xid){
+		.ts_ns = e->ts_ns, .last_ns = e->ts_ns, .number = e->kernel_log.xid, .pid = e->kernel_log.pid, .n = 1,
+		.pci = e->kernel_log.pci, .of_switch = e->kernel_log.of_switch, .text = e->kernel_log.text,
+	};
+	return 0;
+}
+
+int pressure_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = e->tgid ? proc_get(m, e->tgid, e->ts_ns) : NULL;
+	struct pressure *to = p ? &p->p.pressure : &m->gpus.host;
+
+	if (e->tgid && !p)
+		return -ENOMEM;
+	to->prev_ns = to->ts_ns;
+	memcpy(to->prev_stall_ns, to->stall_ns, sizeof(to->stall_ns));
+	to->ts_ns = e->ts_ns;
+	memcpy(to->stall_ns, e->pressure.stall_ns, sizeof(to->stall_ns));
+	to->known = e->pressure.known;
+	return 0;
+}
+
+void gpus_free(struct model *m)
+{
+	struct gpu *g;
+
+	while ((g = m->gpus.all)) {
+		m->gpus.all = g->next;
+		free(g);
+	}
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * comm_proxies.h - how far the network transfers of one process' communicators are, as records.
+ */
+#ifndef RANKTRACE_COMM_PROXIES_H
+#define RANKTRACE_COMM_PROXIES_H
+
+#include "sample/comm_places.h"
+
+/*
+ * One look at the proxies of all communicators of the process; behind the look at the communicators themselves, of which it
+ * tells only those that are the generation known. Where the layout is not known, or two communicators share one proxy
+ * (whose operation is whose?), nothing is told. 0, what emit() returned, -ENOMEM or -EPIPE.
+ */
+int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, int (*emit)(void *to, const struct wire_hdr *rec),
+		      void *to);
+
+#endif
