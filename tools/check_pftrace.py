@@ -295,6 +295,9 @@ def check_expected(trace, args, slices, flows):
     for name, _, n in (want.partition("=") for want in filter(None, args.expect_slices.split(","))):
         if not titles[name] or (n and titles[name] != int(n)):
             trace.error("%d slices %r, expected %s" % (titles[name], name, n or "some"))
+    longest = max(((e - b, n) for _, b, e, n, _ in slices), default=(0, ""))
+    if args.longest_ms and longest[0] > args.longest_ms * 1e6:
+        trace.error("%r is %.3f ms long, expected at most %g" % (longest[1], longest[0] / 1e6, args.longest_ms))
     if len(flows) < args.expect_flows:
         trace.error("%d flows, expected at least %d" % (len(flows), args.expect_flows))
 
@@ -379,6 +382,7 @@ def main():
     parser.add_argument("--expect-tracks", default="", help="names, comma-separated")
     parser.add_argument("--expect-slices", default="", help="names, comma-separated; NAME=N: so many")
     parser.add_argument("--expect-flows", type=int, default=0)
+    parser.add_argument("--longest-ms", type=float, default=0, help="no slice is longer")
     parser.add_argument("--inflate", metavar="OUT", help="write the trace again without compression")
     parser.add_argument("--lenient", action="store_true", help="skip fields that are not in the schema")
     parser.add_argument("--chromium", action="store_true", help="check the schema against a trace of Chromium")

@@ -379,11 +379,25 @@ uint32_t loader_returns_drop(struct loader *l, uint32_t tgid)
 	return n;
 }
 
-/* Without any probe a new generation begins: what was in flight under the old ones is nobody's. Without a pid filter links serve other processes. */
+static void generation_begin(struct loader *l, uint32_t tgid)
+{
+	uint64_t generation = clock_monotonic_ns();
+
+	bpf_map_update_elem(bpf_map__fd(bpf_object__find_map_by_name(l->life, "targets")), &tgid, &generation, BPF_EXIST);
+}
+
+/* What a probe that was slow to go noted after loader_lower() is nobody's either. */
+void loader_raise(struct loader *l, uint32_t tgid)
+{
+	if (l->multi)
+		generation_begin(l, tgid);
+}
+
+/* Without any probe a new generation begins: what was in flight under the old ones is nobody's. Without a pid filter
+ * links serve other processes. */
 void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
 {
 	struct attached **at = &l->attached, *a;
-	uint64_t generation = clock_monotonic_ns();
 
 	while (l->multi && (a = *at)) {
 		if (a->tgid != tgid || l->libs[a->lib_id].upto <= to) {
@@ -394,8 +408,7 @@ void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
 		attached_free(l, a);
 	}
 	if (to == TIER_WATCH)
-		bpf_map_update_elem(bpf_map__fd(bpf_object__find_map_by_name(l->life, "targets")), &tgid, &generation,
-				    BPF_EXIST);
+		generation_begin(l, tgid);
 }
 
 void attached_forget(struct loader *l, uint32_t tgid)

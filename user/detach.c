@@ -41,11 +41,13 @@ struct detacher *detacher_new(bool (*may_close)(void *to, uint32_t lib_id), void
 	return d;
 }
 
+/* The last attached first, which are entries: between two closes lies a grace period, and calls seen to begin then are
+ * still seen to end. */
 static void *batch_close(void *arg)
 {
 	struct batch *b = arg;
 
-	for (int i = 0; i < b->n; i++)
+	for (int i = b->n - 1; i >= 0; i--)
 		bpf_link__destroy(b->links[i]);
 	free(b->links);
 	return NULL;
@@ -56,7 +58,7 @@ static void *batch_close_left(void *arg)
 {
 	struct batch *b = arg;
 
-	for (int i = 0; i < b->n; i++)
+	for (int i = b->n - 1; i >= 0; i--)
 		close(bpf_link__fd(b->links[i]));
 	return NULL;
 }

@@ -73,6 +73,8 @@ struct attach_note {
  * emits FACT_LIB and FACT_ATTACH. Returns the number of probes attached now or -errno. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
 		      const struct target_lib *lib, enum tier from, enum tier upto, struct attach_note *ret_note);
+/* Before a process that had no probes gets them again: what it was inside of when the last ones went is forgotten. */
+void loader_raise(struct loader *l, uint32_t tgid);
 /* Takes the process' probes of rows above tier `to` away. What it was inside of is not in flight any more. */
 void loader_lower(struct loader *l, uint32_t tgid, enum tier to);
 /* The process is under seccomp by now: its return probes go, where one may kill it (x86-64 from 6.11). How many. */

@@ -429,6 +429,8 @@ int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tie
 		return -ESRCH;
 	if (p->tier > tier)
 		loader_lower(t->loader, tgid, tier);
+	else if (p->tier == TIER_WATCH && tier > TIER_WATCH)
+		loader_raise(t->loader, tgid);
 	p->tier = tier;
 	attach_begin(t);
 	return proc_trace(t, known, now_ns);

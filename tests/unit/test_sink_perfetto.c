@@ -324,6 +324,47 @@ static void test_driver_calls(void **state)
 	unlink(plain);
 }
 
+/* The record of a wait's begin is written a little after it; begin_ns 0: its time. */
+static void wait_event(struct fixture *f, enum event_kind kind, uint64_t begin_ns, uint64_t ts_ns)
+{
+	uint32_t pid = f->procs[0].tgid;
+
+	fixture_event(f, (struct event){.kind = kind, .tgid = pid, .tid = pid, .ts_ns = ts_ns,
+					.sync = {.kind = SYNC_STREAM, .handle = 0x10, .begin_ns = begin_ns}});
+}
+
+static void tier_event(struct fixture *f, int tier, int before, uint64_t ts_ns)
+{
+	uint32_t pid = f->procs[0].tgid;
+
+	fixture_event(f, (struct event){.kind = EV_TIER, .tgid = pid, .tid = pid, .ts_ns = ts_ns,
+					.tier = {.tier = tier, .before = before}});
+}
+
+/* A wait whose end no probe saw ends where the next begins, or with the probes; one told after those is a point. */
+static void test_ends_not_seen(void **state)
+{
+	const char *path = path_of("unseen.pftrace");
+	struct fixture f;
+	uint64_t ns;
+
+	(void)state;
+	fixture_open(&f, 1, path);
+	ns = f.m.now_ns + 1000000;
+	wait_event(&f, EV_SYNC_BEGIN, ns, ns + 300);
+	wait_event(&f, EV_SYNC_BEGIN, ns + 50000, ns + 50300);
+	wait_event(&f, EV_SYNC_END, ns + 50000, ns + 90000);
+	wait_event(&f, EV_SYNC_BEGIN, ns + 100000, ns + 100300);
+	tier_event(&f, 0, 1, ns + 200000);
+	wait_event(&f, EV_SYNC_BEGIN, ns + 210000, ns + 210300);
+	tier_event(&f, 1, 0, ns + 900000000);
+	wait_event(&f, EV_SYNC_BEGIN, ns + 900010000, ns + 900010300);
+	wait_event(&f, EV_SYNC_END, ns + 900010000, ns + 900090000);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	check_or_skip("--expect-slices StreamSynchronize=5 --longest-ms 2", path);
+}
+
 static void test_size(void **state)
 {
 	const char *path = path_of("large.pftrace");
@@ -426,8 +467,11 @@ static int remove_dir(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph), cmocka_unit_test(test_driver_calls), cmocka_unit_test(test_size), cmocka_unit_test(test_killed),
-	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full), cmocka_unit_test(test_unwritable),
+	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph),
+	    cmocka_unit_test(test_driver_calls),    cmocka_unit_test(test_ends_not_seen),
+	    cmocka_unit_test(test_size),	    cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full),
+	    cmocka_unit_test(test_unwritable),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

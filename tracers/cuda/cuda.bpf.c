@@ -307,12 +307,16 @@ int cuda_exit(struct pt_regs *ctx)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct cuda_in_flight *f = bpf_map_lookup_elem(&cuda_in_flight, &tid), done;
+	struct target *target;
 
 	private_stack_refuse(ctx);
 	if (!f)
 		return 0;
 	done = *f;
 	bpf_map_delete_elem(&cuda_in_flight, &tid);
+	target = target_of(done.tgid);
+	if (!target || target->generation != done.generation)
+		return 0; /* left behind by probes that are gone, it is another call than this one */
 	if (is_wait(done.what))
 		sync_emit(CUDA_SYNC_END, &done, (__s32)PT_REGS_RC(ctx));
 	else if (!done.no_returns || tells_at_entry(done.what, false) || !tells_at_entry(done.what, true))

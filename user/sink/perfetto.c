@@ -108,6 +108,7 @@ static void tier_draw(struct perfetto_sink *p, const struct event *e, const stru
 	if (e->tier.incident)
 		event_u64(&p->file, "finding", e->tier.incident);
 	event_close(&p->file);
+	thread_probes_changed(p, e, m);
 }
 
 static int event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)

@@ -133,6 +133,7 @@ void machine_event(struct perfetto_sink *p, const struct event *e, const struct 
 
 /* perfetto_thread.c. 0 or -ENOMEM. */
 int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
+void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_TIER */
 void threads_finish(struct perfetto_sink *p, const struct model *m);
 void threads_free(struct perfetto_sink *p);
 

@@ -225,7 +225,7 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 }
 
 /* What the thread is still in is drawn up to `ns`. */
-static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
+static void calls_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
 {
 	bool in_call = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns || t->call_begin_ns;
 	uint64_t track = in_call ? thread_uuid(p, m, t->tgid, t->tid) : 0;
@@ -238,7 +238,28 @@ static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns
 		slice_left_open(p, track, t->sync_begin_ns, ns, SYNC, sync_name(t->sync_kind));
 	if (t->call_begin_ns)
 		slice_left_open(p, track, t->call_begin_ns, ns, CUDA, t->call_name);
+	t->init_begin_ns = t->group_begin_ns = t->sync_begin_ns = t->call_begin_ns = 0;
+	t->group_depth = 0;
+	t->last_call = NULL;
+}
+
+static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
+{
+	calls_finish(p, t, ns, m);
 	blocked_ended(p, t, ns, m);
+}
+
+/* Between its last probe and its next, nothing is known of the process' calls. What probes that were slow to go told
+ * after EV_TIER ended nowhere: it is drawn as a point, once there are probes again. */
+void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	struct thread *t, *next;
+
+	if (e->tier.tier && e->tier.before)
+		return;
+	HASH_ITER(hh, p->threads, t, next)
+		if (t->tgid == e->tgid)
+			calls_finish(p, t, e->tier.before ? e->ts_ns : 0, m);
 }
 
 static void thread_exited(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
@@ -289,8 +310,10 @@ static void graph_event(struct perfetto_sink *p, struct thread *t, const struct 
 
 static void sync_began(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	thread_moved_on(p, t, e->ts_ns, m);
-	t->sync_begin_ns = e->sync.begin_ns ? e->sync.begin_ns : e->ts_ns;
+	uint64_t begin_ns = e->sync.begin_ns ? e->sync.begin_ns : e->ts_ns;
+
+	thread_moved_on(p, t, begin_ns, m);
+	t->sync_begin_ns = begin_ns;
 	t->sync_kind = e->sync.kind;
 }
 
