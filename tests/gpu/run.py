@@ -2,9 +2,11 @@
 """On a machine with one or more NVIDIA GPUs and PyTorch: traces unmodified jobs live. Parts (arguments, default all):
 count-* (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), healthy-*, f1, f3, f5,
 f3-graph, f10-* (CPU hog on one rank's core), f11-* (a spin kernel on one rank's compute stream), overhead (paired windows
-of step time with and without the trace tier, with an A/A control), addresses, nvml (fields, cost of a look), xid (tracepoints),
-duty-* (no probe: more GPU work on one rank from NVML's activity; aa: nobody's; all, sleep, spin: nobody is to be named). Prints one JSON line a part.
-RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in /tmp/ranktrace-gpu."""
+of step time with and without the trace tier, with an A/A control), addresses; and without a probe (zero.py) autopsy-* (started
+after the hang), proxy-* (the same over sockets: a rank stopped, or its proxy thread without a CPU, in the middle of a transfer),
+watch-*, untouched-* (step time and page tables), nvml (fields, cost of a look), xid (tracepoints), duty-* (more GPU work on one
+rank, from NVML's activity; aa: nobody's; all, sleep, spin: nobody is to be named). Prints one JSON line a part.
+RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in OUT_DIR (/tmp/ranktrace-gpu)."""
 import collections
 import glob
 import json
@@ -12,39 +14,17 @@ import os
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import time
 
-RANKTRACE = os.path.abspath(os.environ.get("RANKTRACE", "build/gpu/ranktrace"))
-OUT = "/tmp/ranktrace-gpu"  # recordings; some MB each
-TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
-ENV = {**os.environ, "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
-GPUS = len([d for d in glob.glob("/dev/nvidia[0-9]*")]) or 1
+import zero
+from gpujob import ENV, GPUS, OUT, RANKTRACE, end, fault_line, findings, kill_ranks, rank_pids, record, say, start, step_times, torchrun
+
 # PyTorch's names of what it hands to NCCL -> NCCL's own
 NAMES = {"all_reduce": "AllReduce", "_all_gather_base": "AllGather", "all_gather": "AllGather", "broadcast": "Broadcast",
          "reduce_scatter": "ReduceScatter", "_reduce_scatter_base": "ReduceScatter", "reduce": "Reduce",
          "all_reduce_barrier": "AllReduce"}
-
-
-def say(part, **result):
-    print(json.dumps({"part": part, "gpus": GPUS, **result}), flush=True)
-
-
-def torchrun(tag, *args, gpus=GPUS):
-    for f in glob.glob(f"/tmp/{tag}.*"):
-        os.unlink(f)
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", TRAIN,
-            f"--prefix=/tmp/{tag}", *map(str, args)]
-
-
-def record(tag, *args):
-    return [RANKTRACE, "record", "--json", "-o", f"{OUT}/{tag}.rtr", "-o", f"{OUT}/{tag}.pftrace", *args]
-
-
-def findings(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def operations(tag):
@@ -53,7 +33,7 @@ def operations(tag):
 
 
 def recorder(tag, rank):
-    with open(f"/tmp/{tag}.recorder.{rank}") as f:
+    with open(f"{OUT}/{tag}.recorder.{rank}") as f:
         counts = collections.Counter()
         for name, n in json.load(f).items():
             counts[NAMES.get(name.split(":")[-1], name)] += n
@@ -62,7 +42,7 @@ def recorder(tag, rank):
 
 def in_graphs(tag, rank):
     """Collectives that ran in graph launches, by the job's own word: PyTorch's recorder knows no launch."""
-    with open(f"/tmp/{tag}.graph.{rank}") as f:
+    with open(f"{OUT}/{tag}.graph.{rank}") as f:
         g = json.load(f)
     return g["AllReduce"] * g["launches"]
 
@@ -88,17 +68,6 @@ def count(mode):
         operations=len(seen), communicators=len({o["comm"] for o in seen}),
         ended=sum(1 for o in seen if o.get("end_ns")), end_error_ms=end_errors(seen),
         stderr=out.stderr.splitlines()[-6:])
-
-
-def start(tag, *args):
-    job = subprocess.Popen(torchrun(tag, *args), env=ENV, stdout=open(f"{OUT}/{tag}.job", "w"), stderr=subprocess.STDOUT)
-    end = time.monotonic() + 120
-    while time.monotonic() < end and job.poll() is None:
-        if os.path.exists(f"/tmp/{tag}.steps.0") and sum(1 for _ in open(f"/tmp/{tag}.steps.0")) > 5:
-            return job
-        time.sleep(0.2)
-    job.kill()
-    raise SystemExit(f"{tag}: the job made no steps:\n" + open(f"{OUT}/{tag}.job").read()[-3000:])
 
 
 def late():
@@ -143,28 +112,14 @@ def fault(name, tag, *args, stop_rank=None):
     text = tracer.communicate(timeout=120)[0]
     if stop_rank is not None:
         os.kill(ranks[stop_rank], signal.SIGCONT)
-    job.terminate()
-    try:
-        job.wait(20)
-    except subprocess.TimeoutExpired:
-        job.kill()
-    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    end(job)
     found = [f for f in findings(text) if f["phase"] == "open"]
     first = next((f for f in found if f["kind"] == name[0]), None)
     say(tag, expected=[*name, victim], named=first and [first["kind"], first["class"], *first["ranks"]],
         right=bool(first) and (first["kind"], first["class"] or "", first["ranks"]) == (*name, [victim]),
         after_s=first and first["detected_after_s"], finding=first, others=[f for f in found if f is not first],
-        job=[line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")],
+        job=fault_line(tag)[0],
         stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])
-
-
-def rank_pids(tag):
-    pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix=/tmp/{tag}"], capture_output=True, text=True).stdout.split()
-    ranks = {}
-    for pid in pids:
-        env = open(f"/proc/{pid}/environ").read().split("\0")
-        ranks.update({int(kv[5:]): int(pid) for kv in env if kv.startswith("RANK=")})
-    return ranks
 
 
 def hog_start(pid, n=3):
@@ -196,10 +151,9 @@ def slow(tag, *args, percent=None, hog=False, seconds=20):
     text = tracer.communicate(timeout=120)[0]
     for h in hogs:
         h.kill()
-    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    kill_ranks()
     job.wait(20)
-    told = [line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")]
-    begin = int(told[0].rpartition("=")[2]) if told else begin
+    begin = fault_line(tag)[1] or begin
     before, after = step_times(tag, 0, begin), step_times(tag, begin, 1 << 62)
     found = [f for f in findings(text) if f["phase"] == "open"]
     first = next((f for f in found if f["kind"] == "straggler"), None)
@@ -214,12 +168,6 @@ def addresses():
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "proc_address.py")
     out = subprocess.run([sys.executable, "-B", script, RANKTRACE], capture_output=True, text=True)
     say("addresses", exit=out.returncode, output=out.stdout.splitlines()[-20:], stderr=out.stderr.splitlines()[-5:])
-
-
-def step_times(tag, begin_ns, end_ns):
-    t = [int(line.split()[1]) for line in open(f"/tmp/{tag}.steps.0")]
-    t = [x for x in t if begin_ns <= x <= end_ns]
-    return [b - a for a, b in zip(t, t[1:])]
 
 
 def overhead(tag, *args, pairs=6, window=3.0):
@@ -245,120 +193,14 @@ def overhead(tag, *args, pairs=6, window=3.0):
         base.append(medians[0] / 1e6)
     job.terminate()
     job.wait(60)
-    subprocess.run(["pkill", "-9", "-f", TRAIN])
+    kill_ranks()
     say(tag, step_ms=statistics.median(base), on_off=statistics.median(ratio), on_off_all=[round(r, 4) for r in ratio],
         a_a=statistics.median(control), a_a_all=[round(r, 4) for r in control])
 
 
-def gpu_facts(tag):
-    """What the recording holds of each GPU: (kind, time, fields)."""
-    sys.path.insert(0, os.path.join(os.path.dirname(TRAIN), "..", "e2e"))
-    import rtr
-    shapes = {18: ("IIQIIIII", ("index", "n_gpus", "pci", "pcie_width_max", "pcie_gen_max", "power_limit_mw", "sm_clock_max_mhz", "n_nvlinks")),
-              19: ("IIQIIIIIIIIQ", ("index", "cost_us", "window_ns", "sm", "tensor", "dram", "occupancy", "power_mw", "temperature_c",
-                                   "sm_clock_mhz", "mem_clock_mhz", "slowdown")),
-              20: ("II8Q9I", ("index", "cost_us", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever", "ecc_uncorrected_ever",
-                              "nvlink_crc", "nvlink_replay", "nvlink_recovery", "pcie_replay", "rows_corrected", "rows_uncorrected",
-                              "rows_pending", "rows_failed", "pages_pending", "inforom_bad", "nvlinks_active", "pcie_width", "pcie_gen")),
-              21: ("II", ("index", "n")), 22: ("IIQ", ("index", "state", "since_ns"))}
-    for tracer, kind, _, ts, body in rtr.records(f"{OUT}/{tag}.rtr"):
-        if tracer == 0 and kind in shapes:
-            shape, names = shapes[kind]
-            yield kind, ts, dict(zip(names, struct.unpack_from("<" + shape, body)))
-
-
-def activity(tag, begin_ns, end_ns):
-    """Medians of SM and tensor activity and of power, a GPU each."""
-    looks = collections.defaultdict(list)
-    for kind, ts, f in gpu_facts(tag):
-        if kind == 19 and f["window_ns"] and begin_ns <= ts - f["window_ns"] and ts <= end_ns:
-            looks[f["index"]].append((f["sm"] / 100, f["tensor"] / 100, f["power_mw"] / 1000))
-    return {i: [round(statistics.median(v), 1) for v in zip(*looks[i])] + [len(looks[i])] for i in sorted(looks)}
-
-
-DUTY_JOB = ("--bf16", "--batch", 4096, "--width", 8192, "--layers", 10)
-DUTY_AT = 25
-
-
-def duty(tag, fault=None, named=True):
-    """No probe: attached to the running job, whose one rank (all, or nobody) does more work from then on. `named`: that rank must
-    be, within 10 s; else nobody may."""
-    victim = GPUS - 1
-    args = [f"--fault={fault.format(rank=victim)},at={DUTY_AT}"] if fault else []
-    job = start(tag, "--seconds", 60, *DUTY_JOB, *args)
-    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "45"), capture_output=True, text=True,
-                         timeout=100)
-    job.terminate()
-    try:
-        job.wait(20)
-    except subprocess.TimeoutExpired:
-        job.kill()
-    subprocess.run(["pkill", "-9", "-f", TRAIN])
-    told = [line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")]
-    begin = int(told[0].rpartition("=")[2]) if told else 0
-    found = [f for f in findings(out.stdout) if f["phase"] == "open" and f["kind"] not in ("slow_step", "observation")]
-    first = next((f for f in found if f["kind"] == "straggler"), None)
-    after = first and (first["t_ns"] - begin) / 1e9
-    end = 1 << 62
-    say(tag, right=bool(first) and first["ranks"] == [victim] and after <= 10 if named else not found, named=first and first["ranks"],
-        after_s=after if begin else None, sm_tensor_power_looks={"before": activity(tag, 0, begin or end), "after": activity(tag, begin, end) if begin else None},
-        step_ms=[statistics.median(step_times(tag, a, b)) / 1e6 for a, b in ((0, begin or end), (begin, end))],
-        finding=first, others=[f for f in found if f is not first], fault=told[:1], stderr=out.stderr.splitlines()[-5:])
-
-
-def duty_spin(tag):
-    probe = start(f"{tag}-probe", "--seconds", 6, *DUTY_JOB)
-    probe.wait(60)
-    ms = statistics.median(step_times(f"{tag}-probe", 0, 1 << 62)) / 1e6 * 0.2
-    duty(tag, f"spin:rank={{rank}},ms={ms}", named=False)
-
-
-def nvml():
-    """Which fields the driver tells, who computes where, and what a look costs."""
-    tag = "nvml"
-    job = start(tag, "--seconds", 40, *DUTY_JOB)
-    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "25"), capture_output=True, text=True,
-                         timeout=80)
-    ranks = rank_pids(tag)
-    job.terminate()
-    try:
-        job.wait(20)
-    except subprocess.TimeoutExpired:
-        job.kill()
-    subprocess.run(["pkill", "-9", "-f", TRAIN])
-    newest, costs = {}, collections.defaultdict(list)
-    for kind, _, f in gpu_facts(tag):
-        newest[f"{ {18: 'device', 19: 'sample', 20: 'health', 21: 'procs', 22: 'state'}[kind]}"] = f
-        if "cost_us" in f:
-            costs[kind].append(f["cost_us"])
-    unknown = sorted(f"{what}.{name}" for what, f in newest.items() for name, v in f.items() if v in (0xffffffff, (1 << 64) - 1))
-    found = [f for f in findings(out.stdout) if f["phase"] == "open"]
-    say(tag, fields=newest, not_told=unknown, ranks=ranks, findings=found, silent=not found,
-        cpu_us_a_look_and_gpu={name: costs[k] and {"median": statistics.median(costs[k]), "max": max(costs[k]), "n": len(costs[k])}
-                               for k, name in ((19, "activity"), (20, "health"))},
-        stderr=out.stderr.splitlines()[-5:])
-
-
-def xid():
-    """The drivers' tracepoints are there, and the tracer is attached to them."""
-    tracer = subprocess.Popen([RANKTRACE, "record", "-q", "--all", "--tier", "watch", "--duration", "8"], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True)
-    time.sleep(4)
-    names = []
-    for fd in glob.glob(f"/proc/{tracer.pid}/fdinfo/*"):
-        try:
-            names += [line.split()[1] for line in open(fd) if line.startswith("tp_name:")]
-        except OSError:
-            pass
-    err = tracer.communicate(timeout=30)[1]
-    there = [n for n in ("nvidia/nvidia_dev_xid", "nvswitch/nvswitch_dev_sxid")
-             if any(os.path.exists(f"{d}/events/{n}") for d in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing"))]
-    say("xid", attached=sorted(set(names)), tracepoints=there, exit=tracer.returncode, stderr=err.splitlines()[-4:])
-
-
 MODES = ("ddp", "dp", "groups", "hsdp", "graph")
 GPU_BOUND = ("--width", 8192, "--layers", 8)
-MORE_THAN_ONE_GPU = ("f1", "f3", "f5", "f10", "f11", "duty")
+MORE_THAN_ONE_GPU = ("f1", "f3", "f5", "f10", "f11", *zero.MORE_THAN_ONE_GPU)
 
 
 def mode_args(mode):
@@ -381,13 +223,7 @@ PARTS = {
     "overhead": lambda: overhead("overhead"),
     "overhead-gpu-bound": lambda: overhead("overhead-gpu-bound", "--width", 8192, "--layers", 16),
     "addresses": addresses,
-    "nvml": nvml,
-    "xid": xid,
-    "duty-aa": lambda: duty("duty-aa", named=False),
-    **{f"duty-{p}": lambda p=p: duty(f"duty-{p}", f"work:rank={{rank}},percent={p}") for p in (10, 20, 50)},
-    "duty-all": lambda: duty("duty-all", "work:rank=-1,percent=20", named=False),
-    "duty-sleep": lambda: duty("duty-sleep", "sleep:rank={rank},percent=20", named=False),
-    "duty-spin": lambda: duty_spin("duty-spin"),
+    **zero.PARTS,
 }
 
 if __name__ == "__main__":
@@ -400,4 +236,4 @@ if __name__ == "__main__":
             PARTS[part]()
         except (Exception, SystemExit) as e:
             say(part, error=f"{type(e).__name__}: {e}")
-            subprocess.run(["pkill", "-9", "-f", TRAIN])
+            kill_ranks()

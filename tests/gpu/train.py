@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch job as users write them, run by torchrun. --mode: ddp; groups (tensor and data parallel groups beside the
 world); dp (gradients reduced by hand after the backward pass); hsdp (FSDP2 over shards, replicas and the world: three communicators on 4 GPUs); graph (the whole step with its
-all-reduces captured into a CUDA graph). --nan-check: the host looks at the gradients before they are reduced, as
+all-reduces captured into a CUDA graph); transfer (one large all-reduce a step). --nan-check: the host looks at the gradients before they are reduced, as
 Megatron does. It knows nothing of the tracer; its own log (steps, PyTorch's flight recorder at the end) is the truth."""
 import argparse
 import gc
@@ -19,13 +19,13 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--seconds", type=float, default=0)
 parser.add_argument("--width", type=int, default=2048)
 parser.add_argument("--layers", type=int, default=12)
-parser.add_argument("--mode", choices=["ddp", "dp", "groups", "hsdp", "graph"], default="ddp")
+parser.add_argument("--mode", choices=["ddp", "dp", "groups", "hsdp", "graph", "transfer"], default="ddp")
 parser.add_argument("--prefix", default="/tmp/train")
 parser.add_argument("--nan-check", action="store_true")
 parser.add_argument("--host-ms", type=float, default=0)  # Python work of the host in each step
 parser.add_argument("--batch", type=int, default=256)
 parser.add_argument("--bf16", action="store_true")  # on the tensor cores
-# hang:rank=1,step=100,sec=20 | mismatch:rank=1,step=100 | spin:rank=1,step=100,ms=10 | work:rank=1,at=20,percent=20 (more matrix
+# hang:rank=1,step=100,sec=20 | hang-tp (before the tensor-parallel all-reduce of --mode groups) | mismatch:rank=1,step=100 | spin:rank=1,step=100,ms=10 | work:rank=1,at=20,percent=20 (more matrix
 # work in each step) | sleep:rank=1,at=20,percent=20 (of the host, a share of the step). at: seconds from the start, in place of step; rank=-1: all
 parser.add_argument("--fault", default="")
 args = parser.parse_args()
@@ -46,15 +46,14 @@ def model():
     return net.bfloat16() if args.bf16 else net
 
 
-def inject(step, tensor):
-    if fault_name not in ("hang", "mismatch") or int(fault["rank"]) != rank or int(fault["step"]) != step:
-        return tensor
-    print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
-    if fault_name == "hang":
+def hang(point):
+    if not fault_told and fault_on(point):
         time.sleep(float(fault.get("sec", 15)))
-    if fault_name == "mismatch":
-        return tensor[:-8]
-    return tensor
+
+
+def inject(tensor):
+    hang("hang")
+    return tensor[:-8] if not fault_told and fault_on("mismatch") else tensor
 
 
 def groups():
@@ -141,6 +140,7 @@ def batch():
 def eager_step(step):
     loss = ddp(batch()).square().mean()
     if sub:
+        hang("hang-tp")
         dist.all_reduce(extra, group=sub["tp"])
     loss.backward()
     if args.nan_check and not all(torch.isfinite(p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad).all().item()
@@ -154,6 +154,12 @@ def eager_step(step):
     if sub:
         dist.all_gather_into_tensor(gathered, extra)
     return loss
+
+
+def transfer_step():
+    """Nothing but data on their way: 1 GiB."""
+    dist.all_reduce(big)
+    return big[0]
 
 
 def reduced_step(x):
@@ -187,6 +193,7 @@ ddp = DistributedDataParallel(net, device_ids=[local_rank]) if args.mode == "ddp
 sub = groups() if args.mode == "groups" else {}
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, capturable=args.mode == "graph")
 extra = torch.ones(1 << 20, device="cuda")
+big = torch.zeros(1 << 28 if args.mode == "transfer" else 1, device="cuda")
 gathered = torch.empty(extra.numel() * world, device="cuda")
 CYCLES_PER_MS = cycles_per_ms() if fault_name == "spin" else 0
 graph = captured() if args.mode == "graph" else None
@@ -197,15 +204,15 @@ while step < args.steps if not args.seconds else time.monotonic() - begin < args
     host_work()
     host_sleep()
     if graph:
-        tensor = inject(step, extra)
+        tensor = inject(extra)
         spin()
         graph[2].normal_()
         graph[0].replay()
         loss = graph[1]
         dist.all_reduce(tensor)
     else:
-        loss = eager_step(step)
-        dist.all_reduce(inject(step, extra))
+        loss = transfer_step() if args.mode == "transfer" else eager_step(step)
+        dist.all_reduce(inject(extra))
     extra.fill_(1.0)
     loss.item()
     steps_log.write(f"{step} {time.monotonic_ns()}\n")

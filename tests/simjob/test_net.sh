@@ -15,6 +15,7 @@ check_same --ranks 4 --steps 8 --step-ms 10 --graph layers --nccl-lib "$sim_dir/
 check_same --ranks 2 --steps 8 --step-ms 10 --extra-ops --timing
 check_same --ranks 2 --steps 5 --step-ms 10 --rank-exe "$sim_dir/simjob-static"
 
+export NCCL_SET_THREAD_NAME=1
 rank=$((RANDOM % 4)) step=$((3 + RANDOM % 5))
 echo "rank $rank step $step"
 job=(--ranks 4 --steps 4000 --step-ms 10 --net)

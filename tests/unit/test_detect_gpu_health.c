@@ -161,7 +161,7 @@ static void test_counters_that_move(void **state)
 
 	(void)state;
 	ecc.ecc_uncorrected++;
-	link.nvlink_crc += 150;
+	link.nvlink_replay += 150;
 	recovery.nvlink_recovery++;
 	replay.pcie_replay += 500;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -191,7 +191,8 @@ static void test_single_link_errors_are_usual(void **state)
 
 	(void)state;
 	for (int k = 0; k < 50; k++) {
-		h.nvlink_crc += k % 2 ? 3 : 0;
+		h.nvlink_replay += k % 2 ? 3 : 0;
+		h.nvlink_crc += 3200; /* as on healthy H200s */
 		h.ecc_corrected += 5;
 		checkup(&u, 0, h);
 		pass(&u, 10);

@@ -79,7 +79,6 @@ static void *progress(void *arg)
 {
 	struct world *w = arg;
 
-	prctl(PR_SET_NAME, "NCCL Progress 3");
 	w->tid = gettid();
 	__atomic_store_n(&w->ready, 1, __ATOMIC_RELEASE);
 	for (;;)

@@ -210,42 +210,53 @@ static uint32_t own_tid(pid_t pid, uint32_t tid)
 	return strtoul(last, NULL, 10);
 }
 
-static uint32_t thread_match(struct walk *w, uint64_t handle, const uint32_t *own, const uint32_t *tids, size_t n)
+struct threads { uint32_t own[NCCL_PROXY_THREADS_MAX], tids[NCCL_PROXY_THREADS_MAX]; size_t n; };
+
+/* NCCL names its thread only where NCCL_SET_THREAD_NAME=1 asks for it, so any but the main one may be it. */
+static int threads_read(pid_t pid, struct threads *to)
+{
+	struct target_thread *all = NULL;
+	bool translate = own_tid(pid, pid) != (uint32_t)pid;
+	size_t n_all = 0;
+	int err = target_threads_read(pid, &all, &n_all);
+
+	for (size_t i = 0; !err && i < n_all && to->n < NCCL_PROXY_THREADS_MAX; i++) {
+		if (all[i].tid == pid)
+			continue;
+		to->tids[to->n] = all[i].tid;
+		to->own[to->n++] = translate ? own_tid(pid, all[i].tid) : (uint32_t)all[i].tid;
+	}
+	free(all);
+	return err;
+}
+
+static uint32_t thread_match(struct walk *w, uint64_t handle, const struct threads *t)
 {
 	uint32_t found = 0, at;
 
 	for (uint32_t offset = 0; offset < PTHREAD_BYTES && word(w, handle, offset, &at, 4); offset += 4)
-		for (size_t i = 0; at && i < n; i++) {
-			if (own[i] != at)
+		for (size_t i = 0; at && i < t->n; i++) {
+			if (t->own[i] != at)
 				continue;
-			if (found && found != tids[i])
+			if (found && found != t->tids[i])
 				return 0;
-			found = tids[i];
+			found = t->tids[i];
 		}
 	return found;
 }
 
-/* The thread that the handle in progressState means: one of those that NCCL named so. */
+/* The thread that the handle in progressState means. */
 static uint32_t thread_find(struct walk *w)
 {
-	uint32_t own[NCCL_PROXY_THREADS_MAX], tids[NCCL_PROXY_THREADS_MAX], found = 0;
-	struct target_thread *threads = NULL;
+	struct threads *t;
 	uint64_t handle = 0;
-	size_t n = 0, n_all = 0;
+	uint32_t found;
 
 	if (w->arg->l.thread == NCCL_NOWHERE || !word(w, w->out->proxy_state, w->arg->l.thread, &handle, 8) || !handle)
 		return 0;
-	if (target_threads_read(w->arg->pid, &threads, &n_all))
-		return 0;
-	for (size_t i = 0; i < n_all && n < NCCL_PROXY_THREADS_MAX; i++) {
-		if (strncmp(threads[i].name, "NCCL Progress", 13))
-			continue;
-		tids[n] = threads[i].tid;
-		own[n] = own_tid(w->arg->pid, threads[i].tid);
-		n++;
-	}
-	found = thread_match(w, handle, own, tids, n);
-	free(threads);
+	t = calloc(1, sizeof(*t));
+	found = t && !threads_read(w->arg->pid, t) ? thread_match(w, handle, t) : 0;
+	free(t);
 	return found;
 }
 

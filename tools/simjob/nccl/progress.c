@@ -342,11 +342,13 @@ static void all_free(struct ncclProxyState *state)
 
 void *proxy_progress(void *arg)
 {
+	const char *set_name = getenv("NCCL_SET_THREAD_NAME");
 	struct ncclProxyState *state = arg;
 	char name[24];
 
 	snprintf(name, sizeof(name), "NCCL Progress%2d", state->comm->cudaDev % 100);
-	prctl(PR_SET_NAME, name);
+	if (set_name && *set_name == '1')
+		prctl(PR_SET_NAME, name);
 	state->tid = gettid();
 	while (!state->stopping) {
 		posted_take(state);

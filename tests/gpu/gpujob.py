@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An unmodified PyTorch job under torchrun, what it logged, and sessions of ranktrace on it."""
+import glob
+import json
+import os
+import subprocess
+import sys
+import time
+
+RANKTRACE = os.path.abspath(os.environ.get("RANKTRACE", "build/gpu/ranktrace"))
+OUT = os.environ.get("OUT_DIR", "/tmp/ranktrace-gpu")  # recordings, some MB each, and the jobs' own logs
+TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
+ENV = {**os.environ, "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
+VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")  # two runs side by side: a share of the GPUs and an OUT_DIR each
+GPUS = len(VISIBLE.split(",")) if VISIBLE else len(glob.glob("/dev/nvidia[0-9]*")) or 1
+
+
+def say(part, **result):
+    print(json.dumps({"part": part, "gpus": GPUS, **result}), flush=True)
+
+
+def torchrun(tag, *args, gpus=GPUS):
+    for f in glob.glob(f"{OUT}/{tag}.*"):
+        os.unlink(f)
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", TRAIN,
+            f"--prefix={OUT}/{tag}", *map(str, args)]
+
+
+def record(tag, *args):
+    return [RANKTRACE, "record", "--json", "-o", f"{OUT}/{tag}.rtr", "-o", f"{OUT}/{tag}.pftrace", *args]
+
+
+def findings(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def start(tag, *args, env=None):
+    job = subprocess.Popen(torchrun(tag, *args), env={**ENV, **(env or {})}, stdout=open(f"{OUT}/{tag}.job", "w"), stderr=subprocess.STDOUT)
+    end = time.monotonic() + 120
+    while time.monotonic() < end and job.poll() is None:
+        if os.path.exists(f"{OUT}/{tag}.steps.0") and sum(1 for _ in open(f"{OUT}/{tag}.steps.0")) > 5:
+            return job
+        time.sleep(0.2)
+    job.kill()
+    raise SystemExit(f"{tag}: the job made no steps:\n" + open(f"{OUT}/{tag}.job").read()[-3000:])
+
+
+def end(job):
+    """Stopped ranks go on first: torchrun asks them to leave."""
+    subprocess.run(["pkill", "-CONT", "-f", f"{TRAIN} --prefix={OUT}/"])
+    job.terminate()
+    try:
+        job.wait(20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+    kill_ranks()
+
+
+def kill_ranks():
+    subprocess.run(["pkill", "-9", "-f", f"{TRAIN} --prefix={OUT}/"])
+
+
+def fault_line(tag):
+    """The job's own word of its fault, and when it began."""
+    told = [line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")]
+    return (told[0], int(told[0].rpartition("=")[2])) if told else (None, 0)
+
+
+def rank_pids(tag):
+    pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix={OUT}/{tag} "], capture_output=True, text=True).stdout.split()
+    ranks = {}
+    for pid in pids:
+        env = open(f"/proc/{pid}/environ").read().split("\0")
+        ranks.update({int(kv[5:]): int(pid) for kv in env if kv.startswith("RANK=")})
+    return ranks
+
+
+def step_times(tag, begin_ns, end_ns):
+    t = [int(line.split()[1]) for line in open(f"{OUT}/{tag}.steps.0")]
+    t = [x for x in t if begin_ns <= x <= end_ns]
+    return [b - a for a, b in zip(t, t[1:])]
+
+
