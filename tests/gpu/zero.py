@@ -123,15 +123,15 @@ def children(pid):
 
 
 def cpu_s(pid):
-    """Of the daemon and its children, so far."""
-    total = 0
+    """Of the daemon and its children, so far, each by the name of its process."""
+    used = collections.Counter()
     for p in [pid] + children(pid):
         try:
             rest = open(f"/proc/{p}/stat").read().rsplit(")", 1)[1].split()
-            total += int(rest[11]) + int(rest[12])
+            used[open(f"/proc/{p}/comm").read().strip()] += (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")
         except FileNotFoundError:
             pass
-    return total / os.sysconf("SC_CLK_TCK")
+    return used
 
 
 def bpf_stats(on):
@@ -168,7 +168,8 @@ def watch(tag, *args, inject=None, hang_class=None, seconds=12):
         inject(tag)
         begin = fault_line(tag)[1] or time.monotonic_ns()
     time.sleep(seconds)
-    span, cpu, bpf_end = time.monotonic() - t0, cpu_s(w.process.pid) - cpu, bpf_run(w.process.pid)
+    span, used, bpf_end = time.monotonic() - t0, cpu_s(w.process.pid), bpf_run(w.process.pid)
+    percent = {name: round(100 * (used[name] - cpu[name]) / span, 3) for name in used}
     resident = status_kib(w.process.pid, "VmHWM")
     found = w.stop()
     bpf_stats(False)
@@ -177,7 +178,7 @@ def watch(tag, *args, inject=None, hang_class=None, seconds=12):
     others = [f for f in found if f is not first and f["kind"] not in ("observation", "slow_step") and not f["caused_by"]]
     right = not others and ((first["class"] == hang_class and first["ranks"] == [VICTIM]) if first and hang_class else not first and not hang_class)
     say(tag, right=right, named=first and [first["class"], first["cause"], *first["ranks"], first["op"], first["seq"]],
-        after_s=first and (first["t_ns"] - begin) / 1e9, others=others, cpu_percent=round(100 * cpu / span, 3),
+        after_s=first and (first["t_ns"] - begin) / 1e9, others=others, cpu_percent=percent,
         bpf_percent=round(100 * (bpf_end[0] - bpf[0]) / span, 3), bpf_runs_a_s=round((bpf_end[1] - bpf[1]) / span, 1),
         probe_hits=bpf_end[2] - bpf[2] if not hang_class else None, resident_mib=round(resident / 1024, 1), fault=fault_line(tag)[0],
         told={k: first["evidence"][k] for k in TOLD if k in first["evidence"]} if first else None, stderr=open(w.err).read().splitlines()[-4:])
