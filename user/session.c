@@ -203,6 +203,8 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		err = symbolizer_new(s->reader, &s->symbols);
 	if (err)
 		return err;
+	if (s->cfg.tier == TIER_WATCH)
+		target_set_unhurried(s->set);
 	cfg.targets = s->set;
 	cfg.symbols = s->symbols;
 	err = loader_open(&cfg, &s->loader);

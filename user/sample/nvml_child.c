@@ -20,8 +20,11 @@
 #include "schemas/facts.h"
 #include "sample/nvml_abi.h"
 
-#define INFOROM_EVERY 6 /* checkups: it is read from the board, and changes about never */
+#define INFOROM_SHARE 20000       /* read from the board (70 ms on an H200), and changes about never: so many times its cost apart */
+#define LINKS_NS 1000000ull       /* CPU of one checkup for counters of single links: 0.8 ms a question on an H200 */
 #define GPM_LEAST_NS 100000000ull /* samples closer than the counters' own refresh say nothing */
+
+struct link_errors { __u64 replay, recovery; };
 
 struct device {
 	nvml_device handle;
@@ -31,7 +34,10 @@ struct device {
 	uint64_t sampled_ns;    /* 0: no sample yet */
 	unsigned int n_links;   /* active when first seen */
 	enum gpu_state state, told;
-	unsigned int n_checkups;
+	struct link_errors links[NVML_NVLINKS_MAX]; /* as last read, one after the other */
+	unsigned int next_link; /* to be read */
+	bool links_known;       /* all of them were */
+	uint64_t inforom_due_ns;
 	__u32 inforom_bad;      /* as of the last time it was read */
 };
 
@@ -178,7 +184,22 @@ static __u64 add(__u64 a, __u64 b)
 	return a == ~0ull ? b : b == ~0ull ? a : a + b;
 }
 
-/* The sums that the driver keeps; where it keeps none, link by link. */
+/* Link by link, some in each checkup. */
+static void links_ask(const struct child *c, struct device *d)
+{
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+
+	for (unsigned int i = 0; i < d->n_links && clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin < LINKS_NS; i++) {
+		struct link_errors *l = &d->links[d->next_link];
+
+		l->replay = ASK64(d, c->f.link_errors, d->next_link, NVML_NVLINK_REPLAY);
+		l->recovery = ASK64(d, c->f.link_errors, d->next_link, NVML_NVLINK_RECOVERY);
+		d->next_link = (d->next_link + 1) % d->n_links;
+		d->links_known |= !d->next_link;
+	}
+}
+
+/* The sums that the driver keeps; where it keeps none, those of the links once each was asked. */
 static void links_take(const struct child *c, struct device *d, struct fact_gpu_health *f)
 {
 	struct nvml_field v[] = {
@@ -194,13 +215,12 @@ static void links_take(const struct child *c, struct device *d, struct fact_gpu_
 		f->nvlink_replay = field_number(&v[2]);
 		f->nvlink_recovery = field_number(&v[3]);
 	}
-	if (f->nvlink_crc != ~0ull || f->nvlink_replay != ~0ull)
+	if (f->nvlink_replay != ~0ull || !c->f.link_errors)
 		return;
-	for (unsigned int i = 0; c->f.link_errors && i < d->n_links; i++) {
-		f->nvlink_crc = add(f->nvlink_crc, ASK64(d, c->f.link_errors, i, NVML_NVLINK_CRC_FLIT));
-		f->nvlink_crc = add(f->nvlink_crc, ASK64(d, c->f.link_errors, i, NVML_NVLINK_CRC_DATA));
-		f->nvlink_replay = add(f->nvlink_replay, ASK64(d, c->f.link_errors, i, NVML_NVLINK_REPLAY));
-		f->nvlink_recovery = add(f->nvlink_recovery, ASK64(d, c->f.link_errors, i, NVML_NVLINK_RECOVERY));
+	links_ask(c, d);
+	for (unsigned int i = 0; d->links_known && i < d->n_links; i++) {
+		f->nvlink_replay = add(f->nvlink_replay, d->links[i].replay);
+		f->nvlink_recovery = add(f->nvlink_recovery, d->links[i].recovery);
 	}
 }
 
@@ -217,6 +237,17 @@ static void rows_take(const struct child *c, struct device *d, struct fact_gpu_h
 	}
 	if (c->f.pages_pending && ok(d, c->f.pages_pending(d->handle, &pages)))
 		f->pages_pending = pages == 1;
+}
+
+static __u32 inforom_bad(const struct child *c, struct device *d)
+{
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID), now = clock_ns(CLOCK_MONOTONIC);
+
+	if (now < d->inforom_due_ns)
+		return d->inforom_bad;
+	d->inforom_bad = c->f.inforom ? c->f.inforom(d->handle) == NVML_ERROR_CORRUPTED_INFOROM : GPU_UNKNOWN;
+	d->inforom_due_ns = now + INFOROM_SHARE * (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin);
+	return d->inforom_bad;
 }
 
 static void health_tell(const struct child *c, struct device *d, unsigned int i)
@@ -236,9 +267,7 @@ static void health_tell(const struct child *c, struct device *d, unsigned int i)
 	f.pcie_replay = f.pcie_replay == GPU_UNKNOWN ? ~0ull : f.pcie_replay;
 	f.pcie_width = ASK32(d, c->f.pcie_width);
 	f.pcie_gen = ASK32(d, c->f.pcie_gen);
-	if (d->n_checkups++ % INFOROM_EVERY == 0)
-		d->inforom_bad = c->f.inforom ? c->f.inforom(d->handle) == NVML_ERROR_CORRUPTED_INFOROM : GPU_UNKNOWN;
-	f.inforom_bad = d->inforom_bad;
+	f.inforom_bad = inforom_bad(c, d);
 	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
 	tell(c, &f.hdr, sizeof(f), FACT_GPU_HEALTH);
 }

@@ -207,6 +207,11 @@ int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n)
 	return finish(s);
 }
 
+void target_set_unhurried(struct target_set *s)
+{
+	s->unhurried = true;
+}
+
 void target_set_has_comm(struct target_set *s, uint32_t tgid)
 {
 	struct proc_row *p = proc_row_find(s, tgid);

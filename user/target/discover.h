@@ -105,6 +105,10 @@ const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid
  */
 void target_set_has_comm(struct target_set *s, uint32_t tgid);
 
+/* Nothing is probed: what a known process of more than 20 s maps later is found seconds later (a minute at most), for that
+ * the maps of ranks that only allocate memory are not read again and again. */
+void target_set_unhurried(struct target_set *s);
+
 /*
  * The listed processes: those with wanted symbols, those with a rank, descendants of ranks, and processes that cannot
  * be read but are siblings of these. Sorted by job, rank, children last, tgid. Pointers are good until the next scan,

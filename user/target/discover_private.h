@@ -38,7 +38,7 @@ struct proc_row {
 	uint64_t shown_hash;       /* of what the caller was told last */
 	uint64_t seen;             /* scan number */
 	uint64_t retry_ns;         /* a file did not answer in time: look again then; 0 none */
-	uint64_t maps_wait_ns, maps_due_ns; /* see proc_row.c */
+	uint64_t maps_wait_ns, maps_read_ns, maps_took_ns, file_pages; /* see proc_row.c */
 	bool kept;                 /* the files are open, or cannot be opened */
 	struct proc_row *owner;    /* rank process it belongs to, itself, or NULL */
 	UT_hash_handle hh;
@@ -60,6 +60,7 @@ struct target_set {
 	uint32_t half_dead[HALF_DEAD_MAX]; /* by the last scans: zombies with threads that live */
 	size_t n_half_dead;
 	uint64_t scan, revision;
+	bool unhurried;
 	struct target_counts counts;
 };
 

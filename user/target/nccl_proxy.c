@@ -221,10 +221,10 @@ static int threads_read(pid_t pid, struct threads *to)
 	int err = target_threads_read(pid, &all, &n_all);
 
 	for (size_t i = 0; !err && i < n_all && to->n < NCCL_PROXY_THREADS_MAX; i++) {
-		if (all[i].tid == pid)
+		if (all[i].tid == (uint32_t)pid)
 			continue;
 		to->tids[to->n] = all[i].tid;
-		to->own[to->n++] = translate ? own_tid(pid, all[i].tid) : (uint32_t)all[i].tid;
+		to->own[to->n++] = translate ? own_tid(pid, all[i].tid) : all[i].tid;
 	}
 	free(all);
 	return err;

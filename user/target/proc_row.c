@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "target/discover_private.h"
+#include "target/proc_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +18,11 @@
 #define ENVIRON_CAP (1u << 20)
 #define MAPS_WAIT_FIRST_NS 100000000ull
 #define MAPS_WAIT_LAST_NS 5000000000ull
+/* Unhurried, past its youth: so many times apart what reading took (10 ms on a PyTorch rank of thousands of mappings); the
+ * first where pages of files have come, as a library's do, the second where memory has only grown. */
+#define MAPS_SHARE_FILES 1000
+#define MAPS_SHARE_MEMORY 4000
+#define MAPS_UNHURRIED_LAST_NS 60000000000ull
 #define LATE_WAIT_FIRST_NS 100000000ull
 #define LATE_WAIT_LAST_NS 10000000000ull
 #define YOUNG_NS 20000000000ull
@@ -167,16 +173,33 @@ static void apply_stat(struct target_set *s, struct proc_row *p, const struct pr
 	p->image = st->image;
 }
 
+/* Resident pages of files and shared memory; 0 unknown. */
+static uint64_t file_pages(uint32_t tgid)
+{
+	unsigned long long shared = 0;
+	char text[256];
+
+	if (proc_read(text, sizeof(text), "/proc/%u/statm", tgid) > 0)
+		sscanf(text, "%*u %*u %llu", &shared);
+	return shared;
+}
+
 /* A process without anything we want that maps and unmaps all day is looked at less and less often, 5 s at most. */
 static void maps_wait(struct proc_row *p)
 {
 	uint64_t wait = p->maps_wait_ns ? p->maps_wait_ns * 2 : MAPS_WAIT_FIRST_NS;
 
 	p->maps_wait_ns = p->pub.n_libs ? 0 : wait < MAPS_WAIT_LAST_NS ? wait : MAPS_WAIT_LAST_NS;
-	p->maps_due_ns = clock_monotonic_ns() + p->maps_wait_ns;
 }
 
-static bool maps_due(struct proc_row *p, uint64_t vsize, enum proc_row_look look)
+static bool maps_due_unhurried(const struct proc_row *p, uint64_t now)
+{
+	uint64_t wait = p->maps_took_ns * (file_pages(p->pub.tgid) == p->file_pages ? MAPS_SHARE_MEMORY : MAPS_SHARE_FILES);
+
+	return now >= p->maps_read_ns + (wait < MAPS_UNHURRIED_LAST_NS ? wait : MAPS_UNHURRIED_LAST_NS);
+}
+
+static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vsize, enum proc_row_look look)
 {
 	uint64_t now = clock_monotonic_ns();
 
@@ -187,7 +210,24 @@ static bool maps_due(struct proc_row *p, uint64_t vsize, enum proc_row_look look
 		p->maps_wait_ns /= 2;
 		return false;
 	}
-	return p->listed || look == LOOK_NOW || now >= p->maps_due_ns;
+	if (s->unhurried && p->pub.n_libs && now >= p->young_until_ns)
+		return maps_due_unhurried(p, now);
+	return p->listed || look == LOOK_NOW || now >= p->maps_read_ns + p->maps_wait_ns;
+}
+
+static int maps_renew(struct target_set *s, struct proc_row *p, uint64_t vsize)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+	int rc = proc_row_load_maps(s, p);
+
+	/* Only a complete look is done; a failed one is made again next time. */
+	p->stale = rc != 0;
+	p->vsize = rc ? 0 : vsize;
+	p->file_pages = s->unhurried ? file_pages(p->pub.tgid) : 0;
+	p->maps_read_ns = clock_monotonic_ns();
+	p->maps_took_ns = p->maps_read_ns - begin_ns;
+	maps_wait(p);
+	return rc;
 }
 
 /*
@@ -246,13 +286,8 @@ bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_loo
 		return true;
 	if (look == LOOK_AGAIN || !p->has_env)
 		rc = load_environ(s, p);
-	if (!rc && maps_due(p, st.vsize, look)) {
-		rc = proc_row_load_maps(s, p);
-		/* Only a complete look is done; a failed one is made again next time. */
-		p->stale = rc != 0;
-		p->vsize = rc ? 0 : st.vsize;
-		maps_wait(p);
-	}
+	if (!rc && maps_due(s, p, st.vsize, look))
+		rc = maps_renew(s, p, st.vsize);
 	if (!rc)
 		look_late(s, p);
 	proc_row_status(p, rc);
