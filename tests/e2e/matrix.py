@@ -49,8 +49,13 @@ def build_copies(where, n):
     return copies
 
 
-def trial(path, seed, copies):
+def trial(path, seed, copies, first, until):
+    """None past `until`. The first of each copy begin one after another: sessions that attach at once hold each other up."""
+    time.sleep(first)
     begin, copy = time.monotonic(), copies.get()
+    if begin > until:
+        copies.put(copy)
+        return None
     run = subprocess.run(["timeout", "--kill-after=20", "600", sys.executable, "-B", path], capture_output=True, text=True,
                          env={**os.environ, "O": copy, "SEED": str(seed), "TRIALS": "1", "LONG": "1"})
     copies.put(copy)
@@ -84,7 +89,10 @@ def case_end(name, runs, output):
     if not runs:
         print(f"{name}: no test")
         return False
-    done = [r.result() for r in runs]
+    done = [d for d in (r.result() for r in runs) if d]
+    if not done:
+        print(f"{name}: no time for it")
+        return False
     if output:
         with open(output, "a") as f:
             f.writelines(json.dumps({"case": name, **{k: v for k, v in t.items() if k != "out" or t["code"]}}) + "\n"
@@ -97,12 +105,14 @@ def main():
     args.add_argument("cases", nargs="*", default=None)
     args.add_argument("-o", "--output")
     args.add_argument("-n", "--trials", type=int, help="instead of the matrix's counts")
+    args.add_argument("-s", "--seconds", type=float, default=float("inf"), help="begin no trial after that")
     args = args.parse_args()
     jobs = int(os.environ.get("JOBS", max(1, (os.cpu_count() or 1) // 4)))
     names = args.cases or list(MATRIX)
     with tempfile.TemporaryDirectory(prefix="ranktrace-matrix-") as where, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         copies = build_copies(where, jobs)
-        runs = {name: [pool.submit(trial, path, random.SystemRandom().randrange(1 << 30), copies)
+        begin, first = time.monotonic(), iter([0.8 * i for i in range(jobs)])
+        runs = {name: [pool.submit(trial, path, random.SystemRandom().randrange(1 << 30), copies, next(first, 0), begin + args.seconds)
                        for path in sorted(glob.glob(f"{HERE}/test_{name}_*.py"))
                        for _ in range(args.trials or MATRIX[name][0])] for name in names}
         below = [name for name in names if not case_end(name, runs[name], args.output)]
