@@ -27,6 +27,7 @@
 #define LOOK_EVERY_NS 450000000ull    /* tier watch: every other tick */
 #define AT_REST_NS 600000000ull       /* asleep for longer than that, and told so: nothing new */
 #define QUOTA_EVERY_NS 1000000000ull
+#define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
 #define EVIDENCE_NS 80000000ull       /* a tick; what is left waits for the next one */
 #define EVIDENCE_LATE_NS 750000000ull /* past the limit; then a wait is told with what is known */
 #define HELD_UP_NS 20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a second */
@@ -140,18 +141,10 @@ static struct wire_hdr sched_hdr(size_t size, uint8_t kind, uint32_t tid, uint32
 static uint64_t io_bytes(uint32_t tgid)
 {
 	unsigned long long rd = 0, wr = 0;
-	char path[64], line[128];
-	FILE *f;
+	char text[512];
 
-	snprintf(path, sizeof(path), "/proc/%u/io", tgid);
-	f = fopen(path, "re");
-	if (!f)
+	if (proc_read(text, sizeof(text), "/proc/%u/io", tgid) <= 0 || sscanf(text, "rchar: %llu wchar: %llu", &rd, &wr) != 2)
 		return 0;
-	while (fgets(line, sizeof(line), f)) {
-		sscanf(line, "rchar: %llu", &rd);
-		sscanf(line, "wchar: %llu", &wr);
-	}
-	fclose(f);
 	return rd + wr;
 }
 
@@ -298,6 +291,11 @@ static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64
 	       e->wait_ns + e->disk_ns >= s->held_up_ns + HELD_UP_NS;
 }
 
+static uint64_t quota_every_ns(const struct tracer_handle *h)
+{
+	return tracer_tier(h) == TIER_WATCH ? QUOTA_WATCH_EVERY_NS : QUOTA_EVERY_NS;
+}
+
 static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e, uint64_t now)
 {
 	bool same_wait = s->blocked_begin_ns && e->state == SCHED_DISK && e->since_ns == s->blocked_begin_ns;
@@ -314,7 +312,7 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 		s->held_up_ns = e->wait_ns + e->disk_ns;
 		err = totals_tell(h, s->tid, e, now);
 	}
-	if (!err && s->tid == e->tgid && now - s->quota_told_ns >= QUOTA_EVERY_NS)
+	if (!err && s->tid == e->tgid && now - s->quota_told_ns >= quota_every_ns(h))
 		err = quota_scan(h, scan, s, e->tgid, now);
 	if (!err && !same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h))
 		err = blocked_look(h, scan, s, e, now);

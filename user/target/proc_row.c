@@ -147,6 +147,16 @@ static int load_environ(struct target_set *s, struct proc_row *p)
 	return p->has_env ? 0 : rc;
 }
 
+/* Since we know of it; unhurried, since its start. */
+static uint64_t young_until(const struct target_set *s, const struct proc_stat *st)
+{
+	uint64_t now = clock_boottime_ns(), age = now > st->start_time_ns ? now - st->start_time_ns : 0;
+
+	if (!s->unhurried)
+		age = 0;
+	return clock_monotonic_ns() + (age < YOUNG_NS ? YOUNG_NS - age : 0);
+}
+
 static void apply_stat(struct target_set *s, struct proc_row *p, const struct proc_stat *st)
 {
 	bool other_process = st->start_time_ns != p->pub.start_time_ns;
@@ -159,7 +169,7 @@ static void apply_stat(struct target_set *s, struct proc_row *p, const struct pr
 		p->env = PROC_ENVIRON_NONE;
 		p->has_comm = false;
 		p->late_wait_ns = p->late_due_ns = 0;
-		p->young_until_ns = clock_monotonic_ns() + YOUNG_NS;
+		p->young_until_ns = young_until(s, st);
 	}
 	if (other_process)
 		reader_unblock(s->reader, p->pub.tgid);

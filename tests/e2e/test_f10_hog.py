@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: judges ranks that lack CPU
-"""F10: a rank gets too little CPU: hogs on its core, a quota of its control group."""
+"""F10: a rank gets too little CPU: hogs on its core. (A quota of its control group: test_f10_quota.py.)"""
 import host_faults
 import job
 
@@ -9,4 +9,3 @@ host_faults.need("cpu")
 rng, _ = job.seed()
 for _ in range(job.TRIALS):
     host_faults.starved(rng, "hog")
-    host_faults.starved(rng, "quota")
