@@ -26,6 +26,7 @@ seed_files() {
 		;;
 	kernel_log) printf '6,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=12, GPU has fallen off the bus.' > "$1/xid" ;;
 	records) python3 -B tests/fuzz/seeds.py tests/replay/*.rtr "$1" ;;
+	merge) python3 -B tests/fuzz/seeds.py "$1" ;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
 	config) printf '# a comment\nhang-limit = 2\njson = yes\npid = 1\noutput = a.rtr\nring-size = 65536\nflight-mb = 4\n' > "$1/config" ;;
 	esac

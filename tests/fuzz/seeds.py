@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings as inputs of fuzz_records: seeds.py RECORDING... DIRECTORY. See record_next() there for the bytes."""
+"""Recordings as inputs of fuzz_records: seeds.py RECORDING... DIRECTORY. See record_next() there for the bytes. And a job that hangs
+on three hosts as an input of fuzz_merge: seeds.py DIRECTORY."""
 import os
 import struct
 import sys
@@ -35,7 +36,43 @@ def seed(path, skip):
     return out
 
 
+FACT, SCHED, START, TICK, PROC, STOP, SAMPLE, SLEEP = 0, 3, 1, 2, 3, 7, 10, 3
+
+
+def record(host, tracer, kind, rank, body, ms=0):
+    """Rank `rank` of the host is its process 10 + rank, and that one's main thread."""
+    return bytes([tracer | 64, kind, len(body), rank + 4 * rank | host << 5, ms]) + body
+
+
+def look(host, hosts, behind):
+    """Two ranks on each host; all but one have entered the sixth collective."""
+    out = b""
+    for rank in range(2):
+        counters = [0, 0, 0, 0, 5 if (host, rank) == behind else 6, 0, 0, 0]
+        out += record(host, FACT, SAMPLE, rank, struct.pack("<QQiiiI8QiiIB3x", 4096, 77, 2 * host + rank, 2 * hosts, rank, 5, *counters,
+                                                            0, 0, 0, 7))
+        out += record(host, SCHED, 1, rank, struct.pack("<6QII2Q16s", 10**9, 0, 0, 0, 0, 0, SLEEP, 0, 0, 0, b""))
+    return out + record(host, FACT, TICK, 0, b"", 250)
+
+
+def hung(hosts, behind):
+    out = bytes([hosts - 1])
+    for host in range(hosts):
+        name = f"node{host}".encode() + b"\0"
+        out += record(host, FACT, START, 0, struct.pack("<4QII", 10**18, 25 * 10**7, 25 * 10**7, 9 * 10**10, 1, len(name)) + name, 1)
+        for rank in range(2):
+            texts = b"train\0python\0\0\0"
+            out += record(host, FACT, PROC, rank, struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, 2 * host + rank, rank, 2 * hosts, 1, 0, 0,
+                                                              6, 7, 1, 1) + texts)
+        out += (look(host, hosts, behind) * 3) + record(host, FACT, STOP, 0, struct.pack("<Q", 20))
+    return out
+
+
 *paths, where = sys.argv[1:]
+if not paths:
+    for hosts in 1, 2, 3:
+        with open(os.path.join(where, f"hung{hosts}"), "wb") as f:
+            f.write(hung(hosts, (hosts - 1, 1)))
 for path in paths:
     for skip in 0, 500, 2000:
         with open(os.path.join(where, f"{os.path.basename(path)}.{skip}"), "wb") as f:
