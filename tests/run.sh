@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs every test that needs no GPU and counts. A test is a file found by listing: unit programs, one after the other, then
-# test_* scripts, SLOTS (2) at a time. Exit status of a test: 0 passed, 77 skipped (its last line says why), else failed.
-# A script with a line "# runs alone: REASON" among its first 6 runs when all others are through. A script that failed runs
-# once more, alone: if it passes then it counts as passed, and is listed as flaky. ONLY=pattern runs a part.
+# test_* scripts, SLOTS (3) at a time, the guests' first. Exit status of a test: 0 passed, 77 skipped (its last line says why), else failed.
+# A script with a line "# runs alone: REASON" (or "# runs alone with LONG=1: REASON") among its first 6 runs when all others are
+# through. A script that failed runs once more, alone: if it passes then it counts as passed, and is listed as flaky.
+# ONLY=pattern runs a part.
 cd "$(dirname "$0")/.." || exit 2
-O=${O:-build} SLOTS=${SLOTS:-2} RETRY_S=${RETRY_S:-300}
-export LONG=${LONG:-}
+O=${O:-build} SLOTS=${SLOTS:-3} RETRY_S=${RETRY_S:-300}
+export LONG=${LONG:-} VM_CACHE=${VM_CACHE:-$O/vm}
 log_dir=$O/tests/log
 mkdir -p "$log_dir"
 results=$(mktemp) # lines of "status name"
@@ -38,6 +39,7 @@ run_one() { # name, build, command...
 
 run_script() { # path below tests/, build
 	case $1 in
+	unit/*) run_one "$1" "$2" "$2/tests/${1#unit/}" ;;
 	*.sh) run_one "$1" "$2" bash "tests/$1" ;;
 	*.py) run_one "$1" "$2" python3 -B "tests/$1" ;;
 	esac
@@ -71,7 +73,7 @@ run_in_slots() { # scripts
 	wait
 }
 
-# Of the scripts that failed, each once more, while there is time for it: a broken build shall not take twice as long.
+# Of what failed, each once more, while there is time for it: a broken build shall not take twice as long.
 run_again() {
 	local name begin=$SECONDS status
 	while read -r status name; do
@@ -79,20 +81,22 @@ run_again() {
 		mv "$(log_of "$name")" "$(log_of "$name").first"
 		echo "once more, alone:"
 		run_script "$name" "$O"
-	done < <(awk '$1 != 0 && $1 != 77 && $2 !~ /^unit\//' "$results")
+	done < <(awk '$1 != 0 && $1 != 77' "$results")
 }
 
 # shellcheck disable=SC2053 # ONLY is a pattern
 wanted() { [[ -z ${ONLY:-} || $1 == $ONLY ]]; }
 
+runs_alone() { head -n 6 "$1" | grep -qE "^# runs alone${LONG:+( with LONG=1)?}: "; }
+
 together=() alone=()
-for path in tests/*/test_*.sh tests/*/test_*.py; do
+for path in tests/vm/test_*.sh tests/[!v]*/test_*.sh tests/[!v]*/test_*.py; do
 	name=${path#tests/}
 	[[ -e $path && $name != gpu/* ]] || continue
 	wanted "$name" || continue
-	if head -n 6 "$path" | grep -q '^# runs alone: '; then alone+=("$name"); else together+=("$name"); fi
+	if runs_alone "$path"; then alone+=("$name"); else together+=("$name"); fi
 done
-for t in "$O"/tests/test_*; do [[ -x $t && ! -d $t ]] && wanted "unit/${t##*/}" && run_one "unit/${t##*/}" "$O" "$t"; done
+for t in "$O"/tests/test_*; do [[ -x $t && ! -d $t ]] && wanted "unit/${t##*/}" && run_script "unit/${t##*/}" "$O"; done
 ((${#together[@]})) && run_in_slots "${together[@]}"
 for name in "${alone[@]}"; do run_script "$name" "$O"; done
 run_again

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ranktrace autopsy, started after the hang: F1, F2, F3, F4, F6, F8 and F18 by NCCL's counters alone; layouts of the library
 that no build knew; a healthy job; a library that says nothing of its layout. With LONG=1 20 of each, and the time counts."""
-# runs alone: with LONG=1 it asserts how long the command took
+# runs alone with LONG=1: it asserts how long the command took
 import autopsies
 import job
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ranktrace autopsy on ranks with much memory of their own: the communicators are found among it. 64 MB a rank; with LONG=1
 2 GB each, and the time counts."""
-# runs alone: with LONG=1 it holds 16 GB and asserts how long the command took
+# runs alone with LONG=1: it holds 16 GB and asserts how long the command took
 import os
 import subprocess
 import tempfile

@@ -52,7 +52,7 @@ cp "$here/guest_main.sh" "$job/host/main"
 
 guest_start() {
 	rm -f "$job"/host/{started,output,status}
-	nice -n 5 qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m "${VM_MEMORY:-4G}" \
+	nice -n 10 qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m "${VM_MEMORY:-4G}" \
 		-nographic -no-reboot -nodefaults -nic none -serial "file:$job/console" \
 		-kernel "$root/vmlinuz" -initrd "$job/initrd" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr kernel_dir=$root" \
