@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone with LONG=1: it asserts how long the command took
 """ranktrace autopsy, started after the hang: F1, F2, F3, F4, F6, F8 and F18 by NCCL's counters alone; layouts of the library
 that no build knew; a healthy job; a library that says nothing of its layout. With LONG=1 20 of each, and the time counts."""
-# runs alone with LONG=1: it asserts how long the command took
+import os
+
 import autopsies
 import job
 
@@ -30,7 +32,7 @@ CASES = [
 job.need_root()
 rng, number = job.seed()
 if autopsies.LONG:
-    for trial in range(20):
+    for trial in range(int(os.environ.get("DRAWS", "20"))):
         for case in CASES:
             case(rng, trial)
 else:

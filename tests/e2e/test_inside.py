@@ -14,7 +14,7 @@ job.need_root()
 rng, _ = job.seed()
 libs = f"{job.O}/lib/ranktrace/sim"
 LONG = os.environ.get("LONG") == "1"
-DRAWS = 20 if LONG else job.TRIALS
+DRAWS = int(os.environ.get("DRAWS", 20 if LONG else job.TRIALS))
 RANKS = 4
 LAYOUTS = ((), ("--nccl-lib", f"{libs}/layout1/libnccl.so.2"), ("--nccl-lib", f"{libs}/layout2/libnccl.so.2"))
 
