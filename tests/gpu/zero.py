@@ -195,7 +195,7 @@ def page_tables(tag):
     return {r: status_kib(p, "VmPTE") for r, p in sorted(rank_pids(tag).items())}
 
 
-def untouched(tag, *args, command, rounds=20, window=2.0):
+def untouched(tag, *args, command, rounds=int(os.environ.get("ROUNDS", "20")), window=2.0):
     """Windows of the step time in pairs: off/off (the control) and off/on. On: watch, running for 3 s already; or one autopsy
     after another. Page tables before and after."""
     job = start(tag, "--seconds", 590, *args)
