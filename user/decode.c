@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "decode_gpu.h"
+#include "decode_port.h"
 #include "retold_fact.h"
 #include "schemas/facts.h"
 #include "schemas/life.h"
@@ -175,6 +176,8 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 
 	if (h->kind >= FACT_PRESSURE && h->kind <= FACT_GPU_STATE)
 		return decode_gpu_fact(h, strings, e);
+	if (h->kind >= FACT_PORT && h->kind <= FACT_PORT_USERS)
+		return decode_port_fact(h, strings, e);
 	if (h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
 		return -EINVAL;
 	switch (h->kind) {

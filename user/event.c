@@ -53,3 +53,14 @@ const char *task_state_name(enum task_state state)
 {
 	return (unsigned int)state <= TASK_DEAD ? state_names[state] : "?";
 }
+
+const char *port_counter_name(enum port_counter counter)
+{
+	static const char *const names[] = {
+#define PORT_COUNTER(id, name) [PORT_##id] = name,
+#include "schemas/port_counters.def"
+#undef PORT_COUNTER
+	};
+
+	return (unsigned int)counter < PORT_COUNTERS ? names[counter] : "?";
+}

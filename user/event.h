@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event_port.h"
+
 enum event_kind {
 	EV_NONE,
 	EV_START,         /* start */
@@ -60,6 +62,7 @@ enum event_kind {
 	EV_GPU_HEALTH,    /* gpu_health: its error counters */
 	EV_GPU_PROCS,     /* gpu_procs: who computes on it */
 	EV_GPU_STATE,     /* gpu_state: it answers, or not */
+	EV_PORT, EV_PORT_LOOK, EV_PORT_USERS, /* port.id, port.look, port.users: a port of an RDMA device */
 	EV_KERNEL_LOG,    /* kernel_log: a line worth showing, and no XID */
 	EV_XID,           /* kernel_log: the driver reported an error of a GPU or switch */
 	EV_PRESSURE,      /* pressure */
@@ -219,6 +222,7 @@ struct event {
 		struct gpu_sample gpu_sample;
 		struct gpu_health gpu_health;
 		struct { uint32_t index, n; uint32_t pids[GPU_PIDS_MAX]; } gpu_procs;
+		struct port_event port;
 		struct { uint32_t index; enum gpu_answer answer; uint64_t since_ns; } gpu_state; /* GPU_INDEX_ALL: the driver */
 		struct {
 			uint32_t xid, pid;      /* xid 0: of no such line; pid 0: not named */

@@ -57,6 +57,15 @@ struct gpus {
 	struct pressure host;
 };
 
+struct model;
+struct proc;
+
+const struct gpu *model_gpu(const struct model *m, uint32_t index); /* NULL not known */
+const struct gpu *model_gpu_at(const struct model *m, uint64_t pci); /* NULL not known */
+/* The GPU on which this process computes, by the driver's own word; NULL not told. */
+const struct gpu *proc_gpu(const struct model *m, const struct proc *p);
+bool gpu_has_proc(const struct gpu *g, const struct proc *p);
+
 /* The i-th newest look, 0 the last one; NULL: not that many are kept. */
 static inline const struct gpu_look *gpu_look(const struct gpu *g, uint64_t i)
 {

@@ -115,6 +115,7 @@ static apply_fn *const apply_table[] = {
 	[EV_CLOCK] = clock_apply, [EV_COMM_SAMPLE] = sample_apply, [EV_TASK_AT] = proc_apply, [EV_COMM_SCAN] = proc_apply,
 	[EV_GPU_DEVICE] = gpu_apply, [EV_GPU_SAMPLE] = gpu_apply, [EV_GPU_HEALTH] = gpu_apply, [EV_GPU_PROCS] = gpu_apply,
 	[EV_GPU_STATE] = gpu_apply, [EV_XID] = xid_apply, [EV_KERNEL_LOG] = nothing_apply, [EV_PRESSURE] = pressure_apply,
+	[EV_PORT] = port_apply, [EV_PORT_LOOK] = port_apply, [EV_PORT_USERS] = port_apply,
 	[EV_TIER] = proc_apply,
 	[EV_PROXY] = proxy_apply,
 	[EV_RETOLD] = retold_apply,
@@ -201,6 +202,7 @@ void model_free(struct model *m)
 		comm_free(comm_own(c));
 	}
 	gpus_free(m);
+	ports_free(m);
 	retold_free(m->state);
 	free(m->state->scratch);
 	free(m->state->scratch_s);

@@ -21,6 +21,7 @@
 #include "event.h"
 #include "model/proxies.h"
 #include "model/gpu.h"
+#include "model/port.h"
 #include "model/stack.h"
 
 #define MODEL_OPS_KEPT 4096
@@ -241,6 +242,7 @@ struct model {            /* read by detectors and sinks as const */
 	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
 	bool stopped;         /* EV_STOP seen */
 	struct gpus gpus;     /* of the node */
+	struct port *ports;   /* of its RDMA devices, by index */
 	struct model_state *state; /* private: hash tables, op queue */
 };
 
@@ -289,11 +291,6 @@ bool proc_waits(const struct proc *p);
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);
-const struct gpu *model_gpu(const struct model *m, uint32_t index); /* NULL not known */
-const struct gpu *model_gpu_at(const struct model *m, uint64_t pci); /* NULL not known */
-/* The GPU on which this process computes, by the driver's own word; NULL not told. */
-const struct gpu *proc_gpu(const struct model *m, const struct proc *p);
-bool gpu_has_proc(const struct gpu *g, const struct proc *p);
 /* CPU share of a task between the last two scans: 0..1 core; -1 not known. */
 double task_cpu_share(const struct task *t);
 

@@ -49,7 +49,7 @@ static const char *finding_verb(const struct finding *f)
 		[FINDING_D_STATE] = "is blocked in the kernel (D state)", [FINDING_STOPPED] = "is stopped",
 		[FINDING_CPU_STARVED] = "waits for a CPU", [FINDING_IO_STALL] = "waits for storage",
 		[FINDING_XID] = "has a GPU error", [FINDING_GPU_HEALTH] = "has a GPU in bad health",
-		[FINDING_LINK] = "has a slow link", [FINDING_SLOW_STEP] = "makes slower steps than before",
+		[FINDING_LINK] = "has a bad link", [FINDING_SLOW_STEP] = "makes slower steps than before",
 		[FINDING_OBSERVATION] = "lags behind",
 		[FINDING_LOST_EVENTS] = "lost records: verdicts are less certain",
 		[FINDING_UNOBSERVED] = "is not observed",
@@ -82,14 +82,36 @@ static void text_where(struct text *t, const struct finding *f)
 		text_add(t, "%s comm 0x%016" PRIx64, f->has_op ? " of" : ",", f->comm);
 }
 
+static const struct evidence *evidence_of(const struct finding *f, const char *name)
+{
+	for (int i = 0; i < f->n_evidence; i++)
+		if (!strcmp(f->evidence[i].name, name))
+			return &f->evidence[i];
+	return NULL;
+}
+
+/* A port stands where others have a rank: "mlx5_3 port 1". False: it is about no port. */
+static bool text_port(struct text *t, const struct finding *f)
+{
+	const struct evidence *device = evidence_of(f, "device"), *port = evidence_of(f, "port");
+
+	if (!device || !device->text || !port)
+		return false;
+	text_foreign(t, device->text, NULL);
+	text_add(t, " port %d", (int)port->number);
+	return true;
+}
+
 void incident_text_sentence(struct text *t, const struct incident *i)
 {
 	const struct finding *f = &i->f;
 	double since_s = i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0;
 	int waiting = i->phase == PHASE_CLOSE ? 0 : peers_waiting(f);
 
-	text_ranks(t, f);
-	text_add(t, " %s", finding_verb(f));
+	if (!text_port(t, f)) {
+		text_ranks(t, f);
+		text_add(t, " %s", finding_verb(f));
+	}
 	text_where(t, f);
 	if (f->cause && *f->cause && strcmp(f->cause, hang_class_name(f->class)) && strcmp(f->cause, "not_there")) {
 		text_add(t, ": ");

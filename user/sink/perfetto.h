@@ -130,6 +130,11 @@ uint64_t track_lane(struct perfetto_sink *p, struct track *t, int lanes_max, uin
 
 /* perfetto_gpu.c: GPUs, pressure and the kernel log. */
 void machine_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
+/* A counter of one part of the machine, all of whose tracks lie in `group`; `index` tells parts apart. */
+void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns, int64_t value);
+
+/* perfetto_port.c: ports of RDMA devices. */
+void port_event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m);
 
 /* perfetto_thread.c. 0 or -ENOMEM. */
 int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m);

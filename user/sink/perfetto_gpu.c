@@ -10,8 +10,8 @@
 
 static const char KERNEL[] = "kernel";
 
-/* A counter of one GPU, or (index GPU_INDEX_ALL) of the machine. */
-static void draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns, int64_t value)
+/* `index`: a GPU's, or GPU_INDEX_ALL for the machine; ports begin past the GPUs (perfetto_port.c). */
+void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns, int64_t value)
 {
 	struct track_key parent = {.kind = TRACK_KIND_MACHINE, .tgid = index, .a = (uintptr_t)TRACK_KIND_MACHINE};
 	struct track_key key = {.kind = TRACK_KIND_COUNTER, .tgid = index, .reserved = TRACK_KIND_MACHINE, .a = (uintptr_t)name};
@@ -47,14 +47,14 @@ static void sample_draw(struct perfetto_sink *p, const struct event *e, const st
 	group_name(group, sizeof(group), m, s->index);
 	for (int i = 0; i < 3 && s->window_ns; i++)
 		if (shares[i].value >= 0)
-			draw(p, s->index, group, shares[i].name, e->ts_ns, (int64_t)(shares[i].value + 0.5));
+			machine_counter_draw(p, s->index, group, shares[i].name, e->ts_ns, (int64_t)(shares[i].value + 0.5));
 	if (s->power_mw != GPU_NOT_TOLD)
-		draw(p, s->index, group, "power W", e->ts_ns, s->power_mw / 1000);
+		machine_counter_draw(p, s->index, group, "power W", e->ts_ns, s->power_mw / 1000);
 	if (s->sm_clock_mhz != GPU_NOT_TOLD)
-		draw(p, s->index, group, "SM clock MHz", e->ts_ns, s->sm_clock_mhz);
+		machine_counter_draw(p, s->index, group, "SM clock MHz", e->ts_ns, s->sm_clock_mhz);
 	if (s->temperature_c != GPU_NOT_TOLD)
-		draw(p, s->index, group, "temperature C", e->ts_ns, s->temperature_c);
-	draw(p, s->index, group, "slowdown reasons", e->ts_ns, (int64_t)s->slowdown);
+		machine_counter_draw(p, s->index, group, "temperature C", e->ts_ns, s->temperature_c);
+	machine_counter_draw(p, s->index, group, "slowdown reasons", e->ts_ns, (int64_t)s->slowdown);
 }
 
 static void health_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
@@ -69,7 +69,7 @@ static void health_draw(struct perfetto_sink *p, const struct event *e, const st
 	group_name(group, sizeof(group), m, h->index);
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		if (counters[i].value != ~0ull)
-			draw(p, h->index, group, counters[i].name, e->ts_ns, (int64_t)counters[i].value);
+			machine_counter_draw(p, h->index, group, counters[i].name, e->ts_ns, (int64_t)counters[i].value);
 }
 
 static void log_draw(struct perfetto_sink *p, const struct event *e)
@@ -104,7 +104,7 @@ static void pressure_draw(struct perfetto_sink *p, const struct event *e, const 
 			if (!(now->known >> (2 * r + full) & 1))
 				continue;
 			if (!e->tgid)
-				draw(p, GPU_INDEX_ALL, "host", names[r][full], e->ts_ns, percent);
+				machine_counter_draw(p, GPU_INDEX_ALL, "host", names[r][full], e->ts_ns, percent);
 			else if (!r) {
 				event_open(&p->file, TYPE_COUNTER, process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, names[r][full]),
 					   e->ts_ns, NULL, NULL);

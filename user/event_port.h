@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * event_port.h - what events tell of a port of an RDMA device. Included by event.h.
+ */
+#ifndef RANKTRACE_EVENT_PORT_H
+#define RANKTRACE_EVENT_PORT_H
+
+#include "schemas/fact_port.h"
+
+enum { PORT_STATE_UNKNOWN = 0, PORT_STATE_DOWN = 1, PORT_STATE_ACTIVE = 4 };
+
+struct port_event {
+	uint32_t index;           /* the session's number of the port */
+	union {
+		struct {
+			uint32_t number;  /* on its device */
+			int numa_node;    /* -1 unknown */
+			const char *device, *netdev, *pci, *kind, *layer; /* "" none or unknown; equal kinds can be compared */
+		} id;
+		struct {
+			uint64_t taken_ns;
+			uint8_t state, phys_state; /* as in fact_port_look */
+			bool gone, carrier_known, carrier;
+			uint32_t rate_mbps, lanes, netdev_mbps, cost_us; /* PORT_NOT_TOLD */
+			uint32_t n_counters;
+			const uint64_t *counters; /* of enum port_counter; as long as the record */
+		} look;
+		struct { bool known; uint32_t n; const uint32_t *pids; } users; /* pids: as long as the record */
+	};
+};
+
+const char *port_counter_name(enum port_counter counter); /* "out_of_sequence" */
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * port.c - what sysfs says of the ports of RDMA devices, and which process has which open.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+
+static struct port *port_get(struct model *m, uint32_t index)
+{
+	struct port **link = &m->ports, *p;
+
+	while (*link && (*link)->index < index)
+		link = &(*link)->next;
+	if (*link && (*link)->index == index)
+		return *link;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->index = index;
+	p->numa_node = -1;
+	p->device = p->netdev = p->pci = p->kind = p->layer = "";
+	p->next = *link;
+	*link = p;
+	return p;
+}
+
+static void id_take(struct port *p, const struct event *e)
+{
+	p->number = e->port.id.number;
+	p->numa_node = e->port.id.numa_node;
+	p->device = e->port.id.device;
+	p->netdev = e->port.id.netdev;
+	p->pci = e->port.id.pci;
+	p->kind = e->port.id.kind;
+	p->layer = e->port.id.layer;
+}
+
+static void look_take(struct port *p, const struct event *e)
+{
+	struct port_look *l = &p->looks[p->n_looks++ % PORT_LOOKS_KEPT];
+
+	*l = (struct port_look){
+		.ts_ns = e->ts_ns, .taken_ns = e->port.look.taken_ns, .state = e->port.look.state,
+		.phys_state = e->port.look.phys_state, .gone = e->port.look.gone, .carrier_known = e->port.look.carrier_known,
+		.carrier = e->port.look.carrier, .rate_mbps = e->port.look.rate_mbps, .lanes = e->port.look.lanes,
+		.netdev_mbps = e->port.look.netdev_mbps,
+	};
+	for (uint32_t c = 0; c < PORT_COUNTERS; c++)
+		l->counters[c] = c < e->port.look.n_counters ? e->port.look.counters[c] : PORT_NOT_COUNTED;
+	if (p->n_looks == 1)
+		p->first = *l;
+}
+
+static void users_take(struct port *p, const struct event *e)
+{
+	p->users_known = e->port.users.known;
+	p->n_pids = e->port.users.n;
+	memcpy(p->pids, e->port.users.pids, p->n_pids * sizeof(p->pids[0]));
+}
+
+int port_apply(struct model *m, const struct event *e)
+{
+	struct port *p;
+
+	if (e->port.index >= PORTS_MAX)
+		return -EINVAL;
+	p = port_get(m, e->port.index);
+	if (!p)
+		return -ENOMEM;
+	if (e->kind == EV_PORT)
+		id_take(p, e);
+	else if (e->kind == EV_PORT_LOOK)
+		look_take(p, e);
+	else
+		users_take(p, e);
+	return 0;
+}
+
+bool port_has_proc(const struct port *port, const struct proc *p)
+{
+	for (uint32_t i = 0; i < port->n_pids; i++)
+		if (port->pids[i] == p->tgid)
+			return true;
+	return false;
+}
+
+uint64_t port_grown(const struct port_look *now, const struct port_look *before, enum port_counter counter)
+{
+	uint64_t a = before->counters[counter], b = now->counters[counter];
+
+	return a != PORT_NOT_COUNTED && b != PORT_NOT_COUNTED && b > a ? b - a : 0;
+}
+
+void ports_free(struct model *m)
+{
+	struct port *p;
+
+	while ((p = m->ports)) {
+		m->ports = p->next;
+		free(p);
+	}
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * port.h - ports of the node's RDMA devices as the model knows them: which one it is, its newest looks, who has it open. Included
+ * by model.h.
+ */
+#ifndef RANKTRACE_MODEL_PORT_H
+#define RANKTRACE_MODEL_PORT_H
+
+#include "event.h"
+
+#define PORTS_MAX 64
+#define PORT_LOOKS_KEPT 64 /* of all; at ten a second some six seconds */
+
+struct port_look {
+	uint64_t ts_ns, taken_ns; /* told, read */
+	uint8_t state, phys_state; /* as in fact_port_look */
+	bool gone, carrier_known, carrier;
+	uint32_t rate_mbps, lanes, netdev_mbps; /* PORT_NOT_TOLD */
+	uint64_t counters[PORT_COUNTERS]; /* PORT_NOT_COUNTED */
+};
+
+struct port {
+	uint32_t index, number;    /* number: on its device */
+	int numa_node;             /* -1 unknown */
+	const char *device, *netdev, *pci, *kind, *layer; /* "" none or unknown */
+	struct port_look looks[PORT_LOOKS_KEPT]; /* ring */
+	uint64_t n_looks;
+	struct port_look first;    /* what was counted before the session */
+	bool users_known;          /* who has it open */
+	uint32_t pids[PORT_USERS_MAX], n_pids;
+	struct port *next;
+};
+
+struct model;
+struct proc;
+
+/* The i-th newest look, 0 the last one; NULL: not that many are kept. */
+static inline const struct port_look *port_look(const struct port *p, uint64_t i)
+{
+	return i < p->n_looks && i < PORT_LOOKS_KEPT ? &p->looks[(p->n_looks - 1 - i) % PORT_LOOKS_KEPT] : NULL;
+}
+
+bool port_has_proc(const struct port *port, const struct proc *p);
+/* What a counter grew by; 0 where one of the two was not told, and where it was set back. */
+uint64_t port_grown(const struct port_look *now, const struct port_look *before, enum port_counter counter);
+
+/* For model.c. 0, -ENOMEM, -EINVAL. */
+int port_apply(struct model *m, const struct event *e);
+void ports_free(struct model *m);
+
+#endif
