@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "detect/link_cause.h"
+
 #define FLOOR_NS 10000000000ull
 #define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
 
@@ -72,6 +74,15 @@ static uint64_t mismatch_key(const struct finding_list *found, uint64_t comm)
 	return 0;
 }
 
+static uint64_t port_key(const struct model *m, const struct finding_list *found, const struct comm *c)
+{
+	uint64_t key = 0;
+
+	for (int r = 0; r < c->nranks && !key; r++)
+		key = link_cause_key(m, found, c->by_rank[r]->proc);
+	return key;
+}
+
 /* Whoever still calls gets on: what looked stuck was held up by it, and is about to go on. */
 static bool all_quiet(const struct model *m, uint64_t limit)
 {
@@ -110,6 +121,8 @@ int inside_report(const struct model *m, struct finding_list *found)
 	f->since_ns = best_since;
 	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 1000);
 	f->caused_by_key = mismatch_key(found, f->comm);
+	if (!f->caused_by_key)
+		f->caused_by_key = port_key(m, found, best->member->comm);
 	f->confidence = 0.4;
 	finding_note(f, "waiting_s", (m->now_ns - best_since) * 1e-9);
 	finding_note(f, "n_members", best->member->comm->nranks);

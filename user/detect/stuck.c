@@ -11,6 +11,7 @@
 
 #include "detect/activity.h"
 #include "detect/jam.h"
+#include "detect/link_cause.h"
 #include "detect/links.h"
 #include "detect/phrase.h"
 
@@ -160,6 +161,14 @@ static void link_note(struct finding *f, struct finding_list *found, const struc
 	finding_note_text(f, "received", progress_text(found, l->recv, "no such operation active"));
 }
 
+/* Of a pair without a culprit: a port of one of the two. */
+static uint64_t port_key(const struct model *m, const struct finding_list *found, const struct link *l)
+{
+	uint64_t key = l->from ? link_cause_key(m, found, l->from->proc) : 0;
+
+	return key || !l->from ? key : link_cause_key(m, found, l->to->proc);
+}
+
 static uint64_t cause_key(const struct finding_list *found, const struct jam *j)
 {
 	enum finding_kind kind = j->why == PROXY_STOPPED ? FINDING_STOPPED : FINDING_D_STATE;
@@ -192,7 +201,7 @@ static int jam_report(const struct model *m, const struct jam *j, const struct c
 	if (!f)
 		return -ENOMEM;
 	jam_fill(f, j, c);
-	f->caused_by_key = cause_key(found, j);
+	f->caused_by_key = j->culprit ? cause_key(found, j) : port_key(m, found, &c->best);
 	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
 	finding_note(f, "n_waiting", j->comm->nranks - f->n_ranks);
 	link_note(f, found, j, &c->best);

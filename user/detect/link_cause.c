@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * link_cause.c - see link_cause.h. The findings of the detector `link` stand earlier in the list.
+ */
+#include "detect/link_cause.h"
+
+#include <string.h>
+
+static const struct evidence *evidence_of(const struct finding *f, const char *name)
+{
+	for (int i = 0; i < f->n_evidence; i++)
+		if (!strcmp(f->evidence[i].name, name))
+			return &f->evidence[i];
+	return NULL;
+}
+
+static const struct port *port_of(const struct model *m, const struct finding *f)
+{
+	const struct evidence *device = evidence_of(f, "device"), *number = evidence_of(f, "port");
+
+	for (const struct port *p = m->ports; p && device && device->text && number; p = p->next)
+		if (!strcmp(p->device, device->text) && p->number == (uint32_t)number->number)
+			return p;
+	return NULL;
+}
+
+uint64_t link_cause_key(const struct model *m, const struct finding_list *found, const struct proc *p)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		const struct finding *f = &found->items[i];
+		const struct port *port = f->kind == FINDING_LINK ? port_of(m, f) : NULL;
+
+		if (port && (port_has_proc(port, p) || !port->users_known))
+			return f->key;
+	}
+	return 0;
+}
