@@ -37,6 +37,7 @@ def seed(path, skip):
 
 
 FACT, SCHED, START, TICK, PROC, STOP, SAMPLE, SLEEP = 0, 3, 1, 2, 3, 7, 10, 3
+PORT, PORT_LOOK, PORT_USERS = 27, 28, 29
 
 
 def record(host, tracer, kind, rank, body, ms=0):
@@ -68,6 +69,23 @@ def hung(hosts, behind):
     return out
 
 
+def ports():
+    """Two ports that a rank has open: one loses packets and goes down, the other goes and comes."""
+    texts = [b"mlx5_0\0", b"eth0\0", b"0000:1b:00.0\0", b"0x15b3:0x1021\0", b"Ethernet\0"]
+    proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10, 0, 0, 1, 1, 0, 0, 6, 7, 1, 1) + b"train\0python\0\0\0"
+    out, counters = record(0, FACT, PROC, 0, proc), [10] * 25
+    for index in range(2):
+        out += record(0, FACT, PORT, 0, struct.pack("<IIiI5H6x", index, index + 1, 1, 0, *map(len, texts)) + b"".join(texts))
+        out += record(0, FACT, PORT_USERS, 0, struct.pack("<IHH32I", index, 1, 1, 10, *[0] * 31))
+    for step in range(24):
+        counters = [c + 10**6 for c in counters]
+        for index, (state, flags) in enumerate([(1 if 18 < step < 22 else 4, 6), (4, step == 12)]):
+            out += record(0, FACT, PORT_LOOK, 0, struct.pack("<IBBBBQ4I", index, state, 5, flags, 25, 10**9 + step * 10**9, 400000 >> index, 4,
+                                                             100000, 50) + struct.pack("<25Q", *counters))
+        out += record(0, FACT, TICK, 0, b"", 250)
+    return out
+
+
 *paths, where = sys.argv[1:]
 if not paths:
     for hosts in 1, 2, 3:
@@ -77,3 +95,6 @@ for path in paths:
     for skip in 0, 500, 2000:
         with open(os.path.join(where, f"{os.path.basename(path)}.{skip}"), "wb") as f:
             f.write(seed(path, skip))
+if paths:
+    with open(os.path.join(where, "ports"), "wb") as f:
+        f.write(ports())

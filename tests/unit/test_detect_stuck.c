@@ -12,175 +12,7 @@
 
 #include <cmocka.h>
 
-#include "job_script.h"
-#include "proxy_parts.h"
-
-enum { RANKS = 4, WORLD = 0xa0, OTHER = 0xb0, CHANNELS = 2 };
-
-/* --- a job --- */
-
-static struct model *m;
-static struct detectors *d;
-static struct finding_list list;
-static uint64_t now;
-static struct rank { /* what its next look shows */
-	uint64_t n_entered, n_other;
-	uint64_t op_count;         /* its operation's; 0: none is active */
-	bool no_recv[CHANNELS], no_send[CHANNELS];
-	struct proxy_part send[CHANNELS], recv[CHANNELS];
-	uint32_t queued;
-	enum task_state main, proxy;
-	double run, wait;          /* of the proxy's thread, a second */
-	uint64_t run_ns, wait_ns;
-	bool wakes;                /* it does not sleep without a break */
-	bool unread, no_proxy;
-} ranks[RANKS];
-
-static void give(struct event e)
-{
-	e.ts_ns = now;
-	assert_int_equal(model_apply(m, &e), 0);
-}
-
-static void who(int r)
-{
-	struct event e = job_event(EV_PROC, r, 0);
-
-	e.proc.start_ns = 5;
-	e.proc.rank = e.proc.local_rank = r;
-	e.proc.world_size = RANKS;
-	e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
-	give(e);
-	e = job_event(EV_THREAD, r, 0);
-	e.tid = e.tgid + 1000;
-	e.thread.name = "NCCL Progress 0";
-	give(e);
-}
-
-/* A ring in full swing: everywhere the same steps, all that was sent has come. */
-static int start(void **state)
-{
-	struct event e = { .kind = EV_START, .ts_ns = now = JOB_T0 };
-
-	(void)state;
-	m = model_new();
-	d = detectors_new();
-	e.start.hang_floor_ns = e.start.dstate_limit_ns = 250 * MSEC;
-	e.start.busy_limit_ns = 90 * SEC;
-	e.start.host = "node7";
-	give(e);
-	memset(ranks, 0, sizeof(ranks));
-	for (int r = 0; r < RANKS; r++) {
-		ranks[r] = (struct rank){ .n_entered = 21, .n_other = 5, .op_count = OP, .main = TASK_SLEEP, .proxy = TASK_ON_CPU,
-					  .run = 0.9, .wait = 0.05, .wakes = true };
-		for (int c = 0; c < CHANNELS; c++) {
-			ranks[r].send[c] = sending(32, 24, 24);
-			ranks[r].recv[c] = receiving(32, 24, 24, 24);
-		}
-		who(r);
-	}
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	finding_list_free(&list);
-	detectors_free(d);
-	model_free(m);
-	return 0;
-}
-
-static void sample_one(int r, uint64_t hash, uint64_t n)
-{
-	struct event e = job_event(EV_COMM_SAMPLE, r, 0);
-
-	e.comm_sample.addr = e.comm_sample.hash = hash;
-	e.comm_sample.rank = r;
-	e.comm_sample.nranks = RANKS;
-	e.comm_sample.counters_valid = true;
-	e.comm_sample.counters_sum = e.comm_sample.counters[OP_ALLREDUCE] = n;
-	give(e);
-}
-
-static void part_give(int r, bool send, int c)
-{
-	struct event e = job_event(EV_PROXY, r, 0);
-	struct proxy_part *p = &e.proxy.part;
-
-	e.proxy.addr = WORLD;
-	*p = send ? ranks[r].send[c] : ranks[r].recv[c];
-	p->op_count = ranks[r].op_count;
-	p->channel = c;
-	p->peer = (r + (send ? 1 : RANKS - 1)) % RANKS;
-	p->queued = ranks[r].queued;
-	give(e);
-}
-
-static void proxy_look(int r)
-{
-	struct event e = job_event(EV_PROXY, r, 0);
-
-	e.proxy.addr = WORLD;
-	e.proxy.is_look = true;
-	e.proxy.thread = job_pid(r) + 1000;
-	for (int c = 0; ranks[r].op_count && c < CHANNELS; c++)
-		e.proxy.n += !ranks[r].no_send[c] + !ranks[r].no_recv[c];
-	give(e);
-	for (int c = 0; ranks[r].op_count && c < CHANNELS; c++) {
-		if (!ranks[r].no_send[c])
-			part_give(r, true, c);
-		if (!ranks[r].no_recv[c])
-			part_give(r, false, c);
-	}
-}
-
-static void thread_look(int r, bool main)
-{
-	struct event t = job_event(EV_TASK, r, 0);
-	enum task_state state = main ? ranks[r].main : ranks[r].proxy;
-
-	t.tid = t.tgid + (main ? 0 : 1000);
-	t.task.state = state;
-	t.task.since_ns = main || !ranks[r].wakes ? JOB_T0 : now;
-	t.task.run_ns = main ? 0 : ranks[r].run_ns;
-	t.task.wait_ns = main ? 0 : ranks[r].wait_ns;
-	give(t);
-	if (!main)
-		return;
-	t = job_event(EV_TASK_AT, r, 0);
-	t.tid = t.tgid;
-	t.task_at.wchan = t.task_at.file = "";
-	t.task_at.syscall = "futex";
-	give(t);
-}
-
-static void look(void)
-{
-	struct event e = { .kind = EV_TICK };
-
-	for (int r = 0; r < RANKS; r++) {
-		if (ranks[r].unread)
-			continue;
-		sample_one(r, WORLD, ranks[r].n_entered);
-		sample_one(r, OTHER, ranks[r].n_other);
-		if (!ranks[r].no_proxy)
-			proxy_look(r);
-		thread_look(r, true);
-		thread_look(r, false);
-		ranks[r].run_ns += ranks[r].run * 500 * MSEC;
-		ranks[r].wait_ns += ranks[r].wait * 500 * MSEC;
-	}
-	give(e);
-	assert_int_equal(detectors_tick(d, m, &list), 0);
-	now += 500 * MSEC;
-}
-
-static void looks(int n)
-{
-	while (n--)
-		look();
-}
+#include "proxy_job.h"
 
 static const struct finding *only(void)
 {
@@ -578,6 +410,62 @@ static void half_a_look(void **state)
 		assert_int_equal(mb->proxies.n_looks, mb->comm->hash == WORLD);
 }
 
+static void port_look_give(uint8_t state)
+{
+	struct event e = { .kind = EV_PORT_LOOK };
+
+	e.port.look.taken_ns = now;
+	e.port.look.state = state;
+	give(e);
+}
+
+/* A port that rank `r` has open goes down, a second before its transfers are seen to stand still. */
+static void port_down_at(int r)
+{
+	const uint32_t pids[] = { job_pid(r) };
+	struct event e = { .kind = EV_PORT };
+
+	e.port.id.number = 1;
+	e.port.id.device = "mlx5_0";
+	e.port.id.netdev = e.port.id.pci = e.port.id.kind = e.port.id.layer = "";
+	give(e);
+	e.kind = EV_PORT_USERS;
+	e.port.users.known = true;
+	e.port.users.n = 1;
+	e.port.users.pids = pids;
+	give(e);
+	port_look_give(PORT_STATE_ACTIVE);
+	give((struct event){ .kind = EV_TICK });
+	assert_int_equal(detectors_tick(d, m, &list), 0);
+	now += SEC;
+	port_look_give(PORT_STATE_DOWN);
+	now += SEC;
+}
+
+/* The receiver's port, or the sender's, is why; that of a third is not. */
+static void a_port_of_the_pair(void **state)
+{
+	const struct finding *hang = NULL, *port = NULL;
+
+	for (int r = 1; r <= 3; r++) {
+		if (r > 1)
+			start(state);
+		port_down_at(r);
+		eat(2);
+		looks(3);
+		assert_int_equal(list.n, 2);
+		for (size_t i = 0; i < 2; i++)
+			*(list.items[i].kind == FINDING_LINK ? &port : &hang) = &list.items[i];
+		assert_string_equal(port->cause, "port_down");
+		assert_int_equal(port->n_ranks, 0);
+		check_pair(hang, "network", 2, 3, 1);
+		assert_int_equal(hang->caused_by_key, r == 1 ? 0 : port->key);
+		if (r < 3)
+			end(state);
+		memset(&list, 0, r < 3 ? sizeof(list) : 0);
+	}
+}
+
 #define A_JOB(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -588,7 +476,7 @@ int main(void)
 		A_JOB(a_late_rank_is_late), A_JOB(doubtful_roots_wait_for_proof), A_JOB(an_unread_rank_leaves_it_open), A_JOB(a_proxy_asleep), A_JOB(a_proxy_in_d_state),
 		A_JOB(an_idle_proxy_may_sleep), A_JOB(the_sender_is_idle), A_JOB(a_starved_proxy), A_JOB(a_proxy_that_never_ran), A_JOB(a_starved_proxy_creeps), A_JOB(all_proxies_wait),
 		A_JOB(a_receiver_that_could_not_look), A_JOB(starved_by_chance), A_JOB(of_two_nobody), A_JOB(a_rank_stopped_inside), A_JOB(a_job_that_creeps),
-		A_JOB(a_scan_without_a_cpu), A_JOB(half_a_look),
+		A_JOB(a_scan_without_a_cpu), A_JOB(half_a_look), A_JOB(a_port_of_the_pair),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

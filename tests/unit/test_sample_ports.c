@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "decode.h"
 #include "sample/port_tree.h"
 #include "sample/sampler.h"
 #include "schemas/facts.h"
@@ -256,6 +257,36 @@ static void test_nonsense(void **state)
 	port_tree_free(t);
 }
 
+/* What the model gets of the records, and of ones that are cut short. */
+static void decode_check(const struct fact_port *id, const struct fact_port_look *look)
+{
+	struct intern *strings = intern_new();
+	union { struct fact_port_look f; char bytes[512]; } cut;
+	struct event e[DECODE_EVENTS_MAX];
+
+	assert_int_equal(decode_record(&id->hdr, strings, e), 1);
+	assert_int_equal(e->kind, EV_PORT);
+	assert_string_equal(e->port.id.device, "mlx5_0");
+	assert_string_equal(e->port.id.netdev, "");
+	assert_string_equal(e->port.id.pci, "0000:1b:00.0");
+	assert_string_equal(e->port.id.kind, "0x15b3:0x1021:MT_0000000838");
+	assert_string_equal(e->port.id.layer, "InfiniBand");
+	assert_int_equal(e->port.id.number, 1);
+	assert_int_equal(e->port.id.numa_node, 1);
+	assert_int_equal(decode_record(&look->hdr, strings, e), 1);
+	assert_int_equal(e->kind, EV_PORT_LOOK);
+	assert_int_equal(e->port.look.rate_mbps, 400000);
+	assert_false(e->port.look.gone || e->port.look.carrier_known);
+	assert_int_equal(e->port.look.n_counters, PORT_COUNTERS);
+	assert_int_equal(e->port.look.counters[PORT_SYMBOL_ERRORS], 7);
+	memcpy(&cut, look, look->hdr.size);
+	cut.f.hdr.size -= 8; /* a counter less than it says */
+	assert_int_equal(decode_record(&cut.f.hdr, strings, e), -EINVAL);
+	cut.f.hdr.size = sizeof(cut.f) - 8;
+	assert_int_equal(decode_record(&cut.f.hdr, strings, e), -EINVAL);
+	intern_free(strings);
+}
+
 struct seen { int n_ids, n_looks; struct fact_port_look look; uint64_t counters[PORT_COUNTERS]; char id[256]; };
 
 static int take(void *to, const struct wire_hdr *h)
@@ -308,6 +339,7 @@ static void test_records(void **state)
 	assert_int_equal(seen.look.n_counters, PORT_COUNTERS);
 	assert_int_equal(seen.counters[PORT_SENT_BYTES], 4000);
 	assert_true(seen.look.taken_ns && seen.look.taken_ns <= seen.look.hdr.ts_ns);
+	decode_check(id, &seen.look);
 	put("class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
 	look_until(s, &seen, 3);
 	assert_int_equal(seen.look.state, 1);

@@ -444,6 +444,39 @@ static void test_unwritable(void **state)
 	assert_null(sink);
 }
 
+/* Ports of RDMA devices: bytes a second each way, whether it is up, and errors once there are some. */
+static void test_ports(void **state)
+{
+	static struct port port = {.index = 5, .number = 1, .device = "mlx5_7", .netdev = "eth9"};
+	const char *path = path_of("ports.pftrace");
+	char options[300], plain[120];
+	struct fixture f;
+
+	(void)state;
+	snprintf(plain, sizeof(plain), "%s/ports.plain", dir);
+	fixture_open(&f, 1, path);
+	f.m.ports = &port;
+	for (uint64_t i = 0; i < 3; i++) {
+		struct port_look *l = &port.looks[port.n_looks++];
+		struct event e = {.kind = EV_PORT_LOOK, .ts_ns = f.m.now_ns + i * 100000000ull};
+
+		*l = (struct port_look){.ts_ns = e.ts_ns, .taken_ns = e.ts_ns, .state = i == 1 ? 1 : 4};
+		memset(l->counters, 0xff, sizeof(l->counters));
+		l->counters[PORT_SENT_BYTES] = i * 1000;
+		l->counters[PORT_SYMBOL_ERRORS] = i == 2 ? 7 : 0;
+		port.first = port.looks[0];
+		e.port.index = 5;
+		fixture_event(&f, e);
+	}
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	snprintf(options, sizeof(options), "--expect-tracks 'mlx5_7 port 1 · eth9,sent bytes/s,up,symbol_errors' --inflate '%s'", plain);
+	check_or_skip(options, path);
+	assert_int_equal(count_in_file(plain, "received bytes/s"), 0); /* not counted: not drawn */
+	assert_int_equal(count_in_file(plain, "link_downed"), 0);
+	unlink(plain);
+}
+
 static int make_dir(void **state)
 {
 	const char *keep = getenv("PFTRACE_OUT");
@@ -471,7 +504,7 @@ int main(void)
 	    cmocka_unit_test(test_driver_calls),    cmocka_unit_test(test_ends_not_seen),
 	    cmocka_unit_test(test_size),	    cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full),
-	    cmocka_unit_test(test_unwritable),
+	    cmocka_unit_test(test_unwritable),    cmocka_unit_test(test_ports),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
