@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -22,6 +24,8 @@
 #include "sample/port_tree.h"
 #include "sample/sampler.h"
 #include "schemas/facts.h"
+#include "target/discover.h"
+#include "target/reader.h"
 
 extern const struct sampler ports_sampler;
 
@@ -287,7 +291,7 @@ static void decode_check(const struct fact_port *id, const struct fact_port_look
 	intern_free(strings);
 }
 
-struct seen { int n_ids, n_looks; struct fact_port_look look; uint64_t counters[PORT_COUNTERS]; char id[256]; };
+struct seen { int n_ids, n_looks, n_users; struct fact_port_users users; struct fact_port_look look; uint64_t counters[PORT_COUNTERS]; char id[256]; };
 
 static int take(void *to, const struct wire_hdr *h)
 {
@@ -298,6 +302,9 @@ static int take(void *to, const struct wire_hdr *h)
 		assert_true(h->size <= sizeof(s->id));
 		memcpy(s->id, h, h->size);
 		s->n_ids++;
+	} else if (h->kind == FACT_PORT_USERS) {
+		memcpy(&s->users, h, sizeof(s->users));
+		s->n_users++;
 	} else {
 		assert_int_equal(h->kind, FACT_PORT_LOOK);
 		assert_int_equal(h->size, sizeof(s->look) + sizeof(s->counters));
@@ -349,13 +356,82 @@ static void test_records(void **state)
 	unsetenv("RANKTRACE_SYSFS");
 }
 
+static pid_t traced;
+
+static bool is_ours(const void *of, const struct target_proc *p)
+{
+	(void)of;
+	return (pid_t)p->tgid == traced;
+}
+
+/* A process with a rank, that has the file open, twice. */
+static pid_t rank_start(const char *file)
+{
+	char *argv[] = { "sleep", "60", NULL }, *env[] = { "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=3", NULL };
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (dup(open(file, O_RDONLY)) >= 0)
+			execve("/bin/sleep", argv, env);
+		_exit(1);
+	}
+	return pid;
+}
+
+/* Who has a device open is told once, with its process, and it is looked at more often from then on. */
+static void test_users(void **state)
+{
+	struct seen seen = { 0 };
+	struct reader *r = NULL;
+	struct target_set *set = NULL;
+	struct sampler_ctx ctx = { .emit = take, .emit_to = &seen, .is_traced = is_ours };
+	char file[128];
+	void *s = NULL;
+	int n;
+
+	(void)state;
+	mlx5_make("mlx5_0");
+	put("class/infiniband_verbs/uverbs2/ibdev", "mlx5_0\n");
+	put("infiniband/uverbs2", "");
+	snprintf(file, sizeof(file), "%s/infiniband/uverbs2", root);
+	traced = rank_start(file);
+	usleep(300000);
+	assert_int_equal(reader_open(&r), 0);
+	assert_int_equal(target_set_new(r, NULL, 0, &set), 0);
+	assert_int_equal(target_set_scan(set), 0);
+	ctx.reader = r;
+	ctx.targets = set;
+	setenv("RANKTRACE_SYSFS", root, 1);
+	assert_int_equal(ports_sampler.open(&ctx, &s), 0);
+	look_until(s, &seen, 1);
+	assert_int_equal(seen.n_users, 1);
+	assert_true(seen.users.known && seen.users.n == 1 && seen.users.pids[0] == (uint32_t)traced);
+	n = seen.n_looks;
+	for (uint64_t end = clock_monotonic_ns() + 3000000000ull; clock_monotonic_ns() < end; usleep(20000)) {
+		static uint64_t words;
+		char text[32];
+
+		snprintf(text, sizeof(text), "%llu\n", (unsigned long long)++words);
+		put("class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", text);
+		assert_int_equal(ports_sampler.look(s, clock_monotonic_ns()), 0);
+	}
+	assert_in_range(seen.n_looks - n, 8, 40); /* 30 on a quiet machine; 3 while nobody has it open */
+	assert_int_equal(seen.n_users, 1);
+	ports_sampler.close(s);
+	unsetenv("RANKTRACE_SYSFS");
+	target_set_free(set);
+	reader_free(r);
+	kill(traced, SIGKILL);
+	waitpid(traced, NULL, 0);
+}
+
 #define on_a_tree(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		on_a_tree(test_what_is_read), on_a_tree(test_what_changes), on_a_tree(test_devices_go_and_come), on_a_tree(test_nonsense),
-		on_a_tree(test_records),
+		on_a_tree(test_records), on_a_tree(test_users),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
