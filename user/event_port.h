@@ -5,6 +5,9 @@
 #ifndef RANKTRACE_EVENT_PORT_H
 #define RANKTRACE_EVENT_PORT_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "schemas/fact_port.h"
 
 enum { PORT_STATE_UNKNOWN = 0, PORT_STATE_DOWN = 1, PORT_STATE_ACTIVE = 4 };
