@@ -263,7 +263,7 @@ static void test_counters_that_grow(void **state)
 		u.per_look[cases[i].counter] = cases[i].fault;
 		steps(&u, 5);
 		only(&u, cases[i].kind, cases[i].cause);
-		assert_true(evidence(&u.list.items[0], "per_s")->number >= 1.9 * cases[i].fault);
+		assert_true(evidence(&u.list.items[0], "per_second")->number >= 1.9 * cases[i].fault);
 		assert_true(evidence(&u.list.items[0], port_counter_name(cases[i].counter))->number >= 6 * cases[i].fault);
 		u.per_look[cases[i].counter] = 0;
 		steps(&u, 65);

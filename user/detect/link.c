@@ -294,7 +294,7 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	if (fault == FAULT_FLAP)
 		finding_note(f, "times_down", w->n_downs);
 	if (fault >= FAULT_ERRORS && fault != FAULT_SLOW)
-		finding_note(f, "per_s", w->per_s[fault]);
+		finding_note(f, "per_second", w->per_s[fault]);
 	counters_note(f, p, fault);
 	finding_note_text(f, "remedy", faults[fault].remedy);
 }

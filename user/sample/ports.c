@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,11 +67,10 @@ struct ports_sampler {
 
 static uint64_t thread_cpu_ns(void)
 {
-	struct rusage r;
+	struct timespec t = { 0 };
 
-	if (getrusage(RUSAGE_THREAD, &r))
-		return 0;
-	return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * SEC + (r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1000;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* getrusage() is exact to the tick only */
+	return t.tv_sec * SEC + t.tv_nsec;
 }
 
 static void tree_read(struct ports_sampler *s)
