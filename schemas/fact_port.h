@@ -39,6 +39,7 @@ enum port_flag {
 	PORT_GONE = 1,         /* its device is not there any more */
 	PORT_CARRIER_KNOWN = 2,
 	PORT_CARRIER = 4,      /* of the netdev */
+	PORT_SILENT = 8,       /* a read of its files does not come back; the rest is as it was. taken_ns: since then */
 };
 
 struct fact_port_look {

@@ -36,6 +36,7 @@ static int look(const struct fact_port_look *f, struct event *e)
 	e->port.look.state = f->state;
 	e->port.look.phys_state = f->phys_state;
 	e->port.look.gone = f->flags & PORT_GONE;
+	e->port.look.silent = f->flags & PORT_SILENT;
 	e->port.look.carrier_known = f->flags & PORT_CARRIER_KNOWN;
 	e->port.look.carrier = f->flags & PORT_CARRIER;
 	e->port.look.rate_mbps = f->rate_mbps;

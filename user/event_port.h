@@ -23,7 +23,7 @@ struct port_event {
 		struct {
 			uint64_t taken_ns;
 			uint8_t state, phys_state; /* as in fact_port_look */
-			bool gone, carrier_known, carrier;
+			bool gone, silent, carrier_known, carrier; /* silent: no answer since taken_ns */
 			uint32_t rate_mbps, lanes, netdev_mbps, cost_us; /* PORT_NOT_TOLD */
 			uint32_t n_counters;
 			const uint64_t *counters; /* of enum port_counter; as long as the record */

@@ -25,7 +25,7 @@ struct node {
 	uint64_t now_ns, counters[PORTS][PORT_COUNTERS];
 	uint32_t rate_mbps[PORTS];
 	uint8_t state[PORTS];
-	bool gone[PORTS];
+	bool gone[PORTS], silent[PORTS];
 	uint64_t per_look[PORT_COUNTERS]; /* that counters of port 1 grow by */
 };
 
@@ -108,6 +108,7 @@ static void step(struct node *u)
 		e.port.look.taken_ns = u->now_ns;
 		e.port.look.state = u->state[i];
 		e.port.look.gone = u->gone[i];
+		e.port.look.silent = u->silent[i];
 		e.port.look.rate_mbps = u->rate_mbps[i];
 		e.port.look.lanes = 4;
 		e.port.look.n_counters = PORT_COUNTERS;
@@ -238,6 +239,20 @@ static void test_device_goes_and_comes(void **state)
 	only(&u, FINDING_LINK, "flap");
 	steps(&u, 62);
 	assert_int_equal(u.list.n, 0);
+	node_free(&u);
+}
+
+static void test_no_answer(void **state)
+{
+	struct node u = node_new();
+
+	(void)state;
+	quiet_steps(&u, 5);
+	u.silent[1] = true;
+	step(&u);
+	only(&u, FINDING_LINK, "does_not_answer");
+	u.silent[1] = false;
+	quiet_steps(&u, 5);
 	node_free(&u);
 }
 
@@ -400,7 +415,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_down), cmocka_unit_test(test_flap_by_the_counter), cmocka_unit_test(test_a_flap_is_told_once),
-		cmocka_unit_test(test_device_goes_and_comes), cmocka_unit_test(test_counters_that_grow), cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_device_goes_and_comes), cmocka_unit_test(test_no_answer), cmocka_unit_test(test_counters_that_grow), cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_timeouts_without_traffic), cmocka_unit_test(test_set_back_and_not_told), cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_never_up), cmocka_unit_test(test_whose_it_is), cmocka_unit_test(test_bad_index),
 	};

@@ -425,13 +425,74 @@ static void test_users(void **state)
 	waitpid(traced, NULL, 0);
 }
 
+/* Holds the file so that whoever opens it waits: as a firmware that does not answer. */
+static pid_t file_hold(const char *name)
+{
+	char path[256];
+	pid_t pid;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	pid = fork();
+	if (pid)
+		return pid;
+	signal(SIGIO, SIG_IGN);
+	fd = open(path, O_RDWR);
+	if (fcntl(fd, F_SETLEASE, F_WRLCK))
+		_exit(77);
+	pause();
+	_exit(0);
+}
+
+/* The thread waits, the collector does not; it tells which port it is, and the answer when there is one. */
+static void test_no_answer(void **state)
+{
+	struct seen seen = { 0 };
+	struct sampler_ctx ctx = { .emit = take, .emit_to = &seen };
+	uint64_t now = 1000000000, longest = 0;
+	void *s = NULL;
+	pid_t held;
+	int status;
+
+	(void)state;
+	mlx5_make("mlx5_0");
+	setenv("RANKTRACE_SYSFS", root, 1);
+	assert_int_equal(ports_sampler.open(&ctx, &s), 0);
+	for (int i = 0; i < 500 && !seen.n_looks; i++, usleep(10000))
+		assert_int_equal(ports_sampler.look(s, now += 100000000), 0);
+	held = file_hold("class/infiniband/mlx5_0/board_id");
+	usleep(300000);
+	if (waitpid(held, &status, WNOHANG) == held) {
+		print_message("no leases here\n");
+		ports_sampler.close(s);
+		skip();
+	}
+	for (int i = 0; i < 400 && !(seen.look.flags & PORT_SILENT); i++, usleep(10000)) {
+		uint64_t begin = clock_monotonic_ns();
+
+		assert_int_equal(ports_sampler.look(s, now += 100000000), 0);
+		longest = clock_monotonic_ns() - begin > longest ? clock_monotonic_ns() - begin : longest;
+	}
+	assert_int_equal(seen.look.flags, PORT_SILENT);
+	assert_int_equal(seen.look.state, 4);
+	assert_true(seen.look.taken_ns + 10000000000ull <= now);
+	assert_true(longest < 1000000000ull);
+	kill(held, SIGKILL);
+	waitpid(held, NULL, 0);
+	for (int i = 0; i < 500 && seen.look.flags & PORT_SILENT; i++, usleep(10000))
+		assert_int_equal(ports_sampler.look(s, now += 100000000), 0);
+	assert_int_equal(seen.look.flags, 0);
+	ports_sampler.close(s);
+	unsetenv("RANKTRACE_SYSFS");
+}
+
 #define on_a_tree(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		on_a_tree(test_what_is_read), on_a_tree(test_what_changes), on_a_tree(test_devices_go_and_come), on_a_tree(test_nonsense),
-		on_a_tree(test_records), on_a_tree(test_users),
+		on_a_tree(test_records), on_a_tree(test_users), on_a_tree(test_no_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

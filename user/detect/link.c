@@ -31,12 +31,13 @@
 #define PEERS_FASTER 2              /* as many ports of this kind at least, and more than half of them */
 
 enum fault {
-	FAULT_DOWN, FAULT_GONE, FAULT_FLAP, FAULT_ERRORS, FAULT_LOSS, FAULT_DISCARDS, FAULT_SLOW, FAULT_CONGESTION, FAULTS,
+	FAULT_DOWN, FAULT_GONE, FAULT_SILENT, FAULT_FLAP, FAULT_ERRORS, FAULT_LOSS, FAULT_DISCARDS, FAULT_SLOW, FAULT_CONGESTION, FAULTS,
 };
 
 static const struct { const char *cause, *remedy; } faults[FAULTS] = {
 	[FAULT_DOWN] = { "port_down", "look at cable, transceiver and the switch's port; on InfiniBand at the subnet manager" },
 	[FAULT_GONE] = { "device_gone", "the device is off the bus or its driver was unloaded: see the kernel log; drain the node" },
+	[FAULT_SILENT] = { "does_not_answer", "its firmware or driver is stuck: see the kernel log; reset the device or reboot the node" },
 	[FAULT_FLAP] = { "flap", "the link went down and came up again: reseat or replace cable and transceiver" },
 	[FAULT_ERRORS] = { "link_errors", "packets arrive broken: clean or replace cable and transceiver on this link" },
 	[FAULT_LOSS] = { "retransmits", "packets are lost between here and the far ends: look at the other end's port, the switches' drops, flow control" },
@@ -196,7 +197,7 @@ static void transition_take(struct watched *w, const struct port_look *l, const 
 
 static void look_take(struct watched *w, const struct port_look *l, const struct port_look *before)
 {
-	if (is_unknown(l))
+	if (is_unknown(l) || l->silent)
 		return;
 	transition_take(w, l, before);
 	counters_take(w, l);
@@ -222,6 +223,11 @@ static uint32_t peers_rate(const struct model *m, const struct port *p, uint32_t
 	return n_faster >= PEERS_FASTER && 2 * n_faster > n ? rate : 0;
 }
 
+static bool is_state(int f)
+{
+	return f == FAULT_DOWN || f == FAULT_GONE || f == FAULT_SILENT || f == FAULT_SLOW;
+}
+
 static void port_look_at(struct watched *w, const struct model *m, const struct port *p)
 {
 	const struct port_look *l = port_look(p, 0), *now;
@@ -232,14 +238,16 @@ static void port_look_at(struct watched *w, const struct model *m, const struct 
 		if (now)
 			look_take(w, now, w->n_looks ? port_look(p, p->n_looks - w->n_looks) : NULL);
 	}
-	if (!l || is_unknown(l))
+	if (l)
+		sign_state(&w->faults[FAULT_SILENT], l->silent, l->taken_ns);
+	if (!l || is_unknown(l) || l->silent)
 		return;
 	rate = is_up(l) && l->rate_mbps != PORT_NOT_TOLD ? l->rate_mbps : 0;
 	sign_state(&w->faults[FAULT_DOWN], w->down_since_ns && !l->gone, w->down_since_ns);
 	sign_state(&w->faults[FAULT_GONE], w->was_up && l->gone, l->taken_ns);
 	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(m, p, rate)), l->taken_ns);
 	for (int f = 0; f < FAULTS; f++)
-		if (f != FAULT_DOWN && f != FAULT_GONE && f != FAULT_SLOW && w->faults[f].since_ns &&
+		if (!is_state(f) && w->faults[f].since_ns &&
 		    m->now_ns > w->faults[f].last_ns + (f == FAULT_CONGESTION ? CONGESTION_HOLD_NS : HOLD_NS))
 			w->faults[f] = (struct one){ 0 };
 }

@@ -44,7 +44,7 @@ static void look_take(struct port *p, const struct event *e)
 
 	*l = (struct port_look){
 		.ts_ns = e->ts_ns, .taken_ns = e->port.look.taken_ns, .state = e->port.look.state,
-		.phys_state = e->port.look.phys_state, .gone = e->port.look.gone, .carrier_known = e->port.look.carrier_known,
+		.phys_state = e->port.look.phys_state, .gone = e->port.look.gone, .silent = e->port.look.silent, .carrier_known = e->port.look.carrier_known,
 		.carrier = e->port.look.carrier, .rate_mbps = e->port.look.rate_mbps, .lanes = e->port.look.lanes,
 		.netdev_mbps = e->port.look.netdev_mbps,
 	};

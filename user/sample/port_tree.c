@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ struct port_tree {
 	size_t n;
 	struct { unsigned int number; char device[64]; } verbs[VERBS_MAX];
 	size_t n_verbs;
+	atomic_int at;            /* see port_tree_at(), plus 1 */
 };
 
 /* --- files --- */
@@ -193,6 +195,7 @@ static void port_take(struct port_tree *t, const char *device, const char *dir, 
 	if (!p)
 		return;
 	present[p - t->ports] = true;
+	atomic_store(&t->at, p - t->ports + 1);
 	snprintf(port_dir, sizeof(port_dir), "%s/ports/%u", dir, number);
 	memcpy(id.device, p->id.device, sizeof(id.device));
 	id_read(dir, port_dir, &id);
@@ -256,6 +259,7 @@ void port_tree_scan(struct port_tree *t)
 	for (size_t i = 0; i < t->n; i++)
 		if (!present[i] && t->ports[i].files)
 			files_close(&t->ports[i]);
+	atomic_store(&t->at, 0);
 	verbs_scan(t);
 }
 
@@ -317,11 +321,19 @@ static void port_read(struct tree_port *p, bool all)
 
 void port_tree_look(struct port_tree *t, bool all)
 {
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n; i++) {
+		atomic_store(&t->at, i + 1);
 		if (t->ports[i].files)
 			port_read(&t->ports[i], all);
 		else
 			t->ports[i].look.flags = PORT_GONE;
+	}
+	atomic_store(&t->at, 0);
+}
+
+int port_tree_at(const struct port_tree *t)
+{
+	return atomic_load(&t->at) - 1;
 }
 
 const struct tree_port *port_tree_list(const struct port_tree *t, size_t *ret_n)

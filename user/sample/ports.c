@@ -30,6 +30,7 @@
 #define SCAN_NS (5 * SEC)         /* which devices there are */
 #define USERS_FIRST_NS (2 * SEC)  /* who has them open; the longer it stays the same, the less often */
 #define USERS_MAX_NS (30 * SEC)
+#define SILENT_NS (10 * SEC)      /* a look takes a thousandth of that on a machine that is busy */
 #define END_PATIENCE_NS SEC       /* at the end, for a thread that the firmware holds */
 #define FILES_MAX 65536           /* looked at of one process */
 
@@ -58,7 +59,7 @@ struct ports_sampler {
 	bool scan, all;
 	uint64_t taken_ns, cost_ns;
 	/* the collector's */
-	bool in_use;
+	bool in_use, silent;
 	uint64_t asked_ns, scan_ns, all_ns, users_ns, users_every_ns, n_looks, cost_sum_ns;
 	struct told told[PORTS_LISTED_MAX];
 };
@@ -163,7 +164,7 @@ static int id_tell(struct ports_sampler *s, uint32_t index, const struct tree_id
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
-static int look_tell(struct ports_sampler *s, uint32_t index, const struct tree_look *l, uint64_t now_ns)
+static int look_tell(struct ports_sampler *s, uint32_t index, const struct tree_look *l, uint64_t taken_ns, uint64_t now_ns)
 {
 	union { struct fact_port_look f; char bytes[sizeof(struct fact_port_look) + sizeof(l->counters)]; } u = { 0 };
 	struct fact_port_look *f = &u.f;
@@ -174,7 +175,7 @@ static int look_tell(struct ports_sampler *s, uint32_t index, const struct tree_
 	f->phys_state = l->phys_state;
 	f->flags = l->flags;
 	f->n_counters = PORT_COUNTERS;
-	f->taken_ns = s->taken_ns;
+	f->taken_ns = taken_ns;
 	f->rate_mbps = l->rate_mbps;
 	f->lanes = l->lanes;
 	f->netdev_mbps = l->netdev_mbps;
@@ -191,7 +192,7 @@ static int port_tell(struct ports_sampler *s, uint32_t index, const struct tree_
 	if (!t->once || memcmp(&t->id, &p->id, sizeof(p->id)))
 		err = id_tell(s, index, &p->id, now_ns);
 	if (!err && (!t->once || memcmp(&t->look, &p->look, sizeof(p->look)) || now_ns >= t->look_ns + SLOW_NS)) {
-		err = look_tell(s, index, &p->look, now_ns);
+		err = look_tell(s, index, &p->look, s->taken_ns, now_ns);
 		t->look_ns = now_ns;
 	}
 	t->id = p->id;
@@ -333,6 +334,21 @@ static void ask(struct ports_sampler *s, uint64_t now_ns)
 	step_set(s, STEP_ASKED);
 }
 
+/* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was told is looked at. */
+static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
+{
+	int at = port_tree_at(s->tree);
+	struct tree_look l;
+
+	if (s->silent || now_ns < s->asked_ns + SILENT_NS || at < 0 || !s->told[at].once)
+		return 0;
+	s->silent = true;
+	l = s->told[at].look;
+	l.flags |= PORT_SILENT;
+	s->told[at].look_ns = 0; /* the next answer is told, whatever it is */
+	return look_tell(s, at, &l, s->asked_ns, now_ns);
+}
+
 static int ports_look(void *state, uint64_t now_ns)
 {
 	struct ports_sampler *s = state;
@@ -340,7 +356,8 @@ static int ports_look(void *state, uint64_t now_ns)
 	int err = 0;
 
 	if (step == STEP_ASKED)
-		return 0;
+		return silence_tell(s, now_ns);
+	s->silent = false;
 	if (step == STEP_DONE) {
 		err = done_take(s, now_ns);
 		step_set(s, STEP_IDLE);
