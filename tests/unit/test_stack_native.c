@@ -41,10 +41,21 @@ static const char program[] =
 	"static KEEP long own_poll(void) { long r; register long t __asm__(\"r10\") = 0; (void)t;\n"
 	"  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(34L) : \"rcx\", \"r11\", \"memory\"); sink = r; return r; }\n"
 	"#endif\n"
+	/* As in a distribution whose libraries keep frame pointers and a program that does not; old frames in what is not filled. */
+	"#ifdef MIXED\n"
+	"#define FP __attribute__((optimize(\"no-omit-frame-pointer\"), noinline, noclone))\n"
+	"static FP int deep2(int n) { volatile int l[8]; l[n] = n; return l[n] + sink; }\n"
+	"static FP int deep1(int n) { volatile int l[8]; l[n] = deep2(n); return l[n] + sink; }\n"
+	"static FP long own_poll(void) { long r; char l[400]; __asm__ volatile(\"\" : : \"r\"(l) : \"memory\");\n"
+	"  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(34L) : \"rcx\", \"r11\", \"memory\"); sink = r + l[3]; return r; }\n"
+	"long (*call)(void) = own_poll;\n" /* as through the linker's table */
+	"#endif\n"
 	"KEEP int innermost(int x) { void *a[64]; int n = backtrace(a, 64); sink = x;\n"
 	"  for (int i = 1; i < n; i++) printf(\"%p\\n\", a[i]);\n"
 	"  printf(\"end\\n\"); fflush(stdout);\n"
-	"#ifdef OWN_CALL\n"
+	"#ifdef MIXED\n"
+	"  sink = deep1(3); call();\n"
+	"#elif defined(OWN_CALL)\n"
 	"  own_poll();\n"
 	"#else\n"
 	"  poll(0, 0, -1);\n"
@@ -79,6 +90,9 @@ static const struct { const char *flags; bool exact; const char *wait; } builds[
 	{ "-O3 -static", true, "poll" },
 	{ "-O2 -fPIE -pie -s", true, "poll" },
 	{ "-O1 -fno-omit-frame-pointer -DOWN_CALL", false, "pause" }, /* the sleeper has a frame pointer, too */
+#ifdef __x86_64__
+	{ "-O2 -fomit-frame-pointer -DMIXED", false, "pause" }, /* the sleeper alone has one */
+#endif
 };
 
 static char dir[64];

@@ -22,6 +22,10 @@ enum { REG_FP = 29, REG_SP = 31, REG_RA = 30, N_REGS = 32 };
 #define OPS_DEPTH 16
 #define ROWS_BACK 64
 #define STARTS_MAX 16
+#define FRAMES_TRIED 128
+#define STACK_BYTES (64u << 20)
+#define TRIALS_MAX 64      /* of one search */
+#define FP_BEST (FRAMES_TRIED + 2)
 
 struct unwinder {
 	const struct stack_process *p;
@@ -142,14 +146,16 @@ static Dwarf_Frame *frame_find(struct unwinder *u)
 
 #if defined(__x86_64__)
 /* Where the function we are in may begin: the rows of rules before ours at whose start only the return address is on
- * the stack. */
+ * the stack. Addresses in the target. */
 static size_t starts_find(const struct unwinder *u, uint64_t begins[STARTS_MAX])
 {
 	struct stack_file *f = stack_file_get(u->p->pid, u->row);
-	uint64_t at = u->begin;
+	uint64_t at = u->begin, vaddr = 0;
 	size_t n = 0;
 
-	for (int rows = 0; f && at && rows < ROWS_BACK && n < STARTS_MAX; rows++) {
+	if (!f || !stack_file_vaddr(f, mapping_file_offset(u->row, u->pc - 1), &vaddr))
+		return 0;
+	for (int rows = 0; at && rows < ROWS_BACK && n < STARTS_MAX; rows++) {
 		Dwarf_Frame *frame = NULL;
 		Dwarf_Addr begin = 0, end = 0;
 		Dwarf_Op *ops;
@@ -162,38 +168,70 @@ static size_t starts_find(const struct unwinder *u, uint64_t begins[STARTS_MAX])
 			begin = 0;
 		if (begin && !dwarf_frame_cfa(frame, &ops, &n_ops) && n_ops == 1 && ops[0].atom == DW_OP_bregx &&
 		    ops[0].number == REG_SP && ops[0].number2 == 8)
-			begins[n++] = begin;
+			begins[n++] = begin + (u->pc - 1 - vaddr);
 		free(frame);
 		at = begin;
 	}
 	return n;
 }
 
-/* Is the word a return address, and does its call lead to the function we are in? 2: yes, 1: a call to who knows. */
-static int call_before(const struct unwinder *u, uint64_t addr, const uint64_t *begins, size_t n)
+enum call { CALL_NONE, CALL_OTHER, CALL_ANY, CALL_US }; /* to another function, to who knows, to the one we are in */
+
+struct code { struct stack_file *file; uint64_t offset, addr; }; /* a place in a mapped file, and in the target */
+
+static enum call call_to(uint64_t addr, const uint64_t *begins, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (addr == begins[i])
+			return CALL_US;
+	return CALL_OTHER;
+}
+
+/* Through the word at this address, as calls into another library go. */
+static enum call call_through(const struct unwinder *u, uint64_t addr, const uint64_t *begins, size_t n)
+{
+	uint64_t to;
+
+	return stack_word_read(u->p->memory, addr, &to) ? call_to(to, begins, n) : CALL_ANY;
+}
+
+/* Straight to a function, or to a stub of the linker that jumps on. */
+static enum call call_direct(const struct unwinder *u, const struct code *to, const uint64_t *begins, size_t n)
+{
+	const uint8_t *b = stack_file_bytes(to->file, to->offset, 16);
+	size_t at = b && !memcmp(b, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0; /* endbr64 */
+	int32_t step;
+
+	if (!b || call_to(to->addr, begins, n) == CALL_US)
+		return b ? CALL_US : CALL_ANY;
+	at += b[at] == 0xf2; /* bnd */
+	memcpy(&step, b + at + 2, sizeof(step));
+	if (b[at] == 0xff && b[at + 1] == 0x25)
+		return call_through(u, to->addr + at + 6 + step, begins, n);
+	return b[at] == 0xe9 || b[at] == 0xeb ? CALL_ANY : CALL_OTHER;
+}
+
+/* Is the word a return address, and where does its call lead? */
+static enum call call_before(const struct unwinder *u, uint64_t addr, const uint64_t *begins, size_t n)
 {
 	const struct mapping *row = maps_find(u->p->maps, addr);
 	struct stack_file *f = row && (row->prot & MAPPING_EXEC) ? stack_file_get(u->p->pid, row) : NULL;
-	uint64_t offset = f ? mapping_file_offset(row, addr) : 0, vaddr;
+	uint64_t offset = f ? mapping_file_offset(row, addr) : 0;
 	const uint8_t *b = f && offset >= 7 ? stack_file_bytes(f, offset - 7, 7) : NULL;
 	int32_t step;
 
 	if (!b)
-		return 0;
-	if (b[2] == 0xe8 && stack_file_vaddr(f, offset, &vaddr)) {
-		bool same_file = u->row->inode == row->inode && u->row->dev_minor == row->dev_minor;
-
-		memcpy(&step, b + 3, sizeof(step));
-		for (size_t i = 0; same_file && i < n; i++)
-			if (vaddr + step == begins[i])
-				return 2;
-		return 1;
-	}
-	/* call through a register or memory: ff /2, of 2, 3, 6 and 7 bytes */
+		return CALL_NONE;
+	memcpy(&step, b + 3, sizeof(step));
+	if (b[2] == 0xe8)
+		return call_direct(u, &(struct code){ f, offset + step, addr + step }, begins, n);
+	if (b[1] == 0xff && b[2] == 0x15)
+		return call_through(u, addr + step, begins, n);
+	/* call through a register or memory: ff /2, of 2, 3, 4, 6 and 7 bytes */
 	for (int at = 0; at <= 5; at++)
-		if (b[at] == 0xff && (b[at + 1] >> 3 & 7) == 2 && (at == 5 || at == 4 || at == 1 || at == 0))
-			return 1;
-	return 0;
+		if (b[at] == 0xff && (b[at + 1] >> 3 & 7) == 2 && at != 2)
+			return CALL_ANY;
+	return CALL_NONE;
 }
 
 static enum stack_end step_rules(struct unwinder *u, Dwarf_Frame *frame, bool *ret_done);
@@ -211,33 +249,82 @@ static bool fp_holds(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp)
 	try.row = maps_find(u->p->maps, try.pc - 1);
 	Dwarf_Frame *caller = try.row ? frame_find(&try) : NULL;
 	bool holds = caller && step_rules(&try, caller, &done) == STACK_WHOLE &&
-		     (done || call_before(&try, try.pc, NULL, 0));
+		     (done || call_before(&try, try.pc, NULL, 0) != CALL_NONE);
 
 	free(caller);
 	return holds;
 }
 
+/* With this frame pointer, how many callers do the rules lead through to the outermost frame, by calls and signals alone?
+ * 0: they do not. */
+static int fp_leads_out(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp)
+{
+	struct unwinder try = *u;
+	bool done = false;
+	int n = 0;
+
+	try.reg[REG_FP] = fp;
+	try.known[REG_FP] = try.searching = true;
+	enum stack_end end = step_rules(&try, frame, &done);
+
+	for (; end == STACK_WHOLE && !done && n < FRAMES_TRIED; n++) {
+		bool interrupted = try.exact;
+
+		try.row = maps_find(u->p->maps, code_place(&try));
+		Dwarf_Frame *caller = try.row && (try.row->prot & MAPPING_EXEC) ? frame_find(&try) : NULL;
+		bool called = caller && (interrupted || try.exact || call_before(&try, try.pc, NULL, 0) != CALL_NONE);
+
+		end = called && try.reg[REG_SP] - u->reg[REG_SP] < STACK_BYTES ? step_rules(&try, caller, &done) : STACK_NO_UNWIND;
+		free(caller);
+	}
+	return end == STACK_WHOLE && done && try.pc ? n : 0; /* pc 0 is no rule's word */
+}
+
 /*
- * The frame pointer of the function we are in, whose rule is CFA = fp + offset: such that at CFA - 8 there is the
- * return address of a call to this very function; or, second best, of any call, and the frame pointer saved there
- * leads on. Old words on the stack look like that too, so that the caller must make sense as well.
+ * How much speaks for this frame pointer of the function we are in, whose rule is CFA = fp + offset. Best: at CFA - 8 there
+ * is the return address of a call to this very function. Else that of a call to who knows, from which all rules lead to the
+ * outermost frame (a caller that keeps no frame pointer may have saved anything), through the more callers the better: live
+ * frames further out lead through fewer, and so do lists of return addresses. Least: the frame pointer saved there leads on,
+ * or the call leads out, but to another function. Old words on the stack look like all of these.
  */
+static int fp_worth(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp, uint64_t offset, const uint64_t *begins, size_t n,
+		    int *trials)
+{
+	uint64_t addr, saved;
+	enum call call;
+
+	if (!stack_word_read(u->p->memory, fp + offset - 8, &addr) || !stack_word_read(u->p->memory, fp, &saved))
+		return -1;
+	call = call_before(u, addr, begins, n);
+	if (call == CALL_US && fp_holds(u, frame, fp))
+		return FP_BEST;
+	if (call == CALL_NONE || call == CALL_US)
+		return 0;
+	bool leads_on = offset == 16 && saved > fp && saved - fp < SEARCH_BYTES;
+
+	int callers = ++*trials <= TRIALS_MAX ? fp_leads_out(u, frame, fp) : 0;
+
+	if (callers && call == CALL_ANY)
+		return 1 + callers;
+	return callers || (leads_on && fp_holds(u, frame, fp));
+}
+
+/* The lowest of those that most speaks for. */
 static bool fp_search(struct unwinder *u, Dwarf_Frame *frame, uint64_t offset)
 {
-	uint64_t sp = u->reg[REG_SP], begins[STARTS_MAX], addr, saved, found = 0;
+	uint64_t sp = u->reg[REG_SP], begins[STARTS_MAX], found = 0;
 	size_t n = u->searching ? 0 : starts_find(u, begins);
+	int trials = 0, best = 0;
 
-	for (uint64_t fp = sp; !u->searching && fp < sp + SEARCH_BYTES; fp += 8) {
-		if (!stack_word_read(u->p->memory, fp + offset - 8, &addr) || !stack_word_read(u->p->memory, fp, &saved))
+	for (uint64_t fp = sp; !u->searching && fp < sp + SEARCH_BYTES && best < FP_BEST; fp += 8) {
+		int worth = fp_worth(u, frame, fp, offset, begins, n, &trials);
+
+		if (worth < 0)
 			break;
-		int call = call_before(u, addr, begins, n);
-		bool leads_on = call == 1 && !found && offset == 16 && saved > fp && saved - fp < SEARCH_BYTES;
-
-		if ((call != 2 && !leads_on) || !fp_holds(u, frame, fp))
+		if (worth <= best)
 			continue;
+		best = worth;
 		found = fp;
-		if (call == 2)
-			break;
 	}
 	if (!found)
 		return false;
