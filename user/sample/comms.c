@@ -2,7 +2,8 @@
  *
  * comms.c - NCCL's own counters of every communicator, read from the targets' memory: no probe. A process is scanned in
  * pieces, again when it has grown threads or lost a communicator (each creation starts proxy threads), and else so seldom that it
- * costs nothing; what is known is read once a second, and more often while its counters begin to stand still.
+ * costs nothing. Threads come and go in a healthy rank, too: signs that led to nothing are trusted less and less. What is known
+ * is read once a second, and more often while its counters begin to stand still.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@
 #define SCAN_PAGES 4096                /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
-#define SCAN_AGAIN_NEWS 20             /* it has no communicator yet, or has changed */
+#define SCAN_AGAIN_NEWS 20             /* it has no communicator yet, or has changed; doubled by each scan that finds nothing new */
 #define SCAN_AGAIN_NEWS_NS 500000000ull
 #define SCAN_AGAIN_QUIET 4000          /* 0.025 % of a core */
 #define SCAN_AGAIN_QUIET_NS 10000000000ull
@@ -46,6 +47,8 @@ struct looked {                        /* one process */
 	unsigned int n_threads;
 	uint64_t threads_ns;               /* when they were counted */
 	uint64_t scan_due_ns, scan_took_ns;
+	uint64_t found;                    /* by the last scan: sum of places and hashes */
+	unsigned int again;                /* so many times what a scan took, at a sign of news */
 	bool scanned, news;
 	UT_hash_handle hh;
 };
@@ -136,6 +139,7 @@ static struct looked *looked_get(struct comms *c, const struct target_proc *t)
 		return NULL;
 	p->tgid = t->tgid;
 	p->start_ns = t->start_time_ns;
+	p->again = SCAN_AGAIN_NEWS;
 	HASH_ADD(hh, c->procs, tgid, sizeof(p->tgid), p);
 	return p;
 }
@@ -197,6 +201,20 @@ static void parent_copies_drop(struct comms *c, struct looked *p)
 	comm_copies_drop(&p->comms, parent ? &parent->comms : NULL);
 }
 
+/* With communicators known, a scan in vain makes the next one wait longer; until then they are about to come. */
+static void again_set(struct looked *p)
+{
+	uint64_t found = p->comms.n_places;
+
+	for (size_t i = 0; i < p->comms.n_places; i++)
+		found += p->comms.places[i].addr ^ p->comms.states[i].hash;
+	if (found != p->found || !p->comms.n_places)
+		p->again = SCAN_AGAIN_NEWS;
+	else if (p->again < SCAN_AGAIN_QUIET)
+		p->again *= 2;
+	p->found = found;
+}
+
 static int scan_end(struct comms *c, struct looked *p, int err)
 {
 	bool quiet;
@@ -208,13 +226,14 @@ static int scan_end(struct comms *c, struct looked *p, int err)
 		err = comm_states_begin(&p->comms, c->ctx->reader, p->tgid);
 	if (!err) {
 		parent_copies_drop(c, p);
+		again_set(p);
 		p->scanned = true;
 		p->n_gone = 0;
 		p->news = false;
 		p->read_ns = 0; /* at once */
 	}
 	quiet = !err && p->comms.n_places;
-	p->scan_due_ns = clock_monotonic_ns() + (quiet ? SCAN_AGAIN_QUIET : SCAN_AGAIN_NEWS) * p->scan_took_ns +
+	p->scan_due_ns = clock_monotonic_ns() + (quiet ? SCAN_AGAIN_QUIET : p->again) * p->scan_took_ns +
 			 (quiet ? SCAN_AGAIN_QUIET_NS : SCAN_AGAIN_NEWS_NS);
 	return err == -ENOMEM || err == -EPIPE ? err : 0;
 }
@@ -329,7 +348,7 @@ static void movement_note(struct looked *p, const struct nccl_state *now, uint64
 static void news_note(struct looked *p, uint64_t now_ns)
 {
 	unsigned int n = p->n_threads;
-	uint64_t due_ns = now_ns + SCAN_AGAIN_NEWS_NS + SCAN_AGAIN_NEWS * p->scan_took_ns;
+	uint64_t due_ns = now_ns + SCAN_AGAIN_NEWS_NS + p->again * p->scan_took_ns;
 
 	if (now_ns - p->threads_ns >= THREADS_EVERY_NS) {
 		p->threads_ns = now_ns;
