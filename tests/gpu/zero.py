@@ -192,45 +192,62 @@ def interval(ratios):
 
 
 def page_tables(tag):
-    return {r: status_kib(p, "VmPTE") for r, p in sorted(rank_pids(tag).items())}
+    """Of all ranks together, KiB."""
+    return sum(status_kib(p, "VmPTE") for p in rank_pids(tag).values())
+
+
+def window_of(tag, seconds):
+    """Median step time, and by how much the page tables grew meanwhile."""
+    begin, kib = time.monotonic_ns(), page_tables(tag)
+    time.sleep(seconds)
+    return statistics.median(step_times(tag, begin, time.monotonic_ns())), page_tables(tag) - kib
+
+
+def window_on(tag, job, command, seconds):
+    """The same beside watch (its start is outside of the step times, not of the page tables), or beside one autopsy after another."""
+    kib = page_tables(tag)
+    if command == "watch":
+        w = Watch(tag, job, "--no-raise")
+        time.sleep(3)
+        step, _ = window_of(tag, seconds)
+        w.stop()
+        return step, page_tables(tag) - kib
+    shell = subprocess.Popen(["sh", "-c", f"while :; do {RANKTRACE} autopsy --pid {job.pid} -P 0; done"], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+    step, _ = window_of(tag, seconds)
+    os.killpg(shell.pid, signal.SIGKILL)
+    shell.wait()
+    return step, page_tables(tag) - kib
 
 
 def untouched(tag, *args, command, rounds=int(os.environ.get("ROUNDS", "20")), window=2.0):
-    """Windows of the step time in pairs: off/off (the control) and off/on. On: watch, running for 3 s already; or one autopsy
-    after another. Page tables before and after."""
+    """Windows of the step time in pairs: off/off (the control) and off/on, in turn in one order and the other."""
     job = start(tag, "--seconds", 590, *args)
     time.sleep(3)
-    control, ratio, base, before = [], [], [], page_tables(tag)
+    control, ratio, base, grown = [], [], [], {"off": [], "on": []}
 
-    def median_step():
-        begin = time.monotonic_ns()
-        time.sleep(window)
-        return statistics.median(step_times(tag, begin, time.monotonic_ns()))
+    def off():
+        step, kib = window_of(tag, window)
+        grown["off"].append(kib)
+        return step
+
+    def on():
+        step, kib = window_on(tag, job, command, window)
+        grown["on"].append(kib)
+        return step
 
     for i in range(rounds):
-        a, b = median_step(), median_step()
+        a, b = off(), off()
         control.append(b / a if i % 2 else a / b)
         base.append(a / 1e6)
-        off = median_step() if i % 2 else None
-        if command == "watch":
-            w = Watch(tag, job, "--no-raise")
-            time.sleep(3)
-            on = median_step()
-            w.stop()
-        else:
-            shell = subprocess.Popen(["sh", "-c", f"while :; do {RANKTRACE} autopsy --pid {job.pid} -P 0; done"], stdout=subprocess.DEVNULL,
-                                     stderr=subprocess.DEVNULL, start_new_session=True)
-            on = median_step()
-            os.killpg(shell.pid, signal.SIGKILL)
-            shell.wait()
-        off = off or median_step()
-        ratio.append(on / off)
-    after = page_tables(tag)
+        first, second = (off(), on()) if i % 2 else (on(), off())
+        ratio.append(second / first if i % 2 else first / second)
     end(job)
     a_a, on_off = interval(control), interval(ratio)
     say(tag, step_ms=statistics.median(base), a_a=a_a, on_off=on_off, median_on_off=statistics.median(ratio), median_a_a=statistics.median(control),
-        width=[round(x[2] - x[1], 5) for x in (a_a, on_off)], contains_1=on_off[1] <= 1 <= on_off[2], page_tables_kib=[before, after],
-        on_off_all=[round(r, 4) for r in ratio], a_a_all=[round(r, 4) for r in control])
+        width=[round(x[2] - x[1], 5) for x in (a_a, on_off)], contains_1=on_off[1] <= 1 <= on_off[2],
+        page_tables_grew_kib={k: sorted(v) for k, v in grown.items()}, on_off_all=[round(r, 4) for r in ratio],
+        a_a_all=[round(r, 4) for r in control])
 
 
 def gpu_facts(tag):
@@ -385,6 +402,7 @@ PARTS = {
     "watch-nested": lambda: watch("watch-nested", *NESTED, f"--fault=hang-tp:rank={VICTIM},at=14,sec=60", inject=wait_fault, hang_class="missing_enter"),
     "watch-healthy": lambda: watch("watch-healthy", *NESTED, seconds=30),
     "untouched-watch": lambda: untouched("untouched-watch", command="watch"),
+    "untouched-watch-gpu-bound": lambda: untouched("untouched-watch-gpu-bound", "--width", 8192, "--layers", 8, command="watch"),
     "untouched-autopsy": lambda: untouched("untouched-autopsy", command="autopsy"),
     "nvml": nvml,
     "nvml-cost": nvml_cost,
