@@ -20,7 +20,7 @@ class Autopsy:
         self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
         argv = [job.RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
         print(" ".join(argv[1:]), flush=True)
-        self.process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=job.inherited)
 
     def __enter__(self):
         return self

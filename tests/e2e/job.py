@@ -43,6 +43,7 @@ def need_root():
 
 
 dirs, failed, jobs = [], [], []
+inherited = []  # files that the ranks of every job started from here on have open
 
 
 @atexit.register
@@ -112,7 +113,7 @@ class Job:
         self.reader.start()
 
     def spawn(self, argv):
-        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=self.err, text=True)
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=self.err, text=True, pass_fds=inherited)
 
     def read(self):
         for line in self.process.stdout:
