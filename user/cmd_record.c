@@ -17,7 +17,6 @@
 #include "command.h"
 #include "probe_rows.h"
 #include "session_args.h"
-#include "target/reader.h"
 
 struct record_args {
 	struct session_args session;
@@ -171,7 +170,7 @@ int cmd_record(int argc, char **argv)
 	code = session_args_check(&a.session);
 	if (code)
 		return code;
-	err = reader_open(&reader);
+	err = session_readers_open(&a.session, &reader);
 	if (!err)
 		p = pipeline_new();
 	if (err || !p) {
@@ -186,6 +185,6 @@ int cmd_record(int argc, char **argv)
 	err = pipeline_free(p);
 	if (err)
 		log_error("closing the outputs: %s", strerror(-err));
-	reader_free(reader);
+	session_readers_free(&a.session, reader);
 	return err && code <= EXIT_FINDING ? EXIT_INTERNAL : code;
 }

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "command.h"
 #include "session_args.h"
-#include "target/reader.h"
 
 #define RAISE_S 60
 #define RAISE_MAX_S 3600
@@ -105,7 +104,7 @@ static int watch(struct watch_args *a, struct reader *reader, struct pipeline *p
 
 static int watch_open(struct watch_args *a, struct reader **ret_reader, struct pipeline **ret)
 {
-	int err = reader_open(ret_reader);
+	int err = session_readers_open(&a->session, ret_reader);
 
 	*ret = err ? NULL : pipeline_new();
 	if (!*ret) {
@@ -146,6 +145,6 @@ int cmd_watch(int argc, char **argv)
 	err = pipeline_free(p);
 	if (err)
 		log_error("closing the outputs: %s", strerror(-err));
-	reader_free(reader);
+	session_readers_free(&a.session, reader);
 	return err && code <= EXIT_FINDING ? EXIT_INTERNAL : code;
 }

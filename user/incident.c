@@ -115,6 +115,28 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	return e;
 }
 
+static const char *text_of(const struct finding *f, const char *name)
+{
+	for (int i = 0; i < f->n_evidence; i++)
+		if (f->evidence[i].text && !strcmp(f->evidence[i].name, name))
+			return f->evidence[i].text;
+	return NULL;
+}
+
+/* What the culprit does is read once it is known who it is: that cannot wait for the next regular update. */
+static bool stack_is_news(const struct finding *a, const struct finding *b)
+{
+	static const char *const names[] = { "python", "native_frame", "stack_unread" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *was = text_of(a, names[i]), *is = text_of(b, names[i]);
+
+		if (is && (!was || strcmp(was, is)))
+			return true;
+	}
+	return text_of(b, "waiting_in") && !text_of(a, "waiting_in"); /* of a circle there is nothing else */
+}
+
 static bool finding_differs(const struct finding *a, const struct finding *b)
 {
 	if (a->class != b->class || a->n_ranks != b->n_ranks || a->caused_by_key != b->caused_by_key)
@@ -123,7 +145,8 @@ static bool finding_differs(const struct finding *a, const struct finding *b)
 		return true;
 	if (a->has_op && (a->comm != b->comm || a->seq != b->seq || a->op != b->op))
 		return true;
-	return memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0])) || fabs(a->confidence - b->confidence) > 0.2;
+	return memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0])) || fabs(a->confidence - b->confidence) > 0.2 ||
+	       stack_is_news(a, b);
 }
 
 static int finding_take(struct incidents *s, const struct finding *f, const struct model *m)

@@ -27,6 +27,7 @@
 #include "schemas/facts.h"
 #include "sample/sampler.h"
 #include "session_raise.h"
+#include "session_stacks.h"
 #include "session_targets.h"
 #include "target/discover.h"
 #include "target/reader.h"
@@ -58,6 +59,7 @@ struct session {
 	struct session_targets *targets;
 	struct samplers *samplers;
 	struct raiser *raiser; /* tier watch; NULL */
+	struct session_stacks *stacks; /* NULL none */
 	struct reorder *reorder;
 	struct flight *flight;  /* NULL none */
 	int timer_fd, signal_fd, child_fd;
@@ -221,6 +223,8 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	s->targets = session_targets_new(&s->cfg, s->set, s->loader, session_emit, s);
 	if (s->targets && s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
 		s->raiser = raiser_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
+	if (s->cfg.stack_reader)
+		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
 	return s->targets ? fds_open(s) : -ENOMEM;
 }
 
@@ -263,6 +267,7 @@ void session_free(struct session *s)
 	pipeline_set_flight(s->pipeline, NULL);
 	flight_free(s->flight);
 	samplers_free(s->samplers);
+	session_stacks_free(s->stacks);
 	raiser_free(s->raiser);
 	session_targets_free(s->targets);
 	if (s->loader)
@@ -380,7 +385,9 @@ static int tick(struct session *s, uint64_t now_ns)
 		err = loader_tick(s->loader, now_ns);
 	if (!err)
 		err = session_emit(s, &f.hdr);
-	return err || !s->raiser ? err : raiser_tick(s->raiser, now_ns);
+	if (!err && s->raiser)
+		err = raiser_tick(s->raiser, now_ns);
+	return err || !s->stacks ? err : session_stacks_tick(s->stacks, now_ns);
 }
 
 static uint64_t lost_all(const struct session *s)

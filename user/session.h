@@ -32,6 +32,7 @@ struct session_cfg {
 	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
 	int child_go_fd;           /* a byte lets it go, an end ends it */
 	struct flight_cfg flight;  /* dir NULL: no flight recorder */
+	struct reader *stack_reader; /* of the session alone, for the stacks of a hang's ranks; NULL: none are read. Borrowed */
 };
 
 struct session_result {

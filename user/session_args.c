@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "target/privilege.h"
+#include "target/reader.h"
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
 #define RING_BYTES_MAX (1u << 30)
@@ -303,6 +304,20 @@ static void files_limit_raise(void)
 		return;
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+int session_readers_open(struct session_args *a, struct reader **ret)
+{
+	int err = reader_open(ret);
+
+	return err ? err : reader_open(&a->session.stack_reader);
+}
+
+void session_readers_free(struct session_args *a, struct reader *r)
+{
+	reader_free(a->session.stack_reader);
+	a->session.stack_reader = NULL;
+	reader_free(r);
 }
 
 int session_args_run(struct session_args *a, struct reader *reader, struct pipeline *p, struct session_result *ret)

@@ -32,6 +32,9 @@ int session_args_file(struct session_args *a, const char *path, int (*set)(void 
 /* The options as a child of the command's parser; its input is the struct. */
 extern const struct argp session_argp;
 
+/* The helper processes of a session, the second for stacks: early, while this process is small. 0 or -errno; free them either way. */
+int session_readers_open(struct session_args *a, struct reader **ret);
+void session_readers_free(struct session_args *a, struct reader *r);
 /* Privileges: EXIT_CLEAN, or what to return, told. */
 int session_args_check(const struct session_args *a);
 /* The session from its opening to its end. The exit code; *ret stays as it was where it could not be opened. */

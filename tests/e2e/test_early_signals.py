@@ -56,7 +56,7 @@ job.check(out.split("\n")[0].endswith("[] True"), f"signals of the command: {out
 with tempfile.TemporaryDirectory(prefix="ranktrace-early-") as d:
     for _ in range(5):
         p = spawn("touch", f"{d}/ran")
-        while p.poll() is None and len(children(p.pid)) < 2:  # the reader's helper, then the command
+        while p.poll() is None and len(children(p.pid)) < 3:  # the readers' helpers, then the command
             time.sleep(0.0005)
         p.kill()
         p.wait()

@@ -85,11 +85,64 @@ static void unread_stacks_are_told(void **state)
 	assert_null(text_of(only(), "stack"));
 }
 
+/* Where it stood for an earlier hang. */
+static void a_stack_from_before_it_went_on_is_not_told(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 }, later[] = { 15, 15, 14, 15 };
+
+	(void)state;
+	who();
+	stacks_set(2, "/job/ckpt.py:9 save", "PyOS_fopen (python3.12)", "openat (libc.so.6)\nsave (/job/ckpt.py:9)");
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		tick();
+	}
+	assert_string_equal(text_of(only(), "python"), "/job/ckpt.py:9 save");
+	for (int r = 0; r < RANKS; r++)
+		stack_of[r].native = NULL;
+	for (int i = 0; i < 2; i++) {
+		world(later);
+		tick();
+	}
+	assert_int_equal(only()->ranks[0], 2);
+	assert_null(text_of(only(), "python"));
+	assert_null(text_of(only(), "waiting_in"));
+}
+
+/* A live session reads the stack of what it has told; that its culprit waits for its GPU neither takes the verdict back
+ * nor makes a hang of one who works. */
+static void a_stack_that_comes_later_is_evidence_only(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	for (int busy = 0; busy < 2; busy++) {
+		if (busy) {
+			end(state);
+			start(state);
+			at[2].state = TASK_RUNNABLE;
+		}
+		who();
+		for (int i = 0; i < 8; i++) {
+			if (i == 3)
+				stacks_set(2, "/job/train.py:30 forward", "cuStreamSynchronize (libcuda.so.1)", GPU_STACK);
+			world(n);
+			tick();
+			if (i < 2)
+				continue;
+			assert_int_equal(only()->kind, busy ? FINDING_OBSERVATION : FINDING_HANG);
+			assert_string_equal(only()->cause, busy ? "busy" : "asleep");
+			assert_true(!text_of(only(), "native_frame") == (i < 3));
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(who_stands_elsewhere_is_the_root), TEST(what_it_does_is_told), TEST(a_gpu_that_does_not_return),
-		TEST(unread_stacks_are_told),
+		TEST(unread_stacks_are_told), TEST(a_stack_from_before_it_went_on_is_not_told),
+		TEST(a_stack_that_comes_later_is_evidence_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,9 +69,42 @@ static void test_costs_add_up_under_the_root(void **state)
 	model_free(m);
 }
 
+/* Told at once, and once. */
+static void test_what_the_culprit_does_is_an_update(void **state)
+{
+	static const struct { const char *python, *wchan, *others; bool told; } ticks[] = {
+		{ NULL, "futex", NULL, true }, { NULL, "poll", NULL, false }, { "a.py:1 f", "poll", NULL, true },
+		{ "a.py:1 f", "futex", NULL, false }, { "a.py:2 f", "futex", NULL, true }, { NULL, "futex", NULL, false },
+		{ NULL, "futex", "1 of 2 others", true }, { NULL, "futex", "2 of 2 others", false },
+	};
+	struct incidents *s = incidents_new();
+	struct finding_list list = { 0 };
+	struct model *m = model_new();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ticks) / sizeof(ticks[0]); i++) {
+		const struct incident *told;
+
+		list.n = 0;
+		put(&list, FINDING_HANG, 1, 0, JOB_T0, 3);
+		finding_note_text(&list.items[0], "wchan", ticks[i].wchan);
+		finding_note_text(&list.items[0], "python", ticks[i].python);
+		finding_note_text(&list.items[0], "waiting_in", ticks[i].others);
+		tick(s, m, &list, JOB_T0 + (i + 1) * 250 * MSEC);
+		told = incidents_next(s);
+		assert_true(!told == !ticks[i].told);
+		assert_true(!told || told->phase == (i ? PHASE_UPDATE : PHASE_OPEN));
+	}
+	incidents_free(s);
+	finding_list_free(&list);
+	model_free(m);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_costs_add_up_under_the_root) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_costs_add_up_under_the_root), cmocka_unit_test(test_what_the_culprit_does_is_an_update),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

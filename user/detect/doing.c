@@ -10,13 +10,24 @@
 
 #define OTHERS_MAX 256 /* ranks looked at for where most of them are */
 
+/* It has called NCCL or waited for its GPU since then: where it stood for an earlier fault is no news of this one. */
+static bool moved_since(const struct proc *p, uint64_t ns)
+{
+	if (p->last_call_ns > ns)
+		return true;
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && mb->samples.moved && mb->samples.since_ns > ns)
+			return true;
+	return false;
+}
+
 const struct task *doing_task(const struct proc *p)
 {
 	const struct task *t = p->tasks;
 
 	while (t && t->tid != p->tgid)
 		t = t->next;
-	return t && t->stack.ns ? t : NULL;
+	return t && t->stack.ns && !moved_since(p, t->stack.ns) ? t : NULL;
 }
 
 /* "cuStreamSynchronize (libcuda.so.1)", "cudaDeviceSynchronize_ptsz (libtorch_cuda.so)", "cuMemcpyDtoH_v2 (...": a copy that

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * doing.h - what a rank is doing, by its main thread's stack as it was read from outside: the Python line, the native
- * frame, the kernel's wait. Only an autopsy reads stacks; without them nothing here says anything.
+ * frame, the kernel's wait. An autopsy reads stacks before its verdict, a live session those of a hang once it is told;
+ * without them nothing here says anything.
  */
 #ifndef RANKTRACE_DOING_H
 #define RANKTRACE_DOING_H
@@ -9,7 +10,7 @@
 #include "detect/detect.h"
 #include "model/model.h"
 
-/* The main thread, with a stack; NULL: none was read. */
+/* The main thread, with a stack; NULL: none was read since the process last moved. */
 const struct task *doing_task(const struct proc *p);
 /* It waits for its GPU: a synchronising call of the driver or the runtime is among its frames. */
 bool doing_gpu_wait(const struct proc *p);

@@ -96,6 +96,12 @@ static bool is_hang(const struct hang *h, const struct model *m, const struct su
 	}
 }
 
+/* A live session reads stacks of what it has told: they are evidence of that, and no new verdict. */
+static bool is_untold(const struct suspect *s)
+{
+	return !s->opened && !s->busy_since_ns;
+}
+
 /* Behind, by its counters, and in a wait for its GPU: what runs there does not end. Nothing of NCCL, as far as is seen. */
 static int gpu_judge(const struct model *m, struct culprit *c, struct finding_list *found)
 {
@@ -120,7 +126,7 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 	c.activity = rank_activity(m, r->proc, s->lack.since_ns);
 	c.class = passed(r->proc, &s->lack) ? HANG_P2P_UNMATCHED : class_of(c.activity.what);
 	c.cause = c.class == HANG_P2P_UNMATCHED ? "went_on" : cause_of(&c.activity);
-	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && doing_gpu_wait(r->proc))
+	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && is_untold(s) && doing_gpu_wait(r->proc))
 		return gpu_judge(m, &c, found);
 	if (is_hang(h, m, s, &c)) {
 		s->opened = c.class == HANG_MISSING_ENTER || c.class == HANG_P2P_UNMATCHED;

@@ -147,6 +147,7 @@ static void proc_reset(struct model *m, struct proc_own *p)
 	for (struct task *t = p->p.tasks; t; t = t->next) {
 		((struct task_own *)t)->n_pending = 0;
 		((struct task_own *)t)->group_begin_ns = 0;
+		t->stack.ns = 0; /* another program */
 	}
 }
 
