@@ -53,6 +53,7 @@ struct finding {
 	const char *cause;       /* "asleep", "stopped", "mmap_lock", "gpu_or_unknown"...; NULL none */
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
 	uint32_t pids[FINDING_RANKS_MAX];
+	const char *job;         /* where no rank is named; NULL: that of its ranks */
 	const char *host;        /* in a merge: of all its ranks; pids are their hosts' own. NULL: the session's, or several */
 	bool has_op;
 	uint64_t comm;           /* commHash */

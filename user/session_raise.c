@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -60,7 +61,8 @@ static bool is_worth_it(const struct finding *f)
 	return f->kind != FINDING_LOST_EVENTS && f->kind != FINDING_UNOBSERVED && f->class != HANG_PROCESS_DEAD;
 }
 
-/* The ranks it names, and the members of its communicator: who waits shows what for. */
+/* The ranks it names, and the members of its communicator: who waits shows what for. All of a job that became slower: who it is
+ * shows only beside its peers. */
 static int incident_note(struct raiser *r, const struct incident *i, uint64_t now_ns)
 {
 	const struct model *m = pipeline_model(r->pipeline);
@@ -72,6 +74,9 @@ static int incident_note(struct raiser *r, const struct incident *i, uint64_t no
 		for (const struct member *mb = c->hash == i->f.comm ? c->members : NULL; !err && mb; mb = mb->next_in_comm)
 			if (!mb->gone && !mb->proc->dead)
 				err = escalation_note(r->escalation, mb->proc->tgid, i->number, now_ns);
+	for (const struct proc *p = i->f.n_ranks || !i->f.job ? NULL : m->procs; !err && p; p = p->next)
+		if (!p->dead && !p->is_child && p->members && !strcmp(p->job, i->f.job))
+			err = escalation_note(r->escalation, p->tgid, i->number, now_ns);
 	return err;
 }
 

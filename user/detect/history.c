@@ -36,6 +36,19 @@ const struct proc *job_anchor(const struct model *m, const char *job)
 	return best;
 }
 
+uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const char *job)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		const struct finding *f = &found->items[i];
+		bool slow = f->kind == FINDING_STRAGGLER || f->kind == FINDING_CPU_STARVED;
+		const struct proc *p = slow && f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
+
+		if (p && !strcmp(p->job, job))
+			return f->key;
+	}
+	return 0;
+}
+
 int times_slow(const struct job_clock *j, const struct blamed *d, int last)
 {
 	int n = 0;

@@ -7,6 +7,7 @@
 
 #include "detect/blame.h"
 #include "detect/cause.h"
+#include "detect/detect.h"
 
 #define HISTORY 20
 #define RECENT 5
@@ -48,6 +49,8 @@ struct job_clock {
 bool rank_has_clock(const struct proc *p);
 /* The lowest rank of the job whose iterations are known: those are the job's. NULL none. */
 const struct proc *job_anchor(const struct model *m, const char *job);
+/* The finding of this tick that says who, or what, makes the job slow: its key; 0 none. */
+uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const char *job);
 /* Iterations of the last `last` in which it earned 5 % of the step or more. */
 int times_slow(const struct job_clock *j, const struct blamed *d, int last);
 double recent_mean(const struct job_clock *j, const double *of);

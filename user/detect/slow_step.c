@@ -138,22 +138,9 @@ static double end_error_s(const struct proc *p)
 	return n ? errors[n / 2] : -1;
 }
 
-static uint64_t cause_key(const struct model *m, const struct finding_list *found, const char *job)
-{
-	for (size_t i = 0; i < found->n; i++) {
-		const struct finding *f = &found->items[i];
-		bool slow = f->kind == FINDING_STRAGGLER || f->kind == FINDING_CPU_STARVED;
-		const struct proc *p = slow && f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
-
-		if (p && !strcmp(p->job, job))
-			return f->key;
-	}
-	return 0;
-}
-
 static int report(struct series *s, const struct model *m, const struct proc *p, struct finding_list *found)
 {
-	uint64_t cause = cause_key(m, found, s->job);
+	uint64_t cause = slow_cause_key(m, found, s->job);
 	struct finding *f = finding_list_add(found);
 	double recent[WINDOWS];
 
@@ -165,6 +152,7 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 	f->key = finding_key(f->kind, s->anchor, s->open_since_ns, 0);
 	f->caused_by_key = s->explained_by;
 	f->cause = "gpu_or_unknown";
+	f->job = s->job;
 	f->since_ns = s->open_since_ns;
 	f->confidence = 0.9;
 	finding_note(f, "step_s", recent[WINDOWS / 2]);

@@ -99,6 +99,8 @@ static const char *job_of(const struct finding *f, const struct model *m)
 {
 	const struct proc *p = f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
 
+	if (f->job && *f->job)
+		return f->job;
 	if (p && p->job && *p->job)
 		return p->job;
 	for (p = m->procs; p; p = p->next)
