@@ -151,7 +151,7 @@ static int set_flight_keep(struct session_args *a, const char *v, struct out *e)
 	X("flight", OPT_FLIGHT, "DIR", "flight recorder: the last of it in memory, written to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " \
 	  "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
 	X("flight-seconds", 1006, "SEC", "it keeps that long (120)", 3, set_flight_seconds) \
-	X("flight-mb", 1007, "MB", "and no more than that, compressed (64)", 3, set_flight_mb) \
+	X("flight-mb", 1007, "MB", "and no more than that, compressed (64; watch: 16)", 3, set_flight_mb) \
 	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", 3, set_flight_keep) \
 	X("quiet", 'q', 0, "no talk on stderr but errors and warnings", 2, set_quiet) \
 	X("verbose", 'v', 0, "also what libbpf says", 2, set_verbose)
