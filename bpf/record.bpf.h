@@ -12,14 +12,12 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/cookie.h"
 #include "bpf/kernel.bpf.h"
+#include "bpf/target.h"
 #include "schemas/ring.h"
 
 #define TARGETS_MAX 16384
-
-struct target {
-	__u64 generation; /* time it became a target or last called exec: tells a reused tgid or address space */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -58,6 +56,18 @@ struct {
 static __always_inline struct target *target_of(__u32 tgid)
 {
 	return bpf_map_lookup_elem(&targets, &tgid);
+}
+
+/* The same at a function's entry, where the process pays for the probe. */
+static __always_inline struct target *target_hit(__u32 tgid, __u64 cookie)
+{
+	struct target *t = target_of(tgid);
+
+	if (t) {
+		__sync_fetch_and_add(&t->hits[COOKIE_GROUP(cookie)], COOKIE_TRAPS(cookie));
+		__sync_fetch_and_add(&t->paid[COOKIE_GROUP(cookie)], COOKIE_PRICE(cookie));
+	}
+	return t;
 }
 
 static __always_inline void drop_count(__u32 ring)

@@ -24,6 +24,7 @@ enum fact_kind {
 	FACT_COMM_SAMPLE = 10, /* a communicator, as read from the target's memory from outside */
 	FACT_TASK_AT = 11, /* what a thread that is not running sits in */
 	FACT_TIER = 14,   /* a process is probed for more, or for less, than before */
+	FACT_BUDGET = 15, /* what probes cost a process, and what became of them for that */
 	FACT_PRESSURE = 16, /* what tasks waited for: the whole host, or one process' cgroup */
 	FACT_KERNEL_LOG = 17, /* a line of the kernel log that is about GPUs, links, storage or memory */
 	FACT_GPU_DEVICE = 18, /* a GPU, and what does not change of it */
@@ -126,7 +127,8 @@ struct fact_attach {
 	__u32 n_probes;
 	__u8 for_tracer;
 	__u8 shared;           /* 1: the kernel cannot filter by process, every process that maps the file pays */
-	__u8 reserved[2];
+	__u8 group;            /* enum fact_probe_group (probing.h) */
+	__u8 reserved;
 };
 
 struct fact_clock {

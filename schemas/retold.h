@@ -42,7 +42,8 @@ struct retold_proc { /* behind its FACT_PROC; texts: the CUDA call that failed, 
 	struct retold_span gpu_spans[RETOLD_SPANS];
 	__s32 exit_code, exit_signal, cuda_error;
 	__u8 dead;
-	__u8 reserved[3];
+	__u8 shed;             /* probes it has no more, a bit for each group (probing.h) */
+	__u8 reserved[2];
 };
 
 struct retold_task { /* texts: name, preempted by, kernel stack, user stack, wait channel, system call, file */

@@ -43,7 +43,7 @@ rule_tracers_apart() {
 # Only loader.c, attach.c, ring.c and generated skeletons touch libbpf.
 rule_libbpf() {
 	grep -lE '#include <bpf/(libbpf|bpf)\.h>' $(find user tracers -name '*.[ch]' ! -name '*.bpf.*') 2>/dev/null |
-		grep -vE '^user/(loader|attach|attach_place|detach|kernel|ring)\.c$|^user/loader_internal\.h$' | sed 's/$/: only the loader and the ring touch libbpf/'
+		grep -vE '^user/(loader|loader_targets|attach|attach_cost|attach_place|detach|kernel|ring)\.c$|^user/loader_internal\.h$' | sed 's/$/: only the loader and the ring touch libbpf/'
 }
 
 # Kernels before 5.15 have no attach cookies, and from 6.13 on a uprobe program must refuse a private stack: bpf/cookie.bpf.h does both.

@@ -39,29 +39,38 @@ static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct t
 		if (at)
 			lib->symbols[i] = *at;
 	}
-	lib->n_found = probe_rows_pick(t, lib->from, lib->upto, lib->symbols, &lib->n_ambiguous);
+	lib->n_found = probe_rows_pick(t, lib->upto, 1u << lib->group, lib->symbols, &lib->n_ambiguous);
+	for (size_t i = 0; l->cfg.prices && i < t->n_probes; i++)
+		if (lib->symbols[i].found && !t->probes[i].at_return)
+			lib->classes[i] = hit_class_at(file->fd, lib->symbols[i].offset);
 }
 
 /* As loader_internal.h says. */
-int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum tier from, enum tier upto)
+int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group, enum tier upto)
 {
 	const struct elf_facts *f = &file->facts;
 	struct lib_probes *p;
 
 	for (uint32_t i = 0; i < l->n_libs; i++) {
 		p = &l->libs[i];
-		if (p->tracer == t && p->from == from && p->upto == upto && p->build_id_len == f->build_id_len &&
+		if (p->tracer == t && p->group == group && p->upto == upto && p->build_id_len == f->build_id_len &&
 		    !memcmp(p->build_id, f->build_id, f->build_id_len))
 			return i;
 	}
+	if (l->cfg.prices && !l->prices.ns[HIT_OTHER])
+		loader_prices(l, &l->prices);
 	if (l->n_libs == LOADER_LIBS_MAX || t->n_probes > COOKIE_ROW_MAX)
 		return -ENOSPC;
 	p = &l->libs[l->n_libs];
-	*p = (struct lib_probes){ .tracer = t, .from = from, .upto = upto, .build_id_len = f->build_id_len };
+	*p = (struct lib_probes){ .tracer = t, .group = group, .upto = upto, .build_id_len = f->build_id_len };
 	memcpy(p->build_id, f->build_id, f->build_id_len);
 	p->symbols = calloc(t->n_probes, sizeof(*p->symbols));
-	if (!p->symbols)
+	p->classes = calloc(t->n_probes, sizeof(*p->classes));
+	if (!p->symbols || !p->classes) {
+		free(p->symbols);
+		free(p->classes);
 		return -ENOMEM;
+	}
 	lib_symbols(l, p, file);
 	return l->n_libs++;
 }
@@ -80,7 +89,22 @@ void batch_free(struct batch *b)
 	free(b->cookies);
 }
 
-static void batch_fill(struct batch *b, const struct lib_probes *lib, uint32_t lib_id, size_t first, __u64 flags)
+bool row_is_pair(const struct tracer *t, size_t row)
+{
+	const struct probe *p = &t->probes[row];
+
+	return row + 1 < t->n_probes && p[1].at_return && !strcmp(p->symbol, p[1].symbol);
+}
+
+/* Of an entry row. */
+static __u64 cookie_of(const struct loader *l, const struct lib_probes *lib, size_t row, __u64 flags)
+{
+	bool pair = !(flags & COOKIE_NO_RETURNS) && row_is_pair(lib->tracer, row) && lib->symbols[row + 1].found;
+
+	return COOKIE(row, (__u64)(lib - l->libs)) | flags | cookie_pays(l, lib->group, lib->classes[row], pair);
+}
+
+static void batch_fill(const struct loader *l, struct batch *b, const struct lib_probes *lib, size_t first, __u64 flags)
 {
 	const struct tracer *t = lib->tracer;
 	const struct probe *lead = &t->probes[first];
@@ -91,7 +115,7 @@ static void batch_fill(struct batch *b, const struct lib_probes *lib, uint32_t l
 		    strcmp(t->probes[i].program, lead->program))
 			continue;
 		b->offsets[b->n] = lib->symbols[i].offset;
-		b->cookies[b->n++] = COOKIE(i, lib_id) | flags;
+		b->cookies[b->n++] = cookie_of(l, lib, i, flags);
 	}
 }
 
@@ -116,7 +140,7 @@ static int cookies_put(struct loader *l, const struct attached *a, const struct 
 
 	for (size_t i = 0; !err && i < a->tracer->n_probes; i++) {
 		struct cookie_key key = { .ip = bias + lib->symbols[i].vaddr, .tgid = a->tgid };
-		__u64 cookie = COOKIE(i, a->lib_id) | flags;
+		__u64 cookie = cookie_of(l, lib, i, flags);
 
 		if (lib->symbols[i].found && !a->tracer->probes[i].at_return && bpf_map_update_elem(fd, &key, &cookie, BPF_ANY))
 			err = -errno;
@@ -186,7 +210,7 @@ static int side_attach(struct tracer_handle *h, struct attached *a, const struct
 		prog = bpf_object__find_program_by_name(h->object, t->probes[i].program);
 		if (!prog)
 			return -ENOENT;
-		batch_fill(b, lib, a->lib_id, i, flags);
+		batch_fill(h->loader, b, lib, i, flags);
 		err = batch_attach(h->loader, a, prog, path, b, at_return);
 		a->n_probes += err ? 0 : b->n;
 	}
@@ -222,7 +246,7 @@ int attached_tell(struct loader *l, const struct attached *a, const struct targe
 	uint64_t now_ns = clock_monotonic_ns();
 	struct fact_attach attach = {
 		.hdr = { .size = sizeof(attach), .tracer = WIRE_FACT, .kind = FACT_ATTACH, .tgid = a->tgid, .ts_ns = now_ns },
-		.begin_ns = begin_ns, .n_probes = a->n_probes, .for_tracer = a->tracer->id, .shared = !l->multi,
+		.begin_ns = begin_ns, .n_probes = a->n_probes, .for_tracer = a->tracer->id, .group = l->libs[a->lib_id].group, .shared = !l->multi,
 	};
 	int err;
 
@@ -326,20 +350,28 @@ bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note)
 	return true;
 }
 
+static bool has_rows(const struct tracer *t, enum probe_group group)
+{
+	for (size_t i = 0; i < t->n_probes; i++)
+		if (probe_group(t, i) == group)
+			return true;
+	return false;
+}
+
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
-		      const struct target_lib *lib, enum tier from, enum tier upto, struct attach_note *note)
+		      const struct target_lib *lib, enum probe_group group, enum tier upto, struct attach_note *note)
 {
 	struct tracer_handle *h = handle_of(l, t);
 	int lib_id;
 
 	*note = (struct attach_note){ 0 };
-	if (!h || !h->object)
+	if (!h || !h->object || !has_rows(t, group))
 		return 0;
 	if (lib->file->fd < 0)
 		return lib->file->error ? lib->file->error : -EBADF;
-	lib_id = lib_get(l, t, lib->file, from, upto);
-	if (lib_id >= 0 && from != TIER_WATCH && !l->libs[lib_id].n_found)
-		return 0; /* it has no rows above what is attached already */
+	lib_id = lib_get(l, t, lib->file, group, upto);
+	if (lib_id >= 0 && group != PROBES_NEEDED && !l->libs[lib_id].n_found)
+		return 0; /* it has none of these functions */
 	if (lib_id < 0 || already_attached(l, t, proc, lib, lib_id))
 		return lib_id < 0 ? lib_id : 0;
 	if (lib_waits(l, lib_id, note))
@@ -379,36 +411,52 @@ uint32_t loader_returns_drop(struct loader *l, uint32_t tgid)
 	return n;
 }
 
-static void generation_begin(struct loader *l, uint32_t tgid)
-{
-	uint64_t generation = clock_monotonic_ns();
-
-	bpf_map_update_elem(bpf_map__fd(bpf_object__find_map_by_name(l->life, "targets")), &tgid, &generation, BPF_EXIST);
-}
-
-/* What a probe that was slow to go noted after loader_lower() is nobody's either. */
-void loader_raise(struct loader *l, uint32_t tgid)
-{
-	if (l->multi)
-		generation_begin(l, tgid);
-}
-
-/* Without any probe a new generation begins: what was in flight under the old ones is nobody's. Without a pid filter
- * links serve other processes. */
-void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
+/* Without a pid filter links serve other processes. */
+static void links_drop(struct loader *l, uint32_t tgid, uint32_t groups)
 {
 	struct attached **at = &l->attached, *a;
 
 	while (l->multi && (a = *at)) {
-		if (a->tgid != tgid || l->libs[a->lib_id].upto <= to) {
+		if (a->tgid != tgid || !(groups >> l->libs[a->lib_id].group & 1)) {
 			at = &a->next;
 			continue;
 		}
 		*at = a->next;
 		attached_free(l, a);
 	}
+}
+
+/* Without any probe a new generation begins: what was in flight under the old ones is nobody's. */
+void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
+{
+	uint32_t groups = 0;
+
+	for (int g = 0; g < PROBE_GROUPS; g++)
+		groups |= probe_group_tier(g) > to ? 1u << g : 0;
+	links_drop(l, tgid, groups);
 	if (to == TIER_WATCH)
-		generation_begin(l, tgid);
+		target_generation_begin(l, tgid);
+}
+
+/* The generation goes on: what NCCL's calls left is needed. A call of these groups that is in flight is known by its
+ * probes being gone (tracer_groups()). */
+void loader_shed(struct loader *l, uint32_t tgid, uint32_t groups)
+{
+	links_drop(l, tgid, groups);
+	for (struct attached *a = l->attached; a; a = a->next)
+		if (a->tgid == tgid)
+			a->shed = groups;
+}
+
+uint32_t tracer_groups(struct tracer_handle *h, uint32_t tgid)
+{
+	const struct loader *l = h->loader;
+	uint32_t groups = 0;
+
+	for (const struct attached *a = l->attached; a; a = a->next)
+		if (a->tgid == tgid && a->tracer == h->tracer)
+			groups |= 1u << l->libs[a->lib_id].group;
+	return l->multi ? groups : UINT32_MAX;
 }
 
 void attached_forget(struct loader *l, uint32_t tgid)
@@ -433,7 +481,7 @@ uint32_t loader_libs_attached(const struct loader *l)
 	uint32_t n = 0;
 
 	for (const struct attached *a = l->attached; a; a = a->next)
-		n++;
+		n += l->libs[a->lib_id].group == PROBES_NEEDED;
 	return n;
 }
 

@@ -57,6 +57,16 @@ static bool is_possible(const struct placing *p, const struct tracer_place *all,
 	return true;
 }
 
+/* Both sides of a pair are placed, or neither: is_possible(). */
+static __u64 place_pays(const struct placing *p, uint64_t offset, uint32_t row)
+{
+	const struct loader *l = p->h->loader;
+
+	if (!l->cfg.prices)
+		return 0;
+	return cookie_pays(l, PROBES_POSTS, hit_class_at(p->lib->file->fd, offset), row_is_pair(p->h->tracer, row));
+}
+
 /* One link for the places of `lead`'s program and side. */
 static int group_attach(struct placing *p, struct attached *a, size_t lead, const char *path, struct batch *b)
 {
@@ -74,7 +84,7 @@ static int group_attach(struct placing *p, struct attached *a, size_t lead, cons
 		if (i < lead)
 			return 0; /* done with that one */
 		b->offsets[b->n] = p->at[i].offset;
-		b->cookies[b->n++] = COOKIE(p->at[i].row, a->lib_id);
+		b->cookies[b->n++] = COOKIE(p->at[i].row, a->lib_id) | place_pays(p, p->at[i].offset, p->at[i].row);
 	}
 	err = prog ? batch_attach(p->h->loader, a, prog, path, b, row->at_return) : -ENOENT;
 	a->n_probes += err ? 0 : b->n;
@@ -106,7 +116,7 @@ static int placing_attach(struct placing *p)
 {
 	struct loader *l = p->h->loader;
 	uint64_t begin_ns = clock_monotonic_ns();
-	int lib_id = lib_get(l, p->h->tracer, p->lib->file, TIER_TRACE, TIER_BURST), err;
+	int lib_id = lib_get(l, p->h->tracer, p->lib->file, PROBES_POSTS, TIER_BURST), err;
 	struct attach_note note = { 0 };
 	struct attached *a;
 
@@ -143,11 +153,11 @@ static const struct target_lib *lib_at(const struct target_proc *proc, uint64_t 
 }
 
 /* For a kernel without attach cookies; each process has its own addresses. */
-static int cookie_put(const struct placing *p, const struct tracer_place *at)
+static int cookie_put(const struct placing *p, const struct tracer_place *at, uint64_t offset)
 {
 	struct loader *l = p->h->loader;
 	struct cookie_key key = { .ip = at->address, .tgid = p->proc->tgid };
-	__u64 cookie = COOKIE(at->row, 0);
+	__u64 cookie = COOKIE(at->row, 0) | place_pays(p, offset, at->row);
 
 	if (!(l->lacks & KERNEL_BIT(COOKIE)) || p->h->tracer->probes[at->row].at_return)
 		return 0;
@@ -166,12 +176,21 @@ static int placing_fill(struct placing *p, const struct tracer_place *places, si
 		if (!lib || lib->file != p->lib->file || !is_possible(p, places, n, &places[i]))
 			continue;
 		offset = mapping_file_offset(m, places[i].address);
-		if (cookie_put(p, &places[i]))
+		if (cookie_put(p, &places[i], offset))
 			return -ENOSPC;
 		if (elf_facts_in_text(&lib->file->facts, offset) && !is_placed(p, offset, places[i].row))
 			p->at[p->n++] = (struct placed_at){ offset, places[i].row };
 	}
 	return 0;
+}
+
+/* It paid too much for them. */
+static bool is_shed(const struct loader *l, uint32_t tgid)
+{
+	for (const struct attached *a = l->attached; a; a = a->next)
+		if (a->tgid == tgid && a->shed >> PROBES_POSTS & 1)
+			return true;
+	return false;
 }
 
 int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n)
@@ -180,6 +199,8 @@ int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_pla
 	const struct mapping *m;
 	int placed = 0;
 
+	if (is_shed(h->loader, tgid))
+		return -ESRCH;
 	if (proc && n && !lib_at(proc, places[0].address, &m)) /* mapped since the last look, or not opened yet */
 		proc = target_set_refresh(h->loader->cfg.targets, tgid);
 	if (!proc)

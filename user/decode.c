@@ -157,6 +157,27 @@ static int decode_tier(const struct fact_tier *f, struct event *e)
 	return f->tier <= FACT_TIER_BURST && f->before <= FACT_TIER_BURST ? 1 : -EINVAL;
 }
 
+_Static_assert((int)FACT_PROBES_CALLS == PROBES_CALLS && (int)FACT_PROBES_POLLS == PROBES_POLLS &&
+	       (int)FACT_PROBES_POSTS == PROBES_POSTS && (int)FACT_PROBES_BURST == PROBES_BURST &&
+	       (int)FACT_PROBE_GROUPS == PROBE_GROUPS && (int)FACT_BUDGET_SHED == BUDGET_SHED &&
+	       (int)FACT_BUDGET_BACK == BUDGET_BACK && (int)FACT_BUDGET_KEPT == BUDGET_KEPT, "probe_group.h numbers as schemas/probing.h");
+
+static int decode_budget(const struct fact_budget *f, struct event *e)
+{
+	e->kind = EV_BUDGET;
+	e->budget.what = f->what;
+	e->budget.group = f->group;
+	e->budget.shed = f->shed;
+	e->budget.hits_per_s = f->hits_per_s;
+	e->budget.node_hits_per_s = f->node_hits_per_s;
+	e->budget.cost_ns = f->cost_ns;
+	e->budget.node_cost_ns = f->node_cost_ns;
+	e->budget.budget_ppm = f->budget_ppm;
+	e->budget.of_node = f->flags & FACT_BUDGET_OF_NODE;
+	e->budget.assumed = f->flags & FACT_BUDGET_ASSUMED;
+	return f->what <= FACT_BUDGET_KEPT && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS ? 1 : -EINVAL;
+}
+
 static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
 	static const uint16_t sizes[] = {
@@ -166,6 +187,7 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 		[FACT_STOP] = sizeof(struct fact_stop), [FACT_ATTACH] = sizeof(struct fact_attach),
 		[FACT_CLOCK] = sizeof(struct fact_clock), [FACT_COMM_SAMPLE] = sizeof(struct fact_comm_sample),
 		[FACT_TASK_AT] = sizeof(struct fact_task_at), [FACT_TIER] = sizeof(struct fact_tier),
+		[FACT_BUDGET] = sizeof(struct fact_budget),
 		[FACT_STACK] = sizeof(struct fact_stack),
 		[FACT_PROXY] = sizeof(struct fact_proxy),
 		[FACT_RETOLD] = sizeof(struct fact_retold),
@@ -191,6 +213,7 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 	case FACT_PROXY: return decode_proxy((const void *)h, e);
 	case FACT_RETOLD: return retold_decode((const void *)h, strings, e);
 	case FACT_TIER: return decode_tier((const void *)h, e);
+	case FACT_BUDGET: return decode_budget((const void *)h, e);
 	case FACT_TICK: e->kind = EV_TICK; return 1;
 	case FACT_COMM_SCAN: e->kind = EV_COMM_SCAN; return 1;
 	case FACT_STOP: e->kind = EV_STOP; return 1;
@@ -213,6 +236,7 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 		e->attach.begin_ns = attach->begin_ns;
 		e->attach.n_probes = attach->n_probes;
 		e->attach.for_tracer = attach->for_tracer;
+		e->attach.group = attach->group;
 		e->attach.shared = attach->shared;
 		return 1;
 	}

@@ -49,6 +49,19 @@ const char *comm_init_kind_name(enum comm_init_kind kind)
 	return (unsigned int)kind < COMM_INIT_KIND_MAX ? init_names[kind] : "?";
 }
 
+const char *probe_group_what(enum probe_group group)
+{
+	static const char *const what[PROBE_GROUPS] = {
+		[PROBES_NEEDED] = "operations and waits",
+		[PROBES_CALLS] = "allocations, loads of code, timed copies and questions for elapsed times",
+		[PROBES_POLLS] = "cuEventQuery and cuStreamQuery",
+		[PROBES_POSTS] = "RDMA posts and completions",
+		[PROBES_BURST] = "launches, asynchronous copies and asynchronous allocations",
+	};
+
+	return (unsigned int)group < PROBE_GROUPS ? what[group] : "?";
+}
+
 const char *task_state_name(enum task_state state)
 {
 	return (unsigned int)state <= TASK_DEAD ? state_names[state] : "?";

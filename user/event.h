@@ -12,6 +12,7 @@
 
 #include "event_gpu.h"
 #include "event_port.h"
+#include "probe_group.h"
 
 enum event_kind {
 	EV_NONE,
@@ -58,6 +59,7 @@ enum event_kind {
 	EV_COMM_SCAN,     /* no data: the process was looked through for communicators */
 	EV_TASK_AT,       /* task_at: what a thread that is not running sits in */
 	EV_TIER,          /* tier: a process is probed for more, or for less, than before */
+	EV_BUDGET,        /* budget: what its probes cost a process, and what became of them for that */
 	EV_GPU_DEVICE,    /* gpu_device */
 	EV_GPU_SAMPLE,    /* gpu_sample: how busy a GPU was */
 	EV_GPU_HEALTH,    /* gpu_health: its error counters */
@@ -138,7 +140,7 @@ struct event {
 			uint8_t for_tracer;
 			bool has_layout;
 		} lib;
-		struct { uint64_t begin_ns; uint32_t n_probes; uint8_t for_tracer; bool shared; } attach;
+		struct { uint64_t begin_ns; uint32_t n_probes; uint8_t for_tracer, group; bool shared; } attach;
 		struct { uint64_t realtime_offset_ns; } clock;
 		struct { uint64_t lost, lost_total; enum loss_class class; } loss;
 		struct {
@@ -211,6 +213,7 @@ struct event {
 		} kernel_log;
 		struct { uint64_t stall_ns[3][2], throttled_ns; uint32_t known; } pressure; /* as fact_pressure */
 		struct { int tier, before; uint64_t incident; } tier; /* 0 no probes, 1 calls and waits, 2 all; incident 0: none */
+		struct budget_told budget;
 		struct { const char *wchan, *syscall, *file; } task_at; /* "" none or unknown */
 		struct { uint32_t pid; const char *name; } host;
 		struct {

@@ -41,7 +41,7 @@ static int libbpf_words(enum libbpf_print_level level, const char *format, va_li
 	return 0;
 }
 
-static bool program_is_uprobe(const struct bpf_program *p)
+bool program_is_uprobe(const struct bpf_program *p)
 {
 	return !strncmp(bpf_program__section_name(p), "uprobe", 6);
 }
@@ -127,11 +127,6 @@ int loader_map_fd(const struct loader *l, const char *name)
 	return bpf_map__fd(bpf_object__find_map_by_name(l->life, name));
 }
 
-static int targets_fd(const struct loader *l)
-{
-	return loader_map_fd(l, "targets");
-}
-
 /* Return probes by the uretprobe system call: seccomp profiles older than it kill the caller. */
 static bool uretprobe_is_syscall(void)
 {
@@ -146,7 +141,7 @@ static bool uretprobe_is_syscall(void)
 
 static bool lib_is_free(void *to, uint32_t lib_id)
 {
-	return !lib_holder(to, lib_id);
+	return lib_id == LIB_OWN || !lib_holder(to, lib_id);
 }
 
 int loader_open(const struct loader_cfg *cfg, struct loader **ret)
@@ -211,16 +206,6 @@ static int left_settle(void *to)
 	return err;
 }
 
-/* Probes that stay in place for a while do nothing: there is no target any more. */
-static void targets_clear(struct loader *l)
-{
-	uint32_t tgid;
-
-	while (!bpf_map_get_next_key(targets_fd(l), NULL, &tgid))
-		if (bpf_map_delete_elem(targets_fd(l), &tgid))
-			return;
-}
-
 struct loader_left loader_detach(struct loader *l)
 {
 	struct loader_left left = { 0 };
@@ -259,7 +244,7 @@ void loader_free(struct loader *l)
 	ring_free(l->rings);
 	bpf_object__close(l->life);
 	for (uint32_t i = 0; i < l->n_libs; i++)
-		free(l->libs[i].symbols);
+		free(l->libs[i].symbols), free(l->libs[i].classes);
 	free(l->drops);
 	free(l);
 }
@@ -342,29 +327,6 @@ int loader_attach_samplers(struct loader *l)
 		err = err ? err : h->err;
 	}
 	return err;
-}
-
-int loader_target_add(struct loader *l, uint32_t tgid)
-{
-	uint64_t generation = clock_monotonic_ns();
-
-	/* NOEXIST: the kernel side may have added it at its fork, with a generation already in use */
-	if (bpf_map_update_elem(targets_fd(l), &tgid, &generation, BPF_NOEXIST))
-		return errno == EEXIST ? 0 : -errno;
-	return 0;
-}
-
-bool loader_is_target(const struct loader *l, uint32_t tgid)
-{
-	uint64_t generation;
-
-	return !bpf_map_lookup_elem(targets_fd(l), &tgid, &generation);
-}
-
-void loader_target_forget(struct loader *l, uint32_t tgid)
-{
-	bpf_map_delete_elem(targets_fd(l), &tgid);
-	attached_forget(l, tgid);
 }
 
 void loader_links_forget(struct loader *l, uint32_t tgid)

@@ -28,6 +28,7 @@ struct loader_cfg {
 	uint64_t dstate_limit_ns;
 	size_t ring_bytes[RING_CLASSES]; /* of each ring of the class, a power of two */
 	enum tier tier;
+	bool prices; /* count what probes cost */
 	uint32_t lacks; /* bits of kernel.def to do without, beside what the kernel lacks; 0 none */
 	/* Where records of the loader and of tracers' ticks go. */
 	int (*emit)(void *to, const struct wire_hdr *rec);
@@ -69,14 +70,27 @@ struct attach_note {
 	uint32_t holder;    /* process that the library has waited for, for a second by now; 0 nobody */
 	bool waits;         /* nothing was attached: try again */
 };
-/* Attach one tracer's probes, of rows above `from` up to `upto`, to a library of this process, unless it is done already;
- * emits FACT_LIB and FACT_ATTACH. Returns the number of probes attached now or -errno. */
+/* Attach one tracer's probes, of the group's rows up to tier `upto`, to a library of this process, unless it is done already; emits * FACT_LIB and FACT_ATTACH. Returns the number of probes attached now or -errno. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
-		      const struct target_lib *lib, enum tier from, enum tier upto, struct attach_note *ret_note);
+		      const struct target_lib *lib, enum probe_group group, enum tier upto, struct attach_note *ret_note);
 /* Before a process that had no probes gets them again: what it was inside of when the last ones went is forgotten. */
 void loader_raise(struct loader *l, uint32_t tgid);
 /* Takes the process' probes of rows above tier `to` away. What it was inside of is not in flight any more. */
 void loader_lower(struct loader *l, uint32_t tgid, enum tier to);
+/* Takes the probes of these groups (a bit each) from the process, and only these: it may have the others back. Where
+ * loader_attaches_per_process() is false, nothing happens. */
+void loader_shed(struct loader *l, uint32_t tgid, uint32_t groups);
+/* Traps of its probes that the process went through by now, by group, and what they cost, in LOADER_PRICE_NS: PROBE_GROUPS of
+ * each, and they wrap. False: it is no target. */
+#define LOADER_PRICE_NS 16
+bool loader_hits(const struct loader *l, uint32_t tgid, uint32_t *ret_hits, uint32_t *ret_paid);
+/* What a hit costs depends on the function's first instruction: the kernel emulates some, and steps over others out of line. */
+enum hit_class { HIT_PUSH, HIT_LANDING /* endbr64, bti, paciasp */, HIT_OTHER, HIT_RETURN, HIT_CLASSES };
+struct hit_prices { uint64_t ns[HIT_CLASSES]; bool assumed; };
+/* What it is here: measured on functions of our own, in some milliseconds; `assumed`: that could not be done. With
+ * cfg.prices it is done by itself before the first probe is attached, and what a process pays is counted. */
+void loader_prices(struct loader *l, struct hit_prices *ret);
+const struct hit_prices *loader_prices_known(const struct loader *l); /* what cfg.prices had measured */
 /* The process is under seccomp by now: its return probes go, where one may kill it (x86-64 from 6.11). How many. */
 uint32_t loader_returns_drop(struct loader *l, uint32_t tgid);
 /* A process became a target: tracers' on_proc. */

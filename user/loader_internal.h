@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader_internal.h - what loader.c (objects and maps), attach.c (probes on libraries) and attach_place.c (on
- * functions without names) share. Nobody else
- * includes it.
+ * loader_internal.h - what loader.c (objects and maps), loader_targets.c (the map of processes), attach.c (probes on libraries),
+ * attach_place.c (on functions without names) and attach_cost.c (on one of our own) share. Nobody else includes it.
  */
 #ifndef RANKTRACE_LOADER_INTERNAL_H
 #define RANKTRACE_LOADER_INTERNAL_H
@@ -19,7 +18,7 @@
 struct target_file;
 
 #define LOADER_TRACERS_MAX WIRE_TRACER_MAX
-#define LOADER_LIBS_MAX 64
+#define LOADER_LIBS_MAX 256 /* a file is one for each group of probes */
 
 struct tracer_handle { /* one tracer in the kernel */
 	struct loader *loader;
@@ -36,8 +35,10 @@ struct lib_probes { /* a library, by build-id, as one tracer sees it */
 	uint8_t build_id[ELF_BUILD_ID_MAX];
 	uint8_t build_id_len;
 	const struct tracer *tracer;
-	enum tier from, upto;        /* rows above `from`, up to `upto` */
+	enum probe_group group;      /* these rows, of those up to `upto` */
+	enum tier upto;
 	struct elf_symbol *symbols;  /* [tracer->n_probes] */
+	uint8_t *classes;            /* the same: enum hit_class of each */
 	uint32_t n_found;
 	size_t n_ambiguous;          /* functions left out: others at their address; 0 once it was told */
 	uint64_t waits_since_ns;     /* for a lock; 0 not */
@@ -57,6 +58,7 @@ struct attached { /* links on one library of one process */
 	int n_return_links;          /* the first ones */
 	uint32_t n_return_probes;
 	uint32_t n_probes;
+	uint32_t shed;               /* groups that the process has no more, a bit each */
 	struct placed_at *places;    /* tracer_place() put them there; NULL: symbols did */
 	size_t n_places;
 	uint64_t dev, ino;           /* of the file, where places are */
@@ -83,6 +85,7 @@ struct loader {
 	bool uretprobe_syscall;      /* return probes trap by a system call that seccomp may deny */
 	struct lib_probes libs[LOADER_LIBS_MAX];
 	uint32_t n_libs;
+	struct hit_prices prices;    /* 0: not measured */
 	struct attached *attached;
 	struct attach_guard *guard;
 	struct detacher *detacher;
@@ -94,21 +97,34 @@ struct loader {
 };
 
 /* attach.c */
+bool row_is_pair(const struct tracer *t, size_t row); /* its return is the next row */
 void attached_forget(struct loader *l, uint32_t tgid);
 void attached_free_all(struct loader *l);
 uint32_t lib_holder(struct loader *l, uint32_t lib_id); /* whom probes on it have to wait for, 0 nobody */
 void attached_free(struct loader *l, struct attached *a);
 bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note); /* nothing may be attached to it now */
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc);
-/* The library's entry for this tracer and these tiers; its index is the lib_id in cookies and facts. -errno or the index. */
-int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum tier from, enum tier upto);
+#define LIB_OWN LOADER_LIBS_MAX /* links that are on no library of a target */
+/* The library's entry for this tracer and group, with rows up to `upto`; its index is the lib_id in cookies and facts. -errno or
+ * the index. */
+int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group, enum tier upto);
 int batch_new(struct batch *b, size_t n_rows);
 void batch_free(struct batch *b);
 int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path, const struct batch *b,
 		 bool at_return);
 int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns, bool has_layout);
 
+/* attach_cost.c */
+enum hit_class hit_class_at(int fd, uint64_t offset); /* of the function there */
+/* The part of a cookie that says what a call costs. */
+__u64 cookie_pays(const struct loader *l, enum probe_group group, enum hit_class class, bool pair);
+
+/* loader_targets.c */
+void targets_clear(struct loader *l);
+void target_generation_begin(struct loader *l, uint32_t tgid);
+
 /* loader.c */
+bool program_is_uprobe(const struct bpf_program *p);
 int loader_map_fd(const struct loader *l, const char *name); /* one of the maps that all objects share */
 
 #endif

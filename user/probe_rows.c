@@ -27,6 +27,32 @@ int tier_parse(const char *name, enum tier *ret)
 	return -ENOENT;
 }
 
+enum probe_group probe_group(const struct tracer *t, size_t row)
+{
+	if (t->probes[row].placed)
+		return PROBES_POSTS;
+	if (t->probes[row].tier == TIER_BURST)
+		return PROBES_BURST;
+	return t->group ? t->group(row) : PROBES_NEEDED;
+}
+
+enum tier probe_group_tier(enum probe_group group)
+{
+	return group >= PROBES_POSTS ? TIER_BURST : TIER_TRACE;
+}
+
+const char *probe_group_name(enum probe_group group)
+{
+	static const char *const names[PROBE_GROUPS] = { "needed", "calls", "polls", "posts", "burst" };
+
+	return names[group];
+}
+
+static bool in_groups(const struct tracer *t, size_t row, uint32_t groups)
+{
+	return groups >> probe_group(t, row) & 1;
+}
+
 static bool same_place(const struct tracer *t, const struct elf_symbol *symbols, size_t a, size_t b)
 {
 	return symbols[a].found && symbols[b].found && symbols[a].offset == symbols[b].offset &&
@@ -40,11 +66,12 @@ static bool rows_alike(const struct tracer *t, size_t a, size_t b)
 	return !t->rows_alike || t->rows_alike(a, b);
 }
 
-/* Every row at the address of `row`, itself included, goes if two of them differ; else all but the first. */
-static size_t place_settle(const struct tracer *t, struct elf_symbol *symbols, size_t row)
+/* Every row at the address of `row`, itself included, goes if two of them differ; else all but the first. Returns how many of
+ * the groups go because they differ. */
+static size_t place_settle(const struct tracer *t, struct elf_symbol *symbols, size_t row, uint32_t groups)
 {
+	size_t left_out = in_groups(t, row, groups);
 	bool alike = true;
-	size_t left_out = 0;
 
 	for (size_t i = row + 1; i < t->n_probes; i++)
 		if (same_place(t, symbols, row, i))
@@ -52,13 +79,13 @@ static size_t place_settle(const struct tracer *t, struct elf_symbol *symbols, s
 	for (size_t i = row + 1; i < t->n_probes; i++)
 		if (same_place(t, symbols, row, i)) {
 			symbols[i].found = false;
-			left_out++;
+			left_out += in_groups(t, i, groups);
 		}
 	symbols[row].found = alike;
-	return alike ? 0 : left_out + 1;
+	return alike ? 0 : left_out;
 }
 
-size_t probe_rows_pick(const struct tracer *t, enum tier from, enum tier upto, struct elf_symbol *symbols, size_t *ret_ambiguous)
+size_t probe_rows_pick(const struct tracer *t, enum tier upto, uint32_t groups, struct elf_symbol *symbols, size_t *ret_ambiguous)
 {
 	size_t n = 0;
 
@@ -67,34 +94,35 @@ size_t probe_rows_pick(const struct tracer *t, enum tier from, enum tier upto, s
 		if (t->probes[i].tier > upto)
 			symbols[i].found = false;
 	for (size_t i = 0; i < t->n_probes; i++) {
-		size_t ambiguous = symbols[i].found ? place_settle(t, symbols, i) : 0;
+		size_t ambiguous = symbols[i].found ? place_settle(t, symbols, i, groups) : 0;
 
 		*ret_ambiguous += t->probes[i].at_return ? 0 : ambiguous;
 	}
 	for (size_t i = 0; i < t->n_probes; i++) {
-		symbols[i].found = symbols[i].found && t->probes[i].tier > from;
+		symbols[i].found = symbols[i].found && in_groups(t, i, groups);
 		n += symbols[i].found;
 	}
 	return n;
 }
 
-static void row_print(const struct tracer *t, const struct probe *p, const char *symbol, bool json)
+static void row_print(const struct tracer *t, size_t row, const char *symbol, bool json)
 {
-	const char *side = p->at_return ? "return" : "entry";
+	const char *side = t->probes[row].at_return ? "return" : "entry", *group = probe_group_name(probe_group(t, row));
+	const char *tier = tier_name(t->probes[row].tier);
 
 	if (json)
-		printf("{\"tracer\":\"%s\",\"symbol\":\"%s\",\"side\":\"%s\",\"tier\":\"%s\"}\n", t->name, symbol, side,
-		       tier_name(p->tier));
+		printf("{\"tracer\":\"%s\",\"symbol\":\"%s\",\"side\":\"%s\",\"tier\":\"%s\",\"group\":\"%s\"}\n", t->name, symbol, side,
+		       tier, group);
 	else
-		printf("%-6s %-36s %-7s %s\n", t->name, symbol, side, tier_name(p->tier));
+		printf("%-6s %-36s %-7s %-6s %s\n", t->name, symbol, side, tier, group);
 }
 
 void probe_rows_print(bool json)
 {
 	for (const struct tracer *const *t = tracers_all; *t; t++)
 		for (size_t i = 0; i < (*t)->n_probes; i++) {
-			row_print(*t, &(*t)->probes[i], (*t)->probes[i].symbol, json);
+			row_print(*t, i, (*t)->probes[i].symbol, json);
 			if ((*t)->probes[i].alias)
-				row_print(*t, &(*t)->probes[i], (*t)->probes[i].alias, json);
+				row_print(*t, i, (*t)->probes[i].alias, json);
 		}
 }

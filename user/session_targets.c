@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "decode.h"
+#include "probe_rows.h"
 #include "proc_fact.h"
 #include "schemas/facts.h"
 #include "schemas/life.h"
@@ -41,6 +42,7 @@ struct traced {
 	bool has_comm;    /* it was seen to have communicators */
 	int attach_error; /* last, told once */
 	enum tier tier;   /* what it is probed for: the session's, or above it while it is raised */
+	uint32_t shed;    /* groups of probes that it is without, a bit each */
 	struct thread_name *threads;
 	UT_hash_handle hh;
 };
@@ -214,14 +216,14 @@ static void wait_say(const struct target_lib *lib, uint32_t holder)
 }
 
 static void lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p, const struct target_lib *lib,
-		       enum tier from, enum tier upto)
+		       enum probe_group group, enum tier upto)
 {
 	for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
 		struct attach_note note = { 0 };
 		int err = 0;
 
 		if (lib->tracers & 1u << (*tr)->id)
-			err = loader_attach_lib(t->loader, *tr, p, lib, from, upto, &note);
+			err = loader_attach_lib(t->loader, *tr, p, lib, group, upto, &note);
 		if (err < 0)
 			attach_error_say(traced, *tr, lib, err);
 		t->waiting |= note.waits;
@@ -233,15 +235,17 @@ static void lib_attach(struct session_targets *t, struct traced *traced, const s
 	}
 }
 
-/* The session's own tier in one step, what the process is raised by in one step each: so it can be lowered by each. */
+/* Group by group, so that each can be taken away by itself. Rows above the session's tier are in nobody's way until the process
+ * is raised to them. */
 static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
-	for (size_t i = 0; i < p->n_libs; i++) {
-		if (t->cfg->tier > TIER_WATCH)
-			lib_attach(t, traced, p, &p->libs[i], TIER_WATCH, t->cfg->tier);
-		for (enum tier tier = t->cfg->tier; tier < traced->tier; tier++)
-			lib_attach(t, traced, p, &p->libs[i], tier, tier + 1);
-	}
+	for (size_t i = 0; i < p->n_libs; i++)
+		for (int g = 0; g < PROBE_GROUPS; g++) {
+			enum tier tier = probe_group_tier(g);
+
+			if (tier <= traced->tier && !(traced->shed >> g & 1))
+				lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
+		}
 }
 
 static void returns_drop(struct session_targets *t, const struct target_proc *p)
@@ -263,6 +267,7 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 		loader_target_forget(t->loader, p->tgid);
 		threads_free(traced);
 		traced->known = traced->has_comm = false;
+		traced->shed = 0;
 	}
 	traced->dead = false;
 	if (!traced->known) {
@@ -434,6 +439,32 @@ int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tie
 	p->tier = tier;
 	attach_begin(t);
 	return proc_trace(t, known, now_ns);
+}
+
+int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint64_t now_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+	const struct target_proc *known = p ? target_set_find(t->set, tgid) : NULL;
+	uint32_t back = p ? p->shed & ~groups : 0;
+
+	if (!p || p->dead || !p->known || !known || known->status == TARGET_GONE)
+		return -ESRCH;
+	p->shed = groups;
+	loader_shed(t->loader, tgid, groups);
+	if (!back)
+		return 0;
+	attach_begin(t);
+	return proc_trace(t, known, now_ns);
+}
+
+void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p), void *to)
+{
+	for (const struct traced *p = t->traced; p; p = p->hh.next) {
+		struct session_target one = { .tgid = p->tgid, .start_ns = p->start_time_ns, .probed = p->tier > TIER_WATCH };
+
+		if (p->known && !p->dead)
+			each(to, &one);
+	}
 }
 
 bool session_targets_traces(const struct session_targets *t, uint32_t tgid)

@@ -43,6 +43,8 @@ struct tracer {
 	/* Do two rows of one side mean the same to the programs, so that at one address they are one function under two
 	 * names? If not, a hit there cannot be told apart and neither is probed. NULL: rows of one program are alike. */
 	bool (*rows_alike)(size_t a, size_t b);
+	/* Of a row of tier trace: which group it belongs to. NULL: all are needed. */
+	enum probe_group (*group)(size_t row);
 	const char *const *markers;      /* NULL-terminated: a file that defines all of these is probed; "a|b": either */
 	const void *(*object)(size_t *ret_size);  /* the BPF object, from the skeleton */
 	/* After load, before anything attaches. 0 or -errno. NULL nothing to do. */
@@ -76,6 +78,10 @@ int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, vo
 int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key); /* -ENOENT it was not there */
 /* First key with prev NULL, then the one after prev; -ENOENT at the end. */
 int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key);
+/* When the process became a target, or its calls in flight nobody's; false: it is no target. */
+bool tracer_generation(struct tracer_handle *h, uint32_t tgid, uint64_t *ret);
+/* Groups of this tracer's rows that are probed in the process, a bit each. */
+uint32_t tracer_groups(struct tracer_handle *h, uint32_t tgid);
 /* Put a record of the tracer's own making into the stream (copied); ts_ns and sizes set by the caller. */
 int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec);
 /* Reads the tracer's iterator program once: `each` for every row it wrote, of row_bytes. 0, what `each` returned, or -errno. */
@@ -90,7 +96,7 @@ void *tracer_state(struct tracer_handle *h, size_t bytes);
 struct reader *tracer_reader(struct tracer_handle *h);
 /* Probes on functions that only a pointer in the target's memory leads to: `address` in the process gets the placed row
  * `row`. By file and offset, each once a process however often it is asked for. Emits FACT_LIB and FACT_ATTACH. How many
- * probes are new; -ESRCH unknown process; -ENOENT an address lies in no file that can be probed; -EAGAIN not now
+ * probes are new; -ESRCH unknown process, or one that is to have none of them any more; -ENOENT an address lies in no file that can be probed; -EAGAIN not now
  * (a lock is held); -errno. */
 struct tracer_place { uint64_t address; uint32_t row; };
 int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n);

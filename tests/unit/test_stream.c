@@ -20,6 +20,7 @@
 #include "recording.h"
 #include "reorder.h"
 #include "schemas/facts.h"
+#include "schemas/probing.h"
 #include "tracers/nccl/nccl.h"
 
 static struct fact_loss loss_at(uint64_t ts_ns, uint64_t mark)
@@ -338,6 +339,39 @@ static void decode_of_a_stranger_is_no_communicator(void **state)
 	intern_free(strings);
 }
 
+static void decode_of_a_budget(void **state)
+{
+	struct intern *strings = intern_new();
+	struct event out[DECODE_EVENTS_MAX];
+	struct fact_budget f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_BUDGET, .tgid = 7 },
+				 .budget_ppm = 10000, .hits_per_s = 61000, .node_hits_per_s = 70000, .cost_ns = 3800,
+				 .what = FACT_BUDGET_SHED, .group = FACT_PROBES_POLLS, .shed = 1 << FACT_PROBES_POLLS,
+				 .flags = FACT_BUDGET_OF_NODE };
+
+	(void)state;
+	assert_int_equal(decode_record(&f.hdr, strings, out), 1);
+	assert_int_equal(out[0].kind, EV_BUDGET);
+	assert_int_equal(out[0].budget.what, BUDGET_SHED);
+	assert_int_equal(out[0].budget.group, PROBES_POLLS);
+	assert_int_equal(out[0].budget.shed, 1 << PROBES_POLLS);
+	assert_int_equal(out[0].budget.hits_per_s, 61000);
+	assert_int_equal(out[0].budget.node_hits_per_s, 70000);
+	assert_int_equal(out[0].budget.cost_ns, 3800);
+	assert_true(out[0].budget.of_node && !out[0].budget.assumed);
+	f.group = FACT_PROBE_GROUPS;
+	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
+	f.group = FACT_PROBES_BURST;
+	f.what = FACT_BUDGET_KEPT + 1;
+	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
+	f.what = FACT_BUDGET_BACK;
+	f.shed = 1 << FACT_PROBE_GROUPS;
+	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
+	f.shed = 0;
+	f.hdr.size -= 8;
+	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
+	intern_free(strings);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -355,6 +389,7 @@ int main(void)
 		cmocka_unit_test(decode_takes_longer_records),
 		cmocka_unit_test(decode_leaves_empty_collectives_out),
 		cmocka_unit_test(decode_of_a_stranger_is_no_communicator),
+		cmocka_unit_test(decode_of_a_budget),
 	};
 	int fd = mkstemp(rtr_path), failed;
 

@@ -261,7 +261,7 @@ SEC("uprobe.multi")
 int cuda_enter(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
-	struct target *target = target_of(id >> 32);
+	struct target *target = target_hit(id >> 32, cookie);
 	const struct cuda_call *c = call_of(cookie);
 	struct cuda_in_flight f = {};
 	__u32 tid = (__u32)id;
@@ -356,11 +356,11 @@ SEC("uprobe.multi")
 int cuda_launch_enter(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct target *target = target_of(tgid);
-	const struct cuda_call *c = call_of(probe_cookie(ctx));
+	__u64 stream, cookie = probe_cookie(ctx);
+	struct target *target = target_hit(tgid, cookie);
+	const struct cuda_call *c = call_of(cookie);
 	struct copy_shape s = {};
 	struct cuda_launch *r;
-	__u64 stream;
 
 	if (!target || !c)
 		return 0;

@@ -67,6 +67,28 @@ static bool cuda_rows_alike(size_t a, size_t b)
 	return !memcmp(&x, &y, sizeof(x));
 }
 
+/* Waits, marks and graphs are what verdicts stand on. */
+static enum probe_group cuda_group(size_t row)
+{
+	if (cuda_probes[row].tier == TIER_BURST)
+		return PROBES_BURST;
+	switch (cuda_calls[row].what) {
+	case CUDA_ASK_EVENT:
+	case CUDA_ASK_STREAM: return PROBES_POLLS;
+	case CUDA_ASK_ELAPSED:
+	case CUDA_TIMED: return PROBES_CALLS;
+	default: return PROBES_NEEDED;
+	}
+}
+
+static enum probe_group group_of(uint16_t fn)
+{
+	for (size_t i = 0; i < N_ROWS; i++)
+		if (cuda_calls[i].fn == fn)
+			return cuda_group(i);
+	return PROBES_NEEDED;
+}
+
 /* --- calls in flight --- */
 
 struct cuda_scan { /* tracer_state() */
@@ -94,7 +116,7 @@ static bool still_inside(struct tracer_handle *h, uint32_t tid, const struct cud
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%u/task/%u", f->tgid, tid);
-	if (access(path, F_OK) || tracer_map_get(h, "targets", &f->tgid, &generation) || generation != f->generation)
+	if (access(path, F_OK) || !tracer_generation(h, f->tgid, &generation) || generation != f->generation)
 		return false;
 	if (!f->no_returns)
 		return true;
@@ -119,6 +141,19 @@ static int open_tell(struct tracer_handle *h, uint32_t tid, const struct cuda_in
 	return tracer_emit(h, &r.hdr);
 }
 
+/* One whose probes were taken away in the middle may be over long since, and would still be there when they are back. */
+static int flight_look(struct tracer_handle *h, const struct cuda_scan *s, uint32_t tid, const struct cuda_in_flight *f,
+		       uint64_t now_ns)
+{
+	if (is_wait(f->what) || !open_due(f, s->last_ns, now_ns))
+		return 0;
+	if (!(tracer_groups(h, f->tgid) >> group_of(f->fn) & 1)) {
+		tracer_map_delete(h, "cuda_in_flight", &tid);
+		return 0;
+	}
+	return still_inside(h, tid, f) ? open_tell(h, tid, f, now_ns) : 0;
+}
+
 static int flights_scan(struct tracer_handle *h, struct cuda_scan *s, uint64_t now_ns)
 {
 	uint32_t tid, prev;
@@ -126,12 +161,12 @@ static int flights_scan(struct tracer_handle *h, struct cuda_scan *s, uint64_t n
 
 	for (int i = 0; !err && !told && i < SCAN_MAX; i++) {
 		struct cuda_in_flight f;
+		bool found = !tracer_map_get(h, "cuda_in_flight", &tid, &f);
 
-		if (!tracer_map_get(h, "cuda_in_flight", &tid, &f) && !is_wait(f.what) && open_due(&f, s->last_ns, now_ns) &&
-		    still_inside(h, tid, &f))
-			told = open_tell(h, tid, &f, now_ns);
 		prev = tid;
 		err = tracer_map_next(h, "cuda_in_flight", &prev, &tid);
+		if (found)
+			told = flight_look(h, s, prev, &f, now_ns);
 	}
 	return told;
 }
@@ -191,6 +226,7 @@ const struct tracer tracer_cuda = {
 	.probes = cuda_probes,
 	.n_probes = N_ROWS,
 	.rows_alike = cuda_rows_alike,
+	.group = cuda_group,
 	.markers = cuda_markers,
 	.object = cuda_object,
 	.tick = cuda_tick,

@@ -74,7 +74,7 @@ static __always_inline bool hit_init(struct pt_regs *ctx, struct hit *h)
 
 	h->tgid = id >> 32;
 	h->tid = (__u32)id;
-	h->target = target_of(h->tgid);
+	h->target = target_hit(h->tgid, cookie);
 	if (!h->target)
 		return false;
 	h->row = cookie & 0xffff;

@@ -171,13 +171,13 @@ static __always_inline void modify_read(struct verbs_flight *f, __u64 attr)
 SEC("uprobe.multi")
 int verbs_enter(struct pt_regs *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-	struct target *target = target_of(id >> 32);
+	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
+	struct target *target = target_hit(id >> 32, cookie);
 	struct verbs_flight f = { .begin_ns = bpf_ktime_get_ns(), .a = user_arg(ctx, 0), .b = user_arg(ctx, 1),
 				  .state = VERBS_STATE_UNKNOWN };
 	struct verbs_flight_key key = { .tid = (__u32)id, .sp = PT_REGS_SP(ctx) };
 
-	f.fn = fn_of(probe_cookie(ctx));
+	f.fn = fn_of(cookie);
 	if (!target || !f.fn)
 		return 0;
 	if (f.fn == VERBS_FN_ibv_create_qp) {
@@ -299,13 +299,12 @@ SEC("uprobe.multi")
 int verbs_post_send(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct target *target = target_of(tgid);
+	struct target *target = target_hit(tgid, probe_cookie(ctx));
 	__u64 qp = user_arg(ctx, 0), wr = user_arg(ctx, 1), now_ns = bpf_ktime_get_ns();
 	struct verbs_qp_key key;
 	struct verbs_counts *c;
 	struct verbs_fifo *q;
 
-	private_stack_refuse(ctx);
 	if (!target)
 		return 0;
 	key = qp_key(tgid, qp);
@@ -330,12 +329,11 @@ SEC("uprobe.multi")
 int verbs_post_recv(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct target *target = target_of(tgid);
+	struct target *target = target_hit(tgid, probe_cookie(ctx));
 	__u64 qp = user_arg(ctx, 0), wr = user_arg(ctx, 1);
 	struct verbs_qp_key key;
 	struct verbs_counts *c;
 
-	private_stack_refuse(ctx);
 	if (!target)
 		return 0;
 	key = qp_key(tgid, qp);
@@ -366,7 +364,8 @@ SEC("uprobe.multi")
 int verbs_wr_op(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct target *target = target_of(tgid);
+	__u64 cookie = probe_cookie(ctx);
+	struct target *target = target_hit(tgid, cookie);
 	__u64 qp = user_arg(ctx, 0), now_ns = bpf_ktime_get_ns();
 	struct verbs_qp_key key;
 	struct verbs_counts *c;
@@ -378,7 +377,7 @@ int verbs_wr_op(struct pt_regs *ctx)
 	if (!c)
 		return 0;
 	post_time(c, now_ns);
-	post_count(c, fifo_of(&key), what_of(probe_cookie(ctx)), half_at(qp + QP_EX_WR_FLAGS), word_at(qp + QP_EX_WR_ID),
+	post_count(c, fifo_of(&key), what_of(cookie), half_at(qp + QP_EX_WR_FLAGS), word_at(qp + QP_EX_WR_ID),
 		   0, now_ns);
 	return 0;
 }
@@ -402,11 +401,12 @@ SEC("uprobe.multi")
 int verbs_wr_data(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct target *target = target_of(tgid);
+	__u64 cookie = probe_cookie(ctx);
+	struct target *target = target_hit(tgid, cookie);
 
 	if (!target)
 		return 0;
-	if (what_of(probe_cookie(ctx)) == 3)
+	if (what_of(cookie) == 3)
 		wr_bytes_add(tgid, target->generation, user_arg(ctx, 0), (__u32)user_arg(ctx, 3), false);
 	else
 		wr_bytes_add(tgid, target->generation, user_arg(ctx, 0), user_arg(ctx, 2), false);
@@ -418,9 +418,10 @@ SEC("uprobe.multi")
 int verbs_wr_list(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct target *target = target_of(tgid);
+	__u64 cookie = probe_cookie(ctx);
+	struct target *target = target_hit(tgid, cookie);
 	__u64 list = user_arg(ctx, 2), n = user_arg(ctx, 1), bytes = 0;
-	bool sge = what_of(probe_cookie(ctx)) == 1;
+	bool sge = what_of(cookie) == 1;
 
 	if (!target)
 		return 0;
@@ -439,8 +440,7 @@ int verbs_poll_enter(struct pt_regs *ctx)
 	struct verbs_poll p = { .cq = user_arg(ctx, 0), .wc = user_arg(ctx, 2) };
 	__u32 tid = (__u32)id;
 
-	private_stack_refuse(ctx);
-	if (target_of(id >> 32))
+	if (target_hit(id >> 32, probe_cookie(ctx)))
 		bpf_map_update_elem(&verbs_polls, &tid, &p, BPF_ANY);
 	return 0;
 }

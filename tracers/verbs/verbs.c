@@ -98,7 +98,7 @@ static void placed_note(struct tracer_handle *h, uint32_t tgid, uint64_t post_se
 	struct verbs_placed_key key = { .post_send = post_send, .tgid = tgid };
 	uint64_t generation;
 
-	if (!tracer_map_get(h, "targets", &tgid, &generation))
+	if (tracer_generation(h, tgid, &generation))
 		tracer_map_put(h, "verbs_placed", &key, &generation);
 }
 
@@ -352,7 +352,7 @@ static int counts_tell(struct tracer_handle *h, const struct verbs_qp_key *key, 
 		.last_post_ns = c->last_post_ns, .last_done_ns = c->last_done_ns,
 		.in_flight_bytes = c->aligned ? c->post_bytes - c->done_bytes : UINT64_MAX,
 		.latency_ns_sum = c->latency_ns_sum, .latency_n = c->latency_n, .latency_ns_max = c->latency_ns_max, .cut = c->cut,
-		.from_start = c->from_start,
+		.from_start = c->from_start && tracer_groups(h, key->tgid) >> PROBES_POSTS & 1, /* else its posts are seen no more */
 	};
 
 	memcpy(r.by_op, c->by_op, sizeof(r.by_op));
@@ -380,7 +380,7 @@ static int qp_scan(struct tracer_handle *h, struct verbs_state *s, const struct 
 	struct verbs_counts c;
 	struct told *t;
 	uint64_t generation, sum;
-	bool alive = !tracer_map_get(h, "targets", &key->tgid, &generation);
+	bool alive = tracer_generation(h, key->tgid, &generation);
 	int err = 0;
 
 	if (tracer_map_get(h, "verbs_qps", key, &c) || !(t = told_get(s, key)))
