@@ -26,6 +26,7 @@
 #include "reorder.h"
 #include "schemas/facts.h"
 #include "sample/sampler.h"
+#include "session_govern.h"
 #include "session_raise.h"
 #include "session_stacks.h"
 #include "session_targets.h"
@@ -60,6 +61,7 @@ struct session {
 	struct samplers *samplers;
 	struct raiser *raiser; /* tier watch; NULL */
 	struct session_stacks *stacks; /* NULL none */
+	struct warden *warden; /* NULL: probes may cost what they cost */
 	struct reorder *reorder;
 	struct flight *flight;  /* NULL none */
 	int timer_fd, signal_fd, child_fd;
@@ -189,7 +191,7 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	const struct target_want *wants = session_wants(&n_wants);
 	struct loader_cfg cfg = {
 		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns,
-		.tier = s->cfg.tier,
+		.tier = s->cfg.tier, .prices = s->cfg.budget_ppm || s->cfg.budget_node_ppm,
 		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES, [RING_NORMAL] = ring_bytes,
 				[RING_BULK] = s->cfg.tier == TIER_TRACE ? CRITICAL_BYTES : ring_bytes }, /* watch may raise to burst */
 		.emit = session_emit, .emit_to = s, .log = libbpf_line,
@@ -225,6 +227,8 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		s->raiser = raiser_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
 	if (s->cfg.stack_reader)
 		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
+	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
+		s->warden = warden_new(&s->cfg, s->loader, s->targets, session_emit, s);
 	return s->targets ? fds_open(s) : -ENOMEM;
 }
 
@@ -269,6 +273,7 @@ void session_free(struct session *s)
 	samplers_free(s->samplers);
 	session_stacks_free(s->stacks);
 	raiser_free(s->raiser);
+	warden_free(s->warden);
 	session_targets_free(s->targets);
 	if (s->loader)
 		detach(s->loader);
@@ -387,7 +392,9 @@ static int tick(struct session *s, uint64_t now_ns)
 		err = session_emit(s, &f.hdr);
 	if (!err && s->raiser)
 		err = raiser_tick(s->raiser, now_ns);
-	return err || !s->stacks ? err : session_stacks_tick(s->stacks, now_ns);
+	if (!err && s->stacks)
+		err = session_stacks_tick(s->stacks, now_ns);
+	return err || !s->warden ? err : warden_tick(s->warden, now_ns);
 }
 
 static uint64_t lost_all(const struct session *s)
@@ -530,6 +537,8 @@ int session_run(struct session *s, struct session_result *ret)
 	for (int i = 0; i < RING_CLASSES; i++)
 		s->result.lost[i] = loader_lost(s->loader, i);
 	s->result.ring_bytes_mapped = loader_ring_bytes_mapped(s->loader);
+	if (s->warden)
+		warden_sums(s->warden, &s->result.budget);
 	s->result.late = reorder_late(s->reorder);
 	s->result.processes = session_targets_seen(s->targets);
 	s->result.probes = loader_probes(s->loader);

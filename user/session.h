@@ -29,10 +29,18 @@ struct session_cfg {
 	enum tier tier;
 	uint64_t raise_ns;         /* tier watch: how long a finding has ranks probed; 0 never */
 	bool no_raise;             /* never, whatever raise_ns says */
+	uint32_t budget_ppm, budget_node_ppm; /* millionths of a core that probe hits may cost a process, all together; 0 no limit */
 	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
 	int child_go_fd;           /* a byte lets it go, an end ends it */
 	struct flight_cfg flight;  /* dir NULL: no flight recorder */
 	struct reader *stack_reader; /* of the session alone, for the stacks of a hang's ranks; NULL: none are read. Borrowed */
+};
+
+struct session_budget {    /* what probes cost; hits 0: there were none, or nobody counted */
+	uint64_t hits, paid_ns;
+	double peak_ns_per_s;
+	uint32_t peak_tgid, n_shed, n_back;
+	bool assumed;
 };
 
 struct session_result {
@@ -42,6 +50,7 @@ struct session_result {
 	uint32_t processes, probes;
 	uint64_t longest_tick_gap_ns;
 	uint64_t ring_bytes_mapped;
+	struct session_budget budget;
 	int child_status;          /* wait status; -1 none */
 	bool ran;                  /* it was opened: the rest means something */
 	bool job_ended, interrupted;

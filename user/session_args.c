@@ -20,6 +20,12 @@
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
 #define RING_BYTES_MAX (1u << 30)
+#define BUDGET_MIN 0.01 /* percent of a core */
+#define BUDGET_MAX 10000.0
+#define PPM_PER_PERCENT 10000u
+#define BUDGET_PERCENT 1        /* usual */
+#define BUDGET_BURST_PERCENT 10 /* for who asks for every launch by name */
+#define BUDGET_NODE_TIMES 10    /* of a process': a node has eight ranks, and some helpers */
 
 struct out { char *text; size_t size; }; /* of an error */
 
@@ -137,6 +143,25 @@ static int set_flight_keep(struct session_args *a, const char *v, struct out *e)
 	return err;
 }
 
+/* Percent of a core, or 'no'. */
+static int percent_set(uint32_t *to, bool *given, const char *text, struct out *error)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	*given = true;
+	*to = 0;
+	if (!strcmp(text, "no"))
+		return 0;
+	if (end == text || *end || !(percent >= BUDGET_MIN) || percent > BUDGET_MAX)
+		return SAY(error, "'%s' is neither 'no' nor a percentage of a core from %g to %g", text, BUDGET_MIN, BUDGET_MAX);
+	*to = percent * PPM_PER_PERCENT + 0.5;
+	return 0;
+}
+
+static int set_budget(struct session_args *a, const char *v, struct out *e) { return percent_set(&a->session.budget_ppm, &a->budget_given, v, e); }
+static int set_budget_node(struct session_args *a, const char *v, struct out *e) { return percent_set(&a->session.budget_node_ppm, &a->budget_node_given, v, e); }
+
 #define OPT_FLIGHT 1005 /* its argument is optional */
 #define SETTINGS(X) \
 	X("output", 'o', "FILE", "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0, set_output) \
@@ -148,6 +173,9 @@ static int set_flight_keep(struct session_args *a, const char *v, struct out *e)
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", 1, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", 1, set_busy) \
 	X("ring-size", 1004, "BYTES", "each ring buffer between kernel and collector (one a NUMA node), a power of two", 1, set_ring) \
+	X("budget", 1009, "PERCENT", "of a core that probe hits may cost a process; above it the probes that are needed least go (1; with --tier " \
+	  "burst 10; no: no limit)", 1, set_budget) \
+	X("budget-node", 1010, "PERCENT", "the same for all processes together (10 times --budget)", 1, set_budget_node) \
 	X("flight", OPT_FLIGHT, "DIR", "flight recorder: the last of it in memory, written to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " \
 	  "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
 	X("flight-seconds", 1006, "SEC", "it keeps that long (120)", 3, set_flight_seconds) \
@@ -284,6 +312,14 @@ int session_args_file(struct session_args *a, const char *path, int (*set)(void 
 
 /* --- the run --- */
 
+static void budget_settle(struct session_args *a)
+{
+	if (!a->budget_given)
+		a->session.budget_ppm = (a->session.tier == TIER_BURST ? BUDGET_BURST_PERCENT : BUDGET_PERCENT) * PPM_PER_PERCENT;
+	if (!a->budget_node_given)
+		a->session.budget_node_ppm = BUDGET_NODE_TIMES * a->session.budget_ppm;
+}
+
 int session_args_check(const struct session_args *a)
 {
 	char error[1024];
@@ -294,7 +330,7 @@ int session_args_check(const struct session_args *a)
 	return EXIT_UNSUPPORTED;
 }
 
-/* 64 ranks take 1,000 files of ours, 1,100 in the burst tier, and the usual soft limit is 1024. After a command of the
+/* 64 ranks take more than 1,000 files of ours, and the usual soft limit is 1024. After a command of the
  * user's was forked, whose limit stays as it is. */
 static void files_limit_raise(void)
 {
@@ -327,6 +363,7 @@ int session_args_run(struct session_args *a, struct reader *reader, struct pipel
 	int err;
 
 	files_limit_raise();
+	budget_settle(a);
 	err = session_open(&a->session, reader, p, &s, error, sizeof(error));
 	if (err) {
 		log_error("%s", error);
@@ -364,6 +401,18 @@ static void losses_say(const struct session_result *r, const struct session_args
 		log_warn("%" PRIu64 " records came too late to be put in order", r->late);
 }
 
+static void budget_say(const struct session_budget *b)
+{
+	if (!b->hits)
+		return;
+	log_info("%" PRIu64 " probe hits of %.1f us (%s): %.2f s of CPU time; in one process at most %.2f %% of a core (pid %u)", b->hits,
+		 b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9, b->peak_ns_per_s * 1e-7,
+		 b->peak_tgid);
+	if (b->n_shed)
+		log_warn("groups of probes taken away %u times because processes paid too much for them, given back %u times: what "
+			 "they show is missing from then on (--budget)", b->n_shed, b->n_back);
+}
+
 /* The kernel's high-water mark of this process counts the rings it maps; they are told apart. */
 static void memory_say(const struct session_result *r)
 {
@@ -389,6 +438,7 @@ void session_words_say(const struct session_args *a, const struct session_result
 		 incidents_opened(pipeline_incidents(p)), r->longest_tick_gap_ns / 1e9);
 	outputs_costs_say(p);
 	losses_say(r, a);
+	budget_say(&r->budget);
 	memory_say(r);
 	for (int i = 0; i < a->outputs.n; i++)
 		log_info("wrote %s", a->outputs.paths[i]);

@@ -17,6 +17,7 @@ struct session_args {
 	uint32_t pids[SESSION_PIDS_MAX];
 	struct outputs outputs;
 	bool json;
+	bool budget_given, budget_node_given;
 };
 
 /* As every such command begins: limits and tier. Not to be moved in memory afterwards. */

@@ -147,6 +147,52 @@ static void test_the_most_expensive_is_named(void **state)
 	assert_null(host_cause(&own, peers, 4, 0.2).name);
 }
 
+static void give(struct model *m, struct event e)
+{
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static void allocation(struct model *m, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct event e = job_event(EV_CALL, 0, end_ns);
+
+	e.call.class = CALL_ALLOC;
+	e.call.begin_ns = begin_ns;
+	give(m, e);
+}
+
+static double allocating(struct model *m, const struct cost_history *list)
+{
+	return cost_rates(list, m, model_proc(m, job_pid(0)), 0).cost[COST_ALLOC];
+}
+
+/* A rank whose calls are not probed all the time is no example of one that makes none, and none that makes more. */
+static void test_calls_that_were_not_probed(void **state)
+{
+	struct event shed = job_event(EV_BUDGET, 0, 3 * SEC), back = job_event(EV_BUDGET, 0, 5 * SEC);
+	struct cost_history *list = NULL, *later = NULL;
+	struct model *m = model_new();
+
+	(void)state;
+	shed.budget = (struct budget_told){ .what = BUDGET_SHED, .group = PROBES_CALLS, .shed = 1 << PROBES_CALLS };
+	back.budget = (struct budget_told){ .what = BUDGET_BACK, .group = PROBES_CALLS };
+	allocation(m, 0, SEC);
+	assert_int_equal(cost_push(&list, m, model_proc(m, job_pid(0))), 0);
+	allocation(m, 3 * SEC / 2, 2 * SEC);
+	assert_true(allocating(m, list) > 0.49 && allocating(m, list) < 0.51);
+	give(m, shed);
+	assert_true(allocating(m, list) < 0);
+	give(m, back);
+	allocation(m, 11 * SEC / 2, 6 * SEC);
+	assert_true(allocating(m, list) < 0);
+	assert_int_equal(cost_push(&later, m, model_proc(m, job_pid(0))), 0);
+	allocation(m, 7 * SEC, 8 * SEC);
+	assert_true(allocating(m, later) > 0.49 && allocating(m, later) < 0.51);
+	cost_free(&list);
+	cost_free(&later);
+	model_free(m);
+}
+
 static void test_bytes_explain_only_what_nothing_else_does(void **state)
 {
 	struct cost_rates own = no_rates(), peers[2] = { no_rates(), no_rates() };
@@ -238,6 +284,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_cause),
 		cmocka_unit_test(test_the_host_tells_a_set_apart),
 		cmocka_unit_test(test_the_most_expensive_is_named),
+		cmocka_unit_test(test_calls_that_were_not_probed),
 		cmocka_unit_test(test_bytes_explain_only_what_nothing_else_does),
 		cmocka_unit_test(test_a_quota_is_told),
 		cmocka_unit_test(test_quotas_that_do_not_matter),

@@ -87,12 +87,43 @@ static void test_errors(void **state)
 	model_free(m);
 }
 
+static void budget(enum budget_what what, uint32_t shed, uint64_t ts_ns)
+{
+	struct event e = job_event(EV_BUDGET, 0, ts_ns);
+
+	e.budget.what = what;
+	e.budget.shed = shed;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+/* Whether it still sits in a call whose probes are gone is not known; waits are probed as before. */
+static void test_probes_taken_away(void **state)
+{
+	(void)state;
+	m = model_new();
+	give(EV_CALL_OPEN, 2000, 100, 0);
+	give(EV_SYNC_BEGIN, 2500, 0, 1);
+	budget(BUDGET_KEPT, 0, 2600);
+	budget(BUDGET_SHED, 1 << PROBES_POLLS, 2700);
+	assert_true(proc()->calls && proc()->calls->next && proc()->shed == 1 << PROBES_POLLS);
+	assert_int_equal(proc()->calls_shed_ns, 0);
+	budget(BUDGET_SHED, 1 << PROBES_POLLS | 1 << PROBES_CALLS, 3000);
+	assert_true(proc()->calls->is_sync && !proc()->calls->next);
+	assert_int_equal(proc()->calls_shed_ns, 3000);
+	budget(BUDGET_BACK, 1 << PROBES_POLLS, 4000);
+	assert_int_equal(proc()->calls_shed_ns, 4000);
+	assert_int_equal(proc()->shed, 1 << PROBES_POLLS);
+	assert_true(proc_waits(proc()));
+	model_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_a_call_that_takes_long),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_probes_taken_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,9 @@ static void keys_are_options(void **state)
 
 	(void)state;
 	assert_int_equal(load("# a comment\n\n hang-limit = 2.5 # another\njob=train-7\npid = 12\npid = 13\njson = yes\n"
-			      "ring-size = 131072\noutput = /a b/x.rtr\nown = good\nduration = 60", &own), 0);
+			      "ring-size = 131072\noutput = /a b/x.rtr\nown = good\nduration = 60\nbudget = 2.5\nbudget-node = no\n", &own), 0);
+	assert_int_equal(args.session.budget_ppm, 25000);
+	assert_true(args.budget_given && args.budget_node_given && !args.session.budget_node_ppm);
 	assert_int_equal(own, 1);
 	assert_int_equal(args.session.hang_floor_ns, 2500000000ull);
 	assert_int_equal(args.session.duration_ns, 60000000000ull);
@@ -83,6 +85,9 @@ static void errors_have_file_line_and_remedy(void **state)
 {
 	(void)state;
 	expect_error("hang-limit = 2\nhang-limt = 3\n", ":2: ", "'hang-limt' is no setting; keys are the long options' names");
+	expect_error("budget = a lot\n", ":1: ", "neither 'no' nor a percentage of a core");
+	expect_error("budget-node = 0\n", ":1: ", "neither 'no' nor a percentage of a core");
+	expect_error("budget = 2 %\n", ":1: ", "neither 'no' nor a percentage of a core");
 	expect_error("hang-limit = soon\n", ":1: ", "'soon' is no number of seconds above 0");
 	expect_error("\n\njust words\n", ":3: ", "'just words' is no 'key = value'");
 	expect_error("json = maybe\n", ":1: ", "neither 'yes' nor 'no'");

@@ -364,6 +364,58 @@ static void test_terminal(void **state)
 	free(text);
 }
 
+static void budget_event(struct fixture *f, struct budget_told told)
+{
+	struct event e = {.kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = told};
+
+	e.budget.cost_ns = e.budget.node_cost_ns = 3800;
+	fixture_event(f, e);
+}
+
+static void test_terminal_budget(void **state)
+{
+	static const struct budget_told told = {
+	    .what = BUDGET_SHED, .group = PROBES_POLLS, .hits_per_s = 61000, .budget_ppm = 10000};
+	struct budget_told t = told;
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	fixture_open(&f, &sink_terminal);
+	budget_event(&f, (struct budget_told){.what = BUDGET_COST, .budget_ppm = 10000}); /* said by the session */
+	budget_event(&f, t);
+	t.group = PROBES_BURST;
+	t.of_node = true;
+	t.node_hits_per_s = 1234567;
+	t.budget_ppm = 105000;
+	budget_event(&f, t);
+	t.what = BUDGET_BACK;
+	t.of_node = false;
+	t.hits_per_s = 999;
+	t.budget_ppm = 10000;
+	budget_event(&f, t);
+	t.what = BUDGET_KEPT;
+	t.hits_per_s = 5000;
+	budget_event(&f, t);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
+	text = file_text();
+	assert_string_equal(
+	    text,
+	    "03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, over its budget of "
+	    "1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
+	    "03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, all processes "
+	    "469 %, over their budget of 10.5 %: launches, asynchronous copies and asynchronous allocations are no "
+	    "longer probed\n"
+	    "03:36:40 process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
+	    "budget of 1 %: launches, asynchronous copies and asynchronous allocations are probed again\n"
+	    "03:36:40 process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
+	    "1 %: no probes are left that may go\n");
+	free(text);
+}
+
 static void test_full(void **state)
 {
 	static const struct sink_class *const classes[] = {&sink_json, &sink_terminal};
@@ -400,7 +452,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_table),    cmocka_unit_test(test_pb_scalars), cmocka_unit_test(test_pb_nested),
 	    cmocka_unit_test(test_utf8),     cmocka_unit_test(test_json),	cmocka_unit_test(test_ops),
-	    cmocka_unit_test(test_terminal), cmocka_unit_test(test_full),
+	    cmocka_unit_test(test_terminal), cmocka_unit_test(test_terminal_budget), cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

@@ -365,6 +365,38 @@ static void test_ends_not_seen(void **state)
 	check_or_skip("--expect-slices StreamSynchronize=5 --longest-ms 2", path);
 }
 
+static void budget_event(struct fixture *f, enum budget_what what, uint64_t ts_ns)
+{
+	uint32_t pid = f->procs[0].tgid;
+
+	fixture_event(f, (struct event){.kind = EV_BUDGET, .tgid = pid, .tid = pid, .ts_ns = ts_ns,
+					.budget = {.what = what, .group = PROBES_CALLS, .hits_per_s = 61000, .cost_ns = 3800}});
+}
+
+/* A call that was open when its probes went ends there, as far as is known; one of later is as long as it is told to be. */
+static void test_probes_shed(void **state)
+{
+	const char *path = path_of("shed.pftrace");
+	struct fixture f;
+	uint32_t pid;
+	uint64_t ns;
+
+	(void)state;
+	fixture_open(&f, 1, path);
+	pid = f.procs[0].tgid;
+	ns = f.m.now_ns + 1000000;
+	fixture_event(&f, (struct event){.kind = EV_CALL_OPEN, .tgid = pid, .tid = pid, .ts_ns = ns + 1000000,
+					 .call = {.name = "cuMemAlloc", .begin_ns = ns}});
+	budget_event(&f, BUDGET_SHED, ns + 1500000);
+	budget_event(&f, BUDGET_KEPT, ns + 1600000);
+	budget_event(&f, BUDGET_BACK, ns + 900000000);
+	fixture_event(&f, (struct event){.kind = EV_CALL, .tgid = pid, .tid = pid, .ts_ns = ns + 900010000,
+					 .call = {.name = "cuMemAlloc", .begin_ns = ns + 900005000}});
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	check_or_skip("--expect-slices cuMemAlloc=2 --longest-ms 2", path);
+}
+
 static void test_size(void **state)
 {
 	const char *path = path_of("large.pftrace");
@@ -502,6 +534,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph),
 	    cmocka_unit_test(test_driver_calls),    cmocka_unit_test(test_ends_not_seen),
+	    cmocka_unit_test(test_probes_shed),
 	    cmocka_unit_test(test_size),	    cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full),
 	    cmocka_unit_test(test_unwritable),    cmocka_unit_test(test_ports),

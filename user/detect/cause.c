@@ -157,6 +157,12 @@ static const struct cost_sample *sample_before(const struct cost_history *h, uin
 	return h->n ? &h->samples[h->n - 1] : NULL;
 }
 
+/* All the time since then? Without its probes a rank that makes such calls looks as if it made none. */
+static bool calls_seen(const struct proc *p, uint64_t since_ns)
+{
+	return !(p->shed >> PROBES_CALLS & 1) && p->calls_shed_ns <= since_ns;
+}
+
 struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p, uint64_t since_ns)
 {
 	struct cost_rates r = { .throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1, .quota_cores = p->quota_cores, .behind = NULL };
@@ -174,7 +180,7 @@ struct cost_rates cost_rates(const struct cost_history *list, const struct model
 		if (old)
 			thread_rates(&r, &now.threads[i], old, &longest);
 	}
-	for (int k = COST_ALLOC; k < COST_MAX; k++)
+	for (int k = COST_ALLOC; k < COST_MAX && calls_seen(p, then->at_ns); k++)
 		r.cost[k] = rate(now.call_ns[class_of[k]], then->call_ns[class_of[k]], now.at_ns, then->at_ns);
 	r.throttled = throttled_rate(&now, then);
 	r.io_bytes_s = rate(now.io_bytes, then->io_bytes, now.io_seen_ns, then->io_seen_ns);

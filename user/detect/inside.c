@@ -10,6 +10,8 @@
 #include "detect/link_cause.h"
 
 #define FLOOR_NS 10000000000ull
+#define CONFIDENCE 0.4
+#define CONFIDENCE_UNPOLLED 0.2 /* nobody sees polls any more: an older operation may have ended, unseen */
 #define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
 
 static uint64_t limit_ns(const struct member *mb)
@@ -123,7 +125,7 @@ int inside_report(const struct model *m, struct finding_list *found)
 	f->caused_by_key = mismatch_key(found, f->comm);
 	if (!f->caused_by_key)
 		f->caused_by_key = port_key(m, found, best->member->comm);
-	f->confidence = 0.4;
+	f->confidence = best->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE;
 	finding_note(f, "waiting_s", (m->now_ns - best_since) * 1e-9);
 	finding_note(f, "n_members", best->member->comm->nranks);
 	finding_note(f, "count", best->count);

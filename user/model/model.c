@@ -59,7 +59,8 @@ static int attach_apply(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	p->p.attached_ns = e->ts_ns;
+	if (e->attach.group == PROBES_NEEDED) /* the others tell less than all of what it calls */
+		p->p.attached_ns = e->ts_ns;
 	return 0;
 }
 
@@ -116,7 +117,7 @@ static apply_fn *const apply_table[] = {
 	[EV_GPU_DEVICE] = gpu_apply, [EV_GPU_SAMPLE] = gpu_apply, [EV_GPU_HEALTH] = gpu_apply, [EV_GPU_PROCS] = gpu_apply,
 	[EV_GPU_STATE] = gpu_apply, [EV_XID] = xid_apply, [EV_KERNEL_LOG] = nothing_apply, [EV_PRESSURE] = pressure_apply,
 	[EV_PORT] = port_apply, [EV_PORT_LOOK] = port_apply, [EV_PORT_USERS] = port_apply,
-	[EV_TIER] = proc_apply,
+	[EV_TIER] = proc_apply, [EV_BUDGET] = proc_apply,
 	[EV_PROXY] = proxy_apply,
 	[EV_RETOLD] = retold_apply,
 	[EV_STACK] = proc_apply, [EV_HOST] = proc_apply,

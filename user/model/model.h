@@ -37,8 +37,7 @@ struct task {            /* one thread of a rank or of a rank's child */
 	uint64_t since_ns;   /* in `state` */
 	uint64_t seen_ns;    /* of the last scan or record */
 	uint64_t run_ns, wait_ns, sleep_ns, disk_ns; /* totals of the last scan */
-	uint64_t prev_run_ns, prev_seen_ns;          /* the scan before: CPU share = difference */
-	uint64_t prev_wait_ns;                       /* as prev_run_ns: share of time it wanted a CPU and had none */
+	uint64_t prev_run_ns, prev_seen_ns, prev_wait_ns; /* the scan before: shares of time = differences */
 	uint64_t preempted, prev_preempted;
 	const char *preempted_by;                    /* "" unknown */
 	bool blocked;        /* in D state past the limit, evidence below */
@@ -85,12 +84,13 @@ struct proc {
 	int cuda_error;       /* last error a driver call returned; 0 none */
 	const char *cuda_error_call, *cuda_error_name;
 	uint64_t cuda_error_ns;
-	uint64_t throttled_ns, throttle_seen_ns;           /* cgroup: total at the last scan; 0 never seen */
-	uint64_t prev_throttled_ns, prev_throttle_seen_ns;
+	uint64_t throttled_ns, throttle_seen_ns, prev_throttled_ns, prev_throttle_seen_ns; /* cgroup: totals; 0 never seen */
 	double quota_cores;   /* of its cgroup; 0 none */
 	struct gpu_span gpu_spans[GPU_SPANS_KEPT]; /* ring: number i at i % GPU_SPANS_KEPT */
 	uint64_t n_gpu_spans;
 	struct pressure pressure; /* of its cgroup */
+	uint32_t shed;        /* groups of probes (enum probe_group) that were taken from it, a bit each */
+	uint64_t calls_shed_ns; /* PROBES_CALLS last went or came back: totals from before do not compare with later ones; 0 never */
 	struct proc_outside outside;
 };
 

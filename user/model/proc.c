@@ -194,6 +194,27 @@ static int tier_told(struct model *m, const struct event *e)
 	return 0;
 }
 
+/* A call whose probes are gone may be over: nothing is told of it any more. What polls told stays as it was and grows old. */
+static int budget_told(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_find(m, e->tgid);
+	uint32_t changed;
+
+	if (!p || p->p.dead || e->budget.what == BUDGET_COST)
+		return 0;
+	changed = p->p.shed ^ e->budget.shed;
+	p->p.shed = e->budget.shed;
+	if (!(changed >> PROBES_CALLS & 1))
+		return 0;
+	p->p.calls_shed_ns = e->ts_ns;
+	for (struct call *c = p->p.calls, *next; c; c = next) {
+		next = c->next;
+		if (!c->is_sync)
+			call_forget(p, c->tid);
+	}
+	return 0;
+}
+
 void proc_free(struct proc_own *p)
 {
 	struct member_own *mb, *next_mb;
@@ -512,6 +533,8 @@ int proc_apply(struct model *m, const struct event *e)
 		return host_told(m, e);
 	case EV_TIER:
 		return tier_told(m, e);
+	case EV_BUDGET:
+		return budget_told(m, e);
 	case EV_COMM_SCAN:
 		return scanned_told(m, e);
 	case EV_THROTTLE:

@@ -68,6 +68,7 @@ static void proc_retell(struct retelling *r, const struct proc_own *own)
 		.prev_throttled_ns = p->prev_throttled_ns, .prev_throttle_seen_ns = p->prev_throttle_seen_ns,
 		.quota_bits = bits_of(p->quota_cores), .steps = steps_body(own), .n_gpu_spans = p->n_gpu_spans,
 		.exit_code = p->exit_code, .exit_signal = p->exit_signal, .cuda_error = p->cuda_error, .dead = p->dead,
+		.shed = p->shed,
 	};
 
 	for (int i = 0; i < CALL_CLASS_MAX; i++)
@@ -162,6 +163,7 @@ int retold_proc(struct model *m, const struct event *e)
 		.cuda_error_ns = b->cuda_error_ns, .throttled_ns = b->throttled_ns, .throttle_seen_ns = b->throttle_seen_ns,
 		.prev_throttled_ns = b->prev_throttled_ns, .prev_throttle_seen_ns = b->prev_throttle_seen_ns,
 		.quota_cores = double_of(b->quota_bits), .n_gpu_spans = b->n_gpu_spans,
+		.shed = b->shed & ((1u << PROBE_GROUPS) - 1),
 	};
 	for (int i = 0; i < CALL_CLASS_MAX; i++)
 		p->call_ns[i] = b->call_ns[i];

@@ -111,6 +111,26 @@ static void tier_draw(struct perfetto_sink *p, const struct event *e, const stru
 	thread_probes_changed(p, e, m);
 }
 
+static void budget_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	static const char *const what[] = { [BUDGET_SHED] = "no longer probed: ", [BUDGET_BACK] = "probed again: " };
+	char title[160] = "probes over their budget";
+
+	if (e->budget.what == BUDGET_COST)
+		return;
+	if (e->budget.what != BUDGET_KEPT)
+		snprintf(title, sizeof(title), "%s%s", what[e->budget.what], probe_group_what(e->budget.group));
+	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, e->tgid), e->ts_ns, OWN, NULL);
+	event_title(&p->file, title);
+	event_u64(&p->file, "hits_per_s", e->budget.hits_per_s);
+	event_u64(&p->file, "node_hits_per_s", e->budget.node_hits_per_s);
+	event_u64(&p->file, "hit_ns", e->budget.cost_ns);
+	event_double(&p->file, "budget_percent", e->budget.budget_ppm * 1e-4);
+	event_bool(&p->file, "of_node", e->budget.of_node);
+	event_close(&p->file);
+	thread_probes_shed(p, e, m);
+}
+
 static int event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	uint64_t track;
@@ -132,6 +152,9 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 		return 0;
 	case EV_TIER:
 		tier_draw(p, e, m);
+		return 0;
+	case EV_BUDGET:
+		budget_draw(p, e, m);
 		return 0;
 	case EV_CLOCK:
 		trace_clock_set(&p->file, e->ts_ns, m->realtime_offset_ns);

@@ -139,6 +139,7 @@ void port_event_draw(struct perfetto_sink *p, const struct event *e, const struc
 /* perfetto_thread.c. 0 or -ENOMEM. */
 int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
 void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_TIER */
+void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_BUDGET */
 void threads_finish(struct perfetto_sink *p, const struct model *m);
 void threads_free(struct perfetto_sink *p);
 

@@ -262,6 +262,21 @@ void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const
 			calls_finish(p, t, e->tier.before ? e->ts_ns : 0, m);
 }
 
+/* A call that was open when the probes of its kind went: its end is not seen. */
+void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	struct thread *t, *next;
+
+	if (e->budget.what != BUDGET_SHED || e->budget.group != PROBES_CALLS)
+		return;
+	HASH_ITER(hh, p->threads, t, next) {
+		if (t->tgid != e->tgid || !t->call_begin_ns)
+			continue;
+		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->call_begin_ns, e->ts_ns, CUDA, t->call_name);
+		t->call_begin_ns = 0;
+	}
+}
+
 static void thread_exited(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	thread_finish(p, t, e->ts_ns, m);

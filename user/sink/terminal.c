@@ -137,6 +137,48 @@ static void who_add(struct text *t, const struct event *e, const struct model *m
 	text_add(t, "(pid %u)", e->tgid);
 }
 
+/* 61,000 */
+static void count_add(struct text *t, uint64_t n)
+{
+	char digits[24];
+	int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+
+	for (int i = 0; i < len; i++)
+		text_add(t, "%s%c", i && (len - i) % 3 == 0 ? "," : "", digits[i]);
+}
+
+static void percent_add(struct text *t, uint64_t hits_per_s, uint32_t cost_ns)
+{
+	double percent = hits_per_s * 1e-7 * cost_ns;
+
+	text_add(t, "%.*f %%", percent < 10 ? 1 + (percent < 1) : 0, percent);
+}
+
+static void budget_add(struct text *t, const struct event *e, const struct model *m)
+{
+	const struct proc *p = model_proc(m, e->tgid);
+
+	text_add(t, "process %u", e->tgid);
+	if (p && p->rank >= 0)
+		text_add(t, " (rank %d)", p->rank);
+	text_add(t, ": ");
+	count_add(t, e->budget.hits_per_s);
+	text_add(t, " probe hits a second x %.1f us = ", e->budget.cost_ns / 1e3);
+	percent_add(t, e->budget.hits_per_s, e->budget.cost_ns);
+	text_add(t, " of a core, ");
+	if (e->budget.what != BUDGET_BACK && e->budget.of_node) {
+		text_add(t, "all processes ");
+		percent_add(t, e->budget.node_hits_per_s, e->budget.node_cost_ns);
+	}
+	text_add(t, "%s budget of %g %%: ", e->budget.what == BUDGET_BACK ? "under half of its" :
+		 e->budget.of_node ? ", over their" : "over its", e->budget.budget_ppm * 1e-4);
+	if (e->budget.what == BUDGET_KEPT)
+		text_add(t, "no probes are left that may go\n");
+	else
+		text_add(t, "%s are %s\n", probe_group_what(e->budget.group),
+			 e->budget.what == BUDGET_BACK ? "probed again" : "no longer probed");
+}
+
 /* What is done by itself is said, too: who is probed since when. */
 static int terminal_event(struct sink *base, const struct event *e, const struct model *m)
 {
@@ -145,11 +187,15 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 	struct text t = {.colour = s->colour};
 	int err = -ENOMEM;
 
-	if (e->kind != EV_TIER)
+	if (e->kind != EV_TIER && (e->kind != EV_BUDGET || e->budget.what == BUDGET_COST))
 		return 0;
 	text_time(&t, e->ts_ns, m);
-	who_add(&t, e, m);
-	text_add(&t, " is %s\n", what[e->tier.tier]);
+	if (e->kind == EV_BUDGET) {
+		budget_add(&t, e, m);
+	} else {
+		who_add(&t, e, m);
+		text_add(&t, " is %s\n", what[e->tier.tier]);
+	}
 	if (t.data)
 		err = write_whole(s->fd, t.data, t.len, NULL);
 	free(t.data);
