@@ -173,8 +173,8 @@ def run(rng, tier, returns, extra=(), flood=0):
         argv = [cuda_program.build(d, counts), f"{d}/log", "1000", str(int(OPEN_S * 1000)), str(flood)]
         if not returns:
             argv = [sys.executable, "-B", os.path.abspath(__file__), "seccomp"] + argv
-        out = subprocess.run([job.RANKTRACE, "record", "--tier", tier, "-o", f"{d}/a.rtr", "-o", f"{d}/a.pftrace", *extra,
-                              "--exit-status=command", "--", *argv], capture_output=True, text=True, timeout=120)
+        out = subprocess.run([job.RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", f"{d}/a.rtr", "-o", f"{d}/a.pftrace",
+                              *extra, "--exit-status=command", "--", *argv], capture_output=True, text=True, timeout=120)
         job.check(out.returncode == 0, f"exit {out.returncode}: {out.stderr}")
         log = job.lines(f"{d}/log")
         job.check(len(log) == sum(counts.values()) + 3, f"{len(log)} calls logged")

@@ -68,7 +68,7 @@ def n_probes(err):
 class Tracer:
     def __init__(self, to, pid, tier):
         self.rtr, self.err = f"{to}/{tier}-{pid}.rtr", f"{to}/{tier}-{pid}.err"
-        self.process = subprocess.Popen([job.RANKTRACE, "record", "--tier", tier, "-o", self.rtr, "--pid", str(pid)],
+        self.process = subprocess.Popen([job.RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", self.rtr, "--pid", str(pid)],
                                         stderr=open(self.err, "w"))
 
     def wait_probes(self, n):
@@ -123,7 +123,7 @@ def attached_late(to, argv):
 
 def seen_from_start(to, argv):
     rtr, err = f"{to}/start.rtr", open(f"{to}/start.err", "w+")
-    p = subprocess.Popen([job.RANKTRACE, "record", "--tier", "burst", "-o", rtr, "--"] + argv, stdin=subprocess.PIPE,
+    p = subprocess.Popen([job.RANKTRACE, "record", "--tier", "burst", "--budget=no", "-o", rtr, "--"] + argv, stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=err, text=True)
     t = Target.__new__(Target)
     t.process = p

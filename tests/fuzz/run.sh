@@ -28,7 +28,7 @@ seed_files() {
 	records) python3 -B tests/fuzz/seeds.py tests/replay/*.rtr "$1" ;;
 	merge) python3 -B tests/fuzz/seeds.py "$1" ;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
-	config) printf '# a comment\nhang-limit = 2\njson = yes\npid = 1\noutput = a.rtr\nring-size = 65536\nflight-mb = 4\n' > "$1/config" ;;
+	config) printf '# a comment\nhang-limit = 2\njson = yes\npid = 1\noutput = a.rtr\nring-size = 65536\nflight-mb = 4\nbudget = 2.5\nbudget-node = no\n' > "$1/config" ;;
 	esac
 }
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "job_script.h"
+#include "model_copy.h"
 
 static struct model *m;
 
@@ -99,6 +100,8 @@ static void budget(enum budget_what what, uint32_t shed, uint64_t ts_ns)
 /* Whether it still sits in a call whose probes are gone is not known; waits are probed as before. */
 static void test_probes_taken_away(void **state)
 {
+	struct model_copy c;
+
 	(void)state;
 	m = model_new();
 	give(EV_CALL_OPEN, 2000, 100, 0);
@@ -114,6 +117,10 @@ static void test_probes_taken_away(void **state)
 	assert_int_equal(proc()->calls_shed_ns, 4000);
 	assert_int_equal(proc()->shed, 1 << PROBES_POLLS);
 	assert_true(proc_waits(proc()));
+	model_copy(m, &c); /* a recording that begins here knows it, too */
+	assert_int_equal(model_proc(c.m, job_pid(0))->shed, 1 << PROBES_POLLS);
+	model_free(c.m);
+	model_copy_free(&c);
 	model_free(m);
 }
 

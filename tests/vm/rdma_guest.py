@@ -37,7 +37,7 @@ def listening():
     return any(r[1].endswith(":4853") and r[3] == "0A" for r in rows)
 
 
-def run(name, tool, record=("--tier", "burst"), server=None):
+def run(name, tool, record=("--tier", "burst", "--budget=no"), server=None):
     """The client under the tracer, its server beside it; the totals of its queue pairs and all records."""
     rtr = f"/tmp/{name}.rtr"
     s = subprocess.Popen(server or tool, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

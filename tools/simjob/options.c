@@ -24,6 +24,7 @@ enum option_key {
 	OPT_FAULT,
 	OPT_FAULT_LOG,
 	OPT_WATCHDOG_SEC,
+	OPT_POLL_HZ,
 	OPT_LINGER_SEC,
 	OPT_DATALOADER,
 	OPT_NO_DATALOADER,
@@ -88,6 +89,7 @@ static const struct argp_option option_list[] = {
     {"start-file", OPT_START_FILE, "FILE", 0,
      "Ranks wait for this file between mapping their libraries and the first call of them, as a slow import does", 0},
     {"fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0},
+    {"poll-hz", OPT_POLL_HZ, "HZ", 0, "The watchdog looks at what is in flight that often in a second (default 10)", 0},
     {"watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
      "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0},
     {"linger-sec", OPT_LINGER_SEC, "SEC", 0,
@@ -297,6 +299,9 @@ static error_t parse_number_option(struct options *options, int key, char *arg)
 	case OPT_MICROBATCHES:
 		options->microbatches = integer_parse("microbatches", arg, 1, 256);
 		return 0;
+	case OPT_POLL_HZ:
+		options->poll_hz = number_parse("poll-hz", arg, 0.1, 1e5);
+		return 0;
 	case OPT_WATCHDOG_SEC:
 		options->watchdog_s = number_parse("watchdog-sec", arg, 0, 1e6);
 		return 0;
@@ -401,6 +406,7 @@ void options_parse(struct options *options, int argc, char **argv)
 				    .layers = 4,
 				    .port = 29500,
 				    .linger_s = -1,
+				    .poll_hz = 10,
 				    .dataloader = true};
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);

@@ -32,6 +32,7 @@ struct options {
 	int microbatches;
 	int port;
 	double watchdog_s; /* 0: never */
+	double poll_hz;    /* of the watchdog */
 	double linger_s;   /* how long the others live on after a rank has died; -1: not said */
 	enum sync_mode sync;
 	enum graph_mode graph;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The watchdog thread, as PyTorch's: ten times a second it asks each communicator for an asynchronous error and each
+ * The watchdog thread, as PyTorch's: ten times a second (--poll-hz) it asks each communicator for an asynchronous error and each
  * work in flight whether its end event has been reached. A work that takes too long ends the process.
  */
 #include "rank.h"
@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-
-#define POLL_NS (100 * NSEC_PER_MSEC)
 
 static void comm_poll(struct rank *rank, struct job_comm *comm)
 {
@@ -90,18 +88,18 @@ static void *watchdog_thread(void *arg)
 {
 	struct rank *rank = arg;
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-	uint64_t next_ns = clock_now_ns();
+	uint64_t poll_ns = NSEC_PER_SEC / rank->options->poll_hz, next_ns = clock_now_ns();
 
 	/* As PyTorch around its queries: they would make a capture of the main thread invalid. */
 	rank->api.cuThreadExchangeStreamCaptureMode(&mode);
 	prctl(PR_SET_NAME, "pt_nccl_watchdg");
 	while (!rank->watchdog.stopping) {
-		next_ns += POLL_NS;
+		next_ns += poll_ns;
 		futex_wait(&rank->watchdog.stopping, 0, next_ns);
 		comms_poll(rank);
 		works_poll(rank);
 		/* After a stop of the process there is nothing to catch up with. */
-		if (clock_now_ns() > next_ns + POLL_NS)
+		if (clock_now_ns() > next_ns + poll_ns)
 			next_ns = clock_now_ns();
 	}
 	return NULL;
