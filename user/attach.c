@@ -328,6 +328,16 @@ uint32_t lib_holder(struct loader *l, uint32_t lib_id)
 	return attach_guard_holder(l->guard, lib->build_id, lib->build_id_len);
 }
 
+/* Of this file, whose groups of probes wait each for itself. */
+static bool wait_told(const struct loader *l, const struct lib_probes *lib)
+{
+	for (uint32_t i = 0; i < l->n_libs; i++)
+		if (l->libs[i].told_wait && l->libs[i].build_id_len == lib->build_id_len &&
+		    !memcmp(l->libs[i].build_id, lib->build_id, lib->build_id_len))
+			return true;
+	return false;
+}
+
 bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note)
 {
 	struct lib_probes *lib = &l->libs[lib_id];
@@ -344,8 +354,8 @@ bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note)
 		lib->waits_since_ns = now_ns;
 	note->waits = true;
 	if (!lib->told_wait && now_ns - lib->waits_since_ns >= WAIT_TOLD_NS) {
+		note->holder = wait_told(l, lib) ? 0 : holder;
 		lib->told_wait = true;
-		note->holder = holder;
 	}
 	return true;
 }
