@@ -4,10 +4,10 @@
 the daemon is small. LONG=1: 100 runs, with the latencies and the cost asserted."""
 import os
 import statistics
-import subprocess
 import time
 
 import autopsies
+import cost
 import faults
 import job
 import outside
@@ -19,48 +19,6 @@ NESTED = ("--layout", "tp=2,dp=2,pp=2")
 CASES = [("stop", "stopped", (), True), ("hang", "missing_enter", (), True), ("hang", "missing_enter", NESTED, False),
          ("dstate", "host_blocked", (), True), ("dstate-mm", "host_blocked", (), False), ("kill", "process_dead", (), False)]
 SECONDS = {"dstate": ",sec=20", "dstate-mm": ",sec=20"}
-
-
-def status(pid, key):
-    with open(f"/proc/{pid}/status") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith(key + ":"))
-
-
-def children(pid):
-    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.split()
-    return [int(p) for p in out] + [g for p in out for g in children(int(p))]
-
-
-def cpu_s(pid):
-    """Of the daemon and its helper processes, so far."""
-    total = 0
-    for p in [pid] + children(pid):
-        try:
-            with open(f"/proc/{p}/stat") as f:
-                rest = f.read().rsplit(")", 1)[1].split()
-            total += int(rest[11]) + int(rest[12])
-        except FileNotFoundError:
-            pass
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def bpf_s(pid):
-    """Run time of this process' programs so far, by the kernel's account (while kernel.bpf_stats_enabled is set)."""
-    total = {}
-    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
-        try:
-            with open(f"/proc/{pid}/fdinfo/{fd}") as f:
-                kv = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
-        except FileNotFoundError:
-            continue
-        if "run_time_ns" in kv:
-            total[kv["prog_id"]] = int(kv["run_time_ns"])
-    return sum(total.values()) / 1e9
-
-
-def bpf_stats(on):
-    with open("/proc/sys/kernel/bpf_stats_enabled", "w") as f:
-        f.write(str(int(on)))
 
 
 def ours(pid):
@@ -116,12 +74,13 @@ def quiet(rng, planned, seconds=8):
     with autopsies.Autopsy(args) as a:
         s = outside.Session(a, "watch", *(["--no-raise"] if planned else []))  # an observation raises, rightly
         time.sleep(30 if LONG else 3)  # what it costs to begin is not what it costs to watch
-        bpf_stats(True)
-        begin, cpu = time.monotonic(), cpu_s(s.process.pid) + bpf_s(s.process.pid)
-        time.sleep(30 if LONG else seconds)
-        share = 100 * (cpu_s(s.process.pid) + bpf_s(s.process.pid) - cpu) / (time.monotonic() - begin)
-        bpf_stats(False)
-        kib = status(s.process.pid, "VmHWM")
+        with cost.bpf_stats():
+            begin, cpu, bpf = time.monotonic(), cost.cpu_s(s.process.pid), cost.bpf_run(s.process.pid)
+            time.sleep(30 if LONG else seconds)
+            span, ran = time.monotonic() - begin, cost.bpf_run(s.process.pid)
+            share = 100 * ((cost.cpu_s(s.process.pid) - cpu).total() + ran[0] - bpf[0]) / span
+        kib = cost.status_kib(s.process.pid, "VmHWM")
+        job.check(ran[1] > bpf[1] and ran[2] == bpf[2], f"runs of programs, of those on probes: {bpf[1:]}, then {ran[1:]}")
         check_no_probe(s)
         print(f"  {planned or 'healthy'}: {share:.2f} % of a core with BPF, {kib / 1024:.1f} MiB at most")
         code = s.stop()

@@ -9,9 +9,9 @@ import tempfile
 import time
 
 import autopsies
+import cost
 import job
 import outside
-from test_watch import status
 
 SIM = os.path.join(os.path.realpath(job.O), "lib/ranktrace/sim")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -68,7 +68,7 @@ def main():
         outside.check_lacking(a, h, rank)
         late = (h["t_ns"] - outside.first_wait_ns(a, h)) / 1e9
         made = [t.end() for t in storms]
-        kib = status(s.process.pid, "VmHWM")
+        kib = cost.status_kib(s.process.pid, "VmHWM")
         job.check(s.stop() == 1, "exit code is not 1")
         text = s.stderr()
         gap = float(text[text.rindex("longest gap between two looks "):].split()[5])

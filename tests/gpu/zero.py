@@ -14,6 +14,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+import cost  # noqa: E402
+import rtr  # noqa: E402
 from gpujob import GPUS, OUT, RANKTRACE, TRAIN, end, fault_line, findings, rank_pids, record, say, start, step_times
 
 EVER = 1 << 62
@@ -117,62 +120,22 @@ class Watch:
         return [f for f in findings(self.process.communicate(timeout=60)[0]) if f["phase"] == "open"]
 
 
-def children(pid):
-    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.split()
-    return [int(p) for p in out] + [g for p in out for g in children(int(p))]
-
-
-def cpu_s(pid):
-    """Of the daemon and its children, so far, each by the name of its process."""
-    used = collections.Counter()
-    for p in [pid] + children(pid):
-        try:
-            rest = open(f"/proc/{p}/stat").read().rsplit(")", 1)[1].split()
-            used[open(f"/proc/{p}/comm").read().strip()] += (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")
-        except FileNotFoundError:
-            pass
-    return used
-
-
-def bpf_stats(on):
-    with open("/proc/sys/kernel/bpf_stats_enabled", "w") as f:
-        f.write("1" if on else "0")
-
-
-def bpf_run(pid):
-    """By the kernel's account, of this process' programs: seconds, runs, runs of programs on probes."""
-    runs = {}
-    for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
-        try:
-            kv = dict(line.split(":\t", 1) for line in open(path).read().splitlines() if ":\t" in line)
-        except OSError:
-            continue
-        if "prog_id" in kv and "run_time_ns" in kv:
-            runs[kv["prog_id"]] = (int(kv["run_time_ns"]), int(kv["run_cnt"]), int(kv["prog_type"]) == 2)  # 2: BPF_PROG_TYPE_KPROBE
-    return sum(r[0] for r in runs.values()) / 1e9, sum(r[1] for r in runs.values()), sum(r[1] for r in runs.values() if r[2])
-
-
-def status_kib(pid, key):
-    return next(int(line.split()[1]) for line in open(f"/proc/{pid}/status") if line.startswith(key + ":"))
-
-
 def watch(tag, *args, inject=None, hang_class=None, seconds=12):
     """Watched from before the fault; nobody is probed until it is found. Without a fault: silence, and what it costs."""
     job = start(tag, "--seconds", 120, *args)
-    bpf_stats(True)
     w = Watch(tag, job, *([] if hang_class else ["--no-raise"]))
-    time.sleep(6)
-    cpu, bpf, t0 = cpu_s(w.process.pid), bpf_run(w.process.pid), time.monotonic()
-    begin = time.monotonic_ns()
-    if inject:
-        inject(tag)
-        begin = fault_line(tag)[1] or time.monotonic_ns()
-    time.sleep(seconds)
-    span, used, bpf_end = time.monotonic() - t0, cpu_s(w.process.pid), bpf_run(w.process.pid)
-    percent = {name: round(100 * (used[name] - cpu[name]) / span, 3) for name in used}
-    resident = status_kib(w.process.pid, "VmHWM")
+    with cost.bpf_stats():
+        time.sleep(6)
+        used, bpf, t0 = cost.cpu_s(w.process.pid), cost.bpf_run(w.process.pid), time.monotonic()
+        begin = time.monotonic_ns()
+        if inject:
+            inject(tag)
+            begin = fault_line(tag)[1] or time.monotonic_ns()
+        time.sleep(seconds)
+        span, used_end, bpf_end = time.monotonic() - t0, cost.cpu_s(w.process.pid), cost.bpf_run(w.process.pid)
+    percent = {name: round(100 * (used_end[name] - used[name]) / span, 3) for name in used_end}
+    resident = cost.status_kib(w.process.pid, "VmHWM")
     found = w.stop()
-    bpf_stats(False)
     end(job)
     first = next((f for f in found if f["kind"] == "hang"), None)
     others = [f for f in found if f is not first and f["kind"] not in ("observation", "slow_step") and not f["caused_by"]]
@@ -193,7 +156,7 @@ def interval(ratios):
 
 def page_tables(tag):
     """Of all ranks together, KiB."""
-    return sum(status_kib(p, "VmPTE") for p in rank_pids(tag).values())
+    return sum(cost.status_kib(p, "VmPTE") for p in rank_pids(tag).values())
 
 
 def window_of(tag, seconds):
@@ -252,8 +215,6 @@ def untouched(tag, *args, command, rounds=int(os.environ.get("ROUNDS", "20")), w
 
 def gpu_facts(tag):
     """What the recording holds of each GPU: (kind, time, fields)."""
-    sys.path.insert(0, os.path.join(os.path.dirname(TRAIN), "..", "e2e"))
-    import rtr
     shapes = {18: ("IIQIIIII", ("index", "n_gpus", "pci", "pcie_width_max", "pcie_gen_max", "power_limit_mw", "sm_clock_max_mhz", "n_nvlinks")),
               19: ("IIQIIIIIIIIQ", ("index", "cost_us", "window_ns", "sm", "tensor", "dram", "occupancy", "power_mw", "temperature_c",
                                    "sm_clock_mhz", "mem_clock_mhz", "slowdown")),
