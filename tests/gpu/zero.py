@@ -167,50 +167,53 @@ def window_of(tag, seconds):
 
 
 def window_on(tag, job, command, seconds):
-    """The same beside watch (its start is outside of the step times, not of the page tables), or beside one autopsy after another."""
+    """The same beside watch (its start is outside of the step times, not of the page tables), beside one autopsy after another, or
+    beside nothing (sham), after as long a wait."""
     kib = page_tables(tag)
-    if command == "watch":
-        w = Watch(tag, job, "--no-raise")
-        time.sleep(3)
-        step, _ = window_of(tag, seconds)
-        w.stop()
-        return step, page_tables(tag) - kib
-    shell = subprocess.Popen(["sh", "-c", f"while :; do {RANKTRACE} autopsy --pid {job.pid} -P 0; done"], stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL, start_new_session=True)
+    if command == "autopsy":
+        shell = subprocess.Popen(["sh", "-c", f"while :; do {RANKTRACE} autopsy --pid {job.pid} -P 0; done"], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, start_new_session=True)
+    w = Watch(tag, job, "--no-raise") if command == "watch" else None
+    time.sleep(3)
     step, _ = window_of(tag, seconds)
-    os.killpg(shell.pid, signal.SIGKILL)
-    shell.wait()
+    if w:
+        w.stop()
+    elif command == "autopsy":
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
     return step, page_tables(tag) - kib
 
 
 def untouched(tag, *args, command, rounds=int(os.environ.get("ROUNDS", "20")), window=2.0):
-    """Windows of the step time in pairs: off/off (the control) and off/on, in turn in one order and the other."""
+    """Windows of the step time in pairs that differ in one thing only: off/sham (the control) and off/on, each pair in one order
+    in even rounds and in the other in odd ones, the two pairs likewise."""
     job = start(tag, "--seconds", 590, *args)
     time.sleep(3)
-    control, ratio, base, grown = [], [], [], {"off": [], "on": []}
+    ratios, base, grown = {"sham": [], command: []}, [], {"sham": [], command: []}
 
     def off():
-        step, kib = window_of(tag, window)
-        grown["off"].append(kib)
+        step, _ = window_of(tag, window)
+        base.append(step / 1e6)
         return step
 
-    def on():
-        step, kib = window_on(tag, job, command, window)
-        grown["on"].append(kib)
+    def on(what):
+        step, kib = window_on(tag, job, what, window)
+        grown[what].append(kib)
         return step
 
     for i in range(rounds):
-        a, b = off(), off()
-        control.append(b / a if i % 2 else a / b)
-        base.append(a / 1e6)
-        first, second = (off(), on()) if i % 2 else (on(), off())
-        ratio.append(second / first if i % 2 else first / second)
+        for what in ("sham", command) if i // 2 % 2 else (command, "sham"):
+            if i % 2:
+                first = off()
+                ratios[what].append(on(what) / first)
+            else:
+                first = on(what)
+                ratios[what].append(first / off())
     end(job)
-    a_a, on_off = interval(control), interval(ratio)
-    say(tag, step_ms=statistics.median(base), a_a=a_a, on_off=on_off, median_on_off=statistics.median(ratio), median_a_a=statistics.median(control),
+    a_a, on_off = interval(ratios["sham"]), interval(ratios[command])
+    say(tag, step_ms=statistics.median(base), a_a=a_a, on_off=on_off, medians={k: round(statistics.median(v), 5) for k, v in ratios.items()},
         width=[round(x[2] - x[1], 5) for x in (a_a, on_off)], contains_1=on_off[1] <= 1 <= on_off[2],
-        page_tables_grew_kib={k: sorted(v) for k, v in grown.items()}, on_off_all=[round(r, 4) for r in ratio],
-        a_a_all=[round(r, 4) for r in control])
+        page_tables_grew_kib={k: sorted(v) for k, v in grown.items()}, all={k: [round(r, 4) for r in v] for k, v in ratios.items()})
 
 
 def gpu_facts(tag):
