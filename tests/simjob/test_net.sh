@@ -1,24 +1,56 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# --net: data over sockets come to the same results in every build and layout, with graphs and all operations; its faults
-# strike who they say they do, in the state they say; nothing is left of a job that is killed.
+# --net: data over sockets, unix and TCP, come to the same results in every build and layout, with graphs and all operations, TCP
+# also between network namespaces; its faults strike who they say they do, in the state they say; nothing is left of a job
+# that is killed.
 . "$(dirname "$0")/job.bash"
 
 result_of() { # options...
 	"$simjob" -q --seed "$seed" --result "$dir/result" "$@" 2> "$dir/err" || fail "$*: exited with $?"
 	sort "$dir/result" | md5sum
 }
-check_same() { [[ $(result_of "$@") == "$(result_of "$@" --net)" ]] || fail "$*: other results with --net"; }
+check_same() {
+	local without
+	without=$(result_of "$@")
+	[[ $without == "$(result_of "$@" --net)" ]] || fail "$*: other results with --net"
+	[[ $without == "$(result_of "$@" --net=tcp)" ]] || fail "$*: other results with --net=tcp"
+}
 check_same --ranks 4 --steps 8 --step-ms 10
 check_same --ranks 8 --steps 5 --step-ms 10 --layout tp=2,dp=2,pp=2 --zero --nccl-lib "$sim_dir/layout1/libnccl.so.2"
 check_same --ranks 4 --steps 8 --step-ms 10 --graph layers --nccl-lib "$sim_dir/layout2/libnccl.so.2"
 check_same --ranks 2 --steps 8 --step-ms 10 --extra-ops --timing
 check_same --ranks 2 --steps 5 --step-ms 10 --rank-exe "$sim_dir/simjob-static"
 
+# Each rank on a host of its own: a network namespace on a bridge that is in one, too, so that nothing is left on this one.
+hosts=simnet$$-
+hosts_end() { local i; for i in 0 1 2 3 hub; do ip netns del "$hosts$i" 2> /dev/null; done; clean_up; }
+hosts_begin() {
+	local i
+	ip netns add "${hosts}hub" 2> /dev/null || return 1
+	trap hosts_end EXIT
+	ip -n "${hosts}hub" link add br0 type bridge && ip -n "${hosts}hub" link set br0 up || return 1
+	for i in 0 1 2 3; do
+		ip netns add "$hosts$i" && ip -n "$hosts$i" link add eth0 type veth peer name "host$i" netns "${hosts}hub" &&
+			ip -n "$hosts$i" addr add "10.77.0.$((i + 1))/24" dev eth0 && ip -n "$hosts$i" link set eth0 up &&
+			ip -n "${hosts}hub" link set "host$i" master br0 up || return 1
+	done
+}
+if hosts_begin; then
+	job=(--ranks 4 --steps 8 --step-ms 10)
+	[[ $(result_of "${job[@]}") == "$(result_of "${job[@]}" --net=tcp --netns "$hosts")" ]] || fail "other results between hosts"
+	NCCL_SOCKET_IFNAME=ib "$simjob" "${job[@]}" --net=tcp --netns "$hosts" 2> "$dir/err" && fail "NCCL_SOCKET_IFNAME is not looked at"
+	grep -q "begins with ib" "$dir/err" || fail "no interface: not said so"
+else
+	echo "no network namespaces or bridge here: hosts of their own were not tried"
+fi
+
 export NCCL_SET_THREAD_NAME=1
 rank=$((RANDOM % 4)) step=$((3 + RANDOM % 5))
 echo "rank $rank step $step"
-job=(--ranks 4 --steps 4000 --step-ms 10 --net)
+transports=(unix tcp)
+transport=${transports[RANDOM % 2]}
+echo "faults with --net=$transport"
+job=(--ranks 4 --steps 4000 --step-ms 10 --net="$transport")
 thread() { cat "/proc/$pid/task/$(fault_value begin tid)/$1"; }
 stopped_in_futex() { [[ $(uname -m) != x86_64 || $(thread syscall | cut -d' ' -f1) == 202 ]]; }
 
@@ -62,7 +94,7 @@ job_kill KILL
 wait_for 10 nothing_left || fail "left after SIGKILL: $(left)"
 
 # What cannot be is refused.
-for bad in "--fault inside" "--fault proxy:how=stop" "--net --fault inside --ranks 1" "--net --graph step --fault inside"; do
+for bad in "--net=pigeon" "--net --netns x" "--fault inside" "--fault proxy:how=stop" "--net --fault inside --ranks 1" "--net --graph step --fault inside"; do
 	# shellcheck disable=SC2086
 	"$simjob" $bad 2> "$dir/err"
 	[[ $? == 2 ]] || fail "$bad: status is not 2"

@@ -11,6 +11,8 @@
 #include "job_log.h"
 #include "store.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,6 +73,23 @@ static void env_set_torchrun(const struct options *options, int rank)
 		env_set("TORCHELASTIC_RUN_ID", "simjob-%d", getppid());
 }
 
+static void netns_enter(const struct options *options, int rank)
+{
+	char path[300];
+	int fd;
+
+	if (!options->netns)
+		return;
+	snprintf(path, sizeof(path), "/run/netns/%s%d", options->netns, rank);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0) {
+		fprintf(stderr, "simjob: rank %d cannot enter network namespace %s: %s; make it with ip netns add, be root\n", rank,
+			path, strerror(errno));
+		_exit(1);
+	}
+	close(fd);
+}
+
 static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, char **argv)
 {
 	sigset_t none;
@@ -80,10 +99,11 @@ static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, cha
 		_exit(1);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	netns_enter(launcher->options, rank);
 	env_set_torchrun(launcher->options, rank);
 	env_set("SIM_CUDA_DEVICES", "%d", launcher->options->nr_ranks);
 	env_set("SIMJOB_STORE_FD", "%d", launcher->store_fd);
-	env_set("SIM_NCCL_NET", "%d", launcher->options->net);
+	env_set("SIM_NCCL_NET", "%s", launcher->options->net ? launcher->options->net : "");
 	if (launcher->fs.request_fd >= 0) {
 		env_set("SIMJOB_FREEZE_FD", "%d", launcher->fs.request_fd);
 		env_set("SIMJOB_FREEZE_PATH", "%s", launcher->fs.path);

@@ -42,6 +42,7 @@ enum option_key {
 	OPT_RANK_EXE,
 	OPT_RESULT,
 	OPT_NET,
+	OPT_NETNS,
 	OPT_START_FILE,
 };
 
@@ -66,8 +67,11 @@ static const struct argp_option option_list[] = {
      "CUDA graphs, after three eager steps: step (all but reading the loss is one graph) or layers (one each for "
      "forward and backward of each layer)",
      0},
-    {"net", OPT_NET, 0, 0,
-     "The data of collectives go round a ring of sockets, moved by NCCL's proxy threads, as between nodes", 0},
+    {"net", OPT_NET, "TRANSPORT", OPTION_ARG_OPTIONAL,
+     "The data of collectives go round a ring, moved by NCCL's proxy threads, as between nodes: over unix sockets "
+     "(default) or tcp (NCCL_SOCKET_IFNAME chooses the interface)",
+     0},
+    {"netns", OPT_NETNS, "PREFIX", 0, "Rank N runs in the network namespace PREFIXN (ip netns), a host of its own", 0},
     {"timing", OPT_TIMING, 0, 0,
      "A start event for each operation and its duration asked for, as TORCH_NCCL_ENABLE_TIMING does", 0},
     {"expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
@@ -195,6 +199,13 @@ static void graph_parse(struct options *options, const char *piece)
 		usage_error("--graph '%s': neither step nor layers", piece);
 }
 
+static void net_parse(struct options *options, const char *transport)
+{
+	if (strcmp(transport, "unix") && strcmp(transport, "tcp"))
+		usage_error("--net '%s': neither unix nor tcp", transport);
+	options->net = transport;
+}
+
 static error_t parse_text_option(struct options *options, int key, char *arg)
 {
 	switch (key) {
@@ -234,6 +245,12 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 	case OPT_GRAPH:
 		graph_parse(options, arg);
 		return 0;
+	case OPT_NET:
+		net_parse(options, arg ? arg : "unix");
+		return 0;
+	case OPT_NETNS:
+		options->netns = arg;
+		return 0;
 	case OPT_SYNC:
 		sync_parse(options, arg);
 		return 0;
@@ -250,9 +267,6 @@ static error_t parse_flag_option(struct options *options, int key)
 		return 0;
 	case OPT_TIMING:
 		options->timing = true;
-		return 0;
-	case OPT_NET:
-		options->net = true;
 		return 0;
 	case OPT_EXPANDABLE_SEGMENTS:
 		options->expandable_segments = true;
@@ -340,6 +354,12 @@ static void layout_check(struct options *options)
 		    options->tp, options->dp, options->pp, options->nr_ranks);
 }
 
+static void netns_check(const struct options *options)
+{
+	if (options->netns && options->net && !strcmp(options->net, "unix"))
+		usage_error("--netns '%s': sockets of --net=unix do not reach another network namespace; say --net=tcp", options->netns);
+}
+
 static bool rank_is_taken(const struct options *options, int index, int rank)
 {
 	int i;
@@ -411,6 +431,7 @@ void options_parse(struct options *options, int argc, char **argv)
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);
 	layout_check(options);
+	netns_check(options);
 	faults_check(options);
 	if (!options->microbatches)
 		options->microbatches = options->pp > 1 ? 2 * options->pp : 1;

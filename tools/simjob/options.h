@@ -39,7 +39,8 @@ struct options {
 	bool zero;
 	bool extra_ops;
 	bool timing;
-	bool net; /* data of collectives travel over sockets */
+	const char *net;   /* what data of collectives travel over; NULL: not over a network */
+	const char *netns; /* prefix of the ranks' network namespaces; NULL: the launcher's */
 	bool expandable_segments;
 	bool dataloader;
 	bool quiet;

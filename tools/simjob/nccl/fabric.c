@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -35,6 +36,7 @@ struct fabric_cell {
 	int32_t colors[2], keys[2];
 	_Atomic uint32_t published; /* futex: child_index of the child's key below */
 	struct fabric_key child;
+	char address[FABRIC_ADDRESS_BYTES] __attribute__((aligned(8)));
 } __attribute__((aligned(64)));
 
 struct fabric_segment {
@@ -136,6 +138,20 @@ void fabric_close(struct fabric *fabric)
 	if (fabric->segment)
 		munmap(fabric->segment, fabric->size_bytes);
 	fabric->segment = NULL;
+}
+
+void fabric_address_put(struct fabric *fabric, const void *address, size_t size)
+{
+	if (size > FABRIC_ADDRESS_BYTES) {
+		fprintf(stderr, "libnccl stand-in: an address of %zu bytes, there is room for %d\n", size, FABRIC_ADDRESS_BYTES);
+		abort();
+	}
+	memcpy(fabric->segment->cells[fabric->rank].address, address, size);
+}
+
+const void *fabric_address(const struct fabric *fabric, int rank)
+{
+	return fabric->segment->cells[rank].address;
 }
 
 static int word_wait(struct fabric *fabric, const _Atomic uint32_t *word, uint32_t seen)

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 
 #define LOOK_MS 1
 #define ALGORITHM_RING 1
@@ -28,6 +27,7 @@ struct packet { /* a slice of steps */
 	uint32_t step, reserved;
 	char data[232];
 };
+_Static_assert(sizeof(struct packet) == NET_PACKET_BYTES, "a packet is what transports carry");
 
 /* --- the list --- */
 
@@ -194,8 +194,9 @@ static uint64_t steps_taken(struct ncclProxyState *state, const struct ncclProxy
 	return sub->transmitted < room ? sub->transmitted : room;
 }
 
-static bool slice_send(const struct ncclProxySubArgs *sub, const struct net_op *op)
+static bool slice_send(const struct ncclProxyState *state, const struct ncclProxySubArgs *sub, const struct net_op *op)
 {
+	int rc;
 	uint64_t block = sub->done / NET_CHUNKS;
 	struct packet packet = {.op_count = op->op_count, .step = sub->done,
 				.value = block ? op->values[sub->channelId][block - 1] : op->value};
@@ -204,10 +205,9 @@ static bool slice_send(const struct ncclProxySubArgs *sub, const struct net_op *
 		return true;
 	if (sub->connection->is_broken)
 		return false;
-	if (send(sub->connection->fd, &packet, sizeof(packet), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(packet))
-		return true;
-	sub->connection->is_broken |= errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
-	return false;
+	rc = state->net->send(sub->connection, &packet);
+	sub->connection->is_broken = rc < 0;
+	return rc == 1;
 }
 
 static bool send_progress(struct ncclProxyState *state, struct ncclProxyArgs *args)
@@ -221,25 +221,22 @@ static bool send_progress(struct ncclProxyState *state, struct ncclProxyArgs *ar
 		fault_strike(state, sub, args->op);
 		sub->transmitted += NET_SLICE;
 	}
-	if (sub->done < sub->transmitted && slice_send(sub, args->op))
+	if (sub->done < sub->transmitted && slice_send(state, sub, args->op))
 		sub->done += NET_SLICE;
 	return sub->posted + sub->transmitted + sub->done != before;
 }
 
-static bool slice_receive(const struct ncclProxySubArgs *sub, struct net_op *op)
+static bool slice_receive(const struct ncclProxyState *state, const struct ncclProxySubArgs *sub, struct net_op *op)
 {
 	struct packet packet;
-	ssize_t length;
+	int rc;
 
 	if (sub->connection->is_broken)
 		return false;
-	length = recv(sub->connection->fd, &packet, sizeof(packet), MSG_DONTWAIT);
-	if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+	rc = state->net->recv(sub->connection, &packet);
+	sub->connection->is_broken = rc < 0;
+	if (rc != 1)
 		return false;
-	if (length != sizeof(packet)) {
-		sub->connection->is_broken = true;
-		return false;
-	}
 	if (packet.op_count != op->op_count || packet.step != sub->received) {
 		fprintf(stderr, "libnccl stand-in: a packet of operation %lu, step %u, where %lu, %lu is due\n",
 			(unsigned long)packet.op_count, packet.step, (unsigned long)op->op_count, (unsigned long)sub->received);
@@ -256,7 +253,7 @@ static bool recv_progress(struct ncclProxyState *state, struct ncclProxyArgs *ar
 
 	if (sub->posted < (uint64_t)sub->nsteps && sub->posted < sub->done + NET_DEPTH)
 		sub->posted += NET_SLICE;
-	if (sub->received < sub->posted && slice_receive(sub, args->op))
+	if (sub->received < sub->posted && slice_receive(state, sub, args->op))
 		sub->received += NET_SLICE;
 	sub->flushed = sub->transmitted = sub->received;
 	sub->done = steps_taken(state, args);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The proxy's outside: its sockets, its thread's life, and operations given to it. Rank r sends to r + 1. The sockets
- * are known by abstract names made of the communicator's nonce, so nothing is left of them when a process is gone.
- */
+/* The proxy's outside: its thread's life, and operations given to it. Rank r sends to r + 1, over what net.h says. */
 #include "proxy.h"
 
 #include "../mix.h"
@@ -13,81 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #define WAIT_SLICE_NS (100 * NSEC_PER_MSEC) /* an abort is seen after that long */
 
-static bool net_is_asked_for(const struct ncclComm *comm)
-{
-	const char *value = getenv("SIM_NCCL_NET");
-
-	return value && *value == '1' && comm->nRanks > 1;
-}
-
-static socklen_t address_of(struct sockaddr_un *address, const uint64_t nonce[2], int rank, int channel)
-{
-	int length;
-
-	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "simnccl-%016lx%016lx-%d-%d",
-			  (unsigned long)nonce[0], (unsigned long)nonce[1], rank, channel);
-	return offsetof(struct sockaddr_un, sun_path) + 1 + length;
-}
-
-static int socket_open(const uint64_t nonce[2], int rank, int channel, bool listens, int *ret_fd)
-{
-	struct sockaddr_un address;
-	socklen_t length = address_of(&address, nonce, rank, channel);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), rc;
-
-	if (fd < 0)
-		return -errno;
-	rc = listens ? bind(fd, (struct sockaddr *)&address, length) || listen(fd, 1)
-		     : connect(fd, (struct sockaddr *)&address, length);
-	if (rc) {
-		rc = -errno;
-		close(fd);
-		return rc;
-	}
-	*ret_fd = fd;
-	return 0;
-}
-
 int proxy_listen(struct ncclComm *comm, const uint64_t nonce[2])
 {
+	const struct net_transport *net = comm->nRanks > 1 ? net_transport_chosen() : NULL;
 	struct ncclProxyState *state;
-	int c, err = 0;
+	int i, n = comm->nRanks;
 
-	if (!net_is_asked_for(comm))
+	if (!net)
 		return 0;
 	state = calloc(1, sizeof(*state));
 	if (!state)
 		return -ENOMEM;
+	state->net = net;
 	state->comm = comm;
 	state->tpRank = comm->rank;
 	state->wake_fd = -1;
-	for (c = 0; c < NET_CHANNELS; c++)
-		state->listen_fds[c] = state->connections[2 * c].fd = state->connections[2 * c + 1].fd = -1;
+	for (i = 0; i < NET_CHANNELS; i++)
+		state->listen_fds[i] = -1;
+	for (i = 0; i < 2 * NET_CHANNELS; i++)
+		state->connections[i] = (struct ncclProxyConnection){.send = i % 2 == 0, .transport = TRANSPORT_NET, .fd = -1,
+								     .peer = (comm->rank + (i % 2 ? n - 1 : 1)) % n,
+								     .channel = i / 2};
 	comm->proxyState = state;
-	for (c = 0; c < NET_CHANNELS && !err; c++)
-		err = socket_open(nonce, comm->rank, c, true, &state->listen_fds[c]);
-	return err;
-}
-
-static int channel_connect(struct ncclProxyState *state, const uint64_t nonce[2], int channel)
-{
-	struct ncclProxyConnection *send = &state->connections[2 * channel], *recv = send + 1;
-	int n = state->comm->nRanks, next = (state->comm->rank + 1) % n, err;
-
-	*send = (struct ncclProxyConnection){.send = 1, .transport = TRANSPORT_NET, .fd = -1, .peer = next, .channel = channel};
-	*recv = (struct ncclProxyConnection){.transport = TRANSPORT_NET, .fd = -1, .peer = (state->comm->rank + n - 1) % n,
-					     .channel = channel};
-	err = socket_open(nonce, next, channel, false, &send->fd);
-	if (err)
-		return err;
-	recv->fd = accept4(state->listen_fds[channel], NULL, NULL, SOCK_CLOEXEC);
-	return recv->fd < 0 ? -errno : 0;
+	return net->listen(state, nonce);
 }
 
 int proxy_start(struct ncclComm *comm, const uint64_t nonce[2])
@@ -99,7 +47,7 @@ int proxy_start(struct ncclComm *comm, const uint64_t nonce[2])
 	if (!state)
 		return 0;
 	for (c = 0; c < NET_CHANNELS && !err; c++)
-		err = channel_connect(state, nonce, c);
+		err = state->net->connect(state, nonce, c);
 	if (err)
 		return err;
 	state->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -128,10 +76,20 @@ static void fd_close(int fd)
 		close(fd);
 }
 
+void sockets_close(struct ncclProxyState *state)
+{
+	int c;
+
+	for (c = 0; c < NET_CHANNELS; c++) {
+		fd_close(state->listen_fds[c]);
+		fd_close(state->connections[2 * c].fd);
+		fd_close(state->connections[2 * c + 1].fd);
+	}
+}
+
 void proxy_stop(struct ncclComm *comm)
 {
 	struct ncclProxyState *state = comm->proxyState;
-	int c;
 
 	if (!state)
 		return;
@@ -141,11 +99,7 @@ void proxy_stop(struct ncclComm *comm)
 		wake(state);
 		pthread_join(state->progressState.thread, NULL);
 	}
-	for (c = 0; c < NET_CHANNELS; c++) {
-		fd_close(state->listen_fds[c]);
-		fd_close(state->connections[2 * c].fd);
-		fd_close(state->connections[2 * c + 1].fd);
-	}
+	state->net->close(state);
 	fd_close(state->wake_fd);
 	comm->proxyState = NULL;
 	free(state);

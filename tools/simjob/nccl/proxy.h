@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxy: with SIM_NCCL_NET=1 the data of collectives go round a ring of sockets, moved by a thread per communicator
+ * The proxy: with SIM_NCCL_NET=unix or another transport (net.h) the data of collectives go round a ring, moved by a thread per communicator
  * that keeps its progress where NCCL's does. Names, types and meaning of the members that an outside reader looks for
  * are NCCL's (src/include/proxy.h, src/transport/net.cc); order and offsets are not, and change with -DSIM_LAYOUT=n.
  */
@@ -8,6 +8,7 @@
 #define SIMJOB_NCCL_PROXY_H
 
 #include "../futex.h"
+#include "net.h"
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -92,6 +93,7 @@ struct ncclProxyConnection {
 	struct ncclProxyArgs *last; /* of the operations at work on it; NULL: none */
 	uint64_t step;		    /* steps of all operations before */
 	int fd, peer, channel;
+	void *of_transport;
 	bool is_eaten;	/* the network takes what is sent and delivers nothing */
 	bool is_broken; /* its peer is gone */
 };
@@ -162,9 +164,10 @@ struct ncclProxyState {
 	struct ncclProxyProgressState progressState;
 
 	/* Ours from here on. */
+	const struct net_transport *net;
 	struct ncclComm *comm;
 	struct ncclProxyConnection connections[2 * NET_CHANNELS]; /* of a channel the send and the receive side */
-	int listen_fds[NET_CHANNELS];
+	int listen_fds[NET_CHANNELS]; /* of a transport over sockets */
 	int wake_fd;
 	_Atomic(struct net_op *) posted; /* by the host, newest first; the thread takes all at once */
 	_Atomic uint32_t stopping;	 /* futex */
@@ -192,6 +195,8 @@ struct net_op {
 int proxy_listen(struct ncclComm *comm, const uint64_t nonce[2]); /* before the ranks have met */
 int proxy_start(struct ncclComm *comm, const uint64_t nonce[2]);  /* after */
 void proxy_stop(struct ncclComm *comm);
+/* For transports over sockets: all descriptors but the one that wakes. */
+void sockets_close(struct ncclProxyState *state);
 struct net_op *net_op_post(struct ncclComm *comm, int func);
 /* The GPU is at it: returns when its data are there, or -ECANCELED after fabric_abort(). Lets go of @op. */
 int net_op_run(struct ncclComm *comm, struct net_op *op, uint64_t value, uint64_t ready_ns, uint64_t *ret_value);
