@@ -117,7 +117,9 @@ class Watch:
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        return [f for f in findings(self.process.communicate(timeout=60)[0]) if f["phase"] == "open"]
+        told = findings(self.process.communicate(timeout=60)[0])
+        self.newest = {f["id"]: f for f in told if f["phase"] != "close"}
+        return [f for f in told if f["phase"] == "open"]
 
 
 def watch(tag, *args, inject=None, hang_class=None, seconds=12):
@@ -144,7 +146,7 @@ def watch(tag, *args, inject=None, hang_class=None, seconds=12):
         after_s=first and (first["t_ns"] - begin) / 1e9, others=others, cpu_percent=percent,
         bpf_percent=round(100 * (bpf_end[0] - bpf[0]) / span, 3), bpf_runs_a_s=round((bpf_end[1] - bpf[1]) / span, 1),
         probe_hits=bpf_end[2] - bpf[2] if not hang_class else None, resident_mib=round(resident / 1024, 1), fault=fault_line(tag)[0],
-        told={k: first["evidence"][k] for k in TOLD if k in first["evidence"]} if first else None, stderr=open(w.err).read().splitlines()[-4:])
+        told={k: v for k, v in w.newest[first["id"]]["evidence"].items() if k in TOLD} if first else None, stderr=open(w.err).read().splitlines()[-4:])
 
 
 def interval(ratios):

@@ -6,11 +6,14 @@
  * is read once a second, and more often while its counters begin to stand still.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "sample/comm_places.h"
 #include "sample/comm_proxies.h"
 #include "sample/sampler.h"
@@ -29,7 +32,8 @@
 #define SCAN_PAGES 4096                /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
-#define SCAN_AGAIN_NEWS 20             /* it has no communicator yet, or has changed; doubled by each scan that finds nothing new */
+#define SCAN_AGAIN_NEWS 20             /* it is new or has changed; doubled by each scan that finds nothing new */
+#define SCAN_AGAIN_EMPTY 320           /* at a sign of news in one without communicators: at most */
 #define SCAN_AGAIN_NEWS_NS 500000000ull
 #define SCAN_AGAIN_QUIET 4000          /* 0.025 % of a core */
 #define SCAN_AGAIN_QUIET_NS 10000000000ull
@@ -59,6 +63,7 @@ struct comms {
 	struct looked *procs;
 	uint64_t revision, procs_ns;       /* of the set, and when it was gone through */
 	struct nccl_state *now;            /* room for one process */
+	uint64_t n_scans, n_pages, scans_took_ns; /* whole ones; pages read; all pieces */
 	/* the scan under way: one process at a time */
 	uint32_t scanning;                 /* tgid; 0 none */
 	uint32_t pages;
@@ -95,6 +100,9 @@ static void comms_close(void *state)
 
 	if (!c)
 		return;
+	if (c->n_scans)
+		log_info("comms: %" PRIu64 " scans of a process for communicators: %.1f GB of memory in %.2f s", c->n_scans,
+			 c->n_pages * (double)sysconf(_SC_PAGESIZE) / 1e9, c->scans_took_ns / 1e9);
 	HASH_ITER(hh, c->procs, p, next)
 		looked_free(c, p);
 	layout_cache_free(&c->layouts);
@@ -169,6 +177,8 @@ static int procs_refresh(struct comms *c)
 		p->in_list = true;
 		if (p->revision != list[i]->revision || !p->comms.n_layouts)
 			comm_layouts_learn(&c->layouts, c->ctx->reader, list[i], &p->comms);
+		if (p->revision != list[i]->revision && !p->comms.n_places)
+			p->again = SCAN_AGAIN_NEWS;
 		p->revision = list[i]->revision;
 	}
 	HASH_ITER(hh, c->procs, p, next) {
@@ -201,14 +211,14 @@ static void parent_copies_drop(struct comms *c, struct looked *p)
 	comm_copies_drop(&p->comms, parent ? &parent->comms : NULL);
 }
 
-/* With communicators known, a scan in vain makes the next one wait longer; until then they are about to come. */
+/* A scan in vain makes the next one wait longer, also of a process that has no communicator: a launcher that maps NCCL never has any. */
 static void again_set(struct looked *p)
 {
 	uint64_t found = p->comms.n_places;
 
 	for (size_t i = 0; i < p->comms.n_places; i++)
 		found += p->comms.places[i].addr ^ p->comms.states[i].hash;
-	if (found != p->found || !p->comms.n_places)
+	if (found != p->found)
 		p->again = SCAN_AGAIN_NEWS;
 	else if (p->again < SCAN_AGAIN_QUIET)
 		p->again *= 2;
@@ -220,6 +230,9 @@ static int scan_end(struct comms *c, struct looked *p, int err)
 	bool quiet;
 
 	c->scanning = 0;
+	c->n_scans++;
+	c->n_pages += c->found.pages;
+	c->scans_took_ns += p->scan_took_ns;
 	if (!err)
 		err = comm_places_take(&p->comms, &c->found);
 	if (!err)
@@ -347,9 +360,12 @@ static void movement_note(struct looked *p, const struct nccl_state *now, uint64
 
 static void news_note(struct looked *p, uint64_t now_ns)
 {
-	unsigned int n = p->n_threads;
-	uint64_t due_ns = now_ns + SCAN_AGAIN_NEWS_NS + p->again * p->scan_took_ns;
+	unsigned int n = p->n_threads, again = p->again;
+	uint64_t due_ns;
 
+	if (!p->comms.n_places && again > SCAN_AGAIN_EMPTY)
+		again = SCAN_AGAIN_EMPTY;
+	due_ns = now_ns + SCAN_AGAIN_NEWS_NS + again * p->scan_took_ns;
 	if (now_ns - p->threads_ns >= THREADS_EVERY_NS) {
 		p->threads_ns = now_ns;
 		n = threads_count(p->tgid);
@@ -391,11 +407,12 @@ static int comms_look(void *state, uint64_t now_ns)
 	struct comms *c = state;
 	int err = procs_due(c, now_ns) ? procs_refresh(c) : 0;
 
-	for (struct looked *p = c->procs; !err && p; p = p->hh.next)
-		if (read_due(p, now_ns)) {
-			news_note(p, now_ns);
-			err = read_one(c, p);
-		}
+	for (struct looked *p = c->procs; !err && p; p = p->hh.next) {
+		if (!read_due(p, now_ns) && p->comms.n_places)
+			continue;
+		news_note(p, now_ns);
+		err = p->comms.n_places ? read_one(c, p) : 0;
+	}
 	return err ? err : scans_go_on(c, clock_monotonic_ns());
 }
 
