@@ -47,6 +47,35 @@ static void what_it_does_is_told(void **state)
 	assert_string_equal(text_of(f, "waiting_in"), "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
 }
 
+/* A launcher waits for its ranks: nobody asks where. */
+static void a_launcher_is_no_peer(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+	struct event who_e, task, stack;
+
+	(void)state;
+	who();
+	who_e = job_event(EV_PROC, 0, 0);
+	who_e.proc.start_ns = 5;
+	who_e.proc.rank = who_e.proc.local_rank = who_e.proc.world_size = -1;
+	who_e.proc.job = who_e.proc.name = who_e.proc.container = who_e.proc.pod = "";
+	task = job_event(EV_TASK, 0, 0);
+	task.task.state = TASK_SLEEP;
+	stack = job_event(EV_STACK, 0, 0);
+	stack.stack.wait = stack.stack.native = stack.stack.frames = "poll";
+	stack.stack.file = stack.stack.kernel = stack.stack.end = stack.stack.python = "";
+	who_e.tgid = who_e.tid = task.tgid = task.tid = stack.tgid = stack.tid = 40;
+	stacks_set(2, "/job/ckpt.py:9 save", "PyOS_fopen (python3.12)", "openat (libc.so.6)");
+	give(who_e);
+	for (int i = 0; i < 2; i++) {
+		give(task);
+		give(stack);
+		world(n);
+		tick();
+	}
+	assert_string_equal(text_of(only(), "waiting_in"), "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
+}
+
 /* Behind, and in a wait for its GPU: that may be a long step, for a while. */
 static void a_gpu_that_does_not_return(void **state)
 {
@@ -140,7 +169,8 @@ static void a_stack_that_comes_later_is_evidence_only(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(who_stands_elsewhere_is_the_root), TEST(what_it_does_is_told), TEST(a_gpu_that_does_not_return),
+		TEST(who_stands_elsewhere_is_the_root), TEST(what_it_does_is_told), TEST(a_launcher_is_no_peer),
+		TEST(a_gpu_that_does_not_return),
 		TEST(unread_stacks_are_told), TEST(a_stack_from_before_it_went_on_is_not_told),
 		TEST(a_stack_that_comes_later_is_evidence_only),
 	};

@@ -125,12 +125,17 @@ static bool is_named(const struct finding *f, const struct proc *p)
 	return false;
 }
 
+static bool is_rank(const struct proc *p)
+{
+	return !p->is_child && (p->rank >= 0 || p->members);
+}
+
 static size_t others_list(const struct finding *f, const struct model *m, const struct task **others)
 {
 	size_t n = 0;
 
 	for (const struct proc *p = m->procs; p && n < OTHERS_MAX; p = p->next) {
-		const struct task *t = p->is_child || p->dead || is_named(f, p) ? NULL : doing_task(p);
+		const struct task *t = !is_rank(p) || p->dead || is_named(f, p) ? NULL : doing_task(p);
 
 		if (t && (*t->stack.native || *t->stack.python))
 			others[n++] = t;

@@ -67,10 +67,15 @@ static int view_add(struct view *v, const struct proc *p, const struct task *t)
 	return 0;
 }
 
+/* Of ranks and their children; a launcher, which is neither, only waits for them. Where nobody says a rank, of all. */
 static void view_fill(struct view *v, const struct model *m)
 {
+	bool some = false;
+
 	for (const struct proc *p = m->procs; p; p = p->next)
-		for (const struct task *t = p->dead ? NULL : p->tasks; t; t = t->next)
+		some |= autopsy_rank(p) >= 0;
+	for (const struct proc *p = m->procs; p; p = p->next)
+		for (const struct task *t = p->dead || (some && autopsy_rank(p) < 0) ? NULL : p->tasks; t; t = t->next)
 			if (is_shown(t) && view_add(v, p, t))
 				return;
 }
