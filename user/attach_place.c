@@ -203,8 +203,8 @@ int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_pla
 		return -ESRCH;
 	if (proc && n && !lib_at(proc, places[0].address, &m)) /* mapped since the last look, or not opened yet */
 		proc = target_set_refresh(h->loader->cfg.targets, tgid);
-	if (!proc)
-		return -ESRCH;
+	if (!proc) /* a look at it may be late */
+		return loader_is_target(h->loader, tgid) ? -EAGAIN : -ESRCH;
 	for (size_t i = 0; i < n; i++) {
 		struct placing p = { .h = h, .proc = proc, .lib = lib_at(proc, places[i].address, &m) };
 		int got;

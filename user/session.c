@@ -299,6 +299,8 @@ static int attach_more(struct session *s)
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	if (!err)
+		err = loader_look(s->loader, now_ns); /* they may be about to send */
+	if (!err)
 		err = session_targets_attach(s->targets, now_ns);
 	return err ? err : drain(s, more ? 0 : now_ns - WINDOW_NS);
 }

@@ -63,6 +63,13 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32); /* tgid */
+	__type(value, struct verbs_opens);
+} verbs_opens SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, __u32); /* tid */
 	__type(value, struct verbs_poll);
@@ -80,22 +87,41 @@ static __always_inline void table_tell(__u64 at)
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP); /* the first post may be milliseconds away */
 }
 
-static __always_inline void table_note(__u32 tgid, __u64 at, bool in_qp)
+/* Its id; 0: there is no table. */
+static __always_inline __u64 table_note(__u32 tgid, __u64 at, bool in_qp)
 {
 	struct verbs_table t = { .since_ns = bpf_ktime_get_ns() };
 	struct verbs_table_key key = { .tgid = tgid, .in_qp = in_qp };
+	__u64 any = 0;
 
 	if (!at)
-		return;
+		return 0;
 	for (int i = 0; i < VERBS_INLINES_MAX; i++)
 		if ((i >= VERBS_IN_CONTEXT) == in_qp)
-			t.fn[i] = word_at(at + inlines[i].offset);
-	key.a = in_qp ? t.fn[7] : t.fn[0];
-	key.b = in_qp ? t.fn[14] : t.fn[2];
-	if (!key.a)
-		return;
+			any |= t.fn[i] = word_at(at + inlines[i].offset);
+	if (!any)
+		return 0;
+	key.a = verbs_table_id(&t);
 	if (!bpf_map_update_elem(&verbs_tables, &key, &t, BPF_NOEXIST))
 		table_tell(at);
+	return key.a;
+}
+
+static __always_inline bool is_placed(__u32 tgid, __u64 generation, __u64 table)
+{
+	struct verbs_placed_key at = { .table = table, .tgid = tgid };
+	__u64 *placed = bpf_map_lookup_elem(&verbs_placed, &at);
+
+	return placed && *placed == generation;
+}
+
+static __always_inline __u64 context_table(__u64 context)
+{
+	struct verbs_table t = {};
+
+	for (int i = 0; i < VERBS_IN_CONTEXT; i++)
+		t.fn[i] = word_at(context + inlines[i].offset);
+	return verbs_table_id(&t);
 }
 
 /* --- exported functions --- */
@@ -144,15 +170,37 @@ static __always_inline void qp_tell(__u64 qp, const struct verbs_flight *f, __u8
 static __always_inline void born(__u32 tgid, __u64 generation, __u64 qp)
 {
 	struct verbs_qp_key key = qp_key(tgid, qp);
-	struct verbs_placed_key at = { .post_send = word_at(key.context + CONTEXT_POST_SEND), .tgid = tgid };
-	__u64 *placed = bpf_map_lookup_elem(&verbs_placed, &at);
 	struct verbs_counts *c;
 
-	if (!placed || *placed != generation)
+	if (!is_placed(tgid, generation, context_table(key.context)))
 		return;
 	c = counts_of(&key, generation);
-	if (c && !c->posts)
+	if (c && !c->posts && (!c->ex || is_placed(tgid, generation, c->ex)))
 		c->from_start = c->aligned = 1;
+}
+
+/* What it posts by ibv_wr_* before those functions are probed is missed. */
+static __always_inline void is_extended(__u32 tgid, __u64 generation, __u64 qp, __u64 table)
+{
+	struct verbs_qp_key key = qp_key(tgid, qp);
+	struct verbs_counts *c = table ? counts_of(&key, generation) : NULL;
+
+	if (!c || c->ex == table)
+		return;
+	c->ex = table;
+	if (c->from_start && !is_placed(tgid, generation, table))
+		c->from_start = c->aligned = 0;
+}
+
+/* Entered: what is open and was not counted here was opened before the probes were there. */
+static __always_inline void open_count(__u32 tgid, __u64 generation, int by)
+{
+	struct verbs_opens *o = bpf_map_lookup_elem(&verbs_opens, &tgid), first = { .generation = generation, .n = 1 };
+
+	if (o && o->generation == generation)
+		__sync_fetch_and_add(&o->n, by);
+	else if (by > 0)
+		bpf_map_update_elem(&verbs_opens, &tgid, &first, BPF_ANY);
 }
 
 static __always_inline void modify_read(struct verbs_flight *f, __u64 attr)
@@ -188,6 +236,8 @@ int verbs_enter(struct pt_regs *ctx)
 		modify_read(&f, f.b);
 		if (f.state == VERBS_RTS)
 			born(id >> 32, target->generation, f.a);
+	} else if (f.fn == VERBS_FN_ibv_open_device || f.fn == VERBS_FN_ibv_import_device) {
+		open_count(id >> 32, target->generation, 1);
 	} else if (f.fn == VERBS_FN_ibv_destroy_qp) {
 		qp_tell(f.a, &f, VERBS_QP_GONE, 0);
 		return 0;
@@ -270,12 +320,15 @@ int verbs_exit(struct pt_regs *ctx)
 		return 0;
 	f = *at;
 	bpf_map_delete_elem(&verbs_flights, &key);
-	if (f.fn == VERBS_FN_ibv_open_device || f.fn == VERBS_FN_ibv_import_device)
+	if (f.fn == VERBS_FN_ibv_open_device || f.fn == VERBS_FN_ibv_import_device) {
+		if (!ret)
+			open_count(id >> 32, target->generation, -1);
 		table_note(id >> 32, ret, false);
+	}
 	else if (f.fn == VERBS_FN_ibv_create_cq)
 		table_note(id >> 32, ret ? word_at(ret) : 0, false);
 	else if (f.fn == VERBS_FN_ibv_qp_to_qp_ex)
-		table_note(id >> 32, ret, true);
+		is_extended(id >> 32, target->generation, ret, table_note(id >> 32, ret, true));
 	else if (f.fn == VERBS_FN_ibv_create_qp && ret)
 		made(id >> 32, target->generation, ret, &f);
 	else if (f.fn == VERBS_FN_ibv_modify_qp) { /* its context may have been opened before the probes were there */

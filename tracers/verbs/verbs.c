@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "target/discover.h"
 #include "target/reader.h"
@@ -21,7 +22,10 @@
 #include "verbs.skel.h"
 #include "verbs_decode.h"
 
-#define WALK_PAGES (8u << 10)         /* present pages of one look: 32 MB */
+#define WALK_PAGES_FIRST 256u         /* present pages of one look: 1 MB */
+#define WALK_PAGES_MAX (8u << 10)
+#define WALK_PAGES_LEAST 32u
+#define WALK_SLICE_NS 10000000ull     /* what a look may take: a table may come to light meanwhile, or rings fill */
 #define TABLE_GIVE_UP_NS 5000000000ull
 #define DEVICE_ASK_NS 250000000ull
 #define DEVICE_GIVE_UP_NS 2000000000ull
@@ -69,6 +73,8 @@ struct walk { /* a process that may have had devices open before the attach */
 	uint32_t tgid;
 	uint64_t start_ns;
 	uint64_t first_ns, asked_ns; /* when it was first, last looked at for open devices */
+	uint32_t n_before; /* devices that it had open when its probes were about to be placed */
+	uint32_t pages;    /* of the next slice */
 	bool over;
 	struct verbs_found *found;
 	UT_hash_handle hh;
@@ -93,16 +99,16 @@ static bool verbs_rows_alike(size_t a, size_t b)
 
 /* --- placing --- */
 
-static void placed_note(struct tracer_handle *h, uint32_t tgid, uint64_t post_send)
+static void placed_note(struct tracer_handle *h, uint32_t tgid, uint64_t table)
 {
-	struct verbs_placed_key key = { .post_send = post_send, .tgid = tgid };
+	struct verbs_placed_key key = { .table = table, .tgid = tgid };
 	uint64_t generation;
 
 	if (tracer_generation(h, tgid, &generation))
 		tracer_map_put(h, "verbs_placed", &key, &generation);
 }
 
-static int table_place(struct tracer_handle *h, uint32_t tgid, const __u64 fn[VERBS_INLINES_MAX])
+static int table_place(struct tracer_handle *h, const struct verbs_table_key *key, const __u64 fn[VERBS_INLINES_MAX])
 {
 	struct tracer_place places[VERBS_INLINES_MAX];
 	size_t n = 0;
@@ -111,9 +117,9 @@ static int table_place(struct tracer_handle *h, uint32_t tgid, const __u64 fn[VE
 	for (uint32_t i = 0; i < VERBS_INLINES_MAX; i++)
 		if (fn[i])
 			places[n++] = (struct tracer_place){ .address = fn[i], .row = FIRST_INLINE + i };
-	got = n ? tracer_place(h, tgid, places, n) : 0;
-	if (got >= 0 && fn[2])
-		placed_note(h, tgid, fn[2]);
+	got = n ? tracer_place(h, key->tgid, places, n) : 0;
+	if (got >= 0)
+		placed_note(h, key->tgid, key->a);
 	return got;
 }
 
@@ -122,28 +128,39 @@ static bool is_gone(int err)
 	return err == -ESRCH;
 }
 
-/* One that cannot be placed yet (its file is not known to us) is tried again for some seconds. */
-static void tables_place(struct tracer_handle *h, uint64_t now_ns)
+/* One that cannot be placed yet (its file is not known to us) is tried again for some seconds. Done with it? */
+static bool table_done(struct tracer_handle *h, const struct verbs_table_key *key, const struct verbs_table *t, uint64_t now_ns)
+{
+	int got = table_place(h, key, t->fn);
+	bool late = got != -EAGAIN && now_ns > t->since_ns + TABLE_GIVE_UP_NS;
+
+	if (got >= 0 || is_gone(got))
+		return true;
+	if (late)
+		log_warn("pid %u: the RDMA provider's functions cannot be probed: %s; its posts and completions stay invisible",
+			 key->tgid, strerror(-got));
+	return late;
+}
+
+/* How many that came to light lately are still to be placed. */
+static uint32_t tables_place(struct tracer_handle *h, uint64_t now_ns)
 {
 	struct verbs_table_key key, next;
 	struct verbs_table t;
-	int more = tracer_map_next(h, "verbs_tables", NULL, &key), err;
+	int more = tracer_map_next(h, "verbs_tables", NULL, &key);
+	uint32_t n = 0;
 
 	for (int i = 0; !more && i < SCAN_MAX; i++) {
 		more = tracer_map_next(h, "verbs_tables", &key, &next);
-		err = tracer_map_get(h, "verbs_tables", &key, &t);
-		if (!err) {
-			err = table_place(h, key.tgid, t.fn);
-			if (err == -EAGAIN)
-				t.since_ns = now_ns;
-			if (err < 0 && !is_gone(err) && now_ns > t.since_ns + TABLE_GIVE_UP_NS)
-				log_warn("pid %u: the RDMA provider's functions cannot be probed: %s; its posts and completions stay "
-					 "invisible", key.tgid, strerror(-err));
-			if (err >= 0 || is_gone(err) || now_ns > t.since_ns + TABLE_GIVE_UP_NS)
+		if (!tracer_map_get(h, "verbs_tables", &key, &t)) {
+			if (table_done(h, &key, &t, now_ns))
 				tracer_map_delete(h, "verbs_tables", &key);
+			else
+				n += now_ns < t.since_ns + TABLE_GIVE_UP_NS;
 		}
 		key = next;
 	}
+	return n;
 }
 
 /* --- processes that were there before --- */
@@ -157,6 +174,27 @@ static void bypass_say(const struct target_proc *proc)
 					 proc->libs[i].path, bypasses[k].what);
 				return;
 			}
+}
+
+/* Only a process that has a device open has contexts: most that map libibverbs never open one. */
+static uint32_t devices_open(uint32_t tgid)
+{
+	char path[64], target[256];
+	uint32_t n = 0;
+	struct dirent *d;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%u/fd", tgid);
+	dir = opendir(path);
+	while (dir && (d = readdir(dir))) {
+		ssize_t len = readlinkat(dirfd(dir), d->d_name, target, sizeof(target) - 1);
+
+		target[len > 0 ? len : 0] = 0;
+		n += strstr(target, "/uverbs") != NULL;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
 }
 
 static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
@@ -180,31 +218,9 @@ static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc,
 	w->start_ns = proc->start_time_ns;
 	w->over = false;
 	w->first_ns = w->asked_ns = 0;
+	w->n_before = devices_open(w->tgid);
 	bypass_say(proc);
 	return 0;
-}
-
-/* Only a process that has a device open has contexts: most that map libibverbs never open one. */
-static bool has_device_open(uint32_t tgid)
-{
-	char path[64], target[256];
-	bool found = false;
-	struct dirent *d;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%u/fd", tgid);
-	dir = opendir(path);
-	while (dir && !found && (d = readdir(dir))) {
-		ssize_t n = readlinkat(dirfd(dir), d->d_name, target, sizeof(target) - 1);
-
-		if (n > 0) {
-			target[n] = 0;
-			found = strstr(target, "/uverbs");
-		}
-	}
-	if (dir)
-		closedir(dir);
-	return found;
 }
 
 static int found_tell(struct tracer_handle *h, const struct walk *w, uint64_t now_ns)
@@ -230,7 +246,7 @@ static int found_tell(struct tracer_handle *h, const struct walk *w, uint64_t no
 /* Where what a process calls brings its tables to light, too: placed at the next look, and tried again while they cannot be. */
 static void table_put(struct tracer_handle *h, uint32_t tgid, bool in_qp, const struct verbs_table *t)
 {
-	struct verbs_table_key key = { .tgid = tgid, .in_qp = in_qp, .a = t->fn[in_qp ? 7 : 0], .b = t->fn[in_qp ? 14 : 2] };
+	struct verbs_table_key key = { .tgid = tgid, .in_qp = in_qp, .a = verbs_table_id(t) };
 
 	tracer_map_put_new(h, "verbs_tables", &key, t);
 }
@@ -270,17 +286,45 @@ static void walk_end(struct walk *w)
 	w->over = true;
 }
 
+/* Devices that were opened under our eyes are no reason to walk: their tables came to light. The files are counted first, as
+ * each is opened after its call was. */
+static bool opened_unseen(struct tracer_handle *h, const struct walk *w)
+{
+	struct verbs_opens o = { 0 };
+	uint32_t n = devices_open(w->tgid);
+	uint64_t generation;
+
+	if (tracer_map_get(h, "verbs_opens", &w->tgid, &o) || !tracer_generation(h, w->tgid, &generation) || o.generation != generation)
+		o.n = 0;
+	return n && (w->n_before || n > o.n);
+}
+
 /* A device may have been opened while the probes were being put in place: asked for a while. */
-static bool walk_begins(struct walk *w, uint64_t now_ns)
+static bool walk_begins(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 {
 	if (w->asked_ns && now_ns < w->asked_ns + DEVICE_ASK_NS)
 		return false;
 	w->asked_ns = now_ns;
 	w->first_ns = w->first_ns ? w->first_ns : now_ns;
-	if (has_device_open(w->tgid))
+	if (opened_unseen(h, w))
 		w->found = calloc(1, sizeof(*w->found));
+	w->pages = WALK_PAGES_FIRST;
 	w->over = !w->found && now_ns > w->first_ns + DEVICE_GIVE_UP_NS;
 	return w->found;
+}
+
+/* A slice that is late is thrown away, and holds up every other look at the process: the next ones are smaller. */
+static int walk_slice(struct tracer_handle *h, struct walk *w)
+{
+	uint64_t begin_ns = clock_monotonic_ns(), took_ns;
+	int more = verbs_scan_step(tracer_reader(h), w->tgid, w->pages, w->found);
+
+	took_ns = clock_monotonic_ns() - begin_ns;
+	if ((more == -EINPROGRESS || took_ns > WALK_SLICE_NS) && w->pages > WALK_PAGES_LEAST)
+		w->pages /= 2;
+	else if (more >= 0 && took_ns < WALK_SLICE_NS / 4 && w->pages < WALK_PAGES_MAX)
+		w->pages *= 2;
+	return more;
 }
 
 static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
@@ -288,9 +332,9 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 	bool knew = w->found && w->found->second;
 	int more, err = 0;
 
-	if (!w->found && !walk_begins(w, now_ns))
+	if (!w->found && !walk_begins(h, w, now_ns))
 		return 0;
-	more = verbs_scan_step(tracer_reader(h), w->tgid, WALK_PAGES, w->found);
+	more = walk_slice(h, w);
 	if (more == -EINPROGRESS || more == -EBUSY || more == -EAGAIN || more == -ETIMEDOUT)
 		return 0; /* again later */
 	if (more < 0) {
@@ -322,7 +366,8 @@ static int verbs_look(struct tracer_handle *h, uint64_t now_ns)
 		return -ENOMEM;
 	if (tracer_tier(h) < TIER_BURST)
 		return 0;
-	tables_place(h, now_ns);
+	if (tables_place(h, now_ns)) /* what holds these up is not to be made worse */
+		return 0;
 	HASH_ITER(hh, s->walks, w, next) {
 		bool reads = w->found;
 
@@ -411,6 +456,8 @@ static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)
 
 	if (!s)
 		return -ENOMEM;
+	if (tracer_tier(h) < TIER_BURST)
+		return 0;
 	s->n_busy = 0;
 	more = tracer_map_next(h, "verbs_qps", NULL, &key);
 	for (int i = 0; !more && !err && i < SCAN_MAX; i++) {

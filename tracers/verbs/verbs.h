@@ -159,10 +159,22 @@ struct verbs_flight { /* a call of an exported function */
 	__u8 dgid[16];
 };
 
-struct verbs_table_key { __u32 tgid, in_qp; __u64 a, b; }; /* in_qp 0: of a context; a, b: two of its pointers */
+struct verbs_table_key { __u32 tgid, in_qp; __u64 a; }; /* in_qp 0: of a context; a: verbs_table_id() */
 struct verbs_table { __u64 since_ns; __u64 fn[VERBS_INLINES_MAX]; }; /* by number of VERBS_INLINES; 0 none */
 
-struct verbs_placed_key { __u64 post_send; __u32 tgid, reserved; }; /* probes are on this function */
+/* Of all its pointers: a queue pair has those of the operations that it was made for. */
+static inline __u64 verbs_table_id(const struct verbs_table *t)
+{
+	__u64 id = 0;
+
+	for (int i = 0; i < VERBS_INLINES_MAX; i++)
+		id = (id ^ t->fn[i]) * 0x100000001b3ull;
+	return id;
+}
+
+struct verbs_placed_key { __u64 table; __u32 tgid, reserved; }; /* verbs_table_key.a of a table whose functions are probed */
+
+struct verbs_opens { __u64 generation; __u32 n, reserved; }; /* devices that were opened under our eyes, opening ones included */
 
 struct verbs_qp_key { __u64 context; __u32 tgid, qpn; };
 #define VERBS_FIFO 64 /* signalled posts that may be out; a power of two */
@@ -172,6 +184,7 @@ struct verbs_counts {
 	__u64 first_post_ns, last_post_ns, last_done_ns, done_bytes;
 	__u64 latency_ns_sum, latency_n, latency_ns_max, cut;
 	__u64 skew;             /* completions of posts from before the probes: what they are ahead of our count */
+	__u64 ex;               /* its table, where it was asked for its struct ibv_qp_ex; 0 */
 	__u32 by_op[VERBS_OPS];
 	__u32 first_status;
 	__u8 from_start, aligned, sig_all, last_signalled;
