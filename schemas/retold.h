@@ -13,7 +13,7 @@
 enum retold_what {
 	RETOLD_SESSION = 1, RETOLD_PROC, RETOLD_TASK, RETOLD_MEMBER, RETOLD_P2P, RETOLD_COMM, RETOLD_BIRTH, RETOLD_CALLER,
 	RETOLD_WORK, RETOLD_CAPTURED, RETOLD_GRAPH, RETOLD_CAPTURE, RETOLD_STREAM, RETOLD_OP, RETOLD_ITEM, RETOLD_MARK,
-	RETOLD_CALL, RETOLD_END, RETOLD_GPU, RETOLD_WHAT_MAX,
+	RETOLD_CALL, RETOLD_END, RETOLD_GPU, RETOLD_QP, RETOLD_WHAT_MAX,
 };
 
 #define RETOLD_TEXTS 7        /* zero-terminated texts behind a body, at most */
@@ -146,5 +146,17 @@ struct retold_gpu { /* texts: name, UUID */
 	__u32 index, pcie_width_max, pcie_gen_max, power_limit_mw, n_nvlinks, answer, driver, n_pids;
 	__u32 pids[32];
 };
+
+struct retold_qp {         /* tgid: whose; texts: device, name of its first error, of its newest asynchronous event */
+	__u64 context, first_ns, state_ns, gone_ns, totals_ns, error_ns, async_ns;
+	__u64 totals[12];      /* posts, post_bytes, signalled, recv_posts, send_done, recv_done, recv_bytes, errors, first_post_ns,
+				* last_post_ns, last_done_ns, in_flight_bytes */
+	__u32 qpn, dest_qpn, error_status, first_status;
+	__u16 dlid;
+	__u8 state, type, port, gone, has_gid, from_start, cut;
+	__u8 reserved[7];
+	__u8 gid[16];
+};
+_Static_assert(sizeof(struct retold_qp) == 200, "retold_qp");
 
 #endif

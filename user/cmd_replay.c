@@ -12,18 +12,20 @@
 #include "command.h"
 #include "outputs.h"
 #include "pipeline.h"
+#include "qps_print.h"
 #include "recording.h"
 
 struct replay_args {
 	const char *file;
 	struct outputs outputs;
-	bool ops, json, steps;
+	bool ops, json, steps, qps;
 };
 
 static const struct argp_option replay_options[] = {
 	{ "output", 'o', "FILE", 0, "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0 },
 	{ "ops", 'O', 0, 0, "print every operation as a JSON line instead of the findings", 0 },
 	{ "steps", 'S', 0, 0, "print each rank's iteration clock as a JSON line instead of the findings", 0 },
+	{ "qps", 'Q', 0, 0, "print each RDMA queue pair as a JSON line instead of the findings", 0 },
 	{ "json", 'j', 0, 0, "findings as JSON lines on stdout", 0 },
 	{ "quiet", 'q', 0, 0, "no talk on stderr", 0 },
 	{ 0 },
@@ -41,6 +43,7 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'O': a->ops = true; return 0;
 	case 'S': a->steps = true; return 0;
+	case 'Q': a->qps = true; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
 	case ARGP_KEY_ARG:
@@ -58,7 +61,7 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 
 static const char *sink_of(const struct replay_args *a)
 {
-	return a->ops ? "ops" : a->json ? "json" : a->steps ? NULL : "terminal";
+	return a->ops ? "ops" : a->json ? "json" : a->steps || a->qps ? NULL : "terminal";
 }
 
 static const char *open_remedy(int err)
@@ -95,6 +98,8 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 
 	if (a->steps)
 		steps_print(pipeline_model(p));
+	if (a->qps)
+		qps_print(pipeline_model(p));
 	pipeline_flush(p);
 	out = outputs_errors_say(p);
 	if (err == -EBADMSG)

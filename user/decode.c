@@ -11,6 +11,7 @@
 
 #include "decode_gpu.h"
 #include "decode_port.h"
+#include "decode_qp.h"
 #include "retold_fact.h"
 #include "schemas/facts.h"
 #include "schemas/life.h"
@@ -178,6 +179,16 @@ static int decode_budget(const struct fact_budget *f, struct event *e)
 	return f->what <= FACT_BUDGET_KEPT && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS ? 1 : -EINVAL;
 }
 
+static bool is_network(unsigned int kind)
+{
+	return (kind >= FACT_PORT && kind <= FACT_PORT_USERS) || kind == FACT_QP || kind == FACT_GIDS;
+}
+
+static int decode_network(const struct wire_hdr *h, struct intern *strings, struct event *e)
+{
+	return h->kind == FACT_QP || h->kind == FACT_GIDS ? decode_qp_fact(h, strings, e) : decode_port_fact(h, strings, e);
+}
+
 static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
 	static const uint16_t sizes[] = {
@@ -198,8 +209,8 @@ static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct 
 
 	if (h->kind >= FACT_PRESSURE && h->kind <= FACT_GPU_STATE)
 		return decode_gpu_fact(h, strings, e);
-	if (h->kind >= FACT_PORT && h->kind <= FACT_PORT_USERS)
-		return decode_port_fact(h, strings, e);
+	if (is_network(h->kind))
+		return decode_network(h, strings, e);
 	if (h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
 		return -EINVAL;
 	switch (h->kind) {

@@ -18,7 +18,7 @@ static bool fact_keeps(const struct wire_hdr *rec)
 {
 	switch (rec->kind) {
 	case FACT_LIB: case FACT_GPU_DEVICE: case FACT_GPU_SAMPLE: case FACT_GPU_HEALTH: case FACT_GPU_PROCS: case FACT_GPU_STATE:
-	case FACT_PORT: case FACT_PORT_LOOK: case FACT_PORT_USERS:
+	case FACT_PORT: case FACT_PORT_LOOK: case FACT_PORT_USERS: case FACT_GIDS:
 	case 14: case 15: case 26: /* tier, budget, host */
 		return true;
 	default:

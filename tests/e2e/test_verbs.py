@@ -121,6 +121,18 @@ def attached_late(to, argv):
     job.check(sorted(set(providers)) == ["liba-rdmav34.so", "libb-rdmav34.so", "other-name.so"], libs)
 
 
+def told_queue_pairs(rtr, truth):
+    """What the model makes of them: `replay --qps`."""
+    out = subprocess.run([job.RANKTRACE, "replay", "-q", "--qps", rtr], capture_output=True, text=True)
+    rows = {r["qp"]: r for r in map(json.loads, out.stdout.splitlines())}
+    job.check(set(rows) == set(truth), f"replay --qps: {out.stdout} {out.stderr}")
+    for qpn, t in truth.items():
+        r = rows[qpn]
+        job.check(all(r["totals"][f] == t[f] for f in COUNTED), f"QP {qpn}: {r['totals']}, the application counted {t}")
+        job.check(r["state"] == "ready to send" and r["peer_gid"] == "10.0.0.2" and 1000 <= r["peer_qp"] < 1003 and
+                  r["peer_rank"] is None and r["device"].startswith("fake") and r["totals"]["from_start"], r)
+
+
 def seen_from_start(to, argv):
     rtr, err = f"{to}/start.rtr", open(f"{to}/start.err", "w+")
     p = subprocess.Popen([job.RANKTRACE, "record", "--tier", "burst", "--budget=no", "-o", rtr, "--"] + argv, stdin=subprocess.PIPE,
@@ -133,6 +145,7 @@ def seen_from_start(to, argv):
     t.end()
     seen = compare(rtr, truth)
     job.check(all(r["from_start"] for r in seen.values()), {q: r["from_start"] for q, r in seen.items()})
+    told_queue_pairs(rtr, truth)
     qps = [r for r in verbs_records.records(rtr) if r["kind"] == "qp"]
     peers = {r["qpn"]: (r["dest_qpn"], r["dgid"][12:]) for r in qps if r["dest_qpn"]}
     job.check(set(peers) == set(truth) and all(a == b"\x0a\x00\x00\x02" and 1000 <= d < 1003 for d, a in peers.values()), peers)

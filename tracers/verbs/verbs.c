@@ -481,5 +481,5 @@ const struct tracer tracer_verbs = {
 	.look = verbs_look,
 	.tick = verbs_tick,
 	.decode = verbs_decode,
-	.events_max = 3,
+	.events_max = VERBS_EVENTS_MAX,
 };

@@ -85,6 +85,27 @@ static const char *qp_verb(const struct verbs_qp *r)
 	}
 }
 
+/* For the model. A change that was refused is none. */
+static void qp_news(const struct verbs_qp *r, struct intern *strings, struct event *e)
+{
+	bool refused = r->result && r->news == VERBS_QP_CHANGED;
+
+	e->kind = EV_QP;
+	e->qp.context = r->context;
+	e->qp.qpn = r->qpn;
+	e->qp.device = intern_bytes(strings, r->device, sizeof(r->device));
+	e->qp.now.news = (enum qp_news)r->news;
+	e->qp.now.state = refused ? QP_STATE_UNKNOWN : r->state;
+	e->qp.now.type = r->type;
+	if (refused)
+		return;
+	e->qp.now.port = r->port;
+	e->qp.now.dest_qpn = r->dest_qpn;
+	e->qp.now.has_gid = r->has_gid;
+	e->qp.now.dlid = r->dlid;
+	memcpy(e->qp.now.gid, r->dgid, sizeof(e->qp.now.gid));
+}
+
 static int decode_qp(const struct verbs_qp *r, struct intern *strings, struct event *e)
 {
 	char name[64];
@@ -101,7 +122,10 @@ static int decode_qp(const struct verbs_qp *r, struct intern *strings, struct ev
 		arg_add(e, "peer", gid_text(r->dgid, strings), 0);
 	else if (r->dlid)
 		arg_add(e, "peer_lid", NULL, r->dlid);
-	return 1;
+	if (!r->qpn)
+		return 1;
+	qp_news(r, strings, &e[1]);
+	return e[1].qp.device ? 2 : -EINVAL;
 }
 
 static int counter(struct event *e, struct intern *strings, uint32_t qpn, const char *what, int64_t value)
@@ -115,6 +139,21 @@ static int counter(struct event *e, struct intern *strings, uint32_t qpn, const 
 	return 1;
 }
 
+static int totals(const struct verbs_stats *r, struct event *e)
+{
+	e->kind = EV_QP_TOTALS;
+	e->qp.context = r->context;
+	e->qp.qpn = r->qpn;
+	e->qp.device = "";
+	e->qp.totals = (struct qp_totals){
+		.posts = r->posts, .post_bytes = r->post_bytes, .signalled = r->signalled, .recv_posts = r->recv_posts,
+		.send_done = r->send_done, .recv_done = r->recv_done, .recv_bytes = r->recv_bytes, .errors = r->errors,
+		.first_post_ns = r->first_post_ns, .last_post_ns = r->last_post_ns, .last_done_ns = r->last_done_ns,
+		.in_flight_bytes = r->in_flight_bytes, .first_status = r->first_status, .from_start = r->from_start, .cut = r->cut,
+	};
+	return r->qpn != 0;
+}
+
 static int decode_stats(const struct verbs_stats *r, struct intern *strings, struct event *out)
 {
 	int n = 0;
@@ -125,7 +164,7 @@ static int decode_stats(const struct verbs_stats *r, struct intern *strings, str
 		n += counter(&out[n], strings, r->qpn, "bytes in flight", r->in_flight_bytes);
 	if (r->recv_done)
 		n += counter(&out[n], strings, r->qpn, "bytes received", r->recv_bytes);
-	return n;
+	return n + totals(r, &out[n]);
 }
 
 static int decode_error(const struct verbs_error *r, struct intern *strings, struct event *e)
@@ -134,16 +173,30 @@ static int decode_error(const struct verbs_error *r, struct intern *strings, str
 	arg_add(e, "status", verbs_status_name(r->status), 0);
 	arg_add(e, "qp", NULL, r->qpn);
 	arg_add(e, "vendor_error", NULL, r->vendor_error);
-	return 1;
+	e[1].kind = EV_QP_ERROR;
+	e[1].qp.context = r->context;
+	e[1].qp.qpn = r->qpn;
+	e[1].qp.device = "";
+	e[1].qp.error.status = r->status;
+	e[1].qp.error.vendor_error = r->vendor_error;
+	e[1].qp.error.name = verbs_status_name(r->status);
+	return r->qpn ? 2 : 1;
 }
 
 static int decode_async(const struct verbs_async *r, struct intern *strings, struct event *e)
 {
 	instant(e, strings, verbs_event_name(r->type));
 	arg_add(e, "device", intern_bytes(strings, r->device, sizeof(r->device)), 0);
-	if (r->qpn)
-		arg_add(e, "qp", NULL, r->qpn);
-	return 1;
+	if (!r->qpn)
+		return 1;
+	arg_add(e, "qp", NULL, r->qpn);
+	e[1].kind = EV_QP_ASYNC;
+	e[1].qp.context = r->context;
+	e[1].qp.qpn = r->qpn;
+	e[1].qp.device = intern_bytes(strings, r->device, sizeof(r->device));
+	e[1].qp.async.type = r->type;
+	e[1].qp.async.name = verbs_event_name(r->type);
+	return e[1].qp.device ? 2 : -EINVAL;
 }
 
 static int decode_mr(const struct verbs_mr *r, struct event *e)
@@ -176,7 +229,7 @@ int verbs_decode(const struct wire_hdr *h, struct intern *strings, struct event 
 		[VERBS_TABLE] = sizeof(struct verbs_table_news),
 	};
 
-	if (max < 3 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
+	if (max < VERBS_EVENTS_MAX || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
 		return -EINVAL;
 	switch (h->kind) {
 	case VERBS_QP: return decode_qp((const void *)h, strings, out);

@@ -35,6 +35,7 @@ static int tick_apply(struct model *m, const struct event *e)
 		one = steps_tick(m, proc_own(p));
 		err = err ? err : one;
 	}
+	qps_tick(m);
 	reap_tick(m);
 	return err;
 }
@@ -117,6 +118,7 @@ static apply_fn *const apply_table[] = {
 	[EV_GPU_DEVICE] = gpu_apply, [EV_GPU_SAMPLE] = gpu_apply, [EV_GPU_HEALTH] = gpu_apply, [EV_GPU_PROCS] = gpu_apply,
 	[EV_GPU_STATE] = gpu_apply, [EV_XID] = xid_apply, [EV_KERNEL_LOG] = nothing_apply, [EV_PRESSURE] = pressure_apply,
 	[EV_PORT] = port_apply, [EV_PORT_LOOK] = port_apply, [EV_PORT_USERS] = port_apply,
+	[EV_QP] = qp_apply, [EV_QP_TOTALS] = qp_apply, [EV_QP_ERROR] = qp_apply, [EV_QP_ASYNC] = qp_apply, [EV_GIDS] = qp_apply,
 	[EV_TIER] = proc_apply, [EV_BUDGET] = proc_apply,
 	[EV_PROXY] = proxy_apply,
 	[EV_RETOLD] = retold_apply,
@@ -192,6 +194,7 @@ void model_free(struct model *m)
 		return;
 	out_free(m->state);
 	births_forget(m, NULL);
+	qps_free(m);
 	HASH_CLEAR(hh, m->state->procs);
 	HASH_CLEAR(hh, m->state->comms);
 	for (p = m->procs; p; p = next) {

@@ -139,6 +139,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 static void proc_reset(struct model *m, struct proc_own *p)
 {
 	births_forget_proc(m, &p->p);
+	qps_gone_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
 		member_forget(mb);
 		mb->n_pending = 0;

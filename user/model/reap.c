@@ -138,6 +138,7 @@ static void procs_sweep(struct model *m)
 		}
 		*link = p->next;
 		births_forget_proc(m, p);
+		qps_forget_proc(m, p);
 		proc_unhash(m, proc_own(p));
 		proc_free(proc_own(p));
 		m->n_procs--;

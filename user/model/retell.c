@@ -84,6 +84,7 @@ int model_retell(struct model *m, int (*each)(void *to, const struct event *e), 
 		if (proc_own(p)->hashed)
 			retell_items(&r, proc_own(p));
 	retell_gpus(&r);
+	retell_qps(&r);
 	retell(&r, NULL, 0, RETOLD_END, NULL, 0, NULL, 0);
 	return r.err;
 }
@@ -124,6 +125,7 @@ static const struct { int (*take)(struct model *m, const struct event *e); size_
 	[RETOLD_CALL] = { retold_call, sizeof(struct retold_call) },
 	[RETOLD_END] = { end_take, 0 },
 	[RETOLD_GPU] = { retold_gpu, sizeof(struct retold_gpu) },
+	[RETOLD_QP] = { retold_qp, sizeof(struct retold_qp) },
 };
 
 int retold_apply(struct model *m, const struct event *e)

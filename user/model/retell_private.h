@@ -52,6 +52,9 @@ struct stream *retold_stream_of(struct proc_own *p, uint64_t handle, int lane);
 void retell_gpus(struct retelling *r);
 int retold_gpu(struct model *m, const struct event *e);
 
+void retell_qps(struct retelling *r);
+int retold_qp(struct model *m, const struct event *e);
+
 void retell_ops(struct retelling *r);
 int retold_op(struct model *m, const struct event *e);
 

@@ -9,7 +9,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "model/model.h"
+#include "model/qp_private.h"
 
 #define STREAM_ITEMS_MAX 8192  /* queued and not known done, per stream */
 #define STREAMS_MAX 1024       /* per process */
@@ -184,6 +184,7 @@ struct model_state {
 	double *scratch_s;
 	struct work **retold;     /* captured work by its number, while a retelling is taken */
 	size_t n_retold;
+	struct qp_state qp;
 };
 
 static inline struct proc_own *proc_own(struct proc *p) { return (struct proc_own *)p; }
@@ -207,7 +208,6 @@ int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN 
 void member_forget(struct member *mb);     /* its communicator is over, or its process became another program */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns); /* by NCCL's own count */
 void member_free(struct member_own *mb);
-
 int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns);
 
 /* sample.c */

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * qp.c - what is told of queue pairs, joined by process, number and, as far as told, context and device.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/state.h"
+
+#define KEEP_NS 60000000000ull  /* as reap.c: for findings and their evidence */
+#define SWEEP_EVERY_NS 1000000000ull
+#define CONTEXTS_MAX 4096
+
+struct qp_number { uint32_t tgid, qpn; };
+
+struct qp_chain {          /* queue pairs of one process and number: several devices, or a number used again */
+	struct qp_number key;
+	struct qp *newest;
+	UT_hash_handle hh;
+};
+
+struct qp_context {        /* which device a context of a process is of */
+	uint32_t tgid;
+	uint64_t addr;
+	const char *device;
+	struct qp_context *next;
+};
+
+static struct qp_chain *chain_find(const struct model *m, uint32_t tgid, uint32_t qpn)
+{
+	struct qp_number key = { tgid, qpn };
+	struct qp_chain *c;
+
+	HASH_FIND(hh, m->state->qp.by_number, &key, sizeof(key), c);
+	return c;
+}
+
+static struct qp_chain *chain_get(struct model *m, uint32_t tgid, uint32_t qpn)
+{
+	struct qp_chain *c = chain_find(m, tgid, qpn);
+
+	if (c)
+		return c;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->key = (struct qp_number){ tgid, qpn };
+	HASH_ADD(hh, m->state->qp.by_number, key, sizeof(c->key), c);
+	if (c->hh.tbl)
+		return c;
+	free(c);
+	return NULL;
+}
+
+bool qp_alive(const struct qp *q)
+{
+	return !q->gone && !q->proc->dead;
+}
+
+const struct qp *qp_find(const struct model *m, const struct proc *p, uint64_t context, uint32_t qpn)
+{
+	const struct qp_chain *c = chain_find(m, p->tgid, qpn);
+	const struct qp *q = c ? c->newest : NULL;
+
+	while (q && (q->proc != p || (context && q->context != context)))
+		q = q->next_same;
+	return q;
+}
+
+/* --- contexts --- */
+
+static const char *context_device(const struct model *m, uint32_t tgid, uint64_t addr)
+{
+	for (const struct qp_context *c = m->state->qp.contexts; c; c = c->next)
+		if (c->tgid == tgid && c->addr == addr)
+			return c->device;
+	return "";
+}
+
+static int context_note(struct model *m, uint32_t tgid, uint64_t addr, const char *device)
+{
+	struct qp_context *c;
+	uint32_t n = 0;
+
+	if (!addr || !*device)
+		return 0;
+	for (c = m->state->qp.contexts; c; c = c->next, n++)
+		if (c->tgid == tgid && c->addr == addr) {
+			c->device = device;
+			return 0;
+		}
+	c = n < CONTEXTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	if (!c)
+		return n < CONTEXTS_MAX ? -ENOMEM : 0;
+	*c = (struct qp_context){ .tgid = tgid, .addr = addr, .device = device, .next = m->state->qp.contexts };
+	m->state->qp.contexts = c;
+	return 0;
+}
+
+/* --- one queue pair --- */
+
+static bool fits(const struct qp *q, uint64_t context, const char *device)
+{
+	return (!context || !q->context || q->context == context) && (!*device || !*q->device || !strcmp(q->device, device));
+}
+
+static struct qp *find_fitting(const struct model *m, uint32_t tgid, uint32_t qpn, uint64_t context, const char *device, bool gone)
+{
+	const struct qp_chain *c = chain_find(m, tgid, qpn);
+	const struct proc *p = model_proc(m, tgid);
+	struct qp *q = c ? c->newest : NULL;
+
+	while (q && (q->proc != p || qp_alive(q) == gone || !fits(q, context, device)))
+		q = q->next_same;
+	return q;
+}
+
+static void chain_leave(struct model *m, struct qp *q)
+{
+	struct qp_chain *c = chain_find(m, q->proc->tgid, q->qpn);
+	struct qp **link = c ? &c->newest : NULL;
+
+	while (link && *link && *link != q)
+		link = &(*link)->next_same;
+	if (link && *link)
+		*link = q->next_same;
+	if (c && !c->newest) {
+		HASH_DEL(m->state->qp.by_number, c);
+		free(c);
+	}
+}
+
+/* Whoever has it as a peer has none until the next tick. */
+static void qp_free(struct model *m, struct qp **link)
+{
+	struct qp *q = *link;
+
+	*link = q->next;
+	m->qps.n--;
+	m->state->qp.changed = true;
+	chain_leave(m, q);
+	for (struct qp *o = m->qps.newest; q->is_peer && o; o = o->next)
+		if (o->peer == q) {
+			o->peer = NULL;
+			o->peer_how = QP_PEER_NONE;
+		}
+	free(q);
+}
+
+static bool room_make(struct model *m)
+{
+	struct qp **gone = NULL;
+
+	if (m->qps.n < QPS_KEPT)
+		return true;
+	for (struct qp **link = &m->qps.newest; *link; link = &(*link)->next)
+		if (!qp_alive(*link))
+			gone = link; /* the oldest stands last */
+	if (gone)
+		qp_free(m, gone);
+	else
+		m->qps.cut++;
+	return gone;
+}
+
+static struct qp *qp_new(struct model *m, const struct event *e, const char *device)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct qp_chain *c = p ? chain_get(m, e->tgid, e->qp.qpn) : NULL;
+	struct qp *q = c ? calloc(1, sizeof(*q)) : NULL;
+
+	if (!q)
+		return NULL;
+	*q = (struct qp){ .proc = &p->p, .context = e->qp.context, .device = device, .qpn = e->qp.qpn, .state = QP_STATE_UNKNOWN,
+			  .first_ns = e->ts_ns, .next = m->qps.newest, .next_same = c->newest };
+	m->qps.newest = c->newest = q;
+	m->qps.n++;
+	m->state->qp.changed = true;
+	return q;
+}
+
+/* 0 and NULL: there is no room for it. A creation is another one than what had its number before. */
+static int qp_get(struct model *m, const struct event *e, bool made, bool may_be_gone, struct qp **ret)
+{
+	const char *device = *e->qp.device ? e->qp.device : context_device(m, e->tgid, e->qp.context);
+	struct qp *q = find_fitting(m, e->tgid, e->qp.qpn, e->qp.context, device, false);
+
+	*ret = NULL;
+	if (q && made && q->context) { /* its destruction was not seen */
+		q->gone = true;
+		q->gone_ns = e->ts_ns;
+		q = NULL;
+	}
+	if (!q && may_be_gone)
+		q = find_fitting(m, e->tgid, e->qp.qpn, e->qp.context, device, true);
+	if (!q && !room_make(m))
+		return 0;
+	if (!q)
+		q = qp_new(m, e, device);
+	if (!q)
+		return -ENOMEM;
+	q->context = e->qp.context ? e->qp.context : q->context;
+	if (*device && !*q->device) {
+		q->device = device;
+		m->state->qp.changed = true;
+	}
+	*ret = q;
+	return 0;
+}
+
+static void state_take(struct qp *q, uint8_t state, uint64_t ts_ns)
+{
+	if (state == QP_STATE_UNKNOWN || state == q->state)
+		return;
+	q->state = state;
+	q->state_ns = ts_ns;
+}
+
+static int now_take(struct model *m, const struct event *e)
+{
+	enum qp_news news = e->qp.now.news;
+	struct qp *q;
+	int err = context_note(m, e->tgid, e->qp.context, e->qp.device);
+
+	if (!err && news == QP_GONE && !find_fitting(m, e->tgid, e->qp.qpn, e->qp.context, e->qp.device, false))
+		return 0;
+	if (!err)
+		err = qp_get(m, e, news == QP_MADE, false, &q);
+	if (err || !q)
+		return err;
+	state_take(q, e->qp.now.state, e->ts_ns);
+	q->type = e->qp.now.type ? e->qp.now.type : q->type;
+	q->port = e->qp.now.port ? e->qp.now.port : q->port;
+	q->dest_qpn = e->qp.now.dest_qpn ? e->qp.now.dest_qpn : q->dest_qpn;
+	if (e->qp.now.has_gid) {
+		q->has_gid = true;
+		memcpy(q->gid, e->qp.now.gid, sizeof(q->gid));
+	}
+	q->dlid = e->qp.now.dlid ? e->qp.now.dlid : q->dlid;
+	q->gone = news == QP_GONE;
+	q->gone_ns = q->gone ? e->ts_ns : 0;
+	m->state->qp.changed = true;
+	return 0;
+}
+
+/* Totals are read by the collector, now and then: also of what was destroyed since. */
+static int told_take(struct model *m, const struct event *e)
+{
+	struct qp *q;
+	int err = qp_get(m, e, false, true, &q);
+
+	if (err || !q)
+		return err;
+	if (e->kind == EV_QP_TOTALS) {
+		q->totals = e->qp.totals;
+		q->totals_ns = e->ts_ns;
+	} else if (e->kind == EV_QP_ASYNC) {
+		q->async_name = e->qp.async.name;
+		q->async_ns = e->ts_ns;
+	} else if (!q->error_ns) {
+		q->error_status = e->qp.error.status;
+		q->error_name = e->qp.error.name;
+		q->error_ns = e->ts_ns;
+	}
+	return 0;
+}
+
+static int gids_take(struct model *m, const struct event *e)
+{
+	struct own_gids *o = m->qps.own;
+
+	while (o && (strcmp(o->device, e->qp.device) || o->port != e->qp.own.port))
+		o = o->next;
+	if (!o) {
+		o = calloc(1, sizeof(*o));
+		if (!o)
+			return -ENOMEM;
+		o->next = m->qps.own;
+		m->qps.own = o;
+	}
+	o->device = e->qp.device;
+	o->port = e->qp.own.port;
+	o->lid = e->qp.own.lid;
+	o->n = e->qp.own.n < OWN_GIDS_MAX ? e->qp.own.n : OWN_GIDS_MAX;
+	memcpy(o->gids, e->qp.own.gids, o->n * sizeof(o->gids[0]));
+	m->state->qp.changed = true;
+	return 0;
+}
+
+int qp_apply(struct model *m, const struct event *e)
+{
+	if (e->kind == EV_GIDS)
+		return gids_take(m, e);
+	if (!e->qp.qpn)
+		return -EINVAL;
+	return e->kind == EV_QP ? now_take(m, e) : told_take(m, e);
+}
+
+/* --- the end --- */
+
+static void contexts_forget(struct model *m, uint32_t tgid)
+{
+	struct qp_context **link = &m->state->qp.contexts, *c;
+
+	while ((c = *link)) {
+		if (c->tgid != tgid) {
+			link = &c->next;
+			continue;
+		}
+		*link = c->next;
+		free(c);
+	}
+}
+
+void qps_gone_proc(struct model *m, const struct proc *p)
+{
+	contexts_forget(m, p->tgid);
+	for (struct qp *q = m->qps.newest; q; q = q->next)
+		if (q->proc == p && !q->gone) {
+			q->gone = true;
+			q->gone_ns = m->now_ns;
+		}
+	m->state->qp.changed = true;
+}
+
+void qps_forget_proc(struct model *m, const struct proc *p)
+{
+	struct qp **link = &m->qps.newest;
+
+	if (model_proc(m, p->tgid) == p)
+		contexts_forget(m, p->tgid);
+	while (*link)
+		if ((*link)->proc == p)
+			qp_free(m, link);
+		else
+			link = &(*link)->next;
+}
+
+static void qps_sweep(struct model *m)
+{
+	struct qp **link = &m->qps.newest;
+
+	while (*link)
+		if ((*link)->gone && m->now_ns > (*link)->gone_ns + KEEP_NS)
+			qp_free(m, link);
+		else
+			link = &(*link)->next;
+}
+
+void qps_tick(struct model *m)
+{
+	if (m->now_ns >= m->state->qp.swept_ns + SWEEP_EVERY_NS) {
+		m->state->qp.swept_ns = m->now_ns;
+		qps_sweep(m);
+	}
+	if (m->state->qp.changed && qp_peers_find(m))
+		return; /* without memory: at the next tick */
+	m->state->qp.changed = false;
+}
+
+void qps_free(struct model *m)
+{
+	struct qp_context *c;
+	struct own_gids *o;
+	struct qp *q, *next;
+
+	for (q = m->qps.newest; q; q = next) {
+		next = q->next;
+		chain_leave(m, q);
+		free(q);
+	}
+	while ((c = m->state->qp.contexts)) {
+		m->state->qp.contexts = c->next;
+		free(c);
+	}
+	while ((o = m->qps.own)) {
+		m->qps.own = o->next;
+		free(o);
+	}
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * qps_print.h - the model's RDMA queue pairs for `ranktrace replay --qps`.
+ */
+#ifndef RANKTRACE_QPS_PRINT_H
+#define RANKTRACE_QPS_PRINT_H
+
+struct model;
+
+/* One JSON line each on stdout, the oldest first; what is not known is null. */
+void qps_print(const struct model *m);
+
+#endif
