@@ -212,6 +212,7 @@ static void result_fill(const struct autopsy *a, uint64_t find_ns, struct autops
 		ret->n_no_layout += s->comms.no_layout;
 		ret->n_held += s->comms.held;
 		ret->n_uncounted += s->comms.uncounted;
+		ret->n_cut += s->comms.cut;
 	}
 }
 
@@ -234,7 +235,7 @@ int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, si
 	if (!err && !cfg->raw)
 		err = others_tell(&a);
 	if (!err)
-		err = subjects_comms_find(&a.subjects);
+		err = subjects_comms_find(&a.subjects, cfg->find_ns);
 	a.first_ns = found_ns = clock_monotonic_ns();
 	if (!err && a.subjects.n)
 		err = looks(&a);

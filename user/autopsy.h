@@ -20,6 +20,7 @@ struct autopsy_cfg {
 	bool raw;                 /* for a merge: of these processes alone, whoever else is there */
 	uint64_t interval_ns;     /* between two looks */
 	uint64_t patience_ns;     /* while nothing moves and nobody is behind, look again for that long */
+	uint64_t find_ns;         /* looking for more communicators where every rank shows one */
 	uint64_t stacks_ns;       /* reading stacks may take that long, between the first two looks; 0: none are read */
 };
 
@@ -30,6 +31,7 @@ struct autopsy_result {
 	int n_denied;             /* processes that we may not look at */
 	int n_no_layout;          /* ranks whose NCCL says nothing of its own layout */
 	int n_held;               /* ranks whose memory cannot be read: mmap_lock is held */
+	int n_cut;                /* processes whose memory was not looked through to the end */
 	int n_uncounted;          /* ranks whose NCCL keeps no counters that move */
 	bool moved;               /* some counter did between two looks */
 	uint64_t looked_ns;       /* from the first look to the last */

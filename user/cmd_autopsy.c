@@ -40,6 +40,7 @@ static const struct argp_option autopsy_options[] = {
 	{ "job", 'J', "JOB", 0, "look at the processes of one job ('ranktrace ps' shows its name)", 0 },
 	{ "interval", 'i', "SEC", 0, "between two looks (0.45, which is the least)", 0 },
 	{ "patience", 'P', "SEC", 0, "while nothing moves and nobody is behind, go on looking for that long (6)", 0 },
+	{ "find", 'f', "SEC", 0, "go on looking for communicators in large memory for that long once every rank shows one (2)", 0 },
 	{ "stacks", 'S', "SEC", 0, "the time that reading stacks may take, beside the looks (1.5; 0: none)", 0 },
 	{ "output", 'o', "FILE", 0, "also write FILE, by suffix: .rtr, .jsonl (may repeat)", 0 },
 	{ "json", 'j', 0, 0, "findings as JSON lines on stdout, as 'record' writes them", 0 },
@@ -81,6 +82,7 @@ static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 	case 'J': a->cfg.job = arg; return 0;
 	case 'i': a->cfg.interval_ns = seconds_parse(state, "interval", arg, INTERVAL_MIN_S); return 0;
 	case 'P': a->cfg.patience_ns = seconds_parse(state, "patience", arg, 0); return 0;
+	case 'f': a->cfg.find_ns = seconds_parse(state, "find", arg, 0); return 0;
 	case 'S': a->cfg.stacks_ns = seconds_parse(state, "stacks", arg, 0); return 0;
 	case 'o':
 		if (a->outputs.n == OUTPUTS_MAX)
@@ -122,6 +124,9 @@ static void limits_say(const struct autopsy_result *r)
 			 "unknown, and not guessed; NCCL's own wheels carry it", r->n_no_layout);
 	if (r->n_held)
 		log_warn("%d processes hold their memory map's lock (mmap_lock): their communicators cannot be read", r->n_held);
+	if (r->n_cut)
+		log_warn("INCOMPLETE: the memory of %d processes was not looked through to its end in %.1f s: communicators that lie in the rest "
+			 "are not in this verdict; --find SEC gives it more time", r->n_cut, r->found_ns / 1e9);
 	if (r->n_unread)
 		log_warn("the stacks of %d processes were not read: --stacks SEC gives it more time", r->n_unread);
 	if (r->n_uncounted)
@@ -212,7 +217,8 @@ int cmd_autopsy(int argc, char **argv)
 	static const struct argp argp = { autopsy_options, autopsy_option, "[--merge FILE...]",
 		"Says who holds up a job that hangs, from outside: NCCL's own counters in the ranks' memory, and what their "
 		"threads do. No probe, no ptrace, no signal.", 0, 0, 0 };
-	struct autopsy_args a = { .cfg = { .interval_ns = 450000000ull, .patience_ns = PATIENCE_DEFAULT, .stacks_ns = 1500000000ull } };
+	struct autopsy_args a = { .cfg = { .interval_ns = 450000000ull, .patience_ns = PATIENCE_DEFAULT, .stacks_ns = 1500000000ull,
+				      .find_ns = 2000000000ull } };
 	struct reader *readers[SUBJECT_READERS_MAX] = {};
 	struct pipeline *p = NULL;
 	size_t n = 0;

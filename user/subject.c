@@ -14,6 +14,8 @@
 #include "subject_pool.h"
 #include "subject_tasks.h"
 
+#define FIND_PATIENT_NS 15000000000ull /* while some rank shows no communicator */
+
 int subjects_add(struct subjects *s, const struct target_proc *p)
 {
 	size_t cap = s->cap ? 2 * s->cap : 16;
@@ -35,6 +37,7 @@ void subjects_free(struct subjects *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		comm_places_free(&s->all[i].comms);
+		free(s->all[i].found);
 		subject_threads_free(&s->all[i]);
 	}
 	free(s->all);
@@ -62,19 +65,33 @@ static int lasting(int err)
 
 static int places_find(struct subjects *s, struct reader *r, struct subject *of)
 {
-	struct nccl_places *found = malloc(sizeof(*found));
-	int err = found ? nccl_scan(r, of->proc->tgid, of->comms.layouts, of->comms.n_layouts, found) : -ENOMEM;
+	int err;
 
-	(void)s;
+	if (!of->found)
+		of->found = calloc(1, sizeof(*of->found));
+	err = of->found ? nccl_scan(r, of->proc->tgid, of->comms.layouts, of->comms.n_layouts, s->find_until_ns, &of->at, of->found) :
+			  -ENOMEM;
+	of->cut_short = err > 0;
 	of->comms.held |= err == -ETIMEDOUT || err == -EBUSY;
 	of->comms.denied |= err == -EPERM || err == -EACCES;
-	if (!err)
-		err = comm_places_take(&of->comms, found);
+	if (err < 0 && of->found)
+		of->found->n = 0;
+	return err < 0 ? lasting(err) : 0;
+}
+
+static int places_take(struct subjects *s, struct reader *r, struct subject *of)
+{
+	int err;
+
+	(void)s;
+	of->found->cut |= of->cut_short;
+	err = comm_places_take(&of->comms, of->found);
 	if (!err)
 		err = comm_states_begin(&of->comms, r, of->proc->tgid);
 	if (err)
 		of->comms.n_places = 0;
-	free(found);
+	free(of->found);
+	of->found = NULL;
 	return lasting(err);
 }
 
@@ -91,20 +108,59 @@ static bool is_looked_at(const struct subject *s)
 	return s->comms.n_layouts && !s->proc->is_child && !s->comms.denied && !s->comms.held;
 }
 
-int subjects_comms_find(struct subjects *s)
+/* Of those that say a rank; a launcher maps NCCL, too, and has none. */
+static bool all_show_one(const struct subjects *s, const size_t *order, size_t n)
 {
-	size_t *order = calloc(s->n + 1, sizeof(*order)), n = 0;
-	int err = order ? 0 : -ENOMEM;
+	size_t n_found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct subject *of = &s->all[order[i]];
+
+		if (of->proc->rank >= 0 && !of->found->n)
+			return false;
+		n_found += of->found->n;
+	}
+	return n_found;
+}
+
+/* What is near, of all; then the rest, of those that are not through. */
+static int places_look(struct subjects *s, size_t *order, size_t n, uint64_t find_ns)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+	size_t n_left = 0;
+	int err;
+
+	s->find_until_ns = begin_ns + FIND_PATIENT_NS;
+	err = subjects_each(s, order, n, places_find);
+	if (err)
+		return err;
+	if (all_show_one(s, order, n))
+		s->find_until_ns = begin_ns + find_ns;
+	for (size_t i = 0; i < n; i++)
+		if (s->all[order[i]].cut_short)
+			order[n_left++] = order[i];
+	return subjects_each(s, order, n_left, places_find);
+}
+
+int subjects_comms_find(struct subjects *s, uint64_t find_ns)
+{
+	size_t *order = calloc(s->n + 1, sizeof(*order)), *left = calloc(s->n + 1, sizeof(*left)), n = 0;
+	int err = order && left ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && i < s->n; i++) {
 		if (!s->all[i].proc->is_child)
 			comm_layouts_learn(&s->layouts, s->reader, s->all[i].proc, &s->all[i].comms);
-		if (is_looked_at(&s->all[i]))
-			order[n++] = i;
+		if (!is_looked_at(&s->all[i]))
+			continue;
+		left[n] = i;
+		order[n++] = i;
 	}
 	if (!err)
-		err = subjects_each(s, order, n, places_find);
+		err = places_look(s, left, n, find_ns);
+	if (!err)
+		err = subjects_each(s, order, n, places_take);
 	free(order);
+	free(left);
 	for (size_t i = s->n; !err && i-- > 0;) { /* children after their parents in the list, and so before them here */
 		const struct subject *parent = subject_of(s, s->all[i].proc->parent_tgid);
 

@@ -14,6 +14,9 @@ struct target_stacks;
 struct subject {
 	const struct target_proc *proc; /* the set's: valid until its next scan */
 	struct comm_places comms;
+	struct nccl_places *found;      /* while they are looked for */
+	struct nccl_scan_at at;
+	bool cut_short;                 /* time was up before the memory was through */
 	struct subject_thread *threads;
 	size_t n_threads;
 	struct target_stacks *stacks;   /* while they are read: subject_stacks.c */
@@ -32,7 +35,7 @@ struct subjects {
 	size_t n, cap;
 	int n_comms;
 	bool scans_told;
-	uint64_t stacks_until_ns;
+	uint64_t find_until_ns, stacks_until_ns;
 };
 
 typedef int subject_emit(void *to, const struct wire_hdr *rec);
@@ -41,8 +44,9 @@ int subjects_add(struct subjects *s, const struct target_proc *p); /* 0 or -ENOM
 void subjects_free(struct subjects *s);
 /* Who they are, and their threads' names. All emit() errors are returned. */
 int subjects_tell(struct subjects *s, subject_emit *emit, void *to);
-/* Learns the layouts and finds the communicators: once, before the first look. */
-int subjects_comms_find(struct subjects *s);
+/* Learns the layouts and finds the communicators: once, before the first look. Where every rank shows one, what is left of their
+ * memory, its large mappings, is looked through for so long at most. */
+int subjects_comms_find(struct subjects *s, uint64_t find_ns);
 /* All communicators, with one time for all: as of then. */
 int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to);
 /* How far the network transfers of all are. */

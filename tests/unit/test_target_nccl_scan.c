@@ -94,9 +94,12 @@ static void victim_end(const struct victim *v)
 
 static struct nccl_places scan(const struct victim *v, const struct nccl_layout *l, size_t n)
 {
-	struct nccl_places found;
+	struct nccl_places found = { 0 };
+	struct nccl_scan_at at = { 0 };
 
-	assert_int_equal(nccl_scan(reader, v->pid, l, n, &found), 0);
+	assert_int_equal(nccl_scan(reader, v->pid, l, n, 0, &at, &found), 1);
+	assert_true(at.far);
+	assert_int_equal(nccl_scan(reader, v->pid, l, n, 0, &at, &found), 0);
 	return found;
 }
 
@@ -122,6 +125,33 @@ static void finds_each_where_it_lies(void **state)
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(found.at[i].addr, v.addr[found.at[i].layout == 1 ? 0 : 1]);
 	assert_false(found.cut);
+	victim_end(&v);
+}
+
+static void fill_large(uint64_t *addr)
+{
+	char *large = mmap(NULL, 400ul << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *near = calloc(1, near_layout.size);
+
+	comm_write(large + (200 << 20), &near_layout, 0x51, 0, 2);
+	comm_write(near, &near_layout, 0x52, 1, 2);
+	addr[0] = (uintptr_t)near;
+}
+
+/* Large mappings come last, and not at all once the time is up. */
+static void small_mappings_first(void **state)
+{
+	struct victim v = victim_start(fill_large);
+	struct nccl_places found = { 0 };
+	struct nccl_scan_at at = { 0 };
+
+	(void)state;
+	assert_int_equal(nccl_scan(reader, v.pid, &near_layout, 1, 0, &at, &found), 1);
+	assert_int_equal(found.n, 1);
+	assert_int_equal(found.at[0].addr, v.addr[0]);
+	assert_int_equal(nccl_scan(reader, v.pid, &near_layout, 1, 1, &at, &found), 1);
+	assert_int_equal(found.n, 1);
+	assert_int_equal(nccl_scan(reader, v.pid, &near_layout, 1, 0, &at, &found), 0);
+	assert_int_equal(found.n, 2);
 	victim_end(&v);
 }
 
@@ -330,11 +360,12 @@ static void a_freed_one_is_no_sample(void **state)
 static void a_process_that_went(void **state)
 {
 	struct victim v = victim_start(fill_two);
-	struct nccl_places found;
+	struct nccl_places found = { 0 };
+	struct nccl_scan_at at = { 0 };
 
 	(void)state;
 	victim_end(&v);
-	assert_int_not_equal(nccl_scan(reader, v.pid, &near_layout, 1, &found), 0);
+	assert_true(nccl_scan(reader, v.pid, &near_layout, 1, 0, &at, &found) < 0);
 	assert_int_equal(found.n, 0);
 }
 
@@ -394,7 +425,8 @@ static void the_real_library(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(finds_each_where_it_lies), cmocka_unit_test(reads_what_is_there),
+		cmocka_unit_test(finds_each_where_it_lies), cmocka_unit_test(small_mappings_first),
+		cmocka_unit_test(reads_what_is_there),
 		cmocka_unit_test(believes_no_lie), cmocka_unit_test(doubt_is_no_place), cmocka_unit_test(too_many_are_told),
 		cmocka_unit_test(untouched_memory_stays_so), cmocka_unit_test(mappings_that_vanish),
 		cmocka_unit_test(a_freed_one_is_no_sample), cmocka_unit_test(a_process_that_went),

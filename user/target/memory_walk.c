@@ -16,6 +16,7 @@
 #define RUN_BYTES (1u << 18)      /* read at once: what fits in a core's cache */
 #define SLICE_SPACE (4u << 20)    /* pages of address space whose presence is asked for in a slice: 16 GB */
 #define MAPS_CAP (48u << 20)
+#define NEAR_BYTES (256ull << 20) /* arenas of malloc are 64 MB, and neighbours are one mapping */
 
 bool memory_read(pid_t pid, uint64_t addr, void *to, size_t len)
 {
@@ -86,6 +87,13 @@ static uint64_t mapping_walk(struct memory_walk *w, uint64_t from, uint64_t end)
 	return from;
 }
 
+static bool in_part(enum memory_part part, const struct mapping *m)
+{
+	bool near = m->end - m->start <= NEAR_BYTES || !strcmp(m->path, "[heap]");
+
+	return part == MEMORY_ALL || near == (part == MEMORY_NEAR);
+}
+
 static bool worth_a_look(const struct mapping *m)
 {
 	return !m->shared && (m->prot & MAPPING_WRITE) && (m->prot & MAPPING_READ) && strncmp(m->path, "/dev/", 5) &&
@@ -135,7 +143,7 @@ int memory_walk_slice(struct memory_walk *w, const struct maps *maps)
 		const struct mapping *m = &maps->rows[i];
 		uint64_t from = m->start > w->from ? m->start : w->from;
 
-		if (from >= m->end || !worth_a_look(m))
+		if (from >= m->end || !worth_a_look(m) || !in_part(w->part, m))
 			continue;
 		from = mapping_walk(w, from, m->end);
 		w->next = slice_full(w) ? from : 0;

@@ -15,8 +15,12 @@
 
 #define MEMORY_WALK_SPACE_MAX (64u << 20) /* pages of address space of a whole walk, for its caller to hold to: 256 GB */
 
+/* Allocators keep what is no tensor in the heap and in small mappings: looked through first, it is a small part of a large process. */
+enum memory_part { MEMORY_ALL, MEMORY_NEAR, MEMORY_FAR };
+
 struct memory_walk {
 	pid_t pid;
+	enum memory_part part;
 	uint64_t from;       /* address; 0 the beginning */
 	uint32_t pages_max;  /* present pages of this slice */
 	/* Aligned words of the target at `addr`; called for stretch after stretch. */

@@ -9,11 +9,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "target/memory_walk.h"
 #include "target/nccl_state.h"
 #include "target/reader.h"
 
-#define SLICE_PAGES (64u << 10)   /* read in one call: 256 MB */
+#define SLICE_PAGES (16u << 10)   /* read in one call: 64 MB */
 #define CHECKS_MAX 100000         /* magic numbers followed up in one slice */
 #define DEADLINE_MS 1000          /* of a slice, while it sleeps; it may run for longer on a busy machine */
 
@@ -21,6 +22,7 @@ struct slice_arg {
 	pid_t pid;
 	uint32_t n_layouts, pages_max;
 	uint64_t from;       /* address */
+	enum memory_part part;
 	struct nccl_layout layouts[NCCL_LAYOUTS_MAX];
 };
 
@@ -87,7 +89,7 @@ static int scan_slice(struct reader_job *job)
 {
 	struct scan s = { .arg = job->arg, .out = (void *)job->out };
 	struct memory_walk w = { .pid = s.arg->pid, .from = s.arg->from, .pages_max = s.arg->pages_max, .words = words_look,
-				 .of = &s };
+				 .part = s.arg->part, .of = &s };
 	struct maps maps = { 0 };
 	int err = memory_maps_load(s.arg->pid, &maps);
 
@@ -118,7 +120,8 @@ static void places_add(struct nccl_places *to, const struct slice_answer *a)
 int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint32_t pages_max,
 		   struct nccl_scan_at *at, struct nccl_places *ret)
 {
-	struct slice_arg arg = { .pid = pid, .n_layouts = n_layouts, .pages_max = pages_max, .from = at->addr };
+	struct slice_arg arg = { .pid = pid, .n_layouts = n_layouts, .pages_max = pages_max, .from = at->addr,
+				 .part = at->far ? MEMORY_FAR : MEMORY_NEAR };
 	struct slice_answer a;
 	size_t len;
 	int err;
@@ -134,18 +137,23 @@ int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layout
 	places_add(ret, &a);
 	at->space += a.space;
 	at->addr = a.next;
-	ret->cut |= a.next && at->space >= MEMORY_WALK_SPACE_MAX;
-	return a.next && at->space < MEMORY_WALK_SPACE_MAX;
+	if (at->space >= MEMORY_WALK_SPACE_MAX) {
+		ret->cut |= a.next || !at->far;
+		return 0;
+	}
+	if (a.next || at->far)
+		return a.next != 0;
+	at->far = true;
+	return 1;
 }
 
-int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts,
-	      struct nccl_places *ret)
+int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint64_t until_ns,
+	      struct nccl_scan_at *at, struct nccl_places *ret)
 {
-	struct nccl_scan_at at = { 0 };
+	bool far = at->far;
 	int more = 1;
 
-	*ret = (struct nccl_places){ 0 };
-	while (more > 0)
-		more = nccl_scan_step(r, pid, layouts, n_layouts, SLICE_PAGES, &at, ret);
+	while (more > 0 && at->far == far && (!until_ns || clock_monotonic_ns() < until_ns))
+		more = nccl_scan_step(r, pid, layouts, n_layouts, SLICE_PAGES, at, ret);
 	return more;
 }

@@ -28,15 +28,15 @@ struct nccl_places {
 	struct nccl_place at[NCCL_PLACES_MAX];
 };
 
-/* 0 or an error of reader_run() (-ETIMEDOUT: the mmap_lock is held), -ESRCH, -EACCES. */
-int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts,
-	      struct nccl_places *ret);
+struct nccl_scan_at { uint64_t addr, space; bool far; }; /* zeroed: the beginning; far: at the large mappings, which come last */
 
-struct nccl_scan_at { uint64_t addr, space; }; /* zeroed: the beginning */
-
-/* The same in pieces, for who must go on looking elsewhere: up to `pages_max` present pages more. What is found is added to
- * *ret, which begins zeroed. 1: there is more; 0: that was the end; an error as above, after which it may be asked again. */
+/* One piece: up to `pages_max` present pages more. What is found is added to *ret, which begins zeroed. 1: there is more; 0: that was
+ * the end; an error of reader_run() (-ETIMEDOUT: the mmap_lock is held), -ESRCH, -EACCES, after which it may be asked again. */
 int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint32_t pages_max,
 		   struct nccl_scan_at *at, struct nccl_places *ret);
+/* Piece after piece, until the small mappings are through, or the large ones, or it is until_ns on the monotonic clock (0: never).
+ * As above. */
+int nccl_scan(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint64_t until_ns,
+	      struct nccl_scan_at *at, struct nccl_places *ret);
 
 #endif
