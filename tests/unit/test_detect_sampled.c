@@ -190,6 +190,34 @@ static const struct finding *unread(void)
 	return f;
 }
 
+/* Behind in two, whose peers stood still by the same look; in a third they did so only later, and it is no choice. */
+static void behind_in_two_of_them(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+	const struct finding *f;
+
+	(void)state;
+	who();
+	for (int i = 0; i < 4; i++) {
+		world(n);
+		sample(2, RIGHT, 0, 2, REDUCED(4));
+		sample(3, RIGHT, 1, 2, REDUCED(5));
+		sample(2, LEFT, 1, 2, REDUCED(7));
+		sample(0, LEFT, 0, 2, REDUCED(i < 3 ? 7 : 8));
+		if (i < 3) {
+			tick();
+			now += 500 * MSEC;
+		}
+	}
+	world(n);
+	tick();
+	f = only();
+	assert_int_equal(f->ranks[0], 2);
+	assert_int_equal(f->comm, WORLD);
+	assert_int_equal(f->seq, 12);
+	assert_string_equal(text_of(f, "comm_one_of"), "0x00000000000000a0#12,0x00000000000000c0#5");
+}
+
 /* All others stand still for it. */
 static void an_unread_one_is_named(void **state)
 {
@@ -387,7 +415,7 @@ int main(void)
 		TEST(the_one_behind_is_named), TEST(a_stopped_one_is_named_so), TEST(one_that_works_is_observed),
 		TEST(who_moves_does_not_wait), TEST(equal_counts_name_nobody), TEST(a_choice_is_told),
 		TEST(who_sits_like_a_waiter_is_no_root), TEST(roots_that_cannot_be_told_apart), TEST(another_generation),
-		TEST(an_unread_one_is_named), TEST(of_two_unread_nobody_is_named), TEST(two_orders_are_a_deadlock),
+		TEST(behind_in_two_of_them), TEST(an_unread_one_is_named), TEST(of_two_unread_nobody_is_named), TEST(two_orders_are_a_deadlock),
 		TEST(a_cycle_that_runs_names_nobody_for_sure), TEST(the_odd_one_of_a_cycle_is_named),
 		TEST(who_misses_a_creation_is_named), TEST(who_was_not_looked_through_is_not_named), TEST(who_is_still_starting_is_observed), TEST(the_verdict_comes_first), TEST(life_is_told), TEST(ignorance_is_told),
 	};

@@ -9,11 +9,13 @@
 
 #include "detect/doing.h"
 #include "detect/phrase.h"
+#include "detect/sampled.h"
 #include "detect/stuck.h"
 #include "detect/gpu_cause.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
 #define CONFIDENCE_MIN 0.5
+#define LOOKS_APART_NS 1100000000ull
 
 static double seconds(uint64_t ns)
 {
@@ -107,6 +109,26 @@ static void note_kinds(struct finding *f, struct finding_list *found, const stru
 		phrase_add(names, sizeof(names), op_kind_name(k));
 	}
 	finding_note_text(f, "op_one_of", finding_list_text(found, names));
+}
+
+/* Read once a second: which of several communicators it lacked first is not known where their peers stood still by then. The named
+ * one comes first. */
+static void note_comms(struct finding *f, struct finding_list *found, const struct lack *l)
+{
+	char names[256] = "";
+	int n = 0;
+
+	phrase_place(names, sizeof(names), l->member->comm->hash, l->seq);
+	for (const struct member *mb = l->kinds ? l->member->proc->members : NULL; mb; mb = mb->next_in_proc) {
+		uint64_t seq = sampled_seq(mb), since = mb == l->member || !sampled_lacks(mb) ? 0 : sampled_since_ns(mb->comm, seq);
+
+		if (!since || since > l->since_ns + LOOKS_APART_NS)
+			continue;
+		phrase_place(names, sizeof(names), mb->comm->hash, seq);
+		n++;
+	}
+	if (n)
+		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
 }
 
 static void note_waiting(struct finding *f, struct finding_list *found, const struct model *m, const struct lack *l)
@@ -204,6 +226,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	finding_add_rank(f, proc_rank(c->proc), c->proc->tgid);
 	note_waiting(f, found, m, &c->lack);
 	note_kinds(f, found, &c->lack);
+	note_comms(f, found, &c->lack);
 	if (c->class == HANG_PROCESS_DEAD && c->lack.kinds)
 		finding_note_text(f, "seq_is", "the last that peers entered; the dead rank may lack earlier ones too, or have entered it");
 	if (c->activity.what == ACTIVITY_STOPPED || c->activity.what == ACTIVITY_BLOCKED)

@@ -35,6 +35,17 @@ void phrase_comm(char *buf, size_t cap, uint64_t hash)
 	phrase_add(buf, cap, digits);
 }
 
+void phrase_place(char *buf, size_t cap, uint64_t hash, uint64_t seq)
+{
+	char one[64] = "";
+
+	phrase_add(one, sizeof(one), *buf ? "," : "");
+	phrase_comm(one, sizeof(one), hash);
+	phrase_add(one, sizeof(one), "#");
+	phrase_number(one, sizeof(one), seq);
+	phrase_add(buf, cap, one);
+}
+
 void phrase_list(char *buf, size_t cap, int number)
 {
 	char one[24] = "";

@@ -71,10 +71,8 @@ void unread_comms_note(struct finding *f, const struct model *m, struct finding_
 	for (const struct comm *c = m->comms; c; c = c->next) {
 		if (!still_since(c))
 			continue;
-		phrase_add(names, sizeof(names), n++ ? "," : "");
-		phrase_comm(names, sizeof(names), c->hash);
-		phrase_add(names, sizeof(names), "#");
-		phrase_number(names, sizeof(names), c->highest_seq[SEQ_COLL] - 1);
+		n++;
+		phrase_place(names, sizeof(names), c->hash, c->highest_seq[SEQ_COLL] - 1);
 	}
 	if (n > 1)
 		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
