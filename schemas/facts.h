@@ -10,6 +10,7 @@
 #include "fact_port.h"
 #include "fact_proxy.h"
 #include "fact_qp.h"
+#include "fact_tcp.h"
 #include "wire.h"
 
 enum fact_kind {
@@ -33,11 +34,10 @@ enum fact_kind {
 	FACT_GPU_HEALTH = 20, /* its error counters and links */
 	FACT_GPU_PROCS = 21, /* the processes that compute on it */
 	FACT_GPU_STATE = 22, /* it, or the driver, answers or does not */
-	FACT_PORT = 27,   /* a port of an RDMA device, and what seldom changes of it */
-	FACT_PORT_LOOK = 28, /* how it stands, and its counters */
-	FACT_PORT_USERS = 29, /* the ranks that have it open */
+	FACT_PORT = 27, FACT_PORT_LOOK = 28, FACT_PORT_USERS = 29, /* a port of an RDMA device: which; how it stands; who has it open */
 	FACT_QP = 36,     /* a queue pair, as the kernel lists it */
 	FACT_GIDS = 37,   /* addresses of a port of this host */
+	FACT_TCP = 33, FACT_TCP_LOOK = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
 	FACT_HOST = 26,   /* in a merge of several hosts' recordings: whose pid the number of a process is */
 	FACT_STACK = 12,  /* the stack of a thread, as read from outside; or that it could not be read */
 	FACT_PROXY = 13,   /* how far a communicator's transfers over the network are, as read from the target's memory */

@@ -12,6 +12,7 @@
 #include "decode_gpu.h"
 #include "decode_port.h"
 #include "decode_qp.h"
+#include "decode_tcp.h"
 #include "retold_fact.h"
 #include "schemas/facts.h"
 #include "schemas/life.h"
@@ -181,11 +182,13 @@ static int decode_budget(const struct fact_budget *f, struct event *e)
 
 static bool is_network(unsigned int kind)
 {
-	return (kind >= FACT_PORT && kind <= FACT_PORT_USERS) || kind == FACT_QP || kind == FACT_GIDS;
+	return (kind >= FACT_PORT && kind <= FACT_PORT_USERS) || kind == FACT_QP || kind == FACT_GIDS || kind == FACT_TCP || kind == FACT_TCP_LOOK;
 }
 
 static int decode_network(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
+	if (h->kind == FACT_TCP || h->kind == FACT_TCP_LOOK)
+		return decode_tcp_fact(h, strings, e);
 	return h->kind == FACT_QP || h->kind == FACT_GIDS ? decode_qp_fact(h, strings, e) : decode_port_fact(h, strings, e);
 }
 

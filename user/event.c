@@ -67,6 +67,19 @@ const char *task_state_name(enum task_state state)
 	return (unsigned int)state <= TASK_DEAD ? state_names[state] : "?";
 }
 
+const char *tcp_counter_name(enum tcp_counter counter)
+{
+	static const char *const names[] = {
+#define TCP_COUNTER(id, name, offset, bytes) [TCP_##id] = name,
+#define TCP_BESIDE(id, name) [TCP_##id] = name,
+#include "schemas/tcp_counters.def"
+#undef TCP_BESIDE
+#undef TCP_COUNTER
+	};
+
+	return (unsigned int)counter < TCP_COUNTERS ? names[counter] : "?";
+}
+
 const char *port_counter_name(enum port_counter counter)
 {
 	static const char *const names[] = {

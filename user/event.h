@@ -13,6 +13,7 @@
 #include "event_gpu.h"
 #include "event_port.h"
 #include "event_qp.h"
+#include "event_tcp.h"
 #include "probe_group.h"
 
 enum event_kind {
@@ -69,6 +70,7 @@ enum event_kind {
 	EV_PORT, EV_PORT_LOOK, EV_PORT_USERS, /* port.id, port.look, port.users: a port of an RDMA device */
 	EV_QP, EV_QP_TOTALS, EV_QP_ERROR, EV_QP_ASYNC, /* qp.now, qp.totals, qp.error, qp.async: an RDMA queue pair */
 	EV_GIDS,          /* qp.own: addresses of a port of this host */
+	EV_TCP, EV_TCP_LOOK, /* tcp.id, tcp.look: a TCP connection of the process */
 	EV_KERNEL_LOG,    /* kernel_log: a line worth showing, and no XID */
 	EV_XID,           /* kernel_log: the driver reported an error of a GPU or switch */
 	EV_PRESSURE,      /* pressure */
@@ -208,6 +210,7 @@ struct event {
 		struct { uint32_t index, n; uint32_t pids[GPU_PIDS_MAX]; } gpu_procs;
 		struct port_event port;
 		struct qp_event qp;
+		struct tcp_event tcp;
 		struct { uint32_t index; enum gpu_answer answer; uint64_t since_ns; } gpu_state; /* GPU_INDEX_ALL: the driver */
 		struct {
 			uint32_t xid, pid;      /* xid 0: of no such line; pid 0: not named */

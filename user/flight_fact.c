@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * flight_fact.c - the facts that a retelling of the model leaves out because they are told once, or seldom, and go to
- * sinks or to a part of the model that takes a fact as it is: libraries, GPUs, ports, the tier. The last one of each kind,
+ * sinks or to a part of the model that takes a fact as it is: libraries, GPUs, ports, connections, the tier. The last one of each kind,
  * process and number is kept as it came.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static bool fact_keeps(const struct wire_hdr *rec)
 {
 	switch (rec->kind) {
 	case FACT_LIB: case FACT_GPU_DEVICE: case FACT_GPU_SAMPLE: case FACT_GPU_HEALTH: case FACT_GPU_PROCS: case FACT_GPU_STATE:
-	case FACT_PORT: case FACT_PORT_LOOK: case FACT_PORT_USERS: case FACT_GIDS:
+	case FACT_PORT: case FACT_PORT_LOOK: case FACT_PORT_USERS: case FACT_GIDS: case FACT_TCP: case FACT_TCP_LOOK:
 	case 14: case 15: case 26: /* tier, budget, host */
 		return true;
 	default:
@@ -26,7 +26,7 @@ static bool fact_keeps(const struct wire_hdr *rec)
 	}
 }
 
-/* The first word behind the header: a library's number, a GPU's or a port's index. */
+/* The first word behind the header: a library's number, a GPU's, a port's or a connection's index. */
 static uint32_t number_of(const struct wire_hdr *rec)
 {
 	uint32_t n = 0;

@@ -54,7 +54,7 @@ static void record_next(struct feed *f, uint64_t *now, struct wire_hdr *h)
 	feed_bytes(f, h + 1, size);
 	memset((char *)(h + 1) + size, 0, 512 - size);
 	/* a record is as long as its fields ask for, more often than not: zeros follow what the input has */
-	*h = (struct wire_hdr){ .size = sizeof(*h) + (what & 64 ? (size + 7) / 8 * 8 : 512), .tracer = what & 7, .kind = kind & 31,
+	*h = (struct wire_hdr){ .size = sizeof(*h) + (what & 64 ? (size + 7) / 8 * 8 : 512), .tracer = what & 7, .kind = kind & 63,
 				.tid = 10 + who / 4 % 8, .tgid = 10 + who % 4, .ts_ns = *now };
 }
 

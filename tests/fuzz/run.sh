@@ -26,6 +26,12 @@ seed_files() {
 		;;
 	kernel_log) printf '6,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=12, GPU has fallen off the bus.' > "$1/xid" ;;
 	records) python3 -B tests/fuzz/seeds.py tests/replay/*.rtr "$1" ;;
+	tcp_diag) # two sockets and an end, with struct tcp_info as it is and as it was
+		python3 -c 'import struct, sys
+def one(info): return struct.pack("<IHHII", 16 + 72 + 4 + info, 20, 2, 1, 0) + bytes([2, 1, 0, 0]) + bytes(64) + struct.pack("<I", 77) + struct.pack("<HH", 4 + info, 2) + bytes(i % 256 for i in range(info))
+sys.stdout.buffer.write(one(248) + one(192) + struct.pack("<IHHII", 16, 3, 2, 1, 0))' > "$1/answer"
+		cat /proc/net/dev > "$1/dev"
+		;;
 	merge) python3 -B tests/fuzz/seeds.py "$1" ;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
 	config) printf '# a comment\nhang-limit = 2\njson = yes\npid = 1\noutput = a.rtr\nring-size = 65536\nflight-mb = 4\nbudget = 2.5\nbudget-node = no\n' > "$1/config" ;;

@@ -36,7 +36,7 @@ def seed(path, skip):
         who = tgids.setdefault(tgid, len(tgids)) + 4 * (tid % 8)
         ms = min(max(ts // 10**6 - now, 0), 255) if now else 1
         now = ts // 10**6
-        out += bytes([tracer & 7 | 64, kind & 31, len(body), who, ms]) + body
+        out += bytes([tracer & 7 | 64, kind & 63, len(body), who, ms]) + body
         if n % 50 == 49:
             out += budget(who, n // 50)
         if len(out) > ROOM:
@@ -46,6 +46,7 @@ def seed(path, skip):
 
 FACT, SCHED, START, TICK, PROC, STOP, SAMPLE, SLEEP = 0, 3, 1, 2, 3, 7, 10, 3
 PORT, PORT_LOOK, PORT_USERS = 27, 28, 29
+TCP, TCP_LOOK, TCP_TOLD = 33, 34, 28  # as many counters as an input's records have room for
 
 
 def record(host, tracer, kind, rank, body, ms=0):
@@ -94,6 +95,38 @@ def ports():
     return out
 
 
+def connections():
+    """Both ends of two connections of two ranks: one loses segments and stands still, one is closed and its number given again."""
+    out = b""
+    for rank in range(2):
+        proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, rank, rank, 2, 1, 0, 0, 6, 7, 1, 1) + b"train\0python\0\0\0"
+        out += record(0, FACT, PROC, rank, proc)
+    texts = [b"10.0.0.1\0", b"10.0.0.2\0", b"eth0\0"]
+
+    def identity(index):
+        mine = texts if index % 2 == 0 else [texts[1], texts[0], texts[2]]
+        pair = (40000 + index // 2, 5000)
+        body = struct.pack("<IHHQQQ3H2x", index, *(pair if index % 2 == 0 else pair[::-1]), 7, 8 + index, 1 + index % 2, *map(len, texts))
+        return record(0, FACT, TCP, index % 2, body + b"".join(mine))
+
+    out += b"".join(identity(i) for i in range(4))
+    counters = [[0] * TCP_TOLD for _ in range(4)]
+    for step in range(20):
+        for index, c in enumerate(counters):
+            moves = index != 0 or step < 12
+            for i in 2, 3, 4, 13, 14, 15:
+                c[i] += 1000 if moves else 0
+            c[9] += 50 if index == 0 else 0
+            c[7], c[17] = (0, 0) if moves else (5, 3)
+            c[23] = 100
+            gone = index == 3 and step == 8
+            out += record(0, FACT, TCP_LOOK, 0, struct.pack("<IBBBxQII", index, 1, 6 | gone, TCP_TOLD, 10**9 + step * 10**9, 50, 0) +
+                          struct.pack(f"<{TCP_TOLD}Q", *c))
+            out += identity(3) if gone else b""
+        out += record(0, FACT, TICK, 0, b"", 250)
+    return out
+
+
 *paths, where = sys.argv[1:]
 if not paths:
     for hosts in 1, 2, 3:
@@ -106,3 +139,5 @@ for path in paths:
 if paths:
     with open(os.path.join(where, "ports"), "wb") as f:
         f.write(ports())
+    with open(os.path.join(where, "connections"), "wb") as f:
+        f.write(connections())

@@ -509,6 +509,45 @@ static void test_ports(void **state)
 	unlink(plain);
 }
 
+/* TCP: what all connections of a pair of ranks carry together, once a look. */
+static void test_tcp(void **state)
+{
+	static struct tcp_connection c[4] = {{.index = 0, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2"},
+					     {.index = 1, .tgid = 1001, .local = "10.0.0.2", .remote = "10.0.0.1"},
+					     {.index = 2, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2"},
+					     {.index = 3, .tgid = 1000, .local = "10.0.0.1", .remote = "10.9.9.9"}};
+	const char *path = path_of("tcp.pftrace");
+	char options[300], plain[120];
+	struct fixture f;
+
+	(void)state;
+	snprintf(plain, sizeof(plain), "%s/tcp.plain", dir);
+	fixture_open(&f, 2, path);
+	c[0].peer = c[2].peer = &c[1];
+	c[1].peer = &c[0];
+	f.m.tcp.n = 4;
+	for (uint64_t look = 0; look < 2; look++)
+		for (int i = 0; i < 4; i++) {
+			struct tcp_look *l = &c[i].looks[c[i].n_looks++];
+			struct event e = {.kind = EV_TCP_LOOK, .ts_ns = f.m.now_ns + look * 1000000000ull};
+
+			*l = (struct tcp_look){.ts_ns = e.ts_ns, .taken_ns = e.ts_ns};
+			l->counters[TCP_BYTES_ACKED] = look * 1000;
+			c[i].tgid = f.procs[i % 2 ? i == 1 : 0].tgid;
+			f.m.tcp.at[i] = &c[i];
+			e.tcp.index = i;
+			fixture_event(&f, e);
+		}
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	snprintf(options, sizeof(options), "--expect-tracks 'TCP rank 0 → rank 1,acknowledged bytes/s,retransmits/s,round trip us' --inflate '%s'", plain);
+	check_or_skip(options, path);
+	assert_int_equal(count_in_file(plain, "TCP rank 0 → 10.9.9.9"), 1);
+	assert_int_equal(count_in_file(plain, "TCP rank 1 → rank 0"), 1);
+	assert_int_equal(count_in_file(plain, "TCP rank 0 → rank 1"), 1);
+	unlink(plain);
+}
+
 static int make_dir(void **state)
 {
 	const char *keep = getenv("PFTRACE_OUT");
@@ -537,7 +576,7 @@ int main(void)
 	    cmocka_unit_test(test_probes_shed),
 	    cmocka_unit_test(test_size),	    cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full),
-	    cmocka_unit_test(test_unwritable),    cmocka_unit_test(test_ports),
+	    cmocka_unit_test(test_unwritable),    cmocka_unit_test(test_ports), cmocka_unit_test(test_tcp),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -23,6 +23,7 @@
 #include "model/gpu.h"
 #include "model/port.h"
 #include "model/qp.h"
+#include "model/tcp.h"
 #include "model/stack.h"
 
 #define MODEL_OPS_KEPT 4096
@@ -244,7 +245,7 @@ struct model {            /* read by detectors and sinks as const */
 	bool stopped;         /* EV_STOP seen */
 	struct gpus gpus;     /* of the node */
 	struct port *ports;   /* of its RDMA devices, by index */
-	struct qps qps;       /* RDMA queue pairs of the traced processes */
+	struct qps qps; struct tcp_connections tcp; /* RDMA queue pairs, TCP connections of the traced processes */
 	struct model_state *state; /* private: hash tables, op queue */
 };
 

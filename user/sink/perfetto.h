@@ -136,6 +136,9 @@ void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *g
 /* perfetto_port.c: ports of RDMA devices. */
 void port_event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m);
 
+/* perfetto_tcp.c: what goes between two ranks. */
+void tcp_event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m);
+
 /* perfetto_thread.c. 0 or -ENOMEM. */
 int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
 void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_TIER */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp.h - the ranks' TCP connections as the model knows them: between whom, and their newest looks. Included by model.h.
+ */
+#ifndef RANKTRACE_MODEL_TCP_H
+#define RANKTRACE_MODEL_TCP_H
+
+#include "event.h"
+
+#define TCP_LOOKS_KEPT 4 /* of all; one a second */
+
+enum { TCP_STATE_ESTABLISHED = 1, TCP_STATE_SYN_SENT = 2 };
+
+struct tcp_look {
+	uint64_t ts_ns, taken_ns; /* told, read */
+	uint8_t state;            /* as in fact_tcp_look */
+	bool netdev_known, netdev_up;
+	uint64_t counters[TCP_COUNTERS]; /* TCP_NOT_TOLD */
+};
+
+struct tcp_connection {
+	uint32_t index, tgid;
+	uint64_t id;              /* differs from that of all others, also of earlier ones with this index */
+	uint64_t netns;
+	const char *local, *remote, *netdev; /* addresses as text; netdev "" unknown */
+	uint16_t local_port, remote_port;
+	const struct tcp_connection *peer; /* its other end, where a rank that is watched here has it; NULL: not, or several could be it */
+	struct tcp_look looks[TCP_LOOKS_KEPT]; /* ring */
+	uint64_t n_looks;
+};
+
+struct tcp_connections { struct tcp_connection *at[TCP_CONNECTIONS_MAX]; uint32_t n; uint64_t n_ever; }; /* n: past the last */
+
+struct model;
+
+/* The i-th newest look, 0 the last one; NULL: not that many are kept. */
+static inline const struct tcp_look *tcp_look_at(const struct tcp_connection *c, uint64_t i)
+{
+	return i < c->n_looks && i < TCP_LOOKS_KEPT ? &c->looks[(c->n_looks - 1 - i) % TCP_LOOKS_KEPT] : NULL;
+}
+
+/* NULL: there is none of that number. */
+const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t index);
+/* What a counter grew by; 0 where one of the two was not told, and where it went back. */
+uint64_t tcp_grown(const struct tcp_look *now, const struct tcp_look *before, enum tcp_counter counter);
+/* As of a look; `unknown` where it was not told. */
+uint64_t tcp_value(const struct tcp_look *l, enum tcp_counter counter, uint64_t unknown);
+
+/* For model.c. 0, -ENOMEM, -EINVAL. */
+int tcp_apply(struct model *m, const struct event *e);
+void tcp_free(struct model *m);
+
+#endif
