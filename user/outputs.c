@@ -5,6 +5,7 @@
 #include "outputs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -48,8 +49,11 @@ void outputs_costs_say(struct pipeline *p)
 		const struct finding *f = &costs[i]->f;
 		const char *class = hang_class_name(f->class);
 
-		log_info("cost %.1f s: %s%s%s rank %d%s (%s) %s", costs[i]->cost_s, finding_kind_name(f->kind), *class ? "/" : "",
-			 class, f->n_ranks ? f->ranks[0] : -1, f->n_ranks > 1 ? " and others" : "",
-			 f->cause ? f->cause : "no cause known", costs[i]->id);
+		char rank[24] = "";
+
+		if (f->n_ranks)
+			snprintf(rank, sizeof(rank), " rank %d", f->ranks[0]);
+		log_info("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_name(f->kind), *class ? "/" : "", class, rank,
+			 f->n_ranks > 1 ? " and others" : "", f->cause ? f->cause : "no cause known", costs[i]->id);
 	}
 }

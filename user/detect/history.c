@@ -5,6 +5,7 @@
  * collection) it asks for as many as luck does not give.
  */
 #include "detect/history.h"
+#include "detect/link_cause.h"
 
 #include <string.h>
 
@@ -45,6 +46,12 @@ uint64_t slow_cause_key(const struct model *m, const struct finding_list *found,
 
 		if (p && !strcmp(p->job, job))
 			return f->key;
+	}
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		uint64_t key = !p->is_child && !p->dead && !strcmp(p->job, job) ? link_cause_key(m, found, p) : 0;
+
+		if (key)
+			return key;
 	}
 	return 0;
 }

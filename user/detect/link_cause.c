@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * link_cause.c - see link_cause.h. The findings of the detector `link` stand earlier in the list.
+ * link_cause.c - see link_cause.h. The findings of the detectors `link` and `tcp` stand earlier in the list.
  */
 #include "detect/link_cause.h"
 
@@ -24,6 +24,28 @@ static const struct port *port_of(const struct model *m, const struct finding *f
 	return NULL;
 }
 
+static bool is_text(const struct evidence *e, const char *text)
+{
+	return e && e->text && !strcmp(e->text, text);
+}
+
+/* Does the process have a connection that goes there? All over: any. */
+static bool tcp_hits(const struct model *m, const struct finding *f, const struct proc *p)
+{
+	const struct evidence *at = evidence_of(f, "address"), *a = evidence_of(f, "address_a"), *b = evidence_of(f, "address_b");
+
+	for (uint32_t i = 0; i < m->tcp.n; i++) {
+		const struct tcp_connection *c = m->tcp.at[i];
+
+		if (!c || c->tgid != p->tgid)
+			continue;
+		if ((!at && !a) || is_text(at, c->local) || is_text(at, c->remote) || (is_text(a, c->local) && is_text(b, c->remote)) ||
+		    (is_text(a, c->remote) && is_text(b, c->local)))
+			return true;
+	}
+	return false;
+}
+
 uint64_t link_cause_key(const struct model *m, const struct finding_list *found, const struct proc *p)
 {
 	for (size_t i = 0; i < found->n; i++) {
@@ -31,6 +53,8 @@ uint64_t link_cause_key(const struct model *m, const struct finding_list *found,
 		const struct port *port = f->kind == FINDING_LINK ? port_of(m, f) : NULL;
 
 		if (port && (port_has_proc(port, p) || !port->users_known))
+			return f->key;
+		if (f->kind == FINDING_LINK && is_text(evidence_of(f, "transport"), "tcp") && tcp_hits(m, f, p))
 			return f->key;
 	}
 	return 0;

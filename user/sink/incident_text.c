@@ -90,6 +90,24 @@ static const struct evidence *evidence_of(const struct finding *f, const char *n
 	return NULL;
 }
 
+/* So does what TCP connections go over: "TCP of 10.0.0.3", "TCP between 10.0.0.3 and 10.0.0.4". */
+static bool text_tcp(struct text *t, const struct finding *f)
+{
+	const struct evidence *transport = evidence_of(f, "transport"), *at = evidence_of(f, "address"), *a = evidence_of(f, "address_a"),
+			      *b = evidence_of(f, "address_b");
+
+	if (!transport || !transport->text || strcmp(transport->text, "tcp"))
+		return false;
+	text_add(t, at ? "TCP of " : a && b ? "TCP between " : "TCP of all hosts");
+	if (at || (a && b))
+		text_foreign(t, at ? at->text : a->text, NULL);
+	if (!at && a && b) {
+		text_add(t, " and ");
+		text_foreign(t, b->text, NULL);
+	}
+	return true;
+}
+
 /* A port stands where others have a rank: "mlx5_3 port 1". False: it is about no port. */
 static bool text_port(struct text *t, const struct finding *f)
 {
@@ -108,7 +126,7 @@ void incident_text_sentence(struct text *t, const struct incident *i)
 	double since_s = i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0;
 	int waiting = i->phase == PHASE_CLOSE ? 0 : peers_waiting(f);
 
-	if (!text_port(t, f)) {
+	if (!text_port(t, f) && !text_tcp(t, f)) {
 		text_ranks(t, f);
 		text_add(t, " %s", finding_verb(f));
 	}

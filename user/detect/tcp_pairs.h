@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp_pairs.h - TCP connections summed up by the pair of addresses they go between, once a look (a round, a second), and what is wrong with
+ * each: the path is the pair's, not a connection's. A round trip of a pair is its quickest flowing connection's: an answer that a
+ * process gives late delays an acknowledgement, not the path.
+ */
+#ifndef RANKTRACE_DETECT_TCP_PAIRS_H
+#define RANKTRACE_DETECT_TCP_PAIRS_H
+
+#include "model/model.h"
+
+#define TCP_ROUNDS 5 /* a fault is there when it was in some of the newest ones */
+
+enum tcp_fault {
+	TCP_FAULT_NETDEV,    /* of one of its addresses: no carrier, or it is not up */
+	TCP_FAULT_STALL,     /* sent, sent again, and nothing comes back */
+	TCP_FAULT_SLOW,      /* round trips far above the others' */
+	TCP_FAULT_LOSS,      /* sent again, and the receiver did not have it */
+	TCP_FAULT_MARKS,     /* of congestion */
+	TCP_FAULT_NOT_READ,  /* the receiver's buffer is full */
+	TCP_FAULT_BUFFER,    /* the sender's buffer holds it up */
+	TCP_FAULTS,
+};
+
+struct tcp_pair {
+	const char *a, *b;          /* addresses, a the first by strcmp() */
+	uint64_t seen_ns;           /* newest look at a connection of it */
+	/* of the newest round */
+	double seconds;
+	uint64_t segments, lost, marked, delivered, rtt_us, bytes; /* rtt_us 0: nothing flowed */
+	int n_connections, n_moving;
+	bool netdev_down[2];        /* of a, of b */
+	uint32_t worst[TCP_FAULTS]; /* the connection that shows it */
+	bool is[TCP_FAULTS];        /* in this round */
+	/* kept */
+	uint8_t bits[TCP_FAULTS];   /* by round, newest lowest */
+	uint64_t round_ns[TCP_ROUNDS]; /* when those were */
+	uint64_t since_ns[TCP_FAULTS]; /* 0: not so */
+	uint64_t last_ns[TCP_FAULTS];
+	struct tcp_pair *next;
+};
+
+struct tcp_pairs {
+	struct tcp_pair *all;
+	struct { uint64_t id, taken_ns; struct tcp_pair *pair; } of[TCP_CONNECTIONS_MAX]; /* by the connection's index */
+	uint64_t rtt_best_us;       /* of the quickest pair of the round */
+};
+
+/* Looks at what is new. 0 or -ENOMEM. */
+int tcp_pairs_look(struct tcp_pairs *s, const struct model *m);
+void tcp_pairs_free(struct tcp_pairs *s);
+
+#endif
