@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: holds a lock beside which no other session puts a probe into a file of this build-id
 """F8: D state in a trainer, on a frozen file system and with mmap_lock held."""
 import faults
 import job

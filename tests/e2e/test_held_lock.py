@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: holds a lock beside which no other session puts a probe into a file of this build-id
 """A rank whose mmap_lock is held (a page fault on a frozen storage, munmap behind it): putting a probe into a file that it maps,
 or taking one out, would wait for that lock, and every fork of the host behind it. The tracer comes, and goes, while it
 lasts: forks go on, the tracer ends in time, and once the lock is free its probes are in, or out, as they should be."""

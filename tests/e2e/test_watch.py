@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: holds a lock beside which no other session puts a probe into a file of this build-id
+# runs alone with LONG=1: it asserts what the daemon costs
 """ranktrace watch on a running job: faults are named without a probe in any process, a healthy job and its pauses are silence, and
 the daemon is small. LONG=1: 100 runs, with the latencies and the cost asserted."""
 import os

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: holds a lock beside which no other session puts a probe into a file of this build-id
 """What the culprit of a hang is doing, in a live session: watch, and record on a job that hangs already, tell it in an update of the
 open finding, as an autopsy would; a culprit whose memory cannot be read costs the session no look."""
 import os

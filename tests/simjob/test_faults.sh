@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: holds a lock beside which no other session puts a probe into a file of this build-id
 # Every fault takes effect as seen from /proc, begins and ends where it says, and only there.
 . "$(dirname "$0")/job.bash"
 [[ $EUID == 0 ]] || skip "needs root for a frozen file system"
