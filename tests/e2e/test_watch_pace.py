@@ -2,6 +2,9 @@
 # runs alone: judges the speed of ranks
 """ranktrace watch on a job that becomes slower: its counters show it without a probe, its ranks are probed by themselves, the probes name
 the straggler, and go again. A job that is only looked at, and evaluates and writes checkpoints meanwhile, is left alone."""
+import os
+import subprocess
+import sys
 import time
 
 import autopsies
@@ -60,10 +63,19 @@ def healthy(rng):
 
 
 def main():
+    """Both at once: each of the jobs sleeps most of the time."""
     job.need_root()
-    rng, _ = job.seed()
-    slow(rng)
-    healthy(rng)
+    rng, number = job.seed()
+    if "healthy" in sys.argv:
+        return healthy(rng)
+    beside = subprocess.Popen([sys.executable, "-B", __file__, "healthy"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=dict(os.environ, SEED=str(number + 1)))
+    try:
+        slow(rng)
+    finally:
+        text, _ = beside.communicate(timeout=200)
+        print(text, end="")
+    job.check(beside.returncode == 0, "beside a healthy job: see above")
 
 
 if __name__ == "__main__":
