@@ -69,7 +69,8 @@ static const struct argp_option option_list[] = {
      0},
     {"net", OPT_NET, "TRANSPORT", OPTION_ARG_OPTIONAL,
      "The data of collectives go round a ring, moved by NCCL's proxy threads, as between nodes: over unix sockets "
-     "(default) or tcp (NCCL_SOCKET_IFNAME chooses the interface)",
+     "(default), tcp (NCCL_SOCKET_IFNAME chooses the interface) or verbs (RDMA; rank N takes the N-th device of "
+     "NCCL_IB_HCA)",
      0},
     {"netns", OPT_NETNS, "PREFIX", 0, "Rank N runs in the network namespace PREFIXN (ip netns), a host of its own", 0},
     {"timing", OPT_TIMING, 0, 0,
@@ -201,8 +202,8 @@ static void graph_parse(struct options *options, const char *piece)
 
 static void net_parse(struct options *options, const char *transport)
 {
-	if (strcmp(transport, "unix") && strcmp(transport, "tcp"))
-		usage_error("--net '%s': neither unix nor tcp", transport);
+	if (strcmp(transport, "unix") && strcmp(transport, "tcp") && strcmp(transport, "verbs"))
+		usage_error("--net '%s': neither unix, tcp nor verbs", transport);
 	options->net = transport;
 }
 

@@ -6,7 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct net_transport *const transports[] = {&net_unix, &net_tcp};
+static const struct net_transport *const transports[] = {
+	&net_unix,
+	&net_tcp,
+#if __has_include(<infiniband/verbs.h>)
+	&net_verbs,
+#endif
+};
 
 const struct net_transport *net_transport_chosen(void)
 {
@@ -19,6 +25,6 @@ const struct net_transport *net_transport_chosen(void)
 		if (!strcmp(value, transports[i]->name))
 			return transports[i];
 	}
-	fprintf(stderr, "libnccl stand-in: SIM_NCCL_NET '%s': there is no such transport; unix or tcp\n", value);
+	fprintf(stderr, "libnccl stand-in: SIM_NCCL_NET '%s': unix, tcp or verbs (for which the build needs libibverbs-dev)\n", value);
 	abort();
 }

@@ -33,6 +33,8 @@ struct net_transport {
 	 */
 	int (*send)(struct ncclProxyConnection *connection, const void *packet);
 	int (*recv)(struct ncclProxyConnection *connection, void *packet);
+	/* How many packets are through since it was last asked, or -errno. NULL: what send() took is through. */
+	int (*sent)(struct ncclProxyConnection *connection);
 	/* Lets go of all, whatever of it is there. */
 	void (*close)(struct ncclProxyState *state);
 };
@@ -40,7 +42,7 @@ struct net_transport {
 /* net.c: what SIM_NCCL_NET asks for; NULL: none. Ends the process if there is none of that name. */
 const struct net_transport *net_transport_chosen(void);
 
-/* net_unix.c: sockets known by abstract names. net_tcp.c: TCP, each rank on an address of its host. */
-extern const struct net_transport net_unix, net_tcp;
+/* net_unix.c: sockets known by abstract names. net_tcp.c: TCP, each rank on an address of its host. net_verbs.c: RDMA. */
+extern const struct net_transport net_unix, net_tcp, net_verbs;
 
 #endif

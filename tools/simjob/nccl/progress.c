@@ -194,11 +194,11 @@ static uint64_t steps_taken(struct ncclProxyState *state, const struct ncclProxy
 	return sub->transmitted < room ? sub->transmitted : room;
 }
 
-static bool slice_send(const struct ncclProxyState *state, const struct ncclProxySubArgs *sub, const struct net_op *op)
+static bool slice_send(const struct ncclProxyState *state, const struct ncclProxySubArgs *sub, const struct net_op *op, uint64_t step)
 {
 	int rc;
-	uint64_t block = sub->done / NET_CHUNKS;
-	struct packet packet = {.op_count = op->op_count, .step = sub->done,
+	uint64_t block = step / NET_CHUNKS;
+	struct packet packet = {.op_count = op->op_count, .step = step,
 				.value = block ? op->values[sub->channelId][block - 1] : op->value};
 
 	if (sub->connection->is_eaten)
@@ -210,6 +210,15 @@ static bool slice_send(const struct ncclProxyState *state, const struct ncclProx
 	return rc == 1;
 }
 
+/* Steps that are through by now, of those that are on their way. What was eaten is never acknowledged. */
+static uint64_t steps_through(const struct ncclProxyState *state, const struct ncclProxySubArgs *sub)
+{
+	int n = sub->connection->is_broken ? 0 : state->net->sent(sub->connection);
+
+	sub->connection->is_broken |= n < 0;
+	return n > 0 ? (uint64_t)n * NET_SLICE : 0;
+}
+
 static bool send_progress(struct ncclProxyState *state, struct ncclProxyArgs *args)
 {
 	struct ncclProxySubArgs *sub = &args->subs[0];
@@ -219,9 +228,12 @@ static bool send_progress(struct ncclProxyState *state, struct ncclProxyArgs *ar
 		sub->posted += NET_SLICE;
 	if (sub->transmitted < steps_filled(state, args)) {
 		fault_strike(state, sub, args->op);
-		sub->transmitted += NET_SLICE;
+		if (!state->net->sent || slice_send(state, sub, args->op, sub->transmitted))
+			sub->transmitted += NET_SLICE;
 	}
-	if (sub->done < sub->transmitted && slice_send(state, sub, args->op))
+	if (state->net->sent)
+		sub->done += steps_through(state, sub);
+	else if (sub->done < sub->transmitted && slice_send(state, sub, args->op, sub->done))
 		sub->done += NET_SLICE;
 	return sub->posted + sub->transmitted + sub->done != before;
 }
