@@ -320,6 +320,60 @@ static void test_timeouts_without_traffic(void **state)
 	node_free(&u);
 }
 
+/* A job that each loss holds up for seconds: some hundred packets now and then, and a few of them did not arrive. */
+static void trickle(struct node *u, double seconds, uint64_t packets, uint64_t naks_1, uint64_t gaps_2)
+{
+	for (int i = 0; i < seconds / STEP_S; i++) {
+		for (int p = 0; p < PORTS; p++) { /* less what step() adds */
+			u->counters[p][PORT_SENT_BYTES] -= 500000000 - packets * 1000;
+			u->counters[p][PORT_RECEIVED_BYTES] -= 500000000 - packets * 1000;
+			u->counters[p][PORT_SENT_PACKETS] -= 125000 - (i % 8 ? 0 : packets);
+			u->counters[p][PORT_RECEIVED_PACKETS] -= 125000 - (i % 8 ? 0 : packets);
+		}
+		u->counters[1][PORT_SEQUENCE_NAKS] += i % 8 ? 0 : naks_1;
+		u->counters[1][PORT_RETRANSMITS] += i % 8 ? 0 : naks_1 + 2;
+		u->counters[2][PORT_OUT_OF_SEQUENCE] += i % 8 ? 0 : gaps_2;
+		step(u);
+	}
+}
+
+static void test_losses_that_hold_a_job_up(void **state)
+{
+	struct node u = node_new();
+	const struct finding *f;
+
+	(void)state;
+	quiet_steps(&u, 15);
+	trickle(&u, 14, 200, 7, 7);
+	assert_int_equal(u.list.n, 2);
+	f = &u.list.items[0];
+	assert_string_equal(f->cause, "retransmits");
+	assert_int_equal(f->kind, FINDING_LINK);
+	assert_int_equal(f->n_ranks, 0);
+	assert_string_equal(evidence(f, "device")->text, "mlx5_1");
+	assert_true(f->since_ns <= JOB_T0 + 28 * SEC);
+	assert_int_equal(f->caused_by_key, 0);
+	assert_string_equal(evidence(&u.list.items[1], "device")->text, "mlx5_2"); /* it got what the other one sent */
+	assert_true(u.list.items[1].caused_by_key == f->key);
+	node_free(&u);
+	u = node_new();
+	quiet_steps(&u, 15);
+	trickle(&u, 30, 5000, 3, 3); /* one in thousands: as busy links do */
+	assert_int_equal(u.list.n, 0);
+	node_free(&u);
+	u = node_new();
+	quiet_steps(&u, 15);
+	trickle(&u, 2, 200, 40, 40); /* once */
+	trickle(&u, 2, 200, 0, 0);
+	assert_int_equal(u.list.n, 0);
+	node_free(&u);
+	u = node_new();
+	quiet_steps(&u, 15);
+	trickle(&u, 30, 200, 0, 0); /* timeouts alone: the far end's process may be gone */
+	assert_int_equal(u.list.n, 0);
+	node_free(&u);
+}
+
 static void test_set_back_and_not_told(void **state)
 {
 	struct node u = node_new();
@@ -416,7 +470,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_down), cmocka_unit_test(test_flap_by_the_counter), cmocka_unit_test(test_a_flap_is_told_once),
 		cmocka_unit_test(test_device_goes_and_comes), cmocka_unit_test(test_no_answer), cmocka_unit_test(test_counters_that_grow), cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_timeouts_without_traffic), cmocka_unit_test(test_set_back_and_not_told), cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_timeouts_without_traffic), cmocka_unit_test(test_losses_that_hold_a_job_up),
+		cmocka_unit_test(test_set_back_and_not_told), cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_never_up), cmocka_unit_test(test_whose_it_is), cmocka_unit_test(test_bad_index),
 	};
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "detect/detect.h"
+#include "detect/link_loss.h"
 #include "detect/link_users.h"
 
 #define SEC 1000000000ull
@@ -58,6 +59,7 @@ struct watched {
 	uint8_t bits[FAULTS];         /* was it so, by window, newest lowest */
 	double per_s[FAULTS];         /* in the newest window that had it */
 	uint64_t errors_before;       /* in the window before */
+	struct link_loss loss;
 	struct one faults[FAULTS];
 	struct watched *next;
 };
@@ -153,6 +155,10 @@ static void window_take(struct watched *w, const struct port_look *l)
 	packets = packets ? packets : bytes / BYTES_PER_PACKET;
 	errors_take(w, errors, errors / s, l->taken_ns);
 	bit_add(w, FAULT_LOSS, flows && lost >= LOST_PER_S * s && lost >= LOST_SHARE * packets, lost / s, l->taken_ns);
+	if (link_loss_take(&w->loss, l, b)) {
+		w->per_s[FAULT_LOSS] = lost / s > w->per_s[FAULT_LOSS] ? lost / s : w->per_s[FAULT_LOSS];
+		sign(&w->faults[FAULT_LOSS], l->taken_ns);
+	}
 	bit_add(w, FAULT_DISCARDS, flows && dropped >= LOST_PER_S * s && dropped >= LOST_SHARE * packets, dropped / s, l->taken_ns);
 	bit_add(w, FAULT_CONGESTION, marked >= CONGESTION_PER_S * s && marked >= CONGESTION_SHARE * packets, marked / s, l->taken_ns);
 }
@@ -314,7 +320,25 @@ static bool is_told(const struct model *m, const struct one *o, int f)
 	return o->since_ns && m->now_ns >= o->since_ns + after;
 }
 
-static int report(const struct model *m, const struct port *p, const struct watched *w, int fault, struct finding_list *found)
+static uint64_t key_of(enum finding_kind kind, const struct watched *w, int fault)
+{
+	return finding_key(kind, w->index, fault + 1000, w->faults[fault].since_ns);
+}
+
+/* A port of this node that sends what is lost, where this one sees no more of it than gaps: it is the far end, or one of them. */
+static uint64_t sender_key(struct link_state *s, const struct model *m, const struct port *p, const struct watched *w)
+{
+	for (const struct port *o = m->ports; o && !w->loss.of_sent; o = o->next) {
+		const struct watched *other = o == p || strcmp(o->kind, p->kind) ? NULL : watched_of(s, o->index);
+
+		if (other && other->loss.of_sent && is_told(m, &other->faults[FAULT_LOSS], FAULT_LOSS))
+			return key_of(FINDING_LINK, other, FAULT_LOSS);
+	}
+	return 0;
+}
+
+static int report(struct link_state *s, const struct model *m, const struct port *p, const struct watched *w, int fault,
+		  struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 	enum link_use use;
@@ -329,7 +353,8 @@ static int report(const struct model *m, const struct port *p, const struct watc
 		return 0;
 	}
 	f->kind = use == LINK_USE_NONE || fault == FAULT_CONGESTION ? FINDING_OBSERVATION : FINDING_LINK;
-	f->key = finding_key(f->kind, p->index, fault + 1000, w->faults[fault].since_ns);
+	f->key = key_of(f->kind, w, fault);
+	f->caused_by_key = fault == FAULT_LOSS ? sender_key(s, m, p, w) : 0;
 	f->cause = faults[fault].cause;
 	f->since_ns = w->faults[fault].since_ns;
 	f->confidence = use == LINK_USE_RANKS ? 0.95 : 0.7;
@@ -350,7 +375,7 @@ static int link_tick(void *state, const struct model *m, struct finding_list *fo
 		port_look_at(w, m, p);
 		for (int f = 0; f < FAULTS && !err; f++)
 			if (is_told(m, &w->faults[f], f))
-				err = report(m, p, w, f, found);
+				err = report(s, m, p, w, f, found);
 	}
 	return err;
 }
