@@ -151,6 +151,23 @@ static void a_late_rank_is_late(void **state)
 	assert_int_equal(f->ranks[0], 1);
 }
 
+/* The same of one that is at an operation still: its data come late, and of one of its peers nothing is known. */
+static void who_is_still_at_it_is_not_late(void **state)
+{
+	(void)state;
+	ranks[0].no_proxy = true;
+	for (int r = 0; r < 3; r++) {
+		ranks[r].n_entered = 22;
+		ranks[r].op_count = OP + 2;
+	}
+	looks(8);
+	assert_int_equal(list.n, 0);
+	ranks[3].op_count = 0; /* it is through, and does not go on */
+	looks(4);
+	assert_int_equal(only()->class, HANG_MISSING_ENTER);
+	assert_int_equal(only()->ranks[0], 3);
+}
+
 /* Who only seem to be late, sitting where the others sit, are told when transfers had time to prove that they stand still. */
 static void doubtful_roots_wait_for_proof(void **state)
 {
@@ -473,7 +490,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		A_JOB(the_network_between_two), A_JOB(the_sender_went_on),
 		A_JOB(queued_ones_are_counted_off), A_JOB(moving_is_not_stuck), A_JOB(quiet_links_accuse_nobody),
-		A_JOB(a_late_rank_is_late), A_JOB(doubtful_roots_wait_for_proof), A_JOB(an_unread_rank_leaves_it_open), A_JOB(a_proxy_asleep), A_JOB(a_proxy_in_d_state),
+		A_JOB(a_late_rank_is_late), A_JOB(who_is_still_at_it_is_not_late), A_JOB(doubtful_roots_wait_for_proof), A_JOB(an_unread_rank_leaves_it_open), A_JOB(a_proxy_asleep), A_JOB(a_proxy_in_d_state),
 		A_JOB(an_idle_proxy_may_sleep), A_JOB(the_sender_is_idle), A_JOB(a_starved_proxy), A_JOB(a_proxy_that_never_ran), A_JOB(a_starved_proxy_creeps), A_JOB(all_proxies_wait),
 		A_JOB(a_receiver_that_could_not_look), A_JOB(starved_by_chance), A_JOB(of_two_nobody), A_JOB(a_rank_stopped_inside), A_JOB(a_job_that_creeps),
 		A_JOB(a_scan_without_a_cpu), A_JOB(half_a_look), A_JOB(a_port_of_the_pair),

@@ -41,6 +41,21 @@ static bool looked_at(const struct model *m, const struct member *mb)
 	return !mb->gone && mb->samples.counted && mb->proxies.n_looks && m->now_ns - mb->proxies.seen_ns < FRESH_NS;
 }
 
+bool jam_in_any_now(const struct model *m, const struct member *mb)
+{
+	return looked_at(m, mb) && oldest_part(mb);
+}
+
+bool jam_known(const struct model *m, const struct comm *c)
+{
+	if (!c->by_rank || c->n_seen != c->nranks)
+		return false;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (!mb->gone && !looked_at(m, mb))
+			return false;
+	return true;
+}
+
 /* Operations behind this one, on the connection that has most of them. */
 static uint32_t queued_behind(const struct member *mb, uint64_t op_count)
 {

@@ -20,6 +20,8 @@ struct jam {
 
 /* Of every member all is known, by looks that are fresh. False: there is none, or it cannot be told. */
 bool jam_find(const struct model *m, const struct comm *c, struct jam *ret);
+/* Of every member all is known. */
+bool jam_known(const struct model *m, const struct comm *c);
 /* The operation's number in the communicator, as findings tell it. */
 uint64_t jam_seq(const struct jam *j);
 /* Since when the hosts, or with `proxies` the transfers too, stand as they do now, by two looks at each; 0 they do not. */
@@ -30,5 +32,7 @@ void jam_culprit_find(struct jam *j);
 bool jam_is_network(const struct proxy_part *p);
 bool jam_has(const struct member *mb, uint64_t op_count);
 bool jam_in_any(const struct member *mb);
+/* The same, by a look that is fresh. */
+bool jam_in_any_now(const struct model *m, const struct member *mb);
 
 #endif

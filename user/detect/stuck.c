@@ -260,14 +260,31 @@ int stuck_report(const struct model *m, struct finding_list *found)
 
 /* --- for those who name ranks by other evidence --- */
 
+/* Of the peers' transfers not all is known, on other nodes or not yet; but some went on in this communicator, and this one is at an
+ * operation of it still: what brings it its data holds it up. */
+static bool left_behind(const struct model *m, const struct member *mb)
+{
+	if (!jam_in_any_now(m, mb) || jam_known(m, mb->comm))
+		return false;
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+		if (o != mb && !o->gone && o->entered_seq[SEQ_COLL] > mb->entered_seq[SEQ_COLL])
+			return true;
+	return false;
+}
+
 /* In that operation or in a later one, which waits for it. */
 static bool is_inside(const struct model *m, const struct proc *p)
 {
 	struct jam j;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (!mb->gone && (jam_in_any(mb) || proxy_thread_judge(mb) == PROXY_STARVED) && jam_find(m, mb->comm, &j))
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		if (mb->gone)
+			continue;
+		if ((jam_in_any(mb) || proxy_thread_judge(mb) == PROXY_STARVED) && jam_find(m, mb->comm, &j))
 			return true;
+		if (left_behind(m, mb))
+			return true;
+	}
 	return false;
 }
 
