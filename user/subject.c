@@ -216,10 +216,11 @@ int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to)
 
 int subjects_proxies_look(struct subjects *s, subject_emit *emit, void *to)
 {
+	struct proxies_seen seen;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < s->n; i++)
 		if (s->all[i].comms.n_places && !s->all[i].comms.held)
-			err = comm_proxies_look(&s->all[i].comms, s->reader, s->all[i].proc->tgid, emit, to);
+			err = comm_proxies_look(&s->all[i].comms, s->reader, s->all[i].proc->tgid, emit, to, &seen);
 	return err;
 }

@@ -170,7 +170,7 @@ static void look(void)
 	now += 500 * MSEC;
 }
 
-static void looks(int n)
+static inline void looks(int n)
 {
 	while (n--)
 		look();

@@ -71,19 +71,30 @@ static bool is_shared(const uint64_t *states, size_t n, uint64_t state)
 	return uses > 1;
 }
 
+static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_look *look)
+{
+	seen->any |= look->threaded || look->n;
+	for (uint32_t i = 0; i < look->n; i++)
+		seen->busy |= look->subs[i].is_send && look->subs[i].transmitted > look->subs[i].done;
+}
+
 /* Two passes: whether a proxy is shared is known when all were seen. */
-int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, proxy_emit *emit, void *to)
+int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, proxy_emit *emit, void *to,
+		      struct proxies_seen *ret)
 {
 	struct nccl_proxy_look *looks = calloc(c->n_places + 1, sizeof(*looks));
 	uint64_t *states = calloc(c->n_places + 1, sizeof(*states));
 	int err = looks && states ? 0 : -ENOMEM;
 
+	*ret = (struct proxies_seen){ 0 };
 	for (size_t i = 0; !err && i < c->n_places; i++) {
 		const struct nccl_layout *l = &c->layouts[c->places[i].layout];
 		int one = nccl_proxy_read(r, tgid, &l->proxy, c->places[i].addr, l->hash, c->states[i].hash, 0, READER_DEADLINE_MS,
 					  &looks[i]);
 
 		states[i] = one ? 0 : looks[i].proxy_state;
+		if (!one)
+			seen_add(ret, &looks[i]);
 		err = one == -EPIPE ? one : 0;
 	}
 	for (size_t i = 0; !err && i < c->n_places; i++)

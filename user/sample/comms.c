@@ -28,6 +28,10 @@
 #define STILL_NS 500000000ull          /* past it: read often ... */
 #define STILL_READ_EVERY_NS 250000000ull
 #define STILL_LONG_NS 8000000000ull    /* ... up to here: by now it was told, or is no news */
+#define PROXIES_TRY 8                  /* reads: does one have a progress thread by now? */
+#define QUICK_AFTER 2                  /* looks in a row at which something was on its way: */
+#define QUICK_NS 10000000000ull        /* read often for that long, so that ways can be compared, */
+#define QUICK_AGAIN_NS 60000000000ull  /* and not again before; in a job that is all network, a third more */
 #define SCAN_NS 15000000ull            /* of one look */
 #define SCAN_PAGES 4096                /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
@@ -46,6 +50,9 @@ struct looked {                        /* one process */
 	bool in_list;
 	struct comm_places comms;
 	uint64_t read_ns, moved_ns, told_at_ns;
+	uint64_t quick_ns;                 /* read often since; 0 never */
+	unsigned int n_reads, n_busy;
+	bool has_proxy;
 	uint64_t sum;                      /* of all its counters, as last read */
 	unsigned int n_gone;               /* looks in a row that some communicator was not there */
 	unsigned int n_threads;
@@ -336,7 +343,7 @@ static bool read_due(const struct looked *p, uint64_t now_ns)
 {
 	uint64_t still_ns = now_ns - p->moved_ns, every_ns = READ_EVERY_NS;
 
-	if (still_ns >= STILL_NS && still_ns < STILL_LONG_NS)
+	if ((still_ns >= STILL_NS && still_ns < STILL_LONG_NS) || (p->quick_ns && now_ns - p->quick_ns < QUICK_NS))
 		every_ns = STILL_READ_EVERY_NS;
 	return p->comms.n_places && now_ns - p->read_ns + LOOK_EVERY_NS / 2 >= every_ns;
 }
@@ -377,12 +384,27 @@ static void news_note(struct looked *p, uint64_t now_ns)
 	p->n_threads = n;
 }
 
-/* Nothing was entered for a while: where the host sits, and how far transfers are in what was entered. */
-static int still_tell(struct comms *c, struct looked *p, uint64_t now_ns)
+static int proxies_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 {
-	int err = place_tell(c, p, now_ns);
+	struct proxies_seen seen;
+	int err = comm_proxies_look(&p->comms, c->ctx->reader, p->tgid, c->ctx->emit, c->ctx->emit_to, &seen);
 
-	return err ? err : comm_proxies_look(&p->comms, c->ctx->reader, p->tgid, c->ctx->emit, c->ctx->emit_to);
+	p->has_proxy |= seen.any;
+	p->n_busy = seen.busy ? p->n_busy + 1 : 0;
+	if (p->n_busy >= QUICK_AFTER && (!p->quick_ns || now_ns - p->quick_ns >= QUICK_AGAIN_NS))
+		p->quick_ns = now_ns;
+	return err;
+}
+
+/* How far transfers are; and where nothing was entered for a while, where the host sits. */
+static int progress_tell(struct comms *c, struct looked *p, uint64_t now_ns)
+{
+	bool still = now_ns - p->moved_ns >= STILL_NS;
+	int err = still ? place_tell(c, p, now_ns) : 0;
+
+	if (err || (!still && !p->has_proxy && p->n_reads++ % PROXIES_TRY))
+		return err;
+	return proxies_tell(c, p, now_ns);
 }
 
 static int read_one(struct comms *c, struct looked *p)
@@ -399,7 +421,7 @@ static int read_one(struct comms *c, struct looked *p)
 	for (size_t i = 0; !err && i < p->comms.n_places; i++)
 		if (c->now[i].valid)
 			err = comm_sample_emit(p->tgid, p->comms.places[i].addr, &c->now[i], now_ns, c->ctx->emit, c->ctx->emit_to);
-	return err || now_ns - p->moved_ns < STILL_NS ? err : still_tell(c, p, now_ns);
+	return err ? err : progress_tell(c, p, now_ns);
 }
 
 static int comms_look(void *state, uint64_t now_ns)

@@ -254,6 +254,7 @@ static uint32_t thread_find(struct walk *w)
 
 	if (w->arg->l.thread == NCCL_NOWHERE || !word(w, w->out->proxy_state, w->arg->l.thread, &handle, 8) || !handle)
 		return 0;
+	w->out->threaded = 1;
 	t = calloc(1, sizeof(*t));
 	found = t && !threads_read(w->arg->pid, t) ? thread_match(w, handle, t) : 0;
 	free(t);

@@ -42,6 +42,8 @@ struct nccl_proxy_look {
 	uint32_t thread;       /* tid of the progress thread; 0 not known */
 	uint32_t moving;       /* 1: the list changed while it was read, again and again; n is 0 */
 	uint32_t cut;          /* 1: there are more */
+	uint32_t threaded;     /* 1: there is a progress thread, whichever it is */
+	uint32_t reserved;
 	struct nccl_proxy_sub subs[NCCL_PROXY_SUBS_MAX];
 };
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * path_share.h - for how large a share of the time something is on its way from one rank to another: handed to the network and not
+ * through, by looks at NCCL's proxies (transmitted, and not done). In a ring all send alike, so these shares are as the times
+ * that a slice takes on each way. Docs: docs/link.md.
+ */
+#ifndef RANKTRACE_PATH_SHARE_H
+#define RANKTRACE_PATH_SHARE_H
+
+#include "model/model.h"
+
+#define PATH_LOOKS 64
+#define PATH_WINDOW_NS 12000000000ull
+
+struct path {               /* from one member of a communicator to another */
+	const struct member *from, *to;
+	uint64_t n_looks, looks_ns[PATH_LOOKS]; /* ring */
+	bool busy[PATH_LOOKS];
+	struct path *next;
+};
+
+struct paths { struct path *all; };
+
+/* Takes in the newest looks at this communicator. 0 or -ENOMEM. */
+int paths_take(struct paths *s, const struct comm *c);
+/* Of the looks in the window; -1: fewer than `least`. */
+double path_share(const struct path *p, uint64_t now_ns, int least);
+/* Paths of members that are no more. */
+void paths_forget(struct paths *s, const struct model *m);
+void paths_free(struct paths *s);
+
+#endif
