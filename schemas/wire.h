@@ -24,6 +24,7 @@ enum wire_tracer {
 	WIRE_CUDA = 4,
 	WIRE_VERBS = 6,
 	WIRE_XID = 5,
+	WIRE_TCP = 7,
 	WIRE_TRACER_MAX = 16,
 };
 

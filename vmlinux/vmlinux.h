@@ -77,6 +77,44 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
+struct inode {
+	unsigned short i_mode;
+};
+
+struct file {
+	struct inode *f_inode;
+	void *private_data;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+};
+
+struct in6_addr { u8 bytes[16]; };
+struct net;
+struct possible_net { struct net *net; };
+
+struct sock_common {
+	unsigned int skc_daddr, skc_rcv_saddr;
+	u16 skc_dport; /* network byte order */
+	u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	struct possible_net skc_net;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_protocol;
+	int sk_err;
+};
+
+struct socket { struct sock *sk; };
+
 struct linux_binprm {
 	const char *filename;
 };

@@ -42,6 +42,7 @@ static const struct {
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_entry" },
 	{ "bpf/tracers/sched/sched.bpf.o", "ranktrace", "sched_off" },
 	{ "bpf/tracers/xid/xid.bpf.o", "ranktrace", "xid_record" },
+	{ "bpf/tracers/tcp/tcp.bpf.o", "ranktrace", "tcp_record" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_qp" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_error" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_async" },
