@@ -30,7 +30,7 @@ def main():
     if job.LONG and "TRIALS" not in os.environ:
         drawn = [(name, tier) for name in names for tier in ("trace", "watch")]
     else:
-        drawn = [(os.environ.get("ONLY") or rng.choice(names), rng.choice(["trace", "watch"])) for _ in range(int(os.environ.get("TRIALS", "1")))]
+        drawn = [(os.environ.get("ONLY") or rng.choice(names), os.environ.get("TIER") or rng.choice(["trace", "watch"])) for _ in range(int(os.environ.get("TRIALS", "1")))]
     for name, tier in drawn:
         victim = rng.randrange(tcp_links.RANKS)
         if name != "killed":
