@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """F13 over TCP: others' traffic fills the link of one of four hosts. It is told as congestion, and neither a rank nor a link is blamed."""
+import os
 import subprocess
 import sys
 import time
@@ -21,13 +22,13 @@ while True:
 """
 
 
-def background(number, victim):
+def background(number, victim, tier):
     """Others' connections fill the link of one host. They go to a host that has no rank, as storage does."""
-    print(f"background traffic from host {victim}", flush=True)
+    print(f"background traffic from host {victim}, tier {tier}", flush=True)
     with Hosts(tcp_links.RANKS + 1) as hosts:
         hosts.link(victim, rate=4e6)  # enough for the job
         to = tcp_links.RANKS
-        j = job.Job(tcp_links.sim_args(number, hosts), name="tcp")
+        j = job.Job(tcp_links.sim_args(number, hosts), ["--tier", tier], name="tcp")
         tcp_links.begun(j)
         others = [hosts.start(to, sys.executable, "-c", FLOOD, stderr=subprocess.DEVNULL)]
         time.sleep(1)
@@ -49,7 +50,7 @@ def main():
     if not job.LONG:
         job.skip("45 seconds: with LONG=1")
     rng, number = job.seed()
-    background(number, rng.randrange(tcp_links.RANKS))
+    background(number, rng.randrange(tcp_links.RANKS), os.environ.get("TIER") or rng.choice(["trace", "watch"]))
 
 
 main()
