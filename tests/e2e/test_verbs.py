@@ -173,4 +173,5 @@ def main():
     trace_tier(to, argv)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -84,7 +84,8 @@ def main():
     expect("ib_send_lat", seen, posts=n, post_bytes=n * size, recv_done=n, recv_bytes=n * size)
     seen, records, _, _ = run("trace", perf("ib_write_bw"), record=("--tier", "trace"))
     assert not seen and any(r["kind"] == "qp" for r in records)
-    print("rdma_guest: passed")
+    print("rdma_guest: passed", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ RECORD_IN_BTF(verbs_error);
 RECORD_IN_BTF(verbs_async);
 RECORD_IN_BTF(verbs_mr);
 RECORD_IN_BTF(verbs_cm);
+RECORD_IN_BTF(verbs_not_opened);
 
 #if defined(__TARGET_ARCH_x86)
 #define RETURN_POPS 8 /* the return address */
@@ -74,6 +75,13 @@ struct {
 	__type(key, __u32); /* tid */
 	__type(value, struct verbs_poll);
 } verbs_polls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 256);
+	__type(key, struct verbs_unopened);
+	__type(value, __u32);
+} verbs_unopened SEC(".maps");
 
 /* --- tables of function pointers --- */
 
@@ -306,6 +314,22 @@ static __always_inline void made(__u32 tgid, __u64 generation, __u64 qp, const s
 	qp_tell(qp, f, VERBS_QP_MADE, 0);
 }
 
+static __always_inline void unopened_tell(__u32 tgid, __u64 device)
+{
+	struct verbs_not_opened *r = record_reserve(RING_NORMAL, struct verbs_not_opened, WIRE_VERBS, VERBS_UNOPENED);
+	struct verbs_unopened key = { .tgid = tgid };
+	__u32 once = 1;
+
+	bpf_probe_read_user_str(key.device, sizeof(key.device), (void *)(device + DEVICE_NAME));
+	bpf_probe_read_user_str(key.node, sizeof(key.node), (void *)(device + DEVICE_DEV_NAME));
+	bpf_map_update_elem(&verbs_unopened, &key, &once, BPF_NOEXIST);
+	if (!r)
+		return;
+	__builtin_memcpy(r->device, key.device, sizeof(r->device));
+	__builtin_memcpy(r->node, key.node, sizeof(r->node));
+	record_submit(r);
+}
+
 SEC("uprobe.multi")
 int verbs_exit(struct pt_regs *ctx)
 {
@@ -323,6 +347,8 @@ int verbs_exit(struct pt_regs *ctx)
 	if (f.fn == VERBS_FN_ibv_open_device || f.fn == VERBS_FN_ibv_import_device) {
 		if (!ret)
 			open_count(id >> 32, target->generation, -1);
+		if (!ret && f.fn == VERBS_FN_ibv_open_device)
+			unopened_tell(id >> 32, f.a);
 		table_note(id >> 32, ret, false);
 	}
 	else if (f.fn == VERBS_FN_ibv_create_cq)

@@ -21,6 +21,7 @@
 #include "uthash.h"
 #include "verbs.skel.h"
 #include "verbs_decode.h"
+#include "verbs_say.h"
 
 #define WALK_PAGES_FIRST 256u         /* present pages of one look: 1 MB */
 #define WALK_PAGES_MAX (8u << 10)
@@ -55,14 +56,6 @@ static const uint32_t inline_offsets[] = {
 
 static const char *const verbs_markers[] = { "ibv_create_qp|rdma_get_cm_event", NULL };
 
-/* Libraries that write work requests into the device's queues themselves, past any function of a provider. */
-static const struct { const char *file, *what; } bypasses[] = {
-	{ "/libuct_ib", "UCX posts to mlx5 devices directly" },
-	{ "ibgda", "NVSHMEM's IBGDA posts from the GPU" },
-	{ "/libdoca_", "DOCA posts by itself (DevX, GPUNetIO)" },
-	{ "/libdpdk", "DPDK posts by itself" },
-};
-
 struct told { /* of one queue pair */
 	struct verbs_qp_key key;
 	uint64_t generation, sum, ns;
@@ -84,6 +77,7 @@ struct verbs_state { /* tracer_state() */
 	struct walk *walks;
 	struct told *told;
 	uint32_t n_busy; /* queue pairs that moved at the last scan */
+	bool said_no_device, said_full;
 };
 
 static const void *verbs_object(size_t *ret_size)
@@ -165,17 +159,6 @@ static uint32_t tables_place(struct tracer_handle *h, uint64_t now_ns)
 
 /* --- processes that were there before --- */
 
-static void bypass_say(const struct target_proc *proc)
-{
-	for (size_t i = 0; i < proc->n_files; i++)
-		for (size_t k = 0; k < sizeof(bypasses) / sizeof(bypasses[0]); k++)
-			if (strstr(proc->libs[i].path, bypasses[k].file)) {
-				log_info("pid %u has %s mapped: %s; what it sends so is seen in the port counters only", proc->tgid,
-					 proc->libs[i].path, bypasses[k].what);
-				return;
-			}
-}
-
 /* Only a process that has a device open has contexts: most that map libibverbs never open one. */
 static uint32_t devices_open(uint32_t tgid)
 {
@@ -219,7 +202,8 @@ static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc,
 	w->over = false;
 	w->first_ns = w->asked_ns = 0;
 	w->n_before = devices_open(w->tgid);
-	bypass_say(proc);
+	verbs_say_bypass(proc);
+	s->said_no_device = s->said_no_device || verbs_say_no_device(proc);
 	return 0;
 }
 
@@ -356,6 +340,16 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 	return err;
 }
 
+static void unopened_look(struct tracer_handle *h)
+{
+	struct verbs_unopened u;
+
+	for (int i = 0; i < SCAN_MAX && !tracer_map_next(h, "verbs_unopened", NULL, &u); i++) {
+		tracer_map_delete(h, "verbs_unopened", &u);
+		verbs_say_unopened(&u);
+	}
+}
+
 static int verbs_look(struct tracer_handle *h, uint64_t now_ns)
 {
 	struct verbs_state *s = tracer_state(h, sizeof(*s));
@@ -364,6 +358,7 @@ static int verbs_look(struct tracer_handle *h, uint64_t now_ns)
 
 	if (!s)
 		return -ENOMEM;
+	unopened_look(h);
 	if (tracer_tier(h) < TIER_BURST)
 		return 0;
 	if (tables_place(h, now_ns)) /* what holds these up is not to be made worse */
@@ -448,11 +443,21 @@ static int qp_scan(struct tracer_handle *h, struct verbs_state *s, const struct 
 	return err;
 }
 
+/* The map makes room some time before it is full, a hundred at a time and CPU. */
+static void full_say(struct verbs_state *s, int n)
+{
+	if (s->said_full || n < VERBS_QPS_COUNTED - VERBS_QPS_COUNTED / 16)
+		return;
+	s->said_full = true;
+	log_warn("more than %d RDMA queue pairs are in use: totals of those that were idle longest are forgotten, and begin anew when they "
+		 "are used again", n);
+}
+
 static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)
 {
 	struct verbs_state *s = tracer_state(h, sizeof(*s));
 	struct verbs_qp_key key, next;
-	int more, err = 0;
+	int more, i, err = 0;
 
 	if (!s)
 		return -ENOMEM;
@@ -460,11 +465,12 @@ static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)
 		return 0;
 	s->n_busy = 0;
 	more = tracer_map_next(h, "verbs_qps", NULL, &key);
-	for (int i = 0; !more && !err && i < SCAN_MAX; i++) {
+	for (i = 0; !more && !err && i < SCAN_MAX; i++) {
 		more = tracer_map_next(h, "verbs_qps", &key, &next);
 		err = qp_scan(h, s, &key, now_ns);
 		key = next;
 	}
+	full_say(s, i);
 	return err;
 }
 

@@ -15,6 +15,7 @@ enum verbs_kind {
 	VERBS_ASYNC = 4,   /* ibv_get_async_event returned */
 	VERBS_MR = 5,      /* memory was registered */
 	VERBS_CM = 6,      /* rdma_get_cm_event returned */
+	VERBS_UNOPENED = 8, /* ibv_open_device returned NULL */
 	VERBS_TABLE = 7,   /* an ops table came to light: wakes the collector, which attaches to what it points at */
 };
 
@@ -147,7 +148,16 @@ struct verbs_table_news {
 	__u64 at;
 };
 
+struct verbs_not_opened {
+	struct wire_hdr hdr;
+	char device[VERBS_DEVICE_LEN]; /* "mlx5_0" */
+	char node[VERBS_DEVICE_LEN];   /* "uverbs0" */
+};
+_Static_assert(sizeof(struct verbs_not_opened) == 88, "verbs_not_opened");
+
 /* --- maps --- */
+
+struct verbs_unopened { __u32 tgid; char device[VERBS_DEVICE_LEN], node[VERBS_DEVICE_LEN]; };
 
 struct verbs_flight_key { __u64 sp; __u32 tid, reserved; }; /* sp: where the return address lies, or lay */
 struct verbs_flight { /* a call of an exported function */
@@ -177,6 +187,7 @@ struct verbs_placed_key { __u64 table; __u32 tgid, reserved; }; /* verbs_table_k
 struct verbs_opens { __u64 generation; __u32 n, reserved; }; /* devices that were opened under our eyes, opening ones included */
 
 struct verbs_qp_key { __u64 context; __u32 tgid, qpn; };
+#define VERBS_QPS_COUNTED 8192 /* counted at once on a node: the least recently used go */
 #define VERBS_FIFO 64 /* signalled posts that may be out; a power of two */
 struct verbs_counts {
 	__u64 generation;

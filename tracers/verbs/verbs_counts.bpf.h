@@ -14,7 +14,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, VERBS_QPS_COUNTED);
 	__type(key, struct verbs_qp_key);
 	__type(value, struct verbs_counts);
 } verbs_qps SEC(".maps");

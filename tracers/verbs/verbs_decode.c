@@ -220,13 +220,21 @@ static int decode_cm(const struct verbs_cm *r, struct intern *strings, struct ev
 	return 1;
 }
 
+static int decode_not_opened(const struct verbs_not_opened *r, struct intern *strings, struct event *e)
+{
+	instant(e, strings, "RDMA device cannot be opened");
+	arg_add(e, "device", intern_bytes(strings, r->device, sizeof(r->device)), 0);
+	arg_add(e, "node", intern_bytes(strings, r->node, sizeof(r->node)), 0);
+	return 1;
+}
+
 int verbs_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
 {
 	static const uint16_t sizes[] = {
 		[VERBS_QP] = sizeof(struct verbs_qp), [VERBS_STATS] = sizeof(struct verbs_stats),
 		[VERBS_ERROR] = sizeof(struct verbs_error), [VERBS_ASYNC] = sizeof(struct verbs_async),
 		[VERBS_MR] = sizeof(struct verbs_mr), [VERBS_CM] = sizeof(struct verbs_cm),
-		[VERBS_TABLE] = sizeof(struct verbs_table_news),
+		[VERBS_TABLE] = sizeof(struct verbs_table_news), [VERBS_UNOPENED] = sizeof(struct verbs_not_opened),
 	};
 
 	if (max < VERBS_EVENTS_MAX || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
@@ -237,6 +245,7 @@ int verbs_decode(const struct wire_hdr *h, struct intern *strings, struct event 
 	case VERBS_ERROR: return decode_error((const void *)h, strings, out);
 	case VERBS_ASYNC: return decode_async((const void *)h, strings, out);
 	case VERBS_MR: return decode_mr((const void *)h, out);
+	case VERBS_UNOPENED: return decode_not_opened((const void *)h, strings, out);
 	case VERBS_CM: return decode_cm((const void *)h, strings, out);
 	default: return 0; /* a table: for the collector alone */
 	}

@@ -18,6 +18,8 @@
 
 #define SPAWN_DEADLINE_MS 1000
 #define WAIT_LEAST_MS 2 /* an answer takes 0.1 ms */
+#define RUNNING_STEP_MS 10
+#define RUNNING_STEPS 10 /* a tenth of a second at most, of a worker that is not asleep at any look */
 
 struct reader {
 	pid_t zygote;
@@ -127,6 +129,17 @@ static int wait_whole(struct reader *r, pid_t pid, unsigned deadline_ms)
 	return -EAGAIN;
 }
 
+/* A worker that runs, or would if it had a CPU, is held up by nobody's lock: on a busy machine its answer is worth some waiting, as
+ * it would be thrown away and asked for again. Poll's result. */
+static int wait_running(struct reader *r, unsigned allowed_ms)
+{
+	int n = worker_wait(r->worker.sock, allowed_ms);
+
+	for (int i = 0; !n && i < RUNNING_STEPS && !worker_sleeps(&r->worker); i++)
+		n = worker_wait(r->worker.sock, RUNNING_STEP_MS);
+	return n;
+}
+
 static int wait_answer(struct reader *r, pid_t pid, unsigned deadline_ms)
 {
 	uint64_t begin = clock_monotonic_ns(), spent;
@@ -136,7 +149,7 @@ static int wait_answer(struct reader *r, pid_t pid, unsigned deadline_ms)
 
 	if (allowed_ms == deadline_ms)
 		return wait_whole(r, pid, deadline_ms);
-	n = worker_wait(r->worker.sock, allowed_ms);
+	n = allowed_ms ? wait_running(r, allowed_ms) : worker_wait(r->worker.sock, 0);
 	if (n)
 		return n < 0 ? n : 0;
 	spent = clock_monotonic_ns() - begin;

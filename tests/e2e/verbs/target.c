@@ -2,7 +2,7 @@
  *
  * target.c - an RDMA application over the stand-ins: target FILE PROVIDER... opens each provider, makes queue pairs, waits for
  * a line on stdin ("go N": N rounds of posts; end of file: the end) and prints what it posted and got, one JSON line a queue
- * pair. With every queue pair posts come in chains of different lengths, sizes and opcodes; polls are mostly empty.
+ * pair. VERBS_QPS: as many queue pairs a device. With every queue pair posts come in chains of different lengths, sizes and opcodes; polls are mostly empty.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -115,7 +115,7 @@ static void post_failing(struct queue *q)
 	ibv_post_send(q->qp, &wr, &bad);
 }
 
-static void queue_make(struct ibv_context *c, struct ibv_pd *pd, struct queue *q, uint32_t peer)
+static void queue_make(struct ibv_context *c, struct ibv_pd *pd, struct queue *q, uint32_t peer, int slowly)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
 	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR, .dest_qp_num = peer };
@@ -128,13 +128,15 @@ static void queue_make(struct ibv_context *c, struct ibv_pd *pd, struct queue *q
 	rtr.ah_attr.port_num = 1;
 	memcpy(rtr.ah_attr.grh.dgid.raw + 10, "\xff\xff\x0a\x00\x00\x02", 6);
 	ibv_modify_qp(q->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
-	usleep(300000); /* as peers that exchange their numbers take */
+	if (slowly)
+		usleep(300000); /* as peers that exchange their numbers take */
 	ibv_modify_qp(q->qp, &rts, IBV_QP_STATE);
 }
 
 int main(int argc, char **argv)
 {
-	struct queue *queues = calloc(argc * QPS, sizeof(*queues));
+	int per_device = getenv("VERBS_QPS") ? atoi(getenv("VERBS_QPS")) : QPS;
+	struct queue *queues = calloc(argc * per_device, sizeof(*queues));
 	char line[64], memory[8192];
 	int n = 0;
 
@@ -149,10 +151,15 @@ int main(int argc, char **argv)
 		snprintf(d->dev_path, sizeof(d->dev_path), "%s", argv[i]);
 		snprintf(d->ibdev_path, sizeof(d->ibdev_path), "%s", argv[1]);
 		c = ibv_open_device(d);
+		if (!c) {
+			printf("{\"ready\":%d,\"opened\":false}\n", getpid());
+			fflush(stdout);
+			return fgets(line, sizeof(line), stdin) != NULL;
+		}
 		pd = ibv_alloc_pd(c);
 		ibv_reg_mr(pd, memory, sizeof(memory), 0);
-		for (int k = 0; k < QPS; k++)
-			queue_make(c, pd, &queues[n++], 1000 + k);
+		for (int k = 0; k < per_device; k++)
+			queue_make(c, pd, &queues[n++], 1000 + k, per_device == QPS);
 		if (i == 2) {
 			struct ibv_async_event e;
 

@@ -37,6 +37,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	open_fn = dlsym(dl, "provider_open");
 	c = open_fn(device);
 	c->cmd_fd = open(device->ibdev_path, O_RDWR); /* a file whose name ends in uverbsN */
+	if (c->cmd_fd < 0)
+		return NULL;
 	while (opened[i].c)
 		i++;
 	opened[i].c = c;
