@@ -68,7 +68,7 @@ enum event_kind {
 	EV_GPU_PROCS,     /* gpu_procs: who computes on it */
 	EV_GPU_STATE,     /* gpu_state: it answers, or not */
 	EV_PORT, EV_PORT_LOOK, EV_PORT_USERS, /* port.id, port.look, port.users: a port of an RDMA device */
-	EV_QP, EV_QP_TOTALS, EV_QP_ERROR, EV_QP_ASYNC, /* qp.now, qp.totals, qp.error, qp.async: an RDMA queue pair */
+	EV_QP, EV_QP_TOTALS, EV_QP_ERROR, EV_QP_ASYNC, EV_QP_BURST, /* qp.now, .totals, .error, .async, .burst: an RDMA queue pair */
 	EV_GIDS,          /* qp.own: addresses of a port of this host */
 	EV_TCP, EV_TCP_LOOK, /* tcp.id, tcp.look: a TCP connection of the process */
 	EV_KERNEL_LOG,    /* kernel_log: a line worth showing, and no XID */

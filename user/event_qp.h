@@ -38,6 +38,7 @@ struct qp_event {
 		} now;
 		struct qp_totals totals; /* EV_QP_TOTALS */
 		struct { uint32_t status, vendor_error; const char *name; } error; /* EV_QP_ERROR: a completion; "transport retry exceeded" */
+		struct { uint64_t posts, bytes, first_ns, last_ns; } burst; /* EV_QP_BURST: posts that are all completed now, and not before */
 		struct { uint32_t type; const char *name; } async; /* EV_QP_ASYNC: "QP fatal error" */
 		struct {               /* EV_GIDS */
 			uint32_t port, lid, n;

@@ -133,6 +133,17 @@ def told_queue_pairs(rtr, truth):
                   r["peer_rank"] is None and r["device"].startswith("fake") and r["totals"]["from_start"], r)
 
 
+def bursts_follow_each_other(rtr, truth):
+    """Whenever all was completed, what was posted since the last such moment; together what was posted, but for an end that was too soon."""
+    qpn, last_ns, posts, size = min(truth), 0, 0, 0
+    for b in verbs_records.records(rtr):
+        if b["kind"] == "burst" and b["qpn"] == qpn:
+            job.check(last_ns < b["first_ns"] <= b["last_ns"] <= b["ts"] and b["posts"], b)
+            last_ns, posts, size = b["ts"], posts + b["posts"], size + b["bytes"]
+    job.check(0 < posts <= truth[qpn]["posts"] and size <= truth[qpn]["post_bytes"], f"{posts} posts in bursts of {truth[qpn]}")
+    job.check(posts > truth[qpn]["posts"] // 2, f"{posts} posts in bursts of {truth[qpn]}")
+
+
 def seen_from_start(to, argv):
     rtr, err = f"{to}/start.rtr", open(f"{to}/start.err", "w+")
     p = subprocess.Popen([job.RANKTRACE, "record", "--tier", "burst", "--budget=no", "-o", rtr, "--"] + argv, stdin=subprocess.PIPE,
@@ -146,6 +157,7 @@ def seen_from_start(to, argv):
     seen = compare(rtr, truth)
     job.check(all(r["from_start"] for r in seen.values()), {q: r["from_start"] for q, r in seen.items()})
     told_queue_pairs(rtr, truth)
+    bursts_follow_each_other(rtr, truth)
     qps = [r for r in verbs_records.records(rtr) if r["kind"] == "qp"]
     peers = {r["qpn"]: (r["dest_qpn"], r["dgid"][12:]) for r in qps if r["dest_qpn"]}
     job.check(set(peers) == set(truth) and all(a == b"\x0a\x00\x00\x02" and 1000 <= d < 1003 for d, a in peers.values()), peers)

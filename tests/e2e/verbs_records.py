@@ -4,7 +4,7 @@ import struct
 
 import rtr
 
-QP, STATS, ERROR, ASYNC, MR = 1, 2, 3, 4, 5
+QP, STATS, ERROR, ASYNC, MR, BURST = 1, 2, 3, 4, 5, 9
 FACT_LIB = 5
 STATS_FIELDS = ("context", "qpn", "first_status", "posts", "post_bytes", "signalled", "recv_posts", "send_done", "recv_done",
                 "recv_bytes", "errors", "first_post_ns", "last_post_ns", "last_done_ns", "in_flight_bytes", "latency_ns_sum",
@@ -15,6 +15,7 @@ LAYOUTS = {
     STATS: ("stats", "<QII16Q8III", STATS_FIELDS + tuple(f"op{i}" for i in range(8)) + ("from_start", "_")),
     ERROR: ("error", "<QQIIII", ("context", "wr_id", "qpn", "status", "vendor_error", "_")),
     ASYNC: ("async", "<QQII32s", ("context", "element", "type", "qpn", "device")),
+    BURST: ("burst", "<QQQQQII", ("context", "posts", "bytes", "first_ns", "last_ns", "qpn", "_")),
     MR: ("mr", "<QQQII", ("begin", "addr", "bytes", "fn", "failed")),
 }
 

@@ -249,6 +249,67 @@ static void test_retold(void **state)
 	model_copy_free(&copy);
 }
 
+static void burst(struct model *m, uint64_t first_ns, uint64_t last_ns)
+{
+	struct event e = { .kind = EV_QP_BURST, .tgid = 100 };
+
+	e.qp.context = 0x10;
+	e.qp.qpn = 17;
+	e.qp.device = "";
+	e.qp.burst.posts = 3;
+	e.qp.burst.bytes = 300;
+	e.qp.burst.first_ns = first_ns;
+	e.qp.burst.last_ns = last_ns;
+	give(m, e);
+}
+
+static const struct op *op_call(struct model *m)
+{
+	struct event e = { .kind = EV_OP, .tgid = 100, .tid = 100 };
+
+	e.op.addr = 0x1000;
+	e.op.stream = 0x5;
+	e.op.count = 8;
+	e.op.op = OP_ALLREDUCE;
+	e.op.dtype = e.op.redop = e.op.root = e.op.peer = -1;
+	give(m, e);
+	return model_proc(m, 100)->last_op;
+}
+
+/* A burst is an operation's where it can be no other's. */
+static void test_posts_of_an_operation(void **state)
+{
+	struct event e = { .kind = EV_SYNC_END, .tgid = 100, .tid = 100 };
+	struct model *m = two_ranks();
+	const struct op *first, *second, *third;
+	uint64_t called_ns;
+
+	(void)state;
+	burst(m, now_ns - 2, now_ns - 1); /* of none */
+	first = op_call(m);
+	called_ns = now_ns;
+	burst(m, called_ns - 10, called_ns + 10); /* began before it: not only its own */
+	assert_int_equal(first->net.posts, 0);
+	burst(m, called_ns + 100, called_ns + 200);
+	burst(m, called_ns + 50, called_ns + 150); /* of another queue pair */
+	assert_true(first->net.posts == 6 && first->net.bytes == 600 && first->net.first_ns == called_ns + 50 &&
+		    first->net.last_ns == called_ns + 200 && first->net.done_ns == now_ns);
+	second = op_call(m); /* while the first may run: which of the two is not known */
+	burst(m, now_ns + 1, now_ns + 2);
+	assert_int_equal(second->net.posts, 0);
+	assert_int_equal(first->net.posts, 6);
+	e.sync.kind = SYNC_CONTEXT;
+	e.sync.begin_ns = now_ns;
+	give(m, e);
+	assert_true(first->end_ns && second->end_ns);
+	while (model_next_ended(m))
+		;
+	third = op_call(m);
+	burst(m, now_ns + 1, now_ns + 2);
+	assert_int_equal(third->net.posts, 3);
+	model_free(m);
+}
+
 static void test_names(void **state)
 {
 	static const uint8_t v6[16] = { 0xfe, 0x80, [15] = 1 };
@@ -267,6 +328,7 @@ int main(void)
 		cmocka_unit_test(test_far_ends_by_address), cmocka_unit_test(test_far_ends_by_numbers),
 		cmocka_unit_test(test_sources_are_joined), cmocka_unit_test(test_numbers_are_used_again),
 		cmocka_unit_test(test_number_is_bounded), cmocka_unit_test(test_retold), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_posts_of_an_operation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

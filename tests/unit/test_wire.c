@@ -49,6 +49,7 @@ static const struct {
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_mr" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_cm" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_not_opened" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_burst" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_table_key" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_table" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_qp_key" },

@@ -17,6 +17,7 @@ RECORD_IN_BTF(verbs_async);
 RECORD_IN_BTF(verbs_mr);
 RECORD_IN_BTF(verbs_cm);
 RECORD_IN_BTF(verbs_not_opened);
+RECORD_IN_BTF(verbs_burst);
 
 #if defined(__TARGET_ARCH_x86)
 #define RETURN_POPS 8 /* the return address */
@@ -551,6 +552,7 @@ __attribute__((noinline)) int verbs_completion(__u64 wc_at, __u64 context, __u64
 	} else {
 		send_match(c, bpf_map_lookup_elem(&verbs_fifos, &key), wc.wr_id, now_ns);
 		c->send_done++;
+		burst_look(&key, c, now_ns);
 	}
 	return 0;
 }

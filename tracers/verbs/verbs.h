@@ -16,6 +16,7 @@ enum verbs_kind {
 	VERBS_MR = 5,      /* memory was registered */
 	VERBS_CM = 6,      /* rdma_get_cm_event returned */
 	VERBS_UNOPENED = 8, /* ibv_open_device returned NULL */
+	VERBS_BURST = 9,   /* burst tier: posts up to a moment at which all that was posted had been completed */
 	VERBS_TABLE = 7,   /* an ops table came to light: wakes the collector, which attaches to what it points at */
 };
 
@@ -155,6 +156,14 @@ struct verbs_not_opened {
 };
 _Static_assert(sizeof(struct verbs_not_opened) == 88, "verbs_not_opened");
 
+struct verbs_burst { /* since the burst before it on this queue pair */
+	struct wire_hdr hdr;    /* ts: the poll that brought the last completion */
+	__u64 context, posts, bytes, first_ns, last_ns; /* of its posts */
+	__u32 qpn, reserved;
+};
+_Static_assert(sizeof(struct verbs_burst) == 72, "verbs_burst");
+#define VERBS_BURST_EVERY_NS 1000000 /* bursts that follow each other within a millisecond are one */
+
 /* --- maps --- */
 
 struct verbs_unopened { __u32 tgid; char device[VERBS_DEVICE_LEN], node[VERBS_DEVICE_LEN]; };
@@ -195,6 +204,8 @@ struct verbs_counts {
 	__u64 first_post_ns, last_post_ns, last_done_ns, done_bytes;
 	__u64 latency_ns_sum, latency_n, latency_ns_max, cut;
 	__u64 skew;             /* completions of posts from before the probes: what they are ahead of our count */
+	__u64 burst_posts, burst_bytes; /* told of until then */
+	__u64 burst_first_ns, burst_told_ns; /* first post since; 0 none */
 	__u64 ex;               /* its table, where it was asked for its struct ibv_qp_ex; 0 */
 	__u32 by_op[VERBS_OPS];
 	__u32 first_status;

@@ -113,6 +113,8 @@ static __always_inline void post_time(struct verbs_counts *c, __u64 now_ns)
 {
 	if (!c->first_post_ns)
 		c->first_post_ns = now_ns;
+	if (!c->burst_first_ns)
+		c->burst_first_ns = now_ns;
 	c->last_post_ns = now_ns;
 }
 
@@ -146,6 +148,30 @@ static __always_inline void error_tell(const struct verbs_qp_key *key, const str
 	r->status = wc->status;
 	r->vendor_error = wc->vendor_error;
 	r->reserved = 0;
+	record_submit(r);
+}
+
+/* Nothing is in flight: what was posted since the last such moment belongs together. */
+static __always_inline void burst_look(const struct verbs_qp_key *key, struct verbs_counts *c, __u64 now_ns)
+{
+	struct verbs_burst *r;
+
+	if (!c->burst_first_ns || !c->aligned || c->done_bytes != c->post_bytes || now_ns - c->burst_told_ns < VERBS_BURST_EVERY_NS)
+		return;
+	r = record_reserve(RING_BULK, struct verbs_burst, WIRE_VERBS, VERBS_BURST);
+	if (!r)
+		return;
+	r->context = key->context;
+	r->qpn = key->qpn;
+	r->posts = c->posts - c->burst_posts;
+	r->bytes = c->post_bytes - c->burst_bytes;
+	r->first_ns = c->burst_first_ns;
+	r->last_ns = c->last_post_ns;
+	r->reserved = 0;
+	c->burst_posts = c->posts;
+	c->burst_bytes = c->post_bytes;
+	c->burst_first_ns = 0;
+	c->burst_told_ns = now_ns;
 	record_submit(r);
 }
 

@@ -220,6 +220,19 @@ static int decode_cm(const struct verbs_cm *r, struct intern *strings, struct ev
 	return 1;
 }
 
+static int decode_burst(const struct verbs_burst *r, struct event *e)
+{
+	e->kind = EV_QP_BURST;
+	e->qp.context = r->context;
+	e->qp.qpn = r->qpn;
+	e->qp.device = "";
+	e->qp.burst.posts = r->posts;
+	e->qp.burst.bytes = r->bytes;
+	e->qp.burst.first_ns = r->first_ns;
+	e->qp.burst.last_ns = r->last_ns;
+	return r->qpn != 0;
+}
+
 static int decode_not_opened(const struct verbs_not_opened *r, struct intern *strings, struct event *e)
 {
 	instant(e, strings, "RDMA device cannot be opened");
@@ -235,6 +248,7 @@ int verbs_decode(const struct wire_hdr *h, struct intern *strings, struct event 
 		[VERBS_ERROR] = sizeof(struct verbs_error), [VERBS_ASYNC] = sizeof(struct verbs_async),
 		[VERBS_MR] = sizeof(struct verbs_mr), [VERBS_CM] = sizeof(struct verbs_cm),
 		[VERBS_TABLE] = sizeof(struct verbs_table_news), [VERBS_UNOPENED] = sizeof(struct verbs_not_opened),
+		[VERBS_BURST] = sizeof(struct verbs_burst),
 	};
 
 	if (max < VERBS_EVENTS_MAX || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
@@ -245,6 +259,7 @@ int verbs_decode(const struct wire_hdr *h, struct intern *strings, struct event 
 	case VERBS_ERROR: return decode_error((const void *)h, strings, out);
 	case VERBS_ASYNC: return decode_async((const void *)h, strings, out);
 	case VERBS_MR: return decode_mr((const void *)h, out);
+	case VERBS_BURST: return decode_burst((const void *)h, out);
 	case VERBS_UNOPENED: return decode_not_opened((const void *)h, strings, out);
 	case VERBS_CM: return decode_cm((const void *)h, strings, out);
 	default: return 0; /* a table: for the collector alone */

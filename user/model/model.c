@@ -119,7 +119,7 @@ static apply_fn *const apply_table[] = {
 	[EV_GPU_STATE] = gpu_apply, [EV_XID] = xid_apply, [EV_KERNEL_LOG] = nothing_apply, [EV_PRESSURE] = pressure_apply,
 	[EV_PORT] = port_apply, [EV_PORT_LOOK] = port_apply, [EV_PORT_USERS] = port_apply,
 	[EV_QP] = qp_apply, [EV_QP_TOTALS] = qp_apply, [EV_QP_ERROR] = qp_apply, [EV_QP_ASYNC] = qp_apply, [EV_GIDS] = qp_apply,
-	[EV_TCP] = tcp_apply, [EV_TCP_LOOK] = tcp_apply,
+	[EV_QP_BURST] = op_burst_apply, [EV_TCP] = tcp_apply, [EV_TCP_LOOK] = tcp_apply,
 	[EV_TIER] = proc_apply, [EV_BUDGET] = proc_apply,
 	[EV_PROXY] = proxy_apply,
 	[EV_RETOLD] = retold_apply,

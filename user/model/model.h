@@ -186,6 +186,7 @@ struct op {
 	uint64_t gpu_ns;        /* GPU time, as the framework measured it; 0 unknown */
 	uint64_t sync_ns;       /* newest end of a host wait for the GPU before the call; 0 none seen */
 	uint32_t graph_i, graph_n; /* its place among the operations of its graph's launch */
+	struct op_net net;
 };
 
 struct call {             /* the host is in a driver call: a wait for the GPU, or another that takes long */

@@ -62,6 +62,14 @@ struct qps {                 /* of the model */
 	uint64_t cut;            /* told of beyond QPS_KEPT, and not kept */
 };
 
+/* What a rank's own queue pairs posted for an operation (burst tier), where no other of that rank's could have been meant: from its
+ * enqueue on. Work that is still in flight at its end is not in it. Not retold in the middle of a session. */
+struct op_net {
+	uint64_t posts, bytes;       /* 0: not told */
+	uint64_t first_ns, last_ns;  /* first and last post of all its queue pairs; to the probe's own delay */
+	uint64_t done_ns;            /* when all of it was seen to be completed: a poll's time, so true end in [last_ns, done_ns] */
+};
+
 struct model;
 struct proc;
 

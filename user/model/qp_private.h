@@ -14,6 +14,7 @@ struct qp_state {
 	bool changed;                /* peers are to be found anew */
 };
 
+int op_burst_apply(struct model *m, const struct event *e); /* op_burst.c */
 int qp_peers_find(struct model *m); /* 0 or -ENOMEM */
 
 #endif

@@ -25,6 +25,15 @@ static const char *number_or_null(char buf[24], bool known, uint64_t v)
 	return buf;
 }
 
+static const char *net_text(char *to, size_t size, const struct op_net *net)
+{
+	if (!net->posts)
+		return "";
+	snprintf(to, size, ",\"net\":{\"posts\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"first_post_ns\":%" PRIu64 ",\"last_post_ns\":%" PRIu64
+		 ",\"done_ns\":%" PRIu64 "}", net->posts, net->bytes, net->first_ns, net->last_ns, net->done_ns);
+	return to;
+}
+
 static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 {
 	struct line_sink *s = (struct line_sink *)base;
@@ -32,7 +41,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	const struct proc *p = mb->proc;
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
 	const char *dtype = dtype_name(op->dtype);
-	char comm[24], rank[24], peer[24], end[24], error[24], line[512];
+	char comm[24], rank[24], peer[24], end[24], error[24], net[192], line[768];
 	int n;
 
 	(void)m;
@@ -41,14 +50,14 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	snprintf(comm, sizeof(comm), "\"0x%016" PRIx64 "\"", hash);
 	n = snprintf(line, sizeof(line),
 		     "{\"rank\":%s,\"pid\":%u,\"comm\":%s,\"seq\":%" PRIu64 ",\"op\":\"%s\",\"count\":%" PRIu64
-		     ",\"dtype\":%s%s%s,\"peer\":%s,\"t_ns\":%" PRIu64 ",\"end_ns\":%s,\"end_error_ns\":%s%s%s}\n",
+		     ",\"dtype\":%s%s%s,\"peer\":%s,\"t_ns\":%" PRIu64 ",\"end_ns\":%s,\"end_error_ns\":%s%s%s%s}\n",
 		     number_or_null(rank, p->rank >= 0, (uint64_t)p->rank), p->tgid, hash ? comm : "null", op->seq,
 		     op_kind_name(op->kind), op->count, dtype ? "\"" : "", dtype ? dtype : "null", dtype ? "\"" : "",
 		     number_or_null(peer, op->peer >= 0, (uint64_t)op->peer), op->call_ns,
 		     number_or_null(end, op->end_ns, op->end_ns),
 		     number_or_null(error, op->end_ns, op->end_error_ns),
 		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "",
-		     op->graph_exec ? ",\"graph\":true" : "");
+		     op->graph_exec ? ",\"graph\":true" : "", net_text(net, sizeof(net), &op->net));
 	return write_whole(s->fd, line, (size_t)n, NULL);
 }
 

@@ -69,6 +69,7 @@ struct drawn_op { /* copy of what is shown of a struct op */
 	struct track *stream;
 	uint64_t thread_uuid, lane_uuid; /* thread_uuid 0: the call was not seen */
 	uint64_t begin_ns, end_ns, call_ns, call_end_ns, end_error_ns, count, seq, comm_hash;
+	struct op_net net;
 	enum op_kind kind;
 	int dtype, root, peer;
 	bool open, from_attach, cut, graph;

@@ -73,6 +73,18 @@ static void call_draw(struct perfetto_sink *p, uint64_t track, enum op_kind op, 
 	slice_end(f, track, end_ns);
 }
 
+/* Times from its call on. */
+static void net_draw(struct trace_file *f, const struct drawn_op *d)
+{
+	if (!d->net.posts)
+		return;
+	event_u64(f, "rdma_posts", d->net.posts);
+	event_u64(f, "rdma_bytes", d->net.bytes);
+	event_u64(f, "rdma_first_post_us", d->net.first_ns > d->call_ns ? (d->net.first_ns - d->call_ns) / 1000 : 0);
+	event_u64(f, "rdma_last_post_us", d->net.last_ns > d->call_ns ? (d->net.last_ns - d->call_ns) / 1000 : 0);
+	event_u64(f, "rdma_done_us", d->net.done_ns > d->call_ns ? (d->net.done_ns - d->call_ns) / 1000 : 0);
+}
+
 static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t chain, bool chain_ends)
 {
 	struct trace_file *f = &p->file;
@@ -101,6 +113,7 @@ static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t 
 		event_interned(f, "end", "unknown");
 	else
 		event_u64(f, "end_error_us", (d->end_error_ns + 999) / 1000);
+	net_draw(f, d);
 	if (flow)
 		event_flow(f, flow, true);
 	if (chain)
@@ -172,7 +185,7 @@ static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct
 		.begin_ns = begin_ns, .end_ns = end_ns > begin_ns ? end_ns : begin_ns, .call_ns = op->call_ns,
 		.call_end_ns = c ? c->end_ns : 0, .end_error_ns = op->end_error_ns, .count = op->count, .seq = op->seq,
 		.comm_hash = op->member->comm ? op->member->comm->hash : 0, .kind = op->kind, .dtype = op->dtype,
-		.root = op->root, .peer = op->peer, .open = !op->end_ns, .from_attach = op->seq_from_attach,
+		.root = op->root, .peer = op->peer, .open = !op->end_ns, .from_attach = op->seq_from_attach, .net = op->net,
 	};
 	if (op->graph_exec && op->end_ns)
 		graph_spread(d, op);
