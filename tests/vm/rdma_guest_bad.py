@@ -31,23 +31,29 @@ def removed():
     rtr = "/tmp/removed.rtr"
     env = [dict(os.environ, RANK=str(r), WORLD_SIZE="2") for r in (0, 1)]
     s, c = pair(perf("ib_write_bw", 2000000), env)
+    idle = subprocess.Popen(["sleep", "600"], env=dict(os.environ, RANK="2", WORLD_SIZE="3"))
     until(lambda: any(q["state"] == "RTS" for q in kernels_qps(c.pid).values()), "no queue pair is ready")
-    tracer = attach(rtr, s.pid, c.pid)
+    tracer = attach(rtr, s.pid, c.pid, idle.pid)
     wait_probes(tracer, rtr, 27)
     time.sleep(2)
     gone = subprocess.Popen(["rdma", "link", "delete", "rxe0"])
-    time.sleep(6)
+    time.sleep(4)
     alive = tracer.poll() is None
-    for p in (s, c):
+    for p in (s, c): # soft-RoCE's device goes when its last user does
         p.kill()
     out = c.communicate(timeout=60)[0]
     s.wait(60)
     gone.wait(60)
+    time.sleep(8) # devices are looked for every 5 s
+    idle.kill()
+    idle.wait(60)
     code = tracer.wait(60)
     said = open(rtr + ".err").read()
     print("removed:", said, out[-300:], sep="\n", flush=True)
     found = subprocess.run([RANKTRACE, "replay", "-q", "--json", rtr], capture_output=True, text=True).stdout
     print("removed: findings", found, qps_told(rtr), flush=True)
+    if "rxe0" not in found or "gone" not in found:
+        sys.exit("nothing is said of the device that is gone")
     if not alive or code not in (0, 1):
         sys.exit(f"the session ended with {code}, alive when the device was gone: {alive}")
 

@@ -60,15 +60,21 @@ def attach(rtr, *pids):
     return subprocess.Popen(argv, stderr=err)
 
 
+def listens(pid):
+    """It takes SIGUSR1 by now: before, the signal would end it."""
+    mask = next(line for line in open(f"/proc/{pid}/status") if line.startswith("SigBlk"))
+    return int(mask.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1
+
+
 def wait_probes(tracer, rtr, n):
     def there():
         if tracer.poll() is not None:
-            sys.exit(open(rtr + ".err").read())
+            sys.exit(f"the tracer ended with {tracer.returncode}: " + open(rtr + ".err").read())
         tracer.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
         said = [int(line.split(" probes")[0].split()[-1]) for line in open(rtr + ".err") if " probes, " in line]
         return any(got >= n for got in said)
-    time.sleep(0.5)
+    until(lambda: tracer.poll() is not None or listens(tracer.pid), "the tracer does not begin")
     until(there, f"fewer than {n} probes")
 
 

@@ -8,6 +8,7 @@ beside it; A/A is the second of two untraced windows over the first. Medians and
 measurement is for docs/measurements.md.
 """
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import time
 
 import rdma_guest
 from rdma_guest import RANKTRACE
+from rdma_guest_late import listens, until
 
 WINDOW_S = 4
 SETTLE_S = 0.5
@@ -45,17 +47,18 @@ def traced(poller, tier):
     err = open("/tmp/poller.err", "w+")
     t = subprocess.Popen(["taskset", "-c", "0", RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", "/tmp/poller.rtr", "--pid",
                           str(poller.process.pid)], stderr=err)
-    said, probes = 0, 0
+    probes = 0
+    until(lambda: listens(t.pid), "the tracer does not begin")
     for _ in range(200): # until two answers say the same number of probes
         time.sleep(0.5)
-        t.send_signal(10)
+        t.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
         numbers = [int(line.split(" probes")[0].split()[-1]) for line in open("/tmp/poller.err") if " probes, " in line]
         if len(numbers) > 3 and numbers[-1] and numbers[-1] == numbers[-3]:
             probes = numbers[-1]
             break
     rate = poller.rate()
-    t.send_signal(2)
+    t.send_signal(signal.SIGINT)
     t.wait(60)
     return rate, probes
 

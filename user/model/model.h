@@ -173,8 +173,7 @@ struct op {
 	uint64_t end_error_ns;
 	uint64_t signature;     /* hash(kind, count, dtype, redop, root) */
 	uint64_t stream_pos;    /* position on its stream */
-	bool handed_out;        /* model_next_ended() gave it */
-	bool grouped;
+	bool handed_out, grouped; /* handed_out: model_next_ended() gave it */
 	struct op *next, *prev;         /* of member */
 	struct op *next_in_proc, *prev_in_proc; /* all operations of that process in call order */
 	uint64_t nth;           /* its number among all operations of the process, from 0 */
