@@ -17,6 +17,8 @@ last = ""
 
 
 def device():
+    if os.path.exists("/sys/class/infiniband/rxe0"):
+        return
     run = lambda *a: subprocess.run(a, check=True)
     run("ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1")
     run("ip", "address", "add", ADDRESS + "/24", "dev", "v0")
