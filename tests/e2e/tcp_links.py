@@ -4,7 +4,7 @@ import os
 import time
 
 import job
-from net_hosts import Hosts
+from net_hosts import Hosts, has_netem
 
 RANKS = 4
 BAR_S = 15
@@ -86,8 +86,8 @@ def one_fault(name, victim, number, tier):
 
 def need_links():
     job.need_root()
-    if not os.path.exists("/dev/net/tun"):
-        job.skip("no /dev/net/tun and with it no links of one's own")
+    if not os.path.exists("/dev/net/tun") and not has_netem():
+        job.skip("neither /dev/net/tun nor sch_netem, and with them no links of one's own")
 
 
 def sim_args(number, hosts, *more):

@@ -10,10 +10,10 @@ import tcp_links
 from net_hosts import Hosts
 
 
-def killed(number, victim):
-    print(f"rank {victim} is killed", flush=True)
+def killed(victim, number, tier):
+    print(f"rank {victim} is killed, tier {tier}", flush=True)
     with Hosts(tcp_links.RANKS) as hosts:
-        j = job.Job(tcp_links.sim_args(number, hosts, "--fault", f"kill:rank={victim},step=300"), name="tcp")
+        j = job.Job(tcp_links.sim_args(number, hosts, "--fault", f"kill:rank={victim},step=300"), ["--tier", tier], name="tcp")
         job.check(j.wait_finding(90, kind="hang", phase="open"), f"the death is not told: {j.findings}")
         time.sleep(10)
         j.stop()
@@ -30,13 +30,14 @@ def main():
     if job.LONG and "TRIALS" not in os.environ:
         drawn = [(name, tier) for name in names for tier in ("trace", "watch")]
     else:
-        drawn = [(os.environ.get("ONLY") or rng.choice(names), os.environ.get("TIER") or rng.choice(["trace", "watch"])) for _ in range(int(os.environ.get("TRIALS", "1")))]
+        drawn = [(os.environ.get("ONLY") or rng.choice(names), os.environ.get("TIER") or rng.choice(["trace", "watch"]))
+                 for _ in range(int(os.environ.get("TRIALS", "1")))]
     for name, tier in drawn:
         victim = rng.randrange(tcp_links.RANKS)
-        if name != "killed":
+        if name == "killed":
+            killed(victim, number, tier)
+        else:
             tcp_links.one_fault(name, victim, number, tier)
-        elif tier == "trace":
-            killed(number, victim)
 
 
 main()

@@ -268,8 +268,11 @@ static void device_note(struct tcp_net *net, struct table_connection *c)
 static void net_look(struct tcp_table *t, bool all)
 {
 	struct tcp_net *net = &t->nets[t->net];
-	int err = all || count(t) > ASK_MAX ? dump(t) : 0;
+	size_t n = count(t);
+	int err = all || n > ASK_MAX ? dump(t) : 0;
 
+	if (!all && !n) /* a job without TCP costs the scans alone */
+		return;
 	if (err || !missing_ask(t)) { /* what is left of its answer is not to be taken for another's */
 		t->error = err ? err : -EPROTO;
 		tcp_net_close(net);
