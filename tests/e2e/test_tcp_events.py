@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracer tcp counts what went wrong on a rank's connections as the rank itself knows it: connects refused, resets sent and received, by
-sockets opened under the tracer's eyes, before it came, and accepted; on a lossy link, segments sent again as the kernel counts them.
+sockets opened under the tracer's eyes, before it came, and accepted, and from a rank's first moment on; on a lossy link, segments sent again as the kernel counts them.
 A process that is no target leaves no record."""
 import os
 import signal
@@ -96,6 +96,28 @@ def known_numbers(rng):
     job.check(not count[AGAIN] and not others, f"{count}, {others} of others: {mine}")
 
 
+AT_START = """
+import socket, sys, time
+for i in range(int(sys.argv[1])):
+    s = socket.socket()
+    s.bind(("127.0.0.1", 0))
+    try: socket.create_connection(s.getsockname())
+    except ConnectionRefusedError: time.sleep(0.02)
+time.sleep(0.5)
+"""
+
+
+def at_start(rng):
+    """A store that is not up yet refuses a rank again and again, from its first moment on."""
+    refused = rng.randrange(3, 20)
+    path = f"/tmp/ranktrace-tcp-start-{os.getpid()}.rtr"
+    out = subprocess.run([job.RANKTRACE, "record", "-o", path, "--", sys.executable, "-c", AT_START, str(refused)], capture_output=True, text=True,
+                         env={**os.environ, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+    failed = sum((tracer, kind) == (TCP, ENDED) and body[6] == 2 for tracer, kind, _, _, _, body in rtr.whole_records(path))
+    os.unlink(path)
+    job.check(failed == refused, f"{failed} connects refused of {refused} at the start: {out.stderr}")
+
+
 def sent_again(hosts, names):
     total = 0
     for name in names:
@@ -125,6 +147,7 @@ def lossy(rng, number):
 job.need_root()
 rng, number = job.seed()
 known_numbers(rng)
+at_start(rng)
 if job.LONG:  # 18 seconds
     tcp_links.need_links()
     lossy(rng, number)
