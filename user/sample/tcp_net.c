@@ -137,6 +137,7 @@ static void counters_read(struct tcp_net *n)
 
 void tcp_net_look(struct tcp_net *n)
 {
+	n->last.family = 0; /* an address may move */
 	for (int i = 0; i < n->n_devices; i++)
 		n->devices[i].sent = n->devices[i].received = TCP_NOT_TOLD;
 	counters_read(n);
@@ -180,10 +181,16 @@ static int address_seek(void *of)
 int tcp_net_device(struct tcp_net *n, int family, const void *address)
 {
 	struct sought s = { .family = family, .address = address };
+	size_t size = family == AF_INET ? 4 : 16;
 	struct net_device *d;
 
+	if (n->last.family == family && !memcmp(n->last.address, address, size))
+		return n->last.device;
 	if (there(n->inode, n->tgid, address_seek, &s) || !*s.name)
 		return -1;
 	d = device_get(n, s.name);
-	return d ? (int)(d - n->devices) : -1;
+	n->last.family = family;
+	n->last.device = d ? (int)(d - n->devices) : -1;
+	memcpy(n->last.address, address, size);
+	return n->last.device;
 }

@@ -23,6 +23,7 @@ struct tcp_net {
 	int diag_fd, device_fd;    /* made there; -1 */
 	int error;                 /* why they could not be; 0 */
 	bool used;                 /* for its owner: some rank is there */
+	struct { int family, device; uint8_t address[16]; } last; /* asked for last: many connections have one address */
 	struct net_device devices[NET_DEVICES_MAX];
 	int n_devices;
 };

@@ -21,7 +21,7 @@
 #define SOCKETS_MAX 16384 /* wanted, of all ranks: TCP or not */
 #define NETS_MAX 64
 
-struct wanted { uint64_t netns; uint32_t inode, tgid; };
+struct wanted { uint64_t netns; uint32_t inode, tgid; int place; }; /* place: of the connection; -1: none yet, or none of TCP */
 
 struct tcp_table {
 	struct table_connection connections[TCP_CONNECTIONS_MAX];
@@ -68,11 +68,30 @@ static int wanted_compare(const void *a, const void *b)
 	return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-static const struct wanted *wanted_find(const struct tcp_table *t, uint64_t netns, uint32_t inode)
+static struct wanted *wanted_find(struct tcp_table *t, uint64_t netns, uint32_t inode)
 {
-	const struct wanted key = { netns, inode, 0 };
+	const struct wanted key = { .netns = netns, .inode = inode };
 
 	return bsearch(&key, t->wanted, t->n_wanted, sizeof(key), wanted_compare);
+}
+
+/* In order, each once: what several processes have open is the first one's. And where those known already are. */
+static void wanted_sort(struct tcp_table *t)
+{
+	size_t n = 0;
+
+	qsort(t->wanted, t->n_wanted, sizeof(*t->wanted), wanted_compare);
+	for (size_t i = 0; i < t->n_wanted; i++)
+		if (!n || wanted_compare(&t->wanted[n - 1], &t->wanted[i]))
+			t->wanted[n++] = t->wanted[i];
+	t->n_wanted = n;
+	for (int i = 0; i < TCP_CONNECTIONS_MAX; i++) {
+		const struct table_connection *c = &t->connections[i];
+		struct wanted *w = c->used && !c->gone ? wanted_find(t, c->netns, c->inode) : NULL;
+
+		if (w)
+			w->place = i;
+	}
 }
 
 /* By the names of the open files, which nothing can hold up. False: they cannot be listed. */
@@ -94,7 +113,7 @@ static bool sockets_read(struct tcp_table *t, uint32_t tgid, uint64_t netns)
 		if (sscanf(file, "socket:[%u]", &inode) != 1)
 			continue;
 		if (t->n_wanted < SOCKETS_MAX)
-			t->wanted[t->n_wanted++] = (struct wanted){ netns, inode, tgid };
+			t->wanted[t->n_wanted++] = (struct wanted){ netns, inode, tgid, -1 };
 	}
 	closedir(d);
 	return true;
@@ -136,24 +155,21 @@ static void processes_read(struct tcp_table *t, const uint32_t *tgids, size_t n)
 	for (int i = 0; i < NETS_MAX; i++)
 		if (t->nets[i].inode && (!t->nets[i].used || t->nets[i].error)) /* tried again at the next scan */
 			tcp_net_close(&t->nets[i]);
-	qsort(t->wanted, t->n_wanted, sizeof(*t->wanted), wanted_compare);
+	wanted_sort(t);
 }
 
 /* --- connections --- */
 
-static struct table_connection *connection_find(struct tcp_table *t, uint64_t netns, const struct diag_socket *s)
+/* An inode may be given again: then it is another connection. */
+static struct table_connection *connection_find(struct tcp_table *t, const struct wanted *w, const struct diag_socket *s)
 {
-	for (int i = 0; i < TCP_CONNECTIONS_MAX; i++) {
-		struct table_connection *c = &t->connections[i];
+	struct table_connection *c = w->place >= 0 ? &t->connections[w->place] : NULL;
 
-		if (c->used && !c->gone && c->inode == s->inode && c->netns == netns &&
-		    !memcmp(c->id.idiag_cookie, s->id.idiag_cookie, sizeof(s->id.idiag_cookie)))
-			return c;
-	}
-	return NULL;
+	return c && c->used && !c->gone && c->inode == s->inode && c->netns == w->netns &&
+		       !memcmp(c->id.idiag_cookie, s->id.idiag_cookie, sizeof(s->id.idiag_cookie)) ? c : NULL;
 }
 
-static struct table_connection *connection_add(struct tcp_table *t, const struct tcp_net *net, const struct wanted *w,
+static struct table_connection *connection_add(struct tcp_table *t, const struct tcp_net *net, struct wanted *w,
 					       const struct diag_socket *s)
 {
 	struct table_connection *c = t->connections;
@@ -167,6 +183,7 @@ static struct table_connection *connection_add(struct tcp_table *t, const struct
 	}
 	*c = (struct table_connection){ .used = true, .tgid = w->tgid, .net = t->net, .device = -1, .inode = s->inode,
 					.netns = net->inode, .family = s->family };
+	w->place = c - t->connections;
 	t->changed = true;
 	return c;
 }
@@ -183,8 +200,8 @@ static void answer_take(void *of, const struct diag_socket *s)
 {
 	struct tcp_table *t = of;
 	const struct tcp_net *net = &t->nets[t->net];
-	const struct wanted *w = s->inode ? wanted_find(t, net->inode, s->inode) : NULL;
-	struct table_connection *c = w ? connection_find(t, net->inode, s) : NULL;
+	struct wanted *w = s->inode ? wanted_find(t, net->inode, s->inode) : NULL;
+	struct table_connection *c = w ? connection_find(t, w, s) : NULL;
 
 	if (w && !c && t->adds)
 		c = connection_add(t, net, w, s);
