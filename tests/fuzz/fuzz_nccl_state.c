@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < 1024; i++)
 		if (memory[i] % 251 == 7) /* else nothing ever looks like one */
 			memory[i] = NCCL_MAGIC;
-	if (nccl_states_read(NULL, getpid(), layouts, places, 40, 100, states))
+	if (nccl_states_read(NULL, getpid(), layouts, places, 40, 100, NULL, states))
 		abort();
 	for (size_t i = 0; i < 40; i++)
 		if (states[i].valid && (states[i].rank < 0 || states[i].rank >= states[i].nranks || !states[i].hash))

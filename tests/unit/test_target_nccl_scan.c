@@ -163,7 +163,7 @@ static void reads_what_is_there(void **state)
 	struct nccl_state st[2];
 
 	(void)state;
-	assert_int_equal(nccl_states_read(reader, v.pid, both, found.at, 2, 500, st), 0);
+	assert_int_equal(nccl_states_read(reader, v.pid, both, found.at, 2, 500, NULL, st), 0);
 	for (int i = 0; i < 2; i++) {
 		bool far = found.at[i].layout == 1;
 
@@ -176,6 +176,36 @@ static void reads_what_is_there(void **state)
 		assert_int_equal(st[i].n_counters, 5);
 		assert_int_equal(st[i].counters[4], far ? 8 : 6);
 		assert_false(st[i].has_abort); /* its pointer is NULL */
+	}
+	victim_end(&v);
+}
+
+static void fill_abort(uint64_t *addr)
+{
+	char *comm = calloc(1, near_layout.size);
+	uint32_t *flag = calloc(4, sizeof(*flag));
+	uint64_t at = (uintptr_t)&flag[2];
+
+	comm_write(comm, &near_layout, 0xab, 0, 2);
+	flag[2] = 7;
+	put(comm, near_layout.abort_flag, &at, 8);
+	addr[0] = (uintptr_t)comm;
+	addr[1] = at;
+}
+
+/* Without a hint, with the right one, and with one of other memory. */
+static void the_abort_flag(void **state)
+{
+	struct victim v = victim_start(fill_abort);
+	struct nccl_place place = { .addr = v.addr[0] };
+	struct nccl_state before[] = { { 0 }, { .abort_addr = v.addr[1] }, { .abort_addr = v.addr[0] }, { .abort_addr = 8 } }, st;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		assert_int_equal(nccl_states_read(reader, v.pid, &near_layout, &place, 1, 500, i ? &before[i] : NULL, &st), 0);
+		assert_true(st.valid && st.has_abort);
+		assert_int_equal(st.abort, 7);
+		assert_int_equal(st.abort_addr, v.addr[1]);
 	}
 	victim_end(&v);
 }
@@ -350,7 +380,7 @@ static void a_freed_one_is_no_sample(void **state)
 	struct nccl_state st[3];
 
 	(void)state;
-	assert_int_equal(nccl_states_read(reader, v.pid, both, places, 3, 500, st), 0);
+	assert_int_equal(nccl_states_read(reader, v.pid, both, places, 3, 500, NULL, st), 0);
 	assert_false(st[0].valid);
 	assert_true(st[1].valid);
 	assert_false(st[2].valid);
@@ -426,7 +456,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_each_where_it_lies), cmocka_unit_test(small_mappings_first),
-		cmocka_unit_test(reads_what_is_there),
+		cmocka_unit_test(reads_what_is_there), cmocka_unit_test(the_abort_flag),
 		cmocka_unit_test(believes_no_lie), cmocka_unit_test(doubt_is_no_place), cmocka_unit_test(too_many_are_told),
 		cmocka_unit_test(untouched_memory_stays_so), cmocka_unit_test(mappings_that_vanish),
 		cmocka_unit_test(a_freed_one_is_no_sample), cmocka_unit_test(a_process_that_went),

@@ -139,7 +139,8 @@ static void invalid_drop(struct comm_places *c)
 
 static int states_read(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret)
 {
-	int err = c->n_places ? nccl_states_read(r, tgid, c->layouts, c->places, c->n_places, READER_DEADLINE_MS, ret) : 0;
+	int err = c->n_places ? nccl_states_read(r, tgid, c->layouts, c->places, c->n_places, READER_DEADLINE_MS, c->states, ret) :
+				  0;
 
 	error_note(c, err);
 	for (size_t i = 0; err && i < c->n_places; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl_state.c - see nccl_state.h. The abort flag lies behind a pointer, so it takes a second read.
+ * nccl_state.c - see nccl_state.h. The abort flag lies behind a pointer: a second read, where it does not lie where it lay.
  */
 #include "target/nccl_state.h"
 
@@ -10,7 +10,7 @@
 #include "target/reader.h"
 
 #define AT_ONCE 32
-#define FIELDS_MAX 11
+#define FIELDS_MAX 12
 #define NRANKS_MAX (1 << 20) /* more is a wrong read */
 
 _Static_assert(AT_ONCE * FIELDS_MAX <= READER_RANGES_MAX, "one batch");
@@ -18,7 +18,7 @@ _Static_assert(AT_ONCE * FIELDS_MAX <= READER_RANGES_MAX, "one batch");
 struct raw { /* as it lies in memory */
 	uint64_t magic, end_magic, hash, counters[NCCL_SEQ_MAX], abort_addr, launches;
 	int32_t rank, nranks, device, async_result, init_state;
-	uint32_t abort;
+	uint32_t abort;      /* at the address from before */
 };
 
 bool nccl_identity_sane(uint64_t magic, uint64_t end_magic, uint64_t hash, int rank, int nranks)
@@ -46,7 +46,7 @@ static size_t ranges_of(const struct nccl_layout *l, uint64_t comm, struct raw *
 	range_add(ranges, &n, comm, l->init_state, &raw->init_state, 4);
 	range_add(ranges, &n, comm, l->abort_flag, &raw->abort_addr, 8);
 	range_add(ranges, &n, comm, l->launches, &raw->launches, l->launches ? 8 : 0);
-	range_add(ranges, &n, comm, l->end_magic, &raw->end_magic, 8); /* last: it was whole until then */
+	range_add(ranges, &n, comm, l->end_magic, &raw->end_magic, 8); /* it was whole until then */
 	return n;
 }
 
@@ -56,6 +56,12 @@ static bool all_read(const struct reader_range *ranges, size_t n)
 		if (ranges[i].got != ranges[i].len)
 			return false;
 	return true;
+}
+
+static void abort_take(const struct raw *raw, const struct reader_range *flag, struct nccl_state *s)
+{
+	s->has_abort = flag->len && flag->addr == s->abort_addr && flag->got == flag->len;
+	s->abort = s->has_abort ? raw->abort : 0;
 }
 
 static void state_fill(const struct nccl_layout *l, const struct raw *raw, struct nccl_state *s)
@@ -68,10 +74,11 @@ static void state_fill(const struct nccl_layout *l, const struct raw *raw, struc
 		.has_init_state = l->init_state != NCCL_NOWHERE, .init_state = raw->init_state,
 	};
 	s->launches = raw->launches;
+	s->abort_addr = raw->abort_addr;
 	memcpy(s->counters, raw->counters, sizeof(s->counters));
 }
 
-static int aborts_read(struct reader *r, pid_t pid, struct raw *raw, size_t n, unsigned deadline_ms, struct nccl_state *ret)
+static int aborts_read(struct reader *r, pid_t pid, size_t n, unsigned deadline_ms, struct nccl_state *ret)
 {
 	struct reader_range ranges[AT_ONCE];
 	struct nccl_state *of[AT_ONCE];
@@ -79,9 +86,9 @@ static int aborts_read(struct reader *r, pid_t pid, struct raw *raw, size_t n, u
 	int err;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!ret[i].valid || !raw[i].abort_addr)
+		if (!ret[i].valid || !ret[i].abort_addr || ret[i].has_abort)
 			continue;
-		ranges[k] = (struct reader_range){ .addr = raw[i].abort_addr, .to = &ret[i].abort, .len = sizeof(ret[i].abort) };
+		ranges[k] = (struct reader_range){ .addr = ret[i].abort_addr, .to = &ret[i].abort, .len = sizeof(ret[i].abort) };
 		of[k++] = &ret[i];
 	}
 	err = k ? reader_memory(r, pid, ranges, k, deadline_ms) : 0;
@@ -91,31 +98,37 @@ static int aborts_read(struct reader *r, pid_t pid, struct raw *raw, size_t n, u
 }
 
 static int some_read(struct reader *r, pid_t pid, const struct nccl_layout *layouts, const struct nccl_place *places,
-		     size_t n, unsigned deadline_ms, struct nccl_state *ret)
+		     size_t n, unsigned deadline_ms, const struct nccl_state *before, struct nccl_state *ret)
 {
 	struct reader_range ranges[AT_ONCE * FIELDS_MAX];
 	struct raw raw[AT_ONCE] = { 0 };
 	size_t first[AT_ONCE + 1] = { 0 };
 	int err;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		first[i + 1] = first[i] + ranges_of(&layouts[places[i].layout], places[i].addr, &raw[i], &ranges[first[i]]);
+		ranges[first[i + 1]++] = (struct reader_range){ .addr = before ? before[i].abort_addr : 0, .to = &raw[i].abort,
+								.len = before && before[i].abort_addr ? sizeof(raw[i].abort) : 0 };
+	}
 	err = reader_memory(r, pid, ranges, first[n], deadline_ms);
 	for (size_t i = 0; !err && i < n; i++) {
 		ret[i] = (struct nccl_state){ .valid = false };
-		if (all_read(&ranges[first[i]], first[i + 1] - first[i]))
-			state_fill(&layouts[places[i].layout], &raw[i], &ret[i]);
+		if (!all_read(&ranges[first[i]], first[i + 1] - first[i] - 1))
+			continue;
+		state_fill(&layouts[places[i].layout], &raw[i], &ret[i]);
+		abort_take(&raw[i], &ranges[first[i + 1] - 1], &ret[i]);
 	}
-	return err ? err : aborts_read(r, pid, raw, n, deadline_ms, ret);
+	return err ? err : aborts_read(r, pid, n, deadline_ms, ret);
 }
 
 int nccl_states_read(struct reader *r, pid_t pid, const struct nccl_layout *layouts, const struct nccl_place *places,
-		     size_t n, unsigned deadline_ms, struct nccl_state *ret)
+		     size_t n, unsigned deadline_ms, const struct nccl_state *before, struct nccl_state *ret)
 {
 	int err = 0;
 
 	for (size_t i = 0; !err && i < n; i += AT_ONCE)
-		err = some_read(r, pid, layouts, places + i, n - i < AT_ONCE ? n - i : AT_ONCE, deadline_ms, ret + i);
+		err = some_read(r, pid, layouts, places + i, n - i < AT_ONCE ? n - i : AT_ONCE, deadline_ms,
+				before ? before + i : NULL, ret + i);
 	return err;
 }
 
