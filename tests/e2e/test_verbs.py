@@ -159,6 +159,7 @@ def seen_from_start(to, argv):
     told_queue_pairs(rtr, truth)
     bursts_follow_each_other(rtr, truth)
     qps = [r for r in verbs_records.records(rtr) if r["kind"] == "qp"]
+    job.check(all(r["news"] != FOUND for r in qps), "its memory was searched for devices that it opened before our eyes")
     peers = {r["qpn"]: (r["dest_qpn"], r["dgid"][12:]) for r in qps if r["dest_qpn"]}
     job.check(set(peers) == set(truth) and all(a == b"\x0a\x00\x00\x02" and 1000 <= d < 1003 for d, a in peers.values()), peers)
     job.check(sum(r["kind"] == "mr" and r["bytes"] == 8192 for r in verbs_records.records(rtr)) == 3, "registrations")

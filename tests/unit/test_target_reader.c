@@ -284,6 +284,30 @@ static void late_is_not_blocked(void **state)
 	reader_set_patience(*state, 0);
 }
 
+static int job_work(struct reader_job *job)
+{
+	uint64_t begin = clock_monotonic_ns();
+
+	(void)job;
+	while (clock_monotonic_ns() - begin < 20000000)
+		;
+	return 0;
+}
+
+/* With no patience left: who works is waited for a little, and its answer is not thrown away. */
+static void work_is_waited_for(void **state)
+{
+	int rc = -1;
+
+	reader_set_patience(*state, 1);
+	for (int i = 0; i < 5 && rc; i++) { /* five on a machine that has no time at all */
+		rc = reader_run(*state, 1002, job_work, NULL, 0, -1, 1000, NULL, 0, NULL, NULL);
+		usleep(rc ? 300000 : 0);
+	}
+	assert_int_equal(rc, 0);
+	reader_set_patience(*state, 0);
+}
+
 /* More than may wait at once: the others have their turn, and each gets its verdict. */
 static void more_than_may_wait(void **state)
 {
@@ -356,7 +380,7 @@ int main(void)
 	    cmocka_unit_test(backs_off_longer_each_time),
 	    cmocka_unit_test(busy_is_not_blocked),
 	    cmocka_unit_test(many_that_block_do_not_add_up),
-	    cmocka_unit_test(late_is_not_blocked),
+	    cmocka_unit_test(late_is_not_blocked), cmocka_unit_test(work_is_waited_for),
 	    cmocka_unit_test(more_than_may_wait),
 	    cmocka_unit_test(survives_a_crash_and_a_liar),
 	    cmocka_unit_test(holds_no_file_of_ours),
