@@ -104,11 +104,22 @@ def qps_told(rtr):
     return [json.loads(line) for line in out.stdout.splitlines()]
 
 
+def sending(pid, n_qps):
+    """So many of its queue pairs have sent something between two looks."""
+    before = kernels_qps(pid)
+    time.sleep(0.2)
+    now = kernels_qps(pid)
+    return sum(q["state"] == "RTS" and n in before and q["sq-psn"] != before[n]["sq-psn"] for n, q in now.items()) == n_qps
+
+
 def late(name, tool, n, n_qps, n_probes):
     rtr = f"/tmp/{name}.rtr"
     s, c = pair(tool)
-    until(lambda: len([q for q in kernels_qps(c.pid).values() if q["state"] == "RTS"]) == n_qps, "no queue pair is ready")
+    until(lambda: sending(c.pid, n_qps), "it does not send")
+    os.kill(c.pid, signal.SIGSTOP) # while the tracer's programs load: that takes longer here than the whole run
     tracer = attach(rtr, c.pid)
+    until(lambda: tracer.poll() is not None or listens(tracer.pid), "the tracer does not begin")
+    os.kill(c.pid, signal.SIGCONT)
     wait_probes(tracer, rtr, n_probes)
     psns = stopped_psns(c.pid)
     resumed_ns = time.monotonic_ns()
@@ -116,7 +127,7 @@ def late(name, tool, n, n_qps, n_probes):
     out = c.communicate(timeout=200)[0]
     s.wait(60)
     tracer.wait(60)
-    first = {int(q, 16): int(p, 16) for q, p in re.findall(r"local address: LID \w+ QPN (\w+) PSN (\w+)", out)}
+    first = {int(q, 16): int(p, 16) for q, p in re.findall(r"local address: +LID \w+,? QPN (\w+),? PSN (\w+)", out)}
     then, end = totals_at(rtr, resumed_ns), verbs_records.stats(rtr)
     told = {q["qp"]: q for q in qps_told(rtr) if q["pid"] == c.pid}
     for qpn, psn in psns.items():
@@ -207,8 +218,11 @@ def main():
     rdma_guest.device()
     _, _, libs, _ = rdma_guest.run("probes", perf("ib_write_bw", 100))
     n_probes, n_provider = sum(n for _, n in libs), sum(n for path, n in libs if "rdmav" in path)
-    late("late", perf("ib_write_bw", 300000), 300000, 1, n_probes)
-    late("late-q4", perf("ib_write_bw", 80000, "-q", "4"), 80000, 4, n_probes)
+    for tool, n, n_qps in (("ib_write_bw", 100000, 1), ("ib_write_bw", 30000, 4), ("ib_read_bw", 60000, 1), ("ib_send_bw", 60000, 1),
+                           ("ib_send_lat", 20000, 1)):
+        late(f"late-{tool}-q{n_qps}", perf(tool, n, *(["-q", str(n_qps)] if n_qps > 1 else [])), n, n_qps, n_probes)
+    pong = ["ibv_rc_pingpong", "-d", "rxe0", "-g", "1", "-n", "20000", "-s", str(SIZE)]
+    late("late-rc_pingpong", pong, 20000, 1, n_probes)
     both("both", perf("ib_write_bw", 300), 300)
     both_late("both-late", perf("ib_write_bw", 300000))
     moved("moved", 300, n_provider)

@@ -3,7 +3,10 @@
     cc -O2 -o build/rdma_poller tests/vm/rdma_poller.c -libverbs
     tests/vm/guest.sh 6.12 --modules "crc32_generic ib_uverbs rdma_rxe veth" --seconds 340 -- \\
         python3 -B tests/vm/rdma_poller.py [rounds]
-Windows A B A of one poller on a CPU of its own: untraced, traced, untraced. A round's ratio is B's rate over the mean of the two A's
+or on this machine, over the stand-ins of tests/e2e/verbs:
+    python3 -B tests/vm/rdma_poller.py --stand-in [rounds]
+Windows A B A of one poller on a CPU of its own: untraced, traced, untraced. Rates are polls per second of the poller's own CPU
+time; under software emulation that is no better than wall time, and a busy machine is in it. A round's ratio is B's rate over the mean of the two A's
 beside it; A/A is the second of two untraced windows over the first. Medians and extremes over the rounds. Not part of any suite: a
 measurement is for docs/measurements.md.
 """
@@ -12,6 +15,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -24,8 +28,8 @@ SETTLE_S = 0.5
 
 
 class Poller:
-    def __init__(self):
-        self.process = subprocess.Popen(["taskset", "-c", "1", os.path.join(os.environ.get("O", "build"), "rdma_poller")], stdout=subprocess.PIPE, text=True)
+    def __init__(self, argv):
+        self.process = subprocess.Popen(["taskset", "-c", "1"] + argv, stdout=subprocess.PIPE, text=True)
         self.rows = []
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -73,19 +77,37 @@ def measure(poller, tier, rounds):
         control.append(again / after)
         before = again
     show = lambda xs: f"{statistics.median(xs):.4f} ({min(xs):.4f} to {max(xs):.4f})"
-    print(f"{tier}: {probes} probes; traced/untraced {show(ratios)}; A/A {show(control)}; {before:.0f} polls/s untraced; "
+    print(f"{tier}: {probes} probes; traced/untraced {show(ratios)}; A/A {show(control)}; {before:.0f} polls per CPU second untraced; "
           f"{rounds} rounds of {WINDOW_S} s", flush=True)
 
 
+def stand_ins():
+    to = tempfile.mkdtemp(prefix="ranktrace-poller-")
+    here = os.path.dirname(os.path.abspath(__file__))
+    cc = ["cc", "-O2", "-w"]
+    for made in (["-fPIC", "-shared", "-o", f"{to}/libibverbs.so.1", "-Wl,-soname,libibverbs.so.1", f"{here}/../e2e/verbs/verbs.c", "-ldl"],
+                 ["-fPIC", "-shared", "-o", f"{to}/liba-rdmav34.so", "-Wl,--build-id", f"{here}/../e2e/verbs/provider.c"],
+                 ["-DSTAND_IN", "-o", f"{to}/poller", f"{here}/rdma_poller.c", "-L" + to, "-l:libibverbs.so.1", "-Wl,-rpath," + to]):
+        subprocess.run(cc + made, check=True)
+    open(f"{to}/uverbs0", "w").close()
+    return [f"{to}/poller", f"{to}/liba-rdmav34.so", f"{to}/uverbs0"]
+
+
 def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-    rdma_guest.device()
+    stand_in = "--stand-in" in sys.argv
+    rounds = int(sys.argv[-1]) if sys.argv[-1].isdigit() else 8
+    if stand_in:
+        argv = stand_ins()
+    else:
+        rdma_guest.device()
+        argv = [os.path.join(os.environ.get("O", "build"), "rdma_poller")]
     os.sched_setaffinity(0, {0})
-    poller = Poller()
+    poller = Poller(argv)
     time.sleep(3)
     measure(poller, "trace", rounds)
     measure(poller, "burst", max(2, rounds // 3))
     poller.process.kill()
 
 
-main()
+if __name__ == "__main__":
+    main()
