@@ -89,12 +89,14 @@ int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, pr
 	*ret = (struct proxies_seen){ 0 };
 	for (size_t i = 0; !err && i < c->n_places; i++) {
 		const struct nccl_layout *l = &c->layouts[c->places[i].layout];
-		int one = nccl_proxy_read(r, tgid, &l->proxy, c->places[i].addr, l->hash, c->states[i].hash, 0, READER_DEADLINE_MS,
-					  &looks[i]);
+		int one = nccl_proxy_read(r, tgid, &l->proxy, c->places[i].addr, l->hash, c->states[i].hash,
+					  c->places[i].proxy_thread, READER_DEADLINE_MS, &looks[i]);
 
 		states[i] = one ? 0 : looks[i].proxy_state;
-		if (!one)
+		if (!one) {
+			c->places[i].proxy_thread = looks[i].thread;
 			seen_add(ret, &looks[i]);
+		}
 		err = one == -EPIPE ? one : 0;
 	}
 	for (size_t i = 0; !err && i < c->n_places; i++)

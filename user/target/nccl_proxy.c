@@ -272,6 +272,7 @@ static int proxy_look(struct reader_job *job)
 	if (err && err != -EAGAIN)
 		w.out->n = 0;
 	w.out->thread = w.arg->thread;
+	w.out->threaded = w.arg->thread != 0;
 	if (!err && !w.out->thread)
 		w.out->thread = thread_find(&w);
 	if (err == -EAGAIN) { /* it is getting on */

@@ -19,7 +19,8 @@
 
 struct reader;
 
-struct nccl_place { uint64_t addr; uint32_t layout; uint32_t reserved; }; /* layout: index into those asked with */
+/* layout: index into those asked with; proxy_thread: its progress thread, once found: whoever looks again need not search; 0 not yet. */
+struct nccl_place { uint64_t addr; uint32_t layout, proxy_thread; };
 
 struct nccl_places {
 	size_t n;

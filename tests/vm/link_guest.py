@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inside a guest (tests/vm/test_link.sh): four ranks, simulated NCCL over real verbs on soft-RoCE, each rank on a device of its own; the
+network between them is made bad with tc netem. The device is named, in time, and no rank is.
+
+    link_guest.py results healthy background loss down kill ...     (the cases, in that order, on one job)
+"""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../e2e")]
+import job  # noqa: E402
+import rdma_hosts as hosts  # noqa: E402
+import rtr  # noqa: E402
+
+RANKS = 4
+BAR_S = 15
+KNOWN_S = 120  # until the communicators of all ranks are found: a guest under software emulation is slow
+FACT_COMM_SAMPLE = 10
+SIM = os.path.join(job.O, "lib/ranktrace/sim/simjob")
+BLAMES = ("hang", "straggler", "mismatch", "d_state", "stopped", "cpu_starved")
+
+
+def results():
+    """Over RDMA the job comes to the results it comes to without a network; also with each rank in a network namespace."""
+    def of(*args):
+        run = subprocess.run([SIM, "-q", "--ranks", str(RANKS), "--steps", "8", "--step-ms", "10", "--seed", "5", "--result",
+                              "/tmp/result", *args], capture_output=True, text=True, timeout=120)
+        job.check(run.returncode == 0, f"{args}: {run.returncode}\n{run.stderr}")
+        with open("/tmp/result") as f:
+            return sorted(f)
+    for i in range(RANKS):
+        hosts.sh(f"ip netns add host{i}")
+    want = of()
+    job.check(of("--net=verbs") == want and of("--net=verbs", "--netns", "host") == want, "other results over RDMA")
+    print("PASSED results: over RDMA as without a network, in namespaces too", flush=True)
+
+
+class LinkJob(job.Job):
+    def __init__(self, number):
+        """The tracer is on top of the ranks: those poll, and a guest has two slow CPUs."""
+        os.nice(19)
+        super().__init__(["--ranks", RANKS, "--steps", 100000, "--step-ms", 1000, "--net=verbs", "--seed", number, "--no-dataloader"],
+                         ["--tier", "watch"], name="rdma")
+        os.nice(-19)
+        self.wait_known()
+
+    def spawn(self, argv):
+        return super().spawn(["nice", "-n", "-19"] + argv)
+
+    def wait_known(self):
+        end, known = time.monotonic() + KNOWN_S, ()
+        while time.monotonic() < end and len(known) < RANKS:
+            time.sleep(2)
+            if os.path.exists(self.rtr):
+                known = {pid for tracer, kind, pid, *_ in rtr.whole_records(self.rtr) if (tracer, kind) == (rtr.FACT, FACT_COMM_SAMPLE)}
+        print(f"communicators of {len(known)} ranks are known", flush=True)
+
+    def since(self, begin_ns):
+        return [f for f in self.findings if f["t_ns"] >= begin_ns]
+
+    def check_nobody(self, case, begin_ns, allowed=()):
+        wrong = [f for f in self.since(begin_ns) if f["kind"] in BLAMES and f["ranks"] and f["ranks"] not in allowed]
+        job.check(not wrong, f"{case}: ranks are blamed: {wrong}")
+
+
+def of_device(f, host):
+    return f["kind"] == "link" and f["evidence"].get("device") == f"rxe{host}"
+
+
+def named(j, case, host, begin_ns):
+    """A finding about the port that is nobody's consequence, in time."""
+    while time.monotonic_ns() < begin_ns + BAR_S * 10**9:
+        time.sleep(0.2)
+        for f in j.since(begin_ns):
+            if of_device(f, host) and not f["caused_by"]:
+                late = (f["t_ns"] - begin_ns) / 1e9
+                job.check(f["evidence"]["netdev"] == f"v{host}" and f["evidence"].get("ranks_using", str(host)) == str(host), f"{f}")
+                print(f"PASSED {case}: {f['cause']} of rxe{host} after {late:.1f} s", flush=True)
+                return
+    job.fail(f"{case} of rxe{host} is not told: {j.since(begin_ns)}\n{j.stderr()[-800:]}")
+
+
+def quiet(j, case, seconds):
+    begin = time.monotonic_ns()
+    time.sleep(seconds)
+    j.check_nobody(case, begin)
+    links = [f for f in j.since(begin) if f["kind"] == "link" and f["phase"] == "open"]
+    job.check(not links, f"{case}: links are blamed: {links}")
+    print(f"PASSED {case}: nobody is named for {seconds} s", flush=True)
+
+
+def background(j):
+    """Others' traffic between all hosts alike."""
+    others = []
+    for i in range(RANKS):
+        port = str(19000 + i)
+        others.append(subprocess.Popen(["ib_write_bw", "-d", f"rxe{(i + 1) % RANKS}", "-x", "1", "-F", "-D", "30", "-s", "4096", "-p", port],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        time.sleep(1)
+        others.append(subprocess.Popen(["ib_write_bw", "-d", f"rxe{i}", "-x", "1", "-F", "-D", "30", "-s", "4096", "-p", port, "127.0.0.1"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    quiet(j, "background", 20)
+    for p in others:
+        p.kill()
+        p.wait()
+
+
+def bad(j, case, host, what):
+    begin = time.monotonic_ns()
+    hosts.netem(host, what)
+    named(j, case, host, begin)
+    j.check_nobody(case, begin)
+    hosts.heal(host)
+    time.sleep(12)
+
+
+def down(j, host):
+    begin = time.monotonic_ns()
+    hosts.down(host)
+    named(j, "down", host, begin)
+    time.sleep(5)
+    j.check_nobody("down", begin)
+    hosts.up(host)
+
+
+def pid_of(rank):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ") as f, open(f"/proc/{pid}/comm") as c:
+                if f"RANK={rank}" in f.read().split("\0") and c.read().startswith("pt_main"):
+                    return int(pid)
+        except OSError:
+            pass
+    job.fail(f"rank {rank} is gone")
+
+
+def kill(j, rank):
+    """Its peers' queue pairs run into timeouts: the process is what is named, and no port or link."""
+    begin = time.monotonic_ns()
+    os.kill(pid_of(rank), signal.SIGKILL)
+    f = None
+    while not f and time.monotonic_ns() < begin + BAR_S * 10**9:
+        time.sleep(0.2)
+        f = next((f for f in j.since(begin) if f["kind"] == "hang" and f["ranks"] == [rank]), None)
+    job.check(f and f["class"] == "process_dead", f"kill: {j.since(begin)}")
+    j.check_nobody("kill", begin, ([rank],))
+    links = [f for f in j.since(begin) if f["kind"] == "link" and f["phase"] == "open"]
+    job.check(not links, f"kill: links are blamed: {links}")
+    print(f"PASSED kill: hang/process_dead rank {rank} after {(f['t_ns'] - begin) / 1e9:.1f} s", flush=True)
+
+
+def main():
+    rng, number = job.seed()
+    print(f"KERNEL {os.uname().release} {os.uname().machine}", flush=True)
+    with open("/proc/sys/kernel/ns_last_pid", "w") as f:
+        f.write("20000")  # pids of a guest are small numbers, and any word of memory may look like one
+    hosts.begin(RANKS)
+    os.environ.update(NCCL_IB_HCA=hosts.devices(RANKS), NCCL_SET_THREAD_NAME="1", SIM_CUDA_INIT_MS="100")
+    cases = sys.argv[1:]
+    if "results" in cases:
+        results()
+    if set(cases) <= {"results"}:
+        return
+    j, host = LinkJob(number), lambda: rng.randrange(RANKS)
+    run = {"results": lambda: None, "healthy": lambda: quiet(j, "healthy", 15), "background": lambda: background(j),
+           "loss": lambda: bad(j, "loss", host(), "loss 5%"), "rate": lambda: bad(j, "rate", host(), "rate 2mbit"),
+           "delay": lambda: bad(j, "delay", host(), "delay 100ms"), "down": lambda: down(j, host()), "kill": lambda: kill(j, host())}
+    for case in cases:
+        run[case]()
+    j.stop()
+    j.check_replay()
+    print("link_guest: passed")
+
+
+main()
