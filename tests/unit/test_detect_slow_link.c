@@ -191,6 +191,22 @@ static void test_path_of_many_ports(void **state)
 	assert_null(evidence(f, "device"));
 	assert_int_equal(evidence(f, "sender")->number, 0);
 	assert_int_equal(evidence(f, "receiver")->number, 1);
+	for (int r = 0; r < RANKS; r++) { /* until the queue pairs say it */
+		static const char *const devices[RANKS] = { "rxe0", "rxe1", "rxe2", "rxe3" };
+		struct event e = job_event(EV_QP, r, 0);
+
+		e.qp.device = devices[r];
+		e.qp.qpn = 17;
+		e.qp.now.news = QP_CHANGED;
+		e.qp.now.state = QP_RTS;
+		e.qp.now.port = 1;
+		e.qp.now.dest_qpn = 18;
+		give(e);
+	}
+	go(1);
+	f = only(FINDING_LINK, "slow_path");
+	assert_string_equal(evidence(f, "device")->text, "rxe0");
+	assert_string_equal(evidence(f, "far_device")->text, "rxe1");
 }
 
 /* No RDMA: it is TCP's to say. */

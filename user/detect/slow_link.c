@@ -125,19 +125,31 @@ static bool goes_on(const struct model *m, const struct comm *c)
 
 /* --- its port --- */
 
-/* The only one that the process has open; NULL: none, or nobody knows which it uses. */
+static bool has_queue_pair(const struct model *m, const struct port *port, const struct proc *p)
+{
+	for (const struct qp *q = m->qps.newest; q; q = q->next)
+		if (q->proc == p && q->device == port->device && (!q->port || q->port == port->number) && q->dest_qpn && qp_alive(q))
+			return true;
+	return false;
+}
+
+/* The only one that the process has open, else (NCCL opens all) the only one on which it is connected; NULL: none, or nobody knows. */
 static const struct port *port_of(const struct model *m, const struct member *mb)
 {
-	const struct port *only = NULL;
+	const struct port *open = NULL, *connected = NULL;
+	int n_open = 0, n_connected = 0;
 
 	for (const struct port *p = m->ports; p; p = p->next) {
 		if (!port_has_proc(p, mb->proc))
 			continue;
-		if (only)
-			return NULL;
-		only = p;
+		n_open++;
+		open = p;
+		if (!has_queue_pair(m, p, mb->proc))
+			continue;
+		n_connected++;
+		connected = p;
 	}
-	return only;
+	return n_open == 1 ? open : n_connected == 1 ? connected : NULL;
 }
 
 /* It may reach over RDMA: else what is under way is TCP's (tcp.c), of which others' traffic is known there. */
