@@ -2,7 +2,9 @@
 """Inside a guest (tests/vm/test_link.sh): four ranks, simulated NCCL over real verbs on soft-RoCE, each rank on a device of its own; the
 network between them is made bad with tc netem. The device is named, in time, and no rank is.
 
-    link_guest.py results healthy background loss down kill ...     (the cases, in that order, on one job)
+    link_guest.py results healthy background loss rate delay down kill     (the cases, in that order, on one job)
+
+`rate` and `delay` need looks at the proxies (docs/link.md), for which a guest under software emulation is too slow as a rule.
 """
 import os
 import signal

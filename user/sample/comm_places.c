@@ -10,11 +10,14 @@
 
 #include "schemas/facts.h"
 
+#define TRIES_MAX 4
+
 /* --- layouts --- */
 
 struct layout_known {
 	uint64_t dev, ino, size, mtime_ns;
 	int err;                    /* why there is none */
+	int n_tries;
 	struct nccl_layout layout;
 	struct layout_known *next;
 };
@@ -29,20 +32,36 @@ void layout_cache_free(struct layout_cache *c)
 	}
 }
 
+/* No word on the file: the machine was overloaded, or its page cache cold. */
+static bool is_worth_another(const struct layout_known *k)
+{
+	return k->n_tries < TRIES_MAX && (k->err == -EAGAIN || k->err == -EINPROGRESS || k->err == -EBUSY || k->err == -ETIMEDOUT);
+}
+
+static void layout_fetch(struct layout_known *k, struct reader *r, int fd)
+{
+	k->n_tries++;
+	k->err = nccl_layout_fetch(r, fd, &k->layout);
+	if (!k->err)
+		nccl_proxy_layout_fetch(r, fd, &k->layout.proxy);
+}
+
 static const struct layout_known *layout_known(struct layout_cache *c, struct reader *r, const struct target_file *f)
 {
 	struct layout_known *k;
 
-	for (k = c->rows; k; k = k->next)
-		if (k->dev == f->dev && k->ino == f->ino && k->size == f->size && k->mtime_ns == f->mtime_ns)
-			return k;
+	for (k = c->rows; k; k = k->next) {
+		if (k->dev != f->dev || k->ino != f->ino || k->size != f->size || k->mtime_ns != f->mtime_ns)
+			continue;
+		if (is_worth_another(k) && f->fd >= 0)
+			layout_fetch(k, r, f->fd);
+		return k;
+	}
 	k = f->fd < 0 ? NULL : calloc(1, sizeof(*k));
 	if (!k)
 		return NULL;
 	*k = (struct layout_known){ .dev = f->dev, .ino = f->ino, .size = f->size, .mtime_ns = f->mtime_ns, .next = c->rows };
-	k->err = nccl_layout_fetch(r, f->fd, &k->layout);
-	if (!k->err)
-		nccl_proxy_layout_fetch(r, f->fd, &k->layout.proxy);
+	layout_fetch(k, r, f->fd);
 	c->rows = k;
 	return k;
 }
