@@ -108,12 +108,20 @@ static enum link_hold side_of(const struct jam *j, const struct link *l)
 	return l->from == j->culprit ? LINK_SENDER : LINK_RECEIVER;
 }
 
+/* What its thread did was seen since nothing moves, not before: one that was stopped then looked about until then. */
+static bool seen_since(const struct member *mb, uint64_t since_ns)
+{
+	const struct task *t = proxy_task(mb);
+
+	return t && t->seen_ns > since_ns && t->prev_seen_ns >= since_ns;
+}
+
 /* Nothing at all is held up by a network whose receiver had no CPU to look, or whose sender had none to send. */
 static bool proven(const struct model *m, const struct jam *j, const struct link *l)
 {
 	enum proxy_thread from, to;
 
-	if (!l->from)
+	if (!l->from || !seen_since(l->from, j->since_ns) || !seen_since(l->to, j->since_ns))
 		return false;
 	from = proxy_thread_judge(l->from);
 	to = proxy_thread_judge(l->to);
