@@ -341,9 +341,9 @@ static int place_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 
 static bool read_due(const struct looked *p, uint64_t now_ns)
 {
-	uint64_t still_ns = now_ns - p->moved_ns, every_ns = READ_EVERY_NS;
+	uint64_t still_ns = p->read_ns - p->moved_ns, every_ns = READ_EVERY_NS; /* as of the last read */
 
-	if ((still_ns >= STILL_NS && still_ns < STILL_LONG_NS) || (p->quick_ns && now_ns - p->quick_ns < QUICK_NS))
+	if ((p->read_ns && still_ns >= STILL_NS && still_ns < STILL_LONG_NS) || (p->quick_ns && now_ns - p->quick_ns < QUICK_NS))
 		every_ns = STILL_READ_EVERY_NS;
 	return p->comms.n_places && now_ns - p->read_ns + LOOK_EVERY_NS / 2 >= every_ns;
 }
