@@ -235,17 +235,22 @@ static void lib_attach(struct session_targets *t, struct traced *traced, const s
 	}
 }
 
-/* Group by group, so that each can be taken away by itself. Rows above the session's tier are in nobody's way until the process
- * is raised to them. */
+/* Group by group, so that each can be taken away by itself, what is needed first: where probes are placed one by one the others may
+ * have to wait for the next look. Rows above the session's tier are in nobody's way until the process is raised to them. */
 static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
-	for (size_t i = 0; i < p->n_libs; i++)
-		for (int g = 0; g < PROBE_GROUPS; g++) {
-			enum tier tier = probe_group_tier(g);
+	for (int g = 0; g < PROBE_GROUPS; g++) {
+		enum tier tier = probe_group_tier(g);
 
-			if (tier <= traced->tier && !(traced->shed >> g & 1))
-				lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
+		if (tier > traced->tier || traced->shed >> g & 1)
+			continue;
+		if (g != PROBES_NEEDED && clock_monotonic_ns() >= t->attach_until_ns) {
+			t->unattached = true;
+			return;
 		}
+		for (size_t i = 0; i < p->n_libs; i++)
+			lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
+	}
 }
 
 static void returns_drop(struct session_targets *t, const struct target_proc *p)

@@ -91,6 +91,17 @@ static bool verbs_rows_alike(size_t a, size_t b)
 	return !strcmp(verbs_probes[a].symbol, verbs_probes[b].symbol);
 }
 
+/* What brings tables to light, and with them the provider, is placed before what only tells more. */
+static enum probe_group verbs_group(size_t row)
+{
+	static const char *const later[] = { "ibv_reg_", "ibv_get_async_event", "rdma_" };
+
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (!strncmp(verbs_probes[row].symbol, later[i], strlen(later[i])))
+			return PROBES_CALLS;
+	return PROBES_NEEDED;
+}
+
 /* --- placing --- */
 
 static void placed_note(struct tracer_handle *h, uint32_t tgid, uint64_t table)
@@ -481,6 +492,7 @@ const struct tracer tracer_verbs = {
 	.probes = verbs_probes,
 	.n_probes = N_ROWS,
 	.rows_alike = verbs_rows_alike,
+	.group = verbs_group,
 	.markers = verbs_markers,
 	.object = verbs_object,
 	.on_lib = verbs_on_lib,
