@@ -13,6 +13,7 @@
 #include "detect/deadlock.h"
 #include "detect/doing.h"
 #include "detect/inside.h"
+#include "detect/link_cause.h"
 #include "detect/sampled.h"
 #include "detect/stuck.h"
 #include "detect/unborn.h"
@@ -20,6 +21,9 @@
 
 #define CONFIDENCE_NAMED 0.5 /* below it may wait like the others */
 #define GPU_PATIENCE_NS 2000000000ull /* its kernels may take that long in a job that is well */
+
+/* On a bad network: two of NCCL's transport timeouts (4.3 s each) and some. */
+#define LINK_PATIENCE_NS 10000000000ull
 
 struct suspect {            /* a root, for as long as it lacks this one operation */
 	uint32_t tgid;
@@ -96,6 +100,18 @@ static bool is_hang(const struct hang *h, const struct model *m, const struct su
 	}
 }
 
+/* On a network that loses data or is slow a rank gets its part late, and is late at the next operation: asleep until then is no fault of
+ * its own. Not dead, stopped or blocked ones. */
+static bool network_excuses(const struct model *m, const struct suspect *s, const struct culprit *c, const struct finding_list *found)
+{
+	if (s->opened || c->class != HANG_MISSING_ENTER || m->now_ns >= s->lack.since_ns + LINK_PATIENCE_NS)
+		return false;
+	for (const struct member *mb = s->lack.member->comm->members; mb; mb = mb->next_in_comm)
+		if (!mb->gone && link_cause_key(m, found, mb->proc))
+			return true;
+	return false;
+}
+
 /* A live session reads stacks of what it has told: they are evidence of that, and no new verdict. */
 static bool is_untold(const struct suspect *s)
 {
@@ -126,6 +142,8 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 	c.activity = rank_activity(m, r->proc, s->lack.since_ns);
 	c.class = passed(r->proc, &s->lack) ? HANG_P2P_UNMATCHED : class_of(c.activity.what);
 	c.cause = c.class == HANG_P2P_UNMATCHED ? "went_on" : cause_of(&c.activity);
+	if (network_excuses(m, s, &c, found))
+		return 0;
 	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && is_untold(s) && doing_gpu_wait(r->proc))
 		return gpu_judge(m, &c, found);
 	if (is_hang(h, m, s, &c)) {
