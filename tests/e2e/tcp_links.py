@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job of four hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is told of their links."""
 import os
+import shutil
 import time
 
 import job
@@ -86,6 +87,8 @@ def one_fault(name, victim, number, tier):
 
 def need_links():
     job.need_root()
+    if not shutil.which("ip"):
+        job.skip("ip is missing (package iproute2)")
     if not os.path.exists("/dev/net/tun") and not has_netem():
         job.skip("neither /dev/net/tun nor sch_netem, and with them no links of one's own")
 
