@@ -59,9 +59,19 @@ fault_job "inside:rank=$rank,step=$step" "${job[@]}"
 [[ $(rank_of "$pid") == "$rank" && $(fault_value begin sender) == "$rank" ]] || fail "inside: $(cat "$dir/faults")"
 [[ $(fault_value begin receiver) == $(((rank + 1) % 4)) ]] || fail "inside: the receiver is not the next of the ring"
 wait_for 10 quiet || fail "inside: the job goes on"
-before=$(thread schedstat | cut -d' ' -f3)
 [[ $(thread comm) == "NCCL Progress"* ]] || fail "inside: tid is no proxy"
-wait_for 5 eval '(($(thread schedstat | cut -d" " -f3) > before + 3))' || fail "inside: the proxy does not look any more"
+# The sender's may be through: the network took all it had. The receiver's is not.
+turns() {
+	local p t run wait n sum=0
+	for p in $(pgrep -P "$launcher"); do
+		for t in "/proc/$p/task"/*; do
+			[[ $(cat "$t/comm" 2> /dev/null) == "NCCL Progress"* ]] && read -r run wait n < "$t/schedstat" && sum=$((sum + n))
+		done
+	done
+	echo "$sum"
+}
+before=$(turns)
+wait_for 5 eval '(($(turns) > before + 3))' || fail "inside: no proxy looks any more"
 job_kill TERM
 
 fault_job "proxy:rank=$rank,step=$step,how=stop" "${job[@]}"

@@ -132,11 +132,12 @@ static void ranks_start(struct launcher *launcher, char **argv)
 	}
 }
 
-/* A stopped rank has to be continued to die of a signal that it could handle. */
+/* A stopped rank has to be continued to die of a signal that it could handle; a starved one needs the CPU for that. */
 static void ranks_signal(struct launcher *launcher, int signal)
 {
 	int rank;
 
+	hogs_stop(launcher->options, launcher->store);
 	for (rank = 0; rank < launcher->options->nr_ranks; rank++) {
 		int pid = launcher->children[rank].pid;
 
