@@ -28,7 +28,7 @@
 #define STILL_NS 500000000ull          /* past it: read often ... */
 #define STILL_READ_EVERY_NS 250000000ull
 #define STILL_LONG_NS 8000000000ull    /* ... up to here: by now it was told, or is no news */
-#define PROXIES_TRY 8                  /* reads: does one have a progress thread by now? */
+#define PROXIES_TRY 8                  /* reads: does one have a progress thread by now? Then after twice as many, and so on */
 #define QUICK_AFTER 2                  /* looks in a row at which something was on its way: */
 #define QUICK_NS 10000000000ull        /* read often for that long, so that ways can be compared, */
 #define QUICK_AGAIN_NS 60000000000ull  /* and not again before; in a job that is all network, a third more */
@@ -51,7 +51,7 @@ struct looked {                        /* one process */
 	struct comm_places comms;
 	uint64_t read_ns, moved_ns, told_at_ns;
 	uint64_t quick_ns;                 /* read often since; 0 never */
-	unsigned int n_reads, n_busy;
+	unsigned int n_reads, try_at, n_busy; /* try_at: reads until proxies are looked for again */
 	bool has_proxy;
 	uint64_t sum;                      /* of all its counters, as last read */
 	unsigned int n_gone;               /* looks in a row that some communicator was not there */
@@ -402,8 +402,13 @@ static int progress_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 	bool still = now_ns - p->moved_ns >= STILL_NS;
 	int err = still ? place_tell(c, p, now_ns) : 0;
 
-	if (err || (!still && !p->has_proxy && p->n_reads++ % PROXIES_TRY))
+	if (err)
 		return err;
+	if (!still && !p->has_proxy) {
+		if (p->n_reads++ < p->try_at)
+			return 0;
+		p->try_at = p->try_at ? 2 * p->try_at : PROXIES_TRY;
+	}
 	return proxies_tell(c, p, now_ns);
 }
 
