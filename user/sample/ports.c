@@ -8,18 +8,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "sample/port_tree.h"
 #include "sample/sampler.h"
+#include "sample/side_thread.h"
 #include "schemas/facts.h"
 #include "target/discover.h"
 
@@ -31,10 +29,7 @@
 #define USERS_FIRST_NS (2 * SEC)  /* who has them open; the longer it stays the same, the less often */
 #define USERS_MAX_NS (30 * SEC)
 #define SILENT_NS (10 * SEC)      /* a look takes a thousandth of that on a machine that is busy */
-#define END_PATIENCE_NS SEC       /* at the end, for a thread that the firmware holds */
 #define FILES_MAX 65536           /* looked at of one process */
-
-enum step { STEP_IDLE, STEP_ASKED, STEP_DONE };
 
 struct users { uint16_t known, n; uint32_t pids[PORT_USERS_MAX]; };
 
@@ -48,12 +43,7 @@ struct told { /* of one port */
 
 struct ports_sampler {
 	const struct sampler_ctx *ctx;
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	/* under the lock */
-	enum step step;
-	bool quit;
+	struct side_thread side;
 	/* the collector's while idle or done, the thread's while asked */
 	struct port_tree *tree;
 	bool scan, all;
@@ -66,73 +56,16 @@ struct ports_sampler {
 
 /* --- the thread --- */
 
-static uint64_t thread_cpu_ns(void)
+static void tree_read(void *of)
 {
-	struct timespec t = { 0 };
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* getrusage() is exact to the tick only */
-	return t.tv_sec * SEC + t.tv_nsec;
-}
-
-static void tree_read(struct ports_sampler *s)
-{
-	uint64_t begin = thread_cpu_ns();
+	struct ports_sampler *s = of;
+	uint64_t begin = side_thread_cpu_ns();
 
 	if (s->scan)
 		port_tree_scan(s->tree);
 	s->taken_ns = clock_monotonic_ns();
 	port_tree_look(s->tree, s->all);
-	s->cost_ns = thread_cpu_ns() - begin;
-}
-
-static void *thread_run(void *arg)
-{
-	struct ports_sampler *s = arg;
-
-	pthread_setname_np(pthread_self(), "ranktrace-ports");
-	pthread_mutex_lock(&s->lock);
-	while (!s->quit) {
-		if (s->step != STEP_ASKED) {
-			pthread_cond_wait(&s->changed, &s->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&s->lock);
-		tree_read(s);
-		pthread_mutex_lock(&s->lock);
-		s->step = STEP_DONE;
-	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
-}
-
-static int thread_start(struct ports_sampler *s)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
-	err = pthread_create(&s->thread, NULL, thread_run, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
-}
-
-static enum step step_now(struct ports_sampler *s)
-{
-	enum step step;
-
-	pthread_mutex_lock(&s->lock);
-	step = s->step;
-	pthread_mutex_unlock(&s->lock);
-	return step;
-}
-
-static void step_set(struct ports_sampler *s, enum step step)
-{
-	pthread_mutex_lock(&s->lock);
-	s->step = step;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
+	s->cost_ns = side_thread_cpu_ns() - begin;
 }
 
 /* --- telling --- */
@@ -331,7 +264,7 @@ static void ask(struct ports_sampler *s, uint64_t now_ns)
 	s->all = s->scan || due(s->all_ns, SLOW_NS, now_ns);
 	s->scan_ns = s->scan ? now_ns : s->scan_ns;
 	s->all_ns = s->all ? now_ns : s->all_ns;
-	step_set(s, STEP_ASKED);
+	side_thread_set(&s->side, SIDE_ASKED);
 }
 
 /* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was told is looked at. */
@@ -352,15 +285,15 @@ static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
 static int ports_look(void *state, uint64_t now_ns)
 {
 	struct ports_sampler *s = state;
-	enum step step = step_now(s);
+	enum side_step step = side_thread_step(&s->side);
 	int err = 0;
 
-	if (step == STEP_ASKED)
+	if (step == SIDE_ASKED)
 		return silence_tell(s, now_ns);
 	s->silent = false;
-	if (step == STEP_DONE) {
+	if (step == SIDE_DONE) {
 		err = done_take(s, now_ns);
-		step_set(s, STEP_IDLE);
+		side_thread_set(&s->side, SIDE_IDLE);
 	}
 	if (!err && due(s->asked_ns, s->in_use ? QUICK_NS : SLOW_NS, now_ns))
 		ask(s, now_ns);
@@ -376,9 +309,7 @@ static int ports_open(const struct sampler_ctx *ctx, void **ret)
 	if (err)
 		goto out;
 	s->ctx = ctx;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
-	err = thread_start(s);
+	err = side_thread_start(&s->side, "ranktrace-ports", tree_read, s);
 	if (err)
 		goto out;
 	*ret = s;
@@ -394,24 +325,14 @@ out:
 static void ports_close(void *state)
 {
 	struct ports_sampler *s = state;
-	struct timespec until;
-	uint64_t until_ns;
 
 	if (!s)
 		return;
 	if (s->n_looks)
 		log_info("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_looks, s->cost_sum_ns / 1e6 / s->n_looks);
-	pthread_mutex_lock(&s->lock);
-	s->quit = true;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-	until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_PATIENCE_NS;
-	until = (struct timespec){ .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
-	if (pthread_timedjoin_np(s->thread, NULL, &until))
+	if (!side_thread_end(&s->side))
 		return;
 	port_tree_free(s->tree);
-	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->changed);
 	free(s);
 }
 

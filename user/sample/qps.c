@@ -5,11 +5,8 @@
  * by a thread (qp_list.c), since a provider may ask its firmware; told by the collector at its next look, what changed.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -18,6 +15,7 @@
 #include "base/log.h"
 #include "sample/qp_list.h"
 #include "sample/sampler.h"
+#include "sample/side_thread.h"
 #include "schemas/facts.h"
 #include "target/discover.h"
 
@@ -26,9 +24,6 @@
 #define FIRST_NS (2 * SEC)   /* the longer all stays the same, the less often */
 #define MOST_NS (60 * SEC)
 #define COST_SHARE 100       /* at most a hundredth of a thread's time, firmware's included */
-#define END_PATIENCE_NS SEC
-
-enum step { STEP_IDLE, STEP_ASKED, STEP_DONE };
 
 struct told {
 	uint64_t number;
@@ -41,12 +36,7 @@ struct told {
 struct qps_sampler {
 	const struct sampler_ctx *ctx;
 	const char *root;
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	/* under the lock */
-	enum step step;
-	bool quit;
+	struct side_thread side;
 	/* the collector's while idle or done, the thread's while asked */
 	struct qp_list *list;
 	int err;
@@ -59,60 +49,15 @@ struct qps_sampler {
 	size_t n_gids;
 };
 
-static void *thread_run(void *arg)
+static void list_read(void *of)
 {
-	struct qps_sampler *s = arg;
-	uint64_t begin_ns;
+	struct qps_sampler *s = of;
+	uint64_t begin_ns = clock_monotonic_ns();
 
-	pthread_setname_np(pthread_self(), "ranktrace-qps");
-	pthread_mutex_lock(&s->lock);
-	while (!s->quit) {
-		if (s->step != STEP_ASKED) {
-			pthread_cond_wait(&s->changed, &s->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&s->lock);
-		begin_ns = clock_monotonic_ns();
-		s->err = qp_list_read(s->list);
-		if (!s->err)
-			qp_list_gids(s->list, s->root);
-		s->took_ns = clock_monotonic_ns() - begin_ns;
-		pthread_mutex_lock(&s->lock);
-		s->step = STEP_DONE;
-	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
-}
-
-/* Signals are the main thread's. */
-static int thread_start(struct qps_sampler *s)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&s->thread, NULL, thread_run, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
-}
-
-static void step_set(struct qps_sampler *s, enum step step)
-{
-	pthread_mutex_lock(&s->lock);
-	s->step = step;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-}
-
-static enum step step_now(struct qps_sampler *s)
-{
-	enum step step;
-
-	pthread_mutex_lock(&s->lock);
-	step = s->step;
-	pthread_mutex_unlock(&s->lock);
-	return step;
+	s->err = qp_list_read(s->list);
+	if (!s->err)
+		qp_list_gids(s->list, s->root);
+	s->took_ns = clock_monotonic_ns() - begin_ns;
 }
 
 /* --- telling --- */
@@ -258,19 +203,19 @@ static int done_take(struct qps_sampler *s, uint64_t now_ns)
 static int qps_look(void *state, uint64_t now_ns)
 {
 	struct qps_sampler *s = state;
-	enum step step = step_now(s);
+	enum side_step step = side_thread_step(&s->side);
 	int err = 0;
 
-	if (step == STEP_ASKED)
+	if (step == SIDE_ASKED)
 		return 0;
-	if (step == STEP_DONE) {
+	if (step == SIDE_DONE) {
 		err = done_take(s, now_ns);
-		step_set(s, STEP_IDLE);
+		side_thread_set(&s->side, SIDE_IDLE);
 	}
 	if (err || (s->asked_ns && now_ns < s->asked_ns + s->every_ns))
 		return err;
 	s->asked_ns = now_ns;
-	step_set(s, STEP_ASKED);
+	side_thread_set(&s->side, SIDE_ASKED);
 	return 0;
 }
 
@@ -287,9 +232,7 @@ static int qps_open(const struct sampler_ctx *ctx, void **ret)
 	s->ctx = ctx;
 	s->root = root ? root : "/sys";
 	s->every_ns = FIRST_NS;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
-	err = thread_start(s);
+	err = side_thread_start(&s->side, "ranktrace-qps", list_read, s);
 	if (err)
 		goto out;
 	*ret = s;
@@ -306,24 +249,14 @@ static void qps_close(void *state)
 {
 	struct qps_sampler *s = state;
 	struct told *t, *next;
-	struct timespec until;
-	uint64_t until_ns;
 
 	if (!s)
 		return;
-	pthread_mutex_lock(&s->lock);
-	s->quit = true;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-	until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_PATIENCE_NS;
-	until = (struct timespec){ .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
-	if (pthread_timedjoin_np(s->thread, NULL, &until))
+	if (!side_thread_end(&s->side))
 		return;
 	HASH_ITER(hh, s->told, t, next)
 		told_drop(s, t);
 	qp_list_free(s->list);
-	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->changed);
 	free(s);
 }
 

@@ -6,16 +6,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "sample/sampler.h"
+#include "sample/side_thread.h"
 #include "sample/tcp_table.h"
 #include "schemas/facts.h"
 #include "target/discover.h"
@@ -28,18 +26,10 @@
 #define SCAN_MAX_NS (10 * SEC)
 #define TOLD_MAX 256             /* connections a look: of more each is told every second or third time */
 #define RANKS_MAX 1024
-#define END_PATIENCE_NS SEC
-
-enum step { STEP_IDLE, STEP_ASKED, STEP_DONE };
 
 struct tcp_sampler {
 	const struct sampler_ctx *ctx;
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	/* under the lock */
-	enum step step;
-	bool quit;
+	struct side_thread side;
 	/* the collector's while idle or done, the thread's while asked */
 	struct tcp_table *table;
 	uint32_t tgids[RANKS_MAX];
@@ -54,74 +44,17 @@ struct tcp_sampler {
 
 /* --- the thread --- */
 
-static uint64_t thread_cpu_ns(void)
+static void table_read(void *of)
 {
-	struct timespec t = { 0 };
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec * SEC + t.tv_nsec;
-}
-
-static void table_read(struct tcp_sampler *s)
-{
-	uint64_t begin = thread_cpu_ns();
+	struct tcp_sampler *s = of;
+	uint64_t begin = side_thread_cpu_ns();
 
 	s->taken_ns = clock_monotonic_ns();
 	if (s->scan)
 		tcp_table_scan(s->table, s->tgids, s->n_tgids, &s->moved);
 	else
 		tcp_table_look(s->table);
-	s->cost_ns = thread_cpu_ns() - begin;
-}
-
-static void *thread_run(void *arg)
-{
-	struct tcp_sampler *s = arg;
-
-	pthread_setname_np(pthread_self(), "ranktrace-tcp");
-	pthread_mutex_lock(&s->lock);
-	while (!s->quit) {
-		if (s->step != STEP_ASKED) {
-			pthread_cond_wait(&s->changed, &s->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&s->lock);
-		table_read(s);
-		pthread_mutex_lock(&s->lock);
-		s->step = STEP_DONE;
-	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
-}
-
-static int thread_start(struct tcp_sampler *s)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
-	err = pthread_create(&s->thread, NULL, thread_run, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
-}
-
-static enum step step_now(struct tcp_sampler *s)
-{
-	enum step step;
-
-	pthread_mutex_lock(&s->lock);
-	step = s->step;
-	pthread_mutex_unlock(&s->lock);
-	return step;
-}
-
-static void step_set(struct tcp_sampler *s, enum step step)
-{
-	pthread_mutex_lock(&s->lock);
-	s->step = step;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
+	s->cost_ns = side_thread_cpu_ns() - begin;
 }
 
 /* --- telling --- */
@@ -268,20 +201,20 @@ static void ask(struct tcp_sampler *s, uint64_t now_ns)
 		return;
 	s->scan = other || !s->scan_ns || now_ns >= s->scan_ns + s->scan_every_ns;
 	s->scan_ns = s->scan ? now_ns : s->scan_ns;
-	step_set(s, STEP_ASKED);
+	side_thread_set(&s->side, SIDE_ASKED);
 }
 
 static int tcp_look(void *state, uint64_t now_ns)
 {
 	struct tcp_sampler *s = state;
-	enum step step = step_now(s);
+	enum side_step step = side_thread_step(&s->side);
 	int err = 0;
 
-	if (step == STEP_ASKED)
+	if (step == SIDE_ASKED)
 		return 0;
-	if (step == STEP_DONE) {
+	if (step == SIDE_DONE) {
 		err = done_take(s, now_ns);
-		step_set(s, STEP_IDLE);
+		side_thread_set(&s->side, SIDE_IDLE);
 	}
 	if (!err && (!s->asked_ns || now_ns >= s->asked_ns + LOOK_NS))
 		ask(s, now_ns);
@@ -311,9 +244,7 @@ static int tcp_open(const struct sampler_ctx *ctx, void **ret)
 	if (err)
 		goto out;
 	s->ctx = ctx;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
-	err = thread_start(s);
+	err = side_thread_start(&s->side, "ranktrace-tcp", table_read, s);
 	if (err)
 		goto out;
 	*ret = s;
@@ -329,25 +260,15 @@ out:
 static void tcp_close(void *state)
 {
 	struct tcp_sampler *s = state;
-	struct timespec until;
-	uint64_t until_ns;
 
 	if (!s)
 		return;
 	if (s->n_looks)
 		log_info("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look", s->n_looks, s->n_used,
 			 s->cost_sum_ns / 1e6 / s->n_looks);
-	pthread_mutex_lock(&s->lock);
-	s->quit = true;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-	until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_PATIENCE_NS;
-	until = (struct timespec){ .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
-	if (pthread_timedjoin_np(s->thread, NULL, &until))
+	if (!side_thread_end(&s->side))
 		return;
 	tcp_table_free(s->table);
-	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->changed);
 	free(s);
 }
 
