@@ -17,6 +17,7 @@ static struct model *m;
 static struct detectors *d;
 static struct finding_list list;
 static uint64_t now;
+static uint64_t look_ns;     /* from one look to the next; start(): half a second */
 static struct rank { /* what its next look shows */
 	uint64_t n_entered, n_other;
 	uint64_t op_count;         /* its operation's; 0: none is active */
@@ -27,7 +28,7 @@ static struct rank { /* what its next look shows */
 	double run, wait;          /* of the proxy's thread, a second */
 	uint64_t run_ns, wait_ns;
 	bool wakes;                /* it does not sleep without a break */
-	bool unread, no_proxy;
+	bool unread, no_proxy;     /* unread: dead, too */
 } ranks[RANKS];
 
 static void give(struct event e)
@@ -57,6 +58,7 @@ static int start(void **state)
 	struct event e = { .kind = EV_START, .ts_ns = now = JOB_T0 };
 
 	(void)state;
+	look_ns = 500 * MSEC;
 	m = model_new();
 	d = detectors_new();
 	e.start.hang_floor_ns = e.start.dstate_limit_ns = 250 * MSEC;
@@ -162,12 +164,12 @@ static void look(void)
 			proxy_look(r);
 		thread_look(r, true);
 		thread_look(r, false);
-		ranks[r].run_ns += ranks[r].run * 500 * MSEC;
-		ranks[r].wait_ns += ranks[r].wait * 500 * MSEC;
+		ranks[r].run_ns += ranks[r].run * look_ns;
+		ranks[r].wait_ns += ranks[r].wait * look_ns;
 	}
 	give(e);
 	assert_int_equal(detectors_tick(d, m, &list), 0);
-	now += 500 * MSEC;
+	now += look_ns;
 }
 
 static inline void looks(int n)

@@ -96,6 +96,48 @@ static void the_sender_went_on(void **state)
 	assert_int_equal(f->seq, 20);
 }
 
+static void die(int r, int signal)
+{
+	struct event e = job_event(EV_EXIT, r, 0);
+
+	e.exit.last = true;
+	e.exit.signal = signal;
+	give(e);
+	ranks[r].unread = true;
+}
+
+/* Everybody is in it, one is killed: no looks at that one any more, and the others wait for their transport to give up. */
+static void killed_in_the_middle(void **state)
+{
+	const struct finding *f;
+
+	(void)state;
+	ranks[1].send[0] = ranks[1].send[1] = sending(32, 32, 24);
+	looks(3);
+	die(2, 9);
+	looks(2);
+	assert_int_equal(list.n, 1);
+	f = only();
+	assert_int_equal(f->class, HANG_PROCESS_DEAD);
+	assert_int_equal(f->n_ranks, 1);
+	assert_int_equal(f->ranks[0], 2);
+	assert_int_equal(f->seq, 20);
+	looks(20);
+	assert_int_equal(only()->class, HANG_PROCESS_DEAD);
+}
+
+/* Somebody ends the job: they go one after the other. */
+static void asked_to_go(void **state)
+{
+	(void)state;
+	looks(3);
+	for (int r = 0; r < RANKS; r++) {
+		die(r, 15);
+		looks(2);
+		assert_int_equal(list.n, 0);
+	}
+}
+
 /* Hosts run ahead: what is queued behind the operation was entered, too. */
 static void queued_ones_are_counted_off(void **state)
 {
@@ -488,7 +530,7 @@ static void a_port_of_the_pair(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		A_JOB(the_network_between_two), A_JOB(the_sender_went_on),
+		A_JOB(the_network_between_two), A_JOB(the_sender_went_on), A_JOB(killed_in_the_middle), A_JOB(asked_to_go),
 		A_JOB(queued_ones_are_counted_off), A_JOB(moving_is_not_stuck), A_JOB(quiet_links_accuse_nobody),
 		A_JOB(a_late_rank_is_late), A_JOB(who_is_still_at_it_is_not_late), A_JOB(doubtful_roots_wait_for_proof), A_JOB(an_unread_rank_leaves_it_open), A_JOB(a_proxy_asleep), A_JOB(a_proxy_in_d_state),
 		A_JOB(an_idle_proxy_may_sleep), A_JOB(the_sender_is_idle), A_JOB(a_starved_proxy), A_JOB(a_proxy_that_never_ran), A_JOB(a_starved_proxy_creeps), A_JOB(all_proxies_wait),

@@ -41,6 +41,12 @@ static bool looked_at(const struct model *m, const struct member *mb)
 	return !mb->gone && mb->samples.counted && mb->proxies.n_looks && m->now_ns - mb->proxies.seen_ns < FRESH_NS;
 }
 
+/* Of a dead one nothing newer will come. */
+static bool is_known(const struct model *m, const struct member *mb)
+{
+	return mb->proc->dead ? mb->samples.counted : looked_at(m, mb);
+}
+
 bool jam_in_any_now(const struct model *m, const struct member *mb)
 {
 	return looked_at(m, mb) && oldest_part(mb);
@@ -51,7 +57,7 @@ bool jam_known(const struct model *m, const struct comm *c)
 	if (!c->by_rank || c->n_seen != c->nranks)
 		return false;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-		if (!mb->gone && !looked_at(m, mb))
+		if (!mb->gone && !is_known(m, mb))
 			return false;
 	return true;
 }
@@ -96,9 +102,9 @@ bool jam_find(const struct model *m, const struct comm *c, struct jam *ret)
 	if (!c->by_rank || c->nranks < 2 || c->n_seen != c->nranks)
 		return false;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (!mb->gone && !looked_at(m, mb))
+		if (!mb->gone && !is_known(m, mb))
 			return false;
-		p = mb->gone ? NULL : oldest_part(mb);
+		p = mb->gone || mb->proc->dead ? NULL : oldest_part(mb);
 		if (p && (!oldest || p->op_count < oldest->op_count))
 			oldest = p;
 	}
@@ -131,6 +137,10 @@ uint64_t jam_stands_since(const struct comm *c, bool proxies)
 
 		if (mb->gone)
 			continue;
+		if (mb->proc->dead) {
+			since = mb->proc->exit_ns > since ? mb->proc->exit_ns : since;
+			continue;
+		}
 		if (mb->samples.seen_ns <= one || (proxies && mb->proxies.seen_ns <= two))
 			return 0;
 		since = one > since ? one : since;

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "detect/activity.h"
+#include "detect/culprit.h"
 #include "detect/jam.h"
 #include "detect/link_cause.h"
 #include "detect/links.h"
@@ -231,6 +232,8 @@ static bool jam_proven(const struct model *m, struct jam *j, struct choice *c)
 {
 	jam_culprit_find(j);
 	if (!jam_stands(m, j) || (!j->culprit && j->why)) /* two are kept from work: either may be at fault */
+		return false;
+	if (j->why == PROXY_DEAD && death_is_teardown(m, j->culprit->proc))
 		return false;
 	links_each(j, link_choose, c);
 	return j->culprit || (c->n_held && proven(m, j, &c->best));
