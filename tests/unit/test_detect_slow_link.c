@@ -15,12 +15,12 @@
 #include "detect/link_cause.h"
 #include "proxy_job.h"
 
-#define LOOK_S 0.5
-
 static double busy[RANKS];    /* share of the looks at which what rank r sends is on its way */
 static double share_of[RANKS]; /* of the bytes that a port usually moves */
 static uint64_t counters[RANKS][PORT_COUNTERS];
 static unsigned int nth;
+static bool by_chance;        /* which looks these are, else spread evenly */
+static uint64_t chance;
 
 static void port_new(int r)
 {
@@ -66,8 +66,17 @@ static int begin(void **state)
 		share_of[r] = 1;
 	}
 	nth = 0;
+	by_chance = false;
+	chance = 1;
 	memset(counters, 0, sizeof(counters));
 	return 0;
+}
+
+/* Knuth's linear congruential generator. */
+static double chance_next(void)
+{
+	chance = chance * 6364136223846793005ull + 1442695040888963407ull;
+	return (chance >> 11) * 0x1p-53;
 }
 
 /* Each share is spread evenly, at other looks on each rank; the job goes on. */
@@ -75,12 +84,15 @@ static bool is_on_its_way(int r)
 {
 	unsigned int at = nth + 3 * r;
 
+	if (by_chance)
+		return chance_next() < busy[r];
+
 	return (unsigned int)((at + 1) * busy[r]) > (unsigned int)(at * busy[r]);
 }
 
 static void go(double seconds)
 {
-	for (int i = 0; i < seconds / LOOK_S; i++, nth++) {
+	for (int i = 0; i < seconds / (look_ns * 1e-9); i++, nth++) {
 		for (int r = 0; r < RANKS; r++) {
 			ranks[r].n_entered++;
 			ranks[r].send[0] = sending(32, 24, is_on_its_way(r) ? 20 : 24);
@@ -122,8 +134,8 @@ static const struct finding *only(enum finding_kind kind, const char *cause)
 
 static void silent(double seconds)
 {
-	for (int i = 0; i < seconds / LOOK_S; i++) {
-		go(LOOK_S);
+	for (int i = 0; i < seconds / (look_ns * 1e-9); i++) {
+		go(look_ns * 1e-9);
 		for (size_t k = 0; k < list.n; k++)
 			printf("%s %s\n", finding_kind_name(list.items[k].kind), list.items[k].cause);
 		assert_int_equal(list.n, 0);
@@ -166,6 +178,52 @@ static void test_path(void **state)
 	assert_string_equal(evidence(f, "far_device")->text, "rxe0");
 	assert_int_equal(evidence(f, "sender")->number, 3);
 	assert_int_equal(evidence(f, "receiver")->number, 0);
+}
+
+/* A job that computes most of the time: little is under way even on the slow port, next to nothing elsewhere. */
+static void test_mostly_computing(void **state)
+{
+	const struct finding *f;
+
+	(void)state;
+	ports_new();
+	by_chance = true;
+	look_ns = 250 * MSEC;
+	for (int r = 0; r < RANKS; r++)
+		busy[r] = 0.01;
+	silent(30);
+	busy[2] = 0.35;
+	busy[1] = 0.3;
+	go(12);
+	f = only(FINDING_LINK, "slow_port");
+	assert_string_equal(evidence(f, "device")->text, "rxe2");
+	assert_true(evidence(f, "busy_percent")->number > 20 && evidence(f, "busy_percent_elsewhere")->number < 5);
+	busy[1] = 0.01;
+	go(14);
+	only(FINDING_LINK, "slow_path");
+	busy[2] = 0.01;
+	go(14);
+	silent(30);
+}
+
+/* Hours of a network that is as it should be. */
+static void test_chance(void **state)
+{
+	static const double shares[] = { 0.02, 0.05, 0.1, 0.2, 0.3, 0.5 };
+
+	(void)state;
+	ports_new();
+	by_chance = true;
+	look_ns = 250 * MSEC;
+	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+		for (int r = 0; r < RANKS; r++)
+			busy[r] = shares[i];
+		silent(1800);
+	}
+	busy[0] = 0.18; /* half as much again as the others */
+	busy[1] = busy[2] = busy[3] = 0.12;
+	go(12);
+	silent(1800);
 }
 
 /* Which of its ports it uses is not known: the pair is told. */
@@ -288,7 +346,7 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_port), TEST(test_path), TEST(test_path_of_many_ports), TEST(test_no_ports), TEST(test_all_alike), TEST(test_shared_port),
+		TEST(test_port), TEST(test_path), TEST(test_mostly_computing), TEST(test_chance), TEST(test_path_of_many_ports), TEST(test_no_ports), TEST(test_all_alike), TEST(test_shared_port),
 		TEST(test_starved_proxy), TEST(test_stands_still),
 	};
 

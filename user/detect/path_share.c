@@ -5,6 +5,7 @@
 #include "detect/path_share.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "detect/jam.h"
@@ -73,17 +74,39 @@ int paths_take(struct paths *s, const struct comm *c)
 	return err;
 }
 
-double path_share(const struct path *p, uint64_t now_ns, int least)
+struct path_looks path_looks(const struct path *p, uint64_t now_ns)
 {
-	int n = 0, n_busy = 0;
+	struct path_looks l = { 0 };
 
 	for (uint64_t i = 0; i < p->n_looks && i < PATH_LOOKS; i++) {
 		if (p->looks_ns[i] + PATH_WINDOW_NS < now_ns)
 			continue;
-		n++;
-		n_busy += p->busy[i];
+		l.n++;
+		l.busy += p->busy[i];
 	}
-	return n >= least ? (double)n_busy / n : -1;
+	return l;
+}
+
+double path_share(const struct path *p, uint64_t now_ns, int least)
+{
+	struct path_looks l = path_looks(p, now_ns);
+
+	return l.n && l.n >= least ? (double)l.busy / l.n : -1;
+}
+
+/* The logarithm of the likelihood of what was seen, at the share that makes it most likely. */
+static double likelihood(struct path_looks l)
+{
+	double idle = l.n - l.busy;
+
+	return (l.busy ? l.busy * log(l.busy / (double)l.n) : 0) + (idle > 0 ? idle * log(idle / l.n) : 0);
+}
+
+double path_looks_differ(struct path_looks one, struct path_looks other)
+{
+	struct path_looks both = { one.n + other.n, one.busy + other.busy };
+
+	return 2 * (likelihood(one) + likelihood(other) - likelihood(both));
 }
 
 static bool is_member(const struct model *m, const struct member *mb)

@@ -23,8 +23,14 @@ struct paths { struct path *all; };
 
 /* Takes in the newest looks at this communicator. 0 or -ENOMEM. */
 int paths_take(struct paths *s, const struct comm *c);
+struct path_looks { int n, busy; };
+/* Those in the window. */
+struct path_looks path_looks(const struct path *p, uint64_t now_ns);
 /* Of the looks in the window; -1: fewer than `least`. */
 double path_share(const struct path *p, uint64_t now_ns, int least);
+/* How much likelier it is that one sort of path is busier than the other than that both are alike: twice the logarithm of the ratio of
+ * the likelihoods, with one degree of freedom. 32: by chance once in a hundred million. */
+double path_looks_differ(struct path_looks one, struct path_looks other);
 /* Paths of members that are no more. */
 void paths_forget(struct paths *s, const struct model *m);
 void paths_free(struct paths *s);

@@ -13,10 +13,13 @@
 #include "detect/path_share.h"
 
 #define LOOKS_MIN 8
-#define SLOW 0.7          /* of the looks: by chance, with half of them, once in a thousand windows of 40 looks */
-#define SLOW_STILL 0.5    /* what was told stays so */
+#define SLOW 0.2          /* of the time: a job that computes a lot has little under way even so */
+#define SLOW_STILL 0.15   /* what was told stays so */
 #define REST 0.3          /* of ways that have to do with neither */
-#define REST_FACTOR 3     /* and so many times less */
+#define REST_FACTOR 6     /* and so many times less: */
+#define REST_FACTOR_FULL 3 /* where data are under way nearly all the time it cannot be more by as much */
+#define FULL 0.7
+#define CHANCE 32         /* path_looks_differ() */
 #define HALF 0.5          /* of the slowest: slow, too */
 #define STANDS_NS 2000000000ull /* a job that stands still is a hang's */
 #define RANKS_MIN 3       /* of two ranks nobody can be compared */
@@ -74,11 +77,18 @@ static const struct path *slowest(const struct paths *s, const struct comm *c, u
 	return best;
 }
 
+static double rest_limit(double share)
+{
+	double limit = share / (share >= FULL ? REST_FACTOR_FULL : REST_FACTOR);
+
+	return limit < REST ? limit : REST;
+}
+
 /* Ways that have to do with neither rank; and of those that have, one at least must be as it should: else all are slow. */
 static bool others_well(const struct paths *s, struct verdict *v, uint64_t now_ns)
 {
 	bool one = false;
-	double share, limit = v->share / REST_FACTOR < REST ? v->share / REST_FACTOR : REST;
+	double share, limit = rest_limit(v->share);
 
 	for (const struct path *p = s->all; p; p = p->next) {
 		if (p == v->slow || p->from->comm != v->slow->from->comm)
@@ -92,7 +102,25 @@ static bool others_well(const struct paths *s, struct verdict *v, uint64_t now_n
 	return one && v->rest <= limit;
 }
 
-static bool judge(const struct paths *s, const struct comm *c, double least, uint64_t now_ns, struct verdict *ret)
+/* The slow way, or those of the slow port, against all the others. */
+static double differ(const struct paths *s, const struct verdict *v, uint64_t now_ns)
+{
+	struct path_looks sorts[2] = { 0 }, l;
+
+	for (const struct path *p = s->all; p; p = p->next) {
+		bool slow = v->port ? touches(p, v->port) : p == v->slow;
+
+		if (p->from->comm != v->slow->from->comm)
+			continue;
+		l = path_looks(p, now_ns);
+		sorts[slow].n += l.n;
+		sorts[slow].busy += l.busy;
+	}
+	return path_looks_differ(sorts[true], sorts[false]);
+}
+
+/* `was`: told already. */
+static bool judge(const struct paths *s, const struct comm *c, bool was, uint64_t now_ns, struct verdict *ret)
 {
 	bool from, to;
 
@@ -100,12 +128,12 @@ static bool judge(const struct paths *s, const struct comm *c, double least, uin
 	if (!ret->slow)
 		return false;
 	ret->share = path_share(ret->slow, now_ns, LOOKS_MIN);
-	if (ret->share < least || !others_well(s, ret, now_ns))
+	if (ret->share < (was ? SLOW_STILL : SLOW) || !others_well(s, ret, now_ns))
 		return false;
 	from = all_slow(s, ret->slow, ret->slow->from, ret->share, now_ns);
 	to = all_slow(s, ret->slow, ret->slow->to, ret->share, now_ns);
 	ret->port = from == to ? NULL : from ? ret->slow->from : ret->slow->to;
-	return !from || !to;
+	return (!from || !to) && (was || differ(s, ret, now_ns) >= CHANCE);
 }
 
 /* A thread that has no CPU does not see that it is through. */
@@ -259,7 +287,7 @@ static int comm_tick(struct slow_link *s, const struct model *m, const struct co
 	bool was = s->told.comm == c;
 	struct verdict v;
 
-	if (!goes_on(m, c) || !judge(&s->paths, c, was ? SLOW_STILL : SLOW, m->now_ns, &v) || !thread_well(v.slow->from) ||
+	if (!goes_on(m, c) || !judge(&s->paths, c, was, m->now_ns, &v) || !thread_well(v.slow->from) ||
 	    !thread_well(v.slow->to) || !on_rdma(m, v.slow->from)) {
 		if (was)
 			s->told = (struct told){ 0 };

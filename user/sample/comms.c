@@ -29,8 +29,9 @@
 #define STILL_READ_EVERY_NS 250000000ull
 #define STILL_LONG_NS 8000000000ull    /* ... up to here: by now it was told, or is no news */
 #define PROXIES_TRY 8                  /* reads: does one have a progress thread by now? Then after twice as many, and so on */
-#define QUICK_AFTER 2                  /* looks in a row at which something was on its way: */
-#define QUICK_NS 10000000000ull        /* read often for that long, so that ways can be compared, */
+#define QUICK_OF 0xff                  /* of the newest eight looks at a process ... */
+#define QUICK_AFTER 2                  /* ... so many at which something was on its way: */
+#define QUICK_NS 10000000000ull        /* all are read often for that long, so that ways can be compared, */
 #define QUICK_AGAIN_NS 60000000000ull  /* and not again before; in a job that is all network, a third more */
 #define SCAN_NS 15000000ull            /* of one look */
 #define SCAN_PAGES 4096                /* of one piece: 16 MB, some ms */
@@ -50,8 +51,8 @@ struct looked {                        /* one process */
 	bool in_list;
 	struct comm_places comms;
 	uint64_t read_ns, moved_ns, told_at_ns;
-	uint64_t quick_ns;                 /* read often since; 0 never */
-	unsigned int n_reads, try_at, n_busy; /* try_at: reads until proxies are looked for again */
+	unsigned int n_reads, try_at;      /* try_at: reads until proxies are looked for again */
+	unsigned int busy;                 /* bits, the newest look's first: something was on its way */
 	bool has_proxy;
 	uint64_t sum;                      /* of all its counters, as last read */
 	unsigned int n_gone;               /* looks in a row that some communicator was not there */
@@ -69,6 +70,7 @@ struct comms {
 	struct layout_cache layouts;
 	struct looked *procs;
 	uint64_t revision, procs_ns;       /* of the set, and when it was gone through */
+	uint64_t quick_ns;                 /* those with a proxy are read often since; 0 never */
 	struct nccl_state *now;            /* room for one process */
 	uint64_t n_scans, n_pages, scans_took_ns; /* whole ones; pages read; all pieces */
 	/* the scan under way: one process at a time */
@@ -339,11 +341,16 @@ static int place_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 	return c->ctx->emit(c->ctx->emit_to, &u.f.hdr);
 }
 
-static bool read_due(const struct looked *p, uint64_t now_ns)
+static bool is_quick(const struct comms *c, const struct looked *p, uint64_t now_ns)
+{
+	return p->has_proxy && c->quick_ns && now_ns - c->quick_ns < QUICK_NS;
+}
+
+static bool read_due(const struct comms *c, const struct looked *p, uint64_t now_ns)
 {
 	uint64_t still_ns = p->read_ns - p->moved_ns, every_ns = READ_EVERY_NS; /* as of the last read */
 
-	if ((p->read_ns && still_ns >= STILL_NS && still_ns < STILL_LONG_NS) || (p->quick_ns && now_ns - p->quick_ns < QUICK_NS))
+	if ((p->read_ns && still_ns >= STILL_NS && still_ns < STILL_LONG_NS) || is_quick(c, p, now_ns))
 		every_ns = STILL_READ_EVERY_NS;
 	return p->comms.n_places && now_ns - p->read_ns + LOOK_EVERY_NS / 2 >= every_ns;
 }
@@ -390,9 +397,9 @@ static int proxies_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 	int err = comm_proxies_look(&p->comms, c->ctx->reader, p->tgid, c->ctx->emit, c->ctx->emit_to, &seen);
 
 	p->has_proxy |= seen.any;
-	p->n_busy = seen.busy ? p->n_busy + 1 : 0;
-	if (p->n_busy >= QUICK_AFTER && (!p->quick_ns || now_ns - p->quick_ns >= QUICK_AGAIN_NS))
-		p->quick_ns = now_ns;
+	p->busy = p->busy << 1 | seen.busy;
+	if (__builtin_popcount(p->busy & QUICK_OF) >= QUICK_AFTER && (!c->quick_ns || now_ns - c->quick_ns >= QUICK_AGAIN_NS))
+		c->quick_ns = now_ns;
 	return err;
 }
 
@@ -435,7 +442,7 @@ static int comms_look(void *state, uint64_t now_ns)
 	int err = procs_due(c, now_ns) ? procs_refresh(c) : 0;
 
 	for (struct looked *p = c->procs; !err && p; p = p->hh.next) {
-		if (!read_due(p, now_ns) && p->comms.n_places)
+		if (!read_due(c, p, now_ns) && p->comms.n_places)
 			continue;
 		news_note(p, now_ns);
 		err = p->comms.n_places ? read_one(c, p) : 0;
