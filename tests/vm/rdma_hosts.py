@@ -65,6 +65,13 @@ def heal(i, ends="v"):
         sh(f"tc qdisc del dev {end}{i} root")
 
 
+def heal_if(i):
+    """Whatever was done to it."""
+    for end in "vb":
+        subprocess.run(["tc", "qdisc", "del", "dev", f"{end}{i}", "root"], capture_output=True)
+    up(i)
+
+
 def down(i):
     sh(f"ip link set v{i} down")
 
