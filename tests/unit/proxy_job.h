@@ -28,6 +28,7 @@ static struct rank { /* what its next look shows */
 	double run, wait;          /* of the proxy's thread, a second */
 	uint64_t run_ns, wait_ns;
 	bool wakes;                /* it does not sleep without a break */
+	bool at_rest;              /* nothing more is told of it */
 	bool unread, no_proxy;     /* unread: dead, too */
 } ranks[RANKS];
 
@@ -163,7 +164,8 @@ static void look(void)
 		if (!ranks[r].no_proxy)
 			proxy_look(r);
 		thread_look(r, true);
-		thread_look(r, false);
+		if (!ranks[r].at_rest)
+			thread_look(r, false);
 		ranks[r].run_ns += ranks[r].run * look_ns;
 		ranks[r].wait_ns += ranks[r].wait * look_ns;
 	}

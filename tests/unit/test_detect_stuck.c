@@ -299,6 +299,25 @@ static void the_sender_is_idle(void **state)
 	check_pair(only(), "network", 2, 3, -1);
 }
 
+/* It is through and fell asleep before its peers came to a stand: that it sleeps was told then, and is not again. */
+static void the_sender_was_idle_before(void **state)
+{
+	(void)state;
+	ranks[2].op_count = 0;
+	ranks[2].proxy = TASK_SLEEP;
+	ranks[2].wakes = false;
+	ranks[2].run = ranks[2].wait = 0;
+	for (int i = 0; i < 4; i++) {
+		ranks[2].at_rest = i == 3;
+		for (int r = 0; r < RANKS; r++)
+			ranks[r].n_entered++;
+		look();
+	}
+	eat(2);
+	looks(3);
+	check_pair(only(), "network", 2, 3, -1);
+}
+
 static void starve(int r)
 {
 	ranks[r].proxy = TASK_RUNNABLE;
@@ -533,7 +552,7 @@ int main(void)
 		A_JOB(the_network_between_two), A_JOB(the_sender_went_on), A_JOB(killed_in_the_middle), A_JOB(asked_to_go),
 		A_JOB(queued_ones_are_counted_off), A_JOB(moving_is_not_stuck), A_JOB(quiet_links_accuse_nobody),
 		A_JOB(a_late_rank_is_late), A_JOB(who_is_still_at_it_is_not_late), A_JOB(doubtful_roots_wait_for_proof), A_JOB(an_unread_rank_leaves_it_open), A_JOB(a_proxy_asleep), A_JOB(a_proxy_in_d_state),
-		A_JOB(an_idle_proxy_may_sleep), A_JOB(the_sender_is_idle), A_JOB(a_starved_proxy), A_JOB(a_proxy_that_never_ran), A_JOB(a_starved_proxy_creeps), A_JOB(all_proxies_wait),
+		A_JOB(an_idle_proxy_may_sleep), A_JOB(the_sender_is_idle), A_JOB(the_sender_was_idle_before), A_JOB(a_starved_proxy), A_JOB(a_proxy_that_never_ran), A_JOB(a_starved_proxy_creeps), A_JOB(all_proxies_wait),
 		A_JOB(a_receiver_that_could_not_look), A_JOB(starved_by_chance), A_JOB(of_two_nobody), A_JOB(a_rank_stopped_inside), A_JOB(a_job_that_creeps),
 		A_JOB(a_scan_without_a_cpu), A_JOB(half_a_look), A_JOB(a_port_of_the_pair),
 	};

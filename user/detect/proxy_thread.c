@@ -106,7 +106,7 @@ static bool starved(const struct member *mb, const struct task *t)
 	return n > 0;
 }
 
-static bool asleep(const struct task *t)
+bool proxy_at_rest(const struct task *t)
 {
 	return t->state == TASK_SLEEP && t->seen_ns > t->since_ns + AT_REST_NS;
 }
@@ -123,7 +123,7 @@ enum proxy_thread proxy_thread_judge(const struct member *mb)
 		return PROXY_UNSEEN;
 	if (t->blocked || (t->state == TASK_DISK && t->seen_ns > t->since_ns + AT_REST_NS))
 		return PROXY_BLOCKED;
-	if (asleep(t)) /* with nothing active it may: there is nothing to look at */
+	if (proxy_at_rest(t)) /* with nothing active it may: there is nothing to look at */
 		return mb->proxies.n ? PROXY_ASLEEP : PROXY_LOOKS;
 	if (!measured(t))
 		return PROXY_UNSEEN;

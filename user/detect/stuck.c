@@ -114,7 +114,7 @@ static bool seen_since(const struct member *mb, uint64_t since_ns)
 {
 	const struct task *t = proxy_task(mb);
 
-	return t && t->seen_ns > since_ns && t->prev_seen_ns >= since_ns;
+	return t && (proxy_at_rest(t) || (t->seen_ns > since_ns && t->prev_seen_ns >= since_ns));
 }
 
 /* Nothing at all is held up by a network whose receiver had no CPU to look, or whose sender had none to send. */
