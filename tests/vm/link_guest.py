@@ -46,14 +46,13 @@ def results():
 class LinkJob(job.Job):
     def __init__(self, number):
         """The tracer is on top of the ranks: those poll, and a guest has two slow CPUs."""
-        os.nice(19)
         super().__init__(["--ranks", RANKS, "--steps", 100000, "--step-ms", 1000, "--net=verbs", "--seed", number, "--no-dataloader"],
                          ["--tier", "watch"], name="rdma")
-        os.nice(-19)
         self.wait_known()
 
     def spawn(self, argv):
-        return super().spawn(["nice", "-n", "-19"] + argv)
+        at = argv.index("--") + 1
+        return super().spawn(argv[:at] + ["nice", "-n", "19"] + argv[at:])
 
     def wait_known(self):
         end, known = time.monotonic() + KNOWN_S, ()

@@ -169,26 +169,15 @@ static bool list_same(struct walk *w, bool to_end)
 	return i == w->n && (!at || !to_end);
 }
 
-/* Fresh memory: the cache keeps pages as they were. */
-static int memory_renew(struct walk *w)
-{
-	stack_memory_free(w->mem);
-	w->mem = NULL;
-	return stack_memory_open(w->arg->pid, &w->mem);
-}
-
 static int look_once(struct walk *w)
 {
-	int err = memory_renew(w), again;
+	int err;
 
-	if (err)
-		return err;
+	stack_memory_renew(w->mem); /* the cache keeps pages as they were */
 	err = list_read(w);
 	if (err == -ESTALE || err == -ENOENT)
 		return err;
-	again = memory_renew(w);
-	if (again)
-		return again;
+	stack_memory_renew(w->mem);
 	return list_same(w, !err) ? err : -EAGAIN;
 }
 
@@ -264,9 +253,12 @@ static uint32_t thread_find(struct walk *w)
 static int proxy_look(struct reader_job *job)
 {
 	struct walk w = { .arg = job->arg, .out = (void *)job->out };
-	int err = -EAGAIN;
+	int err = stack_memory_open(w.arg->pid, &w.mem);
 
 	memset(w.out, 0, offsetof(struct nccl_proxy_look, subs));
+	if (err)
+		return err;
+	err = -EAGAIN;
 	for (int i = 0; i < TRIES && (err == -EAGAIN || err == -EBADMSG); i++) /* a counter may have moved in between */
 		err = look_once(&w);
 	if (err && err != -EAGAIN)

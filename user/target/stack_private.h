@@ -41,6 +41,7 @@ struct stack_row {
 struct stack_memory;
 int stack_memory_open(pid_t pid, struct stack_memory **ret); /* 0 or -errno */
 void stack_memory_free(struct stack_memory *m);
+void stack_memory_renew(struct stack_memory *m); /* pages are read afresh */
 bool stack_memory_read(struct stack_memory *m, uint64_t addr, void *to, size_t len);
 /* What was there at another moment stands in for the memory from `addr` on. `bytes` is borrowed; len 0: nothing any more. */
 void stack_memory_overlay(struct stack_memory *m, uint64_t addr, const void *bytes, size_t len);
