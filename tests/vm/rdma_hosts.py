@@ -61,15 +61,11 @@ def netem(i, what, ends="v"):
 
 
 def heal(i, ends="v"):
+    """What waits in the queue still goes out: a queue pair that loses all of it at once waits for seconds, if it comes back at all."""
+    netem(i, "delay 0ms", ends)
+    time.sleep(3)
     for end in ends:
         sh(f"tc qdisc del dev {end}{i} root")
-
-
-def heal_if(i):
-    """Whatever was done to it."""
-    for end in "vb":
-        subprocess.run(["tc", "qdisc", "del", "dev", f"{end}{i}", "root"], capture_output=True)
-    up(i)
 
 
 def down(i):

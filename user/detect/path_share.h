@@ -9,7 +9,7 @@
 
 #include "model/model.h"
 
-#define PATH_LOOKS 64
+#define PATH_LOOKS 128
 #define PATH_WINDOW_NS 12000000000ull
 
 struct path {               /* from one member of a communicator to another */
@@ -29,7 +29,7 @@ struct path_looks path_looks(const struct path *p, uint64_t now_ns);
 /* Of the looks in the window; -1: fewer than `least`. */
 double path_share(const struct path *p, uint64_t now_ns, int least);
 /* How much likelier it is that one sort of path is busier than the other than that both are alike: twice the logarithm of the ratio of
- * the likelihoods, with one degree of freedom. 32: by chance once in a hundred million. */
+ * the likelihoods, with one degree of freedom. 26: by chance once in some millions. */
 double path_looks_differ(struct path_looks one, struct path_looks other);
 /* Paths of members that are no more. */
 void paths_forget(struct paths *s, const struct model *m);

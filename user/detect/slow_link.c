@@ -19,7 +19,7 @@
 #define REST_FACTOR 6     /* and so many times less: */
 #define REST_FACTOR_FULL 3 /* where data are under way nearly all the time it cannot be more by as much */
 #define FULL 0.7
-#define CHANCE 32         /* path_looks_differ() */
+#define CHANCE 26         /* path_looks_differ() */
 #define HALF 0.5          /* of the slowest: slow, too */
 #define STANDS_NS 2000000000ull /* a job that stands still is a hang's */
 #define RANKS_MIN 3       /* of two ranks nobody can be compared */

@@ -31,8 +31,12 @@
 #define PROXIES_TRY 8                  /* reads: does one have a progress thread by now? Then after twice as many, and so on */
 #define QUICK_OF 0xff                  /* of the newest eight looks at a process ... */
 #define QUICK_AFTER 2                  /* ... so many at which something was on its way: */
+#define QUICK_READ_EVERY_NS 125000000ull
 #define QUICK_NS 10000000000ull        /* all are read often for that long, so that ways can be compared, */
-#define QUICK_AGAIN_NS 60000000000ull  /* and not again before; in a job that is all network, a third more */
+#define QUICK_PROBE_NS 3000000000ull   /* past it only if they differ, */
+#define QUICK_PROBED 0xffffff          /* by these looks */
+#define QUICK_UNEVEN 4                 /* in so many, and so many times as many, something was on its way */
+#define QUICK_AGAIN_NS 60000000000ull  /* and not again before: 24 looks a minute more for a job on a network that is well */
 #define SCAN_NS 15000000ull            /* of one look */
 #define SCAN_PAGES 4096                /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
@@ -71,6 +75,7 @@ struct comms {
 	struct looked *procs;
 	uint64_t revision, procs_ns;       /* of the set, and when it was gone through */
 	uint64_t quick_ns;                 /* those with a proxy are read often since; 0 never */
+	bool quick_over;
 	struct nccl_state *now;            /* room for one process */
 	uint64_t n_scans, n_pages, scans_took_ns; /* whole ones; pages read; all pieces */
 	/* the scan under way: one process at a time */
@@ -341,17 +346,33 @@ static int place_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 	return c->ctx->emit(c->ctx->emit_to, &u.f.hdr);
 }
 
+static bool uneven(const struct comms *c)
+{
+	unsigned int most = 0, least = 32, n;
+
+	for (const struct looked *p = c->procs; p; p = p->hh.next) {
+		if (!p->has_proxy)
+			continue;
+		n = __builtin_popcount(p->busy & QUICK_PROBED);
+		most = n > most ? n : most;
+		least = n < least ? n : least;
+	}
+	return most >= QUICK_UNEVEN && least * QUICK_UNEVEN <= most;
+}
+
 static bool is_quick(const struct comms *c, const struct looked *p, uint64_t now_ns)
 {
-	return p->has_proxy && c->quick_ns && now_ns - c->quick_ns < QUICK_NS;
+	return p->has_proxy && c->quick_ns && !c->quick_over && now_ns - c->quick_ns < QUICK_NS;
 }
 
 static bool read_due(const struct comms *c, const struct looked *p, uint64_t now_ns)
 {
 	uint64_t still_ns = p->read_ns - p->moved_ns, every_ns = READ_EVERY_NS; /* as of the last read */
 
-	if ((p->read_ns && still_ns >= STILL_NS && still_ns < STILL_LONG_NS) || is_quick(c, p, now_ns))
+	if (p->read_ns && still_ns >= STILL_NS && still_ns < STILL_LONG_NS)
 		every_ns = STILL_READ_EVERY_NS;
+	if (is_quick(c, p, now_ns))
+		every_ns = QUICK_READ_EVERY_NS;
 	return p->comms.n_places && now_ns - p->read_ns + LOOK_EVERY_NS / 2 >= every_ns;
 }
 
@@ -398,8 +419,10 @@ static int proxies_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 
 	p->has_proxy |= seen.any;
 	p->busy = p->busy << 1 | seen.busy;
-	if (__builtin_popcount(p->busy & QUICK_OF) >= QUICK_AFTER && (!c->quick_ns || now_ns - c->quick_ns >= QUICK_AGAIN_NS))
+	if (__builtin_popcount(p->busy & QUICK_OF) >= QUICK_AFTER && (!c->quick_ns || now_ns - c->quick_ns >= QUICK_AGAIN_NS)) {
 		c->quick_ns = now_ns;
+		c->quick_over = false;
+	}
 	return err;
 }
 
@@ -441,6 +464,8 @@ static int comms_look(void *state, uint64_t now_ns)
 	struct comms *c = state;
 	int err = procs_due(c, now_ns) ? procs_refresh(c) : 0;
 
+	if (c->quick_ns && now_ns - c->quick_ns >= QUICK_PROBE_NS && !uneven(c))
+		c->quick_over = true;
 	for (struct looked *p = c->procs; !err && p; p = p->hh.next) {
 		if (!read_due(c, p, now_ns) && p->comms.n_places)
 			continue;
