@@ -28,3 +28,14 @@ const struct net_transport *net_transport_chosen(void)
 	fprintf(stderr, "libnccl stand-in: SIM_NCCL_NET '%s': unix, tcp or verbs (for which the build needs libibverbs-dev)\n", value);
 	abort();
 }
+
+size_t net_slice_bytes(size_t usual)
+{
+	const char *value = getenv("SIM_NCCL_SLICE_BYTES");
+	size_t bytes = value ? strtoul(value, NULL, 10) : usual;
+
+	if (bytes >= NET_PACKET_BYTES && bytes <= NET_SLICE_BYTES_MAX)
+		return bytes;
+	fprintf(stderr, "libnccl stand-in: SIM_NCCL_SLICE_BYTES '%s': %d to %d\n", value, NET_PACKET_BYTES, NET_SLICE_BYTES_MAX);
+	abort();
+}

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define NET_PACKET_BYTES 256
+#define NET_SLICE_BYTES_MAX (1 << 22)
 
 struct ncclProxyConnection;
 struct ncclProxyState;
@@ -41,6 +42,8 @@ struct net_transport {
 
 /* net.c: what SIM_NCCL_NET asks for; NULL: none. Ends the process if there is none of that name. */
 const struct net_transport *net_transport_chosen(void);
+/* Bytes that travel for each packet, itself first: SIM_NCCL_SLICE_BYTES, else @usual. Ends the process if that cannot be. */
+size_t net_slice_bytes(size_t usual);
 
 /* net_unix.c: sockets known by abstract names. net_tcp.c: TCP, each rank on an address of its host. net_verbs.c: RDMA. */
 extern const struct net_transport net_unix, net_tcp, net_verbs;

@@ -2,7 +2,8 @@
 /*
  * The ring over TCP, a connection a channel, as NCCL's socket transport: each rank listens on the address of the interface that
  * NCCL_SOCKET_IFNAME names, of whatever host (network namespace) it is on, and tells its peers through the fabric. Without the
- * variable it is the first interface that is up, loopback only if there is no other. A packet may go and come in pieces.
+ * variable it is the first interface that is up, loopback only if there is no other. A slice, which is a packet and as many zeroes
+ * as SIM_NCCL_SLICE_BYTES asks for (none), may go and come in pieces.
  */
 #include "net.h"
 
@@ -20,8 +21,8 @@
 #include <sys/socket.h>
 
 struct tcp_side { /* of a connection */
-	size_t moved; /* of the packet at hand */
-	char packet[NET_PACKET_BYTES]; /* as far as it has come */
+	size_t moved, slice; /* bytes, of the slice at hand; of each */
+	char *bytes; /* of a slice: received as far as it has come; sent the zeroes behind the packet */
 };
 
 /* --- addresses --- */
@@ -86,9 +87,14 @@ static int tcp_listen(struct ncclProxyState *state, const uint64_t nonce[2])
 static int side_prepare(struct ncclProxyConnection *connection)
 {
 	int one = 1;
+	struct tcp_side *side = calloc(1, sizeof(*side));
 
-	connection->of_transport = calloc(1, sizeof(struct tcp_side));
-	if (!connection->of_transport)
+	if (!side)
+		return -ENOMEM;
+	connection->of_transport = side;
+	side->slice = net_slice_bytes(NET_PACKET_BYTES);
+	side->bytes = calloc(1, side->slice);
+	if (!side->bytes)
 		return -ENOMEM;
 	return setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ? -errno : 0;
 }
@@ -119,7 +125,7 @@ static int moved(struct tcp_side *side, ssize_t length)
 	if (length == 0)
 		return -EPIPE;
 	side->moved += length;
-	if (side->moved < NET_PACKET_BYTES)
+	if (side->moved < side->slice)
 		return 0;
 	side->moved = 0;
 	return 1;
@@ -129,18 +135,24 @@ static int tcp_send(struct ncclProxyConnection *connection, const void *packet)
 {
 	struct tcp_side *side = connection->of_transport;
 
-	return moved(side, send(connection->fd, (const char *)packet + side->moved, NET_PACKET_BYTES - side->moved,
-				MSG_DONTWAIT | MSG_NOSIGNAL));
+	memcpy(side->bytes, packet, NET_PACKET_BYTES);
+	return moved(side, send(connection->fd, side->bytes + side->moved, side->slice - side->moved, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 static int tcp_recv(struct ncclProxyConnection *connection, void *packet)
 {
 	struct tcp_side *side = connection->of_transport;
-	int rc = moved(side, recv(connection->fd, side->packet + side->moved, NET_PACKET_BYTES - side->moved, MSG_DONTWAIT));
+	int rc = moved(side, recv(connection->fd, side->bytes + side->moved, side->slice - side->moved, MSG_DONTWAIT));
 
 	if (rc == 1)
-		memcpy(packet, side->packet, NET_PACKET_BYTES);
+		memcpy(packet, side->bytes, NET_PACKET_BYTES);
 	return rc;
+}
+
+static void side_free(struct tcp_side *side)
+{
+	free(side ? side->bytes : NULL);
+	free(side);
 }
 
 static void tcp_close(struct ncclProxyState *state)
@@ -148,7 +160,7 @@ static void tcp_close(struct ncclProxyState *state)
 	int i;
 
 	for (i = 0; i < 2 * NET_CHANNELS; i++)
-		free(state->connections[i].of_transport);
+		side_free(state->connections[i].of_transport);
 	sockets_close(state);
 }
 

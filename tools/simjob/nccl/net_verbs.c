@@ -18,7 +18,6 @@
 
 #define SLOTS 8
 #define SLICE_BYTES 16384
-#define SLICE_BYTES_MAX (1 << 22)
 #define QUEUE_DEPTH (2 * SLOTS)
 #define SIGNAL_EVERY 4 /* grants: so that the queue never fills */
 #define GRANT_ID 1000
@@ -53,17 +52,6 @@ struct verbs_side { /* of a connection */
 	const struct verbs_address *to;
 };
 
-static size_t slice_bytes(void)
-{
-	const char *value = getenv("SIM_NCCL_SLICE_BYTES");
-	size_t bytes = value ? strtoul(value, NULL, 10) : SLICE_BYTES;
-
-	if (bytes >= NET_PACKET_BYTES && bytes <= SLICE_BYTES_MAX)
-		return bytes;
-	fprintf(stderr, "libnccl stand-in: SIM_NCCL_SLICE_BYTES '%s': %d to %d\n", value, NET_PACKET_BYTES, SLICE_BYTES_MAX);
-	abort();
-}
-
 static uint64_t *grants(const struct verbs_side *side)
 {
 	return (uint64_t *)(side->memory + SLOTS * side->slice);
@@ -73,7 +61,7 @@ static uint64_t *grants(const struct verbs_side *side)
 
 static int memory_make(struct verbs_side *side, const struct ib_device *device)
 {
-	side->slice = (slice_bytes() + 7) & ~7ul;
+	side->slice = (net_slice_bytes(SLICE_BYTES) + 7) & ~7ul;
 	side->bytes = SLOTS * side->slice + sizeof(uint64_t);
 	side->memory = aligned_alloc(ALIGN, (side->bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1));
 	if (!side->memory)
