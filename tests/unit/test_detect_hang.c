@@ -239,17 +239,12 @@ static void polls_take_away(struct event *e)
 			     .budget = { .what = BUDGET_SHED, .group = PROBES_POLLS, .shed = 1 << PROBES_POLLS } };
 }
 
-/* Everybody entered and the wait does not end: said late, of nobody. With how much confidence. */
-static double inside_confidence(bool polled)
+/* From the end on that is the 20th from the last. */
+static void nothing_ends(struct job *j, bool polled)
 {
-	struct job_opts o = job_usual(1, 4, 1, 5);
-	struct job *j = job_new(&o);
-	struct verdicts v;
-	const struct seen_finding *s;
 	uint64_t cut_ns = j->truths[j->n_truths - 20].end_ns;
-	double confidence;
 
-	for (size_t i = 0; i < j->n_events; i++) { /* nothing ends any more */
+	for (size_t i = 0; i < j->n_events; i++) {
 		struct event *e = &j->events[i];
 
 		if (e->ts_ns < cut_ns)
@@ -263,13 +258,45 @@ static double inside_confidence(bool polled)
 		else if (e->kind == EV_OP || e->kind == EV_MARK || e->kind == EV_SYNC_BEGIN)
 			e->kind = e->ts_ns > cut_ns + 600 * MSEC ? EV_NONE : e->kind;
 	}
-	for (int i = 0; i < 80; i++) {
-		struct event *e;
+}
 
-		j->events = realloc(j->events, (j->n_events + 1) * sizeof(*e));
-		e = &j->events[j->n_events++];
-		*e = (struct event){ .kind = EV_TICK, .ts_ns = e[-1].ts_ns + 250 * MSEC };
+/* As many as each rank entered. */
+static void entries_align(struct job *j, int ranks)
+{
+	size_t n[8] = { 0 }, least = SIZE_MAX;
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < j->n_events; i++)
+			for (int r = 0; r < ranks && j->events[i].kind == EV_OP; r++)
+				if (j->events[i].tgid == job_pid(r) && n[r]++ >= least && pass)
+					j->events[i].kind = EV_NONE;
+		for (int r = 0; r < ranks; r++) {
+			least = n[r] < least ? n[r] : least;
+			n[r] = 0;
+		}
 	}
+}
+
+static void event_append(struct job *j, struct event e)
+{
+	e.ts_ns = j->events[j->n_events - 1].ts_ns;
+	e.ts_ns += e.kind == EV_TICK ? 250 * MSEC : 0;
+	j->events = realloc(j->events, (j->n_events + 1) * sizeof(e));
+	j->events[j->n_events++] = e;
+}
+
+/* Everybody entered and the wait does not end: said late, of nobody. With how much confidence. */
+static double inside_confidence(bool polled)
+{
+	struct job_opts o = job_usual(1, 4, 1, 5);
+	struct job *j = job_new(&o);
+	struct verdicts v;
+	const struct seen_finding *s;
+	double confidence;
+
+	nothing_ends(j, polled);
+	for (int i = 0; i < 80; i++)
+		event_append(j, (struct event){ .kind = EV_TICK });
 	job_play(j, &v, NULL, NULL);
 	s = verdict_of(&v, FINDING_HANG);
 	if (!s || s->f.class != HANG_UNKNOWN)
@@ -282,6 +309,45 @@ static double inside_confidence(bool polled)
 	verdicts_free(&v);
 	job_free(j);
 	return confidence;
+}
+
+/* One of them died of a signal (or ended as it should), after it had entered; the others' watchdogs go on asking. */
+static const struct seen_finding *died_inside(struct verdicts *v, int signal)
+{
+	struct job_opts o = job_usual(1, 4, 1, 5);
+	struct job *j = job_new(&o);
+	size_t n;
+
+	nothing_ends(j, true);
+	entries_align(j, 4);
+	n = j->n_events;
+	event_append(j, (struct event){ .kind = EV_EXIT, .tgid = job_pid(2), .tid = job_pid(2), .exit = { .last = true, .signal = signal } });
+	for (int i = 0; i < 32; i++) {
+		for (size_t k = 0; k < n; k++)
+			if (j->events[k].kind == EV_MARK_QUERY && j->events[k].mark.result == CUDA_NOT_READY)
+				event_append(j, j->events[k]);
+		event_append(j, (struct event){ .kind = EV_TICK });
+	}
+	job_play(j, v, NULL, NULL);
+	job_free(j);
+	return verdict_of(v, FINDING_HANG);
+}
+
+static void test_inside_names_the_dead(void **state)
+{
+	struct verdicts v;
+	const struct seen_finding *s = died_inside(&v, 9);
+
+	(void)state;
+	assert_non_null(s);
+	assert_int_equal(s->f.class, HANG_PROCESS_DEAD);
+	assert_int_equal(s->f.n_ranks, 1);
+	assert_int_equal(s->f.ranks[0], 2);
+	assert_true(s->open_ns - s->f.since_ns < 2300 * MSEC);
+	verdicts_free(&v);
+	s = died_inside(&v, 0);
+	assert_true(!s || s->f.class == HANG_UNKNOWN);
+	verdicts_free(&v);
 }
 
 /* Little confidence, and less where the probes on polls were taken away: something may have ended, unseen. */
@@ -303,7 +369,7 @@ int main(void)
 		cmocka_unit_test(test_a_hang_does_not_teach_patience),
 		cmocka_unit_test(test_the_unseen_are_not_guessed),
 		cmocka_unit_test(test_loss_takes_the_certainty),
-		cmocka_unit_test(test_inside_names_nobody),
+		cmocka_unit_test(test_inside_names_nobody), cmocka_unit_test(test_inside_names_the_dead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

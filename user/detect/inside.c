@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * inside.c - the oldest operation that every member entered and that is seen not to end. The host runs ahead of the
- * GPU, so "entered" is not "reached": this is told late, without a culprit, and with low confidence.
+ * GPU, so "entered" is not "reached": this is told late, without a culprit, and with low confidence. But where a member died
+ * meanwhile nobody needs to guess why.
  */
 #include "detect/inside.h"
 
 #include <errno.h>
 
+#include "detect/culprit.h"
 #include "detect/link_cause.h"
 
 #define FLOOR_NS 10000000000ull
 #define CONFIDENCE 0.4
 #define CONFIDENCE_UNPOLLED 0.2 /* nobody sees polls any more: an older operation may have ended, unseen */
+#define CONFIDENCE_DEAD 0.9
 #define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
 
 static uint64_t limit_ns(const struct member *mb)
@@ -52,6 +55,32 @@ static bool seen_open(const struct model *m, const struct op *op, uint64_t limit
 	return op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS;
 }
 
+/* It died of something, and not with the whole job. */
+static bool fell(const struct model *m, const struct proc *p)
+{
+	return p->dead && (p->exit_signal || p->exit_code) && !death_is_teardown(m, p);
+}
+
+/* The last death among its members; 0: none. */
+static uint64_t fell_ns(const struct model *m, const struct comm *c)
+{
+	uint64_t last = 0;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (fell(m, mb->proc) && mb->proc->exit_ns > last)
+			last = mb->proc->exit_ns;
+	return last;
+}
+
+/* Since the death somebody asked for it, and it was not over. */
+static bool dead_lack(const struct model *m, const struct op *op, uint64_t *since)
+{
+	uint64_t died_ns = fell_ns(m, op->member->comm);
+
+	*since = died_ns > *since ? died_ns : *since;
+	return died_ns && op->not_done_ns > *since + m->hang_floor_ns;
+}
+
 static const struct op *stuck_op(const struct model *m, const struct proc *p, uint64_t *ret_since)
 {
 	const struct op *best = NULL;
@@ -60,7 +89,9 @@ static const struct op *stuck_op(const struct model *m, const struct proc *p, ui
 		const struct op *op = mb->gone ? NULL : mb->first_open;
 		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(mb);
 
-		if (!since || (best && best->id < op->id) || m->now_ns < since + limit || !seen_open(m, op, limit))
+		if (!since || (best && best->id < op->id))
+			continue;
+		if (!dead_lack(m, op, &since) && (m->now_ns < since + limit || !seen_open(m, op, limit)))
 			continue;
 		best = op;
 		*ret_since = since;
@@ -94,6 +125,45 @@ static bool all_quiet(const struct model *m, uint64_t limit)
 	return true;
 }
 
+static void dead_name(struct finding *f, const struct model *m, const struct comm *c)
+{
+	f->class = HANG_PROCESS_DEAD;
+	f->cause = "dead";
+	f->confidence = CONFIDENCE_DEAD;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		if (!fell(m, mb->proc))
+			continue;
+		finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
+		finding_note(f, "exit_code", mb->proc->exit_code);
+		finding_note(f, "exit_signal", mb->proc->exit_signal);
+		finding_note(f, "dead_s", (m->now_ns - mb->proc->exit_ns) * 1e-9);
+	}
+}
+
+static void stuck_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns, const struct finding_list *found)
+{
+	const struct comm *c = op->member->comm;
+
+	f->kind = FINDING_HANG;
+	f->class = HANG_UNKNOWN;
+	f->cause = "all_entered";
+	f->has_op = true;
+	f->comm = c->hash;
+	f->op = op->kind;
+	f->seq = op->seq;
+	f->since_ns = since_ns;
+	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 1000);
+	f->confidence = op->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE;
+	if (fell_ns(m, c))
+		dead_name(f, m, c);
+	f->caused_by_key = mismatch_key(found, f->comm);
+	if (!f->caused_by_key && !f->n_ranks)
+		f->caused_by_key = port_key(m, found, c);
+	finding_note(f, "waiting_s", (m->now_ns - since_ns) * 1e-9);
+	finding_note(f, "n_members", c->nranks);
+	finding_note(f, "count", op->count);
+}
+
 int inside_report(const struct model *m, struct finding_list *found)
 {
 	const struct op *best = NULL;
@@ -108,26 +178,11 @@ int inside_report(const struct model *m, struct finding_list *found)
 			best_since = since;
 		}
 	}
-	if (!best || !all_quiet(m, limit_ns(best->member)))
+	if (!best || !all_quiet(m, fell_ns(m, best->member->comm) ? m->hang_floor_ns : limit_ns(best->member)))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
-	f->kind = FINDING_HANG;
-	f->class = HANG_UNKNOWN;
-	f->cause = "all_entered";
-	f->has_op = true;
-	f->comm = best->member->comm->hash;
-	f->op = best->kind;
-	f->seq = best->seq;
-	f->since_ns = best_since;
-	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 1000);
-	f->caused_by_key = mismatch_key(found, f->comm);
-	if (!f->caused_by_key)
-		f->caused_by_key = port_key(m, found, best->member->comm);
-	f->confidence = best->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE;
-	finding_note(f, "waiting_s", (m->now_ns - best_since) * 1e-9);
-	finding_note(f, "n_members", best->member->comm->nranks);
-	finding_note(f, "count", best->count);
+	stuck_fill(f, m, best, best_since, found);
 	return 0;
 }
