@@ -10,8 +10,10 @@
 #include "detect/detect.h"
 #include "detect/phrase.h"
 #include "detect/tcp_places.h"
+#include "detect/tcp_slow.h"
 
 #define OTHERS_SHARE 0.5 /* of what went over the netdev: then what queues there is not the job's alone */
+#define CONFIDENCE_ALONE 0.6 /* by its own past, with no other path to compare with */
 #define TOLD_MAX 32
 #define PATIENCE_NS 4000000000ull /* for a path: what is one host's shows on its other paths within some rounds */
 
@@ -146,8 +148,13 @@ static void figures_note(struct telling *t, struct finding *f, const struct tcp_
 	if (fault == TCP_FAULT_SLOW || fault == TCP_FAULT_LOSS) {
 		finding_note(f, "round_trip_ms", p->rtt_us * 1e-3);
 		finding_note(f, "quickest_path_ms", t->pairs->rtt_best_us * 1e-3);
-		finding_note(f, "lost_segments_per_s", p->seconds > 0 ? p->lost / p->seconds : 0);
-		finding_note(f, "lost_percent", p->segments ? 100.0 * p->lost / p->segments : 0);
+		if (tcp_past_known(&p->past)) {
+			finding_note(f, "round_trip_before_ms", tcp_past_rtt_us(&p->past) * 1e-3);
+			finding_note(f, "busy_ms_per_mb", 1e3 * tcp_past_cost_now(&p->past));
+			finding_note(f, "busy_ms_per_mb_before", 1e3 * tcp_past_cost(&p->past));
+		}
+		finding_note(f, "lost_segments_per_s", p->seconds > 0 && p->lost > 0 ? p->lost / p->seconds : 0);
+		finding_note(f, "lost_percent", p->segments && p->lost > 0 ? 100.0 * p->lost / p->segments : 0);
 	}
 }
 
@@ -158,19 +165,36 @@ static bool is_due(const struct telling *t, const struct tcp_place *p)
 	return p->address || p->everywhere || t->m->now_ns >= p->since_ns + PATIENCE_NS;
 }
 
-/* Other traffic is what queues there, or the path is another's as well. */
-static bool is_busy(const struct telling *t, const struct tcp_place *p, enum tcp_fault fault, double *ret_others)
+/* Of the host, or of the end of the path that has more of it. */
+static double others_at(const struct tcp_place *p, enum tcp_fault fault)
 {
-	double a = tcp_share_of_others(t->m, p->address ? p->address : p->pair->a);
-	double b = p->address ? -1 : tcp_share_of_others(t->m, p->pair->b);
+	const double *others = p->pair->others[fault];
 
-	*ret_others = a > b ? a : b;
+	if (p->address)
+		return others[strcmp(p->address, p->pair->a) ? 1 : 0];
+	return others[0] > others[1] ? others[0] : others[1];
+}
+
+/* Two hosts have one path, and nobody else's to share. */
+static bool is_only_path(const struct telling *t, const struct tcp_pair *p)
+{
+	for (const struct tcp_pair *o = t->pairs->all; o; o = o->next)
+		if (o != p && !tcp_pair_is_local(o) && o->n_connections)
+			return false;
+	return !tcp_pair_is_local(p);
+}
+
+/* Other traffic is what queues there, or the path is another's as well. */
+static bool is_busy(const struct telling *t, const struct tcp_place *p, enum tcp_fault fault, double others)
+{
 	if (fault != TCP_FAULT_SLOW && fault != TCP_FAULT_LOSS)
 		return false;
-	if (*ret_others >= OTHERS_SHARE)
-		return true;
+	if (others >= OTHERS_SHARE)
+		return fault == TCP_FAULT_SLOW || !tcp_slow_no_queue(t->pairs, p->pair);
 	if (p->address) /* all that this host has is so, and nobody else's */
 		return false;
+	if (is_only_path(t, p->pair))
+		return fault == TCP_FAULT_SLOW && others < 0;
 	return fault == TCP_FAULT_SLOW || p->pair->since_ns[TCP_FAULT_SLOW];
 }
 
@@ -198,15 +222,15 @@ static uint64_t place_hash(const struct tcp_place *p)
 static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault fault)
 {
 	struct finding *f = finding_list_add(t->found);
-	double others = -1;
-	bool busy = is_busy(t, p, fault, &others);
+	double others = others_at(p, fault);
+	bool busy = is_busy(t, p, fault, others);
 
 	if (!f)
 		return -ENOMEM;
 	f->kind = busy || is_observation(fault) ? FINDING_OBSERVATION : FINDING_LINK;
 	f->cause = busy ? "congestion" : faults[fault].cause;
 	f->since_ns = p->since_ns;
-	f->confidence = faults[fault].confidence;
+	f->confidence = fault == TCP_FAULT_SLOW && !p->address ? CONFIDENCE_ALONE : faults[fault].confidence;
 	f->key = finding_key(f->kind, place_hash(p), 2000 + (busy ? TCP_FAULT_MARKS : fault), p->since_ns);
 	place_note(t, f, p);
 	figures_note(t, f, p->pair, fault);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "detect/tcp_slow.h"
+
 #define SEC 1000000000ull
 #define NEEDED 3              /* rounds of the newest TCP_ROUNDS; of a state, the */
 #define NEEDED_OF_STATE 2     /* newest ones running */
@@ -16,10 +18,11 @@
 #define BACKOFF 2             /* timer doubled so often: 0.6 s without an answer at the shortest */
 #define CONNECT_TIMEOUTS 3    /* a SYN sent again so often: 7 s */
 #define LOST_MIN 3            /* segments a round, and */
-#define LOST_SHARE 1e-3       /* of those sent: as of RDMA ports ten times over, since a busy TCP always loses some */
+#define LOST_SHARE 1e-3       /* of those sent: as of RDMA ports ten times over, since a busy TCP always loses some. Or: */
+#define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss holds up, and so loses few; and */
+#define LOST_ROUNDS_MIN 5     /* in all of the newest rounds */
 #define FLOWING_SEGMENTS 4    /* a round: fewer tell of the peer's answers, not of the path */
-#define SLOW_US 5000          /* longer than any path inside a data centre takes, and */
-#define SLOW_TIMES 10         /* than the quickest pair's */
+#define SCATTER 2             /* mean deviations: quick answers among late ones lie within */
 #define MARKED_MIN 10
 #define MARKED_SHARE 0.01
 #define BUFFER_SHARE 0.5      /* of the time */
@@ -70,13 +73,16 @@ static void sign(struct tcp_pair *p, enum tcp_fault f, const struct tcp_connecti
 
 static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_look *l, const struct tcp_look *before)
 {
-	uint64_t again = tcp_grown(l, before, TCP_RETRANSMITS), had = tcp_grown(l, before, TCP_DSACKS), rtt = tcp_value(l, TCP_RTT, 0);
-	uint64_t segments = tcp_grown(l, before, TCP_DATA_SEGMENTS_SENT);
+	int64_t lost = tcp_grown(l, before, TCP_RETRANSMITS) - tcp_grown(l, before, TCP_DSACKS);
+	uint64_t segments = tcp_grown(l, before, TCP_DATA_SEGMENTS_SENT), rtt = tcp_value(l, TCP_RTT, 0);
+	uint64_t busy = tcp_grown(l, before, TCP_BUSY), window = tcp_grown(l, before, TCP_WINDOW_LIMITED);
+	uint64_t scatter = SCATTER * tcp_value(l, TCP_RTT_VARIATION, 0);
 
-	if (again > had && again - had > p->lost)
+	if (lost > p->lost)
 		p->worst[TCP_FAULT_LOSS] = c->index;
-	p->lost += again > had ? again - had : 0;
+	p->lost += lost;
 	p->segments += segments;
+	p->busy_us += busy > window ? busy - window : 0; /* a receiver without room is no path's */
 	p->marked += tcp_grown(l, before, TCP_DELIVERED_CE);
 	p->delivered += tcp_grown(l, before, TCP_DELIVERED);
 	p->bytes += tcp_grown(l, before, TCP_BYTES_ACKED);
@@ -84,6 +90,7 @@ static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const 
 	if (segments < FLOWING_SEGMENTS || !rtt || (p->rtt_us && p->rtt_us <= rtt))
 		return;
 	p->rtt_us = rtt;
+	p->rtt_low_us = rtt > scatter ? rtt - scatter : 0;
 	p->worst[TCP_FAULT_SLOW] = c->index;
 }
 
@@ -109,7 +116,8 @@ static void round_begin(struct tcp_pairs *s)
 {
 	for (struct tcp_pair *p = s->all; p; p = p->next) {
 		p->seconds = 0;
-		p->segments = p->lost = p->marked = p->delivered = p->rtt_us = p->bytes = 0;
+		p->segments = p->marked = p->delivered = p->rtt_us = p->rtt_low_us = p->bytes = p->busy_us = 0;
+		p->lost = 0;
 		p->n_connections = p->n_moving = 0;
 		p->netdev_down[0] = p->netdev_down[1] = false;
 		memset(p->is, 0, sizeof(p->is));
@@ -145,44 +153,104 @@ static bool is_state(enum tcp_fault f)
 }
 
 /* The first of the rounds that made it a fault. */
-static uint64_t first_ns(const struct tcp_pair *p, unsigned int bits)
+static uint64_t first_ns(const struct tcp_pair *p, enum tcp_fault f, unsigned int bits)
 {
 	int oldest = 0;
 
 	for (int i = 0; i < TCP_ROUNDS; i++)
 		oldest = bits >> i & 1 ? i : oldest;
-	return p->round_ns[oldest];
+	return p->round_ns[f][oldest];
 }
 
-static void bits_take(struct tcp_pair *p, uint64_t now_ns)
+/* A round in which nothing was sent shows neither that a path is slow nor that it is not. */
+static bool is_shown(const struct tcp_pair *p, enum tcp_fault f)
 {
-	memmove(p->round_ns + 1, p->round_ns, sizeof(p->round_ns) - sizeof(p->round_ns[0]));
-	p->round_ns[0] = now_ns;
-	for (int f = 0; f < TCP_FAULTS; f++) {
-		unsigned int newest = (1 << (is_state(f) ? NEEDED_OF_STATE : TCP_ROUNDS)) - 1;
+	return f == TCP_FAULT_SLOW ? p->rtt_us : f == TCP_FAULT_LOSS ? p->segments || p->lost : f != TCP_FAULT_MARKS || p->delivered;
+}
 
-		p->bits[f] = (p->bits[f] << 1 | p->is[f]) & ((1 << TCP_ROUNDS) - 1);
-		if (p->is[f] && __builtin_popcount(p->bits[f] & newest) >= (is_state(f) ? NEEDED_OF_STATE : NEEDED)) {
-			p->since_ns[f] = p->since_ns[f] ? p->since_ns[f] : first_ns(p, p->bits[f] & newest);
-			p->last_ns[f] = now_ns;
-		} else if (is_state(f) && !p->is[f]) {
-			p->since_ns[f] = 0;
-		}
+static bool is_enough(const struct tcp_pair *p, enum tcp_fault f, unsigned int newest)
+{
+	if (f == TCP_FAULT_LOSS && tcp_pair_lost(p) < LOST_ROUNDS_MIN)
+		return false;
+	return __builtin_popcount(p->bits[f] & newest) >= (is_state(f) ? NEEDED_OF_STATE : NEEDED);
+}
+
+static void bit_take(struct tcp_pair *p, enum tcp_fault f, uint64_t now_ns)
+{
+	unsigned int newest = (1 << (is_state(f) ? NEEDED_OF_STATE : TCP_ROUNDS)) - 1;
+
+	memmove(p->round_ns[f] + 1, p->round_ns[f], sizeof(p->round_ns[f]) - sizeof(p->round_ns[f][0]));
+	p->round_ns[f][0] = now_ns;
+	p->bits[f] = (p->bits[f] << 1 | p->is[f]) & ((1 << TCP_ROUNDS) - 1);
+	if (p->is[f] && is_enough(p, f, newest)) {
+		p->since_ns[f] = p->since_ns[f] ? p->since_ns[f] : first_ns(p, f, p->bits[f] & newest);
+		p->last_ns[f] = now_ns;
+	} else if (is_state(f) && !p->is[f]) {
+		p->since_ns[f] = 0;
 	}
 }
 
-static void round_end(struct tcp_pairs *s, uint64_t now_ns)
+static void others_note(struct tcp_pair *p, const struct model *m, enum tcp_fault f)
 {
-	for (struct tcp_pair *p = s->all; p; p = p->next)
-		if (p->rtt_us && (!s->rtt_best_us || p->rtt_us < s->rtt_best_us))
+	p->others[f][0] = tcp_share_of_others(m, p->a);
+	p->others[f][1] = tcp_share_of_others(m, p->b);
+}
+
+static bool is_lost(const struct tcp_pair *p)
+{
+	return p->lost >= LOST_MIN ? p->lost >= LOST_SHARE * p->segments : p->lost > 0 && p->lost >= LOST_SHARE_OF_FEW * p->segments;
+}
+
+static void lost_take(struct tcp_pair *p)
+{
+	memmove(p->lost_of + 1, p->lost_of, sizeof(p->lost_of) - sizeof(p->lost_of[0]));
+	p->lost_of[0] = p->lost;
+}
+
+int64_t tcp_pair_lost(const struct tcp_pair *p)
+{
+	int64_t sum = 0;
+
+	for (int i = 0; i < TCP_ROUNDS; i++)
+		sum += p->lost_of[i];
+	return sum > 0 ? sum : 0;
+}
+
+bool tcp_pair_is_local(const struct tcp_pair *p)
+{
+	return !strcmp(p->a, p->b);
+}
+
+/* Sums of the round into what is kept, of all pairs before one is judged. */
+static void sums_take(struct tcp_pairs *s)
+{
+	for (struct tcp_pair *p = s->all; p; p = p->next) {
+		if (p->n_connections)
+			lost_take(p);
+		if (!p->rtt_us)
+			continue;
+		tcp_past_take(&p->past, (struct tcp_round){ p->rtt_us, p->busy_us, p->bytes },
+			      !p->since_ns[TCP_FAULT_SLOW] && !p->since_ns[TCP_FAULT_LOSS]);
+		if (!tcp_pair_is_local(p) && (!s->rtt_best_us || p->rtt_us < s->rtt_best_us))
 			s->rtt_best_us = p->rtt_us;
+	}
+}
+
+static void round_end(struct tcp_pairs *s, const struct model *m)
+{
+	sums_take(s);
 	for (struct tcp_pair *p = s->all; p; p = p->next) {
 		if (!p->n_connections)
 			continue;
-		p->is[TCP_FAULT_LOSS] = p->lost >= LOST_MIN && p->lost >= LOST_SHARE * p->segments;
-		p->is[TCP_FAULT_SLOW] = p->rtt_us >= SLOW_US && p->rtt_us >= SLOW_TIMES * s->rtt_best_us;
+		p->is[TCP_FAULT_LOSS] = is_lost(p);
+		p->is[TCP_FAULT_SLOW] = tcp_slow_judge(s, p);
 		p->is[TCP_FAULT_MARKS] = p->marked >= MARKED_MIN && p->marked >= MARKED_SHARE * p->delivered;
-		bits_take(p, now_ns);
+		for (int f = 0; f < TCP_FAULTS; f++) {
+			if (is_shown(p, f))
+				bit_take(p, f, m->now_ns);
+			if (p->is[f])
+				others_note(p, m, f);
+		}
 	}
 }
 
@@ -228,7 +296,7 @@ int tcp_pairs_look(struct tcp_pairs *s, const struct model *m)
 	if (is_new(s, m)) {
 		round_begin(s);
 		err = connections_add(s, m);
-		round_end(s, m->now_ns);
+		round_end(s, m);
 	}
 	old_forget(s, m->now_ns);
 	return err;

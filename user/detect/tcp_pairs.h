@@ -7,9 +7,8 @@
 #ifndef RANKTRACE_DETECT_TCP_PAIRS_H
 #define RANKTRACE_DETECT_TCP_PAIRS_H
 
+#include "detect/tcp_past.h"
 #include "model/model.h"
-
-#define TCP_ROUNDS 5 /* a fault is there when it was in some of the newest ones */
 
 enum tcp_fault {
 	TCP_FAULT_NETDEV,    /* of one of its addresses: no carrier, or it is not up */
@@ -27,27 +26,37 @@ struct tcp_pair {
 	uint64_t seen_ns;           /* newest look at a connection of it */
 	/* of the newest round */
 	double seconds;
-	uint64_t segments, lost, marked, delivered, rtt_us, bytes; /* rtt_us 0: nothing flowed */
+	uint64_t segments, marked, delivered, bytes, busy_us;
+	int64_t lost;               /* below 0: what was taken for lost in an earlier round had come */
+	uint64_t rtt_us, rtt_low_us; /* 0: nothing flowed; and what of it is no scatter, as of answers that come late */
 	int n_connections, n_moving;
 	bool netdev_down[2];        /* of a, of b */
 	uint32_t worst[TCP_FAULTS]; /* the connection that shows it */
 	bool is[TCP_FAULTS];        /* in this round */
 	/* kept */
-	uint8_t bits[TCP_FAULTS];   /* by round, newest lowest */
-	uint64_t round_ns[TCP_ROUNDS]; /* when those were */
+	uint8_t bits[TCP_FAULTS];   /* by round, newest lowest; of those that can show it */
+	uint64_t round_ns[TCP_FAULTS][TCP_ROUNDS]; /* when those were */
 	uint64_t since_ns[TCP_FAULTS]; /* 0: not so */
 	uint64_t last_ns[TCP_FAULTS];
+	double others[TCP_FAULTS][2]; /* others' share of the netdevs of a and of b when it was last seen; below 0: not known */
+	int64_t lost_of[TCP_ROUNDS]; /* newest first */
+	struct tcp_past past;
 	struct tcp_pair *next;
 };
 
 struct tcp_pairs {
 	struct tcp_pair *all;
 	struct { uint64_t id, taken_ns; struct tcp_pair *pair; } of[TCP_CONNECTIONS_MAX]; /* by the connection's index */
-	uint64_t rtt_best_us;       /* of the quickest pair of the round */
+	uint64_t rtt_best_us;       /* of the quickest pair of the round; 0: nothing flowed between two hosts */
 };
 
 /* Looks at what is new. 0 or -ENOMEM. */
 int tcp_pairs_look(struct tcp_pairs *s, const struct model *m);
 void tcp_pairs_free(struct tcp_pairs *s);
+bool tcp_pair_is_local(const struct tcp_pair *p); /* within one host */
+/* Lost in the newest rounds, what had come after all taken off. */
+int64_t tcp_pair_lost(const struct tcp_pair *p);
+/* Of what went over the netdev of this address in the last seconds, the share that was not the ranks' TCP; below 0: not known. */
+double tcp_share_of_others(const struct model *m, const char *address);
 
 #endif

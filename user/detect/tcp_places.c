@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#define HEADERS_BYTES 66 /* of a segment: Ethernet, IPv4, TCP with timestamps */
 #define PAIRS_TAKEN_MAX 256
 
 bool tcp_pair_has(const struct tcp_pair *p, const char *address)
@@ -128,25 +127,4 @@ int tcp_places_find(const struct tcp_pairs *s, enum tcp_fault f, struct tcp_plac
 		if (is_bad(&q, p))
 			place_add(&q, (struct tcp_place){ .pair = p, .n_pairs = 1, .since_ns = p->since_ns[f] });
 	return q.n_places;
-}
-
-double tcp_share_of_others(const struct model *m, const char *address)
-{
-	uint64_t all = 0, own = 0;
-
-	for (uint32_t i = 0; i < m->tcp.n; i++) {
-		const struct tcp_connection *c = m->tcp.at[i];
-		const struct tcp_look *l = c && !strcmp(c->local, address) ? tcp_look_at(c, 0) : NULL, *b = l ? tcp_look_at(c, 1) : NULL;
-		uint64_t device;
-
-		if (!b)
-			continue;
-		device = tcp_grown(l, b, TCP_NETDEV_SENT) + tcp_grown(l, b, TCP_NETDEV_RECEIVED);
-		all = device > all ? device : all;
-		own += tcp_grown(l, b, TCP_BYTES_SENT) + tcp_grown(l, b, TCP_BYTES_RECEIVED) +
-		       HEADERS_BYTES * (tcp_grown(l, b, TCP_SEGMENTS_SENT) + tcp_grown(l, b, TCP_SEGMENTS_RECEIVED));
-	}
-	if (!all)
-		return -1;
-	return own < all ? 1 - (double)own / all : 0;
 }

@@ -21,7 +21,5 @@ struct tcp_place {
 /* Places of one fault that holds now, at most TCP_PLACES_MAX. */
 int tcp_places_find(const struct tcp_pairs *s, enum tcp_fault f, struct tcp_place places[TCP_PLACES_MAX]);
 bool tcp_pair_has(const struct tcp_pair *p, const char *address);
-/* Of what went over the netdev of this address in the last round, the share that was not the ranks' TCP; below 0: not known. */
-double tcp_share_of_others(const struct model *m, const char *address);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "event.h"
 
-#define TCP_LOOKS_KEPT 4 /* of all; one a second */
+#define TCP_LOOKS_KEPT 6 /* of all; one a second */
 
 enum { TCP_STATE_ESTABLISHED = 1, TCP_STATE_SYN_SENT = 2 };
 
