@@ -28,9 +28,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # trials and the share of them that must pass: the matrix of docs/verdicts.md
 MATRIX = {
     "f01": (100, 1.0), "f02": (100, 1.0), "f03": (100, 0.99), "f04": (100, 1.0), "f05": (100, 1.0), "f06": (100, 0.99),
-    "f07": (100, 0.98), "f08": (100, 1.0), "f09": (100, 0.98), "f10": (100, 0.97), "f11": (100, 0.97), "f12": (100, 0.97),
-    "f13": (100, 0.97), "f14": (100, 0.95), "f16": (100, 1.0), "f17": (100, 1.0), "f18": (100, 1.0), "f19": (100, 0.9), "f21": (100, 0.95),
+    "f07": (100, 0.98), "f08": (100, 1.0), "f09": (100, 0.98), "f10": (100, 0.97), "f11": (100, 0.97), "f12": (100, 0.95),
+    "f13": (100, 0.95), "f14": (100, 0.95), "f16": (100, 1.0), "f17": (100, 1.0), "f18": (100, 1.0), "f19": (100, 0.9), "f21": (100, 0.95),
 }
+BLAMED_MOST = 0.01  # of all trials, may name somebody who has nothing to do with it (job.blame())
 LATE = re.compile(r"^RESULT (\{.*\})$", re.M)
 
 
@@ -82,7 +83,10 @@ def summary(name, trials, bar):
         if t["code"]:
             why = [x for x in t["out"].splitlines() if x.startswith(("FAILED", "Traceback", "AssertionError"))]
             print(f"    failed: SEED={t['seed']} ({t['took_s']:.0f} s) {why[0][:300] if why else t['out'][-300:]}", flush=True)
-    return not ran or len(passed) >= bar * len(ran)
+    n_blamed = sum("FAILED: blamed: " in t["out"] for t in ran)
+    if n_blamed:
+        print(f"    somebody was blamed falsely in {n_blamed} of {len(ran)}", flush=True)
+    return not ran or (len(passed) >= bar * len(ran) and n_blamed <= BLAMED_MOST * len(ran))
 
 
 def case_end(name, runs, output):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of four hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is told of their links."""
+"""A job of hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is told of their links."""
 import os
 import shutil
 import time
@@ -9,21 +9,61 @@ from net_hosts import Hosts, has_netem
 
 RANKS = 4
 BAR_S = 15
-FAULTS = {  # what the link does; the causes that say so
-    "loss": (dict(loss=0.05), {"retransmits"}),
-    "delay": (dict(delay=0.1), {"slow_path"}),
-    "rate": (dict(rate=20000), {"slow_path"}),
-    "down": (dict(up=False), {"netdev_down", "stalled"}),
-    "blackhole": (dict(loss=1.0), {"stalled"}),  # carrier on both sides, and nothing arrives
+# step, bytes of a slice, slices that a rank sends in a step (tools/simjob: 5 collectives, 2 channels, 2 slices to each other rank)
+SHAPES = {
+    "short": (20, 256, 60),     # most of the time something is under way
+    "long": (1000, 16384, 60),  # hardly ever
+    "tiny": (1000, 256, 60),    # and of few bytes: acknowledgements are late by themselves
+}
+CAUSES = {  # the causes that say what the link does
+    "loss": {"retransmits"},
+    "delay": {"slow_path"},
+    "rate": {"slow_path", "retransmits"},  # the queue in front of the link is not endless
+    "down": {"netdev_down", "stalled"},
+    "blackhole": {"stalled"},  # carrier on both sides, and nothing arrives
 }
 
 
-def begun(j):
-    end = time.monotonic() + 60
-    while time.monotonic() < end and len(job.lines(j.ops_log)) < 40 * RANKS:
-        time.sleep(0.2)
-    time.sleep(4)  # looks of the healthy job
-    job.check(not [f for f in j.findings if f["kind"] == "link"], f"healthy links: {j.findings}")
+def fault_draw(name, shape, rng):
+    """What host.link() is told."""
+    step_ms, slice_bytes, slices = SHAPES[shape]
+    if name == "loss":
+        return dict(loss=round(rng.uniform(0.02, 0.1), 3))
+    if name == "delay":
+        return dict(delay=round(rng.uniform(0.05, 0.2), 3))
+    if name == "rate":  # of what a healthy job needs: with headers
+        return dict(rate=round(max(4000, rng.uniform(0.05, 0.3) * slices * (slice_bytes + 66) * 1000 / step_ms)))
+    return dict(up=False) if name == "down" else dict(loss=1.0)
+
+
+class Trial:
+    """What is drawn; a variable of its name chooses instead."""
+
+    def __init__(self, rng, number, names, shape=None, tier=None, ranks=None):
+        def chosen(key, values):
+            value = rng.choice(values)
+            return os.environ.get(key) or value
+        self.rng, self.number = rng, number
+        self.name = chosen("ONLY", names)
+        self.shape = shape or chosen("SHAPE", sorted(SHAPES))
+        self.tier = tier or chosen("TIER", ["trace", "watch"])
+        self.ranks = ranks or int(chosen("RANKS", [RANKS, RANKS, RANKS, 2]))
+        self.victim = rng.randrange(self.ranks)
+        print(f"{self.name} at host {self.victim} of {self.ranks}, shape {self.shape}, tier {self.tier}", flush=True)
+
+    def start(self, hosts, *more):
+        step_ms, slice_bytes, _ = SHAPES[self.shape]
+        os.environ["SIM_NCCL_SLICE_BYTES"] = str(slice_bytes)
+        return job.Job(["--ranks", self.ranks, "--steps", 200000, "--step-ms", step_ms, "--seed", self.number, "--net=tcp",
+                        "--netns", hosts.prefix, *more], ["--tier", self.tier], name="tcp")
+
+    def begun(self, j):
+        """The job runs, and was looked at for long enough to know how it is when it is well."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and len(job.lines(j.ops_log)) < 10 * self.ranks:
+            time.sleep(0.2)
+        time.sleep(16 if self.shape != "short" or self.ranks < 3 else 5)
+        job.blame(not [f for f in j.opened() if f["kind"] == "link" or f["ranks"]], f"healthy: {j.opened()}")
 
 
 def wait_link(j, causes, seconds):
@@ -48,41 +88,52 @@ def of_tcp(f):
 
 
 def check_place(f, hosts, victim):
-    e = f["evidence"]
-    here = hosts.address(victim)
+    """True: the host itself. Between two hosts, or before its other paths show it, the path is all that can be said."""
+    e, here = f["evidence"], hosts.address(victim)
     job.check(f["ranks"] == [] and e["transport"] == "tcp" and e["remedy"], f"{f}")
-    job.check(e.get("address") == here or here in (e.get("address_a"), e.get("address_b")), f"not at {here}: {f}")
+    job.blame(e.get("address") == here or here in (e.get("address_a"), e.get("address_b")), f"not at {here}: {f}")
     return e.get("address") == here
 
 
-def one_fault(name, victim, number, tier):
-    how, causes = FAULTS[name]
-    print(f"{name} at host {victim}, tier {tier}", flush=True)
-    with Hosts(RANKS) as hosts:
-        j = job.Job(sim_args(number, hosts), ["--tier", tier], name="tcp")
-        begun(j)
-        begin = time.monotonic()
-        hosts.link(victim, **how)
-        f = wait_link(j, causes, job.bar(BAR_S))
-        job.check(f, f"{name}: no link is told: {j.findings}\n{j.stderr()}")
-        late = f["t_ns"] / 1e9 - begin
-        exact = check_place(f, hosts, victim)
-        print(f"  {f['cause']} of {'the host' if exact else 'a path of it'} told after {late:.1f} s")
-        job.check(late < job.bar(BAR_S), f"{name}: told after {late:.1f} s")
-        time.sleep(14 if name in ("down", "blackhole") else 4)  # and the hang that comes of it
-        for g in [g for g in j.findings if of_tcp(g) and g["phase"] == "open"]:
-            check_place(g, hosts, victim)
-        job.check(any(g["evidence"].get("address") == hosts.address(victim) for g in j.findings), f"{name}: the host is not told: {j.findings}")
-        job.check(j.stop() == 1, "exit code is not 1")
+def told(t, j, hosts, begin):
+    """The first finding about the link, in time, at its place."""
+    f = wait_link(j, CAUSES[t.name], job.bar(BAR_S))
+    ranks, _ = blamed(j)
+    job.blame(not ranks, f"{t.name}: ranks are blamed: {ranks}")
+    job.check(f, f"{t.name}: no link is told: {j.findings}\n{j.stderr()}")
+    late = f["t_ns"] / 1e9 - begin
+    exact = check_place(f, hosts, t.victim)
+    print(f"  {f['cause']} of {'the host' if exact else 'a path of it'} told after {late:.1f} s")
+    job.check(late < job.bar(BAR_S), f"{t.name}: told after {late:.1f} s")
+    return late
+
+
+def check_all(t, j, hosts):
     ranks, links = blamed(j)
-    job.check(not ranks, f"{name}: ranks are blamed: {ranks}")
-    job.check({g["cause"] for g in j.findings if of_tcp(g)} <= causes, f"{name}: told as {links}")
+    job.blame(not ranks, f"{t.name}: ranks are blamed: {ranks}")
+    exact = [check_place(g, hosts, t.victim) for g in j.findings if of_tcp(g) and g["phase"] == "open"]
+    job.check(any(exact) or t.ranks == 2, f"{t.name}: the host is not told: {j.findings}")
+    job.check({g["cause"] for g in j.findings if of_tcp(g)} <= CAUSES[t.name], f"{t.name}: told as {links}")
     for g in j.roots():
-        job.check(of_tcp(g), f"{name}: not a consequence of the link: {g}")
+        job.check(of_tcp(g), f"{t.name}: not a consequence of the link: {g}")
     hangs = [g for g in j.findings if g["kind"] == "hang"]
-    job.check(hangs or name not in ("down", "blackhole"), f"{name}: the hang is not told")
+    job.check(hangs or t.name not in ("down", "blackhole"), f"{t.name}: the hang is not told")
+
+
+def one_fault(t):
+    how = fault_draw(t.name, t.shape, t.rng)
+    print(f"  {how}", flush=True)
+    with Hosts(t.ranks) as hosts:
+        j = t.start(hosts)
+        t.begun(j)
+        begin = time.monotonic()
+        hosts.link(t.victim, **how)
+        late = told(t, j, hosts, begin)
+        time.sleep(14 if t.name in ("down", "blackhole") else 4)  # and the hang that comes of it
+        job.check(j.stop() == 1, "exit code is not 1")
+        check_all(t, j, hosts)
     j.check_replay()
-    job.result(f"tcp_{name}", late)
+    job.result(f"tcp_{t.name}", late)
 
 
 def need_links():
@@ -91,7 +142,3 @@ def need_links():
         job.skip("ip is missing (package iproute2)")
     if not os.path.exists("/dev/net/tun") and not has_netem():
         job.skip("neither /dev/net/tun nor sch_netem, and with them no links of one's own")
-
-
-def sim_args(number, hosts, *more):
-    return ["--ranks", RANKS, "--steps", 200000, "--step-ms", 20, "--seed", number, "--net=tcp", "--netns", hosts.prefix, *more]

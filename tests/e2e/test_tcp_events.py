@@ -128,15 +128,15 @@ def sent_again(hosts, names):
 
 
 def lossy(rng, number):
-    with Hosts(tcp_links.RANKS) as hosts:
-        j = job.Job(tcp_links.sim_args(number, hosts), name="tcp")
-        tcp_links.begun(j)
-        hosts.link(rng.randrange(tcp_links.RANKS), loss=0.05)
+    t = tcp_links.Trial(rng, number, ["loss"], shape="short", tier="trace", ranks=tcp_links.RANKS)
+    with Hosts(t.ranks) as hosts:
+        j = t.start(hosts)
+        t.begun(j)
+        hosts.link(t.victim, loss=0.05)
         time.sleep(8)
-        for i in range(tcp_links.RANKS):
-            hosts.link(i)
+        hosts.link(t.victim)
         time.sleep(2)
-        truth = sent_again(hosts, hosts.names[:tcp_links.RANKS])
+        truth = sent_again(hosts, hosts.names[:t.ranks])
         j.stop()
     seen = sum(n for tracer, kind, _, _, _, body in rtr.whole_records(j.rtr) if (tracer, kind) == (TCP, AGAIN)
                for n in struct.unpack_from("<I", body, 8))

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# TCP in guests: the tracer's counts, and links made bad by the kernel's own netem (tests/e2e/test_tcp_events.py, test_f12_tcp.py), in tier
-# watch: what probes cost under software emulation is no part of it. Minutes, so in `make test-long` only (or LONG=1). KERNELS, FAULTS choose.
+# TCP in guests: the tracer's counts, and a four-rank job over links made bad by the kernel's own netem, or filled by others (tests/e2e/
+# test_tcp_events.py, test_f12_tcp.py, test_f13_tcp.py), in tier watch: what probes cost under software emulation is no part of it.
+# Minutes, so in `make test-long` only (or LONG=1). KERNELS="6.1" CASES="loss killed" SHAPES="long short": these only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [[ ${LONG:-} ]] || { echo "takes minutes: LONG=1"; exit 77; }
@@ -11,10 +12,20 @@ for kernel in ${KERNELS:-5.10 6.1 6.12}; do
 	echo "kernel $kernel"
 	status=0
 	# shellcheck disable=SC2016
-	tests/vm/guest.sh "$kernel" --modules "veth bridge sch_netem tcp_diag" --seconds 900 -- bash -c '
-		ATTACH_S=40 timeout 150 python3 -B tests/e2e/test_tcp_events.py || exit
-		for fault in '"${FAULTS:-loss delay rate down killed}"'; do
-			ONLY=$fault TIER=watch timeout 300 python3 -B tests/e2e/test_f12_tcp.py || exit
+	tests/vm/guest.sh "$kernel" --modules "veth bridge sch_netem tcp_diag" --seconds 1800 -- bash -c '
+		echo "KERNEL $(uname -rm)"
+		export TRIALS=1 TIER=watch RANKS=4 ATTACH_S=40
+		for shape in '"${SHAPES:-long}"'; do
+			for case in '"${CASES:-events loss delay rate down blackhole killed background}"'; do
+				case $case in
+				events) script=events ;;
+				background) script=f13 ;;
+				*) script=f12 ;;
+				esac
+				file=$(ls tests/e2e/test_"${script/events/tcp_events}"*.py | grep tcp)
+				ONLY=$case SHAPE=$shape timeout 300 python3 -B "$file" || { echo "FAILED $case, shape $shape"; exit 1; }
+				echo "PASSED $case, shape $shape"
+			done
 		done' || status=$?
 	((status == 0)) || exit $status
 done
