@@ -194,6 +194,20 @@ static void test_two_hosts(void **state)
 	ring_free(&u);
 }
 
+/* Too short for answers that come late, and too steady for a mixture of such. */
+static void test_two_hosts_little_slower(void **state)
+{
+	struct ring u = ring_on(2);
+
+	(void)state;
+	quiet_steps(&u, 15);
+	for (int r = 0; r < RANKS; r++)
+		slow(&u, r, 13000);
+	steps(&u, 8);
+	only_path(&u, 0, FINDING_LINK, "slow_path");
+	ring_free(&u);
+}
+
 static void test_two_hosts_busy(void **state)
 {
 	struct ring u = ring_on(2);
@@ -244,7 +258,7 @@ int main(void)
 		cmocka_unit_test(test_background_traffic_ends), cmocka_unit_test(test_chatter), cmocka_unit_test(test_loss_beside_others),
 		cmocka_unit_test(test_few_lost), cmocka_unit_test(test_later_than_before), cmocka_unit_test(test_other_phase),
 		cmocka_unit_test(test_scattered), cmocka_unit_test(test_capped), cmocka_unit_test(test_capped_idle),
-		cmocka_unit_test(test_two_hosts), cmocka_unit_test(test_two_hosts_busy), cmocka_unit_test(test_two_hosts_lossy),
+		cmocka_unit_test(test_two_hosts), cmocka_unit_test(test_two_hosts_busy), cmocka_unit_test(test_two_hosts_little_slower), cmocka_unit_test(test_two_hosts_lossy),
 		cmocka_unit_test(test_slow_in_bursts),
 	};
 

@@ -6,8 +6,9 @@
 
 #define SLOW_US 5000          /* longer than any path inside a data centre takes, and */
 #define SLOW_TIMES 10         /* than the quickest pair's; or, longer than it was ever seen to take, and */
-#define SLOW_PAST_TIMES 3     /* than it usually takes. Where nothing else shows that the job sends as it did: longer by */
-#define LATE_ANSWER_US 50000  /* what a delayed acknowledgement takes at the most (TCP_DELACK_MIN, include/net/tcp.h), and some */
+#define SLOW_PAST_TIMES 3     /* than it usually takes. Where nothing else shows that the job sends as it did: no delayed */
+#define LATE_ANSWER_US 50000  /* acknowledgements, which take 40 ms (TCP_DELACK_MIN, include/net/tcp.h), and some; less than */
+#define LATE_ANSWERS_US 30000 /* that is a mixture of theirs, which scatters by more than it is long (four of five are late at 32 ms) */
 #define COST_TIMES 4          /* time a byte: of its own past, */
 #define COST_MOST_TIMES 2     /* of the worst of that, and */
 #define COST_OTHERS_TIMES 3   /* of a path that is as it was */
@@ -71,7 +72,7 @@ static bool by_own_past(const struct tcp_pairs *s, const struct tcp_pair *p)
 	steady = one_steady(s, p, false, &n, &cost);
 	if (n && !steady)
 		return false;
-	return p->rtt_low_us >= most + (n ? SLOW_US : LATE_ANSWER_US);
+	return p->rtt_low_us >= most + (n || p->rtt_us < LATE_ANSWERS_US ? SLOW_US : LATE_ANSWER_US);
 }
 
 /* What is lost makes time pass, too. And a job that sends otherwise than before is seen on all its paths. */
