@@ -29,6 +29,7 @@ struct ring {
 	bool down[RANKS], idle[RANKS], silent[CONNECTIONS]; /* idle: of what rank r sends; silent: nothing is acknowledged */
 	uint64_t lost[CONNECTIONS];    /* segments a second */
 	uint64_t busy_us[CONNECTIONS]; /* a second */
+	uint64_t sent[RANKS], received[RANKS]; /* by the netdev of each host */
 	double others;                 /* bytes a second on all netdevs */
 	int n_told;                    /* counters, as an old kernel tells them; 0 all */
 };
@@ -105,12 +106,10 @@ static inline void flow(struct ring *u, int i)
 	uint64_t *c = u->counters[i];
 	bool moves = !u->silent[i] && !u->idle[sends(i) ? owner(i) : other(i)];
 
-	c[TCP_NETDEV_SENT] += (uint64_t)u->others;
-	c[TCP_NETDEV_RECEIVED] += (uint64_t)u->others;
 	if (!moves)
 		return;
-	c[TCP_NETDEV_SENT] += CHANNELS * 1100000 + 150000;
-	c[TCP_NETDEV_RECEIVED] += CHANNELS * 1100000 + 150000;
+	u->sent[owner(i)] += sends(i) ? 1066000 : 66000;
+	u->received[owner(i)] += sends(i) ? 66000 : 1066000;
 	c[TCP_SEGMENTS_SENT] += 1000;
 	c[TCP_SEGMENTS_RECEIVED] += 1000;
 	if (!sends(i)) {
@@ -125,13 +124,27 @@ static inline void flow(struct ring *u, int i)
 	c[TCP_RETRANSMITS] += u->lost[i];
 }
 
+static inline void devices_count(struct ring *u)
+{
+	for (int r = 0; r < RANKS; r++) {
+		u->sent[r] += (uint64_t)u->others;
+		u->received[r] += (uint64_t)u->others;
+	}
+	for (int i = 0; i < CONNECTIONS; i++) {
+		u->counters[i][TCP_NETDEV_SENT] = u->sent[owner(i)];
+		u->counters[i][TCP_NETDEV_RECEIVED] = u->received[owner(i)];
+	}
+}
+
 static inline void step(struct ring *u)
 {
 	u->now_ns += SEC;
+	for (int i = 0; i < CONNECTIONS; i++)
+		flow(u, i);
+	devices_count(u);
 	for (int i = 0; i < CONNECTIONS; i++) {
 		struct event e = { .kind = EV_TCP_LOOK };
 
-		flow(u, i);
 		e.tcp.index = i;
 		e.tcp.look.taken_ns = u->now_ns;
 		e.tcp.look.state = TCP_STATE_ESTABLISHED;

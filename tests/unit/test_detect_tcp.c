@@ -65,6 +65,27 @@ static void test_stalled_path(void **state)
 	ring_free(&u);
 }
 
+/* An overfull link loses what was sent again, too; when nothing comes back for long, it is no link any more. */
+static void test_stalled_beside_others(void **state)
+{
+	struct ring u = ring_new();
+
+	(void)state;
+	u.others = 1e8;
+	quiet_steps(&u, 5);
+	all_wait(&u);
+	silence(&u, 1);
+	silence(&u, 2);
+	step(&u);
+	for (int i = 0; i < 8; i++) {
+		step(&u);
+		only_host(&u, 2, FINDING_OBSERVATION, "congestion");
+	}
+	step(&u);
+	only_host(&u, 2, FINDING_LINK, "stalled");
+	ring_free(&u);
+}
+
 static void test_stalled_everywhere(void **state)
 {
 	struct ring u = ring_new();
@@ -350,7 +371,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_healthy), cmocka_unit_test(test_stalled_host), cmocka_unit_test(test_stalled_path),
-		cmocka_unit_test(test_stalled_everywhere), cmocka_unit_test(test_no_carrier), cmocka_unit_test(test_nobody_sends),
+		cmocka_unit_test(test_stalled_everywhere), cmocka_unit_test(test_stalled_beside_others), cmocka_unit_test(test_no_carrier), cmocka_unit_test(test_nobody_sends),
 		cmocka_unit_test(test_not_read), cmocka_unit_test(test_buffer), cmocka_unit_test(test_loss_of_a_host),
 		cmocka_unit_test(test_loss_of_a_path), cmocka_unit_test(test_no_loss), cmocka_unit_test(test_slow_host),
 		cmocka_unit_test(test_late_answers), cmocka_unit_test(test_slow_path), cmocka_unit_test(test_background_traffic),

@@ -10,9 +10,9 @@
 #include "detect/detect.h"
 #include "detect/phrase.h"
 #include "detect/tcp_places.h"
-#include "detect/tcp_slow.h"
 
 #define OTHERS_SHARE 0.5 /* of what went over the netdev: then what queues there is not the job's alone */
+#define STALLED_BESIDE_OTHERS 10 /* rounds: six losses in a row double the timer to 12 s; at a third lost once in 700 times */
 #define CONFIDENCE_ALONE 0.6 /* by its own past, with no other path to compare with */
 #define TOLD_MAX 32
 #define PATIENCE_NS 4000000000ull /* for a path: what is one host's shows on its other paths within some rounds */
@@ -187,10 +187,12 @@ static bool is_only_path(const struct telling *t, const struct tcp_pair *p)
 /* Other traffic is what queues there, or the path is another's as well. */
 static bool is_busy(const struct telling *t, const struct tcp_place *p, enum tcp_fault fault, double others)
 {
+	if (fault == TCP_FAULT_STALL) /* a link that is overfull loses what was sent again, too, for some time */
+		return others >= OTHERS_SHARE && p->pair->n_stalled < STALLED_BESIDE_OTHERS;
 	if (fault != TCP_FAULT_SLOW && fault != TCP_FAULT_LOSS)
 		return false;
 	if (others >= OTHERS_SHARE)
-		return fault == TCP_FAULT_SLOW || !tcp_slow_no_queue(t->pairs, p->pair);
+		return fault == TCP_FAULT_SLOW || !tcp_pair_lost_freely(p->pair);
 	if (p->address) /* all that this host has is so, and nobody else's */
 		return false;
 	if (is_only_path(t, p->pair))
@@ -234,7 +236,7 @@ static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault f
 	f->key = finding_key(f->kind, place_hash(p), 2000 + (busy ? TCP_FAULT_MARKS : fault), p->since_ns);
 	place_note(t, f, p);
 	figures_note(t, f, p->pair, fault);
-	if (others >= 0 && (fault == TCP_FAULT_SLOW || fault == TCP_FAULT_LOSS))
+	if (others >= 0 && (fault == TCP_FAULT_SLOW || fault == TCP_FAULT_LOSS || fault == TCP_FAULT_STALL))
 		finding_note(f, "other_traffic_percent", 100 * others);
 	finding_note_text(f, "remedy", busy ? BUSY_REMEDY : faults[fault].remedy);
 	return 0;

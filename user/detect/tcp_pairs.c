@@ -22,6 +22,7 @@
 #define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss holds up, and so loses few; and */
 #define LOST_ROUNDS_MIN 5     /* in all of the newest rounds */
 #define FLOWING_SEGMENTS 4    /* a round: fewer tell of the peer's answers, not of the path */
+#define FREE_TIMES 3          /* of the rounds in which something was lost, so many more without a queue */
 #define SCATTER 2             /* mean deviations: quick answers among late ones lie within */
 #define MARKED_MIN 10
 #define MARKED_SHARE 0.01
@@ -55,7 +56,7 @@ static bool is_stalled(const struct tcp_look *l, const struct tcp_look *before)
 	if (l->state == TCP_STATE_SYN_SENT)
 		return tcp_value(l, TCP_TIMEOUTS, 0) >= CONNECT_TIMEOUTS;
 	return sent && tcp_value(l, TCP_BACKOFF, 0) >= BACKOFF && !tcp_grown(l, before, TCP_BYTES_ACKED) &&
-	       l->counters[TCP_BYTES_ACKED] != TCP_NOT_TOLD;
+	       !tcp_grown(l, before, TCP_SEGMENTS_RECEIVED) && l->counters[TCP_BYTES_ACKED] != TCP_NOT_TOLD;
 }
 
 static bool is_not_read(const struct tcp_look *l, const struct tcp_look *before)
@@ -216,6 +217,23 @@ int64_t tcp_pair_lost(const struct tcp_pair *p)
 	return sum > 0 ? sum : 0;
 }
 
+static void queue_note(const struct tcp_pairs *s, struct tcp_pair *p)
+{
+	if (!p->since_ns[TCP_FAULT_LOSS] && !p->bits[TCP_FAULT_LOSS])
+		p->n_lossy_queued = p->n_lossy_free = 0;
+	if (!p->is[TCP_FAULT_LOSS] || !p->rtt_us)
+		return;
+	if (tcp_slow_no_queue(s, p))
+		p->n_lossy_free++;
+	else
+		p->n_lossy_queued++;
+}
+
+bool tcp_pair_lost_freely(const struct tcp_pair *p)
+{
+	return p->n_lossy_free >= NEEDED && p->n_lossy_free >= FREE_TIMES * p->n_lossy_queued;
+}
+
 bool tcp_pair_is_local(const struct tcp_pair *p)
 {
 	return !strcmp(p->a, p->b);
@@ -244,6 +262,8 @@ static void round_end(struct tcp_pairs *s, const struct model *m)
 			continue;
 		p->is[TCP_FAULT_LOSS] = is_lost(p);
 		p->is[TCP_FAULT_SLOW] = tcp_slow_judge(s, p);
+		queue_note(s, p);
+		p->n_stalled = p->is[TCP_FAULT_STALL] ? p->n_stalled + 1 : 0;
 		p->is[TCP_FAULT_MARKS] = p->marked >= MARKED_MIN && p->marked >= MARKED_SHARE * p->delivered;
 		for (int f = 0; f < TCP_FAULTS; f++) {
 			if (is_shown(p, f))

@@ -40,6 +40,8 @@ struct tcp_pair {
 	uint64_t last_ns[TCP_FAULTS];
 	double others[TCP_FAULTS][2]; /* others' share of the netdevs of a and of b when it was last seen; below 0: not known */
 	int64_t lost_of[TCP_ROUNDS]; /* newest first */
+	int n_lossy_queued, n_lossy_free; /* rounds of this loss with a queue in front of it, and without */
+	int n_stalled;               /* rounds, without a break */
 	struct tcp_past past;
 	struct tcp_pair *next;
 };
@@ -53,6 +55,8 @@ struct tcp_pairs {
 /* Looks at what is new. 0 or -ENOMEM. */
 int tcp_pairs_look(struct tcp_pairs *s, const struct model *m);
 void tcp_pairs_free(struct tcp_pairs *s);
+/* What is lost is lost with no queue in front of it: not for want of room. */
+bool tcp_pair_lost_freely(const struct tcp_pair *p);
 bool tcp_pair_is_local(const struct tcp_pair *p); /* within one host */
 /* Lost in the newest rounds, what had come after all taken off. */
 int64_t tcp_pair_lost(const struct tcp_pair *p);

@@ -49,15 +49,6 @@ double tcp_past_rtt_most_us(const struct tcp_past *p)
 	return most;
 }
 
-double tcp_past_rtt_now_us(const struct tcp_past *p)
-{
-	double least = 0;
-
-	for (int i = 0; i < p->n_now; i++)
-		least = !i || p->now[i].rtt_us < least ? p->now[i].rtt_us : least;
-	return least;
-}
-
 /* Of `n` rounds from the `from`-th on of those kept, oldest first. */
 static double cost_of(const struct tcp_past *p, int from, int n)
 {

@@ -29,10 +29,9 @@ struct tcp_past {
 void tcp_past_take(struct tcp_past *p, struct tcp_round r, bool habit);
 /* Enough rounds before the newest to say how it usually is. */
 bool tcp_past_known(const struct tcp_past *p);
-/* Round trips before: in the middle, and the longest; now: the shortest of the newest rounds. */
+/* Round trips before: in the middle, and the longest. */
 double tcp_past_rtt_us(const struct tcp_past *p);
 double tcp_past_rtt_most_us(const struct tcp_past *p);
-double tcp_past_rtt_now_us(const struct tcp_past *p);
 /* Time on the way for a byte: before, the worst of as many rounds as are new, and now; 0: nothing moved. */
 double tcp_past_cost(const struct tcp_past *p);
 double tcp_past_cost_most(const struct tcp_past *p);

@@ -95,11 +95,10 @@ bool tcp_slow_judge(const struct tcp_pairs *s, const struct tcp_pair *p)
 
 bool tcp_slow_no_queue(const struct tcp_pairs *s, const struct tcp_pair *p)
 {
-	double now = tcp_past_rtt_now_us(&p->past);
 	int n = 0;
 
 	for (const struct tcp_pair *o = s->all; o; o = o->next)
 		n += o != p && flows(o);
-	return tcp_past_known(&p->past) && p->past.n_now && now < SLOW_US && now <= NO_QUEUE_TIMES * tcp_past_rtt_us(&p->past) &&
-	       (!n || now <= NO_QUEUE_OTHERS_TIMES * s->rtt_best_us);
+	return flows(p) && tcp_past_known(&p->past) && p->rtt_us < SLOW_US && p->rtt_us <= NO_QUEUE_TIMES * tcp_past_rtt_us(&p->past) &&
+	       (!n || p->rtt_us <= NO_QUEUE_OTHERS_TIMES * s->rtt_best_us);
 }

@@ -10,7 +10,7 @@
 
 /* By the round at hand, whose sums are complete. */
 bool tcp_slow_judge(const struct tcp_pairs *s, const struct tcp_pair *p);
-/* It loses what it loses with no queue in front of it: its round trips are as they were, and as the others'. */
+/* Its round trips are as they were, and as the others': nothing queues in front of it. */
 bool tcp_slow_no_queue(const struct tcp_pairs *s, const struct tcp_pair *p);
 
 #endif
