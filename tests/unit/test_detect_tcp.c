@@ -84,6 +84,19 @@ static void test_stalled_beside_others(void **state)
 	step(&u);
 	only_host(&u, 2, FINDING_LINK, "stalled");
 	ring_free(&u);
+	u = ring_new();
+	quiet_steps(&u, 15);
+	u.others = 1e8; /* more than ever came: it is full, and no dead link */
+	all_wait(&u);
+	silence(&u, 1);
+	silence(&u, 2);
+	for (int i = 0; i < 30; i++) {
+		u.others = i < 15 ? 1e8 : 0; /* the timers go on */
+		step(&u);
+		if (i)
+			only_host(&u, 2, FINDING_OBSERVATION, "congestion");
+	}
+	ring_free(&u);
 }
 
 static void test_stalled_everywhere(void **state)

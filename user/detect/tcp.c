@@ -165,14 +165,22 @@ static bool is_due(const struct telling *t, const struct tcp_place *p)
 	return p->address || p->everywhere || t->m->now_ns >= p->since_ns + PATIENCE_NS;
 }
 
-/* Of the host, or of the end of the path that has more of it. */
-static double others_at(const struct tcp_place *p, enum tcp_fault fault)
+/* Of the host, or of the end of the path that has more of it: which end's traffic counts. */
+static int end_of(const struct tcp_place *p, enum tcp_fault fault)
 {
-	const double *others = p->pair->others[fault];
+	const struct tcp_traffic *t = p->pair->traffic[fault];
 
 	if (p->address)
-		return others[strcmp(p->address, p->pair->a) ? 1 : 0];
-	return others[0] > others[1] ? others[0] : others[1];
+		return strcmp(p->address, p->pair->a) ? 1 : 0;
+	return t[0].others > t[1].others ? 0 : 1;
+}
+
+/* A link that is overfull loses what was sent again, too: for some time, or for as long as others bring more than ever came. */
+static bool is_overfull(const struct tcp_place *place, int end, double others)
+{
+	const struct tcp_pair *p = place->pair;
+
+	return p->stalled_full[end] || (!place->address && p->stalled_full[!end]) || (others >= OTHERS_SHARE && p->n_stalled < STALLED_BESIDE_OTHERS);
 }
 
 /* Two hosts have one path, and nobody else's to share. */
@@ -187,8 +195,8 @@ static bool is_only_path(const struct telling *t, const struct tcp_pair *p)
 /* Other traffic is what queues there, or the path is another's as well. */
 static bool is_busy(const struct telling *t, const struct tcp_place *p, enum tcp_fault fault, double others)
 {
-	if (fault == TCP_FAULT_STALL) /* a link that is overfull loses what was sent again, too, for some time */
-		return others >= OTHERS_SHARE && p->pair->n_stalled < STALLED_BESIDE_OTHERS;
+	if (fault == TCP_FAULT_STALL)
+		return is_overfull(p, end_of(p, fault), others);
 	if (fault != TCP_FAULT_SLOW && fault != TCP_FAULT_LOSS)
 		return false;
 	if (others >= OTHERS_SHARE)
@@ -224,7 +232,7 @@ static uint64_t place_hash(const struct tcp_place *p)
 static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault fault)
 {
 	struct finding *f = finding_list_add(t->found);
-	double others = others_at(p, fault);
+	double others = p->pair->traffic[fault][end_of(p, fault)].others;
 	bool busy = is_busy(t, p, fault, others);
 
 	if (!f)

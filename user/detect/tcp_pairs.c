@@ -191,10 +191,10 @@ static void bit_take(struct tcp_pair *p, enum tcp_fault f, uint64_t now_ns)
 	}
 }
 
-static void others_note(struct tcp_pair *p, const struct model *m, enum tcp_fault f)
+static void traffic_note(struct tcp_pair *p, const struct model *m, enum tcp_fault f)
 {
-	p->others[f][0] = tcp_share_of_others(m, p->a);
-	p->others[f][1] = tcp_share_of_others(m, p->b);
+	p->traffic[f][0] = tcp_traffic_of(m, p->a);
+	p->traffic[f][1] = tcp_traffic_of(m, p->b);
 }
 
 static bool is_lost(const struct tcp_pair *p)
@@ -215,6 +215,15 @@ int64_t tcp_pair_lost(const struct tcp_pair *p)
 	for (int i = 0; i < TCP_ROUNDS; i++)
 		sum += p->lost_of[i];
 	return sum > 0 ? sum : 0;
+}
+
+/* It stays so until the stall ends: the timer, doubled again and again, goes on when the others have gone. */
+static void stall_note(struct tcp_pair *p)
+{
+	p->n_stalled = p->is[TCP_FAULT_STALL] ? p->n_stalled + 1 : 0;
+	for (int end = 0; end < 2; end++)
+		p->stalled_full[end] = p->n_stalled && (p->stalled_full[end] || (tcp_past_known(&p->past) &&
+				       p->traffic[TCP_FAULT_STALL][end].others_come_per_s > tcp_past_comes(&p->past, end)));
 }
 
 static void queue_note(const struct tcp_pairs *s, struct tcp_pair *p)
@@ -240,14 +249,15 @@ bool tcp_pair_is_local(const struct tcp_pair *p)
 }
 
 /* Sums of the round into what is kept, of all pairs before one is judged. */
-static void sums_take(struct tcp_pairs *s)
+static void sums_take(struct tcp_pairs *s, const struct model *m)
 {
 	for (struct tcp_pair *p = s->all; p; p = p->next) {
 		if (p->n_connections)
 			lost_take(p);
 		if (!p->rtt_us)
 			continue;
-		tcp_past_take(&p->past, (struct tcp_round){ p->rtt_us, p->busy_us, p->bytes },
+		tcp_past_take(&p->past, (struct tcp_round){ p->rtt_us, p->busy_us, p->bytes,
+				{ tcp_traffic_of(m, p->a).comes_per_s, tcp_traffic_of(m, p->b).comes_per_s } },
 			      !p->since_ns[TCP_FAULT_SLOW] && !p->since_ns[TCP_FAULT_LOSS]);
 		if (!tcp_pair_is_local(p) && (!s->rtt_best_us || p->rtt_us < s->rtt_best_us))
 			s->rtt_best_us = p->rtt_us;
@@ -256,21 +266,21 @@ static void sums_take(struct tcp_pairs *s)
 
 static void round_end(struct tcp_pairs *s, const struct model *m)
 {
-	sums_take(s);
+	sums_take(s, m);
 	for (struct tcp_pair *p = s->all; p; p = p->next) {
 		if (!p->n_connections)
 			continue;
 		p->is[TCP_FAULT_LOSS] = is_lost(p);
 		p->is[TCP_FAULT_SLOW] = tcp_slow_judge(s, p);
 		queue_note(s, p);
-		p->n_stalled = p->is[TCP_FAULT_STALL] ? p->n_stalled + 1 : 0;
 		p->is[TCP_FAULT_MARKS] = p->marked >= MARKED_MIN && p->marked >= MARKED_SHARE * p->delivered;
 		for (int f = 0; f < TCP_FAULTS; f++) {
 			if (is_shown(p, f))
 				bit_take(p, f, m->now_ns);
 			if (p->is[f])
-				others_note(p, m, f);
+				traffic_note(p, m, f);
 		}
+		stall_note(p);
 	}
 }
 

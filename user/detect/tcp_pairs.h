@@ -21,6 +21,11 @@ enum tcp_fault {
 	TCP_FAULTS,
 };
 
+struct tcp_traffic { /* on a netdev, in the last seconds */
+	double others;             /* share that is not the ranks' TCP; below 0: not known */
+	double comes_per_s, others_come_per_s; /* bytes that came in */
+};
+
 struct tcp_pair {
 	const char *a, *b;          /* addresses, a the first by strcmp() */
 	uint64_t seen_ns;           /* newest look at a connection of it */
@@ -38,10 +43,11 @@ struct tcp_pair {
 	uint64_t round_ns[TCP_FAULTS][TCP_ROUNDS]; /* when those were */
 	uint64_t since_ns[TCP_FAULTS]; /* 0: not so */
 	uint64_t last_ns[TCP_FAULTS];
-	double others[TCP_FAULTS][2]; /* others' share of the netdevs of a and of b when it was last seen; below 0: not known */
+	struct tcp_traffic traffic[TCP_FAULTS][2]; /* on the netdevs of a and of b when it was last seen */
 	int64_t lost_of[TCP_ROUNDS]; /* newest first */
 	int n_lossy_queued, n_lossy_free; /* rounds of this loss with a queue in front of it, and without */
-	int n_stalled;               /* rounds, without a break */
+	int n_stalled;               /* rounds, without a break; */
+	bool stalled_full[2];        /* in one of them others brought more to a, to b, than ever came */
 	struct tcp_past past;
 	struct tcp_pair *next;
 };
@@ -60,7 +66,7 @@ bool tcp_pair_lost_freely(const struct tcp_pair *p);
 bool tcp_pair_is_local(const struct tcp_pair *p); /* within one host */
 /* Lost in the newest rounds, what had come after all taken off. */
 int64_t tcp_pair_lost(const struct tcp_pair *p);
-/* Of what went over the netdev of this address in the last seconds, the share that was not the ranks' TCP; below 0: not known. */
-double tcp_share_of_others(const struct model *m, const char *address);
+/* Of the netdev that has this address. */
+struct tcp_traffic tcp_traffic_of(const struct model *m, const char *address);
 
 #endif

@@ -96,3 +96,13 @@ double tcp_past_cost_now(const struct tcp_past *p)
 		bytes += p->now[i].bytes;
 	return bytes > 0 ? tcp_past_busy_now_us(p) / bytes : 0;
 }
+
+double tcp_past_comes(const struct tcp_past *p, int end)
+{
+	double sum = 0;
+	int n = n_kept(p);
+
+	for (int i = 0; i < n; i++)
+		sum += p->before[i].comes_per_s[end];
+	return n ? sum / n : 0;
+}

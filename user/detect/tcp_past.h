@@ -16,6 +16,7 @@ struct tcp_round {
 	double rtt_us;  /* of the quickest connection that flowed */
 	double busy_us; /* time in which something was on its way, of all connections */
 	double bytes;   /* acknowledged meanwhile */
+	double comes_per_s[2]; /* bytes that came in by the netdev of each end, anybody's */
 };
 
 struct tcp_past {
@@ -37,5 +38,7 @@ double tcp_past_cost(const struct tcp_past *p);
 double tcp_past_cost_most(const struct tcp_past *p);
 double tcp_past_cost_now(const struct tcp_past *p);
 double tcp_past_busy_now_us(const struct tcp_past *p);
+/* What usually came in at one end, bytes a second. */
+double tcp_past_comes(const struct tcp_past *p, int end);
 
 #endif
