@@ -249,12 +249,12 @@ static void test_retold(void **state)
 	model_copy_free(&copy);
 }
 
-static void burst(struct model *m, uint64_t first_ns, uint64_t last_ns)
+static void burst_of(struct model *m, uint32_t qpn, uint64_t first_ns, uint64_t last_ns)
 {
 	struct event e = { .kind = EV_QP_BURST, .tgid = 100 };
 
 	e.qp.context = 0x10;
-	e.qp.qpn = 17;
+	e.qp.qpn = qpn;
 	e.qp.device = "";
 	e.qp.burst.posts = 3;
 	e.qp.burst.bytes = 300;
@@ -263,17 +263,69 @@ static void burst(struct model *m, uint64_t first_ns, uint64_t last_ns)
 	give(m, e);
 }
 
-static const struct op *op_call(struct model *m)
+static void burst(struct model *m, uint64_t first_ns, uint64_t last_ns)
+{
+	burst_of(m, 17, first_ns, last_ns);
+}
+
+static const struct op *op_call_of(struct model *m, uint64_t comm)
 {
 	struct event e = { .kind = EV_OP, .tgid = 100, .tid = 100 };
 
-	e.op.addr = 0x1000;
+	e.op.addr = comm;
 	e.op.stream = 0x5;
 	e.op.count = 8;
 	e.op.op = OP_ALLREDUCE;
 	e.op.dtype = e.op.redop = e.op.root = e.op.peer = -1;
 	give(m, e);
 	return model_proc(m, 100)->last_op;
+}
+
+static const struct op *op_call(struct model *m)
+{
+	return op_call_of(m, 0x1000);
+}
+
+static void all_over(struct model *m)
+{
+	struct event e = { .kind = EV_SYNC_END, .tgid = 100, .tid = 100 };
+
+	e.sync.kind = SYNC_CONTEXT;
+	e.sync.begin_ns = now_ns;
+	give(m, e);
+	while (model_next_ended(m))
+		;
+}
+
+/* NCCL makes queue pairs for each communicator: beside an operation of another one it is known whose a post was. */
+static void test_posts_beside_another_communicator(void **state)
+{
+	struct model *m = two_ranks();
+	const struct op *one, *other;
+
+	(void)state;
+	rtr(m, 100, 0x10, "mlx5_0", 17, gid_b, 27);
+	rtr(m, 100, 0x10, "mlx5_0", 18, gid_b, 28);
+	rtr(m, 100, 0x10, "mlx5_0", 19, gid_b, 29);
+	for (int i = 0; i < 2; i++) {
+		op_call_of(m, 0x1000);
+		burst_of(m, 17, now_ns + 1, now_ns + 2);
+		burst_of(m, 19, now_ns + 1, now_ns + 2);
+		all_over(m);
+		op_call_of(m, 0x2000);
+		burst_of(m, 18, now_ns + 1, now_ns + 2);
+		burst_of(m, 19, now_ns + 1, now_ns + 2); /* somebody else's: of both */
+		all_over(m);
+	}
+	one = op_call_of(m, 0x1000);
+	other = op_call_of(m, 0x2000);
+	burst_of(m, 17, now_ns + 1, now_ns + 2);
+	burst_of(m, 18, now_ns + 3, now_ns + 4);
+	assert_true(one->net.posts == 3 && !one->net.shared);
+	assert_true(other->net.posts == 3 && !other->net.shared);
+	burst_of(m, 19, now_ns + 5, now_ns + 6);
+	assert_true(one->net.posts == 3 && one->net.shared && other->net.posts == 3 && other->net.shared);
+	model_free(m);
 }
 
 /* A burst is an operation's where it can be no other's. */
@@ -289,7 +341,7 @@ static void test_posts_of_an_operation(void **state)
 	first = op_call(m);
 	called_ns = now_ns;
 	burst(m, called_ns - 10, called_ns + 10); /* began before it: not only its own */
-	assert_int_equal(first->net.posts, 0);
+	assert_true(first->net.posts == 0 && first->net.shared);
 	burst(m, called_ns + 100, called_ns + 200);
 	burst(m, called_ns + 50, called_ns + 150); /* of another queue pair */
 	assert_true(first->net.posts == 6 && first->net.bytes == 600 && first->net.first_ns == called_ns + 50 &&
@@ -306,7 +358,7 @@ static void test_posts_of_an_operation(void **state)
 		;
 	third = op_call(m);
 	burst(m, now_ns + 1, now_ns + 2);
-	assert_int_equal(third->net.posts, 3);
+	assert_true(third->net.posts == 3 && !third->net.shared);
 	model_free(m);
 }
 
@@ -328,7 +380,7 @@ int main(void)
 		cmocka_unit_test(test_far_ends_by_address), cmocka_unit_test(test_far_ends_by_numbers),
 		cmocka_unit_test(test_sources_are_joined), cmocka_unit_test(test_numbers_are_used_again),
 		cmocka_unit_test(test_number_is_bounded), cmocka_unit_test(test_retold), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_posts_of_an_operation),
+		cmocka_unit_test(test_posts_of_an_operation), cmocka_unit_test(test_posts_beside_another_communicator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,10 +2,11 @@
 """Inside a guest (tests/vm/test_link.sh): four ranks, simulated NCCL over real verbs on soft-RoCE, each rank on a device of its own; the
 network between them is made bad with tc netem. The device is named, in time, and no rank is.
 
-    link_guest.py results healthy background loss rate delay kill down     (the cases, in that order)
+    link_guest.py results posts healthy background loss rate delay kill down     (the cases, in that order)
 
 Each on a job of its own, whose recording is left in $GUEST_OUT if that is set.
 """
+import json
 import os
 import shutil
 import signal
@@ -23,6 +24,8 @@ RANKS = 4
 BAR_S = 15
 KNOWN_S = 120  # until the communicators of all ranks are found: a guest under software emulation is slow
 FACT_COMM_SAMPLE = 10
+SLICE_BYTES, SLICES = 16384, 12  # tools/simjob/nccl: 3 others x 4 chunks x 2 channels, two steps to a slice
+WITHOUT = ("results", "posts")  # a job to make the network bad under
 STEP_MS = 300  # of computing: a guest's CPUs need as long for the rest
 SIM = os.path.join(job.O, "lib/ranktrace/sim/simjob")
 BLAMES = ("hang", "straggler", "mismatch", "d_state", "stopped", "cpu_starved")
@@ -41,6 +44,28 @@ def results():
     want = of()
     job.check(of("--net=verbs") == want and of("--net=verbs", "--netns", "host") == want, "other results over RDMA")
     print("PASSED results: over RDMA as without a network, in namespaces too", flush=True)
+
+
+def posts():
+    """Tier burst: what a rank posted for an operation is what the ring sends for one (net_verbs.c), between its call and its end. One bucket a
+    step: of operations that queue up behind one another in a communicator nobody can tell whose a post was."""
+    rtr_file = os.path.join(os.environ.get("GUEST_OUT", "/tmp"), "posts.rtr")
+    run = subprocess.run([job.RANKTRACE, "record", "--json", "--tier", "burst", "-o", rtr_file, "--", "nice", "-n", "19", job.RANKTRACE, "sim", "job",
+                          "-q", "--ranks", str(RANKS), "--steps", "25", "--step-ms", "300", "--buckets", "1", "--net=verbs", "--no-dataloader"],
+                         capture_output=True, text=True, timeout=180, env=dict(os.environ, SIM_CUDA_INIT_MS="3000"))
+    job.check(run.returncode == 0, f"record: {run.returncode}\n{run.stdout}{run.stderr}")
+    out = subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", rtr_file], capture_output=True, text=True, check=True).stdout
+    ops = [json.loads(line) for line in out.splitlines()]
+    joined = [o for o in ops if "net" in o]
+    for o in joined:
+        n = o["net"]
+        data, grants = divmod(n["bytes"], SLICE_BYTES)
+        job.check(o["t_ns"] <= n["first_post_ns"] <= n["last_post_ns"] <= o["end_ns"], f"not within the operation: {o}")
+        job.check(data <= SLICES and grants % 8 == 0 and grants // 8 <= SLICES and n["posts"] == data + grants // 8, f"{o}")
+        job.check(data == SLICES or not n["whole"], f"{SLICES} slices, not {data}: {o}")
+    whole = [o for o in joined if o["net"]["whole"]]
+    job.check(len(joined) >= len(ops) / 2 and whole, f"{len(joined)} of {len(ops)} operations have their posts, {len(whole)} for certain all")
+    print(f"PASSED posts: {len(joined)} of {len(ops)} operations have their posts, {len(whole)} for certain all of them", flush=True)
 
 
 class LinkJob(job.Job):
@@ -184,20 +209,17 @@ def main():
     hosts.begin(RANKS)
     os.environ.update(NCCL_IB_HCA=hosts.devices(RANKS), NCCL_SET_THREAD_NAME="1", SIM_CUDA_INIT_MS="100")
     cases = sys.argv[1:]
-    if "results" in cases:
-        results()
-    if set(cases) <= {"results"}:
-        return
     j, failed = None, []
     host = lambda: rng.randrange(RANKS)
-    run = {"healthy": lambda: quiet(j, "healthy", 15), "background": lambda: background(j),
+    run = {"results": results, "posts": posts, "healthy": lambda: quiet(j, "healthy", 15), "background": lambda: background(j),
            "loss": lambda: bad(j, "loss", host(), "loss 5%"), "rate": lambda: bad(j, "rate", host(), "rate 2mbit"),
            "delay": lambda: bad(j, "delay", host(), "delay 100ms"), "down": lambda: down(j, host()), "kill": lambda: kill(j, host())}
     wanted = [case for case in cases if case in run]
     for case in wanted:
-        j = LinkJob(number)
+        j = None if case in WITHOUT else LinkJob(number)
         failed += [] if passes(run[case]) else [case]
-        end(j)
+        if j:
+            end(j)
     if failed:
         sys.exit(f"link_guest: failed: {' '.join(failed)}")
     print("link_guest: passed")

@@ -12,7 +12,7 @@ for kernel in ${KERNELS:-6.1 6.12}; do
 	echo "kernel $kernel"
 	status=0
 	# shellcheck disable=SC2086
-	tests/vm/guest.sh "$kernel" --modules "crc32_generic ib_uverbs rdma_rxe veth bridge sch_netem" --seconds 400 -- \
-		python3 -B tests/vm/link_guest.py ${CASES:-results healthy loss down} || status=$?
+	tests/vm/guest.sh "$kernel" --modules "crc32_generic ib_uverbs rdma_rxe veth bridge sch_netem" --seconds 700 -- \
+		python3 -B tests/vm/link_guest.py ${CASES:-results posts healthy background loss delay rate kill down} || status=$?
 	((status == 0)) || exit $status
 done

@@ -15,6 +15,8 @@
 
 #define QPS_KEPT 8192     /* of all processes; those that are gone make room first, what is more is counted in m->qps.cut */
 #define OWN_GIDS_MAX 16
+#define QP_OF_COMM 2      /* seen so often to carry operations of one communicator, and never of another: it is that one's */
+#define QP_OF_MANY (~0u)
 #define QP_GID_TEXT 46    /* bytes of qp_gid_text(): INET6_ADDRSTRLEN */
 
 enum qp_peer_how {
@@ -43,6 +45,8 @@ struct qp {
 	uint64_t async_ns;
 	const struct qp *peer;       /* as of the last tick */
 	enum qp_peer_how peer_how;
+	uint64_t comm;               /* tier burst: address of the one communicator of its process whose operations it was seen to carry; 0 none yet */
+	unsigned int n_of_comm;      /* times; QP_OF_MANY: of more than one, or not of NCCL alone */
 	struct qp *next;             /* of the model, newest first */
 	struct qp *next_same;        /* private: of the same process and number */
 	bool is_peer;                /* private: of some other */
@@ -68,6 +72,7 @@ struct op_net {
 	uint64_t posts, bytes;       /* 0: not told */
 	uint64_t first_ns, last_ns;  /* first and last post of all its queue pairs; to the probe's own delay */
 	uint64_t done_ns;            /* when all of it was seen to be completed: a poll's time, so true end in [last_ns, done_ns] */
+	bool shared;                 /* there were other posts, of this operation or of another that ran beside it: these are not all */
 };
 
 struct model;

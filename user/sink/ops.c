@@ -30,7 +30,8 @@ static const char *net_text(char *to, size_t size, const struct op_net *net)
 	if (!net->posts)
 		return "";
 	snprintf(to, size, ",\"net\":{\"posts\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"first_post_ns\":%" PRIu64 ",\"last_post_ns\":%" PRIu64
-		 ",\"done_ns\":%" PRIu64 "}", net->posts, net->bytes, net->first_ns, net->last_ns, net->done_ns);
+		 ",\"done_ns\":%" PRIu64 ",\"whole\":%s}", net->posts, net->bytes, net->first_ns, net->last_ns, net->done_ns,
+		 net->shared ? "false" : "true");
 	return to;
 }
 
@@ -41,7 +42,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	const struct proc *p = mb->proc;
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
 	const char *dtype = dtype_name(op->dtype);
-	char comm[24], rank[24], peer[24], end[24], error[24], net[192], line[768];
+	char comm[24], rank[24], peer[24], end[24], error[24], net[208], line[784];
 	int n;
 
 	(void)m;

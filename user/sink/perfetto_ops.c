@@ -82,6 +82,7 @@ static void net_draw(struct trace_file *f, const struct drawn_op *d)
 	event_u64(f, "rdma_bytes", d->net.bytes);
 	event_u64(f, "rdma_first_post_us", d->net.first_ns > d->call_ns ? (d->net.first_ns - d->call_ns) / 1000 : 0);
 	event_u64(f, "rdma_last_post_us", d->net.last_ns > d->call_ns ? (d->net.last_ns - d->call_ns) / 1000 : 0);
+	event_u64(f, "rdma_whole", !d->net.shared);
 	event_u64(f, "rdma_done_us", d->net.done_ns > d->call_ns ? (d->net.done_ns - d->call_ns) / 1000 : 0);
 }
 
