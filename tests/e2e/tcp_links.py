@@ -2,6 +2,8 @@
 """A job of hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is told of their links."""
 import os
 import shutil
+import subprocess
+import sys
 import time
 
 import job
@@ -9,6 +11,7 @@ from net_hosts import Hosts, has_netem
 
 RANKS = 4
 BAR_S = 15
+BESIDE = 2.5e6  # bytes a second: the job itself moves 1.2 MB at the most, the links all that comes
 # step, bytes of a slice, slices that a rank sends in a step (tools/simjob: 5 collectives, 2 channels, 2 slices to each other rank)
 SHAPES = {
     "short": (20, 256, 60),     # most of the time something is under way
@@ -17,6 +20,7 @@ SHAPES = {
 }
 CAUSES = {  # the causes that say what the link does
     "loss": {"retransmits"},
+    "beside": {"retransmits"},  # lost, while others make most of the traffic and fill nothing
     "delay": {"slow_path"},
     "rate": {"slow_path", "retransmits"},  # the queue in front of the link is not endless
     "down": {"netdev_down", "stalled"},
@@ -24,10 +28,51 @@ CAUSES = {  # the causes that say what the link does
 }
 
 
+FLOOD = """
+import socket, sys, threading, time
+kind, to = sys.argv[1:3]
+if kind == "tcp" and to == "here":
+    s = socket.create_server(("", 7777))
+    while True:
+        c = s.accept()[0]
+        threading.Thread(target=lambda: [None for _ in iter(lambda: c.recv(1 << 16), b"")], daemon=True).start()
+if kind == "tcp":
+    c = socket.create_connection((to, 7777))
+    while True:
+        c.sendall(bytes(1 << 16))
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+if to == "here":
+    s.bind(("", 7777))
+    while True:
+        s.recv(2048)
+rate, begin, sent = float(sys.argv[3]), time.monotonic(), 0
+while True:
+    while sent < rate * (time.monotonic() - begin):
+        s.sendto(bytes(1400), (to, 7777))
+        sent += 1400
+    time.sleep(0.002)
+"""
+
+
+def others_start(hosts, kind, source, sink, flows, bytes_per_s):
+    """Traffic that is no rank's: TCP as much as goes through, UDP at a rate."""
+    def one(host, *words):
+        return hosts.start(host, sys.executable, "-c", FLOOD, kind, *words, stderr=subprocess.DEVNULL)
+    others = [one(sink, "here")]
+    time.sleep(1)
+    return others + [one(source, hosts.address(sink), str(bytes_per_s)) for _ in range(flows)]
+
+
+def others_end(others):
+    for p in others:
+        p.kill()
+        p.wait()
+
+
 def fault_draw(name, shape, rng):
     """What host.link() is told."""
     step_ms, slice_bytes, slices = SHAPES[shape]
-    if name == "loss":
+    if name in ("loss", "beside"):
         return dict(loss=round(rng.uniform(0.02, 0.1), 3))
     if name == "delay":
         return dict(delay=round(rng.uniform(0.05, 0.2), 3))
@@ -62,7 +107,7 @@ class Trial:
         end = time.monotonic() + 60
         while time.monotonic() < end and len(job.lines(j.ops_log)) < 10 * self.ranks:
             time.sleep(0.2)
-        time.sleep(16 if self.shape != "short" or self.ranks < 3 else 5)
+        time.sleep(16 if self.shape != "short" or self.ranks < 3 or self.name == "beside" else 5)
         job.blame(not [f for f in j.opened() if f["kind"] == "link" or f["ranks"]], f"healthy: {j.opened()}")
 
 
@@ -123,7 +168,8 @@ def check_all(t, j, hosts):
 def one_fault(t):
     how = fault_draw(t.name, t.shape, t.rng)
     print(f"  {how}", flush=True)
-    with Hosts(t.ranks) as hosts:
+    with Hosts(t.ranks + (t.name == "beside")) as hosts:
+        others = others_start(hosts, "udp", t.victim, t.ranks, 1, BESIDE) if t.name == "beside" else []
         j = t.start(hosts)
         t.begun(j)
         begin = time.monotonic()
@@ -131,6 +177,7 @@ def one_fault(t):
         late = told(t, j, hosts, begin)
         time.sleep(14 if t.name in ("down", "blackhole") else 4)  # and the hang that comes of it
         job.check(j.stop() == 1, "exit code is not 1")
+        others_end(others)
         check_all(t, j, hosts)
     j.check_replay()
     job.result(f"tcp_{t.name}", late)

@@ -2,8 +2,6 @@
 """F13 over TCP: others' traffic fills the link of one of the hosts, TCP or UDP, from it or to it. Neither a rank nor a link
 is blamed, while it lasts and when it has ended; whether it is told, as congestion or as slower steps, is in the result's name."""
 import os
-import subprocess
-import sys
 import time
 
 import job
@@ -12,40 +10,6 @@ from net_hosts import Hosts
 
 RATE = 4e6  # bytes a second, of all links: enough for the job
 FLOWS = 6   # of TCP: so many keep the queue in front of the link full
-FLOOD = """
-import socket, sys, threading, time
-kind, to = sys.argv[1:3]
-if kind == "tcp" and to == "here":
-    s = socket.create_server(("", 7777))
-    while True:
-        c = s.accept()[0]
-        threading.Thread(target=lambda: [None for _ in iter(lambda: c.recv(1 << 16), b"")], daemon=True).start()
-if kind == "tcp":
-    c = socket.create_connection((to, 7777))
-    while True:
-        c.sendall(bytes(1 << 16))
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-if to == "here":
-    s.bind(("", 7777))
-    while True:
-        s.recv(2048)
-rate, begin, sent = float(sys.argv[3]), time.monotonic(), 0
-while True:
-    while sent < rate * (time.monotonic() - begin):
-        s.sendto(bytes(1400), (to, 7777))
-        sent += 1400
-    time.sleep(0.002)
-"""
-
-
-def others_start(hosts, kind, source, sink, udp):
-    def one(host, *words):
-        return hosts.start(host, sys.executable, "-c", FLOOD, kind, *words, stderr=subprocess.DEVNULL)
-    others = [one(sink, "here")]
-    time.sleep(1)
-    return others + [one(source, hosts.address(sink), str(udp * RATE)) for _ in range(FLOWS if kind == "tcp" else 1)]
-
-
 def background(t):
     """Others' connections fill the link of one host. Their other end is a host that has no rank, as storage is."""
     kind, away = t.rng.choice(("tcp", "udp")), t.rng.random() < 0.5
@@ -56,11 +20,10 @@ def background(t):
             hosts.link(i, rate=RATE)
         j = t.start(hosts)
         t.begun(j)
-        others = others_start(hosts, kind, *((t.victim, t.ranks) if away else (t.ranks, t.victim)), udp)
+        ends = (t.victim, t.ranks) if away else (t.ranks, t.victim)
+        others = tcp_links.others_start(hosts, kind, *ends, FLOWS if kind == "tcp" else 1, udp * RATE)
         time.sleep(15)
-        for p in others:
-            p.kill()
-            p.wait()
+        tcp_links.others_end(others)
         time.sleep(12)  # what is told of it stays for ten seconds
         code = j.stop()
     ranks, links = tcp_links.blamed(j)

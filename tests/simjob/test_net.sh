@@ -20,6 +20,8 @@ check_same --ranks 8 --steps 5 --step-ms 10 --layout tp=2,dp=2,pp=2 --zero --ncc
 check_same --ranks 4 --steps 8 --step-ms 10 --graph layers --nccl-lib "$sim_dir/layout2/libnccl.so.2"
 check_same --ranks 2 --steps 8 --step-ms 10 --extra-ops --timing
 check_same --ranks 2 --steps 5 --step-ms 10 --rank-exe "$sim_dir/simjob-static"
+slices=$(SIM_NCCL_SLICE_BYTES=70001 result_of --ranks 4 --steps 8 --step-ms 10 --net=tcp)
+[[ $slices == "$(result_of --ranks 4 --steps 8 --step-ms 10)" ]] || fail "other results with slices of 70001 bytes"
 
 # Each rank on a host of its own: a network namespace on a bridge that is in one, too, so that nothing is left on this one.
 hosts=simnet$$-

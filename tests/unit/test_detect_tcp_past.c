@@ -67,10 +67,20 @@ static void test_loss_beside_others(void **state)
 	steps(&u, 4);
 	f = only_host(&u, 1, FINDING_LINK, "retransmits");
 	assert_true(evidence(f, "other_traffic_percent")->number > 90);
+	ring_free(&u);
+	u = ring_new();
+	u.others = 1e8;
+	quiet_steps(&u, 15);
+	lose(&u, 0, 50);
+	lose(&u, 1, 50);
 	slow(&u, 0, 2000); /* a queue */
 	slow(&u, 1, 2000);
 	steps(&u, 8);
 	only_host(&u, 1, FINDING_OBSERVATION, "congestion");
+	for (int r = 0; r < RANKS; r++) /* a machine that is busy: on all paths alike */
+		slow(&u, r, 2000);
+	steps(&u, 30);
+	only_host(&u, 1, FINDING_LINK, "retransmits");
 	ring_free(&u);
 }
 

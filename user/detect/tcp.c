@@ -200,7 +200,7 @@ static bool is_busy(const struct telling *t, const struct tcp_place *p, enum tcp
 	if (fault != TCP_FAULT_SLOW && fault != TCP_FAULT_LOSS)
 		return false;
 	if (others >= OTHERS_SHARE)
-		return fault == TCP_FAULT_SLOW || !tcp_pair_lost_freely(p->pair);
+		return fault == TCP_FAULT_SLOW || !p->pair->lost_freely;
 	if (p->address) /* all that this host has is so, and nobody else's */
 		return false;
 	if (is_only_path(t, p->pair))

@@ -22,7 +22,7 @@
 #define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss holds up, and so loses few; and */
 #define LOST_ROUNDS_MIN 5     /* in all of the newest rounds */
 #define FLOWING_SEGMENTS 4    /* a round: fewer tell of the peer's answers, not of the path */
-#define FREE_TIMES 3          /* of the rounds in which something was lost, so many more without a queue */
+#define FREE_TIMES 2          /* of the rounds in which something was lost, so many more without a queue */
 #define SCATTER 2             /* mean deviations: quick answers among late ones lie within */
 #define MARKED_MIN 10
 #define MARKED_SHARE 0.01
@@ -228,19 +228,17 @@ static void stall_note(struct tcp_pair *p)
 
 static void queue_note(const struct tcp_pairs *s, struct tcp_pair *p)
 {
-	if (!p->since_ns[TCP_FAULT_LOSS] && !p->bits[TCP_FAULT_LOSS])
+	if (!p->since_ns[TCP_FAULT_LOSS] && !p->bits[TCP_FAULT_LOSS]) {
 		p->n_lossy_queued = p->n_lossy_free = 0;
+		p->lost_freely = false;
+	}
 	if (!p->is[TCP_FAULT_LOSS] || !p->rtt_us)
 		return;
 	if (tcp_slow_no_queue(s, p))
 		p->n_lossy_free++;
 	else
 		p->n_lossy_queued++;
-}
-
-bool tcp_pair_lost_freely(const struct tcp_pair *p)
-{
-	return p->n_lossy_free >= NEEDED && p->n_lossy_free >= FREE_TIMES * p->n_lossy_queued;
+	p->lost_freely |= p->n_lossy_free >= NEEDED && p->n_lossy_free >= FREE_TIMES * p->n_lossy_queued;
 }
 
 bool tcp_pair_is_local(const struct tcp_pair *p)

@@ -45,7 +45,8 @@ struct tcp_pair {
 	uint64_t last_ns[TCP_FAULTS];
 	struct tcp_traffic traffic[TCP_FAULTS][2]; /* on the netdevs of a and of b when it was last seen */
 	int64_t lost_of[TCP_ROUNDS]; /* newest first */
-	int n_lossy_queued, n_lossy_free; /* rounds of this loss with a queue in front of it, and without */
+	int n_lossy_queued, n_lossy_free; /* rounds of this loss with a queue in front of it, and without; and */
+	bool lost_freely;            /* once without, it is not for want of room */
 	int n_stalled;               /* rounds, without a break; */
 	bool stalled_full[2];        /* in one of them others brought more to a, to b, than ever came */
 	struct tcp_past past;
@@ -61,8 +62,6 @@ struct tcp_pairs {
 /* Looks at what is new. 0 or -ENOMEM. */
 int tcp_pairs_look(struct tcp_pairs *s, const struct model *m);
 void tcp_pairs_free(struct tcp_pairs *s);
-/* What is lost is lost with no queue in front of it: not for want of room. */
-bool tcp_pair_lost_freely(const struct tcp_pair *p);
 bool tcp_pair_is_local(const struct tcp_pair *p); /* within one host */
 /* Lost in the newest rounds, what had come after all taken off. */
 int64_t tcp_pair_lost(const struct tcp_pair *p);

@@ -93,12 +93,23 @@ bool tcp_slow_judge(const struct tcp_pairs *s, const struct tcp_pair *p)
 	return flows(p) && (by_others(s, p) || by_own_past(s, p) || by_cost(s, p));
 }
 
+static double times_usual(const struct tcp_pair *p)
+{
+	double usual = tcp_past_known(&p->past) ? tcp_past_rtt_us(&p->past) : 0;
+
+	return flows(p) && usual > 0 ? p->rtt_us / usual : 0;
+}
+
+/* What makes all paths longer is no queue of this one: a machine that is busy answers late. */
 bool tcp_slow_no_queue(const struct tcp_pairs *s, const struct tcp_pair *p)
 {
-	int n = 0;
+	double mine = times_usual(p), others = 0, one;
 
-	for (const struct tcp_pair *o = s->all; o; o = o->next)
-		n += o != p && flows(o);
-	return flows(p) && tcp_past_known(&p->past) && p->rtt_us < SLOW_US && p->rtt_us <= NO_QUEUE_TIMES * tcp_past_rtt_us(&p->past) &&
-	       (!n || p->rtt_us <= NO_QUEUE_OTHERS_TIMES * s->rtt_best_us);
+	for (const struct tcp_pair *o = s->all; o; o = o->next) {
+		one = o == p ? 0 : times_usual(o);
+		others = one > 0 && (others <= 0 || one < others) ? one : others;
+	}
+	if (mine <= 0 || p->rtt_us >= SLOW_US || (others > 0 && p->rtt_us > NO_QUEUE_OTHERS_TIMES * s->rtt_best_us))
+		return false;
+	return mine <= NO_QUEUE_TIMES * (others > 1 ? others : 1);
 }
