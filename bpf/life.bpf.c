@@ -41,8 +41,8 @@ int BPF_PROG(life_exec, struct task_struct *p)
 		return 0;
 	t->generation = bpf_ktime_get_ns();
 	r = record_reserve(RING_CRITICAL, struct life_exec, WIRE_LIFE, LIFE_EXEC);
-	if (r)
-		record_submit(r);
+	if (r) /* its libraries are mapped within milliseconds */
+		bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

@@ -19,6 +19,7 @@
 #include "target/discover.h"
 
 #define WAIT_TOLD_NS 1000000000ull /* a lock is held for so long: who reads the log should know */
+#define SLICE_NS 10000000ull /* where probes are placed one by one: then whatever cannot wait has its turn */
 
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc)
 {
@@ -196,6 +197,47 @@ int batch_attach(struct loader *l, struct attached *a, const struct bpf_program 
 	return err;
 }
 
+/* One row by itself, if the file has it. */
+static int row_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, const char *path, size_t row,
+		      __u64 flags)
+{
+	const struct probe *p = &h->tracer->probes[row];
+	const struct bpf_program *prog = bpf_object__find_program_by_name(h->object, p->program);
+	unsigned long offset = lib->symbols[row].offset;
+	__u64 cookie = cookie_of(h->loader, lib, row, flags);
+	struct batch b = { .offsets = &offset, .cookies = &cookie, .n = 1 };
+	int err;
+
+	if (!lib->symbols[row].found)
+		return 0;
+	err = prog ? batch_attach(h->loader, a, prog, path, &b, p->at_return) : -ENOENT;
+	a->n_probes += !err;
+	return err;
+}
+
+/* Row by row, each return before its entry, from where the last look ended until the time is over: 1, there are more. */
+static int rows_attach_slice(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns)
+{
+	__u64 flags = !returns ? COOKIE_NO_RETURNS : h->loader->uretprobe_syscall ? COOKIE_RETURNS_END_BY_SECCOMP : 0;
+	uint64_t until_ns = clock_monotonic_ns() + SLICE_NS;
+	size_t n = h->tracer->n_probes;
+	char path[64];
+	int err = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	while (!err && lib->shared_next < n && clock_monotonic_ns() < until_ns) {
+		size_t row = lib->shared_next;
+		bool pair = row_is_pair(h->tracer, row);
+
+		if (pair && returns)
+			err = row_attach(h, a, lib, path, row + 1, 0);
+		if (!err && (returns || !h->tracer->probes[row].at_return))
+			err = row_attach(h, a, lib, path, row, flags);
+		lib->shared_next += pair ? 2 : 1;
+	}
+	return err ? err : lib->shared_next < n;
+}
+
 static int side_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, const char *path,
 		       struct batch *b, bool at_return, __u64 flags)
 {
@@ -263,14 +305,14 @@ int attached_tell(struct loader *l, const struct attached *a, const struct targe
 	return err ? err : l->cfg.emit(l->cfg.emit_to, &attach.hdr);
 }
 
-static bool already_attached(const struct loader *l, const struct tracer *t, const struct target_proc *proc,
-			     const struct target_lib *lib, int lib_id)
+static struct attached *attached_find(const struct loader *l, const struct tracer *t, const struct target_proc *proc,
+				      const struct target_lib *lib, int lib_id)
 {
-	for (const struct attached *a = l->attached; a; a = a->next)
+	for (struct attached *a = l->attached; a; a = a->next)
 		if (!a->n_places && a->tracer == t && a->tgid == proc->tgid && a->start_ns == proc->start_time_ns &&
 		    a->lib_id == (uint32_t)lib_id && a->text_begin == lib->map_start)
-			return true;
-	return false;
+			return a;
+	return NULL;
 }
 
 void attached_free(struct loader *l, struct attached *a)
@@ -281,39 +323,66 @@ void attached_free(struct loader *l, struct attached *a)
 	free(a);
 }
 
-static int lib_attach(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
-		      int lib_id)
+static struct attached *attached_new(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib,
+				     int lib_id)
+{
+	struct attached *a = calloc(1, sizeof(*a));
+
+	if (a)
+		*a = (struct attached){ .tgid = proc->tgid, .start_ns = proc->start_time_ns, .tracer = h->tracer, .lib_id = lib_id,
+					.text_begin = lib->map_start, .bias = lib->bias, .begin_ns = clock_monotonic_ns() };
+	return a;
+}
+
+/* What comes before the probes, then the first of them. 1: there are more. */
+static int lib_begin(struct tracer_handle *h, struct attached *a, const struct target_proc *proc, const struct target_lib *lib)
 {
 	struct loader *l = h->loader;
-	struct lib_probes *known = &l->libs[lib_id];
-	uint64_t begin_ns = clock_monotonic_ns();
-	bool has_layout = false;
-	struct attached *a;
+	struct lib_probes *known = &l->libs[a->lib_id];
+	bool returns = return_probes_allowed(l, proc);
+	int err = 0;
+
+	if (!a->partial && h->tracer->on_lib)
+		err = h->tracer->on_lib(h, proc, lib, lib->file->fd, a->lib_id, &a->has_layout);
+	if (!err && !a->partial && (l->lacks & KERNEL_BIT(COOKIE)))
+		err = cookies_put(l, a, known, lib->bias, returns ? 0 : COOKIE_NO_RETURNS);
+	if (err)
+		return err;
+	return l->multi ? rows_attach(h, a, known, lib->file->fd, returns) : rows_attach_slice(h, a, known, lib->file->fd, returns);
+}
+
+/* `a`: of this library, and partial; NULL none yet. */
+static int lib_attach(struct tracer_handle *h, struct attached *a, const struct target_proc *proc, const struct target_lib *lib,
+		      int lib_id, bool *ret_more)
+{
+	struct loader *l = h->loader;
+	bool is_new = !a;
+	uint32_t before;
 	int err;
 
-	a = calloc(1, sizeof(*a));
+	if (is_new)
+		a = attached_new(h, proc, lib, lib_id);
 	if (!a)
 		return -ENOMEM;
-	*a = (struct attached){ .tgid = proc->tgid, .start_ns = proc->start_time_ns, .tracer = h->tracer, .lib_id = lib_id,
-				.text_begin = lib->map_start, .bias = lib->bias };
-	err = h->tracer->on_lib ? h->tracer->on_lib(h, proc, lib, fd, lib_id, &has_layout) : 0;
-	if (!err && (l->lacks & KERNEL_BIT(COOKIE)))
-		err = cookies_put(l, a, known, lib->bias, return_probes_allowed(l, proc) ? 0 : COOKIE_NO_RETURNS);
-	if (!err && !known->shared_attached)
-		err = rows_attach(h, a, known, fd, return_probes_allowed(l, proc));
-	l->n_probes += a->n_probes;
-	if (err) {
+	before = a->n_probes;
+	err = lib_begin(h, a, proc, lib);
+	l->n_probes += a->n_probes - before;
+	if (err < 0 && is_new && (l->multi || !a->n_links)) {
 		attached_free(l, a);
 		return err;
 	}
-	known->shared_attached = !l->multi;
-	a->next = l->attached;
-	l->attached = a;
-	err = attached_tell(l, a, lib, begin_ns, has_layout);
-	return err ? err : (int)a->n_probes;
+	if (is_new) {
+		a->next = l->attached;
+		l->attached = a;
+	}
+	a->partial = err; /* also past a row that failed */
+	*ret_more = err > 0;
+	if (!err)
+		err = attached_tell(l, a, lib, a->begin_ns, a->has_layout);
+	return err < 0 ? err : (int)(a->n_probes - before);
 }
 
-static struct tracer_handle *handle_of(struct loader *l, const struct tracer *t)
+struct tracer_handle *handle_of(struct loader *l, const struct tracer *t)
 {
 	for (int i = 0; i < l->n_tracers; i++)
 		if (l->tracers[i].tracer == t)
@@ -372,6 +441,7 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 		      const struct target_lib *lib, enum probe_group group, enum tier upto, struct attach_note *note)
 {
 	struct tracer_handle *h = handle_of(l, t);
+	struct attached *a;
 	int lib_id;
 
 	*note = (struct attach_note){ 0 };
@@ -382,13 +452,16 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 	lib_id = lib_get(l, t, lib->file, group, upto);
 	if (lib_id >= 0 && group != PROBES_NEEDED && !l->libs[lib_id].n_found)
 		return 0; /* it has none of these functions */
-	if (lib_id < 0 || already_attached(l, t, proc, lib, lib_id))
-		return lib_id < 0 ? lib_id : 0;
+	if (lib_id < 0)
+		return lib_id;
+	a = attached_find(l, t, proc, lib, lib_id);
+	if (a && !a->partial)
+		return 0;
 	if (lib_waits(l, lib_id, note))
 		return 0;
 	note->n_ambiguous = l->libs[lib_id].n_ambiguous;
 	l->libs[lib_id].n_ambiguous = 0; /* told once */
-	return lib_attach(h, proc, lib, lib->file->fd, lib_id);
+	return lib_attach(h, a, proc, lib, lib_id, &note->more);
 }
 
 static uint32_t attached_returns_drop(struct loader *l, struct attached *a)

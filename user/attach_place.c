@@ -2,7 +2,8 @@
  *
  * attach_place.c - probes on functions that have no name to be found by: a pointer in the target's memory led there.
  * The address becomes a file and an offset by the process' maps. In one process, of one file (by inode: the same file mapped
- * twice shares its probes, a copy of it does not), an offset is probed once.
+ * twice shares its probes, a copy of it does not), an offset is probed once. What was learnt of a file is kept by its build-id: the
+ * next process that maps it is probed there before it shows any pointer.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -15,17 +16,16 @@
 #include "loader_internal.h"
 #include "target/discover.h"
 
-#define PLACES_MAX 64 /* of one call */
-
 struct placing { /* one file's part of a call */
 	struct tracer_handle *h;
 	const struct target_proc *proc;
 	const struct target_lib *lib;
 	struct placed_at at[PLACES_MAX];
 	size_t n;
+	uint64_t since_ns; /* when the last of those that are there was */
 };
 
-static bool is_placed(const struct placing *p, uint64_t offset, uint32_t row)
+static bool is_placed(struct placing *p, uint64_t offset, uint32_t row)
 {
 	const struct loader *l = p->h->loader;
 
@@ -38,10 +38,23 @@ static bool is_placed(const struct placing *p, uint64_t offset, uint32_t row)
 		if (l->multi && (a->tgid != p->proc->tgid || a->start_ns != p->proc->start_time_ns))
 			continue;
 		for (size_t i = 0; i < a->n_places; i++)
-			if (a->places[i].offset == offset && a->places[i].row == row)
+			if (a->places[i].offset == offset && a->places[i].row == row) {
+				p->since_ns = p->since_ns > a->since_ns ? p->since_ns : a->since_ns;
 				return true;
+			}
 	}
 	return false;
+}
+
+static void learn(struct lib_probes *lib, const struct placed_at *at)
+{
+	for (size_t i = 0; i < lib->n_learnt; i++)
+		if (lib->learnt[i].offset == at->offset && lib->learnt[i].row == at->row)
+			return;
+	if (!lib->learnt)
+		lib->learnt = calloc(PLACES_MAX, sizeof(*lib->learnt));
+	if (lib->learnt && lib->n_learnt < PLACES_MAX)
+		lib->learnt[lib->n_learnt++] = *at;
 }
 
 /* Where returns cannot be probed, an entry whose only purpose is its return costs for nothing. */
@@ -137,6 +150,9 @@ static int placing_attach(struct placing *p)
 		attached_free(l, a);
 		return err;
 	}
+	p->since_ns = a->since_ns = clock_monotonic_ns();
+	for (size_t i = 0; i < p->n; i++)
+		learn(&l->libs[lib_id], &p->at[i]);
 	a->next = l->attached;
 	l->attached = a;
 	err = attached_tell(l, a, p->lib, begin_ns, true);
@@ -193,18 +209,13 @@ static bool is_shed(const struct loader *l, uint32_t tgid)
 	return false;
 }
 
-int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n)
+/* File by file. How many are new, or -errno. */
+static int places_attach(struct tracer_handle *h, const struct target_proc *proc, const struct tracer_place *places, size_t n,
+			 uint64_t *ret_since_ns)
 {
-	const struct target_proc *proc = target_set_find(h->loader->cfg.targets, tgid);
 	const struct mapping *m;
 	int placed = 0;
 
-	if (is_shed(h->loader, tgid))
-		return -ESRCH;
-	if (proc && n && !lib_at(proc, places[0].address, &m)) /* mapped since the last look, or not opened yet */
-		proc = target_set_refresh(h->loader->cfg.targets, tgid);
-	if (!proc) /* a look at it may be late */
-		return loader_is_target(h->loader, tgid) ? -EAGAIN : -ESRCH;
 	for (size_t i = 0; i < n; i++) {
 		struct placing p = { .h = h, .proc = proc, .lib = lib_at(proc, places[i].address, &m) };
 		int got;
@@ -217,6 +228,61 @@ int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_pla
 		if (got < 0)
 			return got;
 		placed += got;
+		*ret_since_ns = *ret_since_ns > p.since_ns ? *ret_since_ns : p.since_ns;
 	}
 	return placed;
+}
+
+int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n, uint64_t *ret_since_ns)
+{
+	const struct target_proc *proc = target_set_find(h->loader->cfg.targets, tgid);
+	const struct mapping *m;
+
+	*ret_since_ns = 0;
+	if (is_shed(h->loader, tgid))
+		return -ESRCH;
+	if (proc && n && !lib_at(proc, places[0].address, &m)) /* mapped since the last look, or not opened yet */
+		proc = target_set_refresh(h->loader->cfg.targets, tgid);
+	if (!proc) /* a look at it may be late */
+		return loader_is_target(h->loader, tgid) ? -EAGAIN : -ESRCH;
+	return places_attach(h, proc, places, n, ret_since_ns);
+}
+
+/* --- what was learnt --- */
+
+static bool is_of(const struct lib_probes *learnt, const struct target_lib *lib)
+{
+	const struct elf_facts *f = &lib->file->facts;
+
+	return lib->file->fd >= 0 && f->build_id_len == learnt->build_id_len && !memcmp(f->build_id, learnt->build_id, f->build_id_len);
+}
+
+static size_t learnt_at(const struct lib_probes *learnt, const struct target_lib *lib, struct tracer_place *places)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < learnt->n_learnt; i++) {
+		uint64_t address = lib->map_start + learnt->learnt[i].offset - lib->map_offset;
+
+		if (learnt->learnt[i].offset >= lib->map_offset && address < lib->map_end)
+			places[n++] = (struct tracer_place){ .address = address, .row = learnt->learnt[i].row };
+	}
+	return n;
+}
+
+/* As loader.h says. */
+int loader_attach_learnt(struct loader *l, const struct target_proc *proc)
+{
+	struct tracer_place places[PLACES_MAX];
+	uint64_t since_ns = 0;
+
+	for (uint32_t i = 0; i < l->n_libs; i++)
+		for (size_t k = 0; l->libs[i].n_learnt && k < proc->n_files; k++) {
+			size_t n = is_of(&l->libs[i], &proc->libs[k]) ? learnt_at(&l->libs[i], &proc->libs[k], places) : 0;
+			int got = n ? places_attach(handle_of(l, l->libs[i].tracer), proc, places, n, &since_ns) : 0;
+
+			if (got < 0 && got != -ENOENT)
+				return got;
+		}
+	return 0;
 }

@@ -69,10 +69,14 @@ struct attach_note {
 	size_t n_ambiguous; /* functions of the library that are not probed because they cannot be told apart */
 	uint32_t holder;    /* process that the library has waited for, for a second by now; 0 nobody */
 	bool waits;         /* nothing was attached: try again */
+	bool more;          /* not all were attached, as each takes milliseconds here: go on soon */
 };
-/* Attach one tracer's probes, of the group's rows up to tier `upto`, to a library of this process, unless it is done already; emits * FACT_LIB and FACT_ATTACH. Returns the number of probes attached now or -errno. */
+/* Attach one tracer's probes, of the group's rows up to tier `upto`, to a library of this process, unless it is done already; emits
+ * FACT_LIB and FACT_ATTACH once all are. Returns the number of probes attached now or -errno. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
 		      const struct target_lib *lib, enum probe_group group, enum tier upto, struct attach_note *ret_note);
+/* What tracer_place() put on files in other processes, on the same files in this one. 0, -EAGAIN not now, or -errno. */
+int loader_attach_learnt(struct loader *l, const struct target_proc *proc);
 /* Before a process that had no probes gets them again: what it was inside of when the last ones went is forgotten. */
 void loader_raise(struct loader *l, uint32_t tgid);
 /* Takes the process' probes of rows above tier `to` away. What it was inside of is not in flight any more. */

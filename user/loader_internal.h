@@ -43,8 +43,13 @@ struct lib_probes { /* a library, by build-id, as one tracer sees it */
 	size_t n_ambiguous;          /* functions left out: others at their address; 0 once it was told */
 	uint64_t waits_since_ns;     /* for a lock; 0 not */
 	bool told_wait;
-	bool shared_attached;        /* attached without a pid filter, once for all processes */
+	size_t shared_next;          /* without a pid filter probes are attached once for all processes: the first row that is not yet */
+	struct placed_at *learnt;    /* functions without names, as pointers in some process led to them; NULL */
+	size_t n_learnt;
 };
+
+#define PLACES_MAX 64 /* of one file, of one call */
+struct placed_at { uint64_t offset; uint32_t row; };
 
 struct attached { /* links on one library of one process */
 	uint32_t tgid;
@@ -59,13 +64,14 @@ struct attached { /* links on one library of one process */
 	uint32_t n_return_probes;
 	uint32_t n_probes;
 	uint32_t shed;               /* groups that the process has no more, a bit each */
+	bool partial, has_layout;    /* partial: rows are left for the next look */
+	uint64_t begin_ns;           /* of the first one's attach */
 	struct placed_at *places;    /* tracer_place() put them there; NULL: symbols did */
 	size_t n_places;
+	uint64_t since_ns;           /* when the last of these was in place */
 	uint64_t dev, ino;           /* of the file, where places are */
 	struct attached *next;
 };
-
-struct placed_at { uint64_t offset; uint32_t row; };
 
 struct batch { /* rows of one program and side; room for all rows of the tracer */
 	unsigned long *offsets;
@@ -97,6 +103,7 @@ struct loader {
 };
 
 /* attach.c */
+struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NULL none */
 bool row_is_pair(const struct tracer *t, size_t row); /* its return is the next row */
 void attached_forget(struct loader *l, uint32_t tgid);
 void attached_free_all(struct loader *l);

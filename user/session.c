@@ -38,6 +38,7 @@
 #define CLOCK_SET_NS 10000000ull        /* the wall clock moved by more against ours: it was set */
 #define FLUSH_EVERY_NS 1000000000ull
 #define WINDOW_NS 30000000ull           /* a record reaches us within one loop; the rest is its CPU's delay */
+#define INFANT_MS 5
 #define CRITICAL_BYTES (256u << 10)     /* process life: 6,000 forks and exits between two looks */
 #define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
 
@@ -418,6 +419,11 @@ static void progress_say(const struct session *s)
 		 pipeline_records(s->pipeline), m->n_ops, lost_all(s));
 }
 
+static bool has_infants(const struct session *s, uint64_t now_ns)
+{
+	return s->cfg.tier > TIER_WATCH && session_targets_infants(s->targets, now_ns);
+}
+
 /* What a ring still holds may be as old as it likes: nothing is handed out past it. */
 static int work(struct session *s)
 {
@@ -431,6 +437,8 @@ static int work(struct session *s)
 		err = session_targets_rescan(s->targets, now_ns);
 	else if (!err && session_targets_unattached(s->targets))
 		err = session_targets_attach(s->targets, now_ns);
+	else if (!err && has_infants(s, now_ns))
+		err = session_targets_infants_look(s->targets, now_ns);
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = session_targets_scan(s->targets, now_ns);
 	if (!err)
@@ -476,6 +484,14 @@ static bool job_ended(const struct session *s)
 	return !s->cfg.child && s->cfg.n_pids && session_targets_seen(s->targets) && !session_targets_alive(s->targets);
 }
 
+/* Until something is to be done at once; poll()'s milliseconds. */
+static int patience(const struct session *s)
+{
+	if (s->more || session_targets_unattached(s->targets))
+		return 0;
+	return has_infants(s, clock_monotonic_ns()) ? INFANT_MS : -1;
+}
+
 static int loop(struct session *s)
 {
 	struct pollfd fds[] = {
@@ -486,7 +502,7 @@ static int loop(struct session *s)
 	int err = 0;
 
 	while (!err && !s->stop) {
-		if (poll(fds, 4, s->more || session_targets_unattached(s->targets) ? 0 : -1) < 0 && errno != EINTR)
+		if (poll(fds, 4, patience(s)) < 0 && errno != EINTR)
 			return -errno;
 		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			return -errno;

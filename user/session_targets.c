@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * session_targets.c - see session_targets.h. A young process (20 s from its fork, exec or discovery) is looked at
- * every 50 ms, so that its libraries are probed before it makes its first call.
+ * every 50 ms, so that its libraries are probed before it makes its first call; one whose exec is half a second old every 5 ms,
+ * as small programs are at their first call by then.
  */
 #include "session_targets.h"
 
@@ -26,6 +27,9 @@
 #define THREADS_WATCH_EVERY_NS 30000000000ull /* tier watch: a file of /proc a thread, and a rank has hundreds */
 #define UNSEEN_NS 2000000000ull /* a process we were told of that no scan ever saw */
 #define YOUNG_MAX 4096
+#define INFANT_NS 500000000ull /* since its exec */
+#define INFANT_EVERY_NS 5000000ull /* and as long as a look at them takes: half of the collector's time at most */
+#define INFANTS_MAX 8
 #define ATTACH_NS 50000000ull /* of one look */
 
 struct thread_name {
@@ -36,7 +40,7 @@ struct thread_name {
 
 struct traced {
 	uint32_t tgid;
-	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns;
+	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
 	bool known;       /* FACT_PROC was told */
 	bool dead;
 	bool has_comm;    /* it was seen to have communicators */
@@ -59,6 +63,8 @@ struct session_targets {
 	bool unattached;   /* processes are left for the next one */
 	bool waiting;      /* libraries are: a process that maps them is in the way */
 	uint64_t revision; /* of the set when its list was last gone through */
+	uint64_t infant_until_ns; /* the last exec's */
+	uint64_t infants_due_ns;
 };
 
 static void threads_free(struct traced *p)
@@ -215,9 +221,12 @@ static void wait_say(const struct target_lib *lib, uint32_t holder)
 		 "free: mend what pid %u waits for, or end it", lib->path, holder, holder);
 }
 
-static void lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p, const struct target_lib *lib,
+/* False: there is more of it to attach. */
+static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p, const struct target_lib *lib,
 		       enum probe_group group, enum tier upto)
 {
+	bool all = true;
+
 	for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
 		struct attach_note note = { 0 };
 		int err = 0;
@@ -227,30 +236,51 @@ static void lib_attach(struct session_targets *t, struct traced *traced, const s
 		if (err < 0)
 			attach_error_say(traced, *tr, lib, err);
 		t->waiting |= note.waits;
+		all &= !note.more;
 		if (note.holder)
 			wait_say(lib, note.holder);
 		if (note.n_ambiguous)
 			log_warn("%s: %zu functions of '%s' share an address with others and cannot be told apart; "
 				 "their calls stay invisible", lib->path, note.n_ambiguous, (*tr)->name);
 	}
+	return all;
+}
+
+/* The session's tier counts: a process that is raised to burst has no probes on what no name leads to. */
+static void learnt_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	int err = 0;
+
+	if (t->cfg->tier >= TIER_BURST && !(traced->shed >> PROBES_POSTS & 1))
+		err = loader_attach_learnt(t->loader, p);
+	t->waiting |= err == -EAGAIN;
+	if (err == -EAGAIN || err == -ESRCH || err == traced->attach_error || !err)
+		return;
+	traced->attach_error = err;
+	log_warn("pid %u: functions that were found in other processes cannot be probed in this one: %s; calls of them stay invisible",
+		 p->tgid, strerror(-err));
 }
 
 /* Group by group, so that each can be taken away by itself, what is needed first: where probes are placed one by one the others may
  * have to wait for the next look. Rows above the session's tier are in nobody's way until the process is raised to them. */
 static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
+	bool all = true;
+
+	learnt_attach(t, traced, p);
 	for (int g = 0; g < PROBE_GROUPS; g++) {
 		enum tier tier = probe_group_tier(g);
 
 		if (tier > traced->tier || traced->shed >> g & 1)
 			continue;
-		if (g != PROBES_NEEDED && clock_monotonic_ns() >= t->attach_until_ns) {
+		if (g != PROBES_NEEDED && (!all || clock_monotonic_ns() >= t->attach_until_ns)) {
 			t->unattached = true;
 			return;
 		}
 		for (size_t i = 0; i < p->n_libs; i++)
-			lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
+			all &= lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
 	}
+	t->unattached |= !all;
 }
 
 static void returns_drop(struct session_targets *t, const struct target_proc *p)
@@ -348,25 +378,54 @@ int session_targets_scan(struct session_targets *t, uint64_t now_ns)
 	return err;
 }
 
-int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
+/* Looks at these, and traces what is new; everybody where that is more. */
+static int some_look(struct session_targets *t, const uint32_t *tgids, size_t n, uint64_t now_ns)
 {
-	uint32_t young[YOUNG_MAX];
-	size_t n = 0;
-	int err;
+	int err = target_set_rescan(t->set, tgids, n);
 
-	for (struct traced *p = t->traced; p && n < YOUNG_MAX; p = p->hh.next)
-		if (!p->dead && p->young_until_ns > now_ns)
-			young[n++] = p->tgid;
-	err = target_set_rescan(t->set, young, n);
 	if (!err && (t->unattached || t->waiting || target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
 		return listed_trace(t, now_ns);
 	attach_begin(t);
 	for (size_t i = 0; !err && i < n; i++) {
-		const struct target_proc *p = target_set_find(t->set, young[i]);
+		const struct target_proc *p = target_set_find(t->set, tgids[i]);
 
 		if (p && is_wanted(t, p))
 			err = proc_trace(t, p, now_ns);
 	}
+	return err;
+}
+
+int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
+{
+	uint32_t young[YOUNG_MAX];
+	size_t n = 0;
+
+	for (struct traced *p = t->traced; p && n < YOUNG_MAX; p = p->hh.next)
+		if (!p->dead && p->young_until_ns > now_ns)
+			young[n++] = p->tgid;
+	return some_look(t, young, n, now_ns);
+}
+
+bool session_targets_infants(const struct session_targets *t, uint64_t now_ns)
+{
+	return t->infant_until_ns > now_ns;
+}
+
+int session_targets_infants_look(struct session_targets *t, uint64_t now_ns)
+{
+	uint32_t infants[INFANTS_MAX];
+	uint64_t begin_ns = clock_monotonic_ns(), took_ns;
+	size_t n = 0;
+	int err;
+
+	if (now_ns < t->infants_due_ns)
+		return 0;
+	for (struct traced *p = t->traced; p && n < INFANTS_MAX; p = p->hh.next)
+		if (!p->dead && p->exec_ns + INFANT_NS > now_ns)
+			infants[n++] = p->tgid;
+	err = some_look(t, infants, n, now_ns);
+	took_ns = clock_monotonic_ns() - begin_ns;
+	t->infants_due_ns = begin_ns + took_ns + (took_ns > INFANT_EVERY_NS ? took_ns : INFANT_EVERY_NS);
 	return err;
 }
 
@@ -424,6 +483,8 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	p = traced_find(t, rec->tgid);
 	if (p && rec->kind == LIFE_EXEC) {
 		p->young_until_ns = rec->ts_ns + YOUNG_NS;
+		p->exec_ns = rec->ts_ns;
+		t->infant_until_ns = rec->ts_ns + INFANT_NS;
 		p->has_comm = false;
 	} else if (p && rec->kind == LIFE_EXIT && exit->last && rec->ts_ns >= p->since_ns) {
 		p->dead = true; /* an older exit is that of the pid's last owner */
@@ -491,51 +552,4 @@ uint32_t session_targets_alive(const struct session_targets *t)
 uint32_t session_targets_seen(const struct session_targets *t)
 {
 	return t->n_seen;
-}
-
-static size_t markers_count(const struct tracer *t)
-{
-	size_t n = 0;
-
-	while (t->markers[n])
-		n++;
-	return n;
-}
-
-/* Rows of a symbol's entry and return follow each other: once is enough. */
-static size_t symbols_list(const struct tracer *t, const char **to)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < t->n_probes; i++) {
-		if (t->probes[i].placed)
-			continue;
-		if (!i || strcmp(t->probes[i].symbol, t->probes[i - 1].symbol))
-			to[n++] = t->probes[i].symbol;
-		if (t->probes[i].alias)
-			to[n++] = t->probes[i].alias;
-	}
-	return n;
-}
-
-const struct target_want *session_wants(size_t *ret_n)
-{
-	static struct target_want wants[WIRE_TRACER_MAX];
-	static const char **symbols[WIRE_TRACER_MAX];
-	size_t n = 0;
-
-	for (const struct tracer *const *t = tracers_all; *t; t++) {
-		if (!(*t)->probes)
-			continue;
-		if (!symbols[n])
-			symbols[n] = calloc(2 * (*t)->n_probes, sizeof(*symbols[n]));
-		wants[n] = (struct target_want){ .tracer = (*t)->id, .markers = (*t)->markers,
-						 .n_markers = markers_count(*t), .symbols = symbols[n] };
-		if (!symbols[n])
-			break;
-		wants[n].n_symbols = symbols_list(*t, symbols[n]);
-		n++;
-	}
-	*ret_n = n;
-	return wants;
 }

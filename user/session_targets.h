@@ -21,6 +21,9 @@ void session_targets_free(struct session_targets *t);
 int session_targets_scan(struct session_targets *t, uint64_t now_ns);
 /* Only processes that are young or were just forked or exec'd: every 50 ms. */
 int session_targets_rescan(struct session_targets *t, uint64_t now_ns);
+/* Is any process so young that its libraries are looked for in between? Every 5 ms, where there is time. */
+bool session_targets_infants(const struct session_targets *t, uint64_t now_ns);
+int session_targets_infants_look(struct session_targets *t, uint64_t now_ns);
 /* Attaching to a process takes milliseconds; a look attaches to as many as 50 ms allow. True: there are more, and
  * session_targets_attach() goes on with them once the rings were looked at. */
 bool session_targets_unattached(const struct session_targets *t);

@@ -95,11 +95,12 @@ void *tracer_state(struct tracer_handle *h, size_t bytes);
 /* The helper process for whatever can block behind a target. */
 struct reader *tracer_reader(struct tracer_handle *h);
 /* Probes on functions that only a pointer in the target's memory leads to: `address` in the process gets the placed row
- * `row`. By file and offset, each once a process however often it is asked for. Emits FACT_LIB and FACT_ATTACH. How many
+ * `row`. By file and offset, each once a process however often it is asked for; what was placed in a file is placed at once in the
+ * next process that maps it. Emits FACT_LIB and FACT_ATTACH. *ret_since_ns: when the last of them was in place. How many
  * probes are new; -ESRCH unknown process, or one that is to have none of them any more; -ENOENT an address lies in no file that can be probed; -EAGAIN not now
  * (a lock is held); -errno. */
 struct tracer_place { uint64_t address; uint32_t row; };
-int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n);
+int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n, uint64_t *ret_since_ns);
 /* Names of user addresses of a target, one "func+0x1f (lib.so)" line each, innermost first; "" where nothing is known.
  * Never touches the target. */
 void tracer_user_stack(struct tracer_handle *h, uint32_t tgid, const uint64_t *addrs, size_t n, char *to, size_t size);

@@ -176,6 +176,25 @@ def trace_tier(to, argv):
     job.check(max(n_probes(tracer.err)) == EXPORTED, n_probes(tracer.err))
 
 
+def one_after_the_other(to, argv, lacks):
+    """Programs that post as soon as they run, in one session. A run may be over before it could be probed, and then it says so; where
+    probes go on a file for all processes, all but the first, in which the provider was learnt, have them from their beginning."""
+    rtr, err = f"{to}/quick{lacks}.rtr", open(f"{to}/quick{lacks}.err", "w+")
+    line = f"{' '.join(argv)} < /dev/null > /dev/null; for i in 1 2 3 4; do VERBS_QUICK=1 {' '.join(argv)}; done"
+    out = subprocess.run([job.RANKTRACE, "record", "-q", "--json", "--tier", "burst", "--budget=no", "-o", rtr, "--", "sh", "-c",
+                          f"({line}) > {to}/quick.out"], stdout=err, stderr=err, env=dict(os.environ, RANKTRACE_KERNEL_LACKS=lacks))
+    job.check(out.returncode <= 1, open(err.name).read())
+    truth = [t for t in map(json.loads, open(f"{to}/quick.out")) if "done" not in t]
+    job.check(len(truth) == 4 * 9, truth)
+    from_start = 0
+    for t in truth:
+        seen = verbs_records.stats(rtr, t["pid"]).get(t["qpn"], {})
+        from_start += seen.get("from_start", 0)
+        if lacks or seen.get("from_start"):
+            job.check(seen.get("from_start") and all(seen[f] == t[f] for f in COUNTED), f"{seen}, the application counted {t}")
+    print(f"lacks '{lacks}': {from_start} of {len(truth)} queue pairs of quick programs seen from their start")
+
+
 def main():
     job.need_root()
     to = tempfile.mkdtemp(prefix="ranktrace-verbs-")
@@ -184,6 +203,8 @@ def main():
     attached_late(to, argv)
     seen_from_start(to, argv)
     trace_tier(to, argv)
+    one_after_the_other(to, argv, "uprobe-multi")
+    one_after_the_other(to, argv, "")
 
 
 if __name__ == "__main__":

@@ -21,15 +21,15 @@ LAYOUTS = {
 
 
 def records(path):
-    for tracer, kind, _, ts, body in rtr.records(path):
+    for tracer, kind, pid, _, ts, body in rtr.whole_records(path):
         if tracer == rtr.VERBS and kind in LAYOUTS:
             name, layout, fields = LAYOUTS[kind]
-            yield dict(zip(fields, struct.unpack_from(layout, body)), kind=name, ts=ts)
+            yield dict(zip(fields, struct.unpack_from(layout, body)), kind=name, ts=ts, pid=pid)
 
 
-def stats(path):
-    """The last totals of each queue pair."""
-    return {r["qpn"]: r for r in records(path) if r["kind"] == "stats"}
+def stats(path, of=None):
+    """The last totals of each queue pair, of one process or of all."""
+    return {r["qpn"]: r for r in records(path) if r["kind"] == "stats" and of in (None, r["pid"])}
 
 
 def libs(path):

@@ -55,6 +55,7 @@ static const struct {
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_qp_key" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_counts" },
 	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_placed_key" },
+	{ "bpf/tracers/verbs/verbs.bpf.o", "ranktrace", "verbs_placed" },
 };
 
 static const char *in_build(const char *file, char *path, size_t size)

@@ -4,12 +4,14 @@
 #   tests/vm/guest.sh KERNEL [--modules "a b"] [--seconds N] [--out DIR] -- COMMAND...
 # The guest sees this machine's root read-only over 9p below an overlay in its memory (what it writes is gone afterwards, but
 # for $GUEST_OUT, which is DIR), runs COMMAND in the same folder and returns its output and exit status. Any number may run at once.
+# VM_ICOUNT=N: time in the guest is what it executed, 2^N ns an instruction, and all its CPUs (VM_CPUS, 2) take turns on one of this
+# machine's: whatever else runs here cannot be seen in its clock.
 # Exit 124: COMMAND ran past its N seconds (default 300). 125: the guest did not come up, twice. 77: qemu or the kernel cannot be had.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 modules= seconds=300 out= boot_seconds=${VM_BOOT_SECONDS:-150}
 
-usage() { sed -n '3,8s/^# //p' "$0" >&2; exit 2; }
+usage() { sed -n '3,10s/^# //p' "$0" >&2; exit 2; }
 
 [[ $# -ge 1 ]] || usage
 kernel=$1
@@ -50,9 +52,12 @@ out=$(realpath "${out:-$job/out}")
 "$here/initramfs.sh" "$root" "$busybox" "$job/initrd" "$here/guest_init.sh" virtio_pci 9pnet_virtio 9p overlay
 cp "$here/guest_main.sh" "$job/host/main"
 
+clock=(-accel tcg,thread=multi)
+[[ -z ${VM_ICOUNT:-} ]] || clock=(-accel tcg,thread=single -icount "shift=$VM_ICOUNT")
+
 guest_start() {
 	rm -f "$job"/host/{started,output,status}
-	nice -n 10 qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m "${VM_MEMORY:-4G}" \
+	nice -n 10 qemu-system-x86_64 -machine q35 "${clock[@]}" -cpu max,la57=off -smp "${VM_CPUS:-2}" -m "${VM_MEMORY:-4G}" \
 		-nographic -no-reboot -nodefaults -nic none -serial "file:$job/console" \
 		-kernel "$root/vmlinuz" -initrd "$job/initrd" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr kernel_dir=$root" \

@@ -18,24 +18,15 @@ import sys
 import time
 
 import rdma_guest
+import rdma_when
 import verbs_records
-from rdma_guest import ADDRESS, RANKTRACE, listening
+from rdma_guest import ADDRESS, BURST, RANKTRACE, listening, until
 
 SIZE, DEPTH = 1024, 128
-BURST = ("--tier", "burst", "--budget=no")
 
 
 def perf(tool, n, *more):
     return [tool, "-d", "rxe0", "-F", "-n", str(n), "-s", str(SIZE), "-t", str(DEPTH), *more]
-
-
-def until(what, why, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if got := what():
-            return got
-        time.sleep(0.1)
-    sys.exit(why)
 
 
 def kernels_qps(pid):
@@ -186,7 +177,8 @@ def both_late(name, tool):
 
 
 def moved(name, n, n_provider):
-    """The client's provider is a copy at another place, without symbols and with another build-id: a second version in one session."""
+    """The client's provider is a copy at another place, without symbols and with another build-id: a second version in one session.
+    Its first run makes it known."""
     original = subprocess.run("ls /usr/lib/*/libibverbs/librxe-rdmav*.so", shell=True, capture_output=True, text=True).stdout.split()[0]
     suffix = re.search(r"-rdmav\d+\.so$", original)[0]
     os.makedirs("/tmp/elsewhere", exist_ok=True)
@@ -201,22 +193,28 @@ def moved(name, n, n_provider):
     open("/tmp/conf/copy.driver", "w").write("driver /tmp/elsewhere/libcopy\n")
     rtr, tool = f"/tmp/{name}.rtr", " ".join(perf("ib_write_bw", n))
     line = (f"{tool} > /dev/null & while ! grep -q :4853.*:0000.0A /proc/net/tcp /proc/net/tcp6; do sleep 0.2; done; "
-            f"unshare -m sh -c 'mount --bind /tmp/conf /etc/libibverbs.d && exec {tool} {ADDRESS}' > /dev/null; wait")
-    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", rtr, "--", "bash", "-c", line], capture_output=True, text=True, timeout=200)
+            f"unshare -m sh -c 'mount --bind /tmp/conf /etc/libibverbs.d && exec {tool} {ADDRESS}' > /dev/null; wait; ")
+    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", rtr, "--", "bash", "-c", line + line], capture_output=True, text=True,
+                         timeout=300)
+    print(rdma_when.text(rtr), flush=True)
     libs = {}
     for path, probes in verbs_records.libs(rtr):
         if "rdmav" in path and probes:
-            libs.setdefault(os.path.basename(path), []).append(probes)
-    want = {os.path.basename(original): [n_provider], os.path.basename(copy): [n_provider]}
-    posts = sorted(q["totals"]["posts"] for q in qps_told(rtr))
-    print(f"{name}: {libs}, posts {posts}", flush=True)
-    if libs != want or posts != [0, n]:
-        sys.exit(f"{name}: probed {libs}, not {want}; posts {posts}\n{out.stdout}{out.stderr}")
+            libs.setdefault(os.path.basename(path), set()).add(probes)
+    want = {os.path.basename(original): {n_provider}, os.path.basename(copy): {n_provider}}
+    totals = [q["totals"] or {} for q in sorted(qps_told(rtr), key=lambda q: q["pid"])] # server, client, server, client
+    print(f"{name}: {libs}, posts {[t.get('posts') for t in totals]}", flush=True)
+    if libs != want or len(totals) != 4 or totals[3].get("posts") != n or not totals[3]["from_start"]:
+        sys.exit(f"{name}: probed {libs}, not {want}; {totals}\n{out.stdout}{out.stderr}")
+    if totals[1].get("from_start") and totals[1]["posts"] != n:
+        sys.exit(f"{name}: the first run is not what it says: {totals[1]}")
 
 
 def main():
     rdma_guest.device()
-    _, _, libs, _ = rdma_guest.run("probes", perf("ib_write_bw", 100))
+    learn = rdma_guest.Session("probes")
+    learn.run(perf("ib_write_bw", 100))
+    libs = list(verbs_records.libs(learn.end()))
     n_probes, n_provider = sum(n for _, n in libs), sum(n for path, n in libs if "rdmav" in path)
     for tool, n, n_qps in (("ib_write_bw", 100000, 1), ("ib_write_bw", 30000, 4), ("ib_read_bw", 60000, 1), ("ib_send_bw", 60000, 1),
                            ("ib_send_lat", 20000, 1)):

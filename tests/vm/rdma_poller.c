@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * rdma_poller.c - spins in ibv_poll_cq() on an empty completion queue of the first RDMA device and says every quarter of a second
- * how many polls it made, and in how much CPU time of its own: "CPU_NS POLLS". For tests/vm/rdma_poller.py. STAND_IN: over the stand-ins
+ * how many polls it made, in how much CPU time of its own, and when: "CPU_NS WALL_NS POLLS". For tests/vm/rdma_poller.py. STAND_IN: over the stand-ins
  * of tests/e2e/verbs, with a provider and a file uverbsN as arguments.
  */
 #include <infiniband/verbs.h>
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 		now = clock_ns(CLOCK_MONOTONIC);
 		if (now - said < SAY_NS)
 			continue;
-		printf("%llu %llu\n", clock_ns(CLOCK_PROCESS_CPUTIME_ID), polls);
+		printf("%llu %llu %llu\n", clock_ns(CLOCK_PROCESS_CPUTIME_ID), now, polls);
 		fflush(stdout);
 		said = now;
 	}

@@ -59,13 +59,6 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
-	__type(key, struct verbs_placed_key);
-	__type(value, __u64); /* generation of the process in which the probes were placed */
-} verbs_placed SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
 	__type(key, __u32); /* tgid */
 	__type(value, struct verbs_opens);
 } verbs_opens SEC(".maps");
@@ -114,14 +107,6 @@ static __always_inline __u64 table_note(__u32 tgid, __u64 at, bool in_qp)
 	if (!bpf_map_update_elem(&verbs_tables, &key, &t, BPF_NOEXIST))
 		table_tell(at);
 	return key.a;
-}
-
-static __always_inline bool is_placed(__u32 tgid, __u64 generation, __u64 table)
-{
-	struct verbs_placed_key at = { .table = table, .tgid = tgid };
-	__u64 *placed = bpf_map_lookup_elem(&verbs_placed, &at);
-
-	return placed && *placed == generation;
 }
 
 static __always_inline __u64 context_table(__u64 context)
@@ -175,17 +160,17 @@ static __always_inline void qp_tell(__u64 qp, const struct verbs_flight *f, __u8
 	record_submit(r);
 }
 
-/* It cannot have sent before it is made ready to send: with the probes there by then, every post is seen. */
+/* It cannot have sent before it is made ready to send: were the probes there by then, every post is seen. Whether they were may be
+ * told later, so the time is kept: start_look(). */
 static __always_inline void born(__u32 tgid, __u64 generation, __u64 qp)
 {
 	struct verbs_qp_key key = qp_key(tgid, qp);
-	struct verbs_counts *c;
+	struct verbs_counts *c = counts_of(&key, generation);
 
-	if (!is_placed(tgid, generation, context_table(key.context)))
+	if (!c || c->posts || c->ready_ns)
 		return;
-	c = counts_of(&key, generation);
-	if (c && !c->posts && (!c->ex || is_placed(tgid, generation, c->ex)))
-		c->from_start = c->aligned = 1;
+	c->table = context_table(key.context);
+	c->ready_ns = bpf_ktime_get_ns();
 }
 
 /* What it posts by ibv_wr_* before those functions are probed is missed. */
@@ -197,8 +182,9 @@ static __always_inline void is_extended(__u32 tgid, __u64 generation, __u64 qp, 
 	if (!c || c->ex == table)
 		return;
 	c->ex = table;
-	if (c->from_start && !is_placed(tgid, generation, table))
-		c->from_start = c->aligned = 0;
+	c->ex_ns = bpf_ktime_get_ns();
+	if (c->from_start)
+		c->from_start = c->aligned = 0; /* until start_look() */
 }
 
 /* Entered: what is open and was not counted here was opened before the probes were there. */
@@ -550,6 +536,7 @@ __attribute__((noinline)) int verbs_completion(__u64 wc_at, __u64 context, __u64
 		c->recv_done++;
 		c->recv_bytes += wc.byte_len;
 	} else {
+		start_look(&key, c);
 		send_match(c, bpf_map_lookup_elem(&verbs_fifos, &key), wc.wr_id, now_ns);
 		c->send_done++;
 		burst_look(&key, c, now_ns);

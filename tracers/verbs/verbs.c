@@ -59,6 +59,7 @@ static const char *const verbs_markers[] = { "ibv_create_qp|rdma_get_cm_event", 
 struct told { /* of one queue pair */
 	struct verbs_qp_key key;
 	uint64_t generation, sum, ns;
+	bool from_start, shed; /* shed: its posts are seen no more */
 	UT_hash_handle hh;
 };
 
@@ -104,27 +105,31 @@ static enum probe_group verbs_group(size_t row)
 
 /* --- placing --- */
 
-static void placed_note(struct tracer_handle *h, uint32_t tgid, uint64_t table)
+static void placed_note(struct tracer_handle *h, uint32_t tgid, uint64_t table, uint64_t since_ns)
 {
 	struct verbs_placed_key key = { .table = table, .tgid = tgid };
+	struct verbs_placed placed = { .since_ns = since_ns };
 	uint64_t generation;
 
-	if (tracer_generation(h, tgid, &generation))
-		tracer_map_put(h, "verbs_placed", &key, &generation);
+	if (!tracer_generation(h, tgid, &generation))
+		return;
+	placed.generation = generation;
+	tracer_map_put(h, "verbs_placed", &key, &placed);
 }
 
 static int table_place(struct tracer_handle *h, const struct verbs_table_key *key, const __u64 fn[VERBS_INLINES_MAX])
 {
 	struct tracer_place places[VERBS_INLINES_MAX];
+	uint64_t since_ns = 0;
 	size_t n = 0;
 	int got;
 
 	for (uint32_t i = 0; i < VERBS_INLINES_MAX; i++)
 		if (fn[i])
 			places[n++] = (struct tracer_place){ .address = fn[i], .row = FIRST_INLINE + i };
-	got = n ? tracer_place(h, key->tgid, places, n) : 0;
+	got = n ? tracer_place(h, key->tgid, places, n, &since_ns) : 0;
 	if (got >= 0)
-		placed_note(h, key->tgid, key->a);
+		placed_note(h, key->tgid, key->a, since_ns);
 	return got;
 }
 
@@ -393,21 +398,46 @@ static uint64_t counts_sum(const struct verbs_counts *c)
 	return c->posts + c->post_bytes + c->recv_posts + c->send_done + c->recv_done + c->errors + c->cut;
 }
 
-static int counts_tell(struct tracer_handle *h, const struct verbs_qp_key *key, const struct verbs_counts *c, uint64_t now_ns)
+/* Was its table's every function probed by `ns`? As start_look() of the kernel side, which asks at completions only. */
+static bool placed_by(struct tracer_handle *h, const struct verbs_qp_key *key, uint64_t generation, uint64_t table, uint64_t ns)
+{
+	struct verbs_placed_key at = { .table = table, .tgid = key->tgid };
+	struct verbs_placed p;
+
+	return !tracer_map_get(h, "verbs_placed", &at, &p) && p.generation == generation && p.since_ns <= ns;
+}
+
+static bool from_start(struct tracer_handle *h, const struct verbs_qp_key *key, const struct verbs_counts *c)
+{
+	uint64_t ex_ns = c->ex_ns > c->ready_ns ? c->ex_ns : c->ready_ns;
+
+	return c->from_start || (c->ready_ns && placed_by(h, key, c->generation, c->table, c->ready_ns) &&
+				 (!c->ex || placed_by(h, key, c->generation, c->ex, ex_ns)));
+}
+
+static int counts_tell(struct tracer_handle *h, const struct told *t, const struct verbs_counts *c, uint64_t now_ns)
 {
 	struct verbs_stats r = {
-		.hdr = { .size = sizeof(r), .tracer = WIRE_VERBS, .kind = VERBS_STATS, .tgid = key->tgid, .ts_ns = now_ns },
-		.context = key->context, .qpn = key->qpn, .first_status = c->first_status, .posts = c->posts,
+		.hdr = { .size = sizeof(r), .tracer = WIRE_VERBS, .kind = VERBS_STATS, .tgid = t->key.tgid, .ts_ns = now_ns },
+		.context = t->key.context, .qpn = t->key.qpn, .first_status = c->first_status, .posts = c->posts,
 		.post_bytes = c->post_bytes, .signalled = c->signalled, .recv_posts = c->recv_posts, .send_done = c->send_done,
 		.recv_done = c->recv_done, .recv_bytes = c->recv_bytes, .errors = c->errors, .first_post_ns = c->first_post_ns,
 		.last_post_ns = c->last_post_ns, .last_done_ns = c->last_done_ns,
 		.in_flight_bytes = c->aligned ? c->post_bytes - c->done_bytes : UINT64_MAX,
 		.latency_ns_sum = c->latency_ns_sum, .latency_n = c->latency_n, .latency_ns_max = c->latency_ns_max, .cut = c->cut,
-		.from_start = c->from_start && tracer_groups(h, key->tgid) >> PROBES_POSTS & 1, /* else its posts are seen no more */
+		.from_start = t->from_start && !t->shed,
 	};
 
 	memcpy(r.by_op, c->by_op, sizeof(r.by_op));
 	return tracer_emit(h, &r.hdr);
+}
+
+/* A process that ended has no probes at all: nothing is known by that. */
+static bool is_shed(struct tracer_handle *h, uint32_t tgid)
+{
+	uint32_t groups = tracer_groups(h, tgid);
+
+	return groups && !(groups >> PROBES_POSTS & 1);
 }
 
 static struct told *told_get(struct verbs_state *s, const struct verbs_qp_key *key)
@@ -444,7 +474,9 @@ static int qp_scan(struct tracer_handle *h, struct verbs_state *s, const struct 
 		t->sum = sum;
 		t->generation = c.generation;
 		t->ns = now_ns;
-		err = counts_tell(h, key, &c, now_ns);
+		t->from_start = from_start(h, key, &c);
+		t->shed |= t->from_start && is_shed(h, key->tgid);
+		err = counts_tell(h, t, &c, now_ns);
 	}
 	if (!alive) {
 		tracer_map_delete(h, "verbs_qps", key);

@@ -20,10 +20,11 @@ enum verbs_kind {
 	VERBS_TABLE = 7,   /* an ops table came to light: wakes the collector, which attaches to what it points at */
 };
 
-/* X(number, symbol, sides, tier): exported functions. Numbers stand in records. */
+/* X(number, symbol, sides, tier): exported functions. Numbers stand in records; where probes are placed one by one it is in this
+ * order: what leads to the provider and to a queue pair's readiness first. */
 #define VERBS_FUNCTIONS(X) \
-	X(1, ibv_open_device, PAIR) X(2, ibv_create_cq, PAIR) X(3, ibv_create_qp, PAIR) X(4, ibv_modify_qp, PAIR) \
-	X(5, ibv_destroy_qp, IN) X(6, ibv_qp_to_qp_ex, PAIR) X(7, ibv_reg_mr, PAIR) X(8, ibv_reg_mr_iova, PAIR) \
+	X(1, ibv_open_device, PAIR) X(3, ibv_create_qp, PAIR) X(4, ibv_modify_qp, PAIR) X(6, ibv_qp_to_qp_ex, PAIR) \
+	X(2, ibv_create_cq, PAIR) X(5, ibv_destroy_qp, IN) X(7, ibv_reg_mr, PAIR) X(8, ibv_reg_mr_iova, PAIR) \
 	X(9, ibv_reg_mr_iova2, PAIR) X(10, ibv_reg_dmabuf_mr, PAIR) X(11, ibv_get_async_event, PAIR) \
 	X(12, rdma_get_cm_event, PAIR) X(13, ibv_import_device, PAIR)
 
@@ -192,6 +193,7 @@ static inline __u64 verbs_table_id(const struct verbs_table *t)
 }
 
 struct verbs_placed_key { __u64 table; __u32 tgid, reserved; }; /* verbs_table_key.a of a table whose functions are probed */
+struct verbs_placed { __u64 generation, since_ns; }; /* of the process; when the last of them was */
 
 struct verbs_opens { __u64 generation; __u32 n, reserved; }; /* devices that were opened under our eyes, opening ones included */
 
@@ -206,7 +208,8 @@ struct verbs_counts {
 	__u64 skew;             /* completions of posts from before the probes: what they are ahead of our count */
 	__u64 burst_posts, burst_bytes; /* told of until then */
 	__u64 burst_first_ns, burst_told_ns; /* first post since; 0 none */
-	__u64 ex;               /* its table, where it was asked for its struct ibv_qp_ex; 0 */
+	__u64 table, ready_ns;  /* of its context; when it was made ready to send, with no post seen until then; 0 not */
+	__u64 ex, ex_ns;        /* its own table, and when it was asked for its struct ibv_qp_ex; 0 */
 	__u32 by_op[VERBS_OPS];
 	__u32 first_status;
 	__u8 from_start, aligned, sig_all, last_signalled;

@@ -33,6 +33,13 @@ struct { /* a fresh verbs_fifo: too large for the stack */
 	__type(value, struct verbs_fifo);
 } verbs_fifo_empty SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct verbs_placed_key);
+	__type(value, struct verbs_placed);
+} verbs_placed SEC(".maps");
+
 static __always_inline __u64 word_at(__u64 address)
 {
 	__u64 v = 0;
@@ -64,6 +71,33 @@ static __always_inline struct verbs_counts *counts_of(const struct verbs_qp_key 
 		return c;
 	bpf_map_update_elem(&verbs_qps, key, &fresh, c ? BPF_ANY : BPF_NOEXIST);
 	return bpf_map_lookup_elem(&verbs_qps, key);
+}
+
+/* --- from the start? --- */
+
+/* 0: nobody knows yet, else whether the table's functions were probed by `ns`. */
+static __always_inline int placed_by(const struct verbs_qp_key *key, __u64 generation, __u64 table, __u64 ns)
+{
+	struct verbs_placed_key at = { .table = table, .tgid = key->tgid };
+	struct verbs_placed *p = bpf_map_lookup_elem(&verbs_placed, &at);
+
+	return !p || p->generation != generation ? 0 : p->since_ns <= ns ? 1 : -1;
+}
+
+/* Once it is known. Where all was seen the counts of posts and completions are not apart. */
+static __always_inline void start_look(const struct verbs_qp_key *key, struct verbs_counts *c)
+{
+	int by = 0, ex = 1;
+
+	if (c->from_start || !c->ready_ns)
+		return;
+	by = placed_by(key, c->generation, c->table, c->ready_ns);
+	if (c->ex)
+		ex = placed_by(key, c->generation, c->ex, c->ex_ns > c->ready_ns ? c->ex_ns : c->ready_ns);
+	if (by < 0 || ex < 0)
+		c->ready_ns = 0; /* not asked again */
+	else if (by && ex)
+		c->from_start = c->aligned = 1;
 }
 
 /* --- posts --- */
