@@ -2,8 +2,7 @@
  *
  * attach_place.c - probes on functions that have no name to be found by: a pointer in the target's memory led there.
  * The address becomes a file and an offset by the process' maps. In one process, of one file (by inode: the same file mapped
- * twice shares its probes, a copy of it does not), an offset is probed once. What was learnt of a file is kept by its build-id: the
- * next process that maps it is probed there before it shows any pointer.
+ * twice shares its probes, a copy of it does not), an offset is probed once.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -16,16 +15,7 @@
 #include "loader_internal.h"
 #include "target/discover.h"
 
-struct placing { /* one file's part of a call */
-	struct tracer_handle *h;
-	const struct target_proc *proc;
-	const struct target_lib *lib;
-	struct placed_at at[PLACES_MAX];
-	size_t n;
-	uint64_t since_ns; /* when the last of those that are there was */
-};
-
-static bool is_placed(struct placing *p, uint64_t offset, uint32_t row)
+bool place_is_there(struct placing *p, uint64_t offset, uint32_t row)
 {
 	const struct loader *l = p->h->loader;
 
@@ -44,17 +34,6 @@ static bool is_placed(struct placing *p, uint64_t offset, uint32_t row)
 			}
 	}
 	return false;
-}
-
-static void learn(struct lib_probes *lib, const struct placed_at *at)
-{
-	for (size_t i = 0; i < lib->n_learnt; i++)
-		if (lib->learnt[i].offset == at->offset && lib->learnt[i].row == at->row)
-			return;
-	if (!lib->learnt)
-		lib->learnt = calloc(PLACES_MAX, sizeof(*lib->learnt));
-	if (lib->learnt && lib->n_learnt < PLACES_MAX)
-		lib->learnt[lib->n_learnt++] = *at;
 }
 
 /* Where returns cannot be probed, an entry whose only purpose is its return costs for nothing. */
@@ -125,7 +104,7 @@ static int groups_attach(struct placing *p, struct attached *a)
 	return err;
 }
 
-static int placing_attach(struct placing *p)
+int placing_attach(struct placing *p, bool mapped)
 {
 	struct loader *l = p->h->loader;
 	uint64_t begin_ns = clock_monotonic_ns();
@@ -151,10 +130,13 @@ static int placing_attach(struct placing *p)
 		return err;
 	}
 	p->since_ns = a->since_ns = clock_monotonic_ns();
-	for (size_t i = 0; i < p->n; i++)
-		learn(&l->libs[lib_id], &p->at[i]);
+	a->begin_ns = begin_ns;
+	a->untold = !mapped;
 	a->next = l->attached;
 	l->attached = a;
+	if (!mapped)
+		return a->n_probes;
+	learnt_note(p, lib_id);
 	err = attached_tell(l, a, p->lib, begin_ns, true);
 	return err ? err : (int)a->n_probes;
 }
@@ -194,7 +176,7 @@ static int placing_fill(struct placing *p, const struct tracer_place *places, si
 		offset = mapping_file_offset(m, places[i].address);
 		if (cookie_put(p, &places[i], offset))
 			return -ENOSPC;
-		if (elf_facts_in_text(&lib->file->facts, offset) && !is_placed(p, offset, places[i].row))
+		if (elf_facts_in_text(&lib->file->facts, offset) && !place_is_there(p, offset, places[i].row))
 			p->at[p->n++] = (struct placed_at){ offset, places[i].row };
 	}
 	return 0;
@@ -209,8 +191,21 @@ static bool is_shed(const struct loader *l, uint32_t tgid)
 	return false;
 }
 
+/* What was there before the process mapped the file. */
+static void untold_tell(const struct placing *p)
+{
+	struct loader *l = p->h->loader;
+
+	for (struct attached *a = l->attached; a; a = a->next)
+		if (a->untold && a->tracer == p->h->tracer && a->tgid == p->proc->tgid && a->dev == p->lib->file->dev &&
+		    a->ino == p->lib->file->ino) {
+			a->untold = false;
+			attached_tell(l, a, p->lib, a->begin_ns, true);
+		}
+}
+
 /* File by file. How many are new, or -errno. */
-static int places_attach(struct tracer_handle *h, const struct target_proc *proc, const struct tracer_place *places, size_t n,
+int places_attach(struct tracer_handle *h, const struct target_proc *proc, const struct tracer_place *places, size_t n,
 			 uint64_t *ret_since_ns)
 {
 	const struct mapping *m;
@@ -224,10 +219,11 @@ static int places_attach(struct tracer_handle *h, const struct target_proc *proc
 			return placed ? placed : -ENOENT;
 		got = placing_fill(&p, places, n);
 		if (!got && p.n)
-			got = placing_attach(&p);
+			got = placing_attach(&p, true);
 		if (got < 0)
 			return got;
 		placed += got;
+		untold_tell(&p);
 		*ret_since_ns = *ret_since_ns > p.since_ns ? *ret_since_ns : p.since_ns;
 	}
 	return placed;
@@ -241,48 +237,13 @@ int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_pla
 	*ret_since_ns = 0;
 	if (is_shed(h->loader, tgid))
 		return -ESRCH;
-	if (proc && n && !lib_at(proc, places[0].address, &m)) /* mapped since the last look, or not opened yet */
+	if (proc && n && !lib_at(proc, places[0].address, &m)) { /* mapped since the last look, or not opened yet */
+		target_set_rescan(h->loader->cfg.targets, &tgid, 1);
+		proc = target_set_find(h->loader->cfg.targets, tgid);
+	}
+	if (proc && n && !lib_at(proc, places[0].address, &m)) /* by a process that looks as it did */
 		proc = target_set_refresh(h->loader->cfg.targets, tgid);
 	if (!proc) /* a look at it may be late */
 		return loader_is_target(h->loader, tgid) ? -EAGAIN : -ESRCH;
 	return places_attach(h, proc, places, n, ret_since_ns);
-}
-
-/* --- what was learnt --- */
-
-static bool is_of(const struct lib_probes *learnt, const struct target_lib *lib)
-{
-	const struct elf_facts *f = &lib->file->facts;
-
-	return lib->file->fd >= 0 && f->build_id_len == learnt->build_id_len && !memcmp(f->build_id, learnt->build_id, f->build_id_len);
-}
-
-static size_t learnt_at(const struct lib_probes *learnt, const struct target_lib *lib, struct tracer_place *places)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < learnt->n_learnt; i++) {
-		uint64_t address = lib->map_start + learnt->learnt[i].offset - lib->map_offset;
-
-		if (learnt->learnt[i].offset >= lib->map_offset && address < lib->map_end)
-			places[n++] = (struct tracer_place){ .address = address, .row = learnt->learnt[i].row };
-	}
-	return n;
-}
-
-/* As loader.h says. */
-int loader_attach_learnt(struct loader *l, const struct target_proc *proc)
-{
-	struct tracer_place places[PLACES_MAX];
-	uint64_t since_ns = 0;
-
-	for (uint32_t i = 0; i < l->n_libs; i++)
-		for (size_t k = 0; l->libs[i].n_learnt && k < proc->n_files; k++) {
-			size_t n = is_of(&l->libs[i], &proc->libs[k]) ? learnt_at(&l->libs[i], &proc->libs[k], places) : 0;
-			int got = n ? places_attach(handle_of(l, l->libs[i].tracer), proc, places, n, &since_ns) : 0;
-
-			if (got < 0 && got != -ENOENT)
-				return got;
-		}
-	return 0;
 }

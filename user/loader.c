@@ -244,7 +244,8 @@ void loader_free(struct loader *l)
 	ring_free(l->rings);
 	bpf_object__close(l->life);
 	for (uint32_t i = 0; i < l->n_libs; i++)
-		free(l->libs[i].symbols), free(l->libs[i].classes), free(l->libs[i].learnt);
+		free(l->libs[i].symbols), free(l->libs[i].classes);
+	learnt_free_all(l);
 	free(l->drops);
 	free(l);
 }

@@ -12,10 +12,9 @@
 #include "detach.h"
 #include "kernel.h"
 #include "loader.h"
+#include "target/discover.h"
 #include "target/elf_file.h"
 #include "tracer.h"
-
-struct target_file;
 
 #define LOADER_TRACERS_MAX WIRE_TRACER_MAX
 #define LOADER_LIBS_MAX 256 /* a file is one for each group of probes */
@@ -44,12 +43,22 @@ struct lib_probes { /* a library, by build-id, as one tracer sees it */
 	uint64_t waits_since_ns;     /* for a lock; 0 not */
 	bool told_wait;
 	size_t shared_next;          /* without a pid filter probes are attached once for all processes: the first row that is not yet */
-	struct placed_at *learnt;    /* functions without names, as pointers in some process led to them; NULL */
-	size_t n_learnt;
 };
 
 #define PLACES_MAX 64 /* of one file, of one call */
 struct placed_at { uint64_t offset; uint32_t row; };
+
+#define LEARNT_EXES 16
+struct learnt { /* a file in which tracer_place() put probes */
+	struct target_file file;     /* a copy, with an fd of its own */
+	char *path;
+	uint32_t lib_id;
+	struct placed_at at[PLACES_MAX];
+	size_t n;
+	uint64_t exes[LEARNT_EXES];  /* of the programs that had it: hashes of their paths */
+	size_t n_exes;
+	struct learnt *next;
+};
 
 struct attached { /* links on one library of one process */
 	uint32_t tgid;
@@ -69,6 +78,7 @@ struct attached { /* links on one library of one process */
 	struct placed_at *places;    /* tracer_place() put them there; NULL: symbols did */
 	size_t n_places;
 	uint64_t since_ns;           /* when the last of these was in place */
+	bool untold;                 /* these are in place before it maps the file */
 	uint64_t dev, ino;           /* of the file, where places are */
 	struct attached *next;
 };
@@ -93,6 +103,7 @@ struct loader {
 	uint32_t n_libs;
 	struct hit_prices prices;    /* 0: not measured */
 	struct attached *attached;
+	struct learnt *learnt;
 	struct attach_guard *guard;
 	struct detacher *detacher;
 	uint32_t n_probes;
@@ -120,6 +131,24 @@ void batch_free(struct batch *b);
 int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path, const struct batch *b,
 		 bool at_return);
 int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns, bool has_layout);
+
+/* attach_place.c: places of one file in one process */
+struct placing {
+	struct tracer_handle *h;
+	const struct target_proc *proc;
+	const struct target_lib *lib;
+	struct placed_at at[PLACES_MAX];
+	size_t n;
+	uint64_t since_ns; /* when the last of those that are there was */
+};
+bool place_is_there(struct placing *p, uint64_t offset, uint32_t row);
+int placing_attach(struct placing *p, bool mapped); /* -EAGAIN: not now */
+int places_attach(struct tracer_handle *h, const struct target_proc *proc, const struct tracer_place *places, size_t n,
+		  uint64_t *ret_since_ns);
+
+/* attach_learnt.c */
+void learnt_note(const struct placing *p, uint32_t lib_id);
+void learnt_free_all(struct loader *l);
 
 /* attach_cost.c */
 enum hit_class hit_class_at(int fd, uint64_t offset); /* of the function there */
