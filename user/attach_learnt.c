@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attach_learnt.c - what pointers in one process led to (attach_place.c) holds for every process that maps the same file, by build-id:
- * it is probed there before any pointer of its own shows. And where probes are a process' own, a program that had the file before
- * has them as soon as it runs, since between the mapping and the first call there may be less time than placing them takes.
+ * it is probed there before any pointer of its own shows. And where probes are a process' own, one that maps the library by which others
+ * came to that file has them before it maps the file itself: between that and the first call there may be less time than placing takes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,15 +11,6 @@
 #include <unistd.h>
 
 #include "loader_internal.h"
-
-static uint64_t hash_path(const char *path)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	while (*path)
-		h = (h ^ (uint8_t)*path++) * 0x100000001b3ull;
-	return h;
-}
 
 static struct learnt *learnt_get(const struct placing *p, uint32_t lib_id)
 {
@@ -48,14 +39,6 @@ static bool is_known(const struct learnt *k, const struct placed_at *at)
 	return false;
 }
 
-static bool had_it(const struct learnt *k, const char *exe)
-{
-	for (size_t i = 0; *exe && i < k->n_exes; i++)
-		if (k->exes[i] == hash_path(exe))
-			return true;
-	return false;
-}
-
 /* As loader_internal.h says. */
 void learnt_note(const struct placing *p, uint32_t lib_id)
 {
@@ -64,8 +47,6 @@ void learnt_note(const struct placing *p, uint32_t lib_id)
 	for (size_t i = 0; k && i < p->n; i++)
 		if (k->n < PLACES_MAX && !is_known(k, &p->at[i]))
 			k->at[k->n++] = p->at[i];
-	if (k && *p->proc->exe && k->n_exes < LEARNT_EXES && !had_it(k, p->proc->exe))
-		k->exes[k->n_exes++] = hash_path(p->proc->exe);
 }
 
 void learnt_free_all(struct loader *l)
@@ -118,6 +99,14 @@ static bool is_possible(const struct placing *p, const struct learnt *k, uint64_
 	return true;
 }
 
+static bool maps_lib_of(const struct target_proc *proc, const struct tracer *t)
+{
+	for (size_t i = 0; i < proc->n_libs; i++)
+		if (proc->libs[i].tracers & 1u << t->id)
+			return true;
+	return false;
+}
+
 static int unmapped_attach(struct tracer_handle *h, const struct target_proc *proc, struct learnt *k)
 {
 	struct target_lib lib = { .file = &k->file, .path = k->path ? k->path : "" };
@@ -140,7 +129,7 @@ int loader_attach_learnt(struct loader *l, const struct target_proc *proc)
 
 		if (lib)
 			err = mapped_attach(h, proc, k, lib);
-		else if (l->multi && k->file.fd >= 0 && had_it(k, proc->exe))
+		else if (l->multi && k->file.fd >= 0 && maps_lib_of(proc, h->tracer))
 			err = unmapped_attach(h, proc, k);
 	}
 	return err < 0 && err != -ENOENT ? err : 0;

@@ -48,15 +48,12 @@ struct lib_probes { /* a library, by build-id, as one tracer sees it */
 #define PLACES_MAX 64 /* of one file, of one call */
 struct placed_at { uint64_t offset; uint32_t row; };
 
-#define LEARNT_EXES 16
 struct learnt { /* a file in which tracer_place() put probes */
 	struct target_file file;     /* a copy, with an fd of its own */
 	char *path;
 	uint32_t lib_id;
 	struct placed_at at[PLACES_MAX];
 	size_t n;
-	uint64_t exes[LEARNT_EXES];  /* of the programs that had it: hashes of their paths */
-	size_t n_exes;
 	struct learnt *next;
 };
 

@@ -267,7 +267,6 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
 {
 	bool all = true;
 
-	learnt_attach(t, traced, p);
 	for (int g = 0; g < PROBE_GROUPS; g++) {
 		enum tier tier = probe_group_tier(g);
 
@@ -279,6 +278,8 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
 		}
 		for (size_t i = 0; i < p->n_libs; i++)
 			all &= lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
+		if (g == PROBES_NEEDED)
+			learnt_attach(t, traced, p);
 	}
 	t->unattached |= !all;
 }
