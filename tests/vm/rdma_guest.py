@@ -72,12 +72,12 @@ class Session:
         return self.rtr
 
 
-def until(what, why, seconds=60):
+def until(what, why, seconds=60, every=0.1):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if got := what():
             return got
-        time.sleep(0.1)
+        time.sleep(every)
     sys.exit(why)
 
 

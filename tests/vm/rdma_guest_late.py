@@ -57,6 +57,17 @@ def listens(pid):
     return int(mask.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1
 
 
+def loaded(pid):
+    """Its programs are loaded, and it begins to attach."""
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{fd}").replace("-", "_") == "anon_inode:bpf_link":
+                return True
+        except FileNotFoundError:
+            pass
+    return False
+
+
 def wait_probes(tracer, rtr, n, meanwhile=lambda: None):
     def there():
         meanwhile()
@@ -105,8 +116,8 @@ def sending(pid, n_qps):
 
 
 class Held:
-    """A process that is stopped when two thirds of its posts were sent: where two programs spin on two emulated CPUs, attaching to one of
-    them may take longer than it runs."""
+    """A process that is stopped when two thirds of its posts were sent: where programs spin on two emulated CPUs, attaching to one may take
+    longer than it runs."""
     def __init__(self, pid, n):
         self.pid, self.n, self.is_held = pid, n, False
         self.first = {q: row["sq-psn"] for q, row in kernels_qps(pid).items()}
@@ -129,7 +140,7 @@ def late(name, tool, n, n_qps, n_probes):
     os.kill(c.pid, signal.SIGSTOP) # while the tracer's programs load: that takes longer here than the whole run
     held = Held(c.pid, n)
     tracer = attach(rtr, c.pid)
-    until(lambda: tracer.poll() is not None or listens(tracer.pid), "the tracer does not begin")
+    until(lambda: tracer.poll() is not None or loaded(tracer.pid), "the tracer does not begin", every=0.01)
     os.kill(c.pid, signal.SIGCONT)
     wait_probes(tracer, rtr, n_probes, held.look)
     if held.is_held:
