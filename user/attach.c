@@ -19,7 +19,7 @@
 #include "target/discover.h"
 
 #define WAIT_TOLD_NS 1000000000ull /* a lock is held for so long: who reads the log should know */
-#define SLICE_NS 10000000ull /* where probes are placed one by one: then whatever cannot wait has its turn */
+#define SLICE_NS 10000000ull
 
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc)
 {
@@ -215,17 +215,21 @@ static int row_attach(struct tracer_handle *h, struct attached *a, const struct 
 	return err;
 }
 
+void loader_slice_begin(struct loader *l)
+{
+	l->slice_until_ns = clock_monotonic_ns() + SLICE_NS;
+}
+
 /* Row by row, each return before its entry, from where the last look ended until the time is over: 1, there are more. */
 static int rows_attach_slice(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns)
 {
 	__u64 flags = !returns ? COOKIE_NO_RETURNS : h->loader->uretprobe_syscall ? COOKIE_RETURNS_END_BY_SECCOMP : 0;
-	uint64_t until_ns = clock_monotonic_ns() + SLICE_NS;
 	size_t n = h->tracer->n_probes;
 	char path[64];
 	int err = 0;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	while (!err && lib->shared_next < n && clock_monotonic_ns() < until_ns) {
+	while (!err && lib->shared_next < n && clock_monotonic_ns() < h->loader->slice_until_ns) {
 		size_t row = lib->shared_next;
 		bool pair = row_is_pair(h->tracer, row);
 

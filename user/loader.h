@@ -71,6 +71,8 @@ struct attach_note {
 	bool waits;         /* nothing was attached: try again */
 	bool more;          /* not all were attached, as each takes milliseconds here: go on soon */
 };
+/* A look at processes begins: where probes are placed one by one, it places them for 10 ms, so that what cannot wait has its turn. */
+void loader_slice_begin(struct loader *l);
 /* Attach one tracer's probes, of the group's rows up to tier `upto`, to a library of this process, unless it is done already; emits
  * FACT_LIB and FACT_ATTACH once all are. Returns the number of probes attached now or -errno. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,

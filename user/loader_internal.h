@@ -99,6 +99,7 @@ struct loader {
 	struct lib_probes libs[LOADER_LIBS_MAX];
 	uint32_t n_libs;
 	struct hit_prices prices;    /* 0: not measured */
+	uint64_t slice_until_ns;     /* loader_slice_begin() */
 	struct attached *attached;
 	struct learnt *learnt;
 	struct attach_guard *guard;

@@ -352,6 +352,7 @@ static void attach_begin(struct session_targets *t)
 {
 	t->attach_until_ns = clock_monotonic_ns() + ATTACH_NS;
 	t->unattached = false;
+	loader_slice_begin(t->loader);
 }
 
 static int listed_trace(struct session_targets *t, uint64_t now_ns)
