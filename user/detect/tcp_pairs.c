@@ -191,10 +191,10 @@ static void bit_take(struct tcp_pair *p, enum tcp_fault f, uint64_t now_ns)
 	}
 }
 
-static void traffic_note(struct tcp_pair *p, const struct model *m, enum tcp_fault f)
+static void traffic_note(const struct tcp_pairs *s, struct tcp_pair *p, enum tcp_fault f)
 {
-	p->traffic[f][0] = tcp_traffic_of(m, p->a);
-	p->traffic[f][1] = tcp_traffic_of(m, p->b);
+	p->traffic[f][0] = tcp_traffic_of(&s->netdevs, p->a);
+	p->traffic[f][1] = tcp_traffic_of(&s->netdevs, p->b);
 }
 
 static bool is_lost(const struct tcp_pair *p)
@@ -247,7 +247,7 @@ bool tcp_pair_is_local(const struct tcp_pair *p)
 }
 
 /* Sums of the round into what is kept, of all pairs before one is judged. */
-static void sums_take(struct tcp_pairs *s, const struct model *m)
+static void sums_take(struct tcp_pairs *s)
 {
 	for (struct tcp_pair *p = s->all; p; p = p->next) {
 		if (p->n_connections)
@@ -255,7 +255,7 @@ static void sums_take(struct tcp_pairs *s, const struct model *m)
 		if (!p->rtt_us)
 			continue;
 		tcp_past_take(&p->past, (struct tcp_round){ p->rtt_us, p->busy_us, p->bytes,
-				{ tcp_traffic_of(m, p->a).comes_per_s, tcp_traffic_of(m, p->b).comes_per_s } },
+				{ tcp_traffic_of(&s->netdevs, p->a).comes_per_s, tcp_traffic_of(&s->netdevs, p->b).comes_per_s } },
 			      !p->since_ns[TCP_FAULT_SLOW] && !p->since_ns[TCP_FAULT_LOSS]);
 		if (!tcp_pair_is_local(p) && (!s->rtt_best_us || p->rtt_us < s->rtt_best_us))
 			s->rtt_best_us = p->rtt_us;
@@ -264,7 +264,8 @@ static void sums_take(struct tcp_pairs *s, const struct model *m)
 
 static void round_end(struct tcp_pairs *s, const struct model *m)
 {
-	sums_take(s, m);
+	tcp_netdevs_take(&s->netdevs, m);
+	sums_take(s);
 	for (struct tcp_pair *p = s->all; p; p = p->next) {
 		if (!p->n_connections)
 			continue;
@@ -276,7 +277,7 @@ static void round_end(struct tcp_pairs *s, const struct model *m)
 			if (is_shown(p, f))
 				bit_take(p, f, m->now_ns);
 			if (p->is[f])
-				traffic_note(p, m, f);
+				traffic_note(s, p, f);
 		}
 		stall_note(p);
 	}

@@ -53,8 +53,16 @@ struct tcp_pair {
 	struct tcp_pair *next;
 };
 
+#define TCP_ADDRESSES_MAX 64 /* of this host's ranks: more are not known */
+
+struct tcp_netdevs { /* what went over the netdevs of the ranks' addresses, in the looks that are kept */
+	int n;
+	struct tcp_netdev { const char *address; uint64_t sent, came, own_sent, own_came; double seconds; } at[TCP_ADDRESSES_MAX];
+};
+
 struct tcp_pairs {
 	struct tcp_pair *all;
+	struct tcp_netdevs netdevs;
 	struct { uint64_t id, taken_ns; struct tcp_pair *pair; } of[TCP_CONNECTIONS_MAX]; /* by the connection's index */
 	uint64_t rtt_best_us;       /* of the quickest pair of the round; 0: nothing flowed between two hosts */
 };
@@ -65,7 +73,8 @@ void tcp_pairs_free(struct tcp_pairs *s);
 bool tcp_pair_is_local(const struct tcp_pair *p); /* within one host */
 /* Lost in the newest rounds, what had come after all taken off. */
 int64_t tcp_pair_lost(const struct tcp_pair *p);
+void tcp_netdevs_take(struct tcp_netdevs *n, const struct model *m);
 /* Of the netdev that has this address. */
-struct tcp_traffic tcp_traffic_of(const struct model *m, const char *address);
+struct tcp_traffic tcp_traffic_of(const struct tcp_netdevs *n, const char *address);
 
 #endif
