@@ -46,6 +46,23 @@ static bool tcp_hits(const struct model *m, const struct finding *f, const struc
 	return false;
 }
 
+static bool is_tcp(const struct finding *f)
+{
+	return is_text(evidence_of(f, "transport"), "tcp");
+}
+
+/* A network that is full holds ranks up as well as one that is bad. */
+static uint64_t congestion_key(const struct model *m, const struct finding_list *found, const struct proc *p)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		const struct finding *f = &found->items[i];
+
+		if (f->kind == FINDING_OBSERVATION && f->cause && !strcmp(f->cause, "congestion") && is_tcp(f) && tcp_hits(m, f, p))
+			return f->key;
+	}
+	return 0;
+}
+
 uint64_t link_cause_key(const struct model *m, const struct finding_list *found, const struct proc *p)
 {
 	for (size_t i = 0; i < found->n; i++) {
@@ -54,8 +71,8 @@ uint64_t link_cause_key(const struct model *m, const struct finding_list *found,
 
 		if (port && (port_has_proc(port, p) || !port->users_known))
 			return f->key;
-		if (f->kind == FINDING_LINK && is_text(evidence_of(f, "transport"), "tcp") && tcp_hits(m, f, p))
+		if (f->kind == FINDING_LINK && is_tcp(f) && tcp_hits(m, f, p))
 			return f->key;
 	}
-	return 0;
+	return congestion_key(m, found, p);
 }

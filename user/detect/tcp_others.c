@@ -7,7 +7,6 @@
 #include "detect/tcp_pairs.h"
 
 #define HEADERS_BYTES 66 /* of a segment: Ethernet, IPv4, TCP with timestamps */
-#define CHATTER_PER_S 65536 /* bytes: what hosts say to each other all the time fills no link of 0.1 Gb/s and more */
 
 static uint64_t more(uint64_t a, uint64_t b)
 {
@@ -67,7 +66,7 @@ struct tcp_traffic tcp_traffic_of(const struct tcp_netdevs *n, const char *addre
 	if (!all || d->seconds <= 0)
 		return (struct tcp_traffic){ .others = -1 };
 	return (struct tcp_traffic){
-		.others = others > CHATTER_PER_S * d->seconds ? others / all : 0,
+		.others = others > TCP_CHATTER_PER_S * d->seconds ? others / all : 0,
 		.comes_per_s = d->came / d->seconds,
 		.others_come_per_s = d->came > d->own_came ? (d->came - d->own_came) / d->seconds : 0,
 	};

@@ -217,13 +217,21 @@ int64_t tcp_pair_lost(const struct tcp_pair *p)
 	return sum > 0 ? sum : 0;
 }
 
+/* More than ever, as far as that is known. */
+static bool others_fill(const struct tcp_pair *p, int end)
+{
+	double come = p->traffic[TCP_FAULT_STALL][end].others_come_per_s;
+
+	return p->traffic[TCP_FAULT_STALL][end].others > 0 && come > TCP_CHATTER_PER_S &&
+	       (!tcp_past_known(&p->past) || come > tcp_past_comes(&p->past, end));
+}
+
 /* It stays so until the stall ends: the timer, doubled again and again, goes on when the others have gone. */
 static void stall_note(struct tcp_pair *p)
 {
 	p->n_stalled = p->is[TCP_FAULT_STALL] ? p->n_stalled + 1 : 0;
 	for (int end = 0; end < 2; end++)
-		p->stalled_full[end] = p->n_stalled && (p->stalled_full[end] || (tcp_past_known(&p->past) &&
-				       p->traffic[TCP_FAULT_STALL][end].others_come_per_s > tcp_past_comes(&p->past, end)));
+		p->stalled_full[end] = p->n_stalled && (p->stalled_full[end] || others_fill(p, end));
 }
 
 static void queue_note(const struct tcp_pairs *s, struct tcp_pair *p)

@@ -53,6 +53,7 @@ struct tcp_pair {
 	struct tcp_pair *next;
 };
 
+#define TCP_CHATTER_PER_S 65536 /* bytes: what hosts say to each other all the time fills no link of 0.1 Gb/s and more */
 #define TCP_ADDRESSES_MAX 64 /* of this host's ranks: more are not known */
 
 struct tcp_netdevs { /* what went over the netdevs of the ranks' addresses, in the looks that are kept */
