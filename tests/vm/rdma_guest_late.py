@@ -140,6 +140,7 @@ class Held:
             os.kill(self.pid, signal.SIGSTOP)
 
     def go(self):
+        """Something is to be seen before the stop."""
         os.kill(self.pid, signal.SIGCONT)
         time.sleep(0.3)
 
@@ -154,8 +155,7 @@ def late(name, tool, n, n_qps, n_probes):
     until(lambda: tracer.poll() is not None or loaded(tracer.pid), "the tracer does not begin", every=0.01)
     os.kill(c.pid, signal.SIGCONT)
     wait_probes(tracer, rtr, n_probes, held.look)
-    if held.is_held:
-        held.go()
+    held.go()
     psns, inside = stopped_psns(c.pid), stands_in(c.pid)
     spare = 0 if inside == os.readlink(f"/proc/{c.pid}/exe") else 1 # may be inside of a post
     resumed_ns = time.monotonic_ns()
