@@ -83,7 +83,7 @@ guest_stop() {
 	qemu_pid=
 }
 
-console_tail() { { cat "$job/qemu"; tail -n 25 "$job/console" 2> /dev/null | tr -d "\r"; } >&2 || true; }
+console_tail() { { cat "$job/qemu"; tail -n 70 "$job/console" 2> /dev/null | tr -d "\r"; } >&2 || true; }
 
 up=
 for try in 1 2; do
