@@ -2,7 +2,7 @@
 """Inside a guest (tests/vm/test_link.sh): four ranks, simulated NCCL over real verbs on soft-RoCE, each rank on a device of its own; the
 network between them is made bad with tc netem. The device is named, in time, and no rank is.
 
-    link_guest.py results posts healthy background loss rate delay kill down     (the cases, in that order)
+    link_guest.py results posts healthy background loss rate delay kill down blackhole     (the cases, in that order)
 
 Each on a job of its own, whose recording is left in $GUEST_OUT if that is set.
 """
@@ -22,10 +22,12 @@ import rtr  # noqa: E402
 
 RANKS = 4
 BAR_S = 15
+LISTED_S = 130  # queue pairs are listed every minute where that takes a second, as in an emulated guest
 KNOWN_S = 120  # until the communicators of all ranks are found: a guest under software emulation is slow
 FACT_COMM_SAMPLE = 10
 SLICE_BYTES, SLICES = 16384, 12  # tools/simjob/nccl: 3 others x 4 chunks x 2 channels, two steps to a slice
 WITHOUT = ("results", "posts")  # a job to make the network bad under
+IMPATIENT = {"NCCL_IB_TIMEOUT": "16", "NCCL_IB_RETRY_CNT": "3"}  # 0.27 s each: soft-RoCE takes NCCL's own 7 retries for "for ever"
 STEP_MS = 300  # of computing: a guest's CPUs need as long for the rest
 SIM = os.path.join(job.O, "lib/ranktrace/sim/simjob")
 BLAMES = ("hang", "straggler", "mismatch", "d_state", "stopped", "cpu_starved")
@@ -149,6 +151,23 @@ def bad(j, case, host, what):
         hosts.heal(host)
 
 
+def blackhole(j, host):
+    """Nothing of what a host sends arrives, and its port is up: the queue pairs give up, and the kernel's list of them says so."""
+    begin = time.monotonic_ns()
+    hosts.netem(host, "loss 100%")
+    try:
+        f = None
+        while not f and time.monotonic_ns() < begin + LISTED_S * 10**9:
+            time.sleep(0.2)
+            f = next((f for f in j.since(begin) if f["kind"] == "link" and f["cause"] in ("transport_retries", "queue_pair_error")), None)
+        told = sorted({(f["kind"], f["class"], f["cause"], f["evidence"].get("device")) for f in j.since(begin)}, key=str)
+        job.check(f, f"blackhole of rxe{host}: no queue pair in error is told: {told}\n{j.stderr()[-800:]}")
+        j.check_nobody("blackhole", begin)
+        print(f"PASSED blackhole: {f['cause']} of {f['evidence'].get('device')} after {(f['t_ns'] - begin) / 1e9:.1f} s (rxe{host}); all: {told}", flush=True)
+    finally:
+        hosts.heal(host)
+
+
 def down(j, host):
     begin = time.monotonic_ns()
     hosts.down(host)
@@ -214,9 +233,10 @@ def main():
     host = lambda: rng.randrange(RANKS)
     run = {"results": results, "posts": posts, "healthy": lambda: quiet(j, "healthy", 15), "background": lambda: background(j),
            "loss": lambda: bad(j, "loss", host(), "loss 5%"), "rate": lambda: bad(j, "rate", host(), "rate 2mbit"),
-           "delay": lambda: bad(j, "delay", host(), "delay 100ms"), "down": lambda: down(j, host()), "kill": lambda: kill(j, host())}
+           "delay": lambda: bad(j, "delay", host(), "delay 100ms"), "down": lambda: down(j, host()), "blackhole": lambda: blackhole(j, host()), "kill": lambda: kill(j, host())}
     wanted = [case for case in cases if case in run]
     for case in wanted:
+        os.environ.update(IMPATIENT if case == "blackhole" else {})
         j = None if case in WITHOUT else LinkJob(number)
         failed += [] if passes(run[case]) else [case]
         if j:

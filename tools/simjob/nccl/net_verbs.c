@@ -22,9 +22,11 @@
 #define SIGNAL_EVERY 4 /* grants: so that the queue never fills */
 #define GRANT_ID 1000
 #define ALIGN 4096
-/* NCCL's: NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT, and what it does not let be chosen */
+/* NCCL's: what NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT change, and what it does not let be chosen */
 #define TIMEOUT 20
+#define TIMEOUT_MAX 31
 #define RETRIES 7
+#define RETRIES_MAX 7 /* on soft-RoCE: for ever */
 #define RNR_FOREVER 7
 #define RNR_TIMER 12
 
@@ -140,11 +142,22 @@ static int to_receive(const struct verbs_side *side, const struct ib_device *dev
 							    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
+static int chosen(const char *name, int usual, int most)
+{
+	const char *value = getenv(name);
+	long n = value ? strtol(value, NULL, 10) : usual;
+
+	if (n >= 0 && n <= most)
+		return n;
+	fprintf(stderr, "libnccl stand-in: %s '%s': 0 to %d\n", name, value, most);
+	abort();
+}
+
 static int to_send(const struct verbs_side *side)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-				   .timeout = TIMEOUT,
-				   .retry_cnt = RETRIES,
+				   .timeout = chosen("NCCL_IB_TIMEOUT", TIMEOUT, TIMEOUT_MAX),
+				   .retry_cnt = chosen("NCCL_IB_RETRY_CNT", RETRIES, RETRIES_MAX),
 				   .rnr_retry = RNR_FOREVER,
 				   .max_rd_atomic = 1};
 
