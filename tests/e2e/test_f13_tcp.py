@@ -10,6 +10,8 @@ from net_hosts import Hosts
 
 RATE = 4e6  # bytes a second, of all links: enough for the job
 FLOWS = 6   # of TCP: so many keep the queue in front of the link full
+
+
 def background(t):
     """Others' connections fill the link of one host. Their other end is a host that has no rank, as storage is."""
     kind, away = t.rng.choice(("tcp", "udp")), t.rng.random() < 0.5

@@ -81,6 +81,8 @@ void job_free(struct job *j);
 struct job_opts job_usual(int tp, int dp, int pp, uint64_t seed);
 /* An event of a rank's main thread, for hand-written streams. */
 struct event job_event(enum event_kind kind, int rank, uint64_t ts_ns);
+/* The process of a rank of a job on one host, for a script that makes its own events. */
+struct event job_proc_event(int rank, int ranks, uint64_t ts_ns);
 uint32_t job_pid(int rank);
 
 struct seen_finding { struct finding f; uint64_t open_ns, last_ns; int n_ticks; };

@@ -71,10 +71,8 @@ static struct duty duty_new(int ranks, double noise, uint64_t seed)
 	assert_non_null(u.m);
 	assert_non_null(u.d);
 	for (int r = 0; r < ranks; r++) {
-		struct event e = job_event(EV_PROC, r, u.now_ns);
+		struct event e = job_proc_event(r, ranks, u.now_ns);
 
-		e.proc = (typeof(e.proc)){ .start_ns = 1, .rank = r, .local_rank = r, .world_size = ranks, .job = "job",
-					   .name = "train", .container = "", .pod = "" };
 		give(&u, e);
 		e = (struct event){ .kind = EV_GPU_PROCS, .ts_ns = u.now_ns };
 		e.gpu_procs.index = r;

@@ -55,10 +55,8 @@ static struct node node_new(void)
 	assert_non_null(u.m);
 	assert_non_null(u.d);
 	for (int r = 0; r < RANKS; r++) {
-		struct event e = job_event(EV_PROC, r, u.now_ns);
+		struct event e = job_proc_event(r, RANKS, u.now_ns);
 
-		e.proc = (typeof(e.proc)){ .start_ns = 1, .rank = r, .local_rank = r, .world_size = RANKS, .job = "job",
-					   .name = "train", .container = "", .pod = "" };
 		give(&u, e);
 	}
 	for (int i = 0; i < PORTS; i++) {
