@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """F13 over TCP: others' traffic fills the link of one of the hosts, TCP or UDP, from it or to it. Neither a rank nor a link
-is blamed, while it lasts and when it has ended; whether it is told, as congestion or as slower steps, is in the result's name."""
+is blamed, while it lasts and when it has ended. Where the host's own link is the narrow one and TCP keeps the queue in front of it full
+it is told as congestion; elsewhere whether it is told, as that or as slower steps, is in the result's name."""
 import os
 import time
 
@@ -12,13 +13,14 @@ RATE = 4e6  # bytes a second, of all links: enough for the job
 FLOWS = 6   # of TCP: so many keep the queue in front of the link full
 
 
-def background(t):
-    """Others' connections fill the link of one host. Their other end is a host that has no rank, as storage is."""
-    kind, away = t.rng.choice(("tcp", "udp")), t.rng.random() < 0.5
+def background(t, filled=False):
+    """Others' connections go over the link of one host. Their other end is a host that has no rank, as storage is; its link may be what
+    holds them up, but with `filled`."""
+    kind, away = ("tcp", True) if filled else (t.rng.choice(("tcp", "udp")), t.rng.random() < 0.5)
     udp = round(t.rng.uniform(0.6, 0.9), 2)  # of the rate, without headers: more, and nothing of the job gets through
     print(f"  {kind} {'from' if away else 'to'} it, {udp}", flush=True)
     with Hosts(t.ranks + 1) as hosts:
-        for i in range(t.ranks + 1):
+        for i in [t.victim] if filled else range(t.ranks + 1):
             hosts.link(i, rate=RATE)
         j = t.start(hosts)
         t.begun(j)
@@ -36,6 +38,7 @@ def background(t):
     told = [f for f in j.opened() if (f["kind"], f["cause"]) == ("observation", "congestion")]
     slow = [f for f in j.opened() if f["kind"] == "slow_step"]
     print(f"  told: { {(f['kind'], f['cause']) for f in j.opened()} }")
+    job.check(told or not filled, f"the congestion is not told: {j.findings}\n{j.stderr()}")
     j.check_replay()
     job.result(f"tcp_{kind}_{'congestion' if told else 'slow_step' if slow else 'untold'}", (told + slow)[0]["detected_after_s"] if told or slow else 0)
 
@@ -43,8 +46,10 @@ def background(t):
 def main():
     tcp_links.need_links()
     if not job.LONG and "TRIALS" not in os.environ:
-        job.skip("a minute: with LONG=1")
+        job.skip("two minutes: with LONG=1")
     rng, number = job.seed()
+    if "TRIALS" not in os.environ:
+        background(tcp_links.Trial(rng, number, ["background"], shape="short", ranks=tcp_links.RANKS), filled=True)
     for _ in range(int(os.environ.get("TRIALS", "1"))):
         background(tcp_links.Trial(rng, number, ["background"]))
 
