@@ -1,23 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of runs that once went wrong: each NAME.rtr must give the root findings that NAME.json names."""
+"""Every recording here opens and gives the findings that the program gave that made it (compare.py). Those of runs that
+once went wrong, each NAME.rtr with a NAME.json, give the root findings that NAME.json names.
+
+This is also the test that old recordings still open: no recording here is ever made anew. What they are: README.md."""
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
-RANKTRACE = os.path.join(os.environ.get("O", "build"), "ranktrace")
+import compare
+
+RANKTRACE = compare.RANKTRACE
 SILENT = ("observation", "lost_events")
 here = os.path.dirname(os.path.abspath(__file__))
 failed = 0
-recordings = sorted(glob.glob(f"{here}/*.rtr"))
-for path in recordings:
-    with open(path[:-4] + ".json") as f:
-        expected = json.load(f)
-    out = subprocess.run([RANKTRACE, "replay", "-q", "--json", path], capture_output=True, text=True)
-    last = {f["id"]: f for f in map(json.loads, out.stdout.splitlines())}
-    roots = [[f["kind"], f["class"], f["ranks"]] for f in last.values() if not f["caused_by"] and f["kind"] not in SILENT]
-    right = sorted(map(str, roots)) == sorted(map(str, expected["roots"])) and out.returncode == expected["exit"]
-    print(f"{'ok' if right else 'FAILED'}: {os.path.basename(path)}: {roots}, exit {out.returncode} {out.stderr}")
+
+
+def check(right, text):
+    global failed
+    print(f"{'ok' if right else 'FAILED'}: {text}")
     failed += not right
-sys.exit(1 if failed or not recordings else 0)
+
+
+def check_roots():
+    recordings = [path for path in sorted(glob.glob(f"{here}/*.rtr")) if os.path.exists(path[:-4] + ".json")]
+    check(recordings, "recordings of runs that once went wrong")
+    for path in recordings:
+        with open(path[:-4] + ".json") as f:
+            expected = json.load(f)
+        out = subprocess.run([RANKTRACE, "replay", "-q", "--json", path], capture_output=True, text=True)
+        last = {f["id"]: f for f in map(json.loads, out.stdout.splitlines())}
+        roots = [[f["kind"], f["class"], f["ranks"]] for f in last.values()
+                 if not f["caused_by"] and f["kind"] not in SILENT]
+        right = sorted(map(str, roots)) == sorted(map(str, expected["roots"])) and out.returncode == expected["exit"]
+        check(right, f"{os.path.basename(path)}: {roots}, exit {out.returncode} {out.stderr}")
+
+
+def run_compare(*arguments):
+    out = subprocess.run([sys.executable, "-B", f"{here}/compare.py", *arguments], capture_output=True, text=True)
+    return out.returncode, out.stdout + out.stderr
+
+
+def check_all():
+    code, text = run_compare()
+    print(text, end="")
+    check(code == 0, "every output is as it was kept")
+
+
+def check_seen(name, change, text):
+    """A change of the kept lines of one recording is reported, in words that hold `text`."""
+    with tempfile.TemporaryDirectory(prefix="ranktrace-replay-") as folder:
+        shutil.copy(f"{here}/exits.json", folder)
+        with open(f"{here}/{name}.jsonl") as f:
+            rows = [json.loads(line) for line in f]
+        change(rows)
+        with open(f"{folder}/{name}.jsonl", "w") as f:
+            f.writelines(json.dumps(row) + "\n" for row in rows)
+        code, out = run_compare("--expect", folder, name.split(".")[0])
+    seen = code == (text is not None) and (text or "") in out
+    check(seen, f"planted in {name}: {text}" if text else f"{name} as it was")
+    if not seen:
+        print(out)
+
+
+def check_planted():
+    stop = "f01_stop.findings"
+    check_seen(stop, lambda rows: None, None)
+    check_seen(stop, lambda rows: rows[0]["evidence"].update(waiting_s=9.5), "evidence.waiting_s: before 9.5, after ")
+    check_seen(stop, lambda rows: rows[0]["evidence"].update(n_waiting=3.0), "evidence.n_waiting: before 3.0, after 3")
+    check_seen(stop, lambda rows: rows[0]["evidence"].update(more=1), "evidence.more: before 1, after (no such key)")
+    check_seen(stop, lambda rows: rows[0]["evidence"].pop("limit_s"), "evidence.limit_s: before (no such key), after ")
+    check_seen(stop, lambda rows: rows[0].update(confidence=0.5), "confidence: before 0.5, after ")
+    check_seen(stop, lambda rows: rows[0].update(t_ns=rows[0]["t_ns"] + 1), "t_ns: before ")
+    check_seen(stop, lambda rows: rows[0].update(ranks=[1]), "ranks: before [1], after [2]")
+    check_seen(stop, lambda rows: rows[0].update({"class": "init"}), 'class: before "init", after "stopped"')
+    check_seen(stop, lambda rows: rows.append(rows[0]), "only before: ")
+    check_seen(stop, lambda rows: rows.pop(), "only after: ")
+    check_seen("f08_dstate.findings", lambda rows: rows.reverse(), "id: before ")
+    check_seen("two_hosts.merge", lambda rows: rows[0].update(host="node-c"), 'host: before "node-c", after "node-')
+    with tempfile.TemporaryDirectory() as folder:
+        code, out = run_compare("--expect", folder, "healthy")
+        check(code == 1 and "nothing is kept" in out, "an expectation that is missing")
+
+
+def check_names():
+    """The table of renamings maps names, for one kind or for all, and nothing else."""
+    row = {"kind": "hang", "class": "stopped", "t_ns": 5, "evidence": {"old": 1, "state": "stopped"}}
+    today = {"kind": "hang", "class": "halted", "t_ns": 5, "evidence": {"new": 1, "state": "stopped"}}
+    other = {**today, "evidence": {"new": 2, "state": "stopped"}}
+    keys, values = {"evidence.old": "evidence.new"}, {"class": {"stopped": "halted"}}
+
+    def differ(after, table):
+        return compare.differences("findings", ([json.dumps(row)], 1), ([json.dumps(after)], 1), {"findings": table})
+    check(len(differ(today, {})) == 3, "without a table every name differs")
+    check(not differ(today, {"*": {"keys": keys, "values": values}}), "names mapped for all kinds")
+    check(not differ(today, {"*": {"keys": keys}, "hang": {"values": values}}), "names mapped for one kind")
+    check(len(differ(today, {"link": {"keys": keys, "values": values}})) == 3, "names mapped for another kind")
+    found = differ(other, {"*": {"keys": keys, "values": values}})
+    check(len(found) == 1 and "evidence.new: before 1, after 2" in found[0], "a value that differs below a new name")
+    one = {"a": "c", "b": "c"}
+    for table in ({"keys": one}, {"values": {"t_ns": {"5": 6}}}, {"values": {"class": one}}):
+        try:
+            compare.check_table({"findings": {"*": table}})
+            check(False, f"accepted: {table}")
+        except SystemExit as e:
+            check("more than rename" in str(e), f"refused: {table}")
+
+
+check_roots()
+check_all()
+check_planted()
+check_names()
+sys.exit(1 if failed else 0)
