@@ -6,7 +6,7 @@
 #ifndef TESTS_SIMJOB_RANKS_IN_ONE_H
 #define TESTS_SIMJOB_RANKS_IN_ONE_H
 
-#include "tools/simjob/nccl/comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
 #include "sample/nvml_child.h"
 #include "sample/sampler.h"
 #include "schemas/facts.h"
-#include "tools/simjob/nvml/gpu_state.h"
+#include "tools/simjob/libnvml/gpu_state.h"
 
 extern const struct sampler nvml_sampler;
 

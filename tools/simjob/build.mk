@@ -3,32 +3,29 @@
 # SIM_LAYOUT=0|1|2 chooses the layout of struct ncclComm; layoutN/libnccl.so.2 has each of the others (simjob --nccl-lib).
 SIM_DIR := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 SIM_OUT := $(O)/lib/ranktrace/sim
-SIM_OBJ := $(O)/obj/simjob
+SIM_OBJ := $(O)/obj/sim
 SIM_LAYOUT ?= 0
 SIM_OTHER_LAYOUTS := $(filter-out $(SIM_LAYOUT),0 1 2)
 
 # -g whatever CFLAGS say: a tracer learns the structs from the DWARF. Frame pointers are left to CFLAGS, too.
-SIM_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) -g
+SIM_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) -I. -g
 SIM_LIB_CFLAGS := $(SIM_CFLAGS) -fPIC -fvisibility=hidden
 
-SIM_CUDA_OBJ := $(patsubst $(SIM_DIR)/cuda/%.c,$(SIM_OBJ)/cuda/%.o,$(wildcard $(SIM_DIR)/cuda/*.c))
-SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/nccl/*.c)
-SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/job/%.o,$(wildcard $(SIM_DIR)/*.c))
+SIM_CUDA_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/libcuda/*.c))
+SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/libnccl/*.c)
+SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c))
 SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnvidia-ml.so.1 $(SIM_OUT)/libnccl.so.2 $(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
 
 .PHONY: simjob
 simjob: $(SIM_LIBS) $(SIM_OUT)/simjob $(SIM_OUT)/simjob-static $(SIM_OUT)/simjob-static-symtab ## the simulated job and its stand-ins for libnccl and libcuda
 
-$(SIM_OBJ)/cuda/%.o: $(SIM_DIR)/cuda/%.c
+$(SIM_OBJ)/lib%.o: $(SIM_DIR)/lib%.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_LIB_CFLAGS) -MMD -MP -c $< -o $@
 
-$(SIM_OBJ)/job/%.o: $(SIM_DIR)/%.c
+$(SIM_OBJ)/%.o: $(SIM_DIR)/%.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_CFLAGS) -MMD -MP -c $< -o $@
 
-$(SIM_OBJ)/nvml/%.o: $(SIM_DIR)/nvml/%.c
-	$(Q)mkdir -p $(@D) && $(CC) $(SIM_LIB_CFLAGS) -MMD -MP -c $< -o $@
-
-$(SIM_OUT)/libnvidia-ml.so.1: $(SIM_OBJ)/nvml/nvml.o
+$(SIM_OUT)/libnvidia-ml.so.1: $(SIM_OBJ)/libnvml/nvml.o
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs $^ -o $@
 
 $(SIM_OUT)/libcuda.so.1: $(SIM_CUDA_OBJ)
@@ -36,10 +33,10 @@ $(SIM_OUT)/libcuda.so.1: $(SIM_CUDA_OBJ)
 
 # A layout is a set of objects of its own.
 define sim_nccl_layout
-$(SIM_OBJ)/nccl$(1)/%.o: $(SIM_DIR)/nccl/%.c
+$(SIM_OBJ)/libnccl$(1)/%.o: $(SIM_DIR)/libnccl/%.c
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$(SIM_LIB_CFLAGS) -DSIM_LAYOUT=$(1) -MMD -MP -c $$< -o $$@
 
-$(2): $(SIM_NCCL_SRC:$(SIM_DIR)/nccl/%.c=$(SIM_OBJ)/nccl$(1)/%.o)
+$(2): $(SIM_NCCL_SRC:$(SIM_DIR)/libnccl/%.c=$(SIM_OBJ)/libnccl$(1)/%.o)
 	$$(Q)mkdir -p $$(@D) && $$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,-z,defs -Wl,-rpath,'$$$$ORIGIN' $$^ -o $$@ \
 		-pthread -ldl
 endef
@@ -51,9 +48,9 @@ $(SIM_OUT)/simjob: $(SIM_JOB_OBJ)
 
 # With the libnccl stand-in inside, as in a user's binary; its names in .dynsym and .symtab, or in .symtab only.
 SIM_STATIC_OBJ := $(SIM_JOB_OBJ:$(SIM_OBJ)/job/api.o=$(SIM_OBJ)/job-static/api.o) \
-	$(SIM_NCCL_SRC:$(SIM_DIR)/nccl/%.c=$(SIM_OBJ)/nccl$(SIM_LAYOUT)/%.o)
+	$(SIM_NCCL_SRC:$(SIM_DIR)/libnccl/%.c=$(SIM_OBJ)/libnccl$(SIM_LAYOUT)/%.o)
 
-$(SIM_OBJ)/job-static/api.o: $(SIM_DIR)/api.c
+$(SIM_OBJ)/job-static/api.o: $(SIM_DIR)/job/api.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_CFLAGS) -DSIM_NCCL_LINKED -MMD -MP -c $< -o $@
 
 $(SIM_OUT)/simjob-static: $(SIM_STATIC_OBJ)

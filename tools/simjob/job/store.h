@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the processes of a job share beside NCCL: stands for torchrun's TCP store (unique ids) and for its view of the
+ * workers (progress). An unlinked memory file that the ranks inherit; it goes with the last of them.
+ */
+#ifndef SIMJOB_STORE_H
+#define SIMJOB_STORE_H
+
+#include "fault.h"
+#include "tools/simjob/libcuda/futex.h"
+#include "tools/simjob/libnccl/nccl_abi.h"
+#include "options.h"
+
+/* The world's, and for each group of the pipeline and of data parallelism. */
+#define IDS_PER_GENERATION(NR_RANKS) (1 + 2 * (NR_RANKS))
+
+/* Of the communicators that --extra-ops makes; they lie before those of the faults. */
+#define EXTRA_IDS 3
+
+enum freeze_state { FREEZE_IDLE, FREEZE_FROZEN, FREEZE_THAWED, FREEZE_FAILED };
+
+struct store_id {
+	_Atomic uint32_t is_set; /* futex */
+	ncclUniqueId id;
+};
+
+struct store_rank {
+	_Atomic uint32_t steps_done;
+	_Atomic uint64_t steps_ns;    /* duration of those steps together, without the first */
+	_Atomic uint32_t stopped_for; /* 1 + the fault for which it is about to stop itself; 0: none */
+};
+
+struct store {
+	struct store_rank ranks[MAX_RANKS];
+	_Atomic uint32_t freezes[MAX_FAULTS];	   /* futexes: enum freeze_state, a fault each */
+	_Atomic uint32_t loader_freed[MAX_FAULTS]; /* the dataloader child is past its D state */
+	_Atomic uint32_t hog_cores[MAX_FAULTS];	   /* futexes: 1 + the core on which the fault's hogs spin; 0: idle */
+	_Atomic uint32_t init_arrived[MAX_FAULTS]; /* ranks at the creation that the fault's rank misses */
+	int nr_ids;
+	struct store_id ids[];
+};
+
+/* @nr_ids: unique ids the job will need. NULL with errno set on failure; @ret_fd is inherited over exec. */
+struct store *store_create(int nr_ids, int *ret_fd);
+struct store *store_attach(int fd);
+void store_set_id(struct store *store, int index, const ncclUniqueId *id);
+/* Blocks until it is set. */
+void store_get_id(struct store *store, int index, ncclUniqueId *ret_id);
+
+#endif
