@@ -47,7 +47,7 @@ static void test_free_waits(void)
 static void test_virtual_memory(void)
 {
 	CUmemGenericAllocationHandle handle;
-	const int properties[32] = {0}, access[8] = {0};
+	const int properties[32] = { 0 }, access[8] = { 0 };
 	CUdeviceptr range;
 	size_t granule_bytes;
 
@@ -90,7 +90,7 @@ static void test_copies(void)
 static void test_code(void)
 {
 	uint64_t begin_ns = clock_now_ns(), duration_ns = 1000;
-	void *params[] = {&duration_ns};
+	void *params[] = { &duration_ns };
 	CUfunction function;
 	CUlibrary library;
 	CUmodule module;
@@ -107,7 +107,7 @@ static void test_code(void)
 static void test_injection(void)
 {
 	uint64_t duration_ns = 1000;
-	void *params[] = {&duration_ns};
+	void *params[] = { &duration_ns };
 	CUdeviceptr memory;
 	CUevent event;
 	int i;

@@ -121,9 +121,10 @@ static CUgraph kernels_capture(uint64_t duration_ns, int nr_kernels)
 
 static void test_update(void)
 {
-	CUgraph short_graph = kernels_capture(5 * NSEC_PER_MSEC, 1), long_graph = kernels_capture(15 * NSEC_PER_MSEC, 1);
+	CUgraph short_graph = kernels_capture(5 * NSEC_PER_MSEC, 1),
+		long_graph = kernels_capture(15 * NSEC_PER_MSEC, 1);
 	CUgraph other = kernels_capture(5 * NSEC_PER_MSEC, 2);
-	CUDA_GRAPH_INSTANTIATE_PARAMS params = {.result_out = 7};
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = { .result_out = 7 };
 	CUgraphExecUpdateResultInfo result;
 	CUgraphExec exec;
 
@@ -164,7 +165,7 @@ static void begin(CUstreamCaptureMode mode)
 static void expect_invalid(void)
 {
 	uint64_t duration_ns = 1;
-	void *params[] = {&duration_ns};
+	void *params[] = { &duration_ns };
 	CUgraph graph = (CUgraph)1;
 
 	EXPECT(capture_status(streams[0]) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -323,7 +324,7 @@ static void eager_all_reduce(ncclComm_t *comms)
 
 static void test_collectives(void)
 {
-	struct timespec wait = {.tv_nsec = 50000000};
+	struct timespec wait = { .tv_nsec = 50000000 };
 	ncclComm_t comms[NR_RANKS];
 	CUgraphExec execs[NR_RANKS];
 	int i, round;

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 
 #define NR_RANKS 4
-#define EXPECT(CONDITION)                                                                                              \
-	do {                                                                                                           \
-		if (!(CONDITION)) {                                                                                    \
-			printf("FAIL: %s:%d: %s\n", __FILE__, __LINE__, #CONDITION);                                   \
-			exit(1);                                                                                       \
-		}                                                                                                      \
+#define EXPECT(CONDITION)                                                            \
+	do {                                                                         \
+		if (!(CONDITION)) {                                                  \
+			printf("FAIL: %s:%d: %s\n", __FILE__, __LINE__, #CONDITION); \
+			exit(1);                                                     \
+		}                                                                    \
 	} while (0)
 
 static CUstream streams[NR_RANKS];
@@ -38,7 +38,7 @@ static void device_open(void)
 
 static void kernel_launch(CUstream stream, uint64_t duration_ns)
 {
-	void *params[] = {&duration_ns};
+	void *params[] = { &duration_ns };
 
 	EXPECT(!cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
 }

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-
 /* The reference values were computed with NCCL's own src/include/bitops.h: bytes i * 7 + 3, then (hash, 3, 5). */
 static void test_hash(void)
 {
@@ -109,7 +108,7 @@ static void test_counters(ncclComm_t *comms)
 /* Nobody leaves a collective before the last one has entered. */
 static void test_rendezvous(ncclComm_t *comms)
 {
-	struct timespec wait = {.tv_nsec = 50000000};
+	struct timespec wait = { .tv_nsec = 50000000 };
 	int i;
 
 	for (i = 0; i < NR_RANKS - 1; i++)
@@ -175,8 +174,8 @@ static ncclResult_t async_state(ncclComm_t comm)
 /* The call is back before the peers are there, with a communicator that is of no use yet. */
 static void test_nonblocking(void)
 {
-	ncclConfig_t config = {.size = sizeof(config), .magic = NCCL_CONFIG_MAGIC, .blocking = 0};
-	struct timespec wait = {.tv_nsec = 30000000};
+	ncclConfig_t config = { .size = sizeof(config), .magic = NCCL_CONFIG_MAGIC, .blocking = 0 };
+	struct timespec wait = { .tv_nsec = 30000000 };
 	ncclComm_t comms[2], lonely;
 	ncclUniqueId id;
 	int i;
@@ -203,7 +202,7 @@ static void test_nonblocking(void)
 /* In a group the communicator is known before it is created. */
 static void test_created_at_group_end(void)
 {
-	ncclComm_t comms[2] = {NULL};
+	ncclComm_t comms[2] = { NULL };
 	ncclUniqueId id;
 	int i;
 
@@ -218,7 +217,7 @@ static void test_created_at_group_end(void)
 /* One rank with another count: nobody completes, until the communicators are aborted. */
 static void test_mismatch(ncclComm_t *comms)
 {
-	struct timespec wait = {.tv_nsec = 50000000};
+	struct timespec wait = { .tv_nsec = 50000000 };
 	int i;
 
 	for (i = 0; i < NR_RANKS; i++)
@@ -233,7 +232,7 @@ static void test_mismatch(ncclComm_t *comms)
 
 static void test_arguments(ncclComm_t *comms)
 {
-	ncclUniqueId id = {"not an id"};
+	ncclUniqueId id = { "not an id" };
 	ncclComm_t comm;
 
 	EXPECT(ncclAllReduce(NULL, NULL, 1, ncclFloat32, ncclSum, NULL, streams[0]) == ncclInvalidArgument);

@@ -22,7 +22,7 @@
 static bool freeze_and_wait(struct rank *rank, int index, double duration_s)
 {
 	const char *fd_text = getenv("SIMJOB_FREEZE_FD");
-	struct freeze_request request = {.fault_index = index, .duration_s = duration_s};
+	struct freeze_request request = { .fault_index = index, .duration_s = duration_s };
 	_Atomic uint32_t *state = &rank->store->freezes[index];
 
 	atomic_store(state, FREEZE_IDLE);
@@ -117,7 +117,7 @@ static bool file_map(struct mapped_file *file, int index)
 
 static bool block_in_mmap(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
 {
-	struct mapped_file file = {0};
+	struct mapped_file file = { 0 };
 	pthread_t writer, unmapper;
 	void *page;
 

@@ -174,8 +174,8 @@ static bool groups_remove(const struct cpu_limits *limits)
 
 static void janitor_main(const struct cpu_limits *limits, int launcher_pid)
 {
-	struct pollfd launcher = {syscall(SYS_pidfd_open, launcher_pid, 0), POLLIN, 0};
-	struct timespec pause = {.tv_nsec = 10 * NSEC_PER_MSEC};
+	struct pollfd launcher = { syscall(SYS_pidfd_open, launcher_pid, 0), POLLIN, 0 };
+	struct timespec pause = { .tv_nsec = 10 * NSEC_PER_MSEC };
 	sigset_t all;
 	int tries;
 
@@ -207,11 +207,10 @@ __attribute__((noreturn)) static void limits_fail(const struct cpu_limits *limit
 		groups_remove(limits);
 	if (limits->janitor_pid > 0)
 		kill(limits->janitor_pid, SIGKILL);
-	fprintf(
-	    stderr,
-	    "simjob: --fault cpu:how=quota: cannot limit the CPU in %s: %s; run as root where the cpu controller of "
-	    "control groups can be written, or use how=hog\n",
-	    where, why);
+	fprintf(stderr,
+		"simjob: --fault cpu:how=quota: cannot limit the CPU in %s: %s; run as root where the cpu controller "
+		"of control groups can be written, or use how=hog\n",
+		where, why);
 	exit(2);
 }
 
@@ -220,7 +219,7 @@ void cpu_limits_create(struct cpu_limits *limits, const struct options *options)
 	char mount[CGROUP_PATH_SIZE], parent[CGROUP_PATH_SIZE], path[CGROUP_PATH_SIZE + 16];
 	int i, version, err, nr_wanted = 0;
 
-	*limits = (struct cpu_limits){.options = options};
+	*limits = (struct cpu_limits){ .options = options };
 	for (i = 0; i < options->nr_faults; i++)
 		nr_wanted += fault_wants_quota(&options->faults[i]);
 	if (!nr_wanted)

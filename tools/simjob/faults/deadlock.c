@@ -35,7 +35,7 @@ static int group_print(const struct rank *rank, char *ret_text, int size)
 /* In the healthy order: first the gradients' operation, then the loss. */
 static void deadlock_report(struct rank *rank, const struct fault *fault, const struct op_call *call)
 {
-	struct op_call loss = {.kind = OP_ALL_REDUCE};
+	struct op_call loss = { .kind = OP_ALL_REDUCE };
 	char ranks[1400], facts[2000];
 
 	group_print(rank, ranks, sizeof(ranks));

@@ -43,19 +43,19 @@ static int options_check(const struct options *options, const struct fault *faul
 				"--layout dp=2 or more");
 	if (!err)
 		err = refuse_if(
-		    options->graph == GRAPH_STEP && (fault->kind == FAULT_DEADLOCK || fault->kind == FAULT_P2P), reason,
-		    "with --graph step its operations are captured once and for all; use --graph layers");
+			options->graph == GRAPH_STEP && (fault->kind == FAULT_DEADLOCK || fault->kind == FAULT_P2P),
+			reason, "with --graph step its operations are captured once and for all; use --graph layers");
 	if (!err)
 		err = refuse_if(
-		    fault->kind == FAULT_IMBALANCE && fault->what == IMBALANCE_STAGE && options->pp < 2, reason,
-		    "there is no pipeline with a last stage, pp is 1; ask for one by --layout pp=2 or more");
+			fault->kind == FAULT_IMBALANCE && fault->what == IMBALANCE_STAGE && options->pp < 2, reason,
+			"there is no pipeline with a last stage, pp is 1; ask for one by --layout pp=2 or more");
 	if (!err)
 		err = refuse_if((fault->kind == FAULT_INSIDE || fault->kind == FAULT_PROXY) &&
-				    (!options->net || options->nr_ranks < 2),
+					(!options->net || options->nr_ranks < 2),
 				reason, "no data travel over a network; say --net, and 2 ranks or more");
 	if (!err)
 		err = refuse_if((fault->kind == FAULT_INSIDE || fault->kind == FAULT_PROXY) &&
-				    options->graph == GRAPH_STEP,
+					options->graph == GRAPH_STEP,
 				reason, "with --graph step all but one operation are captured; use --graph layers");
 	if (!err)
 		err = refuse_if((fault->kind == FAULT_DSTATE_CHILD || fault->kind == FAULT_IO) && !options->dataloader,
@@ -66,9 +66,9 @@ static int options_check(const struct options *options, const struct fault *faul
 static int init_check(const struct fault *fault, struct reason *reason)
 {
 	bool is_init = fault->kind == FAULT_INIT;
-	int err =
-	    refuse_if(is_init && (fault->given & KEY_WHAT) && fault->what == INIT_START && (fault->given & KEY_STEP),
-		      reason, "what=start is before the first step; leave step= out or say what=new or what=split");
+	int err = refuse_if(
+		is_init && (fault->given & KEY_WHAT) && fault->what == INIT_START && (fault->given & KEY_STEP), reason,
+		"what=start is before the first step; leave step= out or say what=new or what=split");
 
 	if (!err)
 		err = refuse_if(is_init && fault->how == INIT_DEAD && (fault->given & KEY_SEC), reason,
@@ -106,7 +106,7 @@ static int cpu_check(const struct options *options, int index, struct reason *re
 int fault_check(const struct options *options, int index, char *ret_reason, int reason_size)
 {
 	const struct fault *fault = &options->faults[index];
-	struct reason reason = {ret_reason, reason_size};
+	struct reason reason = { ret_reason, reason_size };
 	int err = refuse_if(fault->rank >= options->nr_ranks, &reason, "rank=%d does not exist; ranks are 0 to %d",
 			    fault->rank, options->nr_ranks - 1);
 

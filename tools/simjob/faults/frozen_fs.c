@@ -47,7 +47,7 @@ static int mkfs_run(const char *device)
 /* An open loop device that clears itself with its last user, or -errno. */
 static int loop_attach(int image_fd, char *ret_device, size_t size)
 {
-	struct loop_config config = {.fd = image_fd, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+	struct loop_config config = { .fd = image_fd, .info.lo_flags = LO_FLAGS_AUTOCLEAR };
 	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	int fd = -1, number, tries, err = 0;
 
@@ -168,7 +168,7 @@ static int guardian_thaw(struct guardian *guardian, bool all)
 
 static void guardian_run(struct guardian *guardian, int request_fd, int launcher_fd)
 {
-	struct pollfd fds[] = {{request_fd, POLLIN, 0}, {launcher_fd, POLLIN, 0}};
+	struct pollfd fds[] = { { request_fd, POLLIN, 0 }, { launcher_fd, POLLIN, 0 } };
 	struct freeze_request request;
 
 	for (;;) {
@@ -187,7 +187,7 @@ static void guardian_run(struct guardian *guardian, int request_fd, int launcher
 
 static void guardian_main(const struct frozen_fs *fs, struct store *store, int request_fd, int launcher_pid)
 {
-	struct guardian guardian = {.store = store};
+	struct guardian guardian = { .store = store };
 	int i, launcher_fd = syscall(SYS_pidfd_open, launcher_pid, 0);
 	char path[300];
 	sigset_t all;
@@ -243,7 +243,7 @@ void frozen_fs_create(struct frozen_fs *fs, const struct options *options, struc
 {
 	int err;
 
-	*fs = (struct frozen_fs){.request_fd = -1};
+	*fs = (struct frozen_fs){ .request_fd = -1 };
 	if (!faults_need_fs(options))
 		return;
 	err = namespace_enter(fs, options);

@@ -16,8 +16,8 @@ struct collection {
 /* The same whenever it is asked for in a step. */
 static struct collection collection_draw(const struct rank *rank, const struct fault *fault)
 {
-	struct random random = {.state = fault->draw ^ (uint64_t)rank->step << 32 ^ (uint64_t)rank->rank << 16};
-	struct collection collection = {.op = -1};
+	struct random random = { .state = fault->draw ^ (uint64_t)rank->step << 32 ^ (uint64_t)rank->rank << 16 };
+	struct collection collection = { .op = -1 };
 
 	random_u64(&random);
 	if (random_unit(&random) >= fault->rate)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Faults of the rank's GPU as NVML shows them, and only there: a bit in SIM_GPU_STATE, in the order of the words of what=.
- * What a real one would do to the job beside is another fault's affair (slow, hang).
+ * Faults of the rank's GPU as NVML shows them, and only there: a bit in SIM_GPU_STATE, in the order of the words of
+ * what=. What a real one would do to the job beside is another fault's affair (slow, hang).
  */
 #include "tools/simjob/libnvml/gpu_state.h"
 #include "tools/simjob/job/rank.h"
@@ -32,10 +32,12 @@ void gpu_faults_before_step(struct rank *rank)
 	for (i = 0; i < rank->options->nr_faults; i++) {
 		const struct fault *fault = &rank->options->faults[i];
 
-		if (fault->kind != FAULT_GPU || fault->rank != rank->rank || rank->step < fault->step || rank->fault_done[i])
+		if (fault->kind != FAULT_GPU || fault->rank != rank->rank || rank->step < fault->step ||
+		    rank->fault_done[i])
 			continue;
 		if (!gpus && !(gpus = sim_gpus_map())) {
-			fprintf(stderr, "simjob: fault gpu: SIM_GPU_STATE names no file that can be written; nobody would see it\n");
+			fprintf(stderr, "simjob: fault gpu: SIM_GPU_STATE names no file that can be written; "
+					"nobody would see it\n");
 			exit(2);
 		}
 		if (!rank->fault_begun[i])

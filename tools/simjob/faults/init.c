@@ -29,18 +29,10 @@ static void creation_miss(struct rank *rank, int index)
 	uint64_t end_ns = clock_now_ns() + (uint64_t)(fault->duration_s * NSEC_PER_SEC);
 
 	switch ((enum init_how)fault->how) {
-	case INIT_SLEEP:
-		sleep_until(end_ns);
-		break;
-	case INIT_STOP:
-		fault_stop(rank, index);
-		break;
-	case INIT_BUSY:
-		spin_until(end_ns);
-		break;
-	case INIT_DEAD:
-		peers_await(rank, index);
-		_exit(1);
+	case INIT_SLEEP: sleep_until(end_ns); break;
+	case INIT_STOP: fault_stop(rank, index); break;
+	case INIT_BUSY: spin_until(end_ns); break;
+	case INIT_DEAD: peers_await(rank, index); _exit(1);
 	}
 }
 
@@ -73,7 +65,7 @@ void init_faults_at_start(struct rank *rank)
 
 static void extra_comm_run(struct rank *rank, int index)
 {
-	struct op_call call = {.kind = OP_ALL_REDUCE, .count = 1, .datatype = ncclFloat32};
+	struct op_call call = { .kind = OP_ALL_REDUCE, .count = 1, .datatype = ncclFloat32 };
 	struct job_comm comm;
 
 	comm_extra_create(rank, &comm, index);

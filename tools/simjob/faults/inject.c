@@ -57,10 +57,10 @@ void fault_report_with(struct rank *rank, const struct fault *fault, const char 
 		report_write(STDERR_FILENO, text, length, sizeof(text));
 	if (rank->fault_log_fd < 0)
 		return;
-	length =
-	    snprintf(text, sizeof(text),
-		     "{\"fault\":\"%s\",\"phase\":\"%s\",\"rank\":%d,\"pid\":%d,\"step\":%d,\"t_ns\":%" PRIu64 "%s}\n",
-		     fault_name(fault), phase, rank->rank, rank->pid, rank->step, now_ns, facts);
+	length = snprintf(text, sizeof(text),
+			  "{\"fault\":\"%s\",\"phase\":\"%s\",\"rank\":%d,\"pid\":%d,\"step\":%d,\"t_ns\":%" PRIu64
+			  "%s}\n",
+			  fault_name(fault), phase, rank->rank, rank->pid, rank->step, now_ns, facts);
 	report_write(rank->fault_log_fd, text, length, sizeof(text));
 }
 
@@ -83,7 +83,7 @@ static bool fault_is_on(const struct rank *rank, const struct fault *fault)
 /* Sequences are as long in all ranks that work on the same batch: they share the place in the data-parallel group. */
 static double sequence_factor(const struct rank *rank, const struct fault *fault)
 {
-	struct random random = {.state = fault->draw ^ (uint64_t)rank->step << 32 ^ rank->position.dp};
+	struct random random = { .state = fault->draw ^ (uint64_t)rank->step << 32 ^ rank->position.dp };
 
 	random_u64(&random);
 	return 1.0 + fault->percent / 100.0 * random_unit(&random);
@@ -159,8 +159,8 @@ static uint64_t fault_deadline_ns(const struct fault *fault)
 static void mismatch_apply(const struct fault *fault, struct op_call *call)
 {
 	static const ncclDataType_t same_size[ncclNumTypes] = {
-	    ncclUint8,	  ncclInt8,  ncclUint32, ncclInt32,   ncclUint64,     ncclInt64,
-	    ncclBfloat16, ncclInt32, ncclInt64,	 ncclFloat16, ncclFloat8e5m2, ncclFloat8e4m3,
+		ncclUint8,    ncclInt8,  ncclUint32, ncclInt32,   ncclUint64,     ncclInt64,
+		ncclBfloat16, ncclInt32, ncclInt64,  ncclFloat16, ncclFloat8e5m2, ncclFloat8e4m3,
 	};
 
 	if (fault->what == MISMATCH_DTYPE)
@@ -175,11 +175,8 @@ static void rank_end(const struct rank *rank, const struct fault *fault)
 	volatile int *volatile nowhere = NULL; /* or the compiler sees that nobody reads it, and drops the store */
 
 	switch ((enum kill_how)fault->how) {
-	case KILL_BY_SIGKILL:
-		kill(rank->pid, SIGKILL);
-		break;
-	case KILL_BY_EXIT:
-		exit(1);
+	case KILL_BY_SIGKILL: kill(rank->pid, SIGKILL); break;
+	case KILL_BY_EXIT: exit(1);
 	case KILL_BY_SEGV:
 		prctl(PR_SET_DUMPABLE, 0); /* no core file of a crash that was asked for */
 		*nowhere = 1;
@@ -219,7 +216,7 @@ static void fault_endure(struct rank *rank, int index, const struct op_place *pl
 static bool fault_strike(struct rank *rank, int index, struct job_comm *comm, struct op_call *call)
 {
 	const struct fault *fault = &rank->options->faults[index];
-	struct op_place place = {comm, call};
+	struct op_place place = { comm, call };
 
 	switch (fault->kind) {
 	case FAULT_KILL:
@@ -230,16 +227,10 @@ static bool fault_strike(struct rank *rank, int index, struct job_comm *comm, st
 		fault_report(rank, fault, "begin", comm, call);
 		mismatch_apply(fault, call);
 		return true;
-	case FAULT_P2P:
-		p2p_report(rank, fault, &place);
-		return false;
+	case FAULT_P2P: p2p_report(rank, fault, &place); return false;
 	case FAULT_INSIDE:
-	case FAULT_PROXY:
-		net_fault_arm(rank, index, &place);
-		return true;
-	default:
-		fault_endure(rank, index, &place);
-		return true;
+	case FAULT_PROXY: net_fault_arm(rank, index, &place); return true;
+	default: fault_endure(rank, index, &place); return true;
 	}
 }
 
@@ -256,10 +247,8 @@ static bool fault_is_per_op(const struct fault *fault)
 	case FAULT_INSIDE:
 	case FAULT_PROXY:
 	case FAULT_DSTATE:
-	case FAULT_DSTATE_MM:
-		return true;
-	default:
-		return false;
+	case FAULT_DSTATE_MM: return true;
+	default: return false;
 	}
 }
 

@@ -15,7 +15,7 @@ static int step_fed(const struct rank *rank, int nr_made)
 static void child_block(struct rank *rank, int index)
 {
 	const struct fault *fault = &rank->options->faults[index];
-	struct op_place nowhere = {NULL, NULL};
+	struct op_place nowhere = { NULL, NULL };
 
 	rank->fault_done[index] = true;
 	fault_block(rank, fault, index, &nowhere);
@@ -29,7 +29,7 @@ static void child_block(struct rank *rank, int index)
  */
 static int late_rank(const struct rank *rank, const struct fault *fault)
 {
-	struct random random = {.state = fault->draw ^ (uint64_t)rank->step << 32};
+	struct random random = { .state = fault->draw ^ (uint64_t)rank->step << 32 };
 
 	random_u64(&random);
 	if (rank->step % 2 || random_unit(&random) >= fault->rate)
@@ -40,7 +40,7 @@ static int late_rank(const struct rank *rank, const struct fault *fault)
 static void storage_wait(struct rank *rank, int index)
 {
 	const struct fault *fault = &rank->options->faults[index];
-	struct op_place nowhere = {NULL, NULL};
+	struct op_place nowhere = { NULL, NULL };
 
 	fault_block(rank, fault, index, &nowhere);
 	fault_report(rank, fault, "end", NULL, NULL);

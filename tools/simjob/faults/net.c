@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Faults in the middle of a collective that travels over the network (--net): the rank's proxy stops there, its whole
- * process does, or the network between it and the next rank of the ring delivers nothing any more. They are armed before
- * the call and strike when half of what the rank sends on one channel is on its way. A starved proxy is so from the call
- * on: the lowest class of scheduling, and hogs on the one core that it may use.
+ * process does, or the network between it and the next rank of the ring delivers nothing any more. They are armed
+ * before the call and strike when half of what the rank sends on one channel is on its way. A starved proxy is so from
+ * the call on: the lowest class of scheduling, and hogs on the one core that it may use.
  */
 #include "tools/simjob/libnccl/proxy.h"
 #include "tools/simjob/job/rank.h"
@@ -56,7 +56,7 @@ static int core_draw(const struct fault *fault)
 
 static void thread_starve(struct rank *rank, int index, int tid)
 {
-	const struct sched_param none = {0};
+	const struct sched_param none = { 0 };
 	int core = core_draw(&rank->options->faults[index]);
 	cpu_set_t set;
 
@@ -74,12 +74,14 @@ static enum net_fault what_strikes(const struct fault *fault)
 {
 	if (fault->kind == FAULT_INSIDE)
 		return NET_FAULT_EATEN;
-	return fault->how == PROXY_STOP ? NET_FAULT_STOP : fault->how == PROXY_SIGSTOP ? NET_FAULT_SIGSTOP : NET_FAULT_NONE;
+	return fault->how == PROXY_STOP      ? NET_FAULT_STOP
+	       : fault->how == PROXY_SIGSTOP ? NET_FAULT_SIGSTOP
+					     : NET_FAULT_NONE;
 }
 
 void net_fault_arm(struct rank *rank, int index, const struct op_place *place)
 {
-	static const char *const hows[] = {"stop", "starve", "sigstop"};
+	static const char *const hows[] = { "stop", "starve", "sigstop" };
 	const struct fault *fault = &rank->options->faults[index];
 	const struct job_comm *comm = place->comm;
 	int tid = comm->api->sim_net_thread(comm->comm);

@@ -12,7 +12,7 @@
 
 #define CHUNK_BYTES (1 << 20)
 #define CHUNK_NS (50 * NSEC_PER_MSEC) /* 20 MB/s a rank: a busy shared file system */
-#define RANK0_LOG_INTERVAL 5	      /* steps */
+#define RANK0_LOG_INTERVAL 5          /* steps */
 
 /* The number of batches is the same on all ranks: tensor-parallel neighbours meet in each. */
 static void evaluate(struct rank *rank, const struct fault *fault)
@@ -74,7 +74,7 @@ static void checkpoint(struct rank *rank, const struct fault *fault)
 static void compile(const struct fault *fault)
 {
 	uint64_t end_ns = clock_now_ns() + (uint64_t)(fault->duration_s * NSEC_PER_SEC);
-	struct random random = {.state = fault->draw};
+	struct random random = { .state = fault->draw };
 	size_t i;
 
 	while (clock_now_ns() < end_ns) {
@@ -125,28 +125,19 @@ static void phase_run(struct rank *rank, const struct fault *fault)
 	bool is_mine = fault->rank < 0 || fault->rank == rank->rank;
 
 	switch ((enum phase_kind)fault->what) {
-	case PHASE_EVAL:
-		evaluate(rank, fault);
-		break;
-	case PHASE_CHECKPOINT:
-		checkpoint(rank, fault);
-		break;
+	case PHASE_EVAL: evaluate(rank, fault); break;
+	case PHASE_CHECKPOINT: checkpoint(rank, fault); break;
 	case PHASE_COMPILE:
 		if (is_mine)
 			compile(fault);
 		break;
-	case PHASE_WARMUP:
-		warm_up(rank, fault);
-		break;
-	case PHASE_RESTART:
-		restart(rank, fault);
-		break;
+	case PHASE_WARMUP: warm_up(rank, fault); break;
+	case PHASE_RESTART: restart(rank, fault); break;
 	case PHASE_RANK0LOG:
 		if (is_mine)
 			log_more(rank, fault);
 		break;
-	case NR_PHASE_KINDS:
-		break;
+	case NR_PHASE_KINDS: break;
 	}
 }
 

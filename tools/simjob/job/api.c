@@ -16,14 +16,14 @@ struct symbol_slot {
 	size_t offset;
 };
 
-#define SLOT(NAME) {#NAME, offsetof(struct api, NAME)},
+#define SLOT(NAME) { #NAME, offsetof(struct api, NAME) },
 
-static const struct symbol_slot cuda_slots[] = {CUDA_CALLS(SLOT)};
-static const struct symbol_slot nccl_slots[] = {NCCL_CALLS(SLOT)};
+static const struct symbol_slot cuda_slots[] = { CUDA_CALLS(SLOT) };
+static const struct symbol_slot nccl_slots[] = { NCCL_CALLS(SLOT) };
 
 #ifdef SIM_NCCL_LINKED
 #define LINKED(NAME) NAME,
-static void *const nccl_linked[] = {NCCL_CALLS(LINKED)};
+static void *const nccl_linked[] = { NCCL_CALLS(LINKED) };
 #endif
 
 static void library_path(char *ret_path, size_t size, const char *file_name)

@@ -32,7 +32,7 @@ void id_share(struct rank *rank, const struct api *api, int index, bool is_first
 
 void comm_set_up(struct rank *rank, const struct api *api, struct job_comm *comm, const char *name, ncclComm_t handle)
 {
-	*comm = (struct job_comm){.name = name, .api = api, .comm = handle, .hash = api->sim_comm_hash(handle)};
+	*comm = (struct job_comm){ .name = name, .api = api, .comm = handle, .hash = api->sim_comm_hash(handle) };
 	nccl_check(api, api->ncclCommCount(handle, &comm->size), handle, "ncclCommCount");
 	nccl_check(api, api->ncclCommUserRank(handle, &comm->rank), handle, "ncclCommUserRank");
 	comm->send_seq = calloc(comm->size, sizeof(uint64_t));
@@ -84,22 +84,22 @@ static void data_create(struct rank *rank)
 ncclConfig_t comm_config(const char *name, int blocking)
 {
 	return (ncclConfig_t){
-	    .size = sizeof(ncclConfig_t),
-	    .magic = NCCL_CONFIG_MAGIC,
-	    .version = NCCL_VERSION_CODE,
-	    .blocking = blocking,
-	    .cgaClusterSize = NCCL_CONFIG_UNDEF_INT,
-	    .minCTAs = NCCL_CONFIG_UNDEF_INT,
-	    .maxCTAs = NCCL_CONFIG_UNDEF_INT,
-	    .splitShare = NCCL_CONFIG_UNDEF_INT,
-	    .trafficClass = NCCL_CONFIG_UNDEF_INT,
-	    .commName = name,
-	    .collnetEnable = NCCL_CONFIG_UNDEF_INT,
-	    .CTAPolicy = NCCL_CONFIG_UNDEF_INT,
-	    .shrinkShare = NCCL_CONFIG_UNDEF_INT,
-	    .nvlsCTAs = NCCL_CONFIG_UNDEF_INT,
-	    .nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,
-	    .nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,
+		.size = sizeof(ncclConfig_t),
+		.magic = NCCL_CONFIG_MAGIC,
+		.version = NCCL_VERSION_CODE,
+		.blocking = blocking,
+		.cgaClusterSize = NCCL_CONFIG_UNDEF_INT,
+		.minCTAs = NCCL_CONFIG_UNDEF_INT,
+		.maxCTAs = NCCL_CONFIG_UNDEF_INT,
+		.splitShare = NCCL_CONFIG_UNDEF_INT,
+		.trafficClass = NCCL_CONFIG_UNDEF_INT,
+		.commName = name,
+		.collnetEnable = NCCL_CONFIG_UNDEF_INT,
+		.CTAPolicy = NCCL_CONFIG_UNDEF_INT,
+		.shrinkShare = NCCL_CONFIG_UNDEF_INT,
+		.nvlsCTAs = NCCL_CONFIG_UNDEF_INT,
+		.nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,
+		.nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,
 	};
 }
 
@@ -157,7 +157,7 @@ static void comm_forget(struct job_comm *comm)
 	cuda_check(comm->api, comm->api->cuStreamDestroy_v2(comm->stream), "cuStreamDestroy");
 	free(comm->send_seq);
 	free(comm->recv_seq);
-	*comm = (struct job_comm){0};
+	*comm = (struct job_comm){ 0 };
 }
 
 void comm_destroy(struct rank *rank, struct job_comm *comm)

@@ -26,7 +26,7 @@ static void batch_make(char *batch, struct random *random)
 /* @rank is the child's own copy. */
 static void loader_run(struct rank *rank, int fd)
 {
-	struct random random = {.state = rank->options->seed ^ (0xda7aULL + rank->rank) << 20};
+	struct random random = { .state = rank->options->seed ^ (0xda7aULL + rank->rank) << 20 };
 	int nr_made;
 	size_t done;
 	ssize_t n;

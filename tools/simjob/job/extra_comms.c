@@ -66,16 +66,16 @@ static void scalable_and_shrunk_run(struct rank *rank)
 	ncclComm_t handle;
 
 	scalable_create(rank, &scalable);
-	op_run(rank, &scalable, &(struct op_call){OP_ALL_REDUCE, 4096, ncclFloat32, 0});
-	op_run(rank, &scalable, &(struct op_call){OP_ALL_TO_ALL, 128, ncclInt32, 0});
-	op_run(rank, &scalable, &(struct op_call){OP_ALL_REDUCE, 4097, ncclFloat32, 0});
+	op_run(rank, &scalable, &(struct op_call){ OP_ALL_REDUCE, 4096, ncclFloat32, 0 });
+	op_run(rank, &scalable, &(struct op_call){ OP_ALL_TO_ALL, 128, ncclInt32, 0 });
+	op_run(rank, &scalable, &(struct op_call){ OP_ALL_REDUCE, 4097, ncclFloat32, 0 });
 	compute_synchronize(rank);
 	if (rank->rank != excluded) {
 		nccl_check(api, api->ncclCommShrink(scalable.comm, &excluded, 1, &handle, NULL, 0), scalable.comm,
 			   "ncclCommShrink");
 		comm_set_up(rank, api, &shrunk, "shrunk", handle);
-		op_run(rank, &shrunk, &(struct op_call){OP_BROADCAST, 777, ncclBfloat16, 0});
-		op_run(rank, &shrunk, &(struct op_call){OP_ALL_REDUCE, 778, ncclBfloat16, 0});
+		op_run(rank, &shrunk, &(struct op_call){ OP_BROADCAST, 777, ncclBfloat16, 0 });
+		op_run(rank, &shrunk, &(struct op_call){ OP_ALL_REDUCE, 778, ncclBfloat16, 0 });
 		watchdog_drain(rank);
 		comm_destroy(rank, &shrunk);
 	}
@@ -88,7 +88,7 @@ static void nonblocking_run(struct rank *rank)
 	struct job_comm comm;
 
 	nonblocking_create(rank, &comm);
-	op_run(rank, &comm, &(struct op_call){OP_ALL_GATHER, 2048, ncclUint8, 0});
+	op_run(rank, &comm, &(struct op_call){ OP_ALL_GATHER, 2048, ncclUint8, 0 });
 	watchdog_drain(rank);
 	comm_abort(rank, &comm);
 }
@@ -97,7 +97,7 @@ static void nonblocking_run(struct rank *rank)
 static void pair_run(struct rank *rank)
 {
 	const struct api *api = &rank->api;
-	const int devices[2] = {rank->rank, (rank->rank + 1) % rank->options->nr_ranks};
+	const int devices[2] = { rank->rank, (rank->rank + 1) % rank->options->nr_ranks };
 	struct job_comm pair[2];
 	struct work *works[2];
 	ncclComm_t handles[2];
@@ -111,7 +111,7 @@ static void pair_run(struct rank *rank)
 		op_begin(rank, &pair[1]);
 		nccl_check(api, api->ncclGroupStart(), handles[0], "ncclGroupStart");
 		for (i = 0; i < 2; i++)
-			op_call(rank, &pair[i], &(struct op_call){OP_ALL_REDUCE, 512 + round, ncclFloat64, 0});
+			op_call(rank, &pair[i], &(struct op_call){ OP_ALL_REDUCE, 512 + round, ncclFloat64, 0 });
 		nccl_check(api, api->ncclGroupEnd(), handles[0], "ncclGroupEnd");
 		for (i = 0; i < 2; i++)
 			works[i] = op_finish(rank, &pair[i], OP_ALL_REDUCE);

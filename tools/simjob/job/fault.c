@@ -13,13 +13,13 @@
 #include <string.h>
 
 #define RANK_DRAWN -2
-#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 struct fault_type {
 	const char *name;
 	unsigned int keys;
 	const char *const *what, *const *how, *const *host; /* the first word is the default */
-	unsigned int required;				    /* keys that have no default */
+	unsigned int required;                              /* keys that have no default */
 	double default_s, default_percent, default_rate;
 	int default_rank; /* -1: all */
 };
@@ -27,40 +27,44 @@ struct fault_type {
 #define PLACE_KEYS (KEY_RANK | KEY_STEP | KEY_OP)
 
 static const struct fault_type fault_types[NR_FAULT_KINDS] = {
-    [FAULT_STOP] = {"stop", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
-    [FAULT_HANG] = {"hang", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
-    [FAULT_HANG_BUSY] = {"hang-busy", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
-    [FAULT_KILL] = {"kill", PLACE_KEYS | KEY_HOW, .how = WORDS("kill", "exit", "segv"), .default_rank = RANK_DRAWN},
-    [FAULT_MISMATCH] = {"mismatch", PLACE_KEYS | KEY_WHAT, .what = WORDS("count", "dtype"), .default_rank = RANK_DRAWN},
-    [FAULT_DEADLOCK] = {"deadlock", KEY_RANK | KEY_STEP | KEY_HOST, .host = WORDS("ahead", "blocked"),
-			.default_rank = RANK_DRAWN},
-    [FAULT_P2P] = {"p2p", PLACE_KEYS | KEY_WHAT, .what = WORDS("send", "recv"), .default_rank = RANK_DRAWN},
-    [FAULT_INIT] = {"init", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT | KEY_HOW, .what = WORDS("start", "new", "split"),
-		    .how = WORDS("sleep", "stop", "busy", "dead"), .default_s = FAULT_FOREVER,
-		    .default_rank = RANK_DRAWN},
-    [FAULT_INSIDE] = {"inside", PLACE_KEYS, .default_rank = RANK_DRAWN},
-    [FAULT_PROXY] = {"proxy", PLACE_KEYS | KEY_HOW | KEY_N, .how = WORDS("stop", "starve", "sigstop"),
-		     .default_rank = RANK_DRAWN},
-    [FAULT_DSTATE_CHILD] = {"dstate-child", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WAIT, .default_s = 7,
-			    .default_rank = RANK_DRAWN},
-    [FAULT_DSTATE] = {"dstate", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
-    [FAULT_DSTATE_MM] = {"dstate-mm", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN},
-    [FAULT_SLOW] = {"slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT, .default_percent = 50,
-		    .default_rank = RANK_DRAWN},
-    [FAULT_CPU] = {"cpu", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_SEC | KEY_HOW | KEY_N | KEY_PERCENT,
-		   .how = WORDS("hog", "quota"), .default_s = FAULT_FOREVER, .default_percent = 20,
-		   .default_rank = RANK_DRAWN},
-    [FAULT_GC] = {"gc", KEY_STEP | KEY_UNTIL | KEY_RATE, .default_rate = 0.05, .default_rank = -1},
-    [FAULT_IMBALANCE] = {"imbalance", KEY_STEP | KEY_UNTIL | KEY_WHAT | KEY_PERCENT, .what = WORDS("stage", "sequence"),
-			 .required = KEY_WHAT, .default_percent = 40, .default_rank = -1},
-    [FAULT_IO] = {"io", KEY_STEP | KEY_UNTIL | KEY_RATE | KEY_MS, .default_rate = 0.7, .default_rank = -1},
-    [FAULT_PHASE] = {"phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
-		     .what = WORDS("eval", "checkpoint", "compile", "warmup", "restart", "rank0log"),
-		     .required = KEY_WHAT},
-    [FAULT_GPU] = {"gpu", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
-		   .what = WORDS("thermal", "power-brake", "ecc", "rows", "nvlink", "nvlink-down", "pcie", "lost", "silent",
-				 "inforom"),
-		   .required = KEY_WHAT, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN},
+	[FAULT_STOP] = { "stop", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN },
+	[FAULT_HANG] = { "hang", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN },
+	[FAULT_HANG_BUSY] = { "hang-busy", PLACE_KEYS | KEY_SEC, .default_s = FAULT_FOREVER,
+			      .default_rank = RANK_DRAWN },
+	[FAULT_KILL] = { "kill", PLACE_KEYS | KEY_HOW, .how = WORDS("kill", "exit", "segv"),
+			 .default_rank = RANK_DRAWN },
+	[FAULT_MISMATCH] = { "mismatch", PLACE_KEYS | KEY_WHAT, .what = WORDS("count", "dtype"),
+			     .default_rank = RANK_DRAWN },
+	[FAULT_DEADLOCK] = { "deadlock", KEY_RANK | KEY_STEP | KEY_HOST, .host = WORDS("ahead", "blocked"),
+			     .default_rank = RANK_DRAWN },
+	[FAULT_P2P] = { "p2p", PLACE_KEYS | KEY_WHAT, .what = WORDS("send", "recv"), .default_rank = RANK_DRAWN },
+	[FAULT_INIT] = { "init", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT | KEY_HOW,
+			 .what = WORDS("start", "new", "split"), .how = WORDS("sleep", "stop", "busy", "dead"),
+			 .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN },
+	[FAULT_INSIDE] = { "inside", PLACE_KEYS, .default_rank = RANK_DRAWN },
+	[FAULT_PROXY] = { "proxy", PLACE_KEYS | KEY_HOW | KEY_N, .how = WORDS("stop", "starve", "sigstop"),
+			  .default_rank = RANK_DRAWN },
+	[FAULT_DSTATE_CHILD] = { "dstate-child", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WAIT, .default_s = 7,
+				 .default_rank = RANK_DRAWN },
+	[FAULT_DSTATE] = { "dstate", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN },
+	[FAULT_DSTATE_MM] = { "dstate-mm", PLACE_KEYS | KEY_SEC, .default_s = 7, .default_rank = RANK_DRAWN },
+	[FAULT_SLOW] = { "slow", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_PERCENT, .default_percent = 50,
+			 .default_rank = RANK_DRAWN },
+	[FAULT_CPU] = { "cpu", KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_SEC | KEY_HOW | KEY_N | KEY_PERCENT,
+			.how = WORDS("hog", "quota"), .default_s = FAULT_FOREVER, .default_percent = 20,
+			.default_rank = RANK_DRAWN },
+	[FAULT_GC] = { "gc", KEY_STEP | KEY_UNTIL | KEY_RATE, .default_rate = 0.05, .default_rank = -1 },
+	[FAULT_IMBALANCE] = { "imbalance", KEY_STEP | KEY_UNTIL | KEY_WHAT | KEY_PERCENT,
+			      .what = WORDS("stage", "sequence"), .required = KEY_WHAT, .default_percent = 40,
+			      .default_rank = -1 },
+	[FAULT_IO] = { "io", KEY_STEP | KEY_UNTIL | KEY_RATE | KEY_MS, .default_rate = 0.7, .default_rank = -1 },
+	[FAULT_PHASE] = { "phase", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
+			  .what = WORDS("eval", "checkpoint", "compile", "warmup", "restart", "rank0log"),
+			  .required = KEY_WHAT },
+	[FAULT_GPU] = { "gpu", KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
+			.what = WORDS("thermal", "power-brake", "ecc", "rows", "nvlink", "nvlink-down", "pcie", "lost",
+				      "silent", "inforom"),
+			.required = KEY_WHAT, .default_s = FAULT_FOREVER, .default_rank = RANK_DRAWN },
 };
 
 struct phase_type {
@@ -70,12 +74,12 @@ struct phase_type {
 };
 
 static const struct phase_type phase_types[NR_PHASE_KINDS] = {
-    [PHASE_EVAL] = {"phase-eval", 5, -1},
-    [PHASE_CHECKPOINT] = {"phase-checkpoint", 4, -1},
-    [PHASE_COMPILE] = {"phase-compile", 60, RANK_DRAWN},
-    [PHASE_WARMUP] = {"phase-warmup", 4, -1},
-    [PHASE_RESTART] = {"phase-restart", 2, -1},
-    [PHASE_RANK0LOG] = {"phase-rank0log", 0.02, 0},
+	[PHASE_EVAL] = { "phase-eval", 5, -1 },
+	[PHASE_CHECKPOINT] = { "phase-checkpoint", 4, -1 },
+	[PHASE_COMPILE] = { "phase-compile", 60, RANK_DRAWN },
+	[PHASE_WARMUP] = { "phase-warmup", 4, -1 },
+	[PHASE_RESTART] = { "phase-restart", 2, -1 },
+	[PHASE_RANK0LOG] = { "phase-rank0log", 0.02, 0 },
 };
 
 const char *fault_name(const struct fault *fault)
@@ -108,26 +112,26 @@ struct number_key {
 	bool is_whole; /* the member is an int, else a double */
 };
 
-#define WHOLE(NAME, KEY, MEMBER, MAX)                                                                                  \
-	{                                                                                                              \
-		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, true                                                \
+#define WHOLE(NAME, KEY, MEMBER, MAX)                                   \
+	{                                                               \
+		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, true \
 	}
-#define REAL(NAME, KEY, MEMBER, MAX)                                                                                   \
-	{                                                                                                              \
-		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, false                                               \
+#define REAL(NAME, KEY, MEMBER, MAX)                                     \
+	{                                                                \
+		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, false \
 	}
 
 static const struct number_key number_keys[] = {
-    WHOLE("rank", KEY_RANK, rank, 1e9),
-    WHOLE("step", KEY_STEP, step, 1e9),
-    WHOLE("until", KEY_UNTIL, until_step, 1e9),
-    WHOLE("op", KEY_OP, op, 1e9),
-    WHOLE("wait", KEY_WAIT, wait, 1),
-    WHOLE("n", KEY_N, n, 64),
-    REAL("sec", KEY_SEC, duration_s, FAULT_FOREVER),
-    REAL("rate", KEY_RATE, rate, 1),
-    REAL("ms", KEY_MS, ms, 60000),
-    REAL("percent", KEY_PERCENT, percent, 1e6),
+	WHOLE("rank", KEY_RANK, rank, 1e9),
+	WHOLE("step", KEY_STEP, step, 1e9),
+	WHOLE("until", KEY_UNTIL, until_step, 1e9),
+	WHOLE("op", KEY_OP, op, 1e9),
+	WHOLE("wait", KEY_WAIT, wait, 1),
+	WHOLE("n", KEY_N, n, 64),
+	REAL("sec", KEY_SEC, duration_s, FAULT_FOREVER),
+	REAL("rate", KEY_RATE, rate, 1),
+	REAL("ms", KEY_MS, ms, 60000),
+	REAL("percent", KEY_PERCENT, percent, 1e6),
 };
 
 static int number_set(struct fault *fault, const struct number_key *key, const char *text)
@@ -169,9 +173,9 @@ static const char *const *key_words(struct fault *fault, const char *name, enum 
 		const char *const *words;
 		int *member;
 	} keys[] = {
-	    {"what", KEY_WHAT, type->what, &fault->what},
-	    {"how", KEY_HOW, type->how, &fault->how},
-	    {"host", KEY_HOST, type->host, &fault->host},
+		{ "what", KEY_WHAT, type->what, &fault->what },
+		{ "how", KEY_HOW, type->how, &fault->how },
+		{ "host", KEY_HOST, type->host, &fault->host },
 	};
 	size_t i;
 
@@ -229,7 +233,7 @@ static void names_list(char *ret_text, int size)
 
 	for (i = 0; i < NR_FAULT_KINDS && length < size; i++)
 		length += snprintf(ret_text + length, size - length, "%s%s",
-				   i == 0		     ? ""
+				   i == 0                    ? ""
 				   : i == NR_FAULT_KINDS - 1 ? " and "
 							     : ", ",
 				   fault_types[i].name);
@@ -269,7 +273,7 @@ static int required_check(const struct fault *fault, char *ret_reason, int reaso
 
 int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int reason_size)
 {
-	struct fault fault = {.rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .wait = 1, .n = 4, .ms = 200};
+	struct fault fault = { .rank = -1, .step = -1, .op = -1, .until_step = 1 << 30, .wait = 1, .n = 4, .ms = 200 };
 	char text[256], *rest = text, *name, *pair;
 	int err;
 
@@ -291,8 +295,8 @@ int fault_parse(struct fault *ret_fault, const char *spec, char *ret_reason, int
 static int rank_draw(const struct fault *fault, struct random *random, int nr_ranks)
 {
 	int drawn = random_u64(random) % nr_ranks;
-	int default_rank =
-	    fault->kind == FAULT_PHASE ? phase_types[fault->what].default_rank : fault_types[fault->kind].default_rank;
+	int default_rank = fault->kind == FAULT_PHASE ? phase_types[fault->what].default_rank
+						      : fault_types[fault->kind].default_rank;
 
 	return default_rank == RANK_DRAWN ? drawn : default_rank;
 }
@@ -316,7 +320,7 @@ static int step_draw(const struct fault *fault, struct random *random, int nr_st
 
 void fault_draw(struct fault *fault, int index, uint64_t seed, int nr_ranks, int nr_steps)
 {
-	struct random random = {.state = seed ^ (0x5eedULL + index) << 32};
+	struct random random = { .state = seed ^ (0x5eedULL + index) << 32 };
 	int rank, step;
 
 	random_u64(&random);

@@ -78,12 +78,12 @@ struct fault {
 	enum fault_kind kind;
 	unsigned int given;  /* the keys that the user gave */
 	int what, how, host; /* which of the kind's words; see the enums above */
-	int rank;	     /* -1: every rank */
+	int rank;            /* -1: every rank */
 	int step;
 	int until_step; /* first healthy step again */
-	int op;		/* index in the step; -1: drawn when the step's length is known */
-	int wait;	/* FAULT_DSTATE_CHILD: 1, the rank waits for its batches; 0, it has some in memory */
-	int n;		/* FAULT_CPU, FAULT_PROXY: how many hogs */
+	int op;         /* index in the step; -1: drawn when the step's length is known */
+	int wait;       /* FAULT_DSTATE_CHILD: 1, the rank waits for its batches; 0, it has some in memory */
+	int n;          /* FAULT_CPU, FAULT_PROXY: how many hogs */
 	double duration_s;
 	double percent;
 	double rate; /* FAULT_GC, FAULT_IO: how probable one is, in a rank's step or in a step */

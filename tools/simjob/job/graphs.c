@@ -60,7 +60,7 @@ void graph_note_op(struct rank *rank, struct job_comm *comm, const struct op_cal
 		fprintf(stderr, "simjob: rank %d: out of memory\n", rank->rank);
 		exit(1);
 	}
-	ops[graph->nr_ops++] = (struct graph_op){comm, *call};
+	ops[graph->nr_ops++] = (struct graph_op){ comm, *call };
 	graph->ops = ops;
 }
 

@@ -13,9 +13,10 @@
 const char *datatype_name(ncclDataType_t datatype)
 {
 	static const char *const names[ncclNumTypes] = {
-	    [ncclInt8] = "int8",    [ncclUint8] = "uint8",   [ncclInt32] = "int32",	   [ncclUint32] = "uint32",
-	    [ncclInt64] = "int64",  [ncclUint64] = "uint64", [ncclFloat16] = "fp16",	   [ncclFloat32] = "fp32",
-	    [ncclFloat64] = "fp64", [ncclBfloat16] = "bf16", [ncclFloat8e4m3] = "fp8e4m3", [ncclFloat8e5m2] = "fp8e5m2",
+		[ncclInt8] = "int8",     [ncclUint8] = "uint8",        [ncclInt32] = "int32",
+		[ncclUint32] = "uint32", [ncclInt64] = "int64",        [ncclUint64] = "uint64",
+		[ncclFloat16] = "fp16",  [ncclFloat32] = "fp32",       [ncclFloat64] = "fp64",
+		[ncclBfloat16] = "bf16", [ncclFloat8e4m3] = "fp8e4m3", [ncclFloat8e5m2] = "fp8e5m2",
 	};
 
 	return names[datatype];

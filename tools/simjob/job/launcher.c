@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 
 struct child {
-	int pid;	      /* 0: gone */
+	int pid;              /* 0: gone */
 	uint64_t continue_ns; /* when to continue a stopped rank; 0: not stopped, or never */
 	bool failed;
 };
@@ -83,8 +83,9 @@ static void netns_enter(const struct options *options, int rank)
 	snprintf(path, sizeof(path), "/run/netns/%s%d", options->netns, rank);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0) {
-		fprintf(stderr, "simjob: rank %d cannot enter network namespace %s: %s; make it with ip netns add, be root\n", rank,
-			path, strerror(errno));
+		fprintf(stderr,
+			"simjob: rank %d cannot enter network namespace %s: %s; make it with ip netns add, be root\n",
+			rank, path, strerror(errno));
 		_exit(1);
 	}
 	close(fd);

@@ -5,9 +5,9 @@
 struct layout_position layout_position(const struct options *options, int rank)
 {
 	struct layout_position position = {
-	    .tp = rank % options->tp,
-	    .dp = rank / options->tp % options->dp,
-	    .pp = rank / (options->tp * options->dp),
+		.tp = rank % options->tp,
+		.dp = rank / options->tp % options->dp,
+		.pp = rank / (options->tp * options->dp),
 	};
 
 	position.tp_group = position.dp + options->dp * position.pp;

@@ -9,7 +9,7 @@
 #include "options.h"
 
 struct layout_position {
-	int tp, dp, pp;			  /* place in each group, from 0 */
+	int tp, dp, pp;                   /* place in each group, from 0 */
 	int tp_group, dp_group, pp_group; /* number of each group, from 0: the color of its Split */
 };
 

@@ -10,17 +10,17 @@
 #include <stdlib.h>
 
 static const char *const op_names[NR_OP_KINDS] = {
-    [OP_BROADCAST] = "Broadcast",
-    [OP_BCAST] = "Broadcast",
-    [OP_REDUCE] = "Reduce",
-    [OP_ALL_GATHER] = "AllGather",
-    [OP_REDUCE_SCATTER] = "ReduceScatter",
-    [OP_ALL_REDUCE] = "AllReduce",
-    [OP_ALL_TO_ALL] = "AlltoAll",
-    [OP_GATHER] = "Gather",
-    [OP_SCATTER] = "Scatter",
-    [OP_SEND] = "Send",
-    [OP_RECV] = "Recv",
+	[OP_BROADCAST] = "Broadcast",
+	[OP_BCAST] = "Broadcast",
+	[OP_REDUCE] = "Reduce",
+	[OP_ALL_GATHER] = "AllGather",
+	[OP_REDUCE_SCATTER] = "ReduceScatter",
+	[OP_ALL_REDUCE] = "AllReduce",
+	[OP_ALL_TO_ALL] = "AlltoAll",
+	[OP_GATHER] = "Gather",
+	[OP_SCATTER] = "Scatter",
+	[OP_SEND] = "Send",
+	[OP_RECV] = "Recv",
 };
 
 const char *op_name(enum op_kind kind)
@@ -48,14 +48,14 @@ void op_log(struct rank *rank, struct job_comm *comm, const struct op_call *call
 {
 	bool is_transfer = call->kind == OP_SEND || call->kind == OP_RECV;
 	struct job_log_line line = {
-	    .comm_hash = comm->hash,
-	    .seq = comm_next_seq(rank, comm, call, true),
-	    .op = op_name(call->kind),
-	    .count = call->count,
-	    .datatype = call->datatype,
-	    .peer = is_transfer ? call->root_or_peer : -1,
-	    .in_graph = rank->launching,
-	    .t_ns = t_ns,
+		.comm_hash = comm->hash,
+		.seq = comm_next_seq(rank, comm, call, true),
+		.op = op_name(call->kind),
+		.count = call->count,
+		.datatype = call->datatype,
+		.peer = is_transfer ? call->root_or_peer : -1,
+		.in_graph = rank->launching,
+		.t_ns = t_ns,
 	};
 
 	if (rank->log_fd >= 0)
@@ -72,28 +72,19 @@ static ncclResult_t op_dispatch(struct rank *rank, struct job_comm *comm, const 
 	switch (call->kind) {
 	case OP_BROADCAST:
 		return api->ncclBroadcast(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
-	case OP_BCAST:
-		return api->ncclBcast(buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_BCAST: return api->ncclBcast(buffer, call->count, call->datatype, call->root_or_peer, c, s);
 	case OP_REDUCE:
 		return api->ncclReduce(buffer, buffer, call->count, call->datatype, ncclSum, call->root_or_peer, c, s);
-	case OP_ALL_GATHER:
-		return api->ncclAllGather(buffer, buffer, call->count, call->datatype, c, s);
+	case OP_ALL_GATHER: return api->ncclAllGather(buffer, buffer, call->count, call->datatype, c, s);
 	case OP_REDUCE_SCATTER:
 		return api->ncclReduceScatter(buffer, buffer, call->count, call->datatype, ncclSum, c, s);
-	case OP_ALL_REDUCE:
-		return api->ncclAllReduce(buffer, buffer, call->count, call->datatype, ncclSum, c, s);
-	case OP_ALL_TO_ALL:
-		return api->ncclAlltoAll(buffer, buffer, call->count, call->datatype, c, s);
-	case OP_GATHER:
-		return api->ncclGather(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
-	case OP_SCATTER:
-		return api->ncclScatter(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
-	case OP_SEND:
-		return api->ncclSend(buffer, call->count, call->datatype, call->root_or_peer, c, s);
-	case OP_RECV:
-		return api->ncclRecv(buffer, call->count, call->datatype, call->root_or_peer, c, s);
-	case NR_OP_KINDS:
-		break;
+	case OP_ALL_REDUCE: return api->ncclAllReduce(buffer, buffer, call->count, call->datatype, ncclSum, c, s);
+	case OP_ALL_TO_ALL: return api->ncclAlltoAll(buffer, buffer, call->count, call->datatype, c, s);
+	case OP_GATHER: return api->ncclGather(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_SCATTER: return api->ncclScatter(buffer, buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_SEND: return api->ncclSend(buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case OP_RECV: return api->ncclRecv(buffer, call->count, call->datatype, call->root_or_peer, c, s);
+	case NR_OP_KINDS: break;
 	}
 	return ncclInvalidArgument;
 }

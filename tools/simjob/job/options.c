@@ -47,72 +47,76 @@ enum option_key {
 };
 
 static const struct argp_option option_list[] = {
-    {"ranks", OPT_RANKS, "N", 0, "Number of ranks, a process each (default 8)", 0},
-    {"steps", OPT_STEPS, "N", 0, "Number of training steps (default 100)", 0},
-    {"seed", OPT_SEED, "N", 0, "Seed of jitter and of all that a fault leaves open (default 1)", 0},
-    {"layout", OPT_LAYOUT, "SPEC", 0, "Parallel groups, as tp=2,dp=2,pp=2 (default dp=N)", 0},
-    {"step-ms", OPT_STEP_MS, "MS", 0, "Modelled GPU compute time of a step (default 60)", 0},
-    {"host-ms", OPT_HOST_MS, "MS", 0,
-     "CPU time that a rank's host spends on a step, spread over its launches, as Python does (default 0)", 0},
-    {"buckets", OPT_BUCKETS, "N", 0, "Gradient buckets a step (default 4)", 0},
-    {"layers", OPT_LAYERS, "N", 0, "Layers a pipeline stage (default 4)", 0},
-    {"microbatches", OPT_MICROBATCHES, "N", 0, "Micro-batches a step (default 1, with pp > 1: 2 x pp)", 0},
-    {"zero", OPT_ZERO, 0, 0, "ReduceScatter and AllGather instead of AllReduce for the gradients", 0},
-    {"extra-ops", OPT_EXTRA_OPS, 0, 0, "Every few steps some of each other operation, and nested groups", 0},
-    {"sync", OPT_SYNC, "MODE", 0,
-     "nan-check: the host waits for the gradients before they are communicated; step: it runs ahead to the "
-     "end of the step (default nan-check)",
-     0},
-    {"graph", OPT_GRAPH, "PIECE", 0,
-     "CUDA graphs, after three eager steps: step (all but reading the loss is one graph) or layers (one each for "
-     "forward and backward of each layer)",
-     0},
-    {"net", OPT_NET, "TRANSPORT", OPTION_ARG_OPTIONAL,
-     "The data of collectives go round a ring, moved by NCCL's proxy threads, as between nodes: over unix sockets "
-     "(default), tcp (NCCL_SOCKET_IFNAME chooses the interface) or verbs (RDMA; rank N takes the N-th device of "
-     "NCCL_IB_HCA)",
-     0},
-    {"netns", OPT_NETNS, "PREFIX", 0, "Rank N runs in the network namespace PREFIXN (ip netns), a host of its own", 0},
-    {"timing", OPT_TIMING, 0, 0,
-     "A start event for each operation and its duration asked for, as TORCH_NCCL_ENABLE_TIMING does", 0},
-    {"expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
-     "Grow device memory by mapping pages, as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True does", 0},
-    {"fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
-     "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
-     "deadlock (host=ahead|blocked), p2p (what=send|recv), init (what=start|new|split, how=sleep|stop|busy|dead), "
-     "inside, proxy (how=stop|starve|sigstop, n=), both with --net, "
-     "dstate, dstate-mm, dstate-child (wait=0|1), slow (percent=, until=), cpu (how=hog|quota, n=, percent=, until=), "
-     "gc (rate=), imbalance (what=stage|sequence, percent=), io (rate=, ms=), "
-     "phase "
-     "(what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
-     0},
-    {"log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0},
-    {"result", OPT_RESULT, "FILE", 0,
-     "Write what the job has computed, one JSON line a rank: the same for the same seed and options, whatever the "
-     "timing",
-     0},
-    {"start-file", OPT_START_FILE, "FILE", 0,
-     "Ranks wait for this file between mapping their libraries and the first call of them, as a slow import does", 0},
-    {"fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0},
-    {"poll-hz", OPT_POLL_HZ, "HZ", 0, "The watchdog looks at what is in flight that often in a second (default 10)", 0},
-    {"watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
-     "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0},
-    {"linger-sec", OPT_LINGER_SEC, "SEC", 0,
-     "Time for which the others live on after a rank has died (default 0; 60 with a fault that ends a rank)", 0},
-    {"dataloader", OPT_DATALOADER, 0, 0, "Feed each rank from a child process (default)", 0},
-    {"no-dataloader", OPT_NO_DATALOADER, 0, 0, "Make batches in the rank itself", 0},
-    {"scratch", OPT_SCRATCH, "DIR", 0,
-     "Existing directory for checkpoints, and mount point of the frozen file system, in a mount namespace of "
-     "the job's own (default /tmp and /mnt)",
-     0},
-    {"job-id", OPT_JOB_ID, "ID", 0, "TORCHELASTIC_RUN_ID (default simjob-PID)", 0},
-    {"port", OPT_PORT, "N", 0, "MASTER_PORT (default 29500)", 0},
-    {"nccl-lib", OPT_NCCL_LIB, "FILE", 0, "Another build of the libnccl stand-in", 0},
-    {"nccl-lib2", OPT_NCCL_LIB2, "FILE", 0,
-     "A second copy of libnccl in each rank, in which the data-parallel groups are", 0},
-    {"rank-exe", OPT_RANK_EXE, "FILE", 0, "Another build of this binary for the ranks, as simjob-static", 0},
-    {"quiet", 'q', 0, 0, "No progress and no summary", 0},
-    {0},
+	{ "ranks", OPT_RANKS, "N", 0, "Number of ranks, a process each (default 8)", 0 },
+	{ "steps", OPT_STEPS, "N", 0, "Number of training steps (default 100)", 0 },
+	{ "seed", OPT_SEED, "N", 0, "Seed of jitter and of all that a fault leaves open (default 1)", 0 },
+	{ "layout", OPT_LAYOUT, "SPEC", 0, "Parallel groups, as tp=2,dp=2,pp=2 (default dp=N)", 0 },
+	{ "step-ms", OPT_STEP_MS, "MS", 0, "Modelled GPU compute time of a step (default 60)", 0 },
+	{ "host-ms", OPT_HOST_MS, "MS", 0,
+	  "CPU time that a rank's host spends on a step, spread over its launches, as Python does (default 0)", 0 },
+	{ "buckets", OPT_BUCKETS, "N", 0, "Gradient buckets a step (default 4)", 0 },
+	{ "layers", OPT_LAYERS, "N", 0, "Layers a pipeline stage (default 4)", 0 },
+	{ "microbatches", OPT_MICROBATCHES, "N", 0, "Micro-batches a step (default 1, with pp > 1: 2 x pp)", 0 },
+	{ "zero", OPT_ZERO, 0, 0, "ReduceScatter and AllGather instead of AllReduce for the gradients", 0 },
+	{ "extra-ops", OPT_EXTRA_OPS, 0, 0, "Every few steps some of each other operation, and nested groups", 0 },
+	{ "sync", OPT_SYNC, "MODE", 0,
+	  "nan-check: the host waits for the gradients before they are communicated; step: it runs ahead to the "
+	  "end of the step (default nan-check)",
+	  0 },
+	{ "graph", OPT_GRAPH, "PIECE", 0,
+	  "CUDA graphs, after three eager steps: step (all but reading the loss is one graph) or layers (one each for "
+	  "forward and backward of each layer)",
+	  0 },
+	{ "net", OPT_NET, "TRANSPORT", OPTION_ARG_OPTIONAL,
+	  "The data of collectives go round a ring, moved by NCCL's proxy threads, as between nodes: over unix sockets "
+	  "(default), tcp (NCCL_SOCKET_IFNAME chooses the interface) or verbs (RDMA; rank N takes the N-th device of "
+	  "NCCL_IB_HCA)",
+	  0 },
+	{ "netns", OPT_NETNS, "PREFIX", 0, "Rank N runs in the network namespace PREFIXN (ip netns), a host of its own",
+	  0 },
+	{ "timing", OPT_TIMING, 0, 0,
+	  "A start event for each operation and its duration asked for, as TORCH_NCCL_ENABLE_TIMING does", 0 },
+	{ "expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
+	  "Grow device memory by mapping pages, as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True does", 0 },
+	{ "fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
+	  "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
+	  "deadlock (host=ahead|blocked), p2p (what=send|recv), init (what=start|new|split, how=sleep|stop|busy|dead), "
+	  "inside, proxy (how=stop|starve|sigstop, n=), both with --net, "
+	  "dstate, dstate-mm, dstate-child (wait=0|1), slow (percent=, until=), "
+	  "cpu (how=hog|quota, n=, percent=, until=), gc (rate=), "
+	  "imbalance (what=stage|sequence, percent=), io (rate=, ms=), "
+	  "phase "
+	  "(what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
+	  0 },
+	{ "log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0 },
+	{ "result", OPT_RESULT, "FILE", 0,
+	  "Write what the job has computed, one JSON line a rank: the same for the same seed and options, whatever the "
+	  "timing",
+	  0 },
+	{ "start-file", OPT_START_FILE, "FILE", 0,
+	  "Ranks wait for this file between mapping their libraries and the first call of them, as a slow import does",
+	  0 },
+	{ "fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0 },
+	{ "poll-hz", OPT_POLL_HZ, "HZ", 0,
+	  "The watchdog looks at what is in flight that often in a second (default 10)", 0 },
+	{ "watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
+	  "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0 },
+	{ "linger-sec", OPT_LINGER_SEC, "SEC", 0,
+	  "Time for which the others live on after a rank has died (default 0; 60 with a fault that ends a rank)", 0 },
+	{ "dataloader", OPT_DATALOADER, 0, 0, "Feed each rank from a child process (default)", 0 },
+	{ "no-dataloader", OPT_NO_DATALOADER, 0, 0, "Make batches in the rank itself", 0 },
+	{ "scratch", OPT_SCRATCH, "DIR", 0,
+	  "Existing directory for checkpoints, and mount point of the frozen file system, in a mount namespace of "
+	  "the job's own (default /tmp and /mnt)",
+	  0 },
+	{ "job-id", OPT_JOB_ID, "ID", 0, "TORCHELASTIC_RUN_ID (default simjob-PID)", 0 },
+	{ "port", OPT_PORT, "N", 0, "MASTER_PORT (default 29500)", 0 },
+	{ "nccl-lib", OPT_NCCL_LIB, "FILE", 0, "Another build of the libnccl stand-in", 0 },
+	{ "nccl-lib2", OPT_NCCL_LIB2, "FILE", 0,
+	  "A second copy of libnccl in each rank, in which the data-parallel groups are", 0 },
+	{ "rank-exe", OPT_RANK_EXE, "FILE", 0, "Another build of this binary for the ranks, as simjob-static", 0 },
+	{ "quiet", 'q', 0, 0, "No progress and no summary", 0 },
+	{ 0 },
 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void usage_error(const char *format, ...)
@@ -149,8 +153,8 @@ static int integer_parse(const char *option, const char *text, int min, int max)
 static void layout_parse(struct options *options, const char *spec)
 {
 	char text[128], *rest = text, *pair;
-	int *sizes[] = {&options->tp, &options->dp, &options->pp};
-	static const char *const names[] = {"tp", "dp", "pp"};
+	int *sizes[] = { &options->tp, &options->dp, &options->pp };
+	static const char *const names[] = { "tp", "dp", "pp" };
 	int i;
 
 	snprintf(text, sizeof(text), "%s", spec);
@@ -210,124 +214,55 @@ static void net_parse(struct options *options, const char *transport)
 static error_t parse_text_option(struct options *options, int key, char *arg)
 {
 	switch (key) {
-	case OPT_LOG:
-		options->log_path = arg;
-		return 0;
-	case OPT_FAULT_LOG:
-		options->fault_log_path = arg;
-		return 0;
-	case OPT_SCRATCH:
-		options->scratch_dir = arg;
-		return 0;
-	case OPT_JOB_ID:
-		options->job_id = arg;
-		return 0;
-	case OPT_NCCL_LIB:
-		options->nccl_path = arg;
-		return 0;
-	case OPT_NCCL_LIB2:
-		options->nccl_path2 = arg;
-		return 0;
-	case OPT_START_FILE:
-		options->start_path = arg;
-		return 0;
-	case OPT_RESULT:
-		options->result_path = arg;
-		return 0;
-	case OPT_RANK_EXE:
-		options->rank_exe = arg;
-		return 0;
-	case OPT_LAYOUT:
-		layout_parse(options, arg);
-		return 0;
-	case OPT_FAULT:
-		fault_add(options, arg);
-		return 0;
-	case OPT_GRAPH:
-		graph_parse(options, arg);
-		return 0;
-	case OPT_NET:
-		net_parse(options, arg ? arg : "unix");
-		return 0;
-	case OPT_NETNS:
-		options->netns = arg;
-		return 0;
-	case OPT_SYNC:
-		sync_parse(options, arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
+	case OPT_LOG: options->log_path = arg; return 0;
+	case OPT_FAULT_LOG: options->fault_log_path = arg; return 0;
+	case OPT_SCRATCH: options->scratch_dir = arg; return 0;
+	case OPT_JOB_ID: options->job_id = arg; return 0;
+	case OPT_NCCL_LIB: options->nccl_path = arg; return 0;
+	case OPT_NCCL_LIB2: options->nccl_path2 = arg; return 0;
+	case OPT_START_FILE: options->start_path = arg; return 0;
+	case OPT_RESULT: options->result_path = arg; return 0;
+	case OPT_RANK_EXE: options->rank_exe = arg; return 0;
+	case OPT_LAYOUT: layout_parse(options, arg); return 0;
+	case OPT_FAULT: fault_add(options, arg); return 0;
+	case OPT_GRAPH: graph_parse(options, arg); return 0;
+	case OPT_NET: net_parse(options, arg ? arg : "unix"); return 0;
+	case OPT_NETNS: options->netns = arg; return 0;
+	case OPT_SYNC: sync_parse(options, arg); return 0;
+	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 
 static error_t parse_flag_option(struct options *options, int key)
 {
 	switch (key) {
-	case OPT_ZERO:
-		options->zero = true;
-		return 0;
-	case OPT_TIMING:
-		options->timing = true;
-		return 0;
-	case OPT_EXPANDABLE_SEGMENTS:
-		options->expandable_segments = true;
-		return 0;
-	case OPT_EXTRA_OPS:
-		options->extra_ops = true;
-		return 0;
+	case OPT_ZERO: options->zero = true; return 0;
+	case OPT_TIMING: options->timing = true; return 0;
+	case OPT_EXPANDABLE_SEGMENTS: options->expandable_segments = true; return 0;
+	case OPT_EXTRA_OPS: options->extra_ops = true; return 0;
 	case OPT_DATALOADER:
-	case OPT_NO_DATALOADER:
-		options->dataloader = key == OPT_DATALOADER;
-		return 0;
-	case 'q':
-		options->quiet = true;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
+	case OPT_NO_DATALOADER: options->dataloader = key == OPT_DATALOADER; return 0;
+	case 'q': options->quiet = true; return 0;
+	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 
 static error_t parse_number_option(struct options *options, int key, char *arg)
 {
 	switch (key) {
-	case OPT_RANKS:
-		options->nr_ranks = integer_parse("ranks", arg, 1, MAX_RANKS);
-		return 0;
-	case OPT_STEPS:
-		options->nr_steps = integer_parse("steps", arg, 1, 1000000000);
-		return 0;
-	case OPT_SEED:
-		options->seed = number_parse("seed", arg, 0, 9007199254740992.0);
-		return 0;
-	case OPT_STEP_MS:
-		options->step_ms = number_parse("step-ms", arg, 0.1, 1e6);
-		return 0;
-	case OPT_HOST_MS:
-		options->host_ms = number_parse("host-ms", arg, 0, 1e6);
-		return 0;
-	case OPT_BUCKETS:
-		options->buckets = integer_parse("buckets", arg, 1, 64);
-		return 0;
-	case OPT_LAYERS:
-		options->layers = integer_parse("layers", arg, 1, 256);
-		return 0;
-	case OPT_MICROBATCHES:
-		options->microbatches = integer_parse("microbatches", arg, 1, 256);
-		return 0;
-	case OPT_POLL_HZ:
-		options->poll_hz = number_parse("poll-hz", arg, 0.1, 1e5);
-		return 0;
-	case OPT_WATCHDOG_SEC:
-		options->watchdog_s = number_parse("watchdog-sec", arg, 0, 1e6);
-		return 0;
-	case OPT_LINGER_SEC:
-		options->linger_s = number_parse("linger-sec", arg, 0, 1e6);
-		return 0;
-	case OPT_PORT:
-		options->port = integer_parse("port", arg, 1, 65535);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
+	case OPT_RANKS: options->nr_ranks = integer_parse("ranks", arg, 1, MAX_RANKS); return 0;
+	case OPT_STEPS: options->nr_steps = integer_parse("steps", arg, 1, 1000000000); return 0;
+	case OPT_SEED: options->seed = number_parse("seed", arg, 0, 9007199254740992.0); return 0;
+	case OPT_STEP_MS: options->step_ms = number_parse("step-ms", arg, 0.1, 1e6); return 0;
+	case OPT_HOST_MS: options->host_ms = number_parse("host-ms", arg, 0, 1e6); return 0;
+	case OPT_BUCKETS: options->buckets = integer_parse("buckets", arg, 1, 64); return 0;
+	case OPT_LAYERS: options->layers = integer_parse("layers", arg, 1, 256); return 0;
+	case OPT_MICROBATCHES: options->microbatches = integer_parse("microbatches", arg, 1, 256); return 0;
+	case OPT_POLL_HZ: options->poll_hz = number_parse("poll-hz", arg, 0.1, 1e5); return 0;
+	case OPT_WATCHDOG_SEC: options->watchdog_s = number_parse("watchdog-sec", arg, 0, 1e6); return 0;
+	case OPT_LINGER_SEC: options->linger_s = number_parse("linger-sec", arg, 0, 1e6); return 0;
+	case OPT_PORT: options->port = integer_parse("port", arg, 1, 65535); return 0;
+	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 
@@ -349,16 +284,16 @@ static void layout_check(struct options *options)
 	if (!options->dp && options->nr_ranks % others == 0)
 		options->dp = options->nr_ranks / others;
 	if (others * options->dp != options->nr_ranks)
-		usage_error(
-		    "--layout: tp=%d times dp=%d times pp=%d is not the number of ranks, %d; make the product equal "
-		    "or leave dp out",
-		    options->tp, options->dp, options->pp, options->nr_ranks);
+		usage_error("--layout: tp=%d times dp=%d times pp=%d is not the number of ranks, %d; "
+			    "make the product equal or leave dp out",
+			    options->tp, options->dp, options->pp, options->nr_ranks);
 }
 
 static void netns_check(const struct options *options)
 {
 	if (options->netns && options->net && !strcmp(options->net, "unix"))
-		usage_error("--netns '%s': sockets of --net=unix do not reach another network namespace; say --net=tcp", options->netns);
+		usage_error("--netns '%s': sockets of --net=unix do not reach another network namespace; say --net=tcp",
+			    options->netns);
 }
 
 static bool rank_is_taken(const struct options *options, int index, int rank)
@@ -410,25 +345,25 @@ static void faults_check(struct options *options)
 void options_parse(struct options *options, int argc, char **argv)
 {
 	static const struct argp argp = {
-	    .options = option_list,
-	    .parser = parse_option,
-	    .doc =
-		"Runs a simulated distributed training job: one process per rank, with stand-ins for libnccl.so.2 and "
-		"libcuda.so.1 that a tracer cannot tell from the real libraries.",
+		.options = option_list,
+		.parser = parse_option,
+		.doc = "Runs a simulated distributed training job: one process per rank, with stand-ins for "
+		       "libnccl.so.2 and libcuda.so.1 that a "
+		       "tracer cannot tell from the real libraries.",
 	};
 
-	*options = (struct options){.nr_ranks = 8,
-				    .nr_steps = 100,
-				    .seed = 1,
-				    .tp = 1,
-				    .pp = 1,
-				    .step_ms = 60,
-				    .buckets = 4,
-				    .layers = 4,
-				    .port = 29500,
-				    .linger_s = -1,
-				    .poll_hz = 10,
-				    .dataloader = true};
+	*options = (struct options){ .nr_ranks = 8,
+				     .nr_steps = 100,
+				     .seed = 1,
+				     .tp = 1,
+				     .pp = 1,
+				     .step_ms = 60,
+				     .buckets = 4,
+				     .layers = 4,
+				     .port = 29500,
+				     .linger_s = -1,
+				     .poll_hz = 10,
+				     .dataloader = true };
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);
 	layout_check(options);

@@ -12,7 +12,7 @@
 
 enum sync_mode {
 	SYNC_NAN_CHECK, /* the host waits for the gradients before they are communicated, and again for the loss */
-	SYNC_STEP,	/* the host runs ahead and waits for the loss only */
+	SYNC_STEP,      /* the host runs ahead and waits for the loss only */
 };
 
 enum graph_mode {
@@ -44,7 +44,8 @@ struct options {
 	bool expandable_segments;
 	bool dataloader;
 	bool quiet;
-	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path, *start_path;
+	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path,
+		*start_path;
 	struct fault faults[MAX_FAULTS];
 	int nr_faults;
 };

@@ -92,7 +92,7 @@ static void start_wait(const char *path)
 
 static void rank_set_up(struct rank *rank, const struct options *options)
 {
-	*rank = (struct rank){.options = options, .rank = env_integer("RANK"), .pid = getpid()};
+	*rank = (struct rank){ .options = options, .rank = env_integer("RANK"), .pid = getpid() };
 	rank->random.state = options->seed * 0x10001ULL + rank->rank;
 	rank->position = layout_position(options, rank->rank);
 	rank->store = store_attach(env_integer("SIMJOB_STORE_FD"));

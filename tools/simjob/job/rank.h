@@ -40,15 +40,15 @@ struct op_call {
 struct job_comm {
 	const char *name;
 	const struct api *api; /* with the copy of libnccl that it lives in */
-	ncclComm_t comm; /* NULL: the group has one member, there is none */
+	ncclComm_t comm;       /* NULL: the group has one member, there is none */
 	CUstream stream;
 	CUevent start; /* of the operation that has begun, with --timing */
 	uint64_t hash;
 	int size, rank;
-	uint64_t collective_seq;	 /* of the five that NCCL counts */
-	uint64_t graph_seq;		 /* of all but Send and Recv that ran in a graph */
+	uint64_t collective_seq;         /* of the five that NCCL counts */
+	uint64_t graph_seq;              /* of all but Send and Recv that ran in a graph */
 	uint64_t other_seq[NR_OP_KINDS]; /* of AlltoAll, Gather and Scatter, each */
-	uint64_t *send_seq, *recv_seq;	 /* a peer each */
+	uint64_t *send_seq, *recv_seq;   /* a peer each */
 };
 
 /* An operation or group in flight, as PyTorch's WorkNCCL: held by the watchdog and by whoever still waits for it. */
@@ -108,7 +108,7 @@ struct rank {
 	struct step_graph *graphs; /* NULL: --graph is not used */
 	int nr_graphs;
 	int graph_from_step; /* those before are eager */
-	CUstream side;	     /* captures take place there */
+	CUstream side;       /* captures take place there */
 	struct step_graph *capturing;
 	bool launching; /* a graph: the operations at hand are in it */
 	struct watchdog watchdog;
@@ -120,9 +120,9 @@ struct rank {
 	uint64_t result; /* what its communicators' data came to, see mix.h */
 	int step;
 	int op_in_step, ops_last_step;
-	bool is_loss_reduced;	  /* before its turn, see fault_deadlock.c */
+	bool is_loss_reduced;     /* before its turn, see fault_deadlock.c */
 	int nr_pins, pinned_core; /* CPU hogs that hold this rank on one core */
-	cpu_set_t free_cores;	  /* where it runs without them */
+	cpu_set_t free_cores;     /* where it runs without them */
 	uint64_t fault_begun_ns[MAX_FAULTS];
 	bool fault_done[MAX_FAULTS];
 	bool fault_begun[MAX_FAULTS];

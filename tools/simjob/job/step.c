@@ -12,7 +12,7 @@
 #define ACTIVATION_COUNT (2UL << 20) /* elements of bf16 that a layer hands on: 4 MiB */
 #define BUCKET_COUNT (8UL << 20)     /* elements of bf16 in a gradient bucket: 16 MiB */
 #define KERNELS_PER_LAYER 2
-#define JITTER 0.01	     /* standard deviation of a kernel's duration */
+#define JITTER 0.01          /* standard deviation of a kernel's duration */
 #define OPTIMIZER_SHARE 0.05 /* of the step's compute time */
 #define GRADIENT_BYTES (64UL << 20)
 #define LOG_STEPS 10 /* the learning rate is set and the gradients' norm is read every so many steps */
@@ -40,7 +40,7 @@ void compute_launch(struct rank *rank, double duration_ns)
 {
 	const struct api *api = &rank->api;
 	uint64_t kernel_ns = rank->capturing ? duration_ns : duration_ns * kernel_factor(rank);
-	void *params[] = {&kernel_ns};
+	void *params[] = { &kernel_ns };
 	CUdevice device;
 
 	host_work(rank);
@@ -66,7 +66,7 @@ static double layer_forward_ns(const struct rank *rank)
 
 static void layer_run(struct rank *rank, double layer_ns)
 {
-	struct op_call call = {.kind = OP_ALL_REDUCE, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16};
+	struct op_call call = { .kind = OP_ALL_REDUCE, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16 };
 	int kernel;
 
 	for (kernel = 0; kernel < KERNELS_PER_LAYER; kernel++)
@@ -102,7 +102,7 @@ static void backward_run(struct rank *rank)
 static void batch_upload(struct rank *rank)
 {
 	const char *pinned = memcpy(rank->allocator.pinned, rank->batch, BATCH_BYTES);
-	struct job_comm *comms[] = {&rank->world, &rank->dp, &rank->tp, &rank->pp};
+	struct job_comm *comms[] = { &rank->world, &rank->dp, &rank->tp, &rank->pp };
 	uint64_t word = mix_bytes(rank->batch, BATCH_BYTES);
 	size_t i;
 
@@ -123,7 +123,8 @@ static void neighbour_exchange(struct rank *rank, enum towards towards, bool sen
 	struct job_comm *pp = &rank->pp;
 	int peer = rank->position.pp + towards;
 	struct op_call call = {
-	    .kind = OP_SEND, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16, .root_or_peer = peer};
+		.kind = OP_SEND, .count = ACTIVATION_COUNT, .datatype = ncclBfloat16, .root_or_peer = peer
+	};
 	bool both = sends && receives;
 
 	if (peer < 0 || peer >= rank->options->pp)
@@ -186,7 +187,7 @@ static void buckets_run(struct rank *rank, enum op_kind kind)
 	struct work *works[64];
 
 	for (i = 0; i < nr; i++) {
-		struct op_call call = {.kind = kind, .count = bucket_count(rank, i), .datatype = ncclBfloat16};
+		struct op_call call = { .kind = kind, .count = bucket_count(rank, i), .datatype = ncclBfloat16 };
 
 		if (kind != OP_ALL_REDUCE)
 			call.count /= rank->dp.size;
@@ -204,7 +205,7 @@ static void buckets_run(struct rank *rank, enum op_kind kind)
 
 void loss_reduce(struct rank *rank)
 {
-	struct op_call call = {.kind = OP_ALL_REDUCE, .count = 2, .datatype = ncclFloat32};
+	struct op_call call = { .kind = OP_ALL_REDUCE, .count = 2, .datatype = ncclFloat32 };
 
 	if (!rank->is_loss_reduced)
 		op_run(rank, &rank->world, &call);
@@ -294,7 +295,7 @@ void step_run(struct rank *rank)
 /* The replicas start from the same parameters: a broadcast of each layer's within the data-parallel group. */
 void params_broadcast(struct rank *rank)
 {
-	struct op_call call = {.kind = OP_BROADCAST, .count = BUCKET_COUNT, .datatype = ncclBfloat16};
+	struct op_call call = { .kind = OP_BROADCAST, .count = BUCKET_COUNT, .datatype = ncclBfloat16 };
 	int i;
 
 	for (i = 0; rank->dp.comm && i < rank->options->layers; i++)
@@ -305,7 +306,7 @@ void params_broadcast(struct rank *rank)
 /* torch.distributed.barrier() is an all-reduce of one element that the host waits for. */
 void world_barrier(struct rank *rank)
 {
-	struct op_call call = {.kind = OP_ALL_REDUCE, .count = 1, .datatype = ncclFloat32};
+	struct op_call call = { .kind = OP_ALL_REDUCE, .count = 1, .datatype = ncclFloat32 };
 
 	op_run(rank, &rank->world, &call);
 	compute_synchronize(rank);

@@ -32,9 +32,9 @@ struct store_rank {
 
 struct store {
 	struct store_rank ranks[MAX_RANKS];
-	_Atomic uint32_t freezes[MAX_FAULTS];	   /* futexes: enum freeze_state, a fault each */
+	_Atomic uint32_t freezes[MAX_FAULTS];      /* futexes: enum freeze_state, a fault each */
 	_Atomic uint32_t loader_freed[MAX_FAULTS]; /* the dataloader child is past its D state */
-	_Atomic uint32_t hog_cores[MAX_FAULTS];	   /* futexes: 1 + the core on which the fault's hogs spin; 0: idle */
+	_Atomic uint32_t hog_cores[MAX_FAULTS];    /* futexes: 1 + the core on which the fault's hogs spin; 0: idle */
 	_Atomic uint32_t init_arrived[MAX_FAULTS]; /* ranks at the creation that the fault's rank misses */
 	int nr_ids;
 	struct store_id ids[];

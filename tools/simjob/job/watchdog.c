@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The watchdog thread, as PyTorch's: ten times a second (--poll-hz) it asks each communicator for an asynchronous error and each
- * work in flight whether its end event has been reached. A work that takes too long ends the process.
+ * The watchdog thread, as PyTorch's: ten times a second (--poll-hz) it asks each communicator for an asynchronous error
+ * and each work in flight whether its end event has been reached. A work that takes too long ends the process.
  */
 #include "rank.h"
 

@@ -74,7 +74,7 @@ bool capture_takes_work(struct CUstream_st *stream, const struct sim_work *work,
 		node = graph_append(capture->graph, work, &stream->frontier);
 		*ret_result = CUDA_ERROR_OUT_OF_MEMORY;
 		node_set_clear(&stream->frontier);
-		if (node && !node_set_add(&stream->frontier, &(struct node_set){.nodes = &node, .nr_nodes = 1}))
+		if (node && !node_set_add(&stream->frontier, &(struct node_set){ .nodes = &node, .nr_nodes = 1 }))
 			*ret_result = CUDA_SUCCESS;
 	}
 	pthread_mutex_unlock(&capture_lock);
@@ -265,7 +265,7 @@ static CUresult capture_begin(CUstream stream, CUstreamCaptureMode mode, CUgraph
 	capture = calloc(1, sizeof(*capture));
 	if (!capture)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*capture = (struct capture){.refs = 1, .mode = mode, .owner = pthread_self(), .origin = stream};
+	*capture = (struct capture){ .refs = 1, .mode = mode, .owner = pthread_self(), .origin = stream };
 	capture->extends_graph = graph != NULL;
 	capture->graph = graph ? graph : graph_create();
 	pthread_mutex_lock(&capture_lock);
@@ -377,7 +377,7 @@ static void info_fill(struct CUstream_st *stream, const struct capture_info *inf
 {
 	struct capture *capture = stream->capture;
 
-	*info->status = !capture	     ? CU_STREAM_CAPTURE_STATUS_NONE
+	*info->status = !capture              ? CU_STREAM_CAPTURE_STATUS_NONE
 			: capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
 					      : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	if (*info->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -422,7 +422,7 @@ SIM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 static CUresult capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes, size_t nr_nodes,
 				 CUstreamCaptureMode mode)
 {
-	struct node_set after = {.nodes = (CUgraphNode *)nodes, .nr_nodes = nr_nodes};
+	struct node_set after = { .nodes = (CUgraphNode *)nodes, .nr_nodes = nr_nodes };
 
 	if (!graph || (!nodes && nr_nodes))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -432,11 +432,11 @@ static CUresult capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNo
 #define DEFINE_CAPTURE_CALLS(SUFFIX)                                                                                   \
 	SIM_EXPORT CUresult cuStreamBeginCapture_v2##SUFFIX(CUstream stream, CUstreamCaptureMode mode)                 \
 	{                                                                                                              \
-		return capture_begin(stream, mode, NULL, &(struct node_set){0});                                       \
+		return capture_begin(stream, mode, NULL, &(struct node_set){ 0 });                                     \
 	}                                                                                                              \
 	SIM_EXPORT CUresult cuStreamBeginCaptureToGraph##SUFFIX(                                                       \
-	    CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edge_data,                    \
-	    size_t nr_dependencies, CUstreamCaptureMode mode)                                                          \
+		CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edge_data,                \
+		size_t nr_dependencies, CUstreamCaptureMode mode)                                                      \
 	{                                                                                                              \
 		(void)edge_data;                                                                                       \
 		return capture_begin_to(stream, graph, dependencies, nr_dependencies, mode);                           \
@@ -447,19 +447,19 @@ static CUresult capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNo
 	}                                                                                                              \
 	SIM_EXPORT CUresult cuStreamIsCapturing##SUFFIX(CUstream stream, CUstreamCaptureStatus *ret_status)            \
 	{                                                                                                              \
-		return capture_info(stream, &(struct capture_info){.status = ret_status});                             \
+		return capture_info(stream, &(struct capture_info){ .status = ret_status });                           \
 	}                                                                                                              \
 	SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2##SUFFIX(CUstream stream, CUstreamCaptureStatus *status,          \
 							      uint64_t *id, CUgraph *graph,                            \
 							      const CUgraphNode **dependencies, size_t *nr)            \
 	{                                                                                                              \
-		return capture_info(stream, &(struct capture_info){status, id, graph, dependencies, NULL, nr});        \
+		return capture_info(stream, &(struct capture_info){ status, id, graph, dependencies, NULL, nr });      \
 	}                                                                                                              \
 	SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3##SUFFIX(                                                         \
-	    CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,                              \
-	    const CUgraphNode **dependencies, const void **edge_data, size_t *nr)                                      \
+		CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,                          \
+		const CUgraphNode **dependencies, const void **edge_data, size_t *nr)                                  \
 	{                                                                                                              \
-		return capture_info(stream, &(struct capture_info){status, id, graph, dependencies, edge_data, nr});   \
+		return capture_info(stream, &(struct capture_info){ status, id, graph, dependencies, edge_data, nr }); \
 	}
 
 DEFINE_CAPTURE_CALLS()

@@ -15,7 +15,7 @@
 
 struct transfer {
 	const char *name; /* of the call */
-	void *host;	  /* what is written on the host, NULL: nothing */
+	void *host;       /* what is written on the host, NULL: nothing */
 	size_t size_bytes;
 	CUstream stream;
 	bool within_device, is_blocking;
@@ -31,7 +31,7 @@ static uint64_t transfer_ns(const struct transfer *transfer)
 
 static CUresult transfer_run(const struct transfer *transfer)
 {
-	struct sim_work work = {.kind = WORK_COPY, .duration_ns = transfer_ns(transfer)};
+	struct sim_work work = { .kind = WORK_COPY, .duration_ns = transfer_ns(transfer) };
 	CUresult res = call_injected_error(transfer->name);
 	struct CUstream_st *stream;
 
@@ -50,57 +50,57 @@ static CUresult transfer_run(const struct transfer *transfer)
 	return res || !transfer->is_blocking ? res : stream_synchronize(transfer->stream);
 }
 
-#define DEFINE_ASYNC_CALLS(SUFFIX)                                                                                     \
-	SIM_EXPORT CUresult cuMemcpyAsync##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,                 \
-						  CUstream stream)                                                     \
-	{                                                                                                              \
-		(void)to, (void)from;                                                                                  \
-		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, stream, true, false});              \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,          \
-							 CUstream stream)                                              \
-	{                                                                                                              \
-		(void)to, (void)from;                                                                                  \
-		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, stream, true, false});              \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes,          \
-							 CUstream stream)                                              \
-	{                                                                                                              \
-		(void)to, (void)from;                                                                                  \
-		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, stream, false, false});             \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes,                \
-							 CUstream stream)                                              \
-	{                                                                                                              \
-		(void)from;                                                                                            \
-		return transfer_run(&(struct transfer){__func__, to, size_bytes, stream, false, false});               \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuMemsetD8Async##SUFFIX(CUdeviceptr to, unsigned char value, size_t count,                 \
-						    CUstream stream)                                                   \
-	{                                                                                                              \
-		(void)to, (void)value;                                                                                 \
-		return transfer_run(&(struct transfer){__func__, NULL, count, stream, true, false});                   \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuMemsetD32Async##SUFFIX(CUdeviceptr to, unsigned int value, size_t count,                 \
-						     CUstream stream)                                                  \
-	{                                                                                                              \
-		(void)to, (void)value;                                                                                 \
-		return transfer_run(&(struct transfer){__func__, NULL, 4 * count, stream, true, false});               \
+#define DEFINE_ASYNC_CALLS(SUFFIX)                                                                            \
+	SIM_EXPORT CUresult cuMemcpyAsync##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,        \
+						  CUstream stream)                                            \
+	{                                                                                                     \
+		(void)to, (void)from;                                                                         \
+		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false });   \
+	}                                                                                                     \
+	SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes, \
+							 CUstream stream)                                     \
+	{                                                                                                     \
+		(void)to, (void)from;                                                                         \
+		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false });   \
+	}                                                                                                     \
+	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes, \
+							 CUstream stream)                                     \
+	{                                                                                                     \
+		(void)to, (void)from;                                                                         \
+		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, false, false });  \
+	}                                                                                                     \
+	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes,       \
+							 CUstream stream)                                     \
+	{                                                                                                     \
+		(void)from;                                                                                   \
+		return transfer_run(&(struct transfer){ __func__, to, size_bytes, stream, false, false });    \
+	}                                                                                                     \
+	SIM_EXPORT CUresult cuMemsetD8Async##SUFFIX(CUdeviceptr to, unsigned char value, size_t count,        \
+						    CUstream stream)                                          \
+	{                                                                                                     \
+		(void)to, (void)value;                                                                        \
+		return transfer_run(&(struct transfer){ __func__, NULL, count, stream, true, false });        \
+	}                                                                                                     \
+	SIM_EXPORT CUresult cuMemsetD32Async##SUFFIX(CUdeviceptr to, unsigned int value, size_t count,        \
+						     CUstream stream)                                         \
+	{                                                                                                     \
+		(void)to, (void)value;                                                                        \
+		return transfer_run(&(struct transfer){ __func__, NULL, 4 * count, stream, true, false });    \
 	}
 
 DEFINE_ASYNC_CALLS()
 DEFINE_ASYNC_CALLS(_ptsz)
 
-#define DEFINE_BLOCKING_CALLS(SUFFIX)                                                                                  \
-	SIM_EXPORT CUresult cuMemcpyDtoH_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes)                     \
-	{                                                                                                              \
-		(void)from;                                                                                            \
-		return transfer_run(&(struct transfer){__func__, to, size_bytes, NULL, false, true});                  \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuMemcpyHtoD_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes)               \
-	{                                                                                                              \
-		(void)to, (void)from;                                                                                  \
-		return transfer_run(&(struct transfer){__func__, NULL, size_bytes, NULL, false, true});                \
+#define DEFINE_BLOCKING_CALLS(SUFFIX)                                                                     \
+	SIM_EXPORT CUresult cuMemcpyDtoH_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes)        \
+	{                                                                                                 \
+		(void)from;                                                                               \
+		return transfer_run(&(struct transfer){ __func__, to, size_bytes, NULL, false, true });   \
+	}                                                                                                 \
+	SIM_EXPORT CUresult cuMemcpyHtoD_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes)  \
+	{                                                                                                 \
+		(void)to, (void)from;                                                                     \
+		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, NULL, false, true }); \
 	}
 
 DEFINE_BLOCKING_CALLS()

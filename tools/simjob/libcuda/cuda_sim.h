@@ -26,7 +26,9 @@ struct sim_kernel {
 /* A function handle for cuLaunchKernel(Ex) whose launches go to @kernel; never freed. NULL when out of memory. */
 CUfunction sim_function_create(const struct sim_kernel *kernel);
 
-/* Modelled kernels in graphs launched from now on take @factor of their captured time: a GPU that is slow or jitters. */
+/*
+ * Modelled kernels in graphs launched from now on take @factor of their captured time: a GPU that is slow or jitters.
+ */
 void sim_graphs_scale(double factor);
 
 /*

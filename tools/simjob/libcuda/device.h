@@ -40,11 +40,11 @@ struct sim_work {
 	struct sim_work *next;
 	enum work_kind kind;
 	uint64_t enqueued_ns;
-	uint64_t duration_ns;		 /* WORK_KERNEL, WORK_COPY */
-	struct sim_mark *mark;		 /* WORK_RECORD, WORK_WAIT; owns a reference */
+	uint64_t duration_ns;            /* WORK_KERNEL, WORK_COPY */
+	struct sim_mark *mark;           /* WORK_RECORD, WORK_WAIT; owns a reference */
 	const struct sim_kernel *kernel; /* WORK_CALLBACK_KERNEL */
-	CUhostFn host_fn;		 /* WORK_HOST_FUNC */
-	struct graph_run *graph_run;	 /* WORK_GRAPH, owned */
+	CUhostFn host_fn;                /* WORK_HOST_FUNC */
+	struct graph_run *graph_run;     /* WORK_GRAPH, owned */
 	void *arg;
 };
 
@@ -65,7 +65,8 @@ struct CUstream_st {
 	_Atomic uint32_t closing;
 	_Atomic uint64_t end_ns; /* end of the last scheduled work */
 	unsigned int flags;
-	struct capture *_Atomic capture; /* not NULL: work goes there; changes under the capture lock, as what follows */
+	struct capture
+		*_Atomic capture; /* not NULL: work goes there; changes under the capture lock, as what follows */
 	struct CUstream_st *next_in_capture;
 	struct node_set frontier;
 };

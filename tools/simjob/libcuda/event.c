@@ -115,7 +115,7 @@ static CUresult event_record(CUevent event, CUstream handle)
 	event->mark = mark_get(mark);
 	pthread_mutex_unlock(&event->lock);
 	mark_put(old);
-	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_RECORD, .mark = mark});
+	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark });
 }
 
 static CUresult stream_wait_event(CUstream handle, CUevent event)
@@ -131,27 +131,27 @@ static CUresult stream_wait_event(CUstream handle, CUevent event)
 	mark = event_mark(event);
 	if (!mark)
 		return CUDA_SUCCESS;
-	return stream_enqueue(stream, &(struct sim_work){.kind = WORK_WAIT, .mark = mark});
+	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_WAIT, .mark = mark });
 }
 
-#define DEFINE_EVENT_CALLS(SUFFIX)                                                                                     \
-	SIM_EXPORT CUresult cuEventRecord##SUFFIX(CUevent event, CUstream stream)                                      \
-	{                                                                                                              \
-		CUresult res = call_injected_error(__func__);                                                          \
-                                                                                                                       \
-		return res ? res : event_record(event, stream);                                                        \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuEventRecordWithFlags##SUFFIX(CUevent event, CUstream stream, unsigned int flags)         \
-	{                                                                                                              \
-		(void)flags;                                                                                           \
-		return event_record(event, stream);                                                                    \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuStreamWaitEvent##SUFFIX(CUstream stream, CUevent event, unsigned int flags)              \
-	{                                                                                                              \
-		CUresult res = call_injected_error(__func__);                                                          \
-                                                                                                                       \
-		(void)flags;                                                                                           \
-		return res ? res : stream_wait_event(stream, event);                                                   \
+#define DEFINE_EVENT_CALLS(SUFFIX)                                                                             \
+	SIM_EXPORT CUresult cuEventRecord##SUFFIX(CUevent event, CUstream stream)                              \
+	{                                                                                                      \
+		CUresult res = call_injected_error(__func__);                                                  \
+                                                                                                               \
+		return res ? res : event_record(event, stream);                                                \
+	}                                                                                                      \
+	SIM_EXPORT CUresult cuEventRecordWithFlags##SUFFIX(CUevent event, CUstream stream, unsigned int flags) \
+	{                                                                                                      \
+		(void)flags;                                                                                   \
+		return event_record(event, stream);                                                            \
+	}                                                                                                      \
+	SIM_EXPORT CUresult cuStreamWaitEvent##SUFFIX(CUstream stream, CUevent event, unsigned int flags)      \
+	{                                                                                                      \
+		CUresult res = call_injected_error(__func__);                                                  \
+                                                                                                               \
+		(void)flags;                                                                                   \
+		return res ? res : stream_wait_event(stream, event);                                           \
 	}
 
 DEFINE_EVENT_CALLS()

@@ -23,7 +23,7 @@
 
 static inline struct timespec timespec_from_ns(uint64_t ns)
 {
-	return (struct timespec){.tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC};
+	return (struct timespec){ .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
 }
 
 static inline uint64_t clock_now_ns(void)

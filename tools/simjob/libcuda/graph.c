@@ -46,7 +46,7 @@ struct graph_run {
 	size_t nr_nodes;
 	double scale;
 	struct sim_mark *before, *done;
-	void **args;	  /* of callback kernels, by node */
+	void **args;      /* of callback kernels, by node */
 	uint64_t *end_ns; /* by node */
 };
 
@@ -77,7 +77,7 @@ int node_set_add(struct node_set *set, const struct node_set *more)
 void node_set_clear(struct node_set *set)
 {
 	free(set->nodes);
-	*set = (struct node_set){0};
+	*set = (struct node_set){ 0 };
 }
 
 static void kept_put(struct kept_arg *kept)
@@ -159,7 +159,7 @@ static struct kept_arg *kept_create(const struct sim_work *work)
 	struct kept_arg *kept = calloc(1, sizeof(*kept));
 
 	if (kept)
-		*kept = (struct kept_arg){.refs = 1, .kernel = work->kernel, .arg = work->arg};
+		*kept = (struct kept_arg){ .refs = 1, .kernel = work->kernel, .arg = work->arg };
 	return kept;
 }
 
@@ -238,7 +238,7 @@ static bool clone_link(const struct node_chain *original, CUgraphNode *clones)
 
 	for (node = original->first; node; node = node->next) {
 		for (k = 0; k < node->after.nr_nodes; k++) {
-			struct node_set one = {.nodes = &clones[node->after.nodes[k]->index], .nr_nodes = 1};
+			struct node_set one = { .nodes = &clones[node->after.nodes[k]->index], .nr_nodes = 1 };
 
 			if (node_set_add(&clones[node->index]->after, &one))
 				return false;
@@ -260,7 +260,7 @@ SIM_EXPORT CUresult cuGraphClone(CUgraph *ret_clone, CUgraph original)
 	clones = calloc(original->chain->nr_nodes + 1, sizeof(*clones));
 	complete = clone && clones;
 	for (node = original->chain->first; complete && node; node = node->next) {
-		clones[node->index] = chain_append(clone->chain, &node->work, &(struct node_set){0});
+		clones[node->index] = chain_append(clone->chain, &node->work, &(struct node_set){ 0 });
 		complete = clones[node->index] != NULL;
 		if (complete && (clones[node->index]->kept = node->kept))
 			atomic_fetch_add(&node->kept->refs, 1);
@@ -333,10 +333,10 @@ SIM_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgrap
 
 	if (!exec || !graph || !ret_result)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_result = (CUgraphExecUpdateResultInfo){.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
+	*ret_result = (CUgraphExecUpdateResultInfo){ .result = CU_GRAPH_EXEC_UPDATE_SUCCESS };
 	old = exec->chain->first;
 	new = graph->chain->first;
-	for (i = 0; i < exec->nr_nodes && new && nodes_correspond(old, new); i++) {
+	for (i = 0; i < exec->nr_nodes && new &&nodes_correspond(old, new); i++) {
 		old = old->next;
 		new = new->next;
 	}
@@ -390,7 +390,7 @@ static bool run_replay(struct graph_run *run)
 		if (!node->kept)
 			continue;
 		run->args[i] =
-		    node->kept->kernel->replay ? node->kept->kernel->replay(node->kept->arg) : node->kept->arg;
+			node->kept->kernel->replay ? node->kept->kernel->replay(node->kept->arg) : node->kept->arg;
 		if (!run->args[i])
 			return false;
 	}
@@ -427,7 +427,7 @@ uint64_t graph_run_work(struct graph_run *run, uint64_t ready_ns)
 
 static CUresult graph_launch(const char *name, CUgraphExec exec, CUstream handle)
 {
-	struct sim_work work = {.kind = WORK_GRAPH};
+	struct sim_work work = { .kind = WORK_GRAPH };
 	struct CUstream_st *stream;
 	CUresult res = call_injected_error(name);
 
@@ -461,20 +461,20 @@ static CUresult graph_instantiate_with(const char *name, CUgraphExec *ret_exec, 
 	return graph_instantiate(name, ret_exec, graph);
 }
 
-#define DEFINE_GRAPH_CALLS(SUFFIX)                                                                                     \
-	SIM_EXPORT CUresult cuGraphInstantiateWithParams##SUFFIX(CUgraphExec *ret_exec, CUgraph graph,                 \
-								 CUDA_GRAPH_INSTANTIATE_PARAMS *params)                \
-	{                                                                                                              \
-		return graph_instantiate_with(__func__, ret_exec, graph, params);                                      \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuGraphUpload##SUFFIX(CUgraphExec exec, CUstream stream)                                   \
-	{                                                                                                              \
-		(void)stream;                                                                                          \
-		return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;                                                 \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuGraphLaunch##SUFFIX(CUgraphExec exec, CUstream stream)                                   \
-	{                                                                                                              \
-		return graph_launch(__func__, exec, stream);                                                           \
+#define DEFINE_GRAPH_CALLS(SUFFIX)                                                                      \
+	SIM_EXPORT CUresult cuGraphInstantiateWithParams##SUFFIX(CUgraphExec *ret_exec, CUgraph graph,  \
+								 CUDA_GRAPH_INSTANTIATE_PARAMS *params) \
+	{                                                                                               \
+		return graph_instantiate_with(__func__, ret_exec, graph, params);                       \
+	}                                                                                               \
+	SIM_EXPORT CUresult cuGraphUpload##SUFFIX(CUgraphExec exec, CUstream stream)                    \
+	{                                                                                               \
+		(void)stream;                                                                           \
+		return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;                                  \
+	}                                                                                               \
+	SIM_EXPORT CUresult cuGraphLaunch##SUFFIX(CUgraphExec exec, CUstream stream)                    \
+	{                                                                                               \
+		return graph_launch(__func__, exec, stream);                                            \
 	}
 
 DEFINE_GRAPH_CALLS()

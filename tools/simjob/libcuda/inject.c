@@ -38,7 +38,7 @@ static bool pair_apply(struct injection *injection, const char *pair, bool *is_m
 
 static void injection_parse(char *spec)
 {
-	struct injection injection = {.error = CUDA_ERROR_OUT_OF_MEMORY};
+	struct injection injection = { .error = CUDA_ERROR_OUT_OF_MEMORY };
 	char *pair = strsep(&spec, ":");
 	bool is_mine = true;
 

@@ -46,7 +46,7 @@ static CUresult allocation_create(size_t size_bytes, bool is_host, void **ret_ba
 	allocation->is_host = is_host;
 	allocation->size_bytes = is_host ? size_bytes : granules(size_bytes);
 	allocation->base =
-	    mmap(NULL, allocation->size_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		mmap(NULL, allocation->size_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (allocation->base == MAP_FAILED) {
 		free(allocation);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -288,14 +288,14 @@ static CUresult free_async(const char *name, CUdeviceptr address, CUstream strea
 	return CUDA_SUCCESS;
 }
 
-#define DEFINE_ASYNC_CALLS(SUFFIX)                                                                                     \
-	SIM_EXPORT CUresult cuMemAllocAsync##SUFFIX(CUdeviceptr *ret_address, size_t size_bytes, CUstream stream)      \
-	{                                                                                                              \
-		return alloc_async(__func__, ret_address, size_bytes, stream);                                         \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuMemFreeAsync##SUFFIX(CUdeviceptr address, CUstream stream)                               \
-	{                                                                                                              \
-		return free_async(__func__, address, stream);                                                          \
+#define DEFINE_ASYNC_CALLS(SUFFIX)                                                                                \
+	SIM_EXPORT CUresult cuMemAllocAsync##SUFFIX(CUdeviceptr *ret_address, size_t size_bytes, CUstream stream) \
+	{                                                                                                         \
+		return alloc_async(__func__, ret_address, size_bytes, stream);                                    \
+	}                                                                                                         \
+	SIM_EXPORT CUresult cuMemFreeAsync##SUFFIX(CUdeviceptr address, CUstream stream)                          \
+	{                                                                                                         \
+		return free_async(__func__, address, stream);                                                     \
 	}
 
 DEFINE_ASYNC_CALLS()

@@ -29,26 +29,16 @@ uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 		end_ns += work->duration_ns;
 		usage_note(ready_ns, end_ns);
 		break;
-	case WORK_COPY:
-		end_ns += work->duration_ns;
-		break;
-	case WORK_CALLBACK_KERNEL:
-		end_ns = work->kernel->run(work->arg, ready_ns);
-		break;
-	case WORK_RECORD:
-		mark_schedule(work->mark, end_ns);
-		break;
-	case WORK_WAIT:
-		end_ns = mark_wait_scheduled(work->mark);
-		break;
+	case WORK_COPY: end_ns += work->duration_ns; break;
+	case WORK_CALLBACK_KERNEL: end_ns = work->kernel->run(work->arg, ready_ns); break;
+	case WORK_RECORD: mark_schedule(work->mark, end_ns); break;
+	case WORK_WAIT: end_ns = mark_wait_scheduled(work->mark); break;
 	case WORK_HOST_FUNC:
 		sleep_until_ns(ready_ns);
 		work->host_fn(work->arg);
 		end_ns = clock_now_ns();
 		break;
-	case WORK_GRAPH:
-		end_ns = graph_run_work(work->graph_run, ready_ns);
-		break;
+	case WORK_GRAPH: end_ns = graph_run_work(work->graph_run, ready_ns); break;
 	}
 	return end_ns > ready_ns ? end_ns : ready_ns;
 }
@@ -242,7 +232,7 @@ CUresult stream_synchronize(CUstream handle)
 	mark = mark_create();
 	if (!mark)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	res = stream_enqueue(stream, &(struct sim_work){.kind = WORK_RECORD, .mark = mark_get(mark)});
+	res = stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
 	if (res == CUDA_SUCCESS)
 		mark_wait_reached(mark);
 	mark_put(mark);
@@ -264,18 +254,18 @@ static CUresult stream_query(CUstream handle)
 	return stream_is_busy(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-#define DEFINE_STREAM_CALLS(SUFFIX)                                                                                    \
-	SIM_EXPORT CUresult cuStreamSynchronize##SUFFIX(CUstream stream)                                               \
-	{                                                                                                              \
-		CUresult res = call_injected_error(__func__);                                                          \
-                                                                                                                       \
-		return res ? res : stream_synchronize(stream);                                                         \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuStreamQuery##SUFFIX(CUstream stream)                                                     \
-	{                                                                                                              \
-		CUresult res = call_injected_error(__func__);                                                          \
-                                                                                                                       \
-		return res ? res : stream_query(stream);                                                               \
+#define DEFINE_STREAM_CALLS(SUFFIX)                                      \
+	SIM_EXPORT CUresult cuStreamSynchronize##SUFFIX(CUstream stream) \
+	{                                                                \
+		CUresult res = call_injected_error(__func__);            \
+                                                                         \
+		return res ? res : stream_synchronize(stream);           \
+	}                                                                \
+	SIM_EXPORT CUresult cuStreamQuery##SUFFIX(CUstream stream)       \
+	{                                                                \
+		CUresult res = call_injected_error(__func__);            \
+                                                                         \
+		return res ? res : stream_query(stream);                 \
 	}
 
 DEFINE_STREAM_CALLS()
@@ -293,7 +283,7 @@ static struct sim_mark *streams_mark_busy(void)
 			break;
 	}
 	if (stream && (mark = mark_create()))
-		stream_enqueue(stream, &(struct sim_work){.kind = WORK_RECORD, .mark = mark_get(mark)});
+		stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
 	pthread_mutex_unlock(&streams_lock);
 	return mark;
 }

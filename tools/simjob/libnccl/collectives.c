@@ -11,12 +11,12 @@ ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataT
 			   ncclComm_t comm, cudaStream_t stream)
 {
 	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){.func = FUNC_ALL_REDUCE,
-					   .count = count,
-					   .datatype = datatype,
-					   .redop = redop,
-					   .comm = comm,
-					   .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_ALL_REDUCE,
+					    .count = count,
+					    .datatype = datatype,
+					    .redop = redop,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclBroadcast, const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
@@ -25,12 +25,12 @@ ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataT
 			   ncclComm_t comm, cudaStream_t stream)
 {
 	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){.func = FUNC_BROADCAST,
-					   .count = count,
-					   .datatype = datatype,
-					   .root = root,
-					   .comm = comm,
-					   .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_BROADCAST,
+					    .count = count,
+					    .datatype = datatype,
+					    .root = root,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclBcast, void *buffer, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
@@ -47,13 +47,13 @@ ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType
 			int root, ncclComm_t comm, cudaStream_t stream)
 {
 	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){.func = FUNC_REDUCE,
-					   .count = count,
-					   .datatype = datatype,
-					   .redop = redop,
-					   .root = root,
-					   .comm = comm,
-					   .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_REDUCE,
+					    .count = count,
+					    .datatype = datatype,
+					    .redop = redop,
+					    .root = root,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclAllGather, const void *send, void *recv, size_t count, ncclDataType_t datatype,
@@ -63,7 +63,7 @@ ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataT
 {
 	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){
-	    .func = FUNC_ALL_GATHER, .count = count, .datatype = datatype, .comm = comm, .stream = stream});
+		.func = FUNC_ALL_GATHER, .count = count, .datatype = datatype, .comm = comm, .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclReduceScatter, const void *send, void *recv, size_t count, ncclDataType_t datatype,
@@ -72,12 +72,12 @@ ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclD
 			       ncclComm_t comm, cudaStream_t stream)
 {
 	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){.func = FUNC_REDUCE_SCATTER,
-					   .count = count,
-					   .datatype = datatype,
-					   .redop = redop,
-					   .comm = comm,
-					   .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_REDUCE_SCATTER,
+					    .count = count,
+					    .datatype = datatype,
+					    .redop = redop,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclAlltoAll, const void *send, void *recv, size_t count, ncclDataType_t datatype,
@@ -87,7 +87,7 @@ ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataTy
 {
 	(void)send, (void)recv;
 	return op_submit(&(struct nccl_op){
-	    .func = FUNC_ALL_TO_ALL, .count = count, .datatype = datatype, .comm = comm, .stream = stream});
+		.func = FUNC_ALL_TO_ALL, .count = count, .datatype = datatype, .comm = comm, .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclGather, const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
@@ -96,8 +96,12 @@ ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType
 			cudaStream_t stream)
 {
 	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){
-	    .func = FUNC_GATHER, .count = count, .datatype = datatype, .root = root, .comm = comm, .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_GATHER,
+					    .count = count,
+					    .datatype = datatype,
+					    .root = root,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclScatter, const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
@@ -106,8 +110,12 @@ ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataTyp
 			 cudaStream_t stream)
 {
 	(void)send, (void)recv;
-	return op_submit(&(struct nccl_op){
-	    .func = FUNC_SCATTER, .count = count, .datatype = datatype, .root = root, .comm = comm, .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_SCATTER,
+					    .count = count,
+					    .datatype = datatype,
+					    .root = root,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclSend, const void *send, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
@@ -116,8 +124,12 @@ ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t datatype, i
 		      cudaStream_t stream)
 {
 	(void)send;
-	return op_submit(&(struct nccl_op){
-	    .func = FUNC_SEND, .count = count, .datatype = datatype, .root = peer, .comm = comm, .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_SEND,
+					    .count = count,
+					    .datatype = datatype,
+					    .root = peer,
+					    .comm = comm,
+					    .stream = stream });
 }
 
 NCCL_API(ncclResult_t, ncclRecv, void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
@@ -125,6 +137,10 @@ NCCL_API(ncclResult_t, ncclRecv, void *recv, size_t count, ncclDataType_t dataty
 ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, cudaStream_t stream)
 {
 	(void)recv;
-	return op_submit(&(struct nccl_op){
-	    .func = FUNC_RECV, .count = count, .datatype = datatype, .root = peer, .comm = comm, .stream = stream});
+	return op_submit(&(struct nccl_op){ .func = FUNC_RECV,
+					    .count = count,
+					    .datatype = datatype,
+					    .root = peer,
+					    .comm = comm,
+					    .stream = stream });
 }

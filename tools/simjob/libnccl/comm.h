@@ -17,8 +17,8 @@
 #define NCCL_MAGIC 0x0280028002800280ULL
 
 /* As the real library: ncclX weak and pncclX strong, one address. */
-#define NCCL_API(RET, NAME, ...)                                                                                       \
-	RET p##NAME(__VA_ARGS__) __attribute__((visibility("default"), alias(#NAME)));                                 \
+#define NCCL_API(RET, NAME, ...)                                                       \
+	RET p##NAME(__VA_ARGS__) __attribute__((visibility("default"), alias(#NAME))); \
 	RET NAME(__VA_ARGS__) __attribute__((weak, visibility("default")))
 
 /* Numbers as in NCCL's ncclFunc_t: the first five index seqNumber[]. */
@@ -40,42 +40,42 @@ enum nccl_func {
 #define SIM_LAYOUT 0
 #endif
 
-#define COMM_COUNTERS                                                                                                  \
-	uint64_t opCount;                                                                                              \
+#define COMM_COUNTERS     \
+	uint64_t opCount; \
 	uint64_t seqNumber[NR_COUNTED_FUNCS];
 
 #if SIM_LAYOUT == 0
 #define COMM_CHANNEL_BYTES 180200
-#define COMM_IDENTITY                                                                                                  \
-	int nRanks;                                                                                                    \
-	int cudaDev;                                                                                                   \
-	uint64_t commHash;                                                                                             \
-	int nvmlDev;                                                                                                   \
+#define COMM_IDENTITY      \
+	int nRanks;        \
+	int cudaDev;       \
+	uint64_t commHash; \
+	int nvmlDev;       \
 	int rank;
 #define COMM_FIRST COMM_COUNTERS
 #define COMM_LAST COMM_IDENTITY
 #elif SIM_LAYOUT == 1
 #define COMM_CHANNEL_BYTES 655384
-#define COMM_IDENTITY                                                                                                  \
-	int cudaDev;                                                                                                   \
-	int rank;                                                                                                      \
-	int nvmlDev;                                                                                                   \
-	int nRanks;                                                                                                    \
+#define COMM_IDENTITY \
+	int cudaDev;  \
+	int rank;     \
+	int nvmlDev;  \
+	int nRanks;   \
 	uint64_t commHash;
 #define COMM_FIRST COMM_IDENTITY
 #define COMM_LAST COMM_COUNTERS
 #elif SIM_LAYOUT == 2
 #define COMM_CHANNEL_BYTES 70008
-#define COMM_IDENTITY                                                                                                  \
-	uint64_t commHash;                                                                                             \
-	int rank;                                                                                                      \
-	int localRank;                                                                                                 \
-	int64_t busId;                                                                                                 \
-	int nRanks;                                                                                                    \
-	int nvmlDev;                                                                                                   \
+#define COMM_IDENTITY      \
+	uint64_t commHash; \
+	int rank;          \
+	int localRank;     \
+	int64_t busId;     \
+	int nRanks;        \
+	int nvmlDev;       \
 	int cudaDev;
-#define COMM_FIRST                                                                                                     \
-	char bootstrapState[12312];                                                                                    \
+#define COMM_FIRST                  \
+	char bootstrapState[12312]; \
 	COMM_COUNTERS
 #define COMM_LAST COMM_IDENTITY
 #else
@@ -100,18 +100,18 @@ struct ncclComm {
 	/* Ours from here on. */
 	uint32_t abort_word;
 	struct fabric fabric;
-	int splits;		      /* ncclCommSplit calls */
-	int children;		      /* children of any kind, the name under which a child's key is published */
+	int splits;                   /* ncclCommSplit calls */
+	int children;                 /* children of any kind, the name under which a child's key is published */
 	_Atomic uint32_t splits_done; /* futex: splits go through the fabric one after the other */
 	pthread_mutex_t launch_lock;
-	uint32_t plans_launched;		       /* under launch_lock */
-	_Atomic uint32_t plans_done;		       /* futex */
-	uint64_t plan_end_ns;			       /* written by the plan that runs */
-	uint32_t collectives;			       /* collectives given to a plan, under launch_lock */
-	_Atomic uint64_t feed;			       /* what the ranks compute outside of NCCL; see sim_comm_feed() */
-	uint64_t data;				       /* what all operations so far came to; of the plan that runs */
+	uint32_t plans_launched;                       /* under launch_lock */
+	_Atomic uint32_t plans_done;                   /* futex */
+	uint64_t plan_end_ns;                          /* written by the plan that runs */
+	uint32_t collectives;                          /* collectives given to a plan, under launch_lock */
+	_Atomic uint64_t feed;                         /* what the ranks compute outside of NCCL; see sim_comm_feed() */
+	uint64_t data;                                 /* what all operations so far came to; of the plan that runs */
 	uint32_t *transfers_sent, *transfers_received; /* the same, a peer each */
-	_Atomic uint32_t creating; /* futex: 1 while a non-blocking creation goes on */
+	_Atomic uint32_t creating;                     /* futex: 1 while a non-blocking creation goes on */
 	char last_error[160];
 
 	uint64_t endMagic;
@@ -161,10 +161,10 @@ struct nccl_op {
 	int root; /* root of the operation, peer of Send and Recv */
 	struct ncclComm *comm;
 	cudaStream_t stream;
-	uint32_t index; /* its place in the fabric, set at launch */
-	uint64_t fed;	/* what the rank had computed before it, set at launch */
+	uint32_t index;     /* its place in the fabric, set at launch */
+	uint64_t fed;       /* what the rank had computed before it, set at launch */
 	struct net_op *net; /* its way over the network; NULL: none */
-	uint32_t round; /* of a transfer: see transfers_run_round() */
+	uint32_t round;     /* of a transfer: see transfers_run_round() */
 };
 
 /* The library groups through these, not through its exported ncclGroupStart: a probe there sees users' groups only. */
@@ -186,8 +186,9 @@ struct cuda_driver {
 	CUresult (*memcpy_async)(CUdeviceptr to, CUdeviceptr from, size_t size_bytes, CUstream stream);
 	CUresult (*mem_alloc)(CUdeviceptr *address, size_t size_bytes);
 	CUresult (*mem_free)(CUdeviceptr address);
-	CUresult (*stream_get_capture_info)(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,
-					    const CUgraphNode **dependencies, const void **edge_data, size_t *nr);
+	CUresult (*stream_get_capture_info)(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id,
+					    CUgraph *graph, const CUgraphNode **dependencies, const void **edge_data,
+					    size_t *nr);
 	CUfunction (*function_create)(const struct sim_kernel *kernel);
 };
 

@@ -108,7 +108,7 @@ static ncclResult_t init_run(struct comm_job *job)
 static ncclResult_t init_submit(ncclComm_t *newcomm, int nr_ranks, const ncclUniqueId *id, int rank, int device,
 				const ncclConfig_t *config)
 {
-	struct comm_job job = {.run = init_run, .newcomm = newcomm, .id = *id, .nr_ranks = nr_ranks, .rank = rank};
+	struct comm_job job = { .run = init_run, .newcomm = newcomm, .id = *id, .nr_ranks = nr_ranks, .rank = rank };
 
 	if (!newcomm || nr_ranks < 1 || nr_ranks > FABRIC_MAX_RANKS || rank < 0 || rank >= nr_ranks)
 		return ncclInvalidArgument;

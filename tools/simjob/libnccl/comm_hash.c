@@ -47,7 +47,7 @@ static uint64_t hash_digest(const struct hash_state *state)
 
 uint64_t comm_hash_root(const ncclUniqueId *id)
 {
-	struct hash_state state = {1, 1};
+	struct hash_state state = { 1, 1 };
 
 	hash_bytes(&state, id->internal, NCCL_UNIQUE_ID_BYTES);
 	return hash_digest(&state);
@@ -55,7 +55,7 @@ uint64_t comm_hash_root(const ncclUniqueId *id)
 
 uint64_t comm_hash_child(uint64_t parent_hash, int child_count, int color)
 {
-	struct hash_state state = {1, 1};
+	struct hash_state state = { 1, 1 };
 
 	hash_bytes(&state, &parent_hash, sizeof(parent_hash));
 	hash_bytes(&state, &child_count, sizeof(child_count));

@@ -54,14 +54,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *ret_error)
 
 /* Texts as NCCL's, which users know and grep for. */
 static const char *const error_texts[] = {
-    [ncclSuccess] = "no error",
-    [ncclUnhandledCudaError] = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
-    [ncclSystemError] = "unhandled system error (run with NCCL_DEBUG=INFO for details)",
-    [ncclInternalError] = "internal error - please report this issue to the NCCL developers",
-    [ncclInvalidArgument] = "invalid argument (run with NCCL_DEBUG=WARN for details)",
-    [ncclInvalidUsage] = "invalid usage (run with NCCL_DEBUG=WARN for details)",
-    [ncclRemoteError] = "remote process exited or there was a network error",
-    [ncclInProgress] = "NCCL operation in progress",
+	[ncclSuccess] = "no error",
+	[ncclUnhandledCudaError] = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+	[ncclSystemError] = "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+	[ncclInternalError] = "internal error - please report this issue to the NCCL developers",
+	[ncclInvalidArgument] = "invalid argument (run with NCCL_DEBUG=WARN for details)",
+	[ncclInvalidUsage] = "invalid usage (run with NCCL_DEBUG=WARN for details)",
+	[ncclRemoteError] = "remote process exited or there was a network error",
+	[ncclInProgress] = "NCCL operation in progress",
 };
 
 NCCL_API(const char *, ncclGetErrorString, ncclResult_t result);
@@ -106,7 +106,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size_b
 	registration = malloc(sizeof(*registration));
 	if (!registration)
 		return ncclSystemError;
-	*registration = (struct registration){.buffer = buffer, .size_bytes = size_bytes};
+	*registration = (struct registration){ .buffer = buffer, .size_bytes = size_bytes };
 	*ret_handle = registration;
 	return ncclSuccess;
 }

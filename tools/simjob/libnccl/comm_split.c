@@ -35,7 +35,7 @@ static ncclResult_t child_connect(struct comm_job *job, const struct membership 
 /* Order in the child: by key, then by rank in the parent. */
 static struct membership split_members(const struct comm_job *job, const int *colors, const int *keys)
 {
-	struct membership members = {.leader = -1};
+	struct membership members = { .leader = -1 };
 	int i, me = job->parent->rank;
 
 	for (i = 0; i < job->parent->nRanks; i++) {
@@ -95,7 +95,7 @@ static struct ncclComm *child_alloc(const struct ncclComm *parent, const ncclCon
 NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
 {
-	struct comm_job job = {.run = split_run, .newcomm = newcomm, .parent = comm, .color = color, .key = key};
+	struct comm_job job = { .run = split_run, .newcomm = newcomm, .parent = comm, .color = color, .key = key };
 
 	if (comm_check(comm) || !newcomm || color < NCCL_SPLIT_NOCOLOR)
 		return ncclInvalidArgument;
@@ -123,7 +123,7 @@ static bool is_excluded(const struct comm_job *job, int rank)
 /* The excluded ranks do not take part, so this needs no exchange: everybody has the list. */
 static ncclResult_t shrink_run(struct comm_job *job)
 {
-	struct membership members = {.leader = -1};
+	struct membership members = { .leader = -1 };
 	int i;
 
 	for (i = 0; i < job->parent->nRanks; i++) {
@@ -143,7 +143,7 @@ NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int *excluded, int nr_ex
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int nr_excluded, ncclComm_t *newcomm, ncclConfig_t *config,
 			    int flags)
 {
-	struct comm_job job = {.run = shrink_run, .newcomm = newcomm, .parent = comm, .nr_excluded = nr_excluded};
+	struct comm_job job = { .run = shrink_run, .newcomm = newcomm, .parent = comm, .nr_excluded = nr_excluded };
 
 	if (comm_check(comm) || !newcomm || !excluded || nr_excluded < 1 || nr_excluded >= comm->nRanks)
 		return ncclInvalidArgument;

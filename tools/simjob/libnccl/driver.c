@@ -21,14 +21,13 @@ static void driver_load(void)
 	if (!find)
 		return;
 	driver.function_create = (CUfunction(*)(const struct sim_kernel *))dlsym(library, "sim_function_create");
-	driver_is_complete = driver.function_create &&
-			     !find("cuCtxGetDevice", (void **)&driver.ctx_get_device, 13000, 0, &status) &&
-			     !find("cuLaunchKernelEx", (void **)&driver.launch_kernel_ex, 13000, 0, &status) &&
-			     !find("cuStreamGetCaptureInfo", (void **)&driver.stream_get_capture_info, 13000, 0,
-				   &status) &&
-			     !find("cuMemcpyAsync", (void **)&driver.memcpy_async, 13000, 0, &status) &&
-			     !find("cuMemAlloc", (void **)&driver.mem_alloc, 13000, 0, &status) &&
-			     !find("cuMemFree", (void **)&driver.mem_free, 13000, 0, &status);
+	driver_is_complete =
+		driver.function_create && !find("cuCtxGetDevice", (void **)&driver.ctx_get_device, 13000, 0, &status) &&
+		!find("cuLaunchKernelEx", (void **)&driver.launch_kernel_ex, 13000, 0, &status) &&
+		!find("cuStreamGetCaptureInfo", (void **)&driver.stream_get_capture_info, 13000, 0, &status) &&
+		!find("cuMemcpyAsync", (void **)&driver.memcpy_async, 13000, 0, &status) &&
+		!find("cuMemAlloc", (void **)&driver.mem_alloc, 13000, 0, &status) &&
+		!find("cuMemFree", (void **)&driver.mem_free, 13000, 0, &status);
 }
 
 const struct cuda_driver *cuda_driver_get(void)

@@ -66,7 +66,7 @@ static struct fabric_pair *segment_pair(const struct fabric *fabric, int from, i
 
 int fabric_key_create(struct fabric_key *ret_key)
 {
-	struct fabric_key key = {.owner_pid = getpid()};
+	struct fabric_key key = { .owner_pid = getpid() };
 	int err;
 
 	if (getrandom(key.nonce, sizeof(key.nonce), 0) != sizeof(key.nonce))
@@ -118,7 +118,7 @@ int fabric_open(struct fabric *fabric, const struct fabric_key *key, int nr_rank
 	char path[64];
 	int fd, err;
 
-	*fabric = (struct fabric){.nr_ranks = nr_ranks, .rank = rank};
+	*fabric = (struct fabric){ .nr_ranks = nr_ranks, .rank = rank };
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", key->owner_pid, key->owner_fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
@@ -143,7 +143,8 @@ void fabric_close(struct fabric *fabric)
 void fabric_address_put(struct fabric *fabric, const void *address, size_t size)
 {
 	if (size > FABRIC_ADDRESS_BYTES) {
-		fprintf(stderr, "libnccl stand-in: an address of %zu bytes, there is room for %d\n", size, FABRIC_ADDRESS_BYTES);
+		fprintf(stderr, "libnccl stand-in: an address of %zu bytes, there is room for %d\n", size,
+			FABRIC_ADDRESS_BYTES);
 		abort();
 	}
 	memcpy(fabric->segment->cells[fabric->rank].address, address, size);

@@ -46,7 +46,9 @@ int fabric_open(struct fabric *fabric, const struct fabric_key *key, int nr_rank
 /* Blocks until all ranks did the same. */
 int fabric_attach(struct fabric *fabric, const struct fabric_key *key);
 void fabric_close(struct fabric *fabric);
-/* How a rank can be reached over the network, in its transport's own terms: put before fabric_attach(), good after it. */
+/*
+ * How a rank can be reached over the network, in its transport's own terms: put before fabric_attach(), good after it.
+ */
 void fabric_address_put(struct fabric *fabric, const void *address, size_t size);
 const void *fabric_address(const struct fabric *fabric, int rank);
 /* Wakes whoever waits here in this process; call again until they are gone. */

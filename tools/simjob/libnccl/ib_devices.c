@@ -29,11 +29,13 @@ static bool library_open(void)
 		const char *name;
 		size_t at;
 	} functions[] = {
-#define FUNCTION(name) {"ibv_" #name, offsetof(struct ib_verbs, name)}
-		FUNCTION(get_device_list), FUNCTION(free_device_list), FUNCTION(get_device_name), FUNCTION(open_device),
-		FUNCTION(alloc_pd),	   FUNCTION(reg_mr),	       FUNCTION(dereg_mr),	  FUNCTION(create_cq),
-		FUNCTION(destroy_cq),	   FUNCTION(create_qp),	       FUNCTION(modify_qp),	  FUNCTION(destroy_qp),
-		FUNCTION(query_port),	   FUNCTION(query_gid),	       FUNCTION(get_async_event), FUNCTION(ack_async_event),
+#define FUNCTION(name) { "ibv_" #name, offsetof(struct ib_verbs, name) }
+		FUNCTION(get_device_list), FUNCTION(free_device_list), FUNCTION(get_device_name),
+		FUNCTION(open_device),     FUNCTION(alloc_pd),         FUNCTION(reg_mr),
+		FUNCTION(dereg_mr),        FUNCTION(create_cq),        FUNCTION(destroy_cq),
+		FUNCTION(create_qp),       FUNCTION(modify_qp),        FUNCTION(destroy_qp),
+		FUNCTION(query_port),      FUNCTION(query_gid),        FUNCTION(get_async_event),
+		FUNCTION(ack_async_event),
 #undef FUNCTION
 	};
 	size_t i;
@@ -57,7 +59,8 @@ static void *events_wait(void *arg)
 	snprintf(name, sizeof(name), "NCCL IbAsync%2d", (int)(device - devices));
 	prctl(PR_SET_NAME, name);
 	while (!ib_verbs.get_async_event(device->context, &event)) {
-		fprintf(stderr, "libnccl stand-in: NET/IB : %s: asynchronous event %d\n", device->name, event.event_type);
+		fprintf(stderr, "libnccl stand-in: NET/IB : %s: asynchronous event %d\n", device->name,
+			event.event_type);
 		ib_verbs.ack_async_event(&event);
 	}
 	return NULL;
@@ -78,7 +81,7 @@ static void events_watch(struct ib_device *device)
 /* Of RoCE the first address that is IPv4's: what version 2 is routed by. */
 static int gid_find(struct ib_device *device)
 {
-	static const unsigned char ipv4[12] = {[10] = 0xff, [11] = 0xff};
+	static const unsigned char ipv4[12] = { [10] = 0xff, [11] = 0xff };
 	union ibv_gid gid;
 	int i;
 
@@ -93,7 +96,7 @@ static int gid_find(struct ib_device *device)
 
 static int device_open(struct ib_device *device)
 {
-	struct ibv_port_attr port = {0}; /* the exported function fills less of it than the inline would */
+	struct ibv_port_attr port = { 0 }; /* the exported function fills less of it than the inline would */
 
 	device->context = ib_verbs.open_device(device->is);
 	if (!device->context)
@@ -116,7 +119,7 @@ static void device_take(struct ibv_device *const *list, int nr, const char *name
 		const char *is = ib_verbs.get_device_name(list[i]);
 
 		if (strlen(is) == length && !strncmp(is, name, length))
-			devices[nr_devices++] = (struct ib_device){.is = list[i], .name = is};
+			devices[nr_devices++] = (struct ib_device){ .is = list[i], .name = is };
 	}
 }
 
@@ -128,7 +131,8 @@ static void devices_list(void)
 	int nr = 0, i;
 
 	if (!library_open()) {
-		fprintf(stderr, "libnccl stand-in: libibverbs.so.1 cannot be opened: install rdma-core's libibverbs1\n");
+		fprintf(stderr,
+			"libnccl stand-in: libibverbs.so.1 cannot be opened: install rdma-core's libibverbs1\n");
 		return;
 	}
 	list = ib_verbs.get_device_list(&nr);
@@ -141,7 +145,9 @@ static void devices_list(void)
 		name += strcspn(name, ",");
 	}
 	if (!nr_devices)
-		fprintf(stderr, "libnccl stand-in: none of %d RDMA devices is to be used; see NCCL_IB_HCA, /dev/infiniband\n", nr);
+		fprintf(stderr,
+			"libnccl stand-in: none of %d RDMA devices is to be used; see NCCL_IB_HCA, /dev/infiniband\n",
+			nr);
 }
 
 const struct ib_device *ib_device_get(int nth)
@@ -159,8 +165,8 @@ const struct ib_device *ib_device_get(int nth)
 		err = device_open(device);
 	pthread_mutex_unlock(&lock);
 	if (err)
-		fprintf(stderr, "libnccl stand-in: %s cannot be opened: %s; may this process use /dev/infiniband?\n", device->name,
-			strerror(-err));
+		fprintf(stderr, "libnccl stand-in: %s cannot be opened: %s; may this process use /dev/infiniband?\n",
+			device->name, strerror(-err));
 	return err ? NULL : device;
 }
 

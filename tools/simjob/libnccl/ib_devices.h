@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RDMA devices as NCCL uses them: libibverbs is opened at run time, a device once a process, with a thread that waits for
- * its asynchronous events. NCCL opens all that NCCL_IB_HCA names and uses those near the GPU, this only the rank's one.
- * Without libibverbs' header at the build there is no such transport.
+ * RDMA devices as NCCL uses them: libibverbs is opened at run time, a device once a process, with a thread that waits
+ * for its asynchronous events. NCCL opens all that NCCL_IB_HCA names and uses those near the GPU, this only the rank's
+ * one. Without libibverbs' header at the build there is no such transport.
  */
 #ifndef SIMJOB_NCCL_IB_DEVICES_H
 #define SIMJOB_NCCL_IB_DEVICES_H

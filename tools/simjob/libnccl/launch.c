@@ -22,7 +22,7 @@ struct link {
 };
 
 /* Defaults: what an NVLink node does, about 150 GB/s of bus bandwidth and 20 us. */
-static struct link network = {.latency_ns = 20000, .bytes_per_us = 150000};
+static struct link network = { .latency_ns = 20000, .bytes_per_us = 150000 };
 static pthread_once_t network_once = PTHREAD_ONCE_INIT;
 
 static void network_configure(void)
@@ -38,7 +38,7 @@ static void network_configure(void)
 
 size_t datatype_size(ncclDataType_t datatype)
 {
-	static const unsigned char size_bytes[ncclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+	static const unsigned char size_bytes[ncclNumTypes] = { 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1 };
 
 	return size_bytes[datatype];
 }
@@ -50,16 +50,13 @@ static uint64_t op_wire_bytes(const struct nccl_op *op)
 	uint64_t n = op->comm->nRanks;
 
 	switch (op->func) {
-	case FUNC_ALL_REDUCE:
-		return 2 * bytes * (n - 1) / n;
+	case FUNC_ALL_REDUCE: return 2 * bytes * (n - 1) / n;
 	case FUNC_ALL_GATHER:
 	case FUNC_REDUCE_SCATTER:
 	case FUNC_ALL_TO_ALL:
 	case FUNC_GATHER:
-	case FUNC_SCATTER:
-		return bytes * (n - 1);
-	default:
-		return bytes;
+	case FUNC_SCATTER: return bytes * (n - 1);
+	default: return bytes;
 	}
 }
 
@@ -113,7 +110,7 @@ static int net_run(const struct nccl_op *op, uint64_t ready_ns, uint64_t *now_ns
 
 static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 {
-	struct fabric_post post = {.ready_ns = *now_ns, .signature = op_signature(op), .value = op_value(op)};
+	struct fabric_post post = { .ready_ns = *now_ns, .signature = op_signature(op), .value = op_value(op) };
 	struct fabric_post all;
 	int err = fabric_meet(&op->comm->fabric, op->index, &post, &all);
 
@@ -129,12 +126,12 @@ static int collective_run(const struct nccl_op *op, uint64_t *now_ns)
 
 static struct fabric_transfer transfer_of(const struct nccl_op *op, uint64_t now_ns)
 {
-	return (struct fabric_transfer){.peer = op->root,
-					.is_send = op->func == FUNC_SEND,
-					.index = op->index,
-					.post = {.ready_ns = now_ns,
-						 .signature = op_signature(op),
-						 .value = op_value(op)}};
+	return (struct fabric_transfer){
+		.peer = op->root,
+		.is_send = op->func == FUNC_SEND,
+		.index = op->index,
+		.post = { .ready_ns = now_ns, .signature = op_signature(op), .value = op_value(op) }
+	};
 }
 
 /*
@@ -230,7 +227,6 @@ static uint64_t plan_run(void *arg, uint64_t ready_ns)
 	return ready_ns;
 }
 
-
 /* Takes the first operation of @ops and all that go with it. */
 static struct plan *plan_take(struct nccl_op **ops)
 {
@@ -276,7 +272,7 @@ static void plan_number(struct plan *plan)
 		op->fed = comm->feed;
 		if (op_is_transfer(op)) {
 			uint32_t *sent_or_received =
-			    op->func == FUNC_SEND ? comm->transfers_sent : comm->transfers_received;
+				op->func == FUNC_SEND ? comm->transfers_sent : comm->transfers_received;
 
 			op->index = sent_or_received[op->root]++;
 			op->round = transfer_round(plan, op);
@@ -341,7 +337,7 @@ static CUfunction plan_function;
 
 static void plan_function_create(void)
 {
-	static const struct sim_kernel kernel = {.run = plan_run, .replay = plan_replay, .release = plan_release};
+	static const struct sim_kernel kernel = { .run = plan_run, .replay = plan_replay, .release = plan_release };
 	const struct cuda_driver *driver = cuda_driver_get();
 
 	if (driver)
@@ -359,15 +355,15 @@ static bool stream_is_capturing(cudaStream_t stream)
 
 static ncclResult_t plan_launch(struct plan *plan, cudaStream_t stream)
 {
-	struct CUlaunchConfig_st config = {.gridDimX = 16,
-					   .gridDimY = 1,
-					   .gridDimZ = 1,
-					   .blockDimX = 512,
-					   .blockDimY = 1,
-					   .blockDimZ = 1,
-					   .hStream = stream};
+	struct CUlaunchConfig_st config = { .gridDimX = 16,
+					    .gridDimY = 1,
+					    .gridDimZ = 1,
+					    .blockDimX = 512,
+					    .blockDimY = 1,
+					    .blockDimZ = 1,
+					    .hStream = stream };
 	struct ncclComm *comm = plan->comm;
-	void *params[] = {&plan};
+	void *params[] = { &plan };
 	CUresult res;
 
 	plan->persistent = stream_is_capturing(stream);

@@ -130,8 +130,9 @@ uint64_t sim_comm_hash(const struct ncclComm *comm);
 void sim_comm_feed(struct ncclComm *comm, uint64_t word);
 uint64_t sim_comm_data(const struct ncclComm *comm);
 /*
- * With SIM_NCCL_NET set: enum net_fault (proxy.h) strikes this rank in the middle of the collective that is called next, in
- * what it sends to the next rank. The channel, or -1: the communicator has no network. And the progress thread's tid.
+ * With SIM_NCCL_NET set: enum net_fault (proxy.h) strikes this rank in the middle of the collective that is called
+ * next, in what it sends to the next rank. The channel, or -1: the communicator has no network. And the progress
+ * thread's tid.
  */
 int sim_net_fault(struct ncclComm *comm, int how, uint64_t draw);
 int sim_net_thread(const struct ncclComm *comm);

@@ -25,7 +25,9 @@ const struct net_transport *net_transport_chosen(void)
 		if (!strcmp(value, transports[i]->name))
 			return transports[i];
 	}
-	fprintf(stderr, "libnccl stand-in: SIM_NCCL_NET '%s': unix, tcp or verbs (for which the build needs libibverbs-dev)\n", value);
+	fprintf(stderr,
+		"libnccl stand-in: SIM_NCCL_NET '%s': unix, tcp or verbs (for which the build needs libibverbs-dev)\n",
+		value);
 	abort();
 }
 
@@ -36,6 +38,7 @@ size_t net_slice_bytes(size_t usual)
 
 	if (bytes >= NET_PACKET_BYTES && bytes <= NET_SLICE_BYTES_MAX)
 		return bytes;
-	fprintf(stderr, "libnccl stand-in: SIM_NCCL_SLICE_BYTES '%s': %d to %d\n", value, NET_PACKET_BYTES, NET_SLICE_BYTES_MAX);
+	fprintf(stderr, "libnccl stand-in: SIM_NCCL_SLICE_BYTES '%s': %d to %d\n", value, NET_PACKET_BYTES,
+		NET_SLICE_BYTES_MAX);
 	abort();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The ring over TCP, a connection a channel, as NCCL's socket transport: each rank listens on the address of the interface that
- * NCCL_SOCKET_IFNAME names, of whatever host (network namespace) it is on, and tells its peers through the fabric. Without the
- * variable it is the first interface that is up, loopback only if there is no other. A slice, which is a packet and as many zeroes
- * as SIM_NCCL_SLICE_BYTES asks for (none), may go and come in pieces.
+ * The ring over TCP, a connection a channel, as NCCL's socket transport: each rank listens on the address of the
+ * interface that NCCL_SOCKET_IFNAME names, of whatever host (network namespace) it is on, and tells its peers through
+ * the fabric. Without the variable it is the first interface that is up, loopback only if there is no other. A slice,
+ * which is a packet and as many zeroes as SIM_NCCL_SLICE_BYTES asks for (none), may go and come in pieces.
  */
 #include "net.h"
 
@@ -20,9 +20,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-struct tcp_side { /* of a connection */
+struct tcp_side {            /* of a connection */
 	size_t moved, slice; /* bytes, of the slice at hand; of each */
-	char *bytes; /* of a slice: received as far as it has come; sent the zeroes behind the packet */
+	char *bytes;         /* of a slice: received as far as it has come; sent the zeroes behind the packet */
 };
 
 /* --- addresses --- */
@@ -42,13 +42,15 @@ static int address_choose(struct sockaddr_in *ret)
 	if (getifaddrs(&all) < 0)
 		return -errno;
 	for (a = all; a; a = a->ifa_next) {
-		if (is_wanted(a, prefix) && (!best || ((best->ifa_flags & IFF_LOOPBACK) && !(a->ifa_flags & IFF_LOOPBACK))))
+		if (is_wanted(a, prefix) &&
+		    (!best || ((best->ifa_flags & IFF_LOOPBACK) && !(a->ifa_flags & IFF_LOOPBACK))))
 			best = a;
 	}
 	if (best)
 		*ret = *(struct sockaddr_in *)best->ifa_addr;
 	else
-		fprintf(stderr, "libnccl stand-in: no interface that is up has an IPv4 address%s%s; see NCCL_SOCKET_IFNAME\n",
+		fprintf(stderr,
+			"libnccl stand-in: no interface that is up has an IPv4 address%s%s; see NCCL_SOCKET_IFNAME\n",
 			prefix ? " and begins with " : "", prefix ? prefix : "");
 	freeifaddrs(all);
 	return best ? 0 : -EADDRNOTAVAIL;
@@ -64,7 +66,8 @@ static int channel_listen(const struct sockaddr_in *host, struct sockaddr_in *re
 	*ret_fd = fd;
 	*ret = *host;
 	ret->sin_port = 0;
-	if (bind(fd, (struct sockaddr *)ret, length) || listen(fd, 1) || getsockname(fd, (struct sockaddr *)ret, &length))
+	if (bind(fd, (struct sockaddr *)ret, length) || listen(fd, 1) ||
+	    getsockname(fd, (struct sockaddr *)ret, &length))
 		return -errno;
 	return 0;
 }
@@ -136,7 +139,8 @@ static int tcp_send(struct ncclProxyConnection *connection, const void *packet)
 	struct tcp_side *side = connection->of_transport;
 
 	memcpy(side->bytes, packet, NET_PACKET_BYTES);
-	return moved(side, send(connection->fd, side->bytes + side->moved, side->slice - side->moved, MSG_DONTWAIT | MSG_NOSIGNAL));
+	return moved(side, send(connection->fd, side->bytes + side->moved, side->slice - side->moved,
+				MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 static int tcp_recv(struct ncclProxyConnection *connection, void *packet)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The ring over AF_UNIX sockets that keep packets apart. They are known by abstract names made of the communicator's nonce, so
- * nothing is left of them when a process is gone; all ranks are in one network namespace.
+ * The ring over AF_UNIX sockets that keep packets apart. They are known by abstract names made of the communicator's
+ * nonce, so nothing is left of them when a process is gone; all ranks are in one network namespace.
  */
 #include "net.h"
 
@@ -16,7 +16,7 @@ static socklen_t address_of(struct sockaddr_un *address, const uint64_t nonce[2]
 {
 	int length;
 
-	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "simnccl-%016lx%016lx-%d-%d",
 			  (unsigned long)nonce[0], (unsigned long)nonce[1], rank, channel);
 	return offsetof(struct sockaddr_un, sun_path) + 1 + length;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The ring over RDMA, as NCCL's net_ib.cc: a reliable connection of queue pairs a channel and direction, on the device that is
- * the rank's by NCCL_IB_HCA. The receiver grants slots of its memory by writing their count into the sender's; the sender writes
- * its data into a slot, with an immediate that completes a receive. A slice is as large as SIM_NCCL_SLICE_BYTES says.
+ * The ring over RDMA, as NCCL's net_ib.cc: a reliable connection of queue pairs a channel and direction, on the device
+ * that is the rank's by NCCL_IB_HCA. The receiver grants slots of its memory by writing their count into the sender's;
+ * the sender writes its data into a slot, with an immediate that completes a receive. A slice is as large as
+ * SIM_NCCL_SLICE_BYTES says.
  */
 #include "net.h"
 
@@ -38,7 +39,7 @@ struct verbs_end { /* of a queue pair, for its peer */
 struct verbs_address { /* of a rank, for its neighbours */
 	union ibv_gid gid;
 	uint32_t lid;
-	_Atomic uint32_t ready;			/* bits: channels on which it can receive */
+	_Atomic uint32_t ready;                  /* bits: channels on which it can receive */
 	struct verbs_end ends[2 * NET_CHANNELS]; /* as state->connections */
 };
 
@@ -46,10 +47,10 @@ struct verbs_side { /* of a connection */
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	char *memory;		/* the slots; of a sender behind them how many were granted, of a receiver what it writes there */
+	char *memory; /* the slots; of a sender behind them how many were granted, of a receiver what it writes there */
 	size_t slice, bytes;
-	uint64_t nr_moved;	/* sent: slices posted; received: slices taken */
-	uint64_t nr_came;	/* received */
+	uint64_t nr_moved; /* sent: slices posted; received: slices taken */
+	uint64_t nr_came;  /* received */
 	struct verbs_end peer;
 	const struct verbs_address *to;
 };
@@ -69,19 +70,22 @@ static int memory_make(struct verbs_side *side, const struct ib_device *device)
 	if (!side->memory)
 		return -ENOMEM;
 	memset(side->memory, 0, side->bytes);
-	side->mr = ib_verbs.reg_mr(device->pd, side->memory, side->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	side->mr = ib_verbs.reg_mr(device->pd, side->memory, side->bytes,
+				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	return side->mr ? 0 : -errno;
 }
 
 static int queue_make(struct verbs_side *side, const struct ib_device *device)
 {
-	struct ibv_qp_attr to_init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC,
-					.cap = {.max_send_wr = QUEUE_DEPTH,
-						.max_recv_wr = QUEUE_DEPTH,
-						.max_send_sge = 1,
-						.max_recv_sge = 1,
-						.max_inline_data = sizeof(uint64_t)}};
+	struct ibv_qp_attr to_init = { .qp_state = IBV_QPS_INIT,
+				       .port_num = 1,
+				       .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = QUEUE_DEPTH,
+						  .max_recv_wr = QUEUE_DEPTH,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1,
+						  .max_inline_data = sizeof(uint64_t) } };
 
 	side->cq = ib_verbs.create_cq(device->context, 2 * QUEUE_DEPTH, NULL, NULL, 0);
 	if (!side->cq)
@@ -90,7 +94,8 @@ static int queue_make(struct verbs_side *side, const struct ib_device *device)
 	side->qp = ib_verbs.create_qp(device->pd, &init);
 	if (!side->qp)
 		return -errno;
-	return -ib_verbs.modify_qp(side->qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return -ib_verbs.modify_qp(side->qp, &to_init,
+				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static int side_make(struct ncclProxyConnection *connection, const struct ib_device *device, struct verbs_end *ret)
@@ -101,14 +106,16 @@ static int side_make(struct ncclProxyConnection *connection, const struct ib_dev
 	if (!err)
 		err = queue_make(side, device);
 	if (!err)
-		*ret = (struct verbs_end){.memory = (uintptr_t)side->memory, .qpn = side->qp->qp_num, .key = side->mr->rkey};
+		*ret = (struct verbs_end){ .memory = (uintptr_t)side->memory,
+					   .qpn = side->qp->qp_num,
+					   .key = side->mr->rkey };
 	return err;
 }
 
 static int verbs_listen(struct ncclProxyState *state, const uint64_t nonce[2])
 {
 	const struct ib_device *device = ib_device_get(state->comm->cudaDev);
-	struct verbs_address mine = {0};
+	struct verbs_address mine = { 0 };
 	int i, err = 0;
 
 	(void)nonce;
@@ -128,18 +135,21 @@ static int verbs_listen(struct ncclProxyState *state, const uint64_t nonce[2])
 
 static int to_receive(const struct verbs_side *side, const struct ib_device *device)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-				   .path_mtu = device->mtu,
-				   .dest_qp_num = side->peer.qpn,
-				   .max_dest_rd_atomic = 1,
-				   .min_rnr_timer = RNR_TIMER,
-				   .ah_attr = {.is_global = 1,
-					       .dlid = side->to->lid,
-					       .port_num = 1,
-					       .grh = {.dgid = side->to->gid, .sgid_index = device->gid_index, .hop_limit = 255}}};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = device->mtu,
+		.dest_qp_num = side->peer.qpn,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = RNR_TIMER,
+		.ah_attr = { .is_global = 1,
+			     .dlid = side->to->lid,
+			     .port_num = 1,
+			     .grh = { .dgid = side->to->gid, .sgid_index = device->gid_index, .hop_limit = 255 } }
+	};
 
-	return -ib_verbs.modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-							    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	return -ib_verbs.modify_qp(side->qp, &attr,
+				   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 static int chosen(const char *name, int usual, int most)
@@ -155,19 +165,20 @@ static int chosen(const char *name, int usual, int most)
 
 static int to_send(const struct verbs_side *side)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-				   .timeout = chosen("NCCL_IB_TIMEOUT", TIMEOUT, TIMEOUT_MAX),
-				   .retry_cnt = chosen("NCCL_IB_RETRY_CNT", RETRIES, RETRIES_MAX),
-				   .rnr_retry = RNR_FOREVER,
-				   .max_rd_atomic = 1};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
+				    .timeout = chosen("NCCL_IB_TIMEOUT", TIMEOUT, TIMEOUT_MAX),
+				    .retry_cnt = chosen("NCCL_IB_RETRY_CNT", RETRIES, RETRIES_MAX),
+				    .rnr_retry = RNR_FOREVER,
+				    .max_rd_atomic = 1 };
 
-	return -ib_verbs.modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return -ib_verbs.modify_qp(side->qp, &attr,
+				   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					   IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 static int receive_post(const struct verbs_side *side)
 {
-	struct ibv_recv_wr wr = {0}, *bad;
+	struct ibv_recv_wr wr = { 0 }, *bad;
 
 	return -ibv_post_recv(side->qp, &wr, &bad);
 }
@@ -188,7 +199,8 @@ static int side_connect(struct ncclProxyState *state, int i)
 	if (!err)
 		err = to_send(side);
 	if (err)
-		fprintf(stderr, "libnccl stand-in: %s: no connection to rank %d: %s\n", device->name, connection->peer, strerror(-err));
+		fprintf(stderr, "libnccl stand-in: %s: no connection to rank %d: %s\n", device->name, connection->peer,
+			strerror(-err));
 	return err;
 }
 
@@ -210,7 +222,8 @@ static int verbs_connect(struct ncclProxyState *state, const uint64_t nonce[2], 
 
 static int completion_failed(const struct ncclProxyConnection *connection, const struct ibv_wc *wc)
 {
-	fprintf(stderr, "libnccl stand-in: NET/IB : Got completion from peer %d with status=%d opcode=%d vendor err %u (%s)\n",
+	fprintf(stderr,
+		"libnccl stand-in: NET/IB : Got completion from peer %d with status=%d opcode=%d vendor err %u (%s)\n",
 		connection->peer, wc->status, wc->opcode, wc->vendor_err, connection->send ? "Send" : "Recv");
 	return -EIO;
 }
@@ -227,14 +240,14 @@ static int verbs_send(struct ncclProxyConnection *connection, const void *packet
 {
 	struct verbs_side *side = connection->of_transport;
 	size_t slot = side->nr_moved % SLOTS * side->slice;
-	struct ibv_sge sge = {.addr = (uintptr_t)side->memory + slot, .length = side->slice, .lkey = side->mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = side->nr_moved,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-				 .send_flags = IBV_SEND_SIGNALED,
-				 .imm_data = (uint32_t)side->slice,
-				 .wr.rdma = {.remote_addr = side->peer.memory + slot, .rkey = side->peer.key}};
+	struct ibv_sge sge = { .addr = (uintptr_t)side->memory + slot, .length = side->slice, .lkey = side->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = side->nr_moved,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .imm_data = (uint32_t)side->slice,
+				  .wr.rdma = { .remote_addr = side->peer.memory + slot, .rkey = side->peer.key } };
 	struct ibv_send_wr *bad;
 	int err;
 
@@ -275,13 +288,15 @@ static int arrivals_poll(struct ncclProxyConnection *connection)
 
 static int grant(struct verbs_side *side)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)grants(side), .length = sizeof(uint64_t)};
-	struct ibv_send_wr wr = {.wr_id = GRANT_ID,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_RDMA_WRITE,
-				 .send_flags = IBV_SEND_INLINE | (side->nr_moved % SIGNAL_EVERY ? 0 : IBV_SEND_SIGNALED),
-				 .wr.rdma = {.remote_addr = side->peer.memory + SLOTS * side->slice, .rkey = side->peer.key}};
+	struct ibv_sge sge = { .addr = (uintptr_t)grants(side), .length = sizeof(uint64_t) };
+	struct ibv_send_wr wr = {
+		.wr_id = GRANT_ID,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_INLINE | (side->nr_moved % SIGNAL_EVERY ? 0 : IBV_SEND_SIGNALED),
+		.wr.rdma = { .remote_addr = side->peer.memory + SLOTS * side->slice, .rkey = side->peer.key }
+	};
 	struct ibv_send_wr *bad;
 
 	*grants(side) = side->nr_moved;

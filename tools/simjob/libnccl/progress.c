@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The progress thread. Each connection's operations stand in a queue (nextPeer), their heads in the list `active`. A step
- * of a send is posted (a buffer for the GPU), transmitted (the GPU has filled it, the network has it) and done (the
- * network is through); of a receive posted (a buffer for the network), received, flushed and transmitted (the GPU may
- * have it) and done (the GPU took it). The GPU's part is played here, too: it fills a buffer of its own data at once, one
- * of another rank's when that has come, and takes what has come when it has a buffer to pass it on in.
- * The real thread spins while something is active; this one looks every millisecond, or when a socket has something.
+ * The progress thread. Each connection's operations stand in a queue (nextPeer), their heads in the list `active`. A
+ * step of a send is posted (a buffer for the GPU), transmitted (the GPU has filled it, the network has it) and done
+ * (the network is through); of a receive posted (a buffer for the network), received, flushed and transmitted (the GPU
+ * may have it) and done (the GPU took it). The GPU's part is played here, too: it fills a buffer of its own data at
+ * once, one of another rank's when that has come, and takes what has come when it has a buffer to pass it on in. The
+ * real thread spins while something is active; this one looks every millisecond, or when a socket has something.
  */
 #include "proxy.h"
 
@@ -51,10 +51,10 @@ static void args_append(struct ncclProxyState *state, struct ncclProxyConnection
 {
 	struct ncclProxyArgs *args = args_alloc(state), **link = &state->progressState.active;
 
-	args->subs[0] = (struct ncclProxySubArgs){.connection = connection,
-						  .channelId = connection->channel,
-						  .nsteps = op->nsteps,
-						  .peer = connection->peer};
+	args->subs[0] = (struct ncclProxySubArgs){ .connection = connection,
+						   .channelId = connection->channel,
+						   .nsteps = op->nsteps,
+						   .peer = connection->peer };
 	args->nsubs = 1;
 	args->sliceSteps = NET_SLICE;
 	args->opCount = op->op_count;
@@ -137,7 +137,8 @@ static void process_stop(struct ncclProxyState *state)
 /* In the middle of what this rank sends on that channel. */
 static void fault_strike(struct ncclProxyState *state, struct ncclProxySubArgs *sub, struct net_op *op)
 {
-	if (op->fault == NET_FAULT_NONE || op->fault_channel != sub->channelId || sub->transmitted < (uint64_t)op->nsteps / 2)
+	if (op->fault == NET_FAULT_NONE || op->fault_channel != sub->channelId ||
+	    sub->transmitted < (uint64_t)op->nsteps / 2)
 		return;
 	if (op->fault == NET_FAULT_EATEN)
 		sub->connection->is_eaten = true;
@@ -194,12 +195,14 @@ static uint64_t steps_taken(struct ncclProxyState *state, const struct ncclProxy
 	return sub->transmitted < room ? sub->transmitted : room;
 }
 
-static bool slice_send(const struct ncclProxyState *state, const struct ncclProxySubArgs *sub, const struct net_op *op, uint64_t step)
+static bool slice_send(const struct ncclProxyState *state, const struct ncclProxySubArgs *sub, const struct net_op *op,
+		       uint64_t step)
 {
 	int rc;
 	uint64_t block = step / NET_CHUNKS;
-	struct packet packet = {.op_count = op->op_count, .step = step,
-				.value = block ? op->values[sub->channelId][block - 1] : op->value};
+	struct packet packet = { .op_count = op->op_count,
+				 .step = step,
+				 .value = block ? op->values[sub->channelId][block - 1] : op->value };
 
 	if (sub->connection->is_eaten)
 		return true;
@@ -251,7 +254,8 @@ static bool slice_receive(const struct ncclProxyState *state, const struct ncclP
 		return false;
 	if (packet.op_count != op->op_count || packet.step != sub->received) {
 		fprintf(stderr, "libnccl stand-in: a packet of operation %lu, step %u, where %lu, %lu is due\n",
-			(unsigned long)packet.op_count, packet.step, (unsigned long)op->op_count, (unsigned long)sub->received);
+			(unsigned long)packet.op_count, packet.step, (unsigned long)op->op_count,
+			(unsigned long)sub->received);
 		abort();
 	}
 	op->values[sub->channelId][sub->received / NET_CHUNKS] = packet.value;
@@ -310,7 +314,7 @@ static int fds_collect(const struct ncclProxyState *state, struct pollfd *fds)
 	const struct ncclProxyArgs *args;
 	int nr = 1;
 
-	fds[0] = (struct pollfd){.fd = state->wake_fd, .events = POLLIN};
+	fds[0] = (struct pollfd){ .fd = state->wake_fd, .events = POLLIN };
 	for (args = state->progressState.active; args; args = args->next) {
 		const struct ncclProxySubArgs *sub = &args->subs[0];
 		const struct ncclProxyConnection *c = sub->connection;
@@ -318,9 +322,9 @@ static int fds_collect(const struct ncclProxyState *state, struct pollfd *fds)
 		if (c->is_broken)
 			continue;
 		if (!c->send && sub->received < sub->posted)
-			fds[nr++] = (struct pollfd){.fd = c->fd, .events = POLLIN};
+			fds[nr++] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
 		else if (c->send && sub->done < sub->transmitted)
-			fds[nr++] = (struct pollfd){.fd = c->fd, .events = POLLOUT};
+			fds[nr++] = (struct pollfd){ .fd = c->fd, .events = POLLOUT };
 	}
 	return nr;
 }

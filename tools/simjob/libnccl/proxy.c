@@ -31,9 +31,11 @@ int proxy_listen(struct ncclComm *comm, const uint64_t nonce[2])
 	for (i = 0; i < NET_CHANNELS; i++)
 		state->listen_fds[i] = -1;
 	for (i = 0; i < 2 * NET_CHANNELS; i++)
-		state->connections[i] = (struct ncclProxyConnection){.send = i % 2 == 0, .transport = TRANSPORT_NET, .fd = -1,
-								     .peer = (comm->rank + (i % 2 ? n - 1 : 1)) % n,
-								     .channel = i / 2};
+		state->connections[i] = (struct ncclProxyConnection){ .send = i % 2 == 0,
+								      .transport = TRANSPORT_NET,
+								      .fd = -1,
+								      .peer = (comm->rank + (i % 2 ? n - 1 : 1)) % n,
+								      .channel = i / 2 };
 	comm->proxyState = state;
 	return net->listen(state, nonce);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxy: with SIM_NCCL_NET=unix or another transport (net.h) the data of collectives go round a ring, moved by a thread per communicator
- * that keeps its progress where NCCL's does. Names, types and meaning of the members that an outside reader looks for
- * are NCCL's (src/include/proxy.h, src/transport/net.cc); order and offsets are not, and change with -DSIM_LAYOUT=n.
+ * The proxy: with SIM_NCCL_NET=unix or another transport (net.h) the data of collectives go round a ring, moved by a
+ * thread per communicator that keeps its progress where NCCL's does. Names, types and meaning of the members that an
+ * outside reader looks for are NCCL's (src/include/proxy.h, src/transport/net.cc); order and offsets are not, and
+ * change with -DSIM_LAYOUT=n.
  */
 #ifndef SIMJOB_NCCL_PROXY_H
 #define SIMJOB_NCCL_PROXY_H
@@ -31,51 +32,51 @@ struct net_op;
 
 #if SIM_LAYOUT == 0
 #define PROXY_MAX_SUBS 4
-#define SUB_PLACE                                                                                                      \
-	int channelId;                                                                                                 \
-	int nsteps;                                                                                                    \
-	ssize_t nbytes;                                                                                                \
-	int peer;                                                                                                      \
+#define SUB_PLACE       \
+	int channelId;  \
+	int nsteps;     \
+	ssize_t nbytes; \
+	int peer;       \
 	int groupSize;
-#define SUB_COUNTERS                                                                                                   \
-	uint64_t base;                                                                                                 \
-	uint64_t posted;                                                                                               \
-	uint64_t received;                                                                                             \
-	uint64_t flushed;                                                                                              \
-	uint64_t transmitted;                                                                                          \
+#define SUB_COUNTERS          \
+	uint64_t base;        \
+	uint64_t posted;      \
+	uint64_t received;    \
+	uint64_t flushed;     \
+	uint64_t transmitted; \
 	uint64_t done;
 #define SUB_PAD 40
 #define STATE_PAD 336
 #elif SIM_LAYOUT == 1
 #define PROXY_MAX_SUBS 8
-#define SUB_PLACE                                                                                                      \
-	int peer;                                                                                                      \
-	int reg;                                                                                                       \
-	int nsteps;                                                                                                    \
+#define SUB_PLACE   \
+	int peer;   \
+	int reg;    \
+	int nsteps; \
 	int channelId;
-#define SUB_COUNTERS                                                                                                   \
-	uint64_t done;                                                                                                 \
-	uint64_t transmitted;                                                                                          \
-	uint64_t flushed;                                                                                              \
-	uint64_t received;                                                                                             \
-	uint64_t posted;                                                                                               \
+#define SUB_COUNTERS          \
+	uint64_t done;        \
+	uint64_t transmitted; \
+	uint64_t flushed;     \
+	uint64_t received;    \
+	uint64_t posted;      \
 	uint64_t base;
 #define SUB_PAD 8
 #define STATE_PAD 48
 #else
 #define PROXY_MAX_SUBS 1
-#define SUB_PLACE                                                                                                      \
-	int nsteps;                                                                                                    \
-	int peer;                                                                                                      \
-	ssize_t nbytes;                                                                                                \
-	int channelId;                                                                                                 \
+#define SUB_PLACE       \
+	int nsteps;     \
+	int peer;       \
+	ssize_t nbytes; \
+	int channelId;  \
 	int isOneRPN;
-#define SUB_COUNTERS                                                                                                   \
-	uint64_t posted;                                                                                               \
-	uint64_t transmitted;                                                                                          \
-	uint64_t done;                                                                                                 \
-	uint64_t base;                                                                                                 \
-	uint64_t received;                                                                                             \
+#define SUB_COUNTERS          \
+	uint64_t posted;      \
+	uint64_t transmitted; \
+	uint64_t done;        \
+	uint64_t base;        \
+	uint64_t received;    \
 	uint64_t flushed;
 #define SUB_PAD 136
 #define STATE_PAD 1200
@@ -91,10 +92,10 @@ struct ncclProxyConnection {
 #endif
 	/* Ours from here on. */
 	struct ncclProxyArgs *last; /* of the operations at work on it; NULL: none */
-	uint64_t step;		    /* steps of all operations before */
+	uint64_t step;              /* steps of all operations before */
 	int fd, peer, channel;
 	void *of_transport;
-	bool is_eaten;	/* the network takes what is sent and delivers nothing */
+	bool is_eaten;  /* the network takes what is sent and delivers nothing */
 	bool is_broken; /* its peer is gone */
 };
 
@@ -167,10 +168,10 @@ struct ncclProxyState {
 	const struct net_transport *net;
 	struct ncclComm *comm;
 	struct ncclProxyConnection connections[2 * NET_CHANNELS]; /* of a channel the send and the receive side */
-	int listen_fds[NET_CHANNELS]; /* of a transport over sockets */
+	int listen_fds[NET_CHANNELS];                             /* of a transport over sockets */
 	int wake_fd;
 	_Atomic(struct net_op *) posted; /* by the host, newest first; the thread takes all at once */
-	_Atomic uint32_t stopping;	 /* futex */
+	_Atomic uint32_t stopping;       /* futex */
 	pid_t tid;
 	uint64_t nr_ops;
 	int armed_how, armed_channel; /* fault of the operation that is called next; 0: none */
@@ -184,11 +185,11 @@ struct net_op {
 	uint64_t op_count;
 	int func, nsteps;
 	int fault, fault_channel;
-	uint64_t value;			    /* this rank's, valid from reached on */
+	uint64_t value;                     /* this rank's, valid from reached on */
 	_Atomic uint32_t reached, finished; /* finished: futex */
 	_Atomic uint32_t cancelled;
-	_Atomic uint32_t refs, left;	      /* left: parts that are not done */
-	uint64_t *values[NET_CHANNELS];	      /* received, by distance on the ring: 0 is the rank before */
+	_Atomic uint32_t refs, left;    /* left: parts that are not done */
+	uint64_t *values[NET_CHANNELS]; /* received, by distance on the ring: 0 is the rank before */
 };
 
 /* proxy.c: all do nothing, and net_op_post() returns NULL, without SIM_NCCL_NET or peers. 0 or -errno. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the simulated GPUs do, in a file that libcuda's stand-in writes and libnvidia-ml's reads: SIM_GPU_STATE=FILE, made
- * by whoever comes first. When each GPU computes is the simulation's own truth; faults of its hardware are bits.
+ * What the simulated GPUs do, in a file that libcuda's stand-in writes and libnvidia-ml's reads: SIM_GPU_STATE=FILE,
+ * made by whoever comes first. When each GPU computes is the simulation's own truth; faults of its hardware are bits.
  */
 #ifndef SIMJOB_GPU_STATE_H
 #define SIMJOB_GPU_STATE_H
@@ -34,7 +34,7 @@ struct sim_gpu_span {
 };
 
 struct sim_gpu {
-	_Atomic uint32_t pid;	 /* that has a context on it; 0: none */
+	_Atomic uint32_t pid;    /* that has a context on it; 0: none */
 	_Atomic uint32_t faults; /* enum sim_gpu_fault */
 	_Atomic uint64_t fault_ns;
 	_Atomic uint64_t nr_spans; /* written so far; span i is at i % SIM_GPU_SPANS */

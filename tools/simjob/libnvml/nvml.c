@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A stand-in for libnvidia-ml.so.1: the functions a monitor calls, about the simulated GPUs in SIM_GPU_STATE. Activity is
- * how long each computed between two samples, times what a large matrix multiplication shows on a real one; error counters
- * move from the moment a fault strikes.
+ * A stand-in for libnvidia-ml.so.1: the functions a monitor calls, about the simulated GPUs in SIM_GPU_STATE. Activity
+ * is how long each computed between two samples, times what a large matrix multiplication shows on a real one; error
+ * counters move from the moment a fault strikes.
  */
 #include "gpu_state.h"
 
@@ -297,7 +297,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct sim_gpu *gpu, unsigned
 		return INSUFFICIENT_SIZE;
 	*n = pid ? 1 : 0;
 	if (pid)
-		ret_list[0] = (struct process_info){pid, 20ULL << 30, ~0u, ~0u};
+		ret_list[0] = (struct process_info){ pid, 20ULL << 30, ~0u, ~0u };
 	return check(gpu);
 }
 
