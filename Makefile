@@ -22,14 +22,15 @@ VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell uname -m)-linux-gnu
 
-BPF_SRC := $(wildcard bpf/*.bpf.c tracers/*/*.bpf.c)
+BPF_SRC := $(wildcard tracers/*/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(O)/bpf/%.bpf.o)
 SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h)))
-SRC := $(wildcard user/*.c user/*/*.c) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
+SRC := $(shell find user -name '*.c' | sort) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
 OBJ := $(SRC:%.c=$(O)/obj/%.o)
-LIB_OBJ := $(filter-out $(O)/obj/user/main.o,$(OBJ))
-UNIT := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_*.c))
-UNIT_AID := $(patsubst %.c,$(O)/obj/%.o,$(filter-out $(wildcard tests/unit/test_*.c),$(wildcard tests/unit/*.c)))
+LIB_OBJ := $(filter-out $(O)/obj/user/cmd/main.o,$(OBJ))
+UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
+UNIT := $(foreach s,$(UNIT_SRC),$(O)/tests/$(notdir $(s:.c=)))
+UNIT_AID := $(patsubst %.c,$(O)/obj/%.o,$(filter-out $(UNIT_SRC),$(wildcard tests/unit/*/*.c)))
 BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 
 .DELETE_ON_ERROR:
@@ -83,9 +84,12 @@ $(O)/libranktrace.a: $(LIB_OBJ)
 $(O)/libtests.a: $(UNIT_AID)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(O)/tests/%: $(O)/obj/tests/unit/%.o $(O)/libtests.a $(O)/libranktrace.a
-	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $^ $(LIBS) -lcmocka -o $@
+define unit_program
+$(O)/tests/$(notdir $(1:.c=)): $(O)/obj/$(1:.c=.o) $(O)/libtests.a $(O)/libranktrace.a
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CFLAGS) $$^ $$(LIBS) -lcmocka -o $$@
+endef
+$(foreach s,$(UNIT_SRC),$(eval $(call unit_program,$(s))))
 
 $(BENCH_OBJ): CFLAGS += -DO='"$(O)"'
 
@@ -139,4 +143,4 @@ install: build ## to DESTDIR/PREFIX
 clean: ## remove what was built
 	rm -rf $(O)
 
--include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT:$(O)/tests/%=$(O)/obj/tests/unit/%.d) $(UNIT_AID:.o=.d)
+-include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_SRC:%.c=$(O)/obj/%.d) $(UNIT_AID:.o=.d)

@@ -8,7 +8,7 @@
 
 enum kernel_feature {
 #define FEATURE(id, name, since, commit, instead, lost) KERNEL_##id,
-#include "user/kernel.def"
+#include "bpf/kernel.def"
 #undef FEATURE
 	KERNEL_FEATURES,
 };

@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_FACT_PORT_H
 #define RANKTRACE_FACT_PORT_H
 
-#include "wire.h"
+#include "schemas/wire.h"
 
 #define PORT_NOT_TOLD 0xffffffffu    /* in any 32-bit field below */
 #define PORT_NOT_COUNTED (~0ull)     /* the provider has no such counter */
@@ -14,7 +14,7 @@
 
 enum port_counter {
 #define PORT_COUNTER(id, name) PORT_##id,
-#include "port_counters.def"
+#include "schemas/port_counters.def"
 #undef PORT_COUNTER
 	PORT_COUNTERS
 };

@@ -5,7 +5,7 @@
 #ifndef RANKTRACE_FACT_PROXY_H
 #define RANKTRACE_FACT_PROXY_H
 
-#include "wire.h"
+#include "schemas/wire.h"
 
 /* A look at a communicator's proxy is one of these with `n`, and right behind it one for each of the n parts. */
 enum fact_proxy_flag { PROXY_LOOK = 1 /* begins a look; has no part */, PROXY_SEND = 2, PROXY_MOVING = 4 /* it changed all the while: n is 0 */ };

@@ -7,7 +7,7 @@
 #ifndef RANKTRACE_FACT_QP_H
 #define RANKTRACE_FACT_QP_H
 
-#include "wire.h"
+#include "schemas/wire.h"
 
 #define FACT_QP_DEVICE_LEN 32
 #define FACT_QP_STATE_GONE 0xfe      /* the kernel lists it no more */

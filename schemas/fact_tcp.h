@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_FACT_TCP_H
 #define RANKTRACE_FACT_TCP_H
 
-#include "wire.h"
+#include "schemas/wire.h"
 
 #define TCP_NOT_TOLD (~0ull)   /* in any counter: the kernel does not tell */
 #define TCP_CONNECTIONS_MAX 1024
@@ -14,7 +14,7 @@
 enum tcp_counter {
 #define TCP_COUNTER(id, name, offset, bytes) TCP_##id,
 #define TCP_BESIDE(id, name) TCP_##id,
-#include "tcp_counters.def"
+#include "schemas/tcp_counters.def"
 #undef TCP_BESIDE
 #undef TCP_COUNTER
 	TCP_COUNTERS

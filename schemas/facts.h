@@ -7,11 +7,11 @@
 #ifndef RANKTRACE_FACTS_H
 #define RANKTRACE_FACTS_H
 
-#include "fact_port.h"
-#include "fact_proxy.h"
-#include "fact_qp.h"
-#include "fact_tcp.h"
-#include "wire.h"
+#include "schemas/fact_port.h"
+#include "schemas/fact_proxy.h"
+#include "schemas/fact_qp.h"
+#include "schemas/fact_tcp.h"
+#include "schemas/wire.h"
 
 enum fact_kind {
 	FACT_START = 1,   /* first record of a session */

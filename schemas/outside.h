@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_OUTSIDE_H
 #define RANKTRACE_OUTSIDE_H
 
-#include "wire.h"
+#include "schemas/wire.h"
 
 struct fact_host {
 	struct wire_hdr hdr;   /* tgid: the process' number in this stream */

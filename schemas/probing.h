@@ -5,7 +5,7 @@
 #ifndef RANKTRACE_PROBING_H
 #define RANKTRACE_PROBING_H
 
-#include "facts.h"
+#include "schemas/facts.h"
 
 enum fact_tier_number { FACT_TIER_WATCH = 0, FACT_TIER_TRACE = 1, FACT_TIER_BURST = 2 };
 

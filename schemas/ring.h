@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_SCHEMA_RING_H
 #define RANKTRACE_SCHEMA_RING_H
 
-#include "wire.h"
+#include "schemas/wire.h"
 
 #define RING_NODES_MAX 64 /* a power of two; nodes past it share a ring */
 #define RING_SLOTS (RING_CLASSES * RING_NODES_MAX) /* index: class * RING_NODES_MAX + node */

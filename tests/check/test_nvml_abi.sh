@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Our own declarations of NVML (user/sample/nvml_abi.h) against the real header, where one is installed (NVML_H=path names one).
+# Our own declarations of NVML (tracers/gpu/nvml_abi.h) against the real header, where one is installed (NVML_H=path names one).
 # The build needs none. What the header of an older version lacks is left out.
 cd "$(dirname "$0")/../.." || exit 2
 for h in "${NVML_H:-}" /usr/local/cuda/include/nvml.h /usr/local/cuda/targets/*/include/nvml.h /usr/include/nvml.h; do
@@ -10,7 +10,7 @@ done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # The real names would clash with ours: ours live behind a prefix.
-sed -E 's/\bNVML_/OUR_NVML_/g' user/sample/nvml_abi.h > "$dir/ours.h"
+sed -E 's/\bNVML_/OUR_NVML_/g' tracers/gpu/nvml_abi.h > "$dir/ours.h"
 number() { # OURS THEIRS: equal, where the header has it
 	grep -qE "(#define|^[[:space:]]*)[[:space:]]*$2\b" "$header" && echo "_Static_assert(OUR_$1 == (long long)$2, \"$1\");"
 }
@@ -63,7 +63,7 @@ number() { # OURS THEIRS: equal, where the header has it
 	_Static_assert(nvmlClocksThrottleReasonHwSlowdown == 8 && nvmlClocksThrottleReasonHwThermalSlowdown == 0x40 &&
 		       nvmlClocksThrottleReasonHwPowerBrakeSlowdown == 0x80, "slowdown");
 	C
-	grep -oE '"nvml[A-Za-z0-9_]+"' user/sample/nvml_abi.h | tr -d '"' | while read -r f; do
+	grep -oE '"nvml[A-Za-z0-9_]+"' tracers/gpu/nvml_abi.h | tr -d '"' | while read -r f; do
 		grep -q "\b$f\b" "$header" || echo "#warning no $f in this version"
 	done
 } > "$dir/abi.c"

@@ -128,7 +128,7 @@ def dstate(kind, rng, extra=(), sec=8):
 
 
 def slow(rng, percent, extra=()):
-    # 240 ms steps: shorter ones are summed up (user/detect/straggler.c), and drown in a loaded machine's own scheduling
+    # 240 ms steps: shorter ones are summed up (user/detect/straggler/straggler.c), and drown in a loaded machine's own scheduling
     j, rank = run(f"slow:rank={{rank}},step={{step}},percent={percent}", rng, ["--step-ms", 240, *extra], steps=45)
     f = j.wait_finding(60, kind="straggler", phase="open")
     job.check(f, f"no straggler found: {j.findings}\n{j.stderr()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of the verbs tracer, read as tracers/verbs/verbs.h describes them."""
+"""Records of the verbs tracer, read as tracers/rdma/verbs.h describes them."""
 import struct
 
 import rtr

@@ -4,7 +4,7 @@
 FUZZ_DIR := $(O)/fuzz
 FUZZ_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -gline-tables-only -w -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize=alignment -fno-sanitize-recover=undefined
-FUZZ_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out user/main.c,$(SRC)))
+FUZZ_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out user/cmd/main.c,$(SRC)))
 FUZZ_AID := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter-out $(wildcard tests/fuzz/fuzz_*.c),$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(FUZZ_DIR)/%,$(wildcard tests/fuzz/fuzz_*.c))
 

@@ -2,7 +2,7 @@
  *
  * feed.c - see fuzz.h.
  */
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>

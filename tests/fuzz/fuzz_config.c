@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fuzz.h"
-#include "session_args.h"
+#include "tests/fuzz/fuzz.h"
+#include "session/args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
-#include "target/elf_file.h"
+#include "tests/fuzz/fuzz.h"
+#include "inspect/elf/elf_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

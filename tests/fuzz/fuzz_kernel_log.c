@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
-#include "sample/klog.h"
+#include "tests/fuzz/fuzz.h"
+#include "tracers/gpu/klog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "autopsy_merge.h"
+#include "autopsy/merge.h"
 #include "base/log.h"
 #include "command.h"
-#include "fuzz.h"
-#include "recording.h"
+#include "tests/fuzz/fuzz.h"
+#include "recording/recording.h"
 
 #define FILES_MAX 3
 #define RECORDS_MAX 1000

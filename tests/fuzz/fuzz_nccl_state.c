@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fuzz.h"
-#include "target/nccl_state.h"
+#include "tests/fuzz/fuzz.h"
+#include "tracers/nccl/nccl_state.h"
 
 static uint32_t offset(struct feed *f)
 {

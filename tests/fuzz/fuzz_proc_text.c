@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
-#include "target/cgroup_path.h"
-#include "target/cpu_quota.h"
-#include "target/evidence.h"
-#include "target/launch_env.h"
-#include "target/proc_files.h"
-#include "target/stack_private.h"
+#include "tests/fuzz/fuzz.h"
+#include "inspect/discover/cgroup_path.h"
+#include "tracers/sched/cpu_quota.h"
+#include "inspect/stack/evidence.h"
+#include "inspect/discover/launch_env.h"
+#include "inspect/reader/proc_files.h"
+#include "inspect/stack/stack_private.h"
 
 static void must(int holds)
 {

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fuzz.h"
-#include "target/reader_wire.h"
+#include "tests/fuzz/fuzz.h"
+#include "inspect/reader/reader_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

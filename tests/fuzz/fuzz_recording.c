@@ -4,9 +4,9 @@
  */
 #include <stdlib.h>
 
-#include "fuzz.h"
-#include "pipeline.h"
-#include "recording.h"
+#include "tests/fuzz/fuzz.h"
+#include "pipeline/pipeline.h"
+#include "recording/recording.h"
 
 #define RECORDS_MAX 20000
 

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode.h"
+#include "pipeline/decode.h"
 #include "detect/detect.h"
-#include "fuzz.h"
-#include "incident.h"
+#include "tests/fuzz/fuzz.h"
+#include "pipeline/incident.h"
 #include "model/model.h"
-#include "model/retell.h"
-#include "retold_fact.h"
+#include "model/snapshot/snapshot.h"
+#include "pipeline/retold_fact.h"
 #include "schemas/facts.h"
 
 #define RECORDS_MAX 1000

@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "fuzz.h"
-#include "target/nccl_layout.h"
-#include "target/struct_layout.h"
+#include "tests/fuzz/fuzz.h"
+#include "tracers/nccl/nccl_layout.h"
+#include "inspect/elf/struct_layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
-#include "sample/tcp_diag.h"
-#include "sample/tcp_net.h"
+#include "tests/fuzz/fuzz.h"
+#include "tracers/tcp/tcp_diag.h"
+#include "tracers/tcp/tcp_net.h"
 
 static uint64_t sum;
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fuzz.h"
-#include "target/stack_private.h"
+#include "tests/fuzz/fuzz.h"
+#include "inspect/stack/stack_private.h"
 
 #define PLACE 0x10000000ull
 

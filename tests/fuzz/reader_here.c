@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "target/reader.h"
+#include "inspect/reader/reader.h"
 
 static uint64_t answer[READER_OUT_MAX / 8];
 

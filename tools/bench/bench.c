@@ -11,13 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "decode.h"
-#include "hit.h"
-#include "job_records.h"
-#include "pipeline.h"
-#include "recording.h"
-#include "reorder.h"
-#include "trace_slices.h"
+#include "pipeline/decode.h"
+#include "tools/bench/hit.h"
+#include "tools/bench/job_records.h"
+#include "pipeline/pipeline.h"
+#include "recording/recording.h"
+#include "pipeline/reorder.h"
+#include "tools/bench/trace_slices.h"
 
 #define RANKTRACE O "/ranktrace" /* O: where make puts what it builds */
 #define LIBRARY O "/lib/ranktrace/sim/libnccl.so.2"

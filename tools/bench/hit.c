@@ -3,7 +3,7 @@
  * hit.c - see hit.h. The target calls two functions that do next to nothing, in a loop, without and with the tracer; the
  * kernel's own account of BPF run time says what of the difference is ours and what is the trap.
  */
-#include "hit.h"
+#include "tools/bench/hit.h"
 
 #include <bpf/bpf.h>
 #include <dlfcn.h>

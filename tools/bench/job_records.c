@@ -4,7 +4,7 @@
  * world, each with the marks and stream waits a framework puts around it, one group of Send and Recv, one host wait, the
  * watchdog's polls, 12 intervals off the CPU.
  */
-#include "job_records.h"
+#include "tools/bench/job_records.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "schemas/facts.h"
-#include "schemas/life.h"
+#include "tracers/process/life.h"
 #include "tracers/cuda/cuda.h"
 #include "tracers/nccl/nccl.h"
 #include "tracers/sched/sched.h"

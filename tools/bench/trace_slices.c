@@ -2,7 +2,7 @@
  *
  * trace_slices.c - see trace_slices.h. Field numbers as in schemas/perfetto.proto; all other fields are skipped.
  */
-#include "trace_slices.h"
+#include "tools/bench/trace_slices.h"
 
 #include <stdbool.h>
 #include <stdint.h>

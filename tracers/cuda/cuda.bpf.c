@@ -33,7 +33,7 @@ static const struct cuda_call calls[] = {
 #define ENTRY(symbol, name, ...) ONE(name, __VA_ARGS__)
 #define BURST(symbol, name, ...) ONE(name, __VA_ARGS__)
 #define BURST_PAIR(symbol, name, ...) PAIR(symbol, name, __VA_ARGS__)
-#include "cuda_calls.def"
+#include "tracers/cuda/cuda_calls.def"
 };
 #define N_CALLS (sizeof(calls) / sizeof(calls[0]))
 

@@ -3,7 +3,7 @@
  * cuda.c - the probe rows of the driver's functions, and the scan of what no probe tells: calls that have been open for
  * long, and the totals of the burst tier. libcudart is not probed, since its calls arrive here (README.md).
  */
-#include "cuda.h"
+#include "tracers/cuda/cuda.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "cuda.skel.h"
-#include "cuda_decode.h"
-#include "target/reader.h"
+#include "tracers/cuda/cuda_decode.h"
+#include "inspect/reader/reader.h"
 #include "tracer.h"
 
 #define OPEN_AFTER_NS 1000000000ull /* a call this long is told, */
@@ -27,7 +27,7 @@ static const struct probe cuda_probes[] = {
 #define ENTRY(symbol, fn, ...) IN(symbol, "cuda_enter", TIER_TRACE)
 #define BURST(symbol, fn, ...) IN(symbol, "cuda_launch_enter", TIER_BURST)
 #define BURST_PAIR(symbol, fn, ...) IN(symbol, "cuda_enter", TIER_BURST) OUT(symbol, TIER_BURST)
-#include "cuda_calls.def"
+#include "tracers/cuda/cuda_calls.def"
 #undef PAIR
 #undef ENTRY
 #undef BURST
@@ -41,7 +41,7 @@ static const struct cuda_call cuda_calls[] = {
 #define ENTRY(symbol, name, ...) ONE(name, __VA_ARGS__)
 #define BURST(symbol, name, ...) ONE(name, __VA_ARGS__)
 #define BURST_PAIR(symbol, name, ...) PAIR(symbol, name, __VA_ARGS__)
-#include "cuda_calls.def"
+#include "tracers/cuda/cuda_calls.def"
 };
 #define N_ROWS (sizeof(cuda_calls) / sizeof(cuda_calls[0]))
 _Static_assert(N_ROWS == sizeof(cuda_probes) / sizeof(cuda_probes[0]), "a row is a probe and its facts");

@@ -3,13 +3,13 @@
  * cuda_decode.c - records to events. One call can be several: an instantiation that failed is a graph's birth that was
  * not, a call with its time, and an error.
  */
-#include "cuda_decode.h"
+#include "tracers/cuda/cuda_decode.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda.h"
+#include "tracers/cuda/cuda.h"
 
 #define NS_PER_MS 1e6
 

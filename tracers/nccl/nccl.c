@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nccl.h"
-#include "nccl_hash.h"
-#include "target/discover.h"
-#include "target/elf_file.h"
-#include "target/nccl_layout.h"
+#include "tracers/nccl/nccl.h"
+#include "tracers/nccl/nccl_hash.h"
+#include "inspect/discover/discover.h"
+#include "inspect/elf/elf_file.h"
+#include "tracers/nccl/nccl_layout.h"
 #include "tracer.h"
 #include "nccl.skel.h"
 

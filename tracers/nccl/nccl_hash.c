@@ -2,7 +2,7 @@
  *
  * nccl_hash.c - see nccl_hash.h. The constants are NCCL's; with others the key would not match the memory's.
  */
-#include "nccl_hash.h"
+#include "tracers/nccl/nccl_hash.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * its evidence, and its end. Nothing here touches the target's memory except through the reader's deadline. In tier watch
  * the tasks are looked at twice a second instead of followed from switch to switch.
  */
-#include "sched.h"
+#include "tracers/sched/sched.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,12 +14,12 @@
 
 #include "base/clock.h"
 #include "sched.skel.h"
-#include "sched_look.h"
-#include "target/cpu_quota.h"
-#include "target/discover.h"
-#include "target/evidence.h"
-#include "target/proc_files.h"
-#include "target/reader.h"
+#include "tracers/sched/sched_look.h"
+#include "tracers/sched/cpu_quota.h"
+#include "inspect/discover/discover.h"
+#include "inspect/stack/evidence.h"
+#include "inspect/reader/proc_files.h"
+#include "inspect/reader/reader.h"
 #include "tracer.h"
 #include "uthash.h"
 

@@ -2,7 +2,7 @@
  *
  * sched_look.c - see sched_look.h.
  */
-#include "sched_look.h"
+#include "tracers/sched/sched_look.h"
 
 static void stay_account(struct sched_looked *k, uint64_t ns)
 {

@@ -3,7 +3,7 @@
  * tcp.c - decodes what went wrong on TCP connections, as instants of the process that has them. How they stand is the sampler's to
  * tell (user/sample/tcp.c), and what that means the detector's: this adds when.
  */
-#include "tcp.h"
+#include "tracers/tcp/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -12,7 +12,7 @@
 
 static const struct detector *const table[] = {
 #define DETECTOR(id, name, help) &detector_##id,
-#include "detectors.def"
+#include "detect/detectors.def"
 #undef DETECTOR
 };
 #define N_DETECTORS (sizeof(table) / sizeof(table[0]))

@@ -25,7 +25,7 @@ struct detector {
 };
 
 #define DETECTOR(id, name, help) extern const struct detector detector_##id;
-#include "detectors.def"
+#include "detect/detectors.def"
 #undef DETECTOR
 
 /* All detectors with their memory. */

@@ -19,12 +19,11 @@
 #include <stdint.h>
 
 #include "event.h"
-#include "model/proxies.h"
+#include "model/outside.h"
 #include "model/gpu.h"
 #include "model/port.h"
 #include "model/qp.h"
 #include "model/tcp.h"
-#include "model/stack.h"
 
 #define MODEL_OPS_KEPT 4096
 #define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or */

@@ -8,7 +8,7 @@
 
 static const struct sink_class *const classes[] = {
 #define SINK(id, name, help) &sink_##id,
-#include "sinks.def"
+#include "sink/sinks.def"
 #undef SINK
 };
 #define N_CLASSES (sizeof(classes) / sizeof(classes[0]))

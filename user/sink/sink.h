@@ -27,7 +27,7 @@ struct sink_class {
 struct sink { const struct sink_class *class; }; /* first member of every sink */
 
 #define SINK(id, name, help) extern const struct sink_class sink_##id;
-#include "sinks.def"
+#include "sink/sinks.def"
 #undef SINK
 
 /* By suffix of `path`, or by name; NULL none. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider.h"
+#include "tests/e2e/verbs/provider.h"
 
 #ifndef SKEW
 #define SKEW 1

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider.h"
+#include "tests/e2e/verbs/provider.h"
 
 #define MAX 64
 static struct { struct ibv_context *c; void *dl; } opened[MAX];

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_detect_absent.c - a rank that was gone before anybody looked: named on one host, where nothing else explains the
+ * stand; of several hosts' looks, whom nobody told about.
+ */
+#include "tests/unit/job/sampled_looks.h"
+
+static const uint64_t level[] = { 12, 12, 12, 12 };
+
+/* All processes but that of `gone`; looked at twice. Local ranks as on one host, or none. */
+static void looks_without(int gone, bool local, const uint64_t n[RANKS])
+{
+	seen[gone] = false;
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = job_event(EV_PROC, r, 0);
+
+		e.proc.start_ns = 5;
+		e.proc.rank = r;
+		e.proc.local_rank = local ? r : -1;
+		e.proc.world_size = RANKS;
+		e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
+		if (seen[r])
+			give(e);
+	}
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		tick();
+	}
+}
+
+static void the_gone_one_is_named(void **state)
+{
+	const struct finding *f;
+
+	(void)state;
+	looks_without(1, true, level);
+	f = only();
+	assert_int_equal(f->kind, FINDING_HANG);
+	assert_int_equal(f->class, HANG_PROCESS_DEAD);
+	assert_string_equal(f->cause, "not_there");
+	assert_int_equal(f->ranks[0], 1);
+	assert_int_equal(f->pids[0], 0);
+	assert_int_equal(f->comm, WORLD);
+	assert_true(f->has_op);
+	assert_int_equal(f->seq, 12); /* one Broadcast, and twelve: the last is number 12 */
+	assert_true(f->confidence > 0.8 && f->confidence < 0.9);
+	assert_string_equal(text_of(f, "waiting_ranks"), "0,2,3");
+}
+
+/* Nothing says that it was on this host, but that all others are. */
+static void the_last_one_is_named_with_less(void **state)
+{
+	(void)state;
+	looks_without(3, true, level);
+	assert_int_equal(only()->ranks[0], 3);
+	assert_true(only()->confidence < 0.7);
+}
+
+/* Two of four, behind the last that is here: they may be on another host. */
+static void half_a_job_names_nobody(void **state)
+{
+	(void)state;
+	seen[2] = false;
+	looks_without(3, true, level);
+	assert_int_equal(list.n, 0);
+}
+
+static void who_moves_waits_for_nobody(void **state)
+{
+	const uint64_t on[] = { 13, 13, 13, 13 };
+
+	(void)state;
+	looks_without(1, true, level);
+	only();
+	world(on);
+	tick();
+	assert_int_equal(list.n, 0);
+}
+
+/* It is here, and was not read: that is another matter. */
+static void a_process_is_not_gone(void **state)
+{
+	(void)state;
+	who();
+	seen[1] = false;
+	for (int i = 0; i < 2; i++) {
+		world(level);
+		tick();
+	}
+	assert_int_equal(list.n, 0);
+}
+
+/* Nested groups: 2 waits for the one that is gone in a group of two, and the rest waits for 2. */
+static void who_waits_for_it_is_not_named(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	seen[3] = false;
+	who();
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		sample(2, RIGHT, 0, 2, REDUCED(30));
+		tick();
+	}
+	/* who() told of a process of rank 3: nobody is sure */
+	for (size_t i = 0; i < list.n; i++)
+		assert_true(list.items[i].confidence < 0.5);
+}
+
+static void hosts(int split)
+{
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = job_event(EV_HOST, r, 0);
+
+		e.host.pid = 100 + r;
+		e.host.name = r < split ? "left" : "right";
+		if (seen[r])
+			give(e);
+	}
+}
+
+static void of_other_hosts_nobody_is_dead(void **state)
+{
+	(void)state;
+	seen[1] = false;
+	looks_without(1, true, level);
+	hosts(2);
+	tick();
+	assert_int_equal(only()->kind, FINDING_HANG);
+	assert_int_equal(only()->class, HANG_UNKNOWN);
+	assert_string_equal(only()->cause, "no_host_told");
+	assert_int_equal(only()->ranks[0], 1);
+	assert_true(only()->confidence < 0.5);
+}
+
+/* A sure culprit is here: who is missing is told beside it. */
+static void a_sure_one_stays(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	at[2].syscall = "clock_nanosleep";
+	looks_without(1, true, n);
+	hosts(2);
+	tick();
+	assert_int_equal(list.n, 2);
+	assert_int_equal(list.items[0].kind, FINDING_UNOBSERVED);
+	assert_int_equal(list.items[0].ranks[0], 1);
+	assert_int_equal(list.items[1].class, HANG_MISSING_ENTER);
+	assert_int_equal(list.items[1].ranks[0], 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_gone_one_is_named), TEST(the_last_one_is_named_with_less), TEST(half_a_job_names_nobody),
+		TEST(who_moves_waits_for_nobody), TEST(a_process_is_not_gone), TEST(who_waits_for_it_is_not_named),
+		TEST(of_other_hosts_nobody_is_dead), TEST(a_sure_one_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

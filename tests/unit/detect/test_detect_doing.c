@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_detect_doing.c - stacks in verdicts: what the culprit does, what the others wait in, and who is a culprit at all,
+ * where system calls look alike.
+ */
+#include "tests/unit/job/sampled_looks.h"
+
+#define GPU_STACK "ioctl (libc.so.6)\n?? (libcuda.so.1)\ncuStreamSynchronize (libcuda.so.1)\nsync (train.py:7)"
+
+static void stacks_set(int odd, const char *python, const char *native, const char *frames)
+{
+	for (int r = 0; r < RANKS; r++) {
+		stack_of[r].python = r == odd ? python : "/job/train.py:7 sync";
+		stack_of[r].native = r == odd ? native : "cuStreamSynchronize (libcuda.so.1)";
+		stack_of[r].frames = r == odd ? frames : GPU_STACK;
+	}
+}
+
+/* Both in a futex; what called it tells them apart. */
+static void who_stands_elsewhere_is_the_root(void **state)
+{
+	(void)state;
+	stacks_set(3, "/job/data.py:41 fetch", "lock_wait (libdata.so)", "lock_wait (libdata.so)\nfetch (/job/data.py:41)");
+	two_groups();
+	assert_int_equal(only()->ranks[0], 3);
+	assert_true(only()->confidence > 0.8);
+}
+
+static void what_it_does_is_told(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+	const struct finding *f;
+
+	(void)state;
+	who();
+	at[2].syscall = "openat";
+	stacks_set(2, "/job/ckpt.py:9 save", "PyOS_fopen (python3.12)", "openat (libc.so.6)\nsave (/job/ckpt.py:9)");
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		tick();
+	}
+	f = only();
+	assert_string_equal(text_of(f, "python"), "/job/ckpt.py:9 save");
+	assert_string_equal(text_of(f, "native_frame"), "PyOS_fopen (python3.12)");
+	assert_string_equal(text_of(f, "kernel_wait"), "openat");
+	assert_string_equal(text_of(f, "stack"), "openat (libc.so.6)\nsave (/job/ckpt.py:9)");
+	assert_string_equal(text_of(f, "waiting_in"), "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
+}
+
+/* A launcher waits for its ranks: nobody asks where. */
+static void a_launcher_is_no_peer(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+	struct event who_e, task, stack;
+
+	(void)state;
+	who();
+	who_e = job_event(EV_PROC, 0, 0);
+	who_e.proc.start_ns = 5;
+	who_e.proc.rank = who_e.proc.local_rank = who_e.proc.world_size = -1;
+	who_e.proc.job = who_e.proc.name = who_e.proc.container = who_e.proc.pod = "";
+	task = job_event(EV_TASK, 0, 0);
+	task.task.state = TASK_SLEEP;
+	stack = job_event(EV_STACK, 0, 0);
+	stack.stack.wait = stack.stack.native = stack.stack.frames = "poll";
+	stack.stack.file = stack.stack.kernel = stack.stack.end = stack.stack.python = "";
+	who_e.tgid = who_e.tid = task.tgid = task.tid = stack.tgid = stack.tid = 40;
+	stacks_set(2, "/job/ckpt.py:9 save", "PyOS_fopen (python3.12)", "openat (libc.so.6)");
+	give(who_e);
+	for (int i = 0; i < 2; i++) {
+		give(task);
+		give(stack);
+		world(n);
+		tick();
+	}
+	assert_string_equal(text_of(only(), "waiting_in"), "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
+}
+
+/* Behind, and in a wait for its GPU: that may be a long step, for a while. */
+static void a_gpu_that_does_not_return(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	who();
+	stacks_set(2, "/job/train.py:30 forward", "cuStreamSynchronize (libcuda.so.1)", GPU_STACK);
+	for (int i = 0; i < 6; i++) {
+		world(n);
+		tick();
+		assert_int_equal(list.n, i >= 3);
+	}
+	assert_int_equal(only()->kind, FINDING_HANG);
+	assert_int_equal(only()->ranks[0], 2);
+	assert_string_equal(only()->cause, "gpu_not_returning");
+}
+
+static void unread_stacks_are_told(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+	struct event e;
+
+	(void)state;
+	who();
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		e = job_event(EV_STACK, 2, 0);
+		e.tid = e.tgid;
+		e.stack.unread = true;
+		e.stack.end = "not read in time";
+		give(e);
+		tick();
+	}
+	assert_string_equal(text_of(only(), "stack_unread"), "not read in time");
+	assert_null(text_of(only(), "stack"));
+}
+
+/* Where it stood for an earlier hang. */
+static void a_stack_from_before_it_went_on_is_not_told(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 }, later[] = { 15, 15, 14, 15 };
+
+	(void)state;
+	who();
+	stacks_set(2, "/job/ckpt.py:9 save", "PyOS_fopen (python3.12)", "openat (libc.so.6)\nsave (/job/ckpt.py:9)");
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		tick();
+	}
+	assert_string_equal(text_of(only(), "python"), "/job/ckpt.py:9 save");
+	for (int r = 0; r < RANKS; r++)
+		stack_of[r].native = NULL;
+	for (int i = 0; i < 2; i++) {
+		world(later);
+		tick();
+	}
+	assert_int_equal(only()->ranks[0], 2);
+	assert_null(text_of(only(), "python"));
+	assert_null(text_of(only(), "waiting_in"));
+}
+
+/* A live session reads the stack of what it has told; that its culprit waits for its GPU neither takes the verdict back
+ * nor makes a hang of one who works. */
+static void a_stack_that_comes_later_is_evidence_only(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	for (int busy = 0; busy < 2; busy++) {
+		if (busy) {
+			end(state);
+			start(state);
+			at[2].state = TASK_RUNNABLE;
+		}
+		who();
+		for (int i = 0; i < 8; i++) {
+			if (i == 3)
+				stacks_set(2, "/job/train.py:30 forward", "cuStreamSynchronize (libcuda.so.1)", GPU_STACK);
+			world(n);
+			tick();
+			if (i < 2)
+				continue;
+			assert_int_equal(only()->kind, busy ? FINDING_OBSERVATION : FINDING_HANG);
+			assert_string_equal(only()->cause, busy ? "busy" : "asleep");
+			assert_true(!text_of(only(), "native_frame") == (i < 3));
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(who_stands_elsewhere_is_the_root), TEST(what_it_does_is_told), TEST(a_launcher_is_no_peer),
+		TEST(a_gpu_that_does_not_return),
+		TEST(unread_stacks_are_told), TEST(a_stack_from_before_it_went_on_is_not_told),
+		TEST(a_stack_that_comes_later_is_evidence_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

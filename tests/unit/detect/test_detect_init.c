@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_detect_init.c - creations of communicators that a rank does not come to, and ranks that die: who is named, what
+ * is told late or not at all because a job starts and ends unevenly.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/job/job_script.h"
+
+#define RANKS 4
+
+static struct model *m;
+static struct detectors *d;
+static struct finding_list list;
+static uint64_t now;
+static enum task_state state_of[RANKS];
+
+static void give(struct event e)
+{
+	e.ts_ns = ++now;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static int fresh(void **state)
+{
+	(void)state;
+	now = JOB_T0;
+	m = model_new();
+	d = detectors_new();
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = job_event(EV_PROC, r, 0);
+
+		state_of[r] = TASK_SLEEP;
+		e.proc.rank = r;
+		e.proc.world_size = RANKS;
+		e.proc.start_ns = 1;
+		e.proc.job = "job";
+		give(e);
+	}
+	return 0;
+}
+
+static int done(void **state)
+{
+	(void)state;
+	finding_list_free(&list);
+	detectors_free(d);
+	model_free(m);
+	return 0;
+}
+
+static void scan(int r)
+{
+	struct event e = job_event(EV_TASK, r, 0);
+
+	e.task.state = state_of[r];
+	e.task.since_ns = state_of[r] == TASK_ON_CPU ? now : JOB_T0;
+	e.task.run_ns = state_of[r] == TASK_ON_CPU ? now - JOB_T0 : 0;
+	give(e);
+}
+
+/* The most findings at a tick. */
+static size_t ticks(double seconds)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < seconds * 4; i++) {
+		struct event e = { .kind = EV_TICK };
+
+		now += 250 * MSEC;
+		for (int r = 0; r < RANKS && i % 4 == 0; r++)
+			if (model_proc(m, job_pid(r)) && !model_proc(m, job_pid(r))->dead)
+				scan(r);
+		give(e);
+		assert_int_equal(detectors_tick(d, m, &list), 0);
+		most = list.n > most ? list.n : most;
+	}
+	return most;
+}
+
+static void init(int pid_of, enum comm_init_kind kind, uint64_t id, uint64_t parent, int rank, int nranks)
+{
+	struct event e = job_event(EV_COMM_INIT, pid_of, 0);
+
+	e.comm_init.kind = kind;
+	e.comm_init.id_hash = id;
+	e.comm_init.parent_addr = parent;
+	e.comm_init.rank = rank;
+	e.comm_init.nranks = nranks;
+	give(e);
+}
+
+static void ready(int r, uint64_t id, uint64_t addr)
+{
+	struct event e = job_event(EV_COMM_READY, r, 0);
+
+	e.comm_init.id_hash = id;
+	e.comm_init.addr = addr;
+	e.comm_init.rank = r;
+	e.comm_init.nranks = RANKS;
+	give(e);
+}
+
+static void world(void)
+{
+	for (int r = 0; r < RANKS; r++)
+		init(r, COMM_INIT_RANK, 0xabc, 0, r, RANKS);
+	for (int r = 0; r < RANKS; r++)
+		ready(r, 0xabc, 7);
+}
+
+static void call(int r, bool waits)
+{
+	struct event e = job_event(EV_OP, r, 0);
+
+	e.op.addr = 7;
+	e.op.stream = 5;
+	e.op.count = 10;
+	e.op.op = OP_ALLREDUCE;
+	e.op.redop = e.op.root = e.op.peer = -1;
+	give(e);
+	e = job_event(EV_SYNC_BEGIN, r, 0);
+	e.sync.handle = 5;
+	if (waits)
+		give(e);
+}
+
+static void die(int r, int signal, int code)
+{
+	struct event e = job_event(EV_EXIT, r, 0);
+
+	e.exit.last = true;
+	e.exit.signal = signal;
+	e.exit.code = code;
+	give(e);
+}
+
+static const char *text_of(const char *name)
+{
+	for (int i = 0; list.n && i < list.items[0].n_evidence; i++)
+		if (!strcmp(list.items[0].evidence[i].name, name) && list.items[0].evidence[i].text)
+			return list.items[0].evidence[i].text;
+	return "";
+}
+
+static double number_of(const char *name)
+{
+	for (int i = 0; list.n && i < list.items[0].n_evidence; i++)
+		if (!strcmp(list.items[0].evidence[i].name, name) && !list.items[0].evidence[i].text)
+			return list.items[0].evidence[i].number;
+	return -1;
+}
+
+static void expect(enum finding_kind kind, enum hang_class class, int rank, const char *cause)
+{
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].kind, kind);
+	assert_int_equal(list.items[0].class, class);
+	assert_int_equal(list.items[0].n_ranks, rank >= 0);
+	if (rank >= 0)
+		assert_int_equal(list.items[0].ranks[0], rank);
+	assert_string_equal(list.items[0].cause, cause);
+}
+
+/* --- creations --- */
+
+static void all_but(int missing, enum comm_init_kind kind, uint64_t id, uint64_t parent)
+{
+	for (int r = 0; r < RANKS; r++)
+		if (r != missing)
+			init(r, kind, id, parent, parent ? -1 : r, RANKS);
+}
+
+static void test_a_sleeper_is_missing(void **state)
+{
+	(void)state;
+	all_but(2, COMM_INIT_RANK, 0xabc, 0);
+	assert_int_equal(ticks(4.5), 0); /* they start apart */
+	ticks(4);
+	expect(FINDING_HANG, HANG_INIT, 2, "asleep");
+	assert_string_equal(text_of("waiting_ranks"), "3,1,0");
+	assert_string_equal(text_of("missing_comm_ranks"), "2");
+	assert_true(number_of("comm_size") == RANKS && number_of("n_called") == 3);
+	init(2, COMM_INIT_RANK, 0xabc, 0, 2, RANKS);
+	ticks(1);
+	assert_int_equal(list.n, 0);
+}
+
+/* Probes came while the job was creating: who is not seen to call may have been inside before them. */
+static void test_a_late_attach_names_nobody(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		give(job_event(EV_ATTACH, r, 0));
+	init(0, COMM_INIT_RANK, 7, 0, 0, RANKS);
+	ticks(12);
+	for (size_t i = 0; i < list.n; i++)
+		assert_int_equal(list.items[i].n_ranks, 0);
+	for (int r = 1; r < RANKS; r++) /* they do something else: they are not inside */
+		give(job_event(EV_MARK, r, 0));
+	ticks(12);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].class, HANG_INIT);
+	assert_int_equal(list.items[0].n_ranks, RANKS - 1);
+}
+
+static void test_the_stopped_and_the_dead_at_once(void **state)
+{
+	(void)state;
+	state_of[1] = TASK_STOPPED;
+	all_but(1, COMM_INIT_RANK, 0xabc, 0);
+	ticks(2.5);
+	expect(FINDING_HANG, HANG_INIT, 1, "stopped");
+	die(1, 9, 0);
+	ticks(1);
+	expect(FINDING_HANG, HANG_INIT, 1, "dead");
+	assert_true(number_of("exit_signal") == 9);
+}
+
+/* It loads a model, and so does another for whom the sleeper waits. */
+static void test_work_is_told_late(void **state)
+{
+	(void)state;
+	state_of[3] = TASK_ON_CPU;
+	all_but(3, COMM_INIT_RANK, 0xabc, 0);
+	assert_int_equal(ticks(29), 0);
+	ticks(3);
+	expect(FINDING_OBSERVATION, HANG_INIT, 3, "busy");
+	ticks(65);
+	expect(FINDING_HANG, HANG_INIT, 3, "busy");
+}
+
+static void test_a_sleeper_may_wait_for_one_that_works(void **state)
+{
+	(void)state;
+	state_of[3] = TASK_ON_CPU;
+	init(0, COMM_INIT_RANK, 0xabc, 0, 0, RANKS);
+	init(1, COMM_INIT_RANK, 0xabc, 0, 1, RANKS);
+	assert_int_equal(ticks(25), 0); /* 2 sleeps, 3 works */
+	state_of[3] = TASK_SLEEP;
+	ticks(3);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].kind, FINDING_HANG);
+	assert_int_equal(list.items[0].n_ranks, 2); /* one creation, one finding */
+}
+
+static void test_a_split_is_called_by_all_of_its_parent(void **state)
+{
+	(void)state;
+	world();
+	for (int r = 0; r < RANKS; r++)
+		if (r != 1)
+			init(r, COMM_INIT_SPLIT, 0, 7, -1, -1);
+	ticks(8);
+	expect(FINDING_HANG, HANG_INIT, 1, "asleep");
+	assert_string_equal(text_of("creation"), "Split");
+}
+
+/* The id of two ranks of four: nothing tells which of the others has it. */
+static void test_part_of_a_job_is_not_guessed(void **state)
+{
+	(void)state;
+	init(2, COMM_INIT_RANK, 0xdef, 0, 0, 2);
+	ticks(8);
+	expect(FINDING_HANG, HANG_INIT, -1, "not_known");
+	assert_string_equal(text_of("missing_comm_ranks"), "1");
+	assert_string_equal(text_of("ranks_outside"), "0,1,3");
+	assert_true(list.items[0].confidence < 0.6);
+}
+
+/* Two wait for the others in a creation, and those for them in an operation. */
+static void test_a_creation_against_an_operation(void **state)
+{
+	(void)state;
+	world();
+	for (int r = 0; r < 2; r++)
+		init(r, COMM_INIT_SPLIT, 0, 7, -1, -1);
+	call(2, true);
+	call(3, true);
+	ticks(8);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].class, HANG_DEADLOCK);
+	assert_int_equal(list.items[0].n_ranks, RANKS);
+}
+
+static void test_creations_in_opposite_order(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		init(r, COMM_INIT_RANK, r == 1 ? 0xabc : 0xdef, 0, r, RANKS);
+	ticks(4);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].class, HANG_DEADLOCK);
+	assert_int_equal(list.items[0].n_ranks, RANKS);
+	assert_string_equal(text_of("other_order_ranks"), "1");
+}
+
+/* --- deaths --- */
+
+static void test_dead_before_the_first_call(void **state)
+{
+	(void)state;
+	world();
+	die(2, 0, 1);
+	for (int r = 0; r < RANKS; r++)
+		if (r != 2)
+			call(r, true);
+	ticks(2.25);
+	expect(FINDING_HANG, HANG_PROCESS_DEAD, 2, "dead");
+	assert_true(number_of("exit_code") == 1 && number_of("exit_signal") == 0);
+}
+
+static void test_torn_down_rank_by_rank(void **state)
+{
+	(void)state;
+	world();
+	for (int r = 0; r < RANKS; r++)
+		call(r, true);
+	for (int r = 0; r < RANKS; r++)
+		call(r, r != 0); /* rank 0 called all */
+	for (int r = 0; r < RANKS; r++)
+		if (r != 1)
+			call(r, true);
+	die(1, 9, 0);
+	assert_int_equal(ticks(1), 0);
+	die(2, 9, 0);
+	assert_int_equal(ticks(1), 0);
+	die(3, 9, 0);
+	assert_int_equal(ticks(20), 0); /* rank 0 holds out until it is killed as well */
+}
+
+/* SIGTERM is somebody's will: the others get time to follow. */
+static void test_asked_to_end(void **state)
+{
+	(void)state;
+	world();
+	die(1, 15, 0);
+	for (int r = 0; r < RANKS; r++)
+		if (r != 1)
+			call(r, true);
+	assert_int_equal(ticks(9), 0);
+	ticks(3);
+	expect(FINDING_HANG, HANG_PROCESS_DEAD, 1, "dead");
+}
+
+static void test_the_end_of_a_job(void **state)
+{
+	(void)state;
+	world();
+	for (int r = 0; r < RANKS; r++)
+		call(r, true);
+	for (int r = 0; r < RANKS; r++) {
+		die(r, 0, 0);
+		assert_int_equal(ticks(3), 0);
+	}
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, fresh, done)
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_sleeper_is_missing),
+		TEST(test_a_late_attach_names_nobody),
+		TEST(test_the_stopped_and_the_dead_at_once),
+		TEST(test_work_is_told_late),
+		TEST(test_a_sleeper_may_wait_for_one_that_works),
+		TEST(test_a_split_is_called_by_all_of_its_parent),
+		TEST(test_part_of_a_job_is_not_guessed),
+		TEST(test_a_creation_against_an_operation),
+		TEST(test_creations_in_opposite_order),
+		TEST(test_dead_before_the_first_call),
+		TEST(test_torn_down_rank_by_rank),
+		TEST(test_asked_to_end),
+		TEST(test_the_end_of_a_job),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_model_graph.c - graphs: what is captured, who joins, what a launch runs and in which order, and when numbers of
+ * launched operations may not be compared.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/job/job_script.h"
+
+enum { COMM_X = 7, COMM_Y = 8, EXEC = 60, GRAPH = 50 };
+
+static struct model *m;
+static uint64_t now;
+static int rank_now; /* whose events are given */
+
+static void give(struct event e)
+{
+	e.ts_ns = now += MSEC;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static const struct proc *proc(void)
+{
+	return model_proc(m, job_pid(rank_now));
+}
+
+static const struct member *member(uint64_t addr)
+{
+	const struct member *mb = proc()->members;
+
+	while (mb && (mb->addr != addr || mb->gone))
+		mb = mb->next_in_proc;
+	return mb;
+}
+
+static void call_kind(uint64_t comm, uint64_t stream, int depth, enum op_kind kind, int peer)
+{
+	struct event e = job_event(EV_OP, rank_now, 0);
+
+	e.op.addr = comm;
+	e.op.stream = stream;
+	e.op.count = 10;
+	e.op.op = kind;
+	e.op.root = -1;
+	e.op.peer = peer;
+	e.op.group_depth = depth;
+	give(e);
+}
+
+static void call(uint64_t comm, uint64_t stream)
+{
+	call_kind(comm, stream, 0, OP_ALLREDUCE, -1);
+}
+
+static void mark(enum event_kind kind, uint64_t handle, uint64_t stream)
+{
+	struct event e = job_event(kind, rank_now, 0);
+
+	e.mark.handle = handle;
+	e.mark.stream = stream;
+	give(e);
+}
+
+static void group(enum event_kind kind)
+{
+	struct event e = job_event(kind, rank_now, 0);
+
+	e.group.depth_before = kind == EV_GROUP_END;
+	give(e);
+}
+
+static void capture(enum capture_kind kind, uint64_t stream, uint64_t graph, uint64_t exec)
+{
+	struct event e = job_event(EV_CAPTURE, rank_now, 0);
+
+	e.capture.kind = kind;
+	e.capture.stream = stream;
+	e.capture.graph = graph;
+	e.capture.exec = exec;
+	give(e);
+}
+
+static void begin(uint64_t stream) { capture(CAPTURE_BEGIN, stream, 0, 0); }
+
+static void launch(uint64_t stream) { capture(CAPTURE_LAUNCH, stream, 0, EXEC); }
+
+/* What begin() opened becomes EXEC; the graph itself is given back, as frameworks do. */
+static void finish(uint64_t stream)
+{
+	capture(CAPTURE_END, stream, GRAPH, 0);
+	capture(CAPTURE_INSTANTIATE, 0, GRAPH, EXEC);
+	capture(CAPTURE_DESTROY, 0, GRAPH, 0);
+}
+
+static void stream_synced(uint64_t stream)
+{
+	struct event e = job_event(EV_SYNC_END, rank_now, 0);
+
+	e.sync.handle = stream;
+	e.sync.begin_ns = now;
+	give(e);
+}
+
+static void lose(void)
+{
+	struct event e = job_event(EV_LOSS, rank_now, 0);
+
+	e.loss.lost = 1;
+	give(e);
+}
+
+static void born(uint64_t addr)
+{
+	struct event e = job_event(EV_COMM_READY, rank_now, 0);
+
+	e.comm_init.addr = addr;
+	e.comm_init.id_hash = 90 + addr;
+	e.comm_init.nranks = 2;
+	e.comm_init.rank = rank_now;
+	give(e);
+}
+
+static int fresh(void **state)
+{
+	(void)state;
+	now = JOB_T0;
+	m = model_new();
+	for (rank_now = 1; rank_now >= 0; rank_now--) {
+		born(COMM_X);
+		born(COMM_Y);
+		if (!rank_now)
+			return 0;
+	}
+	return 0;
+}
+
+static int done(void **state)
+{
+	(void)state;
+	model_free(m);
+	return 0;
+}
+
+/* The i-th newest operation of the process. */
+static const struct op *newest(int i)
+{
+	const struct op *op = proc()->last_op;
+
+	while (op && i--)
+		op = op->prev_in_proc;
+	return op;
+}
+
+static void test_a_launch_runs_what_was_captured(void **state)
+{
+	const struct op *op;
+	int n = 0;
+
+	(void)state;
+	begin(100);
+	call(COMM_X, 100);
+	call(COMM_Y, 100);
+	finish(100);
+	while ((op = model_next_ended(m))) {
+		assert_true(op->captured && !op->end_ns);
+		n++;
+	}
+	assert_int_equal(n, 2);
+	assert_int_equal(proc()->n_ops, 0);
+	call(COMM_X, 100); /* eager: its own numbers */
+	for (int i = 0; i < 3; i++)
+		launch(300);
+	assert_int_equal(member(COMM_X)->entered_seq[SEQ_COLL], 1);
+	assert_int_equal(member(COMM_X)->entered_seq[SEQ_GRAPH], 3);
+	assert_int_equal(member(COMM_Y)->entered_seq[SEQ_GRAPH], 3);
+	op = newest(0);
+	assert_true(op->member == member(COMM_Y) && op->seq == 2 && op->graph_exec == EXEC && op->stream == 300);
+	assert_true(op->enqueue_ns == now && op->call_ns == now && op->tid == job_pid(0) && !op->seq_from_attach);
+	assert_true(member_op(member(COMM_X), SEQ_GRAPH, 1) == newest(3));
+	assert_true(member_op(member(COMM_X), SEQ_COLL, 0) == newest(6));
+	assert_null(model_next_ended(m));
+	stream_synced(300);
+	while ((op = model_next_ended(m)))
+		n += op->graph_exec == EXEC && op->end_ns == now && op->end_error_ns <= now - op->enqueue_ns;
+	assert_int_equal(n, 2 + 6);
+}
+
+/* PyTorch's communication stream joins by waiting for an event of the capturing one. */
+static void test_streams_join_by_waiting_and_leave_at_the_end(void **state)
+{
+	(void)state;
+	mark(EV_MARK, 9, 100);
+	begin(100);
+	mark(EV_MARK_WAIT, 9, 400); /* of before: not captured */
+	mark(EV_MARK, 1, 100);
+	mark(EV_MARK_WAIT, 1, 200);
+	call(COMM_X, 200);
+	call(COMM_Y, 400);
+	assert_int_equal(proc()->n_ops, 1);
+	mark(EV_MARK, 2, 200);
+	mark(EV_MARK_WAIT, 2, 100);
+	finish(100);
+	mark(EV_MARK_WAIT, 2, 500); /* the capture is over: nobody joins it any more */
+	call(COMM_Y, 500);
+	call(COMM_X, 200);
+	assert_int_equal(proc()->n_ops, 3);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 4);
+	assert_true(newest(0)->member == member(COMM_X) && newest(0)->graph_exec);
+}
+
+static void test_branches_keep_their_order(void **state)
+{
+	const struct op *before, *left, *right, *joined, *after;
+
+	(void)state;
+	begin(100);
+	mark(EV_MARK, 1, 100);
+	mark(EV_MARK_WAIT, 1, 200);
+	call(COMM_X, 100);  /* left */
+	call(COMM_Y, 200);  /* right, beside it */
+	mark(EV_MARK, 2, 200);
+	mark(EV_MARK_WAIT, 2, 100);
+	call(COMM_X, 100);  /* behind both */
+	finish(100);
+	call(COMM_Y, 100);
+	before = newest(0);
+	launch(100);
+	left = newest(2);
+	right = newest(1);
+	joined = newest(0);
+	call(COMM_Y, 100);
+	after = newest(0);
+	assert_true(op_reached(before) && op_blocked_by(left) == before && op_blocked_by(right) == before);
+	mark(EV_MARK, 3, 600); /* nothing known is over by that */
+	mark(EV_MARK_QUERY, 3, 0);
+	assert_false(op_reached(left));
+	stream_synced(100); /* everything on the stream: branches too */
+	assert_true(before->end_ns && left->end_ns && right->end_ns && joined->end_ns && after->end_ns);
+	launch(100);
+	left = newest(2);
+	right = newest(1);
+	joined = newest(0);
+	assert_true(op_reached(left) && op_reached(right));
+	assert_true(op_blocked_by(joined) == left);
+	call(COMM_Y, 100);
+	assert_true(op_blocked_by(newest(0)) == left);
+	mark(EV_MARK, 4, 100);
+	mark(EV_MARK_QUERY, 4, 0);
+	assert_true(right->end_ns && newest(0)->end_ns);
+}
+
+static void test_an_event_of_a_capture_tells_nothing_of_what_runs(void **state)
+{
+	(void)state;
+	call(COMM_X, 100);
+	begin(100);
+	mark(EV_MARK, 1, 100);
+	mark(EV_MARK_QUERY, 1, 0);
+	assert_int_equal(newest(0)->end_ns, 0);
+	finish(100);
+	mark(EV_MARK, 1, 100); /* recorded again, for real */
+	mark(EV_MARK_QUERY, 1, 0);
+	assert_true(newest(0)->end_ns == now);
+}
+
+/* A wait between branches covers what was in front of its event, no more and no less. */
+static void test_a_wait_covers_exactly_what_was_before(void **state)
+{
+	struct event e = job_event(EV_COMM_GONE, 0, 0);
+
+	(void)state;
+	for (int first_gone = 0; first_gone < 2; first_gone++) {
+		begin(100);
+		mark(EV_MARK, 1, 100);
+		mark(EV_MARK_WAIT, 1, 200);
+		call(first_gone ? COMM_X : COMM_Y, 200);
+		mark(EV_MARK, 2, 200);
+		call(COMM_Y, 200); /* behind the event */
+		mark(EV_MARK_WAIT, 2, 100);
+		call(COMM_Y, 100);
+		finish(100);
+		e.comm_gone.addr = COMM_X;
+		if (first_gone)
+			give(e);
+		stream_synced(100);
+		launch(100);
+		assert_true(newest(0)->stream == 100 && newest(0)->graph_i == (first_gone ? 1 : 2));
+		assert_true(op_blocked_by(newest(0)) == (first_gone ? NULL : newest(2)));
+		stream_synced(100);
+	}
+}
+
+static void test_groups_and_numbers_of_their_own(void **state)
+{
+	(void)state;
+	call_kind(COMM_X, 100, 0, OP_SEND, 1);
+	begin(100);
+	group(EV_GROUP_START);
+	call_kind(COMM_X, 100, 1, OP_SEND, 1);
+	call_kind(COMM_X, 100, 1, OP_RECV, 1);
+	group(EV_GROUP_END);
+	call_kind(COMM_X, 100, 0, OP_ALLTOALL, -1);
+	finish(100);
+	stream_synced(100);
+	for (int i = 0; i < 2; i++)
+		launch(100);
+	assert_true(newest(5)->grouped && newest(4)->grouped && !newest(3)->grouped);
+	assert_true(op_reached(newest(5)) && op_reached(newest(4))); /* together */
+	assert_true(op_blocked_by(newest(3)) == newest(5) && op_blocked_by(newest(2)) == newest(5));
+	assert_int_equal(newest(2)->seq, 2); /* Send: one eager, then one a launch */
+	assert_int_equal(newest(1)->seq, 1);
+	assert_int_equal(member(COMM_X)->p2p[1].entered[0], 3);
+	assert_int_equal(member(COMM_X)->entered_seq[SEQ_ALLTOALL], 2);
+	assert_int_equal(member(COMM_X)->entered_seq[SEQ_GRAPH], 0);
+}
+
+/* A group that outlives the capture: what its stream was when it was called counts, as in NCCL. */
+static void test_a_group_across_the_end_of_a_capture(void **state)
+{
+	(void)state;
+	begin(100);
+	group(EV_GROUP_START);
+	call_kind(COMM_X, 100, 1, OP_ALLREDUCE, -1);
+	finish(100);
+	group(EV_GROUP_END);
+	assert_int_equal(member(COMM_X)->entered_seq[SEQ_COLL], 0);
+	assert_int_equal(member(COMM_X)->n_pending, 0);
+	launch(100);
+	assert_int_equal(member(COMM_X)->entered_seq[SEQ_GRAPH], 1);
+}
+
+static void test_clone_update_destroy(void **state)
+{
+	struct event e = job_event(EV_CAPTURE, 0, 0);
+
+	(void)state;
+	begin(100);
+	call(COMM_X, 100);
+	capture(CAPTURE_END, 100, GRAPH, 0);
+	e.capture.kind = CAPTURE_CLONE;
+	e.capture.parent = GRAPH;
+	e.capture.graph = GRAPH + 1;
+	give(e);
+	capture(CAPTURE_DESTROY, 0, GRAPH, 0);
+	capture(CAPTURE_INSTANTIATE, 0, GRAPH + 1, EXEC);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 1);
+	begin(100);
+	call(COMM_Y, 100);
+	call(COMM_Y, 100);
+	capture(CAPTURE_END, 100, GRAPH, 0);
+	capture(CAPTURE_UPDATE, 0, GRAPH, EXEC);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 3);
+	assert_int_equal(member(COMM_Y)->entered_seq[SEQ_GRAPH], 2);
+	capture(CAPTURE_DESTROY, 0, 0, EXEC);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 3);
+}
+
+static void test_a_graph_in_a_graph(void **state)
+{
+	(void)state;
+	begin(100); /* the child: a branch beside its origin */
+	mark(EV_MARK, 1, 100);
+	mark(EV_MARK_WAIT, 1, 200);
+	call(COMM_X, 100);
+	mark(EV_MARK, 3, 100);
+	mark(EV_MARK_WAIT, 3, 200);
+	call(COMM_Y, 200);
+	finish(100);
+	begin(300);
+	call(COMM_Y, 300);
+	launch(300); /* captured */
+	call(COMM_Y, 300);
+	capture(CAPTURE_END, 300, GRAPH, 0);
+	capture(CAPTURE_INSTANTIATE, 0, GRAPH, EXEC + 1);
+	assert_int_equal(proc()->n_ops, 0);
+	capture(CAPTURE_LAUNCH, 300, 0, EXEC + 1);
+	assert_int_equal(proc()->n_ops, 4);
+	for (int i = 0; i < 3; i++)
+		assert_true(op_blocked_by(newest(i)) == newest(3));
+	assert_true(newest(1)->member == member(COMM_Y) && newest(2)->member == member(COMM_X));
+	mark(EV_MARK, 4, 300);
+	mark(EV_MARK_QUERY, 4, 0);
+	assert_true(newest(0)->end_ns && newest(1)->end_ns && newest(2)->end_ns);
+}
+
+static void test_an_unseen_capture(void **state)
+{
+	(void)state;
+	launch(100);
+	assert_int_equal(proc()->n_ops, 0);
+	assert_true(proc()->last_call_ns == now);
+	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH)); /* born under our eyes, nothing lost: not in that graph */
+	lose();
+	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
+	launch(100); /* now it may be in it */
+	assert_false(member_comparable(member(COMM_X), SEQ_GRAPH));
+	assert_false(member_comparable(member(COMM_X), -1));
+	assert_true(member_comparable(member(COMM_X), SEQ_COLL));
+}
+
+static void test_met_late_is_not_compared(void **state)
+{
+	struct event e = job_event(EV_COMM_SEEN, 0, 0);
+
+	(void)state;
+	e.comm_seen.addr = 11;
+	e.comm_seen.hash = 1;
+	e.comm_seen.nranks = 2;
+	e.comm_seen.counters_valid = true;
+	e.comm_seen.counters_sum = 40;
+	give(e);
+	begin(100);
+	call(11, 100);
+	finish(100);
+	launch(100);
+	assert_int_equal(member(11)->entered_seq[SEQ_GRAPH], 1);
+	assert_int_equal(member(11)->entered_seq[SEQ_COLL], 40);
+	assert_true(newest(0)->seq_from_attach);
+	assert_false(member_comparable(member(11), SEQ_GRAPH));
+	assert_true(comm_entry_ns(member(11)->comm, SEQ_GRAPH, 0) == 0);
+}
+
+static void test_a_loss_while_capturing_leaves_doubt(void **state)
+{
+	(void)state;
+	begin(100);
+	call(COMM_X, 100);
+	lose();
+	finish(100);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 1); /* shown */
+	assert_false(member_comparable(member(COMM_X), SEQ_GRAPH) || member_comparable(member(COMM_Y), SEQ_GRAPH));
+}
+
+/* Nobody leaves an all-reduce before all entered: who lags by our count was miscounted, and is not judged by it. */
+static void test_an_end_contradicts_a_lost_launch(void **state)
+{
+	(void)state;
+	for (rank_now = 0; rank_now < 2; rank_now++) {
+		begin(100);
+		call(COMM_X, 100);
+		finish(100);
+		launch(100);
+	}
+	for (rank_now = 0; rank_now < 2; rank_now++)
+		stream_synced(100);
+	rank_now = 1;
+	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
+	rank_now = 0;
+	launch(100); /* the other's is lost */
+	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
+	stream_synced(100);
+	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
+	rank_now = 1;
+	assert_false(member_comparable(member(COMM_X), SEQ_GRAPH));
+}
+
+static void test_a_capture_that_failed(void **state)
+{
+	struct event e;
+
+	(void)state;
+	begin(100);
+	call(COMM_X, 100);
+	stream_synced(100); /* cannot succeed on a stream that is being captured */
+	call(COMM_X, 100);
+	assert_int_equal(proc()->n_ops, 1);
+	begin(100);
+	call(COMM_X, 100);
+	begin(100); /* again */
+	call(COMM_X, 100);
+	finish(100);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 2); /* one: of the second */
+	begin(100);
+	e = job_event(EV_CUDA_ERROR, 0, 0);
+	e.cuda_error.call = "cuStreamEndCapture";
+	e.cuda_error.error = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
+	e.cuda_error.result = 901;
+	give(e);
+	call(COMM_X, 100);
+	assert_int_equal(proc()->n_ops, 3);
+	assert_int_equal(proc()->cuda_error, 901);
+}
+
+static void test_a_communicator_that_is_gone_is_not_launched(void **state)
+{
+	struct event e = job_event(EV_COMM_GONE, 0, 0);
+
+	(void)state;
+	begin(100);
+	call(COMM_X, 100);
+	call(COMM_Y, 100);
+	finish(100);
+	e.comm_gone.addr = COMM_X;
+	give(e);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 1);
+	born(COMM_X); /* the address again: another communicator */
+	launch(100);
+	assert_int_equal(proc()->n_ops, 2);
+	assert_int_equal(member(COMM_X)->entered_seq[SEQ_GRAPH], 0);
+	give(job_event(EV_EXEC, 0, 0));
+	launch(100);
+	assert_int_equal(proc()->n_ops, 2);
+}
+
+/* A job that does nothing but launch: it has a clock, lags, ends with errors, and a late rank is seen late. */
+static void test_a_job_of_launches_only(void **state)
+{
+	const struct comm *c;
+	uint64_t step, synced;
+	const struct op *op;
+
+	(void)state;
+	for (rank_now = 0; rank_now < 2; rank_now++) {
+		begin(100);
+		for (int i = 0; i < 3; i++)
+			call_kind(i % 2 ? COMM_Y : COMM_X, 100, 0, i == 2 ? OP_BROADCAST : OP_ALLREDUCE, -1);
+		finish(100);
+	}
+	for (int i = 0; i < 60; i++) {
+		for (rank_now = 0; rank_now < 2; rank_now++)
+			launch(100); /* 1 ms apart */
+		for (rank_now = 0; rank_now < 2; rank_now++)
+			stream_synced(100);
+		synced = now;
+		now += 100 * MSEC;
+		give((struct event){ .kind = EV_TICK });
+	}
+	rank_now = 0;
+	c = member(COMM_X)->comm;
+	assert_int_equal(proc()->steps->period_ops, 3);
+	assert_true(proc()->steps->n > 10);
+	step = 105 * MSEC;
+	assert_true(proc()->steps->median_s > 0.9e-9 * step && proc()->steps->median_s < 1.1e-9 * step);
+	assert_int_equal(c->highest_seq[SEQ_GRAPH], 120);
+	assert_int_equal(c->n_complete, 120);
+	assert_true(c->lag_p999_s > 0.0009 && c->lag_p999_s < 0.0015);
+	assert_true(comm_lag_limit_ns(m, c) == m->hang_floor_ns); /* warm */
+	op = member_op(member(COMM_X), SEQ_GRAPH, 119);
+	assert_true(comm_entry_ns(c, SEQ_GRAPH, 118) == op->enqueue_ns + MSEC);
+	assert_true(op->end_ns == synced - MSEC);
+	assert_true(op->end_ns - op->end_error_ns == op->enqueue_ns + MSEC); /* behind an all-reduce: not before the last launch */
+}
+
+static void test_bounds(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 40000; i++) {
+		begin(100);
+		capture(CAPTURE_END, 100, 1000 + i, 0);
+		capture(CAPTURE_INSTANTIATE, 0, 1000 + i, 100000 + i);
+		begin(2000 + i % 900); /* never ends */
+	}
+	rank_now = 1;
+	begin(100);
+	for (int i = 0; i < 70000; i++)
+		call(COMM_X, 100);
+	finish(100);
+	launch(100);
+	assert_int_equal(proc()->n_ops, 65536);
+	assert_false(member_comparable(member(COMM_X), SEQ_GRAPH)); /* not all of it is known */
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_launch_runs_what_was_captured),
+		TEST(test_streams_join_by_waiting_and_leave_at_the_end),
+		TEST(test_branches_keep_their_order),
+		TEST(test_an_event_of_a_capture_tells_nothing_of_what_runs),
+		TEST(test_a_wait_covers_exactly_what_was_before),
+		TEST(test_groups_and_numbers_of_their_own),
+		TEST(test_a_group_across_the_end_of_a_capture),
+		TEST(test_clone_update_destroy),
+		TEST(test_a_graph_in_a_graph),
+		TEST(test_an_unseen_capture),
+		TEST(test_met_late_is_not_compared),
+		TEST(test_a_loss_while_capturing_leaves_doubt),
+		TEST(test_an_end_contradicts_a_lost_launch),
+		TEST(test_a_capture_that_failed),
+		TEST(test_a_communicator_that_is_gone_is_not_launched),
+		TEST(test_a_job_of_launches_only),
+		TEST(test_bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_model_reap.c - what is forgotten and what is not: churn of processes and of communicators does not grow the model,
+ * survivors of a dead rank are still seen to wait for it, and a pid used again inherits nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/job/job_script.h"
+
+static struct model *m;
+static uint64_t now;
+
+static void give(struct event e)
+{
+	e.ts_ns = now += MSEC;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static void drain(void)
+{
+	while (model_next_ended(m))
+		;
+}
+
+/* A tick each quarter of a second, as in life. */
+static void pass(uint64_t ns)
+{
+	for (uint64_t end = now + ns; now < end;) {
+		now += 250 * MSEC;
+		give((struct event){ .kind = EV_TICK });
+		drain();
+	}
+}
+
+static void told(uint32_t tgid, int rank, bool child, uint32_t parent)
+{
+	struct event e = { .kind = EV_PROC, .tgid = tgid, .tid = tgid };
+
+	e.proc.start_ns = now;
+	e.proc.rank = e.proc.local_rank = rank;
+	e.proc.is_child = child;
+	e.proc.parent_tgid = parent;
+	e.proc.job = "job";
+	give(e);
+}
+
+static void forked(uint32_t tgid, uint32_t child)
+{
+	struct event e = { .kind = EV_FORK, .tgid = tgid, .tid = tgid };
+
+	e.fork.child_tgid = e.fork.child_tid = child;
+	give(e);
+}
+
+static void exited(uint32_t tgid)
+{
+	struct event e = { .kind = EV_EXIT, .tgid = tgid, .tid = tgid };
+
+	e.exit.last = true;
+	e.exit.signal = 9;
+	give(e);
+}
+
+static void born(int rank, uint64_t addr, uint64_t hash)
+{
+	struct event e = job_event(EV_COMM_READY, rank, 0);
+
+	e.comm_init.addr = addr;
+	e.comm_init.id_hash = hash;
+	e.comm_init.rank = rank;
+	e.comm_init.nranks = 2;
+	give(e);
+}
+
+static void gone(int rank, uint64_t addr)
+{
+	struct event e = job_event(EV_COMM_GONE, rank, 0);
+
+	e.comm_gone.addr = addr;
+	give(e);
+}
+
+static void call(int rank, uint64_t addr)
+{
+	struct event e = job_event(EV_OP, rank, 0);
+
+	e.op.addr = addr;
+	e.op.stream = 100;
+	e.op.count = 10;
+	e.op.op = OP_ALLREDUCE;
+	e.op.root = e.op.peer = -1;
+	give(e);
+}
+
+static int fresh(void **state)
+{
+	(void)state;
+	now = JOB_T0;
+	m = model_new();
+	for (int r = 0; r < 2; r++)
+		told(job_pid(r), r, false, 1);
+	return 0;
+}
+
+static int done(void **state)
+{
+	(void)state;
+	model_free(m);
+	return 0;
+}
+
+/* A hundred thousand short-lived children, with events of their own, some of them without a tick in between. */
+static void test_churn_of_processes(void **state)
+{
+	size_t most = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint32_t child = 100000 + i;
+
+		forked(job_pid(0), child);
+		if (i % 3 == 0)
+			told(child, 0, true, job_pid(0));
+		exited(child);
+		if (i % 5000 < 1000 && i % 50 == 0)
+			pass(250 * MSEC);
+		most = m->n_procs > most ? m->n_procs : most;
+	}
+	assert_true(most < 4100);
+	assert_non_null(model_proc(m, job_pid(0)));
+	assert_non_null(model_proc(m, 199999)); /* the newest is still known */
+	pass(62 * SEC);
+	assert_int_equal(m->n_procs, 2);
+	assert_null(model_proc(m, 199999));
+}
+
+static void test_restarts_of_whole_ranks(void **state)
+{
+	uint32_t tgid[2] = { job_pid(0), job_pid(1) };
+
+	(void)state;
+	for (uint64_t i = 0; i < 300; i++) {
+		for (int r = 0; r < 2; r++) {
+			struct event e = { .kind = EV_COMM_READY, .tgid = tgid[r], .tid = tgid[r] };
+
+			e.comm_init.addr = 7;
+			e.comm_init.id_hash = 1000 + i;
+			e.comm_init.rank = r;
+			e.comm_init.nranks = 2;
+			give(e);
+			e.kind = EV_OP;
+			e.op = (typeof(e.op)){ .addr = 7, .stream = 1, .count = 3, .op = OP_ALLREDUCE, .root = -1, .peer = -1 };
+			for (int k = 0; k < 10; k++)
+				give(e);
+		}
+		for (int r = 0; r < 2; r++) {
+			exited(tgid[r]);
+			tgid[r] = 200000 + 2 * i + r;
+			told(tgid[r], r, false, 1);
+		}
+		pass(2 * SEC);
+		assert_true(m->n_comms <= 33 && m->n_members <= 66);
+	}
+	assert_true(m->n_procs <= 2 + 256 + 66);
+	assert_true(model_rank(m, "job", 1) == model_proc(m, tgid[1]));
+}
+
+static void test_churn_of_communicators(void **state)
+{
+	uint64_t handed = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2000; i++) {
+		for (int r = 0; r < 2; r++) {
+			born(r, 7 + i % 3, 1000 + i);
+			call(r, 7 + i % 3);
+		}
+		for (int r = 0; r < 2; r++)
+			gone(r, 7 + i % 3);
+		now += 100 * MSEC;
+		give((struct event){ .kind = EV_TICK });
+		while (model_next_ended(m))
+			handed++;
+		assert_true(m->n_comms < 700 && m->n_members < 1400);
+	}
+	pass(65 * SEC);
+	assert_int_equal(m->n_comms, 0);
+	assert_int_equal(m->n_members, 0);
+	assert_null(model_proc(m, job_pid(0))->members);
+	assert_null(model_proc(m, job_pid(0))->last_op);
+	assert_int_equal(m->n_procs, 2);
+	assert_true(handed + 4 >= 4000 - 2 * 700); /* each was told of before it went */
+}
+
+static void test_survivors_are_seen_to_wait(void **state)
+{
+	const struct comm *c;
+
+	(void)state;
+	for (int r = 0; r < 2; r++)
+		born(r, 7, 99);
+	call(0, 7);
+	call(1, 7);
+	call(0, 7);
+	exited(job_pid(1));
+	pass(300 * SEC);
+	c = model_proc(m, job_pid(0))->members->comm;
+	assert_int_equal(c->n_seen, 2);
+	assert_true(c->by_rank[1]->proc->dead && c->by_rank[1]->proc->tgid == job_pid(1));
+	assert_int_equal(c->by_rank[1]->entered_seq[SEQ_COLL], 1);
+	assert_int_equal(c->by_rank[0]->entered_seq[SEQ_COLL], 2);
+	assert_true(member_comparable(c->by_rank[1], SEQ_COLL));
+	assert_non_null(member_op(c->by_rank[0], SEQ_COLL, 1));
+	gone(0, 7); /* nobody waits any more */
+	pass(50 * SEC);
+	assert_int_equal(m->n_comms, 1);
+	pass(15 * SEC);
+	assert_int_equal(m->n_comms, 0);
+}
+
+static void test_a_dead_rank_stays_while_it_has_children(void **state)
+{
+	const struct proc *child;
+
+	(void)state;
+	forked(job_pid(0), 5000);
+	for (uint32_t i = 0; i < 300; i++) { /* more dead ranks than are kept for the record */
+		told(9000 + i, 5, false, 1);
+		exited(9000 + i);
+	}
+	exited(job_pid(0));
+	pass(70 * SEC);
+	assert_true(model_proc(m, 5000)->leader == model_proc(m, job_pid(0)));
+	assert_non_null(model_proc(m, job_pid(0)));
+	assert_null(model_proc(m, 9000));
+	assert_non_null(model_proc(m, 9299));
+	child = model_proc(m, 5000);
+	told(9999, 5, false, 1); /* one more than are kept */
+	exited(9999);
+	exited(5000);
+	pass(5 * SEC);
+	assert_null(model_proc(m, job_pid(0)));
+	assert_true(model_proc(m, 5000) == child && !child->leader);
+}
+
+static void test_a_pid_used_again_inherits_nothing(void **state)
+{
+	const struct proc *old;
+
+	(void)state;
+	forked(job_pid(0), 5000);
+	old = model_proc(m, 5000);
+	forked(job_pid(1), 5000); /* at once: the same fork, told twice */
+	assert_true(model_proc(m, 5000) == old && old->rank == 0);
+	pass(2 * SEC);
+	forked(job_pid(1), 5000); /* its exit was lost */
+	assert_true(model_proc(m, 5000) != old && old->dead);
+	assert_int_equal(model_proc(m, 5000)->rank, 1);
+	born(0, 7, 99);
+	call(0, 7);
+	exited(job_pid(0));
+	told(job_pid(0), 3, false, 1);
+	assert_null(model_proc(m, job_pid(0))->members);
+	assert_int_equal(model_proc(m, job_pid(0))->n_ops, 0);
+	assert_int_equal(model_proc(m, job_pid(0))->exit_signal, 0);
+	pass(70 * SEC);
+	assert_true(model_proc(m, job_pid(0))->rank == 3);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
+	const struct CMUnitTest tests[] = {
+		TEST(test_churn_of_processes), TEST(test_restarts_of_whole_ranks), TEST(test_churn_of_communicators),
+		TEST(test_survivors_are_seen_to_wait), TEST(test_a_dead_rank_stays_while_it_has_children),
+		TEST(test_a_pid_used_again_inherits_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_model_tasks.c - what the scheduler's scans leave in the model: totals with the ones before, what a task waited
+ * behind, and the CPU quota of its cgroup.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/job/job_script.h"
+
+static void scan(struct model *m, uint64_t ts_ns, uint64_t wait_ns, uint64_t preempted, const char *by)
+{
+	struct event e = job_event(EV_TASK, 0, ts_ns);
+
+	e.task.wait_ns = wait_ns;
+	e.task.preempted = preempted;
+	e.task.preempted_by = by;
+	e.task.stopped_ns = wait_ns / 2;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static void test_waits_and_preemptions(void **state)
+{
+	struct model *m = model_new();
+	const struct task *t;
+
+	(void)state;
+	scan(m, 10, 100, 3, "hog");
+	t = model_task(m, job_pid(0), job_pid(0));
+	assert_string_equal(t->preempted_by, "hog");
+	scan(m, 20, 140, 7, NULL);
+	assert_int_equal(t->wait_ns - t->prev_wait_ns, 40);
+	assert_int_equal(t->preempted - t->prev_preempted, 4);
+	assert_int_equal(t->stopped_ns, 70);
+	assert_string_equal(t->preempted_by, "hog"); /* an old recording */
+	scan(m, 15, 1, 1, "late"); /* an older scan tells nothing */
+	assert_int_equal(t->wait_ns, 140);
+	assert_string_equal(t->preempted_by, "hog");
+	model_free(m);
+}
+
+static void throttle(struct model *m, uint64_t ts_ns, uint64_t throttled_ns, double cores)
+{
+	struct event e = job_event(EV_THROTTLE, 0, ts_ns);
+
+	e.throttle.throttled_ns = throttled_ns;
+	e.throttle.quota_cores = cores;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static void test_throttling(void **state)
+{
+	struct model *m = model_new();
+	const struct proc *p;
+
+	(void)state;
+	throttle(m, 10, 1000, 0.5);
+	p = model_proc(m, job_pid(0));
+	assert_int_equal(p->prev_throttle_seen_ns, 0);
+	throttle(m, 20, 1600, 0.25);
+	throttle(m, 15, 1, 4); /* older */
+	assert_int_equal(p->throttled_ns - p->prev_throttled_ns, 600);
+	assert_int_equal(p->throttle_seen_ns - p->prev_throttle_seen_ns, 10);
+	assert_true(p->quota_cores == 0.25);
+	model_free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_waits_and_preemptions),
+		cmocka_unit_test(test_throttling),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_flight.c - the flight recorder's window: bounded in memory over many windows, at least as long as asked for, and
+ * what it writes begins with the state and ends like a session. No session: records are made here.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "recording/chunk.h"
+#include "flight/flight.h"
+#include "pipeline/pipeline.h"
+#include "recording/recording.h"
+#include "schemas/facts.h"
+#include "schemas/retold.h"
+
+#define SEC 1000000000ull
+
+static char root[] = "/tmp/ranktrace-unit-flight-XXXXXX";
+static uint64_t now;
+
+static void give(struct pipeline *p, struct wire_hdr *h, size_t size, int kind)
+{
+	h->size = size;
+	h->tracer = WIRE_FACT;
+	h->kind = kind;
+	h->ts_ns = now;
+	assert_int_equal(pipeline_feed(p, h), 0);
+}
+
+static void session_begin(struct pipeline *p)
+{
+	union { struct fact_start f; char bytes[72]; } start = { .f = { .realtime_offset_ns = 5 * SEC, .version = 1, .host_len = 5 } };
+
+	memcpy(start.f.host, "host", 5);
+	give(p, &start.f.hdr, sizeof(start), FACT_START);
+}
+
+/* Texts that do not compress: 4 KB a second, beside the ticks. */
+static void second_pass(struct pipeline *p)
+{
+	union { struct fact_task_at f; char bytes[1024]; } at;
+	struct fact_tick tick;
+
+	for (int i = 0; i < 4; i++) {
+		memset(&at, 0, sizeof(at));
+		for (size_t k = sizeof(at.f); k < sizeof(at) - 8; k++)
+			at.bytes[k] = 'a' + random() % 26;
+		at.f.wchan_len = at.f.syscall_len = 1;
+		at.f.file_len = 900;
+		at.f.hdr.tgid = at.f.hdr.tid = 77;
+		give(p, &at.f.hdr, sizeof(at), FACT_TASK_AT);
+		memset(&tick, 0, sizeof(tick));
+		give(p, &tick.hdr, sizeof(tick), FACT_TICK);
+		now += SEC / 4;
+	}
+}
+
+static struct pipeline *flown(const struct flight_cfg *cfg, struct flight **ret, int seconds)
+{
+	struct pipeline *p = pipeline_new();
+	char error[256];
+
+	now = 1000 * SEC;
+	assert_non_null(p);
+	assert_int_equal(flight_new(cfg, ret, error, sizeof(error)), 0);
+	flight_tap(*ret, p);
+	session_begin(p);
+	for (int i = 0; i < seconds; i++)
+		second_pass(p);
+	return p;
+}
+
+static void ended(struct pipeline *p, struct flight *f)
+{
+	pipeline_set_tap(p, NULL, NULL);
+	flight_free(f);
+	pipeline_free(p);
+}
+
+static void dump(struct flight *f, struct pipeline *p)
+{
+	flight_request(f, 0);
+	flight_finish(f, pipeline_incidents(p), pipeline_model(p), now);
+}
+
+/* The only recording in the directory; "" none. The number of files. */
+static int files_of(const char *dir, char *ret_rtr, size_t size)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	int n = 0;
+
+	*ret_rtr = '\0';
+	while (d && (e = readdir(d))) {
+		n += e->d_type == DT_REG;
+		if (strstr(e->d_name, ".rtr"))
+			snprintf(ret_rtr, size, "%s/%s", dir, e->d_name);
+	}
+	closedir(d);
+	return n;
+}
+
+static void test_window_is_as_long_as_asked_and_no_longer(void **state)
+{
+	struct flight_cfg cfg = { .dir = root, .window_ns = 40 * SEC };
+	struct recording_reader *r;
+	const struct wire_hdr *rec;
+	struct flight *f;
+	struct pipeline *p = flown(&cfg, &f, 300);
+	uint64_t first = 0, last_kind = 0;
+	char path[512];
+	int n_retold = 0, more;
+
+	(void)state;
+	dump(f, p);
+	assert_int_equal(files_of(root, path, sizeof(path)), 3);
+	assert_int_equal(recording_open(path, &r), 0);
+	assert_int_equal(recording_next(r, &rec), 1);
+	assert_int_equal(rec->kind, FACT_START);
+	assert_int_equal(rec->ts_ns, 1000 * SEC); /* the session's own: incidents are named by it */
+	while ((more = recording_next(r, &rec)) == 1) {
+		n_retold += rec->kind == FACT_RETOLD;
+		if (rec->kind == FACT_TICK && !first)
+			first = rec->ts_ns;
+		last_kind = rec->kind;
+	}
+	assert_int_equal(more, 0);
+	assert_true(n_retold >= 4 && last_kind == FACT_STOP);
+	assert_true(first <= now - 40 * SEC && first >= now - 46 * SEC);
+	recording_reader_free(r);
+	ended(p, f);
+}
+
+static void test_memory_is_bounded(void **state)
+{
+	struct flight_cfg cfg = { .dir = root, .window_ns = 100000 * SEC, .bytes_max = 200000 };
+	struct flight *f;
+	struct pipeline *p = flown(&cfg, &f, 3000); /* 12 MB of records, 7 packed */
+
+	(void)state;
+	assert_true(flight_bytes(f) <= 200000 + CHUNK_PACKED_MAX);
+	assert_true(flight_bytes_peak(f) <= 200000 + CHUNK_PACKED_MAX);
+	assert_true(flight_bytes(f) > 50000);
+	ended(p, f);
+}
+
+static void test_bad_directory_says_so(void **state)
+{
+	struct flight_cfg cfg = { .dir = "/proc/none/at/all" };
+	struct flight *f;
+	char error[256] = "";
+
+	(void)state;
+	assert_true(flight_new(&cfg, &f, error, sizeof(error)) < 0);
+	assert_non_null(strstr(error, "/proc/none/at/all"));
+	assert_non_null(strstr(error, "--flight=DIR"));
+	cfg.dir = "/dev/null";
+	assert_int_equal(flight_new(&cfg, &f, error, sizeof(error)), -20);
+}
+
+static void test_leftovers_of_the_dead_go(void **state)
+{
+	struct flight_cfg cfg = { .dir = root };
+	char dead[512], alive[512], error[256];
+	struct flight *f;
+
+	(void)state;
+	snprintf(dead, sizeof(dead), "%s/.flight-4194305.rtr", root); /* above the largest number of a process */
+	snprintf(alive, sizeof(alive), "%s/.flight-%d.rtr", root, getpid());
+	fclose(fopen(dead, "w"));
+	fclose(fopen(alive, "w"));
+	assert_int_equal(flight_new(&cfg, &f, error, sizeof(error)), 0);
+	assert_int_not_equal(access(dead, F_OK), 0);
+	assert_int_equal(access(alive, F_OK), 0);
+	unlink(alive);
+	flight_free(f);
+}
+
+static int place_make(void **state)
+{
+	char run[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	snprintf(run, sizeof(run), "%s/run", root);
+	setenv("RANKTRACE_RUN_DIR", run, 1);
+	return 0;
+}
+
+static int place_remove(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_window_is_as_long_as_asked_and_no_longer),
+		cmocka_unit_test(test_memory_is_bounded),
+		cmocka_unit_test(test_bad_directory_says_so),
+		cmocka_unit_test(test_leftovers_of_the_dead_go),
+	};
+
+	return cmocka_run_group_tests(tests, place_make, place_remove);
+}

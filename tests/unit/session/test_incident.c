@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_incident.c - what faults cost a job: all of its time while peers wait, the blamed share of a straggler, summed
+ * under the root cause and listed by cost, also when they are over.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <math.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pipeline/incident.h"
+#include "tests/unit/job/job_script.h"
+
+static void put(struct finding_list *list, enum finding_kind kind, uint64_t key, uint64_t caused_by, uint64_t since_ns, int rank)
+{
+	struct finding *f = finding_list_add(list);
+
+	assert_non_null(f);
+	f->kind = kind;
+	f->key = key;
+	f->caused_by_key = caused_by;
+	f->since_ns = since_ns;
+	finding_add_rank(f, rank, job_pid(rank));
+	if (kind == FINDING_STRAGGLER)
+		finding_note(f, "what_if_percent", 20);
+}
+
+static void tick(struct incidents *s, struct model *m, const struct finding_list *list, uint64_t now_ns)
+{
+	struct event e = { .kind = EV_TICK, .ts_ns = now_ns };
+
+	assert_int_equal(model_apply(m, &e), 0);
+	assert_int_equal(incidents_update(s, list, m), 0);
+}
+
+static void test_costs_add_up_under_the_root(void **state)
+{
+	struct incidents *s = incidents_new();
+	struct finding_list list = { 0 };
+	const struct incident *to[4];
+	struct model *m = model_new();
+
+	(void)state;
+	put(&list, FINDING_STRAGGLER, 1, 0, JOB_T0, 3);               /* 10 s at 20 %, until all stands still: 2 s */
+	put(&list, FINDING_D_STATE, 2, 0, JOB_T0 + 4 * SEC, 5);       /* its hang's 10 s */
+	put(&list, FINDING_HANG, 3, 2, JOB_T0 + 10 * SEC, 5);
+	put(&list, FINDING_OBSERVATION, 4, 0, JOB_T0, 6);             /* costs nothing */
+	for (int i = 11; i <= 20; i++)
+		tick(s, m, &list, JOB_T0 + i * SEC);
+	assert_int_equal(incidents_by_cost(s, to, 4), 2);
+	assert_int_equal(to[0]->f.kind, FINDING_D_STATE);
+	assert_true(fabs(to[0]->cost_s - 10) < 1e-6);
+	assert_int_equal(to[1]->f.kind, FINDING_STRAGGLER);
+	assert_true(fabs(to[1]->cost_s - 2) < 1e-6);
+	list.n = 0;
+	put(&list, FINDING_HANG, 9, 0, JOB_T0 + 24100 * MSEC, 1);
+	for (int i = 21; i <= 26; i++)
+		tick(s, m, &list, JOB_T0 + i * SEC);
+	assert_int_equal(incidents_by_cost(s, to, 4), 3); /* two of them over */
+	assert_true(to[0]->f.kind == FINDING_D_STATE && to[1]->f.kind == FINDING_STRAGGLER && to[2]->f.kind == FINDING_HANG);
+	assert_true(fabs(to[2]->cost_s - 1.9) < 1e-6);
+	assert_int_equal(incidents_by_cost(s, to, 1), 1); /* of more than there is room for the most expensive */
+	assert_int_equal(to[0]->f.kind, FINDING_D_STATE);
+	incidents_free(s);
+	finding_list_free(&list);
+	model_free(m);
+}
+
+/* Told at once, and once. */
+static void test_what_the_culprit_does_is_an_update(void **state)
+{
+	static const struct { const char *python, *wchan, *others; bool told; } ticks[] = {
+		{ NULL, "futex", NULL, true }, { NULL, "poll", NULL, false }, { "a.py:1 f", "poll", NULL, true },
+		{ "a.py:1 f", "futex", NULL, false }, { "a.py:2 f", "futex", NULL, true }, { NULL, "futex", NULL, false },
+		{ NULL, "futex", "1 of 2 others", true }, { NULL, "futex", "2 of 2 others", false },
+	};
+	struct incidents *s = incidents_new();
+	struct finding_list list = { 0 };
+	struct model *m = model_new();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ticks) / sizeof(ticks[0]); i++) {
+		const struct incident *told;
+
+		list.n = 0;
+		put(&list, FINDING_HANG, 1, 0, JOB_T0, 3);
+		finding_note_text(&list.items[0], "wchan", ticks[i].wchan);
+		finding_note_text(&list.items[0], "python", ticks[i].python);
+		finding_note_text(&list.items[0], "waiting_in", ticks[i].others);
+		tick(s, m, &list, JOB_T0 + (i + 1) * 250 * MSEC);
+		told = incidents_next(s);
+		assert_true(!told == !ticks[i].told);
+		assert_true(!told || told->phase == (i ? PHASE_UPDATE : PHASE_OPEN));
+	}
+	incidents_free(s);
+	finding_list_free(&list);
+	model_free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_costs_add_up_under_the_root), cmocka_unit_test(test_what_the_culprit_does_is_an_update),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

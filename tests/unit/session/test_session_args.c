@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_session_args.c - a configuration file: keys are the long options' names; what is wrong is told with file and line.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "session/args.h"
+
+static struct session_args args;
+static char path[64], error[512];
+
+static int own_set(void *of, const char *name, const char *value, char *to, size_t size)
+{
+	if (strcmp(name, "own"))
+		return -ENOENT;
+	if (strcmp(value, "good")) {
+		snprintf(to, size, "'%s' is not good", value);
+		return -EINVAL;
+	}
+	*(int *)of += 1;
+	return 0;
+}
+
+static int load(const char *text, int *own)
+{
+	FILE *f;
+	int fd, err;
+
+	strcpy(path, "/tmp/ranktrace-config-XXXXXX");
+	fd = mkstemp(path);
+	f = fdopen(fd, "w");
+	fputs(text, f);
+	fclose(f);
+	memset(&args, 0, sizeof(args));
+	session_args_init(&args, TIER_WATCH);
+	err = session_args_file(&args, path, own_set, own, error, sizeof(error));
+	unlink(path);
+	return err;
+}
+
+static void keys_are_options(void **state)
+{
+	int own = 0;
+
+	(void)state;
+	assert_int_equal(load("# a comment\n\n hang-limit = 2.5 # another\njob=train-7\npid = 12\npid = 13\njson = yes\n"
+			      "ring-size = 131072\noutput = /a b/x.rtr\nown = good\nduration = 60\nbudget = 2.5\nbudget-node = no\n", &own), 0);
+	assert_int_equal(args.session.budget_ppm, 25000);
+	assert_true(args.budget_given && args.budget_node_given && !args.session.budget_node_ppm);
+	assert_int_equal(own, 1);
+	assert_int_equal(args.session.hang_floor_ns, 2500000000ull);
+	assert_int_equal(args.session.duration_ns, 60000000000ull);
+	assert_string_equal(args.session.job, "train-7");
+	assert_int_equal(args.session.n_pids, 2);
+	assert_int_equal(args.session.pids[1], 13);
+	assert_true(args.json);
+	assert_int_equal(args.session.ring_bytes, 131072);
+	assert_int_equal(args.outputs.n, 1);
+	assert_string_equal(args.outputs.paths[0], "/a b/x.rtr");
+	assert_int_equal(args.session.tier, TIER_WATCH);
+}
+
+static void expect_error(const char *text, const char *place, const char *words)
+{
+	int own = 0;
+	char where[96];
+
+	assert_true(load(text, &own) < 0);
+	snprintf(where, sizeof(where), "%s%s", path, place);
+	assert_non_null(strstr(error, where));
+	assert_non_null(strstr(error, words));
+}
+
+static void errors_have_file_line_and_remedy(void **state)
+{
+	(void)state;
+	expect_error("hang-limit = 2\nhang-limt = 3\n", ":2: ", "'hang-limt' is no setting; keys are the long options' names");
+	expect_error("budget = a lot\n", ":1: ", "neither 'no' nor a percentage of a core");
+	expect_error("budget-node = 0\n", ":1: ", "neither 'no' nor a percentage of a core");
+	expect_error("budget = 2 %\n", ":1: ", "neither 'no' nor a percentage of a core");
+	expect_error("hang-limit = soon\n", ":1: ", "'soon' is no number of seconds above 0");
+	expect_error("\n\njust words\n", ":3: ", "'just words' is no 'key = value'");
+	expect_error("json = maybe\n", ":1: ", "neither 'yes' nor 'no'");
+	expect_error("ring-size = 70000\n", ":1: ", "no power of two");
+	expect_error("own = bad\n", ":1: ", "'bad' is not good");
+	expect_error("pid = 0\n", ":1: ", "no process id");
+}
+
+static void no_such_file(void **state)
+{
+	(void)state;
+	assert_int_equal(session_args_file(&args, "/nowhere/x.conf", NULL, NULL, error, sizeof(error)), -ENOENT);
+	assert_non_null(strstr(error, "/nowhere/x.conf: No such file"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_are_options), cmocka_unit_test(errors_have_file_line_and_remedy),
+		cmocka_unit_test(no_such_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_session_stacks.c - the stacks of a live hang: two processes that sleep, told to the pipeline as ranks of which one is behind. Who is
+ * read, how often, and that the finding is told again with what its culprit does.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "model/model.h"
+#include "schemas/facts.h"
+#include "session/stacks.h"
+#include "tracers/sched/sched.h"
+
+#define RANKS 2
+#define MSEC 1000000ull
+#define WORLD 0xa0
+
+static struct reader *reader;
+static pid_t pids[RANKS];
+static struct pipeline *pipeline;
+static uint64_t now;             /* of the records: what is read for real takes no time of theirs */
+static struct { int n, unread; uint32_t tgid[64]; } told;
+
+void culprit_sleeps(void);
+
+void __attribute__((noinline)) culprit_sleeps(void) /* a name that a stack shows */
+{
+	for (;;)
+		pause();
+}
+
+static int ranks_begin(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++) {
+		pids[r] = fork();
+		if (pids[r])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		culprit_sleeps();
+	}
+	memset(&told, 0, sizeof(told));
+	now = clock_monotonic_ns();
+	pipeline = pipeline_new();
+	return pipeline ? 0 : -1;
+}
+
+static int ranks_end(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++) {
+		kill(pids[r], SIGKILL);
+		waitpid(pids[r], NULL, 0);
+	}
+	return pipeline_free(pipeline);
+}
+
+static void feed(struct wire_hdr *h, size_t size, uint8_t tracer, uint8_t kind, int rank)
+{
+	uint32_t pid = rank < 0 ? 0 : pids[rank];
+
+	*h = (struct wire_hdr){ .size = size, .tracer = tracer, .kind = kind, .tgid = pid, .tid = pid, .ts_ns = now };
+	assert_int_equal(pipeline_feed(pipeline, h), 0);
+}
+
+static int stack_take(void *to, const struct wire_hdr *rec)
+{
+	const struct fact_stack *f = (const void *)rec;
+
+	(void)to;
+	assert_int_equal(rec->kind, FACT_STACK);
+	assert_int_equal(rec->tid, rec->tgid);
+	told.tgid[told.n++ % 64] = rec->tgid;
+	told.unread += f->flags & STACK_FLAG_UNREAD;
+	return pipeline_feed(pipeline, rec);
+}
+
+static void job_tell(void)
+{
+	union { struct fact_start f; char bytes[96]; } start = { .f = { .hang_floor_ns = 300 * MSEC, .dstate_limit_ns = 5000 * MSEC,
+					.busy_limit_ns = 90000 * MSEC, .version = WIRE_VERSION, .host_len = 2 } };
+
+	strcpy(start.f.host, "n");
+	feed(&start.f.hdr, sizeof(start.f) + 8, WIRE_FACT, FACT_START, -1);
+	for (int r = 0; r < RANKS; r++) {
+		union { struct fact_proc f; char bytes[96]; } p = { .f = { .start_ns = 5, .rank = r, .local_rank = r, .world_size = RANKS,
+					.job_len = 6, .name_len = 2, .container_len = 1, .pod_len = 1 } };
+
+		memcpy(p.f.text, "train\0p\0\0\0", 10);
+		feed(&p.f.hdr, sizeof(p.f) + 16, WIRE_FACT, FACT_PROC, r);
+	}
+}
+
+/* Rank 1 has entered one collective less, or as many. */
+static void look(bool behind)
+{
+	struct fact_tick tick;
+
+	for (int r = 0; r < RANKS; r++) {
+		struct fact_comm_sample s = { .comm = 4096, .hash = WORLD, .rank = r, .nranks = RANKS, .n_counters = 5, .known = 7 };
+		struct sched_task t = { .since_ns = now > 1000 * MSEC ? now - 1000 * MSEC : 1, .state = SCHED_SLEEP };
+
+		s.counters[4] = 6 - (behind && r);
+		feed(&s.hdr, sizeof(s), WIRE_FACT, FACT_COMM_SAMPLE, r);
+		feed(&t.hdr, sizeof(t), WIRE_SCHED, SCHED_TASK, r);
+	}
+	now += 250 * MSEC;
+	feed(&tick.hdr, sizeof(tick), WIRE_FACT, FACT_TICK, -1);
+}
+
+/* As the loop does it, until `seconds` of the records' time have passed; by then so many stacks are told. */
+static void go_on(struct session_stacks *s, double seconds, bool behind, int n)
+{
+	for (uint64_t end = now + seconds * 1e9; now < end; ) {
+		look(behind);
+		assert_int_equal(session_stacks_tick(s, now), 0);
+		usleep(told.n < n ? 50000 : 1000);
+	}
+	assert_int_equal(told.n, n);
+}
+
+static const struct incident *hang(void)
+{
+	return incidents_next_open(pipeline_incidents(pipeline), NULL);
+}
+
+static const char *text_of(const struct incident *i, const char *name)
+{
+	for (int k = 0; k < i->f.n_evidence; k++)
+		if (!strcmp(i->f.evidence[k].name, name) && i->f.evidence[k].text)
+			return i->f.evidence[k].text;
+	return "";
+}
+
+static void the_culprit_and_who_waits(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+
+	(void)state;
+	job_tell();
+	go_on(s, 5, true, RANKS);
+	assert_non_null(hang());
+	assert_int_equal(hang()->f.kind, FINDING_HANG);
+	assert_int_equal(hang()->f.pids[0], pids[1]);
+	assert_string_equal(text_of(hang(), "native_frame"), "culprit_sleeps (test_session_stacks)");
+	assert_string_equal(text_of(hang(), "kernel_wait"), "pause");
+	assert_non_null(strstr(text_of(hang(), "waiting_in"), "1 of 1 others: culprit_sleeps"));
+	assert_int_equal(told.tgid[0], pids[1]); /* first */
+	session_stacks_free(s);
+}
+
+/* Three times: at once, 10 s and 60 s later. */
+static void a_few_times_each(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+
+	(void)state;
+	job_tell();
+	go_on(s, 8, true, RANKS);
+	go_on(s, 20, true, 2 * RANKS);
+	go_on(s, 120, true, 3 * RANKS);
+	go_on(s, 2, false, 3 * RANKS);
+	assert_null(hang());
+	go_on(s, 5, false, 3 * RANKS);
+	session_stacks_free(s);
+}
+
+/* It is gone: no news, no failure. */
+static void a_process_that_ended(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+
+	(void)state;
+	job_tell();
+	kill(pids[1], SIGKILL);
+	waitpid(pids[1], NULL, 0);
+	go_on(s, 5, true, 1);
+	assert_non_null(hang());
+	assert_int_equal(told.tgid[0], pids[0]);
+	assert_int_equal(told.unread, 0);
+	session_stacks_free(s);
+}
+
+/* The session ends while it reads. */
+static void an_early_end(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+
+	(void)state;
+	job_tell();
+	while (!hang())
+		look(true);
+	assert_int_equal(session_stacks_tick(s, now), 0);
+	session_stacks_free(s);
+	assert_int_equal(told.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_culprit_and_who_waits, ranks_begin, ranks_end),
+		cmocka_unit_test_setup_teardown(a_few_times_each, ranks_begin, ranks_end),
+		cmocka_unit_test_setup_teardown(a_process_that_ended, ranks_begin, ranks_end),
+		cmocka_unit_test_setup_teardown(an_early_end, ranks_begin, ranks_end),
+	};
+	int failed = reader_open(&reader) ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+
+	reader_free(reader);
+	return failed;
+}

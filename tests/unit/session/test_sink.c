@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_sink.c - the table of sinks, the protobuf writer, JSON lines, operations and the terminal. Lines are read back
+ * with cJSON and with Python's own parser.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "sink/perfetto/pb_write.h"
+#include "sink/sink_io.h"
+#include "tests/perfetto/fixture.h"
+
+static char path[] = "/tmp/test_sink.XXXXXX";
+
+static char *file_text(void)
+{
+	FILE *f = fopen(path, "r");
+	char *text = calloc(1, 1 << 20);
+
+	assert_non_null(f);
+	assert_non_null(text);
+	assert_true(fread(text, 1, (1 << 20) - 1, f) < (1 << 20) - 1);
+	fclose(f);
+	return text;
+}
+
+static void test_table(void **state)
+{
+	(void)state;
+	assert_ptr_equal(sink_class_by_path("a/b.pftrace"), &sink_perfetto);
+	assert_null(sink_class_by_path(".pftrace"));
+	assert_null(sink_class_by_path("trace.rtr"));
+	assert_ptr_equal(sink_class_by_name("ops"), &sink_ops);
+	assert_null(sink_class_by_name("nothing"));
+#define SINK(id, title, text)                                                                                          \
+	assert_string_equal(sink_##id.name, title);                                                                    \
+	assert_string_equal(sink_##id.help, text);                                                                     \
+	assert_ptr_equal(sink_class_by_name(title), &sink_##id);
+#include "sink/sinks.def"
+#undef SINK
+}
+
+static void assert_bytes(struct pb *b, const char *expected, size_t len)
+{
+	assert_false(b->failed);
+	assert_int_equal(b->len, len);
+	assert_memory_equal(b->data, expected, len);
+	pb_reset(b);
+}
+#define ASSERT_BYTES(b, s) assert_bytes(b, s, sizeof(s) - 1)
+
+/* The first vectors are those of the protobuf documentation's page on encoding. */
+static void test_pb_scalars(void **state)
+{
+	struct pb b = {0};
+
+	(void)state;
+	pb_u64(&b, 1, 150);
+	ASSERT_BYTES(&b, "\x08\x96\x01");
+	pb_text(&b, 2, "testing");
+	ASSERT_BYTES(&b, "\x12\x07testing");
+	pb_i64(&b, 1, -2);
+	ASSERT_BYTES(&b, "\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+	pb_u64(&b, 16, 0);
+	ASSERT_BYTES(&b, "\x80\x01\x00");
+	pb_u64(&b, 1, UINT64_MAX);
+	ASSERT_BYTES(&b, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+	pb_fixed64(&b, 47, 0x0102030405060708u);
+	ASSERT_BYTES(&b, "\xf9\x02\x08\x07\x06\x05\x04\x03\x02\x01");
+	pb_double(&b, 5, 1.0);
+	ASSERT_BYTES(&b, "\x29\x00\x00\x00\x00\x00\x00\xf0\x3f");
+	pb_bytes(&b, 3, NULL, 0);
+	ASSERT_BYTES(&b, "\x1a\x00");
+	pb_free(&b);
+}
+
+static void test_pb_nested(void **state)
+{
+	static const size_t sizes[] = {0, 1, 125, 126, 127, 128, 16000, 16384, 70000};
+	char *filler = calloc(1, 70001);
+	struct pb b = {0};
+	size_t outer, inner;
+
+	(void)state;
+	outer = pb_open(&b, 3);
+	pb_u64(&b, 1, 150);
+	pb_close(&b, outer);
+	ASSERT_BYTES(&b, "\x1a\x03\x08\x96\x01");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) { /* around each length of a length */
+		struct pb flat = {0}, whole = {0};
+
+		memset(filler, 'x', sizes[i]);
+		outer = pb_open(&b, 1);
+		inner = pb_open(&b, 2);
+		pb_bytes(&b, 3, filler, sizes[i]);
+		pb_close(&b, inner);
+		pb_u64(&b, 4, 7);
+		pb_close(&b, outer);
+		pb_bytes(&flat, 3, filler, sizes[i]);
+		pb_bytes(&whole, 2, flat.data, flat.len);
+		pb_u64(&whole, 4, 7);
+		pb_reset(&flat);
+		pb_bytes(&flat, 1, whole.data, whole.len);
+		assert_bytes(&b, (const char *)flat.data, flat.len);
+		pb_free(&flat);
+		pb_free(&whole);
+	}
+	pb_free(&b);
+	free(filler);
+}
+
+static void test_utf8(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+	    {"plain", "plain"},
+	    {"rank 5 · €\xf0\x9f\x98\x80", "rank 5 · €\xf0\x9f\x98\x80"},
+	    {"\xff", "\xef\xbf\xbd"},
+	    {"a\xc3", "a\xef\xbf\xbd"},
+	    {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},
+	    {"\xed\xa0\x80x", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx"},
+	    {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+	    {"", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *clean = utf8_dup(cases[i].in), small[6];
+
+		assert_string_equal(clean, cases[i].out);
+		assert_true(utf8_copy(small, sizeof(small), cases[i].in) < sizeof(small));
+		assert_memory_equal(small, clean, strlen(small));
+		free(clean);
+	}
+}
+
+static void fixture_open(struct fixture *f, const struct sink_class *class)
+{
+	fixture_init(f, 3);
+	assert_int_equal(class->open(path, &f->sink), 0);
+}
+
+static struct incident hang_of(struct fixture *f)
+{
+	struct incident i = {.number = 3,
+			     .id = "node-a-9.3",
+			     .phase = PHASE_OPEN,
+			     .open_ns = f->m.now_ns + 2700000001,
+			     .t_ns = f->m.now_ns + 2700000001,
+			     .f = {.kind = FINDING_HANG,
+				   .class = HANG_MISSING_ENTER,
+				   .cause = "asleep",
+				   .has_op = true,
+				   .comm = FIXTURE_HASH,
+				   .op = OP_ALLREDUCE,
+				   .seq = 1842,
+				   .peer = -1,
+				   .since_ns = f->m.now_ns,
+				   .confidence = 0.9712345}};
+
+	finding_add_rank(&i.f, 2, f->procs[2].tgid);
+	finding_note(&i.f, "n_waiting", 2);
+	finding_note(&i.f, "lag_s", 2.7);
+	finding_note_text(&i.f, "stack", "clock_nanosleep\nmain \xff\xc3(\"\\\"\x01\x1b[31m)\n");
+	return i;
+}
+
+static const char *string_of(const cJSON *o, const char *name)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
+}
+
+static bool null_at(const cJSON *o, const char *name)
+{
+	return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(o, name));
+}
+
+static bool listed(const cJSON *schema, const char *property, const char *value)
+{
+	const cJSON *p = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(schema, "properties"),
+							  property),
+		    *v;
+
+	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(
+				  p, "enum")) if (cJSON_IsString(v) && !strcmp(v->valuestring, value)) return true;
+	return false;
+}
+
+/* The schema names what finding.h and event.h name, and asks for just the keys that a line has. */
+static void assert_schema(const cJSON *line)
+{
+	static const char *const kinds[] = {
+#define X(id, name, exits) name,
+	    FINDING_KINDS(X)
+#undef X
+	};
+	FILE *f = fopen("schemas/incident.schema.json", "r");
+	char *text = calloc(1, 65536);
+	cJSON *schema, *key;
+
+	assert_true(f && text && fread(text, 1, 65535, f));
+	fclose(f);
+	schema = cJSON_Parse(text);
+	assert_non_null(schema);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		assert_true(listed(schema, "kind", kinds[i]));
+	for (int i = 1; i < HANG_CLASS_MAX; i++)
+		assert_true(listed(schema, "class", hang_class_name(i)));
+	for (int i = 0; i < OP_KIND_MAX; i++)
+		assert_true(listed(schema, "op", op_kind_name(i)));
+	cJSON_ArrayForEach(key, cJSON_GetObjectItemCaseSensitive(schema, "required"))
+	    assert_true(cJSON_HasObjectItem(line, key->valuestring));
+	assert_int_equal(cJSON_GetArraySize(line),
+			 cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(schema, "properties")));
+	cJSON_Delete(schema);
+	free(text);
+}
+
+static void test_json(void **state)
+{
+	struct incident i;
+	struct fixture f;
+	cJSON *first, *evidence;
+	char *text, *line2, command[200];
+
+	(void)state;
+	fixture_open(&f, &sink_json);
+	i = hang_of(&f);
+	i.f.since_ns = 9007199254740993; /* not a double: 2^53 + 1, 104 days of uptime */
+	i.open_ns = i.t_ns = 9007201954740994;
+	fixture_incident(&f, i);
+	i = (struct incident){.number = 4,
+			      .id = "node-a-9.4",
+			      .caused_by = "node-a-9.3",
+			      .phase = PHASE_CLOSE,
+			      .f = {.kind = FINDING_LOST_EVENTS, .peer = -1}};
+	finding_note(&i.f, "not_a_number", 0.0 / 0.0);
+	finding_note(&i.f, "not_a_number", 1);
+	fixture_incident(&f, i);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_json.close(f.sink, &f.m), 0);
+	text = file_text();
+	assert_non_null(strstr(
+	    text,
+	    "\"since_ns\":9007199254740993,\"t_ns\":9007201954740994,\"detected_after_s\":2.7,\"confidence\":0.971,"));
+	line2 = strchr(text, '\n') + 1;
+	line2[-1] = '\0';
+	first = cJSON_Parse(text);
+	assert_non_null(first);
+	if (!access("schemas/incident.schema.json", R_OK))
+		assert_schema(first);
+	assert_string_equal(string_of(first, "id"), "node-a-9.3");
+	assert_string_equal(string_of(first, "class"), "missing_enter");
+	assert_string_equal(string_of(first, "comm"), "0x72e8a1b2c3d4e5f6");
+	assert_string_equal(string_of(first, "job"), "llama");
+	assert_string_equal(string_of(first, "host"), "node-a");
+	assert_true(null_at(first, "caused_by"));
+	evidence = cJSON_GetObjectItemCaseSensitive(first, "evidence");
+	assert_string_equal(string_of(evidence, "stack"),
+			    "clock_nanosleep\nmain \xef\xbf\xbd\xef\xbf\xbd(\"\\\"\x01\x1b[31m)\n");
+	cJSON_Delete(first);
+	first = cJSON_Parse(line2);
+	assert_non_null(first);
+	assert_string_equal(string_of(first, "caused_by"), "node-a-9.3");
+	assert_true(null_at(first, "comm") && null_at(first, "seq") && null_at(first, "op") && null_at(first, "class"));
+	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(first, "evidence")), 1);
+	cJSON_Delete(first);
+	free(text);
+	snprintf(command, sizeof(command),
+		 "! command -v python3 >/dev/null || python3 -m json.tool --json-lines %s >/dev/null", path);
+	assert_int_equal(system(command), 0);
+}
+
+static void test_ops(void **state)
+{
+	struct fixture f;
+	struct op op;
+	char *text;
+
+	(void)state;
+	fixture_open(&f, &sink_ops);
+	op = fixture_call(&f, 1, OP_ALLREDUCE, 17, 5000000000100, 0, 0);
+	op.count = 1048576;
+	op.end_ns = 5000000900100;
+	op.end_error_ns = 400;
+	fixture_op(&f, op);
+	op = fixture_call(&f, 2, OP_SEND, 0, 5000000000200, 0, 0);
+	op.count = 7;
+	op.dtype = -1;
+	op.peer = 0;
+	op.seq_from_attach = true;
+	f.comm.hash = 0;
+	f.procs[2].rank = -1;
+	fixture_op(&f, op);
+	op.graph_exec = 0x60; /* launched */
+	op.seq_from_attach = false;
+	fixture_op(&f, op);
+	op.graph_exec = 0;
+	op.captured = true; /* runs in launches only */
+	fixture_op(&f, op);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_ops.close(f.sink, &f.m), 0);
+	text = file_text();
+	assert_string_equal(
+	    text,
+	    "{\"rank\":1,\"pid\":4701,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":"
+	    "1048576,"
+	    "\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
+	    "{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
+	    "{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"graph\":true}\n");
+	free(text);
+}
+
+static void test_terminal(void **state)
+{
+	struct incident i;
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	fixture_open(&f, &sink_terminal);
+	i = hang_of(&f);
+	fixture_incident(&f, i);
+	i.phase = PHASE_UPDATE;
+	i.t_ns += 1000000000;
+	fixture_incident(&f, i); /* the same verdict: not shown */
+	i.f.class = HANG_STOPPED;
+	i.f.cause = "stopped";
+	i.f.n_evidence = 0;
+	fixture_incident(&f, i);
+	i.phase = PHASE_CLOSE;
+	fixture_incident(&f, i);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
+	text = file_text();
+	assert_string_equal(text, "03:36:42 HANG missing_enter  rank 2 (pid 4702) has not entered AllReduce #1842 of "
+				  "comm 0x72e8a1b2c3d4e5f6: asleep; "
+				  "2 peers wait for 2.7 s\n"
+				  "    n_waiting: 2\n"
+				  "    lag: 2.7 s\n"
+				  "    stack:\n"
+				  "        clock_nanosleep\n"
+				  "        main ?"
+				  "?(\"\\\"??[31m)\n"
+				  "03:36:43 now: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
+				  "comm 0x72e8a1b2c3d4e5f6; for 3.7 s\n"
+				  "03:36:43 over: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
+				  "comm 0x72e8a1b2c3d4e5f6; after 3.7 s\n");
+	free(text);
+}
+
+static void budget_event(struct fixture *f, struct budget_told told)
+{
+	struct event e = {.kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = told};
+
+	e.budget.cost_ns = e.budget.node_cost_ns = 3800;
+	fixture_event(f, e);
+}
+
+static void test_terminal_budget(void **state)
+{
+	static const struct budget_told told = {
+	    .what = BUDGET_SHED, .group = PROBES_POLLS, .hits_per_s = 61000, .budget_ppm = 10000};
+	struct budget_told t = told;
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	fixture_open(&f, &sink_terminal);
+	budget_event(&f, (struct budget_told){.what = BUDGET_COST, .budget_ppm = 10000}); /* said by the session */
+	budget_event(&f, t);
+	t.group = PROBES_BURST;
+	t.of_node = true;
+	t.node_hits_per_s = 1234567;
+	t.budget_ppm = 105000;
+	budget_event(&f, t);
+	t.what = BUDGET_BACK;
+	t.of_node = false;
+	t.hits_per_s = 999;
+	t.budget_ppm = 10000;
+	budget_event(&f, t);
+	t.what = BUDGET_KEPT;
+	t.hits_per_s = 5000;
+	budget_event(&f, t);
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
+	text = file_text();
+	assert_string_equal(
+	    text,
+	    "03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, over its budget of "
+	    "1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
+	    "03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, all processes "
+	    "469 %, over their budget of 10.5 %: launches, asynchronous copies and asynchronous allocations are no "
+	    "longer probed\n"
+	    "03:36:40 process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
+	    "budget of 1 %: launches, asynchronous copies and asynchronous allocations are probed again\n"
+	    "03:36:40 process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
+	    "1 %: no probes are left that may go\n");
+	free(text);
+}
+
+static void test_full(void **state)
+{
+	static const struct sink_class *const classes[] = {&sink_json, &sink_terminal};
+	struct fixture f;
+
+	(void)state;
+	if (access("/dev/full", W_OK))
+		skip();
+	for (size_t k = 0; k < 2; k++) {
+		fixture_init(&f, 3);
+		assert_int_equal(classes[k]->open("/dev/full", &f.sink), 0);
+		fixture_incident(&f, hang_of(&f));
+		assert_int_equal(f.err, -ENOSPC);
+		assert_int_equal(classes[k]->close(f.sink, &f.m), 0);
+	}
+}
+
+static int make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	return fd < 0 || close(fd);
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_table),    cmocka_unit_test(test_pb_scalars), cmocka_unit_test(test_pb_nested),
+	    cmocka_unit_test(test_utf8),     cmocka_unit_test(test_json),	cmocka_unit_test(test_ops),
+	    cmocka_unit_test(test_terminal), cmocka_unit_test(test_terminal_budget), cmocka_unit_test(test_full),
+	};
+
+	return cmocka_run_group_tests(tests, make_file, remove_file);
+}

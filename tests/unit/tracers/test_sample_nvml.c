@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_sample_nvml.c - nvml_sampler with its child and the stand-in library, against made-up GPUs: every field comes
+ * over, a lost GPU is told, a driver that does not answer is told and never waited for, and asked again later.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tracers/gpu/gpu_guess.h"
+#include "tracers/gpu/nvml_child.h"
+#include "sampler.h"
+#include "schemas/facts.h"
+#include "tools/simjob/libnvml/gpu_state.h"
+
+extern const struct sampler nvml_sampler;
+
+#define MS 1000000ull
+
+struct seen {
+	struct fact_gpu_device devices[2];
+	struct fact_gpu_sample samples[2];
+	struct fact_gpu_health healths[2];
+	struct fact_gpu_procs procs[2];
+	struct fact_gpu_state states[8];
+	int n_devices, n_samples, n_healths, n_procs, n_states;
+	uint64_t longest_look_ns;
+};
+
+static char state_path[64];
+
+static int take(void *to, const struct wire_hdr *h)
+{
+	struct seen *s = to;
+	uint32_t index = *(const uint32_t *)(h + 1);
+
+	assert_int_equal(h->tracer, WIRE_FACT);
+	assert_true(h->ts_ns > 0 && h->size % 8 == 0);
+	switch (h->kind) {
+	case FACT_GPU_DEVICE: memcpy(&s->devices[index], h, sizeof(s->devices[0])); s->n_devices++; break;
+	case FACT_GPU_SAMPLE: memcpy(&s->samples[index], h, sizeof(s->samples[0])); s->n_samples++; break;
+	case FACT_GPU_HEALTH: memcpy(&s->healths[index], h, sizeof(s->healths[0])); s->n_healths++; break;
+	case FACT_GPU_PROCS: memcpy(&s->procs[index], h, sizeof(s->procs[0])); s->n_procs++; break;
+	case FACT_GPU_STATE: assert_true(s->n_states < 8); memcpy(&s->states[s->n_states++], h, sizeof(s->states[0])); break;
+	default: fail();
+	}
+	return 0;
+}
+
+/* GPU 1 computes half of the time, GPU 0 not at all. */
+static void compute(struct sim_gpus *g, uint64_t now_ns)
+{
+	struct sim_gpu *gpu = &g->gpus[1];
+	uint64_t n = gpu->nr_spans, from = n ? gpu->spans[(n - 1) % SIM_GPU_SPANS].begin_ns + 20 * MS : now_ns - 1000 * MS;
+
+	for (; from < now_ns + 100 * MS; from += 20 * MS, n++) {
+		gpu->spans[n % SIM_GPU_SPANS].begin_ns = from;
+		gpu->spans[n % SIM_GPU_SPANS].end_ns = from + 10 * MS;
+	}
+	gpu->nr_spans = n;
+}
+
+/* Looks until `until` says so; a minute at most. */
+static void look_until(void *sampler, struct seen *s, struct sim_gpus *g, bool (*until)(const struct seen *))
+{
+	uint64_t end_ns = clock_monotonic_ns() + 60000 * MS, now_ns, took_ns;
+
+	do {
+		now_ns = clock_monotonic_ns();
+		compute(g, now_ns);
+		assert_int_equal(nvml_sampler.look(sampler, now_ns), 0);
+		took_ns = clock_monotonic_ns() - now_ns;
+		s->longest_look_ns = took_ns > s->longest_look_ns ? took_ns : s->longest_look_ns;
+		usleep(20000);
+	} while (!until(s) && now_ns < end_ns);
+	assert_true(until(s));
+}
+
+static bool all_told(const struct seen *s) { return s->n_devices >= 2 && s->n_samples >= 6 && s->n_healths >= 2 && s->n_procs >= 2; }
+static bool state_told(const struct seen *s) { return s->n_states == 1; }
+static bool two_states_told(const struct seen *s) { return s->n_states == 2; }
+
+static struct sim_gpus *gpus_make(void)
+{
+	struct sim_gpus *g = sim_gpus_map();
+
+	assert_non_null(g);
+	g->nr_gpus = 2;
+	g->gpus[1].pid = getpid();
+	return g;
+}
+
+static void *sampler_open(struct sampler_ctx *ctx, struct seen *s)
+{
+	void *state = NULL;
+
+	*ctx = (struct sampler_ctx){ .emit = take, .emit_to = s };
+	assert_int_equal(nvml_sampler.open(ctx, &state), 0);
+	return state;
+}
+
+static void test_every_field(void **state)
+{
+	struct sim_gpus *g = gpus_make();
+	struct seen s = { 0 };
+	struct sampler_ctx ctx;
+	void *sampler = sampler_open(&ctx, &s);
+
+	(void)state;
+	atomic_fetch_or(&g->gpus[1].faults, SIM_GPU_THERMAL | SIM_GPU_ECC | SIM_GPU_ROWS | SIM_GPU_PCIE | SIM_GPU_INFOROM);
+	g->gpus[1].fault_ns = clock_monotonic_ns();
+	look_until(sampler, &s, g, all_told);
+	assert_int_equal(s.devices[1].n_gpus, 2);
+	assert_int_equal(s.devices[1].pci, PCI_ADDRESS(0, 0x11, 0));
+	assert_int_equal(s.devices[1].pcie_width_max, 16);
+	assert_int_equal(s.devices[1].n_nvlinks, 18);
+	assert_int_equal(s.procs[0].n, 0);
+	assert_int_equal(s.procs[1].n, 1);
+	assert_int_equal(s.procs[1].pids[0], getpid());
+	assert_in_range(s.samples[1].tensor, 2300, 2900); /* half of 52 % */
+	assert_in_range(s.samples[1].sm, 4500, 5400);
+	assert_true(s.samples[0].tensor < 100);
+	assert_true(s.samples[1].window_ns >= 400 * MS);
+	assert_int_equal(s.samples[1].slowdown, 4 | 8 | 0x40);
+	assert_int_equal(s.samples[1].temperature_c, 91);
+	assert_int_equal(s.samples[0].sm_clock_mhz, 1980);
+	assert_true(s.healths[1].ecc_uncorrected >= 1 && s.healths[1].ecc_uncorrected != ~0ull);
+	assert_int_equal(s.healths[0].ecc_uncorrected, 0);
+	assert_int_equal(s.healths[1].rows_pending, 1);
+	assert_int_equal(s.healths[1].pages_pending, GPU_UNKNOWN); /* this one does not tell */
+	assert_int_equal(s.healths[1].pcie_width, 8);
+	assert_int_equal(s.healths[1].inforom_bad, 1);
+	assert_int_equal(s.healths[0].inforom_bad, 0);
+	assert_int_equal(s.healths[1].nvlink_replay, 0);
+	assert_int_equal(s.healths[1].nvlink_recovery, 0);
+	assert_int_equal(s.healths[1].nvlink_crc, ~0ull); /* no sum is kept here, and link by link it costs more than it tells */
+	assert_int_equal(s.healths[1].nvlinks_active, 18);
+	assert_int_equal(s.n_states, 0);
+	nvml_sampler.close(sampler);
+	g->gpus[1].faults = 0;
+}
+
+static void test_lost_gpu(void **state)
+{
+	struct sim_gpus *g = gpus_make();
+	struct seen s = { 0 };
+	struct sampler_ctx ctx;
+	void *sampler = sampler_open(&ctx, &s);
+
+	(void)state;
+	look_until(sampler, &s, g, all_told);
+	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_LOST);
+	look_until(sampler, &s, g, state_told);
+	assert_int_equal(s.states[0].index, 0);
+	assert_int_equal(s.states[0].state, GPU_LOST);
+	g->gpus[0].faults = 0;
+	nvml_sampler.close(sampler);
+}
+
+static void test_driver_does_not_answer(void **state)
+{
+	struct sim_gpus *g = gpus_make();
+	struct seen s = { 0 };
+	struct sampler_ctx ctx;
+	void *sampler = sampler_open(&ctx, &s);
+	uint64_t begin_ns;
+
+	(void)state;
+	look_until(sampler, &s, g, all_told);
+	begin_ns = clock_monotonic_ns();
+	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_SILENT);
+	look_until(sampler, &s, g, state_told);
+	assert_int_equal(s.states[0].index, GPU_UNKNOWN);
+	assert_int_equal(s.states[0].state, GPU_SILENT);
+	printf("told %.1f s after the driver stopped answering, the longest look took %.1f ms\n",
+	       (s.states[0].hdr.ts_ns - begin_ns) / 1e9, s.longest_look_ns / 1e6);
+	assert_true(s.states[0].hdr.ts_ns - s.states[0].since_ns >= 5000 * MS);
+	assert_true(s.longest_look_ns < 4000 * MS); /* had it waited, 5 s */
+	g->gpus[0].faults = 0;
+	look_until(sampler, &s, g, two_states_told);
+	assert_int_equal(s.states[1].state, GPU_ANSWERS);
+	nvml_sampler.close(sampler);
+}
+
+static void test_guess(void **state)
+{
+	(void)state;
+	assert_int_equal(gpu_guess("", 3), 3);
+	assert_int_equal(gpu_guess("", -1), -1);
+	assert_int_equal(gpu_guess("4,5,6,7", 2), 6);
+	assert_int_equal(gpu_guess("4,5,6,7", 4), -1);
+	assert_int_equal(gpu_guess("5", 3), 5);
+	assert_int_equal(gpu_guess("GPU-6a1e5c3b", 0), -1);
+	assert_int_equal(gpu_guess("1,", 1), -1);
+	assert_int_equal(gpu_guess("99999999999999999999", 0), -1);
+	assert_false(gpu_in_use(getpid()));
+}
+
+static void test_no_library(void **state)
+{
+	struct seen s = { 0 };
+	struct sampler_ctx ctx;
+	void *sampler;
+
+	(void)state;
+	setenv("RANKTRACE_NVML", "/nowhere/libnvidia-ml.so.1", 1);
+	sampler = sampler_open(&ctx, &s);
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(nvml_sampler.look(sampler, clock_monotonic_ns()), 0);
+		usleep(10000);
+	}
+	assert_int_equal(s.n_states + s.n_devices, 0);
+	nvml_sampler.close(sampler);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_field), cmocka_unit_test(test_lost_gpu), cmocka_unit_test(test_driver_does_not_answer),
+		cmocka_unit_test(test_no_library), cmocka_unit_test(test_guess),
+	};
+	const char *o = getenv("O");
+	char library[512];
+	int failed, fd;
+
+	if (argc == 2 && !strcmp(argv[0], NVML_CHILD_NAME)) /* as in user/main.c */
+		return nvml_child_main(NVML_CHILD_FD, argv[1]);
+	snprintf(state_path, sizeof(state_path), "/tmp/ranktrace-gpus-XXXXXX");
+	fd = mkstemp(state_path);
+	snprintf(library, sizeof(library), "%s/lib/ranktrace/sim/libnvidia-ml.so.1", o ? o : "build");
+	setenv("RANKTRACE_NVML", library, 1);
+	setenv("SIM_GPU_STATE", state_path, 1);
+	failed = fd < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(state_path);
+	return failed;
+}

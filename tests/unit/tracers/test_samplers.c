@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_samplers.c - the table of samplers: every line says who it is, when it runs and what to do about a failure; what runs
+ * belongs to the tier, and a failing one stops nobody.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "sampler.h"
+#include "inspect/discover/discover.h"
+#include "inspect/reader/reader.h"
+
+static void test_every_line_is_whole(void **state)
+{
+	const struct sampler *s;
+	const char *help;
+	int i = 0;
+
+	(void)state;
+	for (; (s = sampler_listed(i, &help)); i++) {
+		assert_true(s->name && *s->name && *help);
+		assert_true(s->open && s->look && s->close && s->remedy);
+		assert_true(s->tiers & SAMPLER_ALWAYS);
+		assert_in_range(s->period_ns, 10000000ull, 60000000000ull);
+		for (int k = 0; k < i; k++)
+			assert_string_not_equal(s->name, sampler_listed(k, &help)->name);
+	}
+	assert_true(i > 0);
+	assert_null(sampler_listed(-1, &help));
+}
+
+static int none_traced_emits(void *to, const struct wire_hdr *rec)
+{
+	(void)rec;
+	++*(int *)to;
+	return 0;
+}
+
+static bool nobody(const void *of, const struct target_proc *p)
+{
+	(void)of;
+	(void)p;
+	return false;
+}
+
+/* comms_sampler and its like look at traced processes only: with nobody traced, no communicator is told. */
+static void test_nobody_traced(void **state)
+{
+	struct reader *r = NULL;
+	struct target_set *set = NULL;
+	struct samplers *s = NULL;
+	int told = 0;
+
+	(void)state;
+	log_quiet = true;
+	assert_int_equal(reader_open(&r), 0);
+	assert_int_equal(target_set_new(r, NULL, 0, &set), 0);
+	for (int probes = 0; probes < 2; probes++) {
+		struct sampler_ctx ctx = { .reader = r, .targets = set, .is_traced = nobody, .emit = none_traced_emits,
+					   .emit_to = &told, .dstate_limit_ns = 5000000000ull, .probes = probes };
+
+		assert_int_equal(samplers_open(&ctx, &s), 0);
+		for (uint64_t now = 1; now < 5000000000ull; now += 250000000ull)
+			assert_int_equal(samplers_look(s, now), 0);
+		samplers_free(s);
+	}
+	samplers_free(NULL);
+	target_set_free(set);
+	reader_free(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_line_is_whole),
+		cmocka_unit_test(test_nobody_traced),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

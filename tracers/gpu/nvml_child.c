@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nvml_child.c - the only code that calls NVML, in a process of its own: a driver that is stuck blocks this process and
+ * nobody else. It keeps no clock of its own: it looks when it is asked.
+ */
+#include "tracers/gpu/nvml_child.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "schemas/facts.h"
+#include "tracers/gpu/nvml_abi.h"
+
+#define INFOROM_SHARE 20000       /* read from the board (70 ms on an H200), and changes about never: so many times its cost apart */
+#define LINKS_NS 1000000ull       /* CPU of one checkup for counters of single links: 0.8 ms a question on an H200 */
+#define GPM_LEAST_NS 100000000ull /* samples closer than the counters' own refresh say nothing */
+
+struct link_errors { __u64 replay, recovery; };
+
+struct device {
+	nvml_device handle;
+	bool gpm;
+	void *samples[2]; /* the last one is [newest] */
+	int newest;
+	uint64_t sampled_ns;    /* 0: no sample yet */
+	unsigned int n_links;   /* active when first seen */
+	enum gpu_state state, told;
+	struct link_errors links[NVML_NVLINKS_MAX]; /* as last read, one after the other */
+	unsigned int next_link; /* to be read */
+	bool links_known;       /* all of them were */
+	uint64_t inforom_due_ns;
+	__u32 inforom_bad;      /* as of the last time it was read */
+};
+
+struct child {
+	int fd;
+	const char *library;
+	struct nvml f;
+	bool started;
+	unsigned int n;
+	struct device devices[NVML_DEVICES_MAX];
+};
+
+static uint64_t clock_ns(clockid_t which)
+{
+	struct timespec t;
+
+	clock_gettime(which, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void tell(const struct child *c, struct wire_hdr *hdr, size_t size, uint8_t kind)
+{
+	*hdr = (struct wire_hdr){ .size = (size + 7) & ~7ul, .tracer = WIRE_FACT, .kind = kind };
+	if (send(c->fd, hdr, hdr->size, MSG_NOSIGNAL) < 0)
+		_exit(0); /* the collector is gone */
+}
+
+/* What an answer says of the GPU itself. The other errors only say that this value is not to be had. */
+static bool ok(struct device *d, int ret)
+{
+	if (ret == NVML_ERROR_GPU_IS_LOST)
+		d->state = GPU_LOST;
+	else if (ret == NVML_ERROR_RESET_REQUIRED && d->state == GPU_ANSWERS)
+		d->state = GPU_NEEDS_RESET;
+	return ret == NVML_SUCCESS;
+}
+
+/* One number of a device, or "not told". */
+#define ASK32(d, f, ...) ({ unsigned int v_ = GPU_UNKNOWN; (f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u32)v_ : GPU_UNKNOWN; })
+#define ASK64(d, f, ...) ({ unsigned long long v_ = 0; (f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u64)v_ : ~0ull; })
+
+/* --- what does not change --- */
+
+static unsigned int links_active(const struct child *c, struct device *d)
+{
+	unsigned int n = 0;
+	int active;
+
+	for (unsigned int i = 0; c->f.link_state && i < NVML_NVLINKS_MAX; i++) {
+		int ret = c->f.link_state(d->handle, i, &active);
+
+		if (!ok(d, ret))
+			return i ? n : GPU_UNKNOWN; /* past the last link, or none at all */
+		n += active == 1;
+	}
+	return n;
+}
+
+static void device_tell(const struct child *c, struct device *d, unsigned int i)
+{
+	union { struct fact_gpu_device f; char bytes[sizeof(struct fact_gpu_device) + 256]; } u = {};
+	struct nvml_pci pci = {};
+
+	u.f.index = i;
+	u.f.n_gpus = c->n;
+	u.f.pci = c->f.pci && ok(d, c->f.pci(d->handle, &pci)) ? PCI_ADDRESS(pci.domain, pci.bus, pci.device) : PCI_NONE;
+	u.f.pcie_width_max = ASK32(d, c->f.pcie_width_max);
+	u.f.pcie_gen_max = ASK32(d, c->f.pcie_gen_max);
+	u.f.power_limit_mw = ASK32(d, c->f.power_limit);
+	u.f.sm_clock_max_mhz = ASK32(d, c->f.clock_max, NVML_CLOCK_SM);
+	u.f.n_nvlinks = d->n_links;
+	if (!c->f.name || !ok(d, c->f.name(d->handle, u.f.text, 96)))
+		*u.f.text = 0;
+	u.f.name_len = strlen(u.f.text) + 1;
+	if (!c->f.uuid || !ok(d, c->f.uuid(d->handle, u.f.text + u.f.name_len, 96)))
+		u.f.text[u.f.name_len] = 0;
+	u.f.uuid_len = strlen(u.f.text + u.f.name_len) + 1;
+	tell(c, &u.f.hdr, sizeof(u.f) + u.f.name_len + u.f.uuid_len, FACT_GPU_DEVICE);
+}
+
+/* --- activity --- */
+
+static __u32 hundredths(const struct nvml_gpm_metric *m)
+{
+	return m->ret == NVML_SUCCESS && m->value >= 0 && m->value <= 1000 ? (__u32)(100 * m->value + 0.5) : GPU_UNKNOWN;
+}
+
+/* A sample now; the activity between it and the one before. */
+static void activity_take(struct child *c, struct device *d, struct fact_gpu_sample *to)
+{
+	static const unsigned int ids[] = { NVML_GPM_SM_UTIL, NVML_GPM_ANY_TENSOR_UTIL, NVML_GPM_DRAM_UTIL, NVML_GPM_SM_OCCUPANCY };
+	static struct nvml_gpm_get get;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), window = now - d->sampled_ns;
+	__u32 *values[] = { &to->sm, &to->tensor, &to->dram, &to->occupancy };
+
+	for (int k = 0; k < 4; k++)
+		*values[k] = GPU_UNKNOWN;
+	if (!d->gpm || (d->sampled_ns && window < GPM_LEAST_NS) ||
+	    !ok(d, c->f.gpm_sample(d->handle, d->samples[!d->newest])))
+		return;
+	get.version = 1;
+	get.n = 4;
+	get.from = d->samples[d->newest];
+	get.to = d->samples[!d->newest];
+	for (int k = 0; k < 4; k++)
+		get.metrics[k].id = ids[k];
+	if (d->sampled_ns && ok(d, c->f.gpm_metrics(&get))) {
+		to->window_ns = window;
+		for (int k = 0; k < 4; k++)
+			*values[k] = hundredths(&get.metrics[k]);
+	}
+	d->newest = !d->newest;
+	d->sampled_ns = now;
+}
+
+static void activity_tell(struct child *c, struct device *d, unsigned int i)
+{
+	struct fact_gpu_sample f = { .index = i };
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	__u64 reasons;
+
+	activity_take(c, d, &f);
+	f.power_mw = ASK32(d, c->f.power);
+	f.temperature_c = ASK32(d, c->f.temperature, NVML_TEMPERATURE_GPU);
+	f.sm_clock_mhz = ASK32(d, c->f.clock, NVML_CLOCK_SM);
+	f.mem_clock_mhz = GPU_UNKNOWN;
+	reasons = c->f.reasons ? ASK64(d, c->f.reasons) : ASK64(d, c->f.reasons_old);
+	f.slowdown = reasons == ~0ull ? 0 : reasons;
+	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
+	tell(c, &f.hdr, sizeof(f), FACT_GPU_SAMPLE);
+}
+
+/* --- health --- */
+
+static __u64 field_number(const struct nvml_field *v)
+{
+	if (v->ret != NVML_SUCCESS)
+		return ~0ull;
+	return v->type == 1 ? v->value.u : v->type == 2 ? v->value.ul : v->type == 3 ? v->value.ull : ~0ull;
+}
+
+static __u64 add(__u64 a, __u64 b)
+{
+	return a == ~0ull ? b : b == ~0ull ? a : a + b;
+}
+
+/* Link by link, some in each checkup. */
+static void links_ask(const struct child *c, struct device *d)
+{
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+
+	for (unsigned int i = 0; i < d->n_links && clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin < LINKS_NS; i++) {
+		struct link_errors *l = &d->links[d->next_link];
+
+		l->replay = ASK64(d, c->f.link_errors, d->next_link, NVML_NVLINK_REPLAY);
+		l->recovery = ASK64(d, c->f.link_errors, d->next_link, NVML_NVLINK_RECOVERY);
+		d->next_link = (d->next_link + 1) % d->n_links;
+		d->links_known |= !d->next_link;
+	}
+}
+
+/* The sums that the driver keeps; where it keeps none, those of the links once each was asked. */
+static void links_take(const struct child *c, struct device *d, struct fact_gpu_health *f)
+{
+	struct nvml_field v[] = {
+		{ .id = NVML_FI_NVLINK_CRC_FLIT_TOTAL, .scope = ~0u }, { .id = NVML_FI_NVLINK_CRC_DATA_TOTAL, .scope = ~0u },
+		{ .id = NVML_FI_NVLINK_REPLAY_TOTAL, .scope = ~0u }, { .id = NVML_FI_NVLINK_RECOVERY_TOTAL, .scope = ~0u },
+	};
+
+	f->nvlink_crc = f->nvlink_replay = f->nvlink_recovery = ~0ull;
+	if (d->n_links == GPU_UNKNOWN || !d->n_links)
+		return;
+	if (c->f.fields && ok(d, c->f.fields(d->handle, 4, v))) {
+		f->nvlink_crc = add(field_number(&v[0]), field_number(&v[1]));
+		f->nvlink_replay = field_number(&v[2]);
+		f->nvlink_recovery = field_number(&v[3]);
+	}
+	if (f->nvlink_replay != ~0ull || !c->f.link_errors)
+		return;
+	links_ask(c, d);
+	for (unsigned int i = 0; d->links_known && i < d->n_links; i++) {
+		f->nvlink_replay = add(f->nvlink_replay, d->links[i].replay);
+		f->nvlink_recovery = add(f->nvlink_recovery, d->links[i].recovery);
+	}
+}
+
+static void rows_take(const struct child *c, struct device *d, struct fact_gpu_health *f)
+{
+	unsigned int corr, unc, pending, failed;
+	int pages;
+
+	if (c->f.rows && ok(d, c->f.rows(d->handle, &corr, &unc, &pending, &failed))) {
+		f->rows_corrected = corr;
+		f->rows_uncorrected = unc;
+		f->rows_pending = !!pending;
+		f->rows_failed = !!failed;
+	}
+	if (c->f.pages_pending && ok(d, c->f.pages_pending(d->handle, &pages)))
+		f->pages_pending = pages == 1;
+}
+
+static __u32 inforom_bad(const struct child *c, struct device *d)
+{
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID), now = clock_ns(CLOCK_MONOTONIC);
+
+	if (now < d->inforom_due_ns)
+		return d->inforom_bad;
+	d->inforom_bad = c->f.inforom ? c->f.inforom(d->handle) == NVML_ERROR_CORRUPTED_INFOROM : GPU_UNKNOWN;
+	d->inforom_due_ns = now + INFOROM_SHARE * (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin);
+	return d->inforom_bad;
+}
+
+static void health_tell(const struct child *c, struct device *d, unsigned int i)
+{
+	struct fact_gpu_health f = { .index = i };
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+
+	f.ecc_corrected = ASK64(d, c->f.ecc, NVML_ECC_CORRECTED, NVML_ECC_VOLATILE);
+	f.ecc_uncorrected = ASK64(d, c->f.ecc, NVML_ECC_UNCORRECTED, NVML_ECC_VOLATILE);
+	f.ecc_corrected_ever = ASK64(d, c->f.ecc, NVML_ECC_CORRECTED, NVML_ECC_AGGREGATE);
+	f.ecc_uncorrected_ever = ASK64(d, c->f.ecc, NVML_ECC_UNCORRECTED, NVML_ECC_AGGREGATE);
+	f.rows_corrected = f.rows_uncorrected = f.rows_pending = f.rows_failed = f.pages_pending = GPU_UNKNOWN;
+	rows_take(c, d, &f);
+	links_take(c, d, &f);
+	f.nvlinks_active = d->n_links && d->n_links != GPU_UNKNOWN ? links_active(c, d) : d->n_links;
+	f.pcie_replay = ASK32(d, c->f.pcie_replay);
+	f.pcie_replay = f.pcie_replay == GPU_UNKNOWN ? ~0ull : f.pcie_replay;
+	f.pcie_width = ASK32(d, c->f.pcie_width);
+	f.pcie_gen = ASK32(d, c->f.pcie_gen);
+	f.inforom_bad = inforom_bad(c, d);
+	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
+	tell(c, &f.hdr, sizeof(f), FACT_GPU_HEALTH);
+}
+
+/* --- processes, and whether it is there --- */
+
+static void procs_tell(const struct child *c, struct device *d, unsigned int i)
+{
+	struct nvml_process list[GPU_PROCS_MAX];
+	struct fact_gpu_procs f = { .index = i };
+	unsigned int n = GPU_PROCS_MAX;
+	int ret = c->f.processes ? c->f.processes(d->handle, &n, list) : NVML_ERROR_NOT_SUPPORTED;
+
+	if (!ok(d, ret) && ret != NVML_ERROR_INSUFFICIENT_SIZE)
+		return;
+	f.n = n < GPU_PROCS_MAX ? n : GPU_PROCS_MAX;
+	if (ret == NVML_ERROR_INSUFFICIENT_SIZE) /* the list was not filled */
+		return;
+	for (unsigned int k = 0; k < f.n; k++)
+		f.pids[k] = list[k].pid;
+	tell(c, &f.hdr, sizeof(f), FACT_GPU_PROCS);
+}
+
+static void state_tell(const struct child *c, struct device *d, unsigned int i)
+{
+	struct fact_gpu_state f = { .index = i, .state = d->state };
+
+	if (d->state == d->told)
+		return;
+	d->told = d->state;
+	tell(c, &f.hdr, sizeof(f), FACT_GPU_STATE);
+}
+
+/* --- life --- */
+
+static int library_open(struct child *c)
+{
+	void *lib = dlopen(c->library, RTLD_NOW | RTLD_LOCAL);
+
+	if (!lib)
+		return -ENOENT;
+#define X(field, symbol, args) *(void **)&c->f.field = dlsym(lib, symbol);
+	NVML_FUNCTIONS(X)
+#undef X
+	return c->f.init && c->f.count && c->f.handle ? 0 : -ENOSYS;
+}
+
+static void device_open(struct child *c, struct device *d)
+{
+	struct nvml_gpm_support s = { .version = 1 };
+
+	d->gpm = c->f.gpm_support && c->f.gpm_alloc && c->f.gpm_sample && c->f.gpm_metrics &&
+		 ok(d, c->f.gpm_support(d->handle, &s)) && s.supported && ok(d, c->f.gpm_alloc(&d->samples[0])) &&
+		 ok(d, c->f.gpm_alloc(&d->samples[1]));
+	d->n_links = links_active(c, d);
+}
+
+static int start(struct child *c)
+{
+	int err = c->f.init ? 0 : library_open(c);
+
+	if (err)
+		return err;
+	if (c->f.init() != NVML_SUCCESS || c->f.count(&c->n) != NVML_SUCCESS)
+		return -ENODEV;
+	c->n = c->n < NVML_DEVICES_MAX ? c->n : NVML_DEVICES_MAX;
+	for (unsigned int i = 0; i < c->n; i++) {
+		struct device *d = &c->devices[i];
+
+		if (ok(d, c->f.handle(i, &d->handle)))
+			device_open(c, d);
+	}
+	c->started = true;
+	return 0;
+}
+
+static void answer(struct child *c, uint32_t what)
+{
+	for (unsigned int i = 0; i < c->n; i++) {
+		struct device *d = &c->devices[i];
+
+		d->state = GPU_ANSWERS;
+		if (!d->handle)
+			ok(d, c->f.handle(i, &d->handle));
+		if (d->handle && what & NVML_ASK_DEVICES)
+			device_tell(c, d, i);
+		if (d->handle && what & NVML_ASK_PROCS)
+			procs_tell(c, d, i);
+		if (d->handle && what & NVML_ASK_ACTIVITY)
+			activity_tell(c, d, i);
+		if (d->handle && what & NVML_ASK_HEALTH)
+			health_tell(c, d, i);
+		state_tell(c, d, i);
+	}
+}
+
+int nvml_child_main(int fd, const char *library)
+{
+	static struct child c;
+	struct nvml_question q;
+
+	c.fd = fd;
+	c.library = library;
+	prctl(PR_SET_NAME, NVML_CHILD_NAME);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_IGN); /* the collector decides when this ends */
+	while (recv(fd, &q, sizeof(q), 0) == sizeof(q)) {
+		uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+		struct nvml_end end = { .number = q.number };
+		int err = c.started ? 0 : start(&c);
+
+		if (!err)
+			answer(&c, q.what);
+		end.n_gpus = err ? err : (int)c.n;
+		end.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin;
+		if (send(fd, &end, sizeof(end), MSG_NOSIGNAL) < 0)
+			break;
+	}
+	return 0;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * comm_places.c - see comm_places.h.
+ */
+#include "tracers/nccl/comm_places.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/facts.h"
+
+#define TRIES_MAX 4
+
+/* --- layouts --- */
+
+struct layout_known {
+	uint64_t dev, ino, size, mtime_ns;
+	int err;                    /* why there is none */
+	int n_tries;
+	struct nccl_layout layout;
+	struct layout_known *next;
+};
+
+void layout_cache_free(struct layout_cache *c)
+{
+	struct layout_known *k;
+
+	while ((k = c->rows)) {
+		c->rows = k->next;
+		free(k);
+	}
+}
+
+/* No word on the file: the machine was overloaded, or its page cache cold. */
+static bool is_worth_another(const struct layout_known *k)
+{
+	return k->n_tries < TRIES_MAX && (k->err == -EAGAIN || k->err == -EINPROGRESS || k->err == -EBUSY || k->err == -ETIMEDOUT);
+}
+
+static void layout_fetch(struct layout_known *k, struct reader *r, int fd)
+{
+	k->n_tries++;
+	k->err = nccl_layout_fetch(r, fd, &k->layout);
+	if (!k->err)
+		nccl_proxy_layout_fetch(r, fd, &k->layout.proxy);
+}
+
+static const struct layout_known *layout_known(struct layout_cache *c, struct reader *r, const struct target_file *f)
+{
+	struct layout_known *k;
+
+	for (k = c->rows; k; k = k->next) {
+		if (k->dev != f->dev || k->ino != f->ino || k->size != f->size || k->mtime_ns != f->mtime_ns)
+			continue;
+		if (is_worth_another(k) && f->fd >= 0)
+			layout_fetch(k, r, f->fd);
+		return k;
+	}
+	k = f->fd < 0 ? NULL : calloc(1, sizeof(*k));
+	if (!k)
+		return NULL;
+	*k = (struct layout_known){ .dev = f->dev, .ino = f->ino, .size = f->size, .mtime_ns = f->mtime_ns, .next = c->rows };
+	layout_fetch(k, r, f->fd);
+	c->rows = k;
+	return k;
+}
+
+static bool layout_listed(const struct comm_places *c, const struct nccl_layout *l)
+{
+	for (size_t i = 0; i < c->n_layouts; i++)
+		if (!memcmp(&c->layouts[i], l, sizeof(*l)))
+			return true;
+	return false;
+}
+
+void comm_layouts_learn(struct layout_cache *cache, struct reader *r, const struct target_proc *p, struct comm_places *c)
+{
+	for (size_t i = 0; i < p->n_libs && c->n_layouts < NCCL_LAYOUTS_MAX; i++) {
+		const struct layout_known *k;
+
+		if (!(p->libs[i].tracers & 1u << WIRE_NCCL))
+			continue;
+		c->has_nccl = true;
+		k = layout_known(cache, r, p->libs[i].file);
+		c->no_layout |= !k || k->err;
+		if (k && !k->err && !layout_listed(c, &k->layout))
+			c->layouts[c->n_layouts++] = k->layout;
+	}
+}
+
+/* --- places --- */
+
+void comm_places_free(struct comm_places *c)
+{
+	free(c->places);
+	free(c->states);
+	c->places = NULL;
+	c->states = NULL;
+	c->n_places = 0;
+}
+
+static void error_note(struct comm_places *c, int err)
+{
+	c->held |= err == -ETIMEDOUT || err == -EBUSY;
+	c->denied |= err == -EPERM || err == -EACCES;
+}
+
+static const struct nccl_state *state_at(const struct comm_places *c, uint64_t addr)
+{
+	for (size_t i = 0; i < c->n_places; i++)
+		if (c->places[i].addr == addr)
+			return &c->states[i];
+	return NULL;
+}
+
+int comm_places_take(struct comm_places *c, const struct nccl_places *found)
+{
+	struct nccl_place *places = calloc(found->n + 1, sizeof(*places));
+	struct nccl_state *states = calloc(found->n + 1, sizeof(*states));
+
+	if (!places || !states) {
+		free(places);
+		free(states);
+		return -ENOMEM;
+	}
+	memcpy(places, found->at, found->n * sizeof(*places));
+	for (size_t i = 0; i < found->n; i++) {
+		const struct nccl_state *before = state_at(c, places[i].addr);
+
+		if (before)
+			states[i] = *before;
+	}
+	comm_places_free(c);
+	c->places = places;
+	c->states = states;
+	c->n_places = found->n;
+	c->cut = found->cut;
+	return 0;
+}
+
+static bool same_generation(const struct nccl_state *a, const struct nccl_state *b)
+{
+	return a->valid && b->valid && a->hash == b->hash && a->rank == b->rank && a->nranks == b->nranks;
+}
+
+static void invalid_drop(struct comm_places *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_places; i++)
+		if (c->states[i].valid) {
+			c->places[n] = c->places[i];
+			c->states[n++] = c->states[i];
+		}
+	c->n_places = n;
+}
+
+static int states_read(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret)
+{
+	int err = c->n_places ? nccl_states_read(r, tgid, c->layouts, c->places, c->n_places, READER_DEADLINE_MS, c->states, ret) :
+				  0;
+
+	error_note(c, err);
+	for (size_t i = 0; err && i < c->n_places; i++)
+		ret[i].valid = false;
+	c->standing = !err && nccl_counters_stand(ret, c->n_places);
+	for (size_t i = 0; c->standing && i < c->n_places; i++)
+		ret[i].n_counters = 0;
+	return err;
+}
+
+int comm_states_begin(struct comm_places *c, struct reader *r, uint32_t tgid)
+{
+	struct nccl_state *now = calloc(c->n_places + 1, sizeof(*now));
+	int err = now ? states_read(c, r, tgid, now) : -ENOMEM;
+
+	for (size_t i = 0; !err && i < c->n_places; i++)
+		if (!same_generation(&c->states[i], &now[i]))
+			c->states[i] = now[i];
+	if (!err)
+		invalid_drop(c);
+	for (size_t i = 0; !err && i < c->n_places; i++)
+		c->uncounted |= !c->states[i].n_counters;
+	free(now);
+	return err;
+}
+
+static bool has_same(const struct comm_places *c, const struct nccl_place *at, const struct nccl_state *st)
+{
+	for (size_t i = 0; i < c->n_places; i++)
+		if (c->places[i].addr == at->addr && c->states[i].hash == st->hash && c->states[i].rank == st->rank)
+			return true;
+	return false;
+}
+
+void comm_copies_drop(struct comm_places *c, const struct comm_places *parent)
+{
+	for (size_t i = 0; parent && i < c->n_places; i++)
+		if (has_same(parent, &c->places[i], &c->states[i]))
+			c->states[i].valid = false;
+	invalid_drop(c);
+}
+
+int comm_states_look(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret)
+{
+	int err = states_read(c, r, tgid, ret);
+
+	for (size_t i = 0; !err && i < c->n_places; i++)
+		ret[i].valid = same_generation(&c->states[i], &ret[i]);
+	return err;
+}
+
+int comm_sample_emit(uint32_t tgid, uint64_t addr, const struct nccl_state *now, uint64_t now_ns,
+		     int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+{
+	struct fact_comm_sample f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_COMM_SAMPLE, .tgid = tgid, .tid = tgid,
+			 .ts_ns = now_ns },
+		.comm = addr, .hash = now->hash, .rank = now->rank, .nranks = now->nranks, .device = now->device,
+		.n_counters = now->n_counters, .async_result = now->async_result, .init_state = now->init_state,
+		.abort = now->abort,
+		.known = (now->has_async_result ? COMM_SAMPLE_ASYNC_RESULT : 0) |
+			 (now->has_init_state ? COMM_SAMPLE_INIT_STATE : 0) | (now->has_abort ? COMM_SAMPLE_ABORT : 0),
+	};
+
+	_Static_assert(COMM_SAMPLE_COUNTERS == NCCL_SEQ_MAX, "as many counters as a layout may have");
+	memcpy(f.counters, now->counters, sizeof(f.counters));
+	return emit(to, &f.hdr);
+}

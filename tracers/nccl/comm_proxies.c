@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * comm_proxies.c - see comm_proxies.h.
+ */
+#include "tracers/nccl/comm_proxies.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "schemas/facts.h"
+#include "tracers/nccl/nccl_proxy.h"
+#include "inspect/reader/reader.h"
+
+typedef int proxy_emit(void *to, const struct wire_hdr *rec);
+
+static struct fact_proxy fact_new(uint32_t tgid, uint64_t comm, uint64_t now_ns)
+{
+	return (struct fact_proxy){
+		.hdr = { .size = sizeof(struct fact_proxy), .tracer = WIRE_FACT, .kind = FACT_PROXY, .tgid = tgid, .tid = tgid,
+			 .ts_ns = now_ns },
+		.comm = comm,
+	};
+}
+
+static int part_tell(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct nccl_proxy_sub *s, proxy_emit *emit, void *to)
+{
+	struct fact_proxy f = fact_new(tgid, comm, now_ns);
+
+	f.op_count = s->op_count;
+	f.base = s->base;
+	f.posted = s->posted;
+	f.received = s->received;
+	f.flushed = s->flushed;
+	f.transmitted = s->transmitted;
+	f.done = s->done;
+	f.nsteps = s->nsteps;
+	f.channel = s->channel;
+	f.peer = s->peer;
+	f.queued = s->queued;
+	f.flags = s->is_send ? PROXY_SEND : 0;
+	f.transport = s->transport;
+	f.coll = s->coll;
+	f.algorithm = s->algorithm;
+	f.protocol = s->protocol;
+	f.state = s->state;
+	return emit(to, &f.hdr);
+}
+
+static int look_tell(uint32_t tgid, uint64_t comm, const struct nccl_proxy_look *look, proxy_emit *emit, void *to)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct fact_proxy f = fact_new(tgid, comm, now_ns);
+	int err;
+
+	f.flags = PROXY_LOOK | (look->moving ? PROXY_MOVING : 0);
+	f.n = look->n;
+	f.thread = look->thread;
+	err = emit(to, &f.hdr);
+	for (uint32_t i = 0; !err && i < look->n; i++)
+		err = part_tell(tgid, comm, now_ns, &look->subs[i], emit, to);
+	return err;
+}
+
+static bool is_shared(const uint64_t *states, size_t n, uint64_t state)
+{
+	size_t uses = 0;
+
+	for (size_t i = 0; i < n; i++)
+		uses += states[i] == state;
+	return uses > 1;
+}
+
+static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_look *look)
+{
+	seen->any |= look->threaded || look->n;
+	for (uint32_t i = 0; i < look->n; i++)
+		seen->busy |= look->subs[i].is_send && look->subs[i].transmitted > look->subs[i].done;
+}
+
+/* Two passes: whether a proxy is shared is known when all were seen. */
+int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, proxy_emit *emit, void *to,
+		      struct proxies_seen *ret)
+{
+	struct nccl_proxy_look *looks = calloc(c->n_places + 1, sizeof(*looks));
+	uint64_t *states = calloc(c->n_places + 1, sizeof(*states));
+	int err = looks && states ? 0 : -ENOMEM;
+
+	*ret = (struct proxies_seen){ 0 };
+	for (size_t i = 0; !err && i < c->n_places; i++) {
+		const struct nccl_layout *l = &c->layouts[c->places[i].layout];
+		int one = nccl_proxy_read(r, tgid, &l->proxy, c->places[i].addr, l->hash, c->states[i].hash,
+					  c->places[i].proxy_thread, READER_DEADLINE_MS, &looks[i]);
+
+		states[i] = one ? 0 : looks[i].proxy_state;
+		if (!one) {
+			c->places[i].proxy_thread = looks[i].thread;
+			seen_add(ret, &looks[i]);
+		}
+		err = one == -EPIPE ? one : 0;
+	}
+	for (size_t i = 0; !err && i < c->n_places; i++)
+		if (states[i] && !is_shared(states, c->n_places, states[i]))
+			err = look_tell(tgid, c->places[i].addr, &looks[i], emit, to);
+	free(looks);
+	free(states);
+	return err;
+}

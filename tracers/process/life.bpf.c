@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* life.bpf.c - keeps the set of target processes: a child of a target is a target before it runs its first
+ * instruction, so nothing of a new dataloader or an exec'd rank is missed. Attached first, detached last.
+ */
+#include "bpf/record.bpf.h"
+#include "bpf/cookie.bpf.h" /* its map, which the tracers share */
+#include "tracers/process/life.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+RECORD_IN_BTF(life_fork);
+RECORD_IN_BTF(life_exit);
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(life_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct target t = { .generation = bpf_ktime_get_ns() };
+	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
+	struct life_fork *r;
+
+	if (!target_of(parent_tgid))
+		return 0;
+	if (child_tgid != parent_tgid)
+		bpf_map_update_elem(&targets, &child_tgid, &t, BPF_ANY);
+	r = record_reserve(RING_CRITICAL, struct life_fork, WIRE_LIFE, LIFE_FORK);
+	if (!r)
+		return 0;
+	r->child_tgid = child_tgid;
+	r->child_tid = child->pid;
+	record_submit(r);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(life_exec, struct task_struct *p)
+{
+	struct target *t = target_of(p->tgid);
+	struct life_exec *r;
+
+	if (!t)
+		return 0;
+	t->generation = bpf_ktime_get_ns();
+	r = record_reserve(RING_CRITICAL, struct life_exec, WIRE_LIFE, LIFE_EXEC);
+	if (r) /* its libraries are mapped within milliseconds */
+		bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(life_exit, struct task_struct *p)
+{
+	__u32 tgid = p->tgid;
+	bool last = p->signal->live.counter == 0;
+	struct life_exit *r;
+
+	if (!target_of(tgid))
+		return 0;
+	if (last)
+		bpf_map_delete_elem(&targets, &tgid);
+	r = record_reserve(RING_CRITICAL, struct life_exit, WIRE_LIFE, LIFE_EXIT);
+	if (!r)
+		return 0;
+	r->code = p->exit_code;
+	r->last = last;
+	record_submit(r);
+	return 0;
+}

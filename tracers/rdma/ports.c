@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ports.c - ports of RDMA devices: state, speed and counters, ten times a second while a traced rank has a device open, else once. The
+ * files are read by a thread (port_tree.c): some providers ask their firmware, and one that does not answer holds up the thread and not
+ * the collector. What the thread read is told by the collector at its next look; until then the thread waits.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "tracers/rdma/port_tree.h"
+#include "sampler.h"
+#include "base/side_thread.h"
+#include "schemas/facts.h"
+#include "inspect/discover/discover.h"
+
+#define MSEC 1000000ull
+#define SEC 1000000000ull
+#define QUICK_NS (100 * MSEC)
+#define SLOW_NS SEC
+#define SCAN_NS (5 * SEC)         /* which devices there are */
+#define USERS_FIRST_NS (2 * SEC)  /* who has them open; the longer it stays the same, the less often */
+#define USERS_MAX_NS (30 * SEC)
+#define SILENT_NS (10 * SEC)      /* a look takes a thousandth of that on a machine that is busy */
+#define FILES_MAX 65536           /* looked at of one process */
+
+struct users { uint16_t known, n; uint32_t pids[PORT_USERS_MAX]; };
+
+struct told { /* of one port */
+	bool once, users_once;
+	struct tree_id id;
+	struct tree_look look;
+	uint64_t look_ns;
+	struct users users;
+};
+
+struct ports_sampler {
+	const struct sampler_ctx *ctx;
+	struct side_thread side;
+	/* the collector's while idle or done, the thread's while asked */
+	struct port_tree *tree;
+	bool scan, all;
+	uint64_t taken_ns, cost_ns;
+	/* the collector's */
+	bool in_use, silent;
+	uint64_t asked_ns, scan_ns, all_ns, users_ns, users_every_ns, n_looks, cost_sum_ns;
+	struct told told[PORTS_LISTED_MAX];
+};
+
+/* --- the thread --- */
+
+static void tree_read(void *of)
+{
+	struct ports_sampler *s = of;
+	uint64_t begin = side_thread_cpu_ns();
+
+	if (s->scan)
+		port_tree_scan(s->tree);
+	s->taken_ns = clock_monotonic_ns();
+	port_tree_look(s->tree, s->all);
+	s->cost_ns = side_thread_cpu_ns() - begin;
+}
+
+/* --- telling --- */
+
+static uint16_t text_put(struct fact_port *f, const char *text)
+{
+	size_t len = strlen(text) + 1;
+
+	memcpy((char *)f + f->hdr.size, text, len);
+	f->hdr.size += len;
+	return len;
+}
+
+static int id_tell(struct ports_sampler *s, uint32_t index, const struct tree_id *id, uint64_t now_ns)
+{
+	union { struct fact_port f; char bytes[sizeof(struct fact_port) + sizeof(struct tree_id) + 8]; } u = { 0 };
+	struct fact_port *f = &u.f;
+
+	f->hdr = (struct wire_hdr){ .size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_PORT, .ts_ns = now_ns };
+	f->index = index;
+	f->number = id->number;
+	f->numa_node = id->numa_node;
+	f->device_len = text_put(f, id->device);
+	f->netdev_len = text_put(f, id->netdev);
+	f->pci_len = text_put(f, id->pci);
+	f->kind_len = text_put(f, id->kind);
+	f->layer_len = text_put(f, id->layer);
+	f->hdr.size = (f->hdr.size + 7) & ~7u;
+	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
+}
+
+static int look_tell(struct ports_sampler *s, uint32_t index, const struct tree_look *l, uint64_t taken_ns, uint64_t now_ns)
+{
+	union { struct fact_port_look f; char bytes[sizeof(struct fact_port_look) + sizeof(l->counters)]; } u = { 0 };
+	struct fact_port_look *f = &u.f;
+
+	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_PORT_LOOK, .ts_ns = now_ns };
+	f->index = index;
+	f->state = l->state;
+	f->phys_state = l->phys_state;
+	f->flags = l->flags;
+	f->n_counters = PORT_COUNTERS;
+	f->taken_ns = taken_ns;
+	f->rate_mbps = l->rate_mbps;
+	f->lanes = l->lanes;
+	f->netdev_mbps = l->netdev_mbps;
+	f->cost_us = s->cost_ns / 1000;
+	memcpy(f->counters, l->counters, sizeof(l->counters));
+	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
+}
+
+static int port_tell(struct ports_sampler *s, uint32_t index, const struct tree_port *p, uint64_t now_ns)
+{
+	struct told *t = &s->told[index];
+	int err = 0;
+
+	if (!t->once || memcmp(&t->id, &p->id, sizeof(p->id)))
+		err = id_tell(s, index, &p->id, now_ns);
+	if (!err && (!t->once || memcmp(&t->look, &p->look, sizeof(p->look)) || now_ns >= t->look_ns + SLOW_NS)) {
+		err = look_tell(s, index, &p->look, s->taken_ns, now_ns);
+		t->look_ns = now_ns;
+	}
+	t->id = p->id;
+	t->look = p->look;
+	t->once = true;
+	return err;
+}
+
+/* --- who has them open --- */
+
+/* By the names of the open files, which no file system can hold up: not by what they are. False: they cannot be listed. */
+static bool opens_read(uint32_t tgid, void (*each)(struct ports_sampler *s, uint32_t tgid, unsigned int uverbs, struct users *to),
+		       struct ports_sampler *s, struct users *to)
+{
+	char path[64], file[128], *name;
+	struct dirent *e;
+	unsigned int n;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%u/fd", tgid);
+	d = opendir(path);
+	if (!d)
+		return errno == ENOENT || errno == ESRCH;
+	for (int i = 0; i < FILES_MAX && (e = readdir(d)); i++) {
+		ssize_t len = readlinkat(dirfd(d), e->d_name, file, sizeof(file) - 1);
+
+		file[len > 0 ? len : 0] = 0;
+		name = strstr(file, "/infiniband/uverbs");
+		if (name && sscanf(name, "/infiniband/uverbs%u", &n) == 1)
+			each(s, tgid, n, to);
+	}
+	closedir(d);
+	return true;
+}
+
+static void user_add(struct ports_sampler *s, uint32_t tgid, unsigned int uverbs, struct users *to)
+{
+	char device[64];
+	size_t n;
+	const struct tree_port *ports = port_tree_list(s->tree, &n);
+
+	if (!port_tree_uverbs(s->tree, uverbs, device, sizeof(device)))
+		return;
+	s->in_use = true;
+	for (size_t i = 0; i < n; i++) {
+		struct users *u = &to[i];
+
+		if (strcmp(ports[i].id.device, device) || u->n == PORT_USERS_MAX || (u->n && u->pids[u->n - 1] == tgid))
+			continue;
+		u->pids[u->n++] = tgid;
+	}
+}
+
+static int users_tell(struct ports_sampler *s, uint32_t index, const struct users *u, uint64_t now_ns)
+{
+	struct fact_port_users f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_PORT_USERS, .ts_ns = now_ns },
+		.index = index, .known = u->known, .n = u->n,
+	};
+
+	memcpy(f.pids, u->pids, sizeof(f.pids));
+	return s->ctx->emit(s->ctx->emit_to, &f.hdr);
+}
+
+static bool users_find(struct ports_sampler *s, struct users *to)
+{
+	size_t n = 0, n_ranks = 0;
+	const struct target_proc *const *list = s->ctx->targets ? target_set_list(s->ctx->targets, &n) : NULL;
+	bool known = true;
+
+	s->in_use = false;
+	for (size_t i = 0; i < n; i++) {
+		if (list[i]->is_child || !s->ctx->is_traced(s->ctx->is_traced_of, list[i]))
+			continue;
+		n_ranks++;
+		known &= opens_read(list[i]->tgid, user_add, s, to);
+	}
+	for (int i = 0; i < PORTS_LISTED_MAX; i++)
+		to[i].known = known;
+	return n_ranks;
+}
+
+static int users_look(struct ports_sampler *s, uint64_t now_ns)
+{
+	struct users *now = calloc(PORTS_LISTED_MAX, sizeof(*now));
+	bool changed = false;
+	size_t n;
+	int err = 0;
+
+	if (!now)
+		return -ENOMEM;
+	port_tree_list(s->tree, &n);
+	if (users_find(s, now))
+		for (size_t i = 0; i < n && !err; i++) {
+			struct told *t = &s->told[i];
+
+			if (t->users_once && !memcmp(&t->users, &now[i], sizeof(now[i])))
+				continue;
+			changed = t->users_once = true;
+			t->users = now[i];
+			err = users_tell(s, i, &now[i], now_ns);
+		}
+	s->users_every_ns = changed || !s->users_every_ns ? USERS_FIRST_NS : 2 * s->users_every_ns;
+	s->users_every_ns = s->users_every_ns > USERS_MAX_NS ? USERS_MAX_NS : s->users_every_ns;
+	s->users_ns = now_ns;
+	free(now);
+	return err;
+}
+
+/* --- the collector's side --- */
+
+static int done_take(struct ports_sampler *s, uint64_t now_ns)
+{
+	size_t n;
+	const struct tree_port *ports = port_tree_list(s->tree, &n);
+	int err = 0;
+
+	s->n_looks++;
+	s->cost_sum_ns += s->cost_ns;
+	for (size_t i = 0; i < n && !err; i++)
+		err = port_tell(s, i, &ports[i], now_ns);
+	if (!err && n && (!s->users_ns || now_ns >= s->users_ns + s->users_every_ns))
+		err = users_look(s, now_ns);
+	return err;
+}
+
+static bool due(uint64_t last_ns, uint64_t every_ns, uint64_t now_ns)
+{
+	return !last_ns || now_ns >= last_ns + every_ns;
+}
+
+static void ask(struct ports_sampler *s, uint64_t now_ns)
+{
+	s->asked_ns = now_ns;
+	s->scan = due(s->scan_ns, SCAN_NS, now_ns);
+	s->all = s->scan || due(s->all_ns, SLOW_NS, now_ns);
+	s->scan_ns = s->scan ? now_ns : s->scan_ns;
+	s->all_ns = s->all ? now_ns : s->all_ns;
+	side_thread_set(&s->side, SIDE_ASKED);
+}
+
+/* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was told is looked at. */
+static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
+{
+	int at = port_tree_at(s->tree);
+	struct tree_look l;
+
+	if (s->silent || now_ns < s->asked_ns + SILENT_NS || at < 0 || !s->told[at].once)
+		return 0;
+	s->silent = true;
+	l = s->told[at].look;
+	l.flags |= PORT_SILENT;
+	s->told[at].look_ns = 0; /* the next answer is told, whatever it is */
+	return look_tell(s, at, &l, s->asked_ns, now_ns);
+}
+
+static int ports_look(void *state, uint64_t now_ns)
+{
+	struct ports_sampler *s = state;
+	enum side_step step = side_thread_step(&s->side);
+	int err = 0;
+
+	if (step == SIDE_ASKED)
+		return silence_tell(s, now_ns);
+	s->silent = false;
+	if (step == SIDE_DONE) {
+		err = done_take(s, now_ns);
+		side_thread_set(&s->side, SIDE_IDLE);
+	}
+	if (!err && due(s->asked_ns, s->in_use ? QUICK_NS : SLOW_NS, now_ns))
+		ask(s, now_ns);
+	return err;
+}
+
+static int ports_open(const struct sampler_ctx *ctx, void **ret)
+{
+	const char *root = getenv("RANKTRACE_SYSFS");
+	struct ports_sampler *s = calloc(1, sizeof(*s));
+	int err = s ? port_tree_open(root ? root : "/sys", &s->tree) : -ENOMEM;
+
+	if (err)
+		goto out;
+	s->ctx = ctx;
+	err = side_thread_start(&s->side, "ranktrace-ports", tree_read, s);
+	if (err)
+		goto out;
+	*ret = s;
+	return 0;
+out:
+	if (s)
+		port_tree_free(s->tree);
+	free(s);
+	return err;
+}
+
+/* A thread that does not come back keeps what it uses. */
+static void ports_close(void *state)
+{
+	struct ports_sampler *s = state;
+
+	if (!s)
+		return;
+	if (s->n_looks)
+		log_info("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_looks, s->cost_sum_ns / 1e6 / s->n_looks);
+	if (!side_thread_end(&s->side))
+		return;
+	port_tree_free(s->tree);
+	free(s);
+}
+
+const struct sampler ports_sampler = {
+	.name = "ports",
+	.tiers = SAMPLER_ALWAYS,
+	.period_ns = QUICK_NS,
+	.remedy = "is /sys/class/infiniband readable?",
+	.open = ports_open,
+	.look = ports_look,
+	.close = ports_close,
+};

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * qps.c - queue pairs of the traced processes as the kernel lists them: number, peer's number and state also of those that were made
+ * before anybody looked, in every tier; and the addresses of the host's ports, by which a far end is known to be on this host. Read
+ * by a thread (qp_list.c), since a provider may ask its firmware; told by the collector at its next look, what changed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "tracers/rdma/qp_list.h"
+#include "sampler.h"
+#include "base/side_thread.h"
+#include "schemas/facts.h"
+#include "inspect/discover/discover.h"
+
+#define SEC 1000000000ull
+#define LOOK_NS SEC
+#define FIRST_NS (2 * SEC)   /* the longer all stays the same, the less often */
+#define MOST_NS (60 * SEC)
+#define COST_SHARE 100       /* at most a hundredth of a thread's time, firmware's included */
+
+struct told {
+	uint64_t number;
+	struct qp_row row;
+	char device[FACT_QP_DEVICE_LEN];
+	uint64_t round;      /* last listed */
+	UT_hash_handle hh;
+};
+
+struct qps_sampler {
+	const struct sampler_ctx *ctx;
+	const char *root;
+	struct side_thread side;
+	/* the collector's while idle or done, the thread's while asked */
+	struct qp_list *list;
+	int err;
+	uint64_t took_ns;
+	/* the collector's */
+	uint64_t asked_ns, every_ns, round;
+	bool failed;
+	struct told *told;
+	struct gid_row gids[GID_LIST_MAX];
+	size_t n_gids;
+};
+
+static void list_read(void *of)
+{
+	struct qps_sampler *s = of;
+	uint64_t begin_ns = clock_monotonic_ns();
+
+	s->err = qp_list_read(s->list);
+	if (!s->err)
+		qp_list_gids(s->list, s->root);
+	s->took_ns = clock_monotonic_ns() - begin_ns;
+}
+
+/* --- telling --- */
+
+static int qp_tell(struct qps_sampler *s, const struct told *t, uint8_t state, uint64_t now_ns)
+{
+	struct fact_qp f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_QP, .tgid = t->row.pid, .ts_ns = now_ns },
+		.number = t->number, .qpn = t->row.qpn, .dest_qpn = t->row.dest_qpn, .state = state, .type = t->row.type,
+		.port = t->row.port,
+	};
+
+	memcpy(f.device, t->device, sizeof(f.device));
+	return s->ctx->emit(s->ctx->emit_to, &f.hdr);
+}
+
+static const struct qp_device *device_of(const struct qp_list *l, uint32_t index)
+{
+	for (size_t i = 0; i < l->n_devices; i++)
+		if (l->devices[i].index == index)
+			return &l->devices[i];
+	return NULL;
+}
+
+static struct told *told_get(struct qps_sampler *s, uint64_t number)
+{
+	struct told *t;
+
+	HASH_FIND(hh, s->told, &number, sizeof(number), t);
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->number = number;
+	HASH_ADD(hh, s->told, number, sizeof(t->number), t);
+	if (t->hh.tbl)
+		return t;
+	free(t);
+	return NULL;
+}
+
+static void told_drop(struct qps_sampler *s, struct told *t)
+{
+	HASH_DEL(s->told, t);
+	free(t);
+}
+
+static bool same(const struct qp_row *a, const struct qp_row *b)
+{
+	return a->dest_qpn == b->dest_qpn && a->pid == b->pid && a->state == b->state && a->type == b->type && a->port == b->port;
+}
+
+/* 1: it was told. */
+static int row_tell(struct qps_sampler *s, const struct qp_row *r, uint64_t now_ns)
+{
+	const struct target_proc *p = s->ctx->targets ? target_set_find(s->ctx->targets, r->pid) : NULL;
+	const struct qp_device *d = device_of(s->list, r->device);
+	struct told *t;
+	int err;
+
+	if (!p || !d || !s->ctx->is_traced(s->ctx->is_traced_of, p))
+		return 0;
+	t = told_get(s, (uint64_t)r->device << 32 | r->qpn);
+	if (!t)
+		return -ENOMEM;
+	t->round = s->round;
+	if (same(&t->row, r))
+		return 0;
+	t->row = *r;
+	memcpy(t->device, d->name, sizeof(t->device));
+	err = qp_tell(s, t, r->state, now_ns);
+	return err ? err : 1;
+}
+
+/* What is listed no more is gone, unless the list was cut short. */
+static int gone_tell(struct qps_sampler *s, uint64_t now_ns)
+{
+	struct told *t, *next;
+	int err = 0;
+
+	HASH_ITER(hh, s->told, t, next) {
+		if (err || s->list->cut || t->round == s->round)
+			continue;
+		err = qp_tell(s, t, FACT_QP_STATE_GONE, now_ns);
+		told_drop(s, t);
+	}
+	return err;
+}
+
+static int gids_tell(struct qps_sampler *s, const struct gid_row *r, uint64_t now_ns)
+{
+	const struct qp_device *d = &s->list->devices[r->device];
+	struct fact_gids f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_GIDS, .ts_ns = now_ns },
+		.number = d->index << 8 | r->port, .port = r->port, .lid = r->lid, .n = r->n,
+	};
+
+	memcpy(f.device, d->name, sizeof(f.device));
+	memcpy(f.gids, r->gids, sizeof(f.gids));
+	return s->ctx->emit(s->ctx->emit_to, &f.hdr);
+}
+
+/* 1: something changed. */
+static int list_tell(struct qps_sampler *s, uint64_t now_ns)
+{
+	const struct qp_list *l = s->list;
+	size_t n_told = HASH_COUNT(s->told);
+	int changed = 0, got = 0;
+
+	s->round++;
+	if (l->n_gids != s->n_gids || memcmp(l->gids, s->gids, l->n_gids * sizeof(l->gids[0]))) {
+		for (size_t i = 0; got >= 0 && i < l->n_gids; i++)
+			got = gids_tell(s, &l->gids[i], now_ns);
+		memcpy(s->gids, l->gids, sizeof(s->gids));
+		s->n_gids = l->n_gids;
+		changed = 1;
+	}
+	for (size_t i = 0; got >= 0 && i < l->n; i++) {
+		got = row_tell(s, &l->rows[i], now_ns);
+		changed |= got > 0;
+	}
+	if (got >= 0)
+		got = gone_tell(s, now_ns);
+	return got < 0 ? got : changed || HASH_COUNT(s->told) != n_told;
+}
+
+static int done_take(struct qps_sampler *s, uint64_t now_ns)
+{
+	int changed = s->err ? 0 : list_tell(s, now_ns);
+
+	if (s->err && s->err != -ENOTSUP && !s->failed)
+		log_warn("queue pairs cannot be asked for by RDMA netlink: %s; peers of those made before the attach stay unknown",
+			 strerror(-s->err));
+	s->failed = s->err != 0;
+	s->every_ns = changed > 0 ? FIRST_NS : 2 * s->every_ns;
+	if (s->every_ns < COST_SHARE * s->took_ns)
+		s->every_ns = COST_SHARE * s->took_ns;
+	s->every_ns = s->every_ns > MOST_NS ? MOST_NS : s->every_ns;
+	return changed < 0 ? changed : 0;
+}
+
+static int qps_look(void *state, uint64_t now_ns)
+{
+	struct qps_sampler *s = state;
+	enum side_step step = side_thread_step(&s->side);
+	int err = 0;
+
+	if (step == SIDE_ASKED)
+		return 0;
+	if (step == SIDE_DONE) {
+		err = done_take(s, now_ns);
+		side_thread_set(&s->side, SIDE_IDLE);
+	}
+	if (err || (s->asked_ns && now_ns < s->asked_ns + s->every_ns))
+		return err;
+	s->asked_ns = now_ns;
+	side_thread_set(&s->side, SIDE_ASKED);
+	return 0;
+}
+
+static int qps_open(const struct sampler_ctx *ctx, void **ret)
+{
+	const char *root = getenv("RANKTRACE_SYSFS");
+	struct qps_sampler *s = calloc(1, sizeof(*s));
+	int err = -ENOMEM;
+
+	if (s)
+		s->list = qp_list_new();
+	if (!s || !s->list)
+		goto out;
+	s->ctx = ctx;
+	s->root = root ? root : "/sys";
+	s->every_ns = FIRST_NS;
+	err = side_thread_start(&s->side, "ranktrace-qps", list_read, s);
+	if (err)
+		goto out;
+	*ret = s;
+	return 0;
+out:
+	if (s)
+		qp_list_free(s->list);
+	free(s);
+	return err;
+}
+
+/* A thread that does not come back keeps what it uses. */
+static void qps_close(void *state)
+{
+	struct qps_sampler *s = state;
+	struct told *t, *next;
+
+	if (!s)
+		return;
+	if (!side_thread_end(&s->side))
+		return;
+	HASH_ITER(hh, s->told, t, next)
+		told_drop(s, t);
+	qp_list_free(s->list);
+	free(s);
+}
+
+const struct sampler qps_sampler = {
+	.name = "qps",
+	.tiers = SAMPLER_ALWAYS,
+	.period_ns = LOOK_NS,
+	.remedy = "is the module ib_core loaded?",
+	.open = qps_open,
+	.look = qps_look,
+	.close = qps_close,
+};

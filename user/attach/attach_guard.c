@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach_guard.c - see attach_guard.h. Files are compared by build-id: containers of one image share an inode that stat
+ * does not show. Between the answer and the probe the lock may still be taken; that window is microseconds to a few
+ * seconds (many links), against the minutes for which a storage stands still.
+ */
+#include "attach/attach_guard.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/clock.h"
+#include "inspect/discover/discover.h"
+#include "uthash.h"
+
+#define FRESH_NS 100000000ull
+#define FRESH_MOST_NS 3000000000ull
+#define FRESH_COSTS 8 /* an answer is good for so many times what asking takes: a busy machine is not asked all day */
+#define ASKED_MAX 4096
+#define UNREAD_MAX 256
+#define FILES_MAX 8
+
+struct asked {
+	uint32_t tgid;
+	bool held;
+	uint64_t at_ns;
+	uint64_t files[FILES_MAX]; /* it was seen to map: hashes of their build-ids */
+	size_t n_files;
+	UT_hash_handle hh;
+};
+
+struct attach_guard {
+	struct reader *reader;
+	struct target_set *targets;
+	struct asked *asked;
+	uint64_t fresh_ns; /* how long an answer is good for */
+	unsigned n_asked;
+	bool faults_hold; /* a page fault of a file holds the mmap_lock for reading, which the helper would not notice */
+};
+
+/* From 6.7 on file pages are faulted in under the lock of their mapping alone. */
+static bool faults_hold_lock(void)
+{
+	struct utsname u;
+	int major = 0, minor = 0;
+
+	return uname(&u) || sscanf(u.release, "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 7);
+}
+
+static void asked_drop(struct attach_guard *g, bool also_held)
+{
+	struct asked *a, *next;
+
+	HASH_ITER(hh, g->asked, a, next) {
+		if (a->held && !also_held)
+			continue;
+		HASH_DEL(g->asked, a);
+		free(a);
+	}
+}
+
+struct attach_guard *attach_guard_new(struct reader *r, struct target_set *targets)
+{
+	struct attach_guard *g = calloc(1, sizeof(*g));
+
+	if (g)
+		*g = (struct attach_guard){ .reader = r, .targets = targets, .fresh_ns = FRESH_NS, .faults_hold = faults_hold_lock() };
+	return g;
+}
+
+void attach_guard_free(struct attach_guard *g)
+{
+	if (!g)
+		return;
+	asked_drop(g, true);
+	free(g);
+}
+
+void attach_guard_use(struct attach_guard *g, struct reader *r)
+{
+	g->reader = r;
+}
+
+/*
+ * Where the helper has no answer and no evidence (a busy machine), and where a killed process' first thread is gone and
+ * others still hold its memory: whoever holds the lock for long sleeps uninterruptibly, and so does who waits for it.
+ */
+static bool lock_held(struct attach_guard *g, uint32_t tgid)
+{
+	bool held = false, over = target_threads_over(tgid);
+	int rc = over ? -ESRCH : reader_probe(g->reader, tgid, READER_DEADLINE_MS, &held);
+
+	if (over || rc == -EINPROGRESS || rc == -EAGAIN)
+		return target_threads_blocked(tgid);
+	return !rc && (held || (g->faults_hold && target_threads_faulting(tgid)));
+}
+
+static struct asked *asked_get(struct attach_guard *g, uint32_t tgid)
+{
+	struct asked *a;
+
+	HASH_FIND(hh, g->asked, &tgid, sizeof(tgid), a);
+	if (a)
+		return a;
+	if (HASH_COUNT(g->asked) >= ASKED_MAX)
+		asked_drop(g, false);
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return NULL;
+	a->tgid = tgid;
+	HASH_ADD(hh, g->asked, tgid, sizeof(a->tgid), a);
+	return a;
+}
+
+static bool in_the_way(struct attach_guard *g, uint32_t tgid)
+{
+	struct asked *a = asked_get(g, tgid);
+
+	if (!a)
+		return lock_held(g, tgid);
+	if (!a->at_ns || clock_monotonic_ns() - a->at_ns >= g->fresh_ns) {
+		g->n_asked++;
+		a->held = lock_held(g, tgid);
+		a->at_ns = clock_monotonic_ns();
+	}
+	return a->held;
+}
+
+static bool file_known(const struct asked *a, uint64_t file)
+{
+	for (size_t i = 0; i < a->n_files; i++)
+		if (a->files[i] == file)
+			return true;
+	return a->n_files == FILES_MAX;
+}
+
+static void file_note(struct attach_guard *g, uint32_t tgid, uint64_t file)
+{
+	struct asked *a = asked_get(g, tgid);
+
+	if (a && !file_known(a, file))
+		a->files[a->n_files++] = file;
+}
+
+static uint64_t hash_build_id(const uint8_t *build_id, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ build_id[i]) * 0x100000001b3ull;
+	return h;
+}
+
+static bool maps_file(const struct target_proc *p, const uint8_t *build_id, size_t len)
+{
+	for (size_t i = 0; i < p->n_libs; i++) {
+		const struct elf_facts *f = &p->libs[i].file->facts;
+
+		if (f->build_id_len == len && !memcmp(f->build_id, build_id, len))
+			return true;
+	}
+	return false;
+}
+
+/* What a process maps that cannot be read: what it was seen to map before, and what others of its program map. */
+static bool may_map_file(struct attach_guard *g, uint32_t tgid, const uint8_t *build_id, size_t len)
+{
+	char exe[sizeof(((struct target_proc *)0)->exe)];
+	size_t n;
+	const struct target_proc *const *list = target_set_list(g->targets, &n);
+	const struct asked *a;
+
+	HASH_FIND(hh, g->asked, &tgid, sizeof(tgid), a);
+	if (a && file_known(a, hash_build_id(build_id, len)))
+		return true;
+	if (target_exe_read(tgid, exe, sizeof(exe)))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(list[i]->exe, exe) && maps_file(list[i], build_id, len))
+			return true;
+	return false;
+}
+
+static uint32_t unread_holder(struct attach_guard *g, const uint8_t *build_id, size_t len)
+{
+	uint32_t tgids[UNREAD_MAX];
+	size_t n = target_set_unread(g->targets, tgids, UNREAD_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		if (may_map_file(g, tgids[i], build_id, len) && in_the_way(g, tgids[i]))
+			return tgids[i];
+	return 0;
+}
+
+/* It was held when it was last asked, and is no process any more that a scan would list: killed, and not over. */
+static uint32_t lost_holder(struct attach_guard *g, const uint8_t *build_id, size_t len)
+{
+	for (struct asked *a = g->asked; a; a = a->hh.next)
+		if (a->held && !target_set_find(g->targets, a->tgid) && may_map_file(g, a->tgid, build_id, len) &&
+		    in_the_way(g, a->tgid))
+			return a->tgid;
+	return 0;
+}
+
+static uint32_t holder_find(struct attach_guard *g, const uint8_t *build_id, size_t len)
+{
+	size_t n;
+	const struct target_proc *const *list = target_set_list(g->targets, &n);
+	uint32_t holder = lost_holder(g, build_id, len);
+
+	for (size_t i = 0; !holder && i < n; i++) {
+		if (!maps_file(list[i], build_id, len))
+			continue;
+		file_note(g, list[i]->tgid, hash_build_id(build_id, len));
+		if (in_the_way(g, list[i]->tgid))
+			holder = list[i]->tgid;
+	}
+	return holder ? holder : unread_holder(g, build_id, len);
+}
+
+uint32_t attach_guard_holder(struct attach_guard *g, const uint8_t *build_id, size_t len)
+{
+	uint64_t begin_ns = clock_monotonic_ns(), fresh_ns;
+	unsigned before = g->n_asked;
+	uint32_t holder = holder_find(g, build_id, len);
+
+	if (g->n_asked == before)
+		return holder;
+	fresh_ns = FRESH_COSTS * (clock_monotonic_ns() - begin_ns);
+	g->fresh_ns = fresh_ns < FRESH_NS ? FRESH_NS : fresh_ns > FRESH_MOST_NS ? FRESH_MOST_NS : fresh_ns;
+	return holder;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach_place.c - probes on functions that have no name to be found by: a pointer in the target's memory led there.
+ * The address becomes a file and an offset by the process' maps. In one process, of one file (by inode: the same file mapped
+ * twice shares its probes, a copy of it does not), an offset is probed once.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "bpf/cookie.h"
+#include "attach/loader_internal.h"
+#include "inspect/discover/discover.h"
+
+bool place_is_there(struct placing *p, uint64_t offset, uint32_t row)
+{
+	const struct loader *l = p->h->loader;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (p->at[i].offset == offset && p->at[i].row == row)
+			return true;
+	for (const struct attached *a = l->attached; a; a = a->next) {
+		if (a->tracer != p->h->tracer || a->dev != p->lib->file->dev || a->ino != p->lib->file->ino)
+			continue;
+		if (l->multi && (a->tgid != p->proc->tgid || a->start_ns != p->proc->start_time_ns))
+			continue;
+		for (size_t i = 0; i < a->n_places; i++)
+			if (a->places[i].offset == offset && a->places[i].row == row) {
+				p->since_ns = p->since_ns > a->since_ns ? p->since_ns : a->since_ns;
+				return true;
+			}
+	}
+	return false;
+}
+
+/* Where returns cannot be probed, an entry whose only purpose is its return costs for nothing. */
+static bool is_possible(const struct placing *p, const struct tracer_place *all, size_t n, const struct tracer_place *at)
+{
+	const struct probe *rows = p->h->tracer->probes;
+
+	if (return_probes_allowed(p->h->loader, p->proc))
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (all[i].address == at->address && rows[all[i].row].at_return)
+			return false;
+	return true;
+}
+
+/* Both sides of a pair are placed, or neither: is_possible(). */
+static __u64 place_pays(const struct placing *p, uint64_t offset, uint32_t row)
+{
+	const struct loader *l = p->h->loader;
+
+	if (!l->cfg.prices)
+		return 0;
+	return cookie_pays(l, PROBES_POSTS, hit_class_at(p->lib->file->fd, offset), row_is_pair(p->h->tracer, row));
+}
+
+/* One link for the places of `lead`'s program and side. */
+static int group_attach(struct placing *p, struct attached *a, size_t lead, const char *path, struct batch *b)
+{
+	const struct tracer *t = p->h->tracer;
+	const struct probe *row = &t->probes[p->at[lead].row];
+	const struct bpf_program *prog = bpf_object__find_program_by_name(p->h->object, row->program);
+	int err;
+
+	b->n = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		const struct probe *other = &t->probes[p->at[i].row];
+
+		if (other->at_return != row->at_return || strcmp(other->program, row->program))
+			continue;
+		if (i < lead)
+			return 0; /* done with that one */
+		b->offsets[b->n] = p->at[i].offset;
+		b->cookies[b->n++] = COOKIE(p->at[i].row, a->lib_id) | place_pays(p, p->at[i].offset, p->at[i].row);
+	}
+	err = prog ? batch_attach(p->h->loader, a, prog, path, b, row->at_return) : -ENOENT;
+	a->n_probes += err ? 0 : b->n;
+	return err;
+}
+
+/* Returns first, as rows found by symbols do. */
+static int groups_attach(struct placing *p, struct attached *a)
+{
+	const struct probe *rows = p->h->tracer->probes;
+	struct batch b;
+	char path[64];
+	int err = batch_new(&b, PLACES_MAX);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->lib->file->fd);
+	for (size_t i = 0; !err && i < p->n; i++)
+		if (rows[p->at[i].row].at_return)
+			err = group_attach(p, a, i, path, &b);
+	a->n_return_links = a->n_links;
+	a->n_return_probes = a->n_probes;
+	for (size_t i = 0; !err && i < p->n; i++)
+		if (!rows[p->at[i].row].at_return)
+			err = group_attach(p, a, i, path, &b);
+	batch_free(&b);
+	return err;
+}
+
+int placing_attach(struct placing *p, bool mapped)
+{
+	struct loader *l = p->h->loader;
+	uint64_t begin_ns = clock_monotonic_ns();
+	int lib_id = lib_get(l, p->h->tracer, p->lib->file, PROBES_POSTS, TIER_BURST), err;
+	struct attach_note note = { 0 };
+	struct attached *a;
+
+	if (lib_id < 0 || lib_waits(l, lib_id, &note))
+		return lib_id < 0 ? lib_id : -EAGAIN;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	*a = (struct attached){ .tgid = p->proc->tgid, .start_ns = p->proc->start_time_ns, .tracer = p->h->tracer,
+				.lib_id = lib_id, .text_begin = p->lib->map_start, .n_places = p->n,
+				.dev = p->lib->file->dev, .ino = p->lib->file->ino };
+	a->places = malloc(sizeof(p->at));
+	if (a->places)
+		memcpy(a->places, p->at, sizeof(p->at));
+	err = a->places ? groups_attach(p, a) : -ENOMEM;
+	l->n_probes += a->n_probes;
+	if (err) {
+		attached_free(l, a);
+		return err;
+	}
+	p->since_ns = a->since_ns = clock_monotonic_ns();
+	a->begin_ns = begin_ns;
+	a->untold = !mapped;
+	a->next = l->attached;
+	l->attached = a;
+	if (!mapped)
+		return a->n_probes;
+	learnt_note(p, lib_id);
+	err = attached_tell(l, a, p->lib, begin_ns, true);
+	return err ? err : (int)a->n_probes;
+}
+
+static const struct target_lib *lib_at(const struct target_proc *proc, uint64_t address, const struct mapping **ret)
+{
+	const struct mapping *m = proc ? maps_find(&proc->maps, address) : NULL;
+	const struct target_lib *lib = m && m->prot & MAPPING_EXEC ? target_proc_lib(proc, m) : NULL;
+
+	*ret = m;
+	return lib && lib->file->fd >= 0 ? lib : NULL;
+}
+
+/* For a kernel without attach cookies; each process has its own addresses. */
+static int cookie_put(const struct placing *p, const struct tracer_place *at, uint64_t offset)
+{
+	struct loader *l = p->h->loader;
+	struct cookie_key key = { .ip = at->address, .tgid = p->proc->tgid };
+	__u64 cookie = COOKIE(at->row, 0) | place_pays(p, offset, at->row);
+
+	if (!(l->lacks & KERNEL_BIT(COOKIE)) || p->h->tracer->probes[at->row].at_return)
+		return 0;
+	return bpf_map_update_elem(loader_map_fd(l, "probe_cookies"), &key, &cookie, BPF_ANY) ? -errno : 0;
+}
+
+/* Those of the places that lie in `file`. */
+static int placing_fill(struct placing *p, const struct tracer_place *places, size_t n)
+{
+	const struct mapping *m;
+
+	for (size_t i = 0; i < n && p->n < PLACES_MAX; i++) {
+		const struct target_lib *lib = lib_at(p->proc, places[i].address, &m);
+		uint64_t offset;
+
+		if (!lib || lib->file != p->lib->file || !is_possible(p, places, n, &places[i]))
+			continue;
+		offset = mapping_file_offset(m, places[i].address);
+		if (cookie_put(p, &places[i], offset))
+			return -ENOSPC;
+		if (elf_facts_in_text(&lib->file->facts, offset) && !place_is_there(p, offset, places[i].row))
+			p->at[p->n++] = (struct placed_at){ offset, places[i].row };
+	}
+	return 0;
+}
+
+/* It paid too much for them. */
+static bool is_shed(const struct loader *l, uint32_t tgid)
+{
+	for (const struct attached *a = l->attached; a; a = a->next)
+		if (a->tgid == tgid && a->shed >> PROBES_POSTS & 1)
+			return true;
+	return false;
+}
+
+/* What was there before the process mapped the file. */
+static void untold_tell(const struct placing *p)
+{
+	struct loader *l = p->h->loader;
+
+	for (struct attached *a = l->attached; a; a = a->next)
+		if (a->untold && a->tracer == p->h->tracer && a->tgid == p->proc->tgid && a->dev == p->lib->file->dev &&
+		    a->ino == p->lib->file->ino) {
+			a->untold = false;
+			attached_tell(l, a, p->lib, a->begin_ns, true);
+		}
+}
+
+/* File by file. How many are new, or -errno. */
+int places_attach(struct tracer_handle *h, const struct target_proc *proc, const struct tracer_place *places, size_t n,
+			 uint64_t *ret_since_ns)
+{
+	const struct mapping *m;
+	int placed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct placing p = { .h = h, .proc = proc, .lib = lib_at(proc, places[i].address, &m) };
+		int got;
+
+		if (!p.lib)
+			return placed ? placed : -ENOENT;
+		got = placing_fill(&p, places, n);
+		if (!got && p.n)
+			got = placing_attach(&p, true);
+		if (got < 0)
+			return got;
+		placed += got;
+		untold_tell(&p);
+		*ret_since_ns = *ret_since_ns > p.since_ns ? *ret_since_ns : p.since_ns;
+	}
+	return placed;
+}
+
+int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n, uint64_t *ret_since_ns)
+{
+	const struct target_proc *proc = target_set_find(h->loader->cfg.targets, tgid);
+	const struct mapping *m;
+
+	*ret_since_ns = 0;
+	if (is_shed(h->loader, tgid))
+		return -ESRCH;
+	if (proc && n && !lib_at(proc, places[0].address, &m)) { /* mapped since the last look, or not opened yet */
+		target_set_rescan(h->loader->cfg.targets, &tgid, 1);
+		proc = target_set_find(h->loader->cfg.targets, tgid);
+	}
+	if (proc && n && !lib_at(proc, places[0].address, &m)) /* by a process that looks as it did */
+		proc = target_set_refresh(h->loader->cfg.targets, tgid);
+	if (!proc) /* a look at it may be late */
+		return loader_is_target(h->loader, tgid) ? -EAGAIN : -ESRCH;
+	return places_attach(h, proc, places, n, ret_since_ns);
+}

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loader.c - loads the life object first, lends its maps to every tracer's object, and implements the narrow
+ * handle of tracer.h. Attaching to libraries is attach.c.
+ */
+#include "attach/loader.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "pipeline/decode.h"
+#include "life.skel.h"
+#include "attach/loader_internal.h"
+#include "attach/ring.h"
+#include "schemas/facts.h"
+#include "inspect/discover/discover.h"
+#include "inspect/reader/reader.h"
+#include "inspect/stack/symbolize.h"
+
+static const char *const shared_maps[] = { "targets", "rings", "ring_states", "drops", "probe_cookies" };
+#define N_SHARED_MAPS (sizeof(shared_maps) / sizeof(shared_maps[0]))
+
+static void (*log_line)(const char *line);
+
+static int libbpf_words(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char line[1024];
+
+	if (level == LIBBPF_DEBUG || !log_line)
+		return 0;
+	vsnprintf(line, sizeof(line), format, args);
+	line[strcspn(line, "\n")] = 0;
+	log_line(line);
+	return 0;
+}
+
+bool program_is_uprobe(const struct bpf_program *p)
+{
+	return !strncmp(bpf_program__section_name(p), "uprobe", 6);
+}
+
+static bool program_is_iterator(const struct bpf_program *p)
+{
+	return !strncmp(bpf_program__section_name(p), "iter/", 5);
+}
+
+/* Where the kernel lacks uprobe.multi the same programs load as plain uprobes. */
+static void programs_type(struct loader *l, struct bpf_object *o)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o)
+		if (program_is_uprobe(p))
+			bpf_program__set_expected_attach_type(p, l->multi ? BPF_TRACE_UPROBE_MULTI : 0);
+}
+
+static int maps_lend(struct loader *l, struct bpf_object *o)
+{
+	for (size_t i = 0; i < N_SHARED_MAPS; i++) {
+		struct bpf_map *from = bpf_object__find_map_by_name(l->life, shared_maps[i]);
+		struct bpf_map *to = bpf_object__find_map_by_name(o, shared_maps[i]);
+		int err = to ? bpf_map__reuse_fd(to, bpf_map__fd(from)) : 0;
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int life_load(struct loader *l)
+{
+	size_t size;
+	const void *elf = life_bpf__elf_bytes(&size);
+	int err;
+
+	l->life = bpf_object__open_mem(elf, size, NULL);
+	if (!l->life)
+		return -errno;
+	err = kernel_lacks_tell(l->life, l->lacks);
+	if (err)
+		return err;
+	err = bpf_map__set_inner_map_fd(bpf_object__find_map_by_name(l->life, "rings"), ring_template_fd(l->rings));
+	return err ? err : bpf_object__load(l->life);
+}
+
+static int tracer_load(struct loader *l, struct tracer_handle *h)
+{
+	size_t size;
+	const void *elf = h->tracer->object(&size);
+	int err;
+
+	h->object = bpf_object__open_mem(elf, size, NULL);
+	if (!h->object)
+		return -errno;
+	programs_type(l, h->object);
+	err = kernel_lacks_tell(h->object, l->lacks);
+	if (!err)
+		err = maps_lend(l, h->object);
+	if (!err)
+		err = bpf_object__load(h->object);
+	if (!err && h->tracer->start)
+		err = h->tracer->start(h);
+	if (err) {
+		bpf_object__close(h->object);
+		h->object = NULL;
+	}
+	return err;
+}
+
+static int rings_open(struct loader *l)
+{
+	struct ring_cfg cfg = { .nodes = ring_nodes_read(), .emit = l->cfg.emit, .to = l->cfg.emit_to };
+
+	memcpy(cfg.bytes, l->cfg.ring_bytes, sizeof(cfg.bytes));
+	return ring_open(&cfg, &l->rings);
+}
+
+int loader_map_fd(const struct loader *l, const char *name)
+{
+	return bpf_map__fd(bpf_object__find_map_by_name(l->life, name));
+}
+
+/* Return probes by the uretprobe system call: seccomp profiles older than it kill the caller. */
+static bool uretprobe_is_syscall(void)
+{
+	struct utsname u;
+	const struct kernel_quirk *q;
+
+	for (size_t i = 0; (q = kernel_quirk(i)); i++)
+		if (!strcmp(q->id, "uretprobe_syscall"))
+			return !uname(&u) && kernel_quirk_applies(q, u.release, u.machine);
+	return false;
+}
+
+static bool lib_is_free(void *to, uint32_t lib_id)
+{
+	return lib_id == LIB_OWN || !lib_holder(to, lib_id);
+}
+
+int loader_open(const struct loader_cfg *cfg, struct loader **ret)
+{
+	struct loader *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return -ENOMEM;
+	l->cfg = *cfg;
+	log_line = cfg->log;
+	libbpf_set_print(libbpf_words);
+	l->n_cpus = libbpf_num_possible_cpus();
+	l->drops = l->n_cpus > 0 ? calloc((RING_CLASSES + 1) * l->n_cpus, sizeof(*l->drops)) : NULL;
+	l->guard = attach_guard_new(cfg->reader, cfg->targets);
+	l->detacher = detacher_new(lib_is_free, l);
+	if (!l->guard || !l->detacher || !l->drops) {
+		loader_free(l);
+		return -ENOMEM;
+	}
+	err = kernel_lacks_read(&l->lacks);
+	l->lacks |= cfg->lacks;
+	l->multi = !(l->lacks & (KERNEL_BIT(UPROBE_MULTI) | KERNEL_BIT(COOKIE)));
+	l->uretprobe_syscall = uretprobe_is_syscall();
+	if (!err)
+		err = rings_open(l);
+	if (!err)
+		err = life_load(l);
+	if (!err)
+		err = ring_publish(l->rings, loader_map_fd(l, "rings"), loader_map_fd(l, "ring_states"));
+	for (const struct tracer *const *t = tracers_all; !err && *t; t++) {
+		struct tracer_handle *h = &l->tracers[l->n_tracers++];
+
+		*h = (struct tracer_handle){ .loader = l, .tracer = *t };
+		h->err = tracer_load(l, h);
+	}
+	if (err)
+		loader_free(l);
+	else
+		*ret = l;
+	return err;
+}
+
+static void links_free(struct bpf_link **links, int n)
+{
+	for (int i = 0; i < n; i++)
+		bpf_link__destroy(links[i]);
+	free(links);
+}
+
+/* In the process that is left behind: it asks for locks by a helper of its own, and lets go of the rings. */
+static int left_settle(void *to)
+{
+	struct loader *l = to;
+	struct reader *r = NULL;
+	int err;
+
+	ring_free(l->rings);
+	err = reader_open(&r);
+	if (!err)
+		attach_guard_use(l->guard, r);
+	return err;
+}
+
+struct loader_left loader_detach(struct loader *l)
+{
+	struct loader_left left = { 0 };
+
+	attached_free_all(l);
+	detacher_look(l->detacher);
+	left.n_links = detacher_waiting(l->detacher);
+	if (!left.n_links)
+		return left;
+	for (uint32_t i = 0; i < l->n_libs && !left.holder; i++)
+		left.holder = lib_holder(l, i);
+	links_free(l->life_links, l->n_life_links); /* forks would bring new targets */
+	l->life_links = NULL;
+	l->n_life_links = 0;
+	targets_clear(l);
+	left.closer = detacher_leave(l->detacher, left_settle, l);
+	return left;
+}
+
+void loader_free(struct loader *l)
+{
+	if (!l)
+		return;
+	attached_free_all(l);
+	detacher_free(l->detacher); /* before the objects: links hold their programs */
+	attach_guard_free(l->guard);
+	for (int i = 0; i < l->n_tracers; i++) {
+		struct tracer_handle *h = &l->tracers[i];
+
+		links_free(h->samplers, h->n_samplers);
+		bpf_link__destroy(h->iter);
+		bpf_object__close(h->object);
+		free(h->state);
+	}
+	links_free(l->life_links, l->n_life_links);
+	ring_free(l->rings);
+	bpf_object__close(l->life);
+	for (uint32_t i = 0; i < l->n_libs; i++)
+		free(l->libs[i].symbols), free(l->libs[i].classes);
+	learnt_free_all(l);
+	free(l->drops);
+	free(l);
+}
+
+const char *loader_tracer_error(const struct loader *l, int i, int *ret_err)
+{
+	if (i >= l->n_tracers)
+		return NULL;
+	*ret_err = l->tracers[i].err;
+	return l->tracers[i].tracer->name;
+}
+
+int loader_private_stacks(const struct loader *l)
+{
+	struct bpf_program *p;
+	int n = 0;
+
+	for (int i = 0; i < l->n_tracers; i++)
+		if (l->tracers[i].object)
+			bpf_object__for_each_program(p, l->tracers[i].object)
+				n += program_is_uprobe(p) && kernel_private_stack(bpf_program__fd(p));
+	return n;
+}
+
+int loader_tracer_programs(const struct loader *l, int i)
+{
+	struct bpf_program *p;
+	int n = 0;
+
+	if (i < l->n_tracers && l->tracers[i].object)
+		bpf_object__for_each_program(p, l->tracers[i].object)
+			n++;
+	return n;
+}
+
+/* Attach every program of the object that goes on the kernel itself. */
+static int kernel_programs_attach(struct bpf_object *o, bool may_lack, struct bpf_link ***ret_links, int *ret_n)
+{
+	struct bpf_program *p;
+	int err = 0;
+
+	bpf_object__for_each_program(p, o) {
+		struct bpf_link **grown, *link;
+
+		if (err || program_is_uprobe(p) || program_is_iterator(p))
+			continue;
+		link = bpf_program__attach(p);
+		if (!link && errno == ENOENT && may_lack)
+			continue;
+		if (!link) {
+			err = -errno;
+			continue;
+		}
+		grown = realloc(*ret_links, (*ret_n + 1) * sizeof(*grown));
+		if (!grown) {
+			bpf_link__destroy(link);
+			return -ENOMEM;
+		}
+		grown[(*ret_n)++] = link;
+		*ret_links = grown;
+	}
+	return err;
+}
+
+int loader_attach_life(struct loader *l)
+{
+	return kernel_programs_attach(l->life, false, &l->life_links, &l->n_life_links);
+}
+
+int loader_attach_samplers(struct loader *l)
+{
+	int err = 0;
+
+	for (int i = 0; i < l->n_tracers; i++) {
+		struct tracer_handle *h = &l->tracers[i];
+
+		if (!h->object || (l->cfg.tier == TIER_WATCH && !h->tracer->of_machine))
+			continue;
+		h->err = kernel_programs_attach(h->object, h->tracer->of_machine, &h->samplers, &h->n_samplers);
+		err = err ? err : h->err;
+	}
+	return err;
+}
+
+void loader_links_forget(struct loader *l, uint32_t tgid)
+{
+	attached_forget(l, tgid);
+}
+
+void loader_proc_known(struct loader *l, const struct target_proc *proc)
+{
+	for (int i = 0; i < l->n_tracers; i++)
+		if (l->tracers[i].object && l->tracers[i].tracer->on_proc)
+			l->tracers[i].tracer->on_proc(&l->tracers[i], proc);
+}
+
+static int loss_tell(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t lost, uint64_t now_ns)
+{
+	struct fact_loss f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_LOSS, .cpu = cpu, .ts_ns = now_ns },
+		.lost = lost, .ring = ring,
+	};
+
+	l->lost[ring] += lost;
+	f.lost_total = l->lost[ring];
+	return l->cfg.emit(l->cfg.emit_to, &f.hdr);
+}
+
+/* One fact for each class and CPU that lost something since the last look. */
+static int losses_tell(struct loader *l, uint64_t now_ns)
+{
+	int fd = loader_map_fd(l, "drops"), err = 0;
+	uint64_t *now = l->drops + RING_CLASSES * l->n_cpus, *before = l->drops;
+
+	for (uint32_t ring = 0; !err && ring < RING_CLASSES; ring++, before += l->n_cpus) {
+		if (bpf_map_lookup_elem(fd, &ring, now))
+			return -errno;
+		for (int i = 0; !err && i < l->n_cpus; i++) {
+			if (now[i] != before[i])
+				err = loss_tell(l, ring, i, now[i] - before[i], now_ns);
+			before[i] = now[i];
+		}
+	}
+	return err;
+}
+
+/* In tier watch nothing was probed, and nothing is in flight, until somebody is raised. */
+static bool tick_worth(const struct loader *l, const struct tracer_handle *h)
+{
+	return l->cfg.tier != TIER_WATCH || !h->tracer->probes || l->n_probes;
+}
+
+int loader_tick(struct loader *l, uint64_t now_ns)
+{
+	int err = losses_tell(l, now_ns);
+
+	detacher_look(l->detacher);
+	for (int i = 0; !err && i < l->n_tracers; i++)
+		if (l->tracers[i].object && l->tracers[i].tracer->tick && tick_worth(l, &l->tracers[i]))
+			err = l->tracers[i].tracer->tick(&l->tracers[i], now_ns);
+	return err;
+}
+
+int loader_consume(struct loader *l)
+{
+	return ring_consume(l->rings);
+}
+
+int loader_look(struct loader *l, uint64_t now_ns)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < l->n_tracers; i++)
+		if (l->tracers[i].object && l->tracers[i].tracer->look)
+			err = l->tracers[i].tracer->look(&l->tracers[i], now_ns);
+	return err;
+}
+
+bool loader_attaches_per_process(const struct loader *l)
+{
+	return l->multi;
+}
+
+uint64_t loader_lost(const struct loader *l, enum ring_class ring)
+{
+	return l->lost[ring];
+}
+
+uint64_t loader_ring_bytes_mapped(const struct loader *l)
+{
+	return ring_bytes_mapped(l->rings);
+}
+
+int loader_wake_fd(const struct loader *l)
+{
+	return ring_wake_fd(l->rings);
+}
+
+uint32_t loader_probes(const struct loader *l)
+{
+	return l->n_probes;
+}
+
+/* --- the narrow handle of tracer.h --- */
+
+static int map_fd(struct tracer_handle *h, const char *name)
+{
+	struct bpf_map *m = bpf_object__find_map_by_name(h->object, name);
+
+	return m ? bpf_map__fd(m) : -ENOENT;
+}
+
+static int map_update(struct tracer_handle *h, const char *map, const void *key, const void *value, uint64_t flags)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_update_elem(fd, key, value, flags) ? -errno : 0;
+}
+
+int tracer_map_put(struct tracer_handle *h, const char *map, const void *key, const void *value)
+{
+	return map_update(h, map, key, value, BPF_ANY);
+}
+
+int tracer_map_put_new(struct tracer_handle *h, const char *map, const void *key, const void *value)
+{
+	return map_update(h, map, key, value, BPF_NOEXIST);
+}
+
+int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, void *ret_value)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_lookup_elem(fd, key, ret_value) ? -errno : 0;
+}
+
+int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_delete_elem(fd, key) ? -errno : 0;
+}
+
+int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key)
+{
+	int fd = map_fd(h, map);
+
+	if (fd < 0)
+		return fd;
+	return bpf_map_get_next_key(fd, prev, ret_key) ? -errno : 0;
+}
+
+static struct bpf_link *iterator_link(struct tracer_handle *h, const char *program)
+{
+	const struct bpf_program *p = h->iter ? NULL : bpf_object__find_program_by_name(h->object, program);
+
+	if (p)
+		h->iter = bpf_program__attach_iter(p, NULL);
+	return h->iter;
+}
+
+int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes, int (*each)(void *arg, const void *row),
+		     void *arg)
+{
+	struct bpf_link *link = iterator_link(h, program);
+	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1, err = fd < 0 ? -errno : 0;
+	_Alignas(8) char rows[16384];
+	size_t at, n = 0;
+	ssize_t got = 1;
+
+	while (!err && got > 0) {
+		got = read(fd, rows + n, sizeof(rows) - n);
+		if (got < 0 && errno != EAGAIN && errno != EINTR) /* EAGAIN: it stopped in the middle, to be asked again */
+			err = -errno;
+		n += got > 0 ? got : 0;
+		got = got < 0 ? 1 : got;
+		for (at = 0; !err && at + row_bytes <= n; at += row_bytes)
+			err = each(arg, rows + at);
+		memmove(rows, rows + at, n - at);
+		n -= at;
+	}
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec)
+{
+	return h->loader->cfg.emit(h->loader->cfg.emit_to, rec);
+}
+
+enum tier tracer_tier(const struct tracer_handle *h)
+{
+	return h->loader->cfg.tier;
+}
+
+uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h)
+{
+	return h->loader->cfg.dstate_limit_ns;
+}
+
+void *tracer_state(struct tracer_handle *h, size_t bytes)
+{
+	if (!h->state)
+		h->state = calloc(1, bytes);
+	return h->state;
+}
+
+struct reader *tracer_reader(struct tracer_handle *h)
+{
+	return h->loader->cfg.reader;
+}
+
+void tracer_user_stack(struct tracer_handle *h, uint32_t tgid, const uint64_t *addrs, size_t n, char *to, size_t size)
+{
+	const struct target_proc *p = target_set_find(h->loader->cfg.targets, tgid);
+	size_t mapped = 0;
+
+	*to = 0;
+	if (!p)
+		return;
+	/* Code without frame pointers ends the kernel's walk in garbage: what lies in no mapping is no frame. */
+	while (mapped < n && maps_find(&p->maps, addrs[mapped]))
+		mapped++;
+	if (mapped)
+		symbolizer_stack(h->loader->cfg.symbols, p, addrs, mapped, to, size);
+}

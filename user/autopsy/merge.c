@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * autopsy_merge.c - see autopsy_merge.h. Read autopsy_merge() first. Files are gone through twice: what they hold, then
+ * look by look; none is held in memory.
+ */
+#include "autopsy/merge.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "autopsy/autopsy.h"
+#include "base/log.h"
+#include "command.h"
+#include "autopsy/merge_file.h"
+#include "recording/recording.h"
+#include "schemas/facts.h"
+#include "tracers/sched/sched.h"
+
+#define PID_BITS 22        /* PID_MAX_LIMIT of the kernel */
+#define APART_NS 60000000000ull
+
+struct merge {
+	struct merge_file *files;
+	size_t n;
+	struct pipeline *pipeline;
+	uint64_t now_ns;       /* newest time told */
+};
+
+static bool is_fact(const struct wire_hdr *h, uint8_t kind)
+{
+	return h->tracer == WIRE_FACT && h->kind == kind;
+}
+
+/* --- one record --- */
+
+static uint32_t key_of(size_t host, uint32_t pid)
+{
+	return pid ? (uint32_t)host << PID_BITS | (pid & ((1u << PID_BITS) - 1)) : 0;
+}
+
+/* From the host's clock to that of the first file; what lies before the first look stays before it. */
+static uint64_t time_of(const struct merge *g, size_t host, uint64_t ns)
+{
+	uint64_t base = g->files[0].anchor_ns, anchor = g->files[host].anchor_ns;
+
+	if (!ns)
+		return 0;
+	if (ns >= anchor)
+		return base + (ns - anchor);
+	return anchor - ns < base ? base - (anchor - ns) : 1;
+}
+
+static int host_tell(const struct merge *g, size_t host, const struct wire_hdr *h, uint32_t pid)
+{
+	union { struct fact_host f; char bytes[sizeof(struct fact_host) + 272]; } u = {};
+	size_t len = strlen(g->files[host].host) + 1;
+
+	u.f.pid = pid;
+	u.f.host_len = len;
+	memcpy(u.f.host, g->files[host].host, len);
+	u.f.hdr = *h;
+	u.f.hdr.kind = FACT_HOST;
+	u.f.hdr.size = (sizeof(u.f) + len + 7) & ~7ul;
+	return pipeline_feed(g->pipeline, &u.f.hdr);
+}
+
+static int record_feed(struct merge *g, size_t host, const struct wire_hdr *rec)
+{
+	union { struct wire_hdr h; struct fact_proc proc; struct sched_task task; struct sched_blocked blocked;
+		char bytes[WIRE_SIZE_MAX]; } u;
+	uint32_t pid = rec->tgid;
+	int err;
+
+	if (rec->size > sizeof(u))
+		return 0;
+	memcpy(&u, rec, rec->size);
+	u.h.tgid = key_of(host, rec->tgid);
+	u.h.tid = key_of(host, rec->tid);
+	u.h.ts_ns = time_of(g, host, rec->ts_ns);
+	if (is_fact(rec, FACT_PROC) && rec->size >= sizeof(u.proc))
+		u.proc.parent_tgid = key_of(host, u.proc.parent_tgid);
+	if (rec->tracer == WIRE_SCHED && rec->kind == SCHED_TASK && rec->size >= sizeof(u.task))
+		u.task.since_ns = time_of(g, host, u.task.since_ns);
+	if (rec->tracer == WIRE_SCHED && rec->kind == SCHED_BLOCKED && rec->size >= sizeof(u.blocked))
+		u.blocked.begin_ns = time_of(g, host, u.blocked.begin_ns);
+	g->now_ns = u.h.ts_ns > g->now_ns ? u.h.ts_ns : g->now_ns;
+	err = pipeline_feed(g->pipeline, &u.h);
+	return !err && is_fact(rec, FACT_PROC) ? host_tell(g, host, &u.h, pid) : err;
+}
+
+/* --- looks --- */
+
+static int own_feed(struct merge *g, struct wire_hdr *h, size_t size, uint8_t kind)
+{
+	*h = (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = g->now_ns };
+	return pipeline_feed(g->pipeline, h);
+}
+
+static int start_feed(struct merge *g)
+{
+	union { struct fact_start f; char bytes[sizeof(struct fact_start) + 256]; } u = {};
+	char *to = u.f.host;
+	size_t left = 240;
+
+	u.f.realtime_offset_ns = g->files[0].start.realtime_offset_ns;
+	for (size_t i = 0; i < g->n; i++) {
+		const struct fact_start *s = &g->files[i].start;
+		size_t len = strlen(g->files[i].host);
+
+		u.f.hang_floor_ns = s->hang_floor_ns > u.f.hang_floor_ns ? s->hang_floor_ns : u.f.hang_floor_ns;
+		u.f.busy_limit_ns = s->busy_limit_ns > u.f.busy_limit_ns ? s->busy_limit_ns : u.f.busy_limit_ns;
+		if (len + 2 > left)
+			continue;
+		to += snprintf(to, left, "%s%s", i ? "," : "", g->files[i].host);
+		left = 240 - (to - u.f.host);
+	}
+	u.f.dstate_limit_ns = u.f.hang_floor_ns;
+	u.f.version = WIRE_VERSION;
+	u.f.host_len = strlen(u.f.host) + 1;
+	g->now_ns = time_of(g, 0, g->files[0].start.hdr.ts_ns);
+	return own_feed(g, &u.f.hdr, (sizeof(u.f) + u.f.host_len + 7) & ~7ul, FACT_START);
+}
+
+/* Look number `look` of one host: what lies behind tick `look` - 1, up to the next. */
+static int look_feed(struct merge *g, size_t host, uint32_t look)
+{
+	struct recording_reader *r = NULL;
+	const struct wire_hdr *rec;
+	uint32_t ticks = 0;
+	int err = recording_open(g->files[host].path, &r);
+
+	while (!err && ticks <= look && recording_next(r, &rec) == 1) {
+		if (is_fact(rec, FACT_TICK))
+			ticks++;
+		else if (ticks == look && !is_fact(rec, FACT_START) && !is_fact(rec, FACT_STOP))
+			err = record_feed(g, host, rec);
+	}
+	recording_reader_free(r);
+	return err;
+}
+
+/* As autopsy.c does: a verdict, or proof of life, ends it. */
+static int looks_feed(struct merge *g)
+{
+	struct fact_tick tick;
+	bool more = true, enough = false;
+	int err = 0;
+
+	for (uint32_t look = 0; !err && more && !enough; look++) {
+		more = false;
+		for (size_t i = 0; !err && i < g->n; i++) {
+			if (look < g->files[i].n_ticks)
+				err = look_feed(g, i, look);
+			more |= look + 1 < g->files[i].n_ticks;
+		}
+		g->now_ns++;
+		if (!err)
+			err = own_feed(g, &tick.hdr, sizeof(tick), FACT_TICK);
+		enough = autopsy_moved(pipeline_model(g->pipeline)) || incidents_counted(pipeline_incidents(g->pipeline));
+	}
+	return err;
+}
+
+static int stop_feed(struct merge *g)
+{
+	struct fact_stop f = { .records = pipeline_records(g->pipeline) };
+	int err = own_feed(g, &f.hdr, sizeof(f), FACT_STOP);
+
+	pipeline_flush(g->pipeline);
+	return err;
+}
+
+/* --- do they belong together --- */
+
+static const char *when(const struct merge_file *f, char *to, size_t size)
+{
+	time_t at = (f->anchor_ns + f->start.realtime_offset_ns) / 1000000000ull;
+	struct tm tm;
+
+	strftime(to, size, "%Y-%m-%d %H:%M:%S", localtime_r(&at, &tm));
+	return to;
+}
+
+static bool hosts_differ(const struct merge *g)
+{
+	char a[32], b[32];
+
+	for (size_t i = 0; i < g->n; i++)
+		for (size_t k = 0; k < i; k++) {
+			if (strcmp(g->files[i].host, g->files[k].host))
+				continue;
+			log_error("%s and %s are both of host %s (looked at %s and %s): give one file of each host", g->files[k].path,
+				  g->files[i].path, g->files[i].host, when(&g->files[k], a, sizeof(a)), when(&g->files[i], b, sizeof(b)));
+			return false;
+		}
+	return true;
+}
+
+/* Of one job: a common name of it, or a common communicator, from file to file. */
+static bool one_job(const struct merge *g)
+{
+	bool *in = calloc(g->n, sizeof(*in)), grows = true;
+	size_t first = 0, out = g->n;
+
+	while (first < g->n && merge_file_idle(&g->files[first]))
+		first++;
+	if (in && first < g->n)
+		in[first] = true;
+	while (in && grows) {
+		grows = false;
+		for (size_t i = 0; i < g->n; i++)
+			for (size_t k = 0; !in[i] && k < g->n; k++)
+				if (in[k] && merge_files_share(&g->files[i], &g->files[k]))
+					in[i] = grows = true;
+	}
+	for (size_t i = 0; in && i < g->n && out == g->n; i++)
+		if (!in[i] && !merge_file_idle(&g->files[i]))
+			out = i;
+	free(in);
+	if (out < g->n)
+		log_error("%s and %s have neither a job's name nor a communicator in common: give the files of one job (ranktrace "
+			  "autopsy --job NAME --raw FILE)", g->files[first].path, g->files[out].path);
+	return out == g->n;
+}
+
+/* Times of day, as far as the hosts agree on them: only for a word of warning. */
+static void apart_warn(const struct merge *g)
+{
+	uint64_t lo = UINT64_MAX, hi = 0, ns;
+
+	for (size_t i = 0; i < g->n; i++) {
+		ns = g->files[i].anchor_ns + g->files[i].start.realtime_offset_ns;
+		lo = ns < lo ? ns : lo;
+		hi = ns > hi ? ns : hi;
+		if (merge_file_idle(&g->files[i]))
+			log_warn("%s: no training process was on host %s", g->files[i].path, g->files[i].host);
+	}
+	if (hi - lo > APART_NS)
+		log_warn("the hosts were looked at %.1f minutes apart, by their clocks: what moved in between is not known", (hi - lo) / 6e10);
+}
+
+static int files_read(struct merge *g, const char *const *paths, size_t n)
+{
+	int err = 0;
+
+	g->files = calloc(n, sizeof(*g->files));
+	if (!g->files)
+		return -ENOMEM;
+	for (; !err && g->n < n; g->n++)
+		err = merge_file_read(paths[g->n], &g->files[g->n]);
+	return err;
+}
+
+int autopsy_merge(const char *const *paths, size_t n, struct pipeline *p)
+{
+	struct merge g = { .pipeline = p };
+	int err = 0, code = EXIT_CLEAN;
+
+	if (n >= 1u << (32 - PID_BITS)) {
+		log_error("--merge takes %u files at most", (1u << (32 - PID_BITS)) - 1);
+		return EXIT_USAGE;
+	}
+	if (files_read(&g, paths, n) || !hosts_differ(&g) || !one_job(&g)) {
+		code = EXIT_USAGE;
+	} else {
+		apart_warn(&g);
+		err = start_feed(&g);
+		err = err ? err : looks_feed(&g);
+		err = err ? err : stop_feed(&g);
+	}
+	for (size_t i = 0; i < g.n; i++)
+		merge_file_free(&g.files[i]);
+	free(g.files);
+	if (err)
+		log_error("merging: %s", strerror(-err));
+	return err ? EXIT_INTERNAL : code;
+}

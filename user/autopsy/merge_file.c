@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * merge_file.c - see merge_file.h.
+ */
+#include "autopsy/merge_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "recording/recording.h"
+#include "tracers/sched/sched.h"
+
+/* What an autopsy writes, and nothing else does without more beside it. */
+static bool is_of_autopsy(const struct wire_hdr *h)
+{
+	if (h->tracer == WIRE_SCHED)
+		return h->kind == SCHED_TASK || h->kind == SCHED_BLOCKED;
+	return h->tracer == WIRE_FACT && h->kind != FACT_LIB && h->kind != FACT_LOSS && h->kind != FACT_ATTACH && h->kind != FACT_HOST &&
+	       h->kind != FACT_CLOCK;
+}
+
+static int hash_add(struct merge_file *f, uint64_t hash)
+{
+	uint64_t *grown;
+
+	for (size_t i = 0; i < f->n_hashes; i++)
+		if (f->hashes[i] == hash)
+			return 0;
+	grown = realloc(f->hashes, (f->n_hashes + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	f->hashes = grown;
+	f->hashes[f->n_hashes++] = hash;
+	return 0;
+}
+
+static int job_add(struct merge_file *f, const char *job)
+{
+	char **grown;
+
+	for (size_t i = 0; i < f->n_jobs; i++)
+		if (!strcmp(f->jobs[i], job))
+			return 0;
+	grown = *job ? realloc(f->jobs, (f->n_jobs + 1) * sizeof(*grown)) : f->jobs;
+	if (!grown)
+		return *job ? -ENOMEM : 0;
+	f->jobs = grown;
+	if (*job)
+		f->jobs[f->n_jobs] = strdup(job);
+	f->n_jobs += *job && f->jobs[f->n_jobs];
+	return 0;
+}
+
+static void start_take(struct merge_file *f, const struct wire_hdr *h)
+{
+	const struct fact_start *s = (const void *)h;
+
+	if (h->size < sizeof(*s) || sizeof(*s) + s->host_len > h->size)
+		return;
+	f->start = *s;
+	memcpy(f->host, s->host, s->host_len < sizeof(f->host) ? s->host_len : sizeof(f->host) - 1);
+}
+
+static int record_take(struct merge_file *f, const struct wire_hdr *h)
+{
+	const struct fact_proc *p = (const void *)h;
+	bool fact = h->tracer == WIRE_FACT;
+
+	if (fact && h->kind == FACT_START)
+		start_take(f, h);
+	if (h->tracer == WIRE_SCHED && !f->anchor_ns)
+		f->anchor_ns = h->ts_ns;
+	f->n_ticks += fact && h->kind == FACT_TICK;
+	if (fact && h->kind == FACT_COMM_SAMPLE && h->size >= sizeof(struct fact_comm_sample))
+		return hash_add(f, ((const struct fact_comm_sample *)h)->hash);
+	if (!fact || h->kind != FACT_PROC || h->size < sizeof(*p) || sizeof(*p) + p->job_len > h->size || !p->job_len ||
+	    p->text[p->job_len - 1])
+		return 0;
+	f->n_procs++;
+	return job_add(f, p->text);
+}
+
+static const char *open_remedy(int err)
+{
+	switch (err) {
+	case -EPROTO: return "this is no ranktrace recording; --merge takes what 'ranktrace autopsy --raw FILE' wrote on each host";
+	case -EPROTONOSUPPORT: return "it was made by a newer ranktrace; use that version";
+	default: return strerror(-err);
+	}
+}
+
+/* 0, or -errno that was told. */
+static int end_check(const struct merge_file *f, int err, bool stopped)
+{
+	if (err == -EPROTO)
+		log_error("%s: no recording of an autopsy, but of 'ranktrace record' or the like: 'ranktrace replay' shows it", f->path);
+	else if (err && err != -EBADMSG)
+		log_error("%s: %s", f->path, strerror(-err));
+	if (err && err != -EBADMSG)
+		return err;
+	if (!*f->host || (f->n_procs && !f->n_ticks)) {
+		log_error("%s: it ends before its first look was over (copied before the autopsy ended?): make it again", f->path);
+		return -ENODATA;
+	}
+	if (err || !stopped)
+		log_warn("%s: cut off (copied before the autopsy ended?); its %u whole looks are used", f->path, f->n_ticks);
+	return 0;
+}
+
+int merge_file_read(const char *path, struct merge_file *ret)
+{
+	struct merge_file *f = ret;
+	struct recording_reader *r;
+	const struct wire_hdr *rec;
+	bool stopped = false;
+	int err = recording_open(path, &r), more = 1;
+
+	*f = (struct merge_file){ .path = path };
+	if (err) {
+		log_error("%s: %s", path, open_remedy(err));
+		return err;
+	}
+	while (!err && (more = recording_next(r, &rec)) == 1) {
+		err = is_of_autopsy(rec) ? record_take(f, rec) : -EPROTO;
+		stopped |= rec->tracer == WIRE_FACT && rec->kind == FACT_STOP;
+	}
+	recording_reader_free(r);
+	if (!f->anchor_ns)
+		f->anchor_ns = f->start.hdr.ts_ns;
+	return end_check(f, err ? err : more < 0 ? more : 0, stopped);
+}
+
+void merge_file_free(struct merge_file *f)
+{
+	for (size_t i = 0; i < f->n_jobs; i++)
+		free(f->jobs[i]);
+	free(f->jobs);
+	free(f->hashes);
+}
+
+bool merge_file_idle(const struct merge_file *f)
+{
+	return !f->n_procs;
+}
+
+bool merge_files_share(const struct merge_file *a, const struct merge_file *b)
+{
+	for (size_t i = 0; i < a->n_hashes; i++)
+		for (size_t k = 0; k < b->n_hashes; k++)
+			if (a->hashes[i] == b->hashes[k])
+				return true;
+	for (size_t i = 0; i < a->n_jobs; i++)
+		for (size_t k = 0; k < b->n_jobs; k++)
+			if (!strcmp(a->jobs[i], b->jobs[k]))
+				return true;
+	return false;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * side_thread.c - see side_thread.h.
+ */
+#include "base/side_thread.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define SEC 1000000000ull
+#define END_PATIENCE_NS SEC /* at the end, for work that is held up */
+
+static void *thread_run(void *arg)
+{
+	struct side_thread *t = arg;
+
+	pthread_setname_np(pthread_self(), t->name);
+	pthread_mutex_lock(&t->lock);
+	while (!t->quit) {
+		if (t->step != SIDE_ASKED) {
+			pthread_cond_wait(&t->changed, &t->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&t->lock);
+		t->work(t->of);
+		pthread_mutex_lock(&t->lock);
+		t->step = SIDE_DONE;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+int side_thread_start(struct side_thread *t, const char *name, void (*work)(void *of), void *of)
+{
+	sigset_t all, before;
+	int err;
+
+	t->name = name;
+	t->work = work;
+	t->of = of;
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->changed, NULL);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+	err = pthread_create(&t->thread, NULL, thread_run, t);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -err;
+}
+
+enum side_step side_thread_step(struct side_thread *t)
+{
+	enum side_step step;
+
+	pthread_mutex_lock(&t->lock);
+	step = t->step;
+	pthread_mutex_unlock(&t->lock);
+	return step;
+}
+
+void side_thread_set(struct side_thread *t, enum side_step step)
+{
+	pthread_mutex_lock(&t->lock);
+	t->step = step;
+	pthread_cond_signal(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool side_thread_end(struct side_thread *t)
+{
+	uint64_t until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_PATIENCE_NS;
+	struct timespec until = { .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
+
+	pthread_mutex_lock(&t->lock);
+	t->quit = true;
+	pthread_cond_signal(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+	if (pthread_timedjoin_np(t->thread, NULL, &until))
+		return false;
+	pthread_mutex_destroy(&t->lock);
+	pthread_cond_destroy(&t->changed);
+	return true;
+}
+
+uint64_t side_thread_cpu_ns(void)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * SEC + t.tv_nsec;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_ps.c - `ranktrace ps`: who trains here and what a trace would see of it. Touches nothing, attaches nothing.
+ */
+#include <argp.h>
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "command.h"
+#include "pipeline/decode.h"
+#include "cmd/ps_kernel.h"
+#include "cmd/ps_stacks.h"
+#include "session/targets.h"
+#include "inspect/discover/discover.h"
+#include "inspect/discover/launch_env.h"
+#include "inspect/reader/reader.h"
+
+struct ps_args {
+	bool json, kernel, load, stacks;
+	uint32_t pid;
+};
+
+static const struct argp_option ps_options[] = {
+	{ "json", 'j', 0, 0, "JSON lines", 0 },
+	{ "kernel", 'k', 0, 0, "what this kernel gives, what is used instead of what it lacks, its quirks", 0 },
+	{ "load", 'l', 0, 0, "with --kernel: load every BPF program too, in every shape it has for other kernels (attaches none)", 0 },
+	{ "stacks", 's', 0, 0, "what every thread is doing: kernel, native and Python frames, equal stacks as one", 0 },
+	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and those below it", 0 },
+	{ 0 },
+};
+
+#define AWAIT_US 20000
+#define AWAIT_LOOKS 60 /* a blocked process is known as such after 0.2 s */
+
+#define ROW "%-8u %-8u %-6s %-6d %-6d %-11s %-13s %-16s %-20s %s%s%s"
+#define TITLE "%-8s %-8s %-6s %-6s %-6s %-11s %-13s %-16s %-20s %s\n"
+
+static error_t ps_option(int key, char *arg, struct argp_state *state)
+{
+	struct ps_args *a = state->input;
+	char *end;
+
+	switch (key) {
+	case 'j': a->json = true; return 0;
+	case 'k': a->kernel = true; return 0;
+	case 'l': a->load = true; return 0;
+	case 's': a->stacks = true; return 0;
+	case 'p':
+		a->pid = strtoul(arg, &end, 10);
+		if (*end || !a->pid)
+			argp_error(state, "--pid %s: not a process id", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (a->pid && !a->stacks)
+			argp_error(state, "--pid goes with --stacks");
+		if (a->load && !a->kernel)
+			argp_error(state, "--load goes with --kernel");
+		return 0;
+	case ARGP_KEY_ARG: argp_error(state, "no arguments expected");
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+
+/* "nccl,cuda": which tracers would attach to this file. */
+static void tracers_text(uint32_t mask, char *to, size_t size)
+{
+	size_t at = 0;
+
+	*to = 0;
+	for (const struct tracer *const *t = tracers_all; *t; t++)
+		if (mask & 1u << (*t)->id && at < size)
+			at += snprintf(to + at, size - at, "%s%s", at ? "," : "", (*t)->name);
+}
+
+/* Appends a reason, behind "; " if it is not the first. */
+__attribute__((format(printf, 3, 4))) static void reason_add(char *to, size_t size, const char *format, ...)
+{
+	size_t at = strlen(to);
+	va_list args;
+
+	if (at && at + 2 < size)
+		at += snprintf(to + at, size - at, "; ");
+	va_start(args, format);
+	if (at < size)
+		vsnprintf(to + at, size - at, format, args);
+	va_end(args);
+}
+
+/* The file it was started from, NULL where that is not mapped or was not looked at. */
+static const struct target_lib *program_of(const struct target_proc *p)
+{
+	for (size_t i = 0; i < p->n_files; i++) {
+		size_t len = strlen(p->libs[i].path);
+
+		if (!strncmp(p->libs[i].path, p->exe, len) && (!p->exe[len] || !strcmp(p->exe + len, " (deleted)")))
+			return &p->libs[i];
+	}
+	return NULL;
+}
+
+static void status_text(const struct target_proc *p, char *to, size_t size)
+{
+	if (p->status == TARGET_DENIED)
+		reason_add(to, size, "not readable: %s", strerror(-p->error));
+	else if (p->status == TARGET_BLOCKED)
+		reason_add(to, size, "its mmap_lock is held: libraries as of before");
+	else if (p->status == TARGET_ERROR)
+		reason_add(to, size, "%s", strerror(-p->error));
+	if (p->n_unreadable)
+		reason_add(to, size, "%zu executable files not inspected, first %.100s: %s", p->n_unreadable, p->unreadable,
+			   elf_error_text(p->unreadable_error));
+}
+
+/* Why something of this process would stay invisible; "" nothing. */
+static void invisible_text(const struct target_proc *p, char *to, size_t size)
+{
+	const struct target_lib *program = program_of(p);
+
+	*to = 0;
+	status_text(p, to, size);
+	if (!p->n_libs && p->rank >= 0 && !p->is_child && program && !program->file->error && !program->file->facts.has_symbols)
+		reason_add(to, size, "%.100s is stripped: NCCL or CUDA linked into it cannot be found; build it without -s",
+			   p->exe);
+	else if (!p->n_libs && p->rank >= 0 && !p->is_child && p->status == TARGET_OK)
+		reason_add(to, size, "no NCCL or CUDA symbols mapped (yet)");
+	if (p->seccomp > 0)
+		reason_add(to, size, "under seccomp: no return probes on kernels from 6.11");
+}
+
+/* What is odd about its identity; "" nothing. */
+static void identity_text(const struct target_proc *p, char *to, size_t size)
+{
+	*to = 0;
+	if (p->rank_ambiguous && !p->is_child)
+		reason_add(to, size, "several processes with communicators say the same rank: NCCL's own counts");
+	else if (p->other_source != RANK_UNKNOWN && !p->is_child)
+		reason_add(to, size, "%s is trusted, %s says %d%s", rank_source_variable(p->rank_source),
+			   rank_source_variable(p->other_source), p->other_rank,
+			   p->other_rank == p->rank ? " of another size" : "");
+}
+
+static void source_text(const struct target_proc *p, char *to, size_t size)
+{
+	const char *name = rank_source_name(p->rank_source);
+
+	snprintf(to, size, "%s%s", *name ? name : "-", p->rank_late && !p->is_child ? "(late)" : "");
+}
+
+static void proc_print(const struct target_proc *p)
+{
+	char rank[16] = "-", tracers[64], source[24], why[512], note[256];
+
+	if (p->rank >= 0)
+		snprintf(rank, sizeof(rank), "%s%d", p->is_child ? "+" : "", p->rank);
+	invisible_text(p, why, sizeof(why));
+	identity_text(p, note, sizeof(note));
+	source_text(p, source, sizeof(source));
+	printf(ROW "\n", p->tgid, p->ns_pid, rank, p->local_rank, p->world_size, source,
+	       *p->container ? p->container : "-", p->name, *p->job ? p->job : "-", note, *note && *why ? "; " : "", why);
+	if (*p->pod)
+		printf("         pod        %s\n", p->pod);
+	for (size_t i = 0; i < p->n_libs; i++) {
+		char id[2 * ELF_BUILD_ID_MAX + 1];
+
+		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
+		elf_facts_build_id(&p->libs[i].file->facts, id);
+		printf("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "", p->libs[i].path);
+	}
+}
+
+static cJSON *libs_json(const struct target_proc *p)
+{
+	cJSON *libs = cJSON_CreateArray();
+
+	for (size_t i = 0; i < p->n_libs; i++) {
+		char id[2 * ELF_BUILD_ID_MAX + 1], tracers[64];
+		cJSON *lib = cJSON_CreateObject();
+
+		elf_facts_build_id(&p->libs[i].file->facts, id);
+		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
+		cJSON_AddStringToObject(lib, "path", p->libs[i].path);
+		cJSON_AddStringToObject(lib, "build_id", id);
+		cJSON_AddStringToObject(lib, "tracers", tracers);
+		cJSON_AddBoolToObject(lib, "deleted", p->libs[i].deleted);
+		cJSON_AddBoolToObject(lib, "has_dwarf", p->libs[i].file->facts.has_dwarf);
+		cJSON_AddItemToArray(libs, lib);
+	}
+	return libs;
+}
+
+static void proc_print_json(const struct target_proc *p)
+{
+	cJSON *o = cJSON_CreateObject();
+	char why[512], note[256], *text;
+
+	invisible_text(p, why, sizeof(why));
+	identity_text(p, note, sizeof(note));
+	cJSON_AddNumberToObject(o, "pid", p->tgid);
+	cJSON_AddNumberToObject(o, "ns_pid", p->ns_pid);
+	cJSON_AddNumberToObject(o, "rank", p->rank);
+	cJSON_AddNumberToObject(o, "local_rank", p->local_rank);
+	cJSON_AddNumberToObject(o, "world_size", p->world_size);
+	cJSON_AddStringToObject(o, "rank_source", rank_source_name(p->rank_source));
+	cJSON_AddBoolToObject(o, "rank_late", p->rank_late);
+	cJSON_AddStringToObject(o, "rank_note", note);
+	cJSON_AddBoolToObject(o, "is_child", p->is_child);
+	cJSON_AddStringToObject(o, "job", p->job);
+	cJSON_AddStringToObject(o, "name", p->name);
+	cJSON_AddStringToObject(o, "container", p->container);
+	cJSON_AddStringToObject(o, "pod", p->pod);
+	cJSON_AddStringToObject(o, "visible_devices", p->visible_devices);
+	cJSON_AddStringToObject(o, "status", target_status_name(p->status));
+	cJSON_AddStringToObject(o, "invisible", why);
+	cJSON_AddItemToObject(o, "libs", libs_json(p));
+	text = cJSON_PrintUnformatted(o);
+	if (text)
+		puts(text);
+	free(text);
+	cJSON_Delete(o);
+}
+
+/* Looks until nothing is awaited any more, or for long enough. 0 or -errno. */
+static int set_scan(struct target_set *set)
+{
+	int err = target_set_scan(set);
+
+	for (int i = 0; !err && i < AWAIT_LOOKS && target_set_awaited(set); i++) {
+		usleep(AWAIT_US);
+		err = target_set_rescan(set, NULL, 0);
+	}
+	return err;
+}
+
+static int list_print(struct target_set *set, bool json)
+{
+	const struct target_proc *const *list;
+	size_t n;
+
+	list = target_set_list(set, &n);
+	if (!json && n)
+		printf(TITLE, "PID", "NSPID", "RANK", "LOCAL", "WORLD", "SOURCE", "CONTAINER", "NAME", "JOB", "NOTE");
+	for (size_t i = 0; i < n; i++)
+		json ? proc_print_json(list[i]) : proc_print(list[i]);
+	if (!n)
+		log_info("no training process on this host: nothing with NCCL or CUDA symbols mapped and no RANK in an environment");
+	return EXIT_CLEAN;
+}
+
+int cmd_ps(int argc, char **argv)
+{
+	static const struct argp argp = { ps_options, ps_option, 0,
+		"Training processes on this host: who they are, which libraries would be probed, what stays invisible.", 0, 0, 0 };
+	const struct target_want *wants;
+	struct target_set *set = NULL;
+	struct reader *reader = NULL;
+	struct ps_args a = {};
+	int err, code = EXIT_INTERNAL;
+	size_t n;
+
+	argp_parse(&argp, argc, argv, 0, 0, &a);
+	if (a.kernel)
+		return ps_kernel_print(a.load, a.json);
+	wants = session_wants(&n);
+	err = reader_open(&reader);
+	if (!err)
+		err = target_set_new(reader, wants, n, &set);
+	if (err)
+		log_error("starting: %s", strerror(-err));
+	else
+		reader_set_patience(reader, READER_PATIENCE_MS);
+	if (!err && (err = set_scan(set)))
+		log_error("/proc: %s", strerror(-err));
+	if (!err)
+		code = a.stacks ? ps_stacks_print(reader, set, a.pid, a.json) : list_print(set, a.json);
+	target_set_free(set);
+	reader_free(reader);
+	return code;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_replay.c - `ranktrace replay F.rtr`: the recording through the same pipeline as the live session, so the same
+ * findings; outputs as asked for.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "command.h"
+#include "session/outputs.h"
+#include "pipeline/pipeline.h"
+#include "cmd/qps_print.h"
+#include "recording/recording.h"
+
+struct replay_args {
+	const char *file;
+	struct outputs outputs;
+	bool ops, json, steps, qps;
+};
+
+static const struct argp_option replay_options[] = {
+	{ "output", 'o', "FILE", 0, "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0 },
+	{ "ops", 'O', 0, 0, "print every operation as a JSON line instead of the findings", 0 },
+	{ "steps", 'S', 0, 0, "print each rank's iteration clock as a JSON line instead of the findings", 0 },
+	{ "qps", 'Q', 0, 0, "print each RDMA queue pair as a JSON line instead of the findings", 0 },
+	{ "json", 'j', 0, 0, "findings as JSON lines on stdout", 0 },
+	{ "quiet", 'q', 0, 0, "no talk on stderr", 0 },
+	{ 0 },
+};
+
+static error_t replay_option(int key, char *arg, struct argp_state *state)
+{
+	struct replay_args *a = state->input;
+
+	switch (key) {
+	case 'o':
+		if (a->outputs.n == OUTPUTS_MAX)
+			argp_error(state, "at most %d outputs", OUTPUTS_MAX);
+		a->outputs.paths[a->outputs.n++] = arg;
+		return 0;
+	case 'O': a->ops = true; return 0;
+	case 'S': a->steps = true; return 0;
+	case 'Q': a->qps = true; return 0;
+	case 'j': a->json = true; return 0;
+	case 'q': log_quiet = true; return 0;
+	case ARGP_KEY_ARG:
+		if (a->file)
+			argp_error(state, "one recording at a time");
+		a->file = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->file)
+			argp_error(state, "which recording? ranktrace replay FILE.rtr");
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const char *sink_of(const struct replay_args *a)
+{
+	return a->ops ? "ops" : a->json ? "json" : a->steps || a->qps ? NULL : "terminal";
+}
+
+static const char *open_remedy(int err)
+{
+	switch (err) {
+	case -EPROTO: return "this is no ranktrace recording (.rtr)";
+	case -EPROTONOSUPPORT: return "the recording was made by a newer ranktrace; use that version";
+	default: return strerror(-err);
+	}
+}
+
+/* 0 the clean end, -EBADMSG a torn one, other -errno. */
+static int records_feed(struct recording_reader *r, struct pipeline *p)
+{
+	const struct wire_hdr *rec;
+	int more, err = 0;
+
+	while (!err && (more = recording_next(r, &rec)) == 1)
+		err = pipeline_feed(p, rec);
+	return err ? err : more;
+}
+
+static void steps_print(const struct model *m)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (p->steps && p->leader == p && p->rank >= 0)
+			printf("{\"rank\":%d,\"pid\":%u,\"period_ops\":%zu,\"iterations\":%" PRIu64 ",\"median_s\":%.6f}\n",
+			       p->rank, p->tgid, p->steps->period_ops, p->steps->n, p->steps->median_s);
+}
+
+static int replay(const struct replay_args *a, struct recording_reader *r, struct pipeline *p)
+{
+	int err = records_feed(r, p), out;
+
+	if (a->steps)
+		steps_print(pipeline_model(p));
+	if (a->qps)
+		qps_print(pipeline_model(p));
+	pipeline_flush(p);
+	out = outputs_errors_say(p);
+	if (err == -EBADMSG)
+		log_warn("%s ends in a torn chunk (the writer was killed or the disk was full); everything before it was used",
+			 a->file);
+	else if (err)
+		log_error("%s: %s", a->file, strerror(-err));
+	if (pipeline_undecoded(p))
+		log_warn("%" PRIu64 " records are of a kind this version does not know and were skipped", pipeline_undecoded(p));
+	log_info("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
+		 pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
+	outputs_costs_say(p);
+	if ((err && err != -EBADMSG) || out)
+		return EXIT_INTERNAL;
+	return incidents_counted(pipeline_incidents(p)) ? EXIT_FINDING : EXIT_CLEAN;
+}
+
+int cmd_replay(int argc, char **argv)
+{
+	static const struct argp argp = { replay_options, replay_option, "FILE.rtr",
+		"Runs a recording through model, detectors and outputs; gives the live run's findings exactly.", 0, 0, 0 };
+	struct recording_reader *r = NULL;
+	struct replay_args a = {};
+	struct pipeline *p;
+	int err, code = EXIT_USAGE;
+
+	argp_parse(&argp, argc, argv, 0, 0, &a);
+	err = recording_open(a.file, &r);
+	if (err) {
+		log_error("%s: %s", a.file, open_remedy(err));
+		return EXIT_USAGE;
+	}
+	p = pipeline_new();
+	if (p && !outputs_open(p, sink_of(&a), &a.outputs))
+		code = replay(&a, r, p);
+	err = pipeline_free(p);
+	if (err)
+		log_error("closing the outputs: %s", strerror(-err));
+	recording_reader_free(r);
+	return err ? EXIT_INTERNAL : code;
+}

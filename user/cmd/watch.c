@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_watch.c - `ranktrace watch`: the node daemon. A session of tier watch over the jobs of the host, with its settings from a file
+ * and the command line, which wins.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "command.h"
+#include "session/args.h"
+
+#define RAISE_S 60
+#define RAISE_MAX_S 3600
+#define WATCH_FLIGHT_MB 16 /* beside the 20 MB of all else: a daemon on every node stays below 40 */
+
+struct watch_args {
+	struct session_args session;
+};
+
+enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE };
+
+static const struct argp_option watch_options[] = {
+	{ "config", OPT_CONFIG, "FILE", 0, "'key = value' lines, keys as the long options here, flags yes or no; the command line wins", 0 },
+	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "probe the ranks a finding concerns for so long (60)", 1 },
+	{ "no-raise", OPT_NO_RAISE, 0, 0, "probe nobody, whatever is found (in a file: raise = no)", 1 },
+	{ 0 },
+};
+
+static int raise_for_set(struct watch_args *a, const char *value, char *error, size_t size)
+{
+	char *end;
+	double sec = strtod(value, &end);
+
+	if (end == value || *end || !(sec >= 1) || sec > RAISE_MAX_S) {
+		snprintf(error, size, "'%s' is no number of seconds from 1 to %d", value, RAISE_MAX_S);
+		return -EINVAL;
+	}
+	a->session.session.raise_ns = sec * 1e9;
+	return 0;
+}
+
+/* Keys of a file that are watch's own. */
+static int watch_set(void *of, const char *name, const char *value, char *error, size_t size)
+{
+	struct watch_args *a = of;
+
+	if (!strcmp(name, "raise-for"))
+		return raise_for_set(a, value, error, size);
+	if (strcmp(name, "raise"))
+		return -ENOENT;
+	if (strcmp(value, "yes") && strcmp(value, "no")) {
+		snprintf(error, size, "'%s' is neither 'yes' nor 'no'", value);
+		return -EINVAL;
+	}
+	a->session.session.no_raise = !strcmp(value, "no");
+	return 0;
+}
+
+static error_t watch_option(int key, char *arg, struct argp_state *state)
+{
+	struct watch_args *a = state->input;
+	char error[256];
+
+	switch (key) {
+	case ARGP_KEY_INIT: state->child_inputs[0] = &a->session; return 0;
+	case OPT_CONFIG: return 0; /* read before all others: config_find() */
+	case OPT_RAISE_FOR:
+		if (raise_for_set(a, arg, error, sizeof(error)))
+			argp_error(state, "--raise-for: %s", error);
+		return 0;
+	case OPT_NO_RAISE: a->session.session.no_raise = true; return 0;
+	case ARGP_KEY_ARG: argp_error(state, "'%s': no arguments expected; --pid PID or --job JOB choose whom to watch", arg); return EINVAL;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* The command line wins over the file, so the file comes first. */
+static const char *config_find(int argc, char **argv)
+{
+	const char *found = NULL;
+
+	for (int i = 1; i < argc; i++) {
+		if ((!strcmp(argv[i], "-c") || !strcmp(argv[i], "--config")) && i + 1 < argc)
+			found = argv[++i];
+		else if (!strncmp(argv[i], "--config=", 9))
+			found = argv[i] + 9;
+		else if (!strncmp(argv[i], "-c", 2) && argv[i][2])
+			found = argv[i] + 2;
+	}
+	return found;
+}
+
+static int watch(struct watch_args *a, struct reader *reader, struct pipeline *p)
+{
+	struct session_result r = {};
+	int code = session_args_run(&a->session, reader, p, &r);
+
+	if (r.ran)
+		session_words_say(&a->session, &r, p);
+	return code;
+}
+
+static int watch_open(struct watch_args *a, struct reader **ret_reader, struct pipeline **ret)
+{
+	int err = session_readers_open(&a->session, ret_reader);
+
+	*ret = err ? NULL : pipeline_new();
+	if (!*ret) {
+		log_error("starting: %s", strerror(err ? -err : ENOMEM));
+		return EXIT_INTERNAL;
+	}
+	return outputs_open(*ret, a->session.json ? "json" : "terminal", &a->session.outputs) ? EXIT_USAGE : EXIT_CLEAN;
+}
+
+int cmd_watch(int argc, char **argv)
+{
+	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
+	static const struct argp argp = { watch_options, watch_option, 0,
+		"Watches the training jobs of this host (all of them, or by --pid, --job) without a probe in any: NCCL's own counters in "
+		"their memory, what their threads do. A finding has the ranks it concerns probed for a while, by itself.",
+		children, 0, 0 };
+	static struct watch_args a;
+	struct reader *reader = NULL;
+	struct pipeline *p = NULL;
+	const char *config = config_find(argc, argv);
+	char error[1024];
+	int code, err;
+
+	session_args_init(&a.session, TIER_WATCH);
+	a.session.session.raise_ns = RAISE_S * 1000000000ull;
+	a.session.session.flight.dir = FLIGHT_DIR;
+	a.session.session.flight.bytes_max = WATCH_FLIGHT_MB * 1000000ull;
+	if (config && session_args_file(&a.session, config, watch_set, &a, error, sizeof(error))) {
+		log_error("%s", error);
+		return EXIT_USAGE;
+	}
+	argp_parse(&argp, argc, argv, 0, 0, &a);
+	code = session_args_check(&a.session);
+	if (code)
+		return code;
+	code = watch_open(&a, &reader, &p);
+	if (!code)
+		code = watch(&a, reader, p);
+	err = pipeline_free(p);
+	if (err)
+		log_error("closing the outputs: %s", strerror(-err));
+	session_readers_free(&a.session, reader);
+	return err && code <= EXIT_FINDING ? EXIT_INTERNAL : code;
+}

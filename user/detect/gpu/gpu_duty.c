@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu_duty.c - a rank whose GPU has become the slowest, by how busy the GPUs are and by no probe. All ranks make equally many
+ * steps, so what one does in a step is its activity over the others'. That quotient cancels the step rate; a slow GPU's
+ * rises against its own past, as its peers wait more. Tensor and SM activity must agree: a kernel that spins on one SM
+ * leaves tensor activity together and turns the sign of the other (docs/field-notes.md, 1), so nobody is named for it.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sorted.h"
+#include "detect/detect.h"
+#include "detect/gpu/gpu_cause.h"
+
+#define RANKS_MAX 16            /* of one job on this node, with a GPU each */
+#define ROUNDS 64               /* kept: half a minute at two a second */
+#define TOGETHER_NS 400000000ull/* looks of one round lie within that */
+#define BEFORE_MIN 8            /* rounds of the past, */
+#define BEFORE_NS 8000000000ull /* over so long */
+#define NOW_NS 1500000000ull    /* the present, at least */
+#define TENSOR_LEAST 2.0        /* percent: below that no matrix work is going on */
+#define RISE_TENSOR 0.04        /* of the quotient: at least, and */
+#define RISE_SM 0.03
+#define SURE 6.0                /* standard errors of the two means, by the quotient's own scatter in the past */
+#define FALL_SHARE 0.25         /* the others' activity must have fallen by that share of the rise: the step rate did */
+#define PAUSED 0.25             /* the others do less than that of their usual work: no training step goes on */
+
+struct round {
+	uint64_t ts_ns;
+	float tensor[RANKS_MAX], sm[RANKS_MAX], power_w[RANKS_MAX];
+	float tensor_quotient[RANKS_MAX], sm_quotient[RANKS_MAX]; /* over the median of the others' */
+};
+
+struct excess { double tensor, sm; };     /* quotient now over before, less 1 */
+
+struct slow { /* a rank that is named */
+	uint64_t since_ns;                /* 0 not */
+	struct excess past;               /* quotients before, frozen */
+	double tensor_before, sm_before, peers_tensor_before, peers_sm_before;
+};
+
+struct duty_job {
+	const char *job;
+	int n;
+	uint32_t pids[RANKS_MAX];
+	struct round rounds[ROUNDS];      /* number i at i % ROUNDS */
+	uint64_t n_rounds, last_ns;
+	struct slow slow[RANKS_MAX];
+	struct duty_job *next;
+};
+
+struct gpu_duty { struct duty_job *jobs; };
+
+static const struct round *round_at(const struct duty_job *j, uint64_t i) /* i-th newest */
+{
+	return &j->rounds[(j->n_rounds - 1 - i) % ROUNDS];
+}
+
+static uint64_t rounds_kept(const struct duty_job *j)
+{
+	return j->n_rounds < ROUNDS ? j->n_rounds : ROUNDS;
+}
+
+/* --- rounds --- */
+
+static double others_median(const float *of, int n, int r)
+{
+	double v[RANKS_MAX];
+	int k = 0;
+
+	for (int i = 0; i < n; i++)
+		if (i != r)
+			v[k++] = of[i];
+	doubles_sort(v, k);
+	return k % 2 ? v[k / 2] : (v[k / 2 - 1] + v[k / 2]) / 2;
+}
+
+static bool usable(const struct gpu_look *l, uint64_t ts_ns)
+{
+	return l && l->s.window_ns && l->s.tensor >= 0 && l->s.sm >= 0 && l->ts_ns + TOGETHER_NS > ts_ns && l->ts_ns < ts_ns + TOGETHER_NS;
+}
+
+/* The newest look of every rank's GPU, if it is one round and new, and all of them train. */
+static bool round_take(const struct duty_job *j, const struct model *m, struct round *to, uint64_t *ret_newest_ns)
+{
+	*ret_newest_ns = 0;
+	for (int i = 0; i < j->n; i++) {
+		const struct gpu *g = proc_gpu(m, model_proc(m, j->pids[i]));
+		const struct gpu_look *l = g ? gpu_look(g, 0) : NULL;
+
+		if (!l || l->ts_ns <= j->last_ns)
+			return false;
+		if (!i)
+			to->ts_ns = l->ts_ns;
+		if (!usable(l, to->ts_ns) || l->s.tensor < TENSOR_LEAST)
+			return false;
+		if (l->ts_ns > *ret_newest_ns)
+			*ret_newest_ns = l->ts_ns;
+		to->tensor[i] = l->s.tensor;
+		to->sm[i] = l->s.sm;
+		to->power_w[i] = l->s.power_mw == GPU_NOT_TOLD ? 0 : l->s.power_mw / 1e3;
+	}
+	for (int i = 0; i < j->n; i++) {
+		to->tensor_quotient[i] = to->tensor[i] / others_median(to->tensor, j->n, i);
+		to->sm_quotient[i] = to->sm[i] / fmax(others_median(to->sm, j->n, i), 1);
+	}
+	return true;
+}
+
+static double mean(const struct duty_job *j, uint64_t from, uint64_t to, double (*of)(const struct duty_job *, const struct round *, int), int r)
+{
+	double sum = 0;
+
+	for (uint64_t i = from; i < to; i++)
+		sum += of(j, round_at(j, i), r);
+	return to > from ? sum / (to - from) : 0;
+}
+
+static double deviation(const struct duty_job *j, uint64_t from, uint64_t to, double (*of)(const struct duty_job *, const struct round *, int), int r)
+{
+	double m = mean(j, from, to, of, r), sum = 0;
+
+	for (uint64_t i = from; i < to; i++) {
+		double d = of(j, round_at(j, i), r) - m;
+
+		sum += d * d;
+	}
+	return to > from + 1 ? sqrt(sum / (to - from - 1)) : INFINITY;
+}
+
+static double tensor_of(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->tensor[r]; }
+static double sm_of(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->sm[r]; }
+static double power_of(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->power_w[r]; }
+static double peers_tensor(const struct duty_job *j, const struct round *o, int r) { return others_median(o->tensor, j->n, r); }
+static double peers_sm(const struct duty_job *j, const struct round *o, int r) { return others_median(o->sm, j->n, r); }
+static double peers_power(const struct duty_job *j, const struct round *o, int r) { return others_median(o->power_w, j->n, r); }
+static double tensor_quotient(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->tensor_quotient[r]; }
+static double sm_quotient(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->sm_quotient[r]; }
+
+/* --- the verdict --- */
+
+/* By how much the quotient of the newest `k` rounds is above the past beyond noise and floor; 0 not. */
+static double rise_over(const struct duty_job *j, int r, uint64_t k, double (*of)(const struct duty_job *, const struct round *, int),
+			double floor, double *ret_before)
+{
+	uint64_t all = rounds_kept(j), half = k + (all - k) / 2;
+	double before = mean(j, k, all, of, r), now = mean(j, 0, k, of, r), rise = now / before - 1;
+	double noise = deviation(j, k, all, of, r) / before * sqrt(1.0 / k + 1.0 / (all - k));
+	double limit = fmax(floor, SURE * noise);
+
+	*ret_before = before;
+	if (!(rise > limit))
+		return 0;
+	for (uint64_t i = 0; i < 3; i++) /* and it is so still, not by one round of the few */
+		if (of(j, round_at(j, i), r) / before - 1 < limit / 2)
+			return 0;
+	if (fabs(mean(j, k, half, of, r) / mean(j, half, all, of, r) - 1) > rise / 2) /* the past was no steady state */
+		return 0;
+	return rise;
+}
+
+static bool slow_since(struct duty_job *j, int r, uint64_t k)
+{
+	uint64_t all = rounds_kept(j);
+	struct slow *s = &j->slow[r];
+	double rise, peers_before, peers_now;
+
+	if (all < k + BEFORE_MIN || round_at(j, k)->ts_ns - round_at(j, all - 1)->ts_ns < BEFORE_NS ||
+	    round_at(j, 0)->ts_ns - round_at(j, k)->ts_ns < NOW_NS)
+		return false;
+	rise = rise_over(j, r, k, tensor_quotient, RISE_TENSOR, &s->past.tensor);
+	if (rise <= 0 || rise_over(j, r, k, sm_quotient, RISE_SM, &s->past.sm) <= 0)
+		return false;
+	peers_before = mean(j, k, all, peers_tensor, r);
+	peers_now = mean(j, 0, k, peers_tensor, r);
+	if (1 - peers_now / peers_before < FALL_SHARE * rise || peers_now < PAUSED * peers_before)
+		return false;
+	s->tensor_before = mean(j, k, all, tensor_of, r);
+	s->sm_before = mean(j, k, all, sm_of, r);
+	s->peers_tensor_before = peers_before;
+	s->peers_sm_before = mean(j, k, all, peers_sm, r);
+	s->since_ns = round_at(j, k - 1)->ts_ns;
+	return true;
+}
+
+/* Named ranks are slow until their quotient is back half way. */
+static bool slow_still(const struct duty_job *j, int r)
+{
+	const struct slow *s = &j->slow[r];
+
+	return mean(j, 0, 4, tensor_quotient, r) / s->past.tensor - 1 > RISE_TENSOR / 2 &&
+	       mean(j, 0, 4, sm_quotient, r) / s->past.sm - 1 > RISE_SM / 2;
+}
+
+static void decide(struct duty_job *j)
+{
+	static const uint64_t spans[] = { 4, 6, 8, 12, 16 };
+	int named = 0;
+
+	for (int r = 0; r < j->n; r++) {
+		struct slow *s = &j->slow[r];
+
+		if (s->since_ns && !slow_still(j, r))
+			s->since_ns = 0;
+		for (size_t i = 0; !s->since_ns && i < sizeof(spans) / sizeof(spans[0]); i++)
+			slow_since(j, r, spans[i]);
+		named += s->since_ns != 0;
+	}
+	if (2 * named > j->n) /* most are busier: that is no culprit */
+		for (int r = 0; r < j->n; r++)
+			j->slow[r].since_ns = 0;
+}
+
+static struct finding *straggler_of(struct finding_list *found, uint32_t pid)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == FINDING_STRAGGLER && found->items[i].n_ranks == 1 && found->items[i].pids[0] == pid)
+			return &found->items[i];
+	return NULL;
+}
+
+static bool cause_open(const struct finding *f)
+{
+	return !f->cause || !strcmp(f->cause, "gpu_or_unknown");
+}
+
+/* Share of a step that the others wait for it now and did not before. */
+static double blame_of(const struct duty_job *j, int r)
+{
+	return 1 - mean(j, 0, 4, peers_tensor, r) / j->slow[r].peers_tensor_before;
+}
+
+static void evidence_note(const struct duty_job *j, int r, struct finding *f)
+{
+	const struct slow *s = &j->slow[r];
+
+	finding_note(f, "sm_percent", mean(j, 0, 4, sm_of, r));
+	finding_note(f, "sm_percent_peers", mean(j, 0, 4, peers_sm, r));
+	finding_note(f, "tensor_percent", mean(j, 0, 4, tensor_of, r));
+	finding_note(f, "tensor_percent_peers", mean(j, 0, 4, peers_tensor, r));
+	finding_note(f, "sm_percent_before", s->sm_before);
+	finding_note(f, "sm_percent_peers_before", s->peers_sm_before);
+	finding_note(f, "tensor_percent_before", s->tensor_before);
+	finding_note(f, "tensor_percent_peers_before", s->peers_tensor_before);
+	if (mean(j, 0, 4, peers_power, r) > 0) {
+		finding_note(f, "power_w", mean(j, 0, 4, power_of, r));
+		finding_note(f, "power_w_peers", mean(j, 0, 4, peers_power, r));
+	}
+}
+
+/* The blame walk may have named it already: then this is its cause, unless the host is. */
+static int report(const struct duty_job *j, const struct model *m, int r, struct finding_list *found)
+{
+	const struct proc *p = model_proc(m, j->pids[r]);
+	struct finding *f = straggler_of(found, j->pids[r]);
+
+	if (f && !cause_open(f) && strncmp(f->cause, "gpu", 3))
+		return 0;
+	if (!f) {
+		f = finding_list_add(found);
+		if (!f)
+			return -ENOMEM;
+		f->kind = FINDING_STRAGGLER;
+		f->key = finding_key(f->kind, p->tgid, j->slow[r].since_ns, 2);
+		f->since_ns = j->slow[r].since_ns;
+		f->confidence = 0.9;
+		finding_add_rank(f, proc_rank(p), p->tgid);
+		finding_note(f, "blame_percent", 100 * fmax(0, blame_of(j, r)));
+		f->cause = "gpu";
+		gpu_cause_set(m, found, f);
+	}
+	if (cause_open(f))
+		f->cause = "gpu";
+	evidence_note(j, r, f);
+	return 0;
+}
+
+/* --- jobs --- */
+
+static bool is_subject(const struct model *m, const struct proc *p, const char *job)
+{
+	return !p->dead && !p->is_child && !strcmp(p->job, job) && proc_gpu(m, p);
+}
+
+/* The job's ranks with a GPU; a change of them begins anew. */
+static void ranks_update(struct duty_job *j, const struct model *m)
+{
+	uint32_t pids[RANKS_MAX] = { 0 };
+	int n = 0;
+
+	for (const struct proc *p = m->procs; p && n < RANKS_MAX; p = p->next)
+		if (is_subject(m, p, j->job))
+			pids[n++] = p->tgid;
+	if (n == j->n && !memcmp(pids, j->pids, sizeof(pids)))
+		return;
+	memcpy(j->pids, pids, sizeof(pids));
+	j->n = n;
+	j->n_rounds = 0;
+	memset(j->slow, 0, sizeof(j->slow));
+}
+
+static struct duty_job *job_of(struct gpu_duty *d, const char *job)
+{
+	struct duty_job *j;
+
+	for (j = d->jobs; j; j = j->next)
+		if (!strcmp(j->job, job))
+			return j;
+	j = calloc(1, sizeof(*j));
+	if (!j)
+		return NULL;
+	j->job = job;
+	j->next = d->jobs;
+	d->jobs = j;
+	return j;
+}
+
+static int job_tick(struct duty_job *j, const struct model *m, struct finding_list *found)
+{
+	struct round now;
+	uint64_t newest_ns;
+	int err = 0;
+
+	ranks_update(j, m);
+	if (j->n < 2)
+		return 0;
+	if (round_take(j, m, &now, &newest_ns)) {
+		j->last_ns = newest_ns;
+		j->rounds[j->n_rounds++ % ROUNDS] = now;
+		if (rounds_kept(j) >= 4)
+			decide(j);
+	}
+	for (int r = 0; r < j->n && !err; r++)
+		if (j->slow[r].since_ns)
+			err = report(j, m, r, found);
+	return err;
+}
+
+static int gpu_duty_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct gpu_duty *d = state;
+	int err = 0;
+
+	if (!m->gpus.all)
+		return 0;
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (is_subject(m, p, p->job) && !job_of(d, p->job))
+			return -ENOMEM;
+	for (struct duty_job *j = d->jobs; j && !err; j = j->next)
+		err = job_tick(j, m, found);
+	return err;
+}
+
+static void gpu_duty_release(void *state)
+{
+	struct gpu_duty *d = state;
+	struct duty_job *j;
+
+	while ((j = d->jobs)) {
+		d->jobs = j->next;
+		free(j);
+	}
+}
+
+const struct detector detector_gpu_duty = {
+	.name = "gpu_duty",
+	.help = "a rank whose GPU stays busy while its peers' wait, by NVML's activity counters",
+	.state_bytes = sizeof(struct gpu_duty),
+	.release = gpu_duty_release,
+	.tick = gpu_duty_tick,
+};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * xid.c - errors that the NVIDIA driver reported (XID), by the tracepoint or the kernel log: what each means, what to do, and
+ * which rank it hits: the process that the line names, else whoever computes on that GPU.
+ */
+#include <errno.h>
+
+#include "detect/detect.h"
+
+#define HOLD_NS 60000000000ull /* after the newest of its kind */
+
+enum severity { SEVERITY_H, SEVERITY_D, SEVERITY_A, SEVERITY_I, SEVERITY_UNKNOWN };
+
+static const char *const severities[] = {
+	[SEVERITY_H] = "hardware", [SEVERITY_D] = "driver", [SEVERITY_A] = "application", [SEVERITY_I] = "information",
+	[SEVERITY_UNKNOWN] = "unknown",
+};
+
+struct xid_row { uint32_t number; enum severity severity; const char *meaning, *remedy; };
+
+static const struct xid_row rows[] = {
+#define XID(number, severity, meaning, remedy) { number, SEVERITY_##severity, meaning, remedy },
+#include "detect/gpu/xids.def"
+#undef XID
+};
+
+static const struct xid_row unknown = {
+	0, SEVERITY_UNKNOWN, "not in our table", "look the number up in NVIDIA's XID catalogue",
+};
+static const struct xid_row of_switch = {
+	0, SEVERITY_H, "an NVSwitch error", "look at the fabric manager's log; reset the GPUs and switches of the node",
+};
+
+static const struct xid_row *row_of(const struct xid *x)
+{
+	if (x->of_switch)
+		return &of_switch;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].number == x->number)
+			return &rows[i];
+	return &unknown;
+}
+
+static void gpu_ranks_add(struct finding *f, const struct model *m, const struct gpu *g)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (!p->is_child && gpu_has_proc(g, p) && (!p->dead || m->now_ns < p->exit_ns + HOLD_NS))
+			finding_add_rank(f, proc_rank(p), p->tgid);
+}
+
+/* A switch is everybody's: all ranks with a GPU. */
+static void ranks_add(struct finding *f, const struct model *m, const struct xid *x)
+{
+	const struct proc *p = x->pid ? model_proc(m, x->pid) : NULL;
+	const struct gpu *g = model_gpu_at(m, x->pci);
+
+	if (p && p->leader)
+		p = p->leader;
+	if (p)
+		finding_add_rank(f, proc_rank(p), p->tgid);
+	else if (g)
+		gpu_ranks_add(f, m, g);
+	else if (x->of_switch)
+		for (g = m->gpus.all; g; g = g->next)
+			gpu_ranks_add(f, m, g);
+}
+
+static int report(const struct model *m, const struct xid *x, struct finding_list *found)
+{
+	const struct gpu *g = model_gpu_at(m, x->pci);
+	const struct xid_row *row = row_of(x);
+	struct finding *f = finding_list_add(found);
+
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_XID;
+	f->key = finding_key(f->kind, x->number, x->pci, x->ts_ns);
+	f->cause = severities[row->severity];
+	f->since_ns = x->ts_ns;
+	f->confidence = 1;
+	ranks_add(f, m, x);
+	finding_note(f, x->of_switch ? "sxid" : "xid", x->number);
+	if (g)
+		finding_note(f, "gpu", g->index);
+	finding_note_text(f, "meaning", row->meaning);
+	finding_note_text(f, "remedy", row->remedy);
+	finding_note_text(f, "message", x->text);
+	if (x->pid)
+		finding_note(f, "named_pid", x->pid);
+	return 0;
+}
+
+static int xid_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	const struct gpus *all = &m->gpus;
+	uint64_t from = all->n_xids > XIDS_KEPT ? all->n_xids - XIDS_KEPT : 0;
+	int err = 0;
+
+	(void)state;
+	for (uint64_t i = from; i < all->n_xids && !err; i++) {
+		const struct xid *x = &all->xids[i % XIDS_KEPT];
+
+		if (m->now_ns <= x->last_ns + HOLD_NS)
+			err = report(m, x, found);
+	}
+	return err;
+}
+
+const struct detector detector_xid = {
+	.name = "xid",
+	.help = "an error that the NVIDIA driver reported (XID, or SXID of an NVSwitch), with the rank it hits and what to do",
+	.tick = xid_tick,
+};

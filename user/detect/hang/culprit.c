@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * culprit.c - fills the finding about one rank: what it lacks and who waits, and what its host, its threads and its
+ * GPU calls show of the reason. The first evidence is the most telling: room is limited.
+ */
+#include "detect/hang/culprit.h"
+
+#include <errno.h>
+
+#include "detect/rank/doing.h"
+#include "detect/phrase.h"
+#include "detect/hang/sampled.h"
+#include "detect/hang/stuck.h"
+#include "detect/gpu/gpu_cause.h"
+
+#define LOSS_WINDOW_NS 10000000000ull
+#define CONFIDENCE_MIN 0.5
+#define LOOKS_APART_NS 1100000000ull
+
+static double seconds(uint64_t ns)
+{
+	return ns * 1e-9;
+}
+
+static void note_last_op(struct finding *f, const struct model *m, const struct proc *p)
+{
+	const struct op *op = p->last_op;
+
+	if (!op)
+		return;
+	finding_note_text(f, "last_op", op_kind_name(op->kind));
+	finding_note(f, "last_op_seq", op->seq);
+	finding_note(f, "last_op_count", op->count);
+	finding_note(f, "last_op_s_ago", seconds(m->now_ns - op->call_ns));
+}
+
+static void note_end(struct finding *f, const struct model *m, const struct proc *p)
+{
+	if (!p->dead)
+		return;
+	finding_note(f, "exit_code", p->exit_code);
+	finding_note(f, "exit_signal", p->exit_signal);
+	finding_note(f, "dead_s", seconds(m->now_ns - p->exit_ns));
+}
+
+/* What the host is in, and the last word of the driver: "in cuStreamSynchronize for 12 s". */
+static void note_calls(struct finding *f, const struct model *m, const struct proc *p)
+{
+	const struct call *longest = p->calls;
+
+	for (const struct call *c = p->calls; c; c = c->next)
+		if (c->begin_ns < longest->begin_ns)
+			longest = c;
+	if (longest) {
+		finding_note_text(f, "in_call", *longest->name ? longest->name : longest->is_sync ? "wait for the GPU" : "");
+		finding_note(f, "in_call_s", seconds(m->now_ns - longest->begin_ns));
+	}
+	if (p->cuda_error) {
+		finding_note_text(f, "cuda_error", p->cuda_error_name);
+		finding_note_text(f, "cuda_error_call", p->cuda_error_call);
+	}
+}
+
+static void note_children(struct finding *f, const struct model *m, const struct proc *p)
+{
+	int n = 0, n_dead = 0;
+
+	for (const struct proc *c = m->procs; c; c = c->next) {
+		n += c != p && c->leader == p;
+		n_dead += c != p && c->leader == p && c->dead;
+	}
+	if (n)
+		finding_note(f, "n_children", n);
+	if (n_dead)
+		finding_note(f, "n_children_dead", n_dead);
+}
+
+static void note_activity(struct finding *f, const struct rank_activity *a)
+{
+	if (a->task) {
+		finding_note_text(f, "state", task_state_name(a->task->state));
+		finding_note_text(f, "thread", a->task->name);
+		finding_note(f, "tid", a->task->tid);
+		finding_note_text(f, "wchan", a->task->blocked || a->task->at_ns ? a->task->wchan : "");
+		finding_note_text(f, "syscall", a->task->at_ns ? a->task->syscall : "");
+		finding_note_text(f, "file", a->task->at_ns ? a->task->file : "");
+		finding_note_text(f, "kernel_stack", a->task->blocked ? a->task->kernel_stack : "");
+	}
+	if (a->cpu_share >= 0) {
+		finding_note(f, "cpu_share", a->cpu_share);
+		finding_note(f, "io_bytes_per_s", a->io_bytes_s);
+	}
+}
+
+/* Of operations that were not seen: which it may be, when there is a choice. */
+static void note_kinds(struct finding *f, struct finding_list *found, const struct lack *l)
+{
+	char names[128] = "";
+
+	if (!l->kinds)
+		return;
+	finding_note_text(f, "known_from", "counters");
+	if (!(l->kinds & (l->kinds - 1)))
+		return;
+	for (int k = 0; k < OP_KINDS_COUNTED; k++) {
+		if (!(l->kinds & 1u << k))
+			continue;
+		phrase_add(names, sizeof(names), *names ? "," : "");
+		phrase_add(names, sizeof(names), op_kind_name(k));
+	}
+	finding_note_text(f, "op_one_of", finding_list_text(found, names));
+}
+
+/* Read once a second: which of several communicators it lacked first is not known where their peers stood still by then. The named
+ * one comes first. */
+static void note_comms(struct finding *f, struct finding_list *found, const struct lack *l)
+{
+	char names[256] = "";
+	int n = 0;
+
+	phrase_place(names, sizeof(names), l->member->comm->hash, l->seq);
+	for (const struct member *mb = l->kinds ? l->member->proc->members : NULL; mb; mb = mb->next_in_proc) {
+		uint64_t seq = sampled_seq(mb), since = mb == l->member || !sampled_lacks(mb) ? 0 : sampled_since_ns(mb->comm, seq);
+
+		if (!since || since > l->since_ns + LOOKS_APART_NS)
+			continue;
+		phrase_place(names, sizeof(names), mb->comm->hash, seq);
+		n++;
+	}
+	if (n)
+		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
+}
+
+static void note_waiting(struct finding *f, struct finding_list *found, const struct model *m, const struct lack *l)
+{
+	char ranks[256];
+
+	lack_waiting_text(l, ranks, sizeof(ranks));
+	finding_note(f, "waiting_s", seconds(m->now_ns - l->since_ns));
+	finding_note(f, "n_waiting", l->n_waiting);
+	finding_note_text(f, "waiting_ranks", finding_list_text(found, ranks));
+}
+
+/* Both ends of the transfer, and how often each called its side. */
+static void note_pair(struct finding *f, const struct lack *l)
+{
+	const struct member *mb = l->member, *o = member_peer(mb, l->peer);
+	bool recv = l->kind == OP_RECV;
+	uint64_t mine = l->peer < mb->n_p2p ? mb->p2p[l->peer].entered[recv] : 0;
+	uint64_t theirs = o && mb->rank >= 0 && mb->rank < o->n_p2p ? o->p2p[mb->rank].entered[!recv] : 0;
+
+	finding_note_text(f, "not_called", op_kind_name(l->kind));
+	finding_note(f, "sender", recv ? comm_global_rank(mb->comm, l->peer) : proc_rank(mb->proc));
+	finding_note(f, "receiver", recv ? proc_rank(mb->proc) : comm_global_rank(mb->comm, l->peer));
+	finding_note(f, "n_sends", recv ? theirs : mine);
+	finding_note(f, "n_recvs", recv ? mine : theirs);
+}
+
+static void set_op(struct finding *f, const struct lack *l)
+{
+	f->has_op = true;
+	f->comm = l->member->comm->hash;
+	f->op = l->kind;
+	f->seq = l->seq;
+	f->peer = l->space == SPACE_P2P ? comm_global_rank(l->member->comm, l->peer) : -1;
+	f->since_ns = l->since_ns;
+	if (l->op && l->op->seq_from_attach)
+		finding_note(f, "seq_from_attach", 1);
+}
+
+/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, having been stopped, or a GPU
+ * that is gone. */
+static uint64_t cause_key(const struct finding_list *found, const struct culprit *c)
+{
+	const struct finding *f = NULL;
+
+	for (const struct member *mb = c->proc->members; mb; mb = mb->next_in_proc)
+		for (size_t i = 0; i < found->n; i++)
+			if (found->items[i].kind == FINDING_MISMATCH && found->items[i].comm == mb->comm->hash && !mb->gone)
+				return found->items[i].key;
+	if (c->activity.what == ACTIVITY_BLOCKED)
+		f = finding_list_of(found, FINDING_D_STATE, c->activity.task->tgid);
+	else if (c->activity.what == ACTIVITY_STOPPED)
+		f = finding_list_of(found, FINDING_STOPPED, c->proc->tgid);
+	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, c->proc->tgid);
+}
+
+static double confidence_of(const struct model *m, const struct culprit *c)
+{
+	const struct comm *comm = c->lack.member->comm;
+	double conf = c->confidence;
+
+	if (comm->n_seen < comm->nranks) /* who is on other nodes may be late too */
+		conf *= 0.9;
+	if (c->class != HANG_MISSING_ENTER && c->class != HANG_P2P_UNMATCHED)
+		return conf;
+	if (m->last_loss_ns && m->last_loss_ns + LOSS_WINDOW_NS > c->lack.since_ns)
+		conf *= 0.4; /* its entry may be among the lost */
+	return conf;
+}
+
+/* The same for every class: what began as a sleeper and then died is one finding. */
+static uint64_t lack_key(const struct culprit *c)
+{
+	const struct lack *l = &c->lack;
+	uint64_t what = l->space >= 0 ? (uint64_t)l->space : 16 + 2 * (uint64_t)l->peer + (l->kind == OP_RECV);
+
+	return finding_key(c->kind, l->member->comm->hash ^ (uint64_t)c->proc->tgid << 32, l->seq, what);
+}
+
+int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
+{
+	struct finding *f = finding_list_add(found);
+
+	if (!f)
+		return -ENOMEM;
+	f->kind = c->kind;
+	f->key = lack_key(c);
+	f->class = c->class;
+	f->cause = c->cause;
+	set_op(f, &c->lack);
+	f->confidence = confidence_of(m, c);
+	if (f->confidence < CONFIDENCE_MIN)
+		f->class = HANG_UNKNOWN;
+	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
+	finding_add_rank(f, proc_rank(c->proc), c->proc->tgid);
+	note_waiting(f, found, m, &c->lack);
+	note_kinds(f, found, &c->lack);
+	note_comms(f, found, &c->lack);
+	if (c->class == HANG_PROCESS_DEAD && c->lack.kinds)
+		finding_note_text(f, "seq_is", "the last that peers entered; the dead rank may lack earlier ones too, or have entered it");
+	if (c->activity.what == ACTIVITY_STOPPED || c->activity.what == ACTIVITY_BLOCKED)
+		stuck_note(f, found, m, c->proc);
+	note_end(f, m, c->proc);
+	doing_note(f, found, c->proc);
+	doing_note_others(f, found, m);
+	if (c->lack.space == SPACE_P2P)
+		note_pair(f, &c->lack);
+	note_calls(f, m, c->proc);
+	note_activity(f, &c->activity);
+	note_last_op(f, m, c->proc);
+	note_children(f, m, c->proc);
+	finding_note(f, "limit_s", seconds(c->lack.limit_ns));
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * culprit.h - the finding that names one rank for something it lacks, with all that is known of what it does instead.
+ */
+#ifndef RANKTRACE_CULPRIT_H
+#define RANKTRACE_CULPRIT_H
+
+#include "detect/rank/activity.h"
+#include "detect/detect.h"
+#include "detect/hang/wait.h"
+
+struct culprit {
+	const struct proc *proc;
+	struct lack lack;       /* of an operation, not of a creation */
+	struct rank_activity activity;
+	enum finding_kind kind; /* hang or observation */
+	enum hang_class class;
+	const char *cause;
+	double confidence;
+};
+
+int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found);
+
+/* teardown.c: does the death of this rank belong to the end of its job, or may it? */
+bool death_is_teardown(const struct model *m, const struct proc *p);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * deadlock.c - a cycle as one finding: all its ranks, the communicators, and a shortest way round as evidence. Those
+ * held in the operation that fewer ranks are in come first: as a rule they are the ones with another order.
+ */
+#include "detect/hang/deadlock.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "detect/hang/birth.h"
+#include "detect/rank/doing.h"
+#include "detect/phrase.h"
+#include "detect/hang/sampled.h"
+
+#define LOSS_WINDOW_NS 10000000000ull
+
+void deadlocks_begin(struct deadlocks *d)
+{
+	for (int i = 0; i < d->n; i++)
+		d->all[i].seen = false;
+}
+
+void deadlocks_end(struct deadlocks *d)
+{
+	int n = 0;
+
+	for (int i = 0; i < d->n; i++)
+		if (d->all[i].seen)
+			d->all[n++] = d->all[i];
+	d->n = n;
+}
+
+const struct standing *deadlocks_see(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns)
+{
+	for (int i = 0; i < d->n; i++)
+		for (int k = 0; k < c->n_prints; k++)
+			if (d->all[i].print == c->prints[k]) {
+				d->all[i].seen = true;
+				return &d->all[i];
+			}
+	if (d->n == CYCLES_MAX || !c->n_prints)
+		return NULL;
+	d->all[d->n] = (struct standing){ c->prints[0], now_ns, true };
+	return &d->all[d->n++];
+}
+
+/* --- the finding --- */
+
+/* False: it was not seen, and counters do not tell. */
+static bool op_of(const struct held_in *in, enum op_kind *ret)
+{
+	if (in->op)
+		*ret = in->op->kind;
+	return in->op || (in->space == SEQ_COLL && sampled_op(in->comm, in->seq, ret));
+}
+
+static void place_text(char *buf, size_t cap, const struct held_in *in)
+{
+	enum op_kind kind;
+
+	if (in->birth) {
+		phrase_add(buf, cap, comm_init_kind_name(in->birth->kind));
+	} else {
+		phrase_add(buf, cap, op_of(in, &kind) ? op_kind_name(kind) : "operation");
+		phrase_add(buf, cap, " #");
+		phrase_number(buf, cap, in->seq);
+	}
+	phrase_add(buf, cap, in->birth && in->birth->parent ? " of parent " : " of ");
+	phrase_comm(buf, cap, in->comm ? in->comm->hash : in->birth->id_hash);
+}
+
+static void rank_text(char *buf, size_t cap, const struct proc *p)
+{
+	char list[16] = "";
+
+	phrase_list(list, sizeof(list), proc_rank(p));
+	phrase_add(buf, cap, "rank ");
+	phrase_add(buf, cap, list);
+}
+
+static void note_cycle(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
+{
+	char text[2048] = "", line[256];
+
+	for (int i = 0; i < c->n_hops; i++) {
+		line[0] = 0;
+		rank_text(line, sizeof(line), c->hops[i].proc);
+		phrase_add(line, sizeof(line), " is held in ");
+		place_text(line, sizeof(line), &c->hops[i].in);
+		phrase_add(line, sizeof(line), " for ");
+		rank_text(line, sizeof(line), c->hops[(i + 1) % c->n_hops].proc);
+		phrase_add(line, sizeof(line), i + 1 < c->n_hops ? "\n" : "");
+		phrase_add(text, sizeof(text), line);
+	}
+	finding_note_text(f, "cycle", finding_list_text(found, text));
+}
+
+static uint64_t comm_of(const struct holder *a)
+{
+	return a->in.comm ? a->in.comm->hash : a->in.birth->id_hash;
+}
+
+static void note_comms(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
+{
+	char text[512] = "";
+	int n = 0;
+
+	for (int i = 0; i < c->n_hops; i++) {
+		int k = 0;
+
+		while (k < i && comm_of(&c->hops[k]) != comm_of(&c->hops[i]))
+			k++;
+		if (k < i)
+			continue;
+		phrase_add(text, sizeof(text), n++ ? "," : "");
+		phrase_comm(text, sizeof(text), comm_of(&c->hops[i]));
+	}
+	finding_note_text(f, "comms", finding_list_text(found, text));
+	finding_note(f, "n_comms", n);
+}
+
+/* Where the hosts of a way round are, a line each. */
+static void note_places(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
+{
+	char text[2048] = "", line[512], place[384];
+
+	for (int i = 0; i < c->n_hops; i++) {
+		place[0] = line[0] = 0;
+		doing_line(place, sizeof(place), c->hops[i].proc);
+		if (!*place)
+			continue;
+		rank_text(line, sizeof(line), c->hops[i].proc);
+		phrase_add(line, sizeof(line), " in ");
+		phrase_add(line, sizeof(line), place);
+		phrase_add(text, sizeof(text), *text ? "\n" : "");
+		phrase_add(text, sizeof(text), line);
+	}
+	finding_note_text(f, "waiting_in", finding_list_text(found, text));
+}
+
+static int n_with(const struct wait_cycle *c, uint64_t print)
+{
+	int n = 0;
+
+	for (int i = 0; i < c->n_holders; i++)
+		n += c->holders[i].print == print;
+	return n;
+}
+
+static uint64_t fewest(const struct wait_cycle *c)
+{
+	uint64_t best = c->holders[0].print;
+
+	for (int i = 1; i < c->n_holders; i++)
+		if (n_with(c, c->holders[i].print) < n_with(c, best))
+			best = c->holders[i].print;
+	return best;
+}
+
+static void name_ranks(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
+{
+	uint64_t few = fewest(c);
+	char text[256] = "";
+
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = 0; i < c->n_holders; i++)
+			if ((c->holders[i].print == few) == !pass)
+				finding_add_rank(f, proc_rank(c->holders[i].proc), c->holders[i].proc->tgid);
+	for (int i = 0; i < c->n_holders; i++)
+		if (c->holders[i].print == few)
+			phrase_list(text, sizeof(text), proc_rank(c->holders[i].proc));
+	if (2 * n_with(c, few) < c->n_holders)
+		finding_note_text(f, "other_order_ranks", finding_list_text(found, text));
+	finding_note(f, "n_in_cycle", c->n_holders);
+}
+
+static uint64_t mismatch_key(const struct finding_list *found, const struct wait_cycle *c)
+{
+	for (size_t i = 0; i < found->n; i++)
+		for (int k = 0; k < c->n_hops && found->items[i].kind == FINDING_MISMATCH; k++)
+			if (found->items[i].comm == comm_of(&c->hops[k]))
+				return found->items[i].key;
+	return 0;
+}
+
+int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t print, struct finding_list *found)
+{
+	struct finding *f = c->n_holders && c->n_hops ? finding_list_add(found) : NULL;
+
+	if (!f)
+		return c->n_holders && c->n_hops ? -ENOMEM : 0;
+	f->kind = FINDING_HANG;
+	f->class = HANG_DEADLOCK;
+	f->cause = "order";
+	f->key = finding_key(FINDING_HANG, print, 0, 3000);
+	f->caused_by_key = mismatch_key(found, c);
+	f->comm = comm_of(&c->hops[0]);
+	f->has_op = op_of(&c->hops[0].in, &f->op);
+	f->seq = f->has_op ? c->hops[0].in.seq : 0;
+	f->since_ns = c->since_ns;
+	f->confidence = c->hops[0].in.op || c->hops[0].in.birth ? 0.95 : 0.8; /* by counters: that each host waits is an inference */
+	if (m->last_loss_ns && m->last_loss_ns + LOSS_WINDOW_NS > f->since_ns) {
+		f->confidence = 0.4;
+		f->class = HANG_UNKNOWN;
+	}
+	note_cycle(f, found, c);
+	note_comms(f, found, c);
+	note_places(f, found, c);
+	name_ranks(f, found, c);
+	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
+	return 0;
+}

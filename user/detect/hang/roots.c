@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * roots.c - reads the graph. A component that nobody in it can leave is a root if it is one rank, and nothing that can
+ * be blamed on a rank if it is one operation (all are there). More than one node is a cycle: proof of a deadlock where
+ * every rank in it is known to be held, since each waits for all of its edges; a guess where waits are not seen.
+ */
+#include "detect/hang/roots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "detect/hang/birth.h"
+#include "detect/hang/sampled.h"
+
+static uint64_t print_of(const struct held_in *in)
+{
+	uint64_t h = hash_mix(11, in->birth ? birth_key(in->birth) : in->comm->hash);
+
+	h = hash_mix(hash_mix(h, (uint64_t)in->space), in->seq);
+	if (in->space == SPACE_P2P) /* both sides have one name */
+		h = hash_mix(h, in->op->kind == OP_SEND ? (uint64_t)in->op->member->rank << 32 | (uint32_t)in->op->peer :
+			     (uint64_t)in->op->peer << 32 | (uint32_t)in->op->member->rank);
+	return h;
+}
+
+static bool is_rank(const struct holds *h, int node)
+{
+	return node < h->n_procs;
+}
+
+/* --- guesses --- */
+
+/* A host that sits in no wait, where others do, is what holds a cycle up; else the one that fell silent first. */
+static void unsure_roots(const struct holds *h, int scc, struct wait_found *found)
+{
+	int n_ranks = 0, n_waiting = 0, first = -1;
+
+	for (int i = 0; i < h->n_procs; i++) {
+		if (h->g.scc[i] != scc)
+			continue;
+		n_ranks++;
+		n_waiting += proc_waits(h->procs[i]);
+		if (h->late[i] && (first < 0 || h->procs[i]->last_call_ns < h->procs[first]->last_call_ns))
+			first = i;
+	}
+	if (first < 0)
+		return;
+	for (int i = 0; i < h->n_procs && n_waiting && n_waiting < n_ranks && found->n_roots < ROOTS_MAX; i++)
+		if (h->g.scc[i] == scc && h->late[i] && !proc_waits(h->procs[i]))
+			found->roots[found->n_roots++] = (struct wait_root){ h->procs[i], 0.9 };
+	if ((!n_waiting || n_waiting == n_ranks) && found->n_roots < ROOTS_MAX)
+		found->roots[found->n_roots++] = (struct wait_root){ h->procs[first], n_waiting ? 0.45 : 0.6 };
+}
+
+/* --- cycles --- */
+
+static struct holder holder_of(const struct holds *h, const struct graph_edge *e)
+{
+	struct held_in in = hold_of(h, e->to);
+
+	return (struct holder){ h->procs[is_rank(h, e->from) ? e->from : e->via], in, print_of(&in) };
+}
+
+static void holder_add(struct wait_cycle *c, const struct holder *a)
+{
+	for (int i = 0; i < c->n_holders; i++)
+		if (c->holders[i].proc == a->proc)
+			return;
+	if (c->n_holders < HOLDERS_MAX)
+		c->holders[c->n_holders++] = *a;
+}
+
+static void print_add(struct wait_cycle *c, uint64_t print)
+{
+	int i;
+
+	for (i = 0; i < c->n_prints && c->prints[i] < print; i++)
+		;
+	if (i == PRINTS_MAX || (i < c->n_prints && c->prints[i] == print))
+		return;
+	if (c->n_prints < PRINTS_MAX)
+		c->n_prints++;
+	for (int k = c->n_prints - 1; k > i; k--)
+		c->prints[k] = c->prints[k - 1];
+	c->prints[i] = print;
+}
+
+static uint64_t begin_of(const struct held_in *in)
+{
+	uint64_t since = in->birth ? birth_since_ns(in->birth) : in->op ? in->op->enqueue_ns :
+			 in->space == SEQ_COLL ? sampled_since_ns(in->comm, in->seq) : 0;
+
+	return since ? since : UINT64_MAX;
+}
+
+/* The peer's side of the transfer that hub `in` is: what that rank lacks. */
+static struct lack lack_of(const struct held_in *in)
+{
+	const struct op *op = in->op;
+
+	return (struct lack){ .member = member_peer(op->member, op->peer), .space = SPACE_P2P, .peer = op->member->rank,
+			      .kind = op->kind == OP_SEND ? OP_RECV : OP_SEND, .seq = op->seq, .since_ns = op->enqueue_ns,
+			      .n_waiting = 1, .op = op };
+}
+
+/* A transfer in the cycle that a rank did not call. Who went on past its place is the cause. One alone can be nothing
+ * else; of several (both Send first) nobody can be told from the other: that is a matter of order. */
+static void skipped_find(const struct holds *h, int scc, struct wait_cycle *c)
+{
+	struct lack one;
+	int n = 0;
+
+	for (size_t i = 0; i < h->g.n_edges; i++) {
+		const struct graph_edge *e = &h->g.edges[i];
+		struct held_in in;
+
+		if (h->g.scc[e->from] != scc || h->g.scc[e->to] != scc || is_rank(h, e->from) || !is_rank(h, e->to))
+			continue;
+		in = hold_of(h, e->from);
+		if (in.space != SPACE_P2P)
+			continue;
+		one = lack_of(&in);
+		if (n++ == 0 || rank_passed(h->procs[e->to], &one)) {
+			c->lack = one;
+			c->skipped = h->procs[e->to];
+			if (rank_passed(c->skipped, &one))
+				return;
+		}
+	}
+	if (n != 1)
+		c->skipped = NULL;
+}
+
+static int hops_find(const struct holds *h, int node, struct wait_cycle *c)
+{
+	int edges[2 * HOPS_MAX], n = graph_cycle(&h->g, node, edges, 2 * HOPS_MAX);
+
+	for (int i = 0; i < n && c->n_hops < HOPS_MAX; i++)
+		if (!is_rank(h, h->g.edges[edges[i]].to))
+			c->hops[c->n_hops++] = holder_of(h, &h->g.edges[edges[i]]);
+	return n < 0 ? n : 0;
+}
+
+static int cycle_read(const struct holds *h, int scc, int node, struct wait_cycle *c)
+{
+	*c = (struct wait_cycle){ .since_ns = UINT64_MAX };
+	for (size_t i = 0; i < h->g.n_edges; i++) {
+		const struct graph_edge *e = &h->g.edges[i];
+		struct holder a;
+
+		if (h->g.scc[e->from] != scc || h->g.scc[e->to] != scc || is_rank(h, e->to))
+			continue;
+		a = holder_of(h, e);
+		holder_add(c, &a);
+		print_add(c, a.print);
+		if (begin_of(&a.in) < c->since_ns)
+			c->since_ns = begin_of(&a.in);
+	}
+	skipped_find(h, scc, c);
+	return hops_find(h, node, c);
+}
+
+/* The newest of what their counters say. */
+static uint64_t stood_since(const struct proc *const *ranks, int n)
+{
+	uint64_t since = 0, one;
+
+	for (int i = 0; i < n; i++)
+		for (const struct member *mb = ranks[i]->members; mb; mb = mb->next_in_proc) {
+			one = sampled_still_ns(mb);
+			since = one > since ? one : since;
+		}
+	return since;
+}
+
+static int waiting_cycle(const struct holds *h, int scc, int hub, uint64_t stood_ns, struct wait_found *found)
+{
+	struct wait_cycle *c = &found->cycles[found->n_cycles];
+	int err;
+
+	if (found->n_cycles == CYCLES_MAX)
+		return 0;
+	found->n_cycles++;
+	err = cycle_read(h, scc, hub, c);
+	c->stood_ns = stood_ns;
+	return err;
+}
+
+/* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody saw. */
+static int sampled_read(const struct holds *h, int scc, int hub, struct wait_found *found, bool *ret_done)
+{
+	const struct proc *ranks[ROOTS_MAX];
+	int n = 0, odd = 0;
+
+	for (int i = 0; i < h->n_procs && n < ROOTS_MAX; i++)
+		if (h->g.scc[i] == scc)
+			ranks[n++] = h->procs[i];
+	*ret_done = true;
+	switch (sampled_cycle_judge(ranks, n, &odd)) {
+	case CYCLE_ALL_WAIT:
+		return waiting_cycle(h, scc, hub, stood_since(ranks, n), found);
+	case CYCLE_ONE_DIFFERS:
+		if (found->n_roots < ROOTS_MAX)
+			found->roots[found->n_roots++] = (struct wait_root){ ranks[odd], 0.9 };
+		return 0;
+	case CYCLE_UNTOLD:
+		for (int i = 0; i < n && found->n_roots < ROOTS_MAX; i++)
+			found->roots[found->n_roots++] = (struct wait_root){ ranks[i], 0.4 };
+		return 0;
+	default:
+		*ret_done = false;
+		return 0;
+	}
+}
+
+/* --- components --- */
+
+struct component { int size, hub; bool unsure, late; };
+
+static struct component *components_count(const struct holds *h)
+{
+	struct component *all = calloc(h->g.n_scc + 1, sizeof(*all));
+
+	for (int i = 0; all && i < h->g.n_nodes; i++) {
+		struct component *c = &all[h->g.scc[i]];
+
+		if (!is_rank(h, i) && (!c->size || c->hub < 0))
+			c->hub = i;
+		else if (!c->size)
+			c->hub = -1;
+		c->size++;
+		c->unsure |= is_rank(h, i) && h->stance[i] == STANCE_UNSURE;
+		c->late |= is_rank(h, i) && h->late[i];
+	}
+	return all;
+}
+
+static int roots_read(const struct holds *h, struct wait_found *found)
+{
+	struct component *all = components_count(h), *c;
+	int err = all ? 0 : -ENOMEM;
+	bool sampled;
+
+	for (int i = 0; all && !err && i < h->g.n_nodes; i++) { /* in the order of ranks, not of components */
+		c = &all[h->g.scc[i]];
+		if (c->size > 1 && !c->unsure && c->hub >= 0 && found->n_cycles < CYCLES_MAX)
+			err = cycle_read(h, h->g.scc[i], c->hub, &found->cycles[found->n_cycles++]);
+		else if (c->size == 1 && c->late && !h->g.leaves[h->g.scc[i]] && found->n_roots < ROOTS_MAX)
+			found->roots[found->n_roots++] = (struct wait_root){ h->procs[i], 0.97 };
+		else if (c->size > 1 && c->unsure && !h->g.leaves[h->g.scc[i]]) {
+			err = sampled_read(h, h->g.scc[i], c->hub, found, &sampled);
+			if (!sampled)
+				unsure_roots(h, h->g.scc[i], found);
+		}
+		c->size = 0; /* told */
+	}
+	free(all);
+	return err;
+}
+
+int wait_find(const struct model *m, struct wait_found *found)
+{
+	struct holds h;
+	int err = holds_build(&h, m);
+
+	found->n_roots = found->n_cycles = 0;
+	if (!err)
+		err = roots_read(&h, found);
+	holds_free(&h);
+	return err;
+}

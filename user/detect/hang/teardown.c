@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * teardown.c - a job that ends takes its ranks down one after the other, and those that are left wait for the dead. It
+ * is a fault only when deaths have ceased, most of the job lives, and nobody asked the rank to go.
+ */
+#include <string.h>
+
+#include "detect/hang/culprit.h"
+
+#define TOGETHER_NS 30000000000ull  /* deaths that close belong to one end: a launcher's grace is 30 s */
+#define ASKED_NS 10000000000ull     /* after SIGTERM the others follow within that, if they were asked too */
+
+/* SIGHUP, SIGINT, SIGTERM: somebody ends it, a crash or the memory killer looks different. */
+static bool was_asked(const struct proc *p)
+{
+	return p->exit_signal == 1 || p->exit_signal == 2 || p->exit_signal == 15;
+}
+
+static bool same_job(const struct proc *a, const struct proc *b)
+{
+	return rank_counts(b) && a->world_size == b->world_size && !strcmp(a->job, b->job);
+}
+
+static uint64_t apart_ns(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+bool death_is_teardown(const struct model *m, const struct proc *p)
+{
+	uint64_t newest = p->exit_ns;
+	int n_dead = 0, n_alive = 0;
+
+	for (const struct proc *o = m->procs; o; o = o->next) {
+		if (!same_job(p, o))
+			continue;
+		if (!o->dead)
+			n_alive++;
+		else if (apart_ns(o->exit_ns, p->exit_ns) < TOGETHER_NS) {
+			n_dead++;
+			newest = o->exit_ns > newest ? o->exit_ns : newest;
+		}
+	}
+	if (n_dead > n_alive && n_dead > 1)
+		return true;
+	return m->now_ns < newest + m->hang_floor_ns || (was_asked(p) && m->now_ns < p->exit_ns + ASKED_NS);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cpu_starved.c - a CPU quota that holds up training: the cgroup of a rank is throttled and the threads that call NCCL
+ * wait for a CPU because of it, for seconds on end. Said of every rank it hits, for a quota on the whole job makes no
+ * straggler; a rank that makes its peers wait is the straggler detector's. Waiting without a quota is told only of a
+ * straggler: on a busy machine everybody waits.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect/straggler/cause.h"
+#include "detect/detect.h"
+#include "detect/straggler/history.h"
+
+#define THROTTLED_SHARE 0.1   /* of the time, over a scan */
+#define WAITS_SHARE 0.1       /* of the time a thread that calls NCCL is without a CPU */
+#define HOLDS_NS 5000000000ull
+#define SAMPLE_NS 1000000000ull
+
+struct starved {              /* a rank */
+	uint32_t pid;
+	uint64_t since_ns, sampled_ns; /* throttled since; 0 not */
+	struct cost_rates rates;       /* of the last second */
+	struct starved *next;
+};
+
+struct cpu_starved {
+	struct starved *ranks;
+	struct cost_history *costs;
+};
+
+static struct starved *rank_of(struct cpu_starved *s, uint32_t pid)
+{
+	struct starved *r;
+
+	for (r = s->ranks; r; r = r->next)
+		if (r->pid == pid)
+			return r;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return NULL;
+	r->pid = pid;
+	r->next = s->ranks;
+	s->ranks = r;
+	return r;
+}
+
+/* Once a second, with the scans. */
+static int rank_sample(struct cpu_starved *s, const struct model *m, const struct proc *p)
+{
+	struct starved *r = rank_of(s, p->tgid);
+
+	if (!r)
+		return -ENOMEM;
+	if (m->now_ns < r->sampled_ns + SAMPLE_NS)
+		return 0;
+	r->rates = cost_rates(s->costs, m, p, m->now_ns - SAMPLE_NS);
+	if (r->rates.throttled < THROTTLED_SHARE || r->rates.cost[COST_RUNQ] < WAITS_SHARE)
+		r->since_ns = 0;
+	else if (!r->since_ns)
+		r->since_ns = r->sampled_ns ? r->sampled_ns : m->now_ns;
+	r->sampled_ns = m->now_ns;
+	return cost_push(&s->costs, m, p);
+}
+
+/* Throttled now, a rank of the job, and no straggler. */
+static bool is_starved(const struct model *m, const struct starved *r, const char *job, const struct finding_list *found)
+{
+	const struct proc *p = model_proc(m, r->pid);
+	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->pid);
+
+	return r->since_ns && p && !p->dead && !strcmp(p->job, job) && !(slow && slow->n_ranks == 1);
+}
+
+/* One finding a job, once the first of its ranks is throttled for long. */
+static int job_report(struct cpu_starved *s, const struct model *m, const struct proc *first, struct finding_list *found)
+{
+	const struct starved *worst = NULL, *r;
+	uint64_t since_ns = UINT64_MAX;
+	struct finding *f;
+
+	for (r = s->ranks; r; r = r->next) {
+		if (!is_starved(m, r, first->job, found))
+			continue;
+		since_ns = r->since_ns < since_ns ? r->since_ns : since_ns;
+		if (!worst || r->rates.cost[COST_RUNQ] > worst->rates.cost[COST_RUNQ])
+			worst = r;
+	}
+	if (!worst || m->now_ns < since_ns + HOLDS_NS)
+		return 0;
+	f = finding_list_add(found);
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_CPU_STARVED;
+	f->key = finding_key(f->kind, first->tgid, 0, 0);
+	f->cause = "cgroup_quota";
+	f->since_ns = since_ns;
+	f->confidence = 0.95;
+	for (r = s->ranks; r; r = r->next)
+		if (is_starved(m, r, first->job, found))
+			finding_add_rank(f, proc_rank(model_proc(m, r->pid)), r->pid);
+	finding_note(f, "throttled_share", worst->rates.throttled);
+	finding_note(f, "quota_cores", worst->rates.quota_cores);
+	finding_note(f, "runqueue_wait_share", worst->rates.cost[COST_RUNQ]);
+	return 0;
+}
+
+static int cpu_starved_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct cpu_starved *s = state;
+	const struct proc *p, *q;
+	int err = 0;
+
+	for (p = m->procs; p && !err; p = p->next)
+		if (p->throttle_seen_ns && rank_has_clock(p))
+			err = rank_sample(s, m, p);
+	for (p = m->procs; p && s->ranks && !err; p = p->next) {
+		for (q = m->procs; q != p && strcmp(q->job, p->job); q = q->next)
+			;
+		if (q == p) /* the first of its job */
+			err = job_report(s, m, p, found);
+	}
+	return err;
+}
+
+static void cpu_starved_release(void *state)
+{
+	struct cpu_starved *s = state;
+	struct starved *r;
+
+	while ((r = s->ranks)) {
+		s->ranks = r->next;
+		free(r);
+	}
+	cost_free(&s->costs);
+}
+
+const struct detector detector_cpu_starved = {
+	.name = "cpu_starved",
+	.help = "ranks that a CPU quota of their cgroup holds up",
+	.state_bytes = sizeof(struct cpu_starved),
+	.release = cpu_starved_release,
+	.tick = cpu_starved_tick,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * d_state.c - tasks of a rank, or of its children, in uninterruptible sleep past the limit, while they are. One
+ * finding a wait. Of several in one process one is the cause: who waits for mmap_lock is a consequence of who holds
+ * it, and equal waits follow from the first.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "detect/detect.h"
+#include "detect/hang/wait.h"
+
+static bool has_any(const char *stack, const char *const *names)
+{
+	for (; *names; names++)
+		if (strstr(stack, *names))
+			return true;
+	return false;
+}
+
+/* Blocked in a read-write semaphore, below a function that takes the memory map's. */
+static bool waits_mmap_lock(const struct task *t)
+{
+	static const char *const lock[] = { "rwsem_down", "down_read", "down_write", NULL };
+	static const char *const mm[] = { "mmap", "munmap", "mprotect", "madvise", "mremap", "brk", "lock_mm", "user_addr_fault",
+					  "exit_mm", NULL };
+
+	return has_any(t->kernel_stack, lock) && has_any(t->kernel_stack, mm) && !strstr(t->kernel_stack, "page_mkwrite");
+}
+
+static uint64_t wait_key(const struct task *t)
+{
+	return finding_key(FINDING_D_STATE, (uint64_t)t->tgid << 32 | t->tid, t->blocked_since_ns, 0);
+}
+
+static const char *cause_of(const struct task *t)
+{
+	if (waits_mmap_lock(t) || (t->mmap_lock_held && !strncmp(t->wchan, "rwsem_", 6)))
+		return "mmap_lock";
+	return *t->wchan ? t->wchan : "unknown";
+}
+
+static bool before(const struct task *a, const struct task *b)
+{
+	return a->blocked_since_ns != b->blocked_since_ns ? a->blocked_since_ns < b->blocked_since_ns : a->tid < b->tid;
+}
+
+static const struct task *cause_task(const struct task *t)
+{
+	const struct task *best = NULL;
+	bool mm = waits_mmap_lock(t);
+
+	for (const struct task *o = t->proc->tasks; o; o = o->next) {
+		if (!o->blocked || o == t || (best && !before(o, best)))
+			continue;
+		if (mm ? !waits_mmap_lock(o) || before(o, t) : before(o, t) && !strcmp(o->wchan, t->wchan))
+			best = o;
+	}
+	return best;
+}
+
+/* Those that wait for its rank past the shortest hang: for a moment somebody waits in every step. */
+static int peers_waiting(const struct model *m, const struct proc *rank)
+{
+	struct lack lack;
+
+	return rank && rank_lacks(m, rank, &lack) && m->now_ns > lack.since_ns + m->hang_floor_ns ? lack.n_waiting : 0;
+}
+
+static void evidence_add(struct finding *f, const struct model *m, const struct task *t)
+{
+	finding_note_text(f, "kernel_stack", t->kernel_stack);
+	finding_note_text(f, "wchan", t->wchan);
+	finding_note_text(f, "syscall", t->syscall);
+	finding_note_text(f, "file", t->file);
+	finding_note_text(f, "user_stack", t->user_stack);
+	if (t->stack.ns) {
+		finding_note_text(f, "python", t->stack.python);
+		finding_note_text(f, "native_frame", t->stack.native);
+		finding_note_text(f, "stack", t->stack.frames);
+	}
+	finding_note_text(f, "thread", t->name);
+	finding_note(f, "tid", t->tid);
+	finding_note(f, "child", t->proc->is_child);
+	if (t->proc->is_child) {
+		finding_note(f, "child_pid", t->proc->tgid);
+		finding_note_text(f, "child_name", *t->proc->name ? t->proc->name : t->name);
+	}
+	if (t->mmap_lock_held)
+		finding_note(f, "mmap_lock_held", 1);
+	finding_note(f, "blocked_s", (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
+	finding_note(f, "peers_waiting", peers_waiting(m, t->proc->leader));
+}
+
+static int wait_report(const struct model *m, const struct task *t, struct finding_list *found)
+{
+	const struct task *cause = cause_task(t);
+	struct finding *f = finding_list_add(found);
+
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_D_STATE;
+	f->key = wait_key(t);
+	f->caused_by_key = cause ? wait_key(cause) : 0;
+	f->cause = cause_of(t);
+	f->since_ns = t->blocked_since_ns;
+	f->confidence = 0.99; /* the kernel's own word */
+	finding_add_rank(f, proc_rank(t->proc), t->tgid);
+	evidence_add(f, m, t);
+	return 0;
+}
+
+static int d_state_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	int err = 0;
+
+	(void)state;
+	for (const struct proc *p = m->procs; p && !err; p = p->next)
+		for (const struct task *t = p->dead ? NULL : p->tasks; t && !err; t = t->next)
+			if (t->blocked)
+				err = wait_report(m, t, found);
+	return err;
+}
+
+const struct detector detector_d_state = {
+	.name = "d_state",
+	.help = "a task of a rank in uninterruptible sleep past the limit (5 s), while it is still blocked",
+	.tick = d_state_tick,
+};

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * proxy_starved.c - a rank whose NCCL progress thread waits for a CPU as no peer's does, scan after scan: its transfers
+ * creep, and so do everybody's. On a busy machine that is so of some rank by chance, but not of the same one scan after
+ * scan. Where the hosts stand for it, too, it is a hang.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "detect/detect.h"
+#include "detect/transfer/jam.h"
+#include "detect/hang/stuck.h"
+
+#define SCANS_MIN 4
+#define LASTS_MIN_NS 1000000000ull
+#define CONFIDENCE 0.85
+
+struct starving { /* one member, for as long as every scan says so */
+	const struct member *member;
+	uint64_t since_ns, scan_ns;
+	int n_scans;
+	bool seen, hang; /* hang: told as one, and stays one */
+	struct starving *next;
+};
+
+struct proxy_starved { struct starving *all; };
+
+static struct starving *starving_get(struct proxy_starved *s, const struct member *mb, const struct task *t)
+{
+	struct starving *one = s->all;
+
+	while (one && one->member != mb)
+		one = one->next;
+	if (one)
+		return one;
+	one = calloc(1, sizeof(*one));
+	if (!one)
+		return NULL;
+	one->member = mb;
+	one->since_ns = t->prev_seen_ns;
+	one->next = s->all;
+	s->all = one;
+	return one;
+}
+
+static bool stands(const struct model *m, const struct member *mb)
+{
+	uint64_t since_ns = jam_stands_since(mb->comm, false);
+	struct jam j;
+
+	return since_ns && m->now_ns >= since_ns + m->hang_floor_ns && jam_find(m, mb->comm, &j);
+}
+
+static void fill(struct finding *f, const struct model *m, const struct starving *one)
+{
+	const struct member *mb = one->member;
+	struct jam j;
+
+	f->kind = one->hang ? FINDING_HANG : FINDING_CPU_STARVED;
+	f->class = one->hang ? HANG_INSIDE_NETWORK : HANG_NONE;
+	f->cause = one->hang ? "proxy_starved" : "proxy_thread";
+	f->comm = mb->comm->hash;
+	f->peer = -1;
+	if (one->hang && jam_find(m, mb->comm, &j) && j.coll < OP_KINDS_COUNTED) {
+		f->has_op = true;
+		f->op = (enum op_kind)j.coll;
+		f->seq = jam_seq(&j);
+	}
+	f->since_ns = one->since_ns;
+	f->confidence = CONFIDENCE;
+	f->key = finding_key(f->kind, f->comm, mb->proc->tgid, 2000);
+	finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
+	if (one->hang)
+		finding_note(f, "n_waiting", mb->comm->nranks - 1);
+}
+
+static int report(const struct model *m, struct starving *one, struct finding_list *found)
+{
+	const struct member *mb = one->member;
+	struct finding *f;
+
+	if (finding_list_of(found, FINDING_HANG, mb->proc->tgid) || finding_list_of(found, FINDING_CPU_STARVED, mb->proc->tgid))
+		return 0;
+	f = finding_list_add(found);
+	if (!f)
+		return -ENOMEM;
+	one->hang |= stands(m, mb);
+	fill(f, m, one);
+	proxy_thread_note(f, mb);
+	finding_note(f, "peers_wait_share", proxy_peers_wait(mb));
+	finding_note(f, "n_scans", one->n_scans);
+	stuck_note(f, found, m, mb->proc);
+	return 0;
+}
+
+/* Its proxy was not read, and that of another communicator of its process was: the thread is that one's. */
+static bool is_anothers(const struct member *mb)
+{
+	for (const struct member *o = mb->proc->members; o && !mb->proxies.n_looks; o = o->next_in_proc)
+		if (o->proxies.n_looks)
+			return true;
+	return false;
+}
+
+static int member_tick(struct proxy_starved *s, const struct model *m, const struct member *mb, struct finding_list *found)
+{
+	const struct task *t = proxy_task(mb);
+	struct starving *one;
+
+	if (mb->gone || !t || is_anothers(mb) || proxy_thread_judge(mb) != PROXY_STARVED)
+		return 0;
+	one = starving_get(s, mb, t);
+	if (!one)
+		return -ENOMEM;
+	one->seen = true;
+	one->n_scans += t->seen_ns != one->scan_ns;
+	one->scan_ns = t->seen_ns;
+	if (one->n_scans < SCANS_MIN || t->seen_ns < one->since_ns + LASTS_MIN_NS)
+		return 0;
+	return report(m, one, found);
+}
+
+static void others_forget(struct proxy_starved *s)
+{
+	struct starving **link = &s->all, *one;
+
+	while ((one = *link)) {
+		if (one->seen) {
+			one->seen = false;
+			link = &one->next;
+			continue;
+		}
+		*link = one->next;
+		free(one);
+	}
+}
+
+static int proxy_starved_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct proxy_starved *s = state;
+	int err = 0;
+
+	for (const struct comm *c = m->comms; !err && c; c = c->next)
+		for (const struct member *mb = c->members; !err && mb; mb = mb->next_in_comm)
+			err = member_tick(s, m, mb, found);
+	others_forget(s);
+	return err;
+}
+
+static void proxy_starved_release(void *state)
+{
+	struct proxy_starved *s = state;
+	struct starving *one;
+
+	while ((one = s->all)) {
+		s->all = one->next;
+		free(one);
+	}
+}
+
+const struct detector detector_proxy_starved = {
+	.name = "proxy_starved",
+	.help = "a rank whose NCCL progress thread waits for a CPU as no peer's does",
+	.state_bytes = sizeof(struct proxy_starved),
+	.release = proxy_starved_release,
+	.tick = proxy_starved_tick,
+};

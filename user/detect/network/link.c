@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * link.c - what is wrong with a port of an RDMA device or its link, by the host's own counters. No rank is at fault: a finding says
+ * whose device it is and blames nobody. A port that nobody of the job has open is an observation, and congestion always is.
+ * Counters count from when they were first seen; one that was set back grew by nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect/detect.h"
+#include "detect/network/link_loss.h"
+#include "detect/network/link_users.h"
+
+#define SEC 1000000000ull
+#define HOLD_NS (60 * SEC)          /* what moved is told for so long */
+#define CONGESTION_HOLD_NS (10 * SEC)
+#define DOWN_NS SEC                 /* shorter: a flap, told when it is up again */
+#define SLOW_NS (2 * SEC)           /* a link that trains goes through lower rates */
+#define SETTLE_NS (2 * SEC)         /* errors of a link that comes up are its training's */
+#define WINDOW_NS (SEC * 9 / 10)    /* looks come once a second, more or less */
+#define BIT_WINDOWS 5               /* a rate counts when it is there in */
+#define BIT_NEEDED 3                /* so many of the newest windows */
+#define ERRORS_AT_ONCE 100          /* in a window; */
+#define ERRORS_AGAIN 10             /* or in two running: single ones are a cable's usual rate */
+#define LOST_PER_S 10               /* retransmits or discards, and */
+#define LOST_SHARE 1e-4             /* of the packets, */
+#define FLOWING_BYTES 1000000       /* while so much is moved a second: else the far end's process may be what is gone */
+#define CONGESTION_PER_S 1000
+#define CONGESTION_SHARE 0.01
+#define BYTES_PER_PACKET 1024       /* where packets are not counted */
+#define PEERS_FASTER 2              /* as many ports of this kind at least, and more than half of them */
+
+enum fault {
+	FAULT_DOWN, FAULT_GONE, FAULT_SILENT, FAULT_FLAP, FAULT_ERRORS, FAULT_LOSS, FAULT_DISCARDS, FAULT_SLOW, FAULT_CONGESTION, FAULTS,
+};
+
+static const struct { const char *cause, *remedy; } faults[FAULTS] = {
+	[FAULT_DOWN] = { "port_down", "look at cable, transceiver and the switch's port; on InfiniBand at the subnet manager" },
+	[FAULT_GONE] = { "device_gone", "the device is off the bus or its driver was unloaded: see the kernel log; drain the node" },
+	[FAULT_SILENT] = { "does_not_answer", "its firmware or driver is stuck: see the kernel log; reset the device or reboot the node" },
+	[FAULT_FLAP] = { "flap", "the link went down and came up again: reseat or replace cable and transceiver" },
+	[FAULT_ERRORS] = { "link_errors", "packets arrive broken: clean or replace cable and transceiver on this link" },
+	[FAULT_LOSS] = { "retransmits", "packets are lost between here and the far ends: look at the other end's port, the switches' drops, flow control" },
+	[FAULT_DISCARDS] = { "discards", "the port drops packets: look at flow control (PFC, credits) and at what the receiver is held up by" },
+	[FAULT_SLOW] = { "low_rate", "the link runs below its speed: reseat the cable, look at the switch's port and the negotiated width" },
+	[FAULT_CONGESTION] = { "congestion", "the fabric asks senders to slow down: other traffic shares the path, or many send to one" },
+};
+
+struct one { uint64_t since_ns, last_ns; }; /* since_ns 0: not so; last_ns: newest sign of it */
+
+struct watched {
+	uint32_t index;
+	uint64_t n_looks;             /* looked at */
+	bool was_up;
+	uint64_t down_since_ns, up_since_ns, n_downs;
+	uint32_t best_mbps;
+	struct port_look begin;       /* of the window; taken_ns 0: none */
+	uint8_t bits[FAULTS];         /* was it so, by window, newest lowest */
+	double per_s[FAULTS];         /* in the newest window that had it */
+	uint64_t errors_before;       /* in the window before */
+	struct link_loss loss;
+	struct one faults[FAULTS];
+	struct watched *next;
+};
+
+struct link_state { struct watched *all; };
+
+static struct watched *watched_of(struct link_state *s, uint32_t index)
+{
+	struct watched *w;
+
+	for (w = s->all; w; w = w->next)
+		if (w->index == index)
+			return w;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->index = index;
+	w->next = s->all;
+	s->all = w;
+	return w;
+}
+
+/* --- signs --- */
+
+static void sign(struct one *o, uint64_t now_ns)
+{
+	if (!o->since_ns)
+		o->since_ns = now_ns;
+	o->last_ns = now_ns;
+}
+
+static void sign_state(struct one *o, bool is, uint64_t since_ns)
+{
+	if (!is)
+		*o = (struct one){ 0 };
+	else if (!o->since_ns)
+		*o = (struct one){ since_ns, since_ns };
+}
+
+static bool is_up(const struct port_look *l)
+{
+	return !l->gone && l->state == PORT_STATE_ACTIVE && (l->carrier || !l->carrier_known);
+}
+
+static bool is_unknown(const struct port_look *l)
+{
+	return !l->gone && l->state == PORT_STATE_UNKNOWN;
+}
+
+static uint64_t sum_grown(const struct port_look *now, const struct port_look *before, const enum port_counter *list, int n)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += port_grown(now, before, list[i]);
+	return sum;
+}
+
+#define GROWN(now, before, ...) \
+	sum_grown(now, before, (const enum port_counter[]){ __VA_ARGS__ }, sizeof((const enum port_counter[]){ __VA_ARGS__ }) / sizeof(enum port_counter))
+
+static void bit_add(struct watched *w, int f, bool is, double per_s, uint64_t now_ns)
+{
+	w->bits[f] = (w->bits[f] << 1 | is) & ((1 << BIT_WINDOWS) - 1);
+	if (is)
+		w->per_s[f] = per_s;
+	if (is && __builtin_popcount(w->bits[f]) >= BIT_NEEDED)
+		sign(&w->faults[f], now_ns);
+}
+
+static void errors_take(struct watched *w, uint64_t n, double per_s, uint64_t now_ns)
+{
+	if (n)
+		w->per_s[FAULT_ERRORS] = per_s;
+	if (n >= ERRORS_AT_ONCE || (n >= ERRORS_AGAIN && w->errors_before >= ERRORS_AGAIN))
+		sign(&w->faults[FAULT_ERRORS], now_ns);
+	w->errors_before = n;
+}
+
+static void window_take(struct watched *w, const struct port_look *l)
+{
+	const struct port_look *b = &w->begin;
+	double s = (l->taken_ns - b->taken_ns) * 1e-9;
+	uint64_t bytes = GROWN(l, b, PORT_SENT_BYTES, PORT_RECEIVED_BYTES);
+	uint64_t packets = GROWN(l, b, PORT_SENT_PACKETS, PORT_RECEIVED_PACKETS);
+	double errors = GROWN(l, b, PORT_SYMBOL_ERRORS, PORT_RECEIVE_ERRORS, PORT_INTEGRITY_ERRORS, PORT_OVERRUNS, PORT_LINK_RECOVERIES,
+			      PORT_NETDEV_RECEIVE_ERRORS, PORT_NETDEV_SEND_ERRORS);
+	double lost = GROWN(l, b, PORT_OUT_OF_SEQUENCE, PORT_SEQUENCE_NAKS, PORT_TIMEOUTS, PORT_RETRANSMITS);
+	double dropped = GROWN(l, b, PORT_SEND_DISCARDS, PORT_RECEIVE_DISCARDS);
+	double marked = GROWN(l, b, PORT_CNP_SENT, PORT_CNP_HANDLED, PORT_ECN_MARKED);
+	bool flows = bytes >= FLOWING_BYTES * s;
+
+	packets = packets ? packets : bytes / BYTES_PER_PACKET;
+	errors_take(w, errors, errors / s, l->taken_ns);
+	bit_add(w, FAULT_LOSS, flows && lost >= LOST_PER_S * s && lost >= LOST_SHARE * packets, lost / s, l->taken_ns);
+	if (link_loss_take(&w->loss, l, b)) {
+		w->per_s[FAULT_LOSS] = lost / s > w->per_s[FAULT_LOSS] ? lost / s : w->per_s[FAULT_LOSS];
+		sign(&w->faults[FAULT_LOSS], l->taken_ns);
+	}
+	bit_add(w, FAULT_DISCARDS, flows && dropped >= LOST_PER_S * s && dropped >= LOST_SHARE * packets, dropped / s, l->taken_ns);
+	bit_add(w, FAULT_CONGESTION, marked >= CONGESTION_PER_S * s && marked >= CONGESTION_SHARE * packets, marked / s, l->taken_ns);
+}
+
+/* Windows lie in times in which the link is up and has been. */
+static void counters_take(struct watched *w, const struct port_look *l)
+{
+	if (!is_up(l) || (w->n_downs && l->taken_ns < w->up_since_ns + SETTLE_NS)) {
+		w->begin.taken_ns = 0;
+		w->errors_before = 0;
+		return;
+	}
+	if (w->begin.taken_ns && l->taken_ns < w->begin.taken_ns + WINDOW_NS)
+		return;
+	if (w->begin.taken_ns)
+		window_take(w, l);
+	w->begin = *l;
+}
+
+static void transition_take(struct watched *w, const struct port_look *l, const struct port_look *before)
+{
+	bool up = is_up(l);
+
+	if (up && w->down_since_ns) {
+		sign(&w->faults[FAULT_FLAP], l->taken_ns);
+		w->n_downs++;
+	}
+	/* between two looks, by the device's own count; what it counts of a time that was seen comes up to a second later */
+	if (up && before && is_up(before) && l->taken_ns > w->up_since_ns + SETTLE_NS &&
+	    GROWN(l, before, PORT_LINK_DOWNED, PORT_NETDEV_CARRIER_DOWNS)) {
+		sign(&w->faults[FAULT_FLAP], l->taken_ns);
+		w->n_downs++;
+	}
+	if (up && (!w->was_up || w->down_since_ns))
+		w->up_since_ns = l->taken_ns;
+	if (!up && w->was_up && !w->down_since_ns)
+		w->down_since_ns = l->taken_ns;
+	if (up)
+		w->down_since_ns = 0;
+	w->was_up |= up;
+}
+
+static void look_take(struct watched *w, const struct port_look *l, const struct port_look *before)
+{
+	if (is_unknown(l) || l->silent)
+		return;
+	transition_take(w, l, before);
+	counters_take(w, l);
+	if (is_up(l) && l->rate_mbps != PORT_NOT_TOLD && l->rate_mbps > w->best_mbps)
+		w->best_mbps = l->rate_mbps;
+}
+
+/* The rate of most ports of this kind, where it is higher; 0: there is no such. */
+static uint32_t peers_rate(const struct model *m, const struct port *p, uint32_t mine)
+{
+	uint32_t n = 0, n_faster = 0, rate = 0;
+
+	for (const struct port *o = m->ports; o; o = o->next) {
+		const struct port_look *l = port_look(o, 0);
+
+		if (!l || !is_up(l) || l->rate_mbps == PORT_NOT_TOLD || !*p->kind || strcmp(o->kind, p->kind) || strcmp(o->layer, p->layer))
+			continue;
+		n++;
+		n_faster += l->rate_mbps > mine;
+		if (l->rate_mbps > mine && (!rate || l->rate_mbps < rate))
+			rate = l->rate_mbps;
+	}
+	return n_faster >= PEERS_FASTER && 2 * n_faster > n ? rate : 0;
+}
+
+static bool is_state(int f)
+{
+	return f == FAULT_DOWN || f == FAULT_GONE || f == FAULT_SILENT || f == FAULT_SLOW;
+}
+
+static void port_look_at(struct watched *w, const struct model *m, const struct port *p)
+{
+	const struct port_look *l = port_look(p, 0), *now;
+	uint32_t rate;
+
+	for (; w->n_looks < p->n_looks; w->n_looks++) {
+		now = port_look(p, p->n_looks - 1 - w->n_looks);
+		if (now)
+			look_take(w, now, w->n_looks ? port_look(p, p->n_looks - w->n_looks) : NULL);
+	}
+	if (l)
+		sign_state(&w->faults[FAULT_SILENT], l->silent, l->taken_ns);
+	if (!l || is_unknown(l) || l->silent)
+		return;
+	rate = is_up(l) && l->rate_mbps != PORT_NOT_TOLD ? l->rate_mbps : 0;
+	sign_state(&w->faults[FAULT_DOWN], w->down_since_ns && !l->gone, w->down_since_ns);
+	sign_state(&w->faults[FAULT_GONE], w->was_up && l->gone, l->taken_ns);
+	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(m, p, rate)), l->taken_ns);
+	for (int f = 0; f < FAULTS; f++)
+		if (!is_state(f) && w->faults[f].since_ns &&
+		    m->now_ns > w->faults[f].last_ns + (f == FAULT_CONGESTION ? CONGESTION_HOLD_NS : HOLD_NS))
+			w->faults[f] = (struct one){ 0 };
+}
+
+/* --- findings --- */
+
+static void counters_note(struct finding *f, const struct port *p, int fault)
+{
+	static const struct { int fault; enum port_counter counter; } rows[] = {
+		{ FAULT_FLAP, PORT_LINK_DOWNED }, { FAULT_FLAP, PORT_NETDEV_CARRIER_DOWNS }, { FAULT_ERRORS, PORT_SYMBOL_ERRORS },
+		{ FAULT_ERRORS, PORT_RECEIVE_ERRORS }, { FAULT_ERRORS, PORT_INTEGRITY_ERRORS }, { FAULT_ERRORS, PORT_OVERRUNS },
+		{ FAULT_ERRORS, PORT_LINK_RECOVERIES }, { FAULT_ERRORS, PORT_NETDEV_RECEIVE_ERRORS },
+		{ FAULT_ERRORS, PORT_NETDEV_SEND_ERRORS }, { FAULT_LOSS, PORT_RETRANSMITS }, { FAULT_LOSS, PORT_OUT_OF_SEQUENCE },
+		{ FAULT_LOSS, PORT_SEQUENCE_NAKS }, { FAULT_LOSS, PORT_TIMEOUTS }, { FAULT_DISCARDS, PORT_SEND_DISCARDS },
+		{ FAULT_DISCARDS, PORT_RECEIVE_DISCARDS }, { FAULT_CONGESTION, PORT_CNP_SENT }, { FAULT_CONGESTION, PORT_CNP_HANDLED },
+		{ FAULT_CONGESTION, PORT_ECN_MARKED },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t n = port_grown(port_look(p, 0), &p->first, rows[i].counter);
+
+		if (rows[i].fault == fault && n)
+			finding_note(f, port_counter_name(rows[i].counter), n);
+	}
+}
+
+static void rate_note(struct finding *f, const char *name, uint32_t mbps)
+{
+	if (mbps && mbps != PORT_NOT_TOLD)
+		finding_note(f, name, mbps / 1e3);
+}
+
+static void evidence_add(struct finding *f, const struct model *m, const struct port *p, const struct watched *w, int fault)
+{
+	static const char *const states[] = { "unknown", "down", "init", "armed", "active", "active_deferred" };
+	const struct port_look *l = port_look(p, 0);
+
+	if (*p->netdev)
+		finding_note_text(f, "netdev", p->netdev);
+	if (*p->pci)
+		finding_note_text(f, "pci", p->pci);
+	if (*p->layer)
+		finding_note_text(f, "link_layer", p->layer);
+	finding_note_text(f, "state", l->gone ? "gone" : l->state < 6 ? states[l->state] : "unknown");
+	if (fault == FAULT_SLOW) {
+		rate_note(f, "rate_gbps", l->rate_mbps);
+		rate_note(f, "rate_before_gbps", w->best_mbps > l->rate_mbps ? w->best_mbps : 0);
+		rate_note(f, "rate_of_peers_gbps", peers_rate(m, p, l->rate_mbps));
+		if (l->lanes != PORT_NOT_TOLD)
+			finding_note(f, "lanes", l->lanes);
+	}
+	if (fault == FAULT_FLAP)
+		finding_note(f, "times_down", w->n_downs);
+	if (fault >= FAULT_ERRORS && fault != FAULT_SLOW)
+		finding_note(f, "per_second", w->per_s[fault]);
+	counters_note(f, p, fault);
+	finding_note_text(f, "remedy", faults[fault].remedy);
+}
+
+static bool is_told(const struct model *m, const struct one *o, int f)
+{
+	uint64_t after = f == FAULT_DOWN ? DOWN_NS : f == FAULT_SLOW ? SLOW_NS : 0;
+
+	return o->since_ns && m->now_ns >= o->since_ns + after;
+}
+
+static uint64_t key_of(enum finding_kind kind, const struct watched *w, int fault)
+{
+	return finding_key(kind, w->index, fault + 1000, w->faults[fault].since_ns);
+}
+
+/* A port of this node that sends what is lost, where this one sees no more of it than gaps: it is the far end, or one of them. */
+static uint64_t sender_key(struct link_state *s, const struct model *m, const struct port *p, const struct watched *w)
+{
+	for (const struct port *o = m->ports; o && !w->loss.of_sent; o = o->next) {
+		const struct watched *other = o == p || strcmp(o->kind, p->kind) ? NULL : watched_of(s, o->index);
+
+		if (other && other->loss.of_sent && is_told(m, &other->faults[FAULT_LOSS], FAULT_LOSS))
+			return key_of(FINDING_LINK, other, FAULT_LOSS);
+	}
+	return 0;
+}
+
+static int report(struct link_state *s, const struct model *m, const struct port *p, const struct watched *w, int fault,
+		  struct finding_list *found)
+{
+	struct finding *f = finding_list_add(found);
+	enum link_use use;
+
+	if (!f)
+		return -ENOMEM;
+	finding_note_text(f, "device", p->device);
+	finding_note(f, "port", p->number);
+	use = link_users_note(f, m, p, found);
+	if (use == LINK_USE_NONE && fault == FAULT_CONGESTION) {
+		found->n--;
+		return 0;
+	}
+	f->kind = use == LINK_USE_NONE || fault == FAULT_CONGESTION ? FINDING_OBSERVATION : FINDING_LINK;
+	f->key = key_of(f->kind, w, fault);
+	f->caused_by_key = fault == FAULT_LOSS ? sender_key(s, m, p, w) : 0;
+	f->cause = faults[fault].cause;
+	f->since_ns = w->faults[fault].since_ns;
+	f->confidence = use == LINK_USE_RANKS ? 0.95 : 0.7;
+	evidence_add(f, m, p, w, fault);
+	return 0;
+}
+
+static int link_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct link_state *s = state;
+	int err = 0;
+
+	for (const struct port *p = m->ports; p && !err; p = p->next) {
+		struct watched *w = watched_of(s, p->index);
+
+		if (!w)
+			return -ENOMEM;
+		port_look_at(w, m, p);
+		for (int f = 0; f < FAULTS && !err; f++)
+			if (is_told(m, &w->faults[f], f))
+				err = report(s, m, p, w, f, found);
+	}
+	return err;
+}
+
+static void link_release(void *state)
+{
+	struct link_state *s = state;
+	struct watched *w;
+
+	while ((w = s->all)) {
+		s->all = w->next;
+		free(w);
+	}
+}
+
+const struct detector detector_link = {
+	.name = "link",
+	.help = "a port of an RDMA device that is down, flaps, makes errors, loses packets or runs below its speed",
+	.state_bytes = sizeof(struct link_state),
+	.release = link_release,
+	.tick = link_tick,
+};

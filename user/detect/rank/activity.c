@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * activity.c - judges a late rank by the scheduler's totals of all its threads and children. Totals come once a
+ * second: a scan counts as evidence of work only when it lies wholly after the rank became late; a thread that is
+ * asleep since long is at rest whatever its totals say of the time before.
+ */
+#include "detect/rank/activity.h"
+
+#define AT_REST_NS 400000000ull   /* asleep without a break for that long at the scan: no polling loop of ours to count */
+#define IDLE_SHARE 0.2            /* cores; the watchdog's and helpers' polling stays below */
+#define WANTS_SHARE 0.5           /* of the time */
+#define MOVING_BYTES_S 100e3
+#define CALLING_NS 1000000000ull  /* a call of any kind that recently: it is getting on */
+
+struct sums { double settled, all, io_settled, io_all; bool seen, fresh, woken; };
+
+static bool at_rest(const struct task *t)
+{
+	return (t->state == TASK_SLEEP || t->state == TASK_STOPPED || t->state == TASK_DISK) &&
+	       t->seen_ns > t->since_ns && t->seen_ns - t->since_ns > AT_REST_NS;
+}
+
+static void task_sum(struct sums *s, const struct task *t, uint64_t since_ns)
+{
+	double share = task_cpu_share(t);
+
+	s->seen |= t->seen_ns != 0;
+	s->fresh |= t->seen_ns > since_ns + AT_REST_NS;
+	s->woken |= t->state == TASK_UNKNOWN && t->since_ns > since_ns; /* a D wait ended after the last scan */
+	if (at_rest(t) || share < 0)
+		return;
+	s->all += share;
+	if (t->prev_seen_ns >= since_ns)
+		s->settled += share;
+}
+
+static void proc_sum(struct sums *s, const struct proc *p, uint64_t since_ns)
+{
+	double rate = 0;
+
+	for (const struct task *t = p->tasks; t; t = t->next)
+		task_sum(s, t, since_ns);
+	if (p->prev_io_seen_ns && p->io_seen_ns > p->prev_io_seen_ns && p->io_bytes > p->prev_io_bytes)
+		rate = (p->io_bytes - p->prev_io_bytes) * 1e9 / (p->io_seen_ns - p->prev_io_seen_ns);
+	s->io_all += rate;
+	if (p->prev_io_seen_ns >= since_ns)
+		s->io_settled += rate;
+}
+
+static const struct task *special_task(const struct proc *p, enum activity *what)
+{
+	for (const struct task *t = p->tasks; t; t = t->next)
+		if (t->blocked) {
+			*what = ACTIVITY_BLOCKED;
+			return t;
+		}
+	for (const struct task *t = p->tasks; t; t = t->next)
+		if (t->state == TASK_STOPPED || t->state == TASK_DISK) {
+			*what = t->state == TASK_STOPPED ? ACTIVITY_STOPPED : ACTIVITY_DISK;
+			return t;
+		}
+	return NULL;
+}
+
+bool proc_gone_or_stopped(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return p->dead || (t && t->state == TASK_STOPPED);
+}
+
+/* A backward thread and the main one take turns in PyTorch. */
+uint32_t rank_calling_tid(const struct proc *p)
+{
+	const struct op *next = rank_next_op(p);
+
+	return next ? next->tid : p->last_op ? p->last_op->tid : p->tgid;
+}
+
+static const struct task *calling_task(const struct proc *p)
+{
+	uint32_t tid = rank_calling_tid(p);
+
+	for (const struct task *t = p->tasks; t; t = t->next)
+		if (t->tid == tid)
+			return t;
+	return NULL;
+}
+
+bool rank_at_rest(const struct proc *p)
+{
+	const struct task *t = calling_task(p);
+
+	return t && t->state == TASK_SLEEP && at_rest(t);
+}
+
+/* The thread that would have to call is asleep, and was since the rank is late as far as scans tell. */
+static bool sleeps(const struct task *t, uint64_t since_ns)
+{
+	return !t || (t->state == TASK_SLEEP && (at_rest(t) || t->prev_seen_ns >= since_ns));
+}
+
+/* Half of the time it ran or stood in a run queue: at work, however little of a CPU a crowded machine gives it. Only of this
+ * thread: a watchdog that polls stands there too. */
+static bool wants_cpu(const struct task *t, uint64_t since_ns)
+{
+	double share;
+
+	if (!t || at_rest(t) || t->prev_seen_ns < since_ns || t->wait_ns < t->prev_wait_ns)
+		return false;
+	share = task_cpu_share(t);
+	return share >= 0 && share + (double)(t->wait_ns - t->prev_wait_ns) / (t->seen_ns - t->prev_seen_ns) >= WANTS_SHARE;
+}
+
+static enum activity sums_judge(const struct sums *s, const struct task *calling, uint64_t since_ns)
+{
+	if (!s->seen)
+		return ACTIVITY_UNSEEN;
+	if (s->settled >= IDLE_SHARE || s->io_settled >= MOVING_BYTES_S || wants_cpu(calling, since_ns))
+		return ACTIVITY_BUSY;
+	if (s->fresh && !s->woken && sleeps(calling, since_ns) && s->all < IDLE_SHARE && s->io_all < MOVING_BYTES_S)
+		return ACTIVITY_ASLEEP;
+	return ACTIVITY_UNSETTLED;
+}
+
+/* Blocked past the limit; else in D for so long by now that it is no ordinary read: `*ret_disk`. */
+static const struct task *blocked_in(const struct proc *c, const struct task **ret_disk)
+{
+	for (const struct task *t = c->tasks; t; t = t->next) {
+		if (t->blocked)
+			return t;
+		if (t->state == TASK_DISK && at_rest(t))
+			*ret_disk = t;
+	}
+	return NULL;
+}
+
+/* It sleeps because its child is blocked: its dataloader's worker, or that one's. */
+static struct rank_activity children_judge(const struct model *m, const struct proc *p, struct rank_activity a)
+{
+	const struct task *t, *disk = NULL;
+
+	if (a.what != ACTIVITY_ASLEEP)
+		return a;
+	for (const struct proc *c = m->procs; c; c = c->next) {
+		if (c == p || c->leader != p || c->dead)
+			continue;
+		t = blocked_in(c, &disk);
+		if (t) {
+			a.what = ACTIVITY_BLOCKED;
+			a.task = t;
+			return a;
+		}
+	}
+	if (disk) {
+		a.what = ACTIVITY_DISK;
+		a.task = disk;
+	}
+	return a;
+}
+
+struct rank_activity rank_activity(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	struct rank_activity a = { .cpu_share = -1 };
+	struct sums s = { 0 };
+
+	if (p->dead) {
+		a.what = ACTIVITY_DEAD;
+		return a;
+	}
+	a.task = special_task(p, &a.what);
+	if (a.task)
+		return a;
+	for (const struct proc *c = m->procs; c; c = c->next)
+		if (c == p || (c->leader == p && !c->dead))
+			proc_sum(&s, c, since_ns);
+	a.task = calling_task(p);
+	a.cpu_share = s.all;
+	a.io_bytes_s = s.io_all;
+	a.what = sums_judge(&s, a.task, since_ns);
+	if (a.what == ACTIVITY_ASLEEP && p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS)
+		a.what = ACTIVITY_BUSY;
+	if (a.what == ACTIVITY_ASLEEP && proc_waits(p))
+		a.what = ACTIVITY_GPU;
+	return children_judge(m, p, a);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * doing.c - see doing.h. Reads no stack: these are texts in the model.
+ */
+#include "detect/rank/doing.h"
+
+#include <string.h>
+
+#include "detect/phrase.h"
+
+#define OTHERS_MAX 256 /* ranks looked at for where most of them are */
+
+/* It has called NCCL or waited for its GPU since then: where it stood for an earlier fault is no news of this one. */
+static bool moved_since(const struct proc *p, uint64_t ns)
+{
+	if (p->last_call_ns > ns)
+		return true;
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && mb->samples.moved && mb->samples.since_ns > ns)
+			return true;
+	return false;
+}
+
+const struct task *doing_task(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return t && t->stack.ns && !moved_since(p, t->stack.ns) ? t : NULL;
+}
+
+/* "cuStreamSynchronize (libcuda.so.1)", "cudaDeviceSynchronize_ptsz (libtorch_cuda.so)", "cuMemcpyDtoH_v2 (...": a copy that
+ * returns when it is done. Names inside the driver's own file count too. */
+static bool line_waits(const char *line)
+{
+	size_t name = strcspn(line, " \n");
+
+	if (strncmp(line, "cu", 2) && strncmp(line + name, " (libcuda", 9))
+		return false;
+	if (!strncmp(line, "cuMemcpyDtoH", 12) && !memchr(line, 'A', name)) /* not ...Async */
+		return true;
+	for (size_t i = 0; i + 10 <= name; i++)
+		if (!strncmp(line + i, "ynchronize", 10))
+			return true;
+	return false;
+}
+
+static bool gpu_wait(const struct task *t)
+{
+	for (const char *line = t->stack.frames; *line;) {
+		line += strncmp(line, "? ", 2) ? 0 : 2;
+		if (line_waits(line))
+			return true;
+		line += strcspn(line, "\n");
+		line += *line == '\n';
+	}
+	return false;
+}
+
+bool doing_gpu_wait(const struct proc *p)
+{
+	const struct task *t = doing_task(p);
+
+	return t && gpu_wait(t);
+}
+
+int doing_same(const struct task *a, const struct task *b)
+{
+	if (!a->stack.ns || !b->stack.ns || (!*a->stack.native && !*a->stack.python) || (!*b->stack.native && !*b->stack.python))
+		return -1;
+	if (gpu_wait(a) || gpu_wait(b))
+		return gpu_wait(a) && gpu_wait(b);
+	return !strcmp(a->stack.native, b->stack.native);
+}
+
+static void wait_text(char *buf, size_t cap, const struct task_stack *s)
+{
+	phrase_add(buf, cap, s->wait);
+	if (!*s->file)
+		return;
+	phrase_add(buf, cap, *s->wait ? " of " : "");
+	phrase_add(buf, cap, s->file);
+}
+
+void doing_note(struct finding *f, struct finding_list *found, const struct proc *p)
+{
+	const struct task *t = doing_task(p);
+	char wait[384] = "";
+
+	if (!t) {
+		finding_note_text(f, "stack_unread", p->outside.stacks_unread);
+		return;
+	}
+	wait_text(wait, sizeof(wait), &t->stack);
+	finding_note_text(f, "python", t->stack.python);
+	finding_note_text(f, "native_frame", t->stack.native);
+	finding_note_text(f, "kernel_wait", finding_list_text(found, wait));
+	finding_note_text(f, "stack", t->stack.frames);
+	finding_note_text(f, "stack_end", t->stack.end);
+}
+
+static void place_text(char *buf, size_t cap, const struct task_stack *s)
+{
+	phrase_add(buf, cap, s->native);
+	phrase_add(buf, cap, *s->native && *s->python ? ", " : "");
+	phrase_add(buf, cap, s->python);
+}
+
+void doing_line(char *buf, size_t cap, const struct proc *p)
+{
+	const struct task *t = doing_task(p);
+
+	if (t)
+		place_text(buf, cap, &t->stack);
+}
+
+/* --- the others --- */
+
+static bool is_named(const struct finding *f, const struct proc *p)
+{
+	for (int i = 0; i < f->n_ranks; i++)
+		if (f->pids[i] == p->tgid)
+			return true;
+	return false;
+}
+
+static bool is_rank(const struct proc *p)
+{
+	return !p->is_child && (p->rank >= 0 || p->members);
+}
+
+static size_t others_list(const struct finding *f, const struct model *m, const struct task **others)
+{
+	size_t n = 0;
+
+	for (const struct proc *p = m->procs; p && n < OTHERS_MAX; p = p->next) {
+		const struct task *t = !is_rank(p) || p->dead || is_named(f, p) ? NULL : doing_task(p);
+
+		if (t && (*t->stack.native || *t->stack.python))
+			others[n++] = t;
+	}
+	return n;
+}
+
+static size_t alike(const struct task *const *all, size_t n, const struct task *t)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		k += !strcmp(all[i]->stack.native, t->stack.native) && !strcmp(all[i]->stack.python, t->stack.python);
+	return k;
+}
+
+void doing_note_others(struct finding *f, struct finding_list *found, const struct model *m)
+{
+	const struct task *others[OTHERS_MAX], *best = NULL;
+	size_t n = others_list(f, m, others), most = 0;
+	char text[512] = "";
+
+	for (size_t i = 0; i < n && 2 * most <= n; i++) {
+		size_t k = alike(others, n, others[i]);
+
+		best = k > most ? others[i] : best;
+		most = k > most ? k : most;
+	}
+	if (!best)
+		return;
+	phrase_number(text, sizeof(text), most);
+	phrase_add(text, sizeof(text), " of ");
+	phrase_number(text, sizeof(text), n);
+	phrase_add(text, sizeof(text), " others: ");
+	place_text(text, sizeof(text), &best->stack);
+	finding_note_text(f, "waiting_in", finding_list_text(found, text));
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * blame.c - the blame walk over what the host sees: arrivals (enqueues) and completions. At each operation the last
+ * arriver is charged what it came later than its peers of the same role, counted from the operation that released
+ * them all; then the walk goes on from there. Where operations with others lie in between whose ends are too vague
+ * to split the charge, it falls on all of them together: never on a rank picked by chance. Arrivals are compared on
+ * one node's clock; over nodes it must be durations.
+ */
+#include "detect/straggler/blame.h"
+
+#include <string.h>
+
+#include "base/sorted.h"
+#define TIGHT_SHARE 0.01  /* of the step: an end known that well splits a charge */
+#define OWN_WAIT_SHARE 0.2 /* of the step: an operation that lasts longer after its last arriver waits for that rank's own GPU */
+#define WALK_MAX 8192
+#define PEERS_MAX 256
+
+struct walk {
+	const struct model *m;
+	const struct op *begin;
+	double step_s;
+	struct blames *ret;
+};
+
+static double to_s(uint64_t ns)
+{
+	return ns * 1e-9;
+}
+
+static bool same_role(const struct proc *a, const struct proc *b)
+{
+	return a->steps->role && a->steps->role == b->steps->role;
+}
+
+static const struct op *entered(const struct member *mb, const struct op *op)
+{
+	int space = op_space(op);
+	const struct op *o;
+
+	if (mb->gone || mb->proc->dead)
+		return NULL;
+	o = space >= 0 ? member_op(mb, space, op->seq) : NULL;
+	return o && o->enqueue_ns ? o : NULL;
+}
+
+static const struct op *p2p_partner(const struct op *op)
+{
+	const struct comm *c = op->member->comm;
+	const struct member *o = c->by_rank && op->peer >= 0 && op->peer < c->nranks ? c->by_rank[op->peer] : NULL;
+
+	if (!o || op->seq_from_attach || o->gone)
+		return NULL;
+	return member_p2p_op(o, op->kind == OP_SEND ? OP_RECV : OP_SEND, op->member->rank, op->seq);
+}
+
+/* A Recv waits for its Send; a Send for nobody worth blaming. */
+static const struct op *last_arriver(const struct op *op)
+{
+	const struct op *last = op, *o;
+
+	if (op_kind_p2p(op->kind)) {
+		o = op->kind == OP_RECV ? p2p_partner(op) : NULL;
+		return o && o->enqueue_ns > op->enqueue_ns ? o : op;
+	}
+	for (const struct member *mb = op->member->comm->members; mb; mb = mb->next_in_comm) {
+		o = entered(mb, op);
+		if (o && o->enqueue_ns > last->enqueue_ns)
+			last = o;
+	}
+	return last;
+}
+
+/* Seen to be over before `ns`: the host may have waited for it. */
+static bool over_before(const struct op *op, uint64_t ns)
+{
+	return op->end_ns && op->end_ns <= ns;
+}
+
+static bool comm_has(const struct comm *c, const struct proc *p)
+{
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (mb->proc == p)
+			return true;
+	return false;
+}
+
+/* Did `x` release all members of `op` together? */
+static bool shared(const struct op *x, const struct op *op)
+{
+	if (op_kind_p2p(x->kind) || op_space(x) < 0)
+		return false;
+	if (x->member->comm == op->member->comm)
+		return true;
+	if (op_kind_p2p(op->kind))
+		return false;
+	for (const struct member *mb = op->member->comm->members; mb; mb = mb->next_in_comm)
+		if (!comm_has(x->member->comm, mb->proc))
+			return false;
+	return true;
+}
+
+static bool in_set(const struct blame *b, const struct proc *p)
+{
+	for (int i = 0; i < b->n && i < BLAME_SET_MAX; i++)
+		if (b->procs[i] == p)
+			return true;
+	return false;
+}
+
+/* `from`: the newest operation of that rank that others waited for; what it did later held up nobody here. */
+static void set_add(struct blame *b, const struct op *from)
+{
+	int i = 0;
+
+	while (i < b->n && i < BLAME_SET_MAX && b->procs[i] != from->member->proc)
+		i++;
+	if (i == BLAME_SET_MAX) {
+		b->n = BLAME_SET_MAX + 1; /* too many to name */
+		return;
+	}
+	if (i == b->n)
+		b->n++;
+	else if (b->from[i]->nth >= from->nth)
+		return;
+	b->procs[i] = from->member->proc;
+	b->from[i] = from;
+	b->scanned[i] = false;
+}
+
+static void set_add_op(struct blame *b, const struct op *x)
+{
+	const struct op *o;
+
+	if (op_kind_p2p(x->kind)) {
+		o = p2p_partner(x);
+		if (o)
+			set_add(b, o);
+		else
+			b->n = BLAME_SET_MAX + 1; /* with whom is not known */
+		return;
+	}
+	for (const struct member *mb = x->member->comm->members; mb; mb = mb->next_in_comm) {
+		o = entered(mb, x);
+		if (o)
+			set_add(b, o);
+	}
+}
+
+/* Back from `op` to the operation that released its whole group; NULL: not within reach. Who took part in something
+ * with this rank in between, and was waited for, goes into `with`; the newest of these operations into *between. */
+static const struct op *release_of(const struct op *op, const struct op *group, struct blame *with, const struct op **between)
+{
+	uint64_t at = op->enqueue_ns;
+	const struct op *x = op->prev_in_proc;
+	bool blind = !op->member->proc->last_sync_ns; /* host waits are not seen: any operation may have been waited for */
+
+	*between = NULL;
+	for (int i = 0; x && i < WALK_MAX; i++, x = x->prev_in_proc) {
+		bool over = over_before(x, at);
+
+		if (shared(x, group)) {
+			if (over)
+				return x;
+			continue;
+		}
+		if (!over && !blind)
+			continue;
+		if (!*between && over)
+			*between = x;
+		set_add_op(with, x);
+	}
+	return NULL;
+}
+
+/* Members of the set were held up by others in turn: close it over what each took part in since the release. */
+static void set_close(struct blame *with, const struct op *group, uint64_t since_ns)
+{
+	for (int i = 0; i < with->n && with->n <= BLAME_SET_MAX; i++) {
+		if (with->scanned[i])
+			continue;
+		with->scanned[i] = true;
+		for (const struct op *x = with->from[i]; x && x->enqueue_ns > since_ns && with->n <= BLAME_SET_MAX; x = x->prev_in_proc)
+			if (!shared(x, group) && over_before(x, group->enqueue_ns))
+				set_add_op(with, x);
+		i = -1; /* one found earlier may reach further now */
+	}
+}
+
+/* What the rank of `op` did as its part of `x`; NULL: it took none. */
+static const struct op *own_part(const struct op *op, const struct op *x)
+{
+	const struct op *own;
+
+	for (const struct member *mb = x->member->comm->members; mb; mb = mb->next_in_comm) {
+		own = mb->proc == op->member->proc ? entered(mb, x) : NULL;
+		if (own)
+			return own;
+	}
+	return NULL;
+}
+
+/* Is `op` before the iteration, which begins behind `begin`? By its rank's own call order where it took part in that. */
+static bool before_iteration(const struct op *op, const struct op *begin)
+{
+	const struct op *own = own_part(op, begin);
+
+	return own ? op->nth <= own->nth : op->enqueue_ns <= begin->enqueue_ns;
+}
+
+/* How much later than the median of its role's other members; 0 without one, or when it is not. */
+static double lateness_s(const struct op *op, const struct blame *with)
+{
+	double late[PEERS_MAX];
+	const struct op *o;
+	int n = 0;
+
+	for (const struct member *mb = op->member->comm->members; mb && n < PEERS_MAX; mb = mb->next_in_comm) {
+		if (mb == op->member || in_set(with, mb->proc) || !same_role(mb->proc, op->member->proc))
+			continue;
+		o = entered(mb, op);
+		if (o)
+			late[n++] = to_s(op->enqueue_ns) - to_s(o->enqueue_ns);
+	}
+	if (!n)
+		return 0;
+	doubles_sort(late, n);
+	return late[(n - 1) / 2] > 0 ? late[(n - 1) / 2] : 0;
+}
+
+/* Local time of the rank before `op`, since an operation seen to be over at that time; -1 unknown. */
+static double gap_s(const struct op *op)
+{
+	for (const struct op *x = op->prev_in_proc; x; x = x->prev_in_proc)
+		if (over_before(x, op->enqueue_ns))
+			return to_s(op->enqueue_ns - x->end_ns);
+	return -1;
+}
+
+static uint64_t index_of(const struct op *op)
+{
+	const struct steps *s = op->member->proc->steps;
+
+	return (op->nth + s->period_ops - s->phase % s->period_ops) % s->period_ops;
+}
+
+/* The same place of the iteration in another rank of the role, nearest in time. */
+static const struct op *counterpart(const struct op *op, const struct proc *p, double step_s)
+{
+	uint64_t index = index_of(op);
+
+	for (const struct op *x = p->last_op; x; x = x->prev_in_proc) {
+		if (to_s(x->enqueue_ns) > to_s(op->enqueue_ns) + step_s / 2 || !x->enqueue_ns)
+			continue;
+		if (to_s(x->enqueue_ns) < to_s(op->enqueue_ns) - step_s / 2)
+			return NULL;
+		if (index_of(x) == index)
+			return x;
+	}
+	return NULL;
+}
+
+/* The local gap beyond the median of the role: for operations between which the ends are well known. */
+static double extra_gap_s(const struct model *m, const struct op *op, double step_s)
+{
+	double gaps[PEERS_MAX], mine = gap_s(op), one;
+	const struct op *o;
+	int n = 0;
+
+	for (const struct proc *p = m->procs; p && n < PEERS_MAX && mine > 0; p = p->next) {
+		if (p == op->member->proc || p->dead || !same_role(p, op->member->proc) ||
+		    p->steps->period_ops != op->member->proc->steps->period_ops)
+			continue;
+		o = counterpart(op, p, step_s);
+		one = o ? gap_s(o) : -1;
+		if (one >= 0)
+			gaps[n++] = one;
+	}
+	if (!n)
+		return 0;
+	doubles_sort(gaps, n);
+	return mine > gaps[(n - 1) / 2] ? mine - gaps[(n - 1) / 2] : 0;
+}
+
+/* What its own GPU still had to do after it arrived is not the host's lateness: nobody would have been faster. */
+static double hidden_s(const struct op *op, double step_s)
+{
+	double lasts = op->end_ns ? to_s(op->end_ns - op->enqueue_ns) : step_s;
+
+	return lasts > OWN_WAIT_SHARE * step_s ? lasts - OWN_WAIT_SHARE * step_s : 0;
+}
+
+static void charge(struct walk *w, const struct blame *who, double s)
+{
+	struct blames *all = w->ret;
+
+	if (s <= 0 || who->n > BLAME_SET_MAX)
+		return;
+	for (int i = 0; i < all->n; i++) {
+		struct blame *b = &all->items[i];
+		int same = 0;
+
+		for (int k = 0; k < who->n; k++)
+			same += in_set(b, who->procs[k]);
+		if (b->n == who->n && same == who->n) {
+			b->gap_s += s;
+			return;
+		}
+	}
+	if (all->n == BLAMES_MAX)
+		return;
+	all->items[all->n] = *who;
+	all->items[all->n++].gap_s = s;
+}
+
+static bool tight(const struct op *op, double step_s)
+{
+	return to_s(op->end_error_ns) <= TIGHT_SHARE * step_s;
+}
+
+/* Released before the iteration began, and not by its beginning: what it was late by then was charged then. */
+static double lateness_before_s(const struct walk *w, const struct op *last, const struct op *release, const struct blame *with)
+{
+	const struct op *own = own_part(last, w->begin);
+
+	return own && release->nth < own->nth && own->nth < last->nth ? lateness_s(own, with) : 0;
+}
+
+/* The first operation behind `release` in the communicator of `last` before which the host waited for its GPU: how late
+ * that one was hides nothing, though it may take long. NULL: there was no such wait. */
+static const struct op *after_wait(const struct op *last, const struct op *release)
+{
+	const struct op *first = NULL;
+
+	for (const struct op *x = last; x && x != release; x = x->prev_in_proc)
+		if (x->member == last->member && !op_kind_p2p(x->kind) && x->prev_in_proc && x->sync_ns > x->prev_in_proc->call_ns)
+			first = x;
+	return first;
+}
+
+static double lateness_charged_s(const struct walk *w, const struct op *last, const struct op *release, const struct blame *with)
+{
+	double s = lateness_s(last, with) - lateness_before_s(w, last, release, with) - hidden_s(last, w->step_s), open_s;
+	const struct op *first = after_wait(last, release);
+
+	if (!first)
+		return s;
+	open_s = lateness_s(first, with) - lateness_before_s(w, first, release, with);
+	return open_s > s ? open_s : s;
+}
+
+/* One station: charges its last arriver and says where to go on; NULL: the end of the walk. */
+static const struct op *station(struct walk *w, const struct op *op)
+{
+	const struct op *last = last_arriver(op), *between, *release;
+	struct blame alone = { .n = 1, .procs = { last->member->proc }, .from = { last } }, with = alone;
+	double s;
+
+	release = release_of(last, last, &with, &between);
+	if (between && tight(between, w->step_s)) {
+		s = extra_gap_s(w->m, last, w->step_s) - 2 * to_s(between->end_error_ns) - hidden_s(last, w->step_s);
+		charge(w, &alone, s);
+		return between;
+	}
+	if (!release || op_kind_p2p(last->kind))
+		return release ? release : between;
+	if (with.n > 1)
+		set_close(&with, last, release->enqueue_ns);
+	charge(w, &with, lateness_charged_s(w, last, release, &with));
+	return release;
+}
+
+void blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret)
+{
+	struct walk w = { .m = m, .begin = begin, .step_s = step_s, .ret = ret };
+	const struct op *op = end;
+
+	ret->n = 0;
+	for (int i = 0; op && i < WALK_MAX && !before_iteration(op, begin); i++)
+		op = station(&w, op);
+}

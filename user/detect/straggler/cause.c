@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cause.c - the host's part in a rank's slowness. A cost counts when it exceeds the median of the healthy peers of the
+ * role by 5 times their spread, and is the cause when that excess makes up a good part of the blame: on a loaded
+ * machine every rank waits for CPUs.
+ */
+#include "detect/straggler/cause.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sorted.h"
+#define MADS 5.0
+#define GAP_PART_NOTED 0.01   /* of the blame: worth a line of evidence */
+#define GAP_PART_CAUSE 0.3    /* of the blame: the cause */
+#define IO_FACTOR 3.0         /* times the peers' median, and at least: */
+#define IO_BYTES_S 10e6
+#define PERIOD_SEEN_MAX 512   /* operations looked at for who calls */
+#define PEERS_MAX 8
+#define THROTTLED_PART 0.5
+#define PRESSURE_NOTED 0.1    /* of the time some task waited */
+
+static const struct { const char *cause, *own, *usual; } costs[COST_MAX] = {
+	[COST_RUNQ] = { "cpu_starved", "runqueue_wait_share", "runqueue_wait_share_peers" },
+	[COST_DISK] = { "d_state", "d_state_share", "d_state_share_peers" },
+	[COST_STOPPED] = { "stopped", "stopped_share", "stopped_share_peers" },
+	[COST_ALLOC] = { "memory_alloc", "memory_alloc_share", "memory_alloc_share_peers" },
+	[COST_FREE] = { "memory_free", "memory_free_share", "memory_free_share_peers" },
+	[COST_MODULE] = { "module_load", "module_load_share", "module_load_share_peers" },
+	[COST_GRAPH] = { "graph_instantiate", "graph_instantiate_share", "graph_instantiate_share_peers" },
+};
+
+static const enum call_class class_of[COST_MAX] = {
+	[COST_ALLOC] = CALL_ALLOC, [COST_FREE] = CALL_FREE, [COST_MODULE] = CALL_MODULE, [COST_GRAPH] = CALL_GRAPH,
+};
+
+/* --- sampling --- */
+
+static void thread_take(struct cost_sample *s, const struct proc *p, uint32_t tid)
+{
+	const struct task *t = p->tasks;
+
+	for (int i = 0; i < s->n_threads; i++)
+		if (s->threads[i].tid == tid)
+			return;
+	while (t && t->tid != tid)
+		t = t->next;
+	if (!t || !t->seen_ns || s->n_threads == COST_CALLERS)
+		return;
+	s->threads[s->n_threads++] = (struct cost_thread){
+		.tid = tid, .seen_ns = t->seen_ns, .preempted = t->preempted, .behind = t->preempted_by,
+		.ns = { [COST_RUNQ] = t->wait_ns, [COST_DISK] = t->disk_ns, [COST_STOPPED] = t->stopped_ns },
+	};
+}
+
+static struct cost_sample sample_of(const struct model *m, const struct proc *p)
+{
+	struct cost_sample s = { .at_ns = m->now_ns, .io_bytes = p->io_bytes, .io_seen_ns = p->io_seen_ns,
+				 .throttled_ns = p->throttled_ns, .throttle_seen_ns = p->throttle_seen_ns,
+				 .quota_cores = p->quota_cores };
+	const struct op *op = p->last_op;
+
+	memcpy(s.call_ns, p->call_ns, sizeof(s.call_ns));
+	thread_take(&s, p, p->tgid);
+	for (size_t i = 0; op && i < p->steps->period_ops && i < PERIOD_SEEN_MAX; i++, op = op->prev_in_proc)
+		thread_take(&s, p, op->tid);
+	return s;
+}
+
+static struct cost_history *history_of(const struct cost_history *list, uint32_t pid)
+{
+	while (list && list->pid != pid)
+		list = list->next;
+	return (struct cost_history *)list;
+}
+
+int cost_push(struct cost_history **list, const struct model *m, const struct proc *p)
+{
+	struct cost_history *h = history_of(*list, p->tgid);
+
+	if (!h) {
+		h = calloc(1, sizeof(*h));
+		if (!h)
+			return -ENOMEM;
+		h->pid = p->tgid;
+		h->next = *list;
+		*list = h;
+	}
+	memmove(h->samples + 1, h->samples, (COSTS_KEPT - 1) * sizeof(*h->samples));
+	h->samples[0] = sample_of(m, p);
+	h->n += h->n < COSTS_KEPT;
+	return 0;
+}
+
+void cost_free(struct cost_history **list)
+{
+	struct cost_history *h;
+
+	while ((h = *list)) {
+		*list = h->next;
+		free(h);
+	}
+}
+
+/* --- rates --- */
+
+static double rate(uint64_t now, uint64_t then, uint64_t now_ns, uint64_t then_ns)
+{
+	return then_ns && now_ns > then_ns && now >= then ? (double)(now - then) / (now_ns - then_ns) : -1;
+}
+
+static void add(double *to, double one)
+{
+	if (one >= 0)
+		*to = *to < 0 ? one : *to + one;
+}
+
+static const struct cost_thread *thread_in(const struct cost_sample *s, uint32_t tid)
+{
+	for (int i = 0; i < s->n_threads; i++)
+		if (s->threads[i].tid == tid)
+			return &s->threads[i];
+	return NULL;
+}
+
+/* `longest`: the wait of the thread that waited most so far; it says behind whom. */
+static void thread_rates(struct cost_rates *r, const struct cost_thread *now, const struct cost_thread *then, double *longest)
+{
+	double one;
+
+	for (int k = COST_RUNQ; k <= COST_STOPPED; k++)
+		add(&r->cost[k], rate(now->ns[k], then->ns[k], now->seen_ns, then->seen_ns));
+	one = rate(now->preempted, then->preempted, now->seen_ns, then->seen_ns);
+	add(&r->preempted_per_s, one < 0 ? -1 : 1e9 * one);
+	one = rate(now->ns[COST_RUNQ], then->ns[COST_RUNQ], now->seen_ns, then->seen_ns);
+	if (one > *longest) {
+		*longest = one;
+		r->behind = now->behind;
+	}
+}
+
+/* Told of from the first time a quota is seen, as a total since the process was: nothing told is nothing throttled. */
+static double throttled_rate(const struct cost_sample *now, const struct cost_sample *then)
+{
+	uint64_t from_ns = then->throttle_seen_ns ? then->throttle_seen_ns : then->at_ns;
+
+	return now->throttle_seen_ns ? rate(now->throttled_ns, then->throttled_ns, now->throttle_seen_ns, from_ns) : -1;
+}
+
+/* The newest sample that lies before `since_ns` by the scans in it; the oldest one if none does. */
+static const struct cost_sample *sample_before(const struct cost_history *h, uint64_t since_ns)
+{
+	for (int i = 0; i < h->n; i++)
+		if (h->samples[i].n_threads && h->samples[i].threads[0].seen_ns <= since_ns)
+			return &h->samples[i];
+	return h->n ? &h->samples[h->n - 1] : NULL;
+}
+
+/* All the time since then? Without its probes a rank that makes such calls looks as if it made none. */
+static bool calls_seen(const struct proc *p, uint64_t since_ns)
+{
+	return !(p->shed >> PROBES_CALLS & 1) && p->calls_shed_ns <= since_ns;
+}
+
+struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	struct cost_rates r = { .throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1, .quota_cores = p->quota_cores, .behind = NULL };
+	const struct cost_history *h = history_of(list, p->tgid);
+	const struct cost_sample *then = h ? sample_before(h, since_ns) : NULL, now = sample_of(m, p);
+	double longest = 0;
+
+	for (int k = 0; k < COST_MAX; k++)
+		r.cost[k] = -1;
+	if (!then)
+		return r;
+	for (int i = 0; i < now.n_threads; i++) {
+		const struct cost_thread *old = thread_in(then, now.threads[i].tid);
+
+		if (old)
+			thread_rates(&r, &now.threads[i], old, &longest);
+	}
+	for (int k = COST_ALLOC; k < COST_MAX && calls_seen(p, then->at_ns); k++)
+		r.cost[k] = rate(now.call_ns[class_of[k]], then->call_ns[class_of[k]], now.at_ns, then->at_ns);
+	r.throttled = throttled_rate(&now, then);
+	r.io_bytes_s = rate(now.io_bytes, then->io_bytes, now.io_seen_ns, then->io_seen_ns);
+	r.io_bytes_s = r.io_bytes_s < 0 ? -1 : 1e9 * r.io_bytes_s;
+	return r;
+}
+
+/* --- comparison --- */
+
+static double median(double *v, int n)
+{
+	doubles_sort(v, n);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* By how much `mine` stands out from what is usual; 0: it does not. Without anybody to compare with nothing does. */
+static double excess_of(double mine, double *usual, int n, double *ret_median)
+{
+	double mad;
+
+	*ret_median = -1;
+	if (mine < 0 || !n)
+		return 0;
+	*ret_median = median(usual, n);
+	for (int i = 0; i < n; i++)
+		usual[i] = usual[i] > *ret_median ? usual[i] - *ret_median : *ret_median - usual[i];
+	mad = median(usual, n);
+	return mine > *ret_median + MADS * mad ? mine - *ret_median : 0;
+}
+
+static double cost_excess(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, int k, double *ret_median)
+{
+	double usual[PEERS_MAX];
+	int n = 0;
+
+	for (int i = 0; i < n_peers && n < PEERS_MAX; i++)
+		if (peers[i].cost[k] >= 0)
+			usual[n++] = peers[i].cost[k];
+	return excess_of(own->cost[k], usual, n, ret_median);
+}
+
+/* Bytes tell no time: only where nothing else explains the blame, and far beyond what peers move. */
+static bool moves_more(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, double *ret_median)
+{
+	double usual[PEERS_MAX], excess;
+	int n = 0;
+
+	for (int i = 0; i < n_peers && n < PEERS_MAX; i++)
+		if (peers[i].io_bytes_s >= 0)
+			usual[n++] = peers[i].io_bytes_s;
+	excess = excess_of(own->io_bytes_s, usual, n, ret_median);
+	return excess > 0 && own->io_bytes_s > IO_FACTOR * *ret_median && own->io_bytes_s > IO_BYTES_S;
+}
+
+struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, double blame_share)
+{
+	struct host_cause c = { .own = *own };
+	double excess;
+
+	for (int k = 0; k < COST_MAX; k++) {
+		excess = cost_excess(own, peers, n_peers, k, &c.usual.cost[k]);
+		if (excess < GAP_PART_NOTED * blame_share && k != COST_RUNQ)
+			c.own.cost[k] = -1;
+		if (excess >= GAP_PART_CAUSE * blame_share && excess > c.excess) {
+			c.excess = excess;
+			c.name = costs[k].cause;
+		}
+	}
+	if (!moves_more(own, peers, n_peers, &c.usual.io_bytes_s))
+		c.own.io_bytes_s = -1;
+	else if (!c.name)
+		c.name = "io";
+	return c;
+}
+
+void host_cause_note(struct finding *f, const struct host_cause *c)
+{
+	for (int k = 0; k < COST_MAX; k++) {
+		if (c->own.cost[k] < 0)
+			continue;
+		finding_note(f, costs[k].own, c->own.cost[k]);
+		if (c->usual.cost[k] >= 0)
+			finding_note(f, costs[k].usual, c->usual.cost[k]);
+	}
+	if (c->own.preempted_per_s > 0)
+		finding_note(f, "preempted_per_s", c->own.preempted_per_s);
+	if (c->own.throttled < THROTTLED_PART * c->own.cost[COST_RUNQ]) /* else it waited for its quota, not behind a task */
+		finding_note_text(f, "preempted_by", c->own.behind);
+	if (c->own.throttled > 0)
+		finding_note(f, "throttled_share", c->own.throttled);
+	if (c->own.quota_cores > 0)
+		finding_note(f, "quota_cores", c->own.quota_cores);
+	if (c->own.io_bytes_s > 0)
+		finding_note(f, "io_bytes_s", c->own.io_bytes_s);
+}
+
+static double pressure_share(const struct pressure *p, int resource)
+{
+	if (!p->prev_ns || p->ts_ns <= p->prev_ns || !(p->known >> 2 * resource & 1) ||
+	    p->stall_ns[resource][0] < p->prev_stall_ns[resource][0])
+		return 0;
+	return (double)(p->stall_ns[resource][0] - p->prev_stall_ns[resource][0]) / (p->ts_ns - p->prev_ns);
+}
+
+void pressure_note(struct finding *f, const struct model *m, const struct proc *p)
+{
+	static const char *const host[] = { "host_cpu_pressure_share", "host_memory_pressure_share", "host_io_pressure_share" };
+	static const char *const cgroup[] = { "cgroup_cpu_pressure_share", "cgroup_memory_pressure_share", "cgroup_io_pressure_share" };
+
+	for (int r = 0; r < 3; r++) {
+		if (pressure_share(&m->gpus.host, r) > PRESSURE_NOTED)
+			finding_note(f, host[r], pressure_share(&m->gpus.host, r));
+		if (pressure_share(&p->pressure, r) > PRESSURE_NOTED)
+			finding_note(f, cgroup[r], pressure_share(&p->pressure, r));
+	}
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * history.c - when blame is a verdict: 5 % of the step in 4 of the last 5 iterations or in 10 of 20, and well above
+ * what the job's natural variation spreads over everybody. Where ranks take turns (random sequence lengths, garbage
+ * collection) it asks for as many as luck does not give.
+ */
+#include "detect/straggler/history.h"
+#include "detect/transfer/link_cause.h"
+
+#include <string.h>
+
+#define SLOW_RECENT 4
+#define SLOW_HISTORY 10
+#define SLOW_TOGETHER 3       /* of the last 5 */
+#define SLOW_HISTORY_OF_TWO 16
+#define STEADY_T 6.0           /* Student's t of the last 5 */
+#define LUCK 3e-5             /* as rare as that is no luck */
+#define LUCK_UNSEEN 0.5      /* of an iteration: what little was seen may be luck */
+#define NOISE_FACTOR 2.5      /* above the blame that natural variation spreads; more while little of it was seen: */
+#define NOISE_UNSEEN 0.075    /* over the number of iterations: what little was seen may be luck */
+#define NOISE_FACTOR_NEW 20.0 /* plus this over the number of iterations */
+#define PEERS_MAX 8
+#define NAMES_MAX 8         /* a larger set is no name */
+
+bool rank_has_clock(const struct proc *p)
+{
+	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
+}
+
+const struct proc *job_anchor(const struct model *m, const char *job)
+{
+	const struct proc *best = NULL;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (rank_has_clock(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
+			best = p;
+	return best;
+}
+
+uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const char *job)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		const struct finding *f = &found->items[i];
+		bool slow = f->kind == FINDING_STRAGGLER || f->kind == FINDING_CPU_STARVED;
+		const struct proc *p = slow && f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
+
+		if (p && !strcmp(p->job, job))
+			return f->key;
+	}
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		uint64_t key = !p->is_child && !p->dead && !strcmp(p->job, job) ? link_cause_key(m, found, p) : 0;
+
+		if (key)
+			return key;
+	}
+	return 0;
+}
+
+int times_slow(const struct job_clock *j, const struct blamed *d, int last)
+{
+	int n = 0;
+
+	for (int i = 1; i <= last && (uint64_t)i <= j->n; i++)
+		n += d->slow[(j->n - i) % HISTORY];
+	return n;
+}
+
+double recent_mean(const struct job_clock *j, const double *of)
+{
+	double sum = 0;
+	int n = 0;
+
+	for (; n < RECENT && (uint64_t)n < j->n; n++)
+		sum += of[(j->n - 1 - n) % HISTORY];
+	return n ? sum / n : 0;
+}
+
+/* Slow itself, in the same iterations: two faults at once. Who is slow when the other is not takes turns with it. */
+static bool slow_together(const struct job_clock *j, const struct blamed *a, const struct blamed *b)
+{
+	int n = 0;
+
+	for (int i = 1; i <= RECENT && (uint64_t)i <= j->n; i++)
+		n += a->slow[(j->n - i) % HISTORY] && b->slow[(j->n - i) % HISTORY];
+	return n >= SLOW_TOGETHER;
+}
+
+static int ranks_of(const struct job_clock *j, const struct model *m)
+{
+	int n = 0;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		n += rank_has_clock(p) && !strcmp(p->job, j->job);
+	return n;
+}
+
+/* One whose blame is natural variation, as far as `d` is concerned. */
+static bool is_rival(const struct job_clock *j, const struct blamed *o, const struct blamed *d)
+{
+	return o != d && !slow_together(j, o, d);
+}
+
+/* What a job's natural variation earns somebody in each iteration: the blame of those that are not slow themselves. */
+static double noise_share(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	double sum = 0;
+
+	for (const struct blamed *o = j->blamed; o; o = o->next)
+		if (is_rival(j, o, d))
+			sum += o->usual_share;
+	return sum * (rivals + 1) / rivals + NOISE_UNSEEN / j->n;
+}
+
+/* P(x or more of n) when each is slow with probability p. */
+static double chance(int x, int n, double p)
+{
+	double term = 1, sum = 0;
+
+	for (int i = 0; i < n; i++)
+		term *= 1 - p;
+	for (int i = 0; i <= n; i++) {
+		sum += i >= x ? term : 0;
+		term *= p / (1 - p) * (n - i) / (i + 1);
+	}
+	return sum;
+}
+
+/* How often one of many equals is the slowest by luck: from how often its rivals are when it is not. */
+static double luck_of_one(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	double seen = 0, others = 0, odds;
+
+	for (int i = 1; i <= HISTORY && (uint64_t)i <= j->n; i++) {
+		int at = (j->n - i) % HISTORY;
+		bool other = false;
+
+		for (const struct blamed *o = j->blamed; o && !other; o = o->next)
+			other = is_rival(j, o, d) && o->slow[at];
+		seen += !d->slow[at];
+		others += !d->slow[at] && other;
+	}
+	odds = (others + LUCK_UNSEEN) / (seen + 1);
+	return odds / (rivals + odds);
+}
+
+/* Too often for luck: 4 of the last 5, or 10 of 20; more where all take turns. */
+static bool often(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	int recent = times_slow(j, d, RECENT), all = times_slow(j, d, HISTORY), n = j->n < HISTORY ? j->n : HISTORY;
+	double p = luck_of_one(j, d, rivals);
+
+	return (recent >= SLOW_RECENT && chance(recent, RECENT, p) < LUCK) ||
+	       (all >= SLOW_HISTORY && chance(all, n, p) < LUCK) || (recent >= SLOW_RECENT && chance(all, n, p) < LUCK);
+}
+
+/* Alike from iteration to iteration: mean blame beyond its own spread. */
+static bool steady(const struct job_clock *j, const struct blamed *d)
+{
+	double mean = recent_mean(j, d->share), squares = 0, one;
+
+	for (int i = 1; i <= RECENT && (uint64_t)i <= j->n; i++) {
+		one = d->share[(j->n - i) % HISTORY] - mean;
+		squares += one * one;
+	}
+	return j->n >= RECENT && mean * mean * RECENT >= STEADY_T * STEADY_T * squares / (RECENT - 1);
+}
+
+/* Of two that take turns one is often the slower five times in a row. */
+static bool is_luck(const struct job_clock *j, const struct blamed *d, double rivals)
+{
+	return !often(j, d, rivals) || (rivals < 2 && !steady(j, d) && times_slow(j, d, HISTORY) < SLOW_HISTORY_OF_TWO);
+}
+
+/* What was told is over, and is nobody's natural variation. */
+static void blamed_forget(struct blamed *d)
+{
+	memset(d->slow, 0, sizeof(d->slow));
+	d->open_since_ns = 0;
+	d->cause = NULL;
+	d->held_up = 0;
+	d->usual_share = 0;
+}
+
+void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d)
+{
+	double rivals = (double)ranks_of(j, m) / d->n - 1; /* as many such sets as there are besides */
+	double factor = NOISE_FACTOR + NOISE_FACTOR_NEW / (j->n < HISTORY ? j->n : HISTORY);
+
+	if (!times_slow(j, d, RECENT)) {
+		if (d->open_since_ns)
+			blamed_forget(d);
+		return;
+	}
+	rivals = rivals < 1 ? 1 : rivals;
+	if (d->open_since_ns || is_luck(j, d, rivals) || recent_mean(j, d->share) < factor * noise_share(j, d, rivals))
+		return;
+	for (int i = RECENT; !d->open_since_ns && i >= 1; i--)
+		if ((uint64_t)i <= j->n && d->slow[(j->n - i) % HISTORY])
+			d->open_since_ns = j->begin_ns[(j->n - i) % HISTORY];
+}
+
+bool blame_structural(const struct job_clock *j, const struct model *m, const struct blamed *d)
+{
+	const struct proc *p = model_proc(m, d->pids[0]), *q;
+	int role = 0, slow = 0, all = 0;
+
+	for (q = m->procs; p && q; q = q->next) {
+		if (!rank_has_clock(q) || strcmp(q->job, j->job))
+			continue;
+		all++;
+		if (q->steps->role != p->steps->role)
+			continue;
+		role++;
+		for (const struct blamed *o = j->blamed; o; o = o->next)
+			slow += o->open_since_ns && o->n == 1 && o->pids[0] == q->tgid;
+	}
+	return !p || d->n > NAMES_MAX || 2 * (d->n == 1 ? slow : d->n) > (d->n == 1 ? role : all);
+}
+
+bool blame_named_better(const struct job_clock *j, const struct blamed *d)
+{
+	for (const struct blamed *o = j->blamed; o && d->n > 1; o = o->next)
+		for (int i = 0; o->open_since_ns && o->n < d->n && i < d->n; i++)
+			if (o->pids[0] == d->pids[i])
+				return true;
+	return false;
+}
+
+static bool is_blamed(const struct job_clock *j, const struct blamed *d, uint32_t pid)
+{
+	for (int i = 0; i < d->n; i++)
+		if (d->pids[i] == pid)
+			return true;
+	for (const struct blamed *o = j->blamed; o; o = o->next)
+		if (o->open_since_ns && o->n == 1 && o->pids[0] == pid)
+			return true;
+	return false;
+}
+
+/* Ranks to compare with: of its role; of a role that is blamed as a whole, anybody else. */
+static int peers_rates(const struct job_clock *j, const struct model *m, const struct blamed *d, const struct proc *p,
+		       uint64_t since_ns, struct cost_rates *rates)
+{
+	int n = 0;
+
+	for (int any = 0; any < 2 && !n; any++)
+		for (const struct proc *q = m->procs; q && n < PEERS_MAX; q = q->next)
+			if (q != p && rank_has_clock(q) && !strcmp(q->job, j->job) && !is_blamed(j, d, q->tgid) &&
+			    (any || q->steps->role == p->steps->role))
+				rates[n++] = cost_rates(j->costs, m, q, since_ns);
+	return n;
+}
+
+static struct host_cause cause_of(const struct job_clock *j, const struct model *m, const struct blamed *d, uint32_t pid)
+{
+	uint64_t last = j->n < RECENT ? j->n : RECENT, since = j->begin_ns[(j->n - last) % HISTORY];
+	const struct proc *p = model_proc(m, pid);
+	struct cost_rates own, peers[PEERS_MAX];
+
+	if (!p)
+		return (struct host_cause){ 0 };
+	since = since > d->open_since_ns ? since : d->open_since_ns;
+	own = cost_rates(j->costs, m, p, since);
+	return host_cause(&own, peers, peers_rates(j, m, d, p, since, peers), recent_mean(j, d->share));
+}
+
+static int held_up(const struct job_clock *j, const struct model *m, const struct blamed *d, struct host_cause *ret)
+{
+	struct host_cause c;
+	int found = -1;
+
+	*ret = (struct host_cause){ 0 };
+	for (int i = 0; i < d->n; i++) {
+		c = cause_of(j, m, d, d->pids[i]);
+		if (!c.name && d->n > 1)
+			continue;
+		if (found >= 0)
+			return -1;
+		found = i;
+		*ret = c;
+	}
+	return found;
+}
+
+int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret)
+{
+	int one = held_up(j, m, d, ret);
+
+	if (one >= 0 && ret->name) {
+		d->cause = ret->name;
+		d->held_up = 1 + one;
+	}
+	if (d->held_up && d->held_up != 1 + one) /* said once, it stays while it is open */
+		*ret = cause_of(j, m, d, d->pids[d->held_up - 1]);
+	return d->held_up ? d->held_up - 1 : one;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * history.h - the blame of a job's last iterations, and what it adds up to: who is slow, beyond natural variation, and why.
+ */
+#ifndef RANKTRACE_BLAME_HISTORY_H
+#define RANKTRACE_BLAME_HISTORY_H
+
+#include "detect/straggler/blame.h"
+#include "detect/straggler/cause.h"
+#include "detect/detect.h"
+
+#define HISTORY 20
+#define RECENT 5
+
+#define SLOW_SHARE 0.05         /* blame of that share of the step is slow */
+
+struct blamed {             /* a rank or a set, over the last iterations */
+	uint64_t key;
+	int n;
+	uint32_t pids[BLAME_SET_MAX];
+	double share[HISTORY], gap_s[HISTORY]; /* of the window's time */
+	bool slow[HISTORY];     /* in most of the window's iterations its blame was SLOW_SHARE or more */
+	int n_slow;             /* such iterations of the open window */
+	double usual_share;     /* running mean over some 50 iterations */
+	uint64_t open_since_ns; /* 0: not named */
+	const char *cause;      /* found since it is open, NULL none */
+	int held_up;            /* 1 + index of the one in it that the cause is of; 0 none */
+	struct blamed *next;
+};
+
+struct job_clock {
+	const char *job;
+	uint32_t anchor;        /* the rank whose iterations are counted */
+	size_t period;
+	uint64_t end_index;     /* the iteration is cut behind the operation with nth % period == this */
+	uint64_t done_n;        /* its operations looked at */
+	uint64_t last_ns;       /* arrival of the last iteration's end */
+	uint64_t n;             /* windows that count: iterations, short ones summed up */
+	bool window_open;       /* slot n % HISTORY is being summed */
+	int n_iterations;       /* in the open window */
+	double step_s[HISTORY];
+	uint64_t begin_ns[HISTORY];
+	struct blamed *blamed;
+	struct cost_history *costs;
+	struct job_clock *next;
+};
+
+/* A rank whose iterations are known. */
+bool rank_has_clock(const struct proc *p);
+/* The lowest rank of the job whose iterations are known: those are the job's. NULL none. */
+const struct proc *job_anchor(const struct model *m, const char *job);
+/* The finding of this tick that says who, or what, makes the job slow: its key; 0 none. */
+uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const char *job);
+/* Iterations of the last `last` in which it earned 5 % of the step or more. */
+int times_slow(const struct job_clock *j, const struct blamed *d, int last);
+double recent_mean(const struct job_clock *j, const double *of);
+/* After a new iteration: sets or clears open_since_ns. */
+void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d);
+/* More than half of a role, or of the job, is slow: that is how the job is built. */
+bool blame_structural(const struct job_clock *j, const struct model *m, const struct blamed *d);
+/* What the host did to it. Of a set that blame cannot tell apart the one that the host held up is the one: its index
+ * in `d`; -1: none, or several. */
+int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret);
+/* Part of it is named by a smaller set. */
+bool blame_named_better(const struct job_clock *j, const struct blamed *d);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * straggler.c - cuts the job into iterations, walks the blame of each and names who earns it again and again. Blame on
+ * most of a role is structure, not a culprit; iterations in which something hung or was blocked do not count.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "detect/detect.h"
+#include "detect/gpu/gpu_cause.h"
+#include "detect/straggler/history.h"
+
+#define USUAL_OVER 50        /* iterations */
+#define WINDOW_S 0.2         /* shorter iterations are summed up to that: single ones are the host's jitter, and a name takes 1 s */
+#define NOTHING_SHARE 1e-4
+
+struct straggler {
+	struct job_clock *jobs;
+	uint64_t disturbed_from_ns, disturbed_to_ns;
+	struct blames scratch;
+};
+
+static void history_clear(struct job_clock *j)
+{
+	struct blamed *b;
+
+	while ((b = j->blamed)) {
+		j->blamed = b->next;
+		free(b);
+	}
+	cost_free(&j->costs);
+	j->n = 0;
+	j->window_open = false;
+	j->last_ns = 0;
+}
+
+static struct job_clock *job_of(struct straggler *s, const char *job)
+{
+	struct job_clock *j;
+
+	for (j = s->jobs; j; j = j->next)
+		if (!strcmp(j->job, job))
+			return j;
+	j = calloc(1, sizeof(*j));
+	if (!j)
+		return NULL;
+	j->job = job;
+	j->next = s->jobs;
+	s->jobs = j;
+	return j;
+}
+
+/* --- one iteration --- */
+
+static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
+{
+	uint64_t key = 0;
+	struct blamed *d;
+
+	for (int i = 0; i < b->n; i++)
+		key += hash_mix(3, b->procs[i]->tgid); /* in any order */
+	for (d = j->blamed; d; d = d->next)
+		if (d->key == key)
+			return d;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->key = key;
+	d->n = b->n;
+	for (int i = 0; i < b->n; i++)
+		d->pids[i] = b->procs[i]->tgid;
+	d->next = j->blamed;
+	j->blamed = d;
+	return d;
+}
+
+/* Who earned nothing in the whole history is nobody. */
+static void blamed_prune(struct job_clock *j)
+{
+	struct blamed **link = &j->blamed, *d;
+	double sum;
+
+	while ((d = *link)) {
+		sum = 0;
+		for (int i = 0; i < HISTORY; i++)
+			sum += d->share[i];
+		if (sum > 0 || d->usual_share > NOTHING_SHARE || d->open_since_ns) {
+			link = &d->next;
+			continue;
+		}
+		*link = d->next;
+		free(d);
+	}
+}
+
+static bool disturbed(const struct straggler *s, uint64_t begin, uint64_t end)
+{
+	return s->disturbed_to_ns >= begin && s->disturbed_from_ns <= end;
+}
+
+/* The blame of one iteration joins the open window. */
+static void window_add(struct job_clock *j, const struct blames *b, double step_s, int at)
+{
+	struct blamed *d;
+
+	j->step_s[at] += step_s;
+	j->n_iterations++;
+	for (int i = 0; i < b->n; i++) {
+		d = blamed_of(j, &b->items[i]);
+		if (!d)
+			continue;
+		d->gap_s[at] += b->items[i].gap_s;
+		d->n_slow += b->items[i].gap_s >= SLOW_SHARE * step_s;
+	}
+}
+
+static void window_begin(struct job_clock *j, uint64_t begin_ns, int at)
+{
+	j->window_open = true;
+	j->n_iterations = 0;
+	j->step_s[at] = 0;
+	j->begin_ns[at] = begin_ns;
+	for (struct blamed *d = j->blamed; d; d = d->next) {
+		d->share[at] = d->gap_s[at] = d->n_slow = 0;
+		d->slow[at] = false;
+	}
+	blamed_prune(j);
+}
+
+static int window_end(struct job_clock *j, const struct model *m, int at)
+{
+	int err = 0;
+
+	j->window_open = false;
+	for (struct blamed *d = j->blamed; d; d = d->next) {
+		d->share[at] = d->gap_s[at] / j->step_s[at];
+		d->slow[at] = 2 * d->n_slow > j->n_iterations && d->share[at] >= SLOW_SHARE;
+		if (!d->open_since_ns)
+			d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
+	}
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (rank_has_clock(p) && !strcmp(p->job, j->job))
+			err = err ? err : cost_push(&j->costs, m, p);
+	j->n++;
+	return err;
+}
+
+static int iteration_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct op *end)
+{
+	uint64_t begin = j->last_ns, now = end->enqueue_ns;
+	double step_s = (now - begin) * 1e-9;
+	const struct op *before = end;
+	int at = j->n % HISTORY;
+
+	for (size_t i = 0; before && i < j->period; i++)
+		before = before->prev_in_proc;
+	j->last_ns = now;
+	if (!before || !begin || now <= begin || disturbed(s, begin, now)) {
+		j->window_open = false;
+		return 0;
+	}
+	blame_walk(m, before, end, step_s, &s->scratch);
+	if (!j->window_open)
+		window_begin(j, begin, at);
+	window_add(j, &s->scratch, step_s, at);
+	return j->step_s[at] >= WINDOW_S ? window_end(j, m, at) : 0;
+}
+
+static uint64_t pause_ns(const struct op *op)
+{
+	return op->next_in_proc ? op->next_in_proc->call_ns - op->call_ns : 0;
+}
+
+/* Where to cut: behind the collective that most ranks take part in, of several the one with the longest pause behind. */
+static uint64_t end_index_of(const struct proc *p)
+{
+	const struct op *op = p->last_op, *best = NULL;
+
+	for (size_t i = 0; op && i < p->steps->period_ops + 1; i++, op = op->prev_in_proc) {
+		if (!op_kind_counted(op->kind))
+			continue;
+		if (!best || op->member->comm->n_seen > best->member->comm->n_seen ||
+		    (op->member->comm->n_seen == best->member->comm->n_seen && pause_ns(op) > pause_ns(best)))
+			best = op;
+	}
+	return (best ? best : p->last_op)->nth % p->steps->period_ops;
+}
+
+static bool ends_iteration(const struct job_clock *j, const struct op *op)
+{
+	return op->nth % j->period == j->end_index;
+}
+
+/* New iterations of the anchor, oldest first. One whose end is not known yet waits, as long as no later one is over. */
+static int iterations_take(struct straggler *s, struct job_clock *j, const struct model *m, const struct proc *p)
+{
+	const struct op *op = p->last_op, *newest_over = NULL;
+	int err = 0;
+
+	for (; op && op->nth >= j->done_n; op = op->prev_in_proc) {
+		if (!newest_over && op->end_ns && ends_iteration(j, op))
+			newest_over = op;
+		if (!op->prev_in_proc)
+			break;
+	}
+	if (!newest_over || newest_over->nth < j->done_n)
+		return 0;
+	for (; op; op = op->next_in_proc) {
+		if (op->nth >= j->done_n && ends_iteration(j, op) && op->end_ns)
+			err = err ? err : iteration_take(s, j, m, op);
+		if (op == newest_over)
+			break;
+	}
+	j->done_n = newest_over->nth + 1;
+	return err;
+}
+
+/* --- the verdict --- */
+
+static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
+{
+	double share = recent_mean(j, d->share);
+	struct finding *f = finding_list_add(found);
+	struct host_cause c;
+	int one = blame_cause(j, m, d, &c);
+
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_STRAGGLER;
+	f->key = finding_key(f->kind, d->key, d->open_since_ns, 0);
+	f->cause = d->cause ? d->cause : "gpu_or_unknown";
+	f->since_ns = d->open_since_ns;
+	f->confidence = one >= 0 ? 0.95 : 0.95 / d->n;
+	for (int i = 0; i < d->n; i++)
+		if ((one < 0 || i == one) && model_proc(m, d->pids[i]))
+			finding_add_rank(f, proc_rank(model_proc(m, d->pids[i])), d->pids[i]);
+	if (d->n > 1)
+		finding_note(f, "one_of", d->n);
+	finding_note(f, "blame_percent", 100 * share);
+	finding_note(f, "what_if_percent", 100 * share);
+	finding_note(f, "gap_s", recent_mean(j, d->gap_s));
+	finding_note(f, "step_s", recent_mean(j, j->step_s));
+	finding_note(f, "slow_of_last_5", times_slow(j, d, RECENT));
+	finding_note(f, "slow_of_last_20", times_slow(j, d, HISTORY));
+	if (one >= 0)
+		host_cause_note(f, &c);
+	if (one >= 0 && model_proc(m, d->pids[one]))
+		pressure_note(f, m, model_proc(m, d->pids[one]));
+	if (!d->cause)
+		gpu_cause_set(m, found, f);
+	return 0;
+}
+
+static int job_tick(struct straggler *s, struct job_clock *j, const struct model *m, struct finding_list *found)
+{
+	const struct proc *p = job_anchor(m, j->job);
+	uint64_t before = j->n;
+	int err = 0;
+
+	if (!p)
+		return 0;
+	if (p->tgid != j->anchor || p->steps->period_ops != j->period) {
+		history_clear(j);
+		j->anchor = p->tgid;
+		j->period = p->steps->period_ops;
+		j->end_index = end_index_of(p);
+		j->done_n = p->n_ops;
+	}
+	err = iterations_take(s, j, m, p);
+	for (struct blamed *d = j->blamed; d && j->n != before; d = d->next)
+		slow_decide(j, m, d);
+	for (struct blamed *d = j->blamed; d && !err; d = d->next)
+		if (d->open_since_ns && !blame_structural(j, m, d) && !blame_named_better(j, d))
+			err = report(j, m, d, found);
+	return err;
+}
+
+static void disturbance_note(struct straggler *s, const struct model *m, const struct finding_list *found)
+{
+	uint64_t from = UINT64_MAX;
+
+	for (size_t i = 0; i < found->n; i++) {
+		enum finding_kind k = found->items[i].kind;
+
+		if ((k == FINDING_HANG || k == FINDING_D_STATE || k == FINDING_STOPPED || k == FINDING_OBSERVATION) &&
+		    found->items[i].since_ns < from)
+			from = found->items[i].since_ns;
+	}
+	if (from == UINT64_MAX)
+		return;
+	s->disturbed_from_ns = from;
+	s->disturbed_to_ns = m->now_ns;
+}
+
+static int straggler_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	struct straggler *s = state;
+	struct job_clock *j;
+	int err = 0, one;
+
+	disturbance_note(s, m, found);
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (rank_has_clock(p) && !job_of(s, p->job))
+			return -ENOMEM;
+	for (j = s->jobs; j; j = j->next) {
+		one = job_tick(s, j, m, found);
+		err = err ? err : one;
+	}
+	return err;
+}
+
+static void straggler_release(void *state)
+{
+	struct straggler *s = state;
+	struct job_clock *j;
+
+	while ((j = s->jobs)) {
+		s->jobs = j->next;
+		history_clear(j);
+		free(j);
+	}
+}
+
+const struct detector detector_straggler = {
+	.name = "straggler",
+	.help = "a rank that makes its peers wait, iteration after iteration (blame walk)",
+	.state_bytes = sizeof(struct straggler),
+	.release = straggler_release,
+	.tick = straggler_tick,
+};

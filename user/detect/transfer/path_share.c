@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * path_share.c - see path_share.h. A member is looked at as a whole: a look that shows nothing on a path is one at which it was idle.
+ */
+#include "detect/transfer/path_share.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "detect/transfer/jam.h"
+
+static struct path *path_of(struct paths *s, const struct member *from, const struct member *to)
+{
+	struct path *p = s->all;
+
+	while (p && (p->from != from || p->to != to))
+		p = p->next;
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->from = from;
+	p->to = to;
+	p->next = s->all;
+	s->all = p;
+	return p;
+}
+
+static int paths_find(struct paths *s, const struct member *mb)
+{
+	const struct comm *c = mb->comm;
+
+	for (int i = 0; i < mb->proxies.n; i++) {
+		const struct proxy_part *part = &mb->proxies.parts[i];
+		const struct member *to = part->peer >= 0 && part->peer < c->nranks ? c->by_rank[part->peer] : NULL;
+
+		if (part->is_send && jam_is_network(part) && to && to != mb && !path_of(s, mb, to))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static bool is_busy(const struct path *p)
+{
+	for (int i = 0; i < p->from->proxies.n; i++) {
+		const struct proxy_part *part = &p->from->proxies.parts[i];
+
+		if (part->is_send && jam_is_network(part) && part->peer == p->to->rank && part->transmitted > part->done)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t last_ns(const struct path *p)
+{
+	return p->n_looks ? p->looks_ns[(p->n_looks - 1) % PATH_LOOKS] : 0;
+}
+
+int paths_take(struct paths *s, const struct comm *c)
+{
+	int err = 0;
+
+	for (const struct member *mb = c->members; mb && c->by_rank && !err; mb = mb->next_in_comm)
+		err = mb->gone ? 0 : paths_find(s, mb);
+	for (struct path *p = s->all; p && !err; p = p->next) {
+		if (p->from->comm != c || p->from->gone || p->from->proxies.seen_ns <= last_ns(p))
+			continue;
+		p->looks_ns[p->n_looks % PATH_LOOKS] = p->from->proxies.seen_ns;
+		p->busy[p->n_looks % PATH_LOOKS] = is_busy(p);
+		p->n_looks++;
+	}
+	return err;
+}
+
+struct path_looks path_looks(const struct path *p, uint64_t now_ns)
+{
+	struct path_looks l = { 0 };
+
+	for (uint64_t i = 0; i < p->n_looks && i < PATH_LOOKS; i++) {
+		if (p->looks_ns[i] + PATH_WINDOW_NS < now_ns)
+			continue;
+		l.n++;
+		l.busy += p->busy[i];
+	}
+	return l;
+}
+
+double path_share(const struct path *p, uint64_t now_ns, int least)
+{
+	struct path_looks l = path_looks(p, now_ns);
+
+	return l.n && l.n >= least ? (double)l.busy / l.n : -1;
+}
+
+/* The logarithm of the likelihood of what was seen, at the share that makes it most likely. */
+static double likelihood(struct path_looks l)
+{
+	double idle = l.n - l.busy;
+
+	return (l.busy ? l.busy * log(l.busy / (double)l.n) : 0) + (idle > 0 ? idle * log(idle / l.n) : 0);
+}
+
+double path_looks_differ(struct path_looks one, struct path_looks other)
+{
+	struct path_looks both = { one.n + other.n, one.busy + other.busy };
+
+	return 2 * (likelihood(one) + likelihood(other) - likelihood(both));
+}
+
+static bool is_member(const struct model *m, const struct member *mb)
+{
+	for (const struct comm *c = m->comms; c; c = c->next)
+		for (const struct member *o = c->members; o; o = o->next_in_comm)
+			if (o == mb)
+				return !o->gone;
+	return false;
+}
+
+void paths_forget(struct paths *s, const struct model *m)
+{
+	struct path **link = &s->all, *p;
+
+	while ((p = *link)) {
+		if (is_member(m, p->from) && is_member(m, p->to)) {
+			link = &p->next;
+			continue;
+		}
+		*link = p->next;
+		free(p);
+	}
+}
+
+void paths_free(struct paths *s)
+{
+	struct path *p;
+
+	while ((p = s->all)) {
+		s->all = p->next;
+		free(p);
+	}
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flight.c - see flight.h. The state is retold where a segment begins and not where a dump does: what the model was
+ * then cannot be had later.
+ */
+#include "flight/flight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "flight/flight_private.h"
+#include "flight/flight_state.h"
+#include "model/snapshot/snapshot.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/retold_fact.h"
+#include "schemas/facts.h"
+
+#define SEGMENTS 8            /* of a window */
+#define SETTLE_NS 5000000000ull
+#define FINDINGS_APART_NS 30000000000ull
+#define FINISH_MS 60000
+
+static void packed_free(struct packed_list *l)
+{
+	struct packed *p;
+
+	while ((p = l->head)) {
+		l->head = p->next;
+		free(p);
+	}
+	*l = (struct packed_list){ 0 };
+}
+
+static void oldest_drop(struct flight *f)
+{
+	struct segment *s = f->oldest;
+
+	f->bytes -= s->state.bytes + s->records.bytes;
+	f->oldest = s->next;
+	if (!f->oldest)
+		f->newest = NULL;
+	packed_free(&s->state);
+	packed_free(&s->records);
+	free(s);
+}
+
+static void window_give_up(struct flight *f)
+{
+	const void *bytes;
+
+	while (f->oldest)
+		oldest_drop(f);
+	chunk_pack(f->chunk, &bytes); /* forgotten */
+}
+
+static int chunk_keep(struct flight *f, struct packed_list *to)
+{
+	const void *bytes;
+	long size = chunk_pack(f->chunk, &bytes);
+	struct packed *p = size > 0 ? malloc(sizeof(*p) + size) : NULL;
+
+	if (size <= 0)
+		return size;
+	if (!p)
+		return -ENOMEM;
+	p->next = NULL;
+	p->size = size;
+	memcpy(p->bytes, bytes, size);
+	*(to->tail ? &to->tail->next : &to->head) = p;
+	to->tail = p;
+	to->bytes += sizeof(*p) + size;
+	f->bytes += sizeof(*p) + size;
+	f->peak = f->bytes > f->peak ? f->bytes : f->peak;
+	return 0;
+}
+
+static int record_keep(struct flight *f, struct packed_list *to, const struct wire_hdr *rec)
+{
+	int err = chunk_has_room(f->chunk, rec) ? 0 : chunk_keep(f, to);
+
+	if (!err)
+		chunk_put(f->chunk, rec);
+	return err;
+}
+
+static int state_keep(void *to, const struct event *e)
+{
+	static union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } rec;
+	struct flight *f = to;
+	int size = retold_encode(e, &rec.h);
+
+	return size < 0 ? size : record_keep(f, &f->newest->state, &rec.h);
+}
+
+/* The session's very first record needs no state before it. */
+static int segment_begin(struct flight *f, const struct wire_hdr *rec, struct model *m)
+{
+	struct segment *s = calloc(1, sizeof(*s));
+	int err = 0;
+
+	if (!s)
+		return -ENOMEM;
+	s->begin_ns = m->now_ns ? m->now_ns : rec->ts_ns;
+	*(f->newest ? &f->newest->next : &f->oldest) = s;
+	f->newest = s;
+	if (!m->start_ns)
+		return 0;
+	err = model_retell(m, state_keep, f);
+	for (struct kept_fact *k = f->facts; k && !err; k = k->next)
+		err = record_keep(f, &s->state, &k->rec);
+	return err ? err : chunk_keep(f, &s->state);
+}
+
+static bool segment_full(const struct flight *f, const struct model *m)
+{
+	const struct segment *s = f->newest;
+	size_t share = f->cfg.bytes_max / SEGMENTS;
+
+	if (m->now_ns >= s->begin_ns + f->cfg.window_ns / SEGMENTS)
+		return true;
+	return s->records.bytes > (s->state.bytes > share ? s->state.bytes : share);
+}
+
+static void segments_drop(struct flight *f, uint64_t now_ns)
+{
+	while (f->oldest != f->newest &&
+	       (f->bytes > f->cfg.bytes_max || f->oldest->next->begin_ns + f->cfg.window_ns <= now_ns))
+		oldest_drop(f);
+}
+
+static int segment_ready(struct flight *f, const struct wire_hdr *rec, struct model *m)
+{
+	int err;
+
+	if (!f->newest)
+		return segment_begin(f, rec, m);
+	if (!segment_full(f, m))
+		return 0;
+	err = chunk_keep(f, &f->newest->records);
+	if (!err)
+		err = segment_begin(f, rec, m);
+	segments_drop(f, m->now_ns);
+	return err;
+}
+
+void flight_put(struct flight *f, const struct wire_hdr *rec, struct model *m)
+{
+	int err = segment_ready(f, rec, m);
+
+	flight_fact_note(f, rec);
+	if (!err)
+		err = record_keep(f, &f->newest->records, rec);
+	if (f->bytes > f->cfg.bytes_max)
+		segments_drop(f, m->now_ns);
+	if (err)
+		window_give_up(f);
+}
+
+/* --- what is due --- */
+
+void flight_request(struct flight *f, int token)
+{
+	f->requested = true;
+	if (token && f->n_tokens < TOKENS_MAX)
+		f->tokens[f->n_tokens++] = token;
+}
+
+/* One dump for all roots that opened since the last: they are in one window. */
+static void record_take(void *to, const struct wire_hdr *rec, struct model *m)
+{
+	flight_put(to, rec, m);
+}
+
+void flight_tap(struct flight *f, struct pipeline *p)
+{
+	pipeline_set_tap(p, record_take, f);
+}
+
+static void findings_look(struct flight *f, const struct incidents *all, uint64_t now_ns)
+{
+	const struct incident *i = NULL;
+	uint64_t seen = f->seen_number, earliest;
+
+	while ((i = incidents_next_open(all, i))) {
+		if (i->number <= f->seen_number)
+			continue;
+		seen = i->number > seen ? i->number : seen;
+		if (*i->caused_by || !finding_kind_exits(i->f.kind) || f->finding_due_ns)
+			continue;
+		earliest = f->finding_dumped_ns ? f->finding_dumped_ns + FINDINGS_APART_NS : 0;
+		f->finding_due_ns = now_ns + f->cfg.settle_ns > earliest ? now_ns + f->cfg.settle_ns : earliest;
+		f->finding = i->f;
+	}
+	f->seen_number = seen;
+}
+
+static void child_begin(struct flight *f, const struct flight_dump_why *why, const struct incidents *i, const struct model *m,
+			uint64_t now_ns)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+		log_error("flight recorder: %s: no dump is written", strerror(errno));
+		return;
+	}
+	f->child = fork();
+	if (!f->child)
+		_exit(flight_dump(f, why, i, m, now_ns, fds[1]));
+	close(fds[1]);
+	f->child_fd = fds[0];
+	if (f->child < 0) {
+		log_error("flight recorder: fork: %s: no dump is written", strerror(errno));
+		close(fds[0]);
+		f->child = 0;
+	}
+	f->said_len = 0;
+	memcpy(f->serving, f->tokens, sizeof(f->tokens));
+	f->n_serving = f->n_tokens;
+	f->n_tokens = 0;
+}
+
+static void dump_begin(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns, bool last)
+{
+	bool finding = f->finding_due_ns && (last || now_ns >= f->finding_due_ns);
+	struct flight_dump_why why = { .reason = f->n_tokens ? "command" : "signal" };
+
+	if (!finding && !f->requested)
+		return;
+	if (finding) {
+		why = (struct flight_dump_why){ finding_kind_name(f->finding.kind), &f->finding };
+		f->finding_due_ns = 0;
+		f->finding_dumped_ns = now_ns;
+	}
+	f->requested = false;
+	child_begin(f, &why, i, m, now_ns);
+}
+
+static void child_ended(struct flight *f, int status)
+{
+	bool ok = WIFEXITED(status) && !WEXITSTATUS(status);
+	char *remark;
+
+	f->said[f->said_len] = '\0';
+	remark = strchr(f->said, '\n');
+	if (remark)
+		*remark++ = '\0';
+	if (!ok && !*f->said)
+		snprintf(f->said, sizeof(f->said), "the child that writes it ended by signal %d", WTERMSIG(status));
+	if (ok)
+		log_info("flight recorder: wrote %s.pftrace, .rtr and .jsonl", f->said);
+	else
+		log_error("flight recorder: no dump was written: %s; the session goes on", f->said);
+	if (remark && *remark)
+		log_warn("flight recorder: %s", remark);
+	f->n_written += ok;
+	f->n_failed += !ok;
+	flight_state_served(f->dir, f->serving, f->n_serving, ok, f->said);
+}
+
+/* False: it is still at work. */
+static bool child_done(struct flight *f)
+{
+	ssize_t n;
+	int status;
+
+	while ((n = read(f->child_fd, f->said + f->said_len, sizeof(f->said) - 1 - f->said_len)) > 0)
+		f->said_len += n;
+	if (waitpid(f->child, &status, WNOHANG) != f->child)
+		return false;
+	while ((n = read(f->child_fd, f->said + f->said_len, sizeof(f->said) - 1 - f->said_len)) > 0)
+		f->said_len += n;
+	close(f->child_fd);
+	f->child_fd = -1;
+	f->child = 0;
+	child_ended(f, status);
+	return true;
+}
+
+void flight_look(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
+{
+	findings_look(f, i, now_ns);
+	if (!f->child || child_done(f))
+		dump_begin(f, i, m, now_ns, false);
+}
+
+static void child_wait(struct flight *f)
+{
+	for (int ms = 0; f->child && !child_done(f); ms += 20) {
+		if (ms >= FINISH_MS) {
+			log_warn("flight recorder: the dump is not written after %d s; it goes on as process %d", FINISH_MS / 1000, f->child);
+			return;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	}
+}
+
+void flight_finish(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
+{
+	findings_look(f, i, now_ns);
+	child_wait(f);
+	if (!f->child)
+		dump_begin(f, i, m, now_ns, true);
+	child_wait(f);
+	if (f->n_serving) /* 'ranktrace dump' looks at the answers every 20 ms, and they go with the session */
+		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+	log_info("flight recorder: %u dumps written, %u not; at most %.1f MB held", f->n_written, f->n_failed, f->peak / 1e6);
+}
+
+size_t flight_bytes(const struct flight *f)
+{
+	return f->bytes;
+}
+
+size_t flight_bytes_peak(const struct flight *f)
+{
+	return f->peak;
+}
+
+static int dir_make(const char *dir, char *error, size_t error_size)
+{
+	struct stat st;
+	int err = mkdir(dir, 0755) && errno != EEXIST ? -errno : 0;
+
+	if (!err && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
+		err = -ENOTDIR;
+	if (!err && access(dir, W_OK))
+		err = -errno;
+	if (err)
+		snprintf(error, error_size, "the flight recorder's directory %s: %s; give another with --flight=DIR", dir, strerror(-err));
+	return err;
+}
+
+int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, size_t error_size)
+{
+	struct flight *f;
+	int err = dir_make(cfg->dir, error, error_size);
+
+	if (err)
+		return err;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	f->cfg = *cfg;
+	f->child_fd = -1;
+	f->cfg.window_ns = cfg->window_ns ? cfg->window_ns : FLIGHT_SECONDS * 1000000000ull;
+	f->cfg.bytes_max = cfg->bytes_max ? cfg->bytes_max : FLIGHT_MB * 1000000ull;
+	f->cfg.keep = cfg->keep ? cfg->keep : FLIGHT_KEEP;
+	f->cfg.settle_ns = cfg->settle_ns ? cfg->settle_ns : SETTLE_NS;
+	f->dir = realpath(cfg->dir, NULL);
+	f->chunk = chunk_new();
+	if (!f->dir || !f->chunk) {
+		flight_free(f);
+		return -ENOMEM;
+	}
+	flight_dump_clean(f->dir);
+	flight_state_open(f->dir);
+	*ret = f;
+	return 0;
+}
+
+void flight_free(struct flight *f)
+{
+	if (!f)
+		return;
+	flight_state_close();
+	while (f->oldest)
+		oldest_drop(f);
+	flight_facts_free(f);
+	chunk_free(f->chunk);
+	if (f->child_fd >= 0)
+		close(f->child_fd);
+	free(f->dir);
+	free(f);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flight_dump.c - writes a window's files, in a forked child: it has the window as it was, takes the time it needs, and
+ * a disk that is slow, full or frozen is its own trouble. The recording comes first and is replayed into the timeline,
+ * so what the timeline shows is what a replay shows. Files get their names when they are whole.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "flight/flight_private.h"
+#include "pipeline/pipeline.h"
+#include "recording/recording.h"
+#include "schemas/facts.h"
+#include "schemas/recording.h"
+
+#define N_SUFFIXES 3
+static const char *const suffixes[N_SUFFIXES] = { ".rtr", ".pftrace", ".jsonl" };
+#define TEMPORARY ".flight-" /* then our process id */
+
+struct writing {
+	struct flight *f;
+	const struct flight_dump_why *why;
+	int fd;                /* words to the session */
+	char temporary[N_SUFFIXES][600], base[560];
+};
+
+static int write_all(int fd, const void *data, size_t size)
+{
+	for (const char *p = data; size;) {
+		ssize_t n = write(fd, p, size);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		p += n < 0 ? 0 : n;
+		size -= n < 0 ? 0 : n;
+	}
+	return 0;
+}
+
+static int list_write(int fd, const struct packed_list *l)
+{
+	int err = 0;
+
+	for (const struct packed *p = l->head; p && !err; p = p->next)
+		err = write_all(fd, p->bytes, p->size);
+	return err;
+}
+
+/* Ends like a session, or what is open at its end would not be shown. */
+static int tail_write(struct flight *f, int fd, uint64_t now_ns)
+{
+	struct fact_stop stop = { .hdr = { .size = sizeof(stop), .tracer = WIRE_FACT, .kind = FACT_STOP, .ts_ns = now_ns } };
+	const void *bytes;
+	long size;
+	int err = 0;
+
+	if (!chunk_has_room(f->chunk, &stop.hdr)) {
+		size = chunk_pack(f->chunk, &bytes);
+		err = size < 0 ? size : write_all(fd, bytes, size);
+	}
+	chunk_put(f->chunk, &stop.hdr);
+	size = err ? 0 : chunk_pack(f->chunk, &bytes);
+	return err ? err : size < 0 ? size : write_all(fd, bytes, size);
+}
+
+static int recording_write(struct writing *w, uint64_t now_ns)
+{
+	struct recording_header h = { .magic = RECORDING_MAGIC, .version = RECORDING_VERSION };
+	int fd = open(w->temporary[0], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), err;
+
+	if (fd < 0)
+		return -errno;
+	err = write_all(fd, &h, sizeof(h));
+	if (!err && w->f->oldest)
+		err = list_write(fd, &w->f->oldest->state);
+	for (const struct segment *s = w->f->oldest; s && !err; s = s->next)
+		err = list_write(fd, &s->records);
+	if (!err)
+		err = tail_write(w->f, fd, now_ns);
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+/* Did the replay find what the dump is written for? */
+static bool found_again(const struct incidents *all, const struct finding *f)
+{
+	const struct incident *i = NULL;
+
+	while ((i = incidents_next_open(all, i)))
+		if (i->f.kind == f->kind && i->f.class == f->class && i->f.n_ranks == f->n_ranks && i->f.comm == f->comm &&
+		    i->f.seq == f->seq && !memcmp(i->f.ranks, f->ranks, f->n_ranks * sizeof(f->ranks[0])))
+			return true;
+	return false;
+}
+
+static int timeline_write(struct writing *w, bool *ret_found)
+{
+	struct recording_reader *r = NULL;
+	struct pipeline *p = pipeline_new();
+	const struct wire_hdr *rec;
+	int more, err = p ? pipeline_add_output(p, w->temporary[1]) : -ENOMEM, failed = 0, closed;
+
+	if (!err)
+		err = recording_open(w->temporary[0], &r);
+	*ret_found = false;
+	while (!err && (more = recording_next(r, &rec)) != 0) {
+		err = more < 0 ? more : pipeline_feed(p, rec);
+		if (w->why->finding && rec->tracer == WIRE_FACT && rec->kind == FACT_TICK)
+			*ret_found = *ret_found || found_again(pipeline_incidents(p), w->why->finding);
+	}
+	if (!err && pipeline_output_error(p, &failed))
+		err = failed;
+	recording_reader_free(r);
+	closed = pipeline_free(p);
+	return err ? err : closed;
+}
+
+/* What the live session says, not what the replay does: these may have begun long before the window. */
+static int findings_write(struct writing *w, const struct incidents *all, const struct model *m)
+{
+	const struct sink_class *class = sink_class_by_name("json");
+	const struct incident *i = NULL;
+	struct sink *s;
+	int err = class->open(w->temporary[2], &s), closed;
+
+	if (err)
+		return err;
+	while (!err && (i = incidents_next_open(all, i)))
+		err = class->incident(s, i, m);
+	closed = class->close(s, m);
+	return err ? err : closed;
+}
+
+static bool name_free(const char *base)
+{
+	char path[600];
+
+	for (int i = 0; i < N_SUFFIXES; i++) {
+		snprintf(path, sizeof(path), "%s%s", base, suffixes[i]);
+		if (!access(path, F_OK))
+			return false;
+	}
+	return true;
+}
+
+/* DIR/ranktrace-HOST-YYYYmmdd-HHMMSS-REASON; the host's own time. */
+static void names_choose(struct writing *w, const struct model *m)
+{
+	char host[65], stamp[32];
+	time_t now = time(NULL);
+	struct tm tm;
+	size_t len;
+
+	snprintf(host, sizeof(host), "%s", *m->host ? m->host : "host");
+	for (char *c = host; *c; c++)
+		if (*c == '/' || *c == '-' || *c < '!' || *c > '~')
+			*c = '_';
+	localtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	len = snprintf(w->base, sizeof(w->base) - 8, "%s/ranktrace-%s-%s-%s", w->f->dir, host, stamp, w->why->reason);
+	for (int n = 2; len < sizeof(w->base) - 8 && !name_free(w->base) && n < 1000; n++)
+		sprintf(w->base + len, "-%d", n);
+	for (int i = 0; i < N_SUFFIXES; i++)
+		snprintf(w->temporary[i], sizeof(w->temporary[i]), "%s/" TEMPORARY "%d%s", w->f->dir, getpid(), suffixes[i]);
+}
+
+/* --- the directory --- */
+
+/* "ranktrace-HOST-YYYYmmdd-HHMMSS-REASON.rtr", and nothing else, is ours. */
+static bool is_dump(const char *name)
+{
+	const char *host = strncmp(name, "ranktrace-", 10) ? NULL : strchr(name + 10, '-'), *dot = strrchr(name, '.');
+
+	return host && dot && !strcmp(dot, suffixes[0]) && dot >= host + 18 && host[9] == '-' && host[16] == '-' &&
+	       strspn(host + 1, "0123456789") == 8 && strspn(host + 10, "0123456789") == 6;
+}
+
+struct old { char *name; struct timespec written; };
+
+static int by_age(const void *a, const void *b)
+{
+	const struct timespec *x = &((const struct old *)a)->written, *y = &((const struct old *)b)->written;
+
+	if (x->tv_sec != y->tv_sec)
+		return x->tv_sec < y->tv_sec ? -1 : 1;
+	return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
+}
+
+static void set_remove(const char *dir, const char *name)
+{
+	char path[1200];
+
+	for (int i = 0; i < N_SUFFIXES; i++) {
+		snprintf(path, sizeof(path), "%s/%.*s%s", dir, (int)(strlen(name) - strlen(suffixes[0])), name, suffixes[i]);
+		unlink(path);
+	}
+}
+
+static struct old *dumps_list(const char *dir, size_t *ret_n)
+{
+	DIR *d = opendir(dir);
+	struct old *all = NULL, *grown;
+	struct dirent *e;
+	struct stat st;
+
+	for (*ret_n = 0; d && (e = readdir(d));) {
+		if (!is_dump(e->d_name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		grown = realloc(all, (*ret_n + 1) * sizeof(*all));
+		if (!grown)
+			break;
+		all = grown;
+		all[*ret_n] = (struct old){ strdup(e->d_name), st.st_mtim };
+		*ret_n += all[*ret_n].name != NULL;
+	}
+	if (d)
+		closedir(d);
+	return all;
+}
+
+static void old_remove(const struct flight *f)
+{
+	size_t n;
+	struct old *all = dumps_list(f->dir, &n);
+
+	if (n)
+		qsort(all, n, sizeof(*all), by_age);
+	for (size_t i = 0; i < n; i++) {
+		if (i + f->cfg.keep < n)
+			set_remove(f->dir, all[i].name);
+		free(all[i].name);
+	}
+	free(all);
+}
+
+void flight_dump_clean(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	char path[1200];
+	pid_t pid;
+
+	while (d && (e = readdir(d))) {
+		pid = strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)) ? 0 : atoi(e->d_name + strlen(TEMPORARY));
+		if (pid <= 0 || !kill(pid, 0) || errno != ESRCH)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		unlink(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+static int files_write(struct writing *w, const struct incidents *i, const struct model *m, uint64_t now_ns, bool *ret_found)
+{
+	char path[600];
+	int err;
+
+	err = recording_write(w, now_ns);
+	if (err)
+		return err;
+	err = timeline_write(w, ret_found);
+	if (err)
+		return err;
+	err = findings_write(w, i, m);
+	for (int k = N_SUFFIXES - 1; k >= 0 && !err; k--) { /* the recording last: it stands for the set */
+		snprintf(path, sizeof(path), "%s%s", w->base, suffixes[k]);
+			err = rename(w->temporary[k], path) ? -errno : 0;
+	}
+	return err;
+}
+
+/* Also those that have their names already: a set is whole or is not there. */
+static void files_remove(const struct writing *w)
+{
+	char path[600];
+
+	for (int k = 0; k < N_SUFFIXES; k++) {
+		unlink(w->temporary[k]);
+		snprintf(path, sizeof(path), "%s%s", w->base, suffixes[k]);
+		unlink(path);
+	}
+}
+
+int flight_dump(struct flight *f, const struct flight_dump_why *why, const struct incidents *i, const struct model *m,
+		uint64_t now_ns, int fd)
+{
+	struct writing w = { .f = f, .why = why, .fd = fd };
+	bool found = false;
+	int err;
+
+	dup2(fd, STDERR_FILENO + 1); /* nothing else of the session's is ours: links, rings, pipes */
+	w.fd = STDERR_FILENO + 1;
+	close_range(w.fd + 1, ~0u, 0);
+	signal(SIGPIPE, SIG_IGN);
+	setpriority(PRIO_PROCESS, 0, 10);
+	names_choose(&w, m);
+	err = files_write(&w, i, m, now_ns, &found);
+	if (!err) {
+		dprintf(w.fd, "%s\n", w.base);
+		if (why->finding && !found)
+			dprintf(w.fd, "the window is too short to find this %s again: %s.jsonl has what the session said",
+				finding_kind_name(why->finding->kind), w.base);
+		old_remove(f);
+		return 0;
+	}
+	files_remove(&w);
+	dprintf(w.fd, "%s: %s; %s", f->dir, strerror(-err), err == -ENOSPC || err == -EDQUOT ?
+		"make room, or give another directory with --flight=DIR" : "give another directory with --flight=DIR");
+	return 1;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_table.c - which files a process executes from and what is in them. A file is inspected once for all processes
+ * and for good (by device, inode, size and mtime); a rescan costs one stat call per file, and only where the
+ * executable mappings changed.
+ */
+#include "base/clock.h"
+#include "inspect/discover/discover_private.h"
+#include "inspect/elf/lib_open.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INSPECT_DEADLINE_MS 1000 /* a cold file on a slow disk */
+#define ROWS_MAX 2048            /* executable files looked at in one process */
+#define OPEN_MAX 512             /* files kept open by one set for their names only */
+#define FILES_MAX 16384
+#define LATE_FILES_MAX 2          /* then the rest of the process waits */
+#define LATE_RETRY_NS 5000000000ull
+
+static int add_name(struct target_set *s, const char *name, size_t len)
+{
+	for (size_t i = 0; i < s->n_names; i++)
+		if (!strncmp(s->names[i], name, len) && !s->names[i][len])
+			return 0;
+	if (s->n_names == ELF_WANTED_MAX)
+		return -E2BIG;
+	s->names[s->n_names] = strndup(name, len);
+	return s->names[s->n_names] && ++s->n_names ? 0 : -ENOMEM;
+}
+
+static int add_markers(struct target_set *s, const char *alternatives)
+{
+	int rc = 0;
+
+	for (const char *p = alternatives; !rc; ) {
+		size_t len = strcspn(p, "|");
+
+		rc = add_name(s, p, len);
+		if (!p[len])
+			break;
+		p += len + 1;
+	}
+	return rc;
+}
+
+int lib_table_init(struct target_set *s)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n_wants; i++) {
+		const struct target_want *w = &s->wants[i];
+
+		if (w->tracer >= TARGET_TRACERS_MAX || !w->n_markers)
+			return -EINVAL;
+		for (size_t k = 0; !rc && k < w->n_markers; k++)
+			rc = add_markers(s, w->markers[k]);
+		for (size_t k = 0; !rc && k < w->n_symbols; k++)
+			rc = add_name(s, w->symbols[k], strlen(w->symbols[k]));
+	}
+	return rc;
+}
+
+static void file_close(struct target_set *s, struct file_row *f)
+{
+	if (f->pub.fd < 0)
+		return;
+	close(f->pub.fd);
+	f->pub.fd = -1;
+	s->n_open--;
+}
+
+static void file_free(struct target_set *s, struct file_row *f)
+{
+	HASH_DEL(s->files, f);
+	file_close(s, f);
+	free(f->symbols);
+	free(f);
+}
+
+void lib_table_free(struct target_set *s)
+{
+	struct file_row *f, *next;
+
+	HASH_ITER(hh, s->files, f, next)
+		file_free(s, f);
+	for (size_t i = 0; i < s->n_names; i++)
+		free(s->names[i]);
+}
+
+static const struct elf_symbol *find_symbol(const struct target_set *s, const struct elf_symbol *symbols,
+					    const char *name, size_t len)
+{
+	for (size_t i = 0; i < s->n_names; i++)
+		if (!strncmp(s->names[i], name, len) && !s->names[i][len])
+			return symbols[i].found ? &symbols[i] : NULL;
+	return NULL;
+}
+
+static bool marker_there(const struct target_set *s, const struct elf_symbol *symbols, const char *alternatives)
+{
+	for (const char *p = alternatives;;) {
+		size_t len = strcspn(p, "|");
+
+		if (find_symbol(s, symbols, p, len))
+			return true;
+		if (!p[len])
+			return false;
+		p += len + 1;
+	}
+}
+
+static uint32_t match_wants(const struct target_set *s, const struct elf_symbol *symbols)
+{
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < s->n_wants; i++) {
+		const struct target_want *w = &s->wants[i];
+		size_t k = 0;
+
+		while (k < w->n_markers && marker_there(s, symbols, w->markers[k]))
+			k++;
+		if (k == w->n_markers)
+			mask |= 1u << w->tracer;
+	}
+	return mask;
+}
+
+const struct elf_symbol *target_file_symbol(const struct target_set *s, const struct target_file *file,
+					    const char *name)
+{
+	const struct file_row *f = (const struct file_row *)file;
+
+	return f->symbols ? find_symbol(s, f->symbols, name, strlen(name)) : NULL;
+}
+
+void lib_table_sweep(struct target_set *s)
+{
+	bool full = HASH_COUNT(s->files) >= FILES_MAX;
+	struct file_row *f, *next;
+
+	HASH_ITER(hh, s->files, f, next) {
+		if (f->n_users)
+			continue;
+		if (full)
+			file_free(s, f);
+		else
+			file_close(s, f);
+	}
+}
+
+static struct file_row *file_find(struct target_set *s, const struct lib_stat *st)
+{
+	uint64_t key[4] = { st->dev, st->ino, st->size, st->mtime_ns };
+	struct file_row *f = NULL;
+
+	HASH_FIND(hh, s->files, key, sizeof(key), f);
+	return f;
+}
+
+static struct file_row *file_add(struct target_set *s, const struct lib_stat *st)
+{
+	struct file_row *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->pub.dev = st->dev;
+	f->pub.ino = st->ino;
+	f->pub.size = st->size;
+	f->pub.mtime_ns = st->mtime_ns;
+	f->pub.fd = -1;
+	HASH_ADD(hh, s->files, pub.dev, FILE_KEY_LEN, f);
+	return f;
+}
+
+/* What the file says for good, as against what the moment did (deadlines, memory): only that is remembered. */
+static bool is_lasting(int rc)
+{
+	return !rc || rc == -ENOEXEC || rc == -ENOTSUP || rc == -EBADMSG || rc == -EIO || rc == -EPROTO;
+}
+
+static int file_inspect(struct target_set *s, uint32_t tgid, const struct mapping *row, struct file_row **ret)
+{
+	struct elf_symbol symbols[ELF_WANTED_MAX];
+	struct elf_facts facts = { 0 };
+	struct lib_stat st;
+	int fd = -1, rc = lib_open(s->reader, tgid, row, &st, &fd);
+
+	if (rc)
+		return rc;
+	s->counts.files_inspected++;
+	rc = elf_fetch_facts(s->reader, fd, (const char *const *)s->names, s->n_names, INSPECT_DEADLINE_MS, &facts,
+			     symbols);
+	struct file_row *f = is_lasting(rc) ? file_find(s, &st) : NULL;
+
+	if (!f && is_lasting(rc))
+		f = file_add(s, &st);
+	close(fd);
+	if (!f) /* Late because of the file, which says nothing about the process */
+		return rc == -ETIMEDOUT || rc == -EAGAIN ? -ETIME : rc ? rc : -ENOMEM;
+	f->pub.error = rc;
+	f->pub.facts = facts;
+	f->pub.tracers = rc ? 0 : match_wants(s, symbols);
+	if (f->pub.tracers && !f->symbols) {
+		f->symbols = malloc(s->n_names * sizeof(*symbols));
+		if (!f->symbols)
+			return -ENOMEM;
+		memcpy(f->symbols, symbols, s->n_names * sizeof(*symbols));
+	}
+	*ret = f;
+	return 0;
+}
+
+static bool is_candidate(const struct mapping *m)
+{
+	return (m->prot & MAPPING_EXEC) && m->inode && m->path[0] == '/' && strncmp(m->path, "/dev/", 5) &&
+	       strncmp(m->path, "/SYSV", 5);
+}
+
+static bool same_file(const struct mapping *a, const struct mapping *b)
+{
+	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
+}
+
+/* The first executable mapping of each file. */
+static size_t pick_rows(const struct maps *maps, const struct mapping *rows[ROWS_MAX])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < maps->n && n < ROWS_MAX; i++) {
+		size_t k = n;
+
+		if (!is_candidate(&maps->rows[i]))
+			continue;
+		while (k && !same_file(rows[k - 1], &maps->rows[i]))
+			k--;
+		if (!k)
+			rows[n++] = &maps->rows[i];
+	}
+	return n;
+}
+
+static uint64_t load_bias(const struct elf_facts *facts, const struct mapping *m)
+{
+	for (uint32_t i = 0; i < facts->n_text; i++) {
+		const struct elf_text *t = &facts->text[i];
+
+		/* The kernel maps whole pages, so a mapping may begin a little before its segment. */
+		if (m->offset < t->offset + t->size && m->offset + (m->end - m->start) > t->offset)
+			return m->start - m->offset + t->offset - t->vaddr;
+	}
+	return 0;
+}
+
+static void note_unreadable(struct target_proc *p, const struct mapping *m, int rc)
+{
+	if (p->n_unreadable++)
+		return;
+	p->unreadable_error = rc;
+	snprintf(p->unreadable, sizeof(p->unreadable), "%s", m->path);
+}
+
+static void add_lib(struct target_proc *p, struct file_row *f, const struct mapping *m)
+{
+	struct target_lib *lib = &p->libs[p->n_files++];
+
+	f->n_users++;
+	*lib = (struct target_lib){
+		.file = &f->pub, .tracers = f->pub.tracers, .map_start = m->start, .map_end = m->end,
+		.map_offset = m->offset, .bias = load_bias(&f->pub.facts, m), .dev_major = m->dev_major,
+		.dev_minor = m->dev_minor, .ino = m->inode, .deleted = m->deleted, .path = m->path,
+	};
+	if (!lib->tracers)
+		return;
+	struct target_lib first = *lib;
+
+	*lib = p->libs[p->n_libs];
+	p->libs[p->n_libs++] = first;
+}
+
+/* Errors that end the look at this process; any other concerns one file. */
+static bool is_final(int rc)
+{
+	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EINPROGRESS || rc == -EAGAIN || rc == -EPIPE || rc == -ENOMEM ||
+	       rc == -ESRCH;
+}
+
+static int load_rows(struct target_set *s, struct proc_row *p, const struct mapping *const rows[], size_t n,
+		     const struct lib_stat *st)
+{
+	int late = 0;
+
+	p->retry_ns = 0;
+	for (size_t i = 0; i < n && late < LATE_FILES_MAX; i++) {
+		struct file_row *f = st[i].rc ? NULL : file_find(s, &st[i]);
+		int rc = st[i].rc;
+
+		if (!f && !rc)
+			rc = file_inspect(s, p->pub.tgid, rows[i], &f);
+		if (is_final(rc))
+			return rc;
+		if (rc == -ETIME && ++late)
+			p->retry_ns = clock_monotonic_ns() + LATE_RETRY_NS;
+		if (rc && rc != -EINVAL && rc != -ENOENT) /* not a regular file; unmapped meanwhile */
+			note_unreadable(&p->pub, rows[i], rc);
+		if (f && f->pub.error && f->pub.error != -ENOEXEC)
+			note_unreadable(&p->pub, rows[i], f->pub.error);
+		if (f)
+			add_lib(&p->pub, f, rows[i]);
+	}
+	return 0;
+}
+
+struct libs { /* what a look at the files of a process came to */
+	struct target_lib *rows;
+	size_t n_libs, n_files, n_unreadable;
+	int unreadable_error;
+	char unreadable[256];
+};
+
+static struct libs libs_take(struct target_proc *p)
+{
+	struct libs l = { p->libs, p->n_libs, p->n_files, p->n_unreadable, p->unreadable_error, "" };
+
+	memcpy(l.unreadable, p->unreadable, sizeof(l.unreadable));
+	p->libs = NULL;
+	p->n_libs = p->n_files = p->n_unreadable = 0;
+	p->unreadable_error = 0;
+	p->unreadable[0] = '\0';
+	return l;
+}
+
+static void libs_put(struct target_proc *p, const struct libs *l)
+{
+	p->libs = l->rows;
+	p->n_libs = l->n_libs;
+	p->n_files = l->n_files;
+	p->n_unreadable = l->n_unreadable;
+	p->unreadable_error = l->unreadable_error;
+	memcpy(p->unreadable, l->unreadable, sizeof(l->unreadable));
+}
+
+static void libs_free(struct libs *l)
+{
+	for (size_t i = 0; i < l->n_files; i++)
+		((struct file_row *)l->rows[i].file)->n_users--;
+	free(l->rows);
+}
+
+int lib_table_load(struct target_set *s, struct proc_row *p)
+{
+	const struct mapping *rows[ROWS_MAX];
+	size_t n = pick_rows(&p->pub.maps, rows);
+	struct lib_stat *st = calloc(n ? n : 1, sizeof(*st));
+	struct libs before = libs_take(&p->pub);
+
+	p->pub.libs = calloc(n ? n : 1, sizeof(*p->pub.libs));
+	int rc = st && p->pub.libs ? lib_stat(s->reader, p->pub.tgid, rows, n, st) : -ENOMEM;
+
+	if (!rc)
+		rc = load_rows(s, p, rows, n, st);
+	if (rc) {
+		struct libs half = libs_take(&p->pub);
+
+		libs_free(&half);
+		libs_put(&p->pub, &before);
+	} else {
+		p->kept = false;
+		libs_free(&before);
+	}
+	free(st);
+	return rc;
+}
+
+void lib_table_unload(struct target_set *s, struct proc_row *p)
+{
+	struct libs libs = libs_take(&p->pub);
+
+	(void)s;
+	libs_free(&libs);
+}
+
+void lib_table_keep(struct target_set *s, struct proc_row *p)
+{
+	for (size_t i = 0; i < p->pub.n_files && !p->kept; i++) {
+		struct target_lib *lib = &p->pub.libs[i];
+		struct mapping m = {
+			.start = lib->map_start, .end = lib->map_end, .inode = lib->ino, .dev_major = lib->dev_major,
+			.dev_minor = lib->dev_minor, .deleted = lib->deleted, .path = lib->path,
+		};
+		struct lib_stat st;
+		int fd = -1;
+
+		if (lib->file->fd >= 0 || (s->n_open >= OPEN_MAX && !lib->tracers))
+			continue;
+		int rc = lib_open(s->reader, p->pub.tgid, &m, &st, &fd);
+
+		if (rc == -EBUSY || rc == -ETIMEDOUT || rc == -EINPROGRESS || rc == -EAGAIN)
+			return; /* again at the next scan */
+		if (rc)
+			continue;
+		if (st.dev == lib->file->dev && st.ino == lib->file->ino && ++s->n_open)
+			lib->file->fd = fd;
+		else
+			close(fd);
+	}
+	p->kept = true;
+}
+
+const struct target_lib *target_proc_lib(const struct target_proc *p, const struct mapping *m)
+{
+	for (size_t i = 0; i < p->n_files; i++)
+		if (p->libs[i].ino == m->inode && p->libs[i].dev_major == m->dev_major &&
+		    p->libs[i].dev_minor == m->dev_minor)
+			return &p->libs[i];
+	return NULL;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * elf_fetch.c - elf_file's questions, asked in the helper process: packs names and offsets, unpacks fixed-size answers.
+ */
+#include "inspect/elf/elf_file.h"
+#include "inspect/reader/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct facts_arg {
+	uint32_t n;
+	char names[READER_ARG_MAX - sizeof(uint32_t)]; /* n strings, each with its zero byte */
+};
+
+struct facts_out {
+	struct elf_facts facts;
+	struct elf_symbol symbols[ELF_WANTED_MAX];
+};
+
+static int op_facts(struct reader_job *job)
+{
+	const struct facts_arg *a = job->arg;
+	struct facts_out *out = (struct facts_out *)job->out;
+	const char *names[ELF_WANTED_MAX], *p = a->names;
+	struct elf_file *f = NULL;
+
+	for (uint32_t i = 0; i < a->n; i++) {
+		names[i] = p;
+		p += strlen(p) + 1;
+	}
+	int rc = elf_file_open(job->fd_in, &f);
+
+	if (rc)
+		return rc;
+	out->facts = *elf_file_facts(f);
+	rc = elf_file_find(f, names, a->n, out->symbols);
+	elf_file_free(f);
+	job->out_len = offsetof(struct facts_out, symbols) + a->n * sizeof(out->symbols[0]);
+	return rc < 0 ? rc : 0;
+}
+
+int elf_fetch_facts(struct reader *r, int fd, const char *const names[], size_t n, unsigned deadline_ms,
+		    struct elf_facts *ret_facts, struct elf_symbol *ret_symbols)
+{
+	struct facts_arg a = { .n = n };
+	struct facts_out out;
+	size_t used = 0, got = 0;
+
+	if (n > ELF_WANTED_MAX)
+		return -E2BIG;
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(names[i]) + 1;
+
+		if (len > sizeof(a.names) - used)
+			return -E2BIG;
+		memcpy(a.names + used, names[i], len);
+		used += len;
+	}
+	int rc = reader_run(r, 0, op_facts, &a, offsetof(struct facts_arg, names) + used, fd, deadline_ms, &out,
+			    sizeof(out), &got, NULL);
+
+	if (rc)
+		return rc;
+	if (got != offsetof(struct facts_out, symbols) + n * sizeof(out.symbols[0]) ||
+	    out.facts.n_text > ELF_TEXTS_MAX || out.facts.build_id_len > ELF_BUILD_ID_MAX)
+		return -EPROTO;
+	*ret_facts = out.facts;
+	memcpy(ret_symbols, out.symbols, n * sizeof(*ret_symbols));
+	return 0;
+}
+
+static int op_names(struct reader_job *job)
+{
+	size_t n = job->arg_len / sizeof(uint64_t);
+	struct elf_file *f = NULL;
+	int rc = elf_file_open(job->fd_in, &f);
+
+	if (rc)
+		return rc;
+	rc = elf_file_name(f, job->arg, n, (struct elf_name *)job->out);
+	elf_file_free(f);
+	job->out_len = n * sizeof(struct elf_name);
+	return rc < 0 ? rc : 0;
+}
+
+int elf_fetch_names(struct reader *r, int fd, const uint64_t offsets[], size_t n, unsigned deadline_ms,
+		    struct elf_name *ret)
+{
+	size_t got = 0;
+	int rc = reader_run(r, 0, op_names, offsets, n * sizeof(*offsets), fd, deadline_ms, ret, n * sizeof(*ret), &got,
+			    NULL);
+
+	if (!rc && got != n * sizeof(*ret))
+		return -EPROTO;
+	for (size_t i = 0; !rc && i < n; i++)
+		ret[i].name[ELF_SYMBOL_NAME_MAX - 1] = '\0';
+	return rc;
+}

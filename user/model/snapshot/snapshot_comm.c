@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * retell_comm.c - communicators of a retelling: their members with the numbers these are at, what each is used to, and
+ * creations that go on. Members that are gone are not told; a communicator is known by any of its members.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/snapshot/snapshot_private.h"
+
+_Static_assert((int)RETOLD_SPACES == (int)SEQ_SPACES && RETOLD_COUNTED == OP_KINDS_COUNTED, "retold_member");
+
+static bool member_told(const struct member *mb)
+{
+	return !mb->gone && proc_own(mb->proc)->hashed;
+}
+
+static struct retold_samples samples_body(const struct samples *s)
+{
+	struct retold_samples b = {
+		.n = s->n, .seen_ns = s->seen_ns, .since_ns = s->since_ns, .async_result = s->async_result,
+		.init_state = s->init_state, .counted = s->counted, .moved = s->moved, .aborted = s->aborted,
+	};
+
+	memcpy(b.counters, s->counters, sizeof(b.counters));
+	return b;
+}
+
+static void p2p_retell(struct retelling *r, const struct member *mb)
+{
+	for (int i = 0; i < mb->n_p2p; i++) {
+		const struct p2p_seq *s = &mb->p2p[i];
+		struct retold_p2p b = { .addr = mb->addr, .peer = i, .next = { s->next[0], s->next[1] },
+					.entered = { s->entered[0], s->entered[1] } };
+
+		if (s->next[0] || s->next[1])
+			retell(r, mb->proc, 0, RETOLD_P2P, &b, sizeof(b), NULL, 0);
+	}
+}
+
+static void member_retell(struct retelling *r, const struct member *mb)
+{
+	const struct member_own *own = (const struct member_own *)mb;
+	struct retold_member b = {
+		.addr = mb->addr, .hash = mb->comm->hash, .born_ns = own->born_ns, .base_seq = mb->base_seq,
+		.last_call_ns = mb->last_call_ns, .checked_ns = mb->checked_ns, .n_children = own->n_children,
+		.samples = samples_body(&mb->samples), .rank = mb->rank, .nranks = mb->comm->nranks, .device = mb->device,
+		.from_birth = mb->from_birth, .seq_known = mb->seq_known, .blind = mb->blind,
+	};
+
+	memcpy(b.next_seq, mb->next_seq, sizeof(b.next_seq));
+	memcpy(b.entered_seq, mb->entered_seq, sizeof(b.entered_seq));
+	retell(r, mb->proc, 0, RETOLD_MEMBER, &b, sizeof(b), NULL, 0);
+	p2p_retell(r, mb);
+}
+
+static uint32_t buckets_fill(struct retold_bucket *to, const uint32_t *h, bool is_duration)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < LAG_BUCKETS; i++)
+		if (h[i])
+			to[n++] = (struct retold_bucket){ is_duration, i, h[i] };
+	return n;
+}
+
+static void comm_retell(struct retelling *r, const struct comm_own *own, const struct member *by)
+{
+	struct { struct retold_comm c; struct retold_bucket buckets[2 * LAG_BUCKETS]; } b = { .c = {
+		.addr = by->addr, .first_ns = own->c.first_ns, .n_complete = own->c.n_complete, .n_ended = own->c.n_ended,
+		.n_lag = own->n_lag, .n_duration = own->n_duration, .idle_ns = own->idle_ns, .warm = own->warm,
+	} };
+
+	memcpy(b.c.highest_seq, own->c.highest_seq, sizeof(b.c.highest_seq));
+	b.c.n_buckets = buckets_fill(b.buckets, own->lag, false);
+	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->duration, true);
+	retell(r, by->proc, 0, RETOLD_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), NULL, 0);
+}
+
+struct told { const struct member *mb; size_t comm_nth, nth; };
+
+static int told_order(const void *a, const void *b)
+{
+	const struct told *x = a, *y = b;
+	uint64_t born_x = ((const struct member_own *)x->mb)->born_ns, born_y = ((const struct member_own *)y->mb)->born_ns;
+
+	if (born_x != born_y)
+		return born_x < born_y ? -1 : 1;
+	if (x->comm_nth != y->comm_nth)
+		return x->comm_nth < y->comm_nth ? -1 : 1;
+	return x->nth > y->nth ? -1 : x->nth < y->nth;
+}
+
+/* In the order in which they were met, so that all lists come out in the order they have: those grow at their head. */
+static int members_retell(struct retelling *r)
+{
+	struct told *all = calloc(r->m->n_members + 1, sizeof(*all));
+	size_t n = 0, comm_nth = 0;
+
+	if (!all)
+		return -ENOMEM;
+	for (const struct comm *c = r->m->comms; c; c = c->next, comm_nth++)
+		for (const struct member *mb = c->members; mb && n < r->m->n_members; mb = mb->next_in_comm)
+			if (member_told(mb)) {
+				all[n] = (struct told){ mb, comm_nth, n };
+				n++;
+			}
+	qsort(all, n, sizeof(*all), told_order);
+	for (size_t i = 0; i < n; i++)
+		member_retell(r, all[i].mb);
+	free(all);
+	return r->err;
+}
+
+static const struct member *member_any(const struct comm *c)
+{
+	const struct member *mb = c ? c->members : NULL;
+
+	while (mb && !member_told(mb))
+		mb = mb->next_in_comm;
+	return mb;
+}
+
+void retell_comms(struct retelling *r)
+{
+	r->err = r->err ? r->err : members_retell(r);
+	for (const struct comm *c = r->m->comms; c && !r->err; c = c->next) {
+		const struct member *by = member_any(c);
+
+		if (by)
+			comm_retell(r, comm_own((struct comm *)c), by);
+	}
+}
+
+static struct member_own *member_of(struct model *m, const struct event *e, uint64_t addr)
+{
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+
+	return p ? member_find(p, addr) : NULL;
+}
+
+static void samples_take(struct samples *s, const struct retold_samples *b)
+{
+	*s = (struct samples){
+		.n = b->n, .seen_ns = b->seen_ns, .since_ns = b->since_ns, .counted = b->counted, .moved = b->moved,
+		.aborted = b->aborted, .async_result = b->async_result, .init_state = b->init_state,
+	};
+	memcpy(s->counters, b->counters, sizeof(s->counters));
+}
+
+int retold_member(struct model *m, const struct event *e)
+{
+	const struct retold_member *b = e->retold.body;
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct member_own *own = p ? member_get(m, p, b->addr, b->born_ns) : NULL;
+	struct member *mb = own ? &own->m : NULL;
+
+	if (!mb)
+		return -ENOMEM;
+	own->n_children = b->n_children;
+	mb->base_seq = b->base_seq;
+	mb->last_call_ns = b->last_call_ns;
+	mb->checked_ns = b->checked_ns;
+	mb->device = b->device;
+	mb->from_birth = b->from_birth;
+	mb->seq_known = b->seq_known;
+	mb->blind = b->blind;
+	for (int i = 0; i < SEQ_SPACES; i++) {
+		mb->next_seq[i] = b->next_seq[i];
+		mb->entered_seq[i] = b->entered_seq[i] < b->next_seq[i] ? b->entered_seq[i] : b->next_seq[i];
+	}
+	samples_take(&mb->samples, &b->samples);
+	return member_join(m, mb, b->hash, b->rank, b->nranks, b->born_ns);
+}
+
+int retold_p2p(struct model *m, const struct event *e)
+{
+	const struct retold_p2p *b = e->retold.body;
+	struct member_own *own = member_of(m, e, b->addr);
+	struct p2p_seq *s = own && b->peer < 1 << 20 ? p2p_get(&own->m, b->peer) : NULL;
+
+	if (!s)
+		return -EINVAL;
+	for (int i = 0; i < 2; i++) {
+		s->next[i] = b->next[i];
+		s->entered[i] = b->entered[i] < b->next[i] ? b->entered[i] : b->next[i];
+	}
+	return 0;
+}
+
+int retold_comm(struct model *m, const struct event *e)
+{
+	const struct retold_comm *b = e->retold.body;
+	struct member_own *by = member_of(m, e, b->addr);
+	struct comm_own *c = by ? comm_own(by->m.comm) : NULL;
+
+	if (!c || b->n_buckets > (e->retold.bytes - sizeof(*b)) / sizeof(b->buckets[0]))
+		return -EINVAL;
+	c->c.first_ns = b->first_ns;
+	c->c.n_complete = b->n_complete;
+	c->c.n_ended = b->n_ended;
+	c->idle_ns = b->idle_ns;
+	c->warm = b->warm;
+	c->n_lag = c->n_duration = 0;
+	for (uint32_t i = 0; i < b->n_buckets; i++) {
+		const struct retold_bucket *k = &b->buckets[i];
+
+		if (k->bucket >= LAG_BUCKETS)
+			return -EINVAL;
+		(k->is_duration ? c->duration : c->lag)[k->bucket] = k->n;
+		*(k->is_duration ? &c->n_duration : &c->n_lag) += k->n;
+	}
+	for (int i = 0; i < SEQ_SPACES; i++)
+		if (b->highest_seq[i] > c->c.highest_seq[i])
+			c->c.highest_seq[i] = b->highest_seq[i];
+	comm_quantiles(c);
+	return 0;
+}
+
+/* --- creations --- */
+
+static void caller_retell(struct retelling *r, const struct caller *c)
+{
+	struct retold_caller b = { .since_ns = c->b.since_ns, .done_ns = c->b.done_ns, .addr = c->addr, .rank = c->b.rank,
+				   .grouped = c->grouped, .async = c->async };
+
+	if (proc_own(c->b.proc)->hashed)
+		retell(r, c->b.proc, c->b.tid, RETOLD_CALLER, &b, sizeof(b), NULL, 0);
+}
+
+void retell_births(struct retelling *r)
+{
+	for (const struct birth *b = r->m->births; b; b = b->next) {
+		const struct member *parent = member_any(b->parent);
+		struct retold_birth body = {
+			.parent = parent ? parent->addr : 0, .id_hash = b->id_hash, .nth = b->nth, .first_ns = b->first_ns,
+			.last_ns = b->last_ns, .kind = b->kind, .nranks = b->nranks, .n_called = b->n_called,
+		};
+		const struct birth_member *at;
+
+		if (b->parent && !parent)
+			continue;
+		retell(r, parent ? parent->proc : NULL, 0, RETOLD_BIRTH, &body, sizeof(body), NULL, 0);
+		for (const struct birth_member *upto = NULL; upto != b->members; upto = at) { /* from the back, as above */
+			for (at = b->members; at->next != upto; at = at->next)
+				;
+			caller_retell(r, (const struct caller *)at);
+		}
+	}
+}
+
+int retold_birth(struct model *m, const struct event *e)
+{
+	const struct retold_birth *b = e->retold.body;
+	struct member_own *parent = b->parent ? member_of(m, e, b->parent) : NULL;
+
+	if ((b->parent && !parent) || (unsigned int)b->kind >= COMM_INIT_KIND_MAX || (!b->parent && !b->id_hash))
+		return -EINVAL;
+	return birth_add(m, &(struct birth){
+		.kind = b->kind, .id_hash = b->id_hash, .parent = parent ? parent->m.comm : NULL, .nth = b->nth,
+		.nranks = b->nranks, .n_called = b->n_called, .first_ns = b->first_ns, .last_ns = b->last_ns }) ? 0 : -ENOMEM;
+}
+
+int retold_caller(struct model *m, const struct event *e)
+{
+	const struct retold_caller *b = e->retold.body;
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct birth *of = m->births;
+	struct caller *c;
+
+	while (of && of->next)
+		of = of->next;
+	if (!of)
+		return -EINVAL;
+	c = p ? calloc(1, sizeof(*c)) : NULL;
+	if (!c)
+		return -ENOMEM;
+	*c = (struct caller){ .b = { .proc = &p->p, .tid = e->tid, .rank = b->rank, .since_ns = b->since_ns, .done_ns = b->done_ns,
+				     .next = of->members }, .addr = b->addr, .grouped = b->grouped, .async = b->async };
+	of->members = &c->b;
+	return 0;
+}

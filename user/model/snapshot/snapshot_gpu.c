@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * retell_gpu.c - GPUs of a retelling: what is asked for seldom (which one it is, who computes there) and whether it answers.
+ * Looks and checkups come again by themselves within seconds.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "model/snapshot/snapshot_private.h"
+
+void retell_gpus(struct retelling *r)
+{
+	const struct gpus *all = &r->m->gpus;
+
+	for (const struct gpu *g = all->all; g; g = g->next) {
+		const char *texts[] = { g->name, g->uuid };
+		struct retold_gpu b = {
+			.pci = g->pci, .answer_ns = g->answer_ns, .driver_ns = all->driver_ns, .index = g->index,
+			.pcie_width_max = g->pcie_width_max, .pcie_gen_max = g->pcie_gen_max, .power_limit_mw = g->power_limit_mw,
+			.n_nvlinks = g->n_nvlinks, .answer = g->answer, .driver = all->driver, .n_pids = g->n_pids,
+		};
+
+		memcpy(b.pids, g->pids, sizeof(b.pids));
+		retell(r, NULL, 0, RETOLD_GPU, &b, sizeof(b), texts, 2);
+	}
+}
+
+int retold_gpu(struct model *m, const struct event *e)
+{
+	const struct retold_gpu *b = e->retold.body;
+	struct gpu *g;
+
+	_Static_assert(sizeof(b->pids) == sizeof(g->pids), "as many processes as the model keeps");
+	if (b->index >= GPUS_MAX || b->n_pids > GPU_PIDS_MAX || b->answer > GPU_NO_ANSWER || b->driver > GPU_NO_ANSWER)
+		return -EINVAL;
+	g = gpu_get(m, b->index);
+	if (!g)
+		return -ENOMEM;
+	g->pci = b->pci;
+	g->name = e->retold.text[0];
+	g->uuid = e->retold.text[1];
+	g->pcie_width_max = b->pcie_width_max;
+	g->pcie_gen_max = b->pcie_gen_max;
+	g->power_limit_mw = b->power_limit_mw;
+	g->n_nvlinks = b->n_nvlinks;
+	g->answer = b->answer;
+	g->answer_ns = b->answer_ns;
+	g->n_pids = b->n_pids;
+	memcpy(g->pids, b->pids, sizeof(g->pids));
+	m->gpus.driver = b->driver;
+	m->gpus.driver_ns = b->driver_ns;
+	return 0;
+}

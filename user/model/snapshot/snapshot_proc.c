@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * retell_proc.c - processes and threads of a retelling. Who a process is goes as EV_PROC, a thread's name as
+ * EV_THREAD and its stack as EV_STACK, as sinks know them; the rest follows.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "model/snapshot/snapshot_private.h"
+
+_Static_assert((int)RETOLD_SPANS == GPU_SPANS_KEPT && (int)RETOLD_CALL_CLASSES >= (int)CALL_CLASS_MAX, "retold_proc");
+
+static uint64_t bits_of(double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	return bits;
+}
+
+/* Of a foreign file it may be anything: no NaN and nothing negative gets in. */
+static double double_of(uint64_t bits)
+{
+	double v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v >= 0 && v < 1e18 ? v : 0;
+}
+
+static void identity_retell(struct retelling *r, const struct proc *p)
+{
+	struct event e = { .kind = EV_PROC, .tgid = p->tgid, .tid = p->tgid, .ts_ns = r->m->now_ns };
+
+	e.proc.start_ns = p->start_ns;
+	e.proc.parent_tgid = p->parent_tgid;
+	e.proc.ns_pid = p->ns_pid;
+	e.proc.rank = p->rank;
+	e.proc.local_rank = p->local_rank;
+	e.proc.world_size = p->world_size;
+	e.proc.is_child = e.proc.rank_inherited = p->is_child;
+	e.proc.job = p->job;
+	e.proc.name = p->name;
+	e.proc.container = p->container;
+	e.proc.pod = p->pod;
+	retell_event(r, &e);
+}
+
+static struct retold_steps steps_body(const struct proc_own *p)
+{
+	const struct steps *s = &p->steps;
+
+	return (struct retold_steps){
+		.period_ops = s->period_ops, .n = s->n, .phase = s->phase, .role = s->role, .checked_n = p->steps_checked_n,
+		.found_n = p->steps_found_n, .from_n = p->steps_from_n, .searched_n = p->steps_searched_n, .base = p->steps_base,
+		.median_bits = bits_of(s->median_s),
+	};
+}
+
+static void proc_retell(struct retelling *r, const struct proc_own *own)
+{
+	const struct proc *p = &own->p;
+	const char *texts[] = { p->cuda_error_call, p->cuda_error_name };
+	struct retold_proc b = {
+		.first_ns = own->first_ns, .seen_ns = p->seen_ns, .exit_ns = p->exit_ns, .last_call_ns = p->last_call_ns,
+		.attached_ns = p->attached_ns, .last_sync_ns = p->last_sync_ns, .n_ops = p->n_ops, .io_bytes = p->io_bytes,
+		.prev_io_bytes = p->prev_io_bytes, .io_seen_ns = p->io_seen_ns, .prev_io_seen_ns = p->prev_io_seen_ns,
+		.cuda_error_ns = p->cuda_error_ns, .throttled_ns = p->throttled_ns, .throttle_seen_ns = p->throttle_seen_ns,
+		.prev_throttled_ns = p->prev_throttled_ns, .prev_throttle_seen_ns = p->prev_throttle_seen_ns,
+		.quota_bits = bits_of(p->quota_cores), .steps = steps_body(own), .n_gpu_spans = p->n_gpu_spans,
+		.exit_code = p->exit_code, .exit_signal = p->exit_signal, .cuda_error = p->cuda_error, .dead = p->dead,
+		.shed = p->shed,
+	};
+
+	for (int i = 0; i < CALL_CLASS_MAX; i++)
+		b.call_ns[i] = p->call_ns[i];
+	for (int i = 0; i < GPU_SPANS_KEPT; i++)
+		b.gpu_spans[i] = (struct retold_span){ p->gpu_spans[i].ts_ns, p->gpu_spans[i].gpu_ns };
+	retell(r, p, p->tgid, RETOLD_PROC, &b, sizeof(b), texts, 2);
+}
+
+static void stack_retell(struct retelling *r, const struct task *t)
+{
+	const struct task_stack *s = &t->stack;
+	struct event e = { .kind = EV_STACK, .tgid = t->tgid, .tid = t->tid, .ts_ns = s->ns };
+
+	e.stack.sampled = s->sampled;
+	e.stack.wait = s->wait;
+	e.stack.file = s->file;
+	e.stack.kernel = s->kernel;
+	e.stack.frames = s->frames;
+	e.stack.python = s->python;
+	e.stack.native = s->native;
+	e.stack.end = s->end;
+	if (s->ns)
+		retell_event(r, &e);
+}
+
+static void task_retell(struct retelling *r, const struct task *t)
+{
+	struct event name = { .kind = EV_THREAD, .tgid = t->tgid, .tid = t->tid, .ts_ns = r->m->now_ns };
+	const char *texts[] = { t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file };
+	struct retold_task b = {
+		.since_ns = t->since_ns, .seen_ns = t->seen_ns, .run_ns = t->run_ns, .wait_ns = t->wait_ns,
+		.sleep_ns = t->sleep_ns, .disk_ns = t->disk_ns, .stopped_ns = t->stopped_ns, .prev_run_ns = t->prev_run_ns,
+		.prev_seen_ns = t->prev_seen_ns, .prev_wait_ns = t->prev_wait_ns, .preempted = t->preempted,
+		.prev_preempted = t->prev_preempted, .blocked_since_ns = t->blocked_since_ns, .at_ns = t->at_ns,
+		.group_begin_ns = ((const struct task_own *)t)->group_begin_ns, .state = t->state, .blocked = t->blocked,
+		.mmap_lock_held = t->mmap_lock_held,
+	};
+
+	name.thread.name = t->name;
+	if (*t->name)
+		retell_event(r, &name);
+	retell(r, t->proc, t->tid, RETOLD_TASK, &b, sizeof(b), texts, 7);
+	stack_retell(r, t);
+}
+
+void retell_procs(struct retelling *r)
+{
+	for (const struct proc *p = r->m->procs; p; p = p->next) {
+		if (!proc_own((struct proc *)p)->hashed) /* dead, and its pid is another's */
+			continue;
+		identity_retell(r, p);
+		proc_retell(r, proc_own((struct proc *)p));
+		for (const struct task *t = p->tasks; t; t = t->next)
+			task_retell(r, t);
+	}
+}
+
+static void steps_take(struct proc_own *p, const struct retold_steps *b)
+{
+	if (b->period_ops > MODEL_OPS_KEPT || b->base > b->period_ops || (b->period_ops && !b->base) || b->checked_n > p->p.n_ops ||
+	    b->found_n > b->checked_n || b->from_n > p->p.n_ops || b->searched_n > p->p.n_ops)
+		return; /* no clock of ours */
+	p->steps = (struct steps){ .period_ops = b->period_ops, .n = b->n, .phase = b->phase, .role = b->role,
+				   .median_s = double_of(b->median_bits) };
+	p->steps_checked_n = b->checked_n;
+	p->steps_found_n = b->found_n;
+	p->steps_from_n = b->from_n;
+	p->steps_searched_n = b->searched_n;
+	p->steps_base = b->base;
+}
+
+int retold_proc(struct model *m, const struct event *e)
+{
+	const struct retold_proc *b = e->retold.body;
+	struct proc_own *own = proc_get(m, e->tgid, e->ts_ns);
+	struct proc *p = own ? &own->p : NULL;
+
+	if (!p)
+		return -ENOMEM;
+	own->first_ns = b->first_ns;
+	*p = (struct proc){
+		.tgid = p->tgid, .ns_pid = p->ns_pid, .parent_tgid = p->parent_tgid, .start_ns = p->start_ns, .seen_ns = b->seen_ns,
+		.rank = p->rank, .local_rank = p->local_rank, .world_size = p->world_size, .is_child = p->is_child,
+		.dead = p->dead || b->dead, .exit_code = b->exit_code, .exit_signal = b->exit_signal, .exit_ns = b->exit_ns,
+		.job = p->job, .name = p->name, .container = p->container, .pod = p->pod, .leader = p->leader, .tasks = p->tasks,
+		.members = p->members, .streams = p->streams, .marks = p->marks, .calls = p->calls, .io_bytes = b->io_bytes,
+		.prev_io_bytes = b->prev_io_bytes, .n_ops = b->n_ops > p->n_ops ? b->n_ops : p->n_ops, .steps = p->steps,
+		.next = p->next, .last_op = p->last_op, .last_call_ns = b->last_call_ns, .attached_ns = b->attached_ns,
+		.last_sync_ns = b->last_sync_ns, .io_seen_ns = b->io_seen_ns, .prev_io_seen_ns = b->prev_io_seen_ns,
+		.cuda_error = b->cuda_error, .cuda_error_call = e->retold.text[0], .cuda_error_name = e->retold.text[1],
+		.cuda_error_ns = b->cuda_error_ns, .throttled_ns = b->throttled_ns, .throttle_seen_ns = b->throttle_seen_ns,
+		.prev_throttled_ns = b->prev_throttled_ns, .prev_throttle_seen_ns = b->prev_throttle_seen_ns,
+		.quota_cores = double_of(b->quota_bits), .n_gpu_spans = b->n_gpu_spans,
+		.shed = b->shed & ((1u << PROBE_GROUPS) - 1),
+	};
+	for (int i = 0; i < CALL_CLASS_MAX; i++)
+		p->call_ns[i] = b->call_ns[i];
+	for (int i = 0; i < GPU_SPANS_KEPT; i++)
+		p->gpu_spans[i] = (struct gpu_span){ b->gpu_spans[i].ts_ns, b->gpu_spans[i].gpu_ns };
+	steps_take(own, &b->steps);
+	return 0;
+}
+
+int retold_task(struct model *m, const struct event *e)
+{
+	const struct retold_task *b = e->retold.body;
+	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct task_own *own = p && !p->p.dead ? task_get(p, e->tid) : NULL;
+	struct task *t = own ? &own->t : NULL;
+	const char *const *text = e->retold.text;
+
+	if (!t)
+		return p && p->p.dead ? 0 : -ENOMEM;
+	if (b->state > TASK_DEAD)
+		return -EINVAL;
+	own->group_begin_ns = b->group_begin_ns;
+	*t = (struct task){
+		.tid = t->tid, .tgid = t->tgid, .proc = t->proc, .next = t->next, .name = text[0], .preempted_by = text[1],
+		.kernel_stack = text[2], .user_stack = text[3], .wchan = text[4], .syscall = text[5], .file = text[6],
+		.state = b->state, .since_ns = b->since_ns, .seen_ns = b->seen_ns, .run_ns = b->run_ns, .wait_ns = b->wait_ns,
+		.sleep_ns = b->sleep_ns, .disk_ns = b->disk_ns, .stopped_ns = b->stopped_ns, .prev_run_ns = b->prev_run_ns,
+		.prev_seen_ns = b->prev_seen_ns, .prev_wait_ns = b->prev_wait_ns, .preempted = b->preempted,
+		.prev_preempted = b->prev_preempted, .blocked = b->blocked, .blocked_since_ns = b->blocked_since_ns,
+		.mmap_lock_held = b->mmap_lock_held, .at_ns = b->at_ns,
+	};
+	return 0;
+}

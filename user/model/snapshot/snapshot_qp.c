@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * retell_qp.c - queue pairs of a retelling. The addresses of the host's ports are facts that are kept as they came.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "model/snapshot/snapshot_private.h"
+
+static void one(struct retelling *r, const struct qp *q)
+{
+	const struct qp_totals *t = &q->totals;
+	const char *texts[] = { q->device, q->error_name, q->async_name };
+	struct retold_qp b = {
+		.context = q->context, .first_ns = q->first_ns, .state_ns = q->state_ns, .gone_ns = q->gone_ns, .totals_ns = q->totals_ns,
+		.error_ns = q->error_ns, .async_ns = q->async_ns, .qpn = q->qpn, .dest_qpn = q->dest_qpn,
+		.error_status = q->error_status, .first_status = t->first_status, .dlid = q->dlid, .state = q->state, .type = q->type,
+		.port = q->port, .gone = q->gone, .has_gid = q->has_gid, .from_start = t->from_start, .cut = t->cut,
+		.totals = { t->posts, t->post_bytes, t->signalled, t->recv_posts, t->send_done, t->recv_done, t->recv_bytes, t->errors,
+			    t->first_post_ns, t->last_post_ns, t->last_done_ns, t->in_flight_bytes },
+	};
+
+	memcpy(b.gid, q->gid, sizeof(b.gid));
+	retell(r, q->proc, 0, RETOLD_QP, &b, sizeof(b), texts, 3);
+}
+
+/* The oldest first: each is put in front. */
+static void from(struct retelling *r, const struct qp *q)
+{
+	const struct qp *stack[64];
+	size_t n = 0;
+
+	for (; q && n < 64; q = q->next)
+		stack[n++] = q;
+	if (q)
+		from(r, q);
+	while (n--)
+		if (proc_own(stack[n]->proc)->hashed)
+			one(r, stack[n]);
+}
+
+void retell_qps(struct retelling *r)
+{
+	from(r, r->m->qps.newest);
+}
+
+int retold_qp(struct model *m, const struct event *e)
+{
+	const struct retold_qp *b = e->retold.body;
+	struct event made = { .kind = EV_QP, .tgid = e->tgid, .ts_ns = b->first_ns };
+	struct qp *q;
+	int err;
+
+	if (!b->qpn)
+		return -EINVAL;
+	made.qp.context = b->context;
+	made.qp.qpn = b->qpn;
+	made.qp.device = e->retold.text[0];
+	made.qp.now.news = QP_MADE;
+	made.qp.now.state = b->state;
+	err = qp_apply(m, &made);
+	q = m->qps.newest;
+	if (err || !q || q->qpn != b->qpn || q->proc->tgid != e->tgid)
+		return err;
+	q->dest_qpn = b->dest_qpn;
+	q->type = b->type;
+	q->port = b->port;
+	q->dlid = b->dlid;
+	q->has_gid = b->has_gid;
+	memcpy(q->gid, b->gid, sizeof(q->gid));
+	q->state_ns = b->state_ns;
+	q->gone = b->gone;
+	q->gone_ns = b->gone_ns;
+	q->totals_ns = b->totals_ns;
+	q->error_ns = b->error_ns;
+	q->error_status = b->error_status;
+	q->error_name = b->error_ns ? e->retold.text[1] : NULL;
+	q->async_ns = b->async_ns;
+	q->async_name = b->async_ns ? e->retold.text[2] : NULL;
+	q->totals = (struct qp_totals){
+		.posts = b->totals[0], .post_bytes = b->totals[1], .signalled = b->totals[2], .recv_posts = b->totals[3],
+		.send_done = b->totals[4], .recv_done = b->totals[5], .recv_bytes = b->totals[6], .errors = b->totals[7],
+		.first_post_ns = b->totals[8], .last_post_ns = b->totals[9], .last_done_ns = b->totals[10],
+		.in_flight_bytes = b->totals[11], .first_status = b->first_status, .from_start = b->from_start, .cut = b->cut,
+	};
+	return 0;
+}

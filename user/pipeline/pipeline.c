@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pipeline.c - see pipeline.h. Read pipeline_feed() first: it is the whole way of a record.
+ */
+#include "pipeline/pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/decode.h"
+#include "recording/recording.h"
+
+#define OUTPUTS_MAX 16
+
+struct output { /* a recording (gets records) or a sink (gets events, operations, incidents) */
+	char *path;
+	struct recording *recording;
+	struct sink *sink;
+	int err;       /* first -errno; the output is closed then */
+	bool told;
+};
+
+struct pipeline {
+	struct intern *strings;
+	struct model *model;
+	struct detectors *detectors;
+	struct finding_list found;
+	struct incidents *incidents;
+	struct output outputs[OUTPUTS_MAX];
+	int n_outputs;
+	void (*tap)(void *to, const struct wire_hdr *rec, struct model *m);
+	void *tap_to;
+	uint64_t records, undecoded;
+};
+
+struct pipeline *pipeline_new(void)
+{
+	struct pipeline *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->strings = intern_new();
+	p->model = model_new();
+	p->detectors = detectors_new();
+	p->incidents = incidents_new();
+	if (p->strings && p->model && p->detectors && p->incidents)
+		return p;
+	pipeline_free(p);
+	return NULL;
+}
+
+static int output_close(struct output *o, const struct model *m)
+{
+	int err = 0;
+
+	if (o->recording)
+		err = recording_close(o->recording);
+	else if (o->sink)
+		err = o->sink->class->close(o->sink, m);
+	o->recording = NULL;
+	o->sink = NULL;
+	return err;
+}
+
+int pipeline_free(struct pipeline *p)
+{
+	int err = 0, e;
+
+	if (!p)
+		return 0;
+	for (int i = 0; i < p->n_outputs; i++) {
+		e = output_close(&p->outputs[i], p->model);
+		err = err ? err : e;
+		free(p->outputs[i].path);
+	}
+	finding_list_free(&p->found);
+	incidents_free(p->incidents);
+	detectors_free(p->detectors);
+	model_free(p->model);
+	intern_free(p->strings);
+	free(p);
+	return err;
+}
+
+static int output_add(struct pipeline *p, const char *path, const struct sink_class *class)
+{
+	struct output o = {};
+	int err;
+
+	if (p->n_outputs == OUTPUTS_MAX)
+		return -E2BIG;
+	err = class ? class->open(path, &o.sink) : recording_create(path, &o.recording);
+	if (err)
+		return err;
+	o.path = strdup(path);
+	if (!o.path) {
+		output_close(&o, p->model);
+		return -ENOMEM;
+	}
+	p->outputs[p->n_outputs++] = o;
+	return 0;
+}
+
+int pipeline_add_output(struct pipeline *p, const char *path)
+{
+	const struct sink_class *class = sink_class_by_path(path);
+	const char *dot = strrchr(path, '.');
+
+	if (!class && (!dot || strcmp(dot, ".rtr")))
+		return -EPROTONOSUPPORT;
+	return output_add(p, path, class);
+}
+
+int pipeline_add_recording(struct pipeline *p, const char *path)
+{
+	return output_add(p, path, NULL);
+}
+
+int pipeline_add_sink(struct pipeline *p, const char *name, const char *path)
+{
+	const struct sink_class *class = sink_class_by_name(name);
+
+	return class ? output_add(p, path, class) : -EPROTONOSUPPORT;
+}
+
+/* An output that fails is closed at once, so that what it holds is whole; the rest goes on. */
+static void output_check(struct pipeline *p, struct output *o, int err)
+{
+	if (!err)
+		return;
+	o->err = err;
+	output_close(o, p->model);
+}
+
+#define EACH_SINK(p, method, ...)                                                                      \
+	for (struct output *o_ = (p)->outputs; o_ < (p)->outputs + (p)->n_outputs; o_++)               \
+		if (o_->sink && o_->sink->class->method)                                               \
+			output_check(p, o_, o_->sink->class->method(o_->sink, __VA_ARGS__))
+
+static void ops_hand_out(struct pipeline *p)
+{
+	const struct op *op;
+
+	while ((op = model_next_ended(p->model)))
+		EACH_SINK(p, op, op, p->model);
+}
+
+static int tick(struct pipeline *p)
+{
+	const struct incident *i;
+	int err = detectors_tick(p->detectors, p->model, &p->found);
+
+	if (!err)
+		err = incidents_update(p->incidents, &p->found, p->model);
+	while (!err && (i = incidents_next(p->incidents)))
+		EACH_SINK(p, incident, i, p->model);
+	return err;
+}
+
+static int event_feed(struct pipeline *p, const struct event *e)
+{
+	int err = model_apply(p->model, e);
+
+	if (err == -ENOMEM)
+		return err;
+	EACH_SINK(p, event, e, p->model);
+	ops_hand_out(p);
+	return e->kind == EV_TICK ? tick(p) : 0;
+}
+
+void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct model *m), void *to)
+{
+	p->tap = tap;
+	p->tap_to = to;
+}
+
+int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec)
+{
+	struct event events[DECODE_EVENTS_MAX];
+	int n, err = 0;
+
+	p->records++;
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
+		if (o->recording)
+			output_check(p, o, recording_put(o->recording, rec));
+	if (p->tap)
+		p->tap(p->tap_to, rec, p->model);
+	n = decode_record(rec, p->strings, events);
+	if (n < 0)
+		p->undecoded++;
+	for (int i = 0; !err && i < n; i++)
+		err = event_feed(p, &events[i]);
+	return err;
+}
+
+void pipeline_flush(struct pipeline *p)
+{
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
+		if (o->recording)
+			output_check(p, o, recording_flush(o->recording));
+		else if (o->sink && o->sink->class->flush)
+			output_check(p, o, o->sink->class->flush(o->sink));
+	}
+}
+
+const char *pipeline_output_error(struct pipeline *p, int *ret_err)
+{
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
+		if (!o->err || o->told)
+			continue;
+		o->told = true;
+		*ret_err = o->err;
+		return o->path;
+	}
+	return NULL;
+}
+
+const struct model *pipeline_model(const struct pipeline *p)
+{
+	return p->model;
+}
+
+const struct incidents *pipeline_incidents(const struct pipeline *p)
+{
+	return p->incidents;
+}
+
+uint64_t pipeline_records(const struct pipeline *p)
+{
+	return p->records;
+}
+
+uint64_t pipeline_undecoded(const struct pipeline *p)
+{
+	return p->undecoded;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * retold_fact.c - see retold_fact.h. A body goes as it is; only texts need a place of their own.
+ */
+#include "pipeline/retold_fact.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "schemas/retold.h"
+
+_Static_assert(sizeof(((struct event *)0)->retold.text) / sizeof(char *) == RETOLD_TEXTS, "event.retold.text");
+
+/* The text with its zero byte behind the record, `later` bytes left for those that follow. Bytes written. */
+static uint16_t text_put(struct wire_hdr *h, const char *text, size_t later)
+{
+	size_t room = WIRE_SIZE_MAX - h->size - later, len = text ? strlen(text) : 0;
+	char *at = (char *)h + h->size;
+
+	len = len + 1 > room ? room - 1 : len;
+	if (len)
+		memcpy(at, text, len);
+	at[len] = '\0';
+	h->size += len + 1;
+	return len + 1;
+}
+
+static int record_end(struct wire_hdr *h)
+{
+	size_t size = (h->size + 7) & ~7ul;
+
+	memset((char *)h + h->size, 0, size - h->size);
+	return h->size = size;
+}
+
+static int encode_start(const struct event *e, struct fact_start *f)
+{
+	f->realtime_offset_ns = e->start.realtime_offset_ns;
+	f->dstate_limit_ns = e->start.dstate_limit_ns;
+	f->hang_floor_ns = e->start.hang_floor_ns;
+	f->busy_limit_ns = e->start.busy_limit_ns;
+	f->version = WIRE_VERSION;
+	f->hdr.kind = FACT_START;
+	f->hdr.size = sizeof(*f);
+	f->host_len = text_put(&f->hdr, e->start.host, 0);
+	return record_end(&f->hdr);
+}
+
+static int encode_proc(const struct event *e, struct fact_proc *f)
+{
+	f->start_ns = e->proc.start_ns;
+	f->parent_tgid = e->proc.parent_tgid;
+	f->ns_pid = e->proc.ns_pid;
+	f->rank = e->proc.rank;
+	f->local_rank = e->proc.local_rank;
+	f->world_size = e->proc.world_size;
+	f->rank_source = e->proc.rank_inherited ? RANK_INHERITED : e->proc.rank >= 0 ? RANK_ENV : RANK_UNKNOWN;
+	f->is_child = e->proc.is_child;
+	f->hdr.kind = FACT_PROC;
+	f->hdr.size = sizeof(*f);
+	f->job_len = text_put(&f->hdr, e->proc.job, 3);
+	f->name_len = text_put(&f->hdr, e->proc.name, 2);
+	f->container_len = text_put(&f->hdr, e->proc.container, 1);
+	f->pod_len = text_put(&f->hdr, e->proc.pod, 0);
+	return record_end(&f->hdr);
+}
+
+static int encode_thread(const struct event *e, struct fact_thread *f)
+{
+	f->hdr.kind = FACT_THREAD;
+	f->hdr.size = sizeof(*f);
+	strncpy(f->name, e->thread.name ? e->thread.name : "", sizeof(f->name) - 1);
+	return f->hdr.size;
+}
+
+static int encode_stack(const struct event *e, struct fact_stack *f)
+{
+	f->flags = (e->stack.unread ? STACK_FLAG_UNREAD : 0) | (e->stack.sampled ? STACK_FLAG_SAMPLED : 0);
+	f->hdr.kind = FACT_STACK;
+	f->hdr.size = sizeof(*f);
+	f->wait_len = text_put(&f->hdr, e->stack.wait, 6);
+	f->file_len = text_put(&f->hdr, e->stack.file, 5);
+	f->kernel_len = text_put(&f->hdr, e->stack.kernel, 4);
+	f->frames_len = text_put(&f->hdr, e->stack.frames, 3);
+	f->python_len = text_put(&f->hdr, e->stack.python, 2);
+	f->native_len = text_put(&f->hdr, e->stack.native, 1);
+	f->end_len = text_put(&f->hdr, e->stack.end, 0);
+	return record_end(&f->hdr);
+}
+
+static int encode_retold(const struct event *e, struct fact_retold *f)
+{
+	int n = RETOLD_TEXTS;
+
+	if (e->retold.bytes % 8 || sizeof(*f) + e->retold.bytes + RETOLD_TEXTS > WIRE_SIZE_MAX)
+		return -EINVAL;
+	while (n && !*e->retold.text[n - 1])
+		n--;
+	f->what = e->retold.what;
+	f->n_texts = n;
+	f->body_bytes = e->retold.bytes;
+	f->hdr.kind = FACT_RETOLD;
+	f->hdr.size = sizeof(*f) + e->retold.bytes;
+	if (e->retold.bytes)
+		memcpy(f + 1, e->retold.body, e->retold.bytes);
+	for (int i = 0; i < n; i++)
+		text_put(&f->hdr, e->retold.text[i], n - 1 - i);
+	return record_end(&f->hdr);
+}
+
+int retold_encode(const struct event *e, struct wire_hdr *to)
+{
+	memset(to, 0, sizeof(struct fact_proc));
+	*to = (struct wire_hdr){ .tracer = WIRE_FACT, .tid = e->tid, .tgid = e->tgid, .ts_ns = e->ts_ns };
+	switch (e->kind) {
+	case EV_START: return encode_start(e, (struct fact_start *)to);
+	case EV_PROC: return encode_proc(e, (struct fact_proc *)to);
+	case EV_THREAD: return encode_thread(e, (struct fact_thread *)to);
+	case EV_STACK: return encode_stack(e, (struct fact_stack *)to);
+	case EV_RETOLD: return encode_retold(e, (struct fact_retold *)to);
+	default: return -EINVAL;
+	}
+}
+
+int retold_decode(const struct fact_retold *f, struct intern *strings, struct event *e)
+{
+	const char *at = (const char *)(f + 1) + f->body_bytes, *end = (const char *)f + f->hdr.size, *zero;
+
+	if (f->body_bytes % 8 || f->body_bytes > f->hdr.size - sizeof(*f) || f->n_texts > RETOLD_TEXTS)
+		return -EINVAL;
+	e->kind = EV_RETOLD;
+	e->retold.what = f->what;
+	e->retold.body = f + 1;
+	e->retold.bytes = f->body_bytes;
+	for (int i = 0; i < RETOLD_TEXTS; i++) {
+		e->retold.text[i] = "";
+		if (i >= f->n_texts)
+			continue;
+		zero = memchr(at, '\0', end - at);
+		e->retold.text[i] = zero ? intern_bytes(strings, at, zero - at + 1) : NULL;
+		if (!e->retold.text[i])
+			return -EINVAL;
+		at = zero + 1;
+	}
+	return 1;
+}

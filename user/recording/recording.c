@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * recording.c - see recording.h and schemas/recording.md. A chunk is written with one write(), so a kill leaves
+ * whole chunks; a torn last one (full disk, power) fails its checksum and ends the reading.
+ */
+#include "recording/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <libdeflate.h>
+
+#include "recording/chunk.h"
+#include "schemas/recording.h"
+
+struct recording {
+	int fd;
+	struct chunk *chunk;
+	int failed; /* first -errno: nothing more is written */
+};
+
+static int write_all(int fd, const void *data, size_t size)
+{
+	const char *p = data;
+	ssize_t n;
+
+	for (; size; p += n, size -= n) {
+		n = write(fd, p, size);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int recording_create(const char *path, struct recording **ret)
+{
+	struct recording_header h = { .magic = RECORDING_MAGIC, .version = RECORDING_VERSION };
+	struct recording *r = calloc(1, sizeof(*r));
+	int err = -ENOMEM;
+
+	if (!r)
+		return -ENOMEM;
+	r->chunk = chunk_new();
+	r->fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) :
+				    fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (r->fd < 0)
+		err = -errno;
+	else if (r->chunk)
+		err = write_all(r->fd, &h, sizeof(h));
+	if (err) {
+		r->failed = err;
+		recording_close(r);
+		return err;
+	}
+	*ret = r;
+	return 0;
+}
+
+int recording_flush(struct recording *r)
+{
+	const void *bytes;
+	long size = r->failed ? 0 : chunk_pack(r->chunk, &bytes);
+
+	if (!r->failed && size)
+		r->failed = size < 0 ? size : write_all(r->fd, bytes, size);
+	return r->failed;
+}
+
+int recording_put(struct recording *r, const struct wire_hdr *rec)
+{
+	int err = r->failed;
+
+	if (!err && !chunk_has_room(r->chunk, rec))
+		err = recording_flush(r);
+	if (!err)
+		chunk_put(r->chunk, rec);
+	return err;
+}
+
+int recording_close(struct recording *r)
+{
+	int err = recording_flush(r);
+
+	if (r->fd >= 0 && close(r->fd) && !err)
+		err = -errno;
+	chunk_free(r->chunk);
+	free(r);
+	return err;
+}
+
+struct recording_reader {
+	int fd;
+	struct libdeflate_decompressor *inflate;
+	char *raw, *packed;
+	size_t at, size;
+};
+
+static ssize_t read_all(int fd, void *data, size_t size)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	while (got < size) {
+		n = read(fd, (char *)data + got, size - got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		got += n;
+	}
+	return got;
+}
+
+static int header_check(int fd)
+{
+	struct recording_header h;
+	ssize_t n = read_all(fd, &h, sizeof(h));
+
+	if (n < 0)
+		return n;
+	if ((size_t)n < sizeof(h) || h.magic != RECORDING_MAGIC)
+		return -EPROTO;
+	return h.version > RECORDING_VERSION ? -EPROTONOSUPPORT : 0;
+}
+
+int recording_open(const char *path, struct recording_reader **ret)
+{
+	struct recording_reader *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return -ENOMEM;
+	r->fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = r->fd < 0 ? -errno : header_check(r->fd);
+	r->raw = malloc(CHUNK_RAW_MAX);
+	r->packed = malloc(CHUNK_PACKED_MAX);
+	r->inflate = libdeflate_alloc_decompressor();
+	if (!err && (!r->raw || !r->packed || !r->inflate))
+		err = -ENOMEM;
+	if (err)
+		recording_reader_free(r);
+	else
+		*ret = r;
+	return err;
+}
+
+/* 1 a chunk is in `raw`, 0 clean end, -EBADMSG. */
+static int chunk_read(struct recording_reader *r)
+{
+	struct recording_chunk c;
+	ssize_t n = read_all(r->fd, &c, sizeof(c));
+	size_t size;
+
+	if (!n)
+		return 0;
+	if (n != sizeof(c) || c.magic != RECORDING_CHUNK_MAGIC || c.raw_bytes > CHUNK_RAW_MAX ||
+	    c.packed_bytes > CHUNK_PACKED_MAX)
+		return -EBADMSG;
+	if (read_all(r->fd, r->packed, c.packed_bytes) != (ssize_t)c.packed_bytes ||
+	    libdeflate_crc32(0, r->packed, c.packed_bytes) != c.crc32 ||
+	    libdeflate_zlib_decompress(r->inflate, r->packed, c.packed_bytes, r->raw, c.raw_bytes, &size) !=
+	    LIBDEFLATE_SUCCESS || size != c.raw_bytes)
+		return -EBADMSG;
+	r->at = 0;
+	r->size = size;
+	return 1;
+}
+
+int recording_next(struct recording_reader *r, const struct wire_hdr **ret_rec)
+{
+	const struct wire_hdr *h;
+	int more = 1;
+
+	while (r->at >= r->size && more == 1)
+		more = chunk_read(r);
+	if (more != 1)
+		return more;
+	h = (const void *)(r->raw + r->at);
+	if (r->size - r->at < sizeof(*h) || h->size < sizeof(*h) || h->size % 8 || h->size > r->size - r->at)
+		return -EBADMSG;
+	r->at += h->size;
+	*ret_rec = h;
+	return 1;
+}
+
+void recording_reader_free(struct recording_reader *r)
+{
+	if (!r)
+		return;
+	if (r->fd >= 0)
+		close(r->fd);
+	libdeflate_free_decompressor(r->inflate);
+	free(r->raw);
+	free(r->packed);
+	free(r);
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session_args.c - see session_args.h. One table of settings; the options of argp are its names.
+ */
+#include "session/args.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "session/argument.h"
+#include "base/log.h"
+#include "command.h"
+#include "inspect/discover/privilege.h"
+#include "inspect/reader/reader.h"
+
+#define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
+#define RING_BYTES_MAX (1u << 30)
+#define BUDGET_MIN 0.01 /* percent of a core */
+#define BUDGET_MAX 10000.0
+#define PPM_PER_PERCENT 10000u
+#define BUDGET_PERCENT 5        /* PyTorch ranks of 35 ms steps pay 1 to 2 %, most of it in the watchdog, and steps take 0.3 % longer */
+#define BUDGET_BURST_PERCENT 25 /* for who asks for every launch by name */
+#define BUDGET_NODE_TIMES 10    /* of a process': a node has eight ranks, and some helpers */
+
+struct out { char *text; size_t size; }; /* of an error */
+
+#define SAY(out, ...) (snprintf((out)->text, (out)->size, __VA_ARGS__), -EINVAL)
+
+/* --- values --- */
+
+static int seconds_set(uint64_t *to, const char *text, struct out *error)
+{
+	char *end;
+	double sec = strtod(text, &end);
+
+	if (end == text || *end || !(sec > 0) || sec > 1e9)
+		return SAY(error, "'%s' is no number of seconds above 0", text);
+	*to = sec * 1e9;
+	return 0;
+}
+
+static int flag_set(bool *to, const char *text, struct out *error)
+{
+	if (strcmp(text, "yes") && strcmp(text, "no"))
+		return SAY(error, "'%s' is neither 'yes' nor 'no'", text);
+	*to = !strcmp(text, "yes");
+	return 0;
+}
+
+static int set_duration(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.duration_ns, v, e); }
+static int set_dstate(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.dstate_limit_ns, v, e); }
+static int set_hang(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.hang_floor_ns, v, e); }
+static int set_busy(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.busy_limit_ns, v, e); }
+static int set_json(struct session_args *a, const char *v, struct out *e) { return flag_set(&a->json, v, e); }
+static int set_quiet(struct session_args *a, const char *v, struct out *e) { (void)a; return flag_set(&log_quiet, v, e); }
+static int set_verbose(struct session_args *a, const char *v, struct out *e) { (void)a; return flag_set(&log_verbose, v, e); }
+
+static int set_ring(struct session_args *a, const char *v, struct out *e)
+{
+	char *end;
+	unsigned long long bytes = strtoull(v, &end, 10);
+
+	if (end == v || *end)
+		return SAY(e, "'%s' is no number of bytes", v);
+	if (bytes & (bytes - 1))
+		return SAY(e, "%s is no power of two, which the kernel asks for", v);
+	if (bytes < (size_t)RING_BYTES_MIN || bytes > RING_BYTES_MAX)
+		return SAY(e, "%s is not between %u and %u (records are up to %d bytes; usual: %u)", v, RING_BYTES_MIN,
+			   RING_BYTES_MAX, WIRE_SIZE_MAX, SESSION_RING_BYTES);
+	a->session.ring_bytes = bytes;
+	return 0;
+}
+
+static int set_output(struct session_args *a, const char *v, struct out *e)
+{
+	if (a->outputs.n == OUTPUTS_MAX)
+		return SAY(e, "at most %d outputs", OUTPUTS_MAX);
+	a->outputs.paths[a->outputs.n++] = v;
+	return 0;
+}
+
+static int set_pid(struct session_args *a, const char *v, struct out *e)
+{
+	return argument_pid_add(v, a->pids, &a->session.n_pids, e->text, e->size);
+}
+
+static int set_job(struct session_args *a, const char *v, struct out *e)
+{
+	(void)e;
+	a->session.job = v;
+	return 0;
+}
+
+/* A limit without the recorder switches it on: nobody gives one for nothing. */
+static int set_flight(struct session_args *a, const char *v, struct out *e)
+{
+	(void)e;
+	a->session.flight.dir = !strcmp(v, "no") ? NULL : !strcmp(v, "yes") ? FLIGHT_DIR : v;
+	return 0;
+}
+
+static int flight_count_set(struct session_args *a, unsigned long *to, const char *v, unsigned long max, struct out *e)
+{
+	char *end;
+
+	*to = strtoul(v, &end, 10);
+	if (end == v || *end || !*to || *to > max || *v == '-')
+		return SAY(e, "'%s' is no number from 1 to %lu", v, max);
+	if (!a->session.flight.dir)
+		a->session.flight.dir = FLIGHT_DIR;
+	return 0;
+}
+
+static int set_flight_seconds(struct session_args *a, const char *v, struct out *e)
+{
+	unsigned long sec;
+	int err = flight_count_set(a, &sec, v, 1000000, e);
+
+	a->session.flight.window_ns = err ? 0 : sec * 1000000000ull;
+	return err;
+}
+
+static int set_flight_mb(struct session_args *a, const char *v, struct out *e)
+{
+	unsigned long mb;
+	int err = flight_count_set(a, &mb, v, 1ul << 20, e);
+
+	a->session.flight.bytes_max = err ? 0 : mb * 1000000;
+	return err;
+}
+
+static int set_flight_keep(struct session_args *a, const char *v, struct out *e)
+{
+	unsigned long n;
+	int err = flight_count_set(a, &n, v, 100000, e);
+
+	a->session.flight.keep = err ? 0 : n;
+	return err;
+}
+
+/* Percent of a core, or 'no'. */
+static int percent_set(uint32_t *to, bool *given, const char *text, struct out *error)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	*given = true;
+	*to = 0;
+	if (!strcmp(text, "no"))
+		return 0;
+	if (end == text || *end || !(percent >= BUDGET_MIN) || percent > BUDGET_MAX)
+		return SAY(error, "'%s' is neither 'no' nor a percentage of a core from %g to %g", text, BUDGET_MIN, BUDGET_MAX);
+	*to = percent * PPM_PER_PERCENT + 0.5;
+	return 0;
+}
+
+static int set_budget(struct session_args *a, const char *v, struct out *e) { return percent_set(&a->session.budget_ppm, &a->budget_given, v, e); }
+static int set_budget_node(struct session_args *a, const char *v, struct out *e) { return percent_set(&a->session.budget_node_ppm, &a->budget_node_given, v, e); }
+
+#define OPT_FLIGHT 1005 /* its argument is optional */
+#define SETTINGS(X) \
+	X("output", 'o', "FILE", "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0, set_output) \
+	X("pid", 'p', "PID", "this process and its descendants (may repeat)", 0, set_pid) \
+	X("job", 'J', "JOB", "the processes of this job", 0, set_job) \
+	X("duration", 'd', "SEC", "stop after SEC seconds", 0, set_duration) \
+	X("json", 'j', 0, "findings as JSON lines on stdout (that of a CMD goes to stderr)", 0, set_json) \
+	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", 1, set_dstate) \
+	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", 1, set_hang) \
+	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", 1, set_busy) \
+	X("ring-size", 1004, "BYTES", "each ring buffer between kernel and collector (one a NUMA node), a power of two", 1, set_ring) \
+	X("budget", 1009, "PERCENT", "of a core that probe hits may cost a process; above it the probes that are needed least go (5; with --tier " \
+	  "burst 25; no: no limit)", 1, set_budget) \
+	X("budget-node", 1010, "PERCENT", "the same for all processes together (10 times --budget)", 1, set_budget_node) \
+	X("flight", OPT_FLIGHT, "DIR", "flight recorder: the last of it in memory, written to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " \
+	  "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
+	X("flight-seconds", 1006, "SEC", "it keeps that long (120)", 3, set_flight_seconds) \
+	X("flight-mb", 1007, "MB", "and no more than that, compressed (64; watch: 16)", 3, set_flight_mb) \
+	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", 3, set_flight_keep) \
+	X("quiet", 'q', 0, "no talk on stderr but errors and warnings", 2, set_quiet) \
+	X("verbose", 'v', 0, "also what libbpf says", 2, set_verbose)
+
+static const struct setting {
+	const char *name;
+	int key;
+	int (*set)(struct session_args *a, const char *value, struct out *error);
+} settings[] = {
+#define X(name, key, arg, help, group, set) { name, key, set },
+	SETTINGS(X)
+#undef X
+};
+#define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+static const struct argp_option session_options[] = {
+#define X(name, key, arg, help, group, set) { name, key, arg, (key) == OPT_FLIGHT ? OPTION_ARG_OPTIONAL : 0, help, group },
+	SETTINGS(X)
+#undef X
+	{ 0 }
+};
+
+void session_args_init(struct session_args *a, enum tier tier)
+{
+	a->session = (struct session_cfg){ .pids = a->pids, .dstate_limit_ns = 5000000000ull, .hang_floor_ns = 1500000000ull,
+					   .busy_limit_ns = 90000000000ull, .tier = tier, .child_go_fd = -1 };
+}
+
+int session_args_set(struct session_args *a, const char *name, const char *value, char *error, size_t size)
+{
+	struct out out = { error, size };
+
+	for (size_t i = 0; i < N_SETTINGS; i++)
+		if (!strcmp(settings[i].name, name))
+			return settings[i].set(a, value, &out);
+	return -ENOENT;
+}
+
+/* --- command line --- */
+
+static error_t session_option(int key, char *arg, struct argp_state *state)
+{
+	char error[256];
+
+	for (size_t i = 0; i < N_SETTINGS; i++) {
+		struct out out = { error, sizeof(error) };
+
+		if (settings[i].key != key)
+			continue;
+		if (settings[i].set(state->input, arg ? arg : "yes", &out))
+			argp_error(state, "--%s: %s", settings[i].name, error);
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+const struct argp session_argp = { session_options, session_option, 0, 0, 0, 0, 0 };
+
+/* --- file --- */
+
+static char *trim(char *text)
+{
+	char *end = text + strlen(text);
+
+	while (isspace((unsigned char)*text))
+		text++;
+	while (end > text && isspace((unsigned char)end[-1]))
+		*--end = 0;
+	return text;
+}
+
+struct config {
+	struct session_args *args;
+	int (*set)(void *of, const char *name, const char *value, char *error, size_t size);
+	void *of;
+	char what[256];
+};
+
+/* Words of the error are in c->what. */
+static int line_take(struct config *c, char *line)
+{
+	char *value, *name;
+	int err = -ENOENT;
+
+	line[strcspn(line, "#\n")] = 0;
+	name = trim(line);
+	if (!*name)
+		return 0;
+	value = strchr(name, '=');
+	if (!value) {
+		snprintf(c->what, sizeof(c->what), "'%.80s' is no 'key = value'", name);
+		return -EINVAL;
+	}
+	*value = 0;
+	name = trim(name);
+	value = strdup(trim(value + 1));
+	if (!value)
+		return -ENOMEM;
+	if (c->set)
+		err = c->set(c->of, name, value, c->what, sizeof(c->what));
+	if (err == -ENOENT)
+		err = session_args_set(c->args, name, value, c->what, sizeof(c->what));
+	if (err == -ENOENT)
+		snprintf(c->what, sizeof(c->what), "'%.80s' is no setting; keys are the long options' names without dashes (--help)", name);
+	return err;
+}
+
+int session_args_file(struct session_args *a, const char *path, int (*set)(void *of, const char *name, const char *value, char *error,
+		      size_t size), void *of, char *error, size_t error_size)
+{
+	struct config c = { .args = a, .set = set, .of = of };
+	FILE *f = fopen(path, "re");
+	char line[4096];
+	int err = f ? 0 : -errno, n = 0;
+
+	if (err) {
+		snprintf(error, error_size, "%s: %s; give a readable file of 'key = value' lines", path, strerror(-err));
+		return err;
+	}
+	while (!err && fgets(line, sizeof(line), f)) {
+		n++;
+		snprintf(c.what, sizeof(c.what), "out of memory");
+		err = line_take(&c, line);
+	}
+	if (err)
+		snprintf(error, error_size, "%s:%d: %s", path, n, c.what);
+	fclose(f);
+	return err;
+}
+
+/* --- the run --- */
+
+static void budget_settle(struct session_args *a)
+{
+	if (!a->budget_given)
+		a->session.budget_ppm = (a->session.tier == TIER_BURST ? BUDGET_BURST_PERCENT : BUDGET_PERCENT) * PPM_PER_PERCENT;
+	if (!a->budget_node_given)
+		a->session.budget_node_ppm = BUDGET_NODE_TIMES * a->session.budget_ppm;
+}
+
+int session_args_check(const struct session_args *a)
+{
+	char error[1024];
+
+	if (!privilege_check(a->pids, a->session.n_pids, error, sizeof(error)))
+		return EXIT_CLEAN;
+	log_error("%s", error);
+	return EXIT_UNSUPPORTED;
+}
+
+/* 64 ranks take more than 1,000 files of ours, and the usual soft limit is 1024. After a command of the
+ * user's was forked, whose limit stays as it is. */
+static void files_limit_raise(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+int session_readers_open(struct session_args *a, struct reader **ret)
+{
+	int err = reader_open(ret);
+
+	return err ? err : reader_open(&a->session.stack_reader);
+}
+
+void session_readers_free(struct session_args *a, struct reader *r)
+{
+	reader_free(a->session.stack_reader);
+	a->session.stack_reader = NULL;
+	reader_free(r);
+}
+
+int session_args_run(struct session_args *a, struct reader *reader, struct pipeline *p, struct session_result *ret)
+{
+	struct session *s = NULL;
+	char error[1024];
+	int err;
+
+	files_limit_raise();
+	budget_settle(a);
+	err = session_open(&a->session, reader, p, &s, error, sizeof(error));
+	if (err) {
+		log_error("%s", error);
+		return err == -EPERM || err == -ENOENT || err == -ENOTSUP ? EXIT_UNSUPPORTED : EXIT_INTERNAL;
+	}
+	err = session_run(s, ret);
+	if (err)
+		log_error("the trace ended early: %s", strerror(-err));
+	session_free(s);
+	return err ? EXIT_INTERNAL : incidents_counted(pipeline_incidents(p)) ? EXIT_FINDING : EXIT_CLEAN;
+}
+
+/* --- the end --- */
+
+static uint64_t ring_bytes_of(const struct session_args *a)
+{
+	return a->session.ring_bytes ? a->session.ring_bytes : session_ring_bytes(a->session.tier);
+}
+
+static void losses_say(const struct session_result *r, const struct session_args *a)
+{
+	static const char *const what[RING_CLASSES] = {
+		[RING_CRITICAL] = "process starts and exits", [RING_NORMAL] = "calls and waits", [RING_BULK] = "launches and copies",
+	};
+
+	for (int i = 0; i < RING_CLASSES; i++)
+		if (r->lost[i] && i == RING_CRITICAL)
+			log_warn("%" PRIu64 " records (%s) found no room: the collector could not run; give it CPU time", r->lost[i],
+				 what[i]);
+		else if (r->lost[i])
+			log_warn("%" PRIu64 " records (%s) found no room in a ring of %" PRIu64 " bytes%s; record with --ring-size %"
+				 PRIu64, r->lost[i], what[i], ring_bytes_of(a),
+				 i == RING_BULK ? "" : ", so absences prove less", 4 * ring_bytes_of(a));
+	if (r->late)
+		log_warn("%" PRIu64 " records came too late to be put in order", r->late);
+}
+
+static void budget_say(const struct session_budget *b)
+{
+	if (!b->hits)
+		return;
+	log_info("%" PRIu64 " probe hits of %.1f us (%s): %.2f s of CPU time; in one process at most %.2f %% of a core (pid %u)", b->hits,
+		 b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9, b->peak_ns_per_s * 1e-7,
+		 b->peak_tgid);
+	if (b->n_shed)
+		log_warn("groups of probes taken away %u times because processes paid too much for them, given back %u times: what "
+			 "they show is missing from then on (--budget)", b->n_shed, b->n_back);
+}
+
+/* The kernel's high-water mark of this process counts the rings it maps; they are told apart. */
+static void memory_say(const struct session_result *r)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	uint64_t peak_kib = 0, rings_kib = r->ring_bytes_mapped / 1024;
+	char line[128];
+
+	while (f && !peak_kib && fgets(line, sizeof(line), f))
+		sscanf(line, "VmHWM: %" SCNu64, &peak_kib);
+	if (f)
+		fclose(f);
+	if (peak_kib > rings_kib)
+		log_info("peak memory %.1f MiB beside %.1f MiB of mapped rings", (peak_kib - rings_kib) / 1024.0,
+			 rings_kib / 1024.0);
+}
+
+void session_words_say(const struct session_args *a, const struct session_result *r, struct pipeline *p)
+{
+	uint64_t lost = r->lost[RING_CRITICAL] + r->lost[RING_NORMAL] + r->lost[RING_BULK];
+
+	log_info("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
+		 " findings; longest gap between two looks %.2f s", r->processes, r->records, r->ops, lost,
+		 incidents_opened(pipeline_incidents(p)), r->longest_tick_gap_ns / 1e9);
+	outputs_costs_say(p);
+	losses_say(r, a);
+	budget_say(&r->budget);
+	memory_say(r);
+	for (int i = 0; i < a->outputs.n; i++)
+		log_info("wrote %s", a->outputs.paths[i]);
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session.c - the loop of a live trace. Everything that reaches the pipeline goes through session_emit() into the
+ * reorder window and out of it in order of time; the loop itself only decides when to look where.
+ */
+#include "session/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "attach/loader.h"
+#include "session/outputs.h"
+#include "pipeline/reorder.h"
+#include "schemas/facts.h"
+#include "sampler.h"
+#include "session/govern.h"
+#include "session/raise.h"
+#include "session/stacks.h"
+#include "session/targets.h"
+#include "inspect/discover/discover.h"
+#include "inspect/reader/reader.h"
+#include "inspect/stack/symbolize.h"
+
+#define TICK_EVERY_NS 250000000ull      /* detectors */
+#define CLOCK_SET_NS 10000000ull        /* the wall clock moved by more against ours: it was set */
+#define FLUSH_EVERY_NS 1000000000ull
+#define WINDOW_NS 30000000ull           /* a record reaches us within one loop; the rest is its CPU's delay */
+#define INFANT_MS 5
+#define CRITICAL_BYTES (256u << 10)     /* process life: 6,000 forks and exits between two looks */
+#define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
+
+/* How often what is done. Where there are no probes nothing fills the rings, and no library waits to be attached to. */
+static const struct pace {
+	uint32_t loop_ns;      /* rings are emptied */
+	uint64_t rescan_ns;    /* young processes */
+	uint64_t scan_ns;      /* every process of the host */
+	uint64_t progress_ns;
+} pace_probes = { 20000000, 50000000, 1000000000, 10000000000 }, pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
+
+struct session {
+	struct session_cfg cfg;
+	const struct pace *pace;
+	struct reader *reader;
+	struct pipeline *pipeline;
+	struct target_set *set;
+	struct symbolizer *symbols;
+	struct loader *loader;
+	struct session_targets *targets;
+	struct samplers *samplers;
+	struct raiser *raiser; /* tier watch; NULL */
+	struct session_stacks *stacks; /* NULL none */
+	struct warden *warden; /* NULL: probes may cost what they cost */
+	struct reorder *reorder;
+	struct flight *flight;  /* NULL none */
+	int timer_fd, signal_fd, child_fd;
+	uint64_t start_boot_ns; /* as start_ns, on the clock of processes' start times */
+	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
+	struct session_result result;
+	uint64_t realtime_offset_ns;  /* as last told */
+	bool stop, more; /* more: the rings were not emptied at the last look */
+};
+
+static int session_feed(void *to, const struct wire_hdr *rec)
+{
+	return pipeline_feed(to, rec);
+}
+
+static int drain(struct session *s, uint64_t until_ns)
+{
+	return reorder_drain(s->reorder, until_ns, session_feed, s->pipeline);
+}
+
+static int session_emit(void *to, const struct wire_hdr *rec)
+{
+	struct session *s = to;
+	int err;
+
+	if ((rec->tracer == WIRE_LIFE || rec->tracer == WIRE_NCCL) && s->targets)
+		session_targets_note(s->targets, rec);
+	err = reorder_put(s->reorder, rec);
+	return !err && reorder_full(s->reorder) ? drain(s, 0) : err;
+}
+
+static struct wire_hdr fact_hdr(size_t size, uint8_t kind, uint64_t now_ns)
+{
+	return (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = now_ns };
+}
+
+static int start_tell(struct session *s, uint64_t now_ns)
+{
+	union { struct fact_start f; char bytes[sizeof(struct fact_start) + 256]; } u = {};
+	size_t len;
+
+	gethostname(u.f.host, 255);
+	len = strlen(u.f.host) + 1;
+	u.f.hdr = fact_hdr((sizeof(u.f) + len + 7) & ~7ul, FACT_START, now_ns);
+	u.f.realtime_offset_ns = s->realtime_offset_ns = clock_realtime_offset_ns();
+	u.f.dstate_limit_ns = s->cfg.dstate_limit_ns;
+	u.f.hang_floor_ns = s->cfg.hang_floor_ns;
+	u.f.busy_limit_ns = s->cfg.busy_limit_ns;
+	u.f.version = WIRE_VERSION;
+	u.f.host_len = len;
+	return session_emit(s, &u.f.hdr);
+}
+
+static void libbpf_line(const char *line)
+{
+	log_debug("%s", line);
+}
+
+static int load_error_say(int err, char *error, size_t size)
+{
+	switch (err) {
+	case -EPERM: case -EACCES:
+		snprintf(error, size, "the kernel refused to load BPF programs (EPERM): run as root, or with CAP_BPF, "
+			 "CAP_PERFMON and CAP_SYS_PTRACE");
+		return -EPERM;
+	case -ENOENT: case -ESRCH:
+		snprintf(error, size, "the kernel shows no type information or lacks a tracepoint: it needs "
+			 "CONFIG_DEBUG_INFO_BTF=y (/sys/kernel/btf/vmlinux)");
+		return -ENOENT;
+	case -ENOTSUP:
+		snprintf(error, size, "the kernel has no BPF ring buffer: 5.8 is the oldest that can be traced");
+		return -ENOENT;
+	case -EDOM:
+		snprintf(error, size, "RANKTRACE_KERNEL_LACKS has a name that 'ranktrace ps --kernel' does not list");
+		return -EINVAL;
+	default:
+		snprintf(error, size, "loading the BPF programs: %s; 'ranktrace record --verbose' shows libbpf's words",
+			 strerror(-err));
+		return err;
+	}
+}
+
+static int tracers_check(const struct loader *l, char *error, size_t size)
+{
+	const char *name;
+	int err, n_loaded = 0;
+
+	for (int i = 0; (name = loader_tracer_error(l, i, &err)); i++) {
+		n_loaded += !err;
+		if (err)
+			log_warn("tracer '%s' did not load: %s; the others go on", name, strerror(-err));
+	}
+	if (n_loaded)
+		return 0;
+	snprintf(error, size, "no tracer could be loaded; 'ranktrace record --verbose' shows libbpf's words");
+	return -ENOTSUP;
+}
+
+static int fds_open(struct session *s)
+{
+	struct itimerspec every = { .it_interval.tv_nsec = s->pace->loop_ns, .it_value.tv_nsec = s->pace->loop_ns };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGUSR1);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -errno;
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (s->signal_fd < 0 || s->timer_fd < 0 || timerfd_settime(s->timer_fd, 0, &every, NULL))
+		return -errno;
+	if (s->cfg.child)
+		s->child_fd = syscall(SYS_pidfd_open, s->cfg.child, 0);
+	return s->cfg.child && s->child_fd < 0 ? -errno : 0;
+}
+
+uint64_t session_ring_bytes(enum tier tier)
+{
+	return tier == TIER_WATCH ? SESSION_RING_BYTES / 16 : SESSION_RING_BYTES;
+}
+
+static int parts_make(struct session *s, char *error, size_t error_size)
+{
+	size_t n_wants, ring_bytes = s->cfg.ring_bytes ? s->cfg.ring_bytes : session_ring_bytes(s->cfg.tier);
+	const struct target_want *wants = session_wants(&n_wants);
+	struct loader_cfg cfg = {
+		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns,
+		.tier = s->cfg.tier, .prices = s->cfg.budget_ppm || s->cfg.budget_node_ppm,
+		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES, [RING_NORMAL] = ring_bytes,
+				[RING_BULK] = s->cfg.tier == TIER_TRACE ? CRITICAL_BYTES : ring_bytes }, /* watch may raise to burst */
+		.emit = session_emit, .emit_to = s, .log = libbpf_line,
+	};
+	int err;
+
+	reader_set_patience(s->reader, READER_PATIENCE_MS);
+	s->reorder = reorder_new(REORDER_LIMIT);
+	if (!s->reorder)
+		return -ENOMEM;
+	err = target_set_new(s->reader, wants, n_wants, &s->set);
+	if (!err)
+		err = symbolizer_new(s->reader, &s->symbols);
+	if (err)
+		return err;
+	if (s->cfg.tier == TIER_WATCH)
+		target_set_unhurried(s->set);
+	cfg.targets = s->set;
+	cfg.symbols = s->symbols;
+	err = loader_open(&cfg, &s->loader);
+	if (err)
+		return load_error_say(err, error, error_size);
+	err = tracers_check(s->loader, error, error_size);
+	if (err)
+		return err;
+	if (s->cfg.flight.dir)
+		err = flight_new(&s->cfg.flight, &s->flight, error, error_size);
+	if (err)
+		return err;
+	if (s->flight)
+		flight_tap(s->flight, s->pipeline);
+	s->targets = session_targets_new(&s->cfg, s->set, s->loader, session_emit, s);
+	if (s->targets && s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
+		s->raiser = raiser_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
+	if (s->cfg.stack_reader)
+		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
+	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
+		s->warden = warden_new(&s->cfg, s->loader, s->targets, session_emit, s);
+	return s->targets ? fds_open(s) : -ENOMEM;
+}
+
+int session_open(const struct session_cfg *cfg, struct reader *reader, struct pipeline *p, struct session **ret,
+		 char *error, size_t error_size)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct session){ .cfg = *cfg, .pace = cfg->tier == TIER_WATCH ? &pace_watch : &pace_probes, .reader = reader, .pipeline = p, .timer_fd = -1, .signal_fd = -1,
+			       .child_fd = -1, .result.child_status = -1 };
+	snprintf(error, error_size, "out of memory");
+	err = parts_make(s, error, error_size);
+	if (err)
+		session_free(s);
+	else
+		*ret = s;
+	return err;
+}
+
+static void detach(struct loader *l)
+{
+	struct loader_left left = loader_detach(l);
+
+	if (left.n_links && left.closer > 0)
+		log_warn("%d groups of probes stay in place, doing nothing: pid %u maps their file and its address space is locked "
+			 "(mmap_lock); process %d (ranktrace-close) takes them out when it is free", left.n_links, left.holder,
+			 left.closer);
+	else if (left.n_links)
+		log_warn("no process to wait for pid %u, whose address space is locked (mmap_lock): %s; taking %d groups of probes out "
+			 "now, until then forks of this host may wait", left.holder, strerror(-left.closer), left.n_links);
+}
+
+void session_free(struct session *s)
+{
+	if (!s)
+		return;
+	pipeline_set_tap(s->pipeline, NULL, NULL);
+	flight_free(s->flight);
+	samplers_free(s->samplers);
+	session_stacks_free(s->stacks);
+	raiser_free(s->raiser);
+	warden_free(s->warden);
+	session_targets_free(s->targets);
+	if (s->loader)
+		detach(s->loader);
+	loader_free(s->loader);
+	symbolizer_free(s->symbols);
+	target_set_free(s->set);
+	reorder_free(s->reorder);
+	if (s->timer_fd >= 0)
+		close(s->timer_fd);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	if (s->child_fd >= 0)
+		close(s->child_fd);
+	free(s);
+}
+
+static void signals_take(struct session *s);
+
+/* The processes attached to already fill the rings meanwhile. */
+static int attach_more(struct session *s)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
+
+	if (!err)
+		err = loader_look(s->loader, now_ns); /* they may be about to send */
+	if (!err)
+		err = session_targets_attach(s->targets, now_ns);
+	return err ? err : drain(s, more ? 0 : now_ns - WINDOW_NS);
+}
+
+static bool is_traced(const void *of, const struct target_proc *p)
+{
+	return session_targets_traces(of, p->tgid);
+}
+
+static int samplers_begin(struct session *s)
+{
+	struct sampler_ctx ctx = {
+		.reader = s->reader, .targets = s->set, .is_traced = is_traced, .is_traced_of = s->targets, .emit = session_emit,
+		.emit_to = s, .start_ns = s->start_ns, .start_boot_ns = s->start_boot_ns,
+		.dstate_limit_ns = s->cfg.dstate_limit_ns, .probes = s->cfg.tier > TIER_WATCH,
+	};
+
+	return samplers_open(&ctx, &s->samplers);
+}
+
+/* Process life first, then the processes there are, then their libraries; samplers last, so that a node does not
+ * record its own attaching. */
+static int attach(struct session *s)
+{
+	uint64_t now_ns = s->start_ns = clock_monotonic_ns();
+	int err;
+
+	s->start_boot_ns = clock_boottime_ns();
+	err = start_tell(s, now_ns);
+
+	if (!err)
+		err = loader_attach_life(s->loader);
+	for (int i = 0; !err && i < s->cfg.n_pids; i++)
+		err = loader_target_add(s->loader, s->cfg.pids[i]);
+	if (!err && s->cfg.child)
+		err = loader_target_add(s->loader, s->cfg.child);
+	if (!err)
+		err = session_targets_scan(s->targets, now_ns);
+	while (!err && !s->stop && session_targets_unattached(s->targets)) {
+		err = attach_more(s);
+		signals_take(s); /* attaching to many ranks on a busy machine takes as long as it takes */
+	}
+	if (!err)
+		err = loader_attach_samplers(s->loader);
+	if (!err)
+		err = samplers_begin(s);
+	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->progress_ns = s->start_ns = clock_monotonic_ns();
+	if (!err && s->cfg.child && write(s->cfg.child_go_fd, "", 1) != 1)
+		err = -errno;
+	if (s->cfg.child)
+		close(s->cfg.child_go_fd);
+	return err;
+}
+
+static bool due(uint64_t *last_ns, uint64_t every_ns, uint64_t now_ns)
+{
+	if (now_ns - *last_ns < every_ns)
+		return false;
+	*last_ns = now_ns;
+	return true;
+}
+
+static int clock_tell(struct session *s, uint64_t now_ns)
+{
+	struct fact_clock f = { .hdr = fact_hdr(sizeof(f), FACT_CLOCK, now_ns), .realtime_offset_ns = clock_realtime_offset_ns() };
+	int64_t moved_ns = f.realtime_offset_ns - s->realtime_offset_ns;
+
+	if (moved_ns < (int64_t)CLOCK_SET_NS && moved_ns > -(int64_t)CLOCK_SET_NS)
+		return 0;
+	s->realtime_offset_ns = f.realtime_offset_ns;
+	log_info("the wall clock was set %s by %.3f s; the trace's order does not depend on it", moved_ns > 0 ? "forward" : "back",
+		 llabs(moved_ns) / 1e9);
+	return session_emit(s, &f.hdr);
+}
+
+static int tick(struct session *s, uint64_t now_ns)
+{
+	struct fact_tick f = { .hdr = fact_hdr(sizeof(f), FACT_TICK, now_ns) };
+	uint64_t gap_ns = now_ns - s->tick_ns;
+	int err;
+
+	if (gap_ns < TICK_EVERY_NS)
+		return 0;
+	s->tick_ns = now_ns;
+	if (gap_ns > s->result.longest_tick_gap_ns)
+		s->result.longest_tick_gap_ns = gap_ns;
+	err = clock_tell(s, now_ns);
+	if (!err)
+		err = loader_tick(s->loader, now_ns);
+	if (!err)
+		err = session_emit(s, &f.hdr);
+	if (!err && s->raiser)
+		err = raiser_tick(s->raiser, now_ns);
+	if (!err && s->stacks)
+		err = session_stacks_tick(s->stacks, now_ns);
+	return err || !s->warden ? err : warden_tick(s->warden, now_ns);
+}
+
+static uint64_t lost_all(const struct session *s)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < RING_CLASSES; i++)
+		n += loader_lost(s->loader, i);
+	return n;
+}
+
+static void progress_say(const struct session *s)
+{
+	const struct model *m = pipeline_model(s->pipeline);
+
+	log_info("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost",
+		 (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
+		 loader_libs_attached(s->loader), loader_probes(s->loader),
+		 pipeline_records(s->pipeline), m->n_ops, lost_all(s));
+}
+
+static bool has_infants(const struct session *s, uint64_t now_ns)
+{
+	return s->cfg.tier > TIER_WATCH && session_targets_infants(s->targets, now_ns);
+}
+
+/* What a ring still holds may be as old as it likes: nothing is handed out past it. */
+static int work(struct session *s)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
+
+	s->more = more > 0;
+	if (!err)
+		err = loader_look(s->loader, now_ns);
+	if (!err && due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
+		err = session_targets_rescan(s->targets, now_ns);
+	else if (!err && session_targets_unattached(s->targets))
+		err = session_targets_attach(s->targets, now_ns);
+	else if (!err && has_infants(s, now_ns))
+		err = session_targets_infants_look(s->targets, now_ns);
+	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
+		err = session_targets_scan(s->targets, now_ns);
+	if (!err)
+		err = samplers_look(s->samplers, clock_monotonic_ns());
+	if (!err)
+		err = tick(s, clock_monotonic_ns());
+	if (!err)
+		err = drain(s, s->more ? 0 : now_ns - WINDOW_NS);
+	if (s->flight)
+		flight_look(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
+	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
+		pipeline_flush(s->pipeline);
+	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))
+		progress_say(s);
+	outputs_errors_say(s->pipeline);
+	return err;
+}
+
+static void signals_take(struct session *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGUSR1) {
+			progress_say(s);
+			if (s->flight)
+				flight_request(s->flight, info.ssi_code == SI_QUEUE ? info.ssi_int : 0);
+			continue;
+		}
+		s->stop = s->result.interrupted = true;
+	}
+}
+
+static void child_reap(struct session *s)
+{
+	if (waitpid(s->cfg.child, &s->result.child_status, WNOHANG) == s->cfg.child)
+		s->stop = true;
+}
+
+/* Attached to processes that are all gone: nothing more can come. A session for every job of the host goes on. */
+static bool job_ended(const struct session *s)
+{
+	return !s->cfg.child && s->cfg.n_pids && session_targets_seen(s->targets) && !session_targets_alive(s->targets);
+}
+
+/* Until something is to be done at once; poll()'s milliseconds. */
+static int patience(const struct session *s)
+{
+	if (s->more || session_targets_unattached(s->targets))
+		return 0;
+	return has_infants(s, clock_monotonic_ns()) ? INFANT_MS : -1;
+}
+
+static int loop(struct session *s)
+{
+	struct pollfd fds[] = {
+		{ .fd = s->timer_fd, .events = POLLIN }, { .fd = s->signal_fd, .events = POLLIN },
+		{ .fd = s->child_fd, .events = POLLIN }, { .fd = loader_wake_fd(s->loader), .events = POLLIN },
+	};
+	uint64_t expirations;
+	int err = 0;
+
+	while (!err && !s->stop) {
+		if (poll(fds, 4, patience(s)) < 0 && errno != EINTR)
+			return -errno;
+		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
+			return -errno;
+		signals_take(s);
+		if (fds[2].revents)
+			child_reap(s);
+		err = work(s);
+		if (s->cfg.duration_ns && clock_monotonic_ns() - s->start_ns >= s->cfg.duration_ns)
+			s->stop = true;
+		if (job_ended(s))
+			s->stop = s->result.job_ended = true;
+	}
+	return err;
+}
+
+/* The last records: what the rings still hold, then one more tick, then the end. */
+static int finish(struct session *s)
+{
+	struct fact_stop f = { .records = pipeline_records(s->pipeline) };
+	int err;
+
+	do
+		err = loader_consume(s->loader);
+	while (err > 0);
+	if (!err)
+		err = loader_tick(s->loader, clock_monotonic_ns());
+	f.hdr = fact_hdr(sizeof(f), FACT_STOP, clock_monotonic_ns());
+	if (!err)
+		err = session_emit(s, &f.hdr);
+	if (!err)
+		err = drain(s, UINT64_MAX);
+	pipeline_flush(s->pipeline);
+	outputs_errors_say(s->pipeline);
+	if (s->flight)
+		flight_finish(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), f.hdr.ts_ns);
+	return err;
+}
+
+int session_run(struct session *s, struct session_result *ret)
+{
+	int err = attach(s), end;
+
+	if (!err && !loader_attaches_per_process(s->loader))
+		log_warn("this kernel cannot filter uprobes by process: every process that maps a probed library pays for it");
+	if (!err)
+		err = loop(s);
+	end = finish(s);
+	s->result.records = pipeline_records(s->pipeline);
+	s->result.ops = pipeline_model(s->pipeline)->n_ops;
+	for (int i = 0; i < RING_CLASSES; i++)
+		s->result.lost[i] = loader_lost(s->loader, i);
+	s->result.ring_bytes_mapped = loader_ring_bytes_mapped(s->loader);
+	if (s->warden)
+		warden_sums(s->warden, &s->result.budget);
+	s->result.late = reorder_late(s->reorder);
+	s->result.processes = session_targets_seen(s->targets);
+	s->result.probes = loader_probes(s->loader);
+	s->result.ran = true;
+	*ret = s->result;
+	return err ? err : end;
+}

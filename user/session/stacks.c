@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session_stacks.c - see session_stacks.h. One incident at a time, one round of reads each, and of one incident three rounds at most: when it
+ * opens, and later for who works instead of sleeping.
+ */
+#include "session/stacks.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#define ROUND_PROCS 8              /* the culprits first, then who waits for them */
+#define ROUND_TOLD_NS 1000000000ull /* by then what is read so far is told, whoever is still being read */
+#define ASKS_MAX 64                /* incidents remembered */
+#define ROUNDS_BURST 4             /* on end; then one every ROUND_EVERY_NS: findings that come and go must not cost more */
+#define ROUND_EVERY_NS 15000000000ull
+
+static const uint64_t rounds_after_ns[] = { 0, 10000000000ull, 60000000000ull }; /* from the first */
+#define ROUNDS (int)(sizeof(rounds_after_ns) / sizeof(rounds_after_ns[0]))
+
+struct ask { uint64_t incident, first_ns; int n; };
+
+struct answer { uint32_t tgid; int err; struct target_stacks stacks; };
+
+struct session_stacks {
+	struct reader *reader;      /* the thread's, while it runs */
+	const struct pipeline *pipeline;
+	stack_emit *emit;
+	void *to;
+	struct ask asks[ASKS_MAX];
+	int n_asks;
+	double rounds_left;
+	uint64_t rounds_ns;         /* as of then */
+	/* the round under way */
+	bool running;
+	pthread_t thread;
+	struct answer answers[ROUND_PROCS];
+	int n, n_told;
+	uint64_t begin_ns;
+	atomic_int n_read;
+	atomic_bool stop;
+};
+
+struct session_stacks *session_stacks_new(struct reader *r, const struct pipeline *p, stack_emit *emit, void *to)
+{
+	struct session_stacks *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->reader = r;
+	s->pipeline = p;
+	s->emit = emit;
+	s->to = to;
+	s->rounds_left = ROUNDS_BURST;
+	return s;
+}
+
+/* --- the thread --- */
+
+static void *round_read(void *arg)
+{
+	struct session_stacks *s = arg;
+
+	for (int i = 0; i < s->n && !s->stop; i++) {
+		struct answer *a = &s->answers[i];
+
+		a->err = target_stack_read_main(s->reader, a->tgid, STACK_DEADLINE_MS, &a->stacks);
+		s->n_read = i + 1;
+	}
+	return NULL;
+}
+
+/* Signals are the loop's. */
+static int thread_start(struct session_stacks *s)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&s->thread, NULL, round_read, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+static void round_end(struct session_stacks *s)
+{
+	pthread_join(s->thread, NULL);
+	for (int i = 0; i < s->n; i++)
+		target_stacks_free(&s->answers[i].stacks);
+	s->running = false;
+}
+
+void session_stacks_free(struct session_stacks *s)
+{
+	if (s && s->running) {
+		s->stop = true;
+		round_end(s);
+	}
+	free(s);
+}
+
+/* --- whom --- */
+
+static void round_add(struct session_stacks *s, const struct proc *p)
+{
+	if (!p || p->dead || p->is_child || s->n >= ROUND_PROCS)
+		return;
+	for (int i = 0; i < s->n; i++)
+		if (s->answers[i].tgid == p->tgid)
+			return;
+	s->answers[s->n++] = (struct answer){ .tgid = p->tgid };
+}
+
+static void round_choose(struct session_stacks *s, const struct finding *f)
+{
+	const struct model *m = pipeline_model(s->pipeline);
+
+	s->n = 0;
+	for (int k = 0; k < f->n_ranks; k++)
+		round_add(s, f->pids[k] ? model_proc(m, f->pids[k]) : NULL);
+	for (const struct comm *c = s->n && f->has_op ? m->comms : NULL; c; c = c->next)
+		for (const struct member *mb = c->hash == f->comm ? c->members : NULL; mb; mb = mb->next_in_comm)
+			if (!mb->gone)
+				round_add(s, mb->proc);
+}
+
+/* --- when --- */
+
+/* A hang, or what will be one if it lasts. */
+static bool is_asked_for(const struct finding *f)
+{
+	return f->n_ranks && f->class != HANG_PROCESS_DEAD &&
+	       (f->kind == FINDING_HANG || (f->kind == FINDING_OBSERVATION && f->class != HANG_NONE));
+}
+
+static bool is_open(const struct session_stacks *s, uint64_t number)
+{
+	const struct incidents *all = pipeline_incidents(s->pipeline);
+
+	for (const struct incident *i = incidents_next_open(all, NULL); i; i = incidents_next_open(all, i))
+		if (i->number == number)
+			return true;
+	return false;
+}
+
+static void asks_tidy(struct session_stacks *s)
+{
+	int n = 0;
+
+	for (int i = 0; i < s->n_asks; i++)
+		if (is_open(s, s->asks[i].incident))
+			s->asks[n++] = s->asks[i];
+	s->n_asks = n;
+}
+
+static struct ask *ask_of(struct session_stacks *s, uint64_t incident, uint64_t now_ns)
+{
+	for (int i = 0; i < s->n_asks; i++)
+		if (s->asks[i].incident == incident)
+			return &s->asks[i];
+	if (s->n_asks == ASKS_MAX)
+		return NULL;
+	s->asks[s->n_asks] = (struct ask){ .incident = incident, .first_ns = now_ns };
+	return &s->asks[s->n_asks++];
+}
+
+static bool ask_due(const struct ask *a, uint64_t now_ns)
+{
+	return a && a->n < ROUNDS && now_ns - a->first_ns >= rounds_after_ns[a->n];
+}
+
+static bool may_begin(struct session_stacks *s, uint64_t now_ns)
+{
+	s->rounds_left += s->rounds_ns ? (double)(now_ns - s->rounds_ns) / ROUND_EVERY_NS : 0;
+	s->rounds_ns = now_ns;
+	if (s->rounds_left > ROUNDS_BURST)
+		s->rounds_left = ROUNDS_BURST;
+	return s->rounds_left >= 1;
+}
+
+static void round_begin(struct session_stacks *s, struct ask *a, const struct finding *f, uint64_t now_ns)
+{
+	a->n++;
+	round_choose(s, f);
+	if (!s->n)
+		return;
+	s->n_told = 0;
+	s->n_read = 0;
+	s->begin_ns = now_ns;
+	s->rounds_left--;
+	s->running = !thread_start(s); /* without a thread there is no stack, this time */
+}
+
+static void rounds_begin(struct session_stacks *s, uint64_t now_ns)
+{
+	const struct incidents *all = pipeline_incidents(s->pipeline);
+
+	asks_tidy(s);
+	if (!may_begin(s, now_ns))
+		return;
+	for (const struct incident *i = incidents_next_open(all, NULL); i && !s->running; i = incidents_next_open(all, i)) {
+		struct ask *a = is_asked_for(&i->f) ? ask_of(s, i->number, now_ns) : NULL;
+
+		if (ask_due(a, now_ns))
+			round_begin(s, a, &i->f, now_ns);
+	}
+}
+
+/* --- telling --- */
+
+/* With the time of the telling: what is older than the loop's last look came too late to be put in order. */
+static int answer_tell(const struct session_stacks *s, const struct answer *a)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (a->err == -ESRCH)
+		return 0;
+	if (a->err || !a->stacks.n)
+		return stack_fact_unread(a->tgid, now_ns, a->err ? a->err : -ESRCH, s->emit, s->to);
+	return stack_fact_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
+}
+
+static int round_tell(struct session_stacks *s, uint64_t now_ns)
+{
+	int err = 0, n_read = s->n_read;
+
+	if (n_read < s->n && now_ns - s->begin_ns < ROUND_TOLD_NS)
+		return 0;
+	while (!err && s->n_told < n_read)
+		err = answer_tell(s, &s->answers[s->n_told++]);
+	if (n_read == s->n)
+		round_end(s);
+	return err;
+}
+
+int session_stacks_tick(struct session_stacks *s, uint64_t now_ns)
+{
+	int err = s->running ? round_tell(s, now_ns) : 0;
+
+	if (!err && !s->running)
+		rounds_begin(s, now_ns);
+	return err;
+}

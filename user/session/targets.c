@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session_targets.c - see session_targets.h. A young process (20 s from its fork, exec or discovery) is looked at
+ * every 50 ms, so that its libraries are probed before it makes its first call; one whose exec is half a second old every 5 ms,
+ * as small programs are at their first call by then.
+ */
+#include "session/targets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "pipeline/decode.h"
+#include "attach/probe_rows.h"
+#include "tracers/process/proc_fact.h"
+#include "schemas/facts.h"
+#include "tracers/process/life.h"
+#include "inspect/discover/discover.h"
+#include "tracers/nccl/nccl.h"
+#include "uthash.h"
+
+#define YOUNG_NS 20000000000ull
+#define COMM_LOOK_NS 1000000000ull /* another look at once */
+#define THREADS_EVERY_NS 1000000000ull
+#define THREADS_WATCH_EVERY_NS 30000000000ull /* tier watch: a file of /proc a thread, and a rank has hundreds */
+#define UNSEEN_NS 2000000000ull /* a process we were told of that no scan ever saw */
+#define YOUNG_MAX 4096
+#define INFANT_NS 500000000ull /* since its exec */
+#define INFANT_EVERY_NS 5000000ull /* and as long as a look at them takes: half of the collector's time at most */
+#define INFANTS_MAX 8
+#define ATTACH_NS 50000000ull /* of one look */
+
+struct thread_name {
+	uint32_t tid;
+	char name[WIRE_COMM_LEN];
+	UT_hash_handle hh;
+};
+
+struct traced {
+	uint32_t tgid;
+	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
+	bool known;       /* FACT_PROC was told */
+	bool dead;
+	bool has_comm;    /* it was seen to have communicators */
+	int attach_error; /* last, told once */
+	enum tier tier;   /* what it is probed for: the session's, or above it while it is raised */
+	uint32_t shed;    /* groups of probes that it is without, a bit each */
+	struct thread_name *threads;
+	UT_hash_handle hh;
+};
+
+struct session_targets {
+	const struct session_cfg *cfg;
+	struct target_set *set;
+	struct loader *loader;
+	int (*emit)(void *to, const struct wire_hdr *rec);
+	void *to;
+	struct traced *traced;
+	uint32_t n_seen;
+	uint64_t attach_until_ns; /* of this look */
+	bool unattached;   /* processes are left for the next one */
+	bool waiting;      /* libraries are: a process that maps them is in the way */
+	uint64_t revision; /* of the set when its list was last gone through */
+	uint64_t infant_until_ns; /* the last exec's */
+	uint64_t infants_due_ns;
+};
+
+static void threads_free(struct traced *p)
+{
+	struct thread_name *n, *next;
+
+	HASH_ITER(hh, p->threads, n, next) {
+		HASH_DELETE(hh, p->threads, n);
+		free(n);
+	}
+}
+
+static void traced_free(struct session_targets *t, struct traced *p)
+{
+	HASH_DELETE(hh, t->traced, p);
+	threads_free(p);
+	free(p);
+}
+
+void session_targets_free(struct session_targets *t)
+{
+	struct traced *p, *next;
+
+	if (!t)
+		return;
+	HASH_ITER(hh, t->traced, p, next)
+		traced_free(t, p);
+	free(t);
+}
+
+static struct traced *traced_find(struct session_targets *t, uint32_t tgid)
+{
+	struct traced *p;
+
+	HASH_FIND(hh, t->traced, &tgid, sizeof(tgid), p);
+	return p;
+}
+
+static struct traced *traced_get(struct session_targets *t, uint32_t tgid, uint64_t now_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->tgid = tgid;
+	p->since_ns = now_ns;
+	p->tier = t->cfg->tier;
+	p->young_until_ns = now_ns + YOUNG_NS;
+	HASH_ADD(hh, t->traced, tgid, sizeof(tgid), p);
+	t->n_seen++;
+	return p;
+}
+
+struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
+					    int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+{
+	struct session_targets *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	*t = (struct session_targets){ .cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to };
+	/* named processes are looked at whether or not they turn out to train: their children may */
+	for (int i = 0; i < cfg->n_pids; i++)
+		traced_get(t, cfg->pids[i], clock_monotonic_ns());
+	if (cfg->child)
+		traced_get(t, cfg->child, clock_monotonic_ns());
+	return t;
+}
+
+static bool pid_listed(const struct session_cfg *cfg, uint32_t tgid)
+{
+	for (int i = 0; i < cfg->n_pids; i++)
+		if (cfg->pids[i] == tgid)
+			return true;
+	return cfg->child && tgid == (uint32_t)cfg->child;
+}
+
+static bool descends_from_listed(const struct session_targets *t, const struct target_proc *p)
+{
+	for (int depth = 0; p && depth < 64; depth++) {
+		if (pid_listed(t->cfg, p->tgid))
+			return true;
+		p = p->parent_tgid ? target_set_find(t->set, p->parent_tgid) : NULL;
+	}
+	return false;
+}
+
+static bool is_wanted(const struct session_targets *t, const struct target_proc *p)
+{
+	const struct session_cfg *cfg = t->cfg;
+
+	if (p->status == TARGET_GONE)
+		return false;
+	if (cfg->n_pids || cfg->child)
+		return loader_is_target(t->loader, p->tgid) || descends_from_listed(t, p);
+	return !cfg->job || !strcmp(cfg->job, p->job);
+}
+
+static int thread_tell(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)
+{
+	struct fact_thread f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_THREAD, .tgid = p->tgid,
+					  .tid = th->tid, .ts_ns = now_ns } };
+	struct thread_name *n;
+
+	HASH_FIND(hh, p->threads, &th->tid, sizeof(th->tid), n);
+	if (n && !strncmp(n->name, th->name, sizeof(n->name)))
+		return 0;
+	if (!n) {
+		n = calloc(1, sizeof(*n));
+		if (!n)
+			return -ENOMEM;
+		n->tid = th->tid;
+		HASH_ADD(hh, p->threads, tid, sizeof(n->tid), n);
+	}
+	memcpy(n->name, th->name, sizeof(n->name));
+	memcpy(f.name, th->name, sizeof(f.name));
+	return t->emit(t->to, &f.hdr);
+}
+
+static int threads_tell(struct session_targets *t, struct traced *p, uint64_t now_ns)
+{
+	struct target_thread *threads = NULL;
+	size_t n = 0;
+	int err = 0;
+
+	if (p->threads_ns && now_ns - p->threads_ns < (t->cfg->tier == TIER_WATCH ? THREADS_WATCH_EVERY_NS : THREADS_EVERY_NS))
+		return 0;
+	p->threads_ns = now_ns;
+	if (target_threads_read(p->tgid, &threads, &n))
+		return 0; /* it is gone: its exit says so */
+	for (size_t i = 0; !err && i < n; i++)
+		err = thread_tell(t, p, &threads[i], now_ns);
+	free(threads);
+	return err;
+}
+
+/* Once per process and cause; the rest is still traced. */
+static void attach_error_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
+{
+	if (p->attach_error == err || err == -ESRCH) /* gone while it was attached to: its exit says so */
+		return;
+	p->attach_error = err;
+	log_warn("pid %u: %s cannot be probed for '%s': %s; its calls stay invisible", p->tgid, lib->path, t->name,
+		 strerror(-err));
+}
+
+static void wait_say(const struct target_lib *lib, uint32_t holder)
+{
+	log_warn("%s is not probed yet: pid %u has it in use and its address space is locked (mmap_lock: a page fault or munmap "
+		 "that does not end); a probe now would hold up every fork of this host. It is tried again until the lock is "
+		 "free: mend what pid %u waits for, or end it", lib->path, holder, holder);
+}
+
+/* False: there is more of it to attach. */
+static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p, const struct target_lib *lib,
+		       enum probe_group group, enum tier upto)
+{
+	bool all = true;
+
+	for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
+		struct attach_note note = { 0 };
+		int err = 0;
+
+		if (lib->tracers & 1u << (*tr)->id)
+			err = loader_attach_lib(t->loader, *tr, p, lib, group, upto, &note);
+		if (err < 0)
+			attach_error_say(traced, *tr, lib, err);
+		t->waiting |= note.waits;
+		all &= !note.more;
+		if (note.holder)
+			wait_say(lib, note.holder);
+		if (note.n_ambiguous)
+			log_warn("%s: %zu functions of '%s' share an address with others and cannot be told apart; "
+				 "their calls stay invisible", lib->path, note.n_ambiguous, (*tr)->name);
+	}
+	return all;
+}
+
+/* The session's tier counts: a process that is raised to burst has no probes on what no name leads to. */
+static void learnt_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	int err = 0;
+
+	if (t->cfg->tier >= TIER_BURST && !(traced->shed >> PROBES_POSTS & 1))
+		err = loader_attach_learnt(t->loader, p);
+	t->waiting |= err == -EAGAIN;
+	if (err == -EAGAIN || err == -ESRCH || err == traced->attach_error || !err)
+		return;
+	traced->attach_error = err;
+	log_warn("pid %u: functions that were found in other processes cannot be probed in this one: %s; calls of them stay invisible",
+		 p->tgid, strerror(-err));
+}
+
+/* Group by group, so that each can be taken away by itself, what is needed first: where probes are placed one by one the others may
+ * have to wait for the next look. Rows above the session's tier are in nobody's way until the process is raised to them. */
+static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	bool all = true;
+
+	for (int g = 0; g < PROBE_GROUPS; g++) {
+		enum tier tier = probe_group_tier(g);
+
+		if (tier > traced->tier || traced->shed >> g & 1)
+			continue;
+		if (g != PROBES_NEEDED && (!all || clock_monotonic_ns() >= t->attach_until_ns)) {
+			t->unattached = true;
+			return;
+		}
+		for (size_t i = 0; i < p->n_libs; i++)
+			all &= lib_attach(t, traced, p, &p->libs[i], g, tier > t->cfg->tier ? tier : t->cfg->tier);
+		if (g == PROBES_NEEDED)
+			learnt_attach(t, traced, p);
+	}
+	t->unattached |= !all;
+}
+
+static void returns_drop(struct session_targets *t, const struct target_proc *p)
+{
+	uint32_t n = loader_returns_drop(t->loader, p->tgid);
+
+	if (n)
+		log_info("pid %u came under seccomp: its %u return probes are gone, as a filter may kill for them", p->tgid, n);
+}
+
+static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
+{
+	struct traced *traced = traced_get(t, p->tgid, now_ns);
+	int err = 0;
+
+	if (!traced)
+		return -ENOMEM;
+	if (traced->known && traced->start_time_ns != p->start_time_ns) { /* the pid was reused */
+		loader_target_forget(t->loader, p->tgid);
+		threads_free(traced);
+		traced->known = traced->has_comm = false;
+		traced->shed = 0;
+	}
+	traced->dead = false;
+	if (!traced->known) {
+		err = loader_target_add(t->loader, p->tgid);
+		loader_proc_known(t->loader, p);
+	}
+	if (!err && (!traced->known || traced->revision != p->revision))
+		err = proc_fact_emit(p, now_ns, t->emit, t->to);
+	if (!err)
+		err = threads_tell(t, traced, now_ns);
+	if (p->seccomp > 0)
+		returns_drop(t, p);
+	if (clock_monotonic_ns() < t->attach_until_ns)
+		libs_attach(t, traced, p);
+	else
+		t->unattached = true;
+	if (traced->has_comm)
+		target_set_has_comm(t->set, p->tgid);
+	traced->known = true;
+	traced->start_time_ns = p->start_time_ns;
+	traced->revision = p->revision;
+	return err;
+}
+
+static void dead_forget(struct session_targets *t, uint64_t now_ns)
+{
+	struct traced *p, *next;
+
+	HASH_ITER(hh, t->traced, p, next) {
+		const struct target_proc *known = target_set_find(t->set, p->tgid);
+
+		if (!p->dead && known && known->status != TARGET_GONE)
+			continue;
+		/* Forked a moment ago; later it is one whose end nobody told, or that was over when it was named. */
+		if (!p->dead && !known && !p->known && now_ns < p->since_ns + UNSEEN_NS)
+			continue;
+		if (p->dead)
+			loader_links_forget(t->loader, p->tgid);
+		else
+			loader_target_forget(t->loader, p->tgid);
+		traced_free(t, p);
+	}
+}
+
+static void attach_begin(struct session_targets *t)
+{
+	t->attach_until_ns = clock_monotonic_ns() + ATTACH_NS;
+	t->unattached = false;
+	loader_slice_begin(t->loader);
+}
+
+static int listed_trace(struct session_targets *t, uint64_t now_ns)
+{
+	size_t n;
+	const struct target_proc *const *list = target_set_list(t->set, &n);
+	int err = 0;
+
+	attach_begin(t);
+	t->waiting = false;
+	t->revision = target_set_revision(t->set);
+	for (size_t i = 0; !err && i < n; i++)
+		if (is_wanted(t, list[i]))
+			err = proc_trace(t, list[i], now_ns);
+	return err;
+}
+
+int session_targets_scan(struct session_targets *t, uint64_t now_ns)
+{
+	int err = target_set_scan(t->set);
+
+	if (!err)
+		err = listed_trace(t, now_ns);
+	dead_forget(t, now_ns);
+	return err;
+}
+
+/* Looks at these, and traces what is new; everybody where that is more. */
+static int some_look(struct session_targets *t, const uint32_t *tgids, size_t n, uint64_t now_ns)
+{
+	int err = target_set_rescan(t->set, tgids, n);
+
+	if (!err && (t->unattached || t->waiting || target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
+		return listed_trace(t, now_ns);
+	attach_begin(t);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct target_proc *p = target_set_find(t->set, tgids[i]);
+
+		if (p && is_wanted(t, p))
+			err = proc_trace(t, p, now_ns);
+	}
+	return err;
+}
+
+int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
+{
+	uint32_t young[YOUNG_MAX];
+	size_t n = 0;
+
+	for (struct traced *p = t->traced; p && n < YOUNG_MAX; p = p->hh.next)
+		if (!p->dead && p->young_until_ns > now_ns)
+			young[n++] = p->tgid;
+	return some_look(t, young, n, now_ns);
+}
+
+bool session_targets_infants(const struct session_targets *t, uint64_t now_ns)
+{
+	return t->infant_until_ns > now_ns;
+}
+
+int session_targets_infants_look(struct session_targets *t, uint64_t now_ns)
+{
+	uint32_t infants[INFANTS_MAX];
+	uint64_t begin_ns = clock_monotonic_ns(), took_ns;
+	size_t n = 0;
+	int err;
+
+	if (now_ns < t->infants_due_ns)
+		return 0;
+	for (struct traced *p = t->traced; p && n < INFANTS_MAX; p = p->hh.next)
+		if (!p->dead && p->exec_ns + INFANT_NS > now_ns)
+			infants[n++] = p->tgid;
+	err = some_look(t, infants, n, now_ns);
+	took_ns = clock_monotonic_ns() - begin_ns;
+	t->infants_due_ns = begin_ns + took_ns + (took_ns > INFANT_EVERY_NS ? took_ns : INFANT_EVERY_NS);
+	return err;
+}
+
+/* A new process, under whatever pid: one of that number that we know is over. */
+static void fork_note(struct session_targets *t, uint32_t tgid, uint64_t ts_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+
+	if (p && (p->dead || p->known)) {
+		loader_links_forget(t->loader, tgid);
+		traced_free(t, p);
+	}
+	traced_get(t, tgid, ts_ns);
+}
+
+bool session_targets_unattached(const struct session_targets *t)
+{
+	return t->unattached;
+}
+
+int session_targets_attach(struct session_targets *t, uint64_t now_ns)
+{
+	return listed_trace(t, now_ns);
+}
+
+/* Whoever has a communicator is a rank, and has set by now what it sets in its own environment. */
+static void comm_note(struct session_targets *t, const struct wire_hdr *rec)
+{
+	struct traced *p = NULL;
+
+	if (rec->kind == NCCL_INIT || rec->kind == NCCL_READY || rec->kind == NCCL_COMM)
+		p = traced_find(t, rec->tgid);
+	if (!p || p->has_comm)
+		return;
+	p->has_comm = true;
+	target_set_has_comm(t->set, rec->tgid);
+	if (p->young_until_ns < rec->ts_ns + COMM_LOOK_NS)
+		p->young_until_ns = rec->ts_ns + COMM_LOOK_NS;
+}
+
+void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
+{
+	const struct life_fork *fork = (const void *)rec;
+	const struct life_exit *exit = (const void *)rec;
+	struct traced *p;
+
+	if (rec->tracer == WIRE_NCCL)
+		comm_note(t, rec);
+	if (rec->tracer != WIRE_LIFE)
+		return;
+	if (rec->kind == LIFE_FORK && fork->child_tgid != rec->tgid) {
+		fork_note(t, fork->child_tgid, rec->ts_ns);
+		return;
+	}
+	p = traced_find(t, rec->tgid);
+	if (p && rec->kind == LIFE_EXEC) {
+		p->young_until_ns = rec->ts_ns + YOUNG_NS;
+		p->exec_ns = rec->ts_ns;
+		t->infant_until_ns = rec->ts_ns + INFANT_NS;
+		p->has_comm = false;
+	} else if (p && rec->kind == LIFE_EXIT && exit->last && rec->ts_ns >= p->since_ns) {
+		p->dead = true; /* an older exit is that of the pid's last owner */
+	}
+}
+
+int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tier, uint64_t now_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+	const struct target_proc *known = p ? target_set_find(t->set, tgid) : NULL;
+
+	if (!p || p->dead || !p->known || !known || known->status == TARGET_GONE)
+		return -ESRCH;
+	if (p->tier > tier)
+		loader_lower(t->loader, tgid, tier);
+	else if (p->tier == TIER_WATCH && tier > TIER_WATCH)
+		loader_raise(t->loader, tgid);
+	p->tier = tier;
+	attach_begin(t);
+	return proc_trace(t, known, now_ns);
+}
+
+int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint64_t now_ns)
+{
+	struct traced *p = traced_find(t, tgid);
+	const struct target_proc *known = p ? target_set_find(t->set, tgid) : NULL;
+	uint32_t back = p ? p->shed & ~groups : 0;
+
+	if (!p || p->dead || !p->known || !known || known->status == TARGET_GONE)
+		return -ESRCH;
+	p->shed = groups;
+	loader_shed(t->loader, tgid, groups);
+	if (!back)
+		return 0;
+	attach_begin(t);
+	return proc_trace(t, known, now_ns);
+}
+
+void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p), void *to)
+{
+	for (const struct traced *p = t->traced; p; p = p->hh.next) {
+		struct session_target one = { .tgid = p->tgid, .start_ns = p->start_time_ns, .probed = p->tier > TIER_WATCH };
+
+		if (p->known && !p->dead)
+			each(to, &one);
+	}
+}
+
+bool session_targets_traces(const struct session_targets *t, uint32_t tgid)
+{
+	const struct traced *p = traced_find((struct session_targets *)t, tgid);
+
+	return p && p->known && !p->dead;
+}
+
+uint32_t session_targets_alive(const struct session_targets *t)
+{
+	uint32_t n = 0;
+
+	for (const struct traced *p = t->traced; p; p = p->hh.next)
+		n += !p->dead;
+	return n;
+}
+
+uint32_t session_targets_seen(const struct session_targets *t)
+{
+	return t->n_seen;
+}

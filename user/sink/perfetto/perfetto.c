@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * perfetto.c - the timeline for ui.perfetto.dev: a process for each rank, its threads with the calls that were seen,
+ * the operations of each communicator on the streams they ran on, findings, loss and the attach windows.
+ */
+#include "sink/perfetto/perfetto.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPAN_LANES_MAX 16
+
+static const char TRACER[] = "tracer", FINDING[] = "finding", OWN[] = "ranktrace";
+
+static int perfetto_open(const char *path, struct sink **ret_sink)
+{
+	struct perfetto_sink *p = calloc(1, sizeof(*p));
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	err = trace_open(&p->file, path);
+	if (err) {
+		free(p);
+		return err;
+	}
+	p->base.class = &sink_perfetto;
+	p->next_uuid = UUID_FIRST;
+	for (int op = 0; op < OP_KIND_MAX; op++)
+		snprintf(p->call_names[op], sizeof(p->call_names[op]), "nccl%s", op_kind_name(op));
+	*ret_sink = &p->base;
+	return 0;
+}
+
+static void counter_draw(struct perfetto_sink *p, uint64_t track, uint64_t ts_ns, int64_t value)
+{
+	event_open(&p->file, TYPE_COUNTER, track, ts_ns, NULL, NULL);
+	pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, value);
+	event_close(&p->file);
+}
+
+/* The first packets, once the model knows the time. */
+static void perfetto_start(struct perfetto_sink *p, const struct model *m, uint64_t ts_ns)
+{
+	if (p->started)
+		return;
+	p->started = true;
+	trace_start(&p->file, ts_ns, m->realtime_offset_ns, UUID_RANKTRACE);
+	global_tracks_write(p);
+	counter_draw(p, UUID_LOST, ts_ns, 0);
+}
+
+static void generic_args(struct perfetto_sink *p, const struct event *e)
+{
+	for (int i = 0; i < e->generic.n_args && i < EVENT_ARGS_MAX; i++) {
+		const struct event_arg *arg = &e->generic.args[i];
+
+		if (arg->text)
+			event_text(&p->file, arg->name, arg->text);
+		else
+			event_i64(&p->file, arg->name, arg->number);
+	}
+}
+
+/* Any tracer's slice or instant, on a track of that tracer's naming beside the thread. */
+static void generic_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	const char *name = e->generic.track && *e->generic.track ? e->generic.track : "events";
+	struct track *track = thread_child_track(p, m, TRACK_KIND_SPANS, e->tgid, e->tid, name);
+	bool is_span = e->kind == EV_SPAN, cut;
+	uint64_t begin_ns = is_span ? e->generic.begin_ns : e->ts_ns, end_ns = e->ts_ns, lane;
+
+	lane = is_span ? track_lane(p, track, SPAN_LANES_MAX, &begin_ns, &end_ns, &cut) : track_uuid(p, track);
+	event_open(&p->file, is_span ? TYPE_SLICE_BEGIN : TYPE_INSTANT, lane, begin_ns, TRACER, e->generic.name);
+	generic_args(p, e);
+	event_close(&p->file);
+	if (is_span)
+		slice_end(&p->file, lane, end_ns);
+}
+
+static void attach_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	struct track_key key = {.kind = TRACK_KIND_RANKTRACE};
+	struct track *track = track_get(p, key, UUID_RANKTRACE, "attach");
+	uint64_t begin_ns = e->attach.begin_ns, end_ns = e->ts_ns > begin_ns ? e->ts_ns : begin_ns, lane;
+	const struct proc *proc = model_proc(m, e->tgid);
+	bool cut;
+
+	lane = track_lane(p, track, SPAN_LANES_MAX, &begin_ns, &end_ns, &cut);
+	event_open(&p->file, TYPE_SLICE_BEGIN, lane, begin_ns, OWN, "attach");
+	event_u64(&p->file, "pid", e->tgid);
+	if (proc && proc->rank >= 0)
+		event_i64(&p->file, "rank", proc->rank);
+	event_u64(&p->file, "probes", e->attach.n_probes);
+	event_u64(&p->file, "tracer", e->attach.for_tracer);
+	event_bool(&p->file, "shared", e->attach.shared);
+	event_close(&p->file);
+	slice_end(&p->file, lane, end_ns);
+}
+
+static void tier_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	static const char *const names[] = { "probes: none", "probes: calls and waits", "probes: all" };
+
+	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, e->tgid), e->ts_ns, OWN, names[e->tier.tier]);
+	if (e->tier.incident)
+		event_u64(&p->file, "finding", e->tier.incident);
+	event_close(&p->file);
+	thread_probes_changed(p, e, m);
+}
+
+static void budget_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	static const char *const what[] = { [BUDGET_SHED] = "no longer probed: ", [BUDGET_BACK] = "probed again: " };
+	char title[160] = "probes over their budget";
+
+	if (e->budget.what == BUDGET_COST)
+		return;
+	if (e->budget.what != BUDGET_KEPT)
+		snprintf(title, sizeof(title), "%s%s", what[e->budget.what], probe_group_what(e->budget.group));
+	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, e->tgid), e->ts_ns, OWN, NULL);
+	event_title(&p->file, title);
+	event_u64(&p->file, "hits_per_s", e->budget.hits_per_s);
+	event_u64(&p->file, "node_hits_per_s", e->budget.node_hits_per_s);
+	event_u64(&p->file, "hit_ns", e->budget.cost_ns);
+	event_double(&p->file, "budget_percent", e->budget.budget_ppm * 1e-4);
+	event_bool(&p->file, "of_node", e->budget.of_node);
+	event_close(&p->file);
+	thread_probes_shed(p, e, m);
+}
+
+static int event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	uint64_t track;
+
+	switch (e->kind) {
+	case EV_TICK:
+		ops_age(p, m->now_ns);
+		return 0;
+	case EV_PROC:
+	case EV_COMM_SEEN:
+		process_uuid(p, m, e->tgid);
+		process_rename(p, m, e->tgid);
+		return 0;
+	case EV_THREAD:
+		thread_rename(p, e->tgid, e->tid, e->thread.name);
+		return 0;
+	case EV_ATTACH:
+		attach_draw(p, e, m);
+		return 0;
+	case EV_TIER:
+		tier_draw(p, e, m);
+		return 0;
+	case EV_BUDGET:
+		budget_draw(p, e, m);
+		return 0;
+	case EV_CLOCK:
+		trace_clock_set(&p->file, e->ts_ns, m->realtime_offset_ns);
+		return 0;
+	case EV_LOSS:
+		counter_draw(p, UUID_LOST, e->ts_ns, (int64_t)m->lost);
+		return 0;
+	case EV_SPAN:
+	case EV_INSTANT:
+		generic_draw(p, e, m);
+		return 0;
+	case EV_COUNTER:
+		track = process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, e->generic.name);
+		counter_draw(p, track, e->ts_ns, e->generic.value);
+		return 0;
+	case EV_GPU_SAMPLE:
+	case EV_GPU_HEALTH:
+	case EV_KERNEL_LOG:
+	case EV_XID:
+	case EV_PRESSURE:
+		machine_event(p, e, m);
+		return 0;
+	case EV_PORT_LOOK:
+		port_event_draw(p, e, m);
+		return 0;
+	case EV_TCP_LOOK:
+		tcp_event_draw(p, e, m);
+		return 0;
+	default:
+		return thread_event(p, e, m);
+	}
+}
+
+/* One failure is told once; after it the sink is dead and draws nothing. */
+static int perfetto_event(struct sink *base, const struct event *e, const struct model *m)
+{
+	struct perfetto_sink *p = (struct perfetto_sink *)base;
+	int err;
+
+	if (p->file.err)
+		return 0;
+	perfetto_start(p, m, e->ts_ns);
+	err = event_draw(p, e, m);
+	return err ? err : trace_flush_due(&p->file, m->now_ns);
+}
+
+static int perfetto_op(struct sink *base, const struct op *op, const struct model *m)
+{
+	struct perfetto_sink *p = (struct perfetto_sink *)base;
+	int err;
+
+	if (p->file.err)
+		return 0;
+	perfetto_start(p, m, op->call_ns);
+	err = op_add(p, op, m);
+	return err ? err : trace_flush_due(&p->file, m->now_ns);
+}
+
+static void finding_title(char *buf, size_t size, const struct incident *i)
+{
+	static const char *const phases[] = {"", "still: ", "over: "};
+	const char *class = hang_class_name(i->f.class);
+
+	snprintf(buf, size, "%s%s%s%s", phases[i->phase], finding_kind_name(i->f.kind), *class ? " " : "", class);
+}
+
+static void finding_ranks(struct perfetto_sink *p, const struct finding *f)
+{
+	char ranks[16 * FINDING_RANKS_MAX] = "";
+	size_t len = 0;
+
+	for (int i = 0; i < f->n_ranks; i++)
+		len += (size_t)snprintf(ranks + len, sizeof(ranks) - len, "%s%d", i ? ", " : "", f->ranks[i]);
+	event_text(&p->file, "ranks", ranks);
+}
+
+static void finding_annotate(struct perfetto_sink *p, const struct incident *i)
+{
+	const struct finding *f = &i->f;
+
+	event_text(&p->file, "id", i->id);
+	if (*i->caused_by)
+		event_text(&p->file, "caused_by", i->caused_by);
+	if (f->cause)
+		event_text(&p->file, "cause", f->cause);
+	finding_ranks(p, f);
+	if (f->comm)
+		event_pointer(&p->file, "comm", f->comm);
+	if (f->has_op) {
+		event_interned(&p->file, "op", op_kind_name(f->op));
+		event_u64(&p->file, "seq", f->seq);
+	}
+	event_double(&p->file, "since_s", i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0);
+	event_double(&p->file, "confidence", f->confidence);
+	for (int k = 0; k < f->n_evidence; k++)
+		if (!f->evidence[k].text)
+			event_double(&p->file, f->evidence[k].name, f->evidence[k].number);
+		else if (*f->evidence[k].text)
+			event_text(&p->file, f->evidence[k].name, f->evidence[k].text);
+}
+
+static void finding_draw(struct perfetto_sink *p, uint64_t track, const struct incident *i)
+{
+	char title[96];
+
+	finding_title(title, sizeof(title), i);
+	event_open(&p->file, TYPE_INSTANT, track, i->t_ns, FINDING, NULL);
+	event_title(&p->file, title);
+	finding_annotate(p, i);
+	event_close(&p->file);
+}
+
+static int perfetto_incident(struct sink *base, const struct incident *i, const struct model *m)
+{
+	struct perfetto_sink *p = (struct perfetto_sink *)base;
+
+	if (p->file.err)
+		return 0;
+	perfetto_start(p, m, i->t_ns);
+	finding_draw(p, UUID_FINDINGS, i);
+	for (int k = 0; k < i->f.n_ranks; k++)
+		if (i->f.pids[k])
+			finding_draw(p, process_child_uuid(p, m, TRACK_KIND_FINDINGS, i->f.pids[k], "findings"), i);
+	return trace_flush_due(&p->file, m->now_ns);
+}
+
+static int perfetto_flush(struct sink *base)
+{
+	return trace_flush(&((struct perfetto_sink *)base)->file);
+}
+
+static int perfetto_close(struct sink *base, const struct model *m)
+{
+	struct perfetto_sink *p = (struct perfetto_sink *)base;
+	int err;
+
+	if (!p->file.err && p->started) {
+		ops_finish(p, m);
+		threads_finish(p, m);
+	}
+	err = trace_close(&p->file);
+	ops_free(p);
+	threads_free(p);
+	tracks_free(p);
+	free(p);
+	return err;
+}
+
+const struct sink_class sink_perfetto = {
+	.name = "perfetto",
+	.help = "one timeline per rank, for ui.perfetto.dev",
+	.suffix = ".pftrace",
+	.open = perfetto_open,
+	.event = perfetto_event,
+	.op = perfetto_op,
+	.incident = perfetto_incident,
+	.flush = perfetto_flush,
+	.close = perfetto_close,
+};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * perfetto.h - inside of the perfetto sink, shared by its files: tracks (perfetto_track.c), calls and operations
+ * (perfetto_ops.c) and the sink itself (perfetto.c).
+ */
+#ifndef RANKTRACE_PERFETTO_H
+#define RANKTRACE_PERFETTO_H
+
+#include <uthash.h>
+
+#include "sink/perfetto/perfetto_file.h"
+#include "sink/sink.h"
+
+enum { UUID_RANKTRACE = 1, UUID_FINDINGS, UUID_LOST, UUID_FIRST };
+
+enum track_kind {
+	TRACK_KIND_PROCESS, TRACK_KIND_THREAD, TRACK_KIND_STATE, TRACK_KIND_BLOCKED, TRACK_KIND_FINDINGS,
+	TRACK_KIND_COMM, TRACK_KIND_STREAM, TRACK_KIND_SPANS, TRACK_KIND_COUNTER, TRACK_KIND_RANKTRACE, TRACK_KIND_MACHINE,
+};
+
+struct track_key { /* what stands for one track; unused parts zero */
+	uint32_t kind, tgid, tid, reserved;
+	uint64_t a, b, c; /* ids of the kind: address and hash of a communicator, stream, address of a name */
+};
+
+#define LANE_DEPTH 16 /* slices open inside each other on one lane */
+
+struct lane { /* a track of its own in the file; those of one name are drawn as rows of one track */
+	uint64_t uuid, last_begin_ns;
+	uint64_t ends_ns[LANE_DEPTH]; /* of the slices still open at last_begin_ns, outermost first */
+	int depth;
+};
+
+struct track {
+	struct track_key key;
+	uint64_t parent;
+	char *name;
+	struct lane *lanes;
+	int n_lanes;
+	UT_hash_handle hh;
+};
+
+struct call_key {
+	uint32_t tid, reserved;
+	uint64_t ts_ns;
+};
+
+struct pending_call { /* an API call whose operation has not been drawn */
+	struct call_key key;
+	uint64_t end_ns;
+	uint32_t tgid;
+	enum op_kind op;
+	UT_hash_handle hh;
+};
+
+struct thread { /* what one thread is in the middle of */
+	uint32_t tid, tgid;
+	struct pending_call *last_call;
+	uint64_t sync_begin_ns, init_begin_ns, group_begin_ns, call_begin_ns; /* 0: not in it */
+	const char *call_name;
+	uint64_t blocked_begin_ns; /* D state drawn as begun, its end not known yet; 0 none */
+	enum sync_kind sync_kind;
+	enum comm_init_kind init_kind;
+	int group_depth;
+	UT_hash_handle hh;
+};
+
+struct drawn_op { /* copy of what is shown of a struct op */
+	struct track *stream;
+	uint64_t thread_uuid, lane_uuid; /* thread_uuid 0: the call was not seen */
+	uint64_t begin_ns, end_ns, call_ns, call_end_ns, end_error_ns, count, seq, comm_hash;
+	struct op_net net;
+	enum op_kind kind;
+	int dtype, root, peer;
+	bool open, from_attach, cut, graph;
+};
+
+struct gather_key { /* P2P: from and to are ranks, else -1 */
+	uint64_t hash, seq;
+	int32_t space, from, to, reserved;
+};
+
+struct gather { /* operations of one (communicator, sequence) that wait for their peers' */
+	struct gather_key key;
+	struct gather *older, *newer;
+	uint64_t born_ns;
+	int n, n_expected;
+	UT_hash_handle hh;
+	struct drawn_op ops[];
+};
+
+struct perfetto_sink {
+	struct sink base;
+	struct trace_file file;
+	bool started;
+	uint64_t next_uuid, next_flow;
+	struct track *tracks;
+	struct thread *threads;
+	struct pending_call *calls;
+	struct gather *gathers, *oldest, *newest;
+	size_t n_held; /* operations in gathers */
+	char call_names[OP_KIND_MAX][24]; /* "ncclAllReduce" */
+};
+
+/* perfetto_track.c. All return NULL or 0 without memory, which drops what was to be drawn. */
+struct track *track_get(struct perfetto_sink *p, struct track_key key, uint64_t parent, const char *name);
+struct track *track_find(struct perfetto_sink *p, const struct track_key *key); /* NULL none */
+void descriptor_write(struct perfetto_sink *p, uint64_t uuid, uint64_t parent, const char *name, bool counter);
+void global_tracks_write(struct perfetto_sink *p);
+uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid);
+/* Writes the process' name again when it says more now (the GPU becomes known with its first communicator). */
+void process_rename(struct perfetto_sink *p, const struct model *m, uint32_t tgid);
+uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid, uint32_t tid);
+void thread_rename(struct perfetto_sink *p, uint32_t tgid, uint32_t tid, const char *name);
+/* Track of its own for one thread or process; `name` is a constant or interned, one track for each address. */
+struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+				 uint32_t tid, const char *name);
+uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+			    const char *name);
+struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op);
+void tracks_free(struct perfetto_sink *p);
+
+/* perfetto_lane.c */
+struct lane *lane_add(struct perfetto_sink *p, struct track *t);
+/* Lane 0's uuid. */
+uint64_t track_uuid(struct perfetto_sink *p, struct track *t);
+/* Lane of at most `lanes_max` on which the slice overlaps no other; made when there is none. When that is all used
+ * up, one in which it nests; when there is no such either, the slice is shortened to fit lane 0 and *ret_cut set. */
+uint64_t track_lane(struct perfetto_sink *p, struct track *t, int lanes_max, uint64_t *begin_ns, uint64_t *end_ns,
+		    bool *ret_cut);
+
+/* perfetto_gpu.c: GPUs, pressure and the kernel log. */
+void machine_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
+/* A counter of one part of the machine, all of whose tracks lie in `group`; `index` tells parts apart. */
+void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns, int64_t value);
+
+/* perfetto_port.c: ports of RDMA devices. */
+void port_event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m);
+
+/* perfetto_tcp.c: what goes between two ranks. */
+void tcp_event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m);
+
+/* perfetto_thread.c. 0 or -ENOMEM. */
+int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
+void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_TIER */
+void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_BUDGET */
+void threads_finish(struct perfetto_sink *p, const struct model *m);
+void threads_free(struct perfetto_sink *p);
+
+/* perfetto_ops.c. 0 or -ENOMEM. */
+int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e);
+/* The thread did something else at `ts_ns`: its last call was over by then. */
+void call_bound(struct thread *t, uint64_t ts_ns);
+int op_add(struct perfetto_sink *p, const struct op *op, const struct model *m);
+void ops_age(struct perfetto_sink *p, uint64_t now_ns); /* draw what waited too long for its peers' */
+/* Draw what still waits: operations whose peers' never came, calls whose operation never came. */
+void ops_finish(struct perfetto_sink *p, const struct model *m);
+void ops_free(struct perfetto_sink *p);
+
+#endif

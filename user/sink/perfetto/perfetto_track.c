@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * perfetto_track.c - which track a thing is drawn on, and what it is called. A track is made when it is first needed,
+ * its descriptor before anything that is drawn on it.
+ */
+#include "sink/perfetto/perfetto.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t descriptor_open(struct perfetto_sink *p, uint64_t uuid, uint64_t parent)
+{
+	struct pb *b = &p->file.packet;
+	size_t at;
+
+	packet_open(&p->file, 0);
+	at = pb_open(b, PACKET_TRACK_DESCRIPTOR);
+	pb_u64(b, TRACK_UUID, uuid);
+	if (parent)
+		pb_u64(b, TRACK_PARENT, parent);
+	return at;
+}
+
+static void descriptor_close(struct perfetto_sink *p, size_t at)
+{
+	pb_close(&p->file.packet, at);
+	packet_close(&p->file);
+}
+
+void descriptor_write(struct perfetto_sink *p, uint64_t uuid, uint64_t parent, const char *name, bool counter)
+{
+	size_t at = descriptor_open(p, uuid, parent);
+
+	packet_text(&p->file.packet, TRACK_NAME, name);
+	if (counter)
+		pb_bytes(&p->file.packet, TRACK_COUNTER, NULL, 0);
+	descriptor_close(p, at);
+}
+
+struct track *track_find(struct perfetto_sink *p, const struct track_key *key)
+{
+	struct track *t;
+
+	HASH_FIND(hh, p->tracks, key, sizeof(*key), t);
+	return t;
+}
+
+struct track *track_get(struct perfetto_sink *p, struct track_key key, uint64_t parent, const char *name)
+{
+	struct track *t = track_find(p, &key);
+
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->key = key;
+	t->parent = parent;
+	t->name = strdup(name);
+	if (!t->name) {
+		free(t);
+		return NULL;
+	}
+	HASH_ADD(hh, p->tracks, key, sizeof(t->key), t);
+	return t;
+}
+
+void global_tracks_write(struct perfetto_sink *p)
+{
+	size_t at = descriptor_open(p, 0, 0);
+
+	pb_u64(&p->file.packet, TRACK_PROCESS_ORDERING, PROCESS_ORDERING_EXPLICIT);
+	descriptor_close(p, at);
+	descriptor_write(p, UUID_RANKTRACE, 0, "ranktrace", false);
+	descriptor_write(p, UUID_FINDINGS, 0, "findings", false);
+	descriptor_write(p, UUID_LOST, 0, "lost records", true);
+}
+
+static int process_device(const struct proc *proc)
+{
+	for (const struct member *mb = proc->members; mb; mb = mb->next_in_proc)
+		if (mb->device >= 0)
+			return mb->device;
+	return -1;
+}
+
+/* " · pod 6a1e5c3b", else " · container 0123456789ab", else nothing. */
+static void process_place(char *buf, size_t size, const struct proc *proc)
+{
+	*buf = 0;
+	if (proc && proc->pod && *proc->pod)
+		snprintf(buf, size, " · pod %.8s", proc->pod);
+	else if (proc && proc->container && *proc->container)
+		snprintf(buf, size, " · container %s", proc->container);
+}
+
+/* "rank 5 · host · GPU 3 · pod 6a1e5c3b"; a rank's child "rank 5 · dataloader pid 4712"; no rank: its own name. */
+static void process_name(char *buf, size_t size, const struct model *m, const struct proc *proc, uint32_t tgid)
+{
+	const char *name = proc && proc->name ? proc->name : "", *host = m->host ? m->host : "";
+	int device = proc ? process_device(proc) : -1;
+	char gpu[24] = "", place[48];
+
+	process_place(place, sizeof(place), proc);
+	if (device >= 0)
+		snprintf(gpu, sizeof(gpu), " · GPU %d", device);
+	if (proc && proc->rank >= 0 && proc->is_child)
+		snprintf(buf, size, "rank %d · %s pid %u", proc->rank, *name ? name : "child", tgid);
+	else if (proc && proc->rank >= 0)
+		snprintf(buf, size, "rank %d%s%s%s%s", proc->rank, *host ? " · " : "", host, gpu, place);
+	else
+		snprintf(buf, size, "%s%s%s", *name ? name : "process", gpu, place);
+}
+
+static int process_order(const struct proc *proc)
+{
+	return proc && proc->rank >= 0 ? 2 * proc->rank + proc->is_child : 1 << 30;
+}
+
+static void process_write(struct perfetto_sink *p, const struct track *t, const struct proc *proc)
+{
+	struct pb *b = &p->file.packet;
+	size_t at = descriptor_open(p, t->lanes[0].uuid, 0), inner;
+
+	pb_i64(b, TRACK_ORDER, process_order(proc));
+	inner = pb_open(b, TRACK_PROCESS);
+	pb_u64(b, PROCESS_PID, t->key.tgid);
+	packet_text(b, PROCESS_NAME, t->name);
+	pb_close(b, inner);
+	descriptor_close(p, at);
+}
+
+uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid)
+{
+	struct track_key key = {.kind = TRACK_KIND_PROCESS, .tgid = tgid};
+	struct track *t = track_find(p, &key);
+	const struct proc *proc;
+	char name[256];
+
+	if (t && t->n_lanes)
+		return t->lanes[0].uuid;
+	proc = model_proc(m, tgid);
+	process_name(name, sizeof(name), m, proc, tgid);
+	t = track_get(p, key, 0, name);
+	if (!t || !lane_add(p, t))
+		return 0;
+	process_write(p, t, proc);
+	return t->lanes[0].uuid;
+}
+
+void process_rename(struct perfetto_sink *p, const struct model *m, uint32_t tgid)
+{
+	struct track_key key = {.kind = TRACK_KIND_PROCESS, .tgid = tgid};
+	struct track *t = track_find(p, &key);
+	const struct proc *proc = model_proc(m, tgid);
+	char name[256], *copy;
+
+	if (!t || !t->n_lanes)
+		return;
+	process_name(name, sizeof(name), m, proc, tgid);
+	copy = strcmp(name, t->name) ? strdup(name) : NULL;
+	if (!copy)
+		return;
+	free(t->name);
+	t->name = copy;
+	process_write(p, t, proc);
+}
+
+static void thread_write(struct perfetto_sink *p, const struct track *t, const char *name)
+{
+	struct pb *b = &p->file.packet;
+	size_t at = descriptor_open(p, t->lanes[0].uuid, 0), inner = pb_open(b, TRACK_THREAD);
+
+	pb_u64(b, THREAD_PID, t->key.tgid);
+	pb_u64(b, THREAD_TID, t->key.tid);
+	if (name && *name)
+		packet_text(b, THREAD_NAME, name);
+	pb_close(b, inner);
+	descriptor_close(p, at);
+}
+
+uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid, uint32_t tid)
+{
+	struct track_key key = {.kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid};
+	struct track *t = track_find(p, &key);
+	const struct task *task;
+
+	if (t && t->n_lanes)
+		return t->lanes[0].uuid;
+	process_uuid(p, m, tgid);
+	t = track_get(p, key, 0, "");
+	if (!t || !lane_add(p, t))
+		return 0;
+	task = model_task(m, tgid, tid);
+	thread_write(p, t, task ? task->name : NULL);
+	return t->lanes[0].uuid;
+}
+
+void thread_rename(struct perfetto_sink *p, uint32_t tgid, uint32_t tid, const char *name)
+{
+	struct track_key key = {.kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid};
+	struct track *t = track_find(p, &key);
+
+	if (t && t->n_lanes)
+		thread_write(p, t, name);
+}
+
+struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+				 uint32_t tid, const char *name)
+{
+	struct track_key key = {.kind = kind, .tgid = tgid, .tid = tid, .a = (uintptr_t)name};
+	struct track *t = track_find(p, &key);
+
+	return t ? t : track_get(p, key, thread_uuid(p, m, tgid, tid), name);
+}
+
+uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+			    const char *name)
+{
+	struct track_key key = {.kind = kind, .tgid = tgid, .a = (uintptr_t)name};
+	struct track *t = track_find(p, &key);
+
+	return track_uuid(p, t ? t : track_get(p, key, process_uuid(p, m, tgid), name));
+}
+
+static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
+{
+	uint64_t hash = mb->comm ? mb->comm->hash : 0;
+	struct track_key key = {.kind = TRACK_KIND_COMM, .tgid = mb->proc->tgid, .a = mb->addr, .b = hash};
+	struct track *t = track_find(p, &key);
+	char name[96], ranks[48] = "";
+
+	if (t)
+		return track_uuid(p, t);
+	if (mb->rank >= 0 && mb->comm && mb->comm->nranks > 0)
+		snprintf(ranks, sizeof(ranks), " (rank %d of %d)", mb->rank, mb->comm->nranks);
+	if (hash)
+		snprintf(name, sizeof(name), "comm 0x%04x…%s", (unsigned int)(hash >> 48), ranks);
+	else
+		snprintf(name, sizeof(name), "comm at 0x%" PRIx64 "%s", mb->addr, ranks);
+	return track_uuid(p, track_get(p, key, process_uuid(p, m, mb->proc->tgid), name));
+}
+
+struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op)
+{
+	const struct member *mb = op->member;
+	struct track_key key = {.kind = TRACK_KIND_STREAM, .tgid = mb->proc->tgid, .a = mb->addr,
+				.b = mb->comm ? mb->comm->hash : 0, .c = op->stream};
+	struct track *t = track_find(p, &key);
+	char name[40];
+
+	if (t)
+		return t;
+	snprintf(name, sizeof(name), "stream 0x%" PRIx64, op->stream);
+	return track_get(p, key, comm_uuid(p, m, mb), name);
+}
+
+void tracks_free(struct perfetto_sink *p)
+{
+	struct track *t, *next;
+
+	HASH_ITER(hh, p->tracks, t, next) {
+		HASH_DEL(p->tracks, t);
+		free(t->name);
+		free(t->lanes);
+		free(t);
+	}
+}
