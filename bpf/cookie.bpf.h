@@ -24,9 +24,10 @@ struct {
 	__type(value, __u32);
 } never_called SEC(".maps");
 
-/* Kernels from 6.13 (a76ab5731e32) give a uprobe program with 64 bytes of stack or more one stack per CPU, though uprobes can be
- * preempted (88bf18581375, 6.0): two hits then write over each other. A program that holds a tail call gets none, even where the
- * verifier sees that it is never reached. Every uprobe program begins with this or with probe_cookie(). */
+/* Kernels from 6.13 (a76ab5731e32) give a uprobe program with 64 bytes of stack or more one stack per CPU, though
+ * uprobes can be preempted (88bf18581375, 6.0): two hits then write over each other. A program that holds a tail call
+ * gets none, even where the verifier sees that it is never reached. Every uprobe program begins with this or with
+ * probe_cookie(). */
 static __always_inline void private_stack_refuse(struct pt_regs *ctx)
 {
 	if (kernel_lacks & KERNEL_NEVER)

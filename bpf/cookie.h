@@ -11,9 +11,10 @@
 #define COOKIE_ROW_MAX 0xffffu
 #define COOKIE_NO_RETURNS (1ull << 63) /* return probes were left out: what is in flight ends with the next call */
 #define COOKIE(row, lib) ((row) | (__u64)(lib) << 16)
-#define COOKIE_ROW(cookie) ((__u32)(cookie) & COOKIE_ROW_MAX)
+#define COOKIE_ROW(cookie) ((__u32)(cookie)&COOKIE_ROW_MAX)
 #define COOKIE_LIB(cookie) ((__u32)((cookie) >> 16) & 0xffffu)
-/* The group for which a call is counted; its traps, 1 at its entry and one more if its return is probed, too; and their price. */
+/* The group for which a call is counted; its traps, 1 at its entry and one more if its return is probed, too; and their
+ * price. */
 #define COOKIE_PAYS(group, traps, price) ((__u64)(group) << 32 | (__u64)(traps) << 35 | (__u64)(price) << 37)
 #define COOKIE_GROUP(cookie) ((__u32)((cookie) >> 32) & 7u)
 #define COOKIE_TRAPS(cookie) ((__u32)((cookie) >> 35) & 3u)
@@ -23,6 +24,9 @@
 
 /* Where the kernel hands no cookie over (before 5.15) the program finds it by the probe's address. */
 #define COOKIES_MAX 262144
-struct cookie_key { __u64 ip; __u32 tgid, reserved; };
+struct cookie_key {
+	__u64 ip;
+	__u32 tgid, reserved;
+};
 
 #endif

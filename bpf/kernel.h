@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
  *
- * kernel.h - what a kernel may lack that a program asks for, as bits of `kernel_lacks` (bpf/kernel.bpf.h). Found out, and
- * explained, by user/kernel.def; never by the kernel's version.
+ * kernel.h - what a kernel may lack that a program asks for, as bits of `kernel_lacks` (bpf/kernel.bpf.h). Found out,
+ * and explained, by user/kernel.def; never by the kernel's version.
  */
 #ifndef RANKTRACE_KERNEL_H
 #define RANKTRACE_KERNEL_H

@@ -115,15 +115,15 @@ static __always_inline void *ring_of(__u32 class)
 }
 
 /* Reserve `type` in the ring of `class`, or count the drop and return NULL. The caller sets every other byte. */
-#define record_reserve(class, type, tracer, kind)                                    \
-	({                                                                           \
-		void *__ring = ring_of(class);                                       \
+#define record_reserve(class, type, tracer, kind) \
+	({ \
+		void *__ring = ring_of(class); \
 		type *__r = __ring ? bpf_ringbuf_reserve(__ring, sizeof(type), 0) : NULL; \
-		if (__r)                                                             \
+		if (__r) \
 			header_fill((struct wire_hdr *)__r, sizeof(type), tracer, kind); \
-		else                                                                 \
-			drop_count(class);                                           \
-		__r;                                                                 \
+		else \
+			drop_count(class); \
+		__r; \
 	})
 
 /* A record used only inside a function is absent from BTF; a global of its type anchors it, for the layout test. */

@@ -5,7 +5,7 @@
 #ifndef RANKTRACE_TARGET_H
 #define RANKTRACE_TARGET_H
 
-#define TARGET_GROUPS 8 /* of probes: enum probe_group of user/probe_group.h, with room */
+#define TARGET_GROUPS 8    /* of probes: enum probe_group of user/probe_group.h, with room */
 #define TARGET_PRICE_NS 16 /* unit of what traps cost: 4 bytes hold a minute of CPU time */
 
 struct target {

@@ -8,23 +8,27 @@
 #include "schemas/wire.h"
 
 /* A look at a communicator's proxy is one of these with `n`, and right behind it one for each of the n parts. */
-enum fact_proxy_flag { PROXY_LOOK = 1 /* begins a look; has no part */, PROXY_SEND = 2, PROXY_MOVING = 4 /* it changed all the while: n is 0 */ };
+enum fact_proxy_flag {
+	PROXY_LOOK = 1 /* begins a look; has no part */,
+	PROXY_SEND = 2,
+	PROXY_MOVING = 4 /* it changed all the while: n is 0 */
+};
 
-struct fact_proxy { /* ts: behind the read */
-	struct wire_hdr hdr;   /* tgid */
-	__u64 comm;            /* address of the ncclComm */
-	__u64 op_count;        /* NCCL's number of the operation */
-	__u64 base;            /* from here on ncclProxySubArgs: steps, counted from `base` of the connection */
+struct fact_proxy {          /* ts: behind the read */
+	struct wire_hdr hdr; /* tgid */
+	__u64 comm;          /* address of the ncclComm */
+	__u64 op_count;      /* NCCL's number of the operation */
+	__u64 base;          /* from here on ncclProxySubArgs: steps, counted from `base` of the connection */
 	__u64 posted, received, flushed, transmitted, done;
 	__s32 nsteps, channel;
-	__s32 peer;            /* rank in the communicator */
-	__u32 queued;          /* operations behind it on the same connection */
-	__u32 n;               /* PROXY_LOOK: parts that follow */
-	__u32 thread;          /* PROXY_LOOK: tid of the progress thread, 0 not known */
-	__u8 flags;            /* of enum fact_proxy_flag */
-	__u8 transport;        /* TRANSPORT_P2P 0, SHM 1, NET 2, COLLNET 3 */
+	__s32 peer;                     /* rank in the communicator */
+	__u32 queued;                   /* operations behind it on the same connection */
+	__u32 n;                        /* PROXY_LOOK: parts that follow */
+	__u32 thread;                   /* PROXY_LOOK: tid of the progress thread, 0 not known */
+	__u8 flags;                     /* of enum fact_proxy_flag */
+	__u8 transport;                 /* TRANSPORT_P2P 0, SHM 1, NET 2, COLLNET 3 */
 	__u8 coll, algorithm, protocol; /* ncclFunc_t, NCCL_ALGO_*, NCCL_PROTO_*; 255 not known */
-	__u8 state;            /* ncclProxyOpState: 1 not begun, 2 at work */
+	__u8 state;                     /* ncclProxyOpState: 1 not begun, 2 at work */
 	__u8 reserved[2];
 };
 _Static_assert(sizeof(struct fact_proxy) == 120, "fact_proxy");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fact_qp.h - queue pairs of RDMA devices as the kernel's RDMA netlink lists them, for those that were made before anybody looked;
- * and the addresses of the host's own ports, by which a queue pair's peer is told to be one of this host. The first word behind each
- * header is a number of the session's own: the device's, with the queue pair's or the port's.
+ * fact_qp.h - queue pairs of RDMA devices as the kernel's RDMA netlink lists them, for those that were made before
+ * anybody looked; and the addresses of the host's own ports, by which a queue pair's peer is told to be one of this
+ * host. The first word behind each header is a number of the session's own: the device's, with the queue pair's or the
+ * port's.
  */
 #ifndef RANKTRACE_FACT_QP_H
 #define RANKTRACE_FACT_QP_H
@@ -10,26 +11,26 @@
 #include "schemas/wire.h"
 
 #define FACT_QP_DEVICE_LEN 32
-#define FACT_QP_STATE_GONE 0xfe      /* the kernel lists it no more */
+#define FACT_QP_STATE_GONE 0xfe /* the kernel lists it no more */
 #define FACT_GIDS_MAX 16
 
-struct fact_qp {           /* told when first seen, and when something of it changes */
-	struct wire_hdr hdr;   /* tgid: who made it */
+struct fact_qp {             /* told when first seen, and when something of it changes */
+	struct wire_hdr hdr; /* tgid: who made it */
 	__u64 number;
-	__u32 qpn, dest_qpn;   /* dest_qpn 0: none, or not told */
-	__u8 state;            /* enum ibv_qp_state; FACT_QP_STATE_GONE */
-	__u8 type;             /* enum ibv_qp_type */
-	__u8 port;             /* 0 not told */
+	__u32 qpn, dest_qpn; /* dest_qpn 0: none, or not told */
+	__u8 state;          /* enum ibv_qp_state; FACT_QP_STATE_GONE */
+	__u8 type;           /* enum ibv_qp_type */
+	__u8 port;           /* 0 not told */
 	__u8 reserved[5];
 	char device[FACT_QP_DEVICE_LEN];
 };
 _Static_assert(sizeof(struct fact_qp) == 80, "fact_qp");
 
-struct fact_gids {         /* of one port */
+struct fact_gids { /* of one port */
 	struct wire_hdr hdr;
 	__u64 number;
 	__u32 port;
-	__u16 lid;             /* 0 none */
+	__u16 lid; /* 0 none */
 	__u16 n;
 	char device[FACT_QP_DEVICE_LEN];
 	__u8 gids[FACT_GIDS_MAX][16];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fact_tcp.h - TCP connections of the ranks, as sock_diag tells of them. The first word behind each header is the session's own
- * number of the connection; a number is given again once its connection is gone, and its identity is then told anew.
+ * fact_tcp.h - TCP connections of the ranks, as sock_diag tells of them. The first word behind each header is the
+ * session's own number of the connection; a number is given again once its connection is gone, and its identity is then
+ * told anew.
  */
 #ifndef RANKTRACE_FACT_TCP_H
 #define RANKTRACE_FACT_TCP_H
 
 #include "schemas/wire.h"
 
-#define TCP_NOT_TOLD (~0ull)   /* in any counter: the kernel does not tell */
+#define TCP_NOT_TOLD (~0ull) /* in any counter: the kernel does not tell */
 #define TCP_CONNECTIONS_MAX 1024
 
 enum tcp_counter {
@@ -21,38 +22,38 @@ enum tcp_counter {
 };
 
 struct fact_tcp {
-	struct wire_hdr hdr;   /* tgid: the rank's process that has it open, the first one found */
+	struct wire_hdr hdr; /* tgid: the rank's process that has it open, the first one found */
 	__u32 index;
 	__u16 local_port;
 	__u16 remote_port;
-	__u64 inode;           /* of the socket: the name of the open file */
-	__u64 cookie;          /* the kernel's own number of the socket */
-	__u64 netns;           /* inode of its network namespace */
-	__u16 local_len;       /* bytes of text: local and remote address, netdev, each with its zero byte */
+	__u64 inode;     /* of the socket: the name of the open file */
+	__u64 cookie;    /* the kernel's own number of the socket */
+	__u64 netns;     /* inode of its network namespace */
+	__u16 local_len; /* bytes of text: local and remote address, netdev, each with its zero byte */
 	__u16 remote_len;
-	__u16 netdev_len;      /* that has the local address; "" unknown */
+	__u16 netdev_len; /* that has the local address; "" unknown */
 	__u16 reserved;
 	char text[];
 };
 _Static_assert(sizeof(struct fact_tcp) == 64, "fact_tcp");
 
 enum tcp_flag {
-	TCP_GONE = 1,          /* closed: the last look of this number */
+	TCP_GONE = 1, /* closed: the last look of this number */
 	TCP_NETDEV_KNOWN = 2,
-	TCP_NETDEV_UP = 4,     /* its netdev is up and has carrier */
+	TCP_NETDEV_UP = 4, /* its netdev is up and has carrier */
 };
 
 struct fact_tcp_look {
-	struct wire_hdr hdr;   /* ts: when it was told */
+	struct wire_hdr hdr; /* ts: when it was told */
 	__u32 index;
-	__u8 state;            /* as in include/net/tcp_states.h: 1 established, 2 SYN sent, 8 the peer closed */
-	__u8 flags;            /* enum tcp_flag */
+	__u8 state; /* as in include/net/tcp_states.h: 1 established, 2 SYN sent, 8 the peer closed */
+	__u8 flags; /* enum tcp_flag */
 	__u8 n_counters;
 	__u8 reserved;
-	__u64 taken_ns;        /* when it was read */
-	__u32 cost_us;         /* CPU time of this look, all connections together */
-	__u32 n_left_out;      /* connections of the ranks that are not looked at: there are too many */
-	__u64 counters[];      /* n_counters of enum tcp_counter */
+	__u64 taken_ns;   /* when it was read */
+	__u32 cost_us;    /* CPU time of this look, all connections together */
+	__u32 n_left_out; /* connections of the ranks that are not looked at: there are too many */
+	__u64 counters[]; /* n_counters of enum tcp_counter */
 };
 _Static_assert(sizeof(struct fact_tcp_look) == 48, "fact_tcp_look");
 

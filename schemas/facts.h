@@ -14,35 +14,39 @@
 #include "schemas/wire.h"
 
 enum fact_kind {
-	FACT_START = 1,   /* first record of a session */
-	FACT_TICK = 2,    /* detectors run on these and on nothing else */
-	FACT_PROC = 3,    /* a process of the job and its identity */
-	FACT_THREAD = 4,  /* a thread's name */
-	FACT_LIB = 5,     /* a file with probed symbols, in one process */
-	FACT_LOSS = 6,    /* records that found no room in a ring */
-	FACT_STOP = 7,    /* last record of a session */
-	FACT_ATTACH = 8,  /* the window in which probes were attached to one process */
-	FACT_CLOCK = 9,   /* the wall clock was set: only what people are shown changes */
+	FACT_START = 1,        /* first record of a session */
+	FACT_TICK = 2,         /* detectors run on these and on nothing else */
+	FACT_PROC = 3,         /* a process of the job and its identity */
+	FACT_THREAD = 4,       /* a thread's name */
+	FACT_LIB = 5,          /* a file with probed symbols, in one process */
+	FACT_LOSS = 6,         /* records that found no room in a ring */
+	FACT_STOP = 7,         /* last record of a session */
+	FACT_ATTACH = 8,       /* the window in which probes were attached to one process */
+	FACT_CLOCK = 9,        /* the wall clock was set: only what people are shown changes */
 	FACT_COMM_SAMPLE = 10, /* a communicator, as read from the target's memory from outside */
-	FACT_TASK_AT = 11, /* what a thread that is not running sits in */
-	FACT_TIER = 14,   /* a process is probed for more, or for less, than before */
-	FACT_BUDGET = 15, /* what probes cost a process, and what became of them for that */
-	FACT_PRESSURE = 16, /* what tasks waited for: the whole host, or one process' cgroup */
-	FACT_KERNEL_LOG = 17, /* a line of the kernel log that is about GPUs, links, storage or memory */
-	FACT_GPU_DEVICE = 18, /* a GPU, and what does not change of it */
-	FACT_GPU_SAMPLE = 19, /* how busy it was since the last such fact */
-	FACT_GPU_HEALTH = 20, /* its error counters and links */
-	FACT_GPU_PROCS = 21, /* the processes that compute on it */
-	FACT_GPU_STATE = 22, /* it, or the driver, answers or does not */
-	FACT_PORT = 27, FACT_PORT_LOOK = 28, FACT_PORT_USERS = 29, /* a port of an RDMA device: which; how it stands; who has it open */
-	FACT_QP = 36,     /* a queue pair, as the kernel lists it */
-	FACT_GIDS = 37,   /* addresses of a port of this host */
-	FACT_TCP = 33, FACT_TCP_LOOK = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
-	FACT_HOST = 26,   /* in a merge of several hosts' recordings: whose pid the number of a process is */
-	FACT_STACK = 12,  /* the stack of a thread, as read from outside; or that it could not be read */
-	FACT_PROXY = 13,   /* how far a communicator's transfers over the network are, as read from the target's memory */
-	FACT_COMM_SCAN = 32, /* all of a process' memory was looked through for communicators, before the first sample of any */
-	FACT_RETOLD = 24,  /* the model's state where a recording begins in the middle of a session */
+	FACT_TASK_AT = 11,     /* what a thread that is not running sits in */
+	FACT_TIER = 14,        /* a process is probed for more, or for less, than before */
+	FACT_BUDGET = 15,      /* what probes cost a process, and what became of them for that */
+	FACT_PRESSURE = 16,    /* what tasks waited for: the whole host, or one process' cgroup */
+	FACT_KERNEL_LOG = 17,  /* a line of the kernel log that is about GPUs, links, storage or memory */
+	FACT_GPU_DEVICE = 18,  /* a GPU, and what does not change of it */
+	FACT_GPU_SAMPLE = 19,  /* how busy it was since the last such fact */
+	FACT_GPU_HEALTH = 20,  /* its error counters and links */
+	FACT_GPU_PROCS = 21,   /* the processes that compute on it */
+	FACT_GPU_STATE = 22,   /* it, or the driver, answers or does not */
+	FACT_PORT = 27,
+	FACT_PORT_LOOK = 28,
+	FACT_PORT_USERS = 29, /* a port of an RDMA device: which; how it stands; who has it open */
+	FACT_QP = 36,         /* a queue pair, as the kernel lists it */
+	FACT_GIDS = 37,       /* addresses of a port of this host */
+	FACT_TCP = 33,
+	FACT_TCP_LOOK = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
+	FACT_HOST = 26,     /* in a merge of several hosts' recordings: whose pid the number of a process is */
+	FACT_STACK = 12,    /* the stack of a thread, as read from outside; or that it could not be read */
+	FACT_PROXY = 13, /* how far a communicator's transfers over the network are, as read from the target's memory */
+	FACT_COMM_SCAN =
+		32, /* all of a process' memory was looked through for communicators, before the first sample of any */
+	FACT_RETOLD = 24, /* the model's state where a recording begins in the middle of a session */
 };
 
 struct fact_start {
@@ -53,7 +57,7 @@ struct fact_start {
 	__u64 busy_limit_ns;      /* the same for a laggard that burns CPU */
 	__u32 version;            /* of this stream: WIRE_VERSION */
 	__u32 host_len;
-	char host[];              /* host name */
+	char host[]; /* host name */
 };
 _Static_assert(sizeof(struct fact_start) == 64, "fact_start");
 #define WIRE_VERSION 1
@@ -67,7 +71,13 @@ enum rank_source {
 	RANK_UNKNOWN = 0,
 	RANK_ENV = 1,       /* RANK: torchrun, Ray, or the user */
 	RANK_INHERITED = 2, /* a child's: its rank's */
-	RANK_OMPI = 3, RANK_PMI = 4, RANK_PMIX = 5, RANK_SLURM = 6, RANK_JSM = 7, RANK_MVAPICH = 8, RANK_FLUX = 9,
+	RANK_OMPI = 3,
+	RANK_PMI = 4,
+	RANK_PMIX = 5,
+	RANK_SLURM = 6,
+	RANK_JSM = 7,
+	RANK_MVAPICH = 8,
+	RANK_FLUX = 9,
 };
 
 enum rank_flag {
@@ -77,38 +87,38 @@ enum rank_flag {
 };
 
 struct fact_proc {
-	struct wire_hdr hdr;   /* tgid: the process; ts: when seen */
-	__u64 start_ns;        /* start time of the process: with tgid the key (pid reuse) */
+	struct wire_hdr hdr; /* tgid: the process; ts: when seen */
+	__u64 start_ns;      /* start time of the process: with tgid the key (pid reuse) */
 	__u32 parent_tgid;
-	__u32 ns_pid;          /* pid inside its own pid namespace */
-	__s32 rank;            /* -1 unknown */
-	__s32 local_rank;      /* -1 unknown */
-	__s32 world_size;      /* -1 unknown */
-	__u8 rank_source;      /* enum rank_source */
-	__u8 is_child;         /* 1: descendant of a rank (dataloader worker, checkpoint writer) */
-	__u8 rank_flags;       /* of enum rank_flag */
+	__u32 ns_pid;     /* pid inside its own pid namespace */
+	__s32 rank;       /* -1 unknown */
+	__s32 local_rank; /* -1 unknown */
+	__s32 world_size; /* -1 unknown */
+	__u8 rank_source; /* enum rank_source */
+	__u8 is_child;    /* 1: descendant of a rank (dataloader worker, checkpoint writer) */
+	__u8 rank_flags;  /* of enum rank_flag */
 	__u8 reserved;
-	__u16 job_len;         /* bytes of text: job, name, container, pod, each with its zero byte */
+	__u16 job_len; /* bytes of text: job, name, container, pod, each with its zero byte */
 	__u16 name_len;
 	__u16 container_len;
-	__u16 pod_len;         /* 0 in recordings older than the field */
+	__u16 pod_len; /* 0 in recordings older than the field */
 	char text[];
 };
 _Static_assert(sizeof(struct fact_proc) == 64, "fact_proc");
 
 struct fact_thread {
-	struct wire_hdr hdr;   /* tid, tgid */
+	struct wire_hdr hdr; /* tid, tgid */
 	char name[WIRE_COMM_LEN];
 };
 
 struct fact_lib {
-	struct wire_hdr hdr;   /* tgid */
-	__u32 lib_id;          /* this session's number of the file (by build-id) */
+	struct wire_hdr hdr; /* tgid */
+	__u32 lib_id;        /* this session's number of the file (by build-id) */
 	__u32 n_probes;
 	__u8 build_id[20];
 	__u8 build_id_len;
-	__u8 for_tracer;       /* enum wire_tracer */
-	__u8 has_layout;       /* struct offsets were learned and pass their checks */
+	__u8 for_tracer; /* enum wire_tracer */
+	__u8 has_layout; /* struct offsets were learned and pass their checks */
 	__u8 reserved;
 	__u32 path_len;
 	__u32 reserved2;
@@ -117,20 +127,20 @@ struct fact_lib {
 _Static_assert(sizeof(struct fact_lib) == 64, "fact_lib");
 
 struct fact_loss {
-	struct wire_hdr hdr;   /* cpu: where */
-	__u64 lost;            /* records since the last such fact */
+	struct wire_hdr hdr; /* cpu: where */
+	__u64 lost;          /* records since the last such fact */
 	__u64 lost_total;
-	__u32 ring;            /* enum ring_class */
+	__u32 ring; /* enum ring_class */
 	__u32 reserved;
 };
 
 struct fact_attach {
-	struct wire_hdr hdr;   /* ts: end of the window; tgid */
+	struct wire_hdr hdr; /* ts: end of the window; tgid */
 	__u64 begin_ns;
 	__u32 n_probes;
 	__u8 for_tracer;
-	__u8 shared;           /* 1: the kernel cannot filter by process, every process that maps the file pays */
-	__u8 group;            /* enum fact_probe_group (probing.h) */
+	__u8 shared; /* 1: the kernel cannot filter by process, every process that maps the file pays */
+	__u8 group;  /* enum fact_probe_group (probing.h) */
 	__u8 reserved;
 };
 
@@ -144,22 +154,23 @@ _Static_assert(sizeof(struct fact_clock) == 32, "fact_clock");
 enum comm_sample_known { COMM_SAMPLE_ASYNC_RESULT = 1, COMM_SAMPLE_INIT_STATE = 2, COMM_SAMPLE_ABORT = 4 };
 #define COMM_SAMPLE_COUNTERS 8
 
-struct fact_comm_sample { /* ts: behind the read: nothing that was called later is counted */
-	struct wire_hdr hdr;   /* tgid */
-	__u64 comm;            /* address of the ncclComm */
+struct fact_comm_sample {    /* ts: behind the read: nothing that was called later is counted */
+	struct wire_hdr hdr; /* tgid */
+	__u64 comm;          /* address of the ncclComm */
 	__u64 hash;
 	__s32 rank, nranks;
-	__s32 device;          /* -1 unknown */
-	__u32 n_counters;      /* 0: NCCL keeps none that move */
+	__s32 device;                         /* -1 unknown */
+	__u32 n_counters;                     /* 0: NCCL keeps none that move */
 	__u64 counters[COMM_SAMPLE_COUNTERS]; /* by NCCL function, Broadcast first */
-	__s32 async_result, init_state; /* ncclResult_t */
-	__u32 abort;           /* the word abortFlag points at */
-	__u8 known;            /* of enum comm_sample_known */
+	__s32 async_result, init_state;       /* ncclResult_t */
+	__u32 abort;                          /* the word abortFlag points at */
+	__u8 known;                           /* of enum comm_sample_known */
 	__u8 reserved[3];
 };
 _Static_assert(sizeof(struct fact_comm_sample) == 136, "fact_comm_sample");
 
-struct fact_comm_scan {  /* tgid. Whoever shows no communicator in a sample has none. Only an autopsy looks at all before it tells */
+struct fact_comm_scan { /* tgid. Whoever shows no communicator in a sample has none. Only an autopsy looks at all before
+			   it tells */
 	struct wire_hdr hdr;
 	__u32 n_found;
 	__u32 reserved;
@@ -167,8 +178,8 @@ struct fact_comm_scan {  /* tgid. Whoever shows no communicator in a sample has 
 _Static_assert(sizeof(struct fact_comm_scan) == 32, "fact_comm_scan");
 
 struct fact_task_at {
-	struct wire_hdr hdr;   /* tid, tgid */
-	__u16 wchan_len;       /* bytes of text: wait channel, system call, file, each with its zero byte */
+	struct wire_hdr hdr; /* tid, tgid */
+	__u16 wchan_len;     /* bytes of text: wait channel, system call, file, each with its zero byte */
 	__u16 syscall_len;
 	__u16 file_len;
 	__u16 reserved;
@@ -176,32 +187,40 @@ struct fact_task_at {
 };
 _Static_assert(sizeof(struct fact_task_at) == 32, "fact_task_at");
 
-/* PSI: time in which some, or all, tasks waited. Totals; what the kernel does not keep stays 0 (`known`, bit 2 * resource + full). */
+/* PSI: time in which some, or all, tasks waited. Totals; what the kernel does not keep stays 0 (`known`, bit 2 *
+ * resource + full). */
 enum pressure_resource { PRESSURE_CPU, PRESSURE_MEMORY, PRESSURE_IO, PRESSURE_RESOURCES };
 
 struct fact_pressure {
-	struct wire_hdr hdr;   /* tgid: the process whose cgroup it is; 0 the host */
+	struct wire_hdr hdr;                   /* tgid: the process whose cgroup it is; 0 the host */
 	__u64 stall_ns[PRESSURE_RESOURCES][2]; /* some, full */
-	__u64 throttled_ns;    /* of the cgroup and its parents, by CPU quota */
+	__u64 throttled_ns;                    /* of the cgroup and its parents, by CPU quota */
 	__u32 known;
 	__u32 reserved;
 };
 _Static_assert(sizeof(struct fact_pressure) == 88, "fact_pressure");
 
 enum kernel_log_class {
-	KERNEL_LOG_XID = 1, KERNEL_LOG_NVLINK = 2, KERNEL_LOG_RDMA = 3, KERNEL_LOG_HUNG_TASK = 4, KERNEL_LOG_OOM = 5,
-	KERNEL_LOG_MCE = 6, KERNEL_LOG_PCIE = 7, KERNEL_LOG_NVIDIA = 8, KERNEL_LOG_SXID = 9,
+	KERNEL_LOG_XID = 1,
+	KERNEL_LOG_NVLINK = 2,
+	KERNEL_LOG_RDMA = 3,
+	KERNEL_LOG_HUNG_TASK = 4,
+	KERNEL_LOG_OOM = 5,
+	KERNEL_LOG_MCE = 6,
+	KERNEL_LOG_PCIE = 7,
+	KERNEL_LOG_NVIDIA = 8,
+	KERNEL_LOG_SXID = 9,
 };
 
 struct fact_kernel_log {
-	struct wire_hdr hdr;   /* ts: when read */
-	__u64 log_us;          /* the kernel's own time of the line */
-	__u32 xid;             /* of class XID and SXID */
-	__u32 pid;             /* that the line names, in the host's pid namespace; 0 none */
-	__u64 pci;             /* address, PCI_ADDRESS() or PCI_NONE */
-	__u8 class;            /* enum kernel_log_class */
-	__u8 level;            /* of syslog: 3 an error */
-	__u16 text_len;        /* with its zero byte */
+	struct wire_hdr hdr; /* ts: when read */
+	__u64 log_us;        /* the kernel's own time of the line */
+	__u32 xid;           /* of class XID and SXID */
+	__u32 pid;           /* that the line names, in the host's pid namespace; 0 none */
+	__u64 pci;           /* address, PCI_ADDRESS() or PCI_NONE */
+	__u8 class;          /* enum kernel_log_class */
+	__u8 level;          /* of syslog: 3 an error */
+	__u16 text_len;      /* with its zero byte */
 	__u32 reserved;
 	char text[];
 };
@@ -216,13 +235,13 @@ _Static_assert(sizeof(struct fact_kernel_log) == 56, "fact_kernel_log");
 
 struct fact_gpu_device {
 	struct wire_hdr hdr;
-	__u32 index;           /* NVML's, and with CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA's */
-	__u32 n_gpus;          /* of the host */
-	__u64 pci;             /* PCI_ADDRESS() */
+	__u32 index;  /* NVML's, and with CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA's */
+	__u32 n_gpus; /* of the host */
+	__u64 pci;    /* PCI_ADDRESS() */
 	__u32 pcie_width_max, pcie_gen_max;
 	__u32 power_limit_mw, sm_clock_max_mhz;
-	__u32 n_nvlinks;       /* active when first seen */
-	__u16 name_len;        /* bytes of text: name, UUID, each with its zero byte */
+	__u32 n_nvlinks; /* active when first seen */
+	__u16 name_len;  /* bytes of text: name, UUID, each with its zero byte */
 	__u16 uuid_len;
 	char text[];
 };
@@ -232,32 +251,38 @@ _Static_assert(sizeof(struct fact_gpu_device) == 64, "fact_gpu_device");
 struct fact_gpu_sample {
 	struct wire_hdr hdr;
 	__u32 index;
-	__u32 cost_us;         /* CPU time of this look, this GPU's part */
-	__u64 window_ns;       /* 0: no activity is known (no GPM, or the first look) */
+	__u32 cost_us;   /* CPU time of this look, this GPU's part */
+	__u64 window_ns; /* 0: no activity is known (no GPM, or the first look) */
 	__u32 sm, tensor, dram, occupancy;
 	__u32 power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
-	__u64 slowdown;        /* enum gpu_slowdown bits */
+	__u64 slowdown; /* enum gpu_slowdown bits */
 };
 _Static_assert(sizeof(struct fact_gpu_sample) == 80, "fact_gpu_sample");
 
 /* Why clocks are lower than they could be: NVML's clocks event reasons. */
 enum gpu_slowdown {
-	GPU_SLOW_IDLE = 1, GPU_SLOW_APP_CLOCKS = 2, GPU_SLOW_POWER_CAP = 4, GPU_SLOW_HW = 8, GPU_SLOW_SYNC_BOOST = 16,
-	GPU_SLOW_SW_THERMAL = 32, GPU_SLOW_HW_THERMAL = 64, GPU_SLOW_POWER_BRAKE = 128,
+	GPU_SLOW_IDLE = 1,
+	GPU_SLOW_APP_CLOCKS = 2,
+	GPU_SLOW_POWER_CAP = 4,
+	GPU_SLOW_HW = 8,
+	GPU_SLOW_SYNC_BOOST = 16,
+	GPU_SLOW_SW_THERMAL = 32,
+	GPU_SLOW_HW_THERMAL = 64,
+	GPU_SLOW_POWER_BRAKE = 128,
 };
 
 struct fact_gpu_health {
 	struct wire_hdr hdr;
 	__u32 index;
 	__u32 cost_us;
-	__u64 ecc_corrected, ecc_uncorrected;         /* since the driver was loaded; ~0 unknown, as all 64-bit counters here */
+	__u64 ecc_corrected, ecc_uncorrected; /* since the driver was loaded; ~0 unknown, as all 64-bit counters here */
 	__u64 ecc_corrected_ever, ecc_uncorrected_ever;
 	__u64 nvlink_crc, nvlink_replay, nvlink_recovery; /* all links together */
 	__u64 pcie_replay;
-	__u32 rows_corrected, rows_uncorrected;       /* remapped */
-	__u32 rows_pending, rows_failed;              /* 0 or 1 */
-	__u32 pages_pending;                          /* 0 or 1 */
-	__u32 inforom_bad;                            /* 0 or 1 */
+	__u32 rows_corrected, rows_uncorrected; /* remapped */
+	__u32 rows_pending, rows_failed;        /* 0 or 1 */
+	__u32 pages_pending;                    /* 0 or 1 */
+	__u32 inforom_bad;                      /* 0 or 1 */
 	__u32 nvlinks_active;
 	__u32 pcie_width, pcie_gen;
 	__u32 reserved;
@@ -272,27 +297,32 @@ struct fact_gpu_procs {
 };
 _Static_assert(sizeof(struct fact_gpu_procs) == 160, "fact_gpu_procs");
 
-enum gpu_state { GPU_ANSWERS = 0, GPU_LOST = 1, GPU_NEEDS_RESET = 2, GPU_SILENT = 3 /* no answer within the deadline */ };
+enum gpu_state {
+	GPU_ANSWERS = 0,
+	GPU_LOST = 1,
+	GPU_NEEDS_RESET = 2,
+	GPU_SILENT = 3 /* no answer within the deadline */
+};
 
 struct fact_gpu_state { /* told when it changes */
 	struct wire_hdr hdr;
-	__u32 index;           /* GPU_UNKNOWN: the driver, all GPUs */
-	__u32 state;           /* enum gpu_state */
-	__u64 since_ns;        /* asked then, without an answer; 0: as of ts */
+	__u32 index;    /* GPU_UNKNOWN: the driver, all GPUs */
+	__u32 state;    /* enum gpu_state */
+	__u64 since_ns; /* asked then, without an answer; 0: as of ts */
 };
 _Static_assert(sizeof(struct fact_gpu_state) == 40, "fact_gpu_state");
 
 struct fact_retold {
-	struct wire_hdr hdr;   /* ts: as of when; tgid, tid: of what */
-	__u16 what;            /* enum retold_what (schemas/retold.h) */
+	struct wire_hdr hdr; /* ts: as of when; tgid, tid: of what */
+	__u16 what;          /* enum retold_what (schemas/retold.h) */
 	__u16 n_texts;
-	__u32 body_bytes;      /* then that many, a multiple of 8; then the texts, each with its zero byte */
+	__u32 body_bytes; /* then that many, a multiple of 8; then the texts, each with its zero byte */
 };
 _Static_assert(sizeof(struct fact_retold) == 32, "fact_retold");
 
 struct fact_stop {
 	struct wire_hdr hdr;
-	__u64 records;         /* written before this one */
+	__u64 records; /* written before this one */
 };
 
 #include "schemas/outside.h"

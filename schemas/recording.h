@@ -22,7 +22,7 @@ struct recording_chunk { /* then packed_bytes of zlib data: raw_bytes of records
 	__u32 magic;
 	__u32 raw_bytes, packed_bytes;
 	__u32 n_records;
-	__u32 crc32;     /* zlib's, of the packed bytes */
+	__u32 crc32; /* zlib's, of the packed bytes */
 	__u32 reserved;
 };
 _Static_assert(sizeof(struct recording_chunk) == 24, "recording_chunk");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retold.h - bodies of FACT_RETOLD: the model's state as of one record, so that a recording may begin in the middle of a
- * session. The model writes and takes these itself: a field is what the field of that name in user/model means. Whose
+ * retold.h - bodies of FACT_RETOLD: the model's state as of one record, so that a recording may begin in the middle of
+ * a session. The model writes and takes these itself: a field is what the field of that name in user/model means. Whose
  * it is stands in the record's header (tgid, tid). Of a pointer its identity is told: a communicator by one of its
  * members (tgid, addr), a stream by (handle, lane), an operation by its id, captured work by its number here.
  */
@@ -11,43 +11,66 @@
 #include <linux/types.h>
 
 enum retold_what {
-	RETOLD_SESSION = 1, RETOLD_PROC, RETOLD_TASK, RETOLD_MEMBER, RETOLD_P2P, RETOLD_COMM, RETOLD_BIRTH, RETOLD_CALLER,
-	RETOLD_WORK, RETOLD_CAPTURED, RETOLD_GRAPH, RETOLD_CAPTURE, RETOLD_STREAM, RETOLD_OP, RETOLD_ITEM, RETOLD_MARK,
-	RETOLD_CALL, RETOLD_END, RETOLD_GPU, RETOLD_QP, RETOLD_WHAT_MAX,
+	RETOLD_SESSION = 1,
+	RETOLD_PROC,
+	RETOLD_TASK,
+	RETOLD_MEMBER,
+	RETOLD_P2P,
+	RETOLD_COMM,
+	RETOLD_BIRTH,
+	RETOLD_CALLER,
+	RETOLD_WORK,
+	RETOLD_CAPTURED,
+	RETOLD_GRAPH,
+	RETOLD_CAPTURE,
+	RETOLD_STREAM,
+	RETOLD_OP,
+	RETOLD_ITEM,
+	RETOLD_MARK,
+	RETOLD_CALL,
+	RETOLD_END,
+	RETOLD_GPU,
+	RETOLD_QP,
+	RETOLD_WHAT_MAX,
 };
 
-#define RETOLD_TEXTS 7        /* zero-terminated texts behind a body, at most */
+#define RETOLD_TEXTS 7 /* zero-terminated texts behind a body, at most */
 #define RETOLD_SPACES 5
 #define RETOLD_COUNTED 5
 #define RETOLD_CALL_CLASSES 8 /* driver calls; as many are used as there are classes */
 #define RETOLD_SPANS 32
-#define RETOLD_PER_RECORD 64  /* things of an array in one record, at most */
+#define RETOLD_PER_RECORD 64 /* things of an array in one record, at most */
 
 struct retold_session {
 	__u64 next_op_id, next_group, next_capture, ops_kept;
 	__u64 lost, last_loss_ns, n_ops, n_ops_ended, swept_ns, realtime_offset_ns;
 };
 
-struct retold_steps { __u64 period_ops, n, phase, role, checked_n, found_n, from_n, searched_n, base, median_bits; };
-struct retold_span { __u64 ts_ns, gpu_ns; };
+struct retold_steps {
+	__u64 period_ops, n, phase, role, checked_n, found_n, from_n, searched_n, base, median_bits;
+};
+struct retold_span {
+	__u64 ts_ns, gpu_ns;
+};
 
 struct retold_proc { /* behind its FACT_PROC; texts: the CUDA call that failed, its error */
 	__u64 first_ns, seen_ns, exit_ns, last_call_ns, attached_ns, last_sync_ns, n_ops;
 	__u64 io_bytes, prev_io_bytes, io_seen_ns, prev_io_seen_ns;
 	__u64 call_ns[RETOLD_CALL_CLASSES];
 	__u64 cuda_error_ns, throttled_ns, throttle_seen_ns, prev_throttled_ns, prev_throttle_seen_ns;
-	__u64 quota_bits;      /* as median_bits: an IEEE 754 double's */
+	__u64 quota_bits; /* as median_bits: an IEEE 754 double's */
 	struct retold_steps steps;
 	__u64 n_gpu_spans;
 	struct retold_span gpu_spans[RETOLD_SPANS];
 	__s32 exit_code, exit_signal, cuda_error;
 	__u8 dead;
-	__u8 shed;             /* probes it has no more, a bit for each group (probing.h) */
+	__u8 shed; /* probes it has no more, a bit for each group (probing.h) */
 	__u8 reserved[2];
 };
 
 struct retold_task { /* texts: name, preempted by, kernel stack, user stack, wait channel, system call, file */
-	__u64 since_ns, seen_ns, run_ns, wait_ns, sleep_ns, disk_ns, stopped_ns, prev_run_ns, prev_seen_ns, prev_wait_ns;
+	__u64 since_ns, seen_ns, run_ns, wait_ns, sleep_ns, disk_ns, stopped_ns, prev_run_ns, prev_seen_ns,
+		prev_wait_ns;
 	__u64 preempted, prev_preempted, blocked_since_ns, at_ns, group_begin_ns;
 	__u32 state;
 	__u8 blocked, mmap_lock_held;
@@ -70,9 +93,15 @@ struct retold_member {
 	__u8 reserved;
 };
 
-struct retold_p2p { __u64 addr; __u64 peer, next[2], entered[2]; };
+struct retold_p2p {
+	__u64 addr;
+	__u64 peer, next[2], entered[2];
+};
 
-struct retold_bucket { __u16 is_duration, bucket; __u32 n; };
+struct retold_bucket {
+	__u16 is_duration, bucket;
+	__u32 n;
+};
 
 struct retold_comm { /* then its buckets that are not empty */
 	__u64 addr, first_ns, n_complete, n_ended, n_lag, n_duration, idle_ns, highest_seq[RETOLD_SPACES];
@@ -93,7 +122,10 @@ struct retold_caller {
 	__u8 reserved[2];
 };
 
-struct retold_work { __u64 work, begin_ns, end_ns; __u32 n_lanes, cut; };
+struct retold_work {
+	__u64 work, begin_ns, end_ns;
+	__u32 n_lanes, cut;
+};
 
 struct retold_captured {
 	__u64 comm, count, group, ns, dep_n;
@@ -101,10 +133,18 @@ struct retold_captured {
 	__u32 reserved;
 };
 
-struct retold_captured_list { __u64 work, n; struct retold_captured items[]; };
+struct retold_captured_list {
+	__u64 work, n;
+	struct retold_captured items[];
+};
 
-struct retold_graph { __u64 handle, work; __u32 is_exec, reserved; };
-struct retold_capture { __u64 id, work; };
+struct retold_graph {
+	__u64 handle, work;
+	__u32 is_exec, reserved;
+};
+struct retold_capture {
+	__u64 id, work;
+};
 
 struct retold_stream {
 	__u64 handle, pos, done_pos, lower_ns, polled_pos, polled_ns, capture_id;
@@ -112,7 +152,10 @@ struct retold_stream {
 };
 
 enum retold_op_flag {
-	RETOLD_OP_FROM_ATTACH = 1, RETOLD_OP_GROUPED = 2, RETOLD_OP_PENDING = 4, RETOLD_OP_QUEUED_OUT = 8,
+	RETOLD_OP_FROM_ATTACH = 1,
+	RETOLD_OP_GROUPED = 2,
+	RETOLD_OP_PENDING = 4,
+	RETOLD_OP_QUEUED_OUT = 8,
 	RETOLD_OP_COMPLETE = 16,
 };
 
@@ -147,10 +190,10 @@ struct retold_gpu { /* texts: name, UUID */
 	__u32 pids[32];
 };
 
-struct retold_qp {         /* tgid: whose; texts: device, name of its first error, of its newest asynchronous event */
+struct retold_qp { /* tgid: whose; texts: device, name of its first error, of its newest asynchronous event */
 	__u64 context, first_ns, state_ns, gone_ns, totals_ns, error_ns, async_ns;
-	__u64 totals[12];      /* posts, post_bytes, signalled, recv_posts, send_done, recv_done, recv_bytes, errors, first_post_ns,
-				* last_post_ns, last_done_ns, in_flight_bytes */
+	__u64 totals[12]; /* posts, post_bytes, signalled, recv_posts, send_done, recv_done, recv_bytes, errors,
+			   * first_post_ns, last_post_ns, last_done_ns, in_flight_bytes */
 	__u32 qpn, dest_qpn, error_status, first_status;
 	__u16 dlid;
 	__u8 state, type, port, gone, has_gid, from_start, cut;

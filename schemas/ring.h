@@ -8,10 +8,10 @@
 
 #include "schemas/wire.h"
 
-#define RING_NODES_MAX 64 /* a power of two; nodes past it share a ring */
+#define RING_NODES_MAX 64                          /* a power of two; nodes past it share a ring */
 #define RING_SLOTS (RING_CLASSES * RING_NODES_MAX) /* index: class * RING_NODES_MAX + node */
 
-struct ring_state { /* by the same index */
+struct ring_state {       /* by the same index */
 	__u64 wake_bytes; /* wake the collector when that much waits in the ring */
 	__u64 woken;      /* 1: it was; the collector clears it before it empties the ring */
 };

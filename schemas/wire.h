@@ -17,8 +17,8 @@
 
 /* struct wire_hdr.tracer: who wrote the record and so knows its layout. */
 enum wire_tracer {
-	WIRE_FACT = 0,  /* the collector: schemas/facts.h */
-	WIRE_LIFE = 1,  /* bpf/life.bpf.c: fork, exec, exit */
+	WIRE_FACT = 0, /* the collector: schemas/facts.h */
+	WIRE_LIFE = 1, /* bpf/life.bpf.c: fork, exec, exit */
 	WIRE_NCCL = 2,
 	WIRE_SCHED = 3,
 	WIRE_CUDA = 4,
@@ -37,13 +37,13 @@ enum ring_class {
 };
 
 struct wire_hdr {
-	__u16 size;   /* bytes of the whole record, header included, a multiple of 8 */
-	__u8 tracer;  /* enum wire_tracer */
-	__u8 kind;    /* enum of that tracer */
-	__u32 tid;    /* host thread id, 0 if none */
-	__u32 tgid;   /* host process id, 0 if none */
+	__u16 size;  /* bytes of the whole record, header included, a multiple of 8 */
+	__u8 tracer; /* enum wire_tracer */
+	__u8 kind;   /* enum of that tracer */
+	__u32 tid;   /* host thread id, 0 if none */
+	__u32 tgid;  /* host process id, 0 if none */
 	__u32 cpu;
-	__u64 ts_ns;  /* CLOCK_MONOTONIC */
+	__u64 ts_ns; /* CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct wire_hdr) == 24, "wire_hdr");
 

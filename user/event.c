@@ -7,26 +7,31 @@
 #include <stddef.h>
 
 static const char *const op_names[OP_KIND_MAX] = {
-	[OP_BROADCAST] = "Broadcast", [OP_REDUCE] = "Reduce", [OP_ALLGATHER] = "AllGather",
-	[OP_REDUCESCATTER] = "ReduceScatter", [OP_ALLREDUCE] = "AllReduce", [OP_ALLTOALL] = "AlltoAll",
-	[OP_GATHER] = "Gather", [OP_SCATTER] = "Scatter", [OP_SEND] = "Send", [OP_RECV] = "Recv",
+	[OP_BROADCAST] = "Broadcast", [OP_REDUCE] = "Reduce",
+	[OP_ALLGATHER] = "AllGather", [OP_REDUCESCATTER] = "ReduceScatter",
+	[OP_ALLREDUCE] = "AllReduce", [OP_ALLTOALL] = "AlltoAll",
+	[OP_GATHER] = "Gather",       [OP_SCATTER] = "Scatter",
+	[OP_SEND] = "Send",           [OP_RECV] = "Recv",
 };
 
 /* ncclDataType_t in nccl.h, 2.28. */
-static const struct { const char *name; int bytes; } dtypes[] = {
-	{ "int8", 1 }, { "uint8", 1 }, { "int32", 4 }, { "uint32", 4 }, { "int64", 8 }, { "uint64", 8 },
-	{ "fp16", 2 }, { "fp32", 4 }, { "fp64", 8 }, { "bf16", 2 }, { "fp8e4m3", 1 }, { "fp8e5m2", 1 },
+static const struct {
+	const char *name;
+	int bytes;
+} dtypes[] = {
+	{ "int8", 1 }, { "uint8", 1 }, { "int32", 4 }, { "uint32", 4 }, { "int64", 8 },   { "uint64", 8 },
+	{ "fp16", 2 }, { "fp32", 4 },  { "fp64", 8 },  { "bf16", 2 },   { "fp8e4m3", 1 }, { "fp8e5m2", 1 },
 };
 
 static const char *const init_names[COMM_INIT_KIND_MAX] = {
-	[COMM_INIT_RANK] = "InitRank", [COMM_INIT_CONFIG] = "InitRankConfig",
-	[COMM_INIT_SCALABLE] = "InitRankScalable", [COMM_INIT_ALL] = "InitAll", [COMM_INIT_SPLIT] = "Split",
-	[COMM_INIT_SHRINK] = "Shrink", [COMM_INIT_GROW] = "Grow",
+	[COMM_INIT_RANK] = "InitRank", [COMM_INIT_CONFIG] = "InitRankConfig", [COMM_INIT_SCALABLE] = "InitRankScalable",
+	[COMM_INIT_ALL] = "InitAll",   [COMM_INIT_SPLIT] = "Split",           [COMM_INIT_SHRINK] = "Shrink",
+	[COMM_INIT_GROW] = "Grow",
 };
 
 static const char *const state_names[] = {
-	[TASK_UNKNOWN] = "unknown", [TASK_ON_CPU] = "on_cpu", [TASK_RUNNABLE] = "runnable",
-	[TASK_SLEEP] = "asleep", [TASK_DISK] = "disk", [TASK_STOPPED] = "stopped", [TASK_DEAD] = "dead",
+	[TASK_UNKNOWN] = "unknown", [TASK_ON_CPU] = "on_cpu",   [TASK_RUNNABLE] = "runnable", [TASK_SLEEP] = "asleep",
+	[TASK_DISK] = "disk",       [TASK_STOPPED] = "stopped", [TASK_DEAD] = "dead",
 };
 
 const char *op_kind_name(enum op_kind kind)

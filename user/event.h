@@ -18,77 +18,99 @@
 
 enum event_kind {
 	EV_NONE,
-	EV_START,         /* start */
+	EV_START, /* start */
 	EV_STOP,
-	EV_TICK,          /* detectors run */
-	EV_PROC,          /* proc */
-	EV_EXEC,          /* the process became another program: identity comes again as EV_PROC */
-	EV_FORK,          /* fork: a process or a thread (child_tgid == tgid) */
-	EV_EXIT,          /* exit: of a thread; of the process when `last` */
-	EV_THREAD,        /* name */
-	EV_LIB,           /* lib */
-	EV_ATTACH,        /* span: probes being attached to the process, ts_ns its end */
-	EV_LOSS,          /* loss */
-	EV_COMM_INIT,     /* comm_init: a creation call begins */
-	EV_COMM_READY,    /* comm_init: it returned; addr is now known */
-	EV_COMM_SEEN,     /* comm_seen: identity and counters as read from the target's memory */
-	EV_COMM_GONE,     /* comm_gone: abort, destroy, finalize */
-	EV_OP,            /* op: a collective, Send or Recv was called */
+	EV_TICK,       /* detectors run */
+	EV_PROC,       /* proc */
+	EV_EXEC,       /* the process became another program: identity comes again as EV_PROC */
+	EV_FORK,       /* fork: a process or a thread (child_tgid == tgid) */
+	EV_EXIT,       /* exit: of a thread; of the process when `last` */
+	EV_THREAD,     /* name */
+	EV_LIB,        /* lib */
+	EV_ATTACH,     /* span: probes being attached to the process, ts_ns its end */
+	EV_LOSS,       /* loss */
+	EV_COMM_INIT,  /* comm_init: a creation call begins */
+	EV_COMM_READY, /* comm_init: it returned; addr is now known */
+	EV_COMM_SEEN,  /* comm_seen: identity and counters as read from the target's memory */
+	EV_COMM_GONE,  /* comm_gone: abort, destroy, finalize */
+	EV_OP,         /* op: a collective, Send or Recv was called */
 	EV_GROUP_START,
 	EV_GROUP_END,
-	EV_SYNC_BEGIN,    /* sync: the host begins to wait for the GPU */
-	EV_SYNC_END,      /* sync: it returned; result 0 = all waited-for work is done */
-	EV_MARK,          /* mark: a CUDA event was recorded on a stream */
-	EV_MARK_WAIT,     /* mark: a stream was told to wait for an event */
-	EV_MARK_QUERY,    /* mark: cuEventQuery returned; result 0 done, CUDA_ERROR_NOT_READY not yet */
-	EV_TASK,          /* task: totals and state of one thread, from a scan */
-	EV_TASK_OFF,      /* off: one interval off the CPU, over; ts_ns is its end */
-	EV_BLOCKED,       /* blocked: in D state past the limit, with evidence */
-	EV_BLOCKED_END,   /* blocked: that wait is over (text fields NULL) */
-	EV_CALL,          /* call: a driver call worth telling returned (allocation, module load, graph instantiation) */
-	EV_CALL_OPEN,     /* call: the thread is still in it, long since; ends with the thread's next event */
-	EV_CUDA_ERROR,    /* cuda_error: a driver call returned an error (never CUDA_NOT_READY) */
-	EV_ELAPSED,       /* elapsed: the framework asked how long the GPU took between two CUDA events */
-	EV_STREAM_QUERY,  /* mark: cuStreamQuery returned; handle 0, stream, result as in EV_MARK_QUERY */
-	EV_CAPTURE,       /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded, but that
-			   * launches and destructions are told as they begin */
-	EV_THROTTLE,      /* throttle: the process' cgroup and its CPU quota, cumulative */
-	EV_SPAN,          /* generic: any tracer's slice on the thread */
-	EV_INSTANT,       /* generic */
-	EV_COUNTER,       /* generic */
-	EV_CLOCK,         /* clock: the wall clock was set */
-	EV_COMM_SAMPLE,   /* comm_sample: a communicator as read from outside: no call, and no sign of life */
-	EV_COMM_SCAN,     /* no data: the process was looked through for communicators */
-	EV_TASK_AT,       /* task_at: what a thread that is not running sits in */
-	EV_TIER,          /* tier: a process is probed for more, or for less, than before */
-	EV_BUDGET,        /* budget: what its probes cost a process, and what became of them for that */
-	EV_GPU_DEVICE,    /* gpu_device */
-	EV_GPU_SAMPLE,    /* gpu_sample: how busy a GPU was */
-	EV_GPU_HEALTH,    /* gpu_health: its error counters */
-	EV_GPU_PROCS,     /* gpu_procs: who computes on it */
-	EV_GPU_STATE,     /* gpu_state: it answers, or not */
-	EV_PORT, EV_PORT_LOOK, EV_PORT_USERS, /* port.id, port.look, port.users: a port of an RDMA device */
-	EV_QP, EV_QP_TOTALS, EV_QP_ERROR, EV_QP_ASYNC, EV_QP_BURST, /* qp.now, .totals, .error, .async, .burst: an RDMA queue pair */
-	EV_GIDS,          /* qp.own: addresses of a port of this host */
-	EV_TCP, EV_TCP_LOOK, /* tcp.id, tcp.look: a TCP connection of the process */
-	EV_KERNEL_LOG,    /* kernel_log: a line worth showing, and no XID */
-	EV_XID,           /* kernel_log: the driver reported an error of a GPU or switch */
-	EV_PRESSURE,      /* pressure */
-	EV_HOST,          /* host: whose pid the process' number is, in a merge of several hosts */
-	EV_STACK,         /* stack: of one thread, as read from outside; or of a process: that it could not be read */
-	EV_PROXY,         /* proxy: progress of a communicator's network transfers, read from outside */
-	EV_RETOLD,        /* retold: the model's state where a stream begins in the middle of a session (schemas/retold.h) */
+	EV_SYNC_BEGIN,   /* sync: the host begins to wait for the GPU */
+	EV_SYNC_END,     /* sync: it returned; result 0 = all waited-for work is done */
+	EV_MARK,         /* mark: a CUDA event was recorded on a stream */
+	EV_MARK_WAIT,    /* mark: a stream was told to wait for an event */
+	EV_MARK_QUERY,   /* mark: cuEventQuery returned; result 0 done, CUDA_ERROR_NOT_READY not yet */
+	EV_TASK,         /* task: totals and state of one thread, from a scan */
+	EV_TASK_OFF,     /* off: one interval off the CPU, over; ts_ns is its end */
+	EV_BLOCKED,      /* blocked: in D state past the limit, with evidence */
+	EV_BLOCKED_END,  /* blocked: that wait is over (text fields NULL) */
+	EV_CALL,         /* call: a driver call worth telling returned (allocation, module load, graph instantiation) */
+	EV_CALL_OPEN,    /* call: the thread is still in it, long since; ends with the thread's next event */
+	EV_CUDA_ERROR,   /* cuda_error: a driver call returned an error (never CUDA_NOT_READY) */
+	EV_ELAPSED,      /* elapsed: the framework asked how long the GPU took between two CUDA events */
+	EV_STREAM_QUERY, /* mark: cuStreamQuery returned; handle 0, stream, result as in EV_MARK_QUERY */
+	EV_CAPTURE,  /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded, but that
+		      * launches and destructions are told as they begin */
+	EV_THROTTLE, /* throttle: the process' cgroup and its CPU quota, cumulative */
+	EV_SPAN,     /* generic: any tracer's slice on the thread */
+	EV_INSTANT,  /* generic */
+	EV_COUNTER,  /* generic */
+	EV_CLOCK,    /* clock: the wall clock was set */
+	EV_COMM_SAMPLE, /* comm_sample: a communicator as read from outside: no call, and no sign of life */
+	EV_COMM_SCAN,   /* no data: the process was looked through for communicators */
+	EV_TASK_AT,     /* task_at: what a thread that is not running sits in */
+	EV_TIER,        /* tier: a process is probed for more, or for less, than before */
+	EV_BUDGET,      /* budget: what its probes cost a process, and what became of them for that */
+	EV_GPU_DEVICE,  /* gpu_device */
+	EV_GPU_SAMPLE,  /* gpu_sample: how busy a GPU was */
+	EV_GPU_HEALTH,  /* gpu_health: its error counters */
+	EV_GPU_PROCS,   /* gpu_procs: who computes on it */
+	EV_GPU_STATE,   /* gpu_state: it answers, or not */
+	EV_PORT,
+	EV_PORT_LOOK,
+	EV_PORT_USERS, /* port.id, port.look, port.users: a port of an RDMA device */
+	EV_QP,
+	EV_QP_TOTALS,
+	EV_QP_ERROR,
+	EV_QP_ASYNC,
+	EV_QP_BURST, /* qp.now, .totals, .error, .async, .burst: an RDMA queue pair */
+	EV_GIDS,     /* qp.own: addresses of a port of this host */
+	EV_TCP,
+	EV_TCP_LOOK,   /* tcp.id, tcp.look: a TCP connection of the process */
+	EV_KERNEL_LOG, /* kernel_log: a line worth showing, and no XID */
+	EV_XID,        /* kernel_log: the driver reported an error of a GPU or switch */
+	EV_PRESSURE,   /* pressure */
+	EV_HOST,       /* host: whose pid the process' number is, in a merge of several hosts */
+	EV_STACK,      /* stack: of one thread, as read from outside; or of a process: that it could not be read */
+	EV_PROXY,      /* proxy: progress of a communicator's network transfers, read from outside */
+	EV_RETOLD, /* retold: the model's state where a stream begins in the middle of a session (schemas/retold.h) */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
 enum op_kind {
-	OP_BROADCAST, OP_REDUCE, OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLREDUCE,
-	OP_ALLTOALL, OP_GATHER, OP_SCATTER, OP_SEND, OP_RECV, OP_KIND_MAX,
+	OP_BROADCAST,
+	OP_REDUCE,
+	OP_ALLGATHER,
+	OP_REDUCESCATTER,
+	OP_ALLREDUCE,
+	OP_ALLTOALL,
+	OP_GATHER,
+	OP_SCATTER,
+	OP_SEND,
+	OP_RECV,
+	OP_KIND_MAX,
 };
 
 enum comm_init_kind {
-	COMM_INIT_RANK, COMM_INIT_CONFIG, COMM_INIT_SCALABLE, COMM_INIT_ALL, COMM_INIT_SPLIT, COMM_INIT_SHRINK,
-	COMM_INIT_GROW, COMM_INIT_KIND_MAX,
+	COMM_INIT_RANK,
+	COMM_INIT_CONFIG,
+	COMM_INIT_SCALABLE,
+	COMM_INIT_ALL,
+	COMM_INIT_SPLIT,
+	COMM_INIT_SHRINK,
+	COMM_INIT_GROW,
+	COMM_INIT_KIND_MAX,
 };
 
 enum comm_gone_kind { COMM_GONE_FINALIZE, COMM_GONE_DESTROY, COMM_GONE_ABORT, COMM_GONE_REVOKE };
@@ -98,10 +120,17 @@ enum sync_kind { SYNC_STREAM, SYNC_EVENT, SYNC_CONTEXT, SYNC_COPY };
 
 enum call_class { CALL_ALLOC, CALL_FREE, CALL_MODULE, CALL_GRAPH, CALL_OTHER, CALL_CLASS_MAX };
 
-/* BEGIN, END: stream and (END) graph; 0: the capture was given up, or what it made is not known. INSTANTIATE: graph, exec. CLONE: graph (new), parent. LAUNCH: exec, stream.
- * DESTROY: graph or exec, the other 0. UPDATE: exec takes over graph's work. */
+/* BEGIN, END: stream and (END) graph; 0: the capture was given up, or what it made is not known. INSTANTIATE: graph,
+ * exec. CLONE: graph (new), parent. LAUNCH: exec, stream. DESTROY: graph or exec, the other 0. UPDATE: exec takes over
+ * graph's work. */
 enum capture_kind {
-	CAPTURE_BEGIN, CAPTURE_END, CAPTURE_INSTANTIATE, CAPTURE_CLONE, CAPTURE_LAUNCH, CAPTURE_UPDATE, CAPTURE_DESTROY,
+	CAPTURE_BEGIN,
+	CAPTURE_END,
+	CAPTURE_INSTANTIATE,
+	CAPTURE_CLONE,
+	CAPTURE_LAUNCH,
+	CAPTURE_UPDATE,
+	CAPTURE_DESTROY,
 };
 
 /* What rests on the records of a ring, by its number on the wire. */
@@ -132,110 +161,168 @@ struct event {
 			uint64_t start_ns;
 			uint32_t parent_tgid, ns_pid;
 			int rank, local_rank, world_size; /* -1 unknown */
-			bool is_child;   /* descendant that belongs to a rank */
+			bool is_child;                    /* descendant that belongs to a rank */
 			bool rank_inherited;
 			const char *job, *name, *container, *pod; /* "" unknown */
 		} proc;
-		struct { uint32_t child_tgid, child_tid; } fork;
-		struct { bool last; int code; int signal; } exit;
-		struct { const char *name; } thread;
+		struct {
+			uint32_t child_tgid, child_tid;
+		} fork;
+		struct {
+			bool last;
+			int code;
+			int signal;
+		} exit;
+		struct {
+			const char *name;
+		} thread;
 		struct {
 			uint32_t lib_id, n_probes;
 			const char *path, *build_id; /* hex */
 			uint8_t for_tracer;
 			bool has_layout;
 		} lib;
-		struct { uint64_t begin_ns; uint32_t n_probes; uint8_t for_tracer, group; bool shared; } attach;
-		struct { uint64_t realtime_offset_ns; } clock;
-		struct { uint64_t lost, lost_total; enum loss_class class; } loss;
+		struct {
+			uint64_t begin_ns;
+			uint32_t n_probes;
+			uint8_t for_tracer, group;
+			bool shared;
+		} attach;
+		struct {
+			uint64_t realtime_offset_ns;
+		} clock;
+		struct {
+			uint64_t lost, lost_total;
+			enum loss_class class;
+		} loss;
 		struct {
 			enum comm_init_kind kind;
-			uint64_t addr;         /* ncclComm*, 0 until EV_COMM_READY */
-			uint64_t parent_addr;  /* Split, Shrink, Grow */
-			uint64_t id_hash;      /* hash of the unique id as NCCL makes it, 0 none */
-			int rank, nranks;      /* -1 not told by the call */
+			uint64_t addr;        /* ncclComm*, 0 until EV_COMM_READY */
+			uint64_t parent_addr; /* Split, Shrink, Grow */
+			uint64_t id_hash;     /* hash of the unique id as NCCL makes it, 0 none */
+			int rank, nranks;     /* -1 not told by the call */
 			int color, key;
-			int result;            /* EV_COMM_READY */
+			int result; /* EV_COMM_READY */
 		} comm_init;
 		struct {
 			uint64_t addr, hash;
 			int rank, nranks, device;
-			uint64_t counters_sum;  /* sum of NCCL's seqNumber[]: collectives launched before now */
+			uint64_t counters_sum; /* sum of NCCL's seqNumber[]: collectives launched before now */
 			bool counters_valid;
 		} comm_seen;
-		struct { uint64_t addr; enum comm_gone_kind kind; } comm_gone;
 		struct {
-			uint64_t addr;          /* ncclComm* */
-			uint64_t stream;        /* CUstream */
+			uint64_t addr;
+			enum comm_gone_kind kind;
+		} comm_gone;
+		struct {
+			uint64_t addr;   /* ncclComm* */
+			uint64_t stream; /* CUstream */
 			uint64_t count;
-			uint64_t counters_sum;  /* as in comm_seen, read at this call */
+			uint64_t counters_sum; /* as in comm_seen, read at this call */
 			bool counters_valid;
 			enum op_kind op;
-			int dtype, redop;       /* ncclDataType_t, ncclRedOp_t; -1 none */
-			int root;               /* -1 none */
-			int peer;               /* Send, Recv: rank in the communicator; -1 none */
-			int group_depth;        /* of this thread, as counted in the kernel; 0 none */
+			int dtype, redop; /* ncclDataType_t, ncclRedOp_t; -1 none */
+			int root;         /* -1 none */
+			int peer;         /* Send, Recv: rank in the communicator; -1 none */
+			int group_depth;  /* of this thread, as counted in the kernel; 0 none */
 		} op;
-		struct { int depth_before; } group; /* open GroupStarts of the thread as the kernel side counted; END at 0: opened before the attach */
-		struct { enum sync_kind kind; uint64_t handle; /* stream or event */ int result; uint64_t begin_ns, bytes; } sync;
+		struct {
+			int depth_before;
+		} group; /* open GroupStarts of the thread as the kernel side counted; END at 0: opened before the
+			    attach */
+		struct {
+			enum sync_kind kind;
+			uint64_t handle; /* stream or event */
+			int result;
+			uint64_t begin_ns, bytes;
+		} sync;
 		struct {
 			enum call_class class;
-			const char *name;       /* "cuMemAlloc" */
+			const char *name;         /* "cuMemAlloc" */
 			uint64_t begin_ns, bytes; /* bytes 0 where the call has none */
-			int result;             /* EV_CALL */
+			int result;               /* EV_CALL */
 		} call;
-		struct { const char *call, *error; int result; } cuda_error; /* "cuStreamSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS" */
-		struct { uint64_t start, end; /* CUDA events */ uint64_t gpu_ns; } elapsed;
-		struct { enum capture_kind kind; uint64_t stream, graph, exec, parent; } capture;
 		struct {
-			uint64_t throttled_ns, periods; /* of the process while it was seen, whichever cgroup it was in: cpu.stat */
-			double quota_cores;             /* cpu.max, the tightest of the cgroup and its parents; 0 none */
+			const char *call, *error;
+			int result;
+		} cuda_error; /* "cuStreamSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS" */
+		struct {
+			uint64_t start, end; /* CUDA events */
+			uint64_t gpu_ns;
+		} elapsed;
+		struct {
+			enum capture_kind kind;
+			uint64_t stream, graph, exec, parent;
+		} capture;
+		struct {
+			uint64_t throttled_ns,
+				periods;    /* of the process while it was seen, whichever cgroup it was in: cpu.stat */
+			double quota_cores; /* cpu.max, the tightest of the cgroup and its parents; 0 none */
 		} throttle;
 		struct {
 			uint64_t addr, hash;
 			int rank, nranks, device; /* device -1 unknown */
-			uint64_t counters_sum;  /* as in comm_seen; right as of now: the read was before */
+			uint64_t counters_sum;    /* as in comm_seen; right as of now: the read was before */
 			uint64_t counters[OP_KINDS_COUNTED];
-			bool counters_valid;    /* NCCL keeps some that move */
+			bool counters_valid;          /* NCCL keeps some that move */
 			int async_result, init_state; /* ncclResult_t; 0 also where not known */
 			bool aborted;
 		} comm_sample;
 		struct {
-			uint32_t index, n_gpus, pcie_width_max, pcie_gen_max, power_limit_mw, sm_clock_max_mhz, n_nvlinks;
-			uint64_t pci;           /* domain << 16 | bus << 8 | device */
+			uint32_t index, n_gpus, pcie_width_max, pcie_gen_max, power_limit_mw, sm_clock_max_mhz,
+				n_nvlinks;
+			uint64_t pci; /* domain << 16 | bus << 8 | device */
 			const char *name, *uuid;
 		} gpu_device;
 		struct gpu_sample gpu_sample;
 		struct gpu_health gpu_health;
-		struct { uint32_t index, n; uint32_t pids[GPU_PIDS_MAX]; } gpu_procs;
+		struct {
+			uint32_t index, n;
+			uint32_t pids[GPU_PIDS_MAX];
+		} gpu_procs;
 		struct port_event port;
 		struct qp_event qp;
 		struct tcp_event tcp;
-		struct { uint32_t index; enum gpu_answer answer; uint64_t since_ns; } gpu_state; /* GPU_INDEX_ALL: the driver */
 		struct {
-			uint32_t xid, pid;      /* xid 0: of no such line; pid 0: not named */
-			uint64_t pci;           /* GPU_PCI_NONE: not named */
-			bool of_switch;         /* an NVSwitch's */
+			uint32_t index;
+			enum gpu_answer answer;
+			uint64_t since_ns;
+		} gpu_state; /* GPU_INDEX_ALL: the driver */
+		struct {
+			uint32_t xid, pid;        /* xid 0: of no such line; pid 0: not named */
+			uint64_t pci;             /* GPU_PCI_NONE: not named */
+			bool of_switch;           /* an NVSwitch's */
 			const char *class, *text; /* "hung_task" */
 		} kernel_log;
-		struct { uint64_t stall_ns[3][2], throttled_ns; uint32_t known; } pressure; /* as fact_pressure */
-		struct { int tier, before; uint64_t incident; } tier; /* 0 no probes, 1 calls and waits, 2 all; incident 0: none */
-		struct budget_told budget;
-		struct { const char *wchan, *syscall, *file; } task_at; /* "" none or unknown */
-		struct { uint32_t pid; const char *name; } host;
 		struct {
-			bool unread;            /* nothing of this process; `end` says why */
-			bool sampled;           /* it ran: one sample */
+			uint64_t stall_ns[3][2], throttled_ns;
+			uint32_t known;
+		} pressure; /* as fact_pressure */
+		struct {
+			int tier, before;
+			uint64_t incident;
+		} tier; /* 0 no probes, 1 calls and waits, 2 all; incident 0: none */
+		struct budget_told budget;
+		struct {
+			const char *wchan, *syscall, *file;
+		} task_at; /* "" none or unknown */
+		struct {
+			uint32_t pid;
+			const char *name;
+		} host;
+		struct {
+			bool unread;                      /* nothing of this process; `end` says why */
+			bool sampled;                     /* it ran: one sample */
 			const char *wait, *file, *kernel; /* "" none or unknown */
-			const char *frames;     /* a line each, innermost first; "" none */
-			const char *python, *native; /* "file:line function"; "function (file)"; "" none */
-			const char *end;        /* why `frames` ends where it does; "" they are whole */
+			const char *frames;               /* a line each, innermost first; "" none */
+			const char *python, *native;      /* "file:line function"; "function (file)"; "" none */
+			const char *end;                  /* why `frames` ends where it does; "" they are whole */
 		} stack;
 		struct {
-			uint64_t addr;          /* ncclComm* */
-			bool is_look, moving;   /* is_look: a look begins, of n parts that follow; no part itself */
-			uint32_t n, thread;     /* thread: tid of the progress thread, 0 unknown */
-			struct proxy_part {     /* a connection's part of one operation */
+			uint64_t addr;        /* ncclComm* */
+			bool is_look, moving; /* is_look: a look begins, of n parts that follow; no part itself */
+			uint32_t n, thread;   /* thread: tid of the progress thread, 0 unknown */
+			struct proxy_part {   /* a connection's part of one operation */
 				uint64_t op_count, base, posted, received, flushed, transmitted, done; /* steps */
 				int nsteps, channel, peer; /* peer: rank in the communicator */
 				uint32_t queued;
@@ -244,46 +331,60 @@ struct event {
 			} part;
 		} proxy;
 		struct {
-			int what;               /* enum retold_what */
-			const void *body;       /* struct retold_*, as long as the record or the call */
+			int what;         /* enum retold_what */
+			const void *body; /* struct retold_*, as long as the record or the call */
 			size_t bytes;
-			const char *text[7];    /* RETOLD_TEXTS; "" where there is none */
+			const char *text[7]; /* RETOLD_TEXTS; "" where there is none */
 		} retold;
-		struct { uint64_t handle, stream; int result; } mark;
+		struct {
+			uint64_t handle, stream;
+			int result;
+		} mark;
 		struct {
 			enum task_state state;
-			uint64_t since_ns;      /* in this state */
-			uint64_t run_ns;        /* total on a CPU since seen */
-			uint64_t wait_ns;       /* total runnable, waiting for a CPU */
+			uint64_t since_ns; /* in this state */
+			uint64_t run_ns;   /* total on a CPU since seen */
+			uint64_t wait_ns;  /* total runnable, waiting for a CPU */
 			uint64_t sleep_ns, disk_ns;
-			uint64_t io_bytes;      /* read and written by the whole process, 0 where not sampled */
-			uint64_t preempted;     /* times it lost the CPU while it could have run */
-			const char *preempted_by; /* name of the task it waited behind longest of late; "" unknown, or an idle CPU: throttled */
-			uint64_t stopped_ns;    /* total stopped; part of sleep_ns */
+			uint64_t io_bytes;        /* read and written by the whole process, 0 where not sampled */
+			uint64_t preempted;       /* times it lost the CPU while it could have run */
+			const char *preempted_by; /* name of the task it waited behind longest of late; "" unknown, or
+						     an idle CPU: throttled */
+			uint64_t stopped_ns;      /* total stopped; part of sleep_ns */
 		} task;
-		struct { uint64_t begin_ns; enum task_state state; uint64_t runq_ns; } off;
 		struct {
-			uint64_t begin_ns;      /* with tid the key of the wait */
+			uint64_t begin_ns;
+			enum task_state state;
+			uint64_t runq_ns;
+		} off;
+		struct {
+			uint64_t begin_ns;                     /* with tid the key of the wait */
 			const char *kernel_stack, *user_stack; /* frames, newline-separated, innermost first; "" none */
 			const char *wchan, *syscall, *file;    /* "" unknown */
-			bool mmap_lock_held;    /* a read that takes the target's mmap_lock timed out */
+			bool mmap_lock_held;                   /* a read that takes the target's mmap_lock timed out */
 		} blocked;
 		struct {
 			const char *name, *track;
-			uint64_t begin_ns;      /* span */
-			int64_t value;          /* counter */
+			uint64_t begin_ns; /* span */
+			int64_t value;     /* counter */
 			int n_args;
 			struct event_arg args[EVENT_ARGS_MAX];
 		} generic;
 	};
 };
 
-const char *op_kind_name(enum op_kind kind);        /* "AllReduce" */
-const char *dtype_name(int dtype);                  /* "bf16"; NULL for none */
-int dtype_bytes(int dtype);                         /* 0 for none */
+const char *op_kind_name(enum op_kind kind);               /* "AllReduce" */
+const char *dtype_name(int dtype);                         /* "bf16"; NULL for none */
+int dtype_bytes(int dtype);                                /* 0 for none */
 const char *comm_init_kind_name(enum comm_init_kind kind); /* "InitRank" */
-const char *task_state_name(enum task_state state); /* "on_cpu" */
-static inline bool op_kind_counted(enum op_kind kind) { return kind <= OP_ALLREDUCE; }
-static inline bool op_kind_p2p(enum op_kind kind) { return kind == OP_SEND || kind == OP_RECV; }
+const char *task_state_name(enum task_state state);        /* "on_cpu" */
+static inline bool op_kind_counted(enum op_kind kind)
+{
+	return kind <= OP_ALLREDUCE;
+}
+static inline bool op_kind_p2p(enum op_kind kind)
+{
+	return kind == OP_SEND || kind == OP_RECV;
+}
 
 #endif

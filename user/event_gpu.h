@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* Of a GPU. What the driver does not tell is GPU_NOT_TOLD (32 bits) or ~0 (64 bits); shares are in percent, negative unknown. */
+/* Of a GPU. What the driver does not tell is GPU_NOT_TOLD (32 bits) or ~0 (64 bits); shares are in percent, negative
+ * unknown. */
 #define GPU_NOT_TOLD 0xffffffffu
 #define GPU_INDEX_ALL 0xffffffffu
 #define GPU_PCI_NONE (~0ull)
@@ -16,13 +17,13 @@ enum gpu_answer { GPU_IS_THERE, GPU_IS_LOST, GPU_WANTS_RESET, GPU_NO_ANSWER };
 
 struct gpu_sample {
 	uint32_t index, power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
-	uint32_t cost_us;         /* CPU time of the look */
-	uint64_t window_ns;       /* 0: the shares are not known */
-	uint64_t slowdown;        /* NVML's clocks event reasons */
+	uint32_t cost_us;   /* CPU time of the look */
+	uint64_t window_ns; /* 0: the shares are not known */
+	uint64_t slowdown;  /* NVML's clocks event reasons */
 	double sm, tensor, dram, occupancy;
 };
 
-struct gpu_health {           /* counters: see struct fact_gpu_health */
+struct gpu_health { /* counters: see struct fact_gpu_health */
 	uint32_t index, rows_corrected, rows_uncorrected, rows_pending, rows_failed, pages_pending, inforom_bad;
 	uint32_t nvlinks_active, pcie_width, pcie_gen, cost_us;
 	uint64_t ecc_corrected, ecc_uncorrected, ecc_corrected_ever, ecc_uncorrected_ever;

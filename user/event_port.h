@@ -13,22 +13,27 @@
 enum { PORT_STATE_UNKNOWN = 0, PORT_STATE_DOWN = 1, PORT_STATE_ACTIVE = 4 };
 
 struct port_event {
-	uint32_t index;           /* the session's number of the port */
+	uint32_t index; /* the session's number of the port */
 	union {
 		struct {
-			uint32_t number;  /* on its device */
-			int numa_node;    /* -1 unknown */
-			const char *device, *netdev, *pci, *kind, *layer; /* "" none or unknown; equal kinds can be compared */
+			uint32_t number; /* on its device */
+			int numa_node;   /* -1 unknown */
+			const char *device, *netdev, *pci, *kind,
+				*layer; /* "" none or unknown; equal kinds can be compared */
 		} id;
 		struct {
 			uint64_t taken_ns;
-			uint8_t state, phys_state; /* as in fact_port_look */
-			bool gone, silent, carrier_known, carrier; /* silent: no answer since taken_ns */
+			uint8_t state, phys_state;                       /* as in fact_port_look */
+			bool gone, silent, carrier_known, carrier;       /* silent: no answer since taken_ns */
 			uint32_t rate_mbps, lanes, netdev_mbps, cost_us; /* PORT_NOT_TOLD */
 			uint32_t n_counters;
 			const uint64_t *counters; /* of enum port_counter; as long as the record */
 		} look;
-		struct { bool known; uint32_t n; const uint32_t *pids; } users; /* pids: as long as the record */
+		struct {
+			bool known;
+			uint32_t n;
+			const uint32_t *pids;
+		} users; /* pids: as long as the record */
 	};
 };
 

@@ -10,8 +10,8 @@
 
 #include "schemas/fact_tcp.h"
 
-struct tcp_event { /* the event's tgid: who has it open; of an identity only */
-	uint32_t index;           /* the session's number of the connection, given again */
+struct tcp_event {      /* the event's tgid: who has it open; of an identity only */
+	uint32_t index; /* the session's number of the connection, given again */
 	union {
 		struct {
 			uint64_t inode, cookie, netns;

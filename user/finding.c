@@ -8,7 +8,10 @@
 
 #include "base/hash.h"
 
-static const struct { const char *name; bool exits; } kinds[FINDING_KIND_MAX] = {
+static const struct {
+	const char *name;
+	bool exits;
+} kinds[FINDING_KIND_MAX] = {
 #define X(id, name, exits) [FINDING_##id] = { name, exits },
 	FINDING_KINDS(X)
 #undef X

@@ -11,71 +11,94 @@
 
 #include "event.h"
 
-/* kinds and classes: name, then for kinds whether one changes the exit code. schemas/incident.schema.json lists the same. */
+/* kinds and classes: name, then for kinds whether one changes the exit code. schemas/incident.schema.json lists the
+ * same. */
+/* clang-format off */
 #define FINDING_KINDS(X) \
-	X(HANG, "hang", 1) X(STRAGGLER, "straggler", 1) X(MISMATCH, "mismatch", 1) X(D_STATE, "d_state", 1) \
-	X(STOPPED, "stopped", 1) X(CPU_STARVED, "cpu_starved", 1) X(IO_STALL, "io_stall", 1) X(XID, "xid", 1) \
-	X(GPU_HEALTH, "gpu_health", 1) X(LINK, "link", 1) X(SLOW_STEP, "slow_step", 0) \
-	X(OBSERVATION, "observation", 0) X(LOST_EVENTS, "lost_events", 0) X(UNOBSERVED, "unobserved", 0)
+	X(HANG, "hang", 1) \
+	X(STRAGGLER, "straggler", 1) \
+	X(MISMATCH, "mismatch", 1) \
+	X(D_STATE, "d_state", 1) \
+	X(STOPPED, "stopped", 1) \
+	X(CPU_STARVED, "cpu_starved", 1) \
+	X(IO_STALL, "io_stall", 1) \
+	X(XID, "xid", 1) \
+	X(GPU_HEALTH, "gpu_health", 1) \
+	X(LINK, "link", 1) \
+	X(SLOW_STEP, "slow_step", 0) \
+	X(OBSERVATION, "observation", 0) \
+	X(LOST_EVENTS, "lost_events", 0) \
+	X(UNOBSERVED, "unobserved", 0)
+/* clang-format on */
+/* clang-format off */
 #define HANG_CLASSES(X) \
-	X(NONE, "") X(MISSING_ENTER, "missing_enter") X(DEADLOCK, "deadlock") X(P2P_UNMATCHED, "p2p_unmatched") \
-	X(INSIDE_NETWORK, "inside_network") X(INSIDE_GPU, "inside_gpu") X(HOST_BLOCKED, "host_blocked") \
-	X(STOPPED, "stopped") X(PROCESS_DEAD, "process_dead") X(INIT, "init") X(UNKNOWN, "unknown")
+	X(NONE, "") \
+	X(MISSING_ENTER, "missing_enter") \
+	X(DEADLOCK, "deadlock") \
+	X(P2P_UNMATCHED, "p2p_unmatched") \
+	X(INSIDE_NETWORK, "inside_network") \
+	X(INSIDE_GPU, "inside_gpu") \
+	X(HOST_BLOCKED, "host_blocked") \
+	X(STOPPED, "stopped") \
+	X(PROCESS_DEAD, "process_dead") \
+	X(INIT, "init") \
+	X(UNKNOWN, "unknown")
+/* clang-format on */
 
 enum finding_kind {
 #define X(id, name, exits) FINDING_##id,
 	FINDING_KINDS(X)
 #undef X
-	FINDING_KIND_MAX
+		FINDING_KIND_MAX
 };
 
 enum hang_class {
 #define X(id, name) HANG_##id,
 	HANG_CLASSES(X)
 #undef X
-	HANG_CLASS_MAX
+		HANG_CLASS_MAX
 };
 
 #define FINDING_RANKS_MAX 16
 #define EVIDENCE_MAX 28
 
-struct evidence { /* text NULL: a number. Names carry their unit (lag_s, blame_percent). */
+struct evidence {         /* text NULL: a number. Names carry their unit (lag_s, blame_percent). */
 	const char *name; /* static string */
 	const char *text; /* interned */
 	double number;
 };
 
 struct finding {
-	uint64_t key;            /* same fault, same key, from tick to tick: finding_key() */
-	uint64_t caused_by_key;  /* key of the finding this one is a consequence of, 0 none */
+	uint64_t key;           /* same fault, same key, from tick to tick: finding_key() */
+	uint64_t caused_by_key; /* key of the finding this one is a consequence of, 0 none */
 	enum finding_kind kind;
 	enum hang_class class;
-	const char *cause;       /* "asleep", "stopped", "mmap_lock", "gpu_or_unknown"...; NULL none */
+	const char *cause;                     /* "asleep", "stopped", "mmap_lock", "gpu_or_unknown"...; NULL none */
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
 	uint32_t pids[FINDING_RANKS_MAX];
-	const char *job;         /* where no rank is named; NULL: that of its ranks */
-	const char *host;        /* in a merge: of all its ranks; pids are their hosts' own. NULL: the session's, or several */
+	const char *job;  /* where no rank is named; NULL: that of its ranks */
+	const char *host; /* in a merge: of all its ranks; pids are their hosts' own. NULL: the session's, or several */
 	bool has_op;
-	uint64_t comm;           /* commHash */
+	uint64_t comm; /* commHash */
 	enum op_kind op;
 	uint64_t seq;
-	int peer;                /* P2P: global rank of the other side, -1 */
-	uint64_t since_ns;       /* the fault's begin; for a hang when the first peer began to wait */
-	double confidence;       /* 0..1 */
+	int peer;          /* P2P: global rank of the other side, -1 */
+	uint64_t since_ns; /* the fault's begin; for a hang when the first peer began to wait */
+	double confidence; /* 0..1 */
 	int n_evidence;
 	struct evidence evidence[EVIDENCE_MAX];
 };
 
 enum finding_phase { PHASE_OPEN, PHASE_UPDATE, PHASE_CLOSE };
 
-struct incident { /* a finding with its history; what sinks get */
-	uint64_t number;         /* 1.. in order of opening; printed in the id */
-	char id[32];             /* "HOST-BOOT.number" style, unique per session */
-	char caused_by[32];      /* "" none */
+struct incident {           /* a finding with its history; what sinks get */
+	uint64_t number;    /* 1.. in order of opening; printed in the id */
+	char id[32];        /* "HOST-BOOT.number" style, unique per session */
+	char caused_by[32]; /* "" none */
 	enum finding_phase phase;
-	uint64_t open_ns, t_ns;  /* when it opened, when this phase was reached */
+	uint64_t open_ns, t_ns; /* when it opened, when this phase was reached */
 	struct finding f;
-	double cost_s;           /* of the job's time: what it and its consequences took so far */
+	double cost_s; /* of the job's time: what it and its consequences took so far */
 };
 
 const char *finding_kind_name(enum finding_kind kind);

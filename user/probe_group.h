@@ -8,22 +8,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a tracer's rows: what may be taken from a process that pays too much for its probes (user/governor.h), and what may not.
- * NEEDED: what verdicts stand on. POSTS: RDMA posts and completions, which are matched by count and never come back. */
+/* Of a tracer's rows: what may be taken from a process that pays too much for its probes (user/governor.h), and what
+ * may not. NEEDED: what verdicts stand on. POSTS: RDMA posts and completions, which are matched by count and never come
+ * back. */
 enum probe_group { PROBES_NEEDED, PROBES_CALLS, PROBES_POLLS, PROBES_POSTS, PROBES_BURST, PROBE_GROUPS };
 
 const char *probe_group_what(enum probe_group group); /* "cuEventQuery and cuStreamQuery" */
 
-enum budget_what { BUDGET_COST /* of a hit: measured, or assumed */, BUDGET_SHED, BUDGET_BACK, BUDGET_KEPT /* nothing left may go */ };
+enum budget_what {
+	BUDGET_COST /* of a hit: measured, or assumed */,
+	BUDGET_SHED,
+	BUDGET_BACK,
+	BUDGET_KEPT /* nothing left may go */
+};
 
 struct budget_told {
 	enum budget_what what;
-	enum probe_group group; /* SHED, BACK: which */
-	uint32_t shed;          /* groups that are not probed from now on, a bit each */
+	enum probe_group group;               /* SHED, BACK: which */
+	uint32_t shed;                        /* groups that are not probed from now on, a bit each */
 	uint64_t hits_per_s, node_hits_per_s; /* of the process, of all */
-	uint32_t cost_ns, node_cost_ns; /* of a hit, on average */
-	uint32_t budget_ppm;    /* of a core: the process', or (of_node) that of all together */
-	bool of_node, assumed;  /* assumed: the cost could not be measured */
+	uint32_t cost_ns, node_cost_ns;       /* of a hit, on average */
+	uint32_t budget_ppm;                  /* of a core: the process', or (of_node) that of all together */
+	bool of_node, assumed;                /* assumed: the cost could not be measured */
 };
 
 #endif

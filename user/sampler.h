@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampler.h - what a sampler is: it looks at the targets or the machine from outside, now and then, and tells what it saw as
- * records, which go the way of all others (merge, recording, decode), so that a replay knows them. One file a sampler and
- * a line in samplers.def. A look must never block: whatever can goes through the reader or a child with a deadline.
+ * sampler.h - what a sampler is: it looks at the targets or the machine from outside, now and then, and tells what it
+ * saw as records, which go the way of all others (merge, recording, decode), so that a replay knows them. One file a
+ * sampler and a line in samplers.def. A look must never block: whatever can goes through the reader or a child with a
+ * deadline.
  */
 #ifndef RANKTRACE_SAMPLER_H
 #define RANKTRACE_SAMPLER_H
@@ -17,9 +18,9 @@ struct target_proc;
 struct target_set;
 
 enum { /* tiers of a session in which a sampler runs, as bits */
-	SAMPLER_WATCH = 1,
-	SAMPLER_PROBES = 2, /* trace and burst */
-	SAMPLER_ALWAYS = 3,
+       SAMPLER_WATCH = 1,
+       SAMPLER_PROBES = 2, /* trace and burst */
+       SAMPLER_ALWAYS = 3,
 };
 
 struct sampler_ctx { /* all borrowed; lives as long as the sampler */
@@ -30,21 +31,21 @@ struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 	const void *is_traced_of;
 	int (*emit)(void *to, const struct wire_hdr *rec); /* copied; what it returns ends the session: pass it on */
 	void *emit_to;
-	uint64_t start_ns;         /* of the session (CLOCK_MONOTONIC) */
-	uint64_t start_boot_ns;    /* the same on the clock of target_proc.start_time_ns */
+	uint64_t start_ns;      /* of the session (CLOCK_MONOTONIC) */
+	uint64_t start_boot_ns; /* the same on the clock of target_proc.start_time_ns */
 	uint64_t dstate_limit_ns;
-	bool probes;               /* some process may have probes: tier trace or burst */
+	bool probes; /* some process may have probes: tier trace or burst */
 };
 
 struct sampler {
-	const char *name;          /* as in samplers.def */
-	unsigned int tiers;        /* SAMPLER_* */
-	uint64_t period_ns;        /* between the begins of two looks; what needs fewer counts for itself */
-	const char *remedy;        /* what to do about a failure, in words: "run as root, or with CAP_SYSLOG" */
+	const char *name;   /* as in samplers.def */
+	unsigned int tiers; /* SAMPLER_* */
+	uint64_t period_ns; /* between the begins of two looks; what needs fewer counts for itself */
+	const char *remedy; /* what to do about a failure, in words: "run as root, or with CAP_SYSLOG" */
 	/* 0, or -errno: told once, and this sampler stays off. -ENOTSUP: stays off, silently. */
 	int (*open)(const struct sampler_ctx *ctx, void **ret_state);
-	/* After the processes were looked for. 0, or -errno: told once, and it is asked again after the next period. The target set's
-	 * pointers are good until it returns. */
+	/* After the processes were looked for. 0, or -errno: told once, and it is asked again after the next period.
+	 * The target set's pointers are good until it returns. */
 	int (*look)(void *state, uint64_t now_ns);
 	/* NULL, as open() may leave the state, is fine. */
 	void (*close)(void *state);

@@ -25,32 +25,34 @@ enum tier { TIER_WATCH = -1, TIER_TRACE, TIER_BURST };
 /* A row: the program `program` goes on the entry (or return) of `symbol`. Rows that share program, side and
  * library attach as one link. The cookie a program gets is made by bpf/cookie.h: row index, library, returns or not. */
 struct probe {
-	const char *symbol;   /* exported name; a second name at the same address is not probed again */
-	const char *alias;    /* looked for if `symbol` is absent (stripped weak names); NULL none */
+	const char *symbol; /* exported name; a second name at the same address is not probed again */
+	const char *alias;  /* looked for if `symbol` is absent (stripped weak names); NULL none */
 	const char *program;
-	bool at_return;       /* left out for targets under seccomp where the kernel implements it by a system call */
-	bool required;        /* absent: the tracer says that it will miss things in this library */
+	bool at_return; /* left out for targets under seccomp where the kernel implements it by a system call */
+	bool required;  /* absent: the tracer says that it will miss things in this library */
 	enum tier tier;
-	bool placed;          /* not found by its name (`symbol` is for people) but by tracer_place() */
+	bool placed; /* not found by its name (`symbol` is for people) but by tracer_place() */
 };
 
 struct tracer {
 	const char *name, *help;
 	enum wire_tracer id;
-	bool of_machine;                 /* its hooks are the machine's, not the targets': in every tier, and one that is absent is no trouble */
-	const struct probe *probes;      /* NULL: no uprobes, its programs attach to the kernel */
+	bool of_machine; /* its hooks are the machine's, not the targets': in every tier, and one that is absent is no
+			    trouble */
+	const struct probe *probes; /* NULL: no uprobes, its programs attach to the kernel */
 	size_t n_probes;
 	/* Do two rows of one side mean the same to the programs, so that at one address they are one function under two
-	 * names? If not, a hit there cannot be told apart and neither is probed. NULL: rows of one program are alike. */
+	 * names? If not, a hit there cannot be told apart and neither is probed. NULL: rows of one program are alike.
+	 */
 	bool (*rows_alike)(size_t a, size_t b);
 	/* Of a row of tier trace: which group it belongs to. NULL: all are needed. */
 	enum probe_group (*group)(size_t row);
-	const char *const *markers;      /* NULL-terminated: a file that defines all of these is probed; "a|b": either */
-	const void *(*object)(size_t *ret_size);  /* the BPF object, from the skeleton */
+	const char *const *markers; /* NULL-terminated: a file that defines all of these is probed; "a|b": either */
+	const void *(*object)(size_t *ret_size); /* the BPF object, from the skeleton */
 	/* After load, before anything attaches. 0 or -errno. NULL nothing to do. */
 	int (*start)(struct tracer_handle *h);
-	/* A library was found in a process; before its probes attach. `fd` is the mapped file, borrowed. `*ret_has_layout`:
-	 * facts were learned. NULL nothing. */
+	/* A library was found in a process; before its probes attach. `fd` is the mapped file, borrowed.
+	 * `*ret_has_layout`: facts were learned. NULL nothing. */
 	int (*on_lib)(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
 		      uint32_t lib_id, bool *ret_has_layout);
 	/* A process became a target. NULL nothing. */
@@ -59,8 +61,8 @@ struct tracer {
 	int (*tick)(struct tracer_handle *h, uint64_t now_ns);
 	/* Between two ticks, each time the rings were emptied (20 ms): for what cannot wait. NULL nothing. */
 	int (*look)(struct tracer_handle *h, uint64_t now_ns);
-	/* Record -> events. Pure: used in replay, with no handle. Returns how many of `out` were filled (0 if the record
-	 * carries none), -EINVAL for a record too short or of an unknown kind. */
+	/* Record -> events. Pure: used in replay, with no handle. Returns how many of `out` were filled (0 if the
+	 * record carries none), -EINVAL for a record too short or of an unknown kind. */
 	int (*decode)(const struct wire_hdr *rec, struct intern *strings, struct event *out, int max);
 	int events_max; /* of one record; 0: DECODE_EVENTS_MAX */
 };
@@ -84,9 +86,10 @@ bool tracer_generation(struct tracer_handle *h, uint32_t tgid, uint64_t *ret);
 uint32_t tracer_groups(struct tracer_handle *h, uint32_t tgid);
 /* Put a record of the tracer's own making into the stream (copied); ts_ns and sizes set by the caller. */
 int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec);
-/* Reads the tracer's iterator program once: `each` for every row it wrote, of row_bytes. 0, what `each` returned, or -errno. */
-int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes, int (*each)(void *arg, const void *row),
-		     void *arg);
+/* Reads the tracer's iterator program once: `each` for every row it wrote, of row_bytes. 0, what `each` returned, or
+ * -errno. */
+int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes,
+		     int (*each)(void *arg, const void *row), void *arg);
 /* Settings of the session. */
 enum tier tracer_tier(const struct tracer_handle *h); /* of the session: a process may be raised above it */
 uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h);
@@ -95,12 +98,16 @@ void *tracer_state(struct tracer_handle *h, size_t bytes);
 /* The helper process for whatever can block behind a target. */
 struct reader *tracer_reader(struct tracer_handle *h);
 /* Probes on functions that only a pointer in the target's memory leads to: `address` in the process gets the placed row
- * `row`. By file and offset, each once a process however often it is asked for; what was placed in a file is placed at once in the
- * next process that maps it. Emits FACT_LIB and FACT_ATTACH. *ret_since_ns: when the last of them was in place. How many
- * probes are new; -ESRCH unknown process, or one that is to have none of them any more; -ENOENT an address lies in no file that can be probed; -EAGAIN not now
- * (a lock is held); -errno. */
-struct tracer_place { uint64_t address; uint32_t row; };
-int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n, uint64_t *ret_since_ns);
+ * `row`. By file and offset, each once a process however often it is asked for; what was placed in a file is placed at
+ * once in the next process that maps it. Emits FACT_LIB and FACT_ATTACH. *ret_since_ns: when the last of them was in
+ * place. How many probes are new; -ESRCH unknown process, or one that is to have none of them any more; -ENOENT an
+ * address lies in no file that can be probed; -EAGAIN not now (a lock is held); -errno. */
+struct tracer_place {
+	uint64_t address;
+	uint32_t row;
+};
+int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n,
+		 uint64_t *ret_since_ns);
 /* Names of user addresses of a target, one "func+0x1f (lib.so)" line each, innermost first; "" where nothing is known.
  * Never touches the target. */
 void tracer_user_stack(struct tracer_handle *h, uint32_t tgid, const uint64_t *addrs, size_t n, char *to, size_t size);

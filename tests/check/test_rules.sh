@@ -23,10 +23,15 @@ planted() { # rule, what must be in the output; the violation is already there
 
 fresh
 spdx='/* SPDX-License-Identifier: Apache-2.0 */'
-printf '%s\n#include "loader.h"\n' "$spdx" >> "$tree/user/model/comm.c"; planted layers 'user/model/comm.c'
+printf '#include "attach/loader.h"\n' >> "$tree/user/model/comm.c"; planted includes 'user/model may not include user/attach'
+printf '#include "comm.h"\n' >> "$tree/user/model/comm.c"; planted includes 'which is no path from the root'
+printf '#include "pipeline/pipeline.h"\n' >> "$tree/user/pipeline/incident.h"; planted includes 'circle of includes: user/pipeline/incident.h'
+printf '#include "detect/host/loss.h"\n' >> "$tree/user/detect/hang/wait.c"; echo "$spdx" > "$tree/user/detect/host/loss.h"; planted includes 'user/detect/hang may not include user/detect/host'
+for i in $(seq 31); do echo "$spdx" > "$tree/user/base/f$i.h"; done; planted includes 'user/base: [0-9]* files, more than 30'
+printf 'int  x;\n' >> "$tree/user/model/comm.c"; planted format 'user/model/comm.c'
 printf '#include "tracers/cuda/cuda.h"\n' >> "$tree/tracers/nccl/nccl.c"; planted tracers_apart 'tracers/nccl/nccl.c'
-printf '#include <bpf/libbpf.h>\n' >> "$tree/user/session.c"; planted libbpf 'user/session.c'
-printf '#include <time.h>\n' >> "$tree/user/detect/hang.c"; planted pure 'user/detect/hang.c'
+printf '#include <bpf/libbpf.h>\n' >> "$tree/user/session/session.c"; planted libbpf 'user/session/session.c'
+printf '#include <time.h>\n' >> "$tree/user/detect/hang/hang.c"; planted pure 'user/detect/hang/hang.c'
 { echo "$spdx"; seq 700 | sed 's/^/int v/; s/$/;/'; } > "$tree/user/long.c"; planted sizes 'user/long.c: 701 lines'
 { printf '%s\nvoid f(void)\n{\n' "$spdx"; seq 70 | sed 's/^/int v/; s/$/;/'; echo '}'; } > "$tree/user/func.c"; planted sizes 'function of 71 lines'
 echo "$spdx" > "$tree/user/utils.c"; planted names 'user/utils.c'
@@ -34,7 +39,7 @@ printf '%s\ntypedef struct foo foo_t;\n' "$spdx" > "$tree/user/foo.h"; planted n
 echo 'int x;' > "$tree/user/bare.c"; planted licences 'user/bare.c: no SPDX'
 echo "$spdx" > "$tree/bpf/wrong.bpf.h"; planted licences 'bpf/wrong.bpf.h: kernel side'
 echo 'DETECTOR(nobody, "nobody", "none")' >> "$tree/user/detect/detectors.def"; planted tables 'no detector_nobody'
-echo 'TRACER(ghost, "ghost", "none")' >> "$tree/tracers/tracers.def"; planted tables 'tracers/ghost/ghost.h'
+echo 'TRACER(ghost, "ghost", "none")' >> "$tree/tracers/tracers.def"; planted tables 'ghost: no ghost.h'
 printf 'see .%s/x\n' './shared' >> "$tree/README.md"; planted citations 'README.md'
 TREE=$tree "$top/scripts/check.sh" || { echo "FAILED: the tree itself breaks a rule"; failed=1; }
 exit $failed

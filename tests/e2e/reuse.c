@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reuse.c - one pid, many processes, for test_churn.py: reuse SIM TIMES runs TIMES jobs of one rank, each under the pid of
- * the one before (clone3 with set_tid), each with a communicator and one all-reduce more than the last. Prints a line for
- * each: pid and all-reduces.
+ * reuse.c - one pid, many processes, for test_churn.py: reuse SIM TIMES runs TIMES jobs of one rank, each under the pid
+ * of the one before (clone3 with set_tid), each with a communicator and one all-reduce more than the last. Prints a
+ * line for each: pid and all-reduces.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct unique_id { char internal[128]; };
+struct unique_id {
+	char internal[128];
+};
 
 static void *must(void *library, const char *name)
 {
@@ -68,11 +70,14 @@ static pid_t start(const char *sim, int n, pid_t pid)
 {
 	uint64_t tid = pid;
 	pid_t tids[] = { tid };
-	struct clone_args args = { .exit_signal = SIGCHLD, .set_tid = pid ? (uintptr_t)tids : 0, .set_tid_size = pid ? 1 : 0 };
+	struct clone_args args = { .exit_signal = SIGCHLD,
+				   .set_tid = pid ? (uintptr_t)tids : 0,
+				   .set_tid_size = pid ? 1 : 0 };
 	char text[16], job[32];
 	pid_t child;
 
-	for (int tries = 0; (child = syscall(SYS_clone3, &args, sizeof(args))) < 0 && errno == EEXIST && tries < 100; tries++)
+	for (int tries = 0; (child = syscall(SYS_clone3, &args, sizeof(args))) < 0 && errno == EEXIST && tries < 100;
+	     tries++)
 		usleep(1000); /* somebody else has it: he may be gone soon */
 	if (child)
 		return child;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * storm.c - process churn for test_churn.py: children that live for a moment, as fast as one loop can make them.
- * storm SECONDS exec: each execs this file again and exits. storm SECONDS LIBRARY: each maps the library and exits. Prints
- * how many there were. The parent of all is one process, so that its children are descendants of the traced one.
+ * storm SECONDS exec: each execs this file again and exits. storm SECONDS LIBRARY: each maps the library and exits.
+ * Prints how many there were. The parent of all is one process, so that its children are descendants of the traced one.
  */
 #include <dlfcn.h>
 #include <spawn.h>

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&a, 0, sizeof(a));
 	session_args_init(&a, TIER_WATCH);
 	fuzz_file(data, size < 4096 ? size : 4096, path);
-	if (session_args_file(&a, path, NULL, NULL, error, sizeof(error)) && (!*error || strnlen(error, sizeof(error)) == sizeof(error)))
+	if (session_args_file(&a, path, NULL, NULL, error, sizeof(error)) &&
+	    (!*error || strnlen(error, sizeof(error)) == sizeof(error)))
 		abort();
 	log_quiet = log_verbose = false;
 	return 0;

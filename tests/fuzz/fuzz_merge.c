@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_merge.c - recordings of up to three hosts as `autopsy --merge` takes them. First byte: how many, and (128) whether the rest is the
- * files' own bytes; else it is records of anything, which become whole files with checksums that are right.
+ * fuzz_merge.c - recordings of up to three hosts as `autopsy --merge` takes them. First byte: how many, and (128)
+ * whether the rest is the files' own bytes; else it is records of anything, which become whole files with checksums
+ * that are right.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +20,10 @@
 #define FILES_MAX 3
 #define RECORDS_MAX 1000
 
-struct files { int n; char path[FILES_MAX][32]; };
+struct files {
+	int n;
+	char path[FILES_MAX][32];
+};
 
 /* In place of base/log.c: every text is made, and none is printed. */
 static void text_make(const char *format, va_list ap)
@@ -83,14 +87,21 @@ static int record_next(struct feed *f, uint64_t *now, int n, struct wire_hdr *h)
 	now[host] += 1000000ull * feed_number(f, 1) * (what & 128 ? 1000 : 1);
 	feed_bytes(f, h + 1, size);
 	memset((char *)(h + 1) + size, 0, 512 - size);
-	*h = (struct wire_hdr){ .size = sizeof(*h) + (what & 64 ? (size + 7) / 8 * 8 : 512), .tracer = what & 7, .kind = kind & 63,
-				.tid = 10 + who / 4 % 8, .tgid = 10 + who % 4, .ts_ns = now[host] };
+	*h = (struct wire_hdr){ .size = sizeof(*h) + (what & 64 ? (size + 7) / 8 * 8 : 512),
+				.tracer = what & 7,
+				.kind = kind & 63,
+				.tid = 10 + who / 4 % 8,
+				.tgid = 10 + who % 4,
+				.ts_ns = now[host] };
 	return host;
 }
 
 static void files_record(const struct files *f, struct feed *from)
 {
-	static union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } rec;
+	static union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} rec;
 	uint64_t now[FILES_MAX] = { 1000000000, 5000000000, 1000 };
 	struct recording *to[FILES_MAX];
 

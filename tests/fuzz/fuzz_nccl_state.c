@@ -20,8 +20,15 @@ static uint32_t offset(struct feed *f)
 /* As nccl_layout_fetch() gives them: identity is there, and no more counters than fit. */
 static struct nccl_layout layout(struct feed *f)
 {
-	struct nccl_layout l = { .magic = offset(f), .hash = offset(f), .rank = offset(f), .nranks = offset(f), .end_magic = offset(f),
-				 .device = offset(f), .counters = offset(f), .async_result = offset(f), .init_state = offset(f),
+	struct nccl_layout l = { .magic = offset(f),
+				 .hash = offset(f),
+				 .rank = offset(f),
+				 .nranks = offset(f),
+				 .end_magic = offset(f),
+				 .device = offset(f),
+				 .counters = offset(f),
+				 .async_result = offset(f),
+				 .init_state = offset(f),
 				 .abort_flag = offset(f) };
 
 	l.n_counters = feed_number(f, 1) % (NCCL_SEQ_MAX + 1);
@@ -38,7 +45,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	feed_bytes(&f, memory, sizeof(memory));
 	for (size_t i = 0; i < 40; i++)
-		places[i] = (struct nccl_place){ .addr = i % 3 == 2 ? memory[i] : (uint64_t)&memory[i % 3 ? 1000 : 16 * i], .layout = i % 2 };
+		places[i] =
+			(struct nccl_place){ .addr = i % 3 == 2 ? memory[i] : (uint64_t)&memory[i % 3 ? 1000 : 16 * i],
+					     .layout = i % 2 };
 	for (size_t i = 0; i < 1024; i++)
 		if (memory[i] % 251 == 7) /* else nothing ever looks like one */
 			memory[i] = NCCL_MAGIC;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_proc_text.c - the other texts of /proc: stat, cgroup, mountinfo, environ, stack; CPython's line tables. What comes
- * out is terminated and within its bounds. The first byte says which.
+ * fuzz_proc_text.c - the other texts of /proc: stat, cgroup, mountinfo, environ, stack; CPython's line tables. What
+ * comes out is terminated and within its bounds. The first byte says which.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static void cgroup_text(const char *text, size_t size)
 
 	cgroup_names_parse(text, &names);
 	must(strnlen(names.container, sizeof(names.container)) < sizeof(names.container) &&
-	     strnlen(names.pod, sizeof(names.pod)) < sizeof(names.pod) && strnlen(names.slurm, sizeof(names.slurm)) < sizeof(names.slurm));
+	     strnlen(names.pod, sizeof(names.pod)) < sizeof(names.pod) &&
+	     strnlen(names.slurm, sizeof(names.slurm)) < sizeof(names.slurm));
 	fuzz_file((const uint8_t *)text, size, path);
 	if (!cgroup_mounts_read(path, &mounts) && !cgroup_cpu_dir(&mounts, text, dir, &v2))
 		must(strnlen(dir, sizeof(dir)) < sizeof(dir));
@@ -76,7 +77,8 @@ static void line_table(const char *text, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const each[])(const char *text, size_t size) = { stat_text, cgroup_text, environ_text, stack_text, line_table };
+	static void (*const each[])(const char *text, size_t size) = { stat_text, cgroup_text, environ_text, stack_text,
+								       line_table };
 	char *text;
 
 	if (!size)

@@ -23,7 +23,8 @@ static void frames(struct stack_process *p, struct python_runtime *rt, struct fe
 		abort();
 	python_threads_match(p, threads, n, tasks, 2);
 	for (size_t i = 0; i <= n; i++) {
-		python_frames_read(p, rt, i < n ? threads[i].frame : PLACE + feed_number(f, 2) % 4096, out, STACK_FRAMES_MAX, &k);
+		python_frames_read(p, rt, i < n ? threads[i].frame : PLACE + feed_number(f, 2) % 4096, out,
+				   STACK_FRAMES_MAX, &k);
 		if (k > STACK_FRAMES_MAX)
 			abort();
 		for (size_t j = 0; j < k; j++)
@@ -48,13 +49,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct feed f = { data, size };
 	struct maps maps = { 0 };
 	struct stack_process p = { .pid = getpid(), .maps = &maps };
-	struct python_runtime rt = { .runtime = PLACE, .code_type = PLACE + 8 * 16, .str_type = PLACE + 8 * 17, .bytes_type = PLACE + 8 * 18 };
+	struct python_runtime rt = {
+		.runtime = PLACE, .code_type = PLACE + 8 * 16, .str_type = PLACE + 8 * 17, .bytes_type = PLACE + 8 * 18
+	};
 	uint8_t which = feed_number(&f, 1);
 
 	feed_bytes(&f, words, sizeof(words));
 	rt.version = versions[which % 4];
-	if (which & 128 ? !python_layout_debug((const uint8_t *)words, sizeof(words), &rt.version, &rt.layout) :
-			  !python_layout_table(rt.version, &rt.layout))
+	if (which & 128 ? !python_layout_debug((const uint8_t *)words, sizeof(words), &rt.version, &rt.layout)
+			: !python_layout_table(rt.version, &rt.layout))
 		return 0;
 	pointers_make(words, sizeof(words) / 8);
 	if (stack_memory_open(p.pid, &p.memory))

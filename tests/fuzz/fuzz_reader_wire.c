@@ -16,8 +16,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct feed f = { data, size };
 	int pair[2], fds[READER_HELLO_FDS], own[READER_HELLO_FDS], before = dup(0), after;
-	size_t n_send = feed_number(&f, 1) % (READER_HELLO_FDS + 1), n_want = feed_number(&f, 1) % (READER_HELLO_FDS + 1), n = 0;
-	union { char bytes[64]; struct reader_answer a; } got;
+	size_t n_send = feed_number(&f, 1) % (READER_HELLO_FDS + 1),
+	       n_want = feed_number(&f, 1) % (READER_HELLO_FDS + 1), n = 0;
+	union {
+		char bytes[64];
+		struct reader_answer a;
+	} got;
 	ssize_t len;
 
 	close(before);

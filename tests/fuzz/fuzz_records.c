@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_records.c - records of every tracer and kind with anything in them, past the checksums that keep the fuzzer out of
- * a recording: decoders, model, retelling, detectors, sinks' texts. Time goes on; processes and threads are few, so
+ * fuzz_records.c - records of every tracer and kind with anything in them, past the checksums that keep the fuzzer out
+ * of a recording: decoders, model, retelling, detectors, sinks' texts. Time goes on; processes and threads are few, so
  * that records meet each other.
  */
 #include <stdlib.h>
@@ -18,12 +18,18 @@
 
 #define RECORDS_MAX 1000
 
-struct copy { struct model *m; struct intern *strings; };
+struct copy {
+	struct model *m;
+	struct intern *strings;
+};
 
 /* What the model tells of itself another one takes. */
 static int retold(void *to, const struct event *e)
 {
-	static union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } rec;
+	static union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} rec;
 	struct copy *c = to;
 	struct event out[DECODE_EVENTS_MAX];
 
@@ -54,13 +60,20 @@ static void record_next(struct feed *f, uint64_t *now, struct wire_hdr *h)
 	feed_bytes(f, h + 1, size);
 	memset((char *)(h + 1) + size, 0, 512 - size);
 	/* a record is as long as its fields ask for, more often than not: zeros follow what the input has */
-	*h = (struct wire_hdr){ .size = sizeof(*h) + (what & 64 ? (size + 7) / 8 * 8 : 512), .tracer = what & 7, .kind = kind & 63,
-				.tid = 10 + who / 4 % 8, .tgid = 10 + who % 4, .ts_ns = *now };
+	*h = (struct wire_hdr){ .size = sizeof(*h) + (what & 64 ? (size + 7) / 8 * 8 : 512),
+				.tracer = what & 7,
+				.kind = kind & 63,
+				.tid = 10 + who / 4 % 8,
+				.tgid = 10 + who % 4,
+				.ts_ns = *now };
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } rec;
+	static union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} rec;
 	struct feed f = { data, size };
 	struct event events[DECODE_EVENTS_MAX];
 	struct intern *strings = intern_new();

@@ -12,11 +12,12 @@
 
 static uint64_t answer[READER_OUT_MAX / 8];
 
-int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in, unsigned deadline_ms,
-	       void *out, size_t out_max, size_t *ret_len, int *ret_fd)
+int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in,
+	       unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len, int *ret_fd)
 {
-	struct reader_job job = { .arg = arg, .arg_len = arg_len, .fd_in = fd_in, .out = (char *)answer, .out_max = out_max,
-				  .fd_out = -1 };
+	struct reader_job job = {
+		.arg = arg, .arg_len = arg_len, .fd_in = fd_in, .out = (char *)answer, .out_max = out_max, .fd_out = -1
+	};
 	int err = fn(&job);
 
 	(void)r;

@@ -28,7 +28,8 @@ struct fixture {
 	int err;
 };
 
-/* The three questions a sink asks the model by function, answered from the fixture; the program's own are not linked. */
+/* The three questions a sink asks the model by function, answered from the fixture; the program's own are not linked.
+ */
 const struct proc *model_proc(const struct model *m, uint32_t tgid)
 {
 	const struct proc *p = m->procs;
@@ -59,36 +60,36 @@ static inline uint32_t fixture_random(struct fixture *f, uint32_t below)
 
 static inline void fixture_init(struct fixture *f, int n_ranks)
 {
-	static const char *const names[] = {"python", "dataloader"};
+	static const char *const names[] = { "python", "dataloader" };
 
-	*f = (struct fixture){.n_ranks = n_ranks, .seed = 42};
-	f->m = (struct model){.now_ns = 5000000000000,
-			      .start_ns = 5000000000000,
-			      .realtime_offset_ns = 1763000000000000000,
-			      .host = "node-a",
-			      .comms = &f->comm,
-			      .procs = f->procs};
-	f->comm = (struct comm){.hash = FIXTURE_HASH, .nranks = n_ranks, .n_seen = n_ranks, .by_rank = f->by_rank};
+	*f = (struct fixture){ .n_ranks = n_ranks, .seed = 42 };
+	f->m = (struct model){ .now_ns = 5000000000000,
+			       .start_ns = 5000000000000,
+			       .realtime_offset_ns = 1763000000000000000,
+			       .host = "node-a",
+			       .comms = &f->comm,
+			       .procs = f->procs };
+	f->comm = (struct comm){ .hash = FIXTURE_HASH, .nranks = n_ranks, .n_seen = n_ranks, .by_rank = f->by_rank };
 	for (int r = 0; r <= n_ranks; r++) {
 		bool child = r == n_ranks;
 
-		f->procs[r] = (struct proc){.tgid = 4700 + (uint32_t)r,
-					    .rank = child ? 1 : r,
-					    .local_rank = r,
-					    .world_size = n_ranks,
-					    .is_child = child,
-					    .job = "llama",
-					    .name = names[child],
-					    .container = "",
-					    .leader = &f->procs[child ? 1 : r],
-					    .next = child ? NULL : &f->procs[r + 1]};
+		f->procs[r] = (struct proc){ .tgid = 4700 + (uint32_t)r,
+					     .rank = child ? 1 : r,
+					     .local_rank = r,
+					     .world_size = n_ranks,
+					     .is_child = child,
+					     .job = "llama",
+					     .name = names[child],
+					     .container = "",
+					     .leader = &f->procs[child ? 1 : r],
+					     .next = child ? NULL : &f->procs[r + 1] };
 		if (child)
 			break;
-		f->members[r] = (struct member){.comm = &f->comm,
-						.proc = &f->procs[r],
-						.addr = 0x7f0000001000u + (uint64_t)r,
-						.rank = r,
-						.device = r};
+		f->members[r] = (struct member){ .comm = &f->comm,
+						 .proc = &f->procs[r],
+						 .addr = 0x7f0000001000u + (uint64_t)r,
+						 .rank = r,
+						 .device = r };
 		f->procs[r].members = &f->members[r];
 		f->by_rank[r] = &f->members[r];
 	}
@@ -117,21 +118,22 @@ static inline void fixture_incident(struct fixture *f, struct incident i)
 
 static inline void fixture_start(struct fixture *f)
 {
-	fixture_event(f, (struct event){.kind = EV_START, .ts_ns = f->m.now_ns});
+	fixture_event(f, (struct event){ .kind = EV_START, .ts_ns = f->m.now_ns });
 	for (int r = 0; r <= f->n_ranks; r++) {
 		uint32_t tgid = f->procs[r].tgid;
 
-		fixture_event(f, (struct event){.kind = EV_PROC, .tgid = tgid, .ts_ns = f->m.now_ns + 10});
-		fixture_event(f, (struct event){.kind = EV_THREAD,
-						.tgid = tgid,
-						.tid = tgid,
-						.ts_ns = f->m.now_ns + 10,
-						.thread.name = f->procs[r].name});
+		fixture_event(f, (struct event){ .kind = EV_PROC, .tgid = tgid, .ts_ns = f->m.now_ns + 10 });
+		fixture_event(f, (struct event){ .kind = EV_THREAD,
+						 .tgid = tgid,
+						 .tid = tgid,
+						 .ts_ns = f->m.now_ns + 10,
+						 .thread.name = f->procs[r].name });
 		fixture_event(
-		    f, (struct event){.kind = EV_ATTACH,
-				      .tgid = tgid,
-				      .ts_ns = f->m.now_ns + 500000,
-				      .attach = {.begin_ns = f->m.now_ns - 1000000, .n_probes = 40, .for_tracer = 1}});
+			f, (struct event){
+				   .kind = EV_ATTACH,
+				   .tgid = tgid,
+				   .ts_ns = f->m.now_ns + 500000,
+				   .attach = { .begin_ns = f->m.now_ns - 1000000, .n_probes = 40, .for_tracer = 1 } });
 	}
 }
 
@@ -142,37 +144,37 @@ static inline struct op fixture_call(struct fixture *f, int rank, enum op_kind k
 	uint32_t pid = f->procs[rank].tgid;
 	uint64_t count = 1u << (10 + fixture_random(f, 14));
 
-	fixture_event(f, (struct event){.kind = EV_OP,
-					.tgid = pid,
-					.tid = pid,
-					.ts_ns = ns,
-					.op = {.addr = f->members[rank].addr,
-					       .stream = stream,
-					       .count = count,
-					       .op = kind,
-					       .dtype = 9,
-					       .redop = 0,
-					       .root = -1,
-					       .peer = -1,
-					       .group_depth = group_depth}});
-	return (struct op){.member = &f->members[rank],
-			   .kind = kind,
-			   .dtype = 9,
-			   .root = -1,
-			   .peer = -1,
-			   .count = count,
-			   .seq = seq,
-			   .tid = pid,
-			   .stream = stream,
-			   .call_ns = ns,
-			   .enqueue_ns = ns,
-			   .start_bound_ns = ns + 4000};
+	fixture_event(f, (struct event){ .kind = EV_OP,
+					 .tgid = pid,
+					 .tid = pid,
+					 .ts_ns = ns,
+					 .op = { .addr = f->members[rank].addr,
+						 .stream = stream,
+						 .count = count,
+						 .op = kind,
+						 .dtype = 9,
+						 .redop = 0,
+						 .root = -1,
+						 .peer = -1,
+						 .group_depth = group_depth } });
+	return (struct op){ .member = &f->members[rank],
+			    .kind = kind,
+			    .dtype = 9,
+			    .root = -1,
+			    .peer = -1,
+			    .count = count,
+			    .seq = seq,
+			    .tid = pid,
+			    .stream = stream,
+			    .call_ns = ns,
+			    .enqueue_ns = ns,
+			    .start_bound_ns = ns + 4000 };
 }
 
 /* `n` steps of training: `buckets` operations on two streams by each rank, then a wait for the GPU that ends them. */
 static inline void fixture_steps(struct fixture *f, int n, int buckets)
 {
-	static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_ALLGATHER, OP_REDUCESCATTER};
+	static const enum op_kind kinds[] = { OP_ALLREDUCE, OP_ALLGATHER, OP_REDUCESCATTER };
 	struct op *ops = calloc((size_t)(buckets * f->n_ranks), sizeof(*ops));
 	uint64_t seq = 0;
 
@@ -183,30 +185,30 @@ static inline void fixture_steps(struct fixture *f, int n, int buckets)
 		for (int b = 0; b < buckets; b++, seq++)
 			for (int r = 0; r < f->n_ranks; r++)
 				ops[b * f->n_ranks + r] = fixture_call(
-				    f, r, kinds[seq % 3], seq,
-				    begin + (uint64_t)b * 40000000 / (uint64_t)buckets + fixture_random(f, 30000),
-				    0x55d0c0de0000u + 0x40u * (seq % FIXTURE_STREAMS), 0);
+					f, r, kinds[seq % 3], seq,
+					begin + (uint64_t)b * 40000000 / (uint64_t)buckets + fixture_random(f, 30000),
+					0x55d0c0de0000u + 0x40u * (seq % FIXTURE_STREAMS), 0);
 		for (int b = 0; b < buckets; b++)
 			for (int r = 0; r < f->n_ranks; r++) { /* as the watchdog's queries see them end */
 				struct op *op = &ops[b * f->n_ranks + r];
 				uint64_t next = b + FIXTURE_STREAMS < buckets
-						    ? op[FIXTURE_STREAMS * f->n_ranks].start_bound_ns
-						    : end;
+							? op[FIXTURE_STREAMS * f->n_ranks].start_bound_ns
+							: end;
 
 				op->end_error_ns = 1000 + fixture_random(f, 3000000);
 				op->end_ns = next + (b % 5 ? 0 : 300000);
 				fixture_op(f, *op);
 			}
 		for (int r = 0; r < f->n_ranks; r++)
-			fixture_event(
-			    f, (struct event){.kind = EV_SYNC_END,
-					      .tgid = f->procs[r].tgid,
-					      .tid = f->procs[r].tgid,
-					      .ts_ns = end + fixture_random(f, 20000),
-					      .sync = {.kind = SYNC_STREAM,
-						       .handle = 0x55d0c0de0000u,
-						       .begin_ns = begin + 45000000 + fixture_random(f, 400000)}});
-		fixture_event(f, (struct event){.kind = EV_TICK, .ts_ns = f->m.now_ns + 1000});
+			fixture_event(f, (struct event){ .kind = EV_SYNC_END,
+							 .tgid = f->procs[r].tgid,
+							 .tid = f->procs[r].tgid,
+							 .ts_ns = end + fixture_random(f, 20000),
+							 .sync = { .kind = SYNC_STREAM,
+								   .handle = 0x55d0c0de0000u,
+								   .begin_ns = begin + 45000000 +
+									       fixture_random(f, 400000) } });
+		fixture_event(f, (struct event){ .kind = EV_TICK, .ts_ns = f->m.now_ns + 1000 });
 	}
 	free(ops);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bench.c - how fast the collector's user side is, on one core: each stage alone and the whole way of a record, in
- * records a CPU second. Rates are medians over windows of the same records; A/A says what two halves of the windows differ by.
+ * records a CPU second. Rates are medians over windows of the same records; A/A says what two halves of the windows
+ * differ by.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -185,12 +186,9 @@ static const struct stage {
 	double target; /* records a second; 0 none */
 	bool slices;   /* tell slices a second too */
 } stages[] = {
-	{ "reorder window", stage_reorder, 0, false },
-	{ "decode", stage_decode, 0, false },
-	{ "decode, model", stage_model, 0, false },
-	{ "decode, model, detectors", stage_pipeline, 0, false },
-	{ "the same, writing .rtr", stage_record, 0, false },
-	{ "replay of .rtr", stage_replay, 3e6, false },
+	{ "reorder window", stage_reorder, 0, false },        { "decode", stage_decode, 0, false },
+	{ "decode, model", stage_model, 0, false },           { "decode, model, detectors", stage_pipeline, 0, false },
+	{ "the same, writing .rtr", stage_record, 0, false }, { "replay of .rtr", stage_replay, 3e6, false },
 	{ "decode to .pftrace", stage_perfetto, 0, true },
 };
 
@@ -221,8 +219,8 @@ static void stage_tell(struct bench *b, const struct stage *st)
 		min = s[i] < min ? s[i] : min;
 		max = s[i] > max ? s[i] : max;
 	}
-	printf("  %-26s %7.2f  %6.2f to %-6.2f %5.3f", st->name, b->n_records / median(s, 0, 1) / 1e6, b->n_records / max / 1e6,
-	       b->n_records / min / 1e6, median(s, 0, 2) / median(s, 1, 2));
+	printf("  %-26s %7.2f  %6.2f to %-6.2f %5.3f", st->name, b->n_records / median(s, 0, 1) / 1e6,
+	       b->n_records / max / 1e6, b->n_records / min / 1e6, median(s, 0, 2) / median(s, 1, 2));
 	if (st->target)
 		printf("   target %.0f", st->target / 1e6);
 	if (st->slices)
@@ -240,8 +238,8 @@ static void job_tell(struct bench *b, int n_ranks, const char *only)
 	for (const struct wire_hdr *rec = NULL; (rec = job_records_next(&b->job, rec));)
 		if (++b->n_records == RECORDS_PER_WINDOW)
 			b->job.used = (const char *)rec + rec->size - b->job.sorted; /* the rest is left out */
-	printf("%d ranks, %" PRIu64 " records of %.0f s a window: million a CPU second, range, A/A\n", n_ranks, b->n_records,
-	       b->job.step * 0.06);
+	printf("%d ranks, %" PRIu64 " records of %.0f s a window: million a CPU second, range, A/A\n", n_ranks,
+	       b->n_records, b->job.step * 0.06);
 	for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++)
 		if (!only || strstr(stages[i].name, only))
 			stage_tell(b, &stages[i]);
@@ -250,7 +248,8 @@ static void job_tell(struct bench *b, int n_ranks, const char *only)
 	job_records_free(&b->job);
 }
 
-/* What a session of hours holds, in a process of its own so that nothing freed before counts: records are made as they are used, nothing is kept but by the pipeline. */
+/* What a session of hours holds, in a process of its own so that nothing freed before counts: records are made as they
+ * are used, nothing is kept but by the pipeline. */
 static void memory_tell(const char *output, const char *name, uint64_t n_records)
 {
 	struct job_records j;
@@ -277,8 +276,9 @@ static void memory_tell(const char *output, const char *name, uint64_t n_records
 			early = rss_kib();
 		job_records_make(&j, 3);
 	}
-	printf("  %-26s %7.1f MiB after %.0f M, %.1f after %.0f M records (%.0f s of 64 ranks, %" PRIu64 " workers come and gone)\n", name,
-	       (early - before) / 1024.0, n / 4e6, (rss_kib() - before) / 1024.0, n / 1e6, j.step * 0.06,
+	printf("  %-26s %7.1f MiB after %.0f M, %.1f after %.0f M records (%.0f s of 64 ranks, %" PRIu64
+	       " workers come and gone)\n",
+	       name, (early - before) / 1024.0, n / 4e6, (rss_kib() - before) / 1024.0, n / 1e6, j.step * 0.06,
 	       (uint64_t)(j.churn_pid - 2000000));
 	fflush(stdout);
 	_exit(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hit.c - see hit.h. The target calls two functions that do next to nothing, in a loop, without and with the tracer; the
- * kernel's own account of BPF run time says what of the difference is ours and what is the trap.
+ * hit.c - see hit.h. The target calls two functions that do next to nothing, in a loop, without and with the tracer;
+ * the kernel's own account of BPF run time says what of the difference is ours and what is the trap.
  */
 #include "tools/bench/hit.h"
 
@@ -21,7 +21,10 @@
 #define CHUNKS 40
 #define ROUNDS 5
 
-struct target { pid_t pid; int ask, answer; };
+struct target {
+	pid_t pid;
+	int ask, answer;
+};
 
 static double now_ns(void)
 {
@@ -118,7 +121,8 @@ static double program_ns(void)
 		fd = bpf_prog_get_fd_by_id(id);
 		memset(&info, 0, sizeof(info));
 		len = sizeof(info);
-		if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &len) && !strncmp(info.name, "nccl_group", 10) && info.run_cnt)
+		if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &len) && !strncmp(info.name, "nccl_group", 10) &&
+		    info.run_cnt)
 			ns = (double)info.run_time_ns / info.run_cnt;
 		if (fd >= 0)
 			close(fd);
@@ -177,8 +181,8 @@ void hit_tell(const char *ranktrace, const char *library)
 		printf("%s or %s does not run\n", ranktrace, library);
 		return;
 	}
-	printf("%.0f a call with the tracer, %.1f without (A/A %.3f); of it in our program %.0f, the rest is the trap\n", median(on),
-	       median(off), median(again), median(ours));
+	printf("%.0f a call with the tracer, %.1f without (A/A %.3f); of it in our program %.0f, the rest is the trap\n",
+	       median(on), median(off), median(again), median(ours));
 	kill(t.pid, SIGTERM);
 	waitpid(t.pid, NULL, 0);
 	close(t.ask);

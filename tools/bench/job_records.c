@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * job_records.c - see job_records.h. Per step of 60 ms and rank: 8 all-reduces of its tensor parallel group and 4 of the
- * world, each with the marks and stream waits a framework puts around it, one group of Send and Recv, one host wait, the
- * watchdog's polls, 12 intervals off the CPU.
+ * job_records.c - see job_records.h. Per step of 60 ms and rank: 8 all-reduces of its tensor parallel group and 4 of
+ * the world, each with the marks and stream waits a framework puts around it, one group of Send and Recv, one host
+ * wait, the watchdog's polls, 12 intervals off the CPU.
  */
 #include "tools/bench/job_records.h"
 
@@ -70,7 +70,8 @@ static void *record(struct job_records *j, size_t size, int tracer, int kind, in
 	return h;
 }
 
-#define RECORD(j, type, tracer, kind, rank, thread, ts) ((struct type *)record(j, sizeof(struct type), tracer, kind, rank, thread, ts))
+#define RECORD(j, type, tracer, kind, rank, thread, ts) \
+	((struct type *)record(j, sizeof(struct type), tracer, kind, rank, thread, ts))
 
 static void proc_announce(struct job_records *j, int rank)
 {
@@ -111,8 +112,12 @@ void job_records_begin(struct job_records *j, int n_ranks)
 {
 	struct fact_start *f;
 
-	*j = (struct job_records){ .n_ranks = n_ranks, .now_ns = START_NS, .tick_ns = START_NS, .scan_ns = START_NS,
-				   .rng = 12345, .churn_pid = 2000000 };
+	*j = (struct job_records){ .n_ranks = n_ranks,
+				   .now_ns = START_NS,
+				   .tick_ns = START_NS,
+				   .scan_ns = START_NS,
+				   .rng = 12345,
+				   .churn_pid = 2000000 };
 	f = record(j, sizeof(*f) + 8, WIRE_FACT, FACT_START, -1, 0, j->now_ns);
 	f->dstate_limit_ns = 5000 * MSEC;
 	f->hang_floor_ns = 1500 * MSEC;
@@ -150,7 +155,8 @@ static void op(struct job_records *j, int rank, int which, int kind, uint64_t co
 	r->group_depth = peer >= 0;
 }
 
-/* As a framework calls it: the compute stream's work first, then the collective on its own stream, and its end event. */
+/* As a framework calls it: the compute stream's work first, then the collective on its own stream, and its end event.
+ */
 static uint64_t collective(struct job_records *j, int rank, int which, int nth, uint64_t ts_ns)
 {
 	uint64_t before = 0x9000 + 16 * nth, after = 0xa000 + 16 * nth, stream = 0x7100 + which;
@@ -173,9 +179,14 @@ static uint64_t neighbours(struct job_records *j, int rank, uint64_t ts_ns)
 	op(j, rank, COMM_WORLD, OP_SEND, 65537, peer, ts_ns + 3000);
 	op(j, rank, COMM_WORLD, OP_RECV, 65537, peer, ts_ns + 6000);
 	*RECORD(j, nccl_group, WIRE_NCCL, NCCL_GROUP, rank, 0, ts_ns + 9000) = (struct nccl_group){
-		.hdr = { .size = sizeof(struct nccl_group), .tracer = WIRE_NCCL, .kind = NCCL_GROUP, .tid = pid_of(rank),
-			 .tgid = pid_of(rank), .ts_ns = ts_ns + 9000 },
-		.end = 1, .depth = 1,
+		.hdr = { .size = sizeof(struct nccl_group),
+			 .tracer = WIRE_NCCL,
+			 .kind = NCCL_GROUP,
+			 .tid = pid_of(rank),
+			 .tgid = pid_of(rank),
+			 .ts_ns = ts_ns + 9000 },
+		.end = 1,
+		.depth = 1,
 	};
 	return ts_ns + 20000;
 }
@@ -257,7 +268,10 @@ static void one_step(struct job_records *j)
 
 static int by_time(const void *a, const void *b)
 {
-	const struct { uint64_t ts_ns; uint32_t at, order; } *x = a, *y = b;
+	const struct {
+		uint64_t ts_ns;
+		uint32_t at, order;
+	} *x = a, *y = b;
 
 	if (x->ts_ns != y->ts_ns)
 		return x->ts_ns < y->ts_ns ? -1 : 1;

@@ -15,11 +15,14 @@ struct job_records {
 	int n_ranks;
 	uint64_t now_ns, tick_ns, scan_ns; /* of the job's clock */
 	uint64_t step, rng;
-	uint32_t churn;      /* a dataloader worker comes and goes every so many steps on each rank; 0 never */
+	uint32_t churn; /* a dataloader worker comes and goes every so many steps on each rank; 0 never */
 	uint32_t churn_pid;
-	char *bytes;         /* the records of the last job_records_step(s), in order of time */
+	char *bytes; /* the records of the last job_records_step(s), in order of time */
 	size_t used, cap;
-	struct { uint64_t ts_ns; uint32_t at, order; } *index;
+	struct {
+		uint64_t ts_ns;
+		uint32_t at, order;
+	} * index;
 	size_t n, cap_index;
 	char *sorted;
 	size_t cap_sorted;

@@ -13,8 +13,14 @@
 enum { TRACE_PACKET = 1, PACKET_TRACK_EVENT = 11, PACKET_COMPRESSED = 50, EVENT_TYPE = 9, TYPE_SLICE_BEGIN = 1 };
 #define INFLATED_MAX (16u << 20)
 
-struct span { const uint8_t *at, *end; };
-struct field { uint32_t number; uint64_t value; struct span bytes; };
+struct span {
+	const uint8_t *at, *end;
+};
+struct field {
+	uint32_t number;
+	uint64_t value;
+	struct span bytes;
+};
 
 static uint64_t varint(struct span *s)
 {

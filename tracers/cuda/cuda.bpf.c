@@ -19,9 +19,17 @@ RECORD_IN_BTF(cuda_launch);
 
 /* enum sync_kind and enum capture_kind of user/event.h, which the kernel side cannot include; cuda.c asserts them. */
 enum { SYNC_STREAM, SYNC_EVENT, SYNC_CONTEXT, SYNC_COPY };
-enum { CAPTURE_BEGIN, CAPTURE_END, CAPTURE_INSTANTIATE, CAPTURE_CLONE, CAPTURE_LAUNCH, CAPTURE_UPDATE, CAPTURE_DESTROY };
+enum {
+	CAPTURE_BEGIN,
+	CAPTURE_END,
+	CAPTURE_INSTANTIATE,
+	CAPTURE_CLONE,
+	CAPTURE_LAUNCH,
+	CAPTURE_UPDATE,
+	CAPTURE_DESTROY
+};
 
-#define MEMORY_HOST 1         /* CU_MEMORYTYPE_* of cuda.h */
+#define MEMORY_HOST 1 /* CU_MEMORYTYPE_* of cuda.h */
 #define MEMORY_DEVICE 2
 #define MEMORY_ARRAY 3
 #define LAUNCH_CONFIG_STREAM 32 /* offset of CUlaunchConfig.hStream */
@@ -81,7 +89,10 @@ static __always_inline __u64 stream_of(const struct cuda_call *c, __u64 stream)
 	return c->per_thread && !stream ? CUDA_STREAM_PER_THREAD : stream;
 }
 
-struct copy_shape { __u64 bytes; __u32 from, to; };
+struct copy_shape {
+	__u64 bytes;
+	__u32 from, to;
+};
 
 /* The struct that a 2D or 3D copy points to. */
 static __always_inline void copy_read(__u64 at, __u8 copy, struct copy_shape *s)
@@ -130,7 +141,8 @@ static __always_inline void flight_fill(struct cuda_in_flight *f, struct pt_regs
 		copy_read(arg_of(ctx, 1), c->copy, &s);
 		f->bytes = s.bytes;
 		/* only a copy to the host is known to return when it, and so all before it on the stream, is done */
-		if (c->what == CUDA_WAIT_COPY && !(s.to == MEMORY_HOST && (s.from == MEMORY_DEVICE || s.from == MEMORY_ARRAY)))
+		if (c->what == CUDA_WAIT_COPY &&
+		    !(s.to == MEMORY_HOST && (s.from == MEMORY_DEVICE || s.from == MEMORY_ARRAY)))
 			f->what = CUDA_TIMED;
 	} else {
 		f->bytes = bytes_of(ctx, c);
@@ -198,14 +210,43 @@ static __always_inline void capture_words(struct cuda_capture *r, const struct c
 {
 	r->stream = r->graph = r->exec = r->parent = 0;
 	switch (f->what) {
-	case CUDA_CAPTURE_BEGINS: r->capture = CAPTURE_BEGIN; r->stream = f->a; break;
-	case CUDA_CAPTURE_ENDS: r->capture = CAPTURE_END; r->stream = f->a; r->graph = made; break;
-	case CUDA_INSTANTIATES: r->capture = CAPTURE_INSTANTIATE; r->graph = f->a; r->exec = made; break;
-	case CUDA_CLONES: r->capture = CAPTURE_CLONE; r->parent = f->a; r->graph = made; break;
-	case CUDA_GRAPH_LAUNCHES: r->capture = CAPTURE_LAUNCH; r->exec = f->a; r->stream = f->b; break;
-	case CUDA_UPDATES: r->capture = CAPTURE_UPDATE; r->exec = f->a; r->graph = f->b; break;
-	case CUDA_GRAPH_DESTROYS: r->capture = CAPTURE_DESTROY; r->graph = f->a; break;
-	default: r->capture = CAPTURE_DESTROY; r->exec = f->a; break;
+	case CUDA_CAPTURE_BEGINS:
+		r->capture = CAPTURE_BEGIN;
+		r->stream = f->a;
+		break;
+	case CUDA_CAPTURE_ENDS:
+		r->capture = CAPTURE_END;
+		r->stream = f->a;
+		r->graph = made;
+		break;
+	case CUDA_INSTANTIATES:
+		r->capture = CAPTURE_INSTANTIATE;
+		r->graph = f->a;
+		r->exec = made;
+		break;
+	case CUDA_CLONES:
+		r->capture = CAPTURE_CLONE;
+		r->parent = f->a;
+		r->graph = made;
+		break;
+	case CUDA_GRAPH_LAUNCHES:
+		r->capture = CAPTURE_LAUNCH;
+		r->exec = f->a;
+		r->stream = f->b;
+		break;
+	case CUDA_UPDATES:
+		r->capture = CAPTURE_UPDATE;
+		r->exec = f->a;
+		r->graph = f->b;
+		break;
+	case CUDA_GRAPH_DESTROYS:
+		r->capture = CAPTURE_DESTROY;
+		r->graph = f->a;
+		break;
+	default:
+		r->capture = CAPTURE_DESTROY;
+		r->exec = f->a;
+		break;
 	}
 }
 

@@ -46,9 +46,11 @@ static const struct cuda_call cuda_calls[] = {
 #define N_ROWS (sizeof(cuda_calls) / sizeof(cuda_calls[0]))
 _Static_assert(N_ROWS == sizeof(cuda_probes) / sizeof(cuda_probes[0]), "a row is a probe and its facts");
 _Static_assert(SYNC_STREAM == CUDA_WAIT_STREAM - 1 && SYNC_EVENT == CUDA_WAIT_EVENT - 1 &&
-	       SYNC_CONTEXT == CUDA_WAIT_CONTEXT - 1 && SYNC_COPY == CUDA_WAIT_COPY - 1, "sync_kind as cuda.bpf.c counts");
+		       SYNC_CONTEXT == CUDA_WAIT_CONTEXT - 1 && SYNC_COPY == CUDA_WAIT_COPY - 1,
+	       "sync_kind as cuda.bpf.c counts");
 _Static_assert(CAPTURE_BEGIN == 0 && CAPTURE_END == 1 && CAPTURE_INSTANTIATE == 2 && CAPTURE_CLONE == 3 &&
-	       CAPTURE_LAUNCH == 4 && CAPTURE_UPDATE == 5 && CAPTURE_DESTROY == 6, "capture_kind as cuda.bpf.c counts");
+		       CAPTURE_LAUNCH == 4 && CAPTURE_UPDATE == 5 && CAPTURE_DESTROY == 6,
+	       "capture_kind as cuda.bpf.c counts");
 
 static const char *const cuda_markers[] = { "cuStreamSynchronize", NULL };
 
@@ -93,7 +95,11 @@ static enum probe_group group_of(uint16_t fn)
 
 struct cuda_scan { /* tracer_state() */
 	uint64_t last_ns;
-	struct { uint32_t tgid; uint32_t reserved; uint64_t sum; } told[TOLD_MAX]; /* by tgid, one another's place at worst */
+	struct {
+		uint32_t tgid;
+		uint32_t reserved;
+		uint64_t sum;
+	} told[TOLD_MAX]; /* by tgid, one another's place at worst */
 };
 
 /* Did this call come of age for telling since the last scan? */
@@ -106,8 +112,9 @@ static bool open_due(const struct cuda_in_flight *f, uint64_t last_ns, uint64_t 
 	return last_ns < first_ns || (now_ns - first_ns) / OPEN_EVERY_NS != (last_ns - first_ns) / OPEN_EVERY_NS;
 }
 
-/* A thread killed inside a call, or in a process that became another program, leaves it in the map. Without return probes the call may be long over: it is not as
- * long as its return address lies untouched on the stack, since whatever the thread calls next overwrites that. */
+/* A thread killed inside a call, or in a process that became another program, leaves it in the map. Without return
+ * probes the call may be long over: it is not as long as its return address lies untouched on the stack, since whatever
+ * the thread calls next overwrites that. */
 static bool still_inside(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f)
 {
 	uint64_t word = 0;
@@ -133,15 +140,23 @@ static bool is_wait(uint8_t what)
 static int open_tell(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f, uint64_t now_ns)
 {
 	struct cuda_span r = {
-		.hdr = { .size = sizeof(r), .tracer = WIRE_CUDA, .kind = CUDA_CALL_OPEN, .tid = tid, .tgid = f->tgid,
+		.hdr = { .size = sizeof(r),
+			 .tracer = WIRE_CUDA,
+			 .kind = CUDA_CALL_OPEN,
+			 .tid = tid,
+			 .tgid = f->tgid,
 			 .ts_ns = now_ns },
-		.begin_ns = f->begin_ns, .bytes = f->bytes, .result = CUDA_RESULT_UNKNOWN, .fn = f->fn,
+		.begin_ns = f->begin_ns,
+		.bytes = f->bytes,
+		.result = CUDA_RESULT_UNKNOWN,
+		.fn = f->fn,
 	};
 
 	return tracer_emit(h, &r.hdr);
 }
 
-/* One whose probes were taken away in the middle may be over long since, and would still be there when they are back. */
+/* One whose probes were taken away in the middle may be over long since, and would still be there when they are back.
+ */
 static int flight_look(struct tracer_handle *h, const struct cuda_scan *s, uint32_t tid, const struct cuda_in_flight *f,
 		       uint64_t now_ns)
 {
@@ -179,7 +194,10 @@ static int counts_tell(struct tracer_handle *h, struct cuda_scan *s, uint32_t tg
 	uint64_t sum = v->generation + v->launches + v->copies + v->sets;
 	struct cuda_counts r = {
 		.hdr = { .size = sizeof(r), .tracer = WIRE_CUDA, .kind = CUDA_COUNTS, .tgid = tgid, .ts_ns = now_ns },
-		.launches = v->launches, .copies = v->copies, .copy_bytes = v->copy_bytes, .sets = v->sets,
+		.launches = v->launches,
+		.copies = v->copies,
+		.copy_bytes = v->copy_bytes,
+		.sets = v->sets,
 	};
 
 	if (s->told[tgid % TOLD_MAX].tgid == tgid && s->told[tgid % TOLD_MAX].sum == sum)

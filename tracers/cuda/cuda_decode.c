@@ -13,7 +13,10 @@
 
 #define NS_PER_MS 1e6
 
-static const struct { const char *name; enum call_class class; } functions[] = {
+static const struct {
+	const char *name;
+	enum call_class class;
+} functions[] = {
 #define X(number, function, class_) [number] = { #function, CALL_##class_ },
 	CUDA_FUNCTIONS(X)
 #undef X
@@ -62,8 +65,10 @@ static int error_add(struct event *out, int n, uint32_t fn, int result, struct i
 
 static uint32_t sync_fn(uint32_t sync)
 {
-	return sync == SYNC_STREAM ? CUDA_FN_cuStreamSynchronize : sync == SYNC_EVENT ? CUDA_FN_cuEventSynchronize :
-	       sync == SYNC_CONTEXT ? CUDA_FN_cuCtxSynchronize : CUDA_FN_cuMemcpyDtoH;
+	return sync == SYNC_STREAM    ? CUDA_FN_cuStreamSynchronize
+	       : sync == SYNC_EVENT   ? CUDA_FN_cuEventSynchronize
+	       : sync == SYNC_CONTEXT ? CUDA_FN_cuCtxSynchronize
+				      : CUDA_FN_cuMemcpyDtoH;
 }
 
 static int decode_sync(const struct cuda_sync *r, struct intern *strings, struct event *out)
@@ -85,7 +90,9 @@ static int decode_sync(const struct cuda_sync *r, struct intern *strings, struct
 static int decode_mark(const struct cuda_mark *r, struct intern *strings, struct event *out)
 {
 	static const enum event_kind kinds[] = {
-		[CUDA_MARK] = EV_MARK, [CUDA_MARK_WAIT] = EV_MARK_WAIT, [CUDA_MARK_QUERY] = EV_MARK_QUERY,
+		[CUDA_MARK] = EV_MARK,
+		[CUDA_MARK_WAIT] = EV_MARK_WAIT,
+		[CUDA_MARK_QUERY] = EV_MARK_QUERY,
 		[CUDA_STREAM_QUERY] = EV_STREAM_QUERY,
 	};
 
@@ -93,7 +100,8 @@ static int decode_mark(const struct cuda_mark *r, struct intern *strings, struct
 	out->mark.handle = r->event;
 	out->mark.stream = r->stream;
 	out->mark.result = r->result;
-	return error_add(out, 1, r->fn ? r->fn : CUDA_FN_cuEventQuery, r->result, strings); /* version 1 had one query */
+	return error_add(out, 1, r->fn ? r->fn : CUDA_FN_cuEventQuery, r->result,
+			 strings); /* version 1 had one query */
 }
 
 static void call_fill(struct event *e, uint32_t fn, uint64_t begin_ns, uint64_t bytes, int result,
@@ -138,8 +146,14 @@ static int decode_elapsed(const struct cuda_elapsed *r, struct intern *strings, 
  * stream's to end. */
 static bool capture_given_up(const struct cuda_capture *r)
 {
-	enum { INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, ILLEGAL_STATE = 401, UNMATCHED = 903,
-	       WRONG_THREAD = 908 };
+	enum {
+		INVALID_VALUE = 1,
+		INVALID_CONTEXT = 201,
+		INVALID_HANDLE = 400,
+		ILLEGAL_STATE = 401,
+		UNMATCHED = 903,
+		WRONG_THREAD = 908
+	};
 
 	return r->capture == CAPTURE_END && r->result != INVALID_VALUE && r->result != INVALID_CONTEXT &&
 	       r->result != INVALID_HANDLE && r->result != ILLEGAL_STATE && r->result != UNMATCHED &&
@@ -188,8 +202,13 @@ static int decode_launch(const struct cuda_launch *r, struct intern *strings, st
 
 static int decode_counts(const struct cuda_counts *r, struct event *out, int max)
 {
-	const struct { const char *name; uint64_t value; } totals[] = {
-		{ "kernel launches", r->launches }, { "async copies", r->copies }, { "copy bytes", r->copy_bytes },
+	const struct {
+		const char *name;
+		uint64_t value;
+	} totals[] = {
+		{ "kernel launches", r->launches },
+		{ "async copies", r->copies },
+		{ "copy bytes", r->copy_bytes },
 		{ "async memsets", r->sets },
 	};
 	int n = sizeof(totals) / sizeof(totals[0]);
@@ -207,12 +226,12 @@ static int decode_counts(const struct cuda_counts *r, struct event *out, int max
 int cuda_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
 {
 	static const uint16_t sizes[] = {
-		[CUDA_SYNC_BEGIN] = CUDA_SYNC_SIZE_1, [CUDA_SYNC_END] = CUDA_SYNC_SIZE_1,
-		[CUDA_MARK] = sizeof(struct cuda_mark), [CUDA_MARK_WAIT] = sizeof(struct cuda_mark),
+		[CUDA_SYNC_BEGIN] = CUDA_SYNC_SIZE_1,         [CUDA_SYNC_END] = CUDA_SYNC_SIZE_1,
+		[CUDA_MARK] = sizeof(struct cuda_mark),       [CUDA_MARK_WAIT] = sizeof(struct cuda_mark),
 		[CUDA_MARK_QUERY] = sizeof(struct cuda_mark), [CUDA_STREAM_QUERY] = sizeof(struct cuda_mark),
-		[CUDA_CALL_END] = sizeof(struct cuda_span), [CUDA_CALL_OPEN] = sizeof(struct cuda_span),
+		[CUDA_CALL_END] = sizeof(struct cuda_span),   [CUDA_CALL_OPEN] = sizeof(struct cuda_span),
 		[CUDA_ELAPSED] = sizeof(struct cuda_elapsed), [CUDA_CAPTURE] = sizeof(struct cuda_capture),
-		[CUDA_LAUNCH] = sizeof(struct cuda_launch), [CUDA_COUNTS] = sizeof(struct cuda_counts),
+		[CUDA_LAUNCH] = sizeof(struct cuda_launch),   [CUDA_COUNTS] = sizeof(struct cuda_counts),
 	};
 	const void *rec = h;
 

@@ -10,9 +10,11 @@
 #include "schemas/facts.h"
 
 static const char *const log_classes[] = {
-	[KERNEL_LOG_XID] = "xid", [KERNEL_LOG_NVLINK] = "nvlink", [KERNEL_LOG_RDMA] = "rdma",
-	[KERNEL_LOG_HUNG_TASK] = "hung_task", [KERNEL_LOG_OOM] = "oom", [KERNEL_LOG_MCE] = "mce", [KERNEL_LOG_PCIE] = "pcie",
-	[KERNEL_LOG_NVIDIA] = "nvidia", [KERNEL_LOG_SXID] = "sxid",
+	[KERNEL_LOG_XID] = "xid",   [KERNEL_LOG_NVLINK] = "nvlink",
+	[KERNEL_LOG_RDMA] = "rdma", [KERNEL_LOG_HUNG_TASK] = "hung_task",
+	[KERNEL_LOG_OOM] = "oom",   [KERNEL_LOG_MCE] = "mce",
+	[KERNEL_LOG_PCIE] = "pcie", [KERNEL_LOG_NVIDIA] = "nvidia",
+	[KERNEL_LOG_SXID] = "sxid",
 };
 #define LOG_CLASSES (sizeof(log_classes) / sizeof(log_classes[0]))
 
@@ -46,9 +48,18 @@ static int sample(const struct fact_gpu_sample *f, struct event *e)
 {
 	e->kind = EV_GPU_SAMPLE;
 	e->gpu_sample = (struct gpu_sample){
-		.index = f->index, .power_mw = f->power_mw, .temperature_c = f->temperature_c, .sm_clock_mhz = f->sm_clock_mhz,
-		.mem_clock_mhz = f->mem_clock_mhz, .cost_us = f->cost_us, .window_ns = f->window_ns, .slowdown = f->slowdown,
-		.sm = share(f->sm), .tensor = share(f->tensor), .dram = share(f->dram), .occupancy = share(f->occupancy),
+		.index = f->index,
+		.power_mw = f->power_mw,
+		.temperature_c = f->temperature_c,
+		.sm_clock_mhz = f->sm_clock_mhz,
+		.mem_clock_mhz = f->mem_clock_mhz,
+		.cost_us = f->cost_us,
+		.window_ns = f->window_ns,
+		.slowdown = f->slowdown,
+		.sm = share(f->sm),
+		.tensor = share(f->tensor),
+		.dram = share(f->dram),
+		.occupancy = share(f->occupancy),
 	};
 	return 1;
 }
@@ -57,12 +68,24 @@ static int health(const struct fact_gpu_health *f, struct event *e)
 {
 	e->kind = EV_GPU_HEALTH;
 	e->gpu_health = (struct gpu_health){
-		.index = f->index, .cost_us = f->cost_us, .rows_corrected = f->rows_corrected, .rows_uncorrected = f->rows_uncorrected,
-		.rows_pending = f->rows_pending, .rows_failed = f->rows_failed, .pages_pending = f->pages_pending,
-		.inforom_bad = f->inforom_bad, .nvlinks_active = f->nvlinks_active, .pcie_width = f->pcie_width, .pcie_gen = f->pcie_gen,
-		.ecc_corrected = f->ecc_corrected, .ecc_uncorrected = f->ecc_uncorrected,
-		.ecc_corrected_ever = f->ecc_corrected_ever, .ecc_uncorrected_ever = f->ecc_uncorrected_ever,
-		.nvlink_crc = f->nvlink_crc, .nvlink_replay = f->nvlink_replay, .nvlink_recovery = f->nvlink_recovery,
+		.index = f->index,
+		.cost_us = f->cost_us,
+		.rows_corrected = f->rows_corrected,
+		.rows_uncorrected = f->rows_uncorrected,
+		.rows_pending = f->rows_pending,
+		.rows_failed = f->rows_failed,
+		.pages_pending = f->pages_pending,
+		.inforom_bad = f->inforom_bad,
+		.nvlinks_active = f->nvlinks_active,
+		.pcie_width = f->pcie_width,
+		.pcie_gen = f->pcie_gen,
+		.ecc_corrected = f->ecc_corrected,
+		.ecc_uncorrected = f->ecc_uncorrected,
+		.ecc_corrected_ever = f->ecc_corrected_ever,
+		.ecc_uncorrected_ever = f->ecc_uncorrected_ever,
+		.nvlink_crc = f->nvlink_crc,
+		.nvlink_replay = f->nvlink_replay,
+		.nvlink_recovery = f->nvlink_recovery,
 		.pcie_replay = f->pcie_replay,
 	};
 	return 1;
@@ -113,7 +136,7 @@ static int pressure(const struct fact_pressure *f, struct event *e)
 int decode_gpu_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
 	static const uint16_t sizes[] = {
-		[FACT_PRESSURE] = sizeof(struct fact_pressure), [FACT_KERNEL_LOG] = sizeof(struct fact_kernel_log),
+		[FACT_PRESSURE] = sizeof(struct fact_pressure),     [FACT_KERNEL_LOG] = sizeof(struct fact_kernel_log),
 		[FACT_GPU_DEVICE] = sizeof(struct fact_gpu_device), [FACT_GPU_SAMPLE] = sizeof(struct fact_gpu_sample),
 		[FACT_GPU_HEALTH] = sizeof(struct fact_gpu_health), [FACT_GPU_PROCS] = sizeof(struct fact_gpu_procs),
 		[FACT_GPU_STATE] = sizeof(struct fact_gpu_state),

@@ -23,7 +23,8 @@ int gpu_guess(const char *visible_devices, int local_rank)
 		return -1;
 	if (!*at)
 		return local_rank;
-	for (int i = 0; i < local_rank && strchr(visible_devices, ','); i++) { /* one GPU alone: each rank sees its own */
+	for (int i = 0; i < local_rank && strchr(visible_devices, ',');
+	     i++) { /* one GPU alone: each rank sees its own */
 		at = strchr(at, ',');
 		if (!at++)
 			return -1;

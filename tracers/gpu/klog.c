@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * klog.c - the kernel log, for lines about GPUs, links, memory and blocked tasks: what the driver has no tracepoint for,
- * and XIDs where it has none. Only what is logged from the session's start on; never waits, and takes a bounded number of lines.
+ * klog.c - the kernel log, for lines about GPUs, links, memory and blocked tasks: what the driver has no tracepoint
+ * for, and XIDs where it has none. Only what is logged from the session's start on; never waits, and takes a bounded
+ * number of lines.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -14,18 +15,21 @@
 #include "tracers/gpu/klog.h"
 #include "sampler.h"
 
-#define READS_MAX 256         /* of one look: a line each from /dev/kmsg */
+#define READS_MAX 256 /* of one look: a line each from /dev/kmsg */
 #define TEXT_MAX 1024
 
 struct klog {
 	const struct sampler_ctx *ctx;
 	int fd;
-	char part[2048];          /* a line whose end is not there yet: only files other than /dev/kmsg have such */
+	char part[2048]; /* a line whose end is not there yet: only files other than /dev/kmsg have such */
 	size_t n_part;
 };
 
 /* The first row that matches says what a line is. `and`: a second word, NULL none. */
-static const struct { const char *word, *and; enum kernel_log_class class; } rows[] = {
+static const struct {
+	const char *word, *and;
+	enum kernel_log_class class;
+} rows[] = {
 	{ "NVRM: Xid", NULL, KERNEL_LOG_XID },
 	{ "SXid", NULL, KERNEL_LOG_SXID },
 	{ "nvidia-nvlink", NULL, KERNEL_LOG_NVLINK },
@@ -73,7 +77,8 @@ static uint32_t pid_of(const char *text)
 	return at && isdigit((unsigned char)at[4]) ? strtoul(at + 4, NULL, 10) : 0;
 }
 
-/* Behind the bracket with the address: "NVRM: Xid (PCI:0000:3b:00): 79, pid=..."; "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, ..." */
+/* Behind the bracket with the address: "NVRM: Xid (PCI:0000:3b:00): 79, pid=..."; "nvidia-nvswitch3: SXid
+ * (PCI:0000:c1:00.0): 12028, ..." */
 static uint32_t number_of(const char *text, const char *word)
 {
 	const char *at = strstr(text, word), *end;
@@ -94,7 +99,9 @@ bool klog_line_parse(const char *line, struct fact_kernel_log *ret, char *ret_te
 	if (!text || sscanf(line, "%u,%*u,%llu", &priority, &us) != 2)
 		return false;
 	text++;
-	*ret = (struct fact_kernel_log){ .log_us = us, .level = priority & 7, .class = class_of(text), .pci = PCI_NONE };
+	*ret = (struct fact_kernel_log){
+		.log_us = us, .level = priority & 7, .class = class_of(text), .pci = PCI_NONE
+	};
 	if (!ret->class)
 		return false;
 	snprintf(ret_text, size, "%s", text);
@@ -108,7 +115,10 @@ bool klog_line_parse(const char *line, struct fact_kernel_log *ret, char *ret_te
 
 static int line_take(struct klog *k, const char *line, uint64_t now_ns)
 {
-	union { struct fact_kernel_log f; char bytes[sizeof(struct fact_kernel_log) + TEXT_MAX]; } u;
+	union {
+		struct fact_kernel_log f;
+		char bytes[sizeof(struct fact_kernel_log) + TEXT_MAX];
+	} u;
 	char text[TEXT_MAX - 8];
 	size_t len;
 
@@ -118,8 +128,9 @@ static int line_take(struct klog *k, const char *line, uint64_t now_ns)
 	memset(u.f.text, 0, (len + 7) & ~7ul);
 	memcpy(u.f.text, text, len);
 	u.f.text_len = len;
-	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + len + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_KERNEL_LOG,
-				     .ts_ns = now_ns };
+	u.f.hdr = (struct wire_hdr){
+		.size = (sizeof(u.f) + len + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_KERNEL_LOG, .ts_ns = now_ns
+	};
 	return k->ctx->emit(k->ctx->emit_to, &u.f.hdr);
 }
 

@@ -11,7 +11,8 @@
 
 #include "schemas/facts.h"
 
-/* Is the line worth telling? Then fills all but header and text_len, and the text (cut at `size`). Any input is fine. */
+/* Is the line worth telling? Then fills all but header and text_len, and the text (cut at `size`). Any input is fine.
+ */
 bool klog_line_parse(const char *line, struct fact_kernel_log *ret, char *ret_text, size_t size);
 /* The address behind "PCI:", PCI_NONE without one. */
 uint64_t klog_pci(const char *text);

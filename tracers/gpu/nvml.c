@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nvml.c - GPUs by NVML, asked through a child (nvml_child.c). The collector never waits for it: a look sends a question or
- * takes what has come. A child that is late is killed, told as a driver that does not answer, and replaced once the kernel
- * has let it go. How often it asks follows from what an answer costs.
+ * nvml.c - GPUs by NVML, asked through a child (nvml_child.c). The collector never waits for it: a look sends a
+ * question or takes what has come. A child that is late is killed, told as a driver that does not answer, and replaced
+ * once the kernel has let it go. How often it asks follows from what an answer costs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,24 +29,27 @@
 #define SEC 1000000000ull
 #define DEADLINE_NS (5 * SEC)
 #define START_DEADLINE_NS (45 * SEC) /* without persistence mode the driver initialises 8 GPUs first */
-#define STARVED_DEADLINES 4       /* a child that runs is given that many: the machine may be busy */
+#define STARVED_DEADLINES 4          /* a child that runs is given that many: the machine may be busy */
 #define BACKOFF_FIRST_NS SEC
 #define BACKOFF_MAX_NS (60 * SEC)
 #define HEALTH_EVERY_NS (10 * SEC)
 #define PROCS_EVERY_NS (5 * SEC)
 #define DEVICES_EVERY_NS (300 * SEC)
-#define ACTIVITY_QUIET_NS SEC     /* at least between two; more where they cost more than */
-#define ACTIVITY_SHARE 0.002      /* of a core */
+#define ACTIVITY_QUIET_NS SEC /* at least between two; more where they cost more than */
+#define ACTIVITY_SHARE 0.002  /* of a core */
 #define ACTIVITY_QUIET_MAX_NS (4 * SEC)
 #define ACTIVITY_EXCITED_NS (SEC / 2)
 #define EXCITED_NS (10 * SEC)
 #define EXCITED_MAX_NS (30 * SEC) /* without a rest; then it is how the job is */
 #define REST_NS (60 * SEC)
-#define EXCITING_SM 3.0           /* points off the GPU's own running mean */
+#define EXCITING_SM 3.0 /* points off the GPU's own running mean */
 #define EXCITING_TENSOR 2.0
 #define RUNNING_MEAN 0.1
 
-struct watched { double sm, tensor; bool known; }; /* running means */
+struct watched {
+	double sm, tensor;
+	bool known;
+}; /* running means */
 
 struct nvml_sampler {
 	const struct sampler_ctx *ctx;
@@ -58,10 +61,10 @@ struct nvml_sampler {
 	uint64_t asked_ns, answers, restart_ns, backoff_ns;
 	uint64_t devices_ns, activity_ns, health_ns, procs_ns; /* when each was asked for last */
 	uint64_t excited_ns, excited_until_ns, rest_until_ns;
-	uint64_t activity_cpu_ns;  /* what an answer costs, running mean */
-	uint64_t n_looks, cpu_ns;  /* of all activity answers */
+	uint64_t activity_cpu_ns; /* what an answer costs, running mean */
+	uint64_t n_looks, cpu_ns; /* of all activity answers */
 	int n_gpus;
-	bool matched, guessing;    /* NVML named a rank; it names nobody, so the sampler does */
+	bool matched, guessing; /* NVML named a rank; it names nobody, so the sampler does */
 	struct watched watched[NVML_DEVICES_MAX];
 };
 
@@ -80,8 +83,9 @@ static int nvml_open(const struct sampler_ctx *ctx, void **ret)
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	*s = (struct nvml_sampler){ .ctx = ctx, .library = library ? library : "libnvidia-ml.so.1", .fd = -1,
-				    .backoff_ns = BACKOFF_FIRST_NS };
+	*s = (struct nvml_sampler){
+		.ctx = ctx, .library = library ? library : "libnvidia-ml.so.1", .fd = -1, .backoff_ns = BACKOFF_FIRST_NS
+	};
 	*ret = s;
 	return 0;
 }
@@ -179,7 +183,9 @@ static int driver_tell(struct nvml_sampler *s, enum gpu_state state, uint64_t si
 {
 	struct fact_gpu_state f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_GPU_STATE, .ts_ns = now_ns },
-		.index = GPU_UNKNOWN, .state = state, .since_ns = since_ns,
+		.index = GPU_UNKNOWN,
+		.state = state,
+		.since_ns = since_ns,
 	};
 
 	if (s->silent == (state == GPU_SILENT))
@@ -223,8 +229,8 @@ static bool is_rank(const struct nvml_sampler *s, const struct target_proc *p)
 	return p && s->ctx->is_traced(s->ctx->is_traced_of, p);
 }
 
-/* From a pid namespace that is not the host's, or where it hides them, the driver's pids are nobody's: then what the ranks'
- * own environment says, of those that have a GPU open. Each GPU at once, behind the last answer. */
+/* From a pid namespace that is not the host's, or where it hides them, the driver's pids are nobody's: then what the
+ * ranks' own environment says, of those that have a GPU open. Each GPU at once, behind the last answer. */
 static int procs_guess(struct nvml_sampler *s, uint64_t now_ns)
 {
 	struct fact_gpu_procs f[NVML_DEVICES_MAX] = { 0 };
@@ -233,14 +239,19 @@ static int procs_guess(struct nvml_sampler *s, uint64_t now_ns)
 	int err = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		int gpu = list[i]->is_child || list[i]->rank < 0 ? -1 : gpu_guess(list[i]->visible_devices, list[i]->local_rank);
+		int gpu = list[i]->is_child || list[i]->rank < 0
+				  ? -1
+				  : gpu_guess(list[i]->visible_devices, list[i]->local_rank);
 
-		if (gpu < 0 || gpu >= s->n_gpus || f[gpu].n == GPU_PROCS_MAX || !is_rank(s, list[i]) || !gpu_in_use(list[i]->tgid))
+		if (gpu < 0 || gpu >= s->n_gpus || f[gpu].n == GPU_PROCS_MAX || !is_rank(s, list[i]) ||
+		    !gpu_in_use(list[i]->tgid))
 			continue;
 		f[gpu].pids[f[gpu].n++] = list[i]->tgid;
 	}
 	for (int i = 0; i < s->n_gpus && !err; i++) {
-		f[i].hdr = (struct wire_hdr){ .size = sizeof(f[i]), .tracer = WIRE_FACT, .kind = FACT_GPU_PROCS, .ts_ns = now_ns };
+		f[i].hdr = (struct wire_hdr){
+			.size = sizeof(f[i]), .tracer = WIRE_FACT, .kind = FACT_GPU_PROCS, .ts_ns = now_ns
+		};
 		f[i].index = i;
 		s->guessing |= f[i].n > 0;
 		if (s->guessing)
@@ -308,7 +319,10 @@ static int packet_take(struct nvml_sampler *s, void *packet, size_t size, uint64
 static int answers_take(struct nvml_sampler *s, uint64_t now_ns)
 {
 	_Static_assert(sizeof(struct nvml_end) < sizeof(struct wire_hdr), "told apart by size");
-	union { struct wire_hdr hdr; char bytes[1024]; } u;
+	union {
+		struct wire_hdr hdr;
+		char bytes[1024];
+	} u;
 	ssize_t got;
 	int err = 0;
 
@@ -339,7 +353,9 @@ static uint64_t activity_every_ns(const struct nvml_sampler *s, uint64_t now_ns)
 
 	if (now_ns < s->excited_until_ns)
 		return ACTIVITY_EXCITED_NS;
-	return quiet < ACTIVITY_QUIET_NS ? ACTIVITY_QUIET_NS : quiet > ACTIVITY_QUIET_MAX_NS ? ACTIVITY_QUIET_MAX_NS : quiet;
+	return quiet < ACTIVITY_QUIET_NS       ? ACTIVITY_QUIET_NS
+	       : quiet > ACTIVITY_QUIET_MAX_NS ? ACTIVITY_QUIET_MAX_NS
+					       : quiet;
 }
 
 /* One kind a question, the rarest first, so that the cost of each is known. */
@@ -377,7 +393,8 @@ static void ask(struct nvml_sampler *s, uint64_t now_ns)
 
 static int deadline_check(struct nvml_sampler *s, uint64_t now_ns)
 {
-	uint64_t deadline = s->answers || s->silent ? DEADLINE_NS : START_DEADLINE_NS, late = now_ns - s->asked_ns, since = s->asked_ns;
+	uint64_t deadline = s->answers || s->silent ? DEADLINE_NS : START_DEADLINE_NS, late = now_ns - s->asked_ns,
+		 since = s->asked_ns;
 
 	if (!s->waiting || late < deadline || (late < STARVED_DEADLINES * deadline && child_runs(s)))
 		return 0;
@@ -416,8 +433,8 @@ static void nvml_close(void *state)
 	if (!s)
 		return;
 	if (s->n_looks && s->n_gpus)
-		log_info("nvml: %" PRIu64 " looks at the activity of %d GPUs, %.2f ms of CPU a look and GPU", s->n_looks, s->n_gpus,
-			 s->cpu_ns / 1e6 / s->n_looks / s->n_gpus);
+		log_info("nvml: %" PRIu64 " looks at the activity of %d GPUs, %.2f ms of CPU a look and GPU",
+			 s->n_looks, s->n_gpus, s->cpu_ns / 1e6 / s->n_looks / s->n_gpus);
 	child_end(s, 0);
 	child_gone(s);
 	free(s);

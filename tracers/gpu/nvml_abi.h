@@ -7,20 +7,30 @@
 #define RANKTRACE_NVML_ABI_H
 
 enum { /* nvmlReturn_t */
-	NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3, NVML_ERROR_INSUFFICIENT_SIZE = 7, NVML_ERROR_CORRUPTED_INFOROM = 14,
-	NVML_ERROR_GPU_IS_LOST = 15, NVML_ERROR_RESET_REQUIRED = 16,
+       NVML_SUCCESS = 0,
+       NVML_ERROR_NOT_SUPPORTED = 3,
+       NVML_ERROR_INSUFFICIENT_SIZE = 7,
+       NVML_ERROR_CORRUPTED_INFOROM = 14,
+       NVML_ERROR_GPU_IS_LOST = 15,
+       NVML_ERROR_RESET_REQUIRED = 16,
 };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
 enum { NVML_TEMPERATURE_GPU = 0 };
 enum { NVML_ECC_CORRECTED = 0, NVML_ECC_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0, NVML_ECC_AGGREGATE = 1 };
 enum { /* nvmlDeviceGetNvLinkErrorCounter */
-	NVML_NVLINK_REPLAY = 0, NVML_NVLINK_RECOVERY = 1, NVML_NVLINK_CRC_FLIT = 2, NVML_NVLINK_CRC_DATA = 3,
+       NVML_NVLINK_REPLAY = 0,
+       NVML_NVLINK_RECOVERY = 1,
+       NVML_NVLINK_CRC_FLIT = 2,
+       NVML_NVLINK_CRC_DATA = 3,
 };
 enum { NVML_NVLINKS_MAX = 36, NVML_DEVICES_MAX = 64 };
 enum { NVML_GPM_SM_UTIL = 2, NVML_GPM_SM_OCCUPANCY = 3, NVML_GPM_ANY_TENSOR_UTIL = 5, NVML_GPM_DRAM_UTIL = 10 };
 enum { /* nvmlDeviceGetFieldValues; the totals of all links take scope ~0 */
-	NVML_FI_NVLINK_CRC_FLIT_TOTAL = 38, NVML_FI_NVLINK_CRC_DATA_TOTAL = 45, NVML_FI_NVLINK_REPLAY_TOTAL = 52,
-	NVML_FI_NVLINK_RECOVERY_TOTAL = 59, NVML_FI_MEMORY_TEMP = 82,
+       NVML_FI_NVLINK_CRC_FLIT_TOTAL = 38,
+       NVML_FI_NVLINK_CRC_DATA_TOTAL = 45,
+       NVML_FI_NVLINK_REPLAY_TOTAL = 52,
+       NVML_FI_NVLINK_RECOVERY_TOTAL = 59,
+       NVML_FI_MEMORY_TEMP = 82,
 };
 
 struct nvml_pci { /* nvmlPciInfo_t, version 3 */
@@ -39,28 +49,41 @@ struct nvml_gpm_metric {
 	unsigned int id;
 	int ret;
 	double value;
-	struct { char *short_name, *long_name, *unit; } info;
+	struct {
+		char *short_name, *long_name, *unit;
+	} info;
 };
 
-#define NVML_GPM_METRICS 333 /* room in the newest version; older ones end sooner, and `n` says how many are asked for */
+#define NVML_GPM_METRICS \
+	333           /* room in the newest version; older ones end sooner, and `n` says how many are asked for */
 struct nvml_gpm_get { /* nvmlGpmMetricsGet_t */
 	unsigned int version, n;
 	void *from, *to;
 	struct nvml_gpm_metric metrics[NVML_GPM_METRICS];
 };
-struct nvml_gpm_support { unsigned int version, supported; };
+struct nvml_gpm_support {
+	unsigned int version, supported;
+};
 
 struct nvml_field { /* nvmlFieldValue_t */
 	unsigned int id, scope;
 	long long timestamp_us, latency_us;
 	unsigned int type; /* 0 double, 1 unsigned, 2 unsigned long, 3 unsigned long long, 4 long long, 5 int */
 	int ret;
-	union { double d; unsigned int u; unsigned long ul; unsigned long long ull; long long ll; int i; } value;
+	union {
+		double d;
+		unsigned int u;
+		unsigned long ul;
+		unsigned long long ull;
+		long long ll;
+		int i;
+	} value;
 };
 
 typedef void *nvml_device; /* an opaque handle */
 
 /* X(field, symbol, arguments) */
+/* clang-format off */
 #define NVML_FUNCTIONS(X) \
 	X(init, "nvmlInit_v2", (void)) \
 	X(count, "nvmlDeviceGetCount_v2", (unsigned int *n)) \
@@ -92,9 +115,10 @@ typedef void *nvml_device; /* an opaque handle */
 	X(gpm_alloc, "nvmlGpmSampleAlloc", (void **sample)) \
 	X(gpm_sample, "nvmlGpmSampleGet", (nvml_device d, void *sample)) \
 	X(gpm_metrics, "nvmlGpmMetricsGet", (struct nvml_gpm_get *get))
+/* clang-format on */
 
 struct nvml {
-#define X(field, symbol, args) int (*field) args;
+#define X(field, symbol, args) int(*field) args;
 	NVML_FUNCTIONS(X)
 #undef X
 };

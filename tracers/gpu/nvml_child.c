@@ -20,25 +20,28 @@
 #include "schemas/facts.h"
 #include "tracers/gpu/nvml_abi.h"
 
-#define INFOROM_SHARE 20000       /* read from the board (70 ms on an H200), and changes about never: so many times its cost apart */
+#define INFOROM_SHARE \
+	20000 /* read from the board (70 ms on an H200), and changes about never: so many times its cost apart */
 #define LINKS_NS 1000000ull       /* CPU of one checkup for counters of single links: 0.8 ms a question on an H200 */
 #define GPM_LEAST_NS 100000000ull /* samples closer than the counters' own refresh say nothing */
 
-struct link_errors { __u64 replay, recovery; };
+struct link_errors {
+	__u64 replay, recovery;
+};
 
 struct device {
 	nvml_device handle;
 	bool gpm;
 	void *samples[2]; /* the last one is [newest] */
 	int newest;
-	uint64_t sampled_ns;    /* 0: no sample yet */
-	unsigned int n_links;   /* active when first seen */
+	uint64_t sampled_ns;  /* 0: no sample yet */
+	unsigned int n_links; /* active when first seen */
 	enum gpu_state state, told;
 	struct link_errors links[NVML_NVLINKS_MAX]; /* as last read, one after the other */
-	unsigned int next_link; /* to be read */
-	bool links_known;       /* all of them were */
+	unsigned int next_link;                     /* to be read */
+	bool links_known;                           /* all of them were */
 	uint64_t inforom_due_ns;
-	__u32 inforom_bad;      /* as of the last time it was read */
+	__u32 inforom_bad; /* as of the last time it was read */
 };
 
 struct child {
@@ -76,8 +79,16 @@ static bool ok(struct device *d, int ret)
 }
 
 /* One number of a device, or "not told". */
-#define ASK32(d, f, ...) ({ unsigned int v_ = GPU_UNKNOWN; (f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u32)v_ : GPU_UNKNOWN; })
-#define ASK64(d, f, ...) ({ unsigned long long v_ = 0; (f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u64)v_ : ~0ull; })
+#define ASK32(d, f, ...) \
+	({ \
+		unsigned int v_ = GPU_UNKNOWN; \
+		(f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u32)v_ : GPU_UNKNOWN; \
+	})
+#define ASK64(d, f, ...) \
+	({ \
+		unsigned long long v_ = 0; \
+		(f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u64)v_ : ~0ull; \
+	})
 
 /* --- what does not change --- */
 
@@ -98,12 +109,16 @@ static unsigned int links_active(const struct child *c, struct device *d)
 
 static void device_tell(const struct child *c, struct device *d, unsigned int i)
 {
-	union { struct fact_gpu_device f; char bytes[sizeof(struct fact_gpu_device) + 256]; } u = {};
+	union {
+		struct fact_gpu_device f;
+		char bytes[sizeof(struct fact_gpu_device) + 256];
+	} u = {};
 	struct nvml_pci pci = {};
 
 	u.f.index = i;
 	u.f.n_gpus = c->n;
-	u.f.pci = c->f.pci && ok(d, c->f.pci(d->handle, &pci)) ? PCI_ADDRESS(pci.domain, pci.bus, pci.device) : PCI_NONE;
+	u.f.pci =
+		c->f.pci && ok(d, c->f.pci(d->handle, &pci)) ? PCI_ADDRESS(pci.domain, pci.bus, pci.device) : PCI_NONE;
 	u.f.pcie_width_max = ASK32(d, c->f.pcie_width_max);
 	u.f.pcie_gen_max = ASK32(d, c->f.pcie_gen_max);
 	u.f.power_limit_mw = ASK32(d, c->f.power_limit);
@@ -122,13 +137,15 @@ static void device_tell(const struct child *c, struct device *d, unsigned int i)
 
 static __u32 hundredths(const struct nvml_gpm_metric *m)
 {
-	return m->ret == NVML_SUCCESS && m->value >= 0 && m->value <= 1000 ? (__u32)(100 * m->value + 0.5) : GPU_UNKNOWN;
+	return m->ret == NVML_SUCCESS && m->value >= 0 && m->value <= 1000 ? (__u32)(100 * m->value + 0.5)
+									   : GPU_UNKNOWN;
 }
 
 /* A sample now; the activity between it and the one before. */
 static void activity_take(struct child *c, struct device *d, struct fact_gpu_sample *to)
 {
-	static const unsigned int ids[] = { NVML_GPM_SM_UTIL, NVML_GPM_ANY_TENSOR_UTIL, NVML_GPM_DRAM_UTIL, NVML_GPM_SM_OCCUPANCY };
+	static const unsigned int ids[] = { NVML_GPM_SM_UTIL, NVML_GPM_ANY_TENSOR_UTIL, NVML_GPM_DRAM_UTIL,
+					    NVML_GPM_SM_OCCUPANCY };
 	static struct nvml_gpm_get get;
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), window = now - d->sampled_ns;
 	__u32 *values[] = { &to->sm, &to->tensor, &to->dram, &to->occupancy };
@@ -203,8 +220,10 @@ static void links_ask(const struct child *c, struct device *d)
 static void links_take(const struct child *c, struct device *d, struct fact_gpu_health *f)
 {
 	struct nvml_field v[] = {
-		{ .id = NVML_FI_NVLINK_CRC_FLIT_TOTAL, .scope = ~0u }, { .id = NVML_FI_NVLINK_CRC_DATA_TOTAL, .scope = ~0u },
-		{ .id = NVML_FI_NVLINK_REPLAY_TOTAL, .scope = ~0u }, { .id = NVML_FI_NVLINK_RECOVERY_TOTAL, .scope = ~0u },
+		{ .id = NVML_FI_NVLINK_CRC_FLIT_TOTAL, .scope = ~0u },
+		{ .id = NVML_FI_NVLINK_CRC_DATA_TOTAL, .scope = ~0u },
+		{ .id = NVML_FI_NVLINK_REPLAY_TOTAL, .scope = ~0u },
+		{ .id = NVML_FI_NVLINK_RECOVERY_TOTAL, .scope = ~0u },
 	};
 
 	f->nvlink_crc = f->nvlink_replay = f->nvlink_recovery = ~0ull;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* xid.bpf.c - the tracepoints of the NVIDIA drivers. Raw ones, by name: they need neither the modules' type information nor
- * tracefs, and a program for a tracepoint that is not there still loads.
+/* xid.bpf.c - the tracepoints of the NVIDIA drivers. Raw ones, by name: they need neither the modules' type information
+ * nor tracefs, and a program for a tracepoint that is not there still loads.
  */
 #include "bpf/record.bpf.h"
 #include "tracers/gpu/xid.h"

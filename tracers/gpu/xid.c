@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * xid.c - decodes XIDs. The same ones come by the kernel log (user/sample/klog.c) where there is no tracepoint; the model
- * joins what both tell.
+ * xid.c - decodes XIDs. The same ones come by the kernel log (user/sample/klog.c) where there is no tracepoint; the
+ * model joins what both tell.
  */
 #include "tracers/gpu/xid.h"
 

@@ -12,10 +12,10 @@
 
 enum xid_kind { XID_REPORTED = 1 };
 
-struct xid_record {          /* of no process: tid and tgid are 0 */
+struct xid_record { /* of no process: tid and tgid are 0 */
 	struct wire_hdr hdr;
 	__u32 number;
-	__u8 of_switch;      /* 1: an NVSwitch's (SXID) */
+	__u8 of_switch; /* 1: an NVSwitch's (SXID) */
 	__u8 reserved[3];
 	char device[XID_DEVICE_LEN];   /* "0000:3b:00.0"; zero-terminated, "" unknown */
 	char message[XID_MESSAGE_LEN]; /* cut to fit */

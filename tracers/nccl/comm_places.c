@@ -16,7 +16,7 @@
 
 struct layout_known {
 	uint64_t dev, ino, size, mtime_ns;
-	int err;                    /* why there is none */
+	int err; /* why there is none */
 	int n_tries;
 	struct nccl_layout layout;
 	struct layout_known *next;
@@ -35,7 +35,8 @@ void layout_cache_free(struct layout_cache *c)
 /* No word on the file: the machine was overloaded, or its page cache cold. */
 static bool is_worth_another(const struct layout_known *k)
 {
-	return k->n_tries < TRIES_MAX && (k->err == -EAGAIN || k->err == -EINPROGRESS || k->err == -EBUSY || k->err == -ETIMEDOUT);
+	return k->n_tries < TRIES_MAX &&
+	       (k->err == -EAGAIN || k->err == -EINPROGRESS || k->err == -EBUSY || k->err == -ETIMEDOUT);
 }
 
 static void layout_fetch(struct layout_known *k, struct reader *r, int fd)
@@ -60,7 +61,9 @@ static const struct layout_known *layout_known(struct layout_cache *c, struct re
 	k = f->fd < 0 ? NULL : calloc(1, sizeof(*k));
 	if (!k)
 		return NULL;
-	*k = (struct layout_known){ .dev = f->dev, .ino = f->ino, .size = f->size, .mtime_ns = f->mtime_ns, .next = c->rows };
+	*k = (struct layout_known){
+		.dev = f->dev, .ino = f->ino, .size = f->size, .mtime_ns = f->mtime_ns, .next = c->rows
+	};
 	layout_fetch(k, r, f->fd);
 	c->rows = k;
 	return k;
@@ -74,7 +77,8 @@ static bool layout_listed(const struct comm_places *c, const struct nccl_layout 
 	return false;
 }
 
-void comm_layouts_learn(struct layout_cache *cache, struct reader *r, const struct target_proc *p, struct comm_places *c)
+void comm_layouts_learn(struct layout_cache *cache, struct reader *r, const struct target_proc *p,
+			struct comm_places *c)
 {
 	for (size_t i = 0; i < p->n_libs && c->n_layouts < NCCL_LAYOUTS_MAX; i++) {
 		const struct layout_known *k;
@@ -158,8 +162,9 @@ static void invalid_drop(struct comm_places *c)
 
 static int states_read(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret)
 {
-	int err = c->n_places ? nccl_states_read(r, tgid, c->layouts, c->places, c->n_places, READER_DEADLINE_MS, c->states, ret) :
-				  0;
+	int err = c->n_places ? nccl_states_read(r, tgid, c->layouts, c->places, c->n_places, READER_DEADLINE_MS,
+						 c->states, ret)
+			      : 0;
 
 	error_note(c, err);
 	for (size_t i = 0; err && i < c->n_places; i++)
@@ -215,10 +220,20 @@ int comm_sample_emit(uint32_t tgid, uint64_t addr, const struct nccl_state *now,
 		     int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
 	struct fact_comm_sample f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_COMM_SAMPLE, .tgid = tgid, .tid = tgid,
+		.hdr = { .size = sizeof(f),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_COMM_SAMPLE,
+			 .tgid = tgid,
+			 .tid = tgid,
 			 .ts_ns = now_ns },
-		.comm = addr, .hash = now->hash, .rank = now->rank, .nranks = now->nranks, .device = now->device,
-		.n_counters = now->n_counters, .async_result = now->async_result, .init_state = now->init_state,
+		.comm = addr,
+		.hash = now->hash,
+		.rank = now->rank,
+		.nranks = now->nranks,
+		.device = now->device,
+		.n_counters = now->n_counters,
+		.async_result = now->async_result,
+		.init_state = now->init_state,
 		.abort = now->abort,
 		.known = (now->has_async_result ? COMM_SAMPLE_ASYNC_RESULT : 0) |
 			 (now->has_init_state ? COMM_SAMPLE_INIT_STATE : 0) | (now->has_abort ? COMM_SAMPLE_ABORT : 0),

@@ -10,32 +10,36 @@
 #include "inspect/discover/discover.h"
 #include "tracers/nccl/nccl_state.h"
 
-struct comm_places {                /* zeroed is empty */
+struct comm_places { /* zeroed is empty */
 	struct nccl_layout layouts[NCCL_LAYOUTS_MAX];
 	size_t n_layouts;
 	struct nccl_place *places;
-	struct nccl_state *states;      /* of places, as first read: their generation */
+	struct nccl_state *states; /* of places, as first read: their generation */
 	size_t n_places;
 	bool has_nccl, denied, no_layout, held, uncounted, cut;
-	bool standing;                  /* its counters do not count: nccl_counters_stand() */
+	bool standing; /* its counters do not count: nccl_counters_stand() */
 };
 
 /* Many ranks map one file, and its DWARF is large: asked once for each file. Zeroed is empty. */
-struct layout_cache { struct layout_known *rows; };
+struct layout_cache {
+	struct layout_known *rows;
+};
 void layout_cache_free(struct layout_cache *c);
 
 void comm_places_free(struct comm_places *c);
 /* The layouts of the NCCLs that the process maps: once, and again when its libraries changed. */
-void comm_layouts_learn(struct layout_cache *cache, struct reader *r, const struct target_proc *p, struct comm_places *c);
-/* Takes what a scan found in place of what was known; communicators known before keep the generation they had. 0, -ENOMEM. */
+void comm_layouts_learn(struct layout_cache *cache, struct reader *r, const struct target_proc *p,
+			struct comm_places *c);
+/* Takes what a scan found in place of what was known; communicators known before keep the generation they had. 0,
+ * -ENOMEM. */
 int comm_places_take(struct comm_places *c, const struct nccl_places *found);
 /* Reads the generation of those that have none; those that are none go. 0; or an error of reader_memory(), -ENOMEM, and
  * nothing is changed. */
 int comm_states_begin(struct comm_places *c, struct reader *r, uint32_t tgid);
 /* A forked child has a copy of its parent's communicators, as they were then: nobody's. */
 void comm_copies_drop(struct comm_places *c, const struct comm_places *parent);
-/* All of the process, into n_places rows of `ret`. What is another generation is not valid; nothing is, with an error of
- * reader_memory(). */
+/* All of the process, into n_places rows of `ret`. What is another generation is not valid; nothing is, with an error
+ * of reader_memory(). */
 int comm_states_look(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret);
 /* One communicator's record, as of now_ns. */
 int comm_sample_emit(uint32_t tgid, uint64_t addr, const struct nccl_state *now, uint64_t now_ns,

@@ -17,13 +17,18 @@ typedef int proxy_emit(void *to, const struct wire_hdr *rec);
 static struct fact_proxy fact_new(uint32_t tgid, uint64_t comm, uint64_t now_ns)
 {
 	return (struct fact_proxy){
-		.hdr = { .size = sizeof(struct fact_proxy), .tracer = WIRE_FACT, .kind = FACT_PROXY, .tgid = tgid, .tid = tgid,
+		.hdr = { .size = sizeof(struct fact_proxy),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_PROXY,
+			 .tgid = tgid,
+			 .tid = tgid,
 			 .ts_ns = now_ns },
 		.comm = comm,
 	};
 }
 
-static int part_tell(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct nccl_proxy_sub *s, proxy_emit *emit, void *to)
+static int part_tell(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct nccl_proxy_sub *s, proxy_emit *emit,
+		     void *to)
 {
 	struct fact_proxy f = fact_new(tgid, comm, now_ns);
 

@@ -8,15 +8,16 @@
 #include "tracers/nccl/comm_places.h"
 
 /*
- * One look at the proxies of all communicators of the process; behind the look at the communicators themselves, of which it
- * tells only those that are the generation known. Where the layout is not known, or two communicators share one proxy
- * (whose operation is whose?), nothing is told. `ret`: what was seen. 0, what emit() returned, -ENOMEM or -EPIPE.
+ * One look at the proxies of all communicators of the process; behind the look at the communicators themselves, of
+ * which it tells only those that are the generation known. Where the layout is not known, or two communicators share
+ * one proxy (whose operation is whose?), nothing is told. `ret`: what was seen. 0, what emit() returned, -ENOMEM or
+ * -EPIPE.
  */
 struct proxies_seen {
-	bool any;                /* one has a progress thread: its communicator reaches over a network */
-	bool busy;               /* something is on its way: handed to the network, and not through */
+	bool any;  /* one has a progress thread: its communicator reaches over a network */
+	bool busy; /* something is on its way: handed to the network, and not through */
 };
-int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, int (*emit)(void *to, const struct wire_hdr *rec),
-		      void *to, struct proxies_seen *ret);
+int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid,
+		      int (*emit)(void *to, const struct wire_hdr *rec), void *to, struct proxies_seen *ret);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * comms.c - NCCL's own counters of every communicator, read from the targets' memory: no probe. A process is scanned in
- * pieces, again when it has grown threads or lost a communicator (each creation starts proxy threads), and else so seldom that it
- * costs nothing. Threads come and go in a healthy rank, too: signs that led to nothing are trusted less and less. What is known
- * is read once a second, and more often while its counters begin to stand still.
+ * pieces, again when it has grown threads or lost a communicator (each creation starts proxy threads), and else so
+ * seldom that it costs nothing. Threads come and go in a healthy rank, too: signs that led to nothing are trusted less
+ * and less. What is known is read once a second, and more often while its counters begin to stand still.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,46 +25,47 @@
 #define LOOK_EVERY_NS 50000000ull
 #define READ_EVERY_NS 1000000000ull
 #define PROCS_EVERY_NS 500000000ull
-#define STILL_NS 500000000ull          /* past it: read often ... */
+#define STILL_NS 500000000ull /* past it: read often ... */
 #define STILL_READ_EVERY_NS 250000000ull
-#define STILL_LONG_NS 8000000000ull    /* ... up to here: by now it was told, or is no news */
-#define PROXIES_TRY 8                  /* reads: does one have a progress thread by now? Then after twice as many, and so on */
-#define QUICK_OF 0xff                  /* of the newest eight looks at a process ... */
-#define QUICK_AFTER 2                  /* ... so many at which something was on its way: */
+#define STILL_LONG_NS 8000000000ull /* ... up to here: by now it was told, or is no news */
+#define PROXIES_TRY 8 /* reads: does one have a progress thread by now? Then after twice as many, and so on */
+#define QUICK_OF 0xff /* of the newest eight looks at a process ... */
+#define QUICK_AFTER 2 /* ... so many at which something was on its way: */
 #define QUICK_READ_EVERY_NS 125000000ull
-#define QUICK_NS 10000000000ull        /* all are read often for that long, so that ways can be compared, */
-#define QUICK_PROBE_NS 3000000000ull   /* past it only if they differ, */
-#define QUICK_PROBED 0xffffff          /* by these looks */
-#define QUICK_UNEVEN 4                 /* in so many, and so many times as many, something was on its way */
-#define QUICK_AGAIN_NS 60000000000ull  /* and not again before: 24 looks a minute more for a job on a network that is well */
-#define SCAN_NS 15000000ull            /* of one look */
-#define SCAN_PAGES 4096                /* of one piece: 16 MB, some ms */
+#define QUICK_NS 10000000000ull      /* all are read often for that long, so that ways can be compared, */
+#define QUICK_PROBE_NS 3000000000ull /* past it only if they differ, */
+#define QUICK_PROBED 0xffffff        /* by these looks */
+#define QUICK_UNEVEN 4               /* in so many, and so many times as many, something was on its way */
+#define QUICK_AGAIN_NS \
+	60000000000ull      /* and not again before: 24 looks a minute more for a job on a network that is well */
+#define SCAN_NS 15000000ull /* of one look */
+#define SCAN_PAGES 4096     /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
-#define SCAN_AGAIN_NEWS 20             /* it is new or has changed; doubled by each scan that finds nothing new */
-#define SCAN_AGAIN_EMPTY 320           /* at a sign of news in one without communicators: at most */
+#define SCAN_AGAIN_NEWS 20   /* it is new or has changed; doubled by each scan that finds nothing new */
+#define SCAN_AGAIN_EMPTY 320 /* at a sign of news in one without communicators: at most */
 #define SCAN_AGAIN_NEWS_NS 500000000ull
-#define SCAN_AGAIN_QUIET 4000          /* 0.025 % of a core */
+#define SCAN_AGAIN_QUIET 4000 /* 0.025 % of a core */
 #define SCAN_AGAIN_QUIET_NS 10000000000ull
 #define THREADS_EVERY_NS 2000000000ull
-#define GONE_LOOKS 3                   /* as another generation, or none: it was destroyed */
+#define GONE_LOOKS 3 /* as another generation, or none: it was destroyed */
 
-struct looked {                        /* one process */
+struct looked { /* one process */
 	uint32_t tgid;
 	uint64_t start_ns, revision;
 	bool in_list;
 	struct comm_places comms;
 	uint64_t read_ns, moved_ns, told_at_ns;
-	unsigned int n_reads, try_at;      /* try_at: reads until proxies are looked for again */
-	unsigned int busy;                 /* bits, the newest look's first: something was on its way */
+	unsigned int n_reads, try_at; /* try_at: reads until proxies are looked for again */
+	unsigned int busy;            /* bits, the newest look's first: something was on its way */
 	bool has_proxy;
-	uint64_t sum;                      /* of all its counters, as last read */
-	unsigned int n_gone;               /* looks in a row that some communicator was not there */
+	uint64_t sum;        /* of all its counters, as last read */
+	unsigned int n_gone; /* looks in a row that some communicator was not there */
 	unsigned int n_threads;
-	uint64_t threads_ns;               /* when they were counted */
+	uint64_t threads_ns; /* when they were counted */
 	uint64_t scan_due_ns, scan_took_ns;
-	uint64_t found;                    /* by the last scan: sum of places and hashes */
-	unsigned int again;                /* so many times what a scan took, at a sign of news */
+	uint64_t found;     /* by the last scan: sum of places and hashes */
+	unsigned int again; /* so many times what a scan took, at a sign of news */
 	bool scanned, news;
 	UT_hash_handle hh;
 };
@@ -73,13 +74,13 @@ struct comms {
 	const struct sampler_ctx *ctx;
 	struct layout_cache layouts;
 	struct looked *procs;
-	uint64_t revision, procs_ns;       /* of the set, and when it was gone through */
-	uint64_t quick_ns;                 /* those with a proxy are read often since; 0 never */
+	uint64_t revision, procs_ns; /* of the set, and when it was gone through */
+	uint64_t quick_ns;           /* those with a proxy are read often since; 0 never */
 	bool quick_over;
-	struct nccl_state *now;            /* room for one process */
+	struct nccl_state *now;                   /* room for one process */
 	uint64_t n_scans, n_pages, scans_took_ns; /* whole ones; pages read; all pieces */
 	/* the scan under way: one process at a time */
-	uint32_t scanning;                 /* tgid; 0 none */
+	uint32_t scanning; /* tgid; 0 none */
 	uint32_t pages;
 	struct nccl_scan_at at;
 	struct nccl_places found;
@@ -115,9 +116,9 @@ static void comms_close(void *state)
 	if (!c)
 		return;
 	if (c->n_scans)
-		log_info("comms: %" PRIu64 " scans of a process for communicators: %.1f GB of memory in %.2f s", c->n_scans,
-			 c->n_pages * (double)sysconf(_SC_PAGESIZE) / 1e9, c->scans_took_ns / 1e9);
-	HASH_ITER(hh, c->procs, p, next)
+		log_info("comms: %" PRIu64 " scans of a process for communicators: %.1f GB of memory in %.2f s",
+			 c->n_scans, c->n_pages * (double)sysconf(_SC_PAGESIZE) / 1e9, c->scans_took_ns / 1e9);
+	HASH_ITER (hh, c->procs, p, next)
 		looked_free(c, p);
 	layout_cache_free(&c->layouts);
 	free(c->now);
@@ -195,7 +196,7 @@ static int procs_refresh(struct comms *c)
 			p->again = SCAN_AGAIN_NEWS;
 		p->revision = list[i]->revision;
 	}
-	HASH_ITER(hh, c->procs, p, next) {
+	HASH_ITER (hh, c->procs, p, next) {
 		if (!p->in_list)
 			looked_free(c, p);
 		else
@@ -225,7 +226,8 @@ static void parent_copies_drop(struct comms *c, struct looked *p)
 	comm_copies_drop(&p->comms, parent ? &parent->comms : NULL);
 }
 
-/* A scan in vain makes the next one wait longer, also of a process that has no communicator: a launcher that maps NCCL never has any. */
+/* A scan in vain makes the next one wait longer, also of a process that has no communicator: a launcher that maps NCCL
+ * never has any. */
 static void again_set(struct looked *p)
 {
 	uint64_t found = p->comms.n_places;
@@ -288,7 +290,8 @@ static struct looked *scan_choose(struct comms *c, uint64_t now_ns)
 static int scan_piece(struct comms *c, struct looked *p)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
-	int more = nccl_scan_step(c->ctx->reader, p->tgid, p->comms.layouts, p->comms.n_layouts, c->pages, &c->at, &c->found);
+	int more = nccl_scan_step(c->ctx->reader, p->tgid, p->comms.layouts, p->comms.n_layouts, c->pages, &c->at,
+				  &c->found);
 
 	p->scan_took_ns += clock_monotonic_ns() - begin_ns;
 	if (more == -EINPROGRESS || more == -EAGAIN) { /* a slow machine: the same again, in less, later */
@@ -331,18 +334,26 @@ static uint16_t text_put(char *text, size_t room, size_t *at, const char *from)
 /* Where the main thread sits tells who waits for whom when counters alone do not (Send and Recv are in none). */
 static int place_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 {
-	union { struct fact_task_at f; char bytes[sizeof(struct fact_task_at) + 720]; } u = {};
+	union {
+		struct fact_task_at f;
+		char bytes[sizeof(struct fact_task_at) + 720];
+	} u = {};
 	struct target_evidence e = { .syscall_nr = -1 };
 	size_t at = 0, room = sizeof(u) - sizeof(u.f) - 8;
 
-	if (now_ns - p->told_at_ns < READ_EVERY_NS || evidence_read(c->ctx->reader, p->tgid, p->tgid, READER_DEADLINE_MS, &e))
+	if (now_ns - p->told_at_ns < READ_EVERY_NS ||
+	    evidence_read(c->ctx->reader, p->tgid, p->tgid, READER_DEADLINE_MS, &e))
 		return 0;
 	p->told_at_ns = now_ns;
 	u.f.wchan_len = text_put(u.f.text, room, &at, e.wchan);
 	u.f.syscall_len = text_put(u.f.text, room, &at, e.syscall);
 	u.f.file_len = text_put(u.f.text, room, &at, e.file);
-	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + at + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_TASK_AT,
-				     .tgid = p->tgid, .tid = p->tgid, .ts_ns = clock_monotonic_ns() };
+	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + at + 7) & ~7ul,
+				     .tracer = WIRE_FACT,
+				     .kind = FACT_TASK_AT,
+				     .tgid = p->tgid,
+				     .tid = p->tgid,
+				     .ts_ns = clock_monotonic_ns() };
 	return c->ctx->emit(c->ctx->emit_to, &u.f.hdr);
 }
 
@@ -419,7 +430,8 @@ static int proxies_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 
 	p->has_proxy |= seen.any;
 	p->busy = p->busy << 1 | seen.busy;
-	if (__builtin_popcount(p->busy & QUICK_OF) >= QUICK_AFTER && (!c->quick_ns || now_ns - c->quick_ns >= QUICK_AGAIN_NS)) {
+	if (__builtin_popcount(p->busy & QUICK_OF) >= QUICK_AFTER &&
+	    (!c->quick_ns || now_ns - c->quick_ns >= QUICK_AGAIN_NS)) {
 		c->quick_ns = now_ns;
 		c->quick_over = false;
 	}
@@ -455,7 +467,8 @@ static int read_one(struct comms *c, struct looked *p)
 	movement_note(p, c->now, now_ns);
 	for (size_t i = 0; !err && i < p->comms.n_places; i++)
 		if (c->now[i].valid)
-			err = comm_sample_emit(p->tgid, p->comms.places[i].addr, &c->now[i], now_ns, c->ctx->emit, c->ctx->emit_to);
+			err = comm_sample_emit(p->tgid, p->comms.places[i].addr, &c->now[i], now_ns, c->ctx->emit,
+					       c->ctx->emit_to);
 	return err ? err : progress_tell(c, p, now_ns);
 }
 

@@ -19,24 +19,27 @@ RECORD_IN_BTF(nccl_gone);
 
 struct thread { /* of one thread inside NCCL */
 	__u64 generation;
-	__s32 depth;         /* open ncclGroupStart */
-	__u32 wrap_row;      /* row + 1 of a call that may tail-call another */
+	__s32 depth;    /* open ncclGroupStart */
+	__u32 wrap_row; /* row + 1 of a call that may tail-call another */
 	__u64 wrap_sp, wrap_return;
-	__u64 init_newcomm;  /* address of the pending creation's result, 0 none */
+	__u64 init_newcomm; /* address of the pending creation's result, 0 none */
 	__u64 init_ns, init_parent;
 	__s32 init_nranks, init_rank;
 	__u32 init_row, init_has_id, init_lib, reserved;
 	__u8 init_id[NCCL_ID_BYTES];
 };
 
-struct comm_key { __u64 addr; __u32 tgid, reserved; };
+struct comm_key {
+	__u64 addr;
+	__u32 tgid, reserved;
+};
 
-#define MAP(name, kind, n, k, v)                     \
-	struct {                                     \
-		__uint(type, kind);                  \
-		__uint(max_entries, n);              \
-		__type(key, k);                      \
-		__type(value, v);                    \
+#define MAP(name, kind, n, k, v) \
+	struct { \
+		__uint(type, kind); \
+		__uint(max_entries, n); \
+		__type(key, k); \
+		__type(value, v); \
 	} name SEC(".maps")
 
 MAP(nccl_calls, BPF_MAP_TYPE_ARRAY, NCCL_CALLS_MAX, __u32, struct nccl_call);
@@ -335,8 +338,7 @@ int nccl_init_enter(struct pt_regs *ctx)
 	t->init_rank = c->rank == NCCL_NO_ARG ? -1 : (__s32)user_arg(ctx, after_id(c, c->rank));
 	t->init_row = c->op;
 	t->init_lib = h.lib;
-	t->init_has_id = c->id != NCCL_NO_ARG &&
-		!bpf_probe_read_user(t->init_id, NCCL_ID_BYTES, id_address(ctx, c));
+	t->init_has_id = c->id != NCCL_NO_ARG && !bpf_probe_read_user(t->init_id, NCCL_ID_BYTES, id_address(ctx, c));
 	r = record_reserve(RING_NORMAL, struct nccl_init, WIRE_NCCL, NCCL_INIT);
 	if (!r)
 		return 0;

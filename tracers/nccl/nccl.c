@@ -19,40 +19,40 @@
 #define NCCL_DWARF_DEADLINE_MS 5000 /* a cold page cache and 218 MB */
 
 /* CALL(symbol, program, required, fields of struct nccl_call): one table, the probe rows and their facts. */
-#define OP(n, kind, count_, dtype_, redop_, root_, peer_, comm_, stream_, wraps)                                 \
+#define OP(n, kind, count_, dtype_, redop_, root_, peer_, comm_, stream_, wraps) \
 	CALL("nccl" n, "pnccl" n, "nccl_op_enter", .op = kind, .count = count_, .dtype = dtype_, .redop = redop_, \
 	     .root = root_, .peer = peer_, .comm = comm_, .stream = stream_, .wraps_next = wraps)
-#define INIT(n, kind, newcomm_, parent_, nranks_, rank_, color_, key_, id_, by_value)                              \
-	CALL("nccl" n, "pnccl" n, "nccl_init_enter", .op = kind, .newcomm = newcomm_, .comm = parent_,              \
-	     .nranks = nranks_, .rank = rank_, .color = color_, .key = key_, .id = id_, .id_by_value = by_value)    \
+#define INIT(n, kind, newcomm_, parent_, nranks_, rank_, color_, key_, id_, by_value) \
+	CALL("nccl" n, "pnccl" n, "nccl_init_enter", .op = kind, .newcomm = newcomm_, .comm = parent_, \
+	     .nranks = nranks_, .rank = rank_, .color = color_, .key = key_, .id = id_, .id_by_value = by_value) \
 	RETURN("nccl" n, "pnccl" n, "nccl_init_exit")
 #define GROUP(n, end) CALL("nccl" n, "pnccl" n, "nccl_group_enter", .op = end)
 #define GONE(n, kind) CALL("nccl" n, "pnccl" n, "nccl_gone_enter", .op = kind, .comm = 0)
 
-#define CALLS                                                                      \
-	OP("AllReduce", OP_ALLREDUCE, 2, 3, 4, NONE, NONE, 5, 6, 0)                \
-	OP("Broadcast", OP_BROADCAST, 2, 3, NONE, 4, NONE, 5, 6, 0)                \
-	OP("Bcast", OP_BROADCAST, 1, 2, NONE, 3, NONE, 4, 5, 1)                    \
-	OP("Reduce", OP_REDUCE, 2, 3, 4, 5, NONE, 6, 7, 0)                         \
-	OP("AllGather", OP_ALLGATHER, 2, 3, NONE, NONE, NONE, 4, 5, 0)             \
-	OP("ReduceScatter", OP_REDUCESCATTER, 2, 3, 4, NONE, NONE, 5, 6, 0)        \
-	OP("AlltoAll", OP_ALLTOALL, 2, 3, NONE, NONE, NONE, 4, 5, 0)               \
-	OP("Gather", OP_GATHER, 2, 3, NONE, 4, NONE, 5, 6, 0)                      \
-	OP("Scatter", OP_SCATTER, 2, 3, NONE, 4, NONE, 5, 6, 0)                    \
-	OP("Send", OP_SEND, 1, 2, NONE, NONE, 3, 4, 5, 0)                          \
-	OP("Recv", OP_RECV, 1, 2, NONE, NONE, 3, 4, 5, 0)                          \
-	GROUP("GroupStart", 0)                                                     \
-	GROUP("GroupEnd", 1)                                                       \
-	INIT("CommInitRank", COMM_INIT_RANK, 0, NONE, 1, 3, NONE, NONE, 2, 1)      \
+#define CALLS \
+	OP("AllReduce", OP_ALLREDUCE, 2, 3, 4, NONE, NONE, 5, 6, 0) \
+	OP("Broadcast", OP_BROADCAST, 2, 3, NONE, 4, NONE, 5, 6, 0) \
+	OP("Bcast", OP_BROADCAST, 1, 2, NONE, 3, NONE, 4, 5, 1) \
+	OP("Reduce", OP_REDUCE, 2, 3, 4, 5, NONE, 6, 7, 0) \
+	OP("AllGather", OP_ALLGATHER, 2, 3, NONE, NONE, NONE, 4, 5, 0) \
+	OP("ReduceScatter", OP_REDUCESCATTER, 2, 3, 4, NONE, NONE, 5, 6, 0) \
+	OP("AlltoAll", OP_ALLTOALL, 2, 3, NONE, NONE, NONE, 4, 5, 0) \
+	OP("Gather", OP_GATHER, 2, 3, NONE, 4, NONE, 5, 6, 0) \
+	OP("Scatter", OP_SCATTER, 2, 3, NONE, 4, NONE, 5, 6, 0) \
+	OP("Send", OP_SEND, 1, 2, NONE, NONE, 3, 4, 5, 0) \
+	OP("Recv", OP_RECV, 1, 2, NONE, NONE, 3, 4, 5, 0) \
+	GROUP("GroupStart", 0) \
+	GROUP("GroupEnd", 1) \
+	INIT("CommInitRank", COMM_INIT_RANK, 0, NONE, 1, 3, NONE, NONE, 2, 1) \
 	INIT("CommInitRankConfig", COMM_INIT_CONFIG, 0, NONE, 1, 3, NONE, NONE, 2, 1) \
 	INIT("CommInitRankScalable", COMM_INIT_SCALABLE, 0, NONE, 1, 2, NONE, NONE, 4, 0) \
-	INIT("CommInitAll", COMM_INIT_ALL, 0, NONE, 1, NONE, NONE, NONE, NONE, 0)  \
-	INIT("CommSplit", COMM_INIT_SPLIT, 3, 0, NONE, NONE, 1, 2, NONE, 0)        \
+	INIT("CommInitAll", COMM_INIT_ALL, 0, NONE, 1, NONE, NONE, NONE, NONE, 0) \
+	INIT("CommSplit", COMM_INIT_SPLIT, 3, 0, NONE, NONE, 1, 2, NONE, 0) \
 	INIT("CommShrink", COMM_INIT_SHRINK, 3, 0, NONE, NONE, NONE, NONE, NONE, 0) \
-	INIT("CommGrow", COMM_INIT_GROW, 4, 0, 1, 3, NONE, NONE, NONE, 0)          \
-	GONE("CommFinalize", COMM_GONE_FINALIZE)                                   \
-	GONE("CommDestroy", COMM_GONE_DESTROY)                                     \
-	GONE("CommAbort", COMM_GONE_ABORT)                                         \
+	INIT("CommGrow", COMM_INIT_GROW, 4, 0, 1, 3, NONE, NONE, NONE, 0) \
+	GONE("CommFinalize", COMM_GONE_FINALIZE) \
+	GONE("CommDestroy", COMM_GONE_DESTROY) \
+	GONE("CommAbort", COMM_GONE_ABORT) \
 	GONE("CommRevoke", COMM_GONE_REVOKE)
 
 static const struct probe nccl_probes[] = {
@@ -97,16 +97,23 @@ static bool nccl_offsets_learn(struct reader *reader, int fd, struct nccl_lib *r
 	if (nccl_layout_fetch(reader, fd, &l))
 		return false;
 	*ret = (struct nccl_lib){
-		.valid = 1, .magic = l.magic, .end_magic = l.end_magic, .hash = l.hash, .rank = l.rank, .nranks = l.nranks,
-		.device = l.device != NCCL_NOWHERE ? l.device : l.rank, .counters = l.n_counters ? l.counters : 0,
+		.valid = 1,
+		.magic = l.magic,
+		.end_magic = l.end_magic,
+		.hash = l.hash,
+		.rank = l.rank,
+		.nranks = l.nranks,
+		.device = l.device != NCCL_NOWHERE ? l.device : l.rank,
+		.counters = l.n_counters ? l.counters : 0,
 		.n_counters = l.n_counters,
 	};
 	return true;
 }
 
 /*
- * NCCL's own code, to tell its calls of itself from the job's. Not all of the file: NCCL may be linked into a program or
- * a framework's library, whose code is the caller. Its objects lie together there, the functions of the API among them.
+ * NCCL's own code, to tell its calls of itself from the job's. Not all of the file: NCCL may be linked into a program
+ * or a framework's library, whose code is the caller. Its objects lie together there, the functions of the API among
+ * them.
  */
 static int nccl_text_learn(struct reader *reader, int fd, struct nccl_lib *ret)
 {
@@ -245,8 +252,8 @@ static int decode_ready(const struct nccl_ready *r, struct event *e, struct even
 static int nccl_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
 {
 	static const uint16_t sizes[] = {
-		[NCCL_OP] = sizeof(struct nccl_op), [NCCL_COMM] = sizeof(struct nccl_comm),
-		[NCCL_INIT] = sizeof(struct nccl_init), [NCCL_READY] = sizeof(struct nccl_ready),
+		[NCCL_OP] = sizeof(struct nccl_op),       [NCCL_COMM] = sizeof(struct nccl_comm),
+		[NCCL_INIT] = sizeof(struct nccl_init),   [NCCL_READY] = sizeof(struct nccl_ready),
 		[NCCL_GROUP] = sizeof(struct nccl_group), [NCCL_GONE] = sizeof(struct nccl_gone),
 	};
 	const struct nccl_group *g = (const void *)h;
@@ -256,14 +263,10 @@ static int nccl_decode(const struct wire_hdr *h, struct intern *strings, struct 
 	if (max < 2 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
 		return -EINVAL;
 	switch (h->kind) {
-	case NCCL_OP:
-		return decode_op((const void *)h, out);
-	case NCCL_COMM:
-		return decode_comm((const void *)h, out);
-	case NCCL_INIT:
-		return decode_init((const void *)h, out);
-	case NCCL_READY:
-		return decode_ready((const void *)h, out, out + 1);
+	case NCCL_OP: return decode_op((const void *)h, out);
+	case NCCL_COMM: return decode_comm((const void *)h, out);
+	case NCCL_INIT: return decode_init((const void *)h, out);
+	case NCCL_READY: return decode_ready((const void *)h, out, out + 1);
 	case NCCL_GROUP:
 		out->kind = g->end ? EV_GROUP_END : EV_GROUP_START;
 		out->group.depth_before = g->depth;

@@ -18,10 +18,11 @@ enum nccl_kind { NCCL_OP = 1, NCCL_COMM = 2, NCCL_INIT = 3, NCCL_READY = 4, NCCL
 /* One exported function: which argument carries what (index from 0, NCCL_NO_ARG none). Index: the row's place in
  * nccl.c's table; the probe's cookie carries it. */
 struct nccl_call {
-	__u8 op;       /* of op calls: enum op_kind; of init calls: enum comm_init_kind; gone: enum comm_gone_kind; group: 1 end */
+	__u8 op; /* of op calls: enum op_kind; of init calls: enum comm_init_kind; gone: enum comm_gone_kind; group: 1
+		    end */
 	__u8 comm, stream, count, dtype, redop, root, peer;
 	__u8 newcomm, nranks, rank, color, key; /* init calls */
-	__u8 id;       /* unique id: by value at this place, or a pointer */
+	__u8 id;                                /* unique id: by value at this place, or a pointer */
 	__u8 id_by_value;
 	__u8 wraps_next; /* 1: implemented by a tail call of another probed function (Bcast -> Broadcast) */
 };
@@ -36,21 +37,23 @@ struct nccl_lib {
 	__u64 text_first, text_end; /* addresses in the image, from the first to behind the last function of the API */
 };
 
-struct nccl_text_key { __u32 tgid, lib; };
+struct nccl_text_key {
+	__u32 tgid, lib;
+};
 #define NCCL_COPIES_MAX 4
 struct nccl_text { /* where that is in the process: several mapped copies of one build are several places */
 	__u64 begin[NCCL_COPIES_MAX];
 	__u64 bytes;
-	__u32 n;  /* ever put; the oldest gives way */
+	__u32 n; /* ever put; the oldest gives way */
 	__u32 reserved;
 };
 
 struct nccl_op { /* a collective, Send or Recv is called */
 	struct wire_hdr hdr;
 	__u64 comm, stream, count;
-	__u64 counters_sum;   /* sum of seqNumber[] at entry */
+	__u64 counters_sum;             /* sum of seqNumber[] at entry */
 	__s32 dtype, redop, root, peer; /* -1 none */
-	__u8 op;              /* enum op_kind */
+	__u8 op;                        /* enum op_kind */
 	__u8 counters_valid;
 	__u16 group_depth;
 	__u32 lib;
@@ -70,9 +73,9 @@ _Static_assert(sizeof(struct nccl_comm) == 144, "nccl_comm");
 
 struct nccl_init { /* a communicator creation begins */
 	struct wire_hdr hdr;
-	__u64 parent;         /* Split, Shrink, Grow */
+	__u64 parent;                   /* Split, Shrink, Grow */
 	__s32 nranks, rank, color, key; /* -1 not told by the call */
-	__u8 how;             /* enum comm_init_kind */
+	__u8 how;                       /* enum comm_init_kind */
 	__u8 has_id;
 	__u8 reserved[6];
 	__u8 id[NCCL_ID_BYTES];
@@ -84,7 +87,7 @@ struct nccl_ready { /* it returned, or the next call shows that it did */
 	__u64 comm, begin_ns, parent;
 	__s32 nranks, rank, result;
 	__u8 how;
-	__u8 returned;        /* 1: seen by a return probe; 0: by the thread's next call, ts is later than the return */
+	__u8 returned; /* 1: seen by a return probe; 0: by the thread's next call, ts is later than the return */
 	__u8 has_id;
 	__u8 reserved[1];
 	__u8 id[NCCL_ID_BYTES];
@@ -93,14 +96,14 @@ _Static_assert(sizeof(struct nccl_ready) == 192, "nccl_ready");
 
 struct nccl_group {
 	struct wire_hdr hdr;
-	__u32 end;            /* 0 GroupStart, 1 GroupEnd */
-	__s32 depth;          /* before the call */
+	__u32 end;   /* 0 GroupStart, 1 GroupEnd */
+	__s32 depth; /* before the call */
 };
 
 struct nccl_gone {
 	struct wire_hdr hdr;
 	__u64 comm;
-	__u32 how;            /* enum comm_gone_kind */
+	__u32 how; /* enum comm_gone_kind */
 	__u32 reserved;
 };
 

@@ -20,8 +20,8 @@ static uint32_t place_of(const struct field_layout *f, uint32_t size)
 int nccl_layout_fetch(struct reader *r, int fd, struct nccl_layout *ret)
 {
 	static const char *const names[FIELDS] = {
-		"startMagic", "endMagic", "commHash", "rank", "nRanks", "cudaDev", "seqNumber", "asyncResult", "initState",
-		"abortFlag", "opCount",
+		"startMagic", "endMagic",    "commHash",  "rank",      "nRanks",  "cudaDev",
+		"seqNumber",  "asyncResult", "initState", "abortFlag", "opCount",
 	};
 	const struct field_layout *f;
 	struct struct_layout s;
@@ -33,11 +33,17 @@ int nccl_layout_fetch(struct reader *r, int fd, struct nccl_layout *ret)
 	if (!f[MAGIC].found || !f[HASH].found || !f[RANK].found || !f[NRANKS].found)
 		return -ENOENT;
 	*ret = (struct nccl_layout){
-		.magic = f[MAGIC].offset, .end_magic = f[f[END_MAGIC].found ? END_MAGIC : MAGIC].offset,
-		.hash = f[HASH].offset, .rank = f[RANK].offset, .nranks = f[NRANKS].offset,
-		.device = place_of(&f[DEVICE], 4), .counters = f[COUNTERS].found ? f[COUNTERS].offset : NCCL_NOWHERE,
-		.async_result = place_of(&f[ASYNC], 4), .init_state = place_of(&f[INIT_STATE], 4),
-		.abort_flag = place_of(&f[ABORT], 8), .size = s.size,
+		.magic = f[MAGIC].offset,
+		.end_magic = f[f[END_MAGIC].found ? END_MAGIC : MAGIC].offset,
+		.hash = f[HASH].offset,
+		.rank = f[RANK].offset,
+		.nranks = f[NRANKS].offset,
+		.device = place_of(&f[DEVICE], 4),
+		.counters = f[COUNTERS].found ? f[COUNTERS].offset : NCCL_NOWHERE,
+		.async_result = place_of(&f[ASYNC], 4),
+		.init_state = place_of(&f[INIT_STATE], 4),
+		.abort_flag = place_of(&f[ABORT], 8),
+		.size = s.size,
 		.launches = f[LAUNCHES].found && f[LAUNCHES].size == 8 ? f[LAUNCHES].offset : 0,
 	};
 	if (f[COUNTERS].found && f[COUNTERS].count <= NCCL_SEQ_MAX)

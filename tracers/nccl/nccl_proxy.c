@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl_proxy.c - walks ncclComm.proxyState -> progressState.active -> the list of ncclProxyArgs, in the helper. The target
- * runs on meanwhile: what was followed is read a second time, and if the list is another one by then the look is thrown
- * away and made again. Lists, counts and pointers are bounded: they may be anything.
+ * nccl_proxy.c - walks ncclComm.proxyState -> progressState.active -> the list of ncclProxyArgs, in the helper. The
+ * target runs on meanwhile: what was followed is read a second time, and if the list is another one by then the look is
+ * thrown away and made again. Lists, counts and pointers are bounded: they may be anything.
  */
 #include "tracers/nccl/nccl_proxy.h"
 
@@ -17,11 +17,11 @@
 #include "inspect/reader/reader.h"
 #include "inspect/stack/stack_private.h"
 
-#define ARGS_MAX 256          /* of a list: more is a circle, or no list */
-#define QUEUE_MAX 64          /* operations behind one another that are counted */
+#define ARGS_MAX 256 /* of a list: more is a circle, or no list */
+#define QUEUE_MAX 64 /* operations behind one another that are counted */
 #define TRIES 4
-#define PTHREAD_BYTES 1024    /* of struct pthread, in which the C library keeps the thread's id */
-#define STATE_LAST 2          /* ncclProxyOpProgress */
+#define PTHREAD_BYTES 1024 /* of struct pthread, in which the C library keeps the thread's id */
+#define STATE_LAST 2       /* ncclProxyOpProgress */
 #define CHANNELS_MAX 1024
 #define RANKS_MAX (1 << 20)
 #define STEPS_LAST (1ll << 40)
@@ -37,7 +37,7 @@ struct walk {
 	const struct proxy_arg *arg;
 	struct stack_memory *mem;
 	struct nccl_proxy_look *out;
-	uint64_t args[ARGS_MAX];  /* followed, in order */
+	uint64_t args[ARGS_MAX]; /* followed, in order */
 	uint64_t op_counts[ARGS_MAX];
 	size_t n;
 };
@@ -72,10 +72,10 @@ static bool sub_read(struct walk *w, uint64_t at, const struct nccl_proxy_sub *o
 	uint32_t send = 0, transport = 0;
 
 	if (!word(w, at, l->connection, &connection, 8) || !word(w, at, l->channel, &s.channel, 4) ||
-	    !word(w, at, l->nsteps, &s.nsteps, 4) || !word(w, at, l->peer, &s.peer, 4) || !word(w, at, l->base, &s.base, 8) ||
-	    !word(w, at, l->posted, &s.posted, 8) || !word(w, at, l->received, &s.received, 8) ||
-	    !word(w, at, l->flushed, &s.flushed, 8) || !word(w, at, l->transmitted, &s.transmitted, 8) ||
-	    !word(w, at, l->done, &s.done, 8))
+	    !word(w, at, l->nsteps, &s.nsteps, 4) || !word(w, at, l->peer, &s.peer, 4) ||
+	    !word(w, at, l->base, &s.base, 8) || !word(w, at, l->posted, &s.posted, 8) ||
+	    !word(w, at, l->received, &s.received, 8) || !word(w, at, l->flushed, &s.flushed, 8) ||
+	    !word(w, at, l->transmitted, &s.transmitted, 8) || !word(w, at, l->done, &s.done, 8))
 		return false;
 	if (!word(w, connection, l->is_send, &send, 4) || !word(w, connection, l->transport, &transport, 4))
 		return false;
@@ -164,7 +164,8 @@ static bool list_same(struct walk *w, bool to_end)
 	if (head_read(w, &at) || w->out->proxy_state != state)
 		return false;
 	for (; i < w->n && at == w->args[i]; i++)
-		if (!word(w, at, l->op_count, &op_count, 8) || op_count != w->op_counts[i] || !word(w, at, l->next, &at, 8))
+		if (!word(w, at, l->op_count, &op_count, 8) || op_count != w->op_counts[i] ||
+		    !word(w, at, l->next, &at, 8))
 			return false;
 	return i == w->n && (!at || !to_end);
 }
@@ -199,7 +200,10 @@ static uint32_t own_tid(pid_t pid, uint32_t tid)
 	return strtoul(last, NULL, 10);
 }
 
-struct threads { uint32_t own[NCCL_PROXY_THREADS_MAX], tids[NCCL_PROXY_THREADS_MAX]; size_t n; };
+struct threads {
+	uint32_t own[NCCL_PROXY_THREADS_MAX], tids[NCCL_PROXY_THREADS_MAX];
+	size_t n;
+};
 
 /* NCCL names its thread only where NCCL_SET_THREAD_NAME=1 asks for it, so any but the main one may be it. */
 static int threads_read(pid_t pid, struct threads *to)
@@ -281,7 +285,9 @@ static int proxy_look(struct reader_job *job)
 int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout *l, uint64_t comm, uint32_t hash_at,
 		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_look *ret)
 {
-	struct proxy_arg arg = { .l = *l, .comm = comm, .hash = hash, .pid = pid, .hash_at = hash_at, .thread = thread };
+	struct proxy_arg arg = {
+		.l = *l, .comm = comm, .hash = hash, .pid = pid, .hash_at = hash_at, .thread = thread
+	};
 	size_t len = 0;
 	int err;
 
@@ -289,7 +295,8 @@ int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout 
 	if (!l->known)
 		return -ENOENT;
 	err = reader_run(r, pid, proxy_look, &arg, sizeof(arg), -1, deadline_ms, ret, sizeof(*ret), &len, NULL);
-	if (!err && (ret->n > NCCL_PROXY_SUBS_MAX || len != offsetof(struct nccl_proxy_look, subs) + ret->n * sizeof(ret->subs[0])))
+	if (!err && (ret->n > NCCL_PROXY_SUBS_MAX ||
+		     len != offsetof(struct nccl_proxy_look, subs) + ret->n * sizeof(ret->subs[0])))
 		err = -EPROTO;
 	return err;
 }

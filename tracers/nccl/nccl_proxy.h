@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl_proxy.h - how far the network transfers of a communicator are, read from outside: NCCL's progress thread keeps, for
- * each active operation and connection, how many steps were posted, received, transmitted and done. No probe. Places of
- * all members come from the DWARF of the mapped file; where one is missing nothing is told.
+ * nccl_proxy.h - how far the network transfers of a communicator are, read from outside: NCCL's progress thread keeps,
+ * for each active operation and connection, how many steps were posted, received, transmitted and done. No probe.
+ * Places of all members come from the DWARF of the mapped file; where one is missing nothing is told.
  */
 #ifndef RANKTRACE_TARGET_NCCL_PROXY_H
 #define RANKTRACE_TARGET_NCCL_PROXY_H
@@ -11,38 +11,39 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NCCL_PROXY_SUBS_MAX 256  /* told of one communicator: 64 channels, both directions, two peers */
+#define NCCL_PROXY_SUBS_MAX 256 /* told of one communicator: 64 channels, both directions, two peers */
 #define NCCL_PROXY_THREADS_MAX 512
 
 struct reader;
 
-struct nccl_proxy_layout { /* bytes from the start of each struct; NCCL_NOWHERE: this version has none */
-	uint32_t known;            /* 1: all but those marked optional are */
-	uint32_t proxy_state;      /* ncclComm.proxyState */
-	uint32_t active, thread;   /* ncclProxyState.progressState: head of the list; pthread_t (optional) */
+struct nccl_proxy_layout {       /* bytes from the start of each struct; NCCL_NOWHERE: this version has none */
+	uint32_t known;          /* 1: all but those marked optional are */
+	uint32_t proxy_state;    /* ncclComm.proxyState */
+	uint32_t active, thread; /* ncclProxyState.progressState: head of the list; pthread_t (optional) */
 	uint32_t subs, stride, max_subs, nsubs, op_count, state, next, next_peer; /* ncclProxyArgs */
 	uint32_t coll, algorithm, protocol;                                       /* the same, optional */
-	uint32_t connection, channel, nsteps, peer, base, posted, received, flushed, transmitted, done; /* ncclProxySubArgs */
-	uint32_t is_send, transport;                                              /* ncclProxyConnection */
+	uint32_t connection, channel, nsteps, peer, base, posted, received, flushed, transmitted,
+		done;                /* ncclProxySubArgs */
+	uint32_t is_send, transport; /* ncclProxyConnection */
 };
 
-struct nccl_proxy_sub {    /* one connection's part of one operation */
+struct nccl_proxy_sub { /* one connection's part of one operation */
 	uint64_t op_count;
-	uint64_t base;         /* step number of the connection that the others count from */
+	uint64_t base; /* step number of the connection that the others count from */
 	uint64_t posted, received, flushed, transmitted, done;
-	int32_t nsteps, channel, peer; /* peer: rank in the communicator */
-	uint32_t queued;       /* operations behind it on the same connection */
+	int32_t nsteps, channel, peer;                                /* peer: rank in the communicator */
+	uint32_t queued;                                              /* operations behind it on the same connection */
 	uint8_t is_send, transport, coll, algorithm, protocol, state; /* coll, algorithm, protocol: 255 unknown */
 	uint8_t reserved[2];
 };
 
 struct nccl_proxy_look {
-	uint64_t proxy_state;  /* address: communicators of a process that share it share its operations */
+	uint64_t proxy_state; /* address: communicators of a process that share it share its operations */
 	uint32_t n;
-	uint32_t thread;       /* tid of the progress thread; 0 not known */
-	uint32_t moving;       /* 1: the list changed while it was read, again and again; n is 0 */
-	uint32_t cut;          /* 1: there are more */
-	uint32_t threaded;     /* 1: there is a progress thread, whichever it is */
+	uint32_t thread;   /* tid of the progress thread; 0 not known */
+	uint32_t moving;   /* 1: the list changed while it was read, again and again; n is 0 */
+	uint32_t cut;      /* 1: there are more */
+	uint32_t threaded; /* 1: there is a progress thread, whichever it is */
 	uint32_t reserved;
 	struct nccl_proxy_sub subs[NCCL_PROXY_SUBS_MAX];
 };

@@ -16,7 +16,7 @@
 struct want {
 	const char *name;
 	uint32_t *at;
-	uint32_t size;   /* bytes it must have */
+	uint32_t size; /* bytes it must have */
 	bool optional;
 };
 
@@ -48,9 +48,11 @@ static bool struct_fetch(struct reader *r, int fd, const char *name, const struc
 static bool args_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 {
 	const struct want wants[] = {
-		{ "subs", &l->subs, 0, false }, { "nsubs", &l->nsubs, 4, false }, { "opCount", &l->op_count, 8, false },
-		{ "state", &l->state, 4, false }, { "next", &l->next, 8, false }, { "nextPeer", &l->next_peer, 8, false },
-		{ "coll", &l->coll, 1, true }, { "algorithm", &l->algorithm, 1, true }, { "protocol", &l->protocol, 1, true },
+		{ "subs", &l->subs, 0, false },        { "nsubs", &l->nsubs, 4, false },
+		{ "opCount", &l->op_count, 8, false }, { "state", &l->state, 4, false },
+		{ "next", &l->next, 8, false },        { "nextPeer", &l->next_peer, 8, false },
+		{ "coll", &l->coll, 1, true },         { "algorithm", &l->algorithm, 1, true },
+		{ "protocol", &l->protocol, 1, true },
 	};
 	struct struct_layout s;
 
@@ -66,26 +68,36 @@ static bool args_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 static bool sub_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 {
 	const struct want wants[] = {
-		{ "connection", &l->connection, 8, false }, { "channelId", &l->channel, 4, false },
-		{ "nsteps", &l->nsteps, 4, false }, { "peer", &l->peer, 4, false }, { "base", &l->base, 8, false },
-		{ "posted", &l->posted, 8, false }, { "received", &l->received, 8, false }, { "flushed", &l->flushed, 8, false },
-		{ "transmitted", &l->transmitted, 8, false }, { "done", &l->done, 8, false },
+		{ "connection", &l->connection, 8, false },
+		{ "channelId", &l->channel, 4, false },
+		{ "nsteps", &l->nsteps, 4, false },
+		{ "peer", &l->peer, 4, false },
+		{ "base", &l->base, 8, false },
+		{ "posted", &l->posted, 8, false },
+		{ "received", &l->received, 8, false },
+		{ "flushed", &l->flushed, 8, false },
+		{ "transmitted", &l->transmitted, 8, false },
+		{ "done", &l->done, 8, false },
 	};
 	struct struct_layout s;
 
-	return struct_fetch(r, fd, "ncclProxySubArgs", wants, sizeof(wants) / sizeof(wants[0]), &s) && s.size == l->stride;
+	return struct_fetch(r, fd, "ncclProxySubArgs", wants, sizeof(wants) / sizeof(wants[0]), &s) &&
+	       s.size == l->stride;
 }
 
 static bool heads_fetch(struct reader *r, int fd, struct nccl_proxy_layout *l)
 {
 	const struct want of_comm[] = { { "proxyState", &l->proxy_state, 8, false } };
 	const struct want of_state[] = {
-		{ "progressState.active", &l->active, 8, false }, { "progressState.thread", &l->thread, 8, true },
+		{ "progressState.active", &l->active, 8, false },
+		{ "progressState.thread", &l->thread, 8, true },
 	};
-	const struct want of_connection[] = { { "send", &l->is_send, 4, false }, { "transport", &l->transport, 4, false } };
+	const struct want of_connection[] = { { "send", &l->is_send, 4, false },
+					      { "transport", &l->transport, 4, false } };
 	struct struct_layout s;
 
-	return struct_fetch(r, fd, "ncclComm", of_comm, 1, &s) && struct_fetch(r, fd, "ncclProxyState", of_state, 2, &s) &&
+	return struct_fetch(r, fd, "ncclComm", of_comm, 1, &s) &&
+	       struct_fetch(r, fd, "ncclProxyState", of_state, 2, &s) &&
 	       struct_fetch(r, fd, "ncclProxyConnection", of_connection, 2, &s);
 }
 

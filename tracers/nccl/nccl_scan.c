@@ -14,20 +14,20 @@
 #include "tracers/nccl/nccl_state.h"
 #include "inspect/reader/reader.h"
 
-#define SLICE_PAGES (16u << 10)   /* read in one call: 64 MB */
-#define CHECKS_MAX 100000         /* magic numbers followed up in one slice */
-#define DEADLINE_MS 1000          /* of a slice, while it sleeps; it may run for longer on a busy machine */
+#define SLICE_PAGES (16u << 10) /* read in one call: 64 MB */
+#define CHECKS_MAX 100000       /* magic numbers followed up in one slice */
+#define DEADLINE_MS 1000        /* of a slice, while it sleeps; it may run for longer on a busy machine */
 
 struct slice_arg {
 	pid_t pid;
 	uint32_t n_layouts, pages_max;
-	uint64_t from;       /* address */
+	uint64_t from; /* address */
 	enum memory_part part;
 	struct nccl_layout layouts[NCCL_LAYOUTS_MAX];
 };
 
 struct slice_answer {
-	uint64_t next;       /* address to go on at; 0 the end */
+	uint64_t next; /* address to go on at; 0 the end */
 	uint64_t pages, space;
 	uint32_t n, cut;
 	struct nccl_place places[NCCL_PLACES_MAX];
@@ -88,8 +88,12 @@ static void words_look(void *of, uint64_t addr, const uint64_t *words, size_t n)
 static int scan_slice(struct reader_job *job)
 {
 	struct scan s = { .arg = job->arg, .out = (void *)job->out };
-	struct memory_walk w = { .pid = s.arg->pid, .from = s.arg->from, .pages_max = s.arg->pages_max, .words = words_look,
-				 .part = s.arg->part, .of = &s };
+	struct memory_walk w = { .pid = s.arg->pid,
+				 .from = s.arg->from,
+				 .pages_max = s.arg->pages_max,
+				 .words = words_look,
+				 .part = s.arg->part,
+				 .of = &s };
 	struct maps maps = { 0 };
 	int err = memory_maps_load(s.arg->pid, &maps);
 
@@ -120,7 +124,10 @@ static void places_add(struct nccl_places *to, const struct slice_answer *a)
 int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint32_t pages_max,
 		   struct nccl_scan_at *at, struct nccl_places *ret)
 {
-	struct slice_arg arg = { .pid = pid, .n_layouts = n_layouts, .pages_max = pages_max, .from = at->addr,
+	struct slice_arg arg = { .pid = pid,
+				 .n_layouts = n_layouts,
+				 .pages_max = pages_max,
+				 .from = at->addr,
 				 .part = at->far ? MEMORY_FAR : MEMORY_NEAR };
 	struct slice_answer a;
 	size_t len;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl_state.c - see nccl_state.h. The abort flag lies behind a pointer: a second read, where it does not lie where it lay.
+ * nccl_state.c - see nccl_state.h. The abort flag lies behind a pointer: a second read, where it does not lie where it
+ * lay.
  */
 #include "tracers/nccl/nccl_state.h"
 
@@ -13,17 +14,18 @@
 #define FIELDS_MAX 12
 #define NRANKS_MAX (1 << 20) /* more is a wrong read */
 
-_Static_assert(AT_ONCE * FIELDS_MAX <= READER_RANGES_MAX, "one batch");
+_Static_assert(AT_ONCE *FIELDS_MAX <= READER_RANGES_MAX, "one batch");
 
 struct raw { /* as it lies in memory */
 	uint64_t magic, end_magic, hash, counters[NCCL_SEQ_MAX], abort_addr, launches;
 	int32_t rank, nranks, device, async_result, init_state;
-	uint32_t abort;      /* at the address from before */
+	uint32_t abort; /* at the address from before */
 };
 
 bool nccl_identity_sane(uint64_t magic, uint64_t end_magic, uint64_t hash, int rank, int nranks)
 {
-	return magic == NCCL_MAGIC && end_magic == NCCL_MAGIC && hash && rank >= 0 && rank < nranks && nranks <= NRANKS_MAX;
+	return magic == NCCL_MAGIC && end_magic == NCCL_MAGIC && hash && rank >= 0 && rank < nranks &&
+	       nranks <= NRANKS_MAX;
 }
 
 static void range_add(struct reader_range *ranges, size_t *n, uint64_t comm, uint32_t offset, void *to, size_t len)
@@ -68,10 +70,15 @@ static void state_fill(const struct nccl_layout *l, const struct raw *raw, struc
 {
 	*s = (struct nccl_state){
 		.valid = nccl_identity_sane(raw->magic, raw->end_magic, raw->hash, raw->rank, raw->nranks),
-		.hash = raw->hash, .rank = raw->rank, .nranks = raw->nranks,
-		.device = l->device != NCCL_NOWHERE ? raw->device : -1, .n_counters = l->n_counters,
-		.has_async_result = l->async_result != NCCL_NOWHERE, .async_result = raw->async_result,
-		.has_init_state = l->init_state != NCCL_NOWHERE, .init_state = raw->init_state,
+		.hash = raw->hash,
+		.rank = raw->rank,
+		.nranks = raw->nranks,
+		.device = l->device != NCCL_NOWHERE ? raw->device : -1,
+		.n_counters = l->n_counters,
+		.has_async_result = l->async_result != NCCL_NOWHERE,
+		.async_result = raw->async_result,
+		.has_init_state = l->init_state != NCCL_NOWHERE,
+		.init_state = raw->init_state,
 	};
 	s->launches = raw->launches;
 	s->abort_addr = raw->abort_addr;
@@ -88,7 +95,9 @@ static int aborts_read(struct reader *r, pid_t pid, size_t n, unsigned deadline_
 	for (size_t i = 0; i < n; i++) {
 		if (!ret[i].valid || !ret[i].abort_addr || ret[i].has_abort)
 			continue;
-		ranges[k] = (struct reader_range){ .addr = ret[i].abort_addr, .to = &ret[i].abort, .len = sizeof(ret[i].abort) };
+		ranges[k] = (struct reader_range){ .addr = ret[i].abort_addr,
+						   .to = &ret[i].abort,
+						   .len = sizeof(ret[i].abort) };
 		of[k++] = &ret[i];
 	}
 	err = k ? reader_memory(r, pid, ranges, k, deadline_ms) : 0;
@@ -106,9 +115,12 @@ static int some_read(struct reader *r, pid_t pid, const struct nccl_layout *layo
 	int err;
 
 	for (size_t i = 0; i < n; i++) {
-		first[i + 1] = first[i] + ranges_of(&layouts[places[i].layout], places[i].addr, &raw[i], &ranges[first[i]]);
-		ranges[first[i + 1]++] = (struct reader_range){ .addr = before ? before[i].abort_addr : 0, .to = &raw[i].abort,
-								.len = before && before[i].abort_addr ? sizeof(raw[i].abort) : 0 };
+		first[i + 1] =
+			first[i] + ranges_of(&layouts[places[i].layout], places[i].addr, &raw[i], &ranges[first[i]]);
+		ranges[first[i + 1]++] =
+			(struct reader_range){ .addr = before ? before[i].abort_addr : 0,
+					       .to = &raw[i].abort,
+					       .len = before && before[i].abort_addr ? sizeof(raw[i].abort) : 0 };
 	}
 	err = reader_memory(r, pid, ranges, first[n], deadline_ms);
 	for (size_t i = 0; !err && i < n; i++) {

@@ -21,8 +21,8 @@ struct life_exec {
 
 struct life_exit {
 	struct wire_hdr hdr;
-	__s32 code;   /* task_struct.exit_code: status << 8 | signal */
-	__u32 last;   /* 1: the process's last thread */
+	__s32 code; /* task_struct.exit_code: status << 8 | signal */
+	__u32 last; /* 1: the process's last thread */
 };
 _Static_assert(sizeof(struct life_exit) == 32, "life_exit");
 

@@ -9,6 +9,7 @@
 #include "inspect/discover/discover.h"
 
 /* What emit() returns. */
-int proc_fact_emit(const struct target_proc *p, uint64_t now_ns, int (*emit)(void *to, const struct wire_hdr *rec), void *to);
+int proc_fact_emit(const struct target_proc *p, uint64_t now_ns, int (*emit)(void *to, const struct wire_hdr *rec),
+		   void *to);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stack_fact.c - see stack_fact.h. The frames are put together here, once, as people read them: what is recorded is what
- * is shown.
+ * stack_fact.c - see stack_fact.h. The frames are put together here, once, as people read them: what is recorded is
+ * what is shown.
  */
 #include "tracers/process/stack_fact.h"
 
@@ -11,12 +11,13 @@
 
 #include "schemas/facts.h"
 
-#define FRAMES_BYTES 5120  /* of a record, which holds 8 KiB in all */
+#define FRAMES_BYTES 5120 /* of a record, which holds 8 KiB in all */
 #define KERNEL_BYTES 1536
 
 static bool is_plumbing(const struct stack_native_frame *f)
 {
-	static const char *const names[] = { "libc.so", "libc-", "libpthread", "ld-linux", "[vdso]", "linux-vdso", "libstdc++", "libm.so" };
+	static const char *const names[] = { "libc.so", "libc-",      "libpthread", "ld-linux",
+					     "[vdso]",  "linux-vdso", "libstdc++",  "libm.so" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(f->module, names[i], strlen(names[i])))
@@ -118,7 +119,10 @@ static struct wire_hdr hdr_of(uint32_t tgid, uint32_t tid, uint64_t ns)
 
 int stack_fact_emit(uint32_t tgid, uint64_t ns, const struct stack_thread *t, stack_emit *emit, void *to)
 {
-	union { struct fact_stack f; char bytes[WIRE_SIZE_MAX]; } u;
+	union {
+		struct fact_stack f;
+		char bytes[WIRE_SIZE_MAX];
+	} u;
 	char kernel[KERNEL_BYTES], frames[FRAMES_BYTES], python[288] = "", native[192] = "", end[192] = "";
 	const char *texts[] = { t->wait, t->file, kernel, frames, python, native, end };
 
@@ -136,7 +140,10 @@ int stack_fact_emit(uint32_t tgid, uint64_t ns, const struct stack_thread *t, st
 
 int stack_fact_unread(uint32_t tgid, uint64_t ns, int error, stack_emit *emit, void *to)
 {
-	union { struct fact_stack f; char bytes[512]; } u;
+	union {
+		struct fact_stack f;
+		char bytes[512];
+	} u;
 	const char *why = error == -ETIME ? "not read in time" : strerror(-error);
 	const char *texts[] = { "", "", "", "", "", "", why };
 

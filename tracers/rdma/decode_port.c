@@ -11,7 +11,8 @@
 static int identity(const struct fact_port *f, struct intern *strings, struct event *e)
 {
 	const uint16_t lens[] = { f->device_len, f->netdev_len, f->pci_len, f->kind_len, f->layer_len };
-	const char **texts[] = { &e->port.id.device, &e->port.id.netdev, &e->port.id.pci, &e->port.id.kind, &e->port.id.layer };
+	const char **texts[] = { &e->port.id.device, &e->port.id.netdev, &e->port.id.pci, &e->port.id.kind,
+				 &e->port.id.layer };
 	size_t at = sizeof(*f);
 
 	e->kind = EV_PORT;

@@ -33,7 +33,7 @@ static int own(const struct fact_gids *f, struct intern *strings, struct event *
 	e->qp.own.port = f->port;
 	e->qp.own.lid = f->lid;
 	e->qp.own.n = f->n;
-	e->qp.own.gids = (const uint8_t (*)[16])f->gids;
+	e->qp.own.gids = (const uint8_t(*)[16])f->gids;
 	return e->qp.device ? 1 : -EINVAL;
 }
 

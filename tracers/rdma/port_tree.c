@@ -19,7 +19,12 @@
 
 enum { FROM_PORT, FROM_NETDEV };
 
-static const struct { enum port_counter counter; int from; uint32_t factor; const char *file; } rows[] = {
+static const struct {
+	enum port_counter counter;
+	int from;
+	uint32_t factor;
+	const char *file;
+} rows[] = {
 #define PORT_FILE(counter, from, factor, file) { PORT_##counter, FROM_##from, factor, file },
 #include "tracers/rdma/port_files.def"
 #undef PORT_FILE
@@ -36,9 +41,12 @@ struct port_tree {
 	char root[256];
 	struct tree_port ports[PORTS_LISTED_MAX];
 	size_t n;
-	struct { unsigned int number; char device[64]; } verbs[VERBS_MAX];
+	struct {
+		unsigned int number;
+		char device[64];
+	} verbs[VERBS_MAX];
 	size_t n_verbs;
-	atomic_int at;            /* see port_tree_at(), plus 1 */
+	atomic_int at; /* see port_tree_at(), plus 1 */
 };
 
 /* --- files --- */
@@ -138,13 +146,15 @@ static void pci_read(const char *dir, struct tree_id *id)
 		snprintf(id->pci, sizeof(id->pci), "%.31s", name);
 }
 
-/* What can be compared: PCI vendor, device and board. Without those the driver's name in the device's, "rxe" of "rxe0". */
+/* What can be compared: PCI vendor, device and board. Without those the driver's name in the device's, "rxe" of "rxe0".
+ */
 static void kind_read(const char *dir, struct tree_id *id)
 {
 	char vendor[16], device[16], board[48];
 
 	line_read(board, sizeof(board), dir, "board_id");
-	if (line_read(vendor, sizeof(vendor), dir, "device/vendor") && line_read(device, sizeof(device), dir, "device/device"))
+	if (line_read(vendor, sizeof(vendor), dir, "device/vendor") &&
+	    line_read(device, sizeof(device), dir, "device/device"))
 		snprintf(id->kind, sizeof(id->kind), "%s:%s%s%s", vendor, device, *board ? ":" : "", board);
 	else
 		snprintf(id->kind, sizeof(id->kind), "%.*s", (int)strcspn(id->device, "0123456789"), id->device);

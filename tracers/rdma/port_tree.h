@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * port_tree.h - the ports of the host's RDMA devices as sysfs shows them. Files are opened once and read again and again; devices
- * may come and go. A read may take as long as the device's firmware likes: not for the collector's own loop.
+ * port_tree.h - the ports of the host's RDMA devices as sysfs shows them. Files are opened once and read again and
+ * again; devices may come and go. A read may take as long as the device's firmware likes: not for the collector's own
+ * loop.
  */
 #ifndef RANKTRACE_PORT_TREE_H
 #define RANKTRACE_PORT_TREE_H
@@ -17,7 +18,7 @@
 struct tree_id { /* what seldom changes; zeroed behind the texts, so that two can be compared as bytes */
 	char device[64], netdev[32], pci[32], kind[96], layer[24];
 	uint32_t number;
-	int32_t numa_node;       /* -1 unknown */
+	int32_t numa_node; /* -1 unknown */
 };
 
 struct tree_look {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ports.c - ports of RDMA devices: state, speed and counters, ten times a second while a traced rank has a device open, else once. The
- * files are read by a thread (port_tree.c): some providers ask their firmware, and one that does not answer holds up the thread and not
- * the collector. What the thread read is told by the collector at its next look; until then the thread waits.
+ * ports.c - ports of RDMA devices: state, speed and counters, ten times a second while a traced rank has a device open,
+ * else once. The files are read by a thread (port_tree.c): some providers ask their firmware, and one that does not
+ * answer holds up the thread and not the collector. What the thread read is told by the collector at its next look;
+ * until then the thread waits.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -25,13 +26,16 @@
 #define SEC 1000000000ull
 #define QUICK_NS (100 * MSEC)
 #define SLOW_NS SEC
-#define SCAN_NS (5 * SEC)         /* which devices there are */
-#define USERS_FIRST_NS (2 * SEC)  /* who has them open; the longer it stays the same, the less often */
+#define SCAN_NS (5 * SEC)        /* which devices there are */
+#define USERS_FIRST_NS (2 * SEC) /* who has them open; the longer it stays the same, the less often */
 #define USERS_MAX_NS (30 * SEC)
-#define SILENT_NS (10 * SEC)      /* a look takes a thousandth of that on a machine that is busy */
-#define FILES_MAX 65536           /* looked at of one process */
+#define SILENT_NS (10 * SEC) /* a look takes a thousandth of that on a machine that is busy */
+#define FILES_MAX 65536      /* looked at of one process */
 
-struct users { uint16_t known, n; uint32_t pids[PORT_USERS_MAX]; };
+struct users {
+	uint16_t known, n;
+	uint32_t pids[PORT_USERS_MAX];
+};
 
 struct told { /* of one port */
 	bool once, users_once;
@@ -81,7 +85,10 @@ static uint16_t text_put(struct fact_port *f, const char *text)
 
 static int id_tell(struct ports_sampler *s, uint32_t index, const struct tree_id *id, uint64_t now_ns)
 {
-	union { struct fact_port f; char bytes[sizeof(struct fact_port) + sizeof(struct tree_id) + 8]; } u = { 0 };
+	union {
+		struct fact_port f;
+		char bytes[sizeof(struct fact_port) + sizeof(struct tree_id) + 8];
+	} u = { 0 };
 	struct fact_port *f = &u.f;
 
 	f->hdr = (struct wire_hdr){ .size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_PORT, .ts_ns = now_ns };
@@ -97,9 +104,13 @@ static int id_tell(struct ports_sampler *s, uint32_t index, const struct tree_id
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
-static int look_tell(struct ports_sampler *s, uint32_t index, const struct tree_look *l, uint64_t taken_ns, uint64_t now_ns)
+static int look_tell(struct ports_sampler *s, uint32_t index, const struct tree_look *l, uint64_t taken_ns,
+		     uint64_t now_ns)
 {
-	union { struct fact_port_look f; char bytes[sizeof(struct fact_port_look) + sizeof(l->counters)]; } u = { 0 };
+	union {
+		struct fact_port_look f;
+		char bytes[sizeof(struct fact_port_look) + sizeof(l->counters)];
+	} u = { 0 };
 	struct fact_port_look *f = &u.f;
 
 	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_PORT_LOOK, .ts_ns = now_ns };
@@ -136,8 +147,10 @@ static int port_tell(struct ports_sampler *s, uint32_t index, const struct tree_
 
 /* --- who has them open --- */
 
-/* By the names of the open files, which no file system can hold up: not by what they are. False: they cannot be listed. */
-static bool opens_read(uint32_t tgid, void (*each)(struct ports_sampler *s, uint32_t tgid, unsigned int uverbs, struct users *to),
+/* By the names of the open files, which no file system can hold up: not by what they are. False: they cannot be listed.
+ */
+static bool opens_read(uint32_t tgid,
+		       void (*each)(struct ports_sampler *s, uint32_t tgid, unsigned int uverbs, struct users *to),
 		       struct ports_sampler *s, struct users *to)
 {
 	char path[64], file[128], *name;
@@ -183,7 +196,9 @@ static int users_tell(struct ports_sampler *s, uint32_t index, const struct user
 {
 	struct fact_port_users f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_PORT_USERS, .ts_ns = now_ns },
-		.index = index, .known = u->known, .n = u->n,
+		.index = index,
+		.known = u->known,
+		.n = u->n,
 	};
 
 	memcpy(f.pids, u->pids, sizeof(f.pids));
@@ -267,7 +282,8 @@ static void ask(struct ports_sampler *s, uint64_t now_ns)
 	side_thread_set(&s->side, SIDE_ASKED);
 }
 
-/* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was told is looked at. */
+/* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was told is
+ * looked at. */
 static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
 {
 	int at = port_tree_at(s->tree);
@@ -329,7 +345,8 @@ static void ports_close(void *state)
 	if (!s)
 		return;
 	if (s->n_looks)
-		log_info("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_looks, s->cost_sum_ns / 1e6 / s->n_looks);
+		log_info("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_looks,
+			 s->cost_sum_ns / 1e6 / s->n_looks);
 	if (!side_thread_end(&s->side))
 		return;
 	port_tree_free(s->tree);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qp_list.c - see qp_list.h. Numbers of commands and attributes are those of <rdma/rdma_netlink.h>, which are the kernel's ABI.
+ * qp_list.c - see qp_list.h. Numbers of commands and attributes are those of <rdma/rdma_netlink.h>, which are the
+ * kernel's ABI.
  */
 #include "tracers/rdma/qp_list.h"
 
@@ -16,8 +17,8 @@
 #include <unistd.h>
 
 #define ANSWER_BYTES (64u << 10)
-#define ANSWER_WAIT_S 2        /* of one part: firmware may be slow */
-#define GID_FILES_MAX 1024     /* of a port */
+#define ANSWER_WAIT_S 2    /* of one part: firmware may be slow */
+#define GID_FILES_MAX 1024 /* of a port */
 
 struct qp_list *qp_list_new(void)
 {
@@ -41,7 +42,10 @@ void qp_list_free(struct qp_list *l)
 
 /* --- attributes --- */
 
-struct attrs { const char *at; size_t left; };
+struct attrs {
+	const char *at;
+	size_t left;
+};
 
 static const struct nlattr *attr_next(struct attrs *a)
 {
@@ -72,14 +76,16 @@ static uint32_t attr_number(const struct nlattr *n)
 	size_t len = n->nla_len - sizeof(*n);
 	uint32_t v = 0;
 
-	memcpy(&v, n + 1, len < sizeof(v) ? len : sizeof(v)); /* u8 and u32; the machine is little-endian or it is a u32 */
+	memcpy(&v, n + 1,
+	       len < sizeof(v) ? len : sizeof(v)); /* u8 and u32; the machine is little-endian or it is a u32 */
 	return v;
 }
 
 /* --- messages --- */
 
 /* Calls `each` with the attributes of every message. */
-static int messages_take(struct qp_list *l, const void *answer, size_t len, void (*each)(struct qp_list *l, struct attrs a))
+static int messages_take(struct qp_list *l, const void *answer, size_t len,
+			 void (*each)(struct qp_list *l, struct attrs a))
 {
 	const struct nlmsghdr *h;
 	size_t at = 0;
@@ -175,8 +181,13 @@ int qp_list_qps_take(struct qp_list *l, const void *answer, size_t len)
 
 static int ask(int fd, int command, uint32_t device, bool has_device)
 {
-	struct { struct nlmsghdr h; struct nlattr a; uint32_t index; } req = {
-		.h = { .nlmsg_len = has_device ? sizeof(req) : sizeof(req.h), .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command),
+	struct {
+		struct nlmsghdr h;
+		struct nlattr a;
+		uint32_t index;
+	} req = {
+		.h = { .nlmsg_len = has_device ? sizeof(req) : sizeof(req.h),
+		       .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command),
 		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
 		.a = { .nla_len = sizeof(req.a) + sizeof(req.index), .nla_type = RDMA_NLDEV_ATTR_DEV_INDEX },
 		.index = device,
@@ -185,7 +196,8 @@ static int ask(int fd, int command, uint32_t device, bool has_device)
 	return send(fd, &req, req.h.nlmsg_len, 0) < 0 ? -errno : 0;
 }
 
-static int answers_take(struct qp_list *l, int fd, char *answer, int (*take)(struct qp_list *l, const void *answer, size_t len))
+static int answers_take(struct qp_list *l, int fd, char *answer,
+			int (*take)(struct qp_list *l, const void *answer, size_t len))
 {
 	int more = 1;
 
@@ -209,7 +221,8 @@ static int all_read(struct qp_list *l, int fd, char *answer)
 		err = ask(fd, RDMA_NLDEV_CMD_RES_QP_GET, l->devices[i].index, true);
 		if (!err)
 			err = answers_take(l, fd, answer, qp_list_qps_take);
-		if (err == -ENODEV || err == -EINVAL) { /* gone meanwhile; the others go on, but what is not listed may be there */
+		if (err == -ENODEV ||
+		    err == -EINVAL) { /* gone meanwhile; the others go on, but what is not listed may be there */
 			l->cut = true;
 			err = 0;
 		}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qps.c - queue pairs of the traced processes as the kernel lists them: number, peer's number and state also of those that were made
- * before anybody looked, in every tier; and the addresses of the host's ports, by which a far end is known to be on this host. Read
- * by a thread (qp_list.c), since a provider may ask its firmware; told by the collector at its next look, what changed.
+ * qps.c - queue pairs of the traced processes as the kernel lists them: number, peer's number and state also of those
+ * that were made before anybody looked, in every tier; and the addresses of the host's ports, by which a far end is
+ * known to be on this host. Read by a thread (qp_list.c), since a provider may ask its firmware; told by the collector
+ * at its next look, what changed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,15 +22,15 @@
 
 #define SEC 1000000000ull
 #define LOOK_NS SEC
-#define FIRST_NS (2 * SEC)   /* the longer all stays the same, the less often */
+#define FIRST_NS (2 * SEC) /* the longer all stays the same, the less often */
 #define MOST_NS (60 * SEC)
-#define COST_SHARE 100       /* at most a hundredth of a thread's time, firmware's included */
+#define COST_SHARE 100 /* at most a hundredth of a thread's time, firmware's included */
 
 struct told {
 	uint64_t number;
 	struct qp_row row;
 	char device[FACT_QP_DEVICE_LEN];
-	uint64_t round;      /* last listed */
+	uint64_t round; /* last listed */
 	UT_hash_handle hh;
 };
 
@@ -66,7 +67,11 @@ static int qp_tell(struct qps_sampler *s, const struct told *t, uint8_t state, u
 {
 	struct fact_qp f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_QP, .tgid = t->row.pid, .ts_ns = now_ns },
-		.number = t->number, .qpn = t->row.qpn, .dest_qpn = t->row.dest_qpn, .state = state, .type = t->row.type,
+		.number = t->number,
+		.qpn = t->row.qpn,
+		.dest_qpn = t->row.dest_qpn,
+		.state = state,
+		.type = t->row.type,
 		.port = t->row.port,
 	};
 
@@ -108,7 +113,8 @@ static void told_drop(struct qps_sampler *s, struct told *t)
 
 static bool same(const struct qp_row *a, const struct qp_row *b)
 {
-	return a->dest_qpn == b->dest_qpn && a->pid == b->pid && a->state == b->state && a->type == b->type && a->port == b->port;
+	return a->dest_qpn == b->dest_qpn && a->pid == b->pid && a->state == b->state && a->type == b->type &&
+	       a->port == b->port;
 }
 
 /* 1: it was told. */
@@ -139,7 +145,7 @@ static int gone_tell(struct qps_sampler *s, uint64_t now_ns)
 	struct told *t, *next;
 	int err = 0;
 
-	HASH_ITER(hh, s->told, t, next) {
+	HASH_ITER (hh, s->told, t, next) {
 		if (err || s->list->cut || t->round == s->round)
 			continue;
 		err = qp_tell(s, t, FACT_QP_STATE_GONE, now_ns);
@@ -153,7 +159,10 @@ static int gids_tell(struct qps_sampler *s, const struct gid_row *r, uint64_t no
 	const struct qp_device *d = &s->list->devices[r->device];
 	struct fact_gids f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_GIDS, .ts_ns = now_ns },
-		.number = d->index << 8 | r->port, .port = r->port, .lid = r->lid, .n = r->n,
+		.number = d->index << 8 | r->port,
+		.port = r->port,
+		.lid = r->lid,
+		.n = r->n,
 	};
 
 	memcpy(f.device, d->name, sizeof(f.device));
@@ -190,8 +199,9 @@ static int done_take(struct qps_sampler *s, uint64_t now_ns)
 	int changed = s->err ? 0 : list_tell(s, now_ns);
 
 	if (s->err && s->err != -ENOTSUP && !s->failed)
-		log_warn("queue pairs cannot be asked for by RDMA netlink: %s; peers of those made before the attach stay unknown",
-			 strerror(-s->err));
+		log_warn(
+			"queue pairs cannot be asked for by RDMA netlink: %s; peers of those made before the attach stay unknown",
+			strerror(-s->err));
 	s->failed = s->err != 0;
 	s->every_ns = changed > 0 ? FIRST_NS : 2 * s->every_ns;
 	if (s->every_ns < COST_SHARE * s->took_ns)
@@ -254,7 +264,7 @@ static void qps_close(void *state)
 		return;
 	if (!side_thread_end(&s->side))
 		return;
-	HASH_ITER(hh, s->told, t, next)
+	HASH_ITER (hh, s->told, t, next)
 		told_drop(s, t);
 	qp_list_free(s->list);
 	free(s);

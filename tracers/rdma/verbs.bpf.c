@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* verbs.bpf.c - exported functions of libibverbs by two programs (entry, return), and in the burst tier the provider's own
- * post and poll functions, which the collector finds through the tables these calls bring to light. What is posted and
- * completed is added up per queue pair; nothing is told per post, and an empty poll costs its two traps only.
+/* verbs.bpf.c - exported functions of libibverbs by two programs (entry, return), and in the burst tier the provider's
+ * own post and poll functions, which the collector finds through the tables these calls bring to light. What is posted
+ * and completed is added up per queue pair; nothing is told per post, and an empty poll costs its two traps only.
  */
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
@@ -24,19 +24,22 @@ RECORD_IN_BTF(verbs_burst);
 #else
 #define RETURN_POPS 0
 #endif
-#define CHAIN_MAX 64  /* work requests of one post */
-#define POLL_MAX 32   /* completions of one poll */
+#define CHAIN_MAX 64 /* work requests of one post */
+#define POLL_MAX 32  /* completions of one poll */
 
 static const __u8 fn_of_row[] = { /* the rows of verbs.c, in its order */
 #define IN(n) n,
 #define PAIR(n) n, n,
 #define X(number, name, sides) sides(number)
-	VERBS_FUNCTIONS(X)
+				  VERBS_FUNCTIONS(X)
 #undef X
 };
 #define FN_ROWS (sizeof(fn_of_row) / sizeof(fn_of_row[0]))
 
-static const struct { __u32 offset; __u8 what; } inlines[] = {
+static const struct {
+	__u32 offset;
+	__u8 what;
+} inlines[] = {
 #define X(number, name, offset, program, what) { offset, what },
 	VERBS_INLINES(X)
 #undef X
@@ -160,8 +163,8 @@ static __always_inline void qp_tell(__u64 qp, const struct verbs_flight *f, __u8
 	record_submit(r);
 }
 
-/* It cannot have sent before it is made ready to send: were the probes there by then, every post is seen. Whether they were may be
- * told later, so the time is kept: start_look(). */
+/* It cannot have sent before it is made ready to send: were the probes there by then, every post is seen. Whether they
+ * were may be told later, so the time is kept: start_look(). */
 static __always_inline void born(__u32 tgid, __u64 generation, __u64 qp)
 {
 	struct verbs_qp_key key = qp_key(tgid, qp);
@@ -216,7 +219,9 @@ int verbs_enter(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
 	struct target *target = target_hit(id >> 32, cookie);
-	struct verbs_flight f = { .begin_ns = bpf_ktime_get_ns(), .a = user_arg(ctx, 0), .b = user_arg(ctx, 1),
+	struct verbs_flight f = { .begin_ns = bpf_ktime_get_ns(),
+				  .a = user_arg(ctx, 0),
+				  .b = user_arg(ctx, 1),
 				  .state = VERBS_STATE_UNKNOWN };
 	struct verbs_flight_key key = { .tid = (__u32)id, .sp = PT_REGS_SP(ctx) };
 
@@ -337,8 +342,7 @@ int verbs_exit(struct pt_regs *ctx)
 		if (!ret && f.fn == VERBS_FN_ibv_open_device)
 			unopened_tell(id >> 32, f.a);
 		table_note(id >> 32, ret, false);
-	}
-	else if (f.fn == VERBS_FN_ibv_create_cq)
+	} else if (f.fn == VERBS_FN_ibv_create_cq)
 		table_note(id >> 32, ret ? word_at(ret) : 0, false);
 	else if (f.fn == VERBS_FN_ibv_qp_to_qp_ex)
 		is_extended(id >> 32, target->generation, ret, table_note(id >> 32, ret, true));
@@ -347,8 +351,7 @@ int verbs_exit(struct pt_regs *ctx)
 	else if (f.fn == VERBS_FN_ibv_modify_qp) { /* its context may have been opened before the probes were there */
 		table_note(id >> 32, word_at(f.a + QP_CONTEXT), false);
 		qp_tell(f.a, &f, VERBS_QP_CHANGED, (__s32)ret);
-	}
-	else if (f.fn >= VERBS_FN_ibv_reg_mr && f.fn <= VERBS_FN_ibv_reg_dmabuf_mr)
+	} else if (f.fn >= VERBS_FN_ibv_reg_mr && f.fn <= VERBS_FN_ibv_reg_dmabuf_mr)
 		mr_tell(&f, f.fn, !ret);
 	else if (f.fn == VERBS_FN_ibv_get_async_event && !(__s32)ret)
 		async_tell(&f);
@@ -359,7 +362,10 @@ int verbs_exit(struct pt_regs *ctx)
 
 /* --- burst tier: posts --- */
 
-struct wr_head { __u64 wr_id, next, sg_list; __u32 num_sge, opcode, flags, reserved; };
+struct wr_head {
+	__u64 wr_id, next, sg_list;
+	__u32 num_sge, opcode, flags, reserved;
+};
 
 SEC("uprobe.multi")
 int verbs_post_send(struct pt_regs *ctx)
@@ -443,8 +449,8 @@ int verbs_wr_op(struct pt_regs *ctx)
 	if (!c)
 		return 0;
 	post_time(c, now_ns);
-	post_count(c, fifo_of(&key), what_of(cookie), half_at(qp + QP_EX_WR_FLAGS), word_at(qp + QP_EX_WR_ID),
-		   0, now_ns);
+	post_count(c, fifo_of(&key), what_of(cookie), half_at(qp + QP_EX_WR_FLAGS), word_at(qp + QP_EX_WR_ID), 0,
+		   now_ns);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs.c - probe rows; where the provider's functions are (tables that programs brought to light, or a walk through the
- * memory of a process that had its devices open before), and the scan of the totals. Decoding is verbs_decode.c.
+ * verbs.c - probe rows; where the provider's functions are (tables that programs brought to light, or a walk through
+ * the memory of a process that had its devices open before), and the scan of the totals. Decoding is verbs_decode.c.
  */
 #include "tracers/rdma/verbs.h"
 
@@ -23,26 +23,26 @@
 #include "tracers/rdma/verbs_decode.h"
 #include "tracers/rdma/verbs_say.h"
 
-#define WALK_PAGES_FIRST 256u         /* present pages of one look: 1 MB */
+#define WALK_PAGES_FIRST 256u /* present pages of one look: 1 MB */
 #define WALK_PAGES_MAX (8u << 10)
 #define WALK_PAGES_LEAST 32u
-#define WALK_SLICE_NS 10000000ull     /* what a look may take: a table may come to light meanwhile, or rings fill */
+#define WALK_SLICE_NS 10000000ull /* what a look may take: a table may come to light meanwhile, or rings fill */
 #define TABLE_GIVE_UP_NS 5000000000ull
 #define DEVICE_ASK_NS 250000000ull
 #define DEVICE_GIVE_UP_NS 2000000000ull
-#define TELL_EVERY_NS 1000000000ull   /* totals, where more than FEW queue pairs are busy */
+#define TELL_EVERY_NS 1000000000ull /* totals, where more than FEW queue pairs are busy */
 #define FEW 256
 #define SCAN_MAX 16384
 
 static const struct probe verbs_probes[] = {
 #define IN(name) { .symbol = #name, .program = "verbs_enter" },
-#define PAIR(name) IN(name) { .symbol = #name, .program = "verbs_exit", .at_return = true },
+#define PAIR(name) IN(name){ .symbol = #name, .program = "verbs_exit", .at_return = true },
 #define X(number, name, sides) sides(name)
 	VERBS_FUNCTIONS(X)
 #undef X
 #define X(number, name, offset, prog, what) \
 	{ .symbol = #name, .program = #prog, .at_return = (number) == 1, .tier = TIER_BURST, .placed = true },
-	VERBS_INLINES(X)
+		VERBS_INLINES(X)
 #undef X
 };
 #define N_ROWS (sizeof(verbs_probes) / sizeof(verbs_probes[0]))
@@ -67,8 +67,8 @@ struct walk { /* a process that may have had devices open before the attach */
 	uint32_t tgid;
 	uint64_t start_ns;
 	uint64_t first_ns, asked_ns; /* when it was first, last looked at for open devices */
-	uint32_t n_before; /* devices that it had open when its probes were about to be placed */
-	uint32_t pages;    /* of the next slice */
+	uint32_t n_before;           /* devices that it had open when its probes were about to be placed */
+	uint32_t pages;              /* of the next slice */
 	bool over;
 	struct verbs_found *found;
 	UT_hash_handle hh;
@@ -139,7 +139,8 @@ static bool is_gone(int err)
 }
 
 /* One that cannot be placed yet (its file is not known to us) is tried again for some seconds. Done with it? */
-static bool table_done(struct tracer_handle *h, const struct verbs_table_key *key, const struct verbs_table *t, uint64_t now_ns)
+static bool table_done(struct tracer_handle *h, const struct verbs_table_key *key, const struct verbs_table *t,
+		       uint64_t now_ns)
 {
 	int got = table_place(h, key, t->fn);
 	bool late = got != -EAGAIN && now_ns > t->since_ns + TABLE_GIVE_UP_NS;
@@ -147,8 +148,9 @@ static bool table_done(struct tracer_handle *h, const struct verbs_table_key *ke
 	if (got >= 0 || is_gone(got))
 		return true;
 	if (late)
-		log_warn("pid %u: the RDMA provider's functions cannot be probed: %s; its posts and completions stay invisible",
-			 key->tgid, strerror(-got));
+		log_warn(
+			"pid %u: the RDMA provider's functions cannot be probed: %s; its posts and completions stay invisible",
+			key->tgid, strerror(-got));
 	return late;
 }
 
@@ -202,7 +204,10 @@ static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc,
 	struct verbs_state *s = tracer_state(h, sizeof(*s));
 	struct walk *w;
 
-	(void)lib; (void)fd; (void)lib_id; (void)ret_has_layout;
+	(void)lib;
+	(void)fd;
+	(void)lib_id;
+	(void)ret_has_layout;
 	if (!s)
 		return -ENOMEM;
 	HASH_FIND(hh, s->walks, &proc->tgid, sizeof(proc->tgid), w);
@@ -230,8 +235,16 @@ static int found_tell(struct tracer_handle *h, const struct walk *w, uint64_t no
 	for (size_t i = 0; !err && i < w->found->n_qps; i++) {
 		const struct verbs_qp_at *q = &w->found->qps[i];
 		struct verbs_qp r = {
-			.hdr = { .size = sizeof(r), .tracer = WIRE_VERBS, .kind = VERBS_QP, .tgid = w->tgid, .ts_ns = now_ns },
-			.context = q->context, .qp = q->addr, .qpn = q->qpn, .state = q->state, .type = q->type,
+			.hdr = { .size = sizeof(r),
+				 .tracer = WIRE_VERBS,
+				 .kind = VERBS_QP,
+				 .tgid = w->tgid,
+				 .ts_ns = now_ns },
+			.context = q->context,
+			.qp = q->addr,
+			.qpn = q->qpn,
+			.state = q->state,
+			.type = q->type,
 			.news = VERBS_QP_FOUND,
 		};
 
@@ -243,7 +256,8 @@ static int found_tell(struct tracer_handle *h, const struct walk *w, uint64_t no
 	return err;
 }
 
-/* Where what a process calls brings its tables to light, too: placed at the next look, and tried again while they cannot be. */
+/* Where what a process calls brings its tables to light, too: placed at the next look, and tried again while they
+ * cannot be. */
 static void table_put(struct tracer_handle *h, uint32_t tgid, bool in_qp, const struct verbs_table *t)
 {
 	struct verbs_table_key key = { .tgid = tgid, .in_qp = in_qp, .a = verbs_table_id(t) };
@@ -255,7 +269,8 @@ static void found_place(struct tracer_handle *h, const struct walk *w, uint64_t 
 {
 	for (size_t i = 0; i < w->found->n_contexts; i++) {
 		const struct verbs_context_at *c = &w->found->contexts[i];
-		struct verbs_table t = { .since_ns = now_ns, .fn = { c->poll_cq, c->poll_cq, c->post_send, c->post_recv } };
+		struct verbs_table t = { .since_ns = now_ns,
+					 .fn = { c->poll_cq, c->poll_cq, c->post_send, c->post_recv } };
 
 		table_put(h, w->tgid, false, &t);
 	}
@@ -271,8 +286,10 @@ static void exes_place(struct tracer_handle *h, const struct walk *w, uint64_t n
 			continue;
 		for (int k = VERBS_IN_CONTEXT; k < VERBS_INLINES_MAX; k++)
 			ranges[k - VERBS_IN_CONTEXT] = (struct reader_range){
-				.addr = w->found->qps[i].ex + inline_offsets[k], .to = &t.fn[k], .len = 8 };
-		if (!reader_memory(tracer_reader(h), w->tgid, ranges, VERBS_INLINES_MAX - VERBS_IN_CONTEXT, READER_DEADLINE_MS))
+				.addr = w->found->qps[i].ex + inline_offsets[k], .to = &t.fn[k], .len = 8
+			};
+		if (!reader_memory(tracer_reader(h), w->tgid, ranges, VERBS_INLINES_MAX - VERBS_IN_CONTEXT,
+				   READER_DEADLINE_MS))
 			table_put(h, w->tgid, true, &t);
 	}
 }
@@ -286,15 +303,16 @@ static void walk_end(struct walk *w)
 	w->over = true;
 }
 
-/* Devices that were opened under our eyes are no reason to walk: their tables came to light. The files are counted first, as
- * each is opened after its call was. */
+/* Devices that were opened under our eyes are no reason to walk: their tables came to light. The files are counted
+ * first, as each is opened after its call was. */
 static bool opened_unseen(struct tracer_handle *h, const struct walk *w)
 {
 	struct verbs_opens o = { 0 };
 	uint32_t n = devices_open(w->tgid);
 	uint64_t generation;
 
-	if (tracer_map_get(h, "verbs_opens", &w->tgid, &o) || !tracer_generation(h, w->tgid, &generation) || o.generation != generation)
+	if (tracer_map_get(h, "verbs_opens", &w->tgid, &o) || !tracer_generation(h, w->tgid, &generation) ||
+	    o.generation != generation)
 		o.n = 0;
 	return n && (w->n_before || n > o.n);
 }
@@ -339,8 +357,9 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 		return 0; /* again later */
 	if (more < 0) {
 		if (more != -ESRCH)
-			log_warn("pid %u: its memory cannot be searched for open RDMA devices: %s; what it opened before stays invisible",
-				 w->tgid, strerror(-more));
+			log_warn(
+				"pid %u: its memory cannot be searched for open RDMA devices: %s; what it opened before stays invisible",
+				w->tgid, strerror(-more));
 		walk_end(w);
 		return 0;
 	}
@@ -351,7 +370,9 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 	exes_place(h, w, now_ns);
 	err = found_tell(h, w, now_ns);
 	if (w->found->cut)
-		log_warn("pid %u has more RDMA contexts or queue pairs than are searched for; the others stay invisible", w->tgid);
+		log_warn(
+			"pid %u has more RDMA contexts or queue pairs than are searched for; the others stay invisible",
+			w->tgid);
 	walk_end(w);
 	return err;
 }
@@ -379,7 +400,7 @@ static int verbs_look(struct tracer_handle *h, uint64_t now_ns)
 		return 0;
 	if (tables_place(h, now_ns)) /* what holds these up is not to be made worse */
 		return 0;
-	HASH_ITER(hh, s->walks, w, next) {
+	HASH_ITER (hh, s->walks, w, next) {
 		bool reads = w->found;
 
 		if (w->over)
@@ -399,7 +420,8 @@ static uint64_t counts_sum(const struct verbs_counts *c)
 }
 
 /* Was its table's every function probed by `ns`? As start_look() of the kernel side, which asks at completions only. */
-static bool placed_by(struct tracer_handle *h, const struct verbs_qp_key *key, uint64_t generation, uint64_t table, uint64_t ns)
+static bool placed_by(struct tracer_handle *h, const struct verbs_qp_key *key, uint64_t generation, uint64_t table,
+		      uint64_t ns)
 {
 	struct verbs_placed_key at = { .table = table, .tgid = key->tgid };
 	struct verbs_placed p;
@@ -418,13 +440,30 @@ static bool from_start(struct tracer_handle *h, const struct verbs_qp_key *key, 
 static int counts_tell(struct tracer_handle *h, const struct told *t, const struct verbs_counts *c, uint64_t now_ns)
 {
 	struct verbs_stats r = {
-		.hdr = { .size = sizeof(r), .tracer = WIRE_VERBS, .kind = VERBS_STATS, .tgid = t->key.tgid, .ts_ns = now_ns },
-		.context = t->key.context, .qpn = t->key.qpn, .first_status = c->first_status, .posts = c->posts,
-		.post_bytes = c->post_bytes, .signalled = c->signalled, .recv_posts = c->recv_posts, .send_done = c->send_done,
-		.recv_done = c->recv_done, .recv_bytes = c->recv_bytes, .errors = c->errors, .first_post_ns = c->first_post_ns,
-		.last_post_ns = c->last_post_ns, .last_done_ns = c->last_done_ns,
+		.hdr = { .size = sizeof(r),
+			 .tracer = WIRE_VERBS,
+			 .kind = VERBS_STATS,
+			 .tgid = t->key.tgid,
+			 .ts_ns = now_ns },
+		.context = t->key.context,
+		.qpn = t->key.qpn,
+		.first_status = c->first_status,
+		.posts = c->posts,
+		.post_bytes = c->post_bytes,
+		.signalled = c->signalled,
+		.recv_posts = c->recv_posts,
+		.send_done = c->send_done,
+		.recv_done = c->recv_done,
+		.recv_bytes = c->recv_bytes,
+		.errors = c->errors,
+		.first_post_ns = c->first_post_ns,
+		.last_post_ns = c->last_post_ns,
+		.last_done_ns = c->last_done_ns,
 		.in_flight_bytes = c->aligned ? c->post_bytes - c->done_bytes : UINT64_MAX,
-		.latency_ns_sum = c->latency_ns_sum, .latency_n = c->latency_n, .latency_ns_max = c->latency_ns_max, .cut = c->cut,
+		.latency_ns_sum = c->latency_ns_sum,
+		.latency_n = c->latency_n,
+		.latency_ns_max = c->latency_ns_max,
+		.cut = c->cut,
 		.from_start = t->from_start && !t->shed,
 	};
 
@@ -492,8 +531,10 @@ static void full_say(struct verbs_state *s, int n)
 	if (s->said_full || n < VERBS_QPS_COUNTED - VERBS_QPS_COUNTED / 16)
 		return;
 	s->said_full = true;
-	log_warn("more than %d RDMA queue pairs are in use: totals of those that were idle longest are forgotten, and begin anew when they "
-		 "are used again", n);
+	log_warn(
+		"more than %d RDMA queue pairs are in use: totals of those that were idle longest are forgotten, and begin anew when they "
+		"are used again",
+		n);
 }
 
 static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)

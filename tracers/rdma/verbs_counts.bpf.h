@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
- * verbs_counts.bpf.h - what is added up per queue pair: posts as they are made, completions as they are matched to them. Who calls
- * what is verbs.bpf.c.
+ * verbs_counts.bpf.h - what is added up per queue pair: posts as they are made, completions as they are matched to
+ * them. Who calls what is verbs.bpf.c.
  */
 #ifndef RANKTRACE_VERBS_COUNTS_BPF_H
 #define RANKTRACE_VERBS_COUNTS_BPF_H
@@ -9,7 +9,7 @@
 #include "bpf/record.bpf.h"
 #include "tracers/rdma/verbs.h"
 
-#define SGE_MAX 8     /* of one work request */
+#define SGE_MAX 8 /* of one work request */
 #define ALIGN_TRIES 100
 
 struct {
@@ -126,8 +126,8 @@ static __always_inline void fifo_put(struct verbs_fifo *q, struct verbs_counts *
 	o->nth = c->signalled + 1; /* 0 is an empty place */
 }
 
-static __always_inline void post_count(struct verbs_counts *c, struct verbs_fifo *q, __u32 opcode, __u32 flags, __u64 wr_id,
-				       __u64 bytes, __u64 now_ns)
+static __always_inline void post_count(struct verbs_counts *c, struct verbs_fifo *q, __u32 opcode, __u32 flags,
+				       __u64 wr_id, __u64 bytes, __u64 now_ns)
 {
 	__u32 op = opcode < VERBS_OPS ? opcode : VERBS_OPS - 1;
 	bool signalled = flags & VERBS_SIGNALED || c->sig_all;
@@ -168,7 +168,10 @@ static __always_inline __u64 sge_bytes(__u64 list, __u32 n, struct verbs_counts 
 
 /* --- completions --- */
 
-struct wc_head { __u64 wr_id; __u32 status, opcode, vendor_error, byte_len, imm, qpn; };
+struct wc_head {
+	__u64 wr_id;
+	__u32 status, opcode, vendor_error, byte_len, imm, qpn;
+};
 
 static __always_inline void error_tell(const struct verbs_qp_key *key, const struct wc_head *wc)
 {
@@ -190,7 +193,8 @@ static __always_inline void burst_look(const struct verbs_qp_key *key, struct ve
 {
 	struct verbs_burst *r;
 
-	if (!c->burst_first_ns || !c->aligned || c->done_bytes != c->post_bytes || now_ns - c->burst_told_ns < VERBS_BURST_EVERY_NS)
+	if (!c->burst_first_ns || !c->aligned || c->done_bytes != c->post_bytes ||
+	    now_ns - c->burst_told_ns < VERBS_BURST_EVERY_NS)
 		return;
 	r = record_reserve(RING_BULK, struct verbs_burst, WIRE_VERBS, VERBS_BURST);
 	if (!r)
@@ -209,7 +213,8 @@ static __always_inline void burst_look(const struct verbs_qp_key *key, struct ve
 	record_submit(r);
 }
 
-/* The number of the post in place `i` of the queue if it carries this wr_id, else 0. Not static, as verbs_completion(). */
+/* The number of the post in place `i` of the queue if it carries this wr_id, else 0. Not static, as verbs_completion().
+ */
 __attribute__((noinline)) int verbs_fifo_nth(__u64 context, __u32 qpn, __u64 wr_id, __u32 i)
 {
 	struct verbs_qp_key key = { .context = context, .tgid = bpf_get_current_pid_tgid() >> 32, .qpn = qpn };
@@ -222,9 +227,9 @@ __attribute__((noinline)) int verbs_fifo_nth(__u64 context, __u32 qpn, __u64 wr_
 	return o->wr_id == wr_id ? (int)o->nth : 0;
 }
 
-/* Attached in the middle, completions come of posts that were not seen. A wr_id that stands once among the posts that are
- * out says how far the two counts are apart; where wr_ids repeat nothing does, and there are no latencies. With the first
- * completion of a poll only. */
+/* Attached in the middle, completions come of posts that were not seen. A wr_id that stands once among the posts that
+ * are out says how far the two counts are apart; where wr_ids repeat nothing does, and there are no latencies. With the
+ * first completion of a poll only. */
 static __always_inline void align(const struct verbs_qp_key *key, const struct wc_head *wc)
 {
 	struct verbs_counts *c = bpf_map_lookup_elem(&verbs_qps, key);

@@ -13,27 +13,64 @@
 #include "tracers/rdma/verbs.h"
 
 static const char *const statuses[] = {
-	"success", "local length error", "local QP operation error", "local EE context error", "local protection error",
-	"flushed", "memory window bind error", "bad response", "local access error", "remote invalid request",
-	"remote access error", "remote operation error", "transport retry exceeded", "RNR retry exceeded", "local RDD violation",
-	"remote invalid RD request", "remote aborted", "invalid EE context number", "invalid EE context state", "fatal error",
-	"response timeout", "general error", "tag matching error", "tag matching rendezvous incomplete",
+	"success",
+	"local length error",
+	"local QP operation error",
+	"local EE context error",
+	"local protection error",
+	"flushed",
+	"memory window bind error",
+	"bad response",
+	"local access error",
+	"remote invalid request",
+	"remote access error",
+	"remote operation error",
+	"transport retry exceeded",
+	"RNR retry exceeded",
+	"local RDD violation",
+	"remote invalid RD request",
+	"remote aborted",
+	"invalid EE context number",
+	"invalid EE context state",
+	"fatal error",
+	"response timeout",
+	"general error",
+	"tag matching error",
+	"tag matching rendezvous incomplete",
 };
 
 static const char *const events[] = {
-	"CQ error", "QP fatal error", "QP request error", "QP access error", "communication established", "send queue drained",
-	"path migrated", "path migration error", "device fatal error", "port active", "port error", "LID changed",
-	"partition keys changed", "SM changed", "SRQ error", "SRQ limit reached", "QP last WQE reached", "client reregistered",
-	"GIDs changed", "WQ fatal error",
+	"CQ error",
+	"QP fatal error",
+	"QP request error",
+	"QP access error",
+	"communication established",
+	"send queue drained",
+	"path migrated",
+	"path migration error",
+	"device fatal error",
+	"port active",
+	"port error",
+	"LID changed",
+	"partition keys changed",
+	"SM changed",
+	"SRQ error",
+	"SRQ limit reached",
+	"QP last WQE reached",
+	"client reregistered",
+	"GIDs changed",
+	"WQ fatal error",
 };
 
-static const char *const states[] = { "reset", "init", "ready to receive", "ready to send", "send queue drained", "send queue error",
-				      "error" };
+static const char *const states[] = {
+	"reset", "init", "ready to receive", "ready to send", "send queue drained", "send queue error", "error"
+};
 
 static const char *const cm_events[] = {
-	"address resolved", "address error", "route resolved", "route error", "connect request", "connect response",
-	"connect error", "unreachable", "rejected", "established", "disconnected", "device removed", "multicast joined",
-	"multicast error", "address changed", "time wait over",
+	"address resolved", "address error",    "route resolved",  "route error",
+	"connect request",  "connect response", "connect error",   "unreachable",
+	"rejected",         "established",      "disconnected",    "device removed",
+	"multicast joined", "multicast error",  "address changed", "time wait over",
 };
 
 #define NAME(table, i) ((i) < sizeof(table) / sizeof(table[0]) ? table[i] : "unknown")
@@ -146,10 +183,21 @@ static int totals(const struct verbs_stats *r, struct event *e)
 	e->qp.qpn = r->qpn;
 	e->qp.device = "";
 	e->qp.totals = (struct qp_totals){
-		.posts = r->posts, .post_bytes = r->post_bytes, .signalled = r->signalled, .recv_posts = r->recv_posts,
-		.send_done = r->send_done, .recv_done = r->recv_done, .recv_bytes = r->recv_bytes, .errors = r->errors,
-		.first_post_ns = r->first_post_ns, .last_post_ns = r->last_post_ns, .last_done_ns = r->last_done_ns,
-		.in_flight_bytes = r->in_flight_bytes, .first_status = r->first_status, .from_start = r->from_start, .cut = r->cut,
+		.posts = r->posts,
+		.post_bytes = r->post_bytes,
+		.signalled = r->signalled,
+		.recv_posts = r->recv_posts,
+		.send_done = r->send_done,
+		.recv_done = r->recv_done,
+		.recv_bytes = r->recv_bytes,
+		.errors = r->errors,
+		.first_post_ns = r->first_post_ns,
+		.last_post_ns = r->last_post_ns,
+		.last_done_ns = r->last_done_ns,
+		.in_flight_bytes = r->in_flight_bytes,
+		.first_status = r->first_status,
+		.from_start = r->from_start,
+		.cut = r->cut,
 	};
 	return r->qpn != 0;
 }
@@ -244,14 +292,19 @@ static int decode_not_opened(const struct verbs_not_opened *r, struct intern *st
 int verbs_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
 {
 	static const uint16_t sizes[] = {
-		[VERBS_QP] = sizeof(struct verbs_qp), [VERBS_STATS] = sizeof(struct verbs_stats),
-		[VERBS_ERROR] = sizeof(struct verbs_error), [VERBS_ASYNC] = sizeof(struct verbs_async),
-		[VERBS_MR] = sizeof(struct verbs_mr), [VERBS_CM] = sizeof(struct verbs_cm),
-		[VERBS_TABLE] = sizeof(struct verbs_table_news), [VERBS_UNOPENED] = sizeof(struct verbs_not_opened),
+		[VERBS_QP] = sizeof(struct verbs_qp),
+		[VERBS_STATS] = sizeof(struct verbs_stats),
+		[VERBS_ERROR] = sizeof(struct verbs_error),
+		[VERBS_ASYNC] = sizeof(struct verbs_async),
+		[VERBS_MR] = sizeof(struct verbs_mr),
+		[VERBS_CM] = sizeof(struct verbs_cm),
+		[VERBS_TABLE] = sizeof(struct verbs_table_news),
+		[VERBS_UNOPENED] = sizeof(struct verbs_not_opened),
 		[VERBS_BURST] = sizeof(struct verbs_burst),
 	};
 
-	if (max < VERBS_EVENTS_MAX || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
+	if (max < VERBS_EVENTS_MAX || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] ||
+	    h->size < sizes[h->kind])
 		return -EINVAL;
 	switch (h->kind) {
 	case VERBS_QP: return decode_qp((const void *)h, strings, out);

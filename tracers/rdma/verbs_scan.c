@@ -13,8 +13,8 @@
 #include "inspect/reader/reader.h"
 
 #define DEADLINE_MS 1000
-#define SLICE_QPS 1024         /* in one answer */
-#define CHECKS_MAX 20000       /* candidates followed up in one slice */
+#define SLICE_QPS 1024   /* in one answer */
+#define CHECKS_MAX 20000 /* candidates followed up in one slice */
 
 #define POLL_CQ 96
 #define POST_SEND 208
@@ -24,7 +24,7 @@
 #define DEVICE_NAME 24
 #define DEVICE_DEV_NAME 88
 #define QP_EX_BYTES 344
-#define QP_EX_FIRST 184        /* wr_atomic_cmp_swp; wr_flags is before it */
+#define QP_EX_FIRST 184 /* wr_atomic_cmp_swp; wr_flags is before it */
 #define QP_EX_START 320
 #define QP_EX_COMPLETE 328
 
@@ -128,7 +128,10 @@ static uint64_t qp_ex_of(const struct scan *s, uint64_t addr)
 /* A context's address stands at addr: so it does in completion queues, domains and regions. */
 static void qp_check(struct scan *s, uint64_t addr, uint64_t context)
 {
-	struct { uint64_t context, user, pd, send_cq, recv_cq, srq; uint32_t handle, qpn, state, type; } qp;
+	struct {
+		uint64_t context, user, pd, send_cq, recv_cq, srq;
+		uint32_t handle, qpn, state, type;
+	} qp;
 	pid_t pid = s->arg->pid;
 
 	if (!check_allowed(s) || !memory_read(pid, addr, &qp, sizeof(qp)) || !qp.qpn || qp.qpn >> 24 || qp.state > 7 ||
@@ -139,8 +142,12 @@ static void qp_check(struct scan *s, uint64_t addr, uint64_t context)
 		s->out->cut = 1;
 		return;
 	}
-	s->out->qps[s->out->n_qps++] = (struct verbs_qp_at){ .addr = addr, .context = context, .qpn = qp.qpn, .state = qp.state,
-							     .type = qp.type, .ex = qp_ex_of(s, addr) };
+	s->out->qps[s->out->n_qps++] = (struct verbs_qp_at){ .addr = addr,
+							     .context = context,
+							     .qpn = qp.qpn,
+							     .state = qp.state,
+							     .type = qp.type,
+							     .ex = qp_ex_of(s, addr) };
 }
 
 static void words_for_contexts(void *of, uint64_t addr, const uint64_t *words, size_t n)
@@ -180,7 +187,10 @@ static int verbs_slice(struct reader_job *job)
 {
 	struct scan s = { .arg = job->arg, .out = (void *)job->out };
 	struct maps maps = { 0 };
-	struct memory_walk w = { .pid = s.arg->pid, .from = s.arg->from, .pages_max = s.arg->pages_max, .of = &s,
+	struct memory_walk w = { .pid = s.arg->pid,
+				 .from = s.arg->from,
+				 .pages_max = s.arg->pages_max,
+				 .of = &s,
 				 .words = s.arg->n_contexts ? words_for_qps : words_for_contexts };
 	int err = memory_maps_load(s.arg->pid, &maps);
 

@@ -43,7 +43,8 @@ static void mount_take(char *line, struct cgroup_mounts *m)
 	const char *rest = strstr(line, " - ");
 	struct cgroup_mount *to;
 
-	if (!rest || sscanf(line, "%*s %*s %*s %511s %511s", root, dir) != 2 || sscanf(rest, " - %31s %*s %511s", type, options) != 2)
+	if (!rest || sscanf(line, "%*s %*s %*s %511s %511s", root, dir) != 2 ||
+	    sscanf(rest, " - %31s %*s %511s", type, options) != 2)
 		return;
 	if (!strcmp(type, "cgroup2"))
 		to = &m->v2;
@@ -136,7 +137,8 @@ static double level_cores(const char *dir, bool v2)
 	double quota, period = 0;
 
 	if (v2) {
-		if (proc_read(text, sizeof(text), "%s/cpu.max", dir) < 0 || sscanf(text, "%lf %lf", &quota, &period) != 2)
+		if (proc_read(text, sizeof(text), "%s/cpu.max", dir) < 0 ||
+		    sscanf(text, "%lf %lf", &quota, &period) != 2)
 			return 0; /* "max 100000" */
 		return period > 0 ? quota / period : 0;
 	}

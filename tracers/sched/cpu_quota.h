@@ -11,9 +11,13 @@
 
 #define CGROUP_PATH_MAX 512
 
-struct cgroup_mount { char dir[CGROUP_PATH_MAX], root[CGROUP_PATH_MAX]; }; /* dir "": none; root: the cgroup that dir shows */
+struct cgroup_mount {
+	char dir[CGROUP_PATH_MAX], root[CGROUP_PATH_MAX];
+}; /* dir "": none; root: the cgroup that dir shows */
 
-struct cgroup_mounts { struct cgroup_mount v1_cpu, v2; };
+struct cgroup_mounts {
+	struct cgroup_mount v1_cpu, v2;
+};
 
 struct cpu_quota {
 	double cores;          /* the tightest of all levels; 0 none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pressure.c - what tasks wait for (PSI): of the whole host, and the CPU's of each rank's cgroup where the kernel keeps it.
- * Quotas and throttled time of the cgroups are the scheduler tracer's (user/target/cpu_quota.c).
+ * pressure.c - what tasks wait for (PSI): of the whole host, and the CPU's of each rank's cgroup where the kernel keeps
+ * it. Quotas and throttled time of the cgroups are the scheduler tracer's (user/target/cpu_quota.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,9 @@ static int tell(const struct pressure_sampler *s, struct fact_pressure *f, uint3
 {
 	if (!f->known)
 		return 0;
-	f->hdr = (struct wire_hdr){ .size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_PRESSURE, .tgid = tgid, .ts_ns = now_ns };
+	f->hdr = (struct wire_hdr){
+		.size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_PRESSURE, .tgid = tgid, .ts_ns = now_ns
+	};
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
@@ -64,7 +66,8 @@ static int proc_look(const struct pressure_sampler *s, const struct target_proc 
 	char text[4096], dir[2 * CGROUP_PATH_MAX];
 	bool v2;
 
-	if (proc_read(text, sizeof(text), "/proc/%u/cgroup", p->tgid) <= 0 || cgroup_cpu_dir(&s->mounts, text, dir, &v2) || !v2)
+	if (proc_read(text, sizeof(text), "/proc/%u/cgroup", p->tgid) <= 0 ||
+	    cgroup_cpu_dir(&s->mounts, text, dir, &v2) || !v2)
 		return 0;
 	for (int r = 0; r < PRESSURE_RESOURCES; r++)
 		if (proc_read(text, sizeof(text), "%s/%s.pressure", dir, resources[r]) > 0)

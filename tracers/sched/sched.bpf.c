@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* sched.bpf.c - state of the targets' tasks at every switch and wake-up. Only intervals long enough to draw go to
- * the ring; all else is totals in a map that user space scans. In tier watch none of this is attached: an iterator is read
- * now and then instead, whose cost does not grow with the number of switches.
+ * the ring; all else is totals in a map that user space scans. In tier watch none of this is attached: an iterator is
+ * read now and then instead, whose cost does not grow with the number of switches.
  */
 #include "bpf/record.bpf.h"
 #include "tracers/sched/sched.h"
@@ -20,7 +20,7 @@ RECORD_IN_BTF(sched_off);
 #define KERNEL_TASK_DEAD 0x80
 #define KERNEL_NOLOAD 0x400
 
-#define BEHIND_NS 100000ull /* 0.1 ms; behind whom it waited less is not kept */
+#define BEHIND_NS 100000ull      /* 0.1 ms; behind whom it waited less is not kept */
 #define DRAW_SLEEP_NS 5000000ull /* 5 ms; shorter sleeps are not drawn */
 #define DRAW_WAIT_NS 1000000ull  /* 1 ms in D or waiting for a CPU */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sched.c - scans the task map: totals once a second, a wait in D state past the limit at once and once, with
- * its evidence, and its end. Nothing here touches the target's memory except through the reader's deadline. In tier watch
- * the tasks are looked at twice a second instead of followed from switch to switch.
+ * its evidence, and its end. Nothing here touches the target's memory except through the reader's deadline. In tier
+ * watch the tasks are looked at twice a second instead of followed from switch to switch.
  */
 #include "tracers/sched/sched.h"
 
@@ -24,13 +24,15 @@
 #include "uthash.h"
 
 #define TOTALS_EVERY_NS 1000000000ull
-#define LOOK_EVERY_NS 450000000ull    /* tier watch: every other tick */
-#define AT_REST_NS 600000000ull       /* asleep for longer than that, and told so: nothing new */
+#define LOOK_EVERY_NS 450000000ull /* tier watch: every other tick */
+#define AT_REST_NS 600000000ull    /* asleep for longer than that, and told so: nothing new */
 #define QUOTA_EVERY_NS 1000000000ull
 #define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
-#define EVIDENCE_NS 80000000ull       /* a tick; what is left waits for the next one */
-#define EVIDENCE_LATE_NS 750000000ull /* past the limit; then a wait is told with what is known */
-#define HELD_UP_NS 20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a second */
+#define EVIDENCE_NS 80000000ull            /* a tick; what is left waits for the next one */
+#define EVIDENCE_LATE_NS 750000000ull      /* past the limit; then a wait is told with what is known */
+#define HELD_UP_NS \
+	20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a \
+		       second */
 
 struct seen { /* what was last told of a task */
 	uint32_t tid;
@@ -38,9 +40,9 @@ struct seen { /* what was last told of a task */
 	uint8_t told_state;
 	uint64_t held_up_ns; /* wait and D as told */
 	uint64_t quota_told_ns;
-	struct cpu_quota quota;   /* as read */
+	struct cpu_quota quota;                         /* as read */
 	uint64_t quota_dir_hash, throttled_ns, periods; /* as told: over cgroups */
-	uint64_t blocked_begin_ns; /* a D wait was reported; 0 none */
+	uint64_t blocked_begin_ns;                      /* a D wait was reported; 0 none */
 	bool in_scan;
 	struct sched_looked looked; /* tier watch */
 	UT_hash_handle hh;
@@ -64,8 +66,10 @@ static uint8_t state_of_letter(char c)
 	switch (c) {
 	case 'R': return SCHED_RUNNABLE;
 	case 'D': return SCHED_DISK;
-	case 'T': case 't': return SCHED_STOPPED;
-	case 'Z': case 'X': return SCHED_DEAD;
+	case 'T':
+	case 't': return SCHED_STOPPED;
+	case 'Z':
+	case 'X': return SCHED_DEAD;
 	default: return SCHED_SLEEP;
 	}
 }
@@ -133,8 +137,9 @@ static struct seen *seen_get(struct sched_scan *s, uint32_t tid)
 
 static struct wire_hdr sched_hdr(size_t size, uint8_t kind, uint32_t tid, uint32_t tgid, uint64_t now)
 {
-	return (struct wire_hdr){ .size = (size + 7) & ~7ul, .tracer = WIRE_SCHED, .kind = kind, .tid = tid,
-				  .tgid = tgid, .ts_ns = now };
+	return (struct wire_hdr){
+		.size = (size + 7) & ~7ul, .tracer = WIRE_SCHED, .kind = kind, .tid = tid, .tgid = tgid, .ts_ns = now
+	};
 }
 
 /* Bytes the process read and wrote, from /proc/PID/io (takes no mmap_lock). */
@@ -143,7 +148,8 @@ static uint64_t io_bytes(uint32_t tgid)
 	unsigned long long rd = 0, wr = 0;
 	char text[512];
 
-	if (proc_read(text, sizeof(text), "/proc/%u/io", tgid) <= 0 || sscanf(text, "rchar: %llu wchar: %llu", &rd, &wr) != 2)
+	if (proc_read(text, sizeof(text), "/proc/%u/io", tgid) <= 0 ||
+	    sscanf(text, "rchar: %llu wchar: %llu", &rd, &wr) != 2)
 		return 0;
 	return rd + wr;
 }
@@ -165,10 +171,16 @@ static void open_account(struct sched_entry *e, uint64_t now)
 static int totals_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
 {
 	struct sched_task r = {
-		.hdr = sched_hdr(sizeof(r), SCHED_TASK, tid, e->tgid, now), .since_ns = e->since_ns,
-		.run_ns = e->run_ns, .wait_ns = e->wait_ns, .sleep_ns = e->sleep_ns, .disk_ns = e->disk_ns,
-		.io_bytes = tid == e->tgid ? io_bytes(e->tgid) : 0, .state = e->state,
-		.preempted = e->preempted, .stopped_ns = e->stopped_ns,
+		.hdr = sched_hdr(sizeof(r), SCHED_TASK, tid, e->tgid, now),
+		.since_ns = e->since_ns,
+		.run_ns = e->run_ns,
+		.wait_ns = e->wait_ns,
+		.sleep_ns = e->sleep_ns,
+		.disk_ns = e->disk_ns,
+		.io_bytes = tid == e->tgid ? io_bytes(e->tgid) : 0,
+		.state = e->state,
+		.preempted = e->preempted,
+		.stopped_ns = e->stopped_ns,
 	};
 
 	memcpy(r.behind, e->behind, sizeof(r.behind));
@@ -189,7 +201,8 @@ static uint64_t text_hash(const char *s)
 /* A process that moves keeps what it was throttled before; the new cgroup's past is not its own. */
 static void quota_account(struct seen *s, const struct cpu_quota *q, uint64_t dir_hash)
 {
-	if (dir_hash == s->quota_dir_hash && q->throttled_ns >= s->quota.throttled_ns && q->periods >= s->quota.periods) {
+	if (dir_hash == s->quota_dir_hash && q->throttled_ns >= s->quota.throttled_ns &&
+	    q->periods >= s->quota.periods) {
 		s->throttled_ns += q->throttled_ns - s->quota.throttled_ns;
 		s->periods += q->periods - s->quota.periods;
 	}
@@ -208,7 +221,8 @@ static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct s
 	if (!scan->has_mounts && cgroup_mounts_read("/proc/self/mountinfo", &scan->mounts))
 		return 0;
 	scan->has_mounts = true;
-	if (proc_read(text, sizeof(text), "/proc/%u/cgroup", tgid) <= 0 || cgroup_cpu_dir(&scan->mounts, text, dir, &v2))
+	if (proc_read(text, sizeof(text), "/proc/%u/cgroup", tgid) <= 0 ||
+	    cgroup_cpu_dir(&scan->mounts, text, dir, &v2))
 		return 0;
 	cpu_quota_read(&scan->mounts, dir, v2, &q);
 	quota_account(s, &q, text_hash(dir));
@@ -236,7 +250,10 @@ static void text_append(struct sched_blocked *r, size_t cap, int field, size_t *
 static int blocked_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e,
 			const struct target_evidence *ev, uint64_t now)
 {
-	union { struct sched_blocked r; char bytes[WIRE_SIZE_MAX]; } u = {};
+	union {
+		struct sched_blocked r;
+		char bytes[WIRE_SIZE_MAX];
+	} u = {};
 	char user_stack[2048] = "";
 	size_t at = sizeof(u.r);
 
@@ -272,7 +289,8 @@ static int blocked_look(struct tracer_handle *h, struct sched_scan *scan, struct
 static int blocked_end_tell(struct tracer_handle *h, const struct seen *s, uint32_t tgid, uint64_t end_ns)
 {
 	struct sched_blocked_end r = {
-		.hdr = sched_hdr(sizeof(r), SCHED_BLOCKED_END, s->tid, tgid, end_ns), .begin_ns = s->blocked_begin_ns,
+		.hdr = sched_hdr(sizeof(r), SCHED_BLOCKED_END, s->tid, tgid, end_ns),
+		.begin_ns = s->blocked_begin_ns,
 	};
 
 	return tracer_emit(h, &r.hdr);
@@ -296,7 +314,8 @@ static uint64_t quota_every_ns(const struct tracer_handle *h)
 	return tracer_tier(h) == TIER_WATCH ? QUOTA_WATCH_EVERY_NS : QUOTA_EVERY_NS;
 }
 
-static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e, uint64_t now)
+static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e,
+		     uint64_t now)
 {
 	bool same_wait = s->blocked_begin_ns && e->state == SCHED_DISK && e->since_ns == s->blocked_begin_ns;
 	int err = 0;
@@ -323,7 +342,7 @@ static void seen_sweep(struct tracer_handle *h, struct sched_scan *s, uint64_t n
 {
 	struct seen *t, *next;
 
-	HASH_ITER(hh, s->seen, t, next) {
+	HASH_ITER (hh, s->seen, t, next) {
 		if (t->in_scan) {
 			t->in_scan = false;
 			continue;
@@ -335,7 +354,10 @@ static void seen_sweep(struct tracer_handle *h, struct sched_scan *s, uint64_t n
 	}
 }
 
-struct look_arg { struct tracer_handle *h; struct sched_scan *scan; };
+struct look_arg {
+	struct tracer_handle *h;
+	struct sched_scan *scan;
+};
 
 static int look_take(void *arg, const void *row)
 {
@@ -445,8 +467,10 @@ static int decode_throttle(const struct sched_throttle *r, struct event *e)
 static int sched_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
 {
 	static const uint16_t sizes[] = {
-		[SCHED_TASK] = SCHED_TASK_V1_BYTES, [SCHED_OFF] = sizeof(struct sched_off),
-		[SCHED_BLOCKED] = sizeof(struct sched_blocked), [SCHED_BLOCKED_END] = sizeof(struct sched_blocked_end),
+		[SCHED_TASK] = SCHED_TASK_V1_BYTES,
+		[SCHED_OFF] = sizeof(struct sched_off),
+		[SCHED_BLOCKED] = sizeof(struct sched_blocked),
+		[SCHED_BLOCKED_END] = sizeof(struct sched_blocked_end),
 		[SCHED_THROTTLE] = sizeof(struct sched_throttle),
 	};
 	const struct sched_off *off = (const void *)h;
@@ -454,18 +478,15 @@ static int sched_decode(const struct wire_hdr *h, struct intern *strings, struct
 	if (max < 1 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
 		return -EINVAL;
 	switch (h->kind) {
-	case SCHED_TASK:
-		return decode_task((const void *)h, strings, out);
+	case SCHED_TASK: return decode_task((const void *)h, strings, out);
 	case SCHED_OFF:
 		out->kind = EV_TASK_OFF;
 		out->off.begin_ns = off->begin_ns;
 		out->off.state = off->state <= SCHED_DEAD ? off->state : TASK_UNKNOWN;
 		out->off.runq_ns = off->runq_ns;
 		return 1;
-	case SCHED_THROTTLE:
-		return decode_throttle((const void *)h, out);
-	case SCHED_BLOCKED:
-		return decode_blocked((const void *)h, strings, out);
+	case SCHED_THROTTLE: return decode_throttle((const void *)h, out);
+	case SCHED_BLOCKED: return decode_blocked((const void *)h, strings, out);
 	default:
 		out->kind = EV_BLOCKED_END;
 		out->blocked.begin_ns = ((const struct sched_blocked_end *)h)->begin_ns;

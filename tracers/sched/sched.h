@@ -12,25 +12,30 @@
 enum sched_kind { SCHED_TASK = 1, SCHED_OFF = 2, SCHED_BLOCKED = 3, SCHED_BLOCKED_END = 4, SCHED_THROTTLE = 5 };
 
 enum sched_state { /* as enum task_state of event.h */
-	SCHED_UNKNOWN = 0, SCHED_ON_CPU = 1, SCHED_RUNNABLE = 2, SCHED_SLEEP = 3, SCHED_DISK = 4, SCHED_STOPPED = 5,
-	SCHED_DEAD = 6,
+		   SCHED_UNKNOWN = 0,
+		   SCHED_ON_CPU = 1,
+		   SCHED_RUNNABLE = 2,
+		   SCHED_SLEEP = 3,
+		   SCHED_DISK = 4,
+		   SCHED_STOPPED = 5,
+		   SCHED_DEAD = 6,
 };
 
 #define SCHED_FRAMES 16
 
-struct sched_entry { /* map value, key tid */
+struct sched_entry {        /* map value, key tid */
 	__u64 since_ns;     /* in `state` */
 	__u64 wake_ns;      /* became runnable, 0 not since it left the CPU */
 	__u64 off_since_ns; /* left the CPU; first state after that in off_state */
 	__u64 run_ns, wait_ns, sleep_ns, disk_ns;
 	__u32 tgid;
 	__u8 state, off_state;
-	__u8 n_frames;      /* of the user stack taken when the last D wait began */
+	__u8 n_frames; /* of the user stack taken when the last D wait began */
 	__u8 reserved;
 	__u64 frames[SCHED_FRAMES];
-	__u64 preempted;    /* times it left the CPU while it could have run */
-	__u64 stopped_ns;   /* part of sleep_ns */
-	__u64 behind_ns;    /* longest wait for a CPU of late: fades with every one that follows */
+	__u64 preempted;            /* times it left the CPU while it could have run */
+	__u64 stopped_ns;           /* part of sleep_ns */
+	__u64 behind_ns;            /* longest wait for a CPU of late: fades with every one that follows */
 	char behind[WIRE_COMM_LEN]; /* who ran there at its end; "" an idle CPU, as under a quota */
 };
 
@@ -46,7 +51,7 @@ _Static_assert(sizeof(struct sched_look) == 40, "sched_look");
 struct sched_task {
 	struct wire_hdr hdr;
 	__u64 since_ns, run_ns, wait_ns, sleep_ns, disk_ns;
-	__u64 io_bytes;     /* of the process; 0 not sampled */
+	__u64 io_bytes; /* of the process; 0 not sampled */
 	__u32 state;
 	__u32 reserved;
 	__u64 preempted, stopped_ns; /* from here on: since version 2 */
@@ -58,8 +63,8 @@ _Static_assert(sizeof(struct sched_task) == 112, "sched_task");
 struct sched_off { /* hdr.ts: back on a CPU */
 	struct wire_hdr hdr;
 	__u64 begin_ns;
-	__u64 runq_ns;      /* of it: runnable, waiting for a CPU */
-	__u32 state;        /* what it waited in */
+	__u64 runq_ns; /* of it: runnable, waiting for a CPU */
+	__u32 state;   /* what it waited in */
 	__u32 reserved;
 };
 _Static_assert(sizeof(struct sched_off) == 48, "sched_off");
@@ -76,9 +81,9 @@ _Static_assert(sizeof(struct sched_blocked) == 48, "sched_blocked");
 
 struct sched_throttle { /* of the process: CPU quotas of its cgroup and that one's parents */
 	struct wire_hdr hdr;
-	__u64 throttled_ns;    /* summed over CPUs and quotas; grows only, also when the process changes its cgroup */
-	__u64 periods;         /* in which it was */
-	__u64 quota_millicores;/* the tightest; 0 none */
+	__u64 throttled_ns;     /* summed over CPUs and quotas; grows only, also when the process changes its cgroup */
+	__u64 periods;          /* in which it was */
+	__u64 quota_millicores; /* the tightest; 0 none */
 };
 _Static_assert(sizeof(struct sched_throttle) == 48, "sched_throttle");
 

@@ -25,8 +25,15 @@ void sched_look_take(struct sched_looked *k, const struct sched_look *l, uint64_
 	k->state = l->state;
 	k->switches = l->switches;
 	*ret = (struct sched_entry){
-		.since_ns = k->since_ns, .off_since_ns = k->since_ns, .tgid = l->tgid, .state = l->state, .off_state = l->state,
-		.run_ns = l->run_ns, .wait_ns = l->wait_ns, .sleep_ns = k->sleep_ns, .disk_ns = k->disk_ns,
+		.since_ns = k->since_ns,
+		.off_since_ns = k->since_ns,
+		.tgid = l->tgid,
+		.state = l->state,
+		.off_state = l->state,
+		.run_ns = l->run_ns,
+		.wait_ns = l->wait_ns,
+		.sleep_ns = k->sleep_ns,
+		.disk_ns = k->disk_ns,
 		.stopped_ns = k->stopped_ns,
 	};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* tcp.bpf.c - tracepoints of TCP that fire when something goes wrong, never where data go. They run for anybody's sockets in
- * nobody's context, so sockets have owners: noted as the process connects or listens, for connections that come in by the
- * listener on their port, and for those open before by an iterator over the targets' files. Raw tracepoints, whose arguments
- * behind the socket differ between kernels and are not looked at.
+/* tcp.bpf.c - tracepoints of TCP that fire when something goes wrong, never where data go. They run for anybody's
+ * sockets in nobody's context, so sockets have owners: noted as the process connects or listens, for connections that
+ * come in by the listener on their port, and for those open before by an iterator over the targets' files. Raw
+ * tracepoints, whose arguments behind the socket differ between kernels and are not looked at.
  */
 #include "bpf/record.bpf.h"
 #include "tracers/tcp/tcp.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.c - decodes what went wrong on TCP connections, as instants of the process that has them. How they stand is the sampler's to
- * tell (user/sample/tcp.c), and what that means the detector's: this adds when.
+ * tcp.c - decodes what went wrong on TCP connections, as instants of the process that has them. How they stand is the
+ * sampler's to tell (user/sample/tcp.c), and what that means the detector's: this adds when.
  */
 #include "tracers/tcp/tcp.h"
 
@@ -13,9 +13,14 @@
 #include "tcp.skel.h"
 #include "tracer.h"
 
-#define LOOK_EVERY_NS 1000000000ull /* for the sockets of processes that are new; a look goes over all files of the machine */
+#define LOOK_EVERY_NS \
+	1000000000ull /* for the sockets of processes that are new; a look goes over all files of the machine */
 
-struct tcp_scan { bool due; uint64_t looked_ns; size_t n_found; };
+struct tcp_scan {
+	bool due;
+	uint64_t looked_ns;
+	size_t n_found;
+};
 
 static const void *tcp_object(size_t *ret_size)
 {
@@ -57,8 +62,9 @@ static int tcp_tick(struct tracer_handle *h, uint64_t now_ns)
 
 /* --- decode --- */
 
-static const char *const states[] = { "unknown", "established", "connecting", "accepting", "closing", "closing", "closing", "closed",
-				      "closed by the peer", "closing", "listening", "closing" };
+static const char *const states[] = { "unknown",   "established", "connecting", "accepting",          "closing",
+				      "closing",   "closing",     "closed",     "closed by the peer", "closing",
+				      "listening", "closing" };
 
 static const char *name_of(const struct tcp_record *r)
 {

@@ -19,7 +19,11 @@
 /* include/net/tcp_states.h: all but TIME_WAIT, CLOSE, LISTEN and NEW_SYN_RECV, which are nobody's data. */
 #define STATES_WANTED ((1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 8 | 1u << 9 | 1u << 11))
 
-static const struct { bool is_info; uint8_t bytes; uint16_t offset; } rows[TCP_COUNTERS] = {
+static const struct {
+	bool is_info;
+	uint8_t bytes;
+	uint16_t offset;
+} rows[TCP_COUNTERS] = {
 #define TCP_COUNTER(id, name, at, size) [TCP_##id] = { true, size, at },
 #define TCP_BESIDE(id, name) [TCP_##id] = { 0 },
 #include "schemas/tcp_counters.def"
@@ -43,9 +47,16 @@ int tcp_diag_open(void)
 
 static int ask(int fd, int flags, int family, const struct inet_diag_sockid *id)
 {
-	struct { struct nlmsghdr h; struct inet_diag_req_v2 r; } question = {
-		.h = { .nlmsg_len = sizeof(question), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST | flags },
-		.r = { .sdiag_family = family, .sdiag_protocol = IPPROTO_TCP, .idiag_ext = 1 << (INET_DIAG_INFO - 1),
+	struct {
+		struct nlmsghdr h;
+		struct inet_diag_req_v2 r;
+	} question = {
+		.h = { .nlmsg_len = sizeof(question),
+		       .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+		       .nlmsg_flags = NLM_F_REQUEST | flags },
+		.r = { .sdiag_family = family,
+		       .sdiag_protocol = IPPROTO_TCP,
+		       .idiag_ext = 1 << (INET_DIAG_INFO - 1),
 		       .idiag_states = STATES_WANTED },
 	};
 	struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
@@ -117,8 +128,12 @@ static int socket_take(const uint8_t *body, size_t size, diag_fn each, void *of)
 	if (size < sizeof(m))
 		return -EBADMSG;
 	memcpy(&m, body, sizeof(m));
-	s = (struct diag_socket){ .id = m.id, .family = m.idiag_family, .state = m.idiag_state, .inode = m.idiag_inode,
-				  .receive_queue = m.idiag_rqueue, .send_queue = m.idiag_wqueue };
+	s = (struct diag_socket){ .id = m.id,
+				  .family = m.idiag_family,
+				  .state = m.idiag_state,
+				  .inode = m.idiag_inode,
+				  .receive_queue = m.idiag_rqueue,
+				  .send_queue = m.idiag_wqueue };
 	info_find(&s, body + sizeof(m), size - sizeof(m));
 	each(of, &s);
 	return 0;
@@ -130,17 +145,14 @@ static int message_take(const struct nlmsghdr *h, const uint8_t *body, diag_fn e
 	int err = 0;
 
 	switch (h->nlmsg_type) {
-	case NLMSG_DONE:
-		return 1;
+	case NLMSG_DONE: return 1;
 	case NLMSG_ERROR:
 		if (size < sizeof(err))
 			return -EBADMSG;
 		memcpy(&err, body, sizeof(err));
 		return err < 0 && err > -4096 ? err : -EBADMSG;
-	case SOCK_DIAG_BY_FAMILY:
-		return socket_take(body, size, each, of);
-	default:
-		return 0;
+	case SOCK_DIAG_BY_FAMILY: return socket_take(body, size, each, of);
+	default: return 0;
 	}
 }
 

@@ -153,7 +153,11 @@ void tcp_net_look(struct tcp_net *n)
 
 /* --- addresses --- */
 
-struct sought { int family; const void *address; char name[16]; };
+struct sought {
+	int family;
+	const void *address;
+	char name[16];
+};
 
 static bool is_address(const struct sockaddr *a, const struct sought *s)
 {

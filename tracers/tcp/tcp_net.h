@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_net.h - a network namespace in which ranks are, seen from ours: sockets that were made in it, its addresses and devices. Making
- * them moves the calling thread there and back: only for a thread of one's own.
+ * tcp_net.h - a network namespace in which ranks are, seen from ours: sockets that were made in it, its addresses and
+ * devices. Making them moves the calling thread there and back: only for a thread of one's own.
  */
 #ifndef RANKTRACE_TCP_NET_H
 #define RANKTRACE_TCP_NET_H
@@ -13,17 +13,20 @@
 
 struct net_device {
 	char name[16];
-	bool known, up;            /* up: and has carrier */
-	uint64_t sent, received;   /* bytes; TCP_NOT_TOLD */
+	bool known, up;          /* up: and has carrier */
+	uint64_t sent, received; /* bytes; TCP_NOT_TOLD */
 };
 
 struct tcp_net {
-	uint64_t inode;            /* of the namespace; 0: the place is free */
-	uint32_t tgid;             /* a process in it */
-	int diag_fd, device_fd;    /* made there; -1 */
-	int error;                 /* why they could not be; 0 */
-	bool used;                 /* for its owner: some rank is there */
-	struct { int family, device; uint8_t address[16]; } last; /* asked for last: many connections have one address */
+	uint64_t inode;         /* of the namespace; 0: the place is free */
+	uint32_t tgid;          /* a process in it */
+	int diag_fd, device_fd; /* made there; -1 */
+	int error;              /* why they could not be; 0 */
+	bool used;              /* for its owner: some rank is there */
+	struct {
+		int family, device;
+		uint8_t address[16];
+	} last; /* asked for last: many connections have one address */
 	struct net_device devices[NET_DEVICES_MAX];
 	int n_devices;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.c - TCP connections of the ranks, once a second, by sock_diag: no probe, nothing in the way of data. A thread does it
- * (tcp_table.c), since it moves between the ranks' network namespaces, and a look at a large table takes a while. What it read is
- * told by the collector at its next look; until then the thread waits.
+ * tcp.c - TCP connections of the ranks, once a second, by sock_diag: no probe, nothing in the way of data. A thread
+ * does it (tcp_table.c), since it moves between the ranks' network namespaces, and a look at a large table takes a
+ * while. What it read is told by the collector at its next look; until then the thread waits.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,11 +20,11 @@
 
 #define MSEC 1000000ull
 #define SEC 1000000000ull
-#define POLL_NS (100 * MSEC)     /* is the thread done? */
+#define POLL_NS (100 * MSEC) /* is the thread done? */
 #define LOOK_NS SEC
-#define SCAN_FIRST_NS SEC        /* which connections there are; the longer they stay the same, the less often */
+#define SCAN_FIRST_NS SEC /* which connections there are; the longer they stay the same, the less often */
 #define SCAN_MAX_NS (10 * SEC)
-#define TOLD_MAX 256             /* connections a look: of more each is told every second or third time */
+#define TOLD_MAX 256 /* connections a look: of more each is told every second or third time */
 #define RANKS_MAX 1024
 
 struct tcp_sampler {
@@ -34,11 +34,11 @@ struct tcp_sampler {
 	struct tcp_table *table;
 	uint32_t tgids[RANKS_MAX];
 	size_t n_tgids;
-	bool scan, moved;           /* moved: the scan found other connections than before */
+	bool scan, moved; /* moved: the scan found other connections than before */
 	uint64_t taken_ns, cost_ns;
 	/* the collector's */
 	uint64_t asked_ns, scan_ns, scan_every_ns, n_looks, cost_sum_ns;
-	size_t turn, n_used;        /* which is told next; how many there were */
+	size_t turn, n_used; /* which is told next; how many there were */
 	bool error_told, left_told;
 };
 
@@ -70,13 +70,18 @@ static uint16_t text_put(struct fact_tcp *f, const char *text)
 
 static int identity_tell(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
 {
-	union { struct fact_tcp f; char bytes[sizeof(struct fact_tcp) + 128]; } u = { 0 };
+	union {
+		struct fact_tcp f;
+		char bytes[sizeof(struct fact_tcp) + 128];
+	} u = { 0 };
 	struct fact_tcp *f = &u.f;
 	char local[48], remote[48];
 
 	tcp_address_text(c->family, c->id.idiag_src, local, sizeof(local));
 	tcp_address_text(c->family, c->id.idiag_dst, remote, sizeof(remote));
-	f->hdr = (struct wire_hdr){ .size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_TCP, .tgid = c->tgid, .ts_ns = now_ns };
+	f->hdr = (struct wire_hdr){
+		.size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_TCP, .tgid = c->tgid, .ts_ns = now_ns
+	};
 	f->index = index;
 	f->local_port = __builtin_bswap16(c->id.idiag_sport);
 	f->remote_port = __builtin_bswap16(c->id.idiag_dport);
@@ -92,13 +97,17 @@ static int identity_tell(struct tcp_sampler *s, uint32_t index, const struct tab
 
 static int look_tell(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
 {
-	union { struct fact_tcp_look f; char bytes[sizeof(struct fact_tcp_look) + sizeof(c->counters)]; } u = { 0 };
+	union {
+		struct fact_tcp_look f;
+		char bytes[sizeof(struct fact_tcp_look) + sizeof(c->counters)];
+	} u = { 0 };
 	struct fact_tcp_look *f = &u.f;
 
 	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_TCP_LOOK, .ts_ns = now_ns };
 	f->index = index;
 	f->state = c->state;
-	f->flags = (c->gone ? TCP_GONE : 0) | (c->device_known ? TCP_NETDEV_KNOWN : 0) | (c->device_up ? TCP_NETDEV_UP : 0);
+	f->flags = (c->gone ? TCP_GONE : 0) | (c->device_known ? TCP_NETDEV_KNOWN : 0) |
+		   (c->device_up ? TCP_NETDEV_UP : 0);
 	f->n_counters = TCP_COUNTERS;
 	f->taken_ns = s->taken_ns;
 	f->cost_us = s->cost_ns / 1000;
@@ -148,11 +157,12 @@ static void trouble_tell(struct tcp_sampler *s)
 
 	if (err && !s->error_told)
 		log_warn("tcp: connections of ranks in a network namespace of their own: %s; %s", strerror(-err),
-			 err == -EPERM ? "run as root, or with CAP_SYS_ADMIN, to have them watched" : "they are not watched meanwhile");
+			 err == -EPERM ? "run as root, or with CAP_SYS_ADMIN, to have them watched"
+				       : "they are not watched meanwhile");
 	s->error_told |= err;
 	if (tcp_table_left_out(s->table) && !s->left_told)
-		log_warn("tcp: the ranks have %zu connections more than the %d that are watched", tcp_table_left_out(s->table),
-			 TCP_CONNECTIONS_MAX);
+		log_warn("tcp: the ranks have %zu connections more than the %d that are watched",
+			 tcp_table_left_out(s->table), TCP_CONNECTIONS_MAX);
 	s->left_told |= tcp_table_left_out(s->table);
 }
 
@@ -264,8 +274,8 @@ static void tcp_close(void *state)
 	if (!s)
 		return;
 	if (s->n_looks)
-		log_info("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look", s->n_looks, s->n_used,
-			 s->cost_sum_ns / 1e6 / s->n_looks);
+		log_info("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look", s->n_looks,
+			 s->n_used, s->cost_sum_ns / 1e6 / s->n_looks);
 	if (!side_thread_end(&s->side))
 		return;
 	tcp_table_free(s->table);

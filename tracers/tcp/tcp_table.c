@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_table.c - see tcp_table.h. A dump of a namespace costs by the kernel's table, a question for one socket does not: few connections
- * are asked for one by one (docs/tcp.md has the figures).
+ * tcp_table.c - see tcp_table.h. A dump of a namespace costs by the kernel's table, a question for one socket does not:
+ * few connections are asked for one by one (docs/tcp.md has the figures).
  */
 #include "tracers/tcp/tcp_table.h"
 
@@ -16,12 +16,16 @@
 
 #include "tracers/tcp/tcp_net.h"
 
-#define ASK_MAX 80       /* of a namespace: more are dumped */
-#define FILES_MAX 65536  /* looked at of one process */
+#define ASK_MAX 80        /* of a namespace: more are dumped */
+#define FILES_MAX 65536   /* looked at of one process */
 #define SOCKETS_MAX 16384 /* wanted, of all ranks: TCP or not */
 #define NETS_MAX 64
 
-struct wanted { uint64_t netns; uint32_t inode, tgid; int place; }; /* place: of the connection; -1: none yet, or none of TCP */
+struct wanted {
+	uint64_t netns;
+	uint32_t inode, tgid;
+	int place;
+}; /* place: of the connection; -1: none yet, or none of TCP */
 
 struct tcp_table {
 	struct table_connection connections[TCP_CONNECTIONS_MAX];
@@ -29,8 +33,8 @@ struct tcp_table {
 	struct wanted *wanted; /* sorted */
 	size_t n_wanted, left_out, unlisted;
 	int error;
-	int net;               /* whose answers come */
-	bool adds, changed;    /* a scan: what is not known yet is taken */
+	int net;            /* whose answers come */
+	bool adds, changed; /* a scan: what is not known yet is taken */
 };
 
 int tcp_table_new(struct tcp_table **ret)
@@ -150,7 +154,8 @@ static void processes_read(struct tcp_table *t, const uint32_t *tgids, size_t n)
 	for (int i = 0; i < NETS_MAX; i++)
 		t->nets[i].used = false;
 	for (size_t i = 0; i < n; i++)
-		if (tcp_net_of(tgids[i], &netns) || net_get(t, netns, tgids[i]) < 0 || !sockets_read(t, tgids[i], netns))
+		if (tcp_net_of(tgids[i], &netns) || net_get(t, netns, tgids[i]) < 0 ||
+		    !sockets_read(t, tgids[i], netns))
 			t->unlisted++;
 	for (int i = 0; i < NETS_MAX; i++)
 		if (t->nets[i].inode && (!t->nets[i].used || t->nets[i].error)) /* tried again at the next scan */
@@ -161,12 +166,15 @@ static void processes_read(struct tcp_table *t, const uint32_t *tgids, size_t n)
 /* --- connections --- */
 
 /* An inode may be given again: then it is another connection. */
-static struct table_connection *connection_find(struct tcp_table *t, const struct wanted *w, const struct diag_socket *s)
+static struct table_connection *connection_find(struct tcp_table *t, const struct wanted *w,
+						const struct diag_socket *s)
 {
 	struct table_connection *c = w->place >= 0 ? &t->connections[w->place] : NULL;
 
 	return c && c->used && !c->gone && c->inode == s->inode && c->netns == w->netns &&
-		       !memcmp(c->id.idiag_cookie, s->id.idiag_cookie, sizeof(s->id.idiag_cookie)) ? c : NULL;
+			       !memcmp(c->id.idiag_cookie, s->id.idiag_cookie, sizeof(s->id.idiag_cookie))
+		       ? c
+		       : NULL;
 }
 
 static struct table_connection *connection_add(struct tcp_table *t, const struct tcp_net *net, struct wanted *w,
@@ -181,8 +189,13 @@ static struct table_connection *connection_add(struct tcp_table *t, const struct
 		t->left_out++;
 		return NULL;
 	}
-	*c = (struct table_connection){ .used = true, .tgid = w->tgid, .net = t->net, .device = -1, .inode = s->inode,
-					.netns = net->inode, .family = s->family };
+	*c = (struct table_connection){ .used = true,
+					.tgid = w->tgid,
+					.net = t->net,
+					.device = -1,
+					.inode = s->inode,
+					.netns = net->inode,
+					.family = s->family };
 	w->place = c - t->connections;
 	t->changed = true;
 	return c;
@@ -221,7 +234,8 @@ static bool is_of(const struct tcp_table *t, const struct table_connection *c)
 	return c->used && !c->gone && c->net == t->net;
 }
 
-/* A dump may miss one when the kernel's table changes meanwhile, so that those not seen are asked for. False: the kernel is at odds with us. */
+/* A dump may miss one when the kernel's table changes meanwhile, so that those not seen are asked for. False: the
+ * kernel is at odds with us. */
 static bool missing_ask(struct tcp_table *t)
 {
 	for (int i = 0; i < TCP_CONNECTIONS_MAX; i++) {
@@ -344,11 +358,26 @@ void tcp_table_look(struct tcp_table *t)
 	look(t, false);
 }
 
-const struct table_connection *tcp_table_list(const struct tcp_table *t) { return t->connections; }
-struct table_connection *tcp_table_at(struct tcp_table *t, size_t i) { return &t->connections[i]; }
-size_t tcp_table_left_out(const struct tcp_table *t) { return t->left_out; }
-size_t tcp_table_unlisted(const struct tcp_table *t) { return t->unlisted; }
-int tcp_table_error(const struct tcp_table *t) { return t->error; }
+const struct table_connection *tcp_table_list(const struct tcp_table *t)
+{
+	return t->connections;
+}
+struct table_connection *tcp_table_at(struct tcp_table *t, size_t i)
+{
+	return &t->connections[i];
+}
+size_t tcp_table_left_out(const struct tcp_table *t)
+{
+	return t->left_out;
+}
+size_t tcp_table_unlisted(const struct tcp_table *t)
+{
+	return t->unlisted;
+}
+int tcp_table_error(const struct tcp_table *t)
+{
+	return t->error;
+}
 
 void tcp_address_text(int family, const void *address, char *to, size_t size)
 {

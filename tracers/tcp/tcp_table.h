@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_table.h - the connections of the ranks: which there are, and how each stands. Bounded: of processes with very many open files the
- * first are looked at, and of very many connections the first found. Reading it moves between network namespaces: for a thread of
- * its own.
+ * tcp_table.h - the connections of the ranks: which there are, and how each stands. Bounded: of processes with very
+ * many open files the first are looked at, and of very many connections the first found. Reading it moves between
+ * network namespaces: for a thread of its own.
  */
 #ifndef RANKTRACE_TCP_TABLE_H
 #define RANKTRACE_TCP_TABLE_H
@@ -15,18 +15,18 @@
 
 struct table_connection { /* its place in the list is its number */
 	bool used;
-	bool gone;               /* since the last look: to be told, then the place is free */
-	bool told;               /* for the one who tells */
-	bool fresh;              /* seen in the look at hand */
+	bool gone;  /* since the last look: to be told, then the place is free */
+	bool told;  /* for the one who tells */
+	bool fresh; /* seen in the look at hand */
 	uint32_t tgid;
-	int net, device;         /* device -1: unknown */
+	int net, device; /* device -1: unknown */
 	uint32_t inode;
 	uint64_t netns;
 	uint8_t family, state;
 	struct inet_diag_sockid id;
 	uint64_t counters[TCP_COUNTERS];
 	bool device_known, device_up;
-	char netdev[16];         /* "" unknown */
+	char netdev[16]; /* "" unknown */
 };
 
 struct tcp_table;
@@ -39,7 +39,8 @@ int tcp_table_scan(struct tcp_table *t, const uint32_t *tgids, size_t n, bool *r
 void tcp_table_look(struct tcp_table *t);
 const struct table_connection *tcp_table_list(const struct tcp_table *t); /* TCP_CONNECTIONS_MAX of them */
 struct table_connection *tcp_table_at(struct tcp_table *t, size_t i);
-/* Connections that found no place at the last scan; processes whose files could not be listed; why a namespace could not be entered. */
+/* Connections that found no place at the last scan; processes whose files could not be listed; why a namespace could
+ * not be entered. */
 size_t tcp_table_left_out(const struct tcp_table *t);
 size_t tcp_table_unlisted(const struct tcp_table *t);
 int tcp_table_error(const struct tcp_table *t);

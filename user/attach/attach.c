@@ -21,61 +21,6 @@
 #define WAIT_TOLD_NS 1000000000ull /* a lock is held for so long: who reads the log should know */
 #define SLICE_NS 10000000ull
 
-bool return_probes_allowed(const struct loader *l, const struct target_proc *proc)
-{
-	return !(l->uretprobe_syscall && proc->seccomp > 0);
-}
-
-static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct target_file *file)
-{
-	const struct tracer *t = lib->tracer;
-
-	for (size_t i = 0; i < t->n_probes; i++) {
-		const struct elf_symbol *at = NULL;
-
-		if (!t->probes[i].placed)
-			at = target_file_symbol(l->cfg.targets, file, t->probes[i].symbol);
-		if (!at && t->probes[i].alias)
-			at = target_file_symbol(l->cfg.targets, file, t->probes[i].alias);
-		if (at)
-			lib->symbols[i] = *at;
-	}
-	lib->n_found = probe_rows_pick(t, lib->upto, 1u << lib->group, lib->symbols, &lib->n_ambiguous);
-	for (size_t i = 0; l->cfg.prices && i < t->n_probes; i++)
-		if (lib->symbols[i].found && !t->probes[i].at_return)
-			lib->classes[i] = hit_class_at(file->fd, lib->symbols[i].offset);
-}
-
-/* As loader_internal.h says. */
-int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group, enum tier upto)
-{
-	const struct elf_facts *f = &file->facts;
-	struct lib_probes *p;
-
-	for (uint32_t i = 0; i < l->n_libs; i++) {
-		p = &l->libs[i];
-		if (p->tracer == t && p->group == group && p->upto == upto && p->build_id_len == f->build_id_len &&
-		    !memcmp(p->build_id, f->build_id, f->build_id_len))
-			return i;
-	}
-	if (l->cfg.prices && !l->prices.ns[HIT_OTHER])
-		loader_prices(l, &l->prices);
-	if (l->n_libs == LOADER_LIBS_MAX || t->n_probes > COOKIE_ROW_MAX)
-		return -ENOSPC;
-	p = &l->libs[l->n_libs];
-	*p = (struct lib_probes){ .tracer = t, .group = group, .upto = upto, .build_id_len = f->build_id_len };
-	memcpy(p->build_id, f->build_id, f->build_id_len);
-	p->symbols = calloc(t->n_probes, sizeof(*p->symbols));
-	p->classes = calloc(t->n_probes, sizeof(*p->classes));
-	if (!p->symbols || !p->classes) {
-		free(p->symbols);
-		free(p->classes);
-		return -ENOMEM;
-	}
-	lib_symbols(l, p, file);
-	return l->n_libs++;
-}
-
 int batch_new(struct batch *b, size_t n_rows)
 {
 	b->offsets = calloc(n_rows, sizeof(*b->offsets));
@@ -135,7 +80,8 @@ static bool row_leads(const struct lib_probes *lib, size_t row)
 }
 
 /* Where no probe carries its cookie: entry rows by address, for this process. 0 or -errno. */
-static int cookies_put(struct loader *l, const struct attached *a, const struct lib_probes *lib, __u64 bias, __u64 flags)
+static int cookies_put(struct loader *l, const struct attached *a, const struct lib_probes *lib, __u64 bias,
+		       __u64 flags)
 {
 	int fd = loader_map_fd(l, "probe_cookies"), err = 0;
 
@@ -143,7 +89,8 @@ static int cookies_put(struct loader *l, const struct attached *a, const struct 
 		struct cookie_key key = { .ip = bias + lib->symbols[i].vaddr, .tgid = a->tgid };
 		__u64 cookie = cookie_of(l, lib, i, flags);
 
-		if (lib->symbols[i].found && !a->tracer->probes[i].at_return && bpf_map_update_elem(fd, &key, &cookie, BPF_ANY))
+		if (lib->symbols[i].found && !a->tracer->probes[i].at_return &&
+		    bpf_map_update_elem(fd, &key, &cookie, BPF_ANY))
 			err = -errno;
 	}
 	return err;
@@ -198,8 +145,8 @@ int batch_attach(struct loader *l, struct attached *a, const struct bpf_program 
 }
 
 /* One row by itself, if the file has it. */
-static int row_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, const char *path, size_t row,
-		      __u64 flags)
+static int row_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, const char *path,
+		      size_t row, __u64 flags)
 {
 	const struct probe *p = &h->tracer->probes[row];
 	const struct bpf_program *prog = bpf_object__find_program_by_name(h->object, p->program);
@@ -220,7 +167,8 @@ void loader_slice_begin(struct loader *l)
 	l->slice_until_ns = clock_monotonic_ns() + SLICE_NS;
 }
 
-/* Row by row, each return before its entry, from where the last look ended until the time is over: 1, there are more. */
+/* Row by row, each return before its entry, from where the last look ended until the time is over: 1, there are more.
+ */
 static int rows_attach_slice(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns)
 {
 	__u64 flags = !returns ? COOKIE_NO_RETURNS : h->loader->uretprobe_syscall ? COOKIE_RETURNS_END_BY_SECCOMP : 0;
@@ -287,16 +235,29 @@ static int rows_attach(struct tracer_handle *h, struct attached *a, const struct
 int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
 		  bool has_layout)
 {
-	union { struct fact_lib f; char bytes[sizeof(struct fact_lib) + 4096 + 8]; } u = {};
+	union {
+		struct fact_lib f;
+		char bytes[sizeof(struct fact_lib) + 4096 + 8];
+	} u = {};
 	size_t len = strnlen(lib->path, 4095) + 1, size = (sizeof(u.f) + len + 7) & ~7ul;
 	uint64_t now_ns = clock_monotonic_ns();
 	struct fact_attach attach = {
-		.hdr = { .size = sizeof(attach), .tracer = WIRE_FACT, .kind = FACT_ATTACH, .tgid = a->tgid, .ts_ns = now_ns },
-		.begin_ns = begin_ns, .n_probes = a->n_probes, .for_tracer = a->tracer->id, .group = l->libs[a->lib_id].group, .shared = !l->multi,
+		.hdr = { .size = sizeof(attach),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_ATTACH,
+			 .tgid = a->tgid,
+			 .ts_ns = now_ns },
+		.begin_ns = begin_ns,
+		.n_probes = a->n_probes,
+		.for_tracer = a->tracer->id,
+		.group = l->libs[a->lib_id].group,
+		.shared = !l->multi,
 	};
 	int err;
 
-	u.f.hdr = (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = FACT_LIB, .tgid = a->tgid, .ts_ns = now_ns };
+	u.f.hdr = (struct wire_hdr){
+		.size = size, .tracer = WIRE_FACT, .kind = FACT_LIB, .tgid = a->tgid, .ts_ns = now_ns
+	};
 	u.f.lib_id = a->lib_id;
 	u.f.n_probes = a->n_probes;
 	u.f.for_tracer = a->tracer->id;
@@ -327,19 +288,25 @@ void attached_free(struct loader *l, struct attached *a)
 	free(a);
 }
 
-static struct attached *attached_new(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib,
-				     int lib_id)
+static struct attached *attached_new(struct tracer_handle *h, const struct target_proc *proc,
+				     const struct target_lib *lib, int lib_id)
 {
 	struct attached *a = calloc(1, sizeof(*a));
 
 	if (a)
-		*a = (struct attached){ .tgid = proc->tgid, .start_ns = proc->start_time_ns, .tracer = h->tracer, .lib_id = lib_id,
-					.text_begin = lib->map_start, .bias = lib->bias, .begin_ns = clock_monotonic_ns() };
+		*a = (struct attached){ .tgid = proc->tgid,
+					.start_ns = proc->start_time_ns,
+					.tracer = h->tracer,
+					.lib_id = lib_id,
+					.text_begin = lib->map_start,
+					.bias = lib->bias,
+					.begin_ns = clock_monotonic_ns() };
 	return a;
 }
 
 /* What comes before the probes, then the first of them. 1: there are more. */
-static int lib_begin(struct tracer_handle *h, struct attached *a, const struct target_proc *proc, const struct target_lib *lib)
+static int lib_begin(struct tracer_handle *h, struct attached *a, const struct target_proc *proc,
+		     const struct target_lib *lib)
 {
 	struct loader *l = h->loader;
 	struct lib_probes *known = &l->libs[a->lib_id];
@@ -352,12 +319,13 @@ static int lib_begin(struct tracer_handle *h, struct attached *a, const struct t
 		err = cookies_put(l, a, known, lib->bias, returns ? 0 : COOKIE_NO_RETURNS);
 	if (err)
 		return err;
-	return l->multi ? rows_attach(h, a, known, lib->file->fd, returns) : rows_attach_slice(h, a, known, lib->file->fd, returns);
+	return l->multi ? rows_attach(h, a, known, lib->file->fd, returns)
+			: rows_attach_slice(h, a, known, lib->file->fd, returns);
 }
 
 /* `a`: of this library, and partial; NULL none yet. */
-static int lib_attach(struct tracer_handle *h, struct attached *a, const struct target_proc *proc, const struct target_lib *lib,
-		      int lib_id, bool *ret_more)
+static int lib_attach(struct tracer_handle *h, struct attached *a, const struct target_proc *proc,
+		      const struct target_lib *lib, int lib_id, bool *ret_more)
 {
 	struct loader *l = h->loader;
 	bool is_new = !a;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach_cost.c - what a probe hit costs on this machine and kernel: a few functions of ours in a memory file that nobody
- * else maps, called without and with a probe. A library's function would do as well, but its file is mapped by others, whose
- * locks an attach waits for. The trap is the price whatever the program does, so any tracer's program will do: it sees no target.
+ * attach_cost.c - what a probe hit costs on this machine and kernel: a few functions of ours in a memory file that
+ * nobody else maps, called without and with a probe. A library's function would do as well, but its file is mapped by
+ * others, whose locks an attach waits for. The trap is the price whatever the program does, so any tracer's program
+ * will do: it sees no target.
  */
 #include <linux/types.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ static const uint8_t code[HIT_RETURN][CODE_BYTES] = {
 	[HIT_LANDING] = { 0xf3, 0x0f, 0x1e, 0xfa /* endbr64 */, 0xc3 },
 	[HIT_OTHER] = { 0x8d, 0x47, 0x01 /* lea 1(%rdi), %eax */, 0xc3 },
 #elif defined(__aarch64__)
-	[HIT_PUSH] = { 0xfd, 0x7b, 0xbf, 0xa9 /* stp x29, x30, [sp, #-16]! */, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6 },
+	[HIT_PUSH] = { 0xfd, 0x7b, 0xbf, 0xa9 /* stp x29, x30, [sp, #-16]! */, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f,
+		       0xd6 },
 	[HIT_LANDING] = { 0x5f, 0x24, 0x03, 0xd5 /* bti c */, 0xc0, 0x03, 0x5f, 0xd6 },
 	[HIT_OTHER] = { 0x00, 0x04, 0x00, 0x11 /* add w0, w0, #1 */, 0xc0, 0x03, 0x5f, 0xd6 },
 #endif
@@ -55,7 +57,8 @@ enum hit_class hit_class_at(int fd, uint64_t offset)
 
 __u64 cookie_pays(const struct loader *l, enum probe_group group, enum hit_class class, bool pair)
 {
-	uint64_t ns = l->prices.ns[class] + (pair ? l->prices.ns[HIT_RETURN] : 0), price = (ns + TARGET_PRICE_NS / 2) / TARGET_PRICE_NS;
+	uint64_t ns = l->prices.ns[class] + (pair ? l->prices.ns[HIT_RETURN] : 0),
+		 price = (ns + TARGET_PRICE_NS / 2) / TARGET_PRICE_NS;
 
 	return COOKIE_PAYS(group, 1 + pair, price < COOKIE_PRICE_MAX ? price : COOKIE_PRICE_MAX);
 }
@@ -88,9 +91,7 @@ static const struct bpf_program *any_program(const struct loader *l)
 
 	for (int i = 0; i < l->n_tracers; i++)
 		if (l->tracers[i].object)
-			bpf_object__for_each_program(p, l->tracers[i].object)
-				if (program_is_uprobe(p))
-					return p;
+			bpf_object__for_each_program(p, l->tracers[i].object) if (program_is_uprobe(p)) return p;
 	return NULL;
 }
 

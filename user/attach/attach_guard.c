@@ -38,7 +38,8 @@ struct attach_guard {
 	struct asked *asked;
 	uint64_t fresh_ns; /* how long an answer is good for */
 	unsigned n_asked;
-	bool faults_hold; /* a page fault of a file holds the mmap_lock for reading, which the helper would not notice */
+	bool faults_hold; /* a page fault of a file holds the mmap_lock for reading, which the helper would not notice
+			   */
 };
 
 /* From 6.7 on file pages are faulted in under the lock of their mapping alone. */
@@ -54,7 +55,7 @@ static void asked_drop(struct attach_guard *g, bool also_held)
 {
 	struct asked *a, *next;
 
-	HASH_ITER(hh, g->asked, a, next) {
+	HASH_ITER (hh, g->asked, a, next) {
 		if (a->held && !also_held)
 			continue;
 		HASH_DEL(g->asked, a);
@@ -67,7 +68,9 @@ struct attach_guard *attach_guard_new(struct reader *r, struct target_set *targe
 	struct attach_guard *g = calloc(1, sizeof(*g));
 
 	if (g)
-		*g = (struct attach_guard){ .reader = r, .targets = targets, .fresh_ns = FRESH_NS, .faults_hold = faults_hold_lock() };
+		*g = (struct attach_guard){
+			.reader = r, .targets = targets, .fresh_ns = FRESH_NS, .faults_hold = faults_hold_lock()
+		};
 	return g;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach_learnt.c - what pointers in one process led to (attach_place.c) holds for every process that maps the same file, by build-id:
- * it is probed there before any pointer of its own shows. And where probes are a process' own, one that maps the library by which others
- * came to that file has them before it maps the file itself: between that and the first call there may be less time than placing takes.
+ * attach_learnt.c - what pointers in one process led to (attach_place.c) holds for every process that maps the same
+ * file, by build-id: it is probed there before any pointer of its own shows. And where probes are a process' own, one
+ * that maps the library by which others came to that file has them before it maps the file itself: between that and the
+ * first call there may be less time than placing takes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -67,13 +68,15 @@ static const struct target_lib *lib_of(const struct learnt *k, const struct targ
 	for (size_t i = 0; i < proc->n_files; i++) {
 		const struct elf_facts *f = &proc->libs[i].file->facts;
 
-		if (f->build_id_len == k->file.facts.build_id_len && !memcmp(f->build_id, k->file.facts.build_id, f->build_id_len))
+		if (f->build_id_len == k->file.facts.build_id_len &&
+		    !memcmp(f->build_id, k->file.facts.build_id, f->build_id_len))
 			return &proc->libs[i];
 	}
 	return NULL;
 }
 
-static int mapped_attach(struct tracer_handle *h, const struct target_proc *proc, const struct learnt *k, const struct target_lib *lib)
+static int mapped_attach(struct tracer_handle *h, const struct target_proc *proc, const struct learnt *k,
+			 const struct target_lib *lib)
 {
 	struct tracer_place places[PLACES_MAX];
 	uint64_t since_ns = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attach_place.c - probes on functions that have no name to be found by: a pointer in the target's memory led there.
- * The address becomes a file and an offset by the process' maps. In one process, of one file (by inode: the same file mapped
- * twice shares its probes, a copy of it does not), an offset is probed once.
+ * The address becomes a file and an offset by the process' maps. In one process, of one file (by inode: the same file
+ * mapped twice shares its probes, a copy of it does not), an offset is probed once.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -37,7 +37,8 @@ bool place_is_there(struct placing *p, uint64_t offset, uint32_t row)
 }
 
 /* Where returns cannot be probed, an entry whose only purpose is its return costs for nothing. */
-static bool is_possible(const struct placing *p, const struct tracer_place *all, size_t n, const struct tracer_place *at)
+static bool is_possible(const struct placing *p, const struct tracer_place *all, size_t n,
+			const struct tracer_place *at)
 {
 	const struct probe *rows = p->h->tracer->probes;
 
@@ -117,9 +118,14 @@ int placing_attach(struct placing *p, bool mapped)
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
-	*a = (struct attached){ .tgid = p->proc->tgid, .start_ns = p->proc->start_time_ns, .tracer = p->h->tracer,
-				.lib_id = lib_id, .text_begin = p->lib->map_start, .n_places = p->n,
-				.dev = p->lib->file->dev, .ino = p->lib->file->ino };
+	*a = (struct attached){ .tgid = p->proc->tgid,
+				.start_ns = p->proc->start_time_ns,
+				.tracer = p->h->tracer,
+				.lib_id = lib_id,
+				.text_begin = p->lib->map_start,
+				.n_places = p->n,
+				.dev = p->lib->file->dev,
+				.ino = p->lib->file->ino };
 	a->places = malloc(sizeof(p->at));
 	if (a->places)
 		memcpy(a->places, p->at, sizeof(p->at));
@@ -206,7 +212,7 @@ static void untold_tell(const struct placing *p)
 
 /* File by file. How many are new, or -errno. */
 int places_attach(struct tracer_handle *h, const struct target_proc *proc, const struct tracer_place *places, size_t n,
-			 uint64_t *ret_since_ns)
+		  uint64_t *ret_since_ns)
 {
 	const struct mapping *m;
 	int placed = 0;
@@ -229,7 +235,8 @@ int places_attach(struct tracer_handle *h, const struct target_proc *proc, const
 	return placed;
 }
 
-int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n, uint64_t *ret_since_ns)
+int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_place *places, size_t n,
+		 uint64_t *ret_since_ns)
 {
 	const struct target_proc *proc = target_set_find(h->loader->cfg.targets, tgid);
 	const struct mapping *m;

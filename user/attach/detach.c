@@ -29,7 +29,7 @@ struct detacher {
 	void *to;
 	struct batch *batches; /* being closed */
 	struct batch *waiting;
-	bool left;             /* this is the process that was left behind */
+	bool left; /* this is the process that was left behind */
 };
 
 struct detacher *detacher_new(bool (*may_close)(void *to, uint32_t lib_id), void *to)
@@ -199,7 +199,8 @@ static void left_main(struct detacher *d, int (*settle)(void *to), void *to)
 	prctl(PR_SET_NAME, "ranktrace-close");
 	setsid();
 	for (int sig = 1; sig < 32; sig++)
-		if (sig != SIGKILL && sig != SIGSTOP && sig != SIGCHLD && sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT)
+		if (sig != SIGKILL && sig != SIGSTOP && sig != SIGCHLD && sig != SIGSEGV && sig != SIGBUS &&
+		    sig != SIGABRT)
 			signal(sig, SIG_IGN);
 	if (chdir("/") || files_drop(d) || settle(to))
 		_exit(1);

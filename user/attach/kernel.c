@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernel.c - see kernel.h. Features are read from the kernel's own type information or tried, never derived from a version.
+ * kernel.c - see kernel.h. Features are read from the kernel's own type information or tried, never derived from a
+ * version.
  */
 #include "attach/kernel.h"
 
@@ -58,7 +59,8 @@ static bool enum_has(const struct btf *btf, const char *type, const char *value)
 	return false;
 }
 
-/* Arguments that a tracepoint hands to its programs; the first parameter of its type is the tracer's own. -ENOENT unknown. */
+/* Arguments that a tracepoint hands to its programs; the first parameter of its type is the tracer's own. -ENOENT
+ * unknown. */
 static int tracepoint_args(const struct btf *btf, const char *type)
 {
 	int id = btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF);
@@ -78,8 +80,8 @@ int kernel_lacks_parse(const char *names, uint32_t *ret)
 		int i = 0;
 
 		len = strcspn(at, ",");
-		while (i < KERNEL_FEATURES && (strlen(kernel_feature_texts[i].name) != len ||
-					       strncmp(at, kernel_feature_texts[i].name, len)))
+		while (i < KERNEL_FEATURES &&
+		       (strlen(kernel_feature_texts[i].name) != len || strncmp(at, kernel_feature_texts[i].name, len)))
 			i++;
 		if (i == KERNEL_FEATURES)
 			return -EINVAL;
@@ -108,7 +110,8 @@ int kernel_lacks_read(uint32_t *ret)
 		lacks |= KERNEL_BIT(COOKIE);
 	if (tracepoint_args(btf, "btf_trace_sched_switch") < 4)
 		lacks |= KERNEL_BIT(PREV_STATE);
-	/* Links of perf uprobes carry cookies, links of uprobe.multi (later) always do: without cookies there is neither. */
+	/* Links of perf uprobes carry cookies, links of uprobe.multi (later) always do: without cookies there is
+	 * neither. */
 	if (lacks & KERNEL_BIT(COOKIE))
 		lacks |= KERNEL_BIT(UPROBE_MULTI);
 	btf__free(btf);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernel.h - what the running kernel gives to the programs: the features of kernel.def, each looked for by its effect, and
- * which of kernel_quirks.def may apply to it. Attaches nothing.
+ * kernel.h - what the running kernel gives to the programs: the features of kernel.def, each looked for by its effect,
+ * and which of kernel_quirks.def may apply to it. Attaches nothing.
  */
 #ifndef RANKTRACE_KERNEL_USER_H
 #define RANKTRACE_KERNEL_USER_H
@@ -17,14 +17,15 @@ struct kernel_feature_text {
 };
 extern const struct kernel_feature_text kernel_feature_texts[KERNEL_FEATURES];
 
-/* Bits of what this kernel lacks, with what RANKTRACE_KERNEL_LACKS takes away. 0; -ENOENT: no BTF, nothing loads; -ENOTSUP: no ring
- * buffer (before 5.8), nothing works; -EDOM: RANKTRACE_KERNEL_LACKS has a name that kernel.def does not have. */
+/* Bits of what this kernel lacks, with what RANKTRACE_KERNEL_LACKS takes away. 0; -ENOENT: no BTF, nothing loads;
+ * -ENOTSUP: no ring buffer (before 5.8), nothing works; -EDOM: RANKTRACE_KERNEL_LACKS has a name that kernel.def does
+ * not have. */
 int kernel_lacks_read(uint32_t *ret);
 /* "attach-cookie,uprobe-multi" as bits; -EINVAL for a name that kernel.def does not have. */
 int kernel_lacks_parse(const char *names, uint32_t *ret);
 
-/* Before an object is loaded: its own word on what this kernel lacks, read-only data, so a constant to the verifier. 0, or -ENOENT: its
- * source does not include bpf/kernel.bpf.h. */
+/* Before an object is loaded: its own word on what this kernel lacks, read-only data, so a constant to the verifier. 0,
+ * or -ENOENT: its source does not include bpf/kernel.bpf.h. */
 struct bpf_object;
 int kernel_lacks_tell(struct bpf_object *o, uint32_t lacks);
 /* The loaded program has a stack per CPU (x86-64; false where it cannot be told). */

@@ -56,9 +56,8 @@ static void programs_type(struct loader *l, struct bpf_object *o)
 {
 	struct bpf_program *p;
 
-	bpf_object__for_each_program(p, o)
-		if (program_is_uprobe(p))
-			bpf_program__set_expected_attach_type(p, l->multi ? BPF_TRACE_UPROBE_MULTI : 0);
+	bpf_object__for_each_program(p, o) if (program_is_uprobe(p))
+		bpf_program__set_expected_attach_type(p, l->multi ? BPF_TRACE_UPROBE_MULTI : 0);
 }
 
 static int maps_lend(struct loader *l, struct bpf_object *o)
@@ -265,8 +264,8 @@ int loader_private_stacks(const struct loader *l)
 
 	for (int i = 0; i < l->n_tracers; i++)
 		if (l->tracers[i].object)
-			bpf_object__for_each_program(p, l->tracers[i].object)
-				n += program_is_uprobe(p) && kernel_private_stack(bpf_program__fd(p));
+			bpf_object__for_each_program(p, l->tracers[i].object) n +=
+				program_is_uprobe(p) && kernel_private_stack(bpf_program__fd(p));
 	return n;
 }
 
@@ -276,8 +275,7 @@ int loader_tracer_programs(const struct loader *l, int i)
 	int n = 0;
 
 	if (i < l->n_tracers && l->tracers[i].object)
-		bpf_object__for_each_program(p, l->tracers[i].object)
-			n++;
+		bpf_object__for_each_program(p, l->tracers[i].object) n++;
 	return n;
 }
 
@@ -287,7 +285,8 @@ static int kernel_programs_attach(struct bpf_object *o, bool may_lack, struct bp
 	struct bpf_program *p;
 	int err = 0;
 
-	bpf_object__for_each_program(p, o) {
+	bpf_object__for_each_program(p, o)
+	{
 		struct bpf_link **grown, *link;
 
 		if (err || program_is_uprobe(p) || program_is_iterator(p))
@@ -346,7 +345,8 @@ static int loss_tell(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t los
 {
 	struct fact_loss f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_LOSS, .cpu = cpu, .ts_ns = now_ns },
-		.lost = lost, .ring = ring,
+		.lost = lost,
+		.ring = ring,
 	};
 
 	l->lost[ring] += lost;
@@ -493,8 +493,8 @@ static struct bpf_link *iterator_link(struct tracer_handle *h, const char *progr
 	return h->iter;
 }
 
-int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes, int (*each)(void *arg, const void *row),
-		     void *arg)
+int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes,
+		     int (*each)(void *arg, const void *row), void *arg)
 {
 	struct bpf_link *link = iterator_link(h, program);
 	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1, err = fd < 0 ? -errno : 0;
@@ -504,7 +504,8 @@ int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_by
 
 	while (!err && got > 0) {
 		got = read(fd, rows + n, sizeof(rows) - n);
-		if (got < 0 && errno != EAGAIN && errno != EINTR) /* EAGAIN: it stopped in the middle, to be asked again */
+		if (got < 0 && errno != EAGAIN &&
+		    errno != EINTR) /* EAGAIN: it stopped in the middle, to be asked again */
 			err = -errno;
 		n += got > 0 ? got : 0;
 		got = got < 0 ? 1 : got;

@@ -28,7 +28,7 @@ struct loader_cfg {
 	uint64_t dstate_limit_ns;
 	size_t ring_bytes[RING_CLASSES]; /* of each ring of the class, a power of two */
 	enum tier tier;
-	bool prices; /* count what probes cost */
+	bool prices;    /* count what probes cost */
 	uint32_t lacks; /* bits of kernel.def to do without, beside what the kernel lacks; 0 none */
 	/* Where records of the loader and of tracers' ticks go. */
 	int (*emit)(void *to, const struct wire_hdr *rec);
@@ -36,12 +36,12 @@ struct loader_cfg {
 	void (*log)(const char *line); /* libbpf's words, when a load fails; NULL none */
 };
 
-/* Load everything. 0; -EPERM missing privilege; -ENOENT no BTF; as kernel_lacks_read(); -errno of the life programs (nothing works then). A
- * tracer that did not load is reported by loader_tracer_error(). */
+/* Load everything. 0; -EPERM missing privilege; -ENOENT no BTF; as kernel_lacks_read(); -errno of the life programs
+ * (nothing works then). A tracer that did not load is reported by loader_tracer_error(). */
 int loader_open(const struct loader_cfg *cfg, struct loader **ret);
 /*
- * Takes all probes out. Those of a file that must not be touched now (attach_guard.h) are left to a process of ours: their
- * number, whom they wait for, and that process; 0 links: none.
+ * Takes all probes out. Those of a file that must not be touched now (attach_guard.h) are left to a process of ours:
+ * their number, whom they wait for, and that process; 0 links: none.
  */
 struct loader_left {
 	int n_links;
@@ -55,11 +55,13 @@ void loader_free(struct loader *l); /* detaches everything */
 const char *loader_tracer_error(const struct loader *l, int i, int *ret_err);
 
 int loader_tracer_programs(const struct loader *l, int i); /* of the i-th tracer, in the kernel; 0 it did not load */
-int loader_private_stacks(const struct loader *l); /* uprobe programs with one: the kernel may panic (kernel_quirks.def) */
+int loader_private_stacks(
+	const struct loader *l); /* uprobe programs with one: the kernel may panic (kernel_quirks.def) */
 
-int loader_target_add(struct loader *l, uint32_t tgid);   /* before anything attaches to it */
+int loader_target_add(struct loader *l, uint32_t tgid);     /* before anything attaches to it */
 void loader_target_forget(struct loader *l, uint32_t tgid); /* it exited: release its links */
-void loader_links_forget(struct loader *l, uint32_t tgid); /* the same where the kernel side saw the exit: its pid may live again */
+void loader_links_forget(struct loader *l,
+			 uint32_t tgid); /* the same where the kernel side saw the exit: its pid may live again */
 bool loader_is_target(const struct loader *l, uint32_t tgid);
 
 int loader_attach_life(struct loader *l);     /* process life: first */
@@ -71,12 +73,14 @@ struct attach_note {
 	bool waits;         /* nothing was attached: try again */
 	bool more;          /* not all were attached, as each takes milliseconds here: go on soon */
 };
-/* A look at processes begins: where probes are placed one by one, it places them for 10 ms, so that what cannot wait has its turn. */
+/* A look at processes begins: where probes are placed one by one, it places them for 10 ms, so that what cannot wait
+ * has its turn. */
 void loader_slice_begin(struct loader *l);
-/* Attach one tracer's probes, of the group's rows up to tier `upto`, to a library of this process, unless it is done already; emits
- * FACT_LIB and FACT_ATTACH once all are. Returns the number of probes attached now or -errno. */
+/* Attach one tracer's probes, of the group's rows up to tier `upto`, to a library of this process, unless it is done
+ * already; emits FACT_LIB and FACT_ATTACH once all are. Returns the number of probes attached now or -errno. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
-		      const struct target_lib *lib, enum probe_group group, enum tier upto, struct attach_note *ret_note);
+		      const struct target_lib *lib, enum probe_group group, enum tier upto,
+		      struct attach_note *ret_note);
 /* What tracer_place() put on files in other processes, on the same files in this one. 0, -EAGAIN not now, or -errno. */
 int loader_attach_learnt(struct loader *l, const struct target_proc *proc);
 /* Before a process that had no probes gets them again: what it was inside of when the last ones went is forgotten. */
@@ -86,13 +90,17 @@ void loader_lower(struct loader *l, uint32_t tgid, enum tier to);
 /* Takes the probes of these groups (a bit each) from the process, and only these: it may have the others back. Where
  * loader_attaches_per_process() is false, nothing happens. */
 void loader_shed(struct loader *l, uint32_t tgid, uint32_t groups);
-/* Traps of its probes that the process went through by now, by group, and what they cost, in LOADER_PRICE_NS: PROBE_GROUPS of
- * each, and they wrap. False: it is no target. */
+/* Traps of its probes that the process went through by now, by group, and what they cost, in LOADER_PRICE_NS:
+ * PROBE_GROUPS of each, and they wrap. False: it is no target. */
 #define LOADER_PRICE_NS 16
 bool loader_hits(const struct loader *l, uint32_t tgid, uint32_t *ret_hits, uint32_t *ret_paid);
-/* What a hit costs depends on the function's first instruction: the kernel emulates some, and steps over others out of line. */
+/* What a hit costs depends on the function's first instruction: the kernel emulates some, and steps over others out of
+ * line. */
 enum hit_class { HIT_PUSH, HIT_LANDING /* endbr64, bti, paciasp */, HIT_OTHER, HIT_RETURN, HIT_CLASSES };
-struct hit_prices { uint64_t ns[HIT_CLASSES]; bool assumed; };
+struct hit_prices {
+	uint64_t ns[HIT_CLASSES];
+	bool assumed;
+};
 /* What it is here: measured on functions of our own, in some milliseconds; `assumed`: that could not be done. With
  * cfg.prices it is done by itself before the first probe is attached, and what a process pays is counted. */
 void loader_prices(struct loader *l, struct hit_prices *ret);
@@ -113,7 +121,7 @@ int loader_wake_fd(const struct loader *l); /* for poll(): a ring is filling up,
 
 bool loader_attaches_per_process(const struct loader *l); /* uprobe.multi with a pid filter */
 uint64_t loader_lost(const struct loader *l, enum ring_class ring);
-uint32_t loader_probes(const struct loader *l); /* attached now */
+uint32_t loader_probes(const struct loader *l);        /* attached now */
 uint32_t loader_libs_attached(const struct loader *l); /* libraries, counted per process and tracer */
 
 #endif

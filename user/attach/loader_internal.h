@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader_internal.h - what loader.c (objects and maps), loader_targets.c (the map of processes), attach.c (probes on libraries),
- * attach_place.c (on functions without names) and attach_cost.c (on one of our own) share. Nobody else includes it.
+ * loader_internal.h - what loader.c (objects and maps), loader_targets.c (the map of processes), attach.c (probes on
+ * libraries), attach_place.c (on functions without names) and attach_cost.c (on one of our own) share. Nobody else
+ * includes it.
  */
 #ifndef RANKTRACE_LOADER_INTERNAL_H
 #define RANKTRACE_LOADER_INTERNAL_H
@@ -22,34 +23,38 @@
 struct tracer_handle { /* one tracer in the kernel */
 	struct loader *loader;
 	const struct tracer *tracer;
-	struct bpf_object *object;  /* NULL: did not load, or closed */
+	struct bpf_object *object; /* NULL: did not load, or closed */
 	int err;
 	void *state;
 	struct bpf_link **samplers;
 	int n_samplers;
-	struct bpf_link *iter;       /* of its iterator, once it was read */
+	struct bpf_link *iter; /* of its iterator, once it was read */
 };
 
 struct lib_probes { /* a library, by build-id, as one tracer sees it */
 	uint8_t build_id[ELF_BUILD_ID_MAX];
 	uint8_t build_id_len;
 	const struct tracer *tracer;
-	enum probe_group group;      /* these rows, of those up to `upto` */
+	enum probe_group group; /* these rows, of those up to `upto` */
 	enum tier upto;
-	struct elf_symbol *symbols;  /* [tracer->n_probes] */
-	uint8_t *classes;            /* the same: enum hit_class of each */
+	struct elf_symbol *symbols; /* [tracer->n_probes] */
+	uint8_t *classes;           /* the same: enum hit_class of each */
 	uint32_t n_found;
-	size_t n_ambiguous;          /* functions left out: others at their address; 0 once it was told */
-	uint64_t waits_since_ns;     /* for a lock; 0 not */
+	size_t n_ambiguous;      /* functions left out: others at their address; 0 once it was told */
+	uint64_t waits_since_ns; /* for a lock; 0 not */
 	bool told_wait;
-	size_t shared_next;          /* without a pid filter probes are attached once for all processes: the first row that is not yet */
+	size_t shared_next; /* without a pid filter probes are attached once for all processes: the first row that is
+			       not yet */
 };
 
 #define PLACES_MAX 64 /* of one file, of one call */
-struct placed_at { uint64_t offset; uint32_t row; };
+struct placed_at {
+	uint64_t offset;
+	uint32_t row;
+};
 
-struct learnt { /* a file in which tracer_place() put probes */
-	struct target_file file;     /* a copy, with an fd of its own */
+struct learnt {                  /* a file in which tracer_place() put probes */
+	struct target_file file; /* a copy, with an fd of its own */
 	char *path;
 	uint32_t lib_id;
 	struct placed_at at[PLACES_MAX];
@@ -59,24 +64,24 @@ struct learnt { /* a file in which tracer_place() put probes */
 
 struct attached { /* links on one library of one process */
 	uint32_t tgid;
-	uint64_t start_ns;           /* of the process */
+	uint64_t start_ns; /* of the process */
 	const struct tracer *tracer;
 	uint32_t lib_id;
-	uint64_t bias;               /* of the image in the process */
-	uint64_t text_begin;         /* the same file may be mapped anew after dlclose */
+	uint64_t bias;       /* of the image in the process */
+	uint64_t text_begin; /* the same file may be mapped anew after dlclose */
 	struct bpf_link **links;
 	int n_links;
-	int n_return_links;          /* the first ones */
+	int n_return_links; /* the first ones */
 	uint32_t n_return_probes;
 	uint32_t n_probes;
-	uint32_t shed;               /* groups that the process has no more, a bit each */
-	bool partial, has_layout;    /* partial: rows are left for the next look */
-	uint64_t begin_ns;           /* of the first one's attach */
-	struct placed_at *places;    /* tracer_place() put them there; NULL: symbols did */
+	uint32_t shed;            /* groups that the process has no more, a bit each */
+	bool partial, has_layout; /* partial: rows are left for the next look */
+	uint64_t begin_ns;        /* of the first one's attach */
+	struct placed_at *places; /* tracer_place() put them there; NULL: symbols did */
 	size_t n_places;
-	uint64_t since_ns;           /* when the last of these was in place */
-	bool untold;                 /* these are in place before it maps the file */
-	uint64_t dev, ino;           /* of the file, where places are */
+	uint64_t since_ns; /* when the last of these was in place */
+	bool untold;       /* these are in place before it maps the file */
+	uint64_t dev, ino; /* of the file, where places are */
 	struct attached *next;
 };
 
@@ -93,13 +98,13 @@ struct loader {
 	int n_life_links;
 	struct tracer_handle tracers[LOADER_TRACERS_MAX];
 	int n_tracers;
-	uint32_t lacks;              /* bits of kernel.def */
-	bool multi;                  /* uprobe.multi: one of them */
-	bool uretprobe_syscall;      /* return probes trap by a system call that seccomp may deny */
+	uint32_t lacks;         /* bits of kernel.def */
+	bool multi;             /* uprobe.multi: one of them */
+	bool uretprobe_syscall; /* return probes trap by a system call that seccomp may deny */
 	struct lib_probes libs[LOADER_LIBS_MAX];
 	uint32_t n_libs;
-	struct hit_prices prices;    /* 0: not measured */
-	uint64_t slice_until_ns;     /* loader_slice_begin() */
+	struct hit_prices prices; /* 0: not measured */
+	uint64_t slice_until_ns;  /* loader_slice_begin() */
 	struct attached *attached;
 	struct learnt *learnt;
 	struct attach_guard *guard;
@@ -107,13 +112,13 @@ struct loader {
 	uint32_t n_probes;
 	struct ring_source *rings;
 	uint64_t lost[RING_CLASSES];
-	uint64_t *drops;             /* as last told: [class][cpu], then one more row to read into */
+	uint64_t *drops; /* as last told: [class][cpu], then one more row to read into */
 	int n_cpus;
 };
 
 /* attach.c */
 struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NULL none */
-bool row_is_pair(const struct tracer *t, size_t row); /* its return is the next row */
+bool row_is_pair(const struct tracer *t, size_t row);                      /* its return is the next row */
 void attached_forget(struct loader *l, uint32_t tgid);
 void attached_free_all(struct loader *l);
 uint32_t lib_holder(struct loader *l, uint32_t lib_id); /* whom probes on it have to wait for, 0 nobody */
@@ -121,14 +126,16 @@ void attached_free(struct loader *l, struct attached *a);
 bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note); /* nothing may be attached to it now */
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc);
 #define LIB_OWN LOADER_LIBS_MAX /* links that are on no library of a target */
-/* The library's entry for this tracer and group, with rows up to `upto`; its index is the lib_id in cookies and facts. -errno or
- * the index. */
-int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group, enum tier upto);
+/* The library's entry for this tracer and group, with rows up to `upto`; its index is the lib_id in cookies and facts.
+ * -errno or the index. */
+int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group,
+	    enum tier upto);
 int batch_new(struct batch *b, size_t n_rows);
 void batch_free(struct batch *b);
-int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path, const struct batch *b,
-		 bool at_return);
-int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns, bool has_layout);
+int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path,
+		 const struct batch *b, bool at_return);
+int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
+		  bool has_layout);
 
 /* attach_place.c: places of one file in one process */
 struct placing {

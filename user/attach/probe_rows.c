@@ -66,8 +66,8 @@ static bool rows_alike(const struct tracer *t, size_t a, size_t b)
 	return !t->rows_alike || t->rows_alike(a, b);
 }
 
-/* Every row at the address of `row`, itself included, goes if two of them differ; else all but the first. Returns how many of
- * the groups go because they differ. */
+/* Every row at the address of `row`, itself included, goes if two of them differ; else all but the first. Returns how
+ * many of the groups go because they differ. */
 static size_t place_settle(const struct tracer *t, struct elf_symbol *symbols, size_t row, uint32_t groups)
 {
 	size_t left_out = in_groups(t, row, groups);
@@ -85,7 +85,8 @@ static size_t place_settle(const struct tracer *t, struct elf_symbol *symbols, s
 	return alike ? 0 : left_out;
 }
 
-size_t probe_rows_pick(const struct tracer *t, enum tier upto, uint32_t groups, struct elf_symbol *symbols, size_t *ret_ambiguous)
+size_t probe_rows_pick(const struct tracer *t, enum tier upto, uint32_t groups, struct elf_symbol *symbols,
+		       size_t *ret_ambiguous)
 {
 	size_t n = 0;
 
@@ -107,12 +108,13 @@ size_t probe_rows_pick(const struct tracer *t, enum tier upto, uint32_t groups, 
 
 static void row_print(const struct tracer *t, size_t row, const char *symbol, bool json)
 {
-	const char *side = t->probes[row].at_return ? "return" : "entry", *group = probe_group_name(probe_group(t, row));
+	const char *side = t->probes[row].at_return ? "return" : "entry",
+		   *group = probe_group_name(probe_group(t, row));
 	const char *tier = tier_name(t->probes[row].tier);
 
 	if (json)
-		printf("{\"tracer\":\"%s\",\"symbol\":\"%s\",\"side\":\"%s\",\"tier\":\"%s\",\"group\":\"%s\"}\n", t->name, symbol, side,
-		       tier, group);
+		printf("{\"tracer\":\"%s\",\"symbol\":\"%s\",\"side\":\"%s\",\"tier\":\"%s\",\"group\":\"%s\"}\n",
+		       t->name, symbol, side, tier, group);
 	else
 		printf("%-6s %-36s %-7s %-6s %s\n", t->name, symbol, side, tier, group);
 }

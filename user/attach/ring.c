@@ -129,7 +129,7 @@ int ring_open(const struct ring_cfg *cfg, struct ring_source **ret)
 	s->rings = calloc(RING_SLOTS, sizeof(*s->rings));
 	if (s->epoll_fd < 0 || !s->rings)
 		err = -ENOMEM;
-	for (int class = 0; !err && class < RING_CLASSES; class++)
+	for (int class = 0; !err && class < RING_CLASSES; class ++)
 		for (int node = 0; !err && node < RING_NODES_MAX; node++)
 			if (cfg->nodes >> node & 1)
 				err = ring_make(s, class, node);
@@ -218,7 +218,8 @@ uint64_t ring_bytes_mapped(const struct ring_source *s)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < s->n; i++) /* data twice, so that a record at the end lies in one piece; two pages of positions */
+	for (int i = 0; i < s->n;
+	     i++) /* data twice, so that a record at the end lies in one piece; two pages of positions */
 		sum += 2 * s->rings[i].bytes + 2 * sysconf(_SC_PAGESIZE);
 	return sum;
 }

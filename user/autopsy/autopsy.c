@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy.c - see autopsy.h. Read autopsy_run() first. What one process shows is subject.c's work; here is when to look,
- * and when enough was seen.
+ * autopsy.c - see autopsy.h. Read autopsy_run() first. What one process shows is subject.c's work; here is when to
+ * look, and when enough was seen.
  */
 #include "autopsy/autopsy.h"
 
@@ -44,7 +44,10 @@ static struct wire_hdr fact_hdr(size_t size, uint8_t kind)
 /* Whatever stands still from one look to the next counts: half an interval is past no look, and before the next. */
 static int start_tell(const struct autopsy *a)
 {
-	union { struct fact_start f; char bytes[sizeof(struct fact_start) + 256]; } u = {};
+	union {
+		struct fact_start f;
+		char bytes[sizeof(struct fact_start) + 256];
+	} u = {};
 	size_t len;
 
 	gethostname(u.f.host, 255);
@@ -109,8 +112,8 @@ static int others_tell(struct autopsy *a)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < n; i++)
-		if (!is_wanted(a, list[i]) && list[i]->status != TARGET_GONE && !list[i]->is_child && list[i]->rank >= 0 &&
-		    is_chosen_job(a, list[i]->job))
+		if (!is_wanted(a, list[i]) && list[i]->status != TARGET_GONE && !list[i]->is_child &&
+		    list[i]->rank >= 0 && is_chosen_job(a, list[i]->job))
 			err = proc_fact_emit(list[i], clock_monotonic_ns(), emit, a->pipeline);
 	return err;
 }
@@ -166,7 +169,8 @@ static uint64_t next_look_ns(const struct autopsy *a, uint64_t last_ns)
 	return last_ns + a->cfg->interval_ns > now_ns ? last_ns + a->cfg->interval_ns : now_ns;
 }
 
-/* The stacks are read in the time that passes anyway. A verdict, or proof of life, ends it; else it may be a long step: looked at for longer. */
+/* The stacks are read in the time that passes anyway. A verdict, or proof of life, ends it; else it may be a long step:
+ * looked at for longer. */
 static int looks(struct autopsy *a)
 {
 	uint64_t at_ns = a->first_ns;
@@ -174,8 +178,8 @@ static int looks(struct autopsy *a)
 	int err = look(a);
 
 	if (!err && a->cfg->stacks_ns)
-		err = subjects_stacks_look(&a->subjects, pipeline_model(a->pipeline), clock_monotonic_ns() + a->cfg->stacks_ns, emit,
-					   a->pipeline, &a->n_unread);
+		err = subjects_stacks_look(&a->subjects, pipeline_model(a->pipeline),
+					   clock_monotonic_ns() + a->cfg->stacks_ns, emit, a->pipeline, &a->n_unread);
 	while (!err && !enough) {
 		at_ns = next_look_ns(a, at_ns);
 		sleep_until(at_ns);
@@ -201,8 +205,12 @@ static int finish(const struct autopsy *a)
 static void result_fill(const struct autopsy *a, uint64_t find_ns, struct autopsy_result *ret)
 {
 	*ret = (struct autopsy_result){
-		.n_procs = a->subjects.n, .n_comms = a->subjects.n_comms, .moved = autopsy_moved(pipeline_model(a->pipeline)), .found_ns = find_ns,
-		.looked_ns = clock_monotonic_ns() - a->first_ns, .n_unread = a->n_unread,
+		.n_procs = a->subjects.n,
+		.n_comms = a->subjects.n_comms,
+		.moved = autopsy_moved(pipeline_model(a->pipeline)),
+		.found_ns = find_ns,
+		.looked_ns = clock_monotonic_ns() - a->first_ns,
+		.n_unread = a->n_unread,
 	};
 	for (size_t i = 0; i < a->subjects.n; i++) {
 		const struct subject *s = &a->subjects.all[i];
@@ -219,7 +227,9 @@ static void result_fill(const struct autopsy *a, uint64_t find_ns, struct autops
 int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, size_t n, struct pipeline *p,
 		struct autopsy_result *ret)
 {
-	struct autopsy a = { .cfg = cfg, .pipeline = p, .subjects = { .reader = readers[0], .readers = readers, .n_readers = n } };
+	struct autopsy a = { .cfg = cfg,
+			     .pipeline = p,
+			     .subjects = { .reader = readers[0], .readers = readers, .n_readers = n } };
 	size_t n_wants;
 	const struct target_want *wants = session_wants(&n_wants);
 	uint64_t begin_ns = clock_monotonic_ns(), found_ns;

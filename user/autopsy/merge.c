@@ -19,14 +19,14 @@
 #include "schemas/facts.h"
 #include "tracers/sched/sched.h"
 
-#define PID_BITS 22        /* PID_MAX_LIMIT of the kernel */
+#define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 #define APART_NS 60000000000ull
 
 struct merge {
 	struct merge_file *files;
 	size_t n;
 	struct pipeline *pipeline;
-	uint64_t now_ns;       /* newest time told */
+	uint64_t now_ns; /* newest time told */
 };
 
 static bool is_fact(const struct wire_hdr *h, uint8_t kind)
@@ -55,7 +55,10 @@ static uint64_t time_of(const struct merge *g, size_t host, uint64_t ns)
 
 static int host_tell(const struct merge *g, size_t host, const struct wire_hdr *h, uint32_t pid)
 {
-	union { struct fact_host f; char bytes[sizeof(struct fact_host) + 272]; } u = {};
+	union {
+		struct fact_host f;
+		char bytes[sizeof(struct fact_host) + 272];
+	} u = {};
 	size_t len = strlen(g->files[host].host) + 1;
 
 	u.f.pid = pid;
@@ -69,8 +72,13 @@ static int host_tell(const struct merge *g, size_t host, const struct wire_hdr *
 
 static int record_feed(struct merge *g, size_t host, const struct wire_hdr *rec)
 {
-	union { struct wire_hdr h; struct fact_proc proc; struct sched_task task; struct sched_blocked blocked;
-		char bytes[WIRE_SIZE_MAX]; } u;
+	union {
+		struct wire_hdr h;
+		struct fact_proc proc;
+		struct sched_task task;
+		struct sched_blocked blocked;
+		char bytes[WIRE_SIZE_MAX];
+	} u;
 	uint32_t pid = rec->tgid;
 	int err;
 
@@ -101,7 +109,10 @@ static int own_feed(struct merge *g, struct wire_hdr *h, size_t size, uint8_t ki
 
 static int start_feed(struct merge *g)
 {
-	union { struct fact_start f; char bytes[sizeof(struct fact_start) + 256]; } u = {};
+	union {
+		struct fact_start f;
+		char bytes[sizeof(struct fact_start) + 256];
+	} u = {};
 	char *to = u.f.host;
 	size_t left = 240;
 
@@ -159,7 +170,8 @@ static int looks_feed(struct merge *g)
 		g->now_ns++;
 		if (!err)
 			err = own_feed(g, &tick.hdr, sizeof(tick), FACT_TICK);
-		enough = autopsy_moved(pipeline_model(g->pipeline)) || incidents_counted(pipeline_incidents(g->pipeline));
+		enough = autopsy_moved(pipeline_model(g->pipeline)) ||
+			 incidents_counted(pipeline_incidents(g->pipeline));
 	}
 	return err;
 }
@@ -192,8 +204,9 @@ static bool hosts_differ(const struct merge *g)
 		for (size_t k = 0; k < i; k++) {
 			if (strcmp(g->files[i].host, g->files[k].host))
 				continue;
-			log_error("%s and %s are both of host %s (looked at %s and %s): give one file of each host", g->files[k].path,
-				  g->files[i].path, g->files[i].host, when(&g->files[k], a, sizeof(a)), when(&g->files[i], b, sizeof(b)));
+			log_error("%s and %s are both of host %s (looked at %s and %s): give one file of each host",
+				  g->files[k].path, g->files[i].path, g->files[i].host,
+				  when(&g->files[k], a, sizeof(a)), when(&g->files[i], b, sizeof(b)));
 			return false;
 		}
 	return true;
@@ -221,8 +234,10 @@ static bool one_job(const struct merge *g)
 			out = i;
 	free(in);
 	if (out < g->n)
-		log_error("%s and %s have neither a job's name nor a communicator in common: give the files of one job (ranktrace "
-			  "autopsy --job NAME --raw FILE)", g->files[first].path, g->files[out].path);
+		log_error(
+			"%s and %s have neither a job's name nor a communicator in common: give the files of one job (ranktrace "
+			"autopsy --job NAME --raw FILE)",
+			g->files[first].path, g->files[out].path);
 	return out == g->n;
 }
 
@@ -239,7 +254,9 @@ static void apart_warn(const struct merge *g)
 			log_warn("%s: no training process was on host %s", g->files[i].path, g->files[i].host);
 	}
 	if (hi - lo > APART_NS)
-		log_warn("the hosts were looked at %.1f minutes apart, by their clocks: what moved in between is not known", (hi - lo) / 6e10);
+		log_warn(
+			"the hosts were looked at %.1f minutes apart, by their clocks: what moved in between is not known",
+			(hi - lo) / 6e10);
 }
 
 static int files_read(struct merge *g, const char *const *paths, size_t n)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy_merge.h - several nodes' looks as one: the recordings that `autopsy --raw` made go through one pipeline, look by
- * look. Processes get numbers of their own (a fact says which host's pid each is); clocks of different hosts are never
- * compared: every host's first look counts as the same moment.
+ * autopsy_merge.h - several nodes' looks as one: the recordings that `autopsy --raw` made go through one pipeline, look
+ * by look. Processes get numbers of their own (a fact says which host's pid each is); clocks of different hosts are
+ * never compared: every host's first look counts as the same moment.
  */
 #ifndef RANKTRACE_AUTOPSY_MERGE_H
 #define RANKTRACE_AUTOPSY_MERGE_H
 
 #include "pipeline/pipeline.h"
 
-/* Says on stderr what is wrong with which file. Returns an exit code: 0; EXIT_USAGE: these files make no sense together. */
+/* Says on stderr what is wrong with which file. Returns an exit code: 0; EXIT_USAGE: these files make no sense
+ * together. */
 int autopsy_merge(const char *const *paths, size_t n, struct pipeline *p);
 
 #endif

@@ -17,8 +17,8 @@ static bool is_of_autopsy(const struct wire_hdr *h)
 {
 	if (h->tracer == WIRE_SCHED)
 		return h->kind == SCHED_TASK || h->kind == SCHED_BLOCKED;
-	return h->tracer == WIRE_FACT && h->kind != FACT_LIB && h->kind != FACT_LOSS && h->kind != FACT_ATTACH && h->kind != FACT_HOST &&
-	       h->kind != FACT_CLOCK;
+	return h->tracer == WIRE_FACT && h->kind != FACT_LIB && h->kind != FACT_LOSS && h->kind != FACT_ATTACH &&
+	       h->kind != FACT_HOST && h->kind != FACT_CLOCK;
 }
 
 static int hash_add(struct merge_file *f, uint64_t hash)
@@ -85,7 +85,8 @@ static int record_take(struct merge_file *f, const struct wire_hdr *h)
 static const char *open_remedy(int err)
 {
 	switch (err) {
-	case -EPROTO: return "this is no ranktrace recording; --merge takes what 'ranktrace autopsy --raw FILE' wrote on each host";
+	case -EPROTO:
+		return "this is no ranktrace recording; --merge takes what 'ranktrace autopsy --raw FILE' wrote on each host";
 	case -EPROTONOSUPPORT: return "it was made by a newer ranktrace; use that version";
 	default: return strerror(-err);
 	}
@@ -95,17 +96,22 @@ static const char *open_remedy(int err)
 static int end_check(const struct merge_file *f, int err, bool stopped)
 {
 	if (err == -EPROTO)
-		log_error("%s: no recording of an autopsy, but of 'ranktrace record' or the like: 'ranktrace replay' shows it", f->path);
+		log_error(
+			"%s: no recording of an autopsy, but of 'ranktrace record' or the like: 'ranktrace replay' shows it",
+			f->path);
 	else if (err && err != -EBADMSG)
 		log_error("%s: %s", f->path, strerror(-err));
 	if (err && err != -EBADMSG)
 		return err;
 	if (!*f->host || (f->n_procs && !f->n_ticks)) {
-		log_error("%s: it ends before its first look was over (copied before the autopsy ended?): make it again", f->path);
+		log_error(
+			"%s: it ends before its first look was over (copied before the autopsy ended?): make it again",
+			f->path);
 		return -ENODATA;
 	}
 	if (err || !stopped)
-		log_warn("%s: cut off (copied before the autopsy ended?); its %u whole looks are used", f->path, f->n_ticks);
+		log_warn("%s: cut off (copied before the autopsy ended?); its %u whole looks are used", f->path,
+			 f->n_ticks);
 	return 0;
 }
 

@@ -12,13 +12,13 @@
 #include "schemas/facts.h"
 
 struct merge_file {
-	const char *path;        /* borrowed */
+	const char *path; /* borrowed */
 	char host[256];
 	struct fact_start start; /* without its text */
 	uint64_t anchor_ns;      /* its first look, by its own clock */
 	uint32_t n_ticks;        /* looks that are whole */
 	size_t n_procs;
-	uint64_t *hashes;        /* of its communicators */
+	uint64_t *hashes; /* of its communicators */
 	size_t n_hashes;
 	char **jobs;
 	size_t n_jobs;

@@ -28,8 +28,9 @@ int subjects_add(struct subjects *s, const struct target_proc *p)
 		s->all = grown;
 		s->cap = cap;
 	}
-	s->all[s->n++] = (struct subject){ .proc = p, .comms = { .denied = p->status == TARGET_DENIED,
-						.held = p->status == TARGET_BLOCKED } };
+	s->all[s->n++] = (struct subject){
+		.proc = p, .comms = { .denied = p->status == TARGET_DENIED, .held = p->status == TARGET_BLOCKED }
+	};
 	return 0;
 }
 
@@ -69,8 +70,9 @@ static int places_find(struct subjects *s, struct reader *r, struct subject *of)
 
 	if (!of->found)
 		of->found = calloc(1, sizeof(*of->found));
-	err = of->found ? nccl_scan(r, of->proc->tgid, of->comms.layouts, of->comms.n_layouts, s->find_until_ns, &of->at, of->found) :
-			  -ENOMEM;
+	err = of->found ? nccl_scan(r, of->proc->tgid, of->comms.layouts, of->comms.n_layouts, s->find_until_ns,
+				    &of->at, of->found)
+			: -ENOMEM;
 	of->cut_short = err > 0;
 	of->comms.held |= err == -ETIMEDOUT || err == -EBUSY;
 	of->comms.denied |= err == -EPERM || err == -EACCES;
@@ -161,7 +163,8 @@ int subjects_comms_find(struct subjects *s, uint64_t find_ns)
 		err = subjects_each(s, order, n, places_take);
 	free(order);
 	free(left);
-	for (size_t i = s->n; !err && i-- > 0;) { /* children after their parents in the list, and so before them here */
+	for (size_t i = s->n;
+	     !err && i-- > 0;) { /* children after their parents in the list, and so before them here */
 		const struct subject *parent = subject_of(s, s->all[i].proc->parent_tgid);
 
 		comm_copies_drop(&s->all[i].comms, parent ? &parent->comms : NULL);
@@ -178,8 +181,12 @@ static int scans_tell(struct subjects *s, subject_emit *emit, void *to)
 	for (size_t i = 0; !err && i < s->n; i++) {
 		const struct comm_places *c = &s->all[i].comms;
 		struct fact_comm_scan f = {
-			.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_COMM_SCAN, .tgid = s->all[i].proc->tgid,
-				 .tid = s->all[i].proc->tgid, .ts_ns = clock_monotonic_ns() },
+			.hdr = { .size = sizeof(f),
+				 .tracer = WIRE_FACT,
+				 .kind = FACT_COMM_SCAN,
+				 .tgid = s->all[i].proc->tgid,
+				 .tid = s->all[i].proc->tgid,
+				 .ts_ns = clock_monotonic_ns() },
 			.n_found = c->n_places,
 		};
 
@@ -208,8 +215,8 @@ int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to)
 	for (size_t i = 0, n = 0; !err && i < s->n; i++)
 		for (size_t k = 0; !err && k < s->all[i].comms.n_places; k++, n++)
 			if (now[n].valid)
-				err = comm_sample_emit(s->all[i].proc->tgid, s->all[i].comms.places[k].addr, &now[n], now_ns,
-						       emit, to);
+				err = comm_sample_emit(s->all[i].proc->tgid, s->all[i].comms.places[k].addr, &now[n],
+						       now_ns, emit, to);
 	free(now);
 	return err;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subject_pool.c - see subject_pool.h. The caller's thread works too; where a thread cannot be had the others do its part.
+ * subject_pool.c - see subject_pool.h. The caller's thread works too; where a thread cannot be had the others do its
+ * part.
  */
 #include "autopsy/subject_pool.h"
 
@@ -17,7 +18,11 @@ struct pool {
 	atomic_int err;
 };
 
-struct pool_thread { struct pool *pool; struct reader *reader; pthread_t id; };
+struct pool_thread {
+	struct pool *pool;
+	struct reader *reader;
+	pthread_t id;
+};
 
 static void *pool_run(void *arg)
 {

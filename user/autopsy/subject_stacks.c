@@ -91,7 +91,8 @@ static int process_tell(struct subject *s, subject_emit *emit, void *to, int *un
 	return err;
 }
 
-int subjects_stacks_look(struct subjects *s, const struct model *m, uint64_t until_ns, subject_emit *emit, void *to, int *ret_unread)
+int subjects_stacks_look(struct subjects *s, const struct model *m, uint64_t until_ns, subject_emit *emit, void *to,
+			 int *ret_unread)
 {
 	size_t *order = order_make(s, m);
 	int err = order ? 0 : -ENOMEM;

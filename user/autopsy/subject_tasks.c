@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subject_tasks.c - see subject_tasks.h. A thread that was not switched between two looks, and shows the same state, was in
- * it all the while. Told in the scheduler tracer's records: the model knows no other source.
+ * subject_tasks.c - see subject_tasks.h. A thread that was not switched between two looks, and shows the same state,
+ * was in it all the while. Told in the scheduler tracer's records: the model knows no other source.
  */
 #include "autopsy/subject_tasks.h"
 
@@ -19,7 +19,7 @@
 struct subject_thread {
 	uint32_t tid;
 	bool gone;
-	char state;          /* of the last look; 0 none yet */
+	char state; /* of the last look; 0 none yet */
 	uint64_t n_switches;
 	uint64_t since_ns;   /* the first look that showed this state, with no switch since */
 	uint64_t blocked_ns; /* since_ns of the D wait that was told; 0 none */
@@ -30,16 +30,22 @@ static enum sched_state state_of_letter(char c)
 	switch (c) {
 	case 'R': return SCHED_RUNNABLE;
 	case 'D': return SCHED_DISK;
-	case 'T': case 't': return SCHED_STOPPED;
-	case 'Z': case 'X': return SCHED_DEAD;
+	case 'T':
+	case 't': return SCHED_STOPPED;
+	case 'Z':
+	case 'X': return SCHED_DEAD;
 	default: return SCHED_SLEEP;
 	}
 }
 
 static int name_tell(const struct subject *s, const struct target_thread *th, subject_emit *emit, void *to)
 {
-	struct fact_thread f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_THREAD, .tgid = s->proc->tgid,
-					  .tid = th->tid, .ts_ns = clock_monotonic_ns() } };
+	struct fact_thread f = { .hdr = { .size = sizeof(f),
+					  .tracer = WIRE_FACT,
+					  .kind = FACT_THREAD,
+					  .tgid = s->proc->tgid,
+					  .tid = th->tid,
+					  .ts_ns = clock_monotonic_ns() } };
 
 	memcpy(f.name, th->name, sizeof(f.name));
 	return emit(to, &f.hdr);
@@ -71,16 +77,24 @@ void subject_threads_free(struct subject *s)
 	s->n_threads = 0;
 }
 
-static struct wire_hdr task_hdr(const struct subject *s, const struct subject_thread *t, size_t size, uint8_t tracer, uint8_t kind)
+static struct wire_hdr task_hdr(const struct subject *s, const struct subject_thread *t, size_t size, uint8_t tracer,
+				uint8_t kind)
 {
-	return (struct wire_hdr){ .size = (size + 7) & ~7ul, .tracer = tracer, .kind = kind, .tgid = s->proc->tgid,
-				  .tid = t->tid, .ts_ns = clock_monotonic_ns() };
+	return (struct wire_hdr){ .size = (size + 7) & ~7ul,
+				  .tracer = tracer,
+				  .kind = kind,
+				  .tgid = s->proc->tgid,
+				  .tid = t->tid,
+				  .ts_ns = clock_monotonic_ns() };
 }
 
-static int totals_tell(const struct subject *s, struct subject_thread *t, const struct task_look *now, subject_emit *emit, void *to)
+static int totals_tell(const struct subject *s, struct subject_thread *t, const struct task_look *now,
+		       subject_emit *emit, void *to)
 {
-	struct sched_task r = { .hdr = task_hdr(s, t, sizeof(r), WIRE_SCHED, SCHED_TASK), .run_ns = now->run_ns,
-				.wait_ns = now->wait_ns, .state = state_of_letter(now->state) };
+	struct sched_task r = { .hdr = task_hdr(s, t, sizeof(r), WIRE_SCHED, SCHED_TASK),
+				.run_ns = now->run_ns,
+				.wait_ns = now->wait_ns,
+				.state = state_of_letter(now->state) };
 
 	if (!t->state || t->state != now->state || t->n_switches != now->n_switches)
 		t->since_ns = r.hdr.ts_ns;
@@ -103,9 +117,13 @@ static uint16_t text_put(char *record, size_t cap, size_t *at, const char *text)
 	return n + 1;
 }
 
-static int blocked_tell(const struct subject *s, struct subject_thread *t, const struct target_evidence *e, subject_emit *emit, void *to)
+static int blocked_tell(const struct subject *s, struct subject_thread *t, const struct target_evidence *e,
+			subject_emit *emit, void *to)
 {
-	union { struct sched_blocked r; char bytes[WIRE_SIZE_MAX]; } u = {};
+	union {
+		struct sched_blocked r;
+		char bytes[WIRE_SIZE_MAX];
+	} u = {};
 	const char *texts[] = { e->kernel_stack, "", e->wchan, e->syscall, e->file };
 	size_t at = sizeof(u.r);
 
@@ -117,9 +135,13 @@ static int blocked_tell(const struct subject *s, struct subject_thread *t, const
 	return emit(to, &u.r.hdr);
 }
 
-static int place_tell(const struct subject *s, const struct subject_thread *t, const struct target_evidence *e, subject_emit *emit, void *to)
+static int place_tell(const struct subject *s, const struct subject_thread *t, const struct target_evidence *e,
+		      subject_emit *emit, void *to)
 {
-	union { struct fact_task_at r; char bytes[1024]; } u = {};
+	union {
+		struct fact_task_at r;
+		char bytes[1024];
+	} u = {};
 	size_t at = sizeof(u.r);
 
 	u.r.wchan_len = text_put(u.bytes, sizeof(u) - 8, &at, e->wchan);
@@ -130,14 +152,16 @@ static int place_tell(const struct subject *s, const struct subject_thread *t, c
 }
 
 /* A thread in D that stays there is told once, with its kernel stack; of a main thread always where it sits. */
-static int evidence_tell(struct subjects *all, const struct subject *s, struct subject_thread *t, uint64_t before_ns, subject_emit *emit, void *to)
+static int evidence_tell(struct subjects *all, const struct subject *s, struct subject_thread *t, uint64_t before_ns,
+			 subject_emit *emit, void *to)
 {
 	bool blocked = t->state == 'D' && t->since_ns <= before_ns && t->blocked_ns != t->since_ns;
 	struct target_evidence e = { .syscall_nr = -1 };
 
 	if (!blocked && (t->tid != s->proc->tgid || s->proc->is_child))
 		return 0;
-	if (evidence_read(all->reader, s->proc->tgid, t->tid, s->comms.held ? HELD_DEADLINE_MS : READER_DEADLINE_MS, &e))
+	if (evidence_read(all->reader, s->proc->tgid, t->tid, s->comms.held ? HELD_DEADLINE_MS : READER_DEADLINE_MS,
+			  &e))
 		return 0;
 	return blocked ? blocked_tell(s, t, &e, emit, to) : place_tell(s, t, &e, emit, to);
 }

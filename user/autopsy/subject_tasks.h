@@ -7,7 +7,8 @@
 
 #include "autopsy/subject.h"
 
-int subject_threads_tell(struct subject *s, subject_emit *emit, void *to); /* their names; once, before the first look */
+int subject_threads_tell(struct subject *s, subject_emit *emit,
+			 void *to); /* their names; once, before the first look */
 void subject_threads_free(struct subject *s);
 
 #endif

@@ -32,7 +32,7 @@ void intern_free(struct intern *t)
 
 	if (!t)
 		return;
-	HASH_ITER(hh, t->set, e, next) {
+	HASH_ITER (hh, t->set, e, next) {
 		HASH_DEL(t->set, e);
 		free(e);
 	}

@@ -18,16 +18,16 @@ static void log_line(const char *prefix, const char *format, va_list args)
 		fprintf(stderr, "ranktrace: %s%s\n", prefix, text);
 }
 
-#define LOG_FUNCTION(name, prefix, wanted)          \
-	void name(const char *format, ...)          \
-	{                                           \
-		va_list args;                       \
-                                                    \
-		if (!(wanted))                      \
-			return;                     \
-		va_start(args, format);             \
-		log_line(prefix, format, args);     \
-		va_end(args);                       \
+#define LOG_FUNCTION(name, prefix, wanted) \
+	void name(const char *format, ...) \
+	{ \
+		va_list args; \
+\
+		if (!(wanted)) \
+			return; \
+		va_start(args, format); \
+		log_line(prefix, format, args); \
+		va_end(args); \
 	}
 
 LOG_FUNCTION(log_error, "error: ", true)

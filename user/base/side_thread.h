@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * side_thread.h - a sampler's thread for work that may take a while, or never come back: asked by the collector, done, taken by it at a
- * later look. What the work uses is the thread's while it is asked, else the collector's.
+ * side_thread.h - a sampler's thread for work that may take a while, or never come back: asked by the collector, done,
+ * taken by it at a later look. What the work uses is the thread's while it is asked, else the collector's.
  */
 #ifndef RANKTRACE_SAMPLE_SIDE_THREAD_H
 #define RANKTRACE_SAMPLE_SIDE_THREAD_H

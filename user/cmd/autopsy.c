@@ -23,7 +23,7 @@
 #define PATIENCE_DEFAULT UINT64_MAX
 #define PATIENCE_NS 6000000000ull
 #define PATIENCE_RAW_NS 2200000000ull /* a host alone cannot know when enough was seen */
-#define INTERVAL_MIN_S 0.45 /* a thread is at rest, and no longer between two polls, after 0.4 s */
+#define INTERVAL_MIN_S 0.45           /* a thread is at rest, and no longer between two polls, after 0.4 s */
 
 struct autopsy_args {
 	struct autopsy_cfg cfg;
@@ -31,7 +31,7 @@ struct autopsy_args {
 	struct outputs outputs;
 	bool json, merge;
 	const char *raw;
-	char **files;             /* behind --merge; borrowed from the command line */
+	char **files; /* behind --merge; borrowed from the command line */
 	int n_files;
 };
 
@@ -40,13 +40,17 @@ static const struct argp_option autopsy_options[] = {
 	{ "job", 'J', "JOB", 0, "look at the processes of one job ('ranktrace ps' shows its name)", 0 },
 	{ "interval", 'i', "SEC", 0, "between two looks (0.45, which is the least)", 0 },
 	{ "patience", 'P', "SEC", 0, "while nothing moves and nobody is behind, go on looking for that long (6)", 0 },
-	{ "find", 'f', "SEC", 0, "go on looking for communicators in large memory for that long once every rank shows one (2)", 0 },
+	{ "find", 'f', "SEC", 0,
+	  "go on looking for communicators in large memory for that long once every rank shows one (2)", 0 },
 	{ "stacks", 'S', "SEC", 0, "the time that reading stacks may take, beside the looks (1.5; 0: none)", 0 },
 	{ "output", 'o', "FILE", 0, "also write FILE, by suffix: .rtr, .jsonl (may repeat)", 0 },
 	{ "json", 'j', 0, 0, "findings as JSON lines on stdout, as 'record' writes them", 0 },
-	{ "raw", 'r', "FILE", 0, "only record the looks, for --merge: FILE of this host; -: standard output. Says no verdict", 0 },
-	{ "merge", 'm', 0, 0, "the arguments are files that --raw (or -o FILE.rtr) wrote, one of each host: one verdict over all. "
-	  "Takes recordings only, no JSON", 0 },
+	{ "raw", 'r', "FILE", 0,
+	  "only record the looks, for --merge: FILE of this host; -: standard output. Says no verdict", 0 },
+	{ "merge", 'm', 0, 0,
+	  "the arguments are files that --raw (or -o FILE.rtr) wrote, one of each host: one verdict over all. "
+	  "Takes recordings only, no JSON",
+	  0 },
 	{ "quiet", 'q', 0, 0, "no talk on stderr but errors", 0 },
 	{ 0 },
 };
@@ -66,7 +70,9 @@ static void arguments_check(struct argp_state *state, const struct autopsy_args 
 	if (a->merge && !a->n_files)
 		argp_error(state, "--merge: which files? ranktrace autopsy --merge NODE1.rtr NODE2.rtr ...");
 	if (a->merge && (a->cfg.n_pids || a->cfg.job || a->raw))
-		argp_error(state, "--merge looks at files, not at this host: --pid, --job and --raw were for the hosts' own looks");
+		argp_error(
+			state,
+			"--merge looks at files, not at this host: --pid, --job and --raw were for the hosts' own looks");
 	if (!a->merge && a->n_files)
 		argp_error(state, "no arguments expected; --pid PID or --job JOB choose what to look at");
 	if (a->raw && (a->json || a->outputs.n))
@@ -120,18 +126,25 @@ static void limits_say(const struct autopsy_result *r)
 	if (r->n_denied)
 		log_warn("%d processes may not be looked at: run as root, or with CAP_SYS_PTRACE", r->n_denied);
 	if (r->n_no_layout)
-		log_warn("%d processes use an NCCL without debug information (DWARF), or before 2.21: where it keeps its counters is "
-			 "unknown, and not guessed; NCCL's own wheels carry it", r->n_no_layout);
+		log_warn(
+			"%d processes use an NCCL without debug information (DWARF), or before 2.21: where it keeps its counters is "
+			"unknown, and not guessed; NCCL's own wheels carry it",
+			r->n_no_layout);
 	if (r->n_held)
-		log_warn("%d processes hold their memory map's lock (mmap_lock): their communicators cannot be read", r->n_held);
+		log_warn("%d processes hold their memory map's lock (mmap_lock): their communicators cannot be read",
+			 r->n_held);
 	if (r->n_cut)
-		log_warn("INCOMPLETE: the memory of %d processes was not looked through to its end in %.1f s: communicators that lie in the rest "
-			 "are not in this verdict; --find SEC gives it more time", r->n_cut, r->found_ns / 1e9);
+		log_warn(
+			"INCOMPLETE: the memory of %d processes was not looked through to its end in %.1f s: communicators that lie in the rest "
+			"are not in this verdict; --find SEC gives it more time",
+			r->n_cut, r->found_ns / 1e9);
 	if (r->n_unread)
 		log_warn("the stacks of %d processes were not read: --stacks SEC gives it more time", r->n_unread);
 	if (r->n_uncounted)
-		log_warn("limited: %d processes use an NCCL that keeps no count of its collectives (before 2.26): who is behind cannot "
-			 "be told", r->n_uncounted);
+		log_warn(
+			"limited: %d processes use an NCCL that keeps no count of its collectives (before 2.26): who is behind cannot "
+			"be told",
+			r->n_uncounted);
 }
 
 /* What one host of several looks like is no verdict: with --raw it is enough that it was looked at. */
@@ -140,8 +153,10 @@ static int exit_code(const struct autopsy_result *r, const struct pipeline *p, b
 	if (incidents_counted(pipeline_incidents(p)))
 		return raw ? EXIT_CLEAN : EXIT_FINDING;
 	if (!r->n_ranks)
-		log_error("no training process %s: nothing with NCCL's symbols mapped and no RANK in an environment ('ranktrace "
-			  "ps' lists what there is)", r->n_procs ? "among those asked for" : "found");
+		log_error(
+			"no training process %s: nothing with NCCL's symbols mapped and no RANK in an environment ('ranktrace "
+			"ps' lists what there is)",
+			r->n_procs ? "among those asked for" : "found");
 	return !r->n_ranks || (!r->n_comms && (r->n_denied || r->n_no_layout)) ? EXIT_UNSUPPORTED : EXIT_CLEAN;
 }
 
@@ -173,8 +188,8 @@ static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t
 		return EXIT_INTERNAL;
 	}
 	limits_say(&r);
-	log_info("%d processes, %d communicators found in %.2f s, looked at for %.2f s", r.n_procs, r.n_comms, r.found_ns / 1e9,
-		 r.looked_ns / 1e9);
+	log_info("%d processes, %d communicators found in %.2f s, looked at for %.2f s", r.n_procs, r.n_comms,
+		 r.found_ns / 1e9, r.looked_ns / 1e9);
 	return out ? EXIT_INTERNAL : exit_code(&r, p, a->raw);
 }
 
@@ -214,11 +229,20 @@ static int merge(const struct autopsy_args *a)
 
 int cmd_autopsy(int argc, char **argv)
 {
-	static const struct argp argp = { autopsy_options, autopsy_option, "[--merge FILE...]",
+	static const struct argp argp = {
+		autopsy_options,
+		autopsy_option,
+		"[--merge FILE...]",
 		"Says who holds up a job that hangs, from outside: NCCL's own counters in the ranks' memory, and what their "
-		"threads do. No probe, no ptrace, no signal.", 0, 0, 0 };
-	struct autopsy_args a = { .cfg = { .interval_ns = 450000000ull, .patience_ns = PATIENCE_DEFAULT, .stacks_ns = 1500000000ull,
-				      .find_ns = 2000000000ull } };
+		"threads do. No probe, no ptrace, no signal.",
+		0,
+		0,
+		0
+	};
+	struct autopsy_args a = { .cfg = { .interval_ns = 450000000ull,
+					   .patience_ns = PATIENCE_DEFAULT,
+					   .stacks_ns = 1500000000ull,
+					   .find_ns = 2000000000ull } };
 	struct reader *readers[SUBJECT_READERS_MAX] = {};
 	struct pipeline *p = NULL;
 	size_t n = 0;

@@ -17,7 +17,11 @@
 #include "command.h"
 #include "flight/flight_state.h"
 
-struct dump_args { uint32_t pid; int n_pids; uint64_t timeout_ns; };
+struct dump_args {
+	uint32_t pid;
+	int n_pids;
+	uint64_t timeout_ns;
+};
 
 enum { OPT_TIMEOUT = 1000 };
 
@@ -42,9 +46,7 @@ static error_t dump_option(int key, char *arg, struct argp_state *state)
 		if (end == arg || *end || !(strtod(arg, NULL) > 0) || strtod(arg, NULL) > 1e6)
 			argp_error(state, "--timeout: '%s' is no number of seconds above 0", arg);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "dump takes no argument '%s'", arg);
-		return 0;
+	case ARGP_KEY_ARG: argp_error(state, "dump takes no argument '%s'", arg); return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -59,13 +61,15 @@ static pid_t session_choose(const struct dump_args *a)
 		if (all[i].pid == (pid_t)a->pid)
 			return all[i].pid;
 	if (a->n_pids) {
-		log_error("process %u is no ranktrace with a flight recorder: 'ranktrace record --flight' starts one", a->pid);
+		log_error("process %u is no ranktrace with a flight recorder: 'ranktrace record --flight' starts one",
+			  a->pid);
 		return 0;
 	}
 	if (n == 1)
 		return all[0].pid;
 	if (!n)
-		log_error("no ranktrace with a flight recorder runs on this host: 'ranktrace record --flight' starts one");
+		log_error(
+			"no ranktrace with a flight recorder runs on this host: 'ranktrace record --flight' starts one");
 	else
 		log_error("%d sessions with a flight recorder run: say which with --pid", n);
 	for (int i = 0; i < n; i++)
@@ -85,14 +89,22 @@ static int answer_wait(pid_t pid, int token, uint64_t timeout_ns)
 		printf("%s.pftrace\n%s.rtr\n%s.jsonl\n", said, said, said);
 		return EXIT_CLEAN;
 	}
-	log_error("no dump: %s", answer ? said : "the session did not write it in time (it may still do; --timeout waits longer)");
+	log_error("no dump: %s",
+		  answer ? said : "the session did not write it in time (it may still do; --timeout waits longer)");
 	return EXIT_INTERNAL;
 }
 
 int cmd_dump(int argc, char **argv)
 {
-	static const struct argp argp = { dump_options, dump_option, "",
-		"Writes the flight recorder's window of a running session (record --flight) and prints the files' paths.", 0, 0, 0 };
+	static const struct argp argp = {
+		dump_options,
+		dump_option,
+		"",
+		"Writes the flight recorder's window of a running session (record --flight) and prints the files' paths.",
+		0,
+		0,
+		0
+	};
 	struct dump_args a = { .timeout_ns = 60000000000ull };
 	pid_t pid;
 	int token = getpid();
@@ -102,7 +114,8 @@ int cmd_dump(int argc, char **argv)
 	if (!pid)
 		return EXIT_USAGE;
 	if (sigqueue(pid, SIGUSR1, (union sigval){ .sival_int = token })) {
-		log_error("process %d: %s%s", pid, strerror(errno), errno == EPERM ? ": run as the user that records (root)" : "");
+		log_error("process %d: %s%s", pid, strerror(errno),
+			  errno == EPERM ? ": run as the user that records (root)" : "");
 		return errno == EPERM ? EXIT_UNSUPPORTED : EXIT_INTERNAL;
 	}
 	return answer_wait(pid, token, a.timeout_ns);

@@ -29,7 +29,8 @@ struct ps_args {
 static const struct argp_option ps_options[] = {
 	{ "json", 'j', 0, 0, "JSON lines", 0 },
 	{ "kernel", 'k', 0, 0, "what this kernel gives, what is used instead of what it lacks, its quirks", 0 },
-	{ "load", 'l', 0, 0, "with --kernel: load every BPF program too, in every shape it has for other kernels (attaches none)", 0 },
+	{ "load", 'l', 0, 0,
+	  "with --kernel: load every BPF program too, in every shape it has for other kernels (attaches none)", 0 },
 	{ "stacks", 's', 0, 0, "what every thread is doing: kernel, native and Python frames, equal stacks as one", 0 },
 	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and those below it", 0 },
 	{ 0 },
@@ -66,7 +67,6 @@ static error_t ps_option(int key, char *arg, struct argp_state *state)
 	}
 	return ARGP_ERR_UNKNOWN;
 }
-
 
 /* "nccl,cuda": which tracers would attach to this file. */
 static void tracers_text(uint32_t mask, char *to, size_t size)
@@ -114,8 +114,8 @@ static void status_text(const struct target_proc *p, char *to, size_t size)
 	else if (p->status == TARGET_ERROR)
 		reason_add(to, size, "%s", strerror(-p->error));
 	if (p->n_unreadable)
-		reason_add(to, size, "%zu executable files not inspected, first %.100s: %s", p->n_unreadable, p->unreadable,
-			   elf_error_text(p->unreadable_error));
+		reason_add(to, size, "%zu executable files not inspected, first %.100s: %s", p->n_unreadable,
+			   p->unreadable, elf_error_text(p->unreadable_error));
 }
 
 /* Why something of this process would stay invisible; "" nothing. */
@@ -125,8 +125,10 @@ static void invisible_text(const struct target_proc *p, char *to, size_t size)
 
 	*to = 0;
 	status_text(p, to, size);
-	if (!p->n_libs && p->rank >= 0 && !p->is_child && program && !program->file->error && !program->file->facts.has_symbols)
-		reason_add(to, size, "%.100s is stripped: NCCL or CUDA linked into it cannot be found; build it without -s",
+	if (!p->n_libs && p->rank >= 0 && !p->is_child && program && !program->file->error &&
+	    !program->file->facts.has_symbols)
+		reason_add(to, size,
+			   "%.100s is stripped: NCCL or CUDA linked into it cannot be found; build it without -s",
 			   p->exe);
 	else if (!p->n_libs && p->rank >= 0 && !p->is_child && p->status == TARGET_OK)
 		reason_add(to, size, "no NCCL or CUDA symbols mapped (yet)");
@@ -163,7 +165,8 @@ static void proc_print(const struct target_proc *p)
 	identity_text(p, note, sizeof(note));
 	source_text(p, source, sizeof(source));
 	printf(ROW "\n", p->tgid, p->ns_pid, rank, p->local_rank, p->world_size, source,
-	       *p->container ? p->container : "-", p->name, *p->job ? p->job : "-", note, *note && *why ? "; " : "", why);
+	       *p->container ? p->container : "-", p->name, *p->job ? p->job : "-", note, *note && *why ? "; " : "",
+	       why);
 	if (*p->pod)
 		printf("         pod        %s\n", p->pod);
 	for (size_t i = 0; i < p->n_libs; i++) {
@@ -171,7 +174,8 @@ static void proc_print(const struct target_proc *p)
 
 		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
 		elf_facts_build_id(&p->libs[i].file->facts, id);
-		printf("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "", p->libs[i].path);
+		printf("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "",
+		       p->libs[i].path);
 	}
 }
 
@@ -249,14 +253,22 @@ static int list_print(struct target_set *set, bool json)
 	for (size_t i = 0; i < n; i++)
 		json ? proc_print_json(list[i]) : proc_print(list[i]);
 	if (!n)
-		log_info("no training process on this host: nothing with NCCL or CUDA symbols mapped and no RANK in an environment");
+		log_info(
+			"no training process on this host: nothing with NCCL or CUDA symbols mapped and no RANK in an environment");
 	return EXIT_CLEAN;
 }
 
 int cmd_ps(int argc, char **argv)
 {
-	static const struct argp argp = { ps_options, ps_option, 0,
-		"Training processes on this host: who they are, which libraries would be probed, what stays invisible.", 0, 0, 0 };
+	static const struct argp argp = {
+		ps_options,
+		ps_option,
+		0,
+		"Training processes on this host: who they are, which libraries would be probed, what stays invisible.",
+		0,
+		0,
+		0
+	};
 	const struct target_want *wants;
 	struct target_set *set = NULL;
 	struct reader *reader = NULL;

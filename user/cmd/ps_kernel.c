@@ -63,7 +63,8 @@ static void quirks_print(const struct utsname *u, bool json)
 		if (!kernel_quirk_applies(q, u->release, u->machine))
 			continue;
 		if (!json) {
-			printf("quirk               %s\n                    done: %s (%s)\n", q->what, q->done, q->source);
+			printf("quirk               %s\n                    done: %s (%s)\n", q->what, q->done,
+			       q->source);
 			continue;
 		}
 		o = cJSON_CreateObject();
@@ -183,7 +184,8 @@ int ps_kernel_print(bool load, bool json)
 	head_print(&u, missing, error, json);
 	err = kernel_lacks_read(&lacks);
 	if (err == -EDOM) {
-		log_error("RANKTRACE_KERNEL_LACKS=%s: has a name that 'ranktrace ps --kernel' does not list", getenv("RANKTRACE_KERNEL_LACKS"));
+		log_error("RANKTRACE_KERNEL_LACKS=%s: has a name that 'ranktrace ps --kernel' does not list",
+			  getenv("RANKTRACE_KERNEL_LACKS"));
 		return EXIT_USAGE;
 	}
 	if (err == -ENOTSUP)

@@ -322,7 +322,8 @@ static cJSON *thread_json(const struct stack_thread *t)
 /* Before 3.11 an interpreter does not say its third number. */
 static void version_text(int version, char *to, size_t size)
 {
-	int used = version ? snprintf(to, size, "%d.%d", version >> 16, version >> 8 & 0xff) : snprintf(to, size, "%s", "");
+	int used = version ? snprintf(to, size, "%d.%d", version >> 16, version >> 8 & 0xff)
+			   : snprintf(to, size, "%s", "");
 
 	if (version >= 0x030b00)
 		snprintf(to + used, size - used, ".%d", version & 0xff);

@@ -29,7 +29,9 @@ static int rank_of(const struct proc *p)
 
 static void peer_print(const struct qp *q)
 {
-	static const char *const how[] = { [QP_PEER_NONE] = "", [QP_PEER_BY_NUMBERS] = "numbers", [QP_PEER_BY_ADDRESS] = "address" };
+	static const char *const how[] = {
+		[QP_PEER_NONE] = "", [QP_PEER_BY_NUMBERS] = "numbers", [QP_PEER_BY_ADDRESS] = "address"
+	};
 	const struct proc *peer = qp_peer_proc(q);
 	char gid[QP_GID_TEXT] = "", a[24], b[24], c[24], d[24], e[80], f[80];
 
@@ -37,7 +39,8 @@ static void peer_print(const struct qp *q)
 		qp_gid_text(q->gid, gid);
 	printf("\"peer_qp\":%s,\"peer_gid\":%s,\"peer_lid\":%s,\"peer_rank\":%s,\"peer_pid\":%s,\"peer_by\":%s,",
 	       number(a, q->dest_qpn, q->dest_qpn), quoted(e, gid), number(b, q->dlid, !q->has_gid && q->dlid),
-	       number(c, rank_of(peer), rank_of(peer) >= 0), number(d, peer ? peer->tgid : 0, peer), quoted(f, how[q->peer_how]));
+	       number(c, rank_of(peer), rank_of(peer) >= 0), number(d, peer ? peer->tgid : 0, peer),
+	       quoted(f, how[q->peer_how]));
 }
 
 static void totals_print(const struct qp *q)
@@ -49,22 +52,25 @@ static void totals_print(const struct qp *q)
 		printf("\"totals\":null");
 		return;
 	}
-	printf("\"totals\":{\"posts\":%" PRIu64 ",\"post_bytes\":%" PRIu64 ",\"signalled\":%" PRIu64 ",\"recv_posts\":%" PRIu64
-	       ",\"send_done\":%" PRIu64 ",\"recv_done\":%" PRIu64 ",\"recv_bytes\":%" PRIu64 ",\"errors\":%" PRIu64
-	       ",\"in_flight_bytes\":%s,\"first_post_ns\":%" PRIu64 ",\"last_post_ns\":%" PRIu64 ",\"from_start\":%s,\"cut\":%s}",
-	       t->posts, t->post_bytes, t->signalled, t->recv_posts, t->send_done, t->recv_done, t->recv_bytes, t->errors,
-	       number(a, t->in_flight_bytes, t->in_flight_bytes != UINT64_MAX), t->first_post_ns, t->last_post_ns,
-	       t->from_start ? "true" : "false", t->cut ? "true" : "false");
+	printf("\"totals\":{\"posts\":%" PRIu64 ",\"post_bytes\":%" PRIu64 ",\"signalled\":%" PRIu64
+	       ",\"recv_posts\":%" PRIu64 ",\"send_done\":%" PRIu64 ",\"recv_done\":%" PRIu64 ",\"recv_bytes\":%" PRIu64
+	       ",\"errors\":%" PRIu64 ",\"in_flight_bytes\":%s,\"first_post_ns\":%" PRIu64 ",\"last_post_ns\":%" PRIu64
+	       ",\"from_start\":%s,\"cut\":%s}",
+	       t->posts, t->post_bytes, t->signalled, t->recv_posts, t->send_done, t->recv_done, t->recv_bytes,
+	       t->errors, number(a, t->in_flight_bytes, t->in_flight_bytes != UINT64_MAX), t->first_post_ns,
+	       t->last_post_ns, t->from_start ? "true" : "false", t->cut ? "true" : "false");
 }
 
 static void qp_print(const struct qp *q)
 {
 	char a[24], b[80], c[80], d[80];
 
-	printf("{\"rank\":%s,\"pid\":%u,\"device\":%s,\"qp\":%u,\"state\":\"%s\",\"alive\":%s,", number(a, rank_of(q->proc), rank_of(q->proc) >= 0),
-	       q->proc->tgid, quoted(b, q->device), q->qpn, qp_state_name(q->state), qp_alive(q) ? "true" : "false");
+	printf("{\"rank\":%s,\"pid\":%u,\"device\":%s,\"qp\":%u,\"state\":\"%s\",\"alive\":%s,",
+	       number(a, rank_of(q->proc), rank_of(q->proc) >= 0), q->proc->tgid, quoted(b, q->device), q->qpn,
+	       qp_state_name(q->state), qp_alive(q) ? "true" : "false");
 	peer_print(q);
-	printf("\"error\":%s,\"async\":%s,", quoted(c, q->error_ns ? q->error_name : NULL), quoted(d, q->async_ns ? q->async_name : NULL));
+	printf("\"error\":%s,\"async\":%s,", quoted(c, q->error_ns ? q->error_name : NULL),
+	       quoted(d, q->async_ns ? q->async_name : NULL));
 	totals_print(q);
 	printf("}\n");
 }

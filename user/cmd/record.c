@@ -28,8 +28,11 @@ enum { OPT_ALL = 2000, OPT_EXIT_STATUS, OPT_LIST };
 
 static const struct argp_option record_options[] = {
 	{ "all", OPT_ALL, 0, 0, "trace every training process of the host, also later ones", 0 },
-	{ "tier", 'T', "TIER", 0, "watch: no probe in the job; trace: calls and waits (default); burst: also every launch and asynchronous copy", 0 },
-	{ "list-probes", OPT_LIST, 0, 0, "print every function that may be probed, its side and tier, and exit (with --json: as JSON lines)", 1 },
+	{ "tier", 'T', "TIER", 0,
+	  "watch: no probe in the job; trace: calls and waits (default); burst: also every launch and asynchronous copy",
+	  0 },
+	{ "list-probes", OPT_LIST, 0, 0,
+	  "print every function that may be probed, its side and tier, and exit (with --json: as JSON lines)", 1 },
 	{ "exit-status", OPT_EXIT_STATUS, "command", 0, "return CMD's exit status instead of the findings'", 1 },
 	{ 0 },
 };
@@ -41,8 +44,10 @@ static void ends_check(struct argp_state *state, struct record_args *a)
 	if (a->list_probes)
 		return;
 	if (ways != 1)
-		argp_error(state, ways ? "give one of --pid, --job, --all or -- CMD" :
-			   "trace what? --pid PID, --job JOB, --all or -- CMD ('ranktrace ps' lists the candidates)");
+		argp_error(
+			state,
+			ways ? "give one of --pid, --job, --all or -- CMD"
+			     : "trace what? --pid PID, --job JOB, --all or -- CMD ('ranktrace ps' lists the candidates)");
 	if (a->exit_status_command && !a->command)
 		argp_error(state, "--exit-status=command needs -- CMD");
 }
@@ -64,9 +69,7 @@ static error_t record_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--exit-status: only 'command'");
 		a->exit_status_command = true;
 		return 0;
-	case ARGP_KEY_ARGS:
-		a->command = state->argv + state->next;
-		return 0;
+	case ARGP_KEY_ARGS: a->command = state->argv + state->next; return 0;
 	case ARGP_KEY_END: ends_check(state, a); return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -152,8 +155,15 @@ static int record(struct record_args *a, struct reader *reader, struct pipeline 
 int cmd_record(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = { record_options, record_option, "[-- CMD...]",
-		"Traces a job live; no restart and no change to it. Findings go to stdout as they open and close.", children, 0, 0 };
+	static const struct argp argp = {
+		record_options,
+		record_option,
+		"[-- CMD...]",
+		"Traces a job live; no restart and no change to it. Findings go to stdout as they open and close.",
+		children,
+		0,
+		0
+	};
 	static struct record_args a;
 	struct reader *reader = NULL;
 	struct pipeline *p = NULL;

@@ -88,7 +88,8 @@ static void steps_print(const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (p->steps && p->leader == p && p->rank >= 0)
-			printf("{\"rank\":%d,\"pid\":%u,\"period_ops\":%zu,\"iterations\":%" PRIu64 ",\"median_s\":%.6f}\n",
+			printf("{\"rank\":%d,\"pid\":%u,\"period_ops\":%zu,\"iterations\":%" PRIu64
+			       ",\"median_s\":%.6f}\n",
 			       p->rank, p->tgid, p->steps->period_ops, p->steps->n, p->steps->median_s);
 }
 
@@ -103,12 +104,14 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 	pipeline_flush(p);
 	out = outputs_errors_say(p);
 	if (err == -EBADMSG)
-		log_warn("%s ends in a torn chunk (the writer was killed or the disk was full); everything before it was used",
-			 a->file);
+		log_warn(
+			"%s ends in a torn chunk (the writer was killed or the disk was full); everything before it was used",
+			a->file);
 	else if (err)
 		log_error("%s: %s", a->file, strerror(-err));
 	if (pipeline_undecoded(p))
-		log_warn("%" PRIu64 " records are of a kind this version does not know and were skipped", pipeline_undecoded(p));
+		log_warn("%" PRIu64 " records are of a kind this version does not know and were skipped",
+			 pipeline_undecoded(p));
 	log_info("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
 		 pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
 	outputs_costs_say(p);
@@ -119,8 +122,15 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 
 int cmd_replay(int argc, char **argv)
 {
-	static const struct argp argp = { replay_options, replay_option, "FILE.rtr",
-		"Runs a recording through model, detectors and outputs; gives the live run's findings exactly.", 0, 0, 0 };
+	static const struct argp argp = {
+		replay_options,
+		replay_option,
+		"FILE.rtr",
+		"Runs a recording through model, detectors and outputs; gives the live run's findings exactly.",
+		0,
+		0,
+		0
+	};
 	struct recording_reader *r = NULL;
 	struct replay_args a = {};
 	struct pipeline *p;

@@ -40,11 +40,12 @@ int cmd_sim(int argc, char **argv)
 
 	if (argc < 2 || strcmp(argv[1], "job")) {
 		fprintf(argc < 2 ? stderr : stdout, "usage: ranktrace sim job [OPTIONS]\n"
-			"'ranktrace sim job --help' lists layouts and faults.\n");
+						    "'ranktrace sim job --help' lists layouts and faults.\n");
 		return argc > 1 && !strcmp(argv[1], "--help") ? EXIT_CLEAN : EXIT_USAGE;
 	}
 	if (simjob_path(path, sizeof(path))) {
-		log_error("the simulated job (" SIMJOB ") is neither beside this binary nor installed; run 'make' or 'make install'");
+		log_error("the simulated job (" SIMJOB
+			  ") is neither beside this binary nor installed; run 'make' or 'make install'");
 		return EXIT_UNSUPPORTED;
 	}
 	argv[1] = (char *)"simjob";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_watch.c - `ranktrace watch`: the node daemon. A session of tier watch over the jobs of the host, with its settings from a file
- * and the command line, which wins.
+ * cmd_watch.c - `ranktrace watch`: the node daemon. A session of tier watch over the jobs of the host, with its
+ * settings from a file and the command line, which wins.
  */
 #include <argp.h>
 #include <errno.h>
@@ -23,7 +23,8 @@ struct watch_args {
 enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE };
 
 static const struct argp_option watch_options[] = {
-	{ "config", OPT_CONFIG, "FILE", 0, "'key = value' lines, keys as the long options here, flags yes or no; the command line wins", 0 },
+	{ "config", OPT_CONFIG, "FILE", 0,
+	  "'key = value' lines, keys as the long options here, flags yes or no; the command line wins", 0 },
 	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "probe the ranks a finding concerns for so long (60)", 1 },
 	{ "no-raise", OPT_NO_RAISE, 0, 0, "probe nobody, whatever is found (in a file: raise = no)", 1 },
 	{ 0 },
@@ -72,7 +73,9 @@ static error_t watch_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--raise-for: %s", error);
 		return 0;
 	case OPT_NO_RAISE: a->session.session.no_raise = true; return 0;
-	case ARGP_KEY_ARG: argp_error(state, "'%s': no arguments expected; --pid PID or --job JOB choose whom to watch", arg); return EINVAL;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s': no arguments expected; --pid PID or --job JOB choose whom to watch", arg);
+		return EINVAL;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -118,10 +121,16 @@ static int watch_open(struct watch_args *a, struct reader **ret_reader, struct p
 int cmd_watch(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = { watch_options, watch_option, 0,
+	static const struct argp argp = {
+		watch_options,
+		watch_option,
+		0,
 		"Watches the training jobs of this host (all of them, or by --pid, --job) without a probe in any: NCCL's own counters in "
 		"their memory, what their threads do. A finding has the ranks it concerns probed for a while, by itself.",
-		children, 0, 0 };
+		children,
+		0,
+		0
+	};
 	static struct watch_args a;
 	struct reader *reader = NULL;
 	struct pipeline *p = NULL;

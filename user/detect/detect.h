@@ -9,7 +9,7 @@
 #include "finding.h"
 #include "model/model.h"
 
-struct finding_list {    /* zeroed at first; one list serves a whole session, since it owns the findings' texts */
+struct finding_list { /* zeroed at first; one list serves a whole session, since it owns the findings' texts */
 	struct finding *items;
 	size_t n, cap;
 	struct intern *texts;
@@ -17,7 +17,7 @@ struct finding_list {    /* zeroed at first; one list serves a whole session, si
 
 struct detector {
 	const char *name, *help;
-	size_t state_bytes;      /* own memory, zeroed at start; 0 none */
+	size_t state_bytes;           /* own memory, zeroed at start; 0 none */
 	void (*release)(void *state); /* frees what state points to; NULL none */
 	/* Called at every tick, after every earlier line of detectors.def; `found` already holds their findings of
 	 * this tick, so that a consequence can name its cause. 0 or -ENOMEM. */

@@ -24,7 +24,7 @@
 #include "pipeline/retold_fact.h"
 #include "schemas/facts.h"
 
-#define SEGMENTS 8            /* of a window */
+#define SEGMENTS 8 /* of a window */
 #define SETTLE_NS 5000000000ull
 #define FINDINGS_APART_NS 30000000000ull
 #define FINISH_MS 60000
@@ -94,7 +94,10 @@ static int record_keep(struct flight *f, struct packed_list *to, const struct wi
 
 static int state_keep(void *to, const struct event *e)
 {
-	static union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } rec;
+	static union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} rec;
 	struct flight *f = to;
 	int size = retold_encode(e, &rec.h);
 
@@ -203,8 +206,8 @@ static void findings_look(struct flight *f, const struct incidents *all, uint64_
 	f->seen_number = seen;
 }
 
-static void child_begin(struct flight *f, const struct flight_dump_why *why, const struct incidents *i, const struct model *m,
-			uint64_t now_ns)
+static void child_begin(struct flight *f, const struct flight_dump_why *why, const struct incidents *i,
+			const struct model *m, uint64_t now_ns)
 {
 	int fds[2];
 
@@ -296,7 +299,8 @@ static void child_wait(struct flight *f)
 {
 	for (int ms = 0; f->child && !child_done(f); ms += 20) {
 		if (ms >= FINISH_MS) {
-			log_warn("flight recorder: the dump is not written after %d s; it goes on as process %d", FINISH_MS / 1000, f->child);
+			log_warn("flight recorder: the dump is not written after %d s; it goes on as process %d",
+				 FINISH_MS / 1000, f->child);
 			return;
 		}
 		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
@@ -312,7 +316,8 @@ void flight_finish(struct flight *f, const struct incidents *i, const struct mod
 	child_wait(f);
 	if (f->n_serving) /* 'ranktrace dump' looks at the answers every 20 ms, and they go with the session */
 		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-	log_info("flight recorder: %u dumps written, %u not; at most %.1f MB held", f->n_written, f->n_failed, f->peak / 1e6);
+	log_info("flight recorder: %u dumps written, %u not; at most %.1f MB held", f->n_written, f->n_failed,
+		 f->peak / 1e6);
 }
 
 size_t flight_bytes(const struct flight *f)
@@ -335,7 +340,8 @@ static int dir_make(const char *dir, char *error, size_t error_size)
 	if (!err && access(dir, W_OK))
 		err = -errno;
 	if (err)
-		snprintf(error, error_size, "the flight recorder's directory %s: %s; give another with --flight=DIR", dir, strerror(-err));
+		snprintf(error, error_size, "the flight recorder's directory %s: %s; give another with --flight=DIR",
+			 dir, strerror(-err));
 	return err;
 }
 

@@ -20,11 +20,12 @@
 #define FLIGHT_DIR "/var/lib/ranktrace"
 
 struct flight_cfg {
-	const char *dir;      /* of the files; made when missing. NULL: no flight recorder */
-	uint64_t window_ns;   /* 0: FLIGHT_SECONDS. At least that much is held (up to an eighth more), memory permitting */
-	size_t bytes_max;     /* 0: FLIGHT_MB. Of packed chunks; older ones go */
-	unsigned int keep;    /* 0: FLIGHT_KEEP. Dumps in `dir`; older ones are removed */
-	uint64_t settle_ns;   /* 0: 5 s. From a finding to its dump, so that what it brought about is in it */
+	const char *dir; /* of the files; made when missing. NULL: no flight recorder */
+	uint64_t
+		window_ns; /* 0: FLIGHT_SECONDS. At least that much is held (up to an eighth more), memory permitting */
+	size_t bytes_max;  /* 0: FLIGHT_MB. Of packed chunks; older ones go */
+	unsigned int keep; /* 0: FLIGHT_KEEP. Dumps in `dir`; older ones are removed */
+	uint64_t settle_ns; /* 0: 5 s. From a finding to its dump, so that what it brought about is in it */
 };
 
 struct flight;
@@ -47,7 +48,7 @@ void flight_look(struct flight *f, const struct incidents *i, const struct model
 /* The session ends: writes what is still due and waits for it, up to a minute. */
 void flight_finish(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);
 
-size_t flight_bytes(const struct flight *f);     /* held now */
+size_t flight_bytes(const struct flight *f); /* held now */
 size_t flight_bytes_peak(const struct flight *f);
 
 #endif

@@ -29,7 +29,7 @@ static const char *const suffixes[N_SUFFIXES] = { ".rtr", ".pftrace", ".jsonl" }
 struct writing {
 	struct flight *f;
 	const struct flight_dump_why *why;
-	int fd;                /* words to the session */
+	int fd; /* words to the session */
 	char temporary[N_SUFFIXES][600], base[560];
 };
 
@@ -58,7 +58,9 @@ static int list_write(int fd, const struct packed_list *l)
 /* Ends like a session, or what is open at its end would not be shown. */
 static int tail_write(struct flight *f, int fd, uint64_t now_ns)
 {
-	struct fact_stop stop = { .hdr = { .size = sizeof(stop), .tracer = WIRE_FACT, .kind = FACT_STOP, .ts_ns = now_ns } };
+	struct fact_stop stop = {
+		.hdr = { .size = sizeof(stop), .tracer = WIRE_FACT, .kind = FACT_STOP, .ts_ns = now_ns }
+	};
 	const void *bytes;
 	long size;
 	int err = 0;
@@ -97,8 +99,9 @@ static bool found_again(const struct incidents *all, const struct finding *f)
 	const struct incident *i = NULL;
 
 	while ((i = incidents_next_open(all, i)))
-		if (i->f.kind == f->kind && i->f.class == f->class && i->f.n_ranks == f->n_ranks && i->f.comm == f->comm &&
-		    i->f.seq == f->seq && !memcmp(i->f.ranks, f->ranks, f->n_ranks * sizeof(f->ranks[0])))
+		if (i->f.kind == f->kind && i->f.class == f->class && i->f.n_ranks == f->n_ranks &&
+		    i->f.comm == f->comm && i->f.seq == f->seq &&
+		    !memcmp(i->f.ranks, f->ranks, f->n_ranks * sizeof(f->ranks[0])))
 			return true;
 	return false;
 }
@@ -171,7 +174,8 @@ static void names_choose(struct writing *w, const struct model *m)
 	for (int n = 2; len < sizeof(w->base) - 8 && !name_free(w->base) && n < 1000; n++)
 		sprintf(w->base + len, "-%d", n);
 	for (int i = 0; i < N_SUFFIXES; i++)
-		snprintf(w->temporary[i], sizeof(w->temporary[i]), "%s/" TEMPORARY "%d%s", w->f->dir, getpid(), suffixes[i]);
+		snprintf(w->temporary[i], sizeof(w->temporary[i]), "%s/" TEMPORARY "%d%s", w->f->dir, getpid(),
+			 suffixes[i]);
 }
 
 /* --- the directory --- */
@@ -185,7 +189,10 @@ static bool is_dump(const char *name)
 	       strspn(host + 1, "0123456789") == 8 && strspn(host + 10, "0123456789") == 6;
 }
 
-struct old { char *name; struct timespec written; };
+struct old {
+	char *name;
+	struct timespec written;
+};
 
 static int by_age(const void *a, const void *b)
 {
@@ -201,7 +208,8 @@ static void set_remove(const char *dir, const char *name)
 	char path[1200];
 
 	for (int i = 0; i < N_SUFFIXES; i++) {
-		snprintf(path, sizeof(path), "%s/%.*s%s", dir, (int)(strlen(name) - strlen(suffixes[0])), name, suffixes[i]);
+		snprintf(path, sizeof(path), "%s/%.*s%s", dir, (int)(strlen(name) - strlen(suffixes[0])), name,
+			 suffixes[i]);
 		unlink(path);
 	}
 }
@@ -261,7 +269,8 @@ void flight_dump_clean(const char *dir)
 		closedir(d);
 }
 
-static int files_write(struct writing *w, const struct incidents *i, const struct model *m, uint64_t now_ns, bool *ret_found)
+static int files_write(struct writing *w, const struct incidents *i, const struct model *m, uint64_t now_ns,
+		       bool *ret_found)
 {
 	char path[600];
 	int err;
@@ -275,7 +284,7 @@ static int files_write(struct writing *w, const struct incidents *i, const struc
 	err = findings_write(w, i, m);
 	for (int k = N_SUFFIXES - 1; k >= 0 && !err; k--) { /* the recording last: it stands for the set */
 		snprintf(path, sizeof(path), "%s%s", w->base, suffixes[k]);
-			err = rename(w->temporary[k], path) ? -errno : 0;
+		err = rename(w->temporary[k], path) ? -errno : 0;
 	}
 	return err;
 }
@@ -309,13 +318,15 @@ int flight_dump(struct flight *f, const struct flight_dump_why *why, const struc
 	if (!err) {
 		dprintf(w.fd, "%s\n", w.base);
 		if (why->finding && !found)
-			dprintf(w.fd, "the window is too short to find this %s again: %s.jsonl has what the session said",
+			dprintf(w.fd,
+				"the window is too short to find this %s again: %s.jsonl has what the session said",
 				finding_kind_name(why->finding->kind), w.base);
 		old_remove(f);
 		return 0;
 	}
 	files_remove(&w);
-	dprintf(w.fd, "%s: %s; %s", f->dir, strerror(-err), err == -ENOSPC || err == -EDQUOT ?
-		"make room, or give another directory with --flight=DIR" : "give another directory with --flight=DIR");
+	dprintf(w.fd, "%s: %s; %s", f->dir, strerror(-err),
+		err == -ENOSPC || err == -EDQUOT ? "make room, or give another directory with --flight=DIR"
+						 : "give another directory with --flight=DIR");
 	return 1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * flight_fact.c - the facts that a retelling of the model leaves out because they are told once, or seldom, and go to
- * sinks or to a part of the model that takes a fact as it is: libraries, GPUs, ports, connections, the tier. The last one of each kind,
- * process and number is kept as it came.
+ * sinks or to a part of the model that takes a fact as it is: libraries, GPUs, ports, connections, the tier. The last
+ * one of each kind, process and number is kept as it came.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,22 @@
 static bool fact_keeps(const struct wire_hdr *rec)
 {
 	switch (rec->kind) {
-	case FACT_LIB: case FACT_GPU_DEVICE: case FACT_GPU_SAMPLE: case FACT_GPU_HEALTH: case FACT_GPU_PROCS: case FACT_GPU_STATE:
-	case FACT_PORT: case FACT_PORT_LOOK: case FACT_PORT_USERS: case FACT_GIDS: case FACT_TCP: case FACT_TCP_LOOK:
-	case 14: case 15: case 26: /* tier, budget, host */
-		return true;
-	default:
-		return false;
+	case FACT_LIB:
+	case FACT_GPU_DEVICE:
+	case FACT_GPU_SAMPLE:
+	case FACT_GPU_HEALTH:
+	case FACT_GPU_PROCS:
+	case FACT_GPU_STATE:
+	case FACT_PORT:
+	case FACT_PORT_LOOK:
+	case FACT_PORT_USERS:
+	case FACT_GIDS:
+	case FACT_TCP:
+	case FACT_TCP_LOOK:
+	case 14:
+	case 15:
+	case 26: /* tier, budget, host */ return true;
+	default: return false;
 	}
 }
 
@@ -66,7 +76,8 @@ void flight_fact_note(struct flight *f, const struct wire_hdr *rec)
 	if (rec->tracer != WIRE_FACT || !fact_keeps(rec))
 		return;
 	for (; *link; link = &(*link)->next)
-		if ((*link)->rec.kind == rec->kind && (*link)->rec.tgid == rec->tgid && number_of(&(*link)->rec) == number_of(rec))
+		if ((*link)->rec.kind == rec->kind && (*link)->rec.tgid == rec->tgid &&
+		    number_of(&(*link)->rec) == number_of(rec))
 			break;
 	if (*link)
 		link_drop(f, link);

@@ -16,7 +16,11 @@
 
 #define ANSWERS_MAX 32
 
-struct answer { int token; bool ok; char said[600]; };
+struct answer {
+	int token;
+	bool ok;
+	char said[600];
+};
 
 static struct answer answers[ANSWERS_MAX]; /* of this process: there is one recorder in it */
 static int n_answers;
@@ -44,7 +48,8 @@ static unsigned long long start_ticks(pid_t pid)
 	f = fopen(path, "re");
 	at = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
 	if (at)
-		sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks);
+		sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		       &ticks);
 	if (f)
 		fclose(f);
 	return ticks;
@@ -83,7 +88,8 @@ void flight_state_open(const char *dir)
 	n_answers = 0;
 	err = state_write(dir);
 	if (err)
-		log_warn("%s: %s; 'ranktrace dump' will not find this session (SIGUSR1 to it works)", state_dir(), strerror(-err));
+		log_warn("%s: %s; 'ranktrace dump' will not find this session (SIGUSR1 to it works)", state_dir(),
+			 strerror(-err));
 }
 
 void flight_state_served(const char *dir, const int *tokens, int n, bool ok, const char *said)
@@ -156,7 +162,11 @@ int flight_sessions(struct flight_session *to)
 	return n;
 }
 
-struct wanted { int token, found; char *said; size_t size; };
+struct wanted {
+	int token, found;
+	char *said;
+	size_t size;
+};
 
 static void answer_take(void *arg, char *line)
 {

@@ -18,7 +18,10 @@ void flight_state_served(const char *dir, const int *tokens, int n, bool ok, con
 void flight_state_close(void);
 
 #define FLIGHT_SESSIONS_MAX 64
-struct flight_session { pid_t pid; char dir[512]; };
+struct flight_session {
+	pid_t pid;
+	char dir[512];
+};
 
 /* Sessions that run, into to[FLIGHT_SESSIONS_MAX]; files of dead ones are removed. The number of them. */
 int flight_sessions(struct flight_session *to);

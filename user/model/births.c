@@ -10,8 +10,8 @@
 #include "model/state.h"
 
 #define BIRTHS_MAX 1024
-#define IN_PROGRESS 7              /* ncclInProgress */
-#define LINGER_NS 5000000000ull    /* nobody inside: kept that long for callers that come later */
+#define IN_PROGRESS 7           /* ncclInProgress */
+#define LINGER_NS 5000000000ull /* nobody inside: kept that long for callers that come later */
 
 static struct caller *caller_of(struct birth_member *b)
 {
@@ -52,8 +52,12 @@ static struct birth *birth_get(struct model *m, const struct event *e, struct co
 	for (struct birth *b = m->births; b; b = b->next)
 		if (parent ? b->parent == parent && b->nth == nth : b->id_hash == e->comm_init.id_hash)
 			return b;
-	return birth_add(m, &(struct birth){ .kind = e->comm_init.kind, .id_hash = parent ? 0 : e->comm_init.id_hash,
-					     .parent = parent, .nth = nth, .nranks = -1, .first_ns = e->ts_ns });
+	return birth_add(m, &(struct birth){ .kind = e->comm_init.kind,
+					     .id_hash = parent ? 0 : e->comm_init.id_hash,
+					     .parent = parent,
+					     .nth = nth,
+					     .nranks = -1,
+					     .first_ns = e->ts_ns });
 }
 
 /* How many must call. Ranks met late may have made calls on the parent that were not seen: theirs cannot be matched. */
@@ -79,8 +83,9 @@ static int caller_add(struct birth *b, struct proc_own *p, const struct event *e
 		return -ENOMEM;
 	}
 	c->grouped = t->group_begin_ns != 0;
-	c->b = (struct birth_member){ .proc = &p->p, .tid = e->tid, .rank = rank, .since_ns = c->grouped ? 0 : e->ts_ns,
-				      .next = b->members };
+	c->b = (struct birth_member){
+		.proc = &p->p, .tid = e->tid, .rank = rank, .since_ns = c->grouped ? 0 : e->ts_ns, .next = b->members
+	};
 	b->members = &c->b;
 	b->n_called++;
 	b->last_ns = e->ts_ns;
@@ -111,7 +116,8 @@ static struct caller *caller_inside(struct model *m, const struct proc_own *p, u
 
 	for (struct birth *b = m->births; b; b = b->next)
 		for (struct birth_member *mb = b->members; mb; mb = mb->next)
-			if (mb->proc == &p->p && mb->tid == tid && !mb->done_ns && !caller_of(mb)->async && !caller_of(mb)->addr)
+			if (mb->proc == &p->p && mb->tid == tid && !mb->done_ns && !caller_of(mb)->async &&
+			    !caller_of(mb)->addr)
 				found = caller_of(mb);
 	return found;
 }

@@ -34,7 +34,9 @@ static int call_open(struct proc_own *p, const struct event *e)
 
 	if (!c)
 		return -ENOMEM;
-	c->c = (struct call){ .tid = e->tid, .name = e->call.name ? e->call.name : "", .begin_ns = e->call.begin_ns,
+	c->c = (struct call){ .tid = e->tid,
+			      .name = e->call.name ? e->call.name : "",
+			      .begin_ns = e->call.begin_ns,
 			      .next = p->p.calls };
 	p->p.calls = &c->c;
 	if (e->call.begin_ns > p->p.last_call_ns)

@@ -141,9 +141,16 @@ static int capture_begin(struct model *m, struct proc_own *p, const struct event
 
 void capture_op(struct capture *c, int lane, const struct op *op, uint64_t group)
 {
-	work_add(c->work, &(struct captured){
-		.comm = op->member->addr, .kind = op->kind, .dtype = op->dtype, .redop = op->redop, .root = op->root,
-		.peer = op->peer, .count = op->count, .group = group, .ns = op->call_ns, .lane = lane });
+	work_add(c->work, &(struct captured){ .comm = op->member->addr,
+					      .kind = op->kind,
+					      .dtype = op->dtype,
+					      .redop = op->redop,
+					      .root = op->root,
+					      .peer = op->peer,
+					      .count = op->count,
+					      .group = group,
+					      .ns = op->call_ns,
+					      .lane = lane });
 }
 
 void capture_mark(const struct stream *s, struct mark *k)
@@ -289,17 +296,14 @@ int capture_apply(struct model *m, const struct event *e)
 	p->p.last_call_ns = e->ts_ns;
 	call_forget(p, e->tid);
 	switch (e->capture.kind) {
-	case CAPTURE_BEGIN:
-		return capture_begin(m, p, e);
-	case CAPTURE_END:
-		return capture_end(p, e);
+	case CAPTURE_BEGIN: return capture_begin(m, p, e);
+	case CAPTURE_END: return capture_end(p, e);
 	case CAPTURE_INSTANTIATE:
 	case CAPTURE_UPDATE:
 		return graph_set(&p->execs, e->capture.exec, work_ref(graph_find(p->graphs, e->capture.graph)));
 	case CAPTURE_CLONE:
 		return graph_set(&p->graphs, e->capture.graph, work_ref(graph_find(p->graphs, e->capture.parent)));
-	case CAPTURE_LAUNCH:
-		return graph_launch(m, p, e);
+	case CAPTURE_LAUNCH: return graph_launch(m, p, e);
 	case CAPTURE_DESTROY:
 		graph_drop(&p->graphs, graph_find(p->graphs, e->capture.graph));
 		graph_drop(&p->execs, graph_find(p->execs, e->capture.exec));

@@ -194,7 +194,8 @@ void member_free(struct member_own *mb)
 	free(mb);
 }
 
-/* `ts_ns`: when the counters were right, 0 not known. NCCL counted more launches than we did: the difference was lost on the way, or came before us. */
+/* `ts_ns`: when the counters were right, 0 not known. NCCL counted more launches than we did: the difference was lost
+ * on the way, or came before us. */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns)
 {
 	if (mb->n_pending) /* counted when their group ends: nothing to compare with now */
@@ -256,21 +257,15 @@ int comm_apply(struct model *m, const struct event *e)
 	p->p.last_call_ns = e->ts_ns;
 	call_forget(p, e->tid);
 	switch (e->kind) {
-	case EV_COMM_READY:
-		err = comm_ready(m, p, e);
-		return err ? err : birth_apply(m, p, e);
-	case EV_COMM_SEEN:
-		err = comm_seen(m, p, e);
-		return err ? err : birth_apply(m, p, e);
-	case EV_COMM_INIT:
-		return birth_apply(m, p, e);
+	case EV_COMM_READY: err = comm_ready(m, p, e); return err ? err : birth_apply(m, p, e);
+	case EV_COMM_SEEN: err = comm_seen(m, p, e); return err ? err : birth_apply(m, p, e);
+	case EV_COMM_INIT: return birth_apply(m, p, e);
 	case EV_COMM_GONE:
 		mb = member_find(p, e->comm_gone.addr);
 		if (mb)
 			member_forget(&mb->m);
 		return 0;
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 

@@ -38,8 +38,10 @@ static void device_take(struct gpu *g, const struct event *e)
 	g->pcie_width_max = e->gpu_device.pcie_width_max;
 	g->pcie_gen_max = e->gpu_device.pcie_gen_max;
 	g->power_limit_mw = e->gpu_device.power_limit_mw;
-	if (g->n_nvlinks == GPU_NOT_TOLD || (e->gpu_device.n_nvlinks != GPU_NOT_TOLD && e->gpu_device.n_nvlinks > g->n_nvlinks))
-		g->n_nvlinks = e->gpu_device.n_nvlinks; /* the most there ever were: NVML's child may have been replaced */
+	if (g->n_nvlinks == GPU_NOT_TOLD ||
+	    (e->gpu_device.n_nvlinks != GPU_NOT_TOLD && e->gpu_device.n_nvlinks > g->n_nvlinks))
+		g->n_nvlinks =
+			e->gpu_device.n_nvlinks; /* the most there ever were: NVML's child may have been replaced */
 }
 
 static void health_take(struct gpu *g, const struct event *e)
@@ -114,8 +116,8 @@ int xid_apply(struct model *m, const struct event *e)
 
 	for (uint64_t i = 0; i < all->n_xids && i < XIDS_KEPT; i++) {
 		x = &all->xids[(all->n_xids - 1 - i) % XIDS_KEPT];
-		if (x->number != e->kernel_log.xid || x->pci != e->kernel_log.pci || x->of_switch != e->kernel_log.of_switch ||
-		    e->ts_ns > x->last_ns + SAME_XID_NS)
+		if (x->number != e->kernel_log.xid || x->pci != e->kernel_log.pci ||
+		    x->of_switch != e->kernel_log.of_switch || e->ts_ns > x->last_ns + SAME_XID_NS)
 			continue;
 		x->last_ns = e->ts_ns;
 		x->n++;
@@ -123,8 +125,14 @@ int xid_apply(struct model *m, const struct event *e)
 		return 0;
 	}
 	all->xids[all->n_xids++ % XIDS_KEPT] = (struct xid){
-		.ts_ns = e->ts_ns, .last_ns = e->ts_ns, .number = e->kernel_log.xid, .pid = e->kernel_log.pid, .n = 1,
-		.pci = e->kernel_log.pci, .of_switch = e->kernel_log.of_switch, .text = e->kernel_log.text,
+		.ts_ns = e->ts_ns,
+		.last_ns = e->ts_ns,
+		.number = e->kernel_log.xid,
+		.pid = e->kernel_log.pid,
+		.n = 1,
+		.pci = e->kernel_log.pci,
+		.of_switch = e->kernel_log.of_switch,
+		.text = e->kernel_log.text,
 	};
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu.h - the node's GPUs as the model knows them: who computes where, how busy each was of late, its error counters, and
- * the errors that the driver reported. Included by model.h.
+ * gpu.h - the node's GPUs as the model knows them: who computes where, how busy each was of late, its error counters,
+ * and the errors that the driver reported. Included by model.h.
  */
 #ifndef RANKTRACE_MODEL_GPU_H
 #define RANKTRACE_MODEL_GPU_H
@@ -13,37 +13,43 @@
 #define XIDS_KEPT 64
 #define GPUS_MAX 64
 
-struct gpu_look { uint64_t ts_ns; struct gpu_sample s; };
-struct gpu_checkup { uint64_t ts_ns; struct gpu_health h; };
+struct gpu_look {
+	uint64_t ts_ns;
+	struct gpu_sample s;
+};
+struct gpu_checkup {
+	uint64_t ts_ns;
+	struct gpu_health h;
+};
 
 struct gpu {
 	uint32_t index;
-	uint64_t pci;             /* GPU_PCI_NONE: not told yet */
-	const char *name, *uuid;  /* "" unknown */
+	uint64_t pci;            /* GPU_PCI_NONE: not told yet */
+	const char *name, *uuid; /* "" unknown */
 	uint32_t pcie_width_max, pcie_gen_max, power_limit_mw, n_nvlinks;
 	struct gpu_look looks[GPU_SAMPLES_KEPT]; /* ring: number i at i % GPU_SAMPLES_KEPT */
 	uint64_t n_looks;
 	struct gpu_checkup checkups[GPU_HEALTHS_KEPT];
 	uint64_t n_checkups;
-	struct gpu_health first;  /* the first checkup: what was there before */
+	struct gpu_health first;     /* the first checkup: what was there before */
 	uint32_t pids[GPU_PIDS_MAX]; /* of the last answer that was not empty: a lost GPU tells none any more */
 	uint32_t n_pids;
 	enum gpu_answer answer;
-	uint64_t answer_ns;       /* since then */
-	struct gpu *next;         /* by index */
+	uint64_t answer_ns; /* since then */
+	struct gpu *next;   /* by index */
 };
 
-struct xid {                  /* an error that the driver reported */
-	uint64_t ts_ns, last_ns;  /* first and last time */
-	uint32_t number, pid;     /* pid 0: not named */
-	uint64_t n;               /* times */
+struct xid {                     /* an error that the driver reported */
+	uint64_t ts_ns, last_ns; /* first and last time */
+	uint32_t number, pid;    /* pid 0: not named */
+	uint64_t n;              /* times */
 	uint64_t pci;
 	bool of_switch;
 	const char *text;
 };
 
-struct pressure {             /* of the host, or of a process' cgroup */
-	uint64_t ts_ns, prev_ns;  /* 0 never seen */
+struct pressure {                                     /* of the host, or of a process' cgroup */
+	uint64_t ts_ns, prev_ns;                      /* 0 never seen */
 	uint64_t stall_ns[3][2], prev_stall_ns[3][2]; /* cpu, memory, io; some, full */
 	uint32_t known;
 };
@@ -52,15 +58,15 @@ struct gpus {
 	struct gpu *all;
 	struct xid xids[XIDS_KEPT]; /* ring */
 	uint64_t n_xids;
-	enum gpu_answer driver;   /* GPU_NO_ANSWER: asked in vain */
-	uint64_t driver_ns;       /* since then */
+	enum gpu_answer driver; /* GPU_NO_ANSWER: asked in vain */
+	uint64_t driver_ns;     /* since then */
 	struct pressure host;
 };
 
 struct model;
 struct proc;
 
-const struct gpu *model_gpu(const struct model *m, uint32_t index); /* NULL not known */
+const struct gpu *model_gpu(const struct model *m, uint32_t index);  /* NULL not known */
 const struct gpu *model_gpu_at(const struct model *m, uint64_t pci); /* NULL not known */
 /* The GPU on which this process computes, by the driver's own word; NULL not told. */
 const struct gpu *proc_gpu(const struct model *m, const struct proc *p);
@@ -74,7 +80,8 @@ static inline const struct gpu_look *gpu_look(const struct gpu *g, uint64_t i)
 
 static inline const struct gpu_checkup *gpu_checkup(const struct gpu *g, uint64_t i)
 {
-	return i < g->n_checkups && i < GPU_HEALTHS_KEPT ? &g->checkups[(g->n_checkups - 1 - i) % GPU_HEALTHS_KEPT] : NULL;
+	return i < g->n_checkups && i < GPU_HEALTHS_KEPT ? &g->checkups[(g->n_checkups - 1 - i) % GPU_HEALTHS_KEPT]
+							 : NULL;
 }
 
 #endif

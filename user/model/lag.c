@@ -140,8 +140,9 @@ void comm_entry_retold(const struct op *op, bool complete)
 {
 	struct comm *c = op->member->comm;
 	int space = op_space(op);
-	struct entries *s = space >= 0 && op->enqueue_ns && op->count && member_comparable(op->member, space) ?
-			    entries_of(c, space, op->seq) : NULL;
+	struct entries *s = space >= 0 && op->enqueue_ns && op->count && member_comparable(op->member, space)
+				    ? entries_of(c, space, op->seq)
+				    : NULL;
 
 	if (!s || (s->used && s->seq > op->seq))
 		return;
@@ -268,17 +269,12 @@ uint64_t comm_last_entry_ns(const struct op *op)
 	switch (op->kind) {
 	case OP_ALLREDUCE:
 	case OP_ALLGATHER:
-	case OP_REDUCESCATTER:
-		return comm_entry_ns(op->member->comm, op_space(op), op->seq);
+	case OP_REDUCESCATTER: return comm_entry_ns(op->member->comm, op_space(op), op->seq);
 	case OP_BROADCAST:
-	case OP_SCATTER:
-		return rooted_entry_ns(op, op_space(op), true);
+	case OP_SCATTER: return rooted_entry_ns(op, op_space(op), true);
 	case OP_REDUCE:
-	case OP_GATHER:
-		return rooted_entry_ns(op, op_space(op), false);
-	case OP_RECV:
-		return entry_of(p2p_match(op));
-	default: /* a Send may be over when its bytes are in a buffer; AlltoAll is Send and Recv */
-		return 0;
+	case OP_GATHER: return rooted_entry_ns(op, op_space(op), false);
+	case OP_RECV: return entry_of(p2p_match(op));
+	default: /* a Send may be over when its bytes are in a buffer; AlltoAll is Send and Recv */ return 0;
 	}
 }

@@ -23,7 +23,10 @@ static bool work_in_doubt(const struct model *m, const struct work *w)
 	return w->cut || (m->last_loss_ns >= w->begin_ns && m->last_loss_ns < w->end_ns + LOSS_TOLD_NS);
 }
 
-struct lane { struct stream *s; uint64_t base; };
+struct lane {
+	struct stream *s;
+	uint64_t base;
+};
 
 static int wait_push(struct stream *s, const struct stream *dep, uint64_t pos, const struct event *e)
 {
@@ -62,7 +65,8 @@ static int lanes_join(const struct work *w, const struct lane *lanes, const stru
 }
 
 /* One thing in the lane whatever happens: positions are counted. */
-static int work_play(struct model *m, struct proc_own *p, const struct work *w, const struct lane *lanes, const struct event *e)
+static int work_play(struct model *m, struct proc_own *p, const struct work *w, const struct lane *lanes,
+		     const struct event *e)
 {
 	uint64_t captured_group = 0, group = 0;
 	uint32_t n_ops = 0;

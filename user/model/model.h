@@ -26,22 +26,22 @@
 #include "model/tcp.h"
 
 #define MODEL_OPS_KEPT 4096
-#define COMM_WARMUP_OPS 5      /* and the iterations of a member are known; or */
+#define COMM_WARMUP_OPS 5 /* and the iterations of a member are known; or */
 #define COMM_WARMUP_OPS_MAX 1000
 #define COMM_WARMUP_NS 30000000000ull
 
-struct task {            /* one thread of a rank or of a rank's child */
+struct task { /* one thread of a rank or of a rank's child */
 	uint32_t tid, tgid;
 	const char *name;
 	struct proc *proc;
 	enum task_state state;
-	uint64_t since_ns;   /* in `state` */
-	uint64_t seen_ns;    /* of the last scan or record */
-	uint64_t run_ns, wait_ns, sleep_ns, disk_ns; /* totals of the last scan */
+	uint64_t since_ns;                                /* in `state` */
+	uint64_t seen_ns;                                 /* of the last scan or record */
+	uint64_t run_ns, wait_ns, sleep_ns, disk_ns;      /* totals of the last scan */
 	uint64_t prev_run_ns, prev_seen_ns, prev_wait_ns; /* the scan before: shares of time = differences */
 	uint64_t preempted, prev_preempted;
-	const char *preempted_by;                    /* "" unknown */
-	bool blocked;        /* in D state past the limit, evidence below */
+	const char *preempted_by; /* "" unknown */
+	bool blocked;             /* in D state past the limit, evidence below */
 	uint64_t blocked_since_ns;
 	const char *kernel_stack, *user_stack, *wchan, *syscall, *file;
 	bool mmap_lock_held;
@@ -54,44 +54,49 @@ struct task {            /* one thread of a rank or of a rank's child */
 /* Time of the rank's own GPU work between two CUDA events, as the framework measured it (cuEventElapsedTime): nothing
  * that waits for a peer lies between them, and no operation was called in between: its kernel would hold up the others.
  * PyTorch's DDP asks for its forward pass every 100 iterations. */
-struct gpu_span { uint64_t ts_ns, gpu_ns; };
+struct gpu_span {
+	uint64_t ts_ns, gpu_ns;
+};
 #define GPU_SPANS_KEPT 32
 
 struct proc {
 	uint32_t tgid, ns_pid, parent_tgid;
 	uint64_t start_ns, seen_ns;
-	int rank, local_rank, world_size;   /* global; -1 unknown. A child carries its rank's */
+	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
-	bool comms_scanned;   /* its memory was looked through, and every communicator in it was sampled */
+	bool comms_scanned; /* its memory was looked through, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
 	const char *job, *name, *container, *pod; /* "" unknown */
-	struct proc *leader;  /* the rank's own process; self when it is that */
+	struct proc *leader;                      /* the rank's own process; self when it is that */
 	struct task *tasks;
-	struct member *members;  /* communicators of this process */
+	struct member *members; /* communicators of this process */
 	struct stream *streams;
-	struct mark *marks;   /* CUDA events */
-	struct call *calls;   /* host waits in flight, one per thread at most */
+	struct mark *marks; /* CUDA events */
+	struct call *calls; /* host waits in flight, one per thread at most */
 	uint64_t io_bytes, prev_io_bytes;
-	uint64_t n_ops;       /* all operations called so far */
-	struct steps *steps;  /* iteration clock of this rank */
-	struct proc *next;    /* of model, in order of appearance */
-	struct op *last_op;   /* newest operation called, through prev_in_proc; NULL none kept */
-	uint64_t last_call_ns;/* newest sign of its host code: an operation, a wait or its end, a creation call */
-	uint64_t attached_ns; /* probes were attached to it until then, the last time; 0 not told. What it called before is not seen */
-	uint64_t last_sync_ns;/* newest end of a host wait for the GPU; 0: such waits are not seen */
+	uint64_t n_ops;        /* all operations called so far */
+	struct steps *steps;   /* iteration clock of this rank */
+	struct proc *next;     /* of model, in order of appearance */
+	struct op *last_op;    /* newest operation called, through prev_in_proc; NULL none kept */
+	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
+	uint64_t attached_ns; /* probes were attached to it until then, the last time; 0 not told. What it called before
+				 is not seen */
+	uint64_t last_sync_ns;                /* newest end of a host wait for the GPU; 0: such waits are not seen */
 	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */
-	uint64_t call_ns[CALL_CLASS_MAX]; /* total time of driver calls that are over */
-	int cuda_error;       /* last error a driver call returned; 0 none */
+	uint64_t call_ns[CALL_CLASS_MAX];     /* total time of driver calls that are over */
+	int cuda_error;                       /* last error a driver call returned; 0 none */
 	const char *cuda_error_call, *cuda_error_name;
 	uint64_t cuda_error_ns;
-	uint64_t throttled_ns, throttle_seen_ns, prev_throttled_ns, prev_throttle_seen_ns; /* cgroup: totals; 0 never seen */
-	double quota_cores;   /* of its cgroup; 0 none */
+	uint64_t throttled_ns, throttle_seen_ns, prev_throttled_ns,
+		prev_throttle_seen_ns;             /* cgroup: totals; 0 never seen */
+	double quota_cores;                        /* of its cgroup; 0 none */
 	struct gpu_span gpu_spans[GPU_SPANS_KEPT]; /* ring: number i at i % GPU_SPANS_KEPT */
 	uint64_t n_gpu_spans;
 	struct pressure pressure; /* of its cgroup */
-	uint32_t shed;        /* groups of probes (enum probe_group) that were taken from it, a bit each */
-	uint64_t calls_shed_ns; /* PROBES_CALLS last went or came back: totals from before do not compare with later ones; 0 never */
+	uint32_t shed;            /* groups of probes (enum probe_group) that were taken from it, a bit each */
+	uint64_t calls_shed_ns;   /* PROBES_CALLS last went or came back: totals from before do not compare with later
+				     ones; 0 never */
 	struct proc_outside outside;
 };
 
@@ -99,109 +104,113 @@ struct proc {
 enum { SEQ_COLL, SEQ_ALLTOALL, SEQ_GATHER, SEQ_SCATTER, SEQ_GRAPH, SEQ_SPACES };
 
 struct comm {
-	uint64_t hash;        /* canonical key; 0: not known yet (then one comm per member) */
-	int nranks;           /* -1 unknown */
+	uint64_t hash; /* canonical key; 0: not known yet (then one comm per member) */
+	int nranks;    /* -1 unknown */
 	uint64_t first_ns;
 	struct member **by_rank; /* [nranks], NULL where that rank is not seen on this node */
 	int n_seen;
-	struct member *members;  /* through next_in_comm */
+	struct member *members; /* through next_in_comm */
 	struct comm *next;
-	/* lag statistics in seconds, past warm-up: how long the last member trails the first in entering an operation */
+	/* lag statistics in seconds, past warm-up: how long the last member trails the first in entering an operation
+	 */
 	double lag_p999_s;
-	double duration_p999_s;  /* of operations with a known end */
-	uint64_t n_complete;     /* operations that all seen members entered */
-	uint64_t n_ended;        /* operations seen to end on some member */
+	double duration_p999_s;           /* of operations with a known end */
+	uint64_t n_complete;              /* operations that all seen members entered */
+	uint64_t n_ended;                 /* operations seen to end on some member */
 	uint64_t highest_seq[SEQ_SPACES]; /* highest entered + 1 */
 };
 
-struct p2p_seq {          /* with one peer; index 0 Send, 1 Recv */
-	uint64_t next[2];     /* called */
-	uint64_t entered[2];  /* of them enqueued */
+struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
+	uint64_t next[2];    /* called */
+	uint64_t entered[2]; /* of them enqueued */
 };
 
-struct samples {          /* what looks at the communicator from outside showed; the newest one */
-	uint64_t n;           /* looks; 0 never */
-	uint64_t seen_ns;     /* the newest */
-	uint64_t since_ns;    /* the first that showed these counters: the last of these calls was before it */
+struct samples {           /* what looks at the communicator from outside showed; the newest one */
+	uint64_t n;        /* looks; 0 never */
+	uint64_t seen_ns;  /* the newest */
+	uint64_t since_ns; /* the first that showed these counters: the last of these calls was before it */
 	uint64_t counters[OP_KINDS_COUNTED];
-	bool counted;         /* this NCCL keeps counters that move */
-	bool moved;           /* they moved between two looks */
+	bool counted; /* this NCCL keeps counters that move */
+	bool moved;   /* they moved between two looks */
 	bool aborted;
 	int async_result, init_state; /* ncclResult_t */
 };
 
-struct member {           /* one rank in one communicator */
+struct member { /* one rank in one communicator */
 	struct comm *comm;
 	struct proc *proc;
-	uint64_t addr;        /* ncclComm* in that process */
-	int rank;             /* in the communicator; -1 unknown */
+	uint64_t addr; /* ncclComm* in that process */
+	int rank;      /* in the communicator; -1 unknown */
 	int device;
-	bool from_birth;      /* creation was seen: sequences start at 0 for sure */
+	bool from_birth; /* creation was seen: sequences start at 0 for sure */
 	bool gone;
 	uint64_t next_seq[SEQ_SPACES];
-	uint64_t base_seq;    /* counter value when met; 0 from birth */
+	uint64_t base_seq; /* counter value when met; 0 from birth */
 	struct p2p_seq *p2p;
 	struct op *ops, *ops_tail; /* oldest to newest, through next */
 	size_t n_ops;
-	struct op *first_open;     /* oldest whose end is not known, NULL none */
+	struct op *first_open; /* oldest whose end is not known, NULL none */
 	uint64_t last_call_ns;
 	struct member *next_in_comm, *next_in_proc;
 	uint64_t entered_seq[SEQ_SPACES]; /* next_seq less the operations of a group that is still open */
-	size_t n_pending;     /* operations called in a group that is still open */
-	bool seq_known;       /* SEQ_COLL is absolute: from birth, or from NCCL's counters */
-	uint64_t checked_ns;  /* NCCL's counters last agreed with, or corrected, next_seq */
-	int n_p2p;            /* entries of p2p, by rank of the peer */
-	bool blind;           /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
+	size_t n_pending;                 /* operations called in a group that is still open */
+	bool seq_known;                   /* SEQ_COLL is absolute: from birth, or from NCCL's counters */
+	uint64_t checked_ns;              /* NCCL's counters last agreed with, or corrected, next_seq */
+	int n_p2p;                        /* entries of p2p, by rank of the peer */
+	bool blind; /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
 	struct samples samples;
 	struct proxies proxies;
 };
 
 struct op {
 	struct member *member;
-	uint64_t id;            /* 1.. unique in the session, in order of arrival */
+	uint64_t id; /* 1.. unique in the session, in order of arrival */
 	enum op_kind kind;
 	int dtype, redop, root, peer; /* -1 none; peer is a rank of the communicator */
 	uint64_t count, seq;
-	bool seq_from_attach;   /* seq counts from the attach, not from the communicator's creation */
+	bool seq_from_attach; /* seq counts from the attach, not from the communicator's creation */
 	uint32_t tid;
 	uint64_t stream;
-	uint64_t call_ns;       /* API entry */
-	uint64_t enqueue_ns;    /* call, or the outermost GroupEnd; 0 while its group is open */
-	uint64_t start_bound_ns;/* not before: enqueue, end of the previous op on its stream, last member's enqueue */
-	uint64_t end_ns;        /* seen to be over at this time; 0 open. True end in [end_ns - end_error_ns, end_ns] */
+	uint64_t call_ns;        /* API entry */
+	uint64_t enqueue_ns;     /* call, or the outermost GroupEnd; 0 while its group is open */
+	uint64_t start_bound_ns; /* not before: enqueue, end of the previous op on its stream, last member's enqueue */
+	uint64_t end_ns;         /* seen to be over at this time; 0 open. True end in [end_ns - end_error_ns, end_ns] */
 	uint64_t end_error_ns;
-	uint64_t signature;     /* hash(kind, count, dtype, redop, root) */
-	uint64_t stream_pos;    /* position on its stream */
-	bool handed_out, grouped; /* handed_out: model_next_ended() gave it */
-	struct op *next, *prev;         /* of member */
+	uint64_t signature;                     /* hash(kind, count, dtype, redop, root) */
+	uint64_t stream_pos;                    /* position on its stream */
+	bool handed_out, grouped;               /* handed_out: model_next_ended() gave it */
+	struct op *next, *prev;                 /* of member */
 	struct op *next_in_proc, *prev_in_proc; /* all operations of that process in call order */
-	uint64_t nth;           /* its number among all operations of the process, from 0 */
-	uint64_t arrive_bound_ns;/* this rank was ready for it not before: enqueue, end bound of the previous op on its stream */
-	uint64_t not_done_ns;   /* newest observation that it was not over, 0 none */
-	uint64_t seq_checked_ns;/* NCCL's counters last confirmed its member's numbers then; == call_ns: this very number */
-	bool captured;          /* into a graph: never runs itself, takes no number */
-	uint64_t graph_exec;    /* ran in a launch of this graph; 0 called by the host. Numbered in SEQ_GRAPH, but for P2P */
-	uint64_t gpu_ns;        /* GPU time, as the framework measured it; 0 unknown */
-	uint64_t sync_ns;       /* newest end of a host wait for the GPU before the call; 0 none seen */
+	uint64_t nth;                           /* its number among all operations of the process, from 0 */
+	uint64_t arrive_bound_ns; /* this rank was ready for it not before: enqueue, end bound of the previous op on its
+				     stream */
+	uint64_t not_done_ns;     /* newest observation that it was not over, 0 none */
+	uint64_t seq_checked_ns;  /* NCCL's counters last confirmed its member's numbers then; == call_ns: this very
+				     number */
+	bool captured;            /* into a graph: never runs itself, takes no number */
+	uint64_t graph_exec; /* ran in a launch of this graph; 0 called by the host. Numbered in SEQ_GRAPH, but for P2P
+			      */
+	uint64_t gpu_ns;     /* GPU time, as the framework measured it; 0 unknown */
+	uint64_t sync_ns;    /* newest end of a host wait for the GPU before the call; 0 none seen */
 	uint32_t graph_i, graph_n; /* its place among the operations of its graph's launch */
 	struct op_net net;
 };
 
-struct call {             /* the host is in a driver call: a wait for the GPU, or another that takes long */
+struct call { /* the host is in a driver call: a wait for the GPU, or another that takes long */
 	uint32_t tid;
-	bool is_sync;         /* a wait for the GPU: kind, handle */
+	bool is_sync; /* a wait for the GPU: kind, handle */
 	enum sync_kind kind;
 	uint64_t handle, begin_ns;
-	const char *name;     /* "cuMemAlloc"; waits: "cuStreamSynchronize" and so on */
+	const char *name; /* "cuMemAlloc"; waits: "cuStreamSynchronize" and so on */
 	struct call *next;
 };
 
-struct birth_member {     /* one rank in the creation call */
+struct birth_member { /* one rank in the creation call */
 	struct proc *proc;
 	uint32_t tid;
-	int rank;             /* in the new communicator (Split and the like: in the parent); -1 not told */
-	uint64_t since_ns;    /* it called, in a group: its GroupEnd; 0: in a group that is open, it does not wait yet */
-	uint64_t done_ns;     /* it is through; 0 still inside, or (non-blocking) not used yet */
+	int rank;          /* in the new communicator (Split and the like: in the parent); -1 not told */
+	uint64_t since_ns; /* it called, in a group: its GroupEnd; 0: in a group that is open, it does not wait yet */
+	uint64_t done_ns;  /* it is through; 0 still inside, or (non-blocking) not used yet */
 	struct birth_member *next;
 };
 
@@ -209,27 +218,27 @@ struct birth_member {     /* one rank in the creation call */
  * every expected rank is through, or all inside are gone. */
 struct birth {
 	enum comm_init_kind kind;
-	uint64_t id_hash;     /* of the unique id; 0: made from `parent` */
-	struct comm *parent;  /* Split, Shrink, Grow: all its ranks must call (Shrink: those that stay) */
-	uint64_t nth;         /* which such call on the parent, from 1 */
-	int nranks;           /* expected callers; -1 unknown */
+	uint64_t id_hash;    /* of the unique id; 0: made from `parent` */
+	struct comm *parent; /* Split, Shrink, Grow: all its ranks must call (Shrink: those that stay) */
+	uint64_t nth;        /* which such call on the parent, from 1 */
+	int nranks;          /* expected callers; -1 unknown */
 	int n_called;
-	uint64_t first_ns;    /* the first rank called */
-	uint64_t last_ns;     /* the newest caller called */
+	uint64_t first_ns; /* the first rank called */
+	uint64_t last_ns;  /* the newest caller called */
 	struct birth_member *members;
 	struct birth *next;
 };
 
-struct steps {            /* iteration clock of one rank: smallest period of its signature sequence */
-	size_t period_ops;    /* 0: none found */
-	uint64_t n;           /* whole iterations seen since the period was found */
-	double median_s;      /* of the last iterations, 0 unknown */
-	uint64_t phase;       /* an iteration starts at the operation with nth % period_ops == phase (canonical rotation) */
-	uint64_t role;        /* equal for ranks with equal iterations; 0 without a period */
+struct steps {             /* iteration clock of one rank: smallest period of its signature sequence */
+	size_t period_ops; /* 0: none found */
+	uint64_t n;        /* whole iterations seen since the period was found */
+	double median_s;   /* of the last iterations, 0 unknown */
+	uint64_t phase; /* an iteration starts at the operation with nth % period_ops == phase (canonical rotation) */
+	uint64_t role;  /* equal for ranks with equal iterations; 0 without a period */
 };
 
-struct model {            /* read by detectors and sinks as const */
-	uint64_t now_ns;      /* newest event */
+struct model {           /* read by detectors and sinks as const */
+	uint64_t now_ns; /* newest event */
 	uint64_t start_ns, start_realtime_ns;
 	uint64_t realtime_offset_ns; /* as of now: for people, and for nothing else */
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
@@ -237,15 +246,16 @@ struct model {            /* read by detectors and sinks as const */
 	struct proc *procs, **procs_tail;
 	struct comm *comms, **comms_tail;
 	struct birth *births;
-	uint64_t lost;        /* records, of all classes */
+	uint64_t lost;         /* records, of all classes */
 	uint64_t last_loss_ns; /* of a class that verdicts rest on (not LOSS_BULK) */
 	uint64_t n_events, n_ops, n_ops_ended;
 	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
-	bool stopped;         /* EV_STOP seen */
-	struct gpus gpus;     /* of the node */
-	struct port *ports;   /* of its RDMA devices, by index */
-	struct qps qps; struct tcp_connections tcp; /* RDMA queue pairs, TCP connections of the traced processes */
-	struct model_state *state; /* private: hash tables, op queue */
+	bool stopped;                       /* EV_STOP seen */
+	struct gpus gpus;                   /* of the node */
+	struct port *ports;                 /* of its RDMA devices, by index */
+	struct qps qps;
+	struct tcp_connections tcp; /* RDMA queue pairs, TCP connections of the traced processes */
+	struct model_state *state;  /* private: hash tables, op queue */
 };
 
 struct model *model_new(void);

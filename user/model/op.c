@@ -14,12 +14,9 @@
 int op_space(const struct op *op)
 {
 	switch (op->kind) {
-	case OP_ALLTOALL:
-		return SEQ_ALLTOALL;
-	case OP_GATHER:
-		return SEQ_GATHER;
-	case OP_SCATTER:
-		return SEQ_SCATTER;
+	case OP_ALLTOALL: return SEQ_ALLTOALL;
+	case OP_GATHER: return SEQ_GATHER;
+	case OP_SCATTER: return SEQ_SCATTER;
 	default:
 		if (!op_kind_counted(op->kind))
 			return -1;
@@ -290,9 +287,19 @@ static struct op *op_new(struct member *mb, const struct event *e)
 	if (!o)
 		return NULL;
 	o->op = (struct op){
-		.member = mb, .kind = e->op.op, .dtype = e->op.dtype, .redop = e->op.redop, .root = e->op.root,
-		.peer = e->op.peer, .count = e->op.count, .tid = e->tid, .stream = e->op.stream, .call_ns = e->ts_ns,
-		.seq_checked_ns = mb->checked_ns, .sync_ns = mb->proc->last_sync_ns, .grouped = e->op.group_depth > 0,
+		.member = mb,
+		.kind = e->op.op,
+		.dtype = e->op.dtype,
+		.redop = e->op.redop,
+		.root = e->op.root,
+		.peer = e->op.peer,
+		.count = e->op.count,
+		.tid = e->tid,
+		.stream = e->op.stream,
+		.call_ns = e->ts_ns,
+		.seq_checked_ns = mb->checked_ns,
+		.sync_ns = mb->proc->last_sync_ns,
+		.grouped = e->op.group_depth > 0,
 	};
 	o->op.signature = op_signature(&o->op);
 	return &o->op;
@@ -316,7 +323,9 @@ void ops_tick(struct model *m)
 	for (const struct proc *p = m->procs; p; p = p->next)
 		n += p->last_op && !p->dead;
 	each = MODEL_OPS_ALL / (n ? n : 1);
-	m->state->ops_kept = each < MODEL_OPS_MIN ? MODEL_OPS_MIN : each > 2 * MODEL_OPS_KEPT ? 2 * MODEL_OPS_KEPT : each;
+	m->state->ops_kept = each < MODEL_OPS_MIN        ? MODEL_OPS_MIN
+			     : each > 2 * MODEL_OPS_KEPT ? 2 * MODEL_OPS_KEPT
+							 : each;
 	for (const struct proc *p = m->procs; p; p = p->next)
 		for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
 			ops_bound(m, mb);
@@ -344,9 +353,19 @@ struct op *op_launched(struct model *m, struct proc_own *p, const struct capture
 	if (!o)
 		return NULL;
 	o->op = (struct op){
-		.member = &mb->m, .kind = c->kind, .dtype = c->dtype, .redop = c->redop, .root = c->root, .peer = c->peer,
-		.count = c->count, .tid = e->tid, .stream = e->capture.stream, .call_ns = e->ts_ns,
-		.seq_checked_ns = mb->m.checked_ns, .grouped = c->group != 0, .graph_exec = e->capture.exec,
+		.member = &mb->m,
+		.kind = c->kind,
+		.dtype = c->dtype,
+		.redop = c->redop,
+		.root = c->root,
+		.peer = c->peer,
+		.count = c->count,
+		.tid = e->tid,
+		.stream = e->capture.stream,
+		.call_ns = e->ts_ns,
+		.seq_checked_ns = mb->m.checked_ns,
+		.grouped = c->group != 0,
+		.graph_exec = e->capture.exec,
 	};
 	mb->m.last_call_ns = e->ts_ns;
 	o->op.signature = op_signature(&o->op);

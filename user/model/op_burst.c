@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_burst.c - which operation a rank's RDMA posts were for. Told only where it can be no other: an operation that was enqueued before
- * the first of them, and no second one that may have run between first and last. A host that runs ahead has many that may have. NCCL
- * makes queue pairs for each communicator; once it is known which is this one's, operations of other communicators do not count.
+ * op_burst.c - which operation a rank's RDMA posts were for. Told only where it can be no other: an operation that was
+ * enqueued before the first of them, and no second one that may have run between first and last. A host that runs ahead
+ * has many that may have. NCCL makes queue pairs for each communicator; once it is known which is this one's,
+ * operations of other communicators do not count.
  */
 #include "model/state.h"
 
 #define LOOK_BACK 256 /* operations of a process */
 
-struct burst { uint64_t first_ns, last_ns, comm; }; /* comm: 0 any */
+struct burst {
+	uint64_t first_ns, last_ns, comm;
+}; /* comm: 0 any */
 
 static bool may_have_posted(const struct op *op, const struct burst *b)
 {
-	return !op->captured && op->enqueue_ns && op->enqueue_ns <= b->last_ns && (!op->end_ns || op->end_ns >= b->first_ns) &&
-	       (!b->comm || op->member->addr == b->comm);
+	return !op->captured && op->enqueue_ns && op->enqueue_ns <= b->last_ns &&
+	       (!op->end_ns || op->end_ns >= b->first_ns) && (!b->comm || op->member->addr == b->comm);
 }
 
 /* NULL: none, or not only one. Whether it was all of them is then known of none. */

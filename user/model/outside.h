@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * outside.h - what is read of ranks from outside: stacks, and how far NCCL's proxy is with one member's transfers. Texts as
- * in struct event. Included by model.h.
+ * outside.h - what is read of ranks from outside: stacks, and how far NCCL's proxy is with one member's transfers.
+ * Texts as in struct event. Included by model.h.
  */
 #ifndef RANKTRACE_MODEL_OUTSIDE_H
 #define RANKTRACE_MODEL_OUTSIDE_H
@@ -12,14 +12,14 @@
 #include "event.h"
 
 struct task_stack {
-	uint64_t ns;         /* 0 never */
+	uint64_t ns; /* 0 never */
 	bool sampled;
 	const char *wait, *file, *kernel, *frames, *python, *native, *end;
 };
 
-struct proc_outside {        /* of a process that was looked at from outside */
-	const char *host;    /* in a merge of several hosts: its own; NULL: the session's */
-	uint32_t host_pid;   /* there; tgid is the stream's own number */
+struct proc_outside {              /* of a process that was looked at from outside */
+	const char *host;          /* in a merge of several hosts: its own; NULL: the session's */
+	uint32_t host_pid;         /* there; tgid is the stream's own number */
 	const char *stacks_unread; /* why no stack of it could be read; NULL: some were, or nobody tried */
 };
 
@@ -27,12 +27,12 @@ struct proc_outside {        /* of a process that was looked at from outside */
 
 /* How far the member's transfers over the network are: the newest look at NCCL's proxy that is whole. */
 struct proxies {
-	uint64_t n_looks;     /* 0 never */
-	uint64_t seen_ns;     /* the newest */
-	uint64_t since_ns;    /* the first that showed these very numbers: nothing moved since, if seen_ns is later */
-	bool moved;           /* they changed between two looks */
-	uint32_t thread;      /* tid of the progress thread; 0 not known */
-	int n;                /* parts at work or queued first */
+	uint64_t n_looks;  /* 0 never */
+	uint64_t seen_ns;  /* the newest */
+	uint64_t since_ns; /* the first that showed these very numbers: nothing moved since, if seen_ns is later */
+	bool moved;        /* they changed between two looks */
+	uint32_t thread;   /* tid of the progress thread; 0 not known */
+	int n;             /* parts at work or queued first */
 	struct proxy_part *parts; /* [n] */
 };
 

@@ -43,9 +43,16 @@ static void look_take(struct port *p, const struct event *e)
 	struct port_look *l = &p->looks[p->n_looks++ % PORT_LOOKS_KEPT];
 
 	*l = (struct port_look){
-		.ts_ns = e->ts_ns, .taken_ns = e->port.look.taken_ns, .state = e->port.look.state,
-		.phys_state = e->port.look.phys_state, .gone = e->port.look.gone, .silent = e->port.look.silent, .carrier_known = e->port.look.carrier_known,
-		.carrier = e->port.look.carrier, .rate_mbps = e->port.look.rate_mbps, .lanes = e->port.look.lanes,
+		.ts_ns = e->ts_ns,
+		.taken_ns = e->port.look.taken_ns,
+		.state = e->port.look.state,
+		.phys_state = e->port.look.phys_state,
+		.gone = e->port.look.gone,
+		.silent = e->port.look.silent,
+		.carrier_known = e->port.look.carrier_known,
+		.carrier = e->port.look.carrier,
+		.rate_mbps = e->port.look.rate_mbps,
+		.lanes = e->port.look.lanes,
 		.netdev_mbps = e->port.look.netdev_mbps,
 	};
 	for (uint32_t c = 0; c < PORT_COUNTERS; c++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * port.h - ports of the node's RDMA devices as the model knows them: which one it is, its newest looks, who has it open. Included
- * by model.h.
+ * port.h - ports of the node's RDMA devices as the model knows them: which one it is, its newest looks, who has it
+ * open. Included by model.h.
  */
 #ifndef RANKTRACE_MODEL_PORT_H
 #define RANKTRACE_MODEL_PORT_H
@@ -12,21 +12,21 @@
 #define PORT_LOOKS_KEPT 64 /* of all; at ten a second some six seconds */
 
 struct port_look {
-	uint64_t ts_ns, taken_ns; /* told, read */
-	uint8_t state, phys_state; /* as in fact_port_look */
+	uint64_t ts_ns, taken_ns;                  /* told, read */
+	uint8_t state, phys_state;                 /* as in fact_port_look */
 	bool gone, silent, carrier_known, carrier; /* silent: no answer since taken_ns, all else as before */
-	uint32_t rate_mbps, lanes, netdev_mbps; /* PORT_NOT_TOLD */
-	uint64_t counters[PORT_COUNTERS]; /* PORT_NOT_COUNTED */
+	uint32_t rate_mbps, lanes, netdev_mbps;    /* PORT_NOT_TOLD */
+	uint64_t counters[PORT_COUNTERS];          /* PORT_NOT_COUNTED */
 };
 
 struct port {
-	uint32_t index, number;    /* number: on its device */
-	int numa_node;             /* -1 unknown */
+	uint32_t index, number;                           /* number: on its device */
+	int numa_node;                                    /* -1 unknown */
 	const char *device, *netdev, *pci, *kind, *layer; /* "" none or unknown */
-	struct port_look looks[PORT_LOOKS_KEPT]; /* ring */
+	struct port_look looks[PORT_LOOKS_KEPT];          /* ring */
 	uint64_t n_looks;
-	struct port_look first;    /* what was counted before the session */
-	bool users_known;          /* who has it open */
+	struct port_look first; /* what was counted before the session */
+	bool users_known;       /* who has it open */
 	uint32_t pids[PORT_USERS_MAX], n_pids;
 	struct port *next;
 };

@@ -10,7 +10,9 @@
 
 #include "model/state.h"
 
-#define FORK_TOLD_NS 1000000000ull /* a process known longer is not the one that is forked now: the pid is used again */
+#define FORK_TOLD_NS \
+	1000000000ull /* a process known longer is not the one that is forked now: the pid is used again \
+		       */
 
 static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
 {
@@ -74,7 +76,8 @@ const struct proc *model_rank(const struct model *m, const char *job, int rank)
 	const struct proc *best = NULL;
 
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (p->rank == rank && !p->is_child && (!job || !strcmp(job, p->job)) && (!best || best->dead || !p->dead))
+		if (p->rank == rank && !p->is_child && (!job || !strcmp(job, p->job)) &&
+		    (!best || best->dead || !p->dead))
 			best = p; /* of an elastic job the living one, else the newest */
 	return best;
 }
@@ -87,7 +90,8 @@ static struct task_own *task_new(struct proc_own *p, uint32_t tid)
 		return NULL;
 	t->t.tid = tid;
 	t->t.tgid = p->p.tgid;
-	t->t.name = t->t.preempted_by = t->t.kernel_stack = t->t.user_stack = t->t.wchan = t->t.syscall = t->t.file = "";
+	t->t.name = t->t.preempted_by = t->t.kernel_stack = t->t.user_stack = t->t.wchan = t->t.syscall = t->t.file =
+		"";
 	t->t.proc = &p->p;
 	HASH_ADD(hh, p->tasks, t.tid, sizeof(tid), t);
 	if (!t->hh.tbl) {
@@ -159,8 +163,8 @@ bool proc_is_unprobed(const struct model *m, uint32_t tgid)
 	return p && p->unprobed;
 }
 
-/* What was seen of its calls ends here, and would never end by itself. A communicator in which none was seen goes on as it is: of
- * a job that hangs nothing changes. */
+/* What was seen of its calls ends here, and would never end by itself. A communicator in which none was seen goes on as
+ * it is: of a job that hangs nothing changes. */
 static void proc_unprobe(struct model *m, struct proc_own *p)
 {
 	bool called = false;
@@ -195,7 +199,8 @@ static int tier_told(struct model *m, const struct event *e)
 	return 0;
 }
 
-/* A call whose probes are gone may be over: nothing is told of it any more. What polls told stays as it was and grows old. */
+/* A call whose probes are gone may be over: nothing is told of it any more. What polls told stays as it was and grows
+ * old. */
 static int budget_told(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_find(m, e->tgid);
@@ -222,10 +227,10 @@ void proc_free(struct proc_own *p)
 	struct task_own *t, *next;
 
 	streams_free(p);
-	HASH_ITER(hh, p->tasks, t, next) {
+	HASH_ITER (hh, p->tasks, t, next) {
 		task_free(p, t);
 	}
-	HASH_ITER(hh, p->members, mb, next_mb) {
+	HASH_ITER (hh, p->members, mb, next_mb) {
 		HASH_DEL(p->members, mb);
 	}
 	for (struct member *m = p->p.members, *m_next; m; m = m_next) {
@@ -454,9 +459,15 @@ static void stack_told(struct proc *p, struct task *t, const struct event *e)
 	p->outside.stacks_unread = e->stack.unread ? e->stack.end : NULL;
 	if (e->stack.unread)
 		return;
-	t->stack = (struct task_stack){ .ns = e->ts_ns, .sampled = e->stack.sampled, .wait = e->stack.wait, .file = e->stack.file,
-					.kernel = e->stack.kernel, .frames = e->stack.frames, .python = e->stack.python,
-					.native = e->stack.native, .end = e->stack.end };
+	t->stack = (struct task_stack){ .ns = e->ts_ns,
+					.sampled = e->stack.sampled,
+					.wait = e->stack.wait,
+					.file = e->stack.file,
+					.kernel = e->stack.kernel,
+					.frames = e->stack.frames,
+					.python = e->stack.python,
+					.native = e->stack.native,
+					.end = e->stack.end };
 }
 
 static int task_apply(struct model *m, const struct event *e)
@@ -518,33 +529,22 @@ int proc_apply(struct model *m, const struct event *e)
 	struct proc_own *p;
 
 	switch (e->kind) {
-	case EV_PROC:
-		return proc_told(m, e);
-	case EV_FORK:
-		return proc_forked(m, e);
-	case EV_EXIT:
-		return proc_exited(m, e);
+	case EV_PROC: return proc_told(m, e);
+	case EV_FORK: return proc_forked(m, e);
+	case EV_EXIT: return proc_exited(m, e);
 	case EV_EXEC:
 		p = proc_get(m, e->tgid, e->ts_ns);
 		if (!p)
 			return -ENOMEM;
 		proc_reset(m, p);
 		return 0;
-	case EV_HOST:
-		return host_told(m, e);
-	case EV_TIER:
-		return tier_told(m, e);
-	case EV_BUDGET:
-		return budget_told(m, e);
-	case EV_COMM_SCAN:
-		return scanned_told(m, e);
-	case EV_THROTTLE:
-		return throttle_told(m, e);
-	case EV_BLOCKED_END:
-		blocked_end(m, e);
-		return 0;
-	default:
-		return task_apply(m, e);
+	case EV_HOST: return host_told(m, e);
+	case EV_TIER: return tier_told(m, e);
+	case EV_BUDGET: return budget_told(m, e);
+	case EV_COMM_SCAN: return scanned_told(m, e);
+	case EV_THROTTLE: return throttle_told(m, e);
+	case EV_BLOCKED_END: blocked_end(m, e); return 0;
+	default: return task_apply(m, e);
 	}
 }
 

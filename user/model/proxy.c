@@ -11,10 +11,10 @@
 
 static bool parts_same(const struct proxy_part *a, const struct proxy_part *b)
 {
-	return a->op_count == b->op_count && a->base == b->base && a->posted == b->posted && a->received == b->received &&
-	       a->flushed == b->flushed && a->transmitted == b->transmitted && a->done == b->done && a->nsteps == b->nsteps &&
-	       a->channel == b->channel && a->peer == b->peer && a->is_send == b->is_send && a->state == b->state &&
-	       a->transport == b->transport;
+	return a->op_count == b->op_count && a->base == b->base && a->posted == b->posted &&
+	       a->received == b->received && a->flushed == b->flushed && a->transmitted == b->transmitted &&
+	       a->done == b->done && a->nsteps == b->nsteps && a->channel == b->channel && a->peer == b->peer &&
+	       a->is_send == b->is_send && a->state == b->state && a->transport == b->transport;
 }
 
 static bool look_same(const struct proxies *p, const struct member_own *mb)

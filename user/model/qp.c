@@ -8,19 +8,21 @@
 
 #include "model/state.h"
 
-#define KEEP_NS 60000000000ull  /* as reap.c: for findings and their evidence */
+#define KEEP_NS 60000000000ull /* as reap.c: for findings and their evidence */
 #define SWEEP_EVERY_NS 1000000000ull
 #define CONTEXTS_MAX 4096
 
-struct qp_number { uint32_t tgid, qpn; };
+struct qp_number {
+	uint32_t tgid, qpn;
+};
 
-struct qp_chain {          /* queue pairs of one process and number: several devices, or a number used again */
+struct qp_chain { /* queue pairs of one process and number: several devices, or a number used again */
 	struct qp_number key;
 	struct qp *newest;
 	UT_hash_handle hh;
 };
 
-struct qp_context {        /* which device a context of a process is of */
+struct qp_context { /* which device a context of a process is of */
 	uint32_t tgid;
 	uint64_t addr;
 	const char *device;
@@ -102,10 +104,12 @@ static int context_note(struct model *m, uint32_t tgid, uint64_t addr, const cha
 
 static bool fits(const struct qp *q, uint64_t context, const char *device)
 {
-	return (!context || !q->context || q->context == context) && (!*device || !*q->device || !strcmp(q->device, device));
+	return (!context || !q->context || q->context == context) &&
+	       (!*device || !*q->device || !strcmp(q->device, device));
 }
 
-static struct qp *find_fitting(const struct model *m, uint32_t tgid, uint32_t qpn, uint64_t context, const char *device, bool gone)
+static struct qp *find_fitting(const struct model *m, uint32_t tgid, uint32_t qpn, uint64_t context, const char *device,
+			       bool gone)
 {
 	const struct qp_chain *c = chain_find(m, tgid, qpn);
 	const struct proc *p = model_proc(m, tgid);
@@ -172,8 +176,14 @@ static struct qp *qp_new(struct model *m, const struct event *e, const char *dev
 
 	if (!q)
 		return NULL;
-	*q = (struct qp){ .proc = &p->p, .context = e->qp.context, .device = device, .qpn = e->qp.qpn, .state = QP_STATE_UNKNOWN,
-			  .first_ns = e->ts_ns, .next = m->qps.newest, .next_same = c->newest };
+	*q = (struct qp){ .proc = &p->p,
+			  .context = e->qp.context,
+			  .device = device,
+			  .qpn = e->qp.qpn,
+			  .state = QP_STATE_UNKNOWN,
+			  .first_ns = e->ts_ns,
+			  .next = m->qps.newest,
+			  .next_same = c->newest };
 	m->qps.newest = c->newest = q;
 	m->qps.n++;
 	m->state->qp.changed = true;

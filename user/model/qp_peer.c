@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qp_peer.c - which queue pairs of this host are each other's far end. Numbers are unique on a device only, and two hosts of one
- * job number alike: an address decides wherever one was told, and numbers alone only where each names the other and no third fits.
+ * qp_peer.c - which queue pairs of this host are each other's far end. Numbers are unique on a device only, and two
+ * hosts of one job number alike: an address decides wherever one was told, and numbers alone only where each names the
+ * other and no third fits.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -125,8 +126,9 @@ const char *qp_gid_text(const uint8_t gid[16], char to[QP_GID_TEXT])
 
 const char *qp_state_name(uint8_t state)
 {
-	static const char *const names[] = { "reset", "init", "ready to receive", "ready to send", "send queue drained",
-					     "send queue error", "error" };
+	static const char *const names[] = {
+		"reset", "init", "ready to receive", "ready to send", "send queue drained", "send queue error", "error"
+	};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
 }

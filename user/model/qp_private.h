@@ -8,13 +8,13 @@
 #include "model/model.h"
 
 struct qp_state {
-	struct qp_chain *by_number;  /* of a process */
+	struct qp_chain *by_number; /* of a process */
 	struct qp_context *contexts;
 	uint64_t swept_ns;
-	bool changed;                /* peers are to be found anew */
+	bool changed; /* peers are to be found anew */
 };
 
 int op_burst_apply(struct model *m, const struct event *e); /* op_burst.c */
-int qp_peers_find(struct model *m); /* 0 or -ENOMEM */
+int qp_peers_find(struct model *m);                         /* 0 or -ENOMEM */
 
 #endif

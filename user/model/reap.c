@@ -2,7 +2,8 @@
  *
  * reap.c - what the model forgets. A communicator whose members are all gone or dead is kept for a minute, for findings
  * and their evidence, then freed; a dead process once it belongs to none any more (as long as one of its communicators
- * has a member alive, that one may be waiting for it) and leads no living child. Operations are handed out before their member goes.
+ * has a member alive, that one may be waiting for it) and leads no living child. Operations are handed out before their
+ * member goes.
  */
 #include <stdlib.h>
 
@@ -83,7 +84,9 @@ static bool is_rank(const struct proc *p)
 	return p->rank >= 0 && !p->is_child;
 }
 
-struct census { size_t dead, dead_ranks; };
+struct census {
+	size_t dead, dead_ranks;
+};
 
 static struct census census_of(const struct model *m)
 {

@@ -11,53 +11,54 @@
 
 #include "model/qp_private.h"
 
-#define STREAM_ITEMS_MAX 8192  /* queued and not known done, per stream */
-#define STREAMS_MAX 1024       /* per process */
-#define MARKS_MAX 8192         /* per process */
-#define MODEL_OPS_ALL 131072   /* operations kept of all living processes together, about 40 MB; */
-#define MODEL_OPS_MIN 1024     /* but of each at least */
-#define MODEL_OPS_DEAD 256     /* of a process that is gone */
-#define LAG_BUCKETS 256        /* 8 an octave from 1 us: up to 4,000 s */
-#define ENTRY_RING 512         /* operations of a communicator whose entries are being counted */
+#define STREAM_ITEMS_MAX 8192 /* queued and not known done, per stream */
+#define STREAMS_MAX 1024      /* per process */
+#define MARKS_MAX 8192        /* per process */
+#define MODEL_OPS_ALL 131072  /* operations kept of all living processes together, about 40 MB; */
+#define MODEL_OPS_MIN 1024    /* but of each at least */
+#define MODEL_OPS_DEAD 256    /* of a process that is gone */
+#define LAG_BUCKETS 256       /* 8 an octave from 1 us: up to 4,000 s */
+#define ENTRY_RING 512        /* operations of a communicator whose entries are being counted */
 
-struct item {              /* one thing queued on a stream: an operation, or a wait for another stream */
+struct item { /* one thing queued on a stream: an operation, or a wait for another stream */
 	uint64_t pos, ns;
 	uint32_t tid;
-	struct op *op;         /* NULL for a wait, or when the operation was dropped */
-	struct stream *dep;    /* waits for this stream to pass dep_pos */
+	struct op *op;      /* NULL for a wait, or when the operation was dropped */
+	struct stream *dep; /* waits for this stream to pass dep_pos */
 	uint64_t dep_pos;
 	struct item *next;
 };
 
-struct captured {          /* one thing in a graph: an operation, or a wait of one of its lanes for another */
-	uint64_t comm;         /* ncclComm*; 0 a wait */
+struct captured {      /* one thing in a graph: an operation, or a wait of one of its lanes for another */
+	uint64_t comm; /* ncclComm*; 0 a wait */
 	enum op_kind kind;
 	int dtype, redop, root, peer;
 	uint64_t count, group; /* group: equal for operations of one NCCL group, 0 none */
 	uint64_t ns;           /* captured then: of a communicator born before */
 	int lane, dep_lane;
-	uint64_t dep_n;        /* waits for the first dep_n things of dep_lane */
+	uint64_t dep_n; /* waits for the first dep_n things of dep_lane */
 };
 
-/* What was captured. A lane is a stream that took part, 0 the one that began. Shared by a graph, its clones and execs. */
+/* What was captured. A lane is a stream that took part, 0 the one that began. Shared by a graph, its clones and execs.
+ */
 struct work {
 	int refs, n_lanes;
-	bool cut;              /* there was more */
+	bool cut; /* there was more */
 	uint64_t begin_ns, end_ns;
-	uint64_t *lane_n;      /* things in each lane */
+	uint64_t *lane_n; /* things in each lane */
 	size_t n, cap, n_ops;
 	struct captured *items;
-	uint64_t told;         /* its number in the retelling that goes on */
+	uint64_t told; /* its number in the retelling that goes on */
 };
 
-struct capture {           /* going on */
+struct capture { /* going on */
 	uint64_t id;
 	uint32_t tid;
 	struct work *work;
 	struct capture *next;
 };
 
-struct graph {             /* or an exec: `work` NULL when its capture was not seen */
+struct graph { /* or an exec: `work` NULL when its capture was not seen */
 	uint64_t handle;
 	struct work *work;
 	UT_hash_handle hh;
@@ -65,10 +66,10 @@ struct graph {             /* or an exec: `work` NULL when its capture was not s
 
 struct stream {
 	uint64_t handle;
-	uint64_t pos;          /* of the newest item */
-	uint64_t done_pos;     /* everything up to here is over */
-	uint64_t lower_ns;     /* the newest item known to be over ended not before */
-	uint64_t target;       /* while completing: to be passed */
+	uint64_t pos;      /* of the newest item */
+	uint64_t done_pos; /* everything up to here is over */
+	uint64_t lower_ns; /* the newest item known to be over ended not before */
+	uint64_t target;   /* while completing: to be passed */
 	bool in_work;
 	uint64_t polled_pos, polled_ns; /* the item behind which a thread polls the stream, and its last poll */
 	uint64_t probe_pos, probed_pos; /* while looking for what is in front of an operation */
@@ -76,7 +77,7 @@ struct stream {
 	size_t n_items;
 	struct item *head, *tail;
 	struct stream *next_work;
-	struct stream *next;   /* of proc */
+	struct stream *next;     /* of proc */
 	struct capture *capture; /* it is being captured, as `lane` of that */
 	int lane;
 	struct stream **lanes; /* the branches of graphs launched on it; [0] unused */
@@ -84,17 +85,17 @@ struct stream {
 	UT_hash_handle hh;
 };
 
-struct mark {              /* a CUDA event as last recorded */
+struct mark { /* a CUDA event as last recorded */
 	uint64_t handle;
 	struct stream *stream;
 	uint64_t pos;
-	uint64_t capture_id;   /* recorded into that capture, behind lane_n things of `lane`; 0 none */
+	uint64_t capture_id; /* recorded into that capture, behind lane_n things of `lane`; 0 none */
 	int lane;
 	uint64_t lane_n;
-	uint64_t ns;           /* recorded then */
-	uint64_t n_ops;        /* operations its process had called by then */
-	uint64_t op_id;        /* of the operation right in front of it on its stream; 0 none, or not known */
-	uint64_t tight_pos;    /* set when the mark follows that operation at once: not done = the operation is not */
+	uint64_t ns;        /* recorded then */
+	uint64_t n_ops;     /* operations its process had called by then */
+	uint64_t op_id;     /* of the operation right in front of it on its stream; 0 none, or not known */
+	uint64_t tight_pos; /* set when the mark follows that operation at once: not done = the operation is not */
 	UT_hash_handle hh;
 };
 
@@ -107,7 +108,7 @@ struct call_own {
 struct task_own {
 	struct task t;
 	uint64_t group_begin_ns; /* outermost GroupStart of the open group; 0 none, or not seen */
-	struct op **pending;   /* called in the open group */
+	struct op **pending;     /* called in the open group */
 	size_t n_pending, cap_pending;
 	UT_hash_handle hh;
 };
@@ -123,42 +124,48 @@ struct op_own {
 
 struct member_own {
 	struct member m;
-	uint64_t born_ns;      /* met */
-	uint64_t n_children;   /* Split, Shrink, Grow called on it */
-	struct proxy_part *look; int n_look, want_look; /* a look at the proxy, not whole yet: so many of so many parts */
+	uint64_t born_ns;    /* met */
+	uint64_t n_children; /* Split, Shrink, Grow called on it */
+	struct proxy_part *look;
+	int n_look, want_look; /* a look at the proxy, not whole yet: so many of so many parts */
 	UT_hash_handle hh;     /* of proc, by addr */
 };
 
 struct proc_own {
 	struct proc p;
-	uint64_t first_ns;        /* appeared */
+	uint64_t first_ns; /* appeared */
 	bool hashed;
-	bool unprobed;            /* its probes were taken away: what one still tells is of before */
-	bool needed, reaped;      /* while sweeping: leader of a living process; to be freed */
+	bool unprobed;       /* its probes were taken away: what one still tells is of before */
+	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
 	struct member_own *members;
 	struct stream *streams;
 	struct mark *marks;
 	struct capture *captures;
 	struct graph *graphs, *execs;
-	int n_lanes;              /* streams that are branches of graphs */
+	int n_lanes; /* streams that are branches of graphs */
 	struct steps steps;
 	uint64_t steps_checked_n; /* operations when the clock was last looked at */
 	uint64_t steps_found_n;   /* when the period was found */
 	uint64_t steps_from_n;    /* history before does not count: the period broke there */
 	uint64_t steps_searched_n;
-	size_t steps_base;        /* period of the signatures; period_ops is a multiple of it */
+	size_t steps_base; /* period of the signatures; period_ops is a multiple of it */
 	UT_hash_handle hh;
 };
 
-struct caller {            /* of a creation */
+struct caller { /* of a creation */
 	struct birth_member b;
-	uint64_t addr;         /* told when it returned; 0 not */
-	bool grouped;          /* inside GroupStart and GroupEnd */
-	bool async;            /* returned, but is not through */
+	uint64_t addr; /* told when it returned; 0 not */
+	bool grouped;  /* inside GroupStart and GroupEnd */
+	bool async;    /* returned, but is not through */
 };
 
-struct entries { uint64_t seq; uint32_t n; bool used, complete; uint64_t first_ns, last_ns; };
+struct entries {
+	uint64_t seq;
+	uint32_t n;
+	bool used, complete;
+	uint64_t first_ns, last_ns;
+};
 
 struct comm_own {
 	struct comm c;
@@ -166,35 +173,46 @@ struct comm_own {
 	uint32_t lag[LAG_BUCKETS], duration[LAG_BUCKETS];
 	uint64_t n_lag, n_duration;
 	bool warm;
-	uint64_t idle_ns;         /* since then no member is alive; 0 not so */
+	uint64_t idle_ns; /* since then no member is alive; 0 not so */
 	UT_hash_handle hh;
 	bool hashed;
 };
 
 struct model_state {
-	struct proc_own *procs;   /* by tgid, the living or newest */
-	struct comm_own *comms;   /* by hash */
+	struct proc_own *procs;             /* by tgid, the living or newest */
+	struct comm_own *comms;             /* by hash */
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
-	struct op_own *given;     /* handed out and dropped: freed at the next event */
+	struct op_own *given;               /* handed out and dropped: freed at the next event */
 	uint64_t next_op_id, next_group, next_capture;
 	uint64_t swept_ns, n_died; /* the last sweep; processes that died since */
-	bool any_unprobed;        /* some process was, once */
-	uint64_t ops_kept;        /* of each living process, as of the last tick */
-	uint64_t *scratch;        /* of the iteration clock */
+	bool any_unprobed;         /* some process was, once */
+	uint64_t ops_kept;         /* of each living process, as of the last tick */
+	uint64_t *scratch;         /* of the iteration clock */
 	double *scratch_s;
-	struct work **retold;     /* captured work by its number, while a retelling is taken */
+	struct work **retold; /* captured work by its number, while a retelling is taken */
 	size_t n_retold;
 	struct qp_state qp;
 };
 
-static inline struct proc_own *proc_own(struct proc *p) { return (struct proc_own *)p; }
-static inline struct comm_own *comm_own(struct comm *c) { return (struct comm_own *)c; }
-static inline struct op_own *op_own(struct op *op) { return (struct op_own *)op; }
+static inline struct proc_own *proc_own(struct proc *p)
+{
+	return (struct proc_own *)p;
+}
+static inline struct comm_own *comm_own(struct comm *c)
+{
+	return (struct comm_own *)c;
+}
+static inline struct op_own *op_own(struct op *op)
+{
+	return (struct op_own *)op;
+}
 
 /* proc.c */
 struct proc_own *proc_get(struct model *m, uint32_t tgid, uint64_t ts_ns); /* makes it; NULL without memory */
 struct task_own *task_get(struct proc_own *p, uint32_t tid);
-int proc_apply(struct model *m, const struct event *e); /* COMM_SCAN PROC EXEC FORK EXIT TIER THREAD TASK TASK_AT STACK HOST BLOCKED BLOCKED_END */
+int proc_apply(struct model *m,
+	       const struct event
+		       *e); /* COMM_SCAN PROC EXEC FORK EXIT TIER THREAD TASK TASK_AT STACK HOST BLOCKED BLOCKED_END */
 void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
 bool proc_is_unprobed(const struct model *m, uint32_t tgid);
@@ -205,7 +223,7 @@ struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr
 void comm_leave(struct model *m, struct member *mb);
 void comm_free(struct comm_own *c);
 int comm_apply(struct model *m, const struct event *e); /* COMM_READY COMM_SEEN COMM_GONE */
-void member_forget(struct member *mb);     /* its communicator is over, or its process became another program */
+void member_forget(struct member *mb); /* its communicator is over, or its process became another program */
 void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns); /* by NCCL's own count */
 void member_free(struct member_own *mb);
 int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns);
@@ -214,9 +232,9 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 int sample_apply(struct model *m, const struct event *e); /* COMM_SAMPLE */
 
 /* gpu.c */
-struct gpu *gpu_get(struct model *m, uint32_t index); /* makes it; NULL without memory, or past GPUS_MAX */
-int gpu_apply(struct model *m, const struct event *e); /* GPU_* */
-int xid_apply(struct model *m, const struct event *e); /* XID */
+struct gpu *gpu_get(struct model *m, uint32_t index);       /* makes it; NULL without memory, or past GPUS_MAX */
+int gpu_apply(struct model *m, const struct event *e);      /* GPU_* */
+int xid_apply(struct model *m, const struct event *e);      /* XID */
 int pressure_apply(struct model *m, const struct event *e); /* PRESSURE */
 void gpus_free(struct model *m);
 /* births.c */
@@ -234,21 +252,21 @@ void comm_entered(const struct model *m, const struct op *op); /* counts entries
 void comm_ended(const struct op *op);
 void comm_contradicted(const struct op *op); /* it is over: whoever did not enter it by our count was miscounted */
 void comm_entry_retold(const struct op *op, bool complete); /* counts the entry, and nothing else */
-bool comm_entry_complete(const struct op *op); /* whoever was known entered it */
-void comm_quantiles(struct comm_own *c);      /* from its histograms */
-uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member `op` depends on, 0 unknown */
+bool comm_entry_complete(const struct op *op);              /* whoever was known entered it */
+void comm_quantiles(struct comm_own *c);                    /* from its histograms */
+uint64_t comm_last_entry_ns(const struct op *op);           /* enqueue of the last member `op` depends on, 0 unknown */
 
 /* op.c */
 int op_apply(struct model *m, const struct event *e); /* OP GROUP_START GROUP_END */
 void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns);
-int op_hold(struct task_own *t, struct op *op);       /* until its group ends */
+int op_hold(struct task_own *t, struct op *op);               /* until its group ends */
 void op_link(struct model *m, struct proc *p, struct op *op); /* into the lists; takes the next numbers */
-struct p2p_seq *p2p_get(struct member *mb, int peer); /* NULL: no such peer, or no memory */
+struct p2p_seq *p2p_get(struct member *mb, int peer);         /* NULL: no such peer, or no memory */
 uint64_t op_signature(const struct op *op);
-void ops_bound(struct model *m, struct member *mb);   /* drop what is too old to be kept */
-void ops_tick(struct model *m);                       /* that for all, and share the room out */
-void op_out(struct model *m, struct op *op);          /* give it to model_next_ended() */
-void op_drop(struct model *m, struct op *op);         /* the member forgets it */
+void ops_bound(struct model *m, struct member *mb); /* drop what is too old to be kept */
+void ops_tick(struct model *m);                     /* that for all, and share the room out */
+void op_out(struct model *m, struct op *op);        /* give it to model_next_ended() */
+void op_drop(struct model *m, struct op *op);       /* the member forgets it */
 /* Of a graph launch, as if the launching thread had called it now. NULL: its communicator is gone, or no memory. */
 struct op *op_launched(struct model *m, struct proc_own *p, const struct captured *c, const struct event *e);
 void op_enter(struct model *m, struct op *op, struct stream *s, uint64_t ns);
@@ -260,12 +278,12 @@ struct stream *stream_get(struct proc_own *p, uint64_t handle, uint32_t tid);
 struct stream *stream_lane(struct proc_own *p, struct stream *s, int lane); /* lane 0: `s` itself */
 struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns);
 struct mark *mark_renew(struct proc_own *p, uint64_t handle); /* the newest last; NULL without memory */
-int stream_queue(struct stream *s, struct op *op);    /* enqueue_ns set */
-int stream_apply(struct model *m, const struct event *e); /* SYNC_* MARK* STREAM_QUERY ELAPSED */
+int stream_queue(struct stream *s, struct op *op);            /* enqueue_ns set */
+int stream_apply(struct model *m, const struct event *e);     /* SYNC_* MARK* STREAM_QUERY ELAPSED */
 void streams_free(struct proc_own *p);
 
 /* calls.c */
-int call_apply(struct model *m, const struct event *e); /* CALL CALL_OPEN CUDA_ERROR */
+int call_apply(struct model *m, const struct event *e);        /* CALL CALL_OPEN CUDA_ERROR */
 struct call_own **call_find(struct proc_own *p, uint32_t tid); /* the link to it; *link NULL: in none */
 void call_forget(struct proc_own *p, uint32_t tid);
 
@@ -274,13 +292,13 @@ int capture_apply(struct model *m, const struct event *e); /* CAPTURE */
 void capture_op(struct capture *c, int lane, const struct op *op, uint64_t group);
 void capture_wait(struct proc_own *p, struct stream *s, const struct mark *k);
 void capture_mark(const struct stream *s, struct mark *k);
-void capture_over(struct proc_own *p, struct stream *s);   /* it cannot be going on any more */
-void capture_failed(struct proc_own *p, uint32_t tid);     /* cuStreamEndCapture returned an error */
+void capture_over(struct proc_own *p, struct stream *s); /* it cannot be going on any more */
+void capture_failed(struct proc_own *p, uint32_t tid);   /* cuStreamEndCapture returned an error */
 void captures_free(struct proc_own *p);
-struct work *work_new(uint64_t ns);                        /* one lane, one reference */
+struct work *work_new(uint64_t ns); /* one lane, one reference */
 void work_unref(struct work *w);
 void work_add(struct work *w, const struct captured *what);
-int lane_new(struct work *w);                              /* the lane's number, -1 no room */
+int lane_new(struct work *w);                                         /* the lane's number, -1 no room */
 int graph_set(struct graph **table, uint64_t handle, struct work *w); /* takes the reference */
 
 /* launch.c */
@@ -292,7 +310,7 @@ void reap_died(struct model *m);
 
 /* retell.c */
 int retold_apply(struct model *m, const struct event *e); /* RETOLD */
-void retold_free(struct model_state *st);                  /* the numbers of captured work */
+void retold_free(struct model_state *st);                 /* the numbers of captured work */
 
 /* steps.c */
 int steps_tick(struct model *m, struct proc_own *p);

@@ -14,16 +14,18 @@
 
 #define WINDOW 4096
 #define REPEATS 3
-#define ALIKE_MIN 16       /* equal operations in a row that may be a clock of their own: fewer are the layers of one step */
-#define HELD_MIN 64        /* operations over which a clock proves itself; one that broke earlier was a mistake */
+#define ALIKE_MIN \
+	16          /* equal operations in a row that may be a clock of their own: fewer are the layers of one step \
+		     */
+#define HELD_MIN 64 /* operations over which a clock proves itself; one that broke earlier was a mistake */
 #define MULTIPLE_MAX 64
 #define MEDIAN_OF 9
 
-struct window {            /* newest first */
+struct window { /* newest first */
 	size_t n;
 	uint64_t *sig;
 	size_t *z;
-	double *gap_s;     /* call to the call before */
+	double *gap_s; /* call to the call before */
 };
 
 static int window_fill(struct model *m, const struct proc_own *p, struct window *w)
@@ -182,7 +184,8 @@ static void clock_set(struct proc_own *p, const struct window *w, size_t base)
 /* After a clock that held, what comes is something new; after one that did not, history still counts. */
 static void clock_lost(struct proc_own *p)
 {
-	if (p->steps_checked_n - p->steps_found_n >= HELD_MIN && p->steps_checked_n - p->steps_found_n >= 8 * p->steps_base)
+	if (p->steps_checked_n - p->steps_found_n >= HELD_MIN &&
+	    p->steps_checked_n - p->steps_found_n >= 8 * p->steps_base)
 		p->steps_from_n = p->steps_checked_n;
 	memset(&p->steps, 0, sizeof(p->steps));
 	p->steps_base = 0;

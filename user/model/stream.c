@@ -9,12 +9,13 @@
 
 #include "model/state.h"
 
-#define CROSS_THREAD_NS 1000000 /* a call's record is its entry: another thread's wait that close behind may be too early for it */
-#define TIGHT_NS 1000000        /* a mark that close behind an operation, on the same thread: no kernel in between */
-#define CLOCK_STEP_NS 1000      /* cuEventElapsedTime's resolution is half of that */
-#define STREAM_LEGACY 1         /* CU_STREAM_LEGACY of cuda.h: the same as 0 */
-#define STREAM_PER_THREAD 2     /* CU_STREAM_PER_THREAD: each thread has its own */
-#define LANES_MAX 4096          /* branches of graphs, per process */
+#define CROSS_THREAD_NS \
+	1000000 /* a call's record is its entry: another thread's wait that close behind may be too early for it */
+#define TIGHT_NS 1000000    /* a mark that close behind an operation, on the same thread: no kernel in between */
+#define CLOCK_STEP_NS 1000  /* cuEventElapsedTime's resolution is half of that */
+#define STREAM_LEGACY 1     /* CU_STREAM_LEGACY of cuda.h: the same as 0 */
+#define STREAM_PER_THREAD 2 /* CU_STREAM_PER_THREAD: each thread has its own */
+#define LANES_MAX 4096      /* branches of graphs, per process */
 
 uint64_t stream_name(uint64_t handle, uint32_t tid)
 {
@@ -312,8 +313,10 @@ static void elapsed_told(struct model *m, struct proc_own *p, const struct event
 static const char *sync_name(enum sync_kind kind)
 {
 	static const char *const names[] = {
-		[SYNC_STREAM] = "cuStreamSynchronize", [SYNC_EVENT] = "cuEventSynchronize",
-		[SYNC_CONTEXT] = "cuCtxSynchronize", [SYNC_COPY] = "cuMemcpy",
+		[SYNC_STREAM] = "cuStreamSynchronize",
+		[SYNC_EVENT] = "cuEventSynchronize",
+		[SYNC_CONTEXT] = "cuCtxSynchronize",
+		[SYNC_COPY] = "cuMemcpy",
 	};
 
 	return (unsigned int)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "";
@@ -326,7 +329,12 @@ static int sync_begin(struct proc_own *p, const struct event *e)
 
 	if (!c)
 		return -ENOMEM;
-	c->c = (struct call){ .tid = e->tid, .is_sync = true, .name = sync_name(e->sync.kind), .kind = e->sync.kind, .handle = e->sync.handle, .begin_ns = e->ts_ns,
+	c->c = (struct call){ .tid = e->tid,
+			      .is_sync = true,
+			      .name = sync_name(e->sync.kind),
+			      .kind = e->sync.kind,
+			      .handle = e->sync.handle,
+			      .begin_ns = e->ts_ns,
 			      .next = p->p.calls };
 	if (k) { /* it may be recorded again while we wait */
 		c->stream = k->stream;
@@ -352,13 +360,15 @@ static void event_wait_over(struct model *m, struct proc_own *p, const struct ev
 }
 
 /* What is being captured cannot be waited for. */
-static void stream_synced(struct model *m, struct proc_own *p, struct stream *s, uint32_t tid, uint64_t begin_ns, uint64_t ns)
+static void stream_synced(struct model *m, struct proc_own *p, struct stream *s, uint32_t tid, uint64_t begin_ns,
+			  uint64_t ns)
 {
 	capture_over(p, s);
 	stream_done(m, s, pos_at(s, tid, begin_ns), ns);
 }
 
-/* The tight rule of marks: nothing unseen fits between an operation and a thread's polls that follow each other at once. */
+/* The tight rule of marks: nothing unseen fits between an operation and a thread's polls that follow each other at
+ * once. */
 static void stream_queried(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct stream *s = stream_get(p, e->mark.stream, e->tid);
@@ -395,9 +405,7 @@ static void sync_end(struct model *m, struct proc_own *p, const struct event *e)
 		if (s)
 			stream_synced(m, p, s, e->tid, e->sync.begin_ns, e->ts_ns);
 		break;
-	case SYNC_EVENT:
-		event_wait_over(m, p, e);
-		break;
+	case SYNC_EVENT: event_wait_over(m, p, e); break;
 	case SYNC_CONTEXT:
 		for (s = p->p.streams; s; s = s->next)
 			stream_done(m, s, pos_at(s, e->tid, e->sync.begin_ns), e->ts_ns);
@@ -411,29 +419,20 @@ int stream_apply(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	if (e->kind != EV_MARK_QUERY && e->kind != EV_STREAM_QUERY && e->kind != EV_ELAPSED) /* the watchdog's polls are no progress */
+	if (e->kind != EV_MARK_QUERY && e->kind != EV_STREAM_QUERY &&
+	    e->kind != EV_ELAPSED) /* the watchdog's polls are no progress */
 		p->p.last_call_ns = e->ts_ns;
 	if (e->kind == EV_SYNC_END)
 		sync_end(m, p, e);
 	call_forget(p, e->tid); /* whatever it was in, it is out of it now */
 	switch (e->kind) {
-	case EV_SYNC_BEGIN:
-		return sync_begin(p, e);
-	case EV_MARK:
-		return mark_recorded(p, e);
-	case EV_MARK_WAIT:
-		return mark_waited(p, e);
-	case EV_MARK_QUERY:
-		mark_queried(m, p, e);
-		return 0;
-	case EV_STREAM_QUERY:
-		stream_queried(m, p, e);
-		return 0;
-	case EV_ELAPSED:
-		elapsed_told(m, p, e);
-		return 0;
-	default:
-		return 0;
+	case EV_SYNC_BEGIN: return sync_begin(p, e);
+	case EV_MARK: return mark_recorded(p, e);
+	case EV_MARK_WAIT: return mark_waited(p, e);
+	case EV_MARK_QUERY: mark_queried(m, p, e); return 0;
+	case EV_STREAM_QUERY: stream_queried(m, p, e); return 0;
+	case EV_ELAPSED: elapsed_told(m, p, e); return 0;
+	default: return 0;
 	}
 }
 
@@ -442,7 +441,7 @@ void streams_free(struct proc_own *p)
 	struct mark *k, *k_next;
 	struct stream *s, *s_next;
 
-	HASH_ITER(hh, p->marks, k, k_next) {
+	HASH_ITER (hh, p->marks, k, k_next) {
 		HASH_DEL(p->marks, k);
 		free(k);
 	}

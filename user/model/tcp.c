@@ -15,8 +15,8 @@ const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t i
 
 static bool are_ends(const struct tcp_connection *a, const struct tcp_connection *b)
 {
-	return a != b && a->local_port == b->remote_port && a->remote_port == b->local_port && !strcmp(a->local, b->remote) &&
-	       !strcmp(a->remote, b->local);
+	return a != b && a->local_port == b->remote_port && a->remote_port == b->local_port &&
+	       !strcmp(a->local, b->remote) && !strcmp(a->remote, b->local);
 }
 
 /* Namespaces that do not see each other may use the same addresses: then the end in its own counts, or none. */
@@ -76,8 +76,14 @@ static int id_take(struct model *m, const struct event *e)
 		return -ENOMEM;
 	forget(m, e->tcp.index);
 	*c = (struct tcp_connection){
-		.index = e->tcp.index, .tgid = e->tgid, .id = ++m->tcp.n_ever, .netns = e->tcp.id.netns, .local = e->tcp.id.local,
-		.remote = e->tcp.id.remote, .netdev = e->tcp.id.netdev, .local_port = e->tcp.id.local_port,
+		.index = e->tcp.index,
+		.tgid = e->tgid,
+		.id = ++m->tcp.n_ever,
+		.netns = e->tcp.id.netns,
+		.local = e->tcp.id.local,
+		.remote = e->tcp.id.remote,
+		.netdev = e->tcp.id.netdev,
+		.local_port = e->tcp.id.local_port,
 		.remote_port = e->tcp.id.remote_port,
 	};
 	m->tcp.at[e->tcp.index] = c;
@@ -90,8 +96,11 @@ static void look_take(struct tcp_connection *c, const struct event *e)
 {
 	struct tcp_look *l = &c->looks[c->n_looks++ % TCP_LOOKS_KEPT];
 
-	*l = (struct tcp_look){ .ts_ns = e->ts_ns, .taken_ns = e->tcp.look.taken_ns, .state = e->tcp.look.state,
-				.netdev_known = e->tcp.look.netdev_known, .netdev_up = e->tcp.look.netdev_up };
+	*l = (struct tcp_look){ .ts_ns = e->ts_ns,
+				.taken_ns = e->tcp.look.taken_ns,
+				.state = e->tcp.look.state,
+				.netdev_known = e->tcp.look.netdev_known,
+				.netdev_up = e->tcp.look.netdev_up };
 	for (uint32_t i = 0; i < TCP_COUNTERS; i++)
 		l->counters[i] = i < e->tcp.look.n_counters ? e->tcp.look.counters[i] : TCP_NOT_TOLD;
 }

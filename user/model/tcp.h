@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.h - the ranks' TCP connections as the model knows them: between whom, and their newest looks. Included by model.h.
+ * tcp.h - the ranks' TCP connections as the model knows them: between whom, and their newest looks. Included by
+ * model.h.
  */
 #ifndef RANKTRACE_MODEL_TCP_H
 #define RANKTRACE_MODEL_TCP_H
@@ -20,16 +21,21 @@ struct tcp_look {
 
 struct tcp_connection {
 	uint32_t index, tgid;
-	uint64_t id;              /* differs from that of all others, also of earlier ones with this index */
+	uint64_t id; /* differs from that of all others, also of earlier ones with this index */
 	uint64_t netns;
 	const char *local, *remote, *netdev; /* addresses as text; netdev "" unknown */
 	uint16_t local_port, remote_port;
-	const struct tcp_connection *peer; /* its other end, where a rank that is watched here has it; NULL: not, or several could be it */
+	const struct tcp_connection
+		*peer; /* its other end, where a rank that is watched here has it; NULL: not, or several could be it */
 	struct tcp_look looks[TCP_LOOKS_KEPT]; /* ring */
 	uint64_t n_looks;
 };
 
-struct tcp_connections { struct tcp_connection *at[TCP_CONNECTIONS_MAX]; uint32_t n; uint64_t n_ever; }; /* n: past the last */
+struct tcp_connections {
+	struct tcp_connection *at[TCP_CONNECTIONS_MAX];
+	uint32_t n;
+	uint64_t n_ever;
+}; /* n: past the last */
 
 struct model;
 

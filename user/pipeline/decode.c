@@ -117,9 +117,10 @@ static int decode_host(const struct fact_host *f, struct intern *strings, struct
 
 static int decode_stack(const struct fact_stack *f, struct intern *strings, struct event *e)
 {
-	const uint16_t lens[] = { f->wait_len, f->file_len, f->kernel_len, f->frames_len, f->python_len, f->native_len, f->end_len };
-	const char **texts[] = { &e->stack.wait, &e->stack.file, &e->stack.kernel, &e->stack.frames, &e->stack.python,
-				 &e->stack.native, &e->stack.end };
+	const uint16_t lens[] = { f->wait_len,   f->file_len,   f->kernel_len, f->frames_len,
+				  f->python_len, f->native_len, f->end_len };
+	const char **texts[] = { &e->stack.wait,   &e->stack.file,   &e->stack.kernel, &e->stack.frames,
+				 &e->stack.python, &e->stack.native, &e->stack.end };
 	size_t at = sizeof(*f);
 
 	e->kind = EV_STACK;
@@ -142,10 +143,23 @@ static int decode_proxy(const struct fact_proxy *f, struct event *e)
 	e->proxy.n = f->n;
 	e->proxy.thread = f->thread;
 	e->proxy.part = (struct proxy_part){
-		.op_count = f->op_count, .base = f->base, .posted = f->posted, .received = f->received, .flushed = f->flushed,
-		.transmitted = f->transmitted, .done = f->done, .nsteps = f->nsteps, .channel = f->channel, .peer = f->peer,
-		.queued = f->queued, .is_send = f->flags & PROXY_SEND, .transport = f->transport, .coll = f->coll,
-		.algorithm = f->algorithm, .protocol = f->protocol, .state = f->state,
+		.op_count = f->op_count,
+		.base = f->base,
+		.posted = f->posted,
+		.received = f->received,
+		.flushed = f->flushed,
+		.transmitted = f->transmitted,
+		.done = f->done,
+		.nsteps = f->nsteps,
+		.channel = f->channel,
+		.peer = f->peer,
+		.queued = f->queued,
+		.is_send = f->flags & PROXY_SEND,
+		.transport = f->transport,
+		.coll = f->coll,
+		.algorithm = f->algorithm,
+		.protocol = f->protocol,
+		.state = f->state,
 	};
 	return e->proxy.is_look || (f->nsteps >= 0 && f->channel >= 0 && f->peer >= 0) ? 1 : -EINVAL;
 }
@@ -160,9 +174,10 @@ static int decode_tier(const struct fact_tier *f, struct event *e)
 }
 
 _Static_assert((int)FACT_PROBES_CALLS == PROBES_CALLS && (int)FACT_PROBES_POLLS == PROBES_POLLS &&
-	       (int)FACT_PROBES_POSTS == PROBES_POSTS && (int)FACT_PROBES_BURST == PROBES_BURST &&
-	       (int)FACT_PROBE_GROUPS == PROBE_GROUPS && (int)FACT_BUDGET_SHED == BUDGET_SHED &&
-	       (int)FACT_BUDGET_BACK == BUDGET_BACK && (int)FACT_BUDGET_KEPT == BUDGET_KEPT, "probe_group.h numbers as schemas/probing.h");
+		       (int)FACT_PROBES_POSTS == PROBES_POSTS && (int)FACT_PROBES_BURST == PROBES_BURST &&
+		       (int)FACT_PROBE_GROUPS == PROBE_GROUPS && (int)FACT_BUDGET_SHED == BUDGET_SHED &&
+		       (int)FACT_BUDGET_BACK == BUDGET_BACK && (int)FACT_BUDGET_KEPT == BUDGET_KEPT,
+	       "probe_group.h numbers as schemas/probing.h");
 
 static int decode_budget(const struct fact_budget *f, struct event *e)
 {
@@ -177,35 +192,37 @@ static int decode_budget(const struct fact_budget *f, struct event *e)
 	e->budget.budget_ppm = f->budget_ppm;
 	e->budget.of_node = f->flags & FACT_BUDGET_OF_NODE;
 	e->budget.assumed = f->flags & FACT_BUDGET_ASSUMED;
-	return f->what <= FACT_BUDGET_KEPT && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS ? 1 : -EINVAL;
+	return f->what <= FACT_BUDGET_KEPT && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS
+		       ? 1
+		       : -EINVAL;
 }
 
 static bool is_network(unsigned int kind)
 {
-	return (kind >= FACT_PORT && kind <= FACT_PORT_USERS) || kind == FACT_QP || kind == FACT_GIDS || kind == FACT_TCP || kind == FACT_TCP_LOOK;
+	return (kind >= FACT_PORT && kind <= FACT_PORT_USERS) || kind == FACT_QP || kind == FACT_GIDS ||
+	       kind == FACT_TCP || kind == FACT_TCP_LOOK;
 }
 
 static int decode_network(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
 	if (h->kind == FACT_TCP || h->kind == FACT_TCP_LOOK)
 		return decode_tcp_fact(h, strings, e);
-	return h->kind == FACT_QP || h->kind == FACT_GIDS ? decode_qp_fact(h, strings, e) : decode_port_fact(h, strings, e);
+	return h->kind == FACT_QP || h->kind == FACT_GIDS ? decode_qp_fact(h, strings, e)
+							  : decode_port_fact(h, strings, e);
 }
 
 static int decode_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
 {
 	static const uint16_t sizes[] = {
-		[FACT_START] = sizeof(struct fact_start), [FACT_TICK] = sizeof(struct fact_tick),
-		[FACT_PROC] = sizeof(struct fact_proc), [FACT_THREAD] = sizeof(struct fact_thread),
-		[FACT_LIB] = sizeof(struct fact_lib), [FACT_LOSS] = sizeof(struct fact_loss),
-		[FACT_STOP] = sizeof(struct fact_stop), [FACT_ATTACH] = sizeof(struct fact_attach),
-		[FACT_CLOCK] = sizeof(struct fact_clock), [FACT_COMM_SAMPLE] = sizeof(struct fact_comm_sample),
+		[FACT_START] = sizeof(struct fact_start),     [FACT_TICK] = sizeof(struct fact_tick),
+		[FACT_PROC] = sizeof(struct fact_proc),       [FACT_THREAD] = sizeof(struct fact_thread),
+		[FACT_LIB] = sizeof(struct fact_lib),         [FACT_LOSS] = sizeof(struct fact_loss),
+		[FACT_STOP] = sizeof(struct fact_stop),       [FACT_ATTACH] = sizeof(struct fact_attach),
+		[FACT_CLOCK] = sizeof(struct fact_clock),     [FACT_COMM_SAMPLE] = sizeof(struct fact_comm_sample),
 		[FACT_TASK_AT] = sizeof(struct fact_task_at), [FACT_TIER] = sizeof(struct fact_tier),
-		[FACT_BUDGET] = sizeof(struct fact_budget),
-		[FACT_STACK] = sizeof(struct fact_stack),
-		[FACT_PROXY] = sizeof(struct fact_proxy),
-		[FACT_RETOLD] = sizeof(struct fact_retold),
-		[FACT_HOST] = sizeof(struct fact_host), [FACT_COMM_SCAN] = sizeof(struct fact_comm_scan),
+		[FACT_BUDGET] = sizeof(struct fact_budget),   [FACT_STACK] = sizeof(struct fact_stack),
+		[FACT_PROXY] = sizeof(struct fact_proxy),     [FACT_RETOLD] = sizeof(struct fact_retold),
+		[FACT_HOST] = sizeof(struct fact_host),       [FACT_COMM_SCAN] = sizeof(struct fact_comm_scan),
 	};
 	const struct fact_loss *loss = (const void *)h;
 	const struct fact_attach *attach = (const void *)h;
@@ -292,7 +309,8 @@ static const struct tracer *tracer_by_id(uint8_t id)
 
 int decode_record(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
-	const struct tracer *t = rec->tracer == WIRE_FACT || rec->tracer == WIRE_LIFE ? NULL : tracer_by_id(rec->tracer);
+	const struct tracer *t =
+		rec->tracer == WIRE_FACT || rec->tracer == WIRE_LIFE ? NULL : tracer_by_id(rec->tracer);
 	int max = !t ? 1 : t->events_max ? t->events_max : DECODE_EVENTS_MAX;
 
 	memset(out, 0, max * sizeof(*out)); /* half of what a decode costs: no more of them than there can be */

@@ -108,8 +108,8 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	hosts_show(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
 	e->costed_ns = f->since_ns;
-	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu",
-		 (unsigned long long)(m->start_realtime_ns / 1000000), (unsigned long long)s->opened);
+	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu", (unsigned long long)(m->start_realtime_ns / 1000000),
+		 (unsigned long long)s->opened);
 	s->counted += finding_kind_exits(f->kind);
 	mark(e, PHASE_OPEN, m->now_ns);
 	return e;
@@ -145,8 +145,8 @@ static bool finding_differs(const struct finding *a, const struct finding *b)
 		return true;
 	if (a->has_op && (a->comm != b->comm || a->seq != b->seq || a->op != b->op))
 		return true;
-	return memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0])) || fabs(a->confidence - b->confidence) > 0.2 ||
-	       stack_is_news(a, b);
+	return memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0])) ||
+	       fabs(a->confidence - b->confidence) > 0.2 || stack_is_news(a, b);
 }
 
 static int finding_take(struct incidents *s, const struct finding *f, const struct model *m)

@@ -17,7 +17,7 @@ struct output { /* a recording (gets records) or a sink (gets events, operations
 	char *path;
 	struct recording *recording;
 	struct sink *sink;
-	int err;       /* first -errno; the output is closed then */
+	int err; /* first -errno; the output is closed then */
 	bool told;
 };
 
@@ -133,10 +133,10 @@ static void output_check(struct pipeline *p, struct output *o, int err)
 	output_close(o, p->model);
 }
 
-#define EACH_SINK(p, method, ...)                                                                      \
-	for (struct output *o_ = (p)->outputs; o_ < (p)->outputs + (p)->n_outputs; o_++)               \
-		if (o_->sink && o_->sink->class->method)                                               \
-			output_check(p, o_, o_->sink->class->method(o_->sink, __VA_ARGS__))
+#define EACH_SINK(p, method, ...) \
+	for (struct output *o_ = (p)->outputs; o_ < (p)->outputs + (p)->n_outputs; o_++) \
+		if (o_->sink && o_->sink->class->method) \
+	output_check(p, o_, o_->sink->class->method(o_->sink, __VA_ARGS__))
 
 static void ops_hand_out(struct pipeline *p)
 {

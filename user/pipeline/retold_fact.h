@@ -9,8 +9,8 @@
 #include "event.h"
 #include "schemas/facts.h"
 
-/* The record of an event of kind START, PROC, THREAD, STACK or RETOLD into `to`, 8-byte aligned and WIRE_SIZE_MAX long. Texts are
- * cut to what fits. Its size in bytes; -EINVAL: another kind, or a body that fits no record. */
+/* The record of an event of kind START, PROC, THREAD, STACK or RETOLD into `to`, 8-byte aligned and WIRE_SIZE_MAX long.
+ * Texts are cut to what fits. Its size in bytes; -EINVAL: another kind, or a body that fits no record. */
 int retold_encode(const struct event *e, struct wire_hdr *to);
 /* FACT_RETOLD; `e` is zeroed but for its header's fields. 1, or -EINVAL. */
 int retold_decode(const struct fact_retold *f, struct intern *strings, struct event *e);

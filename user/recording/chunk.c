@@ -74,7 +74,10 @@ long chunk_pack(struct chunk *c, const void **ret_bytes)
 	if (!size)
 		return -ENOMEM;
 	*h = (struct recording_chunk){
-		.magic = RECORDING_CHUNK_MAGIC, .raw_bytes = c->used, .packed_bytes = size, .n_records = c->n_records,
+		.magic = RECORDING_CHUNK_MAGIC,
+		.raw_bytes = c->used,
+		.packed_bytes = size,
+		.n_records = c->n_records,
 		.crc32 = libdeflate_crc32(0, h + 1, size),
 	};
 	c->used = c->n_records = 0;

@@ -45,8 +45,8 @@ int recording_create(const char *path, struct recording **ret)
 	if (!r)
 		return -ENOMEM;
 	r->chunk = chunk_new();
-	r->fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) :
-				    fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	r->fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
+				  : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (r->fd < 0)
 		err = -errno;
 	else if (r->chunk)
@@ -165,7 +165,8 @@ static int chunk_read(struct recording_reader *r)
 	if (read_all(r->fd, r->packed, c.packed_bytes) != (ssize_t)c.packed_bytes ||
 	    libdeflate_crc32(0, r->packed, c.packed_bytes) != c.crc32 ||
 	    libdeflate_zlib_decompress(r->inflate, r->packed, c.packed_bytes, r->raw, c.raw_bytes, &size) !=
-	    LIBDEFLATE_SUCCESS || size != c.raw_bytes)
+		    LIBDEFLATE_SUCCESS ||
+	    size != c.raw_bytes)
 		return -EBADMSG;
 	r->at = 0;
 	r->size = size;

@@ -23,11 +23,15 @@
 #define BUDGET_MIN 0.01 /* percent of a core */
 #define BUDGET_MAX 10000.0
 #define PPM_PER_PERCENT 10000u
-#define BUDGET_PERCENT 5        /* PyTorch ranks of 35 ms steps pay 1 to 2 %, most of it in the watchdog, and steps take 0.3 % longer */
+#define BUDGET_PERCENT \
+	5 /* PyTorch ranks of 35 ms steps pay 1 to 2 %, most of it in the watchdog, and steps take 0.3 % longer */
 #define BUDGET_BURST_PERCENT 25 /* for who asks for every launch by name */
 #define BUDGET_NODE_TIMES 10    /* of a process': a node has eight ranks, and some helpers */
 
-struct out { char *text; size_t size; }; /* of an error */
+struct out {
+	char *text;
+	size_t size;
+}; /* of an error */
 
 #define SAY(out, ...) (snprintf((out)->text, (out)->size, __VA_ARGS__), -EINVAL)
 
@@ -52,13 +56,36 @@ static int flag_set(bool *to, const char *text, struct out *error)
 	return 0;
 }
 
-static int set_duration(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.duration_ns, v, e); }
-static int set_dstate(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.dstate_limit_ns, v, e); }
-static int set_hang(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.hang_floor_ns, v, e); }
-static int set_busy(struct session_args *a, const char *v, struct out *e) { return seconds_set(&a->session.busy_limit_ns, v, e); }
-static int set_json(struct session_args *a, const char *v, struct out *e) { return flag_set(&a->json, v, e); }
-static int set_quiet(struct session_args *a, const char *v, struct out *e) { (void)a; return flag_set(&log_quiet, v, e); }
-static int set_verbose(struct session_args *a, const char *v, struct out *e) { (void)a; return flag_set(&log_verbose, v, e); }
+static int set_duration(struct session_args *a, const char *v, struct out *e)
+{
+	return seconds_set(&a->session.duration_ns, v, e);
+}
+static int set_dstate(struct session_args *a, const char *v, struct out *e)
+{
+	return seconds_set(&a->session.dstate_limit_ns, v, e);
+}
+static int set_hang(struct session_args *a, const char *v, struct out *e)
+{
+	return seconds_set(&a->session.hang_floor_ns, v, e);
+}
+static int set_busy(struct session_args *a, const char *v, struct out *e)
+{
+	return seconds_set(&a->session.busy_limit_ns, v, e);
+}
+static int set_json(struct session_args *a, const char *v, struct out *e)
+{
+	return flag_set(&a->json, v, e);
+}
+static int set_quiet(struct session_args *a, const char *v, struct out *e)
+{
+	(void)a;
+	return flag_set(&log_quiet, v, e);
+}
+static int set_verbose(struct session_args *a, const char *v, struct out *e)
+{
+	(void)a;
+	return flag_set(&log_verbose, v, e);
+}
 
 static int set_ring(struct session_args *a, const char *v, struct out *e)
 {
@@ -154,15 +181,23 @@ static int percent_set(uint32_t *to, bool *given, const char *text, struct out *
 	if (!strcmp(text, "no"))
 		return 0;
 	if (end == text || *end || !(percent >= BUDGET_MIN) || percent > BUDGET_MAX)
-		return SAY(error, "'%s' is neither 'no' nor a percentage of a core from %g to %g", text, BUDGET_MIN, BUDGET_MAX);
+		return SAY(error, "'%s' is neither 'no' nor a percentage of a core from %g to %g", text, BUDGET_MIN,
+			   BUDGET_MAX);
 	*to = percent * PPM_PER_PERCENT + 0.5;
 	return 0;
 }
 
-static int set_budget(struct session_args *a, const char *v, struct out *e) { return percent_set(&a->session.budget_ppm, &a->budget_given, v, e); }
-static int set_budget_node(struct session_args *a, const char *v, struct out *e) { return percent_set(&a->session.budget_node_ppm, &a->budget_node_given, v, e); }
+static int set_budget(struct session_args *a, const char *v, struct out *e)
+{
+	return percent_set(&a->session.budget_ppm, &a->budget_given, v, e);
+}
+static int set_budget_node(struct session_args *a, const char *v, struct out *e)
+{
+	return percent_set(&a->session.budget_node_ppm, &a->budget_node_given, v, e);
+}
 
 #define OPT_FLIGHT 1005 /* its argument is optional */
+/* clang-format off */
 #define SETTINGS(X) \
 	X("output", 'o', "FILE", "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0, set_output) \
 	X("pid", 'p', "PID", "this process and its descendants (may repeat)", 0, set_pid) \
@@ -173,16 +208,15 @@ static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", 1, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", 1, set_busy) \
 	X("ring-size", 1004, "BYTES", "each ring buffer between kernel and collector (one a NUMA node), a power of two", 1, set_ring) \
-	X("budget", 1009, "PERCENT", "of a core that probe hits may cost a process; above it the probes that are needed least go (5; with --tier " \
-	  "burst 25; no: no limit)", 1, set_budget) \
+	X("budget", 1009, "PERCENT", "of a core that probe hits may cost a process; above it the probes that are needed least go (5; with --tier " "burst 25; no: no limit)", 1, set_budget) \
 	X("budget-node", 1010, "PERCENT", "the same for all processes together (10 times --budget)", 1, set_budget_node) \
-	X("flight", OPT_FLIGHT, "DIR", "flight recorder: the last of it in memory, written to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " \
-	  "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
+	X("flight", OPT_FLIGHT, "DIR", "flight recorder: the last of it in memory, written to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
 	X("flight-seconds", 1006, "SEC", "it keeps that long (120)", 3, set_flight_seconds) \
 	X("flight-mb", 1007, "MB", "and no more than that, compressed (64; watch: 16)", 3, set_flight_mb) \
 	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", 3, set_flight_keep) \
 	X("quiet", 'q', 0, "no talk on stderr but errors and warnings", 2, set_quiet) \
 	X("verbose", 'v', 0, "also what libbpf says", 2, set_verbose)
+/* clang-format on */
 
 static const struct setting {
 	const char *name;
@@ -196,16 +230,21 @@ static const struct setting {
 #define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
 static const struct argp_option session_options[] = {
-#define X(name, key, arg, help, group, set) { name, key, arg, (key) == OPT_FLIGHT ? OPTION_ARG_OPTIONAL : 0, help, group },
+#define X(name, key, arg, help, group, set) \
+	{ name, key, arg, (key) == OPT_FLIGHT ? OPTION_ARG_OPTIONAL : 0, help, group },
 	SETTINGS(X)
 #undef X
-	{ 0 }
+		{ 0 }
 };
 
 void session_args_init(struct session_args *a, enum tier tier)
 {
-	a->session = (struct session_cfg){ .pids = a->pids, .dstate_limit_ns = 5000000000ull, .hang_floor_ns = 1500000000ull,
-					   .busy_limit_ns = 90000000000ull, .tier = tier, .child_go_fd = -1 };
+	a->session = (struct session_cfg){ .pids = a->pids,
+					   .dstate_limit_ns = 5000000000ull,
+					   .hang_floor_ns = 1500000000ull,
+					   .busy_limit_ns = 90000000000ull,
+					   .tier = tier,
+					   .child_go_fd = -1 };
 }
 
 int session_args_set(struct session_args *a, const char *name, const char *value, char *error, size_t size)
@@ -283,12 +322,14 @@ static int line_take(struct config *c, char *line)
 	if (err == -ENOENT)
 		err = session_args_set(c->args, name, value, c->what, sizeof(c->what));
 	if (err == -ENOENT)
-		snprintf(c->what, sizeof(c->what), "'%.80s' is no setting; keys are the long options' names without dashes (--help)", name);
+		snprintf(c->what, sizeof(c->what),
+			 "'%.80s' is no setting; keys are the long options' names without dashes (--help)", name);
 	return err;
 }
 
-int session_args_file(struct session_args *a, const char *path, int (*set)(void *of, const char *name, const char *value, char *error,
-		      size_t size), void *of, char *error, size_t error_size)
+int session_args_file(struct session_args *a, const char *path,
+		      int (*set)(void *of, const char *name, const char *value, char *error, size_t size), void *of,
+		      char *error, size_t error_size)
 {
 	struct config c = { .args = a, .set = set, .of = of };
 	FILE *f = fopen(path, "re");
@@ -296,7 +337,8 @@ int session_args_file(struct session_args *a, const char *path, int (*set)(void 
 	int err = f ? 0 : -errno, n = 0;
 
 	if (err) {
-		snprintf(error, error_size, "%s: %s; give a readable file of 'key = value' lines", path, strerror(-err));
+		snprintf(error, error_size, "%s: %s; give a readable file of 'key = value' lines", path,
+			 strerror(-err));
 		return err;
 	}
 	while (!err && fgets(line, sizeof(line), f)) {
@@ -315,7 +357,8 @@ int session_args_file(struct session_args *a, const char *path, int (*set)(void 
 static void budget_settle(struct session_args *a)
 {
 	if (!a->budget_given)
-		a->session.budget_ppm = (a->session.tier == TIER_BURST ? BUDGET_BURST_PERCENT : BUDGET_PERCENT) * PPM_PER_PERCENT;
+		a->session.budget_ppm =
+			(a->session.tier == TIER_BURST ? BUDGET_BURST_PERCENT : BUDGET_PERCENT) * PPM_PER_PERCENT;
 	if (!a->budget_node_given)
 		a->session.budget_node_ppm = BUDGET_NODE_TIMES * a->session.budget_ppm;
 }
@@ -386,16 +429,20 @@ static uint64_t ring_bytes_of(const struct session_args *a)
 static void losses_say(const struct session_result *r, const struct session_args *a)
 {
 	static const char *const what[RING_CLASSES] = {
-		[RING_CRITICAL] = "process starts and exits", [RING_NORMAL] = "calls and waits", [RING_BULK] = "launches and copies",
+		[RING_CRITICAL] = "process starts and exits",
+		[RING_NORMAL] = "calls and waits",
+		[RING_BULK] = "launches and copies",
 	};
 
 	for (int i = 0; i < RING_CLASSES; i++)
 		if (r->lost[i] && i == RING_CRITICAL)
-			log_warn("%" PRIu64 " records (%s) found no room: the collector could not run; give it CPU time", r->lost[i],
-				 what[i]);
+			log_warn("%" PRIu64
+				 " records (%s) found no room: the collector could not run; give it CPU time",
+				 r->lost[i], what[i]);
 		else if (r->lost[i])
-			log_warn("%" PRIu64 " records (%s) found no room in a ring of %" PRIu64 " bytes%s; record with --ring-size %"
-				 PRIu64, r->lost[i], what[i], ring_bytes_of(a),
+			log_warn("%" PRIu64 " records (%s) found no room in a ring of %" PRIu64
+				 " bytes%s; record with --ring-size %" PRIu64,
+				 r->lost[i], what[i], ring_bytes_of(a),
 				 i == RING_BULK ? "" : ", so absences prove less", 4 * ring_bytes_of(a));
 	if (r->late)
 		log_warn("%" PRIu64 " records came too late to be put in order", r->late);
@@ -405,12 +452,15 @@ static void budget_say(const struct session_budget *b)
 {
 	if (!b->hits)
 		return;
-	log_info("%" PRIu64 " probe hits of %.1f us (%s): %.2f s of CPU time; in one process at most %.2f %% of a core (pid %u)", b->hits,
-		 b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9, b->peak_ns_per_s * 1e-7,
-		 b->peak_tgid);
+	log_info("%" PRIu64
+		 " probe hits of %.1f us (%s): %.2f s of CPU time; in one process at most %.2f %% of a core (pid %u)",
+		 b->hits, b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9,
+		 b->peak_ns_per_s * 1e-7, b->peak_tgid);
 	if (b->n_shed)
-		log_warn("groups of probes taken away %u times because processes paid too much for them, given back %u times: what "
-			 "they show is missing from then on (--budget)", b->n_shed, b->n_back);
+		log_warn(
+			"groups of probes taken away %u times because processes paid too much for them, given back %u times: what "
+			"they show is missing from then on (--budget)",
+			b->n_shed, b->n_back);
 }
 
 /* The kernel's high-water mark of this process counts the rings it maps; they are told apart. */
@@ -434,8 +484,9 @@ void session_words_say(const struct session_args *a, const struct session_result
 	uint64_t lost = r->lost[RING_CRITICAL] + r->lost[RING_NORMAL] + r->lost[RING_BULK];
 
 	log_info("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
-		 " findings; longest gap between two looks %.2f s", r->processes, r->records, r->ops, lost,
-		 incidents_opened(pipeline_incidents(p)), r->longest_tick_gap_ns / 1e9);
+		 " findings; longest gap between two looks %.2f s",
+		 r->processes, r->records, r->ops, lost, incidents_opened(pipeline_incidents(p)),
+		 r->longest_tick_gap_ns / 1e9);
 	outputs_costs_say(p);
 	losses_say(r, a);
 	budget_say(&r->budget);

@@ -73,7 +73,8 @@ static enum tier tier_at(const struct escalation_cfg *cfg, uint64_t passed_ns)
 {
 	if (passed_ns >= cfg->raise_ns)
 		return TIER_WATCH;
-	return passed_ns >= cfg->burst_after_ns && passed_ns < cfg->burst_after_ns + cfg->burst_ns ? TIER_BURST : TIER_TRACE;
+	return passed_ns >= cfg->burst_after_ns && passed_ns < cfg->burst_after_ns + cfg->burst_ns ? TIER_BURST
+												   : TIER_TRACE;
 }
 
 bool escalation_next(struct escalation *e, uint64_t now_ns, struct tier_change *ret)
@@ -85,7 +86,9 @@ bool escalation_next(struct escalation *e, uint64_t now_ns, struct tier_change *
 		enum tier tier = tier_at(&e->cfg, passed_ns);
 
 		if (tier != r->tier) {
-			*ret = (struct tier_change){ .tgid = r->tgid, .tier = tier, .before = r->tier, .incident = r->incident };
+			*ret = (struct tier_change){
+				.tgid = r->tgid, .tier = tier, .before = r->tier, .incident = r->incident
+			};
 			r->tier = tier;
 			return true;
 		}

@@ -24,7 +24,7 @@ struct warden {
 	struct governor *governor; /* NULL: nothing was probed yet */
 	uint64_t last_ns;
 	struct hit_prices prices;
-	int err;                   /* of the look that goes on */
+	int err; /* of the look that goes on */
 };
 
 struct warden *warden_new(const struct session_cfg *cfg, struct loader *l, struct session_targets *t,
@@ -33,8 +33,12 @@ struct warden *warden_new(const struct session_cfg *cfg, struct loader *l, struc
 	struct warden *w = calloc(1, sizeof(*w));
 
 	if (w)
-		*w = (struct warden){ .budget_ppm = cfg->budget_ppm, .node_ppm = cfg->budget_node_ppm, .loader = l, .targets = t,
-				      .emit = emit, .to = to };
+		*w = (struct warden){ .budget_ppm = cfg->budget_ppm,
+				      .node_ppm = cfg->budget_node_ppm,
+				      .loader = l,
+				      .targets = t,
+				      .emit = emit,
+				      .to = to };
 	return w;
 }
 
@@ -48,10 +52,20 @@ void warden_free(struct warden *w)
 static int budget_tell(struct warden *w, const struct governor_order *o)
 {
 	struct fact_budget f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_BUDGET, .tgid = o->tgid, .tid = o->tgid,
+		.hdr = { .size = sizeof(f),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_BUDGET,
+			 .tgid = o->tgid,
+			 .tid = o->tgid,
 			 .ts_ns = clock_monotonic_ns() },
-		.budget_ppm = o->budget_ppm, .hits_per_s = o->hits_per_s, .node_hits_per_s = o->node_hits_per_s,
-		.cost_ns = o->hit_ns, .node_cost_ns = o->node_hit_ns, .what = o->what, .group = o->group, .shed = o->shed,
+		.budget_ppm = o->budget_ppm,
+		.hits_per_s = o->hits_per_s,
+		.node_hits_per_s = o->node_hits_per_s,
+		.cost_ns = o->hit_ns,
+		.node_cost_ns = o->node_hit_ns,
+		.what = o->what,
+		.group = o->group,
+		.shed = o->shed,
 		.flags = (o->of_node ? FACT_BUDGET_OF_NODE : 0) | (w->prices.assumed ? FACT_BUDGET_ASSUMED : 0),
 	};
 
@@ -65,16 +79,19 @@ static void cost_say(const struct warden *w)
 	if (w->prices.assumed)
 		log_info("what a probe hit costs could not be measured here: %.1f us are assumed", ns[HIT_OTHER] / 1e3);
 	else
-		log_info("a probe hit costs %.1f to %.1f us here, by the function's first instruction, and %.1f us at its return",
-			 (ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_PUSH] : ns[HIT_OTHER]) / 1e3,
-			 (ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_OTHER] : ns[HIT_PUSH]) / 1e3, ns[HIT_RETURN] / 1e3);
+		log_info(
+			"a probe hit costs %.1f to %.1f us here, by the function's first instruction, and %.1f us at its return",
+			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_PUSH] : ns[HIT_OTHER]) / 1e3,
+			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_OTHER] : ns[HIT_PUSH]) / 1e3, ns[HIT_RETURN] / 1e3);
 	if (!loader_attaches_per_process(w->loader))
 		log_info("the budget of probes is only told: this kernel cannot take probes from one process");
 }
 
 static int begin(struct warden *w)
 {
-	struct governor_cfg cfg = { .price_ns = LOADER_PRICE_NS, .budget_ppm = w->budget_ppm, .node_ppm = w->node_ppm,
+	struct governor_cfg cfg = { .price_ns = LOADER_PRICE_NS,
+				    .budget_ppm = w->budget_ppm,
+				    .node_ppm = w->node_ppm,
 				    .fixed = !loader_attaches_per_process(w->loader) };
 	struct governor_order told = { .what = BUDGET_COST, .budget_ppm = w->budget_ppm };
 
@@ -133,7 +150,11 @@ void warden_sums(const struct warden *w, struct session_budget *ret)
 	const struct governor_sums *s = w->governor ? governor_sums(w->governor) : NULL;
 
 	if (s)
-		*ret = (struct session_budget){ .hits = s->hits, .paid_ns = s->paid_ns, .assumed = w->prices.assumed,
-						.peak_ns_per_s = s->peak_ns_per_s, .peak_tgid = s->peak_tgid,
-						.n_shed = s->n_shed, .n_back = s->n_back };
+		*ret = (struct session_budget){ .hits = s->hits,
+						.paid_ns = s->paid_ns,
+						.assumed = w->prices.assumed,
+						.peak_ns_per_s = s->peak_ns_per_s,
+						.peak_tgid = s->peak_tgid,
+						.n_shed = s->n_shed,
+						.n_back = s->n_back };
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_govern.h - keeps what probes cost within its budget: the kernel's counts of hits on one side, the session's targets on
- * the other, governor.h in between. What it does is told as FACT_BUDGET.
+ * session_govern.h - keeps what probes cost within its budget: the kernel's counts of hits on one side, the session's
+ * targets on the other, governor.h in between. What it does is told as FACT_BUDGET.
  */
 #ifndef RANKTRACE_SESSION_GOVERN_H
 #define RANKTRACE_SESSION_GOVERN_H

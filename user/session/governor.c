@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * governor.c - see governor.h. A load is the running mean of what each second cost, in budgets, where a second counts as four
- * budgets at most. It takes three seconds of the last eight above the budget, however far; eight at one and a half times of it.
+ * governor.c - see governor.h. A load is the running mean of what each second cost, in budgets, where a second counts
+ * as four budgets at most. It takes three seconds of the last eight above the budget, however far; eight at one and a
+ * half times of it.
  */
 #include "session/governor.h"
 
@@ -10,29 +11,31 @@
 #include <string.h>
 
 #define CLIP 4.0
-#define LOAD_PART (1 / 8.0)  /* of a new second in the load */
-#define RATE_PART (1 / 2.0)  /* the same of the rates that are told */
-#define OVER_SECONDS 3       /* of eight */
-#define HITS_MAX 1e8         /* a second: no counter moved by so much, it began anew */
-#define CALM 0.5             /* of the budget */
-#define WORTH 0.1            /* of what a process pays: a group of less is not given up, as nothing would be gained */
+#define LOAD_PART (1 / 8.0) /* of a new second in the load */
+#define RATE_PART (1 / 2.0) /* the same of the rates that are told */
+#define OVER_SECONDS 3      /* of eight */
+#define HITS_MAX 1e8        /* a second: no counter moved by so much, it began anew */
+#define CALM 0.5            /* of the budget */
+#define WORTH 0.1           /* of what a process pays: a group of less is not given up, as nothing would be gained */
 
 struct load {
 	double mean;
-	uint8_t over;              /* the last eight seconds, a bit each: above the budget */
+	uint8_t over; /* the last eight seconds, a bit each: above the budget */
 };
 
 struct governed {
 	uint32_t tgid;
 	uint64_t start_ns;
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS];
-	struct rate { double hits, ns; } rate[PROBE_GROUPS]; /* a second's */
+	struct rate {
+		double hits, ns;
+	} rate[PROBE_GROUPS]; /* a second's */
 	struct load load;
-	uint64_t calm_since_ns;    /* 0: it is not */
+	uint64_t calm_since_ns; /* 0: it is not */
 	uint32_t shed;
 	uint8_t backs[PROBE_GROUPS];
 	bool probed, noted, told_kept;
-	bool rated;                /* there were two looks */
+	bool rated; /* there were two looks */
 	struct governed *next;
 };
 

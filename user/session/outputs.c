@@ -19,8 +19,9 @@ int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o)
 	for (int i = 0; !err && i < o->n; i++) {
 		err = pipeline_add_output(p, o->paths[i]);
 		if (err)
-			log_error("%s: %s", o->paths[i], err == -EPROTONOSUPPORT ?
-				  "unknown suffix; use .pftrace, .rtr or .jsonl" : strerror(-err));
+			log_error("%s: %s", o->paths[i],
+				  err == -EPROTONOSUPPORT ? "unknown suffix; use .pftrace, .rtr or .jsonl"
+							  : strerror(-err));
 	}
 	return err;
 }
@@ -53,7 +54,8 @@ void outputs_costs_say(struct pipeline *p)
 
 		if (f->n_ranks)
 			snprintf(rank, sizeof(rank), " rank %d", f->ranks[0]);
-		log_info("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_name(f->kind), *class ? "/" : "", class, rank,
-			 f->n_ranks > 1 ? " and others" : "", f->cause ? f->cause : "no cause known", costs[i]->id);
+		log_info("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_name(f->kind),
+			 *class ? "/" : "", class, rank, f->n_ranks > 1 ? " and others" : "",
+			 f->cause ? f->cause : "no cause known", costs[i]->id);
 	}
 }

@@ -16,7 +16,7 @@
 
 #define BURST_AFTER_NS 2000000000ull /* first what the calls say */
 #define BURST_NS 5000000000ull
-#define PAUSES 4                     /* as long as it was raised: at most a fifth of the time under probes */
+#define PAUSES 4 /* as long as it was raised: at most a fifth of the time under probes */
 
 struct raiser {
 	const struct pipeline *pipeline;
@@ -30,8 +30,10 @@ struct raiser {
 struct raiser *raiser_new(const struct session_cfg *cfg, const struct pipeline *p, struct session_targets *t,
 			  int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
-	struct escalation_cfg e = { .raise_ns = cfg->no_raise ? 0 : cfg->raise_ns, .burst_after_ns = BURST_AFTER_NS,
-				    .burst_ns = BURST_NS, .pause_ns = PAUSES * cfg->raise_ns };
+	struct escalation_cfg e = { .raise_ns = cfg->no_raise ? 0 : cfg->raise_ns,
+				    .burst_after_ns = BURST_AFTER_NS,
+				    .burst_ns = BURST_NS,
+				    .pause_ns = PAUSES * cfg->raise_ns };
 	struct raiser *r = calloc(1, sizeof(*r));
 
 	if (!r)
@@ -61,8 +63,8 @@ static bool is_worth_it(const struct finding *f)
 	return f->kind != FINDING_LOST_EVENTS && f->kind != FINDING_UNOBSERVED && f->class != HANG_PROCESS_DEAD;
 }
 
-/* The ranks it names, and the members of its communicator: who waits shows what for. All of a job that became slower: who it is
- * shows only beside its peers. */
+/* The ranks it names, and the members of its communicator: who waits shows what for. All of a job that became slower:
+ * who it is shows only beside its peers. */
 static int incident_note(struct raiser *r, const struct incident *i, uint64_t now_ns)
 {
 	const struct model *m = pipeline_model(r->pipeline);
@@ -71,7 +73,8 @@ static int incident_note(struct raiser *r, const struct incident *i, uint64_t no
 	for (int k = 0; !err && k < i->f.n_ranks; k++)
 		err = i->f.pids[k] ? escalation_note(r->escalation, i->f.pids[k], i->number, now_ns) : 0;
 	for (const struct comm *c = m->comms; !err && i->f.has_op && c; c = c->next)
-		for (const struct member *mb = c->hash == i->f.comm ? c->members : NULL; !err && mb; mb = mb->next_in_comm)
+		for (const struct member *mb = c->hash == i->f.comm ? c->members : NULL; !err && mb;
+		     mb = mb->next_in_comm)
 			if (!mb->gone && !mb->proc->dead)
 				err = escalation_note(r->escalation, mb->proc->tgid, i->number, now_ns);
 	for (const struct proc *p = i->f.n_ranks || !i->f.job ? NULL : m->procs; !err && p; p = p->next)
@@ -83,9 +86,15 @@ static int incident_note(struct raiser *r, const struct incident *i, uint64_t no
 static int change_tell(struct raiser *r, const struct tier_change *c)
 {
 	struct fact_tier f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_TIER, .tgid = c->tgid, .tid = c->tgid,
+		.hdr = { .size = sizeof(f),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_TIER,
+			 .tgid = c->tgid,
+			 .tid = c->tgid,
 			 .ts_ns = clock_monotonic_ns() },
-		.incident = c->incident, .tier = c->tier - TIER_WATCH, .before = c->before - TIER_WATCH,
+		.incident = c->incident,
+		.tier = c->tier - TIER_WATCH,
+		.before = c->before - TIER_WATCH,
 	};
 
 	return r->emit(r->to, &f.hdr);
@@ -95,7 +104,8 @@ static int change_make(struct raiser *r, const struct tier_change *c, uint64_t n
 {
 	int err;
 
-	if (c->tier > c->before && (err = change_tell(r, c))) /* before its probes' first records, and behind their last */
+	if (c->tier > c->before &&
+	    (err = change_tell(r, c))) /* before its probes' first records, and behind their last */
 		return err;
 	err = session_targets_tier(r->targets, c->tgid, c->tier, now_ns);
 	if (err == -ESRCH) {
@@ -113,7 +123,8 @@ int raiser_tick(struct raiser *r, uint64_t now_ns)
 	int err = 0;
 
 	if (incidents_opened(all) > r->seen)
-		for (const struct incident *i = incidents_next_open(all, NULL); !err && i; i = incidents_next_open(all, i)) {
+		for (const struct incident *i = incidents_next_open(all, NULL); !err && i;
+		     i = incidents_next_open(all, i)) {
 			if (i->number <= r->seen || !is_worth_it(&i->f))
 				continue;
 			err = incident_note(r, i, now_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_raise.h - has the processes that a finding concerns probed, and lets them go again: the findings of the pipeline on
- * one side, the session's targets on the other, escalation.h in between.
+ * session_raise.h - has the processes that a finding concerns probed, and lets them go again: the findings of the
+ * pipeline on one side, the session's targets on the other, escalation.h in between.
  */
 #ifndef RANKTRACE_SESSION_RAISE_H
 #define RANKTRACE_SESSION_RAISE_H

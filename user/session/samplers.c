@@ -13,7 +13,10 @@
 #include "tracers/samplers.def"
 #undef SAMPLER
 
-static const struct { const struct sampler *sampler; const char *help; } listed[] = {
+static const struct {
+	const struct sampler *sampler;
+	const char *help;
+} listed[] = {
 #define SAMPLER(name, help) { &name##_sampler, help },
 #include "tracers/samplers.def"
 #undef SAMPLER
@@ -26,14 +29,14 @@ struct running {
 	const char *help;
 	void *state;
 	uint64_t due_ns;
-	bool told;          /* its trouble was */
+	bool told; /* its trouble was */
 };
 
 struct samplers {
-	struct sampler_ctx ctx;  /* as samplers get it */
+	struct sampler_ctx ctx; /* as samplers get it */
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *emit_to;
-	int emit_error;     /* of the session: not the sampler's own */
+	int emit_error; /* of the session: not the sampler's own */
 	struct running running[N_LISTED + 1];
 };
 
@@ -59,8 +62,8 @@ static void trouble_tell(struct running *r, int err, const char *after)
 	if (r->told)
 		return;
 	r->told = true;
-	log_warn("%s (%s): %s; %s%s", r->sampler->name, r->help, strerror(-err), r->sampler->remedy ? r->sampler->remedy : "",
-		 after);
+	log_warn("%s (%s): %s; %s%s", r->sampler->name, r->help, strerror(-err),
+		 r->sampler->remedy ? r->sampler->remedy : "", after);
 }
 
 int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret)

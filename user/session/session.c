@@ -3,6 +3,7 @@
  * session.c - the loop of a live trace. Everything that reaches the pipeline goes through session_emit() into the
  * reorder window and out of it in order of time; the loop itself only decides when to look where.
  */
+#include "session/load_error.h"
 #include "session/session.h"
 
 #include <errno.h>
@@ -34,21 +35,22 @@
 #include "inspect/reader/reader.h"
 #include "inspect/stack/symbolize.h"
 
-#define TICK_EVERY_NS 250000000ull      /* detectors */
-#define CLOCK_SET_NS 10000000ull        /* the wall clock moved by more against ours: it was set */
+#define TICK_EVERY_NS 250000000ull /* detectors */
+#define CLOCK_SET_NS 10000000ull   /* the wall clock moved by more against ours: it was set */
 #define FLUSH_EVERY_NS 1000000000ull
-#define WINDOW_NS 30000000ull           /* a record reaches us within one loop; the rest is its CPU's delay */
+#define WINDOW_NS 30000000ull /* a record reaches us within one loop; the rest is its CPU's delay */
 #define INFANT_MS 5
-#define CRITICAL_BYTES (256u << 10)     /* process life: 6,000 forks and exits between two looks */
+#define CRITICAL_BYTES (256u << 10)                /* process life: 6,000 forks and exits between two looks */
 #define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
 
 /* How often what is done. Where there are no probes nothing fills the rings, and no library waits to be attached to. */
 static const struct pace {
-	uint32_t loop_ns;      /* rings are emptied */
-	uint64_t rescan_ns;    /* young processes */
-	uint64_t scan_ns;      /* every process of the host */
+	uint32_t loop_ns;   /* rings are emptied */
+	uint64_t rescan_ns; /* young processes */
+	uint64_t scan_ns;   /* every process of the host */
 	uint64_t progress_ns;
-} pace_probes = { 20000000, 50000000, 1000000000, 10000000000 }, pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
+} pace_probes = { 20000000, 50000000, 1000000000, 10000000000 },
+  pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
 
 struct session {
 	struct session_cfg cfg;
@@ -60,17 +62,17 @@ struct session {
 	struct loader *loader;
 	struct session_targets *targets;
 	struct samplers *samplers;
-	struct raiser *raiser; /* tier watch; NULL */
+	struct raiser *raiser;         /* tier watch; NULL */
 	struct session_stacks *stacks; /* NULL none */
-	struct warden *warden; /* NULL: probes may cost what they cost */
+	struct warden *warden;         /* NULL: probes may cost what they cost */
 	struct reorder *reorder;
-	struct flight *flight;  /* NULL none */
+	struct flight *flight; /* NULL none */
 	int timer_fd, signal_fd, child_fd;
 	uint64_t start_boot_ns; /* as start_ns, on the clock of processes' start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
 	struct session_result result;
-	uint64_t realtime_offset_ns;  /* as last told */
-	bool stop, more; /* more: the rings were not emptied at the last look */
+	uint64_t realtime_offset_ns; /* as last told */
+	bool stop, more;             /* more: the rings were not emptied at the last look */
 };
 
 static int session_feed(void *to, const struct wire_hdr *rec)
@@ -101,7 +103,10 @@ static struct wire_hdr fact_hdr(size_t size, uint8_t kind, uint64_t now_ns)
 
 static int start_tell(struct session *s, uint64_t now_ns)
 {
-	union { struct fact_start f; char bytes[sizeof(struct fact_start) + 256]; } u = {};
+	union {
+		struct fact_start f;
+		char bytes[sizeof(struct fact_start) + 256];
+	} u = {};
 	size_t len;
 
 	gethostname(u.f.host, 255);
@@ -119,46 +124,6 @@ static int start_tell(struct session *s, uint64_t now_ns)
 static void libbpf_line(const char *line)
 {
 	log_debug("%s", line);
-}
-
-static int load_error_say(int err, char *error, size_t size)
-{
-	switch (err) {
-	case -EPERM: case -EACCES:
-		snprintf(error, size, "the kernel refused to load BPF programs (EPERM): run as root, or with CAP_BPF, "
-			 "CAP_PERFMON and CAP_SYS_PTRACE");
-		return -EPERM;
-	case -ENOENT: case -ESRCH:
-		snprintf(error, size, "the kernel shows no type information or lacks a tracepoint: it needs "
-			 "CONFIG_DEBUG_INFO_BTF=y (/sys/kernel/btf/vmlinux)");
-		return -ENOENT;
-	case -ENOTSUP:
-		snprintf(error, size, "the kernel has no BPF ring buffer: 5.8 is the oldest that can be traced");
-		return -ENOENT;
-	case -EDOM:
-		snprintf(error, size, "RANKTRACE_KERNEL_LACKS has a name that 'ranktrace ps --kernel' does not list");
-		return -EINVAL;
-	default:
-		snprintf(error, size, "loading the BPF programs: %s; 'ranktrace record --verbose' shows libbpf's words",
-			 strerror(-err));
-		return err;
-	}
-}
-
-static int tracers_check(const struct loader *l, char *error, size_t size)
-{
-	const char *name;
-	int err, n_loaded = 0;
-
-	for (int i = 0; (name = loader_tracer_error(l, i, &err)); i++) {
-		n_loaded += !err;
-		if (err)
-			log_warn("tracer '%s' did not load: %s; the others go on", name, strerror(-err));
-	}
-	if (n_loaded)
-		return 0;
-	snprintf(error, size, "no tracer could be loaded; 'ranktrace record --verbose' shows libbpf's words");
-	return -ENOTSUP;
 }
 
 static int fds_open(struct session *s)
@@ -191,11 +156,17 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	size_t n_wants, ring_bytes = s->cfg.ring_bytes ? s->cfg.ring_bytes : session_ring_bytes(s->cfg.tier);
 	const struct target_want *wants = session_wants(&n_wants);
 	struct loader_cfg cfg = {
-		.reader = s->reader, .dstate_limit_ns = s->cfg.dstate_limit_ns,
-		.tier = s->cfg.tier, .prices = s->cfg.budget_ppm || s->cfg.budget_node_ppm,
-		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES, [RING_NORMAL] = ring_bytes,
-				[RING_BULK] = s->cfg.tier == TIER_TRACE ? CRITICAL_BYTES : ring_bytes }, /* watch may raise to burst */
-		.emit = session_emit, .emit_to = s, .log = libbpf_line,
+		.reader = s->reader,
+		.dstate_limit_ns = s->cfg.dstate_limit_ns,
+		.tier = s->cfg.tier,
+		.prices = s->cfg.budget_ppm || s->cfg.budget_node_ppm,
+		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES,
+				[RING_NORMAL] = ring_bytes,
+				[RING_BULK] = s->cfg.tier == TIER_TRACE ? CRITICAL_BYTES
+									: ring_bytes }, /* watch may raise to burst */
+		.emit = session_emit,
+		.emit_to = s,
+		.log = libbpf_line,
 	};
 	int err;
 
@@ -242,8 +213,14 @@ int session_open(const struct session_cfg *cfg, struct reader *reader, struct pi
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct session){ .cfg = *cfg, .pace = cfg->tier == TIER_WATCH ? &pace_watch : &pace_probes, .reader = reader, .pipeline = p, .timer_fd = -1, .signal_fd = -1,
-			       .child_fd = -1, .result.child_status = -1 };
+	*s = (struct session){ .cfg = *cfg,
+			       .pace = cfg->tier == TIER_WATCH ? &pace_watch : &pace_probes,
+			       .reader = reader,
+			       .pipeline = p,
+			       .timer_fd = -1,
+			       .signal_fd = -1,
+			       .child_fd = -1,
+			       .result.child_status = -1 };
 	snprintf(error, error_size, "out of memory");
 	err = parts_make(s, error, error_size);
 	if (err)
@@ -258,12 +235,15 @@ static void detach(struct loader *l)
 	struct loader_left left = loader_detach(l);
 
 	if (left.n_links && left.closer > 0)
-		log_warn("%d groups of probes stay in place, doing nothing: pid %u maps their file and its address space is locked "
-			 "(mmap_lock); process %d (ranktrace-close) takes them out when it is free", left.n_links, left.holder,
-			 left.closer);
+		log_warn(
+			"%d groups of probes stay in place, doing nothing: pid %u maps their file and its address space is locked "
+			"(mmap_lock); process %d (ranktrace-close) takes them out when it is free",
+			left.n_links, left.holder, left.closer);
 	else if (left.n_links)
-		log_warn("no process to wait for pid %u, whose address space is locked (mmap_lock): %s; taking %d groups of probes out "
-			 "now, until then forks of this host may wait", left.holder, strerror(-left.closer), left.n_links);
+		log_warn(
+			"no process to wait for pid %u, whose address space is locked (mmap_lock): %s; taking %d groups of probes out "
+			"now, until then forks of this host may wait",
+			left.holder, strerror(-left.closer), left.n_links);
 }
 
 void session_free(struct session *s)
@@ -315,9 +295,16 @@ static bool is_traced(const void *of, const struct target_proc *p)
 static int samplers_begin(struct session *s)
 {
 	struct sampler_ctx ctx = {
-		.reader = s->reader, .targets = s->set, .is_traced = is_traced, .is_traced_of = s->targets, .emit = session_emit,
-		.emit_to = s, .start_ns = s->start_ns, .start_boot_ns = s->start_boot_ns,
-		.dstate_limit_ns = s->cfg.dstate_limit_ns, .probes = s->cfg.tier > TIER_WATCH,
+		.reader = s->reader,
+		.targets = s->set,
+		.is_traced = is_traced,
+		.is_traced_of = s->targets,
+		.emit = session_emit,
+		.emit_to = s,
+		.start_ns = s->start_ns,
+		.start_boot_ns = s->start_boot_ns,
+		.dstate_limit_ns = s->cfg.dstate_limit_ns,
+		.probes = s->cfg.tier > TIER_WATCH,
 	};
 
 	return samplers_open(&ctx, &s->samplers);
@@ -367,14 +354,15 @@ static bool due(uint64_t *last_ns, uint64_t every_ns, uint64_t now_ns)
 
 static int clock_tell(struct session *s, uint64_t now_ns)
 {
-	struct fact_clock f = { .hdr = fact_hdr(sizeof(f), FACT_CLOCK, now_ns), .realtime_offset_ns = clock_realtime_offset_ns() };
+	struct fact_clock f = { .hdr = fact_hdr(sizeof(f), FACT_CLOCK, now_ns),
+				.realtime_offset_ns = clock_realtime_offset_ns() };
 	int64_t moved_ns = f.realtime_offset_ns - s->realtime_offset_ns;
 
 	if (moved_ns < (int64_t)CLOCK_SET_NS && moved_ns > -(int64_t)CLOCK_SET_NS)
 		return 0;
 	s->realtime_offset_ns = f.realtime_offset_ns;
-	log_info("the wall clock was set %s by %.3f s; the trace's order does not depend on it", moved_ns > 0 ? "forward" : "back",
-		 llabs(moved_ns) / 1e9);
+	log_info("the wall clock was set %s by %.3f s; the trace's order does not depend on it",
+		 moved_ns > 0 ? "forward" : "back", llabs(moved_ns) / 1e9);
 	return session_emit(s, &f.hdr);
 }
 
@@ -414,10 +402,11 @@ static void progress_say(const struct session *s)
 {
 	const struct model *m = pipeline_model(s->pipeline);
 
-	log_info("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost",
+	log_info("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64
+		 " lost",
 		 (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
-		 loader_libs_attached(s->loader), loader_probes(s->loader),
-		 pipeline_records(s->pipeline), m->n_ops, lost_all(s));
+		 loader_libs_attached(s->loader), loader_probes(s->loader), pipeline_records(s->pipeline), m->n_ops,
+		 lost_all(s));
 }
 
 static bool has_infants(const struct session *s, uint64_t now_ns)
@@ -496,8 +485,10 @@ static int patience(const struct session *s)
 static int loop(struct session *s)
 {
 	struct pollfd fds[] = {
-		{ .fd = s->timer_fd, .events = POLLIN }, { .fd = s->signal_fd, .events = POLLIN },
-		{ .fd = s->child_fd, .events = POLLIN }, { .fd = loader_wake_fd(s->loader), .events = POLLIN },
+		{ .fd = s->timer_fd, .events = POLLIN },
+		{ .fd = s->signal_fd, .events = POLLIN },
+		{ .fd = s->child_fd, .events = POLLIN },
+		{ .fd = loader_wake_fd(s->loader), .events = POLLIN },
 	};
 	uint64_t expirations;
 	int err = 0;
@@ -547,7 +538,8 @@ int session_run(struct session *s, struct session_result *ret)
 	int err = attach(s), end;
 
 	if (!err && !loader_attaches_per_process(s->loader))
-		log_warn("this kernel cannot filter uprobes by process: every process that maps a probed library pays for it");
+		log_warn(
+			"this kernel cannot filter uprobes by process: every process that maps a probed library pays for it");
 	if (!err)
 		err = loop(s);
 	end = finish(s);

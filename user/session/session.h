@@ -20,23 +20,25 @@
 struct reader;
 
 struct session_cfg {
-	const uint32_t *pids;      /* these and their descendants; none and no job: every job of the host */
+	const uint32_t *pids; /* these and their descendants; none and no job: every job of the host */
 	int n_pids;
-	const char *job;           /* NULL any */
-	uint64_t duration_ns;      /* 0 until the job ends or a signal */
+	const char *job;      /* NULL any */
+	uint64_t duration_ns; /* 0 until the job ends or a signal */
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
-	uint64_t ring_bytes;       /* of each normal and bulk ring; 0 default */
+	uint64_t ring_bytes; /* of each normal and bulk ring; 0 default */
 	enum tier tier;
-	uint64_t raise_ns;         /* tier watch: how long a finding has ranks probed; 0 never */
-	bool no_raise;             /* never, whatever raise_ns says */
-	uint32_t budget_ppm, budget_node_ppm; /* millionths of a core that probe hits may cost a process, all together; 0 no limit */
-	pid_t child;               /* our own `-- CMD`, waiting to be let go; 0 none */
-	int child_go_fd;           /* a byte lets it go, an end ends it */
-	struct flight_cfg flight;  /* dir NULL: no flight recorder */
-	struct reader *stack_reader; /* of the session alone, for the stacks of a hang's ranks; NULL: none are read. Borrowed */
+	uint64_t raise_ns; /* tier watch: how long a finding has ranks probed; 0 never */
+	bool no_raise;     /* never, whatever raise_ns says */
+	uint32_t budget_ppm,
+		budget_node_ppm; /* millionths of a core that probe hits may cost a process, all together; 0 no limit */
+	pid_t child;             /* our own `-- CMD`, waiting to be let go; 0 none */
+	int child_go_fd;         /* a byte lets it go, an end ends it */
+	struct flight_cfg flight;    /* dir NULL: no flight recorder */
+	struct reader *stack_reader; /* of the session alone, for the stacks of a hang's ranks; NULL: none are read.
+					Borrowed */
 };
 
-struct session_budget {    /* what probes cost; hits 0: there were none, or nobody counted */
+struct session_budget { /* what probes cost; hits 0: there were none, or nobody counted */
 	uint64_t hits, paid_ns;
 	double peak_ns_per_s;
 	uint32_t peak_tgid, n_shed, n_back;
@@ -46,13 +48,13 @@ struct session_budget {    /* what probes cost; hits 0: there were none, or nobo
 struct session_result {
 	uint64_t records, ops;
 	uint64_t lost[RING_CLASSES];
-	uint64_t late;             /* records that came too late to be put in order */
+	uint64_t late; /* records that came too late to be put in order */
 	uint32_t processes, probes;
 	uint64_t longest_tick_gap_ns;
 	uint64_t ring_bytes_mapped;
 	struct session_budget budget;
-	int child_status;          /* wait status; -1 none */
-	bool ran;                  /* it was opened: the rest means something */
+	int child_status; /* wait status; -1 none */
+	bool ran;         /* it was opened: the rest means something */
 	bool job_ended, interrupted;
 };
 

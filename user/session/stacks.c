@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_stacks.c - see session_stacks.h. One incident at a time, one round of reads each, and of one incident three rounds at most: when it
- * opens, and later for who works instead of sleeping.
+ * session_stacks.c - see session_stacks.h. One incident at a time, one round of reads each, and of one incident three
+ * rounds at most: when it opens, and later for who works instead of sleeping.
  */
 #include "session/stacks.h"
 
@@ -13,28 +13,35 @@
 
 #include "base/clock.h"
 
-#define ROUND_PROCS 8              /* the culprits first, then who waits for them */
+#define ROUND_PROCS 8               /* the culprits first, then who waits for them */
 #define ROUND_TOLD_NS 1000000000ull /* by then what is read so far is told, whoever is still being read */
-#define ASKS_MAX 64                /* incidents remembered */
-#define ROUNDS_BURST 4             /* on end; then one every ROUND_EVERY_NS: findings that come and go must not cost more */
+#define ASKS_MAX 64                 /* incidents remembered */
+#define ROUNDS_BURST 4 /* on end; then one every ROUND_EVERY_NS: findings that come and go must not cost more */
 #define ROUND_EVERY_NS 15000000000ull
 
 static const uint64_t rounds_after_ns[] = { 0, 10000000000ull, 60000000000ull }; /* from the first */
 #define ROUNDS (int)(sizeof(rounds_after_ns) / sizeof(rounds_after_ns[0]))
 
-struct ask { uint64_t incident, first_ns; int n; };
+struct ask {
+	uint64_t incident, first_ns;
+	int n;
+};
 
-struct answer { uint32_t tgid; int err; struct target_stacks stacks; };
+struct answer {
+	uint32_t tgid;
+	int err;
+	struct target_stacks stacks;
+};
 
 struct session_stacks {
-	struct reader *reader;      /* the thread's, while it runs */
+	struct reader *reader; /* the thread's, while it runs */
 	const struct pipeline *pipeline;
 	stack_emit *emit;
 	void *to;
 	struct ask asks[ASKS_MAX];
 	int n_asks;
 	double rounds_left;
-	uint64_t rounds_ns;         /* as of then */
+	uint64_t rounds_ns; /* as of then */
 	/* the round under way */
 	bool running;
 	pthread_t thread;
@@ -203,7 +210,8 @@ static void rounds_begin(struct session_stacks *s, uint64_t now_ns)
 	asks_tidy(s);
 	if (!may_begin(s, now_ns))
 		return;
-	for (const struct incident *i = incidents_next_open(all, NULL); i && !s->running; i = incidents_next_open(all, i)) {
+	for (const struct incident *i = incidents_next_open(all, NULL); i && !s->running;
+	     i = incidents_next_open(all, i)) {
 		struct ask *a = is_asked_for(&i->f) ? ask_of(s, i->number, now_ns) : NULL;
 
 		if (ask_due(a, now_ns))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_stacks.h - what the culprit of a hang is doing, in a live session: once the hang is told, the stacks of the main
- * threads of those it names and of a few who wait for them are read, by a thread and a helper process of their own, and become records.
- * The loop never waits for them.
+ * session_stacks.h - what the culprit of a hang is doing, in a live session: once the hang is told, the stacks of the
+ * main threads of those it names and of a few who wait for them are read, by a thread and a helper process of their
+ * own, and become records. The loop never waits for them.
  */
 #ifndef RANKTRACE_SESSION_STACKS_H
 #define RANKTRACE_SESSION_STACKS_H

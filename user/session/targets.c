@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * session_targets.c - see session_targets.h. A young process (20 s from its fork, exec or discovery) is looked at
- * every 50 ms, so that its libraries are probed before it makes its first call; one whose exec is half a second old every 5 ms,
- * as small programs are at their first call by then.
+ * every 50 ms, so that its libraries are probed before it makes its first call; one whose exec is half a second old
+ * every 5 ms, as small programs are at their first call by then.
  */
 #include "session/targets.h"
 
@@ -25,9 +25,9 @@
 #define COMM_LOOK_NS 1000000000ull /* another look at once */
 #define THREADS_EVERY_NS 1000000000ull
 #define THREADS_WATCH_EVERY_NS 30000000000ull /* tier watch: a file of /proc a thread, and a rank has hundreds */
-#define UNSEEN_NS 2000000000ull /* a process we were told of that no scan ever saw */
+#define UNSEEN_NS 2000000000ull               /* a process we were told of that no scan ever saw */
 #define YOUNG_MAX 4096
-#define INFANT_NS 500000000ull /* since its exec */
+#define INFANT_NS 500000000ull     /* since its exec */
 #define INFANT_EVERY_NS 5000000ull /* and as long as a look at them takes: half of the collector's time at most */
 #define INFANTS_MAX 8
 #define ATTACH_NS 50000000ull /* of one look */
@@ -41,7 +41,7 @@ struct thread_name {
 struct traced {
 	uint32_t tgid;
 	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
-	bool known;       /* FACT_PROC was told */
+	bool known; /* FACT_PROC was told */
 	bool dead;
 	bool has_comm;    /* it was seen to have communicators */
 	int attach_error; /* last, told once */
@@ -60,9 +60,9 @@ struct session_targets {
 	struct traced *traced;
 	uint32_t n_seen;
 	uint64_t attach_until_ns; /* of this look */
-	bool unattached;   /* processes are left for the next one */
-	bool waiting;      /* libraries are: a process that maps them is in the way */
-	uint64_t revision; /* of the set when its list was last gone through */
+	bool unattached;          /* processes are left for the next one */
+	bool waiting;             /* libraries are: a process that maps them is in the way */
+	uint64_t revision;        /* of the set when its list was last gone through */
 	uint64_t infant_until_ns; /* the last exec's */
 	uint64_t infants_due_ns;
 };
@@ -71,7 +71,7 @@ static void threads_free(struct traced *p)
 {
 	struct thread_name *n, *next;
 
-	HASH_ITER(hh, p->threads, n, next) {
+	HASH_ITER (hh, p->threads, n, next) {
 		HASH_DELETE(hh, p->threads, n);
 		free(n);
 	}
@@ -90,7 +90,7 @@ void session_targets_free(struct session_targets *t)
 
 	if (!t)
 		return;
-	HASH_ITER(hh, t->traced, p, next)
+	HASH_ITER (hh, t->traced, p, next)
 		traced_free(t, p);
 	free(t);
 }
@@ -168,8 +168,12 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 
 static int thread_tell(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)
 {
-	struct fact_thread f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_THREAD, .tgid = p->tgid,
-					  .tid = th->tid, .ts_ns = now_ns } };
+	struct fact_thread f = { .hdr = { .size = sizeof(f),
+					  .tracer = WIRE_FACT,
+					  .kind = FACT_THREAD,
+					  .tgid = p->tgid,
+					  .tid = th->tid,
+					  .ts_ns = now_ns } };
 	struct thread_name *n;
 
 	HASH_FIND(hh, p->threads, &th->tid, sizeof(th->tid), n);
@@ -193,7 +197,8 @@ static int threads_tell(struct session_targets *t, struct traced *p, uint64_t no
 	size_t n = 0;
 	int err = 0;
 
-	if (p->threads_ns && now_ns - p->threads_ns < (t->cfg->tier == TIER_WATCH ? THREADS_WATCH_EVERY_NS : THREADS_EVERY_NS))
+	if (p->threads_ns &&
+	    now_ns - p->threads_ns < (t->cfg->tier == TIER_WATCH ? THREADS_WATCH_EVERY_NS : THREADS_EVERY_NS))
 		return 0;
 	p->threads_ns = now_ns;
 	if (target_threads_read(p->tgid, &threads, &n))
@@ -216,14 +221,16 @@ static void attach_error_say(struct traced *p, const struct tracer *t, const str
 
 static void wait_say(const struct target_lib *lib, uint32_t holder)
 {
-	log_warn("%s is not probed yet: pid %u has it in use and its address space is locked (mmap_lock: a page fault or munmap "
-		 "that does not end); a probe now would hold up every fork of this host. It is tried again until the lock is "
-		 "free: mend what pid %u waits for, or end it", lib->path, holder, holder);
+	log_warn(
+		"%s is not probed yet: pid %u has it in use and its address space is locked (mmap_lock: a page fault or munmap "
+		"that does not end); a probe now would hold up every fork of this host. It is tried again until the lock is "
+		"free: mend what pid %u waits for, or end it",
+		lib->path, holder, holder);
 }
 
 /* False: there is more of it to attach. */
-static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p, const struct target_lib *lib,
-		       enum probe_group group, enum tier upto)
+static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p,
+		       const struct target_lib *lib, enum probe_group group, enum tier upto)
 {
 	bool all = true;
 
@@ -241,7 +248,8 @@ static bool lib_attach(struct session_targets *t, struct traced *traced, const s
 			wait_say(lib, note.holder);
 		if (note.n_ambiguous)
 			log_warn("%s: %zu functions of '%s' share an address with others and cannot be told apart; "
-				 "their calls stay invisible", lib->path, note.n_ambiguous, (*tr)->name);
+				 "their calls stay invisible",
+				 lib->path, note.n_ambiguous, (*tr)->name);
 	}
 	return all;
 }
@@ -257,12 +265,14 @@ static void learnt_attach(struct session_targets *t, struct traced *traced, cons
 	if (err == -EAGAIN || err == -ESRCH || err == traced->attach_error || !err)
 		return;
 	traced->attach_error = err;
-	log_warn("pid %u: functions that were found in other processes cannot be probed in this one: %s; calls of them stay invisible",
-		 p->tgid, strerror(-err));
+	log_warn(
+		"pid %u: functions that were found in other processes cannot be probed in this one: %s; calls of them stay invisible",
+		p->tgid, strerror(-err));
 }
 
-/* Group by group, so that each can be taken away by itself, what is needed first: where probes are placed one by one the others may
- * have to wait for the next look. Rows above the session's tier are in nobody's way until the process is raised to them. */
+/* Group by group, so that each can be taken away by itself, what is needed first: where probes are placed one by one
+ * the others may have to wait for the next look. Rows above the session's tier are in nobody's way until the process is
+ * raised to them. */
 static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
 	bool all = true;
@@ -289,7 +299,8 @@ static void returns_drop(struct session_targets *t, const struct target_proc *p)
 	uint32_t n = loader_returns_drop(t->loader, p->tgid);
 
 	if (n)
-		log_info("pid %u came under seccomp: its %u return probes are gone, as a filter may kill for them", p->tgid, n);
+		log_info("pid %u came under seccomp: its %u return probes are gone, as a filter may kill for them",
+			 p->tgid, n);
 }
 
 static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
@@ -332,7 +343,7 @@ static void dead_forget(struct session_targets *t, uint64_t now_ns)
 {
 	struct traced *p, *next;
 
-	HASH_ITER(hh, t->traced, p, next) {
+	HASH_ITER (hh, t->traced, p, next) {
 		const struct target_proc *known = target_set_find(t->set, p->tgid);
 
 		if (!p->dead && known && known->status != TARGET_GONE)
@@ -385,7 +396,8 @@ static int some_look(struct session_targets *t, const uint32_t *tgids, size_t n,
 {
 	int err = target_set_rescan(t->set, tgids, n);
 
-	if (!err && (t->unattached || t->waiting || target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
+	if (!err && (t->unattached || t->waiting ||
+		     target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
 		return listed_trace(t, now_ns);
 	attach_begin(t);
 	for (size_t i = 0; !err && i < n; i++) {
@@ -525,10 +537,13 @@ int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t grou
 	return proc_trace(t, known, now_ns);
 }
 
-void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p), void *to)
+void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p),
+			  void *to)
 {
 	for (const struct traced *p = t->traced; p; p = p->hh.next) {
-		struct session_target one = { .tgid = p->tgid, .start_ns = p->start_time_ns, .probed = p->tier > TIER_WATCH };
+		struct session_target one = { .tgid = p->tgid,
+					      .start_ns = p->start_time_ns,
+					      .probed = p->tier > TIER_WATCH };
 
 		if (p->known && !p->dead)
 			each(to, &one);

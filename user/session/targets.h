@@ -30,16 +30,21 @@ bool session_targets_unattached(const struct session_targets *t);
 int session_targets_attach(struct session_targets *t, uint64_t now_ns);
 /* Raises a process above the session's tier, or lowers it again. 0; -ESRCH: it is gone, or none of ours; or -errno. */
 int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tier, uint64_t now_ns);
-/* Takes these groups of probes (a bit each) from a process, and gives it back what it was without before and is not in `groups`.
- * As session_targets_tier(). */
+/* Takes these groups of probes (a bit each) from a process, and gives it back what it was without before and is not in
+ * `groups`. As session_targets_tier(). */
 int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint64_t now_ns);
 /* Those whose facts were told, and that live. */
-struct session_target { uint32_t tgid; uint64_t start_ns; bool probed; };
-void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p), void *to);
+struct session_target {
+	uint32_t tgid;
+	uint64_t start_ns;
+	bool probed;
+};
+void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p),
+			  void *to);
 /* A record passed by: forks, execs and exits move processes in and out. */
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
 bool session_targets_traces(const struct session_targets *t, uint32_t tgid); /* its facts were told, and it lives */
-uint32_t session_targets_alive(const struct session_targets *t); /* processes traced now */
+uint32_t session_targets_alive(const struct session_targets *t);             /* processes traced now */
 uint32_t session_targets_seen(const struct session_targets *t);
 
 /* Wants for a target set, from the tracers' rows; static storage. */

@@ -45,8 +45,10 @@ const struct target_want *session_wants(size_t *ret_n)
 			continue;
 		if (!symbols[n])
 			symbols[n] = calloc(2 * (*t)->n_probes, sizeof(*symbols[n]));
-		wants[n] = (struct target_want){ .tracer = (*t)->id, .markers = (*t)->markers,
-						 .n_markers = markers_count(*t), .symbols = symbols[n] };
+		wants[n] = (struct target_want){ .tracer = (*t)->id,
+						 .markers = (*t)->markers,
+						 .n_markers = markers_count(*t),
+						 .symbols = symbols[n] };
 		if (!symbols[n])
 			break;
 		wants[n].n_symbols = symbols_list(*t, symbols[n]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy.c - the report on a job that was looked at from outside, for people, at the end of the looks: the verdict in the
- * first lines, a line for each rank, then the evidence. Says what is not known as plainly as what is.
+ * autopsy.c - the report on a job that was looked at from outside, for people, at the end of the looks: the verdict in
+ * the first lines, a line for each rank, then the evidence. Says what is not known as plainly as what is.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ struct autopsy_sink {
 	int width;             /* columns of the terminal; 0: as wide as it gets */
 	struct incident *open; /* as last told; texts live as long as the pipeline */
 	size_t n, cap;
-	uint64_t first_ns;     /* the first look at a communicator, 0 none */
+	uint64_t first_ns; /* the first look at a communicator, 0 none */
 };
 
 /* COLUMNS is for those whose output goes through a pager. */
@@ -102,7 +102,9 @@ static int autopsy_incident(struct sink *base, const struct incident *i, const s
 
 /* --- verdict --- */
 
-struct census { int n_ranks, n_seen, n_moved, n_uncounted; };
+struct census {
+	int n_ranks, n_seen, n_moved, n_uncounted;
+};
 
 static bool is_rank(const struct proc *p)
 {
@@ -148,10 +150,13 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 	if (!c->n_seen) {
 		text_add(t, "UNKNOWN  no communicator of any rank could be read");
 	} else if (c->n_moved) {
-		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were looked at, for ", c->n_moved, c->n_seen);
+		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were looked at, for ", c->n_moved,
+			 c->n_seen);
 		text_looked(t, s, m);
 	} else if (c->n_uncounted == c->n_seen) {
-		text_add(t, "LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): who is behind cannot be told");
+		text_add(
+			t,
+			"LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): who is behind cannot be told");
 	} else {
 		text_add(t, "UNKNOWN  no rank is behind, and no counter moved for ");
 		text_looked(t, s, m);
@@ -186,8 +191,10 @@ static void text_missing(struct text *t, const struct model *m)
 			best = c;
 	if (!best || best->n_seen == best->nranks)
 		return;
-	text_add(t, hosts_count(m) > 1 ? "nobody told about %d of %d ranks: their hosts are missing here, or they are gone" :
-		    "not seen here (gone, not started, or on another node): %d of %d ranks", best->nranks - best->n_seen, best->nranks);
+	text_add(t,
+		 hosts_count(m) > 1 ? "nobody told about %d of %d ranks: their hosts are missing here, or they are gone"
+				    : "not seen here (gone, not started, or on another node): %d of %d ranks",
+		 best->nranks - best->n_seen, best->nranks);
 	for (int r = 0; r < best->nranks && best->nranks - best->n_seen <= MISSING_NAMED; r++)
 		if (!best->by_rank[r])
 			text_add(t, "%s %d", n++ ? "," : best->nranks - best->n_seen == 1 ? ", rank" : ", ranks", r);
@@ -287,8 +294,9 @@ static const struct task *main_task(const struct proc *p)
 static const char *state_word(const struct task *t)
 {
 	static const char *const words[] = {
-		[TASK_UNKNOWN] = "?", [TASK_ON_CPU] = "runs", [TASK_RUNNABLE] = "runs", [TASK_SLEEP] = "sleeps",
-		[TASK_DISK] = "blocked (D)", [TASK_STOPPED] = "stopped", [TASK_DEAD] = "dead",
+		[TASK_UNKNOWN] = "?",    [TASK_ON_CPU] = "runs",      [TASK_RUNNABLE] = "runs",
+		[TASK_SLEEP] = "sleeps", [TASK_DISK] = "blocked (D)", [TASK_STOPPED] = "stopped",
+		[TASK_DEAD] = "dead",
 	};
 
 	return t && t->seen_ns ? words[t->state] : "?";
@@ -405,7 +413,8 @@ static void text_ranks(struct text *t, const struct model *m, int width)
 		text_add(t, " RANK      PID ");
 		if (all[0]->outside.host)
 			text_cell(t, "HOST", HOST_COLUMNS);
-		text_add(t, " GPU  MAIN THREAD  %-*s  COMMUNICATORS: rank/size #collectives entered\n", place_columns(width) - 2, "IN");
+		text_add(t, " GPU  MAIN THREAD  %-*s  COMMUNICATORS: rank/size #collectives entered\n",
+			 place_columns(width) - 2, "IN");
 		text_cut(t, from, width);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -417,8 +426,9 @@ static void text_ranks(struct text *t, const struct model *m, int width)
 static struct finding evidence_left(const struct incident *i)
 {
 	const struct finding *f = &i->f;
-	static const char *const shown[] = { "stack", "stack_end", "thread", "tid", "wchan", "syscall", "python",
-					     "native_frame", "kernel_wait", "waiting_in", "stack_unread" };
+	static const char *const shown[] = { "stack",       "stack_end",  "thread",      "tid",
+					     "wchan",       "syscall",    "python",      "native_frame",
+					     "kernel_wait", "waiting_in", "stack_unread" };
 	struct finding left = *f;
 	int n = 0;
 

@@ -104,7 +104,10 @@ static void text_members(struct text *t, const struct view *v, const size_t *ord
 static void text_wait(struct text *t, const struct task *task)
 {
 	static const char *const states[] = {
-		[TASK_ON_CPU] = ", running", [TASK_RUNNABLE] = ", running", [TASK_DISK] = ", blocked (D)", [TASK_STOPPED] = ", stopped",
+		[TASK_ON_CPU] = ", running",
+		[TASK_RUNNABLE] = ", running",
+		[TASK_DISK] = ", blocked (D)",
+		[TASK_STOPPED] = ", stopped",
 	};
 
 	if (task->state < sizeof(states) / sizeof(states[0]) && states[task->state])
@@ -147,7 +150,8 @@ static void text_frames(struct text *t, const char *frames, int most, int width)
 		text_add(t, "      ... %d more\n", rest);
 }
 
-static void text_group(struct text *t, const struct view *v, const size_t *order, const struct stack_group *g, int most, int width)
+static void text_group(struct text *t, const struct view *v, const size_t *order, const struct stack_group *g, int most,
+		       int width)
 {
 	const struct task *task = v->tasks[order[g->first]];
 	size_t from = t->len;

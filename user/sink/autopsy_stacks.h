@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy_stacks.h - the part of an autopsy's report that shows stacks: equal ones once, those of the fewest ranks first.
+ * autopsy_stacks.h - the part of an autopsy's report that shows stacks: equal ones once, those of the fewest ranks
+ * first.
  */
 #ifndef RANKTRACE_AUTOPSY_STACKS_H
 #define RANKTRACE_AUTOPSY_STACKS_H

@@ -37,19 +37,29 @@ static void text_ranks(struct text *t, const struct finding *f)
 static const char *finding_verb(const struct finding *f)
 {
 	static const char *const hangs[HANG_CLASS_MAX] = {
-		[HANG_NONE] = "holds up", [HANG_MISSING_ENTER] = "has not entered",
-		[HANG_DEADLOCK] = "waits in a circle for", [HANG_P2P_UNMATCHED] = "has no partner for",
+		[HANG_NONE] = "holds up",
+		[HANG_MISSING_ENTER] = "has not entered",
+		[HANG_DEADLOCK] = "waits in a circle for",
+		[HANG_P2P_UNMATCHED] = "has no partner for",
 		[HANG_INSIDE_NETWORK] = "is stuck in the network inside",
 		[HANG_INSIDE_GPU] = "is stuck on the GPU inside",
-		[HANG_HOST_BLOCKED] = "is blocked in the kernel before", [HANG_STOPPED] = "is stopped before",
-		[HANG_PROCESS_DEAD] = "died before", [HANG_INIT] = "has not joined", [HANG_UNKNOWN] = "does not finish",
+		[HANG_HOST_BLOCKED] = "is blocked in the kernel before",
+		[HANG_STOPPED] = "is stopped before",
+		[HANG_PROCESS_DEAD] = "died before",
+		[HANG_INIT] = "has not joined",
+		[HANG_UNKNOWN] = "does not finish",
 	};
 	static const char *const kinds[FINDING_KIND_MAX] = {
-		[FINDING_STRAGGLER] = "is slower than its peers", [FINDING_MISMATCH] = "called something else as",
-		[FINDING_D_STATE] = "is blocked in the kernel (D state)", [FINDING_STOPPED] = "is stopped",
-		[FINDING_CPU_STARVED] = "waits for a CPU", [FINDING_IO_STALL] = "waits for storage",
-		[FINDING_XID] = "has a GPU error", [FINDING_GPU_HEALTH] = "has a GPU in bad health",
-		[FINDING_LINK] = "has a bad link", [FINDING_SLOW_STEP] = "makes slower steps than before",
+		[FINDING_STRAGGLER] = "is slower than its peers",
+		[FINDING_MISMATCH] = "called something else as",
+		[FINDING_D_STATE] = "is blocked in the kernel (D state)",
+		[FINDING_STOPPED] = "is stopped",
+		[FINDING_CPU_STARVED] = "waits for a CPU",
+		[FINDING_IO_STALL] = "waits for storage",
+		[FINDING_XID] = "has a GPU error",
+		[FINDING_GPU_HEALTH] = "has a GPU in bad health",
+		[FINDING_LINK] = "has a bad link",
+		[FINDING_SLOW_STEP] = "makes slower steps than before",
 		[FINDING_OBSERVATION] = "lags behind",
 		[FINDING_LOST_EVENTS] = "lost records: verdicts are less certain",
 		[FINDING_UNOBSERVED] = "is not observed",
@@ -93,8 +103,8 @@ static const struct evidence *evidence_of(const struct finding *f, const char *n
 /* So does what TCP connections go over: "TCP of 10.0.0.3", "TCP between 10.0.0.3 and 10.0.0.4". */
 static bool text_tcp(struct text *t, const struct finding *f)
 {
-	const struct evidence *transport = evidence_of(f, "transport"), *at = evidence_of(f, "address"), *a = evidence_of(f, "address_a"),
-			      *b = evidence_of(f, "address_b");
+	const struct evidence *transport = evidence_of(f, "transport"), *at = evidence_of(f, "address"),
+			      *a = evidence_of(f, "address_a"), *b = evidence_of(f, "address_b");
 
 	if (!transport || !transport->text || strcmp(transport->text, "tcp"))
 		return false;

@@ -111,7 +111,7 @@ static const char *job_of(const struct finding *f, const struct model *m)
 
 static cJSON *incident_object(const struct incident *i, const struct model *m)
 {
-	static const char *const phases[] = {"open", "update", "close"};
+	static const char *const phases[] = { "open", "update", "close" };
 	const struct finding *f = &i->f;
 	uint64_t after = i->open_ns > f->since_ns ? i->open_ns - f->since_ns : 0;
 	cJSON *o = cJSON_CreateObject();

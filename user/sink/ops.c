@@ -29,9 +29,10 @@ static const char *net_text(char *to, size_t size, const struct op_net *net)
 {
 	if (!net->posts)
 		return "";
-	snprintf(to, size, ",\"net\":{\"posts\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"first_post_ns\":%" PRIu64 ",\"last_post_ns\":%" PRIu64
-		 ",\"done_ns\":%" PRIu64 ",\"whole\":%s}", net->posts, net->bytes, net->first_ns, net->last_ns, net->done_ns,
-		 net->shared ? "false" : "true");
+	snprintf(to, size,
+		 ",\"net\":{\"posts\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"first_post_ns\":%" PRIu64
+		 ",\"last_post_ns\":%" PRIu64 ",\"done_ns\":%" PRIu64 ",\"whole\":%s}",
+		 net->posts, net->bytes, net->first_ns, net->last_ns, net->done_ns, net->shared ? "false" : "true");
 	return to;
 }
 
@@ -55,10 +56,9 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 		     number_or_null(rank, p->rank >= 0, (uint64_t)p->rank), p->tgid, hash ? comm : "null", op->seq,
 		     op_kind_name(op->kind), op->count, dtype ? "\"" : "", dtype ? dtype : "null", dtype ? "\"" : "",
 		     number_or_null(peer, op->peer >= 0, (uint64_t)op->peer), op->call_ns,
-		     number_or_null(end, op->end_ns, op->end_ns),
-		     number_or_null(error, op->end_ns, op->end_error_ns),
-		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "",
-		     op->graph_exec ? ",\"graph\":true" : "", net_text(net, sizeof(net), &op->net));
+		     number_or_null(end, op->end_ns, op->end_ns), number_or_null(error, op->end_ns, op->end_error_ns),
+		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "", op->graph_exec ? ",\"graph\":true" : "",
+		     net_text(net, sizeof(net), &op->net));
 	return write_whole(s->fd, line, (size_t)n, NULL);
 }
 

@@ -13,10 +13,11 @@ struct sink;
 
 struct sink_class {
 	const char *name, *help;
-	const char *suffix;   /* ".pftrace": chosen by -o; NULL: not a file sink */
+	const char *suffix; /* ".pftrace": chosen by -o; NULL: not a file sink */
 	/* `path` "-" is stdout. 0 or -errno; on error *ret_sink is untouched and nothing is logged. */
 	int (*open)(const char *path, struct sink **ret_sink);
-	/* Each of these may be NULL. 0 or -errno (-ENOSPC: the caller says so and drops the sink; what was written stays readable). */
+	/* Each of these may be NULL. 0 or -errno (-ENOSPC: the caller says so and drops the sink; what was written
+	 * stays readable). */
 	int (*event)(struct sink *s, const struct event *e, const struct model *m);
 	int (*op)(struct sink *s, const struct op *op, const struct model *m);
 	int (*incident)(struct sink *s, const struct incident *i, const struct model *m);
@@ -24,7 +25,9 @@ struct sink_class {
 	int (*close)(struct sink *s, const struct model *m); /* frees it, also on error */
 };
 
-struct sink { const struct sink_class *class; }; /* first member of every sink */
+struct sink {
+	const struct sink_class *class;
+}; /* first member of every sink */
 
 #define SINK(id, name, help) extern const struct sink_class sink_##id;
 #include "sink/sinks.def"

@@ -22,7 +22,10 @@ static int item_compare(const void *a, const void *b, void *arg)
 	return by_text ? by_text : by_rank ? by_rank : by_process ? by_process : order_numbers(x->tid, y->tid);
 }
 
-struct group_view { const struct stack_item *items; const size_t *order; };
+struct group_view {
+	const struct stack_item *items;
+	const size_t *order;
+};
 
 static int group_compare(const void *a, const void *b, void *arg)
 {

@@ -89,7 +89,9 @@ static void shown_keep(struct terminal_sink *s, const struct incident *i)
 		s->cap_shown = cap;
 	}
 	slot = slot ? slot : &s->shown[s->n_shown++];
-	*slot = (struct shown){.number = i->number, .class = i->f.class, .cause = i->f.cause, .n_ranks = i->f.n_ranks};
+	*slot = (struct shown){
+		.number = i->number, .class = i->f.class, .cause = i->f.cause, .n_ranks = i->f.n_ranks
+	};
 	memcpy(slot->ranks, i->f.ranks, sizeof(slot->ranks));
 }
 
@@ -105,7 +107,7 @@ static int terminal_incident(struct sink *base, const struct incident *i, const 
 {
 	struct terminal_sink *s = (struct terminal_sink *)base;
 	const struct shown *old = shown_of(s, i->number);
-	struct text t = {.colour = s->colour};
+	struct text t = { .colour = s->colour };
 	int err = -ENOMEM;
 
 	if (i->phase == PHASE_UPDATE && old && same_verdict(old, &i->f))
@@ -170,8 +172,11 @@ static void budget_add(struct text *t, const struct event *e, const struct model
 		text_add(t, "all processes ");
 		percent_add(t, e->budget.node_hits_per_s, e->budget.node_cost_ns);
 	}
-	text_add(t, "%s budget of %g %%: ", e->budget.what == BUDGET_BACK ? "under half of its" :
-		 e->budget.of_node ? ", over their" : "over its", e->budget.budget_ppm * 1e-4);
+	text_add(t, "%s budget of %g %%: ",
+		 e->budget.what == BUDGET_BACK ? "under half of its"
+		 : e->budget.of_node           ? ", over their"
+					       : "over its",
+		 e->budget.budget_ppm * 1e-4);
 	if (e->budget.what == BUDGET_KEPT)
 		text_add(t, "no probes are left that may go\n");
 	else
@@ -184,7 +189,7 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 {
 	static const char *const what[] = { "probed no more", "probed: calls and waits", "probed: every call" };
 	struct terminal_sink *s = (struct terminal_sink *)base;
-	struct text t = {.colour = s->colour};
+	struct text t = { .colour = s->colour };
 	int err = -ENOMEM;
 
 	if (e->kind != EV_TIER && (e->kind != EV_BUDGET || e->budget.what == BUDGET_COST))

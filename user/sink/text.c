@@ -78,9 +78,13 @@ void text_duration(struct text *t, double s)
 
 void text_number(struct text *t, const char *name, double number)
 {
-	static const struct { const char *suffix, *unit; double scale; } units[] = {
-		{"_bytes_per_s", " B/s", 1}, {"_per_s", " /s", 1}, {"_s_ago", " s ago", 1}, {"_percent", " %", 1},
-		{"_bytes", " B", 1}, {"_ns", " ms", 1e-6}, {"_ms", " ms", 1}, {"_us", " us", 1}, {"_s", " s", 1},
+	static const struct {
+		const char *suffix, *unit;
+		double scale;
+	} units[] = {
+		{ "_bytes_per_s", " B/s", 1 }, { "_per_s", " /s", 1 }, { "_s_ago", " s ago", 1 },
+		{ "_percent", " %", 1 },       { "_bytes", " B", 1 },  { "_ns", " ms", 1e-6 },
+		{ "_ms", " ms", 1 },           { "_us", " us", 1 },    { "_s", " s", 1 },
 	};
 	size_t len = strlen(name);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * provider.c - a stand-in for an RDMA provider library: the functions behind ibv_post_send, ibv_post_recv, ibv_poll_cq and
- * ibv_wr_*, static and, once stripped, without names. What is posted completes at once. SKEW makes builds with other offsets.
+ * provider.c - a stand-in for an RDMA provider library: the functions behind ibv_post_send, ibv_post_recv, ibv_poll_cq
+ * and ibv_wr_*, static and, once stripped, without names. What is posted completes at once. SKEW makes builds with
+ * other offsets.
  */
 #include <infiniband/verbs.h>
 #include <stdlib.h>
@@ -13,9 +14,19 @@
 #define SKEW 1
 #endif
 
-struct done { struct ibv_wc wc; struct done *next; };
-struct fake_cq { struct ibv_cq ibv; struct done *head, *tail; };
-struct fake_qp { struct ibv_qp_ex ex; int sig_all; uint32_t data; };
+struct done {
+	struct ibv_wc wc;
+	struct done *next;
+};
+struct fake_cq {
+	struct ibv_cq ibv;
+	struct done *head, *tail;
+};
+struct fake_qp {
+	struct ibv_qp_ex ex;
+	int sig_all;
+	uint32_t data;
+};
 
 volatile int skewed;
 
@@ -36,7 +47,11 @@ static void complete(struct ibv_qp *qp, struct ibv_cq *cq, uint64_t wr_id, int o
 	struct fake_cq *q = (void *)cq;
 	struct done *d = calloc(1, sizeof(*d));
 
-	d->wc = (struct ibv_wc){ .wr_id = wr_id, .status = status, .opcode = opcode, .byte_len = bytes, .qp_num = qp->qp_num,
+	d->wc = (struct ibv_wc){ .wr_id = wr_id,
+				 .status = status,
+				 .opcode = opcode,
+				 .byte_len = bytes,
+				 .qp_num = qp->qp_num,
 				 .vendor_err = status ? 0x81 : 0 };
 	if (q->tail)
 		q->tail->next = d;
@@ -47,7 +62,9 @@ static void complete(struct ibv_qp *qp, struct ibv_cq *cq, uint64_t wr_id, int o
 
 static int wc_opcode(int wr_opcode)
 {
-	return wr_opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : wr_opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;
+	return wr_opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ
+	       : wr_opcode == IBV_WR_SEND    ? IBV_WC_SEND
+					     : IBV_WC_RDMA_WRITE;
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -105,7 +122,8 @@ static void wr_op(struct ibv_qp_ex *qp, int opcode)
 
 static void wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr)
 {
-	(void)rkey; (void)addr;
+	(void)rkey;
+	(void)addr;
 	wr_op(qp, IBV_WC_RDMA_WRITE);
 }
 
@@ -116,7 +134,8 @@ static void wr_send(struct ibv_qp_ex *qp)
 
 static void wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length)
 {
-	(void)lkey; (void)addr;
+	(void)lkey;
+	(void)addr;
 	((struct fake_qp *)qp)->data += length;
 }
 

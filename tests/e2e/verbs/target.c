@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * target.c - an RDMA application over the stand-ins: target FILE PROVIDER... opens each provider, makes queue pairs, waits for
- * a line on stdin ("go N": N rounds of posts; end of file: the end) and prints what it posted and got, one JSON line a queue
- * pair. VERBS_QPS: as many queue pairs a device. VERBS_QUICK: it waits for nothing and nobody before its 20 rounds. With every queue pair posts come in chains of different lengths, sizes and opcodes; polls are mostly empty.
+ * target.c - an RDMA application over the stand-ins: target FILE PROVIDER... opens each provider, makes queue pairs,
+ * waits for a line on stdin ("go N": N rounds of posts; end of file: the end) and prints what it posted and got, one
+ * JSON line a queue pair. VERBS_QPS: as many queue pairs a device. VERBS_QUICK: it waits for nothing and nobody before
+ * its 20 rounds. With every queue pair posts come in chains of different lengths, sizes and opcodes; polls are mostly
+ * empty.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -51,7 +53,8 @@ static void poll_all(struct queue *q)
 
 static void post_chain(struct queue *q, unsigned long round)
 {
-	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM };
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ,
+						  IBV_WR_RDMA_WRITE_WITH_IMM };
 	struct ibv_send_wr wr[8], *bad;
 	struct ibv_sge sge[8][3];
 	unsigned n = 1 + draw(8);
@@ -153,9 +156,10 @@ static void queues_print(const struct queue *queues, int n)
 {
 	for (int k = 0; k < n; k++)
 		printf("{\"pid\":%d,\"qpn\":%u,\"posts\":%llu,\"post_bytes\":%llu,\"signalled\":%llu,\"recv_posts\":%llu,\"send_done\":%llu,"
-		       "\"recv_done\":%llu,\"recv_bytes\":%llu,\"errors\":%llu}\n", getpid(), queues[k].qp->qp_num, queues[k].posts,
-		       queues[k].bytes, queues[k].signalled, queues[k].recv_posts, queues[k].send_done, queues[k].recv_done,
-		       queues[k].recv_bytes, queues[k].errors);
+		       "\"recv_done\":%llu,\"recv_bytes\":%llu,\"errors\":%llu}\n",
+		       getpid(), queues[k].qp->qp_num, queues[k].posts, queues[k].bytes, queues[k].signalled,
+		       queues[k].recv_posts, queues[k].send_done, queues[k].recv_done, queues[k].recv_bytes,
+		       queues[k].errors);
 	printf("{\"done\":1}\n");
 	fflush(stdout);
 }

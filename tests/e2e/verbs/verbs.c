@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs.c - a stand-in for libibverbs: the exported functions the tracer probes, with the real structs. A device is the path
- * of its provider library.
+ * verbs.c - a stand-in for libibverbs: the exported functions the tracer probes, with the real structs. A device is the
+ * path of its provider library.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -13,7 +13,10 @@
 #include "tests/e2e/verbs/provider.h"
 
 #define MAX 64
-static struct { struct ibv_context *c; void *dl; } opened[MAX];
+static struct {
+	struct ibv_context *c;
+	void *dl;
+} opened[MAX];
 static uint32_t next_qpn = 17;
 
 static void *provider_of(struct ibv_context *c, const char *name)
@@ -58,14 +61,17 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *user, struct 
 {
 	struct ibv_cq *(*fn)(struct ibv_context *) = provider_of(c, "provider_cq"), *cq = fn(c);
 
-	(void)user; (void)ch; (void)v;
+	(void)user;
+	(void)ch;
+	(void)v;
 	cq->cqe = cqe;
 	return cq;
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *(*fn)(struct ibv_pd *, struct ibv_qp_init_attr *, uint32_t) = provider_of(pd->context, "provider_qp");
+	struct ibv_qp *(*fn)(struct ibv_pd *, struct ibv_qp_init_attr *, uint32_t) =
+		provider_of(pd->context, "provider_qp");
 
 	return fn(pd, attr, next_qpn++);
 }

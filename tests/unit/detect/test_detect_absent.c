@@ -154,8 +154,9 @@ static void a_sure_one_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_gone_one_is_named), TEST(the_last_one_is_named_with_less), TEST(half_a_job_names_nobody),
-		TEST(who_moves_waits_for_nobody), TEST(a_process_is_not_gone), TEST(who_waits_for_it_is_not_named),
+		TEST(the_gone_one_is_named),         TEST(the_last_one_is_named_with_less),
+		TEST(half_a_job_names_nobody),       TEST(who_moves_waits_for_nobody),
+		TEST(a_process_is_not_gone),         TEST(who_waits_for_it_is_not_named),
 		TEST(of_other_hosts_nobody_is_dead), TEST(a_sure_one_stays),
 	};
 

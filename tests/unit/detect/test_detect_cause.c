@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_cause.c - why a rank is slow: what the host did to it and not to its peers, of the threads that count; and
- * what is no cause because everybody has it.
+ * test_detect_cause.c - why a rank is slow: what the host did to it and not to its peers, of the threads that count;
+ * and what is no cause because everybody has it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,8 @@ static void host_fault_put(struct job *j, enum host_fault kind, int rank, double
 		bool watchdog = e->tid != e->tgid;
 		uint64_t ns;
 
-		if (e->kind != EV_TASK || (kind != RUNQ_OF_ALL && e->tgid != job_pid(rank)) || (kind == RUNQ_OF_WATCHDOG) != watchdog)
+		if (e->kind != EV_TASK || (kind != RUNQ_OF_ALL && e->tgid != job_pid(rank)) ||
+		    (kind == RUNQ_OF_WATCHDOG) != watchdog)
 			continue;
 		ns = e->ts_ns > j->fault_ns[0] ? (e->ts_ns - j->fault_ns[0]) * share : 0;
 		if (kind == RUNQ || kind == RUNQ_OF_WATCHDOG || kind == RUNQ_OF_ALL) {
@@ -140,8 +141,8 @@ static void test_the_most_expensive_is_named(void **state)
 	c = host_cause(&own, peers, 4, 0.2);
 	assert_string_equal(c.name, "module_load");
 	assert_true(c.own.cost[COST_ALLOC] == 0.1 && c.own.cost[COST_GRAPH] < 0); /* evidence: what stands out */
-	assert_null(host_cause(&own, peers, 4, 0.9).name);  /* too little to explain that */
-	assert_null(host_cause(&own, peers, 0, 0.2).name);  /* nobody to compare with */
+	assert_null(host_cause(&own, peers, 4, 0.9).name);                        /* too little to explain that */
+	assert_null(host_cause(&own, peers, 0, 0.2).name);                        /* nobody to compare with */
 	for (int i = 0; i < 4; i++) /* peers differ so much among themselves that it is one of them */
 		peers[i].cost[COST_MODULE] = peers[i].cost[COST_ALLOC] = 0.04 * i;
 	assert_null(host_cause(&own, peers, 4, 0.2).name);
@@ -221,10 +222,12 @@ static struct verdicts throttled(unsigned int ranks, double share, double sec, d
 	n = j->n_events;
 	for (size_t i = 0; i < n; i++) {
 		struct event *e = &j->events[i], t;
-		uint64_t from = JOB_T0 + 3 * SEC, to = from + (uint64_t)(sec * SEC), now = e->ts_ns < to ? e->ts_ns : to;
+		uint64_t from = JOB_T0 + 3 * SEC, to = from + (uint64_t)(sec * SEC),
+			 now = e->ts_ns < to ? e->ts_ns : to;
 		int rank = (e->tgid - job_pid(0)) / 100;
 
-		if (e->kind != EV_TASK || e->tid != e->tgid || e->tgid != job_pid(rank) || !(ranks >> rank & 1) || now < from)
+		if (e->kind != EV_TASK || e->tid != e->tgid || e->tgid != job_pid(rank) || !(ranks >> rank & 1) ||
+		    now < from)
 			continue;
 		e->task.wait_ns += (now - from) * waits;
 		t = *e; /* instead of the watchdog's scan, which follows */

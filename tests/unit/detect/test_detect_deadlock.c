@@ -53,9 +53,9 @@ static struct job_opts drawn(uint64_t *rng, const int (*layouts)[3], int n, enum
 
 static void tell(const struct job_opts *o, const struct verdicts *v)
 {
-	printf("tp=%d dp=%d pp=%d seed=%llu rank=%d step=%d ahead=%d block=%d nowatch=%d attach=%d\n", o->tp, o->dp, o->pp,
-	       (unsigned long long)o->seed, o->faults[0].rank, o->faults[0].step, o->run_ahead, o->block_each, o->no_watchdog,
-	       o->attach_step);
+	printf("tp=%d dp=%d pp=%d seed=%llu rank=%d step=%d ahead=%d block=%d nowatch=%d attach=%d\n", o->tp, o->dp,
+	       o->pp, (unsigned long long)o->seed, o->faults[0].rank, o->faults[0].step, o->run_ahead, o->block_each,
+	       o->no_watchdog, o->attach_step);
 	verdicts_print(v);
 }
 
@@ -70,9 +70,9 @@ static bool is_deadlock(const struct job *j, const struct seen_finding *s)
 		return false;
 	for (int k = 0; k < o->dp; k++) /* its data-parallel group */
 		n += names(&s->f, r / stage * stage + k * o->tp + r % o->tp);
-	return n == o->dp && strstr(text_of(&s->f, "comms"), "0x00000000c0000000") && strchr(text_of(&s->f, "comms"), ',') &&
-	       (o->dp == 2 || atoi(text_of(&s->f, "other_order_ranks")) == r) && *text_of(&s->f, "cycle") &&
-	       s->open_ns - s->f.since_ns <= 5 * SEC;
+	return n == o->dp && strstr(text_of(&s->f, "comms"), "0x00000000c0000000") &&
+	       strchr(text_of(&s->f, "comms"), ',') && (o->dp == 2 || atoi(text_of(&s->f, "other_order_ranks")) == r) &&
+	       *text_of(&s->f, "cycle") && s->open_ns - s->f.since_ns <= 5 * SEC;
 }
 
 static void expect_deadlock(const struct job_opts *o)
@@ -197,7 +197,12 @@ static void test_a_transfer_left_out_met_late(void **state)
 
 /* --- by hand: two ranks, one communicator --- */
 
-struct hand { struct model *m; struct detectors *d; struct finding_list list; uint64_t now; };
+struct hand {
+	struct model *m;
+	struct detectors *d;
+	struct finding_list list;
+	uint64_t now;
+};
 
 static void give(struct hand *h, struct event e)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_doing.c - stacks in verdicts: what the culprit does, what the others wait in, and who is a culprit at all,
- * where system calls look alike.
+ * test_detect_doing.c - stacks in verdicts: what the culprit does, what the others wait in, and who is a culprit at
+ * all, where system calls look alike.
  */
 #include "tests/unit/job/sampled_looks.h"
 
@@ -20,7 +20,8 @@ static void stacks_set(int odd, const char *python, const char *native, const ch
 static void who_stands_elsewhere_is_the_root(void **state)
 {
 	(void)state;
-	stacks_set(3, "/job/data.py:41 fetch", "lock_wait (libdata.so)", "lock_wait (libdata.so)\nfetch (/job/data.py:41)");
+	stacks_set(3, "/job/data.py:41 fetch", "lock_wait (libdata.so)",
+		   "lock_wait (libdata.so)\nfetch (/job/data.py:41)");
 	two_groups();
 	assert_int_equal(only()->ranks[0], 3);
 	assert_true(only()->confidence > 0.8);
@@ -44,7 +45,8 @@ static void what_it_does_is_told(void **state)
 	assert_string_equal(text_of(f, "native_frame"), "PyOS_fopen (python3.12)");
 	assert_string_equal(text_of(f, "kernel_wait"), "openat");
 	assert_string_equal(text_of(f, "stack"), "openat (libc.so.6)\nsave (/job/ckpt.py:9)");
-	assert_string_equal(text_of(f, "waiting_in"), "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
+	assert_string_equal(text_of(f, "waiting_in"),
+			    "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
 }
 
 /* A launcher waits for its ranks: nobody asks where. */
@@ -73,7 +75,8 @@ static void a_launcher_is_no_peer(void **state)
 		world(n);
 		tick();
 	}
-	assert_string_equal(text_of(only(), "waiting_in"), "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
+	assert_string_equal(text_of(only(), "waiting_in"),
+			    "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
 }
 
 /* Behind, and in a wait for its GPU: that may be a long step, for a while. */
@@ -154,7 +157,8 @@ static void a_stack_that_comes_later_is_evidence_only(void **state)
 		who();
 		for (int i = 0; i < 8; i++) {
 			if (i == 3)
-				stacks_set(2, "/job/train.py:30 forward", "cuStreamSynchronize (libcuda.so.1)", GPU_STACK);
+				stacks_set(2, "/job/train.py:30 forward", "cuStreamSynchronize (libcuda.so.1)",
+					   GPU_STACK);
 			world(n);
 			tick();
 			if (i < 2)
@@ -169,9 +173,12 @@ static void a_stack_that_comes_later_is_evidence_only(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(who_stands_elsewhere_is_the_root), TEST(what_it_does_is_told), TEST(a_launcher_is_no_peer),
+		TEST(who_stands_elsewhere_is_the_root),
+		TEST(what_it_does_is_told),
+		TEST(a_launcher_is_no_peer),
 		TEST(a_gpu_that_does_not_return),
-		TEST(unread_stacks_are_told), TEST(a_stack_from_before_it_went_on_is_not_told),
+		TEST(unread_stacks_are_told),
+		TEST(a_stack_from_before_it_went_on_is_not_told),
 		TEST(a_stack_that_comes_later_is_evidence_only),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_excused.c - a rank that is late by its counters, beside a port that is known to be bad: its part of the data comes late,
- * so it is given time. Not so on a good network, and not if it is stopped.
+ * test_detect_excused.c - a rank that is late by its counters, beside a port that is known to be bad: its part of the
+ * data comes late, so it is given time. Not so on a good network, and not if it is stopped.
  */
 #include "tests/unit/job/sampled_looks.h"
 
@@ -110,7 +110,9 @@ static void what_was_told_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(time_is_given_on_a_bad_network), TEST(no_time_is_given_on_a_good_one), TEST(whoever_is_stopped_is_told_at_once),
+		TEST(time_is_given_on_a_bad_network),
+		TEST(no_time_is_given_on_a_good_one),
+		TEST(whoever_is_stopped_is_told_at_once),
 		TEST(what_was_told_stays),
 	};
 

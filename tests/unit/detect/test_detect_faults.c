@@ -190,7 +190,8 @@ static void make_grandchild(struct job *j, int rank)
 	for (size_t i = 0; i < j->n_events; i++) {
 		struct event *e = &j->events[i];
 
-		if (e->kind == EV_TASK && e->tgid == job_pid(rank) && e->tid != e->tgid && !forked) { /* instead of a scan */
+		if (e->kind == EV_TASK && e->tgid == job_pid(rank) && e->tid != e->tgid &&
+		    !forked) { /* instead of a scan */
 			*e = (struct event){ .kind = EV_FORK, .tgid = child, .tid = child, .ts_ns = e->ts_ns };
 			e->fork.child_tgid = e->fork.child_tid = child + 1;
 			forked = true;
@@ -201,7 +202,8 @@ static void make_grandchild(struct job *j, int rank)
 	assert_true(forked);
 }
 
-/* A rank that waits for its blocked worker: one story with one root, told when the wait is 5 s old, not a rank asleep. */
+/* A rank that waits for its blocked worker: one story with one root, told when the wait is 5 s old, not a rank asleep.
+ */
 static void test_rank_that_waits_for_its_blocked_child(void **state)
 {
 	uint64_t rng = test_seed();
@@ -258,7 +260,11 @@ static void test_blocked_child_is_told_under_its_rank(void **state)
 
 /* --- by hand --- */
 
-struct hand { struct model *m; struct detectors *d; struct finding_list list; };
+struct hand {
+	struct model *m;
+	struct detectors *d;
+	struct finding_list list;
+};
 
 static struct hand hand_new(int rank)
 {
@@ -306,8 +312,10 @@ static void test_who_holds_mmap_lock_is_the_cause(void **state)
 	const struct finding *holder, *waiter;
 
 	(void)state;
-	block(&h, 0, 0, JOB_T0, "rwsem_down_write_slowpath\ndown_write_killable\n__vm_munmap\n__x64_sys_munmap", "rwsem_down_write_slowpath");
-	block(&h, 0, 9, JOB_T0 + MSEC, "percpu_rwsem_wait\next4_page_mkwrite\ndo_page_mkwrite\nhandle_mm_fault", "percpu_rwsem_wait");
+	block(&h, 0, 0, JOB_T0, "rwsem_down_write_slowpath\ndown_write_killable\n__vm_munmap\n__x64_sys_munmap",
+	      "rwsem_down_write_slowpath");
+	block(&h, 0, 9, JOB_T0 + MSEC, "percpu_rwsem_wait\next4_page_mkwrite\ndo_page_mkwrite\nhandle_mm_fault",
+	      "percpu_rwsem_wait");
 	tick(&h, JOB_T0 + 6 * SEC);
 	assert_int_equal(h.list.n, 2);
 	waiter = h.list.items[0].caused_by_key ? &h.list.items[0] : &h.list.items[1];

@@ -11,15 +11,15 @@
 #include <stdio.h>
 #include <string.h>
 
-
-
 #include <cmocka.h>
 
 #include "tests/unit/job/job_script.h"
 
 #define RANKS_MAX 8
 
-struct level { double sm, tensor; };
+struct level {
+	double sm, tensor;
+};
 
 struct duty {
 	struct model *m;
@@ -27,11 +27,11 @@ struct duty {
 	struct finding_list list;
 	uint64_t now_ns, rng;
 	int ranks;
-	double noise;           /* relative, of each value of each look */
+	double noise; /* relative, of each value of each look */
 	struct level levels[RANKS_MAX];
-	int named;              /* rank; -1 nobody so far */
+	int named; /* rank; -1 nobody so far */
 	uint64_t named_ns;
-	int n_named;            /* ticks in which somebody was */
+	int n_named; /* ticks in which somebody was */
 };
 
 static double uniform(uint64_t *rng)
@@ -65,7 +65,12 @@ static void tick(struct duty *u)
 
 static struct duty duty_new(int ranks, double noise, uint64_t seed)
 {
-	struct duty u = { .m = model_new(), .d = detectors_new(), .now_ns = JOB_T0, .rng = seed, .ranks = ranks, .noise = noise,
+	struct duty u = { .m = model_new(),
+			  .d = detectors_new(),
+			  .now_ns = JOB_T0,
+			  .rng = seed,
+			  .ranks = ranks,
+			  .noise = noise,
 			  .named = -1 };
 
 	assert_non_null(u.m);
@@ -101,10 +106,14 @@ static void run(struct duty *u, double seconds, double every_s)
 		for (int r = 0; r < u->ranks; r++) {
 			struct event e = { .kind = EV_GPU_SAMPLE, .ts_ns = u->now_ns };
 
-			e.gpu_sample = (struct gpu_sample){ .index = r, .window_ns = every_s * SEC, .power_mw = 600000, .dram = -1,
+			e.gpu_sample = (struct gpu_sample){ .index = r,
+							    .window_ns = every_s * SEC,
+							    .power_mw = 600000,
+							    .dram = -1,
 							    .occupancy = -1,
 							    .sm = u->levels[r].sm * (1 + u->noise * uniform(&u->rng)),
-							    .tensor = u->levels[r].tensor * (1 + u->noise * uniform(&u->rng)) };
+							    .tensor = u->levels[r].tensor *
+								      (1 + u->noise * uniform(&u->rng)) };
 			give(u, e);
 		}
 		tick(u);
@@ -151,7 +160,8 @@ static void test_slow_gpu_is_named_within_10_s(void **state)
 			make_slow(&u, slow, percent);
 			run_changed(&u, 10);
 			if (u.named != slow)
-				printf("%d ranks, rank %d slower by %.0f %%: named %d\n", ranks, slow, percent, u.named);
+				printf("%d ranks, rank %d slower by %.0f %%: named %d\n", ranks, slow, percent,
+				       u.named);
 			assert_int_equal(u.named, slow);
 			assert_true(u.named_ns - begin_ns <= 10 * SEC);
 			levels_all(&u, (struct level){ 90.1, 48.9 }); /* mended: over */
@@ -259,9 +269,12 @@ static void test_gaps_name_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slow_gpu_is_named_within_10_s), cmocka_unit_test(test_roles_need_not_be_alike),
-		cmocka_unit_test(test_equal_gpus_name_nobody), cmocka_unit_test(test_spinning_kernel_names_nobody),
-		cmocka_unit_test(test_changes_of_the_whole_job_name_nobody), cmocka_unit_test(test_gaps_name_nobody),
+		cmocka_unit_test(test_slow_gpu_is_named_within_10_s),
+		cmocka_unit_test(test_roles_need_not_be_alike),
+		cmocka_unit_test(test_equal_gpus_name_nobody),
+		cmocka_unit_test(test_spinning_kernel_names_nobody),
+		cmocka_unit_test(test_changes_of_the_whole_job_name_nobody),
+		cmocka_unit_test(test_gaps_name_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_gpu_health.c - detectors gpu_health and xid: each fault of a GPU names the rank that computes on it, once it is
- * one, and nobody before; and what is known of a slow rank's GPU becomes the cause of its slowness.
+ * test_detect_gpu_health.c - detectors gpu_health and xid: each fault of a GPU names the rank that computes on it, once
+ * it is one, and nobody before; and what is known of a slow rank's GPU becomes the cause of its slowness.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,12 @@
 
 #define RANKS 4
 
-struct node { struct model *m; struct detectors *d; struct finding_list list; uint64_t now_ns; };
+struct node {
+	struct model *m;
+	struct detectors *d;
+	struct finding_list list;
+	uint64_t now_ns;
+};
 
 static void give(struct node *u, struct event e)
 {
@@ -50,8 +55,14 @@ static struct node node_new(void)
 
 		give(&u, e);
 		e = (struct event){ .kind = EV_GPU_DEVICE };
-		e.gpu_device = (typeof(e.gpu_device)){ .index = 3 - r, .n_gpus = RANKS, .pcie_width_max = 16, .pcie_gen_max = 5,
-						       .n_nvlinks = 18, .pci = pci_of(3 - r), .name = "", .uuid = "" };
+		e.gpu_device = (typeof(e.gpu_device)){ .index = 3 - r,
+						       .n_gpus = RANKS,
+						       .pcie_width_max = 16,
+						       .pcie_gen_max = 5,
+						       .n_nvlinks = 18,
+						       .pci = pci_of(3 - r),
+						       .name = "",
+						       .uuid = "" };
 		give(&u, e);
 		e = (struct event){ .kind = EV_GPU_PROCS };
 		e.gpu_procs.index = 3 - r;
@@ -73,14 +84,27 @@ static void look(struct node *u, int gpu, uint64_t slowdown)
 {
 	struct event e = { .kind = EV_GPU_SAMPLE };
 
-	e.gpu_sample = (struct gpu_sample){ .index = gpu, .window_ns = SEC, .sm = 90, .tensor = 50, .power_mw = 650000,
-					    .temperature_c = 90, .sm_clock_mhz = 1200, .slowdown = slowdown };
+	e.gpu_sample = (struct gpu_sample){ .index = gpu,
+					    .window_ns = SEC,
+					    .sm = 90,
+					    .tensor = 50,
+					    .power_mw = 650000,
+					    .temperature_c = 90,
+					    .sm_clock_mhz = 1200,
+					    .slowdown = slowdown };
 	give(u, e);
 }
 
 static const struct gpu_health well = {
-	.nvlinks_active = 18, .pcie_width = 16, .pcie_gen = 5, .ecc_corrected = 7, .ecc_uncorrected = 1, .nvlink_crc = 12,
-	.nvlink_replay = 3, .rows_uncorrected = 1, .pages_pending = GPU_NOT_TOLD,
+	.nvlinks_active = 18,
+	.pcie_width = 16,
+	.pcie_gen = 5,
+	.ecc_corrected = 7,
+	.ecc_uncorrected = 1,
+	.nvlink_crc = 12,
+	.nvlink_replay = 3,
+	.rows_uncorrected = 1,
+	.pages_pending = GPU_NOT_TOLD,
 };
 
 static void checkup(struct node *u, int gpu, struct gpu_health h)
@@ -115,8 +139,13 @@ static void check_named(const struct node *u, enum finding_kind kind, const char
 
 static void test_throttling(void **state)
 {
-	static const struct { uint64_t why; const char *cause; } cases[] = {
-		{ 8 | 0x40, "throttled_thermal" }, { 8 | 0x80, "throttled_power_brake" }, { 8, "throttled_hardware" },
+	static const struct {
+		uint64_t why;
+		const char *cause;
+	} cases[] = {
+		{ 8 | 0x40, "throttled_thermal" },
+		{ 8 | 0x80, "throttled_power_brake" },
+		{ 8, "throttled_hardware" },
 		{ 0x20, "throttled_thermal_software" },
 	};
 
@@ -153,8 +182,14 @@ static void test_throttling(void **state)
 static void test_counters_that_move(void **state)
 {
 	struct gpu_health ecc = well, link = well, recovery = well, replay = well;
-	const struct { struct gpu_health *h; const char *cause; } cases[] = {
-		{ &ecc, "ecc_uncorrected" }, { &link, "nvlink_errors" }, { &recovery, "nvlink_errors" }, { &replay, "pcie_replays" },
+	const struct {
+		struct gpu_health *h;
+		const char *cause;
+	} cases[] = {
+		{ &ecc, "ecc_uncorrected" },
+		{ &link, "nvlink_errors" },
+		{ &recovery, "nvlink_errors" },
+		{ &replay, "pcie_replays" },
 	};
 
 	(void)state;
@@ -202,9 +237,12 @@ static void test_single_link_errors_are_usual(void **state)
 static void test_states(void **state)
 {
 	struct gpu_health rows = well, failed = well, inforom = well, down = well, width = well;
-	const struct { struct gpu_health *h; const char *cause; } cases[] = {
-		{ &rows, "rows_pending" }, { &failed, "remap_failed" }, { &inforom, "inforom_corrupt" }, { &down, "nvlink_down" },
-		{ &width, "pcie_width" },
+	const struct {
+		struct gpu_health *h;
+		const char *cause;
+	} cases[] = {
+		{ &rows, "rows_pending" }, { &failed, "remap_failed" }, { &inforom, "inforom_corrupt" },
+		{ &down, "nvlink_down" },  { &width, "pcie_width" },
 	};
 
 	(void)state;
@@ -405,10 +443,16 @@ static void test_what_stops_a_rank(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_throttling), cmocka_unit_test(test_counters_that_move),
-		cmocka_unit_test(test_single_link_errors_are_usual), cmocka_unit_test(test_states),
-		cmocka_unit_test(test_lost_and_silent), cmocka_unit_test(test_foreign_gpu), cmocka_unit_test(test_xid),
-		cmocka_unit_test(test_it_is_the_cause_of_slowness), cmocka_unit_test(test_what_stops_a_rank), cmocka_unit_test(test_pressure_is_evidence),
+		cmocka_unit_test(test_throttling),
+		cmocka_unit_test(test_counters_that_move),
+		cmocka_unit_test(test_single_link_errors_are_usual),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_lost_and_silent),
+		cmocka_unit_test(test_foreign_gpu),
+		cmocka_unit_test(test_xid),
+		cmocka_unit_test(test_it_is_the_cause_of_slowness),
+		cmocka_unit_test(test_what_stops_a_rank),
+		cmocka_unit_test(test_pressure_is_evidence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,12 @@
 #define BASE_S 0.3
 #define SPANS 2 /* measured in each reading */
 
-struct measured { int ranks, steps, slow_rank, from_step; double slow_share, spread; bool around_op; uint64_t seed; };
+struct measured {
+	int ranks, steps, slow_rank, from_step;
+	double slow_share, spread;
+	bool around_op;
+	uint64_t seed;
+};
 
 static double uniform(uint64_t *rng)
 {
@@ -35,9 +40,11 @@ static struct event *append(struct event *e, size_t *n, struct event one)
 }
 
 /* Marks around a pass and the question for its time a while later. */
-static struct event *span_tell(struct event *e, size_t *n, int rank, int k, uint64_t begin_ns, uint64_t end_ns, uint64_t gpu_ns)
+static struct event *span_tell(struct event *e, size_t *n, int rank, int k, uint64_t begin_ns, uint64_t end_ns,
+			       uint64_t gpu_ns)
 {
-	struct event mark = job_event(EV_MARK, rank, begin_ns), ask = job_event(EV_ELAPSED, rank, end_ns + 50 * MSEC + k * MSEC);
+	struct event mark = job_event(EV_MARK, rank, begin_ns),
+		     ask = job_event(EV_ELAPSED, rank, end_ns + 50 * MSEC + k * MSEC);
 
 	mark.mark.stream = 0x77;
 	mark.mark.handle = 0x9000 + 2 * k;
@@ -76,7 +83,8 @@ static void measure(struct job *j, const struct measured *w)
 	for (int step = READ_EVERY_STEPS; step < w->steps; step += READ_EVERY_STEPS)
 		for (int rank = 0; rank < w->ranks; rank++)
 			for (int k = 0; k < SPANS; k++) {
-				uint64_t at = JOB_T0 + (uint64_t)(step * j->o.step_s * SEC), op = op_after(j, rank, at + SEC / 20);
+				uint64_t at = JOB_T0 + (uint64_t)(step * j->o.step_s * SEC),
+					 op = op_after(j, rank, at + SEC / 20);
 				double s = BASE_S / SPANS * (1 + w->spread * (2 * uniform(&rng) - 1));
 
 				if (rank == w->slow_rank && step >= w->from_step)
@@ -84,13 +92,15 @@ static void measure(struct job *j, const struct measured *w)
 				if (!op || op > last)
 					continue;
 				at = w->around_op ? op - 1000 : op + 1000;
-				more = span_tell(more, &n, rank, k, at, w->around_op ? op + 1000 : at + 1, (uint64_t)(s * SEC));
+				more = span_tell(more, &n, rank, k, at, w->around_op ? op + 1000 : at + 1,
+						 (uint64_t)(s * SEC));
 			}
 	j->events = realloc(j->events, (j->n_events + n) * sizeof(*j->events));
 	assert_non_null(j->events);
 	memcpy(j->events + j->n_events, more, n * sizeof(*more));
 	j->n_events += n;
-	qsort(j->events, j->n_events, sizeof(*j->events), by_time); /* glibc's is a merge sort: equal times stay in order */
+	qsort(j->events, j->n_events, sizeof(*j->events),
+	      by_time); /* glibc's is a merge sort: equal times stay in order */
 	free(more);
 }
 
@@ -112,8 +122,12 @@ static void test_slow_gpu_is_named(void **state)
 
 	(void)state;
 	for (int ranks = 2; ranks <= 8; ranks *= 2) {
-		struct measured w = { .ranks = ranks, .steps = 90, .slow_rank = random_next(&rng) % ranks, .from_step = 20,
-				      .slow_share = 0.12, .spread = 0.02 };
+		struct measured w = { .ranks = ranks,
+				      .steps = 90,
+				      .slow_rank = random_next(&rng) % ranks,
+				      .from_step = 20,
+				      .slow_share = 0.12,
+				      .spread = 0.02 };
 		const struct seen_finding *s;
 		struct verdicts v;
 		struct job *j;
@@ -161,7 +175,9 @@ static void test_uneven_data_names_nobody(void **state)
 static void test_span_with_an_operation_is_not_taken(void **state)
 {
 	uint64_t rng = test_seed();
-	struct measured w = { .ranks = 4, .steps = 60, .slow_rank = 1, .from_step = 10, .slow_share = 0.3, .around_op = true };
+	struct measured w = {
+		.ranks = 4, .steps = 60, .slow_rank = 1, .from_step = 10, .slow_share = 0.3, .around_op = true
+	};
 	struct verdicts v;
 	struct job *j;
 
@@ -193,7 +209,12 @@ static void test_a_number_used_again_is_another_rank(void **state)
 	e.exit.last = true;
 	give(&v, e);
 	e = job_event(EV_PROC, 2, now + 1);
-	e.proc = (typeof(e.proc)){ .start_ns = now, .rank = 2, .local_rank = 2, .world_size = 4, .job = "job", .name = "train",
+	e.proc = (typeof(e.proc)){ .start_ns = now,
+				   .rank = 2,
+				   .local_rank = 2,
+				   .world_size = 4,
+				   .job = "job",
+				   .name = "train",
 				   .container = "" };
 	give(&v, e);
 	e = job_event(EV_MARK, 2, now + 2);

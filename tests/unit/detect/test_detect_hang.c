@@ -14,7 +14,8 @@
 
 #include "tests/unit/job/job_script.h"
 
-static const int layouts[][3] = { { 1, 2, 1 }, { 1, 4, 1 }, { 1, 8, 1 }, { 2, 2, 2 }, { 4, 2, 1 }, { 2, 4, 1 }, { 1, 4, 2 }, { 2, 1, 4 } };
+static const int layouts[][3] = { { 1, 2, 1 }, { 1, 4, 1 }, { 1, 8, 1 }, { 2, 2, 2 },
+				  { 4, 2, 1 }, { 2, 4, 1 }, { 1, 4, 2 }, { 2, 1, 4 } };
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
 static struct job_opts drawn(uint64_t *rng, enum fault_kind kind, double seconds)
@@ -24,15 +25,16 @@ static struct job_opts drawn(uint64_t *rng, enum fault_kind kind, double seconds
 
 	o.run_ahead = random_next(rng) % 2;
 	o.grouped = random_next(rng) % 2;
-	o.faults[0] = (struct fault){ kind, random_next(rng) % o.ranks, 8 + random_next(rng) % 8, 0, seconds, random_next(rng) % 4 };
+	o.faults[0] = (struct fault){ kind,    random_next(rng) % o.ranks, 8 + random_next(rng) % 8, 0,
+				      seconds, random_next(rng) % 4 };
 	return o;
 }
 
 static void tell(const struct job_opts *o, const struct verdicts *v)
 {
 	printf("tp=%d dp=%d pp=%d seed=%llu rank=%d step=%d at=%d ahead=%d grouped=%d attach=%d\n", o->tp, o->dp, o->pp,
-	       (unsigned long long)o->seed, o->faults[0].rank, o->faults[0].step, o->faults[0].at, o->run_ahead, o->grouped,
-	       o->attach_step);
+	       (unsigned long long)o->seed, o->faults[0].rank, o->faults[0].step, o->faults[0].at, o->run_ahead,
+	       o->grouped, o->attach_step);
 	verdicts_print(v);
 }
 
@@ -54,8 +56,8 @@ static void expect_hang(struct job_opts o, enum hang_class class, const char *ca
 
 	job_play(j, &v, NULL, NULL);
 	s = verdict_of(&v, FINDING_HANG);
-	ok = is_named(j, s, class, cause) && verdict_roots(&v) == 1 && v.n == 1 && s->open_ns - s->f.since_ns <= (uint64_t)(bar_s * SEC) &&
-	     s->f.since_ns >= j->fault_ns[0] - SEC;
+	ok = is_named(j, s, class, cause) && verdict_roots(&v) == 1 && v.n == 1 &&
+	     s->open_ns - s->f.since_ns <= (uint64_t)(bar_s * SEC) && s->f.since_ns >= j->fault_ns[0] - SEC;
 	if (!ok)
 		tell(&o, &v);
 	assert_true(ok);
@@ -134,7 +136,8 @@ static void test_busy_is_observed_then_a_hang(void **state)
 		job_play(j, &v, NULL, NULL);
 		s = verdict_of(&v, FINDING_OBSERVATION);
 		h = verdict_of(&v, FINDING_HANG);
-		if (!is_named(j, s, HANG_MISSING_ENTER, "busy") || !is_named(j, h, HANG_MISSING_ENTER, "busy") || v.n != 2)
+		if (!is_named(j, s, HANG_MISSING_ENTER, "busy") || !is_named(j, h, HANG_MISSING_ENTER, "busy") ||
+		    v.n != 2)
 			tell(&o, &v);
 		assert_true(is_named(j, s, HANG_MISSING_ENTER, "busy"));
 		assert_true(s->open_ns - s->f.since_ns < 5 * SEC);
@@ -235,7 +238,10 @@ static void test_loss_takes_the_certainty(void **state)
 
 static void polls_take_away(struct event *e)
 {
-	*e = (struct event){ .kind = EV_BUDGET, .tgid = e->tgid, .tid = e->tid, .ts_ns = e->ts_ns,
+	*e = (struct event){ .kind = EV_BUDGET,
+			     .tgid = e->tgid,
+			     .tid = e->tid,
+			     .ts_ns = e->ts_ns,
 			     .budget = { .what = BUDGET_SHED, .group = PROBES_POLLS, .shed = 1 << PROBES_POLLS } };
 }
 
@@ -321,7 +327,10 @@ static const struct seen_finding *died_inside(struct verdicts *v, int signal)
 	nothing_ends(j, true);
 	entries_align(j, 4);
 	n = j->n_events;
-	event_append(j, (struct event){ .kind = EV_EXIT, .tgid = job_pid(2), .tid = job_pid(2), .exit = { .last = true, .signal = signal } });
+	event_append(j, (struct event){ .kind = EV_EXIT,
+					.tgid = job_pid(2),
+					.tid = job_pid(2),
+					.exit = { .last = true, .signal = signal } });
 	for (int i = 0; i < 32; i++) {
 		for (size_t k = 0; k < n; k++)
 			if (j->events[k].kind == EV_MARK_QUERY && j->events[k].mark.result == CUDA_NOT_READY)
@@ -369,7 +378,8 @@ int main(void)
 		cmocka_unit_test(test_a_hang_does_not_teach_patience),
 		cmocka_unit_test(test_the_unseen_are_not_guessed),
 		cmocka_unit_test(test_loss_takes_the_certainty),
-		cmocka_unit_test(test_inside_names_nobody), cmocka_unit_test(test_inside_names_the_dead),
+		cmocka_unit_test(test_inside_names_nobody),
+		cmocka_unit_test(test_inside_names_the_dead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

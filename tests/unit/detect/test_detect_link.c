@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_link.c - detector link: each fault of a port is told once it is one, with the device and who uses it, and names no rank;
- * what healthy ports count, counters that are set back, ports that were never up and those of nobody are no fault.
+ * test_detect_link.c - detector link: each fault of a port is told once it is one, with the device and who uses it, and
+ * names no rank; what healthy ports count, counters that are set back, ports that were never up and those of nobody are
+ * no fault.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -256,13 +257,21 @@ static void test_no_answer(void **state)
 
 static void test_counters_that_grow(void **state)
 {
-	static const struct { enum port_counter counter; uint64_t fault, usual; enum finding_kind kind; const char *cause; } cases[] = {
+	static const struct {
+		enum port_counter counter;
+		uint64_t fault, usual;
+		enum finding_kind kind;
+		const char *cause;
+	} cases[] = {
 		{ PORT_SYMBOL_ERRORS, 20, 1, FINDING_LINK, "link_errors" },
 		{ PORT_RECEIVE_ERRORS, 20, 1, FINDING_LINK, "link_errors" },
 		{ PORT_NETDEV_RECEIVE_ERRORS, 20, 1, FINDING_LINK, "link_errors" },
-		{ PORT_OUT_OF_SEQUENCE, 500, 4, FINDING_LINK, "retransmits" }, { PORT_TIMEOUTS, 500, 4, FINDING_LINK, "retransmits" },
-		{ PORT_RETRANSMITS, 500, 10, FINDING_LINK, "retransmits" }, { PORT_SEQUENCE_NAKS, 500, 4, FINDING_LINK, "retransmits" },
-		{ PORT_SEND_DISCARDS, 500, 4, FINDING_LINK, "discards" }, { PORT_RECEIVE_DISCARDS, 500, 4, FINDING_LINK, "discards" },
+		{ PORT_OUT_OF_SEQUENCE, 500, 4, FINDING_LINK, "retransmits" },
+		{ PORT_TIMEOUTS, 500, 4, FINDING_LINK, "retransmits" },
+		{ PORT_RETRANSMITS, 500, 10, FINDING_LINK, "retransmits" },
+		{ PORT_SEQUENCE_NAKS, 500, 4, FINDING_LINK, "retransmits" },
+		{ PORT_SEND_DISCARDS, 500, 4, FINDING_LINK, "discards" },
+		{ PORT_RECEIVE_DISCARDS, 500, 4, FINDING_LINK, "discards" },
 		{ PORT_CNP_HANDLED, 20000, 900, FINDING_OBSERVATION, "congestion" },
 		{ PORT_ECN_MARKED, 20000, 900, FINDING_OBSERVATION, "congestion" },
 	};
@@ -277,7 +286,8 @@ static void test_counters_that_grow(void **state)
 		steps(&u, 5);
 		only(&u, cases[i].kind, cases[i].cause);
 		assert_true(evidence(&u.list.items[0], "per_second")->number >= 1.9 * cases[i].fault);
-		assert_true(evidence(&u.list.items[0], port_counter_name(cases[i].counter))->number >= 6 * cases[i].fault);
+		assert_true(evidence(&u.list.items[0], port_counter_name(cases[i].counter))->number >=
+			    6 * cases[i].fault);
 		u.per_look[cases[i].counter] = 0;
 		steps(&u, 65);
 		assert_int_equal(u.list.n, 0);
@@ -294,7 +304,8 @@ static void test_noise(void **state)
 	for (int i = 0; i < 600; i++) {
 		memset(u.per_look, 0, sizeof(u.per_look));
 		u.per_look[PORT_SYMBOL_ERRORS] = i % 40 == 0 ? 9 : 0;
-		u.per_look[PORT_OUT_OF_SEQUENCE] = i % 10 == 0 ? 2000 : 3; /* a burst now and then: five windows have one of it */
+		u.per_look[PORT_OUT_OF_SEQUENCE] =
+			i % 10 == 0 ? 2000 : 3; /* a burst now and then: five windows have one of it */
 		u.per_look[PORT_SEND_WAIT] = 100000;
 		u.per_look[PORT_RNR_NAKS] = 50;
 		u.per_look[PORT_CNP_SENT] = 200;
@@ -466,11 +477,20 @@ static void test_bad_index(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_down), cmocka_unit_test(test_flap_by_the_counter), cmocka_unit_test(test_a_flap_is_told_once),
-		cmocka_unit_test(test_device_goes_and_comes), cmocka_unit_test(test_no_answer), cmocka_unit_test(test_counters_that_grow), cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_timeouts_without_traffic), cmocka_unit_test(test_losses_that_hold_a_job_up),
-		cmocka_unit_test(test_set_back_and_not_told), cmocka_unit_test(test_rate),
-		cmocka_unit_test(test_never_up), cmocka_unit_test(test_whose_it_is), cmocka_unit_test(test_bad_index),
+		cmocka_unit_test(test_down),
+		cmocka_unit_test(test_flap_by_the_counter),
+		cmocka_unit_test(test_a_flap_is_told_once),
+		cmocka_unit_test(test_device_goes_and_comes),
+		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_counters_that_grow),
+		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_timeouts_without_traffic),
+		cmocka_unit_test(test_losses_that_hold_a_job_up),
+		cmocka_unit_test(test_set_back_and_not_told),
+		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_never_up),
+		cmocka_unit_test(test_whose_it_is),
+		cmocka_unit_test(test_bad_index),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

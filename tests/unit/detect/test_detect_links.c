@@ -42,7 +42,8 @@ static void the_table(void **state)
 	assert_int_equal(judge(sending(8, 0, 0), queued(false)), LINK_RECEIVER);
 	/* the last step */
 	assert_int_equal(judge(sending(STEPS, STEPS, STEPS), receiving(STEPS, STEPS, STEPS, STEPS - 4)), LINK_QUIET);
-	assert_int_equal(judge(sending(STEPS, STEPS, STEPS), receiving(STEPS, STEPS - 4, STEPS - 4, STEPS - 4)), LINK_NETWORK);
+	assert_int_equal(judge(sending(STEPS, STEPS, STEPS), receiving(STEPS, STEPS - 4, STEPS - 4, STEPS - 4)),
+			 LINK_NETWORK);
 	/* one end is not there any more */
 	one = receiving(28, 20, 20, 20);
 	assert_int_equal(link_judge(NULL, &one), LINK_NETWORK);

@@ -19,7 +19,10 @@ static const int layouts[][3] = { { 1, 8, 1 }, { 1, 2, 1 }, { 1, 4, 2 }, { 2, 2,
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 #define SEEDS 4 /* of each case; all fixed: see decisions.md, 15 */
 
-struct uneven { const char *name; double gc_share, gc_s, last_stage, lengths; };
+struct uneven {
+	const char *name;
+	double gc_share, gc_s, last_stage, lengths;
+};
 
 static const struct uneven cases[] = {
 	{ "gc 20 % of steps, up to 30 % of a step", 0.2, 0.12, 0, 0 },
@@ -73,8 +76,8 @@ static void test_uneven_jobs_name_nobody(void **state)
 				for (int seed = first; seed < first + seeds; seed++)
 					wrong += named(&cases[c], layouts[l], mode, seed, !sweep);
 				if (sweep && wrong)
-					printf("%s, tp=%d dp=%d pp=%d mode %d: %d of %d\n", cases[c].name, layouts[l][0], layouts[l][1],
-					       layouts[l][2], mode, wrong, seeds);
+					printf("%s, tp=%d dp=%d pp=%d mode %d: %d of %d\n", cases[c].name,
+					       layouts[l][0], layouts[l][1], layouts[l][2], mode, wrong, seeds);
 				all += wrong;
 			}
 	printf("%d of %zu jobs of 100 steps named somebody\n", all, N_CASES * N_LAYOUTS * 3 * seeds);

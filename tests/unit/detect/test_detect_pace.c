@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_pace.c - a job's pace by its counters alone: lasting drops are told once and end, and noise, long steps, pauses and what a
- * job does by habit are not.
+ * test_detect_pace.c - a job's pace by its counters alone: lasting drops are told once and end, and noise, long steps,
+ * pauses and what a job does by habit are not.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +20,9 @@
 #define WORLD 0xa0
 #define OPS 7 /* a step */
 
-struct phase { double from_s, to_s, slower; }; /* of the time; slower 0: nothing is entered */
+struct phase {
+	double from_s, to_s, slower;
+}; /* of the time; slower 0: nothing is entered */
 
 struct script {
 	double step_s, jitter, seconds;
@@ -30,7 +32,10 @@ struct script {
 	int blocked_s;              /* from then on a thread of rank 1 is in D state */
 };
 
-struct told { int opened, closed; double first_s, first_close_s, slower_percent; };
+struct told {
+	int opened, closed;
+	double first_s, first_close_s, slower_percent;
+};
 
 static uint32_t draws;
 
@@ -85,7 +90,8 @@ static void blocked_give(struct model *m, double since, double t)
 	give(m, e, t);
 }
 
-static void tick(struct model *m, struct detectors *d, struct incidents *in, struct finding_list *list, double t, struct told *ret)
+static void tick(struct model *m, struct detectors *d, struct incidents *in, struct finding_list *list, double t,
+		 struct told *ret)
 {
 	struct event e = { .kind = EV_TICK };
 	const struct incident *i;
@@ -244,7 +250,8 @@ static void test_longer_than_its_habit(void **state)
 
 static void test_pauses_are_no_pace(void **state)
 {
-	static const struct phase checkpoint[] = { { 50, 58, 0 }, { 0, 0, 0 } }, compile[] = { { 60, 120, 0 }, { 0, 0, 0 } };
+	static const struct phase checkpoint[] = { { 50, 58, 0 }, { 0, 0, 0 } },
+				  compile[] = { { 60, 120, 0 }, { 0, 0, 0 } };
 	struct script often = { .step_s = 0.1, .jitter = 0.05, .seconds = 600, .phases = checkpoint, .every_s = 60 };
 	struct script once = { .step_s = 0.1, .jitter = 0.05, .seconds = 300, .phases = compile };
 	struct script behind = { .step_s = 0.1, .jitter = 0.05, .seconds = 120, .behind_s = 60 };
@@ -270,10 +277,10 @@ static void test_a_known_fault_explains_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_lasting_drop), cmocka_unit_test(test_a_small_drop_is_nobodys_news),
-		cmocka_unit_test(test_noise_is_silence), cmocka_unit_test(test_long_steps),
+		cmocka_unit_test(test_a_lasting_drop),       cmocka_unit_test(test_a_small_drop_is_nobodys_news),
+		cmocka_unit_test(test_noise_is_silence),     cmocka_unit_test(test_long_steps),
 		cmocka_unit_test(test_a_habit_is_told_once), cmocka_unit_test(test_longer_than_its_habit),
-		cmocka_unit_test(test_pauses_are_no_pace), cmocka_unit_test(test_a_known_fault_explains_it),
+		cmocka_unit_test(test_pauses_are_no_pace),   cmocka_unit_test(test_a_known_fault_explains_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_qp_error.c - detector qp_error: a transport that gave up names device, queue pair and far end, and no rank; a refused request
- * is no link's; after a rank died, and where its port is known to be down, it is a consequence; flushes count as the first one's.
+ * test_detect_qp_error.c - detector qp_error: a transport that gave up names device, queue pair and far end, and no
+ * rank; a refused request is no link's; after a rank died, and where its port is known to be down, it is a consequence;
+ * flushes count as the first one's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,8 +91,14 @@ static int begin(void **state)
 		struct event e = job_event(EV_PROC, r, 0);
 		struct event g = { .kind = EV_GIDS };
 
-		e.proc = (typeof(e.proc)){ .start_ns = 1, .rank = r, .local_rank = r, .world_size = 2, .job = "job", .name = "train",
-					   .container = "", .pod = "" };
+		e.proc = (typeof(e.proc)){ .start_ns = 1,
+					   .rank = r,
+					   .local_rank = r,
+					   .world_size = 2,
+					   .job = "job",
+					   .name = "train",
+					   .container = "",
+					   .pod = "" };
 		give(e);
 		port_new(r, PORT_STATE_ACTIVE);
 		g.qp.device = devices[r];
@@ -234,7 +241,8 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_transport), TEST(test_software), TEST(test_state), TEST(test_a_rank_died), TEST(test_its_port_is_down),
+		TEST(test_transport),   TEST(test_software),         TEST(test_state),
+		TEST(test_a_rank_died), TEST(test_its_port_is_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

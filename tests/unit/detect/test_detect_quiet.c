@@ -26,8 +26,8 @@ static void expect_quiet(const struct job_opts *o)
 	for (size_t i = 0; i < v.n; i++)
 		exits += finding_kind_exits(v.all[i].f.kind);
 	if (exits) {
-		printf("tp=%d dp=%d pp=%d seed=%llu ahead=%d check=%d\n", o->tp, o->dp, o->pp, (unsigned long long)o->seed,
-		       o->run_ahead, o->check_sync);
+		printf("tp=%d dp=%d pp=%d seed=%llu ahead=%d check=%d\n", o->tp, o->dp, o->pp,
+		       (unsigned long long)o->seed, o->run_ahead, o->check_sync);
 		verdicts_print(&v);
 	}
 	assert_int_equal(exits, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_sampled.c - a job of which no call was seen, only NCCL's counters at two looks: who is behind, in what, and
- * when nobody may be named. Also what the report for people says of it. Looks are written by hand.
+ * test_detect_sampled.c - a job of which no call was seen, only NCCL's counters at two looks: who is behind, in what,
+ * and when nobody may be named. Also what the report for people says of it. Looks are written by hand.
  */
 #include "tests/unit/job/sampled_looks.h"
 
@@ -412,12 +412,27 @@ static void ignorance_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_one_behind_is_named), TEST(a_stopped_one_is_named_so), TEST(one_that_works_is_observed),
-		TEST(who_moves_does_not_wait), TEST(equal_counts_name_nobody), TEST(a_choice_is_told),
-		TEST(who_sits_like_a_waiter_is_no_root), TEST(roots_that_cannot_be_told_apart), TEST(another_generation),
-		TEST(behind_in_two_of_them), TEST(an_unread_one_is_named), TEST(of_two_unread_nobody_is_named), TEST(two_orders_are_a_deadlock),
-		TEST(a_cycle_that_runs_names_nobody_for_sure), TEST(the_odd_one_of_a_cycle_is_named),
-		TEST(who_misses_a_creation_is_named), TEST(who_was_not_looked_through_is_not_named), TEST(who_is_still_starting_is_observed), TEST(the_verdict_comes_first), TEST(life_is_told), TEST(ignorance_is_told),
+		TEST(the_one_behind_is_named),
+		TEST(a_stopped_one_is_named_so),
+		TEST(one_that_works_is_observed),
+		TEST(who_moves_does_not_wait),
+		TEST(equal_counts_name_nobody),
+		TEST(a_choice_is_told),
+		TEST(who_sits_like_a_waiter_is_no_root),
+		TEST(roots_that_cannot_be_told_apart),
+		TEST(another_generation),
+		TEST(behind_in_two_of_them),
+		TEST(an_unread_one_is_named),
+		TEST(of_two_unread_nobody_is_named),
+		TEST(two_orders_are_a_deadlock),
+		TEST(a_cycle_that_runs_names_nobody_for_sure),
+		TEST(the_odd_one_of_a_cycle_is_named),
+		TEST(who_misses_a_creation_is_named),
+		TEST(who_was_not_looked_through_is_not_named),
+		TEST(who_is_still_starting_is_observed),
+		TEST(the_verdict_comes_first),
+		TEST(life_is_told),
+		TEST(ignorance_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

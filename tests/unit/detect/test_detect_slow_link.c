@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_slow_link.c - detector slow_link: a rank's port that is slow both ways, and a link between two that is slow one way, are
- * told within some seconds, with the device where it is known, and name no rank. All ways slow alike, a busy network, a job that stands
- * still, a proxy without a CPU, two ranks: nothing. A port that others use, too, is an observation.
+ * test_detect_slow_link.c - detector slow_link: a rank's port that is slow both ways, and a link between two that is
+ * slow one way, are told within some seconds, with the device where it is known, and name no rank. All ways slow alike,
+ * a busy network, a job that stands still, a proxy without a CPU, two ranks: nothing. A port that others use, too, is
+ * an observation.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,11 +16,11 @@
 #include "detect/transfer/link_cause.h"
 #include "tests/unit/job/proxy_job.h"
 
-static double busy[RANKS];    /* share of the looks at which what rank r sends is on its way */
+static double busy[RANKS];     /* share of the looks at which what rank r sends is on its way */
 static double share_of[RANKS]; /* of the bytes that a port usually moves */
 static uint64_t counters[RANKS][PORT_COUNTERS];
 static unsigned int nth;
-static bool by_chance;        /* which looks these are, else spread evenly */
+static bool by_chance; /* which looks these are, else spread evenly */
 static uint64_t chance;
 
 static void port_new(int r)
@@ -346,8 +347,16 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_port), TEST(test_path), TEST(test_mostly_computing), TEST(test_chance), TEST(test_path_of_many_ports), TEST(test_no_ports), TEST(test_all_alike), TEST(test_shared_port),
-		TEST(test_starved_proxy), TEST(test_stands_still),
+		TEST(test_port),
+		TEST(test_path),
+		TEST(test_mostly_computing),
+		TEST(test_chance),
+		TEST(test_path_of_many_ports),
+		TEST(test_no_ports),
+		TEST(test_all_alike),
+		TEST(test_shared_port),
+		TEST(test_starved_proxy),
+		TEST(test_stands_still),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,8 +75,10 @@ static void test_slow_gpu_is_told(void **state)
 		assert_int_equal(s->f.n_ranks, 0);
 		assert_int_equal(verdict_roots(&v), 0); /* it names nobody and is no proof */
 		late_steps = ((double)s->open_ns - (double)j->fault_ns[0]) / SEC / o.step_s / (1 + percent / 100.0);
-		assert_true(late_steps > 4 && late_steps < 14); /* ten windows, of which some before it may be long by chance */
-		assert_true(note_of(&s->f, "slower_percent") > 0.6 * percent && note_of(&s->f, "slower_percent") < 1.2 * percent);
+		assert_true(late_steps > 4 &&
+			    late_steps < 14); /* ten windows, of which some before it may be long by chance */
+		assert_true(note_of(&s->f, "slower_percent") > 0.6 * percent &&
+			    note_of(&s->f, "slower_percent") < 1.2 * percent);
 		assert_true(note_of(&s->f, "step_before_s") > o.step_s);
 		assert_true(note_of(&s->f, "step_s") > note_of(&s->f, "step_before_s"));
 		assert_true(s->f.since_ns + 2 * SEC > j->fault_ns[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_straggler.c - detector straggler: a slow rank is named, never another; where the host cannot tell one rank from those it is
- * coupled with, the set is; what the host cannot see at all is not guessed.
+ * test_detect_straggler.c - detector straggler: a slow rank is named, never another; where the host cannot tell one
+ * rank from those it is coupled with, the set is; what the host cannot see at all is not guessed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,10 @@
 
 #include "tests/unit/job/job_script.h"
 
-struct outcome { int named, in_set, wrong, missed; double delay_steps; };
+struct outcome {
+	int named, in_set, wrong, missed;
+	double delay_steps;
+};
 
 static void score(const struct job *j, const struct verdicts *v, struct outcome *out)
 {
@@ -37,7 +40,8 @@ static void score(const struct job *j, const struct verdicts *v, struct outcome 
 		hit |= has && g->n_ranks == 1;
 		in_set |= has && g->n_ranks > 1;
 		if (has && g->n_ranks == 1)
-			out->delay_steps += (v->all[i].open_ns - (double)j->fault_ns[0]) / SEC / (j->o.step_s * (1 + f->percent / 100));
+			out->delay_steps += (v->all[i].open_ns - (double)j->fault_ns[0]) / SEC /
+					    (j->o.step_s * (1 + f->percent / 100));
 	}
 	out->named += hit;
 	out->in_set += !hit && in_set;
@@ -57,7 +61,9 @@ static struct outcome trials(uint64_t *rng, int tp, int dp, int pp, double perce
 		o.steps = 24;
 		o.run_ahead = ahead;
 		o.check_sync = check;
-		o.faults[0] = (struct fault){ FAULT_SLOW, random_next(rng) % o.ranks, 8 + random_next(rng) % 5, percent, 0, 1 };
+		o.faults[0] = (struct fault){
+			FAULT_SLOW, random_next(rng) % o.ranks, 8 + random_next(rng) % 5, percent, 0, 1
+		};
 		j = job_new(&o);
 		job_play(j, &v, NULL, NULL);
 		score(j, &v, &out);
@@ -68,8 +74,8 @@ static struct outcome trials(uint64_t *rng, int tp, int dp, int pp, double perce
 		verdicts_free(&v);
 		job_free(j);
 	}
-	printf("tp=%d dp=%d pp=%d %g%% ahead=%d check=%d: named %d, in a set %d, missed %d, wrong %d of %d; after %.1f steps\n", tp,
-	       dp, pp, percent, ahead, check, out.named, out.in_set, out.missed, out.wrong, n,
+	printf("tp=%d dp=%d pp=%d %g%% ahead=%d check=%d: named %d, in a set %d, missed %d, wrong %d of %d; after %.1f steps\n",
+	       tp, dp, pp, percent, ahead, check, out.named, out.in_set, out.missed, out.wrong, n,
 	       out.named ? out.delay_steps / out.named : 0);
 	return out;
 }
@@ -85,7 +91,8 @@ static void test_slow_host_is_named(void **state)
 	(void)state;
 	for (size_t i = 0; i < 5; i++)
 		for (int p = 0; p < 3; p++) {
-			struct outcome out = trials(&rng, layouts[i][0], layouts[i][1], layouts[i][2], percents[p], false, false, TRIALS);
+			struct outcome out = trials(&rng, layouts[i][0], layouts[i][1], layouts[i][2], percents[p],
+						    false, false, TRIALS);
 
 			assert_int_equal(out.named, TRIALS);
 			assert_int_equal(out.wrong, 0);
@@ -120,7 +127,8 @@ static void test_the_invisible_is_not_guessed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++)
-		assert_int_equal(trials(&rng, layouts[i][0], layouts[i][1], layouts[i][2], 20, true, false, TRIALS).wrong, 0);
+		assert_int_equal(
+			trials(&rng, layouts[i][0], layouts[i][1], layouts[i][2], 20, true, false, TRIALS).wrong, 0);
 }
 
 /* What hung in step after step is four hangs, not slowness on top. */
@@ -158,7 +166,8 @@ static void test_recovery_closes_it(void **state)
 	job_play(j, &v, NULL, NULL);
 	s = verdict_of(&v, FINDING_STRAGGLER);
 	printf("slow from %.1f to %.1f s, told from %.1f to %.1f s\n", (j->fault_ns[0] - (double)JOB_T0) / SEC,
-	       (j->fault_ns[1] - (double)JOB_T0) / SEC, (s->open_ns - (double)JOB_T0) / SEC, (s->last_ns - (double)JOB_T0) / SEC);
+	       (j->fault_ns[1] - (double)JOB_T0) / SEC, (s->open_ns - (double)JOB_T0) / SEC,
+	       (s->last_ns - (double)JOB_T0) / SEC);
 	assert_int_equal(v.n, 1);
 	assert_true(s->last_ns > j->fault_ns[1] && s->last_ns < j->fault_ns[1] + 4 * SEC);
 	verdicts_free(&v);
@@ -182,13 +191,20 @@ static struct event *hand_rank(struct event *e, int rank)
 {
 	struct event *one = hand_add(e++, EV_PROC, rank, JOB_T0 - SEC);
 
-	one->proc = (typeof(one->proc)){ .start_ns = 5, .rank = rank, .local_rank = rank, .world_size = 2, .parent_tgid = 1,
-					 .job = "job", .name = "train", .container = "" };
+	one->proc = (typeof(one->proc)){ .start_ns = 5,
+					 .rank = rank,
+					 .local_rank = rank,
+					 .world_size = 2,
+					 .parent_tgid = 1,
+					 .job = "job",
+					 .name = "train",
+					 .container = "" };
 	one = hand_add(e++, EV_COMM_INIT, rank, JOB_T0 - SEC + MSEC);
 	one->comm_init = (typeof(one->comm_init)){ .kind = COMM_INIT_RANK, .id_hash = 7, .rank = rank, .nranks = 2 };
 	one = hand_add(e++, EV_COMM_READY, rank, JOB_T0 - SEC + 2 * MSEC);
-	one->comm_init = (typeof(one->comm_init)){ .kind = COMM_INIT_RANK, .id_hash = 7, .rank = rank, .nranks = 2,
-						   .addr = HAND_COMM };
+	one->comm_init = (typeof(one->comm_init)){
+		.kind = COMM_INIT_RANK, .id_hash = 7, .rank = rank, .nranks = 2, .addr = HAND_COMM
+	};
 	return e;
 }
 
@@ -196,8 +212,14 @@ static struct event *hand_op(struct event *e, int rank, uint64_t ns, uint64_t co
 {
 	struct event *one = hand_add(e++, EV_OP, rank, ns);
 
-	one->op = (typeof(one->op)){ .addr = HAND_COMM, .op = OP_ALLREDUCE, .count = count, .dtype = 7, .redop = 0, .root = -1,
-				     .peer = -1, .stream = 0x55 };
+	one->op = (typeof(one->op)){ .addr = HAND_COMM,
+				     .op = OP_ALLREDUCE,
+				     .count = count,
+				     .dtype = 7,
+				     .redop = 0,
+				     .root = -1,
+				     .peer = -1,
+				     .stream = 0x55 };
 	return e;
 }
 
@@ -209,8 +231,8 @@ static struct event *hand_wait(struct event *e, int rank, enum sync_kind kind, u
 	return e + 1;
 }
 
-/* The host waits for the compute stream until its gradients are there, `late` after its peer's; 18 ms of all-reduces end
- * for both at once. */
+/* The host waits for the compute stream until its gradients are there, `late` after its peer's; 18 ms of all-reduces
+ * end for both at once. */
 static struct event *hand_step(struct event *e, int rank, uint64_t begin_ns, uint64_t late_ns)
 {
 	uint64_t ready = begin_ns + 10 * MSEC + late_ns, over = begin_ns + 36 * MSEC;

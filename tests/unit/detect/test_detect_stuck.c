@@ -106,7 +106,8 @@ static void die(int r, int signal)
 	ranks[r].unread = true;
 }
 
-/* Everybody is in it, one is killed: no looks at that one any more, and the others wait for their transport to give up. */
+/* Everybody is in it, one is killed: no looks at that one any more, and the others wait for their transport to give up.
+ */
 static void killed_in_the_middle(void **state)
 {
 	const struct finding *f;
@@ -210,7 +211,8 @@ static void who_is_still_at_it_is_not_late(void **state)
 	assert_int_equal(only()->ranks[0], 3);
 }
 
-/* Who only seem to be late, sitting where the others sit, are told when transfers had time to prove that they stand still. */
+/* Who only seem to be late, sitting where the others sit, are told when transfers had time to prove that they stand
+ * still. */
 static void doubtful_roots_wait_for_proof(void **state)
 {
 	(void)state;
@@ -377,7 +379,8 @@ static void all_proxies_wait(void **state)
 	assert_int_equal(only()->n_ranks, 0);
 }
 
-/* The receiver had no CPU to look: what is in front of it proves nothing. When it has looked at last, after some more looks. */
+/* The receiver had no CPU to look: what is in front of it proves nothing. When it has looked at last, after some more
+ * looks. */
 static void a_receiver_that_could_not_look(void **state)
 {
 	(void)state;
@@ -549,12 +552,34 @@ static void a_port_of_the_pair(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		A_JOB(the_network_between_two), A_JOB(the_sender_went_on), A_JOB(killed_in_the_middle), A_JOB(asked_to_go),
-		A_JOB(queued_ones_are_counted_off), A_JOB(moving_is_not_stuck), A_JOB(quiet_links_accuse_nobody),
-		A_JOB(a_late_rank_is_late), A_JOB(who_is_still_at_it_is_not_late), A_JOB(doubtful_roots_wait_for_proof), A_JOB(an_unread_rank_leaves_it_open), A_JOB(a_proxy_asleep), A_JOB(a_proxy_in_d_state),
-		A_JOB(an_idle_proxy_may_sleep), A_JOB(the_sender_is_idle), A_JOB(the_sender_was_idle_before), A_JOB(a_starved_proxy), A_JOB(a_proxy_that_never_ran), A_JOB(a_starved_proxy_creeps), A_JOB(all_proxies_wait),
-		A_JOB(a_receiver_that_could_not_look), A_JOB(starved_by_chance), A_JOB(of_two_nobody), A_JOB(a_rank_stopped_inside), A_JOB(a_job_that_creeps),
-		A_JOB(a_scan_without_a_cpu), A_JOB(half_a_look), A_JOB(a_port_of_the_pair),
+		A_JOB(the_network_between_two),
+		A_JOB(the_sender_went_on),
+		A_JOB(killed_in_the_middle),
+		A_JOB(asked_to_go),
+		A_JOB(queued_ones_are_counted_off),
+		A_JOB(moving_is_not_stuck),
+		A_JOB(quiet_links_accuse_nobody),
+		A_JOB(a_late_rank_is_late),
+		A_JOB(who_is_still_at_it_is_not_late),
+		A_JOB(doubtful_roots_wait_for_proof),
+		A_JOB(an_unread_rank_leaves_it_open),
+		A_JOB(a_proxy_asleep),
+		A_JOB(a_proxy_in_d_state),
+		A_JOB(an_idle_proxy_may_sleep),
+		A_JOB(the_sender_is_idle),
+		A_JOB(the_sender_was_idle_before),
+		A_JOB(a_starved_proxy),
+		A_JOB(a_proxy_that_never_ran),
+		A_JOB(a_starved_proxy_creeps),
+		A_JOB(all_proxies_wait),
+		A_JOB(a_receiver_that_could_not_look),
+		A_JOB(starved_by_chance),
+		A_JOB(of_two_nobody),
+		A_JOB(a_rank_stopped_inside),
+		A_JOB(a_job_that_creeps),
+		A_JOB(a_scan_without_a_cpu),
+		A_JOB(half_a_look),
+		A_JOB(a_port_of_the_pair),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

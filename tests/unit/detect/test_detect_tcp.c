@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_tcp.c - detector tcp, on the connections of a ring of hosts: each row of docs/tcp.md is told as what it is, at the host or the
- * path it is at, of no rank; healthy, busy and idle connections, other traffic and what a kernel does not tell are no fault.
+ * test_detect_tcp.c - detector tcp, on the connections of a ring of hosts: each row of docs/tcp.md is told as what it
+ * is, at the host or the path it is at, of no rank; healthy, busy and idle connections, other traffic and what a kernel
+ * does not tell are no fault.
  */
 #include <errno.h>
 
@@ -280,7 +281,8 @@ static void test_slow_path(void **state)
 	lose(&u, 1, 30);
 	steps(&u, 8);
 	only_path(&u, 1, FINDING_OBSERVATION, "congestion");
-	assert_int_not_equal(link_cause_key(u.m, &u.list, model_proc(u.m, job_pid(1))), 0); /* it holds them up all the same */
+	assert_int_not_equal(link_cause_key(u.m, &u.list, model_proc(u.m, job_pid(1))),
+			     0); /* it holds them up all the same */
 	assert_int_equal(link_cause_key(u.m, &u.list, model_proc(u.m, job_pid(3))), 0);
 	ring_free(&u);
 }
@@ -384,12 +386,25 @@ static void test_ambiguous_peer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_healthy), cmocka_unit_test(test_stalled_host), cmocka_unit_test(test_stalled_path),
-		cmocka_unit_test(test_stalled_everywhere), cmocka_unit_test(test_stalled_beside_others), cmocka_unit_test(test_no_carrier), cmocka_unit_test(test_nobody_sends),
-		cmocka_unit_test(test_not_read), cmocka_unit_test(test_buffer), cmocka_unit_test(test_loss_of_a_host),
-		cmocka_unit_test(test_loss_of_a_path), cmocka_unit_test(test_no_loss), cmocka_unit_test(test_slow_host),
-		cmocka_unit_test(test_late_answers), cmocka_unit_test(test_slow_path), cmocka_unit_test(test_background_traffic),
-		cmocka_unit_test(test_marks), cmocka_unit_test(test_old_kernel), cmocka_unit_test(test_numbers_again),
+		cmocka_unit_test(test_healthy),
+		cmocka_unit_test(test_stalled_host),
+		cmocka_unit_test(test_stalled_path),
+		cmocka_unit_test(test_stalled_everywhere),
+		cmocka_unit_test(test_stalled_beside_others),
+		cmocka_unit_test(test_no_carrier),
+		cmocka_unit_test(test_nobody_sends),
+		cmocka_unit_test(test_not_read),
+		cmocka_unit_test(test_buffer),
+		cmocka_unit_test(test_loss_of_a_host),
+		cmocka_unit_test(test_loss_of_a_path),
+		cmocka_unit_test(test_no_loss),
+		cmocka_unit_test(test_slow_host),
+		cmocka_unit_test(test_late_answers),
+		cmocka_unit_test(test_slow_path),
+		cmocka_unit_test(test_background_traffic),
+		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_old_kernel),
+		cmocka_unit_test(test_numbers_again),
 		cmocka_unit_test(test_ambiguous_peer),
 	};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_tcp_past.c - detector tcp, what it knows of a path's own past and of others' traffic: slow against how it was, on two hosts, capped
- * high, in a job of few bytes; what is lost beside others' traffic; and what of all that is the job's own doing.
+ * test_detect_tcp_past.c - detector tcp, what it knows of a path's own past and of others' traffic: slow against how it
+ * was, on two hosts, capped high, in a job of few bytes; what is lost beside others' traffic; and what of all that is
+ * the job's own doing.
  */
 #include "tests/unit/job/tcp_ring.h"
 
@@ -265,10 +266,19 @@ static void test_slow_in_bursts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_background_traffic_ends), cmocka_unit_test(test_chatter), cmocka_unit_test(test_loss_beside_others),
-		cmocka_unit_test(test_few_lost), cmocka_unit_test(test_later_than_before), cmocka_unit_test(test_other_phase),
-		cmocka_unit_test(test_scattered), cmocka_unit_test(test_capped), cmocka_unit_test(test_capped_idle),
-		cmocka_unit_test(test_two_hosts), cmocka_unit_test(test_two_hosts_busy), cmocka_unit_test(test_two_hosts_little_slower), cmocka_unit_test(test_two_hosts_lossy),
+		cmocka_unit_test(test_background_traffic_ends),
+		cmocka_unit_test(test_chatter),
+		cmocka_unit_test(test_loss_beside_others),
+		cmocka_unit_test(test_few_lost),
+		cmocka_unit_test(test_later_than_before),
+		cmocka_unit_test(test_other_phase),
+		cmocka_unit_test(test_scattered),
+		cmocka_unit_test(test_capped),
+		cmocka_unit_test(test_capped_idle),
+		cmocka_unit_test(test_two_hosts),
+		cmocka_unit_test(test_two_hosts_busy),
+		cmocka_unit_test(test_two_hosts_little_slower),
+		cmocka_unit_test(test_two_hosts_lossy),
 		cmocka_unit_test(test_slow_in_bursts),
 	};
 

@@ -41,7 +41,8 @@ static const char program[] =
 	"static KEEP long own_poll(void) { long r; register long t __asm__(\"r10\") = 0; (void)t;\n"
 	"  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(34L) : \"rcx\", \"r11\", \"memory\"); sink = r; return r; }\n"
 	"#endif\n"
-	/* As in a distribution whose libraries keep frame pointers and a program that does not; old frames in what is not filled. */
+	/* As in a distribution whose libraries keep frame pointers and a program that does not; old frames in what is
+	   not filled. */
 	"#ifdef MIXED\n"
 	"#define FP __attribute__((optimize(\"no-omit-frame-pointer\"), noinline, noclone))\n"
 	"static FP int deep2(int n) { volatile int l[8]; l[n] = n; return l[n] + sink; }\n"
@@ -83,7 +84,11 @@ static const char program[] =
 
 /* Not exact: the innermost function's own rules need the frame pointer, which no one outside knows, so that the call
  * which led there is searched for; all beyond it is marked a guess. */
-static const struct { const char *flags; bool exact; const char *wait; } builds[] = {
+static const struct {
+	const char *flags;
+	bool exact;
+	const char *wait;
+} builds[] = {
 	{ "-O2 -fomit-frame-pointer", true, "poll" },
 	{ "-O2 -fno-omit-frame-pointer", false, "poll" },
 	{ "-O0", false, "poll" },
@@ -204,8 +209,8 @@ static void check_chain(const struct target *t, const struct stack_thread *th, b
 		fail_msg("%s: %zu frames, it says %zu; %s", flags, th->n_native, t->n, stack_end_text(th->native_end));
 	for (size_t i = 0; i < t->n; i++)
 		if (th->native[from + i].pc != t->said[i])
-			fail_msg("%s: frame %zu of %zu at %#lx, it says %#lx", flags, i, t->n, (long)th->native[from + i].pc,
-				 (long)t->said[i]);
+			fail_msg("%s: frame %zu of %zu at %#lx, it says %#lx", flags, i, t->n,
+				 (long)th->native[from + i].pc, (long)t->said[i]);
 	assert_int_equal(th->native[0].guessed, 0);
 	assert_int_equal(th->native[th->n_native - 1].guessed, !exact);
 	if (!strstr(flags, " -s")) {
@@ -381,8 +386,8 @@ static void damaged_files(void **state)
 	(void)state;
 	write_file("lib.c", library);
 	write_file("user.c", user);
-	assert_int_equal(sh("cd %s && cc -O2 -shared -fPIC -o lib.so lib.c && cc -O2 -o user user.c %s/lib.so", dir,
-			    dir), 0);
+	assert_int_equal(
+		sh("cd %s && cc -O2 -shared -fPIC -o lib.so lib.c && cc -O2 -o user user.c %s/lib.so", dir, dir), 0);
 	snprintf(path, sizeof(path), "%s/lib.so", dir);
 	int fd = open(path, O_RDONLY);
 	ssize_t size = read(fd, copy, sizeof(copy));

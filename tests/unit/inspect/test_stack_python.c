@@ -52,8 +52,8 @@ static unsigned compare(int fd, const char *file, const struct expectation *e, s
 		if (e[i].offset == PYTHON_NONE)
 			continue;
 		if (rc || !l.fields[0].found || l.fields[0].offset != e[i].offset)
-			fail_msg("%s: %s.%s at %u, the table says %u (%d)", file, e[i].name, e[i].path, l.fields[0].offset,
-				 e[i].offset, rc);
+			fail_msg("%s: %s.%s at %u, the table says %u (%d)", file, e[i].name, e[i].path,
+				 l.fields[0].offset, e[i].offset, rc);
 		checked++;
 	}
 	return checked;
@@ -155,8 +155,22 @@ static void unknown_versions_are_refused(void **state)
 static void known_tables(void **state)
 {
 	static const uint8_t lnotab[] = { 0, 2, 4, 255 }, ranges[] = { 4, 2, 4, 255, 4, 128 };
-	static const uint8_t locations[] = { 0x80 | 13 << 3 | 1, 4, 0x80 | 13 << 3 | 1, 3, 0x80 | 15 << 3 | 1,
-					     0x80 | 14 << 3 | 0, 0x40 | 32, 1, 0, 1, 2, 0x80 | 11 << 3, 5, 9, 0x80 | 0 << 3, 7 };
+	static const uint8_t locations[] = { 0x80 | 13 << 3 | 1,
+					     4,
+					     0x80 | 13 << 3 | 1,
+					     3,
+					     0x80 | 15 << 3 | 1,
+					     0x80 | 14 << 3 | 0,
+					     0x40 | 32,
+					     1,
+					     0,
+					     1,
+					     2,
+					     0x80 | 11 << 3,
+					     5,
+					     9,
+					     0x80 | 0 << 3,
+					     7 };
 
 	(void)state;
 	assert_int_equal(python_line(0x030900, lnotab, 4, 10, 0), 12);
@@ -189,7 +203,8 @@ static void noisy_tables(void **state)
 
 		for (size_t i = 0; i < len; i++)
 			exact[i] = random_next(&seed) | (random_next(&seed) % 3 ? 128 : 0);
-		python_line(versions[round % 3], exact, len, random_next(&seed) % 100000, (int64_t)random_next(&seed) % 300 - 4);
+		python_line(versions[round % 3], exact, len, random_next(&seed) % 100000,
+			    (int64_t)random_next(&seed) % 300 - 4);
 		free(exact);
 	}
 }
@@ -214,7 +229,8 @@ static pid_t python_start(void)
 		       "    if n: f(n - 1)\n"
 		       "    else: time.sleep(1000)\n"
 		       "for i in range(6): threading.Thread(target=f, args=(8 * i,)).start()\n"
-		       "time.sleep(0.3); print('x', flush=True); time.sleep(1000)", NULL);
+		       "time.sleep(0.3); print('x', flush=True); time.sleep(1000)",
+		       NULL);
 		_exit(127);
 	}
 	close(out[1]);
@@ -290,7 +306,8 @@ static void noisy_interpreter(void **state)
 		for (int i = 0; i < 400; i++) {
 			const struct mapping *m = &places[random_next(&seed) % n], *o = &places[random_next(&seed) % n];
 			uint64_t at = m->start + random_next(&seed) % (m->end - m->start) / 8 * 8;
-			uint64_t word = i & 1 ? o->start + random_next(&seed) % (o->end - o->start) / 8 * 8 : random_next(&seed);
+			uint64_t word = i & 1 ? o->start + random_next(&seed) % (o->end - o->start) / 8 * 8
+					      : random_next(&seed);
 			struct iovec from = { &word, 8 }, to = { (void *)(uintptr_t)at, 8 };
 
 			process_vm_writev(pid, &from, 1, &to, 1, 0);
@@ -336,9 +353,12 @@ static void without_symbols(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(table_is_what_dwarf_says),     cmocka_unit_test(unknown_versions_are_refused),
-		cmocka_unit_test(known_tables),                 cmocka_unit_test(noisy_tables),
-		cmocka_unit_test(noisy_interpreter),            cmocka_unit_test(without_symbols),
+		cmocka_unit_test(table_is_what_dwarf_says),
+		cmocka_unit_test(unknown_versions_are_refused),
+		cmocka_unit_test(known_tables),
+		cmocka_unit_test(noisy_tables),
+		cmocka_unit_test(noisy_interpreter),
+		cmocka_unit_test(without_symbols),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,8 @@
  *
  * test_target_blocked.c - against a process whose mmap_lock is really held: one thread write-faults a page of a frozen
  * file system, another waits in munmap, and whoever reads that process' maps or memory then waits behind both. Also
- * evidence of a thread in a plain D state, and that probes wait for such a process (attach_guard.h). Needs root and a loop device; the file system is mounted in a namespace
- * of our own and thawed in every case.
+ * evidence of a thread in a plain D state, and that probes wait for such a process (attach_guard.h). Needs root and a
+ * loop device; the file system is mounted in a namespace of our own and thawed in every case.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -311,9 +311,10 @@ static void check_guard_knows_the_unread(pid_t pid, const struct elf_facts *fact
 	target_set_free(set);
 }
 
-/* Killed while nobody waits for its lock, its first thread goes and others cannot: it is in the way until the storage is
- * back. */
-static void check_guard_of_the_killed(struct attach_guard *g, struct target_set *set, pid_t pid, const struct elf_facts *facts)
+/* Killed while nobody waits for its lock, its first thread goes and others cannot: it is in the way until the storage
+ * is back. */
+static void check_guard_of_the_killed(struct attach_guard *g, struct target_set *set, pid_t pid,
+				      const struct elf_facts *facts)
 {
 	kill(pid, SIGKILL);
 	for (int i = 0; i < 200 && !target_threads_over(pid); i++)
@@ -395,7 +396,7 @@ static void a_killed_process_may_still_hold_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(answers_while_the_mmap_lock_is_held),
-					  cmocka_unit_test(a_killed_process_may_still_hold_it) };
+					    cmocka_unit_test(a_killed_process_may_still_hold_it) };
 
 	if (geteuid()) {
 		fprintf(stderr, "skipped: needs root\n");

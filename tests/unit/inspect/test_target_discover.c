@@ -31,36 +31,35 @@
 #define NCCL 2
 #define CUDA 4
 
-static const char lib_source[] =
-	"int ncclAllReduce(void) { return 1; }\n"
-	"int pncclAllReduce(void) __attribute__((alias(\"ncclAllReduce\")));\n"
-	"int ncclSend(void) { return 2; }\n";
+static const char lib_source[] = "int ncclAllReduce(void) { return 1; }\n"
+				 "int pncclAllReduce(void) __attribute__((alias(\"ncclAllReduce\")));\n"
+				 "int ncclSend(void) { return 2; }\n";
 
 static const char program_source[] =
-    "#include <dlfcn.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
-    "<unistd.h>\n"
-    "#include <sys/prctl.h>\n#include <pthread.h>\n"
-    "#ifdef STATIC\nint ncclAllReduce(void) { return 1; }\nint ncclSend(void) { return 2; }\n"
-    "#else\nstatic void load(const char *p) { if (!dlopen(p, RTLD_NOW)) puts(dlerror()); }\n#endif\n"
-    "static void *run(void *p) { prctl(PR_SET_NAME, \"worker-thread\"); pause(); return p; }\n"
-    "static void on(int sig) { (void)sig; }\n"
-    "static void ready(void) { if (write(1, \"r\", 1) != 1) _exit(1); }\n"
-    "int main(int argc, char **argv) {\n"
-    "	prctl(PR_SET_PDEATHSIG, SIGKILL); signal(SIGUSR1, on); (void)argc;\n"
-    "#ifdef STATIC\n	(void)argv; ready(); for (;;) pause();\n#else\n"
-    "	if (!strcmp(argv[1], \"late\")) { ready(); pause(); load(argv[2]); ready(); for (;;) pause(); }\n"
-    "	if (!strcmp(argv[1], \"wrap\")) { if (!fork()) { execv(argv[2], argv + 2); _exit(1); } for (;;) pause(); }\n"
-    "	load(argv[2]);\n"
-    "	if (!strcmp(argv[1], \"fork\")) {\n"
-    "		if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); pthread_t t; pthread_create(&t, 0, run, 0);\n"
-    "			usleep(50000); ready(); for (;;) pause(); }\n"
-    "		if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); clearenv(); execl(\"/bin/sleep\", \"sleep\", \"100\", "
-    "NULL); }\n"
-    "	}\n"
-    "	ready(); for (;;) pause();\n#endif\n}\n";
+	"#include <dlfcn.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
+	"<unistd.h>\n"
+	"#include <sys/prctl.h>\n#include <pthread.h>\n"
+	"#ifdef STATIC\nint ncclAllReduce(void) { return 1; }\nint ncclSend(void) { return 2; }\n"
+	"#else\nstatic void load(const char *p) { if (!dlopen(p, RTLD_NOW)) puts(dlerror()); }\n#endif\n"
+	"static void *run(void *p) { prctl(PR_SET_NAME, \"worker-thread\"); pause(); return p; }\n"
+	"static void on(int sig) { (void)sig; }\n"
+	"static void ready(void) { if (write(1, \"r\", 1) != 1) _exit(1); }\n"
+	"int main(int argc, char **argv) {\n"
+	"	prctl(PR_SET_PDEATHSIG, SIGKILL); signal(SIGUSR1, on); (void)argc;\n"
+	"#ifdef STATIC\n	(void)argv; ready(); for (;;) pause();\n#else\n"
+	"	if (!strcmp(argv[1], \"late\")) { ready(); pause(); load(argv[2]); ready(); for (;;) pause(); }\n"
+	"	if (!strcmp(argv[1], \"wrap\")) { if (!fork()) { execv(argv[2], argv + 2); _exit(1); } for (;;) pause(); }\n"
+	"	load(argv[2]);\n"
+	"	if (!strcmp(argv[1], \"fork\")) {\n"
+	"		if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); pthread_t t; pthread_create(&t, 0, run, 0);\n"
+	"			usleep(50000); ready(); for (;;) pause(); }\n"
+	"		if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); clearenv(); execl(\"/bin/sleep\", \"sleep\", \"100\", "
+	"NULL); }\n"
+	"	}\n"
+	"	ready(); for (;;) pause();\n#endif\n}\n";
 
-static const char *const nccl_markers[] = {"ncclAllReduce|pncclAllReduce"}, *const nccl_symbols[] = {"ncclSend",
-												     "ncclRecv"};
+static const char *const nccl_markers[] = { "ncclAllReduce|pncclAllReduce" }, *const nccl_symbols[] = { "ncclSend",
+													"ncclRecv" };
 static const char *const cuda_markers[] = { "cuLaunchKernel", "cuInit" };
 static const struct target_want wants[] = {
 	{ NCCL, nccl_markers, 1, nccl_symbols, 2 },
@@ -149,8 +148,8 @@ static void in_child(const struct launch *l, int out)
 	if (l->over && (unshare(CLONE_NEWNS) || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 			mount(over, under, NULL, MS_BIND, NULL)))
 		_exit(77);
-	char *argv[] = {program, (char *)l->mode, lib, lib, NULL},
-	     *wrapped[] = {program, "wrap", program, "load", lib, NULL};
+	char *argv[] = { program, (char *)l->mode, lib, lib, NULL },
+	     *wrapped[] = { program, "wrap", program, "load", lib, NULL };
 
 	execve(program, strcmp(l->mode, "wrap") ? argv : wrapped, (char **)l->env);
 	_exit(1);
@@ -215,12 +214,12 @@ static const struct target_proc *expect_nccl(struct target_set *s, uint32_t tgid
 static void finds_a_misleading_name(void **state)
 {
 	struct child c = launch(&(struct launch){
-	    "program",
-	    "load",
-	    "libjpeg.so.8",
-	    {"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "TORCHELASTIC_RUN_ID=job7", "CUDA_VISIBLE_DEVICES=0,1"},
-	    NULL,
-	    NULL});
+		"program",
+		"load",
+		"libjpeg.so.8",
+		{ "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "TORCHELASTIC_RUN_ID=job7", "CUDA_VISIBLE_DEVICES=0,1" },
+		NULL,
+		NULL });
 
 	wait_ready(&c);
 	assert_int_equal(target_set_scan(*state), 0);
@@ -254,10 +253,11 @@ static void finds_a_misleading_name(void **state)
 static void sees_through_mount_namespaces(void **state)
 {
 	/* The host's plain.so is harmless; what this process has under that path is not. */
-	struct child c = launch(&(struct launch){"program", "load", "plain.so", {NULL}, "libjpeg.so.8", "plain.so"});
+	struct child c =
+		launch(&(struct launch){ "program", "load", "plain.so", { NULL }, "libjpeg.so.8", "plain.so" });
 	/* And the other way round: the host's file has the symbols, the process' has not. */
 	struct child d =
-	    launch(&(struct launch){"program", "load", "libjpeg.so.8", {NULL}, "plain.so", "libjpeg.so.8"});
+		launch(&(struct launch){ "program", "load", "libjpeg.so.8", { NULL }, "plain.so", "libjpeg.so.8" });
 	char r;
 
 	if (read(c.out, &r, 1) != 1 || read(d.out, &r, 1) != 1) {
@@ -365,12 +365,12 @@ static const struct target_proc *child_named(struct target_set *s, uint32_t pare
 
 static void gives_children_to_their_rank(void **state)
 {
-	struct child c = launch(&(struct launch){"program",
-						 "fork",
-						 "libjpeg.so.8",
-						 {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=a", "MASTER_PORT=1"},
-						 NULL,
-						 NULL});
+	struct child c = launch(&(struct launch){ "program",
+						  "fork",
+						  "libjpeg.so.8",
+						  { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=a", "MASTER_PORT=1" },
+						  NULL,
+						  NULL });
 
 	wait_ready(&c);
 	wait_ready(&c);
@@ -407,7 +407,7 @@ static void gives_children_to_their_rank(void **state)
 static void looks_past_a_wrapper(void **state)
 {
 	struct child c =
-	    launch(&(struct launch){"program", "wrap", "libjpeg.so.8", {"RANK=0", "WORLD_SIZE=2"}, NULL, NULL});
+		launch(&(struct launch){ "program", "wrap", "libjpeg.so.8", { "RANK=0", "WORLD_SIZE=2" }, NULL, NULL });
 
 	wait_ready(&c);
 	assert_int_equal(target_set_scan(*state), 0);
@@ -438,7 +438,7 @@ static void names_stacks_from_the_snapshot(void **state)
 	for (int i = 0; i < 2; i++) { /* the second time from the cache */
 		assert_int_equal(symbolizer_stack(sym, p, addrs, 4, text, sizeof(text)), 4);
 		assert_non_null(strstr(
-		    text, "ncclSend+0x0 (libjpeg.so.8)\nncclSend+0x2 (libjpeg.so.8)\n0x10 (?)\nlibjpeg.so.8+0x"));
+			text, "ncclSend+0x0 (libjpeg.so.8)\nncclSend+0x2 (libjpeg.so.8)\n0x10 (?)\nlibjpeg.so.8+0x"));
 	}
 	assert_int_equal(symbolizer_stack(sym, p, addrs, 4, text, 40), 1);
 	assert_string_equal(text, "ncclSend+0x0 (libjpeg.so.8)");
@@ -450,9 +450,11 @@ static void names_stacks_from_the_snapshot(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(finds_a_misleading_name), TEST(sees_through_mount_namespaces),	 TEST(finds_deleted_and_replaced_files),
-	    TEST(finds_a_late_library),	   TEST(finds_a_static_program), TEST(closes_the_files_of_the_dead),	 TEST(gives_children_to_their_rank),
-	    TEST(looks_past_a_wrapper),	   TEST(names_stacks_from_the_snapshot),
+		TEST(finds_a_misleading_name),          TEST(sees_through_mount_namespaces),
+		TEST(finds_deleted_and_replaced_files), TEST(finds_a_late_library),
+		TEST(finds_a_static_program),           TEST(closes_the_files_of_the_dead),
+		TEST(gives_children_to_their_rank),     TEST(looks_past_a_wrapper),
+		TEST(names_stacks_from_the_snapshot),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

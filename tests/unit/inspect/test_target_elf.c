@@ -141,8 +141,8 @@ static void reads_a_small_library(void **state)
 
 static void reads_struct_layout(void **state)
 {
-	static const char *const fields[] = {"first", "p",    "u2", "in",      "in.deep",
-					     "seq",   "tail", "no", "first.x", "bits"};
+	static const char *const fields[] = { "first", "p",    "u2", "in",      "in.deep",
+					      "seq",   "tail", "no", "first.x", "bits" };
 	struct struct_layout s;
 	int fd = open_ro(lib);
 
@@ -166,8 +166,8 @@ static void reads_struct_layout(void **state)
 static void reads_the_real_nccl(void **state)
 {
 	static const char *const names[] = { "ncclAllReduce", "pncclAllReduce" };
-	static const char *const fields[] = {"startMagic", "commHash",	  "rank",      "nRanks",
-					     "cudaDev",	   "asyncResult", "seqNumber", "endMagic"};
+	static const char *const fields[] = { "startMagic", "commHash",    "rank",      "nRanks",
+					      "cudaDev",    "asyncResult", "seqNumber", "endMagic" };
 	static const uint32_t offsets[] = { 0, 1066184, 1066192, 1066196, 1066200, 1069044, 1075728, 1082960 };
 	struct elf_symbol sym[2];
 	struct elf_facts facts;
@@ -351,10 +351,12 @@ static void test_default_version(void **state)
 	int fd;
 
 	(void)state;
-	snprintf(command, sizeof(command), "cd %s && printf 'V1 {};\\nV2 {};\\n' > map && printf '"
+	snprintf(command, sizeof(command),
+		 "cd %s && printf 'V1 {};\\nV2 {};\\n' > map && printf '"
 		 "int old_one(void) { return 1; } int new_one(void) { return 2; }\\n"
 		 "__asm__(\".symver old_one,versioned@V1\"); __asm__(\".symver new_one,versioned@@V2\");\\n' > v.c && "
-		 "cc -shared -fPIC -O1 -Wl,--version-script=map -o v.so v.c", dir);
+		 "cc -shared -fPIC -O1 -Wl,--version-script=map -o v.so v.c",
+		 dir);
 	assert_int_equal(system(command), 0);
 	snprintf(command, sizeof(command), "%s/v.so", dir);
 	fd = open(command, O_RDONLY);
@@ -368,11 +370,11 @@ static void test_default_version(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_default_version),
-		cmocka_unit_test(agrees_with_the_loader), cmocka_unit_test(reads_a_small_library),
-	    cmocka_unit_test(reads_struct_layout),    cmocka_unit_test(reads_the_real_nccl),
-	    cmocka_unit_test(tells_errors_apart),     cmocka_unit_test(makes_up_a_build_id),
-	    cmocka_unit_test(survives_damage),	      cmocka_unit_test(survives_damaged_dwarf),
+		cmocka_unit_test(test_default_version),   cmocka_unit_test(agrees_with_the_loader),
+		cmocka_unit_test(reads_a_small_library),  cmocka_unit_test(reads_struct_layout),
+		cmocka_unit_test(reads_the_real_nccl),    cmocka_unit_test(tells_errors_apart),
+		cmocka_unit_test(makes_up_a_build_id),    cmocka_unit_test(survives_damage),
+		cmocka_unit_test(survives_damaged_dwarf),
 	};
 
 	if (system("cc --version >/dev/null 2>&1")) {

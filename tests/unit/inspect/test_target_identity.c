@@ -26,36 +26,42 @@ struct environ_case {
 };
 
 static const struct environ_case environ_cases[] = {
-	{ "torchrun", "A=1|RANK=5|LOCAL_RANK=1|WORLD_SIZE=8|TORCHELASTIC_RUN_ID=run7|MASTER_ADDR=h|MASTER_PORT=29500", RANK_ENV, 5,
-	  8, 1, "run7", RANK_UNKNOWN, -1 },
-	{ "torchrun without an id", "RANK=0|WORLD_SIZE=8|TORCHELASTIC_RUN_ID=none|MASTER_ADDR=h|MASTER_PORT=29500", RANK_ENV, 0, 8,
-	  -1, "h:29500", RANK_UNKNOWN, -1 },
+	{ "torchrun", "A=1|RANK=5|LOCAL_RANK=1|WORLD_SIZE=8|TORCHELASTIC_RUN_ID=run7|MASTER_ADDR=h|MASTER_PORT=29500",
+	  RANK_ENV, 5, 8, 1, "run7", RANK_UNKNOWN, -1 },
+	{ "torchrun without an id", "RANK=0|WORLD_SIZE=8|TORCHELASTIC_RUN_ID=none|MASTER_ADDR=h|MASTER_PORT=29500",
+	  RANK_ENV, 0, 8, -1, "h:29500", RANK_UNKNOWN, -1 },
 	{ "srun", "SLURM_PROCID=3|SLURM_NTASKS=4|SLURM_LOCALID=1|SLURM_JOB_ID=77|SLURM_STEP_ID=0", RANK_SLURM, 3, 4, 1,
 	  "slurm-77.0", RANK_UNKNOWN, -1 },
-	{ "a step smaller than its job", "SLURM_PROCID=1|SLURM_NTASKS=64|SLURM_STEP_NUM_TASKS=2|SLURM_JOB_ID=77", RANK_SLURM, 1, 2,
-	  -1, "slurm-77", RANK_UNKNOWN, -1 },
-	{ "srun, then torchrun: one task a node", "SLURM_PROCID=1|SLURM_NTASKS=2|SLURM_LOCALID=0|SLURM_JOB_ID=77|RANK=9|"
-	  "WORLD_SIZE=16|LOCAL_RANK=1", RANK_ENV, 9, 16, 1, "slurm-77", RANK_SLURM, 1 },
-	{ "srun, RANK set from it by a script", "SLURM_PROCID=3|SLURM_NTASKS=4|SLURM_LOCALID=3|RANK=3|WORLD_SIZE=4", RANK_ENV, 3, 4,
-	  3, "", RANK_UNKNOWN, -1 },
-	{ "mpirun", "OMPI_COMM_WORLD_RANK=2|OMPI_COMM_WORLD_SIZE=4|OMPI_COMM_WORLD_LOCAL_RANK=2|OMPI_MCA_ess_base_jobid=123",
+	{ "a step smaller than its job", "SLURM_PROCID=1|SLURM_NTASKS=64|SLURM_STEP_NUM_TASKS=2|SLURM_JOB_ID=77",
+	  RANK_SLURM, 1, 2, -1, "slurm-77", RANK_UNKNOWN, -1 },
+	{ "srun, then torchrun: one task a node",
+	  "SLURM_PROCID=1|SLURM_NTASKS=2|SLURM_LOCALID=0|SLURM_JOB_ID=77|RANK=9|"
+	  "WORLD_SIZE=16|LOCAL_RANK=1",
+	  RANK_ENV, 9, 16, 1, "slurm-77", RANK_SLURM, 1 },
+	{ "srun, RANK set from it by a script", "SLURM_PROCID=3|SLURM_NTASKS=4|SLURM_LOCALID=3|RANK=3|WORLD_SIZE=4",
+	  RANK_ENV, 3, 4, 3, "", RANK_UNKNOWN, -1 },
+	{ "mpirun",
+	  "OMPI_COMM_WORLD_RANK=2|OMPI_COMM_WORLD_SIZE=4|OMPI_COMM_WORLD_LOCAL_RANK=2|OMPI_MCA_ess_base_jobid=123",
 	  RANK_OMPI, 2, 4, 2, "openmpi-123", RANK_UNKNOWN, -1 },
-	{ "mpirun in an allocation: its daemons are Slurm tasks", "SLURM_PROCID=0|SLURM_NTASKS=2|OMPI_COMM_WORLD_RANK=6|"
-	  "OMPI_COMM_WORLD_SIZE=8|OMPI_COMM_WORLD_LOCAL_RANK=2|PMIX_RANK=6|PMIX_NAMESPACE=prterun-h-1@1", RANK_OMPI, 6, 8, 2,
-	  "openmpi-prterun-h-1@1", RANK_SLURM, 0 },
-	{ "hydra", "PMI_RANK=1|PMI_SIZE=2|MPI_LOCALRANKID=1|PMI_JOBID=j", RANK_PMI, 1, 2, 1, "pmi-j", RANK_UNKNOWN, -1 },
-	{ "hydra in an allocation", "SLURM_PROCID=0|SLURM_NTASKS=1|PMI_RANK=1|PMI_SIZE=2", RANK_PMI, 1, 2, -1, "", RANK_SLURM, 0 },
+	{ "mpirun in an allocation: its daemons are Slurm tasks",
+	  "SLURM_PROCID=0|SLURM_NTASKS=2|OMPI_COMM_WORLD_RANK=6|"
+	  "OMPI_COMM_WORLD_SIZE=8|OMPI_COMM_WORLD_LOCAL_RANK=2|PMIX_RANK=6|PMIX_NAMESPACE=prterun-h-1@1",
+	  RANK_OMPI, 6, 8, 2, "openmpi-prterun-h-1@1", RANK_SLURM, 0 },
+	{ "hydra", "PMI_RANK=1|PMI_SIZE=2|MPI_LOCALRANKID=1|PMI_JOBID=j", RANK_PMI, 1, 2, 1, "pmi-j", RANK_UNKNOWN,
+	  -1 },
+	{ "hydra in an allocation", "SLURM_PROCID=0|SLURM_NTASKS=1|PMI_RANK=1|PMI_SIZE=2", RANK_PMI, 1, 2, -1, "",
+	  RANK_SLURM, 0 },
 	{ "PMIx tells no size", "PMIX_RANK=3|PMIX_NAMESPACE=n", RANK_PMIX, 3, -1, -1, "pmix-n", RANK_UNKNOWN, -1 },
-	{ "srun --mpi=pmix", "PMIX_RANK=3|PMIX_NAMESPACE=slurm.pmix.7.0|SLURM_PROCID=3|SLURM_NTASKS=4|SLURM_LOCALID=1", RANK_PMIX,
-	  3, 4, 1, "pmix-slurm.pmix.7.0", RANK_UNKNOWN, -1 },
-	{ "jsrun", "JSM_NAMESPACE_RANK=1|JSM_NAMESPACE_SIZE=6|JSM_NAMESPACE_LOCAL_RANK=1|LSB_JOBID=5", RANK_JSM, 1, 6, 1, "lsf-5",
-	  RANK_UNKNOWN, -1 },
-	{ "mvapich", "MV2_COMM_WORLD_RANK=1|MV2_COMM_WORLD_SIZE=6|MV2_COMM_WORLD_LOCAL_RANK=0", RANK_MVAPICH, 1, 6, 0, "",
-	  RANK_UNKNOWN, -1 },
+	{ "srun --mpi=pmix", "PMIX_RANK=3|PMIX_NAMESPACE=slurm.pmix.7.0|SLURM_PROCID=3|SLURM_NTASKS=4|SLURM_LOCALID=1",
+	  RANK_PMIX, 3, 4, 1, "pmix-slurm.pmix.7.0", RANK_UNKNOWN, -1 },
+	{ "jsrun", "JSM_NAMESPACE_RANK=1|JSM_NAMESPACE_SIZE=6|JSM_NAMESPACE_LOCAL_RANK=1|LSB_JOBID=5", RANK_JSM, 1, 6,
+	  1, "lsf-5", RANK_UNKNOWN, -1 },
+	{ "mvapich", "MV2_COMM_WORLD_RANK=1|MV2_COMM_WORLD_SIZE=6|MV2_COMM_WORLD_LOCAL_RANK=0", RANK_MVAPICH, 1, 6, 0,
+	  "", RANK_UNKNOWN, -1 },
 	{ "flux", "FLUX_TASK_RANK=1|FLUX_JOB_SIZE=6|FLUX_TASK_LOCAL_ID=0|FLUX_JOB_ID=f2", RANK_FLUX, 1, 6, 0, "flux-f2",
 	  RANK_UNKNOWN, -1 },
-	{ "RANK makes no sense, Slurm does", "RANK=9|WORLD_SIZE=8|SLURM_PROCID=1|SLURM_NTASKS=2", RANK_SLURM, 1, 2, -1, "",
-	  RANK_UNKNOWN, -1 },
+	{ "RANK makes no sense, Slurm does", "RANK=9|WORLD_SIZE=8|SLURM_PROCID=1|SLURM_NTASKS=2", RANK_SLURM, 1, 2, -1,
+	  "", RANK_UNKNOWN, -1 },
 	{ "a rank past the size", "RANK=9|WORLD_SIZE=8|MYRANK=1|RANK", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
 	{ "no number", "RANK=captain|WORLD_SIZE=4", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
 	{ "no size", "RANK=1", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
@@ -82,10 +88,12 @@ static void knows_every_launcher(void **state)
 		struct proc_environ e;
 
 		environ_of(c->text, &e);
-		if (e.source != c->source || e.rank != c->rank || e.world_size != c->world || e.local_rank != c->local ||
-		    strcmp(e.job, c->job) || e.other_source != c->other || e.other_rank != c->other_rank || e.late)
-			fail_msg("%s: %s %d of %d, local %d, job '%s', other %s %d", c->what, rank_source_name(e.source), e.rank,
-				 e.world_size, e.local_rank, e.job, rank_source_name(e.other_source), e.other_rank);
+		if (e.source != c->source || e.rank != c->rank || e.world_size != c->world ||
+		    e.local_rank != c->local || strcmp(e.job, c->job) || e.other_source != c->other ||
+		    e.other_rank != c->other_rank || e.late)
+			fail_msg("%s: %s %d of %d, local %d, job '%s', other %s %d", c->what,
+				 rank_source_name(e.source), e.rank, e.world_size, e.local_rank, e.job,
+				 rank_source_name(e.other_source), e.other_rank);
 	}
 }
 
@@ -131,25 +139,33 @@ static const struct {
 } cgroup_cases[] = {
 	{ "none, v2", "0::/user.slice/user-0.slice/session-1.scope\n", "", "", "" },
 	{ "none, v1", "3:cpu,cpuacct:/\n1:name=systemd:/init.scope\n0::/\n", "", "", "" },
-	{ "docker, cgroupfs, v1", "12:pids:/docker/" A64 "\n11:cpu,cpuacct:/docker/" A64 "\n0::/\n", "aaaaaaaaaaaa", "", "" },
+	{ "docker, cgroupfs, v1", "12:pids:/docker/" A64 "\n11:cpu,cpuacct:/docker/" A64 "\n0::/\n", "aaaaaaaaaaaa", "",
+	  "" },
 	{ "docker, systemd, v2", "0::/system.slice/docker-" A64 ".scope\n", "aaaaaaaaaaaa", "", "" },
 	{ "containerd, systemd", "0::" POD_SLICE "/cri-containerd-" A64 ".scope\n", "aaaaaaaaaaaa", UID, "" },
 	{ "containerd, cgroupfs, v1", "5:memory:/kubepods/burstable/pod" UID "/" A64 "\n", "aaaaaaaaaaaa", UID, "" },
 	{ "guaranteed class, cgroupfs", "0::/kubepods/pod" UID "/" A64 "\n", "aaaaaaaaaaaa", UID, "" },
-	{ "guaranteed class, systemd", "0::/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" A64 ".scope\n", "aaaaaaaaaaaa", UID, "" },
+	{ "guaranteed class, systemd", "0::/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" A64 ".scope\n",
+	  "aaaaaaaaaaaa", UID, "" },
 	{ "cri-o with a sub-group", "0::" POD_SLICE "/crio-" A64 ".scope/container\n", "aaaaaaaaaaaa", UID, "" },
 	{ "cri-o's monitor", "0::" POD_SLICE "/crio-conmon-" A64 ".scope\n", "", UID, "" },
 	{ "a static pod", "0::/kubepods/burstable/podfc29a40e31a1b8e3e1a4dd2b3b3e5f6a/" A64 "\n", "aaaaaaaaaaaa",
 	  "fc29a40e31a1b8e3e1a4dd2b3b3e5f6a", "" },
-	{ "containerd with the other driver", "1:cpu:/system.slice/containerd.service/kubepods-burstable-pod" UID_
-	  ".slice:cri-containerd:" A64 "\n", "aaaaaaaaaaaa", UID, "" },
+	{ "containerd with the other driver",
+	  "1:cpu:/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" A64 "\n",
+	  "aaaaaaaaaaaa", UID, "" },
 	{ "podman, root", "0::/machine.slice/libpod-" A64 ".scope/container\n", "aaaaaaaaaaaa", "", "" },
-	{ "podman, user", "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" A64 ".scope\n", "aaaaaaaaaaaa", "", "" },
+	{ "podman, user", "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" A64 ".scope\n",
+	  "aaaaaaaaaaaa", "", "" },
 	{ "podman's monitor", "0::/machine.slice/libpod-conmon-" A64 ".scope\n", "", "", "" },
-	{ "docker in a pod", "0::" POD_SLICE "/cri-containerd-" A64 ".scope/docker/" B64 "\n", "0123456789ab", UID, "" },
-	{ "kind: a pod in docker", "0::/docker/" A64 "/kubelet/kubepods/besteffort/pod" UID "/" B64 "\n", "0123456789ab", UID, "" },
-	{ "kind, systemd", "0::/system.slice/docker-" A64 ".scope/kubelet.slice/kubelet-kubepods.slice/"
-	  "kubelet-kubepods-pod" UID_ ".slice/cri-containerd-" B64 ".scope\n", "0123456789ab", UID, "" },
+	{ "docker in a pod", "0::" POD_SLICE "/cri-containerd-" A64 ".scope/docker/" B64 "\n", "0123456789ab", UID,
+	  "" },
+	{ "kind: a pod in docker", "0::/docker/" A64 "/kubelet/kubepods/besteffort/pod" UID "/" B64 "\n",
+	  "0123456789ab", UID, "" },
+	{ "kind, systemd",
+	  "0::/system.slice/docker-" A64 ".scope/kubelet.slice/kubelet-kubepods.slice/"
+	  "kubelet-kubepods-pod" UID_ ".slice/cri-containerd-" B64 ".scope\n",
+	  "0123456789ab", UID, "" },
 	{ "lxc", "0::/lxc.payload.web1/init.scope\n", "web1", "", "" },
 	{ "lxc, old", "4:cpu:/lxc/web1\n", "web1", "", "" },
 	{ "slurm, v1", "4:memory:/slurm/uid_1000/job_77/step_0/task_3\n", "", "", "77.0" },
@@ -171,7 +187,8 @@ static void knows_every_container(void **state)
 		cgroup_names_parse(cgroup_cases[i].text, &n);
 		if (strcmp(n.container, cgroup_cases[i].container) || strcmp(n.pod, cgroup_cases[i].pod) ||
 		    strcmp(n.slurm, cgroup_cases[i].slurm))
-			fail_msg("%s: container '%s', pod '%s', slurm '%s'", cgroup_cases[i].what, n.container, n.pod, n.slurm);
+			fail_msg("%s: container '%s', pod '%s', slurm '%s'", cgroup_cases[i].what, n.container, n.pod,
+				 n.slurm);
 	}
 }
 

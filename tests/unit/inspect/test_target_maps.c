@@ -62,24 +62,24 @@ static int parse(const char *text)
 static void refuses_what_it_cannot_be(void **state)
 {
 	static const char *const bad[] = {
-	    "x",
-	    "1-2",
-	    "1-2 r-xp",
-	    "2-1 r-xp 0 0:0 0",
-	    "1-1 r-xp 0 0:0 0",
-	    "-2 r-xp 0 0:0 0",
-	    "1-2 r-x 0 0:0 0",
-	    "1-2 r-xq 0 0:0 0",
-	    "1-2 r-xp 0 00 0",
-	    "1-2 r-xp 0 0:0 ",
-	    "1-2 r-xp 0 0:0 1x",
-	    "1-2 r-xp  0:0 1",
-	    "11112222333344445-2 r-xp 0 0:0 0",
-	    "1-2 r-xp 0 0:0 99999999999999999999999",
-	    "1-2 r-xp 0 100000000:0 0",
-	    "1-2 r-xp ffffffffffffffff 0:0 0",
-	    "\n",
-	    "1-2 r-xp 0 0:0 0\n\n",
+		"x",
+		"1-2",
+		"1-2 r-xp",
+		"2-1 r-xp 0 0:0 0",
+		"1-1 r-xp 0 0:0 0",
+		"-2 r-xp 0 0:0 0",
+		"1-2 r-x 0 0:0 0",
+		"1-2 r-xq 0 0:0 0",
+		"1-2 r-xp 0 00 0",
+		"1-2 r-xp 0 0:0 ",
+		"1-2 r-xp 0 0:0 1x",
+		"1-2 r-xp  0:0 1",
+		"11112222333344445-2 r-xp 0 0:0 0",
+		"1-2 r-xp 0 0:0 99999999999999999999999",
+		"1-2 r-xp 0 100000000:0 0",
+		"1-2 r-xp ffffffffffffffff 0:0 0",
+		"\n",
+		"1-2 r-xp 0 0:0 0\n\n",
 	};
 
 	(void)state;
@@ -182,9 +182,12 @@ static void cleans_kernel_stacks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parses_what_the_kernel_writes), cmocka_unit_test(refuses_what_it_cannot_be),
-		cmocka_unit_test(keeps_order_in_a_torn_text), cmocka_unit_test(limits_the_rows),
-		cmocka_unit_test(survives_mutations), cmocka_unit_test(reads_stat_with_a_hostile_name),
+		cmocka_unit_test(parses_what_the_kernel_writes),
+		cmocka_unit_test(refuses_what_it_cannot_be),
+		cmocka_unit_test(keeps_order_in_a_torn_text),
+		cmocka_unit_test(limits_the_rows),
+		cmocka_unit_test(survives_mutations),
+		cmocka_unit_test(reads_stat_with_a_hostile_name),
 		cmocka_unit_test(cleans_kernel_stacks),
 	};
 

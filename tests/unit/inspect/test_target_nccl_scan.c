@@ -29,13 +29,32 @@
 
 /* Two layouts of a communicator; `near` fits in the heap, `far` is as large as a real one. */
 static const struct nccl_layout near_layout = {
-	.magic = 0, .hash = 64, .rank = 72, .nranks = 76, .end_magic = 4000, .device = 80, .counters = 88, .n_counters = 5,
-	.async_result = 200, .init_state = 204, .abort_flag = 208, .size = 4008,
+	.magic = 0,
+	.hash = 64,
+	.rank = 72,
+	.nranks = 76,
+	.end_magic = 4000,
+	.device = 80,
+	.counters = 88,
+	.n_counters = 5,
+	.async_result = 200,
+	.init_state = 204,
+	.abort_flag = 208,
+	.size = 4008,
 };
 static const struct nccl_layout far_layout = {
-	.magic = 0, .hash = 1000000, .rank = 900000, .nranks = 900004, .end_magic = 1100000, .device = NCCL_NOWHERE,
-	.counters = 900016, .n_counters = 5, .async_result = NCCL_NOWHERE, .init_state = NCCL_NOWHERE,
-	.abort_flag = NCCL_NOWHERE, .size = 1100008,
+	.magic = 0,
+	.hash = 1000000,
+	.rank = 900000,
+	.nranks = 900004,
+	.end_magic = 1100000,
+	.device = NCCL_NOWHERE,
+	.counters = 900016,
+	.n_counters = 5,
+	.async_result = NCCL_NOWHERE,
+	.init_state = NCCL_NOWHERE,
+	.abort_flag = NCCL_NOWHERE,
+	.size = 1100008,
 };
 
 static struct reader *reader;
@@ -130,7 +149,8 @@ static void finds_each_where_it_lies(void **state)
 
 static void fill_large(uint64_t *addr)
 {
-	char *large = mmap(NULL, 400ul << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *near = calloc(1, near_layout.size);
+	char *large = mmap(NULL, 400ul << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     *near = calloc(1, near_layout.size);
 
 	comm_write(large + (200 << 20), &near_layout, 0x51, 0, 2);
 	comm_write(near, &near_layout, 0x52, 1, 2);
@@ -198,11 +218,16 @@ static void the_abort_flag(void **state)
 {
 	struct victim v = victim_start(fill_abort);
 	struct nccl_place place = { .addr = v.addr[0] };
-	struct nccl_state before[] = { { 0 }, { .abort_addr = v.addr[1] }, { .abort_addr = v.addr[0] }, { .abort_addr = 8 } }, st;
+	struct nccl_state before[] = { { 0 },
+				       { .abort_addr = v.addr[1] },
+				       { .abort_addr = v.addr[0] },
+				       { .abort_addr = 8 } },
+			  st;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
-		assert_int_equal(nccl_states_read(reader, v.pid, &near_layout, &place, 1, 500, i ? &before[i] : NULL, &st), 0);
+		assert_int_equal(
+			nccl_states_read(reader, v.pid, &near_layout, &place, 1, 500, i ? &before[i] : NULL, &st), 0);
 		assert_true(st.valid && st.has_abort);
 		assert_int_equal(st.abort, 7);
 		assert_int_equal(st.abort_addr, v.addr[1]);
@@ -220,20 +245,21 @@ static void fill_lies(uint64_t *addr)
 
 	for (size_t i = 0; i < (8u << 20) / 8 / 64; i++)
 		flood[64 * i] = NCCL_MAGIC;
-	comm_write(one, &near_layout, 0x11, 5, 5);  /* a rank that cannot be */
+	comm_write(one, &near_layout, 0x11, 5, 5); /* a rank that cannot be */
 	one += near_layout.size;
 	comm_write(one, &near_layout, 0x12, -1, 5);
 	one += near_layout.size;
-	comm_write(one, &near_layout, 0, 1, 5);     /* no hash */
+	comm_write(one, &near_layout, 0, 1, 5); /* no hash */
 	one += near_layout.size;
-	comm_write(one, &near_layout, 0x13, 1, 5);  /* no end */
+	comm_write(one, &near_layout, 0x13, 1, 5); /* no end */
 	put(one, near_layout.end_magic, &zero, 8);
 	one += near_layout.size;
 	comm_write(one, &near_layout, 0x14, 1, 1 << 30);
 	if (ftruncate(fd, 1 << 20))
 		_exit(1);
 	addr[0] = (uintptr_t)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	comm_write((char *)(uintptr_t)addr[0] + 16, &near_layout, 0x15, 1, 5); /* shared memory is nobody's communicator */
+	comm_write((char *)(uintptr_t)addr[0] + 16, &near_layout, 0x15, 1,
+		   5); /* shared memory is nobody's communicator */
 	addr[1] = (uintptr_t)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	comm_write((char *)(uintptr_t)addr[1] + 16, &near_layout, 0x16, 1, 5);
 	mprotect((void *)(uintptr_t)addr[1], 1 << 20, PROT_READ); /* nor is what cannot be written */
@@ -301,7 +327,8 @@ static void too_many_are_told(void **state)
 /* 100 GB of address space with hardly a page in it, and a real one behind. */
 static void fill_space(uint64_t *addr)
 {
-	char *space = mmap(NULL, 100ull << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *space =
+		mmap(NULL, 100ull << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (space != MAP_FAILED)
 		comm_write(space + (77ull << 30) + 16, &near_layout, 0x41, 2, 4);
@@ -337,7 +364,8 @@ static void untouched_memory_stays_so(void **state)
 static void *come_and_go(void *arg)
 {
 	for (;;) {
-		char *at = mmap(NULL, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		char *at =
+			mmap(NULL, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 		if (at != MAP_FAILED)
 			munmap(at, 16 << 20);
@@ -375,7 +403,8 @@ static void a_freed_one_is_no_sample(void **state)
 {
 	struct nccl_layout both[] = { near_layout, far_layout };
 	struct victim v = victim_start(fill_freed);
-	struct nccl_place places[] = { { .addr = v.addr[0], .layout = 1 }, { .addr = v.addr[1], .layout = 0 },
+	struct nccl_place places[] = { { .addr = v.addr[0], .layout = 1 },
+				       { .addr = v.addr[1], .layout = 0 },
 				       { .addr = 4096, .layout = 0 } };
 	struct nccl_state st[3];
 
@@ -428,8 +457,17 @@ static void counters_that_do_not_count(void **state)
 static void the_real_library(void **state)
 {
 	struct nccl_layout l, known = {
-		.magic = 0, .hash = 1066184, .rank = 1066192, .nranks = 1066196, .device = 1066200, .async_result = 1069044,
-		.init_state = 1075672, .counters = 1075728, .n_counters = 5, .end_magic = 1082960, .size = 1082968,
+		.magic = 0,
+		.hash = 1066184,
+		.rank = 1066192,
+		.nranks = 1066196,
+		.device = 1066200,
+		.async_result = 1069044,
+		.init_state = 1075672,
+		.counters = 1075728,
+		.n_counters = 5,
+		.end_magic = 1082960,
+		.size = 1082968,
 	};
 	int fd = open("/usr/local/cuda/lib/libnccl.so.2", O_RDONLY | O_CLOEXEC);
 
@@ -443,8 +481,9 @@ static void the_real_library(void **state)
 	assert_int_equal(l.magic, 0);
 	assert_int_equal(l.end_magic, l.size - 8);
 	assert_true(l.launches && l.abort_flag != NCCL_NOWHERE);
-	print_message("hash %u rank %u size %u device %u counters %u x %u async %u init %u launches %u, struct %u\n", l.hash, l.rank,
-		      l.nranks, l.device, l.counters, l.n_counters, l.async_result, l.init_state, l.launches, l.size);
+	print_message("hash %u rank %u size %u device %u counters %u x %u async %u init %u launches %u, struct %u\n",
+		      l.hash, l.rank, l.nranks, l.device, l.counters, l.n_counters, l.async_result, l.init_state,
+		      l.launches, l.size);
 	if (l.size != known.size)
 		return;
 	known.abort_flag = l.abort_flag;
@@ -456,11 +495,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_each_where_it_lies), cmocka_unit_test(small_mappings_first),
-		cmocka_unit_test(reads_what_is_there), cmocka_unit_test(the_abort_flag),
-		cmocka_unit_test(believes_no_lie), cmocka_unit_test(doubt_is_no_place), cmocka_unit_test(too_many_are_told),
-		cmocka_unit_test(untouched_memory_stays_so), cmocka_unit_test(mappings_that_vanish),
-		cmocka_unit_test(a_freed_one_is_no_sample), cmocka_unit_test(a_process_that_went),
-		cmocka_unit_test(counters_that_do_not_count), cmocka_unit_test(the_real_library),
+		cmocka_unit_test(reads_what_is_there),      cmocka_unit_test(the_abort_flag),
+		cmocka_unit_test(believes_no_lie),          cmocka_unit_test(doubt_is_no_place),
+		cmocka_unit_test(too_many_are_told),        cmocka_unit_test(untouched_memory_stays_so),
+		cmocka_unit_test(mappings_that_vanish),     cmocka_unit_test(a_freed_one_is_no_sample),
+		cmocka_unit_test(a_process_that_went),      cmocka_unit_test(counters_that_do_not_count),
+		cmocka_unit_test(the_real_library),
 	};
 
 	return cmocka_run_group_tests(tests, reader_start, reader_stop);

@@ -31,7 +31,8 @@ static int keep(uint64_t mask)
 {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct data[2] = {
-		{ .effective = mask, .permitted = mask }, { .effective = mask >> 32, .permitted = mask >> 32 },
+		{ .effective = mask, .permitted = mask },
+		{ .effective = mask >> 32, .permitted = mask >> 32 },
 	};
 
 	return syscall(SYS_capset, &head, data);
@@ -39,11 +40,26 @@ static int keep(uint64_t mask)
 
 #define CAP(n) (1ull << (n))
 
-static int drop_all(void) { return keep(0); }
-static int keep_bpf(void) { return keep(CAP(39) | CAP(38) | CAP(CAP_SYS_PTRACE)); }
-static int keep_admin(void) { return keep(CAP(CAP_SYS_ADMIN) | CAP(CAP_SYS_PTRACE)); }
-static int keep_no_ptrace(void) { return keep(CAP(CAP_SYS_ADMIN)); }
-static int new_user_ns(void) { return unshare(CLONE_NEWUSER); }
+static int drop_all(void)
+{
+	return keep(0);
+}
+static int keep_bpf(void)
+{
+	return keep(CAP(39) | CAP(38) | CAP(CAP_SYS_PTRACE));
+}
+static int keep_admin(void)
+{
+	return keep(CAP(CAP_SYS_ADMIN) | CAP(CAP_SYS_PTRACE));
+}
+static int keep_no_ptrace(void)
+{
+	return keep(CAP(CAP_SYS_ADMIN));
+}
+static int new_user_ns(void)
+{
+	return unshare(CLONE_NEWUSER);
+}
 static int new_pid_ns(void)
 {
 	if (unshare(CLONE_NEWPID))
@@ -57,7 +73,10 @@ static int new_pid_ns(void)
 	}
 	return 0;
 }
-static int no_change(void) { return 0; }
+static int no_change(void)
+{
+	return 0;
+}
 
 /* problem -1: the preparation is not possible here. */
 static struct answer ask(int (*prepare)(void))
@@ -161,8 +180,10 @@ static void knows_processes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_missing_capabilities), cmocka_unit_test(knows_foreign_namespaces),
-		cmocka_unit_test(misses_btf), cmocka_unit_test(knows_processes),
+		cmocka_unit_test(names_missing_capabilities),
+		cmocka_unit_test(knows_foreign_namespaces),
+		cmocka_unit_test(misses_btf),
+		cmocka_unit_test(knows_processes),
 	};
 	char message[512];
 

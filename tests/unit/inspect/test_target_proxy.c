@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_target_proxy.c - progress of NCCL's proxies read out of another process: layouts learned from the real library and
- * from the stand-in's builds, an operation list as NCCL keeps it, and memory that means harm: circles, wild pointers, counts
- * that cannot be, mappings that go, lists that change under the reader.
+ * test_target_proxy.c - progress of NCCL's proxies read out of another process: layouts learned from the real library
+ * and from the stand-in's builds, an operation list as NCCL keeps it, and memory that means harm: circles, wild
+ * pointers, counts that cannot be, mappings that go, lists that change under the reader.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,11 @@
 enum { SUBS = 4, OPS = 8, MANY = 300 };
 
 /* A made-up build: members in an order of its own. */
-struct connection { char tcomm[24]; int transport; int send; };
+struct connection {
+	char tcomm[24];
+	int transport;
+	int send;
+};
 struct sub {
 	uint64_t done, transmitted, flushed, received, posted, base;
 	int peer, nsteps, channel, reg;
@@ -42,21 +46,44 @@ struct args {
 	int state, nsubs;
 	struct sub subs[SUBS];
 };
-struct proxy { char names[40]; struct args *active; pthread_t thread; };
-struct comm { uint64_t magic; struct proxy *proxy; uint64_t hash; };
+struct proxy {
+	char names[40];
+	struct args *active;
+	pthread_t thread;
+};
+struct comm {
+	uint64_t magic;
+	struct proxy *proxy;
+	uint64_t hash;
+};
 
 static const struct nccl_proxy_layout layout = {
-	.known = 1, .proxy_state = offsetof(struct comm, proxy), .active = offsetof(struct proxy, active),
-	.thread = offsetof(struct proxy, thread), .subs = offsetof(struct args, subs), .stride = sizeof(struct sub),
-	.max_subs = SUBS, .nsubs = offsetof(struct args, nsubs), .op_count = offsetof(struct args, op_count),
-	.state = offsetof(struct args, state), .next = offsetof(struct args, next),
-	.next_peer = offsetof(struct args, next_peer), .coll = offsetof(struct args, coll),
-	.algorithm = offsetof(struct args, algorithm), .protocol = offsetof(struct args, protocol),
-	.connection = offsetof(struct sub, connection), .channel = offsetof(struct sub, channel),
-	.nsteps = offsetof(struct sub, nsteps), .peer = offsetof(struct sub, peer), .base = offsetof(struct sub, base),
-	.posted = offsetof(struct sub, posted), .received = offsetof(struct sub, received),
-	.flushed = offsetof(struct sub, flushed), .transmitted = offsetof(struct sub, transmitted),
-	.done = offsetof(struct sub, done), .is_send = offsetof(struct connection, send),
+	.known = 1,
+	.proxy_state = offsetof(struct comm, proxy),
+	.active = offsetof(struct proxy, active),
+	.thread = offsetof(struct proxy, thread),
+	.subs = offsetof(struct args, subs),
+	.stride = sizeof(struct sub),
+	.max_subs = SUBS,
+	.nsubs = offsetof(struct args, nsubs),
+	.op_count = offsetof(struct args, op_count),
+	.state = offsetof(struct args, state),
+	.next = offsetof(struct args, next),
+	.next_peer = offsetof(struct args, next_peer),
+	.coll = offsetof(struct args, coll),
+	.algorithm = offsetof(struct args, algorithm),
+	.protocol = offsetof(struct args, protocol),
+	.connection = offsetof(struct sub, connection),
+	.channel = offsetof(struct sub, channel),
+	.nsteps = offsetof(struct sub, nsteps),
+	.peer = offsetof(struct sub, peer),
+	.base = offsetof(struct sub, base),
+	.posted = offsetof(struct sub, posted),
+	.received = offsetof(struct sub, received),
+	.flushed = offsetof(struct sub, flushed),
+	.transmitted = offsetof(struct sub, transmitted),
+	.done = offsetof(struct sub, done),
+	.is_send = offsetof(struct connection, send),
 	.transport = offsetof(struct connection, transport),
 };
 
@@ -91,8 +118,17 @@ static void op_fill(struct args *a, int send, uint64_t op_count)
 	*a = (struct args){ .op_count = op_count, .coll = 4, .algorithm = 1, .protocol = 2, .state = 2, .nsubs = 2 };
 	for (int i = 0; i < a->nsubs; i++)
 		a->subs[i] = (struct sub){
-			.connection = &world->connections[send], .channel = i, .peer = send ? 1 : 3, .nsteps = 256, .base = 512,
-			.posted = 32, .received = 30, .flushed = 29, .transmitted = 24, .done = 20, .reg = 77,
+			.connection = &world->connections[send],
+			.channel = i,
+			.peer = send ? 1 : 3,
+			.nsteps = 256,
+			.base = 512,
+			.posted = 32,
+			.received = 30,
+			.flushed = 29,
+			.transmitted = 24,
+			.done = 20,
+			.reg = 77,
 		};
 }
 
@@ -140,7 +176,8 @@ static int end(void **state)
 
 static int read_now(void)
 {
-	return nccl_proxy_read(reader, target, &layout, (uintptr_t)&world->comm, offsetof(struct comm, hash), 0xabc, 0, 2000, &look);
+	return nccl_proxy_read(reader, target, &layout, (uintptr_t)&world->comm, offsetof(struct comm, hash), 0xabc, 0,
+			       2000, &look);
 }
 
 static void every_part_of_every_operation(void **state)
@@ -230,7 +267,9 @@ static void a_list_too_long(void **state)
 
 static void wild_pointers(void **state)
 {
-	static const uintptr_t wild[] = { 1, 0x1000, 0x7fffffff0000, UINT64_MAX - 7, 0xffff800000000000, 0x0102030405060708 };
+	static const uintptr_t wild[] = {
+		1, 0x1000, 0x7fffffff0000, UINT64_MAX - 7, 0xffff800000000000, 0x0102030405060708
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
@@ -353,7 +392,8 @@ static void no_layout_no_word(void **state)
 	const struct nccl_proxy_layout none = { 0 };
 
 	(void)state;
-	assert_int_equal(nccl_proxy_read(reader, target, &none, (uintptr_t)&world->comm, 0, 0xabc, 0, 500, &look), -ENOENT);
+	assert_int_equal(nccl_proxy_read(reader, target, &none, (uintptr_t)&world->comm, 0, 0xabc, 0, 500, &look),
+			 -ENOENT);
 }
 
 /* --- layouts --- */
@@ -385,8 +425,8 @@ static void the_real_library(void **state)
 		skip();
 	}
 	assert_true(l.known);
-	print_message("comm.proxyState %u active %u thread %u subs %u x %u stride %u\n", l.proxy_state, l.active, l.thread, l.subs,
-		      l.max_subs, l.stride);
+	print_message("comm.proxyState %u active %u thread %u subs %u x %u stride %u\n", l.proxy_state, l.active,
+		      l.thread, l.subs, l.max_subs, l.stride);
 	if (l.proxy_state != 1069312) {
 		print_message("skipped: another version than 2.28.9, whose places are known\n");
 		skip();
@@ -426,10 +466,19 @@ static void nothing_learned_from_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_A_TARGET(every_part_of_every_operation), ON_A_TARGET(states_of_operations), ON_A_TARGET(nothing_active),
-		ON_A_TARGET(circles), ON_A_TARGET(a_list_too_long), ON_A_TARGET(wild_pointers), ON_A_TARGET(counts_that_cannot_be),
-		ON_A_TARGET(untouched_memory_is_not_read), ON_A_TARGET(another_communicator_now), ON_A_TARGET(a_list_that_moves),
-		ON_A_TARGET(a_process_that_is_gone), ON_A_TARGET(no_layout_no_word), cmocka_unit_test(the_real_library),
+		ON_A_TARGET(every_part_of_every_operation),
+		ON_A_TARGET(states_of_operations),
+		ON_A_TARGET(nothing_active),
+		ON_A_TARGET(circles),
+		ON_A_TARGET(a_list_too_long),
+		ON_A_TARGET(wild_pointers),
+		ON_A_TARGET(counts_that_cannot_be),
+		ON_A_TARGET(untouched_memory_is_not_read),
+		ON_A_TARGET(another_communicator_now),
+		ON_A_TARGET(a_list_that_moves),
+		ON_A_TARGET(a_process_that_is_gone),
+		ON_A_TARGET(no_layout_no_word),
+		cmocka_unit_test(the_real_library),
 		cmocka_unit_test(nothing_learned_from_others),
 	};
 	int failed, err = reader_open(&reader);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_target_ranks.c - ranks of real processes: variables set after the start (dynamic, copied `environ`, static, musl,
- * Python), and the trees that Slurm, torchrun and spawned workers make. The processes are one small program that acts
- * out its arguments.
+ * test_target_ranks.c - ranks of real processes: variables set after the start (dynamic, copied `environ`, static,
+ * musl, Python), and the trees that Slurm, torchrun and spawned workers make. The processes are one small program that
+ * acts out its arguments.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +70,8 @@ static int cc(const char *compiler, const char *options, const char *out, const 
 {
 	char command[512];
 
-	snprintf(command, sizeof(command), "%s -O1 %s -o %s/%s %s/%s 2>%s/log", compiler, options, dir, out, dir, in, dir);
+	snprintf(command, sizeof(command), "%s -O1 %s -o %s/%s %s/%s 2>%s/log", compiler, options, dir, out, dir, in,
+		 dir);
 	return system(command);
 }
 
@@ -120,7 +121,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* `script`: the program's arguments, separated by blanks; LIB stands for the library. `env`: its variables, likewise. */
+/* `script`: the program's arguments, separated by blanks; LIB stands for the library. `env`: its variables, likewise.
+ */
 static struct child act(const char *program, const char *env, const char *script)
 {
 	static char words[2][1024], lib[96], path[96];
@@ -207,10 +209,10 @@ static void expect_late(struct target_set *s, const struct child *c, const char 
 		assert_int_equal(target_set_rescan(s, &tgid, 1), 0);
 		p = listed(s, tgid);
 	} while (p && p->rank < 0 && clock_monotonic_ns() < end);
-	if (!p || p->rank != 3 || p->world_size != 4 || p->local_rank != 1 || !p->rank_late || p->rank_source != RANK_ENV ||
-	    strcmp(p->job, "h:1"))
-		fail_msg("%s: rank %d of %d, local %d, late %d, job '%s'", what, p ? p->rank : -2, p ? p->world_size : 0,
-			 p ? p->local_rank : 0, p && p->rank_late, p ? p->job : "");
+	if (!p || p->rank != 3 || p->world_size != 4 || p->local_rank != 1 || !p->rank_late ||
+	    p->rank_source != RANK_ENV || strcmp(p->job, "h:1"))
+		fail_msg("%s: rank %d of %d, local %d, late %d, job '%s'", what, p ? p->rank : -2,
+			 p ? p->world_size : 0, p ? p->local_rank : 0, p && p->rank_late, p ? p->job : "");
 	finish(c);
 }
 
@@ -241,13 +243,15 @@ static void reads_what_python_set_late(void **state)
 	int out[2];
 	struct child c;
 
-	snprintf(script, sizeof(script),
-		 "import ctypes,os,signal\n"
-		 "signal.pthread_sigmask(signal.SIG_BLOCK,[signal.SIGUSR1])\n"
-		 "ctypes.CDLL('%s/lib.so')\n"
-		 "os.write(1,b'r'); signal.sigwait([signal.SIGUSR1])\n"
-		 "os.environ['RANK']='3'; os.environ.update(WORLD_SIZE='4',LOCAL_RANK='1',MASTER_ADDR='h',MASTER_PORT='1')\n"
-		 "os.write(1,b'r'); signal.pause()\n", dir);
+	snprintf(
+		script, sizeof(script),
+		"import ctypes,os,signal\n"
+		"signal.pthread_sigmask(signal.SIG_BLOCK,[signal.SIGUSR1])\n"
+		"ctypes.CDLL('%s/lib.so')\n"
+		"os.write(1,b'r'); signal.sigwait([signal.SIGUSR1])\n"
+		"os.environ['RANK']='3'; os.environ.update(WORLD_SIZE='4',LOCAL_RANK='1',MASTER_ADDR='h',MASTER_PORT='1')\n"
+		"os.write(1,b'r'); signal.pause()\n",
+		dir);
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	c.pid = fork();
 	if (!c.pid) {
@@ -287,7 +291,8 @@ static void asks_again_at_the_first_communicator(void **state)
 /* srun bash train.sh: neither the script nor its sleeping sibling is a rank, the program in it is. */
 static void finds_the_rank_in_a_slurm_task(void **state)
 {
-	struct child c = act("actor", SLURM, "run wait LIB ready child ready wait end wait end run wait end ready wait");
+	struct child c =
+		act("actor", SLURM, "run wait LIB ready child ready wait end wait end run wait end ready wait");
 	uint32_t program, sibling;
 
 	wait_ready(&c, 1);
@@ -318,7 +323,8 @@ static void finds_the_rank_in_a_slurm_task(void **state)
 /* srun torchrun, one task a node: SLURM_PROCID is the node's number, and the agent has NCCL mapped as well. */
 static void torchrun_under_srun(void **state)
 {
-	struct child c = act("actor", SLURM, "LIB run set=RANK=8 set=WORLD_SIZE=16 set=LOCAL_RANK=0 LIB ready wait end "
+	struct child c = act("actor", SLURM,
+			     "LIB run set=RANK=8 set=WORLD_SIZE=16 set=LOCAL_RANK=0 LIB ready wait end "
 			     "run set=RANK=1 set=WORLD_SIZE=2 set=LOCAL_RANK=1 LIB ready wait end wait");
 	const struct target_proc *p;
 
@@ -327,7 +333,8 @@ static void torchrun_under_srun(void **state)
 	p = listed(*state, c.pid);
 	assert_true(p && p->rank == -1); /* it maps the library, so it is listed, and it is no rank */
 	p = listed(*state, child_of(c.pid, 0));
-	assert_true(p && p->rank == 8 && p->world_size == 16 && p->local_rank == 0 && p->rank_source == RANK_ENV && !p->is_child);
+	assert_true(p && p->rank == 8 && p->world_size == 16 && p->local_rank == 0 && p->rank_source == RANK_ENV &&
+		    !p->is_child);
 	assert_true(p->other_source == RANK_SLURM && p->other_rank == 1 && p->other_size == 2);
 	/* even where both happen to say the same */
 	p = listed(*state, child_of(c.pid, 1));
@@ -339,7 +346,8 @@ static void torchrun_under_srun(void **state)
 /* One task of Slurm spawns workers that tell nobody their rank: the task's number is not theirs. */
 static void workers_of_one_slurm_task(void **state)
 {
-	struct child c = act("actor", SLURM, "LIB run LIB ready wait end run LIB ready child ready wait end wait end wait");
+	struct child c =
+		act("actor", SLURM, "LIB run LIB ready wait end run LIB ready child ready wait end wait end wait");
 	const struct target_proc *p;
 	uint32_t worker[2];
 
@@ -372,8 +380,12 @@ static void workers_of_one_slurm_task(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(reads_what_was_set_late), TEST(reads_what_python_set_late), TEST(asks_again_at_the_first_communicator),
-		TEST(finds_the_rank_in_a_slurm_task), TEST(torchrun_under_srun), TEST(workers_of_one_slurm_task),
+		TEST(reads_what_was_set_late),
+		TEST(reads_what_python_set_late),
+		TEST(asks_again_at_the_first_communicator),
+		TEST(finds_the_rank_in_a_slurm_task),
+		TEST(torchrun_under_srun),
+		TEST(workers_of_one_slurm_task),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

@@ -122,10 +122,10 @@ static void reads_memory_around_holes(void **state)
 	strcpy(map, "first");
 	strcpy(map + page - 6, "last!");
 	struct reader_range ranges[] = {
-	    {(uintptr_t)map, a, 6, 0},
-	    {4096, b, 8, 9},
-	    {(uintptr_t)map + page - 6, b, 60, 0},
-	    {(uintptr_t)map, c, 6, 0},
+		{ (uintptr_t)map, a, 6, 0 },
+		{ 4096, b, 8, 9 },
+		{ (uintptr_t)map + page - 6, b, 60, 0 },
+		{ (uintptr_t)map, c, 6, 0 },
 	};
 
 	assert_int_equal(reader_memory(*state, getpid(), ranges, 4, 1000), 0);
@@ -228,7 +228,8 @@ static void many_that_block_do_not_add_up(void **state)
 
 	reader_set_patience(*state, 50);
 	for (int pid = 1000; pid < 1040; pid++)
-		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
+		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL),
+				 -EINPROGRESS);
 	assert_in_range(ms_since(begin), 50, 2000); /* not 8000; 50 + 40 x 3 where nothing else runs */
 	/* Not yet evidence, and others are served. */
 	assert_false(reader_is_blocked(*state, 1039));
@@ -373,18 +374,19 @@ static void leaves_no_process_and_no_fd(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(reads_files),
-	    cmocka_unit_test(reads_memory_around_holes),
-	    cmocka_unit_test(opens_only_files),
-	    cmocka_unit_test(gives_up_at_the_deadline_and_recovers),
-	    cmocka_unit_test(backs_off_longer_each_time),
-	    cmocka_unit_test(busy_is_not_blocked),
-	    cmocka_unit_test(many_that_block_do_not_add_up),
-	    cmocka_unit_test(late_is_not_blocked), cmocka_unit_test(work_is_waited_for),
-	    cmocka_unit_test(more_than_may_wait),
-	    cmocka_unit_test(survives_a_crash_and_a_liar),
-	    cmocka_unit_test(holds_no_file_of_ours),
-	    cmocka_unit_test(leaves_no_process_and_no_fd),
+		cmocka_unit_test(reads_files),
+		cmocka_unit_test(reads_memory_around_holes),
+		cmocka_unit_test(opens_only_files),
+		cmocka_unit_test(gives_up_at_the_deadline_and_recovers),
+		cmocka_unit_test(backs_off_longer_each_time),
+		cmocka_unit_test(busy_is_not_blocked),
+		cmocka_unit_test(many_that_block_do_not_add_up),
+		cmocka_unit_test(late_is_not_blocked),
+		cmocka_unit_test(work_is_waited_for),
+		cmocka_unit_test(more_than_may_wait),
+		cmocka_unit_test(survives_a_crash_and_a_liar),
+		cmocka_unit_test(holds_no_file_of_ours),
+		cmocka_unit_test(leaves_no_process_and_no_fd),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -66,11 +66,11 @@ void verdicts_print(const struct verdicts *v)
 		const struct seen_finding *s = &v->all[i];
 
 		printf("  %s/%s cause=%s n=%d rank0=%d comm=%llx seq=%llu %s open=%.3f last=%.3f since=%.3f conf=%.2f by=%s\n",
-		       finding_kind_name(s->f.kind), hang_class_name(s->f.class), s->f.cause ? s->f.cause : "-", s->f.n_ranks,
-		       s->f.n_ranks ? s->f.ranks[0] : -1, (unsigned long long)s->f.comm, (unsigned long long)s->f.seq,
-		       s->f.has_op ? op_kind_name(s->f.op) : "", (s->open_ns - (double)JOB_T0) / SEC,
-		       (s->last_ns - (double)JOB_T0) / SEC, (s->f.since_ns - (double)JOB_T0) / SEC, s->f.confidence,
-		       s->f.caused_by_key ? "yes" : "no");
+		       finding_kind_name(s->f.kind), hang_class_name(s->f.class), s->f.cause ? s->f.cause : "-",
+		       s->f.n_ranks, s->f.n_ranks ? s->f.ranks[0] : -1, (unsigned long long)s->f.comm,
+		       (unsigned long long)s->f.seq, s->f.has_op ? op_kind_name(s->f.op) : "",
+		       (s->open_ns - (double)JOB_T0) / SEC, (s->last_ns - (double)JOB_T0) / SEC,
+		       (s->f.since_ns - (double)JOB_T0) / SEC, s->f.confidence, s->f.caused_by_key ? "yes" : "no");
 		for (int k = 0; k < s->f.n_evidence; k++)
 			if (s->f.evidence[k].text)
 				printf("      %s=%s\n", s->f.evidence[k].name, s->f.evidence[k].text);
@@ -116,8 +116,15 @@ uint64_t random_next(uint64_t *rng)
 
 struct job_opts job_usual(int tp, int dp, int pp, uint64_t seed)
 {
-	return (struct job_opts){ .ranks = tp * dp * pp, .tp = tp, .dp = dp, .pp = pp, .steps = 20, .seed = seed, .step_s = 0.4,
-				  .jitter = 0.02, .tail_s = 8 };
+	return (struct job_opts){ .ranks = tp * dp * pp,
+				  .tp = tp,
+				  .dp = dp,
+				  .pp = pp,
+				  .steps = 20,
+				  .seed = seed,
+				  .step_s = 0.4,
+				  .jitter = 0.02,
+				  .tail_s = 8 };
 }
 
 struct event job_event(enum event_kind kind, int rank, uint64_t ts_ns)
@@ -129,7 +136,13 @@ struct event job_proc_event(int rank, int ranks, uint64_t ts_ns)
 {
 	struct event e = job_event(EV_PROC, rank, ts_ns);
 
-	e.proc = (typeof(e.proc)){ .start_ns = 1, .rank = rank, .local_rank = rank, .world_size = ranks, .job = "job",
-				   .name = "train", .container = "", .pod = "" };
+	e.proc = (typeof(e.proc)){ .start_ns = 1,
+				   .rank = rank,
+				   .local_rank = rank,
+				   .world_size = ranks,
+				   .job = "job",
+				   .name = "train",
+				   .container = "",
+				   .pod = "" };
 	return e;
 }

@@ -64,7 +64,9 @@ static size_t match_get(struct job_state *s, int ci, enum op_kind kind, uint64_t
 			return i;
 	}
 	m = PUSH(s->matches, s->n_matches, s->cap_matches);
-	*m = (struct match){ .comm = (s->generation << 8) + ci, .kind = kind, .seq = seq, .a = a, .b = b, .need = need };
+	*m = (struct match){
+		.comm = (s->generation << 8) + ci, .kind = kind, .seq = seq, .a = a, .b = b, .need = need
+	};
 	return s->n_matches - 1;
 }
 
@@ -112,7 +114,8 @@ static void call_op(struct job *j, int r, const struct ins *in)
 		m = match_get(s, in->comm, op, seq, 0, 0, c->n);
 	} else {
 		seq = c->p2p[me][in->peer][op == OP_RECV]++;
-		m = match_get(s, in->comm, OP_SEND, seq, op == OP_SEND ? me : in->peer, op == OP_SEND ? in->peer : me, 2);
+		m = match_get(s, in->comm, OP_SEND, seq, op == OP_SEND ? me : in->peer, op == OP_SEND ? in->peer : me,
+			      2);
 	}
 	if (!lose || draw(s) * 100 >= lose->percent) {
 		e = emit(j, r, h->now_ns, EV_OP);
@@ -248,12 +251,8 @@ static bool fault_strike(struct job *j, int r, int fi)
 	case FAULT_IO: return hold(j, r, f, TASK_SLEEP);
 	case FAULT_BUSY: return hold(j, r, f, TASK_ON_CPU);
 	case FAULT_EVAL: h->now_ns += (uint64_t)(f->seconds * SEC * (1 + 0.1 * draw(j->state))); return true;
-	case FAULT_DSTATE:
-		blocked(j, r, false, f->seconds);
-		return hold(j, r, f, TASK_DISK);
-	case FAULT_DSTATE_CHILD:
-		blocked(j, r, true, f->seconds);
-		return true;
+	case FAULT_DSTATE: blocked(j, r, false, f->seconds); return hold(j, r, f, TASK_DISK);
+	case FAULT_DSTATE_CHILD: blocked(j, r, true, f->seconds); return true;
 	case FAULT_KILL:
 		e = emit(j, r, h->now_ns, EV_EXIT);
 		e->exit.last = true;
@@ -365,7 +364,9 @@ static bool host_step(struct job *j, int r)
 		h->now_ns += HOST_CALL_NS;
 	switch (in ? in->kind : INS_STEP) {
 	case INS_COMPUTE: compute(j, r, in); break;
-	case INS_COLL: case INS_SEND: case INS_RECV: call_op(j, r, in); break;
+	case INS_COLL:
+	case INS_SEND:
+	case INS_RECV: call_op(j, r, in); break;
 	case INS_GROUP:
 		emit(j, r, h->now_ns, EV_GROUP_START);
 		h->in_group = true;

@@ -18,13 +18,13 @@
 
 enum fault_kind {
 	FAULT_NONE,
-	FAULT_STOP,      /* SIGSTOP, for `seconds` */
+	FAULT_STOP, /* SIGSTOP, for `seconds` */
 	FAULT_KILL,
-	FAULT_HANG,      /* sleeps before an operation */
-	FAULT_BUSY,      /* the same, spinning */
-	FAULT_IO,        /* the same, asleep but moving bytes */
-	FAULT_MISMATCH,  /* one element less in the last all-reduce of the step */
-	FAULT_DSTATE,    /* D state of the main thread */
+	FAULT_HANG,     /* sleeps before an operation */
+	FAULT_BUSY,     /* the same, spinning */
+	FAULT_IO,       /* the same, asleep but moving bytes */
+	FAULT_MISMATCH, /* one element less in the last all-reduce of the step */
+	FAULT_DSTATE,   /* D state of the main thread */
 	FAULT_DSTATE_CHILD,
 	FAULT_SLOW,      /* compute slower by `percent` from the step on */
 	FAULT_EVAL,      /* all ranks: no collectives for `seconds` */
@@ -33,33 +33,46 @@ enum fault_kind {
 	FAULT_ORDER,     /* the loss before the last gradient operation; not with `grouped` */
 	FAULT_SKIP_SEND, /* leaves out the step's first Send */
 	FAULT_SKIP_RECV,
-	FAULT_LOSE_OPS,  /* the records of `percent` percent of this rank's operations are lost, in that step */
+	FAULT_LOSE_OPS, /* the records of `percent` percent of this rank's operations are lost, in that step */
 };
 
-struct fault { enum fault_kind kind; int rank, step; double percent, seconds; int at; /* instruction; 0 drawn */ };
+struct fault {
+	enum fault_kind kind;
+	int rank, step;
+	double percent, seconds;
+	int at; /* instruction; 0 drawn */
+};
 
 struct job_opts {
-	int ranks, tp, dp, pp;  /* tp*dp*pp == ranks */
+	int ranks, tp, dp, pp; /* tp*dp*pp == ranks */
 	int steps;
 	uint64_t seed;
-	double step_s;          /* compute of a step */
-	double jitter;          /* relative, of each piece of compute */
-	double first_s;         /* the first step takes longer by up to that much */
-	bool run_ahead;         /* compute is on the GPU, the host only enqueues; else the host computes */
-	bool check_sync;        /* with run_ahead: the host waits for the gradients before it reduces them */
-	bool grouped;           /* gradient all-reduces in one group */
-	bool block_each;        /* the host waits for each gradient operation */
-	bool no_sync_probe;     /* host waits are not seen, the watchdog is */
+	double step_s;      /* compute of a step */
+	double jitter;      /* relative, of each piece of compute */
+	double first_s;     /* the first step takes longer by up to that much */
+	bool run_ahead;     /* compute is on the GPU, the host only enqueues; else the host computes */
+	bool check_sync;    /* with run_ahead: the host waits for the gradients before it reduces them */
+	bool grouped;       /* gradient all-reduces in one group */
+	bool block_each;    /* the host waits for each gradient operation */
+	bool no_sync_probe; /* host waits are not seen, the watchdog is */
 	bool no_watchdog;
-	int attach_step;        /* events from here on; communicators are met by COMM_SEEN */
-	double tail_s;          /* ticks go on that long after the last event */
-	double gc_share, gc_s;  /* the share of steps in which a rank's host pauses, for up to that long: garbage collection */
-	double last_stage;      /* relative extra compute of the last pipeline stage */
-	double lengths;         /* spread of sequence lengths: compute of a replica's step times 1 +- this, drawn */
+	int attach_step; /* events from here on; communicators are met by COMM_SEEN */
+	double tail_s;   /* ticks go on that long after the last event */
+	double gc_share,
+		gc_s; /* the share of steps in which a rank's host pauses, for up to that long: garbage collection */
+	double last_stage; /* relative extra compute of the last pipeline stage */
+	double lengths;    /* spread of sequence lengths: compute of a replica's step times 1 +- this, drawn */
 	struct fault faults[4];
 };
 
-struct truth { int rank; uint64_t comm; int space; enum op_kind kind; int peer; uint64_t seq, enqueue_ns, end_ns; };
+struct truth {
+	int rank;
+	uint64_t comm;
+	int space;
+	enum op_kind kind;
+	int peer;
+	uint64_t seq, enqueue_ns, end_ns;
+};
 
 struct job {
 	struct job_opts o;
@@ -67,7 +80,7 @@ struct job {
 	size_t n_events, cap_events;
 	struct truth *truths;
 	size_t n_truths, cap_truths;
-	uint64_t fault_ns[4];   /* when each struck, 0 never */
+	uint64_t fault_ns[4];                 /* when each struck, 0 never */
 	uint64_t fault_comm[4], fault_seq[4]; /* the operation the rank would have entered next */
 	int fault_space[4];
 	struct job_state *state;
@@ -85,8 +98,18 @@ struct event job_event(enum event_kind kind, int rank, uint64_t ts_ns);
 struct event job_proc_event(int rank, int ranks, uint64_t ts_ns);
 uint32_t job_pid(int rank);
 
-struct seen_finding { struct finding f; uint64_t open_ns, last_ns; int n_ticks; };
-struct verdicts { struct seen_finding *all; size_t n; struct model *m; struct detectors *d; struct finding_list list; };
+struct seen_finding {
+	struct finding f;
+	uint64_t open_ns, last_ns;
+	int n_ticks;
+};
+struct verdicts {
+	struct seen_finding *all;
+	size_t n;
+	struct model *m;
+	struct detectors *d;
+	struct finding_list list;
+};
 
 /* Plays the events into a fresh model with all detectors. Ops are drained and, when asked for, given to `each`. */
 void job_play(const struct job *j, struct verdicts *v, void (*each)(void *arg, const struct op *op), void *arg);

@@ -19,11 +19,35 @@
 
 enum ins_kind { INS_COMPUTE, INS_COLL, INS_SEND, INS_RECV, INS_SYNC, INS_GROUP, INS_GROUP_END, INS_STEP };
 
-struct ins { enum ins_kind kind; int comm, peer; uint64_t count; double s; };
-struct comm_def { uint64_t hash; int n, ranks[RANKS_MAX]; uint64_t seq[RANKS_MAX]; uint64_t p2p[RANKS_MAX][RANKS_MAX][2]; };
-struct match { int comm, n, need; enum op_kind kind; uint64_t seq; int a, b; uint64_t ready_ns, end_ns; };
-struct item { bool is_op, ready, known; size_t match; uint64_t enq_ns, dur_ns, end_ns, handle, mark_ns; };
-struct segment { uint64_t begin_ns; enum task_state state; bool io; };
+struct ins {
+	enum ins_kind kind;
+	int comm, peer;
+	uint64_t count;
+	double s;
+};
+struct comm_def {
+	uint64_t hash;
+	int n, ranks[RANKS_MAX];
+	uint64_t seq[RANKS_MAX];
+	uint64_t p2p[RANKS_MAX][RANKS_MAX][2];
+};
+struct match {
+	int comm, n, need;
+	enum op_kind kind;
+	uint64_t seq;
+	int a, b;
+	uint64_t ready_ns, end_ns;
+};
+struct item {
+	bool is_op, ready, known;
+	size_t match;
+	uint64_t enq_ns, dur_ns, end_ns, handle, mark_ns;
+};
+struct segment {
+	uint64_t begin_ns;
+	enum task_state state;
+	bool io;
+};
 
 struct host {
 	struct ins *code;
@@ -52,14 +76,16 @@ struct job_state {
 	uint64_t rng;
 };
 
-#define PUSH(base, n, cap) ({ \
-	if ((n) == (cap)) { \
-		(cap) = (cap) ? 2 * (cap) : 64; \
-		(base) = realloc((base), (cap) * sizeof(*(base))); \
-		assert(base); \
-	} \
-	memset(&(base)[n], 0, sizeof(*(base))); \
-	&(base)[(n)++]; })
+#define PUSH(base, n, cap) \
+	({ \
+		if ((n) == (cap)) { \
+			(cap) = (cap) ? 2 * (cap) : 64; \
+			(base) = realloc((base), (cap) * sizeof(*(base))); \
+			assert(base); \
+		} \
+		memset(&(base)[n], 0, sizeof(*(base))); \
+		&(base)[(n)++]; \
+	})
 
 struct event *emit(struct job *j, int rank, uint64_t ts, enum event_kind kind);
 

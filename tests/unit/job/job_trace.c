@@ -5,7 +5,10 @@
  */
 #include "tests/unit/job/job_state.h"
 
-uint32_t job_pid(int rank) { return 1000 + 100 * rank; }
+uint32_t job_pid(int rank)
+{
+	return 1000 + 100 * rank;
+}
 
 struct event *emit(struct job *j, int rank, uint64_t ts, enum event_kind kind)
 {
@@ -47,7 +50,8 @@ static void scan_one(struct job *j, int r, uint64_t t)
 	w = emit(j, r, t, EV_TASK); /* watchdog: sleeps and polls */
 	w->tid++;
 	w->task.state = j->events[j->n_events - 2].task.state == TASK_STOPPED ? TASK_STOPPED : TASK_SLEEP;
-	w->task.since_ns = w->task.state == TASK_STOPPED ? j->events[j->n_events - 2].task.since_ns : t - t % (100 * MSEC);
+	w->task.since_ns =
+		w->task.state == TASK_STOPPED ? j->events[j->n_events - 2].task.since_ns : t - t % (100 * MSEC);
 	w->task.run_ns = t / 50;
 }
 
@@ -65,7 +69,8 @@ static void scans(struct job *j, uint64_t end_ns)
 		for (uint64_t t = JOB_T0 + 7 * MSEC; t < end_ns; t += 250 * MSEC) {
 			if (j->state->hosts[r].killed && t > j->state->hosts[r].now_ns)
 				break;
-			if ((t - JOB_T0) / (250 * MSEC) % 4 == (uint64_t)r % 4 || stopped_between(&j->state->hosts[r], t - 250 * MSEC, t))
+			if ((t - JOB_T0) / (250 * MSEC) % 4 == (uint64_t)r % 4 ||
+			    stopped_between(&j->state->hosts[r], t - 250 * MSEC, t))
 				scan_one(j, r, t);
 		}
 }

@@ -13,7 +13,10 @@
 
 static int pass(void *to, const struct event *e)
 {
-	static union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } raw;
+	static union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} raw;
 	struct event out[DECODE_EVENTS_MAX];
 	struct model_copy *c = to;
 	int size = retold_encode(e, &raw.h);

@@ -8,7 +8,11 @@
 #include "base/intern.h"
 #include "model/model.h"
 
-struct model_copy { struct model *m; struct intern *strings; size_t n_records, n_bytes; };
+struct model_copy {
+	struct model *m;
+	struct intern *strings;
+	size_t n_records, n_bytes;
+};
 
 void model_copy(struct model *from, struct model_copy *ret); /* ret->m is the caller's to free */
 void model_copy_free(struct model_copy *c);                  /* the texts it uses: after the model */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proxy_job.h - a job of four ranks on a ring over the network, as looks at NCCL's counters, its proxies and their threads show it:
- * `ranks` is what the next look tells. Of one test program.
+ * proxy_job.h - a job of four ranks on a ring over the network, as looks at NCCL's counters, its proxies and their
+ * threads show it: `ranks` is what the next look tells. Of one test program.
  */
 #ifndef RANKTRACE_PROXY_JOB_H
 #define RANKTRACE_PROXY_JOB_H
@@ -17,19 +17,19 @@ static struct model *m;
 static struct detectors *d;
 static struct finding_list list;
 static uint64_t now;
-static uint64_t look_ns;     /* from one look to the next; start(): half a second */
-static struct rank { /* what its next look shows */
+static uint64_t look_ns; /* from one look to the next; start(): half a second */
+static struct rank {     /* what its next look shows */
 	uint64_t n_entered, n_other;
-	uint64_t op_count;         /* its operation's; 0: none is active */
+	uint64_t op_count; /* its operation's; 0: none is active */
 	bool no_recv[CHANNELS], no_send[CHANNELS];
 	struct proxy_part send[CHANNELS], recv[CHANNELS];
 	uint32_t queued;
 	enum task_state main, proxy;
-	double run, wait;          /* of the proxy's thread, a second */
+	double run, wait; /* of the proxy's thread, a second */
 	uint64_t run_ns, wait_ns;
-	bool wakes;                /* it does not sleep without a break */
-	bool at_rest;              /* nothing more is told of it */
-	bool unread, no_proxy;     /* unread: dead, too */
+	bool wakes;            /* it does not sleep without a break */
+	bool at_rest;          /* nothing more is told of it */
+	bool unread, no_proxy; /* unread: dead, too */
 } ranks[RANKS];
 
 static void give(struct event e)
@@ -68,8 +68,14 @@ static int start(void **state)
 	give(e);
 	memset(ranks, 0, sizeof(ranks));
 	for (int r = 0; r < RANKS; r++) {
-		ranks[r] = (struct rank){ .n_entered = 21, .n_other = 5, .op_count = OP, .main = TASK_SLEEP, .proxy = TASK_ON_CPU,
-					  .run = 0.9, .wait = 0.05, .wakes = true };
+		ranks[r] = (struct rank){ .n_entered = 21,
+					  .n_other = 5,
+					  .op_count = OP,
+					  .main = TASK_SLEEP,
+					  .proxy = TASK_ON_CPU,
+					  .run = 0.9,
+					  .wait = 0.05,
+					  .wakes = true };
 		for (int c = 0; c < CHANNELS; c++) {
 			ranks[r].send[c] = sending(32, 24, 24);
 			ranks[r].recv[c] = receiving(32, 24, 24, 24);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proxy_parts.h - made-up readings of one end of a connection of NCCL's proxies, for the tests of links and of stuck jobs.
+ * proxy_parts.h - made-up readings of one end of a connection of NCCL's proxies, for the tests of links and of stuck
+ * jobs.
  */
 #ifndef RANKTRACE_PROXY_PARTS_H
 #define RANKTRACE_PROXY_PARTS_H
@@ -11,9 +12,17 @@ enum { STEPS = 64, OP = 40 };
 
 static inline struct proxy_part part(bool send, uint64_t posted, uint64_t received, uint64_t transmitted, uint64_t done)
 {
-	return (struct proxy_part){ .op_count = OP, .posted = posted, .received = received, .flushed = received,
-				    .transmitted = transmitted, .done = done, .nsteps = STEPS, .is_send = send, .transport = 2,
-				    .state = 2, .coll = OP_ALLREDUCE };
+	return (struct proxy_part){ .op_count = OP,
+				    .posted = posted,
+				    .received = received,
+				    .flushed = received,
+				    .transmitted = transmitted,
+				    .done = done,
+				    .nsteps = STEPS,
+				    .is_send = send,
+				    .transport = 2,
+				    .state = 2,
+				    .coll = OP_ALLREDUCE };
 }
 
 static inline struct proxy_part sending(uint64_t posted, uint64_t transmitted, uint64_t done)

@@ -128,8 +128,8 @@ void world(const uint64_t n[RANKS])
 const struct finding *only(void)
 {
 	for (size_t i = 0; i < list.n && list.n > 1; i++)
-		print_error("%s %s rank %d\n", finding_kind_name(list.items[i].kind), hang_class_name(list.items[i].class),
-			    list.items[i].ranks[0]);
+		print_error("%s %s rank %d\n", finding_kind_name(list.items[i].kind),
+			    hang_class_name(list.items[i].class), list.items[i].ranks[0]);
 	assert_int_equal(list.n, 1);
 	return &list.items[0];
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampled_looks.h - a job of which no call was seen, only NCCL's counters, task states and stacks at some looks, written
- * by hand. For tests of what an autopsy says.
+ * sampled_looks.h - a job of which no call was seen, only NCCL's counters, task states and stacks at some looks,
+ * written by hand. For tests of what an autopsy says.
  */
 #ifndef RANKTRACE_SAMPLED_LOOKS_H
 #define RANKTRACE_SAMPLED_LOOKS_H
@@ -25,11 +25,20 @@ extern struct model *m;
 extern struct detectors *d;
 extern struct finding_list list;
 extern uint64_t now;
-extern struct looks_at { enum task_state state; const char *syscall; } at[RANKS];
+extern struct looks_at {
+	enum task_state state;
+	const char *syscall;
+} at[RANKS];
 extern bool seen[RANKS];
-extern struct looks_stack { const char *python, *native, *frames; } stack_of[RANKS]; /* native NULL: none was read */
+extern struct looks_stack {
+	const char *python, *native, *frames;
+} stack_of[RANKS]; /* native NULL: none was read */
 
-#define REDUCED(n) (const uint64_t[]){ 1, 0, 0, 0, n } /* one Broadcast at the start, then AllReduce */
+#define REDUCED(n) \
+	(const uint64_t[]) \
+	{ \
+		1, 0, 0, 0, n \
+	} /* one Broadcast at the start, then AllReduce */
 #define TEST(f) cmocka_unit_test_setup_teardown(f, start, end)
 
 int start(void **state);

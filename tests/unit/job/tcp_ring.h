@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_ring.h - the connections of a ring of hosts, a second a step, for the tests of detector tcp. Included by those and nothing else.
+ * tcp_ring.h - the connections of a ring of hosts, a second a step, for the tests of detector tcp. Included by those
+ * and nothing else.
  */
 #ifndef RANKTRACE_TCP_RING_H
 #define RANKTRACE_TCP_RING_H
@@ -17,7 +18,8 @@
 
 #define RANKS 4
 #define CHANNELS 2
-#define CONNECTIONS (RANKS * CHANNELS * 2) /* 2 * (rank * CHANNELS + channel): it sends to the next; + 1: the next's end of it */
+#define CONNECTIONS \
+	(RANKS * CHANNELS * 2) /* 2 * (rank * CHANNELS + channel): it sends to the next; + 1: the next's end of it */
 
 static const char *const addresses[RANKS] = { "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4" };
 
@@ -26,12 +28,13 @@ struct ring {
 	struct detectors *d;
 	struct finding_list list;
 	uint64_t now_ns, counters[CONNECTIONS][TCP_COUNTERS];
-	bool down[RANKS], idle[RANKS], silent[CONNECTIONS]; /* idle: of what rank r sends; silent: nothing is acknowledged */
-	uint64_t lost[CONNECTIONS];    /* segments a second */
-	uint64_t busy_us[CONNECTIONS]; /* a second */
+	bool down[RANKS], idle[RANKS],
+		silent[CONNECTIONS];           /* idle: of what rank r sends; silent: nothing is acknowledged */
+	uint64_t lost[CONNECTIONS];            /* segments a second */
+	uint64_t busy_us[CONNECTIONS];         /* a second */
 	uint64_t sent[RANKS], received[RANKS]; /* by the netdev of each host */
-	double others;                 /* bytes a second on all netdevs */
-	int n_told;                    /* counters, as an old kernel tells them; 0 all */
+	double others;                         /* bytes a second on all netdevs */
+	int n_told;                            /* counters, as an old kernel tells them; 0 all */
 };
 
 static inline void give(struct ring *u, struct event e)
@@ -40,9 +43,18 @@ static inline void give(struct ring *u, struct event e)
 	assert_int_equal(model_apply(u->m, &e), 0);
 }
 
-static inline int owner(int i) { return i % 2 ? (i / 2 / CHANNELS + 1) % RANKS : i / 2 / CHANNELS; }
-static inline int other(int i) { return i % 2 ? i / 2 / CHANNELS : (i / 2 / CHANNELS + 1) % RANKS; }
-static inline bool sends(int i) { return i % 2 == 0; }
+static inline int owner(int i)
+{
+	return i % 2 ? (i / 2 / CHANNELS + 1) % RANKS : i / 2 / CHANNELS;
+}
+static inline int other(int i)
+{
+	return i % 2 ? i / 2 / CHANNELS : (i / 2 / CHANNELS + 1) % RANKS;
+}
+static inline bool sends(int i)
+{
+	return i % 2 == 0;
+}
 
 /* On `hosts` hosts, in turn. */
 static inline void identity_on(struct ring *u, int i, int hosts)
@@ -167,7 +179,8 @@ static inline void quiet_steps(struct ring *u, int seconds)
 	for (int i = 0; i < seconds; i++) {
 		step(u);
 		for (size_t f = 0; f < u->list.n; f++)
-			printf("after %d s: %s %s\n", i, finding_kind_name(u->list.items[f].kind), u->list.items[f].cause);
+			printf("after %d s: %s %s\n", i, finding_kind_name(u->list.items[f].kind),
+			       u->list.items[f].cause);
 		assert_int_equal(u->list.n, 0);
 	}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_clock.c - the wall clock is set by an hour in the middle of a session: order and findings do not notice, people are
- * shown the new time. And times of records that make no sense, as of a damaged recording: whatever is found, no crash.
+/* test_clock.c - the wall clock is set by an hour in the middle of a session: order and findings do not notice, people
+ * are shown the new time. And times of records that make no sense, as of a damaged recording: whatever is found, no
+ * crash.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,8 +54,13 @@ uint64_t clock_realtime_offset_ns(void)
 static void session_of_a_second(void)
 {
 	uint32_t self = getpid();
-	struct session_cfg cfg = { .pids = &self, .n_pids = 1, .duration_ns = 1500000000, .dstate_limit_ns = 5000000000,
-				   .hang_floor_ns = 1500000000, .busy_limit_ns = 90000000000, .child_go_fd = -1 };
+	struct session_cfg cfg = { .pids = &self,
+				   .n_pids = 1,
+				   .duration_ns = 1500000000,
+				   .dstate_limit_ns = 5000000000,
+				   .hang_floor_ns = 1500000000,
+				   .busy_limit_ns = 90000000000,
+				   .child_go_fd = -1 };
 	struct pipeline *p = pipeline_new();
 	struct session_result result;
 	struct session *s = NULL;
@@ -114,7 +120,10 @@ static uint64_t damaged(enum damage how, uint64_t ts_ns, uint64_t nth, uint64_t 
 
 static void play_damaged(const char *path, enum damage how, uint64_t half)
 {
-	union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } copy;
+	union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} copy;
 	struct recording_reader *r = NULL;
 	struct pipeline *p = pipeline_new();
 	const struct wire_hdr *rec;

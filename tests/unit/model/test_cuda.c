@@ -43,7 +43,10 @@ static void error_is(const struct event *e, const char *call, const char *error,
 
 static void waits(void **state)
 {
-	struct cuda_sync r = { .hdr = hdr(CUDA_SYNC_BEGIN, sizeof(r)), .handle = 0x10, .begin_ns = 4, .sync = SYNC_STREAM,
+	struct cuda_sync r = { .hdr = hdr(CUDA_SYNC_BEGIN, sizeof(r)),
+			       .handle = 0x10,
+			       .begin_ns = 4,
+			       .sync = SYNC_STREAM,
 			       .fn = CUDA_FN_cuStreamSynchronize };
 
 	(void)state;
@@ -56,8 +59,12 @@ static void waits(void **state)
 	error_is(&out[1], "cuStreamSynchronize", "CUDA_ERROR_LAUNCH_FAILED", 719);
 	r.result = CUDA_RESULT_UNKNOWN;
 	assert_int_equal(decoded(&r), 1); /* not seen is no error */
-	r = (struct cuda_sync){ .hdr = hdr(CUDA_SYNC_END, sizeof(r)), .handle = CUDA_STREAM_PER_THREAD, .begin_ns = 4,
-				.sync = SYNC_COPY, .bytes = 1 << 20, .fn = CUDA_FN_cuMemcpy2D };
+	r = (struct cuda_sync){ .hdr = hdr(CUDA_SYNC_END, sizeof(r)),
+				.handle = CUDA_STREAM_PER_THREAD,
+				.begin_ns = 4,
+				.sync = SYNC_COPY,
+				.bytes = 1 << 20,
+				.fn = CUDA_FN_cuMemcpy2D };
 	assert_int_equal(decoded(&r), 1);
 	assert_true(out->sync.kind == SYNC_COPY && out->sync.handle == 2 && out->sync.bytes == 1 << 20);
 	r.sync = SYNC_COPY + 1;
@@ -67,8 +74,12 @@ static void waits(void **state)
 /* 48 bytes, no `bytes`, no `fn`: what lies behind it is another record. */
 static void waits_of_version_1(void **state)
 {
-	struct cuda_sync r = { .hdr = hdr(CUDA_SYNC_END, CUDA_SYNC_SIZE_1), .handle = 3, .sync = SYNC_EVENT, .result = 700,
-			       .bytes = 99, .fn = CUDA_FN_cuInit };
+	struct cuda_sync r = { .hdr = hdr(CUDA_SYNC_END, CUDA_SYNC_SIZE_1),
+			       .handle = 3,
+			       .sync = SYNC_EVENT,
+			       .result = 700,
+			       .bytes = 99,
+			       .fn = CUDA_FN_cuInit };
 
 	(void)state;
 	assert_int_equal(decoded(&r), 2);
@@ -78,8 +89,13 @@ static void waits_of_version_1(void **state)
 
 static void marks_and_queries(void **state)
 {
-	static const struct { uint8_t kind; enum event_kind event; } kinds[] = {
-		{ CUDA_MARK, EV_MARK }, { CUDA_MARK_WAIT, EV_MARK_WAIT }, { CUDA_MARK_QUERY, EV_MARK_QUERY },
+	static const struct {
+		uint8_t kind;
+		enum event_kind event;
+	} kinds[] = {
+		{ CUDA_MARK, EV_MARK },
+		{ CUDA_MARK_WAIT, EV_MARK_WAIT },
+		{ CUDA_MARK_QUERY, EV_MARK_QUERY },
 		{ CUDA_STREAM_QUERY, EV_STREAM_QUERY },
 	};
 	struct cuda_mark r = { .event = 0x20, .stream = 0x30, .result = CUDA_NOT_READY };
@@ -102,7 +118,10 @@ static void marks_and_queries(void **state)
 
 static void calls(void **state)
 {
-	struct cuda_span r = { .hdr = hdr(CUDA_CALL_END, sizeof(r)), .begin_ns = T_NS - 70, .bytes = 4096, .result = 2,
+	struct cuda_span r = { .hdr = hdr(CUDA_CALL_END, sizeof(r)),
+			       .begin_ns = T_NS - 70,
+			       .bytes = 4096,
+			       .result = 2,
 			       .fn = CUDA_FN_cuMemAlloc };
 
 	(void)state;
@@ -162,8 +181,14 @@ static void elapsed(void **state)
 
 static struct cuda_capture capture(enum capture_kind kind, enum cuda_fn fn, int result)
 {
-	return (struct cuda_capture){ .hdr = hdr(CUDA_CAPTURE, sizeof(struct cuda_capture)), .begin_ns = T_NS - 5,
-				      .stream = 1, .graph = 2, .exec = 3, .parent = 4, .result = result, .fn = fn,
+	return (struct cuda_capture){ .hdr = hdr(CUDA_CAPTURE, sizeof(struct cuda_capture)),
+				      .begin_ns = T_NS - 5,
+				      .stream = 1,
+				      .graph = 2,
+				      .exec = 3,
+				      .parent = 4,
+				      .result = result,
+				      .fn = fn,
 				      .capture = kind };
 }
 
@@ -205,12 +230,20 @@ static void captures_given_up(void **state)
 
 static void burst(void **state)
 {
-	struct cuda_launch l = { .hdr = hdr(CUDA_LAUNCH, sizeof(l)), .stream = 0xab, .bytes = 77,
-				 .fn = CUDA_FN_cuMemcpyHtoDAsync };
-	struct cuda_counts c = { .hdr = hdr(CUDA_COUNTS, sizeof(c)), .launches = 11, .copies = 13, .copy_bytes = 1700,
-				 .sets = 19 };
-	static const struct { const char *name; int64_t value; } totals[] = {
-		{ "kernel launches", 11 }, { "async copies", 13 }, { "copy bytes", 1700 }, { "async memsets", 19 },
+	struct cuda_launch l = {
+		.hdr = hdr(CUDA_LAUNCH, sizeof(l)), .stream = 0xab, .bytes = 77, .fn = CUDA_FN_cuMemcpyHtoDAsync
+	};
+	struct cuda_counts c = {
+		.hdr = hdr(CUDA_COUNTS, sizeof(c)), .launches = 11, .copies = 13, .copy_bytes = 1700, .sets = 19
+	};
+	static const struct {
+		const char *name;
+		int64_t value;
+	} totals[] = {
+		{ "kernel launches", 11 },
+		{ "async copies", 13 },
+		{ "copy bytes", 1700 },
+		{ "async memsets", 19 },
 	};
 
 	(void)state;
@@ -234,12 +267,23 @@ static void burst(void **state)
 static void short_and_unknown_records(void **state)
 {
 	static const uint16_t sizes[] = {
-		[CUDA_SYNC_BEGIN] = CUDA_SYNC_SIZE_1, [CUDA_SYNC_END] = CUDA_SYNC_SIZE_1, [CUDA_MARK] = 48,
-		[CUDA_MARK_WAIT] = 48, [CUDA_MARK_QUERY] = 48, [CUDA_CALL_END] = 48, [CUDA_CALL_OPEN] = 48,
-		[CUDA_STREAM_QUERY] = 48, [CUDA_ELAPSED] = 48, [CUDA_CAPTURE] = 72, [CUDA_LAUNCH] = 48,
+		[CUDA_SYNC_BEGIN] = CUDA_SYNC_SIZE_1,
+		[CUDA_SYNC_END] = CUDA_SYNC_SIZE_1,
+		[CUDA_MARK] = 48,
+		[CUDA_MARK_WAIT] = 48,
+		[CUDA_MARK_QUERY] = 48,
+		[CUDA_CALL_END] = 48,
+		[CUDA_CALL_OPEN] = 48,
+		[CUDA_STREAM_QUERY] = 48,
+		[CUDA_ELAPSED] = 48,
+		[CUDA_CAPTURE] = 72,
+		[CUDA_LAUNCH] = 48,
 		[CUDA_COUNTS] = 56,
 	};
-	union { struct wire_hdr h; uint8_t bytes[128]; } u;
+	union {
+		struct wire_hdr h;
+		uint8_t bytes[128];
+	} u;
 
 	(void)state;
 	for (int kind = 1; kind <= CUDA_COUNTS; kind++) {
@@ -262,9 +306,15 @@ static void short_and_unknown_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(waits), cmocka_unit_test(waits_of_version_1), cmocka_unit_test(marks_and_queries),
-		cmocka_unit_test(calls), cmocka_unit_test(unknown_numbers), cmocka_unit_test(elapsed),
-		cmocka_unit_test(graphs), cmocka_unit_test(captures_given_up), cmocka_unit_test(burst),
+		cmocka_unit_test(waits),
+		cmocka_unit_test(waits_of_version_1),
+		cmocka_unit_test(marks_and_queries),
+		cmocka_unit_test(calls),
+		cmocka_unit_test(unknown_numbers),
+		cmocka_unit_test(elapsed),
+		cmocka_unit_test(graphs),
+		cmocka_unit_test(captures_given_up),
+		cmocka_unit_test(burst),
 		cmocka_unit_test(short_and_unknown_records),
 	};
 	int rc;

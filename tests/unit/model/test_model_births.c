@@ -137,7 +137,8 @@ static void test_two_at_once_are_told_apart(void **state)
 	assert_int_equal(inside(m->births), 1);
 }
 
-/* One process, four ranks, one group: it waits for nobody before the group's end, and for no longer than its next call. */
+/* One process, four ranks, one group: it waits for nobody before the group's end, and for no longer than its next call.
+ */
 static void test_callers_in_a_group(void **state)
 {
 	(void)state;
@@ -261,9 +262,14 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(test_one_is_missing), TEST(test_two_at_once_are_told_apart), TEST(test_callers_in_a_group),
-		TEST(test_without_blocking), TEST(test_split), TEST(test_split_of_a_parent_met_late),
-		TEST(test_callers_that_die), TEST(test_bounded),
+		TEST(test_one_is_missing),
+		TEST(test_two_at_once_are_told_apart),
+		TEST(test_callers_in_a_group),
+		TEST(test_without_blocking),
+		TEST(test_split),
+		TEST(test_split_of_a_parent_met_late),
+		TEST(test_callers_that_die),
+		TEST(test_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void test_a_call_that_takes_long(void **state)
 	assert_true(!proc()->calls->is_sync && proc()->calls->begin_ns == 100 && !proc()->calls->next);
 	assert_false(proc_waits(proc()));
 	assert_int_equal(proc()->last_call_ns, 100); /* when it was called, not when it was found in it */
-	give(EV_SYNC_BEGIN, 3500, 0, 1); /* another thread */
+	give(EV_SYNC_BEGIN, 3500, 0, 1);             /* another thread */
 	assert_true(proc_waits(proc()) && proc()->calls->next);
 	assert_string_equal(proc()->calls->name, "cuMemcpy");
 	give(EV_SYNC_BEGIN, 4000, 0, 0); /* the thread does something else: it is out of the call */

@@ -14,7 +14,10 @@
 
 #include "tests/unit/job/job_script.h"
 
-struct check { const struct job *j; size_t n, n_ended, n_tight; };
+struct check {
+	const struct job *j;
+	size_t n, n_ended, n_tight;
+};
 
 static const struct truth *truth_of(const struct job *j, const struct op *op)
 {
@@ -75,14 +78,18 @@ static void test_truth_is_within_the_bounds(void **state)
 			o.no_sync_probe = mode & 4;
 			c = play(o);
 			assert_int_equal(c.n_ended, c.n); /* every step ends in a wait, the watchdog sees the rest */
-			if ((mode & 6) == 4) /* the poll's period, where a mark follows at once; in a group only the last has one */
+			if ((mode & 6) ==
+			    4) /* the poll's period, where a mark follows at once; in a group only the last has one */
 				assert_true(c.n_tight > 9 * c.n / 10);
 		}
 }
 
 /* --- by hand: one process, two streams --- */
 
-struct hand { struct model *m; uint64_t t; };
+struct hand {
+	struct model *m;
+	uint64_t t;
+};
 
 static void give(struct hand *h, struct event e)
 {
@@ -152,16 +159,16 @@ static void test_wait_chain_carries_completion(void **state)
 	struct hand h = hand_new();
 
 	(void)state;
-	op(&h, 100, 0);                       /* a: stream 100 */
+	op(&h, 100, 0); /* a: stream 100 */
 	mark(&h, EV_MARK, 1, 100, 0);
-	mark(&h, EV_MARK_WAIT, 1, 200, 0);    /* 200 waits for a */
-	op(&h, 200, 0);                       /* b: stream 200, behind a */
+	mark(&h, EV_MARK_WAIT, 1, 200, 0); /* 200 waits for a */
+	op(&h, 200, 0);                    /* b: stream 200, behind a */
 	mark(&h, EV_MARK, 2, 200, 0);
-	mark(&h, EV_MARK_WAIT, 2, 300, 0);    /* 300 waits for b, has no operation of its own */
-	op(&h, 100, 0);                       /* c: after the mark on 100, nobody waits for it */
+	mark(&h, EV_MARK_WAIT, 2, 300, 0); /* 300 waits for b, has no operation of its own */
+	op(&h, 100, 0);                    /* c: after the mark on 100, nobody waits for it */
 	assert_int_equal(ended(&h), 0);
 	sync_whole(&h, SYNC_STREAM, 300);
-	assert_int_equal(ended(&h), 2);       /* b and, through it, a; not c */
+	assert_int_equal(ended(&h), 2); /* b and, through it, a; not c */
 	sync_whole(&h, SYNC_CONTEXT, 0);
 	assert_int_equal(ended(&h), 1);
 	model_free(h.m);
@@ -243,10 +250,10 @@ static void test_not_ready_bounds_only_behind_a_tight_mark(void **state)
 	(void)state;
 	op(&h, 100, 0);
 	h.t -= MSEC / 2;
-	mark(&h, EV_MARK, 1, 100, 0);   /* 0.5 ms behind: the framework's own */
+	mark(&h, EV_MARK, 1, 100, 0); /* 0.5 ms behind: the framework's own */
 	op(&h, 200, 0);
 	h.t += 5 * MSEC;
-	mark(&h, EV_MARK, 2, 200, 0);   /* kernels may lie in between */
+	mark(&h, EV_MARK, 2, 200, 0); /* kernels may lie in between */
 	mark(&h, EV_MARK_QUERY, 1, 0, CUDA_NOT_READY);
 	asked = h.t;
 	mark(&h, EV_MARK_QUERY, 2, 0, CUDA_NOT_READY);
@@ -275,7 +282,8 @@ static void test_a_blocking_copy_is_a_wait_for_its_stream(void **state)
 	model_free(h.m);
 }
 
-/* A poll proves that all before it is over; "not ready" bounds an operation only while nothing unseen fits in between. */
+/* A poll proves that all before it is over; "not ready" bounds an operation only while nothing unseen fits in between.
+ */
 static void test_polls_of_a_stream(void **state)
 {
 	struct hand h = hand_new();

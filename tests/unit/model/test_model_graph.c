@@ -86,9 +86,15 @@ static void capture(enum capture_kind kind, uint64_t stream, uint64_t graph, uin
 	give(e);
 }
 
-static void begin(uint64_t stream) { capture(CAPTURE_BEGIN, stream, 0, 0); }
+static void begin(uint64_t stream)
+{
+	capture(CAPTURE_BEGIN, stream, 0, 0);
+}
 
-static void launch(uint64_t stream) { capture(CAPTURE_LAUNCH, stream, 0, EXEC); }
+static void launch(uint64_t stream)
+{
+	capture(CAPTURE_LAUNCH, stream, 0, EXEC);
+}
 
 /* What begin() opened becomes EXEC; the graph itself is given back, as frameworks do. */
 static void finish(uint64_t stream)
@@ -223,11 +229,11 @@ static void test_branches_keep_their_order(void **state)
 	begin(100);
 	mark(EV_MARK, 1, 100);
 	mark(EV_MARK_WAIT, 1, 200);
-	call(COMM_X, 100);  /* left */
-	call(COMM_Y, 200);  /* right, beside it */
+	call(COMM_X, 100); /* left */
+	call(COMM_Y, 200); /* right, beside it */
 	mark(EV_MARK, 2, 200);
 	mark(EV_MARK_WAIT, 2, 100);
-	call(COMM_X, 100);  /* behind both */
+	call(COMM_X, 100); /* behind both */
 	finish(100);
 	call(COMM_Y, 100);
 	before = newest(0);
@@ -399,7 +405,8 @@ static void test_an_unseen_capture(void **state)
 	launch(100);
 	assert_int_equal(proc()->n_ops, 0);
 	assert_true(proc()->last_call_ns == now);
-	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH)); /* born under our eyes, nothing lost: not in that graph */
+	assert_true(member_comparable(member(COMM_X),
+				      SEQ_GRAPH)); /* born under our eyes, nothing lost: not in that graph */
 	lose();
 	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
 	launch(100); /* now it may be in it */
@@ -551,7 +558,8 @@ static void test_a_job_of_launches_only(void **state)
 	op = member_op(member(COMM_X), SEQ_GRAPH, 119);
 	assert_true(comm_entry_ns(c, SEQ_GRAPH, 118) == op->enqueue_ns + MSEC);
 	assert_true(op->end_ns == synced - MSEC);
-	assert_true(op->end_ns - op->end_error_ns == op->enqueue_ns + MSEC); /* behind an all-reduce: not before the last launch */
+	assert_true(op->end_ns - op->end_error_ns ==
+		    op->enqueue_ns + MSEC); /* behind an all-reduce: not before the last launch */
 }
 
 static void test_bounds(void **state)

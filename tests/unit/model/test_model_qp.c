@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_qp.c - queue pairs: what probes and the kernel tell of one is joined, far ends on this host are found by address and
- * not where a namesake of another host would fit as well, numbers used again are others, and their number is bounded.
+ * test_model_qp.c - queue pairs: what probes and the kernel tell of one is joined, far ends on this host are found by
+ * address and not where a namesake of another host would fit as well, numbers used again are others, and their number
+ * is bounded.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 static uint64_t now_ns;
 
 static const uint8_t gid_a[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, gid_b[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 },
-	gid_far[16] = { [10] = 0xff, 0xff, 10, 0, 0, 3 };
+		     gid_far[16] = { [10] = 0xff, 0xff, 10, 0, 0, 3 };
 
 static void give(struct model *m, struct event e)
 {
@@ -34,8 +35,14 @@ static void proc(struct model *m, uint32_t tgid, int rank)
 {
 	struct event e = { .kind = EV_PROC, .tgid = tgid };
 
-	e.proc = (typeof(e.proc)){ .start_ns = 1, .rank = rank, .local_rank = rank, .world_size = 4, .job = "job", .name = "train",
-				   .container = "", .pod = "" };
+	e.proc = (typeof(e.proc)){ .start_ns = 1,
+				   .rank = rank,
+				   .local_rank = rank,
+				   .world_size = 4,
+				   .job = "job",
+				   .name = "train",
+				   .container = "",
+				   .pod = "" };
 	give(m, e);
 }
 
@@ -47,7 +54,7 @@ static void own(struct model *m, const char *device, const uint8_t gid[16])
 	memcpy(gids[0], gid, 16);
 	e.qp.device = device;
 	e.qp.own.port = e.qp.own.n = 1;
-	e.qp.own.gids = (const uint8_t (*)[16])gids;
+	e.qp.own.gids = (const uint8_t(*)[16])gids;
 	give(m, e);
 }
 
@@ -64,7 +71,8 @@ static struct event qp(uint32_t tgid, uint64_t context, const char *device, uint
 }
 
 /* Ready to receive from (gid, dest). */
-static void rtr(struct model *m, uint32_t tgid, uint64_t context, const char *device, uint32_t qpn, const uint8_t *gid, uint32_t dest)
+static void rtr(struct model *m, uint32_t tgid, uint64_t context, const char *device, uint32_t qpn, const uint8_t *gid,
+		uint32_t dest)
 {
 	struct event e = qp(tgid, context, device, qpn, QP_CHANGED);
 
@@ -377,10 +385,15 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_far_ends_by_address), cmocka_unit_test(test_far_ends_by_numbers),
-		cmocka_unit_test(test_sources_are_joined), cmocka_unit_test(test_numbers_are_used_again),
-		cmocka_unit_test(test_number_is_bounded), cmocka_unit_test(test_retold), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_posts_of_an_operation), cmocka_unit_test(test_posts_beside_another_communicator),
+		cmocka_unit_test(test_far_ends_by_address),
+		cmocka_unit_test(test_far_ends_by_numbers),
+		cmocka_unit_test(test_sources_are_joined),
+		cmocka_unit_test(test_numbers_are_used_again),
+		cmocka_unit_test(test_number_is_bounded),
+		cmocka_unit_test(test_retold),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_posts_of_an_operation),
+		cmocka_unit_test(test_posts_beside_another_communicator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,10 +16,23 @@
 
 enum { STREAMS = 4, MARKS = 6, EXECS = 3, THINGS_MAX = 40, OPS_MAX = 40000, STEPS = 15000 };
 
-struct thing { int lane, dep_lane, dep_n; bool is_op; uint64_t dur_ns; };
-struct recipe { uint64_t tail_ns; /* a kernel of the job behind them */ int n, n_lanes, lane_n[STREAMS]; struct thing things[THINGS_MAX]; };
-struct gpu_mark { bool recorded; uint64_t done_ns; };
-struct run { uint64_t begin_ns, end_ns; };
+struct thing {
+	int lane, dep_lane, dep_n;
+	bool is_op;
+	uint64_t dur_ns;
+};
+struct recipe {
+	uint64_t tail_ns; /* a kernel of the job behind them */
+	int n, n_lanes, lane_n[STREAMS];
+	struct thing things[THINGS_MAX];
+};
+struct gpu_mark {
+	bool recorded;
+	uint64_t done_ns;
+};
+struct run {
+	uint64_t begin_ns, end_ns;
+};
 
 static struct model *m;
 static uint64_t now, rng, free_ns[STREAMS];
@@ -260,7 +273,8 @@ static void swap_for_a_copy(void)
 
 static void gpu_agrees(bool retold)
 {
-	static void (*const acts[])(void) = { call, call, call, launch, mark_or_wait, mark_or_wait, mark_or_wait, poll, poll, host_waits };
+	static void (*const acts[])(void) = { call,         call,         call, launch, mark_or_wait,
+					      mark_or_wait, mark_or_wait, poll, poll,   host_waits };
 	struct event e = job_event(EV_COMM_READY, 0, 0);
 
 	rng = test_seed();
@@ -317,7 +331,7 @@ static void test_the_gpu_agrees_with_one_retold(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_the_gpu_agrees),
-					      cmocka_unit_test(test_the_gpu_agrees_with_one_retold) };
+					    cmocka_unit_test(test_the_gpu_agrees_with_one_retold) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,10 @@ static int done(void **state)
 	return 0;
 }
 
-struct heads { const struct op *ops[8]; int n; };
+struct heads {
+	const struct op *ops[8];
+	int n;
+};
 
 static void head_take(void *arg, const struct op *op)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_reap.c - what is forgotten and what is not: churn of processes and of communicators does not grow the model,
- * survivors of a dead rank are still seen to wait for it, and a pid used again inherits nothing.
+ * test_model_reap.c - what is forgotten and what is not: churn of processes and of communicators does not grow the
+ * model, survivors of a dead rank are still seen to wait for it, and a pid used again inherits nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -154,7 +154,9 @@ static void test_restarts_of_whole_ranks(void **state)
 			e.comm_init.nranks = 2;
 			give(e);
 			e.kind = EV_OP;
-			e.op = (typeof(e.op)){ .addr = 7, .stream = 1, .count = 3, .op = OP_ALLREDUCE, .root = -1, .peer = -1 };
+			e.op = (typeof(e.op)){
+				.addr = 7, .stream = 1, .count = 3, .op = OP_ALLREDUCE, .root = -1, .peer = -1
+			};
 			for (int k = 0; k < 10; k++)
 				give(e);
 		}
@@ -276,8 +278,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(test_churn_of_processes), TEST(test_restarts_of_whole_ranks), TEST(test_churn_of_communicators),
-		TEST(test_survivors_are_seen_to_wait), TEST(test_a_dead_rank_stays_while_it_has_children),
+		TEST(test_churn_of_processes),
+		TEST(test_restarts_of_whole_ranks),
+		TEST(test_churn_of_communicators),
+		TEST(test_survivors_are_seen_to_wait),
+		TEST(test_a_dead_rank_stays_while_it_has_children),
 		TEST(test_a_pid_used_again_inherits_nothing),
 	};
 

@@ -20,7 +20,13 @@
 #include "pipeline/retold_fact.h"
 #include "schemas/retold.h"
 
-struct side { struct model *m; struct detectors *d; struct finding_list list; uint64_t ops_hash, n_ops; struct intern *strings; };
+struct side {
+	struct model *m;
+	struct detectors *d;
+	struct finding_list list;
+	uint64_t ops_hash, n_ops;
+	struct intern *strings;
+};
 
 static void op_note(struct side *s, const struct op *op)
 {
@@ -95,7 +101,8 @@ static void procs_same(const struct model *a, const struct model *b)
 	for (; x && y; x = x->next, y = y->next) {
 		const struct member *mx = member_live(x->members), *my = member_live(y->members);
 
-		assert_true(x->tgid == y->tgid && x->rank == y->rank && x->n_ops == y->n_ops && x->last_call_ns == y->last_call_ns);
+		assert_true(x->tgid == y->tgid && x->rank == y->rank && x->n_ops == y->n_ops &&
+			    x->last_call_ns == y->last_call_ns);
 		assert_true(x->steps->period_ops == y->steps->period_ops && x->steps->n == y->steps->n);
 		assert_string_equal(x->job, y->job);
 
@@ -104,7 +111,8 @@ static void procs_same(const struct model *a, const struct model *b)
 			assert_true(mx->addr == my->addr && mx->comm->hash == my->comm->hash && mx->rank == my->rank);
 			assert_memory_equal(mx->next_seq, my->next_seq, sizeof(mx->next_seq));
 			assert_memory_equal(mx->entered_seq, my->entered_seq, sizeof(mx->entered_seq));
-			assert_true(mx->base_seq == my->base_seq && mx->seq_known == my->seq_known && mx->n_pending == my->n_pending);
+			assert_true(mx->base_seq == my->base_seq && mx->seq_known == my->seq_known &&
+				    mx->n_pending == my->n_pending);
 		}
 	}
 	assert_true(!x && !y);
@@ -195,14 +203,18 @@ static void test_the_cut_is_not_seen(void **state)
 		o.run_ahead = random_next(&rng) % 2;
 		o.grouped = random_next(&rng) % 2;
 		o.attach_step = random_next(&rng) % 4 ? 0 : 3;
-		o.faults[0] = (struct fault){ kinds[random_next(&rng) % 5], random_next(&rng) % o.ranks, 10 + random_next(&rng) % 6, 0,
-					      JOB_FOREVER, random_next(&rng) % 4 };
+		o.faults[0] = (struct fault){ kinds[random_next(&rng) % 5],
+					      random_next(&rng) % o.ranks,
+					      10 + random_next(&rng) % 6,
+					      0,
+					      JOB_FOREVER,
+					      random_next(&rng) % 4 };
 		if (o.faults[0].kind == FAULT_RESTART)
 			o.faults[0].seconds = 2;
 		j = job_new(&o);
 		cut = random_next(&rng) % j->n_events;
-		printf("tp=%d dp=%d pp=%d fault=%d ahead=%d grouped=%d attach=%d cut=%zu of %zu\n", o.tp, o.dp, o.pp, o.faults[0].kind,
-		       o.run_ahead, o.grouped, o.attach_step, cut, j->n_events);
+		printf("tp=%d dp=%d pp=%d fault=%d ahead=%d grouped=%d attach=%d cut=%zu of %zu\n", o.tp, o.dp, o.pp,
+		       o.faults[0].kind, o.run_ahead, o.grouped, o.attach_step, cut, j->n_events);
 		n_hangs += play_cut(j, cut);
 		job_free(j);
 	}
@@ -212,7 +224,10 @@ static void test_the_cut_is_not_seen(void **state)
 /* A record is cut to 8 KiB, text by text, and what is left can be read. */
 static void test_long_texts_fit(void **state)
 {
-	static union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } raw;
+	static union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} raw;
 	struct event e = { .kind = EV_RETOLD, .tgid = 5, .tid = 6, .ts_ns = 7 }, out[DECODE_EVENTS_MAX];
 	struct retold_task body = { .state = TASK_DISK, .at_ns = 9 };
 	struct intern *strings = intern_new();
@@ -239,7 +254,10 @@ static void test_long_texts_fit(void **state)
 /* What a foreign file may claim: refused, and the model stays whole. */
 static int gpu_again(void *to, const struct event *e)
 {
-	union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } u;
+	union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} u;
 	struct side *s = to;
 	struct event all[DECODE_EVENTS_MAX];
 
@@ -255,7 +273,9 @@ static void test_gpus_are_told(void **state)
 	const struct gpu *g;
 
 	(void)state;
-	e.gpu_device = (typeof(e.gpu_device)){ .index = 3, .pci = 0x1300, .pcie_width_max = 16, .n_nvlinks = 18, .name = "one", .uuid = "two" };
+	e.gpu_device = (typeof(e.gpu_device)){
+		.index = 3, .pci = 0x1300, .pcie_width_max = 16, .n_nvlinks = 18, .name = "one", .uuid = "two"
+	};
 	assert_int_equal(model_apply(a.m, &e), 0);
 	e = (struct event){ .kind = EV_GPU_PROCS, .ts_ns = 8 };
 	e.gpu_procs.index = 3;
@@ -284,14 +304,25 @@ static void test_gpus_are_told(void **state)
 static void test_nonsense_is_refused(void **state)
 {
 	struct event e = { .kind = EV_RETOLD, .tgid = 1, .tid = 1, .ts_ns = 1 };
-	struct { struct retold_captured_list l; struct retold_captured c; } list = { .l = { .work = 1, .n = 9 } };
+	struct {
+		struct retold_captured_list l;
+		struct retold_captured c;
+	} list = { .l = { .work = 1, .n = 9 } };
 	struct retold_work work = { .work = 2, .n_lanes = 1 };
 	struct retold_stream stream = { .handle = 3, .pos = 4, .done_pos = 5 };
 	struct retold_op op = { .addr = 8, .id = 1 };
 	struct model *m = model_new();
-	const struct { int what; const void *body; size_t bytes; } wrong[] = {
-		{ 0, &op, sizeof(op) }, { RETOLD_WHAT_MAX, &op, sizeof(op) }, { RETOLD_OP, &op, sizeof(op) - 8 },
-		{ RETOLD_OP, &op, sizeof(op) }, { RETOLD_WORK, &work, sizeof(work) }, { RETOLD_CAPTURED, &list, sizeof(list) },
+	const struct {
+		int what;
+		const void *body;
+		size_t bytes;
+	} wrong[] = {
+		{ 0, &op, sizeof(op) },
+		{ RETOLD_WHAT_MAX, &op, sizeof(op) },
+		{ RETOLD_OP, &op, sizeof(op) - 8 },
+		{ RETOLD_OP, &op, sizeof(op) },
+		{ RETOLD_WORK, &work, sizeof(work) },
+		{ RETOLD_CAPTURED, &list, sizeof(list) },
 		{ RETOLD_STREAM, &stream, sizeof(stream) },
 	};
 

@@ -13,7 +13,10 @@
 
 #include "tests/unit/job/job_script.h"
 
-struct clock { struct model *m; uint64_t t, rng; };
+struct clock {
+	struct model *m;
+	uint64_t t, rng;
+};
 
 static struct clock clock_new(void)
 {

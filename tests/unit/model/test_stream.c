@@ -29,7 +29,9 @@ static struct fact_loss loss_at(uint64_t ts_ns, uint64_t mark)
 				   .lost = mark };
 }
 
-struct order { uint64_t last_ts, n, marks; };
+struct order {
+	uint64_t last_ts, n, marks;
+};
 
 static int order_take(void *to, const struct wire_hdr *rec)
 {
@@ -193,7 +195,10 @@ static void recording_returns_what_was_put(void **state)
 /* Noise does not shrink: its chunks are the longest there are. */
 static void recording_of_noise_is_readable(void **state)
 {
-	struct { struct fact_loss f; uint8_t noise[4000]; } rec = { .f = loss_at(1, 1) };
+	struct {
+		struct fact_loss f;
+		uint8_t noise[4000];
+	} rec = { .f = loss_at(1, 1) };
 	struct recording *r = NULL;
 	uint64_t n = 0;
 
@@ -273,7 +278,10 @@ static void decode_rejects_short_and_unknown(void **state)
 {
 	struct intern *strings = intern_new();
 	struct event out[DECODE_EVENTS_MAX];
-	union { struct wire_hdr h; char bytes[WIRE_SIZE_MAX]; } u;
+	union {
+		struct wire_hdr h;
+		char bytes[WIRE_SIZE_MAX];
+	} u;
 	int accepted = 0;
 
 	(void)state;
@@ -292,9 +300,16 @@ static void decode_takes_longer_records(void **state)
 {
 	struct intern *strings = intern_new();
 	struct event out[DECODE_EVENTS_MAX];
-	struct { struct nccl_op op; uint64_t appended; } r = { .op = {
-		.hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_OP, .tgid = 7, .ts_ns = 9 },
-		.comm = 1, .count = 23, .op = OP_REDUCE, .dtype = 7, .peer = -1, .root = 3 } };
+	struct {
+		struct nccl_op op;
+		uint64_t appended;
+	} r = { .op = { .hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_OP, .tgid = 7, .ts_ns = 9 },
+			.comm = 1,
+			.count = 23,
+			.op = OP_REDUCE,
+			.dtype = 7,
+			.peer = -1,
+			.root = 3 } };
 
 	(void)state;
 	assert_int_equal(decode_record(&r.op.hdr, strings, out), 1);
@@ -309,8 +324,11 @@ static void decode_leaves_empty_collectives_out(void **state)
 {
 	struct intern *strings = intern_new();
 	struct event out[DECODE_EVENTS_MAX];
-	struct nccl_op r = { .hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_OP }, .comm = 1,
-			     .op = OP_ALLREDUCE, .peer = -1, .root = -1 };
+	struct nccl_op r = { .hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_OP },
+			     .comm = 1,
+			     .op = OP_ALLREDUCE,
+			     .peer = -1,
+			     .root = -1 };
 
 	(void)state;
 	assert_int_equal(decode_record(&r.hdr, strings, out), 0);
@@ -326,8 +344,13 @@ static void decode_of_a_stranger_is_no_communicator(void **state)
 {
 	struct intern *strings = intern_new();
 	struct event out[DECODE_EVENTS_MAX];
-	struct nccl_comm r = { .hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_COMM }, .comm = 1,
-			       .magic = 0x0280028002800280, .end_magic = 0x0280028002800280, .hash = 5, .rank = 3, .nranks = 8 };
+	struct nccl_comm r = { .hdr = { .size = sizeof(r), .tracer = WIRE_NCCL, .kind = NCCL_COMM },
+			       .comm = 1,
+			       .magic = 0x0280028002800280,
+			       .end_magic = 0x0280028002800280,
+			       .hash = 5,
+			       .rank = 3,
+			       .nranks = 8 };
 
 	(void)state;
 	assert_int_equal(decode_record(&r.hdr, strings, out), 1);
@@ -344,8 +367,13 @@ static void decode_of_a_budget(void **state)
 	struct intern *strings = intern_new();
 	struct event out[DECODE_EVENTS_MAX];
 	struct fact_budget f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_BUDGET, .tgid = 7 },
-				 .budget_ppm = 10000, .hits_per_s = 61000, .node_hits_per_s = 70000, .cost_ns = 3800,
-				 .what = FACT_BUDGET_SHED, .group = FACT_PROBES_POLLS, .shed = 1 << FACT_PROBES_POLLS,
+				 .budget_ppm = 10000,
+				 .hits_per_s = 61000,
+				 .node_hits_per_s = 70000,
+				 .cost_ns = 3800,
+				 .what = FACT_BUDGET_SHED,
+				 .group = FACT_PROBES_POLLS,
+				 .shed = 1 << FACT_PROBES_POLLS,
 				 .flags = FACT_BUDGET_OF_NODE };
 
 	(void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_escalation.c - who is probed when: trace at once, burst for seconds, back by itself, then left alone for a while.
+ * test_escalation.c - who is probed when: trace at once, burst for seconds, back by itself, then left alone for a
+ * while.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,9 @@
 
 #define S 1000000000ull
 
-static const struct escalation_cfg cfg = { .raise_ns = 60 * S, .burst_after_ns = 2 * S, .burst_ns = 5 * S, .pause_ns = 240 * S };
+static const struct escalation_cfg cfg = {
+	.raise_ns = 60 * S, .burst_after_ns = 2 * S, .burst_ns = 5 * S, .pause_ns = 240 * S
+};
 
 static void expect(struct escalation *e, uint64_t at_s, uint32_t tgid, enum tier before, enum tier tier)
 {
@@ -117,8 +120,11 @@ static void never(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(up_and_down_by_itself), cmocka_unit_test(left_alone_afterwards), cmocka_unit_test(late_looks),
-		cmocka_unit_test(bounded), cmocka_unit_test(never),
+		cmocka_unit_test(up_and_down_by_itself),
+		cmocka_unit_test(left_alone_afterwards),
+		cmocka_unit_test(late_looks),
+		cmocka_unit_test(bounded),
+		cmocka_unit_test(never),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

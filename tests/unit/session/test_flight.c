@@ -38,7 +38,10 @@ static void give(struct pipeline *p, struct wire_hdr *h, size_t size, int kind)
 
 static void session_begin(struct pipeline *p)
 {
-	union { struct fact_start f; char bytes[72]; } start = { .f = { .realtime_offset_ns = 5 * SEC, .version = 1, .host_len = 5 } };
+	union {
+		struct fact_start f;
+		char bytes[72];
+	} start = { .f = { .realtime_offset_ns = 5 * SEC, .version = 1, .host_len = 5 } };
 
 	memcpy(start.f.host, "host", 5);
 	give(p, &start.f.hdr, sizeof(start), FACT_START);
@@ -47,7 +50,10 @@ static void session_begin(struct pipeline *p)
 /* Texts that do not compress: 4 KB a second, beside the ticks. */
 static void second_pass(struct pipeline *p)
 {
-	union { struct fact_task_at f; char bytes[1024]; } at;
+	union {
+		struct fact_task_at f;
+		char bytes[1024];
+	} at;
 	struct fact_tick tick;
 
 	for (int i = 0; i < 4; i++) {

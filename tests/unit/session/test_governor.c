@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_governor.c - who loses which probes when, and has them back: smoothed, in order, bounded, and never what is needed.
+ * test_governor.c - who loses which probes when, and has them back: smoothed, in order, bounded, and never what is
+ * needed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -192,7 +193,8 @@ static void cheap_groups_stay(void **state)
 	governor_free(j.g);
 }
 
-/* Calm for a minute: it comes back. Too much again: it goes, and the next time it takes four minutes; then it stays away. */
+/* Calm for a minute: it comes back. Too much again: it goes, and the next time it takes four minutes; then it stays
+ * away. */
 static void comes_back_a_few_times(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
@@ -337,7 +339,7 @@ static void price_counts(void **state)
 	for (int i = 1; i < 10 && !o.shed; i++) {
 		l.hits[PROBES_POLLS] += 50000; /* of 16 ns */
 		l.paid[PROBES_POLLS] += 50000;
-		l.hits[PROBES_CALLS] += 5000;  /* of 16 us */
+		l.hits[PROBES_CALLS] += 5000; /* of 16 us */
 		l.paid[PROBES_CALLS] += 5000000;
 		governor_look_begin(g, i * S);
 		assert_int_equal(governor_look_note(g, &l), 0);
@@ -391,11 +393,22 @@ static void counters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(within_budget), cmocka_unit_test(sheds_in_order), cmocka_unit_test(spikes_do_not_count), cmocka_unit_test(spikes_near_the_budget),
-		cmocka_unit_test(unsteady_loads_count), cmocka_unit_test(little_over_takes_longer), cmocka_unit_test(cheap_groups_stay),
-		cmocka_unit_test(comes_back_a_few_times), cmocka_unit_test(hysteresis), cmocka_unit_test(posts_never_come_back),
-		cmocka_unit_test(node_budget), cmocka_unit_test(node_without_anything_to_give), cmocka_unit_test(fixed),
-		cmocka_unit_test(unprobed_for_a_while), cmocka_unit_test(price_counts), cmocka_unit_test(counters),
+		cmocka_unit_test(within_budget),
+		cmocka_unit_test(sheds_in_order),
+		cmocka_unit_test(spikes_do_not_count),
+		cmocka_unit_test(spikes_near_the_budget),
+		cmocka_unit_test(unsteady_loads_count),
+		cmocka_unit_test(little_over_takes_longer),
+		cmocka_unit_test(cheap_groups_stay),
+		cmocka_unit_test(comes_back_a_few_times),
+		cmocka_unit_test(hysteresis),
+		cmocka_unit_test(posts_never_come_back),
+		cmocka_unit_test(node_budget),
+		cmocka_unit_test(node_without_anything_to_give),
+		cmocka_unit_test(fixed),
+		cmocka_unit_test(unprobed_for_a_while),
+		cmocka_unit_test(price_counts),
+		cmocka_unit_test(counters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

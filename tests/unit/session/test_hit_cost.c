@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_hit_cost.c - what a probe hit costs here: plausible, also the second time, with and without uprobe.multi, and nothing of it is
- * left behind.
+ * test_hit_cost.c - what a probe hit costs here: plausible, also the second time, with and without uprobe.multi, and
+ * nothing of it is left behind.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,8 +27,9 @@ static int record_ignore(void *to, const struct wire_hdr *rec)
 
 static struct loader *loader_here(uint32_t lacks)
 {
-	struct loader_cfg cfg = { .lacks = lacks, .tier = TIER_TRACE, .emit = record_ignore,
-				  .ring_bytes = { 1 << 16, 1 << 16, 1 << 16 } };
+	struct loader_cfg cfg = {
+		.lacks = lacks, .tier = TIER_TRACE, .emit = record_ignore, .ring_bytes = { 1 << 16, 1 << 16, 1 << 16 }
+	};
 	struct loader *l = NULL;
 
 	if (geteuid())
@@ -71,8 +72,9 @@ static void measure(uint32_t lacks)
 	took_ns = clock_monotonic_ns() - begin_ns;
 	loader_prices(l, &again);
 	files = files_open();
-	print_message("push %.2f, landing %.2f, other %.2f, return %.2f us; measured in %.1f ms\n", first.ns[HIT_PUSH] / 1e3,
-		      first.ns[HIT_LANDING] / 1e3, first.ns[HIT_OTHER] / 1e3, first.ns[HIT_RETURN] / 1e3, took_ns / 1e6);
+	print_message("push %.2f, landing %.2f, other %.2f, return %.2f us; measured in %.1f ms\n",
+		      first.ns[HIT_PUSH] / 1e3, first.ns[HIT_LANDING] / 1e3, first.ns[HIT_OTHER] / 1e3,
+		      first.ns[HIT_RETURN] / 1e3, took_ns / 1e6);
 	assert_false(first.assumed || again.assumed);
 	for (int i = 0; i < HIT_CLASSES; i++) {
 		assert_in_range(first.ns[i], 100, 100000);
@@ -119,7 +121,9 @@ static void files_do_not_add_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_process_probed), cmocka_unit_test(every_process_probed), cmocka_unit_test(files_do_not_add_up),
+		cmocka_unit_test(one_process_probed),
+		cmocka_unit_test(every_process_probed),
+		cmocka_unit_test(files_do_not_add_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

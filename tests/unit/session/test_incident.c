@@ -14,7 +14,8 @@
 #include "pipeline/incident.h"
 #include "tests/unit/job/job_script.h"
 
-static void put(struct finding_list *list, enum finding_kind kind, uint64_t key, uint64_t caused_by, uint64_t since_ns, int rank)
+static void put(struct finding_list *list, enum finding_kind kind, uint64_t key, uint64_t caused_by, uint64_t since_ns,
+		int rank)
 {
 	struct finding *f = finding_list_add(list);
 
@@ -44,10 +45,10 @@ static void test_costs_add_up_under_the_root(void **state)
 	struct model *m = model_new();
 
 	(void)state;
-	put(&list, FINDING_STRAGGLER, 1, 0, JOB_T0, 3);               /* 10 s at 20 %, until all stands still: 2 s */
-	put(&list, FINDING_D_STATE, 2, 0, JOB_T0 + 4 * SEC, 5);       /* its hang's 10 s */
+	put(&list, FINDING_STRAGGLER, 1, 0, JOB_T0, 3);         /* 10 s at 20 %, until all stands still: 2 s */
+	put(&list, FINDING_D_STATE, 2, 0, JOB_T0 + 4 * SEC, 5); /* its hang's 10 s */
 	put(&list, FINDING_HANG, 3, 2, JOB_T0 + 10 * SEC, 5);
-	put(&list, FINDING_OBSERVATION, 4, 0, JOB_T0, 6);             /* costs nothing */
+	put(&list, FINDING_OBSERVATION, 4, 0, JOB_T0, 6); /* costs nothing */
 	for (int i = 11; i <= 20; i++)
 		tick(s, m, &list, JOB_T0 + i * SEC);
 	assert_int_equal(incidents_by_cost(s, to, 4), 2);
@@ -60,7 +61,8 @@ static void test_costs_add_up_under_the_root(void **state)
 	for (int i = 21; i <= 26; i++)
 		tick(s, m, &list, JOB_T0 + i * SEC);
 	assert_int_equal(incidents_by_cost(s, to, 4), 3); /* two of them over */
-	assert_true(to[0]->f.kind == FINDING_D_STATE && to[1]->f.kind == FINDING_STRAGGLER && to[2]->f.kind == FINDING_HANG);
+	assert_true(to[0]->f.kind == FINDING_D_STATE && to[1]->f.kind == FINDING_STRAGGLER &&
+		    to[2]->f.kind == FINDING_HANG);
 	assert_true(fabs(to[2]->cost_s - 1.9) < 1e-6);
 	assert_int_equal(incidents_by_cost(s, to, 1), 1); /* of more than there is room for the most expensive */
 	assert_int_equal(to[0]->f.kind, FINDING_D_STATE);
@@ -72,10 +74,18 @@ static void test_costs_add_up_under_the_root(void **state)
 /* Told at once, and once. */
 static void test_what_the_culprit_does_is_an_update(void **state)
 {
-	static const struct { const char *python, *wchan, *others; bool told; } ticks[] = {
-		{ NULL, "futex", NULL, true }, { NULL, "poll", NULL, false }, { "a.py:1 f", "poll", NULL, true },
-		{ "a.py:1 f", "futex", NULL, false }, { "a.py:2 f", "futex", NULL, true }, { NULL, "futex", NULL, false },
-		{ NULL, "futex", "1 of 2 others", true }, { NULL, "futex", "2 of 2 others", false },
+	static const struct {
+		const char *python, *wchan, *others;
+		bool told;
+	} ticks[] = {
+		{ NULL, "futex", NULL, true },
+		{ NULL, "poll", NULL, false },
+		{ "a.py:1 f", "poll", NULL, true },
+		{ "a.py:1 f", "futex", NULL, false },
+		{ "a.py:2 f", "futex", NULL, true },
+		{ NULL, "futex", NULL, false },
+		{ NULL, "futex", "1 of 2 others", true },
+		{ NULL, "futex", "2 of 2 others", false },
 	};
 	struct incidents *s = incidents_new();
 	struct finding_list list = { 0 };
@@ -103,7 +113,8 @@ static void test_what_the_culprit_does_is_an_update(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_costs_add_up_under_the_root), cmocka_unit_test(test_what_the_culprit_does_is_an_update),
+		cmocka_unit_test(test_costs_add_up_under_the_root),
+		cmocka_unit_test(test_what_the_culprit_does_is_an_update),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

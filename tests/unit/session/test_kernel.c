@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel.c: names of features, and which quirks a version has. What the kernel itself says: tests/vm and test_kernel_lacks.py. */
+/* kernel.c: names of features, and which quirks a version has. What the kernel itself says: tests/vm and
+ * test_kernel_lacks.py. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

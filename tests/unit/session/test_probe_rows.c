@@ -134,11 +134,16 @@ static void rows_above_the_tier_do_not_count(void **state)
 static void programs_differ(void **state)
 {
 	static const struct probe probes[] = {
-		{ .symbol = "a", .program = "p" }, { .symbol = "b", .program = "p" }, { .symbol = "c", .program = "q" },
-		{ .symbol = "d", .program = "q" }, { .symbol = "d", .program = "r", .at_return = true },
+		{ .symbol = "a", .program = "p" },
+		{ .symbol = "b", .program = "p" },
+		{ .symbol = "c", .program = "q" },
+		{ .symbol = "d", .program = "q" },
+		{ .symbol = "d", .program = "r", .at_return = true },
 	};
 	const struct tracer t = { .name = "t", .probes = probes, .n_probes = 5 };
-	struct elf_symbol s[5] = { { true, 1, 0, 0 }, { true, 1, 0, 0 }, { true, 2, 0, 0 }, { true, 2, 0, 0 }, { true, 2, 0, 0 } };
+	struct elf_symbol s[5] = {
+		{ true, 1, 0, 0 }, { true, 1, 0, 0 }, { true, 2, 0, 0 }, { true, 2, 0, 0 }, { true, 2, 0, 0 }
+	};
 	size_t ambiguous;
 
 	(void)state;
@@ -189,8 +194,9 @@ static void groups_share_addresses(void **state)
 /* What verdicts stand on is never optional. */
 static void needed_rows(void **state)
 {
-	static const char *const needed[] = { "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize", "cuEventRecord",
-					      "cuStreamWaitEvent", "cuGraphLaunch", "cuMemcpyDtoH_v2" };
+	static const char *const needed[] = { "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize",
+					      "cuEventRecord",       "cuStreamWaitEvent",  "cuGraphLaunch",
+					      "cuMemcpyDtoH_v2" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
@@ -221,11 +227,16 @@ static void tiers_have_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(functions_apart_are_all_probed), cmocka_unit_test(variants_of_one_address_count_once),
-		cmocka_unit_test(functions_that_differ_are_not_merged), cmocka_unit_test(names_are_not_merged_either),
-		cmocka_unit_test(rows_above_the_tier_do_not_count), cmocka_unit_test(programs_differ),
-		cmocka_unit_test(groups_add_up), cmocka_unit_test(groups_share_addresses),
-		cmocka_unit_test(needed_rows), cmocka_unit_test(tiers_have_names),
+		cmocka_unit_test(functions_apart_are_all_probed),
+		cmocka_unit_test(variants_of_one_address_count_once),
+		cmocka_unit_test(functions_that_differ_are_not_merged),
+		cmocka_unit_test(names_are_not_merged_either),
+		cmocka_unit_test(rows_above_the_tier_do_not_count),
+		cmocka_unit_test(programs_differ),
+		cmocka_unit_test(groups_add_up),
+		cmocka_unit_test(groups_share_addresses),
+		cmocka_unit_test(needed_rows),
+		cmocka_unit_test(tiers_have_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,8 +66,9 @@ static void test_every_node_has_a_ring(void **state)
 	states = bpf_map_create(BPF_MAP_TYPE_ARRAY, "states", 4, sizeof(struct ring_state), RING_SLOTS, &mappable);
 	assert_true(rings >= 0 && states >= 0);
 	assert_int_equal(ring_publish(r, rings, states), 0);
-	for (int class = 0; class < RING_CLASSES; class++) {
-		uint32_t first = map_id_at(rings, class * RING_NODES_MAX), second = map_id_at(rings, class * RING_NODES_MAX + 1);
+	for (int class = 0; class < RING_CLASSES; class ++) {
+		uint32_t first = map_id_at(rings, class * RING_NODES_MAX),
+			 second = map_id_at(rings, class * RING_NODES_MAX + 1);
 		struct ring_state s;
 
 		assert_true(first && second && first != second);
@@ -83,7 +84,10 @@ static void test_every_node_has_a_ring(void **state)
 	close(states);
 }
 
-struct burst { atomic_bool done; uint64_t taken, lost, wakes; };
+struct burst {
+	atomic_bool done;
+	uint64_t taken, lost, wakes;
+};
 
 static int burst_take(void *to, const struct wire_hdr *rec)
 {
@@ -145,7 +149,8 @@ static void test_a_filling_ring_wakes(void **state)
 	if (geteuid())
 		skip();
 	timer = burst_measure(false);
-	for (int i = 0; i < 5 && (!i || wake.lost >= timer.lost / 10); i++) /* a busy machine may not let it run when it is woken */
+	for (int i = 0; i < 5 && (!i || wake.lost >= timer.lost / 10);
+	     i++) /* a busy machine may not let it run when it is woken */
 		wake = burst_measure(true);
 	printf("%d records into 16 KiB: every 20 ms %lu lost; woken %lu times, %lu lost\n", 2 * BURST_THREADS + 1,
 	       timer.lost, wake.wakes, wake.lost);

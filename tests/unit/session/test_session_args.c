@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_session_args.c - a configuration file: keys are the long options' names; what is wrong is told with file and line.
+ * test_session_args.c - a configuration file: keys are the long options' names; what is wrong is told with file and
+ * line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,8 +54,11 @@ static void keys_are_options(void **state)
 	int own = 0;
 
 	(void)state;
-	assert_int_equal(load("# a comment\n\n hang-limit = 2.5 # another\njob=train-7\npid = 12\npid = 13\njson = yes\n"
-			      "ring-size = 131072\noutput = /a b/x.rtr\nown = good\nduration = 60\nbudget = 2.5\nbudget-node = no\n", &own), 0);
+	assert_int_equal(
+		load("# a comment\n\n hang-limit = 2.5 # another\njob=train-7\npid = 12\npid = 13\njson = yes\n"
+		     "ring-size = 131072\noutput = /a b/x.rtr\nown = good\nduration = 60\nbudget = 2.5\nbudget-node = no\n",
+		     &own),
+		0);
 	assert_int_equal(args.session.budget_ppm, 25000);
 	assert_true(args.budget_given && args.budget_node_given && !args.session.budget_node_ppm);
 	assert_int_equal(own, 1);
@@ -84,7 +88,8 @@ static void expect_error(const char *text, const char *place, const char *words)
 static void errors_have_file_line_and_remedy(void **state)
 {
 	(void)state;
-	expect_error("hang-limit = 2\nhang-limt = 3\n", ":2: ", "'hang-limt' is no setting; keys are the long options' names");
+	expect_error("hang-limit = 2\nhang-limt = 3\n",
+		     ":2: ", "'hang-limt' is no setting; keys are the long options' names");
 	expect_error("budget = a lot\n", ":1: ", "neither 'no' nor a percentage of a core");
 	expect_error("budget-node = 0\n", ":1: ", "neither 'no' nor a percentage of a core");
 	expect_error("budget = 2 %\n", ":1: ", "neither 'no' nor a percentage of a core");
@@ -106,7 +111,8 @@ static void no_such_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keys_are_options), cmocka_unit_test(errors_have_file_line_and_remedy),
+		cmocka_unit_test(keys_are_options),
+		cmocka_unit_test(errors_have_file_line_and_remedy),
 		cmocka_unit_test(no_such_file),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_session_stacks.c - the stacks of a live hang: two processes that sleep, told to the pipeline as ranks of which one is behind. Who is
- * read, how often, and that the finding is told again with what its culprit does.
+ * test_session_stacks.c - the stacks of a live hang: two processes that sleep, told to the pipeline as ranks of which
+ * one is behind. Who is read, how often, and that the finding is told again with what its culprit does.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -30,8 +30,11 @@
 static struct reader *reader;
 static pid_t pids[RANKS];
 static struct pipeline *pipeline;
-static uint64_t now;             /* of the records: what is read for real takes no time of theirs */
-static struct { int n, unread; uint32_t tgid[64]; } told;
+static uint64_t now; /* of the records: what is read for real takes no time of theirs */
+static struct {
+	int n, unread;
+	uint32_t tgid[64];
+} told;
 
 void culprit_sleeps(void);
 
@@ -89,14 +92,29 @@ static int stack_take(void *to, const struct wire_hdr *rec)
 
 static void job_tell(void)
 {
-	union { struct fact_start f; char bytes[96]; } start = { .f = { .hang_floor_ns = 300 * MSEC, .dstate_limit_ns = 5000 * MSEC,
-					.busy_limit_ns = 90000 * MSEC, .version = WIRE_VERSION, .host_len = 2 } };
+	union {
+		struct fact_start f;
+		char bytes[96];
+	} start = { .f = { .hang_floor_ns = 300 * MSEC,
+			   .dstate_limit_ns = 5000 * MSEC,
+			   .busy_limit_ns = 90000 * MSEC,
+			   .version = WIRE_VERSION,
+			   .host_len = 2 } };
 
 	strcpy(start.f.host, "n");
 	feed(&start.f.hdr, sizeof(start.f) + 8, WIRE_FACT, FACT_START, -1);
 	for (int r = 0; r < RANKS; r++) {
-		union { struct fact_proc f; char bytes[96]; } p = { .f = { .start_ns = 5, .rank = r, .local_rank = r, .world_size = RANKS,
-					.job_len = 6, .name_len = 2, .container_len = 1, .pod_len = 1 } };
+		union {
+			struct fact_proc f;
+			char bytes[96];
+		} p = { .f = { .start_ns = 5,
+			       .rank = r,
+			       .local_rank = r,
+			       .world_size = RANKS,
+			       .job_len = 6,
+			       .name_len = 2,
+			       .container_len = 1,
+			       .pod_len = 1 } };
 
 		memcpy(p.f.text, "train\0p\0\0\0", 10);
 		feed(&p.f.hdr, sizeof(p.f) + 16, WIRE_FACT, FACT_PROC, r);
@@ -109,7 +127,9 @@ static void look(bool behind)
 	struct fact_tick tick;
 
 	for (int r = 0; r < RANKS; r++) {
-		struct fact_comm_sample s = { .comm = 4096, .hash = WORLD, .rank = r, .nranks = RANKS, .n_counters = 5, .known = 7 };
+		struct fact_comm_sample s = {
+			.comm = 4096, .hash = WORLD, .rank = r, .nranks = RANKS, .n_counters = 5, .known = 7
+		};
 		struct sched_task t = { .since_ns = now > 1000 * MSEC ? now - 1000 * MSEC : 1, .state = SCHED_SLEEP };
 
 		s.counters[4] = 6 - (behind && r);
@@ -123,7 +143,7 @@ static void look(bool behind)
 /* As the loop does it, until `seconds` of the records' time have passed; by then so many stacks are told. */
 static void go_on(struct session_stacks *s, double seconds, bool behind, int n)
 {
-	for (uint64_t end = now + seconds * 1e9; now < end; ) {
+	for (uint64_t end = now + seconds * 1e9; now < end;) {
 		look(behind);
 		assert_int_equal(session_stacks_tick(s, now), 0);
 		usleep(told.n < n ? 50000 : 1000);

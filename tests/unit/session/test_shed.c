@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_shed.c - a group of probes is taken from a process and given back: what the kernel counted and what it told, against
- * the calls that were made. The target calls the simulated job's libcuda, as often as it is told to.
+ * test_shed.c - a group of probes is taken from a process and given back: what the kernel counted and what it told,
+ * against the calls that were made. The target calls the simulated job's libcuda, as often as it is told to.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,10 @@ static pid_t pid;
 
 static void target_run(const char *library)
 {
-	struct { enum what what; int n; } order;
+	struct {
+		enum what what;
+		int n;
+	} order;
 	int (*poll)(void *), (*wait)(void *), (*allocate)(void *, size_t);
 	void *lib = dlopen(library, RTLD_NOW);
 
@@ -80,8 +83,10 @@ static void attach(uint32_t groups)
 		for (int g = 0; g < PROBE_GROUPS; g++) {
 			struct attach_note note = { 0 };
 
-			if (p->libs[i].tracers & 1u << tracer_cuda.id && groups >> g & 1 && probe_group_tier(g) <= TIER_TRACE)
-				assert_true(loader_attach_lib(loader, &tracer_cuda, p, &p->libs[i], g, TIER_TRACE, &note) >= 0);
+			if (p->libs[i].tracers & 1u << tracer_cuda.id && groups >> g & 1 &&
+			    probe_group_tier(g) <= TIER_TRACE)
+				assert_true(loader_attach_lib(loader, &tracer_cuda, p, &p->libs[i], g, TIER_TRACE,
+							      &note) >= 0);
 			assert_false(note.waits);
 		}
 }
@@ -92,7 +97,9 @@ static int setup(void **state)
 	char library[4096];
 	size_t n;
 	const struct target_want *wants = session_wants(&n);
-	struct loader_cfg cfg = { .tier = TIER_TRACE, .prices = true, .emit = emit, .ring_bytes = { 1 << 20, 1 << 20, 1 << 20 } };
+	struct loader_cfg cfg = {
+		.tier = TIER_TRACE, .prices = true, .emit = emit, .ring_bytes = { 1 << 20, 1 << 20, 1 << 20 }
+	};
 
 	(void)state;
 	if (geteuid())
@@ -132,7 +139,10 @@ static int teardown(void **state)
 /* What came of n calls: hits of the group; records are in n_records. */
 static uint32_t call(enum what what, int n, enum probe_group group)
 {
-	struct { enum what what; int n; } order = { what, n };
+	struct {
+		enum what what;
+		int n;
+	} order = { what, n };
 	uint32_t before = hits[group], hits_before[PROBE_GROUPS];
 
 	memcpy(hits_before, hits, sizeof(hits));
@@ -162,8 +172,10 @@ static void taken_away_and_given_back(void **state)
 	assert_int_equal(call(POLL, 101, PROBES_POLLS), 202); /* entry and return */
 	assert_int_equal(n_records[CUDA_MARK_QUERY], 101);
 	prices = loader_prices_known(loader);
-	usual_ns = 202ull * (prices->ns[HIT_OTHER] > prices->ns[HIT_PUSH] ? prices->ns[HIT_OTHER] : prices->ns[HIT_PUSH]);
-	assert_true(paid[PROBES_POLLS] && paid[PROBES_POLLS] * (uint64_t)LOADER_PRICE_NS <= usual_ns + 202 * LOADER_PRICE_NS);
+	usual_ns =
+		202ull * (prices->ns[HIT_OTHER] > prices->ns[HIT_PUSH] ? prices->ns[HIT_OTHER] : prices->ns[HIT_PUSH]);
+	assert_true(paid[PROBES_POLLS] &&
+		    paid[PROBES_POLLS] * (uint64_t)LOADER_PRICE_NS <= usual_ns + 202 * LOADER_PRICE_NS);
 	assert_int_equal(call(WAIT, 53, PROBES_NEEDED), 106);
 	assert_int_equal(n_records[CUDA_SYNC_BEGIN], 53);
 	assert_int_equal(n_records[CUDA_SYNC_END], 53);

@@ -42,9 +42,9 @@ static void test_table(void **state)
 	assert_null(sink_class_by_path("trace.rtr"));
 	assert_ptr_equal(sink_class_by_name("ops"), &sink_ops);
 	assert_null(sink_class_by_name("nothing"));
-#define SINK(id, title, text)                                                                                          \
-	assert_string_equal(sink_##id.name, title);                                                                    \
-	assert_string_equal(sink_##id.help, text);                                                                     \
+#define SINK(id, title, text) \
+	assert_string_equal(sink_##id.name, title); \
+	assert_string_equal(sink_##id.help, text); \
 	assert_ptr_equal(sink_class_by_name(title), &sink_##id);
 #include "sink/sinks.def"
 #undef SINK
@@ -62,7 +62,7 @@ static void assert_bytes(struct pb *b, const char *expected, size_t len)
 /* The first vectors are those of the protobuf documentation's page on encoding. */
 static void test_pb_scalars(void **state)
 {
-	struct pb b = {0};
+	struct pb b = { 0 };
 
 	(void)state;
 	pb_u64(&b, 1, 150);
@@ -86,9 +86,9 @@ static void test_pb_scalars(void **state)
 
 static void test_pb_nested(void **state)
 {
-	static const size_t sizes[] = {0, 1, 125, 126, 127, 128, 16000, 16384, 70000};
+	static const size_t sizes[] = { 0, 1, 125, 126, 127, 128, 16000, 16384, 70000 };
 	char *filler = calloc(1, 70001);
-	struct pb b = {0};
+	struct pb b = { 0 };
 	size_t outer, inner;
 
 	(void)state;
@@ -97,7 +97,7 @@ static void test_pb_nested(void **state)
 	pb_close(&b, outer);
 	ASSERT_BYTES(&b, "\x1a\x03\x08\x96\x01");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) { /* around each length of a length */
-		struct pb flat = {0}, whole = {0};
+		struct pb flat = { 0 }, whole = { 0 };
 
 		memset(filler, 'x', sizes[i]);
 		outer = pb_open(&b, 1);
@@ -124,14 +124,14 @@ static void test_utf8(void **state)
 	static const struct {
 		const char *in, *out;
 	} cases[] = {
-	    {"plain", "plain"},
-	    {"rank 5 · €\xf0\x9f\x98\x80", "rank 5 · €\xf0\x9f\x98\x80"},
-	    {"\xff", "\xef\xbf\xbd"},
-	    {"a\xc3", "a\xef\xbf\xbd"},
-	    {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},
-	    {"\xed\xa0\x80x", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx"},
-	    {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
-	    {"", ""},
+		{ "plain", "plain" },
+		{ "rank 5 · €\xf0\x9f\x98\x80", "rank 5 · €\xf0\x9f\x98\x80" },
+		{ "\xff", "\xef\xbf\xbd" },
+		{ "a\xc3", "a\xef\xbf\xbd" },
+		{ "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd" },
+		{ "\xed\xa0\x80x", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx" },
+		{ "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+		{ "", "" },
 	};
 
 	(void)state;
@@ -153,21 +153,21 @@ static void fixture_open(struct fixture *f, const struct sink_class *class)
 
 static struct incident hang_of(struct fixture *f)
 {
-	struct incident i = {.number = 3,
-			     .id = "node-a-9.3",
-			     .phase = PHASE_OPEN,
-			     .open_ns = f->m.now_ns + 2700000001,
-			     .t_ns = f->m.now_ns + 2700000001,
-			     .f = {.kind = FINDING_HANG,
-				   .class = HANG_MISSING_ENTER,
-				   .cause = "asleep",
-				   .has_op = true,
-				   .comm = FIXTURE_HASH,
-				   .op = OP_ALLREDUCE,
-				   .seq = 1842,
-				   .peer = -1,
-				   .since_ns = f->m.now_ns,
-				   .confidence = 0.9712345}};
+	struct incident i = { .number = 3,
+			      .id = "node-a-9.3",
+			      .phase = PHASE_OPEN,
+			      .open_ns = f->m.now_ns + 2700000001,
+			      .t_ns = f->m.now_ns + 2700000001,
+			      .f = { .kind = FINDING_HANG,
+				     .class = HANG_MISSING_ENTER,
+				     .cause = "asleep",
+				     .has_op = true,
+				     .comm = FIXTURE_HASH,
+				     .op = OP_ALLREDUCE,
+				     .seq = 1842,
+				     .peer = -1,
+				     .since_ns = f->m.now_ns,
+				     .confidence = 0.9712345 } };
 
 	finding_add_rank(&i.f, 2, f->procs[2].tgid);
 	finding_note(&i.f, "n_waiting", 2);
@@ -193,7 +193,7 @@ static bool listed(const cJSON *schema, const char *property, const char *value)
 		    *v;
 
 	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(
-				  p, "enum")) if (cJSON_IsString(v) && !strcmp(v->valuestring, value)) return true;
+				      p, "enum")) if (cJSON_IsString(v) && !strcmp(v->valuestring, value)) return true;
 	return false;
 }
 
@@ -202,7 +202,7 @@ static void assert_schema(const cJSON *line)
 {
 	static const char *const kinds[] = {
 #define X(id, name, exits) name,
-	    FINDING_KINDS(X)
+		FINDING_KINDS(X)
 #undef X
 	};
 	FILE *f = fopen("schemas/incident.schema.json", "r");
@@ -220,7 +220,7 @@ static void assert_schema(const cJSON *line)
 	for (int i = 0; i < OP_KIND_MAX; i++)
 		assert_true(listed(schema, "op", op_kind_name(i)));
 	cJSON_ArrayForEach(key, cJSON_GetObjectItemCaseSensitive(schema, "required"))
-	    assert_true(cJSON_HasObjectItem(line, key->valuestring));
+		assert_true(cJSON_HasObjectItem(line, key->valuestring));
 	assert_int_equal(cJSON_GetArraySize(line),
 			 cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(schema, "properties")));
 	cJSON_Delete(schema);
@@ -240,11 +240,11 @@ static void test_json(void **state)
 	i.f.since_ns = 9007199254740993; /* not a double: 2^53 + 1, 104 days of uptime */
 	i.open_ns = i.t_ns = 9007201954740994;
 	fixture_incident(&f, i);
-	i = (struct incident){.number = 4,
-			      .id = "node-a-9.4",
-			      .caused_by = "node-a-9.3",
-			      .phase = PHASE_CLOSE,
-			      .f = {.kind = FINDING_LOST_EVENTS, .peer = -1}};
+	i = (struct incident){ .number = 4,
+			       .id = "node-a-9.4",
+			       .caused_by = "node-a-9.3",
+			       .phase = PHASE_CLOSE,
+			       .f = { .kind = FINDING_LOST_EVENTS, .peer = -1 } };
 	finding_note(&i.f, "not_a_number", 0.0 / 0.0);
 	finding_note(&i.f, "not_a_number", 1);
 	fixture_incident(&f, i);
@@ -252,8 +252,8 @@ static void test_json(void **state)
 	assert_int_equal(sink_json.close(f.sink, &f.m), 0);
 	text = file_text();
 	assert_non_null(strstr(
-	    text,
-	    "\"since_ns\":9007199254740993,\"t_ns\":9007201954740994,\"detected_after_s\":2.7,\"confidence\":0.971,"));
+		text,
+		"\"since_ns\":9007199254740993,\"t_ns\":9007201954740994,\"detected_after_s\":2.7,\"confidence\":0.971,"));
 	line2 = strchr(text, '\n') + 1;
 	line2[-1] = '\0';
 	first = cJSON_Parse(text);
@@ -313,14 +313,14 @@ static void test_ops(void **state)
 	assert_int_equal(sink_ops.close(f.sink, &f.m), 0);
 	text = file_text();
 	assert_string_equal(
-	    text,
-	    "{\"rank\":1,\"pid\":4701,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":"
-	    "1048576,"
-	    "\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
-	    "{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
-	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
-	    "{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
-	    "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"graph\":true}\n");
+		text,
+		"{\"rank\":1,\"pid\":4701,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":"
+		"1048576,"
+		"\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
+		"{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+		"\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
+		"{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+		"\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"graph\":true}\n");
 	free(text);
 }
 
@@ -366,7 +366,7 @@ static void test_terminal(void **state)
 
 static void budget_event(struct fixture *f, struct budget_told told)
 {
-	struct event e = {.kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = told};
+	struct event e = { .kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = told };
 
 	e.budget.cost_ns = e.budget.node_cost_ns = 3800;
 	fixture_event(f, e);
@@ -375,7 +375,8 @@ static void budget_event(struct fixture *f, struct budget_told told)
 static void test_terminal_budget(void **state)
 {
 	static const struct budget_told told = {
-	    .what = BUDGET_SHED, .group = PROBES_POLLS, .hits_per_s = 61000, .budget_ppm = 10000};
+		.what = BUDGET_SHED, .group = PROBES_POLLS, .hits_per_s = 61000, .budget_ppm = 10000
+	};
 	struct budget_told t = told;
 	struct fixture f;
 	char *text;
@@ -384,7 +385,7 @@ static void test_terminal_budget(void **state)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	fixture_open(&f, &sink_terminal);
-	budget_event(&f, (struct budget_told){.what = BUDGET_COST, .budget_ppm = 10000}); /* said by the session */
+	budget_event(&f, (struct budget_told){ .what = BUDGET_COST, .budget_ppm = 10000 }); /* said by the session */
 	budget_event(&f, t);
 	t.group = PROBES_BURST;
 	t.of_node = true;
@@ -403,22 +404,22 @@ static void test_terminal_budget(void **state)
 	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
 	text = file_text();
 	assert_string_equal(
-	    text,
-	    "03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, over its budget of "
-	    "1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
-	    "03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, all processes "
-	    "469 %, over their budget of 10.5 %: launches, asynchronous copies and asynchronous allocations are no "
-	    "longer probed\n"
-	    "03:36:40 process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
-	    "budget of 1 %: launches, asynchronous copies and asynchronous allocations are probed again\n"
-	    "03:36:40 process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
-	    "1 %: no probes are left that may go\n");
+		text,
+		"03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, over its budget of "
+		"1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
+		"03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, all processes "
+		"469 %, over their budget of 10.5 %: launches, asynchronous copies and asynchronous allocations are no "
+		"longer probed\n"
+		"03:36:40 process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
+		"budget of 1 %: launches, asynchronous copies and asynchronous allocations are probed again\n"
+		"03:36:40 process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
+		"1 %: no probes are left that may go\n");
 	free(text);
 }
 
 static void test_full(void **state)
 {
-	static const struct sink_class *const classes[] = {&sink_json, &sink_terminal};
+	static const struct sink_class *const classes[] = { &sink_json, &sink_terminal };
 	struct fixture f;
 
 	(void)state;
@@ -450,9 +451,11 @@ static int remove_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_table),    cmocka_unit_test(test_pb_scalars), cmocka_unit_test(test_pb_nested),
-	    cmocka_unit_test(test_utf8),     cmocka_unit_test(test_json),	cmocka_unit_test(test_ops),
-	    cmocka_unit_test(test_terminal), cmocka_unit_test(test_terminal_budget), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_table),     cmocka_unit_test(test_pb_scalars),
+		cmocka_unit_test(test_pb_nested), cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_json),      cmocka_unit_test(test_ops),
+		cmocka_unit_test(test_terminal),  cmocka_unit_test(test_terminal_budget),
+		cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

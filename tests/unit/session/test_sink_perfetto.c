@@ -65,9 +65,9 @@ static void p2p(struct fixture *f)
 	uint32_t pid = f->procs[0].tgid;
 	struct op send, recv, ungrouped;
 
-	fixture_event(f, (struct event){.kind = EV_GROUP_START, .tgid = pid, .tid = pid, .ts_ns = ns});
+	fixture_event(f, (struct event){ .kind = EV_GROUP_START, .tgid = pid, .tid = pid, .ts_ns = ns });
 	send = fixture_call(f, 0, OP_SEND, 0, ns + 1000, 0x10, 1);
-	fixture_event(f, (struct event){.kind = EV_GROUP_END, .tgid = pid, .tid = pid, .ts_ns = ns + 3000});
+	fixture_event(f, (struct event){ .kind = EV_GROUP_END, .tgid = pid, .tid = pid, .ts_ns = ns + 3000 });
 	recv = fixture_call(f, 1, OP_RECV, 0, ns + 500, 0x10, 0);
 	ungrouped = fixture_call(f, 2, OP_SEND, 0, ns + 700, 0x10, 0);
 	send.peer = 1;
@@ -84,57 +84,57 @@ static void thread_states(struct fixture *f)
 	uint32_t child = f->procs[f->n_ranks].tgid, pid = f->procs[2].tgid;
 	uint64_t ns = f->m.now_ns + 1000;
 
-	fixture_event(f, (struct event){.kind = EV_TASK_OFF,
-					.tgid = pid,
-					.tid = pid,
-					.ts_ns = ns + 900,
-					.off = {.begin_ns = ns + 100, .state = TASK_SLEEP, .runq_ns = 5000}});
-	fixture_event(f, (struct event){.kind = EV_TASK_OFF,
-					.tgid = pid,
-					.tid = pid,
-					.ts_ns = ns + 1900,
-					.off = {.begin_ns = ns + 901, .state = TASK_RUNNABLE}});
-	fixture_event(f, (struct event){.kind = EV_BLOCKED,
-					.tgid = child,
-					.tid = child,
-					.ts_ns = ns + 5000000000,
-					.blocked = {.begin_ns = ns,
-						    .kernel_stack = "io_schedule\nfolio_wait_bit\nvfs_read",
-						    .user_stack = "read\n\xff\xfe not text",
-						    .wchan = "folio_wait_bit",
-						    .syscall = "read",
-						    .file = "/data/shard-3",
-						    .mmap_lock_held = true}});
-	fixture_event(f, (struct event){.kind = EV_BLOCKED_END,
-					.tgid = child,
-					.tid = child,
-					.ts_ns = ns + 7000000000,
-					.blocked = {.begin_ns = ns}});
-	fixture_event(f, (struct event){.kind = EV_BLOCKED,
-					.tgid = pid,
-					.tid = pid,
-					.ts_ns = ns + 7100000000,
-					.blocked = {.begin_ns = ns + 2000,
-						    .syscall = "write",
-						    .kernel_stack = "",
-						    .user_stack = "",
-						    .wchan = "",
-						    .file = ""}});
+	fixture_event(f, (struct event){ .kind = EV_TASK_OFF,
+					 .tgid = pid,
+					 .tid = pid,
+					 .ts_ns = ns + 900,
+					 .off = { .begin_ns = ns + 100, .state = TASK_SLEEP, .runq_ns = 5000 } });
+	fixture_event(f, (struct event){ .kind = EV_TASK_OFF,
+					 .tgid = pid,
+					 .tid = pid,
+					 .ts_ns = ns + 1900,
+					 .off = { .begin_ns = ns + 901, .state = TASK_RUNNABLE } });
+	fixture_event(f, (struct event){ .kind = EV_BLOCKED,
+					 .tgid = child,
+					 .tid = child,
+					 .ts_ns = ns + 5000000000,
+					 .blocked = { .begin_ns = ns,
+						      .kernel_stack = "io_schedule\nfolio_wait_bit\nvfs_read",
+						      .user_stack = "read\n\xff\xfe not text",
+						      .wchan = "folio_wait_bit",
+						      .syscall = "read",
+						      .file = "/data/shard-3",
+						      .mmap_lock_held = true } });
+	fixture_event(f, (struct event){ .kind = EV_BLOCKED_END,
+					 .tgid = child,
+					 .tid = child,
+					 .ts_ns = ns + 7000000000,
+					 .blocked = { .begin_ns = ns } });
+	fixture_event(f, (struct event){ .kind = EV_BLOCKED,
+					 .tgid = pid,
+					 .tid = pid,
+					 .ts_ns = ns + 7100000000,
+					 .blocked = { .begin_ns = ns + 2000,
+						      .syscall = "write",
+						      .kernel_stack = "",
+						      .user_stack = "",
+						      .wchan = "",
+						      .file = "" } });
 }
 
 static void generic_events(struct fixture *f)
 {
 	uint32_t pid = f->procs[0].tgid;
 	uint64_t ns = f->m.now_ns + 1000;
-	struct event e = {.kind = EV_SPAN,
-			  .tgid = pid,
-			  .tid = pid,
-			  .ts_ns = ns + 500,
-			  .generic = {.name = "ibv_post_send",
-				      .track = "verbs",
-				      .begin_ns = ns + 100,
-				      .n_args = 2,
-				      .args = {{"qp", NULL, 17}, {"device", "mlx5_0", 0}}}};
+	struct event e = { .kind = EV_SPAN,
+			   .tgid = pid,
+			   .tid = pid,
+			   .ts_ns = ns + 500,
+			   .generic = { .name = "ibv_post_send",
+					.track = "verbs",
+					.begin_ns = ns + 100,
+					.n_args = 2,
+					.args = { { "qp", NULL, 17 }, { "device", "mlx5_0", 0 } } } };
 
 	fixture_event(f, e);
 	e.generic.begin_ns = ns; /* the outer one comes second */
@@ -147,37 +147,38 @@ static void generic_events(struct fixture *f)
 	e.generic.value = -3;
 	fixture_event(f, e);
 	f->m.lost = 12;
-	fixture_event(f, (struct event){.kind = EV_LOSS, .ts_ns = ns + 2000, .loss = {.lost = 12, .lost_total = 12}});
+	fixture_event(f,
+		      (struct event){ .kind = EV_LOSS, .ts_ns = ns + 2000, .loss = { .lost = 12, .lost_total = 12 } });
 }
 
 static void hang(struct fixture *f)
 {
 	uint64_t ns = f->m.now_ns + 1000000, now = ns + 2700000000;
-	struct incident i = {.number = 1,
-			     .id = "node-a-1.1",
-			     .phase = PHASE_OPEN,
-			     .open_ns = now,
-			     .t_ns = now,
-			     .f = {.kind = FINDING_HANG,
-				   .class = HANG_MISSING_ENTER,
-				   .cause = "asleep",
-				   .has_op = true,
-				   .comm = FIXTURE_HASH,
-				   .op = OP_ALLREDUCE,
-				   .seq = 1842,
-				   .peer = -1,
-				   .since_ns = ns,
-				   .confidence = 0.97}};
+	struct incident i = { .number = 1,
+			      .id = "node-a-1.1",
+			      .phase = PHASE_OPEN,
+			      .open_ns = now,
+			      .t_ns = now,
+			      .f = { .kind = FINDING_HANG,
+				     .class = HANG_MISSING_ENTER,
+				     .cause = "asleep",
+				     .has_op = true,
+				     .comm = FIXTURE_HASH,
+				     .op = OP_ALLREDUCE,
+				     .seq = 1842,
+				     .peer = -1,
+				     .since_ns = ns,
+				     .confidence = 0.97 } };
 
 	for (int r = 0; r < 2; r++) {
 		uint32_t pid = f->procs[r].tgid;
 		struct op op = fixture_call(f, r, OP_ALLREDUCE, 1842, ns, 0x10, 0);
 
-		fixture_event(f, (struct event){.kind = EV_SYNC_BEGIN,
-						.tgid = pid,
-						.tid = pid,
-						.ts_ns = ns + 5000,
-						.sync = {.kind = SYNC_STREAM, .handle = 0x10}});
+		fixture_event(f, (struct event){ .kind = EV_SYNC_BEGIN,
+						 .tgid = pid,
+						 .tid = pid,
+						 .ts_ns = ns + 5000,
+						 .sync = { .kind = SYNC_STREAM, .handle = 0x10 } });
 		f->m.now_ns = now;
 		fixture_op(f, op);
 	}
@@ -206,10 +207,10 @@ static void test_everything_once(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	check_or_skip(
-	    "--expect-tracks 'rank 2 · node-a · GPU 2 · pod 6a1e5c3b,rank 0 · node-a · GPU 0 · container 0123456789ab,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
-	    "findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
-	    "read,asleep,ibv_post_send,attach' --expect-flows 100",
-	    path);
+		"--expect-tracks 'rank 2 · node-a · GPU 2 · pod 6a1e5c3b,rank 0 · node-a · GPU 0 · container 0123456789ab,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
+		"findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
+		"read,asleep,ibv_post_send,attach' --expect-flows 100",
+		path);
 }
 
 static size_t count_in_file(const char *path, const char *what)
@@ -233,7 +234,7 @@ static void test_graph(void **state)
 {
 	const char *path = path_of("graph.pftrace");
 	struct fixture f;
-	struct event e = {.kind = EV_CAPTURE, .capture = {.kind = CAPTURE_LAUNCH, .exec = 0x60, .stream = 0x10}};
+	struct event e = { .kind = EV_CAPTURE, .capture = { .kind = CAPTURE_LAUNCH, .exec = 0x60, .stream = 0x10 } };
 	char options[200], plain[120];
 	struct op op;
 	uint64_t ns;
@@ -262,7 +263,7 @@ static void test_graph(void **state)
 	snprintf(options, sizeof(options), "--expect-slices AllReduce,ncclAllReduce --inflate '%s'", plain);
 	check_or_skip(options, path);
 	assert_int_equal(count_in_file(plain, "spread evenly over the launch"), 1); /* interned */
-	assert_int_equal(count_in_file(plain, "comm 0x72e8"), 1); /* one lane */
+	assert_int_equal(count_in_file(plain, "comm 0x72e8"), 1);                   /* one lane */
 	assert_int_equal(count_in_file(plain, "GraphLaunch"), 1);
 	assert_int_equal(count_in_file(plain, "drawn_shorter"), 0);
 	unlink(plain);
@@ -270,53 +271,76 @@ static void test_graph(void **state)
 
 /* Driver calls: one that returned, one that was told twice while it was open, one whose end nobody saw, one that is
  * open when the trace ends; a copy with its bytes; an error. */
-static void test_driver_calls(void **state)
+static uint64_t driver_calls_play(struct fixture *f)
 {
-	const char *path = path_of("calls.pftrace");
-	struct fixture f;
-	struct event call = {.kind = EV_CALL, .call = {.class = CALL_ALLOC, .name = "cuMemAlloc", .bytes = 0x7b7b}}, e;
-	char options[300], plain[120];
-	uint64_t ns;
+	struct event call = { .kind = EV_CALL, .call = { .class = CALL_ALLOC, .name = "cuMemAlloc", .bytes = 0x7b7b } };
+	struct event e;
+	uint64_t ns = f->m.now_ns + 1000000;
 
-	(void)state;
-	fixture_open(&f, 1, path);
-	ns = f.m.now_ns + 1000000;
-	call.tgid = call.tid = f.procs[0].tgid;
+	call.tgid = call.tid = f->procs[0].tgid;
 	call.call.begin_ns = ns;
 	call.ts_ns = ns + 500;
-	fixture_event(&f, call);
+	fixture_event(f, call);
 	for (int i = 1; i <= 2; i++) {
 		e = call;
 		e.kind = EV_CALL_OPEN;
 		e.call.name = "cuModuleLoad";
 		e.call.begin_ns = ns + 1000;
 		e.ts_ns = ns + 1000 + i * 1000000000ull;
-		fixture_event(&f, e);
+		fixture_event(f, e);
 	}
 	e.kind = EV_CALL;
 	e.ts_ns += 500000000;
 	e.call.result = 209;
-	fixture_event(&f, e);
-	fixture_event(&f, (struct event){.kind = EV_CUDA_ERROR, .tgid = e.tgid, .tid = e.tid, .ts_ns = e.ts_ns,
-					 .cuda_error = {.call = "cuModuleLoad", .error = "CUDA_ERROR_NO_BINARY_FOR_GPU", .result = 209}});
-	e = (struct event){.kind = EV_CALL_OPEN, .tgid = e.tgid, .tid = e.tid, .ts_ns = e.ts_ns + 2000000000ull,
-			   .call = {.name = "cuMemFree", .begin_ns = e.ts_ns + 1000}};
-	fixture_event(&f, e);
+	fixture_event(f, e);
+	fixture_event(f, (struct event){ .kind = EV_CUDA_ERROR,
+					 .tgid = e.tgid,
+					 .tid = e.tid,
+					 .ts_ns = e.ts_ns,
+					 .cuda_error = { .call = "cuModuleLoad",
+							 .error = "CUDA_ERROR_NO_BINARY_FOR_GPU",
+							 .result = 209 } });
+	e = (struct event){ .kind = EV_CALL_OPEN,
+			    .tgid = e.tgid,
+			    .tid = e.tid,
+			    .ts_ns = e.ts_ns + 2000000000ull,
+			    .call = { .name = "cuMemFree", .begin_ns = e.ts_ns + 1000 } };
+	fixture_event(f, e);
 	ns = e.ts_ns + 1000000;
-	e = (struct event){.kind = EV_SYNC_BEGIN, .tgid = e.tgid, .tid = e.tid, .ts_ns = ns, .sync = {.kind = SYNC_COPY, .begin_ns = ns, .bytes = 77}};
-	fixture_event(&f, e); /* it did something else: cuMemFree is over */
+	e = (struct event){ .kind = EV_SYNC_BEGIN,
+			    .tgid = e.tgid,
+			    .tid = e.tid,
+			    .ts_ns = ns,
+			    .sync = { .kind = SYNC_COPY, .begin_ns = ns, .bytes = 77 } };
+	fixture_event(f, e); /* it did something else: cuMemFree is over */
 	e.kind = EV_SYNC_END;
 	e.ts_ns += 900000;
-	fixture_event(&f, e);
-	e = (struct event){.kind = EV_CALL_OPEN, .tgid = e.tgid, .tid = e.tid, .ts_ns = e.ts_ns + 2000000000ull,
-			   .call = {.name = "cuLinkComplete", .begin_ns = e.ts_ns + 1000}};
-	fixture_event(&f, e);
-	f.m.now_ns = e.ts_ns + 3000000000ull;
+	fixture_event(f, e);
+	e = (struct event){ .kind = EV_CALL_OPEN,
+			    .tgid = e.tgid,
+			    .tid = e.tid,
+			    .ts_ns = e.ts_ns + 2000000000ull,
+			    .call = { .name = "cuLinkComplete", .begin_ns = e.ts_ns + 1000 } };
+	fixture_event(f, e);
+	return e.ts_ns;
+}
+
+static void test_driver_calls(void **state)
+{
+	const char *path = path_of("calls.pftrace");
+	struct fixture f;
+	char options[300], plain[120];
+
+	(void)state;
+	fixture_open(&f, 1, path);
+	f.m.now_ns = driver_calls_play(&f) + 3000000000ull;
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	snprintf(plain, sizeof(plain), "%s/calls.plain", dir);
-	snprintf(options, sizeof(options), "--expect-slices cuMemAlloc=1,cuModuleLoad=1,cuMemFree=1,Memcpy=1,"
-		 "cuLinkComplete=1 --inflate '%s'", plain);
+	snprintf(options, sizeof(options),
+		 "--expect-slices cuMemAlloc=1,cuModuleLoad=1,cuMemFree=1,Memcpy=1,"
+		 "cuLinkComplete=1 --inflate '%s'",
+		 plain);
 	check_or_skip(options, path);
 	assert_int_equal(count_in_file(plain, "CUDA_ERROR_NO_BINARY_FOR_GPU"), 1);
 	assert_int_equal(count_in_file(plain, "unknown"), 1); /* interned: the ends of two */
@@ -329,16 +353,22 @@ static void wait_event(struct fixture *f, enum event_kind kind, uint64_t begin_n
 {
 	uint32_t pid = f->procs[0].tgid;
 
-	fixture_event(f, (struct event){.kind = kind, .tgid = pid, .tid = pid, .ts_ns = ts_ns,
-					.sync = {.kind = SYNC_STREAM, .handle = 0x10, .begin_ns = begin_ns}});
+	fixture_event(f, (struct event){ .kind = kind,
+					 .tgid = pid,
+					 .tid = pid,
+					 .ts_ns = ts_ns,
+					 .sync = { .kind = SYNC_STREAM, .handle = 0x10, .begin_ns = begin_ns } });
 }
 
 static void tier_event(struct fixture *f, int tier, int before, uint64_t ts_ns)
 {
 	uint32_t pid = f->procs[0].tgid;
 
-	fixture_event(f, (struct event){.kind = EV_TIER, .tgid = pid, .tid = pid, .ts_ns = ts_ns,
-					.tier = {.tier = tier, .before = before}});
+	fixture_event(f, (struct event){ .kind = EV_TIER,
+					 .tgid = pid,
+					 .tid = pid,
+					 .ts_ns = ts_ns,
+					 .tier = { .tier = tier, .before = before } });
 }
 
 /* A wait whose end no probe saw ends where the next begins, or with the probes; one told after those is a point. */
@@ -369,11 +399,17 @@ static void budget_event(struct fixture *f, enum budget_what what, uint64_t ts_n
 {
 	uint32_t pid = f->procs[0].tgid;
 
-	fixture_event(f, (struct event){.kind = EV_BUDGET, .tgid = pid, .tid = pid, .ts_ns = ts_ns,
-					.budget = {.what = what, .group = PROBES_CALLS, .hits_per_s = 61000, .cost_ns = 3800}});
+	fixture_event(
+		f, (struct event){
+			   .kind = EV_BUDGET,
+			   .tgid = pid,
+			   .tid = pid,
+			   .ts_ns = ts_ns,
+			   .budget = { .what = what, .group = PROBES_CALLS, .hits_per_s = 61000, .cost_ns = 3800 } });
 }
 
-/* A call that was open when its probes went ends there, as far as is known; one of later is as long as it is told to be. */
+/* A call that was open when its probes went ends there, as far as is known; one of later is as long as it is told to
+ * be. */
 static void test_probes_shed(void **state)
 {
 	const char *path = path_of("shed.pftrace");
@@ -385,13 +421,19 @@ static void test_probes_shed(void **state)
 	fixture_open(&f, 1, path);
 	pid = f.procs[0].tgid;
 	ns = f.m.now_ns + 1000000;
-	fixture_event(&f, (struct event){.kind = EV_CALL_OPEN, .tgid = pid, .tid = pid, .ts_ns = ns + 1000000,
-					 .call = {.name = "cuMemAlloc", .begin_ns = ns}});
+	fixture_event(&f, (struct event){ .kind = EV_CALL_OPEN,
+					  .tgid = pid,
+					  .tid = pid,
+					  .ts_ns = ns + 1000000,
+					  .call = { .name = "cuMemAlloc", .begin_ns = ns } });
 	budget_event(&f, BUDGET_SHED, ns + 1500000);
 	budget_event(&f, BUDGET_KEPT, ns + 1600000);
 	budget_event(&f, BUDGET_BACK, ns + 900000000);
-	fixture_event(&f, (struct event){.kind = EV_CALL, .tgid = pid, .tid = pid, .ts_ns = ns + 900010000,
-					 .call = {.name = "cuMemAlloc", .begin_ns = ns + 900005000}});
+	fixture_event(&f, (struct event){ .kind = EV_CALL,
+					  .tgid = pid,
+					  .tid = pid,
+					  .ts_ns = ns + 900010000,
+					  .call = { .name = "cuMemAlloc", .begin_ns = ns + 900005000 } });
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	check_or_skip("--expect-slices cuMemAlloc=2 --longest-ms 2", path);
@@ -479,7 +521,7 @@ static void test_unwritable(void **state)
 /* Ports of RDMA devices: bytes a second each way, whether it is up, and errors once there are some. */
 static void test_ports(void **state)
 {
-	static struct port port = {.index = 5, .number = 1, .device = "mlx5_7", .netdev = "eth9"};
+	static struct port port = { .index = 5, .number = 1, .device = "mlx5_7", .netdev = "eth9" };
 	const char *path = path_of("ports.pftrace");
 	char options[300], plain[120];
 	struct fixture f;
@@ -490,9 +532,9 @@ static void test_ports(void **state)
 	f.m.ports = &port;
 	for (uint64_t i = 0; i < 3; i++) {
 		struct port_look *l = &port.looks[port.n_looks++];
-		struct event e = {.kind = EV_PORT_LOOK, .ts_ns = f.m.now_ns + i * 100000000ull};
+		struct event e = { .kind = EV_PORT_LOOK, .ts_ns = f.m.now_ns + i * 100000000ull };
 
-		*l = (struct port_look){.ts_ns = e.ts_ns, .taken_ns = e.ts_ns, .state = i == 1 ? 1 : 4};
+		*l = (struct port_look){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns, .state = i == 1 ? 1 : 4 };
 		memset(l->counters, 0xff, sizeof(l->counters));
 		l->counters[PORT_SENT_BYTES] = i * 1000;
 		l->counters[PORT_SYMBOL_ERRORS] = i == 2 ? 7 : 0;
@@ -502,7 +544,8 @@ static void test_ports(void **state)
 	}
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
-	snprintf(options, sizeof(options), "--expect-tracks 'mlx5_7 port 1 · eth9,sent bytes/s,up,symbol_errors' --inflate '%s'", plain);
+	snprintf(options, sizeof(options),
+		 "--expect-tracks 'mlx5_7 port 1 · eth9,sent bytes/s,up,symbol_errors' --inflate '%s'", plain);
 	check_or_skip(options, path);
 	assert_int_equal(count_in_file(plain, "received bytes/s"), 0); /* not counted: not drawn */
 	assert_int_equal(count_in_file(plain, "link_downed"), 0);
@@ -512,10 +555,10 @@ static void test_ports(void **state)
 /* TCP: what all connections of a pair of ranks carry together, once a look. */
 static void test_tcp(void **state)
 {
-	static struct tcp_connection c[4] = {{.index = 0, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2"},
-					     {.index = 1, .tgid = 1001, .local = "10.0.0.2", .remote = "10.0.0.1"},
-					     {.index = 2, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2"},
-					     {.index = 3, .tgid = 1000, .local = "10.0.0.1", .remote = "10.9.9.9"}};
+	static struct tcp_connection c[4] = { { .index = 0, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2" },
+					      { .index = 1, .tgid = 1001, .local = "10.0.0.2", .remote = "10.0.0.1" },
+					      { .index = 2, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2" },
+					      { .index = 3, .tgid = 1000, .local = "10.0.0.1", .remote = "10.9.9.9" } };
 	const char *path = path_of("tcp.pftrace");
 	char options[300], plain[120];
 	struct fixture f;
@@ -529,9 +572,9 @@ static void test_tcp(void **state)
 	for (uint64_t look = 0; look < 2; look++)
 		for (int i = 0; i < 4; i++) {
 			struct tcp_look *l = &c[i].looks[c[i].n_looks++];
-			struct event e = {.kind = EV_TCP_LOOK, .ts_ns = f.m.now_ns + look * 1000000000ull};
+			struct event e = { .kind = EV_TCP_LOOK, .ts_ns = f.m.now_ns + look * 1000000000ull };
 
-			*l = (struct tcp_look){.ts_ns = e.ts_ns, .taken_ns = e.ts_ns};
+			*l = (struct tcp_look){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns };
 			l->counters[TCP_BYTES_ACKED] = look * 1000;
 			c[i].tgid = f.procs[i % 2 ? i == 1 : 0].tgid;
 			f.m.tcp.at[i] = &c[i];
@@ -540,7 +583,10 @@ static void test_tcp(void **state)
 		}
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
-	snprintf(options, sizeof(options), "--expect-tracks 'TCP rank 0 → rank 1,acknowledged bytes/s,retransmits/s,round trip us' --inflate '%s'", plain);
+	snprintf(
+		options, sizeof(options),
+		"--expect-tracks 'TCP rank 0 → rank 1,acknowledged bytes/s,retransmits/s,round trip us' --inflate '%s'",
+		plain);
 	check_or_skip(options, path);
 	assert_int_equal(count_in_file(plain, "TCP rank 0 → 10.9.9.9"), 1);
 	assert_int_equal(count_in_file(plain, "TCP rank 1 → rank 0"), 1);
@@ -571,12 +617,12 @@ static int remove_dir(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph),
-	    cmocka_unit_test(test_driver_calls),    cmocka_unit_test(test_ends_not_seen),
-	    cmocka_unit_test(test_probes_shed),
-	    cmocka_unit_test(test_size),	    cmocka_unit_test(test_killed),
-	    cmocka_unit_test(test_dev_full),	    cmocka_unit_test(test_disk_full),
-	    cmocka_unit_test(test_unwritable),    cmocka_unit_test(test_ports), cmocka_unit_test(test_tcp),
+		cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph),
+		cmocka_unit_test(test_driver_calls),    cmocka_unit_test(test_ends_not_seen),
+		cmocka_unit_test(test_probes_shed),     cmocka_unit_test(test_size),
+		cmocka_unit_test(test_killed),          cmocka_unit_test(test_dev_full),
+		cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_unwritable),
+		cmocka_unit_test(test_ports),           cmocka_unit_test(test_tcp),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -18,9 +18,9 @@ static void minority_first(void **state)
 {
 	/* Ranks 0..3: all but rank 2 wait in "b"; each has three threads in "pool", rank 1 one more. */
 	static const struct stack_item items[] = {
-		{ "b", 3, 13, 13 },    { "b", 0, 10, 10 },    { "b", 1, 11, 11 },    { "a", 2, 12, 12 },
-		{ "pool", 0, 10, 20 }, { "pool", 2, 12, 23 }, { "pool", 1, 11, 22 }, { "pool", 3, 13, 24 },
-		{ "pool", 1, 11, 21 },
+		{ "b", 3, 13, 13 },    { "b", 0, 10, 10 },    { "b", 1, 11, 11 },
+		{ "a", 2, 12, 12 },    { "pool", 0, 10, 20 }, { "pool", 2, 12, 23 },
+		{ "pool", 1, 11, 22 }, { "pool", 3, 13, 24 }, { "pool", 1, 11, 21 },
 	};
 	size_t order[9];
 	struct stack_group g[9];
@@ -41,7 +41,8 @@ static void minority_first(void **state)
 static void ties_and_strangers(void **state)
 {
 	static const struct stack_item items[] = {
-		{ "x", -1, 50, 50 }, { "x", -1, 50, 51 }, { "x", -1, 60, 60 }, { "late", 5, 5, 5 }, { "early", 1, 1, 1 },
+		{ "x", -1, 50, 50 }, { "x", -1, 50, 51 },  { "x", -1, 60, 60 },
+		{ "late", 5, 5, 5 }, { "early", 1, 1, 1 },
 	};
 	size_t order[5];
 	struct stack_group g[5];

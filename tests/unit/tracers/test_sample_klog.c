@@ -22,19 +22,34 @@ extern const struct sampler klog_sampler;
 
 static void test_lines(void **state)
 {
-	static const struct { const char *line; int class; uint32_t xid, pid; uint64_t pci; } cases[] = {
-		{ "4,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.", KERNEL_LOG_XID, 79, 1234, PCI_ADDRESS(0, 0x3b, 0) },
-		{ "4,1,2,-;NVRM: Xid (PCI:0001:ff:1f): 48, pid='<unknown>', name=<unknown>, DBE", KERNEL_LOG_XID, 48, 0, PCI_ADDRESS(1, 0xff, 0x1f) },
-		{ "3,1,2,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32", KERNEL_LOG_SXID, 12028, 0, PCI_ADDRESS(0, 0xc1, 0) },
-		{ "3,9,1,c;INFO: task pt_main_thread:812 blocked for more than 120 seconds.", KERNEL_LOG_HUNG_TASK, 0, 0, PCI_NONE },
+	static const struct {
+		const char *line;
+		int class;
+		uint32_t xid, pid;
+		uint64_t pci;
+	} cases[] = {
+		{ "4,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
+		  KERNEL_LOG_XID, 79, 1234, PCI_ADDRESS(0, 0x3b, 0) },
+		{ "4,1,2,-;NVRM: Xid (PCI:0001:ff:1f): 48, pid='<unknown>', name=<unknown>, DBE", KERNEL_LOG_XID, 48, 0,
+		  PCI_ADDRESS(1, 0xff, 0x1f) },
+		{ "3,1,2,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32", KERNEL_LOG_SXID,
+		  12028, 0, PCI_ADDRESS(0, 0xc1, 0) },
+		{ "3,9,1,c;INFO: task pt_main_thread:812 blocked for more than 120 seconds.", KERNEL_LOG_HUNG_TASK, 0,
+		  0, PCI_NONE },
 		{ "6,9,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)", KERNEL_LOG_OOM, 0, 0, PCI_NONE },
-		{ "3,9,1,-;pcieport 0000:00:1c.0: AER: Corrected error message received", KERNEL_LOG_PCIE, 0, 0, PCI_NONE },
+		{ "3,9,1,-;pcieport 0000:00:1c.0: AER: Corrected error message received", KERNEL_LOG_PCIE, 0, 0,
+		  PCI_NONE },
 		{ "4,9,1,-;mlx5_core 0000:1b:00.0 ib0: Link down", KERNEL_LOG_RDMA, 0, 0, PCI_NONE },
 		{ "2,9,1,-;mce: [Hardware Error]: Machine check events logged", KERNEL_LOG_MCE, 0, 0, PCI_NONE },
-		{ "4,9,1,-;NVRM: GPU at 0000:3b:00.0 has software scheduler ENABLED", KERNEL_LOG_NVIDIA, 0, 0, PCI_NONE },
+		{ "4,9,1,-;NVRM: GPU at 0000:3b:00.0 has software scheduler ENABLED", KERNEL_LOG_NVIDIA, 0, 0,
+		  PCI_NONE },
 		{ "6,9,1,-;EXT4-fs (sda1): mounted filesystem", 0, 0, 0, 0 },
-		{ " SUBSYSTEM=NVRM: Xid", 0, 0, 0, 0 }, { "NVRM: Xid", 0, 0, 0, 0 }, { "", 0, 0, 0, 0 }, { ";", 0, 0, 0, 0 },
-		{ "4,1,2,-;NVRM: Xid", KERNEL_LOG_XID, 0, 0, PCI_NONE }, { "4,1,2,-;NVRM: Xid (PCI:zz", KERNEL_LOG_XID, 0, 0, PCI_NONE },
+		{ " SUBSYSTEM=NVRM: Xid", 0, 0, 0, 0 },
+		{ "NVRM: Xid", 0, 0, 0, 0 },
+		{ "", 0, 0, 0, 0 },
+		{ ";", 0, 0, 0, 0 },
+		{ "4,1,2,-;NVRM: Xid", KERNEL_LOG_XID, 0, 0, PCI_NONE },
+		{ "4,1,2,-;NVRM: Xid (PCI:zz", KERNEL_LOG_XID, 0, 0, PCI_NONE },
 	};
 
 	(void)state;
@@ -133,7 +148,9 @@ static void test_rubbish(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines), cmocka_unit_test(test_only_what_is_new_and_whole), cmocka_unit_test(test_rubbish),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_only_what_is_new_and_whole),
+		cmocka_unit_test(test_rubbish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

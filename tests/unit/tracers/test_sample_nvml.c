@@ -43,11 +43,26 @@ static int take(void *to, const struct wire_hdr *h)
 	assert_int_equal(h->tracer, WIRE_FACT);
 	assert_true(h->ts_ns > 0 && h->size % 8 == 0);
 	switch (h->kind) {
-	case FACT_GPU_DEVICE: memcpy(&s->devices[index], h, sizeof(s->devices[0])); s->n_devices++; break;
-	case FACT_GPU_SAMPLE: memcpy(&s->samples[index], h, sizeof(s->samples[0])); s->n_samples++; break;
-	case FACT_GPU_HEALTH: memcpy(&s->healths[index], h, sizeof(s->healths[0])); s->n_healths++; break;
-	case FACT_GPU_PROCS: memcpy(&s->procs[index], h, sizeof(s->procs[0])); s->n_procs++; break;
-	case FACT_GPU_STATE: assert_true(s->n_states < 8); memcpy(&s->states[s->n_states++], h, sizeof(s->states[0])); break;
+	case FACT_GPU_DEVICE:
+		memcpy(&s->devices[index], h, sizeof(s->devices[0]));
+		s->n_devices++;
+		break;
+	case FACT_GPU_SAMPLE:
+		memcpy(&s->samples[index], h, sizeof(s->samples[0]));
+		s->n_samples++;
+		break;
+	case FACT_GPU_HEALTH:
+		memcpy(&s->healths[index], h, sizeof(s->healths[0]));
+		s->n_healths++;
+		break;
+	case FACT_GPU_PROCS:
+		memcpy(&s->procs[index], h, sizeof(s->procs[0]));
+		s->n_procs++;
+		break;
+	case FACT_GPU_STATE:
+		assert_true(s->n_states < 8);
+		memcpy(&s->states[s->n_states++], h, sizeof(s->states[0]));
+		break;
 	default: fail();
 	}
 	return 0;
@@ -57,7 +72,8 @@ static int take(void *to, const struct wire_hdr *h)
 static void compute(struct sim_gpus *g, uint64_t now_ns)
 {
 	struct sim_gpu *gpu = &g->gpus[1];
-	uint64_t n = gpu->nr_spans, from = n ? gpu->spans[(n - 1) % SIM_GPU_SPANS].begin_ns + 20 * MS : now_ns - 1000 * MS;
+	uint64_t n = gpu->nr_spans,
+		 from = n ? gpu->spans[(n - 1) % SIM_GPU_SPANS].begin_ns + 20 * MS : now_ns - 1000 * MS;
 
 	for (; from < now_ns + 100 * MS; from += 20 * MS, n++) {
 		gpu->spans[n % SIM_GPU_SPANS].begin_ns = from;
@@ -82,9 +98,18 @@ static void look_until(void *sampler, struct seen *s, struct sim_gpus *g, bool (
 	assert_true(until(s));
 }
 
-static bool all_told(const struct seen *s) { return s->n_devices >= 2 && s->n_samples >= 6 && s->n_healths >= 2 && s->n_procs >= 2; }
-static bool state_told(const struct seen *s) { return s->n_states == 1; }
-static bool two_states_told(const struct seen *s) { return s->n_states == 2; }
+static bool all_told(const struct seen *s)
+{
+	return s->n_devices >= 2 && s->n_samples >= 6 && s->n_healths >= 2 && s->n_procs >= 2;
+}
+static bool state_told(const struct seen *s)
+{
+	return s->n_states == 1;
+}
+static bool two_states_told(const struct seen *s)
+{
+	return s->n_states == 2;
+}
 
 static struct sim_gpus *gpus_make(void)
 {
@@ -113,7 +138,8 @@ static void test_every_field(void **state)
 	void *sampler = sampler_open(&ctx, &s);
 
 	(void)state;
-	atomic_fetch_or(&g->gpus[1].faults, SIM_GPU_THERMAL | SIM_GPU_ECC | SIM_GPU_ROWS | SIM_GPU_PCIE | SIM_GPU_INFOROM);
+	atomic_fetch_or(&g->gpus[1].faults,
+			SIM_GPU_THERMAL | SIM_GPU_ECC | SIM_GPU_ROWS | SIM_GPU_PCIE | SIM_GPU_INFOROM);
 	g->gpus[1].fault_ns = clock_monotonic_ns();
 	look_until(sampler, &s, g, all_told);
 	assert_int_equal(s.devices[1].n_gpus, 2);
@@ -139,7 +165,8 @@ static void test_every_field(void **state)
 	assert_int_equal(s.healths[0].inforom_bad, 0);
 	assert_int_equal(s.healths[1].nvlink_replay, 0);
 	assert_int_equal(s.healths[1].nvlink_recovery, 0);
-	assert_int_equal(s.healths[1].nvlink_crc, ~0ull); /* no sum is kept here, and link by link it costs more than it tells */
+	assert_int_equal(s.healths[1].nvlink_crc,
+			 ~0ull); /* no sum is kept here, and link by link it costs more than it tells */
 	assert_int_equal(s.healths[1].nvlinks_active, 18);
 	assert_int_equal(s.n_states, 0);
 	nvml_sampler.close(sampler);
@@ -222,8 +249,11 @@ static void test_no_library(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_field), cmocka_unit_test(test_lost_gpu), cmocka_unit_test(test_driver_does_not_answer),
-		cmocka_unit_test(test_no_library), cmocka_unit_test(test_guess),
+		cmocka_unit_test(test_every_field),
+		cmocka_unit_test(test_lost_gpu),
+		cmocka_unit_test(test_driver_does_not_answer),
+		cmocka_unit_test(test_no_library),
+		cmocka_unit_test(test_guess),
 	};
 	const char *o = getenv("O");
 	char library[512];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sample_ports.c - port_tree and ports_sampler on a made /sys: what is read of three providers' ports, what a provider lacks,
- * devices that go and come, files with nonsense in them, and which records the sampler makes of it.
+ * test_sample_ports.c - port_tree and ports_sampler on a made /sys: what is read of three providers' ports, what a
+ * provider lacks, devices that go and come, files with nonsense in them, and which records the sampler makes of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,12 +58,20 @@ static void removed(const char *what)
 
 static void mlx5_make(const char *device)
 {
-	static const struct { const char *file, *text; } files[] = {
-		{ "board_id", "MT_0000000838\n" }, { "ports/1/state", "4: ACTIVE\n" }, { "ports/1/phys_state", "5: LinkUp\n" },
-		{ "ports/1/rate", "400 Gb/sec (4X NDR)\n" }, { "ports/1/link_layer", "InfiniBand\n" },
-		{ "ports/1/counters/port_xmit_data", "1000\n" }, { "ports/1/counters/port_rcv_data", "250\n" },
-		{ "ports/1/counters/symbol_error", "7\n" }, { "ports/1/counters/link_downed", "1\n" },
-		{ "ports/1/hw_counters/out_of_sequence", "11\n" }, { "ports/1/hw_counters/local_ack_timeout_err", "3\n" },
+	static const struct {
+		const char *file, *text;
+	} files[] = {
+		{ "board_id", "MT_0000000838\n" },
+		{ "ports/1/state", "4: ACTIVE\n" },
+		{ "ports/1/phys_state", "5: LinkUp\n" },
+		{ "ports/1/rate", "400 Gb/sec (4X NDR)\n" },
+		{ "ports/1/link_layer", "InfiniBand\n" },
+		{ "ports/1/counters/port_xmit_data", "1000\n" },
+		{ "ports/1/counters/port_rcv_data", "250\n" },
+		{ "ports/1/counters/symbol_error", "7\n" },
+		{ "ports/1/counters/link_downed", "1\n" },
+		{ "ports/1/hw_counters/out_of_sequence", "11\n" },
+		{ "ports/1/hw_counters/local_ack_timeout_err", "3\n" },
 	};
 	char path[200];
 
@@ -235,7 +243,8 @@ static void test_devices_go_and_come(void **state)
 
 static void test_nonsense(void **state)
 {
-	static const char *const texts[] = { "", "\n", "x", "-1", "99999999999999999999999", "4", "1e9 Gb/sec", " (", "12 34" };
+	static const char *const texts[] = { "",  "\n",         "x",  "-1",   "99999999999999999999999",
+					     "4", "1e9 Gb/sec", " (", "12 34" };
 	struct port_tree *t = NULL;
 
 	(void)state;
@@ -265,7 +274,10 @@ static void test_nonsense(void **state)
 static void decode_check(const struct fact_port *id, const struct fact_port_look *look)
 {
 	struct intern *strings = intern_new();
-	union { struct fact_port_look f; char bytes[512]; } cut;
+	union {
+		struct fact_port_look f;
+		char bytes[512];
+	} cut;
 	struct event e[DECODE_EVENTS_MAX];
 
 	assert_int_equal(decode_record(&id->hdr, strings, e), 1);
@@ -291,7 +303,13 @@ static void decode_check(const struct fact_port *id, const struct fact_port_look
 	intern_free(strings);
 }
 
-struct seen { int n_ids, n_looks, n_users; struct fact_port_users users; struct fact_port_look look; uint64_t counters[PORT_COUNTERS]; char id[256]; };
+struct seen {
+	int n_ids, n_looks, n_users;
+	struct fact_port_users users;
+	struct fact_port_look look;
+	uint64_t counters[PORT_COUNTERS];
+	char id[256];
+};
 
 static int take(void *to, const struct wire_hdr *h)
 {
@@ -491,8 +509,9 @@ static void test_no_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_a_tree(test_what_is_read), on_a_tree(test_what_changes), on_a_tree(test_devices_go_and_come), on_a_tree(test_nonsense),
-		on_a_tree(test_records), on_a_tree(test_users), on_a_tree(test_no_answer),
+		on_a_tree(test_what_is_read), on_a_tree(test_what_changes), on_a_tree(test_devices_go_and_come),
+		on_a_tree(test_nonsense),     on_a_tree(test_records),      on_a_tree(test_users),
+		on_a_tree(test_no_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sample_qps.c - what the kernel's RDMA netlink answers, whole and torn; addresses of ports from a made-up tree; the facts as
- * the model gets them.
+ * test_sample_qps.c - what the kernel's RDMA netlink answers, whole and torn; addresses of ports from a made-up tree;
+ * the facts as the model gets them.
  */
 #include <errno.h>
 #include <linux/netlink.h>
@@ -25,7 +25,10 @@
 
 extern const struct sampler qps_sampler;
 
-struct message { char bytes[4096]; size_t n; };
+struct message {
+	char bytes[4096];
+	size_t n;
+};
 
 static void put(struct message *m, const void *data, size_t len)
 {
@@ -130,7 +133,8 @@ static void test_answers(void **state)
 	message_end(&m, h);
 	assert_int_equal(qp_list_qps_take(l, m.bytes, m.n), 0);
 	assert_int_equal(l->n, 2);
-	assert_true(l->rows[0].qpn == 17 && l->rows[0].dest_qpn == 18 && l->rows[0].pid == 4711 && l->rows[0].device == 3);
+	assert_true(l->rows[0].qpn == 17 && l->rows[0].dest_qpn == 18 && l->rows[0].pid == 4711 &&
+		    l->rows[0].device == 3);
 	assert_true(l->rows[1].state == 3 && l->rows[1].type == 2 && l->rows[1].port == 1);
 	qp_list_free(l);
 }
@@ -215,16 +219,26 @@ static void test_addresses(void **state)
 
 static void test_facts(void **state)
 {
-	struct fact_qp f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_QP, .tgid = 4711, .ts_ns = 5 },
-			     .qpn = 17, .dest_qpn = 18, .state = 3, .type = 2, .device = "rxe0" };
+	struct fact_qp f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_QP, .tgid = 4711, .ts_ns = 5 },
+		.qpn = 17,
+		.dest_qpn = 18,
+		.state = 3,
+		.type = 2,
+		.device = "rxe0"
+	};
 	struct fact_gids g = { .hdr = { .size = sizeof(g), .tracer = WIRE_FACT, .kind = FACT_GIDS, .ts_ns = 5 },
-			       .port = 1, .n = 2, .device = "rxe0", .gids = { [1] = { [15] = 9 } } };
+			       .port = 1,
+			       .n = 2,
+			       .device = "rxe0",
+			       .gids = { [1] = { [15] = 9 } } };
 	struct intern *strings = intern_new();
 	struct event e[DECODE_EVENTS_MAX];
 
 	(void)state;
 	assert_int_equal(decode_record(&f.hdr, strings, e), 1);
-	assert_true(e->kind == EV_QP && e->tgid == 4711 && e->qp.qpn == 17 && e->qp.now.dest_qpn == 18 && e->qp.now.by_kernel);
+	assert_true(e->kind == EV_QP && e->tgid == 4711 && e->qp.qpn == 17 && e->qp.now.dest_qpn == 18 &&
+		    e->qp.now.by_kernel);
 	assert_true(e->qp.now.news == QP_FOUND && e->qp.now.state == QP_RTS);
 	f.state = FACT_QP_STATE_GONE;
 	assert_int_equal(decode_record(&f.hdr, strings, e), 1);
@@ -265,8 +279,8 @@ static void test_sampler(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers), cmocka_unit_test(test_torn_answers), cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_addresses), cmocka_unit_test(test_facts), cmocka_unit_test(test_sampler),
+		cmocka_unit_test(test_answers),   cmocka_unit_test(test_torn_answers), cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_addresses), cmocka_unit_test(test_facts),        cmocka_unit_test(test_sampler),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sample_tcp.c - sock_diag's answers whole, cut short and hostile; the connections of this process and of others, in this network
- * namespace and in one of their own; and which records tcp_sampler makes of them.
+ * test_sample_tcp.c - sock_diag's answers whole, cut short and hostile; the connections of this process and of others,
+ * in this network namespace and in one of their own; and which records tcp_sampler makes of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,8 +52,13 @@ static struct message message_new(void)
 {
 	struct message m = {
 		.h = { .nlmsg_len = sizeof(m), .nlmsg_type = SOCK_DIAG_BY_FAMILY },
-		.m = { .idiag_family = AF_INET, .idiag_state = 1, .idiag_inode = 77, .idiag_rqueue = 5, .idiag_wqueue = 6 },
-		.other = { .rta_len = sizeof(struct rtattr) + 5, .rta_type = INET_DIAG_CONG }, .name = "bbr",
+		.m = { .idiag_family = AF_INET,
+		       .idiag_state = 1,
+		       .idiag_inode = 77,
+		       .idiag_rqueue = 5,
+		       .idiag_wqueue = 6 },
+		.other = { .rta_len = sizeof(struct rtattr) + 5, .rta_type = INET_DIAG_CONG },
+		.name = "bbr",
 		.info = { .rta_len = sizeof(struct rtattr) + sizeof(m.bytes), .rta_type = INET_DIAG_INFO },
 	};
 
@@ -62,7 +67,11 @@ static struct message message_new(void)
 	return m;
 }
 
-struct taken { int n; struct diag_socket last; uint64_t counters[TCP_COUNTERS]; };
+struct taken {
+	int n;
+	struct diag_socket last;
+	uint64_t counters[TCP_COUNTERS];
+};
 
 static void take(void *of, const struct diag_socket *s)
 {
@@ -75,7 +84,10 @@ static void take(void *of, const struct diag_socket *s)
 
 static void test_answer(void **state)
 {
-	struct { struct message a, b; struct nlmsghdr done; } all = { message_new(), message_new(), { .nlmsg_len = 16, .nlmsg_type = NLMSG_DONE } };
+	struct {
+		struct message a, b;
+		struct nlmsghdr done;
+	} all = { message_new(), message_new(), { .nlmsg_len = 16, .nlmsg_type = NLMSG_DONE } };
 	struct taken t = { 0 };
 
 	(void)state;
@@ -97,7 +109,8 @@ static void test_answer(void **state)
 static void test_offsets(void **state)
 {
 	(void)state;
-#define AT(counter, field) do { \
+#define AT(counter, field) \
+	do { \
 		struct message m = message_new(); \
 		struct taken t = { 0 }; \
 		uint64_t all = ~0ull; \
@@ -108,16 +121,36 @@ static void test_offsets(void **state)
 		for (int c = TCP_BYTES_SENT; c < TCP_NETDEV_SENT; c++) \
 			assert_true(c == TCP_##counter || !t.counters[c]); \
 	} while (0)
-	AT(BYTES_SENT, tcpi_bytes_sent); AT(BYTES_ACKED, tcpi_bytes_acked); AT(BYTES_RECEIVED, tcpi_bytes_received);
-	AT(BYTES_RETRANSMITTED, tcpi_bytes_retrans); AT(NOT_SENT, tcpi_notsent_bytes); AT(UNACKED, tcpi_unacked); AT(LOST, tcpi_lost);
-	AT(RETRANSMITS, tcpi_total_retrans); AT(DSACKS, tcpi_dsack_dups); AT(REORDERED, tcpi_reord_seen);
-	AT(OUT_OF_ORDER, tcpi_rcv_ooopack); AT(SEGMENTS_SENT, tcpi_segs_out); AT(SEGMENTS_RECEIVED, tcpi_segs_in);
-	AT(DATA_SEGMENTS_SENT, tcpi_data_segs_out); AT(SEND_WINDOW, tcpi_snd_wnd); AT(BACKOFF, tcpi_backoff);
-	AT(TIMEOUTS, tcpi_retransmits); AT(PROBES, tcpi_probes); AT(SINCE_SENT, tcpi_last_data_sent);
-	AT(SINCE_RECEIVED, tcpi_last_data_recv); AT(SINCE_ACKED, tcpi_last_ack_recv); AT(RTT, tcpi_rtt);
-	AT(RTT_VARIATION, tcpi_rttvar); AT(DELIVERED, tcpi_delivered); AT(DELIVERED_CE, tcpi_delivered_ce);
-	AT(DELIVERY_RATE, tcpi_delivery_rate); AT(BUSY, tcpi_busy_time); AT(WINDOW_LIMITED, tcpi_rwnd_limited);
-	AT(BUFFER_LIMITED, tcpi_sndbuf_limited); AT(CONGESTION_WINDOW, tcpi_snd_cwnd);
+	AT(BYTES_SENT, tcpi_bytes_sent);
+	AT(BYTES_ACKED, tcpi_bytes_acked);
+	AT(BYTES_RECEIVED, tcpi_bytes_received);
+	AT(BYTES_RETRANSMITTED, tcpi_bytes_retrans);
+	AT(NOT_SENT, tcpi_notsent_bytes);
+	AT(UNACKED, tcpi_unacked);
+	AT(LOST, tcpi_lost);
+	AT(RETRANSMITS, tcpi_total_retrans);
+	AT(DSACKS, tcpi_dsack_dups);
+	AT(REORDERED, tcpi_reord_seen);
+	AT(OUT_OF_ORDER, tcpi_rcv_ooopack);
+	AT(SEGMENTS_SENT, tcpi_segs_out);
+	AT(SEGMENTS_RECEIVED, tcpi_segs_in);
+	AT(DATA_SEGMENTS_SENT, tcpi_data_segs_out);
+	AT(SEND_WINDOW, tcpi_snd_wnd);
+	AT(BACKOFF, tcpi_backoff);
+	AT(TIMEOUTS, tcpi_retransmits);
+	AT(PROBES, tcpi_probes);
+	AT(SINCE_SENT, tcpi_last_data_sent);
+	AT(SINCE_RECEIVED, tcpi_last_data_recv);
+	AT(SINCE_ACKED, tcpi_last_ack_recv);
+	AT(RTT, tcpi_rtt);
+	AT(RTT_VARIATION, tcpi_rttvar);
+	AT(DELIVERED, tcpi_delivered);
+	AT(DELIVERED_CE, tcpi_delivered_ce);
+	AT(DELIVERY_RATE, tcpi_delivery_rate);
+	AT(BUSY, tcpi_busy_time);
+	AT(WINDOW_LIMITED, tcpi_rwnd_limited);
+	AT(BUFFER_LIMITED, tcpi_sndbuf_limited);
+	AT(CONGESTION_WINDOW, tcpi_snd_cwnd);
 #undef AT
 }
 
@@ -144,7 +177,10 @@ static void test_answer_of_an_older_kernel(void **state)
 static void test_hostile_answers(void **state)
 {
 	struct message m = message_new();
-	struct { struct nlmsghdr h; int error; } e = { .h = { .nlmsg_len = sizeof(e), .nlmsg_type = NLMSG_ERROR } };
+	struct {
+		struct nlmsghdr h;
+		int error;
+	} e = { .h = { .nlmsg_len = sizeof(e), .nlmsg_type = NLMSG_ERROR } };
 	struct taken t = { 0 };
 
 	(void)state;
@@ -195,7 +231,8 @@ static void test_device_lines(void **state)
 	assert_true(received == 100 && sent == 300);
 	assert_true(tcp_net_line("bond0.100:18446744073709551615 2 0 0 0 0 0 0 5 4", name, &received, &sent));
 	assert_true(received == ~0ull && sent == 5);
-	assert_false(tcp_net_line("Inter-|   Receive                                                |  Transmit", name, &received, &sent));
+	assert_false(tcp_net_line("Inter-|   Receive                                                |  Transmit", name,
+				  &received, &sent));
 	assert_false(tcp_net_line(" face |bytes    packets errs drop", name, &received, &sent));
 	assert_false(tcp_net_line("a-name-of-sixteen: 1 2 3 4 5 6 7 8 9", name, &received, &sent));
 	assert_false(tcp_net_line("eth0: 1 2 3", name, &received, &sent));
@@ -205,7 +242,9 @@ static void test_device_lines(void **state)
 
 /* --- connections --- */
 
-struct ends { int listen, connect, accept; };
+struct ends {
+	int listen, connect, accept;
+};
 
 static struct ends ends_open(int family)
 {
@@ -215,7 +254,8 @@ static struct ends ends_open(int family)
 	socklen_t len = family == AF_INET ? sizeof(a4) : sizeof(a6);
 	struct ends e = { .listen = socket(family, SOCK_STREAM, 0), .connect = socket(family, SOCK_STREAM, 0) };
 
-	if (bind(e.listen, a, len) || listen(e.listen, 1) || getsockname(e.listen, a, &len) || connect(e.connect, a, len))
+	if (bind(e.listen, a, len) || listen(e.listen, 1) || getsockname(e.listen, a, &len) ||
+	    connect(e.connect, a, len))
 		abort();
 	e.accept = accept(e.listen, NULL, NULL);
 	return e;
@@ -332,7 +372,8 @@ static bool is_ours(const void *of, const struct target_proc *p)
 	return (pid_t)p->tgid == traced;
 }
 
-/* A rank with both ends of a connection open; in a network namespace of its own if asked for. 0: that cannot be here. */
+/* A rank with both ends of a connection open; in a network namespace of its own if asked for. 0: that cannot be here.
+ */
 static pid_t rank_start(bool own_net)
 {
 	char *argv[] = { "sleep", "60", NULL }, *env[] = { "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=3", NULL };
@@ -351,7 +392,15 @@ static pid_t rank_start(bool own_net)
 	return waitpid(pid, &status, WNOHANG) ? 0 : pid;
 }
 
-struct seen { int n_ids, n_looks, n_gone; struct fact_tcp_look look; uint64_t counters[TCP_COUNTERS]; union { struct fact_tcp f; char bytes[256]; } id; };
+struct seen {
+	int n_ids, n_looks, n_gone;
+	struct fact_tcp_look look;
+	uint64_t counters[TCP_COUNTERS];
+	union {
+		struct fact_tcp f;
+		char bytes[256];
+	} id;
+};
 
 static int told(void *to, const struct wire_hdr *h)
 {
@@ -387,7 +436,11 @@ static void look_until(void *s, const struct seen *seen, struct target_set *set,
 /* What the model gets of the records, and of ones that are cut short. */
 static void decode_check(const struct seen *seen)
 {
-	union { struct fact_tcp f; struct fact_tcp_look look; char bytes[512]; } cut;
+	union {
+		struct fact_tcp f;
+		struct fact_tcp_look look;
+		char bytes[512];
+	} cut;
 	struct intern *strings = intern_new();
 	struct event e[DECODE_EVENTS_MAX];
 
@@ -469,9 +522,15 @@ static void test_rank_elsewhere(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answer), cmocka_unit_test(test_offsets), cmocka_unit_test(test_answer_of_an_older_kernel),
-		cmocka_unit_test(test_hostile_answers), cmocka_unit_test(test_device_lines), cmocka_unit_test(test_own_connections),
-		cmocka_unit_test(test_many), cmocka_unit_test(test_rank), cmocka_unit_test(test_rank_elsewhere),
+		cmocka_unit_test(test_answer),
+		cmocka_unit_test(test_offsets),
+		cmocka_unit_test(test_answer_of_an_older_kernel),
+		cmocka_unit_test(test_hostile_answers),
+		cmocka_unit_test(test_device_lines),
+		cmocka_unit_test(test_own_connections),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_rank),
+		cmocka_unit_test(test_rank_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

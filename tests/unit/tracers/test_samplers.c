@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_samplers.c - the table of samplers: every line says who it is, when it runs and what to do about a failure; what runs
- * belongs to the tier, and a failing one stops nobody.
+ * test_samplers.c - the table of samplers: every line says who it is, when it runs and what to do about a failure; what
+ * runs belongs to the tier, and a failing one stops nobody.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,8 +62,13 @@ static void test_nobody_traced(void **state)
 	assert_int_equal(reader_open(&r), 0);
 	assert_int_equal(target_set_new(r, NULL, 0, &set), 0);
 	for (int probes = 0; probes < 2; probes++) {
-		struct sampler_ctx ctx = { .reader = r, .targets = set, .is_traced = nobody, .emit = none_traced_emits,
-					   .emit_to = &told, .dstate_limit_ns = 5000000000ull, .probes = probes };
+		struct sampler_ctx ctx = { .reader = r,
+					   .targets = set,
+					   .is_traced = nobody,
+					   .emit = none_traced_emits,
+					   .emit_to = &told,
+					   .dstate_limit_ns = 5000000000ull,
+					   .probes = probes };
 
 		assert_int_equal(samplers_open(&ctx, &s), 0);
 		for (uint64_t now = 1; now < 5000000000ull; now += 250000000ull)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sched_look.c - what tier watch concludes from two looks at a thread: a wait's begin, how long it lasted, and that one
- * switch in between makes all of it unknown.
+ * test_sched_look.c - what tier watch concludes from two looks at a thread: a wait's begin, how long it lasted, and
+ * that one switch in between makes all of it unknown.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,9 @@
 
 static struct sched_entry look(struct sched_looked *k, uint32_t state, uint64_t switches, uint64_t at_ms)
 {
-	struct sched_look l = { .tid = 7, .tgid = 5, .state = state, .switches = switches, .run_ns = at_ms, .wait_ns = 3 };
+	struct sched_look l = {
+		.tid = 7, .tgid = 5, .state = state, .switches = switches, .run_ns = at_ms, .wait_ns = 3
+	};
 	struct sched_entry e;
 
 	sched_look_take(k, &l, at_ms * MS, &e);
@@ -74,7 +76,8 @@ static void a_stop_is_a_sleep_too(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_wait_that_lasts), cmocka_unit_test(one_switch_begins_anew),
+		cmocka_unit_test(a_wait_that_lasts),
+		cmocka_unit_test(one_switch_begins_anew),
 		cmocka_unit_test(a_stop_is_a_sleep_too),
 	};
 

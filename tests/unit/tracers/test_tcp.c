@@ -16,8 +16,14 @@
 
 static struct tcp_record record_of(uint8_t kind, int family, const char *local, const char *remote)
 {
-	struct tcp_record r = { .hdr = { .size = sizeof(r), .tracer = WIRE_TCP, .kind = kind, .tgid = 7, .tid = 7, .ts_ns = 9 },
-				.family = family, .local_port = 40000, .remote_port = 29500, .state = 1, .n = 3 };
+	struct tcp_record r = {
+		.hdr = { .size = sizeof(r), .tracer = WIRE_TCP, .kind = kind, .tgid = 7, .tid = 7, .ts_ns = 9 },
+		.family = family,
+		.local_port = 40000,
+		.remote_port = 29500,
+		.state = 1,
+		.n = 3
+	};
 
 	inet_pton(family, local, r.local);
 	inet_pton(family, remote, r.remote);
@@ -43,7 +49,8 @@ static const struct event_arg *arg(const struct event *e, const char *name)
 
 static void test_records(void **state)
 {
-	static const char *const names[] = { "TCP sent again", "TCP connection broken", "TCP reset received", "TCP reset sent" };
+	static const char *const names[] = { "TCP sent again", "TCP connection broken", "TCP reset received",
+					     "TCP reset sent" };
 	struct intern *strings = intern_new();
 	struct tcp_record r;
 	struct event e;

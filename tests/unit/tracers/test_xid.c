@@ -16,7 +16,8 @@
 
 static struct xid_record record_of(const char *device, const char *message)
 {
-	struct xid_record r = { .hdr = { .size = sizeof(r), .tracer = WIRE_XID, .kind = XID_REPORTED, .ts_ns = 7 }, .number = 79 };
+	struct xid_record r = { .hdr = { .size = sizeof(r), .tracer = WIRE_XID, .kind = XID_REPORTED, .ts_ns = 7 },
+				.number = 79 };
 
 	/* May fill it whole: then without a zero byte. */
 	memcpy(r.device, device, strnlen(device, sizeof(r.device)));

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static const struct finding *gpu_finding(const struct finding_list *found, enum finding_kind kind, uint32_t pid, const char *prefix)
+static const struct finding *gpu_finding(const struct finding_list *found, enum finding_kind kind, uint32_t pid,
+					 const char *prefix)
 {
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *g = &found->items[i];
@@ -33,7 +34,9 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 		g = gpu_finding(found, FINDING_GPU_HEALTH, f->pids[0], "");
 	if (!g)
 		return;
-	f->cause = g->kind == FINDING_XID ? "gpu_xid" : !strncmp(g->cause, "throttled", 9) ? "gpu_throttled" : "gpu_unhealthy";
+	f->cause = g->kind == FINDING_XID               ? "gpu_xid"
+		   : !strncmp(g->cause, "throttled", 9) ? "gpu_throttled"
+							: "gpu_unhealthy";
 	f->caused_by_key = g->key;
 	finding_note_text(f, "gpu_finding", g->cause);
 	gpu = model_proc(m, f->pids[0]) ? proc_gpu(m, model_proc(m, f->pids[0])) : NULL;
@@ -44,8 +47,13 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 
 uint64_t gpu_stop_key(const struct finding_list *found, uint32_t pid)
 {
-	static const struct { enum finding_kind kind; const char *cause; } stops[] = {
-		{ FINDING_GPU_HEALTH, "gpu_lost" }, { FINDING_GPU_HEALTH, "needs_reset" }, { FINDING_XID, "hardware" },
+	static const struct {
+		enum finding_kind kind;
+		const char *cause;
+	} stops[] = {
+		{ FINDING_GPU_HEALTH, "gpu_lost" },
+		{ FINDING_GPU_HEALTH, "needs_reset" },
+		{ FINDING_XID, "hardware" },
 		{ FINDING_GPU_HEALTH, "driver_does_not_answer" },
 	};
 

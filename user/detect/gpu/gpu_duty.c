@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_duty.c - a rank whose GPU has become the slowest, by how busy the GPUs are and by no probe. All ranks make equally many
- * steps, so what one does in a step is its activity over the others'. That quotient cancels the step rate; a slow GPU's
- * rises against its own past, as its peers wait more. Tensor and SM activity must agree: a kernel that spins on one SM
- * leaves tensor activity together and turns the sign of the other (docs/field-notes.md, 1), so nobody is named for it.
+ * gpu_duty.c - a rank whose GPU has become the slowest, by how busy the GPUs are and by no probe. All ranks make
+ * equally many steps, so what one does in a step is its activity over the others'. That quotient cancels the step rate;
+ * a slow GPU's rises against its own past, as its peers wait more. Tensor and SM activity must agree: a kernel that
+ * spins on one SM leaves tensor activity together and turns the sign of the other (docs/field-notes.md, 1), so nobody
+ * is named for it.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,18 +15,18 @@
 #include "detect/detect.h"
 #include "detect/gpu/gpu_cause.h"
 
-#define RANKS_MAX 16            /* of one job on this node, with a GPU each */
-#define ROUNDS 64               /* kept: half a minute at two a second */
-#define TOGETHER_NS 400000000ull/* looks of one round lie within that */
-#define BEFORE_MIN 8            /* rounds of the past, */
-#define BEFORE_NS 8000000000ull /* over so long */
-#define NOW_NS 1500000000ull    /* the present, at least */
-#define TENSOR_LEAST 2.0        /* percent: below that no matrix work is going on */
-#define RISE_TENSOR 0.04        /* of the quotient: at least, and */
+#define RANKS_MAX 16             /* of one job on this node, with a GPU each */
+#define ROUNDS 64                /* kept: half a minute at two a second */
+#define TOGETHER_NS 400000000ull /* looks of one round lie within that */
+#define BEFORE_MIN 8             /* rounds of the past, */
+#define BEFORE_NS 8000000000ull  /* over so long */
+#define NOW_NS 1500000000ull     /* the present, at least */
+#define TENSOR_LEAST 2.0         /* percent: below that no matrix work is going on */
+#define RISE_TENSOR 0.04         /* of the quotient: at least, and */
 #define RISE_SM 0.03
-#define SURE 6.0                /* standard errors of the two means, by the quotient's own scatter in the past */
-#define FALL_SHARE 0.25         /* the others' activity must have fallen by that share of the rise: the step rate did */
-#define PAUSED 0.25             /* the others do less than that of their usual work: no training step goes on */
+#define SURE 6.0        /* standard errors of the two means, by the quotient's own scatter in the past */
+#define FALL_SHARE 0.25 /* the others' activity must have fallen by that share of the rise: the step rate did */
+#define PAUSED 0.25     /* the others do less than that of their usual work: no training step goes on */
 
 struct round {
 	uint64_t ts_ns;
@@ -33,11 +34,13 @@ struct round {
 	float tensor_quotient[RANKS_MAX], sm_quotient[RANKS_MAX]; /* over the median of the others' */
 };
 
-struct excess { double tensor, sm; };     /* quotient now over before, less 1 */
+struct excess {
+	double tensor, sm;
+}; /* quotient now over before, less 1 */
 
-struct slow { /* a rank that is named */
-	uint64_t since_ns;                /* 0 not */
-	struct excess past;               /* quotients before, frozen */
+struct slow {               /* a rank that is named */
+	uint64_t since_ns;  /* 0 not */
+	struct excess past; /* quotients before, frozen */
 	double tensor_before, sm_before, peers_tensor_before, peers_sm_before;
 };
 
@@ -45,13 +48,15 @@ struct duty_job {
 	const char *job;
 	int n;
 	uint32_t pids[RANKS_MAX];
-	struct round rounds[ROUNDS];      /* number i at i % ROUNDS */
+	struct round rounds[ROUNDS]; /* number i at i % ROUNDS */
 	uint64_t n_rounds, last_ns;
 	struct slow slow[RANKS_MAX];
 	struct duty_job *next;
 };
 
-struct gpu_duty { struct duty_job *jobs; };
+struct gpu_duty {
+	struct duty_job *jobs;
+};
 
 static const struct round *round_at(const struct duty_job *j, uint64_t i) /* i-th newest */
 {
@@ -79,7 +84,8 @@ static double others_median(const float *of, int n, int r)
 
 static bool usable(const struct gpu_look *l, uint64_t ts_ns)
 {
-	return l && l->s.window_ns && l->s.tensor >= 0 && l->s.sm >= 0 && l->ts_ns + TOGETHER_NS > ts_ns && l->ts_ns < ts_ns + TOGETHER_NS;
+	return l && l->s.window_ns && l->s.tensor >= 0 && l->s.sm >= 0 && l->ts_ns + TOGETHER_NS > ts_ns &&
+	       l->ts_ns < ts_ns + TOGETHER_NS;
 }
 
 /* The newest look of every rank's GPU, if it is one round and new, and all of them train. */
@@ -109,7 +115,8 @@ static bool round_take(const struct duty_job *j, const struct model *m, struct r
 	return true;
 }
 
-static double mean(const struct duty_job *j, uint64_t from, uint64_t to, double (*of)(const struct duty_job *, const struct round *, int), int r)
+static double mean(const struct duty_job *j, uint64_t from, uint64_t to,
+		   double (*of)(const struct duty_job *, const struct round *, int), int r)
 {
 	double sum = 0;
 
@@ -118,7 +125,8 @@ static double mean(const struct duty_job *j, uint64_t from, uint64_t to, double 
 	return to > from ? sum / (to - from) : 0;
 }
 
-static double deviation(const struct duty_job *j, uint64_t from, uint64_t to, double (*of)(const struct duty_job *, const struct round *, int), int r)
+static double deviation(const struct duty_job *j, uint64_t from, uint64_t to,
+			double (*of)(const struct duty_job *, const struct round *, int), int r)
 {
 	double m = mean(j, from, to, of, r), sum = 0;
 
@@ -130,20 +138,50 @@ static double deviation(const struct duty_job *j, uint64_t from, uint64_t to, do
 	return to > from + 1 ? sqrt(sum / (to - from - 1)) : INFINITY;
 }
 
-static double tensor_of(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->tensor[r]; }
-static double sm_of(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->sm[r]; }
-static double power_of(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->power_w[r]; }
-static double peers_tensor(const struct duty_job *j, const struct round *o, int r) { return others_median(o->tensor, j->n, r); }
-static double peers_sm(const struct duty_job *j, const struct round *o, int r) { return others_median(o->sm, j->n, r); }
-static double peers_power(const struct duty_job *j, const struct round *o, int r) { return others_median(o->power_w, j->n, r); }
-static double tensor_quotient(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->tensor_quotient[r]; }
-static double sm_quotient(const struct duty_job *j, const struct round *o, int r) { (void)j; return o->sm_quotient[r]; }
+static double tensor_of(const struct duty_job *j, const struct round *o, int r)
+{
+	(void)j;
+	return o->tensor[r];
+}
+static double sm_of(const struct duty_job *j, const struct round *o, int r)
+{
+	(void)j;
+	return o->sm[r];
+}
+static double power_of(const struct duty_job *j, const struct round *o, int r)
+{
+	(void)j;
+	return o->power_w[r];
+}
+static double peers_tensor(const struct duty_job *j, const struct round *o, int r)
+{
+	return others_median(o->tensor, j->n, r);
+}
+static double peers_sm(const struct duty_job *j, const struct round *o, int r)
+{
+	return others_median(o->sm, j->n, r);
+}
+static double peers_power(const struct duty_job *j, const struct round *o, int r)
+{
+	return others_median(o->power_w, j->n, r);
+}
+static double tensor_quotient(const struct duty_job *j, const struct round *o, int r)
+{
+	(void)j;
+	return o->tensor_quotient[r];
+}
+static double sm_quotient(const struct duty_job *j, const struct round *o, int r)
+{
+	(void)j;
+	return o->sm_quotient[r];
+}
 
 /* --- the verdict --- */
 
 /* By how much the quotient of the newest `k` rounds is above the past beyond noise and floor; 0 not. */
-static double rise_over(const struct duty_job *j, int r, uint64_t k, double (*of)(const struct duty_job *, const struct round *, int),
-			double floor, double *ret_before)
+static double rise_over(const struct duty_job *j, int r, uint64_t k,
+			double (*of)(const struct duty_job *, const struct round *, int), double floor,
+			double *ret_before)
 {
 	uint64_t all = rounds_kept(j), half = k + (all - k) / 2;
 	double before = mean(j, k, all, of, r), now = mean(j, 0, k, of, r), rise = now / before - 1;
@@ -216,7 +254,8 @@ static void decide(struct duty_job *j)
 static struct finding *straggler_of(struct finding_list *found, uint32_t pid)
 {
 	for (size_t i = 0; i < found->n; i++)
-		if (found->items[i].kind == FINDING_STRAGGLER && found->items[i].n_ranks == 1 && found->items[i].pids[0] == pid)
+		if (found->items[i].kind == FINDING_STRAGGLER && found->items[i].n_ranks == 1 &&
+		    found->items[i].pids[0] == pid)
 			return &found->items[i];
 	return NULL;
 }

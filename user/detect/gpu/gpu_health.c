@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_health.c - what is wrong with a GPU by the driver's own counters, told of the ranks that compute on it. A power cap under
- * load is how these GPUs run and is no fault. Counters count from when they were first seen: what broke long ago is told
- * only where it is still open (rows that wait for a reset).
+ * gpu_health.c - what is wrong with a GPU by the driver's own counters, told of the ranks that compute on it. A power
+ * cap under load is how these GPUs run and is no fault. Counters count from when they were first seen: what broke long
+ * ago is told only where it is still open (rows that wait for a reset).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,40 +10,67 @@
 
 #include "detect/detect.h"
 
-#define HOLD_NS 60000000000ull        /* a counter that moved is told for so long */
-#define THROTTLE_NS 3000000000ull     /* throttled for so long, and */
-#define THROTTLE_LOOKS 3              /* in so many looks */
-#define UNTHROTTLE_NS 10000000000ull  /* free of it for so long: over */
-#define LOAD_SM 20.0                  /* percent: under load */
-#define LINK_ERRORS_AT_ONCE 100       /* replays between two checkups; */
-#define LINK_ERRORS_AGAIN 10          /* or twice running, so many together: single ones are the cable's usual rate */
+#define HOLD_NS 60000000000ull       /* a counter that moved is told for so long */
+#define THROTTLE_NS 3000000000ull    /* throttled for so long, and */
+#define THROTTLE_LOOKS 3             /* in so many looks */
+#define UNTHROTTLE_NS 10000000000ull /* free of it for so long: over */
+#define LOAD_SM 20.0                 /* percent: under load */
+#define LINK_ERRORS_AT_ONCE 100      /* replays between two checkups; */
+#define LINK_ERRORS_AGAIN 10         /* or twice running, so many together: single ones are the cable's usual rate */
 
 enum fault {
-	FAULT_LOST, FAULT_RESET, FAULT_SILENT, FAULT_HW_THERMAL, FAULT_SW_THERMAL, FAULT_POWER_BRAKE, FAULT_HW_SLOW, FAULT_ECC,
-	FAULT_ROWS, FAULT_REMAP, FAULT_PAGES, FAULT_INFOROM, FAULT_NVLINK, FAULT_NVLINK_DOWN, FAULT_PCIE_WIDTH, FAULT_PCIE_REPLAY,
+	FAULT_LOST,
+	FAULT_RESET,
+	FAULT_SILENT,
+	FAULT_HW_THERMAL,
+	FAULT_SW_THERMAL,
+	FAULT_POWER_BRAKE,
+	FAULT_HW_SLOW,
+	FAULT_ECC,
+	FAULT_ROWS,
+	FAULT_REMAP,
+	FAULT_PAGES,
+	FAULT_INFOROM,
+	FAULT_NVLINK,
+	FAULT_NVLINK_DOWN,
+	FAULT_PCIE_WIDTH,
+	FAULT_PCIE_REPLAY,
 	FAULTS,
 };
 
-static const struct { const char *cause, *remedy; } faults[FAULTS] = {
-	[FAULT_LOST] = { "gpu_lost", "the GPU is off the bus: drain the node, power-cycle it, reseat or replace the board" },
+static const struct {
+	const char *cause, *remedy;
+} faults[FAULTS] = {
+	[FAULT_LOST] = { "gpu_lost",
+			 "the GPU is off the bus: drain the node, power-cycle it, reseat or replace the board" },
 	[FAULT_RESET] = { "needs_reset", "stop what uses the GPU and reset it (nvidia-smi -r), or reboot" },
-	[FAULT_SILENT] = { "driver_does_not_answer", "the driver is stuck: see the kernel log for an XID; reboot the node" },
+	[FAULT_SILENT] = { "driver_does_not_answer",
+			   "the driver is stuck: see the kernel log for an XID; reboot the node" },
 	[FAULT_HW_THERMAL] = { "throttled_thermal", "too hot: look at fans, coolant, airflow and neighbours" },
-	[FAULT_SW_THERMAL] = { "throttled_thermal_software", "near its thermal limit: look at fans, coolant and airflow" },
-	[FAULT_POWER_BRAKE] = { "throttled_power_brake", "the board's power supply asked it to slow down: look at PSUs and PDUs" },
-	[FAULT_HW_SLOW] = { "throttled_hardware", "the hardware slows the clocks down: look at temperature and power supply" },
-	[FAULT_ECC] = { "ecc_uncorrected", "memory errors: drain, reset the GPU, run a memory test; replace it if they come back" },
+	[FAULT_SW_THERMAL] = { "throttled_thermal_software",
+			       "near its thermal limit: look at fans, coolant and airflow" },
+	[FAULT_POWER_BRAKE] = { "throttled_power_brake",
+				"the board's power supply asked it to slow down: look at PSUs and PDUs" },
+	[FAULT_HW_SLOW] = { "throttled_hardware",
+			    "the hardware slows the clocks down: look at temperature and power supply" },
+	[FAULT_ECC] = { "ecc_uncorrected",
+			"memory errors: drain, reset the GPU, run a memory test; replace it if they come back" },
 	[FAULT_ROWS] = { "rows_pending", "a memory row waits to be remapped: reset the GPU when the job is over" },
 	[FAULT_REMAP] = { "remap_failed", "no spare memory row is left: replace the board" },
 	[FAULT_PAGES] = { "pages_pending", "a memory page waits to be retired: reset the GPU when the job is over" },
 	[FAULT_INFOROM] = { "inforom_corrupt", "its configuration memory is damaged: replace the board" },
-	[FAULT_NVLINK] = { "nvlink_errors", "errors on a link to the switch or a peer: reseat board or cable; see the fabric manager's log" },
-	[FAULT_NVLINK_DOWN] = { "nvlink_down", "a link that was there is gone: reset the GPUs of the node, restart the fabric manager" },
+	[FAULT_NVLINK] = { "nvlink_errors",
+			   "errors on a link to the switch or a peer: reseat board or cable; see the fabric manager's log" },
+	[FAULT_NVLINK_DOWN] = { "nvlink_down",
+				"a link that was there is gone: reset the GPUs of the node, restart the fabric manager" },
 	[FAULT_PCIE_WIDTH] = { "pcie_width", "fewer lanes than it could have: reseat the board or riser" },
 	[FAULT_PCIE_REPLAY] = { "pcie_replays", "packets are sent again and again: reseat the board or riser" },
 };
 
-struct one { uint64_t since_ns, last_ns; int n; }; /* since_ns 0: not so; last_ns: newest sign of it */
+struct one {
+	uint64_t since_ns, last_ns;
+	int n;
+}; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
 	uint32_t index;
@@ -52,7 +79,9 @@ struct watched {
 	struct watched *next;
 };
 
-struct gpu_health_state { struct watched *all; };
+struct gpu_health_state {
+	struct watched *all;
+};
 
 static struct watched *watched_of(struct gpu_health_state *s, uint32_t index)
 {
@@ -109,8 +138,8 @@ static uint64_t grown(uint64_t now, uint64_t before)
 	return now != ~0ull && before != ~0ull && now > before ? now - before : 0;
 }
 
-/* What had to be sent again. CRC errors alone are no fault: links with forward error correction count them by the hundred a
- * second on healthy H200s under load, without one replay (docs/measurements.md). */
+/* What had to be sent again. CRC errors alone are no fault: links with forward error correction count them by the
+ * hundred a second on healthy H200s under load, without one replay (docs/measurements.md). */
 static uint64_t link_errors(const struct gpu_health *now, const struct gpu_health *then)
 {
 	return grown(now->nvlink_replay, then->nvlink_replay);
@@ -140,18 +169,25 @@ static void checkup_take(struct watched *w, const struct gpu *g)
 	sign_state(&w->faults[FAULT_REMAP], h->rows_failed == 1, now_ns);
 	sign_state(&w->faults[FAULT_PAGES], h->pages_pending == 1, now_ns);
 	sign_state(&w->faults[FAULT_INFOROM], h->inforom_bad == 1, now_ns);
-	sign_state(&w->faults[FAULT_NVLINK_DOWN], g->n_nvlinks != GPU_NOT_TOLD && h->nvlinks_active != GPU_NOT_TOLD &&
-		   h->nvlinks_active < g->n_nvlinks, now_ns);
+	sign_state(&w->faults[FAULT_NVLINK_DOWN],
+		   g->n_nvlinks != GPU_NOT_TOLD && h->nvlinks_active != GPU_NOT_TOLD &&
+			   h->nvlinks_active < g->n_nvlinks,
+		   now_ns);
 	if (load || w->faults[FAULT_PCIE_WIDTH].since_ns) /* an idle link may save power */
-		sign_state(&w->faults[FAULT_PCIE_WIDTH], h->pcie_width != GPU_NOT_TOLD && g->pcie_width_max != GPU_NOT_TOLD &&
-			   h->pcie_width < g->pcie_width_max, now_ns);
+		sign_state(&w->faults[FAULT_PCIE_WIDTH],
+			   h->pcie_width != GPU_NOT_TOLD && g->pcie_width_max != GPU_NOT_TOLD &&
+				   h->pcie_width < g->pcie_width_max,
+			   now_ns);
 	if (!b)
 		return;
 	sign(&w->faults[FAULT_ECC], grown(h->ecc_uncorrected, b->ecc_uncorrected), now_ns);
-	sign(&w->faults[FAULT_NVLINK], grown(h->nvlink_recovery, b->nvlink_recovery) ||
-	     counts_much(link_errors(h, b), bb ? link_errors(b, bb) : 0), now_ns);
-	sign(&w->faults[FAULT_PCIE_REPLAY], counts_much(grown(h->pcie_replay, b->pcie_replay),
-							bb ? grown(b->pcie_replay, bb->pcie_replay) : 0), now_ns);
+	sign(&w->faults[FAULT_NVLINK],
+	     grown(h->nvlink_recovery, b->nvlink_recovery) ||
+		     counts_much(link_errors(h, b), bb ? link_errors(b, bb) : 0),
+	     now_ns);
+	sign(&w->faults[FAULT_PCIE_REPLAY],
+	     counts_much(grown(h->pcie_replay, b->pcie_replay), bb ? grown(b->pcie_replay, bb->pcie_replay) : 0),
+	     now_ns);
 }
 
 static bool is_counter(int f)
@@ -233,7 +269,8 @@ static void health_note(struct finding *f, int fault, const struct gpu *g)
 		number_note(f, "pcie_replays", grown(h->pcie_replay, g->first.pcie_replay));
 }
 
-static int report(const struct model *m, const struct gpu *g, int fault, const struct one *o, struct finding_list *found)
+static int report(const struct model *m, const struct gpu *g, int fault, const struct one *o,
+		  struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * xid.c - errors that the NVIDIA driver reported (XID), by the tracepoint or the kernel log: what each means, what to do, and
- * which rank it hits: the process that the line names, else whoever computes on that GPU.
+ * xid.c - errors that the NVIDIA driver reported (XID), by the tracepoint or the kernel log: what each means, what to
+ * do, and which rank it hits: the process that the line names, else whoever computes on that GPU.
  */
 #include <errno.h>
 
@@ -12,11 +12,15 @@
 enum severity { SEVERITY_H, SEVERITY_D, SEVERITY_A, SEVERITY_I, SEVERITY_UNKNOWN };
 
 static const char *const severities[] = {
-	[SEVERITY_H] = "hardware", [SEVERITY_D] = "driver", [SEVERITY_A] = "application", [SEVERITY_I] = "information",
-	[SEVERITY_UNKNOWN] = "unknown",
+	[SEVERITY_H] = "hardware",    [SEVERITY_D] = "driver",        [SEVERITY_A] = "application",
+	[SEVERITY_I] = "information", [SEVERITY_UNKNOWN] = "unknown",
 };
 
-struct xid_row { uint32_t number; enum severity severity; const char *meaning, *remedy; };
+struct xid_row {
+	uint32_t number;
+	enum severity severity;
+	const char *meaning, *remedy;
+};
 
 static const struct xid_row rows[] = {
 #define XID(number, severity, meaning, remedy) { number, SEVERITY_##severity, meaning, remedy },
@@ -25,10 +29,16 @@ static const struct xid_row rows[] = {
 };
 
 static const struct xid_row unknown = {
-	0, SEVERITY_UNKNOWN, "not in our table", "look the number up in NVIDIA's XID catalogue",
+	0,
+	SEVERITY_UNKNOWN,
+	"not in our table",
+	"look the number up in NVIDIA's XID catalogue",
 };
 static const struct xid_row of_switch = {
-	0, SEVERITY_H, "an NVSwitch error", "look at the fabric manager's log; reset the GPUs and switches of the node",
+	0,
+	SEVERITY_H,
+	"an NVSwitch error",
+	"look at the fabric manager's log; reset the GPUs and switches of the node",
 };
 
 static const struct xid_row *row_of(const struct xid *x)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * absent.c - see absent.h. On one host a rank without a process may as well be on another host: it is named where its
- * neighbours by local rank are here, or where it is the only one missing. In a merge of hosts' looks nobody spoke for the
- * missing ones: unobserved.
+ * neighbours by local rank are here, or where it is the only one missing. In a merge of hosts' looks nobody spoke for
+ * the missing ones: unobserved.
  */
 #include "detect/hang/absent.h"
 
@@ -13,11 +13,15 @@
 #include "detect/hang/sampled.h"
 #include "detect/hang/unread.h"
 
-#define ENCLOSED 0.85     /* ranks before and behind it are here */
+#define ENCLOSED 0.85 /* ranks before and behind it are here */
 #define UNTOLD 0.4
-#define ALL_OTHERS 0.6    /* all others are here: another host would have one rank alone */
+#define ALL_OTHERS 0.6 /* all others are here: another host would have one rank alone */
 
-struct absent { int n, ranks[FINDING_RANKS_MAX]; double confidence; const struct comm *comm; };
+struct absent {
+	int n, ranks[FINDING_RANKS_MAX];
+	double confidence;
+	const struct comm *comm;
+};
 
 /* The job's own communicator: the largest, if it is as large as the job. */
 static const struct comm *world_of(const struct model *m)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * absent.h - a rank that was gone before anybody looked: its communicators have a place for it, and no process is there.
+ * absent.h - a rank that was gone before anybody looked: its communicators have a place for it, and no process is
+ * there.
  */
 #ifndef RANKTRACE_ABSENT_H
 #define RANKTRACE_ABSENT_H

@@ -42,7 +42,10 @@ static int proc_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-struct callers { const struct proc **by; size_t n; };
+struct callers {
+	const struct proc **by;
+	size_t n;
+};
 
 static bool callers_list(const struct birth *b, struct callers *c)
 {
@@ -85,7 +88,8 @@ static bool is_newest(const struct model *m, const struct birth *b, const struct
 	return !p->dead || (model_rank(m, p->job, p->rank) == p && p->exit_ns + 60000000000ull > b->first_ns);
 }
 
-static int missing_of_job(const struct model *m, const struct birth *b, const struct callers *c, const struct proc **list)
+static int missing_of_job(const struct model *m, const struct birth *b, const struct callers *c,
+			  const struct proc **list)
 {
 	int n = 0;
 
@@ -146,8 +150,12 @@ bool birth_lack(const struct model *m, const struct birth *b, const struct proc 
 
 	while (n > 0 && missing[n - 1] != p)
 		n--;
-	*l = (struct lack){ .space = SPACE_BIRTH, .peer = -1, .seq = birth_key(b), .since_ns = birth_since_ns(b),
-			    .limit_ns = birth_limit_ns(m, p), .birth = b };
+	*l = (struct lack){ .space = SPACE_BIRTH,
+			    .peer = -1,
+			    .seq = birth_key(b),
+			    .since_ns = birth_since_ns(b),
+			    .limit_ns = birth_limit_ns(m, p),
+			    .birth = b };
 	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
 		l->n_waiting += birth_inside(bm);
 	return n > 0;

@@ -23,11 +23,12 @@ static inline bool birth_incomplete(const struct birth *b)
 	return b->nranks < 0 || b->n_called < b->nranks;
 }
 
-uint64_t birth_key(const struct birth *b);   /* the same from tick to tick */
+uint64_t birth_key(const struct birth *b);      /* the same from tick to tick */
 uint64_t birth_since_ns(const struct birth *b); /* the first of those still inside came; UINT64_MAX: nobody is inside */
 uint64_t birth_limit_ns(const struct model *m, const struct proc *p);
-/* Ranks of the job seen here that did not call, up to BIRTH_MISSING_MAX; their number. exact: these are the missing ones;
- * else those are among them, or on other nodes: the id was given to a part of the job, and nothing says to which. */
+/* Ranks of the job seen here that did not call, up to BIRTH_MISSING_MAX; their number. exact: these are the missing
+ * ones; else those are among them, or on other nodes: the id was given to a part of the job, and nothing says to which.
+ */
 int birth_missing(const struct model *m, const struct birth *b, const struct proc **list, bool *ret_exact);
 /* Does this rank, and surely this, keep the creation waiting? */
 bool birth_lack(const struct model *m, const struct birth *b, const struct proc *p, struct lack *l);

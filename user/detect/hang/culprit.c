@@ -52,7 +52,10 @@ static void note_calls(struct finding *f, const struct model *m, const struct pr
 		if (c->begin_ns < longest->begin_ns)
 			longest = c;
 	if (longest) {
-		finding_note_text(f, "in_call", *longest->name ? longest->name : longest->is_sync ? "wait for the GPU" : "");
+		finding_note_text(f, "in_call",
+				  *longest->name     ? longest->name
+				  : longest->is_sync ? "wait for the GPU"
+						     : "");
 		finding_note(f, "in_call_s", seconds(m->now_ns - longest->begin_ns));
 	}
 	if (p->cuda_error) {
@@ -111,8 +114,8 @@ static void note_kinds(struct finding *f, struct finding_list *found, const stru
 	finding_note_text(f, "op_one_of", finding_list_text(found, names));
 }
 
-/* Read once a second: which of several communicators it lacked first is not known where their peers stood still by then. The named
- * one comes first. */
+/* Read once a second: which of several communicators it lacked first is not known where their peers stood still by
+ * then. The named one comes first. */
 static void note_comms(struct finding *f, struct finding_list *found, const struct lack *l)
 {
 	char names[256] = "";
@@ -120,7 +123,8 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 
 	phrase_place(names, sizeof(names), l->member->comm->hash, l->seq);
 	for (const struct member *mb = l->kinds ? l->member->proc->members : NULL; mb; mb = mb->next_in_proc) {
-		uint64_t seq = sampled_seq(mb), since = mb == l->member || !sampled_lacks(mb) ? 0 : sampled_since_ns(mb->comm, seq);
+		uint64_t seq = sampled_seq(mb),
+			 since = mb == l->member || !sampled_lacks(mb) ? 0 : sampled_since_ns(mb->comm, seq);
 
 		if (!since || since > l->since_ns + LOOKS_APART_NS)
 			continue;
@@ -168,15 +172,16 @@ static void set_op(struct finding *f, const struct lack *l)
 		finding_note(f, "seq_from_attach", 1);
 }
 
-/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, having been stopped, or a GPU
- * that is gone. */
+/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, having been stopped, or
+ * a GPU that is gone. */
 static uint64_t cause_key(const struct finding_list *found, const struct culprit *c)
 {
 	const struct finding *f = NULL;
 
 	for (const struct member *mb = c->proc->members; mb; mb = mb->next_in_proc)
 		for (size_t i = 0; i < found->n; i++)
-			if (found->items[i].kind == FINDING_MISMATCH && found->items[i].comm == mb->comm->hash && !mb->gone)
+			if (found->items[i].kind == FINDING_MISMATCH && found->items[i].comm == mb->comm->hash &&
+			    !mb->gone)
 				return found->items[i].key;
 	if (c->activity.what == ACTIVITY_BLOCKED)
 		f = finding_list_of(found, FINDING_D_STATE, c->activity.task->tgid);
@@ -228,7 +233,9 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	note_kinds(f, found, &c->lack);
 	note_comms(f, found, &c->lack);
 	if (c->class == HANG_PROCESS_DEAD && c->lack.kinds)
-		finding_note_text(f, "seq_is", "the last that peers entered; the dead rank may lack earlier ones too, or have entered it");
+		finding_note_text(
+			f, "seq_is",
+			"the last that peers entered; the dead rank may lack earlier ones too, or have entered it");
 	if (c->activity.what == ACTIVITY_STOPPED || c->activity.what == ACTIVITY_BLOCKED)
 		stuck_note(f, found, m, c->proc);
 	note_end(f, m, c->proc);

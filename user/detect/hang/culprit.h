@@ -11,7 +11,7 @@
 
 struct culprit {
 	const struct proc *proc;
-	struct lack lack;       /* of an operation, not of a creation */
+	struct lack lack; /* of an operation, not of a creation */
 	struct rank_activity activity;
 	enum finding_kind kind; /* hang or observation */
 	enum hang_class class;

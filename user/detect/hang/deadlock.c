@@ -199,7 +199,9 @@ int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t 
 	f->has_op = op_of(&c->hops[0].in, &f->op);
 	f->seq = f->has_op ? c->hops[0].in.seq : 0;
 	f->since_ns = c->since_ns;
-	f->confidence = c->hops[0].in.op || c->hops[0].in.birth ? 0.95 : 0.8; /* by counters: that each host waits is an inference */
+	f->confidence = c->hops[0].in.op || c->hops[0].in.birth
+				? 0.95
+				: 0.8; /* by counters: that each host waits is an inference */
 	if (m->last_loss_ns && m->last_loss_ns + LOSS_WINDOW_NS > f->since_ns) {
 		f->confidence = 0.4;
 		f->class = HANG_UNKNOWN;

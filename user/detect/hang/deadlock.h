@@ -8,11 +8,17 @@
 #include "detect/detect.h"
 #include "detect/hang/roots.h"
 
-struct standing { uint64_t print, since_ns; bool seen; };
-struct deadlocks { struct standing all[CYCLES_MAX]; int n; };
+struct standing {
+	uint64_t print, since_ns;
+	bool seen;
+};
+struct deadlocks {
+	struct standing all[CYCLES_MAX];
+	int n;
+};
 
-void deadlocks_begin(struct deadlocks *d);  /* of a tick */
-void deadlocks_end(struct deadlocks *d);    /* what was not seen in it is over */
+void deadlocks_begin(struct deadlocks *d); /* of a tick */
+void deadlocks_end(struct deadlocks *d);   /* what was not seen in it is over */
 /* Since when this cycle stands, by what it has in common with those of the last tick, and its lasting name. */
 const struct standing *deadlocks_see(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns);
 int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t print, struct finding_list *found);

@@ -2,7 +2,8 @@
  *
  * hang.c - names the roots of the wait-for graph once a rank is late beyond what its communicator is used to, and its
  * cycles. What a root does instead decides: dead, stopped and asleep are a hang at once, D state together with its
- * d_state finding, work is an observation until it outlasts every such phase seen. Victims are evidence, never findings.
+ * d_state finding, work is an observation until it outlasts every such phase seen. Victims are evidence, never
+ * findings.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,16 +20,16 @@
 #include "detect/hang/unborn.h"
 #include "detect/hang/unread.h"
 
-#define CONFIDENCE_NAMED 0.5 /* below it may wait like the others */
+#define CONFIDENCE_NAMED 0.5          /* below it may wait like the others */
 #define GPU_PATIENCE_NS 2000000000ull /* its kernels may take that long in a job that is well */
 
 /* On a bad network: two of NCCL's transport timeouts (4.3 s each) and some. */
 #define LINK_PATIENCE_NS 10000000000ull
 
-struct suspect {            /* a root, for as long as it lacks this one operation */
+struct suspect { /* a root, for as long as it lacks this one operation */
 	uint32_t tgid;
 	struct lack lack;
-	bool opened;        /* told as a hang for not entering: stays one, whatever it does then */
+	bool opened;            /* told as a hang for not entering: stays one, whatever it does then */
 	uint64_t busy_since_ns; /* told as an observation */
 	struct suspect *next;
 };
@@ -92,17 +93,17 @@ static bool is_hang(const struct hang *h, const struct model *m, const struct su
 	case ACTIVITY_DEAD:
 	case ACTIVITY_STOPPED:
 	case ACTIVITY_BLOCKED:
-	case ACTIVITY_ASLEEP:
-		return true;
+	case ACTIVITY_ASLEEP: return true;
 	default:
 		return s->opened || c->class == HANG_P2P_UNMATCHED ||
 		       (c->activity.what != ACTIVITY_DISK && m->now_ns - s->lack.since_ns > busy_limit_ns(h, m));
 	}
 }
 
-/* On a network that loses data or is slow a rank gets its part late, and is late at the next operation: asleep until then is no fault of
- * its own. Not dead, stopped or blocked ones. */
-static bool network_excuses(const struct model *m, const struct suspect *s, const struct culprit *c, const struct finding_list *found)
+/* On a network that loses data or is slow a rank gets its part late, and is late at the next operation: asleep until
+ * then is no fault of its own. Not dead, stopped or blocked ones. */
+static bool network_excuses(const struct model *m, const struct suspect *s, const struct culprit *c,
+			    const struct finding_list *found)
 {
 	if (s->opened || c->class != HANG_MISSING_ENTER || m->now_ns >= s->lack.since_ns + LINK_PATIENCE_NS)
 		return false;
@@ -118,7 +119,8 @@ static bool is_untold(const struct suspect *s)
 	return !s->opened && !s->busy_since_ns;
 }
 
-/* Behind, by its counters, and in a wait for its GPU: what runs there does not end. Nothing of NCCL, as far as is seen. */
+/* Behind, by its counters, and in a wait for its GPU: what runs there does not end. Nothing of NCCL, as far as is seen.
+ */
 static int gpu_judge(const struct model *m, struct culprit *c, struct finding_list *found)
 {
 	if (m->now_ns - c->lack.since_ns < GPU_PATIENCE_NS)
@@ -129,7 +131,8 @@ static int gpu_judge(const struct model *m, struct culprit *c, struct finding_li
 }
 
 /* Nothing is said while it is not clear, or while a storage wait may still end like any other. */
-static int judge(struct hang *h, const struct model *m, struct suspect *s, const struct wait_root *r, struct finding_list *found)
+static int judge(struct hang *h, const struct model *m, struct suspect *s, const struct wait_root *r,
+		 struct finding_list *found)
 {
 	struct culprit c = { .proc = r->proc, .lack = s->lack, .kind = FINDING_HANG, .confidence = r->confidence };
 
@@ -144,7 +147,8 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 	c.cause = c.class == HANG_P2P_UNMATCHED ? "went_on" : cause_of(&c.activity);
 	if (network_excuses(m, s, &c, found))
 		return 0;
-	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && is_untold(s) && doing_gpu_wait(r->proc))
+	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && is_untold(s) &&
+	    doing_gpu_wait(r->proc))
 		return gpu_judge(m, &c, found);
 	if (is_hang(h, m, s, &c)) {
 		s->opened = c.class == HANG_MISSING_ENTER || c.class == HANG_P2P_UNMATCHED;
@@ -216,7 +220,10 @@ static int roots_judge(struct hang *h, const struct model *m, struct finding_lis
 
 static int skipped_report(const struct model *m, const struct wait_cycle *c, struct finding_list *found)
 {
-	struct culprit one = { .proc = c->skipped, .lack = c->lack, .kind = FINDING_HANG, .class = HANG_P2P_UNMATCHED,
+	struct culprit one = { .proc = c->skipped,
+			       .lack = c->lack,
+			       .kind = FINDING_HANG,
+			       .class = HANG_P2P_UNMATCHED,
 			       .confidence = 0.95 };
 
 	one.lack.limit_ns = m->hang_floor_ns;
@@ -234,7 +241,8 @@ static int cycles_judge(struct hang *h, const struct model *m, struct finding_li
 		const struct wait_cycle *c = &h->found.cycles[i];
 		const struct standing *s = deadlocks_see(&h->deadlocks, c, m->now_ns);
 
-		if (!s || m->now_ns < (c->stood_ns && c->stood_ns < s->since_ns ? c->stood_ns : s->since_ns) + m->hang_floor_ns)
+		if (!s || m->now_ns < (c->stood_ns && c->stood_ns < s->since_ns ? c->stood_ns : s->since_ns) +
+					      m->hang_floor_ns)
 			continue;
 		err = c->skipped ? skipped_report(m, c, found) : deadlock_report(m, c, s->print, found);
 	}

@@ -16,7 +16,10 @@
 #include "detect/hang/birth.h"
 #include "detect/hang/wait.h"
 
-struct hub_key { const void *what; uint64_t a, b, seq; };
+struct hub_key {
+	const void *what;
+	uint64_t a, b, seq;
+};
 
 struct hub {
 	struct hub_key key;
@@ -96,7 +99,8 @@ static int hub_p2p(struct holds *h, const struct op *op)
 
 	if (!p2p_numbered(op))
 		key = (struct hub_key){ op, 15, 0, op->seq };
-	return hub_get(h, key, (struct held_in){ .comm = op->member->comm, .op = op, .space = SPACE_P2P, .seq = op->seq });
+	return hub_get(h, key,
+		       (struct held_in){ .comm = op->member->comm, .op = op, .space = SPACE_P2P, .seq = op->seq });
 }
 
 static int hub_op(struct holds *h, const struct op *op)

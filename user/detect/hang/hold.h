@@ -7,7 +7,7 @@
 #ifndef RANKTRACE_HOLD_H
 #define RANKTRACE_HOLD_H
 
-#include "detect/hang/graph.h"
+#include "base/graph.h"
 #include "model/model.h"
 
 enum stance {
@@ -17,25 +17,28 @@ enum stance {
 	STANCE_UNSURE, /* waits are not seen: it points at whatever it entered and others did not */
 };
 
-struct hub;              /* an operation or a creation as something to wait for; hold.c */
-struct rank_slot { const struct proc *proc; int node; };
+struct hub; /* an operation or a creation as something to wait for; hold.c */
+struct rank_slot {
+	const struct proc *proc;
+	int node;
+};
 
-struct holds {           /* nodes: ranks in order of appearance, then hubs in order of making */
+struct holds { /* nodes: ranks in order of appearance, then hubs in order of making */
 	const struct model *m;
 	const struct proc **procs;
 	struct rank_slot *slots; /* the ranks by address */
 	enum stance *stance;
-	bool *late;      /* lacks an operation past its limit */
+	bool *late; /* lacks an operation past its limit */
 	int n_procs, n_hubs, cap_hubs;
 	struct hub **hubs, *table;
 	struct graph g;
 };
 
-struct held_in { /* public face of a hub */
+struct held_in {                 /* public face of a hub */
 	const struct comm *comm; /* NULL: a creation from an id */
 	const struct op *op;     /* as one rank called it; NULL: only its number is known, or a creation */
 	const struct birth *birth;
-	int space;               /* SEQ_*, SPACE_P2P, SPACE_BIRTH */
+	int space; /* SEQ_*, SPACE_P2P, SPACE_BIRTH */
 	uint64_t seq;
 };
 

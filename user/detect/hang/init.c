@@ -127,8 +127,10 @@ static int name(const struct model *m, const struct proc *p, const struct lack *
 		enum finding_kind kind, struct finding_list *found)
 {
 	struct finding *f = finding_of(found, finding_key(kind, l->seq, 0, 2000));
-	const struct finding *cause = a->what == ACTIVITY_BLOCKED ? finding_list_of(found, FINDING_D_STATE, a->task->tgid) :
-				      a->what == ACTIVITY_STOPPED ? finding_list_of(found, FINDING_STOPPED, p->tgid) : NULL;
+	const struct finding *cause = a->what == ACTIVITY_BLOCKED
+					      ? finding_list_of(found, FINDING_D_STATE, a->task->tgid)
+				      : a->what == ACTIVITY_STOPPED ? finding_list_of(found, FINDING_STOPPED, p->tgid)
+								    : NULL;
 
 	if (!f) {
 		f = birth_finding(m, l->birth, kind, found);

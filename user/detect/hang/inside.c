@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * inside.c - the oldest operation that every member entered and that is seen not to end. The host runs ahead of the
- * GPU, so "entered" is not "reached": this is told late, without a culprit, and with low confidence. But where a member died
- * meanwhile nobody needs to guess why.
+ * GPU, so "entered" is not "reached": this is told late, without a culprit, and with low confidence. But where a member
+ * died meanwhile nobody needs to guess why.
  */
 #include "detect/hang/inside.h"
 
@@ -140,7 +140,8 @@ static void dead_name(struct finding *f, const struct model *m, const struct com
 	}
 }
 
-static void stuck_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns, const struct finding_list *found)
+static void stuck_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns,
+		       const struct finding_list *found)
 {
 	const struct comm *c = op->member->comm;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * late.c - which ranks are late at all, for every rank at once: one pass over each communicator, level by level from the
- * one furthest behind, which ends at the first level that is in time. A job that runs well costs O(members).
+ * late.c - which ranks are late at all, for every rank at once: one pass over each communicator, level by level from
+ * the one furthest behind, which ends at the first level that is in time. A job that runs well costs O(members).
  */
 #include "detect/hang/birth.h"
 #include "detect/hang/sampled.h"
@@ -26,7 +26,11 @@ bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_
 	return *ret_lo < *ret_hi;
 }
 
-struct late { const struct model *m; void (*each)(void *arg, const struct proc *p); void *arg; };
+struct late {
+	const struct model *m;
+	void (*each)(void *arg, const struct proc *p);
+	void *arg;
+};
 
 /* Since when somebody waits at this level: the first found that waits for longer than `enough_ns`, else the longest. */
 static uint64_t level_since(const struct model *m, const struct comm *c, int space, uint64_t level, uint64_t enough_ns)
@@ -67,7 +71,8 @@ static void space_late(const struct late *s, const struct comm *c, int space)
 		if (waited && waited <= s->m->hang_floor_ns) /* further ahead they wait for less */
 			return;
 		for (const struct member *mb = c->members; waited && mb; mb = mb->next_in_comm)
-			if (member_comparable(mb, space) && mb->entered_seq[space] == level && waited > member_limit_ns(s->m, mb))
+			if (member_comparable(mb, space) && mb->entered_seq[space] == level &&
+			    waited > member_limit_ns(s->m, mb))
 				s->each(s->arg, mb->proc);
 	}
 }
@@ -77,7 +82,8 @@ static void p2p_late(const struct late *s, const struct member *mb)
 	const struct op *op = mb->gone || mb->proc->dead || !mb->n_p2p ? NULL : mb->first_open;
 
 	for (int n = 0; op && n < OPEN_LOOKED_AT; op = op->next, n++) {
-		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + s->m->hang_floor_ns || !p2p_lacking(s->m, op))
+		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + s->m->hang_floor_ns ||
+		    !p2p_lacking(s->m, op))
 			continue;
 		if (s->m->now_ns - op->enqueue_ns > member_limit_ns(s->m, member_peer(mb, op->peer)))
 			s->each(s->arg, member_peer(mb, op->peer)->proc);

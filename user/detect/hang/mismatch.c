@@ -11,10 +11,22 @@
 #define HOLD_NS 30000000000ull /* told that long after the last mismatch of the communicator, when the job goes on */
 #define VALUES_MAX 8
 
-struct checked { uint64_t comm; int space; uint64_t upto, open_seq, open_since_ns, last_ns, n; bool seen, open; struct checked *next; };
-struct mismatch { struct checked *comms; };
+struct checked {
+	uint64_t comm;
+	int space;
+	uint64_t upto, open_seq, open_since_ns, last_ns, n;
+	bool seen, open;
+	struct checked *next;
+};
+struct mismatch {
+	struct checked *comms;
+};
 
-struct vote { uint64_t signature; const struct op *op; int n; };
+struct vote {
+	uint64_t signature;
+	const struct op *op;
+	int n;
+};
 
 static struct checked *checked_of(struct mismatch *s, uint64_t comm, int space)
 {
@@ -33,8 +45,8 @@ static struct checked *checked_of(struct mismatch *s, uint64_t comm, int space)
 	return c;
 }
 
-/* The member's n-th operation of that space; NULL: not called, or its number may have slipped by lost records. Those that
- * NCCL counts are good again once its counters have confirmed them. */
+/* The member's n-th operation of that space; NULL: not called, or its number may have slipped by lost records. Those
+ * that NCCL counts are good again once its counters have confirmed them. */
 static const struct op *nth_op(const struct model *m, const struct member *mb, int space, uint64_t seq)
 {
 	const struct op *op = member_comparable(mb, space) ? member_op(mb, space, seq) : NULL;
@@ -124,11 +136,15 @@ static void note_difference(struct finding *f, const struct op *a, const struct 
 
 static const char *what_differs(const struct op *a, const struct op *b)
 {
-	return a->kind != b->kind ? "op" : a->count != b->count ? "count" : a->dtype != b->dtype ? "dtype" :
-	       a->redop != b->redop ? "redop" : "root";
+	return a->kind != b->kind     ? "op"
+	       : a->count != b->count ? "count"
+	       : a->dtype != b->dtype ? "dtype"
+	       : a->redop != b->redop ? "redop"
+				      : "root";
 }
 
-static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, int space, uint64_t seq, uint64_t right)
+static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, int space, uint64_t seq,
+		       uint64_t right)
 {
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
 		const struct op *op = nth_op(m, mb, space, seq);
@@ -236,7 +252,8 @@ static void forget_rest(struct mismatch *s)
 	}
 }
 
-static int space_tick(struct mismatch *s, const struct model *m, const struct comm *c, int space, struct finding_list *found)
+static int space_tick(struct mismatch *s, const struct model *m, const struct comm *c, int space,
+		      struct finding_list *found)
 {
 	struct checked *k = checked_of(s, c->hash, space);
 

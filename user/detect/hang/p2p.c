@@ -30,7 +30,8 @@ static bool skip_fits(const struct op *now, const struct op *past, const struct 
 	if (!n_after || !now || !past || !is_lacked(past, l))
 		return false;
 	past = past->prev_in_proc;
-	for (; now && past && n_before < ALIKE_MIN && alike(now, past); now = now->prev_in_proc, past = past->prev_in_proc)
+	for (; now && past && n_before < ALIKE_MIN && alike(now, past);
+	     now = now->prev_in_proc, past = past->prev_in_proc)
 		n_before++;
 	return n_before >= ALIKE_MIN;
 }

@@ -19,8 +19,9 @@ static uint64_t print_of(const struct held_in *in)
 
 	h = hash_mix(hash_mix(h, (uint64_t)in->space), in->seq);
 	if (in->space == SPACE_P2P) /* both sides have one name */
-		h = hash_mix(h, in->op->kind == OP_SEND ? (uint64_t)in->op->member->rank << 32 | (uint32_t)in->op->peer :
-			     (uint64_t)in->op->peer << 32 | (uint32_t)in->op->member->rank);
+		h = hash_mix(h, in->op->kind == OP_SEND
+					? (uint64_t)in->op->member->rank << 32 | (uint32_t)in->op->peer
+					: (uint64_t)in->op->peer << 32 | (uint32_t)in->op->member->rank);
 	return h;
 }
 
@@ -88,8 +89,10 @@ static void print_add(struct wait_cycle *c, uint64_t print)
 
 static uint64_t begin_of(const struct held_in *in)
 {
-	uint64_t since = in->birth ? birth_since_ns(in->birth) : in->op ? in->op->enqueue_ns :
-			 in->space == SEQ_COLL ? sampled_since_ns(in->comm, in->seq) : 0;
+	uint64_t since = in->birth               ? birth_since_ns(in->birth)
+			 : in->op                ? in->op->enqueue_ns
+			 : in->space == SEQ_COLL ? sampled_since_ns(in->comm, in->seq)
+						 : 0;
 
 	return since ? since : UINT64_MAX;
 }
@@ -99,9 +102,14 @@ static struct lack lack_of(const struct held_in *in)
 {
 	const struct op *op = in->op;
 
-	return (struct lack){ .member = member_peer(op->member, op->peer), .space = SPACE_P2P, .peer = op->member->rank,
-			      .kind = op->kind == OP_SEND ? OP_RECV : OP_SEND, .seq = op->seq, .since_ns = op->enqueue_ns,
-			      .n_waiting = 1, .op = op };
+	return (struct lack){ .member = member_peer(op->member, op->peer),
+			      .space = SPACE_P2P,
+			      .peer = op->member->rank,
+			      .kind = op->kind == OP_SEND ? OP_RECV : OP_SEND,
+			      .seq = op->seq,
+			      .since_ns = op->enqueue_ns,
+			      .n_waiting = 1,
+			      .op = op };
 }
 
 /* A transfer in the cycle that a rank did not call. Who went on past its place is the cause. One alone can be nothing
@@ -187,7 +195,8 @@ static int waiting_cycle(const struct holds *h, int scc, int hub, uint64_t stood
 	return err;
 }
 
-/* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody saw. */
+/* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody
+ * saw. */
 static int sampled_read(const struct holds *h, int scc, int hub, struct wait_found *found, bool *ret_done)
 {
 	const struct proc *ranks[ROOTS_MAX];
@@ -198,8 +207,7 @@ static int sampled_read(const struct holds *h, int scc, int hub, struct wait_fou
 			ranks[n++] = h->procs[i];
 	*ret_done = true;
 	switch (sampled_cycle_judge(ranks, n, &odd)) {
-	case CYCLE_ALL_WAIT:
-		return waiting_cycle(h, scc, hub, stood_since(ranks, n), found);
+	case CYCLE_ALL_WAIT: return waiting_cycle(h, scc, hub, stood_since(ranks, n), found);
 	case CYCLE_ONE_DIFFERS:
 		if (found->n_roots < ROOTS_MAX)
 			found->roots[found->n_roots++] = (struct wait_root){ ranks[odd], 0.9 };
@@ -208,15 +216,16 @@ static int sampled_read(const struct holds *h, int scc, int hub, struct wait_fou
 		for (int i = 0; i < n && found->n_roots < ROOTS_MAX; i++)
 			found->roots[found->n_roots++] = (struct wait_root){ ranks[i], 0.4 };
 		return 0;
-	default:
-		*ret_done = false;
-		return 0;
+	default: *ret_done = false; return 0;
 	}
 }
 
 /* --- components --- */
 
-struct component { int size, hub; bool unsure, late; };
+struct component {
+	int size, hub;
+	bool unsure, late;
+};
 
 static struct component *components_count(const struct holds *h)
 {

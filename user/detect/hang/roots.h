@@ -14,25 +14,29 @@
 #define HOLDERS_MAX 256
 #define PRINTS_MAX 16
 
-struct wait_root { const struct proc *proc; double confidence; };
+struct wait_root {
+	const struct proc *proc;
+	double confidence;
+};
 
-struct holder {                 /* a rank in a cycle, and what it is held in */
+struct holder { /* a rank in a cycle, and what it is held in */
 	const struct proc *proc;
 	struct held_in in;
 	uint64_t print;
 };
 
 struct wait_cycle {
-	struct holder hops[HOPS_MAX];  /* a shortest way round: each is held in what the next one does not come to */
+	struct holder hops[HOPS_MAX]; /* a shortest way round: each is held in what the next one does not come to */
 	int n_hops;
 	struct holder holders[HOLDERS_MAX]; /* all ranks in it */
 	int n_holders;
-	uint64_t prints[PRINTS_MAX];   /* of the operations in it, the least ones: what it is known by from tick to tick */
+	uint64_t
+		prints[PRINTS_MAX]; /* of the operations in it, the least ones: what it is known by from tick to tick */
 	int n_prints;
-	uint64_t since_ns;             /* the oldest of these operations */
-	const struct proc *skipped;    /* did not call its side of a transfer and went on; NULL: it is a matter of order */
-	struct lack lack;              /* that side */
-	uint64_t stood_ns;             /* by their counters all in it stand still since then; 0: known by calls */
+	uint64_t since_ns;          /* the oldest of these operations */
+	const struct proc *skipped; /* did not call its side of a transfer and went on; NULL: it is a matter of order */
+	struct lack lack;           /* that side */
+	uint64_t stood_ns;          /* by their counters all in it stand still since then; 0: known by calls */
 };
 
 struct wait_found {

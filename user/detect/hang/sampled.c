@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampled.c - NCCL counts launches by function: what a laggard lacks is the function whose counter its peers have more of.
+ * sampled.c - NCCL counts launches by function: what a laggard lacks is the function whose counter its peers have more
+ * of.
  */
 #include "detect/hang/sampled.h"
 
@@ -110,7 +111,8 @@ static bool same_place(const struct task *a, const struct task *b)
 		return false;
 	if (runs(a) || runs(b))
 		return runs(a) && runs(b);
-	return a->state == TASK_SLEEP && b->state == TASK_SLEEP && !strcmp(a->syscall, b->syscall) && !strcmp(a->wchan, b->wchan);
+	return a->state == TASK_SLEEP && b->state == TASK_SLEEP && !strcmp(a->syscall, b->syscall) &&
+	       !strcmp(a->wchan, b->wchan);
 }
 
 static bool is_root(const struct wait_found *found, const struct proc *p)
@@ -151,8 +153,8 @@ static bool known_by_samples(const struct proc *p)
 static bool may_wait_for_unseen(const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (sampled_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks && mb->entered_seq[SEQ_COLL] &&
-		    mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
+		if (sampled_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks &&
+		    mb->entered_seq[SEQ_COLL] && mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
 			return true;
 	return false;
 }
@@ -165,7 +167,8 @@ void sampled_roots_sift(const struct model *m, struct wait_found *found)
 	for (int i = 0; i < found->n_roots; i++) {
 		const struct proc *p = found->roots[i].proc;
 
-		waits[i] = (found->n_roots > 1 || may_wait_for_unseen(p)) && known_by_samples(p) && sits_like_a_waiter(m, found, p);
+		waits[i] = (found->n_roots > 1 || may_wait_for_unseen(p)) && known_by_samples(p) &&
+			   sits_like_a_waiter(m, found, p);
 		n_waits += waits[i];
 	}
 	for (int i = 0; i < found->n_roots; i++) {

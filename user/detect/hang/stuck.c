@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stuck.c - see stuck.h. Looks at one process after another are no snapshot; so nothing is concluded but from what was the
- * same at two looks. A rank is named only when its own proxy does not work; else the pair is, and nobody. (One that
+ * stuck.c - see stuck.h. Looks at one process after another are no snapshot; so nothing is concluded but from what was
+ * the same at two looks. A rank is named only when its own proxy does not work; else the pair is, and nobody. (One that
  * waits for a CPU is proxy_starved.c's.) What
- * cannot be told apart from a slow machine is not told: a receiver must have had the CPU, and looked, and found nothing.
+ * cannot be told apart from a slow machine is not told: a receiver must have had the CPU, and looked, and found
+ * nothing.
  */
 #include "detect/hang/stuck.h"
 
@@ -34,7 +35,8 @@ static const struct proxy_part *part_to(const struct member *mb, uint64_t op_cou
 	for (int i = 0; i < mb->proxies.n; i++) {
 		const struct proxy_part *p = &mb->proxies.parts[i];
 
-		if (jam_is_network(p) && p->op_count == op_count && p->is_send == send && p->peer == peer && p->channel == channel)
+		if (jam_is_network(p) && p->op_count == op_count && p->is_send == send && p->peer == peer &&
+		    p->channel == channel)
 			return p;
 	}
 	return NULL;
@@ -73,7 +75,11 @@ static void links_each(const struct jam *j, link_each *each, void *arg)
 		}
 }
 
-struct choice { const struct jam *jam; struct link best; int rank, n_held; };
+struct choice {
+	const struct jam *jam;
+	struct link best;
+	int rank, n_held;
+};
 
 /* What tells most: with a culprit a link of its own, best one that is held up at its end; else any that is held up. */
 static int link_worth(const struct jam *j, const struct link *l)
@@ -128,7 +134,8 @@ static bool proven(const struct model *m, const struct jam *j, const struct link
 	to = proxy_thread_judge(l->to);
 	if (from == PROXY_LOOKS && to == PROXY_LOOKS)
 		return true;
-	return from >= PROXY_LOOKS_LATE && to >= PROXY_LOOKS_LATE && m->now_ns >= j->since_ns + LATE_LOOKS * m->hang_floor_ns;
+	return from >= PROXY_LOOKS_LATE && to >= PROXY_LOOKS_LATE &&
+	       m->now_ns >= j->since_ns + LATE_LOOKS * m->hang_floor_ns;
 }
 
 /* --- telling --- */
@@ -136,8 +143,10 @@ static bool proven(const struct model *m, const struct jam *j, const struct link
 static const char *const sides[] = { "gpu", "sender", "network", "receiver" };
 
 static const char *const causes[] = {
-	[PROXY_ASLEEP] = "proxy_asleep", [PROXY_BLOCKED] = "proxy_blocked",
-	[PROXY_STOPPED] = "stopped", [PROXY_DEAD] = "dead",
+	[PROXY_ASLEEP] = "proxy_asleep",
+	[PROXY_BLOCKED] = "proxy_blocked",
+	[PROXY_STOPPED] = "stopped",
+	[PROXY_DEAD] = "dead",
 };
 
 static const char *progress_text(struct finding_list *found, const struct proxy_part *p, const char *none)
@@ -189,7 +198,9 @@ static uint64_t cause_key(const struct finding_list *found, const struct jam *j)
 static void jam_fill(struct finding *f, const struct jam *j, const struct choice *c)
 {
 	f->kind = FINDING_HANG;
-	f->class = j->why == PROXY_STOPPED ? HANG_STOPPED : j->why == PROXY_DEAD ? HANG_PROCESS_DEAD : HANG_INSIDE_NETWORK;
+	f->class = j->why == PROXY_STOPPED ? HANG_STOPPED
+		   : j->why == PROXY_DEAD  ? HANG_PROCESS_DEAD
+					   : HANG_INSIDE_NETWORK;
 	f->cause = j->culprit ? causes[j->why] : sides[c->best.hold];
 	f->has_op = j->coll < OP_KINDS_COUNTED;
 	f->op = f->has_op ? (enum op_kind)j->coll : OP_ALLREDUCE;
@@ -249,7 +260,8 @@ static bool stuck_find(const struct model *m, struct jam *ret, struct choice *re
 
 		if (!jam_find(m, c, &j) || !jam_proven(m, &j, &choice))
 			continue;
-		if (ret->comm && (ret->culprit ? !j.culprit || ret->since_ns <= j.since_ns : !j.culprit && ret->since_ns <= j.since_ns))
+		if (ret->comm && (ret->culprit ? !j.culprit || ret->since_ns <= j.since_ns
+					       : !j.culprit && ret->since_ns <= j.since_ns))
 			continue;
 		*ret = j;
 		*ret_choice = choice;
@@ -271,8 +283,8 @@ int stuck_report(const struct model *m, struct finding_list *found)
 
 /* --- for those who name ranks by other evidence --- */
 
-/* Of the peers' transfers not all is known, on other nodes or not yet; but some went on in this communicator, and this one is at an
- * operation of it still: what brings it its data holds it up. */
+/* Of the peers' transfers not all is known, on other nodes or not yet; but some went on in this communicator, and this
+ * one is at an operation of it still: what brings it its data holds it up. */
 static bool left_behind(const struct model *m, const struct member *mb)
 {
 	if (!jam_in_any_now(m, mb) || jam_known(m, mb->comm))

@@ -9,11 +9,11 @@
 #include "detect/detect.h"
 #include "detect/hang/roots.h"
 
-/* Ranks that are inside an operation which all entered lack others for that reason: they are no roots. Where it is proven
- * that one is stuck, whoever sleeps waits for it, by whatever way. */
+/* Ranks that are inside an operation which all entered lack others for that reason: they are no roots. Where it is
+ * proven that one is stuck, whoever sleeps waits for it, by whatever way. */
 void stuck_roots_sift(const struct model *m, struct wait_found *found);
-/* Transfers are under way, and there were not looks enough yet to prove that one stands still: who looks late since then may be
- * waiting for it. */
+/* Transfers are under way, and there were not looks enough yet to prove that one stands still: who looks late since
+ * then may be waiting for it. */
 bool stuck_may_tell(const struct model *m, uint64_t since_ns);
 /* Adds a hang when one is proven; called when no rank is late by itself. 0 or -ENOMEM. */
 int stuck_report(const struct model *m, struct finding_list *found);

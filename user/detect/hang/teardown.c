@@ -7,8 +7,8 @@
 
 #include "detect/hang/culprit.h"
 
-#define TOGETHER_NS 30000000000ull  /* deaths that close belong to one end: a launcher's grace is 30 s */
-#define ASKED_NS 10000000000ull     /* after SIGTERM the others follow within that, if they were asked too */
+#define TOGETHER_NS 30000000000ull /* deaths that close belong to one end: a launcher's grace is 30 s */
+#define ASKED_NS 10000000000ull    /* after SIGTERM the others follow within that, if they were asked too */
 
 /* SIGHUP, SIGINT, SIGTERM: somebody ends it, a crash or the memory killer looks different. */
 static bool was_asked(const struct proc *p)

@@ -2,7 +2,8 @@
  *
  * unborn.c - see unborn.h. NCCL allocates a communicator, with its rank and size, before it waits for the others: those
  * that wait show one whose state is "in progress". Who is missing is known where the communicator is the job's size:
- * its ranks are then the job's, if all of their memory was looked through (an autopsy does). A rank at work may be starting still: that is told as an observation.
+ * its ranks are then the job's, if all of their memory was looked through (an autopsy does). A rank at work may be
+ * starting still: that is told as an observation.
  */
 #include "detect/hang/unborn.h"
 
@@ -33,7 +34,8 @@ static uint64_t creation_since(const struct comm *c)
 
 static bool is_missing(const struct comm *c, const struct proc *p)
 {
-	return !p->dead && !p->is_child && p->comms_scanned && p->rank >= 0 && p->world_size == c->nranks && !c->by_rank[p->rank];
+	return !p->dead && !p->is_child && p->comms_scanned && p->rank >= 0 && p->world_size == c->nranks &&
+	       !c->by_rank[p->rank];
 }
 
 static void waiting_note(struct finding *f, const struct model *m, const struct comm *c, struct finding_list *found)
@@ -70,10 +72,12 @@ static const char *cause_of(enum activity what)
 	}
 }
 
-static int missing_report(const struct model *m, const struct comm *c, const struct proc *p, uint64_t since, struct finding_list *found)
+static int missing_report(const struct model *m, const struct comm *c, const struct proc *p, uint64_t since,
+			  struct finding_list *found)
 {
 	struct rank_activity a = rank_activity(m, p, since);
-	const struct finding *blocked = a.what == ACTIVITY_BLOCKED ? finding_list_of(found, FINDING_D_STATE, a.task->tgid) : NULL;
+	const struct finding *blocked =
+		a.what == ACTIVITY_BLOCKED ? finding_list_of(found, FINDING_D_STATE, a.task->tgid) : NULL;
 	bool stuck = a.what == ACTIVITY_STOPPED || a.what == ACTIVITY_BLOCKED || a.what == ACTIVITY_ASLEEP;
 	struct finding *f;
 

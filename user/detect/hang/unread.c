@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unread.c - see unread.h. What such a rank entered is not known; but a rank blocked in the kernel does not go on, and a
- * communicator in which it is the only one not read, and all others stand still, waits for it: had it entered what they
- * did, they would have gone on. Only one such rank: of two nobody knows which belongs where.
+ * unread.c - see unread.h. What such a rank entered is not known; but a rank blocked in the kernel does not go on, and
+ * a communicator in which it is the only one not read, and all others stand still, waits for it: had it entered what
+ * they did, they would have gone on. Only one such rank: of two nobody knows which belongs where.
  */
 #include "detect/hang/unread.h"
 
@@ -62,7 +62,8 @@ const struct comm *unread_comm(const struct model *m)
 	return best;
 }
 
-/* Had it entered the one, it may wait in the other: what its peers entered last in each, where there is more than one. */
+/* Had it entered the one, it may wait in the other: what its peers entered last in each, where there is more than one.
+ */
 void unread_comms_note(struct finding *f, const struct model *m, struct finding_list *found)
 {
 	char names[256] = "";
@@ -78,7 +79,8 @@ void unread_comms_note(struct finding *f, const struct model *m, struct finding_
 		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
 }
 
-/* The counters say how many of each kind there were, not which was the last: the usual one, and that there is a choice. */
+/* The counters say how many of each kind there were, not which was the last: the usual one, and that there is a choice.
+ */
 void unread_op_name(struct finding *f, const struct comm *c, struct finding_list *found)
 {
 	const uint64_t *n = c->members->samples.counters;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait.c - what a rank lacks: operations its peers of this node have entered and it has not. Asks one rank at a time, in
- * O(members of its communicators); for all ranks at once there is late.c.
+ * wait.c - what a rank lacks: operations its peers of this node have entered and it has not. Asks one rank at a time,
+ * in O(members of its communicators); for all ranks at once there is late.c.
  */
 #include "detect/hang/wait.h"
 
@@ -10,8 +10,9 @@
 #include "detect/phrase.h"
 #include "detect/hang/sampled.h"
 
-#define POLLED_NS 2000000000ull      /* a query said "not ready" that recently */
-#define BUFFERED_BYTES (16u << 20)   /* a Send of less may be over without its Recv: NCCL's buffers hold 4 MiB a channel */
+#define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
+#define BUFFERED_BYTES \
+	(16u << 20) /* a Send of less may be over without its Recv: NCCL's buffers hold 4 MiB a channel */
 
 bool rank_counts(const struct proc *p)
 {
@@ -68,7 +69,9 @@ bool member_waits_at(const struct member *o, int space, uint64_t seq)
 
 static bool coll_lack(const struct model *m, const struct member *mb, int space, struct lack *l)
 {
-	*l = (struct lack){ .member = mb, .space = space, .peer = -1,
+	*l = (struct lack){ .member = mb,
+			    .space = space,
+			    .peer = -1,
 			    .seq = space == SEQ_COLL ? sampled_seq(mb) : mb->entered_seq[space],
 			    .limit_ns = member_limit_ns(m, mb) };
 	if (!member_comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
@@ -134,7 +137,8 @@ const struct op *p2p_other_side(const struct op *op)
 
 static bool together(const struct op *a, const struct op *b)
 {
-	return a && b && a->grouped && b->grouped && a->tid == b->tid && a->enqueue_ns && a->enqueue_ns == b->enqueue_ns;
+	return a && b && a->grouped && b->grouped && a->tid == b->tid && a->enqueue_ns &&
+	       a->enqueue_ns == b->enqueue_ns;
 }
 
 const struct op *group_first(const struct op *op)
@@ -177,8 +181,8 @@ static bool p2p_waits(const struct model *m, const struct op *op)
 	return !op->end_ns && op->enqueue_ns && (op->kind == OP_RECV || send_waits(m, op));
 }
 
-/* Met late, the numbers say nothing: what the host sits in, and the peer has nothing open for, was not called. Without the probes
- * on polls it may be over on this side, too, and nobody saw it. */
+/* Met late, the numbers say nothing: what the host sits in, and the peer has nothing open for, was not called. Without
+ * the probes on polls it may be over on this side, too, and nobody saw it. */
 bool p2p_lacking(const struct model *m, const struct op *op)
 {
 	const struct member *o = member_peer(op->member, op->peer);
@@ -187,8 +191,8 @@ bool p2p_lacking(const struct model *m, const struct op *op)
 		return false;
 	if (p2p_numbered(op))
 		return p2p_entered(o, op->member->rank, op->kind == OP_SEND) <= op->seq;
-	return op->member->rank >= 0 && !(op->member->proc->shed >> PROBES_POLLS & 1) && proc_waits(op->member->proc) && op_reached(op) &&
-	       !open_to(o, other_kind(op->kind), op->member->rank);
+	return op->member->rank >= 0 && !(op->member->proc->shed >> PROBES_POLLS & 1) && proc_waits(op->member->proc) &&
+	       op_reached(op) && !open_to(o, other_kind(op->kind), op->member->rank);
 }
 
 /* The operation of `o` that waits for a Recv (recv) or a Send of `mb`, NULL none. */
@@ -209,15 +213,20 @@ static bool p2p_lack(const struct model *m, const struct member *mb, const struc
 {
 	const struct op *op = mb->gone ? NULL : p2p_waiter(m, mb, o, recv);
 
-	*l = (struct lack){ .member = mb, .space = SPACE_P2P, .kind = recv ? OP_RECV : OP_SEND, .peer = o->rank,
-			    .seq = op ? op->seq : 0, .limit_ns = member_limit_ns(m, mb) };
+	*l = (struct lack){ .member = mb,
+			    .space = SPACE_P2P,
+			    .kind = recv ? OP_RECV : OP_SEND,
+			    .peer = o->rank,
+			    .seq = op ? op->seq : 0,
+			    .limit_ns = member_limit_ns(m, mb) };
 	waiter_add(l, op);
 	return l->op != NULL;
 }
 
 /* --- one rank --- */
 
-void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l), void *arg)
+void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l),
+		     void *arg)
 {
 	struct lack l;
 
@@ -273,18 +282,13 @@ bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *
 	return false;
 }
 
-struct choice { const struct op *next; struct lack *best; bool found; int rank; uint64_t now_ns, limit_ns; };
-
-const struct op *rank_next_op(const struct proc *p)
-{
-	const struct op *op = p->last_op;
-
-	if (!p->steps || !p->steps->period_ops)
-		return NULL;
-	for (size_t i = 1; op && i < p->steps->period_ops; i++)
-		op = op->prev_in_proc;
-	return op;
-}
+struct choice {
+	const struct op *next;
+	struct lack *best;
+	bool found;
+	int rank;
+	uint64_t now_ns, limit_ns;
+};
 
 static bool is_next(const struct op *next, const struct lack *l)
 {
@@ -293,7 +297,8 @@ static bool is_next(const struct op *next, const struct lack *l)
 	return l->space >= 0 ? op_space(next) == l->space : next->kind == l->kind && next->peer == l->peer;
 }
 
-/* Of operations that one look showed at once, the one in the communicator that is used most: most likely it comes next. */
+/* Of operations that one look showed at once, the one in the communicator that is used most: most likely it comes next.
+ */
 static bool waits_longer(const struct lack *a, const struct lack *b)
 {
 	return a->since_ns < b->since_ns || (a->since_ns == b->since_ns && a->kinds && b->kinds && a->seq > b->seq);

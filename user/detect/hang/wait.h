@@ -9,19 +9,19 @@
 #include "model/model.h"
 
 enum { SPACE_P2P = -1, SPACE_BIRTH = -2 }; /* besides SEQ_* */
-#define OPEN_LOOKED_AT 256    /* open operations of a member: where ends are not seen all are open */
+#define OPEN_LOOKED_AT 256                 /* open operations of a member: where ends are not seen all are open */
 
-struct lack {                   /* something that peers entered and this rank did not */
+struct lack {                        /* something that peers entered and this rank did not */
 	const struct member *member; /* NULL: a creation */
-	int space;              /* SEQ_*, SPACE_P2P, SPACE_BIRTH */
-	enum op_kind kind;      /* of the rank's own side: Recv when the peer's Send waits */
-	int peer;               /* P2P: rank in the communicator, -1 */
-	uint64_t seq;           /* creation: birth_key() */
-	uint64_t since_ns;      /* the first peer that waits entered it */
-	uint64_t limit_ns;      /* a wait that long is past what this communicator is used to */
+	int space;                   /* SEQ_*, SPACE_P2P, SPACE_BIRTH */
+	enum op_kind kind;           /* of the rank's own side: Recv when the peer's Send waits */
+	int peer;                    /* P2P: rank in the communicator, -1 */
+	uint64_t seq;                /* creation: birth_key() */
+	uint64_t since_ns;           /* the first peer that waits entered it */
+	uint64_t limit_ns;           /* a wait that long is past what this communicator is used to */
 	int n_waiting;
-	const struct op *op;    /* as that peer called it; NULL: known by its counters alone, or a creation */
-	unsigned int kinds;     /* counters alone: the kinds it may be, as bits; else 0 */
+	const struct op *op; /* as that peer called it; NULL: known by its counters alone, or a creation */
+	unsigned int kinds;  /* counters alone: the kinds it may be, as bits; else 0 */
 	const struct birth *birth;
 };
 
@@ -33,7 +33,8 @@ bool rank_lacks(const struct model *m, const struct proc *p, struct lack *ret);
 /* Does it still lack this very thing? Refreshes the waiting peers. */
 bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *l);
 /* Calls `each` for everything the rank lacks. */
-void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l), void *arg);
+void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l),
+		     void *arg);
 /* Calls `each` for every rank that lacks something past its limit, more than once for some. */
 void ranks_late_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg);
 
@@ -54,10 +55,6 @@ bool member_waits_at(const struct member *mb, int space, uint64_t seq);
 uint64_t member_limit_ns(const struct model *m, const struct member *mb);
 /* Least and highest count of entered operations; of the dead only the least counts. False: all are alike. */
 bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_hi);
-
-/* What the rank did one period before its present place: what it would call next, from the same thread. NULL: no
- * period is known. */
-const struct op *rank_next_op(const struct proc *p);
 
 /* Since when the rank is held up by nobody: its last call, or the entry of the last peer into what it had entered. */
 uint64_t rank_free_since_ns(const struct proc *p);

@@ -13,12 +13,12 @@
 #include "detect/detect.h"
 #include "detect/straggler/history.h"
 
-#define THROTTLED_SHARE 0.1   /* of the time, over a scan */
-#define WAITS_SHARE 0.1       /* of the time a thread that calls NCCL is without a CPU */
+#define THROTTLED_SHARE 0.1 /* of the time, over a scan */
+#define WAITS_SHARE 0.1     /* of the time a thread that calls NCCL is without a CPU */
 #define HOLDS_NS 5000000000ull
 #define SAMPLE_NS 1000000000ull
 
-struct starved {              /* a rank */
+struct starved { /* a rank */
 	uint32_t pid;
 	uint64_t since_ns, sampled_ns; /* throttled since; 0 not */
 	struct cost_rates rates;       /* of the last second */
@@ -65,7 +65,8 @@ static int rank_sample(struct cpu_starved *s, const struct model *m, const struc
 }
 
 /* Throttled now, a rank of the job, and no straggler. */
-static bool is_starved(const struct model *m, const struct starved *r, const char *job, const struct finding_list *found)
+static bool is_starved(const struct model *m, const struct starved *r, const char *job,
+		       const struct finding_list *found)
 {
 	const struct proc *p = model_proc(m, r->pid);
 	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->pid);
@@ -74,7 +75,8 @@ static bool is_starved(const struct model *m, const struct starved *r, const cha
 }
 
 /* One finding a job, once the first of its ranks is throttled for long. */
-static int job_report(struct cpu_starved *s, const struct model *m, const struct proc *first, struct finding_list *found)
+static int job_report(struct cpu_starved *s, const struct model *m, const struct proc *first,
+		      struct finding_list *found)
 {
 	const struct starved *worst = NULL, *r;
 	uint64_t since_ns = UINT64_MAX;

@@ -22,10 +22,11 @@ static bool has_any(const char *stack, const char *const *names)
 static bool waits_mmap_lock(const struct task *t)
 {
 	static const char *const lock[] = { "rwsem_down", "down_read", "down_write", NULL };
-	static const char *const mm[] = { "mmap", "munmap", "mprotect", "madvise", "mremap", "brk", "lock_mm", "user_addr_fault",
-					  "exit_mm", NULL };
+	static const char *const mm[] = { "mmap", "munmap",  "mprotect",        "madvise", "mremap",
+					  "brk",  "lock_mm", "user_addr_fault", "exit_mm", NULL };
 
-	return has_any(t->kernel_stack, lock) && has_any(t->kernel_stack, mm) && !strstr(t->kernel_stack, "page_mkwrite");
+	return has_any(t->kernel_stack, lock) && has_any(t->kernel_stack, mm) &&
+	       !strstr(t->kernel_stack, "page_mkwrite");
 }
 
 static uint64_t wait_key(const struct task *t)

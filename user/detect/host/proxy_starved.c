@@ -23,7 +23,9 @@ struct starving { /* one member, for as long as every scan says so */
 	struct starving *next;
 };
 
-struct proxy_starved { struct starving *all; };
+struct proxy_starved {
+	struct starving *all;
+};
 
 static struct starving *starving_get(struct proxy_starved *s, const struct member *mb, const struct task *t)
 {
@@ -79,7 +81,8 @@ static int report(const struct model *m, struct starving *one, struct finding_li
 	const struct member *mb = one->member;
 	struct finding *f;
 
-	if (finding_list_of(found, FINDING_HANG, mb->proc->tgid) || finding_list_of(found, FINDING_CPU_STARVED, mb->proc->tgid))
+	if (finding_list_of(found, FINDING_HANG, mb->proc->tgid) ||
+	    finding_list_of(found, FINDING_CPU_STARVED, mb->proc->tgid))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
@@ -102,7 +105,8 @@ static bool is_anothers(const struct member *mb)
 	return false;
 }
 
-static int member_tick(struct proxy_starved *s, const struct model *m, const struct member *mb, struct finding_list *found)
+static int member_tick(struct proxy_starved *s, const struct model *m, const struct member *mb,
+		       struct finding_list *found)
 {
 	const struct task *t = proxy_task(mb);
 	struct starving *one;

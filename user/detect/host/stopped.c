@@ -12,7 +12,7 @@
 #include "detect/hang/wait.h"
 
 #define SETTLED_NS 100000000ull /* for all threads to stop */
-#define GRACE_NS 3000000000ull /* time for a peer to come and wait */
+#define GRACE_NS 3000000000ull  /* time for a peer to come and wait */
 
 struct stopped {
 	uint64_t *open; /* keys */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * link.c - what is wrong with a port of an RDMA device or its link, by the host's own counters. No rank is at fault: a finding says
- * whose device it is and blames nobody. A port that nobody of the job has open is an observation, and congestion always is.
- * Counters count from when they were first seen; one that was set back grew by nothing.
+ * link.c - what is wrong with a port of an RDMA device or its link, by the host's own counters. No rank is at fault: a
+ * finding says whose device it is and blames nobody. A port that nobody of the job has open is an observation, and
+ * congestion always is. Counters count from when they were first seen; one that was set back grew by nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,58 +13,81 @@
 #include "detect/network/link_users.h"
 
 #define SEC 1000000000ull
-#define HOLD_NS (60 * SEC)          /* what moved is told for so long */
+#define HOLD_NS (60 * SEC) /* what moved is told for so long */
 #define CONGESTION_HOLD_NS (10 * SEC)
-#define DOWN_NS SEC                 /* shorter: a flap, told when it is up again */
-#define SLOW_NS (2 * SEC)           /* a link that trains goes through lower rates */
-#define SETTLE_NS (2 * SEC)         /* errors of a link that comes up are its training's */
-#define WINDOW_NS (SEC * 9 / 10)    /* looks come once a second, more or less */
-#define BIT_WINDOWS 5               /* a rate counts when it is there in */
-#define BIT_NEEDED 3                /* so many of the newest windows */
-#define ERRORS_AT_ONCE 100          /* in a window; */
-#define ERRORS_AGAIN 10             /* or in two running: single ones are a cable's usual rate */
-#define LOST_PER_S 10               /* retransmits or discards, and */
-#define LOST_SHARE 1e-4             /* of the packets, */
-#define FLOWING_BYTES 1000000       /* while so much is moved a second: else the far end's process may be what is gone */
+#define DOWN_NS SEC              /* shorter: a flap, told when it is up again */
+#define SLOW_NS (2 * SEC)        /* a link that trains goes through lower rates */
+#define SETTLE_NS (2 * SEC)      /* errors of a link that comes up are its training's */
+#define WINDOW_NS (SEC * 9 / 10) /* looks come once a second, more or less */
+#define BIT_WINDOWS 5            /* a rate counts when it is there in */
+#define BIT_NEEDED 3             /* so many of the newest windows */
+#define ERRORS_AT_ONCE 100       /* in a window; */
+#define ERRORS_AGAIN 10          /* or in two running: single ones are a cable's usual rate */
+#define LOST_PER_S 10            /* retransmits or discards, and */
+#define LOST_SHARE 1e-4          /* of the packets, */
+#define FLOWING_BYTES 1000000    /* while so much is moved a second: else the far end's process may be what is gone */
 #define CONGESTION_PER_S 1000
 #define CONGESTION_SHARE 0.01
-#define BYTES_PER_PACKET 1024       /* where packets are not counted */
-#define PEERS_FASTER 2              /* as many ports of this kind at least, and more than half of them */
+#define BYTES_PER_PACKET 1024 /* where packets are not counted */
+#define PEERS_FASTER 2        /* as many ports of this kind at least, and more than half of them */
 
 enum fault {
-	FAULT_DOWN, FAULT_GONE, FAULT_SILENT, FAULT_FLAP, FAULT_ERRORS, FAULT_LOSS, FAULT_DISCARDS, FAULT_SLOW, FAULT_CONGESTION, FAULTS,
+	FAULT_DOWN,
+	FAULT_GONE,
+	FAULT_SILENT,
+	FAULT_FLAP,
+	FAULT_ERRORS,
+	FAULT_LOSS,
+	FAULT_DISCARDS,
+	FAULT_SLOW,
+	FAULT_CONGESTION,
+	FAULTS,
 };
 
-static const struct { const char *cause, *remedy; } faults[FAULTS] = {
-	[FAULT_DOWN] = { "port_down", "look at cable, transceiver and the switch's port; on InfiniBand at the subnet manager" },
-	[FAULT_GONE] = { "device_gone", "the device is off the bus or its driver was unloaded: see the kernel log; drain the node" },
-	[FAULT_SILENT] = { "does_not_answer", "its firmware or driver is stuck: see the kernel log; reset the device or reboot the node" },
+static const struct {
+	const char *cause, *remedy;
+} faults[FAULTS] = {
+	[FAULT_DOWN] = { "port_down",
+			 "look at cable, transceiver and the switch's port; on InfiniBand at the subnet manager" },
+	[FAULT_GONE] = { "device_gone",
+			 "the device is off the bus or its driver was unloaded: see the kernel log; drain the node" },
+	[FAULT_SILENT] = { "does_not_answer",
+			   "its firmware or driver is stuck: see the kernel log; reset the device or reboot the node" },
 	[FAULT_FLAP] = { "flap", "the link went down and came up again: reseat or replace cable and transceiver" },
-	[FAULT_ERRORS] = { "link_errors", "packets arrive broken: clean or replace cable and transceiver on this link" },
-	[FAULT_LOSS] = { "retransmits", "packets are lost between here and the far ends: look at the other end's port, the switches' drops, flow control" },
-	[FAULT_DISCARDS] = { "discards", "the port drops packets: look at flow control (PFC, credits) and at what the receiver is held up by" },
-	[FAULT_SLOW] = { "low_rate", "the link runs below its speed: reseat the cable, look at the switch's port and the negotiated width" },
-	[FAULT_CONGESTION] = { "congestion", "the fabric asks senders to slow down: other traffic shares the path, or many send to one" },
+	[FAULT_ERRORS] = { "link_errors",
+			   "packets arrive broken: clean or replace cable and transceiver on this link" },
+	[FAULT_LOSS] = { "retransmits",
+			 "packets are lost between here and the far ends: look at the other end's port, the switches' drops, flow control" },
+	[FAULT_DISCARDS] = { "discards",
+			     "the port drops packets: look at flow control (PFC, credits) and at what the receiver is held up by" },
+	[FAULT_SLOW] = { "low_rate",
+			 "the link runs below its speed: reseat the cable, look at the switch's port and the negotiated width" },
+	[FAULT_CONGESTION] = { "congestion",
+			       "the fabric asks senders to slow down: other traffic shares the path, or many send to one" },
 };
 
-struct one { uint64_t since_ns, last_ns; }; /* since_ns 0: not so; last_ns: newest sign of it */
+struct one {
+	uint64_t since_ns, last_ns;
+}; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
 	uint32_t index;
-	uint64_t n_looks;             /* looked at */
+	uint64_t n_looks; /* looked at */
 	bool was_up;
 	uint64_t down_since_ns, up_since_ns, n_downs;
 	uint32_t best_mbps;
-	struct port_look begin;       /* of the window; taken_ns 0: none */
-	uint8_t bits[FAULTS];         /* was it so, by window, newest lowest */
-	double per_s[FAULTS];         /* in the newest window that had it */
-	uint64_t errors_before;       /* in the window before */
+	struct port_look begin; /* of the window; taken_ns 0: none */
+	uint8_t bits[FAULTS];   /* was it so, by window, newest lowest */
+	double per_s[FAULTS];   /* in the newest window that had it */
+	uint64_t errors_before; /* in the window before */
 	struct link_loss loss;
 	struct one faults[FAULTS];
 	struct watched *next;
 };
 
-struct link_state { struct watched *all; };
+struct link_state {
+	struct watched *all;
+};
 
 static struct watched *watched_of(struct link_state *s, uint32_t index)
 {
@@ -109,7 +132,8 @@ static bool is_unknown(const struct port_look *l)
 	return !l->gone && l->state == PORT_STATE_UNKNOWN;
 }
 
-static uint64_t sum_grown(const struct port_look *now, const struct port_look *before, const enum port_counter *list, int n)
+static uint64_t sum_grown(const struct port_look *now, const struct port_look *before, const enum port_counter *list,
+			  int n)
 {
 	uint64_t sum = 0;
 
@@ -119,7 +143,8 @@ static uint64_t sum_grown(const struct port_look *now, const struct port_look *b
 }
 
 #define GROWN(now, before, ...) \
-	sum_grown(now, before, (const enum port_counter[]){ __VA_ARGS__ }, sizeof((const enum port_counter[]){ __VA_ARGS__ }) / sizeof(enum port_counter))
+	sum_grown(now, before, (const enum port_counter[]){ __VA_ARGS__ }, \
+		  sizeof((const enum port_counter[]){ __VA_ARGS__ }) / sizeof(enum port_counter))
 
 static void bit_add(struct watched *w, int f, bool is, double per_s, uint64_t now_ns)
 {
@@ -145,8 +170,8 @@ static void window_take(struct watched *w, const struct port_look *l)
 	double s = (l->taken_ns - b->taken_ns) * 1e-9;
 	uint64_t bytes = GROWN(l, b, PORT_SENT_BYTES, PORT_RECEIVED_BYTES);
 	uint64_t packets = GROWN(l, b, PORT_SENT_PACKETS, PORT_RECEIVED_PACKETS);
-	double errors = GROWN(l, b, PORT_SYMBOL_ERRORS, PORT_RECEIVE_ERRORS, PORT_INTEGRITY_ERRORS, PORT_OVERRUNS, PORT_LINK_RECOVERIES,
-			      PORT_NETDEV_RECEIVE_ERRORS, PORT_NETDEV_SEND_ERRORS);
+	double errors = GROWN(l, b, PORT_SYMBOL_ERRORS, PORT_RECEIVE_ERRORS, PORT_INTEGRITY_ERRORS, PORT_OVERRUNS,
+			      PORT_LINK_RECOVERIES, PORT_NETDEV_RECEIVE_ERRORS, PORT_NETDEV_SEND_ERRORS);
 	double lost = GROWN(l, b, PORT_OUT_OF_SEQUENCE, PORT_SEQUENCE_NAKS, PORT_TIMEOUTS, PORT_RETRANSMITS);
 	double dropped = GROWN(l, b, PORT_SEND_DISCARDS, PORT_RECEIVE_DISCARDS);
 	double marked = GROWN(l, b, PORT_CNP_SENT, PORT_CNP_HANDLED, PORT_ECN_MARKED);
@@ -159,8 +184,10 @@ static void window_take(struct watched *w, const struct port_look *l)
 		w->per_s[FAULT_LOSS] = lost / s > w->per_s[FAULT_LOSS] ? lost / s : w->per_s[FAULT_LOSS];
 		sign(&w->faults[FAULT_LOSS], l->taken_ns);
 	}
-	bit_add(w, FAULT_DISCARDS, flows && dropped >= LOST_PER_S * s && dropped >= LOST_SHARE * packets, dropped / s, l->taken_ns);
-	bit_add(w, FAULT_CONGESTION, marked >= CONGESTION_PER_S * s && marked >= CONGESTION_SHARE * packets, marked / s, l->taken_ns);
+	bit_add(w, FAULT_DISCARDS, flows && dropped >= LOST_PER_S * s && dropped >= LOST_SHARE * packets, dropped / s,
+		l->taken_ns);
+	bit_add(w, FAULT_CONGESTION, marked >= CONGESTION_PER_S * s && marked >= CONGESTION_SHARE * packets, marked / s,
+		l->taken_ns);
 }
 
 /* Windows lie in times in which the link is up and has been. */
@@ -186,7 +213,8 @@ static void transition_take(struct watched *w, const struct port_look *l, const 
 		sign(&w->faults[FAULT_FLAP], l->taken_ns);
 		w->n_downs++;
 	}
-	/* between two looks, by the device's own count; what it counts of a time that was seen comes up to a second later */
+	/* between two looks, by the device's own count; what it counts of a time that was seen comes up to a second
+	 * later */
 	if (up && before && is_up(before) && l->taken_ns > w->up_since_ns + SETTLE_NS &&
 	    GROWN(l, before, PORT_LINK_DOWNED, PORT_NETDEV_CARRIER_DOWNS)) {
 		sign(&w->faults[FAULT_FLAP], l->taken_ns);
@@ -219,7 +247,8 @@ static uint32_t peers_rate(const struct model *m, const struct port *p, uint32_t
 	for (const struct port *o = m->ports; o; o = o->next) {
 		const struct port_look *l = port_look(o, 0);
 
-		if (!l || !is_up(l) || l->rate_mbps == PORT_NOT_TOLD || !*p->kind || strcmp(o->kind, p->kind) || strcmp(o->layer, p->layer))
+		if (!l || !is_up(l) || l->rate_mbps == PORT_NOT_TOLD || !*p->kind || strcmp(o->kind, p->kind) ||
+		    strcmp(o->layer, p->layer))
 			continue;
 		n++;
 		n_faster += l->rate_mbps > mine;
@@ -262,13 +291,27 @@ static void port_look_at(struct watched *w, const struct model *m, const struct 
 
 static void counters_note(struct finding *f, const struct port *p, int fault)
 {
-	static const struct { int fault; enum port_counter counter; } rows[] = {
-		{ FAULT_FLAP, PORT_LINK_DOWNED }, { FAULT_FLAP, PORT_NETDEV_CARRIER_DOWNS }, { FAULT_ERRORS, PORT_SYMBOL_ERRORS },
-		{ FAULT_ERRORS, PORT_RECEIVE_ERRORS }, { FAULT_ERRORS, PORT_INTEGRITY_ERRORS }, { FAULT_ERRORS, PORT_OVERRUNS },
-		{ FAULT_ERRORS, PORT_LINK_RECOVERIES }, { FAULT_ERRORS, PORT_NETDEV_RECEIVE_ERRORS },
-		{ FAULT_ERRORS, PORT_NETDEV_SEND_ERRORS }, { FAULT_LOSS, PORT_RETRANSMITS }, { FAULT_LOSS, PORT_OUT_OF_SEQUENCE },
-		{ FAULT_LOSS, PORT_SEQUENCE_NAKS }, { FAULT_LOSS, PORT_TIMEOUTS }, { FAULT_DISCARDS, PORT_SEND_DISCARDS },
-		{ FAULT_DISCARDS, PORT_RECEIVE_DISCARDS }, { FAULT_CONGESTION, PORT_CNP_SENT }, { FAULT_CONGESTION, PORT_CNP_HANDLED },
+	static const struct {
+		int fault;
+		enum port_counter counter;
+	} rows[] = {
+		{ FAULT_FLAP, PORT_LINK_DOWNED },
+		{ FAULT_FLAP, PORT_NETDEV_CARRIER_DOWNS },
+		{ FAULT_ERRORS, PORT_SYMBOL_ERRORS },
+		{ FAULT_ERRORS, PORT_RECEIVE_ERRORS },
+		{ FAULT_ERRORS, PORT_INTEGRITY_ERRORS },
+		{ FAULT_ERRORS, PORT_OVERRUNS },
+		{ FAULT_ERRORS, PORT_LINK_RECOVERIES },
+		{ FAULT_ERRORS, PORT_NETDEV_RECEIVE_ERRORS },
+		{ FAULT_ERRORS, PORT_NETDEV_SEND_ERRORS },
+		{ FAULT_LOSS, PORT_RETRANSMITS },
+		{ FAULT_LOSS, PORT_OUT_OF_SEQUENCE },
+		{ FAULT_LOSS, PORT_SEQUENCE_NAKS },
+		{ FAULT_LOSS, PORT_TIMEOUTS },
+		{ FAULT_DISCARDS, PORT_SEND_DISCARDS },
+		{ FAULT_DISCARDS, PORT_RECEIVE_DISCARDS },
+		{ FAULT_CONGESTION, PORT_CNP_SENT },
+		{ FAULT_CONGESTION, PORT_CNP_HANDLED },
 		{ FAULT_CONGESTION, PORT_ECN_MARKED },
 	};
 
@@ -286,7 +329,8 @@ static void rate_note(struct finding *f, const char *name, uint32_t mbps)
 		finding_note(f, name, mbps / 1e3);
 }
 
-static void evidence_add(struct finding *f, const struct model *m, const struct port *p, const struct watched *w, int fault)
+static void evidence_add(struct finding *f, const struct model *m, const struct port *p, const struct watched *w,
+			 int fault)
 {
 	static const char *const states[] = { "unknown", "down", "init", "armed", "active", "active_deferred" };
 	const struct port_look *l = port_look(p, 0);
@@ -325,7 +369,8 @@ static uint64_t key_of(enum finding_kind kind, const struct watched *w, int faul
 	return finding_key(kind, w->index, fault + 1000, w->faults[fault].since_ns);
 }
 
-/* A port of this node that sends what is lost, where this one sees no more of it than gaps: it is the far end, or one of them. */
+/* A port of this node that sends what is lost, where this one sees no more of it than gaps: it is the far end, or one
+ * of them. */
 static uint64_t sender_key(struct link_state *s, const struct model *m, const struct port *p, const struct watched *w)
 {
 	for (const struct port *o = m->ports; o && !w->loss.of_sent; o = o->next) {

@@ -4,13 +4,13 @@
  */
 #include "detect/network/link_loss.h"
 
-#define LOST_MIN 3      /* in a window, and */
-#define LOST_SHARE 1e-2 /* of the packets that went that way: bursts on busy links come to less; */
-#define WINDOWS_MIN 2   /* in so many windows: one burst is a burst */
+#define LOST_MIN 3            /* in a window, and */
+#define LOST_SHARE 1e-2       /* of the packets that went that way: bursts on busy links come to less; */
+#define WINDOWS_MIN 2         /* in so many windows: one burst is a burst */
 #define BYTES_PER_PACKET 1024 /* where packets are not counted */
 
-static bool is_lost(const struct port_look *now, const struct port_look *before, enum port_counter lost, enum port_counter packets,
-		    enum port_counter bytes)
+static bool is_lost(const struct port_look *now, const struct port_look *before, enum port_counter lost,
+		    enum port_counter packets, enum port_counter bytes)
 {
 	uint64_t n = port_grown(now, before, lost), of = port_grown(now, before, packets);
 

@@ -29,7 +29,8 @@ static int ranks_text(const struct model *m, const struct port *port, bool all, 
 	return n;
 }
 
-enum link_use link_users_note(struct finding *f, const struct model *m, const struct port *p, struct finding_list *found)
+enum link_use link_users_note(struct finding *f, const struct model *m, const struct port *p,
+			      struct finding_list *found)
 {
 	char ranks[256], pids[256];
 

@@ -1,37 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qp_error.c - queue pairs of ranks that ended in an error: by the first completion that was no success (tier burst), by an asynchronous
- * event (tier trace), or by the state that the kernel lists (every tier). A transport that gave up is the path's or the far
- * end's, so nobody's here; a refused request is software's and no link's; a process that died explains all of them. docs/link.md.
+ * qp_error.c - queue pairs of ranks that ended in an error: by the first completion that was no success (tier burst),
+ * by an asynchronous event (tier trace), or by the state that the kernel lists (every tier). A transport that gave up
+ * is the path's or the far end's, so nobody's here; a refused request is software's and no link's; a process that died
+ * explains all of them. docs/link.md.
  */
 #include <errno.h>
 
 #include "detect/detect.h"
 #include "detect/transfer/link_cause.h"
 
-#define HOLD_NS 60000000000ull   /* told for so long */
-#define DEAD_NS 120000000000ull  /* NCCL's queue pairs give up 30 s after their far end is gone */
+#define HOLD_NS 60000000000ull  /* told for so long */
+#define DEAD_NS 120000000000ull /* NCCL's queue pairs give up 30 s after their far end is gone */
 #define GROUPS_MAX 64
 
 enum fault { FAULT_NONE, FAULT_TRANSPORT, FAULT_DEVICE, FAULT_STATE, FAULT_RECEIVER, FAULT_REFUSED, FAULT_REQUEST };
 
-static const struct { enum finding_kind kind; const char *cause, *remedy; } faults[] = {
-	[FAULT_TRANSPORT] = { FINDING_LINK, "transport_retries", "nothing came back from the far end: look at its process and host, then at the path between" },
-	[FAULT_DEVICE] = { FINDING_LINK, "device_error", "the device gave up by itself: see the kernel log, its firmware; reset it" },
-	[FAULT_STATE] = { FINDING_LINK, "queue_pair_error", "which completion failed is seen in tier burst; look at both ends' ports and processes" },
-	[FAULT_RECEIVER] = { FINDING_OBSERVATION, "receiver_not_ready", "the far end's program posts no receives in time: no link's fault" },
-	[FAULT_REFUSED] = { FINDING_OBSERVATION, "request_refused", "the far end's device refused the request: keys or addresses of memory are wrong in the program" },
-	[FAULT_REQUEST] = { FINDING_OBSERVATION, "bad_request", "the request itself is wrong: lengths, keys or the queue pair's state in the program" },
+static const struct {
+	enum finding_kind kind;
+	const char *cause, *remedy;
+} faults[] = {
+	[FAULT_TRANSPORT] = { FINDING_LINK, "transport_retries",
+			      "nothing came back from the far end: look at its process and host, then at the path between" },
+	[FAULT_DEVICE] = { FINDING_LINK, "device_error",
+			   "the device gave up by itself: see the kernel log, its firmware; reset it" },
+	[FAULT_STATE] = { FINDING_LINK, "queue_pair_error",
+			  "which completion failed is seen in tier burst; look at both ends' ports and processes" },
+	[FAULT_RECEIVER] = { FINDING_OBSERVATION, "receiver_not_ready",
+			     "the far end's program posts no receives in time: no link's fault" },
+	[FAULT_REFUSED] = { FINDING_OBSERVATION, "request_refused",
+			    "the far end's device refused the request: keys or addresses of memory are wrong in the program" },
+	[FAULT_REQUEST] = { FINDING_OBSERVATION, "bad_request",
+			    "the request itself is wrong: lengths, keys or the queue pair's state in the program" },
 };
 
 /* By enum ibv_wc_status. Flushed (5) is what follows on something else. */
 static enum fault fault_of_status(uint32_t status)
 {
 	switch (status) {
-	case 12: case 20: return FAULT_TRANSPORT;
+	case 12:
+	case 20: return FAULT_TRANSPORT;
 	case 13: return FAULT_RECEIVER;
-	case 9: case 10: case 11: return FAULT_REFUSED;
-	case 19: case 21: return FAULT_DEVICE;
+	case 9:
+	case 10:
+	case 11: return FAULT_REFUSED;
+	case 19:
+	case 21: return FAULT_DEVICE;
 	case 5: return FAULT_STATE;
 	default: return FAULT_REQUEST;
 	}
@@ -41,7 +55,7 @@ struct group { /* queue pairs of one process on one device that failed alike */
 	const struct proc *proc;
 	const char *device;
 	enum fault fault;
-	const struct qp *first;   /* to fail */
+	const struct qp *first; /* to fail */
 	uint64_t since_ns;
 	int n;
 };
@@ -82,7 +96,8 @@ static void group_add(struct group *groups, int *n, const struct qp *q, enum fau
 static const struct proc *dead_before(const struct model *m, const struct group *g)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (p->dead && p != g->proc && !p->is_child && proc_rank(p) >= 0 && p->job == g->proc->job && g->since_ns < p->exit_ns + DEAD_NS)
+		if (p->dead && p != g->proc && !p->is_child && proc_rank(p) >= 0 && p->job == g->proc->job &&
+		    g->since_ns < p->exit_ns + DEAD_NS)
 			return p;
 	return NULL;
 }
@@ -139,7 +154,8 @@ static int report(const struct model *m, const struct group *g, struct finding_l
 		finding_note_text(f, "status", g->first->error_name);
 	if (g->first->async_name)
 		finding_note_text(f, "event", g->first->async_name);
-	finding_note_text(f, "remedy", dead ? "a rank of the job died: its peers' transfers cannot end" : faults[g->fault].remedy);
+	finding_note_text(f, "remedy",
+			  dead ? "a rank of the job died: its peers' transfers cannot end" : faults[g->fault].remedy);
 	return 0;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slow_link.c - one way between two ranks on which data take much longer than on all others, while the job goes on: a port or a link
- * that is slow and loses nothing, so that no counter tells. Where another way of one of the two ranks is slow, too, it is
- * that rank's port, else the link between the two. All ways slow alike is a busy network, and told by nobody. docs/link.md.
+ * slow_link.c - one way between two ranks on which data take much longer than on all others, while the job goes on: a
+ * port or a link that is slow and loses nothing, so that no counter tells. Where another way of one of the two ranks is
+ * slow, too, it is that rank's port, else the link between the two. All ways slow alike is a busy network, and told by
+ * nobody. docs/link.md.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,24 +14,31 @@
 #include "detect/transfer/path_share.h"
 
 #define LOOKS_MIN 8
-#define SLOW 0.2          /* of the time: a job that computes a lot has little under way even so */
-#define SLOW_STILL 0.15   /* what was told stays so */
-#define REST 0.3          /* of ways that have to do with neither */
-#define REST_FACTOR 6     /* and so many times less: */
+#define SLOW 0.2           /* of the time: a job that computes a lot has little under way even so */
+#define SLOW_STILL 0.15    /* what was told stays so */
+#define REST 0.3           /* of ways that have to do with neither */
+#define REST_FACTOR 6      /* and so many times less: */
 #define REST_FACTOR_FULL 3 /* where data are under way nearly all the time it cannot be more by as much */
 #define FULL 0.7
-#define CHANCE 26         /* path_looks_differ() */
-#define HALF 0.5          /* of the slowest: slow, too */
+#define CHANCE 26               /* path_looks_differ() */
+#define HALF 0.5                /* of the slowest: slow, too */
 #define STANDS_NS 2000000000ull /* a job that stands still is a hang's */
-#define RANKS_MIN 3       /* of two ranks nobody can be compared */
-#define RANKS_MAX 256     /* each way is compared with each */
-#define SHARED_FACTOR 1.5 /* a port moves that much more than its peers': others use it */
+#define RANKS_MIN 3             /* of two ranks nobody can be compared */
+#define RANKS_MAX 256           /* each way is compared with each */
+#define SHARED_FACTOR 1.5       /* a port moves that much more than its peers': others use it */
 #define SHARED_MIN_PER_S 1000000
 #define CONFIDENCE_PORT 0.8
 #define CONFIDENCE_LINK 0.7
 
-struct told { const struct comm *comm; const struct member *from, *to, *port; uint64_t since_ns; };
-struct slow_link { struct paths paths; struct told told; };
+struct told {
+	const struct comm *comm;
+	const struct member *from, *to, *port;
+	uint64_t since_ns;
+};
+struct slow_link {
+	struct paths paths;
+	struct told told;
+};
 
 struct verdict {
 	const struct path *slow;
@@ -44,7 +52,8 @@ static bool touches(const struct path *p, const struct member *mb)
 }
 
 /* All other ways of this rank are slow, too. */
-static bool all_slow(const struct paths *s, const struct path *slow, const struct member *end, double share, uint64_t now_ns)
+static bool all_slow(const struct paths *s, const struct path *slow, const struct member *end, double share,
+		     uint64_t now_ns)
 {
 	int n = 0;
 
@@ -84,7 +93,8 @@ static double rest_limit(double share)
 	return limit < REST ? limit : REST;
 }
 
-/* Ways that have to do with neither rank; and of those that have, one at least must be as it should: else all are slow. */
+/* Ways that have to do with neither rank; and of those that have, one at least must be as it should: else all are slow.
+ */
 static bool others_well(const struct paths *s, struct verdict *v, uint64_t now_ns)
 {
 	bool one = false;
@@ -141,7 +151,8 @@ static bool thread_well(const struct member *mb)
 {
 	enum proxy_thread what = proxy_thread_judge(mb);
 
-	return what != PROXY_STARVED && what != PROXY_ASLEEP && what != PROXY_BLOCKED && what != PROXY_STOPPED && what != PROXY_DEAD;
+	return what != PROXY_STARVED && what != PROXY_ASLEEP && what != PROXY_BLOCKED && what != PROXY_STOPPED &&
+	       what != PROXY_DEAD;
 }
 
 static bool goes_on(const struct model *m, const struct comm *c)
@@ -156,12 +167,14 @@ static bool goes_on(const struct model *m, const struct comm *c)
 static bool has_queue_pair(const struct model *m, const struct port *port, const struct proc *p)
 {
 	for (const struct qp *q = m->qps.newest; q; q = q->next)
-		if (q->proc == p && q->device == port->device && (!q->port || q->port == port->number) && q->dest_qpn && qp_alive(q))
+		if (q->proc == p && q->device == port->device && (!q->port || q->port == port->number) && q->dest_qpn &&
+		    qp_alive(q))
 			return true;
 	return false;
 }
 
-/* The only one that the process has open, else (NCCL opens all) the only one on which it is connected; NULL: none, or nobody knows. */
+/* The only one that the process has open, else (NCCL opens all) the only one on which it is connected; NULL: none, or
+ * nobody knows. */
 static const struct port *port_of(const struct model *m, const struct member *mb)
 {
 	const struct port *open = NULL, *connected = NULL;
@@ -191,7 +204,9 @@ static bool on_rdma(const struct model *m, const struct member *mb)
 
 static double bytes_per_s(const struct port *p)
 {
-	const struct port_look *now = port_look(p, 0), *before = port_look(p, (p->n_looks < PORT_LOOKS_KEPT ? p->n_looks : PORT_LOOKS_KEPT) - 1);
+	const struct port_look *now = port_look(p, 0),
+			       *before =
+				       port_look(p, (p->n_looks < PORT_LOOKS_KEPT ? p->n_looks : PORT_LOOKS_KEPT) - 1);
 
 	if (!now || !before || now->taken_ns <= before->taken_ns)
 		return 0;
@@ -240,12 +255,15 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	finding_note(f, "receiver", proc_rank(p->to->proc));
 	finding_note(f, "busy_percent", 100 * v->share);
 	finding_note(f, "busy_percent_elsewhere", 100 * v->rest);
-	finding_note_text(f, "remedy", "compare the rate and the errors of both ends' ports and the switch's; test the pair alone (ib_write_bw)");
+	finding_note_text(
+		f, "remedy",
+		"compare the rate and the errors of both ends' ports and the switch's; test the pair alone (ib_write_bw)");
 }
 
 static int report(const struct model *m, const struct told *t, const struct verdict *v, struct finding_list *found)
 {
-	bool shared = is_shared(m, t->comm, v->slow->from, v->slow->to) || is_shared(m, t->comm, v->slow->to, v->slow->from);
+	bool shared =
+		is_shared(m, t->comm, v->slow->from, v->slow->to) || is_shared(m, t->comm, v->slow->to, v->slow->from);
 	uint64_t cause = link_cause_key(m, found, v->slow->from->proc);
 	struct finding *f;
 

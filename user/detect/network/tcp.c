@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.c - what is wrong between hosts by the ranks' TCP connections: no carrier, nothing comes back, slow round trips, segments lost. A
- * finding names a host's address or the two of a path, and no rank: who is behind is for the others to say. What other traffic
- * on the same path explains is an observation.
+ * tcp.c - what is wrong between hosts by the ranks' TCP connections: no carrier, nothing comes back, slow round trips,
+ * segments lost. A finding names a host's address or the two of a path, and no rank: who is behind is for the others to
+ * say. What other traffic on the same path explains is an observation.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,22 +12,41 @@
 #include "detect/network/tcp_places.h"
 
 #define OTHERS_SHARE 0.5 /* of what went over the netdev: then what queues there is not the job's alone */
-#define STALLED_BESIDE_OTHERS 10 /* rounds: six losses in a row double the timer to 12 s; at a third lost once in 700 times */
+#define STALLED_BESIDE_OTHERS \
+	10 /* rounds: six losses in a row double the timer to 12 s; at a third lost once in 700 times */
 #define CONFIDENCE_ALONE 0.6 /* by its own past, with no other path to compare with */
 #define TOLD_MAX 32
 #define PATIENCE_NS 4000000000ull /* for a path: what is one host's shows on its other paths within some rounds */
 
-static const struct { const char *cause, *remedy; double confidence; } faults[TCP_FAULTS] = {
-	[TCP_FAULT_NETDEV] = { "netdev_down", "look at cable, transceiver and the switch's port; or somebody set the interface down", 0.95 },
-	[TCP_FAULT_STALL] = { "stalled", "nothing comes back from the other side: look at the links, the switches and firewalls between, and whether that host is alive", 0.9 },
-	[TCP_FAULT_SLOW] = { "slow_path", "far slower than the others' paths: look at the link's speed and duplex, rate limits, the route that it takes", 0.8 },
-	[TCP_FAULT_LOSS] = { "retransmits", "segments are lost between here and the far ends: look at cable and transceiver, the switches' drops, the MTU", 0.85 },
-	[TCP_FAULT_MARKS] = { "congestion", "the fabric asks senders to slow down: other traffic shares the path, or many send to one", 0.9 },
-	[TCP_FAULT_NOT_READ] = { "receiver_does_not_read", "the receiving process does not take what has come: what holds it up is told elsewhere, if it is known", 0.8 },
-	[TCP_FAULT_BUFFER] = { "send_buffer", "the sender's socket buffer is too small for this path: see net.ipv4.tcp_wmem and NCCL_SOCKET_NTHREADS", 0.8 },
+static const struct {
+	const char *cause, *remedy;
+	double confidence;
+} faults[TCP_FAULTS] = {
+	[TCP_FAULT_NETDEV] = { "netdev_down",
+			       "look at cable, transceiver and the switch's port; or somebody set the interface down",
+			       0.95 },
+	[TCP_FAULT_STALL] = { "stalled",
+			      "nothing comes back from the other side: look at the links, the switches and firewalls between, and whether that host is alive",
+			      0.9 },
+	[TCP_FAULT_SLOW] = { "slow_path",
+			     "far slower than the others' paths: look at the link's speed and duplex, rate limits, the route that it takes",
+			     0.8 },
+	[TCP_FAULT_LOSS] = { "retransmits",
+			     "segments are lost between here and the far ends: look at cable and transceiver, the switches' drops, the MTU",
+			     0.85 },
+	[TCP_FAULT_MARKS] = { "congestion",
+			      "the fabric asks senders to slow down: other traffic shares the path, or many send to one",
+			      0.9 },
+	[TCP_FAULT_NOT_READ] = { "receiver_does_not_read",
+				 "the receiving process does not take what has come: what holds it up is told elsewhere, if it is known",
+				 0.8 },
+	[TCP_FAULT_BUFFER] = { "send_buffer",
+			       "the sender's socket buffer is too small for this path: see net.ipv4.tcp_wmem and NCCL_SOCKET_NTHREADS",
+			       0.8 },
 };
 
-static const char BUSY_REMEDY[] = "other traffic shares the path, or more is sent than it carries: no fault of one host by these counters";
+static const char BUSY_REMEDY[] =
+	"other traffic shares the path, or more is sent than it carries: no fault of one host by these counters";
 
 struct telling {
 	const struct model *m;
@@ -42,7 +61,8 @@ static bool covers(const struct tcp_place *why, const struct tcp_place *p)
 	if (why->everywhere)
 		return true;
 	if (why->address)
-		return p->address ? !strcmp(why->address, p->address) : !p->everywhere && tcp_pair_has(p->pair, why->address);
+		return p->address ? !strcmp(why->address, p->address)
+				  : !p->everywhere && tcp_pair_has(p->pair, why->address);
 	return !p->address && !p->everywhere && why->pair == p->pair;
 }
 
@@ -175,12 +195,14 @@ static int end_of(const struct tcp_place *p, enum tcp_fault fault)
 	return t[0].others > t[1].others ? 0 : 1;
 }
 
-/* A link that is overfull loses what was sent again, too: for some time, or for as long as others bring more than ever came. */
+/* A link that is overfull loses what was sent again, too: for some time, or for as long as others bring more than ever
+ * came. */
 static bool is_overfull(const struct tcp_place *place, int end, double others)
 {
 	const struct tcp_pair *p = place->pair;
 
-	return p->stalled_full[end] || (!place->address && p->stalled_full[!end]) || (others >= OTHERS_SHARE && p->n_stalled < STALLED_BESIDE_OTHERS);
+	return p->stalled_full[end] || (!place->address && p->stalled_full[!end]) ||
+	       (others >= OTHERS_SHARE && p->n_stalled < STALLED_BESIDE_OTHERS);
 }
 
 /* Two hosts have one path, and nobody else's to share. */

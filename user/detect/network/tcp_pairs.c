@@ -11,22 +11,22 @@
 #include "detect/network/tcp_slow.h"
 
 #define SEC 1000000000ull
-#define NEEDED 3              /* rounds of the newest TCP_ROUNDS; of a state, the */
-#define NEEDED_OF_STATE 2     /* newest ones running */
-#define HOLD_NS (10 * SEC)    /* what moved is told for so long after its last sign */
+#define NEEDED 3           /* rounds of the newest TCP_ROUNDS; of a state, the */
+#define NEEDED_OF_STATE 2  /* newest ones running */
+#define HOLD_NS (10 * SEC) /* what moved is told for so long after its last sign */
 #define FORGET_NS (60 * SEC)
-#define BACKOFF 2             /* timer doubled so often: 0.6 s without an answer at the shortest */
-#define CONNECT_TIMEOUTS 3    /* a SYN sent again so often: 7 s */
-#define LOST_MIN 3            /* segments a round, and */
-#define LOST_SHARE 1e-3       /* of those sent: as of RDMA ports ten times over, since a busy TCP always loses some. Or: */
+#define BACKOFF 2          /* timer doubled so often: 0.6 s without an answer at the shortest */
+#define CONNECT_TIMEOUTS 3 /* a SYN sent again so often: 7 s */
+#define LOST_MIN 3         /* segments a round, and */
+#define LOST_SHARE 1e-3    /* of those sent: as of RDMA ports ten times over, since a busy TCP always loses some. Or: */
 #define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss holds up, and so loses few; and */
-#define LOST_ROUNDS_MIN 5     /* in all of the newest rounds */
-#define FLOWING_SEGMENTS 4    /* a round: fewer tell of the peer's answers, not of the path */
-#define FREE_TIMES 2          /* of the rounds in which something was lost, so many more without a queue */
-#define SCATTER 2             /* mean deviations: quick answers among late ones lie within */
+#define LOST_ROUNDS_MIN 5      /* in all of the newest rounds */
+#define FLOWING_SEGMENTS 4     /* a round: fewer tell of the peer's answers, not of the path */
+#define FREE_TIMES 2           /* of the rounds in which something was lost, so many more without a queue */
+#define SCATTER 2              /* mean deviations: quick answers among late ones lie within */
 #define MARKED_MIN 10
 #define MARKED_SHARE 0.01
-#define BUFFER_SHARE 0.5      /* of the time */
+#define BUFFER_SHARE 0.5 /* of the time */
 
 static struct tcp_pair *pair_get(struct tcp_pairs *s, const struct tcp_connection *c)
 {
@@ -61,8 +61,9 @@ static bool is_stalled(const struct tcp_look *l, const struct tcp_look *before)
 
 static bool is_not_read(const struct tcp_look *l, const struct tcp_look *before)
 {
-	return tcp_value(l, TCP_SEND_WINDOW, 1) == 0 && tcp_value(l, TCP_NOT_SENT, 0) && !tcp_value(l, TCP_UNACKED, 1) &&
-	       tcp_value(l, TCP_PROBES, 0) <= 1 && !tcp_grown(l, before, TCP_BYTES_ACKED);
+	return tcp_value(l, TCP_SEND_WINDOW, 1) == 0 && tcp_value(l, TCP_NOT_SENT, 0) &&
+	       !tcp_value(l, TCP_UNACKED, 1) && tcp_value(l, TCP_PROBES, 0) <= 1 &&
+	       !tcp_grown(l, before, TCP_BYTES_ACKED);
 }
 
 static void sign(struct tcp_pair *p, enum tcp_fault f, const struct tcp_connection *c, bool is)
@@ -72,7 +73,8 @@ static void sign(struct tcp_pair *p, enum tcp_fault f, const struct tcp_connecti
 	p->is[f] |= is;
 }
 
-static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_look *l, const struct tcp_look *before)
+static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_look *l,
+		      const struct tcp_look *before)
 {
 	int64_t lost = tcp_grown(l, before, TCP_RETRANSMITS) - tcp_grown(l, before, TCP_DSACKS);
 	uint64_t segments = tcp_grown(l, before, TCP_DATA_SEGMENTS_SENT), rtt = tcp_value(l, TCP_RTT, 0);
@@ -95,7 +97,8 @@ static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const 
 	p->worst[TCP_FAULT_SLOW] = c->index;
 }
 
-static void look_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_look *l, const struct tcp_look *before)
+static void look_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_look *l,
+		     const struct tcp_look *before)
 {
 	double seconds = (l->taken_ns - before->taken_ns) * 1e-9;
 	bool down = l->netdev_known && !l->netdev_up;
@@ -166,7 +169,9 @@ static uint64_t first_ns(const struct tcp_pair *p, enum tcp_fault f, unsigned in
 /* A round in which nothing was sent shows neither that a path is slow nor that it is not. */
 static bool is_shown(const struct tcp_pair *p, enum tcp_fault f)
 {
-	return f == TCP_FAULT_SLOW ? p->rtt_us : f == TCP_FAULT_LOSS ? p->segments || p->lost : f != TCP_FAULT_MARKS || p->delivered;
+	return f == TCP_FAULT_SLOW   ? p->rtt_us
+	       : f == TCP_FAULT_LOSS ? p->segments || p->lost
+				     : f != TCP_FAULT_MARKS || p->delivered;
 }
 
 static bool is_enough(const struct tcp_pair *p, enum tcp_fault f, unsigned int newest)
@@ -199,7 +204,8 @@ static void traffic_note(const struct tcp_pairs *s, struct tcp_pair *p, enum tcp
 
 static bool is_lost(const struct tcp_pair *p)
 {
-	return p->lost >= LOST_MIN ? p->lost >= LOST_SHARE * p->segments : p->lost > 0 && p->lost >= LOST_SHARE_OF_FEW * p->segments;
+	return p->lost >= LOST_MIN ? p->lost >= LOST_SHARE * p->segments
+				   : p->lost > 0 && p->lost >= LOST_SHARE_OF_FEW * p->segments;
 }
 
 static void lost_take(struct tcp_pair *p)
@@ -262,8 +268,12 @@ static void sums_take(struct tcp_pairs *s)
 			lost_take(p);
 		if (!p->rtt_us)
 			continue;
-		tcp_past_take(&p->past, (struct tcp_round){ p->rtt_us, p->busy_us, p->bytes,
-				{ tcp_traffic_of(&s->netdevs, p->a).comes_per_s, tcp_traffic_of(&s->netdevs, p->b).comes_per_s } },
+		tcp_past_take(&p->past,
+			      (struct tcp_round){ p->rtt_us,
+						  p->busy_us,
+						  p->bytes,
+						  { tcp_traffic_of(&s->netdevs, p->a).comes_per_s,
+						    tcp_traffic_of(&s->netdevs, p->b).comes_per_s } },
 			      !p->since_ns[TCP_FAULT_SLOW] && !p->since_ns[TCP_FAULT_LOSS]);
 		if (!tcp_pair_is_local(p) && (!s->rtt_best_us || p->rtt_us < s->rtt_best_us))
 			s->rtt_best_us = p->rtt_us;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_past.h - how a path between two addresses is by itself: rounds in which something flowed, the newest ones and those before. A path that
- * is alone in its job has nothing else to be compared with.
+ * tcp_past.h - how a path between two addresses is by itself: rounds in which something flowed, the newest ones and
+ * those before. A path that is alone in its job has nothing else to be compared with.
  */
 #ifndef RANKTRACE_DETECT_TCP_PAST_H
 #define RANKTRACE_DETECT_TCP_PAST_H
@@ -13,9 +13,9 @@
 #define TCP_PAST 64  /* rounds before those */
 
 struct tcp_round {
-	double rtt_us;  /* of the quickest connection that flowed */
-	double busy_us; /* time in which something was on its way, of all connections */
-	double bytes;   /* acknowledged meanwhile */
+	double rtt_us;         /* of the quickest connection that flowed */
+	double busy_us;        /* time in which something was on its way, of all connections */
+	double bytes;          /* acknowledged meanwhile */
 	double comes_per_s[2]; /* bytes that came in by the netdev of each end, anybody's */
 };
 

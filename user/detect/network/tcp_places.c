@@ -43,7 +43,11 @@ static bool is_well(const struct search *q, const struct tcp_pair *p)
 	return q->f == TCP_FAULT_SLOW ? p->rtt_us > 0 : p->n_moving > 0;
 }
 
-struct tally { int n_bad, n_well; uint64_t since_ns; const struct tcp_pair *one; };
+struct tally {
+	int n_bad, n_well;
+	uint64_t since_ns;
+	const struct tcp_pair *one;
+};
 
 /* Of pairs with this address; NULL: of all. */
 static struct tally tally_of(const struct search *q, const char *address)
@@ -70,7 +74,8 @@ static void place_add(struct search *q, struct tcp_place place)
 	if (q->n_places < TCP_PLACES_MAX)
 		q->places[q->n_places++] = place;
 	for (const struct tcp_pair *p = q->s->all; p; p = p->next)
-		if (is_bad(q, p) && q->n_taken < PAIRS_TAKEN_MAX && (place.everywhere || p == place.pair || (place.address && tcp_pair_has(p, place.address))))
+		if (is_bad(q, p) && q->n_taken < PAIRS_TAKEN_MAX &&
+		    (place.everywhere || p == place.pair || (place.address && tcp_pair_has(p, place.address))))
 			q->taken[q->n_taken++] = p;
 }
 
@@ -105,7 +110,10 @@ static void netdevs_find(struct search *q)
 			struct tally t = tally_of(q, ends[i]);
 
 			if (is_bad(q, p) && p->netdev_down[i])
-				place_add(q, (struct tcp_place){ .address = ends[i], .pair = t.one, .n_pairs = t.n_bad, .since_ns = t.since_ns });
+				place_add(q, (struct tcp_place){ .address = ends[i],
+								 .pair = t.one,
+								 .n_pairs = t.n_bad,
+								 .since_ns = t.since_ns });
 		}
 	}
 }
@@ -120,9 +128,13 @@ int tcp_places_find(const struct tcp_pairs *s, enum tcp_fault f, struct tcp_plac
 		netdevs_find(&q);
 	host = host_find(&q, &t);
 	if (all.n_bad >= 3 && !all.n_well && (!host || t.n_bad < all.n_bad))
-		place_add(&q, (struct tcp_place){ .everywhere = true, .pair = all.one, .n_pairs = all.n_bad, .since_ns = all.since_ns });
+		place_add(&q, (struct tcp_place){ .everywhere = true,
+						  .pair = all.one,
+						  .n_pairs = all.n_bad,
+						  .since_ns = all.since_ns });
 	while ((host = host_find(&q, &t)))
-		place_add(&q, (struct tcp_place){ .address = host, .pair = t.one, .n_pairs = t.n_bad, .since_ns = t.since_ns });
+		place_add(&q, (struct tcp_place){
+				      .address = host, .pair = t.one, .n_pairs = t.n_bad, .since_ns = t.since_ns });
 	for (const struct tcp_pair *p = s->all; p && q.n_places < TCP_PLACES_MAX; p = p->next)
 		if (is_bad(&q, p))
 			place_add(&q, (struct tcp_place){ .pair = p, .n_pairs = 1, .since_ns = p->since_ns[f] });

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_places.h - where what pairs of addresses show is: at one host when all that goes from and to its address shows it, and to two
- * others at least; on the path between two when it is between them alone; or all over.
+ * tcp_places.h - where what pairs of addresses show is: at one host when all that goes from and to its address shows
+ * it, and to two others at least; on the path between two when it is between them alone; or all over.
  */
 #ifndef RANKTRACE_DETECT_TCP_PLACES_H
 #define RANKTRACE_DETECT_TCP_PLACES_H
@@ -11,11 +11,11 @@
 #define TCP_PLACES_MAX 8
 
 struct tcp_place {
-	const char *address;   /* of the host; NULL: the pair's, or all over */
+	const char *address;         /* of the host; NULL: the pair's, or all over */
 	const struct tcp_pair *pair; /* the pair, or one of them */
-	int n_pairs;           /* that show it */
+	int n_pairs;                 /* that show it */
 	bool everywhere;
-	uint64_t since_ns;     /* the first of them */
+	uint64_t since_ns; /* the first of them */
 };
 
 /* Places of one fault that holds now, at most TCP_PLACES_MAX. */

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_slow.c - see tcp_slow.h. Between two addresses of one host there is no path, and none of those is a measure of others.
+ * tcp_slow.c - see tcp_slow.h. Between two addresses of one host there is no path, and none of those is a measure of
+ * others.
  */
 #include "detect/network/tcp_slow.h"
 
-#define SLOW_US 5000          /* longer than any path inside a data centre takes, and */
-#define SLOW_TIMES 10         /* than the quickest pair's; or, longer than it was ever seen to take, and */
-#define SLOW_PAST_TIMES 3     /* than it usually takes. Where nothing else shows that the job sends as it did: no delayed */
-#define LATE_ANSWER_US 50000  /* acknowledgements, which take 40 ms (TCP_DELACK_MIN, include/net/tcp.h), and some; less than */
-#define LATE_ANSWERS_US 30000 /* that is a mixture of theirs, which scatters by more than it is long (four of five are late at 32 ms) */
-#define COST_TIMES 4          /* time a byte: of its own past, */
-#define COST_MOST_TIMES 2     /* of the worst of that, and */
-#define COST_OTHERS_TIMES 3   /* of a path that is as it was */
-#define COST_SHARE 0.05       /* of the time something is on its way: less holds nobody up */
-#define STEADY 1.5            /* as it was */
+#define SLOW_US 5000  /* longer than any path inside a data centre takes, and */
+#define SLOW_TIMES 10 /* than the quickest pair's; or, longer than it was ever seen to take, and */
+#define SLOW_PAST_TIMES \
+	3 /* than it usually takes. Where nothing else shows that the job sends as it did: no delayed \
+	   */
+#define LATE_ANSWER_US \
+	50000 /* acknowledgements, which take 40 ms (TCP_DELACK_MIN, include/net/tcp.h), and some; less than */
+#define LATE_ANSWERS_US \
+	30000 /* that is a mixture of theirs, which scatters by more than it is long (four of five are late at 32 ms) \
+	       */
+#define COST_TIMES 4        /* time a byte: of its own past, */
+#define COST_MOST_TIMES 2   /* of the worst of that, and */
+#define COST_OTHERS_TIMES 3 /* of a path that is as it was */
+#define COST_SHARE 0.05     /* of the time something is on its way: less holds nobody up */
+#define STEADY 1.5          /* as it was */
 #define NO_QUEUE_TIMES 1.5
 #define NO_QUEUE_OTHERS_TIMES 3
 
@@ -81,7 +87,8 @@ static bool by_cost(const struct tcp_pairs *s, const struct tcp_pair *p)
 	double now = tcp_past_cost_now(&p->past), others;
 	int n;
 
-	if (!tcp_past_known(&p->past) || tcp_pair_lost(p) || tcp_past_busy_now_us(&p->past) < COST_SHARE * p->seconds * p->past.n_now * 1e6)
+	if (!tcp_past_known(&p->past) || tcp_pair_lost(p) ||
+	    tcp_past_busy_now_us(&p->past) < COST_SHARE * p->seconds * p->past.n_now * 1e6)
 		return false;
 	if (now < COST_TIMES * tcp_past_cost(&p->past) || now < COST_MOST_TIMES * tcp_past_cost_most(&p->past))
 		return false;

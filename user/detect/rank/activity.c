@@ -6,13 +6,18 @@
  */
 #include "detect/rank/activity.h"
 
-#define AT_REST_NS 400000000ull   /* asleep without a break for that long at the scan: no polling loop of ours to count */
-#define IDLE_SHARE 0.2            /* cores; the watchdog's and helpers' polling stays below */
-#define WANTS_SHARE 0.5           /* of the time */
+#define AT_REST_NS \
+	400000000ull    /* asleep without a break for that long at the scan: no polling loop of ours to count \
+			 */
+#define IDLE_SHARE 0.2  /* cores; the watchdog's and helpers' polling stays below */
+#define WANTS_SHARE 0.5 /* of the time */
 #define MOVING_BYTES_S 100e3
-#define CALLING_NS 1000000000ull  /* a call of any kind that recently: it is getting on */
+#define CALLING_NS 1000000000ull /* a call of any kind that recently: it is getting on */
 
-struct sums { double settled, all, io_settled, io_all; bool seen, fresh, woken; };
+struct sums {
+	double settled, all, io_settled, io_all;
+	bool seen, fresh, woken;
+};
 
 static bool at_rest(const struct task *t)
 {
@@ -71,6 +76,17 @@ bool proc_gone_or_stopped(const struct proc *p)
 	return p->dead || (t && t->state == TASK_STOPPED);
 }
 
+const struct op *rank_next_op(const struct proc *p)
+{
+	const struct op *op = p->last_op;
+
+	if (!p->steps || !p->steps->period_ops)
+		return NULL;
+	for (size_t i = 1; op && i < p->steps->period_ops; i++)
+		op = op->prev_in_proc;
+	return op;
+}
+
 /* A backward thread and the main one take turns in PyTorch. */
 uint32_t rank_calling_tid(const struct proc *p)
 {
@@ -102,8 +118,8 @@ static bool sleeps(const struct task *t, uint64_t since_ns)
 	return !t || (t->state == TASK_SLEEP && (at_rest(t) || t->prev_seen_ns >= since_ns));
 }
 
-/* Half of the time it ran or stood in a run queue: at work, however little of a CPU a crowded machine gives it. Only of this
- * thread: a watchdog that polls stands there too. */
+/* Half of the time it ran or stood in a run queue: at work, however little of a CPU a crowded machine gives it. Only of
+ * this thread: a watchdog that polls stands there too. */
 static bool wants_cpu(const struct task *t, uint64_t since_ns)
 {
 	double share;
@@ -111,7 +127,8 @@ static bool wants_cpu(const struct task *t, uint64_t since_ns)
 	if (!t || at_rest(t) || t->prev_seen_ns < since_ns || t->wait_ns < t->prev_wait_ns)
 		return false;
 	share = task_cpu_share(t);
-	return share >= 0 && share + (double)(t->wait_ns - t->prev_wait_ns) / (t->seen_ns - t->prev_seen_ns) >= WANTS_SHARE;
+	return share >= 0 &&
+	       share + (double)(t->wait_ns - t->prev_wait_ns) / (t->seen_ns - t->prev_seen_ns) >= WANTS_SHARE;
 }
 
 static enum activity sums_judge(const struct sums *s, const struct task *calling, uint64_t since_ns)

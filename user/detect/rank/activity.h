@@ -8,21 +8,22 @@
 #include "model/model.h"
 
 enum activity {
-	ACTIVITY_UNSEEN,   /* no scheduler data of this rank */
-	ACTIVITY_UNSETTLED,/* the last scan still reaches back before `since` */
-	ACTIVITY_DEAD, ACTIVITY_STOPPED,
-	ACTIVITY_BLOCKED,  /* a task in D state past the limit */
-	ACTIVITY_DISK,     /* in D state, not that long: an ordinary storage wait */
-	ACTIVITY_ASLEEP,   /* no CPU, no bytes, no calls */
+	ACTIVITY_UNSEEN,    /* no scheduler data of this rank */
+	ACTIVITY_UNSETTLED, /* the last scan still reaches back before `since` */
+	ACTIVITY_DEAD,
+	ACTIVITY_STOPPED,
+	ACTIVITY_BLOCKED, /* a task in D state past the limit */
+	ACTIVITY_DISK,    /* in D state, not that long: an ordinary storage wait */
+	ACTIVITY_ASLEEP,  /* no CPU, no bytes, no calls */
 	ACTIVITY_BUSY,
-	ACTIVITY_GPU,      /* the host waits for its GPU, and for no operation of NCCL: at work there, as far as is seen */
+	ACTIVITY_GPU, /* the host waits for its GPU, and for no operation of NCCL: at work there, as far as is seen */
 };
 
 struct rank_activity {
 	enum activity what;
-	double cpu_share;              /* cores, over the last scan; -1 unknown */
+	double cpu_share; /* cores, over the last scan; -1 unknown */
 	double io_bytes_s;
-	const struct task *task;       /* the one that tells: blocked, stopped, or the one that calls NCCL */
+	const struct task *task; /* the one that tells: blocked, stopped, or the one that calls NCCL */
 };
 
 /* Dead, or its main thread is stopped. */
@@ -31,6 +32,9 @@ bool proc_gone_or_stopped(const struct proc *p);
 uint32_t rank_calling_tid(const struct proc *p);
 /* That thread sleeps since long, without a break. */
 bool rank_at_rest(const struct proc *p);
+/* What the rank did one period before its present place: what it would call next, from the same thread. NULL: no
+ * period is known. */
+const struct op *rank_next_op(const struct proc *p);
 /* Of the rank and its children since it is late (`since_ns`). */
 struct rank_activity rank_activity(const struct model *m, const struct proc *p, uint64_t since_ns);
 

@@ -30,8 +30,8 @@ const struct task *doing_task(const struct proc *p)
 	return t && t->stack.ns && !moved_since(p, t->stack.ns) ? t : NULL;
 }
 
-/* "cuStreamSynchronize (libcuda.so.1)", "cudaDeviceSynchronize_ptsz (libtorch_cuda.so)", "cuMemcpyDtoH_v2 (...": a copy that
- * returns when it is done. Names inside the driver's own file count too. */
+/* "cuStreamSynchronize (libcuda.so.1)", "cudaDeviceSynchronize_ptsz (libtorch_cuda.so)", "cuMemcpyDtoH_v2 (...": a copy
+ * that returns when it is done. Names inside the driver's own file count too. */
 static bool line_waits(const char *line)
 {
 	size_t name = strcspn(line, " \n");
@@ -67,7 +67,8 @@ bool doing_gpu_wait(const struct proc *p)
 
 int doing_same(const struct task *a, const struct task *b)
 {
-	if (!a->stack.ns || !b->stack.ns || (!*a->stack.native && !*a->stack.python) || (!*b->stack.native && !*b->stack.python))
+	if (!a->stack.ns || !b->stack.ns || (!*a->stack.native && !*a->stack.python) ||
+	    (!*b->stack.native && !*b->stack.python))
 		return -1;
 	if (gpu_wait(a) || gpu_wait(b))
 		return gpu_wait(a) && gpu_wait(b);

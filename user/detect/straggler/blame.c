@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "base/sorted.h"
-#define TIGHT_SHARE 0.01  /* of the step: an end known that well splits a charge */
-#define OWN_WAIT_SHARE 0.2 /* of the step: an operation that lasts longer after its last arriver waits for that rank's own GPU */
+#define TIGHT_SHARE 0.01 /* of the step: an end known that well splits a charge */
+#define OWN_WAIT_SHARE \
+	0.2 /* of the step: an operation that lasts longer after its last arriver waits for that rank's own GPU */
 #define WALK_MAX 8192
 #define PEERS_MAX 256
 
@@ -149,11 +150,13 @@ static void set_add_op(struct blame *b, const struct op *x)
 
 /* Back from `op` to the operation that released its whole group; NULL: not within reach. Who took part in something
  * with this rank in between, and was waited for, goes into `with`; the newest of these operations into *between. */
-static const struct op *release_of(const struct op *op, const struct op *group, struct blame *with, const struct op **between)
+static const struct op *release_of(const struct op *op, const struct op *group, struct blame *with,
+				   const struct op **between)
 {
 	uint64_t at = op->enqueue_ns;
 	const struct op *x = op->prev_in_proc;
-	bool blind = !op->member->proc->last_sync_ns; /* host waits are not seen: any operation may have been waited for */
+	bool blind =
+		!op->member->proc->last_sync_ns; /* host waits are not seen: any operation may have been waited for */
 
 	*between = NULL;
 	for (int i = 0; x && i < WALK_MAX; i++, x = x->prev_in_proc) {
@@ -180,7 +183,8 @@ static void set_close(struct blame *with, const struct op *group, uint64_t since
 		if (with->scanned[i])
 			continue;
 		with->scanned[i] = true;
-		for (const struct op *x = with->from[i]; x && x->enqueue_ns > since_ns && with->n <= BLAME_SET_MAX; x = x->prev_in_proc)
+		for (const struct op *x = with->from[i]; x && x->enqueue_ns > since_ns && with->n <= BLAME_SET_MAX;
+		     x = x->prev_in_proc)
 			if (!shared(x, group) && over_before(x, group->enqueue_ns))
 				set_add_op(with, x);
 		i = -1; /* one found earlier may reach further now */
@@ -200,7 +204,8 @@ static const struct op *own_part(const struct op *op, const struct op *x)
 	return NULL;
 }
 
-/* Is `op` before the iteration, which begins behind `begin`? By its rank's own call order where it took part in that. */
+/* Is `op` before the iteration, which begins behind `begin`? By its rank's own call order where it took part in that.
+ */
 static bool before_iteration(const struct op *op, const struct op *begin)
 {
 	const struct op *own = own_part(op, begin);
@@ -319,7 +324,8 @@ static bool tight(const struct op *op, double step_s)
 }
 
 /* Released before the iteration began, and not by its beginning: what it was late by then was charged then. */
-static double lateness_before_s(const struct walk *w, const struct op *last, const struct op *release, const struct blame *with)
+static double lateness_before_s(const struct walk *w, const struct op *last, const struct op *release,
+				const struct blame *with)
 {
 	const struct op *own = own_part(last, w->begin);
 
@@ -333,14 +339,17 @@ static const struct op *after_wait(const struct op *last, const struct op *relea
 	const struct op *first = NULL;
 
 	for (const struct op *x = last; x && x != release; x = x->prev_in_proc)
-		if (x->member == last->member && !op_kind_p2p(x->kind) && x->prev_in_proc && x->sync_ns > x->prev_in_proc->call_ns)
+		if (x->member == last->member && !op_kind_p2p(x->kind) && x->prev_in_proc &&
+		    x->sync_ns > x->prev_in_proc->call_ns)
 			first = x;
 	return first;
 }
 
-static double lateness_charged_s(const struct walk *w, const struct op *last, const struct op *release, const struct blame *with)
+static double lateness_charged_s(const struct walk *w, const struct op *last, const struct op *release,
+				 const struct blame *with)
 {
-	double s = lateness_s(last, with) - lateness_before_s(w, last, release, with) - hidden_s(last, w->step_s), open_s;
+	double s = lateness_s(last, with) - lateness_before_s(w, last, release, with) - hidden_s(last, w->step_s),
+	       open_s;
 	const struct op *first = after_wait(last, release);
 
 	if (!first)

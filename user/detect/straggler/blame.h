@@ -9,16 +9,19 @@
 
 #define BLAME_SET_MAX 16
 
-struct blame {              /* one rank, or several between whom the host cannot tell */
+struct blame { /* one rank, or several between whom the host cannot tell */
 	int n;
 	const struct proc *procs[BLAME_SET_MAX];
 	const struct op *from[BLAME_SET_MAX]; /* of the walk */
 	bool scanned[BLAME_SET_MAX];
-	double gap_s;       /* later than the median of its peers by so much */
+	double gap_s; /* later than the median of its peers by so much */
 };
 
 #define BLAMES_MAX 64
-struct blames { struct blame items[BLAMES_MAX]; int n; };
+struct blames {
+	struct blame items[BLAMES_MAX];
+	int n;
+};
 
 /* Walks back from `end`, the operation that ends an iteration of its rank, to `begin`, its counterpart one iteration
  * and `step_s` before. */

@@ -12,16 +12,18 @@
 
 #include "base/sorted.h"
 #define MADS 5.0
-#define GAP_PART_NOTED 0.01   /* of the blame: worth a line of evidence */
-#define GAP_PART_CAUSE 0.3    /* of the blame: the cause */
-#define IO_FACTOR 3.0         /* times the peers' median, and at least: */
+#define GAP_PART_NOTED 0.01 /* of the blame: worth a line of evidence */
+#define GAP_PART_CAUSE 0.3  /* of the blame: the cause */
+#define IO_FACTOR 3.0       /* times the peers' median, and at least: */
 #define IO_BYTES_S 10e6
-#define PERIOD_SEEN_MAX 512   /* operations looked at for who calls */
+#define PERIOD_SEEN_MAX 512 /* operations looked at for who calls */
 #define PEERS_MAX 8
 #define THROTTLED_PART 0.5
-#define PRESSURE_NOTED 0.1    /* of the time some task waited */
+#define PRESSURE_NOTED 0.1 /* of the time some task waited */
 
-static const struct { const char *cause, *own, *usual; } costs[COST_MAX] = {
+static const struct {
+	const char *cause, *own, *usual;
+} costs[COST_MAX] = {
 	[COST_RUNQ] = { "cpu_starved", "runqueue_wait_share", "runqueue_wait_share_peers" },
 	[COST_DISK] = { "d_state", "d_state_share", "d_state_share_peers" },
 	[COST_STOPPED] = { "stopped", "stopped_share", "stopped_share_peers" },
@@ -32,7 +34,10 @@ static const struct { const char *cause, *own, *usual; } costs[COST_MAX] = {
 };
 
 static const enum call_class class_of[COST_MAX] = {
-	[COST_ALLOC] = CALL_ALLOC, [COST_FREE] = CALL_FREE, [COST_MODULE] = CALL_MODULE, [COST_GRAPH] = CALL_GRAPH,
+	[COST_ALLOC] = CALL_ALLOC,
+	[COST_FREE] = CALL_FREE,
+	[COST_MODULE] = CALL_MODULE,
+	[COST_GRAPH] = CALL_GRAPH,
 };
 
 /* --- sampling --- */
@@ -49,15 +54,21 @@ static void thread_take(struct cost_sample *s, const struct proc *p, uint32_t ti
 	if (!t || !t->seen_ns || s->n_threads == COST_CALLERS)
 		return;
 	s->threads[s->n_threads++] = (struct cost_thread){
-		.tid = tid, .seen_ns = t->seen_ns, .preempted = t->preempted, .behind = t->preempted_by,
+		.tid = tid,
+		.seen_ns = t->seen_ns,
+		.preempted = t->preempted,
+		.behind = t->preempted_by,
 		.ns = { [COST_RUNQ] = t->wait_ns, [COST_DISK] = t->disk_ns, [COST_STOPPED] = t->stopped_ns },
 	};
 }
 
 static struct cost_sample sample_of(const struct model *m, const struct proc *p)
 {
-	struct cost_sample s = { .at_ns = m->now_ns, .io_bytes = p->io_bytes, .io_seen_ns = p->io_seen_ns,
-				 .throttled_ns = p->throttled_ns, .throttle_seen_ns = p->throttle_seen_ns,
+	struct cost_sample s = { .at_ns = m->now_ns,
+				 .io_bytes = p->io_bytes,
+				 .io_seen_ns = p->io_seen_ns,
+				 .throttled_ns = p->throttled_ns,
+				 .throttle_seen_ns = p->throttle_seen_ns,
 				 .quota_cores = p->quota_cores };
 	const struct op *op = p->last_op;
 
@@ -125,7 +136,8 @@ static const struct cost_thread *thread_in(const struct cost_sample *s, uint32_t
 }
 
 /* `longest`: the wait of the thread that waited most so far; it says behind whom. */
-static void thread_rates(struct cost_rates *r, const struct cost_thread *now, const struct cost_thread *then, double *longest)
+static void thread_rates(struct cost_rates *r, const struct cost_thread *now, const struct cost_thread *then,
+			 double *longest)
 {
 	double one;
 
@@ -163,9 +175,12 @@ static bool calls_seen(const struct proc *p, uint64_t since_ns)
 	return !(p->shed >> PROBES_CALLS & 1) && p->calls_shed_ns <= since_ns;
 }
 
-struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p, uint64_t since_ns)
+struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p,
+			     uint64_t since_ns)
 {
-	struct cost_rates r = { .throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1, .quota_cores = p->quota_cores, .behind = NULL };
+	struct cost_rates r = {
+		.throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1, .quota_cores = p->quota_cores, .behind = NULL
+	};
 	const struct cost_history *h = history_of(list, p->tgid);
 	const struct cost_sample *then = h ? sample_before(h, since_ns) : NULL, now = sample_of(m, p);
 	double longest = 0;
@@ -211,7 +226,8 @@ static double excess_of(double mine, double *usual, int n, double *ret_median)
 	return mine > *ret_median + MADS * mad ? mine - *ret_median : 0;
 }
 
-static double cost_excess(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, int k, double *ret_median)
+static double cost_excess(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, int k,
+			  double *ret_median)
 {
 	double usual[PEERS_MAX];
 	int n = 0;
@@ -235,7 +251,8 @@ static bool moves_more(const struct cost_rates *own, const struct cost_rates *pe
 	return excess > 0 && own->io_bytes_s > IO_FACTOR * *ret_median && own->io_bytes_s > IO_BYTES_S;
 }
 
-struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, double blame_share)
+struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,
+			     double blame_share)
 {
 	struct host_cause c = { .own = *own };
 	double excess;
@@ -267,7 +284,8 @@ void host_cause_note(struct finding *f, const struct host_cause *c)
 	}
 	if (c->own.preempted_per_s > 0)
 		finding_note(f, "preempted_per_s", c->own.preempted_per_s);
-	if (c->own.throttled < THROTTLED_PART * c->own.cost[COST_RUNQ]) /* else it waited for its quota, not behind a task */
+	if (c->own.throttled <
+	    THROTTLED_PART * c->own.cost[COST_RUNQ]) /* else it waited for its quota, not behind a task */
 		finding_note_text(f, "preempted_by", c->own.behind);
 	if (c->own.throttled > 0)
 		finding_note(f, "throttled_share", c->own.throttled);
@@ -287,8 +305,10 @@ static double pressure_share(const struct pressure *p, int resource)
 
 void pressure_note(struct finding *f, const struct model *m, const struct proc *p)
 {
-	static const char *const host[] = { "host_cpu_pressure_share", "host_memory_pressure_share", "host_io_pressure_share" };
-	static const char *const cgroup[] = { "cgroup_cpu_pressure_share", "cgroup_memory_pressure_share", "cgroup_io_pressure_share" };
+	static const char *const host[] = { "host_cpu_pressure_share", "host_memory_pressure_share",
+					    "host_io_pressure_share" };
+	static const char *const cgroup[] = { "cgroup_cpu_pressure_share", "cgroup_memory_pressure_share",
+					      "cgroup_io_pressure_share" };
 
 	for (int r = 0; r < 3; r++) {
 		if (pressure_share(&m->gpus.host, r) > PRESSURE_NOTED)

@@ -14,7 +14,11 @@ enum host_cost { COST_RUNQ, COST_DISK, COST_STOPPED, COST_ALLOC, COST_FREE, COST
 #define COST_CALLERS 4 /* threads that call NCCL: the main one, PyTorch's backward thread */
 #define COSTS_KEPT 12
 
-struct cost_thread { uint32_t tid; uint64_t seen_ns, ns[COST_STOPPED + 1], preempted; const char *behind; };
+struct cost_thread {
+	uint32_t tid;
+	uint64_t seen_ns, ns[COST_STOPPED + 1], preempted;
+	const char *behind;
+};
 
 struct cost_sample {
 	uint64_t at_ns;
@@ -26,21 +30,21 @@ struct cost_sample {
 	double quota_cores;
 };
 
-struct cost_history {    /* of one process; newest first */
+struct cost_history { /* of one process; newest first */
 	uint32_t pid;
 	struct cost_sample samples[COSTS_KEPT];
 	int n;
 	struct cost_history *next;
 };
 
-struct cost_rates {      /* seconds per second; -1 not known */
+struct cost_rates { /* seconds per second; -1 not known */
 	double cost[COST_MAX], throttled, preempted_per_s, io_bytes_s, quota_cores;
 	const char *behind;
 };
 
 struct host_cause {
-	const char *name;    /* "cpu_starved"...; NULL none found */
-	double excess;       /* of the cost over the peers' median */
+	const char *name;             /* "cpu_starved"...; NULL none found */
+	double excess;                /* of the cost over the peers' median */
 	struct cost_rates own, usual; /* usual: the peers' median of each */
 };
 
@@ -48,9 +52,11 @@ struct host_cause {
 int cost_push(struct cost_history **list, const struct model *m, const struct proc *p);
 void cost_free(struct cost_history **list);
 /* Rates since `since_ns`, or over the shortest time beyond that the scans can tell. */
-struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p, uint64_t since_ns);
+struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p,
+			     uint64_t since_ns);
 /* Of what stands out from `peers`, the most expensive, if it makes up a good part of `blame_share`. */
-struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, double blame_share);
+struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,
+			     double blame_share);
 /* The figures as evidence. */
 void host_cause_note(struct finding *f, const struct host_cause *c);
 /* What tasks of the host, and of the rank's cgroup, waited for between the last two looks (PSI), where that is much. */

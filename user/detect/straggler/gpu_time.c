@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_time.c - a rank whose GPU takes longer for its own work than its peers' do, by the framework's own measurements. A
- * host that runs ahead shows nothing of a slow GPU in its calls, but PyTorch's DDP measures its forward pass every 100
- * iterations, and asks the driver for the result. One reading proves nothing, where the work differs from rank to rank.
+ * gpu_time.c - a rank whose GPU takes longer for its own work than its peers' do, by the framework's own measurements.
+ * A host that runs ahead shows nothing of a slow GPU in its calls, but PyTorch's DDP measures its forward pass every
+ * 100 iterations, and asks the driver for the result. One reading proves nothing, where the work differs from rank to
+ * rank.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,26 +15,34 @@
 
 #define READING_NS 100000000ull /* results asked for within that belong together */
 #define READINGS 12
-#define RANKS_MAX 256           /* of one role */
-#define SLOW_SHARE 0.05         /* of the step, as for the blame walk */
-#define SURE 10.0               /* standard errors of what the peers differ by: every reading of every rank is a trial, and */
-#define FREEDOM_MIN 9           /* values behind that standard error: two ranks need ten readings, four need four, eight three */
+#define RANKS_MAX 256   /* of one role */
+#define SLOW_SHARE 0.05 /* of the step, as for the blame walk */
+#define SURE 10.0       /* standard errors of what the peers differ by: every reading of every rank is a trial, and */
+#define FREEDOM_MIN \
+	9 /* values behind that standard error: two ranks need ten readings, four need four, eight three \
+	   */
 
-struct reading { uint64_t ts_ns; int n_spans; double gpu_s; };
+struct reading {
+	uint64_t ts_ns;
+	int n_spans;
+	double gpu_s;
+};
 
-struct timed {                  /* one rank */
+struct timed { /* one rank */
 	uint32_t tgid;
-	uint64_t start_ns;       /* of the process: tells a number that is used again */
+	uint64_t start_ns; /* of the process: tells a number that is used again */
 	struct reading last;
 	double over_s[READINGS]; /* than the median of its peers, newest last */
 	double gpu_s[READINGS];
 	int n;
-	uint64_t first_ns;       /* of over_s[0] */
+	uint64_t first_ns; /* of over_s[0] */
 	uint64_t open_since_ns;
 	struct timed *next;
 };
 
-struct gpu_time { struct timed *all; };
+struct gpu_time {
+	struct timed *all;
+};
 
 static struct timed *timed_of(struct gpu_time *g, const struct proc *p)
 {
@@ -74,7 +83,8 @@ static bool reading_of(const struct model *m, const struct proc *p, struct readi
 
 static bool comparable(const struct proc *p, const struct proc *o)
 {
-	return o->steps->role && o->steps->role == p->steps->role && !strcmp(o->job, p->job) && !o->dead && !o->is_child;
+	return o->steps->role && o->steps->role == p->steps->role && !strcmp(o->job, p->job) && !o->dead &&
+	       !o->is_child;
 }
 
 /* Of the same iterations: read within two of them. */
@@ -137,7 +147,8 @@ static double squares(const double *v, int n)
 }
 
 /* How far from its own mean a peer is in one reading: what chance alone does. */
-static double peers_deviation(const struct gpu_time *g, const struct model *m, const struct proc *p, int n, int *ret_freedom)
+static double peers_deviation(const struct gpu_time *g, const struct model *m, const struct proc *p, int n,
+			      int *ret_freedom)
 {
 	double sum = 0;
 
@@ -154,7 +165,8 @@ static double peers_deviation(const struct gpu_time *g, const struct model *m, c
 }
 
 /* Over the last `n` readings it was slow beyond chance. */
-static bool slow_over(const struct gpu_time *g, const struct model *m, const struct proc *p, const struct timed *t, int n)
+static bool slow_over(const struct gpu_time *g, const struct model *m, const struct proc *p, const struct timed *t,
+		      int n)
 {
 	double over = mean(t->over_s + t->n - n, n), by_chance;
 	int freedom;
@@ -197,7 +209,8 @@ static void reading_take(const struct model *m, const struct proc *p, struct tim
 static struct finding *straggler_of(struct finding_list *found, uint32_t pid)
 {
 	for (size_t i = 0; i < found->n; i++)
-		if (found->items[i].kind == FINDING_STRAGGLER && found->items[i].n_ranks == 1 && found->items[i].pids[0] == pid)
+		if (found->items[i].kind == FINDING_STRAGGLER && found->items[i].n_ranks == 1 &&
+		    found->items[i].pids[0] == pid)
 			return &found->items[i];
 	return NULL;
 }

@@ -11,16 +11,16 @@
 
 #define SLOW_RECENT 4
 #define SLOW_HISTORY 10
-#define SLOW_TOGETHER 3       /* of the last 5 */
+#define SLOW_TOGETHER 3 /* of the last 5 */
 #define SLOW_HISTORY_OF_TWO 16
-#define STEADY_T 6.0           /* Student's t of the last 5 */
+#define STEADY_T 6.0          /* Student's t of the last 5 */
 #define LUCK 3e-5             /* as rare as that is no luck */
-#define LUCK_UNSEEN 0.5      /* of an iteration: what little was seen may be luck */
+#define LUCK_UNSEEN 0.5       /* of an iteration: what little was seen may be luck */
 #define NOISE_FACTOR 2.5      /* above the blame that natural variation spreads; more while little of it was seen: */
 #define NOISE_UNSEEN 0.075    /* over the number of iterations: what little was seen may be luck */
 #define NOISE_FACTOR_NEW 20.0 /* plus this over the number of iterations */
 #define PEERS_MAX 8
-#define NAMES_MAX 8         /* a larger set is no name */
+#define NAMES_MAX 8 /* a larger set is no name */
 
 bool rank_has_clock(const struct proc *p)
 {
@@ -251,7 +251,8 @@ static int peers_rates(const struct job_clock *j, const struct model *m, const s
 	return n;
 }
 
-static struct host_cause cause_of(const struct job_clock *j, const struct model *m, const struct blamed *d, uint32_t pid)
+static struct host_cause cause_of(const struct job_clock *j, const struct model *m, const struct blamed *d,
+				  uint32_t pid)
 {
 	uint64_t last = j->n < RECENT ? j->n : RECENT, since = j->begin_ns[(j->n - last) % HISTORY];
 	const struct proc *p = model_proc(m, pid);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * history.h - the blame of a job's last iterations, and what it adds up to: who is slow, beyond natural variation, and why.
+ * history.h - the blame of a job's last iterations, and what it adds up to: who is slow, beyond natural variation, and
+ * why.
  */
 #ifndef RANKTRACE_BLAME_HISTORY_H
 #define RANKTRACE_BLAME_HISTORY_H
@@ -12,32 +13,32 @@
 #define HISTORY 20
 #define RECENT 5
 
-#define SLOW_SHARE 0.05         /* blame of that share of the step is slow */
+#define SLOW_SHARE 0.05 /* blame of that share of the step is slow */
 
-struct blamed {             /* a rank or a set, over the last iterations */
+struct blamed { /* a rank or a set, over the last iterations */
 	uint64_t key;
 	int n;
 	uint32_t pids[BLAME_SET_MAX];
 	double share[HISTORY], gap_s[HISTORY]; /* of the window's time */
-	bool slow[HISTORY];     /* in most of the window's iterations its blame was SLOW_SHARE or more */
-	int n_slow;             /* such iterations of the open window */
-	double usual_share;     /* running mean over some 50 iterations */
-	uint64_t open_since_ns; /* 0: not named */
-	const char *cause;      /* found since it is open, NULL none */
-	int held_up;            /* 1 + index of the one in it that the cause is of; 0 none */
+	bool slow[HISTORY];                    /* in most of the window's iterations its blame was SLOW_SHARE or more */
+	int n_slow;                            /* such iterations of the open window */
+	double usual_share;                    /* running mean over some 50 iterations */
+	uint64_t open_since_ns;                /* 0: not named */
+	const char *cause;                     /* found since it is open, NULL none */
+	int held_up;                           /* 1 + index of the one in it that the cause is of; 0 none */
 	struct blamed *next;
 };
 
 struct job_clock {
 	const char *job;
-	uint32_t anchor;        /* the rank whose iterations are counted */
+	uint32_t anchor; /* the rank whose iterations are counted */
 	size_t period;
-	uint64_t end_index;     /* the iteration is cut behind the operation with nth % period == this */
-	uint64_t done_n;        /* its operations looked at */
-	uint64_t last_ns;       /* arrival of the last iteration's end */
-	uint64_t n;             /* windows that count: iterations, short ones summed up */
-	bool window_open;       /* slot n % HISTORY is being summed */
-	int n_iterations;       /* in the open window */
+	uint64_t end_index; /* the iteration is cut behind the operation with nth % period == this */
+	uint64_t done_n;    /* its operations looked at */
+	uint64_t last_ns;   /* arrival of the last iteration's end */
+	uint64_t n;         /* windows that count: iterations, short ones summed up */
+	bool window_open;   /* slot n % HISTORY is being summed */
+	int n_iterations;   /* in the open window */
 	double step_s[HISTORY];
 	uint64_t begin_ns[HISTORY];
 	struct blamed *blamed;

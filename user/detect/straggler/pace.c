@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace.c - a job that becomes slower, seen without a probe: NCCL counts the collectives a rank enters, and all ranks enter equally
- * many. Names nobody, as in a blocking collective all become slower together; it has the job looked at more closely. Where iterations are
- * seen slow_step knows better.
+ * pace.c - a job that becomes slower, seen without a probe: NCCL counts the collectives a rank enters, and all ranks
+ * enter equally many. Names nobody, as in a blocking collective all become slower together; it has the job looked at
+ * more closely. Where iterations are seen slow_step knows better.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 #include "detect/straggler/history.h"
 #include "detect/straggler/pace_series.h"
 
-#define BUSIER 2 /* times as many operations: another communicator tells the pace better */
+#define BUSIER 2                /* times as many operations: another communicator tells the pace better */
 #define CALLS_NS 10000000000ull /* its calls were seen that lately: there are probes */
 
-struct paced {              /* one job */
+struct paced { /* one job */
 	const char *job;
-	uint32_t anchor;    /* the rank whose counters are followed */
+	uint32_t anchor; /* the rank whose counters are followed */
 	uint64_t comm;
 	struct pace_series series;
 	uint64_t explained_by;
@@ -25,7 +25,9 @@ struct paced {              /* one job */
 	struct paced *next;
 };
 
-struct pace { struct paced *all; };
+struct pace {
+	struct paced *all;
+};
 
 static uint64_t entered(const struct member *mb)
 {
@@ -105,7 +107,8 @@ static bool is_disturbed(const struct finding_list *found, const struct model *m
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
 
-		if ((f->kind == FINDING_HANG || f->kind == FINDING_D_STATE || f->kind == FINDING_STOPPED || f->kind == FINDING_OBSERVATION) &&
+		if ((f->kind == FINDING_HANG || f->kind == FINDING_D_STATE || f->kind == FINDING_STOPPED ||
+		     f->kind == FINDING_OBSERVATION) &&
 		    concerns(f, m, job))
 			return true;
 	}

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace_series.c - see pace_series.h. A second holds many steps of one job and not one of another: windows of several widths are tried, and the
- * newest compared only where those of the past are alike. A window in which nothing was entered is a pause (checkpoint,
- * compilation, hang) and says nothing of the pace.
+ * pace_series.c - see pace_series.h. A second holds many steps of one job and not one of another: windows of several
+ * widths are tried, and the newest compared only where those of the past are alike. A window in which nothing was
+ * entered is a pause (checkpoint, compilation, hang) and says nothing of the pace.
  */
 #include "detect/straggler/pace_series.h"
 
 #include "base/sorted.h"
 
 #define EVERY_NS 900000000ull
-#define GAP_NS 3000000000ull  /* nobody looked: what it entered meanwhile has no pace */
+#define GAP_NS 3000000000ull /* nobody looked: what it entered meanwhile has no pace */
 #define WIDTH_MAX 16
-#define BASE_MAX 60           /* windows of the past */
+#define BASE_MAX 60 /* windows of the past */
 #define BASE_MIN 15
-#define RECENT_MIN 3          /* windows of a drop */
-#define PAUSES_MAX 3          /* of the past at most one in so many may be a pause */
-#define EVEN 0.85             /* its lowest tenth lies above that share of its median */
-#define SLOWER 0.8            /* all recent windows below that share of it: steps that take 25 % longer, or more */
-#define OVER 0.9              /* back again */
+#define RECENT_MIN 3 /* windows of a drop */
+#define PAUSES_MAX 3 /* of the past at most one in so many may be a pause */
+#define EVEN 0.85    /* its lowest tenth lies above that share of its median */
+#define SLOWER 0.8   /* all recent windows below that share of it: steps that take 25 % longer, or more */
+#define OVER 0.9     /* back again */
 #define OVER_POINTS 3
-#define HABIT 2               /* a drop as a job makes them by itself (evaluation) has to last so many times as long */
+#define HABIT 2 /* a drop as a job makes them by itself (evaluation) has to last so many times as long */
 #define HABIT_NS 600000000000ull    /* longer ones are none */
 #define LASTING_NS 1800000000000ull /* by then it is how the job is */
 
@@ -53,7 +53,8 @@ static size_t n_recent(size_t width)
 /* The past is known, and even: its median and its lowest tenth. */
 static bool base_of(const struct pace_series *s, size_t width, double *ret_median, double *ret_low)
 {
-	size_t back = n_recent(width) * width, have = n_intervals(s), n = have > back ? (have - back) / width : 0, pauses = 0;
+	size_t back = n_recent(width) * width, have = n_intervals(s), n = have > back ? (have - back) / width : 0,
+	       pauses = 0;
 	double all[BASE_MAX], *at = all;
 
 	n = n < BASE_MAX ? n : BASE_MAX;
@@ -88,7 +89,8 @@ static bool is_below(const struct pace_series *s, size_t width, double *ret_medi
 {
 	double low;
 
-	return base_of(s, width, ret_median, &low) && recent_below(s, width, SLOWER * *ret_median < low ? SLOWER * *ret_median : low);
+	return base_of(s, width, ret_median, &low) &&
+	       recent_below(s, width, SLOWER * *ret_median < low ? SLOWER * *ret_median : low);
 }
 
 static void drop_find(struct pace_series *s)

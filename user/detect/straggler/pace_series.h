@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace_series.h - how often a job enters a collective, by a counter that is read once a second: its usual pace, and a lasting drop
- * below it. Knows no model: numbers and times only.
+ * pace_series.h - how often a job enters a collective, by a counter that is read once a second: its usual pace, and a
+ * lasting drop below it. Knows no model: numbers and times only.
  */
 #ifndef RANKTRACE_PACE_SERIES_H
 #define RANKTRACE_PACE_SERIES_H
@@ -14,15 +14,17 @@
 #define PACE_DROP_NS 5000000000ull /* shortest that is told */
 
 struct pace_series {
-	struct { uint64_t ns, n; } points[PACE_POINTS]; /* ring: number i at i % PACE_POINTS */
+	struct {
+		uint64_t ns, n;
+	} points[PACE_POINTS]; /* ring: number i at i % PACE_POINTS */
 	uint64_t n_points;
 	/* of a drop */
-	size_t width;              /* of a window that judges it, in points; 0: there is none */
+	size_t width; /* of a window that judges it, in points; 0: there is none */
 	uint64_t since_ns;
-	double usual, slow;        /* operations a second: before it, and as of now */
-	int n_over;                /* points in a row at the usual pace */
-	bool explained;            /* set it where somebody is to blame: it does not become a habit */
-	uint64_t longest_ns;       /* that was over by itself */
+	double usual, slow;  /* operations a second: before it, and as of now */
+	int n_over;          /* points in a row at the usual pace */
+	bool explained;      /* set it where somebody is to blame: it does not become a habit */
+	uint64_t longest_ns; /* that was over by itself */
 };
 
 /* What was learned of the pace is of no use any more. Drops that were over by themselves are remembered. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slow_step.c - the job's iterations take longer than before, and stay so. On a host that runs ahead of its GPU all ranks
- * enqueue alike and nobody can be named: then this is all that can be told. It names nobody and is no proof of a fault;
- * where a straggler is named, or a quota that throttles
- * the job, it is that one's consequence.
+ * slow_step.c - the job's iterations take longer than before, and stay so. On a host that runs ahead of its GPU all
+ * ranks enqueue alike and nobody can be named: then this is all that can be told. It names nobody and is no proof of a
+ * fault; where a straggler is named, or a quota that throttles the job, it is that one's consequence.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,31 +12,34 @@
 #include "detect/detect.h"
 #include "detect/straggler/history.h"
 
-#define WINDOW_S 0.2        /* iterations are summed up to that: single short ones are the host's jitter */
-#define WINDOWS 10          /* that must all be slow */
-#define BASE 40             /* windows before those */
+#define WINDOW_S 0.2 /* iterations are summed up to that: single short ones are the host's jitter */
+#define WINDOWS 10   /* that must all be slow */
+#define BASE 40      /* windows before those */
 #define BASE_MIN 20
-#define HIGH_OF_BASE 0.9    /* every recent window above that share of the base: by chance once in 10^10 windows */
-#define SLOWER 1.10         /* and their median that much above the base's */
-#define OVER 1.05           /* the median below that: it is over */
+#define HIGH_OF_BASE 0.9 /* every recent window above that share of the base: by chance once in 10^10 windows */
+#define SLOWER 1.10      /* and their median that much above the base's */
+#define OVER 1.05        /* the median below that: it is over */
 #define KEPT (WINDOWS + BASE)
 
-struct series {             /* iterations of one job, as its lowest rank makes them */
+struct series { /* iterations of one job, as its lowest rank makes them */
 	const char *job;
 	uint32_t anchor;
 	size_t period;
 	uint64_t done_n, last_ns;
-	double sum_s;       /* open window */
+	double sum_s; /* open window */
 	int n_in_window;
 	uint64_t window_ns;
 	double mean_s[KEPT]; /* mean iteration of each window, ring of n */
 	uint64_t begin_ns[KEPT], n;
-	double base_s;      /* while open: as it was */
+	double base_s; /* while open: as it was */
 	uint64_t open_since_ns, explained_by;
 	struct series *next;
 };
 
-struct slow_step { struct series *all; uint64_t disturbed_ns; };
+struct slow_step {
+	struct series *all;
+	uint64_t disturbed_ns;
+};
 
 /* The `n` windows that end `back` windows ago, sorted. */
 static void windows_sorted(const struct series *s, size_t back, size_t n, double *to)

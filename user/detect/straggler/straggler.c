@@ -12,8 +12,9 @@
 #include "detect/gpu/gpu_cause.h"
 #include "detect/straggler/history.h"
 
-#define USUAL_OVER 50        /* iterations */
-#define WINDOW_S 0.2         /* shorter iterations are summed up to that: single ones are the host's jitter, and a name takes 1 s */
+#define USUAL_OVER 50 /* iterations */
+#define WINDOW_S \
+	0.2 /* shorter iterations are summed up to that: single ones are the host's jitter, and a name takes 1 s */
 #define NOTHING_SHARE 1e-4
 
 struct straggler {
@@ -173,7 +174,8 @@ static uint64_t pause_ns(const struct op *op)
 	return op->next_in_proc ? op->next_in_proc->call_ns - op->call_ns : 0;
 }
 
-/* Where to cut: behind the collective that most ranks take part in, of several the one with the longest pause behind. */
+/* Where to cut: behind the collective that most ranks take part in, of several the one with the longest pause behind.
+ */
 static uint64_t end_index_of(const struct proc *p)
 {
 	const struct op *op = p->last_op, *best = NULL;

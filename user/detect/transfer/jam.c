@@ -9,7 +9,8 @@
 
 bool jam_is_network(const struct proxy_part *p)
 {
-	return p->transport == TRANSPORT_NET && !(p->op_count & 1) && p->state; /* odd ones are Send and Recv, numbered otherwise */
+	return p->transport == TRANSPORT_NET && !(p->op_count & 1) &&
+	       p->state; /* odd ones are Send and Recv, numbered otherwise */
 }
 
 /* The oldest operation the member is in. */

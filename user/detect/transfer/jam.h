@@ -11,11 +11,11 @@
 struct jam {
 	const struct comm *comm;
 	uint64_t op_count;
-	uint64_t since_ns;       /* nothing moved from here on; 0: something did */
+	uint64_t since_ns; /* nothing moved from here on; 0: something did */
 	uint64_t seq;
 	uint8_t coll;
 	const struct member *culprit;
-	enum proxy_thread why;   /* of the culprit */
+	enum proxy_thread why; /* of the culprit */
 };
 
 /* Of every member all is known, by looks that are fresh. False: there is none, or it cannot be told. */
@@ -24,7 +24,8 @@ bool jam_find(const struct model *m, const struct comm *c, struct jam *ret);
 bool jam_known(const struct model *m, const struct comm *c);
 /* The operation's number in the communicator, as findings tell it. */
 uint64_t jam_seq(const struct jam *j);
-/* Since when the hosts, or with `proxies` the transfers too, stand as they do now, by two looks at each; 0 they do not. */
+/* Since when the hosts, or with `proxies` the transfers too, stand as they do now, by two looks at each; 0 they do not.
+ */
 uint64_t jam_stands_since(const struct comm *c, bool proxies);
 /* The member whose proxy is worst off, and how; of two that are equally so nobody. */
 void jam_culprit_find(struct jam *j);

@@ -32,15 +32,16 @@ static bool is_text(const struct evidence *e, const char *text)
 /* Does the process have a connection that goes there? All over: any. */
 static bool tcp_hits(const struct model *m, const struct finding *f, const struct proc *p)
 {
-	const struct evidence *at = evidence_of(f, "address"), *a = evidence_of(f, "address_a"), *b = evidence_of(f, "address_b");
+	const struct evidence *at = evidence_of(f, "address"), *a = evidence_of(f, "address_a"),
+			      *b = evidence_of(f, "address_b");
 
 	for (uint32_t i = 0; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
 
 		if (!c || c->tgid != p->tgid)
 			continue;
-		if ((!at && !a) || is_text(at, c->local) || is_text(at, c->remote) || (is_text(a, c->local) && is_text(b, c->remote)) ||
-		    (is_text(a, c->remote) && is_text(b, c->local)))
+		if ((!at && !a) || is_text(at, c->local) || is_text(at, c->remote) ||
+		    (is_text(a, c->local) && is_text(b, c->remote)) || (is_text(a, c->remote) && is_text(b, c->local)))
 			return true;
 	}
 	return false;
@@ -57,7 +58,8 @@ static uint64_t congestion_key(const struct model *m, const struct finding_list 
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
 
-		if (f->kind == FINDING_OBSERVATION && f->cause && !strcmp(f->cause, "congestion") && is_tcp(f) && tcp_hits(m, f, p))
+		if (f->kind == FINDING_OBSERVATION && f->cause && !strcmp(f->cause, "congestion") && is_tcp(f) &&
+		    tcp_hits(m, f, p))
 			return f->key;
 	}
 	return 0;

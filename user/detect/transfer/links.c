@@ -44,7 +44,8 @@ enum link_hold link_judge(const struct proxy_part *send, const struct proxy_part
 		return LINK_RECEIVER;
 	if (!send)
 		return LINK_QUIET;
-	if (!begun(send) || posts_nothing(send) || (send->done < send->transmitted && recv->received >= send->transmitted))
+	if (!begun(send) || posts_nothing(send) ||
+	    (send->done < send->transmitted && recv->received >= send->transmitted))
 		return LINK_SENDER;
 	return LINK_QUIET;
 }

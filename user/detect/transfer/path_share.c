@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * path_share.c - see path_share.h. A member is looked at as a whole: a look that shows nothing on a path is one at which it was idle.
+ * path_share.c - see path_share.h. A member is looked at as a whole: a look that shows nothing on a path is one at
+ * which it was idle.
  */
 #include "detect/transfer/path_share.h"
 
@@ -47,7 +48,8 @@ static bool is_busy(const struct path *p)
 	for (int i = 0; i < p->from->proxies.n; i++) {
 		const struct proxy_part *part = &p->from->proxies.parts[i];
 
-		if (part->is_send && jam_is_network(part) && part->peer == p->to->rank && part->transmitted > part->done)
+		if (part->is_send && jam_is_network(part) && part->peer == p->to->rank &&
+		    part->transmitted > part->done)
 			return true;
 	}
 	return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * path_share.h - for how large a share of the time something is on its way from one rank to another: handed to the network and not
- * through, by looks at NCCL's proxies (transmitted, and not done). In a ring all send alike, so these shares are as the times
- * that a slice takes on each way. Docs: docs/link.md.
+ * path_share.h - for how large a share of the time something is on its way from one rank to another: handed to the
+ * network and not through, by looks at NCCL's proxies (transmitted, and not done). In a ring all send alike, so these
+ * shares are as the times that a slice takes on each way. Docs: docs/link.md.
  */
 #ifndef RANKTRACE_PATH_SHARE_H
 #define RANKTRACE_PATH_SHARE_H
@@ -12,24 +12,28 @@
 #define PATH_LOOKS 128
 #define PATH_WINDOW_NS 12000000000ull
 
-struct path {               /* from one member of a communicator to another */
+struct path { /* from one member of a communicator to another */
 	const struct member *from, *to;
 	uint64_t n_looks, looks_ns[PATH_LOOKS]; /* ring */
 	bool busy[PATH_LOOKS];
 	struct path *next;
 };
 
-struct paths { struct path *all; };
+struct paths {
+	struct path *all;
+};
 
 /* Takes in the newest looks at this communicator. 0 or -ENOMEM. */
 int paths_take(struct paths *s, const struct comm *c);
-struct path_looks { int n, busy; };
+struct path_looks {
+	int n, busy;
+};
 /* Those in the window. */
 struct path_looks path_looks(const struct path *p, uint64_t now_ns);
 /* Of the looks in the window; -1: fewer than `least`. */
 double path_share(const struct path *p, uint64_t now_ns, int least);
-/* How much likelier it is that one sort of path is busier than the other than that both are alike: twice the logarithm of the ratio of
- * the likelihoods, with one degree of freedom. 26: by chance once in some millions. */
+/* How much likelier it is that one sort of path is busier than the other than that both are alike: twice the logarithm
+ * of the ratio of the likelihoods, with one degree of freedom. 26: by chance once in some millions. */
 double path_looks_differ(struct path_looks one, struct path_looks other);
 /* Paths of members that are no more. */
 void paths_forget(struct paths *s, const struct model *m);

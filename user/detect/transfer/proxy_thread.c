@@ -9,13 +9,13 @@
 
 #include "detect/rank/activity.h"
 
-#define AT_REST_NS 400000000ull  /* asleep without a break: no poll with a timeout */
+#define AT_REST_NS 400000000ull /* asleep without a break: no poll with a timeout */
 #define WINDOW_MIN_NS 200000000ull
-#define STARVED_WAIT 0.5         /* of the time between two scans */
-#define LOOKS_WAIT 0.3           /* below it the thread had the CPU when it wanted it */
-#define LOOKS_RUN_NS 200000      /* it went round more than once: that takes some microseconds */
-#define PEER_WAIT 0.5            /* of the starved one's wait: no more than that ... */
-#define PEER_RUN 4               /* ... or so many times its CPU time */
+#define STARVED_WAIT 0.5    /* of the time between two scans */
+#define LOOKS_WAIT 0.3      /* below it the thread had the CPU when it wanted it */
+#define LOOKS_RUN_NS 200000 /* it went round more than once: that takes some microseconds */
+#define PEER_WAIT 0.5       /* of the starved one's wait: no more than that ... */
+#define PEER_RUN 4          /* ... or so many times its CPU time */
 
 static const char NAME[] = "NCCL Progress";
 
@@ -70,7 +70,8 @@ static bool better_off(const struct task *peer, const struct task *t)
 {
 	double run = run_share(t);
 
-	return wait_share(peer) <= PEER_WAIT * wait_share(t) || (run_share(peer) > 0 && run_share(peer) >= PEER_RUN * run);
+	return wait_share(peer) <= PEER_WAIT * wait_share(t) ||
+	       (run_share(peer) > 0 && run_share(peer) >= PEER_RUN * run);
 }
 
 double proxy_peers_wait(const struct member *mb)

@@ -64,7 +64,8 @@ static void pod_take(const struct part *p, struct cgroup_names *n)
 	}
 }
 
-/* The id stands last, alone or behind the runtime's name; conmon is podman's and cri-o's monitor beside the container. */
+/* The id stands last, alone or behind the runtime's name; conmon is podman's and cri-o's monitor beside the container.
+ */
 static void container_take(const struct part *p, const struct part *before, struct cgroup_names *n)
 {
 	const char *id = p->text + (p->len < CONTAINER_DIGITS ? 0 : p->len - CONTAINER_DIGITS);
@@ -83,8 +84,8 @@ static void container_take(const struct part *p, const struct part *before, stru
 static void slurm_take(const struct part *p, const struct part *before, struct cgroup_names *n)
 {
 	if (part_begins(p, "step_") && part_begins(before, "job_"))
-		snprintf(n->slurm, sizeof(n->slurm), "%.*s.%.*s", (int)before->len - 4, before->text + 4, (int)p->len - 5,
-			 p->text + 5);
+		snprintf(n->slurm, sizeof(n->slurm), "%.*s.%.*s", (int)before->len - 4, before->text + 4,
+			 (int)p->len - 5, p->text + 5);
 }
 
 static struct part part_next(const char *path, const char *end)

@@ -28,9 +28,19 @@ static void trim(struct target_set *s, struct proc_row *p)
 static void show(struct target_set *s, struct proc_row *p)
 {
 	const struct target_proc *t = &p->pub;
-	int64_t what[] = { t->rank, t->local_rank, t->world_size, t->is_child, t->rank_tgid, t->ns_pid, t->parent_tgid,
-			   t->status == TARGET_BLOCKED, (int64_t)t->start_time_ns, (int64_t)t->n_libs, t->rank_source,
-			   t->rank_late, t->rank_ambiguous };
+	int64_t what[] = { t->rank,
+			   t->local_rank,
+			   t->world_size,
+			   t->is_child,
+			   t->rank_tgid,
+			   t->ns_pid,
+			   t->parent_tgid,
+			   t->status == TARGET_BLOCKED,
+			   (int64_t)t->start_time_ns,
+			   (int64_t)t->n_libs,
+			   t->rank_source,
+			   t->rank_late,
+			   t->rank_ambiguous };
 	uint64_t h = hash_bytes(0xcbf29ce484222325ull, what, sizeof(what));
 
 	h = hash_bytes(h, t->job, strlen(t->job));
@@ -158,7 +168,7 @@ int target_set_scan(struct target_set *s)
 		if (isdigit((unsigned char)e->d_name[0]))
 			look_at(s, strtoul(e->d_name, NULL, 10), true);
 	closedir(dir);
-	HASH_ITER(hh, s->procs, p, next)
+	HASH_ITER (hh, s->procs, p, next)
 		if (p->seen != s->scan)
 			proc_row_free(s, p);
 	lib_table_sweep(s);
@@ -173,7 +183,7 @@ static void candidates_look(struct target_set *s)
 	struct proc_row *p, *next;
 	int n = 0;
 
-	HASH_ITER(hh, s->procs, p, next)
+	HASH_ITER (hh, s->procs, p, next)
 		if ((p->awaited || (p->candidate && now < p->young_until_ns)) && n++ < CANDIDATES_MAX)
 			look_at(s, p->pub.tgid, false);
 }
@@ -258,7 +268,7 @@ void target_set_free(struct target_set *s)
 
 	if (!s)
 		return;
-	HASH_ITER(hh, s->procs, p, next)
+	HASH_ITER (hh, s->procs, p, next)
 		proc_row_free(s, p);
 	lib_table_free(s);
 	free(s->list);

@@ -27,20 +27,20 @@ struct target_want {
 struct target_file {
 	uint64_t dev, ino, size, mtime_ns; /* as fstat says */
 	struct elf_facts facts;
-	uint32_t tracers;  /* bit (1 << tracer) for each want that matches */
-	int fd;            /* kept open for target processes, for attach and symbols; -1 not */
-	int error;         /* -errno of the inspection, 0 fine */
+	uint32_t tracers; /* bit (1 << tracer) for each want that matches */
+	int fd;           /* kept open for target processes, for attach and symbols; -1 not */
+	int error;        /* -errno of the inspection, 0 fine */
 };
 
 struct target_lib { /* a file in one process; several copies are several rows */
 	struct target_file *file;
-	uint32_t tracers;           /* of the file */
+	uint32_t tracers;                        /* of the file */
 	uint64_t map_start, map_end, map_offset; /* its first executable mapping: /proc/TGID/map_files/<start>-<end> */
-	uint64_t bias;              /* address of the image's vaddr 0 in the process */
-	uint32_t dev_major, dev_minor; /* as in maps */
+	uint64_t bias;                           /* address of the image's vaddr 0 in the process */
+	uint32_t dev_major, dev_minor;           /* as in maps */
 	uint64_t ino;
 	bool deleted;
-	const char *path;           /* as in maps (target's mount namespace); lives as long as the process' maps */
+	const char *path; /* as in maps (target's mount namespace); lives as long as the process' maps */
 };
 
 enum target_status {
@@ -53,16 +53,16 @@ enum target_status {
 
 struct target_proc {
 	uint32_t tgid, parent_tgid;
-	uint32_t ns_pid;          /* pid inside its own pid namespace */
-	uint64_t start_time_ns;   /* since boot (CLOCK_BOOTTIME), to 10 ms: with tgid the key */
-	char state;               /* as in /proc/PID/stat */
+	uint32_t ns_pid;        /* pid inside its own pid namespace */
+	uint64_t start_time_ns; /* since boot (CLOCK_BOOTTIME), to 10 ms: with tgid the key */
+	char state;             /* as in /proc/PID/stat */
 	char name[16];
-	char exe[256];            /* "" unknown */
+	char exe[256];                    /* "" unknown */
 	int rank, local_rank, world_size; /* -1 unknown */
-	enum rank_source rank_source; /* RANK_INHERITED: a child's, its rank's */
-	bool rank_late;           /* set by the program after its start */
-	bool rank_ambiguous;      /* several processes with communicators say the same rank: none is believed */
-	enum rank_source other_source; /* a less trusted launcher that says otherwise; RANK_UNKNOWN none */
+	enum rank_source rank_source;     /* RANK_INHERITED: a child's, its rank's */
+	bool rank_late;                   /* set by the program after its start */
+	bool rank_ambiguous;              /* several processes with communicators say the same rank: none is believed */
+	enum rank_source other_source;    /* a less trusted launcher that says otherwise; RANK_UNKNOWN none */
 	int other_rank, other_size;
 	bool is_child;            /* a descendant that belongs to the rank process rank_tgid */
 	uint32_t rank_tgid;       /* process that is the rank; own tgid for itself; 0 none */
@@ -72,14 +72,14 @@ struct target_proc {
 	char visible_devices[64]; /* CUDA_VISIBLE_DEVICES; "" unset */
 	int seccomp;              /* 0 off, 1 strict, 2 filter, -1 unknown */
 	enum target_status status;
-	int error;                /* -errno behind the status */
-	uint64_t revision;        /* set's revision when identity or libs last changed */
-	struct target_lib *libs;  /* n_files rows: first the n_libs with wanted symbols, then other executable files */
+	int error;               /* -errno behind the status */
+	uint64_t revision;       /* set's revision when identity or libs last changed */
+	struct target_lib *libs; /* n_files rows: first the n_libs with wanted symbols, then other executable files */
 	size_t n_libs, n_files;
-	size_t n_unreadable;      /* executable files that could not be inspected; the first one: */
+	size_t n_unreadable; /* executable files that could not be inspected; the first one: */
 	int unreadable_error;
 	char unreadable[256];
-	struct maps maps;         /* the last snapshot read */
+	struct maps maps; /* the last snapshot read */
 };
 
 struct target_counts { /* of the last full scan */
@@ -105,8 +105,8 @@ const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid
  */
 void target_set_has_comm(struct target_set *s, uint32_t tgid);
 
-/* Nothing is probed: what a known process of more than 20 s maps later is found seconds later (a minute at most), for that
- * the maps of ranks that only allocate memory are not read again and again. */
+/* Nothing is probed: what a known process of more than 20 s maps later is found seconds later (a minute at most), for
+ * that the maps of ranks that only allocate memory are not read again and again. */
 void target_set_unhurried(struct target_set *s);
 
 /*
@@ -144,8 +144,8 @@ struct target_thread {
 int target_threads_read(uint32_t tgid, struct target_thread **ret, size_t *ret_n);
 /* The path of its program, as in target_proc.exe; of a living thread's where the first one is gone. 0 or -errno. */
 int target_exe_read(uint32_t tgid, char *to, size_t size);
-bool target_threads_over(uint32_t tgid);    /* the process is gone, or its first thread is */
-bool target_threads_blocked(uint32_t tgid); /* a thread of it sleeps uninterruptibly now */
+bool target_threads_over(uint32_t tgid);     /* the process is gone, or its first thread is */
+bool target_threads_blocked(uint32_t tgid);  /* a thread of it sleeps uninterruptibly now */
 bool target_threads_faulting(uint32_t tgid); /* such a one is in a page fault */
 
 #endif

@@ -22,25 +22,25 @@ struct file_row {
 
 struct proc_row {
 	struct target_proc pub;
-	struct proc_environ env;   /* as at exec time, then as in its memory */
-	bool has_env;              /* env was read for this image */
-	bool adopted;              /* env could not be read: it is that of a child forked from this very image */
-	bool has_comm;             /* creates or uses communicators */
+	struct proc_environ env; /* as at exec time, then as in its memory */
+	bool has_env;            /* env was read for this image */
+	bool adopted;            /* env could not be read: it is that of a child forked from this very image */
+	bool has_comm;           /* creates or uses communicators */
 	uint64_t late_wait_ns, late_due_ns; /* when to read its memory for variables set since */
 	bool is_kernel, listed, launcher;
-	bool candidate;            /* says a rank, but nothing shows yet that it is one: looked at often while young */
+	bool candidate; /* says a rank, but nothing shows yet that it is one: looked at often while young */
 	uint64_t young_until_ns;
-	bool awaited;              /* a read of it goes on in a worker: asked again at every rescan */
-	bool seen_maps;            /* of this image, whether or not any of it is kept */
-	bool stale;                /* maps must be read whatever vsize says */
+	bool awaited;   /* a read of it goes on in a worker: asked again at every rescan */
+	bool seen_maps; /* of this image, whether or not any of it is kept */
+	bool stale;     /* maps must be read whatever vsize says */
 	uint64_t vsize, image;
-	uint64_t exec_hash;        /* of the executable rows; 0 never read */
-	uint64_t shown_hash;       /* of what the caller was told last */
-	uint64_t seen;             /* scan number */
-	uint64_t retry_ns;         /* a file did not answer in time: look again then; 0 none */
+	uint64_t exec_hash;  /* of the executable rows; 0 never read */
+	uint64_t shown_hash; /* of what the caller was told last */
+	uint64_t seen;       /* scan number */
+	uint64_t retry_ns;   /* a file did not answer in time: look again then; 0 none */
 	uint64_t maps_wait_ns, maps_read_ns, maps_took_ns, file_pages; /* see proc_row.c */
-	bool kept;                 /* the files are open, or cannot be opened */
-	struct proc_row *owner;    /* rank process it belongs to, itself, or NULL */
+	bool kept;                                                     /* the files are open, or cannot be opened */
+	struct proc_row *owner;                                        /* rank process it belongs to, itself, or NULL */
 	UT_hash_handle hh;
 };
 
@@ -54,7 +54,7 @@ struct target_set {
 	size_t n_names;
 	struct proc_row *procs;
 	struct file_row *files;
-	size_t n_open;             /* files kept open */
+	size_t n_open; /* files kept open */
 	const struct target_proc **list;
 	size_t n_list;
 	uint32_t half_dead[HALF_DEAD_MAX]; /* by the last scans: zombies with threads that live */
@@ -78,15 +78,15 @@ void proc_row_status(struct proc_row *p, int rc);
 bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_look look);
 int proc_row_load_maps(struct target_set *s, struct proc_row *p);
 
-/* late_environ.c: what the process set in its own environment since its start. 0, -ENODATA no libc known, or an error of
- * reader_run(). Needs libs and maps. */
+/* late_environ.c: what the process set in its own environment since its start. 0, -ENODATA no libc known, or an error
+ * of reader_run(). Needs libs and maps. */
 int late_environ_read(struct reader *r, const struct target_proc *p, struct proc_environ *ret);
 
 /* lib_table.c */
 int lib_table_init(struct target_set *s);
 void lib_table_free(struct target_set *s);
-/* Fills libs from pub.maps. 0; files that could not be read are noted in the row. Or an error of the reader, and libs are
- * what they were. */
+/* Fills libs from pub.maps. 0; files that could not be read are noted in the row. Or an error of the reader, and libs
+ * are what they were. */
 int lib_table_load(struct target_set *s, struct proc_row *p);
 /* Opens, for good, the files of a process that is to be traced. */
 void lib_table_keep(struct target_set *s, struct proc_row *p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * late_environ.c - variables a program sets after its start: /proc/PID/environ shows what it was started with, so libc's
- * `environ` is followed in its memory. One job in the helper; the target goes on meanwhile, so each pointer is only
- * a try, and a table that moved while it was read is read once more.
+ * late_environ.c - variables a program sets after its start: /proc/PID/environ shows what it was started with, so
+ * libc's `environ` is followed in its memory. One job in the helper; the target goes on meanwhile, so each pointer is
+ * only a try, and a table that moved while it was read is read once more.
  */
 #include "inspect/discover/discover_private.h"
 
@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define PLACES_MAX 8           /* copies of `environ`: libc's, a program's, another libc's */
+#define PLACES_MAX 8 /* copies of `environ`: libc's, a program's, another libc's */
 #define VARIABLES_MAX 4096
 #define BATCH 64
-#define VALUE_MAX 512          /* bytes of one variable, name included; longer ones are left out */
+#define VALUE_MAX 512 /* bytes of one variable, name included; longer ones are left out */
 #define TEXT_MAX (1u << 20)
 #define PAGE 4096ul
 
@@ -152,8 +152,9 @@ int late_environ_read(struct reader *r, const struct target_proc *p, struct proc
 
 	if (!text)
 		return -ENOMEM;
-	int rc = reader_run(r, p->tgid, op_environ, &a, offsetof(struct environ_arg, places) + a.n * sizeof(a.places[0]), -1,
-			    READER_DEADLINE_MS, text, TEXT_MAX, &len, NULL);
+	int rc =
+		reader_run(r, p->tgid, op_environ, &a, offsetof(struct environ_arg, places) + a.n * sizeof(a.places[0]),
+			   -1, READER_DEADLINE_MS, text, TEXT_MAX, &len, NULL);
 
 	if (!rc) {
 		text[len] = '\0';

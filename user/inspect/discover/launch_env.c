@@ -15,25 +15,57 @@ struct launcher {
 	enum rank_source source;
 	const char *name;
 	const char *rank;
-	const char *size[3];  /* first that is set; none at all: the launcher tells no size */
+	const char *size[3]; /* first that is set; none at all: the launcher tells no size */
 	const char *local;
-	const char *job[3];   /* first that is set; "none" counts as unset (torchrun without --rdzv-id) */
+	const char *job[3]; /* first that is set; "none" counts as unset (torchrun without --rdzv-id) */
 	const char *step;
-	const char *prefix;   /* of the job's name */
+	const char *prefix; /* of the job's name */
 };
 
 static const struct launcher launchers[] = {
 	{ RANK_ENV, "env", "RANK", { "WORLD_SIZE" }, "LOCAL_RANK", { "TORCHELASTIC_RUN_ID" }, NULL, "" },
-	{ RANK_OMPI, "openmpi", "OMPI_COMM_WORLD_RANK", { "OMPI_COMM_WORLD_SIZE" }, "OMPI_COMM_WORLD_LOCAL_RANK",
-	  { "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid" }, NULL, "openmpi-" },
-	{ RANK_MVAPICH, "mvapich", "MV2_COMM_WORLD_RANK", { "MV2_COMM_WORLD_SIZE" }, "MV2_COMM_WORLD_LOCAL_RANK", {}, NULL, "" },
-	{ RANK_JSM, "jsm", "JSM_NAMESPACE_RANK", { "JSM_NAMESPACE_SIZE" }, "JSM_NAMESPACE_LOCAL_RANK", { "LSB_JOBID" }, NULL,
+	{ RANK_OMPI,
+	  "openmpi",
+	  "OMPI_COMM_WORLD_RANK",
+	  { "OMPI_COMM_WORLD_SIZE" },
+	  "OMPI_COMM_WORLD_LOCAL_RANK",
+	  { "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid" },
+	  NULL,
+	  "openmpi-" },
+	{ RANK_MVAPICH,
+	  "mvapich",
+	  "MV2_COMM_WORLD_RANK",
+	  { "MV2_COMM_WORLD_SIZE" },
+	  "MV2_COMM_WORLD_LOCAL_RANK",
+	  {},
+	  NULL,
+	  "" },
+	{ RANK_JSM,
+	  "jsm",
+	  "JSM_NAMESPACE_RANK",
+	  { "JSM_NAMESPACE_SIZE" },
+	  "JSM_NAMESPACE_LOCAL_RANK",
+	  { "LSB_JOBID" },
+	  NULL,
 	  "lsf-" },
-	{ RANK_FLUX, "flux", "FLUX_TASK_RANK", { "FLUX_JOB_SIZE" }, "FLUX_TASK_LOCAL_ID", { "FLUX_JOB_ID" }, NULL, "flux-" },
+	{ RANK_FLUX,
+	  "flux",
+	  "FLUX_TASK_RANK",
+	  { "FLUX_JOB_SIZE" },
+	  "FLUX_TASK_LOCAL_ID",
+	  { "FLUX_JOB_ID" },
+	  NULL,
+	  "flux-" },
 	{ RANK_PMI, "pmi", "PMI_RANK", { "PMI_SIZE" }, "MPI_LOCALRANKID", { "PMI_JOBID" }, NULL, "pmi-" },
 	{ RANK_PMIX, "pmix", "PMIX_RANK", {}, NULL, { "PMIX_NAMESPACE" }, NULL, "pmix-" },
-	{ RANK_SLURM, "slurm", "SLURM_PROCID", { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS" }, "SLURM_LOCALID",
-	  { "SLURM_JOB_ID", "SLURM_JOBID" }, "SLURM_STEP_ID", "slurm-" },
+	{ RANK_SLURM,
+	  "slurm",
+	  "SLURM_PROCID",
+	  { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS" },
+	  "SLURM_LOCALID",
+	  { "SLURM_JOB_ID", "SLURM_JOBID" },
+	  "SLURM_STEP_ID",
+	  "slurm-" },
 };
 #define LAUNCHERS_N (sizeof(launchers) / sizeof(launchers[0]))
 #define NUMBER_MAX 10000000
@@ -113,7 +145,8 @@ static bool row_read(const struct environ_text *t, const struct launcher *l, int
 }
 
 /* The rows behind the winner: they fill what it left open where they agree, and are remembered where they do not. */
-static void row_compare(struct proc_environ *e, const struct environ_text *t, const struct launcher *l, int rank, int size)
+static void row_compare(struct proc_environ *e, const struct environ_text *t, const struct launcher *l, int rank,
+			int size)
 {
 	bool agrees = rank == e->rank && (size < 0 || e->world_size < 0 || size == e->world_size);
 

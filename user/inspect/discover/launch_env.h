@@ -23,7 +23,8 @@ struct proc_environ {
 };
 
 /* Nobody said anything. */
-#define PROC_ENVIRON_NONE ((struct proc_environ){ .rank = -1, .local_rank = -1, .world_size = -1, .other_rank = -1, .other_size = -1 })
+#define PROC_ENVIRON_NONE \
+	((struct proc_environ){ .rank = -1, .local_rank = -1, .world_size = -1, .other_rank = -1, .other_size = -1 })
 
 /*
  * Zero-separated text as in /proc/PID/environ, with a zero byte behind `len`. A rank counts only with a world size that

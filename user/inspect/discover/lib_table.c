@@ -18,7 +18,7 @@
 #define ROWS_MAX 2048            /* executable files looked at in one process */
 #define OPEN_MAX 512             /* files kept open by one set for their names only */
 #define FILES_MAX 16384
-#define LATE_FILES_MAX 2          /* then the rest of the process waits */
+#define LATE_FILES_MAX 2 /* then the rest of the process waits */
 #define LATE_RETRY_NS 5000000000ull
 
 static int add_name(struct target_set *s, const char *name, size_t len)
@@ -36,7 +36,7 @@ static int add_markers(struct target_set *s, const char *alternatives)
 {
 	int rc = 0;
 
-	for (const char *p = alternatives; !rc; ) {
+	for (const char *p = alternatives; !rc;) {
 		size_t len = strcspn(p, "|");
 
 		rc = add_name(s, p, len);
@@ -85,7 +85,7 @@ void lib_table_free(struct target_set *s)
 {
 	struct file_row *f, *next;
 
-	HASH_ITER(hh, s->files, f, next)
+	HASH_ITER (hh, s->files, f, next)
 		file_free(s, f);
 	for (size_t i = 0; i < s->n_names; i++)
 		free(s->names[i]);
@@ -142,7 +142,7 @@ void lib_table_sweep(struct target_set *s)
 	bool full = HASH_COUNT(s->files) >= FILES_MAX;
 	struct file_row *f, *next;
 
-	HASH_ITER(hh, s->files, f, next) {
+	HASH_ITER (hh, s->files, f, next) {
 		if (f->n_users)
 			continue;
 		if (full)
@@ -269,9 +269,17 @@ static void add_lib(struct target_proc *p, struct file_row *f, const struct mapp
 
 	f->n_users++;
 	*lib = (struct target_lib){
-		.file = &f->pub, .tracers = f->pub.tracers, .map_start = m->start, .map_end = m->end,
-		.map_offset = m->offset, .bias = load_bias(&f->pub.facts, m), .dev_major = m->dev_major,
-		.dev_minor = m->dev_minor, .ino = m->inode, .deleted = m->deleted, .path = m->path,
+		.file = &f->pub,
+		.tracers = f->pub.tracers,
+		.map_start = m->start,
+		.map_end = m->end,
+		.map_offset = m->offset,
+		.bias = load_bias(&f->pub.facts, m),
+		.dev_major = m->dev_major,
+		.dev_minor = m->dev_minor,
+		.ino = m->inode,
+		.deleted = m->deleted,
+		.path = m->path,
 	};
 	if (!lib->tracers)
 		return;
@@ -284,8 +292,8 @@ static void add_lib(struct target_proc *p, struct file_row *f, const struct mapp
 /* Errors that end the look at this process; any other concerns one file. */
 static bool is_final(int rc)
 {
-	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EINPROGRESS || rc == -EAGAIN || rc == -EPIPE || rc == -ENOMEM ||
-	       rc == -ESRCH;
+	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EINPROGRESS || rc == -EAGAIN || rc == -EPIPE ||
+	       rc == -ENOMEM || rc == -ESRCH;
 }
 
 static int load_rows(struct target_set *s, struct proc_row *p, const struct mapping *const rows[], size_t n,
@@ -388,8 +396,13 @@ void lib_table_keep(struct target_set *s, struct proc_row *p)
 	for (size_t i = 0; i < p->pub.n_files && !p->kept; i++) {
 		struct target_lib *lib = &p->pub.libs[i];
 		struct mapping m = {
-			.start = lib->map_start, .end = lib->map_end, .inode = lib->ino, .dev_major = lib->dev_major,
-			.dev_minor = lib->dev_minor, .deleted = lib->deleted, .path = lib->path,
+			.start = lib->map_start,
+			.end = lib->map_end,
+			.inode = lib->ino,
+			.dev_major = lib->dev_major,
+			.dev_minor = lib->dev_minor,
+			.deleted = lib->deleted,
+			.path = lib->path,
 		};
 		struct lib_stat st;
 		int fd = -1;

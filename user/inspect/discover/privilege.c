@@ -76,10 +76,10 @@ enum privilege_problem privilege_namespaces(char *message, size_t size)
 	}
 	if (user && user != USER_INIT_INO) {
 		snprintf(
-		    message, size,
-		    "this shell's user namespace is %llu, not the host's (%lu): its capabilities do not reach "
-		    "the kernel's tracing: run on the host, or start the container without --userns (as real root)",
-		    (unsigned long long)user, USER_INIT_INO);
+			message, size,
+			"this shell's user namespace is %llu, not the host's (%lu): its capabilities do not reach "
+			"the kernel's tracing: run on the host, or start the container without --userns (as real root)",
+			(unsigned long long)user, USER_INIT_INO);
 		return PRIVILEGE_USER_NAMESPACE;
 	}
 	return PRIVILEGE_OK;

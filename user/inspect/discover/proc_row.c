@@ -18,8 +18,8 @@
 #define ENVIRON_CAP (1u << 20)
 #define MAPS_WAIT_FIRST_NS 100000000ull
 #define MAPS_WAIT_LAST_NS 5000000000ull
-/* Unhurried, past its youth: so many times apart what reading took (10 ms on a PyTorch rank of thousands of mappings); the
- * first where pages of files have come, as a library's do, the second where memory has only grown. */
+/* Unhurried, past its youth: so many times apart what reading took (10 ms on a PyTorch rank of thousands of mappings);
+ * the first where pages of files have come, as a library's do, the second where memory has only grown. */
 #define MAPS_SHARE_FILES 1000
 #define MAPS_SHARE_MEMORY 4000
 #define MAPS_UNHURRIED_LAST_NS 60000000000ull
@@ -204,7 +204,8 @@ static void maps_wait(struct proc_row *p)
 
 static bool maps_due_unhurried(const struct proc_row *p, uint64_t now)
 {
-	uint64_t wait = p->maps_took_ns * (file_pages(p->pub.tgid) == p->file_pages ? MAPS_SHARE_MEMORY : MAPS_SHARE_FILES);
+	uint64_t wait =
+		p->maps_took_ns * (file_pages(p->pub.tgid) == p->file_pages ? MAPS_SHARE_MEMORY : MAPS_SHARE_FILES);
 
 	return now >= p->maps_read_ns + (wait < MAPS_UNHURRIED_LAST_NS ? wait : MAPS_UNHURRIED_LAST_NS);
 }
@@ -272,7 +273,8 @@ static void half_dead_note(struct target_set *s, uint32_t tgid)
 		s->half_dead[s->n_half_dead++] = tgid;
 }
 
-/* It is exiting and has given its memory back, but is no zombie yet: nothing can be read of it any more, and what is known of it holds. */
+/* It is exiting and has given its memory back, but is no zombie yet: nothing can be read of it any more, and what is
+ * known of it holds. */
 static bool is_exiting(const struct proc_row *p, const struct proc_stat *st)
 {
 	return p->image && !st->image && st->start_time_ns == p->pub.start_time_ns;

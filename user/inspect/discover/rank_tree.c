@@ -2,8 +2,8 @@
  *
  * rank_tree.c - which process is a rank and which processes belong to it. Pure: from parents, environments and the
  * presence of libraries. Of a chain with one RANK the topmost with communicators is the rank, else the topmost that has
- * the libraries (a shell wrapped around it is not); a process above a *different* RANK, or above one that a more trusted
- * launcher tells, is a launcher (torchrun's agent in a Kubernetes pod has one, and under srun a SLURM_PROCID).
+ * the libraries (a shell wrapped around it is not); a process above a *different* RANK, or above one that a more
+ * trusted launcher tells, is a launcher (torchrun's agent in a Kubernetes pod has one, and under srun a SLURM_PROCID).
  */
 #include "inspect/discover/discover_private.h"
 

@@ -30,7 +30,7 @@ struct symtab {
 	const Elf64_Sym *rows;
 	size_t n;
 	const char *names;
-	size_t names_len; /* names[names_len - 1] is a zero byte */
+	size_t names_len;           /* names[names_len - 1] is a zero byte */
 	const Elf64_Half *versions; /* of .dynsym: one a row; NULL none */
 };
 

@@ -19,7 +19,7 @@
 struct reader;
 struct elf_file;
 
-struct elf_text { /* one executable PT_LOAD segment */
+struct elf_text {                     /* one executable PT_LOAD segment */
 	uint64_t vaddr, offset, size; /* bytes of the file, at vaddr of the image */
 };
 
@@ -28,9 +28,9 @@ struct elf_facts {
 	uint8_t build_id_len;
 	bool build_id_made_up; /* none in the file: a hash of device, inode, size and mtime */
 	bool has_dwarf;
-	bool has_symbols;      /* any symbol table at all */
-	bool has_symtab;       /* .symtab, so that static functions have names */
-	uint16_t type;         /* ET_EXEC, ET_DYN */
+	bool has_symbols;       /* any symbol table at all */
+	bool has_symtab;        /* .symtab, so that static functions have names */
+	uint16_t type;          /* ET_EXEC, ET_DYN */
 	uint64_t environ_vaddr; /* of libc's `environ`, where this file defines it (libc; a program's copy); 0 none */
 	uint32_t n_text;
 	struct elf_text text[ELF_TEXTS_MAX];
@@ -43,8 +43,8 @@ struct elf_symbol { /* of a function defined in this file */
 	uint64_t size;   /* bytes, 0 unknown */
 };
 
-struct elf_name { /* nearest function at or before a file offset */
-	uint64_t delta;  /* from the function's start, bytes */
+struct elf_name {                       /* nearest function at or before a file offset */
+	uint64_t delta;                 /* from the function's start, bytes */
 	char name[ELF_SYMBOL_NAME_MAX]; /* mangled as it stands; cut; "" none */
 };
 

@@ -22,8 +22,8 @@ struct field_layout {
 };
 
 struct struct_layout {
-	uint32_t size;   /* bytes of the struct */
-	uint32_t n;      /* fields asked for */
+	uint32_t size; /* bytes of the struct */
+	uint32_t n;    /* fields asked for */
 	uint32_t n_found;
 	struct field_layout fields[STRUCT_FIELDS_MAX];
 };

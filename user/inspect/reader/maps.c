@@ -35,7 +35,7 @@ static bool take_prot(char **s, struct mapping *m)
 	if (strnlen(p, 5) < 5 || p[4] != ' ' || (p[3] != 'p' && p[3] != 's'))
 		return false;
 	m->prot =
-	    (p[0] == 'r' ? MAPPING_READ : 0) | (p[1] == 'w' ? MAPPING_WRITE : 0) | (p[2] == 'x' ? MAPPING_EXEC : 0);
+		(p[0] == 'r' ? MAPPING_READ : 0) | (p[1] == 'w' ? MAPPING_WRITE : 0) | (p[2] == 'x' ? MAPPING_EXEC : 0);
 	m->shared = p[3] == 's';
 	*s += 5;
 	return true;

@@ -14,20 +14,20 @@
 enum mapping_prot { MAPPING_READ = 1, MAPPING_WRITE = 2, MAPPING_EXEC = 4 };
 
 struct mapping {
-	uint64_t start, end; /* addresses, end exclusive */
-	uint64_t offset;     /* in the file, bytes */
-	uint64_t inode;      /* 0: not a file */
+	uint64_t start, end;           /* addresses, end exclusive */
+	uint64_t offset;               /* in the file, bytes */
+	uint64_t inode;                /* 0: not a file */
 	uint32_t dev_major, dev_minor; /* as the kernel shows them; on overlayfs and btrfs not what stat says */
-	uint8_t prot;        /* enum mapping_prot */
+	uint8_t prot;                  /* enum mapping_prot */
 	bool shared;
-	bool deleted;        /* path carried " (deleted)", now cut off */
-	const char *path;    /* in the target's mount namespace; "[heap]"; "" anonymous. Lives as long as the maps */
+	bool deleted;     /* path carried " (deleted)", now cut off */
+	const char *path; /* in the target's mount namespace; "[heap]"; "" anonymous. Lives as long as the maps */
 };
 
 struct maps {
 	struct mapping *rows; /* ascending, never overlapping */
 	size_t n;
-	size_t n_dropped;     /* rows that overlapped the one before: the text was torn while it was read */
+	size_t n_dropped; /* rows that overlapped the one before: the text was torn while it was read */
 	char *text;
 };
 

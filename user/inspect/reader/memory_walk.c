@@ -12,9 +12,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGES_AT_ONCE 1024        /* whose presence is asked for at once */
-#define RUN_BYTES (1u << 18)      /* read at once: what fits in a core's cache */
-#define SLICE_SPACE (4u << 20)    /* pages of address space whose presence is asked for in a slice: 16 GB */
+#define PAGES_AT_ONCE 1024     /* whose presence is asked for at once */
+#define RUN_BYTES (1u << 18)   /* read at once: what fits in a core's cache */
+#define SLICE_SPACE (4u << 20) /* pages of address space whose presence is asked for in a slice: 16 GB */
 #define MAPS_CAP (48u << 20)
 #define NEAR_BYTES (256ull << 20) /* arenas of malloc are 64 MB, and neighbours are one mapping */
 
@@ -25,7 +25,8 @@ bool memory_read(pid_t pid, uint64_t addr, void *to, size_t len)
 	return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)len;
 }
 
-/* Every word of a run of present pages. A page that went meanwhile ends the run: the next ones are read by themselves. */
+/* Every word of a run of present pages. A page that went meanwhile ends the run: the next ones are read by themselves.
+ */
 static void run_read(struct memory_walk *w, uint64_t addr, size_t len)
 {
 	static uint64_t words[RUN_BYTES / 8];
@@ -46,7 +47,8 @@ static void run_read(struct memory_walk *w, uint64_t addr, size_t len)
 static void runs_read(struct memory_walk *w, const uint64_t *pages, size_t n)
 {
 	for (size_t i = 0, k; i < n; i = k) {
-		for (k = i + 1; k < n && pages[k] == pages[k - 1] + w->page_bytes && (k - i) * w->page_bytes < RUN_BYTES; k++)
+		for (k = i + 1;
+		     k < n && pages[k] == pages[k - 1] + w->page_bytes && (k - i) * w->page_bytes < RUN_BYTES; k++)
 			;
 		run_read(w, pages[i], (k - i) * w->page_bytes);
 	}

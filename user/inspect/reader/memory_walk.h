@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * memory_walk.h - goes through the private writable memory of a live process from outside, in slices: no probe, no stop,
- * and only pages that are present, as others would be faulted in. For code that runs in the reader's helper process.
+ * memory_walk.h - goes through the private writable memory of a live process from outside, in slices: no probe, no
+ * stop, and only pages that are present, as others would be faulted in. For code that runs in the reader's helper
+ * process.
  */
 #ifndef RANKTRACE_TARGET_MEMORY_WALK_H
 #define RANKTRACE_TARGET_MEMORY_WALK_H
@@ -13,21 +14,23 @@
 
 #include "inspect/reader/maps.h"
 
-#define MEMORY_WALK_SPACE_MAX (64u << 20) /* pages of address space of a whole walk, for its caller to hold to: 256 GB */
+#define MEMORY_WALK_SPACE_MAX \
+	(64u << 20) /* pages of address space of a whole walk, for its caller to hold to: 256 GB */
 
-/* Allocators keep what is no tensor in the heap and in small mappings: looked through first, it is a small part of a large process. */
+/* Allocators keep what is no tensor in the heap and in small mappings: looked through first, it is a small part of a
+ * large process. */
 enum memory_part { MEMORY_ALL, MEMORY_NEAR, MEMORY_FAR };
 
 struct memory_walk {
 	pid_t pid;
 	enum memory_part part;
-	uint64_t from;       /* address; 0 the beginning */
-	uint32_t pages_max;  /* present pages of this slice */
+	uint64_t from;      /* address; 0 the beginning */
+	uint32_t pages_max; /* present pages of this slice */
 	/* Aligned words of the target at `addr`; called for stretch after stretch. */
 	void (*words)(void *of, uint64_t addr, const uint64_t *words, size_t n);
 	void *of;
 	/* What came of it. */
-	uint64_t next;       /* address to go on at; 0 the end */
+	uint64_t next;         /* address to go on at; 0 the end */
 	uint64_t pages, space; /* pages looked at; pages of address space passed */
 	uint64_t page_bytes;
 	int pagemap;

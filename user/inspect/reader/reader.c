@@ -23,11 +23,11 @@
 
 struct reader {
 	pid_t zygote;
-	int ctl;        /* to the zygote */
+	int ctl; /* to the zygote */
 	struct worker worker;
 	uint64_t seq;
 	struct late_table late;
-	uint64_t patience_ns; /* a second; 0 no limit */
+	uint64_t patience_ns;         /* a second; 0 no limit */
 	uint64_t left_ns, left_at_ns; /* of it, and when */
 };
 
@@ -129,8 +129,8 @@ static int wait_whole(struct reader *r, pid_t pid, unsigned deadline_ms)
 	return -EAGAIN;
 }
 
-/* A worker that runs, or would if it had a CPU, is held up by nobody's lock: on a busy machine its answer is worth some waiting, as
- * it would be thrown away and asked for again. Poll's result. */
+/* A worker that runs, or would if it had a CPU, is held up by nobody's lock: on a busy machine its answer is worth some
+ * waiting, as it would be thrown away and asked for again. Poll's result. */
 static int wait_running(struct reader *r, unsigned allowed_ms)
 {
 	int n = worker_wait(r->worker.sock, allowed_ms);
@@ -192,7 +192,10 @@ static int take_answer(struct reader *r, void *out, size_t out_max, size_t *ret_
 int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in,
 	       unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len, int *ret_fd)
 {
-	union { char bytes[sizeof(struct reader_request) + READER_ARG_MAX]; struct reader_request req; } buf;
+	union {
+		char bytes[sizeof(struct reader_request) + READER_ARG_MAX];
+		struct reader_request req;
+	} buf;
 
 	if (arg_len > READER_ARG_MAX || out_max > READER_OUT_MAX)
 		return -E2BIG;

@@ -2,8 +2,8 @@
  *
  * reader.h - the killable helper process. Whatever can block behind a target (its mmap_lock, a dead file system) or
  * crash on its files (hostile ELF) runs there, with a deadline. Not a thread pool: one call at a time, one thread.
- * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is replaced at once: left
- * with its call until the deadline where nobody may wait that long, then killed.
+ * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is replaced at once:
+ * left with its call until the deadline where nobody may wait that long, then killed.
  */
 #ifndef RANKTRACE_TARGET_READER_H
 #define RANKTRACE_TARGET_READER_H
@@ -13,13 +13,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define READER_DEADLINE_MS 200          /* what callers use unless they know better */
-#define READER_PATIENCE_MS 50           /* reader_set_patience() of who must go on looking */
-#define READER_OUT_MAX (8u << 20)       /* bytes one call can bring back */
-#define READER_ARG_MAX 16384u           /* bytes of argument of one call */
+#define READER_DEADLINE_MS 200    /* what callers use unless they know better */
+#define READER_PATIENCE_MS 50     /* reader_set_patience() of who must go on looking */
+#define READER_OUT_MAX (8u << 20) /* bytes one call can bring back */
+#define READER_ARG_MAX 16384u     /* bytes of argument of one call */
 #define READER_RANGES_MAX 512
 
-#define READER_STARVED_DEADLINES 5      /* a worker that runs, and is not asleep, gets so many */
+#define READER_STARVED_DEADLINES 5 /* a worker that runs, and is not asleep, gets so many */
 
 struct reader;
 
@@ -37,22 +37,21 @@ void reader_set_patience(struct reader *r, unsigned ms);
  * All calls below: `pid` is the process whose lock may be taken (0: none). Errors common to all:
  *   -ETIMEDOUT  the worker slept past `deadline_ms` and was killed: the target's mmap_lock (or its file) is held
  *   -EBUSY      this pid timed out a short while ago (0.5 s, doubling to 4 s), or is asked again and has not answered
- *   -EINPROGRESS  no answer yet, and no evidence: a worker stays with it until the deadline, and another call on this pid
- *               tells what came of it (only after reader_set_patience())
- *   -EAGAIN     the worker was still running, not asleep, after 5 deadlines: the machine is overloaded; no evidence
- *   -EIO        the worker died of a signal during the call (a hostile file); a new one takes its place
- *   -EPIPE      the zygote is gone: nothing will work any more
+ *   -EINPROGRESS  no answer yet, and no evidence: a worker stays with it until the deadline, and another call on this
+ * pid tells what came of it (only after reader_set_patience()) -EAGAIN     the worker was still running, not asleep,
+ * after 5 deadlines: the machine is overloaded; no evidence -EIO        the worker died of a signal during the call (a
+ * hostile file); a new one takes its place -EPIPE      the zygote is gone: nothing will work any more
  */
 
 /* What runs in the worker. It returns 0 or -errno, and may set out_len (bytes written at out) and fd. */
 struct reader_job {
 	const void *arg;
 	size_t arg_len;
-	int fd_in;      /* -1 none; closed afterwards by the worker loop */
-	char *out;      /* out_max bytes, dirty from the last call */
+	int fd_in; /* -1 none; closed afterwards by the worker loop */
+	char *out; /* out_max bytes, dirty from the last call */
 	size_t out_max;
 	size_t out_len;
-	int fd_out;     /* -1 none; sent to the collector, then closed */
+	int fd_out; /* -1 none; sent to the collector, then closed */
 };
 typedef int reader_fn(struct reader_job *job);
 
@@ -73,7 +72,7 @@ struct reader_range {
 	uint64_t addr; /* in the target */
 	void *to;      /* here */
 	size_t len;
-	size_t got;    /* bytes read: shorter than len where a page is not there */
+	size_t got; /* bytes read: shorter than len where a page is not there */
 };
 /* Reads the ranges by process_vm_readv; a hole shortens its own range only. -E2BIG past the limits, -ESRCH, -EPERM. */
 int reader_memory(struct reader *r, pid_t pid, struct reader_range *ranges, size_t n, unsigned deadline_ms);
@@ -89,8 +88,8 @@ int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t 
 pid_t reader_pid(const struct reader *r);
 /* True while calls on this pid would answer -EBUSY. Costs no system call but the clock's. */
 bool reader_is_blocked(const struct reader *r, pid_t pid);
-/* One cheap read that takes the mmap_lock. *ret_held: it timed out now or before, without an answer since. -EINPROGRESS,
- * -ESRCH and the like. */
+/* One cheap read that takes the mmap_lock. *ret_held: it timed out now or before, without an answer since.
+ * -EINPROGRESS, -ESRCH and the like. */
 int reader_probe(struct reader *r, pid_t pid, unsigned deadline_ms, bool *ret_held);
 /* Forgets that the pid was blocked (it exited, or it was seen to run again). */
 void reader_unblock(struct reader *r, pid_t pid);

@@ -194,7 +194,7 @@ static void parked_sweep(struct late_table *t)
 {
 	struct late *l, *next;
 
-	HASH_ITER(hh, t->rows, l, next)
+	HASH_ITER (hh, t->rows, l, next)
 		if (l->worker.pid)
 			parked_check(t, l);
 }

@@ -17,14 +17,16 @@
 
 struct proc_arg {
 	pid_t pid;
-	uint32_t size;    /* answer at most */
+	uint32_t size; /* answer at most */
 	char name[PATH_MAX];
 };
 
 struct memory_arg {
 	pid_t pid;
 	uint32_t n;
-	struct { uint64_t addr, len; } ranges[READER_RANGES_MAX];
+	struct {
+		uint64_t addr, len;
+	} ranges[READER_RANGES_MAX];
 };
 
 static int proc_open(const struct proc_arg *a, int flags)

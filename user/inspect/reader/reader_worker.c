@@ -20,7 +20,10 @@
 
 int reader_send(int sock, const void *data, size_t len, const int *fds, size_t n)
 {
-	union { char buf[CMSG_SPACE(READER_HELLO_FDS * sizeof(int))]; struct cmsghdr align; } ctl = { { 0 } };
+	union {
+		char buf[CMSG_SPACE(READER_HELLO_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} ctl = { { 0 } };
 	struct iovec iov = { (void *)data, len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
@@ -68,10 +71,14 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t n)
 
 ssize_t reader_recv(int sock, void *data, size_t max, int *fds, size_t n, size_t *ret_n)
 {
-	union { char buf[CMSG_SPACE(READER_HELLO_FDS * sizeof(int))]; struct cmsghdr align; } ctl;
+	union {
+		char buf[CMSG_SPACE(READER_HELLO_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} ctl;
 	struct iovec iov = { data, max };
 	struct msghdr msg = {
-	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)};
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
+	};
 	ssize_t got;
 
 	do
@@ -93,12 +100,12 @@ ssize_t reader_recv(int sock, void *data, size_t max, int *fds, size_t n, size_t
 static void run_job(int sock, const struct reader_request *req, int fd_in, char *shm)
 {
 	struct reader_job job = {
-	    .arg = req->arg,
-	    .arg_len = req->arg_len,
-	    .fd_in = fd_in,
-	    .out = shm,
-	    .out_max = req->out_max,
-	    .fd_out = -1,
+		.arg = req->arg,
+		.arg_len = req->arg_len,
+		.fd_in = fd_in,
+		.out = shm,
+		.out_max = req->out_max,
+		.fd_out = -1,
 	};
 	struct reader_answer ans = { .seq = req->seq };
 
@@ -113,7 +120,10 @@ static void run_job(int sock, const struct reader_request *req, int fd_in, char 
 
 static void worker_main(int sock, char *shm)
 {
-	static union { char bytes[sizeof(struct reader_request) + READER_ARG_MAX]; struct reader_request req; } buf;
+	static union {
+		char bytes[sizeof(struct reader_request) + READER_ARG_MAX];
+		struct reader_request req;
+	} buf;
 
 	for (;;) {
 		int fd_in = -1;

@@ -39,7 +39,8 @@ int task_look_read(uint32_t tgid, uint32_t tid, struct task_look *ret)
 	n = proc_read(text, sizeof(text), "/proc/%u/task/%u/status", tgid, tid);
 	if (n < 0)
 		return n;
-	l.n_switches = number_after(text, "\nvoluntary_ctxt_switches:") + number_after(text, "\nnonvoluntary_ctxt_switches:");
+	l.n_switches =
+		number_after(text, "\nvoluntary_ctxt_switches:") + number_after(text, "\nnonvoluntary_ctxt_switches:");
 	*ret = l;
 	return 0;
 }

@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct task_look {
-	char state;          /* as in /proc/PID/stat */
+	char state;               /* as in /proc/PID/stat */
 	uint64_t run_ns, wait_ns; /* on a CPU, waiting for one, since it began */
-	uint64_t n_switches; /* from a CPU, of either kind */
+	uint64_t n_switches;      /* from a CPU, of either kind */
 };
 
 /* 0; -ESRCH gone, -EACCES, -EBADMSG. */

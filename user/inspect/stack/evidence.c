@@ -133,23 +133,12 @@ static void read_path(struct reader *r, uint32_t tgid, bool has_dir, uint64_t di
 static void read_subject(struct reader *r, uint32_t tgid, unsigned deadline_ms, struct target_evidence *e)
 {
 	switch (e->syscall_nr < 0 ? SUBJECT_NONE : syscall_subject(e->syscall_nr)) {
-	case SUBJECT_FD:
-		read_fd(e->file, sizeof(e->file), tgid, e->args[0]);
-		break;
-	case SUBJECT_FD1:
-		read_fd(e->file, sizeof(e->file), tgid, e->args[1]);
-		break;
-	case SUBJECT_FD4:
-		read_fd(e->file, sizeof(e->file), tgid, e->args[4]);
-		break;
-	case SUBJECT_PATH:
-		read_path(r, tgid, false, 0, e->args[0], deadline_ms, e);
-		break;
-	case SUBJECT_AT:
-		read_path(r, tgid, true, e->args[0], e->args[1], deadline_ms, e);
-		break;
-	case SUBJECT_NONE:
-		break;
+	case SUBJECT_FD: read_fd(e->file, sizeof(e->file), tgid, e->args[0]); break;
+	case SUBJECT_FD1: read_fd(e->file, sizeof(e->file), tgid, e->args[1]); break;
+	case SUBJECT_FD4: read_fd(e->file, sizeof(e->file), tgid, e->args[4]); break;
+	case SUBJECT_PATH: read_path(r, tgid, false, 0, e->args[0], deadline_ms, e); break;
+	case SUBJECT_AT: read_path(r, tgid, true, e->args[0], e->args[1], deadline_ms, e); break;
+	case SUBJECT_NONE: break;
 	}
 }
 

@@ -14,14 +14,20 @@ union layout_words { /* the layout as a row of numbers */
 	uint32_t words[sizeof(struct python_layout) / sizeof(uint32_t)];
 };
 
-static const struct { int minor; union layout_words row; } known[] = {
+static const struct {
+	int minor;
+	union layout_words row;
+} known[] = {
 #define PYTHON_LAYOUT(minor, ...) { minor, { { __VA_ARGS__ } } },
 #include "inspect/stack/python_layout.def"
 #undef PYTHON_LAYOUT
 };
 
 /* Where each offset is written down. */
-static const struct { int minor; union layout_words row; } told[] = {
+static const struct {
+	int minor;
+	union layout_words row;
+} told[] = {
 #define PYTHON_DEBUG(minor, ...) { minor, { { __VA_ARGS__ } } },
 #include "inspect/stack/python_layout.def"
 #undef PYTHON_DEBUG

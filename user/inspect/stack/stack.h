@@ -14,27 +14,28 @@
 #define STACK_THREADS_MAX 512  /* of one process */
 #define STACK_DEADLINE_MS 1000 /* suits a cold page cache */
 
-enum stack_end { /* why a list of frames ends where it does */
-	STACK_WHOLE,       /* at the outermost frame */
-	STACK_RUNNING,     /* on a CPU: its registers cannot be known from outside */
-	STACK_NO_UNWIND,   /* no unwind information for the last frame, or a register it needs is not known */
-	STACK_BROKEN,      /* what was read makes no sense */
-	STACK_UNREADABLE,  /* a page that is not there */
-	STACK_TOO_DEEP,    /* STACK_FRAMES_MAX */
-	STACK_NO_TIME,     /* deadline, or no room in the answer */
-	STACK_BLOCKED,     /* the process' mmap_lock is held: its memory cannot be read */
-	STACK_REFUSED,     /* the kernel refused, or the worker died of it */
-	STACK_NO_PYTHON,   /* not a Python thread */
-	STACK_UNKNOWN,     /* Python, but of an unknown version or without its symbols */
-	STACK_NO_SAMPLE,   /* on a CPU, and the kernel gives no sample of it (perf_event_paranoid, CAP_PERFMON, seccomp) */
+enum stack_end {                   /* why a list of frames ends where it does */
+		 STACK_WHOLE,      /* at the outermost frame */
+		 STACK_RUNNING,    /* on a CPU: its registers cannot be known from outside */
+		 STACK_NO_UNWIND,  /* no unwind information for the last frame, or a register it needs is not known */
+		 STACK_BROKEN,     /* what was read makes no sense */
+		 STACK_UNREADABLE, /* a page that is not there */
+		 STACK_TOO_DEEP,   /* STACK_FRAMES_MAX */
+		 STACK_NO_TIME,    /* deadline, or no room in the answer */
+		 STACK_BLOCKED,    /* the process' mmap_lock is held: its memory cannot be read */
+		 STACK_REFUSED,    /* the kernel refused, or the worker died of it */
+		 STACK_NO_PYTHON,  /* not a Python thread */
+		 STACK_UNKNOWN,    /* Python, but of an unknown version or without its symbols */
+		 STACK_NO_SAMPLE,  /* on a CPU, and the kernel gives no sample of it (perf_event_paranoid, CAP_PERFMON,
+				      seccomp) */
 };
 
 struct stack_native_frame {
-	uint64_t pc;       /* return address, but for the innermost */
-	uint32_t delta;    /* pc - start of the function, bytes */
-	uint32_t guessed;  /* 1: found by frame pointers or by looking for a call, not by unwind information */
-	char func[128];    /* mangled as it stands, cut; "" unknown */
-	char module[48];   /* file name without its directory, "[vdso]", "" none */
+	uint64_t pc;      /* return address, but for the innermost */
+	uint32_t delta;   /* pc - start of the function, bytes */
+	uint32_t guessed; /* 1: found by frame pointers or by looking for a call, not by unwind information */
+	char func[128];   /* mangled as it stands, cut; "" unknown */
+	char module[48];  /* file name without its directory, "[vdso]", "" none */
 };
 
 struct stack_python_frame {
@@ -47,11 +48,11 @@ struct stack_python_frame {
 struct stack_thread {
 	uint32_t tid;
 	char name[16];
-	char state;              /* as in /proc/PID/stat; 0 unknown */
-	char wait[64];           /* what it waits for in the kernel: "futex", "openat", "page_fault"; "" running */
-	char file[256];          /* behind it; "" none or unknown */
-	char *kernel;            /* lines "func+0x1/0x2", innermost first; "" none */
-	bool sampled;            /* it ran: the native frames are those of one perf sample */
+	char state;     /* as in /proc/PID/stat; 0 unknown */
+	char wait[64];  /* what it waits for in the kernel: "futex", "openat", "page_fault"; "" running */
+	char file[256]; /* behind it; "" none or unknown */
+	char *kernel;   /* lines "func+0x1/0x2", innermost first; "" none */
+	bool sampled;   /* it ran: the native frames are those of one perf sample */
 	enum stack_end native_end, python_end;
 	size_t n_native, n_python;
 	struct stack_native_frame *native; /* innermost first */
@@ -60,11 +61,11 @@ struct stack_thread {
 
 struct target_stacks {
 	uint32_t tgid;
-	int python_version;      /* 0x030c01; 0 none or unknown */
-	bool python_unknown;     /* an interpreter is mapped, but cannot be read */
+	int python_version;  /* 0x030c01; 0 none or unknown */
+	bool python_unknown; /* an interpreter is mapped, but cannot be read */
 	struct stack_thread *threads;
 	size_t n;
-	size_t n_left_out;       /* threads beyond STACK_THREADS_MAX */
+	size_t n_left_out; /* threads beyond STACK_THREADS_MAX */
 };
 
 /*
@@ -72,7 +73,8 @@ struct target_stacks {
  * gone, -EPERM or -EACCES not allowed to look at it, -ENOMEM. Takes some deadlines at most. stacks_free() afterwards.
  */
 int target_stacks_read(struct reader *r, uint32_t tgid, unsigned deadline_ms, struct target_stacks *ret);
-/* The same of the main thread alone, without its name: a rank has hundreds of threads, and each is read in five files. */
+/* The same of the main thread alone, without its name: a rank has hundreds of threads, and each is read in five files.
+ */
 int target_stack_read_main(struct reader *r, uint32_t tgid, unsigned deadline_ms, struct target_stacks *ret);
 void target_stacks_free(struct target_stacks *s);
 

@@ -21,8 +21,8 @@
 struct stack_file {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
-	unsigned used;        /* call in which it was asked for last */
-	bool broken;          /* cannot be opened, or is no ELF file of ours */
+	unsigned used; /* call in which it was asked for last */
+	bool broken;   /* cannot be opened, or is no ELF file of ours */
 	int fd;
 	Elf *elf;
 	Dwarf_CFI *cfi;
@@ -115,8 +115,9 @@ struct stack_file *stack_file_get(pid_t pid, const struct mapping *row)
 		return NULL;
 	struct stack_file *f = &files[n_files++];
 
-	*f = (struct stack_file){ .inode = row->inode, .dev_major = row->dev_major, .dev_minor = row->dev_minor,
-				  .used = call, .fd = -1 };
+	*f = (struct stack_file){
+		.inode = row->inode, .dev_major = row->dev_major, .dev_minor = row->dev_minor, .used = call, .fd = -1
+	};
 	f->broken = !file_open(f, pid, row);
 	return f->broken ? NULL : f;
 }

@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 #define PAGE 4096ul
-#define SLOTS 4096u             /* pages kept, a power of two: 16 MB of the worker's */
-#define READS_MAX 200000u       /* pages read for one process, whatever it points us to */
-#define PRESENT (3ull << 62)    /* in memory, or swapped out */
+#define SLOTS 4096u          /* pages kept, a power of two: 16 MB of the worker's */
+#define READS_MAX 200000u    /* pages read for one process, whatever it points us to */
+#define PRESENT (3ull << 62) /* in memory, or swapped out */
 #define ADDRESS_MAX (1ull << 56)
 
 struct slot {
-	uint64_t page;      /* address; 0 empty */
-	uint32_t round;     /* read in that one; any other: empty */
+	uint64_t page;  /* address; 0 empty */
+	uint32_t round; /* read in that one; any other: empty */
 	bool there;
 	uint8_t bytes[PAGE];
 };
@@ -30,10 +30,11 @@ struct slot {
 struct stack_memory {
 	pid_t pid;
 	int pagemap;
-	size_t page_size;   /* of the kernel: what pagemap counts in */
+	size_t page_size; /* of the kernel: what pagemap counts in */
 	unsigned reads;
 	uint32_t round;
-	struct slot *slots; /* mapped: of memory from the heap calloc() would clear all 16 MB, which took 3 ms of each look */
+	struct slot *slots; /* mapped: of memory from the heap calloc() would clear all 16 MB, which took 3 ms of each
+			       look */
 	uint64_t over_addr;
 	const uint8_t *over;
 	size_t over_len;
@@ -52,7 +53,8 @@ int stack_memory_open(pid_t pid, struct stack_memory **ret)
 	m->pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	int rc = m->pagemap < 0 ? -errno : 0;
 
-	m->slots = mmap(NULL, SLOTS * sizeof(*m->slots), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	m->slots = mmap(NULL, SLOTS * sizeof(*m->slots), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	m->round = 1;
 	if (m->slots == MAP_FAILED) {
 		m->slots = NULL;

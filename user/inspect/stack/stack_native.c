@@ -24,7 +24,7 @@ enum { REG_FP = 29, REG_SP = 31, REG_RA = 30, N_REGS = 32 };
 #define STARTS_MAX 16
 #define FRAMES_TRIED 128
 #define STACK_BYTES (64u << 20)
-#define TRIALS_MAX 64      /* of one search */
+#define TRIALS_MAX 64 /* of one search */
 #define FP_BEST (FRAMES_TRIED + 2)
 
 struct unwinder {
@@ -32,14 +32,17 @@ struct unwinder {
 	uint64_t reg[N_REGS];
 	bool known[N_REGS];
 	uint64_t pc;
-	bool exact;  /* pc is an instruction to be executed, not a return address */
+	bool exact; /* pc is an instruction to be executed, not a return address */
 	bool guessed;
-	bool searching; /* a guess is being tried: no second one */
+	bool searching;            /* a guess is being tried: no second one */
 	const struct mapping *row; /* of the pc */
 	uint64_t begin;            /* of the rules that hold at the pc, in the image; 0 unknown */
 };
 
-struct ops_value { uint64_t v; bool is_value; };
+struct ops_value {
+	uint64_t v;
+	bool is_value;
+};
 
 static bool op_binary(uint8_t atom, uint64_t a, uint64_t b, uint64_t *ret)
 {
@@ -82,10 +85,16 @@ static bool op_push(const struct unwinder *u, const Dwarf_Op *op, uint64_t cfa, 
 	case DW_OP_bregx: return op_register(u, op->number, op->number2, ret);
 	case DW_OP_call_frame_cfa: *ret = cfa; return true;
 	case DW_OP_addr:
-	case DW_OP_const1u: case DW_OP_const2u: case DW_OP_const4u: case DW_OP_const8u: case DW_OP_constu:
-	case DW_OP_const1s: case DW_OP_const2s: case DW_OP_const4s: case DW_OP_const8s: case DW_OP_consts:
-		*ret = op->number;
-		return true;
+	case DW_OP_const1u:
+	case DW_OP_const2u:
+	case DW_OP_const4u:
+	case DW_OP_const8u:
+	case DW_OP_constu:
+	case DW_OP_const1s:
+	case DW_OP_const2s:
+	case DW_OP_const4s:
+	case DW_OP_const8s:
+	case DW_OP_consts: *ret = op->number; return true;
 	}
 	return false;
 }
@@ -177,7 +186,10 @@ static size_t starts_find(const struct unwinder *u, uint64_t begins[STARTS_MAX])
 
 enum call { CALL_NONE, CALL_OTHER, CALL_ANY, CALL_US }; /* to another function, to who knows, to the one we are in */
 
-struct code { struct stack_file *file; uint64_t offset, addr; }; /* a place in a mapped file, and in the target */
+struct code {
+	struct stack_file *file;
+	uint64_t offset, addr;
+}; /* a place in a mapped file, and in the target */
 
 static enum call call_to(uint64_t addr, const uint64_t *begins, size_t n)
 {
@@ -255,8 +267,8 @@ static bool fp_holds(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp)
 	return holds;
 }
 
-/* With this frame pointer, how many callers do the rules lead through to the outermost frame, by calls and signals alone?
- * 0: they do not. */
+/* With this frame pointer, how many callers do the rules lead through to the outermost frame, by calls and signals
+ * alone? 0: they do not. */
 static int fp_leads_out(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp)
 {
 	struct unwinder try = *u;
@@ -274,21 +286,22 @@ static int fp_leads_out(const struct unwinder *u, Dwarf_Frame *frame, uint64_t f
 		Dwarf_Frame *caller = try.row && (try.row->prot & MAPPING_EXEC) ? frame_find(&try) : NULL;
 		bool called = caller && (interrupted || try.exact || call_before(&try, try.pc, NULL, 0) != CALL_NONE);
 
-		end = called && try.reg[REG_SP] - u->reg[REG_SP] < STACK_BYTES ? step_rules(&try, caller, &done) : STACK_NO_UNWIND;
+		end = called && try.reg[REG_SP] - u->reg[REG_SP] < STACK_BYTES ? step_rules(&try, caller, &done)
+									       : STACK_NO_UNWIND;
 		free(caller);
 	}
 	return end == STACK_WHOLE && done && try.pc ? n : 0; /* pc 0 is no rule's word */
 }
 
 /*
- * How much speaks for this frame pointer of the function we are in, whose rule is CFA = fp + offset. Best: at CFA - 8 there
- * is the return address of a call to this very function. Else that of a call to who knows, from which all rules lead to the
- * outermost frame (a caller that keeps no frame pointer may have saved anything), through the more callers the better: live
- * frames further out lead through fewer, and so do lists of return addresses. Least: the frame pointer saved there leads on,
- * or the call leads out, but to another function. Old words on the stack look like all of these.
+ * How much speaks for this frame pointer of the function we are in, whose rule is CFA = fp + offset. Best: at CFA - 8
+ * there is the return address of a call to this very function. Else that of a call to who knows, from which all rules
+ * lead to the outermost frame (a caller that keeps no frame pointer may have saved anything), through the more callers
+ * the better: live frames further out lead through fewer, and so do lists of return addresses. Least: the frame pointer
+ * saved there leads on, or the call leads out, but to another function. Old words on the stack look like all of these.
  */
-static int fp_worth(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp, uint64_t offset, const uint64_t *begins, size_t n,
-		    int *trials)
+static int fp_worth(const struct unwinder *u, Dwarf_Frame *frame, uint64_t fp, uint64_t offset, const uint64_t *begins,
+		    size_t n, int *trials)
 {
 	uint64_t addr, saved;
 	enum call call;
@@ -450,8 +463,8 @@ struct stack_regs stack_regs_of(uint64_t pc, uint64_t sp)
 	return r;
 }
 
-enum stack_end stack_unwind(const struct stack_process *p, const struct stack_regs *from, struct stack_pc pcs[], size_t max,
-			    size_t *ret_n)
+enum stack_end stack_unwind(const struct stack_process *p, const struct stack_regs *from, struct stack_pc pcs[],
+			    size_t max, size_t *ret_n)
 {
 	struct unwinder u = { .p = p, .pc = from->pc, .exact = true };
 	enum stack_end end = STACK_WHOLE;

@@ -13,7 +13,7 @@
 #include <libelf.h>
 #include <elfutils/libdw.h>
 
-struct stack_task { /* as seen in /proc, before the worker looks */
+struct stack_task {           /* as seen in /proc, before the worker looks */
 	uint32_t tid, ns_tid; /* ns_tid: as the process itself knows it */
 	uint64_t pc, sp;      /* 0: running, no user stack */
 };
@@ -43,7 +43,8 @@ int stack_memory_open(pid_t pid, struct stack_memory **ret); /* 0 or -errno */
 void stack_memory_free(struct stack_memory *m);
 void stack_memory_renew(struct stack_memory *m); /* pages are read afresh */
 bool stack_memory_read(struct stack_memory *m, uint64_t addr, void *to, size_t len);
-/* What was there at another moment stands in for the memory from `addr` on. `bytes` is borrowed; len 0: nothing any more. */
+/* What was there at another moment stands in for the memory from `addr` on. `bytes` is borrowed; len 0: nothing any
+ * more. */
 void stack_memory_overlay(struct stack_memory *m, uint64_t addr, const void *bytes, size_t len);
 static inline bool stack_word_read(struct stack_memory *m, uint64_t addr, uint64_t *ret)
 {
@@ -74,10 +75,13 @@ struct stack_process {
 	const struct maps *maps;
 	struct stack_memory *memory;
 };
-struct stack_pc { uint64_t pc; bool guessed; };
-struct stack_regs {      /* by DWARF's numbers */
+struct stack_pc {
+	uint64_t pc;
+	bool guessed;
+};
+struct stack_regs { /* by DWARF's numbers */
 	uint64_t pc, value[34];
-	uint64_t known;  /* bits */
+	uint64_t known; /* bits */
 };
 struct stack_regs stack_regs_of(uint64_t pc, uint64_t sp); /* of a sleeping thread nothing more is known */
 /* Fills pcs (innermost first); *ret_n frames. Says why it ended. */
@@ -88,10 +92,10 @@ enum stack_end stack_unwind(const struct stack_process *p, const struct stack_re
 #define STACK_SAMPLES_MAX 64 /* threads of one process */
 struct stack_sample {
 	uint32_t tid;
-	int err;             /* errno of the kernel's refusal, 0 */
+	int err;                /* errno of the kernel's refusal, 0 */
 	struct stack_regs regs; /* pc 0: no sample came */
 	uint64_t sp;
-	uint8_t *stack;      /* from sp on; free() it */
+	uint8_t *stack; /* from sp on; free() it */
 	size_t stack_len;
 };
 /* One sample of each of n threads, within the time; ret has n entries. Returns how many came. */
@@ -106,9 +110,9 @@ struct python_layout { /* offsets in bytes; python_layout.def says what each is 
 #define PYTHON_NONE UINT32_MAX /* this version has no such field */
 
 struct python_runtime {
-	int version;             /* 0x030c01, 0 no interpreter found */
-	bool unknown;            /* one was found, but nothing can be read of it */
-	uint64_t runtime;        /* address of _PyRuntime in the process */
+	int version;                              /* 0x030c01, 0 no interpreter found */
+	bool unknown;                             /* one was found, but nothing can be read of it */
+	uint64_t runtime;                         /* address of _PyRuntime in the process */
 	uint64_t code_type, str_type, bytes_type; /* addresses of the types; 0 not known */
 	struct python_layout layout;
 };
@@ -118,7 +122,11 @@ bool python_layout_debug(const uint8_t *bytes, size_t len, int *ret_version, str
 /* From the table. */
 bool python_layout_table(int version, struct python_layout *ret);
 
-struct python_thread { uint64_t state, frame; uint32_t ns_tid; uint64_t pthread; };
+struct python_thread {
+	uint64_t state, frame;
+	uint32_t ns_tid;
+	uint64_t pthread;
+};
 /* Threads of all interpreters. Returns how many (at most max). */
 size_t python_threads_list(const struct stack_process *p, const struct python_runtime *rt, struct python_thread *ret,
 			   size_t max);

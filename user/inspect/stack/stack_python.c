@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #define INTERPRETERS_MAX 16
-#define LINES_MAX 65536u      /* bytes of a line table */
-#define NAME_MAX_CHARS 4096u  /* of a path or a name; a longer one is none */
-#define STR_CHARS 256u        /* of it that are read */
-#define OWNED_BY_C 3          /* from 3.12 on: a frame that only marks where C called in */
+#define LINES_MAX 65536u     /* bytes of a line table */
+#define NAME_MAX_CHARS 4096u /* of a path or a name; a longer one is none */
+#define STR_CHARS 256u       /* of it that are read */
+#define OWNED_BY_C 3         /* from 3.12 on: a frame that only marks where C called in */
 #define PTHREAD_BYTES 2048u
 
 static bool read_pointer(const struct stack_process *p, uint64_t addr, uint64_t *ret)
@@ -42,7 +42,8 @@ static int version_of_name(const char *path)
 	return major << 16 | minor << 8;
 }
 
-static const char *const symbol_names[] = { "_PyRuntime", "Py_Version", "PyCode_Type", "PyUnicode_Type", "PyBytes_Type" };
+static const char *const symbol_names[] = { "_PyRuntime", "Py_Version", "PyCode_Type", "PyUnicode_Type",
+					    "PyBytes_Type" };
 enum { SYM_RUNTIME, SYM_VERSION, SYM_CODE, SYM_STR, SYM_BYTES, N_SYMS };
 
 static int version_in_file(struct stack_file *f, uint64_t vaddr)
@@ -174,7 +175,8 @@ static size_t offset_score(const struct stack_process *p, struct python_thread *
 	for (size_t i = 0; i < n; i++) {
 		uint32_t tid;
 
-		if (!threads[i].pthread || !stack_memory_read(p->memory, threads[i].pthread + offset, &tid, sizeof(tid)))
+		if (!threads[i].pthread ||
+		    !stack_memory_read(p->memory, threads[i].pthread + offset, &tid, sizeof(tid)))
 			continue;
 		size_t task = task_find(tasks, n_tasks, tid);
 
@@ -299,8 +301,8 @@ static void text_fit(const char *text, size_t len, bool cut, bool tail, char *to
 }
 
 /* At most size - 1 bytes of a str. */
-static bool str_read(const struct stack_process *p, const struct python_runtime *rt, uint64_t object, bool tail, char *to,
-		     size_t size)
+static bool str_read(const struct stack_process *p, const struct python_runtime *rt, uint64_t object, bool tail,
+		     char *to, size_t size)
 {
 	const struct python_layout *l = &rt->layout;
 	uint8_t data[4 * STR_CHARS];
@@ -348,8 +350,8 @@ static int line_read(const struct stack_process *p, const struct python_runtime 
 /* ---- frames ---- */
 
 /* Byte of the instruction in the code; negative: not begun. */
-static bool instruction_at(const struct stack_process *p, const struct python_runtime *rt, uint64_t frame, uint64_t code,
-			   int64_t *ret)
+static bool instruction_at(const struct stack_process *p, const struct python_runtime *rt, uint64_t frame,
+			   uint64_t code, int64_t *ret)
 {
 	const struct python_layout *l = &rt->layout;
 	uint64_t instr;

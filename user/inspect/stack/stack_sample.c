@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define PERIOD_NS 1000000ull
-#define STACK_BYTES 24576u  /* a record is 64 KiB at most */
+#define STACK_BYTES 24576u /* a record is 64 KiB at most */
 #define DATA_PAGES 16u
 #define POLL_NS 1000000l
 
@@ -55,8 +55,12 @@ static size_t ring_bytes(void)
 static void sampler_open(struct stack_sampler *s)
 {
 	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = PERF_COUNT_SW_CPU_CLOCK, .sample_period = PERIOD_NS,
-		.sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER, .sample_regs_user = REGS,
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = PERIOD_NS,
+		.sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+		.sample_regs_user = REGS,
 		.sample_stack_user = STACK_BYTES,
 	};
 
@@ -97,7 +101,8 @@ static const struct perf_event_header *first_sample(const struct stack_sampler *
 	return NULL;
 }
 
-/* u64 abi, the registers in the order of their bits, u64 size, that many bytes of stack, u64 how many of them are valid. */
+/* u64 abi, the registers in the order of their bits, u64 size, that many bytes of stack, u64 how many of them are
+ * valid. */
 static bool sample_read(const struct perf_event_header *h, struct stack_sample *ret)
 {
 	const uint64_t *at = (const void *)(h + 1), *end = (const void *)((const char *)h + h->size);

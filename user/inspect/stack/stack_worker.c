@@ -29,7 +29,11 @@ struct pass {
 };
 
 /* Where all native frames of the answer are, so that they can be named together. */
-struct frame_place { struct stack_native_frame *frame; const struct mapping *row; uint64_t offset; };
+struct frame_place {
+	struct stack_native_frame *frame;
+	const struct mapping *row;
+	uint64_t offset;
+};
 
 static int maps_load(pid_t pid, struct maps *ret)
 {
@@ -112,8 +116,8 @@ static bool sleeps_now(const struct stack_process *p, const struct stack_task *t
 	if (n <= 0)
 		return false;
 	text[n] = 0;
-	k = sscanf(text, "%lld %llx %llx %llx %llx %llx %llx %llx %llx", (long long *)&word[0], &word[1], &word[2], &word[3], &word[4],
-		   &word[5], &word[6], &word[7], &word[8]);
+	k = sscanf(text, "%lld %llx %llx %llx %llx %llx %llx %llx %llx", (long long *)&word[0], &word[1], &word[2],
+		   &word[3], &word[4], &word[5], &word[6], &word[7], &word[8]);
 	if (k == 9)
 		*ret = stack_regs_of(word[8], word[7]);
 	else if (k == 3)
@@ -121,7 +125,8 @@ static bool sleeps_now(const struct stack_process *p, const struct stack_task *t
 	return k == 9 || k == 3;
 }
 
-static enum stack_end running_unwind(struct pass *s, const struct stack_task *t, struct stack_pc *pcs, size_t *n, struct stack_row *row)
+static enum stack_end running_unwind(struct pass *s, const struct stack_task *t, struct stack_pc *pcs, size_t *n,
+				     struct stack_row *row)
 {
 	const struct stack_sample *one = NULL;
 	struct stack_regs regs;
@@ -148,7 +153,8 @@ static void native_add(struct pass *s, const struct stack_task *t, struct stack_
 	struct stack_pc pcs[STACK_FRAMES_MAX];
 	size_t n = 0;
 
-	row->native_end = t->pc ? stack_unwind(&s->p, &regs, pcs, STACK_FRAMES_MAX, &n) : running_unwind(s, t, pcs, &n, row);
+	row->native_end =
+		t->pc ? stack_unwind(&s->p, &regs, pcs, STACK_FRAMES_MAX, &n) : running_unwind(s, t, pcs, &n, row);
 	for (size_t i = 0; i < n; i++) {
 		struct stack_native_frame *f = out_take(s->job, sizeof(*f));
 
@@ -170,8 +176,8 @@ static void python_add(struct pass *s, const struct stack_task *t, struct stack_
 	row->python_end = s->python.unknown ? STACK_UNKNOWN : STACK_NO_PYTHON;
 	for (size_t i = 0; i < s->n_threads; i++)
 		if (s->threads[i].ns_tid == t->ns_tid) {
-			row->python_end =
-				python_frames_read(&s->p, &s->python, s->threads[i].frame, frames, STACK_FRAMES_MAX, &n);
+			row->python_end = python_frames_read(&s->p, &s->python, s->threads[i].frame, frames,
+							     STACK_FRAMES_MAX, &n);
 			break;
 		}
 	struct stack_python_frame *to = n ? out_take(s->job, n * sizeof(*to)) : NULL;
@@ -299,8 +305,7 @@ static void rows_add(struct pass *s, const struct stack_arg *a)
 int stack_op(struct reader_job *job)
 {
 	const struct stack_arg *a = job->arg;
-	struct pass s = { .p.pid = a->pid, .job = job,
-			  .until_ns = clock_monotonic_ns() + a->budget_ms * 1000000ull };
+	struct pass s = { .p.pid = a->pid, .job = job, .until_ns = clock_monotonic_ns() + a->budget_ms * 1000000ull };
 	struct stack_out *out = out_take(job, sizeof(*out));
 	int rc = maps_load(a->pid, &s.maps);
 

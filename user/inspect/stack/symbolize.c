@@ -54,7 +54,7 @@ static void cache_clear(struct symbolizer *s)
 {
 	struct name_row *row, *next;
 
-	HASH_ITER(hh, s->cache, row, next) {
+	HASH_ITER (hh, s->cache, row, next) {
 		HASH_DEL(s->cache, row);
 		free(row);
 	}

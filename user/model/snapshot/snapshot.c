@@ -15,8 +15,8 @@ void retell_event(struct retelling *r, const struct event *e)
 		r->err = r->each(r->to, e);
 }
 
-void retell(struct retelling *r, const struct proc *p, uint32_t tid, enum retold_what what, const void *body, size_t bytes,
-	    const char *const *texts, int n)
+void retell(struct retelling *r, const struct proc *p, uint32_t tid, enum retold_what what, const void *body,
+	    size_t bytes, const char *const *texts, int n)
 {
 	struct event e = { .kind = EV_RETOLD, .tgid = p ? p->tgid : 0, .tid = tid, .ts_ns = r->m->now_ns };
 
@@ -33,9 +33,16 @@ static void session_retell(struct retelling *r)
 	const struct model *m = r->m;
 	struct event e = { .kind = EV_START, .ts_ns = m->start_ns };
 	struct retold_session s = {
-		.next_op_id = m->state->next_op_id, .next_group = m->state->next_group, .next_capture = m->state->next_capture,
-		.ops_kept = m->state->ops_kept, .lost = m->lost, .last_loss_ns = m->last_loss_ns, .n_ops = m->n_ops,
-		.n_ops_ended = m->n_ops_ended, .swept_ns = m->state->swept_ns, .realtime_offset_ns = m->realtime_offset_ns,
+		.next_op_id = m->state->next_op_id,
+		.next_group = m->state->next_group,
+		.next_capture = m->state->next_capture,
+		.ops_kept = m->state->ops_kept,
+		.lost = m->lost,
+		.last_loss_ns = m->last_loss_ns,
+		.n_ops = m->n_ops,
+		.n_ops_ended = m->n_ops_ended,
+		.swept_ns = m->state->swept_ns,
+		.realtime_offset_ns = m->realtime_offset_ns,
 	};
 
 	e.start.realtime_offset_ns = m->start_realtime_ns - m->start_ns;
@@ -105,7 +112,10 @@ static int end_take(struct model *m, const struct event *e)
 	return 0;
 }
 
-static const struct { int (*take)(struct model *m, const struct event *e); size_t bytes; } table[RETOLD_WHAT_MAX] = {
+static const struct {
+	int (*take)(struct model *m, const struct event *e);
+	size_t bytes;
+} table[RETOLD_WHAT_MAX] = {
 	[RETOLD_SESSION] = { session_take, sizeof(struct retold_session) },
 	[RETOLD_PROC] = { retold_proc, sizeof(struct retold_proc) },
 	[RETOLD_TASK] = { retold_task, sizeof(struct retold_task) },

@@ -19,8 +19,14 @@ static bool member_told(const struct member *mb)
 static struct retold_samples samples_body(const struct samples *s)
 {
 	struct retold_samples b = {
-		.n = s->n, .seen_ns = s->seen_ns, .since_ns = s->since_ns, .async_result = s->async_result,
-		.init_state = s->init_state, .counted = s->counted, .moved = s->moved, .aborted = s->aborted,
+		.n = s->n,
+		.seen_ns = s->seen_ns,
+		.since_ns = s->since_ns,
+		.async_result = s->async_result,
+		.init_state = s->init_state,
+		.counted = s->counted,
+		.moved = s->moved,
+		.aborted = s->aborted,
 	};
 
 	memcpy(b.counters, s->counters, sizeof(b.counters));
@@ -31,7 +37,9 @@ static void p2p_retell(struct retelling *r, const struct member *mb)
 {
 	for (int i = 0; i < mb->n_p2p; i++) {
 		const struct p2p_seq *s = &mb->p2p[i];
-		struct retold_p2p b = { .addr = mb->addr, .peer = i, .next = { s->next[0], s->next[1] },
+		struct retold_p2p b = { .addr = mb->addr,
+					.peer = i,
+					.next = { s->next[0], s->next[1] },
 					.entered = { s->entered[0], s->entered[1] } };
 
 		if (s->next[0] || s->next[1])
@@ -43,10 +51,20 @@ static void member_retell(struct retelling *r, const struct member *mb)
 {
 	const struct member_own *own = (const struct member_own *)mb;
 	struct retold_member b = {
-		.addr = mb->addr, .hash = mb->comm->hash, .born_ns = own->born_ns, .base_seq = mb->base_seq,
-		.last_call_ns = mb->last_call_ns, .checked_ns = mb->checked_ns, .n_children = own->n_children,
-		.samples = samples_body(&mb->samples), .rank = mb->rank, .nranks = mb->comm->nranks, .device = mb->device,
-		.from_birth = mb->from_birth, .seq_known = mb->seq_known, .blind = mb->blind,
+		.addr = mb->addr,
+		.hash = mb->comm->hash,
+		.born_ns = own->born_ns,
+		.base_seq = mb->base_seq,
+		.last_call_ns = mb->last_call_ns,
+		.checked_ns = mb->checked_ns,
+		.n_children = own->n_children,
+		.samples = samples_body(&mb->samples),
+		.rank = mb->rank,
+		.nranks = mb->comm->nranks,
+		.device = mb->device,
+		.from_birth = mb->from_birth,
+		.seq_known = mb->seq_known,
+		.blind = mb->blind,
 	};
 
 	memcpy(b.next_seq, mb->next_seq, sizeof(b.next_seq));
@@ -67,10 +85,19 @@ static uint32_t buckets_fill(struct retold_bucket *to, const uint32_t *h, bool i
 
 static void comm_retell(struct retelling *r, const struct comm_own *own, const struct member *by)
 {
-	struct { struct retold_comm c; struct retold_bucket buckets[2 * LAG_BUCKETS]; } b = { .c = {
-		.addr = by->addr, .first_ns = own->c.first_ns, .n_complete = own->c.n_complete, .n_ended = own->c.n_ended,
-		.n_lag = own->n_lag, .n_duration = own->n_duration, .idle_ns = own->idle_ns, .warm = own->warm,
-	} };
+	struct {
+		struct retold_comm c;
+		struct retold_bucket buckets[2 * LAG_BUCKETS];
+	} b = { .c = {
+			.addr = by->addr,
+			.first_ns = own->c.first_ns,
+			.n_complete = own->c.n_complete,
+			.n_ended = own->c.n_ended,
+			.n_lag = own->n_lag,
+			.n_duration = own->n_duration,
+			.idle_ns = own->idle_ns,
+			.warm = own->warm,
+		} };
 
 	memcpy(b.c.highest_seq, own->c.highest_seq, sizeof(b.c.highest_seq));
 	b.c.n_buckets = buckets_fill(b.buckets, own->lag, false);
@@ -78,12 +105,16 @@ static void comm_retell(struct retelling *r, const struct comm_own *own, const s
 	retell(r, by->proc, 0, RETOLD_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), NULL, 0);
 }
 
-struct told { const struct member *mb; size_t comm_nth, nth; };
+struct told {
+	const struct member *mb;
+	size_t comm_nth, nth;
+};
 
 static int told_order(const void *a, const void *b)
 {
 	const struct told *x = a, *y = b;
-	uint64_t born_x = ((const struct member_own *)x->mb)->born_ns, born_y = ((const struct member_own *)y->mb)->born_ns;
+	uint64_t born_x = ((const struct member_own *)x->mb)->born_ns,
+		 born_y = ((const struct member_own *)y->mb)->born_ns;
 
 	if (born_x != born_y)
 		return born_x < born_y ? -1 : 1;
@@ -143,8 +174,14 @@ static struct member_own *member_of(struct model *m, const struct event *e, uint
 static void samples_take(struct samples *s, const struct retold_samples *b)
 {
 	*s = (struct samples){
-		.n = b->n, .seen_ns = b->seen_ns, .since_ns = b->since_ns, .counted = b->counted, .moved = b->moved,
-		.aborted = b->aborted, .async_result = b->async_result, .init_state = b->init_state,
+		.n = b->n,
+		.seen_ns = b->seen_ns,
+		.since_ns = b->since_ns,
+		.counted = b->counted,
+		.moved = b->moved,
+		.aborted = b->aborted,
+		.async_result = b->async_result,
+		.init_state = b->init_state,
 	};
 	memcpy(s->counters, b->counters, sizeof(s->counters));
 }
@@ -222,8 +259,12 @@ int retold_comm(struct model *m, const struct event *e)
 
 static void caller_retell(struct retelling *r, const struct caller *c)
 {
-	struct retold_caller b = { .since_ns = c->b.since_ns, .done_ns = c->b.done_ns, .addr = c->addr, .rank = c->b.rank,
-				   .grouped = c->grouped, .async = c->async };
+	struct retold_caller b = { .since_ns = c->b.since_ns,
+				   .done_ns = c->b.done_ns,
+				   .addr = c->addr,
+				   .rank = c->b.rank,
+				   .grouped = c->grouped,
+				   .async = c->async };
 
 	if (proc_own(c->b.proc)->hashed)
 		retell(r, c->b.proc, c->b.tid, RETOLD_CALLER, &b, sizeof(b), NULL, 0);
@@ -234,15 +275,22 @@ void retell_births(struct retelling *r)
 	for (const struct birth *b = r->m->births; b; b = b->next) {
 		const struct member *parent = member_any(b->parent);
 		struct retold_birth body = {
-			.parent = parent ? parent->addr : 0, .id_hash = b->id_hash, .nth = b->nth, .first_ns = b->first_ns,
-			.last_ns = b->last_ns, .kind = b->kind, .nranks = b->nranks, .n_called = b->n_called,
+			.parent = parent ? parent->addr : 0,
+			.id_hash = b->id_hash,
+			.nth = b->nth,
+			.first_ns = b->first_ns,
+			.last_ns = b->last_ns,
+			.kind = b->kind,
+			.nranks = b->nranks,
+			.n_called = b->n_called,
 		};
 		const struct birth_member *at;
 
 		if (b->parent && !parent)
 			continue;
 		retell(r, parent ? parent->proc : NULL, 0, RETOLD_BIRTH, &body, sizeof(body), NULL, 0);
-		for (const struct birth_member *upto = NULL; upto != b->members; upto = at) { /* from the back, as above */
+		for (const struct birth_member *upto = NULL; upto != b->members;
+		     upto = at) { /* from the back, as above */
 			for (at = b->members; at->next != upto; at = at->next)
 				;
 			caller_retell(r, (const struct caller *)at);
@@ -257,9 +305,16 @@ int retold_birth(struct model *m, const struct event *e)
 
 	if ((b->parent && !parent) || (unsigned int)b->kind >= COMM_INIT_KIND_MAX || (!b->parent && !b->id_hash))
 		return -EINVAL;
-	return birth_add(m, &(struct birth){
-		.kind = b->kind, .id_hash = b->id_hash, .parent = parent ? parent->m.comm : NULL, .nth = b->nth,
-		.nranks = b->nranks, .n_called = b->n_called, .first_ns = b->first_ns, .last_ns = b->last_ns }) ? 0 : -ENOMEM;
+	return birth_add(m, &(struct birth){ .kind = b->kind,
+					     .id_hash = b->id_hash,
+					     .parent = parent ? parent->m.comm : NULL,
+					     .nth = b->nth,
+					     .nranks = b->nranks,
+					     .n_called = b->n_called,
+					     .first_ns = b->first_ns,
+					     .last_ns = b->last_ns })
+		       ? 0
+		       : -ENOMEM;
 }
 
 int retold_caller(struct model *m, const struct event *e)
@@ -276,8 +331,15 @@ int retold_caller(struct model *m, const struct event *e)
 	c = p ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return -ENOMEM;
-	*c = (struct caller){ .b = { .proc = &p->p, .tid = e->tid, .rank = b->rank, .since_ns = b->since_ns, .done_ns = b->done_ns,
-				     .next = of->members }, .addr = b->addr, .grouped = b->grouped, .async = b->async };
+	*c = (struct caller){ .b = { .proc = &p->p,
+				     .tid = e->tid,
+				     .rank = b->rank,
+				     .since_ns = b->since_ns,
+				     .done_ns = b->done_ns,
+				     .next = of->members },
+			      .addr = b->addr,
+			      .grouped = b->grouped,
+			      .async = b->async };
 	of->members = &c->b;
 	return 0;
 }

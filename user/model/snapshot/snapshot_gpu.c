@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_gpu.c - GPUs of a retelling: what is asked for seldom (which one it is, who computes there) and whether it answers.
- * Looks and checkups come again by themselves within seconds.
+ * retell_gpu.c - GPUs of a retelling: what is asked for seldom (which one it is, who computes there) and whether it
+ * answers. Looks and checkups come again by themselves within seconds.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,9 +15,17 @@ void retell_gpus(struct retelling *r)
 	for (const struct gpu *g = all->all; g; g = g->next) {
 		const char *texts[] = { g->name, g->uuid };
 		struct retold_gpu b = {
-			.pci = g->pci, .answer_ns = g->answer_ns, .driver_ns = all->driver_ns, .index = g->index,
-			.pcie_width_max = g->pcie_width_max, .pcie_gen_max = g->pcie_gen_max, .power_limit_mw = g->power_limit_mw,
-			.n_nvlinks = g->n_nvlinks, .answer = g->answer, .driver = all->driver, .n_pids = g->n_pids,
+			.pci = g->pci,
+			.answer_ns = g->answer_ns,
+			.driver_ns = all->driver_ns,
+			.index = g->index,
+			.pcie_width_max = g->pcie_width_max,
+			.pcie_gen_max = g->pcie_gen_max,
+			.power_limit_mw = g->power_limit_mw,
+			.n_nvlinks = g->n_nvlinks,
+			.answer = g->answer,
+			.driver = all->driver,
+			.n_pids = g->n_pids,
 		};
 
 		memcpy(b.pids, g->pids, sizeof(b.pids));

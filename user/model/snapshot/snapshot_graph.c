@@ -14,16 +14,27 @@
 
 static void items_retell(struct retelling *r, const struct proc *p, const struct work *w)
 {
-	struct { struct retold_captured_list l; struct retold_captured items[RETOLD_PER_RECORD]; } b = { .l.work = w->told };
+	struct {
+		struct retold_captured_list l;
+		struct retold_captured items[RETOLD_PER_RECORD];
+	} b = { .l.work = w->told };
 
 	for (size_t i = 0; i < w->n; i += b.l.n) {
 		for (b.l.n = 0; b.l.n < RETOLD_PER_RECORD && i + b.l.n < w->n; b.l.n++) {
 			const struct captured *c = &w->items[i + b.l.n];
 
-			b.items[b.l.n] = (struct retold_captured){
-				.comm = c->comm, .count = c->count, .group = c->group, .ns = c->ns, .dep_n = c->dep_n, .kind = c->kind,
-				.dtype = c->dtype, .redop = c->redop, .root = c->root, .peer = c->peer, .lane = c->lane,
-				.dep_lane = c->dep_lane };
+			b.items[b.l.n] = (struct retold_captured){ .comm = c->comm,
+								   .count = c->count,
+								   .group = c->group,
+								   .ns = c->ns,
+								   .dep_n = c->dep_n,
+								   .kind = c->kind,
+								   .dtype = c->dtype,
+								   .redop = c->redop,
+								   .root = c->root,
+								   .peer = c->peer,
+								   .lane = c->lane,
+								   .dep_lane = c->dep_lane };
 		}
 		retell(r, p, 0, RETOLD_CAPTURED, &b, sizeof(b.l) + b.l.n * sizeof(b.items[0]), NULL, 0);
 	}
@@ -32,7 +43,9 @@ static void items_retell(struct retelling *r, const struct proc *p, const struct
 static uint64_t work_retell(struct retelling *r, const struct proc *p, struct work *w)
 {
 	bool fits = r->n_captured + w->n <= CAPTURED_TOLD;
-	struct retold_work b = { .begin_ns = w->begin_ns, .end_ns = w->end_ns, .n_lanes = w->n_lanes, .cut = w->cut || !fits };
+	struct retold_work b = {
+		.begin_ns = w->begin_ns, .end_ns = w->end_ns, .n_lanes = w->n_lanes, .cut = w->cut || !fits
+	};
 
 	if (w->told)
 		return w->told;
@@ -49,7 +62,7 @@ static void table_retell(struct retelling *r, const struct proc *p, struct graph
 {
 	struct graph *g, *next;
 
-	HASH_ITER(hh, table, g, next) {
+	HASH_ITER (hh, table, g, next) {
 		struct retold_graph b = { .handle = g->handle, .is_exec = is_exec, .work = work_retell(r, p, g->work) };
 
 		retell(r, p, 0, RETOLD_GRAPH, &b, sizeof(b), NULL, 0);
@@ -60,9 +73,9 @@ static void told_clear(struct proc_own *p)
 {
 	struct graph *g, *next;
 
-	HASH_ITER(hh, p->graphs, g, next)
+	HASH_ITER (hh, p->graphs, g, next)
 		g->work->told = 0;
-	HASH_ITER(hh, p->execs, g, next)
+	HASH_ITER (hh, p->execs, g, next)
 		g->work->told = 0;
 	for (struct capture *c = p->captures; c; c = c->next)
 		c->work->told = 0;
@@ -127,10 +140,18 @@ int retold_captured(struct model *m, const struct event *e)
 
 		if (!captured_valid(w, c))
 			return -EINVAL;
-		work_add(w, &(struct captured){
-			.comm = c->comm, .kind = c->kind, .dtype = c->dtype, .redop = c->redop, .root = c->root, .peer = c->peer,
-			.count = c->count, .group = c->group, .ns = c->ns, .lane = c->lane, .dep_lane = c->dep_lane,
-			.dep_n = c->dep_n });
+		work_add(w, &(struct captured){ .comm = c->comm,
+						.kind = c->kind,
+						.dtype = c->dtype,
+						.redop = c->redop,
+						.root = c->root,
+						.peer = c->peer,
+						.count = c->count,
+						.group = c->group,
+						.ns = c->ns,
+						.lane = c->lane,
+						.dep_lane = c->dep_lane,
+						.dep_n = c->dep_n });
 	}
 	return 0;
 }

@@ -13,7 +13,10 @@
 #define PERIODS 4
 #define OPEN_MAX 256 /* of a member: as many as detectors look at */
 
-struct told { struct op **ops; size_t n, cap; };
+struct told {
+	struct op **ops;
+	size_t n, cap;
+};
 
 static int told_add(struct told *t, struct op *op)
 {
@@ -70,12 +73,32 @@ static void op_retell(struct retelling *r, const struct op *op)
 {
 	const struct op_own *own = op_own((struct op *)op);
 	struct retold_op b = {
-		.addr = op->member->addr, .id = op->id, .count = op->count, .seq = op->seq, .stream = op->stream,
-		.call_ns = op->call_ns, .enqueue_ns = op->enqueue_ns, .start_bound_ns = op->start_bound_ns, .end_ns = op->end_ns,
-		.end_error_ns = op->end_error_ns, .stream_pos = op->stream_pos, .nth = op->nth, .arrive_bound_ns = op->arrive_bound_ns,
-		.not_done_ns = op->not_done_ns, .seq_checked_ns = op->seq_checked_ns, .graph_exec = op->graph_exec,
-		.gpu_ns = op->gpu_ns, .sync_ns = op->sync_ns, .group = own->group, .kind = op->kind, .dtype = op->dtype,
-		.redop = op->redop, .root = op->root, .peer = op->peer, .graph_i = op->graph_i, .graph_n = op->graph_n,
+		.addr = op->member->addr,
+		.id = op->id,
+		.count = op->count,
+		.seq = op->seq,
+		.stream = op->stream,
+		.call_ns = op->call_ns,
+		.enqueue_ns = op->enqueue_ns,
+		.start_bound_ns = op->start_bound_ns,
+		.end_ns = op->end_ns,
+		.end_error_ns = op->end_error_ns,
+		.stream_pos = op->stream_pos,
+		.nth = op->nth,
+		.arrive_bound_ns = op->arrive_bound_ns,
+		.not_done_ns = op->not_done_ns,
+		.seq_checked_ns = op->seq_checked_ns,
+		.graph_exec = op->graph_exec,
+		.gpu_ns = op->gpu_ns,
+		.sync_ns = op->sync_ns,
+		.group = own->group,
+		.kind = op->kind,
+		.dtype = op->dtype,
+		.redop = op->redop,
+		.root = op->root,
+		.peer = op->peer,
+		.graph_i = op->graph_i,
+		.graph_n = op->graph_n,
 		.flags = (op->seq_from_attach ? RETOLD_OP_FROM_ATTACH : 0) | (op->grouped ? RETOLD_OP_GROUPED : 0) |
 			 (op->enqueue_ns ? 0 : RETOLD_OP_PENDING) | (own->queued_out ? RETOLD_OP_QUEUED_OUT : 0) |
 			 (comm_entry_complete(op) ? RETOLD_OP_COMPLETE : 0),
@@ -106,12 +129,32 @@ static struct op *op_of(const struct retold_op *b, struct member *mb, uint32_t t
 	if (!o)
 		return NULL;
 	o->op = (struct op){
-		.member = mb, .kind = b->kind, .dtype = b->dtype, .redop = b->redop, .root = b->root, .peer = b->peer, .count = b->count,
-		.seq = b->seq, .seq_from_attach = b->flags & RETOLD_OP_FROM_ATTACH, .tid = tid, .stream = b->stream,
-		.call_ns = b->call_ns, .enqueue_ns = b->enqueue_ns, .start_bound_ns = b->start_bound_ns, .end_ns = b->end_ns,
-		.end_error_ns = b->end_error_ns, .stream_pos = b->stream_pos, .grouped = b->flags & RETOLD_OP_GROUPED,
-		.arrive_bound_ns = b->arrive_bound_ns, .not_done_ns = b->not_done_ns, .seq_checked_ns = b->seq_checked_ns,
-		.graph_exec = b->graph_exec, .gpu_ns = b->gpu_ns, .sync_ns = b->sync_ns, .graph_i = b->graph_i, .graph_n = b->graph_n,
+		.member = mb,
+		.kind = b->kind,
+		.dtype = b->dtype,
+		.redop = b->redop,
+		.root = b->root,
+		.peer = b->peer,
+		.count = b->count,
+		.seq = b->seq,
+		.seq_from_attach = b->flags & RETOLD_OP_FROM_ATTACH,
+		.tid = tid,
+		.stream = b->stream,
+		.call_ns = b->call_ns,
+		.enqueue_ns = b->enqueue_ns,
+		.start_bound_ns = b->start_bound_ns,
+		.end_ns = b->end_ns,
+		.end_error_ns = b->end_error_ns,
+		.stream_pos = b->stream_pos,
+		.grouped = b->flags & RETOLD_OP_GROUPED,
+		.arrive_bound_ns = b->arrive_bound_ns,
+		.not_done_ns = b->not_done_ns,
+		.seq_checked_ns = b->seq_checked_ns,
+		.graph_exec = b->graph_exec,
+		.gpu_ns = b->gpu_ns,
+		.sync_ns = b->sync_ns,
+		.graph_i = b->graph_i,
+		.graph_n = b->graph_n,
 	};
 	o->op.signature = op_signature(&o->op);
 	o->group = b->group;
@@ -139,8 +182,8 @@ int retold_op(struct model *m, const struct event *e)
 	struct task_own *t;
 	struct op *op;
 
-	if (!own || own->m.gone || (unsigned int)b->kind >= OP_KIND_MAX || (p->p.last_op && p->p.last_op->id >= b->id) ||
-	    b->nth > 1ull << 62)
+	if (!own || own->m.gone || (unsigned int)b->kind >= OP_KIND_MAX ||
+	    (p->p.last_op && p->p.last_op->id >= b->id) || b->nth > 1ull << 62)
 		return -EINVAL;
 	op = op_of(b, &own->m, e->tid);
 	if (!op)

@@ -13,13 +13,13 @@ struct retelling {
 	struct model *m;
 	int (*each)(void *to, const struct event *e);
 	void *to;
-	int err;              /* first; nothing more is told */
+	int err; /* first; nothing more is told */
 	uint64_t n_works, n_captured;
 };
 
 /* One event: `n` texts (NULL is ""). */
-void retell(struct retelling *r, const struct proc *p, uint32_t tid, enum retold_what what, const void *body, size_t bytes,
-	    const char *const *texts, int n);
+void retell(struct retelling *r, const struct proc *p, uint32_t tid, enum retold_what what, const void *body,
+	    size_t bytes, const char *const *texts, int n);
 void retell_event(struct retelling *r, const struct event *e);
 
 void retell_procs(struct retelling *r);

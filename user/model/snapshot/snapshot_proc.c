@@ -50,8 +50,15 @@ static struct retold_steps steps_body(const struct proc_own *p)
 	const struct steps *s = &p->steps;
 
 	return (struct retold_steps){
-		.period_ops = s->period_ops, .n = s->n, .phase = s->phase, .role = s->role, .checked_n = p->steps_checked_n,
-		.found_n = p->steps_found_n, .from_n = p->steps_from_n, .searched_n = p->steps_searched_n, .base = p->steps_base,
+		.period_ops = s->period_ops,
+		.n = s->n,
+		.phase = s->phase,
+		.role = s->role,
+		.checked_n = p->steps_checked_n,
+		.found_n = p->steps_found_n,
+		.from_n = p->steps_from_n,
+		.searched_n = p->steps_searched_n,
+		.base = p->steps_base,
 		.median_bits = bits_of(s->median_s),
 	};
 }
@@ -61,13 +68,29 @@ static void proc_retell(struct retelling *r, const struct proc_own *own)
 	const struct proc *p = &own->p;
 	const char *texts[] = { p->cuda_error_call, p->cuda_error_name };
 	struct retold_proc b = {
-		.first_ns = own->first_ns, .seen_ns = p->seen_ns, .exit_ns = p->exit_ns, .last_call_ns = p->last_call_ns,
-		.attached_ns = p->attached_ns, .last_sync_ns = p->last_sync_ns, .n_ops = p->n_ops, .io_bytes = p->io_bytes,
-		.prev_io_bytes = p->prev_io_bytes, .io_seen_ns = p->io_seen_ns, .prev_io_seen_ns = p->prev_io_seen_ns,
-		.cuda_error_ns = p->cuda_error_ns, .throttled_ns = p->throttled_ns, .throttle_seen_ns = p->throttle_seen_ns,
-		.prev_throttled_ns = p->prev_throttled_ns, .prev_throttle_seen_ns = p->prev_throttle_seen_ns,
-		.quota_bits = bits_of(p->quota_cores), .steps = steps_body(own), .n_gpu_spans = p->n_gpu_spans,
-		.exit_code = p->exit_code, .exit_signal = p->exit_signal, .cuda_error = p->cuda_error, .dead = p->dead,
+		.first_ns = own->first_ns,
+		.seen_ns = p->seen_ns,
+		.exit_ns = p->exit_ns,
+		.last_call_ns = p->last_call_ns,
+		.attached_ns = p->attached_ns,
+		.last_sync_ns = p->last_sync_ns,
+		.n_ops = p->n_ops,
+		.io_bytes = p->io_bytes,
+		.prev_io_bytes = p->prev_io_bytes,
+		.io_seen_ns = p->io_seen_ns,
+		.prev_io_seen_ns = p->prev_io_seen_ns,
+		.cuda_error_ns = p->cuda_error_ns,
+		.throttled_ns = p->throttled_ns,
+		.throttle_seen_ns = p->throttle_seen_ns,
+		.prev_throttled_ns = p->prev_throttled_ns,
+		.prev_throttle_seen_ns = p->prev_throttle_seen_ns,
+		.quota_bits = bits_of(p->quota_cores),
+		.steps = steps_body(own),
+		.n_gpu_spans = p->n_gpu_spans,
+		.exit_code = p->exit_code,
+		.exit_signal = p->exit_signal,
+		.cuda_error = p->cuda_error,
+		.dead = p->dead,
 		.shed = p->shed,
 	};
 
@@ -98,13 +121,27 @@ static void stack_retell(struct retelling *r, const struct task *t)
 static void task_retell(struct retelling *r, const struct task *t)
 {
 	struct event name = { .kind = EV_THREAD, .tgid = t->tgid, .tid = t->tid, .ts_ns = r->m->now_ns };
-	const char *texts[] = { t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file };
+	const char *texts[] = {
+		t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file
+	};
 	struct retold_task b = {
-		.since_ns = t->since_ns, .seen_ns = t->seen_ns, .run_ns = t->run_ns, .wait_ns = t->wait_ns,
-		.sleep_ns = t->sleep_ns, .disk_ns = t->disk_ns, .stopped_ns = t->stopped_ns, .prev_run_ns = t->prev_run_ns,
-		.prev_seen_ns = t->prev_seen_ns, .prev_wait_ns = t->prev_wait_ns, .preempted = t->preempted,
-		.prev_preempted = t->prev_preempted, .blocked_since_ns = t->blocked_since_ns, .at_ns = t->at_ns,
-		.group_begin_ns = ((const struct task_own *)t)->group_begin_ns, .state = t->state, .blocked = t->blocked,
+		.since_ns = t->since_ns,
+		.seen_ns = t->seen_ns,
+		.run_ns = t->run_ns,
+		.wait_ns = t->wait_ns,
+		.sleep_ns = t->sleep_ns,
+		.disk_ns = t->disk_ns,
+		.stopped_ns = t->stopped_ns,
+		.prev_run_ns = t->prev_run_ns,
+		.prev_seen_ns = t->prev_seen_ns,
+		.prev_wait_ns = t->prev_wait_ns,
+		.preempted = t->preempted,
+		.prev_preempted = t->prev_preempted,
+		.blocked_since_ns = t->blocked_since_ns,
+		.at_ns = t->at_ns,
+		.group_begin_ns = ((const struct task_own *)t)->group_begin_ns,
+		.state = t->state,
+		.blocked = t->blocked,
 		.mmap_lock_held = t->mmap_lock_held,
 	};
 
@@ -129,10 +166,14 @@ void retell_procs(struct retelling *r)
 
 static void steps_take(struct proc_own *p, const struct retold_steps *b)
 {
-	if (b->period_ops > MODEL_OPS_KEPT || b->base > b->period_ops || (b->period_ops && !b->base) || b->checked_n > p->p.n_ops ||
-	    b->found_n > b->checked_n || b->from_n > p->p.n_ops || b->searched_n > p->p.n_ops)
+	if (b->period_ops > MODEL_OPS_KEPT || b->base > b->period_ops || (b->period_ops && !b->base) ||
+	    b->checked_n > p->p.n_ops || b->found_n > b->checked_n || b->from_n > p->p.n_ops ||
+	    b->searched_n > p->p.n_ops)
 		return; /* no clock of ours */
-	p->steps = (struct steps){ .period_ops = b->period_ops, .n = b->n, .phase = b->phase, .role = b->role,
+	p->steps = (struct steps){ .period_ops = b->period_ops,
+				   .n = b->n,
+				   .phase = b->phase,
+				   .role = b->role,
 				   .median_s = double_of(b->median_bits) };
 	p->steps_checked_n = b->checked_n;
 	p->steps_found_n = b->found_n;
@@ -151,18 +192,50 @@ int retold_proc(struct model *m, const struct event *e)
 		return -ENOMEM;
 	own->first_ns = b->first_ns;
 	*p = (struct proc){
-		.tgid = p->tgid, .ns_pid = p->ns_pid, .parent_tgid = p->parent_tgid, .start_ns = p->start_ns, .seen_ns = b->seen_ns,
-		.rank = p->rank, .local_rank = p->local_rank, .world_size = p->world_size, .is_child = p->is_child,
-		.dead = p->dead || b->dead, .exit_code = b->exit_code, .exit_signal = b->exit_signal, .exit_ns = b->exit_ns,
-		.job = p->job, .name = p->name, .container = p->container, .pod = p->pod, .leader = p->leader, .tasks = p->tasks,
-		.members = p->members, .streams = p->streams, .marks = p->marks, .calls = p->calls, .io_bytes = b->io_bytes,
-		.prev_io_bytes = b->prev_io_bytes, .n_ops = b->n_ops > p->n_ops ? b->n_ops : p->n_ops, .steps = p->steps,
-		.next = p->next, .last_op = p->last_op, .last_call_ns = b->last_call_ns, .attached_ns = b->attached_ns,
-		.last_sync_ns = b->last_sync_ns, .io_seen_ns = b->io_seen_ns, .prev_io_seen_ns = b->prev_io_seen_ns,
-		.cuda_error = b->cuda_error, .cuda_error_call = e->retold.text[0], .cuda_error_name = e->retold.text[1],
-		.cuda_error_ns = b->cuda_error_ns, .throttled_ns = b->throttled_ns, .throttle_seen_ns = b->throttle_seen_ns,
-		.prev_throttled_ns = b->prev_throttled_ns, .prev_throttle_seen_ns = b->prev_throttle_seen_ns,
-		.quota_cores = double_of(b->quota_bits), .n_gpu_spans = b->n_gpu_spans,
+		.tgid = p->tgid,
+		.ns_pid = p->ns_pid,
+		.parent_tgid = p->parent_tgid,
+		.start_ns = p->start_ns,
+		.seen_ns = b->seen_ns,
+		.rank = p->rank,
+		.local_rank = p->local_rank,
+		.world_size = p->world_size,
+		.is_child = p->is_child,
+		.dead = p->dead || b->dead,
+		.exit_code = b->exit_code,
+		.exit_signal = b->exit_signal,
+		.exit_ns = b->exit_ns,
+		.job = p->job,
+		.name = p->name,
+		.container = p->container,
+		.pod = p->pod,
+		.leader = p->leader,
+		.tasks = p->tasks,
+		.members = p->members,
+		.streams = p->streams,
+		.marks = p->marks,
+		.calls = p->calls,
+		.io_bytes = b->io_bytes,
+		.prev_io_bytes = b->prev_io_bytes,
+		.n_ops = b->n_ops > p->n_ops ? b->n_ops : p->n_ops,
+		.steps = p->steps,
+		.next = p->next,
+		.last_op = p->last_op,
+		.last_call_ns = b->last_call_ns,
+		.attached_ns = b->attached_ns,
+		.last_sync_ns = b->last_sync_ns,
+		.io_seen_ns = b->io_seen_ns,
+		.prev_io_seen_ns = b->prev_io_seen_ns,
+		.cuda_error = b->cuda_error,
+		.cuda_error_call = e->retold.text[0],
+		.cuda_error_name = e->retold.text[1],
+		.cuda_error_ns = b->cuda_error_ns,
+		.throttled_ns = b->throttled_ns,
+		.throttle_seen_ns = b->throttle_seen_ns,
+		.prev_throttled_ns = b->prev_throttled_ns,
+		.prev_throttle_seen_ns = b->prev_throttle_seen_ns,
+		.quota_cores = double_of(b->quota_bits),
+		.n_gpu_spans = b->n_gpu_spans,
 		.shed = b->shed & ((1u << PROBE_GROUPS) - 1),
 	};
 	for (int i = 0; i < CALL_CLASS_MAX; i++)
@@ -187,13 +260,34 @@ int retold_task(struct model *m, const struct event *e)
 		return -EINVAL;
 	own->group_begin_ns = b->group_begin_ns;
 	*t = (struct task){
-		.tid = t->tid, .tgid = t->tgid, .proc = t->proc, .next = t->next, .name = text[0], .preempted_by = text[1],
-		.kernel_stack = text[2], .user_stack = text[3], .wchan = text[4], .syscall = text[5], .file = text[6],
-		.state = b->state, .since_ns = b->since_ns, .seen_ns = b->seen_ns, .run_ns = b->run_ns, .wait_ns = b->wait_ns,
-		.sleep_ns = b->sleep_ns, .disk_ns = b->disk_ns, .stopped_ns = b->stopped_ns, .prev_run_ns = b->prev_run_ns,
-		.prev_seen_ns = b->prev_seen_ns, .prev_wait_ns = b->prev_wait_ns, .preempted = b->preempted,
-		.prev_preempted = b->prev_preempted, .blocked = b->blocked, .blocked_since_ns = b->blocked_since_ns,
-		.mmap_lock_held = b->mmap_lock_held, .at_ns = b->at_ns,
+		.tid = t->tid,
+		.tgid = t->tgid,
+		.proc = t->proc,
+		.next = t->next,
+		.name = text[0],
+		.preempted_by = text[1],
+		.kernel_stack = text[2],
+		.user_stack = text[3],
+		.wchan = text[4],
+		.syscall = text[5],
+		.file = text[6],
+		.state = b->state,
+		.since_ns = b->since_ns,
+		.seen_ns = b->seen_ns,
+		.run_ns = b->run_ns,
+		.wait_ns = b->wait_ns,
+		.sleep_ns = b->sleep_ns,
+		.disk_ns = b->disk_ns,
+		.stopped_ns = b->stopped_ns,
+		.prev_run_ns = b->prev_run_ns,
+		.prev_seen_ns = b->prev_seen_ns,
+		.prev_wait_ns = b->prev_wait_ns,
+		.preempted = b->preempted,
+		.prev_preempted = b->prev_preempted,
+		.blocked = b->blocked,
+		.blocked_since_ns = b->blocked_since_ns,
+		.mmap_lock_held = b->mmap_lock_held,
+		.at_ns = b->at_ns,
 	};
 	return 0;
 }

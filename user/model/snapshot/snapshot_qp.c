@@ -12,12 +12,28 @@ static void one(struct retelling *r, const struct qp *q)
 	const struct qp_totals *t = &q->totals;
 	const char *texts[] = { q->device, q->error_name, q->async_name };
 	struct retold_qp b = {
-		.context = q->context, .first_ns = q->first_ns, .state_ns = q->state_ns, .gone_ns = q->gone_ns, .totals_ns = q->totals_ns,
-		.error_ns = q->error_ns, .async_ns = q->async_ns, .qpn = q->qpn, .dest_qpn = q->dest_qpn,
-		.error_status = q->error_status, .first_status = t->first_status, .dlid = q->dlid, .state = q->state, .type = q->type,
-		.port = q->port, .gone = q->gone, .has_gid = q->has_gid, .from_start = t->from_start, .cut = t->cut,
-		.totals = { t->posts, t->post_bytes, t->signalled, t->recv_posts, t->send_done, t->recv_done, t->recv_bytes, t->errors,
-			    t->first_post_ns, t->last_post_ns, t->last_done_ns, t->in_flight_bytes },
+		.context = q->context,
+		.first_ns = q->first_ns,
+		.state_ns = q->state_ns,
+		.gone_ns = q->gone_ns,
+		.totals_ns = q->totals_ns,
+		.error_ns = q->error_ns,
+		.async_ns = q->async_ns,
+		.qpn = q->qpn,
+		.dest_qpn = q->dest_qpn,
+		.error_status = q->error_status,
+		.first_status = t->first_status,
+		.dlid = q->dlid,
+		.state = q->state,
+		.type = q->type,
+		.port = q->port,
+		.gone = q->gone,
+		.has_gid = q->has_gid,
+		.from_start = t->from_start,
+		.cut = t->cut,
+		.totals = { t->posts, t->post_bytes, t->signalled, t->recv_posts, t->send_done, t->recv_done,
+			    t->recv_bytes, t->errors, t->first_post_ns, t->last_post_ns, t->last_done_ns,
+			    t->in_flight_bytes },
 	};
 
 	memcpy(b.gid, q->gid, sizeof(b.gid));
@@ -78,10 +94,21 @@ int retold_qp(struct model *m, const struct event *e)
 	q->async_ns = b->async_ns;
 	q->async_name = b->async_ns ? e->retold.text[2] : NULL;
 	q->totals = (struct qp_totals){
-		.posts = b->totals[0], .post_bytes = b->totals[1], .signalled = b->totals[2], .recv_posts = b->totals[3],
-		.send_done = b->totals[4], .recv_done = b->totals[5], .recv_bytes = b->totals[6], .errors = b->totals[7],
-		.first_post_ns = b->totals[8], .last_post_ns = b->totals[9], .last_done_ns = b->totals[10],
-		.in_flight_bytes = b->totals[11], .first_status = b->first_status, .from_start = b->from_start, .cut = b->cut,
+		.posts = b->totals[0],
+		.post_bytes = b->totals[1],
+		.signalled = b->totals[2],
+		.recv_posts = b->totals[3],
+		.send_done = b->totals[4],
+		.recv_done = b->totals[5],
+		.recv_bytes = b->totals[6],
+		.errors = b->totals[7],
+		.first_post_ns = b->totals[8],
+		.last_post_ns = b->totals[9],
+		.last_done_ns = b->totals[10],
+		.in_flight_bytes = b->totals[11],
+		.first_status = b->first_status,
+		.from_start = b->from_start,
+		.cut = b->cut,
 	};
 	return 0;
 }

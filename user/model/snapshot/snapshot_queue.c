@@ -8,10 +8,13 @@
 
 #include "model/snapshot/snapshot_private.h"
 
-#define MARKS_TOLD 512 /* the newest of each process, and those that are not done */
+#define MARKS_TOLD 512  /* the newest of each process, and those that are not done */
 #define ITEMS_TOLD 4096 /* the newest of each stream */
 
-struct place { uint64_t handle; int lane; };
+struct place {
+	uint64_t handle;
+	int lane;
+};
 
 /* A branch has its launch stream's handle. */
 static struct place place_of(const struct proc_own *p, const struct stream *s)
@@ -39,8 +42,15 @@ struct stream *retold_stream_of(struct proc_own *p, uint64_t handle, int lane)
 static void stream_retell(struct retelling *r, const struct proc *p, const struct stream *s, int lane)
 {
 	struct retold_stream b = {
-		.handle = s->handle, .pos = s->pos, .done_pos = s->done_pos, .lower_ns = s->lower_ns, .polled_pos = s->polled_pos,
-		.polled_ns = s->polled_ns, .capture_id = s->capture ? s->capture->id : 0, .lane = lane, .captured_lane = s->lane,
+		.handle = s->handle,
+		.pos = s->pos,
+		.done_pos = s->done_pos,
+		.lower_ns = s->lower_ns,
+		.polled_pos = s->polled_pos,
+		.polled_ns = s->polled_ns,
+		.capture_id = s->capture ? s->capture->id : 0,
+		.lane = lane,
+		.captured_lane = s->lane,
 	};
 
 	retell(r, p, 0, RETOLD_STREAM, &b, sizeof(b), NULL, 0);
@@ -51,7 +61,7 @@ void retell_streams(struct retelling *r, const struct proc_own *p)
 {
 	struct stream *s, *next;
 
-	HASH_ITER(hh, p->streams, s, next) {
+	HASH_ITER (hh, p->streams, s, next) {
 		stream_retell(r, &p->p, s, 0);
 		for (int i = 1; i < s->n_lanes; i++)
 			stream_retell(r, &p->p, s->lanes[i], i);
@@ -64,8 +74,12 @@ static void queue_retell(struct retelling *r, const struct proc_own *p, const st
 	size_t skip = s->n_items > ITEMS_TOLD ? s->n_items - ITEMS_TOLD : 0;
 
 	for (const struct item *it = s->head; it; it = it->next) {
-		struct retold_item b = { .stream = at.handle, .lane = at.lane, .pos = it->pos, .ns = it->ns,
-					 .op_id = it->op ? it->op->id : 0, .has_dep = it->dep != NULL };
+		struct retold_item b = { .stream = at.handle,
+					 .lane = at.lane,
+					 .pos = it->pos,
+					 .ns = it->ns,
+					 .op_id = it->op ? it->op->id : 0,
+					 .has_dep = it->dep != NULL };
 
 		if (skip && skip--)
 			continue;
@@ -84,11 +98,19 @@ static void marks_retell(struct retelling *r, const struct proc_own *p)
 	size_t old = HASH_COUNT(p->marks) > MARKS_TOLD ? HASH_COUNT(p->marks) - MARKS_TOLD : 0;
 	struct mark *k, *next;
 
-	HASH_ITER(hh, p->marks, k, next) {
+	HASH_ITER (hh, p->marks, k, next) {
 		struct place at = place_of(p, k->stream);
 		struct retold_mark b = {
-			.handle = k->handle, .stream = at.handle, .stream_lane = at.lane, .pos = k->pos, .capture_id = k->capture_id,
-			.lane_n = k->lane_n, .ns = k->ns, .n_ops = k->n_ops, .op_id = k->op_id, .tight_pos = k->tight_pos,
+			.handle = k->handle,
+			.stream = at.handle,
+			.stream_lane = at.lane,
+			.pos = k->pos,
+			.capture_id = k->capture_id,
+			.lane_n = k->lane_n,
+			.ns = k->ns,
+			.n_ops = k->n_ops,
+			.op_id = k->op_id,
+			.tight_pos = k->tight_pos,
 			.lane = k->lane,
 		};
 
@@ -103,8 +125,14 @@ static void call_retell(struct retelling *r, const struct proc_own *p, const str
 	const struct call_own *own = (const struct call_own *)c;
 	struct place at = own->stream ? place_of(p, own->stream) : (struct place){ 0 };
 	struct retold_call b = {
-		.handle = c->handle, .begin_ns = c->begin_ns, .stream = at.handle, .lane = at.lane, .pos = own->pos,
-		.is_sync = c->is_sync, .kind = c->kind, .has_stream = own->stream != NULL,
+		.handle = c->handle,
+		.begin_ns = c->begin_ns,
+		.stream = at.handle,
+		.lane = at.lane,
+		.pos = own->pos,
+		.is_sync = c->is_sync,
+		.kind = c->kind,
+		.has_stream = own->stream != NULL,
 	};
 
 	retell(r, &p->p, c->tid, RETOLD_CALL, &b, sizeof(b), &c->name, 1);
@@ -231,8 +259,13 @@ int retold_call(struct model *m, const struct event *e)
 	if (!c)
 		return -ENOMEM;
 	call_forget(p, e->tid);
-	c->c = (struct call){ .tid = e->tid, .is_sync = b->is_sync, .kind = b->kind, .handle = b->handle, .begin_ns = b->begin_ns,
-			      .name = e->retold.text[0], .next = p->p.calls };
+	c->c = (struct call){ .tid = e->tid,
+			      .is_sync = b->is_sync,
+			      .kind = b->kind,
+			      .handle = b->handle,
+			      .begin_ns = b->begin_ns,
+			      .name = e->retold.text[0],
+			      .next = p->p.calls };
 	c->stream = s;
 	c->pos = b->pos;
 	p->p.calls = &c->c;

@@ -123,5 +123,5 @@ void pb_reset(struct pb *b)
 void pb_free(struct pb *b)
 {
 	free(b->data);
-	*b = (struct pb){0};
+	*b = (struct pb){ 0 };
 }

@@ -16,8 +16,8 @@ struct pb { /* all zero: empty */
 	bool failed; /* memory ran out: the content is not usable until pb_reset() */
 };
 
-void pb_u64(struct pb *b, uint32_t field, uint64_t v);     /* uint32, uint64, bool, enum */
-void pb_i64(struct pb *b, uint32_t field, int64_t v);      /* int32, int64 (not sint) */
+void pb_u64(struct pb *b, uint32_t field, uint64_t v); /* uint32, uint64, bool, enum */
+void pb_i64(struct pb *b, uint32_t field, int64_t v);  /* int32, int64 (not sint) */
 void pb_fixed64(struct pb *b, uint32_t field, uint64_t v);
 void pb_double(struct pb *b, uint32_t field, double v);
 void pb_bytes(struct pb *b, uint32_t field, const void *data, size_t len);

@@ -82,7 +82,7 @@ static void generic_draw(struct perfetto_sink *p, const struct event *e, const s
 
 static void attach_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
-	struct track_key key = {.kind = TRACK_KIND_RANKTRACE};
+	struct track_key key = { .kind = TRACK_KIND_RANKTRACE };
 	struct track *track = track_get(p, key, UUID_RANKTRACE, "attach");
 	uint64_t begin_ns = e->attach.begin_ns, end_ns = e->ts_ns > begin_ns ? e->ts_ns : begin_ns, lane;
 	const struct proc *proc = model_proc(m, e->tgid);
@@ -136,36 +136,20 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	uint64_t track;
 
 	switch (e->kind) {
-	case EV_TICK:
-		ops_age(p, m->now_ns);
-		return 0;
+	case EV_TICK: ops_age(p, m->now_ns); return 0;
 	case EV_PROC:
 	case EV_COMM_SEEN:
 		process_uuid(p, m, e->tgid);
 		process_rename(p, m, e->tgid);
 		return 0;
-	case EV_THREAD:
-		thread_rename(p, e->tgid, e->tid, e->thread.name);
-		return 0;
-	case EV_ATTACH:
-		attach_draw(p, e, m);
-		return 0;
-	case EV_TIER:
-		tier_draw(p, e, m);
-		return 0;
-	case EV_BUDGET:
-		budget_draw(p, e, m);
-		return 0;
-	case EV_CLOCK:
-		trace_clock_set(&p->file, e->ts_ns, m->realtime_offset_ns);
-		return 0;
-	case EV_LOSS:
-		counter_draw(p, UUID_LOST, e->ts_ns, (int64_t)m->lost);
-		return 0;
+	case EV_THREAD: thread_rename(p, e->tgid, e->tid, e->thread.name); return 0;
+	case EV_ATTACH: attach_draw(p, e, m); return 0;
+	case EV_TIER: tier_draw(p, e, m); return 0;
+	case EV_BUDGET: budget_draw(p, e, m); return 0;
+	case EV_CLOCK: trace_clock_set(&p->file, e->ts_ns, m->realtime_offset_ns); return 0;
+	case EV_LOSS: counter_draw(p, UUID_LOST, e->ts_ns, (int64_t)m->lost); return 0;
 	case EV_SPAN:
-	case EV_INSTANT:
-		generic_draw(p, e, m);
-		return 0;
+	case EV_INSTANT: generic_draw(p, e, m); return 0;
 	case EV_COUNTER:
 		track = process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, e->generic.name);
 		counter_draw(p, track, e->ts_ns, e->generic.value);
@@ -174,17 +158,10 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_GPU_HEALTH:
 	case EV_KERNEL_LOG:
 	case EV_XID:
-	case EV_PRESSURE:
-		machine_event(p, e, m);
-		return 0;
-	case EV_PORT_LOOK:
-		port_event_draw(p, e, m);
-		return 0;
-	case EV_TCP_LOOK:
-		tcp_event_draw(p, e, m);
-		return 0;
-	default:
-		return thread_event(p, e, m);
+	case EV_PRESSURE: machine_event(p, e, m); return 0;
+	case EV_PORT_LOOK: port_event_draw(p, e, m); return 0;
+	case EV_TCP_LOOK: tcp_event_draw(p, e, m); return 0;
+	default: return thread_event(p, e, m);
 	}
 }
 
@@ -215,7 +192,7 @@ static int perfetto_op(struct sink *base, const struct op *op, const struct mode
 
 static void finding_title(char *buf, size_t size, const struct incident *i)
 {
-	static const char *const phases[] = {"", "still: ", "over: "};
+	static const char *const phases[] = { "", "still: ", "over: " };
 	const char *class = hang_class_name(i->f.class);
 
 	snprintf(buf, size, "%s%s%s%s", phases[i->phase], finding_kind_name(i->f.kind), *class ? " " : "", class);

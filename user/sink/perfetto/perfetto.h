@@ -14,8 +14,17 @@
 enum { UUID_RANKTRACE = 1, UUID_FINDINGS, UUID_LOST, UUID_FIRST };
 
 enum track_kind {
-	TRACK_KIND_PROCESS, TRACK_KIND_THREAD, TRACK_KIND_STATE, TRACK_KIND_BLOCKED, TRACK_KIND_FINDINGS,
-	TRACK_KIND_COMM, TRACK_KIND_STREAM, TRACK_KIND_SPANS, TRACK_KIND_COUNTER, TRACK_KIND_RANKTRACE, TRACK_KIND_MACHINE,
+	TRACK_KIND_PROCESS,
+	TRACK_KIND_THREAD,
+	TRACK_KIND_STATE,
+	TRACK_KIND_BLOCKED,
+	TRACK_KIND_FINDINGS,
+	TRACK_KIND_COMM,
+	TRACK_KIND_STREAM,
+	TRACK_KIND_SPANS,
+	TRACK_KIND_COUNTER,
+	TRACK_KIND_RANKTRACE,
+	TRACK_KIND_MACHINE,
 };
 
 struct track_key { /* what stands for one track; unused parts zero */
@@ -98,7 +107,7 @@ struct perfetto_sink {
 	struct thread *threads;
 	struct pending_call *calls;
 	struct gather *gathers, *oldest, *newest;
-	size_t n_held; /* operations in gathers */
+	size_t n_held;                    /* operations in gathers */
 	char call_names[OP_KIND_MAX][24]; /* "ncclAllReduce" */
 };
 
@@ -132,7 +141,8 @@ uint64_t track_lane(struct perfetto_sink *p, struct track *t, int lanes_max, uin
 /* perfetto_gpu.c: GPUs, pressure and the kernel log. */
 void machine_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
 /* A counter of one part of the machine, all of whose tracks lie in `group`; `index` tells parts apart. */
-void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns, int64_t value);
+void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns,
+			  int64_t value);
 
 /* perfetto_port.c: ports of RDMA devices. */
 void port_event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m);
@@ -143,7 +153,7 @@ void tcp_event_draw(struct perfetto_sink *p, const struct event *e, const struct
 /* perfetto_thread.c. 0 or -ENOMEM. */
 int thread_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
 void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_TIER */
-void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const struct model *m); /* EV_BUDGET */
+void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const struct model *m);    /* EV_BUDGET */
 void threads_finish(struct perfetto_sink *p, const struct model *m);
 void threads_free(struct perfetto_sink *p);
 

@@ -20,7 +20,7 @@ static size_t name_slot(const struct name_table *t, const char *name)
 
 static bool names_grow(struct name_table *t)
 {
-	struct name_table bigger = {.cap = t->cap ? 2 * t->cap : 64, .n = t->n};
+	struct name_table bigger = { .cap = t->cap ? 2 * t->cap : 64, .n = t->n };
 
 	bigger.keys = calloc(bigger.cap, sizeof(*bigger.keys));
 	bigger.iids = calloc(bigger.cap, sizeof(*bigger.iids));
@@ -57,8 +57,10 @@ void packet_text(struct pb *b, uint32_t field, const char *text)
 static void name_write(struct trace_file *f, int table, uint32_t iid, const char *name)
 {
 	static const uint32_t fields[NAME_TABLES] = {
-		[NAME_CATEGORY] = INTERNED_CATEGORIES, [NAME_EVENT] = INTERNED_EVENT_NAMES,
-		[NAME_ANNOTATION] = INTERNED_ANNOTATION_NAMES, [NAME_TEXT] = INTERNED_ANNOTATION_STRINGS,
+		[NAME_CATEGORY] = INTERNED_CATEGORIES,
+		[NAME_EVENT] = INTERNED_EVENT_NAMES,
+		[NAME_ANNOTATION] = INTERNED_ANNOTATION_NAMES,
+		[NAME_TEXT] = INTERNED_ANNOTATION_STRINGS,
 	};
 	struct pb *b = &f->batch;
 	size_t packet = pb_open(b, TRACE_PACKET), data, entry;

@@ -11,15 +11,15 @@
 
 #include "sink/sink_io.h"
 
-#define BATCH_BYTES (256 * 1024)      /* Perfetto wants compressed batches below 512 kB */
-#define BATCH_AGE_NS 2000000000u      /* the most that a kill -9 costs */
+#define BATCH_BYTES (256 * 1024) /* Perfetto wants compressed batches below 512 kB */
+#define BATCH_AGE_NS 2000000000u /* the most that a kill -9 costs */
 #define DEFLATE_LEVEL 1 /* 471 MB/s to 0.222 of the size; 4: 243 MB/s, 0.213; zlib at level 3: 151 MB/s, 0.219 */
 
 enum { SEQ_STATE_CLEARED = 1, SEQ_NEEDS_STATE = 2 };
 
 int trace_open(struct trace_file *f, const char *path)
 {
-	*f = (struct trace_file){.flags = SEQ_STATE_CLEARED | SEQ_NEEDS_STATE};
+	*f = (struct trace_file){ .flags = SEQ_STATE_CLEARED | SEQ_NEEDS_STATE };
 	f->deflate = libdeflate_alloc_compressor(DEFLATE_LEVEL);
 	if (!f->deflate)
 		return -ENOMEM;

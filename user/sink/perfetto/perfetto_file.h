@@ -18,22 +18,60 @@ enum { PACKET_SEQUENCE_ID = 1 }; /* one writer, one sequence */
 enum { CLOCK_ID_REALTIME = 1, CLOCK_ID_MONOTONIC = 3, CLOCK_ID_BOOTTIME = 6 };
 
 enum perfetto_field { /* PARENT_FIELD of the messages in use */
-	TRACE_PACKET = 1,
-	PACKET_CLOCK_SNAPSHOT = 6, PACKET_TIMESTAMP = 8, PACKET_TRUSTED_SEQUENCE = 10, PACKET_TRACK_EVENT = 11,
-	PACKET_INTERNED_DATA = 12, PACKET_SEQUENCE_FLAGS = 13, PACKET_COMPRESSED = 50, PACKET_DEFAULTS = 59,
-	PACKET_TRACK_DESCRIPTOR = 60,
-	SNAPSHOT_CLOCKS = 1, SNAPSHOT_PRIMARY_CLOCK = 2, CLOCK_ID = 1, CLOCK_TIMESTAMP = 2,
-	DEFAULTS_TRACK_EVENT = 11, DEFAULTS_CLOCK_ID = 58, EVENT_DEFAULTS_TRACK = 11,
-	INTERNED_CATEGORIES = 1, INTERNED_EVENT_NAMES = 2, INTERNED_ANNOTATION_NAMES = 3,
-	INTERNED_ANNOTATION_STRINGS = 29,
-	INTERNED_IID = 1, INTERNED_TEXT = 2,
-	EVENT_CATEGORY_IIDS = 3, EVENT_ANNOTATIONS = 4, EVENT_TYPE = 9, EVENT_NAME_IID = 10, EVENT_TRACK = 11,
-	EVENT_NAME = 23, EVENT_COUNTER_VALUE = 30, EVENT_FLOWS = 47, EVENT_LAST_FLOWS = 48,
-	ANNOTATION_NAME_IID = 1, ANNOTATION_BOOL = 2, ANNOTATION_UINT = 3, ANNOTATION_INT = 4, ANNOTATION_DOUBLE = 5,
-	ANNOTATION_TEXT = 6, ANNOTATION_POINTER = 7, ANNOTATION_TEXT_IID = 17,
-	TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5, TRACK_COUNTER = 8,
-	TRACK_ORDER = 12, TRACK_PROCESS_ORDERING = 19, PROCESS_ORDERING_EXPLICIT = 1,
-	PROCESS_PID = 1, PROCESS_NAME = 6, THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5,
+		      TRACE_PACKET = 1,
+		      PACKET_CLOCK_SNAPSHOT = 6,
+		      PACKET_TIMESTAMP = 8,
+		      PACKET_TRUSTED_SEQUENCE = 10,
+		      PACKET_TRACK_EVENT = 11,
+		      PACKET_INTERNED_DATA = 12,
+		      PACKET_SEQUENCE_FLAGS = 13,
+		      PACKET_COMPRESSED = 50,
+		      PACKET_DEFAULTS = 59,
+		      PACKET_TRACK_DESCRIPTOR = 60,
+		      SNAPSHOT_CLOCKS = 1,
+		      SNAPSHOT_PRIMARY_CLOCK = 2,
+		      CLOCK_ID = 1,
+		      CLOCK_TIMESTAMP = 2,
+		      DEFAULTS_TRACK_EVENT = 11,
+		      DEFAULTS_CLOCK_ID = 58,
+		      EVENT_DEFAULTS_TRACK = 11,
+		      INTERNED_CATEGORIES = 1,
+		      INTERNED_EVENT_NAMES = 2,
+		      INTERNED_ANNOTATION_NAMES = 3,
+		      INTERNED_ANNOTATION_STRINGS = 29,
+		      INTERNED_IID = 1,
+		      INTERNED_TEXT = 2,
+		      EVENT_CATEGORY_IIDS = 3,
+		      EVENT_ANNOTATIONS = 4,
+		      EVENT_TYPE = 9,
+		      EVENT_NAME_IID = 10,
+		      EVENT_TRACK = 11,
+		      EVENT_NAME = 23,
+		      EVENT_COUNTER_VALUE = 30,
+		      EVENT_FLOWS = 47,
+		      EVENT_LAST_FLOWS = 48,
+		      ANNOTATION_NAME_IID = 1,
+		      ANNOTATION_BOOL = 2,
+		      ANNOTATION_UINT = 3,
+		      ANNOTATION_INT = 4,
+		      ANNOTATION_DOUBLE = 5,
+		      ANNOTATION_TEXT = 6,
+		      ANNOTATION_POINTER = 7,
+		      ANNOTATION_TEXT_IID = 17,
+		      TRACK_UUID = 1,
+		      TRACK_NAME = 2,
+		      TRACK_PROCESS = 3,
+		      TRACK_THREAD = 4,
+		      TRACK_PARENT = 5,
+		      TRACK_COUNTER = 8,
+		      TRACK_ORDER = 12,
+		      TRACK_PROCESS_ORDERING = 19,
+		      PROCESS_ORDERING_EXPLICIT = 1,
+		      PROCESS_PID = 1,
+		      PROCESS_NAME = 6,
+		      THREAD_PID = 1,
+		      THREAD_TID = 2,
+		      THREAD_NAME = 5,
 };
 
 enum event_type { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
@@ -48,18 +86,18 @@ enum { NAME_CATEGORY, NAME_EVENT, NAME_ANNOTATION, NAME_TEXT, NAME_TABLES };
 
 struct trace_file {
 	int fd;
-	int err;              /* first failure; nothing is written after it */
-	off_t whole_bytes;    /* end of the last whole batch */
-	struct pb batch;      /* packets not yet written */
-	struct pb packet;     /* the one being put together */
-	struct pb out;        /* the batch as it is written */
+	int err;           /* first failure; nothing is written after it */
+	off_t whole_bytes; /* end of the last whole batch */
+	struct pb batch;   /* packets not yet written */
+	struct pb packet;  /* the one being put together */
+	struct pb out;     /* the batch as it is written */
 	uint8_t *deflated;
 	size_t deflated_cap;
-	size_t event;         /* opened TrackEvent in `packet` */
+	size_t event; /* opened TrackEvent in `packet` */
 	uint64_t flushed_ns;
 	struct name_table names[NAME_TABLES];
 	struct libdeflate_compressor *deflate;
-	uint32_t flags;       /* of the next packet: the first one starts the names anew */
+	uint32_t flags; /* of the next packet: the first one starts the names anew */
 };
 
 /* 0 or -errno. On failure nothing is left open. */
@@ -74,7 +112,7 @@ int trace_close(struct trace_file *f); /* flush, close, free */
 /* A packet: open, write fields into f->packet, close. The first flags and defaults are written by trace_start(). */
 void packet_open(struct trace_file *f, uint64_t ts_ns); /* 0: no timestamp */
 void packet_close(struct trace_file *f);
-void packet_head(struct trace_file *f, struct pb *b); /* sequence and flags, for a packet written by hand */
+void packet_head(struct trace_file *f, struct pb *b);             /* sequence and flags, for a packet written by hand */
 void packet_text(struct pb *b, uint32_t field, const char *text); /* any bytes, made UTF-8 */
 /* First packets: clocks (realtime = monotonic + offset), defaults, the start of interned names. */
 void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns, uint64_t default_track);
@@ -90,9 +128,9 @@ void event_u64(struct trace_file *f, const char *name, uint64_t v);
 void event_i64(struct trace_file *f, const char *name, int64_t v);
 void event_double(struct trace_file *f, const char *name, double v);
 void event_bool(struct trace_file *f, const char *name, bool v);
-void event_pointer(struct trace_file *f, const char *name, uint64_t v); /* shown in hex */
-void event_text(struct trace_file *f, const char *name, const char *text);      /* any bytes */
-void event_interned(struct trace_file *f, const char *name, const char *text);  /* text interned */
+void event_pointer(struct trace_file *f, const char *name, uint64_t v);        /* shown in hex */
+void event_text(struct trace_file *f, const char *name, const char *text);     /* any bytes */
+void event_interned(struct trace_file *f, const char *name, const char *text); /* text interned */
 /* The end of the innermost open slice of the track. */
 void slice_end(struct trace_file *f, uint64_t track, uint64_t ts_ns);
 

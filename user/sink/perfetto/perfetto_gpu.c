@@ -11,10 +11,13 @@
 static const char KERNEL[] = "kernel";
 
 /* `index`: a GPU's, or GPU_INDEX_ALL for the machine; ports begin past the GPUs (perfetto_port.c). */
-void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns, int64_t value)
+void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns,
+			  int64_t value)
 {
-	struct track_key parent = {.kind = TRACK_KIND_MACHINE, .tgid = index, .a = (uintptr_t)TRACK_KIND_MACHINE};
-	struct track_key key = {.kind = TRACK_KIND_COUNTER, .tgid = index, .reserved = TRACK_KIND_MACHINE, .a = (uintptr_t)name};
+	struct track_key parent = { .kind = TRACK_KIND_MACHINE, .tgid = index, .a = (uintptr_t)TRACK_KIND_MACHINE };
+	struct track_key key = {
+		.kind = TRACK_KIND_COUNTER, .tgid = index, .reserved = TRACK_KIND_MACHINE, .a = (uintptr_t)name
+	};
 	struct track *t = track_find(p, &key);
 
 	if (!t)
@@ -39,15 +42,21 @@ static void group_name(char *to, size_t size, const struct model *m, uint32_t in
 static void sample_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	const struct gpu_sample *s = &e->gpu_sample;
-	const struct { const char *name; double value; } shares[] = {
-		{ "SM activity %", s->sm }, { "tensor activity %", s->tensor }, { "DRAM activity %", s->dram },
+	const struct {
+		const char *name;
+		double value;
+	} shares[] = {
+		{ "SM activity %", s->sm },
+		{ "tensor activity %", s->tensor },
+		{ "DRAM activity %", s->dram },
 	};
 	char group[48];
 
 	group_name(group, sizeof(group), m, s->index);
 	for (int i = 0; i < 3 && s->window_ns; i++)
 		if (shares[i].value >= 0)
-			machine_counter_draw(p, s->index, group, shares[i].name, e->ts_ns, (int64_t)(shares[i].value + 0.5));
+			machine_counter_draw(p, s->index, group, shares[i].name, e->ts_ns,
+					     (int64_t)(shares[i].value + 0.5));
 	if (s->power_mw != GPU_NOT_TOLD)
 		machine_counter_draw(p, s->index, group, "power W", e->ts_ns, s->power_mw / 1000);
 	if (s->sm_clock_mhz != GPU_NOT_TOLD)
@@ -60,21 +69,26 @@ static void sample_draw(struct perfetto_sink *p, const struct event *e, const st
 static void health_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	const struct gpu_health *h = &e->gpu_health;
-	const struct { const char *name; uint64_t value; } counters[] = {
-		{ "ECC uncorrected", h->ecc_uncorrected }, { "ECC corrected", h->ecc_corrected }, { "NVLink CRC errors", h->nvlink_crc },
-		{ "NVLink replays", h->nvlink_replay }, { "NVLink recoveries", h->nvlink_recovery }, { "PCIe replays", h->pcie_replay },
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+		{ "ECC uncorrected", h->ecc_uncorrected },   { "ECC corrected", h->ecc_corrected },
+		{ "NVLink CRC errors", h->nvlink_crc },      { "NVLink replays", h->nvlink_replay },
+		{ "NVLink recoveries", h->nvlink_recovery }, { "PCIe replays", h->pcie_replay },
 	};
 	char group[48];
 
 	group_name(group, sizeof(group), m, h->index);
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		if (counters[i].value != ~0ull)
-			machine_counter_draw(p, h->index, group, counters[i].name, e->ts_ns, (int64_t)counters[i].value);
+			machine_counter_draw(p, h->index, group, counters[i].name, e->ts_ns,
+					     (int64_t)counters[i].value);
 }
 
 static void log_draw(struct perfetto_sink *p, const struct event *e)
 {
-	struct track_key key = {.kind = TRACK_KIND_MACHINE, .tgid = GPU_INDEX_ALL, .a = (uintptr_t)KERNEL};
+	struct track_key key = { .kind = TRACK_KIND_MACHINE, .tgid = GPU_INDEX_ALL, .a = (uintptr_t)KERNEL };
 	uint64_t track = track_uuid(p, track_get(p, key, 0, "kernel log"));
 
 	event_open(&p->file, TYPE_INSTANT, track, e->ts_ns, KERNEL, e->kernel_log.class);
@@ -88,7 +102,8 @@ static void log_draw(struct perfetto_sink *p, const struct event *e)
 static void pressure_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	static const char *const names[3][2] = {
-		{ "CPU pressure some %", "CPU pressure full %" }, { "memory pressure some %", "memory pressure full %" },
+		{ "CPU pressure some %", "CPU pressure full %" },
+		{ "memory pressure some %", "memory pressure full %" },
 		{ "I/O pressure some %", "I/O pressure full %" },
 	};
 	const struct proc *proc = e->tgid ? model_proc(m, e->tgid) : NULL;
@@ -106,7 +121,8 @@ static void pressure_draw(struct perfetto_sink *p, const struct event *e, const 
 			if (!e->tgid)
 				machine_counter_draw(p, GPU_INDEX_ALL, "host", names[r][full], e->ts_ns, percent);
 			else if (!r) {
-				event_open(&p->file, TYPE_COUNTER, process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, names[r][full]),
+				event_open(&p->file, TYPE_COUNTER,
+					   process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, names[r][full]),
 					   e->ts_ns, NULL, NULL);
 				pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, percent);
 				event_close(&p->file);

@@ -15,7 +15,7 @@ struct lane *lane_add(struct perfetto_sink *p, struct track *t)
 		return NULL;
 	t->lanes = grown;
 	grown += t->n_lanes++;
-	*grown = (struct lane){.uuid = p->next_uuid++};
+	*grown = (struct lane){ .uuid = p->next_uuid++ };
 	if (t->key.kind != TRACK_KIND_PROCESS && t->key.kind != TRACK_KIND_THREAD)
 		descriptor_write(p, grown->uuid, t->parent, t->name, t->key.kind == TRACK_KIND_COUNTER);
 	return grown;

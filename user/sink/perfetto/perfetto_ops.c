@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define CALL_NS 10000      /* drawn length of a call: only its entry is probed */
-#define CAPTURED_NS 1000   /* the same, for a call that is drawn before the thread's next */
-#define HELD_OPS_MAX 4096  /* then the oldest are drawn without those that are missing */
+#define CALL_NS 10000     /* drawn length of a call: only its entry is probed */
+#define CAPTURED_NS 1000  /* the same, for a call that is drawn before the thread's next */
+#define HELD_OPS_MAX 4096 /* then the oldest are drawn without those that are missing */
 #define HELD_NS 5000000000u
 #define STREAM_LANES_MAX 32
 
@@ -19,7 +19,7 @@ static const char CATEGORY[] = "nccl";
 
 int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e)
 {
-	struct call_key key = {.tid = e->tid, .ts_ns = e->ts_ns};
+	struct call_key key = { .tid = e->tid, .ts_ns = e->ts_ns };
 	struct pending_call *c;
 
 	HASH_FIND(hh, p->calls, &key, sizeof(key), c);
@@ -134,8 +134,8 @@ static void ops_draw(struct perfetto_sink *p, struct drawn_op *ops, int n)
 	uint64_t chain = n > 1 ? ++p->next_flow : 0;
 
 	for (int i = 0; i < n; i++)
-		ops[i].lane_uuid = track_lane(p, ops[i].stream, STREAM_LANES_MAX, &ops[i].begin_ns, &ops[i].end_ns,
-					      &ops[i].cut);
+		ops[i].lane_uuid =
+			track_lane(p, ops[i].stream, STREAM_LANES_MAX, &ops[i].begin_ns, &ops[i].end_ns, &ops[i].cut);
 	for (int i = 1; i < n; i++)
 		for (int k = i; k > 0 && drawn_before(&ops[k], &ops[k - 1]); k--) {
 			struct drawn_op swap = ops[k];
@@ -161,7 +161,7 @@ static void graph_spread(struct drawn_op *d, const struct op *op)
 
 static void captured_draw(struct perfetto_sink *p, const struct op *op, const struct model *m)
 {
-	struct call_key key = {.tid = op->tid, .ts_ns = op->call_ns};
+	struct call_key key = { .tid = op->tid, .ts_ns = op->call_ns };
 	struct pending_call *c;
 
 	HASH_FIND(hh, p->calls, &key, sizeof(key), c);
@@ -173,7 +173,7 @@ static void captured_draw(struct perfetto_sink *p, const struct op *op, const st
 
 static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct op *op, const struct model *m)
 {
-	struct call_key key = {.tid = op->tid, .ts_ns = op->call_ns};
+	struct call_key key = { .tid = op->tid, .ts_ns = op->call_ns };
 	uint32_t tgid = op->member->proc->tgid;
 	struct pending_call *c;
 	uint64_t begin_ns = op->start_bound_ns ? op->start_bound_ns : op->enqueue_ns;
@@ -182,11 +182,23 @@ static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct
 	HASH_FIND(hh, p->calls, &key, sizeof(key), c);
 	begin_ns = begin_ns > op->call_ns ? begin_ns : op->call_ns; /* no bound: an open group */
 	*d = (struct drawn_op){
-		.stream = stream_track(p, m, op), .thread_uuid = c ? thread_uuid(p, m, tgid, op->tid) : 0,
-		.begin_ns = begin_ns, .end_ns = end_ns > begin_ns ? end_ns : begin_ns, .call_ns = op->call_ns,
-		.call_end_ns = c ? c->end_ns : 0, .end_error_ns = op->end_error_ns, .count = op->count, .seq = op->seq,
-		.comm_hash = op->member->comm ? op->member->comm->hash : 0, .kind = op->kind, .dtype = op->dtype,
-		.root = op->root, .peer = op->peer, .open = !op->end_ns, .from_attach = op->seq_from_attach, .net = op->net,
+		.stream = stream_track(p, m, op),
+		.thread_uuid = c ? thread_uuid(p, m, tgid, op->tid) : 0,
+		.begin_ns = begin_ns,
+		.end_ns = end_ns > begin_ns ? end_ns : begin_ns,
+		.call_ns = op->call_ns,
+		.call_end_ns = c ? c->end_ns : 0,
+		.end_error_ns = op->end_error_ns,
+		.count = op->count,
+		.seq = op->seq,
+		.comm_hash = op->member->comm ? op->member->comm->hash : 0,
+		.kind = op->kind,
+		.dtype = op->dtype,
+		.root = op->root,
+		.peer = op->peer,
+		.open = !op->end_ns,
+		.from_attach = op->seq_from_attach,
+		.net = op->net,
 	};
 	if (op->graph_exec && op->end_ns)
 		graph_spread(d, op);
@@ -203,7 +215,7 @@ static int gather_expected(const struct op *op, struct gather_key *key)
 
 	if (!c || !c->hash || op->seq_from_attach)
 		return 1;
-	*key = (struct gather_key){.hash = c->hash, .seq = op->seq, .space = op_space(op), .from = -1, .to = -1};
+	*key = (struct gather_key){ .hash = c->hash, .seq = op->seq, .space = op_space(op), .from = -1, .to = -1 };
 	if (!op_kind_p2p(op->kind))
 		return c->n_seen;
 	if (mb->rank < 0 || op->peer < 0 || op->peer >= c->nranks || !c->by_rank || !c->by_rank[op->peer])
@@ -283,7 +295,7 @@ void ops_finish(struct perfetto_sink *p, const struct model *m)
 
 	while (p->oldest)
 		gather_draw(p, p->oldest);
-	HASH_ITER(hh, p->calls, c, next) {
+	HASH_ITER (hh, p->calls, c, next) {
 		call_draw(p, thread_uuid(p, m, c->tgid, c->key.tid), c->op, c->key.ts_ns, c->end_ns, 0, false);
 		call_free(p, c);
 	}
@@ -294,9 +306,9 @@ void ops_free(struct perfetto_sink *p)
 	struct pending_call *c, *next_call;
 	struct gather *g, *next;
 
-	HASH_ITER(hh, p->calls, c, next_call)
+	HASH_ITER (hh, p->calls, c, next_call)
 		call_free(p, c);
-	HASH_ITER(hh, p->gathers, g, next) {
+	HASH_ITER (hh, p->gathers, g, next) {
 		HASH_DEL(p->gathers, g);
 		free(g);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * perfetto_port.c - counters of each port of an RDMA device: bytes a second each way, whether it is up, and what goes wrong, so
- * far as its provider counts it. Errors are drawn as totals since the session began, and from the first one on.
+ * perfetto_port.c - counters of each port of an RDMA device: bytes a second each way, whether it is up, and what goes
+ * wrong, so far as its provider counts it. Errors are drawn as totals since the session began, and from the first one
+ * on.
  */
 #include <stdio.h>
 
@@ -18,7 +19,8 @@ static const struct port *port_by_index(const struct model *m, uint32_t index)
 	return p;
 }
 
-static void rate_draw(struct perfetto_sink *s, const struct port *p, const char *group, enum port_counter counter, const char *name)
+static void rate_draw(struct perfetto_sink *s, const struct port *p, const char *group, enum port_counter counter,
+		      const char *name)
 {
 	const struct port_look *now = port_look(p, 0), *before = port_look(p, 1);
 
@@ -45,8 +47,8 @@ void port_event_draw(struct perfetto_sink *s, const struct event *e, const struc
 
 	if (!p || !p->n_looks)
 		return;
-	snprintf(group, sizeof(group), "%s port %u%s%s", *p->device ? p->device : "RDMA device", p->number, *p->netdev ? " · " : "",
-		 p->netdev);
+	snprintf(group, sizeof(group), "%s port %u%s%s", *p->device ? p->device : "RDMA device", p->number,
+		 *p->netdev ? " · " : "", p->netdev);
 	rate_draw(s, p, group, PORT_SENT_BYTES, "sent bytes/s");
 	rate_draw(s, p, group, PORT_RECEIVED_BYTES, "received bytes/s");
 	machine_counter_draw(s, INDEX_FIRST + p->index, group, "up", e->ts_ns,

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * perfetto_tcp.c - what goes over TCP from one rank to another, all of their connections together: bytes a second, segments sent again,
- * the longest round trip. A peer that is not watched here is its address.
+ * perfetto_tcp.c - what goes over TCP from one rank to another, all of their connections together: bytes a second,
+ * segments sent again, the longest round trip. A peer that is not watched here is its address.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "sink/perfetto/perfetto.h"
 
-#define INDEX_FIRST 0x80000000u /* among the machine's parts, behind GPUs and ports: a hash of the pair, which stays when connections go */
+#define INDEX_FIRST \
+	0x80000000u /* among the machine's parts, behind GPUs and ports: a hash of the pair, which stays when \
+		       connections go */
 
 static bool is_pair(const struct tcp_connection *a, const struct tcp_connection *b)
 {
@@ -45,7 +47,8 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 
 	for (uint32_t i = first->index; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
-		const struct tcp_look *now = c && is_pair(c, first) ? tcp_look_at(c, 0) : NULL, *before = now ? tcp_look_at(c, 1) : NULL;
+		const struct tcp_look *now = c && is_pair(c, first) ? tcp_look_at(c, 0) : NULL,
+				      *before = now ? tcp_look_at(c, 1) : NULL;
 		double seconds = before ? (now->taken_ns - before->taken_ns) * 1e-9 : 0;
 
 		if (seconds <= 0)
@@ -60,8 +63,10 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 	else
 		snprintf(to, sizeof(to), "%s", first->remote);
 	snprintf(group, sizeof(group), "TCP %s → %s", from, to);
-	machine_counter_draw(s, pair_index(first), group, "acknowledged bytes/s", tcp_look_at(first, 0)->ts_ns, (int64_t)(sent + 0.5));
-	machine_counter_draw(s, pair_index(first), group, "retransmits/s", tcp_look_at(first, 0)->ts_ns, (int64_t)(again + 0.5));
+	machine_counter_draw(s, pair_index(first), group, "acknowledged bytes/s", tcp_look_at(first, 0)->ts_ns,
+			     (int64_t)(sent + 0.5));
+	machine_counter_draw(s, pair_index(first), group, "retransmits/s", tcp_look_at(first, 0)->ts_ns,
+			     (int64_t)(again + 0.5));
 	machine_counter_draw(s, pair_index(first), group, "round trip us", tcp_look_at(first, 0)->ts_ns, (int64_t)rtt);
 }
 

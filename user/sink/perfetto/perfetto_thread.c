@@ -29,7 +29,9 @@ static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 static const char *sync_name(enum sync_kind kind)
 {
 	static const char *const names[] = {
-		[SYNC_STREAM] = "StreamSynchronize", [SYNC_EVENT] = "EventSynchronize", [SYNC_CONTEXT] = "CtxSynchronize",
+		[SYNC_STREAM] = "StreamSynchronize",
+		[SYNC_EVENT] = "EventSynchronize",
+		[SYNC_CONTEXT] = "CtxSynchronize",
 		[SYNC_COPY] = "Memcpy",
 	};
 
@@ -167,7 +169,7 @@ static void comm_ready(struct perfetto_sink *p, struct thread *t, const struct e
 
 static void comm_gone(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	static const char *const names[] = {"ncclCommFinalize", "ncclCommDestroy", "ncclCommAbort", "ncclCommRevoke"};
+	static const char *const names[] = { "ncclCommFinalize", "ncclCommDestroy", "ncclCommAbort", "ncclCommRevoke" };
 	unsigned int kind = e->comm_gone.kind;
 
 	thread_moved_on(p, t, e->ts_ns, m);
@@ -206,9 +208,9 @@ static void blocked_ended(struct perfetto_sink *p, struct thread *t, uint64_t ts
 /* Begun in the file at once: a trace cut short while the task is still blocked shows it. */
 static void blocked_began(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	const char *const names[] = {"wchan", "syscall", "file", "kernel_stack", "user_stack"};
-	const char *const texts[] = {e->blocked.wchan, e->blocked.syscall, e->blocked.file, e->blocked.kernel_stack,
-				     e->blocked.user_stack};
+	const char *const names[] = { "wchan", "syscall", "file", "kernel_stack", "user_stack" };
+	const char *const texts[] = { e->blocked.wchan, e->blocked.syscall, e->blocked.file, e->blocked.kernel_stack,
+				      e->blocked.user_stack };
 	const char *what = e->blocked.syscall && *e->blocked.syscall ? e->blocked.syscall : "blocked";
 
 	if (t->blocked_begin_ns == e->blocked.begin_ns)
@@ -257,7 +259,7 @@ void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const
 
 	if (e->tier.tier && e->tier.before)
 		return;
-	HASH_ITER(hh, p->threads, t, next)
+	HASH_ITER (hh, p->threads, t, next)
 		if (t->tgid == e->tgid)
 			calls_finish(p, t, e->tier.before ? e->ts_ns : 0, m);
 }
@@ -269,7 +271,7 @@ void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const st
 
 	if (e->budget.what != BUDGET_SHED || e->budget.group != PROBES_CALLS)
 		return;
-	HASH_ITER(hh, p->threads, t, next) {
+	HASH_ITER (hh, p->threads, t, next) {
 		if (t->tgid != e->tgid || !t->call_begin_ns)
 			continue;
 		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->call_begin_ns, e->ts_ns, CUDA, t->call_name);
@@ -305,9 +307,10 @@ static void scheduler_event(struct perfetto_sink *p, struct thread *t, const str
 static void graph_event(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	static const char *const names[] = {
-		[CAPTURE_BEGIN] = "graph capture begins", [CAPTURE_END] = "graph capture ends",
+		[CAPTURE_BEGIN] = "graph capture begins",   [CAPTURE_END] = "graph capture ends",
 		[CAPTURE_INSTANTIATE] = "GraphInstantiate", [CAPTURE_CLONE] = "GraphClone",
-		[CAPTURE_LAUNCH] = "GraphLaunch", [CAPTURE_UPDATE] = "GraphExecUpdate", [CAPTURE_DESTROY] = "GraphDestroy",
+		[CAPTURE_LAUNCH] = "GraphLaunch",           [CAPTURE_UPDATE] = "GraphExecUpdate",
+		[CAPTURE_DESTROY] = "GraphDestroy",
 	};
 	unsigned int kind = e->capture.kind;
 
@@ -346,42 +349,19 @@ int thread_event(struct perfetto_sink *p, const struct event *e, const struct mo
 	if (!t)
 		return e->tid ? -ENOMEM : 0;
 	switch (e->kind) {
-	case EV_OP:
-		return op_called(p, t, e, m);
+	case EV_OP: return op_called(p, t, e, m);
 	case EV_GROUP_START:
-	case EV_GROUP_END:
-		group_changed(p, t, e, m);
-		return 0;
-	case EV_SYNC_BEGIN:
-		sync_began(p, t, e, m);
-		return 0;
-	case EV_SYNC_END:
-		sync_ended(p, t, e, m);
-		return 0;
-	case EV_CALL:
-		call_ended(p, t, e, m);
-		return 0;
-	case EV_CALL_OPEN:
-		call_still_open(p, t, e, m);
-		return 0;
-	case EV_CUDA_ERROR:
-		error_drawn(p, e, m);
-		return 0;
-	case EV_CAPTURE:
-		graph_event(p, t, e, m);
-		return 0;
-	case EV_COMM_INIT:
-		init_began(p, t, e, m);
-		return 0;
-	case EV_COMM_READY:
-		comm_ready(p, t, e, m);
-		return 0;
-	case EV_COMM_GONE:
-		comm_gone(p, t, e, m);
-		return 0;
-	default:
-		scheduler_event(p, t, e, m);
-		return 0;
+	case EV_GROUP_END: group_changed(p, t, e, m); return 0;
+	case EV_SYNC_BEGIN: sync_began(p, t, e, m); return 0;
+	case EV_SYNC_END: sync_ended(p, t, e, m); return 0;
+	case EV_CALL: call_ended(p, t, e, m); return 0;
+	case EV_CALL_OPEN: call_still_open(p, t, e, m); return 0;
+	case EV_CUDA_ERROR: error_drawn(p, e, m); return 0;
+	case EV_CAPTURE: graph_event(p, t, e, m); return 0;
+	case EV_COMM_INIT: init_began(p, t, e, m); return 0;
+	case EV_COMM_READY: comm_ready(p, t, e, m); return 0;
+	case EV_COMM_GONE: comm_gone(p, t, e, m); return 0;
+	default: scheduler_event(p, t, e, m); return 0;
 	}
 }
 
@@ -389,7 +369,7 @@ void threads_finish(struct perfetto_sink *p, const struct model *m)
 {
 	struct thread *t, *next;
 
-	HASH_ITER(hh, p->threads, t, next)
+	HASH_ITER (hh, p->threads, t, next)
 		thread_finish(p, t, m->now_ns, m);
 }
 
@@ -397,7 +377,7 @@ void threads_free(struct perfetto_sink *p)
 {
 	struct thread *t, *next;
 
-	HASH_ITER(hh, p->threads, t, next) {
+	HASH_ITER (hh, p->threads, t, next) {
 		HASH_DEL(p->threads, t);
 		free(t);
 	}

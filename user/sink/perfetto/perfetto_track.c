@@ -134,7 +134,7 @@ static void process_write(struct perfetto_sink *p, const struct track *t, const 
 
 uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid)
 {
-	struct track_key key = {.kind = TRACK_KIND_PROCESS, .tgid = tgid};
+	struct track_key key = { .kind = TRACK_KIND_PROCESS, .tgid = tgid };
 	struct track *t = track_find(p, &key);
 	const struct proc *proc;
 	char name[256];
@@ -152,7 +152,7 @@ uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint32_t t
 
 void process_rename(struct perfetto_sink *p, const struct model *m, uint32_t tgid)
 {
-	struct track_key key = {.kind = TRACK_KIND_PROCESS, .tgid = tgid};
+	struct track_key key = { .kind = TRACK_KIND_PROCESS, .tgid = tgid };
 	struct track *t = track_find(p, &key);
 	const struct proc *proc = model_proc(m, tgid);
 	char name[256], *copy;
@@ -183,7 +183,7 @@ static void thread_write(struct perfetto_sink *p, const struct track *t, const c
 
 uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid, uint32_t tid)
 {
-	struct track_key key = {.kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid};
+	struct track_key key = { .kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid };
 	struct track *t = track_find(p, &key);
 	const struct task *task;
 
@@ -200,7 +200,7 @@ uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tg
 
 void thread_rename(struct perfetto_sink *p, uint32_t tgid, uint32_t tid, const char *name)
 {
-	struct track_key key = {.kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid};
+	struct track_key key = { .kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid };
 	struct track *t = track_find(p, &key);
 
 	if (t && t->n_lanes)
@@ -210,7 +210,7 @@ void thread_rename(struct perfetto_sink *p, uint32_t tgid, uint32_t tid, const c
 struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
 				 uint32_t tid, const char *name)
 {
-	struct track_key key = {.kind = kind, .tgid = tgid, .tid = tid, .a = (uintptr_t)name};
+	struct track_key key = { .kind = kind, .tgid = tgid, .tid = tid, .a = (uintptr_t)name };
 	struct track *t = track_find(p, &key);
 
 	return t ? t : track_get(p, key, thread_uuid(p, m, tgid, tid), name);
@@ -219,7 +219,7 @@ struct track *thread_child_track(struct perfetto_sink *p, const struct model *m,
 uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
 			    const char *name)
 {
-	struct track_key key = {.kind = kind, .tgid = tgid, .a = (uintptr_t)name};
+	struct track_key key = { .kind = kind, .tgid = tgid, .a = (uintptr_t)name };
 	struct track *t = track_find(p, &key);
 
 	return track_uuid(p, t ? t : track_get(p, key, process_uuid(p, m, tgid), name));
@@ -228,7 +228,7 @@ uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum
 static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
 {
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
-	struct track_key key = {.kind = TRACK_KIND_COMM, .tgid = mb->proc->tgid, .a = mb->addr, .b = hash};
+	struct track_key key = { .kind = TRACK_KIND_COMM, .tgid = mb->proc->tgid, .a = mb->addr, .b = hash };
 	struct track *t = track_find(p, &key);
 	char name[96], ranks[48] = "";
 
@@ -246,8 +246,11 @@ static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const 
 struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op)
 {
 	const struct member *mb = op->member;
-	struct track_key key = {.kind = TRACK_KIND_STREAM, .tgid = mb->proc->tgid, .a = mb->addr,
-				.b = mb->comm ? mb->comm->hash : 0, .c = op->stream};
+	struct track_key key = { .kind = TRACK_KIND_STREAM,
+				 .tgid = mb->proc->tgid,
+				 .a = mb->addr,
+				 .b = mb->comm ? mb->comm->hash : 0,
+				 .c = op->stream };
 	struct track *t = track_find(p, &key);
 	char name[40];
 
@@ -261,7 +264,7 @@ void tracks_free(struct perfetto_sink *p)
 {
 	struct track *t, *next;
 
-	HASH_ITER(hh, p->tracks, t, next) {
+	HASH_ITER (hh, p->tracks, t, next) {
 		HASH_DEL(p->tracks, t);
 		free(t->name);
 		free(t->lanes);

@@ -3,7 +3,7 @@
  * graph.c - strongly connected components by Tarjan's algorithm without recursion, and a shortest cycle through a
  * node by breadth-first search. Everything is O(nodes + edges), after one sort of the edges.
  */
-#include "detect/hang/graph.h"
+#include "base/graph.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include whom. Quoted includes are written from a root (the tree, or user/), follow the table below, and make no circle, of
+files or of folders; a folder holds at most 30 files. Prints violations; TREE=dir checks another tree."""
+import collections
+import os
+import re
+import sys
+
+# Folder (the longest prefix counts) -> folders it may include besides itself; "X/*": any folder below X.
+CONTRACTS = ["schemas", "user", "user/base", "tracers"]
+INSPECT = ["user/inspect/*"]
+DETECT = ["user", "user/base", "user/model", "user/detect"]
+ALLOWED = {
+    "schemas": [],
+    "bpf": ["schemas"],
+    "tracers": CONTRACTS + INSPECT + ["bpf"],
+    "user": CONTRACTS,
+    "user/base": [],
+    "user/inspect/reader": ["schemas", "user/base"],
+    "user/inspect/elf": ["schemas", "user/base", "user/inspect/reader"],
+    "user/inspect/discover": ["schemas", "user/base", "user/inspect/reader", "user/inspect/elf"],
+    "user/inspect/stack": ["schemas", "user/base"] + INSPECT,
+    "user/attach": CONTRACTS + INSPECT + ["bpf", "user/pipeline"],
+    "user/model": ["user", "user/base"],
+    "user/model/snapshot": ["schemas", "user", "user/base", "user/model"],
+    "user/detect": DETECT,
+    "user/detect/rank": DETECT,
+    "user/detect/transfer": DETECT + ["user/detect/rank"],
+    "user/detect/gpu": DETECT + ["user/detect/rank"],
+    "user/detect/network": DETECT + ["user/detect/rank", "user/detect/transfer"],
+    "user/detect/hang": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/gpu"],
+    "user/detect/straggler": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/gpu"],
+    "user/detect/host": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/hang", "user/detect/straggler"],
+    "user/sink": ["schemas", "user", "user/base", "user/model"],
+    "user/sink/perfetto": ["schemas", "user", "user/base", "user/model", "user/sink"],
+    "user/recording": ["schemas", "user/base"],
+    "user/pipeline": CONTRACTS + ["tracers/*", "user/model", "user/model/*", "user/detect", "user/sink", "user/recording"],
+    "user/flight": ["schemas", "user", "user/base", "user/model", "user/model/*", "user/pipeline", "user/recording", "user/sink",
+                    "tracers/process"],
+    "user/session": ["*"],
+    "user/autopsy": ["*"],
+    "user/cmd": ["*"],
+}
+NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"]}
+SYSTEM = {"vmlinux.h", "uthash.h", "utarray.h", "utlist.h"}
+ROOM_MAX = 30
+
+
+def listed(tree):
+    for top in ("schemas", "bpf", "tracers", "user", "tools"):
+        for folder, folders, names in os.walk(os.path.join(tree, top)):
+            folders[:] = [d for d in folders if d not in ("build", "__pycache__")]
+            for name in names:
+                yield os.path.relpath(os.path.join(folder, name), tree)
+
+
+def allowed(source, target):
+    rule = source
+    while rule not in ALLOWED:
+        rule = os.path.dirname(rule)
+    if target == source or target in NOT_FOR.get(rule, []):
+        return target == source
+    return any(target == a or a == "*" or (a.endswith("/*") and target.startswith(a[:-1])) for a in ALLOWED[rule])
+
+
+def circles(graph):
+    """Strongly connected parts of more than one node (Tarjan, 1972)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            part = [stack.pop()]
+            while part[-1] != node:
+                part.append(stack.pop())
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    sys.setrecursionlimit(10000)
+    for node in list(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def includes(tree, path):
+    with open(os.path.join(tree, path), encoding="utf-8") as f:
+        return re.findall(r'^#\s*include "([^"]+)"', f.read(), re.M)
+
+
+def main(tree):
+    files = sorted(listed(tree))
+    rooms = collections.Counter(os.path.dirname(f) for f in files)
+    out = [f"{room}: {n} files, more than {ROOM_MAX}" for room, n in sorted(rooms.items()) if n > ROOM_MAX]
+    of_files, of_folders = collections.defaultdict(list), collections.defaultdict(set)
+    known = set(files)
+    for path in files:
+        if not path.endswith((".c", ".h", ".def")) or path.startswith("tools/"):
+            continue
+        folder = os.path.dirname(path)
+        for name in includes(tree, path):
+            if name in SYSTEM or name.endswith(".skel.h"):
+                continue
+            target = next((t for t in ("user/" + name, name) if t in known), None)
+            if not target:
+                out.append(f'{path}: includes "{name}", which is no path from the root or from user/')
+                continue
+            of_files[path].append(target)
+            if folder != os.path.dirname(target):
+                of_folders[folder].add(os.path.dirname(target))
+            if not allowed(folder, os.path.dirname(target)):
+                out.append(f'{path}: includes "{name}": {folder} may not include {os.path.dirname(target)}')
+    out += ["circle of includes: " + " ".join(c) for c in circles(of_files) + circles(of_folders)]
+    print("\n".join(out), end="\n" if out else "")
+
+
+main(os.environ.get("TREE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")))

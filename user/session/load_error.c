@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * load_error.c - see load_error.h.
+ */
+#include "session/load_error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attach/loader.h"
+#include "base/log.h"
+
+int load_error_say(int err, char *error, size_t size)
+{
+	switch (err) {
+	case -EPERM:
+	case -EACCES:
+		snprintf(error, size,
+			 "the kernel refused to load BPF programs (EPERM): run as root, or with CAP_BPF, "
+			 "CAP_PERFMON and CAP_SYS_PTRACE");
+		return -EPERM;
+	case -ENOENT:
+	case -ESRCH:
+		snprintf(error, size,
+			 "the kernel shows no type information or lacks a tracepoint: it needs "
+			 "CONFIG_DEBUG_INFO_BTF=y (/sys/kernel/btf/vmlinux)");
+		return -ENOENT;
+	case -ENOTSUP:
+		snprintf(error, size, "the kernel has no BPF ring buffer: 5.8 is the oldest that can be traced");
+		return -ENOENT;
+	case -EDOM:
+		snprintf(error, size, "RANKTRACE_KERNEL_LACKS has a name that 'ranktrace ps --kernel' does not list");
+		return -EINVAL;
+	default:
+		snprintf(error, size, "loading the BPF programs: %s; 'ranktrace record --verbose' shows libbpf's words",
+			 strerror(-err));
+		return err;
+	}
+}
+
+int tracers_check(const struct loader *l, char *error, size_t size)
+{
+	const char *name;
+	int err, n_loaded = 0;
+
+	for (int i = 0; (name = loader_tracer_error(l, i, &err)); i++) {
+		n_loaded += !err;
+		if (err)
+			log_warn("tracer '%s' did not load: %s; the others go on", name, strerror(-err));
+	}
+	if (n_loaded)
+		return 0;
+	snprintf(error, size, "no tracer could be loaded; 'ranktrace record --verbose' shows libbpf's words");
+	return -ENOTSUP;
+}
