@@ -8,8 +8,8 @@
 Kept beside NAME.rtr, as JSON lines: NAME.findings.jsonl (`replay --json`); of some recordings NAME.ops.jsonl,
 NAME.qps.jsonl, NAME.steps.jsonl (`replay` with that option), NAME.merge.jsonl (`autopsy --merge --json` of one or
 several recordings: MERGES). exits.json has the exit status of each of these commands. The comparison is exact: number
-and order of lines, every key and value, times, ranks, confidence. Only the order of keys within a line is free, as in
-any JSON.
+and order of lines, every key and value, times, ranks, confidence; and no command may write to stderr, where it says
+which records it does not know. Only the order of keys within a line is free, as in any JSON.
 
 renamed.json maps names that were changed since, and nothing else:
     VIEW -> KIND or "*" -> {"keys": {old: new}, "values": {key: {old: new}}}
@@ -100,10 +100,6 @@ def renamed(row, table, view):
     return found
 
 
-def same(a, b):
-    return json.dumps(a) == json.dumps(b)  # 1, 1.0 and true are equal in Python
-
-
 def label(row):
     return " ".join(str(row[k]) for k in ("id", "phase", "kind", "rank", "qp", "op", "seq") if row.get(k) is not None)
 
@@ -115,14 +111,16 @@ def line_differences(i, before, after, table, view):
         return
     old, new = renamed(json.loads(before), table, view), flat(json.loads(after))
     for key in [*old, *(k for k in new if k not in old)]:
+        # as text: 1, 1.0 and true are equal in Python
         a, b = (json.dumps(x[key]) if key in x else "(no such key)" for x in (old, new))
         if a != b:
             yield f"line {i + 1} {label(json.loads(before))}: {key}: before {a}, after {b}"
 
 
 def differences(view, before, after, table):
-    """Texts, each one difference between (lines, exit status) before and after."""
+    """Texts, each one difference between (lines, exit status) before and (lines, exit status, errors) after."""
     found = [f"exit status: before {before[1]}, after {after[1]}"] if before[1] != after[1] else []
+    found += [f"stderr: {after[2]}"] if after[2] else []
     for i, (a, b) in enumerate(itertools.zip_longest(before[0], after[0])):
         found += line_differences(i, a, b, table, view)
     return found
@@ -132,15 +130,13 @@ def compare(folder, wanted, table):
     """Prints each difference. The number of views that were compared, and of those that differ."""
     todo, wrong = {n: c for n, c in commands().items() if not wanted or n.split(".")[0] in wanted}, 0
     for name, arguments in todo.items():
-        before, (lines, code, errors) = kept(folder, name), printed(arguments)
+        before = kept(folder, name)
         view = "findings" if name.endswith(".merge") else name.rsplit(".", 1)[1]
-        found = differences(view, before, (lines, code), table) if before else ["nothing is kept"]
+        found = differences(view, before, printed(arguments), table) if before else ["nothing is kept"]
         for text in found[:SHOWN]:
             print(f"{name}: {text}")
         if len(found) > SHOWN:
             print(f"{name}: and {len(found) - SHOWN} more differences")
-        if found and errors:
-            print(f"{name}: stderr: {errors}")
         wrong += bool(found)
     lost = {os.path.basename(p)[:-len(".jsonl")] for p in glob.glob(f"{folder}/*.jsonl")} - set(commands())
     for name in sorted(lost if not wanted else ()):

@@ -93,8 +93,12 @@ def check_names():
     other = {**today, "evidence": {"new": 2, "state": "stopped"}}
     keys, values = {"evidence.old": "evidence.new"}, {"class": {"stopped": "halted"}}
 
-    def differ(after, table):
-        return compare.differences("findings", ([json.dumps(row)], 1), ([json.dumps(after)], 1), {"findings": table})
+    def differ(after, table, code=1, errors=""):
+        after = ([json.dumps(after)], code, errors)
+        return compare.differences("findings", ([json.dumps(row)], 1), after, {"findings": table})
+    check(not differ(row, {}), "the same line")
+    check(len(differ(row, {}, code=0)) == 1, "another exit status")
+    check(len(differ(row, {}, errors="3 records were skipped")) == 1, "a message on stderr")
     check(len(differ(today, {})) == 3, "without a table every name differs")
     check(not differ(today, {"*": {"keys": keys, "values": values}}), "names mapped for all kinds")
     check(not differ(today, {"*": {"keys": keys}, "hang": {"values": values}}), "names mapped for one kind")
