@@ -30,7 +30,7 @@ RANKTRACE = os.path.join(os.environ.get("O", "build"), "ranktrace")
 OPTIONS = {"findings": "--json", "ops": "--ops", "qps": "--qps", "steps": "--steps"}  # of replay, by view
 KEPT = {  # views besides findings
     "f21_graph": ["steps"], "healthy": ["ops", "steps"], "healthy_burst": ["ops", "steps"], "rdma_late": ["qps"],
-    "rdma_start": ["qps"],
+    "rdma_rxe": ["qps"], "rdma_rxe_late": ["qps"], "rdma_start": ["qps"],
 }
 MERGES = {"autopsy_raw": ["autopsy_raw"], "two_hosts": ["two_hosts_a", "two_hosts_b"]}
 SHOWN = 12  # differences of one view that are printed
