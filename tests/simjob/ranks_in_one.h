@@ -12,12 +12,12 @@
 #include <stdlib.h>
 
 #define NR_RANKS 4
-#define EXPECT(CONDITION)                                                            \
-	do {                                                                         \
-		if (!(CONDITION)) {                                                  \
+#define EXPECT(CONDITION) \
+	do { \
+		if (!(CONDITION)) { \
 			printf("FAIL: %s:%d: %s\n", __FILE__, __LINE__, #CONDITION); \
-			exit(1);                                                     \
-		}                                                                    \
+			exit(1); \
+		} \
 	} while (0)
 
 static CUstream streams[NR_RANKS];

@@ -112,12 +112,12 @@ struct number_key {
 	bool is_whole; /* the member is an int, else a double */
 };
 
-#define WHOLE(NAME, KEY, MEMBER, MAX)                                   \
-	{                                                               \
+#define WHOLE(NAME, KEY, MEMBER, MAX) \
+	{ \
 		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, true \
 	}
-#define REAL(NAME, KEY, MEMBER, MAX)                                     \
-	{                                                                \
+#define REAL(NAME, KEY, MEMBER, MAX) \
+	{ \
 		NAME, KEY, offsetof(struct fault, MEMBER), 0, MAX, false \
 	}
 

@@ -429,36 +429,36 @@ static CUresult capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNo
 	return capture_begin(stream, mode, graph, &after);
 }
 
-#define DEFINE_CAPTURE_CALLS(SUFFIX)                                                                                   \
-	SIM_EXPORT CUresult cuStreamBeginCapture_v2##SUFFIX(CUstream stream, CUstreamCaptureMode mode)                 \
-	{                                                                                                              \
-		return capture_begin(stream, mode, NULL, &(struct node_set){ 0 });                                     \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuStreamBeginCaptureToGraph##SUFFIX(                                                       \
-		CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edge_data,                \
-		size_t nr_dependencies, CUstreamCaptureMode mode)                                                      \
-	{                                                                                                              \
-		(void)edge_data;                                                                                       \
-		return capture_begin_to(stream, graph, dependencies, nr_dependencies, mode);                           \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuStreamEndCapture##SUFFIX(CUstream stream, CUgraph *ret_graph)                            \
-	{                                                                                                              \
-		return capture_end(stream, ret_graph);                                                                 \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuStreamIsCapturing##SUFFIX(CUstream stream, CUstreamCaptureStatus *ret_status)            \
-	{                                                                                                              \
-		return capture_info(stream, &(struct capture_info){ .status = ret_status });                           \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2##SUFFIX(CUstream stream, CUstreamCaptureStatus *status,          \
-							      uint64_t *id, CUgraph *graph,                            \
-							      const CUgraphNode **dependencies, size_t *nr)            \
-	{                                                                                                              \
-		return capture_info(stream, &(struct capture_info){ status, id, graph, dependencies, NULL, nr });      \
-	}                                                                                                              \
-	SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3##SUFFIX(                                                         \
-		CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,                          \
-		const CUgraphNode **dependencies, const void **edge_data, size_t *nr)                                  \
-	{                                                                                                              \
+#define DEFINE_CAPTURE_CALLS(SUFFIX) \
+	SIM_EXPORT CUresult cuStreamBeginCapture_v2##SUFFIX(CUstream stream, CUstreamCaptureMode mode) \
+	{ \
+		return capture_begin(stream, mode, NULL, &(struct node_set){ 0 }); \
+	} \
+	SIM_EXPORT CUresult cuStreamBeginCaptureToGraph##SUFFIX( \
+		CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edge_data, \
+		size_t nr_dependencies, CUstreamCaptureMode mode) \
+	{ \
+		(void)edge_data; \
+		return capture_begin_to(stream, graph, dependencies, nr_dependencies, mode); \
+	} \
+	SIM_EXPORT CUresult cuStreamEndCapture##SUFFIX(CUstream stream, CUgraph *ret_graph) \
+	{ \
+		return capture_end(stream, ret_graph); \
+	} \
+	SIM_EXPORT CUresult cuStreamIsCapturing##SUFFIX(CUstream stream, CUstreamCaptureStatus *ret_status) \
+	{ \
+		return capture_info(stream, &(struct capture_info){ .status = ret_status }); \
+	} \
+	SIM_EXPORT CUresult cuStreamGetCaptureInfo_v2##SUFFIX(CUstream stream, CUstreamCaptureStatus *status, \
+							      uint64_t *id, CUgraph *graph, \
+							      const CUgraphNode **dependencies, size_t *nr) \
+	{ \
+		return capture_info(stream, &(struct capture_info){ status, id, graph, dependencies, NULL, nr }); \
+	} \
+	SIM_EXPORT CUresult cuStreamGetCaptureInfo_v3##SUFFIX( \
+		CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, \
+		const CUgraphNode **dependencies, const void **edge_data, size_t *nr) \
+	{ \
 		return capture_info(stream, &(struct capture_info){ status, id, graph, dependencies, edge_data, nr }); \
 	}
 

@@ -50,56 +50,56 @@ static CUresult transfer_run(const struct transfer *transfer)
 	return res || !transfer->is_blocking ? res : stream_synchronize(transfer->stream);
 }
 
-#define DEFINE_ASYNC_CALLS(SUFFIX)                                                                            \
-	SIM_EXPORT CUresult cuMemcpyAsync##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes,        \
-						  CUstream stream)                                            \
-	{                                                                                                     \
-		(void)to, (void)from;                                                                         \
-		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false });   \
-	}                                                                                                     \
+#define DEFINE_ASYNC_CALLS(SUFFIX) \
+	SIM_EXPORT CUresult cuMemcpyAsync##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes, \
+						  CUstream stream) \
+	{ \
+		(void)to, (void)from; \
+		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false }); \
+	} \
 	SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes, \
-							 CUstream stream)                                     \
-	{                                                                                                     \
-		(void)to, (void)from;                                                                         \
-		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false });   \
-	}                                                                                                     \
+							 CUstream stream) \
+	{ \
+		(void)to, (void)from; \
+		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false }); \
+	} \
 	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes, \
-							 CUstream stream)                                     \
-	{                                                                                                     \
-		(void)to, (void)from;                                                                         \
-		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, false, false });  \
-	}                                                                                                     \
-	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes,       \
-							 CUstream stream)                                     \
-	{                                                                                                     \
-		(void)from;                                                                                   \
-		return transfer_run(&(struct transfer){ __func__, to, size_bytes, stream, false, false });    \
-	}                                                                                                     \
-	SIM_EXPORT CUresult cuMemsetD8Async##SUFFIX(CUdeviceptr to, unsigned char value, size_t count,        \
-						    CUstream stream)                                          \
-	{                                                                                                     \
-		(void)to, (void)value;                                                                        \
-		return transfer_run(&(struct transfer){ __func__, NULL, count, stream, true, false });        \
-	}                                                                                                     \
-	SIM_EXPORT CUresult cuMemsetD32Async##SUFFIX(CUdeviceptr to, unsigned int value, size_t count,        \
-						     CUstream stream)                                         \
-	{                                                                                                     \
-		(void)to, (void)value;                                                                        \
-		return transfer_run(&(struct transfer){ __func__, NULL, 4 * count, stream, true, false });    \
+							 CUstream stream) \
+	{ \
+		(void)to, (void)from; \
+		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, false, false }); \
+	} \
+	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes, \
+							 CUstream stream) \
+	{ \
+		(void)from; \
+		return transfer_run(&(struct transfer){ __func__, to, size_bytes, stream, false, false }); \
+	} \
+	SIM_EXPORT CUresult cuMemsetD8Async##SUFFIX(CUdeviceptr to, unsigned char value, size_t count, \
+						    CUstream stream) \
+	{ \
+		(void)to, (void)value; \
+		return transfer_run(&(struct transfer){ __func__, NULL, count, stream, true, false }); \
+	} \
+	SIM_EXPORT CUresult cuMemsetD32Async##SUFFIX(CUdeviceptr to, unsigned int value, size_t count, \
+						     CUstream stream) \
+	{ \
+		(void)to, (void)value; \
+		return transfer_run(&(struct transfer){ __func__, NULL, 4 * count, stream, true, false }); \
 	}
 
 DEFINE_ASYNC_CALLS()
 DEFINE_ASYNC_CALLS(_ptsz)
 
-#define DEFINE_BLOCKING_CALLS(SUFFIX)                                                                     \
-	SIM_EXPORT CUresult cuMemcpyDtoH_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes)        \
-	{                                                                                                 \
-		(void)from;                                                                               \
-		return transfer_run(&(struct transfer){ __func__, to, size_bytes, NULL, false, true });   \
-	}                                                                                                 \
-	SIM_EXPORT CUresult cuMemcpyHtoD_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes)  \
-	{                                                                                                 \
-		(void)to, (void)from;                                                                     \
+#define DEFINE_BLOCKING_CALLS(SUFFIX) \
+	SIM_EXPORT CUresult cuMemcpyDtoH_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes) \
+	{ \
+		(void)from; \
+		return transfer_run(&(struct transfer){ __func__, to, size_bytes, NULL, false, true }); \
+	} \
+	SIM_EXPORT CUresult cuMemcpyHtoD_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes) \
+	{ \
+		(void)to, (void)from; \
 		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, NULL, false, true }); \
 	}
 

@@ -134,24 +134,24 @@ static CUresult stream_wait_event(CUstream handle, CUevent event)
 	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_WAIT, .mark = mark });
 }
 
-#define DEFINE_EVENT_CALLS(SUFFIX)                                                                             \
-	SIM_EXPORT CUresult cuEventRecord##SUFFIX(CUevent event, CUstream stream)                              \
-	{                                                                                                      \
-		CUresult res = call_injected_error(__func__);                                                  \
-                                                                                                               \
-		return res ? res : event_record(event, stream);                                                \
-	}                                                                                                      \
+#define DEFINE_EVENT_CALLS(SUFFIX) \
+	SIM_EXPORT CUresult cuEventRecord##SUFFIX(CUevent event, CUstream stream) \
+	{ \
+		CUresult res = call_injected_error(__func__); \
+\
+		return res ? res : event_record(event, stream); \
+	} \
 	SIM_EXPORT CUresult cuEventRecordWithFlags##SUFFIX(CUevent event, CUstream stream, unsigned int flags) \
-	{                                                                                                      \
-		(void)flags;                                                                                   \
-		return event_record(event, stream);                                                            \
-	}                                                                                                      \
-	SIM_EXPORT CUresult cuStreamWaitEvent##SUFFIX(CUstream stream, CUevent event, unsigned int flags)      \
-	{                                                                                                      \
-		CUresult res = call_injected_error(__func__);                                                  \
-                                                                                                               \
-		(void)flags;                                                                                   \
-		return res ? res : stream_wait_event(stream, event);                                           \
+	{ \
+		(void)flags; \
+		return event_record(event, stream); \
+	} \
+	SIM_EXPORT CUresult cuStreamWaitEvent##SUFFIX(CUstream stream, CUevent event, unsigned int flags) \
+	{ \
+		CUresult res = call_injected_error(__func__); \
+\
+		(void)flags; \
+		return res ? res : stream_wait_event(stream, event); \
 	}
 
 DEFINE_EVENT_CALLS()

@@ -461,20 +461,20 @@ static CUresult graph_instantiate_with(const char *name, CUgraphExec *ret_exec, 
 	return graph_instantiate(name, ret_exec, graph);
 }
 
-#define DEFINE_GRAPH_CALLS(SUFFIX)                                                                      \
-	SIM_EXPORT CUresult cuGraphInstantiateWithParams##SUFFIX(CUgraphExec *ret_exec, CUgraph graph,  \
+#define DEFINE_GRAPH_CALLS(SUFFIX) \
+	SIM_EXPORT CUresult cuGraphInstantiateWithParams##SUFFIX(CUgraphExec *ret_exec, CUgraph graph, \
 								 CUDA_GRAPH_INSTANTIATE_PARAMS *params) \
-	{                                                                                               \
-		return graph_instantiate_with(__func__, ret_exec, graph, params);                       \
-	}                                                                                               \
-	SIM_EXPORT CUresult cuGraphUpload##SUFFIX(CUgraphExec exec, CUstream stream)                    \
-	{                                                                                               \
-		(void)stream;                                                                           \
-		return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;                                  \
-	}                                                                                               \
-	SIM_EXPORT CUresult cuGraphLaunch##SUFFIX(CUgraphExec exec, CUstream stream)                    \
-	{                                                                                               \
-		return graph_launch(__func__, exec, stream);                                            \
+	{ \
+		return graph_instantiate_with(__func__, ret_exec, graph, params); \
+	} \
+	SIM_EXPORT CUresult cuGraphUpload##SUFFIX(CUgraphExec exec, CUstream stream) \
+	{ \
+		(void)stream; \
+		return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; \
+	} \
+	SIM_EXPORT CUresult cuGraphLaunch##SUFFIX(CUgraphExec exec, CUstream stream) \
+	{ \
+		return graph_launch(__func__, exec, stream); \
 	}
 
 DEFINE_GRAPH_CALLS()

@@ -127,31 +127,31 @@ static bool launch_shape_is_valid(unsigned int grid_x, unsigned int block_x)
 	return grid_x > 0 && block_x > 0 && block_x <= 1024;
 }
 
-#define DEFINE_LAUNCH_KERNEL(NAME)                                                                                   \
+#define DEFINE_LAUNCH_KERNEL(NAME) \
 	SIM_EXPORT CUresult NAME(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, \
-				 unsigned int block_x, unsigned int block_y, unsigned int block_z,                   \
-				 unsigned int shared_bytes, CUstream stream, void **params, void **extra)            \
-	{                                                                                                            \
-		(void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared_bytes, (void)extra;           \
-		if (!launch_shape_is_valid(grid_x, block_x))                                                         \
-			return CUDA_ERROR_INVALID_VALUE;                                                             \
-		return kernel_launch(__func__, function, stream, params);                                            \
+				 unsigned int block_x, unsigned int block_y, unsigned int block_z, \
+				 unsigned int shared_bytes, CUstream stream, void **params, void **extra) \
+	{ \
+		(void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)shared_bytes, (void)extra; \
+		if (!launch_shape_is_valid(grid_x, block_x)) \
+			return CUDA_ERROR_INVALID_VALUE; \
+		return kernel_launch(__func__, function, stream, params); \
 	}
 
-#define DEFINE_LAUNCH_KERNEL_EX(NAME)                                                                        \
+#define DEFINE_LAUNCH_KERNEL_EX(NAME) \
 	SIM_EXPORT CUresult NAME(const struct CUlaunchConfig_st *config, CUfunction function, void **params, \
-				 void **extra)                                                               \
-	{                                                                                                    \
-		(void)extra;                                                                                 \
-		if (!config || !launch_shape_is_valid(config->gridDimX, config->blockDimX))                  \
-			return CUDA_ERROR_INVALID_VALUE;                                                     \
-		return kernel_launch(__func__, function, config->hStream, params);                           \
+				 void **extra) \
+	{ \
+		(void)extra; \
+		if (!config || !launch_shape_is_valid(config->gridDimX, config->blockDimX)) \
+			return CUDA_ERROR_INVALID_VALUE; \
+		return kernel_launch(__func__, function, config->hStream, params); \
 	}
 
-#define DEFINE_LAUNCH_HOST_FUNC(NAME)                                          \
+#define DEFINE_LAUNCH_HOST_FUNC(NAME) \
 	SIM_EXPORT CUresult NAME(CUstream stream, CUhostFn host_fn, void *arg) \
-	{                                                                      \
-		return host_func_launch(stream, host_fn, arg);                 \
+	{ \
+		return host_func_launch(stream, host_fn, arg); \
 	}
 
 static CUresult host_func_launch(CUstream handle, CUhostFn host_fn, void *arg)

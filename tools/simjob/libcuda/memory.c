@@ -288,14 +288,14 @@ static CUresult free_async(const char *name, CUdeviceptr address, CUstream strea
 	return CUDA_SUCCESS;
 }
 
-#define DEFINE_ASYNC_CALLS(SUFFIX)                                                                                \
+#define DEFINE_ASYNC_CALLS(SUFFIX) \
 	SIM_EXPORT CUresult cuMemAllocAsync##SUFFIX(CUdeviceptr *ret_address, size_t size_bytes, CUstream stream) \
-	{                                                                                                         \
-		return alloc_async(__func__, ret_address, size_bytes, stream);                                    \
-	}                                                                                                         \
-	SIM_EXPORT CUresult cuMemFreeAsync##SUFFIX(CUdeviceptr address, CUstream stream)                          \
-	{                                                                                                         \
-		return free_async(__func__, address, stream);                                                     \
+	{ \
+		return alloc_async(__func__, ret_address, size_bytes, stream); \
+	} \
+	SIM_EXPORT CUresult cuMemFreeAsync##SUFFIX(CUdeviceptr address, CUstream stream) \
+	{ \
+		return free_async(__func__, address, stream); \
 	}
 
 DEFINE_ASYNC_CALLS()

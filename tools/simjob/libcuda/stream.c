@@ -254,18 +254,18 @@ static CUresult stream_query(CUstream handle)
 	return stream_is_busy(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-#define DEFINE_STREAM_CALLS(SUFFIX)                                      \
+#define DEFINE_STREAM_CALLS(SUFFIX) \
 	SIM_EXPORT CUresult cuStreamSynchronize##SUFFIX(CUstream stream) \
-	{                                                                \
-		CUresult res = call_injected_error(__func__);            \
-                                                                         \
-		return res ? res : stream_synchronize(stream);           \
-	}                                                                \
-	SIM_EXPORT CUresult cuStreamQuery##SUFFIX(CUstream stream)       \
-	{                                                                \
-		CUresult res = call_injected_error(__func__);            \
-                                                                         \
-		return res ? res : stream_query(stream);                 \
+	{ \
+		CUresult res = call_injected_error(__func__); \
+\
+		return res ? res : stream_synchronize(stream); \
+	} \
+	SIM_EXPORT CUresult cuStreamQuery##SUFFIX(CUstream stream) \
+	{ \
+		CUresult res = call_injected_error(__func__); \
+\
+		return res ? res : stream_query(stream); \
 	}
 
 DEFINE_STREAM_CALLS()

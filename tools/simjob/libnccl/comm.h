@@ -17,7 +17,7 @@
 #define NCCL_MAGIC 0x0280028002800280ULL
 
 /* As the real library: ncclX weak and pncclX strong, one address. */
-#define NCCL_API(RET, NAME, ...)                                                       \
+#define NCCL_API(RET, NAME, ...) \
 	RET p##NAME(__VA_ARGS__) __attribute__((visibility("default"), alias(#NAME))); \
 	RET NAME(__VA_ARGS__) __attribute__((weak, visibility("default")))
 
@@ -40,41 +40,41 @@ enum nccl_func {
 #define SIM_LAYOUT 0
 #endif
 
-#define COMM_COUNTERS     \
+#define COMM_COUNTERS \
 	uint64_t opCount; \
 	uint64_t seqNumber[NR_COUNTED_FUNCS];
 
 #if SIM_LAYOUT == 0
 #define COMM_CHANNEL_BYTES 180200
-#define COMM_IDENTITY      \
-	int nRanks;        \
-	int cudaDev;       \
+#define COMM_IDENTITY \
+	int nRanks; \
+	int cudaDev; \
 	uint64_t commHash; \
-	int nvmlDev;       \
+	int nvmlDev; \
 	int rank;
 #define COMM_FIRST COMM_COUNTERS
 #define COMM_LAST COMM_IDENTITY
 #elif SIM_LAYOUT == 1
 #define COMM_CHANNEL_BYTES 655384
 #define COMM_IDENTITY \
-	int cudaDev;  \
-	int rank;     \
-	int nvmlDev;  \
-	int nRanks;   \
+	int cudaDev; \
+	int rank; \
+	int nvmlDev; \
+	int nRanks; \
 	uint64_t commHash;
 #define COMM_FIRST COMM_IDENTITY
 #define COMM_LAST COMM_COUNTERS
 #elif SIM_LAYOUT == 2
 #define COMM_CHANNEL_BYTES 70008
-#define COMM_IDENTITY      \
+#define COMM_IDENTITY \
 	uint64_t commHash; \
-	int rank;          \
-	int localRank;     \
-	int64_t busId;     \
-	int nRanks;        \
-	int nvmlDev;       \
+	int rank; \
+	int localRank; \
+	int64_t busId; \
+	int nRanks; \
+	int nvmlDev; \
 	int cudaDev;
-#define COMM_FIRST                  \
+#define COMM_FIRST \
 	char bootstrapState[12312]; \
 	COMM_COUNTERS
 #define COMM_LAST COMM_IDENTITY

@@ -32,51 +32,51 @@ struct net_op;
 
 #if SIM_LAYOUT == 0
 #define PROXY_MAX_SUBS 4
-#define SUB_PLACE       \
-	int channelId;  \
-	int nsteps;     \
+#define SUB_PLACE \
+	int channelId; \
+	int nsteps; \
 	ssize_t nbytes; \
-	int peer;       \
+	int peer; \
 	int groupSize;
-#define SUB_COUNTERS          \
-	uint64_t base;        \
-	uint64_t posted;      \
-	uint64_t received;    \
-	uint64_t flushed;     \
+#define SUB_COUNTERS \
+	uint64_t base; \
+	uint64_t posted; \
+	uint64_t received; \
+	uint64_t flushed; \
 	uint64_t transmitted; \
 	uint64_t done;
 #define SUB_PAD 40
 #define STATE_PAD 336
 #elif SIM_LAYOUT == 1
 #define PROXY_MAX_SUBS 8
-#define SUB_PLACE   \
-	int peer;   \
-	int reg;    \
+#define SUB_PLACE \
+	int peer; \
+	int reg; \
 	int nsteps; \
 	int channelId;
-#define SUB_COUNTERS          \
-	uint64_t done;        \
+#define SUB_COUNTERS \
+	uint64_t done; \
 	uint64_t transmitted; \
-	uint64_t flushed;     \
-	uint64_t received;    \
-	uint64_t posted;      \
+	uint64_t flushed; \
+	uint64_t received; \
+	uint64_t posted; \
 	uint64_t base;
 #define SUB_PAD 8
 #define STATE_PAD 48
 #else
 #define PROXY_MAX_SUBS 1
-#define SUB_PLACE       \
-	int nsteps;     \
-	int peer;       \
+#define SUB_PLACE \
+	int nsteps; \
+	int peer; \
 	ssize_t nbytes; \
-	int channelId;  \
+	int channelId; \
 	int isOneRPN;
-#define SUB_COUNTERS          \
-	uint64_t posted;      \
+#define SUB_COUNTERS \
+	uint64_t posted; \
 	uint64_t transmitted; \
-	uint64_t done;        \
-	uint64_t base;        \
-	uint64_t received;    \
+	uint64_t done; \
+	uint64_t base; \
+	uint64_t received; \
 	uint64_t flushed;
 #define SUB_PAD 136
 #define STATE_PAD 1200
