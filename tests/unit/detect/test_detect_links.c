@@ -11,9 +11,9 @@
 #include "detect/transfer/links.h"
 #include "tests/unit/job/proxy_parts.h"
 
-static enum link_hold judge(struct proxy_part send, struct proxy_part recv)
+static enum link_side judge(struct proxy_part send, struct proxy_part recv)
 {
-	return link_judge(&send, &recv);
+	return link_delaying_side(&send, &recv);
 }
 
 static void the_table(void **state)
@@ -46,15 +46,15 @@ static void the_table(void **state)
 			 LINK_NETWORK);
 	/* one end is not there any more */
 	one = receiving(28, 20, 20, 20);
-	assert_int_equal(link_judge(NULL, &one), LINK_NETWORK);
+	assert_int_equal(link_delaying_side(NULL, &one), LINK_NETWORK);
 	one = receiving(28, 28, 28, 20);
-	assert_int_equal(link_judge(NULL, &one), LINK_QUIET);
+	assert_int_equal(link_delaying_side(NULL, &one), LINK_QUIET);
 	one = receiving(28, 28, 28, 28);
-	assert_int_equal(link_judge(NULL, &one), LINK_RECEIVER);
+	assert_int_equal(link_delaying_side(NULL, &one), LINK_RECEIVER);
 	one = sending(STEPS, STEPS, STEPS - 4);
-	assert_int_equal(link_judge(&one, NULL), LINK_SENDER);
+	assert_int_equal(link_delaying_side(&one, NULL), LINK_SENDER);
 	one = sending(32, 28, 28);
-	assert_int_equal(link_judge(&one, NULL), LINK_RECEIVER);
+	assert_int_equal(link_delaying_side(&one, NULL), LINK_RECEIVER);
 }
 
 int main(void)

@@ -8,9 +8,9 @@
 
 #include <errno.h>
 
-#include "detect/rank/doing.h"
+#include "detect/rank/call_site.h"
 #include "detect/phrase.h"
-#include "detect/hang/sampled.h"
+#include "detect/hang/counters.h"
 #include "detect/hang/unread.h"
 
 #define ENCLOSED 0.85 /* ranks before and behind it are here */
@@ -60,7 +60,7 @@ static bool all_still(const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
 		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-			if (!mb->gone && mb->samples.counted && !sampled_still_ns(mb))
+			if (!mb->gone && mb->samples.counted && !counters_still_ns(mb))
 				return false;
 	return true;
 }
@@ -120,7 +120,7 @@ static uint64_t still_since(const struct comm *c)
 	uint64_t since = 0, one;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		one = sampled_still_ns(mb);
+		one = counters_still_ns(mb);
 		since = one > since ? one : since;
 	}
 	return since;
@@ -145,7 +145,7 @@ static int gone_report(const struct model *m, const struct absent *a, struct fin
 		unread_comms_note(f, m, found);
 		finding_note_text(f, "seq_is", "the last that peers entered; it may lack earlier ones too");
 	}
-	doing_note_others(f, found, m);
+	call_site_note_others(f, found, m);
 	return 0;
 }
 
@@ -166,7 +166,7 @@ static int unobserved_report(const struct model *m, const struct absent *a, bool
 }
 
 /* Sure roots stay. Of those that sit like a waiter the one that is gone may be the reason. */
-static bool unsure_only(const struct wait_found *waits)
+static bool unsure_only(const struct wait_roots *waits)
 {
 	for (int i = 0; i < waits->n_roots; i++)
 		if (waits->roots[i].confidence >= ALL_OTHERS)
@@ -174,7 +174,7 @@ static bool unsure_only(const struct wait_found *waits)
 	return !waits->n_cycles;
 }
 
-int absent_report(const struct model *m, struct wait_found *waits, struct finding_list *found)
+int absent_report(const struct model *m, struct wait_roots *waits, struct finding_list *found)
 {
 	const struct comm *c = world_of(m);
 	struct absent a;

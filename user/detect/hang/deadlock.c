@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "detect/hang/birth.h"
-#include "detect/rank/doing.h"
+#include "detect/hang/comm_init.h"
+#include "detect/rank/call_site.h"
 #include "detect/phrase.h"
-#include "detect/hang/sampled.h"
+#include "detect/hang/counters.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
 
@@ -31,31 +31,31 @@ void deadlocks_end(struct deadlocks *d)
 	d->n = n;
 }
 
-const struct standing *deadlocks_see(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns)
+const struct known_cycle *deadlocks_match(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns)
 {
 	for (int i = 0; i < d->n; i++)
-		for (int k = 0; k < c->n_prints; k++)
-			if (d->all[i].print == c->prints[k]) {
+		for (int k = 0; k < c->n_fingerprints; k++)
+			if (d->all[i].fingerprint == c->fingerprints[k]) {
 				d->all[i].seen = true;
 				return &d->all[i];
 			}
-	if (d->n == CYCLES_MAX || !c->n_prints)
+	if (d->n == CYCLES_MAX || !c->n_fingerprints)
 		return NULL;
-	d->all[d->n] = (struct standing){ c->prints[0], now_ns, true };
+	d->all[d->n] = (struct known_cycle){ c->fingerprints[0], now_ns, true };
 	return &d->all[d->n++];
 }
 
 /* --- the finding --- */
 
 /* False: it was not seen, and counters do not tell. */
-static bool op_of(const struct held_in *in, enum op_kind *ret)
+static bool op_of(const struct awaited *in, enum op_kind *ret)
 {
 	if (in->op)
 		*ret = in->op->kind;
-	return in->op || (in->space == SEQ_COLL && sampled_op(in->comm, in->seq, ret));
+	return in->op || (in->space == SEQ_COLL && counters_op(in->comm, in->seq, ret));
 }
 
-static void place_text(char *buf, size_t cap, const struct held_in *in)
+static void place_text(char *buf, size_t cap, const struct awaited *in)
 {
 	enum op_kind kind;
 
@@ -96,7 +96,7 @@ static void note_cycle(struct finding *f, struct finding_list *found, const stru
 	finding_note_text(f, "cycle", finding_list_text(found, text));
 }
 
-static uint64_t comm_of(const struct holder *a)
+static uint64_t comm_of(const struct cycle_rank *a)
 {
 	return a->in.comm ? a->in.comm->hash : a->in.birth->id_hash;
 }
@@ -127,7 +127,7 @@ static void note_places(struct finding *f, struct finding_list *found, const str
 
 	for (int i = 0; i < c->n_hops; i++) {
 		place[0] = line[0] = 0;
-		doing_line(place, sizeof(place), c->hops[i].proc);
+		call_site_line(place, sizeof(place), c->hops[i].proc);
 		if (!*place)
 			continue;
 		rank_text(line, sizeof(line), c->hops[i].proc);
@@ -139,22 +139,22 @@ static void note_places(struct finding *f, struct finding_list *found, const str
 	finding_note_text(f, "waiting_in", finding_list_text(found, text));
 }
 
-static int n_with(const struct wait_cycle *c, uint64_t print)
+static int n_with(const struct wait_cycle *c, uint64_t fingerprint)
 {
 	int n = 0;
 
-	for (int i = 0; i < c->n_holders; i++)
-		n += c->holders[i].print == print;
+	for (int i = 0; i < c->n_ranks; i++)
+		n += c->ranks[i].fingerprint == fingerprint;
 	return n;
 }
 
 static uint64_t fewest(const struct wait_cycle *c)
 {
-	uint64_t best = c->holders[0].print;
+	uint64_t best = c->ranks[0].fingerprint;
 
-	for (int i = 1; i < c->n_holders; i++)
-		if (n_with(c, c->holders[i].print) < n_with(c, best))
-			best = c->holders[i].print;
+	for (int i = 1; i < c->n_ranks; i++)
+		if (n_with(c, c->ranks[i].fingerprint) < n_with(c, best))
+			best = c->ranks[i].fingerprint;
 	return best;
 }
 
@@ -164,15 +164,15 @@ static void name_ranks(struct finding *f, struct finding_list *found, const stru
 	char text[256] = "";
 
 	for (int pass = 0; pass < 2; pass++)
-		for (int i = 0; i < c->n_holders; i++)
-			if ((c->holders[i].print == few) == !pass)
-				finding_add_rank(f, proc_rank(c->holders[i].proc), c->holders[i].proc->tgid);
-	for (int i = 0; i < c->n_holders; i++)
-		if (c->holders[i].print == few)
-			phrase_list(text, sizeof(text), proc_rank(c->holders[i].proc));
-	if (2 * n_with(c, few) < c->n_holders)
+		for (int i = 0; i < c->n_ranks; i++)
+			if ((c->ranks[i].fingerprint == few) == !pass)
+				finding_add_rank(f, proc_rank(c->ranks[i].proc), c->ranks[i].proc->tgid);
+	for (int i = 0; i < c->n_ranks; i++)
+		if (c->ranks[i].fingerprint == few)
+			phrase_list(text, sizeof(text), proc_rank(c->ranks[i].proc));
+	if (2 * n_with(c, few) < c->n_ranks)
 		finding_note_text(f, "other_order_ranks", finding_list_text(found, text));
-	finding_note(f, "n_in_cycle", c->n_holders);
+	finding_note(f, "n_in_cycle", c->n_ranks);
 }
 
 static uint64_t mismatch_key(const struct finding_list *found, const struct wait_cycle *c)
@@ -184,16 +184,16 @@ static uint64_t mismatch_key(const struct finding_list *found, const struct wait
 	return 0;
 }
 
-int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t print, struct finding_list *found)
+int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t fingerprint, struct finding_list *found)
 {
-	struct finding *f = c->n_holders && c->n_hops ? finding_list_add(found) : NULL;
+	struct finding *f = c->n_ranks && c->n_hops ? finding_list_add(found) : NULL;
 
 	if (!f)
-		return c->n_holders && c->n_hops ? -ENOMEM : 0;
+		return c->n_ranks && c->n_hops ? -ENOMEM : 0;
 	f->kind = FINDING_HANG;
 	f->class = HANG_DEADLOCK;
 	f->cause = "order";
-	f->key = finding_key(FINDING_HANG, print, 0, 3000);
+	f->key = finding_key(FINDING_HANG, fingerprint, 0, 3000);
 	f->caused_by_key = mismatch_key(found, c);
 	f->comm = comm_of(&c->hops[0]);
 	f->has_op = op_of(&c->hops[0].in, &f->op);

@@ -9,26 +9,26 @@
 #include <stdlib.h>
 
 #include "detect/hang/absent.h"
-#include "detect/hang/birth.h"
-#include "detect/hang/culprit.h"
+#include "detect/hang/comm_init.h"
+#include "detect/hang/report.h"
 #include "detect/hang/deadlock.h"
-#include "detect/rank/doing.h"
-#include "detect/hang/inside.h"
+#include "detect/rank/call_site.h"
+#include "detect/hang/all_entered.h"
 #include "detect/transfer/link_cause.h"
-#include "detect/hang/sampled.h"
-#include "detect/hang/stuck.h"
-#include "detect/hang/unborn.h"
+#include "detect/hang/counters.h"
+#include "detect/hang/stalled_op.h"
+#include "detect/hang/comm_init_outside.h"
 #include "detect/hang/unread.h"
 
-#define CONFIDENCE_NAMED 0.5          /* below it may wait like the others */
-#define GPU_PATIENCE_NS 2000000000ull /* its kernels may take that long in a job that is well */
+#define CONFIDENCE_NAMED 0.5         /* below it may wait like the others */
+#define GPU_TIMEOUT_NS 2000000000ull /* its kernels may take that long in a job that is well */
 
 /* On a bad network: two of NCCL's transport timeouts (4.3 s each) and some. */
-#define LINK_PATIENCE_NS 10000000000ull
+#define LINK_TIMEOUT_NS 10000000000ull
 
 struct suspect { /* a root, for as long as it lacks this one operation */
 	uint32_t tgid;
-	struct lack lack;
+	struct pending pending;
 	bool opened;            /* told as a hang for not entering: stays one, whatever it does then */
 	uint64_t busy_since_ns; /* told as an observation */
 	struct suspect *next;
@@ -38,7 +38,7 @@ struct hang {
 	struct suspect *suspects;
 	uint64_t longest_busy_ns;
 	struct deadlocks deadlocks;
-	struct wait_found found;
+	struct wait_roots found;
 };
 
 static enum hang_class class_of(enum activity what)
@@ -70,21 +70,21 @@ static uint64_t busy_limit_ns(const struct hang *h, const struct model *m)
 }
 
 /* It went on past a Send or Recv that its peer waits for: it will not come, whatever it does. */
-static bool passed(const struct proc *p, const struct lack *l)
+static bool passed(const struct proc *p, const struct pending *l)
 {
 	return l->space == SPACE_P2P && !p->dead && rank_passed(p, l);
 }
 
 static bool too_early(const struct hang *h, const struct model *m, const struct suspect *s, const struct proc *p)
 {
-	uint64_t limit = s->lack.limit_ns;
+	uint64_t limit = s->pending.limit_ns;
 
 	if (s->opened)
 		return false;
 	if (p->dead)
 		return death_is_teardown(m, p);
 	/* held up by others until now, it has had no time to come */
-	return m->now_ns < rank_free_since_ns(p) + limit && m->now_ns - s->lack.since_ns <= busy_limit_ns(h, m);
+	return m->now_ns < rank_free_since_ns(p) + limit && m->now_ns - s->pending.since_ns <= busy_limit_ns(h, m);
 }
 
 static bool is_hang(const struct hang *h, const struct model *m, const struct suspect *s, const struct culprit *c)
@@ -96,7 +96,7 @@ static bool is_hang(const struct hang *h, const struct model *m, const struct su
 	case ACTIVITY_ASLEEP: return true;
 	default:
 		return s->opened || c->class == HANG_P2P_UNMATCHED ||
-		       (c->activity.what != ACTIVITY_DISK && m->now_ns - s->lack.since_ns > busy_limit_ns(h, m));
+		       (c->activity.what != ACTIVITY_DISK && m->now_ns - s->pending.since_ns > busy_limit_ns(h, m));
 	}
 }
 
@@ -105,16 +105,16 @@ static bool is_hang(const struct hang *h, const struct model *m, const struct su
 static bool network_excuses(const struct model *m, const struct suspect *s, const struct culprit *c,
 			    const struct finding_list *found)
 {
-	if (s->opened || c->class != HANG_MISSING_ENTER || m->now_ns >= s->lack.since_ns + LINK_PATIENCE_NS)
+	if (s->opened || c->class != HANG_MISSING_ENTER || m->now_ns >= s->pending.since_ns + LINK_TIMEOUT_NS)
 		return false;
-	for (const struct member *mb = s->lack.member->comm->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = s->pending.member->comm->members; mb; mb = mb->next_in_comm)
 		if (!mb->gone && link_cause_key(m, found, mb->proc))
 			return true;
 	return false;
 }
 
 /* A live session reads stacks of what it has told: they are evidence of that, and no new verdict. */
-static bool is_untold(const struct suspect *s)
+static bool is_unreported(const struct suspect *s)
 {
 	return !s->opened && !s->busy_since_ns;
 }
@@ -123,7 +123,7 @@ static bool is_untold(const struct suspect *s)
  */
 static int gpu_judge(const struct model *m, struct culprit *c, struct finding_list *found)
 {
-	if (m->now_ns - c->lack.since_ns < GPU_PATIENCE_NS)
+	if (m->now_ns - c->pending.since_ns < GPU_TIMEOUT_NS)
 		return 0;
 	c->cause = "gpu_not_returning";
 	c->confidence *= 0.8;
@@ -134,21 +134,23 @@ static int gpu_judge(const struct model *m, struct culprit *c, struct finding_li
 static int judge(struct hang *h, const struct model *m, struct suspect *s, const struct wait_root *r,
 		 struct finding_list *found)
 {
-	struct culprit c = { .proc = r->proc, .lack = s->lack, .kind = FINDING_HANG, .confidence = r->confidence };
+	struct culprit c = {
+		.proc = r->proc, .pending = s->pending, .kind = FINDING_HANG, .confidence = r->confidence
+	};
 
-	if (s->lack.space == SPACE_BIRTH)
-		return init_judge(m, r->proc, &s->lack, busy_limit_ns(h, m), found);
+	if (s->pending.space == SPACE_INIT)
+		return comm_init_report_rank(m, r->proc, &s->pending, busy_limit_ns(h, m), found);
 	if (too_early(h, m, s, r->proc))
 		return 0;
-	if (r->confidence < CONFIDENCE_NAMED && stuck_may_tell(m, s->lack.since_ns))
+	if (r->confidence < CONFIDENCE_NAMED && stalled_op_undecided(m, s->pending.since_ns))
 		return 0;
-	c.activity = rank_activity(m, r->proc, s->lack.since_ns);
-	c.class = passed(r->proc, &s->lack) ? HANG_P2P_UNMATCHED : class_of(c.activity.what);
+	c.activity = rank_activity(m, r->proc, s->pending.since_ns);
+	c.class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c.activity.what);
 	c.cause = c.class == HANG_P2P_UNMATCHED ? "went_on" : cause_of(&c.activity);
 	if (network_excuses(m, s, &c, found))
 		return 0;
-	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && is_untold(s) &&
-	    doing_gpu_wait(r->proc))
+	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && is_unreported(s) &&
+	    call_site_gpu_wait(r->proc))
 		return gpu_judge(m, &c, found);
 	if (is_hang(h, m, s, &c)) {
 		s->opened = c.class == HANG_MISSING_ENTER || c.class == HANG_P2P_UNMATCHED;
@@ -158,7 +160,7 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 		c.cause = "busy";
 	else if (c.activity.what != ACTIVITY_BUSY && c.activity.what != ACTIVITY_GPU)
 		return 0;
-	s->busy_since_ns = s->lack.since_ns;
+	s->busy_since_ns = s->pending.since_ns;
 	c.kind = FINDING_OBSERVATION;
 	return culprit_report(m, &c, found);
 }
@@ -168,18 +170,18 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 static struct suspect *suspect_of(struct hang *h, const struct model *m, const struct proc *p)
 {
 	struct suspect *s;
-	struct lack l;
+	struct pending l;
 
 	for (s = h->suspects; s; s = s->next)
 		if (s->tgid == p->tgid)
 			return s;
-	if (!rank_lacks(m, p, &l))
+	if (!rank_pending(m, p, &l))
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
 	s->tgid = p->tgid;
-	s->lack = l;
+	s->pending = l;
 	s->next = h->suspects;
 	h->suspects = s;
 	return s;
@@ -192,7 +194,7 @@ static void suspects_refresh(struct hang *h, const struct model *m)
 	while ((s = *link)) {
 		const struct proc *p = model_proc(m, s->tgid);
 
-		if (p && rank_still_lacks(m, p, &s->lack)) {
+		if (p && rank_still_pending(m, p, &s->pending)) {
 			link = &s->next;
 			continue;
 		}
@@ -221,13 +223,13 @@ static int roots_judge(struct hang *h, const struct model *m, struct finding_lis
 static int skipped_report(const struct model *m, const struct wait_cycle *c, struct finding_list *found)
 {
 	struct culprit one = { .proc = c->skipped,
-			       .lack = c->lack,
+			       .pending = c->pending,
 			       .kind = FINDING_HANG,
 			       .class = HANG_P2P_UNMATCHED,
 			       .confidence = 0.95 };
 
-	one.lack.limit_ns = m->hang_floor_ns;
-	one.activity = rank_activity(m, c->skipped, c->lack.since_ns);
+	one.pending.limit_ns = m->hang_floor_ns;
+	one.activity = rank_activity(m, c->skipped, c->pending.since_ns);
 	one.cause = "went_on";
 	return culprit_report(m, &one, found);
 }
@@ -239,12 +241,12 @@ static int cycles_judge(struct hang *h, const struct model *m, struct finding_li
 	deadlocks_begin(&h->deadlocks);
 	for (int i = 0; i < h->found.n_cycles && !err; i++) {
 		const struct wait_cycle *c = &h->found.cycles[i];
-		const struct standing *s = deadlocks_see(&h->deadlocks, c, m->now_ns);
+		const struct known_cycle *s = deadlocks_match(&h->deadlocks, c, m->now_ns);
 
 		if (!s || m->now_ns < (c->stood_ns && c->stood_ns < s->since_ns ? c->stood_ns : s->since_ns) +
 					      m->hang_floor_ns)
 			continue;
-		err = c->skipped ? skipped_report(m, c, found) : deadlock_report(m, c, s->print, found);
+		err = c->skipped ? skipped_report(m, c, found) : deadlock_report(m, c, s->fingerprint, found);
 	}
 	deadlocks_end(&h->deadlocks);
 	return err;
@@ -258,10 +260,10 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 
 	suspects_refresh(h, m);
 	h->found.n_roots = h->found.n_cycles = 0;
-	if (holds_worth(m))
-		err = wait_find(m, &h->found);
-	stuck_roots_sift(m, &h->found);
-	sampled_roots_sift(m, &h->found);
+	if (wait_graph_needed(m))
+		err = wait_roots_find(m, &h->found);
+	stalled_op_filter_roots(m, &h->found);
+	counters_filter_roots(m, &h->found);
 	if (!err)
 		err = absent_report(m, &h->found, found);
 	if (!err)
@@ -269,16 +271,16 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	if (!err)
 		err = roots_judge(h, m, found);
 	if (!err)
-		err = init_report_unnamed(m, busy_limit_ns(h, m), found);
+		err = comm_init_report_unnamed(m, busy_limit_ns(h, m), found);
 	if (!err && !h->found.n_roots && !h->found.n_cycles)
 		err = unread_report(m, found);
 	if (!err)
-		err = unborn_report(m, found);
+		err = comm_init_report_outside(m, found);
 	n_before = found->n;
 	if (!err && !h->found.n_roots && !h->found.n_cycles)
-		err = stuck_report(m, found);
+		err = stalled_transfer_report(m, found);
 	if (!err && !h->found.n_roots && !h->found.n_cycles && n_before == found->n)
-		err = inside_report(m, found);
+		err = all_entered_report(m, found);
 	return err;
 }
 

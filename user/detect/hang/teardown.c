@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "detect/hang/culprit.h"
+#include "detect/hang/report.h"
 
 #define TOGETHER_NS 30000000000ull /* deaths that close belong to one end: a launcher's grace is 30 s */
 #define ASKED_NS 10000000000ull    /* after SIGTERM the others follow within that, if they were asked too */

@@ -8,9 +8,9 @@
 
 #include <errno.h>
 
-#include "detect/rank/doing.h"
+#include "detect/rank/call_site.h"
 #include "detect/phrase.h"
-#include "detect/hang/sampled.h"
+#include "detect/hang/counters.h"
 
 #define CONFIDENCE 0.7 /* what the others do elsewhere is not ruled out */
 
@@ -44,7 +44,7 @@ static uint64_t still_since(const struct comm *c)
 	if (!c->by_rank || c->n_seen != c->nranks - 1 || !c->highest_seq[SEQ_COLL] || comm_span(c, SEQ_COLL, &lo, &hi))
 		return 0;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		one = sampled_still_ns(mb);
+		one = counters_still_ns(mb);
 		if (!one)
 			return 0;
 		since = one > since ? one : since;
@@ -140,8 +140,8 @@ int unread_report(const struct model *m, struct finding_list *found)
 	cause = finding_list_of(found, FINDING_D_STATE, p->tgid);
 	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
 	waiting_note(f, m, c, found);
-	doing_note(f, found, p);
-	doing_note_others(f, found, m);
+	call_site_note(f, found, p);
+	call_site_note_others(f, found, m);
 	unread_op_name(f, c, found);
 	unread_comms_note(f, m, found);
 	return 0;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "detect/detect.h"
-#include "detect/hang/wait.h"
+#include "detect/hang/pending.h"
 
 static bool has_any(const char *stack, const char *const *names)
 {
@@ -63,9 +63,11 @@ static const struct task *cause_task(const struct task *t)
 /* Those that wait for its rank past the shortest hang: for a moment somebody waits in every step. */
 static int peers_waiting(const struct model *m, const struct proc *rank)
 {
-	struct lack lack;
+	struct pending pending;
 
-	return rank && rank_lacks(m, rank, &lack) && m->now_ns > lack.since_ns + m->hang_floor_ns ? lack.n_waiting : 0;
+	return rank && rank_pending(m, rank, &pending) && m->now_ns > pending.since_ns + m->hang_floor_ns
+		       ? pending.n_waiting
+		       : 0;
 }
 
 static void evidence_add(struct finding *f, const struct model *m, const struct task *t)

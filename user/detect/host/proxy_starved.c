@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "detect/detect.h"
-#include "detect/transfer/jam.h"
-#include "detect/hang/stuck.h"
+#include "detect/transfer/stalled_transfer.h"
+#include "detect/hang/stalled_op.h"
 
 #define SCANS_MIN 4
 #define LASTS_MIN_NS 1000000000ull
@@ -47,26 +47,26 @@ static struct starving *starving_get(struct proxy_starved *s, const struct membe
 
 static bool stands(const struct model *m, const struct member *mb)
 {
-	uint64_t since_ns = jam_stands_since(mb->comm, false);
-	struct jam j;
+	uint64_t since_ns = transfers_unchanged_since(mb->comm, false);
+	struct stalled_transfer j;
 
-	return since_ns && m->now_ns >= since_ns + m->hang_floor_ns && jam_find(m, mb->comm, &j);
+	return since_ns && m->now_ns >= since_ns + m->hang_floor_ns && stalled_transfer_find(m, mb->comm, &j);
 }
 
 static void fill(struct finding *f, const struct model *m, const struct starving *one)
 {
 	const struct member *mb = one->member;
-	struct jam j;
+	struct stalled_transfer j;
 
 	f->kind = one->hang ? FINDING_HANG : FINDING_CPU_STARVED;
 	f->class = one->hang ? HANG_INSIDE_NETWORK : HANG_NONE;
 	f->cause = one->hang ? "proxy_starved" : "proxy_thread";
 	f->comm = mb->comm->hash;
 	f->peer = -1;
-	if (one->hang && jam_find(m, mb->comm, &j) && j.coll < OP_KINDS_COUNTED) {
+	if (one->hang && stalled_transfer_find(m, mb->comm, &j) && j.coll < OP_KINDS_COUNTED) {
 		f->has_op = true;
 		f->op = (enum op_kind)j.coll;
-		f->seq = jam_seq(&j);
+		f->seq = stalled_transfer_seq(&j);
 	}
 	f->since_ns = one->since_ns;
 	f->confidence = CONFIDENCE;
@@ -92,7 +92,7 @@ static int report(const struct model *m, struct starving *one, struct finding_li
 	proxy_thread_note(f, mb);
 	finding_note(f, "peers_wait_share", proxy_peers_wait(mb));
 	finding_note(f, "n_scans", one->n_scans);
-	stuck_note(f, found, m, mb->proc);
+	stalled_transfer_note(f, found, m, mb->proc);
 	return 0;
 }
 

@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "detect/rank/doing.h"
+#include "detect/rank/call_site.h"
 #include "detect/detect.h"
-#include "detect/hang/wait.h"
+#include "detect/hang/pending.h"
 
 #define SETTLED_NS 100000000ull /* for all threads to stop */
 #define GRACE_NS 3000000000ull  /* time for a peer to come and wait */
@@ -72,21 +72,21 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 	f->confidence = 0.99;
 	finding_add_rank(f, proc_rank(p), p->tgid);
 	finding_note(f, "stopped_s", (m->now_ns - since) * 1e-9);
-	doing_note(f, found, p);
+	call_site_note(f, found, p);
 	return 0;
 }
 
 static int stopped_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct stopped *s = state;
-	struct lack lack;
+	struct pending pending;
 	int err = 0;
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
 		uint64_t since = p->dead || p->is_child || proc_rank(p) < 0 ? 0 : stopped_since(p);
 		uint64_t key = finding_key(FINDING_STOPPED, p->tgid, since, 0);
 
-		if (!since || (!is_open(s, key) && (m->now_ns < since + GRACE_NS || rank_lacks(m, p, &lack))))
+		if (!since || (!is_open(s, key) && (m->now_ns < since + GRACE_NS || rank_pending(m, p, &pending))))
 			continue;
 		err = remember(s, key);
 		if (!err)

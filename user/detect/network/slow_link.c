@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "detect/detect.h"
-#include "detect/transfer/jam.h"
+#include "detect/transfer/stalled_transfer.h"
 #include "detect/transfer/link_cause.h"
 #include "detect/transfer/path_share.h"
 
@@ -20,7 +20,7 @@
 #define REST_FACTOR 6      /* and so many times less: */
 #define REST_FACTOR_FULL 3 /* where data are under way nearly all the time it cannot be more by as much */
 #define FULL 0.7
-#define CHANCE 26               /* path_looks_differ() */
+#define CHANCE 26               /* path_samples_differ() */
 #define HALF 0.5                /* of the slowest: slow, too */
 #define STANDS_NS 2000000000ull /* a job that stands still is a hang's */
 #define RANKS_MIN 3             /* of two ranks nobody can be compared */
@@ -115,18 +115,18 @@ static bool others_well(const struct paths *s, struct verdict *v, uint64_t now_n
 /* The slow way, or those of the slow port, against all the others. */
 static double differ(const struct paths *s, const struct verdict *v, uint64_t now_ns)
 {
-	struct path_looks sorts[2] = { 0 }, l;
+	struct path_samples sorts[2] = { 0 }, l;
 
 	for (const struct path *p = s->all; p; p = p->next) {
 		bool slow = v->port ? touches(p, v->port) : p == v->slow;
 
 		if (p->from->comm != v->slow->from->comm)
 			continue;
-		l = path_looks(p, now_ns);
+		l = path_samples(p, now_ns);
 		sorts[slow].n += l.n;
 		sorts[slow].busy += l.busy;
 	}
-	return path_looks_differ(sorts[true], sorts[false]);
+	return path_samples_differ(sorts[true], sorts[false]);
 }
 
 /* `was`: told already. */
@@ -157,7 +157,7 @@ static bool thread_well(const struct member *mb)
 
 static bool goes_on(const struct model *m, const struct comm *c)
 {
-	uint64_t since_ns = jam_stands_since(c, true);
+	uint64_t since_ns = transfers_unchanged_since(c, true);
 
 	return !since_ns || m->now_ns < since_ns + STANDS_NS;
 }
@@ -289,7 +289,7 @@ static uint64_t since_of(const struct path *p, uint64_t now_ns)
 {
 	uint64_t since = now_ns;
 
-	for (uint64_t i = 0; i < p->n_looks && i < PATH_LOOKS; i++)
+	for (uint64_t i = 0; i < p->n_looks && i < PATH_SAMPLES; i++)
 		if (p->busy[i] && p->looks_ns[i] + PATH_WINDOW_NS >= now_ns && p->looks_ns[i] < since)
 			since = p->looks_ns[i];
 	return since;

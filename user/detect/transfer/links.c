@@ -16,7 +16,7 @@ static bool posts_nothing(const struct proxy_part *p)
 	return begun(p) && p->posted == p->done && p->posted < (uint64_t)p->nsteps;
 }
 
-static enum link_hold receiver_judge(const struct proxy_part *recv)
+static enum link_side receiver_judge(const struct proxy_part *recv)
 {
 	if (!begun(recv) || recv->received > recv->transmitted || posts_nothing(recv))
 		return LINK_RECEIVER;
@@ -24,14 +24,14 @@ static enum link_hold receiver_judge(const struct proxy_part *recv)
 }
 
 /* The receiver has all, or has not taken the operation up. */
-static enum link_hold alone_judge(const struct proxy_part *send)
+static enum link_side alone_judge(const struct proxy_part *send)
 {
 	if (!begun(send))
 		return LINK_SENDER;
 	return send->transmitted < (uint64_t)send->nsteps ? LINK_RECEIVER : LINK_SENDER;
 }
 
-enum link_hold link_judge(const struct proxy_part *send, const struct proxy_part *recv)
+enum link_side link_delaying_side(const struct proxy_part *send, const struct proxy_part *recv)
 {
 	uint64_t handed;
 

@@ -26,9 +26,9 @@
 
 #include "event.h"
 
-enum link_hold { LINK_QUIET, LINK_SENDER, LINK_NETWORK, LINK_RECEIVER };
+enum link_side { LINK_QUIET, LINK_SENDER, LINK_NETWORK, LINK_RECEIVER };
 
 /* `send`, `recv`: both ends of the connection in one operation; NULL: over, or not taken up. Not both NULL. */
-enum link_hold link_judge(const struct proxy_part *send, const struct proxy_part *recv);
+enum link_side link_delaying_side(const struct proxy_part *send, const struct proxy_part *recv);
 
 #endif

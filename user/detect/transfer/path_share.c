@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "detect/transfer/jam.h"
+#include "detect/transfer/stalled_transfer.h"
 
 static struct path *path_of(struct paths *s, const struct member *from, const struct member *to)
 {
@@ -37,7 +37,7 @@ static int paths_find(struct paths *s, const struct member *mb)
 		const struct proxy_part *part = &mb->proxies.parts[i];
 		const struct member *to = part->peer >= 0 && part->peer < c->nranks ? c->by_rank[part->peer] : NULL;
 
-		if (part->is_send && jam_is_network(part) && to && to != mb && !path_of(s, mb, to))
+		if (part->is_send && proxy_part_is_network(part) && to && to != mb && !path_of(s, mb, to))
 			return -ENOMEM;
 	}
 	return 0;
@@ -48,7 +48,7 @@ static bool is_busy(const struct path *p)
 	for (int i = 0; i < p->from->proxies.n; i++) {
 		const struct proxy_part *part = &p->from->proxies.parts[i];
 
-		if (part->is_send && jam_is_network(part) && part->peer == p->to->rank &&
+		if (part->is_send && proxy_part_is_network(part) && part->peer == p->to->rank &&
 		    part->transmitted > part->done)
 			return true;
 	}
@@ -57,7 +57,7 @@ static bool is_busy(const struct path *p)
 
 static uint64_t last_ns(const struct path *p)
 {
-	return p->n_looks ? p->looks_ns[(p->n_looks - 1) % PATH_LOOKS] : 0;
+	return p->n_looks ? p->looks_ns[(p->n_looks - 1) % PATH_SAMPLES] : 0;
 }
 
 int paths_take(struct paths *s, const struct comm *c)
@@ -69,18 +69,18 @@ int paths_take(struct paths *s, const struct comm *c)
 	for (struct path *p = s->all; p && !err; p = p->next) {
 		if (p->from->comm != c || p->from->gone || p->from->proxies.seen_ns <= last_ns(p))
 			continue;
-		p->looks_ns[p->n_looks % PATH_LOOKS] = p->from->proxies.seen_ns;
-		p->busy[p->n_looks % PATH_LOOKS] = is_busy(p);
+		p->looks_ns[p->n_looks % PATH_SAMPLES] = p->from->proxies.seen_ns;
+		p->busy[p->n_looks % PATH_SAMPLES] = is_busy(p);
 		p->n_looks++;
 	}
 	return err;
 }
 
-struct path_looks path_looks(const struct path *p, uint64_t now_ns)
+struct path_samples path_samples(const struct path *p, uint64_t now_ns)
 {
-	struct path_looks l = { 0 };
+	struct path_samples l = { 0 };
 
-	for (uint64_t i = 0; i < p->n_looks && i < PATH_LOOKS; i++) {
+	for (uint64_t i = 0; i < p->n_looks && i < PATH_SAMPLES; i++) {
 		if (p->looks_ns[i] + PATH_WINDOW_NS < now_ns)
 			continue;
 		l.n++;
@@ -91,22 +91,22 @@ struct path_looks path_looks(const struct path *p, uint64_t now_ns)
 
 double path_share(const struct path *p, uint64_t now_ns, int least)
 {
-	struct path_looks l = path_looks(p, now_ns);
+	struct path_samples l = path_samples(p, now_ns);
 
 	return l.n && l.n >= least ? (double)l.busy / l.n : -1;
 }
 
 /* The logarithm of the likelihood of what was seen, at the share that makes it most likely. */
-static double likelihood(struct path_looks l)
+static double likelihood(struct path_samples l)
 {
 	double idle = l.n - l.busy;
 
 	return (l.busy ? l.busy * log(l.busy / (double)l.n) : 0) + (idle > 0 ? idle * log(idle / l.n) : 0);
 }
 
-double path_looks_differ(struct path_looks one, struct path_looks other)
+double path_samples_differ(struct path_samples one, struct path_samples other)
 {
-	struct path_looks both = { one.n + other.n, one.busy + other.busy };
+	struct path_samples both = { one.n + other.n, one.busy + other.busy };
 
 	return 2 * (likelihood(one) + likelihood(other) - likelihood(both));
 }

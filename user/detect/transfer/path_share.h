@@ -9,13 +9,13 @@
 
 #include "model/model.h"
 
-#define PATH_LOOKS 128
+#define PATH_SAMPLES 128
 #define PATH_WINDOW_NS 12000000000ull
 
 struct path { /* from one member of a communicator to another */
 	const struct member *from, *to;
-	uint64_t n_looks, looks_ns[PATH_LOOKS]; /* ring */
-	bool busy[PATH_LOOKS];
+	uint64_t n_looks, looks_ns[PATH_SAMPLES]; /* ring */
+	bool busy[PATH_SAMPLES];
 	struct path *next;
 };
 
@@ -25,16 +25,16 @@ struct paths {
 
 /* Takes in the newest looks at this communicator. 0 or -ENOMEM. */
 int paths_take(struct paths *s, const struct comm *c);
-struct path_looks {
+struct path_samples {
 	int n, busy;
 };
 /* Those in the window. */
-struct path_looks path_looks(const struct path *p, uint64_t now_ns);
+struct path_samples path_samples(const struct path *p, uint64_t now_ns);
 /* Of the looks in the window; -1: fewer than `least`. */
 double path_share(const struct path *p, uint64_t now_ns, int least);
 /* How much likelier it is that one sort of path is busier than the other than that both are alike: twice the logarithm
  * of the ratio of the likelihoods, with one degree of freedom. 26: by chance once in some millions. */
-double path_looks_differ(struct path_looks one, struct path_looks other);
+double path_samples_differ(struct path_samples one, struct path_samples other);
 /* Paths of members that are no more. */
 void paths_forget(struct paths *s, const struct model *m);
 void paths_free(struct paths *s);

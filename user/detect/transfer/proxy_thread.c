@@ -12,8 +12,8 @@
 #define AT_REST_NS 400000000ull /* asleep without a break: no poll with a timeout */
 #define WINDOW_MIN_NS 200000000ull
 #define STARVED_WAIT 0.5    /* of the time between two scans */
-#define LOOKS_WAIT 0.3      /* below it the thread had the CPU when it wanted it */
-#define LOOKS_RUN_NS 200000 /* it went round more than once: that takes some microseconds */
+#define POLLS_WAIT 0.3      /* below it the thread had the CPU when it wanted it */
+#define POLLS_RUN_NS 200000 /* it went round more than once: that takes some microseconds */
 #define PEER_WAIT 0.5       /* of the starved one's wait: no more than that ... */
 #define PEER_RUN 4          /* ... or so many times its CPU time */
 
@@ -125,14 +125,14 @@ enum proxy_thread proxy_thread_judge(const struct member *mb)
 	if (t->blocked || (t->state == TASK_DISK && t->seen_ns > t->since_ns + AT_REST_NS))
 		return PROXY_BLOCKED;
 	if (proxy_at_rest(t)) /* with nothing active it may: there is nothing to look at */
-		return mb->proxies.n ? PROXY_ASLEEP : PROXY_LOOKS;
+		return mb->proxies.n ? PROXY_ASLEEP : PROXY_POLLS;
 	if (!measured(t))
 		return PROXY_UNSEEN;
 	if (starved(mb, t))
 		return PROXY_STARVED;
-	if (t->run_ns < t->prev_run_ns + LOOKS_RUN_NS)
+	if (t->run_ns < t->prev_run_ns + POLLS_RUN_NS)
 		return PROXY_UNSETTLED;
-	return wait_share(t) < LOOKS_WAIT ? PROXY_LOOKS : PROXY_LOOKS_LATE;
+	return wait_share(t) < POLLS_WAIT ? PROXY_POLLS : PROXY_POLLS_LATE;
 }
 
 void proxy_thread_note(struct finding *f, const struct member *mb)

@@ -14,8 +14,8 @@ enum proxy_thread {                  /* the worse the higher */
 		    PROXY_UNSETTLED, /* it waits for a CPU, as others do */
 		    PROXY_STARVED, /* it waits for a CPU as none of its peers does, by the last scan: chance, unless it
 				      lasts */
-		    PROXY_LOOKS_LATE, /* it looked between the last two scans, and waited for a CPU much of that time */
-		    PROXY_LOOKS,      /* it had the CPU, and looked */
+		    PROXY_POLLS_LATE, /* it looked between the last two scans, and waited for a CPU much of that time */
+		    PROXY_POLLS,      /* it had the CPU, and looked */
 		    PROXY_ASLEEP,     /* with operations active it never is */
 		    PROXY_BLOCKED,    /* D state */
 		    PROXY_STOPPED,    /* its process is */

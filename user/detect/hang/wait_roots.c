@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * roots.c - reads the graph. A component that nobody in it can leave is a root if it is one rank, and nothing that can
- * be blamed on a rank if it is one operation (all are there). More than one node is a cycle: proof of a deadlock where
- * every rank in it is known to be held, since each waits for all of its edges; a guess where waits are not seen.
+ * wait_roots.c - reads the graph. A component that nobody in it can leave is a root if it is one rank, and nothing that
+ * can be blamed on a rank if it is one operation (all are there). More than one node is a cycle: proof of a deadlock
+ * where every rank in it is known to be held, since each waits for all of its edges; a guess where waits are not seen.
  */
-#include "detect/hang/roots.h"
+#include "detect/hang/wait_roots.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "detect/hang/birth.h"
-#include "detect/hang/sampled.h"
+#include "detect/hang/comm_init.h"
+#include "detect/hang/counters.h"
 
-static uint64_t print_of(const struct held_in *in)
+static uint64_t fingerprint_of(const struct awaited *in)
 {
-	uint64_t h = hash_mix(11, in->birth ? birth_key(in->birth) : in->comm->hash);
+	uint64_t h = hash_mix(11, in->birth ? comm_init_key(in->birth) : in->comm->hash);
 
 	h = hash_mix(hash_mix(h, (uint64_t)in->space), in->seq);
 	if (in->space == SPACE_P2P) /* both sides have one name */
@@ -25,7 +25,7 @@ static uint64_t print_of(const struct held_in *in)
 	return h;
 }
 
-static bool is_rank(const struct holds *h, int node)
+static bool is_rank(const struct wait_graph *h, int node)
 {
 	return node < h->n_procs;
 }
@@ -33,7 +33,7 @@ static bool is_rank(const struct holds *h, int node)
 /* --- guesses --- */
 
 /* A host that sits in no wait, where others do, is what holds a cycle up; else the one that fell silent first. */
-static void unsure_roots(const struct holds *h, int scc, struct wait_found *found)
+static void unsure_roots(const struct wait_graph *h, int scc, struct wait_roots *found)
 {
 	int n_ranks = 0, n_waiting = 0, first = -1;
 
@@ -42,13 +42,13 @@ static void unsure_roots(const struct holds *h, int scc, struct wait_found *foun
 			continue;
 		n_ranks++;
 		n_waiting += proc_waits(h->procs[i]);
-		if (h->late[i] && (first < 0 || h->procs[i]->last_call_ns < h->procs[first]->last_call_ns))
+		if (h->lagging[i] && (first < 0 || h->procs[i]->last_call_ns < h->procs[first]->last_call_ns))
 			first = i;
 	}
 	if (first < 0)
 		return;
 	for (int i = 0; i < h->n_procs && n_waiting && n_waiting < n_ranks && found->n_roots < ROOTS_MAX; i++)
-		if (h->g.scc[i] == scc && h->late[i] && !proc_waits(h->procs[i]))
+		if (h->g.scc[i] == scc && h->lagging[i] && !proc_waits(h->procs[i]))
 			found->roots[found->n_roots++] = (struct wait_root){ h->procs[i], 0.9 };
 	if ((!n_waiting || n_waiting == n_ranks) && found->n_roots < ROOTS_MAX)
 		found->roots[found->n_roots++] = (struct wait_root){ h->procs[first], n_waiting ? 0.45 : 0.6 };
@@ -56,81 +56,81 @@ static void unsure_roots(const struct holds *h, int scc, struct wait_found *foun
 
 /* --- cycles --- */
 
-static struct holder holder_of(const struct holds *h, const struct graph_edge *e)
+static struct cycle_rank cycle_rank_of(const struct wait_graph *h, const struct graph_edge *e)
 {
-	struct held_in in = hold_of(h, e->to);
+	struct awaited in = wait_graph_op(h, e->to);
 
-	return (struct holder){ h->procs[is_rank(h, e->from) ? e->from : e->via], in, print_of(&in) };
+	return (struct cycle_rank){ h->procs[is_rank(h, e->from) ? e->from : e->via], in, fingerprint_of(&in) };
 }
 
-static void holder_add(struct wait_cycle *c, const struct holder *a)
+static void cycle_rank_add(struct wait_cycle *c, const struct cycle_rank *a)
 {
-	for (int i = 0; i < c->n_holders; i++)
-		if (c->holders[i].proc == a->proc)
+	for (int i = 0; i < c->n_ranks; i++)
+		if (c->ranks[i].proc == a->proc)
 			return;
-	if (c->n_holders < HOLDERS_MAX)
-		c->holders[c->n_holders++] = *a;
+	if (c->n_ranks < CYCLE_RANKS_MAX)
+		c->ranks[c->n_ranks++] = *a;
 }
 
-static void print_add(struct wait_cycle *c, uint64_t print)
+static void fingerprint_add(struct wait_cycle *c, uint64_t fingerprint)
 {
 	int i;
 
-	for (i = 0; i < c->n_prints && c->prints[i] < print; i++)
+	for (i = 0; i < c->n_fingerprints && c->fingerprints[i] < fingerprint; i++)
 		;
-	if (i == PRINTS_MAX || (i < c->n_prints && c->prints[i] == print))
+	if (i == FINGERPRINTS_MAX || (i < c->n_fingerprints && c->fingerprints[i] == fingerprint))
 		return;
-	if (c->n_prints < PRINTS_MAX)
-		c->n_prints++;
-	for (int k = c->n_prints - 1; k > i; k--)
-		c->prints[k] = c->prints[k - 1];
-	c->prints[i] = print;
+	if (c->n_fingerprints < FINGERPRINTS_MAX)
+		c->n_fingerprints++;
+	for (int k = c->n_fingerprints - 1; k > i; k--)
+		c->fingerprints[k] = c->fingerprints[k - 1];
+	c->fingerprints[i] = fingerprint;
 }
 
-static uint64_t begin_of(const struct held_in *in)
+static uint64_t begin_of(const struct awaited *in)
 {
-	uint64_t since = in->birth               ? birth_since_ns(in->birth)
+	uint64_t since = in->birth               ? comm_init_since_ns(in->birth)
 			 : in->op                ? in->op->enqueue_ns
-			 : in->space == SEQ_COLL ? sampled_since_ns(in->comm, in->seq)
+			 : in->space == SEQ_COLL ? counters_since_ns(in->comm, in->seq)
 						 : 0;
 
 	return since ? since : UINT64_MAX;
 }
 
-/* The peer's side of the transfer that hub `in` is: what that rank lacks. */
-static struct lack lack_of(const struct held_in *in)
+/* The peer's side of the transfer that op_node `in` is: what that rank lacks. */
+static struct pending pending_of(const struct awaited *in)
 {
 	const struct op *op = in->op;
 
-	return (struct lack){ .member = member_peer(op->member, op->peer),
-			      .space = SPACE_P2P,
-			      .peer = op->member->rank,
-			      .kind = op->kind == OP_SEND ? OP_RECV : OP_SEND,
-			      .seq = op->seq,
-			      .since_ns = op->enqueue_ns,
-			      .n_waiting = 1,
-			      .op = op };
+	return (struct pending){ .member = member_peer(op->member, op->peer),
+				 .space = SPACE_P2P,
+				 .peer = op->member->rank,
+				 .kind = op->kind == OP_SEND ? OP_RECV : OP_SEND,
+				 .seq = op->seq,
+				 .since_ns = op->enqueue_ns,
+				 .n_waiting = 1,
+				 .op = op };
 }
 
 /* A transfer in the cycle that a rank did not call. Who went on past its place is the cause. One alone can be nothing
  * else; of several (both Send first) nobody can be told from the other: that is a matter of order. */
-static void skipped_find(const struct holds *h, int scc, struct wait_cycle *c)
+static void skipped_find(const struct wait_graph *h, int scc, struct wait_cycle *c)
 {
-	struct lack one;
+	struct pending one;
 	int n = 0;
 
 	for (size_t i = 0; i < h->g.n_edges; i++) {
 		const struct graph_edge *e = &h->g.edges[i];
-		struct held_in in;
+		struct awaited in;
 
 		if (h->g.scc[e->from] != scc || h->g.scc[e->to] != scc || is_rank(h, e->from) || !is_rank(h, e->to))
 			continue;
-		in = hold_of(h, e->from);
+		in = wait_graph_op(h, e->from);
 		if (in.space != SPACE_P2P)
 			continue;
-		one = lack_of(&in);
+		one = pending_of(&in);
 		if (n++ == 0 || rank_passed(h->procs[e->to], &one)) {
-			c->lack = one;
+			c->pending = one;
 			c->skipped = h->procs[e->to];
 			if (rank_passed(c->skipped, &one))
 				return;
@@ -140,28 +140,28 @@ static void skipped_find(const struct holds *h, int scc, struct wait_cycle *c)
 		c->skipped = NULL;
 }
 
-static int hops_find(const struct holds *h, int node, struct wait_cycle *c)
+static int hops_find(const struct wait_graph *h, int node, struct wait_cycle *c)
 {
 	int edges[2 * HOPS_MAX], n = graph_cycle(&h->g, node, edges, 2 * HOPS_MAX);
 
 	for (int i = 0; i < n && c->n_hops < HOPS_MAX; i++)
 		if (!is_rank(h, h->g.edges[edges[i]].to))
-			c->hops[c->n_hops++] = holder_of(h, &h->g.edges[edges[i]]);
+			c->hops[c->n_hops++] = cycle_rank_of(h, &h->g.edges[edges[i]]);
 	return n < 0 ? n : 0;
 }
 
-static int cycle_read(const struct holds *h, int scc, int node, struct wait_cycle *c)
+static int cycle_read(const struct wait_graph *h, int scc, int node, struct wait_cycle *c)
 {
 	*c = (struct wait_cycle){ .since_ns = UINT64_MAX };
 	for (size_t i = 0; i < h->g.n_edges; i++) {
 		const struct graph_edge *e = &h->g.edges[i];
-		struct holder a;
+		struct cycle_rank a;
 
 		if (h->g.scc[e->from] != scc || h->g.scc[e->to] != scc || is_rank(h, e->to))
 			continue;
-		a = holder_of(h, e);
-		holder_add(c, &a);
-		print_add(c, a.print);
+		a = cycle_rank_of(h, e);
+		cycle_rank_add(c, &a);
+		fingerprint_add(c, a.fingerprint);
 		if (begin_of(&a.in) < c->since_ns)
 			c->since_ns = begin_of(&a.in);
 	}
@@ -176,13 +176,13 @@ static uint64_t stood_since(const struct proc *const *ranks, int n)
 
 	for (int i = 0; i < n; i++)
 		for (const struct member *mb = ranks[i]->members; mb; mb = mb->next_in_proc) {
-			one = sampled_still_ns(mb);
+			one = counters_still_ns(mb);
 			since = one > since ? one : since;
 		}
 	return since;
 }
 
-static int waiting_cycle(const struct holds *h, int scc, int hub, uint64_t stood_ns, struct wait_found *found)
+static int waiting_cycle(const struct wait_graph *h, int scc, int op_node, uint64_t stood_ns, struct wait_roots *found)
 {
 	struct wait_cycle *c = &found->cycles[found->n_cycles];
 	int err;
@@ -190,14 +190,14 @@ static int waiting_cycle(const struct holds *h, int scc, int hub, uint64_t stood
 	if (found->n_cycles == CYCLES_MAX)
 		return 0;
 	found->n_cycles++;
-	err = cycle_read(h, scc, hub, c);
+	err = cycle_read(h, scc, op_node, c);
 	c->stood_ns = stood_ns;
 	return err;
 }
 
 /* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody
  * saw. */
-static int sampled_read(const struct holds *h, int scc, int hub, struct wait_found *found, bool *ret_done)
+static int counters_read(const struct wait_graph *h, int scc, int op_node, struct wait_roots *found, bool *ret_done)
 {
 	const struct proc *ranks[ROOTS_MAX];
 	int n = 0, odd = 0;
@@ -206,13 +206,13 @@ static int sampled_read(const struct holds *h, int scc, int hub, struct wait_fou
 		if (h->g.scc[i] == scc)
 			ranks[n++] = h->procs[i];
 	*ret_done = true;
-	switch (sampled_cycle_judge(ranks, n, &odd)) {
-	case CYCLE_ALL_WAIT: return waiting_cycle(h, scc, hub, stood_since(ranks, n), found);
+	switch (counters_cycle_judge(ranks, n, &odd)) {
+	case CYCLE_ALL_WAIT: return waiting_cycle(h, scc, op_node, stood_since(ranks, n), found);
 	case CYCLE_ONE_DIFFERS:
 		if (found->n_roots < ROOTS_MAX)
 			found->roots[found->n_roots++] = (struct wait_root){ ranks[odd], 0.9 };
 		return 0;
-	case CYCLE_UNTOLD:
+	case CYCLE_UNDECIDED:
 		for (int i = 0; i < n && found->n_roots < ROOTS_MAX; i++)
 			found->roots[found->n_roots++] = (struct wait_root){ ranks[i], 0.4 };
 		return 0;
@@ -223,29 +223,29 @@ static int sampled_read(const struct holds *h, int scc, int hub, struct wait_fou
 /* --- components --- */
 
 struct component {
-	int size, hub;
-	bool unsure, late;
+	int size, op_node;
+	bool unsure, lagging;
 };
 
-static struct component *components_count(const struct holds *h)
+static struct component *components_count(const struct wait_graph *h)
 {
 	struct component *all = calloc(h->g.n_scc + 1, sizeof(*all));
 
 	for (int i = 0; all && i < h->g.n_nodes; i++) {
 		struct component *c = &all[h->g.scc[i]];
 
-		if (!is_rank(h, i) && (!c->size || c->hub < 0))
-			c->hub = i;
+		if (!is_rank(h, i) && (!c->size || c->op_node < 0))
+			c->op_node = i;
 		else if (!c->size)
-			c->hub = -1;
+			c->op_node = -1;
 		c->size++;
-		c->unsure |= is_rank(h, i) && h->stance[i] == STANCE_UNSURE;
-		c->late |= is_rank(h, i) && h->late[i];
+		c->unsure |= is_rank(h, i) && h->state[i] == STATE_UNKNOWN;
+		c->lagging |= is_rank(h, i) && h->lagging[i];
 	}
 	return all;
 }
 
-static int roots_read(const struct holds *h, struct wait_found *found)
+static int roots_read(const struct wait_graph *h, struct wait_roots *found)
 {
 	struct component *all = components_count(h), *c;
 	int err = all ? 0 : -ENOMEM;
@@ -253,12 +253,12 @@ static int roots_read(const struct holds *h, struct wait_found *found)
 
 	for (int i = 0; all && !err && i < h->g.n_nodes; i++) { /* in the order of ranks, not of components */
 		c = &all[h->g.scc[i]];
-		if (c->size > 1 && !c->unsure && c->hub >= 0 && found->n_cycles < CYCLES_MAX)
-			err = cycle_read(h, h->g.scc[i], c->hub, &found->cycles[found->n_cycles++]);
-		else if (c->size == 1 && c->late && !h->g.leaves[h->g.scc[i]] && found->n_roots < ROOTS_MAX)
+		if (c->size > 1 && !c->unsure && c->op_node >= 0 && found->n_cycles < CYCLES_MAX)
+			err = cycle_read(h, h->g.scc[i], c->op_node, &found->cycles[found->n_cycles++]);
+		else if (c->size == 1 && c->lagging && !h->g.leaves[h->g.scc[i]] && found->n_roots < ROOTS_MAX)
 			found->roots[found->n_roots++] = (struct wait_root){ h->procs[i], 0.97 };
 		else if (c->size > 1 && c->unsure && !h->g.leaves[h->g.scc[i]]) {
-			err = sampled_read(h, h->g.scc[i], c->hub, found, &sampled);
+			err = counters_read(h, h->g.scc[i], c->op_node, found, &sampled);
 			if (!sampled)
 				unsure_roots(h, h->g.scc[i], found);
 		}
@@ -268,14 +268,14 @@ static int roots_read(const struct holds *h, struct wait_found *found)
 	return err;
 }
 
-int wait_find(const struct model *m, struct wait_found *found)
+int wait_roots_find(const struct model *m, struct wait_roots *found)
 {
-	struct holds h;
-	int err = holds_build(&h, m);
+	struct wait_graph h;
+	int err = wait_graph_build(&h, m);
 
 	found->n_roots = found->n_cycles = 0;
 	if (!err)
 		err = roots_read(&h, found);
-	holds_free(&h);
+	wait_graph_free(&h);
 	return err;
 }

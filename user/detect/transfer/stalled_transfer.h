@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jam.h - a communicator whose oldest operation on the network everybody entered, and not everybody is through with.
+ * stalled_transfer.h - a communicator whose oldest operation on the network everybody entered, and not everybody is
+ * through with.
  */
-#ifndef RANKTRACE_JAM_H
-#define RANKTRACE_JAM_H
+#ifndef RANKTRACE_STALLED_TRANSFER_H
+#define RANKTRACE_STALLED_TRANSFER_H
 
 #include "detect/transfer/proxy_thread.h"
 #include "model/model.h"
 
-struct jam {
+struct stalled_transfer {
 	const struct comm *comm;
 	uint64_t op_count;
 	uint64_t since_ns; /* nothing moved from here on; 0: something did */
@@ -19,21 +20,21 @@ struct jam {
 };
 
 /* Of every member all is known, by looks that are fresh. False: there is none, or it cannot be told. */
-bool jam_find(const struct model *m, const struct comm *c, struct jam *ret);
+bool stalled_transfer_find(const struct model *m, const struct comm *c, struct stalled_transfer *ret);
 /* Of every member all is known. */
-bool jam_known(const struct model *m, const struct comm *c);
+bool transfers_known(const struct model *m, const struct comm *c);
 /* The operation's number in the communicator, as findings tell it. */
-uint64_t jam_seq(const struct jam *j);
+uint64_t stalled_transfer_seq(const struct stalled_transfer *j);
 /* Since when the hosts, or with `proxies` the transfers too, stand as they do now, by two looks at each; 0 they do not.
  */
-uint64_t jam_stands_since(const struct comm *c, bool proxies);
+uint64_t transfers_unchanged_since(const struct comm *c, bool proxies);
 /* The member whose proxy is worst off, and how; of two that are equally so nobody. */
-void jam_culprit_find(struct jam *j);
+void stalled_transfer_culprit(struct stalled_transfer *j);
 /* A collective's part on a network connection. */
-bool jam_is_network(const struct proxy_part *p);
-bool jam_has(const struct member *mb, uint64_t op_count);
-bool jam_in_any(const struct member *mb);
+bool proxy_part_is_network(const struct proxy_part *p);
+bool member_in_transfer(const struct member *mb, uint64_t op_count);
+bool member_transfers(const struct member *mb);
 /* The same, by a look that is fresh. */
-bool jam_in_any_now(const struct model *m, const struct member *mb);
+bool member_transfers_now(const struct model *m, const struct member *mb);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * birth.c - who is missing in the creation of a communicator. A Split is called by all of its parent; an id that all of
- * the world got is called by rank r of the job as rank r. Anything else only tells how many are missing.
+ * comm_init.c - who is missing in the creation of a communicator. A Split is called by all of its parent; an id that
+ * all of the world got is called by rank r of the job as rank r. Anything else only tells how many are missing.
  */
-#include "detect/hang/birth.h"
+#include "detect/hang/comm_init.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,28 +11,28 @@
 #include "base/hash.h"
 #include "detect/rank/activity.h"
 
-#define BIRTH_LIMIT_NS 5000000000ull /* ranks of a job start apart: imports, data sets, caches */
+#define INIT_LIMIT_NS 5000000000ull /* ranks of a job start apart: imports, data sets, caches */
 
-uint64_t birth_key(const struct birth *b)
+uint64_t comm_init_key(const struct birth *b)
 {
 	uint64_t h = hash_mix(hash_mix(7, b->id_hash), b->parent ? b->parent->hash : 0);
 
 	return hash_mix(hash_mix(h, b->nth), b->kind);
 }
 
-uint64_t birth_since_ns(const struct birth *b)
+uint64_t comm_init_since_ns(const struct birth *b)
 {
 	uint64_t since = UINT64_MAX;
 
 	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
-		if (birth_inside(bm) && bm->since_ns < since)
+		if (comm_init_waits(bm) && bm->since_ns < since)
 			since = bm->since_ns;
 	return since;
 }
 
-uint64_t birth_limit_ns(const struct model *m, const struct proc *p)
+uint64_t comm_init_limit_ns(const struct model *m, const struct proc *p)
 {
-	return proc_gone_or_stopped(p) ? m->hang_floor_ns : BIRTH_LIMIT_NS;
+	return proc_gone_or_stopped(p) ? m->hang_floor_ns : INIT_LIMIT_NS;
 }
 
 static int proc_cmp(const void *a, const void *b)
@@ -93,7 +93,7 @@ static int missing_of_job(const struct model *m, const struct birth *b, const st
 {
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p && n < BIRTH_MISSING_MAX; p = p->next)
+	for (const struct proc *p = m->procs; p && n < INIT_MISSING_MAX; p = p->next)
 		if (of_its_job(b, p) && !has_called(c, p) && is_newest(m, b, p))
 			list[n++] = p;
 	return n;
@@ -103,7 +103,7 @@ static int missing_of_parent(const struct birth *b, const struct callers *c, con
 {
 	int n = 0;
 
-	for (int r = 0; b->parent->by_rank && r < b->parent->nranks && n < BIRTH_MISSING_MAX; r++) {
+	for (int r = 0; b->parent->by_rank && r < b->parent->nranks && n < INIT_MISSING_MAX; r++) {
 		const struct member *mb = b->parent->by_rank[r];
 
 		if (mb && !mb->gone && !has_called(c, mb->proc))
@@ -125,13 +125,13 @@ static bool all_seen_outside(const struct proc *const *list, int n)
 	return !n;
 }
 
-int birth_missing(const struct model *m, const struct birth *b, const struct proc **list, bool *ret_exact)
+int comm_init_missing(const struct model *m, const struct birth *b, const struct proc **list, bool *ret_exact)
 {
 	struct callers c;
 	bool exact = false;
 	int n = 0;
 
-	if (birth_since_ns(b) != UINT64_MAX && birth_incomplete(b) && callers_list(b, &c)) {
+	if (comm_init_since_ns(b) != UINT64_MAX && comm_init_incomplete(b) && callers_list(b, &c)) {
 		n = b->parent ? missing_of_parent(b, &c, list) : missing_of_job(m, b, &c, list);
 		/* Shrink and Grow: not all of the parent, unless it is all that is left */
 		exact = b->parent ? b->kind == COMM_INIT_SPLIT || n == b->nranks - b->n_called : is_world(b);
@@ -143,20 +143,20 @@ int birth_missing(const struct model *m, const struct birth *b, const struct pro
 	return exact || ret_exact ? n : 0;
 }
 
-bool birth_lack(const struct model *m, const struct birth *b, const struct proc *p, struct lack *l)
+bool comm_init_pending(const struct model *m, const struct birth *b, const struct proc *p, struct pending *l)
 {
-	const struct proc *missing[BIRTH_MISSING_MAX];
-	int n = birth_missing(m, b, missing, NULL);
+	const struct proc *missing[INIT_MISSING_MAX];
+	int n = comm_init_missing(m, b, missing, NULL);
 
 	while (n > 0 && missing[n - 1] != p)
 		n--;
-	*l = (struct lack){ .space = SPACE_BIRTH,
-			    .peer = -1,
-			    .seq = birth_key(b),
-			    .since_ns = birth_since_ns(b),
-			    .limit_ns = birth_limit_ns(m, p),
-			    .birth = b };
+	*l = (struct pending){ .space = SPACE_INIT,
+			       .peer = -1,
+			       .seq = comm_init_key(b),
+			       .since_ns = comm_init_since_ns(b),
+			       .limit_ns = comm_init_limit_ns(m, p),
+			       .birth = b };
 	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
-		l->n_waiting += birth_inside(bm);
+		l->n_waiting += comm_init_waits(bm);
 	return n > 0;
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampled.c - NCCL counts launches by function: what a laggard lacks is the function whose counter its peers have more
+ * counters.c - NCCL counts launches by function: what a laggard lacks is the function whose counter its peers have more
  * of.
  */
-#include "detect/hang/sampled.h"
+#include "detect/hang/counters.h"
 
 #include <string.h>
 
-#include "detect/rank/doing.h"
+#include "detect/rank/call_site.h"
 
-#define CONFIDENCE_UNTOLD 0.4 /* below what a culprit is named with certainty for */
+#define CONFIDENCE_UNDECIDED 0.4 /* below what a culprit is named with certainty for */
 
-static bool by_samples(const struct member *mb)
+static bool by_counters(const struct member *mb)
 {
 	return mb->samples.counted && !mb->last_call_ns && !mb->from_birth && !mb->gone;
 }
 
-uint64_t sampled_still_ns(const struct member *mb)
+uint64_t counters_still_ns(const struct member *mb)
 {
 	const struct samples *s = &mb->samples;
 
-	return by_samples(mb) && s->seen_ns > s->since_ns ? s->since_ns : 0;
+	return by_counters(mb) && s->seen_ns > s->since_ns ? s->since_ns : 0;
 }
 
 /* It was last read before its peers stood still: it may have entered more since, and nobody can read it any more. */
@@ -29,14 +29,14 @@ static bool read_too_early(const struct member *mb, uint64_t peer_since_ns)
 	return mb->proc->dead || mb->samples.seen_ns < peer_since_ns;
 }
 
-uint64_t sampled_seq(const struct member *mb)
+uint64_t counters_pending_seq(const struct member *mb)
 {
 	uint64_t seq = mb->entered_seq[SEQ_COLL], least = UINT64_MAX;
 
-	if (!by_samples(mb))
+	if (!by_counters(mb))
 		return seq;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
-		uint64_t since = o == mb || o->proc->dead ? 0 : sampled_still_ns(o);
+		uint64_t since = o == mb || o->proc->dead ? 0 : counters_still_ns(o);
 
 		if (o == mb || o->proc->dead)
 			continue;
@@ -54,15 +54,15 @@ static const struct member *nearest_ahead(const struct member *mb)
 	uint64_t n = mb->entered_seq[SEQ_COLL];
 
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
-		if (sampled_still_ns(o) && o->entered_seq[SEQ_COLL] > n &&
+		if (counters_still_ns(o) && o->entered_seq[SEQ_COLL] > n &&
 		    (!best || o->entered_seq[SEQ_COLL] < best->entered_seq[SEQ_COLL]))
 			best = o;
 	return best;
 }
 
-unsigned int sampled_lacks(const struct member *mb)
+unsigned int counters_pending_kinds(const struct member *mb)
 {
-	const struct member *o = by_samples(mb) ? nearest_ahead(mb) : NULL;
+	const struct member *o = by_counters(mb) ? nearest_ahead(mb) : NULL;
 	unsigned int kinds = 0;
 
 	for (int k = 0; o && k < OP_KINDS_COUNTED; k++)
@@ -71,7 +71,7 @@ unsigned int sampled_lacks(const struct member *mb)
 	return kinds;
 }
 
-enum op_kind sampled_kind(const struct member *mb, unsigned int kinds)
+enum op_kind counters_kind(const struct member *mb, unsigned int kinds)
 {
 	const struct member *o = nearest_ahead(mb);
 	uint64_t most = 0, lacks;
@@ -107,7 +107,7 @@ static bool same_place(const struct task *a, const struct task *b)
 {
 	if (!a || !b || a->blocked || b->blocked || !a->at_ns || !b->at_ns)
 		return false;
-	if (doing_same(a, b) == 0)
+	if (call_site_same(a, b) == 0)
 		return false;
 	if (runs(a) || runs(b))
 		return runs(a) && runs(b);
@@ -115,7 +115,7 @@ static bool same_place(const struct task *a, const struct task *b)
 	       !strcmp(a->wchan, b->wchan);
 }
 
-static bool is_root(const struct wait_found *found, const struct proc *p)
+static bool is_root(const struct wait_roots *found, const struct proc *p)
 {
 	for (int i = 0; i < found->n_roots; i++)
 		if (found->roots[i].proc == p)
@@ -128,12 +128,12 @@ static bool is_ahead(const struct proc *p)
 	uint64_t lo, hi;
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (sampled_still_ns(mb) && comm_span(mb->comm, SEQ_COLL, &lo, &hi) && mb->entered_seq[SEQ_COLL] > lo)
+		if (counters_still_ns(mb) && comm_span(mb->comm, SEQ_COLL, &lo, &hi) && mb->entered_seq[SEQ_COLL] > lo)
 			return true;
 	return false;
 }
 
-static bool sits_like_a_waiter(const struct model *m, const struct wait_found *found, const struct proc *p)
+static bool sits_like_a_waiter(const struct model *m, const struct wait_roots *found, const struct proc *p)
 {
 	for (const struct proc *o = m->procs; o; o = o->next)
 		if (!is_root(found, o) && is_ahead(o) && same_place(main_task(p), main_task(o)))
@@ -141,10 +141,10 @@ static bool sits_like_a_waiter(const struct model *m, const struct wait_found *f
 	return false;
 }
 
-static bool known_by_samples(const struct proc *p)
+static bool known_by_counters(const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (by_samples(mb))
+		if (by_counters(mb))
 			return true;
 	return false;
 }
@@ -153,13 +153,13 @@ static bool known_by_samples(const struct proc *p)
 static bool may_wait_for_unseen(const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (sampled_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks &&
+		if (counters_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks &&
 		    mb->entered_seq[SEQ_COLL] && mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
 			return true;
 	return false;
 }
 
-void sampled_roots_sift(const struct model *m, struct wait_found *found)
+void counters_filter_roots(const struct model *m, struct wait_roots *found)
 {
 	bool waits[ROOTS_MAX];
 	int n_waits = 0, n = 0;
@@ -167,7 +167,7 @@ void sampled_roots_sift(const struct model *m, struct wait_found *found)
 	for (int i = 0; i < found->n_roots; i++) {
 		const struct proc *p = found->roots[i].proc;
 
-		waits[i] = (found->n_roots > 1 || may_wait_for_unseen(p)) && known_by_samples(p) &&
+		waits[i] = (found->n_roots > 1 || may_wait_for_unseen(p)) && known_by_counters(p) &&
 			   sits_like_a_waiter(m, found, p);
 		n_waits += waits[i];
 	}
@@ -176,7 +176,7 @@ void sampled_roots_sift(const struct model *m, struct wait_found *found)
 			continue;
 		found->roots[n] = found->roots[i];
 		if (waits[i])
-			found->roots[n].confidence = CONFIDENCE_UNTOLD;
+			found->roots[n].confidence = CONFIDENCE_UNDECIDED;
 		n++;
 	}
 	found->n_roots = n;
@@ -184,27 +184,27 @@ void sampled_roots_sift(const struct model *m, struct wait_found *found)
 
 /* --- cycles --- */
 
-uint64_t sampled_since_ns(const struct comm *c, uint64_t seq)
+uint64_t counters_since_ns(const struct comm *c, uint64_t seq)
 {
 	uint64_t since = 0, one;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		one = mb->entered_seq[SEQ_COLL] > seq ? sampled_still_ns(mb) : 0;
+		one = mb->entered_seq[SEQ_COLL] > seq ? counters_still_ns(mb) : 0;
 		if (one && (!since || one < since))
 			since = one;
 	}
 	return since;
 }
 
-bool sampled_op(const struct comm *c, uint64_t seq, enum op_kind *ret)
+bool counters_op(const struct comm *c, uint64_t seq, enum op_kind *ret)
 {
 	unsigned int kinds;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		kinds = mb->entered_seq[SEQ_COLL] == seq ? sampled_lacks(mb) : 0;
+		kinds = mb->entered_seq[SEQ_COLL] == seq ? counters_pending_kinds(mb) : 0;
 		if (!kinds || kinds & (kinds - 1))
 			continue;
-		*ret = sampled_kind(mb, kinds);
+		*ret = counters_kind(mb, kinds);
 		return true;
 	}
 	return false;
@@ -219,15 +219,15 @@ static int n_alike(const struct proc *const *ranks, int n, int i)
 	return alike;
 }
 
-enum sampled_cycle sampled_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank)
+enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank)
 {
 	int n_alone = 0, most = 0;
 
 	for (int i = 0; i < n; i++) {
 		int alike = n_alike(ranks, n, i);
 
-		if (!known_by_samples(ranks[i]))
-			return CYCLE_NOT_SAMPLED;
+		if (!known_by_counters(ranks[i]))
+			return CYCLE_BY_CALLS;
 		if (!alike) {
 			n_alone++;
 			*ret_rank = i;
@@ -236,5 +236,5 @@ enum sampled_cycle sampled_cycle_judge(const struct proc *const *ranks, int n, i
 	}
 	if (n_alone == 1 && most == n - 2 && n > 2)
 		return CYCLE_ONE_DIFFERS;
-	return most == n - 1 && !runs(main_task(ranks[0])) ? CYCLE_ALL_WAIT : CYCLE_UNTOLD;
+	return most == n - 1 && !runs(main_task(ranks[0])) ? CYCLE_ALL_WAIT : CYCLE_UNDECIDED;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jam.c - see jam.h. Operations are told apart by NCCL's own number of them, which is the same on all ranks.
+ * stalled_transfer.c - see stalled_transfer.h. Operations are told apart by NCCL's own number of them, which is the
+ * same on all ranks.
  */
-#include "detect/transfer/jam.h"
+#include "detect/transfer/stalled_transfer.h"
 
 #define TRANSPORT_NET 2
 #define FRESH_NS 3000000000ull
 
-bool jam_is_network(const struct proxy_part *p)
+bool proxy_part_is_network(const struct proxy_part *p)
 {
 	return p->transport == TRANSPORT_NET && !(p->op_count & 1) &&
 	       p->state; /* odd ones are Send and Recv, numbered otherwise */
@@ -19,25 +20,26 @@ static const struct proxy_part *oldest_part(const struct member *mb)
 	const struct proxy_part *best = NULL;
 
 	for (int i = 0; i < mb->proxies.n; i++)
-		if (jam_is_network(&mb->proxies.parts[i]) && (!best || mb->proxies.parts[i].op_count < best->op_count))
+		if (proxy_part_is_network(&mb->proxies.parts[i]) &&
+		    (!best || mb->proxies.parts[i].op_count < best->op_count))
 			best = &mb->proxies.parts[i];
 	return best;
 }
 
-bool jam_has(const struct member *mb, uint64_t op_count)
+bool member_in_transfer(const struct member *mb, uint64_t op_count)
 {
 	for (int i = 0; i < mb->proxies.n; i++)
-		if (jam_is_network(&mb->proxies.parts[i]) && mb->proxies.parts[i].op_count == op_count)
+		if (proxy_part_is_network(&mb->proxies.parts[i]) && mb->proxies.parts[i].op_count == op_count)
 			return true;
 	return false;
 }
 
-bool jam_in_any(const struct member *mb)
+bool member_transfers(const struct member *mb)
 {
 	return oldest_part(mb);
 }
 
-static bool looked_at(const struct model *m, const struct member *mb)
+static bool is_sampled(const struct model *m, const struct member *mb)
 {
 	return !mb->gone && mb->samples.counted && mb->proxies.n_looks && m->now_ns - mb->proxies.seen_ns < FRESH_NS;
 }
@@ -45,15 +47,15 @@ static bool looked_at(const struct model *m, const struct member *mb)
 /* Of a dead one nothing newer will come. */
 static bool is_known(const struct model *m, const struct member *mb)
 {
-	return mb->proc->dead ? mb->samples.counted : looked_at(m, mb);
+	return mb->proc->dead ? mb->samples.counted : is_sampled(m, mb);
 }
 
-bool jam_in_any_now(const struct model *m, const struct member *mb)
+bool member_transfers_now(const struct model *m, const struct member *mb)
 {
-	return looked_at(m, mb) && oldest_part(mb);
+	return is_sampled(m, mb) && oldest_part(mb);
 }
 
-bool jam_known(const struct model *m, const struct comm *c)
+bool transfers_known(const struct model *m, const struct comm *c)
 {
 	if (!c->by_rank || c->n_seen != c->nranks)
 		return false;
@@ -80,7 +82,7 @@ static uint64_t entered_by_holders(const struct comm *c, uint64_t op_count)
 	uint64_t least = UINT64_MAX;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-		if (jam_has(mb, op_count) && mb->entered_seq[SEQ_COLL] < least)
+		if (member_in_transfer(mb, op_count) && mb->entered_seq[SEQ_COLL] < least)
 			least = mb->entered_seq[SEQ_COLL];
 	return least;
 }
@@ -90,13 +92,13 @@ static bool all_entered(const struct comm *c, uint64_t op_count)
 	uint64_t least = entered_by_holders(c, op_count);
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-		if (!mb->gone && !jam_has(mb, op_count) && mb->entered_seq[SEQ_COLL] < least)
+		if (!mb->gone && !member_in_transfer(mb, op_count) && mb->entered_seq[SEQ_COLL] < least)
 			return false;
 	return true;
 }
 
 /* Of every member all is known, and some are in an operation that everybody entered. */
-bool jam_find(const struct model *m, const struct comm *c, struct jam *ret)
+bool stalled_transfer_find(const struct model *m, const struct comm *c, struct stalled_transfer *ret)
 {
 	const struct proxy_part *p, *oldest = NULL;
 
@@ -111,17 +113,17 @@ bool jam_find(const struct model *m, const struct comm *c, struct jam *ret)
 	}
 	if (!oldest || !all_entered(c, oldest->op_count))
 		return false;
-	*ret = (struct jam){ .comm = c, .op_count = oldest->op_count, .coll = oldest->coll };
+	*ret = (struct stalled_transfer){ .comm = c, .op_count = oldest->op_count, .coll = oldest->coll };
 	return true;
 }
 
 /* What a stopped or starved proxy has not taken up is in no queue: whoever knows of most behind it is right. */
-uint64_t jam_seq(const struct jam *j)
+uint64_t stalled_transfer_seq(const struct stalled_transfer *j)
 {
 	uint64_t seq = UINT64_MAX, one;
 
 	for (const struct member *mb = j->comm->members; mb; mb = mb->next_in_comm) {
-		if (!jam_has(mb, j->op_count))
+		if (!member_in_transfer(mb, j->op_count))
 			continue;
 		one = mb->entered_seq[SEQ_COLL] - queued_behind(mb, j->op_count);
 		seq = one && one - 1 < seq ? one - 1 : seq;
@@ -129,7 +131,7 @@ uint64_t jam_seq(const struct jam *j)
 	return seq == UINT64_MAX ? 0 : seq;
 }
 
-uint64_t jam_stands_since(const struct comm *c, bool proxies)
+uint64_t transfers_unchanged_since(const struct comm *c, bool proxies)
 {
 	uint64_t since = 0;
 
@@ -150,7 +152,7 @@ uint64_t jam_stands_since(const struct comm *c, bool proxies)
 	return since;
 }
 
-void jam_culprit_find(struct jam *j)
+void stalled_transfer_culprit(struct stalled_transfer *j)
 {
 	for (const struct member *mb = j->comm->members; mb; mb = mb->next_in_comm) {
 		enum proxy_thread what = mb->gone ? PROXY_UNSEEN : proxy_thread_judge(mb);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait.c - what a rank lacks: operations its peers of this node have entered and it has not. Asks one rank at a time,
- * in O(members of its communicators); for all ranks at once there is late.c.
+ * pending.c - what a rank lacks: operations its peers of this node have entered and it has not. Asks one rank at a
+ * time, in O(members of its communicators); for all ranks at once there is lag.c.
  */
-#include "detect/hang/wait.h"
+#include "detect/hang/pending.h"
 
 #include "detect/rank/activity.h"
-#include "detect/hang/birth.h"
+#include "detect/hang/comm_init.h"
 #include "detect/phrase.h"
-#include "detect/hang/sampled.h"
+#include "detect/hang/counters.h"
 
 #define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
 #define BUFFERED_BYTES \
@@ -28,7 +28,7 @@ uint64_t member_limit_ns(const struct model *m, const struct member *mb)
 /* --- collectives --- */
 
 /* Whose operation is over does not wait: the numbers do not match. */
-static void waiter_add(struct lack *l, const struct op *op)
+static void waiter_add(struct pending *l, const struct op *op)
 {
 	if (!op || op->end_ns)
 		return;
@@ -42,9 +42,9 @@ static void waiter_add(struct lack *l, const struct op *op)
 }
 
 /* A peer whose call was not seen, but whose counters are ahead, and stay there. */
-static void sampled_waiter_add(struct lack *l, const struct member *o)
+static void counters_waiter_add(struct pending *l, const struct member *o)
 {
-	uint64_t since = sampled_still_ns(o);
+	uint64_t since = counters_still_ns(o);
 
 	if (!since)
 		return;
@@ -54,12 +54,12 @@ static void sampled_waiter_add(struct lack *l, const struct member *o)
 }
 
 /* The operation by its kind, where no peer's call of it is known. */
-static void sampled_name(struct lack *l)
+static void counters_name(struct pending *l)
 {
 	if (l->op || !l->n_waiting)
 		return;
-	l->kinds = sampled_lacks(l->member);
-	l->kind = sampled_kind(l->member, l->kinds);
+	l->kinds = counters_pending_kinds(l->member);
+	l->kind = counters_kind(l->member, l->kinds);
 }
 
 bool member_waits_at(const struct member *o, int space, uint64_t seq)
@@ -67,23 +67,23 @@ bool member_waits_at(const struct member *o, int space, uint64_t seq)
 	return !o->proc->dead && member_comparable(o, space) && o->entered_seq[space] > seq;
 }
 
-static bool coll_lack(const struct model *m, const struct member *mb, int space, struct lack *l)
+static bool coll_pending(const struct model *m, const struct member *mb, int space, struct pending *l)
 {
-	*l = (struct lack){ .member = mb,
-			    .space = space,
-			    .peer = -1,
-			    .seq = space == SEQ_COLL ? sampled_seq(mb) : mb->entered_seq[space],
-			    .limit_ns = member_limit_ns(m, mb) };
+	*l = (struct pending){ .member = mb,
+			       .space = space,
+			       .peer = -1,
+			       .seq = space == SEQ_COLL ? counters_pending_seq(mb) : mb->entered_seq[space],
+			       .limit_ns = member_limit_ns(m, mb) };
 	if (!member_comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
 		return false;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
 		if (!member_waits_at(o, space, l->seq))
 			continue;
 		if (space == SEQ_COLL)
-			sampled_waiter_add(l, o);
+			counters_waiter_add(l, o);
 		waiter_add(l, member_op(o, space, l->seq)); /* the wait counts from the first whose call was seen */
 	}
-	sampled_name(l);
+	counters_name(l);
 	return l->n_waiting > 0;
 }
 
@@ -118,7 +118,7 @@ static const struct op *open_to(const struct member *mb, enum op_kind kind, int 
 {
 	int n = 0;
 
-	for (const struct op *op = mb->first_open; op && n < OPEN_LOOKED_AT; op = op->next, n++)
+	for (const struct op *op = mb->first_open; op && n < OPEN_SCANNED; op = op->next, n++)
 		if (op->kind == kind && op->peer == peer && !op->end_ns && op->enqueue_ns)
 			return op;
 	return NULL;
@@ -183,7 +183,7 @@ static bool p2p_waits(const struct model *m, const struct op *op)
 
 /* Met late, the numbers say nothing: what the host sits in, and the peer has nothing open for, was not called. Without
  * the probes on polls it may be over on this side, too, and nobody saw it. */
-bool p2p_lacking(const struct model *m, const struct op *op)
+bool p2p_unanswered(const struct model *m, const struct op *op)
 {
 	const struct member *o = member_peer(op->member, op->peer);
 
@@ -205,76 +205,77 @@ static const struct op *p2p_waiter(const struct model *m, const struct member *m
 	op = open_to(o, recv ? OP_SEND : OP_RECV, mb->rank);
 	if (op && p2p_numbered(op))
 		op = member_p2p_op(o, op->kind, mb->rank, p2p_entered(mb, o->rank, recv));
-	return op && p2p_lacking(m, op) ? op : NULL;
+	return op && p2p_unanswered(m, op) ? op : NULL;
 }
 
 /* recv: the rank lacks a Recv (the peer's Send waits), else a Send. */
-static bool p2p_lack(const struct model *m, const struct member *mb, const struct member *o, int recv, struct lack *l)
+static bool p2p_pending(const struct model *m, const struct member *mb, const struct member *o, int recv,
+			struct pending *l)
 {
 	const struct op *op = mb->gone ? NULL : p2p_waiter(m, mb, o, recv);
 
-	*l = (struct lack){ .member = mb,
-			    .space = SPACE_P2P,
-			    .kind = recv ? OP_RECV : OP_SEND,
-			    .peer = o->rank,
-			    .seq = op ? op->seq : 0,
-			    .limit_ns = member_limit_ns(m, mb) };
+	*l = (struct pending){ .member = mb,
+			       .space = SPACE_P2P,
+			       .kind = recv ? OP_RECV : OP_SEND,
+			       .peer = o->rank,
+			       .seq = op ? op->seq : 0,
+			       .limit_ns = member_limit_ns(m, mb) };
 	waiter_add(l, op);
 	return l->op != NULL;
 }
 
 /* --- one rank --- */
 
-void rank_lacks_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct lack *l),
-		     void *arg)
+void rank_pending_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct pending *l),
+		       void *arg)
 {
-	struct lack l;
+	struct pending l;
 
 	for (const struct birth *b = m->births; b; b = b->next)
-		if (birth_lack(m, b, p, &l))
+		if (comm_init_pending(m, b, p, &l))
 			each(arg, &l);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		if (mb->gone)
 			continue;
 		for (int space = 0; space < SEQ_SPACES; space++)
-			if (coll_lack(m, mb, space, &l))
+			if (coll_pending(m, mb, space, &l))
 				each(arg, &l);
 		for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
 			for (int recv = 0; o->n_p2p && recv < 2; recv++)
-				if (p2p_lack(m, mb, o, recv, &l))
+				if (p2p_pending(m, mb, o, recv, &l))
 					each(arg, &l);
 	}
 }
 
-static bool lacks_now(const struct model *m, const struct member *mb, const struct lack *l, struct lack *now)
+static bool pending_now(const struct model *m, const struct member *mb, const struct pending *l, struct pending *now)
 {
 	const struct member *o = l->space == SPACE_P2P ? member_peer(mb, l->peer) : NULL;
 
 	if (mb->gone)
 		return false;
-	return l->space >= 0 ? coll_lack(m, mb, l->space, now) : o && p2p_lack(m, mb, o, l->kind == OP_RECV, now);
+	return l->space >= 0 ? coll_pending(m, mb, l->space, now) : o && p2p_pending(m, mb, o, l->kind == OP_RECV, now);
 }
 
-static bool birth_still_lacks(const struct model *m, const struct proc *p, struct lack *l)
+static bool comm_init_still_pending(const struct model *m, const struct proc *p, struct pending *l)
 {
-	struct lack now;
+	struct pending now;
 
 	for (const struct birth *b = m->births; b; b = b->next)
-		if (birth_key(b) == l->seq && birth_lack(m, b, p, &now)) {
+		if (comm_init_key(b) == l->seq && comm_init_pending(m, b, p, &now)) {
 			*l = now;
 			return true;
 		}
 	return false;
 }
 
-bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *l)
+bool rank_still_pending(const struct model *m, const struct proc *p, struct pending *l)
 {
-	struct lack now;
+	struct pending now;
 
-	if (l->space == SPACE_BIRTH)
-		return birth_still_lacks(m, p, l);
+	if (l->space == SPACE_INIT)
+		return comm_init_still_pending(m, p, l);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (mb == l->member && lacks_now(m, mb, l, &now) && now.seq == l->seq) {
+		if (mb == l->member && pending_now(m, mb, l, &now) && now.seq == l->seq) {
 			now.limit_ns = now.limit_ns < l->limit_ns ? now.limit_ns : l->limit_ns;
 			*l = now;
 			return true;
@@ -284,13 +285,13 @@ bool rank_still_lacks(const struct model *m, const struct proc *p, struct lack *
 
 struct choice {
 	const struct op *next;
-	struct lack *best;
+	struct pending *best;
 	bool found;
 	int rank;
 	uint64_t now_ns, limit_ns;
 };
 
-static bool is_next(const struct op *next, const struct lack *l)
+static bool is_next(const struct op *next, const struct pending *l)
 {
 	if (!next || next->member != l->member)
 		return false;
@@ -299,15 +300,15 @@ static bool is_next(const struct op *next, const struct lack *l)
 
 /* Of operations that one look showed at once, the one in the communicator that is used most: most likely it comes next.
  */
-static bool waits_longer(const struct lack *a, const struct lack *b)
+static bool waits_longer(const struct pending *a, const struct pending *b)
 {
 	return a->since_ns < b->since_ns || (a->since_ns == b->since_ns && a->kinds && b->kinds && a->seq > b->seq);
 }
 
-static void choose(void *arg, const struct lack *l)
+static void choose(void *arg, const struct pending *l)
 {
 	struct choice *c = arg;
-	int rank = l->space == SPACE_BIRTH ? 2 : is_next(c->next, l);
+	int rank = l->space == SPACE_INIT ? 2 : is_next(c->next, l);
 
 	if (c->now_ns > l->since_ns + l->limit_ns && l->limit_ns < c->limit_ns)
 		c->limit_ns = l->limit_ns;
@@ -318,11 +319,11 @@ static void choose(void *arg, const struct lack *l)
 	c->rank = rank;
 }
 
-bool rank_lacks(const struct model *m, const struct proc *p, struct lack *ret)
+bool rank_pending(const struct model *m, const struct proc *p, struct pending *ret)
 {
 	struct choice c = { .next = rank_next_op(p), .best = ret, .now_ns = m->now_ns, .limit_ns = UINT64_MAX };
 
-	rank_lacks_each(m, p, choose, &c);
+	rank_pending_each(m, p, choose, &c);
 	if (c.found && c.limit_ns < ret->limit_ns) /* late in one communicator is late, whatever another is used to */
 		ret->limit_ns = c.limit_ns;
 	return c.found;
@@ -371,14 +372,14 @@ uint64_t rank_free_since_ns(const struct proc *p)
 
 /* --- text --- */
 
-void lack_waiting_text(const struct lack *l, char *buf, size_t cap)
+void pending_waiting_text(const struct pending *l, char *buf, size_t cap)
 {
 	const struct member *o;
 
 	buf[0] = 0;
 	if (l->birth)
 		for (const struct birth_member *bm = l->birth->members; bm; bm = bm->next)
-			if (birth_inside(bm))
+			if (comm_init_waits(bm))
 				phrase_list(buf, cap, proc_rank(bm->proc));
 	for (int r = 0; l->member && r < l->member->comm->nranks; r++) {
 		o = l->space == SPACE_P2P && r != l->peer ? NULL : member_peer(l->member, r);

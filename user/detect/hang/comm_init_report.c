@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * init.c - communicators whose creation waits for ranks that do not come. A job starts slowly and unevenly, and a rank
- * may sleep because it waits for one that works: so a sleeper is named only while nobody is at work, and work is
- * told late, as an observation.
+ * comm_init_report.c - communicators whose creation waits for ranks that do not come. A job starts slowly and unevenly,
+ * and a rank may sleep because it waits for one that works: so a sleeper is named only while nobody is at work, and
+ * work is told late, as an observation.
  */
 #include <errno.h>
 
 #include "detect/rank/activity.h"
-#include "detect/hang/birth.h"
+#include "detect/hang/comm_init.h"
 #include "detect/phrase.h"
 
-#define TOLD_BUSY_NS 30000000000ull /* imports and data sets take that long in jobs that are well */
+#define REPORT_BUSY_NS 30000000000ull /* imports and data sets take that long in jobs that are well */
 #define LIST_CAP 256
 
 static bool is_inside(const struct model *m, const struct proc *p)
 {
 	for (const struct birth *b = m->births; b; b = b->next)
 		for (const struct birth_member *bm = b->members; bm; bm = bm->next)
-			if (bm->proc == p && birth_inside(bm))
+			if (bm->proc == p && comm_init_waits(bm))
 				return true;
 	return false;
 }
@@ -54,16 +54,16 @@ static void note_comm_ranks(struct finding *f, struct finding_list *found, const
 	finding_note_text(f, b->parent ? "missing_parent_ranks" : "missing_comm_ranks", finding_list_text(found, text));
 }
 
-static void note_birth(struct finding *f, struct finding_list *found, const struct model *m, const struct birth *b)
+static void note_init(struct finding *f, struct finding_list *found, const struct model *m, const struct birth *b)
 {
-	struct lack l = { .birth = b };
+	struct pending l = { .birth = b };
 	char text[LIST_CAP];
 
-	lack_waiting_text(&l, text, sizeof(text));
+	pending_waiting_text(&l, text, sizeof(text));
 	finding_note_text(f, "creation", comm_init_kind_name(b->kind));
 	finding_note(f, "comm_size", b->nranks);
 	finding_note(f, "n_called", b->n_called);
-	finding_note(f, "waiting_s", (m->now_ns - birth_since_ns(b)) * 1e-9);
+	finding_note(f, "waiting_s", (m->now_ns - comm_init_since_ns(b)) * 1e-9);
 	finding_note_text(f, "waiting_ranks", finding_list_text(found, text));
 	note_comm_ranks(f, found, b);
 }
@@ -95,8 +95,8 @@ static struct finding *finding_of(struct finding_list *found, uint64_t key)
 	return NULL;
 }
 
-static struct finding *birth_finding(const struct model *m, const struct birth *b, enum finding_kind kind,
-				     struct finding_list *found)
+static struct finding *init_finding(const struct model *m, const struct birth *b, enum finding_kind kind,
+				    struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 
@@ -104,11 +104,11 @@ static struct finding *birth_finding(const struct model *m, const struct birth *
 		return NULL;
 	f->kind = kind;
 	f->class = HANG_INIT;
-	f->key = finding_key(kind, birth_key(b), 0, 2000);
+	f->key = finding_key(kind, comm_init_key(b), 0, 2000);
 	f->comm = b->id_hash; /* of a Split: not known before it is made */
-	f->since_ns = birth_since_ns(b);
+	f->since_ns = comm_init_since_ns(b);
 	f->confidence = m->last_loss_ns && m->last_loss_ns + 10000000000ull > f->since_ns ? 0.4 : 0.95;
-	note_birth(f, found, m, b);
+	note_init(f, found, m, b);
 	return f;
 }
 
@@ -123,7 +123,7 @@ static const char *cause_of(enum activity what)
 	}
 }
 
-static int name(const struct model *m, const struct proc *p, const struct lack *l, const struct rank_activity *a,
+static int name(const struct model *m, const struct proc *p, const struct pending *l, const struct rank_activity *a,
 		enum finding_kind kind, struct finding_list *found)
 {
 	struct finding *f = finding_of(found, finding_key(kind, l->seq, 0, 2000));
@@ -133,7 +133,7 @@ static int name(const struct model *m, const struct proc *p, const struct lack *
 								    : NULL;
 
 	if (!f) {
-		f = birth_finding(m, l->birth, kind, found);
+		f = init_finding(m, l->birth, kind, found);
 		if (!f)
 			return -ENOMEM;
 		f->cause = cause_of(a->what);
@@ -145,8 +145,8 @@ static int name(const struct model *m, const struct proc *p, const struct lack *
 	return 0;
 }
 
-int init_judge(const struct model *m, const struct proc *p, const struct lack *l, uint64_t busy_limit_ns,
-	       struct finding_list *found)
+int comm_init_report_rank(const struct model *m, const struct proc *p, const struct pending *l, uint64_t busy_limit_ns,
+			  struct finding_list *found)
 {
 	struct rank_activity a = rank_activity(m, p, l->since_ns);
 	uint64_t waited = m->now_ns - l->since_ns;
@@ -157,29 +157,29 @@ int init_judge(const struct model *m, const struct proc *p, const struct lack *l
 		a.what = ACTIVITY_BUSY;
 	if (!at_work(a.what) || waited > busy_limit_ns)
 		return name(m, p, l, &a, FINDING_HANG, found);
-	return waited > TOLD_BUSY_NS ? name(m, p, l, &a, FINDING_OBSERVATION, found) : 0;
+	return waited > REPORT_BUSY_NS ? name(m, p, l, &a, FINDING_OBSERVATION, found) : 0;
 }
 
 /* The id went to a part of the job, or ranks of other nodes are missing: what is known is told, nobody is named. */
-int init_report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
+int comm_init_report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
 {
-	const struct proc *rest[BIRTH_MISSING_MAX];
+	const struct proc *rest[INIT_MISSING_MAX];
 	struct finding *f;
 	char text[LIST_CAP];
 	bool exact, hang;
 	int n;
 
 	for (const struct birth *b = m->births; b; b = b->next) {
-		uint64_t since = birth_since_ns(b);
+		uint64_t since = comm_init_since_ns(b);
 
-		n = since == UINT64_MAX ? 0 : birth_missing(m, b, rest, &exact);
-		if (since == UINT64_MAX || !birth_incomplete(b) || (exact && n) ||
-		    m->now_ns < since + birth_limit_ns(m, b->members->proc))
+		n = since == UINT64_MAX ? 0 : comm_init_missing(m, b, rest, &exact);
+		if (since == UINT64_MAX || !comm_init_incomplete(b) || (exact && n) ||
+		    m->now_ns < since + comm_init_limit_ns(m, b->members->proc))
 			continue;
 		hang = n > 0 && (m->now_ns > since + busy_limit_ns || !anyone_works(m, since));
-		if (!hang && m->now_ns < since + TOLD_BUSY_NS)
+		if (!hang && m->now_ns < since + REPORT_BUSY_NS)
 			continue;
-		f = birth_finding(m, b, hang ? FINDING_HANG : FINDING_OBSERVATION, found);
+		f = init_finding(m, b, hang ? FINDING_HANG : FINDING_OBSERVATION, found);
 		if (!f)
 			return -ENOMEM;
 		f->cause = n ? "not_known" : "not_seen";

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * late.c - which ranks are late at all, for every rank at once: one pass over each communicator, level by level from
+ * lag.c - which ranks are late at all, for every rank at once: one pass over each communicator, level by level from
  * the one furthest behind, which ends at the first level that is in time. A job that runs well costs O(members).
  */
-#include "detect/hang/birth.h"
-#include "detect/hang/sampled.h"
-#include "detect/hang/wait.h"
+#include "detect/hang/comm_init.h"
+#include "detect/hang/counters.h"
+#include "detect/hang/pending.h"
 
 #define LEVELS_MAX 64
 
@@ -26,7 +26,7 @@ bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_
 	return *ret_lo < *ret_hi;
 }
 
-struct late {
+struct lagging {
 	const struct model *m;
 	void (*each)(void *arg, const struct proc *p);
 	void *arg;
@@ -40,7 +40,7 @@ static uint64_t level_since(const struct model *m, const struct comm *c, int spa
 	for (const struct member *o = c->members; o && m->now_ns - since <= enough_ns; o = o->next_in_comm) {
 		bool waits = member_waits_at(o, space, level);
 		const struct op *op = waits ? member_op(o, space, level) : NULL;
-		uint64_t still = waits && space == SEQ_COLL ? sampled_still_ns(o) : 0;
+		uint64_t still = waits && space == SEQ_COLL ? counters_still_ns(o) : 0;
 
 		if (op && !op->end_ns && op->enqueue_ns < since)
 			since = op->enqueue_ns;
@@ -60,7 +60,7 @@ static uint64_t level_next(const struct comm *c, int space, uint64_t level)
 	return next;
 }
 
-static void space_late(const struct late *s, const struct comm *c, int space)
+static void space_lagging(const struct lagging *s, const struct comm *c, int space)
 {
 	uint64_t level, hi, waited, enough = comm_lag_limit_ns(s->m, c);
 
@@ -77,39 +77,39 @@ static void space_late(const struct late *s, const struct comm *c, int space)
 	}
 }
 
-static void p2p_late(const struct late *s, const struct member *mb)
+static void p2p_lagging(const struct lagging *s, const struct member *mb)
 {
 	const struct op *op = mb->gone || mb->proc->dead || !mb->n_p2p ? NULL : mb->first_open;
 
-	for (int n = 0; op && n < OPEN_LOOKED_AT; op = op->next, n++) {
+	for (int n = 0; op && n < OPEN_SCANNED; op = op->next, n++) {
 		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + s->m->hang_floor_ns ||
-		    !p2p_lacking(s->m, op))
+		    !p2p_unanswered(s->m, op))
 			continue;
 		if (s->m->now_ns - op->enqueue_ns > member_limit_ns(s->m, member_peer(mb, op->peer)))
 			s->each(s->arg, member_peer(mb, op->peer)->proc);
 	}
 }
 
-static void birth_late(const struct late *s, const struct birth *b)
+static void init_lagging(const struct lagging *s, const struct birth *b)
 {
-	const struct proc *missing[BIRTH_MISSING_MAX];
-	int n = birth_missing(s->m, b, missing, NULL);
+	const struct proc *missing[INIT_MISSING_MAX];
+	int n = comm_init_missing(s->m, b, missing, NULL);
 
 	for (int i = 0; i < n; i++)
-		if (s->m->now_ns > birth_since_ns(b) + birth_limit_ns(s->m, missing[i]))
+		if (s->m->now_ns > comm_init_since_ns(b) + comm_init_limit_ns(s->m, missing[i]))
 			s->each(s->arg, missing[i]);
 }
 
-void ranks_late_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg)
+void ranks_lagging_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg)
 {
-	struct late s = { m, each, arg };
+	struct lagging s = { m, each, arg };
 
 	for (const struct birth *b = m->births; b; b = b->next)
-		birth_late(&s, b);
+		init_lagging(&s, b);
 	for (const struct comm *c = m->comms; c; c = c->next) {
 		for (int space = 0; space < SEQ_SPACES; space++)
-			space_late(&s, c, space);
+			space_lagging(&s, c, space);
 		for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
-			p2p_late(&s, mb);
+			p2p_lagging(&s, mb);
 	}
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * culprit.c - fills the finding about one rank: what it lacks and who waits, and what its host, its threads and its
+ * report.c - fills the finding about one rank: what it lacks and who waits, and what its host, its threads and its
  * GPU calls show of the reason. The first evidence is the most telling: room is limited.
  */
-#include "detect/hang/culprit.h"
+#include "detect/hang/report.h"
 
 #include <errno.h>
 
-#include "detect/rank/doing.h"
+#include "detect/rank/call_site.h"
 #include "detect/phrase.h"
-#include "detect/hang/sampled.h"
-#include "detect/hang/stuck.h"
+#include "detect/hang/counters.h"
+#include "detect/hang/stalled_op.h"
 #include "detect/gpu/gpu_cause.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
 #define CONFIDENCE_MIN 0.5
-#define LOOKS_APART_NS 1100000000ull
+#define SAMPLES_APART_NS 1100000000ull
 
 static double seconds(uint64_t ns)
 {
@@ -96,7 +96,7 @@ static void note_activity(struct finding *f, const struct rank_activity *a)
 }
 
 /* Of operations that were not seen: which it may be, when there is a choice. */
-static void note_kinds(struct finding *f, struct finding_list *found, const struct lack *l)
+static void note_kinds(struct finding *f, struct finding_list *found, const struct pending *l)
 {
 	char names[128] = "";
 
@@ -116,17 +116,17 @@ static void note_kinds(struct finding *f, struct finding_list *found, const stru
 
 /* Read once a second: which of several communicators it lacked first is not known where their peers stood still by
  * then. The named one comes first. */
-static void note_comms(struct finding *f, struct finding_list *found, const struct lack *l)
+static void note_comms(struct finding *f, struct finding_list *found, const struct pending *l)
 {
 	char names[256] = "";
 	int n = 0;
 
 	phrase_place(names, sizeof(names), l->member->comm->hash, l->seq);
 	for (const struct member *mb = l->kinds ? l->member->proc->members : NULL; mb; mb = mb->next_in_proc) {
-		uint64_t seq = sampled_seq(mb),
-			 since = mb == l->member || !sampled_lacks(mb) ? 0 : sampled_since_ns(mb->comm, seq);
+		uint64_t seq = counters_pending_seq(mb),
+			 since = mb == l->member || !counters_pending_kinds(mb) ? 0 : counters_since_ns(mb->comm, seq);
 
-		if (!since || since > l->since_ns + LOOKS_APART_NS)
+		if (!since || since > l->since_ns + SAMPLES_APART_NS)
 			continue;
 		phrase_place(names, sizeof(names), mb->comm->hash, seq);
 		n++;
@@ -135,18 +135,18 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
 }
 
-static void note_waiting(struct finding *f, struct finding_list *found, const struct model *m, const struct lack *l)
+static void note_waiting(struct finding *f, struct finding_list *found, const struct model *m, const struct pending *l)
 {
 	char ranks[256];
 
-	lack_waiting_text(l, ranks, sizeof(ranks));
+	pending_waiting_text(l, ranks, sizeof(ranks));
 	finding_note(f, "waiting_s", seconds(m->now_ns - l->since_ns));
 	finding_note(f, "n_waiting", l->n_waiting);
 	finding_note_text(f, "waiting_ranks", finding_list_text(found, ranks));
 }
 
 /* Both ends of the transfer, and how often each called its side. */
-static void note_pair(struct finding *f, const struct lack *l)
+static void note_pair(struct finding *f, const struct pending *l)
 {
 	const struct member *mb = l->member, *o = member_peer(mb, l->peer);
 	bool recv = l->kind == OP_RECV;
@@ -160,7 +160,7 @@ static void note_pair(struct finding *f, const struct lack *l)
 	finding_note(f, "n_recvs", recv ? mine : theirs);
 }
 
-static void set_op(struct finding *f, const struct lack *l)
+static void set_op(struct finding *f, const struct pending *l)
 {
 	f->has_op = true;
 	f->comm = l->member->comm->hash;
@@ -192,22 +192,22 @@ static uint64_t cause_key(const struct finding_list *found, const struct culprit
 
 static double confidence_of(const struct model *m, const struct culprit *c)
 {
-	const struct comm *comm = c->lack.member->comm;
+	const struct comm *comm = c->pending.member->comm;
 	double conf = c->confidence;
 
 	if (comm->n_seen < comm->nranks) /* who is on other nodes may be late too */
 		conf *= 0.9;
 	if (c->class != HANG_MISSING_ENTER && c->class != HANG_P2P_UNMATCHED)
 		return conf;
-	if (m->last_loss_ns && m->last_loss_ns + LOSS_WINDOW_NS > c->lack.since_ns)
+	if (m->last_loss_ns && m->last_loss_ns + LOSS_WINDOW_NS > c->pending.since_ns)
 		conf *= 0.4; /* its entry may be among the lost */
 	return conf;
 }
 
 /* The same for every class: what began as a sleeper and then died is one finding. */
-static uint64_t lack_key(const struct culprit *c)
+static uint64_t pending_key(const struct culprit *c)
 {
-	const struct lack *l = &c->lack;
+	const struct pending *l = &c->pending;
 	uint64_t what = l->space >= 0 ? (uint64_t)l->space : 16 + 2 * (uint64_t)l->peer + (l->kind == OP_RECV);
 
 	return finding_key(c->kind, l->member->comm->hash ^ (uint64_t)c->proc->tgid << 32, l->seq, what);
@@ -220,33 +220,33 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (!f)
 		return -ENOMEM;
 	f->kind = c->kind;
-	f->key = lack_key(c);
+	f->key = pending_key(c);
 	f->class = c->class;
 	f->cause = c->cause;
-	set_op(f, &c->lack);
+	set_op(f, &c->pending);
 	f->confidence = confidence_of(m, c);
 	if (f->confidence < CONFIDENCE_MIN)
 		f->class = HANG_UNKNOWN;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
 	finding_add_rank(f, proc_rank(c->proc), c->proc->tgid);
-	note_waiting(f, found, m, &c->lack);
-	note_kinds(f, found, &c->lack);
-	note_comms(f, found, &c->lack);
-	if (c->class == HANG_PROCESS_DEAD && c->lack.kinds)
+	note_waiting(f, found, m, &c->pending);
+	note_kinds(f, found, &c->pending);
+	note_comms(f, found, &c->pending);
+	if (c->class == HANG_PROCESS_DEAD && c->pending.kinds)
 		finding_note_text(
 			f, "seq_is",
 			"the last that peers entered; the dead rank may lack earlier ones too, or have entered it");
 	if (c->activity.what == ACTIVITY_STOPPED || c->activity.what == ACTIVITY_BLOCKED)
-		stuck_note(f, found, m, c->proc);
+		stalled_transfer_note(f, found, m, c->proc);
 	note_end(f, m, c->proc);
-	doing_note(f, found, c->proc);
-	doing_note_others(f, found, m);
-	if (c->lack.space == SPACE_P2P)
-		note_pair(f, &c->lack);
+	call_site_note(f, found, c->proc);
+	call_site_note_others(f, found, m);
+	if (c->pending.space == SPACE_P2P)
+		note_pair(f, &c->pending);
 	note_calls(f, m, c->proc);
 	note_activity(f, &c->activity);
 	note_last_op(f, m, c->proc);
 	note_children(f, m, c->proc);
-	finding_note(f, "limit_s", seconds(c->lack.limit_ns));
+	finding_note(f, "limit_s", seconds(c->pending.limit_ns));
 	return 0;
 }

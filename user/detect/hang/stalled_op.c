@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stuck.c - see stuck.h. Looks at one process after another are no snapshot; so nothing is concluded but from what was
- * the same at two looks. A rank is named only when its own proxy does not work; else the pair is, and nobody. (One that
- * waits for a CPU is proxy_starved.c's.) What
- * cannot be told apart from a slow machine is not told: a receiver must have had the CPU, and looked, and found
- * nothing.
+ * stalled_op.c - see stalled_op.h. Looks at one process after another are no snapshot; so nothing is concluded but from
+ * what was the same at two looks. A rank is named only when its own proxy does not work; else the pair is, and nobody.
+ * (One that waits for a CPU is proxy_starved.c's.) What cannot be told apart from a slow machine is not told: a
+ * receiver must have had the CPU, and looked, and found nothing.
  */
-#include "detect/hang/stuck.h"
+#include "detect/hang/stalled_op.h"
 
 #include <errno.h>
 
 #include "detect/rank/activity.h"
-#include "detect/hang/culprit.h"
-#include "detect/transfer/jam.h"
+#include "detect/hang/report.h"
+#include "detect/transfer/stalled_transfer.h"
 #include "detect/transfer/link_cause.h"
 #include "detect/transfer/links.h"
 #include "detect/phrase.h"
 
-#define LATE_LOOKS 4 /* hang floors: more than two looks */
+#define LATE_SAMPLES 4 /* hang floors: more than two looks */
 #define CONFIDENCE_RANK 0.9
 #define CONFIDENCE_PAIR 0.8
 
@@ -25,7 +24,7 @@ struct link {
 	const struct member *from, *to;
 	const struct proxy_part *send, *recv;
 	int channel;
-	enum link_hold hold;
+	enum link_side hold;
 };
 
 /* --- its links --- */
@@ -35,14 +34,14 @@ static const struct proxy_part *part_to(const struct member *mb, uint64_t op_cou
 	for (int i = 0; i < mb->proxies.n; i++) {
 		const struct proxy_part *p = &mb->proxies.parts[i];
 
-		if (jam_is_network(p) && p->op_count == op_count && p->is_send == send && p->peer == peer &&
+		if (proxy_part_is_network(p) && p->op_count == op_count && p->is_send == send && p->peer == peer &&
 		    p->channel == channel)
 			return p;
 	}
 	return NULL;
 }
 
-static struct link link_of(const struct jam *j, const struct member *mb, const struct proxy_part *p)
+static struct link link_of(const struct stalled_transfer *j, const struct member *mb, const struct proxy_part *p)
 {
 	const struct member *o = p->peer < j->comm->nranks ? j->comm->by_rank[p->peer] : NULL;
 	struct link l = { .channel = p->channel };
@@ -53,21 +52,21 @@ static struct link link_of(const struct jam *j, const struct member *mb, const s
 	l.to = p->is_send ? o : mb;
 	l.send = p->is_send ? p : part_to(o, j->op_count, true, mb->rank, p->channel);
 	l.recv = p->is_send ? part_to(o, j->op_count, false, mb->rank, p->channel) : p;
-	l.hold = link_judge(l.send, l.recv);
+	l.hold = link_delaying_side(l.send, l.recv);
 	return l;
 }
 
 typedef void link_each(void *arg, const struct link *l);
 
 /* Every connection of the operation once: from its sending end where that is there. */
-static void links_each(const struct jam *j, link_each *each, void *arg)
+static void links_each(const struct stalled_transfer *j, link_each *each, void *arg)
 {
 	for (const struct member *mb = j->comm->members; mb; mb = mb->next_in_comm)
 		for (int i = 0; !mb->gone && i < mb->proxies.n; i++) {
 			const struct proxy_part *p = &mb->proxies.parts[i];
 			struct link l;
 
-			if (!jam_is_network(p) || p->op_count != j->op_count)
+			if (!proxy_part_is_network(p) || p->op_count != j->op_count)
 				continue;
 			l = link_of(j, mb, p);
 			if (l.from && (p->is_send || !l.send))
@@ -76,13 +75,13 @@ static void links_each(const struct jam *j, link_each *each, void *arg)
 }
 
 struct choice {
-	const struct jam *jam;
+	const struct stalled_transfer *transfer;
 	struct link best;
-	int rank, n_held;
+	int rank, n_delayed;
 };
 
 /* What tells most: with a culprit a link of its own, best one that is held up at its end; else any that is held up. */
-static int link_worth(const struct jam *j, const struct link *l)
+static int link_worth(const struct stalled_transfer *j, const struct link *l)
 {
 	bool sends = l->from == j->culprit, receives = l->to == j->culprit;
 
@@ -98,9 +97,9 @@ static int link_worth(const struct jam *j, const struct link *l)
 static void link_choose(void *arg, const struct link *l)
 {
 	struct choice *c = arg;
-	int worth = link_worth(c->jam, l);
+	int worth = link_worth(c->transfer, l);
 
-	c->n_held += l->hold != LINK_QUIET;
+	c->n_delayed += l->hold != LINK_QUIET;
 	if (worth <= c->rank)
 		return;
 	c->rank = worth;
@@ -108,7 +107,7 @@ static void link_choose(void *arg, const struct link *l)
 }
 
 /* A rank in trouble holds up what it has a part in: with a culprit this is the side it is on. */
-static enum link_hold side_of(const struct jam *j, const struct link *l)
+static enum link_side side_of(const struct stalled_transfer *j, const struct link *l)
 {
 	if (!j->culprit || !l->from)
 		return l->hold;
@@ -124,7 +123,7 @@ static bool seen_since(const struct member *mb, uint64_t since_ns)
 }
 
 /* Nothing at all is held up by a network whose receiver had no CPU to look, or whose sender had none to send. */
-static bool proven(const struct model *m, const struct jam *j, const struct link *l)
+static bool proven(const struct model *m, const struct stalled_transfer *j, const struct link *l)
 {
 	enum proxy_thread from, to;
 
@@ -132,10 +131,10 @@ static bool proven(const struct model *m, const struct jam *j, const struct link
 		return false;
 	from = proxy_thread_judge(l->from);
 	to = proxy_thread_judge(l->to);
-	if (from == PROXY_LOOKS && to == PROXY_LOOKS)
+	if (from == PROXY_POLLS && to == PROXY_POLLS)
 		return true;
-	return from >= PROXY_LOOKS_LATE && to >= PROXY_LOOKS_LATE &&
-	       m->now_ns >= j->since_ns + LATE_LOOKS * m->hang_floor_ns;
+	return from >= PROXY_POLLS_LATE && to >= PROXY_POLLS_LATE &&
+	       m->now_ns >= j->since_ns + LATE_SAMPLES * m->hang_floor_ns;
 }
 
 /* --- telling --- */
@@ -167,7 +166,8 @@ static const char *progress_text(struct finding_list *found, const struct proxy_
 	return finding_list_text(found, text);
 }
 
-static void link_note(struct finding *f, struct finding_list *found, const struct jam *j, const struct link *l)
+static void link_note(struct finding *f, struct finding_list *found, const struct stalled_transfer *j,
+		      const struct link *l)
 {
 	if (!l->from)
 		return;
@@ -187,7 +187,7 @@ static uint64_t port_key(const struct model *m, const struct finding_list *found
 	return key || !l->from ? key : link_cause_key(m, found, l->to->proc);
 }
 
-static uint64_t cause_key(const struct finding_list *found, const struct jam *j)
+static uint64_t cause_key(const struct finding_list *found, const struct stalled_transfer *j)
 {
 	enum finding_kind kind = j->why == PROXY_STOPPED ? FINDING_STOPPED : FINDING_D_STATE;
 	const struct finding *f = j->culprit ? finding_list_of(found, kind, j->culprit->proc->tgid) : NULL;
@@ -195,7 +195,7 @@ static uint64_t cause_key(const struct finding_list *found, const struct jam *j)
 	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : 0;
 }
 
-static void jam_fill(struct finding *f, const struct jam *j, const struct choice *c)
+static void transfer_fill(struct finding *f, const struct stalled_transfer *j, const struct choice *c)
 {
 	f->kind = FINDING_HANG;
 	f->class = j->why == PROXY_STOPPED ? HANG_STOPPED
@@ -214,18 +214,19 @@ static void jam_fill(struct finding *f, const struct jam *j, const struct choice
 		finding_add_rank(f, proc_rank(j->culprit->proc), j->culprit->proc->tgid);
 }
 
-static int jam_report(const struct model *m, const struct jam *j, const struct choice *c, struct finding_list *found)
+static int transfer_report(const struct model *m, const struct stalled_transfer *j, const struct choice *c,
+			   struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 
 	if (!f)
 		return -ENOMEM;
-	jam_fill(f, j, c);
+	transfer_fill(f, j, c);
 	f->caused_by_key = j->culprit ? cause_key(found, j) : port_key(m, found, &c->best);
 	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
 	finding_note(f, "n_waiting", j->comm->nranks - f->n_ranks);
 	link_note(f, found, j, &c->best);
-	finding_note(f, "n_links_held", c->n_held);
+	finding_note(f, "n_links_held", c->n_delayed);
 	if (j->culprit)
 		proxy_thread_note(f, j->culprit);
 	finding_note(f, "proxy_op_count", j->op_count);
@@ -233,32 +234,32 @@ static int jam_report(const struct model *m, const struct jam *j, const struct c
 	return 0;
 }
 
-static bool jam_stands(const struct model *m, struct jam *j)
+static bool transfer_unchanged(const struct model *m, struct stalled_transfer *j)
 {
-	j->since_ns = jam_stands_since(j->comm, true);
+	j->since_ns = transfers_unchanged_since(j->comm, true);
 	return j->since_ns && m->now_ns >= j->since_ns + m->hang_floor_ns;
 }
 
-static bool jam_proven(const struct model *m, struct jam *j, struct choice *c)
+static bool transfer_proven(const struct model *m, struct stalled_transfer *j, struct choice *c)
 {
-	jam_culprit_find(j);
-	if (!jam_stands(m, j) || (!j->culprit && j->why)) /* two are kept from work: either may be at fault */
+	stalled_transfer_culprit(j);
+	if (!transfer_unchanged(m, j) || (!j->culprit && j->why)) /* two are kept from work: either may be at fault */
 		return false;
 	if (j->why == PROXY_DEAD && death_is_teardown(m, j->culprit->proc))
 		return false;
 	links_each(j, link_choose, c);
-	return j->culprit || (c->n_held && proven(m, j, &c->best));
+	return j->culprit || (c->n_delayed && proven(m, j, &c->best));
 }
 
 /* The one that is proven, with a culprit if there is such a one, else the oldest. False: none is. */
-static bool stuck_find(const struct model *m, struct jam *ret, struct choice *ret_choice)
+static bool stalled_transfer_proven(const struct model *m, struct stalled_transfer *ret, struct choice *ret_choice)
 {
-	*ret = (struct jam){ 0 };
+	*ret = (struct stalled_transfer){ 0 };
 	for (const struct comm *c = m->comms; c; c = c->next) {
-		struct jam j;
-		struct choice choice = { .jam = &j };
+		struct stalled_transfer j;
+		struct choice choice = { .transfer = &j };
 
-		if (!jam_find(m, c, &j) || !jam_proven(m, &j, &choice))
+		if (!stalled_transfer_find(m, c, &j) || !transfer_proven(m, &j, &choice))
 			continue;
 		if (ret->comm && (ret->culprit ? !j.culprit || ret->since_ns <= j.since_ns
 					       : !j.culprit && ret->since_ns <= j.since_ns))
@@ -266,19 +267,19 @@ static bool stuck_find(const struct model *m, struct jam *ret, struct choice *re
 		*ret = j;
 		*ret_choice = choice;
 	}
-	ret_choice->jam = ret;
+	ret_choice->transfer = ret;
 	return ret->comm;
 }
 
-int stuck_report(const struct model *m, struct finding_list *found)
+int stalled_transfer_report(const struct model *m, struct finding_list *found)
 {
 	struct choice choice = { 0 };
-	struct jam j;
+	struct stalled_transfer j;
 
-	if (!stuck_find(m, &j, &choice))
+	if (!stalled_transfer_proven(m, &j, &choice))
 		return 0;
-	j.seq = jam_seq(&j);
-	return jam_report(m, &j, &choice, found);
+	j.seq = stalled_transfer_seq(&j);
+	return transfer_report(m, &j, &choice, found);
 }
 
 /* --- for those who name ranks by other evidence --- */
@@ -287,7 +288,7 @@ int stuck_report(const struct model *m, struct finding_list *found)
  * one is at an operation of it still: what brings it its data holds it up. */
 static bool left_behind(const struct model *m, const struct member *mb)
 {
-	if (!jam_in_any_now(m, mb) || jam_known(m, mb->comm))
+	if (!member_transfers_now(m, mb) || transfers_known(m, mb->comm))
 		return false;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
 		if (o != mb && !o->gone && o->entered_seq[SEQ_COLL] > mb->entered_seq[SEQ_COLL])
@@ -298,12 +299,13 @@ static bool left_behind(const struct model *m, const struct member *mb)
 /* In that operation or in a later one, which waits for it. */
 static bool is_inside(const struct model *m, const struct proc *p)
 {
-	struct jam j;
+	struct stalled_transfer j;
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		if (mb->gone)
 			continue;
-		if ((jam_in_any(mb) || proxy_thread_judge(mb) == PROXY_STARVED) && jam_find(m, mb->comm, &j))
+		if ((member_transfers(mb) || proxy_thread_judge(mb) == PROXY_STARVED) &&
+		    stalled_transfer_find(m, mb->comm, &j))
 			return true;
 		if (left_behind(m, mb))
 			return true;
@@ -311,11 +313,11 @@ static bool is_inside(const struct model *m, const struct proc *p)
 	return false;
 }
 
-void stuck_roots_sift(const struct model *m, struct wait_found *found)
+void stalled_op_filter_roots(const struct model *m, struct wait_roots *found)
 {
 	struct choice choice = { 0 };
-	struct jam j;
-	bool proven = (found->n_roots || found->n_cycles) && stuck_find(m, &j, &choice);
+	struct stalled_transfer j;
+	bool proven = (found->n_roots || found->n_cycles) && stalled_transfer_proven(m, &j, &choice);
 	int n = 0;
 
 	for (int i = 0; i < found->n_roots; i++) {
@@ -328,24 +330,24 @@ void stuck_roots_sift(const struct model *m, struct wait_found *found)
 	found->n_cycles = proven ? 0 : found->n_cycles;
 }
 
-bool stuck_may_tell(const struct model *m, uint64_t since_ns)
+bool stalled_op_undecided(const struct model *m, uint64_t since_ns)
 {
-	if (m->now_ns >= since_ns + LATE_LOOKS * m->hang_floor_ns)
+	if (m->now_ns >= since_ns + LATE_SAMPLES * m->hang_floor_ns)
 		return false;
 	for (const struct proc *p = m->procs; p; p = p->next)
 		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-			if (!p->dead && !mb->gone && jam_in_any(mb))
+			if (!p->dead && !mb->gone && member_transfers(mb))
 				return true;
 	return false;
 }
 
-void stuck_note(struct finding *f, struct finding_list *found, const struct model *m, const struct proc *p)
+void stalled_transfer_note(struct finding *f, struct finding_list *found, const struct model *m, const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		struct jam j;
-		struct choice c = { .jam = &j };
+		struct stalled_transfer j;
+		struct choice c = { .transfer = &j };
 
-		if (mb->gone || !jam_find(m, mb->comm, &j) || !jam_has(mb, j.op_count))
+		if (mb->gone || !stalled_transfer_find(m, mb->comm, &j) || !member_in_transfer(mb, j.op_count))
 			continue;
 		j.culprit = mb;
 		links_each(&j, link_choose, &c);

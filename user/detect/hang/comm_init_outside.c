@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unborn.c - see unborn.h. NCCL allocates a communicator, with its rank and size, before it waits for the others: those
- * that wait show one whose state is "in progress". Who is missing is known where the communicator is the job's size:
- * its ranks are then the job's, if all of their memory was looked through (an autopsy does). A rank at work may be
- * starting still: that is told as an observation.
+ * comm_init_outside.c - see comm_init_outside.h. NCCL allocates a communicator, with its rank and size, before it waits
+ * for the others: those that wait show one whose state is "in progress". Who is missing is known where the communicator
+ * is the job's size: its ranks are then the job's, if all of their memory was looked through (an autopsy does). A rank
+ * at work may be starting still: that is told as an observation.
  */
-#include "detect/hang/unborn.h"
+#include "detect/hang/comm_init_outside.h"
 
 #include <errno.h>
 
 #include "detect/rank/activity.h"
-#include "detect/rank/doing.h"
+#include "detect/rank/call_site.h"
 #include "detect/phrase.h"
 
 #define CONFIDENCE 0.8
@@ -97,12 +97,12 @@ static int missing_report(const struct model *m, const struct comm *c, const str
 	finding_add_rank(f, p->rank, p->tgid);
 	waiting_note(f, m, c, found);
 	activity_note(f, &a);
-	doing_note(f, found, p);
-	doing_note_others(f, found, m);
+	call_site_note(f, found, p);
+	call_site_note_others(f, found, m);
 	return 0;
 }
 
-int unborn_report(const struct model *m, struct finding_list *found)
+int comm_init_report_outside(const struct model *m, struct finding_list *found)
 {
 	int err = 0;
 

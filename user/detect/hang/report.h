@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * culprit.h - the finding that names one rank for something it lacks, with all that is known of what it does instead.
+ * report.h - the finding that names one rank for something it lacks, with all that is known of what it does instead.
  */
-#ifndef RANKTRACE_CULPRIT_H
-#define RANKTRACE_CULPRIT_H
+#ifndef RANKTRACE_REPORT_H
+#define RANKTRACE_REPORT_H
 
 #include "detect/rank/activity.h"
 #include "detect/detect.h"
-#include "detect/hang/wait.h"
+#include "detect/hang/pending.h"
 
 struct culprit {
 	const struct proc *proc;
-	struct lack lack; /* of an operation, not of a creation */
+	struct pending pending; /* of an operation, not of a creation */
 	struct rank_activity activity;
 	enum finding_kind kind; /* hang or observation */
 	enum hang_class class;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inside.c - the oldest operation that every member entered and that is seen not to end. The host runs ahead of the
- * GPU, so "entered" is not "reached": this is told late, without a culprit, and with low confidence. But where a member
- * died meanwhile nobody needs to guess why.
+ * all_entered.c - the oldest operation that every member entered and that is seen not to end. The host runs ahead of
+ * the GPU, so "entered" is not "reached": this is told late, without a culprit, and with low confidence. But where a
+ * member died meanwhile nobody needs to guess why.
  */
-#include "detect/hang/inside.h"
+#include "detect/hang/all_entered.h"
 
 #include <errno.h>
 
-#include "detect/hang/culprit.h"
+#include "detect/hang/report.h"
 #include "detect/transfer/link_cause.h"
 
 #define FLOOR_NS 10000000000ull
@@ -73,7 +73,7 @@ static uint64_t fell_ns(const struct model *m, const struct comm *c)
 }
 
 /* Since the death somebody asked for it, and it was not over. */
-static bool dead_lack(const struct model *m, const struct op *op, uint64_t *since)
+static bool dead_waits(const struct model *m, const struct op *op, uint64_t *since)
 {
 	uint64_t died_ns = fell_ns(m, op->member->comm);
 
@@ -81,7 +81,7 @@ static bool dead_lack(const struct model *m, const struct op *op, uint64_t *sinc
 	return died_ns && op->not_done_ns > *since + m->hang_floor_ns;
 }
 
-static const struct op *stuck_op(const struct model *m, const struct proc *p, uint64_t *ret_since)
+static const struct op *open_op(const struct model *m, const struct proc *p, uint64_t *ret_since)
 {
 	const struct op *best = NULL;
 
@@ -91,7 +91,7 @@ static const struct op *stuck_op(const struct model *m, const struct proc *p, ui
 
 		if (!since || (best && best->id < op->id))
 			continue;
-		if (!dead_lack(m, op, &since) && (m->now_ns < since + limit || !seen_open(m, op, limit)))
+		if (!dead_waits(m, op, &since) && (m->now_ns < since + limit || !seen_open(m, op, limit)))
 			continue;
 		best = op;
 		*ret_since = since;
@@ -140,8 +140,8 @@ static void dead_name(struct finding *f, const struct model *m, const struct com
 	}
 }
 
-static void stuck_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns,
-		       const struct finding_list *found)
+static void all_entered_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns,
+			     const struct finding_list *found)
 {
 	const struct comm *c = op->member->comm;
 
@@ -165,14 +165,14 @@ static void stuck_fill(struct finding *f, const struct model *m, const struct op
 	finding_note(f, "count", op->count);
 }
 
-int inside_report(const struct model *m, struct finding_list *found)
+int all_entered_report(const struct model *m, struct finding_list *found)
 {
 	const struct op *best = NULL;
 	uint64_t best_since = 0, since = 0;
 	struct finding *f;
 
 	for (const struct proc *p = m->procs; p; p = p->next) {
-		const struct op *op = p->dead ? NULL : stuck_op(m, p, &since);
+		const struct op *op = p->dead ? NULL : open_op(m, p, &since);
 
 		if (op && (!best || since < best_since)) {
 			best = op;
@@ -184,6 +184,6 @@ int inside_report(const struct model *m, struct finding_list *found)
 	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
-	stuck_fill(f, m, best, best_since, found);
+	all_entered_fill(f, m, best, best_since, found);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * doing.c - see doing.h. Reads no stack: these are texts in the model.
+ * call_site.c - see call_site.h. Reads no stack: these are texts in the model.
  */
-#include "detect/rank/doing.h"
+#include "detect/rank/call_site.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static bool moved_since(const struct proc *p, uint64_t ns)
 	return false;
 }
 
-const struct task *doing_task(const struct proc *p)
+const struct task *call_site_task(const struct proc *p)
 {
 	const struct task *t = p->tasks;
 
@@ -58,14 +58,14 @@ static bool gpu_wait(const struct task *t)
 	return false;
 }
 
-bool doing_gpu_wait(const struct proc *p)
+bool call_site_gpu_wait(const struct proc *p)
 {
-	const struct task *t = doing_task(p);
+	const struct task *t = call_site_task(p);
 
 	return t && gpu_wait(t);
 }
 
-int doing_same(const struct task *a, const struct task *b)
+int call_site_same(const struct task *a, const struct task *b)
 {
 	if (!a->stack.ns || !b->stack.ns || (!*a->stack.native && !*a->stack.python) ||
 	    (!*b->stack.native && !*b->stack.python))
@@ -84,9 +84,9 @@ static void wait_text(char *buf, size_t cap, const struct task_stack *s)
 	phrase_add(buf, cap, s->file);
 }
 
-void doing_note(struct finding *f, struct finding_list *found, const struct proc *p)
+void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p)
 {
-	const struct task *t = doing_task(p);
+	const struct task *t = call_site_task(p);
 	char wait[384] = "";
 
 	if (!t) {
@@ -108,9 +108,9 @@ static void place_text(char *buf, size_t cap, const struct task_stack *s)
 	phrase_add(buf, cap, s->python);
 }
 
-void doing_line(char *buf, size_t cap, const struct proc *p)
+void call_site_line(char *buf, size_t cap, const struct proc *p)
 {
-	const struct task *t = doing_task(p);
+	const struct task *t = call_site_task(p);
 
 	if (t)
 		place_text(buf, cap, &t->stack);
@@ -136,7 +136,7 @@ static size_t others_list(const struct finding *f, const struct model *m, const 
 	size_t n = 0;
 
 	for (const struct proc *p = m->procs; p && n < OTHERS_MAX; p = p->next) {
-		const struct task *t = !is_rank(p) || p->dead || is_named(f, p) ? NULL : doing_task(p);
+		const struct task *t = !is_rank(p) || p->dead || is_named(f, p) ? NULL : call_site_task(p);
 
 		if (t && (*t->stack.native || *t->stack.python))
 			others[n++] = t;
@@ -153,7 +153,7 @@ static size_t alike(const struct task *const *all, size_t n, const struct task *
 	return k;
 }
 
-void doing_note_others(struct finding *f, struct finding_list *found, const struct model *m)
+void call_site_note_others(struct finding *f, struct finding_list *found, const struct model *m)
 {
 	const struct task *others[OTHERS_MAX], *best = NULL;
 	size_t n = others_list(f, m, others), most = 0;

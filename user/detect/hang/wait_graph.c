@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wait_graph.c - builds the graph of wait_graph.h from the model. Operations are nodes shared by all who wait for them,
+ * so that a communicator costs its members once for each operation that somebody is held in, not once for each rank.
+ */
+#include "detect/hang/wait_graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "detect/rank/activity.h"
+#include "detect/hang/comm_init.h"
+#include "detect/hang/pending.h"
+
+struct op_key {
+	const void *what;
+	uint64_t a, b, seq;
+};
+
+struct op_node {
+	struct op_key key;
+	struct awaited in;
+	int node;
+	UT_hash_handle hh;
+};
+
+/* --- nodes --- */
+
+static int slot_cmp(const void *a, const void *b)
+{
+	const struct rank_slot *x = a, *y = b;
+
+	return x->proc < y->proc ? -1 : x->proc > y->proc;
+}
+
+static int node_of(const struct wait_graph *h, const struct proc *p)
+{
+	struct rank_slot want = { p, 0 }, *at = bsearch(&want, h->slots, h->n_procs, sizeof(want), slot_cmp);
+
+	return at ? at->node : -1;
+}
+
+static int op_node_new(struct wait_graph *h, const struct op_key *key, const struct awaited *in)
+{
+	int cap = h->cap_ops ? 2 * h->cap_ops : 64;
+	struct op_node *op_node = calloc(1, sizeof(*op_node)), **grown;
+
+	if (op_node && h->n_ops == h->cap_ops) {
+		grown = realloc(h->ops, cap * sizeof(*grown));
+		if (grown) {
+			h->ops = grown;
+			h->cap_ops = cap;
+		}
+	}
+	if (!op_node || h->n_ops == h->cap_ops) {
+		free(op_node);
+		h->g.failed = true;
+		return -1;
+	}
+	op_node->key = *key;
+	op_node->in = *in;
+	op_node->node = h->g.n_nodes++;
+	HASH_ADD(hh, h->table, key, sizeof(op_node->key), op_node);
+	if (!op_node->hh.tbl)
+		h->g.failed = true;
+	h->ops[h->n_ops++] = op_node;
+	return op_node->node;
+}
+
+static int op_node_get(struct wait_graph *h, struct op_key key, struct awaited in)
+{
+	struct op_node *op_node;
+
+	HASH_FIND(hh, h->table, &key, sizeof(key), op_node);
+	if (!op_node)
+		return op_node_new(h, &key, &in);
+	if (!op_node->in.op)
+		op_node->in.op = in.op;
+	return op_node->node;
+}
+
+static int coll_node(struct wait_graph *h, const struct comm *c, int space, uint64_t seq, const struct op *op)
+{
+	struct op_key key = { c, space, 0, seq };
+
+	return op_node_get(h, key, (struct awaited){ .comm = c, .op = op, .space = space, .seq = seq });
+}
+
+/* Both sides of a transfer are one node where their numbers mean the same. */
+static int p2p_node(struct wait_graph *h, const struct op *op)
+{
+	bool send = op->kind == OP_SEND;
+	uint64_t me = op->member->rank, peer = op->peer;
+	struct op_key key = { op->member->comm, 16 + (send ? me : peer), send ? peer : me, op->seq };
+
+	if (!p2p_numbered(op))
+		key = (struct op_key){ op, 15, 0, op->seq };
+	return op_node_get(h, key,
+			   (struct awaited){ .comm = op->member->comm, .op = op, .space = SPACE_P2P, .seq = op->seq });
+}
+
+static int op_node_of(struct wait_graph *h, const struct op *op)
+{
+	return op_kind_p2p(op->kind) ? p2p_node(h, op) : coll_node(h, op->member->comm, op_space(op), op->seq, op);
+}
+
+static int init_node(struct wait_graph *h, const struct birth *b)
+{
+	struct op_key key = { b, 14, 0, 0 };
+
+	return op_node_get(h, key,
+			   (struct awaited){ .comm = b->parent, .birth = b, .space = SPACE_INIT, .seq = b->nth });
+}
+
+struct awaited wait_graph_op(const struct wait_graph *h, int node)
+{
+	return h->ops[node - h->n_procs]->in;
+}
+
+/* --- edges --- */
+
+/* Held in an operation is held in its whole group: that starts and ends as one. */
+static void wait_add(struct wait_graph *h, int from, const struct op *op, int via)
+{
+	for (const struct op *one = group_first(op); one; one = group_next(one))
+		if (!one->end_ns)
+			graph_add(&h->g, from, op_node_of(h, one), via);
+}
+
+/* `op`: this rank's own call of what op_node `from` is, or NULL when it is over or unknown. */
+static void behind_add(struct wait_graph *h, int from, const struct proc *p, const struct op *op)
+{
+	const struct op *front = op && !op->end_ns ? op_blocked_by(op) : NULL;
+
+	if (front)
+		wait_add(h, from, front, node_of(h, p));
+}
+
+static void p2p_expand(struct wait_graph *h, int node, const struct op *op)
+{
+	const struct member *o = member_peer(op->member, op->peer);
+
+	behind_add(h, node, op->member->proc, op);
+	if (!o || o == op->member || o->gone)
+		return;
+	if (p2p_unanswered(h->m, op))
+		graph_add(&h->g, node, node_of(h, o->proc), -1);
+	else
+		behind_add(h, node, o->proc, p2p_other_side(op));
+}
+
+static void coll_expand(struct wait_graph *h, int node, const struct awaited *in)
+{
+	for (const struct member *o = in->comm->members; o; o = o->next_in_comm) {
+		if (!member_comparable(o, in->space))
+			continue;
+		if (o->entered_seq[in->space] <= in->seq)
+			graph_add(&h->g, node, node_of(h, o->proc), -1);
+		else
+			behind_add(h, node, o->proc, member_op(o, in->space, in->seq));
+	}
+}
+
+static void init_expand(struct wait_graph *h, int node, const struct birth *b)
+{
+	const struct proc *missing[INIT_MISSING_MAX];
+	int n = comm_init_missing(h->m, b, missing, NULL);
+
+	for (int i = 0; i < n; i++)
+		graph_add(&h->g, node, node_of(h, missing[i]), -1);
+}
+
+static void ops_expand(struct wait_graph *h)
+{
+	for (int i = 0; i < h->n_ops && !h->g.failed; i++) { /* it makes more of them */
+		struct awaited in = h->ops[i]->in;
+		int node = h->ops[i]->node;
+
+		if (in.birth)
+			init_expand(h, node, in.birth);
+		else if (in.space == SPACE_P2P)
+			p2p_expand(h, node, in.op);
+		else
+			coll_expand(h, node, &in);
+	}
+}
+
+/* --- what a rank's host is in --- */
+
+static bool cannot_go(const struct proc *p)
+{
+	if (proc_gone_or_stopped(p))
+		return true;
+	for (const struct task *t = p->tasks; t; t = t->next)
+		if (t->state == TASK_STOPPED || t->blocked || (t->state == TASK_DISK && t->tid == p->tgid))
+			return true;
+	return false;
+}
+
+static bool all_from_birth(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && !member_comparable(mb, SPACE_P2P))
+			return false;
+	return true;
+}
+
+/* NCCL itself may wait for peers inside a call, on the first transfer with each: nothing came after the call yet. */
+static bool maybe_in_nccl(const struct proc *p)
+{
+	const struct op *op = p->last_op;
+
+	return op && (p->last_call_ns == op->call_ns || p->last_call_ns == op->enqueue_ns);
+}
+
+static bool calls_wait(struct wait_graph *h, int node, const struct proc *p)
+{
+	uint32_t tid = rank_calling_tid(p);
+	bool main = false, held = false;
+
+	for (const struct call *c = p->calls; c; c = c->next)
+		main |= c->is_sync && c->tid == tid;
+	for (const struct call *c = p->calls; c; c = c->next) {
+		const struct op *op = !main || c->tid == tid ? call_blocked_by(p, c) : NULL;
+
+		if (op)
+			wait_add(h, node, op, node);
+		held |= op != NULL;
+	}
+	return held;
+}
+
+static enum rank_state state_of(struct wait_graph *h, int node, const struct proc *p)
+{
+	if (cannot_go(p))
+		return STATE_HALTED;
+	if (calls_wait(h, node, p))
+		return STATE_WAITS;
+	if (proc_waits(p)) /* for its own GPU alone, if all that it called is known */
+		return all_from_birth(p) ? STATE_FREE : STATE_UNKNOWN;
+	return !p->calls && p->last_sync_ns && !maybe_in_nccl(p) && rank_at_rest(p) ? STATE_FREE : STATE_UNKNOWN;
+}
+
+static void inits_wait(struct wait_graph *h)
+{
+	for (const struct birth *b = h->m->births; b; b = b->next)
+		for (const struct birth_member *bm = b->members; bm; bm = bm->next) {
+			int node = comm_init_waits(bm) && comm_init_incomplete(b) ? node_of(h, bm->proc) : -1;
+
+			if (node < 0 || h->state[node] == STATE_HALTED)
+				continue;
+			h->state[node] = STATE_WAITS;
+			graph_add(&h->g, node, init_node(h, b), node);
+		}
+}
+
+/* --- numbers: who is ahead, who is late --- */
+
+static void ahead_wait(struct wait_graph *h, const struct comm *c, int space)
+{
+	uint64_t lo, hi;
+
+	if (!comm_span(c, space, &lo, &hi))
+		return;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		int node = member_comparable(mb, space) && mb->entered_seq[space] > lo ? node_of(h, mb->proc) : -1;
+
+		if (node >= 0 && h->state[node] == STATE_UNKNOWN)
+			graph_add(&h->g, node, coll_node(h, c, space, lo, member_op(mb, space, lo)), node);
+	}
+}
+
+/* Open operations of ranks whose waits are not seen, and what the streams of any rank stand at since long. */
+static void open_wait(struct wait_graph *h, const struct member *mb)
+{
+	int node = node_of(h, mb->proc);
+	const struct op *op = mb->gone ? NULL : mb->first_open;
+
+	if (node < 0 || !op || h->state[node] == STATE_HALTED)
+		return;
+	if (op->enqueue_ns && !op->end_ns && h->m->now_ns > op->enqueue_ns + h->m->hang_floor_ns) {
+		const struct op *front = op_blocked_by(op);
+
+		op_node_of(h, front ? front : op);
+	}
+	for (int i = 0; op && i < OPEN_SCANNED && h->state[node] == STATE_UNKNOWN; op = op->next, i++)
+		if (op_kind_p2p(op->kind) && p2p_numbered(op) && p2p_unanswered(h->m, op))
+			graph_add(&h->g, node, p2p_node(h, op), node);
+}
+
+static void lagging_mark(void *arg, const struct proc *p)
+{
+	struct wait_graph *h = arg;
+	int node = node_of(h, p);
+
+	if (node >= 0)
+		h->lagging[node] = true;
+}
+
+static int ranks_list(struct wait_graph *h, const struct model *m)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		h->n_procs += rank_counts(p);
+	h->procs = calloc(h->n_procs + 1, sizeof(*h->procs));
+	h->slots = calloc(h->n_procs + 1, sizeof(*h->slots));
+	h->state = calloc(h->n_procs + 1, sizeof(*h->state));
+	h->lagging = calloc(h->n_procs + 1, sizeof(*h->lagging));
+	if (!h->procs || !h->slots || !h->state || !h->lagging)
+		return -ENOMEM;
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (rank_counts(p)) {
+			h->slots[h->g.n_nodes] = (struct rank_slot){ p, h->g.n_nodes };
+			h->procs[h->g.n_nodes++] = p;
+		}
+	qsort(h->slots, h->n_procs, sizeof(*h->slots), slot_cmp);
+	return 0;
+}
+
+int wait_graph_build(struct wait_graph *h, const struct model *m)
+{
+	*h = (struct wait_graph){ .m = m };
+	if (ranks_list(h, m))
+		return -ENOMEM;
+	for (int i = 0; i < h->n_procs; i++)
+		h->state[i] = state_of(h, i, h->procs[i]);
+	inits_wait(h);
+	for (const struct comm *c = m->comms; c; c = c->next) {
+		for (int space = 0; space < SEQ_SPACES; space++)
+			ahead_wait(h, c, space);
+		for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+			open_wait(h, mb);
+	}
+	ops_expand(h);
+	ranks_lagging_each(m, lagging_mark, h);
+	return graph_solve(&h->g);
+}
+
+void wait_graph_free(struct wait_graph *h)
+{
+	HASH_CLEAR(hh, h->table);
+	for (int i = 0; i < h->n_ops; i++)
+		free(h->ops[i]);
+	free(h->ops);
+	free(h->procs);
+	free(h->slots);
+	free(h->state);
+	free(h->lagging);
+	graph_free(&h->g);
+}
+
+static bool open_long(const struct model *m, const struct proc *p)
+{
+	for (const struct call *c = p->calls; c; c = c->next)
+		if (c->is_sync && m->now_ns > c->begin_ns + m->hang_floor_ns)
+			return true;
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && mb->first_open && mb->first_open->enqueue_ns &&
+		    m->now_ns > mb->first_open->enqueue_ns + m->hang_floor_ns)
+			return true;
+	return false;
+}
+
+static void lagging_found(void *arg, const struct proc *p)
+{
+	(void)p;
+	*(bool *)arg = true;
+}
+
+bool wait_graph_needed(const struct model *m)
+{
+	bool found = m->births != NULL;
+
+	for (const struct proc *p = m->procs; p && !found; p = p->next)
+		found = !p->dead && open_long(m, p);
+	if (!found)
+		ranks_lagging_each(m, lagging_found, &found);
+	return found;
+}

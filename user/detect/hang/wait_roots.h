@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wait_roots.h - what follows from the graph of wait_graph.h: ranks that others wait for and that wait for nobody, and
+ * cycles.
+ */
+#ifndef RANKTRACE_WAIT_ROOTS_H
+#define RANKTRACE_WAIT_ROOTS_H
+
+#include "detect/hang/wait_graph.h"
+#include "detect/hang/pending.h"
+
+#define ROOTS_MAX 64
+#define CYCLES_MAX 8
+#define HOPS_MAX 16
+#define CYCLE_RANKS_MAX 256
+#define FINGERPRINTS_MAX 16
+
+struct wait_root {
+	const struct proc *proc;
+	double confidence;
+};
+
+struct cycle_rank { /* a rank in a cycle, and what it is held in */
+	const struct proc *proc;
+	struct awaited in;
+	uint64_t fingerprint;
+};
+
+struct wait_cycle {
+	struct cycle_rank hops[HOPS_MAX]; /* a shortest way round: each is held in what the next one does not come to */
+	int n_hops;
+	struct cycle_rank ranks[CYCLE_RANKS_MAX]; /* all ranks in it */
+	int n_ranks;
+	uint64_t fingerprints[FINGERPRINTS_MAX]; /* of the operations in it, the least ones: what it is known by from
+						    tick to tick */
+	int n_fingerprints;
+	uint64_t since_ns;          /* the oldest of these operations */
+	const struct proc *skipped; /* did not call its side of a transfer and went on; NULL: it is a matter of order */
+	struct pending pending;     /* that side */
+	uint64_t stood_ns;          /* by their counters all in it stand still since then; 0: known by calls */
+};
+
+struct wait_roots {
+	struct wait_root roots[ROOTS_MAX];
+	struct wait_cycle cycles[CYCLES_MAX];
+	int n_roots, n_cycles;
+};
+
+int wait_roots_find(const struct model *m, struct wait_roots *found); /* 0 or -ENOMEM */
+
+/* passed.c: did the rank call what comes after the missing Send or Recv, by what it did before? False where not known.
+ */
+bool rank_passed(const struct proc *p, const struct pending *l);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * call_site.h - what a rank is doing, by its main thread's stack as it was read from outside: the Python line, the
+ * native frame, the kernel's wait. An autopsy reads stacks before its verdict, a live session those of a hang once it
+ * is told; without them nothing here says anything.
+ */
+#ifndef RANKTRACE_CALL_SITE_H
+#define RANKTRACE_CALL_SITE_H
+
+#include "detect/detect.h"
+#include "model/model.h"
+
+/* The main thread, with a stack; NULL: none was read since the process last moved. */
+const struct task *call_site_task(const struct proc *p);
+/* It waits for its GPU: a synchronising call of the driver or the runtime is among its frames. */
+bool call_site_gpu_wait(const struct proc *p);
+/* Both stacks are known, and they wait for the same: 1; for different things: 0; not known: -1. */
+int call_site_same(const struct task *a, const struct task *b);
+/* Evidence python, native_frame, kernel_wait, stack of this rank; or why there is none. */
+void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p);
+/* "function (file), file:line function" of its main thread, appended to a text; nothing where no stack was read. */
+void call_site_line(char *buf, size_t cap, const struct proc *p);
+/* Evidence waiting_in: where most of the other ranks are. */
+void call_site_note_others(struct finding *f, struct finding_list *found, const struct model *m);
+
+#endif
