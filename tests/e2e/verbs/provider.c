@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/e2e/verbs/provider.h"
+#include "provider.h"
 
 #ifndef SKEW
 #define SKEW 1

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/e2e/verbs/provider.h"
+#include "provider.h"
 
 #define QPS 3 /* of each device: by chains, by ibv_wr_*, receiving */
 #define EMPTY_POLLS 50

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/e2e/verbs/provider.h"
+#include "provider.h"
 
 #define MAX 64
 static struct {
