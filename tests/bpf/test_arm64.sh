@@ -9,7 +9,7 @@ command -v clang > /dev/null || { echo "no clang"; exit 77; }
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-for src in bpf/*.bpf.c tracers/*/*.bpf.c; do
+for src in tracers/*/*.bpf.c; do
 	clang -g -O2 -Wall -Werror -target bpf -D__TARGET_ARCH_arm64 -Ivmlinux -I. -Ischemas \
 		-I"/usr/include/$(uname -m)-linux-gnu" -c "$src" -o "$out/x.o"
 	echo "ok: $src compiles for arm64"
