@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * finding.c - names of kinds and classes, keys, and the filling of a finding. No detector logic.
+ * finding.c - names of kinds, classes and evidence, keys, and the filling of a finding. No detector logic.
  */
 #include "finding.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/hash.h"
 
@@ -21,6 +22,30 @@ static const char *const classes[HANG_CLASS_MAX] = {
 #define X(id, name) [HANG_##id] = name,
 	HANG_CLASSES(X)
 #undef X
+};
+
+static const bool types_are_text[] = {
+#define X(id, name, is_text) [EVIDENCE_TYPE_##id] = is_text,
+	EVIDENCE_TYPES(X)
+#undef X
+};
+
+static const struct {
+	const char *ending, *shown;
+} units[] = {
+#define X(id, name, ending, shown) [EVIDENCE_UNIT_##id] = { ending, shown },
+	EVIDENCE_UNITS(X)
+#undef X
+};
+
+static const struct {
+	const char *name;
+	enum evidence_type type;
+	enum evidence_unit unit;
+} table[EVIDENCE_ID_MAX] = {
+#define EVIDENCE(id, name, type, unit, help) [EVIDENCE_##id] = { name, EVIDENCE_TYPE_##type, EVIDENCE_UNIT_##unit },
+#include "evidence.def"
+#undef EVIDENCE
 };
 
 const char *finding_kind_name(enum finding_kind kind)
@@ -45,33 +70,50 @@ uint64_t finding_key(enum finding_kind kind, uint64_t a, uint64_t b, uint64_t c)
 	return h ? h : 1;
 }
 
-static struct evidence *evidence_add(struct finding *f, const char *name)
+static struct evidence *evidence_add(struct finding *f, enum evidence_id id)
 {
-	if (f->n_evidence >= EVIDENCE_MAX)
+	if (f->n_evidence >= FINDING_EVIDENCE_MAX)
 		return NULL;
-	f->evidence[f->n_evidence].name = name;
+	f->evidence[f->n_evidence].id = id;
 	return &f->evidence[f->n_evidence++];
 }
 
-void finding_note(struct finding *f, const char *name, double number)
+void finding_note(struct finding *f, enum evidence_id id, double number)
 {
-	struct evidence *e = evidence_add(f, name);
+	struct evidence *e = evidence_is_text(id) ? NULL : evidence_add(f, id);
 
-	if (e) {
-		e->text = NULL;
+	if (e)
 		e->number = number;
-	}
 }
 
-void finding_note_text(struct finding *f, const char *name, const char *text)
+void finding_note_text(struct finding *f, enum evidence_id id, const char *text)
 {
-	struct evidence *e;
+	struct evidence *e = text && *text && evidence_is_text(id) ? evidence_add(f, id) : NULL;
 
-	if (!text || !*text) /* an empty text would read as a number */
-		return;
-	e = evidence_add(f, name);
 	if (e)
 		e->text = text;
+}
+
+const struct evidence *finding_evidence(const struct finding *f, enum evidence_id id)
+{
+	for (int i = 0; i < f->n_evidence; i++)
+		if (f->evidence[i].id == id)
+			return &f->evidence[i];
+	return NULL;
+}
+
+double finding_number(const struct finding *f, enum evidence_id id)
+{
+	const struct evidence *e = evidence_is_text(id) ? NULL : finding_evidence(f, id);
+
+	return e ? e->number : 0;
+}
+
+const char *finding_text(const struct finding *f, enum evidence_id id)
+{
+	const struct evidence *e = evidence_is_text(id) ? finding_evidence(f, id) : NULL;
+
+	return e ? e->text : NULL;
 }
 
 void finding_add_rank(struct finding *f, int rank, uint32_t pid)
@@ -83,4 +125,30 @@ void finding_add_rank(struct finding *f, int rank, uint32_t pid)
 		return;
 	f->ranks[f->n_ranks] = rank;
 	f->pids[f->n_ranks++] = pid;
+}
+
+bool evidence_is_text(enum evidence_id id)
+{
+	return (unsigned int)id < EVIDENCE_ID_MAX && types_are_text[table[id].type];
+}
+
+const char *evidence_name(enum evidence_id id)
+{
+	return (unsigned int)id < EVIDENCE_ID_MAX ? table[id].name : "?";
+}
+
+const char *evidence_unit(enum evidence_id id, int *ret_name_len)
+{
+	const char *name = evidence_name(id), *ending;
+	size_t len = strlen(name), n;
+
+	*ret_name_len = (int)len;
+	if ((unsigned int)id >= EVIDENCE_ID_MAX)
+		return "";
+	ending = units[table[id].unit].ending;
+	n = strlen(ending);
+	if (!n || len <= n || strcmp(name + len - n, ending))
+		return "";
+	*ret_name_len = (int)(len - n);
+	return units[table[id].unit].shown;
 }

@@ -45,6 +45,55 @@
 	X(UNKNOWN, "unknown")
 /* clang-format on */
 
+/* Evidence: what a value is (id, name in JSON, whether it is a text), and its unit (id, name, the ending of names that
+ * people read as a unit, how they read it). schemas/incident.schema.json has both. */
+/* clang-format off */
+#define EVIDENCE_TYPES(X) \
+	X(NUMBER, "number", 0) \
+	X(INTEGER, "integer", 0) \
+	X(RANK, "rank", 0)      /* global; -1 not known */ \
+	X(FLAG, "flag", 0)      /* 0 or 1 */ \
+	X(TEXT, "text", 1)      /* one line */ \
+	X(LINES, "lines", 1)    /* separated by line breaks */ \
+	X(RANKS, "ranks", 1)    /* "0,3,?": global ranks, ? not known */ \
+	X(PIDS, "pids", 1)
+#define EVIDENCE_UNITS(X) \
+	X(NONE, "", "", "") \
+	X(S, "s", "_s", " s") \
+	X(S_AGO, "s", "_s_ago", " s ago") \
+	X(MS, "ms", "_ms", " ms") \
+	X(PERCENT, "%", "_percent", " %") \
+	X(SHARE, "1", "", "") \
+	X(PER_S, "1/s", "_per_s", " /s") \
+	X(BYTES, "B", "_bytes", " B") \
+	X(BYTES_PER_S, "B/s", "_bytes_per_s", " B/s") \
+	X(MS_PER_MB, "ms/MB", "", "") \
+	X(GBPS, "Gbit/s", "", "") \
+	X(MHZ, "MHz", "", "") \
+	X(W, "W", "", "") \
+	X(C, "C", "", "") \
+	X(CORES, "cores", "", "")
+/* clang-format on */
+
+enum evidence_type {
+#define X(id, name, is_text) EVIDENCE_TYPE_##id,
+	EVIDENCE_TYPES(X)
+#undef X
+};
+
+enum evidence_unit {
+#define X(id, name, ending, shown) EVIDENCE_UNIT_##id,
+	EVIDENCE_UNITS(X)
+#undef X
+};
+
+enum evidence_id {
+#define EVIDENCE(id, name, type, unit, help) EVIDENCE_##id,
+#include "evidence.def"
+#undef EVIDENCE
+	EVIDENCE_ID_MAX
+};
+
 enum finding_kind {
 #define X(id, name, exits) FINDING_##id,
 	FINDING_KINDS(X)
@@ -60,12 +109,14 @@ enum hang_class {
 };
 
 #define FINDING_RANKS_MAX 16
-#define EVIDENCE_MAX 28
+#define FINDING_EVIDENCE_MAX 28
 
-struct evidence {         /* text NULL: a number. Names carry their unit (lag_s, blame_percent). */
-	const char *name; /* static string */
-	const char *text; /* interned */
-	double number;
+struct evidence {
+	enum evidence_id id;
+	union { /* which one: evidence_is_text() */
+		double number;
+		const char *text; /* interned or static */
+	};
 };
 
 struct finding {
@@ -86,7 +137,7 @@ struct finding {
 	uint64_t since_ns; /* the fault's begin; for a hang when the first peer began to wait */
 	double confidence; /* 0..1 */
 	int n_evidence;
-	struct evidence evidence[EVIDENCE_MAX];
+	struct evidence evidence[FINDING_EVIDENCE_MAX];
 };
 
 enum finding_phase { PHASE_OPEN, PHASE_UPDATE, PHASE_CLOSE };
@@ -107,9 +158,19 @@ bool finding_kind_exits(enum finding_kind kind); /* true: exit code 1 */
 
 /* Key of a fault from its parts (kind, class-independent object ids); never 0. */
 uint64_t finding_key(enum finding_kind kind, uint64_t a, uint64_t b, uint64_t c);
-/* Append evidence; silently drops past EVIDENCE_MAX (the first are the important ones). */
-void finding_note(struct finding *f, const char *name, double number);
-void finding_note_text(struct finding *f, const char *name, const char *text);
+/* Append evidence; silently drops past FINDING_EVIDENCE_MAX (the first are the important ones), and a text that is
+ * empty or NULL. An id of the other type is dropped too: scripts/incident_schema.py looks for such calls. */
+void finding_note(struct finding *f, enum evidence_id id, double number);
+void finding_note_text(struct finding *f, enum evidence_id id, const char *text);
+/* The first of that id; NULL, 0 or NULL where there is none. */
+const struct evidence *finding_evidence(const struct finding *f, enum evidence_id id);
+double finding_number(const struct finding *f, enum evidence_id id);
+const char *finding_text(const struct finding *f, enum evidence_id id);
 void finding_add_rank(struct finding *f, int rank, uint32_t pid);
+
+bool evidence_is_text(enum evidence_id id);
+const char *evidence_name(enum evidence_id id); /* as JSON has it; "?" for no id */
+/* What people read instead: the first `ret_name_len` bytes of the name, and the unit behind the number ("" none). */
+const char *evidence_unit(enum evidence_id id, int *ret_name_len);
 
 #endif

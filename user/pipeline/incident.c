@@ -69,8 +69,8 @@ static void place_note(struct finding *f, const struct model *m)
 
 	if (!p)
 		return;
-	finding_note_text(f, "pod", p->pod);
-	finding_note_text(f, "container", p->container);
+	finding_note_text(f, EVIDENCE_POD, p->pod);
+	finding_note_text(f, EVIDENCE_CONTAINER, p->container);
 }
 
 /* In a merge of several hosts a process has a number of its own there: people know its host's. */
@@ -115,26 +115,19 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	return e;
 }
 
-static const char *text_of(const struct finding *f, const char *name)
-{
-	for (int i = 0; i < f->n_evidence; i++)
-		if (f->evidence[i].text && !strcmp(f->evidence[i].name, name))
-			return f->evidence[i].text;
-	return NULL;
-}
-
 /* What the culprit does is read once it is known who it is: that cannot wait for the next regular update. */
 static bool stack_is_news(const struct finding *a, const struct finding *b)
 {
-	static const char *const names[] = { "python", "native_frame", "stack_unread" };
+	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_STACK_UNREAD };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *was = text_of(a, names[i]), *is = text_of(b, names[i]);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const char *was = finding_text(a, ids[i]), *is = finding_text(b, ids[i]);
 
 		if (is && (!was || strcmp(was, is)))
 			return true;
 	}
-	return text_of(b, "waiting_in") && !text_of(a, "waiting_in"); /* of a circle there is nothing else */
+	return finding_text(b, EVIDENCE_WAITING_IN) &&
+	       !finding_text(a, EVIDENCE_WAITING_IN); /* of a circle there is nothing else */
 }
 
 static bool finding_differs(const struct finding *a, const struct finding *b)
@@ -178,22 +171,14 @@ static void causes_name(struct incidents *s)
 
 /* --- cost --- */
 
-static double evidence_of(const struct finding *f, const char *name)
-{
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!f->evidence[i].text && !strcmp(f->evidence[i].name, name))
-			return f->evidence[i].number;
-	return 0;
-}
-
 /* Seconds of the job's time a second. A job with a hang stands still; what a straggler takes is what would come back
  * without it. A cause costs what its consequences do. */
 static double cost_rate(const struct finding *f)
 {
 	switch (f->kind) {
 	case FINDING_HANG: return 1;
-	case FINDING_STRAGGLER: return evidence_of(f, "what_if_percent") / 100;
-	case FINDING_CPU_STARVED: return evidence_of(f, "runqueue_wait_share");
+	case FINDING_STRAGGLER: return finding_number(f, EVIDENCE_WHAT_IF_PERCENT) / 100;
+	case FINDING_CPU_STARVED: return finding_number(f, EVIDENCE_RUNQUEUE_WAIT_SHARE);
 	default: return 0;
 	}
 }

@@ -201,23 +201,16 @@ static void text_missing(struct text *t, const struct model *m)
 	text_add(t, "\n");
 }
 
-static const char *evidence_text(const struct finding *f, const char *name)
-{
-	for (int i = 0; i < f->n_evidence; i++)
-		if (f->evidence[i].text && !strcmp(f->evidence[i].name, name))
-			return f->evidence[i].text;
-	return NULL;
-}
-
 /* In one line each: what the culprit does, and where the others are. */
 static void text_doing(struct text *t, const struct finding *f)
 {
-	static const char *const names[] = { "python", "native_frame", "kernel_wait", "stack_unread" };
-	const char *others = evidence_text(f, "waiting_in");
+	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_KERNEL_WAIT,
+						EVIDENCE_STACK_UNREAD };
+	const char *others = finding_text(f, EVIDENCE_WAITING_IN);
 	int n = 0;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *text = evidence_text(f, names[i]);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const char *text = finding_text(f, ids[i]);
 
 		if (!text)
 			continue;
@@ -426,18 +419,20 @@ static void text_ranks(struct text *t, const struct model *m, int width)
 static struct finding evidence_left(const struct incident *i)
 {
 	const struct finding *f = &i->f;
-	static const char *const shown[] = { "stack",       "stack_end",  "thread",      "tid",
-					     "wchan",       "syscall",    "python",      "native_frame",
-					     "kernel_wait", "waiting_in", "stack_unread" };
+	static const enum evidence_id shown[] = {
+		EVIDENCE_STACK,       EVIDENCE_STACK_END,  EVIDENCE_THREAD,       EVIDENCE_TID,
+		EVIDENCE_WCHAN,       EVIDENCE_SYSCALL,    EVIDENCE_PYTHON,       EVIDENCE_NATIVE_FRAME,
+		EVIDENCE_KERNEL_WAIT, EVIDENCE_WAITING_IN, EVIDENCE_STACK_UNREAD,
+	};
 	struct finding left = *f;
 	int n = 0;
 
 	for (int k = 0; k < f->n_evidence; k++) {
-		const char *name = f->evidence[k].name;
-		bool skip = *i->caused_by && !strcmp(name, "kernel_stack");
+		enum evidence_id id = f->evidence[k].id;
+		bool skip = *i->caused_by && id == EVIDENCE_KERNEL_STACK;
 
 		for (size_t j = 0; j < sizeof(shown) / sizeof(shown[0]); j++)
-			skip |= !strcmp(name, shown[j]);
+			skip |= id == shown[j];
 		if (!skip)
 			left.evidence[n++] = f->evidence[k];
 	}

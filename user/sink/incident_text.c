@@ -76,7 +76,7 @@ static const char *finding_verb(const struct finding *f)
 static int peers_waiting(const struct finding *f)
 {
 	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, "n_waiting") || !strcmp(f->evidence[i].name, "peers_waiting"))
+		if (f->evidence[i].id == EVIDENCE_N_WAITING || f->evidence[i].id == EVIDENCE_PEERS_WAITING)
 			return (int)f->evidence[i].number;
 	return 0;
 }
@@ -92,28 +92,20 @@ static void text_where(struct text *t, const struct finding *f)
 		text_add(t, "%s comm 0x%016" PRIx64, f->has_op ? " of" : ",", f->comm);
 }
 
-static const struct evidence *evidence_of(const struct finding *f, const char *name)
-{
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return &f->evidence[i];
-	return NULL;
-}
-
 /* So does what TCP connections go over: "TCP of 10.0.0.3", "TCP between 10.0.0.3 and 10.0.0.4". */
 static bool text_tcp(struct text *t, const struct finding *f)
 {
-	const struct evidence *transport = evidence_of(f, "transport"), *at = evidence_of(f, "address"),
-			      *a = evidence_of(f, "address_a"), *b = evidence_of(f, "address_b");
+	const char *transport = finding_text(f, EVIDENCE_TRANSPORT), *at = finding_text(f, EVIDENCE_ADDRESS),
+		   *a = finding_text(f, EVIDENCE_ADDRESS_A), *b = finding_text(f, EVIDENCE_ADDRESS_B);
 
-	if (!transport || !transport->text || strcmp(transport->text, "tcp"))
+	if (!transport || strcmp(transport, "tcp"))
 		return false;
 	text_add(t, at ? "TCP of " : a && b ? "TCP between " : "TCP of all hosts");
 	if (at || (a && b))
-		text_foreign(t, at ? at->text : a->text, NULL);
+		text_foreign(t, at ? at : a, NULL);
 	if (!at && a && b) {
 		text_add(t, " and ");
-		text_foreign(t, b->text, NULL);
+		text_foreign(t, b, NULL);
 	}
 	return true;
 }
@@ -121,11 +113,12 @@ static bool text_tcp(struct text *t, const struct finding *f)
 /* A port stands where others have a rank: "mlx5_3 port 1". False: it is about no port. */
 static bool text_port(struct text *t, const struct finding *f)
 {
-	const struct evidence *device = evidence_of(f, "device"), *port = evidence_of(f, "port");
+	const struct evidence *port = finding_evidence(f, EVIDENCE_PORT);
+	const char *device = finding_text(f, EVIDENCE_DEVICE);
 
-	if (!device || !device->text || !port)
+	if (!device || !port)
 		return false;
-	text_foreign(t, device->text, NULL);
+	text_foreign(t, device, NULL);
 	text_add(t, " port %d", (int)port->number);
 	return true;
 }
@@ -152,19 +145,26 @@ void incident_text_sentence(struct text *t, const struct incident *i)
 	text_duration(t, since_s);
 }
 
+/* "waiting: 9.5 s" for waiting_s */
+static void number_add(struct text *t, const struct evidence *e)
+{
+	int len;
+	const char *unit = evidence_unit(e->id, &len);
+
+	text_add(t, *unit ? "%.*s: %.4g%s" : "%.*s: %.10g%s", len, evidence_name(e->id), e->number, unit);
+}
+
 void incident_text_evidence(struct text *t, const struct finding *f)
 {
 	text_colour(t, DIM);
 	for (int i = 0; i < f->n_evidence; i++) {
 		const struct evidence *e = &f->evidence[i];
 
-		if (e->text && !*e->text)
-			continue;
 		text_add(t, "    ");
-		if (!e->text) {
-			text_number(t, e->name, e->number);
+		if (!evidence_is_text(e->id)) {
+			number_add(t, e);
 		} else {
-			text_add(t, strchr(e->text, '\n') ? "%s:\n        " : "%s: ", e->name);
+			text_add(t, strchr(e->text, '\n') ? "%s:\n        " : "%s: ", evidence_name(e->id));
 			text_foreign(t, e->text, "\n        ");
 		}
 		text_add(t, "\n");

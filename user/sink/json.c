@@ -83,16 +83,17 @@ static void add_evidence(cJSON *o, const struct finding *f)
 
 	for (int i = 0; i < f->n_evidence; i++) {
 		const struct evidence *e = &f->evidence[i];
+		const char *name = evidence_name(e->id);
 
-		if (cJSON_GetObjectItemCaseSensitive(evidence, e->name))
+		if (finding_evidence(f, e->id) != e)
 			continue; /* a key twice is not valid to every reader: the first, more important one stays */
-		if (e->text)
-			add_text(evidence, e->name, e->text, false);
+		if (evidence_is_text(e->id))
+			add_text(evidence, name, e->text, false);
 		else
-			cJSON_AddNumberToObject(evidence, e->name, e->number);
+			cJSON_AddNumberToObject(evidence, name, e->number);
 	}
-	if (f->has_op && f->peer >= 0 && !cJSON_GetObjectItemCaseSensitive(evidence, "peer"))
-		cJSON_AddNumberToObject(evidence, "peer", f->peer);
+	if (f->has_op && f->peer >= 0 && !finding_evidence(f, EVIDENCE_PEER))
+		cJSON_AddNumberToObject(evidence, evidence_name(EVIDENCE_PEER), f->peer);
 }
 
 static const char *job_of(const struct finding *f, const struct model *m)

@@ -75,26 +75,3 @@ void text_duration(struct text *t, double s)
 	else
 		text_add(t, "%.3g ms", s * 1e3);
 }
-
-void text_number(struct text *t, const char *name, double number)
-{
-	static const struct {
-		const char *suffix, *unit;
-		double scale;
-	} units[] = {
-		{ "_bytes_per_s", " B/s", 1 }, { "_per_s", " /s", 1 }, { "_s_ago", " s ago", 1 },
-		{ "_percent", " %", 1 },       { "_bytes", " B", 1 },  { "_ns", " ms", 1e-6 },
-		{ "_ms", " ms", 1 },           { "_us", " us", 1 },    { "_s", " s", 1 },
-	};
-	size_t len = strlen(name);
-
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		size_t n = strlen(units[i].suffix);
-
-		if (len > n && !strcmp(name + len - n, units[i].suffix)) {
-			text_add(t, "%.*s: %.4g%s", (int)(len - n), name, number * units[i].scale, units[i].unit);
-			return;
-		}
-	}
-	text_add(t, "%s: %.10g", name, number);
-}

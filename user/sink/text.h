@@ -23,7 +23,5 @@ void text_colour(struct text *t, const char *code);
 void text_foreign(struct text *t, const char *s, const char *line_break);
 /* "2.7 s", "35 ms", "12 min" */
 void text_duration(struct text *t, double s);
-/* A number whose name carries its unit: "lag_s", 2.7 becomes "lag: 2.7 s". */
-void text_number(struct text *t, const char *name, double number);
 
 #endif

@@ -12,22 +12,17 @@
 #include <cmocka.h>
 
 #include "detect/straggler/cause.h"
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 static double evidence(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name) && !f->evidence[i].text)
-			return f->evidence[i].number;
-	return -1;
+	return number_named(f, name, -1);
 }
 
 static const char *evidence_text(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name) && f->evidence[i].text)
-			return f->evidence[i].text;
-	return "";
+	return text_named(f, name, "");
 }
 
 enum host_fault { NONE, RUNQ, RUNQ_OF_WATCHDOG, RUNQ_OF_ALL, DISK, STOPPED };

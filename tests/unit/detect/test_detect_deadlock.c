@@ -12,24 +12,19 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 #define COMM 0xabc
 
 static const char *text_of(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name) && f->evidence[i].text)
-			return f->evidence[i].text;
-	return "";
+	return text_named(f, name, "");
 }
 
 static double number_of(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name) && !f->evidence[i].text)
-			return f->evidence[i].number;
-	return -1;
+	return number_named(f, name, -1);
 }
 
 static bool names(const struct finding *f, int rank)

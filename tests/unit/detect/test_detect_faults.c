@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 static struct verdicts play(const struct job_opts *o, struct job **ret_job)
@@ -36,18 +37,12 @@ static struct job_opts faulty(uint64_t *rng, enum fault_kind kind, double second
 
 static double evidence(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name) && !f->evidence[i].text)
-			return f->evidence[i].number;
-	return -1;
+	return number_named(f, name, -1);
 }
 
 static const char *evidence_text(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name) && f->evidence[i].text)
-			return f->evidence[i].text;
-	return "";
+	return text_named(f, name, "");
 }
 
 static void test_mismatch_names_the_minority_at_once(void **state)

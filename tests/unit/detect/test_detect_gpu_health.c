@@ -13,6 +13,7 @@
 
 #include "detect/straggler/cause.h"
 #include "detect/gpu/gpu_cause.h"
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 #define RANKS 4
@@ -334,10 +335,7 @@ static void xid(struct node *u, uint32_t number, uint64_t pci, uint32_t pid, boo
 
 static const char *text_of(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return f->evidence[i].text;
-	return "";
+	return text_named(f, name, "");
 }
 
 static void test_xid(void **state)
@@ -414,9 +412,9 @@ static void test_pressure_is_evidence(void **state)
 	}
 	pressure_note(&f, u.m, model_proc(u.m, job_pid(1)));
 	assert_int_equal(f.n_evidence, 2);
-	assert_string_equal(f.evidence[0].name, "host_cpu_pressure_share");
+	assert_string_equal(evidence_name(f.evidence[0].id), "host_cpu_pressure_share");
 	assert_true(f.evidence[0].number > 0.24 && f.evidence[0].number < 0.26);
-	assert_string_equal(f.evidence[1].name, "cgroup_io_pressure_share");
+	assert_string_equal(evidence_name(f.evidence[1].id), "cgroup_io_pressure_share");
 	assert_true(f.evidence[1].number > 0.49 && f.evidence[1].number < 0.51);
 	node_free(&u);
 }

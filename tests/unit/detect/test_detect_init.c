@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 #define RANKS 4
@@ -144,18 +145,12 @@ static void die(int r, int signal, int code)
 
 static const char *text_of(const char *name)
 {
-	for (int i = 0; list.n && i < list.items[0].n_evidence; i++)
-		if (!strcmp(list.items[0].evidence[i].name, name) && list.items[0].evidence[i].text)
-			return list.items[0].evidence[i].text;
-	return "";
+	return list.n ? text_named(&list.items[0], name, "") : "";
 }
 
 static double number_of(const char *name)
 {
-	for (int i = 0; list.n && i < list.items[0].n_evidence; i++)
-		if (!strcmp(list.items[0].evidence[i].name, name) && !list.items[0].evidence[i].text)
-			return list.items[0].evidence[i].number;
-	return -1;
+	return list.n ? number_named(&list.items[0], name, -1) : -1;
 }
 
 static void expect(enum finding_kind kind, enum hang_class class, int rank, const char *cause)

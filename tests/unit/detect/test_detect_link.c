@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "detect/transfer/link_cause.h"
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 #define RANKS 4
@@ -136,10 +137,7 @@ static void quiet_steps(struct node *u, double seconds)
 
 static const struct evidence *evidence(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return &f->evidence[i];
-	return NULL;
+	return evidence_named(f, name);
 }
 
 /* The one finding there is: of port 1, and of no rank. */

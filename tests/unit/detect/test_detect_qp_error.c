@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "detect/detect.h"
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 static struct model *m;
@@ -139,10 +140,7 @@ static void fail_with(int r, uint32_t qpn, uint32_t status, const char *name)
 
 static const struct evidence *evidence(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return &f->evidence[i];
-	return NULL;
+	return evidence_named(f, name);
 }
 
 static const struct finding *told(enum finding_kind kind, const char *cause)
@@ -174,7 +172,7 @@ static void test_transport(void **state)
 	assert_string_equal(evidence(f, "netdev")->text, "eth0");
 	assert_int_equal(evidence(f, "rank_using")->number, 0);
 	assert_int_equal(evidence(f, "peer_rank")->number, 1);
-	assert_string_equal(evidence(f, "peer")->text, "10.0.0.2");
+	assert_string_equal(evidence(f, "peer_address")->text, "10.0.0.2");
 	assert_int_equal(evidence(f, "queue_pair")->number, 17);
 	assert_int_equal(evidence(f, "n_queue_pairs")->number, 2);
 	assert_string_equal(evidence(f, "status")->text, "transport retry exceeded");

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "detect/transfer/link_cause.h"
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/proxy_job.h"
 
 static double busy[RANKS];     /* share of the looks at which what rank r sends is on its way */
@@ -111,10 +112,7 @@ static void ports_new(void)
 
 static const struct evidence *evidence(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return &f->evidence[i];
-	return NULL;
+	return evidence_named(f, name);
 }
 
 static const struct finding *only(enum finding_kind kind, const char *cause)

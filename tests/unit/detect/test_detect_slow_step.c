@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 /* A data-parallel job of 90 steps whose hosts run ahead of their GPUs: nothing of a slow GPU shows in the enqueues. */
@@ -38,10 +39,7 @@ static int slow_steps(const struct verdicts *v, const struct seen_finding **ret)
 
 static double note_of(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return f->evidence[i].number;
-	return -1;
+	return number_named(f, name, -1);
 }
 
 static void play(const struct job_opts *o, struct job **j, struct verdicts *v)

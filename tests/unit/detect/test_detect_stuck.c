@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/proxy_job.h"
 
 static const struct finding *only(void)
@@ -22,19 +23,13 @@ static const struct finding *only(void)
 
 static double number_of(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return f->evidence[i].number;
-	fail_msg("no %s", name);
-	return 0;
+	assert_non_null(evidence_named(f, name));
+	return number_named(f, name, 0);
 }
 
 static const char *text_of(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return f->evidence[i].text;
-	return "";
+	return text_named(f, name, "");
 }
 
 /* Channel 1 from `r` to the next: sent, and not come. */

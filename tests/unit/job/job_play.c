@@ -72,10 +72,10 @@ void verdicts_print(const struct verdicts *v)
 		       (s->open_ns - (double)JOB_T0) / SEC, (s->last_ns - (double)JOB_T0) / SEC,
 		       (s->f.since_ns - (double)JOB_T0) / SEC, s->f.confidence, s->f.caused_by_key ? "yes" : "no");
 		for (int k = 0; k < s->f.n_evidence; k++)
-			if (s->f.evidence[k].text)
-				printf("      %s=%s\n", s->f.evidence[k].name, s->f.evidence[k].text);
+			if (evidence_is_text(s->f.evidence[k].id))
+				printf("      %s=%s\n", evidence_name(s->f.evidence[k].id), s->f.evidence[k].text);
 			else
-				printf("      %s=%g\n", s->f.evidence[k].name, s->f.evidence[k].number);
+				printf("      %s=%g\n", evidence_name(s->f.evidence[k].id), s->f.evidence[k].number);
 	}
 }
 

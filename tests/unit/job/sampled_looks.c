@@ -2,6 +2,7 @@
  *
  * sampled_looks.c - see sampled_looks.h.
  */
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/sampled_looks.h"
 
 struct model *m;
@@ -136,10 +137,7 @@ const struct finding *only(void)
 
 const char *text_of(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return f->evidence[i].text;
-	return NULL;
+	return text_named(f, name, NULL);
 }
 
 void two_groups(void)

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
 #define RANKS 4
@@ -187,10 +188,7 @@ static inline void quiet_steps(struct ring *u, int seconds)
 
 static inline const struct evidence *evidence(const struct finding *f, const char *name)
 {
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return &f->evidence[i];
-	return NULL;
+	return evidence_named(f, name);
 }
 
 /* The one finding there is; of no rank. */

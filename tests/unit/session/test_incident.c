@@ -26,7 +26,7 @@ static void put(struct finding_list *list, enum finding_kind kind, uint64_t key,
 	f->since_ns = since_ns;
 	finding_add_rank(f, rank, job_pid(rank));
 	if (kind == FINDING_STRAGGLER)
-		finding_note(f, "what_if_percent", 20);
+		finding_note(f, EVIDENCE_WHAT_IF_PERCENT, 20);
 }
 
 static void tick(struct incidents *s, struct model *m, const struct finding_list *list, uint64_t now_ns)
@@ -97,9 +97,9 @@ static void test_what_the_culprit_does_is_an_update(void **state)
 
 		list.n = 0;
 		put(&list, FINDING_HANG, 1, 0, JOB_T0, 3);
-		finding_note_text(&list.items[0], "wchan", ticks[i].wchan);
-		finding_note_text(&list.items[0], "python", ticks[i].python);
-		finding_note_text(&list.items[0], "waiting_in", ticks[i].others);
+		finding_note_text(&list.items[0], EVIDENCE_WCHAN, ticks[i].wchan);
+		finding_note_text(&list.items[0], EVIDENCE_PYTHON, ticks[i].python);
+		finding_note_text(&list.items[0], EVIDENCE_WAITING_IN, ticks[i].others);
 		tick(s, m, &list, JOB_T0 + (i + 1) * 250 * MSEC);
 		told = incidents_next(s);
 		assert_true(!told == !ticks[i].told);

@@ -21,6 +21,7 @@
 #include "model/model.h"
 #include "schemas/facts.h"
 #include "session/stacks.h"
+#include "tests/unit/job/evidence.h"
 #include "tracers/sched/sched.h"
 
 #define RANKS 2
@@ -158,10 +159,7 @@ static const struct incident *hang(void)
 
 static const char *text_of(const struct incident *i, const char *name)
 {
-	for (int k = 0; k < i->f.n_evidence; k++)
-		if (!strcmp(i->f.evidence[k].name, name) && i->f.evidence[k].text)
-			return i->f.evidence[k].text;
-	return "";
+	return text_named(&i->f, name, "");
 }
 
 static void the_culprit_and_who_waits(void **state)

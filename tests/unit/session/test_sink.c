@@ -170,9 +170,9 @@ static struct incident hang_of(struct fixture *f)
 				     .confidence = 0.9712345 } };
 
 	finding_add_rank(&i.f, 2, f->procs[2].tgid);
-	finding_note(&i.f, "n_waiting", 2);
-	finding_note(&i.f, "lag_s", 2.7);
-	finding_note_text(&i.f, "stack", "clock_nanosleep\nmain \xff\xc3(\"\\\"\x01\x1b[31m)\n");
+	finding_note(&i.f, EVIDENCE_N_WAITING, 2);
+	finding_note(&i.f, EVIDENCE_WAITING_S, 2.7);
+	finding_note_text(&i.f, EVIDENCE_STACK, "clock_nanosleep\nmain \xff\xc3(\"\\\"\x01\x1b[31m)\n");
 	return i;
 }
 
@@ -245,8 +245,8 @@ static void test_json(void **state)
 			       .caused_by = "node-a-9.3",
 			       .phase = PHASE_CLOSE,
 			       .f = { .kind = FINDING_LOST_EVENTS, .peer = -1 } };
-	finding_note(&i.f, "not_a_number", 0.0 / 0.0);
-	finding_note(&i.f, "not_a_number", 1);
+	finding_note(&i.f, EVIDENCE_LOST_TOTAL, 0.0 / 0.0);
+	finding_note(&i.f, EVIDENCE_LOST_TOTAL, 1);
 	fixture_incident(&f, i);
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_json.close(f.sink, &f.m), 0);
@@ -352,7 +352,7 @@ static void test_terminal(void **state)
 				  "comm 0x72e8a1b2c3d4e5f6: asleep; "
 				  "2 peers wait for 2.7 s\n"
 				  "    n_waiting: 2\n"
-				  "    lag: 2.7 s\n"
+				  "    waiting: 2.7 s\n"
 				  "    stack:\n"
 				  "        clock_nanosleep\n"
 				  "        main ?"

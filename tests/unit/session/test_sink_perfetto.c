@@ -183,8 +183,8 @@ static void hang(struct fixture *f)
 		fixture_op(f, op);
 	}
 	finding_add_rank(&i.f, 2, f->procs[2].tgid);
-	finding_note(&i.f, "waiting", 2);
-	finding_note_text(&i.f, "stack", "nanosleep\nmain \x80\"");
+	finding_note(&i.f, EVIDENCE_N_WAITING, 2);
+	finding_note_text(&i.f, EVIDENCE_STACK, "nanosleep\nmain \x80\"");
 	fixture_incident(f, i);
 	i.phase = PHASE_CLOSE;
 	i.t_ns = now + 1000;

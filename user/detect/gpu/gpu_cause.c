@@ -38,11 +38,11 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 		   : !strncmp(g->cause, "throttled", 9) ? "gpu_throttled"
 							: "gpu_unhealthy";
 	f->caused_by_key = g->key;
-	finding_note_text(f, "gpu_finding", g->cause);
+	finding_note_text(f, EVIDENCE_GPU_FINDING, g->cause);
 	gpu = model_proc(m, f->pids[0]) ? proc_gpu(m, model_proc(m, f->pids[0])) : NULL;
 	l = gpu ? gpu_look(gpu, 0) : NULL;
 	if (l && l->s.sm_clock_mhz != GPU_NOT_TOLD)
-		finding_note(f, "sm_clock_mhz", l->s.sm_clock_mhz);
+		finding_note(f, EVIDENCE_SM_CLOCK_MHZ, l->s.sm_clock_mhz);
 }
 
 uint64_t gpu_stop_key(const struct finding_list *found, uint32_t pid)

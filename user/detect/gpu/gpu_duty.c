@@ -275,17 +275,17 @@ static void evidence_note(const struct duty_job *j, int r, struct finding *f)
 {
 	const struct slow *s = &j->slow[r];
 
-	finding_note(f, "sm_percent", mean(j, 0, 4, sm_of, r));
-	finding_note(f, "sm_percent_peers", mean(j, 0, 4, peers_sm, r));
-	finding_note(f, "tensor_percent", mean(j, 0, 4, tensor_of, r));
-	finding_note(f, "tensor_percent_peers", mean(j, 0, 4, peers_tensor, r));
-	finding_note(f, "sm_percent_before", s->sm_before);
-	finding_note(f, "sm_percent_peers_before", s->peers_sm_before);
-	finding_note(f, "tensor_percent_before", s->tensor_before);
-	finding_note(f, "tensor_percent_peers_before", s->peers_tensor_before);
+	finding_note(f, EVIDENCE_SM_PERCENT, mean(j, 0, 4, sm_of, r));
+	finding_note(f, EVIDENCE_SM_PERCENT_PEERS, mean(j, 0, 4, peers_sm, r));
+	finding_note(f, EVIDENCE_TENSOR_PERCENT, mean(j, 0, 4, tensor_of, r));
+	finding_note(f, EVIDENCE_TENSOR_PERCENT_PEERS, mean(j, 0, 4, peers_tensor, r));
+	finding_note(f, EVIDENCE_SM_PERCENT_BEFORE, s->sm_before);
+	finding_note(f, EVIDENCE_SM_PERCENT_PEERS_BEFORE, s->peers_sm_before);
+	finding_note(f, EVIDENCE_TENSOR_PERCENT_BEFORE, s->tensor_before);
+	finding_note(f, EVIDENCE_TENSOR_PERCENT_PEERS_BEFORE, s->peers_tensor_before);
 	if (mean(j, 0, 4, peers_power, r) > 0) {
-		finding_note(f, "power_w", mean(j, 0, 4, power_of, r));
-		finding_note(f, "power_w_peers", mean(j, 0, 4, peers_power, r));
+		finding_note(f, EVIDENCE_POWER_W, mean(j, 0, 4, power_of, r));
+		finding_note(f, EVIDENCE_POWER_W_PEERS, mean(j, 0, 4, peers_power, r));
 	}
 }
 
@@ -306,7 +306,7 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 		f->since_ns = j->slow[r].since_ns;
 		f->confidence = 0.9;
 		finding_add_rank(f, proc_rank(p), p->tgid);
-		finding_note(f, "blame_percent", 100 * fmax(0, blame_of(j, r)));
+		finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * fmax(0, blame_of(j, r)));
 		f->cause = "gpu";
 		gpu_cause_set(m, found, f);
 	}

@@ -228,20 +228,20 @@ static void ranks_add(struct finding *f, const struct model *m, const struct gpu
 			finding_add_rank(f, proc_rank(p), p->tgid);
 }
 
-static void number_note(struct finding *f, const char *name, uint64_t n)
+static void number_note(struct finding *f, enum evidence_id id, uint64_t n)
 {
 	if (n != ~0ull && n != GPU_NOT_TOLD)
-		finding_note(f, name, n);
+		finding_note(f, id, n);
 }
 
 static void look_note(struct finding *f, const struct gpu_look *l)
 {
 	if (!l)
 		return;
-	number_note(f, "sm_clock_mhz", l->s.sm_clock_mhz);
-	number_note(f, "temperature_c", l->s.temperature_c);
+	number_note(f, EVIDENCE_SM_CLOCK_MHZ, l->s.sm_clock_mhz);
+	number_note(f, EVIDENCE_TEMPERATURE_C, l->s.temperature_c);
 	if (l->s.power_mw != GPU_NOT_TOLD)
-		finding_note(f, "power_w", l->s.power_mw / 1e3);
+		finding_note(f, EVIDENCE_POWER_W, l->s.power_mw / 1e3);
 }
 
 static void health_note(struct finding *f, int fault, const struct gpu *g)
@@ -251,22 +251,22 @@ static void health_note(struct finding *f, int fault, const struct gpu *g)
 	if (!h)
 		return;
 	if (fault == FAULT_ECC || fault == FAULT_ROWS || fault == FAULT_REMAP) {
-		number_note(f, "ecc_uncorrected", h->ecc_uncorrected);
-		number_note(f, "ecc_corrected", h->ecc_corrected);
-		number_note(f, "rows_remapped_uncorrected", h->rows_uncorrected);
+		number_note(f, EVIDENCE_ECC_UNCORRECTED, h->ecc_uncorrected);
+		number_note(f, EVIDENCE_ECC_CORRECTED, h->ecc_corrected);
+		number_note(f, EVIDENCE_ROWS_REMAPPED_UNCORRECTED, h->rows_uncorrected);
 	}
 	if (fault == FAULT_NVLINK || fault == FAULT_NVLINK_DOWN) {
-		number_note(f, "nvlink_crc_errors", grown(h->nvlink_crc, g->first.nvlink_crc));
-		number_note(f, "nvlink_replays", grown(h->nvlink_replay, g->first.nvlink_replay));
-		number_note(f, "nvlinks_active", h->nvlinks_active);
-		number_note(f, "nvlinks", g->n_nvlinks);
+		number_note(f, EVIDENCE_NVLINK_CRC_ERRORS, grown(h->nvlink_crc, g->first.nvlink_crc));
+		number_note(f, EVIDENCE_NVLINK_REPLAYS, grown(h->nvlink_replay, g->first.nvlink_replay));
+		number_note(f, EVIDENCE_NVLINKS_ACTIVE, h->nvlinks_active);
+		number_note(f, EVIDENCE_NVLINKS, g->n_nvlinks);
 	}
 	if (fault == FAULT_PCIE_WIDTH) {
-		number_note(f, "pcie_width", h->pcie_width);
-		number_note(f, "pcie_width_max", g->pcie_width_max);
+		number_note(f, EVIDENCE_PCIE_WIDTH, h->pcie_width);
+		number_note(f, EVIDENCE_PCIE_WIDTH_MAX, g->pcie_width_max);
 	}
 	if (fault == FAULT_PCIE_REPLAY)
-		number_note(f, "pcie_replays", grown(h->pcie_replay, g->first.pcie_replay));
+		number_note(f, EVIDENCE_PCIE_REPLAYS, grown(h->pcie_replay, g->first.pcie_replay));
 }
 
 static int report(const struct model *m, const struct gpu *g, int fault, const struct one *o,
@@ -286,11 +286,11 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 		found->n--;
 		return 0;
 	}
-	finding_note(f, "gpu", g->index);
+	finding_note(f, EVIDENCE_GPU, g->index);
 	if (fault >= FAULT_HW_THERMAL && fault <= FAULT_HW_SLOW)
 		look_note(f, gpu_look(g, 0));
 	health_note(f, fault, g);
-	finding_note_text(f, "remedy", faults[fault].remedy);
+	finding_note_text(f, EVIDENCE_REMEDY, faults[fault].remedy);
 	return 0;
 }
 
@@ -315,7 +315,7 @@ static int silence_report(const struct model *m, struct finding_list *found)
 		found->n--;
 		return 0;
 	}
-	finding_note_text(f, "remedy", faults[FAULT_SILENT].remedy);
+	finding_note_text(f, EVIDENCE_REMEDY, faults[FAULT_SILENT].remedy);
 	return 0;
 }
 

@@ -89,14 +89,14 @@ static int report(const struct model *m, const struct xid *x, struct finding_lis
 	f->since_ns = x->ts_ns;
 	f->confidence = 1;
 	ranks_add(f, m, x);
-	finding_note(f, x->of_switch ? "sxid" : "xid", x->number);
+	finding_note(f, x->of_switch ? EVIDENCE_SXID : EVIDENCE_XID, x->number);
 	if (g)
-		finding_note(f, "gpu", g->index);
-	finding_note_text(f, "meaning", row->meaning);
-	finding_note_text(f, "remedy", row->remedy);
-	finding_note_text(f, "message", x->text);
+		finding_note(f, EVIDENCE_GPU, g->index);
+	finding_note_text(f, EVIDENCE_MEANING, row->meaning);
+	finding_note_text(f, EVIDENCE_REMEDY, row->remedy);
+	finding_note_text(f, EVIDENCE_MESSAGE, x->text);
 	if (x->pid)
-		finding_note(f, "named_pid", x->pid);
+		finding_note(f, EVIDENCE_NAMED_PID, x->pid);
 	return 0;
 }
 

@@ -94,9 +94,9 @@ static void note_others(struct finding *f, struct finding_list *found, const str
 	for (int r = 0; r < c->nranks; r++)
 		if (c->by_rank[r])
 			phrase_list(ranks, sizeof(ranks), proc_rank(c->by_rank[r]->proc));
-	finding_note(f, "n_waiting", c->n_seen);
-	finding_note_text(f, "waiting_ranks", finding_list_text(found, ranks));
-	finding_note_text(f, "known_from", "counters");
+	finding_note(f, EVIDENCE_N_WAITING, c->n_seen);
+	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
 }
 
 static struct finding *finding_of(const struct absent *a, enum finding_kind kind, struct finding_list *found)
@@ -110,8 +110,8 @@ static struct finding *finding_of(const struct absent *a, enum finding_kind kind
 	f->key = finding_key(kind, a->comm->hash, a->ranks[0], 4000);
 	for (int i = 0; i < a->n; i++)
 		finding_add_rank(f, a->ranks[i], 0);
-	finding_note(f, "comm_size", a->comm->nranks);
-	finding_note(f, "n_missing", a->comm->nranks - a->comm->n_seen);
+	finding_note(f, EVIDENCE_COMM_SIZE, a->comm->nranks);
+	finding_note(f, EVIDENCE_N_MISSING, a->comm->nranks - a->comm->n_seen);
 	return f;
 }
 
@@ -137,13 +137,13 @@ static int gone_report(const struct model *m, const struct absent *a, struct fin
 	f->cause = "not_there";
 	f->confidence = a->confidence;
 	f->since_ns = still_since(waits ? waits : a->comm);
-	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
 	note_others(f, found, a->comm);
 	if (waits) {
 		f->comm = waits->hash;
 		unread_op_name(f, waits, found);
 		unread_comms_note(f, m, found);
-		finding_note_text(f, "seq_is", "the last that peers entered; it may lack earlier ones too");
+		finding_note_text(f, EVIDENCE_SEQ_IS, "the last that peers entered; it may lack earlier ones too");
 	}
 	call_site_note_others(f, found, m);
 	return 0;

@@ -134,9 +134,9 @@ static void dead_name(struct finding *f, const struct model *m, const struct com
 		if (!fell(m, mb->proc))
 			continue;
 		finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
-		finding_note(f, "exit_code", mb->proc->exit_code);
-		finding_note(f, "exit_signal", mb->proc->exit_signal);
-		finding_note(f, "dead_s", (m->now_ns - mb->proc->exit_ns) * 1e-9);
+		finding_note(f, EVIDENCE_EXIT_CODE, mb->proc->exit_code);
+		finding_note(f, EVIDENCE_EXIT_SIGNAL, mb->proc->exit_signal);
+		finding_note(f, EVIDENCE_DEAD_S, (m->now_ns - mb->proc->exit_ns) * 1e-9);
 	}
 }
 
@@ -160,9 +160,9 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 	f->caused_by_key = mismatch_key(found, f->comm);
 	if (!f->caused_by_key && !f->n_ranks)
 		f->caused_by_key = port_key(m, found, c);
-	finding_note(f, "waiting_s", (m->now_ns - since_ns) * 1e-9);
-	finding_note(f, "n_members", c->nranks);
-	finding_note(f, "count", op->count);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_N_MEMBERS, c->nranks);
+	finding_note(f, EVIDENCE_COUNT, op->count);
 }
 
 int all_entered_report(const struct model *m, struct finding_list *found)

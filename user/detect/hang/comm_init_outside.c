@@ -45,21 +45,21 @@ static void waiting_note(struct finding *f, const struct model *m, const struct 
 	for (int r = 0; r < c->nranks; r++)
 		if (c->by_rank[r])
 			phrase_list(ranks, sizeof(ranks), proc_rank(c->by_rank[r]->proc));
-	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
-	finding_note(f, "n_waiting", c->n_seen);
-	finding_note_text(f, "waiting_ranks", finding_list_text(found, ranks));
-	finding_note_text(f, "known_from", "counters");
-	finding_note(f, "comm_size", c->nranks);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_N_WAITING, c->n_seen);
+	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
+	finding_note(f, EVIDENCE_COMM_SIZE, c->nranks);
 }
 
 static void activity_note(struct finding *f, const struct rank_activity *a)
 {
 	if (!a->task)
 		return;
-	finding_note_text(f, "state", task_state_name(a->task->state));
-	finding_note_text(f, "thread", a->task->name);
-	finding_note_text(f, "syscall", a->task->syscall);
-	finding_note_text(f, "wchan", a->task->wchan);
+	finding_note_text(f, EVIDENCE_STATE, task_state_name(a->task->state));
+	finding_note_text(f, EVIDENCE_THREAD, a->task->name);
+	finding_note_text(f, EVIDENCE_SYSCALL, a->task->syscall);
+	finding_note_text(f, EVIDENCE_WCHAN, a->task->wchan);
 }
 
 static const char *cause_of(enum activity what)

@@ -51,7 +51,8 @@ static void note_comm_ranks(struct finding *f, struct finding_list *found, const
 		if (!bm)
 			phrase_list(text, sizeof(text), r);
 	}
-	finding_note_text(f, b->parent ? "missing_parent_ranks" : "missing_comm_ranks", finding_list_text(found, text));
+	finding_note_text(f, b->parent ? EVIDENCE_MISSING_PARENT_RANKS : EVIDENCE_MISSING_COMM_RANKS,
+			  finding_list_text(found, text));
 }
 
 static void note_init(struct finding *f, struct finding_list *found, const struct model *m, const struct birth *b)
@@ -60,29 +61,29 @@ static void note_init(struct finding *f, struct finding_list *found, const struc
 	char text[LIST_CAP];
 
 	pending_waiting_text(&l, text, sizeof(text));
-	finding_note_text(f, "creation", comm_init_kind_name(b->kind));
-	finding_note(f, "comm_size", b->nranks);
-	finding_note(f, "n_called", b->n_called);
-	finding_note(f, "waiting_s", (m->now_ns - comm_init_since_ns(b)) * 1e-9);
-	finding_note_text(f, "waiting_ranks", finding_list_text(found, text));
+	finding_note_text(f, EVIDENCE_CREATION, comm_init_kind_name(b->kind));
+	finding_note(f, EVIDENCE_COMM_SIZE, b->nranks);
+	finding_note(f, EVIDENCE_N_CALLED, b->n_called);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - comm_init_since_ns(b)) * 1e-9);
+	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, text));
 	note_comm_ranks(f, found, b);
 }
 
 static void note_missing(struct finding *f, const struct rank_activity *a, const struct proc *p)
 {
 	if (p->dead) {
-		finding_note(f, "exit_code", p->exit_code);
-		finding_note(f, "exit_signal", p->exit_signal);
+		finding_note(f, EVIDENCE_EXIT_CODE, p->exit_code);
+		finding_note(f, EVIDENCE_EXIT_SIGNAL, p->exit_signal);
 		return;
 	}
 	if (a->task) {
-		finding_note_text(f, "state", task_state_name(a->task->state));
-		finding_note_text(f, "thread", a->task->name);
-		finding_note(f, "tid", a->task->tid);
-		finding_note_text(f, "kernel_stack", a->task->blocked ? a->task->kernel_stack : "");
+		finding_note_text(f, EVIDENCE_STATE, task_state_name(a->task->state));
+		finding_note_text(f, EVIDENCE_THREAD, a->task->name);
+		finding_note(f, EVIDENCE_TID, a->task->tid);
+		finding_note_text(f, EVIDENCE_KERNEL_STACK, a->task->blocked ? a->task->kernel_stack : "");
 	}
 	if (a->cpu_share >= 0)
-		finding_note(f, "cpu_share", a->cpu_share);
+		finding_note(f, EVIDENCE_CPU_SHARE, a->cpu_share);
 }
 
 /* --- findings --- */
@@ -187,7 +188,7 @@ int comm_init_report_unnamed(const struct model *m, uint64_t busy_limit_ns, stru
 		text[0] = 0;
 		for (int i = 0; i < n; i++)
 			phrase_list(text, sizeof(text), proc_rank(rest[i]));
-		finding_note_text(f, "ranks_outside", finding_list_text(found, text));
+		finding_note_text(f, EVIDENCE_RANKS_OUTSIDE, finding_list_text(found, text));
 	}
 	return 0;
 }

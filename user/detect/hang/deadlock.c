@@ -93,7 +93,7 @@ static void note_cycle(struct finding *f, struct finding_list *found, const stru
 		phrase_add(line, sizeof(line), i + 1 < c->n_hops ? "\n" : "");
 		phrase_add(text, sizeof(text), line);
 	}
-	finding_note_text(f, "cycle", finding_list_text(found, text));
+	finding_note_text(f, EVIDENCE_CYCLE, finding_list_text(found, text));
 }
 
 static uint64_t comm_of(const struct cycle_rank *a)
@@ -116,8 +116,8 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 		phrase_add(text, sizeof(text), n++ ? "," : "");
 		phrase_comm(text, sizeof(text), comm_of(&c->hops[i]));
 	}
-	finding_note_text(f, "comms", finding_list_text(found, text));
-	finding_note(f, "n_comms", n);
+	finding_note_text(f, EVIDENCE_COMMS, finding_list_text(found, text));
+	finding_note(f, EVIDENCE_N_COMMS, n);
 }
 
 /* Where the hosts of a way round are, a line each. */
@@ -136,7 +136,7 @@ static void note_places(struct finding *f, struct finding_list *found, const str
 		phrase_add(text, sizeof(text), *text ? "\n" : "");
 		phrase_add(text, sizeof(text), line);
 	}
-	finding_note_text(f, "waiting_in", finding_list_text(found, text));
+	finding_note_text(f, EVIDENCE_WAITING_IN, finding_list_text(found, text));
 }
 
 static int n_with(const struct wait_cycle *c, uint64_t fingerprint)
@@ -171,8 +171,8 @@ static void name_ranks(struct finding *f, struct finding_list *found, const stru
 		if (c->ranks[i].fingerprint == few)
 			phrase_list(text, sizeof(text), proc_rank(c->ranks[i].proc));
 	if (2 * n_with(c, few) < c->n_ranks)
-		finding_note_text(f, "other_order_ranks", finding_list_text(found, text));
-	finding_note(f, "n_in_cycle", c->n_ranks);
+		finding_note_text(f, EVIDENCE_OTHER_ORDER_RANKS, finding_list_text(found, text));
+	finding_note(f, EVIDENCE_N_IN_CYCLE, c->n_ranks);
 }
 
 static uint64_t mismatch_key(const struct finding_list *found, const struct wait_cycle *c)
@@ -210,6 +210,6 @@ int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t 
 	note_comms(f, found, c);
 	note_places(f, found, c);
 	name_ranks(f, found, c);
-	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
 	return 0;
 }

@@ -113,24 +113,24 @@ static int right_one(const struct vote *v, int n, double *ret_confidence)
 static void note_difference(struct finding *f, const struct op *a, const struct op *b)
 {
 	if (a->kind != b->kind) {
-		finding_note_text(f, "op_expected", op_kind_name(a->kind));
-		finding_note_text(f, "op_found", op_kind_name(b->kind));
+		finding_note_text(f, EVIDENCE_OP_EXPECTED, op_kind_name(a->kind));
+		finding_note_text(f, EVIDENCE_OP_FOUND, op_kind_name(b->kind));
 	}
 	if (a->count != b->count) {
-		finding_note(f, "count_expected", a->count);
-		finding_note(f, "count_found", b->count);
+		finding_note(f, EVIDENCE_COUNT_EXPECTED, a->count);
+		finding_note(f, EVIDENCE_COUNT_FOUND, b->count);
 	}
 	if (a->dtype != b->dtype) {
-		finding_note_text(f, "dtype_expected", dtype_name(a->dtype));
-		finding_note_text(f, "dtype_found", dtype_name(b->dtype));
+		finding_note_text(f, EVIDENCE_DTYPE_EXPECTED, dtype_name(a->dtype));
+		finding_note_text(f, EVIDENCE_DTYPE_FOUND, dtype_name(b->dtype));
 	}
 	if (a->redop != b->redop) {
-		finding_note(f, "redop_expected", a->redop);
-		finding_note(f, "redop_found", b->redop);
+		finding_note(f, EVIDENCE_REDOP_EXPECTED, a->redop);
+		finding_note(f, EVIDENCE_REDOP_FOUND, b->redop);
 	}
 	if (a->root != b->root) {
-		finding_note(f, "root_expected", a->root);
-		finding_note(f, "root_found", b->root);
+		finding_note(f, EVIDENCE_ROOT_EXPECTED, a->root);
+		finding_note(f, EVIDENCE_ROOT_FOUND, b->root);
 	}
 }
 
@@ -175,7 +175,7 @@ static int report(const struct model *m, const struct comm *c, struct checked *k
 	f->cause = what_differs(v[0].op, v[1].op);
 	name_ranks(f, m, c, k->space, k->open_seq, right < 0 ? 0 : v[right].signature);
 	note_difference(f, v[right == 1].op, v[right != 1].op);
-	finding_note(f, "n_mismatches", k->n);
+	finding_note(f, EVIDENCE_N_MISMATCHES, k->n);
 	return 0;
 }
 

@@ -28,19 +28,19 @@ static void note_last_op(struct finding *f, const struct model *m, const struct 
 
 	if (!op)
 		return;
-	finding_note_text(f, "last_op", op_kind_name(op->kind));
-	finding_note(f, "last_op_seq", op->seq);
-	finding_note(f, "last_op_count", op->count);
-	finding_note(f, "last_op_s_ago", seconds(m->now_ns - op->call_ns));
+	finding_note_text(f, EVIDENCE_LAST_OP, op_kind_name(op->kind));
+	finding_note(f, EVIDENCE_LAST_OP_SEQ, op->seq);
+	finding_note(f, EVIDENCE_LAST_OP_COUNT, op->count);
+	finding_note(f, EVIDENCE_LAST_OP_S_AGO, seconds(m->now_ns - op->call_ns));
 }
 
 static void note_end(struct finding *f, const struct model *m, const struct proc *p)
 {
 	if (!p->dead)
 		return;
-	finding_note(f, "exit_code", p->exit_code);
-	finding_note(f, "exit_signal", p->exit_signal);
-	finding_note(f, "dead_s", seconds(m->now_ns - p->exit_ns));
+	finding_note(f, EVIDENCE_EXIT_CODE, p->exit_code);
+	finding_note(f, EVIDENCE_EXIT_SIGNAL, p->exit_signal);
+	finding_note(f, EVIDENCE_DEAD_S, seconds(m->now_ns - p->exit_ns));
 }
 
 /* What the host is in, and the last word of the driver: "in cuStreamSynchronize for 12 s". */
@@ -52,15 +52,15 @@ static void note_calls(struct finding *f, const struct model *m, const struct pr
 		if (c->begin_ns < longest->begin_ns)
 			longest = c;
 	if (longest) {
-		finding_note_text(f, "in_call",
+		finding_note_text(f, EVIDENCE_IN_CALL,
 				  *longest->name     ? longest->name
 				  : longest->is_sync ? "wait for the GPU"
 						     : "");
-		finding_note(f, "in_call_s", seconds(m->now_ns - longest->begin_ns));
+		finding_note(f, EVIDENCE_IN_CALL_S, seconds(m->now_ns - longest->begin_ns));
 	}
 	if (p->cuda_error) {
-		finding_note_text(f, "cuda_error", p->cuda_error_name);
-		finding_note_text(f, "cuda_error_call", p->cuda_error_call);
+		finding_note_text(f, EVIDENCE_CUDA_ERROR, p->cuda_error_name);
+		finding_note_text(f, EVIDENCE_CUDA_ERROR_CALL, p->cuda_error_call);
 	}
 }
 
@@ -73,25 +73,25 @@ static void note_children(struct finding *f, const struct model *m, const struct
 		n_dead += c != p && c->leader == p && c->dead;
 	}
 	if (n)
-		finding_note(f, "n_children", n);
+		finding_note(f, EVIDENCE_N_CHILDREN, n);
 	if (n_dead)
-		finding_note(f, "n_children_dead", n_dead);
+		finding_note(f, EVIDENCE_N_CHILDREN_DEAD, n_dead);
 }
 
 static void note_activity(struct finding *f, const struct rank_activity *a)
 {
 	if (a->task) {
-		finding_note_text(f, "state", task_state_name(a->task->state));
-		finding_note_text(f, "thread", a->task->name);
-		finding_note(f, "tid", a->task->tid);
-		finding_note_text(f, "wchan", a->task->blocked || a->task->at_ns ? a->task->wchan : "");
-		finding_note_text(f, "syscall", a->task->at_ns ? a->task->syscall : "");
-		finding_note_text(f, "file", a->task->at_ns ? a->task->file : "");
-		finding_note_text(f, "kernel_stack", a->task->blocked ? a->task->kernel_stack : "");
+		finding_note_text(f, EVIDENCE_STATE, task_state_name(a->task->state));
+		finding_note_text(f, EVIDENCE_THREAD, a->task->name);
+		finding_note(f, EVIDENCE_TID, a->task->tid);
+		finding_note_text(f, EVIDENCE_WCHAN, a->task->blocked || a->task->at_ns ? a->task->wchan : "");
+		finding_note_text(f, EVIDENCE_SYSCALL, a->task->at_ns ? a->task->syscall : "");
+		finding_note_text(f, EVIDENCE_FILE, a->task->at_ns ? a->task->file : "");
+		finding_note_text(f, EVIDENCE_KERNEL_STACK, a->task->blocked ? a->task->kernel_stack : "");
 	}
 	if (a->cpu_share >= 0) {
-		finding_note(f, "cpu_share", a->cpu_share);
-		finding_note(f, "io_bytes_per_s", a->io_bytes_s);
+		finding_note(f, EVIDENCE_CPU_SHARE, a->cpu_share);
+		finding_note(f, EVIDENCE_IO_BYTES_PER_S, a->io_bytes_s);
 	}
 }
 
@@ -102,7 +102,7 @@ static void note_kinds(struct finding *f, struct finding_list *found, const stru
 
 	if (!l->kinds)
 		return;
-	finding_note_text(f, "known_from", "counters");
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
 	if (!(l->kinds & (l->kinds - 1)))
 		return;
 	for (int k = 0; k < OP_KINDS_COUNTED; k++) {
@@ -111,7 +111,7 @@ static void note_kinds(struct finding *f, struct finding_list *found, const stru
 		phrase_add(names, sizeof(names), *names ? "," : "");
 		phrase_add(names, sizeof(names), op_kind_name(k));
 	}
-	finding_note_text(f, "op_one_of", finding_list_text(found, names));
+	finding_note_text(f, EVIDENCE_OP_ONE_OF, finding_list_text(found, names));
 }
 
 /* Read once a second: which of several communicators it lacked first is not known where their peers stood still by
@@ -132,7 +132,7 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 		n++;
 	}
 	if (n)
-		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
+		finding_note_text(f, EVIDENCE_COMM_ONE_OF, finding_list_text(found, names));
 }
 
 static void note_waiting(struct finding *f, struct finding_list *found, const struct model *m, const struct pending *l)
@@ -140,9 +140,9 @@ static void note_waiting(struct finding *f, struct finding_list *found, const st
 	char ranks[256];
 
 	pending_waiting_text(l, ranks, sizeof(ranks));
-	finding_note(f, "waiting_s", seconds(m->now_ns - l->since_ns));
-	finding_note(f, "n_waiting", l->n_waiting);
-	finding_note_text(f, "waiting_ranks", finding_list_text(found, ranks));
+	finding_note(f, EVIDENCE_WAITING_S, seconds(m->now_ns - l->since_ns));
+	finding_note(f, EVIDENCE_N_WAITING, l->n_waiting);
+	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
 }
 
 /* Both ends of the transfer, and how often each called its side. */
@@ -153,11 +153,11 @@ static void note_pair(struct finding *f, const struct pending *l)
 	uint64_t mine = l->peer < mb->n_p2p ? mb->p2p[l->peer].entered[recv] : 0;
 	uint64_t theirs = o && mb->rank >= 0 && mb->rank < o->n_p2p ? o->p2p[mb->rank].entered[!recv] : 0;
 
-	finding_note_text(f, "not_called", op_kind_name(l->kind));
-	finding_note(f, "sender", recv ? comm_global_rank(mb->comm, l->peer) : proc_rank(mb->proc));
-	finding_note(f, "receiver", recv ? proc_rank(mb->proc) : comm_global_rank(mb->comm, l->peer));
-	finding_note(f, "n_sends", recv ? theirs : mine);
-	finding_note(f, "n_recvs", recv ? mine : theirs);
+	finding_note_text(f, EVIDENCE_NOT_CALLED, op_kind_name(l->kind));
+	finding_note(f, EVIDENCE_SENDER, recv ? comm_global_rank(mb->comm, l->peer) : proc_rank(mb->proc));
+	finding_note(f, EVIDENCE_RECEIVER, recv ? proc_rank(mb->proc) : comm_global_rank(mb->comm, l->peer));
+	finding_note(f, EVIDENCE_N_SENDS, recv ? theirs : mine);
+	finding_note(f, EVIDENCE_N_RECVS, recv ? mine : theirs);
 }
 
 static void set_op(struct finding *f, const struct pending *l)
@@ -169,7 +169,7 @@ static void set_op(struct finding *f, const struct pending *l)
 	f->peer = l->space == SPACE_P2P ? comm_global_rank(l->member->comm, l->peer) : -1;
 	f->since_ns = l->since_ns;
 	if (l->op && l->op->seq_from_attach)
-		finding_note(f, "seq_from_attach", 1);
+		finding_note(f, EVIDENCE_SEQ_FROM_ATTACH, 1);
 }
 
 /* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, having been stopped, or
@@ -234,7 +234,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	note_comms(f, found, &c->pending);
 	if (c->class == HANG_PROCESS_DEAD && c->pending.kinds)
 		finding_note_text(
-			f, "seq_is",
+			f, EVIDENCE_SEQ_IS,
 			"the last that peers entered; the dead rank may lack earlier ones too, or have entered it");
 	if (c->activity.what == ACTIVITY_STOPPED || c->activity.what == ACTIVITY_BLOCKED)
 		stalled_transfer_note(f, found, m, c->proc);
@@ -247,6 +247,6 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	note_activity(f, &c->activity);
 	note_last_op(f, m, c->proc);
 	note_children(f, m, c->proc);
-	finding_note(f, "limit_s", seconds(c->pending.limit_ns));
+	finding_note(f, EVIDENCE_LIMIT_S, seconds(c->pending.limit_ns));
 	return 0;
 }

@@ -171,12 +171,12 @@ static void link_note(struct finding *f, struct finding_list *found, const struc
 {
 	if (!l->from)
 		return;
-	finding_note_text(f, "side", sides[side_of(j, l)]);
-	finding_note(f, "sender", proc_rank(l->from->proc));
-	finding_note(f, "receiver", proc_rank(l->to->proc));
-	finding_note(f, "channel", l->channel);
-	finding_note_text(f, "sent", progress_text(found, l->send, "no such operation active"));
-	finding_note_text(f, "received", progress_text(found, l->recv, "no such operation active"));
+	finding_note_text(f, EVIDENCE_SIDE, sides[side_of(j, l)]);
+	finding_note(f, EVIDENCE_SENDER, proc_rank(l->from->proc));
+	finding_note(f, EVIDENCE_RECEIVER, proc_rank(l->to->proc));
+	finding_note(f, EVIDENCE_CHANNEL, l->channel);
+	finding_note_text(f, EVIDENCE_SENT, progress_text(found, l->send, "no such operation active"));
+	finding_note_text(f, EVIDENCE_RECEIVED, progress_text(found, l->recv, "no such operation active"));
 }
 
 /* Of a pair without a culprit: a port of one of the two. */
@@ -223,14 +223,14 @@ static int transfer_report(const struct model *m, const struct stalled_transfer 
 		return -ENOMEM;
 	transfer_fill(f, j, c);
 	f->caused_by_key = j->culprit ? cause_key(found, j) : port_key(m, found, &c->best);
-	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
-	finding_note(f, "n_waiting", j->comm->nranks - f->n_ranks);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_N_WAITING, j->comm->nranks - f->n_ranks);
 	link_note(f, found, j, &c->best);
-	finding_note(f, "n_links_held", c->n_delayed);
+	finding_note(f, EVIDENCE_N_LINKS_HELD, c->n_delayed);
 	if (j->culprit)
 		proxy_thread_note(f, j->culprit);
-	finding_note(f, "proxy_op_count", j->op_count);
-	finding_note_text(f, "known_from", "proxies");
+	finding_note(f, EVIDENCE_PROXY_OP_COUNT, j->op_count);
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "proxies");
 	return 0;
 }
 

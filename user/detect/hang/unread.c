@@ -76,7 +76,7 @@ void unread_comms_note(struct finding *f, const struct model *m, struct finding_
 		phrase_place(names, sizeof(names), c->hash, c->highest_seq[SEQ_COLL] - 1);
 	}
 	if (n > 1)
-		finding_note_text(f, "comm_one_of", finding_list_text(found, names));
+		finding_note_text(f, EVIDENCE_COMM_ONE_OF, finding_list_text(found, names));
 }
 
 /* The counters say how many of each kind there were, not which was the last: the usual one, and that there is a choice.
@@ -98,7 +98,7 @@ void unread_op_name(struct finding *f, const struct comm *c, struct finding_list
 	f->seq = c->highest_seq[SEQ_COLL] - 1;
 	f->op = (enum op_kind)best;
 	if (n_kinds > 1)
-		finding_note_text(f, "op_one_of", finding_list_text(found, names));
+		finding_note_text(f, EVIDENCE_OP_ONE_OF, finding_list_text(found, names));
 }
 
 static void waiting_note(struct finding *f, const struct model *m, const struct comm *c, struct finding_list *found)
@@ -108,12 +108,12 @@ static void waiting_note(struct finding *f, const struct model *m, const struct 
 	for (int r = 0; r < c->nranks; r++)
 		if (c->by_rank[r])
 			phrase_list(ranks, sizeof(ranks), proc_rank(c->by_rank[r]->proc));
-	finding_note(f, "waiting_s", (m->now_ns - f->since_ns) * 1e-9);
-	finding_note(f, "n_waiting", c->n_seen);
-	finding_note_text(f, "waiting_ranks", finding_list_text(found, ranks));
-	finding_note_text(f, "known_from", "counters");
-	finding_note_text(f, "own_counters", "not readable: mmap_lock is held");
-	finding_note_text(f, "seq_is", "the last that peers entered; it may lack earlier ones too");
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_N_WAITING, c->n_seen);
+	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
+	finding_note_text(f, EVIDENCE_OWN_COUNTERS, "not readable: mmap_lock is held");
+	finding_note_text(f, EVIDENCE_SEQ_IS, "the last that peers entered; it may lack earlier ones too");
 }
 
 int unread_report(const struct model *m, struct finding_list *found)

@@ -102,9 +102,9 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	for (r = s->ranks; r; r = r->next)
 		if (is_starved(m, r, first->job, found))
 			finding_add_rank(f, proc_rank(model_proc(m, r->pid)), r->pid);
-	finding_note(f, "throttled_share", worst->rates.throttled);
-	finding_note(f, "quota_cores", worst->rates.quota_cores);
-	finding_note(f, "runqueue_wait_share", worst->rates.cost[COST_RUNQ]);
+	finding_note(f, EVIDENCE_THROTTLED_SHARE, worst->rates.throttled);
+	finding_note(f, EVIDENCE_QUOTA_CORES, worst->rates.quota_cores);
+	finding_note(f, EVIDENCE_RUNQUEUE_WAIT_SHARE, worst->rates.cost[COST_RUNQ]);
 	return 0;
 }
 

@@ -72,27 +72,27 @@ static int peers_waiting(const struct model *m, const struct proc *rank)
 
 static void evidence_add(struct finding *f, const struct model *m, const struct task *t)
 {
-	finding_note_text(f, "kernel_stack", t->kernel_stack);
-	finding_note_text(f, "wchan", t->wchan);
-	finding_note_text(f, "syscall", t->syscall);
-	finding_note_text(f, "file", t->file);
-	finding_note_text(f, "user_stack", t->user_stack);
+	finding_note_text(f, EVIDENCE_KERNEL_STACK, t->kernel_stack);
+	finding_note_text(f, EVIDENCE_WCHAN, t->wchan);
+	finding_note_text(f, EVIDENCE_SYSCALL, t->syscall);
+	finding_note_text(f, EVIDENCE_FILE, t->file);
+	finding_note_text(f, EVIDENCE_USER_STACK, t->user_stack);
 	if (t->stack.ns) {
-		finding_note_text(f, "python", t->stack.python);
-		finding_note_text(f, "native_frame", t->stack.native);
-		finding_note_text(f, "stack", t->stack.frames);
+		finding_note_text(f, EVIDENCE_PYTHON, t->stack.python);
+		finding_note_text(f, EVIDENCE_NATIVE_FRAME, t->stack.native);
+		finding_note_text(f, EVIDENCE_STACK, t->stack.frames);
 	}
-	finding_note_text(f, "thread", t->name);
-	finding_note(f, "tid", t->tid);
-	finding_note(f, "child", t->proc->is_child);
+	finding_note_text(f, EVIDENCE_THREAD, t->name);
+	finding_note(f, EVIDENCE_TID, t->tid);
+	finding_note(f, EVIDENCE_CHILD, t->proc->is_child);
 	if (t->proc->is_child) {
-		finding_note(f, "child_pid", t->proc->tgid);
-		finding_note_text(f, "child_name", *t->proc->name ? t->proc->name : t->name);
+		finding_note(f, EVIDENCE_CHILD_PID, t->proc->tgid);
+		finding_note_text(f, EVIDENCE_CHILD_NAME, *t->proc->name ? t->proc->name : t->name);
 	}
 	if (t->mmap_lock_held)
-		finding_note(f, "mmap_lock_held", 1);
-	finding_note(f, "blocked_s", (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
-	finding_note(f, "peers_waiting", peers_waiting(m, t->proc->leader));
+		finding_note(f, EVIDENCE_MMAP_LOCK_HELD, 1);
+	finding_note(f, EVIDENCE_BLOCKED_S, (double)(m->now_ns - t->blocked_since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_PEERS_WAITING, peers_waiting(m, t->proc->leader));
 }
 
 static int wait_report(const struct model *m, const struct task *t, struct finding_list *found)

@@ -35,8 +35,8 @@ static int loss_tick(void *state, const struct model *m, struct finding_list *fo
 	f->key = finding_key(f->kind, s->since_ns, 0, 0);
 	f->since_ns = s->since_ns;
 	f->confidence = 1;
-	finding_note(f, "lost_records", m->lost - s->before);
-	finding_note(f, "lost_total", m->lost);
+	finding_note(f, EVIDENCE_LOST_RECORDS, m->lost - s->before);
+	finding_note(f, EVIDENCE_LOST_TOTAL, m->lost);
 	return 0;
 }
 

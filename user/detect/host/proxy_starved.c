@@ -73,7 +73,7 @@ static void fill(struct finding *f, const struct model *m, const struct starving
 	f->key = finding_key(f->kind, f->comm, mb->proc->tgid, 2000);
 	finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
 	if (one->hang)
-		finding_note(f, "n_waiting", mb->comm->nranks - 1);
+		finding_note(f, EVIDENCE_N_WAITING, mb->comm->nranks - 1);
 }
 
 static int report(const struct model *m, struct starving *one, struct finding_list *found)
@@ -90,8 +90,8 @@ static int report(const struct model *m, struct starving *one, struct finding_li
 	one->hang |= stands(m, mb);
 	fill(f, m, one);
 	proxy_thread_note(f, mb);
-	finding_note(f, "peers_wait_share", proxy_peers_wait(mb));
-	finding_note(f, "n_scans", one->n_scans);
+	finding_note(f, EVIDENCE_PEERS_WAIT_SHARE, proxy_peers_wait(mb));
+	finding_note(f, EVIDENCE_N_SCANS, one->n_scans);
 	stalled_transfer_note(f, found, m, mb->proc);
 	return 0;
 }

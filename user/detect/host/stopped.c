@@ -71,7 +71,7 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 	f->since_ns = since;
 	f->confidence = 0.99;
 	finding_add_rank(f, proc_rank(p), p->tgid);
-	finding_note(f, "stopped_s", (m->now_ns - since) * 1e-9);
+	finding_note(f, EVIDENCE_STOPPED_S, (m->now_ns - since) * 1e-9);
 	call_site_note(f, found, p);
 	return 0;
 }

@@ -294,39 +294,40 @@ static void counters_note(struct finding *f, const struct port *p, int fault)
 	static const struct {
 		int fault;
 		enum port_counter counter;
+		enum evidence_id id;
 	} rows[] = {
-		{ FAULT_FLAP, PORT_LINK_DOWNED },
-		{ FAULT_FLAP, PORT_NETDEV_CARRIER_DOWNS },
-		{ FAULT_ERRORS, PORT_SYMBOL_ERRORS },
-		{ FAULT_ERRORS, PORT_RECEIVE_ERRORS },
-		{ FAULT_ERRORS, PORT_INTEGRITY_ERRORS },
-		{ FAULT_ERRORS, PORT_OVERRUNS },
-		{ FAULT_ERRORS, PORT_LINK_RECOVERIES },
-		{ FAULT_ERRORS, PORT_NETDEV_RECEIVE_ERRORS },
-		{ FAULT_ERRORS, PORT_NETDEV_SEND_ERRORS },
-		{ FAULT_LOSS, PORT_RETRANSMITS },
-		{ FAULT_LOSS, PORT_OUT_OF_SEQUENCE },
-		{ FAULT_LOSS, PORT_SEQUENCE_NAKS },
-		{ FAULT_LOSS, PORT_TIMEOUTS },
-		{ FAULT_DISCARDS, PORT_SEND_DISCARDS },
-		{ FAULT_DISCARDS, PORT_RECEIVE_DISCARDS },
-		{ FAULT_CONGESTION, PORT_CNP_SENT },
-		{ FAULT_CONGESTION, PORT_CNP_HANDLED },
-		{ FAULT_CONGESTION, PORT_ECN_MARKED },
+		{ FAULT_FLAP, PORT_LINK_DOWNED, EVIDENCE_LINK_DOWNED },
+		{ FAULT_FLAP, PORT_NETDEV_CARRIER_DOWNS, EVIDENCE_NETDEV_CARRIER_DOWNS },
+		{ FAULT_ERRORS, PORT_SYMBOL_ERRORS, EVIDENCE_SYMBOL_ERRORS },
+		{ FAULT_ERRORS, PORT_RECEIVE_ERRORS, EVIDENCE_RECEIVE_ERRORS },
+		{ FAULT_ERRORS, PORT_INTEGRITY_ERRORS, EVIDENCE_INTEGRITY_ERRORS },
+		{ FAULT_ERRORS, PORT_OVERRUNS, EVIDENCE_BUFFER_OVERRUNS },
+		{ FAULT_ERRORS, PORT_LINK_RECOVERIES, EVIDENCE_LINK_RECOVERIES },
+		{ FAULT_ERRORS, PORT_NETDEV_RECEIVE_ERRORS, EVIDENCE_NETDEV_RECEIVE_ERRORS },
+		{ FAULT_ERRORS, PORT_NETDEV_SEND_ERRORS, EVIDENCE_NETDEV_SEND_ERRORS },
+		{ FAULT_LOSS, PORT_RETRANSMITS, EVIDENCE_RETRANSMITS },
+		{ FAULT_LOSS, PORT_OUT_OF_SEQUENCE, EVIDENCE_OUT_OF_SEQUENCE },
+		{ FAULT_LOSS, PORT_SEQUENCE_NAKS, EVIDENCE_SEQUENCE_NAKS },
+		{ FAULT_LOSS, PORT_TIMEOUTS, EVIDENCE_ACK_TIMEOUTS },
+		{ FAULT_DISCARDS, PORT_SEND_DISCARDS, EVIDENCE_SEND_DISCARDS },
+		{ FAULT_DISCARDS, PORT_RECEIVE_DISCARDS, EVIDENCE_RECEIVE_DISCARDS },
+		{ FAULT_CONGESTION, PORT_CNP_SENT, EVIDENCE_CNP_SENT },
+		{ FAULT_CONGESTION, PORT_CNP_HANDLED, EVIDENCE_CNP_HANDLED },
+		{ FAULT_CONGESTION, PORT_ECN_MARKED, EVIDENCE_ECN_MARKED },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint64_t n = port_grown(port_look(p, 0), &p->first, rows[i].counter);
 
 		if (rows[i].fault == fault && n)
-			finding_note(f, port_counter_name(rows[i].counter), n);
+			finding_note(f, rows[i].id, n);
 	}
 }
 
-static void rate_note(struct finding *f, const char *name, uint32_t mbps)
+static void rate_note(struct finding *f, enum evidence_id id, uint32_t mbps)
 {
 	if (mbps && mbps != PORT_NOT_TOLD)
-		finding_note(f, name, mbps / 1e3);
+		finding_note(f, id, mbps / 1e3);
 }
 
 static void evidence_add(struct finding *f, const struct model *m, const struct port *p, const struct watched *w,
@@ -336,25 +337,25 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	const struct port_look *l = port_look(p, 0);
 
 	if (*p->netdev)
-		finding_note_text(f, "netdev", p->netdev);
+		finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
 	if (*p->pci)
-		finding_note_text(f, "pci", p->pci);
+		finding_note_text(f, EVIDENCE_PCI, p->pci);
 	if (*p->layer)
-		finding_note_text(f, "link_layer", p->layer);
-	finding_note_text(f, "state", l->gone ? "gone" : l->state < 6 ? states[l->state] : "unknown");
+		finding_note_text(f, EVIDENCE_LINK_LAYER, p->layer);
+	finding_note_text(f, EVIDENCE_STATE, l->gone ? "gone" : l->state < 6 ? states[l->state] : "unknown");
 	if (fault == FAULT_SLOW) {
-		rate_note(f, "rate_gbps", l->rate_mbps);
-		rate_note(f, "rate_before_gbps", w->best_mbps > l->rate_mbps ? w->best_mbps : 0);
-		rate_note(f, "rate_of_peers_gbps", peers_rate(m, p, l->rate_mbps));
+		rate_note(f, EVIDENCE_RATE_GBPS, l->rate_mbps);
+		rate_note(f, EVIDENCE_RATE_BEFORE_GBPS, w->best_mbps > l->rate_mbps ? w->best_mbps : 0);
+		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, peers_rate(m, p, l->rate_mbps));
 		if (l->lanes != PORT_NOT_TOLD)
-			finding_note(f, "lanes", l->lanes);
+			finding_note(f, EVIDENCE_LANES, l->lanes);
 	}
 	if (fault == FAULT_FLAP)
-		finding_note(f, "times_down", w->n_downs);
+		finding_note(f, EVIDENCE_TIMES_DOWN, w->n_downs);
 	if (fault >= FAULT_ERRORS && fault != FAULT_SLOW)
-		finding_note(f, "per_second", w->per_s[fault]);
+		finding_note(f, EVIDENCE_PER_SECOND, w->per_s[fault]);
 	counters_note(f, p, fault);
-	finding_note_text(f, "remedy", faults[fault].remedy);
+	finding_note_text(f, EVIDENCE_REMEDY, faults[fault].remedy);
 }
 
 static bool is_told(const struct model *m, const struct one *o, int f)
@@ -390,8 +391,8 @@ static int report(struct link_state *s, const struct model *m, const struct port
 
 	if (!f)
 		return -ENOMEM;
-	finding_note_text(f, "device", p->device);
-	finding_note(f, "port", p->number);
+	finding_note_text(f, EVIDENCE_DEVICE, p->device);
+	finding_note(f, EVIDENCE_PORT, p->number);
 	use = link_users_note(f, m, p, found);
 	if (use == LINK_USE_NONE && fault == FAULT_CONGESTION) {
 		found->n--;

@@ -35,12 +35,12 @@ enum link_use link_users_note(struct finding *f, const struct model *m, const st
 	char ranks[256], pids[256];
 
 	if (ranks_text(m, p, false, ranks, pids, sizeof(ranks))) {
-		finding_note_text(f, "ranks_using", finding_list_text(found, ranks));
-		finding_note_text(f, "pids_using", finding_list_text(found, pids));
+		finding_note_text(f, EVIDENCE_RANKS_USING, finding_list_text(found, ranks));
+		finding_note_text(f, EVIDENCE_PIDS_USING, finding_list_text(found, pids));
 		return LINK_USE_RANKS;
 	}
 	if (p->users_known || !ranks_text(m, p, true, ranks, pids, sizeof(ranks)))
 		return LINK_USE_NONE;
-	finding_note_text(f, "ranks_may", finding_list_text(found, ranks));
+	finding_note_text(f, EVIDENCE_RANKS_MAY, finding_list_text(found, ranks));
 	return LINK_USE_UNKNOWN;
 }

@@ -104,13 +104,13 @@ static const struct proc *dead_before(const struct model *m, const struct group 
 
 static void port_note(struct finding *f, const struct model *m, const struct qp *q)
 {
-	finding_note_text(f, "device", *q->device ? q->device : "unknown");
+	finding_note_text(f, EVIDENCE_DEVICE, *q->device ? q->device : "unknown");
 	for (const struct port *p = m->ports; p; p = p->next) {
 		if (p->device != q->device || (q->port && p->number != q->port))
 			continue;
-		finding_note(f, "port", p->number);
+		finding_note(f, EVIDENCE_PORT, p->number);
 		if (*p->netdev)
-			finding_note_text(f, "netdev", p->netdev);
+			finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
 		return;
 	}
 }
@@ -121,11 +121,11 @@ static void peer_note(struct finding *f, struct finding_list *found, const struc
 	char text[QP_GID_TEXT];
 
 	if (peer)
-		finding_note(f, "peer_rank", proc_rank(peer));
+		finding_note(f, EVIDENCE_PEER_RANK, proc_rank(peer));
 	if (q->has_gid)
-		finding_note_text(f, "peer", finding_list_text(found, qp_gid_text(q->gid, text)));
+		finding_note_text(f, EVIDENCE_PEER_ADDRESS, finding_list_text(found, qp_gid_text(q->gid, text)));
 	if (q->dest_qpn)
-		finding_note(f, "peer_queue_pair", q->dest_qpn);
+		finding_note(f, EVIDENCE_PEER_QUEUE_PAIR, q->dest_qpn);
 }
 
 static int report(const struct model *m, const struct group *g, struct finding_list *found)
@@ -144,17 +144,17 @@ static int report(const struct model *m, const struct group *g, struct finding_l
 	f->caused_by_key = dead ? 0 : cause;
 	f->confidence = g->fault == FAULT_STATE ? 0.6 : 0.8;
 	port_note(f, m, g->first);
-	finding_note(f, "rank_using", proc_rank(g->proc));
+	finding_note(f, EVIDENCE_RANK_USING, proc_rank(g->proc));
 	if (dead)
-		finding_note(f, "rank_dead", proc_rank(dead));
-	finding_note(f, "queue_pair", g->first->qpn);
-	finding_note(f, "n_queue_pairs", g->n);
+		finding_note(f, EVIDENCE_RANK_DEAD, proc_rank(dead));
+	finding_note(f, EVIDENCE_QUEUE_PAIR, g->first->qpn);
+	finding_note(f, EVIDENCE_N_QUEUE_PAIRS, g->n);
 	peer_note(f, found, g->first);
 	if (g->first->error_name)
-		finding_note_text(f, "status", g->first->error_name);
+		finding_note_text(f, EVIDENCE_STATUS, g->first->error_name);
 	if (g->first->async_name)
-		finding_note_text(f, "event", g->first->async_name);
-	finding_note_text(f, "remedy",
+		finding_note_text(f, EVIDENCE_EVENT, g->first->async_name);
+	finding_note_text(f, EVIDENCE_REMEDY,
 			  dead ? "a rank of the job died: its peers' transfers cannot end" : faults[g->fault].remedy);
 	return 0;
 }

@@ -230,12 +230,12 @@ static bool is_shared(const struct model *m, const struct comm *c, const struct 
 
 static void port_note(struct finding *f, const struct port *p)
 {
-	finding_note_text(f, "device", p->device);
-	finding_note(f, "port", p->number);
+	finding_note_text(f, EVIDENCE_DEVICE, p->device);
+	finding_note(f, EVIDENCE_PORT, p->number);
 	if (*p->netdev)
-		finding_note_text(f, "netdev", p->netdev);
+		finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
 	if (*p->pci)
-		finding_note_text(f, "pci", p->pci);
+		finding_note_text(f, EVIDENCE_PCI, p->pci);
 }
 
 /* --- telling --- */
@@ -248,15 +248,15 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	if (port)
 		port_note(f, port);
 	if (far && far != port)
-		finding_note_text(f, "far_device", far->device);
+		finding_note_text(f, EVIDENCE_FAR_DEVICE, far->device);
 	if (v->port)
-		finding_note(f, "rank_using", proc_rank(v->port->proc));
-	finding_note(f, "sender", proc_rank(p->from->proc));
-	finding_note(f, "receiver", proc_rank(p->to->proc));
-	finding_note(f, "busy_percent", 100 * v->share);
-	finding_note(f, "busy_percent_elsewhere", 100 * v->rest);
+		finding_note(f, EVIDENCE_RANK_USING, proc_rank(v->port->proc));
+	finding_note(f, EVIDENCE_SENDER, proc_rank(p->from->proc));
+	finding_note(f, EVIDENCE_RECEIVER, proc_rank(p->to->proc));
+	finding_note(f, EVIDENCE_BUSY_PERCENT, 100 * v->share);
+	finding_note(f, EVIDENCE_BUSY_PERCENT_ELSEWHERE, 100 * v->rest);
 	finding_note_text(
-		f, "remedy",
+		f, EVIDENCE_REMEDY,
 		"compare the rate and the errors of both ends' ports and the switch's; test the pair alone (ib_write_bw)");
 }
 

@@ -105,9 +105,9 @@ static void ranks_note(struct telling *t, struct finding *f, const char *address
 		phrase_list(ranks, sizeof(ranks), rank_of(t->m, c->tgid));
 	}
 	if (*netdev)
-		finding_note_text(f, "netdev", netdev);
+		finding_note_text(f, EVIDENCE_NETDEV, netdev);
 	if (*ranks)
-		finding_note_text(f, "ranks_using", finding_list_text(t->found, ranks));
+		finding_note_text(f, EVIDENCE_RANKS_USING, finding_list_text(t->found, ranks));
 }
 
 static void connection_note(struct telling *t, struct finding *f, const struct tcp_connection *c)
@@ -122,32 +122,32 @@ static void connection_note(struct telling *t, struct finding *f, const struct t
 	phrase_add(text, sizeof(text), c->remote);
 	phrase_add(text, sizeof(text), " port ");
 	phrase_number(text, sizeof(text), c->remote_port);
-	finding_note_text(f, "connection", finding_list_text(t->found, text));
+	finding_note_text(f, EVIDENCE_CONNECTION, finding_list_text(t->found, text));
 	if (p && proc_rank(p) >= 0)
-		finding_note(f, "sender_rank", proc_rank(p));
+		finding_note(f, EVIDENCE_SENDER_RANK, proc_rank(p));
 	if (c->peer && rank_of(t->m, c->peer->tgid) >= 0)
-		finding_note(f, "receiver_rank", rank_of(t->m, c->peer->tgid));
+		finding_note(f, EVIDENCE_RECEIVER_RANK, rank_of(t->m, c->peer->tgid));
 	if (p && p->job && *p->job)
 		f->job = p->job;
 }
 
 static void place_note(struct telling *t, struct finding *f, const struct tcp_place *p)
 {
-	finding_note_text(f, "transport", "tcp");
+	finding_note_text(f, EVIDENCE_TRANSPORT, "tcp");
 	if (p->address) {
-		finding_note_text(f, "address", p->address);
+		finding_note_text(f, EVIDENCE_ADDRESS, p->address);
 		ranks_note(t, f, p->address);
 	} else if (!p->everywhere) {
-		finding_note_text(f, "address_a", p->pair->a);
-		finding_note_text(f, "address_b", p->pair->b);
+		finding_note_text(f, EVIDENCE_ADDRESS_A, p->pair->a);
+		finding_note_text(f, EVIDENCE_ADDRESS_B, p->pair->b);
 	}
-	finding_note(f, "paths", p->n_pairs);
+	finding_note(f, EVIDENCE_PATHS, p->n_pairs);
 }
 
-static void counter_note(struct finding *f, const struct tcp_look *l, enum tcp_counter counter)
+static void counter_note(struct finding *f, enum evidence_id id, const struct tcp_look *l, enum tcp_counter counter)
 {
 	if (l->counters[counter] != TCP_NOT_TOLD)
-		finding_note(f, tcp_counter_name(counter), l->counters[counter]);
+		finding_note(f, id, l->counters[counter]);
 }
 
 static void figures_note(struct telling *t, struct finding *f, const struct tcp_pair *p, enum tcp_fault fault)
@@ -158,23 +158,23 @@ static void figures_note(struct telling *t, struct finding *f, const struct tcp_
 	if (c)
 		connection_note(t, f, c);
 	if (l && (fault == TCP_FAULT_STALL || fault == TCP_FAULT_NOT_READ || fault == TCP_FAULT_NETDEV)) {
-		counter_note(f, l, TCP_OUT_QUEUE);
-		counter_note(f, l, TCP_UNACKED);
-		counter_note(f, l, TCP_NOT_SENT);
-		counter_note(f, l, TCP_BACKOFF);
-		counter_note(f, l, TCP_SEND_WINDOW);
-		counter_note(f, l, TCP_SINCE_ACKED);
+		counter_note(f, EVIDENCE_SEND_QUEUE_BYTES, l, TCP_OUT_QUEUE);
+		counter_note(f, EVIDENCE_UNACKED_SEGMENTS, l, TCP_UNACKED);
+		counter_note(f, EVIDENCE_NOT_SENT_BYTES, l, TCP_NOT_SENT);
+		counter_note(f, EVIDENCE_BACKOFF, l, TCP_BACKOFF);
+		counter_note(f, EVIDENCE_SEND_WINDOW_BYTES, l, TCP_SEND_WINDOW);
+		counter_note(f, EVIDENCE_SINCE_ACKED_MS, l, TCP_SINCE_ACKED);
 	}
 	if (fault == TCP_FAULT_SLOW || fault == TCP_FAULT_LOSS) {
-		finding_note(f, "round_trip_ms", p->rtt_us * 1e-3);
-		finding_note(f, "quickest_path_ms", t->pairs->rtt_best_us * 1e-3);
+		finding_note(f, EVIDENCE_ROUND_TRIP_MS, p->rtt_us * 1e-3);
+		finding_note(f, EVIDENCE_QUICKEST_PATH_MS, t->pairs->rtt_best_us * 1e-3);
 		if (tcp_past_known(&p->past)) {
-			finding_note(f, "round_trip_before_ms", tcp_past_rtt_us(&p->past) * 1e-3);
-			finding_note(f, "busy_ms_per_mb", 1e3 * tcp_past_cost_now(&p->past));
-			finding_note(f, "busy_ms_per_mb_before", 1e3 * tcp_past_cost(&p->past));
+			finding_note(f, EVIDENCE_ROUND_TRIP_BEFORE_MS, tcp_past_rtt_us(&p->past) * 1e-3);
+			finding_note(f, EVIDENCE_BUSY_MS_PER_MB, 1e3 * tcp_past_cost_now(&p->past));
+			finding_note(f, EVIDENCE_BUSY_MS_PER_MB_BEFORE, 1e3 * tcp_past_cost(&p->past));
 		}
-		finding_note(f, "lost_segments_per_s", p->seconds > 0 && p->lost > 0 ? p->lost / p->seconds : 0);
-		finding_note(f, "lost_percent", p->segments && p->lost > 0 ? 100.0 * p->lost / p->segments : 0);
+		finding_note(f, EVIDENCE_LOST_SEGMENTS_PER_S, p->seconds > 0 && p->lost > 0 ? p->lost / p->seconds : 0);
+		finding_note(f, EVIDENCE_LOST_PERCENT, p->segments && p->lost > 0 ? 100.0 * p->lost / p->segments : 0);
 	}
 }
 
@@ -267,8 +267,8 @@ static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault f
 	place_note(t, f, p);
 	figures_note(t, f, p->pair, fault);
 	if (others >= 0 && (fault == TCP_FAULT_SLOW || fault == TCP_FAULT_LOSS || fault == TCP_FAULT_STALL))
-		finding_note(f, "other_traffic_percent", 100 * others);
-	finding_note_text(f, "remedy", busy ? BUSY_REMEDY : faults[fault].remedy);
+		finding_note(f, EVIDENCE_OTHER_TRAFFIC_PERCENT, 100 * others);
+	finding_note_text(f, EVIDENCE_REMEDY, busy ? BUSY_REMEDY : faults[fault].remedy);
 	return 0;
 }
 

@@ -90,15 +90,15 @@ void call_site_note(struct finding *f, struct finding_list *found, const struct 
 	char wait[384] = "";
 
 	if (!t) {
-		finding_note_text(f, "stack_unread", p->outside.stacks_unread);
+		finding_note_text(f, EVIDENCE_STACK_UNREAD, p->outside.stacks_unread);
 		return;
 	}
 	wait_text(wait, sizeof(wait), &t->stack);
-	finding_note_text(f, "python", t->stack.python);
-	finding_note_text(f, "native_frame", t->stack.native);
-	finding_note_text(f, "kernel_wait", finding_list_text(found, wait));
-	finding_note_text(f, "stack", t->stack.frames);
-	finding_note_text(f, "stack_end", t->stack.end);
+	finding_note_text(f, EVIDENCE_PYTHON, t->stack.python);
+	finding_note_text(f, EVIDENCE_NATIVE_FRAME, t->stack.native);
+	finding_note_text(f, EVIDENCE_KERNEL_WAIT, finding_list_text(found, wait));
+	finding_note_text(f, EVIDENCE_STACK, t->stack.frames);
+	finding_note_text(f, EVIDENCE_STACK_END, t->stack.end);
 }
 
 static void place_text(char *buf, size_t cap, const struct task_stack *s)
@@ -172,5 +172,5 @@ void call_site_note_others(struct finding *f, struct finding_list *found, const 
 	phrase_number(text, sizeof(text), n);
 	phrase_add(text, sizeof(text), " others: ");
 	place_text(text, sizeof(text), &best->stack);
-	finding_note_text(f, "waiting_in", finding_list_text(found, text));
+	finding_note_text(f, EVIDENCE_WAITING_IN, finding_list_text(found, text));
 }

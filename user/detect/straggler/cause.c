@@ -22,15 +22,17 @@
 #define PRESSURE_NOTED 0.1 /* of the time some task waited */
 
 static const struct {
-	const char *cause, *own, *usual;
+	const char *cause;
+	enum evidence_id own, usual;
 } costs[COST_MAX] = {
-	[COST_RUNQ] = { "cpu_starved", "runqueue_wait_share", "runqueue_wait_share_peers" },
-	[COST_DISK] = { "d_state", "d_state_share", "d_state_share_peers" },
-	[COST_STOPPED] = { "stopped", "stopped_share", "stopped_share_peers" },
-	[COST_ALLOC] = { "memory_alloc", "memory_alloc_share", "memory_alloc_share_peers" },
-	[COST_FREE] = { "memory_free", "memory_free_share", "memory_free_share_peers" },
-	[COST_MODULE] = { "module_load", "module_load_share", "module_load_share_peers" },
-	[COST_GRAPH] = { "graph_instantiate", "graph_instantiate_share", "graph_instantiate_share_peers" },
+	[COST_RUNQ] = { "cpu_starved", EVIDENCE_RUNQUEUE_WAIT_SHARE, EVIDENCE_RUNQUEUE_WAIT_SHARE_PEERS },
+	[COST_DISK] = { "d_state", EVIDENCE_D_STATE_SHARE, EVIDENCE_D_STATE_SHARE_PEERS },
+	[COST_STOPPED] = { "stopped", EVIDENCE_STOPPED_SHARE, EVIDENCE_STOPPED_SHARE_PEERS },
+	[COST_ALLOC] = { "memory_alloc", EVIDENCE_MEMORY_ALLOC_SHARE, EVIDENCE_MEMORY_ALLOC_SHARE_PEERS },
+	[COST_FREE] = { "memory_free", EVIDENCE_MEMORY_FREE_SHARE, EVIDENCE_MEMORY_FREE_SHARE_PEERS },
+	[COST_MODULE] = { "module_load", EVIDENCE_MODULE_LOAD_SHARE, EVIDENCE_MODULE_LOAD_SHARE_PEERS },
+	[COST_GRAPH] = { "graph_instantiate", EVIDENCE_GRAPH_INSTANTIATE_SHARE,
+			 EVIDENCE_GRAPH_INSTANTIATE_SHARE_PEERS },
 };
 
 static const enum call_class class_of[COST_MAX] = {
@@ -283,16 +285,16 @@ void host_cause_note(struct finding *f, const struct host_cause *c)
 			finding_note(f, costs[k].usual, c->usual.cost[k]);
 	}
 	if (c->own.preempted_per_s > 0)
-		finding_note(f, "preempted_per_s", c->own.preempted_per_s);
+		finding_note(f, EVIDENCE_PREEMPTED_PER_S, c->own.preempted_per_s);
 	if (c->own.throttled <
 	    THROTTLED_PART * c->own.cost[COST_RUNQ]) /* else it waited for its quota, not behind a task */
-		finding_note_text(f, "preempted_by", c->own.behind);
+		finding_note_text(f, EVIDENCE_PREEMPTED_BY, c->own.behind);
 	if (c->own.throttled > 0)
-		finding_note(f, "throttled_share", c->own.throttled);
+		finding_note(f, EVIDENCE_THROTTLED_SHARE, c->own.throttled);
 	if (c->own.quota_cores > 0)
-		finding_note(f, "quota_cores", c->own.quota_cores);
+		finding_note(f, EVIDENCE_QUOTA_CORES, c->own.quota_cores);
 	if (c->own.io_bytes_s > 0)
-		finding_note(f, "io_bytes_s", c->own.io_bytes_s);
+		finding_note(f, EVIDENCE_IO_BYTES_PER_S, c->own.io_bytes_s);
 }
 
 static double pressure_share(const struct pressure *p, int resource)
@@ -305,10 +307,11 @@ static double pressure_share(const struct pressure *p, int resource)
 
 void pressure_note(struct finding *f, const struct model *m, const struct proc *p)
 {
-	static const char *const host[] = { "host_cpu_pressure_share", "host_memory_pressure_share",
-					    "host_io_pressure_share" };
-	static const char *const cgroup[] = { "cgroup_cpu_pressure_share", "cgroup_memory_pressure_share",
-					      "cgroup_io_pressure_share" };
+	static const enum evidence_id host[] = { EVIDENCE_HOST_CPU_PRESSURE_SHARE, EVIDENCE_HOST_MEMORY_PRESSURE_SHARE,
+						 EVIDENCE_HOST_IO_PRESSURE_SHARE };
+	static const enum evidence_id cgroup[] = { EVIDENCE_CGROUP_CPU_PRESSURE_SHARE,
+						   EVIDENCE_CGROUP_MEMORY_PRESSURE_SHARE,
+						   EVIDENCE_CGROUP_IO_PRESSURE_SHARE };
 
 	for (int r = 0; r < 3; r++) {
 		if (pressure_share(&m->gpus.host, r) > PRESSURE_NOTED)

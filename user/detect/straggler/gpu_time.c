@@ -230,13 +230,13 @@ static int report(const struct proc *p, const struct timed *t, struct finding_li
 		f->since_ns = t->first_ns;
 		f->confidence = 0.95;
 		finding_add_rank(f, proc_rank(p), p->tgid);
-		finding_note(f, "blame_percent", 100 * over / step);
-		finding_note(f, "step_s", step);
+		finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * over / step);
+		finding_note(f, EVIDENCE_STEP_S, step);
 	}
 	f->cause = "gpu";
-	finding_note(f, "gpu_s", mean(t->gpu_s, t->n));
-	finding_note(f, "gpu_s_over_peers", over);
-	finding_note(f, "gpu_readings", t->n);
+	finding_note(f, EVIDENCE_GPU_S, mean(t->gpu_s, t->n));
+	finding_note(f, EVIDENCE_GPU_S_OVER_PEERS, over);
+	finding_note(f, EVIDENCE_GPU_READINGS, t->n);
 	return 0;
 }
 

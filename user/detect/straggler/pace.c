@@ -139,10 +139,10 @@ static int report(struct paced *j, const struct model *m, struct finding_list *f
 	f->job = j->job;
 	f->since_ns = j->series.since_ns;
 	f->confidence = 0.8;
-	finding_note(f, "ops_per_s", j->series.slow);
-	finding_note(f, "ops_per_s_before", j->series.usual);
-	finding_note(f, "slower_percent", 100 * (j->series.usual / j->series.slow - 1));
-	finding_note_text(f, "known_from", "counters");
+	finding_note(f, EVIDENCE_OPS_PER_S, j->series.slow);
+	finding_note(f, EVIDENCE_OPS_PER_S_BEFORE, j->series.usual);
+	finding_note(f, EVIDENCE_SLOWER_PERCENT, 100 * (j->series.usual / j->series.slow - 1));
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
 	return 0;
 }
 

@@ -157,10 +157,10 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 	f->job = s->job;
 	f->since_ns = s->open_since_ns;
 	f->confidence = 0.9;
-	finding_note(f, "step_s", recent[WINDOWS / 2]);
-	finding_note(f, "step_before_s", s->base_s);
-	finding_note(f, "slower_percent", 100 * (recent[WINDOWS / 2] / s->base_s - 1));
-	finding_note(f, "end_error_s", end_error_s(p));
+	finding_note(f, EVIDENCE_STEP_S, recent[WINDOWS / 2]);
+	finding_note(f, EVIDENCE_STEP_BEFORE_S, s->base_s);
+	finding_note(f, EVIDENCE_SLOWER_PERCENT, 100 * (recent[WINDOWS / 2] / s->base_s - 1));
+	finding_note(f, EVIDENCE_END_ERROR_S, end_error_s(p));
 	return 0;
 }
 

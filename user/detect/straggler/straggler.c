@@ -239,13 +239,13 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 		if ((one < 0 || i == one) && model_proc(m, d->pids[i]))
 			finding_add_rank(f, proc_rank(model_proc(m, d->pids[i])), d->pids[i]);
 	if (d->n > 1)
-		finding_note(f, "one_of", d->n);
-	finding_note(f, "blame_percent", 100 * share);
-	finding_note(f, "what_if_percent", 100 * share);
-	finding_note(f, "gap_s", recent_mean(j, d->gap_s));
-	finding_note(f, "step_s", recent_mean(j, j->step_s));
-	finding_note(f, "slow_of_last_5", times_slow(j, d, RECENT));
-	finding_note(f, "slow_of_last_20", times_slow(j, d, HISTORY));
+		finding_note(f, EVIDENCE_ONE_OF, d->n);
+	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * share);
+	finding_note(f, EVIDENCE_WHAT_IF_PERCENT, 100 * share);
+	finding_note(f, EVIDENCE_GAP_S, recent_mean(j, d->gap_s));
+	finding_note(f, EVIDENCE_STEP_S, recent_mean(j, j->step_s));
+	finding_note(f, EVIDENCE_SLOW_OF_LAST_5, times_slow(j, d, RECENT));
+	finding_note(f, EVIDENCE_SLOW_OF_LAST_20, times_slow(j, d, HISTORY));
 	if (one >= 0)
 		host_cause_note(f, &c);
 	if (one >= 0 && model_proc(m, d->pids[one]))

@@ -6,34 +6,27 @@
 
 #include <string.h>
 
-static const struct evidence *evidence_of(const struct finding *f, const char *name)
-{
-	for (int i = 0; i < f->n_evidence; i++)
-		if (!strcmp(f->evidence[i].name, name))
-			return &f->evidence[i];
-	return NULL;
-}
-
 static const struct port *port_of(const struct model *m, const struct finding *f)
 {
-	const struct evidence *device = evidence_of(f, "device"), *number = evidence_of(f, "port");
+	const char *device = finding_text(f, EVIDENCE_DEVICE);
+	const struct evidence *number = finding_evidence(f, EVIDENCE_PORT);
 
-	for (const struct port *p = m->ports; p && device && device->text && number; p = p->next)
-		if (!strcmp(p->device, device->text) && p->number == (uint32_t)number->number)
+	for (const struct port *p = m->ports; p && device && number; p = p->next)
+		if (!strcmp(p->device, device) && p->number == (uint32_t)number->number)
 			return p;
 	return NULL;
 }
 
-static bool is_text(const struct evidence *e, const char *text)
+static bool is_text(const char *a, const char *b)
 {
-	return e && e->text && !strcmp(e->text, text);
+	return a && !strcmp(a, b);
 }
 
 /* Does the process have a connection that goes there? All over: any. */
 static bool tcp_hits(const struct model *m, const struct finding *f, const struct proc *p)
 {
-	const struct evidence *at = evidence_of(f, "address"), *a = evidence_of(f, "address_a"),
-			      *b = evidence_of(f, "address_b");
+	const char *at = finding_text(f, EVIDENCE_ADDRESS), *a = finding_text(f, EVIDENCE_ADDRESS_A),
+		   *b = finding_text(f, EVIDENCE_ADDRESS_B);
 
 	for (uint32_t i = 0; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
@@ -49,7 +42,7 @@ static bool tcp_hits(const struct model *m, const struct finding *f, const struc
 
 static bool is_tcp(const struct finding *f)
 {
-	return is_text(evidence_of(f, "transport"), "tcp");
+	return is_text(finding_text(f, EVIDENCE_TRANSPORT), "tcp");
 }
 
 /* A network that is full holds ranks up as well as one that is bad. */

@@ -141,11 +141,11 @@ void proxy_thread_note(struct finding *f, const struct member *mb)
 
 	if (!t)
 		return;
-	finding_note_text(f, "thread", t->name);
-	finding_note(f, "tid", t->tid);
-	finding_note_text(f, "state", task_state_name(t->state));
+	finding_note_text(f, EVIDENCE_THREAD, t->name);
+	finding_note(f, EVIDENCE_TID, t->tid);
+	finding_note_text(f, EVIDENCE_STATE, task_state_name(t->state));
 	if (!measured(t))
 		return;
-	finding_note(f, "cpu_share", run_share(t));
-	finding_note(f, "runqueue_wait_share", wait_share(t));
+	finding_note(f, EVIDENCE_CPU_SHARE, run_share(t));
+	finding_note(f, EVIDENCE_RUNQUEUE_WAIT_SHARE, wait_share(t));
 }

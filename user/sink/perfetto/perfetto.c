@@ -226,11 +226,14 @@ static void finding_annotate(struct perfetto_sink *p, const struct incident *i)
 	}
 	event_double(&p->file, "since_s", i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0);
 	event_double(&p->file, "confidence", f->confidence);
-	for (int k = 0; k < f->n_evidence; k++)
-		if (!f->evidence[k].text)
-			event_double(&p->file, f->evidence[k].name, f->evidence[k].number);
-		else if (*f->evidence[k].text)
-			event_text(&p->file, f->evidence[k].name, f->evidence[k].text);
+	for (int k = 0; k < f->n_evidence; k++) {
+		const struct evidence *e = &f->evidence[k];
+
+		if (evidence_is_text(e->id))
+			event_text(&p->file, evidence_name(e->id), e->text);
+		else
+			event_double(&p->file, evidence_name(e->id), e->number);
+	}
 }
 
 static void finding_draw(struct perfetto_sink *p, uint64_t track, const struct incident *i)
