@@ -61,12 +61,7 @@ struct tracer {
 	int (*tick)(struct tracer_handle *h, uint64_t now_ns);
 	/* Between two ticks, each time the rings were emptied (20 ms): for what cannot wait. NULL nothing. */
 	int (*look)(struct tracer_handle *h, uint64_t now_ns);
-	/* Record -> events. Pure: used in replay, with no handle. Returns how many of `out` were filled (0 if the
-	 * record carries none), -EINVAL for a record too short or of an unknown kind. */
-	int (*decode)(const struct wire_hdr *rec, struct intern *strings, struct event *out, int max);
-	int events_max; /* of one record; 0: DECODE_EVENTS_MAX */
 };
-#define DECODE_EVENTS_MAX 4
 
 /* DEF lines live in tracers.def and user/decode.c's table of built-in sources. */
 #define TRACER(id, name, help) extern const struct tracer tracer_##id;

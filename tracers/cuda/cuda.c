@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "cuda.skel.h"
-#include "tracers/cuda/cuda_decode.h"
 #include "inspect/reader/reader.h"
 #include "tracer.h"
 
@@ -248,5 +247,4 @@ const struct tracer tracer_cuda = {
 	.markers = cuda_markers,
 	.object = cuda_object,
 	.tick = cuda_tick,
-	.decode = cuda_decode,
 };

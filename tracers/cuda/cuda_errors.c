@@ -2,7 +2,7 @@
  *
  * cuda_errors.c - names of CUresult, as cuda.h of CUDA 13.0 numbers them; numbers keep their meaning between versions.
  */
-#include "tracers/cuda/cuda_decode.h"
+#include "tracers/cuda/cuda_errors.h"
 
 #include <stddef.h>
 

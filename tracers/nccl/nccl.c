@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl.c - the rows of NCCL's API (which argument carries what), the facts of each library, and decode. A new
+ * nccl.c - the rows of NCCL's API (which argument carries what), and the facts of each library. A new
  * NCCL function is one CALL line. Argument places follow nccl.h of NCCL 2.18 to 2.30.
  */
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "tracers/nccl/nccl.h"
-#include "tracers/nccl/nccl_hash.h"
 #include "inspect/discover/discover.h"
 #include "inspect/elf/elf_file.h"
 #include "tracers/nccl/nccl_layout.h"
@@ -177,108 +176,6 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 	return text_put(h, proc->tgid, lib_id, lib->bias + known.text_first, known.text_end - known.text_first);
 }
 
-/* An empty collective is none: NCCL returns at once and counts nothing. An empty transfer still meets its peer. */
-static int decode_op(const struct nccl_op *r, struct event *e)
-{
-	if (!r->count && r->op != OP_SEND && r->op != OP_RECV)
-		return 0;
-	e->kind = EV_OP;
-	e->op.addr = r->comm;
-	e->op.stream = r->stream;
-	e->op.count = r->count;
-	e->op.counters_sum = r->counters_sum;
-	e->op.counters_valid = r->counters_valid;
-	e->op.op = r->op < OP_KIND_MAX ? r->op : OP_ALLREDUCE;
-	e->op.dtype = r->dtype;
-	e->op.redop = r->redop;
-	e->op.root = r->root;
-	e->op.peer = r->peer;
-	e->op.group_depth = r->group_depth;
-	return 1;
-}
-
-/* Memory that does not look like a communicator gives no event: "unknown", never a guess. */
-static int decode_comm(const struct nccl_comm *r, struct event *e)
-{
-	if (r->magic != NCCL_MAGIC || r->end_magic != NCCL_MAGIC || r->rank < 0 || r->rank >= r->nranks || !r->hash)
-		return 0;
-	e->kind = EV_COMM_SEEN;
-	e->comm_seen.addr = r->comm;
-	e->comm_seen.hash = r->hash;
-	e->comm_seen.rank = r->rank;
-	e->comm_seen.nranks = r->nranks;
-	e->comm_seen.device = r->device;
-	e->comm_seen.counters_valid = r->n_counters > 0;
-	for (uint32_t i = 0; i < r->n_counters && i < NCCL_COUNTERS_MAX; i++)
-		e->comm_seen.counters_sum += r->counters[i];
-	return 1;
-}
-
-static int decode_init(const struct nccl_init *r, struct event *e)
-{
-	e->kind = EV_COMM_INIT;
-	e->comm_init.kind = r->how < COMM_INIT_KIND_MAX ? r->how : COMM_INIT_RANK;
-	e->comm_init.parent_addr = r->parent;
-	e->comm_init.id_hash = r->has_id ? nccl_id_hash(r->id, sizeof(r->id)) : 0;
-	e->comm_init.rank = r->rank;
-	e->comm_init.nranks = r->nranks;
-	e->comm_init.color = r->color;
-	e->comm_init.key = r->key;
-	return 1;
-}
-
-static int decode_ready(const struct nccl_ready *r, struct event *e, struct event *span)
-{
-	*span = *e;
-	e->kind = EV_COMM_READY;
-	e->comm_init.kind = r->how < COMM_INIT_KIND_MAX ? r->how : COMM_INIT_RANK;
-	e->comm_init.addr = r->comm;
-	e->comm_init.parent_addr = r->parent;
-	e->comm_init.id_hash = r->has_id ? nccl_id_hash(r->id, sizeof(r->id)) : 0;
-	e->comm_init.rank = r->rank;
-	e->comm_init.nranks = r->nranks;
-	e->comm_init.result = r->result;
-	if (!r->returned)
-		return 1;
-	span->kind = EV_SPAN;
-	span->generic.name = comm_init_kind_name(e->comm_init.kind);
-	span->generic.begin_ns = r->begin_ns;
-	span->generic.args[0] = (struct event_arg){ .name = "result", .number = r->result };
-	span->generic.args[1] = (struct event_arg){ .name = "nranks", .number = r->nranks };
-	span->generic.n_args = 2;
-	return 2;
-}
-
-static int nccl_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
-{
-	static const uint16_t sizes[] = {
-		[NCCL_OP] = sizeof(struct nccl_op),       [NCCL_COMM] = sizeof(struct nccl_comm),
-		[NCCL_INIT] = sizeof(struct nccl_init),   [NCCL_READY] = sizeof(struct nccl_ready),
-		[NCCL_GROUP] = sizeof(struct nccl_group), [NCCL_GONE] = sizeof(struct nccl_gone),
-	};
-	const struct nccl_group *g = (const void *)h;
-	const struct nccl_gone *gone = (const void *)h;
-
-	(void)strings;
-	if (max < 2 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
-		return -EINVAL;
-	switch (h->kind) {
-	case NCCL_OP: return decode_op((const void *)h, out);
-	case NCCL_COMM: return decode_comm((const void *)h, out);
-	case NCCL_INIT: return decode_init((const void *)h, out);
-	case NCCL_READY: return decode_ready((const void *)h, out, out + 1);
-	case NCCL_GROUP:
-		out->kind = g->end ? EV_GROUP_END : EV_GROUP_START;
-		out->group.depth_before = g->depth;
-		return 1;
-	default:
-		out->kind = EV_COMM_GONE;
-		out->comm_gone.addr = gone->comm;
-		out->comm_gone.kind = gone->how;
-		return 1;
-	}
-}
-
 const struct tracer tracer_nccl = {
 	.name = "nccl",
 	.help = "NCCL communicators, collectives, Send/Recv and groups",
@@ -289,6 +186,4 @@ const struct tracer tracer_nccl = {
 	.object = nccl_object,
 	.start = nccl_start,
 	.on_lib = nccl_on_lib,
-	.decode = nccl_decode,
-	.events_max = 2,
 };

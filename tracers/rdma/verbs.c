@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * verbs.c - probe rows; where the provider's functions are (tables that programs brought to light, or a walk through
- * the memory of a process that had its devices open before), and the scan of the totals. Decoding is verbs_decode.c.
+ * the memory of a process that had its devices open before), and the scan of the totals. Decoding is verbs_records.c.
  */
 #include "tracers/rdma/verbs.h"
 
@@ -20,7 +20,6 @@
 #include "tracer.h"
 #include "uthash.h"
 #include "verbs.skel.h"
-#include "tracers/rdma/verbs_decode.h"
 #include "tracers/rdma/verbs_say.h"
 
 #define WALK_PAGES_FIRST 256u /* present pages of one look: 1 MB */
@@ -571,6 +570,4 @@ const struct tracer tracer_verbs = {
 	.on_lib = verbs_on_lib,
 	.look = verbs_look,
 	.tick = verbs_tick,
-	.decode = verbs_decode,
-	.events_max = VERBS_EVENTS_MAX,
 };

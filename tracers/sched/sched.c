@@ -419,81 +419,6 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 	return tracer_tier(h) == TIER_WATCH ? looks_tick(h, s, now_ns) : map_tick(h, s, now_ns);
 }
 
-static int decode_task(const struct sched_task *r, struct intern *strings, struct event *e)
-{
-	e->kind = EV_TASK;
-	e->task.state = r->state <= SCHED_DEAD ? r->state : TASK_UNKNOWN;
-	e->task.since_ns = r->since_ns;
-	e->task.run_ns = r->run_ns;
-	e->task.wait_ns = r->wait_ns;
-	e->task.sleep_ns = r->sleep_ns;
-	e->task.disk_ns = r->disk_ns;
-	e->task.io_bytes = r->io_bytes;
-	if (r->hdr.size >= sizeof(*r)) {
-		e->task.preempted = r->preempted;
-		e->task.stopped_ns = r->stopped_ns;
-		e->task.preempted_by = intern_bytes(strings, r->behind, sizeof(r->behind));
-	}
-	return 1;
-}
-
-static int decode_blocked(const struct sched_blocked *r, struct intern *strings, struct event *e)
-{
-	const char **out[5] = { &e->blocked.kernel_stack, &e->blocked.user_stack, &e->blocked.wchan,
-				&e->blocked.syscall, &e->blocked.file };
-	size_t at = 0, room = r->hdr.size - sizeof(*r);
-
-	e->kind = EV_BLOCKED;
-	e->blocked.begin_ns = r->begin_ns;
-	e->blocked.mmap_lock_held = r->mmap_lock_held;
-	for (int i = 0; i < 5; i++) {
-		if (r->len[i] > room - at)
-			return -EINVAL;
-		*out[i] = intern_bytes(strings, r->text + at, r->len[i]);
-		at += r->len[i];
-	}
-	return 1;
-}
-
-static int decode_throttle(const struct sched_throttle *r, struct event *e)
-{
-	e->kind = EV_THROTTLE;
-	e->throttle.throttled_ns = r->throttled_ns;
-	e->throttle.periods = r->periods;
-	e->throttle.quota_cores = r->quota_millicores * 1e-3;
-	return 1;
-}
-
-static int sched_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
-{
-	static const uint16_t sizes[] = {
-		[SCHED_TASK] = SCHED_TASK_V1_BYTES,
-		[SCHED_OFF] = sizeof(struct sched_off),
-		[SCHED_BLOCKED] = sizeof(struct sched_blocked),
-		[SCHED_BLOCKED_END] = sizeof(struct sched_blocked_end),
-		[SCHED_THROTTLE] = sizeof(struct sched_throttle),
-	};
-	const struct sched_off *off = (const void *)h;
-
-	if (max < 1 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
-		return -EINVAL;
-	switch (h->kind) {
-	case SCHED_TASK: return decode_task((const void *)h, strings, out);
-	case SCHED_OFF:
-		out->kind = EV_TASK_OFF;
-		out->off.begin_ns = off->begin_ns;
-		out->off.state = off->state <= SCHED_DEAD ? off->state : TASK_UNKNOWN;
-		out->off.runq_ns = off->runq_ns;
-		return 1;
-	case SCHED_THROTTLE: return decode_throttle((const void *)h, out);
-	case SCHED_BLOCKED: return decode_blocked((const void *)h, strings, out);
-	default:
-		out->kind = EV_BLOCKED_END;
-		out->blocked.begin_ns = ((const struct sched_blocked_end *)h)->begin_ns;
-		return 1;
-	}
-}
-
 const struct tracer tracer_sched = {
 	.name = "sched",
 	.help = "D state, stopped and starved tasks",
@@ -501,6 +426,4 @@ const struct tracer tracer_sched = {
 	.object = sched_object,
 	.on_proc = sched_on_proc,
 	.tick = sched_tick,
-	.decode = sched_decode,
-	.events_max = 1,
 };

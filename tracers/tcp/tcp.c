@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.c - decodes what went wrong on TCP connections, as instants of the process that has them. How they stand is the
- * sampler's to tell (user/sample/tcp.c), and what that means the detector's: this adds when.
+ * tcp.c - probes on what goes wrong on TCP connections. How they stand is the sampler's to say (tcp_sampler.c), and
+ * what that means the detector's: this adds when.
  */
 #include "tracers/tcp/tcp.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tcp.skel.h"
 #include "tracer.h"
@@ -60,57 +57,6 @@ static int tcp_tick(struct tracer_handle *h, uint64_t now_ns)
 	return tracer_iter_each(h, "tcp_files", sizeof(struct tcp_look), found, s);
 }
 
-/* --- decode --- */
-
-static const char *const states[] = { "unknown",   "established", "connecting", "accepting",          "closing",
-				      "closing",   "closing",     "closed",     "closed by the peer", "closing",
-				      "listening", "closing" };
-
-static const char *name_of(const struct tcp_record *r)
-{
-	switch (r->hdr.kind) {
-	case TCP_SENT_AGAIN: return "TCP sent again";
-	case TCP_RESET_CAME: return "TCP reset received";
-	case TCP_RESET_WENT: return "TCP reset sent";
-	default: return r->state == 2 ? "TCP connect failed" : "TCP connection broken";
-	}
-}
-
-static const char *connection_text(const struct tcp_record *r, struct intern *strings)
-{
-	char local[INET6_ADDRSTRLEN] = "?", remote[INET6_ADDRSTRLEN] = "?", text[2 * INET6_ADDRSTRLEN + 40];
-
-	inet_ntop(r->family == AF_INET6 ? AF_INET6 : AF_INET, r->local, local, sizeof(local));
-	inet_ntop(r->family == AF_INET6 ? AF_INET6 : AF_INET, r->remote, remote, sizeof(remote));
-	snprintf(text, sizeof(text), "%s port %u to %s port %u", local, r->local_port, remote, r->remote_port);
-	return intern(strings, text);
-}
-
-static void arg_add(struct event *e, const char *name, const char *text, int64_t number)
-{
-	if (e->generic.n_args < EVENT_ARGS_MAX)
-		e->generic.args[e->generic.n_args++] = (struct event_arg){ name, text, number };
-}
-
-static int tcp_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
-{
-	const struct tcp_record *r = (const void *)h;
-
-	(void)max;
-	if (h->kind < TCP_SENT_AGAIN || h->kind > TCP_RESET_WENT || h->size < sizeof(*r))
-		return -EINVAL;
-	out->kind = EV_INSTANT;
-	out->generic.track = "TCP";
-	out->generic.name = intern(strings, name_of(r));
-	arg_add(out, "connection", connection_text(r, strings), 0);
-	if (h->kind == TCP_SENT_AGAIN)
-		arg_add(out, "segments", NULL, r->n);
-	arg_add(out, "state", r->state < sizeof(states) / sizeof(states[0]) ? states[r->state] : states[0], 0);
-	if (r->error)
-		arg_add(out, "error", intern(strings, strerror(r->error)), 0);
-	return 1;
-}
-
 const struct tracer tracer_tcp = {
 	.name = "tcp",
 	.help = "what goes wrong on TCP connections",
@@ -118,6 +64,4 @@ const struct tracer tracer_tcp = {
 	.object = tcp_object,
 	.on_proc = tcp_on_proc,
 	.tick = tcp_tick,
-	.decode = tcp_decode,
-	.events_max = 1,
 };

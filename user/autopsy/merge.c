@@ -15,9 +15,9 @@
 #include "base/log.h"
 #include "command.h"
 #include "autopsy/merge_file.h"
+#include "record.h"
 #include "recording/recording.h"
 #include "schemas/facts.h"
-#include "tracers/sched/sched.h"
 
 #define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 #define APART_NS 60000000000ull
@@ -74,12 +74,10 @@ static int record_feed(struct merge *g, size_t host, const struct wire_hdr *rec)
 {
 	union {
 		struct wire_hdr h;
-		struct fact_proc proc;
-		struct sched_task task;
-		struct sched_blocked blocked;
 		char bytes[WIRE_SIZE_MAX];
 	} u;
-	uint32_t pid = rec->tgid;
+	uint32_t pid = rec->tgid, *number;
+	uint64_t *ns;
 	int err;
 
 	if (rec->size > sizeof(u))
@@ -88,12 +86,10 @@ static int record_feed(struct merge *g, size_t host, const struct wire_hdr *rec)
 	u.h.tgid = key_of(host, rec->tgid);
 	u.h.tid = key_of(host, rec->tid);
 	u.h.ts_ns = time_of(g, host, rec->ts_ns);
-	if (is_fact(rec, FACT_PROC) && rec->size >= sizeof(u.proc))
-		u.proc.parent_tgid = key_of(host, u.proc.parent_tgid);
-	if (rec->tracer == WIRE_SCHED && rec->kind == SCHED_TASK && rec->size >= sizeof(u.task))
-		u.task.since_ns = time_of(g, host, u.task.since_ns);
-	if (rec->tracer == WIRE_SCHED && rec->kind == SCHED_BLOCKED && rec->size >= sizeof(u.blocked))
-		u.blocked.begin_ns = time_of(g, host, u.blocked.begin_ns);
+	for (int i = 0; (ns = record_time(&u.h, i)); i++)
+		*ns = time_of(g, host, *ns);
+	for (int i = 0; (number = record_pid(&u.h, i)); i++)
+		*number = key_of(host, *number);
 	g->now_ns = u.h.ts_ns > g->now_ns ? u.h.ts_ns : g->now_ns;
 	err = pipeline_feed(g->pipeline, &u.h);
 	return !err && is_fact(rec, FACT_PROC) ? host_tell(g, host, &u.h, pid) : err;

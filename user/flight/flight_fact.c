@@ -1,49 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight_fact.c - the facts that a retelling of the model leaves out because they are told once, or seldom, and go to
- * sinks or to a part of the model that takes a fact as it is: libraries, GPUs, ports, connections, the tier. The last
- * one of each kind, process and number is kept as it came.
+ * flight_fact.c - the records that a snapshot of the model leaves out because they come once, or seldom, and go to
+ * sinks or to a part of the model that takes a record as it is: libraries, GPUs, ports, connections, the tier. The last
+ * one of each kind, process and key is kept as it came (struct record_kind.kept_by).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "flight/flight_private.h"
-#include "schemas/facts.h"
+#include "record.h"
 #include "tracers/process/life.h"
 
 #define FACTS_MAX 8192
 
-/* Kinds by number: those of later versions are kept as well. */
-static bool fact_keeps(const struct wire_hdr *rec)
+static const struct record_kind *kept_kind(const struct wire_hdr *rec)
 {
-	switch (rec->kind) {
-	case FACT_LIB:
-	case FACT_GPU_DEVICE:
-	case FACT_GPU_SAMPLE:
-	case FACT_GPU_HEALTH:
-	case FACT_GPU_PROCS:
-	case FACT_GPU_STATE:
-	case FACT_PORT:
-	case FACT_PORT_LOOK:
-	case FACT_PORT_USERS:
-	case FACT_GIDS:
-	case FACT_TCP:
-	case FACT_TCP_LOOK:
-	case 14:
-	case 15:
-	case 26: /* tier, budget, host */ return true;
-	default: return false;
-	}
+	const struct record_kind *k = record_kind_of(rec);
+
+	return k && k->kept_by && rec->size >= k->size ? k : NULL;
 }
 
-/* The first word behind the header: a library's number, a GPU's, a port's or a connection's index. */
-static uint32_t number_of(const struct wire_hdr *rec)
+/* A library's number, a GPU's, a port's or a connection's index. */
+static uint32_t key_of(const struct record_kind *k, const struct wire_hdr *rec)
 {
-	uint32_t n = 0;
+	uint32_t key;
 
-	if (rec->size >= sizeof(*rec) + sizeof(n))
-		memcpy(&n, rec + 1, sizeof(n));
-	return n;
+	memcpy(&key, (const char *)rec + k->kept_by, sizeof(key));
+	return key;
 }
 
 static void link_drop(struct flight *f, struct kept_fact **link)
@@ -69,15 +52,16 @@ static void proc_forget(struct flight *f, uint32_t tgid)
 
 void flight_fact_note(struct flight *f, const struct wire_hdr *rec)
 {
+	const struct record_kind *kind = kept_kind(rec);
 	struct kept_fact **link = &f->facts, *k;
 
 	if (rec->tracer == WIRE_LIFE && rec->kind == LIFE_EXIT && ((const struct life_exit *)rec)->last && f->facts)
 		proc_forget(f, rec->tgid);
-	if (rec->tracer != WIRE_FACT || !fact_keeps(rec))
+	if (!kind)
 		return;
 	for (; *link; link = &(*link)->next)
-		if ((*link)->rec.kind == rec->kind && (*link)->rec.tgid == rec->tgid &&
-		    number_of(&(*link)->rec) == number_of(rec))
+		if ((*link)->rec.kind == rec->kind && (*link)->rec.tracer == rec->tracer &&
+		    (*link)->rec.tgid == rec->tgid && key_of(kind, &(*link)->rec) == key_of(kind, rec))
 			break;
 	if (*link)
 		link_drop(f, link);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * decode.h - wire record -> events. The one place that knows which decoder a record belongs to.
+ * decode.h - wire record -> events.
  */
 #ifndef RANKTRACE_DECODE_H
 #define RANKTRACE_DECODE_H
 
+#include "record.h"
 #include "tracer.h"
 
 /* Fill `out` (at least DECODE_EVENTS_MAX) and return how many; each carries the record's ts, tid, tgid and cpu

@@ -122,8 +122,9 @@ int retold_encode(const struct event *e, struct wire_hdr *to)
 	}
 }
 
-int retold_decode(const struct fact_retold *f, struct intern *strings, struct event *e)
+int retold_decode(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct fact_retold *f = (const void *)rec;
 	const char *at = (const char *)(f + 1) + f->body_bytes, *end = (const char *)f + f->hdr.size, *zero;
 
 	if (f->body_bytes % 8 || f->body_bytes > f->hdr.size - sizeof(*f) || f->n_texts > RETOLD_TEXTS)

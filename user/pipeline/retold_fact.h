@@ -13,6 +13,6 @@
  * Texts are cut to what fits. Its size in bytes; -EINVAL: another kind, or a body that fits no record. */
 int retold_encode(const struct event *e, struct wire_hdr *to);
 /* FACT_RETOLD; `e` is zeroed but for its header's fields. 1, or -EINVAL. */
-int retold_decode(const struct fact_retold *f, struct intern *strings, struct event *e);
+int retold_decode(const struct wire_hdr *rec, struct intern *strings, struct event *e);
 
 #endif

@@ -19,7 +19,7 @@
 
 #include "base/intern.h"
 #include "tracers/sched/cpu_quota.h"
-#include "tracer.h"
+#include "pipeline/decode.h"
 #include "tracers/sched/sched.h"
 
 static char top[64];
@@ -155,22 +155,22 @@ static void test_records_old_and_new(void **state)
 	struct event e = { 0 };
 
 	(void)state;
-	assert_int_equal(tracer_sched.decode(&r.hdr, strings, &e, 1), 1);
+	assert_int_equal(decode_record(&r.hdr, strings, &e), 1);
 	assert_int_equal(e.task.preempted, 3);
 	assert_int_equal(e.task.stopped_ns, 2);
 	assert_string_equal(e.task.preempted_by, "hog");
 	e = (struct event){ 0 };
 	r.hdr.size = SCHED_TASK_V1_BYTES;
-	assert_int_equal(tracer_sched.decode(&r.hdr, strings, &e, 1), 1);
+	assert_int_equal(decode_record(&r.hdr, strings, &e), 1);
 	assert_int_equal(e.task.wait_ns, 5);
 	assert_int_equal(e.task.preempted, 0);
 	assert_null(e.task.preempted_by);
-	assert_int_equal(tracer_sched.decode(&t.hdr, strings, &e, 1), 1);
+	assert_int_equal(decode_record(&t.hdr, strings, &e), 1);
 	assert_int_equal(e.kind, EV_THROTTLE);
 	assert_int_equal(e.throttle.throttled_ns, 11);
 	assert_true(e.throttle.quota_cores == 1.5);
 	t.hdr.size -= 8;
-	assert_int_equal(tracer_sched.decode(&t.hdr, strings, &e, 1), -EINVAL);
+	assert_int_equal(decode_record(&t.hdr, strings, &e), -EINVAL);
 	intern_free(strings);
 }
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cuda_decode.c - records to events. One call can be several: an instantiation that failed is a graph's birth that was
- * not, a call with its time, and an error.
+ * cuda_records.c - what the probes on the CUDA driver write. One call can be several: an instantiation that failed is a
+ * graph's birth that was not, a call with its time, and an error.
  */
-#include "tracers/cuda/cuda_decode.h"
-
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "record.h"
 #include "tracers/cuda/cuda.h"
+#include "tracers/cuda/cuda_errors.h"
 
 #define NS_PER_MS 1e6
 
@@ -71,8 +70,9 @@ static uint32_t sync_fn(uint32_t sync)
 				      : CUDA_FN_cuMemcpyDtoH;
 }
 
-static int decode_sync(const struct cuda_sync *r, struct intern *strings, struct event *out)
+static int decode_sync(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct cuda_sync *r = (const void *)rec;
 	bool whole = r->hdr.size >= sizeof(*r); /* recordings of version 1 end before `bytes` */
 	uint32_t fn = whole && r->fn ? r->fn : sync_fn(r->sync);
 
@@ -87,8 +87,9 @@ static int decode_sync(const struct cuda_sync *r, struct intern *strings, struct
 	return error_add(out, 1, fn, r->result, strings);
 }
 
-static int decode_mark(const struct cuda_mark *r, struct intern *strings, struct event *out)
+static int decode_mark(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct cuda_mark *r = (const void *)rec;
 	static const enum event_kind kinds[] = {
 		[CUDA_MARK] = EV_MARK,
 		[CUDA_MARK_WAIT] = EV_MARK_WAIT,
@@ -115,8 +116,10 @@ static void call_fill(struct event *e, uint32_t fn, uint64_t begin_ns, uint64_t 
 	e->call.result = result;
 }
 
-static int decode_span(const struct cuda_span *r, struct intern *strings, struct event *out)
+static int decode_span(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct cuda_span *r = (const void *)rec;
+
 	call_fill(out, r->fn, r->begin_ns, r->bytes, r->result, strings);
 	if (r->hdr.kind == CUDA_CALL_OPEN) {
 		out->kind = EV_CALL_OPEN;
@@ -126,8 +129,9 @@ static int decode_span(const struct cuda_span *r, struct intern *strings, struct
 	return error_add(out, 1, r->fn, r->result, strings);
 }
 
-static int decode_elapsed(const struct cuda_elapsed *r, struct intern *strings, struct event *out)
+static int decode_elapsed(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct cuda_elapsed *r = (const void *)rec;
 	float ms;
 
 	if (r->result)
@@ -160,8 +164,9 @@ static bool capture_given_up(const struct cuda_capture *r)
 	       r->result != WRONG_THREAD;
 }
 
-static int decode_capture(const struct cuda_capture *r, struct intern *strings, struct event *out)
+static int decode_capture(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct cuda_capture *r = (const void *)rec;
 	int n = 0;
 
 	if (r->capture > CAPTURE_DESTROY)
@@ -188,8 +193,10 @@ static const char *stream_track(uint64_t stream, struct intern *strings)
 	return intern(strings, name);
 }
 
-static int decode_launch(const struct cuda_launch *r, struct intern *strings, struct event *out)
+static int decode_launch(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct cuda_launch *r = (const void *)rec;
+
 	out->kind = EV_INSTANT;
 	out->generic.name = fn_name(r->fn, strings);
 	out->generic.track = stream_track(r->stream, strings);
@@ -200,8 +207,9 @@ static int decode_launch(const struct cuda_launch *r, struct intern *strings, st
 	return 1;
 }
 
-static int decode_counts(const struct cuda_counts *r, struct event *out, int max)
+static int decode_counts(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct cuda_counts *r = (const void *)rec;
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -213,8 +221,7 @@ static int decode_counts(const struct cuda_counts *r, struct event *out, int max
 	};
 	int n = sizeof(totals) / sizeof(totals[0]);
 
-	if (max < n)
-		return -EINVAL;
+	(void)strings;
 	for (int i = 0; i < n; i++) {
 		out[i].kind = EV_COUNTER;
 		out[i].generic.name = totals[i].name;
@@ -223,29 +230,28 @@ static int decode_counts(const struct cuda_counts *r, struct event *out, int max
 	return n;
 }
 
-int cuda_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
-{
-	static const uint16_t sizes[] = {
-		[CUDA_SYNC_BEGIN] = CUDA_SYNC_SIZE_1,         [CUDA_SYNC_END] = CUDA_SYNC_SIZE_1,
-		[CUDA_MARK] = sizeof(struct cuda_mark),       [CUDA_MARK_WAIT] = sizeof(struct cuda_mark),
-		[CUDA_MARK_QUERY] = sizeof(struct cuda_mark), [CUDA_STREAM_QUERY] = sizeof(struct cuda_mark),
-		[CUDA_CALL_END] = sizeof(struct cuda_span),   [CUDA_CALL_OPEN] = sizeof(struct cuda_span),
-		[CUDA_ELAPSED] = sizeof(struct cuda_elapsed), [CUDA_CAPTURE] = sizeof(struct cuda_capture),
-		[CUDA_LAUNCH] = sizeof(struct cuda_launch),   [CUDA_COUNTS] = sizeof(struct cuda_counts),
-	};
-	const void *rec = h;
-
-	if (max < 3 || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] || h->size < sizes[h->kind])
-		return -EINVAL;
-	switch (h->kind) {
-	case CUDA_SYNC_BEGIN:
-	case CUDA_SYNC_END: return decode_sync(rec, strings, out);
-	case CUDA_CALL_END:
-	case CUDA_CALL_OPEN: return decode_span(rec, strings, out);
-	case CUDA_ELAPSED: return decode_elapsed(rec, strings, out);
-	case CUDA_CAPTURE: return decode_capture(rec, strings, out);
-	case CUDA_LAUNCH: return decode_launch(rec, strings, out);
-	case CUDA_COUNTS: return decode_counts(rec, out, max);
-	default: return decode_mark(rec, strings, out);
-	}
-}
+#define CUDA(id) .tracer = WIRE_CUDA, .kind = id
+const struct record_kind source_records_cuda[] = {
+	{ "cuda_sync_begin", CUDA(CUDA_SYNC_BEGIN), .size = CUDA_SYNC_SIZE_1, .n_events = 2,
+	  .times = { offsetof(struct cuda_sync, begin_ns) }, .decode = decode_sync },
+	{ "cuda_sync_end", CUDA(CUDA_SYNC_END), .size = CUDA_SYNC_SIZE_1, .n_events = 2,
+	  .times = { offsetof(struct cuda_sync, begin_ns) }, .decode = decode_sync },
+	{ "cuda_mark", CUDA(CUDA_MARK), .size = sizeof(struct cuda_mark), .n_events = 2, .decode = decode_mark },
+	{ "cuda_mark_wait", CUDA(CUDA_MARK_WAIT), .size = sizeof(struct cuda_mark), .n_events = 2,
+	  .decode = decode_mark },
+	{ "cuda_mark_query", CUDA(CUDA_MARK_QUERY), .size = sizeof(struct cuda_mark), .n_events = 2,
+	  .decode = decode_mark },
+	{ "cuda_stream_query", CUDA(CUDA_STREAM_QUERY), .size = sizeof(struct cuda_mark), .n_events = 2,
+	  .decode = decode_mark },
+	{ "cuda_call_end", CUDA(CUDA_CALL_END), .size = sizeof(struct cuda_span), .n_events = 2,
+	  .times = { offsetof(struct cuda_span, begin_ns) }, .decode = decode_span },
+	{ "cuda_call_open", CUDA(CUDA_CALL_OPEN), .size = sizeof(struct cuda_span), .n_events = 2,
+	  .times = { offsetof(struct cuda_span, begin_ns) }, .decode = decode_span },
+	{ "cuda_elapsed", CUDA(CUDA_ELAPSED), .size = sizeof(struct cuda_elapsed), .decode = decode_elapsed },
+	{ "cuda_capture", CUDA(CUDA_CAPTURE), .size = sizeof(struct cuda_capture), .n_events = 3,
+	  .times = { offsetof(struct cuda_capture, begin_ns) }, .decode = decode_capture },
+	{ "cuda_launch", CUDA(CUDA_LAUNCH), .size = sizeof(struct cuda_launch), .decode = decode_launch },
+	{ "cuda_counts", CUDA(CUDA_COUNTS), .size = sizeof(struct cuda_counts), .n_events = 4,
+	  .decode = decode_counts },
+	{}
+};

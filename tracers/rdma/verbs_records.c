@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs_decode.c - see verbs_decode.h. Names are those of enum ibv_wc_status, ibv_event_type, ibv_qp_state and
- * rdma_cm_event_type, in words.
+ * verbs_records.c - what the probes on libibverbs and its providers write. Names are those of enum ibv_wc_status,
+ * ibv_event_type, ibv_qp_state and rdma_cm_event_type, in words.
  */
-#include "tracers/rdma/verbs_decode.h"
-
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "record.h"
 #include "tracers/rdma/verbs.h"
 
 static const char *const statuses[] = {
@@ -75,12 +73,12 @@ static const char *const cm_events[] = {
 
 #define NAME(table, i) ((i) < sizeof(table) / sizeof(table[0]) ? table[i] : "unknown")
 
-const char *verbs_status_name(unsigned int status)
+static const char *status_name(unsigned int status)
 {
 	return NAME(statuses, status);
 }
 
-const char *verbs_event_name(unsigned int type)
+static const char *event_name(unsigned int type)
 {
 	return NAME(events, type);
 }
@@ -143,8 +141,9 @@ static void qp_news(const struct verbs_qp *r, struct intern *strings, struct eve
 	memcpy(e->qp.now.gid, r->dgid, sizeof(e->qp.now.gid));
 }
 
-static int decode_qp(const struct verbs_qp *r, struct intern *strings, struct event *e)
+static int decode_qp(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct verbs_qp *r = (const void *)rec;
 	char name[64];
 
 	if (r->state <= VERBS_ERR && r->news == VERBS_QP_CHANGED && !r->result)
@@ -202,8 +201,9 @@ static int totals(const struct verbs_stats *r, struct event *e)
 	return r->qpn != 0;
 }
 
-static int decode_stats(const struct verbs_stats *r, struct intern *strings, struct event *out)
+static int decode_stats(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
+	const struct verbs_stats *r = (const void *)rec;
 	int n = 0;
 
 	if (r->posts)
@@ -215,10 +215,12 @@ static int decode_stats(const struct verbs_stats *r, struct intern *strings, str
 	return n + totals(r, &out[n]);
 }
 
-static int decode_error(const struct verbs_error *r, struct intern *strings, struct event *e)
+static int decode_error(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct verbs_error *r = (const void *)rec;
+
 	instant(e, strings, "completion error");
-	arg_add(e, "status", verbs_status_name(r->status), 0);
+	arg_add(e, "status", status_name(r->status), 0);
 	arg_add(e, "qp", NULL, r->qpn);
 	arg_add(e, "vendor_error", NULL, r->vendor_error);
 	e[1].kind = EV_QP_ERROR;
@@ -227,13 +229,15 @@ static int decode_error(const struct verbs_error *r, struct intern *strings, str
 	e[1].qp.device = "";
 	e[1].qp.error.status = r->status;
 	e[1].qp.error.vendor_error = r->vendor_error;
-	e[1].qp.error.name = verbs_status_name(r->status);
+	e[1].qp.error.name = status_name(r->status);
 	return r->qpn ? 2 : 1;
 }
 
-static int decode_async(const struct verbs_async *r, struct intern *strings, struct event *e)
+static int decode_async(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	instant(e, strings, verbs_event_name(r->type));
+	const struct verbs_async *r = (const void *)rec;
+
+	instant(e, strings, event_name(r->type));
 	arg_add(e, "device", intern_bytes(strings, r->device, sizeof(r->device)), 0);
 	if (!r->qpn)
 		return 1;
@@ -243,12 +247,15 @@ static int decode_async(const struct verbs_async *r, struct intern *strings, str
 	e[1].qp.qpn = r->qpn;
 	e[1].qp.device = intern_bytes(strings, r->device, sizeof(r->device));
 	e[1].qp.async.type = r->type;
-	e[1].qp.async.name = verbs_event_name(r->type);
+	e[1].qp.async.name = event_name(r->type);
 	return e[1].qp.device ? 2 : -EINVAL;
 }
 
-static int decode_mr(const struct verbs_mr *r, struct event *e)
+static int decode_mr(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct verbs_mr *r = (const void *)rec;
+
+	(void)strings;
 	e->kind = EV_SPAN;
 	e->generic.name = r->failed ? "memory registration failed" : "memory registration";
 	e->generic.track = "RDMA";
@@ -257,8 +264,9 @@ static int decode_mr(const struct verbs_mr *r, struct event *e)
 	return 1;
 }
 
-static int decode_cm(const struct verbs_cm *r, struct intern *strings, struct event *e)
+static int decode_cm(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct verbs_cm *r = (const void *)rec;
 	char name[64];
 
 	snprintf(name, sizeof(name), "CM: %s", NAME(cm_events, r->type));
@@ -268,8 +276,11 @@ static int decode_cm(const struct verbs_cm *r, struct intern *strings, struct ev
 	return 1;
 }
 
-static int decode_burst(const struct verbs_burst *r, struct event *e)
+static int decode_burst(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct verbs_burst *r = (const void *)rec;
+
+	(void)strings;
 	e->kind = EV_QP_BURST;
 	e->qp.context = r->context;
 	e->qp.qpn = r->qpn;
@@ -281,40 +292,44 @@ static int decode_burst(const struct verbs_burst *r, struct event *e)
 	return r->qpn != 0;
 }
 
-static int decode_not_opened(const struct verbs_not_opened *r, struct intern *strings, struct event *e)
+static int decode_not_opened(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct verbs_not_opened *r = (const void *)rec;
+
 	instant(e, strings, "RDMA device cannot be opened");
 	arg_add(e, "device", intern_bytes(strings, r->device, sizeof(r->device)), 0);
 	arg_add(e, "node", intern_bytes(strings, r->node, sizeof(r->node)), 0);
 	return 1;
 }
 
-int verbs_decode(const struct wire_hdr *h, struct intern *strings, struct event *out, int max)
+/* A table of functions: for the collector alone, which places probes on them. */
+static int decode_table(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	static const uint16_t sizes[] = {
-		[VERBS_QP] = sizeof(struct verbs_qp),
-		[VERBS_STATS] = sizeof(struct verbs_stats),
-		[VERBS_ERROR] = sizeof(struct verbs_error),
-		[VERBS_ASYNC] = sizeof(struct verbs_async),
-		[VERBS_MR] = sizeof(struct verbs_mr),
-		[VERBS_CM] = sizeof(struct verbs_cm),
-		[VERBS_TABLE] = sizeof(struct verbs_table_news),
-		[VERBS_UNOPENED] = sizeof(struct verbs_not_opened),
-		[VERBS_BURST] = sizeof(struct verbs_burst),
-	};
-
-	if (max < VERBS_EVENTS_MAX || h->kind >= sizeof(sizes) / sizeof(sizes[0]) || !sizes[h->kind] ||
-	    h->size < sizes[h->kind])
-		return -EINVAL;
-	switch (h->kind) {
-	case VERBS_QP: return decode_qp((const void *)h, strings, out);
-	case VERBS_STATS: return decode_stats((const void *)h, strings, out);
-	case VERBS_ERROR: return decode_error((const void *)h, strings, out);
-	case VERBS_ASYNC: return decode_async((const void *)h, strings, out);
-	case VERBS_MR: return decode_mr((const void *)h, out);
-	case VERBS_BURST: return decode_burst((const void *)h, out);
-	case VERBS_UNOPENED: return decode_not_opened((const void *)h, strings, out);
-	case VERBS_CM: return decode_cm((const void *)h, strings, out);
-	default: return 0; /* a table: for the collector alone */
-	}
+	(void)rec;
+	(void)strings;
+	(void)e;
+	return 0;
 }
+
+#define VERBS(id) .tracer = WIRE_VERBS, .kind = id
+const struct record_kind source_records_verbs[] = {
+	{ "verbs_qp", VERBS(VERBS_QP), .size = sizeof(struct verbs_qp), .n_events = 2, .decode = decode_qp },
+	{ "verbs_stats", VERBS(VERBS_STATS), .size = sizeof(struct verbs_stats), .n_events = 4,
+	  .times = { offsetof(struct verbs_stats, first_post_ns), offsetof(struct verbs_stats, last_post_ns),
+		     offsetof(struct verbs_stats, last_done_ns) },
+	  .decode = decode_stats },
+	{ "verbs_error", VERBS(VERBS_ERROR), .size = sizeof(struct verbs_error), .n_events = 2,
+	  .decode = decode_error },
+	{ "verbs_async", VERBS(VERBS_ASYNC), .size = sizeof(struct verbs_async), .n_events = 2,
+	  .decode = decode_async },
+	{ "verbs_mr", VERBS(VERBS_MR), .size = sizeof(struct verbs_mr),
+	  .times = { offsetof(struct verbs_mr, begin_ns) }, .decode = decode_mr },
+	{ "verbs_cm", VERBS(VERBS_CM), .size = sizeof(struct verbs_cm), .decode = decode_cm },
+	{ "verbs_table", VERBS(VERBS_TABLE), .size = sizeof(struct verbs_table_news), .decode = decode_table },
+	{ "verbs_unopened", VERBS(VERBS_UNOPENED), .size = sizeof(struct verbs_not_opened),
+	  .decode = decode_not_opened },
+	{ "verbs_burst", VERBS(VERBS_BURST), .size = sizeof(struct verbs_burst),
+	  .times = { offsetof(struct verbs_burst, first_ns), offsetof(struct verbs_burst, last_ns) },
+	  .decode = decode_burst },
+	{}
+};

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * decode_qp.c - see decode_qp.h.
+ * qps_records.c - queue pairs as the kernel lists them, and the addresses of the host's own ports.
  */
-#include "tracers/rdma/decode_qp.h"
-
-#include <errno.h>
-
+#include "record.h"
 #include "schemas/facts.h"
 
-static int qp(const struct fact_qp *f, struct intern *strings, struct event *e)
+static int qp(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct fact_qp *f = (const void *)rec;
 	bool gone = f->state == FACT_QP_STATE_GONE;
 
 	e->kind = EV_QP;
@@ -24,8 +22,10 @@ static int qp(const struct fact_qp *f, struct intern *strings, struct event *e)
 	return e->qp.device ? 1 : -EINVAL;
 }
 
-static int own(const struct fact_gids *f, struct intern *strings, struct event *e)
+static int own(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
+	const struct fact_gids *f = (const void *)rec;
+
 	if (f->n > FACT_GIDS_MAX)
 		return -EINVAL;
 	e->kind = EV_GIDS;
@@ -37,11 +37,8 @@ static int own(const struct fact_gids *f, struct intern *strings, struct event *
 	return e->qp.device ? 1 : -EINVAL;
 }
 
-int decode_qp_fact(const struct wire_hdr *h, struct intern *strings, struct event *e)
-{
-	if (h->kind == FACT_QP && h->size >= sizeof(struct fact_qp))
-		return qp((const void *)h, strings, e);
-	if (h->kind == FACT_GIDS && h->size >= sizeof(struct fact_gids))
-		return own((const void *)h, strings, e);
-	return -EINVAL;
-}
+#define FACT(id) .tracer = WIRE_FACT, .kind = id
+const struct record_kind source_records_qps[] = { { "qp", FACT(FACT_QP), .size = sizeof(struct fact_qp), .decode = qp },
+						  { "gids", FACT(FACT_GIDS), .size = sizeof(struct fact_gids),
+						    .kept_by = offsetof(struct fact_gids, number), .decode = own },
+						  {} };

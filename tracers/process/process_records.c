@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * process_records.c - life of the processes of a job (fork, exec, exit), who they are, and where their threads are.
+ */
+#include "record.h"
+#include "schemas/facts.h"
+#include "tracers/process/life.h"
+
+static int decode_fork(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct life_fork *r = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_FORK;
+	e->fork.child_tgid = r->child_tgid;
+	e->fork.child_tid = r->child_tid;
+	return 1;
+}
+
+static int decode_exec(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	(void)rec;
+	(void)strings;
+	e->kind = EV_EXEC;
+	return 1;
+}
+
+static int decode_exit(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct life_exit *r = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_EXIT;
+	e->exit.last = r->last;
+	e->exit.code = r->code >> 8 & 0xff;
+	e->exit.signal = r->code & 0x7f;
+	return 1;
+}
+
+static int decode_proc(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_proc *f = (const void *)rec;
+	const uint16_t lens[] = { f->job_len, f->name_len, f->container_len, f->pod_len };
+	const char **const texts[] = { &e->proc.job, &e->proc.name, &e->proc.container, &e->proc.pod };
+
+	e->kind = EV_PROC;
+	e->proc.start_ns = f->start_ns;
+	e->proc.parent_tgid = f->parent_tgid;
+	e->proc.ns_pid = f->ns_pid;
+	e->proc.rank = f->rank;
+	e->proc.local_rank = f->local_rank;
+	e->proc.world_size = f->world_size;
+	e->proc.is_child = f->is_child;
+	e->proc.rank_inherited = f->rank_source == RANK_INHERITED;
+	return record_texts(rec, sizeof(*f), 4, lens, texts, strings);
+}
+
+static int decode_thread(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_thread *f = (const void *)rec;
+
+	e->kind = EV_THREAD;
+	e->thread.name = intern_bytes(strings, f->name, WIRE_COMM_LEN);
+	return 1;
+}
+
+static int decode_task_at(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_task_at *f = (const void *)rec;
+	const uint16_t lens[] = { f->wchan_len, f->syscall_len, f->file_len };
+	const char **const texts[] = { &e->task_at.wchan, &e->task_at.syscall, &e->task_at.file };
+
+	e->kind = EV_TASK_AT;
+	return record_texts(rec, sizeof(*f), 3, lens, texts, strings);
+}
+
+static int decode_host(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_host *f = (const void *)rec;
+
+	e->kind = EV_HOST;
+	e->host.pid = f->pid;
+	e->host.name = record_text(rec, sizeof(*f), f->host_len, strings);
+	return e->host.name ? 1 : -EINVAL;
+}
+
+static int decode_stack(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_stack *f = (const void *)rec;
+	const uint16_t lens[] = { f->wait_len,   f->file_len,   f->kernel_len, f->frames_len,
+				  f->python_len, f->native_len, f->end_len };
+	const char **const texts[] = { &e->stack.wait,   &e->stack.file,   &e->stack.kernel, &e->stack.frames,
+				       &e->stack.python, &e->stack.native, &e->stack.end };
+
+	e->kind = EV_STACK;
+	e->stack.unread = f->flags & STACK_FLAG_UNREAD;
+	e->stack.sampled = f->flags & STACK_FLAG_SAMPLED;
+	return record_texts(rec, sizeof(*f), 7, lens, texts, strings);
+}
+
+#define LIFE(id) .tracer = WIRE_LIFE, .kind = id
+#define FACT(id) .tracer = WIRE_FACT, .kind = id
+const struct record_kind source_records_process[] = {
+	{ "fork", LIFE(LIFE_FORK), .size = sizeof(struct life_fork),
+	  .pids = { offsetof(struct life_fork, child_tgid), offsetof(struct life_fork, child_tid) },
+	  .decode = decode_fork },
+	{ "exec", LIFE(LIFE_EXEC), .size = sizeof(struct life_exec), .decode = decode_exec },
+	{ "exit", LIFE(LIFE_EXIT), .size = sizeof(struct life_exit), .decode = decode_exit },
+	{ "proc", FACT(FACT_PROC), .size = sizeof(struct fact_proc),
+	  .pids = { offsetof(struct fact_proc, parent_tgid) }, .decode = decode_proc },
+	{ "thread", FACT(FACT_THREAD), .size = sizeof(struct fact_thread), .decode = decode_thread },
+	{ "task_at", FACT(FACT_TASK_AT), .size = sizeof(struct fact_task_at), .decode = decode_task_at },
+	{ "stack", FACT(FACT_STACK), .size = sizeof(struct fact_stack), .decode = decode_stack },
+	{ "host", FACT(FACT_HOST), .size = sizeof(struct fact_host), .kept_by = offsetof(struct fact_host, pid),
+	  .decode = decode_host },
+	{}
+};

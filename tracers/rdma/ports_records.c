@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ports_records.c - ports of RDMA devices: which one it is, how it stands and counts, who has it open.
+ */
+#include "record.h"
+#include "schemas/facts.h"
+
+static int identity(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_port *f = (const void *)rec;
+	const uint16_t lens[] = { f->device_len, f->netdev_len, f->pci_len, f->kind_len, f->layer_len };
+	const char **const texts[] = { &e->port.id.device, &e->port.id.netdev, &e->port.id.pci, &e->port.id.kind,
+				       &e->port.id.layer };
+
+	e->kind = EV_PORT;
+	e->port.index = f->index;
+	e->port.id.number = f->number;
+	e->port.id.numa_node = f->numa_node;
+	return record_texts(rec, sizeof(*f), 5, lens, texts, strings);
+}
+
+static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_port_look *f = (const void *)rec;
+
+	(void)strings;
+	if (f->n_counters * sizeof(f->counters[0]) > f->hdr.size - sizeof(*f))
+		return -EINVAL;
+	e->kind = EV_PORT_LOOK;
+	e->port.index = f->index;
+	e->port.look.taken_ns = f->taken_ns;
+	e->port.look.state = f->state;
+	e->port.look.phys_state = f->phys_state;
+	e->port.look.gone = f->flags & PORT_GONE;
+	e->port.look.silent = f->flags & PORT_SILENT;
+	e->port.look.carrier_known = f->flags & PORT_CARRIER_KNOWN;
+	e->port.look.carrier = f->flags & PORT_CARRIER;
+	e->port.look.rate_mbps = f->rate_mbps;
+	e->port.look.lanes = f->lanes;
+	e->port.look.netdev_mbps = f->netdev_mbps;
+	e->port.look.cost_us = f->cost_us;
+	e->port.look.n_counters = f->n_counters < PORT_COUNTERS ? f->n_counters : PORT_COUNTERS;
+	e->port.look.counters = (const uint64_t *)f->counters;
+	return 1;
+}
+
+static int users(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_port_users *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_PORT_USERS;
+	e->port.index = f->index;
+	e->port.users.known = f->known;
+	e->port.users.n = f->n < PORT_USERS_MAX ? f->n : PORT_USERS_MAX;
+	e->port.users.pids = f->pids;
+	return 1;
+}
+
+#define FACT(id) .tracer = WIRE_FACT, .kind = id
+const struct record_kind source_records_ports[] = {
+	{ "port", FACT(FACT_PORT), .size = sizeof(struct fact_port), .kept_by = offsetof(struct fact_port, index),
+	  .decode = identity },
+	{ "port_look", FACT(FACT_PORT_LOOK), .size = sizeof(struct fact_port_look),
+	  .kept_by = offsetof(struct fact_port_look, index), .times = { offsetof(struct fact_port_look, taken_ns) },
+	  .decode = look },
+	{ "port_users", FACT(FACT_PORT_USERS), .size = sizeof(struct fact_port_users),
+	  .kept_by = offsetof(struct fact_port_users, index), .decode = users },
+	{}
+};

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sched_records.c - states of tasks, waits, CPU quotas.
+ */
+#include "record.h"
+#include "tracers/sched/sched.h"
+
+static int decode_task(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct sched_task *r = (const void *)rec;
+
+	e->kind = EV_TASK;
+	e->task.state = r->state <= SCHED_DEAD ? r->state : TASK_UNKNOWN;
+	e->task.since_ns = r->since_ns;
+	e->task.run_ns = r->run_ns;
+	e->task.wait_ns = r->wait_ns;
+	e->task.sleep_ns = r->sleep_ns;
+	e->task.disk_ns = r->disk_ns;
+	e->task.io_bytes = r->io_bytes;
+	if (r->hdr.size >= sizeof(*r)) {
+		e->task.preempted = r->preempted;
+		e->task.stopped_ns = r->stopped_ns;
+		e->task.preempted_by = intern_bytes(strings, r->behind, sizeof(r->behind));
+	}
+	return 1;
+}
+
+static int decode_blocked(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct sched_blocked *r = (const void *)rec;
+	const char **const texts[] = { &e->blocked.kernel_stack, &e->blocked.user_stack, &e->blocked.wchan,
+				       &e->blocked.syscall, &e->blocked.file };
+
+	e->kind = EV_BLOCKED;
+	e->blocked.begin_ns = r->begin_ns;
+	e->blocked.mmap_lock_held = r->mmap_lock_held;
+	return record_texts(rec, sizeof(*r), 5, r->len, texts, strings);
+}
+
+static int decode_throttle(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct sched_throttle *r = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_THROTTLE;
+	e->throttle.throttled_ns = r->throttled_ns;
+	e->throttle.periods = r->periods;
+	e->throttle.quota_cores = r->quota_millicores * 1e-3;
+	return 1;
+}
+
+static int decode_off(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct sched_off *r = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_TASK_OFF;
+	e->off.begin_ns = r->begin_ns;
+	e->off.state = r->state <= SCHED_DEAD ? r->state : TASK_UNKNOWN;
+	e->off.runq_ns = r->runq_ns;
+	return 1;
+}
+
+static int decode_blocked_end(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct sched_blocked_end *r = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_BLOCKED_END;
+	e->blocked.begin_ns = r->begin_ns;
+	return 1;
+}
+
+#define SCHED(id) .tracer = WIRE_SCHED, .kind = id
+const struct record_kind source_records_sched[] = {
+	{ "sched_task", SCHED(SCHED_TASK), .size = SCHED_TASK_V1_BYTES,
+	  .times = { offsetof(struct sched_task, since_ns) }, .decode = decode_task },
+	{ "sched_off", SCHED(SCHED_OFF), .size = sizeof(struct sched_off),
+	  .times = { offsetof(struct sched_off, begin_ns) }, .decode = decode_off },
+	{ "sched_blocked", SCHED(SCHED_BLOCKED), .size = sizeof(struct sched_blocked),
+	  .times = { offsetof(struct sched_blocked, begin_ns) }, .decode = decode_blocked },
+	{ "sched_blocked_end", SCHED(SCHED_BLOCKED_END), .size = sizeof(struct sched_blocked_end),
+	  .times = { offsetof(struct sched_blocked_end, begin_ns) }, .decode = decode_blocked_end },
+	{ "sched_throttle", SCHED(SCHED_THROTTLE), .size = sizeof(struct sched_throttle), .decode = decode_throttle },
+	{}
+};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp_records.c - TCP connections of the ranks: who they are, how they stand, what went wrong and when.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "record.h"
+#include "schemas/facts.h"
+#include "tracers/tcp/tcp.h"
+
+/* --- by probes: what went wrong, an instant of the process that has the connection --- */
+
+static const char *const states[] = { "unknown",   "established", "connecting", "accepting",          "closing",
+				      "closing",   "closing",     "closed",     "closed by the peer", "closing",
+				      "listening", "closing" };
+
+static const char *name_of(const struct tcp_record *r)
+{
+	switch (r->hdr.kind) {
+	case TCP_SENT_AGAIN: return "TCP sent again";
+	case TCP_RESET_CAME: return "TCP reset received";
+	case TCP_RESET_WENT: return "TCP reset sent";
+	default: return r->state == 2 ? "TCP connect failed" : "TCP connection broken";
+	}
+}
+
+static const char *connection_text(const struct tcp_record *r, struct intern *strings)
+{
+	char local[INET6_ADDRSTRLEN] = "?", remote[INET6_ADDRSTRLEN] = "?", text[2 * INET6_ADDRSTRLEN + 40];
+
+	inet_ntop(r->family == AF_INET6 ? AF_INET6 : AF_INET, r->local, local, sizeof(local));
+	inet_ntop(r->family == AF_INET6 ? AF_INET6 : AF_INET, r->remote, remote, sizeof(remote));
+	snprintf(text, sizeof(text), "%s port %u to %s port %u", local, r->local_port, remote, r->remote_port);
+	return intern(strings, text);
+}
+
+static void arg_add(struct event *e, const char *name, const char *text, int64_t number)
+{
+	if (e->generic.n_args < EVENT_ARGS_MAX)
+		e->generic.args[e->generic.n_args++] = (struct event_arg){ name, text, number };
+}
+
+static int trouble(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct tcp_record *r = (const void *)rec;
+
+	e->kind = EV_INSTANT;
+	e->generic.track = "TCP";
+	e->generic.name = intern(strings, name_of(r));
+	arg_add(e, "connection", connection_text(r, strings), 0);
+	if (rec->kind == TCP_SENT_AGAIN)
+		arg_add(e, "segments", NULL, r->n);
+	arg_add(e, "state", r->state < sizeof(states) / sizeof(states[0]) ? states[r->state] : states[0], 0);
+	if (r->error)
+		arg_add(e, "error", intern(strings, strerror(r->error)), 0);
+	return 1;
+}
+
+/* --- by sock_diag --- */
+
+static int identity(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_tcp *f = (const void *)rec;
+	const uint16_t lens[] = { f->local_len, f->remote_len, f->netdev_len };
+	const char **const texts[] = { &e->tcp.id.local, &e->tcp.id.remote, &e->tcp.id.netdev };
+
+	e->kind = EV_TCP;
+	e->tcp.index = f->index;
+	e->tcp.id.inode = f->inode;
+	e->tcp.id.cookie = f->cookie;
+	e->tcp.id.netns = f->netns;
+	e->tcp.id.local_port = f->local_port;
+	e->tcp.id.remote_port = f->remote_port;
+	return record_texts(rec, sizeof(*f), 3, lens, texts, strings);
+}
+
+static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_tcp_look *f = (const void *)rec;
+
+	(void)strings;
+	if (f->n_counters * sizeof(f->counters[0]) > f->hdr.size - sizeof(*f))
+		return -EINVAL;
+	e->kind = EV_TCP_LOOK;
+	e->tcp.index = f->index;
+	e->tcp.look.taken_ns = f->taken_ns;
+	e->tcp.look.state = f->state;
+	e->tcp.look.gone = f->flags & TCP_GONE;
+	e->tcp.look.netdev_known = f->flags & TCP_NETDEV_KNOWN;
+	e->tcp.look.netdev_up = f->flags & TCP_NETDEV_UP;
+	e->tcp.look.cost_us = f->cost_us;
+	e->tcp.look.n_left_out = f->n_left_out;
+	e->tcp.look.n_counters = f->n_counters < TCP_COUNTERS ? f->n_counters : TCP_COUNTERS;
+	e->tcp.look.counters = (const uint64_t *)f->counters;
+	return 1;
+}
+
+#define PROBED(id) .tracer = WIRE_TCP, .kind = id, .size = sizeof(struct tcp_record), .decode = trouble
+#define FACT(id) .tracer = WIRE_FACT, .kind = id
+const struct record_kind source_records_tcp[] = {
+	{ "tcp_sent_again", PROBED(TCP_SENT_AGAIN) },
+	{ "tcp_ended", PROBED(TCP_ENDED) },
+	{ "tcp_reset_came", PROBED(TCP_RESET_CAME) },
+	{ "tcp_reset_went", PROBED(TCP_RESET_WENT) },
+	{ "tcp", FACT(FACT_TCP), .size = sizeof(struct fact_tcp), .kept_by = offsetof(struct fact_tcp, index),
+	  .decode = identity },
+	{ "tcp_look", FACT(FACT_TCP_LOOK), .size = sizeof(struct fact_tcp_look),
+	  .kept_by = offsetof(struct fact_tcp_look, index), .times = { offsetof(struct fact_tcp_look, taken_ns) },
+	  .decode = look },
+	{}
+};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collector_records.c - the source "collector": what the collector writes about itself, its session and its probes. It
+ * has no folder in tracers/: session, loader and recordings write these.
+ */
+#include <stdio.h>
+
+#include "pipeline/retold_fact.h"
+#include "record.h"
+#include "schemas/facts.h"
+#include "schemas/probing.h"
+
+static int decode_start(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_start *f = (const void *)rec;
+
+	e->kind = EV_START;
+	e->start.realtime_offset_ns = f->realtime_offset_ns;
+	e->start.dstate_limit_ns = f->dstate_limit_ns;
+	e->start.hang_floor_ns = f->hang_floor_ns;
+	e->start.busy_limit_ns = f->busy_limit_ns;
+	e->start.host = record_text(rec, sizeof(*f), f->host_len, strings);
+	return e->start.host ? 1 : -EINVAL;
+}
+
+static int decode_tick(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	(void)rec;
+	(void)strings;
+	e->kind = EV_TICK;
+	return 1;
+}
+
+static int decode_stop(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	(void)rec;
+	(void)strings;
+	e->kind = EV_STOP;
+	return 1;
+}
+
+static int decode_clock(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_clock *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_CLOCK;
+	e->clock.realtime_offset_ns = f->realtime_offset_ns;
+	return 1;
+}
+
+static int decode_loss(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_loss *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_LOSS;
+	e->loss.lost = f->lost;
+	e->loss.lost_total = f->lost_total;
+	e->loss.class = f->ring;
+	return 1;
+}
+
+static int decode_lib(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_lib *f = (const void *)rec;
+	char hex[41] = "";
+
+	for (int i = 0; i < f->build_id_len && i < 20; i++)
+		snprintf(hex + 2 * i, 3, "%02x", f->build_id[i]);
+	e->kind = EV_LIB;
+	e->lib.lib_id = f->lib_id;
+	e->lib.n_probes = f->n_probes;
+	e->lib.for_tracer = f->for_tracer;
+	e->lib.has_layout = f->has_layout;
+	e->lib.build_id = intern(strings, hex);
+	e->lib.path = record_text(rec, sizeof(*f), f->path_len, strings);
+	return e->lib.path ? 1 : -EINVAL;
+}
+
+static int decode_attach(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_attach *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_ATTACH;
+	e->attach.begin_ns = f->begin_ns;
+	e->attach.n_probes = f->n_probes;
+	e->attach.for_tracer = f->for_tracer;
+	e->attach.group = f->group;
+	e->attach.shared = f->shared;
+	return 1;
+}
+
+_Static_assert((int)FACT_PROBES_CALLS == PROBES_CALLS && (int)FACT_PROBES_POLLS == PROBES_POLLS &&
+		       (int)FACT_PROBES_POSTS == PROBES_POSTS && (int)FACT_PROBES_BURST == PROBES_BURST &&
+		       (int)FACT_PROBE_GROUPS == PROBE_GROUPS && (int)FACT_BUDGET_SHED == BUDGET_SHED &&
+		       (int)FACT_BUDGET_BACK == BUDGET_BACK && (int)FACT_BUDGET_KEPT == BUDGET_KEPT,
+	       "probe_group.h numbers as schemas/probing.h");
+
+static int decode_tier(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_tier *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_TIER;
+	e->tier.tier = f->tier;
+	e->tier.before = f->before;
+	e->tier.incident = f->incident;
+	return f->tier <= FACT_TIER_BURST && f->before <= FACT_TIER_BURST ? 1 : -EINVAL;
+}
+
+static int decode_budget(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_budget *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_BUDGET;
+	e->budget.what = f->what;
+	e->budget.group = f->group;
+	e->budget.shed = f->shed;
+	e->budget.hits_per_s = f->hits_per_s;
+	e->budget.node_hits_per_s = f->node_hits_per_s;
+	e->budget.cost_ns = f->cost_ns;
+	e->budget.node_cost_ns = f->node_cost_ns;
+	e->budget.budget_ppm = f->budget_ppm;
+	e->budget.of_node = f->flags & FACT_BUDGET_OF_NODE;
+	e->budget.assumed = f->flags & FACT_BUDGET_ASSUMED;
+	return f->what <= FACT_BUDGET_KEPT && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS
+		       ? 1
+		       : -EINVAL;
+}
+
+#define FACT(id) .tracer = WIRE_FACT, .kind = id
+const struct record_kind source_records_collector[] = {
+	{ "start", FACT(FACT_START), .size = sizeof(struct fact_start), .decode = decode_start },
+	{ "tick", FACT(FACT_TICK), .size = sizeof(struct fact_tick), .decode = decode_tick },
+	{ "stop", FACT(FACT_STOP), .size = sizeof(struct fact_stop), .decode = decode_stop },
+	{ "clock", FACT(FACT_CLOCK), .size = sizeof(struct fact_clock), .decode = decode_clock },
+	{ "loss", FACT(FACT_LOSS), .size = sizeof(struct fact_loss), .decode = decode_loss },
+	{ "lib", FACT(FACT_LIB), .size = sizeof(struct fact_lib), .kept_by = offsetof(struct fact_lib, lib_id),
+	  .decode = decode_lib },
+	{ "attach", FACT(FACT_ATTACH), .size = sizeof(struct fact_attach),
+	  .times = { offsetof(struct fact_attach, begin_ns) }, .decode = decode_attach },
+	{ "tier", FACT(FACT_TIER), .size = sizeof(struct fact_tier), .kept_by = offsetof(struct fact_tier, incident),
+	  .decode = decode_tier },
+	{ "budget", FACT(FACT_BUDGET), .size = sizeof(struct fact_budget),
+	  .kept_by = offsetof(struct fact_budget, reserved), .decode = decode_budget },
+	/* Its body is the model's own: no clock but this host's will do. */
+	{ "retold", FACT(FACT_RETOLD), .size = sizeof(struct fact_retold), .decode = retold_decode },
+	{}
+};
