@@ -1,16 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every test that needs no GPU and counts. A test is a file found by listing: unit programs, one after the other, then
-# test_* scripts, SLOTS (3) at a time, the guests' first. Exit status of a test: 0 passed, 77 skipped (its last line says why), else failed.
+# Runs every test that needs no GPU and counts. A test is a file found by listing: unit programs, then test_* scripts, the guests'
+# first, SLOTS (3) at a time. Exit status of a test: 0 passed, 77 skipped (its last line says why), else failed.
 # A script with a line "# runs alone: REASON" (or "# runs alone with LONG=1: REASON") among its first 6 runs when all others are
-# through. A script that failed runs once more, alone: if it passes then it counts as passed, and is listed as flaky.
-# ONLY=pattern runs a part.
+# through. Each test gets a seed of its own in SEED (a given SEED is everybody's); what it draws comes from that. A test that failed
+# runs once more, alone, with the same seed: if it passes then, it counts as passed and is listed as flaky.
+# ONLY='pattern ...' runs a part.
 cd "$(dirname "$0")/.." || exit 2
-O=${O:-build} SLOTS=${SLOTS:-3} RETRY_S=${RETRY_S:-300}
+O=${O:-build} SLOTS=${SLOTS:-3}
+RETRY_S=${RETRY_S:-600} # begin no second run later than this after the first of them: enough for three slow tests
+RETRY_MOST=8            # more failures than this are a broken build, which a second run does not mend
 export LONG=${LONG:-} VM_CACHE=${VM_CACHE:-$O/vm}
+export -n ONLY # a test's own variable of that name chooses among its cases
 log_dir=$O/tests/log
 mkdir -p "$log_dir"
-results=$(mktemp) # lines of "status name"
+results=$(mktemp) # lines of "status seed seconds name"
 
 clean_up() {
 	local p
@@ -22,26 +26,27 @@ trap 'exit 130' INT TERM
 
 log_of() { echo "$log_dir/${1//\//_}.log"; }
 
-run_one() { # name, build, command...
-	local name=$1 build=$2 log begin=$SECONDS status word
+run_one() { # name, build, seed, command...
+	local name=$1 build=$2 seed=$3 log begin=$SECONDS status word
 	log=$(log_of "$name")
-	shift 2
-	O=$build timeout --kill-after=10 "${TEST_TIMEOUT:-600}" "$@" > "$log" 2>&1 < /dev/null
+	shift 3
+	O=$build SEED=$seed timeout --kill-after=10 "${TEST_TIMEOUT:-600}" "$@" > "$log" 2>&1 < /dev/null
 	status=$?
 	case $status in
 	0) word=ok ;;
 	77) word="skip: $(tail -n 1 "$log")" ;;
-	*) word=$(echo "FAILED ($status), log: $log"; tail -n 40 "$log" | sed 's/^/    /') ;;
+	*) word=$(echo "FAILED ($status) with SEED=$seed, log: $log"; tail -n 40 "$log" | sed 's/^/    /') ;;
 	esac
 	printf '%-44s %4d s  %s\n' "$name" $((SECONDS - begin)) "$word"
-	echo "$status $name" >> "$results"
+	echo "$status $seed $((SECONDS - begin)) $name" >> "$results"
 }
 
-run_script() { # path below tests/, build
+run_script() { # path below tests/, build, seed (a new one if there is none)
+	local seed=${3:-${SEED:-$((SRANDOM % (1 << 30)))}}
 	case $1 in
-	unit/*) run_one "$1" "$2" "$2/tests/${1#unit/}" ;;
-	*.sh) run_one "$1" "$2" bash "tests/$1" ;;
-	*.py) run_one "$1" "$2" python3 -B "tests/$1" ;;
+	unit/*) run_one "$1" "$2" "$seed" "$2/tests/${1#unit/}" ;;
+	*.sh) run_one "$1" "$2" "$seed" bash "tests/$1" ;;
+	*.py) run_one "$1" "$2" "$seed" python3 -B "tests/$1" ;;
 	esac
 }
 
@@ -81,41 +86,55 @@ run_in_slots() { # scripts
 	wait
 }
 
-# Of what failed, each once more, while there is time for it: a broken build shall not take twice as long.
+# Of what failed, each once more with its seed, while there is time for it: a broken build shall not take twice as long.
 run_again() {
-	local name begin=$SECONDS status
-	while read -r status name; do
-		((SECONDS - begin < RETRY_S)) || break
+	local name begin=$SECONDS status seed seconds failed
+	failed=$(awk '$1 != 0 && $1 != 77' "$results")
+	(($(wc -l <<< "$failed") <= RETRY_MOST)) || { echo "more than $RETRY_MOST failed: none runs again"; return; }
+	while read -r status seed seconds name; do
+		[[ -n $name ]] && ((SECONDS - begin < RETRY_S)) || break
 		mv "$(log_of "$name")" "$(log_of "$name").first"
-		echo "once more, alone:"
-		run_script "$name" "$O"
-	done < <(awk '$1 != 0 && $1 != 77' "$results")
+		echo "once more, alone, SEED=$seed:"
+		run_script "$name" "$O" "$seed"
+	done <<< "$failed"
 }
 
-# shellcheck disable=SC2053 # ONLY is a pattern
-wanted() { [[ -z ${ONLY:-} || $1 == $ONLY ]]; }
+read -ra patterns <<< "${ONLY:-*}"
+wanted() {
+	local pattern
+	for pattern in "${patterns[@]}"; do
+		# shellcheck disable=SC2053 # it is a pattern
+		[[ $1 == $pattern ]] && return
+	done
+	return 1
+}
 
 runs_alone() { head -n 6 "$1" | grep -qE "^# runs alone${LONG:+( with LONG=1)?}: "; }
 
 together=() alone=()
+for t in "$O"/tests/test_*; do [[ -x $t && ! -d $t ]] && wanted "unit/${t##*/}" && together+=("unit/${t##*/}"); done
 for path in tests/vm/test_*.sh tests/[!v]*/test_*.sh tests/[!v]*/test_*.py; do
 	name=${path#tests/}
 	[[ -e $path && $name != gpu/* ]] || continue
 	wanted "$name" || continue
 	if runs_alone "$path"; then alone+=("$name"); else together+=("$name"); fi
 done
-for t in "$O"/tests/test_*; do [[ -x $t && ! -d $t ]] && wanted "unit/${t##*/}" && run_script "unit/${t##*/}" "$O"; done
 ((${#together[@]})) && run_in_slots "${together[@]}"
 for name in "${alone[@]}"; do run_script "$name" "$O"; done
 run_again
 
 # The last result of each test counts.
-awk '{ s[$2] = $1; n[$2]++ } END { for (t in s) print s[t], n[t], t }' "$results" | sort -k3 > "$results.last"
-while read -r status times name; do
-	((status == 0 && times > 1)) && echo "flaky: $name (failed once: log kept at $(log_of "$name").first)"
+again() { echo "to repeat: ${LONG:+LONG=$LONG }SEED=$2 ONLY='$1' tests/run.sh"; }
+awk '{ s[$4] = $1; seed[$4] = $2; n[$4]++ } END { for (t in s) print s[t], n[t], seed[t], t }' "$results" | sort -k4 > "$results.last"
+while read -r status times seed name; do
+	if ((status == 0 && times > 1)); then
+		echo "flaky: $name, $(again "$name" "$seed") (it failed once: $(log_of "$name").first)"
+	elif ((status != 0 && status != 77)); then
+		echo "failed: $name, $times times, $(again "$name" "$seed")"
+	fi
 done < "$results.last"
-failed=$(awk '$1 != 0 && $1 != 77 { print $3 }' "$results.last" | xargs)
-[[ -n $failed ]] && echo "failed: $failed"
-awk '{ n[$1 == 0 ? "p" : $1 == 77 ? "s" : "f"]++ } END { printf "%d passed, %d failed, %d skipped\n", n["p"], n["f"], n["s"] }' "$results.last"
+awk '{ n[$1 == 0 ? "p" : $1 == 77 ? "s" : "f"]++ } END { printf "%d passed, %d failed, %d skipped\n", n["p"], n["f"], n["s"]; exit n["f"] > 0 }' \
+	"$results.last"
+status=$?
 rm -f "$results.last"
-[[ -z $failed ]]
+exit $status

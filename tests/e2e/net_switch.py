@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 
+random.seed(os.environ.get("SEED"))  # of job.py: what is lost
 TUNSETCARRIER = 0x400454E2
 QUEUE_BYTES = 256 * 1024  # in front of a link with a rate, as a switch's port has it; what does not fit is lost
 

@@ -19,7 +19,8 @@ clean_up() {
 trap clean_up EXIT
 
 seed=${SEED:-$RANDOM}
-echo "seed $seed"
+RANDOM=$seed # what a test draws comes of it
+echo "SEED=$seed"
 
 # Starts a job in the background: $launcher, $dir/err, $dir/faults (JSON), $dir/log (JSON).
 job_start() {

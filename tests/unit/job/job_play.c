@@ -98,10 +98,10 @@ int verdict_roots(const struct verdicts *v)
 
 uint64_t test_seed(void)
 {
-	const char *s = getenv("RANKTRACE_SEED");
+	const char *s = getenv("SEED");
 	uint64_t seed = s ? strtoull(s, NULL, 0) : (uint64_t)time(NULL);
 
-	printf("RANKTRACE_SEED=%llu\n", (unsigned long long)seed);
+	printf("SEED=%llu\n", (unsigned long long)seed);
 	return seed;
 }
 

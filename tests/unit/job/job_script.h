@@ -119,6 +119,6 @@ void verdicts_print(const struct verdicts *v);
 const struct seen_finding *verdict_of(const struct verdicts *v, enum finding_kind kind);
 /* Findings that change the exit code and have no cause among the findings. */
 int verdict_roots(const struct verdicts *v);
-uint64_t test_seed(void); /* from RANKTRACE_SEED, else the time; printed */
+uint64_t test_seed(void); /* from SEED, else the time; printed */
 
 #endif
