@@ -35,7 +35,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all build help deps deps-test demo test test-long test-vm arm64 check unit clean install pack simjob bench
+.PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit clean install pack simjob bench
 
 all: deps build ## install what is missing, then build
 
@@ -106,6 +106,11 @@ unit: $(UNIT) ## build the unit tests
 demo: deps ## simulated 8-rank job with faults under the real tracer (root)
 	$(Q)$(MAKE) --no-print-directory build
 	$(Q)O=$(O) tools/demo.sh
+
+QUICK := unit/* replay/* e2e/test_f03_hang.py e2e/test_f08_dstate.py e2e/test_healthy.py
+quick: deps-test ## in three minutes: unit tests, house rules, replays, three end-to-end tests (root)
+	$(Q)$(MAKE) --no-print-directory build unit check
+	$(Q)O=$(O) TRIALS=1 ONLY='$(QUICK)' tests/run.sh
 
 test: deps-test ## all tests that need no GPU (root)
 	$(Q)$(MAKE) --no-print-directory build unit fuzzers-if

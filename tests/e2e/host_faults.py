@@ -21,7 +21,7 @@ def blocked_child(rng, wait, sec=8, extra=()):
           f"{said.get('peers_waiting')} peers wait")
     job.check(f["ranks"] == [rank] and f["pids"] == [truth["pid"]], f"named {f['ranks']} {f['pids']}, not {truth}")
     job.check(said["child"] == 1 and said["child_pid"] == truth["pid"] and said["child_name"] == "pt_data_worker", f"{said}")
-    job.check(5 <= into <= (6.5 if job.LONG else sec), f"opened {into:.2f} s into the wait, not 5 to 6.5")
+    job.check(5 <= into <= 6.5, f"opened {into:.2f} s into the wait, not 5 to 6.5")
     job.check("+0x" in said.get("kernel_stack", ""), f"no kernel stack: {said}")
     job.check((said["peers_waiting"] > 0) == wait, f"{said['peers_waiting']} peers wait, wait={wait}")
     h = j.wait_finding(3 if wait else 0, kind="hang", phase="open")
@@ -105,7 +105,7 @@ def starved(rng, how, extra=(), host_ms=HOST_MS):
     print(f"  straggler rank {rank} ({f['cause']}), {(f['t_ns'] - truth['t_ns']) / 1e9:.2f} s after the fault, {len(late)} "
           f"delayed steps; {said}")
     job.check(f["cause"] == "cpu_starved", f"cause {f['cause']}")
-    job.check(len(late) <= (5 if job.LONG else 15), f"named after {len(late)} delayed iterations")
+    job.check(len(late) <= 5, f"named after {len(late)} delayed iterations")
     job.check(said["runqueue_wait_share"] > said["runqueue_wait_share_peers"], f"{said}")
     if how == "quota":
         last = j.wait_finding(15, kind="straggler", phase="close") or f

@@ -32,7 +32,7 @@ def whole(ranks, layout, seed, *options, steps=23, timeout=60, name="known", rec
     return j, truth, seen
 
 
-def middle(ranks, layout, seed, *options, steps=150, attach_after=2.0):
+def middle(ranks, layout, seed, *options, steps=150, attach_after=1.0):
     """Attached while it runs: the same from the last probe on, with NCCL's own numbers."""
     j = job.Job(["--ranks", ranks, "--steps", steps, "--layout", layout, "--seed", seed, *options],
                 attach_after=attach_after, name="middle")

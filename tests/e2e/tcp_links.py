@@ -142,14 +142,14 @@ def check_place(f, hosts, victim):
 
 def told(t, j, hosts, begin):
     """The first finding about the link, in time, at its place."""
-    f = wait_link(j, CAUSES[t.name], job.bar(BAR_S))
+    f = wait_link(j, CAUSES[t.name], BAR_S)
     ranks, _ = blamed(j)
     job.blame(not ranks, f"{t.name}: ranks are blamed: {ranks}")
     job.check(f, f"{t.name}: no link is told: {j.findings}\n{j.stderr()}")
     late = f["t_ns"] / 1e9 - begin
     exact = check_place(f, hosts, t.victim)
     print(f"  {f['cause']} of {'the host' if exact else 'a path of it'} told after {late:.1f} s")
-    job.check(late < job.bar(BAR_S), f"{t.name}: told after {late:.1f} s")
+    job.check(late < BAR_S, f"{t.name}: told after {late:.1f} s")
     return late
 
 

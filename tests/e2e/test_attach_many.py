@@ -55,4 +55,4 @@ number = rng.randrange(1 << 30)
 # attached, 64 ranks take more files than that, in the burst tier more than the usual 1024
 resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 run("started", 40, None)
-run("running", 1000, 4)
+run("running", 1000, 2)

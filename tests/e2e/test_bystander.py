@@ -6,6 +6,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import job
@@ -54,8 +55,10 @@ def main():
     for _ in range(3):
         off_by, off_target = ask(by), ask(target)
         again = ask(by)
-        tracer = subprocess.Popen([job.RANKTRACE, "record", "-q", "--pid", str(target.pid)], stderr=subprocess.DEVNULL)
-        time.sleep(2)
+        with tempfile.NamedTemporaryFile(prefix="ranktrace-bystander-") as log:
+            tracer = subprocess.Popen([job.RANKTRACE, "record", "--pid", str(target.pid)], stderr=log)
+            job.wait_session(tracer, log.name, job.has_probes)
+        time.sleep(0.5)
         on_by, on_target = ask(by), ask(target)
         tracer.terminate()
         tracer.wait()

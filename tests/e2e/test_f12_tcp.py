@@ -25,7 +25,7 @@ def killed(t):
         time.sleep(t.rng.uniform(0, 1))
         begin = time.monotonic()
         os.kill(pid_of(j, t.victim), signal.SIGKILL)
-        f = j.wait_finding(job.bar(tcp_links.BAR_S), kind="hang", phase="open")
+        f = j.wait_finding(tcp_links.BAR_S, kind="hang", phase="open")
         job.check(f, f"the death is not told: {j.findings}\n{j.stderr()}")
         late = f["t_ns"] / 1e9 - begin
         print(f"  {f['class']} of {f['ranks']} told after {late:.1f} s")
@@ -35,7 +35,7 @@ def killed(t):
     job.blame(not links, f"a link is blamed for a death: {j.findings}")
     job.blame({r for f in ranks for r in f["ranks"]} == {t.victim}, f"not rank {t.victim} alone: {ranks}")
     job.check({f["class"] for f in ranks if f["kind"] == "hang"} == {"process_dead"}, f"{ranks}")
-    job.check(late < job.bar(tcp_links.BAR_S), f"told after {late:.1f} s")
+    job.check(late < tcp_links.BAR_S, f"told after {late:.1f} s")
     j.check_replay()
     job.result("tcp_killed", late)
 

@@ -2,13 +2,23 @@
 # runs alone: judges threads that lack CPU
 """F14: a rank's proxy thread gets no CPU, and the whole job creeps: that rank is named and no other, with its thread, which is off the
 CPU; by the counters that watch reads, no probe in it."""
+import time
+
 import autopsies
 import faults
 import job
 import outside
 
 RANKS = 4
-WAIT_S = 30  # for each of its two causes; the job creeps meanwhile, and a look that shows it may be far apart
+WAIT_S = 60  # the job creeps meanwhile, and samples that show it may be far apart
+
+
+def wait_either(s):
+    """It has two causes: the thread stands, or it creeps."""
+    end, f = time.monotonic() + WAIT_S, None
+    while not f and time.monotonic() < end:
+        f = s.wait(0.3, cause="proxy_thread", phase="open") or s.wait(0.3, cause="proxy_starved", phase="open")
+    return f
 
 
 def starved(rng):
@@ -18,7 +28,7 @@ def starved(rng):
                             "--fault", f"proxy:rank={rank},step={step},how=starve,n=6"]) as a:
         s = outside.Session(a, "watch", "--no-raise")
         truth = a.wait_fault("proxy")
-        f = next((f for f in (s.wait(WAIT_S, cause=c, phase="open") for c in ("proxy_thread", "proxy_starved")) if f), None)
+        f = wait_either(s)
         job.check(f, f"not told: {s.findings}\n{s.stderr()}")
         e, late = f["evidence"], (f["t_ns"] - truth["t_ns"]) / 1e9
         print(f"  {f['kind']}/{f['cause']} {f['ranks']}: its thread waited {e['runqueue_wait_share']:.2f} of the time, {late:.2f} s "

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: silence only where nobody else takes the CPUs
 """F17: evaluation, checkpoint, compile, warm-up, elastic restart, a logging rank 0: silence."""
+import os
+
 import faults
 import job
 
@@ -14,5 +16,5 @@ def phases():
 
 
 order = rng.sample(range(4), 4)
-for trial in range(job.TRIALS + (job.TRIALS == 3)):  # make test: each once
+for trial in range(job.TRIALS if "TRIALS" in os.environ else 4):
     faults.silent(rng, phases()[order[trial % 4]])

@@ -4,7 +4,7 @@ import job
 
 job.need_root()
 _, number = job.seed()
-j = job.Job(["--ranks", 8, "--steps", 200, "--seed", number], ["--duration", 8], attach_after=3.0, name="first")
+j = job.Job(["--ranks", 8, "--steps", 200, "--seed", number], ["--duration", 4], attach_after=0.5, name="first")
 j.end()
 seen = j.replay("--ops")
 job.check(seen, f"nothing seen: {j.stderr()}")

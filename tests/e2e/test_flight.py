@@ -56,7 +56,7 @@ def on_demand():
     job.check(out.returncode == 2 and "no ranktrace with a flight recorder runs" in out.stderr, f"{out}")
     j = job.Job(["--ranks", 4, "--steps", 5000, "--step-ms", 60, "--seed", rng.randrange(1 << 30), "--graph", rng.choice(["step", "layers"])],
                 ["--flight=" + where, "--flight-seconds", 2, "--flight-mb", 1, "--flight-keep", 2], name="flight")
-    time.sleep(6)
+    j.wait_begun(4)
     j.process.send_signal(signal.SIGUSR1)
     first = flights.wait_base(where, j, lambda base: base.endswith("-signal"))
     for n, args in enumerate([[], ["--pid", str(j.process.pid)]]):
@@ -95,7 +95,7 @@ def on_a_full_disk():
     try:
         j = job.Job(["--ranks", 4, "--steps", 5000, "--step-ms", 40, "--seed", rng.randrange(1 << 30)],
                     ["--flight=" + where], name="flight")
-        time.sleep(3)
+        j.wait_begun(2)
         out = dump()
         job.check(out.returncode == 4 and "No space left on device" in out.stderr and "make room" in out.stderr, f"{out}")
         job.check(not os.listdir(where), f"left behind: {os.listdir(where)}")

@@ -18,8 +18,11 @@ def our_links(j):
 
 job.need_root()
 _, number = job.seed()
-j = job.Job(["--ranks", 4, "--steps", 150, "--seed", number], attach_after=2.0, name="kill")
-time.sleep(3)
+j = job.Job(["--ranks", 4, "--steps", 150, "--seed", number], attach_after=0.5, name="kill")
+end = time.monotonic() + 20
+while not our_links(j) and time.monotonic() < end:
+    time.sleep(0.1)
+time.sleep(2)  # what it records meanwhile has to be readable
 before = len(our_links(j))
 job.check(before > 0, "no links while tracing: this test would prove nothing")
 os.kill(j.process.pid, signal.SIGKILL)

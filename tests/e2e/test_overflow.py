@@ -48,18 +48,6 @@ class Stopped:
         self.tracer.send_signal(signal.SIGCONT)
 
 
-def wait_probed(tracer, log):
-    end = time.monotonic() + 20
-    time.sleep(1.5)
-    while time.monotonic() < end:
-        tracer.send_signal(signal.SIGUSR1) # it says how it stands
-        time.sleep(0.3)
-        with open(log) as f:
-            if any(", 0 probes" not in line and " probes, " in line for line in f):
-                return
-    job.fail("no probe was attached within 20 s")
-
-
 def lost_drawn(path):
     """Values of the counter track, in the order of time."""
     decoder, trace = check_pftrace.Decoder(), check_pftrace.Trace()
@@ -79,7 +67,7 @@ def exact():
     with open(log, "w") as err:
         tracer = subprocess.Popen([job.RANKTRACE, "record", "--json", "--ring-size", str(RING), "--pid", str(p.pid), "-o", path,
                                    "-o", trace], stdout=subprocess.PIPE, stderr=err, text=True)
-    wait_probed(tracer, log)
+    job.wait_session(tracer, log, job.has_probes)
     for _ in range(BURSTS):
         with Stopped(tracer):
             p.stdin.write(f"{PAIRS}\n")
@@ -108,11 +96,10 @@ def exact():
     job.check(f"{lost} records" in text and f"--ring-size {4 * RING}" in text, f"no remedy in:\n{text}")
 
 
-def blameless():
+def blameless(number):
     """A simulated job, half of the time with nobody to empty a ring that holds 10 ms of it."""
-    _, number = job.seed()
-    j = job.Job(["--ranks", 4, "--steps", 100000, "--step-ms", 4, "--seed", number], ["--ring-size", RING], attach_after=2.0,
-                name="overflow")
+    j = job.Job(["--ranks", 4, "--steps", 100000, "--step-ms", 4, "--seed", number], ["--ring-size", RING],
+                attach_after=0.5, name="overflow")
     time.sleep(3)
     for _ in range(12):
         with Stopped(j.process):
@@ -137,9 +124,10 @@ def refusals():
 
 def main():
     job.need_root()
+    _, number = job.seed()
     refusals()
     exact()
-    blameless()
+    blameless(number)
 
 
 caller() if len(sys.argv) > 1 else main()

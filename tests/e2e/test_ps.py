@@ -15,20 +15,34 @@ def ps():
     return [json.loads(line) for line in out.stdout.splitlines()]
 
 
+def tracers_of(p):
+    return {t for lib in p["libs"] for t in lib["tracers"].split(",")}
+
+
+def begun(ranks, mine):
+    """Each has its libraries and its dataloader."""
+    n_children = sum(p["is_child"] for p in mine)
+    return len(ranks) == 4 and n_children >= 4 and all({"nccl", "cuda"} <= tracers_of(p) for p in ranks)
+
+
 job.need_root()
 _, number = job.seed()
 name = f"ps-test-{number}"
 sim = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", job.RANKTRACE, "sim", "job", "--ranks",
                         "4", "--steps", "400", "--seed", str(number), "--job-id", name, "--quiet"])
 try:
-    time.sleep(3)
-    mine = [p for p in ps() if p["job"] == name]
-    ranks = {p["rank"]: p for p in mine if p["rank"] >= 0 and not p["is_child"]}
+    end = time.monotonic() + 30
+    while True:
+        mine = [p for p in ps() if p["job"] == name]
+        ranks = {p["rank"]: p for p in mine if p["rank"] >= 0 and not p["is_child"]}
+        if begun(ranks.values(), mine) or time.monotonic() > end:
+            break
+        time.sleep(0.2)
     print(f"{len(mine)} processes, ranks {sorted(ranks)}, pids {[p['pid'] for p in ranks.values()]}, "
           f"inside {[p['ns_pid'] for p in ranks.values()]}")
     job.check(sorted(ranks) == [0, 1, 2, 3], f"ranks {sorted(ranks)}: {mine}")
     for r, p in ranks.items():
-        tracers = {t for lib in p["libs"] for t in lib["tracers"].split(",")}
+        tracers = tracers_of(p)
         job.check(p["local_rank"] == r and p["world_size"] == 4, f"rank {r}: {p}")
         job.check(p["ns_pid"] < 100 and p["ns_pid"] != p["pid"], f"in-container pid of rank {r}: {p['ns_pid']}")
         job.check({"nccl", "cuda"} <= tracers, f"tracers of rank {r}: {tracers}")

@@ -40,4 +40,4 @@ directory = tempfile.mkdtemp(prefix="ranktrace-results-")
 job.dirs.append(directory)
 seen = {results(options, rng.randrange(1 << 30)) for options in JOBS}
 job.check(len(seen) == len(JOBS), "different jobs have the same result")
-results(["--extra-ops"], rng.randrange(1 << 30), attach_after=1.0)
+results(["--extra-ops"], rng.randrange(1 << 30), attach_after=0.1)

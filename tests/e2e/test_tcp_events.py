@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import job
@@ -65,6 +66,20 @@ def rank(refused, resets):
                             env={**os.environ, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
 
 
+def calls(tracer, *processes):
+    """They do what they are to do, and the session ends."""
+    for p in processes:
+        p.stdin.write("\n")
+        p.stdin.flush()
+        p.stdout.readline()
+    time.sleep(1)
+    tracer.send_signal(signal.SIGINT)
+    tracer.wait(60)
+    for p in processes:
+        p.kill()
+        p.wait()
+
+
 def known_numbers(rng):
     refused, resets = rng.randrange(3, 20), rng.randrange(3, 20)
     print(f"{refused} connects refused, {resets} resets", flush=True)
@@ -72,18 +87,13 @@ def known_numbers(rng):
     path = f"/tmp/ranktrace-tcp-events-{os.getpid()}.rtr"
     for p in target, bystander:
         p.stdout.readline()
-    tracer = subprocess.Popen([job.RANKTRACE, "record", "-o", path, "--pid", str(target.pid)], stderr=subprocess.PIPE, text=True)
-    time.sleep(float(os.environ.get("ATTACH_S", "4")))
-    for p in target, bystander:
-        p.stdin.write("\n")
-        p.stdin.flush()
-        p.stdout.readline()
-    time.sleep(1)
-    tracer.send_signal(signal.SIGINT)
-    err = tracer.communicate()[1]
-    for p in target, bystander:
-        p.kill()
-        p.wait()
+    with tempfile.NamedTemporaryFile(mode="r", prefix="ranktrace-tcp-events-") as log:
+        tracer = subprocess.Popen([job.RANKTRACE, "record", "-o", path, "--pid", str(target.pid)], stderr=log)
+        job.wait_session(tracer, log.name, lambda line: " 0 processes" not in line, 120)
+        time.sleep(float(os.environ.get("ATTACH_S", "1")))
+        calls(tracer, target, bystander)
+        log.seek(0)  # the tracer wrote by the same open file
+        err = log.read()
     mine, others = events(path, target.pid)
     os.unlink(path)
     count = {kind: sum(e[0] == kind for e in mine) for kind in (AGAIN, ENDED, RESET_CAME, RESET_WENT)}

@@ -75,7 +75,7 @@ def main():
         print(f"  {made} processes in {STORM_S} s; rank {rank} named {late:.2f} s after the first peer waited; longest gap {gap:.2f} s; "
               f"{kib / 1024:.1f} MiB at most")
         job.check(sum(made) >= (5000 if job.LONG else 1000), f"{made} processes: no storm")
-        job.check(late <= job.bar(10), f"{late:.2f} s")
+        job.check(late <= 10, f"{late:.2f} s")
         job.check(gap <= (1 if job.LONG else 3), f"the daemon did not look for {gap} s")
         job.check(kib <= 40 * 1024, f"{kib} KiB resident")
         job.check(not s.others(rank), f"others are named: {s.others(rank)}")

@@ -35,7 +35,7 @@ def stuck(rng, fault, cause, named):
         else:
             told = {k: e[k] for k in ("side", "sender", "receiver", "channel")}
             job.check(told == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}}, f"{told}, not {truth}")
-        job.check(late <= job.bar(5), f"told after {late:.2f} s")
+        job.check(late <= 5, f"told after {late:.2f} s")
         job.check(s.stop() == 1, "exit code is not 1")
         job.check(all(x["ranks"] == f["ranks"] for x in s.findings), f"others are named: {s.findings}")
         job.result(f"watch {fault.split(':')[0]}", late)

@@ -19,7 +19,7 @@ child_job() {
 # The rank waits for its batch in the pipe, the others for the rank.
 child_job sec=8 20
 quiet || fail "dstate-child: the job goes on"
-wait_for 1 task_is "$parent" S || fail "dstate-child: the rank is in state $(task_state "$parent")"
+wait_for 5 task_is "$parent" S || fail "dstate-child: the rank is in state $(task_state "$parent")"
 [[ $(uname -m) != x86_64 || $(cut -d' ' -f1 "/proc/$parent/syscall") == 0 ]] || fail "dstate-child: the rank is not in read()"
 task_is "$pid" D || fail "dstate-child: not for its whole time"
 job_wait || fail "dstate-child: exited with $?"

@@ -16,7 +16,7 @@ logged() { jq -r "select(.phase == \"$1\") | \"\(.fault) \(.rank)\"" "$dir/fault
 lasted_ms() {
 	jq -rs --arg f "$1" --argjson r "$2" '[.[] | select(.fault == $f and .rank == $r)] | (.[1].t_ns - .[0].t_ns) / 1000000 | floor' "$dir/faults"
 }
-about() { (($3 >= $4 - 20 && $3 <= $4 + 1000)) || fail "$1 on rank $2 lasted $3 ms instead of $4"; }
+about() { (($3 >= $4 - 20 && $3 <= $(at_most_ms 0) + $4)) || fail "$1 on rank $2 lasted $3 ms instead of $4"; }
 
 # One on each rank, and two that are everybody's.
 run --ranks 4 --steps 40 --step-ms 20 --fault slow:rank=0,step=4,until=30 --fault dstate:rank=1,step=6,sec=1 \

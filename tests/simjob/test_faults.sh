@@ -27,18 +27,18 @@ finish() { # name, seconds it was to last
 	((ms >= $2 * 1000 - 500 && ms <= $(at_most_ms "$2"))) || fail "$1 lasted $ms ms"
 }
 begin stop sec=5
-wait_for 1 task_is "$pid" T || fail "stop: state $(task_state "$pid")"
+wait_for 5 task_is "$pid" T || fail "stop: state $(task_state "$pid")"
 quiet || fail "stop: the job goes on"
 finish stop 5
 
 begin stop
-wait_for 1 task_is "$pid" T || fail "stop: state $(task_state "$pid")"
+wait_for 5 task_is "$pid" T || fail "stop: state $(task_state "$pid")"
 sleep 2
 task_is "$pid" T || fail "stop without sec= is continued"
 job_kill TERM && fail "a terminated job has to exit with 1"
 
 begin hang sec=5
-wait_for 1 task_is "$pid" S || fail "hang: state $(task_state "$pid")"
+wait_for 5 task_is "$pid" S || fail "hang: state $(task_state "$pid")"
 [[ $(cut -d' ' -f1 "/proc/$pid/syscall") == 230 || $(uname -m) != x86_64 ]] || fail "hang: not in clock_nanosleep"
 quiet || fail "hang: the job goes on"
 finish hang 5
@@ -81,13 +81,13 @@ thrice slow || fail "slow: the steps do not take longer"
 
 begin dstate sec=6
 grep -q 'by vfork' "$dir/err" && skip "no frozen file system here: $(grep vfork "$dir/err" | head -n 1)"
-wait_for 1 task_is "$pid" D || fail "dstate: state $(task_state "$pid")"
+wait_for 5 task_is "$pid" D || fail "dstate: state $(task_state "$pid")"
 sleep 2
 task_is "$pid" D || fail "dstate: not for its whole time"
 finish dstate 6
 
 begin dstate-mm sec=4
-wait_for 1 task_is "$pid" D || fail "dstate-mm: state $(task_state "$pid")"
+wait_for 5 task_is "$pid" D || fail "dstate-mm: state $(task_state "$pid")"
 timeout -s KILL 1 cat "/proc/$pid/maps" > /dev/null 2>&1 && fail "dstate-mm: the maps can be read"
 (($(cat /proc/"$pid"/task/*/stat | sed 's/.*) //' | grep -c '^D') >= 3)) || fail "dstate-mm: fewer than 3 threads in D"
 finish dstate-mm 4

@@ -21,6 +21,19 @@ next_line_is_what_it_said() {
 		[.comm, .seq, .op, .graph] == [$next.comm, $next.seq, $next.op, $next.graph]' "$dir/log" > /dev/null
 }
 
+slow() {
+	run "$mode" "slow:rank=$rank,step=8,until=12,percent=200"
+	job_wait || fail "$mode, slow: exited with $?"
+	python3 -B - "$dir/log" "$rank" << 'PY'
+import json, sys
+ends = [op["t_ns"] for op in map(json.loads, open(sys.argv[1])) if op["rank"] == int(sys.argv[2]) and op["count"] == 2]
+took = [(b - a) / 1e6 for a, b in zip(ends, ends[1:])]
+slow, healthy = took[8:11], took[4:7] + took[12:]
+print("slow", [round(t, 1) for t in slow], "healthy", [round(t, 1) for t in healthy])
+sys.exit(not (min(slow) > 2.2 * sorted(healthy)[len(healthy) // 2]))
+PY
+}
+
 for mode in step layers; do
 	for fault in hang stop hang-busy; do
 		run $mode "$fault:rank=$rank,step=$step,op=5,sec=1"
@@ -32,16 +45,7 @@ for mode in step layers; do
 		next_line_is_what_it_said || fail "$mode, $fault: the next operation is not the one it named"
 	done
 
-	run $mode "slow:rank=$rank,step=8,until=12,percent=200"
-	job_wait || fail "$mode, slow: exited with $?"
-	python3 -B - "$dir/log" "$rank" << 'PY' || fail "$mode, slow: the steps do not take longer"
-import json, sys
-ends = [op["t_ns"] for op in map(json.loads, open(sys.argv[1])) if op["rank"] == int(sys.argv[2]) and op["count"] == 2]
-took = [(b - a) / 1e6 for a, b in zip(ends, ends[1:])]
-slow, healthy = took[8:11], took[4:7] + took[12:]
-print("slow", [round(t, 1) for t in slow], "healthy", [round(t, 1) for t in healthy])
-sys.exit(not (min(slow) > 2.2 * sorted(healthy)[len(healthy) // 2]))
-PY
+	thrice slow || fail "$mode, slow: the steps do not take longer"
 
 	# A captured operation cannot change: the fault waits for the loss, which is not captured.
 	run $mode "mismatch:what=dtype,rank=$rank,step=$step,op=0"

@@ -36,8 +36,7 @@ wait_for 10 fault_began || fail "no checkpoint"
 pid=$(fault_value begin pid)
 written() { sed -n 's/^wchar: //p' "/proc/$pid/io"; }
 first=$(written)
-sleep 1
-(($(written) - first > 5000000)) || fail "the checkpoint writes no bytes"
+wait_for 3 eval '(($(written) - first > 5000000))' || fail "the checkpoint writes no bytes"
 job_kill TERM
 
 run phase:what=warmup,sec=1
@@ -50,12 +49,11 @@ run phase:what=rank0log,step=4
 run phase:what=compile,rank=1,step=4,sec=1
 
 rm -f "$dir/faults"
-job_start --ranks 2 --steps 10 --step-ms 20 --fault phase:what=compile,rank=1,step=4,sec=2
+job_start --ranks 2 --steps 10 --step-ms 20 --fault phase:what=compile,rank=1,step=4,sec=3
 wait_for 10 fault_began || fail "no compilation"
 pid=$(fault_value begin pid)
 sleep 0.2
 cpu() { awk '{ print $14 + $15 }' "/proc/$pid/stat"; }
 first=$(cpu)
-sleep 1
-(($(cpu) - first > 30)) || fail "the compiling rank burns no CPU"
+wait_for 3 eval '(($(cpu) - first > 30))' || fail "the compiling rank burns no CPU"
 job_wait || fail "compile: exited with $?"
