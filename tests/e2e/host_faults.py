@@ -7,6 +7,7 @@ import faults
 import job
 
 STEP_MS, HOST_MS = 240, 20  # of CPU time a step
+BUSY_SHARE = 0.12  # of the time that healthy ranks wait for a CPU: 0.06 to 0.1 where the machine is the test's own
 
 
 def blocked_child(rng, wait, sec=8, extra=()):
@@ -105,7 +106,8 @@ def starved(rng, how, extra=(), host_ms=HOST_MS):
     print(f"  straggler rank {rank} ({f['cause']}), {(f['t_ns'] - truth['t_ns']) / 1e9:.2f} s after the fault, {len(late)} "
           f"delayed steps; {said}")
     job.check(f["cause"] == "cpu_starved", f"cause {f['cause']}")
-    job.check(len(late) <= 5, f"named after {len(late)} delayed iterations")
+    busy = not job.LONG and said["runqueue_wait_share_peers"] > BUSY_SHARE  # others take the CPUs that the healthy ranks need
+    job.check(len(late) <= (15 if busy else 5), f"named after {len(late)} delayed iterations")
     job.check(said["runqueue_wait_share"] > said["runqueue_wait_share_peers"], f"{said}")
     if how == "quota":
         last = j.wait_finding(15, kind="straggler", phase="close") or f
