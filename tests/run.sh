@@ -86,6 +86,20 @@ run_in_slots() { # scripts
 	wait
 }
 
+# What runs alone judges speed, and others' load would be judged with it: wait while tasks wait for a CPU for a third of the time, for
+# CALM_S seconds in all of the run.
+calm_left=${CALM_S:-120}
+cpu_wait_us() { sed -n 's/^some .*total=//p' /proc/pressure/cpu 2> /dev/null; }
+wait_calm() {
+	local before begin=$SECONDS
+	while ((calm_left > SECONDS - begin)); do
+		before=$(cpu_wait_us)
+		sleep 0.3
+		(($(cpu_wait_us) - before > 100000)) || break
+	done
+	calm_left=$((calm_left - SECONDS + begin))
+}
+
 # Of what failed, each once more with its seed, while there is time for it: a broken build shall not take twice as long.
 run_again() {
 	local name begin=$SECONDS status seed seconds failed
@@ -95,6 +109,7 @@ run_again() {
 		[[ -n $name ]] && ((SECONDS - begin < RETRY_S)) || break
 		mv "$(log_of "$name")" "$(log_of "$name").first"
 		echo "once more, alone, SEED=$seed:"
+		wait_calm
 		run_script "$name" "$O" "$seed"
 	done <<< "$failed"
 }
@@ -120,7 +135,10 @@ for path in tests/vm/test_*.sh tests/[!v]*/test_*.sh tests/[!v]*/test_*.py; do
 	if runs_alone "$path"; then alone+=("$name"); else together+=("$name"); fi
 done
 ((${#together[@]})) && run_in_slots "${together[@]}"
-for name in "${alone[@]}"; do run_script "$name" "$O"; done
+for name in "${alone[@]}"; do
+	wait_calm
+	run_script "$name" "$O"
+done
 run_again
 
 # The last result of each test counts.
