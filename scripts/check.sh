@@ -11,6 +11,9 @@ sources() { find user tracers bpf schemas tools tests vmlinux -name '*.[ch]' ! -
 # Who includes whom, circles, rooms: scripts/check_includes.py has the table.
 rule_includes() { TREE=. python3 -B "$root/scripts/check_includes.py"; }
 
+# Lines and links of the docs, files that the architecture names: scripts/check_docs.py.
+rule_docs() { python3 -B "$root/scripts/check_docs.py"; }
+
 # A tracer never includes another tracer.
 rule_tracers_apart() {
 	local dir other
@@ -107,7 +110,7 @@ rule_citations() {
 }
 
 rc=0
-for rule in includes format tracers_apart libbpf cookies pure sizes names licences tables citations; do
+for rule in includes format tracers_apart libbpf cookies pure sizes names licences tables docs citations; do
 	[[ -n ${RULE:-} && $rule != "$RULE" ]] && continue
 	out=$(rule_$rule)
 	if [[ -n $out ]]; then

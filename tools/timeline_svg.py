@@ -1,24 +1,43 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# timeline_svg.py - draws the README's picture: one lane per rank, operations coloured by communicator, the findings as
-# bands, the whole run on top and a close look at each finding below.
+# timeline_svg.py - draws the README's picture: a lane per rank in which compute, wait and transfer are told apart, the
+# whole run on top, and below it one panel per finding with a caption in words. Light and dark by the reader's scheme.
 #   ranktrace replay demo.rtr --ops > ops.jsonl; ranktrace replay demo.rtr --json > incidents.jsonl
-#   tools/timeline_svg.py ops.jsonl incidents.jsonl out.svg [--window begin,end]      (seconds of the axis)
+#   tools/timeline_svg.py ops.jsonl incidents.jsonl out.svg
+#
+# Of an operation: wait is the time from this rank's entering it to the last rank's, transfer the time from then to the
+# end as inferred on the host. Compute is all other time of a rank; where a finding says that the rank slept or was
+# blocked, it is drawn as that.
 import argparse
-import bisect
 import json
 import math
+import os
+import statistics
 import sys
 from collections import defaultdict
 from xml.sax.saxutils import escape
 
-WIDTH, MARGIN, LEFT = 1000, 20, 62
-PALETTE = ["#4477AA", "#66AABB", "#B08D3C", "#7B6FB0", "#5F9E6E", "#A9768F", "#7A8793", "#3F8F8B"]
-INK, FAINT, GRID, PAPER, LANE = "#1f2933", "#66727f", "#e3e8ee", "#ffffff", "#f6f8fa"
-BANDS = {"hang": "#D6273B", "d_state": "#8E3BB8", "straggler": "#E8871E", "mismatch": "#C2185B", "stopped": "#8D5524"}
-SILENT = {"observation", "lost_events", "unobserved"}
-MAX_ZOOMS = 3
+WIDTH, MARGIN, LEFT, PIXEL = 900, 16, 64, 0.5
+PLOT = WIDTH - LEFT - MARGIN
+COMPUTE, WAIT, TRANSFER, HELD = "compute", "wait", "transfer", "held"
+LEGEND = [(COMPUTE, "computes"), (WAIT, "waits for another rank"), (TRANSFER, "transfers data"),
+          (HELD, "asleep or blocked")]
+SILENT = {"observation", "lost_events", "unobserved", "slow_step"}
+ORDER = {"straggler": 0, "d_state": 1, "hang": 1}
+PANELS_MAX = 3
+STYLE = """
+text { fill: #1f2328; } .faint { fill: #59636e; } .bold { font-weight: 600; }
+.paper { fill: #ffffff; stroke: #d1d9e0; } .grid { stroke: #d1d9e0; } .found { stroke: #cf222e; stroke-dasharray: 5 3; }
+.compute { fill: #2f6fb5; } .wait { fill: #f2c661; } .transfer { fill: #1a936f; } .held { fill: #cf222e; }
+.culprit { fill: none; stroke: #cf222e; stroke-width: 1.5; } .badge { fill: #cf222e; } .onbadge { fill: #ffffff; }
+@media (prefers-color-scheme: dark) {
+text { fill: #f0f6fc; } .faint { fill: #9da7b3; }
+.paper { fill: #0d1117; stroke: #3d444d; } .grid { stroke: #3d444d; } .found { stroke: #ff7b72; }
+.compute { fill: #58a6ff; } .wait { fill: #7a5f1d; } .transfer { fill: #3fcf9f; } .held { fill: #f85149; }
+.culprit { stroke: #ff7b72; } .badge { fill: #f85149; } .onbadge { fill: #0d1117; }
+}
+"""
 
 
 def read_lines(path):
@@ -36,29 +55,23 @@ class Finding:
         self.last = line
         self.end = line["t_ns"] if line["phase"] == "close" else None
 
-    def colour(self):
-        return BANDS.get(self.last["kind"], "#5b6b7b")
+    @property
+    def rank(self):
+        return self.last["ranks"][0]
 
-    def title(self):
-        return " ".join(filter(None, (self.last["kind"].replace("_", " ").upper(), self.last["class"])))
+    @property
+    def is_hold(self):
+        return self.last["kind"] in ("hang", "d_state", "stopped")
 
-    def details(self):
-        line, parts = self.last, []
-        ranks = [r for r in line["ranks"] if r >= 0]
-        if ranks:
-            parts.append("rank%s %s" % ("s" if len(ranks) > 1 else "", ", ".join(map(str, ranks))))
-        if line["op"]:
-            parts.append("%s #%s" % (line["op"], line["seq"]))
-        if line["cause"] and line["cause"] != line["class"]:
-            parts.append(line["cause"].replace("_", " "))
-        return " · ".join(parts)
+    def kind(self):
+        return "/".join(filter(None, (self.last["kind"], self.last["class"])))
 
 
 def findings_of(lines):
-    """In order of time; consequences of others and those that are no alarm are left out."""
+    """In order of time; consequences of others, observations, and findings that name no rank are left out."""
     found = {}
     for line in lines:
-        if line["kind"] in SILENT or line.get("caused_by"):
+        if line["kind"] in SILENT or line.get("caused_by") or not line["ranks"]:
             found.pop(line["id"], None)
         elif line["id"] in found:
             found[line["id"]].follow(line)
@@ -68,62 +81,81 @@ def findings_of(lines):
 
 
 class Job:
-    def __init__(self, ops, lines):
-        ops = [o for o in ops if o["rank"] is not None]
+    """Who computed, waited and transferred when: [(begin, end, what)] per rank, disjoint, in order of time."""
+
+    def __init__(self, ops, findings):
+        ops = [o for o in ops if o["rank"] is not None and o["comm"]]
         if not ops:
             sys.exit("no operation of a known rank in the input")
-        self.findings = findings_of(lines)
-        self.t0 = min(o["t_ns"] for o in ops)
-        ends = [o["end_ns"] or o["t_ns"] for o in ops] + [f.end or f.opened for f in self.findings]
-        self.t1 = max(ends) + max(int(0.01 * (max(ends) - self.t0)), 200000000)
+        self.findings = findings
         self.ranks = sorted({o["rank"] for o in ops})
-        self.ops = defaultdict(list)
+        self.t0 = min(o["t_ns"] for o in ops)
+        self.t1 = max(max(o["end_ns"] or o["t_ns"] for o in ops), max([f.opened for f in findings], default=0))
+        self.spans = {rank: self.spans_of(parts) for rank, parts in self.parts_of(ops).items()}
+        for f in (f for f in findings if f.is_hold and f.end):
+            f.end = self.goes_on(sorted(o["t_ns"] for o in ops if o["rank"] == f.rank), f)
+
+    @staticmethod
+    def goes_on(calls, f):
+        """A finding closes a moment after its rank goes on: that is the call after the longest silence."""
+        silences = [(b - a, b) for a, b in zip(calls, calls[1:]) if f.begin < b < f.end]
+        return max(silences)[1] if silences else f.end
+
+    def parts_of(self, ops):
+        """{rank: [(arrived, all arrived, end)]}; a rank arrives once the one before on that communicator ended."""
+        arrived, ends, free = defaultdict(dict), {}, {}
         for o in sorted(ops, key=lambda o: o["t_ns"]):
-            self.ops[o["rank"]].append((o["t_ns"], o["end_ns"] or self.t1, o["comm"] or "?", o["end_ns"] is None))
-        self.families = self.group_comms()
+            lane, key = (o["rank"], o["comm"]), (o["comm"], o["op"] if o["peer"] is not None else "", o["seq"])
+            arrived[key][o["rank"]] = max(o["t_ns"], free.get(lane, 0))
+            ends[key, o["rank"]] = o["end_ns"] or self.t1
+            free[lane] = ends[key, o["rank"]]
+        parts = defaultdict(list)
+        for key, members in arrived.items():
+            last = max(members.values())
+            for rank, at in members.items():
+                parts[rank].append((at, min(max(last, at), ends[key, rank]), ends[key, rank]))
+        return parts
 
-    def group_comms(self):
-        """{comm: (colour, row, label)}. Few communicators have a colour each; many share it with those of their kind:
-        the same number of ranks and the same place in the order in which a rank meets them."""
-        members, place = defaultdict(set), {}
-        for rank in self.ranks:
-            met = []
-            for _, _, comm, _ in self.ops[rank]:
-                members[comm].add(rank)
-                if comm not in met:
-                    met.append(comm)
-            for i, comm in enumerate(met):
-                place[comm] = min(i, place.get(comm, i))
-        kinds = defaultdict(list)
-        for comm in sorted(members, key=lambda c: (-len(members[c]), place[c], c)):
-            kinds[comm if len(members) <= 4 else (len(members[comm]), place[comm])].append(comm)
-        out = {}
-        for i, comms in enumerate(kinds.values()):
-            size = len(members[comms[0]])
-            name = "comm %s…" % comms[0][:6] if len(comms) == 1 else "%d communicators" % len(comms)
-            label = "%s of %d ranks%s" % (name, size, " each" if len(comms) > 1 else "")
-            for comm in comms:
-                out[comm] = (PALETTE[i % len(PALETTE)], i, label)
-        return out
+    @staticmethod
+    def spans_of(parts):
+        """Transfer hides wait: both at once is progress."""
+        edges = []
+        for at, last, end in parts:
+            edges += [(at, WAIT, 1), (last, WAIT, -1), (last, TRANSFER, 1), (end, TRANSFER, -1)]
+        spans, open_, begin, what = [], {WAIT: 0, TRANSFER: 0}, None, None
+        for at, kind, step in sorted(edges, key=lambda e: e[0]):
+            if what and at > begin:
+                spans.append((begin, at, what))
+            open_[kind] += step
+            what = TRANSFER if open_[TRANSFER] else WAIT if open_[WAIT] else None
+            begin = at
+        return spans
 
-    def seconds(self, ns):
-        return (ns - self.t0) / 1e9
+    def share(self, rank, what, begin, end):
+        """Of [begin, end], in ns; compute is what is neither wait nor transfer."""
+        if what == COMPUTE:
+            return end - begin - self.share(rank, WAIT, begin, end) - self.share(rank, TRANSFER, begin, end)
+        return sum(max(0, min(e, end) - max(b, begin)) for b, e, w in self.spans[rank] if w == what)
 
-    def ns(self, seconds):
-        return self.t0 + int(seconds * 1e9)
-
-    def zoom(self, f):
-        """A window in which the fault can be seen: its begin and its discovery, or some iterations of a straggler."""
-        if f.last["kind"] == "straggler":
-            rank = next((r for r in f.last["ranks"] if r in self.ops), self.ranks[0])
-            calls = [o[0] for o in self.ops[rank]]
-            at = bisect.bisect(calls, f.opened)
-            span = f.opened - calls[max(0, at - 48)] if at else 10**9
-            span = min(max(span, 200000000), 4000000000)
-            return max(f.opened - span, self.t0), min(f.opened + span // 12, self.t1)
-        end = min(f.end or f.opened, f.opened + 4000000000)
-        pad = max((end - f.begin) // 5, 200000000)
-        return max(f.begin - pad, self.t0), min(end + pad, self.t1)
+    def pixels(self, rank, begin, end, width):
+        """The lane in [begin, end] as runs of pixels [x0, x1, what]: in each what took most of it."""
+        n = int(width / PIXEL)
+        held = [(f.begin, f.end or self.t1) for f in self.findings if f.is_hold and rank in f.last["ranks"]]
+        took = [[0.0, 0.0] for _ in range(n)]
+        for b, e, what in self.spans[rank]:
+            x0, x1 = (b - begin) / (end - begin) * n, (e - begin) / (end - begin) * n
+            for x in range(max(0, int(x0)), min(n, math.ceil(x1))):
+                took[x][what == TRANSFER] += min(x1, x + 1) - max(x0, x)
+        runs = []
+        for x, (wait, transfer) in enumerate(took):
+            at = begin + (x + 0.5) / n * (end - begin)
+            rest = HELD if any(b <= at <= e for b, e in held) else COMPUTE
+            what = max((1 - wait - transfer, rest), (wait, WAIT), (transfer, TRANSFER))[1]
+            if runs and runs[-1][2] == what:
+                runs[-1][1] = x + 1
+            else:
+                runs.append([x, x + 1, what])
+        return [(x0 * PIXEL, x1 * PIXEL, what) for x0, x1, what in runs]
 
 
 class Canvas:
@@ -133,174 +165,143 @@ class Canvas:
     def add(self, text):
         self.parts.append(text)
 
-    def rect(self, x, y, w, h, fill, extra=""):
-        self.add('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"%s/>' % (x, y, w, h, fill, extra))
+    def text(self, x, y, text, size, classes="", anchor="start"):
+        self.add('<text x="%.1f" y="%.1f" font-size="%g" class="%s" text-anchor="%s">%s</text>' % (
+            x, y, size, classes, anchor, escape(text)))
 
-    def text(self, x, y, text, size=11, fill=INK, extra=""):
-        self.add('<text x="%.1f" y="%.1f" font-size="%g" fill="%s"%s>%s</text>' % (
-            x, y, size, fill, extra, escape(text)))
-
-    def line(self, x1, y1, x2, y2, stroke, extra=""):
-        self.add('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s"%s/>' % (x1, y1, x2, y2, stroke, extra))
-
-    def badge(self, x, y, number, colour):
-        self.add('<circle cx="%.1f" cy="%.1f" r="8" fill="%s"/>' % (x, y, colour))
-        self.text(x, y + 3.8, str(number), 11, "#fff", ' text-anchor="middle" font-weight="700"')
+    def badge(self, x, y, number):
+        self.add('<circle cx="%.1f" cy="%.1f" r="9" class="badge"/>' % (x, y))
+        self.text(x, y + 4.5, str(number), 12.5, "onbadge bold", "middle")
 
 
-def tick_step(span_s, width):
-    rough = span_s / max(width / 75, 2)
+def tick_step(span_s):
+    rough = span_s / 9
     power = 10 ** math.floor(math.log10(rough))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
 
 
-def bars_of(ops, begin, end, scale):
-    """Operations of one rank in a window as bars in pixels; those too close to tell apart are joined."""
-    rows = {}
-    for t, e, comm, open_ended in ops:
-        if e < begin or t > end:
-            continue
-        x0, x1 = scale(max(t, begin)), scale(min(e, end))
-        last = rows.setdefault(comm, [])
-        if last and x0 - last[-1][1] < 0.4 and open_ended == last[-1][2]:
-            last[-1][1] = max(last[-1][1], x1)
-        else:
-            last.append([x0, x1, open_ended])
-    return rows
+def draw_lanes(job, canvas, y, lane_h, begin, end, culprits):
+    """Lanes of all ranks, one path for each of the four kinds; and the axis. Returns where it ends."""
+    paths = defaultdict(list)
+    for i, rank in enumerate(job.ranks):
+        top = y + i * lane_h
+        canvas.text(LEFT - 8, top + lane_h / 2 + 4.5, "rank %d" % rank, 12.5,
+                    "bold" if rank in culprits else "faint", "end")
+        for x0, x1, what in job.pixels(rank, begin, end, PLOT):
+            paths[what].append("M%g %gh%gv%gh-%gz" % (LEFT + x0, top + 1, x1 - x0, lane_h - 2, x1 - x0))
+    for what, d in paths.items():
+        canvas.add('<path class="%s" d="%s"/>' % (what, "".join(d)))
+    bottom, span = y + len(job.ranks) * lane_h, (end - begin) / 1e9
+    step, first = tick_step(span), (begin - job.t0) / 1e9
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    at = math.ceil(first / step - 1e-9) * step
+    while at <= first + span:
+        x = LEFT + (at - first) / span * PLOT
+        canvas.add('<path class="grid" d="M%.1f %.1fv4"/>' % (x, bottom))
+        if LEFT + 8 < x < WIDTH - MARGIN - 12:
+            canvas.text(x, bottom + 16, "%.*f s" % (digits, at), 11.5, "faint", "middle")
+        at += step
+    return bottom + 24
 
 
-class Panel:
-    """Lanes of all ranks in one window of time."""
-
-    def __init__(self, job, canvas, x, y, width, lane_h, window):
-        self.job, self.canvas, self.x, self.y, self.width, self.lane_h = job, canvas, x, y, width, lane_h
-        self.begin, self.end = window
-        self.height = lane_h * len(job.ranks)
-
-    def scale(self, ns):
-        return self.x + (ns - self.begin) / (self.end - self.begin) * self.width
-
-    def clip(self, ns):
-        return min(max(ns, self.begin), self.end)
-
-    def lane_y(self, rank):
-        return self.y + self.job.ranks.index(rank) * self.lane_h
-
-    def axis(self):
-        span = (self.end - self.begin) / 1e9
-        step = tick_step(span, self.width)
-        digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        at = math.ceil(self.job.seconds(self.begin) / step - 1e-9) * step
-        while self.job.ns(at) <= self.end:
-            x = self.scale(self.job.ns(at))
-            self.canvas.line(x, self.y, x, self.y + self.height + 3, GRID)
-            self.canvas.text(x, self.y + self.height + 15, "%.*f s" % (digits, at), 10, FAINT, ' text-anchor="middle"')
-            at += step
-
-    def lanes(self, labels, culprits):
-        for i, rank in enumerate(self.job.ranks):
-            y = self.lane_y(rank)
-            self.canvas.rect(self.x, y + 1, self.width, self.lane_h - 2, LANE)
-            if labels:
-                mark = ' font-weight="700"' if rank in culprits else ""
-                self.canvas.text(self.x - 7, y + self.lane_h / 2 + 4, "rank %d" % rank, 11, culprits.get(rank, INK),
-                                 ' text-anchor="end"' + mark)
-
-    def bars(self):
-        n_rows = max(row for _, row, _ in self.job.families.values()) + 1
-        for rank in self.job.ranks:
-            y, h = self.lane_y(rank) + 2, (self.lane_h - 4) / n_rows
-            for comm, bars in bars_of(self.job.ops[rank], self.begin, self.end, self.scale).items():
-                colour, row, _ = self.job.families[comm]
-                for x0, x1, open_ended in bars:
-                    look = ' opacity="0.35"' if open_ended else ""
-                    self.canvas.rect(x0, y + row * h, max(x1 - x0, 0.6), max(h - 0.6, 1), colour, look)
-
-    def bands(self, findings, wash):
-        for f in findings:
-            end = f.end or self.end
-            if f.begin > self.end or end < self.begin:
-                continue
-            x0, x1 = self.scale(self.clip(f.begin)), self.scale(self.clip(end))
-            for rank in (r for r in f.last["ranks"] if r in self.job.ranks):
-                y = self.lane_y(rank)
-                self.canvas.rect(x0, y + 0.5, max(x1 - x0, 2), self.lane_h - 1, f.colour(),
-                                 ' fill-opacity="%g" stroke="%s" stroke-width="1.4"' % (wash, f.colour()))
-
-    def found(self, f):
-        """The moment at which the finding was reported, from top to bottom."""
-        if self.begin <= f.opened <= self.end:
-            x = self.scale(f.opened)
-            self.canvas.line(x, self.y - 3, x, self.y + self.height, f.colour(),
-                             ' stroke-width="1.3" stroke-dasharray="4 3"')
+def outline(canvas, job, f, y, lane_h, begin, end):
+    """The culprits' lanes from the fault's begin to its end, and the moment at which it was reported."""
+    def x_of(ns):
+        return LEFT + (min(max(ns, begin), end) - begin) / (end - begin) * PLOT
+    x0, x1 = x_of(f.begin), x_of(f.end or end)
+    for rank in (r for r in f.last["ranks"] if r in job.ranks):
+        canvas.add('<rect class="culprit" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>' % (
+            x0, y + job.ranks.index(rank) * lane_h, max(x1 - x0, 2), lane_h))
+    if begin < f.opened < end:
+        x, bottom = x_of(f.opened), y + len(job.ranks) * lane_h
+        canvas.add('<path class="found" d="M%.1f %.1fV%.1f"/>' % (x, y - 4, bottom))
+        canvas.text(x + 4 if x < WIDTH - 120 else x - 4, y - 7, "reported", 11.5, "faint",
+                    "start" if x < WIDTH - 120 else "end")
 
 
-def draw_overview(job, canvas, y, findings, window):
-    panel = Panel(job, canvas, LEFT + MARGIN, y, WIDTH - LEFT - 2 * MARGIN, 17, window)
-    culprits = {r: f.colour() for f in findings for r in f.last["ranks"]}
-    panel.lanes(True, culprits)
-    panel.axis()
-    panel.bars()
-    panel.bands(findings, 0.22)
-    for i, f in enumerate(findings):
-        ranks = [r for r in f.last["ranks"] if r in job.ranks]
-        if ranks and window[0] <= f.opened <= window[1]:
-            canvas.badge(panel.scale(panel.clip(f.begin)) + 3, panel.lane_y(ranks[0]) + 8.5, i + 1, f.colour())
-    return y + panel.height + 24
+def window_of(job, f):
+    """A window in which the fault can be read: its begin and its report, or some iterations of a straggler."""
+    if not f.is_hold:
+        step_s = next((v for k, v in f.last["evidence"].items() if k in ("step_s", "step")), 0.25)
+        span = int(4 * step_s * 1e9)
+        return max(f.opened - int(0.9 * span), job.t0), f.opened + int(0.1 * span)
+    end = f.end or f.opened
+    pad = int((end - f.begin) * 0.12)
+    return max(f.begin - pad, job.t0), min(end + pad, job.t1)
 
 
-def draw_zooms(job, canvas, y, findings):
-    shown = [(i, f) for i, f in enumerate(findings) if f.last["ranks"]]
-    urgent = {"hang": 0, "d_state": 1, "straggler": 2, "mismatch": 1}
-    shown = sorted(sorted(shown, key=lambda p: urgent.get(p[1].last["kind"], 3))[:MAX_ZOOMS])
-    if not shown:
-        return y
-    gap = 22
-    width = (WIDTH - LEFT - 2 * MARGIN - gap * (len(shown) - 1)) / len(shown)
-    bottom = y
-    for column, (i, f) in enumerate(shown):
-        x = MARGIN + LEFT + column * (width + gap)
-        canvas.badge(x + 8, y + 12, i + 1, f.colour())
-        canvas.text(x + 22, y + 16, f.title(), 13, f.colour(), ' font-weight="700"')
-        canvas.text(x + 22, y + 32, f.details(), 11)
-        canvas.text(x + 22, y + 47, "reported after %.1f s" % max((f.opened - f.begin) / 1e9, 0), 11, FAINT)
-        panel = Panel(job, canvas, x, y + 58, width, 17, job.zoom(f))
-        panel.lanes(column == 0, {})
-        panel.axis()
-        panel.bars()
-        panel.bands([f], 0.2)
-        panel.found(f)
-        bottom = max(bottom, y + 58 + panel.height + 24)
-    return bottom
+def others_waiting(job, f, begin, end):
+    others = [r for r in job.ranks if r not in f.last["ranks"]]
+    return sum(job.share(r, WAIT, begin, end) > 0.1 * (end - begin) for r in others)
 
 
-def draw_legend(job, canvas, y, findings):
-    x = MARGIN + LEFT
-    entries = sorted({(row, colour, label) for colour, row, label in job.families.values()})
-    for _, colour, label in entries:
-        if x + 24 + 6.2 * len(label) > WIDTH - MARGIN:
-            x, y = MARGIN + LEFT, y + 18
-        canvas.rect(x, y - 9, 14, 10, colour)
-        canvas.text(x + 20, y, label, 11)
-        x += 34 + 6.0 * len(label)
-    y += 18
-    notes = "A bar: from the call to the operation's end, as inferred on the host; pale: no end."
-    if findings:
-        notes += " A band: the rank the finding names; dashed: the moment it was reported."
-    canvas.text(MARGIN + LEFT, y, notes, 11, FAINT)
-    return y + 14
+def captions(job, f, begin, end):
+    """What happened, in words; and what ranktrace said of it."""
+    line, n = f.last, others_waiting(job, f, begin, end)
+    who = "Rank %s" % ", ".join(map(str, line["ranks"]))
+    waiting = "%d rank%s wait%s" % (n, "s" if n != 1 else "", "" if n != 1 else "s")
+    for_s = "%.1f s" % (((f.end or end) - f.begin) / 1e9)
+    if line["kind"] == "straggler":
+        # Over the iterations since the fault began: a single one is the host's jitter.
+        mine = job.share(f.rank, COMPUTE, f.begin, f.opened)
+        peers = statistics.median(job.share(r, COMPUTE, f.begin, f.opened) for r in job.ranks if r not in line["ranks"])
+        what = "%s computes %.0f %% longer: %s" % (who, 100 * (mine / peers - 1), waiting)
+    elif line["kind"] == "d_state" or line["class"] == "host_blocked":
+        what = "%s is blocked in the kernel for %s: %s" % (who, for_s, waiting)
+    elif line["class"] == "missing_enter" and line["cause"] == "asleep":
+        what = "%s sleeps for %s and does not enter %s #%s: %s" % (who, for_s, line["op"], line["seq"], waiting)
+    else:
+        what = "%s, %s for %s: %s" % (who, f.kind().replace("_", " "), for_s, waiting)
+    said = "%s, reported after %.1f s" % (f.kind(), max(f.opened - f.begin, 0) / 1e9)
+    blocked_by = [line["evidence"].get("wchan"), os.path.basename(line["evidence"].get("file") or "")]
+    if any(blocked_by):
+        said += ": " + " in ".join(filter(None, (blocked_by[0], blocked_by[1])))
+    return what, said
 
 
-def draw(job, window):
-    canvas, findings = Canvas(), job.findings
-    y = draw_overview(job, canvas, 24, findings, window)
-    y = draw_zooms(job, canvas, y + 12, findings)
-    height = draw_legend(job, canvas, y + 14, findings)
-    head = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" '
-            'font-family="-apple-system, \'Segoe UI\', \'DejaVu Sans\', Roboto, Helvetica, Arial, sans-serif">\n'
-            '<title>timeline of %d ranks, drawn by tools/timeline_svg.py</title>\n'
-            '<rect width="%d" height="%d" rx="6" fill="%s" stroke="%s"/>\n' % (
-                WIDTH, height, WIDTH, height, len(job.ranks), WIDTH, height, PAPER, GRID))
+def draw_panel(job, canvas, y, number, f):
+    begin, end = window_of(job, f)
+    what, said = captions(job, f, begin, end)
+    canvas.badge(MARGIN + 9, y + 9, number)
+    canvas.text(MARGIN + 26, y + 14, what, 15.5, "bold")
+    canvas.text(MARGIN + 26, y + 32, said, 13, "faint")
+    top = y + 54
+    bottom = draw_lanes(job, canvas, top, 16, begin, end, f.last["ranks"])
+    outline(canvas, job, f, top, 16, begin, end)
+    return bottom + 14
+
+
+def draw_head(job, canvas):
+    canvas.text(MARGIN, 30, "%d ranks, %s: who computes, who waits, when data move" % (
+        len(job.ranks), "%d fault%s" % (len(job.findings), "" if len(job.findings) == 1 else "s")), 18, "bold")
+    x = MARGIN
+    for what, label in LEGEND:
+        canvas.add('<rect class="%s" x="%.1f" y="43" width="16" height="12" rx="2"/>' % (what, x))
+        canvas.text(x + 22, 53.5, label, 13)
+        x += 46 + 6.9 * len(label)
+    return 74
+
+
+def draw(job):
+    canvas = Canvas()
+    y = draw_head(job, canvas)
+    overview, culprits = y, {r for f in job.findings for r in f.last["ranks"]}
+    y = draw_lanes(job, canvas, y, 14, job.t0, job.t1, culprits) + 16
+    shown = sorted(job.findings, key=lambda f: ORDER.get(f.last["kind"], 2))[:PANELS_MAX]
+    for number, f in enumerate(sorted(shown, key=lambda f: f.begin), 1):
+        row = overview + job.ranks.index(f.rank) * 14 + 7 if f.rank in job.ranks else overview
+        canvas.badge(LEFT + (f.begin - job.t0) / (job.t1 - job.t0) * PLOT, row, number)
+        y = draw_panel(job, canvas, y, number, f)
+    canvas.text(MARGIN, y + 4, "A simulated job under the real tracer (make demo). Ends of operations are inferred on "
+                "the host.", 12, "faint")
+    height = y + 18
+    head = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" '
+            'aria-labelledby="title" font-family="-apple-system, \'Segoe UI\', \'DejaVu Sans\', Roboto, Helvetica, '
+            'Arial, sans-serif">\n<title id="title">Timeline of %d ranks: %s</title>\n<style>%s</style>\n'
+            '<rect class="paper" x="0.5" y="0.5" width="%d" height="%d" rx="6"/>\n' % (
+                WIDTH, height, WIDTH, height, len(job.ranks),
+                escape("; ".join(captions(job, f, *window_of(job, f))[0] for f in job.findings)), STYLE,
+                WIDTH - 1, height - 1))
     return head + "\n".join(canvas.parts) + "\n</svg>\n"
 
 
@@ -309,15 +310,10 @@ def main():
     parser.add_argument("ops", help="JSON lines of `ranktrace replay --ops`")
     parser.add_argument("incidents", help="JSON lines of findings")
     parser.add_argument("out", help="SVG file")
-    parser.add_argument("--window", help="begin,end of the upper picture in seconds from the first operation")
     args = parser.parse_args()
-    job = Job(read_lines(args.ops), read_lines(args.incidents))
-    window = (job.t0, job.t1)
-    if args.window:
-        begin, end = (float(s) for s in args.window.split(","))
-        window = (job.ns(begin), job.ns(end))
+    job = Job(read_lines(args.ops), findings_of(read_lines(args.incidents)))
     with open(args.out, "w", encoding="utf-8") as f:
-        f.write(draw(job, window))
+        f.write(draw(job))
 
 
 if __name__ == "__main__":

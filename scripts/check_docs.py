@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules for docs, called by check.sh: prints what breaks one.
+
+Lines of README.md, CONTRIBUTING.md, docs/ and the tracers' READMEs have at most 120 characters; a row of a table may be
+longer where one cell alone (a link, a command) cannot be broken. README.md has at most 250 lines. Every relative link
+leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names exists.
+"""
+import glob
+import os
+import re
+import sys
+
+LINE_MAX, README_MAX, CELL_MAX = 120, 250, 80
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^^\]][^\]]*\]:\s+(\S+)", re.M)
+FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:bpf\.c|bpf\.h|[ch]|def|mk|py|sh|json|md|proto))`")
+
+
+def lines_long(path, text):
+    for n, line in enumerate(text.split("\n"), 1):
+        cells = [c.strip() for c in line.strip("| ").split("|")] if line.startswith("|") else []
+        if len(line) > LINE_MAX and not any(len(c) > CELL_MAX and " " not in c for c in cells):
+            yield f"{path}:{n}: {len(line)} characters, more than {LINE_MAX}"
+
+
+def anchors(path):
+    """What a heading is called in a link: lower case, no punctuation, spaces as dashes."""
+    with open(path, encoding="utf-8") as f:
+        heads = re.findall(r"^#+ +(.*)$", f.read(), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def links_dead(path, text):
+    for link in (a or b for a, b in LINK.findall(text)):
+        target, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        to = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+        if not os.path.exists(to):
+            yield f"{path}: link to {link}: no such file"
+        elif anchor and to.endswith(".md") and anchor not in anchors(to):
+            yield f"{path}: link to {link}: no such heading"
+
+
+def files_missing(path, text):
+    for name in sorted(set(FILE.findall(text))):
+        if not os.path.exists(name):
+            yield f"{path}: names {name}, which does not exist"
+
+
+def check(path):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    yield from lines_long(path, text)
+    yield from links_dead(path, text)
+    if path == "README.md" and text.count("\n") > README_MAX:
+        yield f"{path}: {text.count(chr(10))} lines, more than {README_MAX}"
+    if path == "docs/architecture.md":
+        yield from files_missing(path, text)
+
+
+def main():
+    pages = glob.glob("docs/**/*.md", recursive=True) + glob.glob("tracers/*/README.md")
+    broken = [line for path in ["README.md", "CONTRIBUTING.md", *sorted(pages)] for line in check(path)]
+    print("\n".join(broken), end="\n" if broken else "")
+    return int(bool(broken))
+
+
+sys.exit(main())
