@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fault matrix, case by case: inject, wait for the verdict, check who is named and when. See docs/verdicts.md."""
+"""The fault matrix, case by case: inject, wait for the verdict, check who is named and when. See docs/findings.md."""
 import job
 import rtr
 

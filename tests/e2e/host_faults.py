@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of the host: a dataloader's D state, missing CPU, uneven work, two faults at once. See docs/verdicts.md."""
+"""Faults of the host: a dataloader's D state, missing CPU, uneven work, two faults at once. See docs/findings.md."""
 import collections
 import subprocess
 

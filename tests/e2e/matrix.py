@@ -5,7 +5,7 @@
 
 Prints a line per case (trials, passed, seconds to the verdict) and the seeds of what failed, which
 `SEED=n TRIALS=1 python3 tests/e2e/test_fNN_x.py` runs again; with -o FILE the same as JSON lines. Exit status 1 when a
-case lies below its bar (docs/verdicts.md). Trials side by side share the machine: JOBS is a quarter of the cores
+case lies below its bar (docs/measurements/faults.md). Trials side by side share the machine: JOBS is a quarter of the cores
 unless told. Each of them has a copy of the program and its libraries: probes go on files, and two jobs of one file would
 pay for each other's. Needs Python's standard library only, and O is a build or a packed one (make pack)."""
 import argparse
@@ -25,7 +25,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# trials and the share of them that must pass: the matrix of docs/verdicts.md
+# trials and the share of them that must pass: the matrix of docs/measurements/faults.md
 MATRIX = {
     "f01": (100, 1.0), "f02": (100, 1.0), "f03": (100, 0.99), "f04": (100, 1.0), "f05": (100, 1.0), "f06": (100, 0.99),
     "f07": (100, 0.98), "f08": (100, 1.0), "f09": (100, 0.98), "f10": (100, 0.97), "f11": (100, 0.97), "f12": (100, 0.95),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts in a guest: N veth ends v0, v1... with an address and a soft-RoCE device rxeN each, their other ends b0, b1... in one bridge.
 
-Soft-RoCE asks the first network namespace for its routes whatever namespace its device is in (docs/decisions.md), so the
+Soft-RoCE asks the first network namespace for its routes whatever namespace its device is in (docs/decisions/tests.md), so the
 hosts' ends all stand in that one, and traffic between two addresses of one machine is forced over the wires: a packet that goes out
 by vN is routed by vN's own table, what comes in on vN is local, and only what says neither asks the local table.
 """

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tcp_table.c - see tcp_table.h. A dump of a namespace costs by the kernel's table, a question for one socket does not:
- * few connections are asked for one by one (docs/tcp.md has the figures).
+ * few connections are asked for one by one (docs/measurements/tcp.md has the figures).
  */
 #include "tracers/tcp/tcp_table.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ops.c - every operation as a JSON line, with the keys that the simulated job's own log uses (docs/design.md,
- * Operations), so that the two can be compared line by line. Nothing in it is foreign text: printf is enough.
+ * ops.c - every operation as a JSON line, with the keys that the simulated job's own log uses, so that the two
+ * can be compared line by line. Nothing in it is foreign text: printf is enough.
  */
 #include <errno.h>
 #include <inttypes.h>

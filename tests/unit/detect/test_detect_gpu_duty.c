@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_detect_gpu_duty.c - detector gpu_duty on made-up activity of GPUs: the figures measured on two H200s
- * (docs/measurements.md) and what follows from them for more GPUs and other sizes of the fault. Who is slower is
+ * (docs/measurements/gpu.md) and what follows from them for more GPUs and other sizes of the fault. Who is slower is
  * named within 10 s of it; equal ranks, pauses, a spinning kernel and a job that changes as a whole name nobody.
  */
 #include <setjmp.h>
@@ -196,7 +196,7 @@ static void test_roles_need_not_be_alike(void **state)
 	}
 }
 
-/* Fixed seeds: what chance may do once in thousands of hours is no failure (docs/decisions.md, 15). */
+/* Fixed seeds: what chance may do once in thousands of hours is no failure (docs/decisions/tests.md, 15). */
 static void test_equal_gpus_name_nobody(void **state)
 {
 	uint64_t rng = 20261122;

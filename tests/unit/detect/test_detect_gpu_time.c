@@ -151,7 +151,7 @@ static void test_slow_gpu_is_named(void **state)
 }
 
 /* Random sequence lengths: every pass differs by up to a third, on all ranks alike. Fixed seeds: what chance may do
- * once in thousands of jobs is no failure (docs/decisions.md, 15). */
+ * once in thousands of jobs is no failure (docs/decisions/tests.md, 15). */
 static void test_uneven_data_names_nobody(void **state)
 {
 	uint64_t rng = 20261121;

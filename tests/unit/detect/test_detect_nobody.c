@@ -17,7 +17,7 @@
 
 static const int layouts[][3] = { { 1, 8, 1 }, { 1, 2, 1 }, { 1, 4, 2 }, { 2, 2, 2 }, { 1, 2, 4 }, { 4, 2, 1 } };
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
-#define SEEDS 4 /* of each case; all fixed: see decisions.md, 15 */
+#define SEEDS 4 /* of each case; all fixed: see docs/decisions/tests.md, 15 */
 
 struct uneven {
 	const char *name;

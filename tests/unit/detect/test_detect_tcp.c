@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_tcp.c - detector tcp, on the connections of a ring of hosts: each row of docs/tcp.md is told as what it
- * is, at the host or the path it is at, of no rank; healthy, busy and idle connections, other traffic and what a kernel
- * does not tell are no fault.
+ * test_detect_tcp.c - detector tcp, on the connections of a ring of hosts: each row of docs/findings.md is told as what
+ * it is, at the host or the path it is at, of no rank; healthy, busy and idle connections, other traffic and what a
+ * kernel does not tell are no fault.
  */
 #include <errno.h>
 

@@ -139,7 +139,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 }
 
 /* What had to be sent again. CRC errors alone are no fault: links with forward error correction count them by the
- * hundred a second on healthy H200s under load, without one replay (docs/measurements.md). */
+ * hundred a second on healthy H200s under load, without one replay (docs/measurements/gpu.md). */
 static uint64_t link_errors(const struct gpu_health *now, const struct gpu_health *then)
 {
 	return grown(now->nvlink_replay, then->nvlink_replay);

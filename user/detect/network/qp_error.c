@@ -3,7 +3,7 @@
  * qp_error.c - queue pairs of ranks that ended in an error: by the first completion that was no success (tier burst),
  * by an asynchronous event (tier trace), or by the state that the kernel lists (every tier). A transport that gave up
  * is the path's or the far end's, so nobody's here; a refused request is software's and no link's; a process that died
- * explains all of them. docs/link.md.
+ * explains all of them. docs/findings.md.
  */
 #include <errno.h>
 

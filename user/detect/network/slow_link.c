@@ -3,7 +3,7 @@
  * slow_link.c - one way between two ranks on which data take much longer than on all others, while the job goes on: a
  * port or a link that is slow and loses nothing, so that no counter tells. Where another way of one of the two ranks is
  * slow, too, it is that rank's port, else the link between the two. All ways slow alike is a busy network, and told by
- * nobody. docs/link.md.
+ * nobody. docs/findings.md.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * path_share.h - for how large a share of the time something is on its way from one rank to another: handed to the
  * network and not through, by looks at NCCL's proxies (transmitted, and not done). In a ring all send alike, so these
- * shares are as the times that a slice takes on each way. Docs: docs/link.md.
+ * shares are as the times that a slice takes on each way. Docs: docs/findings.md.
  */
 #ifndef RANKTRACE_PATH_SHARE_H
 #define RANKTRACE_PATH_SHARE_H
