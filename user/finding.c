@@ -24,6 +24,13 @@ static const char *const classes[HANG_CLASS_MAX] = {
 #undef X
 };
 
+static const char *const causes[CAUSE_MAX] = {
+	[CAUSE_NONE] = "",
+#define CAUSE(id, name, help) [CAUSE_##id] = name,
+#include "cause.def"
+#undef CAUSE
+};
+
 static const bool types_are_text[] = {
 #define X(id, name, is_text) [EVIDENCE_TYPE_##id] = is_text,
 	EVIDENCE_TYPES(X)
@@ -56,6 +63,18 @@ const char *finding_kind_name(enum finding_kind kind)
 const char *hang_class_name(enum hang_class class)
 {
 	return (unsigned int)class < HANG_CLASS_MAX ? classes[class] : "?";
+}
+
+const char *cause_name(enum finding_cause cause)
+{
+	return (unsigned int)cause < CAUSE_MAX ? causes[cause] : "?";
+}
+
+const char *finding_cause_shown(const struct finding *f)
+{
+	const char *wchan = f->cause == CAUSE_D_STATE ? finding_text(f, EVIDENCE_WCHAN) : NULL;
+
+	return wchan ? wchan : cause_name(f->cause);
 }
 
 bool finding_kind_exits(enum finding_kind kind)

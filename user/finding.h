@@ -94,6 +94,14 @@ enum evidence_id {
 	EVIDENCE_ID_MAX
 };
 
+enum finding_cause {
+	CAUSE_NONE,
+#define CAUSE(id, name, help) CAUSE_##id,
+#include "cause.def"
+#undef CAUSE
+	CAUSE_MAX
+};
+
 enum finding_kind {
 #define X(id, name, exits) FINDING_##id,
 	FINDING_KINDS(X)
@@ -124,7 +132,7 @@ struct finding {
 	uint64_t caused_by_key; /* key of the finding this one is a consequence of, 0 none */
 	enum finding_kind kind;
 	enum hang_class class;
-	const char *cause;                     /* "asleep", "stopped", "mmap_lock", "gpu_or_unknown"...; NULL none */
+	enum finding_cause cause;
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
 	uint32_t pids[FINDING_RANKS_MAX];
 	const char *job;  /* where no rank is named; NULL: that of its ranks */
@@ -154,6 +162,9 @@ struct incident {           /* a finding with its history; what sinks get */
 
 const char *finding_kind_name(enum finding_kind kind);
 const char *hang_class_name(enum hang_class class);
+const char *cause_name(enum finding_cause cause); /* as JSON has it; "" none */
+/* What people read: of a thread that is blocked in the kernel the function that it waits in. */
+const char *finding_cause_shown(const struct finding *f);
 bool finding_kind_exits(enum finding_kind kind); /* true: exit code 1 */
 
 /* Key of a fault from its parts (kind, class-independent object ids); never 0. */

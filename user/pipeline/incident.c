@@ -134,7 +134,7 @@ static bool finding_differs(const struct finding *a, const struct finding *b)
 {
 	if (a->class != b->class || a->n_ranks != b->n_ranks || a->caused_by_key != b->caused_by_key)
 		return true;
-	if ((a->cause == NULL) != (b->cause == NULL) || (a->cause && strcmp(a->cause, b->cause)))
+	if (strcmp(finding_cause_shown(a), finding_cause_shown(b)))
 		return true;
 	if (a->has_op && (a->comm != b->comm || a->seq != b->seq || a->op != b->op))
 		return true;

@@ -56,6 +56,6 @@ void outputs_costs_say(struct pipeline *p)
 			snprintf(rank, sizeof(rank), " rank %d", f->ranks[0]);
 		log_info("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_name(f->kind),
 			 *class ? "/" : "", class, rank, f->n_ranks > 1 ? " and others" : "",
-			 f->cause ? f->cause : "no cause known", costs[i]->id);
+			 f->cause ? finding_cause_shown(f) : "no cause known", costs[i]->id);
 	}
 }

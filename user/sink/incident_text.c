@@ -66,7 +66,7 @@ static const char *finding_verb(const struct finding *f)
 	};
 	const char *verb = f->kind == FINDING_HANG ? hangs[f->class] : kinds[f->kind];
 
-	if (f->class == HANG_PROCESS_DEAD && f->cause && !strcmp(f->cause, "not_there"))
+	if (f->class == HANG_PROCESS_DEAD && f->cause == CAUSE_NOT_THERE)
 		return "has no process here any more; the others wait in";
 
 	return verb ? verb : "";
@@ -127,6 +127,7 @@ void incident_text_sentence(struct text *t, const struct incident *i)
 {
 	const struct finding *f = &i->f;
 	double since_s = i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0;
+	const char *cause = finding_cause_shown(f);
 	int waiting = i->phase == PHASE_CLOSE ? 0 : peers_waiting(f);
 
 	if (!text_port(t, f) && !text_tcp(t, f)) {
@@ -134,9 +135,9 @@ void incident_text_sentence(struct text *t, const struct incident *i)
 		text_add(t, " %s", finding_verb(f));
 	}
 	text_where(t, f);
-	if (f->cause && *f->cause && strcmp(f->cause, hang_class_name(f->class)) && strcmp(f->cause, "not_there")) {
+	if (*cause && strcmp(cause, hang_class_name(f->class)) && f->cause != CAUSE_NOT_THERE) {
 		text_add(t, ": ");
-		text_foreign(t, f->cause, NULL);
+		text_foreign(t, cause, NULL);
 	}
 	if (waiting)
 		text_add(t, "; %d peer%s for ", waiting, waiting == 1 ? " waits" : "s wait");

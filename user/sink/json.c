@@ -121,7 +121,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_text(o, "phase", phases[i->phase], false);
 	add_text(o, "kind", finding_kind_name(f->kind), false);
 	add_text(o, "class", hang_class_name(f->class), true);
-	add_text(o, "cause", f->cause, true);
+	add_text(o, "cause", cause_name(f->cause), true);
 	add_text(o, "caused_by", i->caused_by, true);
 	add_text(o, "job", job_of(f, m), true);
 	add_text(o, "host", f->host ? f->host : m->host, true);

@@ -37,7 +37,7 @@ static void the_gone_one_is_named(void **state)
 	f = only();
 	assert_int_equal(f->kind, FINDING_HANG);
 	assert_int_equal(f->class, HANG_PROCESS_DEAD);
-	assert_string_equal(f->cause, "not_there");
+	assert_string_equal(cause_name(f->cause), "not_there");
 	assert_int_equal(f->ranks[0], 1);
 	assert_int_equal(f->pids[0], 0);
 	assert_int_equal(f->comm, WORLD);
@@ -129,7 +129,7 @@ static void of_other_hosts_nobody_is_dead(void **state)
 	tick();
 	assert_int_equal(only()->kind, FINDING_HANG);
 	assert_int_equal(only()->class, HANG_UNKNOWN);
-	assert_string_equal(only()->cause, "no_host_told");
+	assert_string_equal(cause_name(only()->cause), "no_host_told");
 	assert_int_equal(only()->ranks[0], 1);
 	assert_true(only()->confidence < 0.5);
 }

@@ -94,7 +94,7 @@ static void a_gpu_that_does_not_return(void **state)
 	}
 	assert_int_equal(only()->kind, FINDING_HANG);
 	assert_int_equal(only()->ranks[0], 2);
-	assert_string_equal(only()->cause, "gpu_not_returning");
+	assert_string_equal(cause_name(only()->cause), "gpu_not_returning");
 }
 
 static void unread_stacks_are_told(void **state)
@@ -164,7 +164,7 @@ static void a_stack_that_comes_later_is_evidence_only(void **state)
 			if (i < 2)
 				continue;
 			assert_int_equal(only()->kind, busy ? FINDING_OBSERVATION : FINDING_HANG);
-			assert_string_equal(only()->cause, busy ? "busy" : "asleep");
+			assert_string_equal(cause_name(only()->cause), busy ? "busy" : "asleep");
 			assert_true(!text_of(only(), "native_frame") == (i < 3));
 		}
 	}

@@ -54,7 +54,7 @@ static void tick(struct duty *u)
 		if (f->kind != FINDING_STRAGGLER)
 			continue;
 		assert_int_equal(f->n_ranks, 1);
-		assert_string_equal(f->cause, "gpu");
+		assert_string_equal(cause_name(f->cause), "gpu");
 		u->n_named++;
 		if (u->named < 0) {
 			u->named = f->ranks[0];

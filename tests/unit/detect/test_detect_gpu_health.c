@@ -122,10 +122,10 @@ static const struct finding *only(const struct node *u, enum finding_kind kind, 
 	const struct finding *f = u->list.n == 1 ? &u->list.items[0] : NULL;
 
 	for (size_t i = 0; i < u->list.n && !f; i++)
-		printf("also %s %s\n", finding_kind_name(u->list.items[i].kind), u->list.items[i].cause);
+		printf("also %s %s\n", finding_kind_name(u->list.items[i].kind), cause_name(u->list.items[i].cause));
 	assert_non_null(f);
 	assert_int_equal(f->kind, kind);
-	assert_string_equal(f->cause, cause);
+	assert_string_equal(cause_name(f->cause), cause);
 	return f;
 }
 
@@ -372,7 +372,7 @@ static void test_xid(void **state)
 static void test_it_is_the_cause_of_slowness(void **state)
 {
 	struct node u = node_new();
-	struct finding slow = { .kind = FINDING_STRAGGLER, .cause = "gpu_or_unknown" }, other = slow;
+	struct finding slow = { .kind = FINDING_STRAGGLER, .cause = CAUSE_GPU_OR_UNKNOWN }, other = slow;
 
 	(void)state;
 	finding_add_rank(&slow, 2, job_pid(2));
@@ -383,9 +383,9 @@ static void test_it_is_the_cause_of_slowness(void **state)
 	}
 	gpu_cause_set(u.m, &u.list, &slow);
 	gpu_cause_set(u.m, &u.list, &other);
-	assert_string_equal(slow.cause, "gpu_throttled");
+	assert_string_equal(cause_name(slow.cause), "gpu_throttled");
 	assert_int_equal(slow.caused_by_key, u.list.items[0].key);
-	assert_string_equal(other.cause, "gpu_or_unknown");
+	assert_string_equal(cause_name(other.cause), "gpu_or_unknown");
 	node_free(&u);
 }
 

@@ -141,7 +141,7 @@ static void test_slow_gpu_is_named(void **state)
 		assert_int_equal(verdict_roots(&v), 1);
 		assert_int_equal(s->f.n_ranks, 1);
 		assert_int_equal(s->f.ranks[0], w.slow_rank);
-		assert_string_equal(s->f.cause, "gpu");
+		assert_string_equal(cause_name(s->f.cause), "gpu");
 		after_readings = ((double)s->open_ns / SEC - 100) / j->o.step_s / READ_EVERY_STEPS - 4;
 		printf("%d ranks: rank %d named after %.1f readings\n", ranks, w.slow_rank, after_readings);
 		assert_true(after_readings < (ranks == 2 ? 12 : 6));

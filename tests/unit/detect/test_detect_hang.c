@@ -43,7 +43,7 @@ static bool is_named(const struct job *j, const struct seen_finding *s, enum han
 	bool op_known = j->o.pp == 1 && j->o.attach_step == 0;
 
 	return s && s->f.class == class && s->f.n_ranks == 1 && s->f.ranks[0] == j->o.faults[0].rank &&
-	       s->f.pids[0] == job_pid(s->f.ranks[0]) && s->f.cause && !strcmp(s->f.cause, cause) && s->f.has_op &&
+	       s->f.pids[0] == job_pid(s->f.ranks[0]) && !strcmp(cause_name(s->f.cause), cause) && s->f.has_op &&
 	       (!op_known || (s->f.comm == j->fault_comm[0] && s->f.seq == j->fault_seq[0]));
 }
 

@@ -161,7 +161,7 @@ static void expect(enum finding_kind kind, enum hang_class class, int rank, cons
 	assert_int_equal(list.items[0].n_ranks, rank >= 0);
 	if (rank >= 0)
 		assert_int_equal(list.items[0].ranks[0], rank);
-	assert_string_equal(list.items[0].cause, cause);
+	assert_string_equal(cause_name(list.items[0].cause), cause);
 }
 
 /* --- creations --- */

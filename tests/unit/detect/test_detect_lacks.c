@@ -163,7 +163,7 @@ static void test_a_thread_that_runs_is_not_asleep(void **state)
 	state_of[1] = TASK_SLEEP;
 	ticks(2);
 	assert_int_equal(list.n, 1);
-	assert_string_equal(list.items[0].cause, "asleep");
+	assert_string_equal(cause_name(list.items[0].cause), "asleep");
 }
 
 /* Operation 20 is over, so rank 1 was there: its record is lost. */
@@ -218,7 +218,7 @@ static void test_a_gpu_at_work_is_work(void **state)
 	ticks(5);
 	assert_int_equal(list.n, 1);
 	assert_int_equal(list.items[0].kind, FINDING_OBSERVATION);
-	assert_string_equal(list.items[0].cause, "gpu");
+	assert_string_equal(cause_name(list.items[0].cause), "gpu");
 	assert_int_equal(list.items[0].ranks[0], 1);
 }
 

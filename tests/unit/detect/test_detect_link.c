@@ -130,7 +130,7 @@ static void quiet_steps(struct node *u, double seconds)
 	for (int i = 0; i < seconds / STEP_S; i++) {
 		step(u);
 		if (u->list.n)
-			printf("%s %s\n", finding_kind_name(u->list.items[0].kind), u->list.items[0].cause);
+			printf("%s %s\n", finding_kind_name(u->list.items[0].kind), cause_name(u->list.items[0].cause));
 		assert_int_equal(u->list.n, 0);
 	}
 }
@@ -146,10 +146,10 @@ static const struct finding *only(const struct node *u, enum finding_kind kind, 
 	const struct finding *f = u->list.n == 1 ? &u->list.items[0] : NULL;
 
 	for (size_t i = 0; i < u->list.n && !f; i++)
-		printf("also %s %s\n", finding_kind_name(u->list.items[i].kind), u->list.items[i].cause);
+		printf("also %s %s\n", finding_kind_name(u->list.items[i].kind), cause_name(u->list.items[i].cause));
 	assert_non_null(f);
 	assert_int_equal(f->kind, kind);
-	assert_string_equal(f->cause, cause);
+	assert_string_equal(cause_name(f->cause), cause);
 	assert_int_equal(f->n_ranks, 0);
 	assert_string_equal(evidence(f, "device")->text, "mlx5_1");
 	assert_int_equal(evidence(f, "port")->number, 1);
@@ -354,7 +354,7 @@ static void test_losses_that_hold_a_job_up(void **state)
 	trickle(&u, 14, 200, 7, 7);
 	assert_int_equal(u.list.n, 2);
 	f = &u.list.items[0];
-	assert_string_equal(f->cause, "retransmits");
+	assert_string_equal(cause_name(f->cause), "retransmits");
 	assert_int_equal(f->kind, FINDING_LINK);
 	assert_int_equal(f->n_ranks, 0);
 	assert_string_equal(evidence(f, "device")->text, "mlx5_1");

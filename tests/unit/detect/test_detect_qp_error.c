@@ -146,12 +146,12 @@ static const struct evidence *evidence(const struct finding *f, const char *name
 static const struct finding *told(enum finding_kind kind, const char *cause)
 {
 	for (size_t i = 0; i < list.n; i++)
-		if (list.items[i].kind == kind && !strcmp(list.items[i].cause, cause)) {
+		if (list.items[i].kind == kind && !strcmp(cause_name(list.items[i].cause), cause)) {
 			assert_int_equal(list.items[i].n_ranks, 0);
 			return &list.items[i];
 		}
 	for (size_t i = 0; i < list.n; i++)
-		printf("there is %s %s\n", finding_kind_name(list.items[i].kind), list.items[i].cause);
+		printf("there is %s %s\n", finding_kind_name(list.items[i].kind), cause_name(list.items[i].cause));
 	fail();
 	return NULL;
 }

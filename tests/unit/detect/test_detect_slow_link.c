@@ -126,7 +126,7 @@ static const struct finding *only(enum finding_kind kind, const char *cause)
 		}
 	assert_non_null(found);
 	assert_int_equal(found->kind, kind);
-	assert_string_equal(found->cause, cause);
+	assert_string_equal(cause_name(found->cause), cause);
 	assert_int_equal(found->n_ranks, 0);
 	return found;
 }
@@ -136,7 +136,7 @@ static void silent(double seconds)
 	for (int i = 0; i < seconds / (look_ns * 1e-9); i++) {
 		go(look_ns * 1e-9);
 		for (size_t k = 0; k < list.n; k++)
-			printf("%s %s\n", finding_kind_name(list.items[k].kind), list.items[k].cause);
+			printf("%s %s\n", finding_kind_name(list.items[k].kind), cause_name(list.items[k].cause));
 		assert_int_equal(list.n, 0);
 	}
 }

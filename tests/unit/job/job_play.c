@@ -66,11 +66,12 @@ void verdicts_print(const struct verdicts *v)
 		const struct seen_finding *s = &v->all[i];
 
 		printf("  %s/%s cause=%s n=%d rank0=%d comm=%llx seq=%llu %s open=%.3f last=%.3f since=%.3f conf=%.2f by=%s\n",
-		       finding_kind_name(s->f.kind), hang_class_name(s->f.class), s->f.cause ? s->f.cause : "-",
-		       s->f.n_ranks, s->f.n_ranks ? s->f.ranks[0] : -1, (unsigned long long)s->f.comm,
-		       (unsigned long long)s->f.seq, s->f.has_op ? op_kind_name(s->f.op) : "",
-		       (s->open_ns - (double)JOB_T0) / SEC, (s->last_ns - (double)JOB_T0) / SEC,
-		       (s->f.since_ns - (double)JOB_T0) / SEC, s->f.confidence, s->f.caused_by_key ? "yes" : "no");
+		       finding_kind_name(s->f.kind), hang_class_name(s->f.class),
+		       *finding_cause_shown(&s->f) ? finding_cause_shown(&s->f) : "-", s->f.n_ranks,
+		       s->f.n_ranks ? s->f.ranks[0] : -1, (unsigned long long)s->f.comm, (unsigned long long)s->f.seq,
+		       s->f.has_op ? op_kind_name(s->f.op) : "", (s->open_ns - (double)JOB_T0) / SEC,
+		       (s->last_ns - (double)JOB_T0) / SEC, (s->f.since_ns - (double)JOB_T0) / SEC, s->f.confidence,
+		       s->f.caused_by_key ? "yes" : "no");
 		for (int k = 0; k < s->f.n_evidence; k++)
 			if (evidence_is_text(s->f.evidence[k].id))
 				printf("      %s=%s\n", evidence_name(s->f.evidence[k].id), s->f.evidence[k].text);

@@ -181,7 +181,7 @@ static inline void quiet_steps(struct ring *u, int seconds)
 		step(u);
 		for (size_t f = 0; f < u->list.n; f++)
 			printf("after %d s: %s %s\n", i, finding_kind_name(u->list.items[f].kind),
-			       u->list.items[f].cause);
+			       cause_name(u->list.items[f].cause));
 		assert_int_equal(u->list.n, 0);
 	}
 }
@@ -195,10 +195,10 @@ static inline const struct evidence *evidence(const struct finding *f, const cha
 static inline const struct finding *only(const struct ring *u, enum finding_kind kind, const char *cause)
 {
 	for (size_t i = 0; i < u->list.n && u->list.n > 1; i++)
-		printf("also %s %s\n", finding_kind_name(u->list.items[i].kind), u->list.items[i].cause);
+		printf("also %s %s\n", finding_kind_name(u->list.items[i].kind), cause_name(u->list.items[i].cause));
 	assert_int_equal(u->list.n, 1);
 	assert_int_equal(u->list.items[0].kind, kind);
-	assert_string_equal(u->list.items[0].cause, cause);
+	assert_string_equal(cause_name(u->list.items[0].cause), cause);
 	assert_int_equal(u->list.items[0].n_ranks, 0);
 	assert_string_equal(evidence(&u->list.items[0], "transport")->text, "tcp");
 	assert_non_null(evidence(&u->list.items[0], "remedy"));

@@ -160,7 +160,7 @@ static struct incident hang_of(struct fixture *f)
 			      .t_ns = f->m.now_ns + 2700000001,
 			      .f = { .kind = FINDING_HANG,
 				     .class = HANG_MISSING_ENTER,
-				     .cause = "asleep",
+				     .cause = CAUSE_ASLEEP,
 				     .has_op = true,
 				     .comm = FIXTURE_HASH,
 				     .op = OP_ALLREDUCE,
@@ -340,7 +340,7 @@ static void test_terminal(void **state)
 	i.t_ns += 1000000000;
 	fixture_incident(&f, i); /* the same verdict: not shown */
 	i.f.class = HANG_STOPPED;
-	i.f.cause = "stopped";
+	i.f.cause = CAUSE_STOPPED;
 	i.f.n_evidence = 0;
 	fixture_incident(&f, i);
 	i.phase = PHASE_CLOSE;

@@ -161,7 +161,7 @@ static void hang(struct fixture *f)
 			      .t_ns = now,
 			      .f = { .kind = FINDING_HANG,
 				     .class = HANG_MISSING_ENTER,
-				     .cause = "asleep",
+				     .cause = CAUSE_ASLEEP,
 				     .has_op = true,
 				     .comm = FIXTURE_HASH,
 				     .op = OP_ALLREDUCE,

@@ -262,7 +262,13 @@ static struct finding *straggler_of(struct finding_list *found, uint32_t pid)
 
 static bool cause_open(const struct finding *f)
 {
-	return !f->cause || !strcmp(f->cause, "gpu_or_unknown");
+	return f->cause == CAUSE_NONE || f->cause == CAUSE_GPU_OR_UNKNOWN;
+}
+
+static bool cause_of_gpu(enum finding_cause cause)
+{
+	return cause == CAUSE_GPU || cause == CAUSE_GPU_XID || cause == CAUSE_GPU_THROTTLED ||
+	       cause == CAUSE_GPU_UNHEALTHY;
 }
 
 /* Share of a step that the others wait for it now and did not before. */
@@ -295,7 +301,7 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 	const struct proc *p = model_proc(m, j->pids[r]);
 	struct finding *f = straggler_of(found, j->pids[r]);
 
-	if (f && !cause_open(f) && strncmp(f->cause, "gpu", 3))
+	if (f && !cause_open(f) && !cause_of_gpu(f->cause))
 		return 0;
 	if (!f) {
 		f = finding_list_add(found);
@@ -307,11 +313,11 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 		f->confidence = 0.9;
 		finding_add_rank(f, proc_rank(p), p->tgid);
 		finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * fmax(0, blame_of(j, r)));
-		f->cause = "gpu";
+		f->cause = CAUSE_GPU;
 		gpu_cause_set(m, found, f);
 	}
 	if (cause_open(f))
-		f->cause = "gpu";
+		f->cause = CAUSE_GPU;
 	evidence_note(j, r, f);
 	return 0;
 }

@@ -39,32 +39,34 @@ enum fault {
 };
 
 static const struct {
-	const char *cause, *remedy;
+	enum finding_cause cause;
+	const char *remedy;
 } faults[FAULTS] = {
-	[FAULT_LOST] = { "gpu_lost",
+	[FAULT_LOST] = { CAUSE_GPU_LOST,
 			 "the GPU is off the bus: drain the node, power-cycle it, reseat or replace the board" },
-	[FAULT_RESET] = { "needs_reset", "stop what uses the GPU and reset it (nvidia-smi -r), or reboot" },
-	[FAULT_SILENT] = { "driver_does_not_answer",
+	[FAULT_RESET] = { CAUSE_NEEDS_RESET, "stop what uses the GPU and reset it (nvidia-smi -r), or reboot" },
+	[FAULT_SILENT] = { CAUSE_DRIVER_DOES_NOT_ANSWER,
 			   "the driver is stuck: see the kernel log for an XID; reboot the node" },
-	[FAULT_HW_THERMAL] = { "throttled_thermal", "too hot: look at fans, coolant, airflow and neighbours" },
-	[FAULT_SW_THERMAL] = { "throttled_thermal_software",
+	[FAULT_HW_THERMAL] = { CAUSE_THROTTLED_THERMAL, "too hot: look at fans, coolant, airflow and neighbours" },
+	[FAULT_SW_THERMAL] = { CAUSE_THROTTLED_THERMAL_SOFTWARE,
 			       "near its thermal limit: look at fans, coolant and airflow" },
-	[FAULT_POWER_BRAKE] = { "throttled_power_brake",
+	[FAULT_POWER_BRAKE] = { CAUSE_THROTTLED_POWER_BRAKE,
 				"the board's power supply asked it to slow down: look at PSUs and PDUs" },
-	[FAULT_HW_SLOW] = { "throttled_hardware",
+	[FAULT_HW_SLOW] = { CAUSE_THROTTLED_HARDWARE,
 			    "the hardware slows the clocks down: look at temperature and power supply" },
-	[FAULT_ECC] = { "ecc_uncorrected",
+	[FAULT_ECC] = { CAUSE_ECC_UNCORRECTED,
 			"memory errors: drain, reset the GPU, run a memory test; replace it if they come back" },
-	[FAULT_ROWS] = { "rows_pending", "a memory row waits to be remapped: reset the GPU when the job is over" },
-	[FAULT_REMAP] = { "remap_failed", "no spare memory row is left: replace the board" },
-	[FAULT_PAGES] = { "pages_pending", "a memory page waits to be retired: reset the GPU when the job is over" },
-	[FAULT_INFOROM] = { "inforom_corrupt", "its configuration memory is damaged: replace the board" },
-	[FAULT_NVLINK] = { "nvlink_errors",
+	[FAULT_ROWS] = { CAUSE_ROWS_PENDING, "a memory row waits to be remapped: reset the GPU when the job is over" },
+	[FAULT_REMAP] = { CAUSE_REMAP_FAILED, "no spare memory row is left: replace the board" },
+	[FAULT_PAGES] = { CAUSE_PAGES_PENDING,
+			  "a memory page waits to be retired: reset the GPU when the job is over" },
+	[FAULT_INFOROM] = { CAUSE_INFOROM_CORRUPT, "its configuration memory is damaged: replace the board" },
+	[FAULT_NVLINK] = { CAUSE_NVLINK_ERRORS,
 			   "errors on a link to the switch or a peer: reseat board or cable; see the fabric manager's log" },
-	[FAULT_NVLINK_DOWN] = { "nvlink_down",
+	[FAULT_NVLINK_DOWN] = { CAUSE_NVLINK_DOWN,
 				"a link that was there is gone: reset the GPUs of the node, restart the fabric manager" },
-	[FAULT_PCIE_WIDTH] = { "pcie_width", "fewer lanes than it could have: reseat the board or riser" },
-	[FAULT_PCIE_REPLAY] = { "pcie_replays", "packets are sent again and again: reseat the board or riser" },
+	[FAULT_PCIE_WIDTH] = { CAUSE_PCIE_WIDTH, "fewer lanes than it could have: reseat the board or riser" },
+	[FAULT_PCIE_REPLAY] = { CAUSE_PCIE_REPLAYS, "packets are sent again and again: reseat the board or riser" },
 };
 
 struct one {

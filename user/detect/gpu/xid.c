@@ -11,9 +11,9 @@
 
 enum severity { SEVERITY_H, SEVERITY_D, SEVERITY_A, SEVERITY_I, SEVERITY_UNKNOWN };
 
-static const char *const severities[] = {
-	[SEVERITY_H] = "hardware",    [SEVERITY_D] = "driver",        [SEVERITY_A] = "application",
-	[SEVERITY_I] = "information", [SEVERITY_UNKNOWN] = "unknown",
+static const enum finding_cause severities[] = {
+	[SEVERITY_H] = CAUSE_HARDWARE,    [SEVERITY_D] = CAUSE_DRIVER,        [SEVERITY_A] = CAUSE_APPLICATION,
+	[SEVERITY_I] = CAUSE_INFORMATION, [SEVERITY_UNKNOWN] = CAUSE_UNKNOWN,
 };
 
 struct xid_row {

@@ -134,7 +134,7 @@ static int gone_report(const struct model *m, const struct absent *a, struct fin
 	if (!f)
 		return -ENOMEM;
 	f->class = HANG_PROCESS_DEAD;
-	f->cause = "not_there";
+	f->cause = CAUSE_NOT_THERE;
 	f->confidence = a->confidence;
 	f->since_ns = still_since(waits ? waits : a->comm);
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
@@ -157,7 +157,7 @@ static int unobserved_report(const struct model *m, const struct absent *a, bool
 	if (!f)
 		return -ENOMEM;
 	f->class = all_wait ? HANG_UNKNOWN : HANG_NONE;
-	f->cause = "no_host_told";
+	f->cause = CAUSE_NO_HOST_TOLD;
 	f->confidence = all_wait ? UNTOLD : 1;
 	f->since_ns = all_wait ? still_since(a->comm) : m->now_ns;
 	if (all_wait)

@@ -128,7 +128,7 @@ static bool all_quiet(const struct model *m, uint64_t limit)
 static void dead_name(struct finding *f, const struct model *m, const struct comm *c)
 {
 	f->class = HANG_PROCESS_DEAD;
-	f->cause = "dead";
+	f->cause = CAUSE_DEAD;
 	f->confidence = CONFIDENCE_DEAD;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
 		if (!fell(m, mb->proc))
@@ -147,7 +147,7 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 
 	f->kind = FINDING_HANG;
 	f->class = HANG_UNKNOWN;
-	f->cause = "all_entered";
+	f->cause = CAUSE_ALL_ENTERED;
 	f->has_op = true;
 	f->comm = c->hash;
 	f->op = op->kind;

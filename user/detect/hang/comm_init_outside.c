@@ -62,13 +62,13 @@ static void activity_note(struct finding *f, const struct rank_activity *a)
 	finding_note_text(f, EVIDENCE_WCHAN, a->task->wchan);
 }
 
-static const char *cause_of(enum activity what)
+static enum finding_cause cause_of(enum activity what)
 {
 	switch (what) {
-	case ACTIVITY_STOPPED: return "stopped";
-	case ACTIVITY_BLOCKED: return "d_state";
-	case ACTIVITY_ASLEEP: return "asleep";
-	default: return "busy";
+	case ACTIVITY_STOPPED: return CAUSE_STOPPED;
+	case ACTIVITY_BLOCKED: return CAUSE_D_STATE;
+	case ACTIVITY_ASLEEP: return CAUSE_ASLEEP;
+	default: return CAUSE_BUSY;
 	}
 }
 

@@ -113,14 +113,14 @@ static struct finding *init_finding(const struct model *m, const struct birth *b
 	return f;
 }
 
-static const char *cause_of(enum activity what)
+static enum finding_cause cause_of(enum activity what)
 {
 	switch (what) {
-	case ACTIVITY_DEAD: return "dead";
-	case ACTIVITY_STOPPED: return "stopped";
-	case ACTIVITY_BLOCKED: return "d_state";
-	case ACTIVITY_ASLEEP: return "asleep";
-	default: return "busy";
+	case ACTIVITY_DEAD: return CAUSE_DEAD;
+	case ACTIVITY_STOPPED: return CAUSE_STOPPED;
+	case ACTIVITY_BLOCKED: return CAUSE_D_STATE;
+	case ACTIVITY_ASLEEP: return CAUSE_ASLEEP;
+	default: return CAUSE_BUSY;
 	}
 }
 
@@ -183,7 +183,7 @@ int comm_init_report_unnamed(const struct model *m, uint64_t busy_limit_ns, stru
 		f = init_finding(m, b, hang ? FINDING_HANG : FINDING_OBSERVATION, found);
 		if (!f)
 			return -ENOMEM;
-		f->cause = n ? "not_known" : "not_seen";
+		f->cause = n ? CAUSE_NOT_KNOWN : CAUSE_NOT_SEEN;
 		f->confidence *= 0.6;
 		text[0] = 0;
 		for (int i = 0; i < n; i++)

@@ -192,7 +192,7 @@ int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t 
 		return c->n_ranks && c->n_hops ? -ENOMEM : 0;
 	f->kind = FINDING_HANG;
 	f->class = HANG_DEADLOCK;
-	f->cause = "order";
+	f->cause = CAUSE_ORDER;
 	f->key = finding_key(FINDING_HANG, fingerprint, 0, 3000);
 	f->caused_by_key = mismatch_key(found, c);
 	f->comm = comm_of(&c->hops[0]);

@@ -51,16 +51,16 @@ static enum hang_class class_of(enum activity what)
 	}
 }
 
-static const char *cause_of(const struct rank_activity *a)
+static enum finding_cause cause_of(const struct rank_activity *a)
 {
 	switch (a->what) {
-	case ACTIVITY_DEAD: return "dead";
-	case ACTIVITY_STOPPED: return "stopped";
-	case ACTIVITY_BLOCKED: return *a->task->wchan ? a->task->wchan : "d_state";
-	case ACTIVITY_ASLEEP: return "asleep";
-	case ACTIVITY_GPU: return "gpu";
-	case ACTIVITY_BUSY: return "busy";
-	default: return NULL;
+	case ACTIVITY_DEAD: return CAUSE_DEAD;
+	case ACTIVITY_STOPPED: return CAUSE_STOPPED;
+	case ACTIVITY_BLOCKED: return CAUSE_D_STATE;
+	case ACTIVITY_ASLEEP: return CAUSE_ASLEEP;
+	case ACTIVITY_GPU: return CAUSE_GPU;
+	case ACTIVITY_BUSY: return CAUSE_BUSY;
+	default: return CAUSE_NONE;
 	}
 }
 
@@ -125,7 +125,7 @@ static int gpu_judge(const struct model *m, struct culprit *c, struct finding_li
 {
 	if (m->now_ns - c->pending.since_ns < GPU_TIMEOUT_NS)
 		return 0;
-	c->cause = "gpu_not_returning";
+	c->cause = CAUSE_GPU_NOT_RETURNING;
 	c->confidence *= 0.8;
 	return culprit_report(m, c, found);
 }
@@ -146,7 +146,7 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 		return 0;
 	c.activity = rank_activity(m, r->proc, s->pending.since_ns);
 	c.class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c.activity.what);
-	c.cause = c.class == HANG_P2P_UNMATCHED ? "went_on" : cause_of(&c.activity);
+	c.cause = c.class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(&c.activity);
 	if (network_excuses(m, s, &c, found))
 		return 0;
 	if (c.class == HANG_MISSING_ENTER && r->confidence >= CONFIDENCE_NAMED && is_unreported(s) &&
@@ -157,7 +157,7 @@ static int judge(struct hang *h, const struct model *m, struct suspect *s, const
 		return culprit_report(m, &c, found);
 	}
 	if (c.activity.what == ACTIVITY_UNSETTLED && s->busy_since_ns)
-		c.cause = "busy";
+		c.cause = CAUSE_BUSY;
 	else if (c.activity.what != ACTIVITY_BUSY && c.activity.what != ACTIVITY_GPU)
 		return 0;
 	s->busy_since_ns = s->pending.since_ns;
@@ -230,7 +230,7 @@ static int skipped_report(const struct model *m, const struct wait_cycle *c, str
 
 	one.pending.limit_ns = m->hang_floor_ns;
 	one.activity = rank_activity(m, c->skipped, c->pending.since_ns);
-	one.cause = "went_on";
+	one.cause = CAUSE_WENT_ON;
 	return culprit_report(m, &one, found);
 }
 

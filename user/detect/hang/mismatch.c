@@ -134,13 +134,13 @@ static void note_difference(struct finding *f, const struct op *a, const struct 
 	}
 }
 
-static const char *what_differs(const struct op *a, const struct op *b)
+static enum finding_cause what_differs(const struct op *a, const struct op *b)
 {
-	return a->kind != b->kind     ? "op"
-	       : a->count != b->count ? "count"
-	       : a->dtype != b->dtype ? "dtype"
-	       : a->redop != b->redop ? "redop"
-				      : "root";
+	return a->kind != b->kind     ? CAUSE_OP
+	       : a->count != b->count ? CAUSE_COUNT
+	       : a->dtype != b->dtype ? CAUSE_DTYPE
+	       : a->redop != b->redop ? CAUSE_REDOP
+				      : CAUSE_ROOT;
 }
 
 static void name_ranks(struct finding *f, const struct model *m, const struct comm *c, int space, uint64_t seq,

@@ -15,7 +15,7 @@ struct culprit {
 	struct rank_activity activity;
 	enum finding_kind kind; /* hang or observation */
 	enum hang_class class;
-	const char *cause;
+	enum finding_cause cause;
 	double confidence;
 };
 

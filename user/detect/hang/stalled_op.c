@@ -141,11 +141,13 @@ static bool proven(const struct model *m, const struct stalled_transfer *j, cons
 
 static const char *const sides[] = { "gpu", "sender", "network", "receiver" };
 
-static const char *const causes[] = {
-	[PROXY_ASLEEP] = "proxy_asleep",
-	[PROXY_BLOCKED] = "proxy_blocked",
-	[PROXY_STOPPED] = "stopped",
-	[PROXY_DEAD] = "dead",
+static const enum finding_cause side_causes[] = { CAUSE_GPU, CAUSE_SENDER, CAUSE_NETWORK, CAUSE_RECEIVER };
+
+static const enum finding_cause causes[] = {
+	[PROXY_ASLEEP] = CAUSE_PROXY_ASLEEP,
+	[PROXY_BLOCKED] = CAUSE_PROXY_BLOCKED,
+	[PROXY_STOPPED] = CAUSE_STOPPED,
+	[PROXY_DEAD] = CAUSE_DEAD,
 };
 
 static const char *progress_text(struct finding_list *found, const struct proxy_part *p, const char *none)
@@ -201,7 +203,7 @@ static void transfer_fill(struct finding *f, const struct stalled_transfer *j, c
 	f->class = j->why == PROXY_STOPPED ? HANG_STOPPED
 		   : j->why == PROXY_DEAD  ? HANG_PROCESS_DEAD
 					   : HANG_INSIDE_NETWORK;
-	f->cause = j->culprit ? causes[j->why] : sides[c->best.hold];
+	f->cause = j->culprit ? causes[j->why] : side_causes[c->best.hold];
 	f->has_op = j->coll < OP_KINDS_COUNTED;
 	f->op = f->has_op ? (enum op_kind)j->coll : OP_ALLREDUCE;
 	f->comm = j->comm->hash;

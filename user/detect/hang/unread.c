@@ -130,7 +130,7 @@ int unread_report(const struct model *m, struct finding_list *found)
 		return -ENOMEM;
 	f->kind = FINDING_HANG;
 	f->class = HANG_HOST_BLOCKED;
-	f->cause = "mmap_lock";
+	f->cause = CAUSE_MMAP_LOCK;
 	f->comm = c->hash;
 	f->seq = c->highest_seq[SEQ_COLL] - 1;
 	f->since_ns = still_since(c);

@@ -96,7 +96,7 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 		return -ENOMEM;
 	f->kind = FINDING_CPU_STARVED;
 	f->key = finding_key(f->kind, first->tgid, 0, 0);
-	f->cause = "cgroup_quota";
+	f->cause = CAUSE_CGROUP_QUOTA;
 	f->since_ns = since_ns;
 	f->confidence = 0.95;
 	for (r = s->ranks; r; r = r->next)

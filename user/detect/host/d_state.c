@@ -34,11 +34,11 @@ static uint64_t wait_key(const struct task *t)
 	return finding_key(FINDING_D_STATE, (uint64_t)t->tgid << 32 | t->tid, t->blocked_since_ns, 0);
 }
 
-static const char *cause_of(const struct task *t)
+static enum finding_cause cause_of(const struct task *t)
 {
 	if (waits_mmap_lock(t) || (t->mmap_lock_held && !strncmp(t->wchan, "rwsem_", 6)))
-		return "mmap_lock";
-	return *t->wchan ? t->wchan : "unknown";
+		return CAUSE_MMAP_LOCK;
+	return *t->wchan ? CAUSE_D_STATE : CAUSE_UNKNOWN;
 }
 
 static bool before(const struct task *a, const struct task *b)

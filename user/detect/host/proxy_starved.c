@@ -60,7 +60,7 @@ static void fill(struct finding *f, const struct model *m, const struct starving
 
 	f->kind = one->hang ? FINDING_HANG : FINDING_CPU_STARVED;
 	f->class = one->hang ? HANG_INSIDE_NETWORK : HANG_NONE;
-	f->cause = one->hang ? "proxy_starved" : "proxy_thread";
+	f->cause = one->hang ? CAUSE_PROXY_STARVED : CAUSE_PROXY_THREAD;
 	f->comm = mb->comm->hash;
 	f->peer = -1;
 	if (one->hang && stalled_transfer_find(m, mb->comm, &j) && j.coll < OP_KINDS_COUNTED) {

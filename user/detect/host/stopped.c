@@ -67,7 +67,7 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 		return -ENOMEM;
 	f->kind = FINDING_STOPPED;
 	f->key = key;
-	f->cause = "stopped";
+	f->cause = CAUSE_STOPPED;
 	f->since_ns = since;
 	f->confidence = 0.99;
 	finding_add_rank(f, proc_rank(p), p->tgid);

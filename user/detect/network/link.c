@@ -45,24 +45,25 @@ enum fault {
 };
 
 static const struct {
-	const char *cause, *remedy;
+	enum finding_cause cause;
+	const char *remedy;
 } faults[FAULTS] = {
-	[FAULT_DOWN] = { "port_down",
+	[FAULT_DOWN] = { CAUSE_PORT_DOWN,
 			 "look at cable, transceiver and the switch's port; on InfiniBand at the subnet manager" },
-	[FAULT_GONE] = { "device_gone",
+	[FAULT_GONE] = { CAUSE_DEVICE_GONE,
 			 "the device is off the bus or its driver was unloaded: see the kernel log; drain the node" },
-	[FAULT_SILENT] = { "does_not_answer",
+	[FAULT_SILENT] = { CAUSE_DOES_NOT_ANSWER,
 			   "its firmware or driver is stuck: see the kernel log; reset the device or reboot the node" },
-	[FAULT_FLAP] = { "flap", "the link went down and came up again: reseat or replace cable and transceiver" },
-	[FAULT_ERRORS] = { "link_errors",
+	[FAULT_FLAP] = { CAUSE_FLAP, "the link went down and came up again: reseat or replace cable and transceiver" },
+	[FAULT_ERRORS] = { CAUSE_LINK_ERRORS,
 			   "packets arrive broken: clean or replace cable and transceiver on this link" },
-	[FAULT_LOSS] = { "retransmits",
+	[FAULT_LOSS] = { CAUSE_RETRANSMITS,
 			 "packets are lost between here and the far ends: look at the other end's port, the switches' drops, flow control" },
-	[FAULT_DISCARDS] = { "discards",
+	[FAULT_DISCARDS] = { CAUSE_DISCARDS,
 			     "the port drops packets: look at flow control (PFC, credits) and at what the receiver is held up by" },
-	[FAULT_SLOW] = { "low_rate",
+	[FAULT_SLOW] = { CAUSE_LOW_RATE,
 			 "the link runs below its speed: reseat the cable, look at the switch's port and the negotiated width" },
-	[FAULT_CONGESTION] = { "congestion",
+	[FAULT_CONGESTION] = { CAUSE_CONGESTION,
 			       "the fabric asks senders to slow down: other traffic shares the path, or many send to one" },
 };
 

@@ -18,19 +18,20 @@ enum fault { FAULT_NONE, FAULT_TRANSPORT, FAULT_DEVICE, FAULT_STATE, FAULT_RECEI
 
 static const struct {
 	enum finding_kind kind;
-	const char *cause, *remedy;
+	enum finding_cause cause;
+	const char *remedy;
 } faults[] = {
-	[FAULT_TRANSPORT] = { FINDING_LINK, "transport_retries",
+	[FAULT_TRANSPORT] = { FINDING_LINK, CAUSE_TRANSPORT_RETRIES,
 			      "nothing came back from the far end: look at its process and host, then at the path between" },
-	[FAULT_DEVICE] = { FINDING_LINK, "device_error",
+	[FAULT_DEVICE] = { FINDING_LINK, CAUSE_DEVICE_ERROR,
 			   "the device gave up by itself: see the kernel log, its firmware; reset it" },
-	[FAULT_STATE] = { FINDING_LINK, "queue_pair_error",
+	[FAULT_STATE] = { FINDING_LINK, CAUSE_QUEUE_PAIR_ERROR,
 			  "which completion failed is seen in tier burst; look at both ends' ports and processes" },
-	[FAULT_RECEIVER] = { FINDING_OBSERVATION, "receiver_not_ready",
+	[FAULT_RECEIVER] = { FINDING_OBSERVATION, CAUSE_RECEIVER_NOT_READY,
 			     "the far end's program posts no receives in time: no link's fault" },
-	[FAULT_REFUSED] = { FINDING_OBSERVATION, "request_refused",
+	[FAULT_REFUSED] = { FINDING_OBSERVATION, CAUSE_REQUEST_REFUSED,
 			    "the far end's device refused the request: keys or addresses of memory are wrong in the program" },
-	[FAULT_REQUEST] = { FINDING_OBSERVATION, "bad_request",
+	[FAULT_REQUEST] = { FINDING_OBSERVATION, CAUSE_BAD_REQUEST,
 			    "the request itself is wrong: lengths, keys or the queue pair's state in the program" },
 };
 
@@ -137,7 +138,7 @@ static int report(const struct model *m, const struct group *g, struct finding_l
 	if (!f)
 		return -ENOMEM;
 	f->kind = dead ? FINDING_OBSERVATION : faults[g->fault].kind;
-	f->cause = dead ? "peer_gone" : faults[g->fault].cause;
+	f->cause = dead ? CAUSE_PEER_GONE : faults[g->fault].cause;
 	f->peer = -1;
 	f->since_ns = g->since_ns;
 	f->key = finding_key(f->kind, g->proc->tgid, g->first->qpn, 4000 + g->fault);

@@ -273,7 +273,7 @@ static int report(const struct model *m, const struct told *t, const struct verd
 	if (!f)
 		return -ENOMEM;
 	f->kind = shared ? FINDING_OBSERVATION : FINDING_LINK;
-	f->cause = shared ? "shared_port" : v->port ? "slow_port" : "slow_path";
+	f->cause = shared ? CAUSE_SHARED_PORT : v->port ? CAUSE_SLOW_PORT : CAUSE_SLOW_PATH;
 	f->comm = t->comm->hash;
 	f->peer = -1;
 	f->since_ns = t->since_ns;

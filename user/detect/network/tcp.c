@@ -19,28 +19,29 @@
 #define PATIENCE_NS 4000000000ull /* for a path: what is one host's shows on its other paths within some rounds */
 
 static const struct {
-	const char *cause, *remedy;
+	enum finding_cause cause;
+	const char *remedy;
 	double confidence;
 } faults[TCP_FAULTS] = {
-	[TCP_FAULT_NETDEV] = { "netdev_down",
+	[TCP_FAULT_NETDEV] = { CAUSE_NETDEV_DOWN,
 			       "look at cable, transceiver and the switch's port; or somebody set the interface down",
 			       0.95 },
-	[TCP_FAULT_STALL] = { "stalled",
+	[TCP_FAULT_STALL] = { CAUSE_STALLED,
 			      "nothing comes back from the other side: look at the links, the switches and firewalls between, and whether that host is alive",
 			      0.9 },
-	[TCP_FAULT_SLOW] = { "slow_path",
+	[TCP_FAULT_SLOW] = { CAUSE_SLOW_PATH,
 			     "far slower than the others' paths: look at the link's speed and duplex, rate limits, the route that it takes",
 			     0.8 },
-	[TCP_FAULT_LOSS] = { "retransmits",
+	[TCP_FAULT_LOSS] = { CAUSE_RETRANSMITS,
 			     "segments are lost between here and the far ends: look at cable and transceiver, the switches' drops, the MTU",
 			     0.85 },
-	[TCP_FAULT_MARKS] = { "congestion",
+	[TCP_FAULT_MARKS] = { CAUSE_CONGESTION,
 			      "the fabric asks senders to slow down: other traffic shares the path, or many send to one",
 			      0.9 },
-	[TCP_FAULT_NOT_READ] = { "receiver_does_not_read",
+	[TCP_FAULT_NOT_READ] = { CAUSE_RECEIVER_DOES_NOT_READ,
 				 "the receiving process does not take what has come: what holds it up is told elsewhere, if it is known",
 				 0.8 },
-	[TCP_FAULT_BUFFER] = { "send_buffer",
+	[TCP_FAULT_BUFFER] = { CAUSE_SEND_BUFFER,
 			       "the sender's socket buffer is too small for this path: see net.ipv4.tcp_wmem and NCCL_SOCKET_NTHREADS",
 			       0.8 },
 };
@@ -260,7 +261,7 @@ static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault f
 	if (!f)
 		return -ENOMEM;
 	f->kind = busy || is_observation(fault) ? FINDING_OBSERVATION : FINDING_LINK;
-	f->cause = busy ? "congestion" : faults[fault].cause;
+	f->cause = busy ? CAUSE_CONGESTION : faults[fault].cause;
 	f->since_ns = p->since_ns;
 	f->confidence = fault == TCP_FAULT_SLOW && !p->address ? CONFIDENCE_ALONE : faults[fault].confidence;
 	f->key = finding_key(f->kind, place_hash(p), 2000 + (busy ? TCP_FAULT_MARKS : fault), p->since_ns);

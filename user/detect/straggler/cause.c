@@ -22,16 +22,16 @@
 #define PRESSURE_NOTED 0.1 /* of the time some task waited */
 
 static const struct {
-	const char *cause;
+	enum finding_cause cause;
 	enum evidence_id own, usual;
 } costs[COST_MAX] = {
-	[COST_RUNQ] = { "cpu_starved", EVIDENCE_RUNQUEUE_WAIT_SHARE, EVIDENCE_RUNQUEUE_WAIT_SHARE_PEERS },
-	[COST_DISK] = { "d_state", EVIDENCE_D_STATE_SHARE, EVIDENCE_D_STATE_SHARE_PEERS },
-	[COST_STOPPED] = { "stopped", EVIDENCE_STOPPED_SHARE, EVIDENCE_STOPPED_SHARE_PEERS },
-	[COST_ALLOC] = { "memory_alloc", EVIDENCE_MEMORY_ALLOC_SHARE, EVIDENCE_MEMORY_ALLOC_SHARE_PEERS },
-	[COST_FREE] = { "memory_free", EVIDENCE_MEMORY_FREE_SHARE, EVIDENCE_MEMORY_FREE_SHARE_PEERS },
-	[COST_MODULE] = { "module_load", EVIDENCE_MODULE_LOAD_SHARE, EVIDENCE_MODULE_LOAD_SHARE_PEERS },
-	[COST_GRAPH] = { "graph_instantiate", EVIDENCE_GRAPH_INSTANTIATE_SHARE,
+	[COST_RUNQ] = { CAUSE_CPU_STARVED, EVIDENCE_RUNQUEUE_WAIT_SHARE, EVIDENCE_RUNQUEUE_WAIT_SHARE_PEERS },
+	[COST_DISK] = { CAUSE_D_STATE, EVIDENCE_D_STATE_SHARE, EVIDENCE_D_STATE_SHARE_PEERS },
+	[COST_STOPPED] = { CAUSE_STOPPED, EVIDENCE_STOPPED_SHARE, EVIDENCE_STOPPED_SHARE_PEERS },
+	[COST_ALLOC] = { CAUSE_MEMORY_ALLOC, EVIDENCE_MEMORY_ALLOC_SHARE, EVIDENCE_MEMORY_ALLOC_SHARE_PEERS },
+	[COST_FREE] = { CAUSE_MEMORY_FREE, EVIDENCE_MEMORY_FREE_SHARE, EVIDENCE_MEMORY_FREE_SHARE_PEERS },
+	[COST_MODULE] = { CAUSE_MODULE_LOAD, EVIDENCE_MODULE_LOAD_SHARE, EVIDENCE_MODULE_LOAD_SHARE_PEERS },
+	[COST_GRAPH] = { CAUSE_GRAPH_INSTANTIATE, EVIDENCE_GRAPH_INSTANTIATE_SHARE,
 			 EVIDENCE_GRAPH_INSTANTIATE_SHARE_PEERS },
 };
 
@@ -265,13 +265,13 @@ struct host_cause host_cause(const struct cost_rates *own, const struct cost_rat
 			c.own.cost[k] = -1;
 		if (excess >= GAP_PART_CAUSE * blame_share && excess > c.excess) {
 			c.excess = excess;
-			c.name = costs[k].cause;
+			c.cause = costs[k].cause;
 		}
 	}
 	if (!moves_more(own, peers, n_peers, &c.usual.io_bytes_s))
 		c.own.io_bytes_s = -1;
-	else if (!c.name)
-		c.name = "io";
+	else if (!c.cause)
+		c.cause = CAUSE_IO;
 	return c;
 }
 

@@ -43,7 +43,7 @@ struct cost_rates { /* seconds per second; -1 not known */
 };
 
 struct host_cause {
-	const char *name;             /* "cpu_starved"...; NULL none found */
+	enum finding_cause cause;     /* CAUSE_NONE: none found */
 	double excess;                /* of the cost over the peers' median */
 	struct cost_rates own, usual; /* usual: the peers' median of each */
 };

@@ -233,7 +233,7 @@ static int report(const struct proc *p, const struct timed *t, struct finding_li
 		finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * over / step);
 		finding_note(f, EVIDENCE_STEP_S, step);
 	}
-	f->cause = "gpu";
+	f->cause = CAUSE_GPU;
 	finding_note(f, EVIDENCE_GPU_S, mean(t->gpu_s, t->n));
 	finding_note(f, EVIDENCE_GPU_S_OVER_PEERS, over);
 	finding_note(f, EVIDENCE_GPU_READINGS, t->n);

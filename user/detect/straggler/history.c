@@ -176,7 +176,7 @@ static void blamed_forget(struct blamed *d)
 {
 	memset(d->slow, 0, sizeof(d->slow));
 	d->open_since_ns = 0;
-	d->cause = NULL;
+	d->cause = CAUSE_NONE;
 	d->held_up = 0;
 	d->usual_share = 0;
 }
@@ -273,7 +273,7 @@ static int held_up(const struct job_clock *j, const struct model *m, const struc
 	*ret = (struct host_cause){ 0 };
 	for (int i = 0; i < d->n; i++) {
 		c = cause_of(j, m, d, d->pids[i]);
-		if (!c.name && d->n > 1)
+		if (!c.cause && d->n > 1)
 			continue;
 		if (found >= 0)
 			return -1;
@@ -287,8 +287,8 @@ int blame_cause(const struct job_clock *j, const struct model *m, struct blamed 
 {
 	int one = held_up(j, m, d, ret);
 
-	if (one >= 0 && ret->name) {
-		d->cause = ret->name;
+	if (one >= 0 && ret->cause) {
+		d->cause = ret->cause;
 		d->held_up = 1 + one;
 	}
 	if (d->held_up && d->held_up != 1 + one) /* said once, it stays while it is open */

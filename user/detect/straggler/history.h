@@ -24,7 +24,7 @@ struct blamed { /* a rank or a set, over the last iterations */
 	int n_slow;                            /* such iterations of the open window */
 	double usual_share;                    /* running mean over some 50 iterations */
 	uint64_t open_since_ns;                /* 0: not named */
-	const char *cause;                     /* found since it is open, NULL none */
+	enum finding_cause cause;              /* found since it is open */
 	int held_up;                           /* 1 + index of the one in it that the cause is of; 0 none */
 	struct blamed *next;
 };

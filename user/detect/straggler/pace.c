@@ -135,7 +135,7 @@ static int report(struct paced *j, const struct model *m, struct finding_list *f
 	f->kind = FINDING_SLOW_STEP;
 	f->key = finding_key(f->kind, j->anchor, j->series.since_ns, 1);
 	f->caused_by_key = j->explained_by;
-	f->cause = "unknown";
+	f->cause = CAUSE_UNKNOWN;
 	f->job = j->job;
 	f->since_ns = j->series.since_ns;
 	f->confidence = 0.8;

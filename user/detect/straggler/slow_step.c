@@ -153,7 +153,7 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 	f->kind = FINDING_SLOW_STEP;
 	f->key = finding_key(f->kind, s->anchor, s->open_since_ns, 0);
 	f->caused_by_key = s->explained_by;
-	f->cause = "gpu_or_unknown";
+	f->cause = CAUSE_GPU_OR_UNKNOWN;
 	f->job = s->job;
 	f->since_ns = s->open_since_ns;
 	f->confidence = 0.9;

@@ -232,7 +232,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 		return -ENOMEM;
 	f->kind = FINDING_STRAGGLER;
 	f->key = finding_key(f->kind, d->key, d->open_since_ns, 0);
-	f->cause = d->cause ? d->cause : "gpu_or_unknown";
+	f->cause = d->cause ? d->cause : CAUSE_GPU_OR_UNKNOWN;
 	f->since_ns = d->open_since_ns;
 	f->confidence = one >= 0 ? 0.95 : 0.95 / d->n;
 	for (int i = 0; i < d->n; i++)

@@ -51,8 +51,7 @@ static uint64_t congestion_key(const struct model *m, const struct finding_list 
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
 
-		if (f->kind == FINDING_OBSERVATION && f->cause && !strcmp(f->cause, "congestion") && is_tcp(f) &&
-		    tcp_hits(m, f, p))
+		if (f->kind == FINDING_OBSERVATION && f->cause == CAUSE_CONGESTION && is_tcp(f) && tcp_hits(m, f, p))
 			return f->key;
 	}
 	return 0;

@@ -216,7 +216,7 @@ static void finding_annotate(struct perfetto_sink *p, const struct incident *i)
 	if (*i->caused_by)
 		event_text(&p->file, "caused_by", i->caused_by);
 	if (f->cause)
-		event_text(&p->file, "cause", f->cause);
+		event_text(&p->file, "cause", finding_cause_shown(f));
 	finding_ranks(p, f);
 	if (f->comm)
 		event_pointer(&p->file, "comm", f->comm);
