@@ -3,9 +3,11 @@
 
 Lines of README.md, CONTRIBUTING.md, docs/ and the tracers' READMEs have at most 120 characters; a row of a table may be
 longer where one cell alone (a link, a command) cannot be broken. README.md has at most 250 lines. Every relative link
-leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names exists.
+leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names exists. Every kind
+of finding, class of hang and cause is in docs/findings.md.
 """
 import glob
+import json
 import os
 import re
 import sys
@@ -47,6 +49,14 @@ def files_missing(path, text):
             yield f"{path}: names {name}, which does not exist"
 
 
+def findings_missing(path, text):
+    with open("schemas/incident.schema.json", encoding="utf-8") as f:
+        fields = json.load(f)["properties"]
+    for name in [n for field in ("kind", "class", "cause") for n in fields[field].get("enum", []) if n]:
+        if not re.search(rf"^#+ .*\b{name}\b|`(\w+/)?{name}`", text, re.M):
+            yield f"{path}: {name} is not in it"
+
+
 def check(path):
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -56,6 +66,8 @@ def check(path):
         yield f"{path}: {text.count(chr(10))} lines, more than {README_MAX}"
     if path == "docs/architecture.md":
         yield from files_missing(path, text)
+    if path == "docs/findings.md":
+        yield from findings_missing(path, text)
 
 
 def main():

@@ -7,7 +7,7 @@ O=${O:-build}
 out=$O/demo
 mkdir -p "$out"
 rm -f "$out"/*
-echo "8 simulated ranks; rank 3 computes 40 % slower from step 10, rank 6 enters D state for 7 s in step 60,"
+echo "8 simulated ranks; rank 3 computes 40 % longer from step 10, rank 6 enters D state for 7 s in step 60,"
 echo "rank 5 sleeps for 9 s before an operation of step 90. The tracer knows nothing of this."
 echo
 "$O/ranktrace" record -o "$out/demo.rtr" -o "$out/demo.pftrace" -o "$out/incidents.jsonl" -- \
@@ -16,6 +16,11 @@ echo
 status=$?
 echo
 [[ $status == 1 ]] || { echo "demo: expected findings (exit code 1), got $status" >&2; exit 1; }
+if command -v python3 > /dev/null; then
+	"$O/ranktrace" replay --ops --quiet "$out/demo.rtr" > "$out/ops_seen.jsonl"
+	python3 -B tools/timeline_svg.py "$out/ops_seen.jsonl" "$out/incidents.jsonl" "$out/demo.svg" &&
+		echo "picture:   $out/demo.svg"
+fi
 echo "timeline:  $out/demo.pftrace (open it at ui.perfetto.dev)"
 echo "findings:  $out/incidents.jsonl"
 echo "recording: $out/demo.rtr ($O/ranktrace replay $out/demo.rtr)"
