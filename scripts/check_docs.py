@@ -3,8 +3,9 @@
 
 Lines of README.md, CONTRIBUTING.md, docs/ and the tracers' READMEs have at most 120 characters; a row of a table may be
 longer where one cell alone (a link, a command) cannot be broken. README.md has at most 250 lines. Every relative link
-leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names exists. Every kind
-of finding, class of hang and cause is in docs/findings.md.
+leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names exists; the
+ways that it walks have 20 files at most and never return to a room. Every kind of finding, class of hang and cause is
+in docs/findings.md.
 """
 import glob
 import json
@@ -12,7 +13,7 @@ import os
 import re
 import sys
 
-LINE_MAX, README_MAX, CELL_MAX = 120, 250, 80
+LINE_MAX, README_MAX, CELL_MAX, WAY_MAX = 120, 250, 80, 20
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^^\]][^\]]*\]:\s+(\S+)", re.M)
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:bpf\.c|bpf\.h|[ch]|def|mk|py|sh|json|md|proto))`")
 
@@ -49,6 +50,28 @@ def files_missing(path, text):
             yield f"{path}: names {name}, which does not exist"
 
 
+def room_of(name):
+    """The kernel's side is one room whatever folder it lies in; what reads a source's records is a room of its own."""
+    if ".bpf." in name or name.startswith("bpf/"):
+        return "the kernel's side"
+    return name if name.endswith("_records.c") else "/".join(name.split("/")[:2])
+
+
+def ways_wrong(path, text):
+    """The tables under "The way of one event", one for each ### heading but the last, which is of findings."""
+    for way in re.findall(r"^### (.*?)(?=^##)", text, re.M | re.S)[:-1]:
+        title, names = way.split("\n")[0], FILE.findall("\n".join(line for line in way.split("\n") if line[:1] == "|"))
+        left, room = set(), None
+        for name in names:
+            if room_of(name) != room:
+                left.add(room)
+                room = room_of(name)
+            if room in left:
+                yield f"{path}: {title}: returns to {room} ({name})"
+        if len(names) > WAY_MAX:
+            yield f"{path}: {title}: {len(names)} files, more than {WAY_MAX}"
+
+
 def findings_missing(path, text):
     with open("schemas/incident.schema.json", encoding="utf-8") as f:
         fields = json.load(f)["properties"]
@@ -66,6 +89,7 @@ def check(path):
         yield f"{path}: {text.count(chr(10))} lines, more than {README_MAX}"
     if path == "docs/architecture.md":
         yield from files_missing(path, text)
+        yield from ways_wrong(path, text)
     if path == "docs/findings.md":
         yield from findings_missing(path, text)
 
