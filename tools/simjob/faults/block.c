@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Uninterruptible sleep. dstate: a file is created on a frozen file system. dstate-mm: one thread writes to a mapped
- * page of it, another is in munmap of the same mapping and so holds or awaits mmap_lock, and the main thread blocks on
- * that; whoever reads /proc/PID/maps blocks, too. Without a frozen file system: the parent of a vfork.
- */
+/* See block.h. */
+#include "block.h"
+
 #include "frozen_fs.h"
-#include "tools/simjob/job/rank.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,39 +15,17 @@
 #define MAPPED_BYTES (16 * 4096UL)
 #define ENTER_NS (100 * NSEC_PER_MSEC) /* enough for a thread to be inside its system call */
 
-/* False when the guardian cannot. On success the file system is frozen for @duration_s from now. */
-static bool freeze_and_wait(struct rank *rank, int index, double duration_s)
-{
-	const char *fd_text = getenv("SIMJOB_FREEZE_FD");
-	struct freeze_request request = { .fault_index = index, .duration_s = duration_s };
-	_Atomic uint32_t *state = &rank->store->freezes[index];
-
-	atomic_store(state, FREEZE_IDLE);
-	if (!fd_text || write(atoi(fd_text), &request, sizeof(request)) != sizeof(request))
-		return false;
-	while (atomic_load(state) == FREEZE_IDLE)
-		futex_wait(state, FREEZE_IDLE, 0);
-	return atomic_load(state) != FREEZE_FAILED;
-}
-
-static void file_path(char *ret_path, size_t size, int index, const char *name)
-{
-	const char *base = getenv("SIMJOB_FREEZE_PATH");
-
-	snprintf(ret_path, size, "%s/%d/%s", base ? base : "/nonexistent", index, name);
-}
-
-static bool block_in_create(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
+static bool file_create(struct rank *rank, const struct injection *injection, const struct op_place *place)
 {
 	char path[300], name[32];
 	int fd;
 
 	/* A new one each time: opening a file that is there does not block. */
 	snprintf(name, sizeof(name), "checkpoint-%d.pt", rank->step);
-	file_path(path, sizeof(path), index, name);
-	if (!freeze_and_wait(rank, index, fault->duration_s))
+	frozen_fs_path(injection, name, path, sizeof(path));
+	if (!frozen_fs_freeze(rank, injection))
 		return false;
-	fault_report(rank, fault, "begin", place->comm, place->call);
+	injection_report(rank, injection, "begin", place);
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		close(fd);
@@ -96,12 +71,12 @@ static void *unmapper_thread(void *arg)
 	return NULL;
 }
 
-static bool file_map(struct mapped_file *file, int index)
+static bool file_map(struct mapped_file *file, const struct injection *injection)
 {
 	char path[300];
 	int fd;
 
-	file_path(path, sizeof(path), index, "activations.bin");
+	frozen_fs_path(injection, "activations.bin", path, sizeof(path));
 	fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
@@ -115,13 +90,13 @@ static bool file_map(struct mapped_file *file, int index)
 	return *(volatile char *)file->base == 0;
 }
 
-static bool block_in_mmap(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
+static bool mmap_lock_hold(struct rank *rank, const struct injection *injection, const struct op_place *place)
 {
 	struct mapped_file file = { 0 };
 	pthread_t writer, unmapper;
 	void *page;
 
-	if (!file_map(&file, index))
+	if (!file_map(&file, injection))
 		return false;
 	/* Threads first: making one needs the lock that is about to be taken. */
 	if (pthread_create(&writer, NULL, writer_thread, &file) ||
@@ -129,9 +104,9 @@ static bool block_in_mmap(struct rank *rank, const struct fault *fault, int inde
 		fprintf(stderr, "simjob: rank %d: cannot start threads\n", rank->rank);
 		exit(1);
 	}
-	if (!freeze_and_wait(rank, index, fault->duration_s))
+	if (!frozen_fs_freeze(rank, injection))
 		fprintf(stderr, "simjob: rank %d: the file system would not freeze; nothing blocks\n", rank->rank);
-	fault_report(rank, fault, "begin", place->comm, place->call);
+	injection_report(rank, injection, "begin", place);
 	gate_open(&file.go_write);
 	gate_open(&file.go_unmap);
 	page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -143,15 +118,15 @@ static bool block_in_mmap(struct rank *rank, const struct fault *fault, int inde
 }
 
 /* The parent of a vfork sleeps uninterruptibly until its child ends. */
-static void block_in_vfork(struct rank *rank, const struct fault *fault, const struct op_place *place)
+static void vfork_wait(struct rank *rank, const struct injection *injection, const struct op_place *place)
 {
-	struct timespec duration = timespec_from_ns(fault->duration_s * NSEC_PER_SEC);
+	struct timespec duration = timespec_from_ns(injection->duration_s * NSEC_PER_SEC);
 	int pid;
 
-	if (!rank->fault_begun[fault - rank->options->faults])
+	if (!injection_state(rank, injection)->begun)
 		fprintf(stderr, "simjob: rank %d: no frozen file system for %s: D state by vfork\n", rank->rank,
-			fault_name(fault));
-	fault_report(rank, fault, "begin", place->comm, place->call);
+			injection->name);
+	injection_report(rank, injection, "begin", place);
 	pid = vfork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -162,11 +137,14 @@ static void block_in_vfork(struct rank *rank, const struct fault *fault, const s
 		waitpid(pid, NULL, 0);
 }
 
-void fault_block(struct rank *rank, const struct fault *fault, int index, const struct op_place *place)
+void block_in_create(struct rank *rank, const struct injection *injection, const struct op_place *place)
 {
-	bool blocked = fault->kind == FAULT_DSTATE_MM ? block_in_mmap(rank, fault, index, place)
-						      : block_in_create(rank, fault, index, place);
+	if (!file_create(rank, injection, place))
+		vfork_wait(rank, injection, place);
+}
 
-	if (!blocked)
-		block_in_vfork(rank, fault, place);
+void block_in_mmap(struct rank *rank, const struct injection *injection, const struct op_place *place)
+{
+	if (!mmap_lock_hold(rank, injection, place))
+		vfork_wait(rank, injection, place);
 }

@@ -3,14 +3,25 @@
  * A rank that gets too little CPU: hogs on the one core that it may run on, or a quota for its process. What suffers is
  * the host's work (--host-ms). Threads that stand for the GPU are not pinned: a GPU does not run on that core.
  */
+#include "faults.h"
+
 #include "cpu_limit.h"
-#include "tools/simjob/job/rank.h"
+#include "hogs.h"
+#include "tools/simjob/job/injection.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum cpu_how { CPU_HOG, CPU_QUOTA };
+
+/* All hogs of a rank spin on the same core. */
+static struct {
+	int nr, core;
+	cpu_set_t free_cores; /* where the rank runs without them */
+} pins;
 
 static bool thread_is_gpu(int tid)
 {
@@ -27,7 +38,7 @@ static bool thread_is_gpu(int tid)
 }
 
 /* A thread that stands for a GPU may have been made by a pinned one, and inherited its cores. */
-static void threads_bind(const struct rank *rank, const cpu_set_t *cores)
+static void threads_bind(const cpu_set_t *cores)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	struct dirent *task;
@@ -36,63 +47,44 @@ static void threads_bind(const struct rank *rank, const cpu_set_t *cores)
 		int tid = atoi(task->d_name);
 
 		if (tid > 0)
-			sched_setaffinity(tid, sizeof(*cores), thread_is_gpu(tid) ? &rank->free_cores : cores);
+			sched_setaffinity(tid, sizeof(*cores), thread_is_gpu(tid) ? &pins.free_cores : cores);
 	}
 	if (tasks)
 		closedir(tasks);
 }
 
-/* Whoever is pinned already stays where it is. */
-static int core_choose(const struct rank *rank, const struct fault *fault)
+/* What is pinned already stays where it is. */
+static int hog_core(const struct injection *injection)
 {
-	int core, left;
-	cpu_set_t cores;
-
-	if (rank->nr_pins > 0)
-		return rank->pinned_core;
-	if (sched_getaffinity(0, sizeof(cores), &cores) < 0 || CPU_COUNT(&cores) == 0)
-		return 0;
-	left = fault->draw % CPU_COUNT(&cores);
-	for (core = 0; core < CPU_SETSIZE; core++) {
-		if (CPU_ISSET(core, &cores) && left-- == 0)
-			break;
-	}
-	return core;
+	return pins.nr > 0 ? pins.core : core_choose(injection->draw);
 }
 
-static void hogs_set(struct rank *rank, int index, uint32_t number)
-{
-	atomic_store(&rank->store->hog_cores[index], number);
-	futex_wake_all(&rank->store->hog_cores[index]);
-}
-
-static void rank_pin(const struct rank *rank)
+static void rank_pin(void)
 {
 	cpu_set_t cores;
 
 	CPU_ZERO(&cores);
-	CPU_SET(rank->pinned_core, &cores);
-	threads_bind(rank, &cores);
+	CPU_SET(pins.core, &cores);
+	threads_bind(&cores);
 }
 
-static void hog_begin(struct rank *rank, int index, char *ret_facts, int size)
+static void hog_begin(struct rank *rank, const struct injection *injection, char *ret_facts, int size)
 {
-	const struct fault *fault = &rank->options->faults[index];
-	int core = core_choose(rank, fault);
+	int core = hog_core(injection);
 
-	if (rank->nr_pins++ == 0)
-		sched_getaffinity(0, sizeof(rank->free_cores), &rank->free_cores);
-	rank->pinned_core = core;
-	rank_pin(rank);
-	hogs_set(rank, index, core + 1);
-	snprintf(ret_facts, size, ",\"how\":\"hog\",\"core\":%d,\"hogs\":%d", core, fault->n);
+	if (pins.nr++ == 0)
+		sched_getaffinity(0, sizeof(pins.free_cores), &pins.free_cores);
+	pins.core = core;
+	rank_pin();
+	hogs_start(rank, injection, core);
+	snprintf(ret_facts, size, ",\"how\":\"hog\",\"core\":%d,\"hogs\":%d", core, injection->n);
 }
 
-static void hog_end(struct rank *rank, int index)
+static void hog_end(struct rank *rank, const struct injection *injection)
 {
-	hogs_set(rank, index, 0);
-	if (--rank->nr_pins == 0)
-		threads_bind(rank, &rank->free_cores);
+	hogs_stop(rank, injection);
+	if (--pins.nr == 0)
+		threads_bind(&pins.free_cores);
 }
 
 static void quota_check(const struct rank *rank, int err, const char *what)
@@ -103,57 +95,95 @@ static void quota_check(const struct rank *rank, int err, const char *what)
 	exit(1);
 }
 
-static void starvation_begin(struct rank *rank, int index)
+static void starvation_begin(struct rank *rank, const struct injection *injection)
 {
-	const struct fault *fault = &rank->options->faults[index];
+	struct injection_state *state = injection_state(rank, injection);
 	char facts[128];
 
-	rank->fault_begun[index] = true;
-	rank->fault_begun_ns[index] = clock_now_ns();
-	if (fault->how == CPU_HOG) {
-		hog_begin(rank, index, facts, sizeof(facts));
+	state->begun = true;
+	state->begun_ns = clock_now_ns();
+	if (injection->how == CPU_HOG) {
+		hog_begin(rank, injection, facts, sizeof(facts));
 	} else {
-		snprintf(facts, sizeof(facts), ",\"how\":\"quota\",\"percent\":%g", fault->percent);
-		quota_check(rank, cpu_limit_enter(index), "enter");
+		snprintf(facts, sizeof(facts), ",\"how\":\"quota\",\"percent\":%g", injection->percent);
+		quota_check(rank, cpu_limit_enter(injection->index), "enter");
 	}
-	fault_report_with(rank, fault, "begin", facts);
+	injection_report_with(rank, injection, "begin", facts);
 }
 
-static void starvation_end(struct rank *rank, int index)
+static void starvation_end(struct rank *rank, const struct injection *injection)
 {
-	const struct fault *fault = &rank->options->faults[index];
-
-	rank->fault_done[index] = true;
-	if (fault->how == CPU_HOG)
-		hog_end(rank, index);
+	injection_state(rank, injection)->done = true;
+	if (injection->how == CPU_HOG)
+		hog_end(rank, injection);
 	else
 		quota_check(rank, cpu_limit_leave(), "leave");
-	fault_report(rank, fault, "end", NULL, NULL);
+	injection_report(rank, injection, "end", NULL);
 }
 
-static bool is_over(const struct rank *rank, int index)
+static bool is_over(const struct rank *rank, const struct injection *injection, const struct injection_state *state)
 {
-	const struct fault *fault = &rank->options->faults[index];
-	double lasted_s = (double)(clock_now_ns() - rank->fault_begun_ns[index]) / NSEC_PER_SEC;
+	double lasted_s = (double)(clock_now_ns() - state->begun_ns) / NSEC_PER_SEC;
 
-	return rank->step >= fault->until_step || lasted_s >= fault->duration_s;
+	return rank->step >= injection->until_step || lasted_s >= injection->duration_s;
 }
 
-void cpu_faults_before_step(struct rank *rank)
+static void before_step(struct rank *rank, const struct injection *injection)
 {
-	const struct options *options = rank->options;
-	int i;
+	const struct injection_state *state = injection_state(rank, injection);
 
-	if (rank->nr_pins > 0)
-		rank_pin(rank);
-	for (i = 0; i < options->nr_faults; i++) {
-		const struct fault *fault = &options->faults[i];
+	if (injection->rank != rank->rank || state->done)
+		return;
+	if (state->begun && is_over(rank, injection, state))
+		starvation_end(rank, injection);
+	else if (state->begun && injection->how == CPU_HOG)
+		rank_pin(); /* threads that have come since */
+	else if (!state->begun && rank->step >= injection->step && rank->step < injection->until_step)
+		starvation_begin(rank, injection);
+}
 
-		if (fault->kind != FAULT_CPU || fault->rank != rank->rank || rank->fault_done[i])
-			continue;
-		if (rank->fault_begun[i] && is_over(rank, i))
-			starvation_end(rank, i);
-		else if (!rank->fault_begun[i] && rank->step >= fault->step && rank->step < fault->until_step)
-			starvation_begin(rank, i);
+static void complete(struct injection *injection)
+{
+	injection->resource = injection->how == CPU_HOG ? &resource_hogs : &resource_cpu_limit;
+}
+
+static int hog_check(const struct injection *injection, struct reason *reason)
+{
+	if (injection->given & KEY_PERCENT)
+		return refuse(reason, "percent= is of how=quota; say n= hogs");
+	if (injection->n < 1)
+		return refuse(reason, "n=0 is no hog; n is 1 to 64");
+	return 0;
+}
+
+static int quota_options_check(const struct options *options, const struct injection *injection, struct reason *reason)
+{
+	const struct injection *other;
+
+	if (injection->given & KEY_N)
+		return refuse(reason, "n= is of how=hog; say percent=");
+	if (injection->percent < 1)
+		return refuse(reason, "percent=%g: a quota is at least 1 percent of a core", injection->percent);
+	for (other = options->injections; other < injection; other++) {
+		if (other->resource == &resource_cpu_limit && injection->rank >= 0 && other->rank == injection->rank)
+			return refuse(reason, "rank %d has two quotas; leave one out", injection->rank);
 	}
+	return 0;
 }
+
+static int check(const struct options *options, const struct injection *injection, struct reason *reason)
+{
+	if (injection->how == CPU_HOG)
+		return hog_check(injection, reason);
+	return quota_options_check(options, injection, reason);
+}
+
+const struct fault fault_cpu = {
+	.keys = KEY_RANK | KEY_STEP | KEY_UNTIL | KEY_SEC | KEY_HOW | KEY_N | KEY_PERCENT,
+	.how = WORDS("hog", "quota"),
+	.default_s = FAULT_FOREVER,
+	.default_percent = 20,
+	.complete = complete,
+	.check = check,
+	.before_step = before_step,
+};

@@ -6,6 +6,8 @@
  */
 #include "cpu_limit.h"
 
+#include "faults.h"
+#include "tools/simjob/job/options.h"
 #include "tools/simjob/libcuda/futex.h"
 
 #include <fcntl.h>
@@ -18,8 +20,16 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#define CGROUP_PATH_SIZE 512
 #define PERIOD_US 100000
 #define REMOVE_TRIES 500 /* 10 ms each: killed ranks leave their group when they are gone */
+
+static struct {
+	const struct options *options;
+	char home[CGROUP_PATH_SIZE]; /* the launcher's own group, to which a rank returns */
+	char base[CGROUP_PATH_SIZE]; /* injection N's group is this with N behind it; empty: there are none */
+	int janitor_pid;
+} limits;
 
 static int file_write(const char *dir, const char *name, const char *text)
 {
@@ -146,9 +156,9 @@ static int group_create(const char *dir, int version, double percent)
 	return err ? err : file_write(dir, "cpu.cfs_quota_us", text);
 }
 
-static bool fault_wants_quota(const struct fault *fault)
+static bool is_limited(const struct injection *injection)
 {
-	return fault->kind == FAULT_CPU && fault->how == CPU_QUOTA;
+	return injection->resource == &resource_cpu_limit;
 }
 
 static void group_path(char *ret_path, const char *base, int index)
@@ -157,22 +167,22 @@ static void group_path(char *ret_path, const char *base, int index)
 }
 
 /* True when none is left. */
-static bool groups_remove(const struct cpu_limits *limits)
+static bool groups_remove(void)
 {
 	char path[CGROUP_PATH_SIZE + 16];
 	bool gone = true;
 	int i;
 
-	for (i = 0; i < limits->options->nr_faults; i++) {
-		if (!fault_wants_quota(&limits->options->faults[i]))
+	for (i = 0; i < limits.options->nr_injections; i++) {
+		if (!is_limited(&limits.options->injections[i]))
 			continue;
-		group_path(path, limits->base, i);
+		group_path(path, limits.base, i);
 		gone &= rmdir(path) == 0 || errno == ENOENT;
 	}
 	return gone;
 }
 
-static void janitor_main(const struct cpu_limits *limits, int launcher_pid)
+static void janitor_main(int launcher_pid)
 {
 	struct pollfd launcher = { syscall(SYS_pidfd_open, launcher_pid, 0), POLLIN, 0 };
 	struct timespec pause = { .tv_nsec = 10 * NSEC_PER_MSEC };
@@ -185,28 +195,28 @@ static void janitor_main(const struct cpu_limits *limits, int launcher_pid)
 	setsid();
 	while (getppid() == launcher_pid && launcher.fd >= 0 && poll(&launcher, 1, -1) < 0)
 		;
-	for (tries = 0; tries < REMOVE_TRIES && !groups_remove(limits); tries++)
+	for (tries = 0; tries < REMOVE_TRIES && !groups_remove(); tries++)
 		nanosleep(&pause, NULL);
 	_exit(0);
 }
 
 /* Before the groups are there: whenever the launcher is killed, somebody knows of them. */
-static int janitor_start(struct cpu_limits *limits)
+static int janitor_start(void)
 {
 	int launcher_pid = getpid();
 
-	limits->janitor_pid = fork();
-	if (limits->janitor_pid == 0)
-		janitor_main(limits, launcher_pid);
-	return limits->janitor_pid < 0 ? -errno : 0;
+	limits.janitor_pid = fork();
+	if (limits.janitor_pid == 0)
+		janitor_main(launcher_pid);
+	return limits.janitor_pid < 0 ? -errno : 0;
 }
 
-__attribute__((noreturn)) static void limits_fail(const struct cpu_limits *limits, const char *where, const char *why)
+__attribute__((noreturn)) static void limits_fail(const char *where, const char *why)
 {
-	if (limits->base[0])
-		groups_remove(limits);
-	if (limits->janitor_pid > 0)
-		kill(limits->janitor_pid, SIGKILL);
+	if (limits.base[0])
+		groups_remove();
+	if (limits.janitor_pid > 0)
+		kill(limits.janitor_pid, SIGKILL);
 	fprintf(stderr,
 		"simjob: --fault cpu:how=quota: cannot limit the CPU in %s: %s; run as root where the cpu controller "
 		"of control groups can be written, or use how=hog\n",
@@ -214,47 +224,40 @@ __attribute__((noreturn)) static void limits_fail(const struct cpu_limits *limit
 	exit(2);
 }
 
-void cpu_limits_create(struct cpu_limits *limits, const struct options *options)
+static void cpu_limits_create(const struct options *options, struct store *store)
 {
 	char mount[CGROUP_PATH_SIZE], parent[CGROUP_PATH_SIZE], path[CGROUP_PATH_SIZE + 16];
-	int i, version, err, nr_wanted = 0;
+	int i, version, err;
 
-	*limits = (struct cpu_limits){ .options = options };
-	for (i = 0; i < options->nr_faults; i++)
-		nr_wanted += fault_wants_quota(&options->faults[i]);
-	if (!nr_wanted)
-		return;
+	(void)store;
+	limits.options = options;
 	if (!hierarchy_find(mount, &version))
-		limits_fail(limits, "/proc/self/mounts", "no control groups with the cpu controller are mounted");
-	home_find(limits->home, mount, version);
-	if (!parent_find(parent, limits->home, mount, version))
-		limits_fail(limits, limits->home, "the cpu controller cannot be enabled there or above");
-	if (snprintf(limits->base, sizeof(limits->base), "%s/simjob-%d-", parent, getpid()) >= CGROUP_PATH_SIZE)
-		limits_fail(limits, parent, "the path is too long");
-	err = janitor_start(limits);
-	for (i = 0; i < options->nr_faults && !err; i++) {
-		group_path(path, limits->base, i);
-		if (fault_wants_quota(&options->faults[i]))
-			err = group_create(path, version, options->faults[i].percent);
+		limits_fail("/proc/self/mounts", "no control groups with the cpu controller are mounted");
+	home_find(limits.home, mount, version);
+	if (!parent_find(parent, limits.home, mount, version))
+		limits_fail(limits.home, "the cpu controller cannot be enabled there or above");
+	if (snprintf(limits.base, sizeof(limits.base), "%s/simjob-%d-", parent, getpid()) >= CGROUP_PATH_SIZE)
+		limits_fail(parent, "the path is too long");
+	err = janitor_start();
+	for (i = 0; i < options->nr_injections && !err; i++) {
+		group_path(path, limits.base, i);
+		if (is_limited(&options->injections[i]))
+			err = group_create(path, version, options->injections[i].percent);
 	}
 	if (err)
-		limits_fail(limits, parent, strerror(-err));
+		limits_fail(parent, strerror(-err));
 }
 
-void cpu_limits_set_env(const struct cpu_limits *limits)
+static void cpu_limits_set_env(void)
 {
-	if (!limits->base[0])
-		return;
-	setenv("SIMJOB_CGROUP_BASE", limits->base, 1);
-	setenv("SIMJOB_CGROUP_HOME", limits->home, 1);
+	setenv("SIMJOB_CGROUP_BASE", limits.base, 1);
+	setenv("SIMJOB_CGROUP_HOME", limits.home, 1);
 }
 
-void cpu_limits_destroy(struct cpu_limits *limits)
+static void cpu_limits_destroy(void)
 {
-	if (!limits->base[0])
-		return;
-	groups_remove(limits);
-	kill(limits->janitor_pid, SIGKILL);
+	groups_remove();
+	kill(limits.janitor_pid, SIGKILL);
 }
 
 /* "0" is the process that writes it. */
@@ -275,3 +278,9 @@ int cpu_limit_leave(void)
 
 	return home ? file_write(home, "cgroup.procs", "0") : -ENOENT;
 }
+
+const struct resource resource_cpu_limit = {
+	.create = cpu_limits_create,
+	.set_env = cpu_limits_set_env,
+	.destroy = cpu_limits_destroy,
+};

@@ -6,17 +6,22 @@
  * each host waits for its first operation and never enters the second; with host=ahead all have entered both, and only
  * the order of the streams tells.
  */
+#include "faults.h"
+
+#include "tools/simjob/job/injection.h"
 #include "tools/simjob/job/rank.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+enum deadlock_host { HOST_AHEAD, HOST_BLOCKED };
+
 /* Extra operations would come between the two. */
-static bool deadlock_is_due(const struct rank *rank, const struct fault *fault)
+static bool is_due(const struct rank *rank, const struct injection *injection)
 {
 	bool has_extra_ops = rank->options->extra_ops && rank->step % 4 == 3;
 
-	return fault->kind == FAULT_DEADLOCK && rank->step >= fault->step && !has_extra_ops;
+	return rank->step >= injection->step && !has_extra_ops;
 }
 
 static int group_print(const struct rank *rank, char *ret_text, int size)
@@ -33,7 +38,7 @@ static int group_print(const struct rank *rank, char *ret_text, int size)
 }
 
 /* In the healthy order: first the gradients' operation, then the loss. */
-static void deadlock_report(struct rank *rank, const struct fault *fault, const struct op_call *call)
+static void report(struct rank *rank, const struct injection *injection, const struct op_call *call)
 {
 	struct op_call loss = { .kind = OP_ALL_REDUCE };
 	char ranks[1400], facts[2000];
@@ -44,7 +49,7 @@ static void deadlock_report(struct rank *rank, const struct fault *fault, const 
 		 "\"],\"seqs\":[%" PRIu64 ",%" PRIu64 "]",
 		 ranks, op_name(call->kind), op_name(loss.kind), rank->dp.hash, rank->world.hash,
 		 comm_next_seq(rank, &rank->dp, call, false), comm_next_seq(rank, &rank->world, &loss, false));
-	fault_report_with(rank, fault, "begin", facts);
+	injection_report_with(rank, injection, "begin", facts);
 }
 
 /* As work.wait() does with TORCH_NCCL_BLOCKING_WAIT. */
@@ -53,24 +58,46 @@ static void host_wait(struct rank *rank, const struct job_comm *comm)
 	cuda_check(&rank->api, rank->api.cuStreamSynchronize(comm->stream), "cuStreamSynchronize");
 }
 
-void deadlock_at_last_bucket(struct rank *rank, const struct op_call *call, bool is_issued)
+/* The culprit acts before the operation, the others' hosts wait, if at all, after it. */
+static void before_last_bucket(struct rank *rank, const struct injection *injection, const struct op_call *call)
 {
-	const struct options *options = rank->options;
-	int i;
-
-	for (i = 0; i < options->nr_faults; i++) {
-		const struct fault *fault = &options->faults[i];
-		bool is_culprit = fault->rank == rank->rank;
-
-		/* The culprit acts before the operation, the others' hosts wait, if at all, after it. */
-		if (!deadlock_is_due(rank, fault) || is_culprit == is_issued)
-			continue;
-		if (is_culprit) {
-			deadlock_report(rank, fault, call);
-			loss_reduce(rank);
-			rank->is_loss_reduced = true;
-		}
-		if (fault->host == HOST_BLOCKED)
-			host_wait(rank, is_culprit ? &rank->world : &rank->dp);
-	}
+	if (injection->rank != rank->rank || !is_due(rank, injection))
+		return;
+	report(rank, injection, call);
+	loss_reduce(rank);
+	rank->is_loss_reduced = true;
+	if (injection->host == HOST_BLOCKED)
+		host_wait(rank, &rank->world);
 }
+
+static void after_last_bucket(struct rank *rank, const struct injection *injection, const struct op_call *call)
+{
+	(void)call;
+	if (injection->rank != rank->rank && is_due(rank, injection) && injection->host == HOST_BLOCKED)
+		host_wait(rank, &rank->dp);
+}
+
+static int check(const struct options *options, const struct injection *injection, struct reason *reason)
+{
+	int i, nr = 0;
+
+	for (i = 0; i < options->nr_injections; i++)
+		nr += options->injections[i].fault == injection->fault;
+	if (options->dp < 2)
+		return refuse(reason, "there is no second communicator with the same members, dp is 1; ask for one by "
+				      "--layout dp=2 or more");
+	if (options->graph == GRAPH_STEP)
+		return refuse(reason,
+			      "with --graph step its operations are captured once and for all; use --graph layers");
+	if (nr > 1)
+		return refuse(reason, "given more than once, and the job does not come past the first; leave one out");
+	return 0;
+}
+
+const struct fault fault_deadlock = {
+	.keys = KEY_RANK | KEY_STEP | KEY_HOST,
+	.host = WORDS("ahead", "blocked"),
+	.check = check,
+	.before_last_bucket = before_last_bucket,
+	.after_last_bucket = after_last_bucket,
+};

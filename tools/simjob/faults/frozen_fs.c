@@ -6,6 +6,8 @@
  */
 #include "frozen_fs.h"
 
+#include "faults.h"
+
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
@@ -23,6 +25,21 @@
 #include <sys/wait.h>
 
 #define IMAGE_BYTES (16 << 20)
+
+/* What the injection's word in the store says; a futex. */
+enum freeze_state { FREEZE_IDLE, FREEZE_FROZEN, FREEZE_THAWED, FREEZE_FAILED };
+
+struct freeze_request {
+	int32_t index; /* of the injection */
+	double duration_s;
+};
+
+static struct {
+	int request_fd; /* ranks ask the guardian through it; -1: there is no frozen file system */
+	int guardian_pid;
+	char path[256]; /* "path/N" is injection N's */
+	bool is_mounted;
+} fs = { .request_fd = -1 };
 
 static int mkfs_run(const char *device)
 {
@@ -94,28 +111,28 @@ static int image_mount(const char *mount_point)
 }
 
 /* A name space of our own, and in it a place for mount points that exists nowhere else. */
-static int namespace_enter(struct frozen_fs *fs, const struct options *options)
+static int namespace_enter(const struct options *options)
 {
-	snprintf(fs->path, sizeof(fs->path), "%s", options->scratch_dir ? options->scratch_dir : "/mnt");
+	snprintf(fs.path, sizeof(fs.path), "%s", options->scratch_dir ? options->scratch_dir : "/mnt");
 	if (unshare(CLONE_NEWNS) < 0)
 		return -errno;
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return -errno;
-	if (mount("simjob", fs->path, "tmpfs", 0, "size=64k,mode=700") < 0)
+	if (mount("simjob", fs.path, "tmpfs", 0, "size=64k,mode=700") < 0)
 		return -errno;
-	fs->is_mounted = true;
+	fs.is_mounted = true;
 	return 0;
 }
 
-static int images_mount(struct frozen_fs *fs, const struct options *options)
+static int images_mount(const struct options *options)
 {
 	char mount_point[300];
 	int i, err = 0;
 
-	for (i = 0; i < options->nr_faults && !err; i++) {
-		if (!fault_needs_frozen_fs(&options->faults[i]))
+	for (i = 0; i < options->nr_injections && !err; i++) {
+		if (options->injections[i].resource != &resource_frozen_fs)
 			continue;
-		snprintf(mount_point, sizeof(mount_point), "%s/%d", fs->path, i);
+		snprintf(mount_point, sizeof(mount_point), "%s/%d", fs.path, i);
 		err = image_mount(mount_point);
 	}
 	return err;
@@ -123,21 +140,21 @@ static int images_mount(struct frozen_fs *fs, const struct options *options)
 
 struct guardian {
 	struct store *store;
-	int dir_fds[MAX_FAULTS];      /* -1: this fault has no file system */
-	uint64_t thaw_ns[MAX_FAULTS]; /* 0: not frozen */
+	int dir_fds[MAX_INJECTIONS];      /* -1: the injection has no file system */
+	uint64_t thaw_ns[MAX_INJECTIONS]; /* 0: not frozen */
 };
 
 static void freeze_set_state(struct guardian *guardian, int index, enum freeze_state state)
 {
-	atomic_store(&guardian->store->freezes[index], state);
-	futex_wake_all(&guardian->store->freezes[index]);
+	atomic_store(&guardian->store->injections[index].resource, state);
+	futex_wake_all(&guardian->store->injections[index].resource);
 }
 
 static void guardian_freeze(struct guardian *guardian, const struct freeze_request *request)
 {
-	int index = request->fault_index;
+	int index = request->index;
 
-	if (index < 0 || index >= MAX_FAULTS || guardian->dir_fds[index] < 0 ||
+	if (index < 0 || index >= MAX_INJECTIONS || guardian->dir_fds[index] < 0 ||
 	    ioctl(guardian->dir_fds[index], FIFREEZE, 0) < 0) {
 		freeze_set_state(guardian, index, FREEZE_FAILED);
 		return;
@@ -152,7 +169,7 @@ static int guardian_thaw(struct guardian *guardian, bool all)
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
 	int i;
 
-	for (i = 0; i < MAX_FAULTS; i++) {
+	for (i = 0; i < MAX_INJECTIONS; i++) {
 		if (!guardian->thaw_ns[i])
 			continue;
 		if (all || guardian->thaw_ns[i] <= now_ns) {
@@ -185,7 +202,7 @@ static void guardian_run(struct guardian *guardian, int request_fd, int launcher
 	guardian_thaw(guardian, true);
 }
 
-static void guardian_main(const struct frozen_fs *fs, struct store *store, int request_fd, int launcher_pid)
+static void guardian_main(struct store *store, int request_fd, int launcher_pid)
 {
 	struct guardian guardian = { .store = store };
 	int i, launcher_fd = syscall(SYS_pidfd_open, launcher_pid, 0);
@@ -196,8 +213,8 @@ static void guardian_main(const struct frozen_fs *fs, struct store *store, int r
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	setsid();
-	for (i = 0; i < MAX_FAULTS; i++) {
-		snprintf(path, sizeof(path), "%s/%d", fs->path, i);
+	for (i = 0; i < MAX_INJECTIONS; i++) {
+		snprintf(path, sizeof(path), "%s/%d", fs.path, i);
 		guardian.dir_fds[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	/* The launcher may have died before the pidfd: then there is nobody to guard. */
@@ -206,72 +223,95 @@ static void guardian_main(const struct frozen_fs *fs, struct store *store, int r
 	_exit(0);
 }
 
-static int guardian_start(struct frozen_fs *fs, struct store *store)
+static int guardian_start(struct store *store)
 {
 	int fds[2], launcher_pid = getpid();
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
-	fs->guardian_pid = fork();
-	if (fs->guardian_pid < 0) {
+	fs.guardian_pid = fork();
+	if (fs.guardian_pid < 0) {
 		close(fds[0]);
 		close(fds[1]);
 		return -errno;
 	}
-	if (fs->guardian_pid == 0) {
+	if (fs.guardian_pid == 0) {
 		close(fds[1]);
-		guardian_main(fs, store, fds[0], launcher_pid);
+		guardian_main(store, fds[0], launcher_pid);
 	}
 	close(fds[0]);
 	fcntl(fds[1], F_SETFD, 0);
-	fs->request_fd = fds[1];
+	fs.request_fd = fds[1];
 	return 0;
 }
 
-static bool faults_need_fs(const struct options *options)
+static void frozen_fs_create(const struct options *options, struct store *store)
 {
-	int i;
+	int err = namespace_enter(options);
 
-	for (i = 0; i < options->nr_faults; i++) {
-		if (fault_needs_frozen_fs(&options->faults[i]))
-			return true;
-	}
-	return false;
-}
-
-void frozen_fs_create(struct frozen_fs *fs, const struct options *options, struct store *store)
-{
-	int err;
-
-	*fs = (struct frozen_fs){ .request_fd = -1 };
-	if (!faults_need_fs(options))
-		return;
-	err = namespace_enter(fs, options);
 	if (!err)
-		err = images_mount(fs, options);
+		err = images_mount(options);
 	if (!err)
-		err = guardian_start(fs, store);
+		err = guardian_start(store);
 	if (err)
 		fprintf(stderr,
 			"simjob: no frozen file system at %s: %s (it takes root, loop devices and mkfs.ext4); D state "
 			"comes from vfork instead\n",
-			fs->path, strerror(-err));
+			fs.path, strerror(-err));
 }
 
-void frozen_fs_destroy(struct frozen_fs *fs)
+static void frozen_fs_destroy(void)
 {
 	char mount_point[300];
 	int i;
 
-	if (fs->request_fd >= 0) {
-		close(fs->request_fd);
-		waitpid(fs->guardian_pid, NULL, 0);
+	if (fs.request_fd >= 0) {
+		close(fs.request_fd);
+		waitpid(fs.guardian_pid, NULL, 0);
 	}
-	if (!fs->is_mounted)
+	if (!fs.is_mounted)
 		return;
-	for (i = 0; i < MAX_FAULTS; i++) {
-		snprintf(mount_point, sizeof(mount_point), "%s/%d", fs->path, i);
+	for (i = 0; i < MAX_INJECTIONS; i++) {
+		snprintf(mount_point, sizeof(mount_point), "%s/%d", fs.path, i);
 		umount2(mount_point, MNT_DETACH);
 	}
-	umount2(fs->path, MNT_DETACH);
+	umount2(fs.path, MNT_DETACH);
 }
+
+static void frozen_fs_set_env(void)
+{
+	char text[16];
+
+	if (fs.request_fd < 0)
+		return;
+	snprintf(text, sizeof(text), "%d", fs.request_fd);
+	setenv("SIMJOB_FREEZE_FD", text, 1);
+	setenv("SIMJOB_FREEZE_PATH", fs.path, 1);
+}
+
+bool frozen_fs_freeze(const struct rank *rank, const struct injection *injection)
+{
+	const char *fd_text = getenv("SIMJOB_FREEZE_FD");
+	struct freeze_request request = { .index = injection->index, .duration_s = injection->duration_s };
+	_Atomic uint32_t *state = &injection_shared(rank, injection)->resource;
+
+	atomic_store(state, FREEZE_IDLE);
+	if (!fd_text || write(atoi(fd_text), &request, sizeof(request)) != sizeof(request))
+		return false;
+	while (atomic_load(state) == FREEZE_IDLE)
+		futex_wait(state, FREEZE_IDLE, 0);
+	return atomic_load(state) != FREEZE_FAILED;
+}
+
+void frozen_fs_path(const struct injection *injection, const char *name, char *ret_path, size_t size)
+{
+	const char *base = getenv("SIMJOB_FREEZE_PATH");
+
+	snprintf(ret_path, size, "%s/%d/%s", base ? base : "/nonexistent", injection->index, name);
+}
+
+const struct resource resource_frozen_fs = {
+	.create = frozen_fs_create,
+	.set_env = frozen_fs_set_env,
+	.destroy = frozen_fs_destroy,
+};

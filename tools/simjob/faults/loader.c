@@ -1,81 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What befalls the dataloader child while its rank is well: D state on the frozen file system, once for long
- * (dstate-child) or shortly, now here and now there, as slow storage has it (io). The child is one batch ahead, so the
- * rank notices when it asks for the next, or not at all when it has batches in memory (wait=0).
+ * D state of the dataloader child while its rank is well, once for long (dstate-child) or shortly, now here and now
+ * there, as slow storage has it (io). The child is one batch ahead, so the rank notices when it asks for the next, or
+ * not at all when it has batches in memory (wait=0).
  */
-#include "tools/simjob/job/rank.h"
+#include "faults.h"
 
-/* The step that the next batch is for: the rank has taken all that were made. */
-static int step_fed(const struct rank *rank, int nr_made)
+#include "block.h"
+#include "tools/simjob/job/injection.h"
+
+static int check(const struct options *options, const struct injection *injection, struct reason *reason)
 {
-	return rank->store->ranks[rank->rank].steps_done + (nr_made > 0);
+	(void)injection;
+	if (!options->dataloader)
+		return refuse(reason, "there is no dataloader child; leave --no-dataloader out");
+	return 0;
 }
 
-static void child_block(struct rank *rank, int index)
+/* The word that it shares with its child: 1, the child is past its D state. */
+static _Atomic uint32_t *child_is_free(const struct rank *rank, const struct injection *injection)
 {
-	const struct fault *fault = &rank->options->faults[index];
-	struct op_place nowhere = { NULL, NULL };
+	return &injection_shared(rank, injection)->fault;
+}
 
-	rank->fault_done[index] = true;
-	fault_block(rank, fault, index, &nowhere);
-	fault_report(rank, fault, "end", NULL, NULL);
-	atomic_store(&rank->store->loader_freed[index], 1);
+static void child_block(struct rank *rank, const struct injection *injection)
+{
+	struct injection_state *state = injection_state(rank, injection);
+
+	if (injection->rank != rank->rank || rank->step < injection->step || state->done)
+		return;
+	state->done = true;
+	block_in_create(rank, injection, NULL);
+	injection_report(rank, injection, "end", NULL);
+	atomic_store(child_is_free(rank, injection), 1);
+}
+
+static bool skips_loader(const struct rank *rank, const struct injection *injection)
+{
+	return !injection->wait && injection->rank == rank->rank && rank->step >= injection->step &&
+	       !atomic_load(child_is_free(rank, injection));
+}
+
+const struct fault fault_dstate_child = {
+	.keys = KEY_RANK | KEY_STEP | KEY_SEC | KEY_WAIT,
+	.default_s = 7,
+	.resource = &resource_frozen_fs,
+	.check = check,
+	.skips_loader = skips_loader,
+	.before_batch = child_block,
+};
+
+static void io_complete(struct injection *injection)
+{
+	injection->duration_s = injection->ms / 1000;
 }
 
 /*
  * Whose batch for this step is late, or -1; each time another one's. Every other step, as the next batch is made while
  * this one is late, and there is one file system to freeze.
  */
-static int late_rank(const struct rank *rank, const struct fault *fault)
+static int late_rank(const struct rank *rank, const struct injection *injection)
 {
-	struct random random = { .state = fault->draw ^ (uint64_t)rank->step << 32 };
+	struct random random = { .state = injection->draw ^ (uint64_t)rank->step << 32 };
+	int nr_ranks = rank->options->nr_ranks;
 
 	random_u64(&random);
-	if (rank->step % 2 || random_unit(&random) >= fault->rate)
+	if (rank->step % 2 || random_unit(&random) >= injection->rate)
 		return -1;
-	return (rank->step / 2 + fault->draw % rank->options->nr_ranks) % rank->options->nr_ranks;
+	return (rank->step / 2 + injection->draw % nr_ranks) % nr_ranks;
 }
 
-static void storage_wait(struct rank *rank, int index)
+static void storage_wait(struct rank *rank, const struct injection *injection)
 {
-	const struct fault *fault = &rank->options->faults[index];
-	struct op_place nowhere = { NULL, NULL };
-
-	fault_block(rank, fault, index, &nowhere);
-	fault_report(rank, fault, "end", NULL, NULL);
-	rank->fault_begun[index] = true;
+	if (rank->step < injection->step || rank->step >= injection->until_step ||
+	    late_rank(rank, injection) != rank->rank)
+		return;
+	block_in_create(rank, injection, NULL);
+	injection_report(rank, injection, "end", NULL);
+	injection_state(rank, injection)->begun = true;
 }
 
-void loader_faults(struct rank *rank, int nr_made)
-{
-	const struct options *options = rank->options;
-	int i;
-
-	rank->step = step_fed(rank, nr_made);
-	for (i = 0; i < options->nr_faults; i++) {
-		const struct fault *fault = &options->faults[i];
-
-		if (fault->kind == FAULT_DSTATE_CHILD && fault->rank == rank->rank && rank->step >= fault->step &&
-		    !rank->fault_done[i])
-			child_block(rank, i);
-		if (fault->kind == FAULT_IO && rank->step >= fault->step && rank->step < fault->until_step &&
-		    late_rank(rank, fault) == rank->rank)
-			storage_wait(rank, i);
-	}
-}
-
-bool loader_is_bypassed(const struct rank *rank)
-{
-	const struct options *options = rank->options;
-	int i;
-
-	for (i = 0; i < options->nr_faults; i++) {
-		const struct fault *fault = &options->faults[i];
-
-		if (fault->kind == FAULT_DSTATE_CHILD && !fault->wait && fault->rank == rank->rank &&
-		    rank->step >= fault->step && !atomic_load(&rank->store->loader_freed[i]))
-			return true;
-	}
-	return false;
-}
+const struct fault fault_io = {
+	.keys = KEY_STEP | KEY_UNTIL | KEY_RATE | KEY_MS,
+	.default_rate = 0.7,
+	.resource = &resource_frozen_fs,
+	.is_of_job = true,
+	.recurs = true,
+	.complete = io_complete,
+	.check = check,
+	.before_batch = storage_wait,
+};

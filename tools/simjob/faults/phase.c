@@ -3,6 +3,8 @@
  * Unusual phases of a healthy job: evaluation, checkpoint, compilation, a slow first step, an elastic restart, a rank
  * that logs more. A tracer must name nobody in any of them.
  */
+#include "faults.h"
+
 #include "tools/simjob/job/rank.h"
 
 #include <fcntl.h>
@@ -14,11 +16,16 @@
 #define CHUNK_NS (50 * NSEC_PER_MSEC) /* 20 MB/s a rank: a busy shared file system */
 #define RANK0_LOG_INTERVAL 5          /* steps */
 
+static bool is_mine(const struct rank *rank, const struct injection *injection)
+{
+	return injection->rank == RANK_ALL || injection->rank == rank->rank;
+}
+
 /* The number of batches is the same on all ranks: tensor-parallel neighbours meet in each. */
-static void evaluate(struct rank *rank, const struct fault *fault)
+static void evaluate(struct rank *rank, const struct injection *injection)
 {
 	double batch_s = rank->options->step_ms / 1000 / 3 / rank->options->microbatches;
-	int i, nr_batches = fault->duration_s / batch_s + 1;
+	int i, nr_batches = injection->duration_s / batch_s + 1;
 
 	for (i = 0; i < nr_batches; i++) {
 		dataloader_next(rank);
@@ -63,21 +70,21 @@ static void checkpoint_write(struct rank *rank, double duration_s)
 	free(chunk);
 }
 
-static void checkpoint(struct rank *rank, const struct fault *fault)
+static void checkpoint(struct rank *rank, const struct injection *injection)
 {
-	if (fault->rank < 0 || fault->rank == rank->rank)
-		checkpoint_write(rank, fault->duration_s);
+	if (is_mine(rank, injection))
+		checkpoint_write(rank, injection->duration_s);
 	world_barrier(rank);
 }
 
 /* What a compiler does as seen from outside: all of a CPU, and memory that comes and goes. */
-static void compile(const struct fault *fault)
+static void compile(struct rank *rank, const struct injection *injection)
 {
-	uint64_t end_ns = clock_now_ns() + (uint64_t)(fault->duration_s * NSEC_PER_SEC);
-	struct random random = { .state = fault->draw };
+	uint64_t end_ns = clock_now_ns() + (uint64_t)(injection->duration_s * NSEC_PER_SEC);
+	struct random random = { .state = injection->draw };
 	size_t i;
 
-	while (clock_now_ns() < end_ns) {
+	while (is_mine(rank, injection) && clock_now_ns() < end_ns) {
 		uint64_t *code = malloc(CHUNK_BYTES);
 
 		for (i = 0; code && i < CHUNK_BYTES / sizeof(*code); i++)
@@ -87,9 +94,9 @@ static void compile(const struct fault *fault)
 }
 
 /* Autotuning and lazy loading: work for the GPU of all ranks, and some for each host. */
-static void warm_up(struct rank *rank, const struct fault *fault)
+static void warm_up(struct rank *rank, const struct injection *injection)
 {
-	double duration_ns = fault->duration_s * NSEC_PER_SEC;
+	double duration_ns = injection->duration_s * NSEC_PER_SEC;
 	int i;
 
 	for (i = 0; i < 20; i++) {
@@ -99,73 +106,89 @@ static void warm_up(struct rank *rank, const struct fault *fault)
 	compute_synchronize(rank);
 }
 
-static void restart(struct rank *rank, const struct fault *fault)
+static void restart(struct rank *rank, const struct injection *injection)
 {
 	world_barrier(rank);
 	watchdog_drain(rank);
 	comms_destroy(rank);
-	sleep_until(clock_now_ns() + (uint64_t)(fault->duration_s * NSEC_PER_SEC * random_unit(&rank->random)));
+	sleep_until(clock_now_ns() + (uint64_t)(injection->duration_s * NSEC_PER_SEC * random_unit(&rank->random)));
 	rank->generation++;
 	comms_create(rank);
 	params_broadcast(rank);
 }
 
-static void log_more(struct rank *rank, const struct fault *fault)
+static void log_more(struct rank *rank, const struct injection *injection)
 {
-	int fd = scratch_open(rank);
+	int fd;
 
-	spin_until(clock_now_ns() + (uint64_t)(fault->duration_s * NSEC_PER_SEC));
+	if (!is_mine(rank, injection))
+		return;
+	fd = scratch_open(rank);
+	spin_until(clock_now_ns() + (uint64_t)(injection->duration_s * NSEC_PER_SEC));
 	if (write(fd, rank->batch, BATCH_BYTES) != BATCH_BYTES)
 		perror("simjob: cannot write the extra log");
 	close(fd);
 }
 
-static void phase_run(struct rank *rank, const struct fault *fault)
-{
-	bool is_mine = fault->rank < 0 || fault->rank == rank->rank;
+/* In the order of the words of what=. */
+enum phase_kind { PHASE_EVAL, PHASE_CHECKPOINT, PHASE_COMPILE, PHASE_WARMUP, PHASE_RESTART, PHASE_RANK0LOG };
 
-	switch ((enum phase_kind)fault->what) {
-	case PHASE_EVAL: evaluate(rank, fault); break;
-	case PHASE_CHECKPOINT: checkpoint(rank, fault); break;
-	case PHASE_COMPILE:
-		if (is_mine)
-			compile(fault);
-		break;
-	case PHASE_WARMUP: warm_up(rank, fault); break;
-	case PHASE_RESTART: restart(rank, fault); break;
-	case PHASE_RANK0LOG:
-		if (is_mine)
-			log_more(rank, fault);
-		break;
-	case NR_PHASE_KINDS: break;
-	}
+struct phase {
+	const char *full_name;
+	double default_s;
+	int default_rank;
+	void (*run)(struct rank *rank, const struct injection *injection);
+};
+
+static const struct phase phases[] = {
+	[PHASE_EVAL] = { "phase-eval", 5, RANK_ALL, evaluate },
+	[PHASE_CHECKPOINT] = { "phase-checkpoint", 4, RANK_ALL, checkpoint },
+	[PHASE_COMPILE] = { "phase-compile", 60, RANK_DRAWN, compile },
+	[PHASE_WARMUP] = { "phase-warmup", 4, RANK_ALL, warm_up },
+	[PHASE_RESTART] = { "phase-restart", 2, RANK_ALL, restart },
+	[PHASE_RANK0LOG] = { "phase-rank0log", 0.02, 0, log_more },
+};
+
+static void complete(struct injection *injection)
+{
+	const struct phase *phase = &phases[injection->what];
+
+	injection->name = phase->full_name;
+	injection->restarts_job = injection->what == PHASE_RESTART;
+	if (!(injection->given & KEY_SEC))
+		injection->duration_s = phase->default_s;
+	if (!(injection->given & KEY_RANK))
+		injection->rank = phase->default_rank;
+	if (injection->what == PHASE_WARMUP && !(injection->given & KEY_STEP))
+		injection->step = 0;
 }
 
-static bool phase_is_due(const struct rank *rank, const struct fault *fault)
+static bool is_due(const struct rank *rank, const struct injection *injection)
 {
-	if (fault->kind != FAULT_PHASE)
-		return false;
-	if (fault->what == PHASE_RANK0LOG)
-		return rank->step >= fault->step && (rank->step - fault->step) % RANK0_LOG_INTERVAL == 0;
-	return rank->step == fault->step;
+	if (injection->what == PHASE_RANK0LOG)
+		return rank->step >= injection->step && (rank->step - injection->step) % RANK0_LOG_INTERVAL == 0;
+	return rank->step == injection->step;
 }
 
-void phases_before_step(struct rank *rank)
+static void before_step(struct rank *rank, const struct injection *injection)
 {
-	const struct options *options = rank->options;
-	int i;
+	struct injection_state *state = injection_state(rank, injection);
+	bool reports = rank->rank == (injection->rank < 0 ? 0 : injection->rank);
 
-	for (i = 0; i < options->nr_faults; i++) {
-		const struct fault *fault = &options->faults[i];
-		bool reports = rank->rank == (fault->rank < 0 ? 0 : fault->rank);
-
-		if (!phase_is_due(rank, fault))
-			continue;
-		if (reports && !rank->fault_begun[i])
-			fault_report(rank, fault, "begin", NULL, NULL);
-		phase_run(rank, fault);
-		if (reports && fault->what != PHASE_RANK0LOG)
-			fault_report(rank, fault, "end", NULL, NULL);
-		rank->fault_begun[i] = true;
-	}
+	if (!is_due(rank, injection))
+		return;
+	if (reports && !state->begun)
+		injection_report(rank, injection, "begin", NULL);
+	phases[injection->what].run(rank, injection);
+	if (reports && injection->what != PHASE_RANK0LOG)
+		injection_report(rank, injection, "end", NULL);
+	state->begun = true;
 }
+
+const struct fault fault_phase = {
+	.keys = KEY_RANK | KEY_STEP | KEY_SEC | KEY_WHAT,
+	.required = KEY_WHAT,
+	.what = WORDS("eval", "checkpoint", "compile", "warmup", "restart", "rank0log"),
+	.complete = complete,
+	.before_step = before_step,
+};

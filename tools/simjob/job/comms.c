@@ -53,13 +53,13 @@ static void world_create(struct rank *rank)
 
 	id_share(rank, &rank->api, id_index(rank, ID_OF_WORLD, 0), rank->rank == 0, &id);
 	if (rank->generation == 0)
-		init_faults_at_start(rank);
+		hooks_before_world(rank);
 	nccl_check(&rank->api, rank->api.ncclCommInitRank(&comm, rank->options->nr_ranks, id, rank->rank), NULL,
 		   "ncclCommInitRank");
 	comm_set_up(rank, &rank->api, &rank->world, "world", comm);
 }
 
-static void split_create(struct rank *rank, struct job_comm *comm, const char *name, int color, int key)
+void comm_split(struct rank *rank, struct job_comm *comm, const char *name, int color, int key)
 {
 	ncclComm_t handle;
 
@@ -125,31 +125,18 @@ void comms_create(struct rank *rank)
 	if (options->dp > 1 && options->nccl_path2)
 		data_create(rank);
 	else if (options->dp > 1)
-		split_create(rank, &rank->dp, "dp", position->dp_group, position->dp);
+		comm_split(rank, &rank->dp, "dp", position->dp_group, position->dp);
 	if (options->tp > 1)
-		split_create(rank, &rank->tp, "tp", position->tp_group, position->tp);
+		comm_split(rank, &rank->tp, "tp", position->tp_group, position->tp);
 	if (options->pp > 1)
 		pipeline_create(rank);
 	graphs_create(rank);
 }
 
-void comm_extra_create(struct rank *rank, struct job_comm *comm, int fault_index)
+/* The last ones in the store: one for each injection, whether it wants it or not. */
+int injection_id_index(const struct rank *rank, const struct injection *injection)
 {
-	bool is_split = rank->options->faults[fault_index].what == INIT_SPLIT;
-	ncclUniqueId id;
-	ncclComm_t handle;
-
-	if (!is_split)
-		id_share(rank, &rank->api, rank->store->nr_ids - rank->options->nr_faults + fault_index,
-			 rank->rank == 0, &id);
-	init_fault_strike(rank, fault_index);
-	if (is_split) {
-		split_create(rank, comm, "extra", 0, rank->rank);
-		return;
-	}
-	nccl_check(&rank->api, rank->api.ncclCommInitRank(&handle, rank->options->nr_ranks, id, rank->rank), NULL,
-		   "ncclCommInitRank");
-	comm_set_up(rank, &rank->api, comm, "extra", handle);
+	return rank->store->nr_ids - rank->options->nr_injections + injection->index;
 }
 
 static void comm_forget(struct job_comm *comm)

@@ -23,6 +23,12 @@ static void batch_make(char *batch, struct random *random)
 	}
 }
 
+/* The step that the next batch is for: the rank has taken all that were made. */
+static int step_fed(const struct rank *rank, int nr_made)
+{
+	return rank->store->ranks[rank->rank].steps_done + (nr_made > 0);
+}
+
 /* @rank is the child's own copy. */
 static void loader_run(struct rank *rank, int fd)
 {
@@ -36,7 +42,8 @@ static void loader_run(struct rank *rank, int fd)
 	signal(SIGPIPE, SIG_DFL);
 	rank->pid = getpid();
 	for (nr_made = 0;; nr_made++) {
-		loader_faults(rank, nr_made);
+		rank->step = step_fed(rank, nr_made);
+		hooks_before_batch(rank);
 		batch_make(rank->batch, &random);
 		for (done = 0; done < BATCH_BYTES; done += n) {
 			n = write(fd, rank->batch + done, BATCH_BYTES - done);
@@ -76,7 +83,7 @@ void dataloader_next(struct rank *rank)
 	size_t done;
 	ssize_t n;
 
-	if (rank->batch_fd < 0 || loader_is_bypassed(rank)) {
+	if (rank->batch_fd < 0 || hooks_skip_loader(rank)) {
 		batch_make(rank->batch, &rank->random);
 		return;
 	}

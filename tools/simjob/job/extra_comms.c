@@ -15,7 +15,7 @@ _Static_assert(ID_NONBLOCKING + 1 == EXTRA_IDS, "one id in the store each");
 
 static void extra_id(struct rank *rank, int which, ncclUniqueId *ret_id)
 {
-	int first = rank->store->nr_ids - rank->options->nr_faults - EXTRA_IDS;
+	int first = rank->store->nr_ids - rank->options->nr_injections - EXTRA_IDS;
 
 	/* Another rank each time: the maker of an id need not be rank 0. */
 	id_share(rank, &rank->api, first + which, rank->rank == which % rank->world.size, ret_id);

@@ -100,7 +100,7 @@ static void ops_announce(struct rank *rank, const struct step_graph *graph)
 	for (i = 0; i < graph->nr_ops; i++) {
 		struct op_call first = graph->ops[0].call;
 
-		faults_before_op(rank, graph->ops[0].comm, &first);
+		hooks_before_op(rank, graph->ops[0].comm, &first);
 		rank->op_in_step++;
 	}
 	now_ns = clock_now_ns();

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * See launcher.h. A rank dies with the launcher (PR_SET_PDEATHSIG), a rank that stopped itself is continued after its
- * fault's time, and the first rank that dies takes the others along, at once or after --linger-sec.
+ * injection's time, and the first rank that dies takes the others along, at once or after --linger-sec.
  */
 #include "launcher.h"
 
-#include "tools/simjob/faults/cpu_limit.h"
-#include "tools/simjob/faults/frozen_fs.h"
-#include "tools/simjob/faults/hogs.h"
+#include "injection.h"
 #include "job_log.h"
 #include "store.h"
 
@@ -31,13 +29,54 @@ struct launcher {
 	const struct options *options;
 	struct store *store;
 	int store_fd;
-	struct frozen_fs fs;
-	struct cpu_limits limits;
 	struct child children[MAX_RANKS];
 	int nr_running;
 	uint64_t kill_ns; /* when to end what still runs; 0: not yet */
 	uint64_t began_ns;
 };
+
+static bool resource_is_needed(const struct options *options, const struct resource *resource)
+{
+	int i;
+
+	for (i = 0; i < options->nr_injections; i++) {
+		if (options->injections[i].resource == resource)
+			return true;
+	}
+	return false;
+}
+
+/* In the order of faults.def. */
+static void resources_create(const struct options *options, struct store *store)
+{
+	int i;
+
+	for (i = 0; i < nr_resources; i++) {
+		if (resource_is_needed(options, resources[i]))
+			resources[i]->create(options, store);
+	}
+}
+
+static void resources_release(const struct options *options)
+{
+	int i;
+
+	for (i = 0; i < nr_resources; i++) {
+		if (resource_is_needed(options, resources[i]) && resources[i]->release)
+			resources[i]->release();
+	}
+}
+
+static void resources_destroy(const struct options *options)
+{
+	int i;
+
+	resources_release(options);
+	for (i = nr_resources - 1; i >= 0; i--) {
+		if (resource_is_needed(options, resources[i]) && resources[i]->destroy)
+			resources[i]->destroy();
+	}
+}
 
 static void env_set(const char *name, const char *format, ...)
 {
@@ -94,6 +133,7 @@ static void netns_enter(const struct options *options, int rank)
 static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, char **argv)
 {
 	sigset_t none;
+	int i;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != launcher_pid)
@@ -105,11 +145,10 @@ static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, cha
 	env_set("SIM_CUDA_DEVICES", "%d", launcher->options->nr_ranks);
 	env_set("SIMJOB_STORE_FD", "%d", launcher->store_fd);
 	env_set("SIM_NCCL_NET", "%s", launcher->options->net ? launcher->options->net : "");
-	if (launcher->fs.request_fd >= 0) {
-		env_set("SIMJOB_FREEZE_FD", "%d", launcher->fs.request_fd);
-		env_set("SIMJOB_FREEZE_PATH", "%s", launcher->fs.path);
+	for (i = 0; i < nr_resources; i++) {
+		if (resource_is_needed(launcher->options, resources[i]) && resources[i]->set_env)
+			resources[i]->set_env();
 	}
-	cpu_limits_set_env(&launcher->limits);
 	execv(launcher->options->rank_exe ? launcher->options->rank_exe : "/proc/self/exe", argv);
 	perror("simjob: cannot start a rank; is --rank-exe a build of simjob?");
 	_exit(1);
@@ -138,7 +177,7 @@ static void ranks_signal(struct launcher *launcher, int signal)
 {
 	int rank;
 
-	hogs_stop(launcher->options, launcher->store);
+	resources_release(launcher->options);
 	for (rank = 0; rank < launcher->options->nr_ranks; rank++) {
 		int pid = launcher->children[rank].pid;
 
@@ -169,18 +208,17 @@ static void rank_ended(struct launcher *launcher, int rank, int status)
 	launcher->kill_ns = clock_now_ns() + launcher->options->linger_s * NSEC_PER_SEC;
 }
 
-/* The rank stopped itself, for the fault that it has named in the store; or somebody else did: then that one ends it.
- */
+/* For the injection that it has named in the store; or somebody else stopped it: then that one continues it. */
 static void rank_stopped(struct launcher *launcher, int rank)
 {
 	uint32_t number = atomic_exchange(&launcher->store->ranks[rank].stopped_for, 0);
-	const struct fault *fault;
+	const struct injection *injection;
 
-	if (number == 0 || number > (uint32_t)launcher->options->nr_faults)
+	if (number == 0 || number > (uint32_t)launcher->options->nr_injections)
 		return;
-	fault = &launcher->options->faults[number - 1];
-	if (fault->duration_s < FAULT_FOREVER)
-		launcher->children[rank].continue_ns = clock_now_ns() + fault->duration_s * NSEC_PER_SEC;
+	injection = &launcher->options->injections[number - 1];
+	if (injection->duration_s < FAULT_FOREVER)
+		launcher->children[rank].continue_ns = clock_now_ns() + injection->duration_s * NSEC_PER_SEC;
 }
 
 static void children_reap(struct launcher *launcher)
@@ -201,7 +239,7 @@ static void children_reap(struct launcher *launcher)
 	}
 }
 
-/* What is due now, and when to look again. */
+/* What is due now, and when the next is. */
 static uint64_t timers_run(struct launcher *launcher)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = now_ns + 10 * NSEC_PER_SEC;
@@ -285,10 +323,10 @@ static int ids_needed(const struct options *options)
 {
 	int i, generations = 1;
 
-	for (i = 0; i < options->nr_faults; i++)
-		generations += options->faults[i].kind == FAULT_PHASE && options->faults[i].what == PHASE_RESTART;
-	/* And one for each communicator that an init fault adds; see comm_extra_create(). */
-	return generations * IDS_PER_GENERATION(options->nr_ranks) + EXTRA_IDS + options->nr_faults;
+	for (i = 0; i < options->nr_injections; i++)
+		generations += options->injections[i].restarts_job;
+	/* And one for each injection: see injection_id_index(). */
+	return generations * IDS_PER_GENERATION(options->nr_ranks) + EXTRA_IDS + options->nr_injections;
 }
 
 int launcher_main(const struct options *options, char **argv)
@@ -307,20 +345,15 @@ int launcher_main(const struct options *options, char **argv)
 		fprintf(stderr, "simjob: cannot make the job's store: %s\n", strerror(errno));
 		return 1;
 	}
-	for (i = 0; i < options->nr_faults; i++)
-		fault_print_plan(&options->faults[i], "simjob");
+	for (i = 0; i < options->nr_injections; i++)
+		injection_print_plan(&options->injections[i]);
 	signals_block(&signals);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	cpu_limits_create(&launcher.limits, options);
-	/* Before the pipe to the guardian is there: it ends when nobody holds that any more. */
-	hogs_start(options, launcher.store);
-	frozen_fs_create(&launcher.fs, options, launcher.store);
+	resources_create(options, launcher.store);
 	ranks_start(&launcher, argv);
 	launcher_loop(&launcher, &signals);
 	status = launcher_sum_up(&launcher);
-	hogs_stop(options, launcher.store);
-	frozen_fs_destroy(&launcher.fs);
-	cpu_limits_destroy(&launcher.limits);
+	resources_destroy(options);
 	/* Children of killed ranks, which die with them but a moment later and are ours by then. */
 	while (waitpid(-1, NULL, 0) > 0)
 		;

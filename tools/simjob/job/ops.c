@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Operations the way PyTorch's ProcessGroupNCCL issues them: the communicator's own stream waits for the compute
- * stream, the call is made there, an end event is recorded behind it for the watchdog and for whoever waits.
+ * stream, the call is made there, an end event is recorded behind it for the watchdog and for what waits for it.
  */
 #include "job_log.h"
 #include "rank.h"
@@ -91,7 +91,7 @@ static ncclResult_t op_dispatch(struct rank *rank, struct job_comm *comm, const 
 
 static bool op_is_due(struct rank *rank, struct job_comm *comm, struct op_call *call)
 {
-	bool is_made = faults_before_op(rank, comm, call);
+	bool is_made = hooks_before_op(rank, comm, call);
 
 	rank->op_in_step++;
 	return is_made;
@@ -132,7 +132,7 @@ static void stream_wait_stream(struct rank *rank, CUstream waiter, CUstream stre
 	cuda_check(api, api->cuEventDestroy_v2(event), "cuEventDestroy");
 }
 
-/* With TORCH_NCCL_ENABLE_TIMING each work has a start event, too, and both tell the time; not so in a capture. */
+/* With TORCH_NCCL_ENABLE_TIMING each work has a start event, too, and both have the time; not so in a capture. */
 static bool ops_are_timed(const struct rank *rank)
 {
 	return rank->options->timing && !rank->capturing;

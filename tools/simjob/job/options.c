@@ -2,7 +2,7 @@
 /*
  * Command line. A usage error names the object, the cause and the remedy and ends with status 2, as all of ranktrace.
  */
-#include "tools/simjob/faults/fault_check.h"
+#include "injection.h"
 
 #include <argp.h>
 #include <stdarg.h>
@@ -44,6 +44,7 @@ enum option_key {
 	OPT_NET,
 	OPT_NETNS,
 	OPT_START_FILE,
+	OPT_FAULT_ROW, /* and above: that many rows behind the first fault */
 };
 
 static const struct argp_option option_list[] = {
@@ -79,14 +80,8 @@ static const struct argp_option option_list[] = {
 	{ "expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
 	  "Grow device memory by mapping pages, as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True does", 0 },
 	{ "fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
-	  "Inject a fault; repeatable. stop, hang, hang-busy, kill (how=kill|exit|segv), mismatch (what=count|dtype), "
-	  "deadlock (host=ahead|blocked), p2p (what=send|recv), init (what=start|new|split, how=sleep|stop|busy|dead), "
-	  "inside, proxy (how=stop|starve|sigstop, n=), both with --net, "
-	  "dstate, dstate-mm, dstate-child (wait=0|1), slow (percent=, until=), "
-	  "cpu (how=hog|quota, n=, percent=, until=), gc (rate=), "
-	  "imbalance (what=stage|sequence, percent=), io (rate=, ms=), "
-	  "phase "
-	  "(what=eval|checkpoint|compile|warmup|restart|rank0log); keys rank, step, op, sec",
+	  "Inject a fault; repeatable. The names are listed below, each with its keys; rank, step and op are drawn from the "
+	  "seed when they are left out",
 	  0 },
 	{ "log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0 },
 	{ "result", OPT_RESULT, "FILE", 0,
@@ -97,8 +92,8 @@ static const struct argp_option option_list[] = {
 	  "Ranks wait for this file between mapping their libraries and the first call of them, as a slow import does",
 	  0 },
 	{ "fault-log", OPT_FAULT_LOG, "FILE", 0, "Write one JSON line for each beginning and end of a fault", 0 },
-	{ "poll-hz", OPT_POLL_HZ, "HZ", 0,
-	  "The watchdog looks at what is in flight that often in a second (default 10)", 0 },
+	{ "poll-hz", OPT_POLL_HZ, "HZ", 0, "The watchdog polls what is in flight that often in a second (default 10)",
+	  0 },
 	{ "watchdog-sec", OPT_WATCHDOG_SEC, "SEC", 0,
 	  "An operation older than this makes its rank abort, as PyTorch's watchdog does (default 0: never)", 0 },
 	{ "linger-sec", OPT_LINGER_SEC, "SEC", 0,
@@ -173,15 +168,17 @@ static void layout_parse(struct options *options, const char *spec)
 	}
 }
 
-static void fault_add(struct options *options, const char *spec)
+static void injection_add(struct options *options, const char *spec)
 {
-	char reason[256];
+	char text[512];
+	struct reason reason = { text, sizeof(text) };
+	int index = options->nr_injections;
 
-	if (options->nr_faults == MAX_FAULTS)
-		usage_error("--fault '%s': more than %d faults; leave some out", spec, MAX_FAULTS);
-	if (fault_parse(&options->faults[options->nr_faults], spec, reason, sizeof(reason)))
-		usage_error("--fault '%s': %s", spec, reason);
-	options->nr_faults++;
+	if (index == MAX_INJECTIONS)
+		usage_error("--fault '%s': more than %d faults; leave some out", spec, MAX_INJECTIONS);
+	if (injection_parse(&options->injections[index], index, spec, &reason))
+		usage_error("--fault '%s': %s", spec, text);
+	options->nr_injections++;
 }
 
 static void sync_parse(struct options *options, const char *mode)
@@ -224,7 +221,7 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 	case OPT_RESULT: options->result_path = arg; return 0;
 	case OPT_RANK_EXE: options->rank_exe = arg; return 0;
 	case OPT_LAYOUT: layout_parse(options, arg); return 0;
-	case OPT_FAULT: fault_add(options, arg); return 0;
+	case OPT_FAULT: injection_add(options, arg); return 0;
 	case OPT_GRAPH: graph_parse(options, arg); return 0;
 	case OPT_NET: net_parse(options, arg ? arg : "unix"); return 0;
 	case OPT_NETNS: options->netns = arg; return 0;
@@ -300,56 +297,87 @@ static bool rank_is_taken(const struct options *options, int index, int rank)
 {
 	int i;
 
-	for (i = 0; i < options->nr_faults; i++) {
-		bool is_settled = i < index || (options->faults[i].given & KEY_RANK);
+	for (i = 0; i < options->nr_injections; i++) {
+		bool is_settled = i < index || (options->injections[i].given & KEY_RANK);
 
-		if (i != index && is_settled && options->faults[i].rank == rank)
+		if (i != index && is_settled && options->injections[i].rank == rank)
 			return true;
 	}
 	return false;
 }
 
-/* Faults whose rank was left open strike different ranks, as long as there are some. */
-static void rank_set_apart(struct options *options, int index)
+/* Injections whose rank was left open strike different ranks, as long as there are some. */
+static void rank_set_apart(struct options *options, struct injection *injection)
 {
-	struct fault *fault = &options->faults[index];
 	int tries;
 
-	if ((fault->given & KEY_RANK) || fault->rank < 0)
+	if ((injection->given & KEY_RANK) || injection->rank < 0)
 		return;
-	for (tries = 0; tries < options->nr_ranks && rank_is_taken(options, index, fault->rank); tries++)
-		fault->rank = (fault->rank + 1) % options->nr_ranks;
+	for (tries = 0; tries < options->nr_ranks && rank_is_taken(options, injection->index, injection->rank); tries++)
+		injection->rank = (injection->rank + 1) % options->nr_ranks;
 }
 
-static void faults_check(struct options *options)
+static void injections_check(struct options *options)
 {
-	char reason[256];
+	char text[512];
+	struct reason reason = { text, sizeof(text) };
+	bool ends_rank = false;
 	int i;
 
-	for (i = 0; i < options->nr_faults; i++) {
-		struct fault *fault = &options->faults[i];
+	for (i = 0; i < options->nr_injections; i++) {
+		struct injection *injection = &options->injections[i];
 
-		if (fault_check(options, i, reason, sizeof(reason)))
-			usage_error("--fault %s: %s", fault_name(fault), reason);
-		fault_draw(fault, i, options->seed, options->nr_ranks, options->nr_steps);
-		rank_set_apart(options, i);
-	}
-	for (i = 0; i < options->nr_faults && options->linger_s < 0; i++) {
-		if (fault_ends_rank(&options->faults[i]))
-			options->linger_s = 60;
+		if (injection_check(options, injection, &reason))
+			usage_error("--fault %s: %s", injection->name, text);
+		injection_draw(injection, options->seed, options->nr_ranks, options->nr_steps);
+		rank_set_apart(options, injection);
+		ends_rank |= injection->ends_rank;
 	}
 	if (options->linger_s < 0)
-		options->linger_s = 0;
+		options->linger_s = ends_rank ? 60 : 0;
+}
+
+#define NR_OPTIONS (sizeof(option_list) / sizeof(option_list[0]) - 1)
+
+/* The options, and behind them a line for each fault. */
+static const struct argp_option *options_with_faults(void)
+{
+	struct argp_option *all = calloc(NR_OPTIONS + 1 + nr_fault_rows + 1, sizeof(*all)), *next = all + NR_OPTIONS;
+	int i;
+
+	if (!all)
+		usage_error("out of memory");
+	memcpy(all, option_list, NR_OPTIONS * sizeof(*all));
+	*next++ = (struct argp_option){ .doc = "Faults, and the keys that each takes:", .group = 1 };
+	for (i = 0; i < nr_fault_rows; i++)
+		*next++ = (struct argp_option){ .name = fault_rows[i].name,
+						.key = OPT_FAULT_ROW + i,
+						.flags = OPTION_DOC,
+						.doc = fault_rows[i].help,
+						.group = 1 };
+	return all;
+}
+
+/* Argp asks here for each text before it prints it, and frees what is not the text itself. */
+static char *help_complete(int key, const char *text, void *input)
+{
+	char keys[256], *whole;
+
+	(void)input;
+	if (key < OPT_FAULT_ROW || key >= OPT_FAULT_ROW + nr_fault_rows)
+		return (char *)text;
+	fault_keys_print(fault_rows[key - OPT_FAULT_ROW].fault, keys, sizeof(keys));
+	return asprintf(&whole, "%s (%s)", text, keys) < 0 ? (char *)text : whole;
 }
 
 void options_parse(struct options *options, int argc, char **argv)
 {
-	static const struct argp argp = {
-		.options = option_list,
+	const struct argp argp = {
+		.options = options_with_faults(),
 		.parser = parse_option,
+		.help_filter = help_complete,
 		.doc = "Runs a simulated distributed training job: one process per rank, with stand-ins for "
-		       "libnccl.so.2 and libcuda.so.1 that a "
-		       "tracer cannot tell from the real libraries.",
+		       "libnccl.so.2 and libcuda.so.1 that a tracer cannot tell from the real libraries.",
 	};
 
 	*options = (struct options){ .nr_ranks = 8,
@@ -366,9 +394,10 @@ void options_parse(struct options *options, int argc, char **argv)
 				     .dataloader = true };
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);
+	free((void *)argp.options);
 	layout_check(options);
 	netns_check(options);
-	faults_check(options);
+	injections_check(options);
 	if (!options->microbatches)
 		options->microbatches = options->pp > 1 ? 2 * options->pp : 1;
 }

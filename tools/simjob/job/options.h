@@ -46,8 +46,8 @@ struct options {
 	bool quiet;
 	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path,
 		*start_path;
-	struct fault faults[MAX_FAULTS];
-	int nr_faults;
+	struct injection injections[MAX_INJECTIONS];
+	int nr_injections;
 };
 
 /* Does not return on a usage error: prints object, cause and remedy and exits with 2. */

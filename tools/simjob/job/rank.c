@@ -4,6 +4,7 @@
 
 #include "job_log.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,16 +116,20 @@ static void steps_run(struct rank *rank)
 	uint64_t begin_ns;
 
 	for (rank->step = 0; rank->step < rank->options->nr_steps; rank->step++) {
-		phases_before_step(rank);
-		init_faults_before_step(rank);
-		cpu_faults_before_step(rank);
-		gpu_faults_before_step(rank);
+		hooks_before_step(rank);
 		begin_ns = clock_now_ns();
 		step_run(rank);
 		if (rank->step > 0)
 			progress->steps_ns += clock_now_ns() - begin_ns;
 		progress->steps_done++;
 	}
+}
+
+void rank_stop(struct rank *rank, const struct injection *injection)
+{
+	/* The launcher learns from here whose time it is to count. */
+	atomic_store(&rank->store->ranks[rank->rank].stopped_for, injection->index + 1);
+	kill(rank->pid, SIGSTOP);
 }
 
 int rank_main(const struct options *options)

@@ -7,12 +7,12 @@
 #define SIMJOB_RANK_H
 
 #include "api.h"
+#include "fault.h"
 #include "layout.h"
 #include "random.h"
 #include "store.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 enum op_kind {
 	OP_BROADCAST,
@@ -51,7 +51,7 @@ struct job_comm {
 	uint64_t *send_seq, *recv_seq;   /* a peer each */
 };
 
-/* An operation or group in flight, as PyTorch's WorkNCCL: held by the watchdog and by whoever still waits for it. */
+/* An operation or group in flight, as PyTorch's WorkNCCL: held by the watchdog and by what still waits for it. */
 struct work {
 	struct work *next; /* the watchdog's list */
 	_Atomic uint32_t refs;
@@ -90,6 +90,12 @@ struct allocator {
 	CUdeviceptr range; /* 0: there is none */
 };
 
+/* What an injection keeps of itself in each rank. */
+struct injection_state {
+	bool begun, done;
+	uint64_t begun_ns;
+};
+
 struct rank {
 	const struct options *options;
 	struct api api;
@@ -120,13 +126,20 @@ struct rank {
 	uint64_t result; /* what its communicators' data came to, see mix.h */
 	int step;
 	int op_in_step, ops_last_step;
-	bool is_loss_reduced;     /* before its turn, see fault_deadlock.c */
-	int nr_pins, pinned_core; /* CPU hogs that hold this rank on one core */
-	cpu_set_t free_cores;     /* where it runs without them */
-	uint64_t fault_begun_ns[MAX_FAULTS];
-	bool fault_done[MAX_FAULTS];
-	bool fault_begun[MAX_FAULTS];
+	bool is_loss_reduced; /* by a fault, before its turn */
+	struct injection_state injections[MAX_INJECTIONS];
 };
+
+static inline struct injection_state *injection_state(struct rank *rank, const struct injection *injection)
+{
+	return &rank->injections[injection->index];
+}
+
+/* What it shares with the other processes of the job. */
+static inline struct store_injection *injection_shared(const struct rank *rank, const struct injection *injection)
+{
+	return &rank->store->injections[injection->index];
+}
 
 /* allocator.c */
 void allocator_open(struct rank *rank);
@@ -142,13 +155,15 @@ void comm_abort(struct rank *rank, struct job_comm *comm);
 ncclConfig_t comm_config(const char *name, int blocking);
 void comms_create(struct rank *rank);
 void comms_destroy(struct rank *rank);
-/* One more over the whole world, for an init fault: by an id of its own, or as a split. */
-void comm_extra_create(struct rank *rank, struct job_comm *comm, int fault_index);
+/* A part of the world, or all of it: those ranks that say the same @color. */
+void comm_split(struct rank *rank, struct job_comm *comm, const char *name, int color, int key);
+/* The id in the store that is this injection's, for a communicator that it may want. */
+int injection_id_index(const struct rank *rank, const struct injection *injection);
 void comm_destroy(struct rank *rank, struct job_comm *comm);
 
 /*
  * ops.c: an operation as PyTorch issues it. op_begin() makes the communicator's stream wait for the compute stream,
- * op_call() is the NCCL call itself (logged, and the place where faults strike), op_finish() records the end event
+ * op_call() is the NCCL call itself (logged, and the place where hooks are called), op_finish() records the end event
  * and hands the work to the watchdog; work_wait() makes the compute stream wait for it and lets go of it.
  */
 void op_begin(struct rank *rank, struct job_comm *comm);
@@ -204,65 +219,34 @@ void dataloader_start(struct rank *rank);
 void dataloader_next(struct rank *rank);
 void dataloader_stop(struct rank *rank);
 
-/* fault_inject.c */
-/* May sleep, stop, end the process, or change what is called. False: the call is to be left out. */
-bool faults_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call);
-double faults_slowness(struct rank *rank);
-/* SIGSTOP to itself; the launcher continues it when the fault's time is up. */
-void fault_stop(struct rank *rank, int index);
-/* "begin" or "end", on stderr and in the fault log; @comm and @call may be NULL. */
-void fault_report(struct rank *rank, const struct fault *fault, const char *phase, const struct job_comm *comm,
-		  const struct op_call *call);
-/* The same with @facts of one's own: JSON members, each with a comma before it. */
-void fault_report_with(struct rank *rank, const struct fault *fault, const char *phase, const char *facts);
-
-/* fault_blocked.c: the main thread in uninterruptible sleep. */
+/* An operation that is about to be called; @call may be changed. */
 struct op_place {
-	const struct job_comm *comm;
-	const struct op_call *call;
+	struct job_comm *comm;
+	struct op_call *call;
 };
-void fault_block(struct rank *rank, const struct fault *fault, int index, const struct op_place *place);
 
-/* fault_init.c: a rank misses the creation of a communicator, of the world or, in a later step, of one more. */
-void init_faults_at_start(struct rank *rank);
-void init_faults_before_step(struct rank *rank);
-/* Called by every rank right before the creation. */
-void init_fault_strike(struct rank *rank, int index);
+/* hooks.c: what the job calls at those moments that fault.h describes. */
+void hooks_before_world(struct rank *rank);
+void hooks_before_step(struct rank *rank);
+bool hooks_skip_loader(const struct rank *rank);
+double hooks_kernel_factor(struct rank *rank);
+/* May sleep, stop, end the process, or change what is called. False: the call is to be left out. */
+bool hooks_before_op(struct rank *rank, struct job_comm *comm, struct op_call *call);
+void hooks_before_last_bucket(struct rank *rank, const struct op_call *call);
+void hooks_after_last_bucket(struct rank *rank, const struct op_call *call);
+void hooks_before_batch(struct rank *rank);
 
-/* fault_loader.c: what befalls the dataloader child; in the child before each batch, @nr_made have been made. */
-void loader_faults(struct rank *rank, int nr_made);
-/* In the rank: it has batches in memory and does not ask the child for one. */
-bool loader_is_bypassed(const struct rank *rank);
-
-/* fault_cpu.c: called before each step; begins and ends what starves the rank of CPU. */
-void cpu_faults_before_step(struct rank *rank);
-
-/* fault_gpu.c: what NVML shows of the rank's GPU. */
-void gpu_faults_before_step(struct rank *rank);
-
-/* fault_gc.c */
-void collections_before_op(struct rank *rank, const struct job_comm *comm, const struct op_call *call);
-
-/* fault_p2p.c: a transfer that one side leaves out. */
-bool p2p_strikes_here(const struct rank *rank, const struct fault *fault, const struct job_comm *comm,
-		      const struct op_call *call);
-void p2p_report(struct rank *rank, const struct fault *fault, const struct op_place *place);
-
-/* fault_net.c: what happens in the middle of a collective, between two ranks. */
-bool net_carries(const struct rank *rank, const struct job_comm *comm, const struct op_call *call);
-void net_fault_arm(struct rank *rank, int index, const struct op_place *place);
-
-/*
- * fault_deadlock.c: called before (@is_issued false) and after the last gradient operation of each step, @call. May
- * reduce the loss before its turn, or make the host wait.
- */
-void deadlock_at_last_bucket(struct rank *rank, const struct op_call *call, bool is_issued);
-
-/* phase.c: unusual, but legitimate. Called before each step. */
-void phases_before_step(struct rank *rank);
+/* fault_log.c */
+/* "begin" or "end", on stderr and in the fault log. @place: the operation at hand, or NULL. */
+void injection_report(struct rank *rank, const struct injection *injection, const char *phase,
+		      const struct op_place *place);
+/* The same with @facts of one's own: JSON members, each with a comma before it. */
+void injection_report_with(struct rank *rank, const struct injection *injection, const char *phase, const char *facts);
 
 /* rank.c: the life of one rank; the process ends with the status it returns. */
 int rank_main(const struct options *options);
+/* SIGSTOP to itself; the launcher continues it when the injection's time is up. */
+void rank_stop(struct rank *rank, const struct injection *injection);
 
 uint64_t comm_next_seq(const struct rank *rank, struct job_comm *comm, const struct op_call *call, bool advance);
 void sleep_until(uint64_t deadline_ns);

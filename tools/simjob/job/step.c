@@ -19,7 +19,7 @@
 
 double kernel_factor(struct rank *rank)
 {
-	return (1.0 + JITTER * random_normal(&rank->random)) * faults_slowness(rank);
+	return (1.0 + JITTER * random_normal(&rank->random)) * hooks_kernel_factor(rank);
 }
 
 /* The CPU time of one launch's share of the host's work: a host that is starved takes longer over it. */
@@ -192,12 +192,12 @@ static void buckets_run(struct rank *rank, enum op_kind kind)
 		if (kind != OP_ALL_REDUCE)
 			call.count /= rank->dp.size;
 		if (is_last_run && i == nr - 1)
-			deadlock_at_last_bucket(rank, &call, false);
+			hooks_before_last_bucket(rank, &call);
 		op_begin(rank, &rank->dp);
 		op_call(rank, &rank->dp, &call);
 		works[i] = op_finish(rank, &rank->dp, kind);
 		if (is_last_run && i == nr - 1)
-			deadlock_at_last_bucket(rank, &call, true);
+			hooks_after_last_bucket(rank, &call);
 	}
 	for (i = 0; i < nr; i++)
 		work_wait(rank, works[i]);
@@ -223,7 +223,7 @@ static void loss_read(struct rank *rank)
 	compute_synchronize(rank);
 }
 
-/* All of a step that is the GPU's: what --graph step makes one graph of, in which the host cannot look at gradients. */
+/* All of a step that is the GPU's: what --graph step makes one graph of, in which the host cannot check gradients. */
 static void gpu_step_run(struct rank *rank, double unused)
 {
 	const struct options *options = rank->options;

@@ -14,10 +14,8 @@
 /* The world's, and for each group of the pipeline and of data parallelism. */
 #define IDS_PER_GENERATION(NR_RANKS) (1 + 2 * (NR_RANKS))
 
-/* Of the communicators that --extra-ops makes; they lie before those of the faults. */
+/* Of the communicators that --extra-ops makes; they lie before those of the injections. */
 #define EXTRA_IDS 3
-
-enum freeze_state { FREEZE_IDLE, FREEZE_FROZEN, FREEZE_THAWED, FREEZE_FAILED };
 
 struct store_id {
 	_Atomic uint32_t is_set; /* futex */
@@ -27,15 +25,18 @@ struct store_id {
 struct store_rank {
 	_Atomic uint32_t steps_done;
 	_Atomic uint64_t steps_ns;    /* duration of those steps together, without the first */
-	_Atomic uint32_t stopped_for; /* 1 + the fault for which it is about to stop itself; 0: none */
+	_Atomic uint32_t stopped_for; /* 1 + the injection for which it is about to stop itself; 0: none */
+};
+
+/* All zero at first. */
+struct store_injection {
+	_Atomic uint32_t resource; /* futex: a message between its rank and its resource */
+	_Atomic uint32_t fault;    /* a message between the processes of its fault */
 };
 
 struct store {
 	struct store_rank ranks[MAX_RANKS];
-	_Atomic uint32_t freezes[MAX_FAULTS];      /* futexes: enum freeze_state, a fault each */
-	_Atomic uint32_t loader_freed[MAX_FAULTS]; /* the dataloader child is past its D state */
-	_Atomic uint32_t hog_cores[MAX_FAULTS];    /* futexes: 1 + the core on which the fault's hogs spin; 0: idle */
-	_Atomic uint32_t init_arrived[MAX_FAULTS]; /* ranks at the creation that the fault's rank misses */
+	struct store_injection injections[MAX_INJECTIONS];
 	int nr_ids;
 	struct store_id ids[];
 };
