@@ -80,7 +80,7 @@ rule_licences() {
 	grep -LE 'GPL-2.0-only OR BSD-2-Clause' $(find bpf tracers -name '*.bpf.[ch]') /dev/null | grep -v /dev/null | sed 's/$/: kernel side is GPL-2.0-only OR BSD-2-Clause/'
 }
 
-# Every line of the three tables has its file, and the other way round.
+# Every line of the tables has its file, and the other way round.
 rule_tables() {
 	local id dir f
 	for id in $(grep -oE '^TRACER\([a-z_]+' tracers/tracers.def | cut -d'(' -f2); do
@@ -96,6 +96,9 @@ rule_tables() {
 	for id in $(grep -oE '^SAMPLER\([a-z_0-9]+' tracers/samplers.def | cut -d'(' -f2); do
 		grep -qrE "struct sampler ${id}_sampler = " tracers || echo "tracers: no ${id}_sampler"
 		grep -qrE "${id}_sampler|sampler[: ]+'?${id}" tests/unit tests/e2e || echo "tests: sampler $id has no test"
+	done
+	for id in $(grep -oE '^FAULT\([a-z0-9_]+, "[a-z0-9-]+' tools/simjob/faults/faults.def | cut -d'"' -f2); do
+		grep -qrE "\b$id\b" tests/simjob tests/e2e || echo "tests: fault $id has no test"
 	done
 	for id in $(grep -oE '^SINK\([a-z_]+' user/sink/sinks.def | cut -d'(' -f2); do
 		grep -qrE "struct sink_class sink_$id = " user/sink || echo "user/sink: no sink_$id"

@@ -41,6 +41,11 @@ ALLOWED = {
     "user/session": ["*"],
     "user/autopsy": ["*"],
     "user/cmd": ["*"],
+    "tools/simjob/libnvml": [],
+    "tools/simjob/libcuda": ["tools/simjob/libnvml"],
+    "tools/simjob/libnccl": ["tools/simjob/libcuda"],
+    "tools/simjob/job": ["tools/simjob/libcuda", "tools/simjob/libnccl"],
+    "tools/simjob/faults": ["tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl", "tools/simjob/libnvml"],
 }
 NOT_FOR = {"user/session": ["user/cmd", "user/autopsy"], "user/autopsy": ["user/cmd"]}
 SYSTEM = {"vmlinux.h", "uthash.h", "utarray.h", "utlist.h"}
@@ -103,7 +108,7 @@ def main(tree):
     of_files, of_folders = collections.defaultdict(list), collections.defaultdict(set)
     known = set(files)
     for path in files:
-        if not path.endswith((".c", ".h", ".def")) or path.startswith("tools/"):
+        if not path.endswith((".c", ".h", ".def")) or re.match("tools/(?!simjob/)", path):
             continue
         folder = os.path.dirname(path)
         for name in includes(tree, path):

@@ -55,3 +55,9 @@ refused "there are only options" hello
 refused "cannot write /nonexistent/log: No such file or directory" --log /nonexistent/log
 refused "unrecognized option" --no-such-option
 "$simjob" --help | grep -q -- --fault || fail "no help"
+
+# Each fault is in the help, with its own line, once.
+"$simjob" --help > "$dir/out"
+for name in $(sed -n 's/^FAULT([a-z0-9_]*, "\([^"]*\)".*/\1/p' tools/simjob/faults/faults.def); do
+	[[ $(grep -c "^  $name  " "$dir/out") == 1 ]] || fail "fault $name is not in --help once"
+done

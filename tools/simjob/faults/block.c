@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See block.h. */
-#include "block.h"
+#include "tools/simjob/faults/block.h"
 
-#include "frozen_fs.h"
+#include "tools/simjob/faults/frozen_fs.h"
 
 #include <fcntl.h>
 #include <signal.h>

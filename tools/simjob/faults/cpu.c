@@ -3,10 +3,10 @@
  * A rank that gets too little CPU: hogs on the one core that it may run on, or a quota for its process. What suffers is
  * the host's work (--host-ms). Threads that stand for the GPU are not pinned: a GPU does not run on that core.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
-#include "cpu_limit.h"
-#include "hogs.h"
+#include "tools/simjob/faults/cpu_limit.h"
+#include "tools/simjob/faults/hogs.h"
 #include "tools/simjob/job/injection.h"
 
 #include <dirent.h>

@@ -4,9 +4,9 @@
  * or in the nearest group at or above ours that can hand the controller down (version 2). A group is a directory in a
  * kernel's file system and outlives its maker, so somebody has to be left who removes it: the janitor.
  */
-#include "cpu_limit.h"
+#include "tools/simjob/faults/cpu_limit.h"
 
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 #include "tools/simjob/job/options.h"
 #include "tools/simjob/libcuda/futex.h"
 

@@ -6,7 +6,7 @@
  * each host waits for its first operation and never enters the second; with host=ahead all have entered both, and only
  * the order of the streams tells.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/injection.h"
 #include "tools/simjob/job/rank.h"

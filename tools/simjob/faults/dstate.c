@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Uninterruptible sleep of the main thread before an operation. */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
-#include "block.h"
+#include "tools/simjob/faults/block.h"
 
 static void dstate(struct rank *rank, const struct injection *injection, const struct op_place *place)
 {

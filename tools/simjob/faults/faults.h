@@ -7,7 +7,7 @@
 
 #define FAULT(ID, NAME, HELP) extern const struct fault fault_##ID;
 #define RESOURCE(ID) extern const struct resource resource_##ID;
-#include "faults.def"
+#include "tools/simjob/faults/faults.def"
 #undef FAULT
 #undef RESOURCE
 

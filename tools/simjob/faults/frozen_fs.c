@@ -4,9 +4,9 @@
  * it takes no signal, watches the launcher, and thaws when a time is up, when the launcher is gone, or when nobody is
  * left who could ask.
  */
-#include "frozen_fs.h"
+#include "tools/simjob/faults/frozen_fs.h"
 
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -3,7 +3,7 @@
  * A garbage collector: now and then some rank's host pauses for 20 to 150 ms before an operation, another time another
  * one's. Nobody is to blame for it.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
 

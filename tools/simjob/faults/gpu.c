@@ -3,7 +3,7 @@
  * Faults of the rank's GPU as NVML shows them, and only there: a bit in SIM_GPU_STATE, in the order of the words of
  * what=. What a real one would do to the job beside is another fault's affair (slow, hang).
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
 #include "tools/simjob/libnvml/gpu_state.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The main thread does not come to its next operation: it sleeps in clock_nanosleep, or spins. */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
 

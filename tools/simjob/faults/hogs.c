@@ -3,9 +3,9 @@
  * See hogs.h. They are no children of a rank: what starves a rank on a real host is some other process. A hog is there
  * from the start and reads in the store where to spin, so that nothing has to be started when the fault begins.
  */
-#include "hogs.h"
+#include "tools/simjob/faults/hogs.h"
 
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A communicator whose creation one rank misses. All others are inside ncclCommInitRank or ncclCommSplit and wait for
  * it there: at the start of the job, or in a later step that makes one more communicator, uses it once, and ends it.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/injection.h"
 #include "tools/simjob/job/rank.h"

@@ -5,9 +5,9 @@
  * before the call and strike when half of what the rank sends on one channel is on its way. A starved proxy is so from
  * the call on: the lowest class of scheduling, and hogs on the one core that it may use.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
-#include "hogs.h"
+#include "tools/simjob/faults/hogs.h"
 #include "tools/simjob/job/injection.h"
 #include "tools/simjob/libnccl/proxy.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The process ends here and now; what it has entered and not reached its GPU is lost with it. */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
 

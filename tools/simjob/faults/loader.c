@@ -4,9 +4,9 @@
  * there, as slow storage has it (io). The child is one batch ahead, so the rank notices when it asks for the next, or
  * not at all when it has batches in memory (wait=0).
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
-#include "block.h"
+#include "tools/simjob/faults/block.h"
 #include "tools/simjob/job/injection.h"
 
 static int check(const struct options *options, const struct injection *injection, struct reason *reason)

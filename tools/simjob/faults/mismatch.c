@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One operation is called with another count, and the peers hang, or with a type of the same size, and the job goes on.
- */
-#include "faults.h"
+/* One operation is called with another count, and peers hang, or with a type of the same size, and the job goes on. */
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
 

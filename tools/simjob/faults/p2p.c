@@ -4,7 +4,7 @@
  * ones meet what was meant for later ones, and what stays unmatched is the last of the step: by then both sides need
  * the loss, and the one that waits never gets there.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/injection.h"
 #include "tools/simjob/job/rank.h"

@@ -3,7 +3,7 @@
  * Unusual phases of a healthy job: evaluation, checkpoint, compilation, a slow first step, an elastic restart, a rank
  * that logs more. A tracer must name nobody in any of them.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
 

@@ -3,13 +3,12 @@
  * Kernels that take longer from step= until until=: a slow rank's (slow), or those of ranks that have more to compute,
  * which is nobody's fault (imbalance): always the last pipeline stage, or each replica as it comes.
  */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/injection.h"
 #include "tools/simjob/job/rank.h"
 
-/* Whether it is on for this rank now, in which case this rank may be the one that @reports it; asked for each kernel.
- */
+/* Whether it is on for this rank now; asked for each kernel. A rank that @reports it does so at its two ends. */
 static bool is_on(struct rank *rank, const struct injection *injection, bool reports)
 {
 	struct injection_state *state = injection_state(rank, injection);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* SIGSTOP to itself, when all that the rank entered is under way. The launcher continues it. */
-#include "faults.h"
+#include "tools/simjob/faults/faults.h"
 
 #include "tools/simjob/job/rank.h"
 

@@ -4,7 +4,7 @@
  * steps until the peak is reached, all cached ones given back when there is no more; pinned memory for the batches.
  * With expandable segments one address range grows page by page instead.
  */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Opening the stand-ins and reading out their symbols. */
-#include "api.h"
+#include "tools/simjob/job/api.h"
 
 #include <dlfcn.h>
 #include <libgen.h>

@@ -4,7 +4,7 @@
  * by ncclCommInitRankConfig with an id of its own. So all the usual ways of creation occur in one job.
  */
 #include "tools/simjob/libnccl/mix.h"
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * The dataloader: a forked child that makes batches and feeds them through a pipe, as torch's worker processes do. It
  * inherits the libraries' mappings and touches neither; a tracer has to see that it belongs to its rank.
  */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Communicators that a plain job does not make, each used and ended again, once in a job with --extra-ops: from several
  * ids, non-blocking and aborted, shrunk, and with two members in this one process.
  */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * What a plain training step does not contain (--extra-ops): every other operation on the world, empty ones, a group
  * within a group, groups that mix collectives and transfers, that exchange with everybody, that span communicators.
  */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 static void group_start(struct rank *rank)
 {

@@ -78,8 +78,7 @@ struct fault {
 
 	/* The command line has been read: derives what follows from it. */
 	void (*complete)(struct injection *injection);
-	/* Whether a job with these options can have it: 0, or -EINVAL by refuse(). Ranks and steps are not drawn yet.
-	 */
+	/* Whether a job with these options can have it: 0, or -EINVAL by refuse(). Its rank and step may be undrawn. */
 	int (*check)(const struct options *options, const struct injection *injection, struct reason *reason);
 
 	/* Right before the first creation of the world's communicator. */

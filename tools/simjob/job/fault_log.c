@@ -3,7 +3,7 @@
  * What injections say of themselves when they begin and end, on stderr for people and in the fault log as JSON: tests
  * know the truth from there.
  */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 #include <inttypes.h>
 #include <stdio.h>

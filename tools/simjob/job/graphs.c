@@ -4,8 +4,8 @@
  * on a side stream, with the communicators' streams joining through events, and launched ever after. NCCL is called at
  * the capture only; what runs in a launch is logged when it is launched, and faults strike there.
  */
-#include "job_log.h"
-#include "rank.h"
+#include "tools/simjob/job/job_log.h"
+#include "tools/simjob/job/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

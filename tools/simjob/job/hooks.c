@@ -3,7 +3,7 @@
  * The moments of a rank's life at which faults may act (fault.h): each function calls one hook of all injections, in
  * the order of the command line. Nothing here knows which fault it is.
  */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 /* for (each injection whose fault has that hook) */
 #define FOR_EACH_HOOKED(INJECTION, RANK, HOOK) \

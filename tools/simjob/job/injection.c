@@ -3,9 +3,9 @@
  * See injection.h. A fault says which keys it takes, and the words where the value is one; whatever it does not take is
  * an error, not ignored.
  */
-#include "injection.h"
+#include "tools/simjob/job/injection.h"
 
-#include "random.h"
+#include "tools/simjob/job/random.h"
 
 #include <errno.h>
 #include <stdarg.h>

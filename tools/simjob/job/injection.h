@@ -3,7 +3,7 @@
 #ifndef SIMJOB_INJECTION_H
 #define SIMJOB_INJECTION_H
 
-#include "options.h"
+#include "tools/simjob/job/options.h"
 
 /* -EINVAL, with cause and remedy in @reason. */
 __attribute__((format(printf, 2, 3))) int refuse(struct reason *reason, const char *format, ...);

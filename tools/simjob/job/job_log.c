@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See job_log.h. */
-#include "job_log.h"
+#include "tools/simjob/job/job_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -27,8 +27,7 @@ int job_log_create(const char *path);
 /* For one rank, appending. A file descriptor, or -errno. */
 int job_log_open(const char *path);
 void job_log_write(int fd, int rank, int pid, const struct job_log_line *line);
-/* The line of a rank in the file of results, at its place in whatever order ranks end. Ends the process when it cannot.
- */
+/* The line of a rank in the file of results, at its place in whatever order ranks end. Ends the process on error. */
 void job_result_write(const char *path, int rank, int nr_steps, uint64_t result);
 const char *datatype_name(ncclDataType_t datatype);
 

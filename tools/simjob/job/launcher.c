@@ -3,11 +3,11 @@
  * See launcher.h. A rank dies with the launcher (PR_SET_PDEATHSIG), a rank that stopped itself is continued after its
  * injection's time, and the first rank that dies takes the others along, at once or after --linger-sec.
  */
-#include "launcher.h"
+#include "tools/simjob/job/launcher.h"
 
-#include "injection.h"
-#include "job_log.h"
-#include "store.h"
+#include "tools/simjob/job/injection.h"
+#include "tools/simjob/job/job_log.h"
+#include "tools/simjob/job/store.h"
 
 #include <fcntl.h>
 #include <sched.h>

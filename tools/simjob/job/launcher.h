@@ -3,7 +3,7 @@
 #ifndef SIMJOB_LAUNCHER_H
 #define SIMJOB_LAUNCHER_H
 
-#include "options.h"
+#include "tools/simjob/job/options.h"
 
 /* The process's exit status: 0 when all ranks exited with 0, else 1. */
 int launcher_main(const struct options *options, char **argv);

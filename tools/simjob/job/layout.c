@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See layout.h. */
-#include "layout.h"
+#include "tools/simjob/job/layout.h"
 
 struct layout_position layout_position(const struct options *options, int rank)
 {

@@ -6,7 +6,7 @@
 #ifndef SIMJOB_LAYOUT_H
 #define SIMJOB_LAYOUT_H
 
-#include "options.h"
+#include "tools/simjob/job/options.h"
 
 struct layout_position {
 	int tp, dp, pp;                   /* place in each group, from 0 */

@@ -3,8 +3,8 @@
  * simjob: a simulated distributed training job. One binary, two roles: the launcher starts it again, with the same
  * arguments and torchrun's environment, once per rank.
  */
-#include "launcher.h"
-#include "rank.h"
+#include "tools/simjob/job/launcher.h"
+#include "tools/simjob/job/rank.h"
 
 #include <stdlib.h>
 

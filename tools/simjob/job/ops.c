@@ -3,8 +3,8 @@
  * Operations the way PyTorch's ProcessGroupNCCL issues them: the communicator's own stream waits for the compute
  * stream, the call is made there, an end event is recorded behind it for the watchdog and for what waits for it.
  */
-#include "job_log.h"
-#include "rank.h"
+#include "tools/simjob/job/job_log.h"
+#include "tools/simjob/job/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Command line. A usage error names the object, the cause and the remedy and ends with status 2, as all of ranktrace.
  */
-#include "injection.h"
+#include "tools/simjob/job/injection.h"
 
 #include <argp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef SIMJOB_OPTIONS_H
 #define SIMJOB_OPTIONS_H
 
-#include "fault.h"
+#include "tools/simjob/job/fault.h"
 
 #include <stdbool.h>
 #include <stdint.h>

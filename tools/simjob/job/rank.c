@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The life of one rank: libraries, device, communicators, steps, end. */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
-#include "job_log.h"
+#include "tools/simjob/job/job_log.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -6,11 +6,11 @@
 #ifndef SIMJOB_RANK_H
 #define SIMJOB_RANK_H
 
-#include "api.h"
-#include "fault.h"
-#include "layout.h"
-#include "random.h"
-#include "store.h"
+#include "tools/simjob/job/api.h"
+#include "tools/simjob/job/fault.h"
+#include "tools/simjob/job/layout.h"
+#include "tools/simjob/job/random.h"
+#include "tools/simjob/job/store.h"
 
 #include <pthread.h>
 

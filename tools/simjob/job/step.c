@@ -5,7 +5,7 @@
  * optimizer, and the loss over all ranks, which the host reads.
  */
 #include "tools/simjob/libnccl/mix.h"
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See store.h. */
-#include "store.h"
+#include "tools/simjob/job/store.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -6,10 +6,10 @@
 #ifndef SIMJOB_STORE_H
 #define SIMJOB_STORE_H
 
-#include "fault.h"
+#include "tools/simjob/job/fault.h"
 #include "tools/simjob/libcuda/futex.h"
 #include "tools/simjob/libnccl/nccl_abi.h"
-#include "options.h"
+#include "tools/simjob/job/options.h"
 
 /* The world's, and for each group of the pipeline and of data parallelism. */
 #define IDS_PER_GENERATION(NR_RANKS) (1 + 2 * (NR_RANKS))

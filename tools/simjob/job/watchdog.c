@@ -3,7 +3,7 @@
  * The watchdog thread, as PyTorch's: ten times a second (--poll-hz) it asks each communicator for an asynchronous error
  * and each work in flight whether its end event has been reached. A work that takes too long ends the process.
  */
-#include "rank.h"
+#include "tools/simjob/job/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * that waits for an event recorded in the capture joins it; all that joined must have come back to the first stream by
  * the end. Calls that a capture cannot hold make it invalid, with CUDA's error codes.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <stdlib.h>
 

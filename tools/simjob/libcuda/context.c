@@ -3,7 +3,7 @@
  * The driver's front door: initialisation, devices, primary contexts, error names, and cuGetProcAddress, through which
  * cudart and NCCL find everything else.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * blocking ones run on the default stream (in the _ptds flavour each thread's own, which is the same here) and return
  * when it is through.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef SIMJOB_CUDA_SIM_H
 #define SIMJOB_CUDA_SIM_H
 
-#include "cuda_abi.h"
+#include "tools/simjob/libcuda/cuda_abi.h"
 
 #include <stdint.h>
 

@@ -8,9 +8,9 @@
 #ifndef SIMJOB_CUDA_DEVICE_H
 #define SIMJOB_CUDA_DEVICE_H
 
-#include "futex.h"
-#include "cuda_abi.h"
-#include "cuda_sim.h"
+#include "tools/simjob/libcuda/futex.h"
+#include "tools/simjob/libcuda/cuda_abi.h"
+#include "tools/simjob/libcuda/cuda_sim.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
  * Events. A recording is a mark: an instant that becomes known when the stream's thread reaches it, and that has
  * passed when the clock says so. A query is thus one comparison and wakes nobody.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <stdlib.h>
 

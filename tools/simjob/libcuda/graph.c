@@ -4,7 +4,7 @@
  * on its stream; the stream's thread goes through the nodes and works out when each ends from when those before it end,
  * so that branches overlap in time as they do on a GPU. Only the meeting of peers happens in the order of capture.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <stdlib.h>
 

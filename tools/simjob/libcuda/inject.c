@@ -3,7 +3,7 @@
  * Errors on request: SIM_CUDA_FAIL="cuMemAlloc_v2:after=5:error=2:rank=1,cuEventQuery:error=719" makes the call fail
  * once, after that many that went well, in the processes whose RANK it is (all, when left out).
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

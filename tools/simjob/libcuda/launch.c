@@ -3,7 +3,7 @@
  * Modules, functions and launches. A module's kernel has no code: its first parameter is how long it runs. A function
  * made by sim_function_create() asks its owner instead; that is how the libnccl stand-in gets on a stream.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <stdlib.h>
 

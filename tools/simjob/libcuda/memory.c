@@ -4,7 +4,7 @@
  * memory looks from the host. Either in one call, stream-ordered, or by the virtual memory functions that PyTorch's
  * expandable segments use. Host memory that is pinned is the host's own.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

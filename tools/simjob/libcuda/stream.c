@@ -3,7 +3,7 @@
  * Streams: a queue and a thread each. The thread works through the queue in order and computes when each piece ends;
  * see device.h for why it does not sleep meanwhile. Only a host function makes it wait for the clock.
  */
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 #include <stdlib.h>
 #include <sys/prctl.h>

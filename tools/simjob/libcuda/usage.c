@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When this process' GPU computes, told to whoever reads SIM_GPU_STATE: the stand-in for NVML. */
 #include "tools/simjob/libnvml/gpu_state.h"
-#include "device.h"
+#include "tools/simjob/libcuda/device.h"
 
 static pthread_mutex_t usage_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_gpu *_Atomic usage_gpu;

@@ -3,7 +3,7 @@
  * The operations' entry points. As in NCCL each one describes itself and hands over; AlltoAll, Gather and Scatter do
  * not call Send and Recv by their exported names, and only Bcast calls another entry point.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 NCCL_API(ncclResult_t, ncclAllReduce, const void *send, void *recv, size_t count, ncclDataType_t datatype,
 	 ncclRedOp_t redop, ncclComm_t comm, cudaStream_t stream);

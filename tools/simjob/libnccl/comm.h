@@ -8,9 +8,9 @@
 #define SIMJOB_NCCL_COMM_H
 
 #include "tools/simjob/libcuda/cuda_sim.h"
-#include "fabric.h"
-#include "nccl_abi.h"
-#include "proxy.h"
+#include "tools/simjob/libnccl/fabric.h"
+#include "tools/simjob/libnccl/nccl_abi.h"
+#include "tools/simjob/libnccl/proxy.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
  * Communicators from a unique id: ncclGetUniqueId, ncclCommInitRank and its relatives. The id names the memory file
  * of the process that made it; every rank opens it from there and waits for the others in it.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * The end of a communicator: finalize and destroy wait for its operations, abort and revoke cut them short.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 static void plans_wait(struct ncclComm *comm)
 {

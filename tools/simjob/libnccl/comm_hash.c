@@ -3,7 +3,7 @@
  * How NCCL names a communicator: a 64-bit hash of the unique id, or of (parent's hash, number of the split, color).
  * Mixing steps and constants are those of NCCL 2.28's bitops.h, as the value has to be the same.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <string.h>
 

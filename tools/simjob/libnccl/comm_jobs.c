@@ -4,7 +4,7 @@
  * side at its end, as one process may hold several ranks that wait for each other. A non-blocking one goes on in a
  * thread of its own, and its communicator says how far it is.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
 /*
  * What a communicator tells about itself, the library's version and error texts, memory and registration.
  */
-#include "mix.h"
-#include "comm.h"
+#include "tools/simjob/libnccl/mix.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * Communicators from a communicator: ncclCommSplit and ncclCommShrink. The members agree in the parent's fabric; the
  * child's first rank makes the child's own and publishes its key there.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <stdlib.h>
 #include <string.h>

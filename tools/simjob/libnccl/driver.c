@@ -3,7 +3,7 @@
  * The stand-in's own way to libcuda: dlopen by soname and cuGetProcAddress, as NCCL does, so that no link between the
  * two libraries shows in their headers either.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <dlfcn.h>
 

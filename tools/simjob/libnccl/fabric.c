@@ -4,9 +4,9 @@
  * complete only when every peer has posted it, which a peer does after it has read n. So two cells are enough and
  * nobody overwrites what a peer still reads.
  */
-#include "fabric.h"
+#include "tools/simjob/libnccl/fabric.h"
 
-#include "mix.h"
+#include "tools/simjob/libnccl/mix.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * ncclGroupStart and ncclGroupEnd: nesting, per thread. Nothing is launched, counted or created before the outermost
  * end.
  */
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See ib_devices.h. A context stays open until the process ends, as NCCL's. */
-#include "ib_devices.h"
+#include "tools/simjob/libnccl/ib_devices.h"
 
 #if __has_include(<infiniband/verbs.h>)
 #include <dlfcn.h>

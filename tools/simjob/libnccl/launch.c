@@ -4,8 +4,8 @@
  * become one plan, one cuLaunchKernelEx; a plan's collectives run one after the other, then its transfers all at once.
  * On a capturing stream the plan becomes a node; every launch of the graph then runs a copy of it.
  */
-#include "mix.h"
-#include "comm.h"
+#include "tools/simjob/libnccl/mix.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See net.h: the table of transports. */
-#include "net.h"
+#include "tools/simjob/libnccl/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
  * the fabric. Without the variable it is the first interface that is up, loopback only if there is no other. A slice,
  * which is a packet and as many zeroes as SIM_NCCL_SLICE_BYTES asks for (none), may go and come in pieces.
  */
-#include "net.h"
+#include "tools/simjob/libnccl/net.h"
 
-#include "comm.h"
-#include "proxy.h"
+#include "tools/simjob/libnccl/comm.h"
+#include "tools/simjob/libnccl/proxy.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -3,10 +3,10 @@
  * The ring over AF_UNIX sockets that keep packets apart. They are known by abstract names made of the communicator's
  * nonce, so nothing is left of them when a process is gone; all ranks are in one network namespace.
  */
-#include "net.h"
+#include "tools/simjob/libnccl/net.h"
 
-#include "comm.h"
-#include "proxy.h"
+#include "tools/simjob/libnccl/comm.h"
+#include "tools/simjob/libnccl/proxy.h"
 
 #include <stdio.h>
 #include <sys/socket.h>

@@ -5,13 +5,13 @@
  * the sender writes its data into a slot, with an immediate that completes a receive. A slice is as large as
  * SIM_NCCL_SLICE_BYTES says.
  */
-#include "net.h"
+#include "tools/simjob/libnccl/net.h"
 
-#include "ib_devices.h"
+#include "tools/simjob/libnccl/ib_devices.h"
 
 #if __has_include(<infiniband/verbs.h>)
-#include "comm.h"
-#include "proxy.h"
+#include "tools/simjob/libnccl/comm.h"
+#include "tools/simjob/libnccl/proxy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

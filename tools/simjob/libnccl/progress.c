@@ -7,9 +7,9 @@
  * once, one of another rank's when that has come, and takes what has come when it has a buffer to pass it on in. The
  * real thread spins while something is active; this one looks every millisecond, or when a socket has something.
  */
-#include "proxy.h"
+#include "tools/simjob/libnccl/proxy.h"
 
-#include "comm.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The proxy's outside: its thread's life, and operations given to it. Rank r sends to r + 1, over what net.h says. */
-#include "proxy.h"
+#include "tools/simjob/libnccl/proxy.h"
 
-#include "mix.h"
-#include "comm.h"
+#include "tools/simjob/libnccl/mix.h"
+#include "tools/simjob/libnccl/comm.h"
 
 #include <signal.h>
 #include <stdio.h>

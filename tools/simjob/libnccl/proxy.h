@@ -9,7 +9,7 @@
 #define SIMJOB_NCCL_PROXY_H
 
 #include "tools/simjob/libcuda/futex.h"
-#include "net.h"
+#include "tools/simjob/libnccl/net.h"
 
 #include <pthread.h>
 #include <sys/types.h>

@@ -4,7 +4,7 @@
  * is how long each computed between two samples, times what a large matrix multiplication shows on a real one; error
  * counters move from the moment a fault strikes.
  */
-#include "gpu_state.h"
+#include "tools/simjob/libnvml/gpu_state.h"
 
 #include <signal.h>
 #include <stdio.h>
