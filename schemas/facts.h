@@ -41,7 +41,8 @@ enum fact_kind {
 	FACT_GIDS = 37,       /* addresses of a port of this host */
 	FACT_TCP = 33,
 	FACT_TCP_LOOK = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
-	FACT_HOST = 26,     /* in a merge of several hosts' recordings: whose pid the number of a process is */
+	FACT_HOST = 26,     /* in merges of before FACT_NODE: whose pid the number of a process is */
+	FACT_NODE = 38,     /* what follows is of that host, until the next of these: a stream of several hosts */
 	FACT_STACK = 12,    /* the stack of a thread, as read from outside; or that it could not be read */
 	FACT_PROXY = 13, /* how far a communicator's transfers over the network are, as read from the target's memory */
 	FACT_COMM_SCAN =

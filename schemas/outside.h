@@ -17,6 +17,17 @@ struct fact_host {
 };
 _Static_assert(sizeof(struct fact_host) == 32, "fact_host");
 
+struct fact_node {
+	struct wire_hdr hdr;
+	__u32 node; /* its number in this stream, from 0; what comes before the first of these is of 0 */
+	__u16 host_len;
+	__u16 reserved;
+	__s64 clock_offset_ns; /* what was added to its clock to get the times of this stream */
+	__u64 clock_error_ns;  /* ~0: its times and another host's do not compare */
+	char host[];
+};
+_Static_assert(sizeof(struct fact_node) == 48, "fact_node");
+
 enum stack_flag {
 	STACK_FLAG_UNREAD = 1,  /* of the whole process (tid: its main thread); `end` says why. No frames */
 	STACK_FLAG_SAMPLED = 2, /* it ran: the frames are those of one sample */

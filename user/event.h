@@ -81,7 +81,7 @@ enum event_kind {
 	EV_KERNEL_LOG, /* kernel_log: a line worth showing, and no XID */
 	EV_XID,        /* kernel_log: the driver reported an error of a GPU or switch */
 	EV_PRESSURE,   /* pressure */
-	EV_HOST,       /* host: whose pid the process' number is, in a merge of several hosts */
+	EV_NODE,       /* host: which host `node` is, where a stream holds several hosts' records */
 	EV_STACK,      /* stack: of one thread, as read from outside; or of a process: that it could not be read */
 	EV_PROXY,      /* proxy: progress of a communicator's network transfers, read from outside */
 	EV_RETOLD, /* retold: the model's state where a stream begins in the middle of a session (schemas/retold.h) */
@@ -135,7 +135,6 @@ enum capture_kind {
 
 /* What rests on the records of a ring, by its number on the wire. */
 enum loss_class { LOSS_CRITICAL, LOSS_NORMAL, LOSS_BULK };
-
 enum task_state { TASK_UNKNOWN, TASK_ON_CPU, TASK_RUNNABLE, TASK_SLEEP, TASK_DISK /* D */, TASK_STOPPED, TASK_DEAD };
 
 #define OP_KINDS_COUNTED 5 /* OP_BROADCAST .. OP_ALLREDUCE */
@@ -150,7 +149,7 @@ struct event_arg { /* argument of a generic event; text NULL: a number */
 
 struct event {
 	enum event_kind kind;
-	uint32_t tgid, tid, cpu;
+	uint32_t tgid, tid, cpu, node; /* node: number of the host in the stream; 0 the session's own */
 	uint64_t ts_ns;
 	union {
 		struct {
@@ -307,8 +306,9 @@ struct event {
 			const char *wchan, *syscall, *file;
 		} task_at; /* "" none or unknown */
 		struct {
-			uint32_t pid;
 			const char *name;
+			int64_t clock_offset_ns; /* what was added to its clock to get the stream's */
+			uint64_t clock_error_ns; /* UINT64_MAX unknown */
 		} host;
 		struct {
 			bool unread;                      /* nothing of this process; `end` says why */
@@ -372,6 +372,16 @@ struct event {
 		} generic;
 	};
 };
+
+/* A process of the stream: a pid says nothing without its host. On the session's own host the pid itself. */
+static inline uint64_t proc_key(uint32_t node, uint32_t tgid)
+{
+	return (uint64_t)node << 32 | tgid;
+}
+static inline uint64_t event_proc(const struct event *e)
+{
+	return proc_key(e->node, e->tgid);
+}
 
 const char *op_kind_name(enum op_kind kind);               /* "AllReduce" */
 const char *dtype_name(int dtype);                         /* "bf16"; NULL for none */

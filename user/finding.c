@@ -135,15 +135,29 @@ const char *finding_text(const struct finding *f, enum evidence_id id)
 	return e ? e->text : NULL;
 }
 
-void finding_add_rank(struct finding *f, int rank, uint32_t pid)
+uint64_t finding_proc(const struct finding *f, int i)
 {
+	return f->pids[i] ? proc_key(f->nodes[i], f->pids[i]) : 0;
+}
+
+/* Past the last that is named the same one may be counted twice: callers add each once. */
+void finding_add_rank(struct finding *f, int rank, uint64_t proc)
+{
+	uint32_t node = proc ? proc >> 32 : FINDING_NO_NODE;
+
 	for (int i = 0; i < f->n_ranks; i++)
-		if (f->ranks[i] == rank && f->pids[i] == pid)
+		if (f->ranks[i] == rank && finding_proc(f, i) == proc)
 			return;
+	if (!f->n_ranks_all)
+		f->node = node;
+	else if (f->node != node)
+		f->node = FINDING_NO_NODE;
+	f->n_ranks_all++;
 	if (f->n_ranks >= FINDING_RANKS_MAX)
 		return;
 	f->ranks[f->n_ranks] = rank;
-	f->pids[f->n_ranks++] = pid;
+	f->nodes[f->n_ranks] = node;
+	f->pids[f->n_ranks++] = (uint32_t)proc;
 }
 
 bool evidence_is_text(enum evidence_id id)

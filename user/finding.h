@@ -116,7 +116,8 @@ enum hang_class {
 		HANG_CLASS_MAX
 };
 
-#define FINDING_RANKS_MAX 16
+#define FINDING_RANKS_MAX 16 /* named; n_ranks_all counts the rest, too */
+#define FINDING_NO_NODE (~0u)
 #define FINDING_EVIDENCE_MAX 28
 
 struct evidence {
@@ -134,9 +135,12 @@ struct finding {
 	enum hang_class class;
 	enum finding_cause cause;
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
-	uint32_t pids[FINDING_RANKS_MAX];
-	const char *job;  /* where no rank is named; NULL: that of its ranks */
-	const char *host; /* in a merge: of all its ranks; pids are their hosts' own. NULL: the session's, or several */
+	int n_ranks_all;                       /* of them, named or not */
+	uint32_t pids[FINDING_RANKS_MAX],
+		nodes[FINDING_RANKS_MAX]; /* their processes: pid 0 none; number of its host */
+	const char *job;                  /* where no rank is named; NULL: that of its ranks */
+	uint32_t node;    /* number of the host where it is; FINDING_NO_NODE: several, or the job's as a whole */
+	const char *host; /* in a merge: the name of `node`. NULL: the session's, or several */
 	bool has_op;
 	uint64_t comm; /* commHash */
 	enum op_kind op;
@@ -177,7 +181,9 @@ void finding_note_text(struct finding *f, enum evidence_id id, const char *text)
 const struct evidence *finding_evidence(const struct finding *f, enum evidence_id id);
 double finding_number(const struct finding *f, enum evidence_id id);
 const char *finding_text(const struct finding *f, enum evidence_id id);
-void finding_add_rank(struct finding *f, int rank, uint32_t pid);
+/* `proc`: proc_key(), 0 no process. */
+void finding_add_rank(struct finding *f, int rank, uint64_t proc);
+uint64_t finding_proc(const struct finding *f, int i); /* the key of its i-th process */
 
 bool evidence_is_text(enum evidence_id id);
 const char *evidence_name(enum evidence_id id); /* as JSON has it; "?" for no id */

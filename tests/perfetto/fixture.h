@@ -19,6 +19,7 @@ enum { FIXTURE_RANKS_MAX = 8, FIXTURE_STREAMS = 2 };
 
 struct fixture {
 	struct model m;
+	struct node node, *nodes[1];
 	int n_ranks;
 	struct proc procs[FIXTURE_RANKS_MAX + 1]; /* the last: a dataloader child of rank 1 */
 	struct comm comm;
@@ -30,18 +31,18 @@ struct fixture {
 
 /* The three questions a sink asks the model by function, answered from the fixture; the program's own are not linked.
  */
-const struct proc *model_proc(const struct model *m, uint32_t tgid)
+const struct proc *model_proc(const struct model *m, uint64_t proc)
 {
 	const struct proc *p = m->procs;
 
-	while (p && p->tgid != tgid)
+	while (p && p->tgid != (uint32_t)proc)
 		p = p->next;
 	return p;
 }
 
-const struct task *model_task(const struct model *m, uint32_t tgid, uint32_t tid)
+const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid)
 {
-	(void)m, (void)tgid, (void)tid;
+	(void)m, (void)proc, (void)tid;
 	return NULL;
 }
 
@@ -67,13 +68,19 @@ static inline void fixture_init(struct fixture *f, int n_ranks)
 			       .start_ns = 5000000000000,
 			       .realtime_offset_ns = 1763000000000000000,
 			       .host = "node-a",
+			       .nodes = f->nodes,
+			       .n_nodes = 1,
 			       .comms = &f->comm,
 			       .procs = f->procs };
+	f->node.name = "node-a";
+	f->nodes[0] = &f->node;
 	f->comm = (struct comm){ .hash = FIXTURE_HASH, .nranks = n_ranks, .n_seen = n_ranks, .by_rank = f->by_rank };
 	for (int r = 0; r <= n_ranks; r++) {
 		bool child = r == n_ranks;
 
-		f->procs[r] = (struct proc){ .tgid = 4700 + (uint32_t)r,
+		f->procs[r] = (struct proc){ .key = 4700 + (uint64_t)r,
+					     .node = &f->node,
+					     .tgid = 4700 + (uint32_t)r,
 					     .rank = child ? 1 : r,
 					     .local_rank = r,
 					     .world_size = n_ranks,

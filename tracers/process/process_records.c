@@ -78,9 +78,9 @@ static int decode_host(const struct wire_hdr *rec, struct intern *strings, struc
 {
 	const struct fact_host *f = (const void *)rec;
 
-	e->kind = EV_HOST;
-	e->host.pid = f->pid;
+	e->kind = EV_NODE;
 	e->host.name = record_text(rec, sizeof(*f), f->host_len, strings);
+	e->host.clock_error_ns = UINT64_MAX;
 	return e->host.name ? 1 : -EINVAL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy_merge.c - see autopsy_merge.h. Read autopsy_merge() first. Files are gone through twice: what they hold, then
+ * merge.c - see merge.h. Read autopsy_merge() first. Files are gone through twice: what they hold, then
  * look by look; none is held in memory.
  */
 #include "autopsy/merge.h"
@@ -19,7 +19,6 @@
 #include "recording/recording.h"
 #include "schemas/facts.h"
 
-#define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 #define APART_NS 60000000000ull
 
 struct merge {
@@ -36,11 +35,6 @@ static bool is_fact(const struct wire_hdr *h, uint8_t kind)
 
 /* --- one record --- */
 
-static uint32_t key_of(size_t host, uint32_t pid)
-{
-	return pid ? (uint32_t)host << PID_BITS | (pid & ((1u << PID_BITS) - 1)) : 0;
-}
-
 /* From the host's clock to that of the first file; what lies before the first look stays before it. */
 static uint64_t time_of(const struct merge *g, size_t host, uint64_t ns)
 {
@@ -53,20 +47,23 @@ static uint64_t time_of(const struct merge *g, size_t host, uint64_t ns)
 	return anchor - ns < base ? base - (anchor - ns) : 1;
 }
 
-static int host_tell(const struct merge *g, size_t host, const struct wire_hdr *h, uint32_t pid)
+/* Every host's first look counts as the same moment: how far they really were apart is not known. */
+static int node_emit(const struct merge *g, size_t host)
 {
 	union {
-		struct fact_host f;
-		char bytes[sizeof(struct fact_host) + 272];
+		struct fact_node f;
+		char bytes[sizeof(struct fact_node) + 272];
 	} u = {};
 	size_t len = strlen(g->files[host].host) + 1;
 
-	u.f.pid = pid;
+	u.f.node = host;
+	u.f.clock_offset_ns = g->files[0].anchor_ns - g->files[host].anchor_ns;
+	u.f.clock_error_ns = ~0ull;
 	u.f.host_len = len;
 	memcpy(u.f.host, g->files[host].host, len);
-	u.f.hdr = *h;
-	u.f.hdr.kind = FACT_HOST;
-	u.f.hdr.size = (sizeof(u.f) + len + 7) & ~7ul;
+	u.f.hdr = (struct wire_hdr){
+		.size = (sizeof(u.f) + len + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_NODE, .ts_ns = g->now_ns
+	};
 	return pipeline_feed(g->pipeline, &u.f.hdr);
 }
 
@@ -76,23 +73,16 @@ static int record_feed(struct merge *g, size_t host, const struct wire_hdr *rec)
 		struct wire_hdr h;
 		char bytes[WIRE_SIZE_MAX];
 	} u;
-	uint32_t pid = rec->tgid, *number;
 	uint64_t *ns;
-	int err;
 
 	if (rec->size > sizeof(u))
 		return 0;
 	memcpy(&u, rec, rec->size);
-	u.h.tgid = key_of(host, rec->tgid);
-	u.h.tid = key_of(host, rec->tid);
 	u.h.ts_ns = time_of(g, host, rec->ts_ns);
 	for (int i = 0; (ns = record_time(&u.h, i)); i++)
 		*ns = time_of(g, host, *ns);
-	for (int i = 0; (number = record_pid(&u.h, i)); i++)
-		*number = key_of(host, *number);
 	g->now_ns = u.h.ts_ns > g->now_ns ? u.h.ts_ns : g->now_ns;
-	err = pipeline_feed(g->pipeline, &u.h);
-	return !err && is_fact(rec, FACT_PROC) ? host_tell(g, host, &u.h, pid) : err;
+	return pipeline_feed(g->pipeline, &u.h);
 }
 
 /* --- looks --- */
@@ -139,6 +129,8 @@ static int look_feed(struct merge *g, size_t host, uint32_t look)
 	uint32_t ticks = 0;
 	int err = recording_open(g->files[host].path, &r);
 
+	if (!err)
+		err = node_emit(g, host);
 	while (!err && ticks <= look && recording_next(r, &rec) == 1) {
 		if (is_fact(rec, FACT_TICK))
 			ticks++;
@@ -272,8 +264,8 @@ int autopsy_merge(const char *const *paths, size_t n, struct pipeline *p)
 	struct merge g = { .pipeline = p };
 	int err = 0, code = EXIT_CLEAN;
 
-	if (n >= 1u << (32 - PID_BITS)) {
-		log_error("--merge takes %u files at most", (1u << (32 - PID_BITS)) - 1);
+	if (n > NODES_MAX) {
+		log_error("--merge takes %u files at most", NODES_MAX);
 		return EXIT_USAGE;
 	}
 	if (files_read(&g, paths, n) || !hosts_differ(&g) || !one_job(&g)) {

@@ -18,7 +18,7 @@ static bool is_of_autopsy(const struct wire_hdr *h)
 	if (h->tracer == WIRE_SCHED)
 		return h->kind == SCHED_TASK || h->kind == SCHED_BLOCKED;
 	return h->tracer == WIRE_FACT && h->kind != FACT_LIB && h->kind != FACT_LOSS && h->kind != FACT_ATTACH &&
-	       h->kind != FACT_HOST && h->kind != FACT_CLOCK;
+	       h->kind != FACT_HOST && h->kind != FACT_NODE && h->kind != FACT_CLOCK;
 }
 
 static int hash_add(struct merge_file *f, uint64_t hash)

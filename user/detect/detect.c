@@ -73,6 +73,7 @@ struct finding *finding_list_add(struct finding_list *list)
 	}
 	memset(&list->items[list->n], 0, sizeof(struct finding));
 	list->items[list->n].peer = -1;
+	list->items[list->n].node = FINDING_NO_NODE;
 	return &list->items[list->n++];
 }
 
@@ -90,11 +91,11 @@ const char *finding_list_text(struct finding_list *list, const char *text)
 	return list->texts ? intern(list->texts, text) : "";
 }
 
-const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint32_t pid)
+const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint64_t proc)
 {
 	for (size_t i = 0; i < list->n; i++)
 		for (int k = 0; list->items[i].kind == kind && k < list->items[i].n_ranks; k++)
-			if (list->items[i].pids[k] == pid)
+			if (finding_proc(&list->items[i], k) == proc)
 				return &list->items[i];
 	return NULL;
 }

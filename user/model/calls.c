@@ -66,7 +66,7 @@ static void error_told(struct proc_own *p, const struct event *e)
 
 int call_apply(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
 	if (!p)
 		return -ENOMEM;

@@ -248,7 +248,7 @@ static int comm_seen(struct model *m, struct proc_own *p, const struct event *e)
 
 int comm_apply(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct member_own *mb;
 	int err;
 

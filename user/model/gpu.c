@@ -10,9 +10,9 @@
 
 #define SAME_XID_NS 5000000000ull /* told twice: by the tracepoint and in the kernel log */
 
-struct gpu *gpu_get(struct model *m, uint32_t index)
+struct gpu *gpu_get(struct node *n, uint32_t index)
 {
-	struct gpu **link = &m->gpus.all, *g;
+	struct gpu **link = &n->gpus.all, *g;
 
 	while (*link && (*link)->index < index)
 		link = &(*link)->next;
@@ -21,6 +21,7 @@ struct gpu *gpu_get(struct model *m, uint32_t index)
 	g = index < GPUS_MAX ? calloc(1, sizeof(*g)) : NULL;
 	if (!g)
 		return NULL;
+	g->node = n;
 	g->index = index;
 	g->pci = GPU_PCI_NONE;
 	g->name = g->uuid = "";
@@ -59,16 +60,16 @@ static void procs_take(struct gpu *g, const struct event *e)
 	memcpy(g->pids, e->gpu_procs.pids, sizeof(g->pids));
 }
 
-static int state_apply(struct model *m, const struct event *e)
+static int state_apply(struct node *n, const struct event *e)
 {
 	struct gpu *g;
 
 	if (e->gpu_state.index == GPU_INDEX_ALL) {
-		m->gpus.driver = e->gpu_state.answer;
-		m->gpus.driver_ns = e->gpu_state.since_ns;
+		n->gpus.driver = e->gpu_state.answer;
+		n->gpus.driver_ns = e->gpu_state.since_ns;
 		return 0;
 	}
-	g = gpu_get(m, e->gpu_state.index);
+	g = gpu_get(n, e->gpu_state.index);
 	if (!g)
 		return -ENOMEM;
 	if (g->answer != e->gpu_state.answer)
@@ -89,13 +90,16 @@ static uint32_t event_index(const struct event *e)
 
 int gpu_apply(struct model *m, const struct event *e)
 {
+	struct node *n = node_get(m, e->node);
 	struct gpu *g;
 
+	if (!n)
+		return -ENOMEM;
 	if (e->kind == EV_GPU_STATE)
-		return state_apply(m, e);
+		return state_apply(n, e);
 	if (event_index(e) >= GPUS_MAX)
 		return -EINVAL;
-	g = gpu_get(m, event_index(e));
+	g = gpu_get(n, event_index(e));
 	if (!g)
 		return -ENOMEM;
 	if (e->kind == EV_GPU_DEVICE)
@@ -111,9 +115,12 @@ int gpu_apply(struct model *m, const struct event *e)
 
 int xid_apply(struct model *m, const struct event *e)
 {
-	struct gpus *all = &m->gpus;
+	struct node *n = node_get(m, e->node);
+	struct gpus *all = n ? &n->gpus : NULL;
 	struct xid *x;
 
+	if (!all)
+		return -ENOMEM;
 	for (uint64_t i = 0; i < all->n_xids && i < XIDS_KEPT; i++) {
 		x = &all->xids[(all->n_xids - 1 - i) % XIDS_KEPT];
 		if (x->number != e->kernel_log.xid || x->pci != e->kernel_log.pci ||
@@ -139,10 +146,11 @@ int xid_apply(struct model *m, const struct event *e)
 
 int pressure_apply(struct model *m, const struct event *e)
 {
-	struct proc_own *p = e->tgid ? proc_get(m, e->tgid, e->ts_ns) : NULL;
-	struct pressure *to = p ? &p->p.pressure : &m->gpus.host;
+	struct proc_own *p = e->tgid ? proc_get(m, event_proc(e), e->ts_ns) : NULL;
+	struct node *n = node_get(m, e->node);
+	struct pressure *to = p ? &p->p.pressure : n ? &n->pressure : NULL;
 
-	if (e->tgid && !p)
+	if (!to || (e->tgid && !p))
 		return -ENOMEM;
 	to->prev_ns = to->ts_ns;
 	memcpy(to->prev_stall_ns, to->stall_ns, sizeof(to->stall_ns));
@@ -152,12 +160,12 @@ int pressure_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
-void gpus_free(struct model *m)
+void gpus_free(struct node *n)
 {
 	struct gpu *g;
 
-	while ((g = m->gpus.all)) {
-		m->gpus.all = g->next;
+	while ((g = n->gpus.all)) {
+		n->gpus.all = g->next;
 		free(g);
 	}
 }

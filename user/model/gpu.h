@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu.h - the node's GPUs as the model knows them: who computes where, how busy each was of late, its error counters,
- * and the errors that the driver reported. Included by model.h.
+ * gpu.h - a node's GPUs as the model knows them: who computes where, how busy each was of late, its error counters,
+ * and the errors that the driver reported. Included by node.h.
  */
 #ifndef RANKTRACE_MODEL_GPU_H
 #define RANKTRACE_MODEL_GPU_H
@@ -23,7 +23,8 @@ struct gpu_checkup {
 };
 
 struct gpu {
-	uint32_t index;
+	struct node *node;
+	uint32_t index;          /* there */
 	uint64_t pci;            /* GPU_PCI_NONE: not told yet */
 	const char *name, *uuid; /* "" unknown */
 	uint32_t pcie_width_max, pcie_gen_max, power_limit_mw, n_nvlinks;
@@ -60,16 +61,16 @@ struct gpus {
 	uint64_t n_xids;
 	enum gpu_answer driver; /* GPU_NO_ANSWER: asked in vain */
 	uint64_t driver_ns;     /* since then */
-	struct pressure host;
 };
 
-struct model;
+struct node;
 struct proc;
 
-const struct gpu *model_gpu(const struct model *m, uint32_t index);  /* NULL not known */
-const struct gpu *model_gpu_at(const struct model *m, uint64_t pci); /* NULL not known */
+const struct gpu *node_gpu(const struct node *n, uint32_t index);  /* NULL not known */
+const struct gpu *node_gpu_at(const struct node *n, uint64_t pci); /* NULL not known */
 /* The GPU on which this process computes, by the driver's own word; NULL not told. */
-const struct gpu *proc_gpu(const struct model *m, const struct proc *p);
+const struct gpu *proc_gpu(const struct proc *p);
+void gpus_free(struct node *n); /* for node.c */
 bool gpu_has_proc(const struct gpu *g, const struct proc *p);
 
 /* The i-th newest look, 0 the last one; NULL: not that many are kept. */

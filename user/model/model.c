@@ -21,6 +21,7 @@ static int start_apply(struct model *m, const struct event *e)
 	if (e->start.busy_limit_ns)
 		m->busy_limit_ns = e->start.busy_limit_ns;
 	m->host = e->start.host ? e->start.host : "";
+	m->nodes[0]->name = m->host;
 	return 0;
 }
 
@@ -56,7 +57,7 @@ static int loss_apply(struct model *m, const struct event *e)
 
 static int attach_apply(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
 	if (!p)
 		return -ENOMEM;
@@ -169,7 +170,7 @@ static apply_fn *const apply_table[] = {
 	[EV_PROXY] = proxy_apply,
 	[EV_RETOLD] = retold_apply,
 	[EV_STACK] = proc_apply,
-	[EV_HOST] = proc_apply,
+	[EV_NODE] = node_apply,
 };
 
 static void given_free(struct model_state *st)
@@ -196,7 +197,21 @@ int model_apply(struct model *m, const struct event *e)
 	m->n_events++;
 	if (e->ts_ns > m->now_ns)
 		m->now_ns = e->ts_ns;
-	return from_probe(e->kind) && proc_is_unprobed(m, e->tgid) ? 0 : apply_table[e->kind](m, e);
+	return from_probe(e->kind) && proc_is_unprobed(m, event_proc(e)) ? 0 : apply_table[e->kind](m, e);
+}
+
+static void nodes_free(struct model *m)
+{
+	for (uint32_t i = 0; i < m->n_nodes; i++) {
+		if (!m->nodes[i])
+			continue;
+		gpus_free(m->nodes[i]);
+		ports_free(m->nodes[i]);
+		own_gids_free(m->nodes[i]);
+		free(m->nodes[i]->tcp);
+		free(m->nodes[i]);
+	}
+	free(m->nodes);
 }
 
 struct model *model_new(void)
@@ -206,7 +221,9 @@ struct model *model_new(void)
 	if (!m)
 		return NULL;
 	m->state = calloc(1, sizeof(*m->state));
-	if (!m->state) {
+	if (!m->state || !node_get(m, 0)) { /* the session's own host is always there */
+		nodes_free(m);
+		free(m->state);
 		free(m);
 		return NULL;
 	}
@@ -252,9 +269,8 @@ void model_free(struct model *m)
 		c_next = c->next;
 		comm_free(comm_own(c));
 	}
-	gpus_free(m);
-	ports_free(m);
 	tcp_free(m);
+	nodes_free(m);
 	retold_free(m->state);
 	free(m->state->scratch);
 	free(m->state->scratch_s);

@@ -19,11 +19,8 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "model/node.h"
 #include "model/outside.h"
-#include "model/gpu.h"
-#include "model/port.h"
-#include "model/qp.h"
-#include "model/tcp.h"
 
 #define MODEL_OPS_KEPT 4096
 #define COMM_WARMUP_OPS 5 /* and the iterations of a member are known; or */
@@ -60,7 +57,9 @@ struct gpu_span {
 #define GPU_SPANS_KEPT 32
 
 struct proc {
-	uint32_t tgid, ns_pid, parent_tgid;
+	uint64_t key; /* proc_key(): of all hosts' processes */
+	struct node *node;
+	uint32_t tgid, ns_pid, parent_tgid; /* on its node */
 	uint64_t start_ns, seen_ns;
 	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
@@ -242,7 +241,10 @@ struct model {           /* read by detectors and sinks as const */
 	uint64_t start_ns, start_realtime_ns;
 	uint64_t realtime_offset_ns; /* as of now: for people, and for nothing else */
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
-	const char *host;
+	const char *host;    /* the session's; of a merge all of them, as one text */
+	struct node **nodes; /* by number; NULL where none is known: model_next_node() */
+	uint32_t n_nodes;    /* places in `nodes` */
+	bool merged;         /* the stream holds several hosts' records, each at what was asked for there */
 	struct proc *procs, **procs_tail;
 	struct comm *comms, **comms_tail;
 	struct birth *births;
@@ -251,12 +253,37 @@ struct model {           /* read by detectors and sinks as const */
 	uint64_t n_events, n_ops, n_ops_ended;
 	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
 	bool stopped;                       /* EV_STOP seen */
-	struct gpus gpus;                   /* of the node */
-	struct port *ports;                 /* of its RDMA devices, by index */
 	struct qps qps;
 	struct tcp_connections tcp; /* RDMA queue pairs, TCP connections of the traced processes */
 	struct model_state *state;  /* private: hash tables, op queue */
 };
+
+/* NULL: no record of such a host came. */
+static inline struct node *model_node(const struct model *m, uint32_t number)
+{
+	return number < m->n_nodes ? m->nodes[number] : NULL;
+}
+
+/* The next one that is known: NULL before the first and after the last. */
+static inline struct node *model_next_node(const struct model *m, const struct node *last)
+{
+	uint32_t i = last ? last->number + 1 : 0;
+
+	while (i < m->n_nodes && !m->nodes[i])
+		i++;
+	return i < m->n_nodes ? m->nodes[i] : NULL;
+}
+
+/* Of all nodes, one behind the other. */
+static inline const struct port *model_next_port(const struct model *m, const struct port *last)
+{
+	const struct port *p = last ? last->next : NULL;
+	const struct node *n = last ? last->node : NULL;
+
+	while (!p && (n = model_next_node(m, n)))
+		p = n->ports;
+	return p;
+}
 
 struct model *model_new(void);
 void model_free(struct model *m);
@@ -269,8 +296,8 @@ int model_apply(struct model *m, const struct event *e);
  * drained. The pointer is valid until the next model_apply(). */
 const struct op *model_next_ended(struct model *m);
 
-const struct proc *model_proc(const struct model *m, uint32_t tgid);
-const struct task *model_task(const struct model *m, uint32_t tgid, uint32_t tid);
+const struct proc *model_proc(const struct model *m, uint64_t proc); /* by proc_key() */
+const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
 /* Process that is global rank `rank` of the job `job` (NULL: any); NULL not seen. */
 const struct proc *model_rank(const struct model *m, const char *job, int rank);
 /* The member's operation with this sequence number among ops of `space` (SEQ_*); NULL: not entered or dropped. */

@@ -408,7 +408,7 @@ static int op_called(struct model *m, struct proc_own *p, struct task_own *t, co
 
 int op_apply(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct task_own *t = p ? task_get(p, e->tid) : NULL;
 
 	if (!t)

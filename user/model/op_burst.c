@@ -51,7 +51,7 @@ static void comm_learn(struct qp *q, const struct op *op)
 
 int op_burst_apply(struct model *m, const struct event *e)
 {
-	const struct proc *p = model_proc(m, e->tgid);
+	const struct proc *p = model_proc(m, event_proc(e));
 	struct qp *q = p ? (struct qp *)qp_find(m, p, e->qp.context, e->qp.qpn) : NULL;
 	struct burst b = { .first_ns = e->qp.burst.first_ns, .last_ns = e->qp.burst.last_ns, .comm = comm_of(q) };
 	struct op *op = p ? op_of(p, &b) : NULL;

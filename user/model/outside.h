@@ -18,8 +18,6 @@ struct task_stack {
 };
 
 struct proc_outside {              /* of a process that was looked at from outside */
-	const char *host;          /* in a merge of several hosts: its own; NULL: the session's */
-	uint32_t host_pid;         /* there; tgid is the stream's own number */
 	const char *stacks_unread; /* why no stack of it could be read; NULL: some were, or nobody tried */
 };
 
@@ -36,7 +34,7 @@ struct proxies {
 	struct proxy_part *parts; /* [n] */
 };
 
-/* proxy.c, for the model itself */
+/* outside.c, for the model itself */
 struct model;
 struct member_own;
 int proxy_apply(struct model *m, const struct event *e); /* PROXY */

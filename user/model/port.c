@@ -8,9 +8,9 @@
 
 #include "model/model.h"
 
-static struct port *port_get(struct model *m, uint32_t index)
+static struct port *port_get(struct node *n, uint32_t index)
 {
-	struct port **link = &m->ports, *p;
+	struct port **link = &n->ports, *p;
 
 	while (*link && (*link)->index < index)
 		link = &(*link)->next;
@@ -19,6 +19,7 @@ static struct port *port_get(struct model *m, uint32_t index)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
+	p->node = n;
 	p->index = index;
 	p->numa_node = -1;
 	p->device = p->netdev = p->pci = p->kind = p->layer = "";
@@ -70,11 +71,12 @@ static void users_take(struct port *p, const struct event *e)
 
 int port_apply(struct model *m, const struct event *e)
 {
+	struct node *n = node_get(m, e->node);
 	struct port *p;
 
 	if (e->port.index >= PORTS_MAX)
 		return -EINVAL;
-	p = port_get(m, e->port.index);
+	p = n ? port_get(n, e->port.index) : NULL;
 	if (!p)
 		return -ENOMEM;
 	if (e->kind == EV_PORT)
@@ -88,7 +90,7 @@ int port_apply(struct model *m, const struct event *e)
 
 bool port_has_proc(const struct port *port, const struct proc *p)
 {
-	for (uint32_t i = 0; i < port->n_pids; i++)
+	for (uint32_t i = 0; port->node == p->node && i < port->n_pids; i++)
 		if (port->pids[i] == p->tgid)
 			return true;
 	return false;
@@ -101,12 +103,12 @@ uint64_t port_grown(const struct port_look *now, const struct port_look *before,
 	return a != PORT_NOT_COUNTED && b != PORT_NOT_COUNTED && b > a ? b - a : 0;
 }
 
-void ports_free(struct model *m)
+void ports_free(struct node *n)
 {
 	struct port *p;
 
-	while ((p = m->ports)) {
-		m->ports = p->next;
+	while ((p = n->ports)) {
+		n->ports = p->next;
 		free(p);
 	}
 }

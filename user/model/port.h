@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * port.h - ports of the node's RDMA devices as the model knows them: which one it is, its newest looks, who has it
- * open. Included by model.h.
+ * port.h - ports of a node's RDMA devices as the model knows them: which one it is, its newest looks, who has it
+ * open. Included by node.h.
  */
 #ifndef RANKTRACE_MODEL_PORT_H
 #define RANKTRACE_MODEL_PORT_H
@@ -20,6 +20,7 @@ struct port_look {
 };
 
 struct port {
+	struct node *node;
 	uint32_t index, number;                           /* number: on its device */
 	int numa_node;                                    /* -1 unknown */
 	const char *device, *netdev, *pci, *kind, *layer; /* "" none or unknown */
@@ -32,6 +33,7 @@ struct port {
 };
 
 struct model;
+struct node;
 struct proc;
 
 /* The i-th newest look, 0 the last one; NULL: not that many are kept. */
@@ -46,6 +48,6 @@ uint64_t port_grown(const struct port_look *now, const struct port_look *before,
 
 /* For model.c. 0, -ENOMEM, -EINVAL. */
 int port_apply(struct model *m, const struct event *e);
-void ports_free(struct model *m);
+void ports_free(struct node *n);
 
 #endif

@@ -14,19 +14,22 @@
 	1000000000ull /* a process known longer is not the one that is forked now: the pid is used again \
 		       */
 
-static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
+static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 {
-	struct proc_own *p = calloc(1, sizeof(*p));
+	struct node *n = node_get(m, key >> 32);
+	struct proc_own *p = n ? calloc(1, sizeof(*p)) : NULL;
 
 	if (!p)
 		return NULL;
-	p->p.tgid = tgid;
+	p->p.key = key;
+	p->p.node = n;
+	p->p.tgid = (uint32_t)key;
 	p->p.seen_ns = p->first_ns = ts_ns;
 	p->p.rank = p->p.local_rank = p->p.world_size = -1;
 	p->p.job = p->p.name = p->p.container = p->p.pod = p->p.cuda_error_call = p->p.cuda_error_name = "";
 	p->p.steps = &p->steps;
 	p->p.leader = &p->p;
-	HASH_ADD(hh, m->state->procs, p.tgid, sizeof(tgid), p);
+	HASH_ADD(hh, m->state->procs, p.key, sizeof(key), p);
 	if (!p->hh.tbl) {
 		free(p);
 		return NULL;
@@ -35,6 +38,7 @@ static struct proc_own *proc_new(struct model *m, uint32_t tgid, uint64_t ts_ns)
 	*m->procs_tail = &p->p;
 	m->procs_tail = &p->p.next;
 	m->n_procs++;
+	n->n_procs++;
 	return p;
 }
 
@@ -45,28 +49,28 @@ void proc_unhash(struct model *m, struct proc_own *p)
 	p->hashed = false;
 }
 
-static struct proc_own *proc_find(const struct model *m, uint32_t tgid)
+static struct proc_own *proc_find(const struct model *m, uint64_t key)
 {
 	struct proc_own *p;
 
-	HASH_FIND(hh, m->state->procs, &tgid, sizeof(tgid), p);
+	HASH_FIND(hh, m->state->procs, &key, sizeof(key), p);
 	return p;
 }
 
-struct proc_own *proc_get(struct model *m, uint32_t tgid, uint64_t ts_ns)
+struct proc_own *proc_get(struct model *m, uint64_t key, uint64_t ts_ns)
 {
-	struct proc_own *p = proc_find(m, tgid);
+	struct proc_own *p = proc_find(m, key);
 
 	if (!p)
-		return proc_new(m, tgid, ts_ns);
+		return proc_new(m, key, ts_ns);
 	if (ts_ns > p->p.seen_ns)
 		p->p.seen_ns = ts_ns;
 	return p;
 }
 
-const struct proc *model_proc(const struct model *m, uint32_t tgid)
+const struct proc *model_proc(const struct model *m, uint64_t proc)
 {
-	struct proc_own *p = proc_find(m, tgid);
+	struct proc_own *p = proc_find(m, proc);
 
 	return p ? &p->p : NULL;
 }
@@ -118,9 +122,9 @@ struct task_own *task_get(struct proc_own *p, uint32_t tid)
 	return t ? t : task_new(p, tid);
 }
 
-const struct task *model_task(const struct model *m, uint32_t tgid, uint32_t tid)
+const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid)
 {
-	struct proc_own *p = proc_find(m, tgid);
+	struct proc_own *p = proc_find(m, proc);
 	struct task_own *t = p ? task_find(p, tid) : NULL;
 
 	return t ? &t->t : NULL;
@@ -156,9 +160,9 @@ static void proc_reset(struct model *m, struct proc_own *p)
 	}
 }
 
-bool proc_is_unprobed(const struct model *m, uint32_t tgid)
+bool proc_is_unprobed(const struct model *m, uint64_t key)
 {
-	const struct proc_own *p = m->state->any_unprobed ? proc_find(m, tgid) : NULL;
+	const struct proc_own *p = m->state->any_unprobed ? proc_find(m, key) : NULL;
 
 	return p && p->unprobed;
 }
@@ -188,7 +192,7 @@ static void proc_unprobe(struct model *m, struct proc_own *p)
 
 static int tier_told(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_find(m, e->tgid);
+	struct proc_own *p = proc_find(m, event_proc(e));
 
 	if (!p || p->p.dead)
 		return 0;
@@ -203,7 +207,7 @@ static int tier_told(struct model *m, const struct event *e)
  * old. */
 static int budget_told(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_find(m, e->tgid);
+	struct proc_own *p = proc_find(m, event_proc(e));
 	uint32_t changed;
 
 	if (!p || p->p.dead || e->budget.what == BUDGET_COST)
@@ -258,7 +262,7 @@ static bool same_rank(const struct proc *a, const struct proc *b)
 
 static struct proc *leader_find(struct model *m, struct proc *p)
 {
-	struct proc_own *parent = proc_find(m, p->parent_tgid);
+	struct proc_own *parent = proc_find(m, proc_key(p->node->number, p->parent_tgid));
 	struct proc *lead;
 
 	if (p->rank < 0) /* and so nobody's: a storm of forks must not walk all processes for each */
@@ -292,13 +296,13 @@ static void proc_replaced(struct model *m, struct proc_own *p, uint64_t ts_ns)
 
 static int proc_told(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_find(m, e->tgid);
+	struct proc_own *p = proc_find(m, event_proc(e));
 
 	if (p && (p->p.dead || (p->p.start_ns && e->proc.start_ns && p->p.start_ns != e->proc.start_ns))) {
 		proc_replaced(m, p, e->ts_ns);
 		p = NULL;
 	}
-	if (!p && !(p = proc_new(m, e->tgid, e->ts_ns)))
+	if (!p && !(p = proc_new(m, event_proc(e), e->ts_ns)))
 		return -ENOMEM;
 	p->p.start_ns = e->proc.start_ns;
 	p->p.parent_tgid = e->proc.parent_tgid;
@@ -318,20 +322,20 @@ static int proc_told(struct model *m, const struct event *e)
 /* A child of a rank belongs to it before anybody says so: a dataloader that blocks at once has a rank. */
 static int proc_forked(struct model *m, const struct event *e)
 {
-	struct proc_own *parent = proc_find(m, e->tgid), *p;
+	struct proc_own *parent = proc_find(m, event_proc(e)), *p;
 
 	if (e->fork.child_tgid == e->tgid) {
-		p = proc_get(m, e->tgid, e->ts_ns);
+		p = proc_get(m, event_proc(e), e->ts_ns);
 		return p && task_get(p, e->fork.child_tid) ? 0 : -ENOMEM;
 	}
-	p = proc_find(m, e->fork.child_tgid);
+	p = proc_find(m, proc_key(e->node, e->fork.child_tgid));
 	if (p && (p->p.dead || e->ts_ns > p->first_ns + FORK_TOLD_NS)) {
 		proc_replaced(m, p, e->ts_ns);
 		p = NULL;
 	}
 	if (p) /* told of already */
 		return 0;
-	p = proc_new(m, e->fork.child_tgid, e->ts_ns);
+	p = proc_new(m, proc_key(e->node, e->fork.child_tgid), e->ts_ns);
 	if (!p)
 		return -ENOMEM;
 	p->p.parent_tgid = e->tgid;
@@ -348,7 +352,7 @@ static int proc_forked(struct model *m, const struct event *e)
 
 static int proc_exited(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct task_own *t;
 
 	if (!p)
@@ -405,7 +409,7 @@ static void task_told(struct task *t, const struct event *e)
 
 static int throttle_told(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
 	if (!p)
 		return -ENOMEM;
@@ -443,17 +447,6 @@ static void task_at(struct task *t, const struct event *e)
 	t->file = e->task_at.file;
 }
 
-static int host_told(struct model *m, const struct event *e)
-{
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
-
-	if (!p)
-		return -ENOMEM;
-	p->p.outside.host = e->host.name;
-	p->p.outside.host_pid = e->host.pid;
-	return 0;
-}
-
 static void stack_told(struct proc *p, struct task *t, const struct event *e)
 {
 	p->outside.stacks_unread = e->stack.unread ? e->stack.end : NULL;
@@ -472,7 +465,7 @@ static void stack_told(struct proc *p, struct task *t, const struct event *e)
 
 static int task_apply(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct task_own *t;
 
 	if (!p)
@@ -499,7 +492,7 @@ static int task_apply(struct model *m, const struct event *e)
 
 static int scanned_told(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
 	if (!p)
 		return -ENOMEM;
@@ -513,7 +506,7 @@ static void blocked_end(struct model *m, const struct event *e)
 	struct task_own *t;
 
 	for (struct proc *p = m->procs; p; p = p->next) {
-		if (e->tgid && p->tgid != e->tgid)
+		if (p->node->number != e->node || (e->tgid && p->tgid != e->tgid))
 			continue;
 		t = task_find(proc_own(p), e->tid);
 		if (t && t->t.blocked && e->blocked.begin_ns >= t->t.blocked_since_ns) {
@@ -533,12 +526,11 @@ int proc_apply(struct model *m, const struct event *e)
 	case EV_FORK: return proc_forked(m, e);
 	case EV_EXIT: return proc_exited(m, e);
 	case EV_EXEC:
-		p = proc_get(m, e->tgid, e->ts_ns);
+		p = proc_get(m, event_proc(e), e->ts_ns);
 		if (!p)
 			return -ENOMEM;
 		proc_reset(m, p);
 		return 0;
-	case EV_HOST: return host_told(m, e);
 	case EV_TIER: return tier_told(m, e);
 	case EV_BUDGET: return budget_told(m, e);
 	case EV_COMM_SCAN: return scanned_told(m, e);

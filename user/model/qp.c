@@ -13,7 +13,8 @@
 #define CONTEXTS_MAX 4096
 
 struct qp_number {
-	uint32_t tgid, qpn;
+	uint64_t proc;
+	uint64_t qpn; /* no gap: it is hashed */
 };
 
 struct qp_chain { /* queue pairs of one process and number: several devices, or a number used again */
@@ -23,31 +24,30 @@ struct qp_chain { /* queue pairs of one process and number: several devices, or 
 };
 
 struct qp_context { /* which device a context of a process is of */
-	uint32_t tgid;
-	uint64_t addr;
+	uint64_t proc, addr;
 	const char *device;
 	struct qp_context *next;
 };
 
-static struct qp_chain *chain_find(const struct model *m, uint32_t tgid, uint32_t qpn)
+static struct qp_chain *chain_find(const struct model *m, uint64_t proc, uint32_t qpn)
 {
-	struct qp_number key = { tgid, qpn };
+	struct qp_number key = { proc, qpn };
 	struct qp_chain *c;
 
 	HASH_FIND(hh, m->state->qp.by_number, &key, sizeof(key), c);
 	return c;
 }
 
-static struct qp_chain *chain_get(struct model *m, uint32_t tgid, uint32_t qpn)
+static struct qp_chain *chain_get(struct model *m, uint64_t proc, uint32_t qpn)
 {
-	struct qp_chain *c = chain_find(m, tgid, qpn);
+	struct qp_chain *c = chain_find(m, proc, qpn);
 
 	if (c)
 		return c;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
-	c->key = (struct qp_number){ tgid, qpn };
+	c->key = (struct qp_number){ proc, qpn };
 	HASH_ADD(hh, m->state->qp.by_number, key, sizeof(c->key), c);
 	if (c->hh.tbl)
 		return c;
@@ -62,7 +62,7 @@ bool qp_alive(const struct qp *q)
 
 const struct qp *qp_find(const struct model *m, const struct proc *p, uint64_t context, uint32_t qpn)
 {
-	const struct qp_chain *c = chain_find(m, p->tgid, qpn);
+	const struct qp_chain *c = chain_find(m, p->key, qpn);
 	const struct qp *q = c ? c->newest : NULL;
 
 	while (q && (q->proc != p || (context && q->context != context)))
@@ -72,15 +72,15 @@ const struct qp *qp_find(const struct model *m, const struct proc *p, uint64_t c
 
 /* --- contexts --- */
 
-static const char *context_device(const struct model *m, uint32_t tgid, uint64_t addr)
+static const char *context_device(const struct model *m, uint64_t proc, uint64_t addr)
 {
 	for (const struct qp_context *c = m->state->qp.contexts; c; c = c->next)
-		if (c->tgid == tgid && c->addr == addr)
+		if (c->proc == proc && c->addr == addr)
 			return c->device;
 	return "";
 }
 
-static int context_note(struct model *m, uint32_t tgid, uint64_t addr, const char *device)
+static int context_note(struct model *m, uint64_t proc, uint64_t addr, const char *device)
 {
 	struct qp_context *c;
 	uint32_t n = 0;
@@ -88,14 +88,14 @@ static int context_note(struct model *m, uint32_t tgid, uint64_t addr, const cha
 	if (!addr || !*device)
 		return 0;
 	for (c = m->state->qp.contexts; c; c = c->next, n++)
-		if (c->tgid == tgid && c->addr == addr) {
+		if (c->proc == proc && c->addr == addr) {
 			c->device = device;
 			return 0;
 		}
 	c = n < CONTEXTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return n < CONTEXTS_MAX ? -ENOMEM : 0;
-	*c = (struct qp_context){ .tgid = tgid, .addr = addr, .device = device, .next = m->state->qp.contexts };
+	*c = (struct qp_context){ .proc = proc, .addr = addr, .device = device, .next = m->state->qp.contexts };
 	m->state->qp.contexts = c;
 	return 0;
 }
@@ -108,11 +108,11 @@ static bool fits(const struct qp *q, uint64_t context, const char *device)
 	       (!*device || !*q->device || !strcmp(q->device, device));
 }
 
-static struct qp *find_fitting(const struct model *m, uint32_t tgid, uint32_t qpn, uint64_t context, const char *device,
+static struct qp *find_fitting(const struct model *m, uint64_t proc, uint32_t qpn, uint64_t context, const char *device,
 			       bool gone)
 {
-	const struct qp_chain *c = chain_find(m, tgid, qpn);
-	const struct proc *p = model_proc(m, tgid);
+	const struct qp_chain *c = chain_find(m, proc, qpn);
+	const struct proc *p = model_proc(m, proc);
 	struct qp *q = c ? c->newest : NULL;
 
 	while (q && (q->proc != p || qp_alive(q) == gone || !fits(q, context, device)))
@@ -122,7 +122,7 @@ static struct qp *find_fitting(const struct model *m, uint32_t tgid, uint32_t qp
 
 static void chain_leave(struct model *m, struct qp *q)
 {
-	struct qp_chain *c = chain_find(m, q->proc->tgid, q->qpn);
+	struct qp_chain *c = chain_find(m, q->proc->key, q->qpn);
 	struct qp **link = c ? &c->newest : NULL;
 
 	while (link && *link && *link != q)
@@ -170,8 +170,8 @@ static bool room_make(struct model *m)
 
 static struct qp *qp_new(struct model *m, const struct event *e, const char *device)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
-	struct qp_chain *c = p ? chain_get(m, e->tgid, e->qp.qpn) : NULL;
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
+	struct qp_chain *c = p ? chain_get(m, p->p.key, e->qp.qpn) : NULL;
 	struct qp *q = c ? calloc(1, sizeof(*q)) : NULL;
 
 	if (!q)
@@ -193,8 +193,8 @@ static struct qp *qp_new(struct model *m, const struct event *e, const char *dev
 /* 0 and NULL: there is no room for it. A creation is another one than what had its number before. */
 static int qp_get(struct model *m, const struct event *e, bool made, bool may_be_gone, struct qp **ret)
 {
-	const char *device = *e->qp.device ? e->qp.device : context_device(m, e->tgid, e->qp.context);
-	struct qp *q = find_fitting(m, e->tgid, e->qp.qpn, e->qp.context, device, false);
+	const char *device = *e->qp.device ? e->qp.device : context_device(m, event_proc(e), e->qp.context);
+	struct qp *q = find_fitting(m, event_proc(e), e->qp.qpn, e->qp.context, device, false);
 
 	*ret = NULL;
 	if (q && made && q->context) { /* its destruction was not seen */
@@ -203,7 +203,7 @@ static int qp_get(struct model *m, const struct event *e, bool made, bool may_be
 		q = NULL;
 	}
 	if (!q && may_be_gone)
-		q = find_fitting(m, e->tgid, e->qp.qpn, e->qp.context, device, true);
+		q = find_fitting(m, event_proc(e), e->qp.qpn, e->qp.context, device, true);
 	if (!q && !room_make(m))
 		return 0;
 	if (!q)
@@ -231,9 +231,9 @@ static int now_take(struct model *m, const struct event *e)
 {
 	enum qp_news news = e->qp.now.news;
 	struct qp *q;
-	int err = context_note(m, e->tgid, e->qp.context, e->qp.device);
+	int err = context_note(m, event_proc(e), e->qp.context, e->qp.device);
 
-	if (!err && news == QP_GONE && !find_fitting(m, e->tgid, e->qp.qpn, e->qp.context, e->qp.device, false))
+	if (!err && news == QP_GONE && !find_fitting(m, event_proc(e), e->qp.qpn, e->qp.context, e->qp.device, false))
 		return 0;
 	if (!err)
 		err = qp_get(m, e, news == QP_MADE, false, &q);
@@ -278,16 +278,19 @@ static int told_take(struct model *m, const struct event *e)
 
 static int gids_take(struct model *m, const struct event *e)
 {
-	struct own_gids *o = m->qps.own;
+	struct node *n = node_get(m, e->node);
+	struct own_gids *o = n ? n->own : NULL;
 
+	if (!n)
+		return -ENOMEM;
 	while (o && (strcmp(o->device, e->qp.device) || o->port != e->qp.own.port))
 		o = o->next;
 	if (!o) {
 		o = calloc(1, sizeof(*o));
 		if (!o)
 			return -ENOMEM;
-		o->next = m->qps.own;
-		m->qps.own = o;
+		o->next = n->own;
+		n->own = o;
 	}
 	o->device = e->qp.device;
 	o->port = e->qp.own.port;
@@ -309,12 +312,12 @@ int qp_apply(struct model *m, const struct event *e)
 
 /* --- the end --- */
 
-static void contexts_forget(struct model *m, uint32_t tgid)
+static void contexts_forget(struct model *m, uint64_t proc)
 {
 	struct qp_context **link = &m->state->qp.contexts, *c;
 
 	while ((c = *link)) {
-		if (c->tgid != tgid) {
+		if (c->proc != proc) {
 			link = &c->next;
 			continue;
 		}
@@ -325,7 +328,7 @@ static void contexts_forget(struct model *m, uint32_t tgid)
 
 void qps_gone_proc(struct model *m, const struct proc *p)
 {
-	contexts_forget(m, p->tgid);
+	contexts_forget(m, p->key);
 	for (struct qp *q = m->qps.newest; q; q = q->next)
 		if (q->proc == p && !q->gone) {
 			q->gone = true;
@@ -338,8 +341,8 @@ void qps_forget_proc(struct model *m, const struct proc *p)
 {
 	struct qp **link = &m->qps.newest;
 
-	if (model_proc(m, p->tgid) == p)
-		contexts_forget(m, p->tgid);
+	if (model_proc(m, p->key) == p)
+		contexts_forget(m, p->key);
 	while (*link)
 		if ((*link)->proc == p)
 			qp_free(m, link);
@@ -372,7 +375,6 @@ void qps_tick(struct model *m)
 void qps_free(struct model *m)
 {
 	struct qp_context *c;
-	struct own_gids *o;
 	struct qp *q, *next;
 
 	for (q = m->qps.newest; q; q = next) {
@@ -384,8 +386,14 @@ void qps_free(struct model *m)
 		m->state->qp.contexts = c->next;
 		free(c);
 	}
-	while ((o = m->qps.own)) {
-		m->qps.own = o->next;
+}
+
+void own_gids_free(struct node *n)
+{
+	struct own_gids *o;
+
+	while ((o = n->own)) {
+		n->own = o->next;
 		free(o);
 	}
 }

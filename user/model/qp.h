@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * qp.h - RDMA queue pairs of the traced processes as the model knows them: state, peer, totals, errors. Included by
- * model.h.
+ * node.h.
  *
  * A queue pair is told by probes on libibverbs (tier trace; totals in tier burst), by a walk through the memory of a
  * process that was attached to late, and by the kernel's RDMA netlink in every tier; what is told by several is one
@@ -68,7 +68,6 @@ struct own_gids { /* addresses of a port of this host */
 
 struct qps { /* of the model */
 	struct qp *newest;
-	struct own_gids *own;
 	size_t n;
 	uint64_t cut; /* told of beyond QPS_KEPT, and not kept */
 };
@@ -85,6 +84,7 @@ struct op_net {
 };
 
 struct model;
+struct node;
 struct proc;
 
 bool qp_alive(const struct qp *q); /* not destroyed, its process neither */
@@ -102,5 +102,6 @@ void qps_tick(struct model *m);                              /* peers are found,
 void qps_gone_proc(struct model *m, const struct proc *p);   /* its program is over */
 void qps_forget_proc(struct model *m, const struct proc *p); /* it is about to be freed */
 void qps_free(struct model *m);
+void own_gids_free(struct node *n);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qp_peer.c - which queue pairs of this host are each other's far end. Numbers are unique on a device only, and two
- * hosts of one job number alike: an address decides wherever one was told, and numbers alone only where each names the
- * other and no third fits.
+ * qp_peer.c - which queue pairs of the known hosts are each other's far end. Numbers are unique on a device only, and
+ * two hosts of one job number alike: an address decides wherever one was told, and numbers alone only where each names
+ * the other and no third fits.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,13 +18,13 @@ static int by_number(const void *a, const void *b)
 	return x->qpn < y->qpn ? -1 : x->qpn > y->qpn;
 }
 
-/* Addresses of the device: does one answer to what `q` sends to? -1: none of its addresses is known. */
-static int device_answers(const struct model *m, const char *device, const struct qp *q)
+/* Addresses of `there`'s device: does one answer to what `q` sends to? -1: none of its addresses is known. */
+static int device_answers(const struct qp *there, const struct qp *q)
 {
 	int known = -1;
 
-	for (const struct own_gids *o = m->qps.own; o; o = o->next) {
-		if (strcmp(o->device, device))
+	for (const struct own_gids *o = there->proc->node->own; o; o = o->next) {
+		if (strcmp(o->device, there->device))
 			continue;
 		known = known < 0 ? 0 : known;
 		if (!q->has_gid && q->dlid && q->dlid == o->lid)
@@ -41,28 +41,28 @@ static bool has_address(const struct qp *q)
 	return q->has_gid || q->dlid;
 }
 
-static enum qp_peer_how how_far_end(const struct model *m, const struct qp *q, const struct qp *c)
+static enum qp_peer_how how_far_end(const struct qp *q, const struct qp *c)
 {
-	int there = has_address(q) ? device_answers(m, c->device, q) : -1;
-	int here = has_address(c) ? device_answers(m, q->device, c) : -1;
+	int there = has_address(q) ? device_answers(c, q) : -1;
+	int here = has_address(c) ? device_answers(q, c) : -1;
 	bool mutual = q->dest_qpn == c->qpn && c->dest_qpn == q->qpn;
 
 	if (q == c || !there || !here || (c->dest_qpn && !mutual))
 		return QP_PEER_NONE;
 	if (there > 0 || (here > 0 && mutual))
 		return QP_PEER_BY_ADDRESS;
-	return mutual ? QP_PEER_BY_NUMBERS : QP_PEER_NONE;
+	return mutual && q->proc->node == c->proc->node ? QP_PEER_BY_NUMBERS : QP_PEER_NONE;
 }
 
 /* Several that fit equally well: not known which. */
-static void peer_find(const struct model *m, struct qp *q, struct qp *const *first, struct qp *const *end)
+static void peer_find(struct qp *q, struct qp *const *first, struct qp *const *end)
 {
 	enum qp_peer_how best_how = QP_PEER_NONE;
 	struct qp *best = NULL;
 	int n_best = 0;
 
 	for (; first < end && (*first)->qpn == q->dest_qpn; first++) {
-		enum qp_peer_how how = how_far_end(m, q, *first);
+		enum qp_peer_how how = how_far_end(q, *first);
 
 		if (how == QP_PEER_NONE || how < best_how)
 			continue;
@@ -103,7 +103,7 @@ int qp_peers_find(struct model *m)
 			all[n++] = q;
 	qsort(all, n, sizeof(*all), by_number);
 	for (size_t i = 0; i < n; i++)
-		peer_find(m, all[i], all[i]->dest_qpn ? first_of(all, n, all[i]->dest_qpn) : all + n, all + n);
+		peer_find(all[i], all[i]->dest_qpn ? first_of(all, n, all[i]->dest_qpn) : all + n, all + n);
 	free(all);
 	return 0;
 }

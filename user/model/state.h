@@ -179,7 +179,7 @@ struct comm_own {
 };
 
 struct model_state {
-	struct proc_own *procs;             /* by tgid, the living or newest */
+	struct proc_own *procs;             /* by proc_key(), the living or newest */
 	struct comm_own *comms;             /* by hash */
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
 	struct op_own *given;               /* handed out and dropped: freed at the next event */
@@ -208,14 +208,14 @@ static inline struct op_own *op_own(struct op *op)
 }
 
 /* proc.c */
-struct proc_own *proc_get(struct model *m, uint32_t tgid, uint64_t ts_ns); /* makes it; NULL without memory */
+struct proc_own *proc_get(struct model *m, uint64_t proc, uint64_t ts_ns); /* makes it; NULL without memory */
 struct task_own *task_get(struct proc_own *p, uint32_t tid);
-int proc_apply(struct model *m,
-	       const struct event
-		       *e); /* COMM_SCAN PROC EXEC FORK EXIT TIER THREAD TASK TASK_AT STACK HOST BLOCKED BLOCKED_END */
+int proc_apply(
+	struct model *m,
+	const struct event *e); /* COMM_SCAN PROC EXEC FORK EXIT TIER THREAD TASK TASK_AT STACK BLOCKED BLOCKED_END */
 void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
-bool proc_is_unprobed(const struct model *m, uint32_t tgid);
+bool proc_is_unprobed(const struct model *m, uint64_t proc);
 
 /* comm.c */
 struct member_own *member_find(const struct proc_own *p, uint64_t addr);
@@ -228,15 +228,14 @@ void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns); /
 void member_free(struct member_own *mb);
 int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns);
 
-/* sample.c */
+/* outside.c */
 int sample_apply(struct model *m, const struct event *e); /* COMM_SAMPLE */
 
 /* gpu.c */
-struct gpu *gpu_get(struct model *m, uint32_t index);       /* makes it; NULL without memory, or past GPUS_MAX */
+struct gpu *gpu_get(struct node *n, uint32_t index);        /* makes it; NULL without memory, or past GPUS_MAX */
 int gpu_apply(struct model *m, const struct event *e);      /* GPU_* */
 int xid_apply(struct model *m, const struct event *e);      /* XID */
 int pressure_apply(struct model *m, const struct event *e); /* PRESSURE */
-void gpus_free(struct model *m);
 /* births.c */
 int birth_apply(struct model *m, struct proc_own *p, const struct event *e); /* COMM_INIT COMM_READY COMM_SEEN */
 void birth_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns);

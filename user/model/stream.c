@@ -415,7 +415,7 @@ static void sync_end(struct model *m, struct proc_own *p, const struct event *e)
 
 int stream_apply(struct model *m, const struct event *e)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
 	if (!p)
 		return -ENOMEM;

@@ -8,9 +8,40 @@
 
 #include "model/model.h"
 
-const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t index)
+const struct tcp_connection *tcp_connection_at(const struct model *m, uint32_t place)
 {
-	return index < TCP_CONNECTIONS_MAX ? m->tcp.at[index] : NULL;
+	return place < m->tcp.n ? m->tcp.at[place] : NULL;
+}
+
+const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t node, uint32_t index)
+{
+	const struct node *n = model_node(m, node);
+	uint32_t at = n && n->tcp && index < TCP_CONNECTIONS_MAX ? n->tcp->at[index] : 0;
+
+	return at ? tcp_connection_at(m, at - 1) : NULL;
+}
+
+/* The session's own host has its own numbers: a recording of one host gives the same places again. */
+static int place_find(struct model *m, const struct node *n, uint32_t index, uint32_t *ret)
+{
+	uint32_t place = index, cap = m->tcp.cap ? m->tcp.cap : TCP_CONNECTIONS_MAX;
+	struct tcp_connection **grown;
+
+	if (n->number)
+		for (place = TCP_CONNECTIONS_MAX; place < m->tcp.n && m->tcp.at[place]; place++)
+			;
+	while (cap <= place)
+		cap *= 2;
+	*ret = place;
+	if (cap == m->tcp.cap)
+		return 0;
+	grown = realloc(m->tcp.at, cap * sizeof(struct tcp_connection *));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + m->tcp.cap, 0, (cap - m->tcp.cap) * sizeof(struct tcp_connection *));
+	m->tcp.at = grown;
+	m->tcp.cap = cap;
+	return 0;
 }
 
 static bool are_ends(const struct tcp_connection *a, const struct tcp_connection *b)
@@ -56,28 +87,35 @@ static void peers_find(struct model *m, const struct tcp_connection *changed)
 			m->tcp.at[i]->peer = peer_find(m, m->tcp.at[i]);
 }
 
-static void forget(struct model *m, uint32_t index)
+static void forget(struct model *m, struct node *n, uint32_t index)
 {
-	struct tcp_connection *c = m->tcp.at[index];
+	struct tcp_connection *c = (struct tcp_connection *)tcp_connection_of(m, n->number, index);
 
-	m->tcp.at[index] = NULL;
-	if (c)
+	n->tcp->at[index] = 0;
+	if (c) {
+		m->tcp.at[c->index] = NULL;
 		peers_find(m, c);
+	}
 	free(c);
 	while (m->tcp.n && !m->tcp.at[m->tcp.n - 1])
 		m->tcp.n--;
 }
 
-static int id_take(struct model *m, const struct event *e)
+static int id_take(struct model *m, struct node *n, const struct event *e)
 {
 	struct tcp_connection *c = malloc(sizeof(*c));
+	uint32_t place;
 
 	if (!c)
 		return -ENOMEM;
-	forget(m, e->tcp.index);
+	forget(m, n, e->tcp.index);
+	if (place_find(m, n, e->tcp.index, &place)) {
+		free(c);
+		return -ENOMEM;
+	}
 	*c = (struct tcp_connection){
-		.index = e->tcp.index,
-		.tgid = e->tgid,
+		.index = place,
+		.proc = event_proc(e),
 		.id = ++m->tcp.n_ever,
 		.netns = e->tcp.id.netns,
 		.local = e->tcp.id.local,
@@ -86,8 +124,9 @@ static int id_take(struct model *m, const struct event *e)
 		.local_port = e->tcp.id.local_port,
 		.remote_port = e->tcp.id.remote_port,
 	};
-	m->tcp.at[e->tcp.index] = c;
-	m->tcp.n = m->tcp.n > e->tcp.index ? m->tcp.n : e->tcp.index + 1;
+	n->tcp->at[e->tcp.index] = place + 1;
+	m->tcp.at[place] = c;
+	m->tcp.n = m->tcp.n > place ? m->tcp.n : place + 1;
 	peers_find(m, c);
 	return 0;
 }
@@ -107,21 +146,30 @@ static void look_take(struct tcp_connection *c, const struct event *e)
 
 int tcp_apply(struct model *m, const struct event *e)
 {
+	struct node *n = node_get(m, e->node);
+	struct tcp_connection *c;
+
 	if (e->tcp.index >= TCP_CONNECTIONS_MAX)
 		return -EINVAL;
+	if (n && !n->tcp)
+		n->tcp = calloc(1, sizeof(*n->tcp));
+	if (!n || !n->tcp)
+		return -ENOMEM;
 	if (e->kind == EV_TCP)
-		return id_take(m, e);
-	if (!m->tcp.at[e->tcp.index]) /* a recording that begins behind its identity */
+		return id_take(m, n, e);
+	c = (struct tcp_connection *)tcp_connection_of(m, e->node, e->tcp.index);
+	if (!c) /* a recording that begins behind its identity */
 		return 0;
 	if (e->tcp.look.gone)
-		forget(m, e->tcp.index);
+		forget(m, n, e->tcp.index);
 	else
-		look_take(m->tcp.at[e->tcp.index], e);
+		look_take(c, e);
 	return 0;
 }
 
 void tcp_free(struct model *m)
 {
-	for (uint32_t i = 0; i < TCP_CONNECTIONS_MAX; i++)
+	for (uint32_t i = 0; i < m->tcp.n; i++)
 		free(m->tcp.at[i]);
+	free(m->tcp.at);
 }

@@ -20,8 +20,9 @@ struct tcp_look {
 };
 
 struct tcp_connection {
-	uint32_t index, tgid;
-	uint64_t id; /* differs from that of all others, also of earlier ones with this index */
+	uint32_t index; /* its place in `at`: of all hosts' connections; given again */
+	uint64_t proc;  /* proc_key() of who has it open */
+	uint64_t id;    /* differs from that of all others, also of earlier ones with this index */
 	uint64_t netns;
 	const char *local, *remote, *netdev; /* addresses as text; netdev "" unknown */
 	uint16_t local_port, remote_port;
@@ -31,11 +32,15 @@ struct tcp_connection {
 	uint64_t n_looks;
 };
 
-struct tcp_connections {
-	struct tcp_connection *at[TCP_CONNECTIONS_MAX];
-	uint32_t n;
+struct tcp_connections { /* of all hosts: the two ends of one are seldom on the same */
+	struct tcp_connection **at;
+	uint32_t n, cap; /* n: past the last */
 	uint64_t n_ever;
-}; /* n: past the last */
+};
+
+struct tcp_places {                       /* of a node: where its connections stand among all, by its own numbers */
+	uint32_t at[TCP_CONNECTIONS_MAX]; /* 1 + place; 0 none */
+};
 
 struct model;
 
@@ -45,8 +50,10 @@ static inline const struct tcp_look *tcp_look_at(const struct tcp_connection *c,
 	return i < c->n_looks && i < TCP_LOOKS_KEPT ? &c->looks[(c->n_looks - 1 - i) % TCP_LOOKS_KEPT] : NULL;
 }
 
-/* NULL: there is none of that number. */
-const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t index);
+/* By its place; NULL none. */
+const struct tcp_connection *tcp_connection_at(const struct model *m, uint32_t place);
+/* By its host and that one's number of it; NULL none. */
+const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t node, uint32_t index);
 /* What a counter grew by; 0 where one of the two was not told, and where it went back. */
 uint64_t tcp_grown(const struct tcp_look *now, const struct tcp_look *before, enum tcp_counter counter);
 /* As of a look; `unknown` where it was not told. */

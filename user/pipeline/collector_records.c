@@ -23,6 +23,18 @@ static int decode_start(const struct wire_hdr *rec, struct intern *strings, stru
 	return e->start.host ? 1 : -EINVAL;
 }
 
+static int decode_node(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_node *f = (const void *)rec;
+
+	e->kind = EV_NODE;
+	e->node = f->node;
+	e->host.name = record_text(rec, sizeof(*f), f->host_len, strings);
+	e->host.clock_offset_ns = f->clock_offset_ns;
+	e->host.clock_error_ns = f->clock_error_ns;
+	return e->host.name ? 1 : -EINVAL;
+}
+
 static int decode_tick(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	(void)rec;
@@ -134,6 +146,7 @@ static int decode_budget(const struct wire_hdr *rec, struct intern *strings, str
 #define FACT(id) .tracer = WIRE_FACT, .kind = id
 const struct record_kind source_records_collector[] = {
 	{ "start", FACT(FACT_START), .size = sizeof(struct fact_start), .decode = decode_start },
+	{ "node", FACT(FACT_NODE), .size = sizeof(struct fact_node), .decode = decode_node },
 	{ "tick", FACT(FACT_TICK), .size = sizeof(struct fact_tick), .decode = decode_tick },
 	{ "stop", FACT(FACT_STOP), .size = sizeof(struct fact_stop), .decode = decode_stop },
 	{ "clock", FACT(FACT_CLOCK), .size = sizeof(struct fact_clock), .decode = decode_clock },

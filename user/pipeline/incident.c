@@ -65,7 +65,7 @@ static void mark(struct entry *e, enum finding_phase phase, uint64_t t_ns)
 /* Where the culprit runs, for whoever has to find it: of one culprit, as an incident may have many. */
 static void place_note(struct finding *f, const struct model *m)
 {
-	const struct proc *p = f->n_ranks == 1 ? model_proc(m, f->pids[0]) : NULL;
+	const struct proc *p = f->n_ranks == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
 
 	if (!p)
 		return;
@@ -73,22 +73,12 @@ static void place_note(struct finding *f, const struct model *m)
 	finding_note_text(f, EVIDENCE_CONTAINER, p->container);
 }
 
-/* In a merge of several hosts a process has a number of its own there: people know its host's. */
-static void hosts_show(struct finding *f, const struct model *m)
+/* A session has one host, and says so itself. */
+static void host_show(struct finding *f, const struct model *m)
 {
-	bool several = false;
+	const struct node *n = m->merged ? model_node(m, f->node) : NULL;
 
-	f->host = NULL;
-	for (int i = 0; i < f->n_ranks; i++) {
-		const struct proc *p = model_proc(m, f->pids[i]);
-
-		if (!p || !p->outside.host)
-			continue;
-		several |= f->host && strcmp(f->host, p->outside.host);
-		f->host = p->outside.host;
-		f->pids[i] = p->outside.host_pid;
-	}
-	f->host = several ? NULL : f->host;
+	f->host = n ? n->name : NULL;
 }
 
 /* The id must be the same in a replay: it is made of facts in the stream only. */
@@ -105,7 +95,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	e->now.number = ++s->opened;
 	e->now.f = *f;
 	place_note(&e->now.f, m);
-	hosts_show(&e->now.f, m);
+	host_show(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
 	e->costed_ns = f->since_ns;
 	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu", (unsigned long long)(m->start_realtime_ns / 1000000),
@@ -153,7 +143,7 @@ static int finding_take(struct incidents *s, const struct finding *f, const stru
 	differs = finding_differs(&e->now.f, f);
 	e->now.f = *f;
 	place_note(&e->now.f, m);
-	hosts_show(&e->now.f, m);
+	host_show(&e->now.f, m);
 	if (differs || m->now_ns - e->told_ns >= UPDATE_EVERY_NS)
 		mark(e, PHASE_UPDATE, m->now_ns);
 	return 0;

@@ -12,6 +12,7 @@
 #include "recording/recording.h"
 
 #define OUTPUTS_MAX 16
+#define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 
 struct output { /* a recording (gets records) or a sink (gets events, operations, incidents) */
 	char *path;
@@ -32,6 +33,7 @@ struct pipeline {
 	void (*tap)(void *to, const struct wire_hdr *rec, struct model *m);
 	void *tap_to;
 	uint64_t records, undecoded;
+	uint32_t node; /* whose records come now: FACT_NODE */
 };
 
 struct pipeline *pipeline_new(void)
@@ -158,10 +160,37 @@ static int tick(struct pipeline *p)
 	return err;
 }
 
-static int event_feed(struct pipeline *p, const struct event *e)
+/* Merges of before FACT_NODE gave processes numbers that no pid can be: host << PID_BITS | pid, and a FACT_HOST each.
+ */
+static void old_number_split(struct event *e)
 {
-	int err = model_apply(p->model, e);
+	const uint32_t mask = (1u << PID_BITS) - 1;
 
+	if (!(e->tgid >> PID_BITS))
+		return;
+	e->node = e->tgid >> PID_BITS;
+	e->tgid &= mask;
+	e->tid &= mask;
+	if (e->kind == EV_PROC)
+		e->proc.parent_tgid &= mask;
+}
+
+static void node_set(struct pipeline *p, struct event *e)
+{
+	if (e->kind == EV_NODE && !e->tgid) {
+		p->node = e->node;
+		return;
+	}
+	e->node = p->node;
+	old_number_split(e);
+}
+
+static int event_feed(struct pipeline *p, struct event *e)
+{
+	int err;
+
+	node_set(p, e);
+	err = model_apply(p->model, e);
 	if (err == -ENOMEM)
 		return err;
 	EACH_SINK(p, event, e, p->model);

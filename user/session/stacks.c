@@ -129,7 +129,7 @@ static void round_choose(struct session_stacks *s, const struct finding *f)
 
 	s->n = 0;
 	for (int k = 0; k < f->n_ranks; k++)
-		round_add(s, f->pids[k] ? model_proc(m, f->pids[k]) : NULL);
+		round_add(s, f->pids[k] ? model_proc(m, finding_proc(f, k)) : NULL);
 	for (const struct comm *c = s->n && f->has_op ? m->comms : NULL; c; c = c->next)
 		for (const struct member *mb = c->hash == f->comm ? c->members : NULL; mb; mb = mb->next_in_comm)
 			if (!mb->gone)

@@ -167,16 +167,13 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 
 #define MISSING_NAMED 8
 
-/* Of a merge; its processes come host by host. */
+/* Of a merge: those with processes. */
 static int hosts_count(const struct model *m)
 {
-	const char *last = NULL;
 	int n = 0;
 
-	for (const struct proc *p = m->procs; p; p = p->next) {
-		n += p->outside.host && (!last || strcmp(last, p->outside.host));
-		last = p->outside.host;
-	}
+	for (const struct node *node = model_next_node(m, NULL); node; node = model_next_node(m, node))
+		n += m->merged && node->n_procs;
 	return n;
 }
 
@@ -357,16 +354,16 @@ static int place_columns(int width)
 	return width && width < 110 ? 18 : 34;
 }
 
-static void text_rank(struct text *t, const struct proc *p, int width)
+static void text_rank(struct text *t, const struct model *m, const struct proc *p, int width)
 {
 	size_t from = t->len;
 	const struct task *main = main_task(p);
 	const struct member *mb = member_after(p, NULL);
 	int n = 0;
 
-	text_add(t, "%5d %8u ", autopsy_rank(p), p->outside.host ? p->outside.host_pid : p->tgid);
-	if (p->outside.host)
-		text_cell(t, p->outside.host, HOST_COLUMNS);
+	text_add(t, "%5d %8u ", autopsy_rank(p), p->tgid);
+	if (m->merged)
+		text_cell(t, p->node->name, HOST_COLUMNS);
 	if (mb && mb->device >= 0)
 		text_add(t, "%4d  ", mb->device);
 	else
@@ -388,7 +385,7 @@ static int by_rank(const void *a, const void *b)
 
 	if (d)
 		return d;
-	return i != k ? (i < k ? -1 : 1) : x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
+	return i != k ? (i < k ? -1 : 1) : x->key < y->key ? -1 : x->key > y->key;
 }
 
 static void text_ranks(struct text *t, const struct model *m, int width)
@@ -404,14 +401,14 @@ static void text_ranks(struct text *t, const struct model *m, int width)
 		text_add(t, "\n");
 		from = t->len;
 		text_add(t, " RANK      PID ");
-		if (all[0]->outside.host)
+		if (m->merged)
 			text_cell(t, "HOST", HOST_COLUMNS);
 		text_add(t, " GPU  MAIN THREAD  %-*s  COMMUNICATORS: rank/size #collectives entered\n",
 			 place_columns(width) - 2, "IN");
 		text_cut(t, from, width);
 	}
 	for (size_t i = 0; i < n; i++)
-		text_rank(t, all[i], width);
+		text_rank(t, m, all[i], width);
 	free(all);
 }
 

@@ -98,7 +98,7 @@ static void add_evidence(cJSON *o, const struct finding *f)
 
 static const char *job_of(const struct finding *f, const struct model *m)
 {
-	const struct proc *p = f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
+	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 
 	if (f->job && *f->job)
 		return f->job;

@@ -132,7 +132,7 @@ static int terminal_incident(struct sink *base, const struct incident *i, const 
 
 static void who_add(struct text *t, const struct event *e, const struct model *m)
 {
-	const struct proc *p = model_proc(m, e->tgid);
+	const struct proc *p = model_proc(m, event_proc(e));
 
 	if (p && p->rank >= 0)
 		text_add(t, "rank %d ", p->rank);
@@ -158,7 +158,7 @@ static void percent_add(struct text *t, uint64_t hits_per_s, uint32_t cost_ns)
 
 static void budget_add(struct text *t, const struct event *e, const struct model *m)
 {
-	const struct proc *p = model_proc(m, e->tgid);
+	const struct proc *p = model_proc(m, event_proc(e));
 
 	text_add(t, "process %u", e->tgid);
 	if (p && p->rank >= 0)

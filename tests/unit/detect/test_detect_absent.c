@@ -108,15 +108,14 @@ static void who_waits_for_it_is_not_named(void **state)
 		assert_true(list.items[i].confidence < 0.5);
 }
 
-static void hosts(int split)
+static void two_hosts(void)
 {
-	for (int r = 0; r < RANKS; r++) {
-		struct event e = job_event(EV_HOST, r, 0);
+	for (int n = 0; n < 2; n++) {
+		struct event e = job_event(EV_NODE, 0, 0);
 
-		e.host.pid = 100 + r;
-		e.host.name = r < split ? "left" : "right";
-		if (seen[r])
-			give(e);
+		e.node = n;
+		e.host.name = n ? "right" : "left";
+		give(e);
 	}
 }
 
@@ -125,7 +124,7 @@ static void of_other_hosts_nobody_is_dead(void **state)
 	(void)state;
 	seen[1] = false;
 	looks_without(1, true, level);
-	hosts(2);
+	two_hosts();
 	tick();
 	assert_int_equal(only()->kind, FINDING_HANG);
 	assert_int_equal(only()->class, HANG_UNKNOWN);
@@ -142,7 +141,7 @@ static void a_sure_one_stays(void **state)
 	(void)state;
 	at[2].syscall = "clock_nanosleep";
 	looks_without(1, true, n);
-	hosts(2);
+	two_hosts();
 	tick();
 	assert_int_equal(list.n, 2);
 	assert_int_equal(list.items[0].kind, FINDING_UNOBSERVED);

@@ -18,21 +18,21 @@
 
 #define RANKS 4
 
-struct node {
+struct machine {
 	struct model *m;
 	struct detectors *d;
 	struct finding_list list;
 	uint64_t now_ns;
 };
 
-static void give(struct node *u, struct event e)
+static void give(struct machine *u, struct event e)
 {
 	if (!e.ts_ns)
 		e.ts_ns = u->now_ns;
 	assert_int_equal(model_apply(u->m, &e), 0);
 }
 
-static void pass(struct node *u, double seconds)
+static void pass(struct machine *u, double seconds)
 {
 	u->now_ns += (uint64_t)(seconds * SEC);
 	give(u, (struct event){ .kind = EV_TICK });
@@ -45,9 +45,9 @@ static uint64_t pci_of(int gpu)
 }
 
 /* Rank r on GPU 3 - r, so that indices do not help. */
-static struct node node_new(void)
+static struct machine node_new(void)
 {
-	struct node u = { .m = model_new(), .d = detectors_new(), .now_ns = JOB_T0 };
+	struct machine u = { .m = model_new(), .d = detectors_new(), .now_ns = JOB_T0 };
 
 	assert_non_null(u.m);
 	assert_non_null(u.d);
@@ -74,14 +74,14 @@ static struct node node_new(void)
 	return u;
 }
 
-static void node_free(struct node *u)
+static void node_free(struct machine *u)
 {
 	finding_list_free(&u->list);
 	detectors_free(u->d);
 	model_free(u->m);
 }
 
-static void look(struct node *u, int gpu, uint64_t slowdown)
+static void look(struct machine *u, int gpu, uint64_t slowdown)
 {
 	struct event e = { .kind = EV_GPU_SAMPLE };
 
@@ -108,7 +108,7 @@ static const struct gpu_health well = {
 	.pages_pending = GPU_NOT_TOLD,
 };
 
-static void checkup(struct node *u, int gpu, struct gpu_health h)
+static void checkup(struct machine *u, int gpu, struct gpu_health h)
 {
 	struct event e = { .kind = EV_GPU_HEALTH };
 
@@ -117,7 +117,7 @@ static void checkup(struct node *u, int gpu, struct gpu_health h)
 	give(u, e);
 }
 
-static const struct finding *only(const struct node *u, enum finding_kind kind, const char *cause)
+static const struct finding *only(const struct machine *u, enum finding_kind kind, const char *cause)
 {
 	const struct finding *f = u->list.n == 1 ? &u->list.items[0] : NULL;
 
@@ -129,7 +129,7 @@ static const struct finding *only(const struct node *u, enum finding_kind kind, 
 	return f;
 }
 
-static void check_named(const struct node *u, enum finding_kind kind, const char *cause, int rank)
+static void check_named(const struct machine *u, enum finding_kind kind, const char *cause, int rank)
 {
 	const struct finding *f = only(u, kind, cause);
 
@@ -152,7 +152,7 @@ static void test_throttling(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct node u = node_new();
+		struct machine u = node_new();
 
 		for (int k = 0; k < 20; k++) { /* the power cap alone: how they run */
 			look(&u, 1, 4);
@@ -199,7 +199,7 @@ static void test_counters_that_move(void **state)
 	recovery.nvlink_recovery++;
 	replay.pcie_replay += 500;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct node u = node_new();
+		struct machine u = node_new();
 
 		checkup(&u, 0, well);
 		pass(&u, 10);
@@ -221,7 +221,7 @@ static void test_counters_that_move(void **state)
 static void test_single_link_errors_are_usual(void **state)
 {
 	struct gpu_health h = well;
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	for (int k = 0; k < 50; k++) {
@@ -251,7 +251,7 @@ static void test_states(void **state)
 	down.nvlinks_active = 17;
 	width.pcie_width = 8;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct node u = node_new();
+		struct machine u = node_new();
 
 		if (cases[i].h == &width) { /* an idle link may be narrow */
 			checkup(&u, 2, width);
@@ -269,7 +269,7 @@ static void test_states(void **state)
 	}
 }
 
-static void answer(struct node *u, uint32_t gpu, enum gpu_answer a)
+static void answer(struct machine *u, uint32_t gpu, enum gpu_answer a)
 {
 	struct event e = { .kind = EV_GPU_STATE };
 
@@ -282,7 +282,7 @@ static void answer(struct node *u, uint32_t gpu, enum gpu_answer a)
 /* A lost GPU lists no processes any more: who was there last is hit. */
 static void test_lost_and_silent(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 	struct event e = { .kind = EV_GPU_PROCS };
 
 	(void)state;
@@ -310,7 +310,7 @@ static void test_lost_and_silent(void **state)
 static void test_foreign_gpu(void **state)
 {
 	struct gpu_health rows = well;
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	rows.rows_pending = 1;
@@ -320,7 +320,7 @@ static void test_foreign_gpu(void **state)
 	node_free(&u);
 }
 
-static void xid(struct node *u, uint32_t number, uint64_t pci, uint32_t pid, bool of_switch)
+static void xid(struct machine *u, uint32_t number, uint64_t pci, uint32_t pid, bool of_switch)
 {
 	struct event e = { .kind = EV_XID };
 
@@ -340,7 +340,7 @@ static const char *text_of(const struct finding *f, const char *name)
 
 static void test_xid(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	xid(&u, 79, pci_of(1), 0, false);
@@ -371,7 +371,7 @@ static void test_xid(void **state)
 
 static void test_it_is_the_cause_of_slowness(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 	struct finding slow = { .kind = FINDING_STRAGGLER, .cause = CAUSE_GPU_OR_UNKNOWN }, other = slow;
 
 	(void)state;
@@ -389,7 +389,7 @@ static void test_it_is_the_cause_of_slowness(void **state)
 	node_free(&u);
 }
 
-static void pressure(struct node *u, uint32_t pid, uint64_t cpu_ns, uint64_t io_ns)
+static void pressure(struct machine *u, uint32_t pid, uint64_t cpu_ns, uint64_t io_ns)
 {
 	struct event e = { .kind = EV_PRESSURE, .tgid = pid };
 
@@ -401,7 +401,7 @@ static void pressure(struct node *u, uint32_t pid, uint64_t cpu_ns, uint64_t io_
 
 static void test_pressure_is_evidence(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 	struct finding f = { 0 };
 
 	(void)state;
@@ -410,7 +410,7 @@ static void test_pressure_is_evidence(void **state)
 		pressure(&u, job_pid(1), 50 * SEC, 9 * SEC + k * 2 * SEC);
 		pass(&u, 4);
 	}
-	pressure_note(&f, u.m, model_proc(u.m, job_pid(1)));
+	pressure_note(&f, model_proc(u.m, job_pid(1)));
 	assert_int_equal(f.n_evidence, 2);
 	assert_string_equal(evidence_name(f.evidence[0].id), "host_cpu_pressure_share");
 	assert_true(f.evidence[0].number > 0.24 && f.evidence[0].number < 0.26);
@@ -421,7 +421,7 @@ static void test_pressure_is_evidence(void **state)
 
 static void test_what_stops_a_rank(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	xid(&u, 43, pci_of(1), 0, false); /* the application's own: follows from what ends it */

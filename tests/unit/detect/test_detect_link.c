@@ -20,7 +20,7 @@
 #define PORTS 4
 #define STEP_S 0.5 /* between two looks */
 
-struct node {
+struct machine {
 	struct model *m;
 	struct detectors *d;
 	struct finding_list list;
@@ -31,13 +31,13 @@ struct node {
 	uint64_t per_look[PORT_COUNTERS]; /* that counters of port 1 grow by */
 };
 
-static void give(struct node *u, struct event e)
+static void give(struct machine *u, struct event e)
 {
 	e.ts_ns = u->now_ns;
 	assert_int_equal(model_apply(u->m, &e), 0);
 }
 
-static void users(struct node *u, uint32_t port, bool known, const uint32_t *pids, uint32_t n)
+static void users(struct machine *u, uint32_t port, bool known, const uint32_t *pids, uint32_t n)
 {
 	struct event e = { .kind = EV_PORT_USERS };
 
@@ -49,10 +49,10 @@ static void users(struct node *u, uint32_t port, bool known, const uint32_t *pid
 }
 
 /* Rank r has port r open, rank 0 all of them. */
-static struct node node_new(void)
+static struct machine node_new(void)
 {
 	static const char *const devices[PORTS] = { "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3" };
-	struct node u = { .m = model_new(), .d = detectors_new(), .now_ns = JOB_T0 };
+	struct machine u = { .m = model_new(), .d = detectors_new(), .now_ns = JOB_T0 };
 
 	assert_non_null(u.m);
 	assert_non_null(u.d);
@@ -82,7 +82,7 @@ static struct node node_new(void)
 	return u;
 }
 
-static void node_free(struct node *u)
+static void node_free(struct machine *u)
 {
 	finding_list_free(&u->list);
 	detectors_free(u->d);
@@ -90,7 +90,7 @@ static void node_free(struct node *u)
 }
 
 /* Looks at all ports, and a tick. A gigabyte a second flows each way. */
-static void step(struct node *u)
+static void step(struct machine *u)
 {
 	u->now_ns += (uint64_t)(STEP_S * SEC);
 	for (int i = 0; i < PORTS; i++) {
@@ -119,13 +119,13 @@ static void step(struct node *u)
 	assert_int_equal(detectors_tick(u->d, u->m, &u->list), 0);
 }
 
-static void steps(struct node *u, double seconds)
+static void steps(struct machine *u, double seconds)
 {
 	for (int i = 0; i < seconds / STEP_S; i++)
 		step(u);
 }
 
-static void quiet_steps(struct node *u, double seconds)
+static void quiet_steps(struct machine *u, double seconds)
 {
 	for (int i = 0; i < seconds / STEP_S; i++) {
 		step(u);
@@ -141,7 +141,7 @@ static const struct evidence *evidence(const struct finding *f, const char *name
 }
 
 /* The one finding there is: of port 1, and of no rank. */
-static const struct finding *only(const struct node *u, enum finding_kind kind, const char *cause)
+static const struct finding *only(const struct machine *u, enum finding_kind kind, const char *cause)
 {
 	const struct finding *f = u->list.n == 1 ? &u->list.items[0] : NULL;
 
@@ -160,7 +160,7 @@ static const struct finding *only(const struct node *u, enum finding_kind kind, 
 
 static void test_down(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 	const struct finding *f;
 
 	(void)state;
@@ -188,7 +188,7 @@ static void test_down(void **state)
 /* Shorter than what lies between two looks: the device's own count tells. */
 static void test_flap_by_the_counter(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	quiet_steps(&u, 5);
@@ -200,7 +200,7 @@ static void test_flap_by_the_counter(void **state)
 
 static void test_a_flap_is_told_once(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	quiet_steps(&u, 5);
@@ -219,7 +219,7 @@ static void test_a_flap_is_told_once(void **state)
 
 static void test_device_goes_and_comes(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	quiet_steps(&u, 5);
@@ -241,7 +241,7 @@ static void test_device_goes_and_comes(void **state)
 
 static void test_no_answer(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	quiet_steps(&u, 5);
@@ -276,7 +276,7 @@ static void test_counters_that_grow(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct node u = node_new();
+		struct machine u = node_new();
 
 		u.per_look[cases[i].counter] = cases[i].usual; /* of a healthy one */
 		quiet_steps(&u, 30);
@@ -296,7 +296,7 @@ static void test_counters_that_grow(void **state)
 /* All that a busy healthy port counts, all the time. */
 static void test_noise(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	for (int i = 0; i < 600; i++) {
@@ -315,7 +315,7 @@ static void test_noise(void **state)
 /* Nothing flows, as the far end is gone: its process may be, and that is no link's fault. */
 static void test_timeouts_without_traffic(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	for (int i = 0; i < 60; i++) {
@@ -328,7 +328,7 @@ static void test_timeouts_without_traffic(void **state)
 }
 
 /* A job that each loss holds up for seconds: some hundred packets now and then, and a few of them did not arrive. */
-static void trickle(struct node *u, double seconds, uint64_t packets, uint64_t naks_1, uint64_t gaps_2)
+static void trickle(struct machine *u, double seconds, uint64_t packets, uint64_t naks_1, uint64_t gaps_2)
 {
 	for (int i = 0; i < seconds / STEP_S; i++) {
 		for (int p = 0; p < PORTS; p++) { /* less what step() adds */
@@ -346,7 +346,7 @@ static void trickle(struct node *u, double seconds, uint64_t packets, uint64_t n
 
 static void test_losses_that_hold_a_job_up(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 	const struct finding *f;
 
 	(void)state;
@@ -383,7 +383,7 @@ static void test_losses_that_hold_a_job_up(void **state)
 
 static void test_set_back_and_not_told(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	u.counters[1][PORT_RECEIVE_ERRORS] = PORT_NOT_COUNTED;
@@ -400,7 +400,7 @@ static void test_set_back_and_not_told(void **state)
 
 static void test_rate(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 	const struct finding *f;
 
 	(void)state;
@@ -429,7 +429,7 @@ static void test_rate(void **state)
 
 static void test_never_up(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	u.state[1] = PORT_STATE_DOWN; /* no cable in it */
@@ -444,7 +444,7 @@ static void test_never_up(void **state)
 
 static void test_whose_it_is(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 
 	(void)state;
 	quiet_steps(&u, 5);
@@ -463,7 +463,7 @@ static void test_whose_it_is(void **state)
 
 static void test_bad_index(void **state)
 {
-	struct node u = node_new();
+	struct machine u = node_new();
 	struct event e = { .kind = EV_PORT_LOOK };
 
 	(void)state;

@@ -345,18 +345,18 @@ static void test_numbers_again(void **state)
 
 	(void)state;
 	quiet_steps(&u, 5);
-	c = tcp_connection_of(u.m, 0);
-	assert_ptr_equal(c->peer, tcp_connection_of(u.m, 1));
+	c = tcp_connection_of(u.m, 0, 0);
+	assert_ptr_equal(c->peer, tcp_connection_of(u.m, 0, 1));
 	assert_ptr_equal(c->peer->peer, c);
 	e.tcp.index = 0;
 	e.tcp.look.gone = true;
 	give(&u, e);
-	assert_null(tcp_connection_of(u.m, 0));
-	assert_null(tcp_connection_of(u.m, 1)->peer);
+	assert_null(tcp_connection_of(u.m, 0, 0));
+	assert_null(tcp_connection_of(u.m, 0, 1)->peer);
 	give(&u, e); /* of one that is not known: of a recording that begins late */
 	u.counters[0][TCP_RETRANSMITS] = 100000;
 	identity(&u, 0);
-	assert_ptr_equal(tcp_connection_of(u.m, 1)->peer, tcp_connection_of(u.m, 0));
+	assert_ptr_equal(tcp_connection_of(u.m, 0, 1)->peer, tcp_connection_of(u.m, 0, 0));
 	quiet_steps(&u, 10);
 	e.tcp.index = TCP_CONNECTIONS_MAX;
 	assert_int_equal(model_apply(u.m, &e), -EINVAL);
@@ -378,8 +378,8 @@ static void test_ambiguous_peer(void **state)
 	e.tcp.id.local_port = 5000;
 	e.tcp.id.remote_port = 40000;
 	give(&u, e);
-	assert_null(tcp_connection_of(u.m, 0)->peer);
-	assert_ptr_equal(tcp_connection_of(u.m, 1)->peer, tcp_connection_of(u.m, 0));
+	assert_null(tcp_connection_of(u.m, 0, 0)->peer);
+	assert_ptr_equal(tcp_connection_of(u.m, 0, 1)->peer, tcp_connection_of(u.m, 0, 0));
 	ring_free(&u);
 }
 

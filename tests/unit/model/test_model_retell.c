@@ -288,7 +288,7 @@ static void test_gpus_are_told(void **state)
 	e.gpu_state.since_ns = 9;
 	assert_int_equal(model_apply(a.m, &e), 0);
 	assert_int_equal(model_retell(a.m, gpu_again, &b), 0);
-	g = model_gpu_at(b.m, 0x1300);
+	g = node_gpu_at(b.m->nodes[0], 0x1300);
 	assert_non_null(g);
 	assert_int_equal(g->index, 3);
 	assert_string_equal(g->uuid, "two");

@@ -529,7 +529,8 @@ static void test_ports(void **state)
 	(void)state;
 	snprintf(plain, sizeof(plain), "%s/ports.plain", dir);
 	fixture_open(&f, 1, path);
-	f.m.ports = &port;
+	port.node = &f.node;
+	f.node.ports = &port;
 	for (uint64_t i = 0; i < 3; i++) {
 		struct port_look *l = &port.looks[port.n_looks++];
 		struct event e = { .kind = EV_PORT_LOOK, .ts_ns = f.m.now_ns + i * 100000000ull };
@@ -555,10 +556,12 @@ static void test_ports(void **state)
 /* TCP: what all connections of a pair of ranks carry together, once a look. */
 static void test_tcp(void **state)
 {
-	static struct tcp_connection c[4] = { { .index = 0, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2" },
-					      { .index = 1, .tgid = 1001, .local = "10.0.0.2", .remote = "10.0.0.1" },
-					      { .index = 2, .tgid = 1000, .local = "10.0.0.1", .remote = "10.0.0.2" },
-					      { .index = 3, .tgid = 1000, .local = "10.0.0.1", .remote = "10.9.9.9" } };
+	static struct tcp_connection c[4] = { { .index = 0, .proc = 1000, .local = "10.0.0.1", .remote = "10.0.0.2" },
+					      { .index = 1, .proc = 1001, .local = "10.0.0.2", .remote = "10.0.0.1" },
+					      { .index = 2, .proc = 1000, .local = "10.0.0.1", .remote = "10.0.0.2" },
+					      { .index = 3, .proc = 1000, .local = "10.0.0.1", .remote = "10.9.9.9" } };
+	static struct tcp_places places;
+	struct tcp_connection *at[4] = { NULL };
 	const char *path = path_of("tcp.pftrace");
 	char options[300], plain[120];
 	struct fixture f;
@@ -568,7 +571,9 @@ static void test_tcp(void **state)
 	fixture_open(&f, 2, path);
 	c[0].peer = c[2].peer = &c[1];
 	c[1].peer = &c[0];
+	f.m.tcp.at = at;
 	f.m.tcp.n = 4;
+	f.node.tcp = &places;
 	for (uint64_t look = 0; look < 2; look++)
 		for (int i = 0; i < 4; i++) {
 			struct tcp_look *l = &c[i].looks[c[i].n_looks++];
@@ -576,8 +581,9 @@ static void test_tcp(void **state)
 
 			*l = (struct tcp_look){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns };
 			l->counters[TCP_BYTES_ACKED] = look * 1000;
-			c[i].tgid = f.procs[i % 2 ? i == 1 : 0].tgid;
-			f.m.tcp.at[i] = &c[i];
+			c[i].proc = f.procs[i % 2 ? i == 1 : 0].tgid;
+			at[i] = &c[i];
+			places.at[i] = 1 + i;
 			e.tcp.index = i;
 			fixture_event(&f, e);
 		}

@@ -10,10 +10,10 @@ static bool is_throttled(const struct finding *g)
 	       g->cause == CAUSE_THROTTLED_POWER_BRAKE || g->cause == CAUSE_THROTTLED_HARDWARE;
 }
 
-static bool has_pid(const struct finding *g, uint32_t pid)
+static bool has_proc(const struct finding *g, uint64_t proc)
 {
 	for (int i = 0; i < g->n_ranks; i++)
-		if (g->pids[i] == pid)
+		if (finding_proc(g, i) == proc)
 			return true;
 	return false;
 }
@@ -26,14 +26,14 @@ static int weight(const struct finding *g)
 	return g->kind != FINDING_GPU_HEALTH ? 0 : is_throttled(g) ? 3 : 1;
 }
 
-static const struct finding *slowness_of(const struct finding_list *found, uint32_t pid)
+static const struct finding *slowness_of(const struct finding_list *found, uint64_t proc)
 {
 	const struct finding *best = NULL;
 
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *g = &found->items[i];
 
-		if (weight(g) > (best ? weight(best) : 0) && has_pid(g, pid))
+		if (weight(g) > (best ? weight(best) : 0) && has_proc(g, proc))
 			best = g;
 	}
 	return best;
@@ -42,24 +42,26 @@ static const struct finding *slowness_of(const struct finding_list *found, uint3
 void gpu_cause_set(const struct model *m, const struct finding_list *found, struct finding *f)
 {
 	const struct finding *g;
+	const struct proc *p;
 	const struct gpu *gpu;
 	const struct gpu_look *l;
 
-	if (f->n_ranks != 1 || !m->gpus.all)
+	p = f->n_ranks == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
+	if (!p || !p->node->gpus.all)
 		return;
-	g = slowness_of(found, f->pids[0]);
+	g = slowness_of(found, p->key);
 	if (!g)
 		return;
 	f->cause = g->kind == FINDING_XID ? CAUSE_GPU_XID : is_throttled(g) ? CAUSE_GPU_THROTTLED : CAUSE_GPU_UNHEALTHY;
 	f->caused_by_key = g->key;
 	finding_note_text(f, EVIDENCE_GPU_FINDING, cause_name(g->cause));
-	gpu = model_proc(m, f->pids[0]) ? proc_gpu(m, model_proc(m, f->pids[0])) : NULL;
+	gpu = proc_gpu(p);
 	l = gpu ? gpu_look(gpu, 0) : NULL;
 	if (l && l->s.sm_clock_mhz != GPU_NOT_TOLD)
 		finding_note(f, EVIDENCE_SM_CLOCK_MHZ, l->s.sm_clock_mhz);
 }
 
-uint64_t gpu_stop_key(const struct finding_list *found, uint32_t pid)
+uint64_t gpu_stop_key(const struct finding_list *found, uint64_t proc)
 {
 	static const struct {
 		enum finding_kind kind;
@@ -75,7 +77,7 @@ uint64_t gpu_stop_key(const struct finding_list *found, uint32_t pid)
 		for (size_t i = 0; i < found->n; i++) {
 			const struct finding *g = &found->items[i];
 
-			if (g->kind == stops[k].kind && g->cause == stops[k].cause && has_pid(g, pid))
+			if (g->kind == stops[k].kind && g->cause == stops[k].cause && has_proc(g, proc))
 				return g->key;
 		}
 	return 0;

@@ -13,6 +13,6 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 
 /* What stops a rank for good: its GPU is lost or wants a reset, a hardware XID, a driver that does not answer. The key
  * of that finding; 0 none. */
-uint64_t gpu_stop_key(const struct finding_list *found, uint32_t pid);
+uint64_t gpu_stop_key(const struct finding_list *found, uint64_t proc);
 
 #endif

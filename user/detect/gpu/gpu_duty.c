@@ -47,7 +47,7 @@ struct slow {               /* a rank that is named */
 struct duty_job {
 	const char *job;
 	int n;
-	uint32_t pids[RANKS_MAX];
+	uint64_t procs[RANKS_MAX];
 	struct round rounds[ROUNDS]; /* number i at i % ROUNDS */
 	uint64_t n_rounds, last_ns;
 	struct slow slow[RANKS_MAX];
@@ -93,7 +93,7 @@ static bool round_take(const struct duty_job *j, const struct model *m, struct r
 {
 	*ret_newest_ns = 0;
 	for (int i = 0; i < j->n; i++) {
-		const struct gpu *g = proc_gpu(m, model_proc(m, j->pids[i]));
+		const struct gpu *g = proc_gpu(model_proc(m, j->procs[i]));
 		const struct gpu_look *l = g ? gpu_look(g, 0) : NULL;
 
 		if (!l || l->ts_ns <= j->last_ns)
@@ -251,11 +251,11 @@ static void decide(struct duty_job *j)
 			j->slow[r].since_ns = 0;
 }
 
-static struct finding *straggler_of(struct finding_list *found, uint32_t pid)
+static struct finding *straggler_of(struct finding_list *found, uint64_t proc)
 {
 	for (size_t i = 0; i < found->n; i++)
 		if (found->items[i].kind == FINDING_STRAGGLER && found->items[i].n_ranks == 1 &&
-		    found->items[i].pids[0] == pid)
+		    finding_proc(&found->items[i], 0) == proc)
 			return &found->items[i];
 	return NULL;
 }
@@ -298,8 +298,8 @@ static void evidence_note(const struct duty_job *j, int r, struct finding *f)
 /* The blame walk may have named it already: then this is its cause, unless the host is. */
 static int report(const struct duty_job *j, const struct model *m, int r, struct finding_list *found)
 {
-	const struct proc *p = model_proc(m, j->pids[r]);
-	struct finding *f = straggler_of(found, j->pids[r]);
+	const struct proc *p = model_proc(m, j->procs[r]);
+	struct finding *f = straggler_of(found, j->procs[r]);
 
 	if (f && !cause_open(f) && !cause_of_gpu(f->cause))
 		return 0;
@@ -308,10 +308,10 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 		if (!f)
 			return -ENOMEM;
 		f->kind = FINDING_STRAGGLER;
-		f->key = finding_key(f->kind, p->tgid, j->slow[r].since_ns, 2);
+		f->key = finding_key(f->kind, p->key, j->slow[r].since_ns, 2);
 		f->since_ns = j->slow[r].since_ns;
 		f->confidence = 0.9;
-		finding_add_rank(f, proc_rank(p), p->tgid);
+		finding_add_rank(f, proc_rank(p), p->key);
 		finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * fmax(0, blame_of(j, r)));
 		f->cause = CAUSE_GPU;
 		gpu_cause_set(m, found, f);
@@ -324,23 +324,23 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 
 /* --- jobs --- */
 
-static bool is_subject(const struct model *m, const struct proc *p, const char *job)
+static bool is_subject(const struct proc *p, const char *job)
 {
-	return !p->dead && !p->is_child && !strcmp(p->job, job) && proc_gpu(m, p);
+	return !p->dead && !p->is_child && !strcmp(p->job, job) && proc_gpu(p);
 }
 
 /* The job's ranks with a GPU; a change of them begins anew. */
 static void ranks_update(struct duty_job *j, const struct model *m)
 {
-	uint32_t pids[RANKS_MAX] = { 0 };
+	uint64_t procs[RANKS_MAX] = { 0 };
 	int n = 0;
 
 	for (const struct proc *p = m->procs; p && n < RANKS_MAX; p = p->next)
-		if (is_subject(m, p, j->job))
-			pids[n++] = p->tgid;
-	if (n == j->n && !memcmp(pids, j->pids, sizeof(pids)))
+		if (is_subject(p, j->job))
+			procs[n++] = p->key;
+	if (n == j->n && !memcmp(procs, j->procs, sizeof(procs)))
 		return;
-	memcpy(j->pids, pids, sizeof(pids));
+	memcpy(j->procs, procs, sizeof(procs));
 	j->n = n;
 	j->n_rounds = 0;
 	memset(j->slow, 0, sizeof(j->slow));
@@ -388,10 +388,8 @@ static int gpu_duty_tick(void *state, const struct model *m, struct finding_list
 	struct gpu_duty *d = state;
 	int err = 0;
 
-	if (!m->gpus.all)
-		return 0;
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (is_subject(m, p, p->job) && !job_of(d, p->job))
+		if (is_subject(p, p->job) && !job_of(d, p->job))
 			return -ENOMEM;
 	for (struct duty_job *j = d->jobs; j && !err; j = j->next)
 		err = job_tick(j, m, found);

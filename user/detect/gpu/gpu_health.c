@@ -75,7 +75,7 @@ struct one {
 }; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
-	uint32_t index;
+	uint64_t id;                  /* its node and its index there */
 	uint64_t n_looks, n_checkups; /* looked at */
 	struct one faults[FAULTS];
 	struct watched *next;
@@ -85,17 +85,17 @@ struct gpu_health_state {
 	struct watched *all;
 };
 
-static struct watched *watched_of(struct gpu_health_state *s, uint32_t index)
+static struct watched *watched_of(struct gpu_health_state *s, uint64_t id)
 {
 	struct watched *w;
 
 	for (w = s->all; w; w = w->next)
-		if (w->index == index)
+		if (w->id == id)
 			return w;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	w->index = index;
+	w->id = id;
 	w->next = s->all;
 	s->all = w;
 	return w;
@@ -227,7 +227,7 @@ static void ranks_add(struct finding *f, const struct model *m, const struct gpu
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (!p->is_child && gpu_has_proc(g, p) && (!p->dead || m->now_ns < p->exit_ns + HOLD_NS))
-			finding_add_rank(f, proc_rank(p), p->tgid);
+			finding_add_rank(f, proc_rank(p), p->key);
 }
 
 static void number_note(struct finding *f, enum evidence_id id, uint64_t n)
@@ -271,6 +271,11 @@ static void health_note(struct finding *f, int fault, const struct gpu *g)
 		number_note(f, EVIDENCE_PCIE_REPLAYS, grown(h->pcie_replay, g->first.pcie_replay));
 }
 
+static uint64_t gpu_id(const struct gpu *g)
+{
+	return (uint64_t)g->node->number << 32 | g->index;
+}
+
 static int report(const struct model *m, const struct gpu *g, int fault, const struct one *o,
 		  struct finding_list *found)
 {
@@ -279,7 +284,8 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_GPU_HEALTH;
-	f->key = finding_key(f->kind, g->index, fault, o->since_ns);
+	f->key = finding_key(f->kind, gpu_id(g), fault, o->since_ns);
+	f->node = g->node->number;
 	f->cause = faults[fault].cause;
 	f->since_ns = o->since_ns;
 	f->confidence = 0.95;
@@ -297,21 +303,22 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 }
 
 /* The driver as a whole: all ranks that compute on any GPU. */
-static int silence_report(const struct model *m, struct finding_list *found)
+static int silence_report(const struct model *m, const struct node *n, struct finding_list *found)
 {
 	struct finding *f;
 
-	if (m->gpus.driver != GPU_NO_ANSWER)
+	if (n->gpus.driver != GPU_NO_ANSWER)
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_GPU_HEALTH;
-	f->key = finding_key(f->kind, ~0u, FAULT_SILENT, m->gpus.driver_ns);
+	f->key = finding_key(f->kind, (uint64_t)n->number << 32 | ~0u, FAULT_SILENT, n->gpus.driver_ns);
 	f->cause = faults[FAULT_SILENT].cause;
-	f->since_ns = m->gpus.driver_ns;
+	f->node = n->number;
+	f->since_ns = n->gpus.driver_ns;
 	f->confidence = 0.9;
-	for (const struct gpu *g = m->gpus.all; g; g = g->next)
+	for (const struct gpu *g = n->gpus.all; g; g = g->next)
 		ranks_add(f, m, g);
 	if (!f->n_ranks) {
 		found->n--;
@@ -321,13 +328,13 @@ static int silence_report(const struct model *m, struct finding_list *found)
 	return 0;
 }
 
-static int gpu_health_tick(void *state, const struct model *m, struct finding_list *found)
+static int node_tick(struct gpu_health_state *s, const struct model *m, const struct node *n,
+		     struct finding_list *found)
 {
-	struct gpu_health_state *s = state;
-	int err = silence_report(m, found);
+	int err = silence_report(m, n, found);
 
-	for (const struct gpu *g = m->gpus.all; g && !err; g = g->next) {
-		struct watched *w = watched_of(s, g->index);
+	for (const struct gpu *g = n->gpus.all; g && !err; g = g->next) {
+		struct watched *w = watched_of(s, gpu_id(g));
 
 		if (!w)
 			return -ENOMEM;
@@ -336,6 +343,15 @@ static int gpu_health_tick(void *state, const struct model *m, struct finding_li
 			if (is_told(&w->faults[f], f))
 				err = report(m, g, f, &w->faults[f], found);
 	}
+	return err;
+}
+
+static int gpu_health_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	int err = 0;
+
+	for (const struct node *n = model_next_node(m, NULL); n && !err; n = model_next_node(m, n))
+		err = node_tick(state, m, n, found);
 	return err;
 }
 

@@ -55,40 +55,41 @@ static void gpu_ranks_add(struct finding *f, const struct model *m, const struct
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (!p->is_child && gpu_has_proc(g, p) && (!p->dead || m->now_ns < p->exit_ns + HOLD_NS))
-			finding_add_rank(f, proc_rank(p), p->tgid);
+			finding_add_rank(f, proc_rank(p), p->key);
 }
 
 /* A switch is everybody's: all ranks with a GPU. */
-static void ranks_add(struct finding *f, const struct model *m, const struct xid *x)
+static void ranks_add(struct finding *f, const struct model *m, const struct node *n, const struct xid *x)
 {
-	const struct proc *p = x->pid ? model_proc(m, x->pid) : NULL;
-	const struct gpu *g = model_gpu_at(m, x->pci);
+	const struct proc *p = x->pid ? model_proc(m, proc_key(n->number, x->pid)) : NULL;
+	const struct gpu *g = node_gpu_at(n, x->pci);
 
 	if (p && p->leader)
 		p = p->leader;
 	if (p)
-		finding_add_rank(f, proc_rank(p), p->tgid);
+		finding_add_rank(f, proc_rank(p), p->key);
 	else if (g)
 		gpu_ranks_add(f, m, g);
 	else if (x->of_switch)
-		for (g = m->gpus.all; g; g = g->next)
+		for (g = n->gpus.all; g; g = g->next)
 			gpu_ranks_add(f, m, g);
 }
 
-static int report(const struct model *m, const struct xid *x, struct finding_list *found)
+static int report(const struct model *m, const struct node *n, const struct xid *x, struct finding_list *found)
 {
-	const struct gpu *g = model_gpu_at(m, x->pci);
+	const struct gpu *g = node_gpu_at(n, x->pci);
 	const struct xid_row *row = row_of(x);
 	struct finding *f = finding_list_add(found);
 
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_XID;
-	f->key = finding_key(f->kind, x->number, x->pci, x->ts_ns);
+	f->key = finding_key(f->kind, proc_key(n->number, x->number), x->pci, x->ts_ns);
+	f->node = n->number;
 	f->cause = severities[row->severity];
 	f->since_ns = x->ts_ns;
 	f->confidence = 1;
-	ranks_add(f, m, x);
+	ranks_add(f, m, n, x);
 	finding_note(f, x->of_switch ? EVIDENCE_SXID : EVIDENCE_XID, x->number);
 	if (g)
 		finding_note(f, EVIDENCE_GPU, g->index);
@@ -100,19 +101,28 @@ static int report(const struct model *m, const struct xid *x, struct finding_lis
 	return 0;
 }
 
-static int xid_tick(void *state, const struct model *m, struct finding_list *found)
+static int node_tick(const struct model *m, const struct node *n, struct finding_list *found)
 {
-	const struct gpus *all = &m->gpus;
+	const struct gpus *all = &n->gpus;
 	uint64_t from = all->n_xids > XIDS_KEPT ? all->n_xids - XIDS_KEPT : 0;
 	int err = 0;
 
-	(void)state;
 	for (uint64_t i = from; i < all->n_xids && !err; i++) {
 		const struct xid *x = &all->xids[i % XIDS_KEPT];
 
 		if (m->now_ns <= x->last_ns + HOLD_NS)
-			err = report(m, x, found);
+			err = report(m, n, x, found);
 	}
+	return err;
+}
+
+static int xid_tick(void *state, const struct model *m, struct finding_list *found)
+{
+	int err = 0;
+
+	(void)state;
+	for (const struct node *n = model_next_node(m, NULL); n && !err; n = model_next_node(m, n))
+		err = node_tick(m, n, found);
 	return err;
 }
 

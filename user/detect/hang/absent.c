@@ -68,7 +68,7 @@ static bool all_still(const struct model *m)
 /* Of hosts' own looks, each at what was asked for there. */
 static bool is_merge(const struct model *m)
 {
-	return m->procs && m->procs->outside.host;
+	return m->merged;
 }
 
 static void missing_find(const struct model *m, const struct comm *c, struct absent *a)

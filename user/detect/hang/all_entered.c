@@ -133,7 +133,7 @@ static void dead_name(struct finding *f, const struct model *m, const struct com
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
 		if (!fell(m, mb->proc))
 			continue;
-		finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
+		finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
 		finding_note(f, EVIDENCE_EXIT_CODE, mb->proc->exit_code);
 		finding_note(f, EVIDENCE_EXIT_SIGNAL, mb->proc->exit_signal);
 		finding_note(f, EVIDENCE_DEAD_S, (m->now_ns - mb->proc->exit_ns) * 1e-9);

@@ -77,7 +77,7 @@ static int missing_report(const struct model *m, const struct comm *c, const str
 {
 	struct rank_activity a = rank_activity(m, p, since);
 	const struct finding *blocked =
-		a.what == ACTIVITY_BLOCKED ? finding_list_of(found, FINDING_D_STATE, a.task->tgid) : NULL;
+		a.what == ACTIVITY_BLOCKED ? finding_list_of(found, FINDING_D_STATE, a.task->proc->key) : NULL;
 	bool stuck = a.what == ACTIVITY_STOPPED || a.what == ACTIVITY_BLOCKED || a.what == ACTIVITY_ASLEEP;
 	struct finding *f;
 
@@ -92,9 +92,9 @@ static int missing_report(const struct model *m, const struct comm *c, const str
 	f->comm = c->hash;
 	f->since_ns = since;
 	f->confidence = CONFIDENCE;
-	f->key = finding_key(f->kind, c->hash ^ (uint64_t)p->tgid << 32, 0, 2000);
+	f->key = finding_key(f->kind, c->hash ^ proc_mix(p), 0, 2000);
 	f->caused_by_key = blocked ? blocked->key : 0;
-	finding_add_rank(f, p->rank, p->tgid);
+	finding_add_rank(f, p->rank, p->key);
 	waiting_note(f, m, c, found);
 	activity_note(f, &a);
 	call_site_note(f, found, p);

@@ -129,8 +129,8 @@ static int name(const struct model *m, const struct proc *p, const struct pendin
 {
 	struct finding *f = finding_of(found, finding_key(kind, l->seq, 0, 2000));
 	const struct finding *cause = a->what == ACTIVITY_BLOCKED
-					      ? finding_list_of(found, FINDING_D_STATE, a->task->tgid)
-				      : a->what == ACTIVITY_STOPPED ? finding_list_of(found, FINDING_STOPPED, p->tgid)
+					      ? finding_list_of(found, FINDING_D_STATE, a->task->proc->key)
+				      : a->what == ACTIVITY_STOPPED ? finding_list_of(found, FINDING_STOPPED, p->key)
 								    : NULL;
 
 	if (!f) {
@@ -142,7 +142,7 @@ static int name(const struct model *m, const struct proc *p, const struct pendin
 	}
 	if (cause && kind == FINDING_HANG)
 		f->caused_by_key = cause->key;
-	finding_add_rank(f, proc_rank(p), p->tgid);
+	finding_add_rank(f, proc_rank(p), p->key);
 	return 0;
 }
 

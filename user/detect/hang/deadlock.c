@@ -166,7 +166,7 @@ static void name_ranks(struct finding *f, struct finding_list *found, const stru
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < c->n_ranks; i++)
 			if ((c->ranks[i].fingerprint == few) == !pass)
-				finding_add_rank(f, proc_rank(c->ranks[i].proc), c->ranks[i].proc->tgid);
+				finding_add_rank(f, proc_rank(c->ranks[i].proc), c->ranks[i].proc->key);
 	for (int i = 0; i < c->n_ranks; i++)
 		if (c->ranks[i].fingerprint == few)
 			phrase_list(text, sizeof(text), proc_rank(c->ranks[i].proc));

@@ -27,7 +27,7 @@
 #define LINK_TIMEOUT_NS 10000000000ull
 
 struct suspect { /* a root, for as long as it lacks this one operation */
-	uint32_t tgid;
+	uint64_t proc;
 	struct pending pending;
 	bool opened;            /* told as a hang for not entering: stays one, whatever it does then */
 	uint64_t busy_since_ns; /* told as an observation */
@@ -173,14 +173,14 @@ static struct suspect *suspect_of(struct hang *h, const struct model *m, const s
 	struct pending l;
 
 	for (s = h->suspects; s; s = s->next)
-		if (s->tgid == p->tgid)
+		if (s->proc == p->key)
 			return s;
 	if (!rank_pending(m, p, &l))
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
-	s->tgid = p->tgid;
+	s->proc = p->key;
 	s->pending = l;
 	s->next = h->suspects;
 	h->suspects = s;
@@ -192,7 +192,7 @@ static void suspects_refresh(struct hang *h, const struct model *m)
 	struct suspect **link = &h->suspects, *s;
 
 	while ((s = *link)) {
-		const struct proc *p = model_proc(m, s->tgid);
+		const struct proc *p = model_proc(m, s->proc);
 
 		if (p && rank_still_pending(m, p, &s->pending)) {
 			link = &s->next;

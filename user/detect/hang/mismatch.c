@@ -150,7 +150,7 @@ static void name_ranks(struct finding *f, const struct model *m, const struct co
 		const struct op *op = nth_op(m, mb, space, seq);
 
 		if (op && op->signature != right)
-			finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
+			finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
 	}
 }
 

@@ -184,10 +184,10 @@ static uint64_t cause_key(const struct finding_list *found, const struct culprit
 			    !mb->gone)
 				return found->items[i].key;
 	if (c->activity.what == ACTIVITY_BLOCKED)
-		f = finding_list_of(found, FINDING_D_STATE, c->activity.task->tgid);
+		f = finding_list_of(found, FINDING_D_STATE, c->activity.task->proc->key);
 	else if (c->activity.what == ACTIVITY_STOPPED)
-		f = finding_list_of(found, FINDING_STOPPED, c->proc->tgid);
-	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, c->proc->tgid);
+		f = finding_list_of(found, FINDING_STOPPED, c->proc->key);
+	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, c->proc->key);
 }
 
 static double confidence_of(const struct model *m, const struct culprit *c)
@@ -210,7 +210,7 @@ static uint64_t pending_key(const struct culprit *c)
 	const struct pending *l = &c->pending;
 	uint64_t what = l->space >= 0 ? (uint64_t)l->space : 16 + 2 * (uint64_t)l->peer + (l->kind == OP_RECV);
 
-	return finding_key(c->kind, l->member->comm->hash ^ (uint64_t)c->proc->tgid << 32, l->seq, what);
+	return finding_key(c->kind, l->member->comm->hash ^ proc_mix(c->proc), l->seq, what);
 }
 
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
@@ -228,7 +228,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (f->confidence < CONFIDENCE_MIN)
 		f->class = HANG_UNKNOWN;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
-	finding_add_rank(f, proc_rank(c->proc), c->proc->tgid);
+	finding_add_rank(f, proc_rank(c->proc), c->proc->key);
 	note_waiting(f, found, m, &c->pending);
 	note_kinds(f, found, &c->pending);
 	note_comms(f, found, &c->pending);

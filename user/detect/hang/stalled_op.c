@@ -192,7 +192,7 @@ static uint64_t port_key(const struct model *m, const struct finding_list *found
 static uint64_t cause_key(const struct finding_list *found, const struct stalled_transfer *j)
 {
 	enum finding_kind kind = j->why == PROXY_STOPPED ? FINDING_STOPPED : FINDING_D_STATE;
-	const struct finding *f = j->culprit ? finding_list_of(found, kind, j->culprit->proc->tgid) : NULL;
+	const struct finding *f = j->culprit ? finding_list_of(found, kind, j->culprit->proc->key) : NULL;
 
 	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : 0;
 }
@@ -213,7 +213,7 @@ static void transfer_fill(struct finding *f, const struct stalled_transfer *j, c
 	f->confidence = j->culprit ? CONFIDENCE_RANK : CONFIDENCE_PAIR;
 	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 2000);
 	if (j->culprit)
-		finding_add_rank(f, proc_rank(j->culprit->proc), j->culprit->proc->tgid);
+		finding_add_rank(f, proc_rank(j->culprit->proc), j->culprit->proc->key);
 }
 
 static int transfer_report(const struct model *m, const struct stalled_transfer *j, const struct choice *c,

@@ -135,9 +135,9 @@ int unread_report(const struct model *m, struct finding_list *found)
 	f->seq = c->highest_seq[SEQ_COLL] - 1;
 	f->since_ns = still_since(c);
 	f->confidence = CONFIDENCE;
-	f->key = finding_key(FINDING_HANG, c->hash ^ (uint64_t)p->tgid << 32, f->seq, SEQ_COLL);
-	finding_add_rank(f, proc_rank(p), p->tgid);
-	cause = finding_list_of(found, FINDING_D_STATE, p->tgid);
+	f->key = finding_key(FINDING_HANG, c->hash ^ proc_mix(p), f->seq, SEQ_COLL);
+	finding_add_rank(f, proc_rank(p), p->key);
+	cause = finding_list_of(found, FINDING_D_STATE, p->key);
 	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
 	waiting_note(f, m, c, found);
 	call_site_note(f, found, p);

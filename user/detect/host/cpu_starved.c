@@ -19,7 +19,7 @@
 #define SAMPLE_NS 1000000000ull
 
 struct starved { /* a rank */
-	uint32_t pid;
+	uint64_t proc;
 	uint64_t since_ns, sampled_ns; /* throttled since; 0 not */
 	struct cost_rates rates;       /* of the last second */
 	struct starved *next;
@@ -30,17 +30,17 @@ struct cpu_starved {
 	struct cost_history *costs;
 };
 
-static struct starved *rank_of(struct cpu_starved *s, uint32_t pid)
+static struct starved *rank_of(struct cpu_starved *s, uint64_t proc)
 {
 	struct starved *r;
 
 	for (r = s->ranks; r; r = r->next)
-		if (r->pid == pid)
+		if (r->proc == proc)
 			return r;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	r->pid = pid;
+	r->proc = proc;
 	r->next = s->ranks;
 	s->ranks = r;
 	return r;
@@ -49,7 +49,7 @@ static struct starved *rank_of(struct cpu_starved *s, uint32_t pid)
 /* Once a second, with the scans. */
 static int rank_sample(struct cpu_starved *s, const struct model *m, const struct proc *p)
 {
-	struct starved *r = rank_of(s, p->tgid);
+	struct starved *r = rank_of(s, p->key);
 
 	if (!r)
 		return -ENOMEM;
@@ -68,8 +68,8 @@ static int rank_sample(struct cpu_starved *s, const struct model *m, const struc
 static bool is_starved(const struct model *m, const struct starved *r, const char *job,
 		       const struct finding_list *found)
 {
-	const struct proc *p = model_proc(m, r->pid);
-	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->pid);
+	const struct proc *p = model_proc(m, r->proc);
+	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->proc);
 
 	return r->since_ns && p && !p->dead && !strcmp(p->job, job) && !(slow && slow->n_ranks == 1);
 }
@@ -95,13 +95,13 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_CPU_STARVED;
-	f->key = finding_key(f->kind, first->tgid, 0, 0);
+	f->key = finding_key(f->kind, first->key, 0, 0);
 	f->cause = CAUSE_CGROUP_QUOTA;
 	f->since_ns = since_ns;
 	f->confidence = 0.95;
 	for (r = s->ranks; r; r = r->next)
 		if (is_starved(m, r, first->job, found))
-			finding_add_rank(f, proc_rank(model_proc(m, r->pid)), r->pid);
+			finding_add_rank(f, proc_rank(model_proc(m, r->proc)), r->proc);
 	finding_note(f, EVIDENCE_THROTTLED_SHARE, worst->rates.throttled);
 	finding_note(f, EVIDENCE_QUOTA_CORES, worst->rates.quota_cores);
 	finding_note(f, EVIDENCE_RUNQUEUE_WAIT_SHARE, worst->rates.cost[COST_RUNQ]);

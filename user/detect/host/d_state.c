@@ -31,7 +31,7 @@ static bool waits_mmap_lock(const struct task *t)
 
 static uint64_t wait_key(const struct task *t)
 {
-	return finding_key(FINDING_D_STATE, (uint64_t)t->tgid << 32 | t->tid, t->blocked_since_ns, 0);
+	return finding_key(FINDING_D_STATE, proc_key(t->tgid, t->tid) ^ t->proc->key >> 32, t->blocked_since_ns, 0);
 }
 
 static enum finding_cause cause_of(const struct task *t)
@@ -108,7 +108,7 @@ static int wait_report(const struct model *m, const struct task *t, struct findi
 	f->cause = cause_of(t);
 	f->since_ns = t->blocked_since_ns;
 	f->confidence = 0.99; /* the kernel's own word */
-	finding_add_rank(f, proc_rank(t->proc), t->tgid);
+	finding_add_rank(f, proc_rank(t->proc), t->proc->key);
 	evidence_add(f, m, t);
 	return 0;
 }

@@ -70,8 +70,8 @@ static void fill(struct finding *f, const struct model *m, const struct starving
 	}
 	f->since_ns = one->since_ns;
 	f->confidence = CONFIDENCE;
-	f->key = finding_key(f->kind, f->comm, mb->proc->tgid, 2000);
-	finding_add_rank(f, proc_rank(mb->proc), mb->proc->tgid);
+	f->key = finding_key(f->kind, f->comm, mb->proc->key, 2000);
+	finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
 	if (one->hang)
 		finding_note(f, EVIDENCE_N_WAITING, mb->comm->nranks - 1);
 }
@@ -81,8 +81,8 @@ static int report(const struct model *m, struct starving *one, struct finding_li
 	const struct member *mb = one->member;
 	struct finding *f;
 
-	if (finding_list_of(found, FINDING_HANG, mb->proc->tgid) ||
-	    finding_list_of(found, FINDING_CPU_STARVED, mb->proc->tgid))
+	if (finding_list_of(found, FINDING_HANG, mb->proc->key) ||
+	    finding_list_of(found, FINDING_CPU_STARVED, mb->proc->key))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)

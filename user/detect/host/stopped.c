@@ -70,7 +70,7 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 	f->cause = CAUSE_STOPPED;
 	f->since_ns = since;
 	f->confidence = 0.99;
-	finding_add_rank(f, proc_rank(p), p->tgid);
+	finding_add_rank(f, proc_rank(p), p->key);
 	finding_note(f, EVIDENCE_STOPPED_S, (m->now_ns - since) * 1e-9);
 	call_site_note(f, found, p);
 	return 0;
@@ -84,7 +84,7 @@ static int stopped_tick(void *state, const struct model *m, struct finding_list 
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
 		uint64_t since = p->dead || p->is_child || proc_rank(p) < 0 ? 0 : stopped_since(p);
-		uint64_t key = finding_key(FINDING_STOPPED, p->tgid, since, 0);
+		uint64_t key = finding_key(FINDING_STOPPED, p->key, since, 0);
 
 		if (!since || (!is_open(s, key) && (m->now_ns < since + GRACE_NS || rank_pending(m, p, &pending))))
 			continue;

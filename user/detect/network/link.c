@@ -72,7 +72,7 @@ struct one {
 }; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
-	uint32_t index;
+	uint64_t id;      /* its node and its index there */
 	uint64_t n_looks; /* looked at */
 	bool was_up;
 	uint64_t down_since_ns, up_since_ns, n_downs;
@@ -90,17 +90,18 @@ struct link_state {
 	struct watched *all;
 };
 
-static struct watched *watched_of(struct link_state *s, uint32_t index)
+static struct watched *watched_of(struct link_state *s, const struct port *p)
 {
+	uint64_t id = (uint64_t)p->node->number << 32 | p->index;
 	struct watched *w;
 
 	for (w = s->all; w; w = w->next)
-		if (w->index == index)
+		if (w->id == id)
 			return w;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	w->index = index;
+	w->id = id;
 	w->next = s->all;
 	s->all = w;
 	return w;
@@ -241,11 +242,11 @@ static void look_take(struct watched *w, const struct port_look *l, const struct
 }
 
 /* The rate of most ports of this kind, where it is higher; 0: there is no such. */
-static uint32_t peers_rate(const struct model *m, const struct port *p, uint32_t mine)
+static uint32_t peers_rate(const struct port *p, uint32_t mine)
 {
 	uint32_t n = 0, n_faster = 0, rate = 0;
 
-	for (const struct port *o = m->ports; o; o = o->next) {
+	for (const struct port *o = p->node->ports; o; o = o->next) {
 		const struct port_look *l = port_look(o, 0);
 
 		if (!l || !is_up(l) || l->rate_mbps == PORT_NOT_TOLD || !*p->kind || strcmp(o->kind, p->kind) ||
@@ -281,7 +282,7 @@ static void port_look_at(struct watched *w, const struct model *m, const struct 
 	rate = is_up(l) && l->rate_mbps != PORT_NOT_TOLD ? l->rate_mbps : 0;
 	sign_state(&w->faults[FAULT_DOWN], w->down_since_ns && !l->gone, w->down_since_ns);
 	sign_state(&w->faults[FAULT_GONE], w->was_up && l->gone, l->taken_ns);
-	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(m, p, rate)), l->taken_ns);
+	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(p, rate)), l->taken_ns);
 	for (int f = 0; f < FAULTS; f++)
 		if (!is_state(f) && w->faults[f].since_ns &&
 		    m->now_ns > w->faults[f].last_ns + (f == FAULT_CONGESTION ? CONGESTION_HOLD_NS : HOLD_NS))
@@ -331,8 +332,7 @@ static void rate_note(struct finding *f, enum evidence_id id, uint32_t mbps)
 		finding_note(f, id, mbps / 1e3);
 }
 
-static void evidence_add(struct finding *f, const struct model *m, const struct port *p, const struct watched *w,
-			 int fault)
+static void evidence_add(struct finding *f, const struct port *p, const struct watched *w, int fault)
 {
 	static const char *const states[] = { "unknown", "down", "init", "armed", "active", "active_deferred" };
 	const struct port_look *l = port_look(p, 0);
@@ -347,7 +347,7 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	if (fault == FAULT_SLOW) {
 		rate_note(f, EVIDENCE_RATE_GBPS, l->rate_mbps);
 		rate_note(f, EVIDENCE_RATE_BEFORE_GBPS, w->best_mbps > l->rate_mbps ? w->best_mbps : 0);
-		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, peers_rate(m, p, l->rate_mbps));
+		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, peers_rate(p, l->rate_mbps));
 		if (l->lanes != PORT_NOT_TOLD)
 			finding_note(f, EVIDENCE_LANES, l->lanes);
 	}
@@ -368,15 +368,15 @@ static bool is_told(const struct model *m, const struct one *o, int f)
 
 static uint64_t key_of(enum finding_kind kind, const struct watched *w, int fault)
 {
-	return finding_key(kind, w->index, fault + 1000, w->faults[fault].since_ns);
+	return finding_key(kind, w->id, fault + 1000, w->faults[fault].since_ns);
 }
 
 /* A port of this node that sends what is lost, where this one sees no more of it than gaps: it is the far end, or one
  * of them. */
 static uint64_t sender_key(struct link_state *s, const struct model *m, const struct port *p, const struct watched *w)
 {
-	for (const struct port *o = m->ports; o && !w->loss.of_sent; o = o->next) {
-		const struct watched *other = o == p || strcmp(o->kind, p->kind) ? NULL : watched_of(s, o->index);
+	for (const struct port *o = p->node->ports; o && !w->loss.of_sent; o = o->next) {
+		const struct watched *other = o == p || strcmp(o->kind, p->kind) ? NULL : watched_of(s, o);
 
 		if (other && other->loss.of_sent && is_told(m, &other->faults[FAULT_LOSS], FAULT_LOSS))
 			return key_of(FINDING_LINK, other, FAULT_LOSS);
@@ -392,6 +392,7 @@ static int report(struct link_state *s, const struct model *m, const struct port
 
 	if (!f)
 		return -ENOMEM;
+	f->node = p->node->number;
 	finding_note_text(f, EVIDENCE_DEVICE, p->device);
 	finding_note(f, EVIDENCE_PORT, p->number);
 	use = link_users_note(f, m, p, found);
@@ -405,7 +406,7 @@ static int report(struct link_state *s, const struct model *m, const struct port
 	f->cause = faults[fault].cause;
 	f->since_ns = w->faults[fault].since_ns;
 	f->confidence = use == LINK_USE_RANKS ? 0.95 : 0.7;
-	evidence_add(f, m, p, w, fault);
+	evidence_add(f, p, w, fault);
 	return 0;
 }
 
@@ -414,8 +415,8 @@ static int link_tick(void *state, const struct model *m, struct finding_list *fo
 	struct link_state *s = state;
 	int err = 0;
 
-	for (const struct port *p = m->ports; p && !err; p = p->next) {
-		struct watched *w = watched_of(s, p->index);
+	for (const struct port *p = model_next_port(m, NULL); p && !err; p = model_next_port(m, p)) {
+		struct watched *w = watched_of(s, p);
 
 		if (!w)
 			return -ENOMEM;

@@ -20,7 +20,7 @@ static int ranks_text(const struct model *m, const struct port *port, bool all, 
 
 	*ranks = *pids = 0;
 	for (const struct proc *p = m->procs; p; p = p->next) {
-		if (!is_rank(m, p) || (!all && !port_has_proc(port, p)))
+		if (!is_rank(m, p) || p->node != port->node || (!all && !port_has_proc(port, p)))
 			continue;
 		phrase_list(ranks, size, proc_rank(p));
 		phrase_list(pids, size, p->tgid);

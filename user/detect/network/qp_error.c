@@ -103,10 +103,10 @@ static const struct proc *dead_before(const struct model *m, const struct group 
 	return NULL;
 }
 
-static void port_note(struct finding *f, const struct model *m, const struct qp *q)
+static void port_note(struct finding *f, const struct qp *q)
 {
 	finding_note_text(f, EVIDENCE_DEVICE, *q->device ? q->device : "unknown");
-	for (const struct port *p = m->ports; p; p = p->next) {
+	for (const struct port *p = q->proc->node->ports; p; p = p->next) {
 		if (p->device != q->device || (q->port && p->number != q->port))
 			continue;
 		finding_note(f, EVIDENCE_PORT, p->number);
@@ -141,10 +141,10 @@ static int report(const struct model *m, const struct group *g, struct finding_l
 	f->cause = dead ? CAUSE_PEER_GONE : faults[g->fault].cause;
 	f->peer = -1;
 	f->since_ns = g->since_ns;
-	f->key = finding_key(f->kind, g->proc->tgid, g->first->qpn, 4000 + g->fault);
+	f->key = finding_key(f->kind, g->proc->key, g->first->qpn, 4000 + g->fault);
 	f->caused_by_key = dead ? 0 : cause;
 	f->confidence = g->fault == FAULT_STATE ? 0.6 : 0.8;
-	port_note(f, m, g->first);
+	port_note(f, g->first);
 	finding_note(f, EVIDENCE_RANK_USING, proc_rank(g->proc));
 	if (dead)
 		finding_note(f, EVIDENCE_RANK_DEAD, proc_rank(dead));

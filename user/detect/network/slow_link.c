@@ -180,7 +180,7 @@ static const struct port *port_of(const struct model *m, const struct member *mb
 	const struct port *open = NULL, *connected = NULL;
 	int n_open = 0, n_connected = 0;
 
-	for (const struct port *p = m->ports; p; p = p->next) {
+	for (const struct port *p = mb->proc->node->ports; p; p = p->next) {
 		if (!port_has_proc(p, mb->proc))
 			continue;
 		n_open++;
@@ -194,9 +194,9 @@ static const struct port *port_of(const struct model *m, const struct member *mb
 }
 
 /* It may reach over RDMA: else what is under way is TCP's (tcp.c), of which others' traffic is known there. */
-static bool on_rdma(const struct model *m, const struct member *mb)
+static bool on_rdma(const struct member *mb)
 {
-	for (const struct port *p = m->ports; p; p = p->next)
+	for (const struct port *p = mb->proc->node->ports; p; p = p->next)
 		if (port_has_proc(p, mb->proc) || !p->users_known)
 			return true;
 	return false;
@@ -230,6 +230,7 @@ static bool is_shared(const struct model *m, const struct comm *c, const struct 
 
 static void port_note(struct finding *f, const struct port *p)
 {
+	f->node = p->node->number;
 	finding_note_text(f, EVIDENCE_DEVICE, p->device);
 	finding_note(f, EVIDENCE_PORT, p->number);
 	if (*p->netdev)
@@ -306,7 +307,7 @@ static int comm_tick(struct slow_link *s, const struct model *m, const struct co
 	struct verdict v;
 
 	if (!goes_on(m, c) || !judge(&s->paths, c, was, m->now_ns, &v) || !thread_well(v.slow->from) ||
-	    !thread_well(v.slow->to) || !on_rdma(m, v.slow->from)) {
+	    !thread_well(v.slow->to) || !on_rdma(v.slow->from)) {
 		if (was)
 			s->told = (struct told){ 0 };
 		return 0;

@@ -77,9 +77,9 @@ static bool is_explained(const struct telling *t, const struct tcp_place *p)
 
 /* --- evidence --- */
 
-static int rank_of(const struct model *m, uint32_t tgid)
+static int rank_of(const struct model *m, uint64_t proc)
 {
-	const struct proc *p = model_proc(m, tgid);
+	const struct proc *p = model_proc(m, proc);
 
 	return p ? proc_rank(p) : -1;
 }
@@ -87,7 +87,7 @@ static int rank_of(const struct model *m, uint32_t tgid)
 static bool has_rank_before(const struct model *m, uint32_t end, const struct tcp_connection *c)
 {
 	for (uint32_t i = 0; i < end; i++)
-		if (m->tcp.at[i] && m->tcp.at[i]->tgid == c->tgid && !strcmp(m->tcp.at[i]->local, c->local))
+		if (m->tcp.at[i] && m->tcp.at[i]->proc == c->proc && !strcmp(m->tcp.at[i]->local, c->local))
 			return true;
 	return false;
 }
@@ -103,7 +103,7 @@ static void ranks_note(struct telling *t, struct finding *f, const char *address
 		if (!c || strcmp(c->local, address) || has_rank_before(t->m, i, c))
 			continue;
 		netdev = *c->netdev ? c->netdev : netdev;
-		phrase_list(ranks, sizeof(ranks), rank_of(t->m, c->tgid));
+		phrase_list(ranks, sizeof(ranks), rank_of(t->m, c->proc));
 	}
 	if (*netdev)
 		finding_note_text(f, EVIDENCE_NETDEV, netdev);
@@ -113,7 +113,7 @@ static void ranks_note(struct telling *t, struct finding *f, const char *address
 
 static void connection_note(struct telling *t, struct finding *f, const struct tcp_connection *c)
 {
-	const struct proc *p = model_proc(t->m, c->tgid);
+	const struct proc *p = model_proc(t->m, c->proc);
 	char text[160] = "";
 
 	phrase_add(text, sizeof(text), c->local);
@@ -126,8 +126,8 @@ static void connection_note(struct telling *t, struct finding *f, const struct t
 	finding_note_text(f, EVIDENCE_CONNECTION, finding_list_text(t->found, text));
 	if (p && proc_rank(p) >= 0)
 		finding_note(f, EVIDENCE_SENDER_RANK, proc_rank(p));
-	if (c->peer && rank_of(t->m, c->peer->tgid) >= 0)
-		finding_note(f, EVIDENCE_RECEIVER_RANK, rank_of(t->m, c->peer->tgid));
+	if (c->peer && rank_of(t->m, c->peer->proc) >= 0)
+		finding_note(f, EVIDENCE_RECEIVER_RANK, rank_of(t->m, c->peer->proc));
 	if (p && p->job && *p->job)
 		f->job = p->job;
 }
@@ -153,7 +153,7 @@ static void counter_note(struct finding *f, enum evidence_id id, const struct tc
 
 static void figures_note(struct telling *t, struct finding *f, const struct tcp_pair *p, enum tcp_fault fault)
 {
-	const struct tcp_connection *c = tcp_connection_of(t->m, p->worst[fault]);
+	const struct tcp_connection *c = tcp_connection_at(t->m, p->worst[fault]);
 	const struct tcp_look *l = c ? tcp_look_at(c, 0) : NULL;
 
 	if (c)

@@ -328,7 +328,7 @@ static void old_forget(struct tcp_pairs *s, uint64_t now_ns)
 			link = &p->next;
 			continue;
 		}
-		for (int i = 0; i < TCP_CONNECTIONS_MAX; i++)
+		for (uint32_t i = 0; i < s->n_of; i++)
 			if (s->of[i].pair == p)
 				s->of[i].id = 0, s->of[i].pair = NULL;
 		*link = p->next;
@@ -336,10 +336,26 @@ static void old_forget(struct tcp_pairs *s, uint64_t now_ns)
 	}
 }
 
+static int room_make(struct tcp_pairs *s, uint32_t n)
+{
+	struct tcp_pair_of *grown = n > s->n_of ? realloc(s->of, 2 * n * sizeof(*grown)) : s->of;
+
+	if (n <= s->n_of)
+		return 0;
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + s->n_of, 0, (2 * n - s->n_of) * sizeof(*grown));
+	s->of = grown;
+	s->n_of = 2 * n;
+	return 0;
+}
+
 int tcp_pairs_look(struct tcp_pairs *s, const struct model *m)
 {
-	int err = 0;
+	int err = room_make(s, m->tcp.n);
 
+	if (err)
+		return err;
 	if (is_new(s, m)) {
 		round_begin(s);
 		err = connections_add(s, m);
@@ -357,4 +373,7 @@ void tcp_pairs_free(struct tcp_pairs *s)
 		s->all = p->next;
 		free(p);
 	}
+	free(s->of);
+	s->of = NULL;
+	s->n_of = 0;
 }

@@ -69,11 +69,12 @@ struct tcp_netdevs { /* what went over the netdevs of the ranks' addresses, in t
 struct tcp_pairs {
 	struct tcp_pair *all;
 	struct tcp_netdevs netdevs;
-	struct {
+	struct tcp_pair_of {
 		uint64_t id, taken_ns;
 		struct tcp_pair *pair;
-	} of[TCP_CONNECTIONS_MAX]; /* by the connection's index */
-	uint64_t rtt_best_us;      /* of the quickest pair of the round; 0: nothing flowed between two hosts */
+	} * of; /* by the connection's index */
+	uint32_t n_of;
+	uint64_t rtt_best_us; /* of the quickest pair of the round; 0: nothing flowed between two hosts */
 };
 
 /* Looks at what is new. 0 or -ENOMEM. */

@@ -121,7 +121,7 @@ void call_site_line(char *buf, size_t cap, const struct proc *p)
 static bool is_named(const struct finding *f, const struct proc *p)
 {
 	for (int i = 0; i < f->n_ranks; i++)
-		if (f->pids[i] == p->tgid)
+		if (finding_proc(f, i) == p->key)
 			return true;
 	return false;
 }

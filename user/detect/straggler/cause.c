@@ -81,22 +81,22 @@ static struct cost_sample sample_of(const struct model *m, const struct proc *p)
 	return s;
 }
 
-static struct cost_history *history_of(const struct cost_history *list, uint32_t pid)
+static struct cost_history *history_of(const struct cost_history *list, uint64_t proc)
 {
-	while (list && list->pid != pid)
+	while (list && list->proc != proc)
 		list = list->next;
 	return (struct cost_history *)list;
 }
 
 int cost_push(struct cost_history **list, const struct model *m, const struct proc *p)
 {
-	struct cost_history *h = history_of(*list, p->tgid);
+	struct cost_history *h = history_of(*list, p->key);
 
 	if (!h) {
 		h = calloc(1, sizeof(*h));
 		if (!h)
 			return -ENOMEM;
-		h->pid = p->tgid;
+		h->proc = p->key;
 		h->next = *list;
 		*list = h;
 	}
@@ -183,7 +183,7 @@ struct cost_rates cost_rates(const struct cost_history *list, const struct model
 	struct cost_rates r = {
 		.throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1, .quota_cores = p->quota_cores, .behind = NULL
 	};
-	const struct cost_history *h = history_of(list, p->tgid);
+	const struct cost_history *h = history_of(list, p->key);
 	const struct cost_sample *then = h ? sample_before(h, since_ns) : NULL, now = sample_of(m, p);
 	double longest = 0;
 
@@ -305,7 +305,7 @@ static double pressure_share(const struct pressure *p, int resource)
 	return (double)(p->stall_ns[resource][0] - p->prev_stall_ns[resource][0]) / (p->ts_ns - p->prev_ns);
 }
 
-void pressure_note(struct finding *f, const struct model *m, const struct proc *p)
+void pressure_note(struct finding *f, const struct proc *p)
 {
 	static const enum evidence_id host[] = { EVIDENCE_HOST_CPU_PRESSURE_SHARE, EVIDENCE_HOST_MEMORY_PRESSURE_SHARE,
 						 EVIDENCE_HOST_IO_PRESSURE_SHARE };
@@ -314,8 +314,8 @@ void pressure_note(struct finding *f, const struct model *m, const struct proc *
 						   EVIDENCE_CGROUP_IO_PRESSURE_SHARE };
 
 	for (int r = 0; r < 3; r++) {
-		if (pressure_share(&m->gpus.host, r) > PRESSURE_NOTED)
-			finding_note(f, host[r], pressure_share(&m->gpus.host, r));
+		if (pressure_share(&p->node->pressure, r) > PRESSURE_NOTED)
+			finding_note(f, host[r], pressure_share(&p->node->pressure, r));
 		if (pressure_share(&p->pressure, r) > PRESSURE_NOTED)
 			finding_note(f, cgroup[r], pressure_share(&p->pressure, r));
 	}

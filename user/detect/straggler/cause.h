@@ -31,7 +31,7 @@ struct cost_sample {
 };
 
 struct cost_history { /* of one process; newest first */
-	uint32_t pid;
+	uint64_t proc;
 	struct cost_sample samples[COSTS_KEPT];
 	int n;
 	struct cost_history *next;
@@ -60,6 +60,6 @@ struct host_cause host_cause(const struct cost_rates *own, const struct cost_rat
 /* The figures as evidence. */
 void host_cause_note(struct finding *f, const struct host_cause *c);
 /* What tasks of the host, and of the rank's cgroup, waited for between the last two looks (PSI), where that is much. */
-void pressure_note(struct finding *f, const struct model *m, const struct proc *p);
+void pressure_note(struct finding *f, const struct proc *p);
 
 #endif

@@ -29,7 +29,7 @@ struct reading {
 };
 
 struct timed { /* one rank */
-	uint32_t tgid;
+	uint64_t proc;
 	uint64_t start_ns; /* of the process: tells a number that is used again */
 	struct reading last;
 	double over_s[READINGS]; /* than the median of its peers, newest last */
@@ -49,12 +49,12 @@ static struct timed *timed_of(struct gpu_time *g, const struct proc *p)
 	struct timed *t;
 
 	for (t = g->all; t; t = t->next)
-		if (t->tgid == p->tgid)
+		if (t->proc == p->key)
 			return t;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->tgid = p->tgid;
+	t->proc = p->key;
 	t->start_ns = p->start_ns;
 	t->next = g->all;
 	g->all = t;
@@ -154,7 +154,7 @@ static double peers_deviation(const struct gpu_time *g, const struct model *m, c
 
 	*ret_freedom = 0;
 	for (const struct timed *t = g->all; t; t = t->next) {
-		const struct proc *o = model_proc(m, t->tgid);
+		const struct proc *o = model_proc(m, t->proc);
 
 		if (!o || o == p || !comparable(p, o) || t->n < n)
 			continue;
@@ -206,11 +206,11 @@ static void reading_take(const struct model *m, const struct proc *p, struct tim
 	*ret_new = true;
 }
 
-static struct finding *straggler_of(struct finding_list *found, uint32_t pid)
+static struct finding *straggler_of(struct finding_list *found, uint64_t proc)
 {
 	for (size_t i = 0; i < found->n; i++)
 		if (found->items[i].kind == FINDING_STRAGGLER && found->items[i].n_ranks == 1 &&
-		    found->items[i].pids[0] == pid)
+		    finding_proc(&found->items[i], 0) == proc)
 			return &found->items[i];
 	return NULL;
 }
@@ -218,7 +218,7 @@ static struct finding *straggler_of(struct finding_list *found, uint32_t pid)
 /* The blame walk may have named it already: then the measurement is the cause. */
 static int report(const struct proc *p, const struct timed *t, struct finding_list *found)
 {
-	struct finding *f = straggler_of(found, p->tgid);
+	struct finding *f = straggler_of(found, p->key);
 	double over = mean(t->over_s, t->n), step = p->steps->median_s;
 
 	if (!f) {
@@ -226,10 +226,10 @@ static int report(const struct proc *p, const struct timed *t, struct finding_li
 		if (!f)
 			return -ENOMEM;
 		f->kind = FINDING_STRAGGLER;
-		f->key = finding_key(f->kind, p->tgid, t->open_since_ns, 1);
+		f->key = finding_key(f->kind, p->key, t->open_since_ns, 1);
 		f->since_ns = t->first_ns;
 		f->confidence = 0.95;
-		finding_add_rank(f, proc_rank(p), p->tgid);
+		finding_add_rank(f, proc_rank(p), p->key);
 		finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * over / step);
 		finding_note(f, EVIDENCE_STEP_S, step);
 	}
@@ -246,7 +246,7 @@ static void gone_forget(struct gpu_time *g, const struct model *m)
 	struct timed **link = &g->all, *t;
 
 	while ((t = *link)) {
-		const struct proc *p = model_proc(m, t->tgid);
+		const struct proc *p = model_proc(m, t->proc);
 
 		if (p && !p->dead && p->start_ns == t->start_ns) {
 			link = &t->next;

@@ -42,7 +42,7 @@ uint64_t slow_cause_key(const struct model *m, const struct finding_list *found,
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
 		bool slow = f->kind == FINDING_STRAGGLER || f->kind == FINDING_CPU_STARVED;
-		const struct proc *p = slow && f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
+		const struct proc *p = slow && f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 
 		if (p && !strcmp(p->job, job))
 			return f->key;
@@ -201,7 +201,7 @@ void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d)
 
 bool blame_structural(const struct job_clock *j, const struct model *m, const struct blamed *d)
 {
-	const struct proc *p = model_proc(m, d->pids[0]), *q;
+	const struct proc *p = model_proc(m, d->procs[0]), *q;
 	int role = 0, slow = 0, all = 0;
 
 	for (q = m->procs; p && q; q = q->next) {
@@ -212,7 +212,7 @@ bool blame_structural(const struct job_clock *j, const struct model *m, const st
 			continue;
 		role++;
 		for (const struct blamed *o = j->blamed; o; o = o->next)
-			slow += o->open_since_ns && o->n == 1 && o->pids[0] == q->tgid;
+			slow += o->open_since_ns && o->n == 1 && o->procs[0] == q->key;
 	}
 	return !p || d->n > NAMES_MAX || 2 * (d->n == 1 ? slow : d->n) > (d->n == 1 ? role : all);
 }
@@ -221,18 +221,18 @@ bool blame_named_better(const struct job_clock *j, const struct blamed *d)
 {
 	for (const struct blamed *o = j->blamed; o && d->n > 1; o = o->next)
 		for (int i = 0; o->open_since_ns && o->n < d->n && i < d->n; i++)
-			if (o->pids[0] == d->pids[i])
+			if (o->procs[0] == d->procs[i])
 				return true;
 	return false;
 }
 
-static bool is_blamed(const struct job_clock *j, const struct blamed *d, uint32_t pid)
+static bool is_blamed(const struct job_clock *j, const struct blamed *d, uint64_t proc)
 {
 	for (int i = 0; i < d->n; i++)
-		if (d->pids[i] == pid)
+		if (d->procs[i] == proc)
 			return true;
 	for (const struct blamed *o = j->blamed; o; o = o->next)
-		if (o->open_since_ns && o->n == 1 && o->pids[0] == pid)
+		if (o->open_since_ns && o->n == 1 && o->procs[0] == proc)
 			return true;
 	return false;
 }
@@ -245,17 +245,17 @@ static int peers_rates(const struct job_clock *j, const struct model *m, const s
 
 	for (int any = 0; any < 2 && !n; any++)
 		for (const struct proc *q = m->procs; q && n < PEERS_MAX; q = q->next)
-			if (q != p && rank_has_clock(q) && !strcmp(q->job, j->job) && !is_blamed(j, d, q->tgid) &&
+			if (q != p && rank_has_clock(q) && !strcmp(q->job, j->job) && !is_blamed(j, d, q->key) &&
 			    (any || q->steps->role == p->steps->role))
 				rates[n++] = cost_rates(j->costs, m, q, since_ns);
 	return n;
 }
 
 static struct host_cause cause_of(const struct job_clock *j, const struct model *m, const struct blamed *d,
-				  uint32_t pid)
+				  uint64_t proc)
 {
 	uint64_t last = j->n < RECENT ? j->n : RECENT, since = j->begin_ns[(j->n - last) % HISTORY];
-	const struct proc *p = model_proc(m, pid);
+	const struct proc *p = model_proc(m, proc);
 	struct cost_rates own, peers[PEERS_MAX];
 
 	if (!p)
@@ -272,7 +272,7 @@ static int held_up(const struct job_clock *j, const struct model *m, const struc
 
 	*ret = (struct host_cause){ 0 };
 	for (int i = 0; i < d->n; i++) {
-		c = cause_of(j, m, d, d->pids[i]);
+		c = cause_of(j, m, d, d->procs[i]);
 		if (!c.cause && d->n > 1)
 			continue;
 		if (found >= 0)
@@ -292,6 +292,6 @@ int blame_cause(const struct job_clock *j, const struct model *m, struct blamed 
 		d->held_up = 1 + one;
 	}
 	if (d->held_up && d->held_up != 1 + one) /* said once, it stays while it is open */
-		*ret = cause_of(j, m, d, d->pids[d->held_up - 1]);
+		*ret = cause_of(j, m, d, d->procs[d->held_up - 1]);
 	return d->held_up ? d->held_up - 1 : one;
 }

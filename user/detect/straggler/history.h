@@ -18,7 +18,7 @@
 struct blamed { /* a rank or a set, over the last iterations */
 	uint64_t key;
 	int n;
-	uint32_t pids[BLAME_SET_MAX];
+	uint64_t procs[BLAME_SET_MAX];
 	double share[HISTORY], gap_s[HISTORY]; /* of the window's time */
 	bool slow[HISTORY];                    /* in most of the window's iterations its blame was SLOW_SHARE or more */
 	int n_slow;                            /* such iterations of the open window */
@@ -31,7 +31,7 @@ struct blamed { /* a rank or a set, over the last iterations */
 
 struct job_clock {
 	const char *job;
-	uint32_t anchor; /* the rank whose iterations are counted */
+	uint64_t anchor; /* the rank whose iterations are counted */
 	size_t period;
 	uint64_t end_index; /* the iteration is cut behind the operation with nth % period == this */
 	uint64_t done_n;    /* its operations looked at */

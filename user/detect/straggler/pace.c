@@ -17,7 +17,7 @@
 
 struct paced { /* one job */
 	const char *job;
-	uint32_t anchor; /* the rank whose counters are followed */
+	uint64_t anchor; /* the rank whose counters are followed */
 	uint64_t comm;
 	struct pace_series series;
 	uint64_t explained_by;
@@ -88,7 +88,7 @@ static const struct member *followed(struct paced *j, const struct model *m)
 	}
 	if (!other || other == mb)
 		return other;
-	j->anchor = other->proc->tgid;
+	j->anchor = other->proc->key;
 	j->comm = other->comm->hash;
 	pace_restart(&j->series);
 	return other;
@@ -96,7 +96,7 @@ static const struct member *followed(struct paced *j, const struct model *m)
 
 static bool concerns(const struct finding *f, const struct model *m, const char *job)
 {
-	const struct proc *p = f->n_ranks ? model_proc(m, f->pids[0]) : NULL;
+	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 
 	return p ? !strcmp(p->job, job) : f->kind == FINDING_HANG; /* a link that is congested stops nobody */
 }

@@ -23,7 +23,7 @@
 
 struct series { /* iterations of one job, as its lowest rank makes them */
 	const char *job;
-	uint32_t anchor;
+	uint64_t anchor;
 	size_t period;
 	uint64_t done_n, last_ns;
 	double sum_s; /* open window */
@@ -51,7 +51,7 @@ static void windows_sorted(const struct series *s, size_t back, size_t n, double
 
 static void series_restart(struct series *s, const struct proc *p)
 {
-	s->anchor = p->tgid;
+	s->anchor = p->key;
 	s->period = p->steps->period_ops;
 	s->done_n = p->n_ops;
 	s->last_ns = s->open_since_ns = s->n = s->n_in_window = 0;
@@ -170,7 +170,7 @@ static int job_tick(struct slow_step *st, struct series *s, const struct model *
 
 	if (!p)
 		return 0;
-	if (p->tgid != s->anchor || p->steps->period_ops != s->period)
+	if (p->key != s->anchor || p->steps->period_ops != s->period)
 		series_restart(s, p);
 	iterations_take(s, p, st->disturbed_ns);
 	return s->open_since_ns ? report(s, m, p, found) : 0;

@@ -61,7 +61,7 @@ static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
 	struct blamed *d;
 
 	for (int i = 0; i < b->n; i++)
-		key += hash_mix(3, b->procs[i]->tgid); /* in any order */
+		key += hash_mix(3, b->procs[i]->key); /* in any order */
 	for (d = j->blamed; d; d = d->next)
 		if (d->key == key)
 			return d;
@@ -71,7 +71,7 @@ static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
 	d->key = key;
 	d->n = b->n;
 	for (int i = 0; i < b->n; i++)
-		d->pids[i] = b->procs[i]->tgid;
+		d->procs[i] = b->procs[i]->key;
 	d->next = j->blamed;
 	j->blamed = d;
 	return d;
@@ -236,8 +236,8 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	f->since_ns = d->open_since_ns;
 	f->confidence = one >= 0 ? 0.95 : 0.95 / d->n;
 	for (int i = 0; i < d->n; i++)
-		if ((one < 0 || i == one) && model_proc(m, d->pids[i]))
-			finding_add_rank(f, proc_rank(model_proc(m, d->pids[i])), d->pids[i]);
+		if ((one < 0 || i == one) && model_proc(m, d->procs[i]))
+			finding_add_rank(f, proc_rank(model_proc(m, d->procs[i])), d->procs[i]);
 	if (d->n > 1)
 		finding_note(f, EVIDENCE_ONE_OF, d->n);
 	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * share);
@@ -248,8 +248,8 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	finding_note(f, EVIDENCE_SLOW_OF_LAST_20, times_slow(j, d, HISTORY));
 	if (one >= 0)
 		host_cause_note(f, &c);
-	if (one >= 0 && model_proc(m, d->pids[one]))
-		pressure_note(f, m, model_proc(m, d->pids[one]));
+	if (one >= 0 && model_proc(m, d->procs[one]))
+		pressure_note(f, model_proc(m, d->procs[one]));
 	if (!d->cause)
 		gpu_cause_set(m, found, f);
 	return 0;
@@ -263,9 +263,9 @@ static int job_tick(struct straggler *s, struct job_clock *j, const struct model
 
 	if (!p)
 		return 0;
-	if (p->tgid != j->anchor || p->steps->period_ops != j->period) {
+	if (p->key != j->anchor || p->steps->period_ops != j->period) {
 		history_clear(j);
-		j->anchor = p->tgid;
+		j->anchor = p->key;
 		j->period = p->steps->period_ops;
 		j->end_index = end_index_of(p);
 		j->done_n = p->n_ops;

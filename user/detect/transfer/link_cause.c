@@ -10,8 +10,9 @@ static const struct port *port_of(const struct model *m, const struct finding *f
 {
 	const char *device = finding_text(f, EVIDENCE_DEVICE);
 	const struct evidence *number = finding_evidence(f, EVIDENCE_PORT);
+	const struct node *n = model_node(m, f->node);
 
-	for (const struct port *p = m->ports; p && device && number; p = p->next)
+	for (const struct port *p = n ? n->ports : NULL; p && device && number; p = p->next)
 		if (!strcmp(p->device, device) && p->number == (uint32_t)number->number)
 			return p;
 	return NULL;
@@ -31,7 +32,7 @@ static bool tcp_hits(const struct model *m, const struct finding *f, const struc
 	for (uint32_t i = 0; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
 
-		if (!c || c->tgid != p->tgid)
+		if (!c || c->proc != p->key)
 			continue;
 		if ((!at && !a) || is_text(at, c->local) || is_text(at, c->remote) ||
 		    (is_text(a, c->local) && is_text(b, c->remote)) || (is_text(a, c->remote) && is_text(b, c->local)))
@@ -63,7 +64,7 @@ uint64_t link_cause_key(const struct model *m, const struct finding_list *found,
 		const struct finding *f = &found->items[i];
 		const struct port *port = f->kind == FINDING_LINK ? port_of(m, f) : NULL;
 
-		if (port && (port_has_proc(port, p) || !port->users_known))
+		if (port && port->node == p->node && (port_has_proc(port, p) || !port->users_known))
 			return f->key;
 		if (f->kind == FINDING_LINK && is_tcp(f) && tcp_hits(m, f, p))
 			return f->key;

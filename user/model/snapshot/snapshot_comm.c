@@ -166,7 +166,7 @@ void retell_comms(struct retelling *r)
 
 static struct member_own *member_of(struct model *m, const struct event *e, uint64_t addr)
 {
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
 	return p ? member_find(p, addr) : NULL;
 }
@@ -189,7 +189,7 @@ static void samples_take(struct samples *s, const struct retold_samples *b)
 int retold_member(struct model *m, const struct event *e)
 {
 	const struct retold_member *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct member_own *own = p ? member_get(m, p, b->addr, b->born_ns) : NULL;
 	struct member *mb = own ? &own->m : NULL;
 
@@ -320,7 +320,7 @@ int retold_birth(struct model *m, const struct event *e)
 int retold_caller(struct model *m, const struct event *e)
 {
 	const struct retold_caller *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct birth *of = m->births;
 	struct caller *c;
 

@@ -10,7 +10,7 @@
 
 void retell_gpus(struct retelling *r)
 {
-	const struct gpus *all = &r->m->gpus;
+	const struct gpus *all = &r->m->nodes[0]->gpus;
 
 	for (const struct gpu *g = all->all; g; g = g->next) {
 		const char *texts[] = { g->name, g->uuid };
@@ -41,7 +41,7 @@ int retold_gpu(struct model *m, const struct event *e)
 	_Static_assert(sizeof(b->pids) == sizeof(g->pids), "as many processes as the model keeps");
 	if (b->index >= GPUS_MAX || b->n_pids > GPU_PIDS_MAX || b->answer > GPU_NO_ANSWER || b->driver > GPU_NO_ANSWER)
 		return -EINVAL;
-	g = gpu_get(m, b->index);
+	g = gpu_get(m->nodes[0], b->index);
 	if (!g)
 		return -ENOMEM;
 	g->pci = b->pci;
@@ -55,7 +55,7 @@ int retold_gpu(struct model *m, const struct event *e)
 	g->answer_ns = b->answer_ns;
 	g->n_pids = b->n_pids;
 	memcpy(g->pids, b->pids, sizeof(g->pids));
-	m->gpus.driver = b->driver;
-	m->gpus.driver_ns = b->driver_ns;
+	m->nodes[0]->gpus.driver = b->driver;
+	m->nodes[0]->gpus.driver_ns = b->driver_ns;
 	return 0;
 }

@@ -159,7 +159,7 @@ int retold_captured(struct model *m, const struct event *e)
 int retold_graph(struct model *m, const struct event *e)
 {
 	const struct retold_graph *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct work *w = work_of(m, b->work);
 
 	if (!p || !w)
@@ -171,7 +171,7 @@ int retold_graph(struct model *m, const struct event *e)
 int retold_capture(struct model *m, const struct event *e)
 {
 	const struct retold_capture *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct work *w = work_of(m, b->work);
 	struct capture *c, **end;
 

@@ -177,7 +177,7 @@ static void op_link_told(struct model *m, struct proc *p, struct op *op, const s
 int retold_op(struct model *m, const struct event *e)
 {
 	const struct retold_op *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct member_own *own = p ? member_find(p, b->addr) : NULL;
 	struct task_own *t;
 	struct op *op;

@@ -182,29 +182,20 @@ static void steps_take(struct proc_own *p, const struct retold_steps *b)
 	p->steps_base = b->base;
 }
 
-int retold_proc(struct model *m, const struct event *e)
+/* What events said of it, and what hangs on it; all else is the snapshot's. */
+static struct proc proc_who(const struct proc *p)
 {
-	const struct retold_proc *b = e->retold.body;
-	struct proc_own *own = proc_get(m, e->tgid, e->ts_ns);
-	struct proc *p = own ? &own->p : NULL;
-
-	if (!p)
-		return -ENOMEM;
-	own->first_ns = b->first_ns;
-	*p = (struct proc){
+	return (struct proc){
+		.key = p->key,
+		.node = p->node,
 		.tgid = p->tgid,
 		.ns_pid = p->ns_pid,
 		.parent_tgid = p->parent_tgid,
 		.start_ns = p->start_ns,
-		.seen_ns = b->seen_ns,
 		.rank = p->rank,
 		.local_rank = p->local_rank,
 		.world_size = p->world_size,
 		.is_child = p->is_child,
-		.dead = p->dead || b->dead,
-		.exit_code = b->exit_code,
-		.exit_signal = b->exit_signal,
-		.exit_ns = b->exit_ns,
 		.job = p->job,
 		.name = p->name,
 		.container = p->container,
@@ -215,33 +206,57 @@ int retold_proc(struct model *m, const struct event *e)
 		.streams = p->streams,
 		.marks = p->marks,
 		.calls = p->calls,
-		.io_bytes = b->io_bytes,
-		.prev_io_bytes = b->prev_io_bytes,
-		.n_ops = b->n_ops > p->n_ops ? b->n_ops : p->n_ops,
 		.steps = p->steps,
 		.next = p->next,
 		.last_op = p->last_op,
-		.last_call_ns = b->last_call_ns,
-		.attached_ns = b->attached_ns,
-		.last_sync_ns = b->last_sync_ns,
-		.io_seen_ns = b->io_seen_ns,
-		.prev_io_seen_ns = b->prev_io_seen_ns,
-		.cuda_error = b->cuda_error,
-		.cuda_error_call = e->retold.text[0],
-		.cuda_error_name = e->retold.text[1],
-		.cuda_error_ns = b->cuda_error_ns,
-		.throttled_ns = b->throttled_ns,
-		.throttle_seen_ns = b->throttle_seen_ns,
-		.prev_throttled_ns = b->prev_throttled_ns,
-		.prev_throttle_seen_ns = b->prev_throttle_seen_ns,
-		.quota_cores = double_of(b->quota_bits),
-		.n_gpu_spans = b->n_gpu_spans,
-		.shed = b->shed & ((1u << PROBE_GROUPS) - 1),
+		.dead = p->dead,
+		.n_ops = p->n_ops,
 	};
+}
+
+static void proc_state_take(struct proc *p, const struct retold_proc *b, const char *const *text)
+{
+	p->seen_ns = b->seen_ns;
+	p->dead = p->dead || b->dead;
+	p->exit_code = b->exit_code;
+	p->exit_signal = b->exit_signal;
+	p->exit_ns = b->exit_ns;
+	p->io_bytes = b->io_bytes;
+	p->prev_io_bytes = b->prev_io_bytes;
+	p->n_ops = b->n_ops > p->n_ops ? b->n_ops : p->n_ops;
+	p->last_call_ns = b->last_call_ns;
+	p->attached_ns = b->attached_ns;
+	p->last_sync_ns = b->last_sync_ns;
+	p->io_seen_ns = b->io_seen_ns;
+	p->prev_io_seen_ns = b->prev_io_seen_ns;
+	p->cuda_error = b->cuda_error;
+	p->cuda_error_call = text[0];
+	p->cuda_error_name = text[1];
+	p->cuda_error_ns = b->cuda_error_ns;
+	p->throttled_ns = b->throttled_ns;
+	p->throttle_seen_ns = b->throttle_seen_ns;
+	p->prev_throttled_ns = b->prev_throttled_ns;
+	p->prev_throttle_seen_ns = b->prev_throttle_seen_ns;
+	p->quota_cores = double_of(b->quota_bits);
+	p->n_gpu_spans = b->n_gpu_spans;
+	p->shed = b->shed & ((1u << PROBE_GROUPS) - 1);
 	for (int i = 0; i < CALL_CLASS_MAX; i++)
 		p->call_ns[i] = b->call_ns[i];
 	for (int i = 0; i < GPU_SPANS_KEPT; i++)
 		p->gpu_spans[i] = (struct gpu_span){ b->gpu_spans[i].ts_ns, b->gpu_spans[i].gpu_ns };
+}
+
+int retold_proc(struct model *m, const struct event *e)
+{
+	const struct retold_proc *b = e->retold.body;
+	struct proc_own *own = proc_get(m, event_proc(e), e->ts_ns);
+	struct proc *p = own ? &own->p : NULL;
+
+	if (!p)
+		return -ENOMEM;
+	own->first_ns = b->first_ns;
+	*p = proc_who(p);
+	proc_state_take(p, b, e->retold.text);
 	steps_take(own, &b->steps);
 	return 0;
 }
@@ -249,7 +264,7 @@ int retold_proc(struct model *m, const struct event *e)
 int retold_task(struct model *m, const struct event *e)
 {
 	const struct retold_task *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct task_own *own = p && !p->p.dead ? task_get(p, e->tid) : NULL;
 	struct task *t = own ? &own->t : NULL;
 	const char *const *text = e->retold.text;

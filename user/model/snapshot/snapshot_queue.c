@@ -164,7 +164,7 @@ static struct capture *capture_of(struct proc_own *p, uint64_t id)
 int retold_stream(struct model *m, const struct event *e)
 {
 	const struct retold_stream *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct stream *s = p ? stream_get(p, b->handle, e->tid) : NULL;
 
 	if (!s || b->lane < 0 || b->lane > 256)
@@ -196,7 +196,7 @@ static struct op *op_told(const struct proc_own *p, uint64_t id)
 int retold_item(struct model *m, const struct event *e)
 {
 	const struct retold_item *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct stream *s = p ? retold_stream_of(p, b->stream, b->lane) : NULL;
 	struct stream *dep = p && b->has_dep ? retold_stream_of(p, b->dep, b->dep_lane) : NULL;
 	uint64_t pos = s ? s->pos : 0;
@@ -225,7 +225,7 @@ int retold_item(struct model *m, const struct event *e)
 int retold_mark(struct model *m, const struct event *e)
 {
 	const struct retold_mark *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct stream *s = p ? retold_stream_of(p, b->stream, b->stream_lane) : NULL;
 	struct mark *k;
 
@@ -249,7 +249,7 @@ int retold_mark(struct model *m, const struct event *e)
 int retold_call(struct model *m, const struct event *e)
 {
 	const struct retold_call *b = e->retold.body;
-	struct proc_own *p = proc_get(m, e->tgid, e->ts_ns);
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct stream *s = p && b->has_stream ? retold_stream_of(p, b->stream, b->lane) : NULL;
 	struct call_own *c;
 

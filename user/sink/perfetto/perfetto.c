@@ -68,7 +68,7 @@ static void generic_args(struct perfetto_sink *p, const struct event *e)
 static void generic_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	const char *name = e->generic.track && *e->generic.track ? e->generic.track : "events";
-	struct track *track = thread_child_track(p, m, TRACK_KIND_SPANS, e->tgid, e->tid, name);
+	struct track *track = thread_child_track(p, m, TRACK_KIND_SPANS, event_proc(e), e->tid, name);
 	bool is_span = e->kind == EV_SPAN, cut;
 	uint64_t begin_ns = is_span ? e->generic.begin_ns : e->ts_ns, end_ns = e->ts_ns, lane;
 
@@ -85,7 +85,7 @@ static void attach_draw(struct perfetto_sink *p, const struct event *e, const st
 	struct track_key key = { .kind = TRACK_KIND_RANKTRACE };
 	struct track *track = track_get(p, key, UUID_RANKTRACE, "attach");
 	uint64_t begin_ns = e->attach.begin_ns, end_ns = e->ts_ns > begin_ns ? e->ts_ns : begin_ns, lane;
-	const struct proc *proc = model_proc(m, e->tgid);
+	const struct proc *proc = model_proc(m, event_proc(e));
 	bool cut;
 
 	lane = track_lane(p, track, SPAN_LANES_MAX, &begin_ns, &end_ns, &cut);
@@ -104,7 +104,7 @@ static void tier_draw(struct perfetto_sink *p, const struct event *e, const stru
 {
 	static const char *const names[] = { "probes: none", "probes: calls and waits", "probes: all" };
 
-	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, e->tgid), e->ts_ns, OWN, names[e->tier.tier]);
+	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, event_proc(e)), e->ts_ns, OWN, names[e->tier.tier]);
 	if (e->tier.incident)
 		event_u64(&p->file, "finding", e->tier.incident);
 	event_close(&p->file);
@@ -120,7 +120,7 @@ static void budget_draw(struct perfetto_sink *p, const struct event *e, const st
 		return;
 	if (e->budget.what != BUDGET_KEPT)
 		snprintf(title, sizeof(title), "%s%s", what[e->budget.what], probe_group_what(e->budget.group));
-	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, e->tgid), e->ts_ns, OWN, NULL);
+	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, event_proc(e)), e->ts_ns, OWN, NULL);
 	event_title(&p->file, title);
 	event_u64(&p->file, "hits_per_s", e->budget.hits_per_s);
 	event_u64(&p->file, "node_hits_per_s", e->budget.node_hits_per_s);
@@ -139,10 +139,10 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_TICK: ops_age(p, m->now_ns); return 0;
 	case EV_PROC:
 	case EV_COMM_SEEN:
-		process_uuid(p, m, e->tgid);
-		process_rename(p, m, e->tgid);
+		process_uuid(p, m, event_proc(e));
+		process_rename(p, m, event_proc(e));
 		return 0;
-	case EV_THREAD: thread_rename(p, e->tgid, e->tid, e->thread.name); return 0;
+	case EV_THREAD: thread_rename(p, event_proc(e), e->tid, e->thread.name); return 0;
 	case EV_ATTACH: attach_draw(p, e, m); return 0;
 	case EV_TIER: tier_draw(p, e, m); return 0;
 	case EV_BUDGET: budget_draw(p, e, m); return 0;
@@ -151,7 +151,7 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_SPAN:
 	case EV_INSTANT: generic_draw(p, e, m); return 0;
 	case EV_COUNTER:
-		track = process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, e->generic.name);
+		track = process_child_uuid(p, m, TRACK_KIND_COUNTER, event_proc(e), e->generic.name);
 		counter_draw(p, track, e->ts_ns, e->generic.value);
 		return 0;
 	case EV_GPU_SAMPLE:
@@ -257,7 +257,9 @@ static int perfetto_incident(struct sink *base, const struct incident *i, const 
 	finding_draw(p, UUID_FINDINGS, i);
 	for (int k = 0; k < i->f.n_ranks; k++)
 		if (i->f.pids[k])
-			finding_draw(p, process_child_uuid(p, m, TRACK_KIND_FINDINGS, i->f.pids[k], "findings"), i);
+			finding_draw(p,
+				     process_child_uuid(p, m, TRACK_KIND_FINDINGS, finding_proc(&i->f, k), "findings"),
+				     i);
 	return trace_flush_due(&p->file, m->now_ns);
 }
 

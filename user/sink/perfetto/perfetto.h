@@ -27,8 +27,8 @@ enum track_kind {
 	TRACK_KIND_MACHINE,
 };
 
-struct track_key { /* what stands for one track; unused parts zero */
-	uint32_t kind, tgid, tid, reserved;
+struct track_key {                      /* what stands for one track; unused parts zero */
+	uint32_t kind, node, tgid, tid; /* node: the host's number; tgid: or an index there */
 	uint64_t a, b, c; /* ids of the kind: address and hash of a communicator, stream, address of a name */
 };
 
@@ -50,20 +50,25 @@ struct track {
 };
 
 struct call_key {
-	uint32_t tid, reserved;
+	uint32_t tid, node;
 	uint64_t ts_ns;
 };
 
 struct pending_call { /* an API call whose operation has not been drawn */
 	struct call_key key;
-	uint64_t end_ns;
-	uint32_t tgid;
+	uint64_t end_ns, proc;
 	enum op_kind op;
 	UT_hash_handle hh;
 };
 
+struct thread_key {
+	uint32_t node, tid;
+};
+
 struct thread { /* what one thread is in the middle of */
-	uint32_t tid, tgid;
+	struct thread_key key;
+	uint32_t tid;
+	uint64_t proc;
 	struct pending_call *last_call;
 	uint64_t sync_begin_ns, init_begin_ns, group_begin_ns, call_begin_ns; /* 0: not in it */
 	const char *call_name;
@@ -116,15 +121,16 @@ struct track *track_get(struct perfetto_sink *p, struct track_key key, uint64_t 
 struct track *track_find(struct perfetto_sink *p, const struct track_key *key); /* NULL none */
 void descriptor_write(struct perfetto_sink *p, uint64_t uuid, uint64_t parent, const char *name, bool counter);
 void global_tracks_write(struct perfetto_sink *p);
-uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid);
+/* `proc`: proc_key(). */
+uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc);
 /* Writes the process' name again when it says more now (the GPU becomes known with its first communicator). */
-void process_rename(struct perfetto_sink *p, const struct model *m, uint32_t tgid);
-uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid, uint32_t tid);
-void thread_rename(struct perfetto_sink *p, uint32_t tgid, uint32_t tid, const char *name);
+void process_rename(struct perfetto_sink *p, const struct model *m, uint64_t proc);
+uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc, uint32_t tid);
+void thread_rename(struct perfetto_sink *p, uint64_t proc, uint32_t tid, const char *name);
 /* Track of its own for one thread or process; `name` is a constant or interned, one track for each address. */
-struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				 uint32_t tid, const char *name);
-uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 			    const char *name);
 struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op);
 void tracks_free(struct perfetto_sink *p);
@@ -141,7 +147,7 @@ uint64_t track_lane(struct perfetto_sink *p, struct track *t, int lanes_max, uin
 /* perfetto_gpu.c: GPUs, pressure and the kernel log. */
 void machine_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
 /* A counter of one part of the machine, all of whose tracks lie in `group`; `index` tells parts apart. */
-void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns,
+void machine_counter_draw(struct perfetto_sink *p, uint64_t part, const char *group, const char *name, uint64_t ts_ns,
 			  int64_t value);
 
 /* perfetto_port.c: ports of RDMA devices. */

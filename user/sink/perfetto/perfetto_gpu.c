@@ -10,14 +10,20 @@
 
 static const char KERNEL[] = "kernel";
 
-/* `index`: a GPU's, or GPU_INDEX_ALL for the machine; ports begin past the GPUs (perfetto_port.c). */
-void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *group, const char *name, uint64_t ts_ns,
+/* `part`: the host's number << 32 | a GPU's index, or GPU_INDEX_ALL for the machine; ports begin past the GPUs
+ * (perfetto_port.c). */
+void machine_counter_draw(struct perfetto_sink *p, uint64_t part, const char *group, const char *name, uint64_t ts_ns,
 			  int64_t value)
 {
-	struct track_key parent = { .kind = TRACK_KIND_MACHINE, .tgid = index, .a = (uintptr_t)TRACK_KIND_MACHINE };
-	struct track_key key = {
-		.kind = TRACK_KIND_COUNTER, .tgid = index, .reserved = TRACK_KIND_MACHINE, .a = (uintptr_t)name
-	};
+	struct track_key parent = { .kind = TRACK_KIND_MACHINE,
+				    .node = part >> 32,
+				    .tgid = (uint32_t)part,
+				    .a = (uintptr_t)TRACK_KIND_MACHINE };
+	struct track_key key = { .kind = TRACK_KIND_COUNTER,
+				 .node = part >> 32,
+				 .tgid = (uint32_t)part,
+				 .tid = TRACK_KIND_MACHINE, /* no thread's */
+				 .a = (uintptr_t)name };
 	struct track *t = track_find(p, &key);
 
 	if (!t)
@@ -27,9 +33,9 @@ void machine_counter_draw(struct perfetto_sink *p, uint32_t index, const char *g
 	event_close(&p->file);
 }
 
-static void group_name(char *to, size_t size, const struct model *m, uint32_t index)
+static void group_name(char *to, size_t size, const struct model *m, uint32_t node, uint32_t index)
 {
-	const struct gpu *g = model_gpu(m, index);
+	const struct gpu *g = node_gpu(model_node(m, node), index);
 
 	snprintf(to, size, "GPU %u", index);
 	for (const struct proc *q = m->procs; g && q; q = q->next)
@@ -52,18 +58,19 @@ static void sample_draw(struct perfetto_sink *p, const struct event *e, const st
 	};
 	char group[48];
 
-	group_name(group, sizeof(group), m, s->index);
+	group_name(group, sizeof(group), m, e->node, s->index);
 	for (int i = 0; i < 3 && s->window_ns; i++)
 		if (shares[i].value >= 0)
-			machine_counter_draw(p, s->index, group, shares[i].name, e->ts_ns,
+			machine_counter_draw(p, proc_key(e->node, s->index), group, shares[i].name, e->ts_ns,
 					     (int64_t)(shares[i].value + 0.5));
 	if (s->power_mw != GPU_NOT_TOLD)
-		machine_counter_draw(p, s->index, group, "power W", e->ts_ns, s->power_mw / 1000);
+		machine_counter_draw(p, proc_key(e->node, s->index), group, "power W", e->ts_ns, s->power_mw / 1000);
 	if (s->sm_clock_mhz != GPU_NOT_TOLD)
-		machine_counter_draw(p, s->index, group, "SM clock MHz", e->ts_ns, s->sm_clock_mhz);
+		machine_counter_draw(p, proc_key(e->node, s->index), group, "SM clock MHz", e->ts_ns, s->sm_clock_mhz);
 	if (s->temperature_c != GPU_NOT_TOLD)
-		machine_counter_draw(p, s->index, group, "temperature C", e->ts_ns, s->temperature_c);
-	machine_counter_draw(p, s->index, group, "slowdown reasons", e->ts_ns, (int64_t)s->slowdown);
+		machine_counter_draw(p, proc_key(e->node, s->index), group, "temperature C", e->ts_ns,
+				     s->temperature_c);
+	machine_counter_draw(p, proc_key(e->node, s->index), group, "slowdown reasons", e->ts_ns, (int64_t)s->slowdown);
 }
 
 static void health_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
@@ -79,16 +86,18 @@ static void health_draw(struct perfetto_sink *p, const struct event *e, const st
 	};
 	char group[48];
 
-	group_name(group, sizeof(group), m, h->index);
+	group_name(group, sizeof(group), m, e->node, h->index);
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		if (counters[i].value != ~0ull)
-			machine_counter_draw(p, h->index, group, counters[i].name, e->ts_ns,
+			machine_counter_draw(p, proc_key(e->node, h->index), group, counters[i].name, e->ts_ns,
 					     (int64_t)counters[i].value);
 }
 
 static void log_draw(struct perfetto_sink *p, const struct event *e)
 {
-	struct track_key key = { .kind = TRACK_KIND_MACHINE, .tgid = GPU_INDEX_ALL, .a = (uintptr_t)KERNEL };
+	struct track_key key = {
+		.kind = TRACK_KIND_MACHINE, .node = e->node, .tgid = GPU_INDEX_ALL, .a = (uintptr_t)KERNEL
+	};
 	uint64_t track = track_uuid(p, track_get(p, key, 0, "kernel log"));
 
 	event_open(&p->file, TYPE_INSTANT, track, e->ts_ns, KERNEL, e->kernel_log.class);
@@ -106,8 +115,9 @@ static void pressure_draw(struct perfetto_sink *p, const struct event *e, const 
 		{ "memory pressure some %", "memory pressure full %" },
 		{ "I/O pressure some %", "I/O pressure full %" },
 	};
-	const struct proc *proc = e->tgid ? model_proc(m, e->tgid) : NULL;
-	const struct pressure *now = e->tgid ? proc ? &proc->pressure : NULL : &m->gpus.host;
+	const struct proc *proc = e->tgid ? model_proc(m, event_proc(e)) : NULL;
+	const struct node *node = model_node(m, e->node);
+	const struct pressure *now = e->tgid ? proc ? &proc->pressure : NULL : node ? &node->pressure : NULL;
 
 	if (!now || !now->prev_ns || now->ts_ns <= now->prev_ns)
 		return;
@@ -119,10 +129,11 @@ static void pressure_draw(struct perfetto_sink *p, const struct event *e, const 
 			if (!(now->known >> (2 * r + full) & 1))
 				continue;
 			if (!e->tgid)
-				machine_counter_draw(p, GPU_INDEX_ALL, "host", names[r][full], e->ts_ns, percent);
+				machine_counter_draw(p, proc_key(e->node, GPU_INDEX_ALL), "host", names[r][full],
+						     e->ts_ns, percent);
 			else if (!r) {
 				event_open(&p->file, TYPE_COUNTER,
-					   process_child_uuid(p, m, TRACK_KIND_COUNTER, e->tgid, names[r][full]),
+					   process_child_uuid(p, m, TRACK_KIND_COUNTER, event_proc(e), names[r][full]),
 					   e->ts_ns, NULL, NULL);
 				pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, percent);
 				event_close(&p->file);

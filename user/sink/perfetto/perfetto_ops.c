@@ -19,7 +19,7 @@ static const char CATEGORY[] = "nccl";
 
 int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e)
 {
-	struct call_key key = { .tid = e->tid, .ts_ns = e->ts_ns };
+	struct call_key key = { .tid = e->tid, .node = e->node, .ts_ns = e->ts_ns };
 	struct pending_call *c;
 
 	HASH_FIND(hh, p->calls, &key, sizeof(key), c);
@@ -29,7 +29,7 @@ int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e)
 	if (!c)
 		return -ENOMEM;
 	c->key = key;
-	c->tgid = e->tgid;
+	c->proc = event_proc(e);
 	c->op = e->op.op;
 	c->end_ns = e->ts_ns + CALL_NS;
 	HASH_ADD(hh, p->calls, key, sizeof(c->key), c);
@@ -161,20 +161,19 @@ static void graph_spread(struct drawn_op *d, const struct op *op)
 
 static void captured_draw(struct perfetto_sink *p, const struct op *op, const struct model *m)
 {
-	struct call_key key = { .tid = op->tid, .ts_ns = op->call_ns };
+	struct call_key key = { .tid = op->tid, .node = op->member->proc->key >> 32, .ts_ns = op->call_ns };
 	struct pending_call *c;
 
 	HASH_FIND(hh, p->calls, &key, sizeof(key), c);
 	if (!c)
 		return;
-	call_draw(p, thread_uuid(p, m, c->tgid, c->key.tid), c->op, c->key.ts_ns, c->key.ts_ns + CAPTURED_NS, 0, true);
+	call_draw(p, thread_uuid(p, m, c->proc, c->key.tid), c->op, c->key.ts_ns, c->key.ts_ns + CAPTURED_NS, 0, true);
 	call_free(p, c);
 }
 
 static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct op *op, const struct model *m)
 {
-	struct call_key key = { .tid = op->tid, .ts_ns = op->call_ns };
-	uint32_t tgid = op->member->proc->tgid;
+	struct call_key key = { .tid = op->tid, .node = op->member->proc->key >> 32, .ts_ns = op->call_ns };
 	struct pending_call *c;
 	uint64_t begin_ns = op->start_bound_ns ? op->start_bound_ns : op->enqueue_ns;
 	uint64_t end_ns = op->end_ns ? op->end_ns : m->now_ns;
@@ -183,7 +182,7 @@ static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct
 	begin_ns = begin_ns > op->call_ns ? begin_ns : op->call_ns; /* no bound: an open group */
 	*d = (struct drawn_op){
 		.stream = stream_track(p, m, op),
-		.thread_uuid = c ? thread_uuid(p, m, tgid, op->tid) : 0,
+		.thread_uuid = c ? thread_uuid(p, m, op->member->proc->key, op->tid) : 0,
 		.begin_ns = begin_ns,
 		.end_ns = end_ns > begin_ns ? end_ns : begin_ns,
 		.call_ns = op->call_ns,
@@ -296,7 +295,7 @@ void ops_finish(struct perfetto_sink *p, const struct model *m)
 	while (p->oldest)
 		gather_draw(p, p->oldest);
 	HASH_ITER (hh, p->calls, c, next) {
-		call_draw(p, thread_uuid(p, m, c->tgid, c->key.tid), c->op, c->key.ts_ns, c->end_ns, 0, false);
+		call_draw(p, thread_uuid(p, m, c->proc, c->key.tid), c->op, c->key.ts_ns, c->end_ns, 0, false);
 		call_free(p, c);
 	}
 }

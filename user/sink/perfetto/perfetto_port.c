@@ -10,9 +10,14 @@
 
 #define INDEX_FIRST 0x10000u /* among the machine's parts, behind the GPUs */
 
-static const struct port *port_by_index(const struct model *m, uint32_t index)
+static uint64_t part_of(const struct port *p)
 {
-	const struct port *p = m->ports;
+	return proc_key(p->node->number, INDEX_FIRST + p->index);
+}
+
+static const struct port *port_by_index(const struct node *n, uint32_t index)
+{
+	const struct port *p = n ? n->ports : NULL;
 
 	while (p && p->index != index)
 		p = p->next;
@@ -26,7 +31,7 @@ static void rate_draw(struct perfetto_sink *s, const struct port *p, const char 
 
 	if (!before || now->taken_ns <= before->taken_ns || now->counters[counter] == PORT_NOT_COUNTED)
 		return;
-	machine_counter_draw(s, INDEX_FIRST + p->index, group, name, now->ts_ns,
+	machine_counter_draw(s, part_of(p), group, name, now->ts_ns,
 			     (int64_t)(port_grown(now, before, counter) * 1e9 / (now->taken_ns - before->taken_ns)));
 }
 
@@ -36,13 +41,13 @@ static void errors_draw(struct perfetto_sink *s, const struct port *p, const cha
 
 	for (int c = PORT_SYMBOL_ERRORS; before && c < PORT_COUNTERS; c++)
 		if (port_grown(now, before, c))
-			machine_counter_draw(s, INDEX_FIRST + p->index, group, port_counter_name(c), now->ts_ns,
+			machine_counter_draw(s, part_of(p), group, port_counter_name(c), now->ts_ns,
 					     (int64_t)port_grown(now, &p->first, c));
 }
 
 void port_event_draw(struct perfetto_sink *s, const struct event *e, const struct model *m)
 {
-	const struct port *p = port_by_index(m, e->port.index);
+	const struct port *p = port_by_index(model_node(m, e->node), e->port.index);
 	char group[128];
 
 	if (!p || !p->n_looks)
@@ -51,7 +56,7 @@ void port_event_draw(struct perfetto_sink *s, const struct event *e, const struc
 		 *p->netdev ? " · " : "", p->netdev);
 	rate_draw(s, p, group, PORT_SENT_BYTES, "sent bytes/s");
 	rate_draw(s, p, group, PORT_RECEIVED_BYTES, "received bytes/s");
-	machine_counter_draw(s, INDEX_FIRST + p->index, group, "up", e->ts_ns,
+	machine_counter_draw(s, part_of(p), group, "up", e->ts_ns,
 			     !port_look(p, 0)->gone && port_look(p, 0)->state == PORT_STATE_ACTIVE);
 	errors_draw(s, p, group);
 }

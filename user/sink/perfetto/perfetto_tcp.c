@@ -14,28 +14,28 @@
 
 static bool is_pair(const struct tcp_connection *a, const struct tcp_connection *b)
 {
-	if (a->tgid != b->tgid || !a->peer != !b->peer)
+	if (a->proc != b->proc || !a->peer != !b->peer)
 		return false;
-	return a->peer ? a->peer->tgid == b->peer->tgid : !strcmp(a->remote, b->remote);
+	return a->peer ? a->peer->proc == b->peer->proc : !strcmp(a->remote, b->remote);
 }
 
-static void rank_name(char *to, size_t size, const struct model *m, uint32_t tgid)
+static void rank_name(char *to, size_t size, const struct model *m, uint64_t proc)
 {
-	const struct proc *p = model_proc(m, tgid);
+	const struct proc *p = model_proc(m, proc);
 
 	if (p && p->rank >= 0)
 		snprintf(to, size, "rank %d", p->rank);
 	else
-		snprintf(to, size, "pid %u", tgid);
+		snprintf(to, size, "pid %u", (uint32_t)proc);
 }
 
 static uint32_t pair_index(const struct tcp_connection *c)
 {
-	uint64_t h = c->tgid * 0x9e3779b97f4a7c15ull;
+	uint64_t h = c->proc * 0x9e3779b97f4a7c15ull;
 
 	for (const char *s = c->peer ? "" : c->remote; *s; s++)
 		h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
-	h = (h ^ (c->peer ? c->peer->tgid : 0)) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ (c->peer ? c->peer->proc : 0)) * 0x9e3779b97f4a7c15ull;
 	return INDEX_FIRST | (uint32_t)(h >> 33);
 }
 
@@ -57,9 +57,9 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 		again += tcp_grown(now, before, TCP_RETRANSMITS) / seconds;
 		rtt = tcp_value(now, TCP_RTT, 0) > rtt ? tcp_value(now, TCP_RTT, 0) : rtt;
 	}
-	rank_name(from, sizeof(from), m, first->tgid);
+	rank_name(from, sizeof(from), m, first->proc);
 	if (first->peer)
-		rank_name(to, sizeof(to), m, first->peer->tgid);
+		rank_name(to, sizeof(to), m, first->peer->proc);
 	else
 		snprintf(to, sizeof(to), "%s", first->remote);
 	snprintf(group, sizeof(group), "TCP %s → %s", from, to);
@@ -73,7 +73,7 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 /* Once a look at all: with the first connection of the pair. */
 void tcp_event_draw(struct perfetto_sink *s, const struct event *e, const struct model *m)
 {
-	const struct tcp_connection *c = tcp_connection_of(m, e->tcp.index);
+	const struct tcp_connection *c = tcp_connection_of(m, e->node, e->tcp.index);
 
 	if (!c || c->n_looks < 2)
 		return;

@@ -12,17 +12,19 @@ static const char SYNC[] = "sync", SCHED[] = "sched", NCCL[] = "nccl", GRAPH[] =
 
 static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 {
+	struct thread_key key = { e->node, e->tid };
 	struct thread *t;
 
-	HASH_FIND_INT(p->threads, &e->tid, t);
+	HASH_FIND(hh, p->threads, &key, sizeof(key), t);
 	if (t || !e->tid)
 		return t;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
+	t->key = key;
 	t->tid = e->tid;
-	t->tgid = e->tgid;
-	HASH_ADD_INT(p->threads, tid, t);
+	t->proc = event_proc(e);
+	HASH_ADD(hh, p->threads, key, sizeof(t->key), t);
 	return t;
 }
 
@@ -60,17 +62,17 @@ static void thread_moved_on(struct perfetto_sink *p, struct thread *t, uint64_t 
 {
 	call_bound(t, ts_ns);
 	if (t->sync_begin_ns && t->sync_begin_ns < ts_ns)
-		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->sync_begin_ns, ts_ns - 1, SYNC,
+		slice_left_open(p, thread_uuid(p, m, t->proc, t->tid), t->sync_begin_ns, ts_ns - 1, SYNC,
 				sync_name(t->sync_kind));
 	if (t->call_begin_ns && t->call_begin_ns < ts_ns)
-		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->call_begin_ns, ts_ns - 1, CUDA, t->call_name);
+		slice_left_open(p, thread_uuid(p, m, t->proc, t->tid), t->call_begin_ns, ts_ns - 1, CUDA, t->call_name);
 	t->sync_begin_ns = t->call_begin_ns = 0;
 }
 
 static void sync_ended(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	uint64_t begin_ns = e->sync.begin_ns ? e->sync.begin_ns : t->sync_begin_ns;
-	uint64_t track = thread_uuid(p, m, e->tgid, e->tid);
+	uint64_t track = thread_uuid(p, m, event_proc(e), e->tid);
 
 	t->sync_begin_ns = 0;
 	if (!begin_ns || begin_ns > e->ts_ns)
@@ -90,7 +92,7 @@ static void sync_ended(struct perfetto_sink *p, struct thread *t, const struct e
 /* A driver call that returned. */
 static void call_ended(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	uint64_t begin_ns = e->call.begin_ns, track = thread_uuid(p, m, e->tgid, e->tid);
+	uint64_t begin_ns = e->call.begin_ns, track = thread_uuid(p, m, event_proc(e), e->tid);
 
 	if (t->call_begin_ns == begin_ns)
 		t->call_begin_ns = 0; /* the one that was told while it was open */
@@ -118,7 +120,8 @@ static void call_still_open(struct perfetto_sink *p, struct thread *t, const str
 
 static void error_drawn(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
-	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, e->tgid, e->tid), e->ts_ns, CUDA, e->cuda_error.error);
+	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, event_proc(e), e->tid), e->ts_ns, CUDA,
+		   e->cuda_error.error);
 	event_interned(&p->file, "call", e->cuda_error.call);
 	event_i64(&p->file, "result", e->cuda_error.result);
 	event_close(&p->file);
@@ -134,7 +137,7 @@ static void group_changed(struct perfetto_sink *p, struct thread *t, const struc
 	if (t->group_depth && --t->group_depth)
 		return;
 	if (t->group_begin_ns)
-		slice_draw(p, thread_uuid(p, m, e->tgid, e->tid), t->group_begin_ns, e->ts_ns, NCCL, "ncclGroup");
+		slice_draw(p, thread_uuid(p, m, event_proc(e), e->tid), t->group_begin_ns, e->ts_ns, NCCL, "ncclGroup");
 	t->group_begin_ns = 0;
 }
 
@@ -150,9 +153,9 @@ static int op_called(struct perfetto_sink *p, struct thread *t, const struct eve
 
 static void comm_ready(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	uint64_t track = thread_uuid(p, m, e->tgid, e->tid);
+	uint64_t track = thread_uuid(p, m, event_proc(e), e->tid);
 
-	process_rename(p, m, e->tgid);
+	process_rename(p, m, event_proc(e));
 	if (!t->init_begin_ns)
 		return;
 	event_open(&p->file, TYPE_SLICE_BEGIN, track, t->init_begin_ns, NCCL, comm_init_kind_name(t->init_kind));
@@ -173,14 +176,14 @@ static void comm_gone(struct perfetto_sink *p, struct thread *t, const struct ev
 	unsigned int kind = e->comm_gone.kind;
 
 	thread_moved_on(p, t, e->ts_ns, m);
-	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, e->tgid, e->tid), e->ts_ns, NCCL,
+	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, event_proc(e), e->tid), e->ts_ns, NCCL,
 		   kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "ncclCommGone");
 	event_close(&p->file);
 }
 
 static void task_was_off(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
-	struct track *track = thread_child_track(p, m, TRACK_KIND_STATE, e->tgid, e->tid, "state");
+	struct track *track = thread_child_track(p, m, TRACK_KIND_STATE, event_proc(e), e->tid, "state");
 	uint64_t begin_ns = e->off.begin_ns, end_ns = e->ts_ns > begin_ns ? e->ts_ns : begin_ns, lane;
 	bool cut;
 
@@ -194,7 +197,7 @@ static void task_was_off(struct perfetto_sink *p, const struct event *e, const s
 
 static uint64_t blocked_uuid(struct perfetto_sink *p, const struct model *m, const struct thread *t)
 {
-	return track_uuid(p, thread_child_track(p, m, TRACK_KIND_BLOCKED, t->tgid, t->tid, "D state"));
+	return track_uuid(p, thread_child_track(p, m, TRACK_KIND_BLOCKED, t->proc, t->tid, "D state"));
 }
 
 static void blocked_ended(struct perfetto_sink *p, struct thread *t, uint64_t ts_ns, const struct model *m)
@@ -230,7 +233,7 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 static void calls_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
 {
 	bool in_call = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns || t->call_begin_ns;
-	uint64_t track = in_call ? thread_uuid(p, m, t->tgid, t->tid) : 0;
+	uint64_t track = in_call ? thread_uuid(p, m, t->proc, t->tid) : 0;
 
 	if (t->init_begin_ns)
 		slice_left_open(p, track, t->init_begin_ns, ns, NCCL, comm_init_kind_name(t->init_kind));
@@ -260,7 +263,7 @@ void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const
 	if (e->tier.tier && e->tier.before)
 		return;
 	HASH_ITER (hh, p->threads, t, next)
-		if (t->tgid == e->tgid)
+		if (t->proc == event_proc(e))
 			calls_finish(p, t, e->tier.before ? e->ts_ns : 0, m);
 }
 
@@ -272,9 +275,9 @@ void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const st
 	if (e->budget.what != BUDGET_SHED || e->budget.group != PROBES_CALLS)
 		return;
 	HASH_ITER (hh, p->threads, t, next) {
-		if (t->tgid != e->tgid || !t->call_begin_ns)
+		if (t->proc != event_proc(e) || !t->call_begin_ns)
 			continue;
-		slice_left_open(p, thread_uuid(p, m, t->tgid, t->tid), t->call_begin_ns, e->ts_ns, CUDA, t->call_name);
+		slice_left_open(p, thread_uuid(p, m, t->proc, t->tid), t->call_begin_ns, e->ts_ns, CUDA, t->call_name);
 		t->call_begin_ns = 0;
 	}
 }
@@ -286,7 +289,7 @@ static void thread_exited(struct perfetto_sink *p, struct thread *t, const struc
 	free(t);
 	if (!e->exit.last)
 		return;
-	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, e->tgid), e->ts_ns, SCHED, "exit");
+	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, event_proc(e)), e->ts_ns, SCHED, "exit");
 	event_i64(&p->file, e->exit.signal ? "signal" : "code", e->exit.signal ? e->exit.signal : e->exit.code);
 	event_close(&p->file);
 }
@@ -315,7 +318,7 @@ static void graph_event(struct perfetto_sink *p, struct thread *t, const struct 
 	unsigned int kind = e->capture.kind;
 
 	thread_moved_on(p, t, e->ts_ns, m);
-	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, e->tgid, e->tid), e->ts_ns, GRAPH,
+	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, event_proc(e), e->tid), e->ts_ns, GRAPH,
 		   kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "graph");
 	if (e->capture.exec)
 		event_pointer(&p->file, "exec", e->capture.exec);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
+
 static size_t descriptor_open(struct perfetto_sink *p, uint64_t uuid, uint64_t parent)
 {
 	struct pb *b = &p->file.packet;
@@ -99,7 +101,9 @@ static void process_place(char *buf, size_t size, const struct proc *proc)
 /* "rank 5 · host · GPU 3 · pod 6a1e5c3b"; a rank's child "rank 5 · dataloader pid 4712"; no rank: its own name. */
 static void process_name(char *buf, size_t size, const struct model *m, const struct proc *proc, uint32_t tgid)
 {
-	const char *name = proc && proc->name ? proc->name : "", *host = m->host ? m->host : "";
+	const char *name = proc && proc->name ? proc->name : "", *host = m->merged && proc ? proc->node->name
+									 : m->host         ? m->host
+											   : "";
 	int device = proc ? process_device(proc) : -1;
 	char gpu[24] = "", place[48];
 
@@ -119,6 +123,12 @@ static int process_order(const struct proc *proc)
 	return proc && proc->rank >= 0 ? 2 * proc->rank + proc->is_child : 1 << 30;
 }
 
+/* The format knows one host: a process of another gets a number that no pid is. */
+static uint64_t shown_pid(const struct track *t)
+{
+	return t->key.node << PID_BITS ^ t->key.tgid;
+}
+
 static void process_write(struct perfetto_sink *p, const struct track *t, const struct proc *proc)
 {
 	struct pb *b = &p->file.packet;
@@ -126,23 +136,23 @@ static void process_write(struct perfetto_sink *p, const struct track *t, const 
 
 	pb_i64(b, TRACK_ORDER, process_order(proc));
 	inner = pb_open(b, TRACK_PROCESS);
-	pb_u64(b, PROCESS_PID, t->key.tgid);
+	pb_u64(b, PROCESS_PID, shown_pid(t));
 	packet_text(b, PROCESS_NAME, t->name);
 	pb_close(b, inner);
 	descriptor_close(p, at);
 }
 
-uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid)
+uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint64_t id)
 {
-	struct track_key key = { .kind = TRACK_KIND_PROCESS, .tgid = tgid };
+	struct track_key key = { .kind = TRACK_KIND_PROCESS, .node = id >> 32, .tgid = (uint32_t)id };
 	struct track *t = track_find(p, &key);
 	const struct proc *proc;
 	char name[256];
 
 	if (t && t->n_lanes)
 		return t->lanes[0].uuid;
-	proc = model_proc(m, tgid);
-	process_name(name, sizeof(name), m, proc, tgid);
+	proc = model_proc(m, id);
+	process_name(name, sizeof(name), m, proc, (uint32_t)id);
 	t = track_get(p, key, 0, name);
 	if (!t || !lane_add(p, t))
 		return 0;
@@ -150,16 +160,16 @@ uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint32_t t
 	return t->lanes[0].uuid;
 }
 
-void process_rename(struct perfetto_sink *p, const struct model *m, uint32_t tgid)
+void process_rename(struct perfetto_sink *p, const struct model *m, uint64_t id)
 {
-	struct track_key key = { .kind = TRACK_KIND_PROCESS, .tgid = tgid };
+	struct track_key key = { .kind = TRACK_KIND_PROCESS, .node = id >> 32, .tgid = (uint32_t)id };
 	struct track *t = track_find(p, &key);
-	const struct proc *proc = model_proc(m, tgid);
+	const struct proc *proc = model_proc(m, id);
 	char name[256], *copy;
 
 	if (!t || !t->n_lanes)
 		return;
-	process_name(name, sizeof(name), m, proc, tgid);
+	process_name(name, sizeof(name), m, proc, (uint32_t)id);
 	copy = strcmp(name, t->name) ? strdup(name) : NULL;
 	if (!copy)
 		return;
@@ -173,7 +183,7 @@ static void thread_write(struct perfetto_sink *p, const struct track *t, const c
 	struct pb *b = &p->file.packet;
 	size_t at = descriptor_open(p, t->lanes[0].uuid, 0), inner = pb_open(b, TRACK_THREAD);
 
-	pb_u64(b, THREAD_PID, t->key.tgid);
+	pb_u64(b, THREAD_PID, shown_pid(t));
 	pb_u64(b, THREAD_TID, t->key.tid);
 	if (name && *name)
 		packet_text(b, THREAD_NAME, name);
@@ -181,54 +191,58 @@ static void thread_write(struct perfetto_sink *p, const struct track *t, const c
 	descriptor_close(p, at);
 }
 
-uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint32_t tgid, uint32_t tid)
+uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc, uint32_t tid)
 {
-	struct track_key key = { .kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid };
+	struct track_key key = { .kind = TRACK_KIND_THREAD, .node = proc >> 32, .tgid = (uint32_t)proc, .tid = tid };
 	struct track *t = track_find(p, &key);
 	const struct task *task;
 
 	if (t && t->n_lanes)
 		return t->lanes[0].uuid;
-	process_uuid(p, m, tgid);
+	process_uuid(p, m, proc);
 	t = track_get(p, key, 0, "");
 	if (!t || !lane_add(p, t))
 		return 0;
-	task = model_task(m, tgid, tid);
+	task = model_task(m, proc, tid);
 	thread_write(p, t, task ? task->name : NULL);
 	return t->lanes[0].uuid;
 }
 
-void thread_rename(struct perfetto_sink *p, uint32_t tgid, uint32_t tid, const char *name)
+void thread_rename(struct perfetto_sink *p, uint64_t proc, uint32_t tid, const char *name)
 {
-	struct track_key key = { .kind = TRACK_KIND_THREAD, .tgid = tgid, .tid = tid };
+	struct track_key key = { .kind = TRACK_KIND_THREAD, .node = proc >> 32, .tgid = (uint32_t)proc, .tid = tid };
 	struct track *t = track_find(p, &key);
 
 	if (t && t->n_lanes)
 		thread_write(p, t, name);
 }
 
-struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				 uint32_t tid, const char *name)
 {
-	struct track_key key = { .kind = kind, .tgid = tgid, .tid = tid, .a = (uintptr_t)name };
+	struct track_key key = {
+		.kind = kind, .node = proc >> 32, .tgid = (uint32_t)proc, .tid = tid, .a = (uintptr_t)name
+	};
 	struct track *t = track_find(p, &key);
 
-	return t ? t : track_get(p, key, thread_uuid(p, m, tgid, tid), name);
+	return t ? t : track_get(p, key, thread_uuid(p, m, proc, tid), name);
 }
 
-uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint32_t tgid,
+uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 			    const char *name)
 {
-	struct track_key key = { .kind = kind, .tgid = tgid, .a = (uintptr_t)name };
+	struct track_key key = { .kind = kind, .node = proc >> 32, .tgid = (uint32_t)proc, .a = (uintptr_t)name };
 	struct track *t = track_find(p, &key);
 
-	return track_uuid(p, t ? t : track_get(p, key, process_uuid(p, m, tgid), name));
+	return track_uuid(p, t ? t : track_get(p, key, process_uuid(p, m, proc), name));
 }
 
 static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
 {
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
-	struct track_key key = { .kind = TRACK_KIND_COMM, .tgid = mb->proc->tgid, .a = mb->addr, .b = hash };
+	struct track_key key = {
+		.kind = TRACK_KIND_COMM, .node = mb->proc->key >> 32, .tgid = mb->proc->tgid, .a = mb->addr, .b = hash
+	};
 	struct track *t = track_find(p, &key);
 	char name[96], ranks[48] = "";
 
@@ -240,13 +254,14 @@ static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const 
 		snprintf(name, sizeof(name), "comm 0x%04x…%s", (unsigned int)(hash >> 48), ranks);
 	else
 		snprintf(name, sizeof(name), "comm at 0x%" PRIx64 "%s", mb->addr, ranks);
-	return track_uuid(p, track_get(p, key, process_uuid(p, m, mb->proc->tgid), name));
+	return track_uuid(p, track_get(p, key, process_uuid(p, m, mb->proc->key), name));
 }
 
 struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op)
 {
 	const struct member *mb = op->member;
 	struct track_key key = { .kind = TRACK_KIND_STREAM,
+				 .node = mb->proc->key >> 32,
 				 .tgid = mb->proc->tgid,
 				 .a = mb->addr,
 				 .b = mb->comm ? mb->comm->hash : 0,

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * node.c - the hosts of the stream, by their numbers, and which GPU there is whose. Hosts are never freed before the
+ * model: one that is silent is still one of the job's.
+ */
+#include "model/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/model.h"
+
+static int room_make(struct model *m, uint32_t number)
+{
+	uint32_t n = m->n_nodes ? m->n_nodes : 1;
+	struct node **grown;
+
+	while (n <= number)
+		n *= 2;
+	if (n == m->n_nodes)
+		return 0;
+	grown = realloc(m->nodes, n * sizeof(struct node *));
+	if (!grown)
+		return -ENOMEM;
+	for (uint32_t i = m->n_nodes; i < n; i++)
+		grown[i] = NULL;
+	m->nodes = grown;
+	m->n_nodes = n;
+	return 0;
+}
+
+struct node *node_get(struct model *m, uint32_t number)
+{
+	struct node *n = model_node(m, number);
+
+	if (n || number >= NODES_MAX || room_make(m, number))
+		return n;
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return NULL;
+	n->number = number;
+	n->name = "";
+	m->nodes[number] = n;
+	return n;
+}
+
+int node_apply(struct model *m, const struct event *e)
+{
+	struct node *n = e->node < NODES_MAX ? node_get(m, e->node) : NULL;
+
+	if (!n)
+		return e->node < NODES_MAX ? -ENOMEM : -EINVAL;
+	m->merged = true;
+	n->name = e->host.name;
+	n->clock_offset_ns = e->host.clock_offset_ns;
+	n->clock_error_ns = e->host.clock_error_ns;
+	return 0;
+}
+
+const struct gpu *node_gpu(const struct node *n, uint32_t index)
+{
+	for (const struct gpu *g = n ? n->gpus.all : NULL; g; g = g->next)
+		if (g->index == index)
+			return g;
+	return NULL;
+}
+
+const struct gpu *node_gpu_at(const struct node *n, uint64_t pci)
+{
+	for (const struct gpu *g = n ? n->gpus.all : NULL; g && pci != GPU_PCI_NONE; g = g->next)
+		if (g->pci == pci)
+			return g;
+	return NULL;
+}
+
+bool gpu_has_proc(const struct gpu *g, const struct proc *p)
+{
+	for (uint32_t i = 0; g->node == p->node && i < g->n_pids; i++)
+		if (g->pids[i] == p->tgid)
+			return true;
+	return false;
+}
+
+const struct gpu *proc_gpu(const struct proc *p)
+{
+	for (const struct gpu *g = p ? p->node->gpus.all : NULL; g; g = g->next)
+		if (gpu_has_proc(g, p))
+			return g;
+	return NULL;
+}
