@@ -49,9 +49,10 @@ void call_bound(struct thread *t, uint64_t ts_ns)
 
 static void call_free(struct perfetto_sink *p, struct pending_call *c)
 {
+	struct thread_key key = { c->key.node, c->key.tid };
 	struct thread *t;
 
-	HASH_FIND_INT(p->threads, &c->key.tid, t);
+	HASH_FIND(hh, p->threads, &key, sizeof(key), t);
 	if (t && t->last_call == c)
 		t->last_call = NULL;
 	HASH_DEL(p->calls, c);
