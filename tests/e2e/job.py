@@ -250,7 +250,7 @@ class Job:
 
     def longest_gap_s(self):
         text = self.stderr()
-        at = text.rindex("longest gap between two looks ")
+        at = text.rindex("longest gap between two polls ")
         return float(text[at:].split()[5])
 
 

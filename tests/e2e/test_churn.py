@@ -77,7 +77,7 @@ def storm(seed, what, at_least, seconds):
     made, bad = (int(w) for w in open(f"{path}/storm.log").read().split() if w.isdigit())
     truth, ops = job.lines(f"{path}/ops.jsonl"), replay(path, "--ops")
     missing, extra = job.compare_ops(truth, ops)
-    gap = float(text[text.rindex("longest gap between two looks "):].split()[5])
+    gap = float(text[text.rindex("longest gap between two polls "):].split()[5])
     calm = watch.samples[min(4, len(watch.samples) - 1)]                    # the job runs, the storm is about to begin
     files, memory = max(s[0] for s in watch.samples), max(s[1] for s in watch.samples)
     print(f"{os.path.basename(what)}: {made} children in {seconds} s, {bad} failed; {len(truth)} operations, {len(missing)} missing, "

@@ -73,7 +73,7 @@ def check_trace(path):
 def check_summary(j, n):
     text = j.stderr()
     job.check(re.search(r"\d+ probe hits of [\d.]+ us \((measured|assumed)\): [\d.]+ s of CPU time", text), f"no sum:\n{text}")
-    job.check(f"groups of probes taken away {n} times" in text, f"not told how often probes went ({n}):\n{text}")
+    job.check(f"probe groups removed {n} times" in text, f"not told how often probes went ({n}):\n{text}")
 
 
 def wait_shed(j, group, pids, timeout):

@@ -71,7 +71,7 @@ def main():
         kib = cost.status_kib(s.process.pid, "VmHWM")
         job.check(s.stop() == 1, "exit code is not 1")
         text = s.stderr()
-        gap = float(text[text.rindex("longest gap between two looks "):].split()[5])
+        gap = float(text[text.rindex("longest gap between two polls "):].split()[5])
         print(f"  {made} processes in {STORM_S} s; rank {rank} named {late:.2f} s after the first peer waited; longest gap {gap:.2f} s; "
               f"{kib / 1024:.1f} MiB at most")
         job.check(sum(made) >= (5000 if job.LONG else 1000), f"{made} processes: no storm")

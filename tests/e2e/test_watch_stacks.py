@@ -36,7 +36,7 @@ def check_told(s, h):
 
 def check_gap(s):
     text = s.stderr()
-    gap = float(text[text.rindex("longest gap between two looks "):].split()[5])
+    gap = float(text[text.rindex("longest gap between two polls "):].split()[5])
     job.check(gap <= job.bar(1), f"{gap} s between two looks")
     return gap
 

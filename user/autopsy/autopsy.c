@@ -230,10 +230,10 @@ int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, si
 	struct autopsy a = { .cfg = cfg,
 			     .pipeline = p,
 			     .subjects = { .reader = readers[0], .readers = readers, .n_readers = n } };
-	size_t n_wants;
-	const struct target_want *wants = session_wants(&n_wants);
+	size_t n_filters;
+	const struct target_filter *filters = session_target_filters(&n_filters);
 	uint64_t begin_ns = clock_monotonic_ns(), found_ns;
-	int err = target_set_new(readers[0], wants, n_wants, &a.set), end;
+	int err = target_set_new(readers[0], filters, n_filters, &a.set), end;
 
 	if (err)
 		return err;

@@ -269,7 +269,7 @@ int cmd_ps(int argc, char **argv)
 		0,
 		0
 	};
-	const struct target_want *wants;
+	const struct target_filter *filters;
 	struct target_set *set = NULL;
 	struct reader *reader = NULL;
 	struct ps_args a = {};
@@ -279,10 +279,10 @@ int cmd_ps(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, 0, &a);
 	if (a.kernel)
 		return ps_kernel_print(a.load, a.json);
-	wants = session_wants(&n);
+	filters = session_target_filters(&n);
 	err = reader_open(&reader);
 	if (!err)
-		err = target_set_new(reader, wants, n, &set);
+		err = target_set_new(reader, filters, n, &set);
 	if (err)
 		log_error("starting: %s", strerror(-err));
 	else

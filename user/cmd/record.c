@@ -145,7 +145,7 @@ static int record(struct record_args *a, struct reader *reader, struct pipeline 
 		command_kill(a);
 	if (!r.ran)
 		return code;
-	session_words_say(&a->session, &r, p);
+	session_summary_say(&a->session, &r, p);
 	child_say(&r, a);
 	if (code > EXIT_FINDING || !a->exit_status_command || r.child_status == -1)
 		return code;

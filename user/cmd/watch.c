@@ -102,7 +102,7 @@ static int watch(struct watch_args *a, struct reader *reader, struct pipeline *p
 	int code = session_args_run(&a->session, reader, p, &r);
 
 	if (r.ran)
-		session_words_say(&a->session, &r, p);
+		session_summary_say(&a->session, &r, p);
 	return code;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_args.c - see session_args.h. One table of settings; the options of argp are its names.
+ * args.c - see args.h. One table of settings serves the command line (argp) and the configuration file.
  */
 #include "session/args.h"
 
@@ -25,13 +25,13 @@
 #define PPM_PER_PERCENT 10000u
 #define BUDGET_PERCENT \
 	5 /* PyTorch ranks of 35 ms steps pay 1 to 2 %, most of it in the watchdog, and steps take 0.3 % longer */
-#define BUDGET_BURST_PERCENT 25 /* for who asks for every launch by name */
-#define BUDGET_NODE_TIMES 10    /* of a process': a node has eight ranks, and some helpers */
+#define BUDGET_BURST_PERCENT 25 /* for a user who asks for every launch */
+#define BUDGET_NODE_TIMES 10    /* times the budget of one process: a node has eight ranks, and some helpers */
 
 struct out {
 	char *text;
 	size_t size;
-}; /* of an error */
+}; /* where an error message goes */
 
 #define SAY(out, ...) (snprintf((out)->text, (out)->size, __VA_ARGS__), -EINVAL)
 
@@ -93,9 +93,9 @@ static int set_ring(struct session_args *a, const char *v, struct out *e)
 	unsigned long long bytes = strtoull(v, &end, 10);
 
 	if (end == v || *end)
-		return SAY(e, "'%s' is no number of bytes", v);
+		return SAY(e, "'%s' is not a number of bytes", v);
 	if (bytes & (bytes - 1))
-		return SAY(e, "%s is no power of two, which the kernel asks for", v);
+		return SAY(e, "%s is not a power of two; the kernel accepts no other size", v);
 	if (bytes < (size_t)RING_BYTES_MIN || bytes > RING_BYTES_MAX)
 		return SAY(e, "%s is not between %u and %u (records are up to %d bytes; usual: %u)", v, RING_BYTES_MIN,
 			   RING_BYTES_MAX, WIRE_SIZE_MAX, SESSION_RING_BYTES);
@@ -123,7 +123,7 @@ static int set_job(struct session_args *a, const char *v, struct out *e)
 	return 0;
 }
 
-/* A limit without the recorder switches it on: nobody gives one for nothing. */
+/* A limit without --flight switches the recorder on: the limit would be pointless otherwise. */
 static int set_flight(struct session_args *a, const char *v, struct out *e)
 {
 	(void)e;
@@ -137,7 +137,7 @@ static int flight_count_set(struct session_args *a, unsigned long *to, const cha
 
 	*to = strtoul(v, &end, 10);
 	if (end == v || *end || !*to || *to > max || *v == '-')
-		return SAY(e, "'%s' is no number from 1 to %lu", v, max);
+		return SAY(e, "'%s' is not a number from 1 to %lu", v, max);
 	if (!a->session.flight.dir)
 		a->session.flight.dir = FLIGHT_DIR;
 	return 0;
@@ -203,19 +203,19 @@ static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 	X("pid", 'p', "PID", "this process and its descendants (may repeat)", 0, set_pid) \
 	X("job", 'J', "JOB", "the processes of this job", 0, set_job) \
 	X("duration", 'd', "SEC", "stop after SEC seconds", 0, set_duration) \
-	X("json", 'j', 0, "findings as JSON lines on stdout (that of a CMD goes to stderr)", 0, set_json) \
+	X("json", 'j', 0, "findings as JSON lines on stdout (the output of CMD goes to stderr)", 0, set_json) \
 	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", 1, set_dstate) \
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", 1, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", 1, set_busy) \
 	X("ring-size", 1004, "BYTES", "each ring buffer between kernel and collector (one a NUMA node), a power of two", 1, set_ring) \
-	X("budget", 1009, "PERCENT", "of a core that probe hits may cost a process; above it the probes that are needed least go (5; with --tier " "burst 25; no: no limit)", 1, set_budget) \
+	X("budget", 1009, "PERCENT", "CPU time of a core that probe hits may cost a process; above it ranktrace removes the probes that it needs least (5; with --tier " "burst 25; no: no limit)", 1, set_budget) \
 	X("budget-node", 1010, "PERCENT", "the same for all processes together (10 times --budget)", 1, set_budget_node) \
-	X("flight", OPT_FLIGHT, "DIR", "flight recorder: the last of it in memory, written to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
-	X("flight-seconds", 1006, "SEC", "it keeps that long (120)", 3, set_flight_seconds) \
-	X("flight-mb", 1007, "MB", "and no more than that, compressed (64; watch: 16)", 3, set_flight_mb) \
+	X("flight", OPT_FLIGHT, "DIR", "flight recorder: keep the last seconds in memory and write them to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
+	X("flight-seconds", 1006, "SEC", "keep that many seconds (120)", 3, set_flight_seconds) \
+	X("flight-mb", 1007, "MB", "and at most that many megabytes, compressed (64; watch: 16)", 3, set_flight_mb) \
 	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", 3, set_flight_keep) \
-	X("quiet", 'q', 0, "no talk on stderr but errors and warnings", 2, set_quiet) \
-	X("verbose", 'v', 0, "also what libbpf says", 2, set_verbose)
+	X("quiet", 'q', 0, "print only errors and warnings on stderr", 2, set_quiet) \
+	X("verbose", 'v', 0, "also print the messages of libbpf", 2, set_verbose)
 /* clang-format on */
 
 static const struct setting {
@@ -297,7 +297,7 @@ struct config {
 	char what[256];
 };
 
-/* Words of the error are in c->what. */
+/* An error message goes to c->what. */
 static int line_take(struct config *c, char *line)
 {
 	char *value, *name;
@@ -309,7 +309,7 @@ static int line_take(struct config *c, char *line)
 		return 0;
 	value = strchr(name, '=');
 	if (!value) {
-		snprintf(c->what, sizeof(c->what), "'%.80s' is no 'key = value'", name);
+		snprintf(c->what, sizeof(c->what), "'%.80s' is not 'key = value'", name);
 		return -EINVAL;
 	}
 	*value = 0;
@@ -323,7 +323,7 @@ static int line_take(struct config *c, char *line)
 		err = session_args_set(c->args, name, value, c->what, sizeof(c->what));
 	if (err == -ENOENT)
 		snprintf(c->what, sizeof(c->what),
-			 "'%.80s' is no setting; keys are the long options' names without dashes (--help)", name);
+			 "'%.80s' is not a setting; keys are the long options' names without dashes (--help)", name);
 	return err;
 }
 
@@ -373,8 +373,8 @@ int session_args_check(const struct session_args *a)
 	return EXIT_UNSUPPORTED;
 }
 
-/* 64 ranks take more than 1,000 files of ours, and the usual soft limit is 1024. After a command of the
- * user's was forked, whose limit stays as it is. */
+/* 64 ranks take more than 1,000 files of the collector, and the usual soft limit is 1024. Called after the user's
+ * command was forked, so its limit stays as it is. */
 static void files_limit_raise(void)
 {
 	struct rlimit files;
@@ -436,16 +436,17 @@ static void losses_say(const struct session_result *r, const struct session_args
 
 	for (int i = 0; i < RING_CLASSES; i++)
 		if (r->lost[i] && i == RING_CRITICAL)
-			log_warn("%" PRIu64
-				 " records (%s) found no room: the collector could not run; give it CPU time",
-				 r->lost[i], what[i]);
+			log_warn(
+				"%" PRIu64
+				" records (%s) lost: the ring was full because the collector got no CPU time; give it some",
+				r->lost[i], what[i]);
 		else if (r->lost[i])
-			log_warn("%" PRIu64 " records (%s) found no room in a ring of %" PRIu64
+			log_warn("%" PRIu64 " records (%s) lost: they did not fit in a ring of %" PRIu64
 				 " bytes%s; record with --ring-size %" PRIu64,
 				 r->lost[i], what[i], ring_bytes_of(a),
-				 i == RING_BULK ? "" : ", so absences prove less", 4 * ring_bytes_of(a));
+				 i == RING_BULK ? "" : "; a missing record proves less now", 4 * ring_bytes_of(a));
 	if (r->late)
-		log_warn("%" PRIu64 " records came too late to be put in order", r->late);
+		log_warn("%" PRIu64 " records came too late to be sorted", r->late);
 }
 
 static void budget_say(const struct session_budget *b)
@@ -458,12 +459,12 @@ static void budget_say(const struct session_budget *b)
 		 b->peak_ns_per_s * 1e-7, b->peak_tgid);
 	if (b->n_shed)
 		log_warn(
-			"groups of probes taken away %u times because processes paid too much for them, given back %u times: what "
-			"they show is missing from then on (--budget)",
+			"probe groups removed %u times because a process paid too much for them, given back %u times; their records "
+			"are missing in between (--budget)",
 			b->n_shed, b->n_back);
 }
 
-/* The kernel's high-water mark of this process counts the rings it maps; they are told apart. */
+/* The kernel's high-water mark of this process includes the rings that it maps: print the two apart. */
 static void memory_say(const struct session_result *r)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -479,12 +480,12 @@ static void memory_say(const struct session_result *r)
 			 rings_kib / 1024.0);
 }
 
-void session_words_say(const struct session_args *a, const struct session_result *r, struct pipeline *p)
+void session_summary_say(const struct session_args *a, const struct session_result *r, struct pipeline *p)
 {
 	uint64_t lost = r->lost[RING_CRITICAL] + r->lost[RING_NORMAL] + r->lost[RING_BULK];
 
 	log_info("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
-		 " findings; longest gap between two looks %.2f s",
+		 " findings; longest gap between two polls %.2f s",
 		 r->processes, r->records, r->ops, lost, incidents_opened(pipeline_incidents(p)),
 		 r->longest_tick_gap_ns / 1e9);
 	outputs_costs_say(p);

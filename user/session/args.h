@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_args.h - the settings that commands with a live session share, by one name each: as options of the command
- * line and as keys of a configuration file. And their words at the end.
+ * args.h - settings of every command with a live session, by one name each: options of the command line and keys of a
+ * configuration file.
+ *
+ * Also the steps that these commands share: check privileges, run the session, print the summary.
  */
 #ifndef RANKTRACE_SESSION_ARGS_H
 #define RANKTRACE_SESSION_ARGS_H
@@ -20,14 +22,14 @@ struct session_args {
 	bool budget_given, budget_node_given;
 };
 
-/* As every such command begins: limits and tier. Not to be moved in memory afterwards. */
+/* Sets the defaults and the tier: call it first. Do not move the struct in memory afterwards. */
 void session_args_init(struct session_args *a, enum tier tier);
 /* Sets `name` (as "hang-limit") to `value` (kept, not copied). 0; -ENOENT no such setting; -EINVAL: `error` says what
  * is wrong with the value, and what would be right. */
 int session_args_set(struct session_args *a, const char *name, const char *value, char *error, size_t size);
-/* Reads "key = value" lines; '#' begins a comment. `set` is asked for each key first, with the errors of
- * session_args_set(); NULL: none of the command's own. 0, or -errno with file, line and remedy in `error`. What the
- * values point to is never freed. */
+/* Reads "key = value" lines; '#' begins a comment. Each key goes to `set` first (same errors as session_args_set();
+ * NULL: the command has no keys of its own). Returns 0, or -errno with file, line and remedy in `error`. Strings that
+ * the values point to are never freed. */
 int session_args_file(struct session_args *a, const char *path,
 		      int (*set)(void *of, const char *name, const char *value, char *error, size_t size), void *of,
 		      char *error, size_t error_size);
@@ -35,15 +37,15 @@ int session_args_file(struct session_args *a, const char *path,
 /* The options as a child of the command's parser; its input is the struct. */
 extern const struct argp session_argp;
 
-/* The helper processes of a session, the second for stacks: early, while this process is small. 0 or -errno; free them
- * either way. */
+/* Starts the helper processes of a session, the second one for stacks. Call it early, while this process is small.
+ * Returns 0 or -errno; free the readers either way. */
 int session_readers_open(struct session_args *a, struct reader **ret);
 void session_readers_free(struct session_args *a, struct reader *r);
-/* Privileges: EXIT_CLEAN, or what to return, told. */
+/* Checks privileges. Returns EXIT_CLEAN, or the exit code after logging why. */
 int session_args_check(const struct session_args *a);
-/* The session from its opening to its end. The exit code; *ret stays as it was where it could not be opened. */
+/* Runs the session from open to end. Returns the exit code; *ret is untouched if the session could not be opened. */
 int session_args_run(struct session_args *a, struct reader *reader, struct pipeline *p, struct session_result *ret);
-/* What the session saw, lost, cost and wrote. */
-void session_words_say(const struct session_args *a, const struct session_result *r, struct pipeline *p);
+/* Prints what the session saw, lost, cost and wrote. */
+void session_summary_say(const struct session_args *a, const struct session_result *r, struct pipeline *p);
 
 #endif

@@ -16,7 +16,7 @@ int argument_pid_add(const char *text, uint32_t *pids, int *n, char *error, size
 	unsigned long pid = strtoul(text, &end, 10);
 
 	if (end == text || *end || !pid || pid > INT32_MAX) {
-		snprintf(error, size, "'%s' is no process id", text);
+		snprintf(error, size, "'%s' is not a process id", text);
 		return -EINVAL;
 	}
 	if (*n == SESSION_PIDS_MAX) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * escalation.c - see escalation.h. The tier of a process is a function of the time since it was raised.
+ * escalation.c - see escalation.h. The tier of a process is a function of the time since its escalation began.
  */
 #include "session/escalation.h"
 
@@ -16,7 +16,7 @@ struct raised {
 
 struct escalation {
 	struct escalation_cfg cfg;
-	struct raised *all; /* raised, or in their pause */
+	struct raised *all; /* escalated, or in the pause after it */
 };
 
 struct escalation *escalation_new(const struct escalation_cfg *cfg)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * governor.c - see governor.h. A load is the running mean of what each second cost, in budgets, where a second counts
- * as four budgets at most. It takes three seconds of the last eight above the budget, however far; eight at one and a
- * half times of it.
+ * governor.c - see governor.h.
+ *
+ * The load is the running mean of each second's cost divided by the budget; one second counts as four budgets at most.
+ * A process is over its budget after three such seconds of the last eight, however far above they are, or after eight
+ * seconds at one and a half times the budget.
  */
 #include "session/governor.h"
 
@@ -11,16 +13,16 @@
 #include <string.h>
 
 #define CLIP 4.0
-#define LOAD_PART (1 / 8.0) /* of a new second in the load */
-#define RATE_PART (1 / 2.0) /* the same of the rates that are told */
-#define OVER_SECONDS 3      /* of eight */
-#define HITS_MAX 1e8        /* a second: no counter moved by so much, it began anew */
+#define LOAD_PART (1 / 8.0) /* weight of a new second in the load */
+#define RATE_PART (1 / 2.0) /* weight of a new second in the reported rates */
+#define OVER_SECONDS 3      /* of the last eight */
+#define HITS_MAX 1e8        /* per second: no counter moves that fast, so it was reset */
 #define CALM 0.5            /* of the budget */
-#define WORTH 0.1           /* of what a process pays: a group of less is not given up, as nothing would be gained */
+#define WORTH 0.1           /* part of a process' cost: removing a cheaper group would gain nothing */
 
 struct load {
 	double mean;
-	uint8_t over; /* the last eight seconds, a bit each: above the budget */
+	uint8_t over; /* the last eight seconds, one bit each: 1 above the budget */
 };
 
 struct governed {
@@ -29,13 +31,13 @@ struct governed {
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS];
 	struct rate {
 		double hits, ns;
-	} rate[PROBE_GROUPS]; /* a second's */
+	} rate[PROBE_GROUPS]; /* per second */
 	struct load load;
-	uint64_t calm_since_ns; /* 0: it is not */
+	uint64_t calm_since_ns; /* 0: not calm */
 	uint32_t shed;
 	uint8_t backs[PROBE_GROUPS];
-	bool probed, noted, told_kept;
-	bool rated; /* there were two looks */
+	bool probed, noted, kept_reported;
+	bool rated; /* two samples were taken */
 	struct governed *next;
 };
 
@@ -44,11 +46,11 @@ struct governor {
 	struct governed *all;
 	uint64_t now_ns, last_ns;
 	struct load node_load;
-	bool node_told_kept;
+	bool node_kept_reported;
 	struct governor_sums sums;
 };
 
-/* In the order in which they go; they come back in the other one. */
+/* Removed in this order; returned in the reverse order. */
 static const enum probe_group optional[] = { PROBES_BURST, PROBES_POSTS, PROBES_POLLS, PROBES_CALLS };
 #define N_OPTIONAL ((int)(sizeof(optional) / sizeof(optional[0])))
 
@@ -118,9 +120,9 @@ static bool is_over(const struct load *l)
 	return l->mean > 1 && __builtin_popcount(l->over) >= OVER_SECONDS;
 }
 
-/* --- looks --- */
+/* --- samples --- */
 
-void governor_look_begin(struct governor *g, uint64_t now_ns)
+void governor_sample_begin(struct governor *g, uint64_t now_ns)
 {
 	g->last_ns = g->now_ns;
 	g->now_ns = now_ns;
@@ -128,7 +130,7 @@ void governor_look_begin(struct governor *g, uint64_t now_ns)
 		p->noted = false;
 }
 
-static struct governed *governed_get(struct governor *g, const struct governor_look *l)
+static struct governed *governed_get(struct governor *g, const struct governor_sample *l)
 {
 	struct governed *p = g->all;
 
@@ -147,8 +149,8 @@ static struct governed *governed_get(struct governor *g, const struct governor_l
 	return p;
 }
 
-/* Counters that begin anew seem to move by billions: of that second nothing is known. */
-static void rates_take(struct governor *g, struct governed *p, const struct governor_look *l)
+/* A counter that was reset seems to move by billions: nothing is known of that second. */
+static void rates_take(struct governor *g, struct governed *p, const struct governor_sample *l)
 {
 	double passed_s = (g->now_ns - g->last_ns) * 1e-9, ns = 0;
 
@@ -172,7 +174,7 @@ static void rates_take(struct governor *g, struct governed *p, const struct gove
 	}
 }
 
-int governor_look_note(struct governor *g, const struct governor_look *l)
+int governor_sample_note(struct governor *g, const struct governor_sample *l)
 {
 	struct governed *p = governed_get(g, l);
 
@@ -189,7 +191,7 @@ int governor_look_note(struct governor *g, const struct governor_look *l)
 	return 0;
 }
 
-void governor_look_end(struct governor *g)
+void governor_sample_end(struct governor *g)
 {
 	struct governed **at = &g->all, *p;
 
@@ -224,7 +226,7 @@ static void order_fill(const struct governor *g, const struct governed *p, struc
 	ret->budget_ppm = ret->of_node ? g->cfg.node_ppm : g->cfg.budget_ppm;
 }
 
-/* What would go first; PROBES_NEEDED: nothing may. */
+/* The group to remove next; PROBES_NEEDED: none may go. */
 static enum probe_group sheddable(const struct governor *g, const struct governed *p)
 {
 	double all = rate_of(p).ns;
@@ -235,7 +237,7 @@ static enum probe_group sheddable(const struct governor *g, const struct governe
 	return PROBES_NEEDED;
 }
 
-/* What the change brings shows in seconds to come: the load starts from nothing. */
+/* The change shows in the seconds after it, so the load starts from zero. */
 static bool shed(struct governor *g, struct governed *p, bool of_node, struct governor_order *ret)
 {
 	*ret = (struct governor_order){ .what = BUDGET_SHED, .group = sheddable(g, p), .of_node = of_node };
@@ -249,11 +251,11 @@ static bool shed(struct governor *g, struct governed *p, bool of_node, struct go
 	return true;
 }
 
-static bool kept(struct governor *g, const struct governed *p, bool *told, bool of_node, struct governor_order *ret)
+static bool kept(struct governor *g, const struct governed *p, bool *reported, bool of_node, struct governor_order *ret)
 {
-	if (*told)
+	if (*reported)
 		return false;
-	*told = true;
+	*reported = true;
 	*ret = (struct governor_order){ .what = BUDGET_KEPT, .group = PROBES_NEEDED, .of_node = of_node };
 	order_fill(g, p, ret);
 	return true;
@@ -263,7 +265,7 @@ static bool process_over(struct governor *g, struct governed *p, struct governor
 {
 	if (!p->probed || !is_over(&p->load))
 		return false;
-	return sheddable(g, p) ? shed(g, p, false, ret) : kept(g, p, &p->told_kept, false, ret);
+	return sheddable(g, p) ? shed(g, p, false, ret) : kept(g, p, &p->kept_reported, false, ret);
 }
 
 static bool node_over(struct governor *g, struct governor_order *ret)
@@ -282,7 +284,7 @@ static bool node_over(struct governor *g, struct governor_order *ret)
 	}
 	if (best)
 		return shed(g, best, true, ret);
-	return most && kept(g, most, &g->node_told_kept, true, ret);
+	return most && kept(g, most, &g->node_kept_reported, true, ret);
 }
 
 static bool may_be_back(const struct governor *g, const struct governed *p, enum probe_group group)

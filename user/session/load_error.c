@@ -33,7 +33,8 @@ int load_error_say(int err, char *error, size_t size)
 		snprintf(error, size, "RANKTRACE_KERNEL_LACKS has a name that 'ranktrace ps --kernel' does not list");
 		return -EINVAL;
 	default:
-		snprintf(error, size, "loading the BPF programs: %s; 'ranktrace record --verbose' shows libbpf's words",
+		snprintf(error, size,
+			 "loading the BPF programs: %s; 'ranktrace record --verbose' shows libbpf's messages",
 			 strerror(-err));
 		return err;
 	}
@@ -51,6 +52,6 @@ int tracers_check(const struct loader *l, char *error, size_t size)
 	}
 	if (n_loaded)
 		return 0;
-	snprintf(error, size, "no tracer could be loaded; 'ranktrace record --verbose' shows libbpf's words");
+	snprintf(error, size, "no tracer could be loaded; 'ranktrace record --verbose' shows libbpf's messages");
 	return -ENOTSUP;
 }

@@ -32,7 +32,7 @@ int outputs_errors_say(struct pipeline *p)
 	int err = 0, last = 0;
 
 	while ((path = pipeline_output_error(p, &err))) {
-		log_error("%s: %s; what was written before stays readable, the rest goes on without this output", path,
+		log_error("%s: %s; this output ends here, what it holds stays readable; the session goes on", path,
 			  strerror(-err));
 		last = err;
 	}

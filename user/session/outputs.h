@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * outputs.h - the words commands share about a pipeline's outputs: opening those asked for, and telling which failed.
+ * outputs.h - opens the outputs of a command (-o, stdout) and reports those that failed.
  */
 #ifndef RANKTRACE_OUTPUTS_H
 #define RANKTRACE_OUTPUTS_H
@@ -14,11 +14,12 @@ struct outputs {
 	int n;
 };
 
-/* `sink` (by name; NULL none) on standard output, then a file for each path. 0 or -errno, which was told. */
+/* Opens `sink` (by name; NULL: none) on standard output, then one file per path. Returns 0 or -errno after logging
+ * it. */
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o);
-/* Tells every output that failed since the last call. The last -errno, 0 none. */
+/* Logs each output that failed since the last call. Returns the last -errno; 0: none failed. */
 int outputs_errors_say(struct pipeline *p);
-/* Tells which faults cost the job time, the most expensive first. */
+/* Logs which faults cost the job most time, the most expensive first. */
 void outputs_costs_say(struct pipeline *p);
 
 #endif

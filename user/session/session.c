@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session.c - the loop of a live trace. Everything that reaches the pipeline goes through session_emit() into the
- * reorder window and out of it in order of time; the loop itself only decides when to look where.
+ * session.c - the loop of a live trace. Read work() first: it is one round of the loop.
+ *
+ * Every record goes through session_emit() into the reorder window and leaves it in order of time. The loop itself only
+ * decides what to poll and when.
  */
 #include "session/load_error.h"
 #include "session/session.h"
@@ -27,27 +29,29 @@
 #include "pipeline/reorder.h"
 #include "schemas/facts.h"
 #include "sampler.h"
-#include "session/govern.h"
-#include "session/raise.h"
+#include "session/probe_budget.h"
+#include "session/escalate.h"
 #include "session/stacks.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
 #include "inspect/stack/symbolize.h"
 
-#define TICK_EVERY_NS 250000000ull /* detectors */
-#define CLOCK_SET_NS 10000000ull   /* the wall clock moved by more against ours: it was set */
+#define TICK_EVERY_NS 250000000ull /* period of the detectors */
+#define CLOCK_SET_NS \
+	10000000ull /* the wall clock was set if it moved by more than this against the monotonic clock \
+		     */
 #define FLUSH_EVERY_NS 1000000000ull
-#define WINDOW_NS 30000000ull /* a record reaches us within one loop; the rest is its CPU's delay */
-#define INFANT_MS 5
-#define CRITICAL_BYTES (256u << 10)                /* process life: 6,000 forks and exits between two looks */
+#define WINDOW_NS 30000000ull /* a record reaches the collector within one loop; the rest covers a delay of its CPU */
+#define NEW_PROC_POLL_MS 5
+#define CRITICAL_BYTES (256u << 10)                /* process life: 6,000 forks and exits between two polls */
 #define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
 
-/* How often what is done. Where there are no probes nothing fills the rings, and no library waits to be attached to. */
+/* Periods of the loop's work. Without probes the rings stay nearly empty, and no library waits for an attach. */
 static const struct pace {
-	uint32_t loop_ns;   /* rings are emptied */
-	uint64_t rescan_ns; /* young processes */
-	uint64_t scan_ns;   /* every process of the host */
+	uint32_t loop_ns;   /* empty the rings */
+	uint64_t rescan_ns; /* rescan young processes */
+	uint64_t scan_ns;   /* scan all processes of the host */
 	uint64_t progress_ns;
 } pace_probes = { 20000000, 50000000, 1000000000, 10000000000 },
   pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
@@ -62,17 +66,17 @@ struct session {
 	struct loader *loader;
 	struct session_targets *targets;
 	struct samplers *samplers;
-	struct raiser *raiser;         /* tier watch; NULL */
-	struct session_stacks *stacks; /* NULL none */
-	struct warden *warden;         /* NULL: probes may cost what they cost */
+	struct escalator *escalator;       /* tier watch only, else NULL */
+	struct session_stacks *stacks;     /* NULL none */
+	struct probe_budget *probe_budget; /* NULL: no limit on the cost of probes */
 	struct reorder *reorder;
-	struct flight *flight; /* NULL none */
+	struct flight *flight; /* NULL: off */
 	int timer_fd, signal_fd, child_fd;
-	uint64_t start_boot_ns; /* as start_ns, on the clock of processes' start times */
+	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
 	struct session_result result;
-	uint64_t realtime_offset_ns; /* as last told */
-	bool stop, more;             /* more: the rings were not emptied at the last look */
+	uint64_t realtime_offset_ns; /* as last emitted */
+	bool stop, more;             /* more: the last poll left records in the rings */
 };
 
 static int session_feed(void *to, const struct wire_hdr *rec)
@@ -101,7 +105,7 @@ static struct wire_hdr fact_hdr(size_t size, uint8_t kind, uint64_t now_ns)
 	return (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = now_ns };
 }
 
-static int start_tell(struct session *s, uint64_t now_ns)
+static int start_emit(struct session *s, uint64_t now_ns)
 {
 	union {
 		struct fact_start f;
@@ -153,8 +157,8 @@ uint64_t session_ring_bytes(enum tier tier)
 
 static int parts_make(struct session *s, char *error, size_t error_size)
 {
-	size_t n_wants, ring_bytes = s->cfg.ring_bytes ? s->cfg.ring_bytes : session_ring_bytes(s->cfg.tier);
-	const struct target_want *wants = session_wants(&n_wants);
+	size_t n_filters, ring_bytes = s->cfg.ring_bytes ? s->cfg.ring_bytes : session_ring_bytes(s->cfg.tier);
+	const struct target_filter *filters = session_target_filters(&n_filters);
 	struct loader_cfg cfg = {
 		.reader = s->reader,
 		.dstate_limit_ns = s->cfg.dstate_limit_ns,
@@ -162,8 +166,9 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		.prices = s->cfg.budget_ppm || s->cfg.budget_node_ppm,
 		.ring_bytes = { [RING_CRITICAL] = CRITICAL_BYTES,
 				[RING_NORMAL] = ring_bytes,
-				[RING_BULK] = s->cfg.tier == TIER_TRACE ? CRITICAL_BYTES
-									: ring_bytes }, /* watch may raise to burst */
+				[RING_BULK] = s->cfg.tier == TIER_TRACE
+						      ? CRITICAL_BYTES
+						      : ring_bytes }, /* tier watch may escalate to burst */
 		.emit = session_emit,
 		.emit_to = s,
 		.log = libbpf_line,
@@ -174,7 +179,7 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	s->reorder = reorder_new(REORDER_LIMIT);
 	if (!s->reorder)
 		return -ENOMEM;
-	err = target_set_new(s->reader, wants, n_wants, &s->set);
+	err = target_set_new(s->reader, filters, n_filters, &s->set);
 	if (!err)
 		err = symbolizer_new(s->reader, &s->symbols);
 	if (err)
@@ -197,11 +202,11 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 		flight_tap(s->flight, s->pipeline);
 	s->targets = session_targets_new(&s->cfg, s->set, s->loader, session_emit, s);
 	if (s->targets && s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
-		s->raiser = raiser_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
+		s->escalator = escalator_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
 	if (s->cfg.stack_reader)
 		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
 	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
-		s->warden = warden_new(&s->cfg, s->loader, s->targets, session_emit, s);
+		s->probe_budget = probe_budget_new(&s->cfg, s->loader, s->targets, session_emit, s);
 	return s->targets ? fds_open(s) : -ENOMEM;
 }
 
@@ -236,13 +241,13 @@ static void detach(struct loader *l)
 
 	if (left.n_links && left.closer > 0)
 		log_warn(
-			"%d groups of probes stay in place, doing nothing: pid %u maps their file and its address space is locked "
-			"(mmap_lock); process %d (ranktrace-close) takes them out when it is free",
+			"%d groups of probes stay attached but inactive: pid %u maps their file and its address space is locked "
+			"(mmap_lock); process %d (ranktrace-close) removes them when the lock is free",
 			left.n_links, left.holder, left.closer);
 	else if (left.n_links)
 		log_warn(
-			"no process to wait for pid %u, whose address space is locked (mmap_lock): %s; taking %d groups of probes out "
-			"now, until then forks of this host may wait",
+			"cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups of probes "
+			"now; until that is done, forks on this host may block",
 			left.holder, strerror(-left.closer), left.n_links);
 }
 
@@ -254,8 +259,8 @@ void session_free(struct session *s)
 	flight_free(s->flight);
 	samplers_free(s->samplers);
 	session_stacks_free(s->stacks);
-	raiser_free(s->raiser);
-	warden_free(s->warden);
+	escalator_free(s->escalator);
+	probe_budget_free(s->probe_budget);
 	session_targets_free(s->targets);
 	if (s->loader)
 		detach(s->loader);
@@ -274,14 +279,14 @@ void session_free(struct session *s)
 
 static void signals_take(struct session *s);
 
-/* The processes attached to already fill the rings meanwhile. */
+/* Consume while attaching: processes that already have probes fill the rings. */
 static int attach_more(struct session *s)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	if (!err)
-		err = loader_look(s->loader, now_ns); /* they may be about to send */
+		err = loader_look(s->loader, now_ns); /* a process may be about to send */
 	if (!err)
 		err = session_targets_attach(s->targets, now_ns);
 	return err ? err : drain(s, more ? 0 : now_ns - WINDOW_NS);
@@ -310,15 +315,15 @@ static int samplers_begin(struct session *s)
 	return samplers_open(&ctx, &s->samplers);
 }
 
-/* Process life first, then the processes there are, then their libraries; samplers last, so that a node does not
- * record its own attaching. */
+/* Order: process life, then the existing processes, then their libraries. Samplers come last, so that a node does not
+ * record the cost of its own attach. */
 static int attach(struct session *s)
 {
 	uint64_t now_ns = s->start_ns = clock_monotonic_ns();
 	int err;
 
 	s->start_boot_ns = clock_boottime_ns();
-	err = start_tell(s, now_ns);
+	err = start_emit(s, now_ns);
 
 	if (!err)
 		err = loader_attach_life(s->loader);
@@ -330,7 +335,7 @@ static int attach(struct session *s)
 		err = session_targets_scan(s->targets, now_ns);
 	while (!err && !s->stop && session_targets_unattached(s->targets)) {
 		err = attach_more(s);
-		signals_take(s); /* attaching to many ranks on a busy machine takes as long as it takes */
+		signals_take(s); /* attaching to many ranks on a busy machine may take long */
 	}
 	if (!err)
 		err = loader_attach_samplers(s->loader);
@@ -352,7 +357,7 @@ static bool due(uint64_t *last_ns, uint64_t every_ns, uint64_t now_ns)
 	return true;
 }
 
-static int clock_tell(struct session *s, uint64_t now_ns)
+static int clock_emit(struct session *s, uint64_t now_ns)
 {
 	struct fact_clock f = { .hdr = fact_hdr(sizeof(f), FACT_CLOCK, now_ns),
 				.realtime_offset_ns = clock_realtime_offset_ns() };
@@ -361,7 +366,7 @@ static int clock_tell(struct session *s, uint64_t now_ns)
 	if (moved_ns < (int64_t)CLOCK_SET_NS && moved_ns > -(int64_t)CLOCK_SET_NS)
 		return 0;
 	s->realtime_offset_ns = f.realtime_offset_ns;
-	log_info("the wall clock was set %s by %.3f s; the trace's order does not depend on it",
+	log_info("the wall clock was set %s by %.3f s; the order of the trace does not depend on it",
 		 moved_ns > 0 ? "forward" : "back", llabs(moved_ns) / 1e9);
 	return session_emit(s, &f.hdr);
 }
@@ -377,16 +382,16 @@ static int tick(struct session *s, uint64_t now_ns)
 	s->tick_ns = now_ns;
 	if (gap_ns > s->result.longest_tick_gap_ns)
 		s->result.longest_tick_gap_ns = gap_ns;
-	err = clock_tell(s, now_ns);
+	err = clock_emit(s, now_ns);
 	if (!err)
 		err = loader_tick(s->loader, now_ns);
 	if (!err)
 		err = session_emit(s, &f.hdr);
-	if (!err && s->raiser)
-		err = raiser_tick(s->raiser, now_ns);
+	if (!err && s->escalator)
+		err = escalator_tick(s->escalator, now_ns);
 	if (!err && s->stacks)
 		err = session_stacks_tick(s->stacks, now_ns);
-	return err || !s->warden ? err : warden_tick(s->warden, now_ns);
+	return err || !s->probe_budget ? err : probe_budget_tick(s->probe_budget, now_ns);
 }
 
 static uint64_t lost_all(const struct session *s)
@@ -409,12 +414,12 @@ static void progress_say(const struct session *s)
 		 lost_all(s));
 }
 
-static bool has_infants(const struct session *s, uint64_t now_ns)
+static bool has_new_procs(const struct session *s, uint64_t now_ns)
 {
-	return s->cfg.tier > TIER_WATCH && session_targets_infants(s->targets, now_ns);
+	return s->cfg.tier > TIER_WATCH && session_targets_has_new(s->targets, now_ns);
 }
 
-/* What a ring still holds may be as old as it likes: nothing is handed out past it. */
+/* A ring may still hold an old record, so drain() stops before the time of what is left in it. */
 static int work(struct session *s)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -427,8 +432,8 @@ static int work(struct session *s)
 		err = session_targets_rescan(s->targets, now_ns);
 	else if (!err && session_targets_unattached(s->targets))
 		err = session_targets_attach(s->targets, now_ns);
-	else if (!err && has_infants(s, now_ns))
-		err = session_targets_infants_look(s->targets, now_ns);
+	else if (!err && has_new_procs(s, now_ns))
+		err = session_targets_poll_new(s->targets, now_ns);
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = session_targets_scan(s->targets, now_ns);
 	if (!err)
@@ -468,18 +473,18 @@ static void child_reap(struct session *s)
 		s->stop = true;
 }
 
-/* Attached to processes that are all gone: nothing more can come. A session for every job of the host goes on. */
+/* Every process of --pid is gone, so nothing more can come. A session over all jobs of the host goes on. */
 static bool job_ended(const struct session *s)
 {
 	return !s->cfg.child && s->cfg.n_pids && session_targets_seen(s->targets) && !session_targets_alive(s->targets);
 }
 
-/* Until something is to be done at once; poll()'s milliseconds. */
-static int patience(const struct session *s)
+/* Timeout of poll() in ms, -1 none: short while there is work to do at once. */
+static int poll_timeout_ms(const struct session *s)
 {
 	if (s->more || session_targets_unattached(s->targets))
 		return 0;
-	return has_infants(s, clock_monotonic_ns()) ? INFANT_MS : -1;
+	return has_new_procs(s, clock_monotonic_ns()) ? NEW_PROC_POLL_MS : -1;
 }
 
 static int loop(struct session *s)
@@ -494,7 +499,7 @@ static int loop(struct session *s)
 	int err = 0;
 
 	while (!err && !s->stop) {
-		if (poll(fds, 4, patience(s)) < 0 && errno != EINTR)
+		if (poll(fds, 4, poll_timeout_ms(s)) < 0 && errno != EINTR)
 			return -errno;
 		if (read(s->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			return -errno;
@@ -510,7 +515,7 @@ static int loop(struct session *s)
 	return err;
 }
 
-/* The last records: what the rings still hold, then one more tick, then the end. */
+/* Take what the rings still hold, do one more tick, then emit the end. */
 static int finish(struct session *s)
 {
 	struct fact_stop f = { .records = pipeline_records(s->pipeline) };
@@ -548,8 +553,8 @@ int session_run(struct session *s, struct session_result *ret)
 	for (int i = 0; i < RING_CLASSES; i++)
 		s->result.lost[i] = loader_lost(s->loader, i);
 	s->result.ring_bytes_mapped = loader_ring_bytes_mapped(s->loader);
-	if (s->warden)
-		warden_sums(s->warden, &s->result.budget);
+	if (s->probe_budget)
+		probe_budget_sums(s->probe_budget, &s->result.budget);
 	s->result.late = reorder_late(s->reorder);
 	s->result.processes = session_targets_seen(s->targets);
 	s->result.probes = loader_probes(s->loader);

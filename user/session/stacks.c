@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_stacks.c - see session_stacks.h. One incident at a time, one round of reads each, and of one incident three
- * rounds at most: when it opens, and later for who works instead of sleeping.
+ * stacks.c - see stacks.h.
+ *
+ * One incident at a time, one round of reads each, at most three rounds per incident: one when it opens, the later ones
+ * for a process that was running and not asleep.
  */
 #include "session/stacks.h"
 
@@ -13,40 +15,41 @@
 
 #include "base/clock.h"
 
-#define ROUND_PROCS 8               /* the culprits first, then who waits for them */
-#define ROUND_TOLD_NS 1000000000ull /* by then what is read so far is told, whoever is still being read */
-#define ASKS_MAX 64                 /* incidents remembered */
-#define ROUNDS_BURST 4 /* on end; then one every ROUND_EVERY_NS: findings that come and go must not cost more */
+#define ROUND_PROCS 8 /* the culprits first, then some of the ranks that wait for them */
+#define ROUND_EMIT_NS \
+	1000000000ull    /* by then emit the stacks that are read, even if some processes are still being read */
+#define INCIDENTS_MAX 64 /* incidents remembered */
+#define ROUNDS_BURST 4   /* in a row; then one every ROUND_EVERY_NS */
 #define ROUND_EVERY_NS 15000000000ull
 
-static const uint64_t rounds_after_ns[] = { 0, 10000000000ull, 60000000000ull }; /* from the first */
+static const uint64_t rounds_after_ns[] = { 0, 10000000000ull, 60000000000ull }; /* since the first round */
 #define ROUNDS (int)(sizeof(rounds_after_ns) / sizeof(rounds_after_ns[0]))
 
-struct ask {
+struct incident_rounds {
 	uint64_t incident, first_ns;
 	int n;
 };
 
-struct answer {
+struct stack_read {
 	uint32_t tgid;
 	int err;
 	struct target_stacks stacks;
 };
 
 struct session_stacks {
-	struct reader *reader; /* the thread's, while it runs */
+	struct reader *reader; /* used by the thread while it runs */
 	const struct pipeline *pipeline;
 	stack_emit *emit;
 	void *to;
-	struct ask asks[ASKS_MAX];
-	int n_asks;
+	struct incident_rounds incidents[INCIDENTS_MAX];
+	int n_incidents;
 	double rounds_left;
-	uint64_t rounds_ns; /* as of then */
+	uint64_t rounds_ns; /* when rounds_left was updated */
 	/* the round under way */
 	bool running;
 	pthread_t thread;
-	struct answer answers[ROUND_PROCS];
-	int n, n_told;
+	struct stack_read reads[ROUND_PROCS];
+	int n, n_emitted;
 	uint64_t begin_ns;
 	atomic_int n_read;
 	atomic_bool stop;
@@ -73,7 +76,7 @@ static void *round_read(void *arg)
 	struct session_stacks *s = arg;
 
 	for (int i = 0; i < s->n && !s->stop; i++) {
-		struct answer *a = &s->answers[i];
+		struct stack_read *a = &s->reads[i];
 
 		a->err = target_stack_read_main(s->reader, a->tgid, STACK_DEADLINE_MS, &a->stacks);
 		s->n_read = i + 1;
@@ -81,7 +84,7 @@ static void *round_read(void *arg)
 	return NULL;
 }
 
-/* Signals are the loop's. */
+/* Signals belong to the loop, so the thread blocks them all. */
 static int thread_start(struct session_stacks *s)
 {
 	sigset_t all, before;
@@ -98,7 +101,7 @@ static void round_end(struct session_stacks *s)
 {
 	pthread_join(s->thread, NULL);
 	for (int i = 0; i < s->n; i++)
-		target_stacks_free(&s->answers[i].stacks);
+		target_stacks_free(&s->reads[i].stacks);
 	s->running = false;
 }
 
@@ -111,16 +114,16 @@ void session_stacks_free(struct session_stacks *s)
 	free(s);
 }
 
-/* --- whom --- */
+/* --- which processes --- */
 
 static void round_add(struct session_stacks *s, const struct proc *p)
 {
 	if (!p || p->dead || p->is_child || s->n >= ROUND_PROCS)
 		return;
 	for (int i = 0; i < s->n; i++)
-		if (s->answers[i].tgid == p->tgid)
+		if (s->reads[i].tgid == p->tgid)
 			return;
-	s->answers[s->n++] = (struct answer){ .tgid = p->tgid };
+	s->reads[s->n++] = (struct stack_read){ .tgid = p->tgid };
 }
 
 static void round_choose(struct session_stacks *s, const struct finding *f)
@@ -138,8 +141,8 @@ static void round_choose(struct session_stacks *s, const struct finding *f)
 
 /* --- when --- */
 
-/* A hang, or what will be one if it lasts. */
-static bool is_asked_for(const struct finding *f)
+/* A hang, or an observation that becomes one if it lasts. */
+static bool needs_stacks(const struct finding *f)
 {
 	return f->n_ranks && f->class != HANG_PROCESS_DEAD &&
 	       (f->kind == FINDING_HANG || (f->kind == FINDING_OBSERVATION && f->class != HANG_NONE));
@@ -155,28 +158,28 @@ static bool is_open(const struct session_stacks *s, uint64_t number)
 	return false;
 }
 
-static void asks_tidy(struct session_stacks *s)
+static void incidents_tidy(struct session_stacks *s)
 {
 	int n = 0;
 
-	for (int i = 0; i < s->n_asks; i++)
-		if (is_open(s, s->asks[i].incident))
-			s->asks[n++] = s->asks[i];
-	s->n_asks = n;
+	for (int i = 0; i < s->n_incidents; i++)
+		if (is_open(s, s->incidents[i].incident))
+			s->incidents[n++] = s->incidents[i];
+	s->n_incidents = n;
 }
 
-static struct ask *ask_of(struct session_stacks *s, uint64_t incident, uint64_t now_ns)
+static struct incident_rounds *rounds_of(struct session_stacks *s, uint64_t incident, uint64_t now_ns)
 {
-	for (int i = 0; i < s->n_asks; i++)
-		if (s->asks[i].incident == incident)
-			return &s->asks[i];
-	if (s->n_asks == ASKS_MAX)
+	for (int i = 0; i < s->n_incidents; i++)
+		if (s->incidents[i].incident == incident)
+			return &s->incidents[i];
+	if (s->n_incidents == INCIDENTS_MAX)
 		return NULL;
-	s->asks[s->n_asks] = (struct ask){ .incident = incident, .first_ns = now_ns };
-	return &s->asks[s->n_asks++];
+	s->incidents[s->n_incidents] = (struct incident_rounds){ .incident = incident, .first_ns = now_ns };
+	return &s->incidents[s->n_incidents++];
 }
 
-static bool ask_due(const struct ask *a, uint64_t now_ns)
+static bool is_round_due(const struct incident_rounds *a, uint64_t now_ns)
 {
 	return a && a->n < ROUNDS && now_ns - a->first_ns >= rounds_after_ns[a->n];
 }
@@ -190,39 +193,39 @@ static bool may_begin(struct session_stacks *s, uint64_t now_ns)
 	return s->rounds_left >= 1;
 }
 
-static void round_begin(struct session_stacks *s, struct ask *a, const struct finding *f, uint64_t now_ns)
+static void round_begin(struct session_stacks *s, struct incident_rounds *a, const struct finding *f, uint64_t now_ns)
 {
 	a->n++;
 	round_choose(s, f);
 	if (!s->n)
 		return;
-	s->n_told = 0;
+	s->n_emitted = 0;
 	s->n_read = 0;
 	s->begin_ns = now_ns;
 	s->rounds_left--;
-	s->running = !thread_start(s); /* without a thread there is no stack, this time */
+	s->running = !thread_start(s); /* without a thread there are no stacks this time */
 }
 
 static void rounds_begin(struct session_stacks *s, uint64_t now_ns)
 {
 	const struct incidents *all = pipeline_incidents(s->pipeline);
 
-	asks_tidy(s);
+	incidents_tidy(s);
 	if (!may_begin(s, now_ns))
 		return;
 	for (const struct incident *i = incidents_next_open(all, NULL); i && !s->running;
 	     i = incidents_next_open(all, i)) {
-		struct ask *a = is_asked_for(&i->f) ? ask_of(s, i->number, now_ns) : NULL;
+		struct incident_rounds *a = needs_stacks(&i->f) ? rounds_of(s, i->number, now_ns) : NULL;
 
-		if (ask_due(a, now_ns))
+		if (is_round_due(a, now_ns))
 			round_begin(s, a, &i->f, now_ns);
 	}
 }
 
-/* --- telling --- */
+/* --- records --- */
 
-/* With the time of the telling: what is older than the loop's last look came too late to be put in order. */
-static int answer_tell(const struct session_stacks *s, const struct answer *a)
+/* Stamped with the time of emission: a record older than the loop's last poll would come too late to be sorted. */
+static int answer_emit(const struct session_stacks *s, const struct stack_read *a)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
@@ -233,14 +236,14 @@ static int answer_tell(const struct session_stacks *s, const struct answer *a)
 	return stack_fact_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
 }
 
-static int round_tell(struct session_stacks *s, uint64_t now_ns)
+static int round_emit(struct session_stacks *s, uint64_t now_ns)
 {
 	int err = 0, n_read = s->n_read;
 
-	if (n_read < s->n && now_ns - s->begin_ns < ROUND_TOLD_NS)
+	if (n_read < s->n && now_ns - s->begin_ns < ROUND_EMIT_NS)
 		return 0;
-	while (!err && s->n_told < n_read)
-		err = answer_tell(s, &s->answers[s->n_told++]);
+	while (!err && s->n_emitted < n_read)
+		err = answer_emit(s, &s->reads[s->n_emitted++]);
 	if (n_read == s->n)
 		round_end(s);
 	return err;
@@ -248,7 +251,7 @@ static int round_tell(struct session_stacks *s, uint64_t now_ns)
 
 int session_stacks_tick(struct session_stacks *s, uint64_t now_ns)
 {
-	int err = s->running ? round_tell(s, now_ns) : 0;
+	int err = s->running ? round_emit(s, now_ns) : 0;
 
 	if (!err && !s->running)
 		rounds_begin(s, now_ns);

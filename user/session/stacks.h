@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_stacks.h - what the culprit of a hang is doing, in a live session: once the hang is told, the stacks of the
- * main threads of those it names and of a few who wait for them are read, by a thread and a helper process of their
- * own, and become records. The loop never waits for them.
+ * stacks.h - stacks for a hang in a live session.
+ *
+ * When a hang is reported, a thread with a helper process of its own reads the main threads' stacks of the named
+ * processes and of a few that wait for them. The stacks become records. The loop never waits for these reads.
  */
 #ifndef RANKTRACE_SESSION_STACKS_H
 #define RANKTRACE_SESSION_STACKS_H
@@ -12,11 +13,11 @@
 
 struct session_stacks;
 
-/* Borrows everything; nobody else uses the reader meanwhile. NULL without memory. */
+/* Borrows all arguments; the reader must have no other user. NULL: out of memory. */
 struct session_stacks *session_stacks_new(struct reader *r, const struct pipeline *p, stack_emit *emit, void *to);
-/* Waits for a read under way: a deadline or two at worst. */
+/* Waits for a read under way, for a deadline or two at most. */
 void session_stacks_free(struct session_stacks *s);
-/* At every tick. 0, or what emit() returned. */
+/* Call it at every tick. Returns 0, or the error of emit(). */
 int session_stacks_tick(struct session_stacks *s, uint64_t now_ns);
 
 #endif

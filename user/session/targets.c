@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_targets.c - see session_targets.h. A young process (20 s from its fork, exec or discovery) is looked at
- * every 50 ms, so that its libraries are probed before it makes its first call; one whose exec is half a second old
- * every 5 ms, as small programs are at their first call by then.
+ * targets.c - see targets.h.
+ *
+ * A young process (20 s from its fork, exec or discovery) is scanned every 50 ms, so that its libraries get probes
+ * before its first call. A new process (half a second from its exec) is scanned every 5 ms, because small programs make
+ * their first call by then.
  */
 #include "session/targets.h"
 
@@ -22,15 +24,16 @@
 #include "uthash.h"
 
 #define YOUNG_NS 20000000000ull
-#define COMM_LOOK_NS 1000000000ull /* another look at once */
+#define COMM_YOUNG_NS 1000000000ull /* young for that long again */
 #define THREADS_EVERY_NS 1000000000ull
-#define THREADS_WATCH_EVERY_NS 30000000000ull /* tier watch: a file of /proc a thread, and a rank has hundreds */
-#define UNSEEN_NS 2000000000ull               /* a process we were told of that no scan ever saw */
+#define THREADS_WATCH_EVERY_NS 30000000000ull /* tier watch: one file of /proc per thread, and a rank has hundreds */
+#define UNSEEN_NS 2000000000ull               /* for a process that the kernel announced and no scan ever found */
 #define YOUNG_MAX 4096
-#define INFANT_NS 500000000ull     /* since its exec */
-#define INFANT_EVERY_NS 5000000ull /* and as long as a look at them takes: half of the collector's time at most */
-#define INFANTS_MAX 8
-#define ATTACH_NS 50000000ull /* of one look */
+#define NEW_PROC_NS 500000000ull /* since its exec */
+#define NEW_PROC_POLL_NS \
+	5000000ull /* at least, and as long as the last scan of them took: half of the collector's time at most */
+#define NEW_PROCS_MAX 8
+#define ATTACH_NS 50000000ull /* of one poll */
 
 struct thread_name {
 	uint32_t tid;
@@ -41,12 +44,12 @@ struct thread_name {
 struct traced {
 	uint32_t tgid;
 	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
-	bool known; /* FACT_PROC was told */
+	bool known; /* FACT_PROC was emitted */
 	bool dead;
-	bool has_comm;    /* it was seen to have communicators */
-	int attach_error; /* last, told once */
-	enum tier tier;   /* what it is probed for: the session's, or above it while it is raised */
-	uint32_t shed;    /* groups of probes that it is without, a bit each */
+	bool has_comm;    /* has or had communicators */
+	int attach_error; /* last error, logged once */
+	enum tier tier;   /* the session's tier, or above it while escalated */
+	uint32_t shed;    /* removed groups of probes, one bit each */
 	struct thread_name *threads;
 	UT_hash_handle hh;
 };
@@ -59,12 +62,12 @@ struct session_targets {
 	void *to;
 	struct traced *traced;
 	uint32_t n_seen;
-	uint64_t attach_until_ns; /* of this look */
-	bool unattached;          /* processes are left for the next one */
-	bool waiting;             /* libraries are: a process that maps them is in the way */
-	uint64_t revision;        /* of the set when its list was last gone through */
-	uint64_t infant_until_ns; /* the last exec's */
-	uint64_t infants_due_ns;
+	uint64_t attach_until_ns; /* of this poll */
+	bool unattached;          /* some processes are left for the next poll */
+	bool waiting;             /* a library waits because a process that maps it is in the way */
+	uint64_t revision;        /* of the set when its list was last processed */
+	uint64_t new_until_ns;    /* of the newest exec */
+	uint64_t new_due_ns;
 };
 
 static void threads_free(struct traced *p)
@@ -129,7 +132,7 @@ struct session_targets *session_targets_new(const struct session_cfg *cfg, struc
 	if (!t)
 		return NULL;
 	*t = (struct session_targets){ .cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to };
-	/* named processes are looked at whether or not they turn out to train: their children may */
+	/* Poll processes of --pid even if they do not train: their children may. */
 	for (int i = 0; i < cfg->n_pids; i++)
 		traced_get(t, cfg->pids[i], clock_monotonic_ns());
 	if (cfg->child)
@@ -166,7 +169,7 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 	return !cfg->job || !strcmp(cfg->job, p->job);
 }
 
-static int thread_tell(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)
+static int thread_emit(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)
 {
 	struct fact_thread f = { .hdr = { .size = sizeof(f),
 					  .tracer = WIRE_FACT,
@@ -191,7 +194,7 @@ static int thread_tell(struct session_targets *t, struct traced *p, const struct
 	return t->emit(t->to, &f.hdr);
 }
 
-static int threads_tell(struct session_targets *t, struct traced *p, uint64_t now_ns)
+static int threads_emit(struct session_targets *t, struct traced *p, uint64_t now_ns)
 {
 	struct target_thread *threads = NULL;
 	size_t n = 0;
@@ -202,17 +205,17 @@ static int threads_tell(struct session_targets *t, struct traced *p, uint64_t no
 		return 0;
 	p->threads_ns = now_ns;
 	if (target_threads_read(p->tgid, &threads, &n))
-		return 0; /* it is gone: its exit says so */
+		return 0; /* the process is gone: its exit is recorded */
 	for (size_t i = 0; !err && i < n; i++)
-		err = thread_tell(t, p, &threads[i], now_ns);
+		err = thread_emit(t, p, &threads[i], now_ns);
 	free(threads);
 	return err;
 }
 
-/* Once per process and cause; the rest is still traced. */
+/* Logs once per process and cause; the rest of the process is still traced. */
 static void attach_error_say(struct traced *p, const struct tracer *t, const struct target_lib *lib, int err)
 {
-	if (p->attach_error == err || err == -ESRCH) /* gone while it was attached to: its exit says so */
+	if (p->attach_error == err || err == -ESRCH) /* gone during the attach: its exit is recorded */
 		return;
 	p->attach_error = err;
 	log_warn("pid %u: %s cannot be probed for '%s': %s; its calls stay invisible", p->tgid, lib->path, t->name,
@@ -222,13 +225,13 @@ static void attach_error_say(struct traced *p, const struct tracer *t, const str
 static void wait_say(const struct target_lib *lib, uint32_t holder)
 {
 	log_warn(
-		"%s is not probed yet: pid %u has it in use and its address space is locked (mmap_lock: a page fault or munmap "
-		"that does not end); a probe now would hold up every fork of this host. It is tried again until the lock is "
-		"free: mend what pid %u waits for, or end it",
+		"%s has no probes yet: pid %u uses it and its address space is locked (mmap_lock: a page fault or munmap "
+		"that does not end); attaching now would block every fork on this host. ranktrace tries again until the lock is "
+		"free: fix what pid %u waits for, or end it",
 		lib->path, holder, holder);
 }
 
-/* False: there is more of it to attach. */
+/* False: more is left to attach. */
 static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p,
 		       const struct target_lib *lib, enum probe_group group, enum tier upto)
 {
@@ -247,14 +250,14 @@ static bool lib_attach(struct session_targets *t, struct traced *traced, const s
 		if (note.holder)
 			wait_say(lib, note.holder);
 		if (note.n_ambiguous)
-			log_warn("%s: %zu functions of '%s' share an address with others and cannot be told apart; "
+			log_warn("%s: %zu functions of '%s' share an address with others and are indistinguishable; "
 				 "their calls stay invisible",
 				 lib->path, note.n_ambiguous, (*tr)->name);
 	}
 	return all;
 }
 
-/* The session's tier counts: a process that is raised to burst has no probes on what no name leads to. */
+/* The session's tier counts: a process escalated to burst gets no probes on functions that only pointers lead to. */
 static void learnt_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
 	int err = 0;
@@ -266,13 +269,13 @@ static void learnt_attach(struct session_targets *t, struct traced *traced, cons
 		return;
 	traced->attach_error = err;
 	log_warn(
-		"pid %u: functions that were found in other processes cannot be probed in this one: %s; calls of them stay invisible",
+		"pid %u: functions that were found in other processes cannot be probed in this one: %s; their calls stay invisible",
 		p->tgid, strerror(-err));
 }
 
-/* Group by group, so that each can be taken away by itself, what is needed first: where probes are placed one by one
- * the others may have to wait for the next look. Rows above the session's tier are in nobody's way until the process is
- * raised to them. */
+/* Attaches group by group, the most needed first, so that each group can be removed alone. Where probes are attached
+ * one by one, later groups may have to wait for the next poll. Rows above the session's tier are attached only while
+ * the process is escalated. */
 static void libs_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p)
 {
 	bool all = true;
@@ -299,8 +302,9 @@ static void returns_drop(struct session_targets *t, const struct target_proc *p)
 	uint32_t n = loader_returns_drop(t->loader, p->tgid);
 
 	if (n)
-		log_info("pid %u came under seccomp: its %u return probes are gone, as a filter may kill for them",
-			 p->tgid, n);
+		log_info(
+			"pid %u came under seccomp: removed its %u return probes, because a filter may kill the process for them",
+			p->tgid, n);
 }
 
 static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
@@ -324,7 +328,7 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 	if (!err && (!traced->known || traced->revision != p->revision))
 		err = proc_fact_emit(p, now_ns, t->emit, t->to);
 	if (!err)
-		err = threads_tell(t, traced, now_ns);
+		err = threads_emit(t, traced, now_ns);
 	if (p->seccomp > 0)
 		returns_drop(t, p);
 	if (clock_monotonic_ns() < t->attach_until_ns)
@@ -348,7 +352,7 @@ static void dead_forget(struct session_targets *t, uint64_t now_ns)
 
 		if (!p->dead && known && known->status != TARGET_GONE)
 			continue;
-		/* Forked a moment ago; later it is one whose end nobody told, or that was over when it was named. */
+		/* Forked a moment ago. Later: its exit was never seen, or it was over before --pid named it. */
 		if (!p->dead && !known && !p->known && now_ns < p->since_ns + UNSEEN_NS)
 			continue;
 		if (p->dead)
@@ -391,13 +395,13 @@ int session_targets_scan(struct session_targets *t, uint64_t now_ns)
 	return err;
 }
 
-/* Looks at these, and traces what is new; everybody where that is more. */
-static int some_look(struct session_targets *t, const uint32_t *tgids, size_t n, uint64_t now_ns)
+/* Scans these processes and traces new ones; scans all if more than these changed. */
+static int pids_rescan(struct session_targets *t, const uint32_t *tgids, size_t n, uint64_t now_ns)
 {
 	int err = target_set_rescan(t->set, tgids, n);
 
 	if (!err && (t->unattached || t->waiting ||
-		     target_set_revision(t->set) != t->revision)) /* also who nobody knew to be a young rank */
+		     target_set_revision(t->set) != t->revision)) /* also processes not known to be young ranks */
 		return listed_trace(t, now_ns);
 	attach_begin(t);
 	for (size_t i = 0; !err && i < n; i++) {
@@ -417,33 +421,33 @@ int session_targets_rescan(struct session_targets *t, uint64_t now_ns)
 	for (struct traced *p = t->traced; p && n < YOUNG_MAX; p = p->hh.next)
 		if (!p->dead && p->young_until_ns > now_ns)
 			young[n++] = p->tgid;
-	return some_look(t, young, n, now_ns);
+	return pids_rescan(t, young, n, now_ns);
 }
 
-bool session_targets_infants(const struct session_targets *t, uint64_t now_ns)
+bool session_targets_has_new(const struct session_targets *t, uint64_t now_ns)
 {
-	return t->infant_until_ns > now_ns;
+	return t->new_until_ns > now_ns;
 }
 
-int session_targets_infants_look(struct session_targets *t, uint64_t now_ns)
+int session_targets_poll_new(struct session_targets *t, uint64_t now_ns)
 {
-	uint32_t infants[INFANTS_MAX];
+	uint32_t procs[NEW_PROCS_MAX];
 	uint64_t begin_ns = clock_monotonic_ns(), took_ns;
 	size_t n = 0;
 	int err;
 
-	if (now_ns < t->infants_due_ns)
+	if (now_ns < t->new_due_ns)
 		return 0;
-	for (struct traced *p = t->traced; p && n < INFANTS_MAX; p = p->hh.next)
-		if (!p->dead && p->exec_ns + INFANT_NS > now_ns)
-			infants[n++] = p->tgid;
-	err = some_look(t, infants, n, now_ns);
+	for (struct traced *p = t->traced; p && n < NEW_PROCS_MAX; p = p->hh.next)
+		if (!p->dead && p->exec_ns + NEW_PROC_NS > now_ns)
+			procs[n++] = p->tgid;
+	err = pids_rescan(t, procs, n, now_ns);
 	took_ns = clock_monotonic_ns() - begin_ns;
-	t->infants_due_ns = begin_ns + took_ns + (took_ns > INFANT_EVERY_NS ? took_ns : INFANT_EVERY_NS);
+	t->new_due_ns = begin_ns + took_ns + (took_ns > NEW_PROC_POLL_NS ? took_ns : NEW_PROC_POLL_NS);
 	return err;
 }
 
-/* A new process, under whatever pid: one of that number that we know is over. */
+/* A new process: an older one with the same pid is over. */
 static void fork_note(struct session_targets *t, uint32_t tgid, uint64_t ts_ns)
 {
 	struct traced *p = traced_find(t, tgid);
@@ -465,7 +469,7 @@ int session_targets_attach(struct session_targets *t, uint64_t now_ns)
 	return listed_trace(t, now_ns);
 }
 
-/* Whoever has a communicator is a rank, and has set by now what it sets in its own environment. */
+/* A process with a communicator is a rank, and has set its own environment variables by now. */
 static void comm_note(struct session_targets *t, const struct wire_hdr *rec)
 {
 	struct traced *p = NULL;
@@ -476,8 +480,8 @@ static void comm_note(struct session_targets *t, const struct wire_hdr *rec)
 		return;
 	p->has_comm = true;
 	target_set_has_comm(t->set, rec->tgid);
-	if (p->young_until_ns < rec->ts_ns + COMM_LOOK_NS)
-		p->young_until_ns = rec->ts_ns + COMM_LOOK_NS;
+	if (p->young_until_ns < rec->ts_ns + COMM_YOUNG_NS)
+		p->young_until_ns = rec->ts_ns + COMM_YOUNG_NS;
 }
 
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
@@ -498,10 +502,10 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	if (p && rec->kind == LIFE_EXEC) {
 		p->young_until_ns = rec->ts_ns + YOUNG_NS;
 		p->exec_ns = rec->ts_ns;
-		t->infant_until_ns = rec->ts_ns + INFANT_NS;
+		t->new_until_ns = rec->ts_ns + NEW_PROC_NS;
 		p->has_comm = false;
 	} else if (p && rec->kind == LIFE_EXIT && exit->last && rec->ts_ns >= p->since_ns) {
-		p->dead = true; /* an older exit is that of the pid's last owner */
+		p->dead = true; /* an older exit belongs to the previous owner of the pid */
 	}
 }
 

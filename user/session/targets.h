@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_targets.h - which processes a session traces: picks them out of the target set, tells the kernel side,
- * attaches their libraries and writes the facts about them into the stream.
+ * targets.h - the processes that a session traces.
+ *
+ * Picks them out of the target set, registers them with the BPF programs, attaches probes to their libraries and emits
+ * the collector records about them.
  */
 #ifndef RANKTRACE_SESSION_TARGETS_H
 #define RANKTRACE_SESSION_TARGETS_H
@@ -13,27 +15,27 @@
 
 struct session_targets;
 
-/* Borrows everything. NULL without memory. */
+/* Borrows all arguments. NULL: out of memory. */
 struct session_targets *session_targets_new(const struct session_cfg *cfg, struct target_set *set, struct loader *l,
 					    int (*emit)(void *to, const struct wire_hdr *rec), void *to);
 void session_targets_free(struct session_targets *t);
-/* Every process of the host: about once a second. 0 or -errno. */
+/* Scans all processes of the host; about once a second. Returns 0 or -errno. */
 int session_targets_scan(struct session_targets *t, uint64_t now_ns);
-/* Only processes that are young or were just forked or exec'd: every 50 ms. */
+/* Rescans only young processes, and those that were just forked or exec'd; every 50 ms. */
 int session_targets_rescan(struct session_targets *t, uint64_t now_ns);
-/* Is any process so young that its libraries are looked for in between? Every 5 ms, where there is time. */
-bool session_targets_infants(const struct session_targets *t, uint64_t now_ns);
-int session_targets_infants_look(struct session_targets *t, uint64_t now_ns);
-/* Attaching to a process takes milliseconds; a look attaches to as many as 50 ms allow. True: there are more, and
- * session_targets_attach() goes on with them once the rings were looked at. */
+/* Is a process so new that it is polled between two rescans? Every 5 ms, if there is time. */
+bool session_targets_has_new(const struct session_targets *t, uint64_t now_ns);
+int session_targets_poll_new(struct session_targets *t, uint64_t now_ns);
+/* Attaching to a process takes milliseconds, so one poll attaches for 50 ms at most. True: more is left;
+ * session_targets_attach() goes on after the rings were polled. */
 bool session_targets_unattached(const struct session_targets *t);
 int session_targets_attach(struct session_targets *t, uint64_t now_ns);
-/* Raises a process above the session's tier, or lowers it again. 0; -ESRCH: it is gone, or none of ours; or -errno. */
+/* Sets the tier of a process, at or above the session's. Returns 0; -ESRCH: gone, or not traced; or -errno. */
 int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tier, uint64_t now_ns);
-/* Takes these groups of probes (a bit each) from a process, and gives it back what it was without before and is not in
- * `groups`. As session_targets_tier(). */
+/* Removes these groups of probes (one bit each) from a process, and attaches again what was removed before and is not
+ * in `groups`. Errors as session_targets_tier(). */
 int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint64_t now_ns);
-/* Those whose facts were told, and that live. */
+/* Processes that are alive and whose records were emitted. */
 struct session_target {
 	uint32_t tgid;
 	uint64_t start_ns;
@@ -41,14 +43,15 @@ struct session_target {
 };
 void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p),
 			  void *to);
-/* A record passed by: forks, execs and exits move processes in and out. */
+/* Handles a record that passes by: forks, execs and exits change the set of targets. */
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
-bool session_targets_traces(const struct session_targets *t, uint32_t tgid); /* its facts were told, and it lives */
-uint32_t session_targets_alive(const struct session_targets *t);             /* processes traced now */
+bool session_targets_traces(const struct session_targets *t,
+			    uint32_t tgid);                      /* its records were emitted, and it is alive */
+uint32_t session_targets_alive(const struct session_targets *t); /* processes traced now */
 uint32_t session_targets_seen(const struct session_targets *t);
 
-/* Wants for a target set, from the tracers' rows; static storage. */
-struct target_want;
-const struct target_want *session_wants(size_t *ret_n);
+/* The filters of all tracers' probe rows for a target set; static storage. */
+struct target_filter;
+const struct target_filter *session_target_filters(size_t *ret_n);
 
 #endif

@@ -61,7 +61,7 @@ static const char program_source[] =
 static const char *const nccl_markers[] = { "ncclAllReduce|pncclAllReduce" }, *const nccl_symbols[] = { "ncclSend",
 													"ncclRecv" };
 static const char *const cuda_markers[] = { "cuLaunchKernel", "cuInit" };
-static const struct target_want wants[] = {
+static const struct target_filter filters[] = {
 	{ NCCL, nccl_markers, 1, nccl_symbols, 2 },
 	{ CUDA, cuda_markers, 2, NULL, 0 },
 };
@@ -115,7 +115,7 @@ static int group_teardown(void **state)
 
 static int setup(void **state)
 {
-	return target_set_new(reader, wants, 2, (struct target_set **)state);
+	return target_set_new(reader, filters, 2, (struct target_set **)state);
 }
 
 static int teardown(void **state)

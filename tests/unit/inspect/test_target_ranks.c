@@ -56,7 +56,7 @@ static const char actor_source[] =
 	"	for (;;) pause();\n}\n";
 
 static const char *const markers[] = { "ncclAllReduce" };
-static const struct target_want wants[] = { { NCCL, markers, 1, NULL, 0 } };
+static const struct target_filter filters[] = { { NCCL, markers, 1, NULL, 0 } };
 
 static char dir[64];
 static struct reader *reader;
@@ -112,7 +112,7 @@ static int group_teardown(void **state)
 
 static int setup(void **state)
 {
-	return target_set_new(reader, wants, 1, (struct target_set **)state);
+	return target_set_new(reader, filters, 1, (struct target_set **)state);
 }
 
 static int teardown(void **state)

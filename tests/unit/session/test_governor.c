@@ -41,15 +41,15 @@ static bool second(struct job *j, struct governor_order *ret)
 	struct governor_order more;
 	bool due;
 
-	governor_look_begin(j->g, ++j->now_s * S);
+	governor_sample_begin(j->g, ++j->now_s * S);
 	for (int p = 0; p < j->n; p++) {
-		struct governor_look l = { .tgid = 100 + p, .start_ns = 7, .probed = !j->unprobed };
+		struct governor_sample l = { .tgid = 100 + p, .start_ns = 7, .probed = !j->unprobed };
 
 		for (int i = 0; i < PROBE_GROUPS; i++)
 			l.paid[i] = (l.hits[i] = j->hits[p][i] += j->rate[p][i]) * (COST_NS / PRICE_NS);
-		assert_int_equal(governor_look_note(j->g, &l), 0);
+		assert_int_equal(governor_sample_note(j->g, &l), 0);
 	}
-	governor_look_end(j->g);
+	governor_sample_end(j->g);
 	due = governor_next(j->g, ret);
 	assert_false(due && governor_next(j->g, &more)); /* one a second is all there ever is here */
 	if (due && ret->what == BUDGET_SHED)
@@ -331,7 +331,7 @@ static void unprobed_for_a_while(void **state)
 /* What is dear goes, not what is hit often. */
 static void price_counts(void **state)
 {
-	struct governor_look l = { .tgid = 100, .probed = true };
+	struct governor_sample l = { .tgid = 100, .probed = true };
 	struct governor *g = governor_new(&one_percent);
 	struct governor_order o = { 0 };
 
@@ -341,9 +341,9 @@ static void price_counts(void **state)
 		l.paid[PROBES_POLLS] += 50000;
 		l.hits[PROBES_CALLS] += 5000; /* of 16 us */
 		l.paid[PROBES_CALLS] += 5000000;
-		governor_look_begin(g, i * S);
-		assert_int_equal(governor_look_note(g, &l), 0);
-		governor_look_end(g);
+		governor_sample_begin(g, i * S);
+		assert_int_equal(governor_sample_note(g, &l), 0);
+		governor_sample_end(g);
 		governor_next(g, &o);
 	}
 	assert_int_equal(o.group, PROBES_CALLS);
@@ -355,7 +355,7 @@ static void price_counts(void **state)
 /* Counters that begin anew, or wrap, are no burst; another process under the same number starts with all its probes. */
 static void counters(void **state)
 {
-	struct governor_look l = { .tgid = 100, .start_ns = 7, .probed = true };
+	struct governor_sample l = { .tgid = 100, .start_ns = 7, .probed = true };
 	struct job j = job_of(&one_percent, 0);
 	struct governor_order o;
 
@@ -368,9 +368,9 @@ static void counters(void **state)
 			memset(l.hits, 0, sizeof(l.hits));
 		for (int k = 0; k < PROBE_GROUPS; k++)
 			l.paid[k] = l.hits[k] * (COST_NS / PRICE_NS);
-		governor_look_begin(j.g, ++j.now_s * S);
-		assert_int_equal(governor_look_note(j.g, &l), 0);
-		governor_look_end(j.g);
+		governor_sample_begin(j.g, ++j.now_s * S);
+		assert_int_equal(governor_sample_note(j.g, &l), 0);
+		governor_sample_end(j.g);
 		assert_false(governor_next(j.g, &o));
 	}
 	assert_true(governor_sums(j.g)->hits <= 39 * 1001);
@@ -378,14 +378,14 @@ static void counters(void **state)
 		l.hits[PROBES_POLLS] += 100000;
 		l.paid[PROBES_POLLS] = l.hits[PROBES_POLLS] * (COST_NS / PRICE_NS);
 		l.start_ns = i < 7 ? 7 : 8;
-		governor_look_begin(j.g, ++j.now_s * S);
-		assert_int_equal(governor_look_note(j.g, &l), 0);
-		governor_look_end(j.g);
+		governor_sample_begin(j.g, ++j.now_s * S);
+		assert_int_equal(governor_sample_note(j.g, &l), 0);
+		governor_sample_end(j.g);
 		if (governor_next(j.g, &o))
 			assert_true(i < 7 && o.shed);
 	}
-	governor_look_begin(j.g, ++j.now_s * S); /* it is gone */
-	governor_look_end(j.g);
+	governor_sample_begin(j.g, ++j.now_s * S); /* it is gone */
+	governor_sample_end(j.g);
 	assert_false(governor_next(j.g, &o));
 	governor_free(j.g);
 }

@@ -96,9 +96,9 @@ static void errors_have_file_line_and_remedy(void **state)
 	expect_error("hang-limit = soon\n", ":1: ", "'soon' is no number of seconds above 0");
 	expect_error("\n\njust words\n", ":3: ", "'just words' is no 'key = value'");
 	expect_error("json = maybe\n", ":1: ", "neither 'yes' nor 'no'");
-	expect_error("ring-size = 70000\n", ":1: ", "no power of two");
+	expect_error("ring-size = 70000\n", ":1: ", "not a power of two");
 	expect_error("own = bad\n", ":1: ", "'bad' is not good");
-	expect_error("pid = 0\n", ":1: ", "no process id");
+	expect_error("pid = 0\n", ":1: ", "not a process id");
 }
 
 static void no_such_file(void **state)

@@ -96,7 +96,7 @@ static int setup(void **state)
 	const char *o = getenv("O");
 	char library[4096];
 	size_t n;
-	const struct target_want *wants = session_wants(&n);
+	const struct target_filter *filters = session_target_filters(&n);
 	struct loader_cfg cfg = {
 		.tier = TIER_TRACE, .prices = true, .emit = emit, .ring_bytes = { 1 << 20, 1 << 20, 1 << 20 }
 	};
@@ -115,7 +115,7 @@ static int setup(void **state)
 	close(ask[0]);
 	close(answer[1]);
 	done_wait();
-	if (target_set_new(reader, wants, n, &set) || target_set_scan(set))
+	if (target_set_new(reader, filters, n, &set) || target_set_scan(set))
 		return -1;
 	cfg.reader = reader;
 	cfg.targets = set;

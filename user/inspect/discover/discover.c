@@ -244,15 +244,15 @@ const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid
 	return target_set_find(s, tgid);
 }
 
-int target_set_new(struct reader *r, const struct target_want *wants, size_t n, struct target_set **ret)
+int target_set_new(struct reader *r, const struct target_filter *filters, size_t n, struct target_set **ret)
 {
 	struct target_set *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
 	s->reader = r;
-	s->wants = wants;
-	s->n_wants = n;
+	s->filters = filters;
+	s->n_filters = n;
 	int rc = lib_table_init(s);
 
 	if (rc)

@@ -15,7 +15,7 @@
 #define TARGET_TRACERS_MAX 16
 
 /* What makes a file interesting to one tracer, and what that tracer wants to know of it. Static tables, borrowed. */
-struct target_want {
+struct target_filter {
 	uint8_t tracer;             /* < TARGET_TRACERS_MAX */
 	const char *const *markers; /* all must be defined; "a|b": either */
 	size_t n_markers;
@@ -88,8 +88,8 @@ struct target_counts { /* of the last full scan */
 
 struct target_set;
 
-/* The reader and the wants are borrowed and must outlive the set. */
-int target_set_new(struct reader *r, const struct target_want *wants, size_t n, struct target_set **ret);
+/* Borrows the reader and the filters; they must outlive the set. */
+int target_set_new(struct reader *r, const struct target_filter *filters, size_t n, struct target_set **ret);
 void target_set_free(struct target_set *s);
 
 /* Looks at every process of the host (about once a second). 0, or -errno when /proc itself cannot be read. */

@@ -48,8 +48,8 @@ struct proc_row {
 
 struct target_set {
 	struct reader *reader;
-	const struct target_want *wants;
-	size_t n_wants;
+	const struct target_filter *filters;
+	size_t n_filters;
 	char *names[ELF_WANTED_MAX]; /* every marker and symbol, once */
 	size_t n_names;
 	struct proc_row *procs;

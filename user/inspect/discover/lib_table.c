@@ -51,8 +51,8 @@ int lib_table_init(struct target_set *s)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < s->n_wants; i++) {
-		const struct target_want *w = &s->wants[i];
+	for (size_t i = 0; i < s->n_filters; i++) {
+		const struct target_filter *w = &s->filters[i];
 
 		if (w->tracer >= TARGET_TRACERS_MAX || !w->n_markers)
 			return -EINVAL;
@@ -113,12 +113,12 @@ static bool marker_there(const struct target_set *s, const struct elf_symbol *sy
 	}
 }
 
-static uint32_t match_wants(const struct target_set *s, const struct elf_symbol *symbols)
+static uint32_t filters_match(const struct target_set *s, const struct elf_symbol *symbols)
 {
 	uint32_t mask = 0;
 
-	for (size_t i = 0; i < s->n_wants; i++) {
-		const struct target_want *w = &s->wants[i];
+	for (size_t i = 0; i < s->n_filters; i++) {
+		const struct target_filter *w = &s->filters[i];
 		size_t k = 0;
 
 		while (k < w->n_markers && marker_there(s, symbols, w->markers[k]))
@@ -203,7 +203,7 @@ static int file_inspect(struct target_set *s, uint32_t tgid, const struct mappin
 		return rc == -ETIMEDOUT || rc == -EAGAIN ? -ETIME : rc ? rc : -ENOMEM;
 	f->pub.error = rc;
 	f->pub.facts = facts;
-	f->pub.tracers = rc ? 0 : match_wants(s, symbols);
+	f->pub.tracers = rc ? 0 : filters_match(s, symbols);
 	if (f->pub.tracers && !f->symbols) {
 		f->symbols = malloc(s->n_names * sizeof(*symbols));
 		if (!f->symbols)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_wants.c - what the tracers' rows make interesting in a file.
+ * target_filters.c - builds the filters of a target set from the tracers' probe rows: which symbols make a file
+ * interesting.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static size_t markers_count(const struct tracer *t)
 	return n;
 }
 
-/* Rows of a symbol's entry and return follow each other: once is enough. */
+/* The entry row and the return row of a symbol follow each other: take it once. */
 static size_t symbols_list(const struct tracer *t, const char **to)
 {
 	size_t n = 0;
@@ -34,9 +35,9 @@ static size_t symbols_list(const struct tracer *t, const char **to)
 	return n;
 }
 
-const struct target_want *session_wants(size_t *ret_n)
+const struct target_filter *session_target_filters(size_t *ret_n)
 {
-	static struct target_want wants[WIRE_TRACER_MAX];
+	static struct target_filter filters[WIRE_TRACER_MAX];
 	static const char **symbols[WIRE_TRACER_MAX];
 	size_t n = 0;
 
@@ -45,15 +46,15 @@ const struct target_want *session_wants(size_t *ret_n)
 			continue;
 		if (!symbols[n])
 			symbols[n] = calloc(2 * (*t)->n_probes, sizeof(*symbols[n]));
-		wants[n] = (struct target_want){ .tracer = (*t)->id,
-						 .markers = (*t)->markers,
-						 .n_markers = markers_count(*t),
-						 .symbols = symbols[n] };
+		filters[n] = (struct target_filter){ .tracer = (*t)->id,
+						     .markers = (*t)->markers,
+						     .n_markers = markers_count(*t),
+						     .symbols = symbols[n] };
 		if (!symbols[n])
 			break;
-		wants[n].n_symbols = symbols_list(*t, symbols[n]);
+		filters[n].n_symbols = symbols_list(*t, symbols[n]);
 		n++;
 	}
 	*ret_n = n;
-	return wants;
+	return filters;
 }

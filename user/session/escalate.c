@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session_raise.c - see session_raise.h.
+ * escalate.c - see escalate.h.
  */
-#include "session/raise.h"
+#include "session/escalate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,58 +14,56 @@
 #include "attach/probe_rows.h"
 #include "schemas/probing.h"
 
-#define BURST_AFTER_NS 2000000000ull /* first what the calls say */
+#define BURST_AFTER_NS 2000000000ull /* tier trace first: the calls come before the launches */
 #define BURST_NS 5000000000ull
-#define PAUSES 4 /* as long as it was raised: at most a fifth of the time under probes */
+#define PAUSES 4 /* pause, in durations of the escalation: a process has probes for a fifth of the time at most */
 
-struct raiser {
+struct escalator {
 	const struct pipeline *pipeline;
 	struct session_targets *targets;
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *to;
 	struct escalation *escalation;
-	uint64_t seen; /* number of the newest incident looked at */
+	uint64_t seen; /* number of the newest incident handled */
 };
 
-struct raiser *raiser_new(const struct session_cfg *cfg, const struct pipeline *p, struct session_targets *t,
-			  int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+struct escalator *escalator_new(const struct session_cfg *cfg, const struct pipeline *p, struct session_targets *t,
+				int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
 	struct escalation_cfg e = { .raise_ns = cfg->no_raise ? 0 : cfg->raise_ns,
 				    .burst_after_ns = BURST_AFTER_NS,
 				    .burst_ns = BURST_NS,
 				    .pause_ns = PAUSES * cfg->raise_ns };
-	struct raiser *r = calloc(1, sizeof(*r));
+	struct escalator *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
-	*r = (struct raiser){ .pipeline = p, .targets = t, .emit = emit, .to = to, .escalation = escalation_new(&e) };
+	*r = (struct escalator){
+		.pipeline = p, .targets = t, .emit = emit, .to = to, .escalation = escalation_new(&e)
+	};
 	if (r->escalation)
 		return r;
 	free(r);
 	return NULL;
 }
 
-void raiser_free(struct raiser *r)
+void escalator_free(struct escalator *r)
 {
 	if (r)
 		escalation_free(r->escalation);
 	free(r);
 }
 
-int raiser_raised(const struct raiser *r)
-{
-	return escalation_raised(r->escalation);
-}
-
-/* Nothing a probe could tell more of. */
+/* False where probes would show nothing new. */
 static bool is_worth_it(const struct finding *f)
 {
 	return f->kind != FINDING_LOST_EVENTS && f->kind != FINDING_UNOBSERVED && f->class != HANG_PROCESS_DEAD;
 }
 
-/* The ranks it names, and the members of its communicator: who waits shows what for. All of a job that became slower:
- * who it is shows only beside its peers. */
-static int incident_note(struct raiser *r, const struct incident *i, uint64_t now_ns)
+/* Escalates the ranks that the finding names and all members of its communicator, because only the waiting ranks
+ * show what they wait for. If the finding is about a whole job, escalates the job: a slow rank shows only beside its
+ * peers. */
+static int incident_note(struct escalator *r, const struct incident *i, uint64_t now_ns)
 {
 	const struct model *m = pipeline_model(r->pipeline);
 	int err = 0;
@@ -83,7 +81,7 @@ static int incident_note(struct raiser *r, const struct incident *i, uint64_t no
 	return err;
 }
 
-static int change_tell(struct raiser *r, const struct tier_change *c)
+static int tier_emit(struct escalator *r, const struct tier_change *c)
 {
 	struct fact_tier f = {
 		.hdr = { .size = sizeof(f),
@@ -100,12 +98,12 @@ static int change_tell(struct raiser *r, const struct tier_change *c)
 	return r->emit(r->to, &f.hdr);
 }
 
-static int change_make(struct raiser *r, const struct tier_change *c, uint64_t now_ns)
+static int change_make(struct escalator *r, const struct tier_change *c, uint64_t now_ns)
 {
 	int err;
 
 	if (c->tier > c->before &&
-	    (err = change_tell(r, c))) /* before its probes' first records, and behind their last */
+	    (err = tier_emit(r, c))) /* emit before the first record of its probes, or after the last */
 		return err;
 	err = session_targets_tier(r->targets, c->tgid, c->tier, now_ns);
 	if (err == -ESRCH) {
@@ -113,10 +111,10 @@ static int change_make(struct raiser *r, const struct tier_change *c, uint64_t n
 		return 0;
 	}
 	log_debug("pid %u: tier %s (finding %llu)", c->tgid, tier_name(c->tier), (unsigned long long)c->incident);
-	return err || c->tier > c->before ? err : change_tell(r, c);
+	return err || c->tier > c->before ? err : tier_emit(r, c);
 }
 
-int raiser_tick(struct raiser *r, uint64_t now_ns)
+int escalator_tick(struct escalator *r, uint64_t now_ns)
 {
 	const struct incidents *all = pipeline_incidents(r->pipeline);
 	struct tier_change c;
@@ -130,7 +128,7 @@ int raiser_tick(struct raiser *r, uint64_t now_ns)
 			err = incident_note(r, i, now_ns);
 		}
 	r->seen = incidents_opened(all);
-	if (!err && escalation_next(r->escalation, now_ns, &c)) /* one a tick: attaching takes milliseconds */
+	if (!err && escalation_next(r->escalation, now_ns, &c)) /* one per tick: attaching takes milliseconds */
 		err = change_make(r, &c, now_ns);
 	return err;
 }

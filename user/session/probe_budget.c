@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * probe_budget.c - see probe_budget.h.
+ */
+#include "session/probe_budget.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "session/governor.h"
+#include "schemas/probing.h"
+
+#define SAMPLE_EVERY_NS 1000000000ull
+
+struct probe_budget {
+	uint32_t budget_ppm, node_ppm;
+	struct loader *loader;
+	struct session_targets *targets;
+	int (*emit)(void *to, const struct wire_hdr *rec);
+	void *to;
+	struct governor *governor; /* NULL: no probe was attached yet */
+	uint64_t last_ns;
+	struct hit_prices prices;
+	int err; /* of the sample under way */
+};
+
+struct probe_budget *probe_budget_new(const struct session_cfg *cfg, struct loader *l, struct session_targets *t,
+				      int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+{
+	struct probe_budget *b = calloc(1, sizeof(*b));
+
+	if (b)
+		*b = (struct probe_budget){ .budget_ppm = cfg->budget_ppm,
+					    .node_ppm = cfg->budget_node_ppm,
+					    .loader = l,
+					    .targets = t,
+					    .emit = emit,
+					    .to = to };
+	return b;
+}
+
+void probe_budget_free(struct probe_budget *b)
+{
+	if (b)
+		governor_free(b->governor);
+	free(b);
+}
+
+static int budget_emit(struct probe_budget *b, const struct governor_order *o)
+{
+	struct fact_budget f = {
+		.hdr = { .size = sizeof(f),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_BUDGET,
+			 .tgid = o->tgid,
+			 .tid = o->tgid,
+			 .ts_ns = clock_monotonic_ns() },
+		.budget_ppm = o->budget_ppm,
+		.hits_per_s = o->hits_per_s,
+		.node_hits_per_s = o->node_hits_per_s,
+		.cost_ns = o->hit_ns,
+		.node_cost_ns = o->node_hit_ns,
+		.what = o->what,
+		.group = o->group,
+		.shed = o->shed,
+		.flags = (o->of_node ? FACT_BUDGET_OF_NODE : 0) | (b->prices.assumed ? FACT_BUDGET_ASSUMED : 0),
+	};
+
+	return b->emit(b->to, &f.hdr);
+}
+
+static void cost_say(const struct probe_budget *b)
+{
+	const uint64_t *ns = b->prices.ns;
+
+	if (b->prices.assumed)
+		log_info("the cost of a probe hit could not be measured here: %.1f us are assumed",
+			 ns[HIT_OTHER] / 1e3);
+	else
+		log_info(
+			"a probe hit costs %.1f to %.1f us here, by the function's first instruction, and %.1f us at its return",
+			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_PUSH] : ns[HIT_OTHER]) / 1e3,
+			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_OTHER] : ns[HIT_PUSH]) / 1e3, ns[HIT_RETURN] / 1e3);
+	if (!loader_attaches_per_process(b->loader))
+		log_info(
+			"the probe budget is only reported, not enforced: this kernel cannot remove probes from one process");
+}
+
+static int begin(struct probe_budget *b)
+{
+	struct governor_cfg cfg = { .price_ns = LOADER_PRICE_NS,
+				    .budget_ppm = b->budget_ppm,
+				    .node_ppm = b->node_ppm,
+				    .fixed = !loader_attaches_per_process(b->loader) };
+	struct governor_order first = { .what = BUDGET_COST, .budget_ppm = b->budget_ppm };
+
+	b->prices = *loader_prices_known(b->loader);
+	first.hit_ns = b->prices.ns[HIT_OTHER];
+	b->governor = governor_new(&cfg);
+	cost_say(b);
+	return b->governor ? budget_emit(b, &first) : -ENOMEM;
+}
+
+static void target_note(void *to, const struct session_target *p)
+{
+	struct governor_sample l = { .tgid = p->tgid, .start_ns = p->start_ns, .probed = p->probed };
+	struct probe_budget *b = to;
+
+	if (!b->err && loader_hits(b->loader, p->tgid, l.hits, l.paid))
+		b->err = governor_sample_note(b->governor, &l);
+}
+
+/* A group that comes back is reported before its first records, one that goes after its last. */
+static int order_make(struct probe_budget *b, const struct governor_order *o, uint64_t now_ns)
+{
+	int err = o->what == BUDGET_BACK ? budget_emit(b, o) : 0;
+
+	if (!err && o->what != BUDGET_KEPT)
+		err = session_targets_shed(b->targets, o->tgid, o->shed, now_ns);
+	if (err == -ESRCH)
+		return 0;
+	return err || o->what == BUDGET_BACK ? err : budget_emit(b, o);
+}
+
+int probe_budget_tick(struct probe_budget *b, uint64_t now_ns)
+{
+	struct governor_order o;
+	int err = 0;
+
+	if (now_ns - b->last_ns < SAMPLE_EVERY_NS || !loader_probes(b->loader))
+		return 0;
+	b->last_ns = now_ns;
+	if (!b->governor)
+		err = begin(b);
+	if (err)
+		return err;
+	governor_sample_begin(b->governor, now_ns);
+	b->err = 0;
+	session_targets_each(b->targets, target_note, b);
+	governor_sample_end(b->governor);
+	err = b->err;
+	while (!err && governor_next(b->governor, &o))
+		err = order_make(b, &o, now_ns);
+	return err;
+}
+
+void probe_budget_sums(const struct probe_budget *b, struct session_budget *ret)
+{
+	const struct governor_sums *s = b->governor ? governor_sums(b->governor) : NULL;
+
+	if (s)
+		*ret = (struct session_budget){ .hits = s->hits,
+						.paid_ns = s->paid_ns,
+						.assumed = b->prices.assumed,
+						.peak_ns_per_s = s->peak_ns_per_s,
+						.peak_tgid = s->peak_tgid,
+						.n_shed = s->n_shed,
+						.n_back = s->n_back };
+}
