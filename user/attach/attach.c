@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach.c - probe rows of a tracer onto a library of one process: symbols to file offsets (once per build-id),
- * then one link per program, filtered by process where the kernel can. Where it cannot, one attach serves every
- * process that maps the file, and the output says that all of them pay.
+ * attach.c - attaches a tracer's probe rows to a library of one process.
+ *
+ * Symbols become file offsets once per build-id; then each program gets one link. Links are filtered by process where
+ * the kernel can do that. Where it cannot, one attach serves every process that maps the file, and the collector says
+ * that all of them pay.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -18,7 +20,7 @@
 #include "schemas/facts.h"
 #include "inspect/discover/discover.h"
 
-#define WAIT_TOLD_NS 1000000000ull /* a lock is held for so long: who reads the log should know */
+#define WAIT_LOG_NS 1000000000ull /* log a wait for a lock after this time */
 #define SLICE_NS 10000000ull
 
 int batch_new(struct batch *b, size_t n_rows)
@@ -42,7 +44,7 @@ bool row_is_pair(const struct tracer *t, size_t row)
 	return row + 1 < t->n_probes && p[1].at_return && !strcmp(p->symbol, p[1].symbol);
 }
 
-/* Of an entry row. */
+/* Part of the cookie that an entry row gets. */
 static __u64 cookie_of(const struct loader *l, const struct lib_probes *lib, size_t row, __u64 flags)
 {
 	bool pair = !(flags & COOKIE_NO_RETURNS) && row_is_pair(lib->tracer, row) && lib->symbols[row + 1].found;
@@ -144,7 +146,7 @@ int batch_attach(struct loader *l, struct attached *a, const struct bpf_program 
 	return err;
 }
 
-/* One row by itself, if the file has it. */
+/* Attaches one row if the file has its symbol. */
 static int row_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, const char *path,
 		      size_t row, __u64 flags)
 {
@@ -167,8 +169,8 @@ void loader_slice_begin(struct loader *l)
 	l->slice_until_ns = clock_monotonic_ns() + SLICE_NS;
 }
 
-/* Row by row, each return before its entry, from where the last look ended until the time is over: 1, there are more.
- */
+/* Attaches row by row, each return before its entry, and goes on where the last poll stopped until the time is over. 1:
+ * more is left. */
 static int rows_attach_slice(struct tracer_handle *h, struct attached *a, struct lib_probes *lib, int fd, bool returns)
 {
 	__u64 flags = !returns ? COOKIE_NO_RETURNS : h->loader->uretprobe_syscall ? COOKIE_RETURNS_END_BY_SECCOMP : 0;
@@ -211,7 +213,7 @@ static int side_attach(struct tracer_handle *h, struct attached *a, const struct
 	return err;
 }
 
-/* Returns first: a call seen to begin is then seen to end, too. */
+/* Attach returns first, so that every call whose begin is seen has its end seen too. */
 static int rows_attach(struct tracer_handle *h, struct attached *a, const struct lib_probes *lib, int fd, bool returns)
 {
 	struct batch b;
@@ -232,7 +234,7 @@ static int rows_attach(struct tracer_handle *h, struct attached *a, const struct
 	return err;
 }
 
-int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
+int attached_emit(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
 		  bool has_layout)
 {
 	union {
@@ -304,7 +306,7 @@ static struct attached *attached_new(struct tracer_handle *h, const struct targe
 	return a;
 }
 
-/* What comes before the probes, then the first of them. 1: there are more. */
+/* Prepares the library, then attaches the first probes. 1: more is left. */
 static int lib_begin(struct tracer_handle *h, struct attached *a, const struct target_proc *proc,
 		     const struct target_lib *lib)
 {
@@ -323,7 +325,7 @@ static int lib_begin(struct tracer_handle *h, struct attached *a, const struct t
 			: rows_attach_slice(h, a, known, lib->file->fd, returns);
 }
 
-/* `a`: of this library, and partial; NULL none yet. */
+/* `a`: the partial attach of this library; NULL: none yet. */
 static int lib_attach(struct tracer_handle *h, struct attached *a, const struct target_proc *proc,
 		      const struct target_lib *lib, int lib_id, bool *ret_more)
 {
@@ -347,10 +349,10 @@ static int lib_attach(struct tracer_handle *h, struct attached *a, const struct 
 		a->next = l->attached;
 		l->attached = a;
 	}
-	a->partial = err; /* also past a row that failed */
+	a->partial = err; /* also after a row that failed */
 	*ret_more = err > 0;
 	if (!err)
-		err = attached_tell(l, a, lib, a->begin_ns, a->has_layout);
+		err = attached_emit(l, a, lib, a->begin_ns, a->has_layout);
 	return err < 0 ? err : (int)(a->n_probes - before);
 }
 
@@ -369,11 +371,11 @@ uint32_t lib_holder(struct loader *l, uint32_t lib_id)
 	return attach_guard_holder(l->guard, lib->build_id, lib->build_id_len);
 }
 
-/* Of this file, whose groups of probes wait each for itself. */
-static bool wait_told(const struct loader *l, const struct lib_probes *lib)
+/* Has a wait for this file been logged? Each of its probe groups waits separately. */
+static bool is_wait_logged(const struct loader *l, const struct lib_probes *lib)
 {
 	for (uint32_t i = 0; i < l->n_libs; i++)
-		if (l->libs[i].told_wait && l->libs[i].build_id_len == lib->build_id_len &&
+		if (l->libs[i].wait_logged && l->libs[i].build_id_len == lib->build_id_len &&
 		    !memcmp(l->libs[i].build_id, lib->build_id, lib->build_id_len))
 			return true;
 	return false;
@@ -385,18 +387,18 @@ bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note)
 	uint32_t holder = lib_holder(l, lib_id);
 	uint64_t now_ns = clock_monotonic_ns();
 
-	if (!holder) { /* what has to come out first, will */
+	if (!holder) { /* old links can close when nothing holds the lock */
 		note->waits = detacher_waits_on(l->detacher, lib_id);
 		lib->waits_since_ns = 0;
-		lib->told_wait = false;
+		lib->wait_logged = false;
 		return note->waits;
 	}
 	if (!lib->waits_since_ns)
 		lib->waits_since_ns = now_ns;
 	note->waits = true;
-	if (!lib->told_wait && now_ns - lib->waits_since_ns >= WAIT_TOLD_NS) {
-		note->holder = wait_told(l, lib) ? 0 : holder;
-		lib->told_wait = true;
+	if (!lib->wait_logged && now_ns - lib->waits_since_ns >= WAIT_LOG_NS) {
+		note->holder = is_wait_logged(l, lib) ? 0 : holder;
+		lib->wait_logged = true;
 	}
 	return true;
 }
@@ -423,7 +425,7 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 		return lib->file->error ? lib->file->error : -EBADF;
 	lib_id = lib_get(l, t, lib->file, group, upto);
 	if (lib_id >= 0 && group != PROBES_NEEDED && !l->libs[lib_id].n_found)
-		return 0; /* it has none of these functions */
+		return 0; /* the library has none of these functions */
 	if (lib_id < 0)
 		return lib_id;
 	a = attached_find(l, t, proc, lib, lib_id);
@@ -432,7 +434,7 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 	if (lib_waits(l, lib_id, note))
 		return 0;
 	note->n_ambiguous = l->libs[lib_id].n_ambiguous;
-	l->libs[lib_id].n_ambiguous = 0; /* told once */
+	l->libs[lib_id].n_ambiguous = 0; /* report it once */
 	return lib_attach(h, a, proc, lib, lib_id, &note->more);
 }
 
@@ -453,7 +455,7 @@ static uint32_t attached_returns_drop(struct loader *l, struct attached *a)
 	return n;
 }
 
-/* Entry probes stay where they are: taken off and put on again, calls in between would be missed, and miscounted. */
+/* Entry probes stay attached: calls between a detach and a new attach would be missed and miscounted. */
 uint32_t loader_returns_drop(struct loader *l, uint32_t tgid)
 {
 	uint32_t n = 0;
@@ -481,7 +483,7 @@ static void links_drop(struct loader *l, uint32_t tgid, uint32_t groups)
 	}
 }
 
-/* Without any probe a new generation begins: what was in flight under the old ones is nobody's. */
+/* Without probes a new generation begins, and calls in flight under the old probes are dropped. */
 void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
 {
 	uint32_t groups = 0;
@@ -493,8 +495,8 @@ void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
 		target_generation_begin(l, tgid);
 }
 
-/* The generation goes on: what NCCL's calls left is needed. A call of these groups that is in flight is known by its
- * probes being gone (tracer_groups()). */
+/* The generation stays, because the state of NCCL's calls is still needed. A call in flight in these groups ends with
+ * its probes (tracer_groups()). */
 void loader_shed(struct loader *l, uint32_t tgid, uint32_t groups)
 {
 	links_drop(l, tgid, groups);
@@ -521,7 +523,7 @@ void attached_forget(struct loader *l, uint32_t tgid)
 	while ((a = *at)) {
 		if (a->tgid == tgid && (l->lacks & KERNEL_BIT(COOKIE)))
 			cookies_forget(l, a);
-		/* links without a pid filter serve other processes too: they stay until the end */
+		/* links without a pid filter serve other processes too, so they stay until the end */
 		if (a->tgid != tgid || (!l->multi && a->n_links)) {
 			at = &a->next;
 			continue;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach_cost.c - what a probe hit costs on this machine and kernel: a few functions of ours in a memory file that
- * nobody else maps, called without and with a probe. A library's function would do as well, but its file is mapped by
- * others, whose locks an attach waits for. The trap is the price whatever the program does, so any tracer's program
- * will do: it sees no target.
+ * attach_cost.c - measures what a probe hit costs on this machine and kernel.
+ *
+ * It calls a few functions in a memory file of the collector's own, without and with a probe. A library's file would
+ * do, but other processes map it, and an attach waits for their locks. The trap costs the same whatever the program
+ * does, so any tracer's program serves.
  */
 #include <linux/types.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ _Static_assert(LOADER_PRICE_NS == TARGET_PRICE_NS, "the unit of prices");
 #define ASSUMED_NS 4000 /* 3.7 to 4.4 us were measured on virtual machines, over the functions of a real driver */
 #define CODE_BYTES 16
 
-/* First instructions that the kernel treats differently, each with what makes a function of it. */
+/* First instructions that the kernel treats differently, each as a small function. */
 static const uint8_t code[HIT_RETURN][CODE_BYTES] = {
 #if defined(__x86_64__)
 	[HIT_PUSH] = { 0x53 /* push %rbx */, 0x5b, 0xc3 },
@@ -95,7 +96,7 @@ static const struct bpf_program *any_program(const struct loader *l)
 	return NULL;
 }
 
-/* What probes on the function at `offset` add to a call of it; 0: it cannot be told. */
+/* Time that probes on the function at `offset` add to one call; 0: could not be measured. */
 static uint64_t probes_ns(struct loader *l, int fd, const char *page, unsigned long offset, bool at_return)
 {
 	const struct bpf_program *p = any_program(l);
@@ -131,7 +132,7 @@ static bool prices_measure(struct loader *l, int fd, const char *page, struct hi
 		if (!ret->ns[i])
 			return false;
 	}
-	both_ns = probes_ns(l, fd, page, HIT_PUSH * CODE_BYTES, true); /* a return probe traps at the entry, too */
+	both_ns = probes_ns(l, fd, page, HIT_PUSH * CODE_BYTES, true); /* a return probe also traps at the entry */
 	ret->ns[HIT_RETURN] = both_ns > ret->ns[HIT_PUSH] ? both_ns - ret->ns[HIT_PUSH] : ret->ns[HIT_PUSH];
 	return true;
 }

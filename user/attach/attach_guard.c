@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach_guard.c - see attach_guard.h. Files are compared by build-id: containers of one image share an inode that stat
- * does not show. Between the answer and the probe the lock may still be taken; that window is microseconds to a few
- * seconds (many links), against the minutes for which a storage stands still.
+ * attach_guard.c - see attach_guard.h.
+ *
+ * Files are compared by build-id: containers of one image share an inode that stat does not show. Between the check and
+ * the attach the lock may still be taken. That window is microseconds, or seconds for many links; a storage failure
+ * lasts minutes.
  */
 #include "attach/attach_guard.h"
 
@@ -18,7 +20,8 @@
 
 #define FRESH_NS 100000000ull
 #define FRESH_MOST_NS 3000000000ull
-#define FRESH_COSTS 8 /* an answer is good for so many times what asking takes: a busy machine is not asked all day */
+#define FRESH_COSTS \
+	8 /* an answer is valid for so many times what asking costs, so that asking stays cheap on a busy machine */
 #define ASKED_MAX 4096
 #define UNREAD_MAX 256
 #define FILES_MAX 8
@@ -27,7 +30,7 @@ struct asked {
 	uint32_t tgid;
 	bool held;
 	uint64_t at_ns;
-	uint64_t files[FILES_MAX]; /* it was seen to map: hashes of their build-ids */
+	uint64_t files[FILES_MAX]; /* hashes of the build-ids of files that it was seen to map */
 	size_t n_files;
 	UT_hash_handle hh;
 };
@@ -36,9 +39,9 @@ struct attach_guard {
 	struct reader *reader;
 	struct target_set *targets;
 	struct asked *asked;
-	uint64_t fresh_ns; /* how long an answer is good for */
+	uint64_t fresh_ns; /* how long an answer is valid */
 	unsigned n_asked;
-	bool faults_hold; /* a page fault of a file holds the mmap_lock for reading, which the helper would not notice
+	bool faults_hold; /* a page fault of a file holds the mmap_lock for reading, which the reader would not notice
 			   */
 };
 
@@ -87,10 +90,9 @@ void attach_guard_use(struct attach_guard *g, struct reader *r)
 	g->reader = r;
 }
 
-/*
- * Where the helper has no answer and no evidence (a busy machine), and where a killed process' first thread is gone and
- * others still hold its memory: whoever holds the lock for long sleeps uninterruptibly, and so does who waits for it.
- */
+/* Used where the reader has no answer and no evidence (busy machine), and for a killed process whose first thread is
+ * gone while other threads hold its memory: a thread that holds the lock for long sleeps uninterruptibly, and so does
+ * each thread that waits for it. */
 static bool lock_held(struct attach_guard *g, uint32_t tgid)
 {
 	bool held = false, over = target_threads_over(tgid);
@@ -168,7 +170,8 @@ static bool maps_file(const struct target_proc *p, const uint8_t *build_id, size
 	return false;
 }
 
-/* What a process maps that cannot be read: what it was seen to map before, and what others of its program map. */
+/* Files of a process whose maps cannot be read: those seen before, and those that other processes of the same program
+ * map. */
 static bool may_map_file(struct attach_guard *g, uint32_t tgid, const uint8_t *build_id, size_t len)
 {
 	char exe[sizeof(((struct target_proc *)0)->exe)];
@@ -198,7 +201,7 @@ static uint32_t unread_holder(struct attach_guard *g, const uint8_t *build_id, s
 	return 0;
 }
 
-/* It was held when it was last asked, and is no process any more that a scan would list: killed, and not over. */
+/* The lock was held at the last check and no scan lists the process any more: it was killed and is not over yet. */
 static uint32_t lost_holder(struct attach_guard *g, const uint8_t *build_id, size_t len)
 {
 	for (struct asked *a = g->asked; a; a = a->hh.next)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach_learnt.c - what pointers in one process led to (attach_place.c) holds for every process that maps the same
- * file, by build-id: it is probed there before any pointer of its own shows. And where probes are a process' own, one
- * that maps the library by which others came to that file has them before it maps the file itself: between that and the
- * first call there may be less time than placing takes.
+ * attach_learnt.c - probes functions without a name in further processes.
+ *
+ * A pointer in one process led to such a function (attach_place.c). Its file offset holds for every process that maps
+ * the same file (same build-id), so it is probed there before a pointer of that process shows up. Where probes belong
+ * to one process, it gets them even before it maps the file, if it maps the library that loads that file: the time
+ * between mapping and first call may be too short for an attach.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +42,7 @@ static bool is_known(const struct learnt *k, const struct placed_at *at)
 	return false;
 }
 
-/* As loader_internal.h says. */
+/* See loader_internal.h. */
 void learnt_note(const struct placing *p, uint32_t lib_id)
 {
 	struct learnt *k = learnt_get(p, lib_id);
@@ -91,7 +93,7 @@ static int mapped_attach(struct tracer_handle *h, const struct target_proc *proc
 	return n ? places_attach(h, proc, places, n, &since_ns) : 0;
 }
 
-/* A function whose return cannot be probed is left out, as attach_place.c does. */
+/* Leaves out a function whose return cannot be probed, as attach_place.c does. */
 static bool is_possible(const struct placing *p, const struct learnt *k, uint64_t offset)
 {
 	if (return_probes_allowed(p->h->loader, p->proc))
@@ -121,7 +123,7 @@ static int unmapped_attach(struct tracer_handle *h, const struct target_proc *pr
 	return p.n ? placing_attach(&p, false) : 0;
 }
 
-/* As loader.h says. A rank's children (dataloader workers) have its files and do not use them. */
+/* See loader.h. A rank's children (dataloader workers) map its files and do not use them. */
 int loader_attach_learnt(struct loader *l, const struct target_proc *proc)
 {
 	int err = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach_lib.c - what is known of one library for one tracer and group: where its rows' symbols are, once per build-id,
- * and which instruction each begins with.
+ * attach_lib.c - what is known of one library for one tracer and probe group: where its rows' symbols are, once per
+ * build-id, and which instruction each function begins with.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct t
 			lib->classes[i] = hit_class_at(file->fd, lib->symbols[i].offset);
 }
 
-/* As loader_internal.h says. */
+/* See loader_internal.h. */
 int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group,
 	    enum tier upto)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach_place.c - probes on functions that have no name to be found by: a pointer in the target's memory led there.
- * The address becomes a file and an offset by the process' maps. In one process, of one file (by inode: the same file
- * mapped twice shares its probes, a copy of it does not), an offset is probed once.
+ * attach_place.c - attaches probes to functions without a usable name, found by a pointer in the target's memory.
+ *
+ * The process' maps turn the address into a file and an offset. In one process, an offset of one file is probed once.
+ * Files are compared by inode: a file mapped twice shares its probes, a copy of it does not.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -36,7 +37,7 @@ bool place_is_there(struct placing *p, uint64_t offset, uint32_t row)
 	return false;
 }
 
-/* Where returns cannot be probed, an entry whose only purpose is its return costs for nothing. */
+/* Where returns cannot be probed, an entry that only serves its return is a useless cost. */
 static bool is_possible(const struct placing *p, const struct tracer_place *all, size_t n,
 			const struct tracer_place *at)
 {
@@ -50,7 +51,7 @@ static bool is_possible(const struct placing *p, const struct tracer_place *all,
 	return true;
 }
 
-/* Both sides of a pair are placed, or neither: is_possible(). */
+/* Both sides of a pair are attached, or neither: is_possible(). */
 static __u64 place_pays(const struct placing *p, uint64_t offset, uint32_t row)
 {
 	const struct loader *l = p->h->loader;
@@ -60,7 +61,7 @@ static __u64 place_pays(const struct placing *p, uint64_t offset, uint32_t row)
 	return cookie_pays(l, PROBES_POSTS, hit_class_at(p->lib->file->fd, offset), row_is_pair(p->h->tracer, row));
 }
 
-/* One link for the places of `lead`'s program and side. */
+/* One link for all places with the program and side of `lead`. */
 static int group_attach(struct placing *p, struct attached *a, size_t lead, const char *path, struct batch *b)
 {
 	const struct tracer *t = p->h->tracer;
@@ -75,7 +76,7 @@ static int group_attach(struct placing *p, struct attached *a, size_t lead, cons
 		if (other->at_return != row->at_return || strcmp(other->program, row->program))
 			continue;
 		if (i < lead)
-			return 0; /* done with that one */
+			return 0; /* that place is done */
 		b->offsets[b->n] = p->at[i].offset;
 		b->cookies[b->n++] = COOKIE(p->at[i].row, a->lib_id) | place_pays(p, p->at[i].offset, p->at[i].row);
 	}
@@ -84,7 +85,7 @@ static int group_attach(struct placing *p, struct attached *a, size_t lead, cons
 	return err;
 }
 
-/* Returns first, as rows found by symbols do. */
+/* Returns first, as for rows found by symbols. */
 static int groups_attach(struct placing *p, struct attached *a)
 {
 	const struct probe *rows = p->h->tracer->probes;
@@ -137,13 +138,13 @@ int placing_attach(struct placing *p, bool mapped)
 	}
 	p->since_ns = a->since_ns = clock_monotonic_ns();
 	a->begin_ns = begin_ns;
-	a->untold = !mapped;
+	a->early = !mapped;
 	a->next = l->attached;
 	l->attached = a;
 	if (!mapped)
 		return a->n_probes;
 	learnt_note(p, lib_id);
-	err = attached_tell(l, a, p->lib, begin_ns, true);
+	err = attached_emit(l, a, p->lib, begin_ns, true);
 	return err ? err : (int)a->n_probes;
 }
 
@@ -156,7 +157,7 @@ static const struct target_lib *lib_at(const struct target_proc *proc, uint64_t 
 	return lib && lib->file->fd >= 0 ? lib : NULL;
 }
 
-/* For a kernel without attach cookies; each process has its own addresses. */
+/* For a kernel without attach cookies: addresses differ by process. */
 static int cookie_put(const struct placing *p, const struct tracer_place *at, uint64_t offset)
 {
 	struct loader *l = p->h->loader;
@@ -168,7 +169,7 @@ static int cookie_put(const struct placing *p, const struct tracer_place *at, ui
 	return bpf_map_update_elem(loader_map_fd(l, "probe_cookies"), &key, &cookie, BPF_ANY) ? -errno : 0;
 }
 
-/* Those of the places that lie in `file`. */
+/* Selects the places that lie in `file`. */
 static int placing_fill(struct placing *p, const struct tracer_place *places, size_t n)
 {
 	const struct mapping *m;
@@ -188,7 +189,7 @@ static int placing_fill(struct placing *p, const struct tracer_place *places, si
 	return 0;
 }
 
-/* It paid too much for them. */
+/* The group was removed because it cost too much. */
 static bool is_shed(const struct loader *l, uint32_t tgid)
 {
 	for (const struct attached *a = l->attached; a; a = a->next)
@@ -197,20 +198,20 @@ static bool is_shed(const struct loader *l, uint32_t tgid)
 	return false;
 }
 
-/* What was there before the process mapped the file. */
-static void untold_tell(const struct placing *p)
+/* Emits the attach of probes that were in place before the process mapped the file. */
+static void early_emit(const struct placing *p)
 {
 	struct loader *l = p->h->loader;
 
 	for (struct attached *a = l->attached; a; a = a->next)
-		if (a->untold && a->tracer == p->h->tracer && a->tgid == p->proc->tgid && a->dev == p->lib->file->dev &&
+		if (a->early && a->tracer == p->h->tracer && a->tgid == p->proc->tgid && a->dev == p->lib->file->dev &&
 		    a->ino == p->lib->file->ino) {
-			a->untold = false;
-			attached_tell(l, a, p->lib, a->begin_ns, true);
+			a->early = false;
+			attached_emit(l, a, p->lib, a->begin_ns, true);
 		}
 }
 
-/* File by file. How many are new, or -errno. */
+/* File by file. Returns how many probes are new, or -errno. */
 int places_attach(struct tracer_handle *h, const struct target_proc *proc, const struct tracer_place *places, size_t n,
 		  uint64_t *ret_since_ns)
 {
@@ -229,7 +230,7 @@ int places_attach(struct tracer_handle *h, const struct target_proc *proc, const
 		if (got < 0)
 			return got;
 		placed += got;
-		untold_tell(&p);
+		early_emit(&p);
 		*ret_since_ns = *ret_since_ns > p.since_ns ? *ret_since_ns : p.since_ns;
 	}
 	return placed;
@@ -244,13 +245,13 @@ int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_pla
 	*ret_since_ns = 0;
 	if (is_shed(h->loader, tgid))
 		return -ESRCH;
-	if (proc && n && !lib_at(proc, places[0].address, &m)) { /* mapped since the last look, or not opened yet */
+	if (proc && n && !lib_at(proc, places[0].address, &m)) { /* mapped since the last scan, or not open yet */
 		target_set_rescan(h->loader->cfg.targets, &tgid, 1);
 		proc = target_set_find(h->loader->cfg.targets, tgid);
 	}
-	if (proc && n && !lib_at(proc, places[0].address, &m)) /* by a process that looks as it did */
+	if (proc && n && !lib_at(proc, places[0].address, &m)) /* by a process whose maps did not seem to change */
 		proc = target_set_refresh(h->loader->cfg.targets, tgid);
-	if (!proc) /* a look at it may be late */
+	if (!proc) /* the scan may be late */
 		return loader_is_target(h->loader, tgid) ? -EAGAIN : -ESRCH;
 	return places_attach(h, proc, places, n, ret_since_ns);
 }

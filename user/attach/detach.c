@@ -27,9 +27,9 @@ struct batch {
 struct detacher {
 	bool (*may_close)(void *to, uint32_t lib_id);
 	void *to;
-	struct batch *batches; /* being closed */
+	struct batch *batches; /* batches that are being closed */
 	struct batch *waiting;
-	bool left; /* this is the process that was left behind */
+	bool left; /* this is the process left behind by the collector */
 };
 
 struct detacher *detacher_new(bool (*may_close)(void *to, uint32_t lib_id), void *to)
@@ -41,8 +41,8 @@ struct detacher *detacher_new(bool (*may_close)(void *to, uint32_t lib_id), void
 	return d;
 }
 
-/* The last attached first, which are entries: between two closes lies a grace period, and calls seen to begin then are
- * still seen to end. */
+/* Close the last attached links first, which are entries. A grace period passes between two closes, so calls whose
+ * begin was seen in it still have their end seen. */
 static void *batch_close(void *arg)
 {
 	struct batch *b = arg;
@@ -53,7 +53,7 @@ static void *batch_close(void *arg)
 	return NULL;
 }
 
-/* libbpf would close other files of the link, too, by numbers that may be somebody else's by now. */
+/* libbpf would also close other files of the link by number, and those numbers may belong to something else by now. */
 static void *batch_close_left(void *arg)
 {
 	struct batch *b = arg;
@@ -101,7 +101,7 @@ static void all_join(struct detacher *d)
 	}
 }
 
-/* Takes the batch. */
+/* Takes ownership of the batch. */
 static void batch_start(struct detacher *d, struct batch *b)
 {
 	if (!thread_start(d, b)) {
@@ -131,7 +131,7 @@ void detacher_close(struct detacher *d, struct bpf_link **links, int n, uint32_t
 	d->waiting = b;
 }
 
-void detacher_look(struct detacher *d)
+void detacher_poll(struct detacher *d)
 {
 	struct batch **at = &d->waiting, *b;
 
@@ -171,7 +171,7 @@ static bool is_kept(const struct detacher *d, int fd)
 	return false;
 }
 
-/* Whoever reads our output, or our recording, must see its end. */
+/* A reader of the collector's output or recording must see its end-of-file. */
 static int files_drop(const struct detacher *d)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -192,7 +192,7 @@ static int files_drop(const struct detacher *d)
 	return 0;
 }
 
-/* Ended by a signal, it would close the links all the same, and forks would wait: only SIGKILL can do that. */
+/* A signal would end this process, close the links all the same and block forks: ignore every signal but SIGKILL. */
 static void left_main(struct detacher *d, int (*settle)(void *to), void *to)
 {
 	d->left = true;
@@ -206,7 +206,7 @@ static void left_main(struct detacher *d, int (*settle)(void *to), void *to)
 		_exit(1);
 	while (d->waiting) {
 		usleep(LEFT_LOOK_US);
-		detacher_look(d);
+		detacher_poll(d);
 	}
 	all_join(d);
 	_exit(0);
@@ -217,7 +217,7 @@ pid_t detacher_leave(struct detacher *d, int (*settle)(void *to), void *to)
 	struct batch *b;
 	pid_t pid;
 
-	all_join(d); /* a copy of a link that is being closed here would keep its probes in place */
+	all_join(d); /* a copy of a link that is being closed here would keep its probes attached */
 	pid = fork();
 	if (pid < 0)
 		return -errno;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * detach.h - closes uprobe links beside the loop. A close waits for an RCU grace period (50 ms measured on 6.18, up to
- * 250 ms reported on 6.8): one after the other, the links of 8 ranks would hold the collector for 8 s. Links on a file
- * that must not be touched now (attach_guard.h) wait; at the end of the collector they are left to a process of ours.
+ * detach.h - closes uprobe links beside the loop.
+ *
+ * A close waits for an RCU grace period (50 ms measured on 6.18, up to 250 ms reported on 6.8); one after the other,
+ * the links of 8 ranks would block the collector for 8 s. Links on a file that must not be touched now (attach_guard.h)
+ * wait. Those that still wait when the collector ends go to a process of their own.
  */
 #ifndef RANKTRACE_DETACH_H
 #define RANKTRACE_DETACH_H
@@ -14,21 +16,19 @@
 struct bpf_link;
 struct detacher;
 
-/* `may_close` says whether links on this library may be closed now. NULL without memory. */
+/* `may_close` decides whether links on this library may be closed now. NULL: out of memory. */
 struct detacher *detacher_new(bool (*may_close)(void *to, uint32_t lib_id), void *to);
-/* Take over `n` links on a library and the array, and close them in a thread of their own as soon as that may be (here
- * and now without memory). */
+/* Takes ownership of the array and the `n` links on a library, and closes them in a thread as soon as that is allowed
+ * (in this thread if memory is short). */
 void detacher_close(struct detacher *d, struct bpf_link **links, int n, uint32_t lib_id);
-/* Closes what waited and may be closed by now: call it a few times a second. */
-void detacher_look(struct detacher *d);
-int detacher_waiting(const struct detacher *d); /* links */
+/* Closes links that waited and may be closed by now. Call it a few times a second. */
+void detacher_poll(struct detacher *d);
+int detacher_waiting(const struct detacher *d); /* number of links that wait */
 bool detacher_waits_on(const struct detacher *d, uint32_t lib_id);
-/*
- * Leaves what waits to a process of its own, which holds nothing but these links and ends with the last of them;
- * `settle(to)` runs in it first. Waits for all that is closed here. Returns its pid, or -errno: what waits still does.
- */
+/* Moves the waiting links to a process of their own, which holds nothing else and ends with the last of them; it runs
+ * `settle(to)` first. Waits for all closes under way here. Returns the pid, or -errno: the waiting links stay here. */
 pid_t detacher_leave(struct detacher *d, int (*settle)(void *to), void *to);
-/* Waits for all of them; what still waits is closed here and now. */
+/* Waits for all closes; links that still wait are closed now. */
 void detacher_free(struct detacher *d);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernel.c - see kernel.h. Features are read from the kernel's own type information or tried, never derived from a
+ * kernel.c - see kernel.h. Features are read from the kernel's type information or tried out, never derived from a
  * version.
  */
 #include "attach/kernel.h"
@@ -26,7 +26,7 @@ static const struct kernel_quirk quirks[] = {
 #undef QUIRK
 };
 
-/* The kernel answers EBADF for a path that is no regular file only if it knows uprobe.multi at all. */
+/* Only a kernel that has uprobe.multi answers EBADF for a path that is not a regular file. */
 static bool uprobe_multi_works(void)
 {
 	const struct bpf_insn prog[] = { { .code = 0xb7 }, { .code = 0x95 } }; /* r0 = 0; exit */
@@ -59,8 +59,8 @@ static bool enum_has(const struct btf *btf, const char *type, const char *value)
 	return false;
 }
 
-/* Arguments that a tracepoint hands to its programs; the first parameter of its type is the tracer's own. -ENOENT
- * unknown. */
+/* Number of arguments that a tracepoint passes to its programs; the first parameter of its type belongs to the tracer.
+ * -ENOENT: unknown. */
 static int tracepoint_args(const struct btf *btf, const char *type)
 {
 	int id = btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF);
@@ -110,8 +110,8 @@ int kernel_lacks_read(uint32_t *ret)
 		lacks |= KERNEL_BIT(COOKIE);
 	if (tracepoint_args(btf, "btf_trace_sched_switch") < 4)
 		lacks |= KERNEL_BIT(PREV_STATE);
-	/* Links of perf uprobes carry cookies, links of uprobe.multi (later) always do: without cookies there is
-	 * neither. */
+	/* Links of perf uprobes carry cookies, and links of uprobe.multi (added later) always do: no cookies means no
+	 * uprobe.multi. */
 	if (lacks & KERNEL_BIT(COOKIE))
 		lacks |= KERNEL_BIT(UPROBE_MULTI);
 	btf__free(btf);
@@ -119,7 +119,7 @@ int kernel_lacks_read(uint32_t *ret)
 	return err;
 }
 
-int kernel_lacks_tell(struct bpf_object *o, uint32_t lacks)
+int kernel_lacks_set(struct bpf_object *o, uint32_t lacks)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(o, ".rodata");
 	const struct btf *btf = bpf_object__btf(o);
@@ -140,7 +140,7 @@ int kernel_lacks_tell(struct bpf_object *o, uint32_t lacks)
 	return -ENOENT;
 }
 
-/* x86-64: the program begins with "add r9, gs:[this_cpu_off]", the place of a stack per CPU (emit_priv_frame_ptr). */
+/* x86-64: the program begins with "add r9, gs:[this_cpu_off]" if it has one stack per CPU (emit_priv_frame_ptr). */
 bool kernel_private_stack(int fd)
 {
 	static const unsigned char place[] = { 0x65, 0x4c, 0x03, 0x0c, 0x25 };
@@ -168,6 +168,6 @@ bool kernel_quirk_applies(const struct kernel_quirk *q, const char *release, con
 	if (*q->machine && strcmp(q->machine, machine))
 		return false;
 	if (sscanf(release, "%d.%d", &major, &minor) != 2)
-		return true; /* unknown: the careful answer */
+		return true; /* unknown: assume the worse */
 	return !version_before(major, minor, q->since) && (!q->until[0] || version_before(major, minor, q->until));
 }

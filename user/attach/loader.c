@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader.c - loads the life object first, lends its maps to every tracer's object, and implements the narrow
- * handle of tracer.h. Attaching to libraries is attach.c.
+ * loader.c - loads the life object first, shares its maps with every tracer's object, and implements the handle of
+ * tracer.h. attach.c attaches to libraries.
  */
 #include "attach/loader.h"
 
@@ -51,7 +51,7 @@ static bool program_is_iterator(const struct bpf_program *p)
 	return !strncmp(bpf_program__section_name(p), "iter/", 5);
 }
 
-/* Where the kernel lacks uprobe.multi the same programs load as plain uprobes. */
+/* Without uprobe.multi in the kernel the same programs load as plain uprobes. */
 static void programs_type(struct loader *l, struct bpf_object *o)
 {
 	struct bpf_program *p;
@@ -82,7 +82,7 @@ static int life_load(struct loader *l)
 	l->life = bpf_object__open_mem(elf, size, NULL);
 	if (!l->life)
 		return -errno;
-	err = kernel_lacks_tell(l->life, l->lacks);
+	err = kernel_lacks_set(l->life, l->lacks);
 	if (err)
 		return err;
 	err = bpf_map__set_inner_map_fd(bpf_object__find_map_by_name(l->life, "rings"), ring_template_fd(l->rings));
@@ -99,7 +99,7 @@ static int tracer_load(struct loader *l, struct tracer_handle *h)
 	if (!h->object)
 		return -errno;
 	programs_type(l, h->object);
-	err = kernel_lacks_tell(h->object, l->lacks);
+	err = kernel_lacks_set(h->object, l->lacks);
 	if (!err)
 		err = maps_lend(l, h->object);
 	if (!err)
@@ -126,7 +126,7 @@ int loader_map_fd(const struct loader *l, const char *name)
 	return bpf_map__fd(bpf_object__find_map_by_name(l->life, name));
 }
 
-/* Return probes by the uretprobe system call: seccomp profiles older than it kill the caller. */
+/* Do return probes use the uretprobe system call? A seccomp profile older than it kills the caller. */
 static bool uretprobe_is_syscall(void)
 {
 	struct utsname u;
@@ -191,7 +191,7 @@ static void links_free(struct bpf_link **links, int n)
 	free(links);
 }
 
-/* In the process that is left behind: it asks for locks by a helper of its own, and lets go of the rings. */
+/* Runs in the process left behind: it checks locks through a reader of its own, and gives up the rings. */
 static int left_settle(void *to)
 {
 	struct loader *l = to;
@@ -210,13 +210,13 @@ struct loader_left loader_detach(struct loader *l)
 	struct loader_left left = { 0 };
 
 	attached_free_all(l);
-	detacher_look(l->detacher);
+	detacher_poll(l->detacher);
 	left.n_links = detacher_waiting(l->detacher);
 	if (!left.n_links)
 		return left;
 	for (uint32_t i = 0; i < l->n_libs && !left.holder; i++)
 		left.holder = lib_holder(l, i);
-	links_free(l->life_links, l->n_life_links); /* forks would bring new targets */
+	links_free(l->life_links, l->n_life_links); /* a fork would add targets */
 	l->life_links = NULL;
 	l->n_life_links = 0;
 	targets_clear(l);
@@ -279,7 +279,7 @@ int loader_tracer_programs(const struct loader *l, int i)
 	return n;
 }
 
-/* Attach every program of the object that goes on the kernel itself. */
+/* Attaches every program of the object that belongs to the kernel itself. */
 static int kernel_programs_attach(struct bpf_object *o, bool may_lack, struct bpf_link ***ret_links, int *ret_n)
 {
 	struct bpf_program *p;
@@ -341,7 +341,7 @@ void loader_proc_known(struct loader *l, const struct target_proc *proc)
 			l->tracers[i].tracer->on_proc(&l->tracers[i], proc);
 }
 
-static int loss_tell(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t lost, uint64_t now_ns)
+static int loss_emit(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t lost, uint64_t now_ns)
 {
 	struct fact_loss f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_LOSS, .cpu = cpu, .ts_ns = now_ns },
@@ -354,8 +354,8 @@ static int loss_tell(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t los
 	return l->cfg.emit(l->cfg.emit_to, &f.hdr);
 }
 
-/* One fact for each class and CPU that lost something since the last look. */
-static int losses_tell(struct loader *l, uint64_t now_ns)
+/* Emits one record for each class and CPU that lost something since the last tick. */
+static int losses_emit(struct loader *l, uint64_t now_ns)
 {
 	int fd = loader_map_fd(l, "drops"), err = 0;
 	uint64_t *now = l->drops + RING_CLASSES * l->n_cpus, *before = l->drops;
@@ -365,14 +365,14 @@ static int losses_tell(struct loader *l, uint64_t now_ns)
 			return -errno;
 		for (int i = 0; !err && i < l->n_cpus; i++) {
 			if (now[i] != before[i])
-				err = loss_tell(l, ring, i, now[i] - before[i], now_ns);
+				err = loss_emit(l, ring, i, now[i] - before[i], now_ns);
 			before[i] = now[i];
 		}
 	}
 	return err;
 }
 
-/* In tier watch nothing was probed, and nothing is in flight, until somebody is raised. */
+/* In tier watch no process has probes, and nothing is in flight, until an escalation. */
 static bool tick_worth(const struct loader *l, const struct tracer_handle *h)
 {
 	return l->cfg.tier != TIER_WATCH || !h->tracer->probes || l->n_probes;
@@ -380,9 +380,9 @@ static bool tick_worth(const struct loader *l, const struct tracer_handle *h)
 
 int loader_tick(struct loader *l, uint64_t now_ns)
 {
-	int err = losses_tell(l, now_ns);
+	int err = losses_emit(l, now_ns);
 
-	detacher_look(l->detacher);
+	detacher_poll(l->detacher);
 	for (int i = 0; !err && i < l->n_tracers; i++)
 		if (l->tracers[i].object && l->tracers[i].tracer->tick && tick_worth(l, &l->tracers[i]))
 			err = l->tracers[i].tracer->tick(&l->tracers[i], now_ns);
@@ -394,7 +394,7 @@ int loader_consume(struct loader *l)
 	return ring_consume(l->rings);
 }
 
-int loader_look(struct loader *l, uint64_t now_ns)
+int loader_poll(struct loader *l, uint64_t now_ns)
 {
 	int err = 0;
 
@@ -429,7 +429,7 @@ uint32_t loader_probes(const struct loader *l)
 	return l->n_probes;
 }
 
-/* --- the narrow handle of tracer.h --- */
+/* --- the handle of tracer.h --- */
 
 static int map_fd(struct tracer_handle *h, const char *name)
 {
@@ -504,8 +504,7 @@ int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_by
 
 	while (!err && got > 0) {
 		got = read(fd, rows + n, sizeof(rows) - n);
-		if (got < 0 && errno != EAGAIN &&
-		    errno != EINTR) /* EAGAIN: it stopped in the middle, to be asked again */
+		if (got < 0 && errno != EAGAIN && errno != EINTR) /* EAGAIN: it stopped in the middle; read on */
 			err = -errno;
 		n += got > 0 ? got : 0;
 		got = got < 0 ? 1 : got;
@@ -554,7 +553,8 @@ void tracer_user_stack(struct tracer_handle *h, uint32_t tgid, const uint64_t *a
 	*to = 0;
 	if (!p)
 		return;
-	/* Code without frame pointers ends the kernel's walk in garbage: what lies in no mapping is no frame. */
+	/* Code without frame pointers ends the kernel's walk in garbage: an address outside of all mappings is not a
+	 * frame. */
 	while (mapped < n && maps_find(&p->maps, addrs[mapped]))
 		mapped++;
 	if (mapped)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader_internal.h - what loader.c (objects and maps), loader_targets.c (the map of processes), attach.c (probes on
- * libraries), attach_place.c (on functions without names) and attach_cost.c (on one of our own) share. Nobody else
- * includes it.
+ * loader_internal.h - shared by loader.c (objects and maps), loader_targets.c (map of processes), attach.c (probes on
+ * libraries), attach_place.c (on functions without a name) and attach_cost.c (on functions of the collector). Private
+ * to them.
  */
 #ifndef RANKTRACE_LOADER_INTERNAL_H
 #define RANKTRACE_LOADER_INTERNAL_H
@@ -18,12 +18,12 @@
 #include "tracer.h"
 
 #define LOADER_TRACERS_MAX WIRE_TRACER_MAX
-#define LOADER_LIBS_MAX 256 /* a file is one for each group of probes */
+#define LOADER_LIBS_MAX 256 /* a file counts once for each probe group */
 
 struct tracer_handle { /* one tracer in the kernel */
 	struct loader *loader;
 	const struct tracer *tracer;
-	struct bpf_object *object; /* NULL: did not load, or closed */
+	struct bpf_object *object; /* NULL: not loaded, or closed */
 	int err;
 	void *state;
 	struct bpf_link **samplers;
@@ -35,25 +35,25 @@ struct lib_probes { /* a library, by build-id, as one tracer sees it */
 	uint8_t build_id[ELF_BUILD_ID_MAX];
 	uint8_t build_id_len;
 	const struct tracer *tracer;
-	enum probe_group group; /* these rows, of those up to `upto` */
+	enum probe_group group; /* rows of this group, up to `upto` */
 	enum tier upto;
 	struct elf_symbol *symbols; /* [tracer->n_probes] */
 	uint8_t *classes;           /* the same: enum hit_class of each */
 	uint32_t n_found;
-	size_t n_ambiguous;      /* functions left out: others at their address; 0 once it was told */
-	uint64_t waits_since_ns; /* for a lock; 0 not */
-	bool told_wait;
-	size_t shared_next; /* without a pid filter probes are attached once for all processes: the first row that is
-			       not yet */
+	size_t n_ambiguous;      /* functions left out because others share their address; 0 after it was reported */
+	uint64_t waits_since_ns; /* waits for a lock since then; 0: does not wait */
+	bool wait_logged;
+	size_t shared_next; /* without a pid filter, probes are attached once for all processes: the first row that is
+			       missing */
 };
 
-#define PLACES_MAX 64 /* of one file, of one call */
+#define PLACES_MAX 64 /* of one call in one file */
 struct placed_at {
 	uint64_t offset;
 	uint32_t row;
 };
 
-struct learnt {                  /* a file in which tracer_place() put probes */
+struct learnt {                  /* a file that tracer_place() put probes on */
 	struct target_file file; /* a copy, with an fd of its own */
 	char *path;
 	uint32_t lib_id;
@@ -74,14 +74,14 @@ struct attached { /* links on one library of one process */
 	int n_return_links; /* the first ones */
 	uint32_t n_return_probes;
 	uint32_t n_probes;
-	uint32_t shed;            /* groups that the process has no more, a bit each */
-	bool partial, has_layout; /* partial: rows are left for the next look */
-	uint64_t begin_ns;        /* of the first one's attach */
-	struct placed_at *places; /* tracer_place() put them there; NULL: symbols did */
+	uint32_t shed;            /* groups that were removed from the process, one bit each */
+	bool partial, has_layout; /* partial: rows are left for the next poll */
+	uint64_t begin_ns;        /* when its first attach began */
+	struct placed_at *places; /* set by tracer_place(); NULL: found by symbols */
 	size_t n_places;
 	uint64_t since_ns; /* when the last of these was in place */
-	bool untold;       /* these are in place before it maps the file */
-	uint64_t dev, ino; /* of the file, where places are */
+	bool early;        /* attached before the process maps the file */
+	uint64_t dev, ino; /* of the file that holds the places */
 	struct attached *next;
 };
 
@@ -112,7 +112,7 @@ struct loader {
 	uint32_t n_probes;
 	struct ring_source *rings;
 	uint64_t lost[RING_CLASSES];
-	uint64_t *drops; /* as last told: [class][cpu], then one more row to read into */
+	uint64_t *drops; /* as last emitted: [class][cpu], then one more row as read buffer */
 	int n_cpus;
 };
 
@@ -121,20 +121,20 @@ struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NU
 bool row_is_pair(const struct tracer *t, size_t row);                      /* its return is the next row */
 void attached_forget(struct loader *l, uint32_t tgid);
 void attached_free_all(struct loader *l);
-uint32_t lib_holder(struct loader *l, uint32_t lib_id); /* whom probes on it have to wait for, 0 nobody */
+uint32_t lib_holder(struct loader *l, uint32_t lib_id); /* process that blocks its probes, 0: none */
 void attached_free(struct loader *l, struct attached *a);
 bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note); /* nothing may be attached to it now */
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc);
-#define LIB_OWN LOADER_LIBS_MAX /* links that are on no library of a target */
-/* The library's entry for this tracer and group, with rows up to `upto`; its index is the lib_id in cookies and facts.
- * -errno or the index. */
+#define LIB_OWN LOADER_LIBS_MAX /* links that belong to no library of a target */
+/* Returns the index of the library's entry for this tracer and group with rows up to `upto`, which is the lib_id in
+ * cookies and records; or -errno. */
 int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group,
 	    enum tier upto);
 int batch_new(struct batch *b, size_t n_rows);
 void batch_free(struct batch *b);
 int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path,
 		 const struct batch *b, bool at_return);
-int attached_tell(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
+int attached_emit(struct loader *l, const struct attached *a, const struct target_lib *lib, uint64_t begin_ns,
 		  bool has_layout);
 
 /* attach_place.c: places of one file in one process */
@@ -157,7 +157,7 @@ void learnt_free_all(struct loader *l);
 
 /* attach_cost.c */
 enum hit_class hit_class_at(int fd, uint64_t offset); /* of the function there */
-/* The part of a cookie that says what a call costs. */
+/* The part of a cookie that holds the cost of a call. */
 __u64 cookie_pays(const struct loader *l, enum probe_group group, enum hit_class class, bool pair);
 
 /* loader_targets.c */

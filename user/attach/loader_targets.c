@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader_targets.c - the kernel side's map of target processes, as user space writes and reads it.
+ * loader_targets.c - the BPF programs' map of target processes, as user space writes and reads it.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -16,7 +16,7 @@ static int targets_fd(const struct loader *l)
 	return loader_map_fd(l, "targets");
 }
 
-/* Probes that stay in place for a while do nothing: there is no target any more. */
+/* Probes that stay attached for a while do nothing without a target. */
 void targets_clear(struct loader *l)
 {
 	uint32_t tgid;
@@ -30,7 +30,7 @@ int loader_target_add(struct loader *l, uint32_t tgid)
 {
 	struct target t = { .generation = clock_monotonic_ns() };
 
-	/* NOEXIST: the kernel side may have added it at its fork, with a generation already in use */
+	/* NOEXIST: the BPF programs may have added it at its fork, with a generation in use */
 	if (bpf_map_update_elem(targets_fd(l), &tgid, &t, BPF_NOEXIST))
 		return errno == EEXIST ? 0 : -errno;
 	return 0;
@@ -49,7 +49,7 @@ void loader_target_forget(struct loader *l, uint32_t tgid)
 	attached_forget(l, tgid);
 }
 
-/* Hits that are counted meanwhile are lost, and no others. */
+/* Loses only the hits that are counted in between. */
 void target_generation_begin(struct loader *l, uint32_t tgid)
 {
 	struct target t;
@@ -60,7 +60,7 @@ void target_generation_begin(struct loader *l, uint32_t tgid)
 	bpf_map_update_elem(targets_fd(l), &tgid, &t, BPF_EXIST);
 }
 
-/* What a probe that was slow to go noted after loader_lower() is nobody's either. */
+/* Also drops what a slow probe noted after loader_lower(). */
 void loader_raise(struct loader *l, uint32_t tgid)
 {
 	if (l->multi)

@@ -66,8 +66,8 @@ static bool rows_alike(const struct tracer *t, size_t a, size_t b)
 	return !t->rows_alike || t->rows_alike(a, b);
 }
 
-/* Every row at the address of `row`, itself included, goes if two of them differ; else all but the first. Returns how
- * many of the groups go because they differ. */
+/* If two rows at the address of `row` differ, all of them go; otherwise all but the first. Returns how many rows of the
+ * groups go because they differ. */
 static size_t place_settle(const struct tracer *t, struct elf_symbol *symbols, size_t row, uint32_t groups)
 {
 	size_t left_out = in_groups(t, row, groups);

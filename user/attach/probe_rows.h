@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * probe_rows.h - which rows of a tracer are probed in one file: of the session's tier, by group, and each address once
- * a side.
+ * probe_rows.h - selects the rows of a tracer to probe in one file: those of the session's tier and groups, each
+ * address once per side.
  */
 #ifndef RANKTRACE_PROBE_ROWS_H
 #define RANKTRACE_PROBE_ROWS_H
@@ -12,17 +12,17 @@
 #include "tracer.h"
 
 enum probe_group probe_group(const struct tracer *t, size_t row);
-enum tier probe_group_tier(enum probe_group group);   /* the lowest that has it on */
+enum tier probe_group_tier(enum probe_group group);   /* the lowest tier that has the group */
 const char *probe_group_name(enum probe_group group); /* "polls" */
-/* `symbols` has an entry a row, as found in the file; those that are not to be probed, above tier `upto` or of none of
- * `groups` (a bit each), become !found. Returns how many stay; *ret_ambiguous: functions of the groups left out because
- * others that mean something else share their address. */
+/* `symbols` has one entry per row, as found in the file. Entries that must not be probed (above tier `upto`, or in none
+ * of `groups`, one bit each) become !found. Returns how many stay; *ret_ambiguous: functions of the groups left out
+ * because a different function shares their address. */
 size_t probe_rows_pick(const struct tracer *t, enum tier upto, uint32_t groups, struct elf_symbol *symbols,
 		       size_t *ret_ambiguous);
 const char *tier_name(enum tier tier); /* "trace" */
 /* 0, -ENOENT no such tier. */
 int tier_parse(const char *name, enum tier *ret);
-/* Every row of every tracer on stdout: tracer, symbol, side, tier, group. */
+/* Prints every row of every tracer on stdout: tracer, symbol, side, tier, group. */
 void probe_rows_print(bool json);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ring.c - see ring.h. A record whose size field lies is cut off here, at the border: everything later trusts it.
- * Wake-ups are edge-triggered: the kernel side wakes once when a ring passes its mark, and a ring that merely holds
- * something wakes nobody.
+ * ring.c - see ring.h.
+ *
+ * A record with a wrong size field is dropped here, so later code can trust the size. Wake-ups are edge-triggered: the
+ * BPF programs wake the collector once, when a ring passes its threshold; a ring that merely holds something does not
+ * wake it.
  */
 #include "attach/ring.h"
 
@@ -16,14 +18,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define WAKE_SHARE 4 /* at a quarter: the rest is for what comes until the collector runs */
+#define WAKE_SHARE 4 /* wake at a quarter: the rest has room for what comes until the collector runs */
 #define TAKEN_ENOUGH -ECANCELED
 
 struct ring {
 	struct ring_source *source;
 	int class, node;
 	int map_fd;
-	size_t taken, bytes; /* this time; its size */
+	size_t taken, bytes; /* records taken in this call; their size */
 	int err;             /* of emit */
 };
 
@@ -79,7 +81,7 @@ static int ring_record(void *ctx, void *data, size_t size)
 	return r->err ? r->err : r->taken < r->bytes ? 0 : TAKEN_ENOUGH;
 }
 
-/* All rings have the same flags, or the array of maps would not take them: with several nodes, each names its own. */
+/* All rings need the same flags, or the array of maps refuses them: with several nodes, each names its own. */
 static int map_make(const struct ring_source *s, const struct ring *r)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, o);
@@ -160,7 +162,7 @@ int ring_template_fd(const struct ring_source *s)
 	return s->rings[0].map_fd;
 }
 
-/* A node without a ring of its own takes the first of the class: no CPU is without one. */
+/* A node without a ring uses the first ring of the class, so every CPU has one. */
 static const struct ring *ring_for(const struct ring_source *s, int class, int node)
 {
 	const struct ring *first = NULL;
@@ -175,7 +177,7 @@ static const struct ring *ring_for(const struct ring_source *s, int class, int n
 	return first;
 }
 
-/* All slots in one system call: each call of its own waits for an RCU grace period, 20 ms of the start. */
+/* Sets all slots in one system call: each call waits for an RCU grace period, 20 ms of the start. */
 static int slots_put(int rings_fd, uint32_t *slots, int *fds)
 {
 	LIBBPF_OPTS(bpf_map_batch_opts, opts);
@@ -183,7 +185,7 @@ static int slots_put(int rings_fd, uint32_t *slots, int *fds)
 
 	if (!bpf_map_update_batch(rings_fd, slots, fds, &n, &opts))
 		return 0;
-	for (n = 0; n < RING_SLOTS; n++) /* a kernel without batches for this kind of map */
+	for (n = 0; n < RING_SLOTS; n++) /* for a kernel without batch updates of this kind of map */
 		if (bpf_map_update_elem(rings_fd, &slots[n], &fds[n], BPF_ANY))
 			return -errno;
 	return 0;
@@ -219,12 +221,12 @@ uint64_t ring_bytes_mapped(const struct ring_source *s)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < s->n;
-	     i++) /* data twice, so that a record at the end lies in one piece; two pages of positions */
+	     i++) /* the data is mapped twice, so that a record at the end is contiguous; two pages of positions */
 		sum += 2 * s->rings[i].bytes + 2 * sysconf(_SC_PAGESIZE);
 	return sum;
 }
 
-/* Before the rings are emptied: what fills them from here on wakes again. */
+/* Rearm before emptying: a ring that fills from here on wakes again. */
 static void wakes_clear(struct ring_source *s)
 {
 	struct epoll_event events[16];

@@ -43,7 +43,7 @@ static int seconds_set(uint64_t *to, const char *text, struct out *error)
 	double sec = strtod(text, &end);
 
 	if (end == text || *end || !(sec > 0) || sec > 1e9)
-		return SAY(error, "'%s' is no number of seconds above 0", text);
+		return SAY(error, "'%s' is not a number of seconds above 0", text);
 	*to = sec * 1e9;
 	return 0;
 }
@@ -207,10 +207,16 @@ static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", 1, set_dstate) \
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", 1, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", 1, set_busy) \
-	X("ring-size", 1004, "BYTES", "each ring buffer between kernel and collector (one a NUMA node), a power of two", 1, set_ring) \
-	X("budget", 1009, "PERCENT", "CPU time of a core that probe hits may cost a process; above it ranktrace removes the probes that it needs least (5; with --tier " "burst 25; no: no limit)", 1, set_budget) \
-	X("budget-node", 1010, "PERCENT", "the same for all processes together (10 times --budget)", 1, set_budget_node) \
-	X("flight", OPT_FLIGHT, "DIR", "flight recorder: keep the last seconds in memory and write them to DIR (" FLIGHT_DIR ") on a finding, on SIGUSR1 and " "on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
+	X("ring-size", 1004, "BYTES", \
+	  "each ring buffer between kernel and collector (one per NUMA node), a power of two", 1, set_ring) \
+	X("budget", 1009, "PERCENT", \
+	  "CPU time, in percent of a core, that probe hits may cost a process; above it ranktrace removes the probes " \
+	  "that it needs least (5; with --tier burst 25; no: no limit)", 1, set_budget) \
+	X("budget-node", 1010, "PERCENT", \
+	  "the same for all processes together (10 times --budget)", 1, set_budget_node) \
+	X("flight", OPT_FLIGHT, "DIR", \
+	  "flight recorder: keep the last seconds in memory and write them to DIR (" FLIGHT_DIR ") on a finding, on " \
+	  "SIGUSR1 and on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
 	X("flight-seconds", 1006, "SEC", "keep that many seconds (120)", 3, set_flight_seconds) \
 	X("flight-mb", 1007, "MB", "and at most that many megabytes, compressed (64; watch: 16)", 3, set_flight_mb) \
 	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", 3, set_flight_keep) \
@@ -436,10 +442,10 @@ static void losses_say(const struct session_result *r, const struct session_args
 
 	for (int i = 0; i < RING_CLASSES; i++)
 		if (r->lost[i] && i == RING_CRITICAL)
-			log_warn(
-				"%" PRIu64
-				" records (%s) lost: the ring was full because the collector got no CPU time; give it some",
-				r->lost[i], what[i]);
+			log_warn("%" PRIu64
+				 " records (%s) lost: the ring was full because the collector got no CPU time; give "
+				 "it some",
+				 r->lost[i], what[i]);
 		else if (r->lost[i])
 			log_warn("%" PRIu64 " records (%s) lost: they did not fit in a ring of %" PRIu64
 				 " bytes%s; record with --ring-size %" PRIu64,
@@ -458,10 +464,10 @@ static void budget_say(const struct session_budget *b)
 		 b->hits, b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9,
 		 b->peak_ns_per_s * 1e-7, b->peak_tgid);
 	if (b->n_shed)
-		log_warn(
-			"probe groups removed %u times because a process paid too much for them, given back %u times; their records "
-			"are missing in between (--budget)",
-			b->n_shed, b->n_back);
+		log_warn("probe groups removed %u times because a process paid too much for them, given back %u "
+			 "times; their records "
+			 "are missing in between (--budget)",
+			 b->n_shed, b->n_back);
 }
 
 /* The kernel's high-water mark of this process includes the rings that it maps: print the two apart. */

@@ -240,15 +240,15 @@ static void detach(struct loader *l)
 	struct loader_left left = loader_detach(l);
 
 	if (left.n_links && left.closer > 0)
-		log_warn(
-			"%d groups of probes stay attached but inactive: pid %u maps their file and its address space is locked "
-			"(mmap_lock); process %d (ranktrace-close) removes them when the lock is free",
-			left.n_links, left.holder, left.closer);
+		log_warn("%d groups of probes stay attached but inactive: pid %u maps their file and its address "
+			 "space is locked "
+			 "(mmap_lock); process %d (ranktrace-close) removes them when the lock is free",
+			 left.n_links, left.holder, left.closer);
 	else if (left.n_links)
-		log_warn(
-			"cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups of probes "
-			"now; until that is done, forks on this host may block",
-			left.holder, strerror(-left.closer), left.n_links);
+		log_warn("cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups "
+			 "of probes "
+			 "now; until that is done, forks on this host may block",
+			 left.holder, strerror(-left.closer), left.n_links);
 }
 
 void session_free(struct session *s)
@@ -286,7 +286,7 @@ static int attach_more(struct session *s)
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	if (!err)
-		err = loader_look(s->loader, now_ns); /* a process may be about to send */
+		err = loader_poll(s->loader, now_ns); /* a process may be about to send */
 	if (!err)
 		err = session_targets_attach(s->targets, now_ns);
 	return err ? err : drain(s, more ? 0 : now_ns - WINDOW_NS);
@@ -427,7 +427,7 @@ static int work(struct session *s)
 
 	s->more = more > 0;
 	if (!err)
-		err = loader_look(s->loader, now_ns);
+		err = loader_poll(s->loader, now_ns);
 	if (!err && due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
 		err = session_targets_rescan(s->targets, now_ns);
 	else if (!err && session_targets_unattached(s->targets))
@@ -543,8 +543,8 @@ int session_run(struct session *s, struct session_result *ret)
 	int err = attach(s), end;
 
 	if (!err && !loader_attaches_per_process(s->loader))
-		log_warn(
-			"this kernel cannot filter uprobes by process: every process that maps a probed library pays for it");
+		log_warn("this kernel cannot filter uprobes by process: every process that maps a probed library pays "
+			 "for it");
 	if (!err)
 		err = loop(s);
 	end = finish(s);

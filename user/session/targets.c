@@ -224,11 +224,12 @@ static void attach_error_say(struct traced *p, const struct tracer *t, const str
 
 static void wait_say(const struct target_lib *lib, uint32_t holder)
 {
-	log_warn(
-		"%s has no probes yet: pid %u uses it and its address space is locked (mmap_lock: a page fault or munmap "
-		"that does not end); attaching now would block every fork on this host. ranktrace tries again until the lock is "
-		"free: fix what pid %u waits for, or end it",
-		lib->path, holder, holder);
+	log_warn("%s has no probes yet: pid %u uses it and its address space is locked (mmap_lock: a page fault or "
+		 "munmap "
+		 "that does not end); attaching now would block every fork on this host. ranktrace tries again until "
+		 "the lock is "
+		 "free: fix what pid %u waits for, or end it",
+		 lib->path, holder, holder);
 }
 
 /* False: more is left to attach. */
@@ -268,9 +269,9 @@ static void learnt_attach(struct session_targets *t, struct traced *traced, cons
 	if (err == -EAGAIN || err == -ESRCH || err == traced->attach_error || !err)
 		return;
 	traced->attach_error = err;
-	log_warn(
-		"pid %u: functions that were found in other processes cannot be probed in this one: %s; their calls stay invisible",
-		p->tgid, strerror(-err));
+	log_warn("pid %u: functions that were found in other processes cannot be probed in this one: %s; their calls "
+		 "stay invisible",
+		 p->tgid, strerror(-err));
 }
 
 /* Attaches group by group, the most needed first, so that each group can be removed alone. Where probes are attached
@@ -302,9 +303,9 @@ static void returns_drop(struct session_targets *t, const struct target_proc *p)
 	uint32_t n = loader_returns_drop(t->loader, p->tgid);
 
 	if (n)
-		log_info(
-			"pid %u came under seccomp: removed its %u return probes, because a filter may kill the process for them",
-			p->tgid, n);
+		log_info("pid %u came under seccomp: removed its %u return probes, because a filter may kill the "
+			 "process for them",
+			 p->tgid, n);
 }
 
 static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)

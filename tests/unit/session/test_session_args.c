@@ -56,7 +56,8 @@ static void keys_are_options(void **state)
 	(void)state;
 	assert_int_equal(
 		load("# a comment\n\n hang-limit = 2.5 # another\njob=train-7\npid = 12\npid = 13\njson = yes\n"
-		     "ring-size = 131072\noutput = /a b/x.rtr\nown = good\nduration = 60\nbudget = 2.5\nbudget-node = no\n",
+		     "ring-size = 131072\noutput = /a b/x.rtr\nown = good\nduration = 60\nbudget = 2.5\nbudget-node "
+		     "= no\n",
 		     &own),
 		0);
 	assert_int_equal(args.session.budget_ppm, 25000);
@@ -89,12 +90,12 @@ static void errors_have_file_line_and_remedy(void **state)
 {
 	(void)state;
 	expect_error("hang-limit = 2\nhang-limt = 3\n",
-		     ":2: ", "'hang-limt' is no setting; keys are the long options' names");
+		     ":2: ", "'hang-limt' is not a setting; keys are the long options' names");
 	expect_error("budget = a lot\n", ":1: ", "neither 'no' nor a percentage of a core");
 	expect_error("budget-node = 0\n", ":1: ", "neither 'no' nor a percentage of a core");
 	expect_error("budget = 2 %\n", ":1: ", "neither 'no' nor a percentage of a core");
-	expect_error("hang-limit = soon\n", ":1: ", "'soon' is no number of seconds above 0");
-	expect_error("\n\njust words\n", ":3: ", "'just words' is no 'key = value'");
+	expect_error("hang-limit = soon\n", ":1: ", "'soon' is not a number of seconds above 0");
+	expect_error("\n\njust words\n", ":3: ", "'just words' is not 'key = value'");
 	expect_error("json = maybe\n", ":1: ", "neither 'yes' nor 'no'");
 	expect_error("ring-size = 70000\n", ":1: ", "not a power of two");
 	expect_error("own = bad\n", ":1: ", "'bad' is not good");
