@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
- * cookie.bpf.h - the cookie of the probe that was hit, on kernels without attach cookies (before 5.15) too.
+ * cookie.bpf.h - the cookie of the probe that was hit; works on kernels without attach cookies (before 5.15) too.
  */
 #ifndef RANKTRACE_COOKIE_BPF_H
 #define RANKTRACE_COOKIE_BPF_H
@@ -34,7 +34,7 @@ static __always_inline void private_stack_refuse(struct pt_regs *ctx)
 		bpf_tail_call(ctx, &never_called, 0);
 }
 
-/* In a program at a function's entry only: at its return the address is the caller's. COOKIE_NONE: not a probe of this
+/* Only for a program at a function's entry: at the return the address is the caller's. COOKIE_NONE: not a probe of this
  * process (yet). */
 static __always_inline __u64 probe_cookie(struct pt_regs *ctx)
 {

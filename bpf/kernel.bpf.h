@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
  * kernel.bpf.h - one source for every kernel: kernel_has(ID) is a constant to the verifier, which drops the other
- * branch before it looks at what is called there. The loader fills `kernel_lacks` before it loads an object.
+ * branch before it checks the calls in it. The loader fills `kernel_lacks` before it loads an object.
  */
 #ifndef RANKTRACE_KERNEL_BPF_H
 #define RANKTRACE_KERNEL_BPF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
  *
- * kernel.h - what a kernel may lack that a program asks for, as bits of `kernel_lacks` (bpf/kernel.bpf.h). Found out,
- * and explained, by user/kernel.def; never by the kernel's version.
+ * kernel.h - kernel features that a program may have to do without, as bits of `kernel_lacks` (bpf/kernel.bpf.h).
+ * user/attach/kernel.c detects and explains them; the kernel's version never decides.
  */
 #ifndef RANKTRACE_KERNEL_H
 #define RANKTRACE_KERNEL_H
@@ -12,7 +12,7 @@ enum kernel_feature {
 #undef FEATURE
 	KERNEL_FEATURES,
 };
-#define KERNEL_NEVER (1u << 31) /* a bit that no kernel sets, and no compiler knows not to be set */
+#define KERNEL_NEVER (1u << 31) /* a bit that no kernel sets; the compiler cannot know that */
 #define KERNEL_BIT(id) (1u << KERNEL_##id)
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
- * record.bpf.h - what every tracer's kernel side begins and ends with: is this process a target, and a place in
- * a ring for its record. The maps are one set for all tracers (the loader shares them by name). A record that
- * finds no room is counted per ring and CPU, never silently lost.
+ * record.bpf.h - the begin and the end of every tracer's BPF program: is this process a target, and room in a ring for
+ * the record.
+ *
+ * All tracers share one set of maps (the loader shares them by name). A record that finds no room is counted per ring
+ * and CPU, never lost silently.
  */
 #ifndef RANKTRACE_RECORD_BPF_H
 #define RANKTRACE_RECORD_BPF_H
@@ -26,7 +28,7 @@ struct {
 	__type(value, struct target);
 } targets SEC(".maps");
 
-struct ring_buffer_map { /* sizes are the collector's affair */
+struct ring_buffer_map { /* the collector sets the sizes */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 };
@@ -58,7 +60,7 @@ static __always_inline struct target *target_of(__u32 tgid)
 	return bpf_map_lookup_elem(&targets, &tgid);
 }
 
-/* The same at a function's entry, where the process pays for the probe. */
+/* The same at a function's entry, and counts what the probe costs the process. */
 static __always_inline struct target *target_hit(__u32 tgid, __u64 cookie)
 {
 	struct target *t = target_of(tgid);
@@ -91,7 +93,7 @@ static __always_inline void header_fill(struct wire_hdr *h, __u32 size, __u8 tra
 	h->ts_ns = bpf_ktime_get_ns();
 }
 
-/* An empty record, thrown away: its only purpose is the wake-up, which submit then never has to think of. */
+/* An empty record, discarded: it only wakes the collector, so that submit never has to. */
 static __always_inline void ring_wake(void *ring, struct ring_state *s)
 {
 	void *r = bpf_ringbuf_reserve(ring, 8, 0);
@@ -102,7 +104,7 @@ static __always_inline void ring_wake(void *ring, struct ring_state *s)
 	bpf_ringbuf_discard(r, BPF_RB_FORCE_WAKEUP);
 }
 
-/* The ring of this class on this CPU's node. A ring that fills wakes the collector once, until that has looked. */
+/* The ring of this class on this CPU's node. A ring that fills wakes the collector once, until it has polled. */
 static __always_inline void *ring_of(__u32 class)
 {
 	__u32 slot = class * RING_NODES_MAX + (bpf_get_numa_node_id() & (RING_NODES_MAX - 1));
@@ -114,7 +116,7 @@ static __always_inline void *ring_of(__u32 class)
 	return ring;
 }
 
-/* Reserve `type` in the ring of `class`, or count the drop and return NULL. The caller sets every other byte. */
+/* Reserves `type` in the ring of `class`, or counts the drop and returns NULL. The caller sets every other byte. */
 #define record_reserve(class, type, tracer, kind) \
 	({ \
 		void *__ring = ring_of(class); \
@@ -126,10 +128,11 @@ static __always_inline void *ring_of(__u32 class)
 		__r; \
 	})
 
-/* A record used only inside a function is absent from BTF; a global of its type anchors it, for the layout test. */
+/* A record that is only used inside a function is absent from BTF; a global of its type keeps it there, for the layout
+ * test. */
 #define RECORD_IN_BTF(name) const struct name *btf_of_##name __attribute__((unused))
 
-/* No wake-up of its own: the collector looks every 20 ms, and a wake-up is paid by the target (see ring_wake). */
+/* Without a wake-up: the collector polls every 20 ms, and the target would pay for a wake-up (see ring_wake). */
 #define record_submit(r) bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP)
 
 #endif

@@ -43,7 +43,7 @@ static __always_inline __u64 user_arg(struct pt_regs *ctx, __u32 index)
 	}
 }
 
-/* Where the function will return to: its caller. */
+/* Address that the function returns to, in its caller. */
 static __always_inline __u64 user_return_address(struct pt_regs *ctx)
 {
 #if defined(__TARGET_ARCH_x86)

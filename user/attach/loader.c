@@ -29,7 +29,7 @@ static const char *const shared_maps[] = { "targets", "rings", "ring_states", "d
 
 static void (*log_line)(const char *line);
 
-static int libbpf_words(enum libbpf_print_level level, const char *format, va_list args)
+static int libbpf_log(enum libbpf_print_level level, const char *format, va_list args)
 {
 	char line[1024];
 
@@ -152,7 +152,7 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 		return -ENOMEM;
 	l->cfg = *cfg;
 	log_line = cfg->log;
-	libbpf_set_print(libbpf_words);
+	libbpf_set_print(libbpf_log);
 	l->n_cpus = libbpf_num_possible_cpus();
 	l->drops = l->n_cpus > 0 ? calloc((RING_CLASSES + 1) * l->n_cpus, sizeof(*l->drops)) : NULL;
 	l->guard = attach_guard_new(cfg->reader, cfg->targets);

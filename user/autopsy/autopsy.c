@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy.c - see autopsy.h. Read autopsy_run() first. What one process shows is subject.c's work; here is when to
- * look, and when enough was seen.
+ * autopsy.c - see autopsy.h. Read autopsy_run() first.
+ *
+ * procs.c reads what each process shows; this file decides when to sample, and when enough was seen.
  */
 #include "autopsy/autopsy.h"
 
@@ -16,17 +17,17 @@
 #include "tracers/process/proc_fact.h"
 #include "schemas/facts.h"
 #include "session/targets.h"
-#include "autopsy/subject.h"
-#include "autopsy/subject_stacks.h"
+#include "autopsy/procs.h"
+#include "autopsy/procs_stacks.h"
 #include "inspect/discover/discover.h"
 
-#define BUSY_LIMIT_NS 90000000000ull /* as in a live trace: work is no hang that soon */
+#define BUSY_LIMIT_NS 90000000000ull /* as in a live trace: a rank that works is not hung before that */
 
 struct autopsy {
 	const struct autopsy_cfg *cfg;
 	struct pipeline *pipeline;
 	struct target_set *set;
-	struct subjects subjects;
+	struct autopsy_procs procs;
 	uint64_t first_ns;
 	int n_unread;
 };
@@ -41,8 +42,8 @@ static struct wire_hdr fact_hdr(size_t size, uint8_t kind)
 	return (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = clock_monotonic_ns() };
 }
 
-/* Whatever stands still from one look to the next counts: half an interval is past no look, and before the next. */
-static int start_tell(const struct autopsy *a)
+/* Whatever does not move from one sample to the next counts: half an interval lies between two samples. */
+static int start_emit(const struct autopsy *a)
 {
 	union {
 		struct fact_start f;
@@ -81,7 +82,7 @@ static bool is_wanted(const struct autopsy *a, const struct target_proc *p)
 	return !a->cfg->job || !strcmp(a->cfg->job, p->job);
 }
 
-static int subjects_choose(struct autopsy *a)
+static int procs_choose(struct autopsy *a)
 {
 	size_t n;
 	const struct target_proc *const *list;
@@ -92,20 +93,20 @@ static int subjects_choose(struct autopsy *a)
 	list = target_set_list(a->set, &n);
 	for (size_t i = 0; !err && i < n; i++)
 		if (is_wanted(a, list[i]))
-			err = subjects_add(&a->subjects, list[i]);
+			err = procs_add(&a->procs, list[i]);
 	return err;
 }
 
 static bool is_chosen_job(const struct autopsy *a, const char *job)
 {
-	for (size_t i = 0; i < a->subjects.n; i++)
-		if (!strcmp(a->subjects.all[i].proc->job, job))
+	for (size_t i = 0; i < a->procs.n; i++)
+		if (!strcmp(a->procs.all[i].proc->job, job))
 			return true;
 	return false;
 }
 
-/* With --pid: ranks of the same job that were not asked for. They are there, and not gone. */
-static int others_tell(struct autopsy *a)
+/* With --pid: ranks of the same job outside of --pid. Emits them, so that the model knows that they exist. */
+static int others_emit(struct autopsy *a)
 {
 	size_t n;
 	const struct target_proc *const *list = target_set_list(a->set, &n);
@@ -118,13 +119,13 @@ static int others_tell(struct autopsy *a)
 	return err;
 }
 
-static int look(struct autopsy *a)
+static int sample(struct autopsy *a)
 {
-	int err = subjects_comms_look(&a->subjects, emit, a->pipeline);
+	int err = procs_sample_comms(&a->procs, emit, a->pipeline);
 
 	if (!err)
-		err = subjects_proxies_look(&a->subjects, emit, a->pipeline);
-	return err ? err : subjects_tasks_look(&a->subjects, emit, a->pipeline);
+		err = procs_sample_proxies(&a->procs, emit, a->pipeline);
+	return err ? err : procs_sample_threads(&a->procs, emit, a->pipeline);
 }
 
 static int tick(struct autopsy *a)
@@ -143,7 +144,7 @@ bool autopsy_moved(const struct model *m)
 	return false;
 }
 
-/* A proxy that waits for a CPU makes the job creep: three looks tell whether it is so. */
+/* A proxy that waits for a CPU slows the job down; three samples show whether it does. */
 static bool suspected(const struct autopsy *a)
 {
 	for (const struct comm *c = pipeline_model(a->pipeline)->comms; c; c = c->next)
@@ -161,34 +162,34 @@ static void sleep_until(uint64_t ns)
 		;
 }
 
-/* Reading the stacks may have taken longer than to the next look. */
-static uint64_t next_look_ns(const struct autopsy *a, uint64_t last_ns)
+/* Reading the stacks may have taken longer than an interval. */
+static uint64_t next_sample_ns(const struct autopsy *a, uint64_t last_ns)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
 	return last_ns + a->cfg->interval_ns > now_ns ? last_ns + a->cfg->interval_ns : now_ns;
 }
 
-/* The stacks are read in the time that passes anyway. A verdict, or proof of life, ends it; else it may be a long step:
- * looked at for longer. */
-static int looks(struct autopsy *a)
+/* Reads the stacks between the first two samples. Ends with a finding or with proof of life; otherwise a long step is
+ * possible, so it samples until the timeout. */
+static int samples_take(struct autopsy *a)
 {
 	uint64_t at_ns = a->first_ns;
 	bool enough = false;
-	int err = look(a);
+	int err = sample(a);
 
 	if (!err && a->cfg->stacks_ns)
-		err = subjects_stacks_look(&a->subjects, pipeline_model(a->pipeline),
-					   clock_monotonic_ns() + a->cfg->stacks_ns, emit, a->pipeline, &a->n_unread);
+		err = procs_read_stacks(&a->procs, pipeline_model(a->pipeline),
+					clock_monotonic_ns() + a->cfg->stacks_ns, emit, a->pipeline, &a->n_unread);
 	while (!err && !enough) {
-		at_ns = next_look_ns(a, at_ns);
+		at_ns = next_sample_ns(a, at_ns);
 		sleep_until(at_ns);
-		err = look(a);
+		err = sample(a);
 		if (!err)
 			err = tick(a);
 		enough = (autopsy_moved(pipeline_model(a->pipeline)) && !suspected(a)) ||
-			 incidents_opened(pipeline_incidents(a->pipeline)) || !a->subjects.n_comms ||
-			 clock_monotonic_ns() - a->first_ns >= a->cfg->patience_ns;
+			 incidents_opened(pipeline_incidents(a->pipeline)) || !a->procs.n_comms ||
+			 clock_monotonic_ns() - a->first_ns >= a->cfg->timeout_ns;
 	}
 	return err;
 }
@@ -205,15 +206,15 @@ static int finish(const struct autopsy *a)
 static void result_fill(const struct autopsy *a, uint64_t find_ns, struct autopsy_result *ret)
 {
 	*ret = (struct autopsy_result){
-		.n_procs = a->subjects.n,
-		.n_comms = a->subjects.n_comms,
+		.n_procs = a->procs.n,
+		.n_comms = a->procs.n_comms,
 		.moved = autopsy_moved(pipeline_model(a->pipeline)),
 		.found_ns = find_ns,
-		.looked_ns = clock_monotonic_ns() - a->first_ns,
+		.sampled_ns = clock_monotonic_ns() - a->first_ns,
 		.n_unread = a->n_unread,
 	};
-	for (size_t i = 0; i < a->subjects.n; i++) {
-		const struct subject *s = &a->subjects.all[i];
+	for (size_t i = 0; i < a->procs.n; i++) {
+		const struct autopsy_proc *s = &a->procs.all[i];
 
 		ret->n_ranks += !s->proc->is_child && (s->proc->rank >= 0 || s->comms.n_places);
 		ret->n_denied += s->comms.denied;
@@ -229,7 +230,7 @@ int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, si
 {
 	struct autopsy a = { .cfg = cfg,
 			     .pipeline = p,
-			     .subjects = { .reader = readers[0], .readers = readers, .n_readers = n } };
+			     .procs = { .reader = readers[0], .readers = readers, .n_readers = n } };
 	size_t n_filters;
 	const struct target_filter *filters = session_target_filters(&n_filters);
 	uint64_t begin_ns = clock_monotonic_ns(), found_ns;
@@ -237,21 +238,21 @@ int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, si
 
 	if (err)
 		return err;
-	err = start_tell(&a);
+	err = start_emit(&a);
 	if (!err)
-		err = subjects_choose(&a);
+		err = procs_choose(&a);
 	if (!err)
-		err = subjects_tell(&a.subjects, emit, p);
+		err = procs_emit(&a.procs, emit, p);
 	if (!err && !cfg->raw)
-		err = others_tell(&a);
+		err = others_emit(&a);
 	if (!err)
-		err = subjects_comms_find(&a.subjects, cfg->find_ns);
+		err = procs_comms_find(&a.procs, cfg->find_ns);
 	a.first_ns = found_ns = clock_monotonic_ns();
-	if (!err && a.subjects.n)
-		err = looks(&a);
+	if (!err && a.procs.n)
+		err = samples_take(&a);
 	end = finish(&a);
 	result_fill(&a, found_ns - begin_ns, ret);
-	subjects_free(&a.subjects);
+	procs_free(&a.procs);
 	target_set_free(a.set);
 	return err ? err : end;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy.h - looks at a job from outside, twice or more, and feeds what it sees to the pipeline as records: who is
- * there, NCCL's own counters and states, what every thread does. No probe, no ptrace, no signal; nothing of the job is
- * stopped.
+ * autopsy.h - samples a job from outside, twice or more, and feeds the samples to the pipeline as records: the
+ * processes, NCCL's own counters and states, what every thread does.
+ *
+ * No probe, no ptrace, no signal; no process of the job is stopped.
  */
 #ifndef RANKTRACE_AUTOPSY_H
 #define RANKTRACE_AUTOPSY_H
@@ -15,37 +16,37 @@
 struct reader;
 
 struct autopsy_cfg {
-	const uint32_t *pids; /* these and their descendants; none: every job of the host */
+	const uint32_t *pids; /* these processes and their descendants; none: every job of the host */
 	int n_pids;
-	const char *job;      /* NULL any */
-	bool raw;             /* for a merge: of these processes alone, whoever else is there */
-	uint64_t interval_ns; /* between two looks */
-	uint64_t patience_ns; /* while nothing moves and nobody is behind, look again for that long */
-	uint64_t find_ns;     /* looking for more communicators where every rank shows one */
-	uint64_t stacks_ns;   /* reading stacks may take that long, between the first two looks; 0: none are read */
+	const char *job;      /* NULL: any */
+	bool raw;             /* for a merge: emit the selected processes only, not the other ranks of their job */
+	uint64_t interval_ns; /* between two samples */
+	uint64_t timeout_ns;  /* while nothing moves and no rank is behind, sample for that long */
+	uint64_t find_ns;     /* time to search for more communicators once every rank shows one */
+	uint64_t stacks_ns;   /* time to read stacks between the first two samples; 0: read none */
 };
 
 struct autopsy_result {
-	int n_procs;        /* processes looked at */
-	int n_ranks;        /* of them not children of others */
-	int n_comms;        /* communicators read, one a rank */
-	int n_denied;       /* processes that we may not look at */
-	int n_no_layout;    /* ranks whose NCCL says nothing of its own layout */
-	int n_held;         /* ranks whose memory cannot be read: mmap_lock is held */
-	int n_cut;          /* processes whose memory was not looked through to the end */
-	int n_uncounted;    /* ranks whose NCCL keeps no counters that move */
-	bool moved;         /* some counter did between two looks */
-	uint64_t looked_ns; /* from the first look to the last */
-	uint64_t found_ns;  /* time spent looking for communicators */
-	int n_unread;       /* processes whose stacks were not read: no time, or no leave */
+	int n_procs;         /* processes sampled */
+	int n_ranks;         /* of these, ranks and no children of ranks */
+	int n_comms;         /* communicators read, counted once per rank */
+	int n_denied;        /* processes that the collector must not read */
+	int n_no_layout;     /* ranks whose NCCL has no debug information on its structs */
+	int n_held;          /* ranks whose memory cannot be read: mmap_lock is held */
+	int n_cut;           /* processes whose memory was not searched to the end */
+	int n_uncounted;     /* ranks whose NCCL keeps no moving counters */
+	bool moved;          /* some counter moved between two samples */
+	uint64_t sampled_ns; /* from the first sample to the last */
+	uint64_t found_ns;   /* time spent on the search for communicators */
+	int n_unread;        /* processes without stacks: no time, or not permitted */
 };
 
-/* With n readers it looks at so many processes at once. 0 or -errno: of /proc, of memory, of the reader. All are
- * borrowed. */
+/* Samples n processes at the same time with n readers. Borrows all arguments. 0 or -errno: of /proc, of memory, of the
+ * reader. */
 int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, size_t n, struct pipeline *p,
 		struct autopsy_result *ret);
 
-/* Some member's counters moved between two looks. */
+/* Did some member's counters move between two samples? */
 bool autopsy_moved(const struct model *m);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph.c - strongly connected components by Tarjan's algorithm without recursion, and a shortest cycle through a
- * node by breadth-first search. Everything is O(nodes + edges), after one sort of the edges.
+ * graph.c - see graph.h. Strongly connected components by Tarjan's algorithm without recursion; a shortest cycle
+ * through a node by breadth-first search. All in O(nodes + edges), after one sort of the edges.
  */
 #include "base/graph.h"
 
@@ -72,7 +72,7 @@ static void component_close(struct graph *g, struct walk *k, int v)
 	g->n_scc++;
 }
 
-/* One step at `v`: the node to go on with, -1 when the walk is back above its start. */
+/* One step at `v`. Returns the node to go on with; -1: back above the start. */
 static int walk_step(struct graph *g, struct walk *k, int v)
 {
 	int w;
@@ -140,8 +140,8 @@ void graph_free(struct graph *g)
 	*g = (struct graph){ 0 };
 }
 
-/* Breadth-first from `node` inside its component: by[n] is the edge that first reached n, -1 none. The edge that closes
- * the cycle, -1 none. */
+/* Breadth-first from `node` inside its component: by[n] is the edge that first reached n, -1: none. Returns the edge
+ * that closes the cycle, -1: none. */
 static int cycle_search(const struct graph *g, int node, int *by, int *queue)
 {
 	int head = 0, tail = 0;
@@ -180,7 +180,7 @@ int graph_cycle(const struct graph *g, int node, int *edges, int cap)
 			break;
 	}
 	free(by);
-	if (n > cap) /* too long to tell */
+	if (n > cap) /* too long to return */
 		n = 0;
 	for (int i = 0; i < n / 2; i++) {
 		e = edges[i];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph.h - a directed graph and its strongly connected components; knows nothing of ranks. `via` of an edge is
- * the caller's own mark (a node that the edge goes through), -1 none.
+ * graph.h - a directed graph and its strongly connected components; knows nothing of ranks.
+ *
+ * `via` of an edge belongs to the caller (a node that the edge goes through), -1: none.
  */
 #ifndef RANKTRACE_GRAPH_H
 #define RANKTRACE_GRAPH_H
@@ -13,7 +14,7 @@ struct graph_edge {
 	int from, to, via;
 };
 
-struct graph {       /* zeroed at first */
+struct graph {       /* zero it first */
 	int n_nodes; /* the caller counts it up */
 	struct graph_edge *edges;
 	size_t n_edges, cap_edges;
@@ -26,7 +27,8 @@ struct graph {       /* zeroed at first */
 void graph_add(struct graph *g, int from, int to, int via); /* ends below 0: none */
 int graph_solve(struct graph *g);                           /* 0 or -ENOMEM */
 void graph_free(struct graph *g);
-/* A shortest way from `node` back to itself inside its component: edge numbers in their order; 0 none, -ENOMEM. */
+/* Finds a shortest way from `node` back to itself inside its component and returns its edge numbers in order. 0: none,
+ * -ENOMEM. */
 int graph_cycle(const struct graph *g, int node, int *edges, int cap);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hash.h - one 64-bit mixer for keys and signatures. Results are stable: finding keys and replay depend on them.
+ * hash.h - one 64-bit mixer for keys and signatures. Its results never change: finding keys and replay depend on them.
  */
 #ifndef RANKTRACE_HASH_H
 #define RANKTRACE_HASH_H
 
 #include <stdint.h>
 
-/* Fold `v` into `h`; the finaliser of MurmurHash3. */
+/* Folds `v` into `h`; the finaliser of MurmurHash3. */
 static inline uint64_t hash_mix(uint64_t h, uint64_t v)
 {
 	h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);

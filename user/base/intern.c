@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * intern.c - the string table: a hash set whose entries carry their text.
+ * intern.c - see intern.h. A hash set whose entries carry their text.
  */
 #include "base/intern.h"
 
@@ -57,7 +57,7 @@ const char *intern_bytes(struct intern *t, const char *s, size_t len)
 	t->bytes += sizeof(*e) + len + 1;
 	memcpy(e->text, s, len);
 	HASH_ADD_KEYPTR(hh, t->set, e->text, len, e);
-	if (!e->hh.tbl) { /* no memory for the table itself */
+	if (!e->hh.tbl) { /* no memory for the hash table */
 		free(e);
 		return "";
 	}

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define SEC 1000000000ull
-#define END_PATIENCE_NS SEC /* at the end, for work that is held up */
+#define END_PATIENCE_NS SEC /* at the end: timeout for work that does not return */
 
 static void *thread_run(void *arg)
 {
@@ -43,7 +43,7 @@ int side_thread_start(struct side_thread *t, const char *name, void (*work)(void
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the main thread */
 	err = pthread_create(&t->thread, NULL, thread_run, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -err;

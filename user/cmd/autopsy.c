@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_autopsy.c - `ranktrace autopsy`: the command for a job that already hangs. Needs no BPF: only leave to read.
+ * autopsy.c - `ranktrace autopsy`: the command for a job that already hangs. Needs no BPF, only permission to read.
  */
 #include <argp.h>
 #include <errno.h>
@@ -16,14 +16,14 @@
 #include "command.h"
 #include "session/outputs.h"
 #include "session/session.h"
-#include "autopsy/subject.h"
+#include "autopsy/procs.h"
 #include "inspect/discover/privilege.h"
 #include "inspect/reader/reader.h"
 
-#define PATIENCE_DEFAULT UINT64_MAX
-#define PATIENCE_NS 6000000000ull
-#define PATIENCE_RAW_NS 2200000000ull /* a host alone cannot know when enough was seen */
-#define INTERVAL_MIN_S 0.45           /* a thread is at rest, and no longer between two polls, after 0.4 s */
+#define TIMEOUT_DEFAULT UINT64_MAX
+#define TIMEOUT_NS 6000000000ull
+#define TIMEOUT_RAW_NS 2200000000ull /* one host alone cannot know when enough was seen */
+#define INTERVAL_MIN_S 0.45          /* a thread between two polls is known to wait after 0.4 s */
 
 struct autopsy_args {
 	struct autopsy_cfg cfg;
@@ -31,27 +31,27 @@ struct autopsy_args {
 	struct outputs outputs;
 	bool json, merge;
 	const char *raw;
-	char **files; /* behind --merge; borrowed from the command line */
+	char **files; /* after --merge; borrowed from the command line */
 	int n_files;
 };
 
 static const struct argp_option autopsy_options[] = {
-	{ "pid", 'p', "PID", 0, "look at PID and its descendants (may repeat); none: every job on this host", 0 },
-	{ "job", 'J', "JOB", 0, "look at the processes of one job ('ranktrace ps' shows its name)", 0 },
-	{ "interval", 'i', "SEC", 0, "between two looks (0.45, which is the least)", 0 },
-	{ "patience", 'P', "SEC", 0, "while nothing moves and nobody is behind, go on looking for that long (6)", 0 },
-	{ "find", 'f', "SEC", 0,
-	  "go on looking for communicators in large memory for that long once every rank shows one (2)", 0 },
-	{ "stacks", 'S', "SEC", 0, "the time that reading stacks may take, beside the looks (1.5; 0: none)", 0 },
+	{ "pid", 'p', "PID", 0, "sample PID and its descendants (may repeat); none: every job on this host", 0 },
+	{ "job", 'J', "JOB", 0, "sample the processes of one job ('ranktrace ps' shows its name)", 0 },
+	{ "interval", 'i', "SEC", 0, "between two samples (0.45, which is the least)", 0 },
+	{ "patience", 'P', "SEC", 0, "timeout while nothing moves and no rank is behind (6)", 0 },
+	{ "find", 'f', "SEC", 0, "once every rank shows a communicator, search large memory for more for that long (2)",
+	  0 },
+	{ "stacks", 'S', "SEC", 0, "time to read stacks, beside the samples (1.5; 0: none)", 0 },
 	{ "output", 'o', "FILE", 0, "also write FILE, by suffix: .rtr, .jsonl (may repeat)", 0 },
 	{ "json", 'j', 0, 0, "findings as JSON lines on stdout, as 'record' writes them", 0 },
 	{ "raw", 'r', "FILE", 0,
-	  "only record the looks, for --merge: FILE of this host; -: standard output. Says no verdict", 0 },
+	  "only record the samples, for --merge: FILE of this host; -: standard output. Prints no verdict", 0 },
 	{ "merge", 'm', 0, 0,
-	  "the arguments are files that --raw (or -o FILE.rtr) wrote, one of each host: one verdict over all. "
+	  "the arguments are files that --raw (or -o FILE.rtr) wrote, one per host: one verdict over all. "
 	  "Takes recordings only, no JSON",
 	  0 },
-	{ "quiet", 'q', 0, 0, "no talk on stderr but errors", 0 },
+	{ "quiet", 'q', 0, 0, "print only errors on stderr", 0 },
 	{ 0 },
 };
 
@@ -61,7 +61,7 @@ static uint64_t seconds_parse(struct argp_state *state, const char *name, const 
 	double sec = strtod(text, &end);
 
 	if (end == text || *end || !(sec >= least) || sec > 3600)
-		argp_error(state, "--%s: '%s' is no number of seconds from %g to 3600", name, text, least);
+		argp_error(state, "--%s: '%s' is not a number of seconds from %g to 3600", name, text, least);
 	return sec * 1e9;
 }
 
@@ -70,11 +70,9 @@ static void arguments_check(struct argp_state *state, const struct autopsy_args 
 	if (a->merge && !a->n_files)
 		argp_error(state, "--merge: which files? ranktrace autopsy --merge NODE1.rtr NODE2.rtr ...");
 	if (a->merge && (a->cfg.n_pids || a->cfg.job || a->raw))
-		argp_error(
-			state,
-			"--merge looks at files, not at this host: --pid, --job and --raw were for the hosts' own looks");
+		argp_error(state, "--merge reads files: --pid, --job and --raw belong to the autopsy on each host");
 	if (!a->merge && a->n_files)
-		argp_error(state, "no arguments expected; --pid PID or --job JOB choose what to look at");
+		argp_error(state, "no arguments expected; --pid PID or --job JOB select what to sample");
 	if (a->raw && (a->json || a->outputs.n))
 		argp_error(state, "--raw only records; without it, -o FILE.rtr records beside the verdict");
 }
@@ -87,7 +85,7 @@ static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 	case 'p': argument_pid(state, arg, a->pids, &a->cfg.n_pids); return 0;
 	case 'J': a->cfg.job = arg; return 0;
 	case 'i': a->cfg.interval_ns = seconds_parse(state, "interval", arg, INTERVAL_MIN_S); return 0;
-	case 'P': a->cfg.patience_ns = seconds_parse(state, "patience", arg, 0); return 0;
+	case 'P': a->cfg.timeout_ns = seconds_parse(state, "patience", arg, 0); return 0;
 	case 'f': a->cfg.find_ns = seconds_parse(state, "find", arg, 0); return 0;
 	case 'S': a->cfg.stacks_ns = seconds_parse(state, "stacks", arg, 0); return 0;
 	case 'o':
@@ -120,51 +118,48 @@ static int privileges_check(const struct autopsy_args *a)
 	return problem ? EXIT_UNSUPPORTED : EXIT_CLEAN;
 }
 
-/* What stayed in the dark, and why. */
+/* Reports what could not be seen, and why. */
 static void limits_say(const struct autopsy_result *r)
 {
 	if (r->n_denied)
-		log_warn("%d processes may not be looked at: run as root, or with CAP_SYS_PTRACE", r->n_denied);
+		log_warn("%d processes may not be read: run as root, or with CAP_SYS_PTRACE", r->n_denied);
 	if (r->n_no_layout)
-		log_warn(
-			"%d processes use an NCCL without debug information (DWARF), or before 2.21: where it keeps its counters is "
-			"unknown, and not guessed; NCCL's own wheels carry it",
-			r->n_no_layout);
+		log_warn("%d processes use an NCCL without debug information (DWARF), or before 2.21: the place of its "
+			 "counters is unknown, and ranktrace does not guess; NCCL's own wheels have debug information",
+			 r->n_no_layout);
 	if (r->n_held)
 		log_warn("%d processes hold their memory map's lock (mmap_lock): their communicators cannot be read",
 			 r->n_held);
 	if (r->n_cut)
-		log_warn(
-			"INCOMPLETE: the memory of %d processes was not looked through to its end in %.1f s: communicators that lie in the rest "
-			"are not in this verdict; --find SEC gives it more time",
-			r->n_cut, r->found_ns / 1e9);
+		log_warn("INCOMPLETE: the memory of %d processes was not searched to its end in %.1f s: communicators "
+			 "in the rest are not in this verdict; --find SEC gives it more time",
+			 r->n_cut, r->found_ns / 1e9);
 	if (r->n_unread)
 		log_warn("the stacks of %d processes were not read: --stacks SEC gives it more time", r->n_unread);
 	if (r->n_uncounted)
 		log_warn(
-			"limited: %d processes use an NCCL that keeps no count of its collectives (before 2.26): who is behind cannot "
-			"be told",
+			"limited: %d processes use an NCCL that does not count its collectives (before 2.26): the rank "
+			"that is behind cannot be named",
 			r->n_uncounted);
 }
 
-/* What one host of several looks like is no verdict: with --raw it is enough that it was looked at. */
+/* The samples of one host of several make no verdict: with --raw the samples are enough. */
 static int exit_code(const struct autopsy_result *r, const struct pipeline *p, bool raw)
 {
 	if (incidents_counted(pipeline_incidents(p)))
 		return raw ? EXIT_CLEAN : EXIT_FINDING;
 	if (!r->n_ranks)
-		log_error(
-			"no training process %s: nothing with NCCL's symbols mapped and no RANK in an environment ('ranktrace "
-			"ps' lists what there is)",
-			r->n_procs ? "among those asked for" : "found");
+		log_error("no training process %s: nothing with NCCL's symbols mapped and no RANK in an environment "
+			  "('ranktrace ps' lists the candidates)",
+			  r->n_procs ? "in the selection" : "found");
 	return !r->n_ranks || (!r->n_comms && (r->n_denied || r->n_no_layout)) ? EXIT_UNSUPPORTED : EXIT_CLEAN;
 }
 
-/* One for each process looked at at once; the first one must be had. */
+/* One reader for each process sampled at the same time; only the first must start. */
 static int readers_open(struct reader **readers, size_t *ret_n)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	size_t want = cpus < 1 ? 1 : cpus < SUBJECT_READERS_MAX ? (size_t)cpus : SUBJECT_READERS_MAX;
+	size_t want = cpus < 1 ? 1 : cpus < AUTOPSY_READERS_MAX ? (size_t)cpus : AUTOPSY_READERS_MAX;
 	int err = 0;
 
 	for (*ret_n = 0; !err && *ret_n < want; *ret_n += !err)
@@ -184,12 +179,12 @@ static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t
 	int err = autopsy_run(&a->cfg, readers, n, p, &r), out = outputs_errors_say(p);
 
 	if (err) {
-		log_error("looking at the job: %s", strerror(-err));
+		log_error("sampling the job: %s", strerror(-err));
 		return EXIT_INTERNAL;
 	}
 	limits_say(&r);
-	log_info("%d processes, %d communicators found in %.2f s, looked at for %.2f s", r.n_procs, r.n_comms,
-		 r.found_ns / 1e9, r.looked_ns / 1e9);
+	log_info("%d processes, %d communicators found in %.2f s, sampled for %.2f s", r.n_procs, r.n_comms,
+		 r.found_ns / 1e9, r.sampled_ns / 1e9);
 	return out ? EXIT_INTERNAL : exit_code(&r, p, a->raw);
 }
 
@@ -205,7 +200,7 @@ static int outputs_begin(const struct autopsy_args *a, struct pipeline *p)
 	return err;
 }
 
-/* Needs no privilege and no host: files only. */
+/* Needs no privilege and no host: reads files only. */
 static int merge(const struct autopsy_args *a)
 {
 	struct pipeline *p = pipeline_new();
@@ -233,17 +228,17 @@ int cmd_autopsy(int argc, char **argv)
 		autopsy_options,
 		autopsy_option,
 		"[--merge FILE...]",
-		"Says who holds up a job that hangs, from outside: NCCL's own counters in the ranks' memory, and what their "
-		"threads do. No probe, no ptrace, no signal.",
+		"Names what blocks a hanging job, from outside: reads NCCL's own counters in the ranks' memory and what "
+		"their threads do. No probe, no ptrace, no signal.",
 		0,
 		0,
 		0
 	};
 	struct autopsy_args a = { .cfg = { .interval_ns = 450000000ull,
-					   .patience_ns = PATIENCE_DEFAULT,
+					   .timeout_ns = TIMEOUT_DEFAULT,
 					   .stacks_ns = 1500000000ull,
 					   .find_ns = 2000000000ull } };
-	struct reader *readers[SUBJECT_READERS_MAX] = {};
+	struct reader *readers[AUTOPSY_READERS_MAX] = {};
 	struct pipeline *p = NULL;
 	size_t n = 0;
 	int code, err;
@@ -253,8 +248,8 @@ int cmd_autopsy(int argc, char **argv)
 	if (a.merge)
 		return merge(&a);
 	a.cfg.raw = a.raw != NULL;
-	if (a.cfg.patience_ns == PATIENCE_DEFAULT)
-		a.cfg.patience_ns = a.raw ? PATIENCE_RAW_NS : PATIENCE_NS;
+	if (a.cfg.timeout_ns == TIMEOUT_DEFAULT)
+		a.cfg.timeout_ns = a.raw ? TIMEOUT_RAW_NS : TIMEOUT_NS;
 	code = privileges_check(&a);
 	if (code)
 		return code;

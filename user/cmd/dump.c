@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_dump.c - `ranktrace dump`: asks the flight recorder of a running session for its window, and waits for the files.
+ * dump.c - `ranktrace dump`: asks the flight recorder of a running session for its window, and waits for the files.
  */
 #include <argp.h>
 #include <errno.h>
@@ -26,8 +26,8 @@ struct dump_args {
 enum { OPT_TIMEOUT = 1000 };
 
 static const struct argp_option dump_options[] = {
-	{ "pid", 'p', "PID", 0, "of the ranktrace that records, where several do", 0 },
-	{ "timeout", OPT_TIMEOUT, "SEC", 0, "wait for the files that long (60)", 0 },
+	{ "pid", 'p', "PID", 0, "process id of the recording ranktrace, if several record", 0 },
+	{ "timeout", OPT_TIMEOUT, "SEC", 0, "timeout for the files (60)", 0 },
 	{ 0 },
 };
 
@@ -44,14 +44,14 @@ static error_t dump_option(int key, char *arg, struct argp_state *state)
 	case OPT_TIMEOUT:
 		a->timeout_ns = strtod(arg, &end) * 1e9;
 		if (end == arg || *end || !(strtod(arg, NULL) > 0) || strtod(arg, NULL) > 1e6)
-			argp_error(state, "--timeout: '%s' is no number of seconds above 0", arg);
+			argp_error(state, "--timeout: '%s' is not a number of seconds above 0", arg);
 		return 0;
 	case ARGP_KEY_ARG: argp_error(state, "dump takes no argument '%s'", arg); return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* The one that is meant; 0: that was told. */
+/* The selected session; 0: none, after logging why. */
 static pid_t session_choose(const struct dump_args *a)
 {
 	static struct flight_session all[FLIGHT_SESSIONS_MAX];
@@ -61,17 +61,18 @@ static pid_t session_choose(const struct dump_args *a)
 		if (all[i].pid == (pid_t)a->pid)
 			return all[i].pid;
 	if (a->n_pids) {
-		log_error("process %u is no ranktrace with a flight recorder: 'ranktrace record --flight' starts one",
+		log_error("process %u is not a ranktrace with a flight recorder: start one with 'ranktrace record "
+			  "--flight'",
 			  a->pid);
 		return 0;
 	}
 	if (n == 1)
 		return all[0].pid;
 	if (!n)
-		log_error(
-			"no ranktrace with a flight recorder runs on this host: 'ranktrace record --flight' starts one");
+		log_error("no ranktrace with a flight recorder runs on this host: start one with 'ranktrace record "
+			  "--flight'");
 	else
-		log_error("%d sessions with a flight recorder run: say which with --pid", n);
+		log_error("%d sessions with a flight recorder run: select one with --pid", n);
 	for (int i = 0; i < n; i++)
 		log_error("  --pid %d writes to %s", all[i].pid, all[i].dir);
 	return 0;
@@ -90,7 +91,7 @@ static int answer_wait(pid_t pid, int token, uint64_t timeout_ns)
 		return EXIT_CLEAN;
 	}
 	log_error("no dump: %s",
-		  answer ? said : "the session did not write it in time (it may still do; --timeout waits longer)");
+		  answer ? said : "the session did not write it in time (it still may); --timeout waits longer");
 	return EXIT_INTERNAL;
 }
 
@@ -100,7 +101,8 @@ int cmd_dump(int argc, char **argv)
 		dump_options,
 		dump_option,
 		"",
-		"Writes the flight recorder's window of a running session (record --flight) and prints the files' paths.",
+		"Writes the window of a running session's flight recorder (record --flight) and prints the files' "
+		"paths.",
 		0,
 		0,
 		0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c - picks the subcommand out of commands.def; everything else is in cmd_*.c.
+ * main.c - picks the subcommand from commands.def; each command has its own file.
  */
 #include <argp.h>
 #include <stdio.h>
@@ -24,14 +24,14 @@ static void usage(FILE *to)
 	fprintf(to, "usage: ranktrace COMMAND [ARGS]\n\n");
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fprintf(to, "\n'ranktrace COMMAND --help' tells the options. Exit codes: 0 no finding, 1 finding, 2 usage,\n"
+	fprintf(to, "\n'ranktrace COMMAND --help' lists the options. Exit codes: 0 no finding, 1 finding, 2 usage,\n"
 		    "3 missing privilege or kernel feature, 4 internal error.\n");
 }
 
 int main(int argc, char **argv)
 {
 	argp_err_exit_status = EXIT_USAGE;
-	if (argc == 2 && !strcmp(argv[0], NVML_CHILD_NAME)) /* started by user/sample/nvml.c */
+	if (argc == 2 && !strcmp(argv[0], NVML_CHILD_NAME)) /* started by tracers/gpu/nvml.c */
 		return nvml_child_main(NVML_CHILD_FD, argv[1]);
 	if (argc < 2) {
 		usage(stderr);
@@ -48,6 +48,6 @@ int main(int argc, char **argv)
 		printf("ranktrace %s\n", RANKTRACE_VERSION);
 		return EXIT_CLEAN;
 	}
-	fprintf(stderr, "ranktrace: '%s' is no command; 'ranktrace --help' lists them\n", argv[1]);
+	fprintf(stderr, "ranktrace: '%s' is not a command; 'ranktrace --help' lists them\n", argv[1]);
 	return EXIT_USAGE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_ps.c - `ranktrace ps`: who trains here and what a trace would see of it. Touches nothing, attaches nothing.
+ * ps.c - `ranktrace ps`: which processes train here and what a trace would see of them. Reads only, attaches nothing.
  */
 #include <argp.h>
 #include <cjson/cJSON.h>
@@ -28,11 +28,12 @@ struct ps_args {
 
 static const struct argp_option ps_options[] = {
 	{ "json", 'j', 0, 0, "JSON lines", 0 },
-	{ "kernel", 'k', 0, 0, "what this kernel gives, what is used instead of what it lacks, its quirks", 0 },
+	{ "kernel", 'k', 0, 0, "what this kernel offers, the replacements for what it lacks, its quirks", 0 },
 	{ "load", 'l', 0, 0,
-	  "with --kernel: load every BPF program too, in every shape it has for other kernels (attaches none)", 0 },
-	{ "stacks", 's', 0, 0, "what every thread is doing: kernel, native and Python frames, equal stacks as one", 0 },
-	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and those below it", 0 },
+	  "with --kernel: also load every BPF program, in every shape that it has for other kernels (attaches none)",
+	  0 },
+	{ "stacks", 's', 0, 0, "what every thread does: kernel, native and Python frames, equal stacks grouped", 0 },
+	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and its descendants", 0 },
 	{ 0 },
 };
 
@@ -68,7 +69,7 @@ static error_t ps_option(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* "nccl,cuda": which tracers would attach to this file. */
+/* "nccl,cuda": the tracers that would attach to this file. */
 static void tracers_text(uint32_t mask, char *to, size_t size)
 {
 	size_t at = 0;
@@ -79,7 +80,7 @@ static void tracers_text(uint32_t mask, char *to, size_t size)
 			at += snprintf(to + at, size - at, "%s%s", at ? "," : "", (*t)->name);
 }
 
-/* Appends a reason, behind "; " if it is not the first. */
+/* Appends a reason, after "; " unless it is the first. */
 __attribute__((format(printf, 3, 4))) static void reason_add(char *to, size_t size, const char *format, ...)
 {
 	size_t at = strlen(to);
@@ -93,7 +94,7 @@ __attribute__((format(printf, 3, 4))) static void reason_add(char *to, size_t si
 	va_end(args);
 }
 
-/* The file it was started from, NULL where that is not mapped or was not looked at. */
+/* The file it was started from; NULL: not mapped, or not inspected. */
 static const struct target_lib *program_of(const struct target_proc *p)
 {
 	for (size_t i = 0; i < p->n_files; i++) {
@@ -110,7 +111,7 @@ static void status_text(const struct target_proc *p, char *to, size_t size)
 	if (p->status == TARGET_DENIED)
 		reason_add(to, size, "not readable: %s", strerror(-p->error));
 	else if (p->status == TARGET_BLOCKED)
-		reason_add(to, size, "its mmap_lock is held: libraries as of before");
+		reason_add(to, size, "its mmap_lock is held: libraries as of the last scan");
 	else if (p->status == TARGET_ERROR)
 		reason_add(to, size, "%s", strerror(-p->error));
 	if (p->n_unreadable)
@@ -118,7 +119,7 @@ static void status_text(const struct target_proc *p, char *to, size_t size)
 			   p->unreadable, elf_error_text(p->unreadable_error));
 }
 
-/* Why something of this process would stay invisible; "" nothing. */
+/* Why something of this process would stay invisible; "": nothing would. */
 static void invisible_text(const struct target_proc *p, char *to, size_t size)
 {
 	const struct target_lib *program = program_of(p);
@@ -136,12 +137,13 @@ static void invisible_text(const struct target_proc *p, char *to, size_t size)
 		reason_add(to, size, "under seccomp: no return probes on kernels from 6.11");
 }
 
-/* What is odd about its identity; "" nothing. */
+/* What is odd about its identity; "": nothing. */
 static void identity_text(const struct target_proc *p, char *to, size_t size)
 {
 	*to = 0;
 	if (p->rank_ambiguous && !p->is_child)
-		reason_add(to, size, "several processes with communicators say the same rank: NCCL's own counts");
+		reason_add(to, size,
+			   "several processes with communicators have the same rank: ranktrace uses NCCL's own");
 	else if (p->other_source != RANK_UNKNOWN && !p->is_child)
 		reason_add(to, size, "%s is trusted, %s says %d%s", rank_source_variable(p->rank_source),
 			   rank_source_variable(p->other_source), p->other_rank,
@@ -230,7 +232,7 @@ static void proc_print_json(const struct target_proc *p)
 	cJSON_Delete(o);
 }
 
-/* Looks until nothing is awaited any more, or for long enough. 0 or -errno. */
+/* Rescans until no read is awaited any more, or for long enough. 0 or -errno. */
 static int set_scan(struct target_set *set)
 {
 	int err = target_set_scan(set);
@@ -253,8 +255,8 @@ static int list_print(struct target_set *set, bool json)
 	for (size_t i = 0; i < n; i++)
 		json ? proc_print_json(list[i]) : proc_print(list[i]);
 	if (!n)
-		log_info(
-			"no training process on this host: nothing with NCCL or CUDA symbols mapped and no RANK in an environment");
+		log_info("no training process on this host: nothing with NCCL or CUDA symbols mapped and no RANK in "
+			 "an environment");
 	return EXIT_CLEAN;
 }
 
@@ -264,7 +266,8 @@ int cmd_ps(int argc, char **argv)
 		ps_options,
 		ps_option,
 		0,
-		"Training processes on this host: who they are, which libraries would be probed, what stays invisible.",
+		"Lists training processes on this host: rank, job, libraries that would be probed, what stays "
+		"invisible.",
 		0,
 		0,
 		0

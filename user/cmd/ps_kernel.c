@@ -39,7 +39,8 @@ static void feature_print(int i, bool has, bool json)
 	if (!json) {
 		printf("%-19s %s\n", f->name, has ? "yes" : "no");
 		if (!has)
-			printf("                    instead: %s\n                    lost: %s (mainline has it since %s, %s)\n",
+			printf("                    instead: %s\n                    lost: %s (mainline has it since "
+			       "%s, %s)\n",
 			       f->instead, f->lost, f->since, f->commit);
 		return;
 	}
@@ -113,7 +114,7 @@ static void load_line(const char *object, const char *variant, int n_programs, i
 	json_line(o);
 }
 
-/* One variant of every program. How many objects did not load, or not as they should. */
+/* Loads one variant of every program. Returns how many objects did not load, or not as they should. */
 static int variant_load(uint32_t lacks, bool json)
 {
 	struct loader_cfg cfg = { .lacks = lacks, .tier = TIER_BURST, .emit = record_ignore, .log = libbpf_line };
@@ -137,12 +138,13 @@ static int variant_load(uint32_t lacks, bool json)
 	}
 	n_private = loader_private_stacks(l);
 	if (n_private)
-		log_error("%d uprobe programs have a stack per CPU, and this kernel may panic of it", n_private);
+		log_error("%d uprobe programs have a stack per CPU: this kernel may panic", n_private);
 	loader_free(l);
 	return n_failed + n_private;
 }
 
-/* As the kernel is, then without each feature it has, then without all: each program in each of its shapes. */
+/* The kernel as it is, then without each of its features, then without all: loads each program in each of its
+ * shapes. */
 static int variants_load(uint32_t lacks, bool json)
 {
 	uint32_t all = (1u << KERNEL_FEATURES) - 1;
@@ -189,7 +191,7 @@ int ps_kernel_print(bool load, bool json)
 		return EXIT_USAGE;
 	}
 	if (err == -ENOTSUP)
-		log_error("the kernel has no BPF ring buffer: 5.8 is the oldest that can be traced");
+		log_error("the kernel has no BPF ring buffer: tracing needs 5.8 or later");
 	for (int i = 0; !err && i < KERNEL_FEATURES; i++)
 		feature_print(i, !(lacks & 1u << i), json);
 	quirks_print(&u, json);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ps_stacks.c - reads the stacks of one process after the other, then prints them: as text grouped over all ranks, as
- * JSON a line a process.
+ * ps_stacks.c - see ps_stacks.h. Reads the stacks of one process after the other, then prints them: as text grouped
+ * over all ranks, or as JSON, a line per process.
  */
 #include "cmd/ps_stacks.h"
 
@@ -23,7 +23,7 @@
 #define PARENTS_MAX 64
 
 struct process {
-	const struct target_proc *proc; /* NULL: not known to the set */
+	const struct target_proc *proc; /* NULL: the set does not know it */
 	uint32_t tgid;
 	int rank;
 	struct target_stacks stacks;
@@ -32,8 +32,8 @@ struct process {
 struct view {
 	struct process *processes;
 	size_t n;
-	struct stack_item *items;            /* a thread each */
-	const struct stack_thread **threads; /* the same order */
+	struct stack_item *items;            /* one thread each */
+	const struct stack_thread **threads; /* in the same order */
 	size_t n_items;
 };
 
@@ -55,8 +55,8 @@ static bool process_read(struct reader *r, const struct target_proc *proc, uint3
 	struct target_stacks stacks;
 	int err = target_stacks_read(r, tgid, STACK_DEADLINE_MS, &stacks);
 
-	if (err && err != -ESRCH) /* one that ended meanwhile is no news */
-		log_error("process %u: its threads cannot be looked at: %s; run as root", tgid, strerror(-err));
+	if (err && err != -ESRCH) /* a process that ended meanwhile is left out */
+		log_error("process %u: its threads cannot be read: %s; run as root", tgid, strerror(-err));
 	if (err)
 		return false;
 	*ret = (struct process){ proc, tgid, proc ? proc->rank : -1, stacks };
@@ -89,7 +89,7 @@ static bool process_add(struct reader *r, const struct target_set *set, uint32_t
 	return true;
 }
 
-/* `pid` and all below it, whatever they are. */
+/* `pid` and all its descendants, training or not. */
 static int tree_read(struct reader *r, const struct target_set *set, uint32_t pid, struct view *v)
 {
 	DIR *dir = opendir("/proc");
@@ -104,7 +104,7 @@ static int tree_read(struct reader *r, const struct target_set *set, uint32_t pi
 	if (dir)
 		closedir(dir);
 	if (!err && !v->n)
-		log_info("process %u: there is none, or it has ended", pid);
+		log_info("process %u: no such process, or it has ended", pid);
 	return err;
 }
 
@@ -126,7 +126,7 @@ static int processes_read(struct reader *r, struct target_set *set, uint32_t pid
 
 /* ---- text ---- */
 
-/* What makes two threads equal: the wait, and the frames. */
+/* Equal threads have the same wait and the same frames. */
 static char *thread_key(const struct stack_thread *t)
 {
 	char *text = malloc(TEXT_MAX);
@@ -223,7 +223,7 @@ static void group_print(const struct stack_item *items, const struct stack_threa
 	printf("\n");
 }
 
-/* Ranks of one job are compared with each other, never with those of another: n items from `first` on. */
+/* Compares the ranks of one job, never of two jobs: n items from `first` on. */
 static int job_print(const struct view *v, size_t first, size_t n)
 {
 	size_t *order = calloc(n + 1, sizeof(*order));
@@ -319,7 +319,7 @@ static cJSON *thread_json(const struct stack_thread *t)
 	return o;
 }
 
-/* Before 3.11 an interpreter does not say its third number. */
+/* Before 3.11 the micro version is unknown. */
 static void version_text(int version, char *to, size_t size)
 {
 	int used = version ? snprintf(to, size, "%d.%d", version >> 16, version >> 8 & 0xff)
@@ -355,7 +355,7 @@ int ps_stacks_print(struct reader *r, struct target_set *set, uint32_t pid, bool
 {
 	struct view v = { 0 };
 
-	/* A process at a time, each to its deadline: who is asked for stacks waits for the one that is blocked. */
+	/* One process at a time, each up to its deadline: `ps --stacks` may wait for a blocked process. */
 	reader_set_patience(r, 0);
 	int err = processes_read(r, set, pid, &v);
 	int code = v.n ? EXIT_CLEAN : EXIT_UNSUPPORTED;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ps_stacks.h - `ranktrace ps --stacks`: what every thread of the training processes is doing, equal stacks as one.
+ * ps_stacks.h - `ranktrace ps --stacks`: what every thread of the training processes does, equal stacks grouped.
  */
 #ifndef RANKTRACE_PS_STACKS_H
 #define RANKTRACE_PS_STACKS_H
 
 #include "inspect/discover/discover.h"
 
-/* Of `pid` and its descendants, 0: of all training processes. The set has been scanned. Returns an exit code. */
+/* Prints `pid` and its descendants; 0: all training processes. Scan the set before. Returns an exit code. */
 int ps_stacks_print(struct reader *r, struct target_set *set, uint32_t pid, bool json);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qps_print.c - see qps_print.h. Device names come from the kernel and names of errors from a table: nothing to escape.
+ * qps_print.c - see qps_print.h. Device names come from the kernel and error names from a table, so nothing needs
+ * escaping.
  */
 #include "cmd/qps_print.h"
 

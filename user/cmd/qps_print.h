@@ -7,7 +7,7 @@
 
 struct model;
 
-/* One JSON line each on stdout, the oldest first; what is not known is null. */
+/* Prints one JSON line per queue pair on stdout, the oldest first; unknown values are null. */
 void qps_print(const struct model *m);
 
 #endif

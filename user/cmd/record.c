@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_record.c - `ranktrace record`: arguments, checks, outputs, and the words at the end. The trace is session.c.
+ * record.c - `ranktrace record`: arguments, checks, outputs and the summary at the end. user/session/session.c does the
+ * tracing.
  */
 #include <argp.h>
 #include <errno.h>
@@ -27,13 +28,14 @@ struct record_args {
 enum { OPT_ALL = 2000, OPT_EXIT_STATUS, OPT_LIST };
 
 static const struct argp_option record_options[] = {
-	{ "all", OPT_ALL, 0, 0, "trace every training process of the host, also later ones", 0 },
+	{ "all", OPT_ALL, 0, 0, "trace every training process of the host, also those that start later", 0 },
 	{ "tier", 'T', "TIER", 0,
-	  "watch: no probe in the job; trace: calls and waits (default); burst: also every launch and asynchronous copy",
+	  "watch: no probe in the job; trace: calls and waits (default); burst: also every launch and asynchronous "
+	  "copy",
 	  0 },
 	{ "list-probes", OPT_LIST, 0, 0,
 	  "print every function that may be probed, its side and tier, and exit (with --json: as JSON lines)", 1 },
-	{ "exit-status", OPT_EXIT_STATUS, "command", 0, "return CMD's exit status instead of the findings'", 1 },
+	{ "exit-status", OPT_EXIT_STATUS, "command", 0, "return CMD's exit status instead of that of the findings", 1 },
 	{ 0 },
 };
 
@@ -44,10 +46,10 @@ static void ends_check(struct argp_state *state, struct record_args *a)
 	if (a->list_probes)
 		return;
 	if (ways != 1)
-		argp_error(
-			state,
-			ways ? "give one of --pid, --job, --all or -- CMD"
-			     : "trace what? --pid PID, --job JOB, --all or -- CMD ('ranktrace ps' lists the candidates)");
+		argp_error(state,
+			   ways ? "give one of --pid, --job, --all or -- CMD"
+				: "trace what? Give --pid PID, --job JOB, --all or -- CMD ('ranktrace ps' lists the "
+				  "candidates)");
 	if (a->exit_status_command && !a->command)
 		argp_error(state, "--exit-status=command needs -- CMD");
 }
@@ -61,12 +63,12 @@ static error_t record_option(int key, char *arg, struct argp_state *state)
 	case OPT_ALL: a->all = true; return 0;
 	case 'T':
 		if (tier_parse(arg, &a->session.session.tier))
-			argp_error(state, "--tier: '%s' is no tier; 'watch', 'trace' and 'burst' are", arg);
+			argp_error(state, "--tier: '%s' is not a tier; use watch, trace or burst", arg);
 		return 0;
 	case OPT_LIST: a->list_probes = true; return 0;
 	case OPT_EXIT_STATUS:
 		if (strcmp(arg, "command"))
-			argp_error(state, "--exit-status: only 'command'");
+			argp_error(state, "--exit-status: only 'command' is possible");
 		a->exit_status_command = true;
 		return 0;
 	case ARGP_KEY_ARGS: a->command = state->argv + state->next; return 0;
@@ -75,7 +77,7 @@ static error_t record_option(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* Held until the session reads it: a question for progress must not end a tracer that is still starting. */
+/* Blocked until the session reads it: a request for progress must not end a tracer that is still starting. */
 static void progress_signal_hold(sigset_t *ret_before)
 {
 	sigset_t progress;
@@ -85,8 +87,8 @@ static void progress_signal_hold(sigset_t *ret_before)
 	sigprocmask(SIG_BLOCK, &progress, ret_before);
 }
 
-/* CMD starts stopped at a pipe, so that it is a target before its first instruction; if we end before it is let go, it
- * never starts. */
+/* CMD waits at a pipe, so that it is a target before its first instruction. If this process ends before it lets CMD go,
+ * CMD never starts. */
 static int command_fork(struct record_args *a, const sigset_t *signals)
 {
 	int go[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_replay.c - `ranktrace replay F.rtr`: the recording through the same pipeline as the live session, so the same
- * findings; outputs as asked for.
+ * replay.c - `ranktrace replay F.rtr`: feeds a recording to the pipeline of a live session, so it gives the same
+ * findings; writes outputs as asked for.
  */
 #include <argp.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ static const struct argp_option replay_options[] = {
 	{ "steps", 'S', 0, 0, "print each rank's iteration clock as a JSON line instead of the findings", 0 },
 	{ "qps", 'Q', 0, 0, "print each RDMA queue pair as a JSON line instead of the findings", 0 },
 	{ "json", 'j', 0, 0, "findings as JSON lines on stdout", 0 },
-	{ "quiet", 'q', 0, 0, "no talk on stderr", 0 },
+	{ "quiet", 'q', 0, 0, "print nothing on stderr", 0 },
 	{ 0 },
 };
 
@@ -67,13 +67,13 @@ static const char *sink_of(const struct replay_args *a)
 static const char *open_remedy(int err)
 {
 	switch (err) {
-	case -EPROTO: return "this is no ranktrace recording (.rtr)";
+	case -EPROTO: return "not a ranktrace recording (.rtr)";
 	case -EPROTONOSUPPORT: return "the recording was made by a newer ranktrace; use that version";
 	default: return strerror(-err);
 	}
 }
 
-/* 0 the clean end, -EBADMSG a torn one, other -errno. */
+/* 0: clean end, -EBADMSG: torn chunk, other -errno. */
 static int records_feed(struct recording_reader *r, struct pipeline *p)
 {
 	const struct wire_hdr *rec;
@@ -104,13 +104,13 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 	pipeline_flush(p);
 	out = outputs_errors_say(p);
 	if (err == -EBADMSG)
-		log_warn(
-			"%s ends in a torn chunk (the writer was killed or the disk was full); everything before it was used",
-			a->file);
+		log_warn("%s ends in a torn chunk (the writer was killed or the disk was full); all records before it "
+			 "were used",
+			 a->file);
 	else if (err)
 		log_error("%s: %s", a->file, strerror(-err));
 	if (pipeline_undecoded(p))
-		log_warn("%" PRIu64 " records are of a kind this version does not know and were skipped",
+		log_warn("%" PRIu64 " records have a kind that this version does not know: skipped",
 			 pipeline_undecoded(p));
 	log_info("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
 		 pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
@@ -126,7 +126,7 @@ int cmd_replay(int argc, char **argv)
 		replay_options,
 		replay_option,
 		"FILE.rtr",
-		"Runs a recording through model, detectors and outputs; gives the live run's findings exactly.",
+		"Feeds a recording to model, detectors and outputs; gives exactly the findings of the live run.",
 		0,
 		0,
 		0

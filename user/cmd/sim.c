@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_sim.c - `ranktrace sim job ARGS`: runs the simulated job's own program, which knows nothing of the tracer.
+ * sim.c - `ranktrace sim job ARGS`: runs the simulated job, a program of its own that knows nothing of the tracer.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 
 #define SIMJOB "lib/ranktrace/sim/simjob"
 
-/* Beside the binary in a build tree (build/ranktrace), one up in an installed one (bin/ranktrace). */
+/* Beside the binary in a build tree (build/ranktrace), one directory up when installed (bin/ranktrace). */
 static int simjob_path(char *path, size_t size)
 {
 	static const char *const places[] = { "%s/" SIMJOB, "%s/../" SIMJOB };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_watch.c - `ranktrace watch`: the node daemon. A session of tier watch over the jobs of the host, with its
- * settings from a file and the command line, which wins.
+ * watch.c - `ranktrace watch`: the node daemon.
+ *
+ * A session of tier watch over the jobs of the host. Settings come from a file and from the command line, which wins.
  */
 #include <argp.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 #define RAISE_S 60
 #define RAISE_MAX_S 3600
-#define WATCH_FLIGHT_MB 16 /* beside the 20 MB of all else: a daemon on every node stays below 40 */
+#define WATCH_FLIGHT_MB 16 /* beside 20 MB for all else: a daemon on every node stays below 40 MB */
 
 struct watch_args {
 	struct session_args session;
@@ -25,8 +26,8 @@ enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE };
 static const struct argp_option watch_options[] = {
 	{ "config", OPT_CONFIG, "FILE", 0,
 	  "'key = value' lines, keys as the long options here, flags yes or no; the command line wins", 0 },
-	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "probe the ranks a finding concerns for so long (60)", 1 },
-	{ "no-raise", OPT_NO_RAISE, 0, 0, "probe nobody, whatever is found (in a file: raise = no)", 1 },
+	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "how long the ranks of a finding get probes (60)", 1 },
+	{ "no-raise", OPT_NO_RAISE, 0, 0, "never attach probes, whatever is found (in a file: raise = no)", 1 },
 	{ 0 },
 };
 
@@ -36,14 +37,14 @@ static int raise_for_set(struct watch_args *a, const char *value, char *error, s
 	double sec = strtod(value, &end);
 
 	if (end == value || *end || !(sec >= 1) || sec > RAISE_MAX_S) {
-		snprintf(error, size, "'%s' is no number of seconds from 1 to %d", value, RAISE_MAX_S);
+		snprintf(error, size, "'%s' is not a number of seconds from 1 to %d", value, RAISE_MAX_S);
 		return -EINVAL;
 	}
 	a->session.session.raise_ns = sec * 1e9;
 	return 0;
 }
 
-/* Keys of a file that are watch's own. */
+/* Keys of the file that only `watch` has. */
 static int watch_set(void *of, const char *name, const char *value, char *error, size_t size)
 {
 	struct watch_args *a = of;
@@ -67,20 +68,20 @@ static error_t watch_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT: state->child_inputs[0] = &a->session; return 0;
-	case OPT_CONFIG: return 0; /* read before all others: config_find() */
+	case OPT_CONFIG: return 0; /* config_find() read it before all others */
 	case OPT_RAISE_FOR:
 		if (raise_for_set(a, arg, error, sizeof(error)))
 			argp_error(state, "--raise-for: %s", error);
 		return 0;
 	case OPT_NO_RAISE: a->session.session.no_raise = true; return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s': no arguments expected; --pid PID or --job JOB choose whom to watch", arg);
+		argp_error(state, "'%s': no arguments expected; --pid PID or --job JOB select what to watch", arg);
 		return EINVAL;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* The command line wins over the file, so the file comes first. */
+/* The command line wins over the file, so read the file first. */
 static const char *config_find(int argc, char **argv)
 {
 	const char *found = NULL;
@@ -125,8 +126,9 @@ int cmd_watch(int argc, char **argv)
 		watch_options,
 		watch_option,
 		0,
-		"Watches the training jobs of this host (all of them, or by --pid, --job) without a probe in any: NCCL's own counters in "
-		"their memory, what their threads do. A finding has the ranks it concerns probed for a while, by itself.",
+		"Watches the training jobs of this host (all, or those of --pid, --job) without a probe: samples NCCL's "
+		"own counters in their memory and what their threads do. When it reports a finding, it probes the ranks "
+		"concerned for a while.",
 		children,
 		0,
 		0

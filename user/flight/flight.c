@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight.c - see flight.h. The state is retold where a segment begins and not where a dump does: what the model was
- * then cannot be had later.
+ * flight.c - see flight.h. A segment begins with a snapshot of the model: when a dump is written, the model's state at
+ * the segment's begin is gone.
  */
 #include "flight/flight.h"
 
@@ -59,7 +59,7 @@ static void window_give_up(struct flight *f)
 
 	while (f->oldest)
 		oldest_drop(f);
-	chunk_pack(f->chunk, &bytes); /* forgotten */
+	chunk_pack(f->chunk, &bytes); /* drop it */
 }
 
 static int chunk_keep(struct flight *f, struct packed_list *to)
@@ -104,7 +104,7 @@ static int state_keep(void *to, const struct event *e)
 	return size < 0 ? size : record_keep(f, &f->newest->state, &rec.h);
 }
 
-/* The session's very first record needs no state before it. */
+/* The first record of a session needs no snapshot before it. */
 static int segment_begin(struct flight *f, const struct wire_hdr *rec, struct model *m)
 {
 	struct segment *s = calloc(1, sizeof(*s));
@@ -118,7 +118,7 @@ static int segment_begin(struct flight *f, const struct wire_hdr *rec, struct mo
 	if (!m->start_ns)
 		return 0;
 	err = model_retell(m, state_keep, f);
-	for (struct kept_fact *k = f->facts; k && !err; k = k->next)
+	for (struct kept_record *k = f->kept; k && !err; k = k->next)
 		err = record_keep(f, &s->state, &k->rec);
 	return err ? err : chunk_keep(f, &s->state);
 }
@@ -159,7 +159,7 @@ void flight_put(struct flight *f, const struct wire_hdr *rec, struct model *m)
 {
 	int err = segment_ready(f, rec, m);
 
-	flight_fact_note(f, rec);
+	flight_kept_note(f, rec);
 	if (!err)
 		err = record_keep(f, &f->newest->records, rec);
 	if (f->bytes > f->cfg.bytes_max)
@@ -168,7 +168,7 @@ void flight_put(struct flight *f, const struct wire_hdr *rec, struct model *m)
 		window_give_up(f);
 }
 
-/* --- what is due --- */
+/* --- due dumps --- */
 
 void flight_request(struct flight *f, int token)
 {
@@ -177,7 +177,7 @@ void flight_request(struct flight *f, int token)
 		f->tokens[f->n_tokens++] = token;
 }
 
-/* One dump for all roots that opened since the last: they are in one window. */
+/* One dump serves all root findings that opened since the last one: they lie in one window. */
 static void record_take(void *to, const struct wire_hdr *rec, struct model *m)
 {
 	flight_put(to, rec, m);
@@ -250,26 +250,26 @@ static void dump_begin(struct flight *f, const struct incidents *i, const struct
 static void child_ended(struct flight *f, int status)
 {
 	bool ok = WIFEXITED(status) && !WEXITSTATUS(status);
-	char *remark;
+	char *warning;
 
 	f->said[f->said_len] = '\0';
-	remark = strchr(f->said, '\n');
-	if (remark)
-		*remark++ = '\0';
+	warning = strchr(f->said, '\n');
+	if (warning)
+		*warning++ = '\0';
 	if (!ok && !*f->said)
 		snprintf(f->said, sizeof(f->said), "the child that writes it ended by signal %d", WTERMSIG(status));
 	if (ok)
 		log_info("flight recorder: wrote %s.pftrace, .rtr and .jsonl", f->said);
 	else
 		log_error("flight recorder: no dump was written: %s; the session goes on", f->said);
-	if (remark && *remark)
-		log_warn("flight recorder: %s", remark);
+	if (warning && *warning)
+		log_warn("flight recorder: %s", warning);
 	f->n_written += ok;
 	f->n_failed += !ok;
 	flight_state_served(f->dir, f->serving, f->n_serving, ok, f->said);
 }
 
-/* False: it is still at work. */
+/* False: the child is still at work. */
 static bool child_done(struct flight *f)
 {
 	ssize_t n;
@@ -288,7 +288,7 @@ static bool child_done(struct flight *f)
 	return true;
 }
 
-void flight_look(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
+void flight_poll(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
 {
 	findings_look(f, i, now_ns);
 	if (!f->child || child_done(f))
@@ -314,9 +314,9 @@ void flight_finish(struct flight *f, const struct incidents *i, const struct mod
 	if (!f->child)
 		dump_begin(f, i, m, now_ns, true);
 	child_wait(f);
-	if (f->n_serving) /* 'ranktrace dump' looks at the answers every 20 ms, and they go with the session */
+	if (f->n_serving) /* 'ranktrace dump' polls for the answers every 20 ms, and they go away with the session */
 		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-	log_info("flight recorder: %u dumps written, %u not; at most %.1f MB held", f->n_written, f->n_failed,
+	log_info("flight recorder: %u dumps written, %u failed; at most %.1f MB held", f->n_written, f->n_failed,
 		 f->peak / 1e6);
 }
 
@@ -380,7 +380,7 @@ void flight_free(struct flight *f)
 	flight_state_close();
 	while (f->oldest)
 		oldest_drop(f);
-	flight_facts_free(f);
+	flight_kept_free(f);
 	chunk_free(f->chunk);
 	if (f->child_fd >= 0)
 		close(f->child_fd);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight.h - the flight recorder: the last seconds of the stream, always in memory, written as files when something
- * happened. Memory is chunks of a recording (.rtr) in segments; each segment begins with the model's state retold, so
- * that whatever segment is the oldest one, a replay from there says what the live session says.
+ * flight.h - the flight recorder: keeps the last seconds of the stream in memory and writes them to files when
+ * something happens.
+ *
+ * The memory holds chunks of a recording (.rtr) in segments. Each segment begins with a snapshot of the model, so a
+ * replay from the oldest segment on gives the findings of the live session.
  */
 #ifndef RANKTRACE_FLIGHT_H
 #define RANKTRACE_FLIGHT_H
@@ -20,12 +22,12 @@
 #define FLIGHT_DIR "/var/lib/ranktrace"
 
 struct flight_cfg {
-	const char *dir; /* of the files; made when missing. NULL: no flight recorder */
-	uint64_t
-		window_ns; /* 0: FLIGHT_SECONDS. At least that much is held (up to an eighth more), memory permitting */
-	size_t bytes_max;  /* 0: FLIGHT_MB. Of packed chunks; older ones go */
-	unsigned int keep; /* 0: FLIGHT_KEEP. Dumps in `dir`; older ones are removed */
-	uint64_t settle_ns; /* 0: 5 s. From a finding to its dump, so that what it brought about is in it */
+	const char *dir;    /* where files go; made if missing. NULL: no flight recorder */
+	uint64_t window_ns; /* 0: FLIGHT_SECONDS. Holds at least that much (up to an eighth more) if the memory limit
+			       allows */
+	size_t bytes_max;   /* 0: FLIGHT_MB. Limit for packed chunks; drops the oldest */
+	unsigned int keep;  /* 0: FLIGHT_KEEP. Dumps in `dir`; older ones are removed */
+	uint64_t settle_ns; /* 0: 5 s. Time from a finding to its dump, so that the consequences are in it */
 };
 
 struct flight;
@@ -33,22 +35,22 @@ struct pipeline;
 
 /* 0, -ENOMEM, or -errno of `dir` with the message (object, cause, remedy) in `error`. */
 int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, size_t error_size);
-void flight_free(struct flight *f); /* a dump that is being written goes on by itself */
+void flight_free(struct flight *f); /* a dump under way goes on by itself */
 
-/* Has the pipeline feed it: flight_put() with each record. */
+/* Makes the pipeline call flight_put() with each record. */
 void flight_tap(struct flight *f, struct pipeline *p);
-/* A record, before the model takes it. Without memory the window is given up and begins anew. */
+/* Takes a record, before the model does. If out of memory, drops the window and starts a new one. */
 void flight_put(struct flight *f, const struct wire_hdr *rec, struct model *m);
 
-/* Somebody asks for a dump now; `token` (0: none) is told to have been served by flight_state.h's file. */
+/* Requests a dump now; the file of flight_state.h reports the result for `token` (0: none). */
 void flight_request(struct flight *f, int token);
-/* Every loop: begins the dump that is due (of a request, or of a root finding that opened), and tells of one that is
- * written, or not. Never waits for a file. */
-void flight_look(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);
-/* The session ends: writes what is still due and waits for it, up to a minute. */
+/* Call it in every loop: starts a due dump (requested, or for a root finding that opened) and logs a finished one.
+ * Never waits for a file. */
+void flight_poll(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);
+/* The session ends: writes due dumps and waits for them, up to a minute. */
 void flight_finish(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);
 
-size_t flight_bytes(const struct flight *f); /* held now */
+size_t flight_bytes(const struct flight *f); /* memory held now */
 size_t flight_bytes_peak(const struct flight *f);
 
 #endif

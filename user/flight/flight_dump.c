@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight_dump.c - writes a window's files, in a forked child: it has the window as it was, takes the time it needs, and
- * a disk that is slow, full or frozen is its own trouble. The recording comes first and is replayed into the timeline,
- * so what the timeline shows is what a replay shows. Files get their names when they are whole.
+ * flight_dump.c - writes a window's files in a forked child.
+ *
+ * The child has the window as of the fork and takes its time, so a slow, full or frozen disk does not delay the
+ * session. It writes the recording first and replays it into the timeline, so the timeline shows what a replay shows. A
+ * file gets its name when it is complete.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +31,7 @@ static const char *const suffixes[N_SUFFIXES] = { ".rtr", ".pftrace", ".jsonl" }
 struct writing {
 	struct flight *f;
 	const struct flight_dump_why *why;
-	int fd; /* words to the session */
+	int fd; /* messages to the session */
 	char temporary[N_SUFFIXES][600], base[560];
 };
 
@@ -55,7 +57,7 @@ static int list_write(int fd, const struct packed_list *l)
 	return err;
 }
 
-/* Ends like a session, or what is open at its end would not be shown. */
+/* Ends the replay as a session ends; otherwise open operations and findings would be missing. */
 static int tail_write(struct flight *f, int fd, uint64_t now_ns)
 {
 	struct fact_stop stop = {
@@ -93,7 +95,7 @@ static int recording_write(struct writing *w, uint64_t now_ns)
 	return err;
 }
 
-/* Did the replay find what the dump is written for? */
+/* Did the replay find the finding that the dump is written for? */
 static bool found_again(const struct incidents *all, const struct finding *f)
 {
 	const struct incident *i = NULL;
@@ -128,7 +130,7 @@ static int timeline_write(struct writing *w, bool *ret_found)
 	return err ? err : closed;
 }
 
-/* What the live session says, not what the replay does: these may have begun long before the window. */
+/* Writes the live session's findings, not the replay's: they may have begun long before the window. */
 static int findings_write(struct writing *w, const struct incidents *all, const struct model *m)
 {
 	const struct sink_class *class = sink_class_by_name("json");
@@ -156,7 +158,7 @@ static bool name_free(const char *base)
 	return true;
 }
 
-/* DIR/ranktrace-HOST-YYYYmmdd-HHMMSS-REASON; the host's own time. */
+/* DIR/ranktrace-HOST-YYYYmmdd-HHMMSS-REASON, in local time. */
 static void names_choose(struct writing *w, const struct model *m)
 {
 	char host[65], stamp[32];
@@ -180,7 +182,7 @@ static void names_choose(struct writing *w, const struct model *m)
 
 /* --- the directory --- */
 
-/* "ranktrace-HOST-YYYYmmdd-HHMMSS-REASON.rtr", and nothing else, is ours. */
+/* Only files named "ranktrace-HOST-YYYYmmdd-HHMMSS-REASON.rtr" belong to the flight recorder. */
 static bool is_dump(const char *name)
 {
 	const char *host = strncmp(name, "ranktrace-", 10) ? NULL : strchr(name + 10, '-'), *dot = strrchr(name, '.');
@@ -282,14 +284,15 @@ static int files_write(struct writing *w, const struct incidents *i, const struc
 	if (err)
 		return err;
 	err = findings_write(w, i, m);
-	for (int k = N_SUFFIXES - 1; k >= 0 && !err; k--) { /* the recording last: it stands for the set */
+	for (int k = N_SUFFIXES - 1; k >= 0 && !err;
+	     k--) { /* the recording last: a dump exists once its recording has its name */
 		snprintf(path, sizeof(path), "%s%s", w->base, suffixes[k]);
 		err = rename(w->temporary[k], path) ? -errno : 0;
 	}
 	return err;
 }
 
-/* Also those that have their names already: a set is whole or is not there. */
+/* Also removes files that already have their names: a set is complete or absent. */
 static void files_remove(const struct writing *w)
 {
 	char path[600];
@@ -308,7 +311,7 @@ int flight_dump(struct flight *f, const struct flight_dump_why *why, const struc
 	bool found = false;
 	int err;
 
-	dup2(fd, STDERR_FILENO + 1); /* nothing else of the session's is ours: links, rings, pipes */
+	dup2(fd, STDERR_FILENO + 1); /* drop all other files of the session: links, rings, pipes */
 	w.fd = STDERR_FILENO + 1;
 	close_range(w.fd + 1, ~0u, 0);
 	signal(SIGPIPE, SIG_IGN);
@@ -319,7 +322,8 @@ int flight_dump(struct flight *f, const struct flight_dump_why *why, const struc
 		dprintf(w.fd, "%s\n", w.base);
 		if (why->finding && !found)
 			dprintf(w.fd,
-				"the window is too short to find this %s again: %s.jsonl has what the session said",
+				"the window is too short to find this %s again: %s.jsonl has the findings of the "
+				"session",
 				finding_kind_name(why->finding->kind), w.base);
 		old_remove(f);
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight_private.h - the window (flight.c) and what writes it to files (flight_dump.c).
+ * flight_private.h - shared by flight.c (the window), flight_kept.c and flight_dump.c (writes the window to files).
  */
 #ifndef RANKTRACE_FLIGHT_PRIVATE_H
 #define RANKTRACE_FLIGHT_PRIVATE_H
@@ -25,53 +25,53 @@ struct packed_list {
 
 struct segment {
 	uint64_t begin_ns;
-	struct packed_list state; /* the model as of its first record */
+	struct packed_list state; /* snapshot of the model at its first record */
 	struct packed_list records;
 	struct segment *next;
 };
 
-struct kept_fact {
-	struct kept_fact *next;
-	struct wire_hdr rec; /* and the rest of it */
+struct kept_record {
+	struct kept_record *next;
+	struct wire_hdr rec; /* followed by the rest of it */
 };
 
 struct flight {
 	struct flight_cfg cfg;
 	char *dir;
 	struct segment *oldest, *newest;
-	struct chunk *chunk;     /* the newest records */
-	struct kept_fact *facts; /* the last of each kind that tells a state of its own; flight_fact.c */
-	size_t n_facts, facts_bytes;
+	struct chunk *chunk;      /* the newest records */
+	struct kept_record *kept; /* the last record of each kind that a snapshot leaves out; flight_kept.c */
+	size_t n_kept, kept_bytes;
 	size_t bytes, peak;
-	/* what is due */
-	uint64_t finding_due_ns; /* 0 none */
+	/* the next dump */
+	uint64_t finding_due_ns; /* 0: none */
 	uint64_t finding_dumped_ns, seen_number;
-	struct finding finding; /* that it is due for */
+	struct finding finding; /* the finding that it is due for */
 	int tokens[TOKENS_MAX], n_tokens;
 	bool requested;
-	/* being written */
+	/* the dump under way */
 	pid_t child;
 	int child_fd;
-	char said[1024]; /* by the child: a line of result, a line of remark */
+	char said[1024]; /* from the child: one line of result, one line of warning */
 	size_t said_len;
 	int serving[TOKENS_MAX], n_serving;
 	unsigned int n_written, n_failed;
 };
 
-/* Why a dump is written; `finding` NULL: asked for. */
+/* Why a dump is written; `finding` NULL: on request. */
 struct flight_dump_why {
 	const char *reason;
 	const struct finding *finding;
 };
 
-/* In the child: writes the window's files. Its words go to `fd`. Returns the child's exit status. */
+/* Runs in the child: writes the window's files and its messages to `fd`. Returns the child's exit status. */
 int flight_dump(struct flight *f, const struct flight_dump_why *why, const struct incidents *i, const struct model *m,
 		uint64_t now_ns, int fd);
-/* Files of dumps that were cut short by a crash. */
+/* Removes files of dumps that a crash cut short. */
 void flight_dump_clean(const char *dir);
 
-/* flight_fact.c: facts that are not the model's state, or that change rarely: the last one of each is told again. */
-void flight_fact_note(struct flight *f, const struct wire_hdr *rec);
-void flight_facts_free(struct flight *f);
+/* flight_kept.c: keeps the last one of each collector record that a snapshot leaves out. */
+void flight_kept_note(struct flight *f, const struct wire_hdr *rec);
+void flight_kept_free(struct flight *f);
 
 #endif

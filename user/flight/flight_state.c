@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight_state.c - see flight_state.h. The file is replaced whole, so that no reader sees a half.
+ * flight_state.c - see flight_state.h. The file is replaced as a whole, so a reader never sees half of it.
  */
 #include "flight/flight_state.h"
 
@@ -19,10 +19,10 @@
 struct answer {
 	int token;
 	bool ok;
-	char said[600];
+	char text[600];
 };
 
-static struct answer answers[ANSWERS_MAX]; /* of this process: there is one recorder in it */
+static struct answer answers[ANSWERS_MAX]; /* of this process, which has one flight recorder */
 static int n_answers;
 
 static const char *state_dir(void)
@@ -37,7 +37,7 @@ static void state_path(char *to, size_t size, pid_t pid, const char *suffix)
 	snprintf(to, size, "%s/%d%s", state_dir(), pid, suffix);
 }
 
-/* 0 when there is no such process. */
+/* 0: no such process. */
 static unsigned long long start_ticks(pid_t pid)
 {
 	char path[64], text[1024], *at;
@@ -70,7 +70,7 @@ static int state_write(const char *dir)
 		return -errno;
 	fprintf(f, "start %llu\ndir %s\n", start_ticks(getpid()), dir);
 	for (int i = 0; i < n_answers; i++)
-		fprintf(f, "%s %d %s\n", answers[i].ok ? "done" : "failed", answers[i].token, answers[i].said);
+		fprintf(f, "%s %d %s\n", answers[i].ok ? "done" : "failed", answers[i].token, answers[i].text);
 	err = ferror(f) ? -EIO : 0;
 	if (fclose(f) && !err)
 		err = -errno;
@@ -88,17 +88,17 @@ void flight_state_open(const char *dir)
 	n_answers = 0;
 	err = state_write(dir);
 	if (err)
-		log_warn("%s: %s; 'ranktrace dump' will not find this session (SIGUSR1 to it works)", state_dir(),
+		log_warn("%s: %s; 'ranktrace dump' will not find this session (sending it SIGUSR1 works)", state_dir(),
 			 strerror(-err));
 }
 
-void flight_state_served(const char *dir, const int *tokens, int n, bool ok, const char *said)
+void flight_state_served(const char *dir, const int *tokens, int n, bool ok, const char *text)
 {
 	for (int i = 0; i < n; i++) {
 		if (n_answers == ANSWERS_MAX)
 			memmove(answers, answers + 1, --n_answers * sizeof(answers[0]));
 		answers[n_answers] = (struct answer){ .token = tokens[i], .ok = ok };
-		snprintf(answers[n_answers++].said, sizeof(answers[0].said), "%s", said);
+		snprintf(answers[n_answers++].text, sizeof(answers[0].text), "%s", text);
 	}
 	if (n)
 		state_write(dir);
@@ -112,7 +112,7 @@ void flight_state_close(void)
 	unlink(path);
 }
 
-/* The file's lines into `each`; false: it is of a process that is gone. */
+/* Calls `each` for the file's lines. False: its process is gone. */
 static bool state_read(pid_t pid, void (*each)(void *arg, char *line), void *arg)
 {
 	unsigned long long ticks = 0;
@@ -164,7 +164,7 @@ int flight_sessions(struct flight_session *to)
 
 struct wanted {
 	int token, found;
-	char *said;
+	char *text;
 	size_t size;
 };
 
@@ -177,15 +177,15 @@ static void answer_take(void *arg, char *line)
 	if ((!ok && strncmp(line, "failed ", 7)) || strtol(at, &at, 10) != w->token || *at != ' ')
 		return;
 	w->found = ok ? 1 : -1;
-	snprintf(w->said, w->size, "%s", at + 1);
+	snprintf(w->text, w->size, "%s", at + 1);
 }
 
-int flight_state_answer(pid_t pid, int token, char *said, size_t size)
+int flight_state_answer(pid_t pid, int token, char *text, size_t size)
 {
-	struct wanted w = { .token = token, .said = said, .size = size };
+	struct wanted w = { .token = token, .text = text, .size = size };
 
 	if (state_read(pid, answer_take, &w) || w.found)
 		return w.found;
-	snprintf(said, size, "process %d is gone", pid);
+	snprintf(text, size, "process %d is gone", pid);
 	return -1;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight_state.h - /run/ranktrace/PID.flight: that a session with a flight recorder runs, and what became of the last
- * requests. The session writes it, `ranktrace dump` reads it. Lines of text: "start TICKS" (field 22 of its
- * /proc/PID/stat: the number may be used again), "dir DIR", then "done TOKEN PATH" or "failed TOKEN WHY", newest last.
+ * flight_state.h - the file /run/ranktrace/PID.flight: a session with a flight recorder runs, and the results of the
+ * last requests.
+ *
+ * The session writes it, `ranktrace dump` reads it. Lines: "start TICKS" (field 22 of its /proc/PID/stat, because a pid
+ * may be reused), "dir DIR", then "done TOKEN PATH" or "failed TOKEN WHY", newest last.
  */
 #ifndef RANKTRACE_FLIGHT_STATE_H
 #define RANKTRACE_FLIGHT_STATE_H
@@ -10,11 +12,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define FLIGHT_STATE_DIR "/run/ranktrace" /* RANKTRACE_RUN_DIR in the environment: another */
+#define FLIGHT_STATE_DIR "/run/ranktrace" /* RANKTRACE_RUN_DIR in the environment replaces it */
 
-/* Of this process. Says so where the file cannot be written: the session goes on, found by nobody. */
+/* For this process. Logs a failed write; the session goes on, and 'ranktrace dump' does not find it. */
 void flight_state_open(const char *dir);
-void flight_state_served(const char *dir, const int *tokens, int n, bool ok, const char *said);
+void flight_state_served(const char *dir, const int *tokens, int n, bool ok, const char *text);
 void flight_state_close(void);
 
 #define FLIGHT_SESSIONS_MAX 64
@@ -23,9 +25,9 @@ struct flight_session {
 	char dir[512];
 };
 
-/* Sessions that run, into to[FLIGHT_SESSIONS_MAX]; files of dead ones are removed. The number of them. */
+/* Running sessions, into to[FLIGHT_SESSIONS_MAX]; removes the files of dead ones. Returns how many. */
 int flight_sessions(struct flight_session *to);
-/* What became of the request: 1 done (the path without suffix in `said`), 0 nothing yet, -1 failed (why). */
-int flight_state_answer(pid_t pid, int token, char *said, size_t size);
+/* Result of a request: 1 done (the path without suffix in `text`), 0 none yet, -1 failed (the reason). */
+int flight_state_answer(pid_t pid, int token, char *text, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pipeline.c - see pipeline.h. Read pipeline_feed() first: it is the whole way of a record.
+ * pipeline.c - see pipeline.h. Read pipeline_feed() first: it is the whole way of one record.
  */
 #include "pipeline/pipeline.h"
 
@@ -14,12 +14,12 @@
 #define OUTPUTS_MAX 16
 #define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 
-struct output { /* a recording (gets records) or a sink (gets events, operations, incidents) */
+struct output { /* a recording (takes records) or a sink (takes events, operations, incidents) */
 	char *path;
 	struct recording *recording;
 	struct sink *sink;
-	int err; /* first -errno; the output is closed then */
-	bool told;
+	int err; /* first -errno; closes the output */
+	bool reported;
 };
 
 struct pipeline {
@@ -126,7 +126,7 @@ int pipeline_add_sink(struct pipeline *p, const char *name, const char *path)
 	return class ? output_add(p, path, class) : -EPROTONOSUPPORT;
 }
 
-/* An output that fails is closed at once, so that what it holds is whole; the rest goes on. */
+/* Closes an output at its first error, so that what it holds stays readable; the other outputs go on. */
 static void output_check(struct pipeline *p, struct output *o, int err)
 {
 	if (!err)
@@ -236,9 +236,9 @@ void pipeline_flush(struct pipeline *p)
 const char *pipeline_output_error(struct pipeline *p, int *ret_err)
 {
 	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
-		if (!o->err || o->told)
+		if (!o->err || o->reported)
 			continue;
-		o->told = true;
+		o->reported = true;
 		*ret_err = o->err;
 		return o->path;
 	}

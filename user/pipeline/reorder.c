@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reorder.c - records lie one behind the other in one buffer; slots sorted by time point into it. A drain sorts,
- * hands out a prefix and moves the small rest to the front.
+ * reorder.c - see reorder.h.
+ *
+ * Records lie one behind the other in one buffer; slots sorted by time point into it. A drain sorts the slots, hands
+ * out the oldest ones and moves the small rest to the front.
  */
 #include "pipeline/reorder.h"
 
@@ -22,7 +24,7 @@ struct reorder {
 	size_t n_slots, cap_slots;
 	uint32_t next_order;
 	bool sorted;
-	uint64_t out_ns, late; /* newest handed out */
+	uint64_t out_ns, late; /* time of the newest record handed out */
 };
 
 struct reorder *reorder_new(size_t limit_bytes)
@@ -119,7 +121,7 @@ static const struct wire_hdr *slot_record(const struct reorder *r, const struct 
 	return (const struct wire_hdr *)(r->bytes + s->offset);
 }
 
-/* Keep slots from `first` on: their records move to the front. */
+/* Keeps the slots from `first` on: moves their records to the front. */
 static void keep_from(struct reorder *r, size_t first)
 {
 	size_t used = 0, n = r->n_slots - first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * chunk.h - records packed into the chunks of a recording (schemas/recording.md), in memory.
+ * chunk.h - packs records into the chunks of a recording (schemas/recording.md), in memory.
  */
 #ifndef RANKTRACE_CHUNK_H
 #define RANKTRACE_CHUNK_H
@@ -13,18 +13,19 @@
 
 #define CHUNK_RAW_MAX (256 * 1024)
 #define CHUNK_PACKED_MAX \
-	(CHUNK_RAW_MAX + 1024) /* what does not shrink is stored, in blocks of 64 KiB with a few bytes each */
+	(CHUNK_RAW_MAX + 1024) /* data that does not shrink is stored in blocks of 64 KiB with a few extra bytes each \
+				*/
 
 struct chunk;
 
 struct chunk *chunk_new(void); /* NULL without memory */
 void chunk_free(struct chunk *c);
 bool chunk_has_room(const struct chunk *c, const struct wire_hdr *rec);
-/* The caller asked for room. */
+/* The caller made room before. */
 void chunk_put(struct chunk *c, const struct wire_hdr *rec);
 size_t chunk_raw_bytes(const struct chunk *c);
-/* Packs what is held and forgets it: *ret_bytes, header first, valid until the next call. Its size; 0: nothing was
- * held; -ENOMEM. */
+/* Packs the held records and drops them. Returns the size and *ret_bytes, chunk header first, valid until the next
+ * call; 0: no records; -ENOMEM. */
 long chunk_pack(struct chunk *c, const void **ret_bytes);
 
 #endif

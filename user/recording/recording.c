@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recording.c - see recording.h and schemas/recording.md. A chunk is written with one write(), so a kill leaves
- * whole chunks; a torn last one (full disk, power) fails its checksum and ends the reading.
+ * recording.c - see recording.h and schemas/recording.md.
+ *
+ * One write() per chunk, so a kill leaves whole chunks. A torn last chunk (full disk, power loss) fails its checksum
+ * and ends the reading.
  */
 #include "recording/recording.h"
 
@@ -18,7 +20,7 @@
 struct recording {
 	int fd;
 	struct chunk *chunk;
-	int failed; /* first -errno: nothing more is written */
+	int failed; /* first -errno: writes nothing more */
 };
 
 static int write_all(int fd, const void *data, size_t size)
@@ -150,7 +152,7 @@ int recording_open(const char *path, struct recording_reader **ret)
 	return err;
 }
 
-/* 1 a chunk is in `raw`, 0 clean end, -EBADMSG. */
+/* 1: a chunk is in `raw`, 0: clean end, -EBADMSG. */
 static int chunk_read(struct recording_reader *r)
 {
 	struct recording_chunk c;

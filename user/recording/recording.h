@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recording.h - the .rtr file: the merged stream of records, in compressed chunks with checksums, readable to the
+ * recording.h - the .rtr file: the sorted stream of records in compressed chunks with checksums, readable up to the
  * last whole chunk whatever happened to the writer. Format: schemas/recording.md.
  */
 #ifndef RANKTRACE_RECORDING_H
@@ -12,21 +12,21 @@
 
 struct recording;
 
-/* Create `path`; "-" is stdout. 0 or -errno. */
+/* Creates `path`; "-" is stdout. 0 or -errno. */
 int recording_create(const char *path, struct recording **ret);
-/* Append a record; a chunk is written when it is full. 0 or -errno (-ENOSPC: the file stays readable). */
+/* Appends a record; writes a chunk when it is full. 0 or -errno (-ENOSPC: the file stays readable). */
 int recording_put(struct recording *r, const struct wire_hdr *rec);
-/* Write what is held as a chunk of its own. 0 or -errno. */
+/* Writes the held records as a chunk of their own. 0 or -errno. */
 int recording_flush(struct recording *r);
-/* Flush and close; frees `r` also on error. */
+/* Flushes and closes; frees `r` also on error. */
 int recording_close(struct recording *r);
 
 struct recording_reader;
 
-/* Open for reading. -EPROTO: not a recording; -EPROTONOSUPPORT: of a newer format; or -errno. */
+/* Opens for reading. -EPROTO: not a recording; -EPROTONOSUPPORT: a newer format; or -errno. */
 int recording_open(const char *path, struct recording_reader **ret);
-/* Next record, valid until the next call: 1 and *ret_rec; 0 at the clean end; -EBADMSG where a chunk is cut off or
- * damaged (everything before it was given). */
+/* Reads the next record, valid until the next call: 1 and *ret_rec; 0 at the clean end; -EBADMSG where a chunk is cut
+ * off or damaged (all records before it were returned). */
 int recording_next(struct recording_reader *r, const struct wire_hdr **ret_rec);
 void recording_reader_free(struct recording_reader *r);
 

@@ -464,9 +464,8 @@ static void budget_say(const struct session_budget *b)
 		 b->hits, b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9,
 		 b->peak_ns_per_s * 1e-7, b->peak_tgid);
 	if (b->n_shed)
-		log_warn("probe groups removed %u times because a process paid too much for them, given back %u "
-			 "times; their records "
-			 "are missing in between (--budget)",
+		log_warn("probe groups removed %u times because a process paid too much for them, given back %u times; "
+			 "their records are missing in between (--budget)",
 			 b->n_shed, b->n_back);
 }
 

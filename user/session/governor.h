@@ -13,8 +13,8 @@
 
 #include "event.h"
 
-#define GOVERNOR_BACK_NS \
-	60000000000ull   /* a group comes back after so long below the budget; the next time after four times as long */
+/* A group comes back after so long below the budget; the next time after four times as long. */
+#define GOVERNOR_BACK_NS 60000000000ull
 #define GOVERNOR_BACKS 2 /* after so many returns the group stays away */
 
 struct governor_cfg {

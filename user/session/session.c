@@ -240,14 +240,12 @@ static void detach(struct loader *l)
 	struct loader_left left = loader_detach(l);
 
 	if (left.n_links && left.closer > 0)
-		log_warn("%d groups of probes stay attached but inactive: pid %u maps their file and its address "
-			 "space is locked "
-			 "(mmap_lock); process %d (ranktrace-close) removes them when the lock is free",
+		log_warn("%d groups of probes stay attached but inactive: pid %u maps their file and its address space "
+			 "is locked (mmap_lock); process %d (ranktrace-close) removes them when the lock is free",
 			 left.n_links, left.holder, left.closer);
 	else if (left.n_links)
-		log_warn("cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups "
-			 "of probes "
-			 "now; until that is done, forks on this host may block",
+		log_warn("cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups of "
+			 "probes now; until that is done, forks on this host may block",
 			 left.holder, strerror(-left.closer), left.n_links);
 }
 
@@ -443,7 +441,7 @@ static int work(struct session *s)
 	if (!err)
 		err = drain(s, s->more ? 0 : now_ns - WINDOW_NS);
 	if (s->flight)
-		flight_look(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
+		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
 		pipeline_flush(s->pipeline);
 	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))

@@ -225,10 +225,8 @@ static void attach_error_say(struct traced *p, const struct tracer *t, const str
 static void wait_say(const struct target_lib *lib, uint32_t holder)
 {
 	log_warn("%s has no probes yet: pid %u uses it and its address space is locked (mmap_lock: a page fault or "
-		 "munmap "
-		 "that does not end); attaching now would block every fork on this host. ranktrace tries again until "
-		 "the lock is "
-		 "free: fix what pid %u waits for, or end it",
+		 "munmap that does not end); attaching now would block every fork on this host. ranktrace tries again "
+		 "until the lock is free: fix what pid %u waits for, or end it",
 		 lib->path, holder, holder);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subject_tasks.c - see subject_tasks.h. A thread that was not switched between two looks, and shows the same state,
- * was in it all the while. Told in the scheduler tracer's records: the model knows no other source.
+ * procs_threads.c - see procs_threads.h.
+ *
+ * A thread with the same state and no context switch between two samples was in that state all the time. Emitted as
+ * records of the scheduler tracer: the model needs no other kind.
  */
-#include "autopsy/subject_tasks.h"
+#include "autopsy/procs_threads.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,15 +16,15 @@
 #include "inspect/reader/task_look.h"
 #include "tracers/sched/sched.h"
 
-#define HELD_DEADLINE_MS 10 /* its mmap_lock was held for long enough to be sure: asked again, not waited for */
+#define HELD_DEADLINE_MS 10 /* its mmap_lock was held long enough to be sure: check again, but do not wait */
 
-struct subject_thread {
+struct proc_thread {
 	uint32_t tid;
 	bool gone;
-	char state; /* of the last look; 0 none yet */
+	char state; /* of the last sample; 0: none yet */
 	uint64_t n_switches;
-	uint64_t since_ns;   /* the first look that showed this state, with no switch since */
-	uint64_t blocked_ns; /* since_ns of the D wait that was told; 0 none */
+	uint64_t since_ns;   /* first sample that showed this state, with no context switch since */
+	uint64_t blocked_ns; /* since_ns of the D state that was emitted; 0: none */
 };
 
 static enum sched_state state_of_letter(char c)
@@ -38,7 +40,7 @@ static enum sched_state state_of_letter(char c)
 	}
 }
 
-static int name_tell(const struct subject *s, const struct target_thread *th, subject_emit *emit, void *to)
+static int name_emit(const struct autopsy_proc *s, const struct target_thread *th, procs_emit_fn *emit, void *to)
 {
 	struct fact_thread f = { .hdr = { .size = sizeof(f),
 					  .tracer = WIRE_FACT,
@@ -51,33 +53,33 @@ static int name_tell(const struct subject *s, const struct target_thread *th, su
 	return emit(to, &f.hdr);
 }
 
-int subject_threads_tell(struct subject *s, subject_emit *emit, void *to)
+int proc_threads_emit(struct autopsy_proc *s, procs_emit_fn *emit, void *to)
 {
 	struct target_thread *threads = NULL;
 	size_t n = 0;
 	int err = 0;
 
 	if (target_threads_read(s->proc->tgid, &threads, &n))
-		return 0; /* it is gone */
+		return 0; /* the process is gone */
 	s->threads = calloc(n + 1, sizeof(*s->threads));
 	if (!s->threads)
 		err = -ENOMEM;
 	for (size_t i = 0; !err && i < n; i++) {
 		s->threads[s->n_threads++].tid = threads[i].tid;
-		err = name_tell(s, &threads[i], emit, to);
+		err = name_emit(s, &threads[i], emit, to);
 	}
 	free(threads);
 	return err;
 }
 
-void subject_threads_free(struct subject *s)
+void proc_threads_free(struct autopsy_proc *s)
 {
 	free(s->threads);
 	s->threads = NULL;
 	s->n_threads = 0;
 }
 
-static struct wire_hdr task_hdr(const struct subject *s, const struct subject_thread *t, size_t size, uint8_t tracer,
+static struct wire_hdr task_hdr(const struct autopsy_proc *s, const struct proc_thread *t, size_t size, uint8_t tracer,
 				uint8_t kind)
 {
 	return (struct wire_hdr){ .size = (size + 7) & ~7ul,
@@ -88,8 +90,8 @@ static struct wire_hdr task_hdr(const struct subject *s, const struct subject_th
 				  .ts_ns = clock_monotonic_ns() };
 }
 
-static int totals_tell(const struct subject *s, struct subject_thread *t, const struct task_look *now,
-		       subject_emit *emit, void *to)
+static int totals_emit(const struct autopsy_proc *s, struct proc_thread *t, const struct task_look *now,
+		       procs_emit_fn *emit, void *to)
 {
 	struct sched_task r = { .hdr = task_hdr(s, t, sizeof(r), WIRE_SCHED, SCHED_TASK),
 				.run_ns = now->run_ns,
@@ -105,7 +107,7 @@ static int totals_tell(const struct subject *s, struct subject_thread *t, const 
 	return emit(to, &r.hdr);
 }
 
-/* Text behind a record, each piece with its zero byte; cut where there is no more room. */
+/* Appends text to a record, each piece with its zero byte; cuts it where the record is full. */
 static uint16_t text_put(char *record, size_t cap, size_t *at, const char *text)
 {
 	size_t n = strlen(text), room = cap - *at;
@@ -117,8 +119,8 @@ static uint16_t text_put(char *record, size_t cap, size_t *at, const char *text)
 	return n + 1;
 }
 
-static int blocked_tell(const struct subject *s, struct subject_thread *t, const struct target_evidence *e,
-			subject_emit *emit, void *to)
+static int blocked_emit(const struct autopsy_proc *s, struct proc_thread *t, const struct target_evidence *e,
+			procs_emit_fn *emit, void *to)
 {
 	union {
 		struct sched_blocked r;
@@ -135,8 +137,8 @@ static int blocked_tell(const struct subject *s, struct subject_thread *t, const
 	return emit(to, &u.r.hdr);
 }
 
-static int place_tell(const struct subject *s, const struct subject_thread *t, const struct target_evidence *e,
-		      subject_emit *emit, void *to)
+static int wait_place_emit(const struct autopsy_proc *s, const struct proc_thread *t, const struct target_evidence *e,
+			   procs_emit_fn *emit, void *to)
 {
 	union {
 		struct fact_task_at r;
@@ -151,9 +153,9 @@ static int place_tell(const struct subject *s, const struct subject_thread *t, c
 	return emit(to, &u.r.hdr);
 }
 
-/* A thread in D that stays there is told once, with its kernel stack; of a main thread always where it sits. */
-static int evidence_tell(struct subjects *all, const struct subject *s, struct subject_thread *t, uint64_t before_ns,
-			 subject_emit *emit, void *to)
+/* A thread that stays in D is emitted once, with its kernel stack. Where a main thread waits is always emitted. */
+static int evidence_emit(struct autopsy_procs *all, const struct autopsy_proc *s, struct proc_thread *t,
+			 uint64_t before_ns, procs_emit_fn *emit, void *to)
 {
 	bool blocked = t->state == 'D' && t->since_ns <= before_ns && t->blocked_ns != t->since_ns;
 	struct target_evidence e = { .syscall_nr = -1 };
@@ -163,34 +165,35 @@ static int evidence_tell(struct subjects *all, const struct subject *s, struct s
 	if (evidence_read(all->reader, s->proc->tgid, t->tid, s->comms.held ? HELD_DEADLINE_MS : READER_DEADLINE_MS,
 			  &e))
 		return 0;
-	return blocked ? blocked_tell(s, t, &e, emit, to) : place_tell(s, t, &e, emit, to);
+	return blocked ? blocked_emit(s, t, &e, emit, to) : wait_place_emit(s, t, &e, emit, to);
 }
 
-static int tasks_look(struct subjects *all, struct subject *s, uint64_t before_ns, subject_emit *emit, void *to)
+static int threads_sample(struct autopsy_procs *all, struct autopsy_proc *s, uint64_t before_ns, procs_emit_fn *emit,
+			  void *to)
 {
 	struct task_look now;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < s->n_threads; i++) {
-		struct subject_thread *t = &s->threads[i];
+		struct proc_thread *t = &s->threads[i];
 
 		if (t->gone || task_look_read(s->proc->tgid, t->tid, &now)) {
 			t->gone = true;
 			continue;
 		}
-		err = totals_tell(s, t, &now, emit, to);
+		err = totals_emit(s, t, &now, emit, to);
 		if (!err)
-			err = evidence_tell(all, s, t, before_ns, emit, to);
+			err = evidence_emit(all, s, t, before_ns, emit, to);
 	}
 	return err;
 }
 
-int subjects_tasks_look(struct subjects *s, subject_emit *emit, void *to)
+int procs_sample_threads(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 {
 	uint64_t before_ns = clock_monotonic_ns();
 	int err = 0;
 
 	for (size_t i = 0; !err && i < s->n; i++)
-		err = tasks_look(s, &s->all[i], before_ns, emit, to);
+		err = threads_sample(s, &s->all[i], before_ns, emit, to);
 	return err;
 }

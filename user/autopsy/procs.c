@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subject.c - who is looked at, and their communicators: found once, then read at each look.
+ * procs.c - see procs.h. Finds the communicators once, then reads them at each sample.
  */
-#include "autopsy/subject.h"
+#include "autopsy/procs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 #include "base/clock.h"
 #include "tracers/process/proc_fact.h"
 #include "tracers/nccl/comm_proxies.h"
-#include "autopsy/subject_pool.h"
-#include "autopsy/subject_tasks.h"
+#include "autopsy/procs_pool.h"
+#include "autopsy/procs_threads.h"
 
-#define FIND_PATIENT_NS 15000000000ull /* while some rank shows no communicator */
+#define FIND_TIMEOUT_NS 15000000000ull /* while some rank shows no communicator */
 
-int subjects_add(struct subjects *s, const struct target_proc *p)
+int procs_add(struct autopsy_procs *s, const struct target_proc *p)
 {
 	size_t cap = s->cap ? 2 * s->cap : 16;
-	struct subject *grown;
+	struct autopsy_proc *grown;
 
 	if (s->n == s->cap) {
 		grown = realloc(s->all, cap * sizeof(*grown));
@@ -28,24 +28,24 @@ int subjects_add(struct subjects *s, const struct target_proc *p)
 		s->all = grown;
 		s->cap = cap;
 	}
-	s->all[s->n++] = (struct subject){
+	s->all[s->n++] = (struct autopsy_proc){
 		.proc = p, .comms = { .denied = p->status == TARGET_DENIED, .held = p->status == TARGET_BLOCKED }
 	};
 	return 0;
 }
 
-void subjects_free(struct subjects *s)
+void procs_free(struct autopsy_procs *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		comm_places_free(&s->all[i].comms);
 		free(s->all[i].found);
-		subject_threads_free(&s->all[i]);
+		proc_threads_free(&s->all[i]);
 	}
 	free(s->all);
 	layout_cache_free(&s->layouts);
 }
 
-int subjects_tell(struct subjects *s, subject_emit *emit, void *to)
+int procs_emit(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	int err = 0;
@@ -53,18 +53,18 @@ int subjects_tell(struct subjects *s, subject_emit *emit, void *to)
 	for (size_t i = 0; !err && i < s->n; i++) {
 		err = proc_fact_emit(s->all[i].proc, now_ns, emit, to);
 		if (!err)
-			err = subject_threads_tell(&s->all[i], emit, to);
+			err = proc_threads_emit(&s->all[i], emit, to);
 	}
 	return err;
 }
 
-/* All else is a flag of the process. */
+/* Errors that end the autopsy; all others become a flag of the process. */
 static int lasting(int err)
 {
 	return err == -ENOMEM || err == -EPIPE ? err : 0;
 }
 
-static int places_find(struct subjects *s, struct reader *r, struct subject *of)
+static int places_find(struct autopsy_procs *s, struct reader *r, struct autopsy_proc *of)
 {
 	int err;
 
@@ -81,7 +81,7 @@ static int places_find(struct subjects *s, struct reader *r, struct subject *of)
 	return err < 0 ? lasting(err) : 0;
 }
 
-static int places_take(struct subjects *s, struct reader *r, struct subject *of)
+static int places_take(struct autopsy_procs *s, struct reader *r, struct autopsy_proc *of)
 {
 	int err;
 
@@ -97,7 +97,7 @@ static int places_take(struct subjects *s, struct reader *r, struct subject *of)
 	return lasting(err);
 }
 
-static const struct subject *subject_of(const struct subjects *s, uint32_t tgid)
+static const struct autopsy_proc *proc_of_tgid(const struct autopsy_procs *s, uint32_t tgid)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->all[i].proc->tgid == tgid)
@@ -105,18 +105,18 @@ static const struct subject *subject_of(const struct subjects *s, uint32_t tgid)
 	return NULL;
 }
 
-static bool is_looked_at(const struct subject *s)
+static bool is_searched(const struct autopsy_proc *s)
 {
 	return s->comms.n_layouts && !s->proc->is_child && !s->comms.denied && !s->comms.held;
 }
 
-/* Of those that say a rank; a launcher maps NCCL, too, and has none. */
-static bool all_show_one(const struct subjects *s, const size_t *order, size_t n)
+/* Only ranks count: a launcher maps NCCL too and has no communicator. */
+static bool all_show_one(const struct autopsy_procs *s, const size_t *order, size_t n)
 {
 	size_t n_found = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct subject *of = &s->all[order[i]];
+		const struct autopsy_proc *of = &s->all[order[i]];
 
 		if (of->proc->rank >= 0 && !of->found->n)
 			return false;
@@ -125,15 +125,15 @@ static bool all_show_one(const struct subjects *s, const size_t *order, size_t n
 	return n_found;
 }
 
-/* What is near, of all; then the rest, of those that are not through. */
-static int places_look(struct subjects *s, size_t *order, size_t n, uint64_t find_ns)
+/* First the near memory of all processes, then the rest of those that are not finished. */
+static int places_search(struct autopsy_procs *s, size_t *order, size_t n, uint64_t find_ns)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
 	size_t n_left = 0;
 	int err;
 
-	s->find_until_ns = begin_ns + FIND_PATIENT_NS;
-	err = subjects_each(s, order, n, places_find);
+	s->find_until_ns = begin_ns + FIND_TIMEOUT_NS;
+	err = procs_each(s, order, n, places_find);
 	if (err)
 		return err;
 	if (all_show_one(s, order, n))
@@ -141,10 +141,10 @@ static int places_look(struct subjects *s, size_t *order, size_t n, uint64_t fin
 	for (size_t i = 0; i < n; i++)
 		if (s->all[order[i]].cut_short)
 			order[n_left++] = order[i];
-	return subjects_each(s, order, n_left, places_find);
+	return procs_each(s, order, n_left, places_find);
 }
 
-int subjects_comms_find(struct subjects *s, uint64_t find_ns)
+int procs_comms_find(struct autopsy_procs *s, uint64_t find_ns)
 {
 	size_t *order = calloc(s->n + 1, sizeof(*order)), *left = calloc(s->n + 1, sizeof(*left)), n = 0;
 	int err = order && left ? 0 : -ENOMEM;
@@ -152,20 +152,21 @@ int subjects_comms_find(struct subjects *s, uint64_t find_ns)
 	for (size_t i = 0; !err && i < s->n; i++) {
 		if (!s->all[i].proc->is_child)
 			comm_layouts_learn(&s->layouts, s->reader, s->all[i].proc, &s->all[i].comms);
-		if (!is_looked_at(&s->all[i]))
+		if (!is_searched(&s->all[i]))
 			continue;
 		left[n] = i;
 		order[n++] = i;
 	}
 	if (!err)
-		err = places_look(s, left, n, find_ns);
+		err = places_search(s, left, n, find_ns);
 	if (!err)
-		err = subjects_each(s, order, n, places_take);
+		err = procs_each(s, order, n, places_take);
 	free(order);
 	free(left);
 	for (size_t i = s->n;
-	     !err && i-- > 0;) { /* children after their parents in the list, and so before them here */
-		const struct subject *parent = subject_of(s, s->all[i].proc->parent_tgid);
+	     !err &&
+	     i-- > 0;) { /* children come after their parents in the list, so this drops a child's copies first */
+		const struct autopsy_proc *parent = proc_of_tgid(s, s->all[i].proc->parent_tgid);
 
 		comm_copies_drop(&s->all[i].comms, parent ? &parent->comms : NULL);
 		s->n_comms += s->all[i].comms.n_places;
@@ -173,8 +174,8 @@ int subjects_comms_find(struct subjects *s, uint64_t find_ns)
 	return err;
 }
 
-/* Who has no communicator is known where all of the memory could be read. */
-static int scans_tell(struct subjects *s, subject_emit *emit, void *to)
+/* A record says that a process has no communicator only if all of its memory could be read. */
+static int scans_emit(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 {
 	int err = 0;
 
@@ -196,8 +197,8 @@ static int scans_tell(struct subjects *s, subject_emit *emit, void *to)
 	return err;
 }
 
-/* All are read before the first is told: one time for all, and no time lost in between. */
-int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to)
+/* Reads all before it emits the first, so that they share one time stamp. */
+int procs_sample_comms(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 {
 	struct nccl_state *now = calloc(s->n_comms + 1, sizeof(*now));
 	size_t at = 0;
@@ -208,9 +209,9 @@ int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to)
 		err = lasting(comm_states_look(&s->all[i].comms, s->reader, s->all[i].proc->tgid, now + at));
 		at += s->all[i].comms.n_places;
 	}
-	if (!err && !s->scans_told)
-		err = scans_tell(s, emit, to);
-	s->scans_told = true;
+	if (!err && !s->scans_emitted)
+		err = scans_emit(s, emit, to);
+	s->scans_emitted = true;
 	now_ns = clock_monotonic_ns();
 	for (size_t i = 0, n = 0; !err && i < s->n; i++)
 		for (size_t k = 0; !err && k < s->all[i].comms.n_places; k++, n++)
@@ -221,7 +222,7 @@ int subjects_comms_look(struct subjects *s, subject_emit *emit, void *to)
 	return err;
 }
 
-int subjects_proxies_look(struct subjects *s, subject_emit *emit, void *to)
+int procs_sample_proxies(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 {
 	struct proxies_seen seen;
 	int err = 0;

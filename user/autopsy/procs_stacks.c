@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subject_stacks.c - see subject_stacks.h. Whom to read first, several at a time, and the telling in that order.
+ * procs_stacks.c - see procs_stacks.h. Decides the order, reads several processes at a time, emits in that order.
  */
-#include "autopsy/subject_stacks.h"
+#include "autopsy/procs_stacks.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "tracers/process/stack_fact.h"
-#include "autopsy/subject_pool.h"
+#include "autopsy/procs_pool.h"
 #include "inspect/stack/stack.h"
 
-#define LEAST_NS 20000000ull /* with less time left it is not begun */
+#define LEAST_NS 20000000ull /* with less time left it does not start */
 
 /* --- order --- */
 
@@ -24,7 +24,7 @@ static bool is_behind(const struct proc *p)
 	return false;
 }
 
-static bool main_is_stuck(const struct proc *p)
+static bool main_cannot_run(const struct proc *p)
 {
 	const struct task *t = p->tasks;
 
@@ -33,8 +33,9 @@ static bool main_is_stuck(const struct proc *p)
 	return t && (t->state == TASK_STOPPED || t->state == TASK_DISK);
 }
 
-/* Who is behind, or cannot go on; who shows no communicator while others do; the other ranks; their children. */
-static int turn_of(const struct subject *s, const struct model *m)
+/* First the ranks that are behind or cannot go on; then ranks without a communicator while others have one; the other
+ * ranks; their children. */
+static int turn_of(const struct autopsy_proc *s, const struct model *m)
 {
 	const struct proc *p = model_proc(m, s->proc->tgid);
 
@@ -42,12 +43,12 @@ static int turn_of(const struct subject *s, const struct model *m)
 		return 3;
 	if (!p)
 		return 2;
-	if (is_behind(p) || main_is_stuck(p))
+	if (is_behind(p) || main_cannot_run(p))
 		return 0;
 	return p->members ? 2 : 1;
 }
 
-static size_t *order_make(const struct subjects *s, const struct model *m)
+static size_t *order_make(const struct autopsy_procs *s, const struct model *m)
 {
 	size_t *order = calloc(s->n + 1, sizeof(*order)), n = 0;
 
@@ -58,9 +59,9 @@ static size_t *order_make(const struct subjects *s, const struct model *m)
 	return order;
 }
 
-/* --- reading, in several threads --- */
+/* --- reading, in parallel --- */
 
-static int stacks_read(struct subjects *s, struct reader *r, struct subject *of)
+static int stacks_read(struct autopsy_procs *s, struct reader *r, struct autopsy_proc *of)
 {
 	uint64_t now_ns = clock_monotonic_ns(), left_ns = s->stacks_until_ns > now_ns ? s->stacks_until_ns - now_ns : 0;
 	unsigned ms = left_ns / 1000000 < STACK_DEADLINE_MS ? left_ns / 1000000 : STACK_DEADLINE_MS;
@@ -75,8 +76,8 @@ static int stacks_read(struct subjects *s, struct reader *r, struct subject *of)
 
 /* --- records --- */
 
-/* A process that ended meanwhile is no news. */
-static int process_tell(struct subject *s, subject_emit *emit, void *to, int *unread)
+/* The exit of a process is no failed read. */
+static int stacks_emit(struct autopsy_proc *s, procs_emit_fn *emit, void *to, int *unread)
 {
 	int err = 0;
 
@@ -91,8 +92,8 @@ static int process_tell(struct subject *s, subject_emit *emit, void *to, int *un
 	return err;
 }
 
-int subjects_stacks_look(struct subjects *s, const struct model *m, uint64_t until_ns, subject_emit *emit, void *to,
-			 int *ret_unread)
+int procs_read_stacks(struct autopsy_procs *s, const struct model *m, uint64_t until_ns, procs_emit_fn *emit, void *to,
+		      int *ret_unread)
 {
 	size_t *order = order_make(s, m);
 	int err = order ? 0 : -ENOMEM;
@@ -100,12 +101,12 @@ int subjects_stacks_look(struct subjects *s, const struct model *m, uint64_t unt
 	*ret_unread = 0;
 	s->stacks_until_ns = until_ns;
 	if (!err)
-		err = subjects_each(s, order, s->n, stacks_read);
+		err = procs_each(s, order, s->n, stacks_read);
 	for (size_t i = 0; i < s->n && order; i++) {
-		struct subject *of = &s->all[order[i]];
+		struct autopsy_proc *of = &s->all[order[i]];
 
 		if (!err)
-			err = process_tell(of, emit, to, ret_unread);
+			err = stacks_emit(of, emit, to, ret_unread);
 		if (of->stacks)
 			target_stacks_free(of->stacks);
 		free(of->stacks);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight_fact.c - the records that a snapshot of the model leaves out because they come once, or seldom, and go to
- * sinks or to a part of the model that takes a record as it is: libraries, GPUs, ports, connections, the tier. The last
- * one of each kind, process and key is kept as it came (struct record_kind.kept_by).
+ * flight_kept.c - collector records that a snapshot of the model leaves out.
+ *
+ * They are emitted once or seldom and go to sinks or into the model as they are: libraries, GPUs, ports, connections,
+ * tiers. The last one of each kind, process and key is kept (struct record_kind.kept_by) and repeated at the begin of a
+ * segment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 #include "record.h"
 #include "tracers/process/life.h"
 
-#define FACTS_MAX 8192
+#define KEPT_MAX 8192
 
 static const struct record_kind *kept_kind(const struct wire_hdr *rec)
 {
@@ -20,7 +22,7 @@ static const struct record_kind *kept_kind(const struct wire_hdr *rec)
 	return k && k->kept_by && rec->size >= k->size ? k : NULL;
 }
 
-/* A library's number, a GPU's, a port's or a connection's index. */
+/* Number of a library, index of a GPU, port or connection. */
 static uint32_t key_of(const struct record_kind *k, const struct wire_hdr *rec)
 {
 	uint32_t key;
@@ -29,19 +31,19 @@ static uint32_t key_of(const struct record_kind *k, const struct wire_hdr *rec)
 	return key;
 }
 
-static void link_drop(struct flight *f, struct kept_fact **link)
+static void link_drop(struct flight *f, struct kept_record **link)
 {
-	struct kept_fact *k = *link;
+	struct kept_record *k = *link;
 
 	*link = k->next;
-	f->facts_bytes -= k->rec.size;
-	f->n_facts--;
+	f->kept_bytes -= k->rec.size;
+	f->n_kept--;
 	free(k);
 }
 
 static void proc_forget(struct flight *f, uint32_t tgid)
 {
-	struct kept_fact **link = &f->facts;
+	struct kept_record **link = &f->kept;
 
 	while (*link)
 		if ((*link)->rec.tgid == tgid)
@@ -50,12 +52,12 @@ static void proc_forget(struct flight *f, uint32_t tgid)
 			link = &(*link)->next;
 }
 
-void flight_fact_note(struct flight *f, const struct wire_hdr *rec)
+void flight_kept_note(struct flight *f, const struct wire_hdr *rec)
 {
 	const struct record_kind *kind = kept_kind(rec);
-	struct kept_fact **link = &f->facts, *k;
+	struct kept_record **link = &f->kept, *k;
 
-	if (rec->tracer == WIRE_LIFE && rec->kind == LIFE_EXIT && ((const struct life_exit *)rec)->last && f->facts)
+	if (rec->tracer == WIRE_LIFE && rec->kind == LIFE_EXIT && ((const struct life_exit *)rec)->last && f->kept)
 		proc_forget(f, rec->tgid);
 	if (!kind)
 		return;
@@ -65,20 +67,20 @@ void flight_fact_note(struct flight *f, const struct wire_hdr *rec)
 			break;
 	if (*link)
 		link_drop(f, link);
-	k = f->n_facts < FACTS_MAX ? malloc(sizeof(*k) + rec->size) : NULL;
+	k = f->n_kept < KEPT_MAX ? malloc(sizeof(*k) + rec->size) : NULL;
 	if (!k)
 		return;
 	k->next = NULL;
 	memcpy(&k->rec, rec, rec->size);
-	for (link = &f->facts; *link; link = &(*link)->next)
+	for (link = &f->kept; *link; link = &(*link)->next)
 		;
 	*link = k;
-	f->n_facts++;
-	f->facts_bytes += rec->size;
+	f->n_kept++;
+	f->kept_bytes += rec->size;
 }
 
-void flight_facts_free(struct flight *f)
+void flight_kept_free(struct flight *f)
 {
-	while (f->facts)
-		link_drop(f, &f->facts);
+	while (f->kept)
+		link_drop(f, &f->kept);
 }

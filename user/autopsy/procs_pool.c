@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subject_pool.c - see subject_pool.h. The caller's thread works too; where a thread cannot be had the others do its
- * part.
+ * procs_pool.c - see procs_pool.h. The caller's thread works too, so missing threads only make it slower.
  */
-#include "autopsy/subject_pool.h"
+#include "autopsy/procs_pool.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 
 struct pool {
-	struct subjects *subjects;
+	struct autopsy_procs *procs;
 	const size_t *order;
 	size_t n;
-	subject_work *work;
+	proc_work_fn *work;
 	atomic_size_t next;
 	atomic_int err;
 };
@@ -30,7 +29,7 @@ static void *pool_run(void *arg)
 	struct pool *p = t->pool;
 
 	for (size_t i; (i = atomic_fetch_add(&p->next, 1)) < p->n;) {
-		int err = p->work(p->subjects, t->reader, &p->subjects->all[p->order[i]]), none = 0;
+		int err = p->work(p->procs, t->reader, &p->procs->all[p->order[i]]), none = 0;
 
 		if (err)
 			atomic_compare_exchange_strong(&p->err, &none, err);
@@ -38,14 +37,14 @@ static void *pool_run(void *arg)
 	return NULL;
 }
 
-int subjects_each(struct subjects *s, const size_t *order, size_t n, subject_work *work)
+int procs_each(struct autopsy_procs *s, const size_t *order, size_t n, proc_work_fn *work)
 {
-	struct pool p = { .subjects = s, .order = order, .n = n, .work = work };
-	struct pool_thread threads[SUBJECT_READERS_MAX];
+	struct pool p = { .procs = s, .order = order, .n = n, .work = work };
+	struct pool_thread threads[AUTOPSY_READERS_MAX];
 	sigset_t all, before;
 	size_t n_threads = 1;
 
-	sigfillset(&all); /* signals are the main thread's */
+	sigfillset(&all); /* signals belong to the main thread */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (; n_threads < s->n_readers && n_threads < n; n_threads++) {
 		threads[n_threads] = (struct pool_thread){ .pool = &p, .reader = s->readers[n_threads] };
