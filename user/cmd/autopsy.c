@@ -228,8 +228,8 @@ int cmd_autopsy(int argc, char **argv)
 		autopsy_options,
 		autopsy_option,
 		"[--merge FILE...]",
-		"Names what blocks a hanging job, from outside: reads NCCL's own counters in the ranks' memory and what "
-		"their threads do. No probe, no ptrace, no signal.",
+		"Names what blocks a hanging job, from outside: reads NCCL's own counters in the ranks' memory and "
+		"what their threads do. No probe, no ptrace, no signal.",
 		0,
 		0,
 		0

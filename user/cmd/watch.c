@@ -126,9 +126,9 @@ int cmd_watch(int argc, char **argv)
 		watch_options,
 		watch_option,
 		0,
-		"Watches the training jobs of this host (all, or those of --pid, --job) without a probe: samples NCCL's "
-		"own counters in their memory and what their threads do. When it reports a finding, it probes the ranks "
-		"concerned for a while.",
+		"Watches the training jobs of this host (all, or those of --pid, --job) without a probe: samples "
+		"NCCL's own counters in their memory and what their threads do. When it reports a finding, it probes "
+		"the ranks concerned for a while.",
 		children,
 		0,
 		0
