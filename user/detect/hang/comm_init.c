@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm_init.c - who is missing in the creation of a communicator. A Split is called by all of its parent; an id that
- * all of the world got is called by rank r of the job as rank r. Anything else only tells how many are missing.
+ * comm_init.c - see comm_init.h. A Split is called by all of its parent; an id that all of the world got is called by
+ * rank r of the job as rank r. Anything else only shows how many are missing.
+ *
+ * A job starts slowly and unevenly, and a rank may sleep because it waits for one that works: so a sleeper is named
+ * only while no rank is at work, and work is reported late, as an observation.
  */
 #include "detect/hang/comm_init.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "detect/hang/pending.h"
+#include "detect/hang/report.h"
+#include "detect/phrase.h"
 #include "detect/rank/activity.h"
+#include "detect/rank/call_site.h"
 
-#define INIT_LIMIT_NS 5000000000ull /* ranks of a job start apart: imports, data sets, caches */
+#define INIT_LIMIT_NS 5000000000ull   /* ranks of a job start apart: imports, data sets, caches */
+#define REPORT_BUSY_NS 30000000000ull /* imports and data sets take that long in healthy jobs */
+#define LIST_CAP 256
+#define CONFIDENCE_OUTSIDE 0.8
+
+/* --- who is missing --- */
 
 uint64_t comm_init_key(const struct birth *b)
 {
@@ -113,14 +126,14 @@ static int missing_of_parent(const struct birth *b, const struct callers *c, con
 }
 
 /* Probes may have come to a rank that was inside already: only what it did since shows that it is not. */
-static bool seen_outside(const struct proc *p)
+static bool seen_out_of_it(const struct proc *p)
 {
 	return p->dead || p->last_call_ns > p->attached_ns || !p->attached_ns;
 }
 
-static bool all_seen_outside(const struct proc *const *list, int n)
+static bool all_seen_out_of_it(const struct proc *const *list, int n)
 {
-	while (n > 0 && seen_outside(list[n - 1]))
+	while (n > 0 && seen_out_of_it(list[n - 1]))
 		n--;
 	return !n;
 }
@@ -135,7 +148,7 @@ int comm_init_missing(const struct model *m, const struct birth *b, const struct
 		n = b->parent ? missing_of_parent(b, &c, list) : missing_of_job(m, b, &c, list);
 		/* Shrink and Grow: not all of the parent, unless it is all that is left */
 		exact = b->parent ? b->kind == COMM_INIT_SPLIT || n == b->nranks - b->n_called : is_world(b);
-		exact = exact && all_seen_outside(list, n);
+		exact = exact && all_seen_out_of_it(list, n);
 		free(c.by);
 	}
 	if (ret_exact)
@@ -143,20 +156,276 @@ int comm_init_missing(const struct model *m, const struct birth *b, const struct
 	return exact || ret_exact ? n : 0;
 }
 
-bool comm_init_pending(const struct model *m, const struct birth *b, const struct proc *p, struct pending *l)
-{
-	const struct proc *missing[INIT_MISSING_MAX];
-	int n = comm_init_missing(m, b, missing, NULL);
+/* --- evidence --- */
 
-	while (n > 0 && missing[n - 1] != p)
-		n--;
-	*l = (struct pending){ .space = SPACE_INIT,
-			       .peer = -1,
-			       .seq = comm_init_key(b),
-			       .since_ns = comm_init_since_ns(b),
-			       .limit_ns = comm_init_limit_ns(m, p),
-			       .birth = b };
-	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
-		l->n_waiting += comm_init_waits(bm);
-	return n > 0;
+static void note_comm_ranks(struct finding *f, struct finding_list *found, const struct birth *b)
+{
+	char text[LIST_CAP] = "";
+
+	for (int r = 0; r < b->nranks && r < 4096; r++) {
+		const struct birth_member *bm = b->members;
+
+		while (bm && bm->rank != r)
+			bm = bm->next;
+		if (!bm)
+			phrase_list(text, sizeof(text), r);
+	}
+	finding_note_text(f, b->parent ? EVIDENCE_MISSING_PARENT_RANKS : EVIDENCE_MISSING_COMM_RANKS,
+			  finding_list_text(found, text));
+}
+
+static void note_init(struct finding *f, struct finding_list *found, const struct model *m, const struct birth *b)
+{
+	struct pending pend = { .birth = b };
+	char text[LIST_CAP];
+
+	pending_waiting_text(&pend, text, sizeof(text));
+	finding_note_text(f, EVIDENCE_CREATION, comm_init_kind_name(b->kind));
+	finding_note(f, EVIDENCE_COMM_SIZE, b->nranks);
+	finding_note(f, EVIDENCE_N_CALLED, b->n_called);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - comm_init_since_ns(b)) * 1e-9);
+	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, text));
+	note_comm_ranks(f, found, b);
+}
+
+static void note_missing(struct finding *f, const struct rank_activity *a, const struct proc *p)
+{
+	if (p->dead) {
+		finding_note(f, EVIDENCE_EXIT_CODE, p->exit_code);
+		finding_note(f, EVIDENCE_EXIT_SIGNAL, p->exit_signal);
+		return;
+	}
+	if (a->task) {
+		finding_note_text(f, EVIDENCE_STATE, task_state_name(a->task->state));
+		finding_note_text(f, EVIDENCE_THREAD, a->task->name);
+		finding_note(f, EVIDENCE_TID, a->task->tid);
+		finding_note_text(f, EVIDENCE_KERNEL_STACK, a->task->blocked ? a->task->kernel_stack : "");
+	}
+	if (a->cpu_share >= 0)
+		finding_note(f, EVIDENCE_CPU_SHARE, a->cpu_share);
+}
+
+/* --- findings --- */
+
+static bool is_inside(const struct model *m, const struct proc *p)
+{
+	for (const struct birth *b = m->births; b; b = b->next)
+		for (const struct birth_member *bm = b->members; bm; bm = bm->next)
+			if (bm->proc == p && comm_init_waits(bm))
+				return true;
+	return false;
+}
+
+static bool at_work(enum activity what)
+{
+	return what != ACTIVITY_ASLEEP && what != ACTIVITY_DEAD && what != ACTIVITY_STOPPED && what != ACTIVITY_BLOCKED;
+}
+
+/* Some rank of the job that waits for nothing known works, or may do so. */
+static bool anyone_works(const struct model *m, uint64_t since_ns)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (!p->dead && !p->is_child && p->rank >= 0 && !proc_waits(p) && !is_inside(m, p) &&
+		    at_work(rank_activity(m, p, since_ns).what))
+			return true;
+	return false;
+}
+
+static struct finding *finding_of(struct finding_list *found, uint64_t key)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].key == key)
+			return &found->items[i];
+	return NULL;
+}
+
+static struct finding *init_finding(const struct model *m, const struct birth *b, enum finding_kind kind,
+				    struct finding_list *found)
+{
+	struct finding *f = finding_list_add(found);
+
+	if (!f)
+		return NULL;
+	f->kind = kind;
+	f->class = HANG_INIT;
+	f->key = finding_key(kind, comm_init_key(b), 0, 2000);
+	f->comm = b->id_hash; /* of a Split: not known before it is made */
+	f->since_ns = comm_init_since_ns(b);
+	f->confidence = m->last_loss_ns && m->last_loss_ns + 10000000000ull > f->since_ns ? 0.4 : 0.95;
+	note_init(f, found, m, b);
+	return f;
+}
+
+static enum finding_cause cause_of(enum activity what)
+{
+	switch (what) {
+	case ACTIVITY_DEAD: return CAUSE_DEAD;
+	case ACTIVITY_STOPPED: return CAUSE_STOPPED;
+	case ACTIVITY_BLOCKED: return CAUSE_D_STATE;
+	case ACTIVITY_ASLEEP: return CAUSE_ASLEEP;
+	default: return CAUSE_BUSY;
+	}
+}
+
+static int report_rank(const struct model *m, const struct proc *p, const struct pending *pend,
+		       const struct rank_activity *a, enum finding_kind kind, struct finding_list *found)
+{
+	struct finding *f = finding_of(found, finding_key(kind, pend->seq, 0, 2000));
+	const struct finding *cause = a->what == ACTIVITY_BLOCKED
+					      ? finding_list_of(found, FINDING_D_STATE, a->task->proc->key)
+				      : a->what == ACTIVITY_STOPPED ? finding_list_of(found, FINDING_STOPPED, p->key)
+								    : NULL;
+
+	if (!f) {
+		f = init_finding(m, pend->birth, kind, found);
+		if (!f)
+			return -ENOMEM;
+		f->cause = cause_of(a->what);
+		note_missing(f, a, p);
+	}
+	if (cause && kind == FINDING_HANG)
+		f->caused_by_key = cause->key;
+	finding_add_rank(f, proc_rank(p), p->key);
+	return 0;
+}
+
+int comm_init_report_rank(const struct model *m, const struct proc *p, const struct pending *pend,
+			  uint64_t busy_limit_ns, struct finding_list *found)
+{
+	struct rank_activity a = rank_activity(m, p, pend->since_ns);
+	uint64_t waited = m->now_ns - pend->since_ns;
+
+	if (waited <= pend->limit_ns)
+		return 0;
+	if (a.what == ACTIVITY_ASLEEP && anyone_works(m, pend->since_ns))
+		a.what = ACTIVITY_BUSY;
+	if (!at_work(a.what) || waited > busy_limit_ns)
+		return report_rank(m, p, pend, &a, FINDING_HANG, found);
+	return waited > REPORT_BUSY_NS ? report_rank(m, p, pend, &a, FINDING_OBSERVATION, found) : 0;
+}
+
+/* The id went to a part of the job, or ranks of other nodes are missing: what is known is reported, no rank is named.
+ */
+static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
+{
+	const struct proc *rest[INIT_MISSING_MAX];
+	struct finding *f;
+	char text[LIST_CAP];
+	bool exact, hang;
+	int n;
+
+	for (const struct birth *b = m->births; b; b = b->next) {
+		uint64_t since = comm_init_since_ns(b);
+
+		n = since == UINT64_MAX ? 0 : comm_init_missing(m, b, rest, &exact);
+		if (since == UINT64_MAX || !comm_init_incomplete(b) || (exact && n) ||
+		    m->now_ns < since + comm_init_limit_ns(m, b->members->proc))
+			continue;
+		hang = n > 0 && (m->now_ns > since + busy_limit_ns || !anyone_works(m, since));
+		if (!hang && m->now_ns < since + REPORT_BUSY_NS)
+			continue;
+		f = init_finding(m, b, hang ? FINDING_HANG : FINDING_OBSERVATION, found);
+		if (!f)
+			return -ENOMEM;
+		f->cause = n ? CAUSE_NOT_KNOWN : CAUSE_NOT_SEEN;
+		f->confidence *= 0.6;
+		text[0] = 0;
+		for (int i = 0; i < n; i++)
+			phrase_list(text, sizeof(text), proc_rank(rest[i]));
+		finding_note_text(f, EVIDENCE_RANKS_OUTSIDE, finding_list_text(found, text));
+	}
+	return 0;
+}
+
+/* --- inits known from memory alone ---
+ *
+ * NCCL allocates a communicator, with its rank and size, before it waits for the others: those that wait show one whose
+ * state is "in progress". Who is missing is known where the communicator is the job's size: its ranks are then the
+ * job's, if all of their memory was scanned (an autopsy does). A rank at work may be starting still: an observation. */
+
+/* Since when all members that are here are in the init; 0: they are not, or that was seen once. */
+static uint64_t outside_since(const struct comm *c)
+{
+	uint64_t since = 0;
+
+	if (!c->by_rank || c->n_seen == c->nranks || c->highest_seq[SEQ_COLL])
+		return 0;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		const struct samples *s = &mb->samples;
+
+		if (mb->gone || mb->last_call_ns || !s->init_state || s->seen_ns <= s->since_ns)
+			return 0;
+		since = !since || s->since_ns < since ? s->since_ns : since;
+	}
+	return since;
+}
+
+static bool is_missing(const struct comm *c, const struct proc *p)
+{
+	return !p->dead && !p->is_child && p->comms_scanned && p->rank >= 0 && p->world_size == c->nranks &&
+	       !c->by_rank[p->rank];
+}
+
+static void outside_note(struct finding *f, const struct model *m, const struct comm *c, const struct rank_activity *a,
+			 struct finding_list *found)
+{
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
+	comm_waiting_note(f, found, c);
+	finding_note(f, EVIDENCE_COMM_SIZE, c->nranks);
+	if (!a->task)
+		return;
+	finding_note_text(f, EVIDENCE_STATE, task_state_name(a->task->state));
+	finding_note_text(f, EVIDENCE_THREAD, a->task->name);
+	finding_note_text(f, EVIDENCE_SYSCALL, a->task->syscall);
+	finding_note_text(f, EVIDENCE_WCHAN, a->task->wchan);
+}
+
+static int outside_report_rank(const struct model *m, const struct comm *c, const struct proc *p, uint64_t since,
+			       struct finding_list *found)
+{
+	struct rank_activity a = rank_activity(m, p, since);
+	const struct finding *blocked =
+		a.what == ACTIVITY_BLOCKED ? finding_list_of(found, FINDING_D_STATE, a.task->proc->key) : NULL;
+	bool still = a.what == ACTIVITY_STOPPED || a.what == ACTIVITY_BLOCKED || a.what == ACTIVITY_ASLEEP;
+	struct finding *f;
+
+	if (!still && a.what != ACTIVITY_BUSY)
+		return 0;
+	f = finding_list_add(found);
+	if (!f)
+		return -ENOMEM;
+	f->kind = still ? FINDING_HANG : FINDING_OBSERVATION;
+	f->class = HANG_INIT;
+	f->cause = cause_of(a.what);
+	f->comm = c->hash;
+	f->since_ns = since;
+	f->confidence = CONFIDENCE_OUTSIDE;
+	f->key = finding_key(f->kind, c->hash ^ proc_mix(p), 0, 2000);
+	f->caused_by_key = blocked ? blocked->key : 0;
+	finding_add_rank(f, p->rank, p->key);
+	outside_note(f, m, c, &a, found);
+	call_site_note(f, found, p);
+	call_site_note_others(f, found, m);
+	return 0;
+}
+
+static int report_outside(const struct model *m, struct finding_list *found)
+{
+	int err = 0;
+
+	for (const struct comm *c = m->comms; c && !err; c = c->next) {
+		uint64_t since = outside_since(c);
+
+		for (const struct proc *p = since ? m->procs : NULL; p && !err; p = p->next)
+			if (is_missing(c, p))
+				err = outside_report_rank(m, c, p, since, found);
+	}
+	return err;
+}
+
+int comm_init_report_rest(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
+{
+	int err = report_unnamed(m, busy_limit_ns, found);
+
+	return err ? err : report_outside(m, found);
 }

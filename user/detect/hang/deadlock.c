@@ -10,18 +10,19 @@
 
 #include "detect/hang/comm_init.h"
 #include "detect/rank/call_site.h"
+#include "detect/hang/report.h"
 #include "detect/phrase.h"
-#include "detect/hang/counters.h"
+#include "detect/rank/counters.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
 
-void deadlocks_begin(struct deadlocks *d)
+static void begin(struct deadlocks *d)
 {
 	for (int i = 0; i < d->n; i++)
 		d->all[i].seen = false;
 }
 
-void deadlocks_end(struct deadlocks *d)
+static void end(struct deadlocks *d)
 {
 	int n = 0;
 
@@ -31,7 +32,7 @@ void deadlocks_end(struct deadlocks *d)
 	d->n = n;
 }
 
-const struct known_cycle *deadlocks_match(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns)
+static const struct known_cycle *match(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns)
 {
 	for (int i = 0; i < d->n; i++)
 		for (int k = 0; k < c->n_fingerprints; k++)
@@ -184,7 +185,8 @@ static uint64_t mismatch_key(const struct finding_list *found, const struct wait
 	return 0;
 }
 
-int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t fingerprint, struct finding_list *found)
+static int cycle_report(const struct model *m, const struct wait_cycle *c, uint64_t fingerprint,
+			struct finding_list *found)
 {
 	struct finding *f = c->n_ranks && c->n_hops ? finding_list_add(found) : NULL;
 
@@ -212,4 +214,38 @@ int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t 
 	name_ranks(f, found, c);
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
 	return 0;
+}
+
+/* The rank that went on without its side of a transfer: it will not come, and no other order would help. */
+static int skipped_report(const struct model *m, const struct wait_cycle *c, struct finding_list *found)
+{
+	struct culprit one = { .proc = c->skipped,
+			       .pending = c->pending,
+			       .kind = FINDING_HANG,
+			       .class = HANG_P2P_UNMATCHED,
+			       .cause = CAUSE_WENT_ON,
+			       .confidence = 0.95 };
+
+	one.pending.limit_ns = m->hang_floor_ns;
+	one.activity = rank_activity(m, c->skipped, c->pending.since_ns);
+	return culprit_report(m, &one, found);
+}
+
+int deadlocks_report(struct deadlocks *d, const struct model *m, const struct wait_roots *roots,
+		     struct finding_list *found)
+{
+	int err = 0;
+
+	begin(d);
+	for (int i = 0; i < roots->n_cycles && !err; i++) {
+		const struct wait_cycle *c = &roots->cycles[i];
+		const struct known_cycle *k = match(d, c, m->now_ns);
+
+		if (!k || m->now_ns < (c->stood_ns && c->stood_ns < k->since_ns ? c->stood_ns : k->since_ns) +
+					      m->hang_floor_ns)
+			continue;
+		err = c->skipped ? skipped_report(m, c, found) : cycle_report(m, c, k->fingerprint, found);
+	}
+	end(d);
+	return err;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * deadlock.h - cycles of the graph over time: told once they have stood for the floor without a break.
+ * deadlock.h - stage 3: cycles of the wait-for graph. Takes those of this tick; reports a cycle once it has stood for
+ * the hang floor without a break: as a deadlock, or as the rank that left out its side of a transfer in it.
  */
 #ifndef RANKTRACE_DEADLOCK_H
 #define RANKTRACE_DEADLOCK_H
@@ -9,19 +10,16 @@
 #include "detect/hang/wait_roots.h"
 
 struct known_cycle {
-	uint64_t fingerprint, since_ns;
-	bool seen;
+	uint64_t fingerprint, since_ns; /* the finding's lasting name; the first tick that saw the cycle */
+	bool seen;                      /* in this tick */
 };
-struct deadlocks {
+
+struct deadlocks { /* from tick to tick */
 	struct known_cycle all[CYCLES_MAX];
 	int n;
 };
 
-void deadlocks_begin(struct deadlocks *d); /* of a tick */
-void deadlocks_end(struct deadlocks *d);   /* what was not seen in it is over */
-/* Since when this cycle stands, by what it has in common with those of the last tick, and its lasting name. */
-const struct known_cycle *deadlocks_match(struct deadlocks *d, const struct wait_cycle *c, uint64_t now_ns);
-int deadlock_report(const struct model *m, const struct wait_cycle *c, uint64_t fingerprint,
-		    struct finding_list *found);
+int deadlocks_report(struct deadlocks *d, const struct model *m, const struct wait_roots *roots,
+		     struct finding_list *found); /* 0 or -ENOMEM */
 
 #endif

@@ -1,283 +1,183 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pending.c - what a rank lacks: operations its peers of this node have entered and it has not. Asks one rank at a
- * time, in O(members of its communicators); for all ranks at once there is lag.c.
+ * pending.c - see pending.h. The first part asks one rank, in O(members of its communicators). The second finds the
+ * lagging ranks of all: one pass over each communicator, level by level from the member furthest behind, which ends at
+ * the first level that is within its limit. A healthy job costs O(members).
  */
 #include "detect/hang/pending.h"
 
-#include "detect/rank/activity.h"
 #include "detect/hang/comm_init.h"
+#include "detect/hang/p2p.h"
 #include "detect/phrase.h"
-#include "detect/hang/counters.h"
+#include "detect/rank/activity.h"
+#include "detect/rank/counters.h"
 
-#define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
-#define BUFFERED_BYTES \
-	(16u << 20) /* a Send of less may be over without its Recv: NCCL's buffers hold 4 MiB a channel */
+#define LEVELS_MAX 64
 
-bool rank_counts(const struct proc *p)
-{
-	return p->members || (!p->is_child && p->rank >= 0);
-}
-
-/* A rank that cannot come needs no patience. */
-uint64_t member_limit_ns(const struct model *m, const struct member *mb)
+/* How long peers may wait for this member; no lag is usual for one that cannot come. */
+static uint64_t member_limit_ns(const struct model *m, const struct member *mb)
 {
 	return proc_gone_or_stopped(mb->proc) ? m->hang_floor_ns : comm_lag_limit_ns(m, mb->comm);
 }
 
 /* --- collectives --- */
 
-/* Whose operation is over does not wait: the numbers do not match. */
-static void waiter_add(struct pending *l, const struct op *op)
+/* A peer whose operation is over does not wait: the numbers do not match. */
+static void waiter_add(struct pending *pend, const struct op *op)
 {
 	if (!op || op->end_ns)
 		return;
-	l->n_waiting++;
-	if (l->op && l->since_ns <= op->enqueue_ns)
+	pend->n_waiting++;
+	if (pend->op && pend->since_ns <= op->enqueue_ns)
 		return;
-	l->op = op;
-	l->since_ns = op->enqueue_ns;
-	if (l->space >= 0)
-		l->kind = op->kind;
+	pend->op = op;
+	pend->since_ns = op->enqueue_ns;
+	if (pend->space >= 0)
+		pend->kind = op->kind;
 }
 
 /* A peer whose call was not seen, but whose counters are ahead, and stay there. */
-static void counters_waiter_add(struct pending *l, const struct member *o)
+static void counters_waiter_add(struct pending *pend, const struct member *o)
 {
 	uint64_t since = counters_still_ns(o);
 
 	if (!since)
 		return;
-	l->n_waiting++;
-	if (!l->since_ns || since < l->since_ns)
-		l->since_ns = since;
+	pend->n_waiting++;
+	if (!pend->since_ns || since < pend->since_ns)
+		pend->since_ns = since;
 }
 
 /* The operation by its kind, where no peer's call of it is known. */
-static void counters_name(struct pending *l)
+static void counters_name(struct pending *pend)
 {
-	if (l->op || !l->n_waiting)
+	if (pend->op || !pend->n_waiting)
 		return;
-	l->kinds = counters_pending_kinds(l->member);
-	l->kind = counters_kind(l->member, l->kinds);
+	pend->kinds = counters_pending_kinds(pend->member);
+	pend->kind = counters_kind(pend->member, pend->kinds);
 }
 
-bool member_waits_at(const struct member *o, int space, uint64_t seq)
+/* Alive, and entered operation `seq` of that space. */
+static bool member_waits_at(const struct member *o, int space, uint64_t seq)
 {
 	return !o->proc->dead && member_comparable(o, space) && o->entered_seq[space] > seq;
 }
 
-static bool coll_pending(const struct model *m, const struct member *mb, int space, struct pending *l)
+static bool coll_pending(const struct model *m, const struct member *mb, int space, struct pending *pend)
 {
-	*l = (struct pending){ .member = mb,
-			       .space = space,
-			       .peer = -1,
-			       .seq = space == SEQ_COLL ? counters_pending_seq(mb) : mb->entered_seq[space],
-			       .limit_ns = member_limit_ns(m, mb) };
-	if (!member_comparable(mb, space) || l->seq >= mb->comm->highest_seq[space])
+	*pend = (struct pending){ .member = mb,
+				  .space = space,
+				  .peer = -1,
+				  .seq = space == SEQ_COLL ? counters_pending_seq(mb) : mb->entered_seq[space],
+				  .limit_ns = member_limit_ns(m, mb) };
+	if (!member_comparable(mb, space) || pend->seq >= mb->comm->highest_seq[space])
 		return false;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
-		if (!member_waits_at(o, space, l->seq))
+		if (!member_waits_at(o, space, pend->seq))
 			continue;
 		if (space == SEQ_COLL)
-			counters_waiter_add(l, o);
-		waiter_add(l, member_op(o, space, l->seq)); /* the wait counts from the first whose call was seen */
+			counters_waiter_add(pend, o);
+		waiter_add(pend,
+			   member_op(o, space, pend->seq)); /* the wait counts from the first whose call was seen */
 	}
-	counters_name(l);
-	return l->n_waiting > 0;
+	counters_name(pend);
+	return pend->n_waiting > 0;
 }
 
-/* --- Send and Recv --- */
+/* --- Send and Recv, init --- */
 
-static uint64_t p2p_entered(const struct member *mb, int peer, int recv)
-{
-	return peer >= 0 && peer < mb->n_p2p ? mb->p2p[peer].entered[recv] : 0;
-}
-
-const struct member *member_peer(const struct member *mb, int peer)
-{
-	const struct comm *c = mb->comm;
-
-	return c->by_rank && peer >= 0 && peer < c->nranks ? c->by_rank[peer] : NULL;
-}
-
-static enum op_kind other_kind(enum op_kind kind)
-{
-	return kind == OP_SEND ? OP_RECV : OP_SEND;
-}
-
-bool p2p_numbered(const struct op *op)
-{
-	const struct member *o = member_peer(op->member, op->peer);
-
-	return !op->seq_from_attach && op->member->rank >= 0 && member_comparable(op->member, SPACE_P2P) && o &&
-	       member_comparable(o, SPACE_P2P);
-}
-
-static const struct op *open_to(const struct member *mb, enum op_kind kind, int peer)
-{
-	int n = 0;
-
-	for (const struct op *op = mb->first_open; op && n < OPEN_SCANNED; op = op->next, n++)
-		if (op->kind == kind && op->peer == peer && !op->end_ns && op->enqueue_ns)
-			return op;
-	return NULL;
-}
-
-const struct op *p2p_other_side(const struct op *op)
-{
-	const struct member *o = member_peer(op->member, op->peer);
-
-	if (!o)
-		return NULL;
-	if (p2p_numbered(op))
-		return member_p2p_op(o, other_kind(op->kind), op->member->rank, op->seq);
-	return open_to(o, other_kind(op->kind), op->member->rank);
-}
-
-static bool together(const struct op *a, const struct op *b)
-{
-	return a && b && a->grouped && b->grouped && a->tid == b->tid && a->enqueue_ns &&
-	       a->enqueue_ns == b->enqueue_ns;
-}
-
-const struct op *group_first(const struct op *op)
-{
-	while (together(op->prev_in_proc, op))
-		op = op->prev_in_proc;
-	return op;
-}
-
-const struct op *group_next(const struct op *op)
-{
-	return together(op, op->next_in_proc) ? op->next_in_proc : NULL;
-}
-
-static bool other_side_missing(const struct op *op)
-{
-	const struct member *o = member_peer(op->member, op->peer);
-
-	return o && p2p_numbered(op) && p2p_entered(o, op->member->rank, op->kind == OP_SEND) <= op->seq;
-}
-
-/* A small Send may sit in a buffer, done, and nobody looked yet: then it waits only if a query said so, and if nothing
- * else of its group can be what was not done. */
-static bool send_waits(const struct model *m, const struct op *op)
-{
-	bool polled = false;
-
-	if (op->count * dtype_bytes(op->dtype) > BUFFERED_BYTES)
-		return true;
-	for (const struct op *o = group_first(op); o; o = group_next(o)) {
-		polled |= o->not_done_ns && m->now_ns - o->not_done_ns < POLLED_NS;
-		if (o->kind == OP_RECV && !o->end_ns && other_side_missing(o))
-			return false;
-	}
-	return polled;
-}
-
-static bool p2p_waits(const struct model *m, const struct op *op)
-{
-	return !op->end_ns && op->enqueue_ns && (op->kind == OP_RECV || send_waits(m, op));
-}
-
-/* Met late, the numbers say nothing: what the host sits in, and the peer has nothing open for, was not called. Without
- * the probes on polls it may be over on this side, too, and nobody saw it. */
-bool p2p_unanswered(const struct model *m, const struct op *op)
-{
-	const struct member *o = member_peer(op->member, op->peer);
-
-	if (!o || o == op->member || o->gone || !p2p_waits(m, op))
-		return false;
-	if (p2p_numbered(op))
-		return p2p_entered(o, op->member->rank, op->kind == OP_SEND) <= op->seq;
-	return op->member->rank >= 0 && !(op->member->proc->shed >> PROBES_POLLS & 1) && proc_waits(op->member->proc) &&
-	       op_reached(op) && !open_to(o, other_kind(op->kind), op->member->rank);
-}
-
-/* The operation of `o` that waits for a Recv (recv) or a Send of `mb`, NULL none. */
-static const struct op *p2p_waiter(const struct model *m, const struct member *mb, const struct member *o, int recv)
-{
-	const struct op *op;
-
-	if (o == mb || o->gone || o->proc->dead || o->rank < 0 || mb->rank < 0)
-		return NULL;
-	op = open_to(o, recv ? OP_SEND : OP_RECV, mb->rank);
-	if (op && p2p_numbered(op))
-		op = member_p2p_op(o, op->kind, mb->rank, p2p_entered(mb, o->rank, recv));
-	return op && p2p_unanswered(m, op) ? op : NULL;
-}
-
-/* recv: the rank lacks a Recv (the peer's Send waits), else a Send. */
+/* recv: a Recv is pending (the peer's Send waits), else a Send. */
 static bool p2p_pending(const struct model *m, const struct member *mb, const struct member *o, int recv,
-			struct pending *l)
+			struct pending *pend)
 {
-	const struct op *op = mb->gone ? NULL : p2p_waiter(m, mb, o, recv);
+	const struct op *op = mb->gone ? NULL : p2p_waiting_op(m, mb, o, recv);
 
-	*l = (struct pending){ .member = mb,
-			       .space = SPACE_P2P,
-			       .kind = recv ? OP_RECV : OP_SEND,
-			       .peer = o->rank,
-			       .seq = op ? op->seq : 0,
-			       .limit_ns = member_limit_ns(m, mb) };
-	waiter_add(l, op);
-	return l->op != NULL;
+	*pend = (struct pending){ .member = mb,
+				  .space = SPACE_P2P,
+				  .kind = recv ? OP_RECV : OP_SEND,
+				  .peer = o->rank,
+				  .seq = op ? op->seq : 0,
+				  .limit_ns = member_limit_ns(m, mb) };
+	waiter_add(pend, op);
+	return pend->op != NULL;
+}
+
+/* This rank, and surely this one, keeps the others waiting in the init. */
+static bool init_pending(const struct model *m, const struct birth *b, const struct proc *p, struct pending *pend)
+{
+	const struct proc *missing[INIT_MISSING_MAX];
+	int n = comm_init_missing(m, b, missing, NULL);
+
+	while (n > 0 && missing[n - 1] != p)
+		n--;
+	*pend = (struct pending){ .space = SPACE_INIT,
+				  .peer = -1,
+				  .seq = comm_init_key(b),
+				  .since_ns = comm_init_since_ns(b),
+				  .limit_ns = comm_init_limit_ns(m, p),
+				  .birth = b };
+	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
+		pend->n_waiting += comm_init_waits(bm);
+	return n > 0;
 }
 
 /* --- one rank --- */
 
-void rank_pending_each(const struct model *m, const struct proc *p, void (*each)(void *arg, const struct pending *l),
-		       void *arg)
+typedef void pending_each(void *arg, const struct pending *pend);
+
+/* Calls `each` for everything the rank has pending. */
+static void rank_pending_each(const struct model *m, const struct proc *p, pending_each *each, void *arg)
 {
-	struct pending l;
+	struct pending pend;
 
 	for (const struct birth *b = m->births; b; b = b->next)
-		if (comm_init_pending(m, b, p, &l))
-			each(arg, &l);
+		if (init_pending(m, b, p, &pend))
+			each(arg, &pend);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		if (mb->gone)
 			continue;
 		for (int space = 0; space < SEQ_SPACES; space++)
-			if (coll_pending(m, mb, space, &l))
-				each(arg, &l);
+			if (coll_pending(m, mb, space, &pend))
+				each(arg, &pend);
 		for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
 			for (int recv = 0; o->n_p2p && recv < 2; recv++)
-				if (p2p_pending(m, mb, o, recv, &l))
-					each(arg, &l);
+				if (p2p_pending(m, mb, o, recv, &pend))
+					each(arg, &pend);
 	}
 }
 
-static bool pending_now(const struct model *m, const struct member *mb, const struct pending *l, struct pending *now)
+static bool pending_now(const struct model *m, const struct member *mb, const struct pending *pend, struct pending *now)
 {
-	const struct member *o = l->space == SPACE_P2P ? member_peer(mb, l->peer) : NULL;
+	const struct member *o = pend->space == SPACE_P2P ? member_peer(mb, pend->peer) : NULL;
 
 	if (mb->gone)
 		return false;
-	return l->space >= 0 ? coll_pending(m, mb, l->space, now) : o && p2p_pending(m, mb, o, l->kind == OP_RECV, now);
+	return pend->space >= 0 ? coll_pending(m, mb, pend->space, now)
+				: o && p2p_pending(m, mb, o, pend->kind == OP_RECV, now);
 }
 
-static bool comm_init_still_pending(const struct model *m, const struct proc *p, struct pending *l)
+static bool init_still_pending(const struct model *m, const struct proc *p, struct pending *pend)
 {
 	struct pending now;
 
 	for (const struct birth *b = m->births; b; b = b->next)
-		if (comm_init_key(b) == l->seq && comm_init_pending(m, b, p, &now)) {
-			*l = now;
+		if (comm_init_key(b) == pend->seq && init_pending(m, b, p, &now)) {
+			*pend = now;
 			return true;
 		}
 	return false;
 }
 
-bool rank_still_pending(const struct model *m, const struct proc *p, struct pending *l)
+bool rank_still_pending(const struct model *m, const struct proc *p, struct pending *pend)
 {
 	struct pending now;
 
-	if (l->space == SPACE_INIT)
-		return comm_init_still_pending(m, p, l);
+	if (pend->space == SPACE_INIT)
+		return init_still_pending(m, p, pend);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (mb == l->member && pending_now(m, mb, l, &now) && now.seq == l->seq) {
-			now.limit_ns = now.limit_ns < l->limit_ns ? now.limit_ns : l->limit_ns;
-			*l = now;
+		if (mb == pend->member && pending_now(m, mb, pend, &now) && now.seq == pend->seq) {
+			now.limit_ns = now.limit_ns < pend->limit_ns ? now.limit_ns : pend->limit_ns;
+			*pend = now;
 			return true;
 		}
 	return false;
@@ -291,30 +191,30 @@ struct choice {
 	uint64_t now_ns, limit_ns;
 };
 
-static bool is_next(const struct op *next, const struct pending *l)
+static bool is_next(const struct op *next, const struct pending *pend)
 {
-	if (!next || next->member != l->member)
+	if (!next || next->member != pend->member)
 		return false;
-	return l->space >= 0 ? op_space(next) == l->space : next->kind == l->kind && next->peer == l->peer;
+	return pend->space >= 0 ? op_space(next) == pend->space : next->kind == pend->kind && next->peer == pend->peer;
 }
 
-/* Of operations that one look showed at once, the one in the communicator that is used most: most likely it comes next.
- */
+/* Of operations that one sample showed at once, the one in the communicator that is used most: most likely it comes
+ * next. */
 static bool waits_longer(const struct pending *a, const struct pending *b)
 {
 	return a->since_ns < b->since_ns || (a->since_ns == b->since_ns && a->kinds && b->kinds && a->seq > b->seq);
 }
 
-static void choose(void *arg, const struct pending *l)
+static void choose(void *arg, const struct pending *pend)
 {
 	struct choice *c = arg;
-	int rank = l->space == SPACE_INIT ? 2 : is_next(c->next, l);
+	int rank = pend->space == SPACE_INIT ? 2 : is_next(c->next, pend);
 
-	if (c->now_ns > l->since_ns + l->limit_ns && l->limit_ns < c->limit_ns)
-		c->limit_ns = l->limit_ns;
-	if (c->found && (c->rank > rank || (c->rank == rank && !waits_longer(l, c->best))))
+	if (c->now_ns > pend->since_ns + pend->limit_ns && pend->limit_ns < c->limit_ns)
+		c->limit_ns = pend->limit_ns;
+	if (c->found && (c->rank > rank || (c->rank == rank && !waits_longer(pend, c->best))))
 		return;
-	*c->best = *l;
+	*c->best = *pend;
 	c->found = true;
 	c->rank = rank;
 }
@@ -341,18 +241,6 @@ static uint64_t coll_free_ns(const struct member *mb, int space)
 	return all && member_comparable(mb, space) ? comm_entry_ns(mb->comm, space, all - 1) : 0;
 }
 
-static uint64_t p2p_free_ns(const struct member *mb, int peer, int recv)
-{
-	const struct member *o = member_peer(mb, peer);
-	uint64_t mine = p2p_entered(mb, peer, recv), theirs = o ? p2p_entered(o, mb->rank, !recv) : 0;
-	const struct op *op;
-
-	if (!mine || !theirs)
-		return 0;
-	op = member_p2p_op(o, recv ? OP_SEND : OP_RECV, mb->rank, (mine < theirs ? mine : theirs) - 1);
-	return op ? op->enqueue_ns : 0;
-}
-
 uint64_t rank_free_since_ns(const struct proc *p)
 {
 	uint64_t since = p->last_call_ns, one;
@@ -370,20 +258,127 @@ uint64_t rank_free_since_ns(const struct proc *p)
 	return since;
 }
 
+/* --- all ranks: who lags past the limit --- */
+
+bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_hi)
+{
+	*ret_lo = UINT64_MAX;
+	*ret_hi = 0;
+	if (!c->highest_seq[space])
+		return false;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		uint64_t n = mb->entered_seq[space];
+
+		if (!member_comparable(mb, space))
+			continue;
+		*ret_lo = n < *ret_lo ? n : *ret_lo;
+		*ret_hi = n > *ret_hi && !mb->proc->dead ? n : *ret_hi;
+	}
+	return *ret_lo < *ret_hi;
+}
+
+struct lagging {
+	const struct model *m;
+	void (*each)(void *arg, const struct proc *p);
+	void *arg;
+};
+
+/* Since when somebody waits at this level: the first that waits for longer than `enough_ns`, else the longest. */
+static uint64_t level_since(const struct model *m, const struct comm *c, int space, uint64_t level, uint64_t enough_ns)
+{
+	uint64_t since = m->now_ns;
+
+	for (const struct member *o = c->members; o && m->now_ns - since <= enough_ns; o = o->next_in_comm) {
+		bool waits = member_waits_at(o, space, level);
+		const struct op *op = waits ? member_op(o, space, level) : NULL;
+		uint64_t still = waits && space == SEQ_COLL ? counters_still_ns(o) : 0;
+
+		if (op && !op->end_ns && op->enqueue_ns < since)
+			since = op->enqueue_ns;
+		if (still && still < since)
+			since = still;
+	}
+	return since;
+}
+
+static uint64_t level_next(const struct comm *c, int space, uint64_t level)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (member_comparable(mb, space) && mb->entered_seq[space] > level && mb->entered_seq[space] < next)
+			next = mb->entered_seq[space];
+	return next;
+}
+
+static void space_lagging(const struct lagging *s, const struct comm *c, int space)
+{
+	uint64_t level, hi, waited, enough = comm_lag_limit_ns(s->m, c);
+
+	if (!comm_span(c, space, &level, &hi))
+		return;
+	for (int n = 0; level < hi && n < LEVELS_MAX; n++, level = level_next(c, space, level)) {
+		waited = s->m->now_ns - level_since(s->m, c, space, level, enough);
+		if (waited && waited <= s->m->hang_floor_ns) /* further ahead they wait for less */
+			return;
+		for (const struct member *mb = c->members; waited && mb; mb = mb->next_in_comm)
+			if (member_comparable(mb, space) && mb->entered_seq[space] == level &&
+			    waited > member_limit_ns(s->m, mb))
+				s->each(s->arg, mb->proc);
+	}
+}
+
+static void p2p_lagging(const struct lagging *s, const struct member *mb)
+{
+	const struct op *op = mb->gone || mb->proc->dead || !mb->n_p2p ? NULL : mb->first_open;
+
+	for (int n = 0; op && n < OPEN_SCANNED; op = op->next, n++) {
+		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + s->m->hang_floor_ns ||
+		    !p2p_unanswered(s->m, op))
+			continue;
+		if (s->m->now_ns - op->enqueue_ns > member_limit_ns(s->m, member_peer(mb, op->peer)))
+			s->each(s->arg, member_peer(mb, op->peer)->proc);
+	}
+}
+
+static void init_lagging(const struct lagging *s, const struct birth *b)
+{
+	const struct proc *missing[INIT_MISSING_MAX];
+	int n = comm_init_missing(s->m, b, missing, NULL);
+
+	for (int i = 0; i < n; i++)
+		if (s->m->now_ns > comm_init_since_ns(b) + comm_init_limit_ns(s->m, missing[i]))
+			s->each(s->arg, missing[i]);
+}
+
+void ranks_lagging_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg)
+{
+	struct lagging s = { m, each, arg };
+
+	for (const struct birth *b = m->births; b; b = b->next)
+		init_lagging(&s, b);
+	for (const struct comm *c = m->comms; c; c = c->next) {
+		for (int space = 0; space < SEQ_SPACES; space++)
+			space_lagging(&s, c, space);
+		for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+			p2p_lagging(&s, mb);
+	}
+}
+
 /* --- text --- */
 
-void pending_waiting_text(const struct pending *l, char *buf, size_t cap)
+void pending_waiting_text(const struct pending *pend, char *buf, size_t cap)
 {
 	const struct member *o;
 
 	buf[0] = 0;
-	if (l->birth)
-		for (const struct birth_member *bm = l->birth->members; bm; bm = bm->next)
+	if (pend->birth)
+		for (const struct birth_member *bm = pend->birth->members; bm; bm = bm->next)
 			if (comm_init_waits(bm))
 				phrase_list(buf, cap, proc_rank(bm->proc));
-	for (int r = 0; l->member && r < l->member->comm->nranks; r++) {
-		o = l->space == SPACE_P2P && r != l->peer ? NULL : member_peer(l->member, r);
-		if (o && o != l->member && (l->space == SPACE_P2P || member_waits_at(o, l->space, l->seq)))
+	for (int r = 0; pend->member && r < pend->member->comm->nranks; r++) {
+		o = pend->space == SPACE_P2P && r != pend->peer ? NULL : member_peer(pend->member, r);
+		if (o && o != pend->member && (pend->space == SPACE_P2P || member_waits_at(o, pend->space, pend->seq)))
 			phrase_list(buf, cap, proc_rank(o->proc));
 	}
 }

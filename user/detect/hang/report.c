@@ -8,9 +8,10 @@
 #include <errno.h>
 
 #include "detect/rank/call_site.h"
+#include "detect/hang/p2p.h"
 #include "detect/phrase.h"
-#include "detect/hang/counters.h"
-#include "detect/hang/stalled_op.h"
+#include "detect/rank/counters.h"
+#include "detect/transfer/stalled_transfer.h"
 #include "detect/gpu/gpu_cause.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
@@ -249,4 +250,16 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	note_children(f, m, c->proc);
 	finding_note(f, EVIDENCE_LIMIT_S, seconds(c->pending.limit_ns));
 	return 0;
+}
+
+void comm_waiting_note(struct finding *f, struct finding_list *found, const struct comm *c)
+{
+	char ranks[256] = "";
+
+	for (int r = 0; r < c->nranks; r++)
+		if (c->by_rank[r])
+			phrase_list(ranks, sizeof(ranks), proc_rank(c->by_rank[r]->proc));
+	finding_note(f, EVIDENCE_N_WAITING, c->n_seen);
+	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
 }

@@ -1,145 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stalled_op.c - see stalled_op.h. Looks at one process after another are no snapshot; so nothing is concluded but from
- * what was the same at two looks. A rank is named only when its own proxy does not work; else the pair is, and nobody.
- * (One that waits for a CPU is proxy_starved.c's.) What cannot be told apart from a slow machine is not told: a
- * receiver must have had the CPU, and looked, and found nothing.
+ * stalled_op.c - see stalled_op.h. The host runs ahead of the GPU, so "entered" is not "reached": an operation that all
+ * entered is reported late, without a culprit, and with low confidence. But where a member died meanwhile the reason is
+ * plain.
  */
 #include "detect/hang/stalled_op.h"
 
 #include <errno.h>
 
 #include "detect/rank/activity.h"
-#include "detect/hang/report.h"
-#include "detect/transfer/stalled_transfer.h"
+#include "detect/rank/teardown.h"
 #include "detect/transfer/link_cause.h"
-#include "detect/transfer/links.h"
-#include "detect/phrase.h"
+#include "detect/transfer/stalled_transfer.h"
 
-#define LATE_SAMPLES 4 /* hang floors: more than two looks */
 #define CONFIDENCE_RANK 0.9
-#define CONFIDENCE_PAIR 0.8
+#define CONFIDENCE_LINK 0.8
 
-struct link {
-	const struct member *from, *to;
-	const struct proxy_part *send, *recv;
-	int channel;
-	enum link_side hold;
-};
+#define ALL_ENTERED_NS 10000000000ull /* at least: a long operation, or a GPU that is far behind its host */
+#define CONFIDENCE_ENTERED 0.4
+#define CONFIDENCE_UNPOLLED 0.2 /* polls are not seen any more: an older operation may have ended, unseen */
+#define CONFIDENCE_DEAD 0.9
+#define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
 
-/* --- its links --- */
-
-static const struct proxy_part *part_to(const struct member *mb, uint64_t op_count, bool send, int peer, int channel)
-{
-	for (int i = 0; i < mb->proxies.n; i++) {
-		const struct proxy_part *p = &mb->proxies.parts[i];
-
-		if (proxy_part_is_network(p) && p->op_count == op_count && p->is_send == send && p->peer == peer &&
-		    p->channel == channel)
-			return p;
-	}
-	return NULL;
-}
-
-static struct link link_of(const struct stalled_transfer *j, const struct member *mb, const struct proxy_part *p)
-{
-	const struct member *o = p->peer < j->comm->nranks ? j->comm->by_rank[p->peer] : NULL;
-	struct link l = { .channel = p->channel };
-
-	if (!o || o == mb)
-		return l;
-	l.from = p->is_send ? mb : o;
-	l.to = p->is_send ? o : mb;
-	l.send = p->is_send ? p : part_to(o, j->op_count, true, mb->rank, p->channel);
-	l.recv = p->is_send ? part_to(o, j->op_count, false, mb->rank, p->channel) : p;
-	l.hold = link_delaying_side(l.send, l.recv);
-	return l;
-}
-
-typedef void link_each(void *arg, const struct link *l);
-
-/* Every connection of the operation once: from its sending end where that is there. */
-static void links_each(const struct stalled_transfer *j, link_each *each, void *arg)
-{
-	for (const struct member *mb = j->comm->members; mb; mb = mb->next_in_comm)
-		for (int i = 0; !mb->gone && i < mb->proxies.n; i++) {
-			const struct proxy_part *p = &mb->proxies.parts[i];
-			struct link l;
-
-			if (!proxy_part_is_network(p) || p->op_count != j->op_count)
-				continue;
-			l = link_of(j, mb, p);
-			if (l.from && (p->is_send || !l.send))
-				each(arg, &l);
-		}
-}
-
-struct choice {
-	const struct stalled_transfer *transfer;
-	struct link best;
-	int rank, n_delayed;
-};
-
-/* What tells most: with a culprit a link of its own, best one that is held up at its end; else any that is held up. */
-static int link_worth(const struct stalled_transfer *j, const struct link *l)
-{
-	bool sends = l->from == j->culprit, receives = l->to == j->culprit;
-
-	if (!j->culprit)
-		return l->hold != LINK_QUIET ? 2 : 0;
-	if (!sends && !receives)
-		return 0;
-	if ((sends && l->hold == LINK_SENDER) || (receives && l->hold == LINK_RECEIVER))
-		return 4;
-	return l->hold != LINK_QUIET ? 3 : sends && l->send ? 2 : 1;
-}
-
-static void link_choose(void *arg, const struct link *l)
-{
-	struct choice *c = arg;
-	int worth = link_worth(c->transfer, l);
-
-	c->n_delayed += l->hold != LINK_QUIET;
-	if (worth <= c->rank)
-		return;
-	c->rank = worth;
-	c->best = *l;
-}
-
-/* A rank in trouble holds up what it has a part in: with a culprit this is the side it is on. */
-static enum link_side side_of(const struct stalled_transfer *j, const struct link *l)
-{
-	if (!j->culprit || !l->from)
-		return l->hold;
-	return l->from == j->culprit ? LINK_SENDER : LINK_RECEIVER;
-}
-
-/* What its thread did was seen since nothing moves, not before: one that was stopped then looked about until then. */
-static bool seen_since(const struct member *mb, uint64_t since_ns)
-{
-	const struct task *t = proxy_task(mb);
-
-	return t && (proxy_at_rest(t) || (t->seen_ns > since_ns && t->prev_seen_ns >= since_ns));
-}
-
-/* Nothing at all is held up by a network whose receiver had no CPU to look, or whose sender had none to send. */
-static bool proven(const struct model *m, const struct stalled_transfer *j, const struct link *l)
-{
-	enum proxy_thread from, to;
-
-	if (!l->from || !seen_since(l->from, j->since_ns) || !seen_since(l->to, j->since_ns))
-		return false;
-	from = proxy_thread_judge(l->from);
-	to = proxy_thread_judge(l->to);
-	if (from == PROXY_POLLS && to == PROXY_POLLS)
-		return true;
-	return from >= PROXY_POLLS_LATE && to >= PROXY_POLLS_LATE &&
-	       m->now_ns >= j->since_ns + LATE_SAMPLES * m->hang_floor_ns;
-}
-
-/* --- telling --- */
-
-static const char *const sides[] = { "gpu", "sender", "network", "receiver" };
+/* --- a transfer that is proven to stall --- */
 
 static const enum finding_cause side_causes[] = { CAUSE_GPU, CAUSE_SENDER, CAUSE_NETWORK, CAUSE_RECEIVER };
 
@@ -150,144 +33,247 @@ static const enum finding_cause causes[] = {
 	[PROXY_DEAD] = CAUSE_DEAD,
 };
 
-static const char *progress_text(struct finding_list *found, const struct proxy_part *p, const char *none)
+static uint64_t cause_key(const struct finding_list *found, const struct stalled_transfer *t)
 {
-	static const char *const names[] = { "posted ", ", received ", ", transmitted ", ", done ", " of " };
-	char text[160] = "";
+	enum finding_kind kind = t->why == PROXY_STOPPED ? FINDING_STOPPED : FINDING_D_STATE;
+	const struct finding *f = t->culprit ? finding_list_of(found, kind, t->culprit->proc->key) : NULL;
 
-	if (!p)
-		return none;
-	for (int i = 0; i < 5; i++) {
-		const uint64_t values[] = { p->posted, p->received, p->transmitted, p->done, p->nsteps };
-
-		if (i == 1 && p->is_send)
-			continue;
-		phrase_add(text, sizeof(text), names[i]);
-		phrase_number(text, sizeof(text), values[i]);
-	}
-	return finding_list_text(found, text);
-}
-
-static void link_note(struct finding *f, struct finding_list *found, const struct stalled_transfer *j,
-		      const struct link *l)
-{
-	if (!l->from)
-		return;
-	finding_note_text(f, EVIDENCE_SIDE, sides[side_of(j, l)]);
-	finding_note(f, EVIDENCE_SENDER, proc_rank(l->from->proc));
-	finding_note(f, EVIDENCE_RECEIVER, proc_rank(l->to->proc));
-	finding_note(f, EVIDENCE_CHANNEL, l->channel);
-	finding_note_text(f, EVIDENCE_SENT, progress_text(found, l->send, "no such operation active"));
-	finding_note_text(f, EVIDENCE_RECEIVED, progress_text(found, l->recv, "no such operation active"));
+	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : 0;
 }
 
 /* Of a pair without a culprit: a port of one of the two. */
-static uint64_t port_key(const struct model *m, const struct finding_list *found, const struct link *l)
+static uint64_t link_key(const struct model *m, const struct finding_list *found, const struct transfer_link *l)
 {
 	uint64_t key = l->from ? link_cause_key(m, found, l->from->proc) : 0;
 
 	return key || !l->from ? key : link_cause_key(m, found, l->to->proc);
 }
 
-static uint64_t cause_key(const struct finding_list *found, const struct stalled_transfer *j)
-{
-	enum finding_kind kind = j->why == PROXY_STOPPED ? FINDING_STOPPED : FINDING_D_STATE;
-	const struct finding *f = j->culprit ? finding_list_of(found, kind, j->culprit->proc->key) : NULL;
-
-	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : 0;
-}
-
-static void transfer_fill(struct finding *f, const struct stalled_transfer *j, const struct choice *c)
+static void transfer_fill(struct finding *f, const struct stalled_transfer *t)
 {
 	f->kind = FINDING_HANG;
-	f->class = j->why == PROXY_STOPPED ? HANG_STOPPED
-		   : j->why == PROXY_DEAD  ? HANG_PROCESS_DEAD
+	f->class = t->why == PROXY_STOPPED ? HANG_STOPPED
+		   : t->why == PROXY_DEAD  ? HANG_PROCESS_DEAD
 					   : HANG_INSIDE_NETWORK;
-	f->cause = j->culprit ? causes[j->why] : side_causes[c->best.hold];
-	f->has_op = j->coll < OP_KINDS_COUNTED;
-	f->op = f->has_op ? (enum op_kind)j->coll : OP_ALLREDUCE;
-	f->comm = j->comm->hash;
-	f->seq = j->seq;
+	f->cause = t->culprit ? causes[t->why] : side_causes[t->link.side];
+	f->has_op = t->coll < OP_KINDS_COUNTED;
+	f->op = f->has_op ? (enum op_kind)t->coll : OP_ALLREDUCE;
+	f->comm = t->comm->hash;
+	f->seq = t->seq;
 	f->peer = -1;
-	f->since_ns = j->since_ns;
-	f->confidence = j->culprit ? CONFIDENCE_RANK : CONFIDENCE_PAIR;
+	f->since_ns = t->since_ns;
+	f->confidence = t->culprit ? CONFIDENCE_RANK : CONFIDENCE_LINK;
 	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 2000);
-	if (j->culprit)
-		finding_add_rank(f, proc_rank(j->culprit->proc), j->culprit->proc->key);
+	if (t->culprit)
+		finding_add_rank(f, proc_rank(t->culprit->proc), t->culprit->proc->key);
 }
 
-static int transfer_report(const struct model *m, const struct stalled_transfer *j, const struct choice *c,
-			   struct finding_list *found)
+static int transfer_report(const struct model *m, const struct stalled_transfer *t, struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
 
 	if (!f)
 		return -ENOMEM;
-	transfer_fill(f, j, c);
-	f->caused_by_key = j->culprit ? cause_key(found, j) : port_key(m, found, &c->best);
+	transfer_fill(f, t);
+	f->caused_by_key = t->culprit ? cause_key(found, t) : link_key(m, found, &t->link);
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
-	finding_note(f, EVIDENCE_N_WAITING, j->comm->nranks - f->n_ranks);
-	link_note(f, found, j, &c->best);
-	finding_note(f, EVIDENCE_N_LINKS_HELD, c->n_delayed);
-	if (j->culprit)
-		proxy_thread_note(f, j->culprit);
-	finding_note(f, EVIDENCE_PROXY_OP_COUNT, j->op_count);
+	finding_note(f, EVIDENCE_N_WAITING, t->comm->nranks - f->n_ranks);
+	stalled_transfer_note_link(f, found, t);
+	finding_note(f, EVIDENCE_N_LINKS_HELD, t->n_delayed);
+	if (t->culprit)
+		proxy_thread_note(f, t->culprit);
+	finding_note(f, EVIDENCE_PROXY_OP_COUNT, t->op_count);
 	finding_note_text(f, EVIDENCE_KNOWN_FROM, "proxies");
 	return 0;
 }
 
-static bool transfer_unchanged(const struct model *m, struct stalled_transfer *j)
+/* --- all entered --- */
+
+static uint64_t limit_ns(const struct member *mb)
 {
-	j->since_ns = transfers_unchanged_since(j->comm, true);
-	return j->since_ns && m->now_ns >= j->since_ns + m->hang_floor_ns;
+	const struct comm *c = mb->comm;
+	uint64_t own = (uint64_t)(5e9 * c->duration_p999_s);
+
+	if (c->n_ended < COMM_WARMUP_OPS || !mb->proc->steps->period_ops) /* the first steps compile, load and tune */
+		return 2 * COMM_WARMUP_NS;
+	return own > ALL_ENTERED_NS ? own : ALL_ENTERED_NS;
 }
 
-static bool transfer_proven(const struct model *m, struct stalled_transfer *j, struct choice *c)
+/* Enqueue of the last member; 0: not all entered, or not all are seen. */
+static uint64_t last_entry_ns(const struct op *op)
 {
-	stalled_transfer_culprit(j);
-	if (!transfer_unchanged(m, j) || (!j->culprit && j->why)) /* two are kept from work: either may be at fault */
-		return false;
-	if (j->why == PROXY_DEAD && death_is_teardown(m, j->culprit->proc))
-		return false;
-	links_each(j, link_choose, c);
-	return j->culprit || (c->n_delayed && proven(m, j, &c->best));
-}
+	const struct comm *c = op->member->comm;
+	const struct op *other;
+	int space = op_space(op);
+	uint64_t last = 0;
 
-/* The one that is proven, with a culprit if there is such a one, else the oldest. False: none is. */
-static bool stalled_transfer_proven(const struct model *m, struct stalled_transfer *ret, struct choice *ret_choice)
-{
-	*ret = (struct stalled_transfer){ 0 };
-	for (const struct comm *c = m->comms; c; c = c->next) {
-		struct stalled_transfer j;
-		struct choice choice = { .transfer = &j };
-
-		if (!stalled_transfer_find(m, c, &j) || !transfer_proven(m, &j, &choice))
-			continue;
-		if (ret->comm && (ret->culprit ? !j.culprit || ret->since_ns <= j.since_ns
-					       : !j.culprit && ret->since_ns <= j.since_ns))
-			continue;
-		*ret = j;
-		*ret_choice = choice;
-	}
-	ret_choice->transfer = ret;
-	return ret->comm;
-}
-
-int stalled_transfer_report(const struct model *m, struct finding_list *found)
-{
-	struct choice choice = { 0 };
-	struct stalled_transfer j;
-
-	if (!stalled_transfer_proven(m, &j, &choice))
+	if (!c->by_rank || c->n_seen < c->nranks || space < 0)
 		return 0;
-	j.seq = stalled_transfer_seq(&j);
-	return transfer_report(m, &j, &choice, found);
+	for (int r = 0; r < c->nranks; r++) {
+		other = member_comparable(c->by_rank[r], space) ? member_op(c->by_rank[r], space, op->seq) : NULL;
+		if (!other || !other->enqueue_ns)
+			return 0;
+		last = other->enqueue_ns > last ? other->enqueue_ns : last;
+	}
+	return last;
 }
 
-/* --- for those who name ranks by other evidence --- */
+/* The host sits in a wait since long, or the watchdog polls it unanswered. */
+static bool seen_open(const struct model *m, const struct op *op, uint64_t limit)
+{
+	for (const struct call *c = op->member->proc->calls; c; c = c->next)
+		if (c->is_sync && c->begin_ns >= op->enqueue_ns && m->now_ns - c->begin_ns > limit)
+			return true;
+	return op->not_done_ns && m->now_ns - op->not_done_ns < POLLED_NS;
+}
+
+/* It died of a fault, and not with the whole job. */
+static bool crashed(const struct model *m, const struct proc *p)
+{
+	return p->dead && (p->exit_signal || p->exit_code) && !death_is_teardown(m, p);
+}
+
+/* The last death among its members; 0: none. */
+static uint64_t crashed_ns(const struct model *m, const struct comm *c)
+{
+	uint64_t last = 0;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (crashed(m, mb->proc) && mb->proc->exit_ns > last)
+			last = mb->proc->exit_ns;
+	return last;
+}
+
+/* Since the death the operation was polled, and was not over. */
+static bool dead_waits(const struct model *m, const struct op *op, uint64_t *since)
+{
+	uint64_t died_ns = crashed_ns(m, op->member->comm);
+
+	*since = died_ns > *since ? died_ns : *since;
+	return died_ns && op->not_done_ns > *since + m->hang_floor_ns;
+}
+
+static const struct op *open_op(const struct model *m, const struct proc *p, uint64_t *ret_since)
+{
+	const struct op *best = NULL;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		const struct op *op = mb->gone ? NULL : mb->first_open;
+		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(mb);
+
+		if (!since || (best && best->id < op->id))
+			continue;
+		if (!dead_waits(m, op, &since) && (m->now_ns < since + limit || !seen_open(m, op, limit)))
+			continue;
+		best = op;
+		*ret_since = since;
+	}
+	return best;
+}
+
+static uint64_t mismatch_key(const struct finding_list *found, uint64_t comm)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == FINDING_MISMATCH && found->items[i].comm == comm)
+			return found->items[i].key;
+	return 0;
+}
+
+static uint64_t port_key(const struct model *m, const struct finding_list *found, const struct comm *c)
+{
+	uint64_t key = 0;
+
+	for (int r = 0; r < c->nranks && !key; r++)
+		key = link_cause_key(m, found, c->by_rank[r]->proc);
+	return key;
+}
+
+/* A rank that still calls gets on: what looks stalled waited for it, and is about to go on. */
+static bool all_quiet(const struct model *m, uint64_t limit)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (p->members && !p->dead && m->now_ns - p->last_call_ns < limit)
+			return false;
+	return true;
+}
+
+static void name_dead(struct finding *f, const struct model *m, const struct comm *c)
+{
+	f->class = HANG_PROCESS_DEAD;
+	f->cause = CAUSE_DEAD;
+	f->confidence = CONFIDENCE_DEAD;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		if (!crashed(m, mb->proc))
+			continue;
+		finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
+		finding_note(f, EVIDENCE_EXIT_CODE, mb->proc->exit_code);
+		finding_note(f, EVIDENCE_EXIT_SIGNAL, mb->proc->exit_signal);
+		finding_note(f, EVIDENCE_DEAD_S, (m->now_ns - mb->proc->exit_ns) * 1e-9);
+	}
+}
+
+static void all_entered_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns,
+			     const struct finding_list *found)
+{
+	const struct comm *c = op->member->comm;
+
+	f->kind = FINDING_HANG;
+	f->class = HANG_UNKNOWN;
+	f->cause = CAUSE_ALL_ENTERED;
+	f->has_op = true;
+	f->comm = c->hash;
+	f->op = op->kind;
+	f->seq = op->seq;
+	f->since_ns = since_ns;
+	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 1000);
+	f->confidence = op->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE_ENTERED;
+	if (crashed_ns(m, c))
+		name_dead(f, m, c);
+	f->caused_by_key = mismatch_key(found, f->comm);
+	if (!f->caused_by_key && !f->n_ranks)
+		f->caused_by_key = port_key(m, found, c);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - since_ns) * 1e-9);
+	finding_note(f, EVIDENCE_N_MEMBERS, c->nranks);
+	finding_note(f, EVIDENCE_COUNT, op->count);
+}
+
+static int all_entered_report(const struct model *m, struct finding_list *found)
+{
+	const struct op *best = NULL;
+	uint64_t best_since = 0, since = 0;
+	struct finding *f;
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		const struct op *op = p->dead ? NULL : open_op(m, p, &since);
+
+		if (op && (!best || since < best_since)) {
+			best = op;
+			best_since = since;
+		}
+	}
+	if (!best || !all_quiet(m, crashed_ns(m, best->member->comm) ? m->hang_floor_ns : limit_ns(best->member)))
+		return 0;
+	f = finding_list_add(found);
+	if (!f)
+		return -ENOMEM;
+	all_entered_fill(f, m, best, best_since, found);
+	return 0;
+}
+
+int stalled_op_report(const struct model *m, struct finding_list *found)
+{
+	struct stalled_transfer t;
+
+	if (!stalled_transfer_proven(m, &t))
+		return all_entered_report(m, found);
+	t.seq = stalled_transfer_seq(&t);
+	return transfer_report(m, &t, found);
+}
+
+/* --- for the stages before --- */
 
 /* Of the peers' transfers not all is known, on other nodes or not yet; but some went on in this communicator, and this
- * one is at an operation of it still: what brings it its data holds it up. */
+ * member is at an operation of it still: what brings its data delays it. */
 static bool left_behind(const struct model *m, const struct member *mb)
 {
 	if (!member_transfers_now(m, mb) || transfers_known(m, mb->comm))
@@ -301,13 +287,13 @@ static bool left_behind(const struct model *m, const struct member *mb)
 /* In that operation or in a later one, which waits for it. */
 static bool is_inside(const struct model *m, const struct proc *p)
 {
-	struct stalled_transfer j;
+	struct stalled_transfer t;
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		if (mb->gone)
 			continue;
 		if ((member_transfers(mb) || proxy_thread_judge(mb) == PROXY_STARVED) &&
-		    stalled_transfer_find(m, mb->comm, &j))
+		    stalled_transfer_find(m, mb->comm, &t))
 			return true;
 		if (left_behind(m, mb))
 			return true;
@@ -317,9 +303,8 @@ static bool is_inside(const struct model *m, const struct proc *p)
 
 void stalled_op_filter_roots(const struct model *m, struct wait_roots *found)
 {
-	struct choice choice = { 0 };
-	struct stalled_transfer j;
-	bool proven = (found->n_roots || found->n_cycles) && stalled_transfer_proven(m, &j, &choice);
+	struct stalled_transfer t;
+	bool proven = (found->n_roots || found->n_cycles) && stalled_transfer_proven(m, &t);
 	int n = 0;
 
 	for (int i = 0; i < found->n_roots; i++) {
@@ -334,26 +319,11 @@ void stalled_op_filter_roots(const struct model *m, struct wait_roots *found)
 
 bool stalled_op_undecided(const struct model *m, uint64_t since_ns)
 {
-	if (m->now_ns >= since_ns + LATE_SAMPLES * m->hang_floor_ns)
+	if (m->now_ns >= since_ns + TRANSFER_SAMPLES_NS(m))
 		return false;
 	for (const struct proc *p = m->procs; p; p = p->next)
 		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
 			if (!p->dead && !mb->gone && member_transfers(mb))
 				return true;
 	return false;
-}
-
-void stalled_transfer_note(struct finding *f, struct finding_list *found, const struct model *m, const struct proc *p)
-{
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		struct stalled_transfer j;
-		struct choice c = { .transfer = &j };
-
-		if (mb->gone || !stalled_transfer_find(m, mb->comm, &j) || !member_in_transfer(mb, j.op_count))
-			continue;
-		j.culprit = mb;
-		links_each(&j, link_choose, &c);
-		link_note(f, found, &j, &c.best);
-		return;
-	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stalled_op.h - all entered an operation and it does not end: which transfer over the network stands still, and who or
- * what holds it up, by NCCL's proxy counters (links.h) and by what the proxies' threads do (proxy_thread.h).
+ * stalled_op.h - stage 5: an operation that all entered and that does not end. Takes the model; gives a hang: of the
+ * transfer that is proven to stall (transfer/stalled_transfer.h), else of the oldest such operation, without a culprit.
+ * Its other part serves the stages before: ranks in such an operation are no roots.
  */
 #ifndef RANKTRACE_STALLED_OP_H
 #define RANKTRACE_STALLED_OP_H
@@ -9,15 +10,13 @@
 #include "detect/detect.h"
 #include "detect/hang/wait_roots.h"
 
-/* Ranks that are inside an operation which all entered lack others for that reason: they are no roots. Where it is
- * proven that one is stuck, whoever sleeps waits for it, by whatever way. */
+/* A rank inside an operation that all entered does not come elsewhere for that reason: it is no root. Where a transfer
+ * is proven to stall, every rank that sleeps waits for it, by whatever way. */
 void stalled_op_filter_roots(const struct model *m, struct wait_roots *found);
-/* Transfers are under way, and there were not looks enough yet to prove that one stands still: who looks late since
- * then may be waiting for it. */
+/* Transfers are in progress, and there were too few samples to prove that one stalls: a rank that lags since then may
+ * wait for it. */
 bool stalled_op_undecided(const struct model *m, uint64_t since_ns);
-/* Adds a hang when one is proven; called when no rank is late by itself. 0 or -ENOMEM. */
-int stalled_transfer_report(const struct model *m, struct finding_list *found);
-/* Of a rank that is named for whatever reason: how far its transfer is, if it stands in the middle of one. */
-void stalled_transfer_note(struct finding *f, struct finding_list *found, const struct model *m, const struct proc *p);
+/* Called where no rank is a root by itself. 0 or -ENOMEM. */
+int stalled_op_report(const struct model *m, struct finding_list *found);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "detect/rank/activity.h"
 #include "detect/hang/comm_init.h"
+#include "detect/hang/p2p.h"
 #include "detect/hang/pending.h"
 
 struct op_key {

@@ -8,10 +8,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "detect/hang/comm_init.h"
-#include "detect/hang/counters.h"
+#include "detect/hang/p2p.h"
+#include "detect/rank/call_site.h"
+#include "detect/rank/counters.h"
+
+#define CONFIDENCE_UNDECIDED 0.4 /* below what a culprit is named with certainty for */
 
 static uint64_t fingerprint_of(const struct awaited *in)
 {
@@ -28,6 +33,42 @@ static uint64_t fingerprint_of(const struct awaited *in)
 static bool is_rank(const struct wait_graph *h, int node)
 {
 	return node < h->n_procs;
+}
+
+/* --- ranks known by counters: where their main threads sit --- */
+
+static const struct task *main_task(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return t;
+}
+
+static bool runs(const struct task *t)
+{
+	return t->state == TASK_RUNNABLE || t->state == TASK_ON_CPU;
+}
+
+static bool same_place(const struct task *a, const struct task *b)
+{
+	if (!a || !b || a->blocked || b->blocked || !a->at_ns || !b->at_ns)
+		return false;
+	if (call_site_same(a, b) == 0)
+		return false;
+	if (runs(a) || runs(b))
+		return runs(a) && runs(b);
+	return a->state == TASK_SLEEP && b->state == TASK_SLEEP && !strcmp(a->syscall, b->syscall) &&
+	       !strcmp(a->wchan, b->wchan);
+}
+
+static bool known_by_counters(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (member_by_counters(mb))
+			return true;
+	return false;
 }
 
 /* --- guesses --- */
@@ -112,6 +153,11 @@ static struct pending pending_of(const struct awaited *in)
 				 .op = op };
 }
 
+static bool passed(const struct proc *p, const struct pending *pend)
+{
+	return p2p_passed(p, pend->member, pend->kind, pend->peer);
+}
+
 /* A transfer in the cycle that a rank did not call. Who went on past its place is the cause. One alone can be nothing
  * else; of several (both Send first) nobody can be told from the other: that is a matter of order. */
 static void skipped_find(const struct wait_graph *h, int scc, struct wait_cycle *c)
@@ -129,10 +175,10 @@ static void skipped_find(const struct wait_graph *h, int scc, struct wait_cycle 
 		if (in.space != SPACE_P2P)
 			continue;
 		one = pending_of(&in);
-		if (n++ == 0 || rank_passed(h->procs[e->to], &one)) {
+		if (n++ == 0 || passed(h->procs[e->to], &one)) {
 			c->pending = one;
 			c->skipped = h->procs[e->to];
-			if (rank_passed(c->skipped, &one))
+			if (passed(c->skipped, &one))
 				return;
 		}
 	}
@@ -193,6 +239,45 @@ static int waiting_cycle(const struct wait_graph *h, int scc, int op_node, uint6
 	err = cycle_read(h, scc, op_node, c);
 	c->stood_ns = stood_ns;
 	return err;
+}
+
+/* --- cycles known by counters --- */
+
+enum cycle_verdict {
+	CYCLE_BY_CALLS,    /* calls of some rank are seen */
+	CYCLE_ALL_WAIT,    /* each is ahead somewhere, stays there, and all sleep in one place: no rank goes on first */
+	CYCLE_ONE_DIFFERS, /* *ret_rank sits elsewhere than all others: it delays them */
+	CYCLE_UNDECIDED,   /* any of them may be at fault */
+};
+
+static int n_alike(const struct proc *const *ranks, int n, int i)
+{
+	int alike = 0;
+
+	for (int k = 0; k < n; k++)
+		alike += k != i && same_place(main_task(ranks[i]), main_task(ranks[k]));
+	return alike;
+}
+
+/* Ranks that wait for each other by their counters, n of them. */
+static enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank)
+{
+	int n_alone = 0, most = 0;
+
+	for (int i = 0; i < n; i++) {
+		int alike = n_alike(ranks, n, i);
+
+		if (!known_by_counters(ranks[i]))
+			return CYCLE_BY_CALLS;
+		if (!alike) {
+			n_alone++;
+			*ret_rank = i;
+		}
+		most = alike > most ? alike : most;
+	}
+	if (n_alone == 1 && most == n - 2 && n > 2)
+		return CYCLE_ONE_DIFFERS;
+	return most == n - 1 && !runs(main_task(ranks[0])) ? CYCLE_ALL_WAIT : CYCLE_UNDECIDED;
 }
 
 /* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody
@@ -278,4 +363,65 @@ int wait_roots_find(const struct model *m, struct wait_roots *found)
 		err = roots_read(&h, found);
 	wait_graph_free(&h);
 	return err;
+}
+
+/* --- roots that may be waiters --- */
+
+static bool is_root(const struct wait_roots *found, const struct proc *p)
+{
+	for (int i = 0; i < found->n_roots; i++)
+		if (found->roots[i].proc == p)
+			return true;
+	return false;
+}
+
+static bool is_ahead(const struct proc *p)
+{
+	uint64_t lo, hi;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (counters_still_ns(mb) && comm_span(mb->comm, SEQ_COLL, &lo, &hi) && mb->entered_seq[SEQ_COLL] > lo)
+			return true;
+	return false;
+}
+
+static bool sits_like_a_waiter(const struct model *m, const struct wait_roots *found, const struct proc *p)
+{
+	for (const struct proc *o = m->procs; o; o = o->next)
+		if (!is_root(found, o) && is_ahead(o) && same_place(main_task(p), main_task(o)))
+			return true;
+	return false;
+}
+
+/* It entered what no member that is seen is ahead of, and others are not seen. */
+static bool may_wait_for_unseen(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (counters_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks &&
+		    mb->entered_seq[SEQ_COLL] && mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
+			return true;
+	return false;
+}
+
+void wait_roots_filter(const struct model *m, struct wait_roots *found)
+{
+	bool waits[ROOTS_MAX];
+	int n_waits = 0, n = 0;
+
+	for (int i = 0; i < found->n_roots; i++) {
+		const struct proc *p = found->roots[i].proc;
+
+		waits[i] = (found->n_roots > 1 || may_wait_for_unseen(p)) && known_by_counters(p) &&
+			   sits_like_a_waiter(m, found, p);
+		n_waits += waits[i];
+	}
+	for (int i = 0; i < found->n_roots; i++) {
+		if (waits[i] && n_waits < found->n_roots)
+			continue;
+		found->roots[n] = found->roots[i];
+		if (waits[i])
+			found->roots[n].confidence = CONFIDENCE_UNDECIDED;
+		n++;
+	}
+	found->n_roots = n;
 }

@@ -48,8 +48,9 @@ struct wait_roots {
 
 int wait_roots_find(const struct model *m, struct wait_roots *found); /* 0 or -ENOMEM */
 
-/* passed.c: did the rank call what comes after the missing Send or Recv, by what it did before? False where not known.
- */
-bool rank_passed(const struct proc *p, const struct pending *l);
+/* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
+ * thread sits where that of a waiting rank sits, if others remain; else any may be the root, and their confidence
+ * drops. So it does for a single one that shares a communicator with ranks that are not seen: it may wait for those. */
+void wait_roots_filter(const struct model *m, struct wait_roots *found);
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "detect/detect.h"
 #include "detect/transfer/stalled_transfer.h"
-#include "detect/hang/stalled_op.h"
 
 #define SCANS_MIN 4
 #define LASTS_MIN_NS 1000000000ull

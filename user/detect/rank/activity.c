@@ -67,6 +67,11 @@ static const struct task *special_task(const struct proc *p, enum activity *what
 	return NULL;
 }
 
+bool rank_counts(const struct proc *p)
+{
+	return p->members || (!p->is_child && p->rank >= 0);
+}
+
 bool proc_gone_or_stopped(const struct proc *p)
 {
 	const struct task *t = p->tasks;

@@ -26,6 +26,8 @@ struct rank_activity {
 	const struct task *task; /* the one that tells: blocked, stopped, or the one that calls NCCL */
 };
 
+/* A rank, or what may be one: not its children. */
+bool rank_counts(const struct proc *p);
 /* Dead, or its main thread is stopped. */
 bool proc_gone_or_stopped(const struct proc *p);
 /* The thread that would make the next call. */

@@ -3,9 +3,11 @@
  * teardown.c - a job that ends takes its ranks down one after the other, and those that are left wait for the dead. It
  * is a fault only when deaths have ceased, most of the job lives, and nobody asked the rank to go.
  */
+#include "detect/rank/teardown.h"
+
 #include <string.h>
 
-#include "detect/hang/report.h"
+#include "detect/rank/activity.h"
 
 #define TOGETHER_NS 30000000000ull /* deaths that close belong to one end: a launcher's grace is 30 s */
 #define ASKED_NS 10000000000ull    /* after SIGTERM the others follow within that, if they were asked too */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * classify.c - see classify.h. Nothing is said while it is not clear, or while a storage wait may still end like any
+ * other.
+ */
+#include "detect/hang/classify.h"
+
+#include <stdlib.h>
+
+#include "detect/hang/p2p.h"
+#include "detect/hang/stalled_op.h"
+#include "detect/rank/call_site.h"
+#include "detect/rank/teardown.h"
+#include "detect/transfer/link_cause.h"
+
+#define CONFIDENCE_NAMED 0.5         /* below it the rank may wait like the others */
+#define GPU_TIMEOUT_NS 2000000000ull /* kernels may take that long in a healthy job */
+
+/* On a bad network: two of NCCL's transport timeouts (4.3 s each) and some. */
+#define LINK_TIMEOUT_NS 10000000000ull
+
+static enum hang_class class_of(enum activity what)
+{
+	switch (what) {
+	case ACTIVITY_DEAD: return HANG_PROCESS_DEAD;
+	case ACTIVITY_STOPPED: return HANG_STOPPED;
+	case ACTIVITY_BLOCKED: return HANG_HOST_BLOCKED;
+	default: return HANG_MISSING_ENTER;
+	}
+}
+
+static enum finding_cause cause_of(const struct rank_activity *a)
+{
+	switch (a->what) {
+	case ACTIVITY_DEAD: return CAUSE_DEAD;
+	case ACTIVITY_STOPPED: return CAUSE_STOPPED;
+	case ACTIVITY_BLOCKED: return CAUSE_D_STATE;
+	case ACTIVITY_ASLEEP: return CAUSE_ASLEEP;
+	case ACTIVITY_GPU: return CAUSE_GPU;
+	case ACTIVITY_BUSY: return CAUSE_BUSY;
+	default: return CAUSE_NONE;
+	}
+}
+
+uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m)
+{
+	return 5 * s->longest_busy_ns > m->busy_limit_ns ? 5 * s->longest_busy_ns : m->busy_limit_ns;
+}
+
+/* It went on past a Send or Recv that its peer waits for: it will not come, whatever it does. */
+static bool passed(const struct proc *p, const struct pending *pend)
+{
+	return pend->space == SPACE_P2P && !p->dead && p2p_passed(p, pend->member, pend->kind, pend->peer);
+}
+
+static bool too_early(const struct suspects *all, const struct model *m, const struct suspect *s, const struct proc *p)
+{
+	uint64_t limit = s->pending.limit_ns;
+
+	if (s->is_hang)
+		return false;
+	if (p->dead)
+		return death_is_teardown(m, p);
+	/* others delayed it until now: it has had no time to come */
+	return m->now_ns < rank_free_since_ns(p) + limit &&
+	       m->now_ns - s->pending.since_ns <= suspects_busy_limit_ns(all, m);
+}
+
+static bool is_hang(const struct suspects *all, const struct model *m, const struct suspect *s, const struct culprit *c)
+{
+	switch (c->activity.what) {
+	case ACTIVITY_DEAD:
+	case ACTIVITY_STOPPED:
+	case ACTIVITY_BLOCKED:
+	case ACTIVITY_ASLEEP: return true;
+	default:
+		return s->is_hang || c->class == HANG_P2P_UNMATCHED ||
+		       (c->activity.what != ACTIVITY_DISK &&
+			m->now_ns - s->pending.since_ns > suspects_busy_limit_ns(all, m));
+	}
+}
+
+/* On a network that loses data or is slow a rank gets its part late, and is late at the next operation: asleep until
+ * then is no fault of its own. Not dead, stopped or blocked ones. */
+static bool network_excuses(const struct model *m, const struct suspect *s, const struct culprit *c,
+			    const struct finding_list *found)
+{
+	if (s->is_hang || c->class != HANG_MISSING_ENTER || m->now_ns >= s->pending.since_ns + LINK_TIMEOUT_NS)
+		return false;
+	for (const struct member *mb = s->pending.member->comm->members; mb; mb = mb->next_in_comm)
+		if (!mb->gone && link_cause_key(m, found, mb->proc))
+			return true;
+	return false;
+}
+
+/* A live session reads the stacks of what it has reported: they are evidence of that, and no new verdict. */
+static bool is_unreported(const struct suspect *s)
+{
+	return !s->is_hang && !s->busy_since_ns;
+}
+
+/* Behind, by its counters, and in a wait for its GPU: a kernel there does not end, and none of NCCL's, as far as is
+ * seen. */
+static bool gpu_is_late(const struct model *m, struct culprit *c)
+{
+	c->cause = CAUSE_GPU_NOT_RETURNING;
+	c->confidence *= 0.8;
+	return m->now_ns - c->pending.since_ns >= GPU_TIMEOUT_NS;
+}
+
+static bool is_busy(struct suspect *s, struct culprit *c)
+{
+	if (c->activity.what == ACTIVITY_UNSETTLED && s->busy_since_ns)
+		c->cause = CAUSE_BUSY;
+	else if (c->activity.what != ACTIVITY_BUSY && c->activity.what != ACTIVITY_GPU)
+		return false;
+	s->busy_since_ns = s->pending.since_ns;
+	c->kind = FINDING_OBSERVATION;
+	return true;
+}
+
+bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
+		      const struct finding_list *found, struct culprit *c)
+{
+	bool named = r->confidence >= CONFIDENCE_NAMED;
+
+	*c = (struct culprit){
+		.proc = r->proc, .pending = s->pending, .kind = FINDING_HANG, .confidence = r->confidence
+	};
+	if (too_early(all, m, s, r->proc) || (!named && stalled_op_undecided(m, s->pending.since_ns)))
+		return false;
+	c->activity = rank_activity(m, r->proc, s->pending.since_ns);
+	c->class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c->activity.what);
+	c->cause = c->class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(&c->activity);
+	if (network_excuses(m, s, c, found))
+		return false;
+	if (c->class == HANG_MISSING_ENTER && named && is_unreported(s) && call_site_gpu_wait(r->proc))
+		return gpu_is_late(m, c);
+	if (!is_hang(all, m, s, c))
+		return is_busy(s, c);
+	s->is_hang = c->class == HANG_MISSING_ENTER || c->class == HANG_P2P_UNMATCHED;
+	return true;
+}
+
+/* --- suspects over ticks --- */
+
+struct suspect *suspects_get(struct suspects *all, const struct model *m, const struct proc *p)
+{
+	struct pending pend;
+	struct suspect *s;
+
+	for (s = all->first; s; s = s->next)
+		if (s->proc == p->key)
+			return s;
+	if (!rank_pending(m, p, &pend))
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	*s = (struct suspect){ .proc = p->key, .pending = pend, .next = all->first };
+	all->first = s;
+	return s;
+}
+
+void suspects_refresh(struct suspects *all, const struct model *m)
+{
+	struct suspect **link = &all->first, *s;
+
+	while ((s = *link)) {
+		const struct proc *p = model_proc(m, s->proc);
+
+		if (p && rank_still_pending(m, p, &s->pending)) {
+			link = &s->next;
+			continue;
+		}
+		if (s->busy_since_ns && !s->is_hang && m->now_ns - s->busy_since_ns > all->longest_busy_ns)
+			all->longest_busy_ns = m->now_ns - s->busy_since_ns;
+		*link = s->next;
+		free(s);
+	}
+}
+
+void suspects_free(struct suspects *all)
+{
+	struct suspect *s;
+
+	while ((s = all->first)) {
+		all->first = s->next;
+		free(s);
+	}
+}

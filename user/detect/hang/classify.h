@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * classify.h - stage 3: why a root does not enter what its peers wait in. Takes a root of the wait-for graph and what
+ * it has pending; gives a culprit with class and cause, or nothing while that is not clear. What the rank does decides:
+ * dead, stopped, blocked and asleep are a hang at once; work is an observation until it outlasts every such phase seen.
+ */
+#ifndef RANKTRACE_CLASSIFY_H
+#define RANKTRACE_CLASSIFY_H
+
+#include "detect/detect.h"
+#include "detect/hang/pending.h"
+#include "detect/hang/wait_roots.h"
+#include "detect/rank/activity.h"
+
+struct suspect {       /* a root, for as long as this one operation is pending */
+	uint64_t proc; /* its key */
+	struct pending pending;
+	bool is_hang;           /* reported as one for not entering: stays one, whatever it does then */
+	uint64_t busy_since_ns; /* reported as an observation */
+	struct suspect *next;
+};
+
+struct suspects { /* from tick to tick */
+	struct suspect *first;
+	uint64_t longest_busy_ns; /* of the observations that ended well: work may take that long in this job */
+};
+
+struct culprit { /* a rank, and why it does not come; report.h makes a finding of it */
+	const struct proc *proc;
+	struct pending pending; /* an operation, not an init */
+	struct rank_activity activity;
+	enum finding_kind kind; /* hang or observation */
+	enum hang_class class;
+	enum finding_cause cause;
+	double confidence;
+};
+
+/* Forgets the ranks that came, and refreshes the waiting peers of the others. */
+void suspects_refresh(struct suspects *s, const struct model *m);
+/* The suspect that this root is, made anew where it was none; NULL: nothing is pending, or no memory. */
+struct suspect *suspects_get(struct suspects *s, const struct model *m, const struct proc *p);
+void suspects_free(struct suspects *s);
+/* Work that takes longer is a hang. */
+uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m);
+/* `found`: of this tick so far. False: nothing is to be reported (yet). */
+bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
+		      const struct finding_list *found, struct culprit *ret);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unobserved.c - see unobserved.h.
+ *
+ * Unread: what such a rank entered is not known; but a rank blocked in the kernel does not go on, and a communicator in
+ * which it is the only one not read, and all others stand still, waits for it: had it entered what they did, they would
+ * have gone on. Only one such rank: of two nothing shows which belongs where.
+ *
+ * Absent: on one host a rank without a process may as well be on another host. It is named where its neighbours by
+ * local rank are here, or where it alone is missing. In a merge of several hosts' recordings it is unobserved.
+ */
+#include "detect/hang/unobserved.h"
+
+#include <errno.h>
+
+#include "detect/hang/pending.h"
+#include "detect/hang/report.h"
+#include "detect/phrase.h"
+#include "detect/rank/call_site.h"
+#include "detect/rank/counters.h"
+
+#define CONFIDENCE_UNREAD 0.7 /* what the others do elsewhere is not ruled out */
+#define ENCLOSED 0.85         /* ranks before and behind it are here */
+#define ALL_OTHERS 0.6        /* all others are here: another host would have one rank alone */
+#define UNOBSERVED 0.4
+
+/* --- a rank whose memory cannot be read --- */
+
+static const struct task *lock_holder(const struct proc *p)
+{
+	for (const struct task *t = p->tasks; t; t = t->next)
+		if (t->blocked && t->mmap_lock_held)
+			return t;
+	return NULL;
+}
+
+static const struct proc *unread_rank(const struct model *m)
+{
+	const struct proc *one = NULL;
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		if (p->dead || p->is_child || p->rank < 0 || p->members || !lock_holder(p))
+			continue;
+		if (one)
+			return NULL;
+		one = p;
+	}
+	return one;
+}
+
+/* Since when all members that were read, all but one, stand still at one number; 0: they do not. */
+static uint64_t only_one_unread_since(const struct comm *c)
+{
+	uint64_t lo, hi, since = 0, one;
+
+	if (!c->by_rank || c->n_seen != c->nranks - 1 || !c->highest_seq[SEQ_COLL] || comm_span(c, SEQ_COLL, &lo, &hi))
+		return 0;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		one = counters_still_ns(mb);
+		if (!one)
+			return 0;
+		since = one > since ? one : since;
+	}
+	return since;
+}
+
+/* The communicator that one rank is missing from and all others stand still in, the one used most; NULL: none. */
+static const struct comm *unread_comm(const struct model *m)
+{
+	const struct comm *best = NULL;
+
+	for (const struct comm *c = m->comms; c; c = c->next)
+		if (only_one_unread_since(c) && (!best || c->highest_seq[SEQ_COLL] > best->highest_seq[SEQ_COLL]))
+			best = c;
+	return best;
+}
+
+/* Had it entered one, it may wait in the other: what its peers entered last in each, where there are several. */
+static void comms_note(struct finding *f, const struct model *m, struct finding_list *found)
+{
+	char names[256] = "";
+	int n = 0;
+
+	for (const struct comm *c = m->comms; c; c = c->next) {
+		if (!only_one_unread_since(c))
+			continue;
+		n++;
+		phrase_place(names, sizeof(names), c->hash, c->highest_seq[SEQ_COLL] - 1);
+	}
+	if (n > 1)
+		finding_note_text(f, EVIDENCE_COMM_ONE_OF, finding_list_text(found, names));
+}
+
+/* The last operation that all but that rank entered. Counters say how many of each kind there were, not which was the
+ * last: the usual one, and that there is a choice. */
+static void op_name(struct finding *f, const struct comm *c, struct finding_list *found)
+{
+	const uint64_t *n = c->members->samples.counters;
+	char names[128] = "";
+	int best = 0, n_kinds = 0;
+
+	for (int k = 0; k < OP_KINDS_COUNTED; k++) {
+		if (!n[k])
+			continue;
+		best = n[k] > n[best] ? k : best;
+		phrase_add(names, sizeof(names), n_kinds++ ? "," : "");
+		phrase_add(names, sizeof(names), op_kind_name(k));
+	}
+	f->has_op = true;
+	f->seq = c->highest_seq[SEQ_COLL] - 1;
+	f->op = (enum op_kind)best;
+	if (n_kinds > 1)
+		finding_note_text(f, EVIDENCE_OP_ONE_OF, finding_list_text(found, names));
+}
+
+static void waiting_note(struct finding *f, const struct model *m, const struct comm *c, struct finding_list *found)
+{
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
+	comm_waiting_note(f, found, c);
+	finding_note_text(f, EVIDENCE_OWN_COUNTERS, "not readable: mmap_lock is held");
+	finding_note_text(f, EVIDENCE_SEQ_IS, "the last that peers entered; it may lack earlier ones too");
+}
+
+int unread_report(const struct model *m, struct finding_list *found)
+{
+	const struct proc *p = unread_rank(m);
+	const struct comm *c = p ? unread_comm(m) : NULL;
+	const struct finding *cause;
+	struct finding *f;
+
+	if (!c)
+		return 0;
+	f = finding_list_add(found);
+	if (!f)
+		return -ENOMEM;
+	f->kind = FINDING_HANG;
+	f->class = HANG_HOST_BLOCKED;
+	f->cause = CAUSE_MMAP_LOCK;
+	f->comm = c->hash;
+	f->seq = c->highest_seq[SEQ_COLL] - 1;
+	f->since_ns = only_one_unread_since(c);
+	f->confidence = CONFIDENCE_UNREAD;
+	f->key = finding_key(FINDING_HANG, c->hash ^ proc_mix(p), f->seq, SEQ_COLL);
+	finding_add_rank(f, proc_rank(p), p->key);
+	cause = finding_list_of(found, FINDING_D_STATE, p->key);
+	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
+	waiting_note(f, m, c, found);
+	call_site_note(f, found, p);
+	call_site_note_others(f, found, m);
+	op_name(f, c, found);
+	comms_note(f, m, found);
+	return 0;
+}
+
+/* --- a rank without a process --- */
+
+struct absent {
+	int n, ranks[FINDING_RANKS_MAX];
+	double confidence;
+	const struct comm *comm;
+};
+
+/* The job's own communicator: the largest, if it is as large as the job. */
+static const struct comm *world_of(const struct model *m)
+{
+	const struct comm *best = NULL;
+	int size = -1;
+
+	for (const struct comm *c = m->comms; c; c = c->next)
+		if (c->by_rank && c->highest_seq[SEQ_COLL] && (!best || c->nranks > best->nranks))
+			best = c;
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (!p->is_child && p->world_size > size)
+			size = p->world_size;
+	return best && (size < 0 || best->nranks == size) ? best : NULL;
+}
+
+static bool has_process(const struct model *m, int rank)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (!p->is_child && proc_rank(p) == rank)
+			return true;
+	return false;
+}
+
+/* Some rank behind it has a local rank that leaves room for it on this host. */
+static bool is_enclosed(const struct model *m, int rank)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (!p->is_child && p->rank > rank && p->local_rank >= 0 && rank >= p->rank - p->local_rank)
+			return true;
+	return false;
+}
+
+/* Every member that is seen stood still from one sample to the next, and no call of any is seen. */
+static bool all_still(const struct model *m)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+			if (!mb->gone && mb->samples.counted && !counters_still_ns(mb))
+				return false;
+	return true;
+}
+
+/* Of several hosts' recordings. */
+static bool is_merge(const struct model *m)
+{
+	return m->merged;
+}
+
+static uint64_t last_still_ns(const struct comm *c)
+{
+	uint64_t since = 0, one;
+
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
+		one = counters_still_ns(mb);
+		since = one > since ? one : since;
+	}
+	return since;
+}
+
+static void missing_find(const struct model *m, const struct comm *c, struct absent *a)
+{
+	bool enclosed = true;
+
+	*a = (struct absent){ .comm = c };
+	for (int r = 0; r < c->nranks && a->n < FINDING_RANKS_MAX; r++) {
+		if (c->by_rank[r] || has_process(m, r))
+			continue;
+		enclosed &= is_enclosed(m, r);
+		a->ranks[a->n++] = r;
+	}
+	if (4 * a->n > c->nranks) /* that many do not die unseen */
+		enclosed = false;
+	a->confidence = enclosed ? ENCLOSED : a->n == 1 && c->n_seen == c->nranks - 1 ? ALL_OTHERS : 0;
+}
+
+static struct finding *finding_of(const struct absent *a, enum finding_kind kind, struct finding_list *found)
+{
+	struct finding *f = finding_list_add(found);
+
+	if (!f)
+		return NULL;
+	f->kind = kind;
+	f->comm = a->comm->hash;
+	f->key = finding_key(kind, a->comm->hash, a->ranks[0], 4000);
+	for (int i = 0; i < a->n; i++)
+		finding_add_rank(f, a->ranks[i], 0);
+	finding_note(f, EVIDENCE_COMM_SIZE, a->comm->nranks);
+	finding_note(f, EVIDENCE_N_MISSING, a->comm->nranks - a->comm->n_seen);
+	return f;
+}
+
+static int gone_report(const struct model *m, const struct absent *a, struct finding_list *found)
+{
+	const struct comm *waits = a->n == 1 ? unread_comm(m) : NULL;
+	struct finding *f = finding_of(a, FINDING_HANG, found);
+
+	if (!f)
+		return -ENOMEM;
+	f->class = HANG_PROCESS_DEAD;
+	f->cause = CAUSE_NOT_THERE;
+	f->confidence = a->confidence;
+	f->since_ns = last_still_ns(waits ? waits : a->comm);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - f->since_ns) * 1e-9);
+	comm_waiting_note(f, found, a->comm);
+	if (waits) {
+		f->comm = waits->hash;
+		op_name(f, waits, found);
+		comms_note(f, m, found);
+		finding_note_text(f, EVIDENCE_SEQ_IS, "the last that peers entered; it may lack earlier ones too");
+	}
+	call_site_note_others(f, found, m);
+	return 0;
+}
+
+/* All wait for them? Only the hosts that are not here know. */
+static int unobserved_report(const struct model *m, const struct absent *a, bool all_wait, struct finding_list *found)
+{
+	struct finding *f = finding_of(a, all_wait ? FINDING_HANG : FINDING_UNOBSERVED, found);
+
+	if (!f)
+		return -ENOMEM;
+	f->class = all_wait ? HANG_UNKNOWN : HANG_NONE;
+	f->cause = CAUSE_NO_HOST_TOLD;
+	f->confidence = all_wait ? UNOBSERVED : 1;
+	f->since_ns = all_wait ? last_still_ns(a->comm) : m->now_ns;
+	if (all_wait)
+		comm_waiting_note(f, found, a->comm);
+	return 0;
+}
+
+/* Sure roots stay. Of those that sit like a waiting rank the absent one may be the reason. */
+static bool unsure_only(const struct wait_roots *waits)
+{
+	for (int i = 0; i < waits->n_roots; i++)
+		if (waits->roots[i].confidence >= ALL_OTHERS)
+			return false;
+	return !waits->n_cycles;
+}
+
+int absent_report(const struct model *m, struct wait_roots *waits, struct finding_list *found)
+{
+	const struct comm *c = world_of(m);
+	struct absent a;
+	bool all_wait;
+
+	if (!c || c->n_seen == c->nranks || !c->members || !c->members->samples.n)
+		return 0;
+	missing_find(m, c, &a);
+	all_wait = unsure_only(waits) && all_still(m) && last_still_ns(c);
+	if (!a.n || (!is_merge(m) && (!all_wait || !a.confidence)))
+		return 0;
+	waits->n_roots = all_wait ? 0 : waits->n_roots;
+	return is_merge(m) ? unobserved_report(m, &a, all_wait, found) : gone_report(m, &a, found);
+}

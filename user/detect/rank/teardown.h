@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * teardown.h - is the death of a rank part of the end of its job?
+ */
+#ifndef RANKTRACE_TEARDOWN_H
+#define RANKTRACE_TEARDOWN_H
+
+#include "model/model.h"
+
+/* The death of this rank belongs to the end of its job, or may. */
+bool death_is_teardown(const struct model *m, const struct proc *p);
+
+#endif
