@@ -15,17 +15,18 @@
 #define WIRE_COMM_LEN 16   /* TASK_COMM_LEN: thread name with its zero byte */
 #define WIRE_SIZE_MAX 8192 /* no record is longer; facts with text are cut to fit */
 
-/* struct wire_hdr.tracer: who wrote the record and so knows its layout. */
+/* struct wire_hdr.tracer: who wrote the record. With `kind` it names its layout (user/record.h has the table). */
 enum wire_tracer {
-	WIRE_FACT = 0, /* the collector: schemas/facts.h */
-	WIRE_LIFE = 1, /* bpf/life.bpf.c: fork, exec, exit */
+	WIRE_FACT = 0, /* the collector and the samplers: schemas/facts.h */
+	WIRE_LIFE = 1, /* tracers/process/life.bpf.c: fork, exec, exit */
 	WIRE_NCCL = 2,
 	WIRE_SCHED = 3,
 	WIRE_CUDA = 4,
 	WIRE_VERBS = 6,
 	WIRE_XID = 5,
 	WIRE_TCP = 7,
-	WIRE_TRACER_MAX = 16,
+	WIRE_OUTSIDE = 16, /* from here on: sources that are kept outside of this tree, by their own choice */
+	WIRE_TRACER_MAX = 32,
 };
 
 /* Which ring a record went through, by what rests on it. A loss in the bulk class weakens no verdict. */

@@ -83,19 +83,19 @@ rule_licences() {
 # Every line of the tables has its file, and the other way round.
 rule_tables() {
 	local id dir f
-	for id in $(grep -oE '^TRACER\([a-z_]+' tracers/tracers.def | cut -d'(' -f2); do
-		dir=$(dirname "$(find tracers -name "$id.bpf.c")")
-		for f in "$id.h" "$id.c" "$id.bpf.c" README.md; do
-			[[ -e $dir/$f ]] || echo "tracers: $id: no $f"
-		done
+	for id in $(grep -oE '^SOURCE\([a-z_0-9]+' tracers/sources.def | cut -d'(' -f2); do
+		f=$(grep -lrE "struct record_kind source_records_$id\[\] = " tracers user/pipeline)
+		[[ $f == *_records.c ]] || echo "sources: $id: no X_records.c with source_records_$id"
+		grep -qrE "struct source_live source_$id = " tracers user/pipeline || echo "sources: $id: no source_$id"
+		[[ $f != tracers/* || -e $(dirname "$f")/README.md ]] || echo "sources: $id: no README.md in its folder"
+		grep -qrE "\bsource_(records_)?$id\b|(source|sampler|tracer)[: ]+'?$id\b" tests/unit tests/e2e || echo "tests: source $id has no test"
+	done
+	for id in $(grep -ohrE 'struct record_kind source_records_[a-z_0-9]+' tracers user | sed 's/.*source_records_//'); do
+		grep -q "^SOURCE($id," tracers/sources.def || echo "tracers/sources.def: no line of $id"
 	done
 	for id in $(grep -oE '^DETECTOR\([a-z_0-9]+' user/detect/detectors.def | cut -d'(' -f2); do
 		grep -qrE "struct detector detector_$id = " user/detect || echo "user/detect: no detector_$id"
 		grep -qrE "\\b$id\\b" tests/unit || echo "tests/unit: detector $id has no test"
-	done
-	for id in $(grep -oE '^SAMPLER\([a-z_0-9]+' tracers/samplers.def | cut -d'(' -f2); do
-		grep -qrE "struct sampler ${id}_sampler = " tracers || echo "tracers: no ${id}_sampler"
-		grep -qrE "${id}_sampler|sampler[: ]+'?${id}" tests/unit tests/e2e || echo "tests: sampler $id has no test"
 	done
 	for id in $(grep -oE '^FAULT\([a-z0-9_]+, "[a-z0-9-]+' tools/simjob/faults/faults.def | cut -d'"' -f2); do
 		grep -qrE "\b$id\b" tests/simjob tests/e2e || echo "tests: fault $id has no test"

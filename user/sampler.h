@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampler.h - what a sampler is: it looks at the targets or the machine from outside, now and then, and tells what it
- * saw as records, which go the way of all others (merge, recording, decode), so that a replay knows them. One file a
- * sampler and a line in samplers.def. A look must never block: whatever can goes through the reader or a child with a
- * deadline.
+ * sampler.h - the half of a source (source.h) that has no probes: it reads of the targets or the machine from outside,
+ * now and then, and writes what it saw as records, which go the way of all others (merge, recording, decode), so that a
+ * replay knows them. A sample must never block: whatever can goes through the reader or a child with a deadline.
  */
 #ifndef RANKTRACE_SAMPLER_H
 #define RANKTRACE_SAMPLER_H
@@ -38,7 +37,6 @@ struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 };
 
 struct sampler {
-	const char *name;   /* as in samplers.def */
 	unsigned int tiers; /* SAMPLER_* */
 	uint64_t period_ns; /* between the begins of two looks; what needs fewer counts for itself */
 	const char *remedy; /* what to do about a failure, in words: "run as root, or with CAP_SYSLOG" */
@@ -58,7 +56,5 @@ int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret);
 /* Looks with those that are due. 0, or what emit() returned. */
 int samplers_look(struct samplers *s, uint64_t now_ns);
 void samplers_free(struct samplers *s);
-/* For --help and tests: the i-th, NULL past the end. */
-const struct sampler *sampler_listed(int i, const char **ret_help);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tracer.h - what a tracer is (struct tracer: rows and functions) and all it may do (the tracer_*() calls on its
- * narrow handle, implemented by loader.c). A tracer never sees libbpf, the model or a sink.
+ * tracer.h - the half of a source (source.h) that has programs in the kernel: struct tracer, its rows and functions,
+ * and all it may do (the tracer_*() calls on its narrow handle, implemented by user/attach). A tracer never sees
+ * libbpf, the model or a sink.
  */
 #ifndef RANKTRACE_TRACER_H
 #define RANKTRACE_TRACER_H
@@ -35,7 +36,7 @@ struct probe {
 };
 
 struct tracer {
-	const char *name, *help;
+	const char *name; /* of its source */
 	enum wire_tracer id;
 	bool of_machine; /* its hooks are the machine's, not the targets': in every tier, and one that is absent is no
 			    trouble */
@@ -62,11 +63,6 @@ struct tracer {
 	/* Between two ticks, each time the rings were emptied (20 ms): for what cannot wait. NULL nothing. */
 	int (*look)(struct tracer_handle *h, uint64_t now_ns);
 };
-
-/* DEF lines live in tracers.def and user/decode.c's table of built-in sources. */
-#define TRACER(id, name, help) extern const struct tracer tracer_##id;
-#include "tracers/tracers.def"
-#undef TRACER
 
 /* Map of this tracer's object by name. 0, -ENOENT no such map, or -errno of the kernel. */
 int tracer_map_put(struct tracer_handle *h, const char *map, const void *key, const void *value);

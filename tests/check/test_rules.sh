@@ -41,7 +41,6 @@ echo 'int x;' > "$tree/user/bare.c"; planted licences 'user/bare.c: no SPDX'
 echo "$spdx" > "$tree/bpf/wrong.bpf.h"; planted licences 'bpf/wrong.bpf.h: kernel side'
 echo 'DETECTOR(nobody, "nobody", "none")' >> "$tree/user/detect/detectors.def"; planted tables 'no detector_nobody'
 echo 'FAULT(ghost, "ghost", "none")' >> "$tree/tools/simjob/faults/faults.def"; planted tables 'fault ghost has no test'
-echo 'TRACER(ghost, "ghost", "none")' >> "$tree/tracers/tracers.def"; planted tables 'ghost: no ghost.h'
 { seq -s ' ' 60; } >> "$tree/docs/limits.md"; planted docs 'docs/limits.md:[0-9]*: 170 characters'
 seq 250 >> "$tree/README.md"; planted docs 'README.md: [0-9]* lines, more than 250'
 printf 'see [this](nowhere.md)\n' >> "$tree/docs/limits.md"; planted docs 'link to nowhere.md: no such file'
@@ -49,6 +48,8 @@ printf 'see [this](findings.md#nothing)\n' >> "$tree/docs/limits.md"; planted do
 printf 'and `user/nowhere.c`\n' >> "$tree/docs/architecture.md"; planted docs 'names user/nowhere.c, which does not exist'
 sed -i '/^| the record becomes EV_TCP/s/$/\n| and back | `user\/session\/session.c` |/' "$tree/docs/architecture.md"; planted docs 'returns to user/session'
 sed -i 's/^### deadlock//' "$tree/docs/findings.md"; planted docs 'docs/findings.md: deadlock is not in it'
+echo 'SOURCE(ghost, "ghost", "none")' >> "$tree/tracers/sources.def"; planted tables 'ghost: no source_ghost'
+sed -i '/^SOURCE(klog,/d' "$tree/tracers/sources.def"; planted tables 'sources.def: no line of klog'
 printf 'see .%s/x\n' './shared' >> "$tree/README.md"; planted citations 'README.md'
 TREE=$tree "$top/scripts/check.sh" || { echo "FAILED: the tree itself breaks a rule"; failed=1; }
 exit $failed

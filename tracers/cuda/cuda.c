@@ -12,7 +12,7 @@
 
 #include "cuda.skel.h"
 #include "inspect/reader/reader.h"
-#include "tracer.h"
+#include "source.h"
 
 #define OPEN_AFTER_NS 1000000000ull /* a call this long is told, */
 #define OPEN_EVERY_NS 5000000000ull /* and again this often */
@@ -236,9 +236,8 @@ static int cuda_tick(struct tracer_handle *h, uint64_t now_ns)
 	return err;
 }
 
-const struct tracer tracer_cuda = {
+static const struct tracer cuda_tracer = {
 	.name = "cuda",
-	.help = "driver calls: waits, graphs, memory, code, errors; burst: launches and copies",
 	.id = WIRE_CUDA,
 	.probes = cuda_probes,
 	.n_probes = N_ROWS,
@@ -248,3 +247,5 @@ const struct tracer tracer_cuda = {
 	.object = cuda_object,
 	.tick = cuda_tick,
 };
+
+const struct source_live source_cuda = { .tracer = &cuda_tracer };

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "tracers/gpu/klog.h"
-#include "sampler.h"
+#include "source.h"
 
 #define READS_MAX 256 /* of one look: a line each from /dev/kmsg */
 #define TEXT_MAX 1024
@@ -207,8 +207,7 @@ static void klog_close(void *state)
 	free(k);
 }
 
-const struct sampler klog_sampler = {
-	.name = "klog",
+static const struct sampler klog_sampler = {
 	.tiers = SAMPLER_ALWAYS,
 	.period_ns = 500000000ull,
 	.remedy = "run as root, or with CAP_SYSLOG",
@@ -216,3 +215,5 @@ const struct sampler klog_sampler = {
 	.look = klog_look,
 	.close = klog_close,
 };
+
+const struct source_live source_klog = { .sampler = &klog_sampler };

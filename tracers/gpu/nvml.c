@@ -22,7 +22,7 @@
 #include "tracers/gpu/gpu_guess.h"
 #include "tracers/gpu/nvml_abi.h"
 #include "tracers/gpu/nvml_child.h"
-#include "sampler.h"
+#include "source.h"
 #include "schemas/facts.h"
 #include "inspect/discover/discover.h"
 
@@ -440,8 +440,7 @@ static void nvml_close(void *state)
 	free(s);
 }
 
-const struct sampler nvml_sampler = {
-	.name = "nvml",
+static const struct sampler nvml_sampler = {
 	.tiers = SAMPLER_ALWAYS,
 	.period_ns = 100000000ull, /* of taking answers; a question is due less often */
 	.remedy = "is libnvidia-ml.so.1 readable?",
@@ -449,3 +448,5 @@ const struct sampler nvml_sampler = {
 	.look = nvml_look,
 	.close = nvml_close,
 };
+
+const struct source_live source_nvml = { .sampler = &nvml_sampler };

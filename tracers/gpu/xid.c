@@ -3,7 +3,7 @@
  * xid.c - XIDs by the driver's tracepoints. The same ones come by the kernel log (klog.c) where there are none; the
  * model joins what both report.
  */
-#include "tracer.h"
+#include "source.h"
 #include "xid.skel.h"
 
 static const void *xid_object(size_t *ret_size)
@@ -11,10 +11,11 @@ static const void *xid_object(size_t *ret_size)
 	return xid_bpf__elf_bytes(ret_size);
 }
 
-const struct tracer tracer_xid = {
+static const struct tracer xid_tracer = {
 	.name = "xid",
-	.help = "errors that the NVIDIA driver reports",
 	.id = WIRE_XID,
 	.of_machine = true,
 	.object = xid_object,
 };
+
+const struct source_live source_xid = { .tracer = &xid_tracer };

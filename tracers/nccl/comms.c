@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "tracers/nccl/comm_places.h"
 #include "tracers/nccl/comm_proxies.h"
-#include "sampler.h"
+#include "source.h"
 #include "schemas/facts.h"
 #include "inspect/stack/evidence.h"
 #include "inspect/reader/proc_files.h"
@@ -488,8 +488,7 @@ static int comms_look(void *state, uint64_t now_ns)
 	return err ? err : scans_go_on(c, clock_monotonic_ns());
 }
 
-const struct sampler comms_sampler = {
-	.name = "comms",
+static const struct sampler comms_sampler = {
 	.tiers = SAMPLER_ALWAYS,
 	.period_ns = LOOK_EVERY_NS,
 	.remedy = "run as root, or with CAP_SYS_PTRACE",
@@ -497,3 +496,5 @@ const struct sampler comms_sampler = {
 	.look = comms_look,
 	.close = comms_close,
 };
+
+const struct source_live source_comms = { .sampler = &comms_sampler };

@@ -11,7 +11,7 @@
 #include "inspect/discover/discover.h"
 #include "inspect/elf/elf_file.h"
 #include "tracers/nccl/nccl_layout.h"
-#include "tracer.h"
+#include "source.h"
 #include "nccl.skel.h"
 
 #define NONE NCCL_NO_ARG
@@ -176,9 +176,8 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 	return text_put(h, proc->tgid, lib_id, lib->bias + known.text_first, known.text_end - known.text_first);
 }
 
-const struct tracer tracer_nccl = {
+static const struct tracer nccl_tracer = {
 	.name = "nccl",
-	.help = "NCCL communicators, collectives, Send/Recv and groups",
 	.id = WIRE_NCCL,
 	.probes = nccl_probes,
 	.n_probes = sizeof(nccl_probes) / sizeof(nccl_probes[0]),
@@ -187,3 +186,5 @@ const struct tracer tracer_nccl = {
 	.start = nccl_start,
 	.on_lib = nccl_on_lib,
 };
+
+const struct source_live source_nccl = { .tracer = &nccl_tracer };

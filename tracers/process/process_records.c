@@ -2,7 +2,7 @@
  *
  * process_records.c - life of the processes of a job (fork, exec, exit), who they are, and where their threads are.
  */
-#include "record.h"
+#include "source.h"
 #include "schemas/facts.h"
 #include "tracers/process/life.h"
 
@@ -115,3 +115,5 @@ const struct record_kind source_records_process[] = {
 	  .decode = decode_host },
 	{}
 };
+
+const struct source_live source_process = {}; /* its program is in every session: the loader has it (life.bpf.c) */

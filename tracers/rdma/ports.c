@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tracers/rdma/port_tree.h"
-#include "sampler.h"
+#include "source.h"
 #include "base/side_thread.h"
 #include "schemas/facts.h"
 #include "inspect/discover/discover.h"
@@ -353,8 +353,7 @@ static void ports_close(void *state)
 	free(s);
 }
 
-const struct sampler ports_sampler = {
-	.name = "ports",
+static const struct sampler ports_sampler = {
 	.tiers = SAMPLER_ALWAYS,
 	.period_ns = QUICK_NS,
 	.remedy = "is /sys/class/infiniband readable?",
@@ -362,3 +361,5 @@ const struct sampler ports_sampler = {
 	.look = ports_look,
 	.close = ports_close,
 };
+
+const struct source_live source_ports = { .sampler = &ports_sampler };

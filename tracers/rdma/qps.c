@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tracers/rdma/qp_list.h"
-#include "sampler.h"
+#include "source.h"
 #include "base/side_thread.h"
 #include "schemas/facts.h"
 #include "inspect/discover/discover.h"
@@ -270,8 +270,7 @@ static void qps_close(void *state)
 	free(s);
 }
 
-const struct sampler qps_sampler = {
-	.name = "qps",
+static const struct sampler qps_sampler = {
 	.tiers = SAMPLER_ALWAYS,
 	.period_ns = LOOK_NS,
 	.remedy = "is the module ib_core loaded?",
@@ -279,3 +278,5 @@ const struct sampler qps_sampler = {
 	.look = qps_look,
 	.close = qps_close,
 };
+
+const struct source_live source_qps = { .sampler = &qps_sampler };

@@ -17,7 +17,7 @@
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
 #include "tracers/rdma/verbs_scan.h"
-#include "tracer.h"
+#include "source.h"
 #include "uthash.h"
 #include "verbs.skel.h"
 #include "tracers/rdma/verbs_say.h"
@@ -557,9 +557,8 @@ static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)
 	return err;
 }
 
-const struct tracer tracer_verbs = {
+static const struct tracer verbs_tracer = {
 	.name = "verbs",
-	.help = "RDMA queue pairs, peers, errors, memory; burst: posts and completions",
 	.id = WIRE_VERBS,
 	.probes = verbs_probes,
 	.n_probes = N_ROWS,
@@ -571,3 +570,5 @@ const struct tracer tracer_verbs = {
 	.look = verbs_look,
 	.tick = verbs_tick,
 };
+
+const struct source_live source_verbs = { .tracer = &verbs_tracer };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tracers/sched/pressure.h"
-#include "sampler.h"
+#include "source.h"
 #include "tracers/sched/cpu_quota.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/proc_files.h"
@@ -103,8 +103,7 @@ static int pressure_open(const struct sampler_ctx *ctx, void **ret)
 	return 0;
 }
 
-const struct sampler pressure_sampler = {
-	.name = "pressure",
+static const struct sampler pressure_sampler = {
 	.tiers = SAMPLER_ALWAYS,
 	.period_ns = 5000000000ull,
 	.remedy = "is /proc/pressure/cpu readable? run as root",
@@ -112,3 +111,5 @@ const struct sampler pressure_sampler = {
 	.look = pressure_look,
 	.close = free,
 };
+
+const struct source_live source_pressure = { .sampler = &pressure_sampler };

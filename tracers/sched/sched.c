@@ -20,7 +20,7 @@
 #include "inspect/stack/evidence.h"
 #include "inspect/reader/proc_files.h"
 #include "inspect/reader/reader.h"
-#include "tracer.h"
+#include "source.h"
 #include "uthash.h"
 
 #define TOTALS_EVERY_NS 1000000000ull
@@ -419,11 +419,12 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 	return tracer_tier(h) == TIER_WATCH ? looks_tick(h, s, now_ns) : map_tick(h, s, now_ns);
 }
 
-const struct tracer tracer_sched = {
+static const struct tracer sched_tracer = {
 	.name = "sched",
-	.help = "D state, stopped and starved tasks",
 	.id = WIRE_SCHED,
 	.object = sched_object,
 	.on_proc = sched_on_proc,
 	.tick = sched_tick,
 };
+
+const struct source_live source_sched = { .tracer = &sched_tracer };

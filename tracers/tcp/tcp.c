@@ -7,8 +7,9 @@
 
 #include <errno.h>
 
+#include "tracers/tcp/tcp_sampler.h"
 #include "tcp.skel.h"
-#include "tracer.h"
+#include "source.h"
 
 #define LOOK_EVERY_NS \
 	1000000000ull /* for the sockets of processes that are new; a look goes over all files of the machine */
@@ -57,11 +58,12 @@ static int tcp_tick(struct tracer_handle *h, uint64_t now_ns)
 	return tracer_iter_each(h, "tcp_files", sizeof(struct tcp_look), found, s);
 }
 
-const struct tracer tracer_tcp = {
+static const struct tracer tcp_tracer = {
 	.name = "tcp",
-	.help = "what goes wrong on TCP connections",
 	.id = WIRE_TCP,
 	.object = tcp_object,
 	.on_proc = tcp_on_proc,
 	.tick = tcp_tick,
 };
+
+const struct source_live source_tcp = { .tracer = &tcp_tracer, .sampler = &tcp_sampler };

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sampler.h"
+#include "tracers/tcp/tcp_sampler.h"
 #include "base/side_thread.h"
 #include "tracers/tcp/tcp_table.h"
 #include "schemas/facts.h"
@@ -283,7 +283,6 @@ static void tcp_close(void *state)
 }
 
 const struct sampler tcp_sampler = {
-	.name = "tcp",
 	.tiers = SAMPLER_ALWAYS,
 	.period_ns = POLL_NS,
 	.remedy = "does the kernel have CONFIG_INET_DIAG?",

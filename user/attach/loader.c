@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "pipeline/decode.h"
+#include "source.h"
 #include "life.skel.h"
 #include "attach/loader_internal.h"
 #include "attach/ring.h"
@@ -171,10 +171,10 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 		err = life_load(l);
 	if (!err)
 		err = ring_publish(l->rings, loader_map_fd(l, "rings"), loader_map_fd(l, "ring_states"));
-	for (const struct tracer *const *t = tracers_all; !err && *t; t++) {
+	for (const struct source *s = NULL; !err && (s = source_next_tracer(s));) {
 		struct tracer_handle *h = &l->tracers[l->n_tracers++];
 
-		*h = (struct tracer_handle){ .loader = l, .tracer = *t };
+		*h = (struct tracer_handle){ .loader = l, .tracer = s->live->tracer };
 		h->err = tracer_load(l, h);
 	}
 	if (err)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pipeline/decode.h"
+#include "source.h"
 
 static const char *const tier_names[] = { "watch", "trace", "burst" }; /* from TIER_WATCH */
 
@@ -121,10 +121,15 @@ static void row_print(const struct tracer *t, size_t row, const char *symbol, bo
 
 void probe_rows_print(bool json)
 {
-	for (const struct tracer *const *t = tracers_all; *t; t++)
-		for (size_t i = 0; i < (*t)->n_probes; i++) {
-			row_print(*t, i, (*t)->probes[i].symbol, json);
-			if ((*t)->probes[i].alias)
-				row_print(*t, i, (*t)->probes[i].alias, json);
+	const struct source *s = NULL;
+
+	while ((s = source_next_tracer(s))) {
+		const struct tracer *t = s->live->tracer;
+
+		for (size_t i = 0; i < t->n_probes; i++) {
+			row_print(t, i, t->probes[i].symbol, json);
+			if (t->probes[i].alias)
+				row_print(t, i, t->probes[i].alias, json);
 		}
+	}
 }

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "command.h"
-#include "pipeline/decode.h"
+#include "source.h"
 #include "cmd/ps_kernel.h"
 #include "cmd/ps_stacks.h"
 #include "session/targets.h"
@@ -72,12 +72,13 @@ static error_t ps_option(int key, char *arg, struct argp_state *state)
 /* "nccl,cuda": the tracers that would attach to this file. */
 static void tracers_text(uint32_t mask, char *to, size_t size)
 {
+	const struct source *s = NULL;
 	size_t at = 0;
 
 	*to = 0;
-	for (const struct tracer *const *t = tracers_all; *t; t++)
-		if (mask & 1u << (*t)->id && at < size)
-			at += snprintf(to + at, size - at, "%s%s", at ? "," : "", (*t)->name);
+	while ((s = source_next_tracer(s)))
+		if (mask & 1u << s->live->tracer->id && at < size)
+			at += snprintf(to + at, size - at, "%s%s", at ? "," : "", s->name);
 }
 
 /* Appends a reason, after "; " unless it is the first. */

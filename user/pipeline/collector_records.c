@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "pipeline/retold_fact.h"
-#include "record.h"
+#include "source.h"
 #include "schemas/facts.h"
 #include "schemas/probing.h"
 
@@ -163,3 +163,5 @@ const struct record_kind source_records_collector[] = {
 	{ "retold", FACT(FACT_RETOLD), .size = sizeof(struct fact_retold), .decode = retold_decode },
 	{}
 };
+
+const struct source_live source_collector = {}; /* sessions write these, wherever something happens */

@@ -7,13 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-const struct tracer *const tracers_all[] = {
-#define TRACER(id, name, help) &tracer_##id,
-#include "tracers/tracers.def"
-#undef TRACER
-	NULL,
-};
-
 int decode_record(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
 	const struct record_kind *k = record_kind_of(rec);

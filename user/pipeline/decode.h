@@ -6,12 +6,9 @@
 #define RANKTRACE_DECODE_H
 
 #include "record.h"
-#include "tracer.h"
 
 /* Fill `out` (at least DECODE_EVENTS_MAX) and return how many; each carries the record's ts, tid, tgid and cpu
- * unless the decoder set its own. -EINVAL: unknown tracer or kind, or too short. Strings live in `strings`. */
+ * unless the decoder set its own. -EINVAL: unknown source or kind, or too short. Strings live in `strings`. */
 int decode_record(const struct wire_hdr *rec, struct intern *strings, struct event *out);
-
-extern const struct tracer *const tracers_all[]; /* NULL-terminated, in the order of tracers.def */
 
 #endif

@@ -7,26 +7,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "sampler.h"
-
-#define SAMPLER(name, help) extern const struct sampler name##_sampler;
-#include "tracers/samplers.def"
-#undef SAMPLER
-
-static const struct {
-	const struct sampler *sampler;
-	const char *help;
-} listed[] = {
-#define SAMPLER(name, help) { &name##_sampler, help },
-#include "tracers/samplers.def"
-#undef SAMPLER
-	{ NULL, NULL }
-};
-#define N_LISTED (sizeof(listed) / sizeof(listed[0]) - 1)
+#include "source.h"
 
 struct running {
-	const struct sampler *sampler; /* NULL: not in this tier, or off */
-	const char *help;
+	const struct source *source;   /* its name, in words too */
+	const struct sampler *sampler; /* NULL: off */
 	void *state;
 	uint64_t due_ns;
 	bool told; /* its trouble was */
@@ -37,16 +22,9 @@ struct samplers {
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *emit_to;
 	int emit_error; /* of the session: not the sampler's own */
-	struct running running[N_LISTED + 1];
+	size_t n;
+	struct running running[]; /* those of this tier */
 };
-
-const struct sampler *sampler_listed(int i, const char **ret_help)
-{
-	if (i < 0 || (size_t)i >= N_LISTED)
-		return NULL;
-	*ret_help = listed[i].help;
-	return listed[i].sampler;
-}
 
 static int counted_emit(void *to, const struct wire_hdr *rec)
 {
@@ -62,32 +40,40 @@ static void trouble_tell(struct running *r, int err, const char *after)
 	if (r->told)
 		return;
 	r->told = true;
-	log_warn("%s (%s): %s; %s%s", r->sampler->name, r->help, strerror(-err),
+	log_warn("%s (%s): %s; %s%s", r->source->name, r->source->help, strerror(-err),
 		 r->sampler->remedy ? r->sampler->remedy : "", after);
+}
+
+static void running_open(struct samplers *s, struct running *r)
+{
+	int err = r->sampler->open(&s->ctx, &r->state);
+
+	if (err && err != -ENOTSUP)
+		trouble_tell(r, err, "; it stays off");
+	if (err)
+		r->sampler = NULL;
 }
 
 int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret)
 {
-	struct samplers *s = calloc(1, sizeof(*s));
 	unsigned int tier = ctx->probes ? SAMPLER_PROBES : SAMPLER_WATCH;
+	const struct source *from;
+	struct samplers *s;
+	size_t n = 0;
 
+	for (from = NULL; (from = source_next_sampler(from));)
+		n++;
+	s = calloc(1, sizeof(*s) + n * sizeof(s->running[0]));
 	if (!s)
 		return -ENOMEM;
 	*s = (struct samplers){ .ctx = *ctx, .emit = ctx->emit, .emit_to = ctx->emit_to };
 	s->ctx.emit = counted_emit;
 	s->ctx.emit_to = s;
-	for (size_t i = 0; i < N_LISTED; i++) {
-		struct running *r = &s->running[i];
-		int err;
-
-		if (!(listed[i].sampler->tiers & tier))
+	for (from = NULL; (from = source_next_sampler(from));) {
+		if (!(from->live->sampler->tiers & tier))
 			continue;
-		*r = (struct running){ .sampler = listed[i].sampler, .help = listed[i].help };
-		err = r->sampler->open(&s->ctx, &r->state);
-		if (err && err != -ENOTSUP)
-			trouble_tell(r, err, "; it stays off");
-		if (err)
-			r->sampler = NULL;
+		s->running[s->n] = (struct running){ .source = from, .sampler = from->live->sampler };
+		running_open(s, &s->running[s->n++]);
 	}
 	*ret = s;
 	return 0;
@@ -112,14 +98,14 @@ int samplers_look(struct samplers *s, uint64_t now_ns)
 {
 	int err = 0;
 
-	for (size_t i = 0; !err && i < N_LISTED; i++)
+	for (size_t i = 0; !err && i < s->n; i++)
 		err = look(s, &s->running[i], now_ns);
 	return err;
 }
 
 void samplers_free(struct samplers *s)
 {
-	for (size_t i = 0; s && i < N_LISTED; i++)
+	for (size_t i = 0; s && i < s->n; i++)
 		if (s->running[i].sampler)
 			s->running[i].sampler->close(s->running[i].state);
 	free(s);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/decode.h"
+#include "source.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
 
@@ -39,20 +39,22 @@ const struct target_filter *session_target_filters(size_t *ret_n)
 {
 	static struct target_filter filters[WIRE_TRACER_MAX];
 	static const char **symbols[WIRE_TRACER_MAX];
+	const struct source *s = NULL;
 	size_t n = 0;
 
-	for (const struct tracer *const *t = tracers_all; *t; t++) {
-		if (!(*t)->probes)
+	while ((s = source_next_tracer(s))) {
+		const struct tracer *t = s->live->tracer;
+
+		if (!t->probes)
 			continue;
 		if (!symbols[n])
-			symbols[n] = calloc(2 * (*t)->n_probes, sizeof(*symbols[n]));
-		filters[n] = (struct target_filter){ .tracer = (*t)->id,
-						     .markers = (*t)->markers,
-						     .n_markers = markers_count(*t),
-						     .symbols = symbols[n] };
+			symbols[n] = calloc(2 * t->n_probes, sizeof(*symbols[n]));
+		filters[n] = (struct target_filter){
+			.tracer = t->id, .markers = t->markers, .n_markers = markers_count(t), .symbols = symbols[n]
+		};
 		if (!symbols[n])
 			break;
-		filters[n].n_symbols = symbols_list(*t, symbols[n]);
+		filters[n].n_symbols = symbols_list(t, symbols[n]);
 		n++;
 	}
 	*ret_n = n;

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "pipeline/decode.h"
+#include "source.h"
 #include "attach/probe_rows.h"
 #include "tracers/process/proc_fact.h"
 #include "schemas/facts.h"
@@ -234,16 +234,18 @@ static void wait_say(const struct target_lib *lib, uint32_t holder)
 static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p,
 		       const struct target_lib *lib, enum probe_group group, enum tier upto)
 {
+	const struct source *s = NULL;
 	bool all = true;
 
-	for (const struct tracer *const *tr = tracers_all; *tr; tr++) {
+	while ((s = source_next_tracer(s))) {
+		const struct tracer *tr = s->live->tracer;
 		struct attach_note note = { 0 };
 		int err = 0;
 
-		if (lib->tracers & 1u << (*tr)->id)
-			err = loader_attach_lib(t->loader, *tr, p, lib, group, upto, &note);
+		if (lib->tracers & 1u << tr->id)
+			err = loader_attach_lib(t->loader, tr, p, lib, group, upto, &note);
 		if (err < 0)
-			attach_error_say(traced, *tr, lib, err);
+			attach_error_say(traced, tr, lib, err);
 		t->waiting |= note.waits;
 		all &= !note.more;
 		if (note.holder)
@@ -251,7 +253,7 @@ static bool lib_attach(struct session_targets *t, struct traced *traced, const s
 		if (note.n_ambiguous)
 			log_warn("%s: %zu functions of '%s' share an address with others and are indistinguishable; "
 				 "their calls stay invisible",
-				 lib->path, note.n_ambiguous, (*tr)->name);
+				 lib->path, note.n_ambiguous, s->name);
 	}
 	return all;
 }

@@ -110,13 +110,43 @@ static void nested(void **state)
 	assert_null(record_time(&task.hdr, 0));
 }
 
+/* By numbers that stand in recordings. */
+static void by_number(void **state)
+{
+	static const struct {
+		const struct record_kind *of;
+		uint8_t tracer, kind;
+		const char *name;
+	} known[] = {
+		{ source_records_collector, 0, 1, "start" },
+		{ source_records_process, 1, 1, "fork" },
+		{ source_records_process, 0, 3, "proc" },
+		{ source_records_nccl, 2, 1, "nccl_op" },
+		{ source_records_comms, 0, 10, "comm_sample" },
+		{ source_records_sched, 3, 1, "sched_task" },
+		{ source_records_cuda, 4, 1, "cuda_sync_begin" },
+		{ source_records_verbs, 6, 1, "verbs_qp" },
+		{ source_records_tcp, 0, 33, "tcp" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		struct wire_hdr h = { .tracer = known[i].tracer, .kind = known[i].kind };
+		const struct record_kind *k = record_kind_of(&h), *of = known[i].of;
+
+		assert_non_null(k);
+		assert_string_equal(k->name, known[i].name);
+		while (of->name && of != k)
+			of++;
+		assert_ptr_equal(of, k);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(declared),
-		cmocka_unit_test(decoded),
-		cmocka_unit_test(unknown),
-		cmocka_unit_test(nested),
+		cmocka_unit_test(declared), cmocka_unit_test(decoded),   cmocka_unit_test(unknown),
+		cmocka_unit_test(nested),   cmocka_unit_test(by_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,14 +15,16 @@
 #include <string.h>
 
 #include "pipeline/decode.h"
+#include "source.h"
 #include "attach/probe_rows.h"
 
 #define ALL ((1u << PROBE_GROUPS) - 1)
 
 static size_t row_of(const char *symbol, bool at_return)
 {
-	for (size_t i = 0; i < tracer_cuda.n_probes; i++)
-		if (!strcmp(tracer_cuda.probes[i].symbol, symbol) && tracer_cuda.probes[i].at_return == at_return)
+	for (size_t i = 0; i < source_cuda.tracer->n_probes; i++)
+		if (!strcmp(source_cuda.tracer->probes[i].symbol, symbol) &&
+		    source_cuda.tracer->probes[i].at_return == at_return)
 			return i;
 	fail_msg("no row for %s", symbol);
 	return 0;
@@ -30,11 +32,11 @@ static size_t row_of(const char *symbol, bool at_return)
 
 static struct elf_symbol *symbols_apart(void)
 {
-	struct elf_symbol *s = calloc(tracer_cuda.n_probes, sizeof(*s));
+	struct elf_symbol *s = calloc(source_cuda.tracer->n_probes, sizeof(*s));
 
 	/* a row's entry and return lie at one address; functions 64 bytes apart */
-	for (size_t i = 0, at = 0; i < tracer_cuda.n_probes; i++) {
-		at += !i || strcmp(tracer_cuda.probes[i].symbol, tracer_cuda.probes[i - 1].symbol);
+	for (size_t i = 0, at = 0; i < source_cuda.tracer->n_probes; i++) {
+		at += !i || strcmp(source_cuda.tracer->probes[i].symbol, source_cuda.tracer->probes[i - 1].symbol);
 		s[i] = (struct elf_symbol){ .found = true, .offset = 0x1000 + 64 * at };
 	}
 	return s;
@@ -52,12 +54,13 @@ static void functions_apart_are_all_probed(void **state)
 	size_t ambiguous, n_trace = 0;
 
 	(void)state;
-	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_BURST, ALL, s, &ambiguous), tracer_cuda.n_probes);
+	assert_int_equal(probe_rows_pick(source_cuda.tracer, TIER_BURST, ALL, s, &ambiguous),
+			 source_cuda.tracer->n_probes);
 	assert_int_equal(ambiguous, 0);
-	for (size_t i = 0; i < tracer_cuda.n_probes; i++)
-		n_trace += tracer_cuda.probes[i].tier == TIER_TRACE;
-	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_TRACE, ALL, s, &ambiguous), n_trace);
-	assert_true(n_trace < tracer_cuda.n_probes);
+	for (size_t i = 0; i < source_cuda.tracer->n_probes; i++)
+		n_trace += source_cuda.tracer->probes[i].tier == TIER_TRACE;
+	assert_int_equal(probe_rows_pick(source_cuda.tracer, TIER_TRACE, ALL, s, &ambiguous), n_trace);
+	assert_true(n_trace < source_cuda.tracer->n_probes);
 	assert_false(s[row_of("cuLaunchKernel", false)].found);
 	assert_true(s[row_of("cuStreamSynchronize", true)].found);
 	free(s);
@@ -72,8 +75,8 @@ static void variants_of_one_address_count_once(void **state)
 	(void)state;
 	move(s, "cuGraphInstantiate_v2", "cuGraphInstantiate");
 	move(s, "cuStreamSynchronize_ptsz", "cuStreamSynchronize");
-	n = probe_rows_pick(&tracer_cuda, TIER_BURST, ALL, s, &ambiguous);
-	assert_int_equal(n, tracer_cuda.n_probes - 4);
+	n = probe_rows_pick(source_cuda.tracer, TIER_BURST, ALL, s, &ambiguous);
+	assert_int_equal(n, source_cuda.tracer->n_probes - 4);
 	assert_int_equal(ambiguous, 0);
 	assert_true(s[row_of("cuStreamSynchronize", false)].found && s[row_of("cuStreamSynchronize", true)].found);
 	assert_false(s[row_of("cuStreamSynchronize_ptsz", false)].found);
@@ -91,8 +94,8 @@ static void functions_that_differ_are_not_merged(void **state)
 	(void)state;
 	move(s, "cuMemAlloc_v2", "cuMemcpyHtoD_v2");
 	move(s, "cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD_v2");
-	n = probe_rows_pick(&tracer_cuda, TIER_BURST, ALL, s, &ambiguous);
-	assert_int_equal(n, tracer_cuda.n_probes - 6);
+	n = probe_rows_pick(source_cuda.tracer, TIER_BURST, ALL, s, &ambiguous);
+	assert_int_equal(n, source_cuda.tracer->n_probes - 6);
 	assert_int_equal(ambiguous, 3);
 	for (int side = 0; side < 2; side++) {
 		assert_false(s[row_of("cuMemAlloc_v2", side)].found);
@@ -110,7 +113,7 @@ static void names_are_not_merged_either(void **state)
 
 	(void)state;
 	move(s, "cuMemHostAlloc", "cuMemAlloc_v2");
-	probe_rows_pick(&tracer_cuda, TIER_TRACE, ALL, s, &ambiguous);
+	probe_rows_pick(source_cuda.tracer, TIER_TRACE, ALL, s, &ambiguous);
 	assert_int_equal(ambiguous, 2);
 	assert_false(s[row_of("cuMemAlloc_v2", false)].found);
 	free(s);
@@ -124,7 +127,7 @@ static void rows_above_the_tier_do_not_count(void **state)
 
 	(void)state;
 	s[row_of("cuLaunchKernel", false)].offset = s[row_of("cuInit", false)].offset;
-	probe_rows_pick(&tracer_cuda, TIER_TRACE, ALL, s, &ambiguous);
+	probe_rows_pick(source_cuda.tracer, TIER_TRACE, ALL, s, &ambiguous);
 	assert_int_equal(ambiguous, 0);
 	assert_true(s[row_of("cuInit", false)].found);
 	free(s);
@@ -163,17 +166,17 @@ static void groups_add_up(void **state)
 	size_t ambiguous, n = 0;
 
 	(void)state;
-	assert_true(tracer_cuda.n_probes <= 256);
+	assert_true(source_cuda.tracer->n_probes <= 256);
 	for (int g = 0; g < PROBE_GROUPS; g++) {
-		for (size_t i = 0; i < tracer_cuda.n_probes; i++)
+		for (size_t i = 0; i < source_cuda.tracer->n_probes; i++)
 			s[g][i] = (struct elf_symbol){ .found = true, .offset = 16 * i };
-		n += probe_rows_pick(&tracer_cuda, probe_group_tier(g), 1u << g, s[g], &ambiguous);
+		n += probe_rows_pick(source_cuda.tracer, probe_group_tier(g), 1u << g, s[g], &ambiguous);
 	}
-	assert_int_equal(n, tracer_cuda.n_probes);
-	for (size_t i = 0; i < tracer_cuda.n_probes; i++)
+	assert_int_equal(n, source_cuda.tracer->n_probes);
+	for (size_t i = 0; i < source_cuda.tracer->n_probes; i++)
 		for (int g = 0; g < PROBE_GROUPS; g++)
-			assert_int_equal(s[g][i].found, probe_group(&tracer_cuda, i) == (enum probe_group)g);
-	assert_int_equal(probe_rows_pick(&tracer_cuda, TIER_WATCH, ALL, s[0], &ambiguous), 0);
+			assert_int_equal(s[g][i].found, probe_group(source_cuda.tracer, i) == (enum probe_group)g);
+	assert_int_equal(probe_rows_pick(source_cuda.tracer, TIER_WATCH, ALL, s[0], &ambiguous), 0);
 }
 
 /* A row of another group at the same address counts, too: neither is probed, whichever is attached first. */
@@ -184,7 +187,7 @@ static void groups_share_addresses(void **state)
 
 	(void)state;
 	move(s, "cuEventQuery", "cuEventSynchronize");
-	probe_rows_pick(&tracer_cuda, TIER_TRACE, 1u << PROBES_POLLS, s, &ambiguous);
+	probe_rows_pick(source_cuda.tracer, TIER_TRACE, 1u << PROBES_POLLS, s, &ambiguous);
 	assert_int_equal(ambiguous, 1);
 	assert_false(s[row_of("cuEventQuery", false)].found);
 	assert_true(s[row_of("cuStreamQuery", false)].found);
@@ -200,14 +203,14 @@ static void needed_rows(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
-		assert_int_equal(probe_group(&tracer_cuda, row_of(needed[i], false)), PROBES_NEEDED);
-	for (size_t i = 0; i < tracer_nccl.n_probes; i++)
-		assert_int_equal(probe_group(&tracer_nccl, i), PROBES_NEEDED);
-	assert_int_equal(probe_group(&tracer_cuda, row_of("cuEventQuery", false)), PROBES_POLLS);
-	assert_int_equal(probe_group(&tracer_cuda, row_of("cuStreamQuery", true)), PROBES_POLLS);
-	assert_int_equal(probe_group(&tracer_cuda, row_of("cuMemAlloc_v2", true)), PROBES_CALLS);
-	assert_int_equal(probe_group(&tracer_cuda, row_of("cuLaunchKernel", false)), PROBES_BURST);
-	assert_int_equal(probe_group(&tracer_cuda, row_of("cuMemAllocAsync", false)), PROBES_BURST);
+		assert_int_equal(probe_group(source_cuda.tracer, row_of(needed[i], false)), PROBES_NEEDED);
+	for (size_t i = 0; i < source_nccl.tracer->n_probes; i++)
+		assert_int_equal(probe_group(source_nccl.tracer, i), PROBES_NEEDED);
+	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuEventQuery", false)), PROBES_POLLS);
+	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuStreamQuery", true)), PROBES_POLLS);
+	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuMemAlloc_v2", true)), PROBES_CALLS);
+	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuLaunchKernel", false)), PROBES_BURST);
+	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuMemAllocAsync", false)), PROBES_BURST);
 }
 
 static void tiers_have_names(void **state)

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "pipeline/decode.h"
+#include "source.h"
 #include "attach/loader.h"
 #include "attach/probe_rows.h"
 #include "session/targets.h"
@@ -83,9 +84,9 @@ static void attach(uint32_t groups)
 		for (int g = 0; g < PROBE_GROUPS; g++) {
 			struct attach_note note = { 0 };
 
-			if (p->libs[i].tracers & 1u << tracer_cuda.id && groups >> g & 1 &&
+			if (p->libs[i].tracers & 1u << source_cuda.tracer->id && groups >> g & 1 &&
 			    probe_group_tier(g) <= TIER_TRACE)
-				assert_true(loader_attach_lib(loader, &tracer_cuda, p, &p->libs[i], g, TIER_TRACE,
+				assert_true(loader_attach_lib(loader, source_cuda.tracer, p, &p->libs[i], g, TIER_TRACE,
 							      &note) >= 0);
 			assert_false(note.waits);
 		}

@@ -15,11 +15,9 @@
 #include "base/clock.h"
 #include "tracers/gpu/gpu_guess.h"
 #include "tracers/gpu/nvml_child.h"
-#include "sampler.h"
+#include "source.h"
 #include "schemas/facts.h"
 #include "tools/simjob/libnvml/gpu_state.h"
-
-extern const struct sampler nvml_sampler;
 
 #define MS 1000000ull
 
@@ -90,7 +88,7 @@ static void look_until(void *sampler, struct seen *s, struct sim_gpus *g, bool (
 	do {
 		now_ns = clock_monotonic_ns();
 		compute(g, now_ns);
-		assert_int_equal(nvml_sampler.look(sampler, now_ns), 0);
+		assert_int_equal(source_nvml.sampler->look(sampler, now_ns), 0);
 		took_ns = clock_monotonic_ns() - now_ns;
 		s->longest_look_ns = took_ns > s->longest_look_ns ? took_ns : s->longest_look_ns;
 		usleep(20000);
@@ -126,7 +124,7 @@ static void *sampler_open(struct sampler_ctx *ctx, struct seen *s)
 	void *state = NULL;
 
 	*ctx = (struct sampler_ctx){ .emit = take, .emit_to = s };
-	assert_int_equal(nvml_sampler.open(ctx, &state), 0);
+	assert_int_equal(source_nvml.sampler->open(ctx, &state), 0);
 	return state;
 }
 
@@ -169,7 +167,7 @@ static void test_every_field(void **state)
 			 ~0ull); /* no sum is kept here, and link by link it costs more than it tells */
 	assert_int_equal(s.healths[1].nvlinks_active, 18);
 	assert_int_equal(s.n_states, 0);
-	nvml_sampler.close(sampler);
+	source_nvml.sampler->close(sampler);
 	g->gpus[1].faults = 0;
 }
 
@@ -187,7 +185,7 @@ static void test_lost_gpu(void **state)
 	assert_int_equal(s.states[0].index, 0);
 	assert_int_equal(s.states[0].state, GPU_LOST);
 	g->gpus[0].faults = 0;
-	nvml_sampler.close(sampler);
+	source_nvml.sampler->close(sampler);
 }
 
 static void test_driver_does_not_answer(void **state)
@@ -212,7 +210,7 @@ static void test_driver_does_not_answer(void **state)
 	g->gpus[0].faults = 0;
 	look_until(sampler, &s, g, two_states_told);
 	assert_int_equal(s.states[1].state, GPU_ANSWERS);
-	nvml_sampler.close(sampler);
+	source_nvml.sampler->close(sampler);
 }
 
 static void test_guess(void **state)
@@ -239,11 +237,11 @@ static void test_no_library(void **state)
 	setenv("RANKTRACE_NVML", "/nowhere/libnvidia-ml.so.1", 1);
 	sampler = sampler_open(&ctx, &s);
 	for (int i = 0; i < 50; i++) {
-		assert_int_equal(nvml_sampler.look(sampler, clock_monotonic_ns()), 0);
+		assert_int_equal(source_nvml.sampler->look(sampler, clock_monotonic_ns()), 0);
 		usleep(10000);
 	}
 	assert_int_equal(s.n_states + s.n_devices, 0);
-	nvml_sampler.close(sampler);
+	source_nvml.sampler->close(sampler);
 }
 
 int main(int argc, char **argv)

@@ -22,12 +22,10 @@
 #include "base/log.h"
 #include "pipeline/decode.h"
 #include "tracers/rdma/port_tree.h"
-#include "sampler.h"
+#include "source.h"
 #include "schemas/facts.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
-
-extern const struct sampler ports_sampler;
 
 static char root[64];
 
@@ -338,7 +336,7 @@ static void look_until(void *s, struct seen *seen, int n_looks)
 	uint64_t end = clock_monotonic_ns() + 20000000000ull;
 
 	while (seen->n_looks < n_looks && clock_monotonic_ns() < end) {
-		assert_int_equal(ports_sampler.look(s, clock_monotonic_ns()), 0);
+		assert_int_equal(source_ports.sampler->look(s, clock_monotonic_ns()), 0);
 		usleep(20000);
 	}
 	assert_true(seen->n_looks >= n_looks);
@@ -353,9 +351,9 @@ static void test_records(void **state)
 
 	(void)state;
 	setenv("RANKTRACE_SYSFS", root, 1);
-	assert_int_equal(ports_sampler.open(&ctx, &s), -ENOTSUP); /* no RDMA here */
+	assert_int_equal(source_ports.sampler->open(&ctx, &s), -ENOTSUP); /* no RDMA here */
 	mlx5_make("mlx5_0");
-	assert_int_equal(ports_sampler.open(&ctx, &s), 0);
+	assert_int_equal(source_ports.sampler->open(&ctx, &s), 0);
 	look_until(s, &seen, 1);
 	assert_int_equal(seen.n_ids, 1);
 	assert_string_equal(id->text, "mlx5_0");
@@ -369,8 +367,8 @@ static void test_records(void **state)
 	look_until(s, &seen, 3);
 	assert_int_equal(seen.look.state, 1);
 	assert_int_equal(seen.n_ids, 1); /* nothing of it changed */
-	ports_sampler.close(s);
-	ports_sampler.close(NULL);
+	source_ports.sampler->close(s);
+	source_ports.sampler->close(NULL);
 	unsetenv("RANKTRACE_SYSFS");
 }
 
@@ -420,7 +418,7 @@ static void test_users(void **state)
 	ctx.reader = r;
 	ctx.targets = set;
 	setenv("RANKTRACE_SYSFS", root, 1);
-	assert_int_equal(ports_sampler.open(&ctx, &s), 0);
+	assert_int_equal(source_ports.sampler->open(&ctx, &s), 0);
 	look_until(s, &seen, 1);
 	assert_int_equal(seen.n_users, 1);
 	assert_true(seen.users.known && seen.users.n == 1 && seen.users.pids[0] == (uint32_t)traced);
@@ -431,11 +429,11 @@ static void test_users(void **state)
 
 		snprintf(text, sizeof(text), "%llu\n", (unsigned long long)++words);
 		put("class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", text);
-		assert_int_equal(ports_sampler.look(s, clock_monotonic_ns()), 0);
+		assert_int_equal(source_ports.sampler->look(s, clock_monotonic_ns()), 0);
 	}
 	assert_in_range(seen.n_looks - n, 8, 40); /* 30 on a quiet machine; 3 while nobody has it open */
 	assert_int_equal(seen.n_users, 1);
-	ports_sampler.close(s);
+	source_ports.sampler->close(s);
 	unsetenv("RANKTRACE_SYSFS");
 	target_set_free(set);
 	reader_free(r);
@@ -475,20 +473,20 @@ static void test_no_answer(void **state)
 	(void)state;
 	mlx5_make("mlx5_0");
 	setenv("RANKTRACE_SYSFS", root, 1);
-	assert_int_equal(ports_sampler.open(&ctx, &s), 0);
+	assert_int_equal(source_ports.sampler->open(&ctx, &s), 0);
 	for (int i = 0; i < 500 && !seen.n_looks; i++, usleep(10000))
-		assert_int_equal(ports_sampler.look(s, now += 100000000), 0);
+		assert_int_equal(source_ports.sampler->look(s, now += 100000000), 0);
 	held = file_hold("class/infiniband/mlx5_0/board_id");
 	usleep(300000);
 	if (waitpid(held, &status, WNOHANG) == held) {
 		print_message("no leases here\n");
-		ports_sampler.close(s);
+		source_ports.sampler->close(s);
 		skip();
 	}
 	for (int i = 0; i < 400 && !(seen.look.flags & PORT_SILENT); i++, usleep(10000)) {
 		uint64_t begin = clock_monotonic_ns();
 
-		assert_int_equal(ports_sampler.look(s, now += 100000000), 0);
+		assert_int_equal(source_ports.sampler->look(s, now += 100000000), 0);
 		longest = clock_monotonic_ns() - begin > longest ? clock_monotonic_ns() - begin : longest;
 	}
 	assert_int_equal(seen.look.flags, PORT_SILENT);
@@ -498,9 +496,9 @@ static void test_no_answer(void **state)
 	kill(held, SIGKILL);
 	waitpid(held, NULL, 0);
 	for (int i = 0; i < 500 && seen.look.flags & PORT_SILENT; i++, usleep(10000))
-		assert_int_equal(ports_sampler.look(s, now += 100000000), 0);
+		assert_int_equal(source_ports.sampler->look(s, now += 100000000), 0);
 	assert_int_equal(seen.look.flags, 0);
-	ports_sampler.close(s);
+	source_ports.sampler->close(s);
 	unsetenv("RANKTRACE_SYSFS");
 }
 

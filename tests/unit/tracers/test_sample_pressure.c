@@ -11,9 +11,7 @@
 #include <cmocka.h>
 
 #include "tracers/sched/pressure.h"
-#include "sampler.h"
-
-extern const struct sampler pressure_sampler;
+#include "source.h"
 
 static void test_text(void **state)
 {
@@ -45,18 +43,18 @@ static void test_this_host(void **state)
 	struct fact_pressure f = { 0 };
 	struct sampler_ctx ctx = { .emit = take, .emit_to = &f };
 	void *s = NULL;
-	int err = pressure_sampler.open(&ctx, &s);
+	int err = source_pressure.sampler->open(&ctx, &s);
 
 	(void)state;
 	if (err == -ENOTSUP)
 		skip();
 	assert_int_equal(err, 0);
-	assert_int_equal(pressure_sampler.look(s, 42), 0);
+	assert_int_equal(source_pressure.sampler->look(s, 42), 0);
 	assert_true(f.known & 1);
 	assert_int_equal(f.hdr.ts_ns, 42);
 	assert_int_equal(f.hdr.tgid, 0);
-	pressure_sampler.close(s);
-	pressure_sampler.close(NULL);
+	source_pressure.sampler->close(s);
+	source_pressure.sampler->close(NULL);
 }
 
 int main(void)

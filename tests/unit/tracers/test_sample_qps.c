@@ -20,10 +20,8 @@
 #include "base/clock.h"
 #include "pipeline/decode.h"
 #include "tracers/rdma/qp_list.h"
-#include "sampler.h"
+#include "source.h"
 #include "schemas/facts.h"
-
-extern const struct sampler qps_sampler;
 
 struct message {
 	char bytes[4096];
@@ -267,13 +265,13 @@ static void test_sampler(void **state)
 	void *s = NULL;
 
 	(void)state;
-	assert_int_equal(qps_sampler.open(&ctx, &s), 0);
+	assert_int_equal(source_qps.sampler->open(&ctx, &s), 0);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(qps_sampler.look(s, clock_monotonic_ns()), 0);
+		assert_int_equal(source_qps.sampler->look(s, clock_monotonic_ns()), 0);
 		usleep(10000);
 	}
-	qps_sampler.close(s);
-	qps_sampler.close(NULL);
+	source_qps.sampler->close(s);
+	source_qps.sampler->close(NULL);
 }
 
 int main(void)

@@ -28,14 +28,12 @@
 
 #include "base/clock.h"
 #include "pipeline/decode.h"
-#include "sampler.h"
+#include "source.h"
 #include "tracers/tcp/tcp_net.h"
 #include "tracers/tcp/tcp_table.h"
 #include "schemas/facts.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
-
-extern const struct sampler tcp_sampler;
 
 /* --- answers --- */
 
@@ -427,7 +425,7 @@ static void look_until(void *s, const struct seen *seen, struct target_set *set,
 
 	while ((seen->n_looks < n_looks || seen->n_gone < n_gone) && clock_monotonic_ns() < end) {
 		assert_int_equal(target_set_scan(set), 0);
-		assert_int_equal(tcp_sampler.look(s, clock_monotonic_ns()), 0);
+		assert_int_equal(source_tcp.sampler->look(s, clock_monotonic_ns()), 0);
 		usleep(50000);
 	}
 	assert_true(seen->n_looks >= n_looks && seen->n_gone >= n_gone);
@@ -487,7 +485,7 @@ static void check_rank(bool own_net)
 	assert_int_equal(target_set_scan(set), 0);
 	ctx.reader = r;
 	ctx.targets = set;
-	assert_int_equal(tcp_sampler.open(&ctx, &s), 0);
+	assert_int_equal(source_tcp.sampler->open(&ctx, &s), 0);
 	look_until(s, &seen, set, 4, 0);
 	assert_int_equal(seen.n_ids, 2);
 	assert_int_equal(tcp_net_of(getpid(), &here), 0);
@@ -496,8 +494,8 @@ static void check_rank(bool own_net)
 	kill(traced, SIGKILL);
 	waitpid(traced, NULL, 0);
 	look_until(s, &seen, set, 4, 2); /* both are told to be gone */
-	tcp_sampler.close(s);
-	tcp_sampler.close(NULL);
+	source_tcp.sampler->close(s);
+	source_tcp.sampler->close(NULL);
 	target_set_free(set);
 	reader_free(r);
 }

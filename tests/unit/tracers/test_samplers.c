@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_samplers.c - the table of samplers: every line says who it is, when it runs and what to do about a failure; what
- * runs belongs to the tier, and a failing one stops nobody.
+ * test_samplers.c - the table of sources: every line says who it is, a sampler when it runs and what to do about a
+ * failure; what runs belongs to the tier, and a failing one stops nobody.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,27 +12,37 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "sampler.h"
+#include "source.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
 
 static void test_every_line_is_whole(void **state)
 {
-	const struct sampler *s;
-	const char *help;
-	int i = 0;
+	size_t n = 0;
 
 	(void)state;
-	for (; (s = sampler_listed(i, &help)); i++) {
-		assert_true(s->name && *s->name && *help);
-		assert_true(s->open && s->look && s->close && s->remedy);
-		assert_true(s->tiers & SAMPLER_ALWAYS);
-		assert_in_range(s->period_ns, 10000000ull, 60000000000ull);
-		for (int k = 0; k < i; k++)
-			assert_string_not_equal(s->name, sampler_listed(k, &help)->name);
+	for (const struct source *s = sources_all; s->name; s++, n++) {
+		const struct sampler *sampler = s->live->sampler;
+		const struct tracer *tracer = s->live->tracer;
+
+		assert_true(*s->name && *s->help && s->records->name);
+		if (tracer) {
+			assert_string_equal(tracer->name, s->name);
+			assert_non_null(tracer->object);
+		}
+		if (sampler) {
+			assert_true(sampler->open && sampler->look && sampler->close && sampler->remedy);
+			assert_true(sampler->tiers & SAMPLER_ALWAYS);
+			assert_in_range(sampler->period_ns, 10000000ull, 60000000000ull);
+		}
+		for (const struct source *other = sources_all; other < s; other++)
+			assert_string_not_equal(s->name, other->name);
 	}
-	assert_true(i > 0);
-	assert_null(sampler_listed(-1, &help));
+	assert_true(n > 10);
+	n = 0;
+	for (const struct source *s = NULL; (s = source_next_sampler(s)); n++)
+		assert_non_null(s->live->sampler);
+	assert_int_equal(n, 7);
 }
 
 static int none_traced_emits(void *to, const struct wire_hdr *rec)
