@@ -117,7 +117,7 @@ def blameless(number):
 
 
 def refusals():
-    for size, word in (("100000", "not a power of two"), ("4096", "not between"), ("2147483648", "not between"), ("x", "no number")):
+    for size, word in (("100000", "not a power of two"), ("4096", "not between"), ("2147483648", "not between"), ("x", "not a number")):
         out = subprocess.run([job.RANKTRACE, "record", "--ring-size", size, "--all"], capture_output=True, text=True)
         job.check(out.returncode == 2 and word in out.stderr, f"--ring-size {size}: {out.returncode} {out.stderr}")
 

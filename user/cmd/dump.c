@@ -61,7 +61,7 @@ static pid_t session_choose(const struct dump_args *a)
 		if (all[i].pid == (pid_t)a->pid)
 			return all[i].pid;
 	if (a->n_pids) {
-		log_error("process %u is not a ranktrace with a flight recorder: start one with 'ranktrace record "
+		log_error("process %u is no ranktrace with a flight recorder: start one with 'ranktrace record "
 			  "--flight'",
 			  a->pid);
 		return 0;
