@@ -94,10 +94,10 @@ def late_steps(j, rank, begin_ns, end_ns):
     return [t for i, t in enumerate(late) if not i or t - late[i - 1] > 0.5 * STEP_MS * 1e6]
 
 
-def starved(rng, how, extra=(), host_ms=HOST_MS):
-    """The rank that gets too little CPU is the straggler, for that reason, within 5 of the iterations that it delays."""
+def starved(rng, how, extra=(), most=5):
+    """The rank that gets too little CPU is the straggler, for that reason, within `most` of the iterations that it delays."""
     fault = f"cpu:rank={{rank}},step={{step}},how={how}" + (",n=24" if how == "hog" else ",percent=4")
-    j, rank = faults.run(fault, rng, ["--step-ms", STEP_MS, "--host-ms", host_ms, *extra], ranks=4, steps=45)
+    j, rank = faults.run(fault, rng, ["--step-ms", STEP_MS, "--host-ms", HOST_MS, *extra], ranks=4, steps=45)
     f = j.wait_finding(60, kind="straggler", phase="open")
     job.check(f, f"no straggler found: {j.findings}\n{j.stderr()}")
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
@@ -107,7 +107,7 @@ def starved(rng, how, extra=(), host_ms=HOST_MS):
           f"delayed steps; {said}")
     job.check(f["cause"] == "cpu_starved", f"cause {f['cause']}")
     busy = not job.LONG and said["runqueue_wait_share_peers"] > BUSY_SHARE  # others take the CPUs that the healthy ranks need
-    job.check(len(late) <= (15 if busy else 5), f"named after {len(late)} delayed iterations")
+    job.check(len(late) <= (15 if busy else most), f"named after {len(late)} delayed iterations")
     job.check(said["runqueue_wait_share"] > said["runqueue_wait_share_peers"], f"{said}")
     if how == "quota":
         last = j.wait_finding(15, kind="straggler", phase="close") or f
