@@ -170,7 +170,7 @@ def hung_job(number, rng):
         # On a busy machine one of the others may still be on its way into its wait.
         for _ in range(10):
             groups = groups_of(sim.pid)
-            culprit = [i for i, (b, _) in enumerate(groups) if "faults_before_op (simjob)" in b]
+            culprit = [i for i, (b, _) in enumerate(groups) if "hooks_before_op (simjob)" in b]
             waiters = [i for i, (b, ranks) in enumerate(groups) if ranks == sorted({0, 1, 2, 3} - {rank})]
             if waiters:
                 break
