@@ -174,7 +174,7 @@ bool finding_kind_exits(enum finding_kind kind); /* true: exit code 1 */
 /* Key of a fault from its parts (kind, class-independent object ids); never 0. */
 uint64_t finding_key(enum finding_kind kind, uint64_t a, uint64_t b, uint64_t c);
 /* Append evidence; silently drops past FINDING_EVIDENCE_MAX (the first are the important ones), and a text that is
- * empty or NULL. An id of the other type is dropped too: scripts/incident_schema.py looks for such calls. */
+ * empty or NULL. An id of the other type is dropped too. */
 void finding_note(struct finding *f, enum evidence_id id, double number);
 void finding_note_text(struct finding *f, enum evidence_id id, const char *text);
 /* The first of that id; NULL, 0 or NULL where there is none. */
