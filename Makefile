@@ -107,7 +107,7 @@ demo: deps ## simulated 8-rank job with faults under the real tracer (root)
 	$(Q)$(MAKE) --no-print-directory build
 	$(Q)O=$(O) tools/demo.sh
 
-QUICK := unit/* replay/* e2e/test_f03_hang.py e2e/test_f08_dstate.py e2e/test_healthy.py
+QUICK := unit/* replay/* faults/test_f03_hang.py faults/test_f08_dstate.py faults/test_healthy.py
 quick: deps-test ## in three minutes: unit tests, house rules, replays, three end-to-end tests (root)
 	$(Q)$(MAKE) --no-print-directory build unit check
 	$(Q)O=$(O) TRIALS=1 ONLY='$(QUICK)' tests/run.sh
@@ -119,7 +119,7 @@ test: deps-test ## all tests that need no GPU (root)
 test-long: deps-test ## all tests, then the fault matrix with its full counts (hours; JOBS=n trials at once)
 	$(Q)$(MAKE) --no-print-directory build unit fuzzers-if
 	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=7200 tests/run.sh
-	$(Q)O=$(O) python3 -B tests/e2e/matrix.py
+	$(Q)O=$(O) python3 -B tests/faults/matrix.py
 
 check: ## house rules: layers, sizes, names, licences
 	$(Q)scripts/check.sh

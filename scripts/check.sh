@@ -88,7 +88,7 @@ rule_tables() {
 		[[ $f == *_records.c ]] || echo "sources: $id: no X_records.c with source_records_$id"
 		grep -qrE "struct source_live source_$id = " tracers user/pipeline || echo "sources: $id: no source_$id"
 		[[ $f != tracers/* || -e $(dirname "$f")/README.md ]] || echo "sources: $id: no README.md in its folder"
-		grep -qrE "\bsource_(records_)?$id\b|(source|sampler|tracer)[: ]+'?$id\b" tests/unit tests/e2e || echo "tests: source $id has no test"
+		grep -qrE "\bsource_(records_)?$id\b|(source|sampler|tracer)[: ]+'?$id\b" tests --include='test_*' --exclude-dir=check || echo "tests: source $id has no test"
 	done
 	for id in $(grep -ohrE 'struct record_kind source_records_[a-z_0-9]+' tracers user | sed 's/.*source_records_//'); do
 		grep -q "^SOURCE($id," tracers/sources.def || echo "tracers/sources.def: no line of $id"
@@ -98,7 +98,7 @@ rule_tables() {
 		grep -qrE "\\b$id\\b" tests/unit || echo "tests/unit: detector $id has no test"
 	done
 	for id in $(grep -oE '^FAULT\([a-z0-9_]+, "[a-z0-9-]+' tools/simjob/faults/faults.def | cut -d'"' -f2); do
-		grep -qrE "\b$id\b" tests/simjob tests/e2e || echo "tests: fault $id has no test"
+		grep -qrE "\b$id\b" tests --include='*.py' --include='*.sh' --exclude-dir=check || echo "tests: fault $id has no test"
 	done
 	for id in $(grep -oE '^SINK\([a-z_]+' user/sink/sinks.def | cut -d'(' -f2); do
 		grep -qrE "struct sink_class sink_$id = " user/sink || echo "user/sink: no sink_$id"

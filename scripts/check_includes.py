@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Who may include whom. Quoted includes are written from a root (the tree, or user/), follow the table below, and make no circle, of
-files or of folders; a folder holds at most 30 files. Prints violations; TREE=dir checks another tree."""
+files or of folders; a folder, of tests too, holds at most 30 files. Prints violations; TREE=dir checks another tree."""
 import collections
 import os
 import re
@@ -60,6 +60,12 @@ def listed(tree):
                 yield os.path.relpath(os.path.join(folder, name), tree)
 
 
+def test_files(tree):
+    """Programs of tests; recordings and other data are not counted."""
+    return [os.path.relpath(os.path.join(folder, name), tree) for folder, _, names in os.walk(os.path.join(tree, "tests"))
+            for name in names if name.endswith((".c", ".h", ".py", ".sh"))]
+
+
 def allowed(source, target):
     rule = source
     while rule not in ALLOWED:
@@ -103,7 +109,7 @@ def includes(tree, path):
 
 def main(tree):
     files = sorted(listed(tree))
-    rooms = collections.Counter(os.path.dirname(f) for f in files)
+    rooms = collections.Counter(os.path.dirname(f) for f in files + test_files(tree))
     out = [f"{room}: {n} files, more than {ROOM_MAX}" for room, n in sorted(rooms.items()) if n > ROOM_MAX]
     of_files, of_folders = collections.defaultdict(list), collections.defaultdict(set)
     known = set(files)

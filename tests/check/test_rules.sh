@@ -29,6 +29,7 @@ printf '#include "pipeline/pipeline.h"\n' >> "$tree/user/pipeline/incident.h"; p
 printf '#include "detect/host/loss.h"\n' >> "$tree/user/detect/hang/pending.c"; echo "$spdx" > "$tree/user/detect/host/loss.h"; planted includes 'user/detect/hang may not include user/detect/host'
 printf '#include "tools/simjob/faults/hogs.h"\n' >> "$tree/tools/simjob/job/step.c"; planted includes 'tools/simjob/job may not include tools/simjob/faults'
 for i in $(seq 31); do echo "$spdx" > "$tree/user/base/f$i.h"; done; planted includes 'user/base: [0-9]* files, more than 30'
+for i in $(seq 31); do echo "# $spdx" > "$tree/tests/watch/test_$i.py"; done; planted includes 'tests/watch: [0-9]* files, more than 30'
 printf 'int  x;\n' >> "$tree/user/model/comm.c"; planted format 'user/model/comm.c'
 printf '#include "tracers/cuda/cuda.h"\n' >> "$tree/tracers/nccl/nccl.c"; planted tracers_apart 'tracers/nccl/nccl.c'
 printf '#include <bpf/libbpf.h>\n' >> "$tree/user/session/session.c"; planted libbpf 'user/session/session.c'

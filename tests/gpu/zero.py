@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "aid"))
 import cost  # noqa: E402
 import rtr  # noqa: E402
 from gpujob import GPUS, OUT, RANKTRACE, TRAIN, end, fault_line, findings, rank_pids, record, say, start, step_times

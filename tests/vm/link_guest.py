@@ -15,7 +15,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "../e2e")]
+sys.path[:0] = [HERE, os.path.join(HERE, "../aid")]
 import job  # noqa: E402
 import rdma_hosts as hosts  # noqa: E402
 import rtr  # noqa: E402

@@ -2,7 +2,7 @@
  *
  * rdma_poller.c - spins in ibv_poll_cq() on an empty completion queue of the first RDMA device and says every quarter
  * of a second how many polls it made, in how much CPU time of its own, and when: "CPU_NS WALL_NS POLLS". For
- * tests/vm/rdma_poller.py. STAND_IN: over the stand-ins of tests/e2e/verbs, with a provider and a file uverbsN as
+ * tests/vm/rdma_poller.py. STAND_IN: over the stand-ins of tests/aid/verbs, with a provider and a file uverbsN as
  * arguments.
  */
 #include <infiniband/verbs.h>

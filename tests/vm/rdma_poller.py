@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tracing costs a program that spins in ibv_poll_cq() at full rate, in a guest with soft-RoCE whose clock counts instructions
-(tests/vm/test_poller.sh), or on this machine, over the stand-ins of tests/e2e/verbs:
+(tests/vm/test_poller.sh), or on this machine, over the stand-ins of tes../aid/verbs:
     python3 -B tests/vm/rdma_poller.py --stand-in [rounds]
 Windows A B A A of one poller: untraced, traced, untraced twice. The poller stands still while a tracer loads and attaches, and begins a
 window when its last probe has been in place for a while. Rates are polls per second of the poller's own CPU time, as it would have a CPU
@@ -101,8 +101,8 @@ def stand_ins():
     to = tempfile.mkdtemp(prefix="ranktrace-poller-")
     here = os.path.dirname(os.path.abspath(__file__))
     cc = ["cc", "-O2", "-w"]
-    for made in (["-fPIC", "-shared", "-o", f"{to}/libibverbs.so.1", "-Wl,-soname,libibverbs.so.1", f"{here}/../e2e/verbs/verbs.c", "-ldl"],
-                 ["-fPIC", "-shared", "-o", f"{to}/liba-rdmav34.so", "-Wl,--build-id", f"{here}/../e2e/verbs/provider.c"],
+    for made in (["-fPIC", "-shared", "-o", f"{to}/libibverbs.so.1", "-Wl,-soname,libibverbs.so.1", f"{here}/../aid/verbs/verbs.c", "-ldl"],
+                 ["-fPIC", "-shared", "-o", f"{to}/liba-rdmav34.so", "-Wl,--build-id", f"{here}/../aid/verbs/provider.c"],
                  ["-DSTAND_IN", "-o", f"{to}/poller", f"{here}/rdma_poller.c", "-L" + to, "-l:libibverbs.so.1", "-Wl,-rpath," + to]):
         subprocess.run(cc + made, check=True)
     open(f"{to}/uverbs0", "w").close()

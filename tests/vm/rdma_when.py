@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../aid"))
 import rtr
 
 FACT_PROC, FACT_LIB, TABLE = 3, 5, 7

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# TCP in guests: the tracer's counts, and a four-rank job over links made bad by the kernel's own netem, or filled by others (tests/e2e/
-# test_tcp_events.py, test_f12_tcp.py, test_f13_tcp.py), in tier watch: what probes cost under software emulation is no part of it.
+# TCP in guests: the tracer's counts, and a four-rank job over links made bad by the kernel's own netem, or filled by
+# others (tests/machine/test_tcp_events.py, tests/faults/test_f12_tcp.py, test_f13_tcp.py), in tier watch: what probes
+# cost under software emulation is no part of it.
 # Minutes, so in `make test-long` only (or LONG=1). KERNELS="6.1" CASES="loss killed" SHAPES="long short": these only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,7 +23,7 @@ for kernel in ${KERNELS:-5.10 6.1 6.12}; do
 				background) script=f13 ;;
 				*) script=f12 ;;
 				esac
-				file=$(ls tests/e2e/test_"${script/events/tcp_events}"*.py | grep tcp)
+				file=$(ls tests/*/test_"${script/events/tcp_events}"*.py | grep tcp)
 				ONLY=$case SHAPE=$shape timeout 300 python3 -B "$file" || { echo "FAILED $case, shape $shape"; exit 1; }
 				echo "PASSED $case, shape $shape"
 			done

@@ -2,7 +2,7 @@
  *
  * test_stack_python.c - the table of CPython's offsets against the DWARF of every interpreter installed here; line
  * tables against what compilers wrote and against noise; a live interpreter whose memory is written full of noise.
- * (That the frames are right is tests/e2e/test_ps_stacks.py's business, where the interpreter itself says them.)
+ * (That the frames are right is tests/command/test_ps_stacks.py's business, where the interpreter itself says them.)
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""F21: training with CUDA graphs, where a rank does not launch its graph."""
-import faults
-import job
-
-job.need_root()
-rng, _ = job.seed()
-for _ in range(job.TRIALS):
-    faults.hang("hang", "missing_enter", rng, ["--graph", rng.choice(("step", "layers")), "--layout", "tp=2,dp=4"])

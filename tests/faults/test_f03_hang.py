@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""F3: one rank sleeps, or spins, and never enters an operation; in one communicator (nested groups: F6)."""
+import sys
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+import faults
+import job
+
+job.need_root()
+rng, _ = job.seed()
+for _ in range(job.TRIALS):
+    faults.hang("hang", "missing_enter", rng)
+faults.hang_busy(rng)
