@@ -82,11 +82,17 @@ bool finding_kind_exits(enum finding_kind kind)
 	return (unsigned int)kind < FINDING_KIND_MAX && kinds[kind].exits;
 }
 
-uint64_t finding_key(enum finding_kind kind, uint64_t a, uint64_t b, uint64_t c)
+uint64_t finding_key(enum finding_kind kind, const struct subject *s, const char *stage, uint64_t what, uint64_t which)
 {
-	uint64_t h = hash_mix(hash_mix(hash_mix(hash_mix(0, kind), a), b), c);
+	uint64_t h = hash_text(hash_mix(subject_hash(s), kind), stage);
 
+	h = hash_mix(hash_mix(h, what), which);
 	return h ? h : 1;
+}
+
+void finding_identify(struct finding *f, const char *stage, uint64_t what, uint64_t which)
+{
+	f->key = finding_key(f->kind, &f->subject, stage, what, which);
 }
 
 static struct evidence *evidence_add(struct finding *f, enum evidence_id id)

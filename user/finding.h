@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "subject.h"
 
 /* kinds and classes: name, then for kinds whether one changes the exit code. schemas/incident.schema.json lists the
  * same. */
@@ -117,7 +118,7 @@ enum hang_class {
 };
 
 #define FINDING_RANKS_MAX 16 /* named; n_ranks_all counts the rest, too */
-#define FINDING_NO_NODE (~0u)
+#define FINDING_NO_NODE SUBJECT_NO_NODE
 #define FINDING_EVIDENCE_MAX 28
 
 struct evidence {
@@ -129,11 +130,12 @@ struct evidence {
 };
 
 struct finding {
-	uint64_t key;           /* same fault, same key, from tick to tick: finding_key() */
+	uint64_t key;           /* same fault, same key, from tick to tick: finding_identify() */
 	uint64_t caused_by_key; /* key of the finding this one is a consequence of, 0 none */
 	enum finding_kind kind;
 	enum hang_class class;
 	enum finding_cause cause;
+	struct subject subject;                /* what it is about; every detector sets it */
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
 	int n_ranks_all;                       /* of them, named or not */
 	uint32_t pids[FINDING_RANKS_MAX],
@@ -171,8 +173,11 @@ const char *cause_name(enum finding_cause cause); /* as JSON has it; "" none */
 const char *finding_cause_shown(const struct finding *f);
 bool finding_kind_exits(enum finding_kind kind); /* true: exit code 1 */
 
-/* Key of a fault from its parts (kind, class-independent object ids); never 0. */
-uint64_t finding_key(enum finding_kind kind, uint64_t a, uint64_t b, uint64_t c);
+/* Sets the key, from kind, subject, and what tells findings of this kind about one subject apart: `stage`, the name of
+ * the detector or of a stage of it, `what` (which fault) and `which` (operation, begin). The first two come first. */
+void finding_identify(struct finding *f, const char *stage, uint64_t what, uint64_t which);
+/* That key, of a finding that is not there, or may not be; never 0. */
+uint64_t finding_key(enum finding_kind kind, const struct subject *s, const char *stage, uint64_t what, uint64_t which);
 /* Append evidence; silently drops past FINDING_EVIDENCE_MAX (the first are the important ones), and a text that is
  * empty or NULL. An id of the other type is dropped too. */
 void finding_note(struct finding *f, enum evidence_id id, double number);

@@ -15,7 +15,9 @@ renamed.json maps names that were changed since, and nothing else:
     VIEW -> KIND or "*" -> {"keys": {old: new}, "values": {key: {old: new}}}
 A key below another has a dotted path ("evidence.n_waiting"). Paths and kinds are those of the kept lines, before any
 renaming; a kind's own entry wins over "*". Only whole strings can be renamed as values: a number, a list or a part of
-a text cannot.
+a text cannot. And it lists keys that were added since, with all that is below them:
+    VIEW -> KIND or "*" -> {"added": [key, ...]}
+One of them may be new in today's output. Where the kept line has it, too, it is compared as any other.
 """
 import argparse
 import glob
@@ -76,6 +78,15 @@ def names_of(table, view, kind):
     return keys, values
 
 
+def is_added(key, old, table, view, kind):
+    """A key of today's output that the table lists as added, or what is below it, and that the kept line lacks."""
+    names = [n for k in ("*", kind) for n in table.get(view, {}).get(k, {}).get("added", [])]
+
+    def below(path, name):
+        return path == name or path.startswith(name + ".")
+    return any(below(key, n) and not any(below(o, n) for o in old) for n in names)
+
+
 def check_table(table):
     """What is no renaming: values that are no strings, two names that become one."""
     for view, kinds in table.items():
@@ -110,7 +121,8 @@ def line_differences(i, before, after, table, view):
         yield f"{which}: {'only before: ' + before if before else 'only after: ' + after}"
         return
     old, new = renamed(json.loads(before), table, view), flat(json.loads(after))
-    for key in [*old, *(k for k in new if k not in old)]:
+    kind = json.loads(before).get("kind")
+    for key in [*old, *(k for k in new if k not in old and not is_added(k, old, table, view, kind))]:
         # as text: 1, 1.0 and true are equal in Python
         a, b = (json.dumps(x[key]) if key in x else "(no such key)" for x in (old, new))
         if a != b:

@@ -86,6 +86,26 @@ def check_planted():
         check(code == 1 and "nothing is kept" in out, "an expectation that is missing")
 
 
+def check_added():
+    """Keys that are listed may be new, and those below them; no other key, and no value of a kept key."""
+    kept = {"kind": "hang", "t_ns": 5, "evidence": {"old": 1}}
+    today = {**kept, "subject": {"type": "rank", "rank": 3}, "severity": "page"}
+
+    def differ(before, after, added, kind="*"):
+        before, after = ([json.dumps(before)], 1), ([json.dumps(after)], 1, "")
+        return compare.differences("findings", before, after, {"findings": {kind: {"added": added}}})
+    check(len(differ(kept, today, [])) == 3, "no key is listed")
+    check(not differ(kept, today, ["subject", "severity"]), "keys that may be new")
+    check(not differ(kept, today, ["subject", "severity"], "hang"), "keys that may be new in one kind")
+    check(len(differ(kept, today, ["subject", "severity"], "link")) == 3, "keys that may be new in another kind")
+    check(len(differ(kept, today, ["subject"])) == 1, "one of two is listed")
+    check(len(differ(kept, {**today, "subjects": 1}, ["subject", "severity"])) == 1, "a name that begins alike")
+    check(len(differ(kept, {**today, "t_ns": 6}, ["subject", "severity", "t_ns"])) == 1, "a kept key's value")
+    old = {**today, "subject": {"type": "rank"}}
+    check(len(differ(old, today, ["subject", "severity"])) == 1, "a key below one that the kept line has")
+    check(len(differ({**kept, "severity": "page"}, kept, ["severity"])) == 1, "a kept key that is gone")
+
+
 def check_names():
     """The table of renamings maps names, for one kind or for all, and nothing else."""
     row = {"kind": "hang", "class": "stopped", "t_ns": 5, "evidence": {"old": 1, "state": "stopped"}}
@@ -117,5 +137,6 @@ def check_names():
 check_roots()
 check_all()
 check_planted()
+check_added()
 check_names()
 sys.exit(1 if failed else 0)

@@ -18,4 +18,14 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t v)
 	return h ^ (h >> 33);
 }
 
+/* The same for a text, by its content; NULL differs from "". */
+static inline uint64_t hash_text(uint64_t h, const char *text)
+{
+	uint64_t one = 0xcbf29ce484222325ull; /* FNV-1a */
+
+	for (const char *c = text; c && *c; c++)
+		one = (one ^ (unsigned char)*c) * 0x100000001b3ull;
+	return hash_mix(h, text ? one : 0);
+}
+
 #endif

@@ -41,10 +41,4 @@ void finding_list_free(struct finding_list *list);
 const char *finding_list_text(struct finding_list *list, const char *text);
 /* The finding of that kind that names this process; NULL none. For causes. */
 const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint64_t proc);
-/* Of a process, for a finding's key. */
-static inline uint64_t proc_mix(const struct proc *p)
-{
-	return p->key << 32 ^ p->key >> 32;
-}
-
 #endif

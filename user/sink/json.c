@@ -67,6 +67,91 @@ static void add_numbers(cJSON *o, const struct finding *f)
 	}
 }
 
+/* NULL: of a session with one host that of the session. */
+static const char *host_of(const struct subject *s, const struct model *m)
+{
+	const struct node *n = m->merged ? model_node(m, s->node) : NULL;
+
+	return n ? n->name : s->node == SUBJECT_NO_NODE && m->merged ? NULL : m->host;
+}
+
+static void add_number_if(cJSON *o, const char *name, double v, bool known)
+{
+	if (known)
+		cJSON_AddNumberToObject(o, name, v);
+}
+
+static void add_text_if(cJSON *o, const char *name, const char *text)
+{
+	if (text && *text)
+		add_text(o, name, text, false);
+}
+
+static void add_process(cJSON *o, const struct subject *s, const struct model *m)
+{
+	add_text_if(o, "host", host_of(s, m));
+	add_number_if(o, "rank", s->rank, s->rank >= 0);
+	add_number_if(o, "pid", (uint32_t)s->proc, s->proc);
+	add_number_if(o, "tid", s->tid, s->tid);
+}
+
+static void add_gpu(cJSON *o, const struct subject *s, const struct model *m)
+{
+	char text[24];
+
+	add_text_if(o, "host", host_of(s, m));
+	add_number_if(o, "gpu", s->gpu, s->gpu != SUBJECT_NO_GPU);
+	if (s->pci == GPU_PCI_NONE)
+		return;
+	snprintf(text, sizeof(text), "%04x:%02x:%02x", (unsigned int)(s->pci >> 16), (unsigned int)(s->pci >> 8 & 0xff),
+		 (unsigned int)(s->pci & 0xff));
+	add_text(o, "pci", text, false);
+}
+
+static void add_port(cJSON *o, const struct subject *s, const struct model *m)
+{
+	add_text_if(o, "host", s->address ? NULL : host_of(s, m));
+	add_text_if(o, "device", s->device);
+	add_number_if(o, "port", s->port, s->port);
+	add_text_if(o, "address", s->address);
+	add_text_if(o, "netdev", s->netdev);
+	add_number_if(o, "rank", s->rank, s->rank >= 0);
+}
+
+/* All ways: no ends. */
+static void add_path(cJSON *o, const struct subject *s)
+{
+	const char *const ends[] = { s->a, s->b };
+	const bool of_ranks = s->procs[0] || s->procs[1];
+	cJSON *list = of_ranks || s->a ? cJSON_AddArrayToObject(o, of_ranks ? "ranks" : "addresses") : NULL;
+
+	for (int i = 0; list && i < 2; i++)
+		cJSON_AddItemToArray(list, of_ranks ? cJSON_CreateNumber(s->ranks[i]) : cJSON_CreateString(ends[i]));
+}
+
+static void add_subject(cJSON *line, const struct subject *s, const struct model *m)
+{
+	cJSON *o = cJSON_AddObjectToObject(line, "subject");
+
+	add_text(o, "type", subject_type_name(s->type), true);
+	switch (s->type) {
+	case SUBJECT_RANK:
+	case SUBJECT_PROCESS:
+	case SUBJECT_THREAD: add_process(o, s, m); break;
+	case SUBJECT_GPU: add_gpu(o, s, m); break;
+	case SUBJECT_PORT: add_port(o, s, m); break;
+	case SUBJECT_PATH: add_path(o, s); break;
+	case SUBJECT_COMMUNICATOR:
+		add_hex(o, "comm", s->comm);
+		if (s->parent)
+			add_hex(o, "parent", s->parent);
+		break;
+	case SUBJECT_JOB: add_text_if(o, "job", s->job); break;
+	case SUBJECT_NODE: add_text_if(o, "host", host_of(s, m)); break;
+	default: break;
+	}
+}
+
 static void add_op(cJSON *o, const struct finding *f)
 {
 	add_hex(o, "comm", f->comm);
@@ -125,6 +210,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_text(o, "caused_by", i->caused_by, true);
 	add_text(o, "job", job_of(f, m), true);
 	add_text(o, "host", f->host ? f->host : m->host, true);
+	add_subject(o, &f->subject, m);
 	add_numbers(o, f);
 	add_op(o, f);
 	add_u64(o, "since_ns", f->since_ns);

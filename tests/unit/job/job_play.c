@@ -14,6 +14,7 @@ static void note(struct verdicts *v, const struct finding *f, uint64_t now_ns)
 {
 	struct seen_finding *s = NULL;
 
+	assert(f->key && f->subject.type != SUBJECT_NONE);
 	for (size_t i = 0; i < v->n; i++)
 		if (v->all[i].f.key == f->key)
 			s = &v->all[i];

@@ -167,7 +167,8 @@ static struct incident hang_of(struct fixture *f)
 				     .seq = 1842,
 				     .peer = -1,
 				     .since_ns = f->m.now_ns,
-				     .confidence = 0.9712345 } };
+				     .confidence = 0.9712345,
+				     .subject = subject_rank(2, f->procs[2].key) } };
 
 	finding_add_rank(&i.f, 2, f->procs[2].tgid);
 	finding_note(&i.f, EVIDENCE_N_WAITING, 2);
@@ -280,6 +281,57 @@ static void test_json(void **state)
 	snprintf(command, sizeof(command),
 		 "! command -v python3 >/dev/null || python3 -m json.tool --json-lines %s >/dev/null", path);
 	assert_int_equal(system(command), 0);
+}
+
+static void test_json_subject(void **state)
+{
+	const struct {
+		struct subject s;
+		const char *json;
+	} cases[] = {
+		{ subject_rank(3, 77), "{\"type\":\"rank\",\"host\":\"node-a\",\"rank\":3,\"pid\":77}" },
+		{ subject_rank(3, 0), "{\"type\":\"rank\",\"host\":\"node-a\",\"rank\":3}" },
+		{ subject_ranks(9), "{\"type\":\"ranks\"}" },
+		{ subject_process(-1, 77), "{\"type\":\"process\",\"host\":\"node-a\",\"pid\":77}" },
+		{ subject_thread(3, 77, 78),
+		  "{\"type\":\"thread\",\"host\":\"node-a\",\"rank\":3,\"pid\":77,\"tid\":78}" },
+		{ subject_gpu(0, 0, 0x10b2c),
+		  "{\"type\":\"gpu\",\"host\":\"node-a\",\"gpu\":0,\"pci\":\"0001:0b:2c\"}" },
+		{ subject_gpu(0, 4, GPU_PCI_NONE), "{\"type\":\"gpu\",\"host\":\"node-a\",\"gpu\":4}" },
+		{ subject_port(0, "mlx5_0", 1, 3, 77),
+		  "{\"type\":\"port\",\"host\":\"node-a\",\"device\":\"mlx5_0\",\"port\":1,\"rank\":3}" },
+		{ subject_address("10.0.0.1", "eth0"),
+		  "{\"type\":\"port\",\"address\":\"10.0.0.1\",\"netdev\":\"eth0\"}" },
+		{ subject_path("10.0.0.1", "10.0.0.2"),
+		  "{\"type\":\"path\",\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"]}" },
+		{ subject_path(NULL, NULL), "{\"type\":\"path\"}" },
+		{ subject_path_of_ranks(3, 77, 0, 78), "{\"type\":\"path\",\"ranks\":[3,0]}" },
+		{ subject_comm(0xabc, 0), "{\"type\":\"communicator\",\"comm\":\"0x0000000000000abc\"}" },
+		{ subject_comm(0, 0xabc),
+		  "{\"type\":\"communicator\",\"comm\":null,\"parent\":\"0x0000000000000abc\"}" },
+		{ subject_job("llama"), "{\"type\":\"job\",\"job\":\"llama\"}" },
+		{ subject_job(NULL), "{\"type\":\"job\"}" },
+		{ subject_node(SUBJECT_NO_NODE), "{\"type\":\"node\",\"host\":\"node-a\"}" },
+	};
+	char expected[200];
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct incident one;
+
+		fixture_open(&f, &sink_json);
+		one = hang_of(&f);
+		one.f.subject = cases[i].s;
+		fixture_incident(&f, one);
+		assert_int_equal(sink_json.close(f.sink, &f.m), 0);
+		text = file_text();
+		snprintf(expected, sizeof(expected), ",\"subject\":%s,\"ranks\":[2],", cases[i].json);
+		if (!strstr(text, expected))
+			fail_msg("%s is not in %s", expected, text);
+		free(text);
+	}
 }
 
 static void test_ops(void **state)
@@ -451,10 +503,9 @@ static int remove_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),     cmocka_unit_test(test_pb_scalars),
-		cmocka_unit_test(test_pb_nested), cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_json),      cmocka_unit_test(test_ops),
-		cmocka_unit_test(test_terminal),  cmocka_unit_test(test_terminal_budget),
+		cmocka_unit_test(test_table), cmocka_unit_test(test_pb_scalars), cmocka_unit_test(test_pb_nested),
+		cmocka_unit_test(test_utf8),  cmocka_unit_test(test_json),       cmocka_unit_test(test_json_subject),
+		cmocka_unit_test(test_ops),   cmocka_unit_test(test_terminal),   cmocka_unit_test(test_terminal_budget),
 		cmocka_unit_test(test_full),
 	};
 

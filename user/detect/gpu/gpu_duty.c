@@ -308,7 +308,8 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 		if (!f)
 			return -ENOMEM;
 		f->kind = FINDING_STRAGGLER;
-		f->key = finding_key(f->kind, p->key, j->slow[r].since_ns, 2);
+		f->subject = subject_rank(proc_rank(p), p->key);
+		finding_identify(f, "gpu_duty", 0, j->slow[r].since_ns);
 		f->since_ns = j->slow[r].since_ns;
 		f->confidence = 0.9;
 		finding_add_rank(f, proc_rank(p), p->key);

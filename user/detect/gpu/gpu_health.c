@@ -284,7 +284,8 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_GPU_HEALTH;
-	f->key = finding_key(f->kind, gpu_id(g), fault, o->since_ns);
+	f->subject = subject_gpu(g->node->number, g->index, g->pci);
+	finding_identify(f, "gpu_health", fault, o->since_ns);
 	f->node = g->node->number;
 	f->cause = faults[fault].cause;
 	f->since_ns = o->since_ns;
@@ -313,7 +314,8 @@ static int silence_report(const struct model *m, const struct node *n, struct fi
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_GPU_HEALTH;
-	f->key = finding_key(f->kind, (uint64_t)n->number << 32 | ~0u, FAULT_SILENT, n->gpus.driver_ns);
+	f->subject = subject_node(n->number);
+	finding_identify(f, "gpu_health", FAULT_SILENT, n->gpus.driver_ns);
 	f->cause = faults[FAULT_SILENT].cause;
 	f->node = n->number;
 	f->since_ns = n->gpus.driver_ns;

@@ -75,6 +75,13 @@ static void ranks_add(struct finding *f, const struct model *m, const struct nod
 			gpu_ranks_add(f, m, g);
 }
 
+static struct subject subject_of(const struct node *n, const struct xid *x, const struct gpu *g)
+{
+	if (x->of_switch || x->pci == GPU_PCI_NONE)
+		return subject_node(n->number);
+	return subject_gpu(n->number, g ? g->index : SUBJECT_NO_GPU, x->pci);
+}
+
 static int report(const struct model *m, const struct node *n, const struct xid *x, struct finding_list *found)
 {
 	const struct gpu *g = node_gpu_at(n, x->pci);
@@ -84,7 +91,8 @@ static int report(const struct model *m, const struct node *n, const struct xid 
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_XID;
-	f->key = finding_key(f->kind, proc_key(n->number, x->number), x->pci, x->ts_ns);
+	f->subject = subject_of(n, x, g);
+	finding_identify(f, "xid", x->number, x->ts_ns);
 	f->node = n->number;
 	f->cause = severities[row->severity];
 	f->since_ns = x->ts_ns;

@@ -239,6 +239,18 @@ static struct finding *finding_of(struct finding_list *found, uint64_t key)
 	return NULL;
 }
 
+static struct subject init_subject(const struct birth *b)
+{
+	return subject_comm(b->id_hash, b->parent ? b->parent->hash : 0);
+}
+
+static uint64_t init_finding_key(enum finding_kind kind, const struct birth *b)
+{
+	struct subject s = init_subject(b);
+
+	return finding_key(kind, &s, "init", b->kind, b->nth);
+}
+
 static struct finding *init_finding(const struct model *m, const struct birth *b, enum finding_kind kind,
 				    struct finding_list *found)
 {
@@ -248,7 +260,8 @@ static struct finding *init_finding(const struct model *m, const struct birth *b
 		return NULL;
 	f->kind = kind;
 	f->class = HANG_INIT;
-	f->key = finding_key(kind, comm_init_key(b), 0, 2000);
+	f->subject = init_subject(b);
+	f->key = init_finding_key(kind, b);
 	f->comm = b->id_hash; /* of a Split: not known before it is made */
 	f->since_ns = comm_init_since_ns(b);
 	f->confidence = m->last_loss_ns && m->last_loss_ns + 10000000000ull > f->since_ns ? 0.4 : 0.95;
@@ -270,7 +283,7 @@ static enum finding_cause cause_of(enum activity what)
 static int report_rank(const struct model *m, const struct proc *p, const struct pending *pend,
 		       const struct rank_activity *a, enum finding_kind kind, struct finding_list *found)
 {
-	struct finding *f = finding_of(found, finding_key(kind, pend->seq, 0, 2000));
+	struct finding *f = finding_of(found, init_finding_key(kind, pend->birth));
 	const struct finding *cause = a->what == ACTIVITY_BLOCKED
 					      ? finding_list_of(found, FINDING_D_STATE, a->task->proc->key)
 				      : a->what == ACTIVITY_STOPPED ? finding_list_of(found, FINDING_STOPPED, p->key)
@@ -400,7 +413,8 @@ static int outside_report_rank(const struct model *m, const struct comm *c, cons
 	f->comm = c->hash;
 	f->since_ns = since;
 	f->confidence = CONFIDENCE_OUTSIDE;
-	f->key = finding_key(f->kind, c->hash ^ proc_mix(p), 0, 2000);
+	f->subject = subject_rank(p->rank, p->key);
+	finding_identify(f, "init_outside", 0, c->hash);
 	f->caused_by_key = blocked ? blocked->key : 0;
 	finding_add_rank(f, p->rank, p->key);
 	outside_note(f, m, c, &a, found);

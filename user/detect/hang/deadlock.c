@@ -195,7 +195,8 @@ static int cycle_report(const struct model *m, const struct wait_cycle *c, uint6
 	f->kind = FINDING_HANG;
 	f->class = HANG_DEADLOCK;
 	f->cause = CAUSE_ORDER;
-	f->key = finding_key(FINDING_HANG, fingerprint, 0, 3000);
+	f->subject = subject_ranks(fingerprint);
+	finding_identify(f, "deadlock", 0, 0);
 	f->caused_by_key = mismatch_key(found, c);
 	f->comm = comm_of(&c->hops[0]);
 	f->has_op = op_of(&c->hops[0].in, &f->op);

@@ -165,7 +165,8 @@ static int report(const struct model *m, const struct comm *c, struct checked *k
 		return n < 2 ? 0 : -ENOMEM;
 	right = right_one(v, n, &confidence);
 	f->kind = FINDING_MISMATCH;
-	f->key = finding_key(f->kind, c->hash, k->open_seq, k->space);
+	f->subject = subject_comm(c->hash, 0);
+	finding_identify(f, "mismatch", k->space, k->open_seq);
 	f->has_op = true;
 	f->comm = c->hash;
 	f->op = v[right == 1].op->kind;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "base/hash.h"
 #include "detect/rank/call_site.h"
 #include "detect/hang/p2p.h"
 #include "detect/phrase.h"
@@ -205,13 +206,15 @@ static double confidence_of(const struct model *m, const struct culprit *c)
 	return conf;
 }
 
-/* The same for every class: what began as a sleeper and then died is one finding. */
-static uint64_t pending_key(const struct culprit *c)
+void pending_identify(struct finding *f, const struct proc *p, const struct comm *c, uint64_t what, uint64_t seq)
 {
-	const struct pending *l = &c->pending;
-	uint64_t what = l->space >= 0 ? (uint64_t)l->space : 16 + 2 * (uint64_t)l->peer + (l->kind == OP_RECV);
+	f->subject = subject_rank(proc_rank(p), p->key);
+	finding_identify(f, "pending", what, hash_mix(hash_mix(0, c->hash), seq));
+}
 
-	return finding_key(c->kind, l->member->comm->hash ^ proc_mix(c->proc), l->seq, what);
+static uint64_t what_is_pending(const struct pending *l)
+{
+	return l->space >= 0 ? (uint64_t)l->space : 16 + 2 * (uint64_t)l->peer + (l->kind == OP_RECV);
 }
 
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
@@ -221,7 +224,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (!f)
 		return -ENOMEM;
 	f->kind = c->kind;
-	f->key = pending_key(c);
+	pending_identify(f, c->proc, c->pending.member->comm, what_is_pending(&c->pending), c->pending.seq);
 	f->class = c->class;
 	f->cause = c->cause;
 	set_op(f, &c->pending);

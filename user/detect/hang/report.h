@@ -10,6 +10,9 @@
 #include "detect/hang/classify.h"
 
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found); /* 0 or -ENOMEM */
+/* Subject and key of what a rank has pending: the same for every class, so that what began as a sleeper and then died
+ * is one finding. The kind comes first. `what`: SEQ_*, or a number past these for one side of one pair's transfers. */
+void pending_identify(struct finding *f, const struct proc *p, const struct comm *c, uint64_t what, uint64_t seq);
 /* Evidence of who waits, where that is known by counters: all members that are seen. */
 void comm_waiting_note(struct finding *f, struct finding_list *found, const struct comm *c);
 

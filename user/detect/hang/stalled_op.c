@@ -63,7 +63,8 @@ static void transfer_fill(struct finding *f, const struct stalled_transfer *t)
 	f->peer = -1;
 	f->since_ns = t->since_ns;
 	f->confidence = t->culprit ? CONFIDENCE_RANK : CONFIDENCE_LINK;
-	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 2000);
+	f->subject = subject_comm(f->comm, 0);
+	finding_identify(f, "stalled_transfer", 0, f->seq);
 	if (t->culprit)
 		finding_add_rank(f, proc_rank(t->culprit->proc), t->culprit->proc->key);
 }
@@ -225,7 +226,8 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 	f->op = op->kind;
 	f->seq = op->seq;
 	f->since_ns = since_ns;
-	f->key = finding_key(FINDING_HANG, f->comm, f->seq, 1000);
+	f->subject = subject_comm(f->comm, 0);
+	finding_identify(f, "all_entered", 0, f->seq);
 	f->confidence = op->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE_ENTERED;
 	if (crashed_ns(m, c))
 		name_dead(f, m, c);

@@ -140,7 +140,7 @@ int unread_report(const struct model *m, struct finding_list *found)
 	f->seq = c->highest_seq[SEQ_COLL] - 1;
 	f->since_ns = only_one_unread_since(c);
 	f->confidence = CONFIDENCE_UNREAD;
-	f->key = finding_key(FINDING_HANG, c->hash ^ proc_mix(p), f->seq, SEQ_COLL);
+	pending_identify(f, p, c, SEQ_COLL, f->seq);
 	finding_add_rank(f, proc_rank(p), p->key);
 	cause = finding_list_of(found, FINDING_D_STATE, p->key);
 	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
@@ -243,7 +243,8 @@ static struct finding *finding_of(const struct absent *a, enum finding_kind kind
 		return NULL;
 	f->kind = kind;
 	f->comm = a->comm->hash;
-	f->key = finding_key(kind, a->comm->hash, a->ranks[0], 4000);
+	f->subject = a->n == 1 ? subject_rank(a->ranks[0], 0) : subject_ranks(a->ranks[0]);
+	finding_identify(f, "absent", 0, a->comm->hash);
 	for (int i = 0; i < a->n; i++)
 		finding_add_rank(f, a->ranks[i], 0);
 	finding_note(f, EVIDENCE_COMM_SIZE, a->comm->nranks);

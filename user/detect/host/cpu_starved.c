@@ -95,7 +95,8 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_CPU_STARVED;
-	f->key = finding_key(f->kind, first->key, 0, 0);
+	f->subject = subject_job(first->job);
+	finding_identify(f, "cpu_starved", 0, 0);
 	f->cause = CAUSE_CGROUP_QUOTA;
 	f->since_ns = since_ns;
 	f->confidence = 0.95;

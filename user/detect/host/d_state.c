@@ -29,9 +29,16 @@ static bool waits_mmap_lock(const struct task *t)
 	       !strstr(t->kernel_stack, "page_mkwrite");
 }
 
+static struct subject subject_of(const struct task *t)
+{
+	return subject_thread(proc_rank(t->proc), t->proc->key, t->tid);
+}
+
 static uint64_t wait_key(const struct task *t)
 {
-	return finding_key(FINDING_D_STATE, proc_key(t->tgid, t->tid) ^ t->proc->key >> 32, t->blocked_since_ns, 0);
+	struct subject s = subject_of(t);
+
+	return finding_key(FINDING_D_STATE, &s, "d_state", 0, t->blocked_since_ns);
 }
 
 static enum finding_cause cause_of(const struct task *t)
@@ -103,6 +110,7 @@ static int wait_report(const struct model *m, const struct task *t, struct findi
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_D_STATE;
+	f->subject = subject_of(t);
 	f->key = wait_key(t);
 	f->caused_by_key = cause ? wait_key(cause) : 0;
 	f->cause = cause_of(t);

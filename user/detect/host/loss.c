@@ -32,7 +32,8 @@ static int loss_tick(void *state, const struct model *m, struct finding_list *fo
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_LOST_EVENTS;
-	f->key = finding_key(f->kind, s->since_ns, 0, 0);
+	f->subject = subject_node(SUBJECT_NO_NODE);
+	finding_identify(f, "loss", 0, s->since_ns);
 	f->since_ns = s->since_ns;
 	f->confidence = 1;
 	finding_note(f, EVIDENCE_LOST_RECORDS, m->lost - s->before);

@@ -69,7 +69,8 @@ static void fill(struct finding *f, const struct model *m, const struct starving
 	}
 	f->since_ns = one->since_ns;
 	f->confidence = CONFIDENCE;
-	f->key = finding_key(f->kind, f->comm, mb->proc->key, 2000);
+	f->subject = subject_rank(proc_rank(mb->proc), mb->proc->key);
+	finding_identify(f, "proxy_starved", 0, f->comm);
 	finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
 	if (one->hang)
 		finding_note(f, EVIDENCE_N_WAITING, mb->comm->nranks - 1);

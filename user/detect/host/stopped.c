@@ -66,6 +66,7 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_STOPPED;
+	f->subject = subject_process(proc_rank(p), p->key);
 	f->key = key;
 	f->cause = CAUSE_STOPPED;
 	f->since_ns = since;
@@ -84,7 +85,8 @@ static int stopped_tick(void *state, const struct model *m, struct finding_list 
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
 		uint64_t since = p->dead || p->is_child || proc_rank(p) < 0 ? 0 : stopped_since(p);
-		uint64_t key = finding_key(FINDING_STOPPED, p->key, since, 0);
+		struct subject subject = subject_process(proc_rank(p), p->key);
+		uint64_t key = finding_key(FINDING_STOPPED, &subject, "stopped", 0, since);
 
 		if (!since || (!is_open(s, key) && (m->now_ns < since + GRACE_NS || rank_pending(m, p, &pending))))
 			continue;

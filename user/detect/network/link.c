@@ -72,7 +72,8 @@ struct one {
 }; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
-	uint64_t id;      /* its node and its index there */
+	const struct port *port; /* kept by its node for good */
+	struct subject subject;
 	uint64_t n_looks; /* looked at */
 	bool was_up;
 	uint64_t down_since_ns, up_since_ns, n_downs;
@@ -92,16 +93,16 @@ struct link_state {
 
 static struct watched *watched_of(struct link_state *s, const struct port *p)
 {
-	uint64_t id = (uint64_t)p->node->number << 32 | p->index;
 	struct watched *w;
 
 	for (w = s->all; w; w = w->next)
-		if (w->id == id)
+		if (w->port == p)
 			return w;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	w->id = id;
+	w->port = p;
+	w->subject = subject_port(p->node->number, p->device, p->number, -1, 0);
 	w->next = s->all;
 	s->all = w;
 	return w;
@@ -368,7 +369,7 @@ static bool is_told(const struct model *m, const struct one *o, int f)
 
 static uint64_t key_of(enum finding_kind kind, const struct watched *w, int fault)
 {
-	return finding_key(kind, w->id, fault + 1000, w->faults[fault].since_ns);
+	return finding_key(kind, &w->subject, "link", fault, w->faults[fault].since_ns);
 }
 
 /* A port of this node that sends what is lost, where this one sees no more of it than gaps: it is the far end, or one
@@ -401,6 +402,7 @@ static int report(struct link_state *s, const struct model *m, const struct port
 		return 0;
 	}
 	f->kind = use == LINK_USE_NONE || fault == FAULT_CONGESTION ? FINDING_OBSERVATION : FINDING_LINK;
+	f->subject = w->subject;
 	f->key = key_of(f->kind, w, fault);
 	f->caused_by_key = fault == FAULT_LOSS ? sender_key(s, m, p, w) : 0;
 	f->cause = faults[fault].cause;

@@ -105,10 +105,14 @@ static const struct proc *dead_before(const struct model *m, const struct group 
 
 static void port_note(struct finding *f, const struct qp *q)
 {
+	const struct proc *who = q->proc;
+
 	finding_note_text(f, EVIDENCE_DEVICE, *q->device ? q->device : "unknown");
+	f->subject = subject_port(who->node->number, q->device, q->port, proc_rank(who), who->key);
 	for (const struct port *p = q->proc->node->ports; p; p = p->next) {
 		if (p->device != q->device || (q->port && p->number != q->port))
 			continue;
+		f->subject.port = p->number;
 		finding_note(f, EVIDENCE_PORT, p->number);
 		if (*p->netdev)
 			finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
@@ -141,10 +145,10 @@ static int report(const struct model *m, const struct group *g, struct finding_l
 	f->cause = dead ? CAUSE_PEER_GONE : faults[g->fault].cause;
 	f->peer = -1;
 	f->since_ns = g->since_ns;
-	f->key = finding_key(f->kind, g->proc->key, g->first->qpn, 4000 + g->fault);
 	f->caused_by_key = dead ? 0 : cause;
 	f->confidence = g->fault == FAULT_STATE ? 0.6 : 0.8;
 	port_note(f, g->first);
+	finding_identify(f, "qp_error", g->fault, g->first->qpn);
 	finding_note(f, EVIDENCE_RANK_USING, proc_rank(g->proc));
 	if (dead)
 		finding_note(f, EVIDENCE_RANK_DEAD, proc_rank(dead));

@@ -261,6 +261,18 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 		"compare the rate and the errors of both ends' ports and the switch's; test the pair alone (ib_write_bw)");
 }
 
+static struct subject subject_of(const struct model *m, const struct verdict *v)
+{
+	const struct proc *from = v->slow->from->proc, *to = v->slow->to->proc, *who;
+	const struct port *p;
+
+	if (!v->port)
+		return subject_path_of_ranks(proc_rank(from), from->key, proc_rank(to), to->key);
+	who = v->port->proc;
+	p = port_of(m, v->port);
+	return subject_port(who->node->number, p ? p->device : "", p ? p->number : 0, proc_rank(who), who->key);
+}
+
 static int report(const struct model *m, const struct told *t, const struct verdict *v, struct finding_list *found)
 {
 	bool shared =
@@ -278,7 +290,8 @@ static int report(const struct model *m, const struct told *t, const struct verd
 	f->comm = t->comm->hash;
 	f->peer = -1;
 	f->since_ns = t->since_ns;
-	f->key = finding_key(f->kind, t->comm->hash, t->since_ns, shared ? 3001 : 3000);
+	f->subject = subject_of(m, v);
+	finding_identify(f, "slow_link", t->comm->hash, t->since_ns);
 	f->caused_by_key = cause;
 	f->confidence = v->port ? CONFIDENCE_PORT : CONFIDENCE_LINK;
 	evidence_add(f, m, v);

@@ -92,7 +92,8 @@ static bool has_rank_before(const struct model *m, uint32_t end, const struct tc
 	return false;
 }
 
-static void ranks_note(struct telling *t, struct finding *f, const char *address)
+/* And the name of the address's netdev; "" not known. */
+static const char *ranks_note(struct telling *t, struct finding *f, const char *address)
 {
 	const char *netdev = "";
 	char ranks[256] = "";
@@ -109,6 +110,7 @@ static void ranks_note(struct telling *t, struct finding *f, const char *address
 		finding_note_text(f, EVIDENCE_NETDEV, netdev);
 	if (*ranks)
 		finding_note_text(f, EVIDENCE_RANKS_USING, finding_list_text(t->found, ranks));
+	return netdev;
 }
 
 static void connection_note(struct telling *t, struct finding *f, const struct tcp_connection *c)
@@ -137,10 +139,13 @@ static void place_note(struct telling *t, struct finding *f, const struct tcp_pl
 	finding_note_text(f, EVIDENCE_TRANSPORT, "tcp");
 	if (p->address) {
 		finding_note_text(f, EVIDENCE_ADDRESS, p->address);
-		ranks_note(t, f, p->address);
+		f->subject = subject_address(p->address, ranks_note(t, f, p->address));
 	} else if (!p->everywhere) {
 		finding_note_text(f, EVIDENCE_ADDRESS_A, p->pair->a);
 		finding_note_text(f, EVIDENCE_ADDRESS_B, p->pair->b);
+		f->subject = subject_path(p->pair->a, p->pair->b);
+	} else {
+		f->subject = subject_path(NULL, NULL);
 	}
 	finding_note(f, EVIDENCE_PATHS, p->n_pairs);
 }
@@ -236,22 +241,6 @@ static bool is_observation(enum tcp_fault f)
 	return f == TCP_FAULT_MARKS || f == TCP_FAULT_NOT_READ || f == TCP_FAULT_BUFFER;
 }
 
-static uint64_t text_hash(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	while (*s)
-		h = (h ^ (unsigned char)*s++) * 0x100000001b3ull;
-	return h;
-}
-
-static uint64_t place_hash(const struct tcp_place *p)
-{
-	if (p->everywhere)
-		return 1;
-	return p->address ? text_hash(p->address) : text_hash(p->pair->a) * 31 + text_hash(p->pair->b);
-}
-
 static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault fault)
 {
 	struct finding *f = finding_list_add(t->found);
@@ -264,8 +253,8 @@ static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault f
 	f->cause = busy ? CAUSE_CONGESTION : faults[fault].cause;
 	f->since_ns = p->since_ns;
 	f->confidence = fault == TCP_FAULT_SLOW && !p->address ? CONFIDENCE_ALONE : faults[fault].confidence;
-	f->key = finding_key(f->kind, place_hash(p), 2000 + (busy ? TCP_FAULT_MARKS : fault), p->since_ns);
 	place_note(t, f, p);
+	finding_identify(f, "tcp", busy ? TCP_FAULT_MARKS : fault, p->since_ns);
 	figures_note(t, f, p->pair, fault);
 	if (others >= 0 && (fault == TCP_FAULT_SLOW || fault == TCP_FAULT_LOSS || fault == TCP_FAULT_STALL))
 		finding_note(f, EVIDENCE_OTHER_TRAFFIC_PERCENT, 100 * others);

@@ -226,7 +226,8 @@ static int report(const struct proc *p, const struct timed *t, struct finding_li
 		if (!f)
 			return -ENOMEM;
 		f->kind = FINDING_STRAGGLER;
-		f->key = finding_key(f->kind, p->key, t->open_since_ns, 1);
+		f->subject = subject_rank(proc_rank(p), p->key);
+		finding_identify(f, "gpu_time", 0, t->open_since_ns);
 		f->since_ns = t->first_ns;
 		f->confidence = 0.95;
 		finding_add_rank(f, proc_rank(p), p->key);

@@ -133,7 +133,8 @@ static int report(struct paced *j, const struct model *m, struct finding_list *f
 	j->explained_by = cause ? cause : j->explained_by;
 	j->series.explained = j->explained_by;
 	f->kind = FINDING_SLOW_STEP;
-	f->key = finding_key(f->kind, j->anchor, j->series.since_ns, 1);
+	f->subject = subject_job(j->job);
+	finding_identify(f, "pace", 0, j->series.since_ns);
 	f->caused_by_key = j->explained_by;
 	f->cause = CAUSE_UNKNOWN;
 	f->job = j->job;

@@ -151,7 +151,8 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 	windows_sorted(s, 0, WINDOWS, recent);
 	s->explained_by = cause ? cause : s->explained_by;
 	f->kind = FINDING_SLOW_STEP;
-	f->key = finding_key(f->kind, s->anchor, s->open_since_ns, 0);
+	f->subject = subject_job(s->job);
+	finding_identify(f, "slow_step", 0, s->open_since_ns);
 	f->caused_by_key = s->explained_by;
 	f->cause = CAUSE_GPU_OR_UNKNOWN;
 	f->job = s->job;

@@ -221,6 +221,13 @@ static int iterations_take(struct straggler *s, struct job_clock *j, const struc
 
 /* --- the verdict --- */
 
+static struct subject subject_of(const struct model *m, const struct blamed *d)
+{
+	const struct proc *p = d->n == 1 ? model_proc(m, d->procs[0]) : NULL;
+
+	return d->n == 1 ? subject_rank(p ? proc_rank(p) : -1, d->procs[0]) : subject_ranks(d->key);
+}
+
 static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
 {
 	double share = recent_mean(j, d->share);
@@ -231,7 +238,8 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_STRAGGLER;
-	f->key = finding_key(f->kind, d->key, d->open_since_ns, 0);
+	f->subject = subject_of(m, d);
+	finding_identify(f, "straggler", 0, d->open_since_ns);
 	f->cause = d->cause ? d->cause : CAUSE_GPU_OR_UNKNOWN;
 	f->since_ns = d->open_since_ns;
 	f->confidence = one >= 0 ? 0.95 : 0.95 / d->n;
