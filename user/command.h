@@ -10,7 +10,8 @@ enum exit_code {
 	EXIT_FINDING = 1, /* finding(s), or a failed device */
 	EXIT_USAGE = 2,
 	EXIT_UNSUPPORTED = 3, /* privilege, device or kernel feature missing; not in the host's pid namespace */
-	EXIT_INTERNAL = 4,
+	EXIT_OUTPUT = 4,      /* an output could not be written whole */
+	EXIT_INTERNAL = 4,    /* ranktrace itself failed */
 };
 
 #define RANKTRACE_VERSION "0.1.0"

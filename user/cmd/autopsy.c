@@ -73,6 +73,8 @@ static void arguments_check(struct argp_state *state, const struct autopsy_args 
 		argp_error(state, "--merge reads files: --pid, --job and --raw belong to the autopsy on each host");
 	if (!a->merge && a->n_files)
 		argp_error(state, "no arguments expected; --pid PID or --job JOB select what to sample");
+	if (a->json && outputs_take_stdout(&a->outputs))
+		argp_error(state, "--json and -o - both want standard output");
 	if (a->raw && (a->json || a->outputs.n))
 		argp_error(state, "--raw only records; without it, -o FILE.rtr records beside the verdict");
 }
@@ -176,7 +178,7 @@ static void readers_free(struct reader **readers, size_t n)
 static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t n, struct pipeline *p)
 {
 	struct autopsy_result r = {};
-	int err = autopsy_run(&a->cfg, readers, n, p, &r), out = outputs_errors_say(p);
+	int err = autopsy_run(&a->cfg, readers, n, p, &r);
 
 	if (err) {
 		log_error("sampling the job: %s", strerror(-err));
@@ -185,41 +187,34 @@ static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t
 	limits_say(&r);
 	log_info("%d processes, %d communicators found in %.2f s, sampled for %.2f s", r.n_procs, r.n_comms,
 		 r.found_ns / 1e9, r.sampled_ns / 1e9);
-	return out ? EXIT_INTERNAL : exit_code(&r, p, a->raw);
+	return exit_code(&r, p, a->raw);
 }
 
 static int outputs_begin(const struct autopsy_args *a, struct pipeline *p)
 {
-	int err;
+	struct outputs raw = { .paths = { a->raw }, .n = 1, .all_recordings = true };
 
-	if (!a->raw)
-		return outputs_open(p, a->json ? "json" : "autopsy", &a->outputs);
-	err = pipeline_add_recording(p, a->raw);
-	if (err)
-		log_error("%s: %s", a->raw, strerror(-err));
-	return err;
+	return a->raw ? outputs_open(p, NULL, &raw) : outputs_open(p, a->json ? "json" : "autopsy", &a->outputs);
 }
 
 /* Needs no privilege and no host: reads files only. */
 static int merge(const struct autopsy_args *a)
 {
 	struct pipeline *p = pipeline_new();
-	int code = EXIT_USAGE, err;
+	int code;
 
 	if (!p) {
 		log_error("starting: %s", strerror(ENOMEM));
 		return EXIT_INTERNAL;
 	}
-	if (!outputs_begin(a, p))
+	code = outputs_begin(a, p);
+	if (!code)
 		code = autopsy_merge((const char *const *)a->files, a->n_files, p);
 	if (!code && incidents_counted(pipeline_incidents(p)))
 		code = EXIT_FINDING;
-	if (outputs_errors_say(p))
-		code = EXIT_INTERNAL;
-	err = pipeline_free(p);
-	if (err)
-		log_error("closing the outputs: %s", strerror(-err));
-	return err && code <= EXIT_FINDING ? EXIT_INTERNAL : code;
+	code = outputs_close(p, code);
+	pipeline_free(p);
+	return code;
 }
 
 int cmd_autopsy(int argc, char **argv)
@@ -245,6 +240,8 @@ int cmd_autopsy(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, 0, &a);
 	a.cfg.pids = a.pids;
+	a.outputs.inputs = (const char *const *)a.files;
+	a.outputs.n_inputs = a.n_files;
 	if (a.merge)
 		return merge(&a);
 	a.cfg.raw = a.raw != NULL;
@@ -261,10 +258,10 @@ int cmd_autopsy(int argc, char **argv)
 		readers_free(readers, n);
 		return EXIT_INTERNAL;
 	}
-	code = outputs_begin(&a, p) ? EXIT_USAGE : autopsy(&a, readers, n, p);
-	err = pipeline_free(p);
-	if (err)
-		log_error("closing the outputs: %s", strerror(-err));
+	code = outputs_begin(&a, p);
+	if (!code)
+		code = outputs_close(p, autopsy(&a, readers, n, p));
+	pipeline_free(p);
 	readers_free(readers, n);
-	return err && code <= EXIT_FINDING ? EXIT_INTERNAL : code;
+	return code;
 }

@@ -3,9 +3,11 @@
  * main.c - picks the subcommand from commands.def; each command has its own file.
  */
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "command.h"
 #include "tracers/gpu/nvml_child.h"
 
@@ -28,6 +30,15 @@ static void usage(FILE *to)
 		    "3 missing privilege or kernel feature, 4 internal error.\n");
 }
 
+/* What was printed may still wait in the buffer: a full disk shows now. */
+static int stdout_check(int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	log_error("standard output: %s", strerror(errno));
+	return code <= EXIT_FINDING ? EXIT_OUTPUT : code;
+}
+
 int main(int argc, char **argv)
 {
 	argp_err_exit_status = EXIT_USAGE;
@@ -39,7 +50,7 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+			return stdout_check(commands[i].run(argc - 1, argv + 1));
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
 		usage(stdout);
 		return EXIT_CLEAN;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cmd/record_command.h"
 #include "command.h"
 #include "attach/probe_rows.h"
 #include "session/args.h"
@@ -22,7 +23,7 @@
 struct record_args {
 	struct session_args session;
 	bool all, exit_status_command, list_probes;
-	char **command;
+	struct record_command command;
 };
 
 enum { OPT_ALL = 2000, OPT_EXIT_STATUS, OPT_LIST };
@@ -41,7 +42,7 @@ static const struct argp_option record_options[] = {
 
 static void ends_check(struct argp_state *state, struct record_args *a)
 {
-	int ways = !!a->session.session.n_pids + !!a->session.session.job + !!a->command + a->all;
+	int ways = !!a->session.session.n_pids + !!a->session.session.job + !!a->command.argv + a->all;
 
 	if (a->list_probes)
 		return;
@@ -50,7 +51,7 @@ static void ends_check(struct argp_state *state, struct record_args *a)
 			   ways ? "give one of --pid, --job, --all or -- CMD"
 				: "trace what? Give --pid PID, --job JOB, --all or -- CMD ('ranktrace ps' lists the "
 				  "candidates)");
-	if (a->exit_status_command && !a->command)
+	if (a->exit_status_command && !a->command.argv)
 		argp_error(state, "--exit-status=command needs -- CMD");
 }
 
@@ -71,7 +72,7 @@ static error_t record_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--exit-status: only 'command' is possible");
 		a->exit_status_command = true;
 		return 0;
-	case ARGP_KEY_ARGS: a->command = state->argv + state->next; return 0;
+	case ARGP_KEY_ARGS: a->command.argv = state->argv + state->next; return 0;
 	case ARGP_KEY_END: ends_check(state, a); return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -87,55 +88,14 @@ static void progress_signal_hold(sigset_t *ret_before)
 	sigprocmask(SIG_BLOCK, &progress, ret_before);
 }
 
-/* CMD waits at a pipe, so that it is a target before its first instruction. If this process ends before it lets CMD go,
- * CMD never starts. */
-static int command_fork(struct record_args *a, const sigset_t *signals)
+/* Its failure counts where nothing else does. */
+static int command_count(const struct record_args *a, int code, int status)
 {
-	int go[2];
-	char byte;
-	ssize_t n;
-	pid_t pid;
+	int of_command = record_command_result(&a->command, status);
 
-	if (pipe2(go, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (!pid) {
-		close(go[1]);
-		sigprocmask(SIG_SETMASK, signals, NULL);
-		while ((n = read(go[0], &byte, 1)) < 0 && errno == EINTR)
-			;
-		if (n != 1)
-			_exit(127);
-		if (a->session.json)
-			dup2(STDERR_FILENO, STDOUT_FILENO);
-		execvp(a->command[0], a->command);
-		log_error("%s: %s", a->command[0], strerror(errno));
-		_exit(127);
-	}
-	close(go[0]);
-	a->session.session.child = pid;
-	a->session.session.child_go_fd = go[1];
-	return 0;
-}
-
-static void command_kill(const struct record_args *a)
-{
-	pid_t child = a->session.session.child;
-
-	if (!child)
-		return;
-	kill(child, SIGTERM);
-	waitpid(child, NULL, 0);
-}
-
-static void child_say(const struct session_result *r, const struct record_args *a)
-{
-	if (r->child_status != -1 && WIFEXITED(r->child_status))
-		log_info("%s exited with status %d", a->command[0], WEXITSTATUS(r->child_status));
-	else if (r->child_status != -1)
-		log_info("%s was killed by signal %d", a->command[0], WTERMSIG(r->child_status));
+	if (of_command == EXIT_USAGE && WEXITSTATUS(status) != EXIT_USAGE) /* it could not start */
+		return of_command;
+	return code == EXIT_CLEAN || (code == EXIT_FINDING && a->exit_status_command) ? of_command : code;
 }
 
 static int record(struct record_args *a, struct reader *reader, struct pipeline *p)
@@ -143,15 +103,38 @@ static int record(struct record_args *a, struct reader *reader, struct pipeline 
 	struct session_result r = { .child_status = -1 };
 	int code = session_args_run(&a->session, reader, p, &r);
 
-	if (r.child_status == -1)
-		command_kill(a);
+	if (a->command.argv && r.child_status == -1)
+		record_command_kill(&a->command);
 	if (!r.ran)
 		return code;
+	code = outputs_close(p, code);
 	session_summary_say(&a->session, &r, p);
-	child_say(&r, a);
-	if (code > EXIT_FINDING || !a->exit_status_command || r.child_status == -1)
-		return code;
-	return WIFEXITED(r.child_status) ? WEXITSTATUS(r.child_status) : 128 + WTERMSIG(r.child_status);
+	return r.child_status == -1 ? code : command_count(a, code, r.child_status);
+}
+
+static int command_start(struct record_args *a, const sigset_t *signals)
+{
+	int err = 0;
+
+	if (a->command.argv)
+		err = record_command_fork(&a->command, signals,
+					  a->session.json || outputs_take_stdout(&a->session.outputs));
+	if (err)
+		log_error("%s: %s", a->command.argv[0], strerror(-err));
+	a->session.session.child = a->command.pid;
+	a->session.session.child_go_fd = a->command.go_fd;
+	return err ? EXIT_INTERNAL : EXIT_CLEAN;
+}
+
+/* What can be known before anything is touched. */
+static int record_check(const struct record_args *a)
+{
+	int err = a->command.argv ? record_command_check(a->command.argv) : 0;
+
+	if (!err)
+		return session_args_check(&a->session);
+	log_error("%s: cannot start: %s", a->command.argv[0], strerror(-err));
+	return EXIT_USAGE;
 }
 
 int cmd_record(int argc, char **argv)
@@ -179,7 +162,7 @@ int cmd_record(int argc, char **argv)
 		probe_rows_print(a.session.json);
 		return EXIT_CLEAN;
 	}
-	code = session_args_check(&a.session);
+	code = record_check(&a);
 	if (code)
 		return code;
 	err = session_readers_open(&a.session, &reader);
@@ -189,14 +172,12 @@ int cmd_record(int argc, char **argv)
 		log_error("starting: %s", strerror(err ? -err : ENOMEM));
 		return EXIT_INTERNAL;
 	}
-	code = EXIT_USAGE;
-	if (!outputs_open(p, a.session.json ? "json" : "terminal", &a.session.outputs)) {
-		err = a.command ? command_fork(&a, &signals) : 0;
-		code = err ? EXIT_INTERNAL : record(&a, reader, p);
-	}
-	err = pipeline_free(p);
-	if (err)
-		log_error("closing the outputs: %s", strerror(-err));
+	code = session_outputs_open(&a.session, p);
+	if (!code)
+		code = command_start(&a, &signals);
+	if (!code)
+		code = record(&a, reader, p);
+	pipeline_free(p);
 	session_readers_free(&a.session, reader);
-	return err && code <= EXIT_FINDING ? EXIT_INTERNAL : code;
+	return code;
 }

@@ -53,7 +53,9 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!a->file)
-			argp_error(state, "which recording? ranktrace replay FILE.rtr");
+			argp_error(state, "which recording? ranktrace replay FILE.rtr (-: standard input)");
+		if (outputs_take_stdout(&a->outputs) && (a->ops || a->steps || a->qps || a->json))
+			argp_error(state, "-o - and --ops, --steps, --qps or --json both want standard output");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -62,6 +64,11 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 static const char *sink_of(const struct replay_args *a)
 {
 	return a->ops ? "ops" : a->json ? "json" : a->steps || a->qps ? NULL : "terminal";
+}
+
+static const char *shown(const struct replay_args *a)
+{
+	return strcmp(a->file, "-") ? a->file : "standard input";
 }
 
 static const char *open_remedy(int err)
@@ -77,11 +84,11 @@ static const char *open_remedy(int err)
 static int records_feed(struct recording_reader *r, struct pipeline *p)
 {
 	const struct wire_hdr *rec;
-	int more, err = 0;
+	int more = 0, err = 0;
 
-	while (!err && (more = recording_next(r, &rec)) == 1)
+	while (!err && pipeline_has_output(p) && (more = recording_next(r, &rec)) == 1)
 		err = pipeline_feed(p, rec);
-	return err ? err : more;
+	return err ? err : more < 0 ? more : 0;
 }
 
 static void steps_print(const struct model *m)
@@ -95,27 +102,27 @@ static void steps_print(const struct model *m)
 
 static int replay(const struct replay_args *a, struct recording_reader *r, struct pipeline *p)
 {
-	int err = records_feed(r, p), out;
+	int err = records_feed(r, p);
 
 	if (a->steps)
 		steps_print(pipeline_model(p));
 	if (a->qps)
 		qps_print(pipeline_model(p));
 	pipeline_flush(p);
-	out = outputs_errors_say(p);
+	outputs_errors_say(p);
 	if (err == -EBADMSG)
 		log_warn("%s ends in a torn chunk (the writer was killed or the disk was full); all records before it "
 			 "were used",
-			 a->file);
+			 shown(a));
 	else if (err)
-		log_error("%s: %s", a->file, strerror(-err));
+		log_error("%s: %s", shown(a), strerror(-err));
 	if (pipeline_undecoded(p))
 		log_warn("%" PRIu64 " records have a kind that this version does not know: skipped",
 			 pipeline_undecoded(p));
 	log_info("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
 		 pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
 	outputs_costs_say(p);
-	if ((err && err != -EBADMSG) || out)
+	if (err && err != -EBADMSG)
 		return EXIT_INTERNAL;
 	return incidents_counted(pipeline_incidents(p)) ? EXIT_FINDING : EXIT_CLEAN;
 }
@@ -134,20 +141,21 @@ int cmd_replay(int argc, char **argv)
 	struct recording_reader *r = NULL;
 	struct replay_args a = {};
 	struct pipeline *p;
-	int err, code = EXIT_USAGE;
+	int err, code;
 
 	argp_parse(&argp, argc, argv, 0, 0, &a);
+	a.outputs.inputs = &a.file;
+	a.outputs.n_inputs = 1;
 	err = recording_open(a.file, &r);
 	if (err) {
-		log_error("%s: %s", a.file, open_remedy(err));
+		log_error("%s: %s", shown(&a), open_remedy(err));
 		return EXIT_USAGE;
 	}
 	p = pipeline_new();
-	if (p && !outputs_open(p, sink_of(&a), &a.outputs))
-		code = replay(&a, r, p);
-	err = pipeline_free(p);
-	if (err)
-		log_error("closing the outputs: %s", strerror(-err));
+	code = p ? outputs_open(p, sink_of(&a), &a.outputs) : EXIT_INTERNAL;
+	if (!code)
+		code = outputs_close(p, replay(&a, r, p));
+	pipeline_free(p);
 	recording_reader_free(r);
-	return err ? EXIT_INTERNAL : code;
+	return code;
 }

@@ -102,8 +102,10 @@ static int watch(struct watch_args *a, struct reader *reader, struct pipeline *p
 	struct session_result r = {};
 	int code = session_args_run(&a->session, reader, p, &r);
 
-	if (r.ran)
-		session_summary_say(&a->session, &r, p);
+	if (!r.ran)
+		return code;
+	code = outputs_close(p, code);
+	session_summary_say(&a->session, &r, p);
 	return code;
 }
 
@@ -116,7 +118,7 @@ static int watch_open(struct watch_args *a, struct reader **ret_reader, struct p
 		log_error("starting: %s", strerror(err ? -err : ENOMEM));
 		return EXIT_INTERNAL;
 	}
-	return outputs_open(*ret, a->session.json ? "json" : "terminal", &a->session.outputs) ? EXIT_USAGE : EXIT_CLEAN;
+	return session_outputs_open(&a->session, *ret);
 }
 
 int cmd_watch(int argc, char **argv)
@@ -138,7 +140,7 @@ int cmd_watch(int argc, char **argv)
 	struct pipeline *p = NULL;
 	const char *config = config_find(argc, argv);
 	char error[1024];
-	int code, err;
+	int code;
 
 	session_args_init(&a.session, TIER_WATCH);
 	a.session.session.raise_ns = RAISE_S * 1000000000ull;
@@ -149,15 +151,15 @@ int cmd_watch(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	argp_parse(&argp, argc, argv, 0, 0, &a);
+	a.session.outputs.inputs = &config;
+	a.session.outputs.n_inputs = !!config;
 	code = session_args_check(&a.session);
 	if (code)
 		return code;
 	code = watch_open(&a, &reader, &p);
 	if (!code)
 		code = watch(&a, reader, p);
-	err = pipeline_free(p);
-	if (err)
-		log_error("closing the outputs: %s", strerror(-err));
+	pipeline_free(p);
 	session_readers_free(&a.session, reader);
-	return err && code <= EXIT_FINDING ? EXIT_INTERNAL : code;
+	return code;
 }

@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "pipeline/decode.h"
+#include "pipeline/output_file.h"
 #include "recording/recording.h"
 
 #define OUTPUTS_MAX 16
 #define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
 
 struct output { /* a recording (takes records) or a sink (takes events, operations, incidents) */
-	char *path;
+	struct output_file file;
 	struct recording *recording;
 	struct sink *sink;
 	int err; /* first -errno; closes the output */
@@ -52,6 +53,11 @@ struct pipeline *pipeline_new(void)
 	return NULL;
 }
 
+static bool is_open(const struct output *o)
+{
+	return o->recording || o->sink;
+}
+
 static int output_close(struct output *o, const struct model *m)
 {
 	int err = 0;
@@ -65,17 +71,34 @@ static int output_close(struct output *o, const struct model *m)
 	return err;
 }
 
+/* A session that could not begin fed no record: its outputs replace nothing. */
+int pipeline_close_outputs(struct pipeline *p)
+{
+	int err = 0, last;
+
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
+		if (!is_open(o))
+			continue;
+		last = output_close(o, p->model);
+		if (!p->records)
+			output_file_discard(&o->file);
+		else if (!last)
+			last = output_file_commit(&o->file);
+		o->err = last;
+		err = err ? err : last;
+	}
+	return err;
+}
+
 int pipeline_free(struct pipeline *p)
 {
-	int err = 0, e;
+	int err;
 
 	if (!p)
 		return 0;
-	for (int i = 0; i < p->n_outputs; i++) {
-		e = output_close(&p->outputs[i], p->model);
-		err = err ? err : e;
-		free(p->outputs[i].path);
-	}
+	err = pipeline_close_outputs(p);
+	for (int i = 0; i < p->n_outputs; i++)
+		output_file_free(&p->outputs[i].file);
 	finding_list_free(&p->found);
 	incidents_free(p->incidents);
 	detectors_free(p->detectors);
@@ -92,16 +115,17 @@ static int output_add(struct pipeline *p, const char *path, const struct sink_cl
 
 	if (p->n_outputs == OUTPUTS_MAX)
 		return -E2BIG;
-	err = class ? class->open(path, &o.sink) : recording_create(path, &o.recording);
+	err = output_file_begin(&o.file, path);
 	if (err)
 		return err;
-	o.path = strdup(path);
-	if (!o.path) {
-		output_close(&o, p->model);
-		return -ENOMEM;
+	err = class ? class->open(o.file.name, &o.sink) : recording_create(o.file.name, &o.recording);
+	if (!err) {
+		p->outputs[p->n_outputs++] = o;
+		return 0;
 	}
-	p->outputs[p->n_outputs++] = o;
-	return 0;
+	output_file_discard(&o.file);
+	output_file_free(&o.file);
+	return err;
 }
 
 int pipeline_add_output(struct pipeline *p, const char *path)
@@ -109,7 +133,7 @@ int pipeline_add_output(struct pipeline *p, const char *path)
 	const struct sink_class *class = sink_class_by_path(path);
 	const char *dot = strrchr(path, '.');
 
-	if (!class && (!dot || strcmp(dot, ".rtr")))
+	if (!class && strcmp(path, "-") && (!dot || strcmp(dot, ".rtr")))
 		return -EPROTONOSUPPORT;
 	return output_add(p, path, class);
 }
@@ -240,9 +264,30 @@ const char *pipeline_output_error(struct pipeline *p, int *ret_err)
 			continue;
 		o->reported = true;
 		*ret_err = o->err;
-		return o->path;
+		return o->file.name;
 	}
 	return NULL;
+}
+
+bool pipeline_output_failed(const struct pipeline *p)
+{
+	for (const struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
+		if (o->err)
+			return true;
+	return false;
+}
+
+bool pipeline_has_output(const struct pipeline *p)
+{
+	for (const struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
+		if (is_open(o))
+			return true;
+	return !p->n_outputs;
+}
+
+const char *pipeline_output_place(const struct pipeline *p, int i)
+{
+	return p->outputs[i].file.replaces ? p->outputs[i].file.name : NULL;
 }
 
 const struct model *pipeline_model(const struct pipeline *p)

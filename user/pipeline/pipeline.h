@@ -16,10 +16,13 @@
 struct pipeline;
 
 struct pipeline *pipeline_new(void); /* NULL: out of memory */
-/* Closes sinks and recordings; returns the first error, or 0. */
-int pipeline_free(struct pipeline *p);
+/* Closes sinks and recordings, which take their final names if a record was fed; returns the first error, or 0.
+ * pipeline_output_error() has them all. */
+int pipeline_close_outputs(struct pipeline *p);
+int pipeline_free(struct pipeline *p); /* closes them too */
 
-/* Adds an output by the suffix of its path (".rtr" or a sink's). 0; -EPROTONOSUPPORT: unknown suffix; or -errno. */
+/* Adds an output by the suffix of its path (".rtr" or a sink's); "-": a recording on stdout. An existing file stays
+ * until its successor is complete (output_file.h). 0; -EPROTONOSUPPORT: unknown suffix; or -errno. */
 int pipeline_add_output(struct pipeline *p, const char *path);
 /* Adds a recording, whatever its name; "-": stdout. 0 or -errno. */
 int pipeline_add_recording(struct pipeline *p, const char *path);
@@ -33,8 +36,13 @@ void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wir
 int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec);
 /* Writes out all buffers. */
 void pipeline_flush(struct pipeline *p);
-/* Path and -errno of the next output that failed since the last call; NULL: none. */
+/* Present name ("-": stdout) and -errno of the next output that failed since the last call; NULL: none. */
 const char *pipeline_output_error(struct pipeline *p, int *ret_err);
+bool pipeline_output_failed(const struct pipeline *p); /* one of them, at any time */
+/* False: all outputs that were added have failed. */
+bool pipeline_has_output(const struct pipeline *p);
+/* Where the output added i-th (from 0) is written until it is complete; NULL: under its own name. */
+const char *pipeline_output_place(const struct pipeline *p, int i);
 
 const struct model *pipeline_model(const struct pipeline *p);
 const struct incidents *pipeline_incidents(const struct pipeline *p);

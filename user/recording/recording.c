@@ -138,7 +138,7 @@ int recording_open(const char *path, struct recording_reader **ret)
 
 	if (!r)
 		return -ENOMEM;
-	r->fd = open(path, O_RDONLY | O_CLOEXEC);
+	r->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	err = r->fd < 0 ? -errno : header_check(r->fd);
 	r->raw = malloc(CHUNK_RAW_MAX);
 	r->packed = malloc(CHUNK_PACKED_MAX);

@@ -23,7 +23,7 @@ int recording_close(struct recording *r);
 
 struct recording_reader;
 
-/* Opens for reading. -EPROTO: not a recording; -EPROTONOSUPPORT: a newer format; or -errno. */
+/* Opens for reading; "-" is stdin. -EPROTO: not a recording; -EPROTONOSUPPORT: a newer format; or -errno. */
 int recording_open(const char *path, struct recording_reader **ret);
 /* Reads the next record, valid until the next call: 1 and *ret_rec; 0 at the clean end; -EBADMSG where a chunk is cut
  * off or damaged (all records before it were returned). */

@@ -405,6 +405,16 @@ void session_readers_free(struct session_args *a, struct reader *r)
 	reader_free(r);
 }
 
+int session_outputs_open(struct session_args *a, struct pipeline *p)
+{
+	if (a->json && outputs_take_stdout(&a->outputs)) {
+		log_error("--json and -o - both want standard output: write the findings with -o FILE.jsonl");
+		return EXIT_USAGE;
+	}
+	a->outputs.live = true;
+	return outputs_open(p, a->json ? "json" : "terminal", &a->outputs);
+}
+
 int session_args_run(struct session_args *a, struct reader *reader, struct pipeline *p, struct session_result *ret)
 {
 	struct session *s = NULL;

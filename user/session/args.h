@@ -43,6 +43,8 @@ int session_readers_open(struct session_args *a, struct reader **ret);
 void session_readers_free(struct session_args *a, struct reader *r);
 /* Checks privileges. Returns EXIT_CLEAN, or the exit code after logging why. */
 int session_args_check(const struct session_args *a);
+/* Opens the outputs. Returns EXIT_CLEAN, or the exit code after logging why. */
+int session_outputs_open(struct session_args *a, struct pipeline *p);
 /* Runs the session from open to end. Returns the exit code; *ret is untouched if the session could not be opened. */
 int session_args_run(struct session_args *a, struct reader *reader, struct pipeline *p, struct session_result *ret);
 /* Prints what the session saw, lost, cost and wrote. */

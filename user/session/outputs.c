@@ -6,37 +6,158 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
+#include "command.h"
 
-int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o)
+static const char *output_shown(const char *path)
 {
-	int err = sink ? pipeline_add_sink(p, sink, "-") : 0;
+	return strcmp(path, "-") ? path : "standard output";
+}
+
+/* --- no output is an input, or another output --- */
+
+/* True: `path` is a regular file; other things can be written twice, and reading them takes nothing away. */
+static bool file_look(const char *path, int std_fd, struct stat *ret)
+{
+	return !(strcmp(path, "-") ? stat(path, ret) : fstat(std_fd, ret)) && S_ISREG(ret->st_mode);
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static int input_compare(const char *path, const struct outputs *o)
+{
+	struct stat out, in;
+
+	if (!file_look(path, STDOUT_FILENO, &out))
+		return 0;
+	for (int i = 0; i < o->n_inputs; i++) {
+		if (!file_look(o->inputs[i], STDIN_FILENO, &in) || !is_same(&out, &in))
+			continue;
+		log_error("%s: this output is also the input %s, which it would destroy: give it another name",
+			  output_shown(path), strcmp(o->inputs[i], "-") ? o->inputs[i] : "from standard input");
+		return -EEXIST;
+	}
+	return 0;
+}
+
+static bool is_same_output(const char *a, const char *b)
+{
+	struct stat of_a, of_b;
+
+	if (!strcmp(a, "-") && !strcmp(b, "-"))
+		return true;
+	return file_look(a, STDOUT_FILENO, &of_a) && file_look(b, STDOUT_FILENO, &of_b) && is_same(&of_a, &of_b);
+}
+
+/* Those before it are open, so they exist. */
+static int outputs_compare(const struct outputs *o, int i)
+{
+	const char *path = o->paths[i], *other = NULL;
+
+	if (strcmp(path, "-") && is_same_output(path, "-"))
+		other = "-";
+	for (int k = 0; !other && k < i; k++)
+		if (is_same_output(path, o->paths[k]))
+			other = o->paths[k];
+	if (other)
+		log_error("%s: this output is also the output %s: give it another name", output_shown(path),
+			  output_shown(other));
+	return other ? -EEXIST : 0;
+}
+
+/* --- opening --- */
+
+bool outputs_take_stdout(const struct outputs *o)
+{
+	for (int i = 0; i < o->n; i++)
+		if (!strcmp(o->paths[i], "-"))
+			return true;
+	return false;
+}
+
+static int output_open(struct pipeline *p, const struct outputs *o, int i, int number)
+{
+	const char *path = o->paths[i], *place;
+	int err = outputs_compare(o, i);
 
 	if (err)
-		log_error("standard output: %s", strerror(-err));
-	for (int i = 0; !err && i < o->n; i++) {
-		err = pipeline_add_output(p, o->paths[i]);
-		if (err)
-			log_error("%s: %s", o->paths[i],
-				  err == -EPROTONOSUPPORT ? "unknown suffix; use .pftrace, .rtr or .jsonl"
-							  : strerror(-err));
+		return err;
+	if (!strcmp(path, "-") && isatty(STDOUT_FILENO)) {
+		log_error("standard output is a terminal, and a recording is no text: redirect it");
+		return -ENOTTY;
 	}
+	err = o->all_recordings ? pipeline_add_recording(p, path) : pipeline_add_output(p, path);
+	if (err)
+		log_error("%s: %s", output_shown(path),
+			  err == -EPROTONOSUPPORT ? "unknown suffix; use .pftrace, .rtr or .jsonl, or - for a "
+						    "recording on standard output"
+						  : strerror(-err));
+	place = err ? NULL : pipeline_output_place(p, number);
+	if (place && o->live)
+		log_info("%s exists: written as %s, and renamed at the end", path, place);
 	return err;
 }
 
-int outputs_errors_say(struct pipeline *p)
+static int sink_open(struct pipeline *p, const char *sink, const struct outputs *o)
+{
+	bool to_stderr = outputs_take_stdout(o);
+	int err = pipeline_add_sink(p, sink, to_stderr ? "/dev/stderr" : "-");
+
+	if (err)
+		log_error("standard %s: %s", to_stderr ? "error" : "output", strerror(-err));
+	return err;
+}
+
+/* A name that cannot be used is the user's to correct; a full disk is not. */
+static int open_code(int err)
+{
+	bool failed = err == -ENOSPC || err == -EDQUOT || err == -EIO || err == -EPIPE;
+
+	return !err ? EXIT_CLEAN : failed ? EXIT_OUTPUT : EXIT_USAGE;
+}
+
+int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o)
+{
+	int err = input_compare("-", o);
+
+	for (int i = 0; !err && i < o->n; i++)
+		err = input_compare(o->paths[i], o);
+	if (o->live || o->n)
+		signal(SIGPIPE, SIG_IGN); /* the other outputs are to be completed */
+	if (!err && sink)
+		err = sink_open(p, sink, o);
+	for (int i = 0; !err && i < o->n; i++)
+		err = output_open(p, o, i, i + !!sink);
+	return open_code(err);
+}
+
+/* --- the end --- */
+
+void outputs_errors_say(struct pipeline *p)
 {
 	const char *path;
-	int err = 0, last = 0;
+	int err = 0;
 
-	while ((path = pipeline_output_error(p, &err))) {
-		log_error("%s: %s; this output ends here, what it holds stays readable; the session goes on", path,
-			  strerror(-err));
-		last = err;
-	}
-	return last;
+	while ((path = pipeline_output_error(p, &err)))
+		if (strcmp(path, "-"))
+			log_error("%s: %s; this output ends here, what it holds stays readable", path, strerror(-err));
+		else
+			log_error("standard output: %s; nothing more is written there", strerror(-err));
+}
+
+int outputs_close(struct pipeline *p, int code)
+{
+	pipeline_close_outputs(p);
+	outputs_errors_say(p);
+	return pipeline_output_failed(p) && code <= EXIT_FINDING ? EXIT_OUTPUT : code;
 }
 
 #define COSTS_SAID 8

@@ -10,15 +10,24 @@
 #define OUTPUTS_MAX 8 /* -o options of one command */
 
 struct outputs {
-	const char *paths[OUTPUTS_MAX];
+	const char *paths[OUTPUTS_MAX]; /* "-": a recording on standard output; the sink then writes to stderr */
 	int n;
+	const char *const *inputs; /* files that the command reads; "-": standard input. Borrowed */
+	int n_inputs;
+	bool all_recordings; /* whatever their suffix */
+	bool live; /* more comes until somebody ends it: a reader of standard output that goes away is an error */
 };
 
-/* Opens `sink` (by name; NULL: none) on standard output, then one file per path. Returns 0 or -errno after logging
- * it. */
+/* Opens `sink` (by name; NULL: none) on standard output, then one file per path. No output may be an input, or another
+ * output, whatever its name. Returns EXIT_CLEAN, or the exit code after logging why. */
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o);
-/* Logs each output that failed since the last call. Returns the last -errno; 0: none failed. */
-int outputs_errors_say(struct pipeline *p);
+/* Logs each output that failed since the last call. */
+void outputs_errors_say(struct pipeline *p);
+/* Closes all outputs, which then have their final names, and logs errors. Returns `code`, the command's exit code, or
+ * EXIT_OUTPUT if an output failed and the command did not. */
+int outputs_close(struct pipeline *p, int code);
+/* Is a recording of theirs on standard output? */
+bool outputs_take_stdout(const struct outputs *o);
 /* Logs which faults cost the job most time, the most expensive first. */
 void outputs_costs_say(struct pipeline *p);
 

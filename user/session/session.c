@@ -447,6 +447,10 @@ static int work(struct session *s)
 	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))
 		progress_say(s);
 	outputs_errors_say(s->pipeline);
+	if (!s->cfg.child && !pipeline_has_output(s->pipeline)) { /* CMD is worth more than the findings */
+		log_warn("nobody reads what this session finds: it ends");
+		s->stop = true;
+	}
 	return err;
 }
 

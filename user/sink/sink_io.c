@@ -18,13 +18,15 @@ int open_output(const char *path)
 
 	if (!strcmp(path, "-"))
 		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr")) /* opening it again would empty a file that it was redirected to */
+		return STDERR_FILENO;
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	return fd < 0 ? -errno : fd;
 }
 
 int close_output(int fd)
 {
-	if (fd < 0 || fd == STDOUT_FILENO)
+	if (fd <= STDERR_FILENO)
 		return 0;
 	return close(fd) ? -errno : 0;
 }

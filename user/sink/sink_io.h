@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/* File for writing, emptied; "-" is stdout (then close_output() leaves it open). Descriptor or -errno. */
+/* File for writing, emptied; "-" is stdout, "/dev/stderr" stderr (close_output() leaves both open). Descriptor or
+ * -errno. */
 int open_output(const char *path);
 /* 0 or -errno of close(2), which is where some file systems report a full disk. */
 int close_output(int fd);
