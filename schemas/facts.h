@@ -47,7 +47,7 @@ enum fact_kind {
 	FACT_PROXY = 13, /* how far a communicator's transfers over the network are, as read from the target's memory */
 	FACT_COMM_SCAN =
 		32, /* all of a process' memory was looked through for communicators, before the first sample of any */
-	FACT_RETOLD = 24, /* the model's state where a recording begins in the middle of a session */
+	FACT_SNAPSHOT = 24, /* the model's state where a recording begins in the middle of a session */
 };
 
 struct fact_start {
@@ -313,13 +313,13 @@ struct fact_gpu_state { /* told when it changes */
 };
 _Static_assert(sizeof(struct fact_gpu_state) == 40, "fact_gpu_state");
 
-struct fact_retold {
+struct fact_snapshot {
 	struct wire_hdr hdr; /* ts: as of when; tgid, tid: of what */
-	__u16 what;          /* enum retold_what (schemas/retold.h) */
+	__u16 what;          /* enum snapshot_what (schemas/snapshot.h) */
 	__u16 n_texts;
 	__u32 body_bytes; /* then that many, a multiple of 8; then the texts, each with its zero byte */
 };
-_Static_assert(sizeof(struct fact_retold) == 32, "fact_retold");
+_Static_assert(sizeof(struct fact_snapshot) == 32, "fact_snapshot");
 
 struct fact_stop {
 	struct wire_hdr hdr;

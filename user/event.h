@@ -84,7 +84,7 @@ enum event_kind {
 	EV_NODE,       /* host: which host `node` is, where a stream holds several hosts' records */
 	EV_STACK,      /* stack: of one thread, as read from outside; or of a process: that it could not be read */
 	EV_PROXY,      /* proxy: progress of a communicator's network transfers, read from outside */
-	EV_RETOLD, /* retold: the model's state where a stream begins in the middle of a session (schemas/retold.h) */
+	EV_SNAPSHOT,   /* snapshot: the model's state, where a stream begins in mid-session (schemas/snapshot.h) */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -331,11 +331,11 @@ struct event {
 			} part;
 		} proxy;
 		struct {
-			int what;         /* enum retold_what */
-			const void *body; /* struct retold_*, as long as the record or the call */
+			int what;         /* enum snapshot_what */
+			const void *body; /* struct snapshot_*, as long as the record or the call */
 			size_t bytes;
-			const char *text[7]; /* RETOLD_TEXTS; "" where there is none */
-		} retold;
+			const char *text[7]; /* SNAPSHOT_TEXTS; "" where there is none */
+		} snapshot;
 		struct {
 			uint64_t handle, stream;
 			int result;

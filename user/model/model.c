@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.c - the way in: one event, to the file that knows its kind. Also birth, death and the end of a session.
+ * model.c - the way in: one event, to the file that knows its kind. Also the start and end of a process, and
+ * of a session.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static int tick_apply(struct model *m, const struct event *e)
 	int err = 0, one;
 
 	(void)e;
-	births_tick(m);
+	comm_inits_tick(m);
 	ops_tick(m);
 	for (struct proc *p = m->procs; p; p = p->next) {
 		one = steps_tick(m, proc_own(p));
@@ -168,7 +169,7 @@ static apply_fn *const apply_table[] = {
 	[EV_TIER] = proc_apply,
 	[EV_BUDGET] = proc_apply,
 	[EV_PROXY] = proxy_apply,
-	[EV_RETOLD] = retold_apply,
+	[EV_SNAPSHOT] = snapshot_apply,
 	[EV_STACK] = proc_apply,
 	[EV_NODE] = node_apply,
 };
@@ -257,7 +258,7 @@ void model_free(struct model *m)
 	if (!m)
 		return;
 	out_free(m->state);
-	births_forget(m, NULL);
+	comm_inits_forget(m, NULL);
 	qps_free(m);
 	HASH_CLEAR(hh, m->state->procs);
 	HASH_CLEAR(hh, m->state->comms);
@@ -271,7 +272,7 @@ void model_free(struct model *m)
 	}
 	tcp_free(m);
 	nodes_free(m);
-	retold_free(m->state);
+	snapshot_free(m->state);
 	free(m->state->scratch);
 	free(m->state->scratch_s);
 	free(m->state);

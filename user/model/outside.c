@@ -49,7 +49,7 @@ int sample_apply(struct model *m, const struct event *e)
 	if (err)
 		return err;
 	samples_add(&mb->m.samples, e);
-	if (!mb->m.last_call_ns && !mb->m.from_birth && e->comm_sample.counters_valid)
+	if (!mb->m.last_call_ns && !mb->m.from_init && e->comm_sample.counters_valid)
 		member_correct(&mb->m, e->comm_sample.counters_sum, e->ts_ns);
 	return 0;
 }
