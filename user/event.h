@@ -68,8 +68,8 @@ enum event_kind {
 	EV_GPU_PROCS,   /* gpu_procs: who computes on it */
 	EV_GPU_STATE,   /* gpu_state: it answers, or not */
 	EV_PORT,
-	EV_PORT_LOOK,
-	EV_PORT_USERS, /* port.id, port.look, port.users: a port of an RDMA device */
+	EV_PORT_SAMPLE,
+	EV_PORT_USERS, /* port.id, port.sample, port.users: a port of an RDMA device */
 	EV_QP,
 	EV_QP_TOTALS,
 	EV_QP_ERROR,
@@ -77,7 +77,7 @@ enum event_kind {
 	EV_QP_BURST, /* qp.now, .totals, .error, .async, .burst: an RDMA queue pair */
 	EV_GIDS,     /* qp.own: addresses of a port of this host */
 	EV_TCP,
-	EV_TCP_LOOK,   /* tcp.id, tcp.look: a TCP connection of the process */
+	EV_TCP_SAMPLE, /* tcp.id, tcp.sample: a TCP connection of the process */
 	EV_KERNEL_LOG, /* kernel_log: a line worth showing, and no XID */
 	EV_XID,        /* kernel_log: the driver reported an error of a GPU or switch */
 	EV_PRESSURE,   /* pressure */
@@ -319,10 +319,10 @@ struct event {
 			const char *end;                  /* why `frames` ends where it does; "" they are whole */
 		} stack;
 		struct {
-			uint64_t addr;        /* ncclComm* */
-			bool is_look, moving; /* is_look: a look begins, of n parts that follow; no part itself */
-			uint32_t n, thread;   /* thread: tid of the progress thread, 0 unknown */
-			struct proxy_part {   /* a connection's part of one operation */
+			uint64_t addr;         /* ncclComm* */
+			bool is_begin, moving; /* is_begin: a look begins, of n parts that follow; no part itself */
+			uint32_t n, thread;    /* thread: tid of the progress thread, 0 unknown */
+			struct proxy_part {    /* a connection's part of one operation */
 				uint64_t op_count, base, posted, received, flushed, transmitted, done; /* steps */
 				int nsteps, channel, peer; /* peer: rank in the communicator */
 				uint32_t queued;

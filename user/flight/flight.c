@@ -188,7 +188,7 @@ void flight_tap(struct flight *f, struct pipeline *p)
 	pipeline_set_tap(p, record_take, f);
 }
 
-static void findings_look(struct flight *f, const struct incidents *all, uint64_t now_ns)
+static void findings_scan(struct flight *f, const struct incidents *all, uint64_t now_ns)
 {
 	const struct incident *i = NULL;
 	uint64_t seen = f->seen_number, earliest;
@@ -290,7 +290,7 @@ static bool child_done(struct flight *f)
 
 void flight_poll(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
 {
-	findings_look(f, i, now_ns);
+	findings_scan(f, i, now_ns);
 	if (!f->child || child_done(f))
 		dump_begin(f, i, m, now_ns, false);
 }
@@ -309,7 +309,7 @@ static void child_wait(struct flight *f)
 
 void flight_finish(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
 {
-	findings_look(f, i, now_ns);
+	findings_scan(f, i, now_ns);
 	child_wait(f);
 	if (!f->child)
 		dump_begin(f, i, m, now_ns, true);

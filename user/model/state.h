@@ -126,9 +126,9 @@ struct member_own {
 	struct member m;
 	uint64_t born_ns;    /* met */
 	uint64_t n_children; /* Split, Shrink, Grow called on it */
-	struct proxy_part *look;
-	int n_look, want_look; /* a look at the proxy, not whole yet: so many of so many parts */
-	UT_hash_handle hh;     /* of proc, by addr */
+	struct proxy_part *sample;
+	int n_sample, want_sample; /* a look at the proxy, not whole yet: so many of so many parts */
+	UT_hash_handle hh;         /* of proc, by addr */
 };
 
 struct proc_own {
