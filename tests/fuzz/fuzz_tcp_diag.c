@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tracers/tcp/tcp_diag.h"
+#include "inspect/net/tcp_diag.h"
 #include "tracers/tcp/tcp_net.h"
 
 static uint64_t sum;

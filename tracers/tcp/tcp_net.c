@@ -5,58 +5,18 @@
 #include "tracers/tcp/tcp_net.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tracers/tcp/tcp_diag.h"
-
-int tcp_net_of(uint32_t tgid, uint64_t *ret_inode)
-{
-	char path[64], name[64];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%u/ns/net", tgid);
-	n = readlink(path, name, sizeof(name) - 1);
-	if (n < 0)
-		return -errno;
-	name[n] = 0;
-	return sscanf(name, "net:[%" SCNu64 "]", ret_inode) == 1 && *ret_inode ? 0 : -EPROTO;
-}
-
-/* Calls `act` there. Where the thread is already, no privilege is needed. */
-static int there(uint64_t inode, uint32_t tgid, int (*act)(void *of), void *of)
-{
-	char path[64];
-	uint64_t now = 0;
-	int home, away, err;
-
-	if (!tcp_net_of(getpid(), &now) && now == inode)
-		return act(of);
-	snprintf(path, sizeof(path), "/proc/%u/ns/net", tgid);
-	home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	away = open(path, O_RDONLY | O_CLOEXEC);
-	err = home < 0 || away < 0 || setns(away, CLONE_NEWNET) ? -errno : 0;
-	if (!err) {
-		err = act(of);
-		if (setns(home, CLONE_NEWNET)) /* went there with the same right */
-			abort();
-	}
-	if (home >= 0)
-		close(home);
-	if (away >= 0)
-		close(away);
-	return err;
-}
+#include "inspect/net/netns.h"
+#include "inspect/net/tcp_diag.h"
 
 static int sockets_make(void *of)
 {
@@ -72,7 +32,7 @@ static int sockets_make(void *of)
 int tcp_net_open(struct tcp_net *n, uint64_t inode, uint32_t tgid)
 {
 	*n = (struct tcp_net){ .inode = inode, .tgid = tgid, .diag_fd = -1, .device_fd = -1 };
-	n->error = there(inode, tgid, sockets_make, n);
+	n->error = netns_visit(inode, tgid, sockets_make, n);
 	return n->error;
 }
 
@@ -94,7 +54,7 @@ static struct net_device *device_get(struct tcp_net *n, const char *name)
 			return &n->devices[i];
 	if (n->n_devices == NET_DEVICES_MAX)
 		return NULL;
-	n->devices[n->n_devices] = (struct net_device){ .sent = TCP_NO_VALUE, .received = TCP_NO_VALUE };
+	n->devices[n->n_devices] = (struct net_device){ .sent = TCP_NOT_TOLD, .received = TCP_NOT_TOLD };
 	snprintf(n->devices[n->n_devices].name, sizeof(n->devices[0].name), "%s", name);
 	return &n->devices[n->n_devices++];
 }
@@ -135,11 +95,11 @@ static void counters_read(struct tcp_net *n)
 	fclose(f);
 }
 
-void tcp_net_scan(struct tcp_net *n)
+void tcp_net_look(struct tcp_net *n)
 {
 	n->last.family = 0; /* an address may move */
 	for (int i = 0; i < n->n_devices; i++)
-		n->devices[i].sent = n->devices[i].received = TCP_NO_VALUE;
+		n->devices[i].sent = n->devices[i].received = TCP_NOT_TOLD;
 	counters_read(n);
 	for (int i = 0; i < n->n_devices; i++) {
 		struct net_device *d = &n->devices[i];
@@ -190,7 +150,7 @@ int tcp_net_device(struct tcp_net *n, int family, const void *address)
 
 	if (n->last.family == family && !memcmp(n->last.address, address, size))
 		return n->last.device;
-	if (there(n->inode, n->tgid, address_seek, &s) || !*s.name)
+	if (netns_visit(n->inode, n->tgid, address_seek, &s) || !*s.name)
 		return -1;
 	d = device_get(n, s.name);
 	n->last.family = family;

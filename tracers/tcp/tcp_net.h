@@ -14,7 +14,7 @@
 struct net_device {
 	char name[16];
 	bool known, up;          /* up: and has carrier */
-	uint64_t sent, received; /* bytes; TCP_NO_VALUE */
+	uint64_t sent, received; /* bytes; TCP_NOT_TOLD */
 };
 
 struct tcp_net {
@@ -31,13 +31,11 @@ struct tcp_net {
 	int n_devices;
 };
 
-/* Of the namespace in which a process is: 0 and its inode, or -errno. */
-int tcp_net_of(uint32_t tgid, uint64_t *ret_inode);
 /* 0, or -errno, which is kept: -EPERM is for want of CAP_SYS_ADMIN. */
 int tcp_net_open(struct tcp_net *n, uint64_t inode, uint32_t tgid);
 void tcp_net_close(struct tcp_net *n);
 /* Reads how its devices stand and what they counted. */
-void tcp_net_scan(struct tcp_net *n);
+void tcp_net_look(struct tcp_net *n);
 /* The device that has the address, as of now; -1: none, or unknown. Moves the thread there and back. */
 int tcp_net_device(struct tcp_net *n, int family, const void *address);
 /* One line of /proc/net/dev. */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "inspect/net/netns.h"
 #include "tracers/tcp/tcp_net.h"
 
 #define ASK_MAX 80        /* of a namespace: more are dumped */
@@ -154,8 +155,7 @@ static void processes_read(struct tcp_table *t, const uint32_t *tgids, size_t n)
 	for (int i = 0; i < NETS_MAX; i++)
 		t->nets[i].used = false;
 	for (size_t i = 0; i < n; i++)
-		if (tcp_net_of(tgids[i], &netns) || net_get(t, netns, tgids[i]) < 0 ||
-		    !sockets_read(t, tgids[i], netns))
+		if (netns_of(tgids[i], &netns) || net_get(t, netns, tgids[i]) < 0 || !sockets_read(t, tgids[i], netns))
 			t->unlisted++;
 	for (int i = 0; i < NETS_MAX; i++)
 		if (t->nets[i].inode && (!t->nets[i].used || t->nets[i].error)) /* tried again at the next scan */
@@ -296,7 +296,7 @@ static void device_note(struct tcp_net *net, struct table_connection *c)
 	c->counters[TCP_NETDEV_RECEIVED] = d->received;
 }
 
-static void net_scan(struct tcp_table *t, bool all)
+static void net_look(struct tcp_table *t, bool all)
 {
 	struct tcp_net *net = &t->nets[t->net];
 	size_t n = count(t);
@@ -309,7 +309,7 @@ static void net_scan(struct tcp_table *t, bool all)
 		tcp_net_close(net);
 		return;
 	}
-	tcp_net_scan(net);
+	tcp_net_look(net);
 	for (int i = 0; i < TCP_CONNECTIONS_MAX; i++)
 		if (is_of(t, &t->connections[i]))
 			device_note(net, &t->connections[i]);
@@ -336,7 +336,7 @@ static void look(struct tcp_table *t, bool all)
 	}
 	for (t->net = 0; t->net < NETS_MAX; t->net++)
 		if (t->nets[t->net].inode)
-			net_scan(t, all);
+			net_look(t, all);
 	orphans_end(t);
 }
 
@@ -353,7 +353,7 @@ int tcp_table_scan(struct tcp_table *t, const uint32_t *tgids, size_t n, bool *r
 	return 0;
 }
 
-void tcp_table_sample(struct tcp_table *t)
+void tcp_table_look(struct tcp_table *t)
 {
 	look(t, false);
 }
@@ -377,16 +377,4 @@ size_t tcp_table_unlisted(const struct tcp_table *t)
 int tcp_table_error(const struct tcp_table *t)
 {
 	return t->error;
-}
-
-void tcp_address_text(int family, const void *address, char *to, size_t size)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (family == AF_INET6 && !memcmp(address, mapped, sizeof(mapped))) {
-		family = AF_INET;
-		address = (const uint8_t *)address + sizeof(mapped);
-	}
-	if (!inet_ntop(family, address, to, size))
-		snprintf(to, size, "?");
 }

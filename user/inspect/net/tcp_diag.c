@@ -2,13 +2,15 @@
  *
  * tcp_diag.c - see tcp_diag.h.
  */
-#include "tracers/tcp/tcp_diag.h"
+#include "inspect/net/tcp_diag.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -181,7 +183,7 @@ static uint64_t info_value(const struct diag_socket *s, size_t offset, size_t by
 	uint32_t v32;
 
 	if (offset + bytes > s->info_bytes)
-		return TCP_NO_VALUE;
+		return TCP_NOT_TOLD;
 	if (bytes == 1)
 		return s->info[offset];
 	if (bytes == 4) {
@@ -195,9 +197,21 @@ static uint64_t info_value(const struct diag_socket *s, size_t offset, size_t by
 void tcp_diag_counters(const struct diag_socket *s, uint64_t counters[TCP_COUNTERS])
 {
 	for (int c = 0; c < TCP_COUNTERS; c++)
-		counters[c] = rows[c].is_info ? info_value(s, rows[c].offset, rows[c].bytes) : TCP_NO_VALUE;
+		counters[c] = rows[c].is_info ? info_value(s, rows[c].offset, rows[c].bytes) : TCP_NOT_TOLD;
 	if (counters[TCP_RTT_MIN] == UINT32_MAX) /* tcp_min_rtt() before the first sample */
-		counters[TCP_RTT_MIN] = TCP_NO_VALUE;
+		counters[TCP_RTT_MIN] = TCP_NOT_TOLD;
 	counters[TCP_IN_QUEUE] = s->receive_queue;
 	counters[TCP_OUT_QUEUE] = s->send_queue;
+}
+
+void tcp_address_text(int family, const void *address, char *to, size_t size)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (family == AF_INET6 && !memcmp(address, mapped, sizeof(mapped))) {
+		family = AF_INET;
+		address = (const uint8_t *)address + sizeof(mapped);
+	}
+	if (!inet_ntop(family, address, to, size))
+		snprintf(to, size, "?");
 }
