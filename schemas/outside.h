@@ -48,4 +48,56 @@ struct fact_stack {          /* ts: when it was read */
 };
 _Static_assert(sizeof(struct fact_stack) == 40, "fact_stack");
 
+/* Numbers of fact_wait.kind, .act and .flags; user/waits_for.h says what each means. */
+enum wait_kind_number {
+	WAIT_KIND_UNKNOWN = 0, /* it runs, or nobody can say */
+	WAIT_KIND_SOCKET = 1,
+	WAIT_KIND_CHILD = 2,
+	WAIT_KIND_THREAD = 3,
+	WAIT_KIND_LOCK = 4,
+	WAIT_KIND_CONDITION = 5,
+	WAIT_KIND_TIMER = 6,
+	WAIT_KIND_FILE = 7,
+	WAIT_KIND_PIPE = 8,
+	WAIT_KIND_EVENT = 9,
+	WAIT_KIND_SIGNAL = 10,
+};
+enum wait_act_number {
+	WAIT_ACT_READ = 0,
+	WAIT_ACT_WRITE = 1,
+	WAIT_ACT_OPEN = 2,
+	WAIT_ACT_CONNECT = 3,
+	WAIT_ACT_ACCEPT = 4,
+	WAIT_ACT_FLUSH = 5,
+	WAIT_ACT_END = 6,
+	WAIT_ACT_OTHER = 7,
+};
+enum wait_flag_number {
+	WAIT_FLAG_MOVES = 1,
+	WAIT_FLAG_STANDS = 2,
+	WAIT_FLAG_AGAIN = 4,
+	WAIT_FLAG_OWN = 8,
+	WAIT_FLAG_NOBODY = 16,
+	WAIT_FLAG_UNIX = 32,
+	WAIT_FLAG_UDP = 64,
+};
+
+struct fact_wait {           /* what a thread waits for */
+	struct wire_hdr hdr; /* tid, tgid */
+	__u64 read_ns;       /* when it was read: before ts */
+	__u64 since_ns;      /* a socket's last byte came, a child began; 0 not known */
+	__u64 length_ns;     /* of a timer; 0 not known */
+	__u64 until_ns;      /* a timer's end; 0 not known */
+	__u32 pid;           /* the process at the other end, the child; 0 */
+	__u32 thread;        /* that holds the lock, or is to end; 0 */
+	__u32 n;             /* it is the likeliest of so many */
+	__u32 flags;         /* of enum wait_flag_number */
+	__u8 kind, act;      /* of enum wait_kind_number, wait_act_number */
+	__u16 what_len;      /* bytes of text, each with its zero byte: path or address, */
+	__u16 who_len;       /* name of that process or thread, */
+	__u16 doing_len;     /* what it does itself */
+	char text[];
+};
+_Static_assert(sizeof(struct fact_wait) == 80, "fact_wait");
+
 #endif

@@ -119,7 +119,7 @@ enum hang_class {
 
 #define FINDING_RANKS_MAX 16 /* named; n_ranks_all counts the rest, too */
 #define FINDING_NO_NODE SUBJECT_NO_NODE
-#define FINDING_EVIDENCE_MAX 28
+#define FINDING_EVIDENCE_MAX 36
 
 struct evidence {
 	enum evidence_id id;

@@ -40,7 +40,7 @@ int comm_states_begin(struct comm_places *c, struct reader *r, uint32_t tgid);
 void comm_copies_drop(struct comm_places *c, const struct comm_places *parent);
 /* All of the process, into n_places rows of `ret`. What is another generation is not valid; nothing is, with an error
  * of reader_memory(). */
-int comm_states_sample(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret);
+int comm_states_look(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret);
 /* One communicator's record, as of now_ns. */
 int comm_sample_emit(uint32_t tgid, uint64_t addr, const struct nccl_state *now, uint64_t now_ns,
 		     int (*emit)(void *to, const struct wire_hdr *rec), void *to);

@@ -98,6 +98,28 @@ static int decode_stack(const struct wire_hdr *rec, struct intern *strings, stru
 	return record_texts(rec, sizeof(*f), 7, lens, texts, strings);
 }
 
+static int decode_wait(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_wait *f = (const void *)rec;
+	const uint16_t lens[] = { f->what_len, f->who_len, f->doing_len };
+	const char **const texts[] = { &e->wait.what, &e->wait.who, &e->wait.doing };
+
+	e->kind = EV_WAIT;
+	e->wait = (struct waits_for){
+		.ns = f->read_ns,
+		.kind = f->kind < WAITS_KIND_MAX ? f->kind : WAITS_UNKNOWN, /* of a later version */
+		.act = f->act < WAITS_ACT_MAX ? f->act : WAITS_TO_OTHER,
+		.flags = f->flags,
+		.pid = f->pid,
+		.thread = f->thread,
+		.n = f->n,
+		.since_ns = f->since_ns,
+		.length_ns = f->length_ns,
+		.until_ns = f->until_ns,
+	};
+	return record_texts(rec, sizeof(*f), 3, lens, texts, strings);
+}
+
 #define LIFE(id) .tracer = WIRE_LIFE, .kind = id
 #define FACT(id) .tracer = WIRE_FACT, .kind = id
 const struct record_kind source_records_process[] = {
@@ -111,6 +133,10 @@ const struct record_kind source_records_process[] = {
 	{ "thread", FACT(FACT_THREAD), .size = sizeof(struct fact_thread), .decode = decode_thread },
 	{ "task_at", FACT(FACT_TASK_AT), .size = sizeof(struct fact_task_at), .decode = decode_task_at },
 	{ "stack", FACT(FACT_STACK), .size = sizeof(struct fact_stack), .decode = decode_stack },
+	{ "wait", FACT(FACT_WAIT), .size = sizeof(struct fact_wait),
+	  .times = { offsetof(struct fact_wait, read_ns), offsetof(struct fact_wait, since_ns),
+		     offsetof(struct fact_wait, until_ns) },
+	  .pids = { offsetof(struct fact_wait, pid), offsetof(struct fact_wait, thread) }, .decode = decode_wait },
 	{ "host", FACT(FACT_HOST), .size = sizeof(struct fact_host), .kept_by = offsetof(struct fact_host, pid),
 	  .decode = decode_host },
 	{}

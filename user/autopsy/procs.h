@@ -11,6 +11,7 @@
 
 struct proc_thread;
 struct target_stacks;
+struct target_wait;
 
 struct autopsy_proc {
 	const struct target_proc *proc; /* owned by the target set: valid until its next scan */
@@ -21,6 +22,8 @@ struct autopsy_proc {
 	struct proc_thread *threads;
 	size_t n_threads;
 	struct target_stacks *stacks; /* while they are read: procs_stacks.c */
+	struct target_wait *waits;    /* the same: two looks at what its main thread waits for */
+	int wait_err;
 	uint64_t stacks_ns;
 	int stacks_err;
 };

@@ -6,13 +6,17 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "tracers/process/stack_fact.h"
+#include "tracers/process/wait_fact.h"
 #include "autopsy/procs_pool.h"
 #include "inspect/stack/stack.h"
+#include "inspect/wait/wait.h"
 
-#define LEAST_NS 20000000ull /* with less time left it does not start */
+#define WAITS_APART_NS 200000000ull /* between the two looks at what a process waits for */
+#define LEAST_NS 20000000ull        /* with less time left it does not start */
 
 /* --- order --- */
 
@@ -61,17 +65,50 @@ static size_t *order_make(const struct autopsy_procs *s, const struct model *m)
 
 /* --- reading, in parallel --- */
 
+static uint64_t left_ns(const struct autopsy_procs *s)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	return s->stacks_until_ns > now_ns ? s->stacks_until_ns - now_ns : 0;
+}
+
+static int wait_read(struct autopsy_procs *s, struct reader *r, struct autopsy_proc *of, int k)
+{
+	if (left_ns(s) < LEAST_NS)
+		return -ETIME;
+	return target_wait_read(r, of->proc->tgid, of->proc->tgid, WAIT_DEADLINE_MS, &of->waits[k]);
+}
+
 static int stacks_read(struct autopsy_procs *s, struct reader *r, struct autopsy_proc *of)
 {
-	uint64_t now_ns = clock_monotonic_ns(), left_ns = s->stacks_until_ns > now_ns ? s->stacks_until_ns - now_ns : 0;
-	unsigned ms = left_ns / 1000000 < STACK_DEADLINE_MS ? left_ns / 1000000 : STACK_DEADLINE_MS;
+	unsigned ms;
 
 	of->stacks = calloc(1, sizeof(*of->stacks));
-	if (!of->stacks)
+	of->waits = calloc(2, sizeof(*of->waits));
+	if (!of->stacks || !of->waits)
 		return -ENOMEM;
-	of->stacks_err = left_ns < LEAST_NS ? -ETIME : target_stacks_read(r, of->proc->tgid, ms, of->stacks);
+	of->wait_err = wait_read(s, r, of, 0);
+	ms = left_ns(s) / 1000000 < STACK_DEADLINE_MS ? left_ns(s) / 1000000 : STACK_DEADLINE_MS;
+	of->stacks_err = left_ns(s) < LEAST_NS ? -ETIME : target_stacks_read(r, of->proc->tgid, ms, of->stacks);
 	of->stacks_ns = clock_monotonic_ns();
 	return 0;
+}
+
+/* Of the two looks the first one stays, where there is no time for another. */
+static int waits_read_again(struct autopsy_procs *s, struct reader *r, struct autopsy_proc *of)
+{
+	if (of->wait_err || of->waits[0].w.kind == WAITS_UNKNOWN || wait_read(s, r, of, 1))
+		return 0;
+	target_wait_compare(&of->waits[0], &of->waits[1]);
+	return 0;
+}
+
+static void pause_until(uint64_t ns)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (ns > now_ns)
+		usleep((ns - now_ns) / 1000);
 }
 
 /* --- records --- */
@@ -89,19 +126,26 @@ static int stacks_emit(struct autopsy_proc *s, procs_emit_fn *emit, void *to, in
 	}
 	for (size_t i = 0; !err && i < s->stacks->n; i++)
 		err = stack_fact_emit(s->proc->tgid, s->stacks_ns, &s->stacks->threads[i], emit, to);
-	return err;
+	return err || s->wait_err ? err
+				  : wait_fact_emit(s->proc->tgid, s->proc->tgid, s->stacks_ns,
+						   &s->waits[s->waits[1].w.ns != 0].w, emit, to);
 }
 
 int procs_read_stacks(struct autopsy_procs *s, const struct model *m, uint64_t until_ns, procs_emit_fn *emit, void *to,
 		      int *ret_unread)
 {
 	size_t *order = order_make(s, m);
+	uint64_t begin_ns = clock_monotonic_ns();
 	int err = order ? 0 : -ENOMEM;
 
 	*ret_unread = 0;
 	s->stacks_until_ns = until_ns;
 	if (!err)
 		err = procs_each(s, order, s->n, stacks_read);
+	if (!err)
+		pause_until(begin_ns + WAITS_APART_NS < until_ns ? begin_ns + WAITS_APART_NS : until_ns);
+	if (!err)
+		err = procs_each(s, order, s->n, waits_read_again);
 	for (size_t i = 0; i < s->n && order; i++) {
 		struct autopsy_proc *of = &s->all[order[i]];
 
@@ -110,7 +154,9 @@ int procs_read_stacks(struct autopsy_procs *s, const struct model *m, uint64_t u
 		if (of->stacks)
 			target_stacks_free(of->stacks);
 		free(of->stacks);
+		free(of->waits);
 		of->stacks = NULL;
+		of->waits = NULL;
 	}
 	free(order);
 	return err;

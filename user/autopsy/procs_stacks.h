@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * procs_stacks.h - the stacks of all threads of the processes in an autopsy, as records.
+ * procs_stacks.h - the stacks of all threads of the processes in an autopsy, and what their main threads wait
+ * for, as records.
  *
  * Read between the first two samples; the first sample shows which ranks delay the job, and these are read first.
  */

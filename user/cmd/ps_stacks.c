@@ -17,16 +17,19 @@
 #include "command.h"
 #include "inspect/reader/proc_files.h"
 #include "inspect/stack/stack.h"
+#include "inspect/wait/wait.h"
 #include "sink/stack_group.h"
 
 #define TEXT_MAX 16384
 #define PARENTS_MAX 64
+#define WAITS_SAID 4 /* of a group */
 
 struct process {
 	const struct target_proc *proc; /* NULL: the set does not know it */
 	uint32_t tgid;
 	int rank;
 	struct target_stacks stacks;
+	char **waits; /* of each thread what it waits for; NULL not looked for, or not known */
 };
 
 struct view {
@@ -34,6 +37,7 @@ struct view {
 	size_t n;
 	struct stack_item *items;            /* one thread each */
 	const struct stack_thread **threads; /* in the same order */
+	const char **waits;                  /* and of each what it waits for; NULL */
 	size_t n_items;
 };
 
@@ -50,6 +54,36 @@ static bool is_below(uint32_t tgid, uint32_t pid)
 	return tgid == pid;
 }
 
+/* Whom a reader asks for: main threads, and those in which the job's own code may be. A rank has hundreds. */
+static bool is_asked_for(const struct process *p, const struct stack_thread *t)
+{
+	return t->tid == p->tgid || t->n_python || t->state == 'D';
+}
+
+static void waits_read(struct reader *r, struct process *p)
+{
+	struct target_wait w;
+	char text[640];
+
+	p->waits = calloc(p->stacks.n + 1, sizeof(*p->waits));
+	for (size_t i = 0; p->waits && i < p->stacks.n; i++) {
+		uint32_t tid = p->stacks.threads[i].tid;
+
+		if (!is_asked_for(p, &p->stacks.threads[i]) || target_wait_read(r, p->tgid, tid, WAIT_DEADLINE_MS, &w))
+			continue;
+		wait_text(&w.w, text, sizeof(text));
+		p->waits[i] = *text ? strdup(text) : NULL;
+	}
+}
+
+static void process_free(struct process *p)
+{
+	for (size_t i = 0; p->waits && i < p->stacks.n; i++)
+		free(p->waits[i]);
+	free(p->waits);
+	target_stacks_free(&p->stacks);
+}
+
 static bool process_read(struct reader *r, const struct target_proc *proc, uint32_t tgid, struct process *ret)
 {
 	struct target_stacks stacks;
@@ -59,7 +93,8 @@ static bool process_read(struct reader *r, const struct target_proc *proc, uint3
 		log_error("process %u: its threads cannot be read: %s; run as root", tgid, strerror(-err));
 	if (err)
 		return false;
-	*ret = (struct process){ proc, tgid, proc ? proc->rank : -1, stacks };
+	*ret = (struct process){ proc, tgid, proc ? proc->rank : -1, stacks, NULL };
+	waits_read(r, ret);
 	return true;
 }
 
@@ -149,7 +184,8 @@ static int items_make(struct view *v)
 		n += v->processes[i].stacks.n;
 	v->items = calloc(n + 1, sizeof(*v->items));
 	v->threads = calloc(n + 1, sizeof(*v->threads));
-	if (!v->items || !v->threads)
+	v->waits = calloc(n + 1, sizeof(*v->waits));
+	if (!v->items || !v->threads || !v->waits)
 		return -ENOMEM;
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->processes[i].stacks.n; k++) {
@@ -160,6 +196,7 @@ static int items_make(struct view *v)
 			if (!key)
 				return -ENOMEM;
 			v->threads[v->n_items] = t;
+			v->waits[v->n_items] = p->waits ? p->waits[k] : NULL;
 			v->items[v->n_items++] = (struct stack_item){ key, p->rank, p->tgid, t->tid };
 		}
 	return 0;
@@ -205,17 +242,37 @@ static void who_print(const struct stack_item *items, const size_t *order, size_
 	printf("\n");
 }
 
-static void group_print(const struct stack_item *items, const struct stack_thread *const *threads, const size_t *order,
-			const struct stack_group *g)
+/* Each sentence once: peers of one stack may wait for different ones. */
+static void waits_print(const struct view *v, size_t first, const size_t *order, const struct stack_group *g)
 {
-	const struct stack_item *it = &items[order[g->first]];
-	const struct stack_thread *t = threads[order[g->first]];
+	int n_said = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		const char *text = v->waits[first + order[g->first + i]], *before = NULL;
+
+		for (size_t k = 0; text && k < i && (!before || strcmp(before, text)); k++)
+			before = v->waits[first + order[g->first + k]];
+		if (!text || (before && !strcmp(before, text)))
+			continue;
+		if (n_said++ == WAITS_SAID) {
+			printf("      ...\n");
+			return;
+		}
+		printf("      %s\n", text);
+	}
+}
+
+static void group_print(const struct view *v, size_t first, const size_t *order, const struct stack_group *g)
+{
+	const struct stack_item *items = v->items + first, *it = &items[order[g->first]];
+	const struct stack_thread *t = v->threads[first + order[g->first]];
 	const char *of = it->rank >= 0 ? g->n_ranks == 1 ? "rank" : "ranks" : g->n_ranks == 1 ? "process" : "processes";
 
 	printf("%zu thread%s of %zu %s: %s, %c", g->n, g->n == 1 ? "" : "s", g->n_ranks, of, t->name,
 	       t->state ? t->state : '?');
 	printf("%s%s%s%s\n", *t->wait ? " in " : "", t->wait, *t->file ? " of " : "", t->file);
 	who_print(items, order + g->first, g->n);
+	waits_print(v, first, order, g);
 	if (t->kernel)
 		lines_print("      [kernel] ", t->kernel);
 	lines_print("      ", it->text + strcspn(it->text, "\n") + 1);
@@ -232,7 +289,7 @@ static int job_print(const struct view *v, size_t first, size_t n)
 	size_t n_groups = err ? 0 : stack_groups_make(v->items + first, n, order, groups);
 
 	for (size_t i = 0; i < n_groups; i++)
-		group_print(v->items + first, v->threads + first, order, &groups[i]);
+		group_print(v, first, order, &groups[i]);
 	free(order);
 	free(groups);
 	return err;
@@ -265,6 +322,7 @@ static int text_print(struct view *v)
 		free((char *)v->items[i].text);
 	free(v->items);
 	free(v->threads);
+	free(v->waits);
 	return err;
 }
 
@@ -301,7 +359,7 @@ static cJSON *python_json(const struct stack_thread *t)
 	return rows;
 }
 
-static cJSON *thread_json(const struct stack_thread *t)
+static cJSON *thread_json(const struct stack_thread *t, const char *waits_for)
 {
 	cJSON *o = cJSON_CreateObject();
 	char state[2] = { t->state, 0 };
@@ -311,6 +369,7 @@ static cJSON *thread_json(const struct stack_thread *t)
 	cJSON_AddStringToObject(o, "state", state);
 	cJSON_AddStringToObject(o, "wait", t->wait);
 	cJSON_AddStringToObject(o, "file", t->file);
+	cJSON_AddStringToObject(o, "waits_for", waits_for ? waits_for : "");
 	cJSON_AddStringToObject(o, "kernel", t->kernel ? t->kernel : "");
 	cJSON_AddItemToObject(o, "native", native_json(t));
 	cJSON_AddStringToObject(o, "native_end", stack_end_text(t->native_end));
@@ -342,7 +401,7 @@ static void process_print_json(const struct process *p)
 	cJSON_AddStringToObject(o, "python", version);
 	cJSON_AddNumberToObject(o, "threads_left_out", p->stacks.n_left_out);
 	for (size_t i = 0; i < p->stacks.n; i++)
-		cJSON_AddItemToArray(threads, thread_json(&p->stacks.threads[i]));
+		cJSON_AddItemToArray(threads, thread_json(&p->stacks.threads[i], p->waits ? p->waits[i] : NULL));
 	cJSON_AddItemToObject(o, "threads", threads);
 	text = cJSON_PrintUnformatted(o);
 	if (text)
@@ -369,7 +428,7 @@ int ps_stacks_print(struct reader *r, struct target_set *set, uint32_t pid, bool
 	if (err)
 		log_error("stacks: %s", strerror(-err));
 	for (size_t i = 0; i < v.n; i++)
-		target_stacks_free(&v.processes[i].stacks);
+		process_free(&v.processes[i]);
 	free(v.processes);
 	return err ? EXIT_INTERNAL : code;
 }

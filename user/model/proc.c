@@ -146,7 +146,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 /* CUDA and NCCL state: gone with an exec. Finished and unfinished operations stay in the lists. */
 static void proc_reset(struct model *m, struct proc_own *p)
 {
-	comm_inits_forget_proc(m, &p->p);
+	births_forget_proc(m, &p->p);
 	qps_gone_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
 		member_forget(mb);
@@ -156,7 +156,7 @@ static void proc_reset(struct model *m, struct proc_own *p)
 	for (struct task *t = p->p.tasks; t; t = t->next) {
 		((struct task_own *)t)->n_pending = 0;
 		((struct task_own *)t)->group_begin_ns = 0;
-		t->stack.ns = 0; /* another program */
+		t->stack.ns = t->wait.ns = 0; /* another program */
 	}
 }
 
@@ -185,7 +185,7 @@ static void proc_unprobe(struct model *m, struct proc_own *p)
 		((struct task_own *)t)->n_pending = 0;
 		((struct task_own *)t)->group_begin_ns = 0;
 	}
-	comm_inits_forget_proc(m, &p->p);
+	births_forget_proc(m, &p->p);
 	if (called)
 		streams_free(p);
 }
@@ -483,6 +483,8 @@ static int task_apply(struct model *m, const struct event *e)
 		task_at(&t->t, e);
 	else if (e->kind == EV_STACK)
 		stack_told(&p->p, &t->t, e);
+	else if (e->kind == EV_WAIT)
+		t->t.wait = e->wait;
 	else if (e->kind == EV_TASK) {
 		task_told(&t->t, e);
 		io_told(&p->p, e->task.io_bytes, e->ts_ns);

@@ -108,7 +108,8 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 /* What the culprit does is read once it is known who it is: that cannot wait for the next regular update. */
 static bool stack_is_news(const struct finding *a, const struct finding *b)
 {
-	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_STACK_UNREAD };
+	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_STACK_UNREAD,
+						EVIDENCE_WAITS_FOR_KIND };
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		const char *was = finding_text(a, ids[i]), *is = finding_text(b, ids[i]);

@@ -2,8 +2,8 @@
  *
  * stacks.c - see stacks.h.
  *
- * One incident at a time, one round of reads each, at most three rounds per incident: one when it opens, the later ones
- * for a process that was running and not asleep.
+ * Stacks, and what the processes wait for. One incident at a time, one round of reads each, at most three rounds per
+ * incident: one when it opens, the later ones for a process that was running and not asleep.
  */
 #include "session/stacks.h"
 
@@ -12,14 +12,18 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "inspect/wait/wait.h"
+#include "tracers/process/wait_fact.h"
 
 #define ROUND_PROCS 8 /* the culprits first, then some of the ranks that wait for them */
 #define ROUND_EMIT_NS \
-	1000000000ull    /* by then emit the stacks that are read, even if some processes are still being read */
-#define INCIDENTS_MAX 64 /* incidents remembered */
-#define ROUNDS_BURST 4   /* in a row; then one every ROUND_EVERY_NS */
+	1000000000ull /* by then emit the stacks that are read, even if some processes are still being read */
+#define WAITS_APART_NS 300000000ull /* between the two looks at what a process waits for */
+#define INCIDENTS_MAX 64            /* incidents remembered */
+#define ROUNDS_BURST 4              /* in a row; then one every ROUND_EVERY_NS */
 #define ROUND_EVERY_NS 15000000000ull
 
 static const uint64_t rounds_after_ns[] = { 0, 10000000000ull, 60000000000ull }; /* since the first round */
@@ -34,6 +38,8 @@ struct stack_read {
 	uint32_t tgid;
 	int err;
 	struct target_stacks stacks;
+	struct target_wait waits[2]; /* twice, for what moves between the two */
+	int wait_err;
 };
 
 struct session_stacks {
@@ -71,14 +77,40 @@ struct session_stacks *session_stacks_new(struct reader *r, const struct pipelin
 
 /* --- the thread --- */
 
+static void first_wait_read(struct session_stacks *s, struct stack_read *a)
+{
+	a->wait_err = target_wait_read(s->reader, a->tgid, a->tgid, WAIT_DEADLINE_MS, &a->waits[0]);
+}
+
+static void second_wait_read(struct session_stacks *s, struct stack_read *a)
+{
+	bool first = !a->wait_err;
+
+	a->wait_err = target_wait_read(s->reader, a->tgid, a->tgid, WAIT_DEADLINE_MS, &a->waits[1]);
+	if (first && !a->wait_err)
+		target_wait_compare(&a->waits[0], &a->waits[1]);
+}
+
+/* Between the two looks at what a process waits for. */
+static void pause_until(const struct session_stacks *s, uint64_t ns)
+{
+	while (!s->stop && clock_monotonic_ns() < ns)
+		usleep(10000);
+}
+
 static void *round_read(void *arg)
 {
 	struct session_stacks *s = arg;
+	uint64_t begin_ns = clock_monotonic_ns();
 
+	for (int i = 0; i < s->n && !s->stop; i++)
+		first_wait_read(s, &s->reads[i]);
 	for (int i = 0; i < s->n && !s->stop; i++) {
 		struct stack_read *a = &s->reads[i];
 
 		a->err = target_stack_read_main(s->reader, a->tgid, STACK_DEADLINE_MS, &a->stacks);
+		pause_until(s, begin_ns + WAITS_APART_NS);
+		second_wait_read(s, a);
 		s->n_read = i + 1;
 	}
 	return NULL;
@@ -228,12 +260,14 @@ static void rounds_begin(struct session_stacks *s, uint64_t now_ns)
 static int answer_emit(const struct session_stacks *s, const struct stack_read *a)
 {
 	uint64_t now_ns = clock_monotonic_ns();
+	int err;
 
 	if (a->err == -ESRCH)
 		return 0;
 	if (a->err || !a->stacks.n)
 		return stack_fact_unread(a->tgid, now_ns, a->err ? a->err : -ESRCH, s->emit, s->to);
-	return stack_fact_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
+	err = stack_fact_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
+	return err || a->wait_err ? err : wait_fact_emit(a->tgid, a->tgid, now_ns, &a->waits[1].w, s->emit, s->to);
 }
 
 static int round_emit(struct session_stacks *s, uint64_t now_ns)

@@ -3,7 +3,8 @@
  * stacks.h - stacks for a hang in a live session.
  *
  * When a hang is reported, a thread with a helper process of its own reads the main threads' stacks of the named
- * processes and of a few that wait for them. The stacks become records. The loop never waits for these reads.
+ * processes and of a few that wait for them, and what each sleeps for. Both become records. The loop never waits for
+ * these reads.
  */
 #ifndef RANKTRACE_SESSION_STACKS_H
 #define RANKTRACE_SESSION_STACKS_H

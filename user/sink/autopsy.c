@@ -136,7 +136,7 @@ static struct census census_take(const struct model *m)
 	return c;
 }
 
-static void text_scanned(struct text *t, const struct autopsy_sink *s, const struct model *m)
+static void text_looked(struct text *t, const struct autopsy_sink *s, const struct model *m)
 {
 	if (s->first_ns && m->now_ns > s->first_ns)
 		text_duration(t, (m->now_ns - s->first_ns) * 1e-9);
@@ -152,14 +152,14 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 	} else if (c->n_moved) {
 		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were looked at, for ", c->n_moved,
 			 c->n_seen);
-		text_scanned(t, s, m);
+		text_looked(t, s, m);
 	} else if (c->n_uncounted == c->n_seen) {
 		text_add(
 			t,
 			"LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): who is behind cannot be told");
 	} else {
 		text_add(t, "UNKNOWN  no rank is behind, and no counter moved for ");
-		text_scanned(t, s, m);
+		text_looked(t, s, m);
 		text_add(t, ": a long step, or all stuck inside one operation");
 	}
 	text_add(t, "\n");
@@ -201,17 +201,25 @@ static void text_missing(struct text *t, const struct model *m)
 /* In one line each: what the culprit does, and where the others are. */
 static void text_doing(struct text *t, const struct finding *f)
 {
-	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_KERNEL_WAIT,
-						EVIDENCE_STACK_UNREAD };
+	static const struct {
+		enum evidence_id id, unless; /* unless that says more */
+		const char *label;
+	} rows[] = {
+		{ EVIDENCE_PYTHON, EVIDENCE_ID_MAX, "" },
+		{ EVIDENCE_NATIVE_FRAME, EVIDENCE_ID_MAX, "" },
+		{ EVIDENCE_KERNEL_WAIT, EVIDENCE_WAITS_FOR, "kernel: " },
+		{ EVIDENCE_WAITS_FOR, EVIDENCE_ID_MAX, "it " },
+		{ EVIDENCE_STACK_UNREAD, EVIDENCE_ID_MAX, "stack unknown: " },
+	};
 	const char *others = finding_text(f, EVIDENCE_WAITING_IN);
 	int n = 0;
 
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		const char *text = finding_text(f, ids[i]);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *text = finding_text(f, rows[i].id);
 
-		if (!text)
+		if (!text || (rows[i].unless != EVIDENCE_ID_MAX && finding_text(f, rows[i].unless)))
 			continue;
-		text_add(t, "%s%s", n++ ? "; " : "  it is in: ", i == 3 ? "stack unknown: " : i == 2 ? "kernel: " : "");
+		text_add(t, "%s%s", n++ ? "; " : "  it is in: ", rows[i].label);
 		text_foreign(t, text, NULL);
 	}
 	text_add(t, n ? "\n" : "");
@@ -237,7 +245,7 @@ static void text_verdict(struct text *t, const struct autopsy_sink *s, const str
 	if (!s->n)
 		text_no_finding(t, s, m, &c);
 	text_add(t, "%d ranks on %s, looked at for ", c.n_ranks, m->host);
-	text_scanned(t, s, m);
+	text_looked(t, s, m);
 	text_add(t, " without a probe; communicators of %d read\n", c.n_seen);
 	text_missing(t, m);
 }
@@ -419,7 +427,7 @@ static struct finding evidence_left(const struct incident *i)
 	static const enum evidence_id shown[] = {
 		EVIDENCE_STACK,       EVIDENCE_STACK_END,  EVIDENCE_THREAD,       EVIDENCE_TID,
 		EVIDENCE_WCHAN,       EVIDENCE_SYSCALL,    EVIDENCE_PYTHON,       EVIDENCE_NATIVE_FRAME,
-		EVIDENCE_KERNEL_WAIT, EVIDENCE_WAITING_IN, EVIDENCE_STACK_UNREAD,
+		EVIDENCE_KERNEL_WAIT, EVIDENCE_WAITING_IN, EVIDENCE_STACK_UNREAD, EVIDENCE_WAITS_FOR,
 	};
 	struct finding left = *f;
 	int n = 0;

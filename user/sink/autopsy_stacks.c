@@ -101,8 +101,11 @@ static void text_members(struct text *t, const struct view *v, const size_t *ord
 		text_add(t, ", and more");
 }
 
-static void text_wait(struct text *t, const struct task *task)
+/* Of one thread what it waits for; of several alike, who may wait for different ones, the system call. */
+static void text_wait(struct text *t, const struct task *task, bool is_alone)
 {
+	char waits[640] = "";
+
 	static const char *const states[] = {
 		[TASK_ON_CPU] = ", running",
 		[TASK_RUNNABLE] = ", running",
@@ -112,6 +115,13 @@ static void text_wait(struct text *t, const struct task *task)
 
 	if (task->state < sizeof(states) / sizeof(states[0]) && states[task->state])
 		text_add(t, "%s", states[task->state]);
+	if (is_alone && task->wait.ns)
+		wait_text(&task->wait, waits, sizeof(waits));
+	if (*waits) {
+		text_add(t, ", ");
+		text_foreign(t, waits, NULL);
+		return;
+	}
 	if (*task->stack.wait) {
 		text_add(t, ", in ");
 		text_foreign(t, task->stack.wait, NULL);
@@ -160,7 +170,7 @@ static void text_group(struct text *t, const struct view *v, const size_t *order
 	text_members(t, v, order, g);
 	text_add(t, ": ");
 	text_foreign(t, task->name, NULL);
-	text_wait(t, task);
+	text_wait(t, task, g->n == 1);
 	text_add(t, "\n");
 	text_cut(t, from, width);
 	if (task->state == TASK_DISK && *task->stack.kernel)

@@ -33,7 +33,7 @@ static pid_t pids[RANKS];
 static struct pipeline *pipeline;
 static uint64_t now; /* of the records: what is read for real takes no time of theirs */
 static struct {
-	int n, unread;
+	int n, unread, waits;
 	uint32_t tgid[64];
 } told;
 
@@ -84,8 +84,13 @@ static int stack_take(void *to, const struct wire_hdr *rec)
 	const struct fact_stack *f = (const void *)rec;
 
 	(void)to;
-	assert_int_equal(rec->kind, FACT_STACK);
 	assert_int_equal(rec->tid, rec->tgid);
+	if (rec->kind == FACT_WAIT) {
+		assert_int_equal(((const struct fact_wait *)rec)->kind, WAIT_KIND_SIGNAL);
+		told.waits++;
+		return pipeline_feed(pipeline, rec);
+	}
+	assert_int_equal(rec->kind, FACT_STACK);
 	told.tgid[told.n++ % 64] = rec->tgid;
 	told.unread += f->flags & STACK_FLAG_UNREAD;
 	return pipeline_feed(pipeline, rec);
@@ -174,6 +179,11 @@ static void the_culprit_and_who_waits(void **state)
 	assert_int_equal(hang()->f.pids[0], pids[1]);
 	assert_string_equal(text_of(hang(), "native_frame"), "culprit_sleeps (test_session_stacks)");
 	assert_string_equal(text_of(hang(), "kernel_wait"), "pause");
+	assert_string_equal(text_of(hang(), "waits_for"), "waits for a signal");
+	assert_string_equal(text_of(hang(), "waits_for_kind"), "signal");
+	assert_true(finding_number(&hang()->f, EVIDENCE_WAITS_FOR_MOVES) == 0 &&
+		    finding_evidence(&hang()->f, EVIDENCE_WAITS_FOR_MOVES)); /* two looks */
+	assert_int_equal(told.waits, RANKS);
 	assert_non_null(strstr(text_of(hang(), "waiting_in"), "1 of 1 others: culprit_sleeps"));
 	assert_int_equal(told.tgid[0], pids[1]); /* first */
 	session_stacks_free(s);

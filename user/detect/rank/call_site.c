@@ -75,13 +75,46 @@ int call_site_same(const struct task *a, const struct task *b)
 	return !strcmp(a->stack.native, b->stack.native);
 }
 
-static void wait_text(char *buf, size_t cap, const struct task_stack *s)
+static void kernel_wait_text(char *buf, size_t cap, const struct task_stack *s)
 {
 	phrase_add(buf, cap, s->wait);
 	if (!*s->file)
 		return;
 	phrase_add(buf, cap, *s->wait ? " of " : "");
 	phrase_add(buf, cap, s->file);
+}
+
+const struct waits_for *call_site_wait(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return t && t->wait.ns && t->wait.kind != WAITS_UNKNOWN && !moved_since(p, t->wait.ns) ? &t->wait : NULL;
+}
+
+static void waits_note(struct finding *f, struct finding_list *found, const struct proc *p)
+{
+	const struct waits_for *w = call_site_wait(p);
+	char text[640];
+
+	if (!w)
+		return;
+	wait_text(w, text, sizeof(text));
+	finding_note_text(f, EVIDENCE_WAITS_FOR, finding_list_text(found, text));
+	finding_note_text(f, EVIDENCE_WAITS_FOR_KIND, waits_kind_name(w->kind));
+	if (w->kind == WAITS_SOCKET)
+		finding_note_text(f, EVIDENCE_WAITS_FOR_PEER, w->what);
+	else if (w->kind == WAITS_FILE || w->kind == WAITS_PIPE || w->kind == WAITS_LOCK)
+		finding_note_text(f, EVIDENCE_WAITS_FOR_FILE, w->what);
+	if (w->pid)
+		finding_note(f, EVIDENCE_WAITS_FOR_PID, w->pid);
+	if (w->thread)
+		finding_note(f, EVIDENCE_WAITS_FOR_TID, w->thread);
+	if (w->flags & (WAITS_MOVES | WAITS_STANDS))
+		finding_note(f, EVIDENCE_WAITS_FOR_MOVES, !!(w->flags & WAITS_MOVES));
+	if (w->kind == WAITS_SOCKET && w->since_ns)
+		finding_note(f, EVIDENCE_WAITS_FOR_QUIET_S, (double)(w->ns - w->since_ns) * 1e-9);
 }
 
 void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p)
@@ -93,10 +126,11 @@ void call_site_note(struct finding *f, struct finding_list *found, const struct 
 		finding_note_text(f, EVIDENCE_STACK_UNREAD, p->outside.stacks_unread);
 		return;
 	}
-	wait_text(wait, sizeof(wait), &t->stack);
+	kernel_wait_text(wait, sizeof(wait), &t->stack);
 	finding_note_text(f, EVIDENCE_PYTHON, t->stack.python);
 	finding_note_text(f, EVIDENCE_NATIVE_FRAME, t->stack.native);
 	finding_note_text(f, EVIDENCE_KERNEL_WAIT, finding_list_text(found, wait));
+	waits_note(f, found, p);
 	finding_note_text(f, EVIDENCE_STACK, t->stack.frames);
 	finding_note_text(f, EVIDENCE_STACK_END, t->stack.end);
 }

@@ -16,7 +16,9 @@ const struct task *call_site_task(const struct proc *p);
 bool call_site_gpu_wait(const struct proc *p);
 /* Both stacks are known, and they wait for the same: 1; for different things: 0; not known: -1. */
 int call_site_same(const struct task *a, const struct task *b);
-/* Evidence python, native_frame, kernel_wait, stack of this rank; or why there is none. */
+/* What the main thread sleeps for; NULL: nobody could say, or it was read before the process last moved. */
+const struct waits_for *call_site_wait(const struct proc *p);
+/* Evidence python, native_frame, kernel_wait, waits_for, stack of this rank; or why there is none. */
 void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p);
 /* "function (file), file:line function" of its main thread, appended to a text; nothing where no stack was read. */
 void call_site_line(char *buf, size_t cap, const struct proc *p);

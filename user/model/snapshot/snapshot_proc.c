@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * snapshot_proc.c - processes and threads of a snapshot. Who a process is goes as EV_PROC, a thread's name as
- * EV_THREAD and its stack as EV_STACK, as sinks know them; the rest follows.
+ * retell_proc.c - processes and threads of a retelling. Who a process is goes as EV_PROC, a thread's name as
+ * EV_THREAD, its stack as EV_STACK and its wait as EV_WAIT, as sinks know them; the rest follows.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "model/snapshot/snapshot_private.h"
 
-_Static_assert((int)SNAPSHOT_SPANS == GPU_SPANS_KEPT && (int)SNAPSHOT_CALL_CLASSES >= (int)CALL_CLASS_MAX,
-	       "snapshot_proc");
+_Static_assert((int)RETOLD_SPANS == GPU_SPANS_KEPT && (int)RETOLD_CALL_CLASSES >= (int)CALL_CLASS_MAX, "retold_proc");
 
 static uint64_t bits_of(double v)
 {
@@ -28,7 +27,7 @@ static double double_of(uint64_t bits)
 	return v >= 0 && v < 1e18 ? v : 0;
 }
 
-static void identity_emit(struct snapshot_writer *r, const struct proc *p)
+static void identity_retell(struct retelling *r, const struct proc *p)
 {
 	struct event e = { .kind = EV_PROC, .tgid = p->tgid, .tid = p->tgid, .ts_ns = r->m->now_ns };
 
@@ -43,14 +42,14 @@ static void identity_emit(struct snapshot_writer *r, const struct proc *p)
 	e.proc.name = p->name;
 	e.proc.container = p->container;
 	e.proc.pod = p->pod;
-	emit_event(r, &e);
+	retell_event(r, &e);
 }
 
-static struct snapshot_steps steps_body(const struct proc_own *p)
+static struct retold_steps steps_body(const struct proc_own *p)
 {
 	const struct steps *s = &p->steps;
 
-	return (struct snapshot_steps){
+	return (struct retold_steps){
 		.period_ops = s->period_ops,
 		.n = s->n,
 		.phase = s->phase,
@@ -64,11 +63,11 @@ static struct snapshot_steps steps_body(const struct proc_own *p)
 	};
 }
 
-static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
+static void proc_retell(struct retelling *r, const struct proc_own *own)
 {
 	const struct proc *p = &own->p;
 	const char *texts[] = { p->cuda_error_call, p->cuda_error_name };
-	struct snapshot_proc b = {
+	struct retold_proc b = {
 		.first_ns = own->first_ns,
 		.seen_ns = p->seen_ns,
 		.exit_ns = p->exit_ns,
@@ -98,11 +97,11 @@ static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
 	for (int i = 0; i < CALL_CLASS_MAX; i++)
 		b.call_ns[i] = p->call_ns[i];
 	for (int i = 0; i < GPU_SPANS_KEPT; i++)
-		b.gpu_spans[i] = (struct snapshot_span){ p->gpu_spans[i].ts_ns, p->gpu_spans[i].gpu_ns };
-	emit_body(r, p, p->tgid, SNAPSHOT_PROC, &b, sizeof(b), texts, 2);
+		b.gpu_spans[i] = (struct retold_span){ p->gpu_spans[i].ts_ns, p->gpu_spans[i].gpu_ns };
+	retell(r, p, p->tgid, RETOLD_PROC, &b, sizeof(b), texts, 2);
 }
 
-static void stack_emit(struct snapshot_writer *r, const struct task *t)
+static void stack_retell(struct retelling *r, const struct task *t)
 {
 	const struct task_stack *s = &t->stack;
 	struct event e = { .kind = EV_STACK, .tgid = t->tgid, .tid = t->tid, .ts_ns = s->ns };
@@ -116,16 +115,24 @@ static void stack_emit(struct snapshot_writer *r, const struct task *t)
 	e.stack.native = s->native;
 	e.stack.end = s->end;
 	if (s->ns)
-		emit_event(r, &e);
+		retell_event(r, &e);
 }
 
-static void task_emit(struct snapshot_writer *r, const struct task *t)
+static void wait_retell(struct retelling *r, const struct task *t)
+{
+	struct event e = { .kind = EV_WAIT, .tgid = t->tgid, .tid = t->tid, .ts_ns = t->wait.ns, .wait = t->wait };
+
+	if (t->wait.ns)
+		retell_event(r, &e);
+}
+
+static void task_retell(struct retelling *r, const struct task *t)
 {
 	struct event name = { .kind = EV_THREAD, .tgid = t->tgid, .tid = t->tid, .ts_ns = r->m->now_ns };
 	const char *texts[] = {
 		t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file
 	};
-	struct snapshot_task b = {
+	struct retold_task b = {
 		.since_ns = t->since_ns,
 		.seen_ns = t->seen_ns,
 		.run_ns = t->run_ns,
@@ -148,24 +155,25 @@ static void task_emit(struct snapshot_writer *r, const struct task *t)
 
 	name.thread.name = t->name;
 	if (*t->name)
-		emit_event(r, &name);
-	emit_body(r, t->proc, t->tid, SNAPSHOT_TASK, &b, sizeof(b), texts, 7);
-	stack_emit(r, t);
+		retell_event(r, &name);
+	retell(r, t->proc, t->tid, RETOLD_TASK, &b, sizeof(b), texts, 7);
+	stack_retell(r, t);
+	wait_retell(r, t);
 }
 
-void emit_procs(struct snapshot_writer *r)
+void retell_procs(struct retelling *r)
 {
 	for (const struct proc *p = r->m->procs; p; p = p->next) {
 		if (!proc_own((struct proc *)p)->hashed) /* dead, and its pid is another's */
 			continue;
-		identity_emit(r, p);
-		proc_emit(r, proc_own((struct proc *)p));
+		identity_retell(r, p);
+		proc_retell(r, proc_own((struct proc *)p));
 		for (const struct task *t = p->tasks; t; t = t->next)
-			task_emit(r, t);
+			task_retell(r, t);
 	}
 }
 
-static void steps_take(struct proc_own *p, const struct snapshot_steps *b)
+static void steps_take(struct proc_own *p, const struct retold_steps *b)
 {
 	if (b->period_ops > MODEL_OPS_KEPT || b->base > b->period_ops || (b->period_ops && !b->base) ||
 	    b->checked_n > p->p.n_ops || b->found_n > b->checked_n || b->from_n > p->p.n_ops ||
@@ -215,7 +223,7 @@ static struct proc proc_who(const struct proc *p)
 	};
 }
 
-static void proc_state_take(struct proc *p, const struct snapshot_proc *b, const char *const *text)
+static void proc_state_take(struct proc *p, const struct retold_proc *b, const char *const *text)
 {
 	p->seen_ns = b->seen_ns;
 	p->dead = p->dead || b->dead;
@@ -247,9 +255,9 @@ static void proc_state_take(struct proc *p, const struct snapshot_proc *b, const
 		p->gpu_spans[i] = (struct gpu_span){ b->gpu_spans[i].ts_ns, b->gpu_spans[i].gpu_ns };
 }
 
-int take_proc(struct model *m, const struct event *e)
+int retold_proc(struct model *m, const struct event *e)
 {
-	const struct snapshot_proc *b = e->snapshot.body;
+	const struct retold_proc *b = e->retold.body;
 	struct proc_own *own = proc_get(m, event_proc(e), e->ts_ns);
 	struct proc *p = own ? &own->p : NULL;
 
@@ -257,18 +265,18 @@ int take_proc(struct model *m, const struct event *e)
 		return -ENOMEM;
 	own->first_ns = b->first_ns;
 	*p = proc_who(p);
-	proc_state_take(p, b, e->snapshot.text);
+	proc_state_take(p, b, e->retold.text);
 	steps_take(own, &b->steps);
 	return 0;
 }
 
-int take_task(struct model *m, const struct event *e)
+int retold_task(struct model *m, const struct event *e)
 {
-	const struct snapshot_task *b = e->snapshot.body;
+	const struct retold_task *b = e->retold.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct task_own *own = p && !p->p.dead ? task_get(p, e->tid) : NULL;
 	struct task *t = own ? &own->t : NULL;
-	const char *const *text = e->snapshot.text;
+	const char *const *text = e->retold.text;
 
 	if (!t)
 		return p && p->p.dead ? 0 : -ENOMEM;

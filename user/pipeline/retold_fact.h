@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * retold_fact.h - the events of a retelling (model/retell.h) as records, and back.
+ */
+#ifndef RANKTRACE_RETOLD_FACT_H
+#define RANKTRACE_RETOLD_FACT_H
+
+#include "base/intern.h"
+#include "event.h"
+#include "schemas/facts.h"
+
+/* The record of an event of kind START, PROC, THREAD, STACK, WAIT or RETOLD into `to`, 8-byte aligned and WIRE_SIZE_MAX
+ * long. Texts are cut to what fits. Its size in bytes; -EINVAL: another kind, or a body that fits no record. */
+int retold_encode(const struct event *e, struct wire_hdr *to);
+/* FACT_RETOLD; `e` is zeroed but for its header's fields. 1, or -EINVAL. */
+int retold_decode(const struct wire_hdr *rec, struct intern *strings, struct event *e);
+
+#endif
