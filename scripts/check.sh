@@ -106,6 +106,9 @@ rule_tables() {
 	done
 }
 
+# The schema of findings has what the tables of the code have: scripts/incident_schema.py writes it.
+rule_schema() { TREE=. python3 -B "$root/scripts/incident_schema.py" --check; }
+
 # Docs cite docs/, never what lies outside the tree; no package registry is named.
 rule_citations() {
 	grep -rnE '\.\./shared|/work/|deb\.debian\.org|registry\.npmjs|pypi\.org|snapshot\.debian' --include='*' . 2>/dev/null \
@@ -113,7 +116,7 @@ rule_citations() {
 }
 
 rc=0
-for rule in includes format tracers_apart libbpf cookies pure sizes names licences tables docs citations; do
+for rule in includes format tracers_apart libbpf cookies pure sizes names licences tables schema docs citations; do
 	[[ -n ${RULE:-} && $rule != "$RULE" ]] && continue
 	out=$(rule_$rule)
 	if [[ -n $out ]]; then

@@ -12,8 +12,8 @@
 #include "event.h"
 #include "subject.h"
 
-/* kinds and classes: name, then for kinds whether one changes the exit code. schemas/incident.schema.json lists the
- * same. */
+/* kinds and classes: name, then for kinds whether one changes the exit code. scripts/incident_schema.py
+ * --write puts them in the schema. */
 /* clang-format off */
 #define FINDING_KINDS(X) \
 	X(HANG, "hang", 1) \

@@ -51,6 +51,11 @@ sed -i '/^| the record becomes EV_TCP/s/$/\n| and back | `user\/session\/session
 sed -i 's/^### deadlock//' "$tree/docs/findings.md"; planted docs 'docs/findings.md: deadlock is not in it'
 echo 'SOURCE(ghost, "ghost", "none")' >> "$tree/tracers/sources.def"; planted tables 'ghost: no source_ghost'
 sed -i '/^SOURCE(klog,/d' "$tree/tracers/sources.def"; planted tables 'sources.def: no line of klog'
+echo 'EVIDENCE(GHOST, "ghost", NUMBER, NONE, "nothing")' >> "$tree/user/evidence.def"; planted schema 'evidence ghost is not in it'
+echo 'CAUSE(GHOST, "ghost", "nothing")' >> "$tree/user/cause.def"; planted schema 'cause ghost is not in it'
+sed -i '/^EVIDENCE(POD,/d' "$tree/user/evidence.def"; planted schema 'evidence pod is in no table'
+sed -i 's/^EVIDENCE(POD, "pod", TEXT/EVIDENCE(POD, "pod", NUMBER/' "$tree/user/evidence.def"; planted schema 'not as the tables have it'
+sed -i 's/X(GPU, "gpu"/X(GPU, "accelerator"/' "$tree/user/subject.h"; planted schema 'subject accelerator is not in it'
 printf 'see .%s/x\n' './shared' >> "$tree/README.md"; planted citations 'README.md'
 TREE=$tree "$top/scripts/check.sh" || { echo "FAILED: the tree itself breaks a rule"; failed=1; }
 exit $failed

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every recording here opens and gives the findings that the program gave that made it (compare.py). Those of runs that
-once went wrong, each NAME.rtr with a NAME.json, give the root findings that NAME.json names.
+once went wrong, each NAME.rtr with a NAME.json, give the root findings that NAME.json names. Every line that is kept,
+by today's names, and every line of today is as schemas/incident.schema.json has it.
 
 This is also the test that old recordings still open: no recording here is ever made anew. What they are: README.md."""
 import glob
@@ -12,6 +13,7 @@ import sys
 import tempfile
 
 import compare
+import schema_check
 
 RANKTRACE = compare.RANKTRACE
 SILENT = ("observation", "lost_events")
@@ -106,6 +108,70 @@ def check_added():
     check(len(differ({**kept, "severity": "page"}, kept, ["severity"])) == 1, "a kept key that is gone")
 
 
+def schema_read():
+    with open(f"{here}/../../schemas/incident.schema.json", encoding="utf-8") as f:
+        return json.load(f)
+
+
+def nested(row):
+    """The line of a flat one."""
+    found = {}
+    for path, value in row.items():
+        *above, key = path.split(".")
+        at = found
+        for name in above:
+            at = at.setdefault(name, {})
+        at[key] = value
+    return found
+
+
+def of_before(schema, table):
+    """The schema of kept lines: keys that were added since may be missing."""
+    added = {name for kind in table["findings"].values() for name in kind.get("added", [])}
+    return {**schema, "required": [key for key in schema["required"] if key not in added]}
+
+
+def check_schema():
+    table, today, said = compare.table_read(), schema_read(), []
+    before = of_before(today, table)
+    for name, arguments in compare.commands().items():
+        if not name.endswith((".findings", ".merge")):
+            continue
+        kept = (compare.renamed(json.loads(line), table, "findings") for line in compare.kept(here, name)[0])
+        said += [(before, nested(row)) for row in kept]
+        said += [(today, json.loads(line)) for line in compare.printed(arguments)[0]]
+    wrong = {fault for schema, row in said for fault in schema_check.faults(schema, row)}
+    print("".join(f"{fault}\n" for fault in sorted(wrong)), end="")
+    unknown = {key for _, row in said for key in row} - set(today["properties"])
+    check(len(said) > 100 and not wrong and not unknown, f"{len(said)} lines are as the schema has them {unknown or ''}")
+
+
+def check_schema_seen():
+    schema = schema_read()
+    row = json.loads(compare.printed(compare.commands()["f01_stop.findings"])[0][0])
+
+    def seen(text, change):
+        one = json.loads(json.dumps(row))
+        change(one)
+        found = list(schema_check.faults(schema, one))
+        check(any(text in f for f in found) if text else not found, f"planted: {text} {found}")
+    seen("", lambda r: None)
+    seen("line: lacks subject", lambda r: r.pop("subject"))
+    seen("line.evidence: nonsense is not in the schema", lambda r: r["evidence"].update(nonsense=1))
+    seen("line.evidence.waiting_s: '9' is no number", lambda r: r["evidence"].update(waiting_s="9"))
+    seen("line.evidence.n_waiting: 1.5 is no integer", lambda r: r["evidence"].update(n_waiting=1.5))
+    seen("line.cause: 'nonsense' is none of", lambda r: r.update(cause="nonsense"))
+    seen("line.kind: None is none of", lambda r: r.update(kind=None))
+    seen("line.subject.type: True is none of", lambda r: r["subject"].update(type=True))
+    seen("line.subject: nonsense is not in", lambda r: r["subject"].update(nonsense=1))
+    seen("line.confidence: 1.5 is out of range", lambda r: r.update(confidence=1.5))
+    seen("line.ranks[0]: -2 is out of range", lambda r: r.update(ranks=[-2]))
+    seen("line.ranks: 17 items", lambda r: r.update(ranks=[0] * 17))
+    seen("line.comm: '0x1' is not as", lambda r: r.update(comm="0x1"))
+    schema["properties"]["id"]["format"] = "uuid"
+    seen("line.id: the schema has format", lambda r: None)
+
+
 def check_names():
     """The table of renamings maps names, for one kind or for all, and nothing else."""
     row = {"kind": "hang", "class": "stopped", "t_ns": 5, "evidence": {"old": 1, "state": "stopped"}}
@@ -139,4 +205,6 @@ check_all()
 check_planted()
 check_added()
 check_names()
+check_schema()
+check_schema_seen()
 sys.exit(1 if failed else 0)

