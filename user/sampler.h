@@ -34,6 +34,7 @@ struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 	uint64_t start_boot_ns; /* the same on the clock of target_proc.start_time_ns */
 	uint64_t dstate_limit_ns;
 	bool probes; /* some process may have probes: tier trace or burst */
+	bool often;  /* for some seconds only: sample as often as the values are renewed */
 };
 
 struct sampler {

@@ -351,7 +351,7 @@ static uint64_t activity_every_ns(const struct nvml_sampler *s, uint64_t now_ns)
 {
 	uint64_t quiet = s->activity_cpu_ns / ACTIVITY_SHARE;
 
-	if (now_ns < s->excited_until_ns)
+	if (now_ns < s->excited_until_ns || s->ctx->often)
 		return ACTIVITY_EXCITED_NS;
 	return quiet < ACTIVITY_QUIET_NS       ? ACTIVITY_QUIET_NS
 	       : quiet > ACTIVITY_QUIET_MAX_NS ? ACTIVITY_QUIET_MAX_NS

@@ -17,6 +17,7 @@
 #include "tracers/process/proc_fact.h"
 #include "schemas/facts.h"
 #include "session/targets.h"
+#include "autopsy/gpus.h"
 #include "autopsy/procs.h"
 #include "autopsy/procs_stacks.h"
 #include "inspect/discover/discover.h"
@@ -28,6 +29,7 @@ struct autopsy {
 	struct pipeline *pipeline;
 	struct target_set *set;
 	struct autopsy_procs procs;
+	struct autopsy_gpus gpus;
 	uint64_t first_ns;
 	int n_unread;
 };
@@ -80,6 +82,26 @@ static bool is_wanted(const struct autopsy *a, const struct target_proc *p)
 	if (a->cfg->n_pids)
 		return descends_from(a, p);
 	return !a->cfg->job || !strcmp(a->cfg->job, p->job);
+}
+
+static bool is_sampled(const void *of, const struct target_proc *p)
+{
+	return is_wanted(of, p);
+}
+
+static void gpus_open(struct autopsy *a)
+{
+	const struct sampler_ctx ctx = {
+		.reader = a->procs.reader,
+		.targets = a->set,
+		.is_traced = is_sampled,
+		.is_traced_of = a,
+		.emit = emit,
+		.emit_to = a->pipeline,
+		.start_ns = clock_monotonic_ns(),
+	};
+
+	autopsy_gpus_open(&a->gpus, &ctx);
 }
 
 static int procs_choose(struct autopsy *a)
@@ -154,14 +176,6 @@ static bool suspected(const struct autopsy *a)
 	return false;
 }
 
-static void sleep_until(uint64_t ns)
-{
-	struct timespec at = { ns / 1000000000ull, ns % 1000000000ull };
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
-		;
-}
-
 /* Reading the stacks may have taken longer than an interval. */
 static uint64_t next_sample_ns(const struct autopsy *a, uint64_t last_ns)
 {
@@ -183,8 +197,9 @@ static int samples_take(struct autopsy *a)
 					clock_monotonic_ns() + a->cfg->stacks_ns, emit, a->pipeline, &a->n_unread);
 	while (!err && !enough) {
 		at_ns = next_sample_ns(a, at_ns);
-		sleep_until(at_ns);
-		err = sample(a);
+		err = autopsy_gpus_poll_until(&a->gpus, at_ns);
+		if (!err)
+			err = sample(a);
 		if (!err)
 			err = tick(a);
 		enough = (autopsy_moved(pipeline_model(a->pipeline)) && !suspected(a)) ||
@@ -248,8 +263,11 @@ int autopsy_run(const struct autopsy_cfg *cfg, struct reader *const *readers, si
 	if (!err)
 		err = procs_comms_find(&a.procs, cfg->find_ns);
 	a.first_ns = found_ns = clock_monotonic_ns();
-	if (!err && a.procs.n)
+	if (!err && a.procs.n) {
+		gpus_open(&a);
 		err = samples_take(&a);
+		autopsy_gpus_close(&a.gpus);
+	}
 	end = finish(&a);
 	result_fill(&a, found_ns - begin_ns, ret);
 	procs_free(&a.procs);

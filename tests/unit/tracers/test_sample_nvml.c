@@ -70,14 +70,14 @@ static int take(void *to, const struct wire_hdr *h)
 static void compute(struct sim_gpus *g, uint64_t now_ns)
 {
 	struct sim_gpu *gpu = &g->gpus[1];
-	uint64_t n = gpu->nr_spans,
-		 from = n ? gpu->spans[(n - 1) % SIM_GPU_SPANS].begin_ns + 20 * MS : now_ns - 1000 * MS;
+	struct sim_gpu_spans *to = &gpu->compute;
+	uint64_t n = to->nr, from = n ? to->spans[(n - 1) % SIM_GPU_SPANS].begin_ns + 20 * MS : now_ns - 1000 * MS;
 
 	for (; from < now_ns + 100 * MS; from += 20 * MS, n++) {
-		gpu->spans[n % SIM_GPU_SPANS].begin_ns = from;
-		gpu->spans[n % SIM_GPU_SPANS].end_ns = from + 10 * MS;
+		to->spans[n % SIM_GPU_SPANS].begin_ns = from;
+		to->spans[n % SIM_GPU_SPANS].end_ns = from + 10 * MS;
 	}
-	gpu->nr_spans = n;
+	to->nr = n;
 }
 
 /* Looks until `until` says so; a minute at most. */

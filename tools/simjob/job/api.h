@@ -28,6 +28,7 @@
 	_(cuModuleGetFunction) \
 	_(cuModuleUnload) \
 	_(cuLaunchKernel) \
+	_(cuLaunchHostFunc) \
 	_(cuMemAlloc_v2) \
 	_(cuMemFree_v2) \
 	_(cuMemcpyHtoDAsync_v2) \

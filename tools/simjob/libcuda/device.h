@@ -49,6 +49,7 @@ struct sim_work {
 };
 
 struct capture;
+struct sim_gpu_span;
 
 /* Nodes that the next one depends on. */
 struct node_set {
@@ -98,6 +99,9 @@ CUcontext context_current(void);
 /* usage.c: when the GPU of this process computes, for the stand-in of NVML. */
 void usage_open(int device, int nr_devices);
 void usage_note(uint64_t begin_ns, uint64_t end_ns);
+/* A kernel whose end its peers decide: open until then. NULL, which end() takes: nobody asks. */
+struct sim_gpu_span *usage_nccl_begin(uint64_t begin_ns);
+void usage_nccl_end(struct sim_gpu_span *span, uint64_t end_ns);
 
 /* inject.c: the error that this call, by its exported name, is to return in place of doing anything; else 0. */
 CUresult call_injected_error(const char *name);

@@ -20,6 +20,15 @@ void sleep_until_ns(uint64_t deadline_ns)
 		;
 }
 
+static uint64_t callback_kernel_run(const struct sim_work *work, uint64_t ready_ns)
+{
+	struct sim_gpu_span *span = usage_nccl_begin(ready_ns);
+	uint64_t end_ns = work->kernel->run(work->arg, ready_ns);
+
+	usage_nccl_end(span, end_ns);
+	return end_ns;
+}
+
 uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 {
 	uint64_t end_ns = ready_ns;
@@ -30,7 +39,7 @@ uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 		usage_note(ready_ns, end_ns);
 		break;
 	case WORK_COPY: end_ns += work->duration_ns; break;
-	case WORK_CALLBACK_KERNEL: end_ns = work->kernel->run(work->arg, ready_ns); break;
+	case WORK_CALLBACK_KERNEL: end_ns = callback_kernel_run(work, ready_ns); break;
 	case WORK_RECORD: mark_schedule(work->mark, end_ns); break;
 	case WORK_WAIT: end_ns = mark_wait_scheduled(work->mark); break;
 	case WORK_HOST_FUNC:

@@ -13,8 +13,20 @@ void usage_open(int device, int nr_devices)
 	if (!all)
 		return;
 	all->nr_gpus = nr_devices < SIM_GPUS_MAX ? nr_devices : SIM_GPUS_MAX;
-	all->gpus[device].pid = getpid();
 	usage_gpu = &all->gpus[device];
+	/* What ran there before ended with its process. */
+	usage_gpu->load = usage_gpu->compute.nr = usage_gpu->nccl.nr = 0;
+	usage_gpu->pid = getpid();
+}
+
+static struct sim_gpu_span *span_add(struct sim_gpu_spans *to, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct sim_gpu_span *span = &to->spans[to->nr % SIM_GPU_SPANS];
+
+	span->begin_ns = begin_ns;
+	span->end_ns = end_ns;
+	atomic_fetch_add(&to->nr, 1);
+	return span;
 }
 
 /* Kernels back to back are one span. */
@@ -22,20 +34,33 @@ void usage_note(uint64_t begin_ns, uint64_t end_ns)
 {
 	struct sim_gpu *gpu = usage_gpu;
 	struct sim_gpu_span *span;
-	uint64_t n;
 
 	if (!gpu || end_ns <= begin_ns)
 		return;
 	pthread_mutex_lock(&usage_lock);
-	n = gpu->nr_spans;
-	span = n ? &gpu->spans[(n - 1) % SIM_GPU_SPANS] : NULL;
-	if (span && span->end_ns == begin_ns) {
+	span = gpu->compute.nr ? &gpu->compute.spans[(gpu->compute.nr - 1) % SIM_GPU_SPANS] : NULL;
+	if (span && span->end_ns == begin_ns)
 		span->end_ns = end_ns;
-	} else {
-		span = &gpu->spans[n % SIM_GPU_SPANS];
-		span->begin_ns = begin_ns;
-		span->end_ns = end_ns;
-		gpu->nr_spans = n + 1;
-	}
+	else
+		span_add(&gpu->compute, begin_ns, end_ns);
 	pthread_mutex_unlock(&usage_lock);
+}
+
+struct sim_gpu_span *usage_nccl_begin(uint64_t begin_ns)
+{
+	struct sim_gpu *gpu = usage_gpu;
+	struct sim_gpu_span *span;
+
+	if (!gpu)
+		return NULL;
+	pthread_mutex_lock(&usage_lock);
+	span = span_add(&gpu->nccl, begin_ns, UINT64_MAX);
+	pthread_mutex_unlock(&usage_lock);
+	return span;
+}
+
+void usage_nccl_end(struct sim_gpu_span *span, uint64_t end_ns)
+{
+	if (span)
+		span->end_ns = end_ns;
 }

@@ -29,16 +29,26 @@ enum sim_gpu_fault {
 	SIM_GPU_INFOROM = 1 << 9,
 };
 
+/* What takes the GPU's place in the job's work: a kernel that never ends, on one SM or on all, or nothing at all while
+ * its stream waits for the host. */
+enum sim_gpu_load { SIM_GPU_LOAD_NONE, SIM_GPU_SPIN_ONE, SIM_GPU_SPIN_ALL, SIM_GPU_HELD };
+
 struct sim_gpu_span {
 	_Atomic uint64_t begin_ns, end_ns;
+};
+
+struct sim_gpu_spans {
+	_Atomic uint64_t nr; /* written so far; span i is at i % SIM_GPU_SPANS */
+	struct sim_gpu_span spans[SIM_GPU_SPANS];
 };
 
 struct sim_gpu {
 	_Atomic uint32_t pid;    /* that has a context on it; 0: none */
 	_Atomic uint32_t faults; /* enum sim_gpu_fault */
 	_Atomic uint64_t fault_ns;
-	_Atomic uint64_t nr_spans; /* written so far; span i is at i % SIM_GPU_SPANS */
-	struct sim_gpu_span spans[SIM_GPU_SPANS];
+	_Atomic uint32_t load; /* enum sim_gpu_load, from load_ns on */
+	_Atomic uint64_t load_ns, load_end_ns;
+	struct sim_gpu_spans compute, nccl; /* kernels of the job; NCCL's, from their start to their end */
 };
 
 struct sim_gpus {

@@ -25,10 +25,16 @@
 #define NR_LINKS 18
 #define INIT_NS 30000000000ULL
 
-/* Of a GPU that computes, and of one that waits in a collective, as measured on H200s. */
+/* Of a GPU that computes, and of one that waits in a collective now and then, as measured on H200s. */
 #define SM_BUSY 91.0
 #define SM_WAITING 8.0
 #define TENSOR_BUSY 52.0
+#define DRAM_BUSY 37.0
+#define OCCUPANCY_BUSY 25.0
+#define GPM_SM 2
+#define GPM_OCCUPANCY 3
+#define GPM_TENSOR 5
+#define GPM_DRAM 10
 #define POWER_IDLE_MW 120000
 #define POWER_BUSY_MW 690000
 
@@ -99,12 +105,12 @@ static unsigned long long count_since(const struct sim_gpu *gpu, unsigned int fa
 	return gpu->faults & fault ? 1 + (unsigned long long)((now_ns() - gpu->fault_ns) * 1e-9 * per_s) : 0;
 }
 
-static double busy_share(const struct sim_gpu *gpu, uint64_t from_ns, uint64_t to_ns)
+static double busy_share(const struct sim_gpu_spans *of, uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t n = gpu->nr_spans, busy_ns = 0, i;
+	uint64_t n = of->nr, busy_ns = 0, i;
 
 	for (i = n > SIM_GPU_SPANS ? n - SIM_GPU_SPANS : 0; i < n; i++) {
-		uint64_t begin = gpu->spans[i % SIM_GPU_SPANS].begin_ns, end = gpu->spans[i % SIM_GPU_SPANS].end_ns;
+		uint64_t begin = of->spans[i % SIM_GPU_SPANS].begin_ns, end = of->spans[i % SIM_GPU_SPANS].end_ns;
 
 		begin = begin > from_ns ? begin : from_ns;
 		end = end < to_ns ? end : to_ns;
@@ -195,7 +201,7 @@ EXPORT int nvmlDeviceGetPowerUsage(struct sim_gpu *gpu, unsigned int *ret_mw)
 {
 	uint64_t now = now_ns();
 
-	*ret_mw = POWER_IDLE_MW + (POWER_BUSY_MW - POWER_IDLE_MW) * busy_share(gpu, now - 500000000, now);
+	*ret_mw = POWER_IDLE_MW + (POWER_BUSY_MW - POWER_IDLE_MW) * busy_share(&gpu->compute, now - 500000000, now);
 	return check(gpu);
 }
 
@@ -320,17 +326,57 @@ EXPORT int nvmlGpmSampleGet(struct sim_gpu *gpu, struct gpm_sample *sample)
 	return check(gpu);
 }
 
+/* A GPU that does one thing for all of the window shows it to the last digit, sample for sample. */
+struct still {
+	double sm, occupancy;
+};
+static const struct still in_nccl = { 18.18, 4.83 }; /* 24 channels on 132 SMs */
+static const struct still nothing = { 0, 0 };
+static const struct still loads[] = {
+	[SIM_GPU_SPIN_ONE] = { 0.76, 0.01 },
+	[SIM_GPU_SPIN_ALL] = { 100, 50 },
+	[SIM_GPU_HELD] = { 0, 0 },
+};
+
+static const struct still *still_of(const struct sim_gpu *gpu, uint64_t from_ns, uint64_t to_ns)
+{
+	double in_collective = busy_share(&gpu->nccl, from_ns, to_ns);
+
+	if (gpu->load && gpu->load_ns <= from_ns && gpu->load_end_ns >= to_ns)
+		return &loads[gpu->load];
+	if (busy_share(&gpu->compute, from_ns, to_ns) > 0)
+		return NULL;
+	return in_collective >= 1 ? &in_nccl : in_collective > 0 ? NULL : &nothing;
+}
+
+static double moving_value(const struct gpm_get *get, unsigned int id)
+{
+	double busy = busy_share(&get->to->gpu->compute, get->from->ns, get->to->ns), value;
+
+	switch (id) {
+	case GPM_TENSOR: value = TENSOR_BUSY * busy; break;
+	case GPM_DRAM: value = DRAM_BUSY * busy; break;
+	case GPM_OCCUPANCY: value = OCCUPANCY_BUSY * busy; break;
+	default: value = SM_WAITING + (SM_BUSY - SM_WAITING) * busy; break;
+	}
+	value += noise(get->to, id);
+	return value > 0 ? value : 0;
+}
+
 EXPORT int nvmlGpmMetricsGet(struct gpm_get *get)
 {
-	double busy = busy_share(get->to->gpu, get->from->ns, get->to->ns);
+	const struct still *still = still_of(get->to->gpu, get->from->ns, get->to->ns);
 	unsigned int i;
 
 	for (i = 0; i < get->nr_metrics; i++) {
 		struct gpm_metric *metric = &get->metrics[i];
-		double value = metric->id == 5 ? TENSOR_BUSY * busy : SM_WAITING + (SM_BUSY - SM_WAITING) * busy;
 
-		value += noise(get->to, metric->id);
-		metric->value = value > 0 ? value : 0;
+		if (!still)
+			metric->value = moving_value(get, metric->id);
+		else
+			metric->value = metric->id == GPM_SM          ? still->sm
+					: metric->id == GPM_OCCUPANCY ? still->occupancy
+								      : 0;
 		metric->ret = SUCCESS;
 	}
 	return check(get->to->gpu);

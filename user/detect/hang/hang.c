@@ -11,8 +11,9 @@
  *                      nobody can see (unobserved.h).
  *   3. deadlock.h      cycles that stand; classify.h: why a root does not come.
  *   4. comm_init.h     ranks that no init has been entered by: they are in no communicator, so in no graph.
- *   5. unobserved.h, stalled_op.h  only where no root and no cycle explains the wait: a rank whose memory cannot be
- *                      read; an operation that all entered and that does not end.
+ *   5. unobserved.h, stalled_op.h, gpu_stall.h  only where no root and no cycle explains the wait: a rank whose memory
+ *                      cannot be read; an operation that all entered and that does not end; where no call is seen, by
+ *                      what the GPUs do meanwhile.
  *
  * report.h makes the finding of a culprit. The ranks that wait are evidence, never findings; a finding that follows
  * from one of another detector of this tick names it as its cause.
@@ -20,6 +21,7 @@
 #include "detect/hang/classify.h"
 #include "detect/hang/comm_init.h"
 #include "detect/hang/deadlock.h"
+#include "detect/hang/gpu_stall.h"
 #include "detect/hang/unobserved.h"
 #include "detect/hang/report.h"
 #include "detect/hang/stalled_op.h"
@@ -27,9 +29,10 @@
 #include "detect/hang/wait_roots.h"
 
 struct hang {
-	struct suspects suspects;   /* roots of earlier ticks: what is pending, what was reported of them */
-	struct deadlocks deadlocks; /* cycles of earlier ticks: since when they stand */
-	struct wait_roots roots;    /* of this tick alone; kept here since it is too large for a stack */
+	struct suspects suspects;     /* roots of earlier ticks: what is pending, what was reported of them */
+	struct deadlocks deadlocks;   /* cycles of earlier ticks: since when they stand */
+	struct gpu_stalls gpu_stalls; /* pauses of each job, where only counters are known */
+	struct wait_roots roots;      /* of this tick alone; kept here since it is too large for a stack */
 };
 
 static int roots_find(const struct model *m, struct wait_roots *roots)
@@ -68,7 +71,9 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	int err;
 
 	suspects_refresh(&h->suspects, m);
-	err = roots_find(m, &h->roots);
+	err = gpu_stalls_refresh(&h->gpu_stalls, m);
+	if (!err)
+		err = roots_find(m, &h->roots);
 	if (!err)
 		err = absent_report(m, &h->roots, found);
 	if (!err)
@@ -80,7 +85,9 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	if (err || h->roots.n_roots || h->roots.n_cycles)
 		return err;
 	err = unread_report(m, found);
-	return err ? err : stalled_op_report(m, found);
+	if (!err)
+		err = stalled_op_report(m, found);
+	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, found);
 }
 
 static void hang_release(void *state)
@@ -88,6 +95,7 @@ static void hang_release(void *state)
 	struct hang *h = state;
 
 	suspects_free(&h->suspects);
+	gpu_stalls_free(&h->gpu_stalls);
 }
 
 const struct detector detector_hang = {

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "detect/rank/call_site.h"
+#include "detect/hang/gpu_stall.h"
 #include "detect/hang/p2p.h"
 #include "detect/phrase.h"
 #include "detect/rank/counters.h"
@@ -236,6 +237,8 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	note_waiting(f, found, m, &c->pending);
 	note_kinds(f, found, &c->pending);
 	note_comms(f, found, &c->pending);
+	if (c->kind == FINDING_HANG)
+		gpu_stall_explain(f, m, c->proc, found);
 	if (c->class == HANG_PROCESS_DEAD && c->pending.kinds)
 		finding_note_text(
 			f, EVIDENCE_SEQ_IS,

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "detect/hang/gpu_stall.h"
 #include "detect/rank/activity.h"
 #include "detect/rank/teardown.h"
 #include "detect/transfer/link_cause.h"
@@ -214,7 +215,7 @@ static void name_dead(struct finding *f, const struct model *m, const struct com
 }
 
 static void all_entered_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns,
-			     const struct finding_list *found)
+			     struct finding_list *found)
 {
 	const struct comm *c = op->member->comm;
 
@@ -237,6 +238,8 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - since_ns) * 1e-9);
 	finding_note(f, EVIDENCE_N_MEMBERS, c->nranks);
 	finding_note(f, EVIDENCE_COUNT, op->count);
+	if (!f->n_ranks && !f->caused_by_key)
+		gpu_stall_name(f, m, op->member->proc->job, found);
 }
 
 static int all_entered_report(const struct model *m, struct finding_list *found)

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_detect_gpu_stall.c - no call is seen, all ranks entered the same, and nothing moves: what NVML shows of each GPU
+ * names the one that does not wait in NCCL, or nobody. Figures are those measured on H200s (docs/measurements/gpu.md).
+ * The floor of these jobs is 0.25 s, so the limit is 3.5 s.
+ */
+#include "tests/unit/job/sampled_looks.h"
+
+#include "detect/gpu/gpu_role.h"
+
+struct shows {
+	double sm, occupancy, tensor, dram, noise;
+};
+static const struct shows in_nccl = { 18.18, 4.83, 0, 0, 0 }, one_sm = { 0.76, 0.01, 0, 0, 0 },
+			  all_sms = { 100, 50, 0, 0, 0 }, idle = { 0, 0, 0, 0, 0 }, works = { 88, 25, 50, 37, 1 },
+			  /* a kernel of another program, as wide as NCCL's */
+	other_nccl = { 12.12, 3.22, 0, 0, 0 };
+static struct shows gpus[RANKS];
+static int n_ticks;
+
+static void gpus_are(struct shows s)
+{
+	for (int r = 0; r < RANKS; r++)
+		gpus[r] = s;
+}
+
+static void gpus_give(void)
+{
+	n_ticks++;
+	for (int r = 0; r < RANKS; r++) {
+		const struct shows *s = &gpus[r];
+		double noise = s->noise * (n_ticks % 3 - 1);
+		struct event e = { .kind = EV_GPU_PROCS };
+
+		e.gpu_procs.index = r;
+		e.gpu_procs.n = 1;
+		e.gpu_procs.pids[0] = job_pid(r);
+		give(e);
+		e = (struct event){ .kind = EV_GPU_SAMPLE };
+		e.gpu_sample = (struct gpu_sample){ .index = r,
+						    .window_ns = 500 * MSEC,
+						    .sm = s->sm + noise,
+						    .occupancy = s->occupancy,
+						    .tensor = s->tensor + noise,
+						    .dram = s->dram };
+		give(e);
+	}
+}
+
+/* The same counters for so long. */
+static void stands(const uint64_t n[RANKS], double seconds)
+{
+	for (uint64_t end_ns = now + (uint64_t)(seconds * SEC); now < end_ns;) {
+		world(n);
+		gpus_give();
+		tick();
+	}
+}
+
+/* A job that moved a moment ago, then stands still with all ranks inside AllReduce #12. */
+static void stands_inside(double seconds)
+{
+	static const uint64_t before[] = { 10, 10, 10, 10 }, n[] = { 12, 12, 12, 12 };
+
+	if (!m->procs) { /* else it stands already */
+		who();
+		world(before);
+		gpus_give();
+		tick();
+	}
+	stands(n, seconds);
+}
+
+static void named(enum finding_cause cause, int rank)
+{
+	const struct finding *f = only();
+
+	assert_int_equal(f->kind, FINDING_HANG);
+	assert_int_equal(f->class, HANG_INSIDE_GPU);
+	assert_int_equal(f->cause, cause);
+	assert_int_equal(f->n_ranks, 1);
+	assert_int_equal(f->ranks[0], rank);
+	assert_int_equal(f->comm, WORLD);
+	assert_int_equal(f->seq, 12);
+	assert_int_equal(finding_number(f, EVIDENCE_GPU), rank);
+	assert_true(finding_number(f, EVIDENCE_SM_PERCENT_PEERS) == in_nccl.sm);
+	assert_int_equal(finding_number(f, EVIDENCE_N_WAITING), RANKS - 1);
+}
+
+static void odd_one(struct shows s, enum finding_cause cause)
+{
+	gpus_are(in_nccl);
+	gpus[2] = s;
+	stands_inside(3);
+	assert_int_equal(list.n, 0);
+	stands_inside(2);
+	named(cause, 2);
+}
+
+static void a_kernel_on_one_sm(void **state)
+{
+	(void)state;
+	odd_one(one_sm, CAUSE_GPU_OTHER_KERNEL);
+	assert_string_equal(text_of(only(), "gpu_states"),
+			    "rank 0: waits in NCCL\nrank 1: waits in NCCL\nrank 2: runs a kernel that is not NCCL's\n"
+			    "rank 3: waits in NCCL");
+	assert_true(only()->confidence > 0.89);
+}
+
+static void a_kernel_on_all_sms(void **state)
+{
+	(void)state;
+	odd_one(all_sms, CAUSE_GPU_OTHER_KERNEL);
+}
+
+static void a_gpu_that_was_given_nothing(void **state)
+{
+	(void)state;
+	odd_one(idle, CAUSE_GPU_IDLE);
+}
+
+/* Real work for longer than ever: 20 times the longest pause, which was 0.5 s. */
+static void a_gpu_that_works_gets_more_time(void **state)
+{
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[1] = works;
+	stands_inside(9);
+	assert_int_equal(list.n, 0);
+	stands_inside(4);
+	named(CAUSE_GPU, 1);
+}
+
+/* A job whose ranks all compute for long, all write a checkpoint, or of whose GPUs nothing is known. */
+static void without_a_gpu_that_waits_nothing_is_said(void **state)
+{
+	(void)state;
+	gpus_are(works);
+	stands_inside(60);
+	assert_int_equal(list.n, 0);
+	gpus_are(idle);
+	stands_inside(60);
+	assert_int_equal(list.n, 0);
+	gpus_are((struct shows){ -1, -1, -1, -1, 0 });
+	stands_inside(60);
+	assert_int_equal(list.n, 0);
+}
+
+static void all_of_them_wait(void **state)
+{
+	(void)state;
+	gpus_are(in_nccl);
+	stands_inside(9);
+	assert_int_equal(list.n, 0);
+	stands_inside(4);
+	assert_int_equal(only()->class, HANG_UNKNOWN);
+	assert_int_equal(only()->cause, CAUSE_ALL_ENTERED);
+	assert_int_equal(only()->n_ranks, 0);
+}
+
+/* Two that do not wait: either may be the root. A kernel that looks like NCCL's is taken for it. */
+static void of_two_nobody_is_named(void **state)
+{
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[0] = one_sm;
+	gpus[3] = idle;
+	stands_inside(60);
+	assert_int_equal(list.n, 0);
+	gpus_are(in_nccl);
+	gpus[0] = other_nccl;
+	stands_inside(60);
+	assert_int_equal(only()->n_ranks, 0);
+}
+
+/* Who is behind on the host is named by that; an idle GPU is then no reason, one in another kernel is. */
+static void behind_on_the_host(void **state)
+{
+	static const uint64_t n[] = { 12, 12, 12, 11 };
+
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[3] = idle;
+	who();
+	stands(n, 5);
+	assert_int_equal(only()->class, HANG_MISSING_ENTER);
+	assert_int_equal(only()->cause, CAUSE_ASLEEP);
+	assert_int_equal(only()->ranks[0], 3);
+	gpus[3] = one_sm;
+	stands(n, 12);
+	assert_int_equal(only()->class, HANG_INSIDE_GPU);
+	assert_int_equal(only()->cause, CAUSE_GPU_OTHER_KERNEL);
+	assert_int_equal(only()->ranks[0], 3);
+}
+
+/* Such a pause ended by itself: three times as long is the limit from then on. */
+static void a_pause_that_ended_teaches(void **state)
+{
+	static const uint64_t next[] = { 13, 13, 13, 13 };
+
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[2] = idle;
+	stands_inside(6);
+	named(CAUSE_GPU_IDLE, 2);
+	stands(next, 15);
+	assert_int_equal(list.n, 0);
+	stands(next, 6);
+	assert_int_equal(only()->class, HANG_INSIDE_GPU);
+}
+
+/* A sampler that is late, or samples from before: no verdict rests on them. */
+static void old_samples_do_not_count(void **state)
+{
+	static const uint64_t n[] = { 12, 12, 12, 12 };
+
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[2] = one_sm;
+	stands_inside(3);
+	for (int i = 0; i < 20; i++) {
+		world(n);
+		tick();
+	}
+	assert_int_equal(list.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_kernel_on_one_sm),
+		TEST(a_kernel_on_all_sms),
+		TEST(a_gpu_that_was_given_nothing),
+		TEST(a_gpu_that_works_gets_more_time),
+		TEST(without_a_gpu_that_waits_nothing_is_said),
+		TEST(all_of_them_wait),
+		TEST(of_two_nobody_is_named),
+		TEST(behind_on_the_host),
+		TEST(a_pause_that_ended_teaches),
+		TEST(old_samples_do_not_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

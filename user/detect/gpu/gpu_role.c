@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu_role.c - see gpu_role.h. Only what no kernel of NCCL can look like is the odd one: a kernel of another program
+ * with as many blocks and threads as NCCL has is taken for NCCL's, and then nobody is named.
+ */
+#include "detect/gpu/gpu_role.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "detect/phrase.h"
+
+#define RECENT_NS 10000000000ull /* samples that count */
+#define FRESH_NS 5000000000ull   /* the newest is not older */
+#define SPAN_NS 1500000000ull
+#define SAMPLES_LEAST 3
+#define ALIKE 0.05         /* percent: the last digit that NVML gives, and rounding */
+#define IDLE_SM 0.02       /* one SM of 132 is 0.76 */
+#define NO_MEMORY 0.1      /* of the bandwidth: polling a flag is below */
+#define CHANNELS_SM 50.0   /* NCCL takes 64 SMs at the most */
+#define SM_WARPS 64.0      /* of Hopper and newer, which have these counters */
+#define NCCL_WARPS_MIN 2.5 /* a block of NCCL's has 96 to 640 threads: 3 to 20 warps, one block on an SM */
+#define NCCL_WARPS_MAX 20.5
+
+struct range {
+	double least, most;
+};
+
+static void range_add(struct range *r, double v)
+{
+	r->least = fmin(r->least, v);
+	r->most = fmax(r->most, v);
+}
+
+static bool alike(const struct range *r)
+{
+	return r->most - r->least <= ALIKE;
+}
+
+static bool looks_like_nccl(const struct gpu_activity *a)
+{
+	double warps = a->sm > 0 ? SM_WARPS * a->occupancy / a->sm : 0;
+
+	return a->sm <= CHANNELS_SM && warps >= NCCL_WARPS_MIN && warps <= NCCL_WARPS_MAX;
+}
+
+static bool usable(const struct gpu_look *l, uint64_t since_ns)
+{
+	return l && l->s.window_ns && l->s.sm >= 0 && l->s.occupancy >= 0 && l->ts_ns >= since_ns + l->s.window_ns;
+}
+
+struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, uint64_t now_ns)
+{
+	const struct gpu_look *newest = g ? gpu_look(g, 0) : NULL, *l = newest;
+	struct range sm = { INFINITY, -INFINITY }, occupancy = sm, work = { 0, 0 };
+	struct gpu_activity a = { 0 };
+	uint64_t first_ns = now_ns, i = 0;
+
+	for (; usable(l, since_ns); l = gpu_look(g, ++i)) {
+		range_add(&sm, l->s.sm);
+		range_add(&occupancy, l->s.occupancy);
+		range_add(&work, fmax(l->s.tensor, l->s.dram));
+		first_ns = l->ts_ns - l->s.window_ns;
+	}
+	if (i < SAMPLES_LEAST || newest->ts_ns + FRESH_NS < now_ns || newest->ts_ns < first_ns + SPAN_NS)
+		return a;
+	a = (struct gpu_activity){ GPU_ROLE_WORKS, newest->s.sm, newest->s.occupancy, newest->s.tensor,
+				   newest->s.dram };
+	if (sm.most <= IDLE_SM)
+		a.role = GPU_ROLE_IDLE;
+	else if (alike(&sm) && alike(&occupancy) && work.most <= NO_MEMORY)
+		a.role = looks_like_nccl(&a) ? GPU_ROLE_IN_NCCL : GPU_ROLE_OTHER_KERNEL;
+	return a;
+}
+
+/* --- the ranks of a job --- */
+
+static bool is_rank_of(const struct proc *p, const char *job)
+{
+	return !p->dead && !p->is_child && p->members && !strcmp(p->job, job);
+}
+
+/* Of a process with ranks on several GPUs, what each of them does is not told apart. */
+static bool has_one_gpu(const struct proc *p)
+{
+	int n = 0;
+
+	for (const struct gpu *g = p->node->gpus.all; g; g = g->next)
+		n += gpu_has_proc(g, p);
+	return n == 1;
+}
+
+static struct gpu_activity rank_role(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	uint64_t recent_ns = m->now_ns > RECENT_NS ? m->now_ns - RECENT_NS : 0;
+
+	return has_one_gpu(p) ? gpu_activity_since(proc_gpu(p), since_ns > recent_ns ? since_ns : recent_ns, m->now_ns)
+			      : (struct gpu_activity){ 0 };
+}
+
+static double confidence_of(const struct gpu_odd *o, int world_size)
+{
+	static const double of_role[] = {
+		[GPU_ROLE_OTHER_KERNEL] = 0.9,
+		[GPU_ROLE_IDLE] = 0.8,
+		[GPU_ROLE_WORKS] = 0.7,
+	};
+	double c = of_role[o->of.role] - (o->n_in_nccl < 2 ? 0.1 : 0);
+
+	return o->n_known < world_size ? 0.9 * c : c;
+}
+
+struct gpu_odd gpu_odd_find(const struct model *m, const char *job, uint64_t since_ns)
+{
+	struct gpu_odd o = { 0 };
+	int n_odd = 0, world_size = 0;
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		struct gpu_activity a;
+
+		if (!is_rank_of(p, job))
+			continue;
+		a = rank_role(m, p, since_ns);
+		o.n_ranks++;
+		o.n_known += a.role != GPU_ROLE_UNKNOWN;
+		world_size = p->world_size > world_size ? p->world_size : world_size;
+		if (a.role == GPU_ROLE_IN_NCCL) {
+			o.n_in_nccl++;
+			o.peers = a;
+		} else if (a.role != GPU_ROLE_UNKNOWN) {
+			n_odd++;
+			o.of = a;
+			o.proc = p;
+		}
+	}
+	if (n_odd != 1 || !o.n_in_nccl || o.n_known < o.n_ranks)
+		o.proc = NULL;
+	o.confidence = o.proc ? confidence_of(&o, world_size) : 0;
+	return o;
+}
+
+enum finding_cause gpu_odd_cause(const struct gpu_odd *o)
+{
+	switch (o->proc ? o->of.role : GPU_ROLE_UNKNOWN) {
+	case GPU_ROLE_OTHER_KERNEL: return CAUSE_GPU_OTHER_KERNEL;
+	case GPU_ROLE_IDLE: return CAUSE_GPU_IDLE;
+	case GPU_ROLE_WORKS: return CAUSE_GPU;
+	default: return CAUSE_NONE;
+	}
+}
+
+static const char *role_text(enum gpu_role role)
+{
+	switch (role) {
+	case GPU_ROLE_IN_NCCL: return "waits in NCCL";
+	case GPU_ROLE_OTHER_KERNEL: return "runs a kernel that is not NCCL's";
+	case GPU_ROLE_WORKS: return "computes";
+	case GPU_ROLE_IDLE: return "runs nothing";
+	default: return "is not known";
+	}
+}
+
+/* "rank 3: waits in NCCL" */
+static void line_add(char *text, size_t cap, const struct proc *p, enum gpu_role role)
+{
+	phrase_add(text, cap, *text ? "\nrank " : "rank ");
+	if (proc_rank(p) >= 0)
+		phrase_number(text, cap, proc_rank(p));
+	phrase_add(text, cap, proc_rank(p) >= 0 ? ": " : "?: ");
+	phrase_add(text, cap, role_text(role));
+}
+
+void gpu_odd_note(struct finding *f, struct finding_list *found, const struct model *m, const struct gpu_odd *o,
+		  const char *job, uint64_t since_ns)
+{
+	char text[1024] = "";
+
+	if (!o->n_known)
+		return;
+	if (o->proc) {
+		finding_note(f, EVIDENCE_GPU, proc_gpu(o->proc)->index);
+		finding_note(f, EVIDENCE_SM_PERCENT, o->of.sm);
+		finding_note(f, EVIDENCE_SM_PERCENT_PEERS, o->peers.sm);
+		finding_note(f, EVIDENCE_OCCUPANCY_PERCENT, o->of.occupancy);
+		finding_note(f, EVIDENCE_OCCUPANCY_PERCENT_PEERS, o->peers.occupancy);
+		finding_note(f, EVIDENCE_TENSOR_PERCENT, o->of.tensor);
+		finding_note(f, EVIDENCE_DRAM_PERCENT, o->of.dram);
+	}
+	for (const struct proc *p = m->procs; p; p = p->next)
+		if (is_rank_of(p, job))
+			line_add(text, sizeof(text), p, rank_role(m, p, since_ns).role);
+	finding_note_text(f, EVIDENCE_GPU_STATES, finding_list_text(found, text));
+}

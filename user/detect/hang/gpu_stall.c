@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu_stall.c - see gpu_stall.h. Counters tell how many operations each host launched, and hosts run far ahead of their
+ * GPUs: that all stand still at one number is no fault by itself (all ranks may write a checkpoint). It is one when a
+ * GPU waits in NCCL all that time.
+ */
+#include "detect/hang/gpu_stall.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect/gpu/gpu_role.h"
+#include "detect/hang/pending.h"
+#include "detect/rank/call_site.h"
+#include "detect/rank/counters.h"
+
+#define FLOORS 14              /* hang floors without progress: 20 s in a session; an autopsy's floor is shorter */
+#define GAPS 20                /* times the longest pause of the job, unless a GPU shows that no work goes on */
+#define STILL_GAPS 3           /* times the longest such pause that ended by itself, if one does */
+#define FRESH_NS 5000000000ull /* a member that was not sampled that long is not known to stand still */
+#define CONFIDENCE_NOBODY 0.5
+
+struct gpu_stall_job {
+	const char *job; /* interned, as in struct proc */
+	bool live;       /* seen at this tick */
+	bool inside;     /* all ranks entered the same; moved_ns is then when they last did */
+	uint64_t moved_ns;
+	uint64_t longest_gap_ns, longest_still_ns; /* that ended by themselves */
+	bool still;                                /* in this pause a GPU was the odd one and did no work */
+	struct gpu_stall_job *next;
+};
+
+static struct gpu_stall_job *job_get(struct gpu_stalls *s, const char *name)
+{
+	struct gpu_stall_job *j;
+
+	for (j = s->jobs; j; j = j->next)
+		if (!strcmp(j->job, name))
+			return j;
+	j = calloc(1, sizeof(*j));
+	if (!j)
+		return NULL;
+	j->job = name;
+	j->next = s->jobs;
+	s->jobs = j;
+	return j;
+}
+
+/* --- does the job stand still, all ranks at one place? --- */
+
+static bool member_stands(const struct model *m, const struct member *mb)
+{
+	uint64_t lo, hi;
+
+	return mb->gone || (member_by_counters(mb) && mb->samples.seen_ns + FRESH_NS > m->now_ns &&
+			    counters_still_ns(mb) && !comm_span(mb->comm, SEQ_COLL, &lo, &hi));
+}
+
+/* The newest move of the process' counters; 0: some member moves, lags, or is not known. */
+static uint64_t proc_moved_ns(const struct model *m, const struct proc *p)
+{
+	uint64_t newest = 0;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		if (!member_stands(m, mb))
+			return 0;
+		if (!mb->gone && mb->samples.since_ns > newest)
+			newest = mb->samples.since_ns;
+	}
+	return newest;
+}
+
+static void gap_learn(struct gpu_stall_job *j, uint64_t moved_ns)
+{
+	uint64_t gap = moved_ns - j->moved_ns;
+
+	if (gap > j->longest_gap_ns)
+		j->longest_gap_ns = gap;
+	if (j->still && gap > j->longest_still_ns)
+		j->longest_still_ns = gap;
+	j->still = false;
+}
+
+/* The newest sign of progress of any member, whether or not all stand still now. */
+static void job_moved(struct gpu_stall_job *j, const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		uint64_t moved_ns = mb->samples.n ? mb->samples.since_ns : 0;
+
+		if (moved_ns <= j->moved_ns)
+			continue;
+		if (j->moved_ns)
+			gap_learn(j, moved_ns);
+		j->moved_ns = moved_ns;
+	}
+}
+
+static bool is_member_proc(const struct proc *p)
+{
+	return !p->dead && !p->is_child && p->members;
+}
+
+int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
+{
+	for (struct gpu_stall_job *j = s->jobs; j; j = j->next)
+		j->live = false;
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		struct gpu_stall_job *j = is_member_proc(p) ? job_get(s, p->job) : NULL;
+
+		if (!j && is_member_proc(p))
+			return -ENOMEM;
+		if (!j)
+			continue;
+		j->inside = (!j->live || j->inside) && proc_moved_ns(m, p);
+		j->live = true;
+		job_moved(j, p);
+	}
+	return 0;
+}
+
+void gpu_stalls_free(struct gpu_stalls *s)
+{
+	struct gpu_stall_job *j;
+
+	while ((j = s->jobs)) {
+		s->jobs = j->next;
+		free(j);
+	}
+}
+
+/* --- the finding --- */
+
+static bool does_no_work(const struct gpu_odd *o)
+{
+	return o->proc && o->of.role != GPU_ROLE_WORKS;
+}
+
+static uint64_t limit_ns(const struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o)
+{
+	uint64_t least = FLOORS * m->hang_floor_ns;
+	uint64_t habit = does_no_work(o) ? STILL_GAPS * j->longest_still_ns : GAPS * j->longest_gap_ns;
+
+	return habit > least ? habit : least;
+}
+
+/* The communicator whose counters moved last; and, of its kinds, the usual one. */
+static const struct member *last_moved(const struct model *m, const char *job)
+{
+	const struct member *best = NULL;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		for (const struct member *mb = is_member_proc(p) && !strcmp(p->job, job) ? p->members : NULL; mb;
+		     mb = mb->next_in_proc)
+			if (!mb->gone && mb->entered_seq[SEQ_COLL] &&
+			    (!best || mb->samples.since_ns > best->samples.since_ns))
+				best = mb;
+	return best;
+}
+
+static void op_set(struct finding *f, const struct member *mb)
+{
+	int best = OP_ALLREDUCE;
+
+	for (int k = 0; k < OP_KINDS_COUNTED; k++)
+		best = mb->samples.counters[k] > mb->samples.counters[best] ? k : best;
+	f->has_op = true;
+	f->comm = mb->comm->hash;
+	f->seq = mb->entered_seq[SEQ_COLL] - 1;
+	f->op = (enum op_kind)best;
+}
+
+/* Ranks on hosts that are not seen may be the reason; the hub knows. */
+static bool all_seen(const struct model *m, const char *job)
+{
+	for (const struct proc *p = m->procs; p; p = p->next)
+		for (const struct member *mb = is_member_proc(p) && !strcmp(p->job, job) ? p->members : NULL; mb;
+		     mb = mb->next_in_proc)
+			if (!mb->gone && mb->comm->n_seen < mb->comm->nranks)
+				return false;
+	return true;
+}
+
+static void name_odd(struct finding *f, const struct gpu_odd *o, struct finding_list *found)
+{
+	f->class = HANG_INSIDE_GPU;
+	f->cause = gpu_odd_cause(o);
+	f->confidence = o->confidence;
+	finding_add_rank(f, proc_rank(o->proc), o->proc->key);
+	call_site_note(f, found, o->proc);
+}
+
+static int report(const struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o,
+		  struct finding_list *found)
+{
+	const struct member *mb = last_moved(m, j->job);
+	struct finding *f = mb ? finding_list_add(found) : NULL;
+
+	if (!f)
+		return mb ? -ENOMEM : 0;
+	f->kind = FINDING_HANG;
+	f->class = HANG_UNKNOWN;
+	f->cause = CAUSE_ALL_ENTERED;
+	f->confidence = CONFIDENCE_NOBODY;
+	f->job = j->job;
+	f->peer = -1;
+	f->since_ns = j->moved_ns;
+	op_set(f, mb);
+	f->subject = subject_comm(f->comm, 0);
+	finding_identify(f, "gpu_stall", 0, f->seq);
+	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - j->moved_ns) * 1e-9);
+	finding_note(f, EVIDENCE_N_WAITING, o->n_in_nccl);
+	if (o->proc)
+		name_odd(f, o, found);
+	gpu_odd_note(f, found, m, o, j->job, j->moved_ns);
+	call_site_note_others(f, found, m);
+	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");
+	finding_note(f, EVIDENCE_LIMIT_S, limit_ns(j, m, o) * 1e-9);
+	return 0;
+}
+
+static int job_report(struct gpu_stall_job *j, const struct model *m, struct finding_list *found)
+{
+	struct gpu_odd o;
+
+	if (!j->live || !j->inside)
+		return 0;
+	o = gpu_odd_find(m, j->job, j->moved_ns);
+	j->still |= does_no_work(&o);
+	if (m->now_ns < j->moved_ns + limit_ns(j, m, &o))
+		return 0;
+	if (!o.proc && (o.n_in_nccl < o.n_ranks || !o.n_ranks || !all_seen(m, j->job)))
+		return 0;
+	return report(j, m, &o, found);
+}
+
+int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, struct finding_list *found)
+{
+	int err = 0;
+
+	for (struct gpu_stall_job *j = s->jobs; j && !err; j = j->next)
+		err = job_report(j, m, found);
+	return err;
+}
+
+/* A host that does not come launches nothing: an idle GPU is a reason only where the host is seen to wait for it. */
+static bool gpu_is_reason(const struct gpu_odd *o)
+{
+	return o->of.role == GPU_ROLE_OTHER_KERNEL || (o->of.role == GPU_ROLE_IDLE && call_site_gpu_wait(o->proc));
+}
+
+void gpu_stall_explain(struct finding *f, const struct model *m, const struct proc *p, struct finding_list *found)
+{
+	struct gpu_odd o = gpu_odd_find(m, p->job, f->since_ns);
+
+	if (f->class != HANG_MISSING_ENTER || o.proc != p)
+		return;
+	if (gpu_is_reason(&o)) {
+		f->class = HANG_INSIDE_GPU;
+		f->cause = gpu_odd_cause(&o);
+	}
+	gpu_odd_note(f, found, m, &o, p->job, f->since_ns);
+}
+
+void gpu_stall_name(struct finding *f, const struct model *m, const char *job, struct finding_list *found)
+{
+	struct gpu_odd o = gpu_odd_find(m, job, f->since_ns);
+
+	if (o.proc)
+		name_odd(f, &o, found);
+	gpu_odd_note(f, found, m, &o, job, f->since_ns);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu_stall.h - stage 5, where no call is seen: all ranks entered the same, by NCCL's counters, and nothing moves; what
+ * the GPUs do says whether they wait in NCCL, and for whom. Takes the model; gives a hang/inside_gpu of the rank whose
+ * GPU does something else, or one without a culprit where all of them wait.
+ */
+#ifndef RANKTRACE_GPU_STALL_H
+#define RANKTRACE_GPU_STALL_H
+
+#include "detect/detect.h"
+
+struct gpu_stall_job;
+
+struct gpu_stalls { /* zeroed at first */
+	struct gpu_stall_job *jobs;
+};
+
+/* Every tick: learns how long this job's pauses are. 0 or -ENOMEM. */
+int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m);
+/* Called where no rank is a root by itself. 0 or -ENOMEM. */
+int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, struct finding_list *found);
+/* For a finding about a rank that its peers wait for: what its GPU does while theirs wait in NCCL. A GPU that does not
+ * get to the end of something keeps the host from coming. */
+void gpu_stall_explain(struct finding *f, const struct model *m, const struct proc *p, struct finding_list *found);
+/* For a finding that has no culprit yet, about an operation that all entered: the odd one, if there is one, is. */
+void gpu_stall_name(struct finding *f, const struct model *m, const char *job, struct finding_list *found);
+void gpu_stalls_free(struct gpu_stalls *s);
+
+#endif
