@@ -48,7 +48,8 @@ enum fact_kind {
 	FACT_PROXY = 13, /* how far a communicator's transfers over the network are, as read from the target's memory */
 	FACT_COMM_SCAN =
 		32, /* all of a process' memory was looked through for communicators, before the first sample of any */
-	FACT_RETOLD = 24, /* the model's state where a recording begins in the middle of a session */
+	FACT_RETOLD = 24,        /* the model's state where a recording begins in the middle of a session */
+	FACT_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
 
 struct fact_start {
@@ -170,6 +171,12 @@ struct fact_comm_sample {    /* ts: behind the read: nothing that was called lat
 	__u8 reserved[3];
 };
 _Static_assert(sizeof(struct fact_comm_sample) == 136, "fact_comm_sample");
+
+struct fact_comm_vanished {  /* ts: of the look that did not find it */
+	struct wire_hdr hdr; /* tgid */
+	__u64 comm, hash;    /* as in the samples before */
+};
+_Static_assert(sizeof(struct fact_comm_vanished) == 40, "fact_comm_vanished");
 
 struct fact_comm_scan { /* tgid. Whoever shows no communicator in a sample has none. Only an autopsy looks at all before
 			   it tells */

@@ -84,6 +84,10 @@ struct retold_samples {
 	__u8 reserved[5];
 };
 
+struct retold_stood { /* of the samples before */
+	__u64 after_ns, stood_ns, stood_seq;
+};
+
 struct retold_member {
 	__u64 addr, hash, born_ns, base_seq, last_call_ns, checked_ns, n_children;
 	__u64 next_seq[RETOLD_SPACES], entered_seq[RETOLD_SPACES];
@@ -91,6 +95,7 @@ struct retold_member {
 	__s32 rank, nranks, device;
 	__u8 from_birth, seq_known, blind;
 	__u8 reserved;
+	struct retold_stood stood; /* not in old recordings */
 };
 
 struct retold_p2p {
@@ -98,14 +103,18 @@ struct retold_p2p {
 	__u64 peer, next[2], entered[2];
 };
 
+enum retold_bucket_kind { RETOLD_LAG = 0, RETOLD_DURATION = 1, RETOLD_HABIT = 2 };
+
 struct retold_bucket {
-	__u16 is_duration, bucket;
+	__u16 kind, bucket; /* of enum retold_bucket_kind */
 	__u32 n;
 };
 
+enum retold_warm { RETOLD_WARM = 1, RETOLD_HABITUAL = 2 };
+
 struct retold_comm { /* then its buckets that are not empty */
 	__u64 addr, first_ns, n_complete, n_ended, n_lag, n_duration, idle_ns, highest_seq[RETOLD_SPACES];
-	__u32 warm, n_buckets;
+	__u32 warm, n_buckets; /* warm: of enum retold_warm */
 	struct retold_bucket buckets[];
 };
 

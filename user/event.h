@@ -87,6 +87,7 @@ enum event_kind {
 	EV_STACK,      /* stack: of one thread, as read from outside; or of a process: that it could not be read */
 	EV_PROXY,      /* proxy: progress of a communicator's network transfers, read from outside */
 	EV_RETOLD, /* retold: the model's state where a stream begins in the middle of a session (schemas/retold.h) */
+	EV_COMM_VANISHED, /* comm_seen: what was sampled is not in the process' memory any more */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */

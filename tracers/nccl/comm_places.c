@@ -11,6 +11,7 @@
 #include "schemas/facts.h"
 
 #define TRIES_MAX 4
+#define MISSED_MAX 3 /* looks in a row: its memory is freed */
 
 /* --- layouts --- */
 
@@ -95,13 +96,21 @@ void comm_layouts_learn(struct layout_cache *cache, struct reader *r, const stru
 
 /* --- places --- */
 
-void comm_places_free(struct comm_places *c)
+static void rows_free(struct comm_places *c)
 {
 	free(c->places);
 	free(c->states);
 	c->places = NULL;
 	c->states = NULL;
 	c->n_places = 0;
+}
+
+void comm_places_free(struct comm_places *c)
+{
+	rows_free(c);
+	free(c->gone);
+	c->gone = NULL;
+	c->n_gone = c->cap_gone = 0;
 }
 
 static void error_note(struct comm_places *c, int err)
@@ -118,10 +127,34 @@ static const struct nccl_state *state_at(const struct comm_places *c, uint64_t a
 	return NULL;
 }
 
+static bool is_found(const struct nccl_places *found, uint64_t addr)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->at[i].addr == addr)
+			return true;
+	return false;
+}
+
+/* What the scan missed stays, as long as it can be read where it was. */
+static size_t missed_keep(const struct comm_places *c, const struct nccl_places *found, struct nccl_place *places,
+			  struct nccl_state *states)
+{
+	size_t n = found->n;
+
+	for (size_t i = 0; i < c->n_places && n < NCCL_PLACES_MAX; i++) {
+		if (is_found(found, c->places[i].addr))
+			continue;
+		places[n] = c->places[i];
+		states[n++] = c->states[i];
+	}
+	return n;
+}
+
 int comm_places_take(struct comm_places *c, const struct nccl_places *found)
 {
-	struct nccl_place *places = calloc(found->n + 1, sizeof(*places));
-	struct nccl_state *states = calloc(found->n + 1, sizeof(*states));
+	struct nccl_place *places = calloc(found->n + c->n_places + 1, sizeof(*places));
+	struct nccl_state *states = calloc(found->n + c->n_places + 1, sizeof(*states));
+	size_t n;
 
 	if (!places || !states) {
 		free(places);
@@ -135,10 +168,11 @@ int comm_places_take(struct comm_places *c, const struct nccl_places *found)
 		if (before)
 			states[i] = *before;
 	}
-	comm_places_free(c);
+	n = missed_keep(c, found, places, states);
+	rows_free(c);
 	c->places = places;
 	c->states = states;
-	c->n_places = found->n;
+	c->n_places = n;
 	c->cut = found->cut;
 	return 0;
 }
@@ -158,6 +192,29 @@ static void invalid_drop(struct comm_places *c)
 			c->states[n++] = c->states[i];
 		}
 	c->n_places = n;
+}
+
+/* Without memory it stays unsaid: the model finds out by itself that nobody samples it any more. */
+static void gone_note(struct comm_places *c, size_t i)
+{
+	size_t cap = c->cap_gone ? 2 * c->cap_gone : 8;
+	struct comm_gone *grown = c->n_gone < c->cap_gone ? c->gone : realloc(c->gone, cap * sizeof(*grown));
+
+	if (!c->states[i].valid || !grown)
+		return;
+	c->cap_gone = c->n_gone < c->cap_gone ? c->cap_gone : cap;
+	c->gone = grown;
+	c->gone[c->n_gone++] = (struct comm_gone){ c->places[i].addr, c->states[i].hash };
+}
+
+bool comm_gone_next(struct comm_places *c, struct comm_gone *ret)
+{
+	if (!c->n_gone) {
+		invalid_drop(c);
+		return false;
+	}
+	*ret = c->gone[--c->n_gone];
+	return true;
 }
 
 static int states_read(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret)
@@ -180,9 +237,12 @@ int comm_states_begin(struct comm_places *c, struct reader *r, uint32_t tgid)
 	struct nccl_state *now = calloc(c->n_places + 1, sizeof(*now));
 	int err = now ? states_read(c, r, tgid, now) : -ENOMEM;
 
-	for (size_t i = 0; !err && i < c->n_places; i++)
-		if (!same_generation(&c->states[i], &now[i]))
-			c->states[i] = now[i];
+	for (size_t i = 0; !err && i < c->n_places; i++) {
+		if (same_generation(&c->states[i], &now[i]) || (c->states[i].valid && !now[i].read))
+			continue;
+		gone_note(c, i);
+		c->states[i] = now[i];
+	}
 	if (!err)
 		invalid_drop(c);
 	for (size_t i = 0; !err && i < c->n_places; i++)
@@ -211,9 +271,34 @@ int comm_states_look(struct comm_places *c, struct reader *r, uint32_t tgid, str
 {
 	int err = states_read(c, r, tgid, ret);
 
-	for (size_t i = 0; !err && i < c->n_places; i++)
-		ret[i].valid = same_generation(&c->states[i], &ret[i]);
+	for (size_t i = 0; !err && i < c->n_places; i++) {
+		struct nccl_state *known = &c->states[i];
+
+		ret[i].valid = same_generation(known, &ret[i]);
+		known->n_missed = ret[i].valid ? 0 : ret[i].read ? MISSED_MAX : known->n_missed + 1;
+		if (known->n_missed < MISSED_MAX)
+			continue;
+		gone_note(c, i);
+		known->valid = false;
+	}
 	return err;
+}
+
+int comm_gone_emit(uint32_t tgid, const struct comm_gone *gone, uint64_t now_ns,
+		   int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+{
+	struct fact_comm_vanished f = {
+		.hdr = { .size = sizeof(f),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_COMM_VANISHED,
+			 .tgid = tgid,
+			 .tid = tgid,
+			 .ts_ns = now_ns },
+		.comm = gone->addr,
+		.hash = gone->hash,
+	};
+
+	return emit(to, &f.hdr);
 }
 
 int comm_sample_emit(uint32_t tgid, uint64_t addr, const struct nccl_state *now, uint64_t now_ns,

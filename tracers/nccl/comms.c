@@ -241,6 +241,19 @@ static void again_set(struct looked *p)
 	p->found = found;
 }
 
+/* Whoever is sampled no more would look as if it stood still. */
+static int gone_tell(struct comms *c, struct looked *p, uint64_t now_ns)
+{
+	struct comm_gone gone;
+	int err = 0;
+
+	while (comm_gone_next(&p->comms, &gone) && !err) {
+		p->n_gone = GONE_LOOKS;
+		err = comm_gone_emit(p->tgid, &gone, now_ns, c->ctx->emit, c->ctx->emit_to);
+	}
+	return err;
+}
+
 static int scan_end(struct comms *c, struct looked *p, int err)
 {
 	bool quiet;
@@ -253,6 +266,8 @@ static int scan_end(struct comms *c, struct looked *p, int err)
 		err = comm_places_take(&p->comms, &c->found);
 	if (!err)
 		err = comm_states_begin(&p->comms, c->ctx->reader, p->tgid);
+	if (!err)
+		err = gone_tell(c, p, clock_monotonic_ns());
 	if (!err) {
 		parent_copies_drop(c, p);
 		again_set(p);
@@ -469,6 +484,8 @@ static int read_one(struct comms *c, struct looked *p)
 		if (c->now[i].valid)
 			err = comm_sample_emit(p->tgid, p->comms.places[i].addr, &c->now[i], now_ns, c->ctx->emit,
 					       c->ctx->emit_to);
+	if (!err)
+		err = gone_tell(c, p, now_ns);
 	return err ? err : progress_tell(c, p, now_ns);
 }
 

@@ -62,6 +62,17 @@ static int decode_proxy(const struct wire_hdr *rec, struct intern *strings, stru
 	return e->proxy.is_look || (f->nsteps >= 0 && f->channel >= 0 && f->peer >= 0) ? 1 : -EINVAL;
 }
 
+static int decode_vanished(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_comm_vanished *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_COMM_VANISHED;
+	e->comm_seen.addr = f->comm;
+	e->comm_seen.hash = f->hash;
+	return f->hash ? 1 : -EINVAL;
+}
+
 static int decode_scan(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	(void)rec;
@@ -76,6 +87,8 @@ const struct record_kind source_records_comms[] = {
 	  .decode = decode_comm_sample },
 	{ "proxy", FACT(FACT_PROXY), .size = sizeof(struct fact_proxy), .pids = { offsetof(struct fact_proxy, thread) },
 	  .decode = decode_proxy },
+	{ "comm_vanished", FACT(FACT_COMM_VANISHED), .size = sizeof(struct fact_comm_vanished),
+	  .decode = decode_vanished },
 	{ "comm_scan", FACT(FACT_COMM_SCAN), .size = sizeof(struct fact_comm_scan), .decode = decode_scan },
 	{}
 };

@@ -70,6 +70,7 @@ static void state_fill(const struct nccl_layout *l, const struct raw *raw, struc
 {
 	*s = (struct nccl_state){
 		.valid = nccl_identity_sane(raw->magic, raw->end_magic, raw->hash, raw->rank, raw->nranks),
+		.read = true,
 		.hash = raw->hash,
 		.rank = raw->rank,
 		.nranks = raw->nranks,

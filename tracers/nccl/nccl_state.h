@@ -10,6 +10,7 @@
 
 struct nccl_state {
 	bool valid; /* the rest means something */
+	bool read;  /* its memory is there: if not valid, it is no communicator any more */
 	bool has_async_result, has_init_state, has_abort;
 	uint64_t hash;                   /* commHash */
 	int rank, nranks, device;        /* device -1 not known */
@@ -19,6 +20,7 @@ struct nccl_state {
 	uint32_t abort;                  /* the flag at abort_addr */
 	uint64_t abort_addr;             /* 0 none */
 	uint64_t launches;               /* of any kind; 0 also where not known */
+	unsigned int n_missed;           /* of a known one: looks in a row that did not find it */
 };
 
 /* Both magic numbers, 0 <= rank < size, a hash: what every reader of a communicator asks for first. */

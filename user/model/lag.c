@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lag.c - what a communicator is used to: how long its last member trails the first, and how long operations take.
- * Log-spaced histograms (8 buckets an octave). A sample beyond the limit that makes a finding stays out, or one
- * hang would teach the next to be found late.
+ * Log-spaced histograms (8 buckets an octave). A sample beyond the limit that makes a finding stays out of the p99.9,
+ * or one hang would teach the next to be found late. The habit takes them all: what one operation in fifty waits for is
+ * how this job is (a pipeline's bubble, one rank with more to do), whether it was reported or not; what is rarer (a
+ * checkpoint every hundred steps) is not.
+ *
+ * From samples: the lag of an operation is the time from the first sample that showed a peer to stand still ahead to
+ * the sample that showed the late one to have come, which is what a finding's limit is compared with.
  */
 #include <stdlib.h>
 
 #include "model/state.h"
 
 #define DURATION_OUTLIER_S 10.0
+#define HABIT_QUANTILE 0.98
+#define HABIT_SPARE 2   /* of calls, where each is seen: so many lags are chance, however few operations there were */
+#define HABIT_KEPT 4096 /* operations: then each weighs half, so that a job may change */
+#define HABIT_MARGIN_S 3.0                /* at most; 4 x the habit where that is less */
+#define HABITUAL_OPS 10                   /* seen by samples; or */
+#define SAMPLED_TOGETHER_NS 2000000000ull /* two periods of the sampler */
+#define HABITUAL_ADVANCES 3               /* so many samples that showed it to go on; or */
+#define HABITUAL_GAP_NS 500000000ull      /* so often an operation since its process was started */
 
 /* 1 us and 8 buckets an octave: bucket = 8 log2(us), linear inside an octave. */
 static unsigned int lag_bucket(uint64_t ns)
@@ -48,20 +61,53 @@ static bool comm_sampled_only(const struct comm *c)
 	bool sampled = false;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (mb->last_call_ns)
+		if (mb->last_call_ns && !mb->gone)
 			return false;
 		sampled |= mb->samples.n != 0;
 	}
 	return sampled;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t habit_limit_ns(const struct model *m, const struct comm *c)
+{
+	double margin_s = 4 * c->lag_habit_s;
+
+	margin_s = margin_s < HABIT_MARGIN_S ? margin_s : HABIT_MARGIN_S;
+	return larger(m->hang_floor_ns, (uint64_t)(1e9 * (c->lag_habit_s + margin_s)));
+}
+
+/* It is old, and so many operations were launched on it that it cannot take long over one: a job that hangs already
+ * when it is looked at. */
+static bool was_quick(const struct model *m, const struct comm *c)
+{
+	const struct proc *p = c->members ? c->members->proc : NULL;
+	uint64_t n = c->highest_seq[SEQ_COLL];
+
+	return p && p->start_ns && p->start_ns < m->now_ns && n >= HABITUAL_OPS &&
+	       (m->now_ns - p->start_ns) / n <= HABITUAL_GAP_NS;
+}
+
+static uint64_t sampled_limit_ns(const struct model *m, const struct comm *c)
+{
+	uint64_t habit = habit_limit_ns(m, c);
+
+	if (c->members->proc->comms_scanned) /* an autopsy looks once, sees no habits and tells at once */
+		return m->hang_floor_ns;
+	return comm_own((struct comm *)c)->habitual || was_quick(m, c) ? habit : larger(habit, COMM_CARE_NS);
+}
+
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c)
 {
-	uint64_t limit = (uint64_t)(5e9 * c->lag_p999_s);
-
+	if (comm_sampled_only(c))
+		return sampled_limit_ns(m, c);
 	if (!comm_own((struct comm *)c)->warm)
-		return comm_sampled_only(c) ? m->hang_floor_ns : COMM_WARMUP_NS;
-	return limit > m->hang_floor_ns ? limit : m->hang_floor_ns;
+		return COMM_WARMUP_NS;
+	return larger(habit_limit_ns(m, c), (uint64_t)(5e9 * c->lag_p999_s));
 }
 
 /* The first steps compile, load and tune: until a member's iterations are known. A job without any is warm some day. */
@@ -75,16 +121,109 @@ static bool warm_now(const struct comm *c)
 	return c->n_complete >= COMM_WARMUP_OPS_MAX;
 }
 
+static double habit_s(const struct comm_own *o)
+{
+	uint64_t above = (uint64_t)(o->n_habit * (1 - HABIT_QUANTILE)), sum = 0;
+
+	if (o->warm && above < HABIT_SPARE)
+		above = HABIT_SPARE;
+	for (unsigned int b = LAG_BUCKETS; b-- > 0;) {
+		sum += o->habit[b];
+		if (sum > above)
+			return bucket_top_s(b);
+	}
+	return 0;
+}
+
+static void habit_halve(struct comm_own *o)
+{
+	o->n_habit = 0;
+	for (int i = 0; i < LAG_BUCKETS; i++)
+		o->n_habit += o->habit[i] /= 2;
+}
+
+static void habit_add(struct comm_own *o, unsigned int bucket, uint64_t n)
+{
+	if (o->n_habit >= HABIT_KEPT)
+		habit_halve(o);
+	n = n < HABIT_KEPT ? n : HABIT_KEPT;
+	o->habit[bucket] += n;
+	o->n_habit += n;
+	o->c.lag_habit_s = habit_s(o);
+}
+
 static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 {
 	struct comm_own *o = comm_own(c);
 
 	o->warm = o->warm || warm_now(c);
+	if (o->warm)
+		habit_add(o, lag_bucket(lag_ns), 1);
 	if (o->warm && lag_ns <= comm_lag_limit_ns(m, c)) {
 		o->lag[lag_bucket(lag_ns)]++;
 		c->lag_p999_s = quantile_s(o->lag, ++o->n_lag, 0.999);
 	}
 	c->n_complete++;
+}
+
+/* --- by samples --- */
+
+/* Since when this peer stood still ahead of number `seq`, as its newest samples but for one tell; 0: it did not. It may
+ * have gone on already, with the one that is late. */
+static uint64_t stood_ahead_ns(const struct member *o, uint64_t seq, uint64_t ts_ns)
+{
+	const struct samples *s = &o->samples;
+
+	if (o->gone || o->proc->dead || o->last_call_ns || !s->counted)
+		return 0;
+	if (o->entered_seq[SEQ_COLL] > seq && s->seen_ns > s->since_ns)
+		return s->since_ns;
+	return s->stood_ns && s->stood_seq > seq && ts_ns - s->since_ns < SAMPLED_TOGETHER_NS ? s->stood_ns : 0;
+}
+
+static uint64_t sampled_lag_ns(const struct member *mb, uint64_t ts_ns)
+{
+	uint64_t since = ts_ns, one, seq = mb->entered_seq[SEQ_COLL];
+
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
+		one = o == mb ? 0 : stood_ahead_ns(o, seq, ts_ns);
+		since = one && one < since ? one : since;
+	}
+	return ts_ns - since;
+}
+
+/* Several may be late for one operation: the latest counts. */
+static void sampled_lag_add(struct comm_own *o, uint64_t level, uint64_t lag_ns)
+{
+	unsigned int bucket = lag_bucket(lag_ns);
+
+	if (o->lag_level == level && o->lag_last >= bucket)
+		return;
+	if (o->lag_level == level && o->habit[o->lag_last]) {
+		o->habit[o->lag_last]--;
+		o->n_habit--;
+	}
+	o->lag_level = level;
+	o->lag_last = bucket;
+	habit_add(o, bucket, 1);
+}
+
+/* Operations between two samples of a communicator that did not stand had no lag to speak of. */
+void comm_sampled(struct member *mb, uint64_t seq, uint64_t ts_ns)
+{
+	struct comm_own *o = comm_own(mb->comm);
+	uint64_t level = mb->entered_seq[SEQ_COLL], highest = o->c.highest_seq[SEQ_COLL], lag_ns;
+
+	if (seq <= level)
+		return;
+	if (seq > highest) {
+		habit_add(o, 0, seq - highest);
+		o->n_advances++;
+	}
+	lag_ns = level < highest ? sampled_lag_ns(mb, ts_ns) : 0;
+	if (lag_ns)
+		sampled_lag_add(o, level + 1, lag_ns);
+	o->habitual |= o->n_habit >= HABITUAL_OPS || o->n_advances >= HABITUAL_ADVANCES;
 }
 
 static int members_expected(const struct comm *c, int space)
@@ -133,6 +272,7 @@ void comm_quantiles(struct comm_own *c)
 {
 	c->c.lag_p999_s = quantile_s(c->lag, c->n_lag, 0.999);
 	c->c.duration_p999_s = quantile_s(c->duration, c->n_duration, 0.999);
+	c->c.lag_habit_s = habit_s(c);
 }
 
 /* What it was used to is told apart: an entry counted twice would weigh twice. */

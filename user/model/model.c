@@ -146,6 +146,7 @@ static apply_fn *const apply_table[] = {
 	[EV_COMM_SAMPLE] = sample_apply,
 	[EV_TASK_AT] = proc_apply,
 	[EV_COMM_SCAN] = proc_apply,
+	[EV_COMM_VANISHED] = vanished_apply,
 	[EV_GPU_DEVICE] = gpu_apply,
 	[EV_GPU_SAMPLE] = gpu_apply,
 	[EV_GPU_HEALTH] = gpu_apply,

@@ -26,6 +26,7 @@
 #define COMM_WARMUP_OPS 5 /* and the iterations of a member are known; or */
 #define COMM_WARMUP_OPS_MAX 1000
 #define COMM_WARMUP_NS 30000000000ull
+#define COMM_CARE_NS 10000000000ull
 
 struct task { /* one thread of a rank or of a rank's child */
 	uint32_t tid, tgid;
@@ -62,6 +63,7 @@ struct proc {
 	struct node *node;
 	uint32_t tgid, ns_pid, parent_tgid; /* on its node */
 	uint64_t start_ns, seen_ns;
+	uint64_t first_ns;                /* appeared here */
 	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
 	bool comms_scanned; /* its memory was looked through, and every communicator in it was sampled */
@@ -98,6 +100,8 @@ struct proc {
 	uint64_t calls_shed_ns;   /* PROBES_CALLS last went or came back: totals from before do not compare with later
 				     ones; 0 never */
 	struct proc_outside outside;
+	uint64_t sampled_ns;    /* its communicators, from outside, the last time; 0 never */
+	uint32_t sample_rounds; /* how often */
 };
 
 /* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
@@ -114,6 +118,9 @@ struct comm {
 	/* lag statistics in seconds, past warm-up: how long the last member trails the first in entering an operation
 	 */
 	double lag_p999_s;
+	/* The same of all lags, also those that were reported: what is exceeded by 2 % of its operations; of
+	 * communicators that are sampled, too. */
+	double lag_habit_s;
 	double duration_p999_s;           /* of operations with a known end */
 	uint64_t n_complete;              /* operations that all seen members entered */
 	uint64_t n_ended;                 /* operations seen to end on some member */
@@ -125,10 +132,14 @@ struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
 	uint64_t entered[2]; /* of them enqueued */
 };
 
-struct samples {           /* what looks at the communicator from outside showed; the newest one */
-	uint64_t n;        /* looks; 0 never */
-	uint64_t seen_ns;  /* the newest */
-	uint64_t since_ns; /* the first that showed these counters: the last of these calls was before it */
+struct samples {                      /* what looks at the communicator from outside showed; the newest one */
+	uint64_t n;                   /* looks; 0 never */
+	uint64_t seen_ns;             /* the newest */
+	uint64_t since_ns;            /* the first that showed these counters: the last of these calls was before it */
+	uint64_t after_ns;            /* the one before that: the last of these calls was after it; 0 none */
+	uint64_t stood_ns, stood_seq; /* the counters before these were seen more than once: since when, and their sum;
+					 0 they were not */
+	uint32_t round;               /* struct proc.sample_rounds then */
 	uint64_t counters[OP_KINDS_COUNTED];
 	bool counted; /* this NCCL keeps counters that move */
 	bool moved;   /* they moved between two looks */
@@ -310,8 +321,9 @@ int op_space(const struct op *op); /* SEQ_*, -1 for Send and Recv */
  * or from NCCL's counters. All others, also those launched in graphs: only from birth, with nothing missed since. */
 bool member_comparable(const struct member *mb, int space);
 uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
-/* A member that trails its peers for longer is late beyond what this communicator is used to: the larger of the
- * session's floor and 5 x its p99.9 lag; COMM_WARMUP_NS during warm-up. */
+/* A member that trails its peers for longer is late beyond what this communicator is used to: the largest of the
+ * session's floor, 5 x its p99.9 lag, and its habit with a margin of 4 x that, at most 3 s. COMM_WARMUP_NS during
+ * warm-up; COMM_CARE_NS where only samples tell, and too few. */
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c);
 /* When the last member entered collective `seq` of `space`; 0: too long ago, or nobody did. */
 uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq);

@@ -11,18 +11,36 @@
 
 #include "model/state.h"
 
+#define STALE_ROUNDS 4 /* looks at its process: a page of memory may be absent for one or two */
+
 static bool counters_same(const struct samples *s, const struct event *e)
 {
 	return s->n && s->counted == e->comm_sample.counters_valid &&
 	       !memcmp(s->counters, e->comm_sample.counters, sizeof(s->counters));
 }
 
+static uint64_t counters_sum(const struct samples *s)
+{
+	uint64_t sum = 0;
+
+	for (int k = 0; k < OP_KINDS_COUNTED; k++)
+		sum += s->counters[k];
+	return sum;
+}
+
+static void counters_moved(struct samples *s, uint64_t ts_ns)
+{
+	s->moved = s->n != 0;
+	s->stood_ns = s->seen_ns > s->since_ns ? s->since_ns : 0;
+	s->stood_seq = counters_sum(s);
+	s->after_ns = s->seen_ns;
+	s->since_ns = ts_ns;
+}
+
 static void samples_add(struct samples *s, const struct event *e)
 {
-	if (!counters_same(s, e)) {
-		s->moved = s->n != 0;
-		s->since_ns = e->ts_ns;
-	}
+	if (!counters_same(s, e))
+		counters_moved(s, e->ts_ns);
 	s->n++;
 	s->seen_ns = e->ts_ns;
 	s->counted = e->comm_sample.counters_valid;
@@ -32,11 +50,57 @@ static void samples_add(struct samples *s, const struct event *e)
 	memcpy(s->counters, e->comm_sample.counters, sizeof(s->counters));
 }
 
+static bool by_samples_alone(const struct member *mb)
+{
+	return !mb->gone && mb->samples.n && !mb->last_call_ns && !mb->from_birth;
+}
+
+/* A look at a process reads all its communicators. One that several looks did not show is no more, and would seem to
+ * stand still for ever. */
+static void round_begin(struct proc *p, uint64_t ts_ns)
+{
+	if (ts_ns == p->sampled_ns)
+		return;
+	p->sampled_ns = ts_ns;
+	p->sample_rounds++;
+	for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (by_samples_alone(mb) && p->sample_rounds - mb->samples.round > STALE_ROUNDS)
+			member_forget(mb);
+}
+
+int vanished_apply(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
+	struct member_own *mb = p ? member_find(p, e->comm_seen.addr) : NULL;
+
+	if (!p)
+		return -ENOMEM;
+	if (mb && mb->m.comm->hash == e->comm_seen.hash)
+		member_forget(&mb->m);
+	return 0;
+}
+
+static int member_sampled(struct model *m, struct member *mb, const struct event *e)
+{
+	bool counts = !mb->last_call_ns && !mb->from_birth && e->comm_sample.counters_valid;
+	int err = member_join(m, mb, e->comm_sample.hash, e->comm_sample.rank, e->comm_sample.nranks, e->ts_ns);
+
+	if (err)
+		return err;
+	samples_add(&mb->samples, e);
+	mb->samples.round = mb->proc->sample_rounds;
+	if (!counts)
+		return 0;
+	if (mb->samples.n > 1 && mb->samples.since_ns == e->ts_ns)
+		comm_sampled(mb, e->comm_sample.counters_sum, e->ts_ns);
+	member_correct(mb, e->comm_sample.counters_sum, e->ts_ns);
+	return 0;
+}
+
 int sample_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct member_own *mb = p ? member_get(m, p, e->comm_sample.addr, e->ts_ns) : NULL;
-	int err;
 
 	if (mb && mb->m.comm->hash && mb->m.comm->hash != e->comm_sample.hash) { /* another one at that address now */
 		member_forget(&mb->m);
@@ -44,14 +108,9 @@ int sample_apply(struct model *m, const struct event *e)
 	}
 	if (!mb)
 		return -ENOMEM;
+	round_begin(&p->p, e->ts_ns);
 	mb->m.device = e->comm_sample.device;
-	err = member_join(m, &mb->m, e->comm_sample.hash, e->comm_sample.rank, e->comm_sample.nranks, e->ts_ns);
-	if (err)
-		return err;
-	samples_add(&mb->m.samples, e);
-	if (!mb->m.last_call_ns && !mb->m.from_birth && e->comm_sample.counters_valid)
-		member_correct(&mb->m, e->comm_sample.counters_sum, e->ts_ns);
-	return 0;
+	return member_sampled(m, &mb->m, e);
 }
 
 /* --- proxies --- */

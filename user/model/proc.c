@@ -24,7 +24,7 @@ static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 	p->p.key = key;
 	p->p.node = n;
 	p->p.tgid = (uint32_t)key;
-	p->p.seen_ns = p->first_ns = ts_ns;
+	p->p.seen_ns = p->p.first_ns = ts_ns;
 	p->p.rank = p->p.local_rank = p->p.world_size = -1;
 	p->p.job = p->p.name = p->p.container = p->p.pod = p->p.cuda_error_call = p->p.cuda_error_name = "";
 	p->p.steps = &p->steps;
@@ -329,7 +329,7 @@ static int proc_forked(struct model *m, const struct event *e)
 		return p && task_get(p, e->fork.child_tid) ? 0 : -ENOMEM;
 	}
 	p = proc_find(m, proc_key(e->node, e->fork.child_tgid));
-	if (p && (p->p.dead || e->ts_ns > p->first_ns + FORK_TOLD_NS)) {
+	if (p && (p->p.dead || e->ts_ns > p->p.first_ns + FORK_TOLD_NS)) {
 		proc_replaced(m, p, e->ts_ns);
 		p = NULL;
 	}

@@ -133,7 +133,6 @@ struct member_own {
 
 struct proc_own {
 	struct proc p;
-	uint64_t first_ns; /* appeared */
 	bool hashed;
 	bool unprobed;       /* its probes were taken away: what one still tells is of before */
 	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
@@ -172,8 +171,13 @@ struct comm_own {
 	struct entries *ring[SEQ_SPACES]; /* [ENTRY_RING]; NULL until one is entered */
 	uint32_t lag[LAG_BUCKETS], duration[LAG_BUCKETS];
 	uint64_t n_lag, n_duration;
-	bool warm;
-	uint64_t idle_ns; /* since then no member is alive; 0 not so */
+	uint32_t habit[LAG_BUCKETS]; /* of all lags, reported or not */
+	uint64_t n_habit;
+	uint64_t lag_level;      /* the operation whose lag was the last in habit, by samples, in that bucket: */
+	unsigned int lag_last;   /* several ranks are late for it, and it counts once */
+	unsigned int n_advances; /* samples that showed it to go on */
+	bool warm, habitual;     /* habitual: by samples enough is known of it */
+	uint64_t idle_ns;        /* since then no member is alive; 0 not so */
 	UT_hash_handle hh;
 	bool hashed;
 };
@@ -228,7 +232,8 @@ void member_free(struct member_own *mb);
 int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns);
 
 /* outside.c */
-int sample_apply(struct model *m, const struct event *e); /* COMM_SAMPLE */
+int sample_apply(struct model *m, const struct event *e);   /* COMM_SAMPLE */
+int vanished_apply(struct model *m, const struct event *e); /* COMM_VANISHED */
 
 /* gpu.c */
 struct gpu *gpu_get(struct node *n, uint32_t index);        /* makes it; NULL without memory, or past GPUS_MAX */
@@ -252,7 +257,9 @@ void comm_contradicted(const struct op *op); /* it is over: whoever did not ente
 void comm_entry_retold(const struct op *op, bool complete); /* counts the entry, and nothing else */
 bool comm_entry_complete(const struct op *op);              /* whoever was known entered it */
 void comm_quantiles(struct comm_own *c);                    /* from its histograms */
-uint64_t comm_last_entry_ns(const struct op *op);           /* enqueue of the last member `op` depends on, 0 unknown */
+/* This sampled member went on to number `seq` (its counters' sum) at ts_ns: called before its numbers change. */
+void comm_sampled(struct member *mb, uint64_t seq, uint64_t ts_ns);
+uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member `op` depends on, 0 unknown */
 
 /* op.c */
 int op_apply(struct model *m, const struct event *e); /* OP GROUP_START GROUP_END */

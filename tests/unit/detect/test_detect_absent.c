@@ -19,8 +19,10 @@ static void looks_without(int gone, bool local, const uint64_t n[RANKS])
 		e.proc.local_rank = local ? r : -1;
 		e.proc.world_size = RANKS;
 		e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
-		if (seen[r])
-			give(e);
+		if (!seen[r])
+			continue;
+		give(e);
+		give(job_event(EV_COMM_SCAN, r, 0));
 	}
 	for (int i = 0; i < 2; i++) {
 		world(n);

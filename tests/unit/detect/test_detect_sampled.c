@@ -303,9 +303,10 @@ static void the_odd_one_of_a_cycle_is_named(void **state)
 /* Three wait in the creation of the job's communicator. */
 static void creation(bool scanned)
 {
-	who();
-	for (int r = 0; scanned && r < RANKS; r++)
-		give(job_event(EV_COMM_SCAN, r, 0));
+	if (scanned)
+		who();
+	else
+		ranks_appear();
 	for (int i = 0; i < 2; i++) {
 		for (int r = 0; r < RANKS; r++) {
 			struct event e = job_event(EV_COMM_SAMPLE, r, 0);

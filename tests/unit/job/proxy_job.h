@@ -81,6 +81,7 @@ static int start(void **state)
 			ranks[r].recv[c] = receiving(32, 24, 24, 24);
 		}
 		who(r);
+		give(job_event(EV_COMM_SCAN, r, 0));
 	}
 	return 0;
 }

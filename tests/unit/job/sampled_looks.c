@@ -48,7 +48,7 @@ void give(struct event e)
 	assert_int_equal(model_apply(m, &e), 0);
 }
 
-void who(void)
+void ranks_appear(void)
 {
 	for (int r = 0; r < RANKS; r++) {
 		struct event e = job_event(EV_PROC, r, 0);
@@ -59,6 +59,13 @@ void who(void)
 		e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
 		give(e);
 	}
+}
+
+void who(void)
+{
+	ranks_appear();
+	for (int r = 0; r < RANKS; r++)
+		give(job_event(EV_COMM_SCAN, r, 0));
 }
 
 /* One communicator of one rank, `n[]` collectives of each kind entered. */

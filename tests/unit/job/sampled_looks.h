@@ -44,7 +44,8 @@ extern struct looks_stack {
 int start(void **state);
 int end(void **state);
 void give(struct event e);
-void who(void);
+void ranks_appear(void);
+void who(void); /* and an autopsy looked through their memory: it knows no habits, and tells at once */
 /* One communicator of one rank, `n[]` collectives of each kind entered. */
 void sample(int r, uint64_t hash, int rank, int nranks, const uint64_t n[OP_KINDS_COUNTED]);
 void tasks(void);

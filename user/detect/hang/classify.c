@@ -162,6 +162,16 @@ struct suspect *suspects_get(struct suspects *all, const struct model *m, const 
 	return s;
 }
 
+/* It came: work may take that long in this job, and a wait that was reported as a hang as well. Not what ended with the
+ * rank, nor what it was stopped or blocked in. */
+static void ended_learn(struct suspects *all, const struct model *m, const struct suspect *s, const struct proc *p)
+{
+	uint64_t took_ns = m->now_ns - s->pending.since_ns;
+
+	if (p && !p->dead && (s->busy_since_ns || s->is_hang) && took_ns > all->longest_busy_ns)
+		all->longest_busy_ns = took_ns;
+}
+
 void suspects_refresh(struct suspects *all, const struct model *m)
 {
 	struct suspect **link = &all->first, *s;
@@ -173,8 +183,7 @@ void suspects_refresh(struct suspects *all, const struct model *m)
 			link = &s->next;
 			continue;
 		}
-		if (s->busy_since_ns && !s->is_hang && m->now_ns - s->busy_since_ns > all->longest_busy_ns)
-			all->longest_busy_ns = m->now_ns - s->busy_since_ns;
+		ended_learn(all, m, s, p);
 		*link = s->next;
 		free(s);
 	}

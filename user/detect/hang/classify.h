@@ -22,7 +22,7 @@ struct suspect {       /* a root, for as long as this one operation is pending *
 
 struct suspects { /* from tick to tick */
 	struct suspect *first;
-	uint64_t longest_busy_ns; /* of the observations that ended well: work may take that long in this job */
+	uint64_t longest_busy_ns; /* that a rank kept its peers waiting, reported or not: it may take that long */
 };
 
 struct culprit { /* a rank, and why it does not come; report.h makes a finding of it */

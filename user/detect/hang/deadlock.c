@@ -46,6 +46,19 @@ static const struct known_cycle *match(struct deadlocks *d, const struct wait_cy
 	return &d->all[d->n++];
 }
 
+/* Known by counters alone, a cycle stands as long as its communicators' ranks are used to wait for each other: hosts
+ * that run ahead of their GPUs, each in another place, look like one. */
+static uint64_t limit_ns(const struct model *m, const struct wait_cycle *c)
+{
+	uint64_t limit = m->hang_floor_ns, one;
+
+	for (int i = 0; c->stood_ns && i < c->n_hops; i++) {
+		one = c->hops[i].in.comm ? comm_lag_limit_ns(m, c->hops[i].in.comm) : 0;
+		limit = one > limit ? one : limit;
+	}
+	return limit;
+}
+
 /* --- the finding --- */
 
 /* False: it was not seen, and counters do not tell. */
@@ -242,8 +255,8 @@ int deadlocks_report(struct deadlocks *d, const struct model *m, const struct wa
 		const struct wait_cycle *c = &roots->cycles[i];
 		const struct known_cycle *k = match(d, c, m->now_ns);
 
-		if (!k || m->now_ns < (c->stood_ns && c->stood_ns < k->since_ns ? c->stood_ns : k->since_ns) +
-					      m->hang_floor_ns)
+		if (!k ||
+		    m->now_ns < (c->stood_ns && c->stood_ns < k->since_ns ? c->stood_ns : k->since_ns) + limit_ns(m, c))
 			continue;
 		err = c->skipped ? skipped_report(m, c, found) : cycle_report(m, c, k->fingerprint, found);
 	}

@@ -285,21 +285,26 @@ static enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, 
 static int counters_read(const struct wait_graph *h, int scc, int op_node, struct wait_roots *found, bool *ret_done)
 {
 	const struct proc *ranks[ROOTS_MAX];
+	bool lags[ROOTS_MAX];
 	int n = 0, odd = 0;
 
-	for (int i = 0; i < h->n_procs && n < ROOTS_MAX; i++)
-		if (h->g.scc[i] == scc)
-			ranks[n++] = h->procs[i];
+	for (int i = 0; i < h->n_procs && n < ROOTS_MAX; i++) {
+		if (h->g.scc[i] != scc)
+			continue;
+		lags[n] = h->lagging[i];
+		ranks[n++] = h->procs[i];
+	}
 	*ret_done = true;
 	switch (counters_cycle_judge(ranks, n, &odd)) {
 	case CYCLE_ALL_WAIT: return waiting_cycle(h, scc, op_node, stood_since(ranks, n), found);
 	case CYCLE_ONE_DIFFERS:
-		if (found->n_roots < ROOTS_MAX)
+		if (lags[odd] && found->n_roots < ROOTS_MAX)
 			found->roots[found->n_roots++] = (struct wait_root){ ranks[odd], 0.9 };
 		return 0;
 	case CYCLE_UNDECIDED:
 		for (int i = 0; i < n && found->n_roots < ROOTS_MAX; i++)
-			found->roots[found->n_roots++] = (struct wait_root){ ranks[i], 0.4 };
+			if (lags[i])
+				found->roots[found->n_roots++] = (struct wait_root){ ranks[i], 0.4 };
 		return 0;
 	default: *ret_done = false; return 0;
 	}

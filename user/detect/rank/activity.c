@@ -3,6 +3,11 @@
  * activity.c - judges a late rank by the scheduler's totals of all its threads and children. Totals come once a
  * second: a scan counts as evidence of work only when it lies wholly after the rank became late; a thread that is
  * asleep since long is at rest whatever its totals say of the time before.
+ *
+ * Whatever moves in the rank since its peers began to wait says that it is alive: work of its threads and children
+ * (0.2 of a core: the watchdogs, pollers and interpreters of a rank that hangs stay far below), bytes, calls, counters
+ * of any of its communicators, a child that starts or ends. Movement before says nothing: a rank that hangs did move
+ * until then. What moved once is believed for a while only, two or three periods of what is sampled.
  */
 #include "detect/rank/activity.h"
 
@@ -13,6 +18,8 @@
 #define WANTS_SHARE 0.5 /* of the time */
 #define MOVING_BYTES_S 100e3
 #define CALLING_NS 1000000000ull /* a call of any kind that recently: it is getting on */
+#define MOVED_NS 2500000000ull   /* counters that recently: two periods of the sampler and a tick */
+#define CHILD_NS 2000000000ull   /* a child began or ended that recently: two scans tell what it does */
 
 struct sums {
 	double settled, all, io_settled, io_all;
@@ -50,6 +57,41 @@ static void proc_sum(struct sums *s, const struct proc *p, uint64_t since_ns)
 	s->io_all += rate;
 	if (p->prev_io_seen_ns >= since_ns)
 		s->io_settled += rate;
+}
+
+/* --- signs of life besides CPU and bytes --- */
+
+/* Both samples, the one before and the one that showed it, are of the time after. */
+static bool counters_move(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		const struct samples *s = &mb->samples;
+
+		if (!mb->gone && s->moved && s->after_ns >= since_ns && m->now_ns - s->since_ns < MOVED_NS)
+			return true;
+	}
+	return false;
+}
+
+static bool is_recent(const struct model *m, uint64_t ns, uint64_t since_ns)
+{
+	return ns > since_ns && m->now_ns - ns < CHILD_NS;
+}
+
+/* A data loader that starts anew, a compiler's processes: each is too young for totals. */
+static bool children_change(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	for (const struct proc *c = m->procs; c; c = c->next)
+		if (c != p && c->leader == p &&
+		    (is_recent(m, c->first_ns, since_ns) || (c->dead && is_recent(m, c->exit_ns, since_ns))))
+			return true;
+	return false;
+}
+
+static bool is_alive(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	return (p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS) ||
+	       counters_move(m, p, since_ns) || children_change(m, p, since_ns);
 }
 
 static const struct task *special_task(const struct proc *p, enum activity *what)
@@ -202,7 +244,7 @@ struct rank_activity rank_activity(const struct model *m, const struct proc *p, 
 	a.cpu_share = s.all;
 	a.io_bytes_s = s.io_all;
 	a.what = sums_judge(&s, a.task, since_ns);
-	if (a.what == ACTIVITY_ASLEEP && p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS)
+	if (a.what == ACTIVITY_ASLEEP && is_alive(m, p, since_ns))
 		a.what = ACTIVITY_BUSY;
 	if (a.what == ACTIVITY_ASLEEP && proc_waits(p))
 		a.what = ACTIVITY_GPU;

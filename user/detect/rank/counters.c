@@ -13,7 +13,9 @@ uint64_t counters_still_ns(const struct member *mb)
 {
 	const struct samples *s = &mb->samples;
 
-	return member_by_counters(mb) && s->seen_ns > s->since_ns ? s->since_ns : 0;
+	if (!member_by_counters(mb) || s->round != mb->proc->sample_rounds) /* the newest look did not find it */
+		return 0;
+	return s->seen_ns > s->since_ns ? s->since_ns : 0;
 }
 
 /* It was last read before its peers stood still: it may have entered more since, and nobody can read it any more. */

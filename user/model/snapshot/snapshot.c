@@ -119,7 +119,7 @@ static const struct {
 	[RETOLD_SESSION] = { session_take, sizeof(struct retold_session) },
 	[RETOLD_PROC] = { retold_proc, sizeof(struct retold_proc) },
 	[RETOLD_TASK] = { retold_task, sizeof(struct retold_task) },
-	[RETOLD_MEMBER] = { retold_member, sizeof(struct retold_member) },
+	[RETOLD_MEMBER] = { retold_member, offsetof(struct retold_member, stood) },
 	[RETOLD_P2P] = { retold_p2p, sizeof(struct retold_p2p) },
 	[RETOLD_COMM] = { retold_comm, sizeof(struct retold_comm) },
 	[RETOLD_BIRTH] = { retold_birth, sizeof(struct retold_birth) },

@@ -65,6 +65,7 @@ static void member_retell(struct retelling *r, const struct member *mb)
 		.from_birth = mb->from_birth,
 		.seq_known = mb->seq_known,
 		.blind = mb->blind,
+		.stood = { mb->samples.after_ns, mb->samples.stood_ns, mb->samples.stood_seq },
 	};
 
 	memcpy(b.next_seq, mb->next_seq, sizeof(b.next_seq));
@@ -73,13 +74,13 @@ static void member_retell(struct retelling *r, const struct member *mb)
 	p2p_retell(r, mb);
 }
 
-static uint32_t buckets_fill(struct retold_bucket *to, const uint32_t *h, bool is_duration)
+static uint32_t buckets_fill(struct retold_bucket *to, const uint32_t *h, enum retold_bucket_kind kind)
 {
 	uint32_t n = 0;
 
 	for (int i = 0; i < LAG_BUCKETS; i++)
 		if (h[i])
-			to[n++] = (struct retold_bucket){ is_duration, i, h[i] };
+			to[n++] = (struct retold_bucket){ kind, i, h[i] };
 	return n;
 }
 
@@ -87,7 +88,7 @@ static void comm_retell(struct retelling *r, const struct comm_own *own, const s
 {
 	struct {
 		struct retold_comm c;
-		struct retold_bucket buckets[2 * LAG_BUCKETS];
+		struct retold_bucket buckets[3 * LAG_BUCKETS];
 	} b = { .c = {
 			.addr = by->addr,
 			.first_ns = own->c.first_ns,
@@ -96,12 +97,13 @@ static void comm_retell(struct retelling *r, const struct comm_own *own, const s
 			.n_lag = own->n_lag,
 			.n_duration = own->n_duration,
 			.idle_ns = own->idle_ns,
-			.warm = own->warm,
+			.warm = (own->warm ? RETOLD_WARM : 0) | (own->habitual ? RETOLD_HABITUAL : 0),
 		} };
 
 	memcpy(b.c.highest_seq, own->c.highest_seq, sizeof(b.c.highest_seq));
-	b.c.n_buckets = buckets_fill(b.buckets, own->lag, false);
-	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->duration, true);
+	b.c.n_buckets = buckets_fill(b.buckets, own->lag, RETOLD_LAG);
+	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->duration, RETOLD_DURATION);
+	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->habit, RETOLD_HABIT);
 	retell(r, by->proc, 0, RETOLD_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), NULL, 0);
 }
 
@@ -208,6 +210,11 @@ int retold_member(struct model *m, const struct event *e)
 		mb->entered_seq[i] = b->entered_seq[i] < b->next_seq[i] ? b->entered_seq[i] : b->next_seq[i];
 	}
 	samples_take(&mb->samples, &b->samples);
+	if (e->retold.bytes >= sizeof(*b)) {
+		mb->samples.after_ns = b->stood.after_ns;
+		mb->samples.stood_ns = b->stood.stood_ns;
+		mb->samples.stood_seq = b->stood.stood_seq;
+	}
 	return member_join(m, mb, b->hash, b->rank, b->nranks, b->born_ns);
 }
 
@@ -226,6 +233,22 @@ int retold_p2p(struct model *m, const struct event *e)
 	return 0;
 }
 
+static int bucket_take(struct comm_own *c, const struct retold_bucket *k)
+{
+	uint32_t *const buckets[] = {
+		[RETOLD_LAG] = c->lag, [RETOLD_DURATION] = c->duration, [RETOLD_HABIT] = c->habit
+	};
+	uint64_t *const n[] = {
+		[RETOLD_LAG] = &c->n_lag, [RETOLD_DURATION] = &c->n_duration, [RETOLD_HABIT] = &c->n_habit
+	};
+
+	if (k->bucket >= LAG_BUCKETS || k->kind > RETOLD_HABIT)
+		return -EINVAL;
+	buckets[k->kind][k->bucket] = k->n;
+	*n[k->kind] += k->n;
+	return 0;
+}
+
 int retold_comm(struct model *m, const struct event *e)
 {
 	const struct retold_comm *b = e->retold.body;
@@ -238,16 +261,12 @@ int retold_comm(struct model *m, const struct event *e)
 	c->c.n_complete = b->n_complete;
 	c->c.n_ended = b->n_ended;
 	c->idle_ns = b->idle_ns;
-	c->warm = b->warm;
-	c->n_lag = c->n_duration = 0;
-	for (uint32_t i = 0; i < b->n_buckets; i++) {
-		const struct retold_bucket *k = &b->buckets[i];
-
-		if (k->bucket >= LAG_BUCKETS)
+	c->warm = b->warm & RETOLD_WARM;
+	c->habitual = b->warm & RETOLD_HABITUAL;
+	c->n_lag = c->n_duration = c->n_habit = 0;
+	for (uint32_t i = 0; i < b->n_buckets; i++)
+		if (bucket_take(c, &b->buckets[i]))
 			return -EINVAL;
-		(k->is_duration ? c->duration : c->lag)[k->bucket] = k->n;
-		*(k->is_duration ? &c->n_duration : &c->n_lag) += k->n;
-	}
 	for (int i = 0; i < SEQ_SPACES; i++)
 		if (b->highest_seq[i] > c->c.highest_seq[i])
 			c->c.highest_seq[i] = b->highest_seq[i];

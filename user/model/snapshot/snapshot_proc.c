@@ -68,7 +68,7 @@ static void proc_retell(struct retelling *r, const struct proc_own *own)
 	const struct proc *p = &own->p;
 	const char *texts[] = { p->cuda_error_call, p->cuda_error_name };
 	struct retold_proc b = {
-		.first_ns = own->first_ns,
+		.first_ns = own->p.first_ns,
 		.seen_ns = p->seen_ns,
 		.exit_ns = p->exit_ns,
 		.last_call_ns = p->last_call_ns,
@@ -263,7 +263,7 @@ int retold_proc(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	own->first_ns = b->first_ns;
+	own->p.first_ns = b->first_ns;
 	*p = proc_who(p);
 	proc_state_take(p, b, e->retold.text);
 	steps_take(own, &b->steps);
