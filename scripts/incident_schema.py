@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fills schemas/incident.schema.json from the tables of the code: kinds and classes (user/finding.h), causes
+"""Fills schemas/incident.schema.json from the tables of the code: kinds, severities and classes (user/finding.h), causes
 (user/cause.def), evidence with type, unit and help (user/evidence.def), types of subjects (user/subject.h), operations
 (user/event.c). All else in that file is written by hand, and kept.
 
@@ -74,6 +74,7 @@ def filled(schema):
     """The schema as the tables have it."""
     has = schema["properties"]
     has["kind"]["enum"] = [name for _, name, _ in x_rows("user/finding.h", "FINDING_KINDS")]
+    has["severity"]["enum"] = [name for _, name in x_rows("user/finding.h", "SEVERITIES")]
     has["class"]["enum"] = [name or None for _, name in x_rows("user/finding.h", "HANG_CLASSES")]
     causes = rows(read("user/cause.def"), "CAUSE")
     has["cause"]["enum"] = [None, *(name for _, name, _ in causes)]
@@ -102,7 +103,7 @@ def dumped(value, indent=0, used=0):
 def names(schema):
     """What a reader may meet, to say what is missing."""
     has = schema["properties"]
-    for field in ("kind", "class", "cause", "op"):
+    for field in ("kind", "severity", "class", "cause", "op"):
         yield from (f"{field} {name}" for name in has[field].get("enum", []))
     yield from (f"subject {name}" for name in has["subject"]["properties"]["type"].get("enum", []))
     yield from (f"evidence {name}" for name in has["evidence"].get("properties", {}))

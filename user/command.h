@@ -6,8 +6,8 @@
 #define RANKTRACE_COMMAND_H
 
 enum exit_code {
-	EXIT_CLEAN = 0,   /* no finding */
-	EXIT_FINDING = 1, /* finding(s), or a failed device */
+	EXIT_CLEAN = 0,   /* no finding, or none that counts (--fail-on) */
+	EXIT_FINDING = 1, /* a finding that counts */
 	EXIT_USAGE = 2,
 	EXIT_UNSUPPORTED = 3, /* privilege, device or kernel feature missing; not in the host's pid namespace */
 	EXIT_OUTPUT = 4,      /* an output could not be written whole */

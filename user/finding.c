@@ -11,9 +11,9 @@
 
 static const struct {
 	const char *name;
-	bool exits;
+	enum severity severity;
 } kinds[FINDING_KIND_MAX] = {
-#define X(id, name, exits) [FINDING_##id] = { name, exits },
+#define X(id, name, severity) [FINDING_##id] = { name, SEVERITY_##severity },
 	FINDING_KINDS(X)
 #undef X
 };
@@ -21,6 +21,12 @@ static const struct {
 static const char *const classes[HANG_CLASS_MAX] = {
 #define X(id, name) [HANG_##id] = name,
 	HANG_CLASSES(X)
+#undef X
+};
+
+static const char *const severities[SEVERITY_MAX] = {
+#define X(id, name) [SEVERITY_##id] = name,
+	SEVERITIES(X)
 #undef X
 };
 
@@ -60,6 +66,17 @@ const char *finding_kind_name(enum finding_kind kind)
 	return (unsigned int)kind < FINDING_KIND_MAX ? kinds[kind].name : "?";
 }
 
+const char *finding_kind_shown(const struct finding *f)
+{
+	static const char *const hangs[SEVERITY_MAX] = {
+		[SEVERITY_INFO] = "known phase",
+		[SEVERITY_WARNING] = "stall",
+		[SEVERITY_CRITICAL] = "hang",
+	};
+
+	return f->kind == FINDING_HANG ? hangs[f->severity] : finding_kind_name(f->kind);
+}
+
 const char *hang_class_name(enum hang_class class)
 {
 	return (unsigned int)class < HANG_CLASS_MAX ? classes[class] : "?";
@@ -77,9 +94,14 @@ const char *finding_cause_shown(const struct finding *f)
 	return wchan ? wchan : cause_name(f->cause);
 }
 
-bool finding_kind_exits(enum finding_kind kind)
+const char *severity_name(enum severity severity)
 {
-	return (unsigned int)kind < FINDING_KIND_MAX && kinds[kind].exits;
+	return (unsigned int)severity < SEVERITY_MAX ? severities[severity] : "?";
+}
+
+enum severity finding_kind_severity(enum finding_kind kind)
+{
+	return (unsigned int)kind < FINDING_KIND_MAX ? kinds[kind].severity : SEVERITY_INFO;
 }
 
 uint64_t finding_key(enum finding_kind kind, const struct subject *s, const char *stage, uint64_t what, uint64_t which)

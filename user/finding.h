@@ -12,24 +12,32 @@
 #include "event.h"
 #include "subject.h"
 
-/* kinds and classes: name, then for kinds whether one changes the exit code. scripts/incident_schema.py
- * --write puts them in the schema. */
+/* How bad it is: info is worth knowing, warning may end by itself, critical does not, or lasts far longer than anything
+ * here does (detect/severity.c). scripts/incident_schema.py --write puts them in the schema. */
+/* clang-format off */
+#define SEVERITIES(X) \
+	X(INFO, "info") \
+	X(WARNING, "warning") \
+	X(CRITICAL, "critical")
+/* clang-format on */
+
+/* kinds and classes: name, then for kinds the usual severity. They are in the schema, too. */
 /* clang-format off */
 #define FINDING_KINDS(X) \
-	X(HANG, "hang", 1) \
-	X(STRAGGLER, "straggler", 1) \
-	X(MISMATCH, "mismatch", 1) \
-	X(D_STATE, "d_state", 1) \
-	X(STOPPED, "stopped", 1) \
-	X(CPU_STARVED, "cpu_starved", 1) \
-	X(IO_STALL, "io_stall", 1) \
-	X(XID, "xid", 1) \
-	X(GPU_HEALTH, "gpu_health", 1) \
-	X(LINK, "link", 1) \
-	X(SLOW_STEP, "slow_step", 0) \
-	X(OBSERVATION, "observation", 0) \
-	X(LOST_EVENTS, "lost_events", 0) \
-	X(UNOBSERVED, "unobserved", 0)
+	X(HANG, "hang", WARNING) \
+	X(STRAGGLER, "straggler", WARNING) \
+	X(MISMATCH, "mismatch", CRITICAL) \
+	X(D_STATE, "d_state", CRITICAL) \
+	X(STOPPED, "stopped", CRITICAL) \
+	X(CPU_STARVED, "cpu_starved", WARNING) \
+	X(IO_STALL, "io_stall", WARNING) \
+	X(XID, "xid", WARNING) \
+	X(GPU_HEALTH, "gpu_health", WARNING) \
+	X(LINK, "link", WARNING) \
+	X(SLOW_STEP, "slow_step", INFO) \
+	X(OBSERVATION, "observation", INFO) \
+	X(LOST_EVENTS, "lost_events", INFO) \
+	X(UNOBSERVED, "unobserved", INFO)
 /* clang-format on */
 /* clang-format off */
 #define HANG_CLASSES(X) \
@@ -103,8 +111,15 @@ enum finding_cause {
 	CAUSE_MAX
 };
 
+enum severity {
+#define X(id, name) SEVERITY_##id,
+	SEVERITIES(X)
+#undef X
+		SEVERITY_MAX
+};
+
 enum finding_kind {
-#define X(id, name, exits) FINDING_##id,
+#define X(id, name, severity) FINDING_##id,
 	FINDING_KINDS(X)
 #undef X
 		FINDING_KIND_MAX
@@ -135,6 +150,10 @@ struct finding {
 	enum finding_kind kind;
 	enum hang_class class;
 	enum finding_cause cause;
+	enum severity severity; /* detect/severity.c; never a detector */
+	/* Of a hang that may end by itself, in time since since_ns: a warning from then on, and critical; 0: by the
+	 * rule of its class. */
+	uint64_t warning_after_ns, critical_after_ns;
 	struct subject subject;                /* what it is about; every detector sets it */
 	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
 	int n_ranks_all;                       /* of them, named or not */
@@ -162,16 +181,20 @@ struct incident {           /* a finding with its history; what sinks get */
 	char caused_by[32]; /* "" none */
 	enum finding_phase phase;
 	uint64_t open_ns, t_ns; /* when it opened, when this phase was reached */
+	uint64_t warned_ns;     /* when it was first a warning or worse; 0 never */
 	struct finding f;
 	double cost_s; /* of the job's time: what it and its consequences took so far */
 };
 
 const char *finding_kind_name(enum finding_kind kind);
+/* What people read: a hang that is a warning is a stall, and info a known phase of its job. */
+const char *finding_kind_shown(const struct finding *f);
 const char *hang_class_name(enum hang_class class);
 const char *cause_name(enum finding_cause cause); /* as JSON has it; "" none */
 /* What people read: of a thread that is blocked in the kernel the function that it waits in. */
 const char *finding_cause_shown(const struct finding *f);
-bool finding_kind_exits(enum finding_kind kind); /* true: exit code 1 */
+const char *severity_name(enum severity severity);
+enum severity finding_kind_severity(enum finding_kind kind); /* the usual one */
 
 /* Sets the key, from kind, subject, and what tells findings of this kind about one subject apart: `stage`, the name of
  * the detector or of a stage of it, `what` (which fault) and `which` (operation, begin). The first two come first. */

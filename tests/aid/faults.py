@@ -33,6 +33,10 @@ def did_enter(j, rank, f, truth):
     return here and not open_group
 
 
+def check_severity(f, severity):
+    job.check(f["severity"] == severity, f"severity {f['severity']} instead of {severity}: {f}")
+
+
 def check_hang(j, rank, hang_class, limit_s, exact, timeout=40):
     """hang/<class> names this rank, its operation is one the rank did not enter and peers did, in time; no other root.
     exact: it is the very operation before which the job injected the fault."""
@@ -40,6 +44,7 @@ def check_hang(j, rank, hang_class, limit_s, exact, timeout=40):
     job.check(f, f"no hang found; findings: {j.findings}\n{j.stderr()}")
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
     job.check(f["class"] == hang_class, f"class {f['class']} instead of {hang_class}: {f}")
+    check_severity(f, "warning" if hang_class == "missing_enter" else "critical")  # the others are permanent by evidence
     late = (f["t_ns"] - first_wait_ns(j, f)) / 1e9
     print(f"  hang/{hang_class} rank {rank} {f['op']} #{f['seq']} {late:.2f} s after the first peer waited")
     job.check(late <= limit_s + SLACK_S, f"found after {late:.2f} s, limit {limit_s} s")
@@ -66,6 +71,26 @@ def hang(kind, hang_class, rng, extra=(), limit_s=5.0):
     job.result(f"{kind} {' '.join(extra)}".strip(), late)
 
 
+def stall_becomes_hang(rng, limit_s=30):
+    """Two steps: a sleeper is a warning at once, which changes no exit code; the same finding is critical after 30 s."""
+    j, rank = run("hang:rank={rank},step={step}", rng, record=["--fail-on=critical"])
+    f = check_hang(j, rank, "missing_enter", 5.0, exact=True)[0]
+    g = j.wait_finding(limit_s + 10, id=f["id"], severity="critical")
+    job.check(g, f"never critical: {j.findings}")
+    after = (g["t_ns"] - g["since_ns"]) / 1e9
+    print(f"  hang/missing_enter rank {rank}: critical {after:.2f} s after the first peer waited")
+    job.check(g["phase"] == "update" and limit_s <= after <= limit_s + job.bar(1), f"critical after {after:.2f} s: {g}")
+    job.check(j.stop() == 1, "exit code is not 1")
+    j.check_replay()
+
+
+def stall_is_no_failure(rng):
+    j, rank = run("hang:rank={rank},step={step}", rng, record=["--fail-on=critical"])
+    check_hang(j, rank, "missing_enter", 5.0, exact=True)
+    job.check(j.stop() == 0, "a stall of some seconds changed the exit code")
+    check_only(j, ("hang", rank))
+
+
 def hang_busy(rng, extra=(), busy_s=8):
     """A rank that burns CPU instead: an observation at once, a hang only past its longer limit (shortened here)."""
     j, rank = run("hang-busy:rank={rank},step={step}", rng, extra, record=["--busy-limit", busy_s])
@@ -87,6 +112,7 @@ def mismatch(rng, what, extra=()):
     f = j.wait_finding(30, kind="mismatch", phase="open")
     job.check(f, f"no mismatch found: {j.findings}\n{j.stderr()}")
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
+    check_severity(f, "critical")
     calls = [o["t_ns"] for o in job.lines(j.ops_log) if o["comm"] == f["comm"] and o["seq"] == f["seq"] and
              o["op"] == f["op"]]
     late = (f["t_ns"] - max(calls)) / 1e9
@@ -109,6 +135,7 @@ def dstate(kind, rng, extra=(), sec=8):
     into = (f["t_ns"] - f["since_ns"]) / 1e9
     print(f"  d_state rank {rank} {into:.2f} s into the wait, cause {f['cause']}")
     job.check(5 <= into <= 6.5, f"opened {into:.2f} s into the wait, not 5 to 6.5")
+    check_severity(f, "critical")
     stack = f["evidence"].get("kernel_stack", "")
     job.check("+0x" in stack, f"no kernel stack: {f['evidence']}")
     code = j.end(120)
@@ -187,6 +214,7 @@ def deadlock(rng, host, extra=(), ranks=8):
     job.check(f, f"no hang found: {j.findings}\n{j.stderr()}")
     truth = next(t for t in job.lines(j.fault_log) if t["fault"] == "deadlock")
     job.check(f["class"] == "deadlock", f"class {f['class']}: {f}")
+    check_severity(f, "critical")
     job.check(set(f["ranks"]) == set(truth["ranks"]), f"named {f['ranks']}, in the cycle are {truth['ranks']}")
     comms = f["evidence"]["comms"].split(",")
     job.check(sorted(comms) == sorted(truth["comms"]), f"named {comms}, used in opposite order are {truth['comms']}")
@@ -210,6 +238,7 @@ def p2p(rng, what, extra=("--layout", "tp=2,dp=2,pp=2")):
     truth = next(t for t in job.lines(j.fault_log) if t["fault"] == "p2p")
     pair = {k: f["evidence"].get(k) for k in ("sender", "receiver")}
     job.check(f["class"] == "p2p_unmatched" and f["ranks"] == [rank], f"named {f['class']} {f['ranks']}, not {rank}")
+    check_severity(f, "critical")
     job.check(pair == {k: truth[k] for k in pair} and f["evidence"]["peer"] in pair.values(), f"pair {pair}, in truth {truth}")
     job.check((f["comm"], f["op"]) == (truth["comm"], truth["op"]), f"{f}, {truth}")
     # a tracer that came after the first calls, on a busy machine, says that it does not know the number
@@ -235,6 +264,7 @@ def init(rng, what, how, extra=()):
     cause = {"sleep": "asleep", "stop": "stopped", "dead": "dead"}[how]
     job.check((f["class"], f["ranks"], f["cause"]) == ("init", [rank], cause),
               f"named {f['class']} {f['ranks']} ({f['cause']}), not {rank} ({cause})\n{f}")
+    check_severity(f, "warning" if how == "sleep" else "critical")
     job.check(f["evidence"]["comm_size"] == 8, f"{f}")
     job.check(len(f["evidence"]["waiting_ranks"].split(",")) == 7, f"who waits: {f['evidence']}")
     print(f"  init what={what} how={how}: rank {rank} {f['detected_after_s']:.2f} s after the first waited")

@@ -33,7 +33,7 @@ def check_roots():
     for path in recordings:
         with open(path[:-4] + ".json") as f:
             expected = json.load(f)
-        out = subprocess.run([RANKTRACE, "replay", "-q", "--json", path], capture_output=True, text=True)
+        out = subprocess.run([RANKTRACE, "replay", "-q", "--json", "--fail-on=warning", path], capture_output=True, text=True)
         last = {f["id"]: f for f in map(json.loads, out.stdout.splitlines())}
         roots = [[f["kind"], f["class"], f["ranks"]] for f in last.values()
                  if not f["caused_by"] and f["kind"] not in SILENT]

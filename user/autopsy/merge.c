@@ -159,7 +159,7 @@ static int looks_feed(struct merge *g)
 		if (!err)
 			err = own_feed(g, &tick.hdr, sizeof(tick), FACT_TICK);
 		enough = autopsy_moved(pipeline_model(g->pipeline)) ||
-			 incidents_counted(pipeline_incidents(g->pipeline));
+			 incidents_worst(pipeline_incidents(g->pipeline)) >= SEVERITY_WARNING;
 	}
 	return err;
 }

@@ -31,9 +31,12 @@ struct autopsy_args {
 	struct outputs outputs;
 	bool json, merge;
 	const char *raw;
+	enum severity fail_on;
 	char **files; /* after --merge; borrowed from the command line */
 	int n_files;
 };
+
+enum { OPT_FAIL_ON = 2000 };
 
 static const struct argp_option autopsy_options[] = {
 	{ "pid", 'p', "PID", 0, "sample PID and its descendants (may repeat); none: every job on this host", 0 },
@@ -51,6 +54,7 @@ static const struct argp_option autopsy_options[] = {
 	  "the arguments are files that --raw (or -o FILE.rtr) wrote, one per host: one verdict over all. "
 	  "Takes recordings only, no JSON",
 	  0 },
+	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (warning: who asks suspects a hang)", 0 },
 	{ "quiet", 'q', 0, 0, "print only errors on stderr", 0 },
 	{ 0 },
 };
@@ -97,6 +101,7 @@ static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
+	case OPT_FAIL_ON: argument_fail_on(state, arg, &a->fail_on); return 0;
 	case 'r': a->raw = arg; return 0;
 	case 'm': a->merge = true; return 0;
 	case ARGP_KEY_ARGS:
@@ -146,10 +151,10 @@ static void limits_say(const struct autopsy_result *r)
 }
 
 /* The samples of one host of several make no verdict: with --raw the samples are enough. */
-static int exit_code(const struct autopsy_result *r, const struct pipeline *p, bool raw)
+static int exit_code(const struct autopsy_args *a, const struct autopsy_result *r, const struct pipeline *p)
 {
-	if (incidents_counted(pipeline_incidents(p)))
-		return raw ? EXIT_CLEAN : EXIT_FINDING;
+	if (outputs_exit_code(p, a->fail_on) == EXIT_FINDING)
+		return a->raw ? EXIT_CLEAN : EXIT_FINDING;
 	if (!r->n_ranks)
 		log_error("no training process %s: nothing with NCCL's symbols mapped and no RANK in an environment "
 			  "('ranktrace ps' lists the candidates)",
@@ -187,7 +192,7 @@ static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t
 	limits_say(&r);
 	log_info("%d processes, %d communicators found in %.2f s, sampled for %.2f s", r.n_procs, r.n_comms,
 		 r.found_ns / 1e9, r.sampled_ns / 1e9);
-	return exit_code(&r, p, a->raw);
+	return exit_code(a, &r, p);
 }
 
 static int outputs_begin(const struct autopsy_args *a, struct pipeline *p)
@@ -210,8 +215,8 @@ static int merge(const struct autopsy_args *a)
 	code = outputs_begin(a, p);
 	if (!code)
 		code = autopsy_merge((const char *const *)a->files, a->n_files, p);
-	if (!code && incidents_counted(pipeline_incidents(p)))
-		code = EXIT_FINDING;
+	if (!code)
+		code = outputs_exit_code(p, a->fail_on);
 	code = outputs_close(p, code);
 	pipeline_free(p);
 	return code;
@@ -229,7 +234,8 @@ int cmd_autopsy(int argc, char **argv)
 		0,
 		0
 	};
-	struct autopsy_args a = { .cfg = { .interval_ns = 450000000ull,
+	struct autopsy_args a = { .fail_on = SEVERITY_WARNING,
+				  .cfg = { .interval_ns = 450000000ull,
 					   .timeout_ns = TIMEOUT_DEFAULT,
 					   .stacks_ns = 1500000000ull,
 					   .find_ns = 2000000000ull } };

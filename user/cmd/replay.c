@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "command.h"
+#include "session/argument.h"
 #include "session/outputs.h"
 #include "pipeline/pipeline.h"
 #include "cmd/qps_print.h"
@@ -19,7 +20,10 @@ struct replay_args {
 	const char *file;
 	struct outputs outputs;
 	bool ops, json, steps, qps;
+	enum severity fail_on;
 };
+
+enum { OPT_FAIL_ON = 2000 };
 
 static const struct argp_option replay_options[] = {
 	{ "output", 'o', "FILE", 0, "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0 },
@@ -27,6 +31,7 @@ static const struct argp_option replay_options[] = {
 	{ "steps", 'S', 0, 0, "print each rank's iteration clock as a JSON line instead of the findings", 0 },
 	{ "qps", 'Q', 0, 0, "print each RDMA queue pair as a JSON line instead of the findings", 0 },
 	{ "json", 'j', 0, 0, "findings as JSON lines on stdout", 0 },
+	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (critical)", 0 },
 	{ "quiet", 'q', 0, 0, "print nothing on stderr", 0 },
 	{ 0 },
 };
@@ -46,6 +51,7 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 	case 'Q': a->qps = true; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
+	case OPT_FAIL_ON: argument_fail_on(state, arg, &a->fail_on); return 0;
 	case ARGP_KEY_ARG:
 		if (a->file)
 			argp_error(state, "one recording at a time");
@@ -124,7 +130,7 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 	outputs_costs_say(p);
 	if (err && err != -EBADMSG)
 		return EXIT_INTERNAL;
-	return incidents_counted(pipeline_incidents(p)) ? EXIT_FINDING : EXIT_CLEAN;
+	return outputs_exit_code(p, a->fail_on);
 }
 
 int cmd_replay(int argc, char **argv)
@@ -139,7 +145,7 @@ int cmd_replay(int argc, char **argv)
 		0
 	};
 	struct recording_reader *r = NULL;
-	struct replay_args a = {};
+	struct replay_args a = { .fail_on = SEVERITY_CRITICAL };
 	struct pipeline *p;
 	int err, code;
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/intern.h"
+#include "detect/severity.h"
 
 static const struct detector *const table[] = {
 #define DETECTOR(id, name, help) &detector_##id,
@@ -56,6 +57,7 @@ int detectors_tick(struct detectors *d, const struct model *m, struct finding_li
 		one = table[i]->tick(d->state[i], m, found);
 		err = err ? err : one;
 	}
+	severities_judge(found, m->now_ns);
 	return err;
 }
 

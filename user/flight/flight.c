@@ -191,19 +191,19 @@ void flight_tap(struct flight *f, struct pipeline *p)
 static void findings_look(struct flight *f, const struct incidents *all, uint64_t now_ns)
 {
 	const struct incident *i = NULL;
-	uint64_t seen = f->seen_number, earliest;
+	uint64_t seen = f->seen_warned_ns, earliest;
 
 	while ((i = incidents_next_open(all, i))) {
-		if (i->number <= f->seen_number)
+		if (i->warned_ns <= f->seen_warned_ns)
 			continue;
-		seen = i->number > seen ? i->number : seen;
-		if (*i->caused_by || !finding_kind_exits(i->f.kind) || f->finding_due_ns)
+		seen = i->warned_ns > seen ? i->warned_ns : seen;
+		if (*i->caused_by || f->finding_due_ns)
 			continue;
 		earliest = f->finding_dumped_ns ? f->finding_dumped_ns + FINDINGS_APART_NS : 0;
 		f->finding_due_ns = now_ns + f->cfg.settle_ns > earliest ? now_ns + f->cfg.settle_ns : earliest;
 		f->finding = i->f;
 	}
-	f->seen_number = seen;
+	f->seen_warned_ns = seen;
 }
 
 static void child_begin(struct flight *f, const struct flight_dump_why *why, const struct incidents *i,

@@ -45,8 +45,9 @@ struct flight {
 	size_t bytes, peak;
 	/* the next dump */
 	uint64_t finding_due_ns; /* 0: none */
-	uint64_t finding_dumped_ns, seen_number;
-	struct finding finding; /* the finding that it is due for */
+	uint64_t finding_dumped_ns;
+	uint64_t seen_warned_ns; /* findings that were a warning by then are served */
+	struct finding finding;  /* the finding that it is due for */
 	int tokens[TOKENS_MAX], n_tokens;
 	bool requested;
 	/* the dump under way */

@@ -26,7 +26,8 @@ struct entry {
 
 struct incidents {
 	struct entry *entries, *cursor;
-	uint64_t opened, counted;
+	uint64_t opened;
+	enum severity worst;
 	struct incident past[PAST_MAX];
 	int n_past;
 };
@@ -81,6 +82,15 @@ static void host_show(struct finding *f, const struct model *m)
 	f->host = n ? n->name : NULL;
 }
 
+static void severity_note(struct incidents *s, struct entry *e, uint64_t now_ns)
+{
+	enum severity severity = e->now.f.severity;
+
+	s->worst = severity > s->worst ? severity : s->worst;
+	if (severity >= SEVERITY_WARNING && !e->now.warned_ns)
+		e->now.warned_ns = now_ns;
+}
+
 /* The id must be the same in a replay: it is made of facts in the stream only. */
 static struct entry *entry_open(struct incidents *s, const struct finding *f, const struct model *m)
 {
@@ -100,7 +110,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	e->costed_ns = f->since_ns;
 	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu", (unsigned long long)(m->start_realtime_ns / 1000000),
 		 (unsigned long long)s->opened);
-	s->counted += finding_kind_exits(f->kind);
+	severity_note(s, e, m->now_ns);
 	mark(e, PHASE_OPEN, m->now_ns);
 	return e;
 }
@@ -123,7 +133,8 @@ static bool stack_is_news(const struct finding *a, const struct finding *b)
 
 static bool finding_differs(const struct finding *a, const struct finding *b)
 {
-	if (a->class != b->class || a->n_ranks != b->n_ranks || a->caused_by_key != b->caused_by_key)
+	if (a->class != b->class || a->severity != b->severity || a->n_ranks != b->n_ranks ||
+	    a->caused_by_key != b->caused_by_key)
 		return true;
 	if (strcmp(finding_cause_shown(a), finding_cause_shown(b)))
 		return true;
@@ -145,6 +156,7 @@ static int finding_take(struct incidents *s, const struct finding *f, const stru
 	e->now.f = *f;
 	place_note(&e->now.f, m);
 	host_show(&e->now.f, m);
+	severity_note(s, e, m->now_ns);
 	if (differs || m->now_ns - e->told_ns >= UPDATE_EVERY_NS)
 		mark(e, PHASE_UPDATE, m->now_ns);
 	return 0;
@@ -320,9 +332,9 @@ const struct incident *incidents_next_open(const struct incidents *s, const stru
 	return e ? &e->now : NULL;
 }
 
-uint64_t incidents_counted(const struct incidents *s)
+enum severity incidents_worst(const struct incidents *s)
 {
-	return s->counted;
+	return s->worst;
 }
 
 uint64_t incidents_opened(const struct incidents *s)

@@ -17,7 +17,7 @@ int incidents_update(struct incidents *s, const struct finding_list *found, cons
 const struct incident *incidents_next(struct incidents *s);
 /* Those that are open, in the order they opened: `after` NULL for the first; NULL at the end. */
 const struct incident *incidents_next_open(const struct incidents *s, const struct incident *after);
-uint64_t incidents_counted(const struct incidents *s); /* opened so far and of a kind that changes the exit code */
+enum severity incidents_worst(const struct incidents *s); /* of all so far, at any time of their life */
 /* Those that are nobody's consequence and cost the job time, the most expensive first: into to[cap]. The number of
  * them. */
 size_t incidents_by_cost(const struct incidents *s, const struct incident **to, size_t cap);

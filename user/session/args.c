@@ -72,6 +72,10 @@ static int set_busy(struct session_args *a, const char *v, struct out *e)
 {
 	return seconds_set(&a->session.busy_limit_ns, v, e);
 }
+static int set_fail_on(struct session_args *a, const char *v, struct out *e)
+{
+	return argument_fail_on_set(v, &a->fail_on, e->text, e->size);
+}
 static int set_json(struct session_args *a, const char *v, struct out *e)
 {
 	return flag_set(&a->json, v, e);
@@ -204,6 +208,7 @@ static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 	X("job", 'J', "JOB", "the processes of this job", 0, set_job) \
 	X("duration", 'd', "SEC", "stop after SEC seconds", 0, set_duration) \
 	X("json", 'j', 0, "findings as JSON lines on stdout (the output of CMD goes to stderr)", 0, set_json) \
+	X("fail-on", 1011, "SEVERITY", FAIL_ON_HELP " (critical)", 0, set_fail_on) \
 	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", 1, set_dstate) \
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", 1, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", 1, set_busy) \
@@ -251,6 +256,7 @@ void session_args_init(struct session_args *a, enum tier tier)
 					   .busy_limit_ns = 90000000000ull,
 					   .tier = tier,
 					   .child_go_fd = -1 };
+	a->fail_on = SEVERITY_CRITICAL;
 }
 
 int session_args_set(struct session_args *a, const char *name, const char *value, char *error, size_t size)
@@ -432,7 +438,7 @@ int session_args_run(struct session_args *a, struct reader *reader, struct pipel
 	if (err)
 		log_error("the trace ended early: %s", strerror(-err));
 	session_free(s);
-	return err ? EXIT_INTERNAL : incidents_counted(pipeline_incidents(p)) ? EXIT_FINDING : EXIT_CLEAN;
+	return err ? EXIT_INTERNAL : outputs_exit_code(p, a->fail_on);
 }
 
 /* --- the end --- */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "session/session.h"
 
@@ -33,4 +34,24 @@ void argument_pid(struct argp_state *state, const char *text, uint32_t *pids, in
 
 	if (argument_pid_add(text, pids, n, error, sizeof(error)))
 		argp_error(state, "--pid: %s", error);
+}
+
+int argument_fail_on_set(const char *text, enum severity *to, char *error, size_t size)
+{
+	for (enum severity s = SEVERITY_WARNING; s < SEVERITY_MAX; s++) {
+		if (strcmp(text, severity_name(s)))
+			continue;
+		*to = s;
+		return 0;
+	}
+	snprintf(error, size, "'%s' is neither 'warning' nor 'critical'", text);
+	return -EINVAL;
+}
+
+void argument_fail_on(struct argp_state *state, const char *text, enum severity *to)
+{
+	char error[160];
+
+	if (argument_fail_on_set(text, to, error, sizeof(error)))
+		argp_error(state, "--fail-on: %s", error);
 }

@@ -9,9 +9,17 @@
 #include <argp.h>
 #include <stdint.h>
 
+#include "finding.h"
+
 /* Appends the process id in `text` to `pids`, which has room for SESSION_PIDS_MAX. */
 void argument_pid(struct argp_state *state, const char *text, uint32_t *pids, int *n);
 /* The same for a value of any origin. Returns 0, or -EINVAL with the reason in `error`. */
 int argument_pid_add(const char *text, uint32_t *pids, int *n, char *error, size_t size);
+
+/* From which severity on a finding changes the exit code: warning or critical. Returns 0, or -EINVAL with the reason in
+ * `error`. */
+int argument_fail_on_set(const char *text, enum severity *to, char *error, size_t size);
+void argument_fail_on(struct argp_state *state, const char *text, enum severity *to);
+#define FAIL_ON_HELP "exit with 1 from findings of that severity on: warning or critical"
 
 #endif

@@ -141,6 +141,11 @@ int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o)
 
 /* --- the end --- */
 
+int outputs_exit_code(const struct pipeline *p, enum severity fail_on)
+{
+	return incidents_worst(pipeline_incidents(p)) >= fail_on ? EXIT_FINDING : EXIT_CLEAN;
+}
+
 void outputs_errors_say(struct pipeline *p)
 {
 	const char *path;
@@ -175,8 +180,8 @@ void outputs_costs_say(struct pipeline *p)
 
 		if (f->n_ranks)
 			snprintf(rank, sizeof(rank), " rank %d", f->ranks[0]);
-		log_info("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_name(f->kind),
-			 *class ? "/" : "", class, rank, f->n_ranks > 1 ? " and others" : "",
+		log_info("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_shown(f), *class ? "/" : "",
+			 class, rank, f->n_ranks > 1 ? " and others" : "",
 			 f->cause ? finding_cause_shown(f) : "no cause known", costs[i]->id);
 	}
 }

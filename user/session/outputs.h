@@ -21,6 +21,8 @@ struct outputs {
 /* Opens `sink` (by name; NULL: none) on standard output, then one file per path. No output may be an input, or another
  * output, whatever its name. Returns EXIT_CLEAN, or the exit code after logging why. */
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o);
+/* EXIT_FINDING where some finding was `fail_on` or worse, at any time. */
+int outputs_exit_code(const struct pipeline *p, enum severity fail_on);
 /* Logs each output that failed since the last call. */
 void outputs_errors_say(struct pipeline *p);
 /* Closes all outputs, which then have their final names, and logs errors. Returns `code`, the command's exit code, or

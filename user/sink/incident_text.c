@@ -175,22 +175,31 @@ void incident_text_evidence(struct text *t, const struct finding *f)
 
 static const char *head_colour(const struct incident *i)
 {
-	if (i->phase == PHASE_CLOSE)
-		return GREEN;
-	if (!finding_kind_exits(i->f.kind))
-		return DIM;
-	return i->f.kind == FINDING_HANG ? RED : YELLOW;
+	static const char *const colours[SEVERITY_MAX] = {
+		[SEVERITY_INFO] = DIM,
+		[SEVERITY_WARNING] = YELLOW,
+		[SEVERITY_CRITICAL] = RED,
+	};
+
+	return i->phase == PHASE_CLOSE ? GREEN : colours[i->f.severity];
+}
+
+static void text_upper(struct text *t, const char *name)
+{
+	for (; *name; name++)
+		text_add(t, "%c", *name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
 }
 
 void incident_text_head(struct text *t, const struct incident *i)
 {
 	const struct finding *f = &i->f;
-	const char *name = finding_kind_name(f->kind), *class = hang_class_name(f->class);
+	const char *class = hang_class_name(f->class);
 
 	text_colour(t, head_colour(i));
 	text_add(t, i->phase == PHASE_CLOSE ? "over: " : i->phase == PHASE_UPDATE ? "now: " : "");
-	for (; *name; name++)
-		text_add(t, "%c", *name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
+	text_upper(t, severity_name(f->severity));
+	text_add(t, " ");
+	text_upper(t, finding_kind_shown(f));
 	text_add(t, "%s%s", *class ? " " : "", class);
 	text_colour(t, RESET);
 	text_add(t, "  ");

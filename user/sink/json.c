@@ -205,6 +205,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_text(o, "id", i->id, false);
 	add_text(o, "phase", phases[i->phase], false);
 	add_text(o, "kind", finding_kind_name(f->kind), false);
+	add_text(o, "severity", severity_name(f->severity), false);
 	add_text(o, "class", hang_class_name(f->class), true);
 	add_text(o, "cause", cause_name(f->cause), true);
 	add_text(o, "caused_by", i->caused_by, true);

@@ -17,6 +17,7 @@
 
 struct shown { /* verdict last printed for one open incident */
 	uint64_t number;
+	enum severity severity;
 	enum hang_class class;
 	const char *cause;
 	int n_ranks, ranks[FINDING_RANKS_MAX];
@@ -70,8 +71,8 @@ static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
 
 static bool same_verdict(const struct shown *s, const struct finding *f)
 {
-	return s->class == f->class && !strcmp(s->cause, finding_cause_shown(f)) && s->n_ranks == f->n_ranks &&
-	       !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
+	return s->severity == f->severity && s->class == f->class && !strcmp(s->cause, finding_cause_shown(f)) &&
+	       s->n_ranks == f->n_ranks && !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
 }
 
 /* Remember what stands on the screen. Without memory nothing is remembered and the next update is shown. */
@@ -89,9 +90,11 @@ static void shown_keep(struct terminal_sink *s, const struct incident *i)
 		s->cap_shown = cap;
 	}
 	slot = slot ? slot : &s->shown[s->n_shown++];
-	*slot = (struct shown){
-		.number = i->number, .class = i->f.class, .cause = finding_cause_shown(&i->f), .n_ranks = i->f.n_ranks
-	};
+	*slot = (struct shown){ .number = i->number,
+				.severity = i->f.severity,
+				.class = i->f.class,
+				.cause = finding_cause_shown(&i->f),
+				.n_ranks = i->f.n_ranks };
 	memcpy(slot->ranks, i->f.ranks, sizeof(slot->ranks));
 }
 

@@ -51,7 +51,7 @@ static int named(const struct uneven *u, const int *layout, int mode, uint64_t s
 	j = job_new(&o);
 	job_play(j, &v, NULL, NULL);
 	for (size_t i = 0; i < v.n; i++)
-		n += finding_kind_exits(v.all[i].f.kind) && v.all[i].f.n_ranks > 0;
+		n += v.all[i].worst >= SEVERITY_WARNING && v.all[i].f.n_ranks > 0;
 	if (n && print) {
 		printf("%s: tp=%d dp=%d pp=%d mode=%d seed=%llu\n", u->name, layout[0], layout[1], layout[2], mode,
 		       (unsigned long long)seed);

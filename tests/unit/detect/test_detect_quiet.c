@@ -24,7 +24,7 @@ static void expect_quiet(const struct job_opts *o)
 
 	job_play(j, &v, NULL, NULL);
 	for (size_t i = 0; i < v.n; i++)
-		exits += finding_kind_exits(v.all[i].f.kind);
+		exits += v.all[i].worst >= SEVERITY_WARNING;
 	if (exits) {
 		printf("tp=%d dp=%d pp=%d seed=%llu ahead=%d check=%d\n", o->tp, o->dp, o->pp,
 		       (unsigned long long)o->seed, o->run_ahead, o->check_sync);

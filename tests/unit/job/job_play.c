@@ -25,6 +25,7 @@ static void note(struct verdicts *v, const struct finding *f, uint64_t now_ns)
 		*s = (struct seen_finding){ .open_ns = now_ns };
 	}
 	s->f = *f;
+	s->worst = f->severity > s->worst ? f->severity : s->worst;
 	s->last_ns = now_ns;
 	s->n_ticks++;
 }
@@ -94,7 +95,7 @@ int verdict_roots(const struct verdicts *v)
 	int n = 0;
 
 	for (size_t i = 0; i < v->n; i++)
-		n += finding_kind_exits(v->all[i].f.kind) && !v->all[i].f.caused_by_key;
+		n += v->all[i].worst >= SEVERITY_WARNING && !v->all[i].f.caused_by_key;
 	return n;
 }
 

@@ -102,6 +102,7 @@ struct seen_finding {
 	struct finding f;
 	uint64_t open_ns, last_ns;
 	int n_ticks;
+	enum severity worst;
 };
 struct verdicts {
 	struct seen_finding *all;
@@ -117,7 +118,7 @@ void verdicts_free(struct verdicts *v);
 void verdicts_print(const struct verdicts *v);
 /* First finding of that kind; NULL none. */
 const struct seen_finding *verdict_of(const struct verdicts *v, enum finding_kind kind);
-/* Findings that change the exit code and have no cause among the findings. */
+/* Findings that were a warning or worse, and have no cause among the findings. */
 int verdict_roots(const struct verdicts *v);
 uint64_t test_seed(void); /* from SEED, else the time; printed */
 

@@ -161,6 +161,7 @@ static struct incident hang_of(struct fixture *f)
 			      .f = { .kind = FINDING_HANG,
 				     .class = HANG_MISSING_ENTER,
 				     .cause = CAUSE_ASLEEP,
+				     .severity = SEVERITY_WARNING,
 				     .has_op = true,
 				     .comm = FIXTURE_HASH,
 				     .op = OP_ALLREDUCE,
@@ -241,6 +242,7 @@ static void test_json(void **state)
 		assert_schema(first);
 	assert_string_equal(string_of(first, "id"), "node-a-9.3");
 	assert_string_equal(string_of(first, "class"), "missing_enter");
+	assert_string_equal(string_of(first, "severity"), "warning");
 	assert_string_equal(string_of(first, "comm"), "0x72e8a1b2c3d4e5f6");
 	assert_string_equal(string_of(first, "job"), "llama");
 	assert_string_equal(string_of(first, "host"), "node-a");
@@ -371,6 +373,7 @@ static void test_terminal(void **state)
 	fixture_incident(&f, i); /* the same verdict: not shown */
 	i.f.class = HANG_STOPPED;
 	i.f.cause = CAUSE_STOPPED;
+	i.f.severity = SEVERITY_CRITICAL;
 	i.f.n_evidence = 0;
 	fixture_incident(&f, i);
 	i.phase = PHASE_CLOSE;
@@ -378,19 +381,20 @@ static void test_terminal(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
 	text = file_text();
-	assert_string_equal(text, "03:36:42 HANG missing_enter  rank 2 (pid 4702) has not entered AllReduce #1842 of "
-				  "comm 0x72e8a1b2c3d4e5f6: asleep; "
-				  "2 peers wait for 2.7 s\n"
-				  "    n_waiting: 2\n"
-				  "    waiting: 2.7 s\n"
-				  "    stack:\n"
-				  "        clock_nanosleep\n"
-				  "        main ?"
-				  "?(\"\\\"??[31m)\n"
-				  "03:36:43 now: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
-				  "comm 0x72e8a1b2c3d4e5f6; for 3.7 s\n"
-				  "03:36:43 over: HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
-				  "comm 0x72e8a1b2c3d4e5f6; after 3.7 s\n");
+	assert_string_equal(
+		text, "03:36:42 WARNING STALL missing_enter  rank 2 (pid 4702) has not entered AllReduce #1842 of "
+		      "comm 0x72e8a1b2c3d4e5f6: asleep; "
+		      "2 peers wait for 2.7 s\n"
+		      "    n_waiting: 2\n"
+		      "    waiting: 2.7 s\n"
+		      "    stack:\n"
+		      "        clock_nanosleep\n"
+		      "        main ?"
+		      "?(\"\\\"??[31m)\n"
+		      "03:36:43 now: CRITICAL HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
+		      "comm 0x72e8a1b2c3d4e5f6; for 3.7 s\n"
+		      "03:36:43 over: CRITICAL HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
+		      "comm 0x72e8a1b2c3d4e5f6; after 3.7 s\n");
 	free(text);
 }
 

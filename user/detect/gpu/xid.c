@@ -9,34 +9,34 @@
 
 #define HOLD_NS 60000000000ull /* after the newest of its kind */
 
-enum severity { SEVERITY_H, SEVERITY_D, SEVERITY_A, SEVERITY_I, SEVERITY_UNKNOWN };
+enum xid_points_at { POINTS_AT_H, POINTS_AT_D, POINTS_AT_A, POINTS_AT_I, POINTS_AT_UNKNOWN };
 
-static const enum finding_cause severities[] = {
-	[SEVERITY_H] = CAUSE_HARDWARE,    [SEVERITY_D] = CAUSE_DRIVER,        [SEVERITY_A] = CAUSE_APPLICATION,
-	[SEVERITY_I] = CAUSE_INFORMATION, [SEVERITY_UNKNOWN] = CAUSE_UNKNOWN,
+static const enum finding_cause causes[] = {
+	[POINTS_AT_H] = CAUSE_HARDWARE,    [POINTS_AT_D] = CAUSE_DRIVER,        [POINTS_AT_A] = CAUSE_APPLICATION,
+	[POINTS_AT_I] = CAUSE_INFORMATION, [POINTS_AT_UNKNOWN] = CAUSE_UNKNOWN,
 };
 
 struct xid_row {
 	uint32_t number;
-	enum severity severity;
+	enum xid_points_at points_at;
 	const char *meaning, *remedy;
 };
 
 static const struct xid_row rows[] = {
-#define XID(number, severity, meaning, remedy) { number, SEVERITY_##severity, meaning, remedy },
+#define XID(number, points_at, meaning, remedy) { number, POINTS_AT_##points_at, meaning, remedy },
 #include "detect/gpu/xids.def"
 #undef XID
 };
 
 static const struct xid_row unknown = {
 	0,
-	SEVERITY_UNKNOWN,
+	POINTS_AT_UNKNOWN,
 	"not in our table",
 	"look the number up in NVIDIA's XID catalogue",
 };
 static const struct xid_row of_switch = {
 	0,
-	SEVERITY_H,
+	POINTS_AT_H,
 	"an NVSwitch error",
 	"look at the fabric manager's log; reset the GPUs and switches of the node",
 };
@@ -94,7 +94,7 @@ static int report(const struct model *m, const struct node *n, const struct xid 
 	f->subject = subject_of(n, x, g);
 	finding_identify(f, "xid", x->number, x->ts_ns);
 	f->node = n->number;
-	f->cause = severities[row->severity];
+	f->cause = causes[row->points_at];
 	f->since_ns = x->ts_ns;
 	f->confidence = 1;
 	ranks_add(f, m, n, x);

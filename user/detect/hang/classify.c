@@ -11,6 +11,7 @@
 #include "detect/hang/stalled_op.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/teardown.h"
+#include "detect/severity.h"
 #include "detect/transfer/link_cause.h"
 
 #define CONFIDENCE_NAMED 0.5         /* below it the rank may wait like the others */
@@ -45,6 +46,20 @@ static enum finding_cause cause_of(const struct rank_activity *a)
 uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m)
 {
 	return 5 * s->longest_busy_ns > m->busy_limit_ns ? 5 * s->longest_busy_ns : m->busy_limit_ns;
+}
+
+static uint64_t longer(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* A rank that works is reported as a hang only when that outlasted every such phase. In a communicator that is used to
+ * long lags a wait that was just worth a report is no hang yet. */
+static uint64_t critical_after_ns(const struct suspects *all, const struct model *m, const struct culprit *c)
+{
+	if (c->activity.what == ACTIVITY_ASLEEP)
+		return longer(STALL_CRITICAL_NS, 2 * c->pending.limit_ns);
+	return suspects_busy_limit_ns(all, m);
 }
 
 /* It went on past a Send or Recv that its peer waits for: it will not come, whatever it does. */
@@ -105,6 +120,7 @@ static bool gpu_is_late(const struct model *m, struct culprit *c)
 {
 	c->cause = CAUSE_GPU_NOT_RETURNING;
 	c->confidence *= 0.8;
+	c->critical_after_ns = 0; /* as for any stall */
 	return m->now_ns - c->pending.since_ns >= GPU_TIMEOUT_NS;
 }
 
@@ -132,6 +148,7 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 	c->activity = rank_activity(m, r->proc, s->pending.since_ns);
 	c->class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c->activity.what);
 	c->cause = c->class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(&c->activity);
+	c->critical_after_ns = critical_after_ns(all, m, c);
 	if (network_excuses(m, s, c, found))
 		return false;
 	if (c->class == HANG_MISSING_ENTER && named && is_unreported(s) && call_site_gpu_wait(r->proc))

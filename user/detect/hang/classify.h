@@ -33,6 +33,7 @@ struct culprit { /* a rank, and why it does not come; report.h makes a finding o
 	enum hang_class class;
 	enum finding_cause cause;
 	double confidence;
+	uint64_t critical_after_ns; /* a wait that long is no stall any more: struct finding */
 };
 
 /* Forgets the ranks that came, and refreshes the waiting peers of the others. */

@@ -232,6 +232,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->confidence = confidence_of(m, c);
 	if (f->confidence < CONFIDENCE_MIN)
 		f->class = HANG_UNKNOWN;
+	f->critical_after_ns = c->critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
 	finding_add_rank(f, proc_rank(c->proc), c->proc->key);
 	note_waiting(f, found, m, &c->pending);

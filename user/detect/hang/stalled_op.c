@@ -229,6 +229,7 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 	f->since_ns = since_ns;
 	f->subject = subject_comm(f->comm, 0);
 	finding_identify(f, "all_entered", 0, f->seq);
+	f->critical_after_ns = 3 * limit_ns(op->member);
 	f->confidence = op->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE_ENTERED;
 	if (crashed_ns(m, c))
 		name_dead(f, m, c);

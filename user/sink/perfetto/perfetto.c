@@ -195,7 +195,7 @@ static void finding_title(char *buf, size_t size, const struct incident *i)
 	static const char *const phases[] = { "", "still: ", "over: " };
 	const char *class = hang_class_name(i->f.class);
 
-	snprintf(buf, size, "%s%s%s%s", phases[i->phase], finding_kind_name(i->f.kind), *class ? " " : "", class);
+	snprintf(buf, size, "%s%s%s%s", phases[i->phase], finding_kind_shown(&i->f), *class ? " " : "", class);
 }
 
 static void finding_ranks(struct perfetto_sink *p, const struct finding *f)
@@ -213,6 +213,7 @@ static void finding_annotate(struct perfetto_sink *p, const struct incident *i)
 	const struct finding *f = &i->f;
 
 	event_text(&p->file, "id", i->id);
+	event_text(&p->file, "severity", severity_name(f->severity));
 	if (*i->caused_by)
 		event_text(&p->file, "caused_by", i->caused_by);
 	if (f->cause)

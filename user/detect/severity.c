@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * severity.c - see severity.h. The rules, from the top:
+ *
+ *   critical   evidence says that it does not end by itself: a rank is stopped or dead, ranks wait for each other in a
+ *              cycle, they called different operations, a task is in D state past its limit, a queue pair is in error,
+ *              a GPU is gone; or a hang is the consequence of such a finding
+ *   by time    any other hang is a stall (warning) that becomes critical when it outlasts what is usual: the detector
+ *              says what that is (critical_after_ns), else STALL_CRITICAL_NS. Before warning_after_ns it is info.
+ *   by kind    all others: FINDING_KINDS
+ */
+#include "detect/severity.h"
+
+/* Errors that the driver counts and corrects: the GPU goes on. */
+static bool xid_is_corrected(int xid)
+{
+	return xid == 92 || xid == 121;
+}
+
+static enum severity xid_severity(const struct finding *f)
+{
+	if (f->cause == CAUSE_INFORMATION)
+		return SEVERITY_INFO;
+	if ((f->cause == CAUSE_HARDWARE || f->cause == CAUSE_DRIVER) &&
+	    !xid_is_corrected((int)finding_number(f, EVIDENCE_XID)))
+		return SEVERITY_CRITICAL;
+	return finding_kind_severity(f->kind);
+}
+
+static enum severity gpu_severity(const struct finding *f)
+{
+	return f->cause == CAUSE_GPU_LOST || f->cause == CAUSE_NEEDS_RESET ? SEVERITY_CRITICAL
+									   : finding_kind_severity(f->kind);
+}
+
+/* A port that is down may come up again; a queue pair in error stays so until the program makes a new one. */
+static enum severity link_severity(const struct finding *f)
+{
+	switch (f->cause) {
+	case CAUSE_TRANSPORT_RETRIES:
+	case CAUSE_DEVICE_ERROR:
+	case CAUSE_QUEUE_PAIR_ERROR:
+	case CAUSE_DEVICE_GONE: return SEVERITY_CRITICAL;
+	default: return finding_kind_severity(f->kind);
+	}
+}
+
+/* An init says by its cause why a rank does not come; of p2p_unmatched one side is past the place of its call. */
+static bool hang_is_permanent(const struct finding *f)
+{
+	switch (f->class) {
+	case HANG_DEADLOCK:
+	case HANG_STOPPED:
+	case HANG_PROCESS_DEAD:
+	case HANG_HOST_BLOCKED:
+	case HANG_P2P_UNMATCHED: return true;
+	case HANG_INIT: return f->cause == CAUSE_DEAD || f->cause == CAUSE_STOPPED || f->cause == CAUSE_D_STATE;
+	case HANG_INSIDE_NETWORK: return f->cause == CAUSE_PROXY_BLOCKED;
+	default: return false;
+	}
+}
+
+static enum severity hang_severity(const struct finding *f, uint64_t now_ns)
+{
+	uint64_t lasted = now_ns > f->since_ns ? now_ns - f->since_ns : 0;
+	uint64_t critical = f->critical_after_ns ? f->critical_after_ns : STALL_CRITICAL_NS;
+
+	if (hang_is_permanent(f) || lasted >= critical)
+		return SEVERITY_CRITICAL;
+	return lasted < f->warning_after_ns ? SEVERITY_INFO : SEVERITY_WARNING;
+}
+
+static enum severity severity_of(const struct finding *f, uint64_t now_ns)
+{
+	switch (f->kind) {
+	case FINDING_HANG: return hang_severity(f, now_ns);
+	case FINDING_XID: return xid_severity(f);
+	case FINDING_GPU_HEALTH: return gpu_severity(f);
+	case FINDING_LINK: return link_severity(f);
+	default: return finding_kind_severity(f->kind);
+	}
+}
+
+static bool cause_is_critical(const struct finding_list *found, const struct finding *f)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].key == f->caused_by_key)
+			return found->items[i].severity == SEVERITY_CRITICAL;
+	return false;
+}
+
+void severities_judge(struct finding_list *found, uint64_t now_ns)
+{
+	for (size_t i = 0; i < found->n; i++)
+		found->items[i].severity = severity_of(&found->items[i], now_ns);
+	for (size_t i = 0; i < found->n; i++) {
+		struct finding *f = &found->items[i];
+
+		if (f->kind == FINDING_HANG && f->caused_by_key && cause_is_critical(found, f))
+			f->severity = SEVERITY_CRITICAL;
+	}
+}
