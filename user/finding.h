@@ -134,6 +134,7 @@ enum hang_class {
 
 #define FINDING_RANKS_MAX 16 /* named; n_ranks_all counts the rest, too */
 #define FINDING_NO_NODE SUBJECT_NO_NODE
+#define FINDING_ID_MAX 96
 #define FINDING_EVIDENCE_MAX 36
 
 struct evidence {
@@ -175,10 +176,10 @@ struct finding {
 
 enum finding_phase { PHASE_OPEN, PHASE_UPDATE, PHASE_CLOSE };
 
-struct incident {           /* a finding with its history; what sinks get */
-	uint64_t number;    /* 1.. in order of opening; printed in the id */
-	char id[32];        /* "HOST-BOOT.number" style, unique per session */
-	char caused_by[32]; /* "" none */
+struct incident {                       /* a finding with its history; what sinks get */
+	uint64_t number;                /* 1.. in order of opening; printed in the id */
+	char id[FINDING_ID_MAX];        /* unique over hosts and sessions: pipeline/finding_id.h */
+	char caused_by[FINDING_ID_MAX]; /* "" none */
 	enum finding_phase phase;
 	uint64_t open_ns, t_ns; /* when it opened, when this phase was reached */
 	uint64_t warned_ns;     /* when it was first a warning or worse; 0 never */

@@ -11,6 +11,10 @@ several recordings: MERGES). exits.json has the exit status of each of these com
 and order of lines, every key and value, times, ranks, confidence; and no command may write to stderr, where it says
 which records it does not know. Only the order of keys within a line is free, as in any JSON.
 
+What a finding is called is no part of what was said: the form of ids changed. In place of each id, in "id" and in
+"caused_by", stands its number in the order in which the ids of that output appear first ("#1", "#2"). So it is
+compared which lines are of one finding, and which finding is the cause of which.
+
 renamed.json maps names that were changed since, and nothing else:
     VIEW -> KIND or "*" -> {"keys": {old: new}, "values": {key: {old: new}}}
 A key below another has a dotted path ("evidence.n_waiting"). Paths and kinds are those of the kept lines, before any
@@ -35,6 +39,7 @@ KEPT = {  # views besides findings
     "rdma_rxe": ["qps"], "rdma_rxe_late": ["qps"], "rdma_start": ["qps"],
 }
 MERGES = {"autopsy_raw": ["autopsy_raw"], "two_hosts": ["two_hosts_a", "two_hosts_b"]}
+IDS = ("id", "caused_by")  # of findings: in their place stand the numbers in which they appear first
 SHOWN = 12  # differences of one view that are printed
 
 
@@ -111,6 +116,18 @@ def renamed(row, table, view):
     return found
 
 
+def numbered(lines):
+    """The same lines with an id's number by first appearance in the place of each id."""
+    seen, found = {}, []
+    for line in lines:
+        row = json.loads(line)
+        for key in IDS:
+            if row.get(key) is not None:
+                row[key] = seen.setdefault(row[key], f"#{len(seen) + 1}")
+        found.append(json.dumps(row))
+    return found
+
+
 def label(row):
     return " ".join(str(row[k]) for k in ("id", "phase", "kind", "rank", "qp", "op", "seq") if row.get(k) is not None)
 
@@ -133,7 +150,8 @@ def differences(view, before, after, table):
     """Texts, each one difference between (lines, exit status) before and (lines, exit status, errors) after."""
     found = [f"exit status: before {before[1]}, after {after[1]}"] if before[1] != after[1] else []
     found += [f"stderr: {after[2]}"] if after[2] else []
-    for i, (a, b) in enumerate(itertools.zip_longest(before[0], after[0])):
+    old, new = (numbered(lines) if view == "findings" else lines for lines in (before[0], after[0]))
+    for i, (a, b) in enumerate(itertools.zip_longest(old, new)):
         found += line_differences(i, a, b, table, view)
     return found
 

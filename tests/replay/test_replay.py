@@ -81,11 +81,39 @@ def check_planted():
     check_seen(stop, lambda rows: rows[0].update({"class": "init"}), 'class: before "init", after "stopped"')
     check_seen(stop, lambda rows: rows.append(rows[0]), "only before: ")
     check_seen(stop, lambda rows: rows.pop(), "only after: ")
-    check_seen("f08_dstate.findings", lambda rows: rows.reverse(), "id: before ")
+    check_seen("f08_dstate.findings", lambda rows: rows.reverse(), "phase: before ")
     check_seen("two_hosts.merge", lambda rows: rows[0].update(host="node-c"), 'host: before "node-c", after "node-')
     with tempfile.TemporaryDirectory() as folder:
         code, out = run_compare("--expect", folder, "healthy")
         check(code == 1 and "nothing is kept" in out, "an expectation that is missing")
+
+
+def check_ids():
+    """Ids may have another form; which lines are of one finding, and what causes what, may not."""
+    kept = [{"id": "a-1", "caused_by": None}, {"id": "a-2", "caused_by": "a-1"}, {"id": "a-1", "caused_by": None}]
+
+    def differ(*today):
+        before, after = ([json.dumps(r) for r in kept], 1), ([json.dumps(r) for r in today], 1, "")
+        return compare.differences("findings", before, after, {"findings": {}})
+
+    def rows(*ids):
+        return [{"id": i, "caused_by": c} for i, c in ids]
+    check(not differ(*rows(("n-7", None), ("n-8", "n-7"), ("n-7", None))), "ids of another form")
+    check(differ(*rows(("n-7", None), ("n-8", None), ("n-7", None))), "a cause that is gone")
+    check(differ(*rows(("n-7", None), ("n-8", "n-8"), ("n-7", None))), "another cause")
+    check(differ(*rows(("n-7", None), ("n-8", "n-7"), ("n-9", None))), "a line of another finding")
+    check(differ(*rows(("n-7", None), ("n-7", "n-7"), ("n-7", None))), "two findings that are one")
+    check(differ(*rows(("n-7", "n-9"), ("n-8", "n-7"), ("n-7", None))), "a cause that is new")
+
+
+def check_ids_alike():
+    """A dump from the begin on has the live run's ids, a recording of a merge those of the merge."""
+    told = {name: {json.loads(line)["id"] for line in compare.printed(arguments)[0]}
+            for name, arguments in compare.commands().items() if name.endswith((".findings", ".merge"))}
+    for a, b in (("watch_raise.findings", "flight_dump.findings"), ("two_hosts.merge", "two_hosts_merged.findings")):
+        check(told[a] and told[a] == told[b], f"{a} and {b}: {told[a]}, {told[b]}")
+    apart = [ids for name, ids in told.items() if name not in ("flight_dump.findings", "two_hosts_merged.findings")]
+    check(len(set().union(*apart)) == sum(map(len, apart)), "two recordings share no id")
 
 
 def check_added():
@@ -203,6 +231,8 @@ def check_names():
 check_roots()
 check_all()
 check_planted()
+check_ids()
+check_ids_alike()
 check_added()
 check_names()
 check_schema()

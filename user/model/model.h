@@ -251,6 +251,7 @@ struct steps {             /* iteration clock of one rank: smallest period of it
 struct model {           /* read by detectors and sinks as const */
 	uint64_t now_ns; /* newest event */
 	uint64_t start_ns, start_realtime_ns;
+	uint64_t resumed_ns;         /* the stream begins with a snapshot of that time; 0: with the session */
 	uint64_t realtime_offset_ns; /* as of now: for people, and for nothing else */
 	uint64_t dstate_limit_ns, hang_floor_ns, busy_limit_ns;
 	const char *host;    /* the session's; of a merge all of them, as one text */

@@ -7,9 +7,10 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "pipeline/finding_id.h"
 
 #define CLOSE_TICKS 2
 #define UPDATE_EVERY_NS 10000000000ull /* an unchanged finding is told again every 10 s, with fresh evidence */
@@ -108,8 +109,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	host_show(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
 	e->costed_ns = f->since_ns;
-	snprintf(e->now.id, sizeof(e->now.id), "%llx-%llu", (unsigned long long)(m->start_realtime_ns / 1000000),
-		 (unsigned long long)s->opened);
+	finding_id(e->now.id, m, s->opened);
 	severity_note(s, e, m->now_ns);
 	mark(e, PHASE_OPEN, m->now_ns);
 	return e;

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "pipeline/finding_id.h"
 #include "pipeline/incident.h"
 #include "tests/unit/job/job_script.h"
 
@@ -110,10 +111,51 @@ static void test_what_the_culprit_does_is_an_update(void **state)
 	model_free(m);
 }
 
+static const char *id_of(const char *host, uint64_t start_ns, uint64_t realtime_ns, uint64_t resumed_ns, bool merged)
+{
+	struct model m = { .host = host,
+			   .start_ns = start_ns,
+			   .start_realtime_ns = realtime_ns,
+			   .resumed_ns = resumed_ns,
+			   .merged = merged };
+	static char ids[8][FINDING_ID_MAX];
+	static int n;
+	char *to = ids[n++ % 8];
+
+	finding_id(to, &m, 7);
+	return to;
+}
+
+/* The same for the same start of the same host, and for no other. */
+static void test_ids(void **state)
+{
+	uint64_t start = 90000 * SEC + 5, at = 1795443252 * SEC + 345678901; /* 2026-11-23 14:14:12 UTC */
+	const char *id = id_of("node-a", start, at, 0, false);
+	static const char longest[] = "a.very-long-name-of-a-host.in-a-cluster-of-many.example.org";
+
+	(void)state;
+	assert_memory_equal(id, "node-a-20261123-141412-", 23);
+	assert_string_equal(id + 27, "-7");
+	assert_string_equal(id, id_of("node-a", start, at, 0, false));
+	assert_string_not_equal(id, id_of("node-b", start, at, 0, false));
+	assert_string_not_equal(id, id_of("node-a", start, at + 1, 0, false));
+	assert_string_not_equal(id, id_of("node-a", start + 1, at, 0, false)); /* a wall clock that was set back */
+	assert_string_not_equal(id_of("gpu1.a.example.of-a-long-name.org", start, at, 0, false),
+				id_of("gpu1.b.example.of-a-long-name.org", start, at, 0, false));
+	assert_memory_equal(id_of("gpu1.a.example.of-a-long-name.org", start, at, 0, false), "gpu1-2026", 9);
+	assert_memory_equal(id_of("", start, at, 0, false), "host-2026", 9);
+	assert_memory_equal(id_of("a b/c\"", start, at, 0, false), "a_b_c_-2026", 11);
+	assert_memory_equal(id_of("node-a,node-b", start, at, 0, true), "merge-2026", 10);
+	assert_string_not_equal(id_of("node-a,node-b", start, at, 0, true), id_of("node-a,node-c", start, at, 0, true));
+	assert_string_equal(strstr(id_of("node-a", start, at, start + 95 * SEC, false), "-from"), "-from95s-7");
+	assert_true(strlen(id_of(longest, UINT64_MAX, UINT64_MAX, UINT64_MAX, false)) < FINDING_ID_MAX - 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_costs_add_up_under_the_root),
+		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_what_the_culprit_does_is_an_update),
 	};
 

@@ -58,6 +58,7 @@ static int session_take(struct model *m, const struct event *e)
 {
 	const struct retold_session *s = e->retold.body;
 
+	m->resumed_ns = e->ts_ns;
 	m->state->next_op_id = s->next_op_id;
 	m->state->next_group = s->next_group;
 	m->state->next_capture = s->next_capture;
