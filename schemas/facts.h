@@ -100,14 +100,27 @@ struct fact_proc {
 	__u8 rank_source; /* enum rank_source */
 	__u8 is_child;    /* 1: descendant of a rank (dataloader worker, checkpoint writer) */
 	__u8 rank_flags;  /* of enum rank_flag */
-	__u8 reserved;
-	__u16 job_len; /* bytes of text: job, name, container, pod, each with its zero byte */
+	__u8 has_place;   /* 1: behind the texts, at the next multiple of 8, a fact_proc_place; 0 in older recordings */
+	__u16 job_len;    /* bytes of text: job, name, container, pod, each with its zero byte */
 	__u16 name_len;
 	__u16 container_len;
 	__u16 pod_len; /* 0 in recordings older than the field */
 	char text[];
 };
 _Static_assert(sizeof(struct fact_proc) == 64, "fact_proc");
+
+struct fact_proc_place {    /* where a process lives */
+	__u64 netns;        /* inode of its network namespace; 0 unknown */
+	__u16 pod_name_len; /* bytes of text, in this order, each with its zero byte */
+	__u16 namespace_len;
+	__u16 cgroup_len; /* path; of a long one the end */
+	__u16 boot_id_len;
+	__u16 slurm_job_len;
+	__u16 slurm_step_len;
+	__u16 reserved[2];
+	char text[];
+};
+_Static_assert(sizeof(struct fact_proc_place) == 24, "fact_proc_place");
 
 struct fact_thread {
 	struct wire_hdr hdr; /* tid, tgid */

@@ -13,6 +13,7 @@
 #include "event_gpu.h"
 #include "event_outside.h"
 #include "event_port.h"
+#include "event_proc.h"
 #include "event_qp.h"
 #include "event_tcp.h"
 #include "probe_group.h"
@@ -159,14 +160,7 @@ struct event {
 			uint64_t realtime_offset_ns, dstate_limit_ns, hang_floor_ns, busy_limit_ns;
 			const char *host;
 		} start;
-		struct {
-			uint64_t start_ns;
-			uint32_t parent_tgid, ns_pid;
-			int rank, local_rank, world_size; /* -1 unknown */
-			bool is_child;                    /* descendant that belongs to a rank */
-			bool rank_inherited;
-			const char *job, *name, *container, *pod; /* "" unknown */
-		} proc;
+		struct event_proc proc;
 		struct {
 			uint32_t child_tgid, child_tid;
 		} fork;

@@ -120,11 +120,13 @@ struct subject subject_comm(uint64_t comm, uint64_t parent)
 	return s;
 }
 
-struct subject subject_job(const char *job)
+struct subject subject_job(const char *name, uint32_t nth, const char *shown)
 {
 	struct subject s = subject_of(SUBJECT_JOB, SUBJECT_NO_NODE);
 
-	s.job = job ? job : "";
+	s.job = shown ? shown : "";
+	s.job_name = name;
+	s.job_nth = nth;
 	return s;
 }
 
@@ -166,7 +168,8 @@ uint64_t subject_hash(const struct subject *s)
 	case SUBJECT_PORT: return port_mix(h, s);
 	case SUBJECT_PATH: return path_mix(h, s);
 	case SUBJECT_COMMUNICATOR: return hash_mix(hash_mix(h, s->comm), s->parent);
-	case SUBJECT_JOB: return hash_text(h, s->job);
+	case SUBJECT_JOB:
+		return s->job_nth > 1 ? hash_mix(hash_text(h, s->job_name), s->job_nth) : hash_text(h, s->job_name);
 	case SUBJECT_NONE:
 	case SUBJECT_NODE:
 	case SUBJECT_TYPE_MAX: break;

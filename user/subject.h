@@ -55,7 +55,9 @@ struct subject {
 	uint64_t procs[2];            /* PATH: of the ranks that it is between, the sender first */
 	int ranks[2];                 /* PATH: of these, global */
 	uint64_t comm, parent;        /* COMMUNICATOR: commHash; pending and not known by one: 0, and its parent's */
-	const char *job;              /* JOB: "" not known */
+	const char *job;              /* JOB: as it is shown; "" not known */
+	const char *job_name;         /* JOB: what it is known by, with job_nth: what is shown may get longer */
+	uint32_t job_nth;             /* JOB: of those of its name, from 1 */
 };
 
 /* `proc`: proc_key(), 0 no process. */
@@ -70,7 +72,7 @@ struct subject subject_address(const char *address, const char *netdev);
 struct subject subject_path(const char *a, const char *b); /* NULL, NULL: all */
 struct subject subject_path_of_ranks(int from, uint64_t from_proc, int to, uint64_t to_proc);
 struct subject subject_comm(uint64_t comm, uint64_t parent);
-struct subject subject_job(const char *job);
+struct subject subject_job(const char *name, uint32_t nth, const char *shown);
 struct subject subject_node(uint32_t node); /* SUBJECT_NO_NODE: the session's host */
 
 const char *subject_type_name(enum subject_type type); /* as JSON has it */

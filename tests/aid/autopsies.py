@@ -14,13 +14,14 @@ import job
 class Autopsy:
     """A simulated job with nobody looking; later, what the command says of it."""
 
-    def __init__(self, sim_args, env=None):
+    def __init__(self, sim_args, env=None, within=()):
+        """within: a command that becomes the one behind it, as unshare."""
         self.dir = tempfile.mkdtemp(prefix="ranktrace-autopsy-")
         job.dirs.append(self.dir)
         self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
         argv = [job.RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
         print(" ".join(argv[1:]), flush=True)
-        self.process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=job.inherited)
+        self.process = subprocess.Popen([*within, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=job.inherited)
 
     def __enter__(self):
         return self

@@ -17,6 +17,8 @@ enum { FIXTURE_RANKS_MAX = 8, FIXTURE_STREAMS = 2 };
 
 #define FIXTURE_HASH 0x72e8a1b2c3d4e5f6u
 
+static const struct job_id fixture_job = { .name = "llama", .shown = "llama", .nth = 1 };
+
 struct fixture {
 	struct model m;
 	struct node node, *nodes[1];
@@ -85,7 +87,7 @@ static inline void fixture_init(struct fixture *f, int n_ranks)
 					     .local_rank = r,
 					     .world_size = n_ranks,
 					     .is_child = child,
-					     .job = "llama",
+					     .job = &fixture_job,
 					     .name = names[child],
 					     .container = "",
 					     .leader = &f->procs[child ? 1 : r],

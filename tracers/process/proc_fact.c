@@ -6,42 +6,43 @@
 
 #include <string.h>
 
+#include "tracers/process/proc_wire.h"
+
+static struct event_proc identity_of(const struct target_proc *p)
+{
+	return (struct event_proc){ .start_ns = p->start_time_ns,
+				    .parent_tgid = p->parent_tgid,
+				    .ns_pid = p->ns_pid,
+				    .rank = p->rank,
+				    .local_rank = p->local_rank,
+				    .world_size = p->world_size,
+				    .is_child = p->is_child,
+				    .job = p->job,
+				    .name = p->name,
+				    .container = p->container,
+				    .pod = p->pod,
+				    .netns = p->netns,
+				    .pod_name = p->place->pod_name,
+				    .namespace = p->place->namespace,
+				    .cgroup = p->place->cgroup,
+				    .boot_id = p->place->boot_id,
+				    .slurm_job = p->place->slurm_job,
+				    .slurm_step = p->place->slurm_step };
+}
+
 int proc_fact_emit(const struct target_proc *p, uint64_t now_ns, int (*emit)(void *to, const struct wire_hdr *rec),
 		   void *to)
 {
+	struct event_proc who = identity_of(p);
 	union {
 		struct fact_proc f;
-		char bytes[sizeof(struct fact_proc) + 512];
-	} u = {};
-	const char *texts[] = { p->job, p->name, p->container, p->pod };
-	uint16_t lens[4], used = 0;
+		char bytes[PROC_WIRE_BYTES];
+	} u;
 
-	for (int i = 0; i < 4; i++) {
-		lens[i] = strlen(texts[i]) + 1;
-		memcpy(u.bytes + sizeof(u.f) + used, texts[i], lens[i]);
-		used += lens[i];
-	}
-	u.f = (struct fact_proc){
-		.hdr = { .size = (sizeof(u.f) + used + 7) & ~7ul,
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_PROC,
-			 .tgid = p->tgid,
-			 .tid = p->tgid,
-			 .ts_ns = now_ns },
-		.start_ns = p->start_time_ns,
-		.parent_tgid = p->parent_tgid,
-		.ns_pid = p->ns_pid,
-		.rank = p->rank,
-		.local_rank = p->local_rank,
-		.world_size = p->world_size,
-		.rank_source = p->rank_source,
-		.rank_flags = (p->rank_late ? RANK_LATE : 0) | (p->other_source != RANK_UNKNOWN ? RANK_DISPUTED : 0) |
-			      (p->rank_ambiguous ? RANK_AMBIGUOUS : 0),
-		.is_child = p->is_child,
-		.job_len = lens[0],
-		.name_len = lens[1],
-		.container_len = lens[2],
-		.pod_len = lens[3],
-	};
+	u.f.hdr = (struct wire_hdr){ .tracer = WIRE_FACT, .tgid = p->tgid, .tid = p->tgid, .ts_ns = now_ns };
+	proc_wire_write(&who, &u.f);
+	u.f.rank_source = p->rank_source;
+	u.f.rank_flags = (p->rank_late ? RANK_LATE : 0) | (p->other_source != RANK_UNKNOWN ? RANK_DISPUTED : 0) |
+			 (p->rank_ambiguous ? RANK_AMBIGUOUS : 0);
 	return emit(to, &u.f.hdr);
 }

@@ -5,6 +5,7 @@
 #include "source.h"
 #include "schemas/facts.h"
 #include "tracers/process/life.h"
+#include "tracers/process/proc_wire.h"
 
 static int decode_fork(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
@@ -39,20 +40,8 @@ static int decode_exit(const struct wire_hdr *rec, struct intern *strings, struc
 
 static int decode_proc(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_proc *f = (const void *)rec;
-	const uint16_t lens[] = { f->job_len, f->name_len, f->container_len, f->pod_len };
-	const char **const texts[] = { &e->proc.job, &e->proc.name, &e->proc.container, &e->proc.pod };
-
 	e->kind = EV_PROC;
-	e->proc.start_ns = f->start_ns;
-	e->proc.parent_tgid = f->parent_tgid;
-	e->proc.ns_pid = f->ns_pid;
-	e->proc.rank = f->rank;
-	e->proc.local_rank = f->local_rank;
-	e->proc.world_size = f->world_size;
-	e->proc.is_child = f->is_child;
-	e->proc.rank_inherited = f->rank_source == RANK_INHERITED;
-	return record_texts(rec, sizeof(*f), 4, lens, texts, strings);
+	return proc_wire_read((const struct fact_proc *)rec, strings, &e->proc);
 }
 
 static int decode_thread(const struct wire_hdr *rec, struct intern *strings, struct event *e)

@@ -81,7 +81,7 @@ static bool is_wanted(const struct autopsy *a, const struct target_proc *p)
 		return false;
 	if (a->cfg->n_pids)
 		return descends_from(a, p);
-	return !a->cfg->job || !strcmp(a->cfg->job, p->job);
+	return !a->cfg->job || target_proc_of_job(p, a->cfg->job);
 }
 
 static bool is_sampled(const void *of, const struct target_proc *p)
@@ -110,6 +110,7 @@ static int procs_choose(struct autopsy *a)
 	const struct target_proc *const *list;
 	int err = target_set_scan(a->set);
 
+	err = err ? err : target_set_name_jobs(a->set);
 	if (err)
 		return err;
 	list = target_set_list(a->set, &n);
@@ -119,10 +120,11 @@ static int procs_choose(struct autopsy *a)
 	return err;
 }
 
+/* By the name that tells it from another job of its launcher's name. */
 static bool is_chosen_job(const struct autopsy *a, const char *job)
 {
 	for (size_t i = 0; i < a->procs.n; i++)
-		if (!strcmp(a->procs.all[i].proc->job, job))
+		if (!strcmp(a->procs.all[i].proc->place->job, job))
 			return true;
 	return false;
 }
@@ -136,7 +138,7 @@ static int others_emit(struct autopsy *a)
 
 	for (size_t i = 0; !err && i < n; i++)
 		if (!is_wanted(a, list[i]) && list[i]->status != TARGET_GONE && !list[i]->is_child &&
-		    list[i]->rank >= 0 && is_chosen_job(a, list[i]->job))
+		    list[i]->rank >= 0 && is_chosen_job(a, list[i]->place->job))
 			err = proc_fact_emit(list[i], clock_monotonic_ns(), emit, a->pipeline);
 	return err;
 }

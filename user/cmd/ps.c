@@ -168,8 +168,8 @@ static void proc_print(const struct target_proc *p)
 	identity_text(p, note, sizeof(note));
 	source_text(p, source, sizeof(source));
 	printf(ROW "\n", p->tgid, p->ns_pid, rank, p->local_rank, p->world_size, source,
-	       *p->container ? p->container : "-", p->name, *p->job ? p->job : "-", note, *note && *why ? "; " : "",
-	       why);
+	       *p->container ? p->container : "-", p->name, *p->place->job ? p->place->job : "-", note,
+	       *note && *why ? "; " : "", why);
 	if (*p->pod)
 		printf("         pod        %s\n", p->pod);
 	for (size_t i = 0; i < p->n_libs; i++) {
@@ -218,10 +218,15 @@ static void proc_print_json(const struct target_proc *p)
 	cJSON_AddBoolToObject(o, "rank_late", p->rank_late);
 	cJSON_AddStringToObject(o, "rank_note", note);
 	cJSON_AddBoolToObject(o, "is_child", p->is_child);
-	cJSON_AddStringToObject(o, "job", p->job);
+	cJSON_AddStringToObject(o, "job", p->place->job);
 	cJSON_AddStringToObject(o, "name", p->name);
 	cJSON_AddStringToObject(o, "container", p->container);
 	cJSON_AddStringToObject(o, "pod", p->pod);
+	cJSON_AddStringToObject(o, "pod_name", p->place->pod_name);
+	cJSON_AddStringToObject(o, "namespace", p->place->namespace);
+	cJSON_AddStringToObject(o, "slurm_job", p->place->slurm_job);
+	cJSON_AddStringToObject(o, "slurm_step", p->place->slurm_step);
+	cJSON_AddNumberToObject(o, "netns", p->netns);
 	cJSON_AddStringToObject(o, "visible_devices", p->visible_devices);
 	cJSON_AddStringToObject(o, "status", target_status_name(p->status));
 	cJSON_AddStringToObject(o, "invisible", why);
@@ -242,7 +247,7 @@ static int set_scan(struct target_set *set)
 		usleep(AWAIT_US);
 		err = target_set_rescan(set, NULL, 0);
 	}
-	return err;
+	return err ? err : target_set_name_jobs(set);
 }
 
 static int list_print(struct target_set *set, bool json)

@@ -100,7 +100,7 @@ static bool process_read(struct reader *r, const struct target_proc *proc, uint3
 
 static const char *job_of(const struct process *p)
 {
-	return p->proc ? p->proc->job : "";
+	return !p->proc ? "" : *p->proc->place->job ? p->proc->place->job : p->proc->job;
 }
 
 static int process_compare(const void *a, const void *b)

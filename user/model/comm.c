@@ -118,6 +118,7 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 		mb->comm = &c->c;
 		mb->next_in_comm = c->c.members;
 		c->c.members = mb;
+		member_tied(m, mb);
 	}
 	comm_size(mb->comm, nranks);
 	comm_place(mb->comm, mb, rank);

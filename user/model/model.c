@@ -30,6 +30,7 @@ static int tick_apply(struct model *m, const struct event *e)
 	int err = 0, one;
 
 	(void)e;
+	err = jobs_tick(m);
 	births_tick(m);
 	ops_tick(m);
 	for (struct proc *p = m->procs; p; p = p->next) {
@@ -223,8 +224,11 @@ struct model *model_new(void)
 	if (!m)
 		return NULL;
 	m->state = calloc(1, sizeof(*m->state));
-	if (!m->state || !node_get(m, 0)) { /* the session's own host is always there */
+	if (m->state)
+		m->state->jobs = jobs_new();
+	if (!m->state || !m->state->jobs || !node_get(m, 0)) { /* the session's own host is always there */
 		nodes_free(m);
+		jobs_free(m->state ? m->state->jobs : NULL);
 		free(m->state);
 		free(m);
 		return NULL;
@@ -274,6 +278,7 @@ void model_free(struct model *m)
 	tcp_free(m);
 	nodes_free(m);
 	retold_free(m->state);
+	jobs_free(m->state->jobs);
 	free(m->state->scratch);
 	free(m->state->scratch_s);
 	free(m->state);

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "job/jobs.h"
 #include "model/node.h"
 #include "model/outside.h"
 
@@ -69,8 +70,9 @@ struct proc {
 	bool comms_scanned; /* its memory was looked through, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
-	const char *job, *name, *container, *pod; /* "" unknown */
-	struct proc *leader;                      /* the rank's own process; self when it is that */
+	const struct job_id *job;                                                           /* never NULL */
+	const char *name, *container, *pod, *pod_name, *namespace, *slurm_job, *slurm_step; /* "" unknown */
+	struct proc *leader; /* the rank's own process; self when it is that */
 	struct task *tasks;
 	struct member *members; /* communicators of this process */
 	struct stream *streams;
@@ -311,8 +313,8 @@ const struct op *model_next_ended(struct model *m);
 
 const struct proc *model_proc(const struct model *m, uint64_t proc); /* by proc_key() */
 const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
-/* Process that is global rank `rank` of the job `job` (NULL: any); NULL not seen. */
-const struct proc *model_rank(const struct model *m, const char *job, int rank);
+/* Process that is global rank `rank` of the job (NULL: any); NULL not seen. */
+const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank);
 /* The member's operation with this sequence number among ops of `space` (SEQ_*); NULL: not entered or dropped. */
 const struct op *member_op(const struct member *mb, int space, uint64_t seq);
 /* The same for Send and Recv: number `seq` to or from `peer` (rank in the communicator). */

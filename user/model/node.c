@@ -39,7 +39,7 @@ struct node *node_get(struct model *m, uint32_t number)
 	if (!n)
 		return NULL;
 	n->number = number;
-	n->name = "";
+	n->name = n->boot_id = "";
 	m->nodes[number] = n;
 	return n;
 }

@@ -26,7 +26,9 @@ static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 	p->p.tgid = (uint32_t)key;
 	p->p.seen_ns = p->p.first_ns = ts_ns;
 	p->p.rank = p->p.local_rank = p->p.world_size = -1;
-	p->p.job = p->p.name = p->p.container = p->p.pod = p->p.cuda_error_call = p->p.cuda_error_name = "";
+	p->p.job = &job_none;
+	p->p.name = p->p.container = p->p.pod = p->p.pod_name = p->p.namespace = p->p.slurm_job = p->p.slurm_step =
+		p->p.cuda_error_call = p->p.cuda_error_name = "";
 	p->p.steps = &p->steps;
 	p->p.leader = &p->p;
 	HASH_ADD(hh, m->state->procs, p.key, sizeof(key), p);
@@ -75,13 +77,12 @@ const struct proc *model_proc(const struct model *m, uint64_t proc)
 	return p ? &p->p : NULL;
 }
 
-const struct proc *model_rank(const struct model *m, const char *job, int rank)
+const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank)
 {
 	const struct proc *best = NULL;
 
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (p->rank == rank && !p->is_child && (!job || !strcmp(job, p->job)) &&
-		    (!best || best->dead || !p->dead))
+		if (p->rank == rank && !p->is_child && (!job || job == p->job) && (!best || best->dead || !p->dead))
 			best = p; /* of an elastic job the living one, else the newest */
 	return best;
 }
@@ -230,6 +231,7 @@ void proc_free(struct proc_own *p)
 	struct member_own *mb, *next_mb;
 	struct task_own *t, *next;
 
+	proc_leave(p);
 	streams_free(p);
 	HASH_ITER (hh, p->tasks, t, next) {
 		task_free(p, t);
@@ -244,8 +246,9 @@ void proc_free(struct proc_own *p)
 	free(p);
 }
 
-static void proc_die(struct proc_own *p, uint64_t ts_ns)
+static void proc_die(struct model *m, struct proc_own *p, uint64_t ts_ns)
 {
+	m->state->jobs_stale |= !p->p.is_child;
 	p->p.dead = true;
 	p->p.exit_ns = ts_ns;
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc)
@@ -253,11 +256,6 @@ static void proc_die(struct proc_own *p, uint64_t ts_ns)
 	while (p->p.tasks)
 		task_free(p, (struct task_own *)p->p.tasks);
 	streams_free(p);
-}
-
-static bool same_rank(const struct proc *a, const struct proc *b)
-{
-	return a->rank >= 0 && a->rank == b->rank && !strcmp(a->job, b->job);
 }
 
 static struct proc *leader_find(struct model *m, struct proc *p)
@@ -278,25 +276,48 @@ static struct proc *leader_find(struct model *m, struct proc *p)
 static void leaders_link(struct model *m, struct proc *p)
 {
 	p->leader = p->is_child ? leader_find(m, p) : p;
+	if (p->is_child)
+		proc_follow(m, p, p->leader);
 	if (p->is_child || p->rank < 0)
 		return;
 	for (struct proc *c = m->procs; c; c = c->next) /* children told of before their rank */
-		if (c->is_child && !c->leader && same_rank(c, p))
+		if (c->is_child && !c->leader && same_rank(c, p)) {
 			c->leader = p;
+			proc_follow(m, c, p);
+		}
 }
 
 /* Its pid is another process' now; it stays in the list, dead. */
 static void proc_replaced(struct model *m, struct proc_own *p, uint64_t ts_ns)
 {
 	if (!p->p.dead) /* its end was missed */
-		proc_die(p, ts_ns);
+		proc_die(m, p, ts_ns);
 	proc_unhash(m, p);
 	reap_died(m); /* may free it */
+}
+
+static const char *text_or_none(const char *s)
+{
+	return s ? s : "";
+}
+
+static void texts_told(struct proc *p, const struct event_proc *e)
+{
+	p->name = text_or_none(e->name);
+	p->container = text_or_none(e->container);
+	p->pod = text_or_none(e->pod);
+	p->pod_name = text_or_none(e->pod_name);
+	p->namespace = text_or_none(e->namespace);
+	p->slurm_job = text_or_none(e->slurm_job);
+	p->slurm_step = text_or_none(e->slurm_step);
+	if (e->boot_id && *e->boot_id)
+		p->node->boot_id = e->boot_id;
 }
 
 static int proc_told(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_find(m, event_proc(e));
+	int err;
 
 	if (p && (p->p.dead || (p->p.start_ns && e->proc.start_ns && p->p.start_ns != e->proc.start_ns))) {
 		proc_replaced(m, p, e->ts_ns);
@@ -311,12 +332,10 @@ static int proc_told(struct model *m, const struct event *e)
 	p->p.local_rank = e->proc.local_rank;
 	p->p.world_size = e->proc.world_size;
 	p->p.is_child = e->proc.is_child;
-	p->p.job = e->proc.job ? e->proc.job : "";
-	p->p.name = e->proc.name ? e->proc.name : "";
-	p->p.container = e->proc.container ? e->proc.container : "";
-	p->p.pod = e->proc.pod ? e->proc.pod : "";
+	texts_told(&p->p, &e->proc);
+	err = proc_place(m, p, &e->proc);
 	leaders_link(m, &p->p);
-	return 0;
+	return err;
 }
 
 /* A child of a rank belongs to it before anybody says so: a dataloader that blocks at once has a rank. */
@@ -343,8 +362,8 @@ static int proc_forked(struct model *m, const struct event *e)
 		p->p.rank = parent->p.rank;
 		p->p.local_rank = parent->p.local_rank;
 		p->p.world_size = parent->p.world_size;
-		p->p.job = parent->p.job;
 		p->p.is_child = true;
+		proc_follow(m, &p->p, &parent->p);
 		p->p.leader = parent->p.leader;
 	}
 	return 0;
@@ -369,7 +388,7 @@ static int proc_exited(struct model *m, const struct event *e)
 	p->p.exit_signal = e->exit.signal;
 	if (p->p.dead)
 		return 0;
-	proc_die(p, e->ts_ns);
+	proc_die(m, p, e->ts_ns);
 	reap_died(m);
 	return 0;
 }

@@ -133,6 +133,7 @@ struct member_own {
 
 struct proc_own {
 	struct proc p;
+	struct job_scope *scope; /* NULL: nothing was told of it */
 	bool hashed;
 	bool unprobed;       /* its probes were taken away: what one still tells is of before */
 	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
@@ -196,6 +197,8 @@ struct model_state {
 	struct work **retold; /* captured work by its number, while a retelling is taken */
 	size_t n_retold;
 	struct qp_state qp;
+	struct jobs *jobs;
+	bool jobs_stale; /* processes or communicators changed since jobs_tick() */
 };
 
 static inline struct proc_own *proc_own(struct proc *p)
@@ -219,6 +222,14 @@ int proc_apply(struct model *m, const struct event *e);
 void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
 bool proc_is_unprobed(const struct model *m, uint64_t proc);
+
+/* job.c */
+int proc_place(struct model *m, struct proc_own *p, const struct event_proc *e); /* sets its job */
+void proc_follow(struct model *m, struct proc *p, const struct proc *leader);    /* a child is of its rank's job */
+void proc_leave(struct proc_own *p);                                             /* before it is freed */
+bool same_rank(const struct proc *a, const struct proc *b); /* of one job, as far as is known between two ticks */
+void member_tied(struct model *m, const struct member *mb); /* it joined its communicator */
+int jobs_tick(struct model *m);
 
 /* comm.c */
 struct member_own *member_find(const struct proc_own *p, uint64_t addr);
@@ -305,9 +316,6 @@ void work_unref(struct work *w);
 void work_add(struct work *w, const struct captured *what);
 int lane_new(struct work *w);                                         /* the lane's number, -1 no room */
 int graph_set(struct graph **table, uint64_t handle, struct work *w); /* takes the reference */
-
-/* launch.c */
-int work_launch(struct model *m, struct proc_own *p, const struct work *w, const struct event *e);
 
 /* reap.c */
 void reap_tick(struct model *m);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "schemas/retold.h"
+#include "tracers/process/proc_wire.h"
 #include "tracers/process/wait_fact.h"
 
 _Static_assert(sizeof(((struct event *)0)->retold.text) / sizeof(char *) == RETOLD_TEXTS, "event.retold.text");
@@ -49,21 +50,8 @@ static int encode_start(const struct event *e, struct fact_start *f)
 
 static int encode_proc(const struct event *e, struct fact_proc *f)
 {
-	f->start_ns = e->proc.start_ns;
-	f->parent_tgid = e->proc.parent_tgid;
-	f->ns_pid = e->proc.ns_pid;
-	f->rank = e->proc.rank;
-	f->local_rank = e->proc.local_rank;
-	f->world_size = e->proc.world_size;
-	f->rank_source = e->proc.rank_inherited ? RANK_INHERITED : e->proc.rank >= 0 ? RANK_ENV : RANK_UNKNOWN;
-	f->is_child = e->proc.is_child;
-	f->hdr.kind = FACT_PROC;
-	f->hdr.size = sizeof(*f);
-	f->job_len = text_put(&f->hdr, e->proc.job, 3);
-	f->name_len = text_put(&f->hdr, e->proc.name, 2);
-	f->container_len = text_put(&f->hdr, e->proc.container, 1);
-	f->pod_len = text_put(&f->hdr, e->proc.pod, 0);
-	return record_end(&f->hdr);
+	proc_wire_write(&e->proc, f);
+	return f->hdr.size;
 }
 
 static int encode_thread(const struct event *e, struct fact_thread *f)

@@ -76,7 +76,7 @@ static int incident_note(struct escalator *r, const struct incident *i, uint64_t
 			if (!mb->gone && !mb->proc->dead)
 				err = escalation_note(r->escalation, mb->proc->tgid, i->number, now_ns);
 	for (const struct proc *p = i->f.n_ranks || !i->f.job ? NULL : m->procs; !err && p; p = p->next)
-		if (!p->dead && !p->is_child && p->members && !strcmp(p->job, i->f.job))
+		if (!p->dead && !p->is_child && p->members && !strcmp(p->job->shown, i->f.job))
 			err = escalation_note(r->escalation, p->tgid, i->number, now_ns);
 	return err;
 }

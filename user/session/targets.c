@@ -166,7 +166,7 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 		return false;
 	if (cfg->n_pids || cfg->child)
 		return loader_is_target(t->loader, p->tgid) || descends_from_listed(t, p);
-	return !cfg->job || !strcmp(cfg->job, p->job);
+	return !cfg->job || target_proc_of_job(p, cfg->job);
 }
 
 static int thread_emit(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)

@@ -389,7 +389,7 @@ static void text_rank(struct text *t, const struct model *m, const struct proc *
 static int by_rank(const void *a, const void *b)
 {
 	const struct proc *x = *(const struct proc *const *)a, *y = *(const struct proc *const *)b;
-	int d = strcmp(x->job, y->job), i = autopsy_rank(x), k = autopsy_rank(y);
+	int d = strcmp(x->job->shown, y->job->shown), i = autopsy_rank(x), k = autopsy_rank(y);
 
 	if (d)
 		return d;

@@ -181,18 +181,31 @@ static void add_evidence(cJSON *o, const struct finding *f)
 		cJSON_AddNumberToObject(evidence, evidence_name(EVIDENCE_PEER), f->peer);
 }
 
+/* The job's of the communicator, of everybody; NULL: there are several. */
+static const char *job_of_all(const struct finding *f, const struct model *m)
+{
+	const char *job = NULL;
+
+	for (const struct comm *c = f->comm ? m->comms : NULL; c; c = c->next)
+		if (c->hash == f->comm && c->members && *c->members->proc->job->shown)
+			return c->members->proc->job->shown;
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		if (!*p->job->shown)
+			continue;
+		if (job && strcmp(job, p->job->shown))
+			return NULL;
+		job = p->job->shown;
+	}
+	return job;
+}
+
 static const char *job_of(const struct finding *f, const struct model *m)
 {
 	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 
 	if (f->job && *f->job)
 		return f->job;
-	if (p && p->job && *p->job)
-		return p->job;
-	for (p = m->procs; p; p = p->next)
-		if (p->job && *p->job)
-			return p->job;
-	return NULL;
+	return p && *p->job->shown ? p->job->shown : job_of_all(f, m);
 }
 
 static cJSON *incident_object(const struct incident *i, const struct model *m)

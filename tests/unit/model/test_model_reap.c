@@ -169,7 +169,7 @@ static void test_restarts_of_whole_ranks(void **state)
 		assert_true(m->n_comms <= 33 && m->n_members <= 66);
 	}
 	assert_true(m->n_procs <= 2 + 256 + 66);
-	assert_true(model_rank(m, "job", 1) == model_proc(m, tgid[1]));
+	assert_true(model_rank(m, NULL, 1) == model_proc(m, tgid[1]));
 }
 
 static void test_churn_of_communicators(void **state)

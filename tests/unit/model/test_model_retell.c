@@ -104,7 +104,7 @@ static void procs_same(const struct model *a, const struct model *b)
 		assert_true(x->tgid == y->tgid && x->rank == y->rank && x->n_ops == y->n_ops &&
 			    x->last_call_ns == y->last_call_ns);
 		assert_true(x->steps->period_ops == y->steps->period_ops && x->steps->n == y->steps->n);
-		assert_string_equal(x->job, y->job);
+		assert_string_equal(x->job->shown, y->job->shown);
 
 		for (; mx; mx = member_live(mx->next_in_proc), my = member_live(my->next_in_proc)) {
 			assert_non_null(my);

@@ -257,8 +257,8 @@ static void test_children_know_their_rank(void **state)
 	give(m, e);
 	assert_int_equal(model_proc(m, 30)->rank, 3);
 	assert_true(model_proc(m, 30)->is_child && model_proc(m, 30)->leader == model_proc(m, 10));
-	assert_true(model_rank(m, "job", 3) == model_proc(m, 10));
-	assert_null(model_rank(m, "job", 4));
+	assert_true(model_rank(m, NULL, 3) == model_proc(m, 10));
+	assert_null(model_rank(m, NULL, 4));
 	model_free(m);
 }
 

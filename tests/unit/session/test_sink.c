@@ -289,8 +289,8 @@ static void test_json_subject(void **state)
 		{ subject_comm(0xabc, 0), "{\"type\":\"communicator\",\"comm\":\"0x0000000000000abc\"}" },
 		{ subject_comm(0, 0xabc),
 		  "{\"type\":\"communicator\",\"comm\":null,\"parent\":\"0x0000000000000abc\"}" },
-		{ subject_job("llama"), "{\"type\":\"job\",\"job\":\"llama\"}" },
-		{ subject_job(NULL), "{\"type\":\"job\"}" },
+		{ subject_job("llama", 1, "llama"), "{\"type\":\"job\",\"job\":\"llama\"}" },
+		{ subject_job(NULL, 1, NULL), "{\"type\":\"job\"}" },
 		{ subject_node(SUBJECT_NO_NODE), "{\"type\":\"node\",\"host\":\"node-a\"}" },
 	};
 	char expected[200];

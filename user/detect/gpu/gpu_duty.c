@@ -45,7 +45,7 @@ struct slow {               /* a rank that is named */
 };
 
 struct duty_job {
-	const char *job;
+	const struct job_id *job;
 	int n;
 	uint64_t procs[RANKS_MAX];
 	struct round rounds[ROUNDS]; /* number i at i % ROUNDS */
@@ -325,9 +325,9 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 
 /* --- jobs --- */
 
-static bool is_subject(const struct proc *p, const char *job)
+static bool is_subject(const struct proc *p, const struct job_id *job)
 {
-	return !p->dead && !p->is_child && !strcmp(p->job, job) && proc_gpu(p);
+	return !p->dead && !p->is_child && p->job == job && proc_gpu(p);
 }
 
 /* The job's ranks with a GPU; a change of them begins anew. */
@@ -347,12 +347,12 @@ static void ranks_update(struct duty_job *j, const struct model *m)
 	memset(j->slow, 0, sizeof(j->slow));
 }
 
-static struct duty_job *job_of(struct gpu_duty *d, const char *job)
+static struct duty_job *job_of(struct gpu_duty *d, const struct job_id *job)
 {
 	struct duty_job *j;
 
 	for (j = d->jobs; j; j = j->next)
-		if (!strcmp(j->job, job))
+		if (j->job == job)
 			return j;
 	j = calloc(1, sizeof(*j));
 	if (!j)

@@ -75,9 +75,9 @@ struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, u
 
 /* --- the ranks of a job --- */
 
-static bool is_rank_of(const struct proc *p, const char *job)
+static bool is_rank_of(const struct proc *p, const struct job_id *job)
 {
-	return !p->dead && !p->is_child && p->members && !strcmp(p->job, job);
+	return !p->dead && !p->is_child && p->members && p->job == job;
 }
 
 /* Of a process with ranks on several GPUs, what each of them does is not told apart. */
@@ -110,7 +110,7 @@ static double confidence_of(const struct gpu_odd *o, int world_size)
 	return o->n_known < world_size ? 0.9 * c : c;
 }
 
-struct gpu_odd gpu_odd_find(const struct model *m, const char *job, uint64_t since_ns)
+struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uint64_t since_ns)
 {
 	struct gpu_odd o = { 0 };
 	int n_odd = 0, world_size = 0;
@@ -171,7 +171,7 @@ static void line_add(char *text, size_t cap, const struct proc *p, enum gpu_role
 }
 
 void gpu_odd_note(struct finding *f, struct finding_list *found, const struct model *m, const struct gpu_odd *o,
-		  const char *job, uint64_t since_ns)
+		  const struct job_id *job, uint64_t since_ns)
 {
 	char text[1024] = "";
 

@@ -34,11 +34,11 @@ struct gpu_odd {
 struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, uint64_t now_ns);
 /* The living ranks of this job on the hosts that are seen; the samples of the last seconds, and none from before
  * `since_ns`. */
-struct gpu_odd gpu_odd_find(const struct model *m, const char *job, uint64_t since_ns);
+struct gpu_odd gpu_odd_find(const struct model *m, const struct job_id *job, uint64_t since_ns);
 /* What the cause of such a finding is; CAUSE_NONE where no GPU is the odd one. */
 enum finding_cause gpu_odd_cause(const struct gpu_odd *o);
 /* The figures of both sides, and a line for each rank. */
 void gpu_odd_note(struct finding *f, struct finding_list *found, const struct model *m, const struct gpu_odd *o,
-		  const char *job, uint64_t since_ns);
+		  const struct job_id *job, uint64_t since_ns);
 
 #endif

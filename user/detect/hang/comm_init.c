@@ -92,7 +92,7 @@ static bool of_its_job(const struct birth *b, const struct proc *p)
 {
 	const struct proc *one = b->members->proc;
 
-	return !p->is_child && p->rank >= 0 && p->world_size == one->world_size && !strcmp(p->job, one->job);
+	return !p->is_child && p->rank >= 0 && p->world_size == one->world_size && p->job == one->job;
 }
 
 /* Of a rank's incarnations the living one; one that died long before belongs to an earlier life of the job. */

@@ -22,26 +22,26 @@
 #define CONFIDENCE_NOBODY 0.5
 
 struct gpu_stall_job {
-	const char *job; /* interned, as in struct proc */
-	bool live;       /* seen at this tick */
-	bool inside;     /* all ranks entered the same; moved_ns is then when they last did */
+	const struct job_id *job;
+	bool live;   /* seen at this tick */
+	bool inside; /* all ranks entered the same; moved_ns is then when they last did */
 	uint64_t moved_ns;
 	uint64_t longest_gap_ns, longest_still_ns; /* that ended by themselves */
 	bool still;                                /* in this pause a GPU was the odd one and did no work */
 	struct gpu_stall_job *next;
 };
 
-static struct gpu_stall_job *job_get(struct gpu_stalls *s, const char *name)
+static struct gpu_stall_job *job_get(struct gpu_stalls *s, const struct job_id *job)
 {
 	struct gpu_stall_job *j;
 
 	for (j = s->jobs; j; j = j->next)
-		if (!strcmp(j->job, name))
+		if (j->job == job)
 			return j;
 	j = calloc(1, sizeof(*j));
 	if (!j)
 		return NULL;
-	j->job = name;
+	j->job = job;
 	j->next = s->jobs;
 	s->jobs = j;
 	return j;
@@ -145,12 +145,12 @@ static uint64_t limit_ns(const struct gpu_stall_job *j, const struct model *m, c
 }
 
 /* The communicator whose counters moved last; and, of its kinds, the usual one. */
-static const struct member *last_moved(const struct model *m, const char *job)
+static const struct member *last_moved(const struct model *m, const struct job_id *job)
 {
 	const struct member *best = NULL;
 
 	for (const struct proc *p = m->procs; p; p = p->next)
-		for (const struct member *mb = is_member_proc(p) && !strcmp(p->job, job) ? p->members : NULL; mb;
+		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
 		     mb = mb->next_in_proc)
 			if (!mb->gone && mb->entered_seq[SEQ_COLL] &&
 			    (!best || mb->samples.since_ns > best->samples.since_ns))
@@ -171,10 +171,10 @@ static void op_set(struct finding *f, const struct member *mb)
 }
 
 /* Ranks on hosts that are not seen may be the reason; the hub knows. */
-static bool all_seen(const struct model *m, const char *job)
+static bool all_seen(const struct model *m, const struct job_id *job)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
-		for (const struct member *mb = is_member_proc(p) && !strcmp(p->job, job) ? p->members : NULL; mb;
+		for (const struct member *mb = is_member_proc(p) && p->job == job ? p->members : NULL; mb;
 		     mb = mb->next_in_proc)
 			if (!mb->gone && mb->comm->n_seen < mb->comm->nranks)
 				return false;
@@ -202,7 +202,7 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	f->class = HANG_UNKNOWN;
 	f->cause = CAUSE_ALL_ENTERED;
 	f->confidence = CONFIDENCE_NOBODY;
-	f->job = j->job;
+	f->job = j->job->shown;
 	f->peer = -1;
 	f->since_ns = j->moved_ns;
 	op_set(f, mb);
@@ -262,7 +262,7 @@ void gpu_stall_explain(struct finding *f, const struct model *m, const struct pr
 	gpu_odd_note(f, found, m, &o, p->job, f->since_ns);
 }
 
-void gpu_stall_name(struct finding *f, const struct model *m, const char *job, struct finding_list *found)
+void gpu_stall_name(struct finding *f, const struct model *m, const struct job_id *job, struct finding_list *found)
 {
 	struct gpu_odd o = gpu_odd_find(m, job, f->since_ns);
 

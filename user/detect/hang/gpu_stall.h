@@ -23,7 +23,7 @@ int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, struct 
  * get to the end of something keeps the host from coming. */
 void gpu_stall_explain(struct finding *f, const struct model *m, const struct proc *p, struct finding_list *found);
 /* For a finding that has no culprit yet, about an operation that all entered: the odd one, if there is one, is. */
-void gpu_stall_name(struct finding *f, const struct model *m, const char *job, struct finding_list *found);
+void gpu_stall_name(struct finding *f, const struct model *m, const struct job_id *job, struct finding_list *found);
 void gpu_stalls_free(struct gpu_stalls *s);
 
 #endif

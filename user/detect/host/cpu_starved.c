@@ -65,13 +65,13 @@ static int rank_sample(struct cpu_starved *s, const struct model *m, const struc
 }
 
 /* Throttled now, a rank of the job, and no straggler. */
-static bool is_starved(const struct model *m, const struct starved *r, const char *job,
+static bool is_starved(const struct model *m, const struct starved *r, const struct job_id *job,
 		       const struct finding_list *found)
 {
 	const struct proc *p = model_proc(m, r->proc);
 	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->proc);
 
-	return r->since_ns && p && !p->dead && !strcmp(p->job, job) && !(slow && slow->n_ranks == 1);
+	return r->since_ns && p && !p->dead && p->job == job && !(slow && slow->n_ranks == 1);
 }
 
 /* One finding a job, once the first of its ranks is throttled for long. */
@@ -95,7 +95,7 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_CPU_STARVED;
-	f->subject = subject_job(first->job);
+	f->subject = subject_job(first->job->name, first->job->nth, first->job->shown);
 	finding_identify(f, "cpu_starved", 0, 0);
 	f->cause = CAUSE_CGROUP_QUOTA;
 	f->since_ns = since_ns;
@@ -119,7 +119,7 @@ static int cpu_starved_tick(void *state, const struct model *m, struct finding_l
 		if (p->throttle_seen_ns && rank_has_clock(p))
 			err = rank_sample(s, m, p);
 	for (p = m->procs; p && s->ranks && !err; p = p->next) {
-		for (q = m->procs; q != p && strcmp(q->job, p->job); q = q->next)
+		for (q = m->procs; q != p && q->job != p->job; q = q->next)
 			;
 		if (q == p) /* the first of its job */
 			err = job_report(s, m, p, found);

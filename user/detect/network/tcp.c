@@ -130,8 +130,8 @@ static void connection_note(struct telling *t, struct finding *f, const struct t
 		finding_note(f, EVIDENCE_SENDER_RANK, proc_rank(p));
 	if (c->peer && rank_of(t->m, c->peer->proc) >= 0)
 		finding_note(f, EVIDENCE_RECEIVER_RANK, rank_of(t->m, c->peer->proc));
-	if (p && p->job && *p->job)
-		f->job = p->job;
+	if (p && *p->job->shown)
+		f->job = p->job->shown;
 }
 
 static void place_note(struct telling *t, struct finding *f, const struct tcp_place *p)

@@ -20,7 +20,7 @@ static bool was_asked(const struct proc *p)
 
 static bool same_job(const struct proc *a, const struct proc *b)
 {
-	return rank_counts(b) && a->world_size == b->world_size && !strcmp(a->job, b->job);
+	return rank_counts(b) && a->world_size == b->world_size && a->job == b->job;
 }
 
 static uint64_t apart_ns(uint64_t a, uint64_t b)

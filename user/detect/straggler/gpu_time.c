@@ -83,8 +83,7 @@ static bool reading_of(const struct model *m, const struct proc *p, struct readi
 
 static bool comparable(const struct proc *p, const struct proc *o)
 {
-	return o->steps->role && o->steps->role == p->steps->role && !strcmp(o->job, p->job) && !o->dead &&
-	       !o->is_child;
+	return o->steps->role && o->steps->role == p->steps->role && o->job == p->job && !o->dead && !o->is_child;
 }
 
 /* Of the same iterations: read within two of them. */

@@ -27,28 +27,28 @@ bool rank_has_clock(const struct proc *p)
 	return !p->dead && !p->is_child && p->steps->period_ops && p->last_op;
 }
 
-const struct proc *job_anchor(const struct model *m, const char *job)
+const struct proc *job_anchor(const struct model *m, const struct job_id *job)
 {
 	const struct proc *best = NULL;
 
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (rank_has_clock(p) && !strcmp(p->job, job) && (!best || proc_rank(p) < proc_rank(best)))
+		if (rank_has_clock(p) && p->job == job && (!best || proc_rank(p) < proc_rank(best)))
 			best = p;
 	return best;
 }
 
-uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const char *job)
+uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const struct job_id *job)
 {
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
 		bool slow = f->kind == FINDING_STRAGGLER || f->kind == FINDING_CPU_STARVED;
 		const struct proc *p = slow && f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 
-		if (p && !strcmp(p->job, job))
+		if (p && p->job == job)
 			return f->key;
 	}
 	for (const struct proc *p = m->procs; p; p = p->next) {
-		uint64_t key = !p->is_child && !p->dead && !strcmp(p->job, job) ? link_cause_key(m, found, p) : 0;
+		uint64_t key = !p->is_child && !p->dead && p->job == job ? link_cause_key(m, found, p) : 0;
 
 		if (key)
 			return key;
@@ -90,7 +90,7 @@ static int ranks_of(const struct job_clock *j, const struct model *m)
 	int n = 0;
 
 	for (const struct proc *p = m->procs; p; p = p->next)
-		n += rank_has_clock(p) && !strcmp(p->job, j->job);
+		n += rank_has_clock(p) && p->job == j->job;
 	return n;
 }
 
@@ -205,7 +205,7 @@ bool blame_structural(const struct job_clock *j, const struct model *m, const st
 	int role = 0, slow = 0, all = 0;
 
 	for (q = m->procs; p && q; q = q->next) {
-		if (!rank_has_clock(q) || strcmp(q->job, j->job))
+		if (!rank_has_clock(q) || q->job != j->job)
 			continue;
 		all++;
 		if (q->steps->role != p->steps->role)
@@ -245,7 +245,7 @@ static int peers_rates(const struct job_clock *j, const struct model *m, const s
 
 	for (int any = 0; any < 2 && !n; any++)
 		for (const struct proc *q = m->procs; q && n < PEERS_MAX; q = q->next)
-			if (q != p && rank_has_clock(q) && !strcmp(q->job, j->job) && !is_blamed(j, d, q->key) &&
+			if (q != p && rank_has_clock(q) && q->job == j->job && !is_blamed(j, d, q->key) &&
 			    (any || q->steps->role == p->steps->role))
 				rates[n++] = cost_rates(j->costs, m, q, since_ns);
 	return n;

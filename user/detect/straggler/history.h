@@ -30,7 +30,7 @@ struct blamed { /* a rank or a set, over the last iterations */
 };
 
 struct job_clock {
-	const char *job;
+	const struct job_id *job;
 	uint64_t anchor; /* the rank whose iterations are counted */
 	size_t period;
 	uint64_t end_index; /* the iteration is cut behind the operation with nth % period == this */
@@ -49,9 +49,9 @@ struct job_clock {
 /* A rank whose iterations are known. */
 bool rank_has_clock(const struct proc *p);
 /* The lowest rank of the job whose iterations are known: those are the job's. NULL none. */
-const struct proc *job_anchor(const struct model *m, const char *job);
+const struct proc *job_anchor(const struct model *m, const struct job_id *job);
 /* The finding of this tick that says who, or what, makes the job slow: its key; 0 none. */
-uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const char *job);
+uint64_t slow_cause_key(const struct model *m, const struct finding_list *found, const struct job_id *job);
 /* Iterations of the last `last` in which it earned 5 % of the step or more. */
 int times_slow(const struct job_clock *j, const struct blamed *d, int last);
 double recent_mean(const struct job_clock *j, const double *of);

@@ -16,7 +16,7 @@
 #define CALLS_NS 10000000000ull /* its calls were seen that lately: there are probes */
 
 struct paced { /* one job */
-	const char *job;
+	const struct job_id *job;
 	uint64_t anchor; /* the rank whose counters are followed */
 	uint64_t comm;
 	struct pace_series series;
@@ -57,12 +57,12 @@ static const struct member *member_of(const struct proc *p, uint64_t comm)
 	return NULL;
 }
 
-static bool is_rank_of(const struct proc *p, const char *job)
+static bool is_rank_of(const struct proc *p, const struct job_id *job)
 {
-	return !p->dead && !p->is_child && !strcmp(p->job, job);
+	return !p->dead && !p->is_child && p->job == job;
 }
 
-static const struct proc *anchor_choose(const struct model *m, const char *job)
+static const struct proc *anchor_choose(const struct model *m, const struct job_id *job)
 {
 	const struct proc *best = NULL;
 
@@ -94,15 +94,15 @@ static const struct member *followed(struct paced *j, const struct model *m)
 	return other;
 }
 
-static bool concerns(const struct finding *f, const struct model *m, const char *job)
+static bool concerns(const struct finding *f, const struct model *m, const struct job_id *job)
 {
 	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 
-	return p ? !strcmp(p->job, job) : f->kind == FINDING_HANG; /* a link that is congested stops nobody */
+	return p ? p->job == job : f->kind == FINDING_HANG; /* a link that is congested stops nobody */
 }
 
 /* While something else holds the job up the pace is that one's affair. */
-static bool is_disturbed(const struct finding_list *found, const struct model *m, const char *job)
+static bool is_disturbed(const struct finding_list *found, const struct model *m, const struct job_id *job)
 {
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
@@ -116,7 +116,7 @@ static bool is_disturbed(const struct finding_list *found, const struct model *m
 }
 
 /* Iterations are seen, by probes. */
-static bool steps_seen(const struct model *m, const char *job)
+static bool steps_seen(const struct model *m, const struct job_id *job)
 {
 	const struct proc *p = job_anchor(m, job);
 
@@ -133,11 +133,11 @@ static int report(struct paced *j, const struct model *m, struct finding_list *f
 	j->explained_by = cause ? cause : j->explained_by;
 	j->series.explained = j->explained_by;
 	f->kind = FINDING_SLOW_STEP;
-	f->subject = subject_job(j->job);
+	f->subject = subject_job(j->job->name, j->job->nth, j->job->shown);
 	finding_identify(f, "pace", 0, j->series.since_ns);
 	f->caused_by_key = j->explained_by;
 	f->cause = CAUSE_UNKNOWN;
-	f->job = j->job;
+	f->job = j->job->shown;
 	f->since_ns = j->series.since_ns;
 	f->confidence = 0.8;
 	finding_note(f, EVIDENCE_OPS_PER_S, j->series.slow);
@@ -166,12 +166,12 @@ static int job_tick(struct paced *j, const struct model *m, struct finding_list 
 
 /* --- jobs --- */
 
-static struct paced *paced_of(struct pace *st, const char *job)
+static struct paced *paced_of(struct pace *st, const struct job_id *job)
 {
 	struct paced *j;
 
 	for (j = st->all; j; j = j->next)
-		if (!strcmp(j->job, job))
+		if (j->job == job)
 			return j;
 	j = calloc(1, sizeof(*j));
 	if (!j)

@@ -22,7 +22,7 @@
 #define KEPT (WINDOWS + BASE)
 
 struct series { /* iterations of one job, as its lowest rank makes them */
-	const char *job;
+	const struct job_id *job;
 	uint64_t anchor;
 	size_t period;
 	uint64_t done_n, last_ns;
@@ -111,12 +111,12 @@ static void iterations_take(struct series *s, const struct proc *p, uint64_t dis
 	s->done_n = p->n_ops;
 }
 
-static struct series *series_of(struct slow_step *st, const char *job)
+static struct series *series_of(struct slow_step *st, const struct job_id *job)
 {
 	struct series *s;
 
 	for (s = st->all; s; s = s->next)
-		if (!strcmp(s->job, job))
+		if (s->job == job)
 			return s;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -151,11 +151,11 @@ static int report(struct series *s, const struct model *m, const struct proc *p,
 	windows_sorted(s, 0, WINDOWS, recent);
 	s->explained_by = cause ? cause : s->explained_by;
 	f->kind = FINDING_SLOW_STEP;
-	f->subject = subject_job(s->job);
+	f->subject = subject_job(s->job->name, s->job->nth, s->job->shown);
 	finding_identify(f, "slow_step", 0, s->open_since_ns);
 	f->caused_by_key = s->explained_by;
 	f->cause = CAUSE_GPU_OR_UNKNOWN;
-	f->job = s->job;
+	f->job = s->job->shown;
 	f->since_ns = s->open_since_ns;
 	f->confidence = 0.9;
 	finding_note(f, EVIDENCE_STEP_S, recent[WINDOWS / 2]);

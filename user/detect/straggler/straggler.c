@@ -37,12 +37,12 @@ static void history_clear(struct job_clock *j)
 	j->last_ns = 0;
 }
 
-static struct job_clock *job_of(struct straggler *s, const char *job)
+static struct job_clock *job_of(struct straggler *s, const struct job_id *job)
 {
 	struct job_clock *j;
 
 	for (j = s->jobs; j; j = j->next)
-		if (!strcmp(j->job, job))
+		if (j->job == job)
 			return j;
 	j = calloc(1, sizeof(*j));
 	if (!j)
@@ -142,7 +142,7 @@ static int window_end(struct job_clock *j, const struct model *m, int at)
 			d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
 	}
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (rank_has_clock(p) && !strcmp(p->job, j->job))
+		if (rank_has_clock(p) && p->job == j->job)
 			err = err ? err : cost_push(&j->costs, m, p);
 	j->n++;
 	return err;

@@ -124,6 +124,16 @@ static void path_parse(const char *path, const char *end, struct cgroup_names *r
 	}
 }
 
+static void path_take(const char *line, const char *path, const char *end, struct cgroup_names *ret)
+{
+	size_t len = end - path, max = sizeof(ret->path) - 1, skip = len > max ? len - max : 0;
+
+	if (*ret->path && strncmp(line, "0::", 3))
+		return;
+	memcpy(ret->path, path + skip, len - skip);
+	ret->path[len - skip] = '\0';
+}
+
 void cgroup_names_parse(const char *text, struct cgroup_names *ret)
 {
 	*ret = (struct cgroup_names){};
@@ -132,8 +142,10 @@ void cgroup_names_parse(const char *text, struct cgroup_names *ret)
 		struct cgroup_names n = {};
 
 		path = path ? memchr(path + 1, ':', end - path - 1) : NULL;
-		if (path)
+		if (path) {
 			path_parse(path + 1, end, &n);
+			path_take(line, path + 1, end, ret);
+		}
 		if (!*ret->container)
 			memcpy(ret->container, n.container, sizeof(n.container));
 		if (!*ret->pod)

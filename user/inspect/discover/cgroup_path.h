@@ -12,6 +12,7 @@ struct cgroup_names {
 	char container[16]; /* first 12 digits of the innermost container's id, an LXC container's name; "" none */
 	char pod[40];       /* uid as the API server shows it; 32 digits for a static pod; "" none */
 	char slurm[48];     /* "77.0": job and step; "" none */
+	char path[192];     /* of the unified hierarchy, else of the first; of a long one the end */
 };
 
 /* The text of /proc/PID/cgroup. The first line that tells something tells it for good. */

@@ -4,7 +4,6 @@
  * belongs to whom rank_tree.c's.
  */
 #include "base/clock.h"
-#include "inspect/discover/cgroup_path.h"
 #include "inspect/discover/discover_private.h"
 
 #include <ctype.h>
@@ -40,11 +39,13 @@ static void show(struct target_set *s, struct proc_row *p)
 			   (int64_t)t->n_libs,
 			   t->rank_source,
 			   t->rank_late,
-			   t->rank_ambiguous };
+			   t->rank_ambiguous,
+			   (int64_t)t->netns };
 	uint64_t h = hash_bytes(0xcbf29ce484222325ull, what, sizeof(what));
 
 	h = hash_bytes(h, t->job, strlen(t->job));
 	h = hash_bytes(h, t->name, strlen(t->name));
+	h = hash_bytes(h, t->place->pod_name, strlen(t->place->pod_name));
 	for (size_t i = 0; i < t->n_libs; i++)
 		h = hash_bytes(h, &t->libs[i].file, sizeof(t->libs[i].file));
 	if (h == p->shown_hash)
@@ -57,7 +58,6 @@ static void show(struct target_set *s, struct proc_row *p)
 static void enlist(struct target_set *s, struct proc_row *p)
 {
 	struct proc_status st;
-	struct cgroup_names names;
 
 	if (!p->pub.libs && p->pub.status == TARGET_OK) {
 		p->stale = true;
@@ -70,17 +70,15 @@ static void enlist(struct target_set *s, struct proc_row *p)
 		p->pub.ns_pid = st.ns_pid;
 		p->pub.seccomp = st.seccomp;
 	}
-	cgroup_names_read(p->pub.tgid, &names);
-	memcpy(p->pub.container, names.container, sizeof(names.container));
-	memcpy(p->pub.pod, names.pod, sizeof(names.pod));
-	if (!*p->env.job && *names.slurm) /* a program started with an emptied environment */
-		snprintf(p->env.job, sizeof(p->env.job), "slurm-%s", names.slurm);
+	place_read(p);
 }
 
 static int by_identity(const void *a, const void *b)
 {
 	const struct target_proc *x = *(const struct target_proc *const *)a, *y = *(const struct target_proc *const *)b;
-	int d = strcmp(x->job, y->job);
+	int d = strcmp(x->place->job, y->place->job);
+
+	d = d ? d : strcmp(x->job, y->job);
 
 	if (d)
 		return d;
@@ -89,6 +87,11 @@ static int by_identity(const void *a, const void *b)
 	if (x->is_child != y->is_child)
 		return x->is_child ? 1 : -1;
 	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
+}
+
+void discover_sort(struct target_set *s)
+{
+	qsort(s->list, s->n_list, sizeof(*s->list), by_identity);
 }
 
 static int build_list(struct target_set *s)
@@ -101,9 +104,9 @@ static int build_list(struct target_set *s)
 	for (struct proc_row *p = s->procs; p; p = p->hh.next)
 		if (p->listed)
 			list[s->n_list++] = &p->pub;
-	qsort(list, s->n_list, sizeof(*list), by_identity);
 	free(s->list);
 	s->list = list;
+	discover_sort(s);
 	return 0;
 }
 
@@ -123,6 +126,7 @@ static int finish(struct target_set *s)
 		if (p->listed) {
 			if (!p->pub.libs || !p->pub.ns_pid)
 				enlist(s, p);
+			place_show(p);
 			lib_table_keep(s, p);
 			show(s, p);
 			continue;

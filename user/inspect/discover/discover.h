@@ -51,6 +51,14 @@ enum target_status {
 	TARGET_ERROR,   /* anything else: see `error` */
 };
 
+struct target_place {                     /* texts: "" unknown */
+	char pod_name[64], namespace[64]; /* as its environment says */
+	char slurm_job[24], slurm_step[16];
+	char cgroup[192]; /* path, or its end */
+	char boot_id[40]; /* of this host */
+	char job[320];    /* as it is shown: target_set_name_jobs() */
+};
+
 struct target_proc {
 	uint32_t tgid, parent_tgid;
 	uint32_t ns_pid;        /* pid inside its own pid namespace */
@@ -64,13 +72,15 @@ struct target_proc {
 	bool rank_ambiguous;              /* several processes with communicators say the same rank: none is believed */
 	enum rank_source other_source;    /* a less trusted launcher that says otherwise; RANK_UNKNOWN none */
 	int other_rank, other_size;
-	bool is_child;            /* a descendant that belongs to the rank process rank_tgid */
-	uint32_t rank_tgid;       /* process that is the rank; own tgid for itself; 0 none */
-	char job[128];            /* "" unknown */
-	char container[16];       /* first 12 digits of its id; "" none */
-	char pod[40];             /* Kubernetes pod uid; "" none */
-	char visible_devices[64]; /* CUDA_VISIBLE_DEVICES; "" unset */
-	int seccomp;              /* 0 off, 1 strict, 2 filter, -1 unknown */
+	bool is_child;                    /* a descendant that belongs to the rank process rank_tgid */
+	uint32_t rank_tgid;               /* process that is the rank; own tgid for itself; 0 none */
+	char job[128];                    /* "" unknown */
+	char container[16];               /* first 12 digits of its id; "" none */
+	char pod[40];                     /* Kubernetes pod uid; "" none */
+	uint64_t netns;                   /* inode of its network namespace; 0 unknown */
+	const struct target_place *place; /* never NULL; of a listed process */
+	char visible_devices[64];         /* CUDA_VISIBLE_DEVICES; "" unset */
+	int seccomp;                      /* 0 off, 1 strict, 2 filter, -1 unknown */
 	enum target_status status;
 	int error;               /* -errno behind the status */
 	uint64_t revision;       /* set's revision when identity or libs last changed */
@@ -123,6 +133,8 @@ size_t target_set_awaited(const struct target_set *s);
  * theirs still has the memory. Up to `max` of them; as many as there are.
  */
 size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max);
+/* Two jobs of one name get names that tell them apart, in place->job; the list is sorted by these. 0 or -ENOMEM. */
+int target_set_name_jobs(struct target_set *s);
 /* Any process known to the set, NULL unknown. */
 const struct target_proc *target_set_find(const struct target_set *s, uint32_t tgid);
 /* Counts up whenever a listed process appears, changes or goes. */
@@ -135,6 +147,9 @@ const struct elf_symbol *target_file_symbol(const struct target_set *s, const st
 /* The row for an executable mapping of the process, NULL none. */
 const struct target_lib *target_proc_lib(const struct target_proc *p, const struct mapping *m);
 const char *target_status_name(enum target_status status); /* "blocked" */
+/* Does --job TEXT mean it: its launcher's name for the job, that with its pod, container or network namespace, or what
+ * target_set_name_jobs() calls it. */
+bool target_proc_of_job(const struct target_proc *p, const char *text);
 
 struct target_thread {
 	uint32_t tid;

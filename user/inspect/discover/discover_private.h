@@ -22,10 +22,11 @@ struct file_row {
 
 struct proc_row {
 	struct target_proc pub;
-	struct proc_environ env; /* as at exec time, then as in its memory */
-	bool has_env;            /* env was read for this image */
-	bool adopted;            /* env could not be read: it is that of a child forked from this very image */
-	bool has_comm;           /* creates or uses communicators */
+	struct target_place *place; /* NULL until it is listed */
+	struct proc_environ env;    /* as at exec time, then as in its memory */
+	bool has_env;               /* env was read for this image */
+	bool adopted;               /* env could not be read: it is that of a child forked from this very image */
+	bool has_comm;              /* creates or uses communicators */
 	uint64_t late_wait_ns, late_due_ns; /* when to read its memory for variables set since */
 	bool is_kernel, listed, launcher;
 	bool candidate; /* says a rank, but nothing shows yet that it is one: looked at often while young */
@@ -93,6 +94,13 @@ void lib_table_keep(struct target_set *s, struct proc_row *p);
 /* Closes files that no listed process maps any more; forgets them when there are too many. */
 void lib_table_sweep(struct target_set *s);
 void lib_table_unload(struct target_set *s, struct proc_row *p);
+
+/* place.c: what of it stays as it is while the program runs; and what its environment says, to be shown. */
+void place_read(struct proc_row *p);
+void place_show(struct proc_row *p);
+extern const struct target_place place_none;
+
+void discover_sort(struct target_set *s); /* the list */
 
 /* rank_tree.c: owner, rank, job and listed of every process, from what each one's environment said. */
 void rank_tree_build(struct target_set *s);

@@ -207,6 +207,23 @@ static void job_read(struct proc_environ *e, const struct environ_text *t)
 		launcher_job(t, &launchers[i], e->job, sizeof(e->job));
 }
 
+/* The downward API has no names of its own: those that manuals use. In a pod the host's name is the pod's. */
+static void pod_and_step_read(struct proc_environ *e, const struct environ_text *t)
+{
+	static const char *const names[] = { "POD_NAME", "K8S_POD_NAME", "MY_POD_NAME" };
+	static const char *const spaces[] = { "POD_NAMESPACE", "K8S_POD_NAMESPACE", "MY_POD_NAMESPACE" };
+	static const char *const jobs[3] = { "SLURM_JOB_ID", "SLURM_JOBID" };
+	const char *name = env_first(t, names), *space = env_first(t, spaces), *job = env_first(t, jobs),
+		   *step = env_find(t, "SLURM_STEP_ID");
+
+	if (!name && env_find(t, "KUBERNETES_SERVICE_HOST"))
+		name = env_find(t, "HOSTNAME");
+	snprintf(e->pod_name, sizeof(e->pod_name), "%s", name ? name : "");
+	snprintf(e->namespace, sizeof(e->namespace), "%s", space ? space : "");
+	snprintf(e->slurm_job, sizeof(e->slurm_job), "%s", job ? job : "");
+	snprintf(e->slurm_step, sizeof(e->slurm_step), "%s", step ? step : "");
+}
+
 void proc_environ_parse(const char *text, size_t len, struct proc_environ *ret)
 {
 	struct environ_text t = { text, len };
@@ -215,6 +232,7 @@ void proc_environ_parse(const char *text, size_t len, struct proc_environ *ret)
 	*ret = PROC_ENVIRON_NONE;
 	rank_read(ret, &t);
 	job_read(ret, &t);
+	pod_and_step_read(ret, &t);
 	snprintf(ret->visible_devices, sizeof(ret->visible_devices), "%s", devices ? devices : "");
 }
 

@@ -20,6 +20,8 @@ struct proc_environ {
 	enum rank_source other_source;
 	char job[128];
 	char visible_devices[64];
+	char pod_name[64], namespace[64];   /* of Kubernetes; "" unknown */
+	char slurm_job[24], slurm_step[16]; /* "" unknown */
 };
 
 /* Nobody said anything. */

@@ -52,6 +52,7 @@ void proc_row_free(struct target_set *s, struct proc_row *p)
 	reader_unblock(s->reader, p->pub.tgid);
 	lib_table_unload(s, p);
 	maps_free(&p->pub.maps);
+	free(p->place);
 	HASH_DEL(s->procs, p);
 	free(p);
 }
@@ -64,6 +65,7 @@ struct proc_row *proc_row_add(struct target_set *s, uint32_t tgid)
 		return NULL;
 	p->pub.tgid = tgid;
 	p->pub.rank = p->pub.local_rank = p->pub.world_size = p->pub.seccomp = -1;
+	p->pub.place = &place_none;
 	p->env = PROC_ENVIRON_NONE;
 	HASH_ADD_INT(s->procs, pub.tgid, p);
 	return p;

@@ -75,12 +75,19 @@ static bool is_rank(const struct proc_row *p)
 	return p->owner == p && p->has_comm;
 }
 
+/* Equal where it is not known. A job in another container, or another network namespace, is another job. */
+static bool same_place(const struct target_proc *a, const struct target_proc *b)
+{
+	return a->netns == b->netns && !strcmp(a->container, b->container) && !strcmp(a->pod, b->pod) &&
+	       !strcmp(a->place->cgroup, b->place->cgroup);
+}
+
 /* Workers spawned by one task of Slurm all say that task's number. */
 static void mark_ambiguous(const struct target_set *s, struct proc_row *p)
 {
 	p->pub.rank_ambiguous = false;
 	for (struct proc_row *q = s->procs; q && is_rank(p); q = q->hh.next)
-		if (q != p && is_rank(q) && same_identity(p, q) && !strcmp(p->pub.container, q->pub.container))
+		if (q != p && is_rank(q) && same_identity(p, q) && same_place(&p->pub, &q->pub))
 			p->pub.rank_ambiguous = true;
 }
 

@@ -27,8 +27,9 @@ static double double_of(uint64_t bits)
 	return v >= 0 && v < 1e18 ? v : 0;
 }
 
-static void identity_retell(struct retelling *r, const struct proc *p)
+static void identity_retell(struct retelling *r, const struct proc_own *own)
 {
+	const struct proc *p = &own->p;
 	struct event e = { .kind = EV_PROC, .tgid = p->tgid, .tid = p->tgid, .ts_ns = r->m->now_ns };
 
 	e.proc.start_ns = p->start_ns;
@@ -38,10 +39,19 @@ static void identity_retell(struct retelling *r, const struct proc *p)
 	e.proc.local_rank = p->local_rank;
 	e.proc.world_size = p->world_size;
 	e.proc.is_child = e.proc.rank_inherited = p->is_child;
-	e.proc.job = p->job;
+	e.proc.job = p->job->name;
 	e.proc.name = p->name;
 	e.proc.container = p->container;
 	e.proc.pod = p->pod;
+	e.proc.pod_name = p->pod_name;
+	e.proc.namespace = p->namespace;
+	e.proc.slurm_job = p->slurm_job;
+	e.proc.slurm_step = p->slurm_step;
+	e.proc.boot_id = p->node->boot_id;
+	if (own->scope) {
+		e.proc.netns = own->scope->place.netns;
+		e.proc.cgroup = own->scope->place.cgroup;
+	}
 	retell_event(r, &e);
 }
 
@@ -166,7 +176,7 @@ void retell_procs(struct retelling *r)
 	for (const struct proc *p = r->m->procs; p; p = p->next) {
 		if (!proc_own((struct proc *)p)->hashed) /* dead, and its pid is another's */
 			continue;
-		identity_retell(r, p);
+		identity_retell(r, proc_own((struct proc *)p));
 		proc_retell(r, proc_own((struct proc *)p));
 		for (const struct task *t = p->tasks; t; t = t->next)
 			task_retell(r, t);
@@ -209,6 +219,10 @@ static struct proc proc_who(const struct proc *p)
 		.name = p->name,
 		.container = p->container,
 		.pod = p->pod,
+		.pod_name = p->pod_name,
+		.namespace = p->namespace,
+		.slurm_job = p->slurm_job,
+		.slurm_step = p->slurm_step,
 		.leader = p->leader,
 		.tasks = p->tasks,
 		.members = p->members,

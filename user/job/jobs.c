@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jobs.c - scopes are joined in a union-find forest, in three steps, each weaker than the one before: a communicator
+ * proves that its members are one job; what it proved once holds until two living processes say one rank; and scopes
+ * that nothing tied are one job where all their ranks differ. Then each group takes the job that most of it was.
+ */
+#include "job/jobs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define KEY_MAX 1024
+#define TELLING_MAX 160
+
+const struct job_id job_none = { .name = "", .shown = "" };
+
+struct job_own {
+	struct job_id j;
+	struct job_place place; /* of a scope that lives, for the shown name */
+	char *text;             /* `shown`, where it is not the name */
+	bool settled;           /* some scope was settled to be it */
+	uint64_t claimed;       /* in that round */
+	struct job_own *next;   /* of the name */
+};
+
+struct name_row {
+	char *name;
+	uint64_t serial;
+	struct job_own *jobs, *newest;
+	UT_hash_handle hh;
+};
+
+struct scope {
+	struct job_scope s;
+	struct name_row *row;
+	uint64_t serial;      /* in order of appearance, from 1 */
+	uint64_t tie;         /* equal and not 0: communicators tied them, and no rank of theirs collided since */
+	bool rival;           /* a rank of its name lived twice: nothing but a communicator joins it any more */
+	bool settled;         /* s.job is no guess */
+	struct scope *joined; /* towards the scope that stands for the group */
+	bool living, ranked;
+	struct job_own *group_job; /* of the group it stands for */
+	struct scope *next;        /* in order of appearance */
+	char *key;
+	UT_hash_handle hh;
+};
+
+struct living { /* one process */
+	struct scope *s;
+	int rank, world;
+};
+
+struct jobs {
+	struct name_row *names;
+	struct scope *scopes, *first, **tail;
+	struct living *living;
+	size_t n_living, cap_living;
+	uint64_t n_names, n_scopes, round;
+};
+
+/* --- what tells a place --- */
+
+enum telling { TELLS_POD_NAME, TELLS_POD, TELLS_HOST, TELLS_CONTAINER, TELLS_NETNS, TELLS_CGROUP, TELLINGS };
+
+static const char *text_or_none(const char *s)
+{
+	return s ? s : "";
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "pod train-0"; "" unknown. */
+static void telling_text(enum telling what, const struct job_place *at, char to[TELLING_MAX])
+{
+	static const char *const words[] = { "pod", "pod", "host", "container", "netns", "cgroup" };
+	const char *texts[] = { text_or_none(at->pod_name),
+				text_or_none(at->pod),
+				text_or_none(at->host_name),
+				text_or_none(at->container),
+				"",
+				last_part(text_or_none(at->cgroup)) };
+
+	to[0] = '\0';
+	if (what == TELLS_NETNS && at->netns)
+		snprintf(to, TELLING_MAX, "%s %llu", words[what], (unsigned long long)at->netns);
+	else if (*texts[what])
+		snprintf(to, TELLING_MAX, "%s %.120s", words[what], texts[what]);
+}
+
+bool job_selected(const char *text, const char *name, const struct job_place *at)
+{
+	size_t n = strlen(name), len = strlen(text);
+	char telling[TELLING_MAX];
+
+	if (strncmp(text, name, n))
+		return false;
+	if (len == n)
+		return true;
+	if (len < n + 3 || strncmp(text + n, " (", 2) || text[len - 1] != ')')
+		return false;
+	for (int what = 0; what < TELLINGS; what++) {
+		telling_text(what, at, telling);
+		if (*telling && strlen(telling) == len - n - 3 && !strncmp(text + n + 2, telling, len - n - 3))
+			return true;
+	}
+	return false;
+}
+
+/* --- names, jobs, scopes --- */
+
+static struct name_row *name_get(struct jobs *j, const char *name)
+{
+	struct name_row *row;
+
+	HASH_FIND_STR(j->names, name, row);
+	if (row)
+		return row;
+	row = calloc(1, sizeof(*row));
+	if (row)
+		row->name = strdup(name);
+	if (row && row->name)
+		HASH_ADD_KEYPTR(hh, j->names, row->name, strlen(row->name), row);
+	if (!row || !row->hh.tbl) {
+		free(row ? row->name : NULL);
+		free(row);
+		return NULL;
+	}
+	row->serial = ++j->n_names;
+	return row;
+}
+
+static struct job_own *job_new(struct name_row *row)
+{
+	struct job_own *own = calloc(1, sizeof(*own));
+
+	if (!own)
+		return NULL;
+	own->j.name = own->j.shown = row->name;
+	own->j.nth = row->newest ? row->newest->j.nth + 1 : 1;
+	if (row->newest)
+		row->newest->next = own;
+	else
+		row->jobs = own;
+	row->newest = own;
+	return own;
+}
+
+/* A field that is unknown and one that is empty are the same. The separator is in none of them. */
+static size_t key_text(const char *name, const struct job_place *at, char to[KEY_MAX])
+{
+	int n = snprintf(to, KEY_MAX, "%u\n%llu\n%s\n%s\n%s\n%s", at->host, (unsigned long long)at->netns, name,
+			 text_or_none(at->pod), text_or_none(at->container), text_or_none(at->cgroup));
+
+	return n < KEY_MAX ? n : KEY_MAX - 1;
+}
+
+static struct scope *scope_new(struct jobs *j, const char *name, const struct job_place *at, const char *key)
+{
+	struct name_row *row = name_get(j, name);
+	struct job_own *job = !row ? NULL : row->newest ? row->newest : job_new(row);
+	struct scope *s = job ? calloc(1, sizeof(*s)) : NULL;
+
+	if (s)
+		s->key = strdup(key);
+	if (s && s->key)
+		HASH_ADD_KEYPTR(hh, j->scopes, s->key, strlen(s->key), s);
+	if (!s || !s->hh.tbl) {
+		free(s ? s->key : NULL);
+		free(s);
+		return NULL;
+	}
+	s->s = (struct job_scope){ .job = &job->j, .name = row->name, .place = *at };
+	s->row = row;
+	s->serial = ++j->n_scopes;
+	s->joined = s;
+	*j->tail = s;
+	j->tail = &s->next;
+	return s;
+}
+
+struct job_scope *jobs_scope(struct jobs *j, const char *name, const struct job_place *at)
+{
+	char key[KEY_MAX];
+	size_t len = key_text(name, at, key);
+	struct scope *s;
+
+	HASH_FIND(hh, j->scopes, key, len, s);
+	if (!s)
+		s = scope_new(j, name, at, key);
+	return s ? &s->s : NULL;
+}
+
+static void scope_free(struct jobs *j, struct scope *s)
+{
+	HASH_DEL(j->scopes, s);
+	free(s->key);
+	free(s);
+}
+
+/* --- what lives --- */
+
+void jobs_begin(struct jobs *j)
+{
+	j->n_living = 0;
+	for (struct scope *s = j->first; s; s = s->next) {
+		s->joined = s;
+		s->living = s->ranked = false;
+		s->group_job = NULL;
+	}
+}
+
+int jobs_rank(struct jobs *j, struct job_scope *pub, int rank, int world)
+{
+	struct scope *s = (struct scope *)pub;
+
+	if (j->n_living == j->cap_living) {
+		size_t cap = j->cap_living ? 2 * j->cap_living : 64;
+		struct living *grown = realloc(j->living, cap * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		j->living = grown;
+		j->cap_living = cap;
+	}
+	j->living[j->n_living++] = (struct living){ s, rank, world };
+	s->living = true;
+	return 0;
+}
+
+static struct scope *group_of(struct scope *s)
+{
+	while (s->joined != s)
+		s = s->joined = s->joined->joined;
+	return s;
+}
+
+/* The older one stands for both. */
+static void join(struct scope *a, struct scope *b)
+{
+	a = group_of(a);
+	b = group_of(b);
+	if (a->serial < b->serial)
+		b->joined = a;
+	else
+		a->joined = b;
+}
+
+void jobs_tie(struct job_scope *a, struct job_scope *b)
+{
+	struct scope *x = (struct scope *)a, *y = (struct scope *)b;
+
+	if (x->row == y->row)
+		join(x, y);
+}
+
+/* --- joining --- */
+
+static int order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int by_tie(const void *a, const void *b)
+{
+	const struct living *x = a, *y = b;
+	int d = order(x->s->row->serial, y->s->row->serial);
+
+	d = d ? d : order(x->s->tie, y->s->tie);
+	d = d ? d : (x->rank > y->rank) - (x->rank < y->rank);
+	return d ? d : order(group_of(x->s)->serial, group_of(y->s)->serial);
+}
+
+static int by_world(const void *a, const void *b)
+{
+	const struct living *x = a, *y = b;
+	int d = order(x->s->row->serial, y->s->row->serial);
+
+	d = d ? d : (x->world > y->world) - (x->world < y->world);
+	d = d ? d : (x->rank > y->rank) - (x->rank < y->rank);
+	return d ? d : order(group_of(x->s)->serial, group_of(y->s)->serial);
+}
+
+/* Of n processes sorted by rank and group: a rank lives in two groups. */
+static bool collides(const struct living *l, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (l[i].rank >= 0 && l[i].rank == l[i - 1].rank && group_of(l[i].s) != group_of(l[i - 1].s))
+			return true;
+	return false;
+}
+
+static void join_all(const struct living *l, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		join(l[0].s, l[i].s);
+}
+
+/* What communicators tied before is one still, unless its ranks collide now. */
+static void ties_keep(struct jobs *j)
+{
+	struct living *l = j->living, *end = l + j->n_living;
+	size_t n;
+
+	qsort(l, j->n_living, sizeof(*l), by_tie);
+	for (; l < end; l += n) {
+		for (n = 1; l + n < end && l[n].s->row == l->s->row && l[n].s->tie == l->s->tie; n++)
+			;
+		if (l->s->tie && !collides(l, n))
+			join_all(l, n);
+	}
+	for (struct scope *s = j->first; s; s = s->next)
+		s->tie = 0;
+	for (struct scope *s = j->first; s; s = s->next)
+		if (s->living && group_of(s) != s)
+			s->tie = group_of(s)->tie = group_of(s)->serial;
+}
+
+/* Processes of one name and world size, sorted by rank. */
+static void join_disjoint(struct living *l, size_t n)
+{
+	bool rivals = collides(l, n);
+
+	for (size_t i = 0; i < n; i++)
+		l[i].s->rival |= rivals;
+	for (size_t i = 0; i < n; i++)
+		rivals |= l[i].s->rival;
+	if (!rivals)
+		join_all(l, n);
+}
+
+static void worlds_join(struct jobs *j)
+{
+	struct living *l = j->living, *end = l + j->n_living;
+	size_t n;
+
+	qsort(l, j->n_living, sizeof(*l), by_world);
+	for (; l < end; l += n) {
+		for (n = 1; l + n < end && l[n].s->row == l->s->row && l[n].world == l->world; n++)
+			;
+		while (n > 1 && l->rank < 0) { /* they say nothing about who is whose */
+			l++;
+			n--;
+		}
+		if (l->rank >= 0)
+			join_disjoint(l, n);
+	}
+}
+
+static bool place_known(const struct scope *s)
+{
+	return s->s.place.netns || *text_or_none(s->s.place.container) || *text_or_none(s->s.place.cgroup);
+}
+
+/* Processes of one name. Those without a rank belong to the only job of their name; where nothing says their place (an
+ * old recording), to each other. */
+static void join_rankless(struct living *l, size_t n)
+{
+	struct scope *ranked = NULL, *placeless = NULL;
+	bool several = false;
+
+	for (size_t i = 0; i < n; i++)
+		if (l[i].rank >= 0) {
+			group_of(l[i].s)->ranked = true;
+			several |= ranked && group_of(ranked) != group_of(l[i].s);
+			ranked = l[i].s;
+		}
+	for (size_t i = 0; i < n; i++) {
+		if (group_of(l[i].s)->ranked)
+			continue;
+		if (ranked && !several && (*l->s->s.name || !place_known(l[i].s))) {
+			join(ranked, l[i].s);
+			group_of(ranked)->ranked = true;
+		} else if (!place_known(l[i].s)) {
+			if (placeless)
+				join(placeless, l[i].s);
+			placeless = l[i].s;
+		}
+	}
+}
+
+static void names_join(struct jobs *j)
+{
+	struct living *l = j->living, *end = l + j->n_living;
+	size_t n;
+
+	for (; l < end; l += n) {
+		for (n = 1; l + n < end && l[n].s->row == l->s->row; n++)
+			;
+		join_rankless(l, n);
+	}
+}
+
+/* --- which job a group is --- */
+
+static void claim(struct jobs *j, struct scope *group, struct job_own *job)
+{
+	group->group_job = job;
+	job->claimed = j->round;
+}
+
+/* The oldest scope that was settled says which; a guess counts for a job that nobody else ever was. */
+static void claims(struct jobs *j, bool settled)
+{
+	for (struct scope *s = j->first; s; s = s->next) {
+		struct job_own *job = (struct job_own *)s->s.job;
+
+		if (s->living && s->settled == settled && (settled || !job->settled) && !group_of(s)->group_job &&
+		    job->claimed != j->round)
+			claim(j, group_of(s), job);
+	}
+}
+
+static int jobs_assign(struct jobs *j)
+{
+	j->round++;
+	claims(j, true);
+	claims(j, false);
+	for (struct scope *s = j->first; s; s = s->next) {
+		struct scope *group = group_of(s);
+		struct job_own *job = !s->living || group->group_job ? NULL : job_new(s->row);
+
+		if (!s->living)
+			continue;
+		if (job)
+			claim(j, group, job);
+		if (!group->group_job)
+			return -ENOMEM;
+		if (group == s)
+			group->group_job->place = s->s.place;
+		s->s.job = &group->group_job->j;
+		s->settled = group->group_job->settled = true;
+	}
+	return 0;
+}
+
+/* --- shown names --- */
+
+static bool tells_apart(const struct jobs *j, const struct job_own *job, const struct name_row *row, enum telling what)
+{
+	char own[TELLING_MAX], other[TELLING_MAX];
+
+	telling_text(what, &job->place, own);
+	for (const struct job_own *o = row->jobs; o && *own; o = o->next) {
+		if (o == job || o->claimed != j->round)
+			continue;
+		telling_text(what, &o->place, other);
+		if (!strcmp(own, other))
+			return false;
+	}
+	return *own;
+}
+
+static void job_show(const struct jobs *j, struct job_own *job, const struct name_row *row)
+{
+	char telling[TELLING_MAX] = "";
+	size_t size = strlen(row->name) + TELLING_MAX + 16;
+	int what = 0;
+
+	while (what < TELLINGS && !tells_apart(j, job, row, what))
+		what++;
+	job->text = malloc(size);
+	if (!job->text)
+		return;
+	if (what < TELLINGS)
+		telling_text(what, &job->place, telling);
+	if (*telling)
+		snprintf(job->text, size, "%s (%s)", row->name, telling);
+	else
+		snprintf(job->text, size, "%s #%u", row->name, job->j.nth);
+	job->j.shown = job->text;
+}
+
+/* A name that was told apart once stays so: what was reported under it is found again. */
+static void names_show(struct jobs *j)
+{
+	for (struct name_row *row = j->names; row; row = row->hh.next) {
+		size_t n = 0;
+
+		for (const struct job_own *o = row->jobs; o; o = o->next)
+			n += o->claimed == j->round;
+		for (struct job_own *o = row->jobs; o && n > 1 && *row->name; o = o->next)
+			if (o->claimed == j->round && !o->text)
+				job_show(j, o, row);
+	}
+}
+
+static void scopes_sweep(struct jobs *j)
+{
+	struct scope **link = &j->first, *s;
+
+	while ((s = *link)) {
+		s->rival &= s->living;
+		if (s->s.n_procs) {
+			link = &s->next;
+			continue;
+		}
+		*link = s->next;
+		scope_free(j, s);
+	}
+	j->tail = link;
+}
+
+int jobs_settle(struct jobs *j)
+{
+	int err;
+
+	ties_keep(j);
+	worlds_join(j);
+	names_join(j);
+	err = jobs_assign(j);
+	names_show(j);
+	scopes_sweep(j);
+	return err;
+}
+
+struct jobs *jobs_new(void)
+{
+	struct jobs *j = calloc(1, sizeof(*j));
+
+	if (j)
+		j->tail = &j->first;
+	return j;
+}
+
+void jobs_free(struct jobs *j)
+{
+	struct name_row *row, *next_row;
+	struct scope *s, *next;
+	struct job_own *job;
+
+	if (!j)
+		return;
+	HASH_ITER (hh, j->scopes, s, next)
+		scope_free(j, s);
+	HASH_ITER (hh, j->names, row, next_row) {
+		HASH_DEL(j->names, row);
+		while ((job = row->jobs)) {
+			row->jobs = job->next;
+			free(job->text);
+			free(job);
+		}
+		free(row->name);
+		free(row);
+	}
+	free(j->living);
+	free(j);
+}
