@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ordinary PyTorch job with all its interruptions, run by torchrun: epochs whose data workers start anew (rank 1's slowly),
+gradient accumulation, uneven sequence lengths, recompiles, imbalanced all-to-all, a pipeline's transfers, evaluation on rank 0, a
+checkpoint that rank 0 saves and then waits for an object store's answer (the first one for long), garbage collection, and
+communicators that are destroyed and made anew. Nothing of it is a fault. --fault puts one inside: hang (asleep in Python), lock (a
+Python lock that another thread holds), kernel-one, kernel-all (a kernel that never ends, on one SM or all), kernel-forward (inside
+the forward pass). With fewer GPUs than ranks, ranks share one: NCCL takes them for ranks of several hosts."""
+import argparse
+import gc
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+STORE = """
+import socket, sys, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True)
+while True:
+    c, _ = s.accept(); seconds = float(c.recv(64)); time.sleep(seconds); c.sendall(b"stored"); c.close()
+"""
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--prefix", default="/tmp/life")
+parser.add_argument("--seconds", type=float, default=300)
+parser.add_argument("--epoch-steps", type=int, default=60)
+parser.add_argument("--store-s", type=float, default=8)
+parser.add_argument("--first-store-s", type=float, default=40)
+parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--fault", default="")  # NAME:rank=R,at=SECONDS
+args = parser.parse_args()
+rank, local_rank, world = (int(os.environ[k]) for k in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+if torch.cuda.device_count() < world:
+    os.environ.update(NCCL_HOSTID=f"host{rank}", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo")
+device = torch.device("cuda", local_rank % torch.cuda.device_count())
+torch.cuda.set_device(device)
+fault_name, _, fault_args = args.fault.partition(":")
+fault = dict(kv.split("=") for kv in fault_args.split(",") if kv)
+steps_log = open(f"{args.prefix}.steps.{rank}", "w", buffering=1)
+life_log = open(f"{args.prefix}.life.{rank}", "w", buffering=1)
+begin = time.monotonic()
+
+
+def note(what):
+    life_log.write(f"{time.monotonic_ns()} {what}\n")
+
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return args.epoch_steps * 2 + 64
+
+    def __getitem__(self, i):
+        return torch.full((32, 512), float(i % 7))
+
+
+def slow_start(_):
+    if rank == 1:
+        time.sleep(2.5)
+
+
+def network():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(*(m for _ in range(8) for m in (torch.nn.Linear(512, 512), torch.nn.GELU()))).to(device)
+
+
+def store_wait(seconds):
+    """The bytes are out; the answer comes late."""
+    with socket.create_connection(("127.0.0.1", store_port)) as s:
+        s.sendall(str(seconds).encode())
+        s.recv(64)
+
+
+def checkpoint(n):
+    note("checkpoint")
+    if rank == 0:
+        torch.save(net.state_dict(), f"{args.prefix}.ckpt")
+        store_wait(args.first_store_s if n == 0 else args.store_s)
+    dist.barrier()
+
+
+def evaluate(seconds=5):
+    note("evaluate")
+    if rank == 0:
+        end = time.monotonic() + seconds
+        with torch.no_grad():
+            while time.monotonic() < end:
+                net(torch.randn(4096, 512, device=device)).sum().item()
+    dist.barrier()
+
+
+def train(x, sync):
+    context = ddp.no_sync() if not sync else open(os.devnull)
+    with context:
+        ddp(x).square().mean().backward()
+    if sync:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def all_to_all(draw):
+    """Experts are chosen unevenly: how much each rank sends to each is drawn."""
+    counts = [[draw.randrange(1, 4000) for _ in range(world)] for _ in range(world)]
+    out = torch.empty(sum(counts[r][rank] for r in range(world)), device=device)
+    dist.all_to_all_single(out, torch.ones(sum(counts[rank]), device=device), [counts[r][rank] for r in range(world)], counts[rank])
+
+
+def pipeline(draw):
+    """Forward to the next, backward from it; the last stage has more to do."""
+    x = torch.ones(1 << 18, device=device)
+    if rank > 0:
+        dist.recv(x, rank - 1)
+    if rank == world - 1:
+        torch.mm(torch.randn(2048, 2048, device=device), torch.randn(2048, 2048, device=device)).sum().item()
+    if rank < world - 1:
+        dist.send(x, rank + 1)
+
+
+def recompile(n):
+    note("recompile")
+    compiled = torch.compile(network(), dynamic=False)
+    for size in (8 + n, 16 + n):
+        compiled(torch.randn(size, 512, device=device)).sum().item()
+
+
+def collect():
+    note("collect")
+    heap = [[i] for i in range(300000)]
+    for cell in heap:
+        cell.append(heap)
+    del heap, cell
+    gc.collect()
+
+
+def endless(blocks):
+    import cupy
+    code = 'extern "C" __global__ void endless(volatile int *flag) { while (!*flag) { } }'
+    flag = cupy.zeros(1, cupy.int32)
+    with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+        cupy.RawKernel(code, "endless")((blocks,), (32 if blocks == 1 else 1024,), (flag,))
+    return flag
+
+
+def strike():
+    if not fault or int(fault["rank"]) != rank or time.monotonic() - begin < float(fault["at"]) or fault.get("done"):
+        return
+    fault["done"] = "1"
+    print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
+    if fault_name == "hang":
+        time.sleep(3600)
+    elif fault_name == "lock":
+        lock = threading.Lock()
+        lock.acquire()
+        threading.Thread(target=time.sleep, args=(3600,), name="holder", daemon=True).start()
+        with lock:
+            pass
+    else:
+        kept.append(endless(264 if fault_name == "kernel-all" else 1))
+
+
+def process_group():
+    global ddp, optimizer
+    dist.init_process_group("nccl", device_id=device)
+    ddp = DistributedDataParallel(net, device_ids=[device.index])
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
+
+
+def epoch(n):
+    """False: time is up, which all ranks learn in the same step."""
+    draw = random.Random(args.seed * 1000 + n)
+    note(f"epoch {n}")
+    loader = torch.utils.data.DataLoader(Samples(), batch_size=2, num_workers=2, worker_init_fn=slow_start)
+    for i, x in enumerate(loader):
+        if i >= args.epoch_steps:
+            break
+        if fault_name != "kernel-forward":
+            strike()
+        length = draw.choice((8, 16, 32)) if n % 3 == 1 else 32
+        train(x.to(device)[:, :length], sync=i % 4 == 3)
+        if n % 3 == 2:
+            all_to_all(draw)
+            pipeline(draw)
+        if i % 20 == rank:
+            collect()
+        more = torch.tensor([time.monotonic() - begin < args.seconds], device=device, dtype=torch.int32)
+        dist.all_reduce(more, op=dist.ReduceOp.MIN)
+        steps_log.write(f"{n * args.epoch_steps + i} {time.monotonic_ns()}\n")
+        if not more.item():
+            return False
+    return True
+
+
+kept, store_port = [], 0
+if rank == 0:
+    store = subprocess.Popen([sys.executable, "-c", STORE], stdout=subprocess.PIPE, text=True)
+    store_port = int(store.stdout.readline())
+net = network()
+net.register_forward_pre_hook(lambda *_: strike() if fault_name == "kernel-forward" and net.training else None)
+ddp = optimizer = None
+process_group()
+number = 0
+while epoch(number):
+    checkpoint(number)
+    if number % 2:
+        evaluate()
+    if number % 3 == 0:
+        recompile(number)
+    if number % 4 == 3:
+        note("communicators anew")
+        ddp = optimizer = None
+        dist.destroy_process_group()
+        process_group()
+    number += 1
+note("end")
+dist.destroy_process_group()
+if rank == 0:
+    store.kill()
