@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary PyTorch job with all its interruptions, run by torchrun: epochs whose data workers start anew (rank 1's slowly),
 gradient accumulation, uneven sequence lengths, recompiles, imbalanced all-to-all, a pipeline's transfers, evaluation on rank 0, a
-checkpoint that rank 0 saves and then waits for an object store's answer (the first one for long), garbage collection, and
+checkpoint that rank 0 saves and then waits for an object store's answer (the first one is uploaded for long), garbage collection, and
 communicators that are destroyed and made anew. Nothing of it is a fault. --fault puts one inside: hang (asleep in Python), lock (a
 Python lock that another thread holds), kernel-one, kernel-all (a kernel that never ends, on one SM or all), kernel-forward (inside
 the forward pass). With fewer GPUs than ranks, ranks share one: NCCL takes them for ranks of several hosts."""
@@ -9,6 +9,7 @@ import argparse
 import gc
 import os
 import random
+import select
 import socket
 import subprocess
 import sys
@@ -19,7 +20,13 @@ STORE = """
 import socket, sys, time
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True)
 while True:
-    c, _ = s.accept(); seconds = float(c.recv(64)); time.sleep(seconds); c.sendall(b"stored"); c.close()
+    c, _ = s.accept(); upload, answer = map(float, c.recv(64).split())
+    end = time.time() + upload
+    c.sendall(b"go")
+    while time.time() < end: c.recv(1 << 18); time.sleep(0.05)
+    c.sendall(b"full")
+    while c.recv(1 << 20) != b"": pass
+    time.sleep(answer); c.sendall(b"stored"); c.close()
 """
 
 parser = argparse.ArgumentParser()
@@ -70,18 +77,24 @@ def network():
     return torch.nn.Sequential(*(m for _ in range(8) for m in (torch.nn.Linear(512, 512), torch.nn.GELU()))).to(device)
 
 
-def store_wait(seconds):
-    """The bytes are out; the answer comes late."""
+def store_wait(upload_s, answer_s):
+    """Bytes for as long as the store takes them, slowly; then they are out, and the answer comes late."""
     with socket.create_connection(("127.0.0.1", store_port)) as s:
-        s.sendall(str(seconds).encode())
-        s.recv(64)
+        s.sendall(f"{upload_s} {answer_s}".encode())
+        s.recv(2)
+        s.setblocking(True)
+        while upload_s and not select.select([s], [], [], 0)[0]:
+            s.sendall(bytes(1 << 18))
+        s.shutdown(socket.SHUT_WR)
+        while s.recv(64):
+            pass
 
 
 def checkpoint(n):
     note("checkpoint")
     if rank == 0:
         torch.save(net.state_dict(), f"{args.prefix}.ckpt")
-        store_wait(args.first_store_s if n == 0 else args.store_s)
+        store_wait(args.first_store_s if n == 0 else 0, args.store_s)
     dist.barrier()
 
 

@@ -189,6 +189,33 @@ static void a_late_rank_is_late(void **state)
 	assert_int_equal(f->ranks[0], 1);
 }
 
+/* It enters at last, seen by a probe; what was read of its proxy and of its peers' is from before. Seen in a real job
+ * whose rank 0 had waited 40 s for an object store. */
+static void what_was_read_before_it_came_proves_nothing(void **state)
+{
+	struct event e = job_event(EV_OP, 1, 0);
+
+	(void)state;
+	ranks[1].n_entered = 20;
+	ranks[1].op_count = 0;
+	ranks[2].send[0] = ranks[2].send[1] = sending(32, 32, 32);
+	looks(8);
+	assert_int_equal(only()->class, HANG_MISSING_ENTER);
+	e.op.addr = WORLD;
+	e.op.op = OP_ALLREDUCE;
+	e.op.dtype = 7;
+	e.op.count = 1 << 20;
+	e.op.redop = 0;
+	e.op.root = e.op.peer = -1;
+	e.op.counters_valid = true;
+	e.op.counters_sum = 20;
+	give(e);
+	e = (struct event){ .kind = EV_TICK };
+	give(e);
+	assert_int_equal(detectors_tick(d, m, &list), 0);
+	assert_int_equal(list.n, 0);
+}
+
 /* The same of one that is at an operation still: its data come late, and of one of its peers nothing is known. */
 static void who_is_still_at_it_is_not_late(void **state)
 {
@@ -555,6 +582,7 @@ int main(void)
 		A_JOB(moving_is_not_stuck),
 		A_JOB(quiet_links_accuse_nobody),
 		A_JOB(a_late_rank_is_late),
+		A_JOB(what_was_read_before_it_came_proves_nothing),
 		A_JOB(who_is_still_at_it_is_not_late),
 		A_JOB(doubtful_roots_wait_for_proof),
 		A_JOB(an_unread_rank_leaves_it_open),

@@ -137,12 +137,18 @@ uint64_t stalled_transfer_seq(const struct stalled_transfer *t)
 	return seq == UINT64_MAX ? 0 : seq;
 }
 
+/* A call that a probe saw is a change as well: what was read of the proxy before it is of the operation before. */
+static uint64_t changed_ns(const struct member *mb)
+{
+	return mb->last_call_ns > mb->proxies.since_ns ? mb->last_call_ns : mb->proxies.since_ns;
+}
+
 uint64_t transfers_unchanged_since(const struct comm *c, bool proxies)
 {
 	uint64_t since = 0;
 
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		uint64_t one = mb->samples.since_ns, two = proxies ? mb->proxies.since_ns : 0;
+		uint64_t one = mb->samples.since_ns, two = proxies ? changed_ns(mb) : 0;
 
 		if (mb->gone)
 			continue;
