@@ -9,7 +9,7 @@
 
 #include "schemas/wire.h"
 
-#define PORT_NOT_TOLD 0xffffffffu /* in any 32-bit field below */
+#define PORT_NO_VALUE 0xffffffffu /* in any 32-bit field below */
 #define PORT_NOT_COUNTED (~0ull)  /* the provider has no such counter */
 #define PORT_USERS_MAX 32
 
@@ -43,7 +43,7 @@ enum port_flag {
 	PORT_SILENT = 8,  /* a read of its files does not come back; the rest is as it was. taken_ns: since then */
 };
 
-struct fact_port_look {
+struct fact_port_sample {
 	struct wire_hdr hdr; /* ts: when it was told */
 	__u32 index;
 	__u8 state;      /* 1 down, 2 init, 3 armed, 4 active, 5 active deferred; 0 unknown */
@@ -57,7 +57,7 @@ struct fact_port_look {
 	__u32 cost_us;    /* CPU time of this look, all ports together */
 	__u64 counters[]; /* n_counters of enum port_counter */
 };
-_Static_assert(sizeof(struct fact_port_look) == 56, "fact_port_look");
+_Static_assert(sizeof(struct fact_port_sample) == 56, "fact_port_sample");
 
 struct fact_port_users { /* ranks that have its device open */
 	struct wire_hdr hdr;

@@ -9,7 +9,7 @@
 
 /* A look at a communicator's proxy is one of these with `n`, and right behind it one for each of the n parts. */
 enum fact_proxy_flag {
-	PROXY_LOOK = 1 /* begins a look; has no part */,
+	PROXY_SAMPLE = 1 /* begins a look; has no part */,
 	PROXY_SEND = 2,
 	PROXY_MOVING = 4 /* it changed all the while: n is 0 */
 };
@@ -23,8 +23,8 @@ struct fact_proxy {          /* ts: behind the read */
 	__s32 nsteps, channel;
 	__s32 peer;                     /* rank in the communicator */
 	__u32 queued;                   /* operations behind it on the same connection */
-	__u32 n;                        /* PROXY_LOOK: parts that follow */
-	__u32 thread;                   /* PROXY_LOOK: tid of the progress thread, 0 not known */
+	__u32 n;                        /* PROXY_SAMPLE: parts that follow */
+	__u32 thread;                   /* PROXY_SAMPLE: tid of the progress thread, 0 not known */
 	__u8 flags;                     /* of enum fact_proxy_flag */
 	__u8 transport;                 /* TRANSPORT_P2P 0, SHM 1, NET 2, COLLNET 3 */
 	__u8 coll, algorithm, protocol; /* ncclFunc_t, NCCL_ALGO_*, NCCL_PROTO_*; 255 not known */

@@ -9,7 +9,7 @@
 
 #include "schemas/wire.h"
 
-#define TCP_NOT_TOLD (~0ull) /* in any counter: the kernel does not tell */
+#define TCP_NO_VALUE (~0ull) /* in any counter: the kernel does not tell */
 #define TCP_CONNECTIONS_MAX 1024
 
 enum tcp_counter {
@@ -43,7 +43,7 @@ enum tcp_flag {
 	TCP_NETDEV_UP = 4, /* its netdev is up and has carrier */
 };
 
-struct fact_tcp_look {
+struct fact_tcp_sample {
 	struct wire_hdr hdr; /* ts: when it was told */
 	__u32 index;
 	__u8 state; /* as in include/net/tcp_states.h: 1 established, 2 SYN sent, 8 the peer closed */
@@ -55,6 +55,6 @@ struct fact_tcp_look {
 	__u32 n_left_out; /* connections of the ranks that are not looked at: there are too many */
 	__u64 counters[]; /* n_counters of enum tcp_counter */
 };
-_Static_assert(sizeof(struct fact_tcp_look) == 48, "fact_tcp_look");
+_Static_assert(sizeof(struct fact_tcp_sample) == 48, "fact_tcp_sample");
 
 #endif

@@ -35,20 +35,20 @@ enum fact_kind {
 	FACT_GPU_PROCS = 21,   /* the processes that compute on it */
 	FACT_GPU_STATE = 22,   /* it, or the driver, answers or does not */
 	FACT_PORT = 27,
-	FACT_PORT_LOOK = 28,
+	FACT_PORT_SAMPLE = 28,
 	FACT_PORT_USERS = 29, /* a port of an RDMA device: which; how it stands; who has it open */
 	FACT_QP = 36,         /* a queue pair, as the kernel lists it */
 	FACT_GIDS = 37,       /* addresses of a port of this host */
 	FACT_TCP = 33,
-	FACT_TCP_LOOK = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
-	FACT_HOST = 26,     /* in merges of before FACT_NODE: whose pid the number of a process is */
-	FACT_NODE = 38,     /* what follows is of that host, until the next of these: a stream of several hosts */
-	FACT_STACK = 12,    /* the stack of a thread, as read from outside; or that it could not be read */
-	FACT_WAIT = 41,     /* what a thread waits for, as read from outside */
+	FACT_TCP_SAMPLE = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
+	FACT_HOST = 26,       /* in merges of before FACT_NODE: whose pid the number of a process is */
+	FACT_NODE = 38,       /* what follows is of that host, until the next of these: a stream of several hosts */
+	FACT_STACK = 12,      /* the stack of a thread, as read from outside; or that it could not be read */
+	FACT_WAIT = 41,       /* what a thread waits for, as read from outside */
 	FACT_PROXY = 13, /* how far a communicator's transfers over the network are, as read from the target's memory */
 	FACT_COMM_SCAN =
 		32, /* all of a process' memory was looked through for communicators, before the first sample of any */
-	FACT_RETOLD = 24,        /* the model's state where a recording begins in the middle of a session */
+	FACT_SNAPSHOT = 24,      /* the model's state where a recording begins in the middle of a session */
 	FACT_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
 
@@ -334,13 +334,13 @@ struct fact_gpu_state { /* told when it changes */
 };
 _Static_assert(sizeof(struct fact_gpu_state) == 40, "fact_gpu_state");
 
-struct fact_retold {
+struct fact_snapshot {
 	struct wire_hdr hdr; /* ts: as of when; tgid, tid: of what */
-	__u16 what;          /* enum retold_what (schemas/retold.h) */
+	__u16 what;          /* enum snapshot_what (schemas/snapshot.h) */
 	__u16 n_texts;
 	__u32 body_bytes; /* then that many, a multiple of 8; then the texts, each with its zero byte */
 };
-_Static_assert(sizeof(struct fact_retold) == 32, "fact_retold");
+_Static_assert(sizeof(struct fact_snapshot) == 32, "fact_snapshot");
 
 struct fact_stop {
 	struct wire_hdr hdr;

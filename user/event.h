@@ -70,8 +70,8 @@ enum event_kind {
 	EV_GPU_PROCS,   /* gpu_procs: who computes on it */
 	EV_GPU_STATE,   /* gpu_state: it answers, or not */
 	EV_PORT,
-	EV_PORT_LOOK,
-	EV_PORT_USERS, /* port.id, port.look, port.users: a port of an RDMA device */
+	EV_PORT_SAMPLE,
+	EV_PORT_USERS, /* port.id, port.sample, port.users: a port of an RDMA device */
 	EV_QP,
 	EV_QP_TOTALS,
 	EV_QP_ERROR,
@@ -79,15 +79,15 @@ enum event_kind {
 	EV_QP_BURST, /* qp.now, .totals, .error, .async, .burst: an RDMA queue pair */
 	EV_GIDS,     /* qp.own: addresses of a port of this host */
 	EV_TCP,
-	EV_TCP_LOOK,   /* tcp.id, tcp.look: a TCP connection of the process */
-	EV_KERNEL_LOG, /* kernel_log: a line worth showing, and no XID */
-	EV_XID,        /* kernel_log: the driver reported an error of a GPU or switch */
-	EV_PRESSURE,   /* pressure */
-	EV_NODE,       /* host: which host `node` is, where a stream holds several hosts' records */
-	EV_WAIT,       /* wait: what a thread waits for, as read from outside */
-	EV_STACK,      /* stack: of one thread, as read from outside; or of a process: that it could not be read */
-	EV_PROXY,      /* proxy: progress of a communicator's network transfers, read from outside */
-	EV_RETOLD, /* retold: the model's state where a stream begins in the middle of a session (schemas/retold.h) */
+	EV_TCP_SAMPLE,    /* tcp.id, tcp.sample: a TCP connection of the process */
+	EV_KERNEL_LOG,    /* kernel_log: a line worth showing, and no XID */
+	EV_XID,           /* kernel_log: the driver reported an error of a GPU or switch */
+	EV_PRESSURE,      /* pressure */
+	EV_NODE,          /* host: which host `node` is, where a stream holds several hosts' records */
+	EV_WAIT,          /* wait: what a thread waits for, as read from outside */
+	EV_STACK,         /* stack: of one thread, as read from outside; or of a process: that it could not be read */
+	EV_PROXY,         /* proxy: progress of a communicator's network transfers, read from outside */
+	EV_SNAPSHOT,      /* snapshot: the model's state, where a stream begins in mid-session (schemas/snapshot.h) */
 	EV_COMM_VANISHED, /* comm_seen: what was sampled is not in the process' memory any more */
 };
 
@@ -310,10 +310,10 @@ struct event {
 		struct stack_event stack;
 		struct waits_for wait;
 		struct {
-			uint64_t addr;        /* ncclComm* */
-			bool is_look, moving; /* is_look: a look begins, of n parts that follow; no part itself */
-			uint32_t n, thread;   /* thread: tid of the progress thread, 0 unknown */
-			struct proxy_part {   /* a connection's part of one operation */
+			uint64_t addr;         /* ncclComm* */
+			bool is_begin, moving; /* is_begin: a look begins, of n parts that follow; no part itself */
+			uint32_t n, thread;    /* thread: tid of the progress thread, 0 unknown */
+			struct proxy_part {    /* a connection's part of one operation */
 				uint64_t op_count, base, posted, received, flushed, transmitted, done; /* steps */
 				int nsteps, channel, peer; /* peer: rank in the communicator */
 				uint32_t queued;
@@ -322,11 +322,11 @@ struct event {
 			} part;
 		} proxy;
 		struct {
-			int what;         /* enum retold_what */
-			const void *body; /* struct retold_*, as long as the record or the call */
+			int what;         /* enum snapshot_what */
+			const void *body; /* struct snapshot_*, as long as the record or the call */
 			size_t bytes;
-			const char *text[7]; /* RETOLD_TEXTS; "" where there is none */
-		} retold;
+			const char *text[7]; /* SNAPSHOT_TEXTS; "" where there is none */
+		} snapshot;
 		struct {
 			uint64_t handle, stream;
 			int result;

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* Of a GPU. What the driver does not tell is GPU_NOT_TOLD (32 bits) or ~0 (64 bits); shares are in percent, negative
+/* Of a GPU. What the driver does not tell is GPU_NO_VALUE (32 bits) or ~0 (64 bits); shares are in percent, negative
  * unknown. */
-#define GPU_NOT_TOLD 0xffffffffu
+#define GPU_NO_VALUE 0xffffffffu
 #define GPU_INDEX_ALL 0xffffffffu
 #define GPU_PCI_NONE (~0ull)
 #define GPU_PIDS_MAX 32

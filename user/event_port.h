@@ -23,12 +23,12 @@ struct port_event {
 		} id;
 		struct {
 			uint64_t taken_ns;
-			uint8_t state, phys_state;                       /* as in fact_port_look */
+			uint8_t state, phys_state;                       /* as in fact_port_sample */
 			bool gone, silent, carrier_known, carrier;       /* silent: no answer since taken_ns */
-			uint32_t rate_mbps, lanes, netdev_mbps, cost_us; /* PORT_NOT_TOLD */
+			uint32_t rate_mbps, lanes, netdev_mbps, cost_us; /* PORT_NO_VALUE */
 			uint32_t n_counters;
 			const uint64_t *counters; /* of enum port_counter; as long as the record */
-		} look;
+		} sample;
 		struct {
 			bool known;
 			uint32_t n;

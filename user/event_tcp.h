@@ -24,7 +24,7 @@ struct tcp_event {      /* the event's tgid: who has it open; of an identity onl
 			bool gone, netdev_known, netdev_up;
 			uint32_t cost_us, n_left_out, n_counters;
 			const uint64_t *counters; /* of enum tcp_counter; as long as the record */
-		} look;
+		} sample;
 	};
 };
 

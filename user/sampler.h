@@ -45,7 +45,7 @@ struct sampler {
 	int (*open)(const struct sampler_ctx *ctx, void **ret_state);
 	/* After the processes were looked for. 0, or -errno: told once, and it is asked again after the next period.
 	 * The target set's pointers are good until it returns. */
-	int (*look)(void *state, uint64_t now_ns);
+	int (*sample)(void *state, uint64_t now_ns);
 	/* NULL, as open() may leave the state, is fine. */
 	void (*close)(void *state);
 };
@@ -55,7 +55,7 @@ struct samplers;
 /* Opens those of this tier. 0 or -ENOMEM. */
 int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret);
 /* Looks with those that are due. 0, or what emit() returned. */
-int samplers_look(struct samplers *s, uint64_t now_ns);
+int samplers_run(struct samplers *s, uint64_t now_ns);
 void samplers_free(struct samplers *s);
 
 #endif

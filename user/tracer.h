@@ -61,7 +61,7 @@ struct tracer {
 	/* Scan what no probe tells (several times a second); emits records. NULL nothing. */
 	int (*tick)(struct tracer_handle *h, uint64_t now_ns);
 	/* Between two ticks, each time the rings were emptied (20 ms): for what cannot wait. NULL nothing. */
-	int (*look)(struct tracer_handle *h, uint64_t now_ns);
+	int (*sample)(struct tracer_handle *h, uint64_t now_ns);
 };
 
 /* Map of this tracer's object by name. 0, -ENOENT no such map, or -errno of the kernel. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fuzz_records.c - records of every tracer and kind with anything in them, past the checksums that keep the fuzzer out
- * of a recording: decoders, model, retelling, detectors, sinks' texts. Time goes on; processes and threads are few, so
+ * of a recording: decoders, model, snapshot, detectors, sinks' texts. Time goes on; processes and threads are few, so
  * that records meet each other.
  */
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "pipeline/incident.h"
 #include "model/model.h"
 #include "model/snapshot/snapshot.h"
-#include "pipeline/retold_fact.h"
+#include "pipeline/snapshot_record.h"
 #include "schemas/facts.h"
 
 #define RECORDS_MAX 1000
@@ -24,7 +24,7 @@ struct copy {
 };
 
 /* What the model tells of itself another one takes. */
-static int retold(void *to, const struct event *e)
+static int snapshot(void *to, const struct event *e)
 {
 	static union {
 		struct wire_hdr h;
@@ -33,18 +33,18 @@ static int retold(void *to, const struct event *e)
 	struct copy *c = to;
 	struct event out[DECODE_EVENTS_MAX];
 
-	if (retold_encode(e, &rec.h) <= 0 || decode_record(&rec.h, c->strings, out) != 1)
+	if (snapshot_encode(e, &rec.h) <= 0 || decode_record(&rec.h, c->strings, out) != 1)
 		abort();
 	model_apply(c->m, &out[0]);
 	return 0;
 }
 
-static void retell_all(struct model *m)
+static void emit_all(struct model *m)
 {
 	struct copy c = { model_new(), intern_new() };
 	const struct op *op;
 
-	if (model_retell(m, retold, &c))
+	if (model_snapshot(m, snapshot, &c))
 		abort();
 	while ((op = model_next_ended(c.m)))
 		;
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				incidents_update(incidents, &found, m);
 		}
 	}
-	retell_all(m);
+	emit_all(m);
 	finding_list_free(&found);
 	incidents_free(incidents);
 	detectors_free(d);

@@ -156,8 +156,8 @@ static int open_tell(struct tracer_handle *h, uint32_t tid, const struct cuda_in
 
 /* One whose probes were taken away in the middle may be over long since, and would still be there when they are back.
  */
-static int flight_look(struct tracer_handle *h, const struct cuda_scan *s, uint32_t tid, const struct cuda_in_flight *f,
-		       uint64_t now_ns)
+static int flight_sample(struct tracer_handle *h, const struct cuda_scan *s, uint32_t tid,
+			 const struct cuda_in_flight *f, uint64_t now_ns)
 {
 	if (is_wait(f->what) || !open_due(f, s->last_ns, now_ns))
 		return 0;
@@ -180,7 +180,7 @@ static int flights_scan(struct tracer_handle *h, struct cuda_scan *s, uint64_t n
 		prev = tid;
 		err = tracer_map_next(h, "cuda_in_flight", &prev, &tid);
 		if (found)
-			told = flight_look(h, s, prev, &f, now_ns);
+			told = flight_sample(h, s, prev, &f, now_ns);
 	}
 	return told;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cuda_records.c - what the probes on the CUDA driver write. One call can be several: an instantiation that failed is a
- * graph's birth that was not, a call with its time, and an error.
+ * graph's creation that was not, a call with its time, and an error.
  */
 #include <stdio.h>
 #include <string.h>

@@ -153,7 +153,7 @@ static int lines_take(struct klog *k, uint64_t now_ns)
 	return err;
 }
 
-static int klog_look(void *state, uint64_t now_ns)
+static int klog_sample(void *state, uint64_t now_ns)
 {
 	struct klog *k = state;
 	int err = 0;
@@ -212,7 +212,7 @@ static const struct sampler klog_sampler = {
 	.period_ns = 500000000ull,
 	.remedy = "run as root, or with CAP_SYSLOG",
 	.open = klog_open,
-	.look = klog_look,
+	.sample = klog_sample,
 	.close = klog_close,
 };
 

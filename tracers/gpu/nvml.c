@@ -61,8 +61,8 @@ struct nvml_sampler {
 	uint64_t asked_ns, answers, restart_ns, backoff_ns;
 	uint64_t devices_ns, activity_ns, health_ns, procs_ns; /* when each was asked for last */
 	uint64_t excited_ns, excited_until_ns, rest_until_ns;
-	uint64_t activity_cpu_ns; /* what an answer costs, running mean */
-	uint64_t n_looks, cpu_ns; /* of all activity answers */
+	uint64_t activity_cpu_ns;   /* what an answer costs, running mean */
+	uint64_t n_samples, cpu_ns; /* of all activity answers */
 	int n_gpus;
 	bool matched, guessing; /* NVML named a rank; it names nobody, so the sampler does */
 	struct watched watched[NVML_DEVICES_MAX];
@@ -281,7 +281,7 @@ static int answer_end(struct nvml_sampler *s, const struct nvml_end *end, uint64
 	}
 	s->n_gpus = end->n_gpus;
 	if (s->asked.what == NVML_ASK_ACTIVITY) {
-		s->n_looks++;
+		s->n_samples++;
 		s->cpu_ns += end->cpu_ns;
 		s->activity_cpu_ns = s->activity_cpu_ns ? (7 * s->activity_cpu_ns + end->cpu_ns) / 8 : end->cpu_ns;
 	}
@@ -402,7 +402,7 @@ static int deadline_check(struct nvml_sampler *s, uint64_t now_ns)
 	return driver_tell(s, GPU_SILENT, since, now_ns);
 }
 
-static int nvml_look(void *state, uint64_t now_ns)
+static int nvml_sample(void *state, uint64_t now_ns)
 {
 	struct nvml_sampler *s = state;
 	int err = 0;
@@ -432,9 +432,9 @@ static void nvml_close(void *state)
 
 	if (!s)
 		return;
-	if (s->n_looks && s->n_gpus)
+	if (s->n_samples && s->n_gpus)
 		log_info("nvml: %" PRIu64 " looks at the activity of %d GPUs, %.2f ms of CPU a look and GPU",
-			 s->n_looks, s->n_gpus, s->cpu_ns / 1e6 / s->n_looks / s->n_gpus);
+			 s->n_samples, s->n_gpus, s->cpu_ns / 1e6 / s->n_samples / s->n_gpus);
 	child_end(s, 0);
 	child_gone(s);
 	free(s);
@@ -445,7 +445,7 @@ static const struct sampler nvml_sampler = {
 	.period_ns = 100000000ull, /* of taking answers; a question is due less often */
 	.remedy = "is libnvidia-ml.so.1 readable?",
 	.open = nvml_open,
-	.look = nvml_look,
+	.sample = nvml_sample,
 	.close = nvml_close,
 };
 

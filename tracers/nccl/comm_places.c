@@ -267,7 +267,7 @@ void comm_copies_drop(struct comm_places *c, const struct comm_places *parent)
 	invalid_drop(c);
 }
 
-int comm_states_look(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret)
+int comm_states_sample(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret)
 {
 	int err = states_read(c, r, tgid, ret);
 

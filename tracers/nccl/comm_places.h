@@ -47,7 +47,7 @@ void comm_copies_drop(struct comm_places *c, const struct comm_places *parent);
 /* All of the process, into n_places rows of `ret`. What is another generation is not valid; nothing is, with an error
  * of reader_memory(). Gone is at once what is no communicator of that generation any more, and what could not be read
  * several times in a row: a page may be absent for a moment. */
-int comm_states_look(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret);
+int comm_states_sample(struct comm_places *c, struct reader *r, uint32_t tgid, struct nccl_state *ret);
 /* Gives one that is gone, once each; false: no more, and the rows of those are dropped. */
 bool comm_gone_next(struct comm_places *c, struct comm_gone *ret);
 /* A record each: one communicator, as of now_ns; one that is gone. */

@@ -52,13 +52,13 @@ static int part_tell(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct
 	return emit(to, &f.hdr);
 }
 
-static int look_tell(uint32_t tgid, uint64_t comm, const struct nccl_proxy_look *look, proxy_emit *emit, void *to)
+static int sample_emit(uint32_t tgid, uint64_t comm, const struct nccl_proxy_sample *look, proxy_emit *emit, void *to)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	struct fact_proxy f = fact_new(tgid, comm, now_ns);
 	int err;
 
-	f.flags = PROXY_LOOK | (look->moving ? PROXY_MOVING : 0);
+	f.flags = PROXY_SAMPLE | (look->moving ? PROXY_MOVING : 0);
 	f.n = look->n;
 	f.thread = look->thread;
 	err = emit(to, &f.hdr);
@@ -76,7 +76,7 @@ static bool is_shared(const uint64_t *states, size_t n, uint64_t state)
 	return uses > 1;
 }
 
-static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_look *look)
+static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_sample *look)
 {
 	seen->any |= look->threaded || look->n;
 	for (uint32_t i = 0; i < look->n; i++)
@@ -84,10 +84,10 @@ static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_look *lo
 }
 
 /* Two passes: whether a proxy is shared is known when all were seen. */
-int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, proxy_emit *emit, void *to,
-		      struct proxies_seen *ret)
+int comm_proxies_sample(struct comm_places *c, struct reader *r, uint32_t tgid, proxy_emit *emit, void *to,
+			struct proxies_seen *ret)
 {
-	struct nccl_proxy_look *looks = calloc(c->n_places + 1, sizeof(*looks));
+	struct nccl_proxy_sample *looks = calloc(c->n_places + 1, sizeof(*looks));
 	uint64_t *states = calloc(c->n_places + 1, sizeof(*states));
 	int err = looks && states ? 0 : -ENOMEM;
 
@@ -106,7 +106,7 @@ int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid, pr
 	}
 	for (size_t i = 0; !err && i < c->n_places; i++)
 		if (states[i] && !is_shared(states, c->n_places, states[i]))
-			err = look_tell(tgid, c->places[i].addr, &looks[i], emit, to);
+			err = sample_emit(tgid, c->places[i].addr, &looks[i], emit, to);
 	free(looks);
 	free(states);
 	return err;

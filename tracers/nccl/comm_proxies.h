@@ -17,7 +17,7 @@ struct proxies_seen {
 	bool any;  /* one has a progress thread: its communicator reaches over a network */
 	bool busy; /* something is on its way: handed to the network, and not through */
 };
-int comm_proxies_look(struct comm_places *c, struct reader *r, uint32_t tgid,
-		      int (*emit)(void *to, const struct wire_hdr *rec), void *to, struct proxies_seen *ret);
+int comm_proxies_sample(struct comm_places *c, struct reader *r, uint32_t tgid,
+			int (*emit)(void *to, const struct wire_hdr *rec), void *to, struct proxies_seen *ret);
 
 #endif

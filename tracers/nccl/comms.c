@@ -22,7 +22,7 @@
 #include "inspect/reader/proc_files.h"
 #include "uthash.h"
 
-#define LOOK_EVERY_NS 50000000ull
+#define SAMPLE_EVERY_NS 50000000ull
 #define READ_EVERY_NS 1000000000ull
 #define PROCS_EVERY_NS 500000000ull
 #define STILL_NS 500000000ull /* past it: read often ... */
@@ -48,9 +48,9 @@
 #define SCAN_AGAIN_QUIET 4000 /* 0.025 % of a core */
 #define SCAN_AGAIN_QUIET_NS 10000000000ull
 #define THREADS_EVERY_NS 2000000000ull
-#define GONE_LOOKS 3 /* as another generation, or none: it was destroyed */
+#define GONE_SAMPLES 3 /* as another generation, or none: it was destroyed */
 
-struct looked { /* one process */
+struct scanned { /* one process */
 	uint32_t tgid;
 	uint64_t start_ns, revision;
 	bool in_list;
@@ -73,7 +73,7 @@ struct looked { /* one process */
 struct comms {
 	const struct sampler_ctx *ctx;
 	struct layout_cache layouts;
-	struct looked *procs;
+	struct scanned *procs;
 	uint64_t revision, procs_ns; /* of the set, and when it was gone through */
 	uint64_t quick_ns;           /* those with a proxy are read often since; 0 never */
 	bool quick_over;
@@ -99,7 +99,7 @@ static int comms_open(const struct sampler_ctx *ctx, void **ret)
 	return c->now ? 0 : -ENOMEM;
 }
 
-static void looked_free(struct comms *c, struct looked *p)
+static void scanned_free(struct comms *c, struct scanned *p)
 {
 	if (c->scanning == p->tgid)
 		c->scanning = 0;
@@ -111,7 +111,7 @@ static void looked_free(struct comms *c, struct looked *p)
 static void comms_close(void *state)
 {
 	struct comms *c = state;
-	struct looked *p, *next;
+	struct scanned *p, *next;
 
 	if (!c)
 		return;
@@ -119,7 +119,7 @@ static void comms_close(void *state)
 		log_info("comms: %" PRIu64 " scans of a process for communicators: %.1f GB of memory in %.2f s",
 			 c->n_scans, c->n_pages * (double)sysconf(_SC_PAGESIZE) / 1e9, c->scans_took_ns / 1e9);
 	HASH_ITER (hh, c->procs, p, next)
-		looked_free(c, p);
+		scanned_free(c, p);
 	layout_cache_free(&c->layouts);
 	free(c->now);
 	free(c);
@@ -139,20 +139,20 @@ static bool is_wanted(const struct comms *c, const struct target_proc *p)
 	return false;
 }
 
-static struct looked *looked_find(const struct comms *c, uint32_t tgid)
+static struct scanned *scanned_find(const struct comms *c, uint32_t tgid)
 {
-	struct looked *p;
+	struct scanned *p;
 
 	HASH_FIND(hh, c->procs, &tgid, sizeof(tgid), p);
 	return p;
 }
 
-static struct looked *looked_get(struct comms *c, const struct target_proc *t)
+static struct scanned *scanned_get(struct comms *c, const struct target_proc *t)
 {
-	struct looked *p = looked_find(c, t->tgid);
+	struct scanned *p = scanned_find(c, t->tgid);
 
 	if (p && p->start_ns != t->start_time_ns) {
-		looked_free(c, p);
+		scanned_free(c, p);
 		p = NULL;
 	}
 	if (p)
@@ -179,14 +179,14 @@ static unsigned int threads_count(uint32_t tgid)
 
 static int procs_refresh(struct comms *c)
 {
-	struct looked *p, *next;
+	struct scanned *p, *next;
 	size_t n;
 	const struct target_proc *const *list = target_set_list(c->ctx->targets, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (!is_wanted(c, list[i]))
 			continue;
-		p = looked_get(c, list[i]);
+		p = scanned_get(c, list[i]);
 		if (!p)
 			return -ENOMEM;
 		p->in_list = true;
@@ -198,7 +198,7 @@ static int procs_refresh(struct comms *c)
 	}
 	HASH_ITER (hh, c->procs, p, next) {
 		if (!p->in_list)
-			looked_free(c, p);
+			scanned_free(c, p);
 		else
 			p->in_list = false;
 	}
@@ -218,17 +218,17 @@ static bool procs_due(struct comms *c, uint64_t now_ns)
 
 /* --- finding --- */
 
-static void parent_copies_drop(struct comms *c, struct looked *p)
+static void parent_copies_drop(struct comms *c, struct scanned *p)
 {
 	const struct target_proc *t = target_set_find(c->ctx->targets, p->tgid);
-	const struct looked *parent = t ? looked_find(c, t->parent_tgid) : NULL;
+	const struct scanned *parent = t ? scanned_find(c, t->parent_tgid) : NULL;
 
 	comm_copies_drop(&p->comms, parent ? &parent->comms : NULL);
 }
 
 /* A scan in vain makes the next one wait longer, also of a process that has no communicator: a launcher that maps NCCL
  * never has any. */
-static void again_set(struct looked *p)
+static void again_set(struct scanned *p)
 {
 	uint64_t found = p->comms.n_places;
 
@@ -242,19 +242,19 @@ static void again_set(struct looked *p)
 }
 
 /* Whoever is sampled no more would look as if it stood still. */
-static int gone_tell(struct comms *c, struct looked *p, uint64_t now_ns)
+static int gone_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	struct comm_gone gone;
 	int err = 0;
 
 	while (comm_gone_next(&p->comms, &gone) && !err) {
-		p->n_gone = GONE_LOOKS;
+		p->n_gone = GONE_SAMPLES;
 		err = comm_gone_emit(p->tgid, &gone, now_ns, c->ctx->emit, c->ctx->emit_to);
 	}
 	return err;
 }
 
-static int scan_end(struct comms *c, struct looked *p, int err)
+static int scan_end(struct comms *c, struct scanned *p, int err)
 {
 	bool quiet;
 
@@ -282,7 +282,7 @@ static int scan_end(struct comms *c, struct looked *p, int err)
 	return err == -ENOMEM || err == -EPIPE ? err : 0;
 }
 
-static void scan_begin(struct comms *c, struct looked *p)
+static void scan_begin(struct comms *c, struct scanned *p)
 {
 	c->scanning = p->tgid;
 	c->at = (struct nccl_scan_at){ 0 };
@@ -291,18 +291,18 @@ static void scan_begin(struct comms *c, struct looked *p)
 }
 
 /* Never scanned ones first. */
-static struct looked *scan_choose(struct comms *c, uint64_t now_ns)
+static struct scanned *scan_choose(struct comms *c, uint64_t now_ns)
 {
-	struct looked *best = NULL;
+	struct scanned *best = NULL;
 
-	for (struct looked *p = c->procs; p; p = p->hh.next)
+	for (struct scanned *p = c->procs; p; p = p->hh.next)
 		if (p->comms.n_layouts && p->scan_due_ns <= now_ns && (!best || (best->scanned && !p->scanned)))
 			best = p;
 	return best;
 }
 
 /* One piece. 1: go on with it; 0: nothing more to do now; -errno. */
-static int scan_piece(struct comms *c, struct looked *p)
+static int scan_piece(struct comms *c, struct scanned *p)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
 	int more = nccl_scan_step(c->ctx->reader, p->tgid, p->comms.layouts, p->comms.n_layouts, c->pages, &c->at,
@@ -324,7 +324,7 @@ static int scans_go_on(struct comms *c, uint64_t now_ns)
 	int more = 1;
 
 	while (more > 0 && clock_monotonic_ns() < until_ns) {
-		struct looked *p = c->scanning ? looked_find(c, c->scanning) : scan_choose(c, now_ns);
+		struct scanned *p = c->scanning ? scanned_find(c, c->scanning) : scan_choose(c, now_ns);
 
 		if (!p)
 			return 0;
@@ -347,7 +347,7 @@ static uint16_t text_put(char *text, size_t room, size_t *at, const char *from)
 }
 
 /* Where the main thread sits tells who waits for whom when counters alone do not (Send and Recv are in none). */
-static int place_tell(struct comms *c, struct looked *p, uint64_t now_ns)
+static int place_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	union {
 		struct fact_task_at f;
@@ -376,7 +376,7 @@ static bool uneven(const struct comms *c)
 {
 	unsigned int most = 0, least = 32, n;
 
-	for (const struct looked *p = c->procs; p; p = p->hh.next) {
+	for (const struct scanned *p = c->procs; p; p = p->hh.next) {
 		if (!p->has_proxy)
 			continue;
 		n = __builtin_popcount(p->busy & QUICK_PROBED);
@@ -386,12 +386,12 @@ static bool uneven(const struct comms *c)
 	return most >= QUICK_UNEVEN && least * QUICK_UNEVEN <= most;
 }
 
-static bool is_quick(const struct comms *c, const struct looked *p, uint64_t now_ns)
+static bool is_quick(const struct comms *c, const struct scanned *p, uint64_t now_ns)
 {
 	return p->has_proxy && c->quick_ns && !c->quick_over && now_ns - c->quick_ns < QUICK_NS;
 }
 
-static bool read_due(const struct comms *c, const struct looked *p, uint64_t now_ns)
+static bool read_due(const struct comms *c, const struct scanned *p, uint64_t now_ns)
 {
 	uint64_t still_ns = p->read_ns - p->moved_ns, every_ns = READ_EVERY_NS; /* as of the last read */
 
@@ -399,11 +399,11 @@ static bool read_due(const struct comms *c, const struct looked *p, uint64_t now
 		every_ns = STILL_READ_EVERY_NS;
 	if (is_quick(c, p, now_ns))
 		every_ns = QUICK_READ_EVERY_NS;
-	return p->comms.n_places && now_ns - p->read_ns + LOOK_EVERY_NS / 2 >= every_ns;
+	return p->comms.n_places && now_ns - p->read_ns + SAMPLE_EVERY_NS / 2 >= every_ns;
 }
 
 /* Its counters; a creation changes a sum, too. */
-static void movement_note(struct looked *p, const struct nccl_state *now, uint64_t now_ns)
+static void movement_note(struct scanned *p, const struct nccl_state *now, uint64_t now_ns)
 {
 	uint64_t sum = p->comms.n_places;
 	bool gone = false;
@@ -419,7 +419,7 @@ static void movement_note(struct looked *p, const struct nccl_state *now, uint64
 	p->n_gone = gone ? p->n_gone + 1 : 0;
 }
 
-static void news_note(struct looked *p, uint64_t now_ns)
+static void news_note(struct scanned *p, uint64_t now_ns)
 {
 	unsigned int n = p->n_threads, again = p->again;
 	uint64_t due_ns;
@@ -431,17 +431,17 @@ static void news_note(struct looked *p, uint64_t now_ns)
 		p->threads_ns = now_ns;
 		n = threads_count(p->tgid);
 	}
-	if (!p->news && ((p->n_threads && n > p->n_threads) || p->n_gone >= GONE_LOOKS)) {
+	if (!p->news && ((p->n_threads && n > p->n_threads) || p->n_gone >= GONE_SAMPLES)) {
 		p->news = true;
 		p->scan_due_ns = due_ns < p->scan_due_ns ? due_ns : p->scan_due_ns;
 	}
 	p->n_threads = n;
 }
 
-static int proxies_tell(struct comms *c, struct looked *p, uint64_t now_ns)
+static int proxies_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	struct proxies_seen seen;
-	int err = comm_proxies_look(&p->comms, c->ctx->reader, p->tgid, c->ctx->emit, c->ctx->emit_to, &seen);
+	int err = comm_proxies_sample(&p->comms, c->ctx->reader, p->tgid, c->ctx->emit, c->ctx->emit_to, &seen);
 
 	p->has_proxy |= seen.any;
 	p->busy = p->busy << 1 | seen.busy;
@@ -454,7 +454,7 @@ static int proxies_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 }
 
 /* How far transfers are; and where nothing was entered for a while, where the host sits. */
-static int progress_tell(struct comms *c, struct looked *p, uint64_t now_ns)
+static int progress_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	bool still = now_ns - p->moved_ns >= STILL_NS;
 	int err = still ? place_tell(c, p, now_ns) : 0;
@@ -469,9 +469,9 @@ static int progress_tell(struct comms *c, struct looked *p, uint64_t now_ns)
 	return proxies_tell(c, p, now_ns);
 }
 
-static int read_one(struct comms *c, struct looked *p)
+static int read_one(struct comms *c, struct scanned *p)
 {
-	int err = comm_states_look(&p->comms, c->ctx->reader, p->tgid, c->now);
+	int err = comm_states_sample(&p->comms, c->ctx->reader, p->tgid, c->now);
 	uint64_t now_ns = clock_monotonic_ns(); /* behind the read */
 
 	p->read_ns = now_ns;
@@ -489,14 +489,14 @@ static int read_one(struct comms *c, struct looked *p)
 	return err ? err : progress_tell(c, p, now_ns);
 }
 
-static int comms_look(void *state, uint64_t now_ns)
+static int comms_sample(void *state, uint64_t now_ns)
 {
 	struct comms *c = state;
 	int err = procs_due(c, now_ns) ? procs_refresh(c) : 0;
 
 	if (c->quick_ns && now_ns - c->quick_ns >= QUICK_PROBE_NS && !uneven(c))
 		c->quick_over = true;
-	for (struct looked *p = c->procs; !err && p; p = p->hh.next) {
+	for (struct scanned *p = c->procs; !err && p; p = p->hh.next) {
 		if (!read_due(c, p, now_ns) && p->comms.n_places)
 			continue;
 		news_note(p, now_ns);
@@ -507,10 +507,10 @@ static int comms_look(void *state, uint64_t now_ns)
 
 static const struct sampler comms_sampler = {
 	.tiers = SAMPLER_ALWAYS,
-	.period_ns = LOOK_EVERY_NS,
+	.period_ns = SAMPLE_EVERY_NS,
 	.remedy = "run as root, or with CAP_SYS_PTRACE",
 	.open = comms_open,
-	.look = comms_look,
+	.sample = comms_sample,
 	.close = comms_close,
 };
 

@@ -36,7 +36,7 @@ static int decode_proxy(const struct wire_hdr *rec, struct intern *strings, stru
 	(void)strings;
 	e->kind = EV_PROXY;
 	e->proxy.addr = f->comm;
-	e->proxy.is_look = f->flags & PROXY_LOOK;
+	e->proxy.is_begin = f->flags & PROXY_SAMPLE;
 	e->proxy.moving = f->flags & PROXY_MOVING;
 	e->proxy.n = f->n;
 	e->proxy.thread = f->thread;
@@ -59,7 +59,7 @@ static int decode_proxy(const struct wire_hdr *rec, struct intern *strings, stru
 		.protocol = f->protocol,
 		.state = f->state,
 	};
-	return e->proxy.is_look || (f->nsteps >= 0 && f->channel >= 0 && f->peer >= 0) ? 1 : -EINVAL;
+	return e->proxy.is_begin || (f->nsteps >= 0 && f->channel >= 0 && f->peer >= 0) ? 1 : -EINVAL;
 }
 
 static int decode_vanished(const struct wire_hdr *rec, struct intern *strings, struct event *e)

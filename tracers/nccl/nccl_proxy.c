@@ -36,7 +36,7 @@ struct proxy_arg {
 struct walk {
 	const struct proxy_arg *arg;
 	struct stack_memory *mem;
-	struct nccl_proxy_look *out;
+	struct nccl_proxy_sample *out;
 	uint64_t args[ARGS_MAX]; /* followed, in order */
 	uint64_t op_counts[ARGS_MAX];
 	size_t n;
@@ -170,7 +170,7 @@ static bool list_same(struct walk *w, bool to_end)
 	return i == w->n && (!at || !to_end);
 }
 
-static int look_once(struct walk *w)
+static int walk_once(struct walk *w)
 {
 	int err;
 
@@ -254,17 +254,17 @@ static uint32_t thread_find(struct walk *w)
 	return found;
 }
 
-static int proxy_look(struct reader_job *job)
+static int proxy_sample(struct reader_job *job)
 {
 	struct walk w = { .arg = job->arg, .out = (void *)job->out };
 	int err = stack_memory_open(w.arg->pid, &w.mem);
 
-	memset(w.out, 0, offsetof(struct nccl_proxy_look, subs));
+	memset(w.out, 0, offsetof(struct nccl_proxy_sample, subs));
 	if (err)
 		return err;
 	err = -EAGAIN;
 	for (int i = 0; i < TRIES && (err == -EAGAIN || err == -EBADMSG); i++) /* a counter may have moved in between */
-		err = look_once(&w);
+		err = walk_once(&w);
 	if (err && err != -EAGAIN)
 		w.out->n = 0;
 	w.out->thread = w.arg->thread;
@@ -276,14 +276,14 @@ static int proxy_look(struct reader_job *job)
 		w.out->n = err = 0;
 	}
 	stack_memory_free(w.mem);
-	job->out_len = offsetof(struct nccl_proxy_look, subs) + w.out->n * sizeof(w.out->subs[0]);
+	job->out_len = offsetof(struct nccl_proxy_sample, subs) + w.out->n * sizeof(w.out->subs[0]);
 	return err == -EFAULT || err == -EBADMSG || err == -ELOOP ? -ENOENT : err;
 }
 
 /* --- in the collector --- */
 
 int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout *l, uint64_t comm, uint32_t hash_at,
-		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_look *ret)
+		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_sample *ret)
 {
 	struct proxy_arg arg = {
 		.l = *l, .comm = comm, .hash = hash, .pid = pid, .hash_at = hash_at, .thread = thread
@@ -291,12 +291,12 @@ int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout 
 	size_t len = 0;
 	int err;
 
-	memset(ret, 0, offsetof(struct nccl_proxy_look, subs));
+	memset(ret, 0, offsetof(struct nccl_proxy_sample, subs));
 	if (!l->known)
 		return -ENOENT;
-	err = reader_run(r, pid, proxy_look, &arg, sizeof(arg), -1, deadline_ms, ret, sizeof(*ret), &len, NULL);
+	err = reader_run(r, pid, proxy_sample, &arg, sizeof(arg), -1, deadline_ms, ret, sizeof(*ret), &len, NULL);
 	if (!err && (ret->n > NCCL_PROXY_SUBS_MAX ||
-		     len != offsetof(struct nccl_proxy_look, subs) + ret->n * sizeof(ret->subs[0])))
+		     len != offsetof(struct nccl_proxy_sample, subs) + ret->n * sizeof(ret->subs[0])))
 		err = -EPROTO;
 	return err;
 }

@@ -37,7 +37,7 @@ struct nccl_proxy_sub { /* one connection's part of one operation */
 	uint8_t reserved[2];
 };
 
-struct nccl_proxy_look {
+struct nccl_proxy_sample {
 	uint64_t proxy_state; /* address: communicators of a process that share it share its operations */
 	uint32_t n;
 	uint32_t thread;   /* tid of the progress thread; 0 not known */
@@ -56,6 +56,6 @@ void nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout 
  * another communicator; or an error of reader_run().
  */
 int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout *l, uint64_t comm, uint32_t hash_at,
-		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_look *ret);
+		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_sample *ret);
 
 #endif

@@ -78,7 +78,7 @@ static void magic_found(struct scan *s, uint64_t addr)
 		s->out->places[s->out->n++] = at;
 }
 
-static void words_look(void *of, uint64_t addr, const uint64_t *words, size_t n)
+static void words_scan(void *of, uint64_t addr, const uint64_t *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (words[i] == NCCL_MAGIC)
@@ -91,7 +91,7 @@ static int scan_slice(struct reader_job *job)
 	struct memory_walk w = { .pid = s.arg->pid,
 				 .from = s.arg->from,
 				 .pages_max = s.arg->pages_max,
-				 .words = words_look,
+				 .words = words_scan,
 				 .part = s.arg->part,
 				 .of = &s };
 	struct maps maps = { 0 };

@@ -284,12 +284,12 @@ static uint8_t state_at(int fd)
 }
 
 /* "2.5 Gb/sec (1X SDR)" */
-static void rate_read(int fd, struct tree_look *l)
+static void rate_read(int fd, struct tree_sample *l)
 {
 	char text[64], *end;
 	double gbps;
 
-	l->rate_mbps = l->lanes = PORT_NOT_TOLD;
+	l->rate_mbps = l->lanes = PORT_NO_VALUE;
 	if (!line_at(fd, text, sizeof(text)))
 		return;
 	gbps = strtod(text, &end);
@@ -301,7 +301,7 @@ static void rate_read(int fd, struct tree_look *l)
 		l->lanes = strtoul(end + 1, NULL, 10);
 }
 
-static void counter_read(const struct port_files *f, struct tree_look *l, int c)
+static void counter_read(const struct port_files *f, struct tree_sample *l, int c)
 {
 	uint64_t n = number_at(f->counters[c], PORT_NOT_COUNTED);
 
@@ -311,7 +311,7 @@ static void counter_read(const struct port_files *f, struct tree_look *l, int c)
 static void port_read(struct tree_port *p, bool all)
 {
 	const struct port_files *f = p->files;
-	struct tree_look *l = &p->look;
+	struct tree_sample *l = &p->sample;
 	uint64_t carrier;
 
 	l->state = state_at(f->state);
@@ -323,20 +323,20 @@ static void port_read(struct tree_port *p, bool all)
 	if (!all)
 		return;
 	rate_read(f->rate, l);
-	l->netdev_mbps = number_at(f->speed, PORT_NOT_TOLD);
+	l->netdev_mbps = number_at(f->speed, PORT_NO_VALUE);
 	for (int c = 0; c < PORT_COUNTERS; c++)
 		if (c != PORT_SENT_BYTES && c != PORT_RECEIVED_BYTES)
 			counter_read(f, l, c);
 }
 
-void port_tree_look(struct port_tree *t, bool all)
+void port_tree_sample(struct port_tree *t, bool all)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		atomic_store(&t->at, i + 1);
 		if (t->ports[i].files)
 			port_read(&t->ports[i], all);
 		else
-			t->ports[i].look.flags = PORT_GONE;
+			t->ports[i].sample.flags = PORT_GONE;
 	}
 	atomic_store(&t->at, 0);
 }

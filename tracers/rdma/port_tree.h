@@ -21,8 +21,8 @@ struct tree_id { /* what seldom changes; zeroed behind the texts, so that two ca
 	int32_t numa_node; /* -1 unknown */
 };
 
-struct tree_look {
-	uint8_t state, phys_state, flags; /* as in fact_port_look */
+struct tree_sample {
+	uint8_t state, phys_state, flags; /* as in fact_port_sample */
 	uint32_t rate_mbps, lanes, netdev_mbps;
 	uint64_t counters[PORT_COUNTERS];
 };
@@ -31,7 +31,7 @@ struct port_files;
 
 struct tree_port { /* its place in the list is its number; a device that comes back has its own again */
 	struct tree_id id;
-	struct tree_look look;
+	struct tree_sample sample;
 	struct port_files *files; /* NULL: it is gone */
 };
 
@@ -43,7 +43,7 @@ void port_tree_free(struct port_tree *t);
 /* Looks which devices there are. */
 void port_tree_scan(struct port_tree *t);
 /* Reads the ports: state, carrier and bytes; the rest only if `all`. */
-void port_tree_look(struct port_tree *t, bool all);
+void port_tree_sample(struct port_tree *t, bool all);
 /* Good until the next scan. */
 const struct tree_port *port_tree_list(const struct port_tree *t, size_t *ret_n);
 /* The place of the port at which a scan or a look is now, also while another thread is in it; -1: at none. */

@@ -40,8 +40,8 @@ struct users {
 struct told { /* of one port */
 	bool once, users_once;
 	struct tree_id id;
-	struct tree_look look;
-	uint64_t look_ns;
+	struct tree_sample sample;
+	uint64_t sample_ns;
 	struct users users;
 };
 
@@ -54,7 +54,7 @@ struct ports_sampler {
 	uint64_t taken_ns, cost_ns;
 	/* the collector's */
 	bool in_use, silent;
-	uint64_t asked_ns, scan_ns, all_ns, users_ns, users_every_ns, n_looks, cost_sum_ns;
+	uint64_t asked_ns, scan_ns, all_ns, users_ns, users_every_ns, n_samples, cost_sum_ns;
 	struct told told[PORTS_LISTED_MAX];
 };
 
@@ -68,7 +68,7 @@ static void tree_read(void *of)
 	if (s->scan)
 		port_tree_scan(s->tree);
 	s->taken_ns = clock_monotonic_ns();
-	port_tree_look(s->tree, s->all);
+	port_tree_sample(s->tree, s->all);
 	s->cost_ns = side_thread_cpu_ns() - begin;
 }
 
@@ -104,16 +104,16 @@ static int id_tell(struct ports_sampler *s, uint32_t index, const struct tree_id
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
-static int look_tell(struct ports_sampler *s, uint32_t index, const struct tree_look *l, uint64_t taken_ns,
-		     uint64_t now_ns)
+static int sample_emit(struct ports_sampler *s, uint32_t index, const struct tree_sample *l, uint64_t taken_ns,
+		       uint64_t now_ns)
 {
 	union {
-		struct fact_port_look f;
-		char bytes[sizeof(struct fact_port_look) + sizeof(l->counters)];
+		struct fact_port_sample f;
+		char bytes[sizeof(struct fact_port_sample) + sizeof(l->counters)];
 	} u = { 0 };
-	struct fact_port_look *f = &u.f;
+	struct fact_port_sample *f = &u.f;
 
-	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_PORT_LOOK, .ts_ns = now_ns };
+	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_PORT_SAMPLE, .ts_ns = now_ns };
 	f->index = index;
 	f->state = l->state;
 	f->phys_state = l->phys_state;
@@ -135,12 +135,13 @@ static int port_tell(struct ports_sampler *s, uint32_t index, const struct tree_
 
 	if (!t->once || memcmp(&t->id, &p->id, sizeof(p->id)))
 		err = id_tell(s, index, &p->id, now_ns);
-	if (!err && (!t->once || memcmp(&t->look, &p->look, sizeof(p->look)) || now_ns >= t->look_ns + SLOW_NS)) {
-		err = look_tell(s, index, &p->look, s->taken_ns, now_ns);
-		t->look_ns = now_ns;
+	if (!err &&
+	    (!t->once || memcmp(&t->sample, &p->sample, sizeof(p->sample)) || now_ns >= t->sample_ns + SLOW_NS)) {
+		err = sample_emit(s, index, &p->sample, s->taken_ns, now_ns);
+		t->sample_ns = now_ns;
 	}
 	t->id = p->id;
-	t->look = p->look;
+	t->sample = p->sample;
 	t->once = true;
 	return err;
 }
@@ -223,7 +224,7 @@ static bool users_find(struct ports_sampler *s, struct users *to)
 	return n_ranks;
 }
 
-static int users_look(struct ports_sampler *s, uint64_t now_ns)
+static int users_read(struct ports_sampler *s, uint64_t now_ns)
 {
 	struct users *now = calloc(PORTS_LISTED_MAX, sizeof(*now));
 	bool changed = false;
@@ -258,12 +259,12 @@ static int done_take(struct ports_sampler *s, uint64_t now_ns)
 	const struct tree_port *ports = port_tree_list(s->tree, &n);
 	int err = 0;
 
-	s->n_looks++;
+	s->n_samples++;
 	s->cost_sum_ns += s->cost_ns;
 	for (size_t i = 0; i < n && !err; i++)
 		err = port_tell(s, i, &ports[i], now_ns);
 	if (!err && n && (!s->users_ns || now_ns >= s->users_ns + s->users_every_ns))
-		err = users_look(s, now_ns);
+		err = users_read(s, now_ns);
 	return err;
 }
 
@@ -287,18 +288,18 @@ static void ask(struct ports_sampler *s, uint64_t now_ns)
 static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
 {
 	int at = port_tree_at(s->tree);
-	struct tree_look l;
+	struct tree_sample l;
 
 	if (s->silent || now_ns < s->asked_ns + SILENT_NS || at < 0 || !s->told[at].once)
 		return 0;
 	s->silent = true;
-	l = s->told[at].look;
+	l = s->told[at].sample;
 	l.flags |= PORT_SILENT;
-	s->told[at].look_ns = 0; /* the next answer is told, whatever it is */
-	return look_tell(s, at, &l, s->asked_ns, now_ns);
+	s->told[at].sample_ns = 0; /* the next answer is told, whatever it is */
+	return sample_emit(s, at, &l, s->asked_ns, now_ns);
 }
 
-static int ports_look(void *state, uint64_t now_ns)
+static int ports_sample(void *state, uint64_t now_ns)
 {
 	struct ports_sampler *s = state;
 	enum side_step step = side_thread_step(&s->side);
@@ -344,9 +345,9 @@ static void ports_close(void *state)
 
 	if (!s)
 		return;
-	if (s->n_looks)
-		log_info("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_looks,
-			 s->cost_sum_ns / 1e6 / s->n_looks);
+	if (s->n_samples)
+		log_info("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_samples,
+			 s->cost_sum_ns / 1e6 / s->n_samples);
 	if (!side_thread_end(&s->side))
 		return;
 	port_tree_free(s->tree);
@@ -358,7 +359,7 @@ static const struct sampler ports_sampler = {
 	.period_ns = QUICK_NS,
 	.remedy = "is /sys/class/infiniband readable?",
 	.open = ports_open,
-	.look = ports_look,
+	.sample = ports_sample,
 	.close = ports_close,
 };
 

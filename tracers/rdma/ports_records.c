@@ -21,26 +21,26 @@ static int identity(const struct wire_hdr *rec, struct intern *strings, struct e
 
 static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_port_look *f = (const void *)rec;
+	const struct fact_port_sample *f = (const void *)rec;
 
 	(void)strings;
 	if (f->n_counters * sizeof(f->counters[0]) > f->hdr.size - sizeof(*f))
 		return -EINVAL;
-	e->kind = EV_PORT_LOOK;
+	e->kind = EV_PORT_SAMPLE;
 	e->port.index = f->index;
-	e->port.look.taken_ns = f->taken_ns;
-	e->port.look.state = f->state;
-	e->port.look.phys_state = f->phys_state;
-	e->port.look.gone = f->flags & PORT_GONE;
-	e->port.look.silent = f->flags & PORT_SILENT;
-	e->port.look.carrier_known = f->flags & PORT_CARRIER_KNOWN;
-	e->port.look.carrier = f->flags & PORT_CARRIER;
-	e->port.look.rate_mbps = f->rate_mbps;
-	e->port.look.lanes = f->lanes;
-	e->port.look.netdev_mbps = f->netdev_mbps;
-	e->port.look.cost_us = f->cost_us;
-	e->port.look.n_counters = f->n_counters < PORT_COUNTERS ? f->n_counters : PORT_COUNTERS;
-	e->port.look.counters = (const uint64_t *)f->counters;
+	e->port.sample.taken_ns = f->taken_ns;
+	e->port.sample.state = f->state;
+	e->port.sample.phys_state = f->phys_state;
+	e->port.sample.gone = f->flags & PORT_GONE;
+	e->port.sample.silent = f->flags & PORT_SILENT;
+	e->port.sample.carrier_known = f->flags & PORT_CARRIER_KNOWN;
+	e->port.sample.carrier = f->flags & PORT_CARRIER;
+	e->port.sample.rate_mbps = f->rate_mbps;
+	e->port.sample.lanes = f->lanes;
+	e->port.sample.netdev_mbps = f->netdev_mbps;
+	e->port.sample.cost_us = f->cost_us;
+	e->port.sample.n_counters = f->n_counters < PORT_COUNTERS ? f->n_counters : PORT_COUNTERS;
+	e->port.sample.counters = (const uint64_t *)f->counters;
 	return 1;
 }
 
@@ -61,8 +61,8 @@ static int users(const struct wire_hdr *rec, struct intern *strings, struct even
 const struct record_kind source_records_ports[] = {
 	{ "port", FACT(FACT_PORT), .size = sizeof(struct fact_port), .kept_by = offsetof(struct fact_port, index),
 	  .decode = identity },
-	{ "port_look", FACT(FACT_PORT_LOOK), .size = sizeof(struct fact_port_look),
-	  .kept_by = offsetof(struct fact_port_look, index), .times = { offsetof(struct fact_port_look, taken_ns) },
+	{ "port_sample", FACT(FACT_PORT_SAMPLE), .size = sizeof(struct fact_port_sample),
+	  .kept_by = offsetof(struct fact_port_sample, index), .times = { offsetof(struct fact_port_sample, taken_ns) },
 	  .decode = look },
 	{ "port_users", FACT(FACT_PORT_USERS), .size = sizeof(struct fact_port_users),
 	  .kept_by = offsetof(struct fact_port_users, index), .decode = users },

@@ -21,7 +21,7 @@
 #include "inspect/discover/discover.h"
 
 #define SEC 1000000000ull
-#define LOOK_NS SEC
+#define SAMPLE_NS SEC
 #define FIRST_NS (2 * SEC) /* the longer all stays the same, the less often */
 #define MOST_NS (60 * SEC)
 #define COST_SHARE 100 /* at most a hundredth of a thread's time, firmware's included */
@@ -210,7 +210,7 @@ static int done_take(struct qps_sampler *s, uint64_t now_ns)
 	return changed < 0 ? changed : 0;
 }
 
-static int qps_look(void *state, uint64_t now_ns)
+static int qps_sample(void *state, uint64_t now_ns)
 {
 	struct qps_sampler *s = state;
 	enum side_step step = side_thread_step(&s->side);
@@ -272,10 +272,10 @@ static void qps_close(void *state)
 
 static const struct sampler qps_sampler = {
 	.tiers = SAMPLER_ALWAYS,
-	.period_ns = LOOK_NS,
+	.period_ns = SAMPLE_NS,
 	.remedy = "is the module ib_core loaded?",
 	.open = qps_open,
-	.look = qps_look,
+	.sample = qps_sample,
 	.close = qps_close,
 };
 

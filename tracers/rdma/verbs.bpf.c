@@ -164,7 +164,7 @@ static __always_inline void qp_tell(__u64 qp, const struct verbs_flight *f, __u8
 }
 
 /* It cannot have sent before it is made ready to send: were the probes there by then, every post is seen. Whether they
- * were may be told later, so the time is kept: start_look(). */
+ * were may be told later, so the time is kept: start_check(). */
 static __always_inline void born(__u32 tgid, __u64 generation, __u64 qp)
 {
 	struct verbs_qp_key key = qp_key(tgid, qp);
@@ -187,7 +187,7 @@ static __always_inline void is_extended(__u32 tgid, __u64 generation, __u64 qp, 
 	c->ex = table;
 	c->ex_ns = bpf_ktime_get_ns();
 	if (c->from_start)
-		c->from_start = c->aligned = 0; /* until start_look() */
+		c->from_start = c->aligned = 0; /* until start_check() */
 }
 
 /* Entered: what is open and was not counted here was opened before the probes were there. */
@@ -542,10 +542,10 @@ __attribute__((noinline)) int verbs_completion(__u64 wc_at, __u64 context, __u64
 		c->recv_done++;
 		c->recv_bytes += wc.byte_len;
 	} else {
-		start_look(&key, c);
+		start_check(&key, c);
 		send_match(c, bpf_map_lookup_elem(&verbs_fifos, &key), wc.wr_id, now_ns);
 		c->send_done++;
-		burst_look(&key, c, now_ns);
+		burst_check(&key, c, now_ns);
 	}
 	return 0;
 }

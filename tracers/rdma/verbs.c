@@ -376,7 +376,7 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 	return err;
 }
 
-static void unopened_look(struct tracer_handle *h)
+static void unopened_scan(struct tracer_handle *h)
 {
 	struct verbs_unopened u;
 
@@ -386,7 +386,7 @@ static void unopened_look(struct tracer_handle *h)
 	}
 }
 
-static int verbs_look(struct tracer_handle *h, uint64_t now_ns)
+static int verbs_sample(struct tracer_handle *h, uint64_t now_ns)
 {
 	struct verbs_state *s = tracer_state(h, sizeof(*s));
 	struct walk *w, *next;
@@ -394,7 +394,7 @@ static int verbs_look(struct tracer_handle *h, uint64_t now_ns)
 
 	if (!s)
 		return -ENOMEM;
-	unopened_look(h);
+	unopened_scan(h);
 	if (tracer_tier(h) < TIER_BURST)
 		return 0;
 	if (tables_place(h, now_ns)) /* what holds these up is not to be made worse */
@@ -418,7 +418,8 @@ static uint64_t counts_sum(const struct verbs_counts *c)
 	return c->posts + c->post_bytes + c->recv_posts + c->send_done + c->recv_done + c->errors + c->cut;
 }
 
-/* Was its table's every function probed by `ns`? As start_look() of the kernel side, which asks at completions only. */
+/* Was its table's every function probed by `ns`? As start_check() of the kernel side, which asks at completions only.
+ */
 static bool placed_by(struct tracer_handle *h, const struct verbs_qp_key *key, uint64_t generation, uint64_t table,
 		      uint64_t ns)
 {
@@ -567,7 +568,7 @@ static const struct tracer verbs_tracer = {
 	.markers = verbs_markers,
 	.object = verbs_object,
 	.on_lib = verbs_on_lib,
-	.look = verbs_look,
+	.sample = verbs_sample,
 	.tick = verbs_tick,
 };
 

@@ -85,7 +85,7 @@ static __always_inline int placed_by(const struct verbs_qp_key *key, __u64 gener
 }
 
 /* Once it is known. Where all was seen the counts of posts and completions are not apart. */
-static __always_inline void start_look(const struct verbs_qp_key *key, struct verbs_counts *c)
+static __always_inline void start_check(const struct verbs_qp_key *key, struct verbs_counts *c)
 {
 	int by = 0, ex = 1;
 
@@ -189,7 +189,7 @@ static __always_inline void error_tell(const struct verbs_qp_key *key, const str
 }
 
 /* Nothing is in flight: what was posted since the last such moment belongs together. */
-static __always_inline void burst_look(const struct verbs_qp_key *key, struct verbs_counts *c, __u64 now_ns)
+static __always_inline void burst_check(const struct verbs_qp_key *key, struct verbs_counts *c, __u64 now_ns)
 {
 	struct verbs_burst *r;
 

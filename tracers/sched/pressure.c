@@ -48,7 +48,7 @@ static int tell(const struct pressure_sampler *s, struct fact_pressure *f, uint3
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
-static int host_look(const struct pressure_sampler *s, uint64_t now_ns)
+static int host_sample(const struct pressure_sampler *s, uint64_t now_ns)
 {
 	struct fact_pressure f = { 0 };
 	char text[512];
@@ -60,7 +60,7 @@ static int host_look(const struct pressure_sampler *s, uint64_t now_ns)
 }
 
 /* Version 2 only: version 1 keeps no pressure of a cgroup. */
-static int proc_look(const struct pressure_sampler *s, const struct target_proc *p, uint64_t now_ns)
+static int proc_sample(const struct pressure_sampler *s, const struct target_proc *p, uint64_t now_ns)
 {
 	struct fact_pressure f = { 0 };
 	char text[4096], dir[2 * CGROUP_PATH_MAX];
@@ -75,16 +75,16 @@ static int proc_look(const struct pressure_sampler *s, const struct target_proc 
 	return tell(s, &f, p->tgid, now_ns);
 }
 
-static int pressure_look(void *state, uint64_t now_ns)
+static int pressure_sample(void *state, uint64_t now_ns)
 {
 	const struct pressure_sampler *s = state;
 	size_t n = 0;
 	const struct target_proc *const *list = s->ctx->targets ? target_set_list(s->ctx->targets, &n) : NULL;
-	int err = host_look(s, now_ns);
+	int err = host_sample(s, now_ns);
 
 	for (size_t i = 0; i < n && !err; i++)
 		if (!list[i]->is_child && list[i]->rank >= 0 && s->ctx->is_traced(s->ctx->is_traced_of, list[i]))
-			err = proc_look(s, list[i], now_ns);
+			err = proc_sample(s, list[i], now_ns);
 	return err;
 }
 
@@ -108,7 +108,7 @@ static const struct sampler pressure_sampler = {
 	.period_ns = 5000000000ull,
 	.remedy = "is /proc/pressure/cpu readable? run as root",
 	.open = pressure_open,
-	.look = pressure_look,
+	.sample = pressure_sample,
 	.close = free,
 };
 

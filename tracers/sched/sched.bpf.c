@@ -194,7 +194,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *p)
 	return 0;
 }
 
-static __always_inline __u32 look_state(struct task_struct *p)
+static __always_inline __u32 sample_state(struct task_struct *p)
 {
 	__u8 state = state_of(false, task_state_of(p));
 
@@ -202,10 +202,10 @@ static __always_inline __u32 look_state(struct task_struct *p)
 }
 
 SEC("iter/task")
-int sched_looks(struct bpf_iter__task *ctx)
+int sched_samples(struct bpf_iter__task *ctx)
 {
 	struct task_struct *p = ctx->task;
-	struct sched_look l = {};
+	struct sched_sample l = {};
 
 	if (!p || !target_of(p->tgid))
 		return 0;
@@ -214,7 +214,7 @@ int sched_looks(struct bpf_iter__task *ctx)
 	l.run_ns = p->se.sum_exec_runtime;
 	l.wait_ns = p->sched_info.run_delay;
 	l.switches = p->nvcsw + p->nivcsw;
-	l.state = look_state(p);
+	l.state = sample_state(p);
 	bpf_seq_write(ctx->meta->seq, &l, sizeof(l));
 	return 0;
 }

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "sched.skel.h"
-#include "tracers/sched/sched_look.h"
+#include "tracers/sched/sched_sample.h"
 #include "tracers/sched/cpu_quota.h"
 #include "inspect/discover/discover.h"
 #include "inspect/stack/evidence.h"
@@ -24,8 +24,8 @@
 #include "uthash.h"
 
 #define TOTALS_EVERY_NS 1000000000ull
-#define LOOK_EVERY_NS 450000000ull /* tier watch: every other tick */
-#define AT_REST_NS 600000000ull    /* asleep for longer than that, and told so: nothing new */
+#define SAMPLE_EVERY_NS 450000000ull /* tier watch: every other tick */
+#define AT_REST_NS 600000000ull      /* asleep for longer than that, and told so: nothing new */
 #define QUOTA_EVERY_NS 1000000000ull
 #define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
 #define EVIDENCE_NS 80000000ull            /* a tick; what is left waits for the next one */
@@ -44,14 +44,14 @@ struct seen { /* what was last told of a task */
 	uint64_t quota_dir_hash, throttled_ns, periods; /* as told: over cgroups */
 	uint64_t blocked_begin_ns;                      /* a D wait was reported; 0 none */
 	bool in_scan;
-	struct sched_looked looked; /* tier watch */
+	struct sched_sampled sampled; /* tier watch */
 	UT_hash_handle hh;
 };
 
 struct sched_scan {
 	struct seen *seen;
 	uint64_t evidence_until_ns; /* of this tick */
-	uint64_t looked_ns;         /* tier watch */
+	uint64_t sampled_ns;        /* tier watch */
 	bool has_mounts;
 	struct cgroup_mounts mounts;
 };
@@ -270,8 +270,8 @@ static int blocked_tell(struct tracer_handle *h, uint32_t tid, const struct sche
 }
 
 /* Sixty ranks on one frozen storage pass the limit in one tick: their evidence is read in the ticks that follow. */
-static int blocked_look(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e,
-			uint64_t now)
+static int blocked_sample(struct tracer_handle *h, struct sched_scan *scan, struct seen *s, const struct sched_entry *e,
+			  uint64_t now)
 {
 	bool late = now >= e->since_ns + tracer_dstate_limit_ns(h) + EVIDENCE_LATE_NS;
 	struct target_evidence ev = {};
@@ -302,7 +302,7 @@ static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64
 	bool goes_on = s->told_state == SCHED_STOPPED && e->state != SCHED_STOPPED;
 
 	/* a thousand threads that sleep and slept are no news: the main one alone says that somebody looked */
-	if (s->looked.at_ns && e->state == SCHED_SLEEP && s->tid != e->tgid && s->told_state == SCHED_SLEEP &&
+	if (s->sampled.at_ns && e->state == SCHED_SLEEP && s->tid != e->tgid && s->told_state == SCHED_SLEEP &&
 	    s->since_ns == e->since_ns && s->told_ns - s->since_ns > AT_REST_NS)
 		return false;
 	return now - s->told_ns >= TOTALS_EVERY_NS || stop || goes_on ||
@@ -334,7 +334,7 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 	if (!err && s->tid == e->tgid && now - s->quota_told_ns >= quota_every_ns(h))
 		err = quota_scan(h, scan, s, e->tgid, now);
 	if (!err && !same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h))
-		err = blocked_look(h, scan, s, e, now);
+		err = blocked_sample(h, scan, s, e, now);
 	return err;
 }
 
@@ -354,15 +354,15 @@ static void seen_sweep(struct tracer_handle *h, struct sched_scan *s, uint64_t n
 	}
 }
 
-struct look_arg {
+struct sample_arg {
 	struct tracer_handle *h;
 	struct sched_scan *scan;
 };
 
-static int look_take(void *arg, const void *row)
+static int sample_take(void *arg, const void *row)
 {
-	const struct look_arg *a = arg;
-	const struct sched_look *l = row;
+	const struct sample_arg *a = arg;
+	const struct sched_sample *l = row;
 	uint64_t now_ns = clock_monotonic_ns();
 	struct seen *t = l->state == SCHED_DEAD ? NULL : seen_get(a->scan, l->tid);
 	struct sched_entry e;
@@ -370,19 +370,19 @@ static int look_take(void *arg, const void *row)
 	if (!t)
 		return l->state == SCHED_DEAD ? 0 : -ENOMEM;
 	t->in_scan = true;
-	sched_look_take(&t->looked, l, now_ns, &e);
+	sched_sample_take(&t->sampled, l, now_ns, &e);
 	return task_scan(a->h, a->scan, t, &e, now_ns);
 }
 
-static int looks_tick(struct tracer_handle *h, struct sched_scan *s, uint64_t now_ns)
+static int samples_tick(struct tracer_handle *h, struct sched_scan *s, uint64_t now_ns)
 {
-	struct look_arg arg = { h, s };
+	struct sample_arg arg = { h, s };
 	int err;
 
-	if (now_ns - s->looked_ns < LOOK_EVERY_NS)
+	if (now_ns - s->sampled_ns < SAMPLE_EVERY_NS)
 		return 0;
-	s->looked_ns = now_ns;
-	err = tracer_iter_each(h, "sched_looks", sizeof(struct sched_look), look_take, &arg);
+	s->sampled_ns = now_ns;
+	err = tracer_iter_each(h, "sched_samples", sizeof(struct sched_sample), sample_take, &arg);
 	if (!err)
 		seen_sweep(h, s, now_ns);
 	return err;
@@ -416,7 +416,7 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 	if (!s)
 		return -ENOMEM;
 	s->evidence_until_ns = clock_monotonic_ns() + EVIDENCE_NS;
-	return tracer_tier(h) == TIER_WATCH ? looks_tick(h, s, now_ns) : map_tick(h, s, now_ns);
+	return tracer_tier(h) == TIER_WATCH ? samples_tick(h, s, now_ns) : map_tick(h, s, now_ns);
 }
 
 static const struct tracer sched_tracer = {

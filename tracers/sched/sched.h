@@ -39,14 +39,14 @@ struct sched_entry {        /* map value, key tid */
 	char behind[WIRE_COMM_LEN]; /* who ran there at its end; "" an idle CPU, as under a quota */
 };
 
-struct sched_look { /* one thread, at one moment; tier watch reads these instead of following every switch */
+struct sched_sample { /* one thread, at one moment; tier watch reads these instead of following every switch */
 	__u32 tid, tgid;
 	__u64 run_ns, wait_ns; /* on a CPU, waiting for one, since it began */
 	__u64 switches;        /* from a CPU, of either kind */
 	__u32 state;           /* enum sched_state */
 	__u32 reserved;
 };
-_Static_assert(sizeof(struct sched_look) == 40, "sched_look");
+_Static_assert(sizeof(struct sched_sample) == 40, "sched_sample");
 
 struct sched_task {
 	struct wire_hdr hdr;

@@ -188,7 +188,7 @@ int tcp_files(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *p = ctx->task;
 	struct file *file = ctx->file;
-	struct tcp_look l = {};
+	struct tcp_sample l = {};
 	struct tcp_listener_key key;
 	struct socket *socket;
 	struct sock *sk;

@@ -11,12 +11,12 @@
 #include "tcp.skel.h"
 #include "source.h"
 
-#define LOOK_EVERY_NS \
+#define SAMPLE_EVERY_NS \
 	1000000000ull /* for the sockets of processes that are new; a look goes over all files of the machine */
 
 struct tcp_scan {
 	bool due;
-	uint64_t looked_ns;
+	uint64_t sampled_ns;
 	size_t n_found;
 };
 
@@ -51,11 +51,11 @@ static int tcp_tick(struct tracer_handle *h, uint64_t now_ns)
 
 	if (!s)
 		return -ENOMEM;
-	if (!s->due || tracer_tier(h) == TIER_WATCH || (s->looked_ns && now_ns < s->looked_ns + LOOK_EVERY_NS))
+	if (!s->due || tracer_tier(h) == TIER_WATCH || (s->sampled_ns && now_ns < s->sampled_ns + SAMPLE_EVERY_NS))
 		return 0;
 	s->due = false;
-	s->looked_ns = now_ns;
-	return tracer_iter_each(h, "tcp_files", sizeof(struct tcp_look), found, s);
+	s->sampled_ns = now_ns;
+	return tracer_iter_each(h, "tcp_files", sizeof(struct tcp_sample), found, s);
 }
 
 static const struct tracer tcp_tracer = {

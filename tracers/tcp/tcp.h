@@ -39,7 +39,7 @@ struct tcp_listener_key {
 	__u32 port;
 	__u32 reserved;
 };
-struct tcp_look {
+struct tcp_sample {
 	__u64 sk;
 }; /* a row of the iterator */
 

@@ -54,7 +54,7 @@ static struct net_device *device_get(struct tcp_net *n, const char *name)
 			return &n->devices[i];
 	if (n->n_devices == NET_DEVICES_MAX)
 		return NULL;
-	n->devices[n->n_devices] = (struct net_device){ .sent = TCP_NOT_TOLD, .received = TCP_NOT_TOLD };
+	n->devices[n->n_devices] = (struct net_device){ .sent = TCP_NO_VALUE, .received = TCP_NO_VALUE };
 	snprintf(n->devices[n->n_devices].name, sizeof(n->devices[0].name), "%s", name);
 	return &n->devices[n->n_devices++];
 }
@@ -95,11 +95,11 @@ static void counters_read(struct tcp_net *n)
 	fclose(f);
 }
 
-void tcp_net_look(struct tcp_net *n)
+void tcp_net_scan(struct tcp_net *n)
 {
 	n->last.family = 0; /* an address may move */
 	for (int i = 0; i < n->n_devices; i++)
-		n->devices[i].sent = n->devices[i].received = TCP_NOT_TOLD;
+		n->devices[i].sent = n->devices[i].received = TCP_NO_VALUE;
 	counters_read(n);
 	for (int i = 0; i < n->n_devices; i++) {
 		struct net_device *d = &n->devices[i];

@@ -14,7 +14,7 @@
 struct net_device {
 	char name[16];
 	bool known, up;          /* up: and has carrier */
-	uint64_t sent, received; /* bytes; TCP_NOT_TOLD */
+	uint64_t sent, received; /* bytes; TCP_NO_VALUE */
 };
 
 struct tcp_net {
@@ -35,7 +35,7 @@ struct tcp_net {
 int tcp_net_open(struct tcp_net *n, uint64_t inode, uint32_t tgid);
 void tcp_net_close(struct tcp_net *n);
 /* Reads how its devices stand and what they counted. */
-void tcp_net_look(struct tcp_net *n);
+void tcp_net_scan(struct tcp_net *n);
 /* The device that has the address, as of now; -1: none, or unknown. Moves the thread there and back. */
 int tcp_net_device(struct tcp_net *n, int family, const void *address);
 /* One line of /proc/net/dev. */

@@ -78,22 +78,22 @@ static int identity(const struct wire_hdr *rec, struct intern *strings, struct e
 
 static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_tcp_look *f = (const void *)rec;
+	const struct fact_tcp_sample *f = (const void *)rec;
 
 	(void)strings;
 	if (f->n_counters * sizeof(f->counters[0]) > f->hdr.size - sizeof(*f))
 		return -EINVAL;
-	e->kind = EV_TCP_LOOK;
+	e->kind = EV_TCP_SAMPLE;
 	e->tcp.index = f->index;
-	e->tcp.look.taken_ns = f->taken_ns;
-	e->tcp.look.state = f->state;
-	e->tcp.look.gone = f->flags & TCP_GONE;
-	e->tcp.look.netdev_known = f->flags & TCP_NETDEV_KNOWN;
-	e->tcp.look.netdev_up = f->flags & TCP_NETDEV_UP;
-	e->tcp.look.cost_us = f->cost_us;
-	e->tcp.look.n_left_out = f->n_left_out;
-	e->tcp.look.n_counters = f->n_counters < TCP_COUNTERS ? f->n_counters : TCP_COUNTERS;
-	e->tcp.look.counters = (const uint64_t *)f->counters;
+	e->tcp.sample.taken_ns = f->taken_ns;
+	e->tcp.sample.state = f->state;
+	e->tcp.sample.gone = f->flags & TCP_GONE;
+	e->tcp.sample.netdev_known = f->flags & TCP_NETDEV_KNOWN;
+	e->tcp.sample.netdev_up = f->flags & TCP_NETDEV_UP;
+	e->tcp.sample.cost_us = f->cost_us;
+	e->tcp.sample.n_left_out = f->n_left_out;
+	e->tcp.sample.n_counters = f->n_counters < TCP_COUNTERS ? f->n_counters : TCP_COUNTERS;
+	e->tcp.sample.counters = (const uint64_t *)f->counters;
 	return 1;
 }
 
@@ -106,8 +106,8 @@ const struct record_kind source_records_tcp[] = {
 	{ "tcp_reset_went", PROBED(TCP_RESET_WENT) },
 	{ "tcp", FACT(FACT_TCP), .size = sizeof(struct fact_tcp), .kept_by = offsetof(struct fact_tcp, index),
 	  .decode = identity },
-	{ "tcp_look", FACT(FACT_TCP_LOOK), .size = sizeof(struct fact_tcp_look),
-	  .kept_by = offsetof(struct fact_tcp_look, index), .times = { offsetof(struct fact_tcp_look, taken_ns) },
+	{ "tcp_sample", FACT(FACT_TCP_SAMPLE), .size = sizeof(struct fact_tcp_sample),
+	  .kept_by = offsetof(struct fact_tcp_sample, index), .times = { offsetof(struct fact_tcp_sample, taken_ns) },
 	  .decode = look },
 	{}
 };

@@ -21,7 +21,7 @@
 #define MSEC 1000000ull
 #define SEC 1000000000ull
 #define POLL_NS (100 * MSEC) /* is the thread done? */
-#define LOOK_NS SEC
+#define SAMPLE_NS SEC
 #define SCAN_FIRST_NS SEC /* which connections there are; the longer they stay the same, the less often */
 #define SCAN_MAX_NS (10 * SEC)
 #define TOLD_MAX 256 /* connections a look: of more each is told every second or third time */
@@ -37,7 +37,7 @@ struct tcp_sampler {
 	bool scan, moved; /* moved: the scan found other connections than before */
 	uint64_t taken_ns, cost_ns;
 	/* the collector's */
-	uint64_t asked_ns, scan_ns, scan_every_ns, n_looks, cost_sum_ns;
+	uint64_t asked_ns, scan_ns, scan_every_ns, n_samples, cost_sum_ns;
 	size_t turn, n_used; /* which is told next; how many there were */
 	bool error_told, left_told;
 };
@@ -53,7 +53,7 @@ static void table_read(void *of)
 	if (s->scan)
 		tcp_table_scan(s->table, s->tgids, s->n_tgids, &s->moved);
 	else
-		tcp_table_look(s->table);
+		tcp_table_sample(s->table);
 	s->cost_ns = side_thread_cpu_ns() - begin;
 }
 
@@ -95,15 +95,15 @@ static int identity_tell(struct tcp_sampler *s, uint32_t index, const struct tab
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
-static int look_tell(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
+static int sample_emit(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
 {
 	union {
-		struct fact_tcp_look f;
-		char bytes[sizeof(struct fact_tcp_look) + sizeof(c->counters)];
+		struct fact_tcp_sample f;
+		char bytes[sizeof(struct fact_tcp_sample) + sizeof(c->counters)];
 	} u = { 0 };
-	struct fact_tcp_look *f = &u.f;
+	struct fact_tcp_sample *f = &u.f;
 
-	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_TCP_LOOK, .ts_ns = now_ns };
+	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_TCP_SAMPLE, .ts_ns = now_ns };
 	f->index = index;
 	f->state = c->state;
 	f->flags = (c->gone ? TCP_GONE : 0) | (c->device_known ? TCP_NETDEV_KNOWN : 0) |
@@ -121,7 +121,7 @@ static int connection_tell(struct tcp_sampler *s, uint32_t index, struct table_c
 	int err = c->told || c->gone ? 0 : identity_tell(s, index, c, now_ns);
 
 	if (!err && (c->told || !c->gone)) /* it came and went: nobody knows its number */
-		err = look_tell(s, index, c, now_ns);
+		err = sample_emit(s, index, c, now_ns);
 	c->told = true;
 	return err;
 }
@@ -168,7 +168,7 @@ static void trouble_tell(struct tcp_sampler *s)
 
 static int done_take(struct tcp_sampler *s, uint64_t now_ns)
 {
-	s->n_looks++;
+	s->n_samples++;
 	s->cost_sum_ns += s->cost_ns;
 	if (s->scan)
 		s->scan_every_ns = s->moved || !s->scan_every_ns ? SCAN_FIRST_NS : 2 * s->scan_every_ns;
@@ -214,7 +214,7 @@ static void ask(struct tcp_sampler *s, uint64_t now_ns)
 	side_thread_set(&s->side, SIDE_ASKED);
 }
 
-static int tcp_look(void *state, uint64_t now_ns)
+static int tcp_sample(void *state, uint64_t now_ns)
 {
 	struct tcp_sampler *s = state;
 	enum side_step step = side_thread_step(&s->side);
@@ -226,7 +226,7 @@ static int tcp_look(void *state, uint64_t now_ns)
 		err = done_take(s, now_ns);
 		side_thread_set(&s->side, SIDE_IDLE);
 	}
-	if (!err && (!s->asked_ns || now_ns >= s->asked_ns + LOOK_NS))
+	if (!err && (!s->asked_ns || now_ns >= s->asked_ns + SAMPLE_NS))
 		ask(s, now_ns);
 	return err;
 }
@@ -273,9 +273,9 @@ static void tcp_close(void *state)
 
 	if (!s)
 		return;
-	if (s->n_looks)
-		log_info("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look", s->n_looks,
-			 s->n_used, s->cost_sum_ns / 1e6 / s->n_looks);
+	if (s->n_samples)
+		log_info("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look", s->n_samples,
+			 s->n_used, s->cost_sum_ns / 1e6 / s->n_samples);
 	if (!side_thread_end(&s->side))
 		return;
 	tcp_table_free(s->table);
@@ -287,6 +287,6 @@ const struct sampler tcp_sampler = {
 	.period_ns = POLL_NS,
 	.remedy = "does the kernel have CONFIG_INET_DIAG?",
 	.open = tcp_open,
-	.look = tcp_look,
+	.sample = tcp_sample,
 	.close = tcp_close,
 };

@@ -296,7 +296,7 @@ static void device_note(struct tcp_net *net, struct table_connection *c)
 	c->counters[TCP_NETDEV_RECEIVED] = d->received;
 }
 
-static void net_look(struct tcp_table *t, bool all)
+static void net_scan(struct tcp_table *t, bool all)
 {
 	struct tcp_net *net = &t->nets[t->net];
 	size_t n = count(t);
@@ -309,7 +309,7 @@ static void net_look(struct tcp_table *t, bool all)
 		tcp_net_close(net);
 		return;
 	}
-	tcp_net_look(net);
+	tcp_net_scan(net);
 	for (int i = 0; i < TCP_CONNECTIONS_MAX; i++)
 		if (is_of(t, &t->connections[i]))
 			device_note(net, &t->connections[i]);
@@ -336,7 +336,7 @@ static void look(struct tcp_table *t, bool all)
 	}
 	for (t->net = 0; t->net < NETS_MAX; t->net++)
 		if (t->nets[t->net].inode)
-			net_look(t, all);
+			net_scan(t, all);
 	orphans_end(t);
 }
 
@@ -353,7 +353,7 @@ int tcp_table_scan(struct tcp_table *t, const uint32_t *tgids, size_t n, bool *r
 	return 0;
 }
 
-void tcp_table_look(struct tcp_table *t)
+void tcp_table_sample(struct tcp_table *t)
 {
 	look(t, false);
 }

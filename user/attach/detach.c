@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define LEFT_LOOK_US 250000
+#define LEFT_POLL_US 250000
 
 struct batch {
 	pthread_t thread;
@@ -205,7 +205,7 @@ static void left_main(struct detacher *d, int (*settle)(void *to), void *to)
 	if (chdir("/") || files_drop(d) || settle(to))
 		_exit(1);
 	while (d->waiting) {
-		usleep(LEFT_LOOK_US);
+		usleep(LEFT_POLL_US);
 		detacher_poll(d);
 	}
 	all_join(d);

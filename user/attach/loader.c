@@ -399,8 +399,8 @@ int loader_poll(struct loader *l, uint64_t now_ns)
 	int err = 0;
 
 	for (int i = 0; !err && i < l->n_tracers; i++)
-		if (l->tracers[i].object && l->tracers[i].tracer->look)
-			err = l->tracers[i].tracer->look(&l->tracers[i], now_ns);
+		if (l->tracers[i].object && l->tracers[i].tracer->sample)
+			err = l->tracers[i].tracer->sample(&l->tracers[i], now_ns);
 	return err;
 }
 

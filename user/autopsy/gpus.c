@@ -34,7 +34,7 @@ int autopsy_gpus_poll_until(struct autopsy_gpus *g, uint64_t ns)
 	int err = 0;
 
 	while (!err && (now_ns = clock_monotonic_ns()) < ns) {
-		err = g->state ? source_nvml.sampler->look(g->state, now_ns) : 0;
+		err = g->state ? source_nvml.sampler->sample(g->state, now_ns) : 0;
 		sleep_until(g->state && now_ns + POLL_NS < ns ? now_ns + POLL_NS : ns);
 	}
 	return err;

@@ -122,7 +122,7 @@ static int start_feed(struct merge *g)
 }
 
 /* Look number `look` of one host: what lies behind tick `look` - 1, up to the next. */
-static int look_feed(struct merge *g, size_t host, uint32_t look)
+static int sample_feed(struct merge *g, size_t host, uint32_t look)
 {
 	struct recording_reader *r = NULL;
 	const struct wire_hdr *rec;
@@ -142,7 +142,7 @@ static int look_feed(struct merge *g, size_t host, uint32_t look)
 }
 
 /* As autopsy.c does: a verdict, or proof of life, ends it. */
-static int looks_feed(struct merge *g)
+static int samples_feed(struct merge *g)
 {
 	struct fact_tick tick;
 	bool more = true, enough = false;
@@ -152,7 +152,7 @@ static int looks_feed(struct merge *g)
 		more = false;
 		for (size_t i = 0; !err && i < g->n; i++) {
 			if (look < g->files[i].n_ticks)
-				err = look_feed(g, i, look);
+				err = sample_feed(g, i, look);
 			more |= look + 1 < g->files[i].n_ticks;
 		}
 		g->now_ns++;
@@ -273,7 +273,7 @@ int autopsy_merge(const char *const *paths, size_t n, struct pipeline *p)
 	} else {
 		apart_warn(&g);
 		err = start_feed(&g);
-		err = err ? err : looks_feed(&g);
+		err = err ? err : samples_feed(&g);
 		err = err ? err : stop_feed(&g);
 	}
 	for (size_t i = 0; i < g.n; i++)

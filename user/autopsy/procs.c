@@ -206,7 +206,7 @@ int procs_sample_comms(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 	int err = now ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && i < s->n; i++) {
-		err = lasting(comm_states_look(&s->all[i].comms, s->reader, s->all[i].proc->tgid, now + at));
+		err = lasting(comm_states_sample(&s->all[i].comms, s->reader, s->all[i].proc->tgid, now + at));
 		at += s->all[i].comms.n_places;
 	}
 	if (!err && !s->scans_emitted)
@@ -229,6 +229,6 @@ int procs_sample_proxies(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 
 	for (size_t i = 0; !err && i < s->n; i++)
 		if (s->all[i].comms.n_places && !s->all[i].comms.held)
-			err = comm_proxies_look(&s->all[i].comms, s->reader, s->all[i].proc->tgid, emit, to, &seen);
+			err = comm_proxies_sample(&s->all[i].comms, s->reader, s->all[i].proc->tgid, emit, to, &seen);
 	return err;
 }

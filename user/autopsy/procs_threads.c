@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "inspect/stack/evidence.h"
-#include "inspect/reader/task_look.h"
+#include "inspect/reader/task_sample.h"
 #include "tracers/sched/sched.h"
 
 #define HELD_DEADLINE_MS 10 /* its mmap_lock was held long enough to be sure: check again, but do not wait */
@@ -90,7 +90,7 @@ static struct wire_hdr task_hdr(const struct autopsy_proc *s, const struct proc_
 				  .ts_ns = clock_monotonic_ns() };
 }
 
-static int totals_emit(const struct autopsy_proc *s, struct proc_thread *t, const struct task_look *now,
+static int totals_emit(const struct autopsy_proc *s, struct proc_thread *t, const struct task_sample *now,
 		       procs_emit_fn *emit, void *to)
 {
 	struct sched_task r = { .hdr = task_hdr(s, t, sizeof(r), WIRE_SCHED, SCHED_TASK),
@@ -103,7 +103,7 @@ static int totals_emit(const struct autopsy_proc *s, struct proc_thread *t, cons
 	t->state = now->state;
 	t->n_switches = now->n_switches;
 	r.since_ns = t->since_ns;
-	r.io_bytes = t->tid == s->proc->tgid ? task_look_io_bytes(s->proc->tgid) : 0;
+	r.io_bytes = t->tid == s->proc->tgid ? task_sample_io_bytes(s->proc->tgid) : 0;
 	return emit(to, &r.hdr);
 }
 
@@ -171,13 +171,13 @@ static int evidence_emit(struct autopsy_procs *all, const struct autopsy_proc *s
 static int threads_sample(struct autopsy_procs *all, struct autopsy_proc *s, uint64_t before_ns, procs_emit_fn *emit,
 			  void *to)
 {
-	struct task_look now;
+	struct task_sample now;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < s->n_threads; i++) {
 		struct proc_thread *t = &s->threads[i];
 
-		if (t->gone || task_look_read(s->proc->tgid, t->tid, &now)) {
+		if (t->gone || task_sample_read(s->proc->tgid, t->tid, &now)) {
 			t->gone = true;
 			continue;
 		}

@@ -38,7 +38,7 @@ static const struct argp_option ps_options[] = {
 };
 
 #define AWAIT_US 20000
-#define AWAIT_LOOKS 60 /* a blocked process is known as such after 0.2 s */
+#define AWAIT_POLLS 60 /* a blocked process is known as such after 0.2 s */
 
 #define ROW "%-8u %-8u %-6s %-6d %-6d %-11s %-13s %-16s %-20s %s%s%s"
 #define TITLE "%-8s %-8s %-6s %-6s %-6s %-11s %-13s %-16s %-20s %s\n"
@@ -243,7 +243,7 @@ static int set_scan(struct target_set *set)
 {
 	int err = target_set_scan(set);
 
-	for (int i = 0; !err && i < AWAIT_LOOKS && target_set_awaited(set); i++) {
+	for (int i = 0; !err && i < AWAIT_POLLS && target_set_awaited(set); i++) {
 		usleep(AWAIT_US);
 		err = target_set_rescan(set, NULL, 0);
 	}

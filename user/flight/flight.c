@@ -21,7 +21,7 @@
 #include "flight/flight_state.h"
 #include "model/snapshot/snapshot.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/retold_fact.h"
+#include "pipeline/snapshot_record.h"
 #include "schemas/facts.h"
 
 #define SEGMENTS 8 /* of a window */
@@ -99,7 +99,7 @@ static int state_keep(void *to, const struct event *e)
 		char bytes[WIRE_SIZE_MAX];
 	} rec;
 	struct flight *f = to;
-	int size = retold_encode(e, &rec.h);
+	int size = snapshot_encode(e, &rec.h);
 
 	return size < 0 ? size : record_keep(f, &f->newest->state, &rec.h);
 }
@@ -117,7 +117,7 @@ static int segment_begin(struct flight *f, const struct wire_hdr *rec, struct mo
 	f->newest = s;
 	if (!m->start_ns)
 		return 0;
-	err = model_retell(m, state_keep, f);
+	err = model_snapshot(m, state_keep, f);
 	for (struct kept_record *k = f->kept; k && !err; k = k->next)
 		err = record_keep(f, &s->state, &k->rec);
 	return err ? err : chunk_keep(f, &s->state);
@@ -188,7 +188,7 @@ void flight_tap(struct flight *f, struct pipeline *p)
 	pipeline_set_tap(p, record_take, f);
 }
 
-static void findings_look(struct flight *f, const struct incidents *all, uint64_t now_ns)
+static void findings_scan(struct flight *f, const struct incidents *all, uint64_t now_ns)
 {
 	const struct incident *i = NULL;
 	uint64_t seen = f->seen_warned_ns, earliest;
@@ -290,7 +290,7 @@ static bool child_done(struct flight *f)
 
 void flight_poll(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
 {
-	findings_look(f, i, now_ns);
+	findings_scan(f, i, now_ns);
 	if (!f->child || child_done(f))
 		dump_begin(f, i, m, now_ns, false);
 }
@@ -309,7 +309,7 @@ static void child_wait(struct flight *f)
 
 void flight_finish(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
 {
-	findings_look(f, i, now_ns);
+	findings_scan(f, i, now_ns);
 	child_wait(f);
 	if (!f->child)
 		dump_begin(f, i, m, now_ns, true);

@@ -363,7 +363,7 @@ static int work_launch(struct model *m, struct proc_own *p, const struct work *w
 	struct lane *lanes;
 	int err;
 
-	if (!w) /* not captured, or before a member's birth, or lost */
+	if (!w) /* not captured, or before a member was created, or lost */
 		members_blind(p, m->last_loss_ns);
 	else if (work_in_doubt(m, w))
 		members_blind(p, UINT64_MAX);

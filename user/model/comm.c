@@ -63,7 +63,7 @@ static void comm_unlink(struct model *m, struct comm_own *c)
 		m->comms_tail = link;
 	if (c->hashed)
 		HASH_DEL(m->state->comms, c);
-	births_forget(m, &c->c);
+	comm_inits_forget(m, &c->c);
 	m->n_comms--;
 	comm_free(c);
 }
@@ -174,7 +174,7 @@ struct member_own *member_get(struct model *m, struct proc_own *p, uint64_t addr
 
 bool member_comparable(const struct member *mb, int space)
 {
-	return !mb->gone && (space == SEQ_COLL ? mb->seq_known : mb->from_birth && !mb->blind);
+	return !mb->gone && (space == SEQ_COLL ? mb->seq_known : mb->from_init && !mb->blind);
 }
 
 void member_forget(struct member *mb)
@@ -226,7 +226,7 @@ static int comm_ready(struct model *m, struct proc_own *p, const struct event *e
 	}
 	if (!mb)
 		return -ENOMEM;
-	mb->m.from_birth = mb->m.seq_known = true;
+	mb->m.from_init = mb->m.seq_known = true;
 	mb->m.checked_ns = e->ts_ns;
 	return member_join(m, &mb->m, e->comm_init.id_hash, e->comm_init.rank, e->comm_init.nranks, e->ts_ns);
 }
@@ -238,8 +238,8 @@ static int comm_seen(struct model *m, struct proc_own *p, const struct event *e)
 
 	if (!mb)
 		return -ENOMEM;
-	if (!mb->m.n_ops && !mb->m.from_birth && birth_seen(m, p, e->comm_seen.hash)) /* created in a group */
-		mb->m.from_birth = mb->m.seq_known = true;
+	if (!mb->m.n_ops && !mb->m.from_init && comm_init_seen(m, p, e->comm_seen.hash)) /* created in a group */
+		mb->m.from_init = mb->m.seq_known = true;
 	mb->m.device = e->comm_seen.device;
 	err = member_join(m, &mb->m, e->comm_seen.hash, e->comm_seen.rank, e->comm_seen.nranks, e->ts_ns);
 	if (!err && e->comm_seen.counters_valid)
@@ -258,9 +258,9 @@ int comm_apply(struct model *m, const struct event *e)
 	p->p.last_call_ns = e->ts_ns;
 	call_forget(p, e->tid);
 	switch (e->kind) {
-	case EV_COMM_READY: err = comm_ready(m, p, e); return err ? err : birth_apply(m, p, e);
-	case EV_COMM_SEEN: err = comm_seen(m, p, e); return err ? err : birth_apply(m, p, e);
-	case EV_COMM_INIT: return birth_apply(m, p, e);
+	case EV_COMM_READY: err = comm_ready(m, p, e); return err ? err : comm_init_apply(m, p, e);
+	case EV_COMM_SEEN: err = comm_seen(m, p, e); return err ? err : comm_init_apply(m, p, e);
+	case EV_COMM_INIT: return comm_init_apply(m, p, e);
 	case EV_COMM_GONE:
 		mb = member_find(p, e->comm_gone.addr);
 		if (mb)

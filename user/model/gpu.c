@@ -25,7 +25,7 @@ struct gpu *gpu_get(struct node *n, uint32_t index)
 	g->index = index;
 	g->pci = GPU_PCI_NONE;
 	g->name = g->uuid = "";
-	g->pcie_width_max = g->pcie_gen_max = g->power_limit_mw = g->n_nvlinks = GPU_NOT_TOLD;
+	g->pcie_width_max = g->pcie_gen_max = g->power_limit_mw = g->n_nvlinks = GPU_NO_VALUE;
 	g->next = *link;
 	*link = g;
 	return g;
@@ -39,8 +39,8 @@ static void device_take(struct gpu *g, const struct event *e)
 	g->pcie_width_max = e->gpu_device.pcie_width_max;
 	g->pcie_gen_max = e->gpu_device.pcie_gen_max;
 	g->power_limit_mw = e->gpu_device.power_limit_mw;
-	if (g->n_nvlinks == GPU_NOT_TOLD ||
-	    (e->gpu_device.n_nvlinks != GPU_NOT_TOLD && e->gpu_device.n_nvlinks > g->n_nvlinks))
+	if (g->n_nvlinks == GPU_NO_VALUE ||
+	    (e->gpu_device.n_nvlinks != GPU_NO_VALUE && e->gpu_device.n_nvlinks > g->n_nvlinks))
 		g->n_nvlinks =
 			e->gpu_device.n_nvlinks; /* the most there ever were: NVML's child may have been replaced */
 }
@@ -105,7 +105,7 @@ int gpu_apply(struct model *m, const struct event *e)
 	if (e->kind == EV_GPU_DEVICE)
 		device_take(g, e);
 	else if (e->kind == EV_GPU_SAMPLE)
-		g->looks[g->n_looks++ % GPU_SAMPLES_KEPT] = (struct gpu_look){ e->ts_ns, e->gpu_sample };
+		g->samples[g->n_samples++ % GPU_SAMPLES_KEPT] = (struct gpu_sampled){ e->ts_ns, e->gpu_sample };
 	else if (e->kind == EV_GPU_HEALTH)
 		health_take(g, e);
 	else

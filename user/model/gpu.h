@@ -13,7 +13,7 @@
 #define XIDS_KEPT 64
 #define GPUS_MAX 64
 
-struct gpu_look {
+struct gpu_sampled {
 	uint64_t ts_ns;
 	struct gpu_sample s;
 };
@@ -28,8 +28,8 @@ struct gpu {
 	uint64_t pci;            /* GPU_PCI_NONE: not told yet */
 	const char *name, *uuid; /* "" unknown */
 	uint32_t pcie_width_max, pcie_gen_max, power_limit_mw, n_nvlinks;
-	struct gpu_look looks[GPU_SAMPLES_KEPT]; /* ring: number i at i % GPU_SAMPLES_KEPT */
-	uint64_t n_looks;
+	struct gpu_sampled samples[GPU_SAMPLES_KEPT]; /* ring: number i at i % GPU_SAMPLES_KEPT */
+	uint64_t n_samples;
 	struct gpu_checkup checkups[GPU_HEALTHS_KEPT];
 	uint64_t n_checkups;
 	struct gpu_health first;     /* the first checkup: what was there before */
@@ -74,9 +74,9 @@ void gpus_free(struct node *n); /* for node.c */
 bool gpu_has_proc(const struct gpu *g, const struct proc *p);
 
 /* The i-th newest look, 0 the last one; NULL: not that many are kept. */
-static inline const struct gpu_look *gpu_look(const struct gpu *g, uint64_t i)
+static inline const struct gpu_sampled *gpu_sample(const struct gpu *g, uint64_t i)
 {
-	return i < g->n_looks && i < GPU_SAMPLES_KEPT ? &g->looks[(g->n_looks - 1 - i) % GPU_SAMPLES_KEPT] : NULL;
+	return i < g->n_samples && i < GPU_SAMPLES_KEPT ? &g->samples[(g->n_samples - 1 - i) % GPU_SAMPLES_KEPT] : NULL;
 }
 
 static inline const struct gpu_checkup *gpu_checkup(const struct gpu *g, uint64_t i)

@@ -276,7 +276,7 @@ void comm_quantiles(struct comm_own *c)
 }
 
 /* What it was used to is told apart: an entry counted twice would weigh twice. */
-void comm_entry_retold(const struct op *op, bool complete)
+void comm_entry_taken(const struct op *op, bool complete)
 {
 	struct comm *c = op->member->comm;
 	int space = op_space(op);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.c - the way in: one event, to the file that knows its kind. Also birth, death and the end of a session.
+ * model.c - the way in: one event, to the file that knows its kind. Also the start and end of a process, and
+ * of a session.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static int tick_apply(struct model *m, const struct event *e)
 
 	(void)e;
 	err = jobs_tick(m);
-	births_tick(m);
+	comm_inits_tick(m);
 	ops_tick(m);
 	for (struct proc *p = m->procs; p; p = p->next) {
 		one = steps_tick(m, proc_own(p));
@@ -157,7 +158,7 @@ static apply_fn *const apply_table[] = {
 	[EV_KERNEL_LOG] = nothing_apply,
 	[EV_PRESSURE] = pressure_apply,
 	[EV_PORT] = port_apply,
-	[EV_PORT_LOOK] = port_apply,
+	[EV_PORT_SAMPLE] = port_apply,
 	[EV_PORT_USERS] = port_apply,
 	[EV_QP] = qp_apply,
 	[EV_QP_TOTALS] = qp_apply,
@@ -166,11 +167,11 @@ static apply_fn *const apply_table[] = {
 	[EV_GIDS] = qp_apply,
 	[EV_QP_BURST] = op_burst_apply,
 	[EV_TCP] = tcp_apply,
-	[EV_TCP_LOOK] = tcp_apply,
+	[EV_TCP_SAMPLE] = tcp_apply,
 	[EV_TIER] = proc_apply,
 	[EV_BUDGET] = proc_apply,
 	[EV_PROXY] = proxy_apply,
-	[EV_RETOLD] = retold_apply,
+	[EV_SNAPSHOT] = snapshot_apply,
 	[EV_STACK] = proc_apply,
 	[EV_WAIT] = proc_apply,
 	[EV_NODE] = node_apply,
@@ -263,7 +264,7 @@ void model_free(struct model *m)
 	if (!m)
 		return;
 	out_free(m->state);
-	births_forget(m, NULL);
+	comm_inits_forget(m, NULL);
 	qps_free(m);
 	HASH_CLEAR(hh, m->state->procs);
 	HASH_CLEAR(hh, m->state->comms);
@@ -277,7 +278,7 @@ void model_free(struct model *m)
 	}
 	tcp_free(m);
 	nodes_free(m);
-	retold_free(m->state);
+	snapshot_free(m->state);
 	jobs_free(m->state->jobs);
 	free(m->state->scratch);
 	free(m->state->scratch_s);

@@ -155,10 +155,10 @@ struct member { /* one rank in one communicator */
 	uint64_t addr; /* ncclComm* in that process */
 	int rank;      /* in the communicator; -1 unknown */
 	int device;
-	bool from_birth; /* creation was seen: sequences start at 0 for sure */
+	bool from_init; /* creation was seen: sequences start at 0 for sure */
 	bool gone;
 	uint64_t next_seq[SEQ_SPACES];
-	uint64_t base_seq; /* counter value when met; 0 from birth */
+	uint64_t base_seq; /* counter value when met; 0 if met at its creation */
 	struct p2p_seq *p2p;
 	struct op *ops, *ops_tail; /* oldest to newest, through next */
 	size_t n_ops;
@@ -167,7 +167,7 @@ struct member { /* one rank in one communicator */
 	struct member *next_in_comm, *next_in_proc;
 	uint64_t entered_seq[SEQ_SPACES]; /* next_seq less the operations of a group that is still open */
 	size_t n_pending;                 /* operations called in a group that is still open */
-	bool seq_known;                   /* SEQ_COLL is absolute: from birth, or from NCCL's counters */
+	bool seq_known;                   /* SEQ_COLL is absolute: met at its creation, or from NCCL's counters */
 	uint64_t checked_ns;              /* NCCL's counters last agreed with, or corrected, next_seq */
 	int n_p2p;                        /* entries of p2p, by rank of the peer */
 	bool blind; /* operations that NCCL does not count were missed: their numbers cannot be compared any more */
@@ -218,18 +218,18 @@ struct call { /* the host is in a driver call: a wait for the GPU, or another th
 	struct call *next;
 };
 
-struct birth_member { /* one rank in the creation call */
+struct comm_init_member { /* one rank in the creation call */
 	struct proc *proc;
 	uint32_t tid;
 	int rank;          /* in the new communicator (Split and the like: in the parent); -1 not told */
 	uint64_t since_ns; /* it called, in a group: its GroupEnd; 0: in a group that is open, it does not wait yet */
 	uint64_t done_ns;  /* it is through; 0 still inside, or (non-blocking) not used yet */
-	struct birth_member *next;
+	struct comm_init_member *next;
 };
 
 /* A communicator that is being created: collective, so whoever is missing keeps all others waiting. Freed soon after
  * every expected rank is through, or all inside are gone. */
-struct birth {
+struct comm_init {
 	enum comm_init_kind kind;
 	uint64_t id_hash;    /* of the unique id; 0: made from `parent` */
 	struct comm *parent; /* Split, Shrink, Grow: all its ranks must call (Shrink: those that stay) */
@@ -238,8 +238,8 @@ struct birth {
 	int n_called;
 	uint64_t first_ns; /* the first rank called */
 	uint64_t last_ns;  /* the newest caller called */
-	struct birth_member *members;
-	struct birth *next;
+	struct comm_init_member *members;
+	struct comm_init *next;
 };
 
 struct steps {             /* iteration clock of one rank: smallest period of its signature sequence */
@@ -262,7 +262,7 @@ struct model {           /* read by detectors and sinks as const */
 	bool merged;         /* the stream holds several hosts' records, each at what was asked for there */
 	struct proc *procs, **procs_tail;
 	struct comm *comms, **comms_tail;
-	struct birth *births;
+	struct comm_init *comm_inits;
 	uint64_t lost;         /* records, of all classes */
 	uint64_t last_loss_ns; /* of a class that verdicts rest on (not LOSS_BULK) */
 	uint64_t n_events, n_ops, n_ops_ended;
@@ -320,8 +320,9 @@ const struct op *member_op(const struct member *mb, int space, uint64_t seq);
 /* The same for Send and Recv: number `seq` to or from `peer` (rank in the communicator). */
 const struct op *member_p2p_op(const struct member *mb, enum op_kind kind, int peer, uint64_t seq);
 int op_space(const struct op *op); /* SEQ_*, -1 for Send and Recv */
-/* Do this member's numbers in `space` (-1: Send and Recv) mean the same as its peers'? Counted collectives: from birth
- * or from NCCL's counters. All others, also those launched in graphs: only from birth, with nothing missed since. */
+/* Do this member's numbers in `space` (-1: Send and Recv) mean the same as its peers'? Counted collectives: met at its
+ * creation or from NCCL's counters. All others, also those launched in graphs: only if met at its creation, with
+ * nothing missed since. */
 bool member_comparable(const struct member *mb, int space);
 uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
 /* A member that trails its peers for longer is late beyond what this communicator is used to: the largest of the

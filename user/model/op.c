@@ -195,8 +195,8 @@ static void op_number(struct op *op)
 	if (space >= 0) {
 		op->seq = mb->next_seq[space];
 		mb->next_seq[space] += op_numbered(op);
-		op->seq_from_attach = !member_comparable(mb, space) ||
-				      (space == SEQ_COLL && !mb->from_birth && mb->comm->nranks == 1);
+		op->seq_from_attach =
+			!member_comparable(mb, space) || (space == SEQ_COLL && !mb->from_init && mb->comm->nranks == 1);
 		return;
 	}
 	op->seq_from_attach = !member_comparable(mb, space);
@@ -384,8 +384,8 @@ static int op_called(struct model *m, struct proc_own *p, struct task_own *t, co
 
 	if (!mb)
 		return -ENOMEM;
-	if (m->births)
-		birth_used(m, p, e->op.addr, 0, e->ts_ns);
+	if (m->comm_inits)
+		comm_init_used(m, p, e->op.addr, 0, e->ts_ns);
 	if (e->op.counters_valid) /* in a group they confirm what came before it, and no more */
 		member_correct(&mb->m, e->op.counters_sum, e->op.group_depth > 0 ? t->group_begin_ns : e->ts_ns);
 	op = op_new(&mb->m, e);
@@ -415,8 +415,8 @@ int op_apply(struct model *m, const struct event *e)
 		return -ENOMEM;
 	p->p.last_call_ns = e->ts_ns;
 	call_forget(p, e->tid);
-	if (m->births)
-		births_moved_on(m, p, e->tid, e->kind == EV_GROUP_END && e->group.depth_before <= 1, e->ts_ns);
+	if (m->comm_inits)
+		comm_inits_moved_on(m, p, e->tid, e->kind == EV_GROUP_END && e->group.depth_before <= 1, e->ts_ns);
 	if (e->kind == EV_GROUP_START) {
 		if (e->group.depth_before > 0)
 			return 0;

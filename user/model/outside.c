@@ -52,7 +52,7 @@ static void samples_add(struct samples *s, const struct event *e)
 
 static bool by_samples_alone(const struct member *mb)
 {
-	return !mb->gone && mb->samples.n && !mb->last_call_ns && !mb->from_birth;
+	return !mb->gone && mb->samples.n && !mb->last_call_ns && !mb->from_init;
 }
 
 /* A look at a process reads all its communicators. One that several looks did not show is no more, and would seem to
@@ -82,7 +82,7 @@ int vanished_apply(struct model *m, const struct event *e)
 
 static int member_sampled(struct model *m, struct member *mb, const struct event *e)
 {
-	bool counts = !mb->last_call_ns && !mb->from_birth && e->comm_sample.counters_valid;
+	bool counts = !mb->last_call_ns && !mb->from_init && e->comm_sample.counters_valid;
 	int err = member_join(m, mb, e->comm_sample.hash, e->comm_sample.rank, e->comm_sample.nranks, e->ts_ns);
 
 	if (err)
@@ -123,47 +123,47 @@ static bool parts_same(const struct proxy_part *a, const struct proxy_part *b)
 	       a->is_send == b->is_send && a->state == b->state && a->transport == b->transport;
 }
 
-static bool look_same(const struct proxies *p, const struct member_own *mb)
+static bool sample_same(const struct proxies *p, const struct member_own *mb)
 {
-	if (p->n != mb->n_look)
+	if (p->n != mb->n_sample)
 		return false;
 	for (int i = 0; i < p->n; i++)
-		if (!parts_same(&p->parts[i], &mb->look[i]))
+		if (!parts_same(&p->parts[i], &mb->sample[i]))
 			return false;
 	return true;
 }
 
-static void look_take(struct member_own *mb, const struct event *e, bool moving)
+static void sample_take(struct member_own *mb, const struct event *e, bool moving)
 {
 	struct proxies *p = &mb->m.proxies;
 	struct proxy_part *old = p->parts;
 
-	if (!p->n_looks || moving || !look_same(p, mb)) {
-		p->moved = p->n_looks != 0 || moving;
+	if (!p->n_samples || moving || !sample_same(p, mb)) {
+		p->moved = p->n_samples != 0 || moving;
 		p->since_ns = e->ts_ns;
 	}
-	p->n_looks++;
+	p->n_samples++;
 	p->seen_ns = e->ts_ns;
-	p->parts = mb->look;
-	p->n = mb->n_look;
-	mb->look = old;
-	mb->n_look = mb->want_look = 0;
+	p->parts = mb->sample;
+	p->n = mb->n_sample;
+	mb->sample = old;
+	mb->n_sample = mb->want_sample = 0;
 }
 
-static int look_begin(struct member_own *mb, const struct event *e)
+static int sample_begin(struct member_own *mb, const struct event *e)
 {
 	size_t n = e->proxy.n < PROXY_PARTS_KEPT ? e->proxy.n : PROXY_PARTS_KEPT;
-	struct proxy_part *parts = realloc(mb->look, (n + 1) * sizeof(*parts));
+	struct proxy_part *parts = realloc(mb->sample, (n + 1) * sizeof(*parts));
 
 	if (!parts)
 		return -ENOMEM;
-	mb->look = parts;
-	mb->n_look = 0;
-	mb->want_look = n;
+	mb->sample = parts;
+	mb->n_sample = 0;
+	mb->want_sample = n;
 	if (e->proxy.thread)
 		mb->m.proxies.thread = e->proxy.thread;
 	if (!n)
-		look_take(mb, e, e->proxy.moving);
+		sample_take(mb, e, e->proxy.moving);
 	return 0;
 }
 
@@ -177,18 +177,18 @@ int proxy_apply(struct model *m, const struct event *e)
 		return -ENOMEM;
 	if (!mb || mb->m.gone)
 		return 0;
-	if (e->proxy.is_look)
-		return look_begin(mb, e);
-	if (mb->n_look >= mb->want_look)
+	if (e->proxy.is_begin)
+		return sample_begin(mb, e);
+	if (mb->n_sample >= mb->want_sample)
 		return 0;
-	mb->look[mb->n_look++] = e->proxy.part;
-	if (mb->n_look == mb->want_look)
-		look_take(mb, e, false);
+	mb->sample[mb->n_sample++] = e->proxy.part;
+	if (mb->n_sample == mb->want_sample)
+		sample_take(mb, e, false);
 	return 0;
 }
 
 void proxies_free(struct member_own *mb)
 {
 	free(mb->m.proxies.parts);
-	free(mb->look);
+	free(mb->sample);
 }

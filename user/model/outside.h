@@ -25,12 +25,12 @@ struct proc_outside {              /* of a process that was looked at from outsi
 
 /* How far the member's transfers over the network are: the newest look at NCCL's proxy that is whole. */
 struct proxies {
-	uint64_t n_looks;  /* 0 never */
-	uint64_t seen_ns;  /* the newest */
-	uint64_t since_ns; /* the first that showed these very numbers: nothing moved since, if seen_ns is later */
-	bool moved;        /* they changed between two looks */
-	uint32_t thread;   /* tid of the progress thread; 0 not known */
-	int n;             /* parts at work or queued first */
+	uint64_t n_samples; /* 0 never */
+	uint64_t seen_ns;   /* the newest */
+	uint64_t since_ns;  /* the first that showed these very numbers: nothing moved since, if seen_ns is later */
+	bool moved;         /* they changed between two looks */
+	uint32_t thread;    /* tid of the progress thread; 0 not known */
+	int n;              /* parts at work or queued first */
 	struct proxy_part *parts; /* [n] */
 };
 

@@ -39,26 +39,26 @@ static void id_take(struct port *p, const struct event *e)
 	p->layer = e->port.id.layer;
 }
 
-static void look_take(struct port *p, const struct event *e)
+static void sample_take(struct port *p, const struct event *e)
 {
-	struct port_look *l = &p->looks[p->n_looks++ % PORT_LOOKS_KEPT];
+	struct port_sample *l = &p->samples[p->n_samples++ % PORT_SAMPLES_KEPT];
 
-	*l = (struct port_look){
+	*l = (struct port_sample){
 		.ts_ns = e->ts_ns,
-		.taken_ns = e->port.look.taken_ns,
-		.state = e->port.look.state,
-		.phys_state = e->port.look.phys_state,
-		.gone = e->port.look.gone,
-		.silent = e->port.look.silent,
-		.carrier_known = e->port.look.carrier_known,
-		.carrier = e->port.look.carrier,
-		.rate_mbps = e->port.look.rate_mbps,
-		.lanes = e->port.look.lanes,
-		.netdev_mbps = e->port.look.netdev_mbps,
+		.taken_ns = e->port.sample.taken_ns,
+		.state = e->port.sample.state,
+		.phys_state = e->port.sample.phys_state,
+		.gone = e->port.sample.gone,
+		.silent = e->port.sample.silent,
+		.carrier_known = e->port.sample.carrier_known,
+		.carrier = e->port.sample.carrier,
+		.rate_mbps = e->port.sample.rate_mbps,
+		.lanes = e->port.sample.lanes,
+		.netdev_mbps = e->port.sample.netdev_mbps,
 	};
 	for (uint32_t c = 0; c < PORT_COUNTERS; c++)
-		l->counters[c] = c < e->port.look.n_counters ? e->port.look.counters[c] : PORT_NOT_COUNTED;
-	if (p->n_looks == 1)
+		l->counters[c] = c < e->port.sample.n_counters ? e->port.sample.counters[c] : PORT_NOT_COUNTED;
+	if (p->n_samples == 1)
 		p->first = *l;
 }
 
@@ -81,8 +81,8 @@ int port_apply(struct model *m, const struct event *e)
 		return -ENOMEM;
 	if (e->kind == EV_PORT)
 		id_take(p, e);
-	else if (e->kind == EV_PORT_LOOK)
-		look_take(p, e);
+	else if (e->kind == EV_PORT_SAMPLE)
+		sample_take(p, e);
 	else
 		users_take(p, e);
 	return 0;
@@ -96,7 +96,7 @@ bool port_has_proc(const struct port *port, const struct proc *p)
 	return false;
 }
 
-uint64_t port_grown(const struct port_look *now, const struct port_look *before, enum port_counter counter)
+uint64_t port_grown(const struct port_sample *now, const struct port_sample *before, enum port_counter counter)
 {
 	uint64_t a = before->counters[counter], b = now->counters[counter];
 

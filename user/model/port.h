@@ -9,13 +9,13 @@
 #include "event.h"
 
 #define PORTS_MAX 64
-#define PORT_LOOKS_KEPT 64 /* of all; at ten a second some six seconds */
+#define PORT_SAMPLES_KEPT 64 /* of all; at ten a second some six seconds */
 
-struct port_look {
+struct port_sample {
 	uint64_t ts_ns, taken_ns;                  /* told, read */
-	uint8_t state, phys_state;                 /* as in fact_port_look */
+	uint8_t state, phys_state;                 /* as in fact_port_sample */
 	bool gone, silent, carrier_known, carrier; /* silent: no answer since taken_ns, all else as before */
-	uint32_t rate_mbps, lanes, netdev_mbps;    /* PORT_NOT_TOLD */
+	uint32_t rate_mbps, lanes, netdev_mbps;    /* PORT_NO_VALUE */
 	uint64_t counters[PORT_COUNTERS];          /* PORT_NOT_COUNTED */
 };
 
@@ -24,10 +24,10 @@ struct port {
 	uint32_t index, number;                           /* number: on its device */
 	int numa_node;                                    /* -1 unknown */
 	const char *device, *netdev, *pci, *kind, *layer; /* "" none or unknown */
-	struct port_look looks[PORT_LOOKS_KEPT];          /* ring */
-	uint64_t n_looks;
-	struct port_look first; /* what was counted before the session */
-	bool users_known;       /* who has it open */
+	struct port_sample samples[PORT_SAMPLES_KEPT];    /* ring */
+	uint64_t n_samples;
+	struct port_sample first; /* what was counted before the session */
+	bool users_known;         /* who has it open */
 	uint32_t pids[PORT_USERS_MAX], n_pids;
 	struct port *next;
 };
@@ -37,14 +37,15 @@ struct node;
 struct proc;
 
 /* The i-th newest look, 0 the last one; NULL: not that many are kept. */
-static inline const struct port_look *port_look(const struct port *p, uint64_t i)
+static inline const struct port_sample *port_sample(const struct port *p, uint64_t i)
 {
-	return i < p->n_looks && i < PORT_LOOKS_KEPT ? &p->looks[(p->n_looks - 1 - i) % PORT_LOOKS_KEPT] : NULL;
+	return i < p->n_samples && i < PORT_SAMPLES_KEPT ? &p->samples[(p->n_samples - 1 - i) % PORT_SAMPLES_KEPT]
+							 : NULL;
 }
 
 bool port_has_proc(const struct port *port, const struct proc *p);
 /* What a counter grew by; 0 where one of the two was not told, and where it was set back. */
-uint64_t port_grown(const struct port_look *now, const struct port_look *before, enum port_counter counter);
+uint64_t port_grown(const struct port_sample *now, const struct port_sample *before, enum port_counter counter);
 
 /* For model.c. 0, -ENOMEM, -EINVAL. */
 int port_apply(struct model *m, const struct event *e);

@@ -147,7 +147,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 /* CUDA and NCCL state: gone with an exec. Finished and unfinished operations stay in the lists. */
 static void proc_reset(struct model *m, struct proc_own *p)
 {
-	births_forget_proc(m, &p->p);
+	comm_inits_forget_proc(m, &p->p);
 	qps_gone_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
 		member_forget(mb);
@@ -186,7 +186,7 @@ static void proc_unprobe(struct model *m, struct proc_own *p)
 		((struct task_own *)t)->n_pending = 0;
 		((struct task_own *)t)->group_begin_ns = 0;
 	}
-	births_forget_proc(m, &p->p);
+	comm_inits_forget_proc(m, &p->p);
 	if (called)
 		streams_free(p);
 }

@@ -73,7 +73,7 @@ struct qps { /* of the model */
 };
 
 /* What a rank's own queue pairs posted for an operation (burst tier), where no other of that rank's could have been
- * meant: from its enqueue on. Work that is still in flight at its end is not in it. Not retold in the middle of a
+ * meant: from its enqueue on. Work that is still in flight at its end is not in it. Not snapshot in the middle of a
  * session. */
 struct op_net {
 	uint64_t posts, bytes;      /* 0: not told */

@@ -140,7 +140,7 @@ static void procs_sweep(struct model *m)
 			continue;
 		}
 		*link = p->next;
-		births_forget_proc(m, p);
+		comm_inits_forget_proc(m, p);
 		qps_forget_proc(m, p);
 		proc_unhash(m, proc_own(p));
 		p->node->n_procs--;

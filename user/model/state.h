@@ -48,7 +48,7 @@ struct work {
 	uint64_t *lane_n; /* things in each lane */
 	size_t n, cap, n_ops;
 	struct captured *items;
-	uint64_t told; /* its number in the retelling that goes on */
+	uint64_t told; /* its number in the snapshot that goes on */
 };
 
 struct capture { /* going on */
@@ -126,9 +126,9 @@ struct member_own {
 	struct member m;
 	uint64_t born_ns;    /* met */
 	uint64_t n_children; /* Split, Shrink, Grow called on it */
-	struct proxy_part *look;
-	int n_look, want_look; /* a look at the proxy, not whole yet: so many of so many parts */
-	UT_hash_handle hh;     /* of proc, by addr */
+	struct proxy_part *sample;
+	int n_sample, want_sample; /* a look at the proxy, not whole yet: so many of so many parts */
+	UT_hash_handle hh;         /* of proc, by addr */
 };
 
 struct proc_own {
@@ -154,7 +154,7 @@ struct proc_own {
 };
 
 struct caller { /* of a creation */
-	struct birth_member b;
+	struct comm_init_member b;
 	uint64_t addr; /* told when it returned; 0 not */
 	bool grouped;  /* inside GroupStart and GroupEnd */
 	bool async;    /* returned, but is not through */
@@ -194,8 +194,8 @@ struct model_state {
 	uint64_t ops_kept;         /* of each living process, as of the last tick */
 	uint64_t *scratch;         /* of the iteration clock */
 	double *scratch_s;
-	struct work **retold; /* captured work by its number, while a retelling is taken */
-	size_t n_retold;
+	struct work **taken; /* captured work by its number, while a snapshot is taken */
+	size_t n_taken;
 	struct qp_state qp;
 	struct jobs *jobs;
 	bool jobs_stale; /* processes or communicators changed since jobs_tick() */
@@ -251,23 +251,23 @@ struct gpu *gpu_get(struct node *n, uint32_t index);        /* makes it; NULL wi
 int gpu_apply(struct model *m, const struct event *e);      /* GPU_* */
 int xid_apply(struct model *m, const struct event *e);      /* XID */
 int pressure_apply(struct model *m, const struct event *e); /* PRESSURE */
-/* births.c */
-int birth_apply(struct model *m, struct proc_own *p, const struct event *e); /* COMM_INIT COMM_READY COMM_SEEN */
-void birth_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns);
-bool birth_seen(const struct model *m, const struct proc_own *p, uint64_t hash); /* it called the creation */
-void births_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bool at_end, uint64_t ns);
-void births_tick(struct model *m);
-void births_forget_proc(struct model *m, const struct proc *p);
-void births_forget(struct model *m, const struct comm *parent);
-struct birth *birth_add(struct model *m, const struct birth *like); /* NULL without memory */
+/* comm_init.c */
+int comm_init_apply(struct model *m, struct proc_own *p, const struct event *e); /* COMM_INIT COMM_READY COMM_SEEN */
+void comm_init_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns);
+bool comm_init_seen(const struct model *m, const struct proc_own *p, uint64_t hash); /* it called the creation */
+void comm_inits_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bool at_end, uint64_t ns);
+void comm_inits_tick(struct model *m);
+void comm_inits_forget_proc(struct model *m, const struct proc *p);
+void comm_inits_forget(struct model *m, const struct comm *parent);
+struct comm_init *comm_init_add(struct model *m, const struct comm_init *like); /* NULL without memory */
 
 /* lag.c */
 void comm_entered(const struct model *m, const struct op *op); /* counts entries, feeds the lag statistic */
 void comm_ended(const struct op *op);
 void comm_contradicted(const struct op *op); /* it is over: whoever did not enter it by our count was miscounted */
-void comm_entry_retold(const struct op *op, bool complete); /* counts the entry, and nothing else */
-bool comm_entry_complete(const struct op *op);              /* whoever was known entered it */
-void comm_quantiles(struct comm_own *c);                    /* from its histograms */
+void comm_entry_taken(const struct op *op, bool complete); /* counts the entry, and nothing else */
+bool comm_entry_complete(const struct op *op);             /* whoever was known entered it */
+void comm_quantiles(struct comm_own *c);                   /* from its histograms */
 /* This sampled member went on to number `seq` (its counters' sum) at ts_ns: called before its numbers change. */
 void comm_sampled(struct member *mb, uint64_t seq, uint64_t ts_ns);
 uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member `op` depends on, 0 unknown */
@@ -321,9 +321,9 @@ int graph_set(struct graph **table, uint64_t handle, struct work *w); /* takes t
 void reap_tick(struct model *m);
 void reap_died(struct model *m);
 
-/* retell.c */
-int retold_apply(struct model *m, const struct event *e); /* RETOLD */
-void retold_free(struct model_state *st);                 /* the numbers of captured work */
+/* snapshot.c */
+int snapshot_apply(struct model *m, const struct event *e); /* SNAPSHOT */
+void snapshot_free(struct model_state *st);                 /* the numbers of captured work */
 
 /* steps.c */
 int steps_tick(struct model *m, struct proc_own *p);

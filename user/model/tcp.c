@@ -68,16 +68,16 @@ static const struct tcp_connection *peer_find(const struct model *m, const struc
 	return here ? here : n == 1 ? found : NULL;
 }
 
-uint64_t tcp_grown(const struct tcp_look *now, const struct tcp_look *before, enum tcp_counter counter)
+uint64_t tcp_grown(const struct tcp_sample *now, const struct tcp_sample *before, enum tcp_counter counter)
 {
 	uint64_t a = before->counters[counter], b = now->counters[counter];
 
-	return a != TCP_NOT_TOLD && b != TCP_NOT_TOLD && b > a ? b - a : 0;
+	return a != TCP_NO_VALUE && b != TCP_NO_VALUE && b > a ? b - a : 0;
 }
 
-uint64_t tcp_value(const struct tcp_look *l, enum tcp_counter counter, uint64_t unknown)
+uint64_t tcp_value(const struct tcp_sample *l, enum tcp_counter counter, uint64_t unknown)
 {
-	return l->counters[counter] != TCP_NOT_TOLD ? l->counters[counter] : unknown;
+	return l->counters[counter] != TCP_NO_VALUE ? l->counters[counter] : unknown;
 }
 
 static void peers_find(struct model *m, const struct tcp_connection *changed)
@@ -131,17 +131,17 @@ static int id_take(struct model *m, struct node *n, const struct event *e)
 	return 0;
 }
 
-static void look_take(struct tcp_connection *c, const struct event *e)
+static void sample_take(struct tcp_connection *c, const struct event *e)
 {
-	struct tcp_look *l = &c->looks[c->n_looks++ % TCP_LOOKS_KEPT];
+	struct tcp_sample *l = &c->samples[c->n_samples++ % TCP_SAMPLES_KEPT];
 
-	*l = (struct tcp_look){ .ts_ns = e->ts_ns,
-				.taken_ns = e->tcp.look.taken_ns,
-				.state = e->tcp.look.state,
-				.netdev_known = e->tcp.look.netdev_known,
-				.netdev_up = e->tcp.look.netdev_up };
+	*l = (struct tcp_sample){ .ts_ns = e->ts_ns,
+				  .taken_ns = e->tcp.sample.taken_ns,
+				  .state = e->tcp.sample.state,
+				  .netdev_known = e->tcp.sample.netdev_known,
+				  .netdev_up = e->tcp.sample.netdev_up };
 	for (uint32_t i = 0; i < TCP_COUNTERS; i++)
-		l->counters[i] = i < e->tcp.look.n_counters ? e->tcp.look.counters[i] : TCP_NOT_TOLD;
+		l->counters[i] = i < e->tcp.sample.n_counters ? e->tcp.sample.counters[i] : TCP_NO_VALUE;
 }
 
 int tcp_apply(struct model *m, const struct event *e)
@@ -160,10 +160,10 @@ int tcp_apply(struct model *m, const struct event *e)
 	c = (struct tcp_connection *)tcp_connection_of(m, e->node, e->tcp.index);
 	if (!c) /* a recording that begins behind its identity */
 		return 0;
-	if (e->tcp.look.gone)
+	if (e->tcp.sample.gone)
 		forget(m, n, e->tcp.index);
 	else
-		look_take(c, e);
+		sample_take(c, e);
 	return 0;
 }
 

@@ -8,15 +8,15 @@
 
 #include "event.h"
 
-#define TCP_LOOKS_KEPT 6 /* of all; one a second */
+#define TCP_SAMPLES_KEPT 6 /* of all; one a second */
 
 enum { TCP_STATE_ESTABLISHED = 1, TCP_STATE_SYN_SENT = 2 };
 
-struct tcp_look {
+struct tcp_sample {
 	uint64_t ts_ns, taken_ns; /* told, read */
-	uint8_t state;            /* as in fact_tcp_look */
+	uint8_t state;            /* as in fact_tcp_sample */
 	bool netdev_known, netdev_up;
-	uint64_t counters[TCP_COUNTERS]; /* TCP_NOT_TOLD */
+	uint64_t counters[TCP_COUNTERS]; /* TCP_NO_VALUE */
 };
 
 struct tcp_connection {
@@ -28,8 +28,8 @@ struct tcp_connection {
 	uint16_t local_port, remote_port;
 	const struct tcp_connection
 		*peer; /* its other end, where a rank that is watched here has it; NULL: not, or several could be it */
-	struct tcp_look looks[TCP_LOOKS_KEPT]; /* ring */
-	uint64_t n_looks;
+	struct tcp_sample samples[TCP_SAMPLES_KEPT]; /* ring */
+	uint64_t n_samples;
 };
 
 struct tcp_connections { /* of all hosts: the two ends of one are seldom on the same */
@@ -45,9 +45,9 @@ struct tcp_places {                       /* of a node: where its connections st
 struct model;
 
 /* The i-th newest look, 0 the last one; NULL: not that many are kept. */
-static inline const struct tcp_look *tcp_look_at(const struct tcp_connection *c, uint64_t i)
+static inline const struct tcp_sample *tcp_sample_at(const struct tcp_connection *c, uint64_t i)
 {
-	return i < c->n_looks && i < TCP_LOOKS_KEPT ? &c->looks[(c->n_looks - 1 - i) % TCP_LOOKS_KEPT] : NULL;
+	return i < c->n_samples && i < TCP_SAMPLES_KEPT ? &c->samples[(c->n_samples - 1 - i) % TCP_SAMPLES_KEPT] : NULL;
 }
 
 /* By its place; NULL none. */
@@ -55,9 +55,9 @@ const struct tcp_connection *tcp_connection_at(const struct model *m, uint32_t p
 /* By its host and that one's number of it; NULL none. */
 const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t node, uint32_t index);
 /* What a counter grew by; 0 where one of the two was not told, and where it went back. */
-uint64_t tcp_grown(const struct tcp_look *now, const struct tcp_look *before, enum tcp_counter counter);
+uint64_t tcp_grown(const struct tcp_sample *now, const struct tcp_sample *before, enum tcp_counter counter);
 /* As of a look; `unknown` where it was not told. */
-uint64_t tcp_value(const struct tcp_look *l, enum tcp_counter counter, uint64_t unknown);
+uint64_t tcp_value(const struct tcp_sample *l, enum tcp_counter counter, uint64_t unknown);
 
 /* For model.c. 0, -ENOMEM, -EINVAL. */
 int tcp_apply(struct model *m, const struct event *e);

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "pipeline/retold_fact.h"
+#include "pipeline/snapshot_record.h"
 #include "source.h"
 #include "schemas/facts.h"
 #include "schemas/probing.h"
@@ -160,7 +160,7 @@ const struct record_kind source_records_collector[] = {
 	{ "budget", FACT(FACT_BUDGET), .size = sizeof(struct fact_budget),
 	  .kept_by = offsetof(struct fact_budget, reserved), .decode = decode_budget },
 	/* Its body is the model's own: no clock but this host's will do. */
-	{ "retold", FACT(FACT_RETOLD), .size = sizeof(struct fact_retold), .decode = retold_decode },
+	{ "snapshot", FACT(FACT_SNAPSHOT), .size = sizeof(struct fact_snapshot), .decode = snapshot_decode },
 	{}
 };
 

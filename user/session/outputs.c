@@ -22,7 +22,7 @@ static const char *output_shown(const char *path)
 /* --- no output is an input, or another output --- */
 
 /* True: `path` is a regular file; other things can be written twice, and reading them takes nothing away. */
-static bool file_look(const char *path, int std_fd, struct stat *ret)
+static bool file_sample(const char *path, int std_fd, struct stat *ret)
 {
 	return !(strcmp(path, "-") ? stat(path, ret) : fstat(std_fd, ret)) && S_ISREG(ret->st_mode);
 }
@@ -36,10 +36,10 @@ static int input_compare(const char *path, const struct outputs *o)
 {
 	struct stat out, in;
 
-	if (!file_look(path, STDOUT_FILENO, &out))
+	if (!file_sample(path, STDOUT_FILENO, &out))
 		return 0;
 	for (int i = 0; i < o->n_inputs; i++) {
-		if (!file_look(o->inputs[i], STDIN_FILENO, &in) || !is_same(&out, &in))
+		if (!file_sample(o->inputs[i], STDIN_FILENO, &in) || !is_same(&out, &in))
 			continue;
 		log_error("%s: this output is also the input %s, which it would destroy: give it another name",
 			  output_shown(path), strcmp(o->inputs[i], "-") ? o->inputs[i] : "from standard input");
@@ -54,7 +54,7 @@ static bool is_same_output(const char *a, const char *b)
 
 	if (!strcmp(a, "-") && !strcmp(b, "-"))
 		return true;
-	return file_look(a, STDOUT_FILENO, &of_a) && file_look(b, STDOUT_FILENO, &of_b) && is_same(&of_a, &of_b);
+	return file_sample(a, STDOUT_FILENO, &of_a) && file_sample(b, STDOUT_FILENO, &of_b) && is_same(&of_a, &of_b);
 }
 
 /* Those before it are open, so they exist. */

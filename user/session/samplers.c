@@ -86,7 +86,7 @@ static int look(struct samplers *s, struct running *r, uint64_t now_ns)
 	if (!r->sampler || now_ns < r->due_ns)
 		return 0;
 	r->due_ns = now_ns + r->sampler->period_ns;
-	err = r->sampler->look(r->state, now_ns);
+	err = r->sampler->sample(r->state, now_ns);
 	if (s->emit_error)
 		return s->emit_error;
 	if (err)
@@ -94,7 +94,7 @@ static int look(struct samplers *s, struct running *r, uint64_t now_ns)
 	return 0;
 }
 
-int samplers_look(struct samplers *s, uint64_t now_ns)
+int samplers_run(struct samplers *s, uint64_t now_ns)
 {
 	int err = 0;
 

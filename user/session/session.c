@@ -435,7 +435,7 @@ static int work(struct session *s)
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
 		err = session_targets_scan(s->targets, now_ns);
 	if (!err)
-		err = samplers_look(s->samplers, clock_monotonic_ns());
+		err = samplers_run(s->samplers, clock_monotonic_ns());
 	if (!err)
 		err = tick(s, clock_monotonic_ns());
 	if (!err)

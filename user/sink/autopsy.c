@@ -136,7 +136,7 @@ static struct census census_take(const struct model *m)
 	return c;
 }
 
-static void text_looked(struct text *t, const struct autopsy_sink *s, const struct model *m)
+static void text_scanned(struct text *t, const struct autopsy_sink *s, const struct model *m)
 {
 	if (s->first_ns && m->now_ns > s->first_ns)
 		text_duration(t, (m->now_ns - s->first_ns) * 1e-9);
@@ -152,14 +152,14 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 	} else if (c->n_moved) {
 		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were looked at, for ", c->n_moved,
 			 c->n_seen);
-		text_looked(t, s, m);
+		text_scanned(t, s, m);
 	} else if (c->n_uncounted == c->n_seen) {
 		text_add(
 			t,
 			"LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): who is behind cannot be told");
 	} else {
 		text_add(t, "UNKNOWN  no rank is behind, and no counter moved for ");
-		text_looked(t, s, m);
+		text_scanned(t, s, m);
 		text_add(t, ": a long step, or all stuck inside one operation");
 	}
 	text_add(t, "\n");
@@ -245,7 +245,7 @@ static void text_verdict(struct text *t, const struct autopsy_sink *s, const str
 	if (!s->n)
 		text_no_finding(t, s, m, &c);
 	text_add(t, "%d ranks on %s, looked at for ", c.n_ranks, m->host);
-	text_looked(t, s, m);
+	text_scanned(t, s, m);
 	text_add(t, " without a probe; communicators of %d read\n", c.n_seen);
 	text_missing(t, m);
 }

@@ -3,12 +3,12 @@
  * test_detect_absent.c - a rank that was gone before anybody looked: named on one host, where nothing else explains the
  * stand; of several hosts' looks, whom nobody told about.
  */
-#include "tests/unit/job/sampled_looks.h"
+#include "tests/unit/job/outside_samples.h"
 
 static const uint64_t level[] = { 12, 12, 12, 12 };
 
 /* All processes but that of `gone`; looked at twice. Local ranks as on one host, or none. */
-static void looks_without(int gone, bool local, const uint64_t n[RANKS])
+static void samples_without(int gone, bool local, const uint64_t n[RANKS])
 {
 	seen[gone] = false;
 	for (int r = 0; r < RANKS; r++) {
@@ -35,7 +35,7 @@ static void the_gone_one_is_named(void **state)
 	const struct finding *f;
 
 	(void)state;
-	looks_without(1, true, level);
+	samples_without(1, true, level);
 	f = only();
 	assert_int_equal(f->kind, FINDING_HANG);
 	assert_int_equal(f->class, HANG_PROCESS_DEAD);
@@ -53,7 +53,7 @@ static void the_gone_one_is_named(void **state)
 static void the_last_one_is_named_with_less(void **state)
 {
 	(void)state;
-	looks_without(3, true, level);
+	samples_without(3, true, level);
 	assert_int_equal(only()->ranks[0], 3);
 	assert_true(only()->confidence < 0.7);
 }
@@ -63,7 +63,7 @@ static void half_a_job_names_nobody(void **state)
 {
 	(void)state;
 	seen[2] = false;
-	looks_without(3, true, level);
+	samples_without(3, true, level);
 	assert_int_equal(list.n, 0);
 }
 
@@ -72,7 +72,7 @@ static void who_moves_waits_for_nobody(void **state)
 	const uint64_t on[] = { 13, 13, 13, 13 };
 
 	(void)state;
-	looks_without(1, true, level);
+	samples_without(1, true, level);
 	only();
 	world(on);
 	tick();
@@ -125,7 +125,7 @@ static void of_other_hosts_nobody_is_dead(void **state)
 {
 	(void)state;
 	seen[1] = false;
-	looks_without(1, true, level);
+	samples_without(1, true, level);
 	two_hosts();
 	tick();
 	assert_int_equal(only()->kind, FINDING_HANG);
@@ -142,7 +142,7 @@ static void a_sure_one_stays(void **state)
 
 	(void)state;
 	at[2].syscall = "clock_nanosleep";
-	looks_without(1, true, n);
+	samples_without(1, true, n);
 	two_hosts();
 	tick();
 	assert_int_equal(list.n, 2);

@@ -4,7 +4,7 @@
  * sign of life, and what it forgets. Hosts sleep all the time, as those of a healthy job with long steps do.
  */
 #include "tests/unit/job/model_copy.h"
-#include "tests/unit/job/sampled_looks.h"
+#include "tests/unit/job/outside_samples.h"
 
 #define STILL_S 4.0 /* a rank of an ordinary job that hangs is named by then */
 
@@ -286,14 +286,14 @@ static void what_vanished_stands_no_more(void **state)
 }
 
 /* No word of its end: its process' other communicators are sampled, and it is not. */
-static void what_several_looks_miss_is_gone(void **state)
+static void what_several_samples_miss_is_gone(void **state)
 {
 	(void)state;
 	abort_and_new(false);
 }
 
 /* A look or two may miss it. */
-static void a_look_may_miss_it(void **state)
+static void a_sample_may_miss_it(void **state)
 {
 	uint64_t n[] = { 600, 600, 600, 600 };
 
@@ -346,8 +346,8 @@ int main(void)
 		TEST(to_have_moved_before_is_no_life),
 		TEST(who_starts_children_is_alive),
 		TEST(what_vanished_stands_no_more),
-		TEST(what_several_looks_miss_is_gone),
-		TEST(a_look_may_miss_it),
+		TEST(what_several_samples_miss_is_gone),
+		TEST(a_sample_may_miss_it),
 		TEST(a_cycle_is_judged_with_care),
 	};
 

@@ -3,7 +3,7 @@
  * test_detect_doing.c - stacks in verdicts: what the culprit does, what the others wait in, and who is a culprit at
  * all, where system calls look alike.
  */
-#include "tests/unit/job/sampled_looks.h"
+#include "tests/unit/job/outside_samples.h"
 
 #define GPU_STACK "ioctl (libc.so.6)\n?? (libcuda.so.1)\ncuStreamSynchronize (libcuda.so.1)\nsync (train.py:7)"
 

@@ -3,7 +3,7 @@
  * test_detect_excused.c - a rank that is late by its counters, beside a port that is known to be bad: its part of the
  * data comes late, so it is given time. Not so on a good network, and not if it is stopped.
  */
-#include "tests/unit/job/sampled_looks.h"
+#include "tests/unit/job/outside_samples.h"
 
 static const uint64_t late[] = { 12, 12, 11, 12 };
 
@@ -27,11 +27,11 @@ static void port_new(void)
 
 static void port_is(uint8_t state)
 {
-	struct event e = { .kind = EV_PORT_LOOK };
+	struct event e = { .kind = EV_PORT_SAMPLE };
 
-	e.port.look.taken_ns = now;
-	e.port.look.state = state;
-	e.port.look.rate_mbps = e.port.look.lanes = PORT_NOT_TOLD;
+	e.port.sample.taken_ns = now;
+	e.port.sample.state = state;
+	e.port.sample.rate_mbps = e.port.sample.lanes = PORT_NO_VALUE;
 	give(e);
 }
 

@@ -105,7 +105,7 @@ static const struct gpu_health well = {
 	.nvlink_crc = 12,
 	.nvlink_replay = 3,
 	.rows_uncorrected = 1,
-	.pages_pending = GPU_NOT_TOLD,
+	.pages_pending = GPU_NO_VALUE,
 };
 
 static void checkup(struct machine *u, int gpu, struct gpu_health h)

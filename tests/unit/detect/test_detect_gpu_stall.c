@@ -4,7 +4,7 @@
  * names the one that does not wait in NCCL, or nobody. Figures are those measured on H200s (docs/measurements/gpu.md).
  * The floor of these jobs is 0.25 s, so the limit is 3.5 s.
  */
-#include "tests/unit/job/sampled_looks.h"
+#include "tests/unit/job/outside_samples.h"
 
 #include "detect/gpu/gpu_role.h"
 

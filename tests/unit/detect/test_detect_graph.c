@@ -52,7 +52,7 @@ static void call(int r, uint64_t count)
 	give(e);
 }
 
-static void birth(int r)
+static void comm_init(int r)
 {
 	struct event e = job_event(EV_PROC, r, 0);
 
@@ -141,7 +141,7 @@ static void test_a_rank_does_not_launch(void **state)
 
 	(void)state;
 	for (int r = 0; r < RANKS; r++)
-		birth(r);
+		comm_init(r);
 	steps(30);
 	assert_int_equal(list.n, 0);
 	for (int r = 0; r < RANKS; r++)
@@ -164,7 +164,7 @@ static void test_graphs_that_differ(void **state)
 	(void)state;
 	odd = 3;
 	for (int r = 0; r < RANKS; r++)
-		birth(r);
+		comm_init(r);
 	steps(2);
 	assert_int_equal(list.n, 1);
 	assert_int_equal(list.items[0].kind, FINDING_MISMATCH);

@@ -28,7 +28,7 @@ struct machine {
 	uint32_t rate_mbps[PORTS];
 	uint8_t state[PORTS];
 	bool gone[PORTS], silent[PORTS];
-	uint64_t per_look[PORT_COUNTERS]; /* that counters of port 1 grow by */
+	uint64_t per_sample[PORT_COUNTERS]; /* that counters of port 1 grow by */
 };
 
 static void give(struct machine *u, struct event e)
@@ -94,7 +94,7 @@ static void step(struct machine *u)
 {
 	u->now_ns += (uint64_t)(STEP_S * SEC);
 	for (int i = 0; i < PORTS; i++) {
-		struct event e = { .kind = EV_PORT_LOOK };
+		struct event e = { .kind = EV_PORT_SAMPLE };
 
 		if (u->state[i] == PORT_STATE_ACTIVE) {
 			u->counters[i][PORT_SENT_BYTES] += 500000000;
@@ -103,16 +103,16 @@ static void step(struct machine *u)
 			u->counters[i][PORT_RECEIVED_PACKETS] += 125000;
 		}
 		for (int c = 0; i == 1 && c < PORT_COUNTERS; c++)
-			u->counters[i][c] += u->per_look[c];
+			u->counters[i][c] += u->per_sample[c];
 		e.port.index = i;
-		e.port.look.taken_ns = u->now_ns;
-		e.port.look.state = u->state[i];
-		e.port.look.gone = u->gone[i];
-		e.port.look.silent = u->silent[i];
-		e.port.look.rate_mbps = u->rate_mbps[i];
-		e.port.look.lanes = 4;
-		e.port.look.n_counters = PORT_COUNTERS;
-		e.port.look.counters = u->counters[i];
+		e.port.sample.taken_ns = u->now_ns;
+		e.port.sample.state = u->state[i];
+		e.port.sample.gone = u->gone[i];
+		e.port.sample.silent = u->silent[i];
+		e.port.sample.rate_mbps = u->rate_mbps[i];
+		e.port.sample.lanes = 4;
+		e.port.sample.n_counters = PORT_COUNTERS;
+		e.port.sample.counters = u->counters[i];
 		give(u, e);
 	}
 	give(u, (struct event){ .kind = EV_TICK });
@@ -278,15 +278,15 @@ static void test_counters_that_grow(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct machine u = node_new();
 
-		u.per_look[cases[i].counter] = cases[i].usual; /* of a healthy one */
+		u.per_sample[cases[i].counter] = cases[i].usual; /* of a healthy one */
 		quiet_steps(&u, 30);
-		u.per_look[cases[i].counter] = cases[i].fault;
+		u.per_sample[cases[i].counter] = cases[i].fault;
 		steps(&u, 5);
 		only(&u, cases[i].kind, cases[i].cause);
 		assert_true(evidence(&u.list.items[0], "per_second")->number >= 1.9 * cases[i].fault);
 		assert_true(evidence(&u.list.items[0], port_counter_name(cases[i].counter))->number >=
 			    6 * cases[i].fault);
-		u.per_look[cases[i].counter] = 0;
+		u.per_sample[cases[i].counter] = 0;
 		steps(&u, 65);
 		assert_int_equal(u.list.n, 0);
 		node_free(&u);
@@ -300,13 +300,13 @@ static void test_noise(void **state)
 
 	(void)state;
 	for (int i = 0; i < 600; i++) {
-		memset(u.per_look, 0, sizeof(u.per_look));
-		u.per_look[PORT_SYMBOL_ERRORS] = i % 40 == 0 ? 9 : 0;
-		u.per_look[PORT_OUT_OF_SEQUENCE] =
+		memset(u.per_sample, 0, sizeof(u.per_sample));
+		u.per_sample[PORT_SYMBOL_ERRORS] = i % 40 == 0 ? 9 : 0;
+		u.per_sample[PORT_OUT_OF_SEQUENCE] =
 			i % 10 == 0 ? 2000 : 3; /* a burst now and then: five windows have one of it */
-		u.per_look[PORT_SEND_WAIT] = 100000;
-		u.per_look[PORT_RNR_NAKS] = 50;
-		u.per_look[PORT_CNP_SENT] = 200;
+		u.per_sample[PORT_SEND_WAIT] = 100000;
+		u.per_sample[PORT_RNR_NAKS] = 50;
+		u.per_sample[PORT_CNP_SENT] = 200;
 		quiet_steps(&u, STEP_S);
 	}
 	node_free(&u);
@@ -321,7 +321,7 @@ static void test_timeouts_without_traffic(void **state)
 	for (int i = 0; i < 60; i++) {
 		u.counters[1][PORT_SENT_BYTES] -= 500000000;
 		u.counters[1][PORT_RECEIVED_BYTES] -= 500000000;
-		u.per_look[PORT_TIMEOUTS] = 100;
+		u.per_sample[PORT_TIMEOUTS] = 100;
 		quiet_steps(&u, STEP_S);
 	}
 	node_free(&u);
@@ -464,7 +464,7 @@ static void test_whose_it_is(void **state)
 static void test_bad_index(void **state)
 {
 	struct machine u = node_new();
-	struct event e = { .kind = EV_PORT_LOOK };
+	struct event e = { .kind = EV_PORT_SAMPLE };
 
 	(void)state;
 	e.port.index = PORTS_MAX;

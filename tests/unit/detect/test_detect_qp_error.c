@@ -71,13 +71,13 @@ static void port_new(int r, uint8_t state)
 	e.port.users.n = 1;
 	e.port.users.pids = pids;
 	give(e);
-	e = (struct event){ .kind = EV_PORT_LOOK };
+	e = (struct event){ .kind = EV_PORT_SAMPLE };
 	e.port.index = r;
-	e.port.look.taken_ns = now;
-	e.port.look.state = state;
-	e.port.look.rate_mbps = e.port.look.lanes = PORT_NOT_TOLD;
-	e.port.look.n_counters = PORT_COUNTERS;
-	e.port.look.counters = counters;
+	e.port.sample.taken_ns = now;
+	e.port.sample.state = state;
+	e.port.sample.rate_mbps = e.port.sample.lanes = PORT_NO_VALUE;
+	e.port.sample.n_counters = PORT_COUNTERS;
+	e.port.sample.counters = counters;
 	give(e);
 }
 

@@ -3,7 +3,7 @@
  * test_detect_sampled.c - a job of which no call was seen, only NCCL's counters at two looks: who is behind, in what,
  * and when nobody may be named. Also what the report for people says of it. Looks are written by hand.
  */
-#include "tests/unit/job/sampled_looks.h"
+#include "tests/unit/job/outside_samples.h"
 
 static void the_one_behind_is_named(void **state)
 {
@@ -324,7 +324,7 @@ static void creation(bool scanned)
 }
 
 /* A session finds communicators one after the other: who shows none yet may have one. */
-static void who_was_not_looked_through_is_not_named(void **state)
+static void who_was_not_scanned_is_not_named(void **state)
 {
 	(void)state;
 	creation(false);
@@ -429,7 +429,7 @@ int main(void)
 		TEST(a_cycle_that_runs_names_nobody_for_sure),
 		TEST(the_odd_one_of_a_cycle_is_named),
 		TEST(who_misses_a_creation_is_named),
-		TEST(who_was_not_looked_through_is_not_named),
+		TEST(who_was_not_scanned_is_not_named),
 		TEST(who_is_still_starting_is_observed),
 		TEST(the_verdict_comes_first),
 		TEST(life_is_told),

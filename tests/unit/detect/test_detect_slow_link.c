@@ -45,18 +45,18 @@ static void port_new(int r)
 	give(e);
 }
 
-static void port_look_give(int r)
+static void port_sample_give(int r)
 {
-	struct event e = { .kind = EV_PORT_LOOK };
+	struct event e = { .kind = EV_PORT_SAMPLE };
 
 	counters[r][PORT_SENT_BYTES] += 20000000 * share_of[r];
 	counters[r][PORT_RECEIVED_BYTES] += 20000000 * share_of[r];
 	e.port.index = r;
-	e.port.look.taken_ns = now;
-	e.port.look.state = PORT_STATE_ACTIVE;
-	e.port.look.rate_mbps = e.port.look.lanes = PORT_NOT_TOLD;
-	e.port.look.n_counters = PORT_COUNTERS;
-	e.port.look.counters = counters[r];
+	e.port.sample.taken_ns = now;
+	e.port.sample.state = PORT_STATE_ACTIVE;
+	e.port.sample.rate_mbps = e.port.sample.lanes = PORT_NO_VALUE;
+	e.port.sample.n_counters = PORT_COUNTERS;
+	e.port.sample.counters = counters[r];
 	give(e);
 }
 
@@ -94,11 +94,11 @@ static bool is_on_its_way(int r)
 
 static void go(double seconds)
 {
-	for (int i = 0; i < seconds / (look_ns * 1e-9); i++, nth++) {
+	for (int i = 0; i < seconds / (sample_ns * 1e-9); i++, nth++) {
 		for (int r = 0; r < RANKS; r++) {
 			ranks[r].n_entered++;
 			ranks[r].send[0] = sending(32, 24, is_on_its_way(r) ? 20 : 24);
-			port_look_give(r);
+			port_sample_give(r);
 		}
 		look();
 	}
@@ -133,8 +133,8 @@ static const struct finding *only(enum finding_kind kind, const char *cause)
 
 static void silent(double seconds)
 {
-	for (int i = 0; i < seconds / (look_ns * 1e-9); i++) {
-		go(look_ns * 1e-9);
+	for (int i = 0; i < seconds / (sample_ns * 1e-9); i++) {
+		go(sample_ns * 1e-9);
 		for (size_t k = 0; k < list.n; k++)
 			printf("%s %s\n", finding_kind_name(list.items[k].kind), cause_name(list.items[k].cause));
 		assert_int_equal(list.n, 0);
@@ -187,7 +187,7 @@ static void test_mostly_computing(void **state)
 	(void)state;
 	ports_new();
 	by_chance = true;
-	look_ns = 250 * MSEC;
+	sample_ns = 250 * MSEC;
 	for (int r = 0; r < RANKS; r++)
 		busy[r] = 0.01;
 	silent(30);
@@ -213,7 +213,7 @@ static void test_chance(void **state)
 	(void)state;
 	ports_new();
 	by_chance = true;
-	look_ns = 250 * MSEC;
+	sample_ns = 250 * MSEC;
 	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
 		for (int r = 0; r < RANKS; r++)
 			busy[r] = shares[i];

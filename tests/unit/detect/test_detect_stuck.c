@@ -403,7 +403,7 @@ static void all_proxies_wait(void **state)
 
 /* The receiver had no CPU to look: what is in front of it proves nothing. When it has looked at last, after some more
  * looks. */
-static void a_receiver_that_could_not_look(void **state)
+static void a_receiver_that_could_not_be_sampled(void **state)
 {
 	(void)state;
 	eat(2);
@@ -498,27 +498,27 @@ static void a_scan_without_a_cpu(void **state)
 	}
 }
 
-static void half_a_look(void **state)
+static void half_a_sample(void **state)
 {
 	struct event e = job_event(EV_PROXY, 0, 0);
 
 	(void)state;
 	look();
 	e.proxy.addr = WORLD;
-	e.proxy.is_look = true;
+	e.proxy.is_begin = true;
 	e.proxy.n = 5;
 	give(e);
 	part_give(0, true, 0);
 	for (const struct member *mb = m->procs->members; mb; mb = mb->next_in_proc)
-		assert_int_equal(mb->proxies.n_looks, mb->comm->hash == WORLD);
+		assert_int_equal(mb->proxies.n_samples, mb->comm->hash == WORLD);
 }
 
-static void port_look_give(uint8_t state)
+static void port_sample_give(uint8_t state)
 {
-	struct event e = { .kind = EV_PORT_LOOK };
+	struct event e = { .kind = EV_PORT_SAMPLE };
 
-	e.port.look.taken_ns = now;
-	e.port.look.state = state;
+	e.port.sample.taken_ns = now;
+	e.port.sample.state = state;
 	give(e);
 }
 
@@ -537,11 +537,11 @@ static void port_down_at(int r)
 	e.port.users.n = 1;
 	e.port.users.pids = pids;
 	give(e);
-	port_look_give(PORT_STATE_ACTIVE);
+	port_sample_give(PORT_STATE_ACTIVE);
 	give((struct event){ .kind = EV_TICK });
 	assert_int_equal(detectors_tick(d, m, &list), 0);
 	now += SEC;
-	port_look_give(PORT_STATE_DOWN);
+	port_sample_give(PORT_STATE_DOWN);
 	now += SEC;
 }
 
@@ -595,13 +595,13 @@ int main(void)
 		A_JOB(a_proxy_that_never_ran),
 		A_JOB(a_starved_proxy_creeps),
 		A_JOB(all_proxies_wait),
-		A_JOB(a_receiver_that_could_not_look),
+		A_JOB(a_receiver_that_could_not_be_sampled),
 		A_JOB(starved_by_chance),
 		A_JOB(of_two_nobody),
 		A_JOB(a_rank_stopped_inside),
 		A_JOB(a_job_that_creeps),
 		A_JOB(a_scan_without_a_cpu),
-		A_JOB(half_a_look),
+		A_JOB(half_a_sample),
 		A_JOB(a_port_of_the_pair),
 	};
 

@@ -341,7 +341,7 @@ static void test_numbers_again(void **state)
 {
 	struct ring u = ring_new();
 	const struct tcp_connection *c;
-	struct event e = { .kind = EV_TCP_LOOK };
+	struct event e = { .kind = EV_TCP_SAMPLE };
 
 	(void)state;
 	quiet_steps(&u, 5);
@@ -349,7 +349,7 @@ static void test_numbers_again(void **state)
 	assert_ptr_equal(c->peer, tcp_connection_of(u.m, 0, 1));
 	assert_ptr_equal(c->peer->peer, c);
 	e.tcp.index = 0;
-	e.tcp.look.gone = true;
+	e.tcp.sample.gone = true;
 	give(&u, e);
 	assert_null(tcp_connection_of(u.m, 0, 0));
 	assert_null(tcp_connection_of(u.m, 0, 1)->peer);

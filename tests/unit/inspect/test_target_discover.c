@@ -404,7 +404,7 @@ static void gives_children_to_their_rank(void **state)
 	assert_int_equal(target_threads_read(c.pid, &threads, &n), -ESRCH);
 }
 
-static void looks_past_a_wrapper(void **state)
+static void goes_past_a_wrapper(void **state)
 {
 	struct child c =
 		launch(&(struct launch){ "program", "wrap", "libjpeg.so.8", { "RANK=0", "WORLD_SIZE=2" }, NULL, NULL });
@@ -453,7 +453,7 @@ int main(void)
 		TEST(finds_a_misleading_name),          TEST(sees_through_mount_namespaces),
 		TEST(finds_deleted_and_replaced_files), TEST(finds_a_late_library),
 		TEST(finds_a_static_program),           TEST(closes_the_files_of_the_dead),
-		TEST(gives_children_to_their_rank),     TEST(looks_past_a_wrapper),
+		TEST(gives_children_to_their_rank),     TEST(goes_past_a_wrapper),
 		TEST(names_stacks_from_the_snapshot),
 	};
 

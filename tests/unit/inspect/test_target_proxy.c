@@ -100,7 +100,7 @@ struct world {
 static struct reader *reader;
 static struct world *world;
 static pid_t target;
-static struct nccl_proxy_look look;
+static struct nccl_proxy_sample look;
 
 static void *progress(void *arg)
 {

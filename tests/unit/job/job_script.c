@@ -33,7 +33,7 @@ static void comm_show(struct job *j, int r, int ci)
 	e->comm_seen.counters_valid = true;
 }
 
-static void comms_birth(struct job *j, int r)
+static void comms_init(struct job *j, int r)
 {
 	struct job_state *s = j->state;
 
@@ -412,7 +412,7 @@ static void restart_all(struct job *j, int step)
 	s->generation = step;
 	layout(j);
 	for (int r = 0; r < j->o.ranks; r++)
-		comms_birth(j, r);
+		comms_init(j, r);
 }
 
 static int restart_step(const struct job *j)
@@ -466,7 +466,7 @@ struct job *job_new(const struct job_opts *o)
 		s->hosts[r].now_ns = JOB_T0 + (uint64_t)(draw(s) * 5 * MSEC);
 		segment(&s->hosts[r], s->hosts[r].now_ns, TASK_ON_CPU, false);
 		program(j, r);
-		comms_birth(j, r);
+		comms_init(j, r);
 	}
 	engine(j);
 	for (int r = 0; r < o->ranks; r++)

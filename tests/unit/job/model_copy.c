@@ -9,7 +9,7 @@
 
 #include "pipeline/decode.h"
 #include "model/snapshot/snapshot.h"
-#include "pipeline/retold_fact.h"
+#include "pipeline/snapshot_record.h"
 
 static int pass(void *to, const struct event *e)
 {
@@ -19,7 +19,7 @@ static int pass(void *to, const struct event *e)
 	} raw;
 	struct event out[DECODE_EVENTS_MAX];
 	struct model_copy *c = to;
-	int size = retold_encode(e, &raw.h);
+	int size = snapshot_encode(e, &raw.h);
 
 	assert(size > 0 && size == raw.h.size);
 	assert(decode_record(&raw.h, c->strings, out) == 1);
@@ -33,7 +33,7 @@ void model_copy(struct model *from, struct model_copy *ret)
 {
 	*ret = (struct model_copy){ .m = model_new(), .strings = intern_new() };
 	assert(ret->m && ret->strings);
-	assert(model_retell(from, pass, ret) == 0);
+	assert(model_snapshot(from, pass, ret) == 0);
 }
 
 void model_copy_free(struct model_copy *c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model_copy.h - a model retold into a fresh one, through the records of a recording.
+ * model_copy.h - a model snapshot into a fresh one, through the records of a recording.
  */
 #ifndef RANKTRACE_MODEL_COPY_H
 #define RANKTRACE_MODEL_COPY_H

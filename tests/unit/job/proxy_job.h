@@ -17,8 +17,8 @@ static struct model *m;
 static struct detectors *d;
 static struct finding_list list;
 static uint64_t now;
-static uint64_t look_ns; /* from one look to the next; start(): half a second */
-static struct rank {     /* what its next look shows */
+static uint64_t sample_ns; /* from one look to the next; start(): half a second */
+static struct rank {       /* what its next look shows */
 	uint64_t n_entered, n_other;
 	uint64_t op_count; /* its operation's; 0: none is active */
 	bool no_recv[CHANNELS], no_send[CHANNELS];
@@ -59,7 +59,7 @@ static int start(void **state)
 	struct event e = { .kind = EV_START, .ts_ns = now = JOB_T0 };
 
 	(void)state;
-	look_ns = 500 * MSEC;
+	sample_ns = 500 * MSEC;
 	m = model_new();
 	d = detectors_new();
 	e.start.hang_floor_ns = e.start.dstate_limit_ns = 250 * MSEC;
@@ -121,12 +121,12 @@ static void part_give(int r, bool send, int c)
 	give(e);
 }
 
-static void proxy_look(int r)
+static void proxy_sample(int r)
 {
 	struct event e = job_event(EV_PROXY, r, 0);
 
 	e.proxy.addr = WORLD;
-	e.proxy.is_look = true;
+	e.proxy.is_begin = true;
 	e.proxy.thread = job_pid(r) + 1000;
 	for (int c = 0; ranks[r].op_count && c < CHANNELS; c++)
 		e.proxy.n += !ranks[r].no_send[c] + !ranks[r].no_recv[c];
@@ -139,7 +139,7 @@ static void proxy_look(int r)
 	}
 }
 
-static void thread_look(int r, bool main)
+static void thread_sample(int r, bool main)
 {
 	struct event t = job_event(EV_TASK, r, 0);
 	enum task_state state = main ? ranks[r].main : ranks[r].proxy;
@@ -169,16 +169,16 @@ static void look(void)
 		sample_one(r, WORLD, ranks[r].n_entered);
 		sample_one(r, OTHER, ranks[r].n_other);
 		if (!ranks[r].no_proxy)
-			proxy_look(r);
-		thread_look(r, true);
+			proxy_sample(r);
+		thread_sample(r, true);
 		if (!ranks[r].at_rest)
-			thread_look(r, false);
-		ranks[r].run_ns += ranks[r].run * look_ns;
-		ranks[r].wait_ns += ranks[r].wait * look_ns;
+			thread_sample(r, false);
+		ranks[r].run_ns += ranks[r].run * sample_ns;
+		ranks[r].wait_ns += ranks[r].wait * sample_ns;
 	}
 	give(e);
 	assert_int_equal(detectors_tick(d, m, &list), 0);
-	now += look_ns;
+	now += sample_ns;
 }
 
 static inline void looks(int n)

@@ -154,15 +154,15 @@ static inline void step(struct ring *u)
 		flow(u, i);
 	devices_count(u);
 	for (int i = 0; i < CONNECTIONS; i++) {
-		struct event e = { .kind = EV_TCP_LOOK };
+		struct event e = { .kind = EV_TCP_SAMPLE };
 
 		e.tcp.index = i;
-		e.tcp.look.taken_ns = u->now_ns;
-		e.tcp.look.state = TCP_STATE_ESTABLISHED;
-		e.tcp.look.netdev_known = true;
-		e.tcp.look.netdev_up = !u->down[owner(i)];
-		e.tcp.look.n_counters = u->n_told ? u->n_told : TCP_COUNTERS;
-		e.tcp.look.counters = u->counters[i];
+		e.tcp.sample.taken_ns = u->now_ns;
+		e.tcp.sample.state = TCP_STATE_ESTABLISHED;
+		e.tcp.sample.netdev_known = true;
+		e.tcp.sample.netdev_up = !u->down[owner(i)];
+		e.tcp.sample.n_counters = u->n_told ? u->n_told : TCP_COUNTERS;
+		e.tcp.sample.counters = u->counters[i];
 		give(u, e);
 	}
 	give(u, (struct event){ .kind = EV_TICK });

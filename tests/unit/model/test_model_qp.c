@@ -227,7 +227,7 @@ static void test_number_is_bounded(void **state)
 	model_free(m);
 }
 
-static void test_retold(void **state)
+static void test_snapshot(void **state)
 {
 	struct model *m = two_ranks();
 	struct model_copy copy;
@@ -390,7 +390,7 @@ int main(void)
 		cmocka_unit_test(test_sources_are_joined),
 		cmocka_unit_test(test_numbers_are_used_again),
 		cmocka_unit_test(test_number_is_bounded),
-		cmocka_unit_test(test_retold),
+		cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_posts_of_an_operation),
 		cmocka_unit_test(test_posts_beside_another_communicator),

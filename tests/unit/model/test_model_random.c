@@ -271,7 +271,7 @@ static void swap_for_a_copy(void)
 	m = copy.m;
 }
 
-static void gpu_agrees(bool retold)
+static void gpu_agrees(bool snapshot)
 {
 	static void (*const acts[])(void) = { call,         call,         call, launch, mark_or_wait,
 					      mark_or_wait, mark_or_wait, poll, poll,   host_waits };
@@ -298,7 +298,7 @@ static void gpu_agrees(bool retold)
 		if (newest())
 			look_in_front();
 		ends_check();
-		if (retold && draw(100) == 0)
+		if (snapshot && draw(100) == 0)
 			swap_for_a_copy();
 	}
 	for (int s = 0; s < STREAMS; s++)
@@ -322,7 +322,7 @@ static void test_the_gpu_agrees(void **state)
 	gpu_agrees(false);
 }
 
-static void test_the_gpu_agrees_with_one_retold(void **state)
+static void test_the_gpu_agrees_with_one_snapshot(void **state)
 {
 	(void)state;
 	gpu_agrees(true);
@@ -331,7 +331,7 @@ static void test_the_gpu_agrees_with_one_retold(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_the_gpu_agrees),
-					    cmocka_unit_test(test_the_gpu_agrees_with_one_retold) };
+					    cmocka_unit_test(test_the_gpu_agrees_with_one_snapshot) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

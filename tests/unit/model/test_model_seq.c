@@ -208,7 +208,7 @@ static void test_a_split_child_joins_when_its_hash_is_read(void **state)
 	assert_true(c == model_proc(m, job_pid(1))->members->comm);
 	assert_true(c->by_rank[0]->proc->tgid == job_pid(0) && c->by_rank[1]->proc->tgid == job_pid(1));
 	assert_true(m->comms == c && !c->next); /* nothing is left of the nameless one */
-	assert_true(first_member(m)->from_birth);
+	assert_true(first_member(m)->from_init);
 	model_free(m);
 }
 

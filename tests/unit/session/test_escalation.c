@@ -73,7 +73,7 @@ static void left_alone_afterwards(void **state)
 }
 
 /* A looker that was late skips what is over by then, and never leaves probes on. */
-static void late_looks(void **state)
+static void late_samples(void **state)
 {
 	struct escalation *e = escalation_new(&cfg);
 
@@ -122,7 +122,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(up_and_down_by_itself),
 		cmocka_unit_test(left_alone_afterwards),
-		cmocka_unit_test(late_looks),
+		cmocka_unit_test(late_samples),
 		cmocka_unit_test(bounded),
 		cmocka_unit_test(never),
 	};

@@ -20,7 +20,7 @@
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
 #include "schemas/facts.h"
-#include "schemas/retold.h"
+#include "schemas/snapshot.h"
 
 #define SEC 1000000000ull
 
@@ -124,7 +124,7 @@ static void test_window_is_as_long_as_asked_and_no_longer(void **state)
 	struct pipeline *p = flown(&cfg, &f, 300);
 	uint64_t first = 0, last_kind = 0;
 	char path[512];
-	int n_retold = 0, more;
+	int n_taken = 0, more;
 
 	(void)state;
 	dump(f, p);
@@ -134,13 +134,13 @@ static void test_window_is_as_long_as_asked_and_no_longer(void **state)
 	assert_int_equal(rec->kind, FACT_START);
 	assert_int_equal(rec->ts_ns, 1000 * SEC); /* the session's own: incidents are named by it */
 	while ((more = recording_next(r, &rec)) == 1) {
-		n_retold += rec->kind == FACT_RETOLD;
+		n_taken += rec->kind == FACT_SNAPSHOT;
 		if (rec->kind == FACT_TICK && !first)
 			first = rec->ts_ns;
 		last_kind = rec->kind;
 	}
 	assert_int_equal(more, 0);
-	assert_true(n_retold >= 4 && last_kind == FACT_STOP);
+	assert_true(n_taken >= 4 && last_kind == FACT_STOP);
 	assert_true(first <= now - 40 * SEC && first >= now - 46 * SEC);
 	recording_reader_free(r);
 	ended(p, f);

@@ -532,14 +532,14 @@ static void test_ports(void **state)
 	port.node = &f.node;
 	f.node.ports = &port;
 	for (uint64_t i = 0; i < 3; i++) {
-		struct port_look *l = &port.looks[port.n_looks++];
-		struct event e = { .kind = EV_PORT_LOOK, .ts_ns = f.m.now_ns + i * 100000000ull };
+		struct port_sample *l = &port.samples[port.n_samples++];
+		struct event e = { .kind = EV_PORT_SAMPLE, .ts_ns = f.m.now_ns + i * 100000000ull };
 
-		*l = (struct port_look){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns, .state = i == 1 ? 1 : 4 };
+		*l = (struct port_sample){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns, .state = i == 1 ? 1 : 4 };
 		memset(l->counters, 0xff, sizeof(l->counters));
 		l->counters[PORT_SENT_BYTES] = i * 1000;
 		l->counters[PORT_SYMBOL_ERRORS] = i == 2 ? 7 : 0;
-		port.first = port.looks[0];
+		port.first = port.samples[0];
 		e.port.index = 5;
 		fixture_event(&f, e);
 	}
@@ -576,10 +576,10 @@ static void test_tcp(void **state)
 	f.node.tcp = &places;
 	for (uint64_t look = 0; look < 2; look++)
 		for (int i = 0; i < 4; i++) {
-			struct tcp_look *l = &c[i].looks[c[i].n_looks++];
-			struct event e = { .kind = EV_TCP_LOOK, .ts_ns = f.m.now_ns + look * 1000000000ull };
+			struct tcp_sample *l = &c[i].samples[c[i].n_samples++];
+			struct event e = { .kind = EV_TCP_SAMPLE, .ts_ns = f.m.now_ns + look * 1000000000ull };
 
-			*l = (struct tcp_look){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns };
+			*l = (struct tcp_sample){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns };
 			l->counters[TCP_BYTES_ACKED] = look * 1000;
 			c[i].proc = f.procs[i % 2 ? i == 1 : 0].tgid;
 			at[i] = &c[i];

@@ -102,21 +102,21 @@ static void test_only_what_is_new_and_whole(void **state)
 	setenv("RANKTRACE_KMSG", path, 1);
 	ctx.emit_to = &n;
 	assert_int_equal(source_klog.sampler->open(&ctx, &k), 0);
-	assert_int_equal(source_klog.sampler->look(k, 1), 0);
+	assert_int_equal(source_klog.sampler->sample(k, 1), 0);
 	assert_int_equal(n, 0); /* was there before */
 	append(path, line);
 	append(path, "4,1,2,-;NVRM: Xid (PCI:00");
-	assert_int_equal(source_klog.sampler->look(k, 2), 0);
+	assert_int_equal(source_klog.sampler->sample(k, 2), 0);
 	assert_int_equal(n, 1);
 	append(path, "00:3b:00): 79, more\n SUBSYSTEM=pci\n6,1,1,-;nothing\n");
-	assert_int_equal(source_klog.sampler->look(k, 3), 0);
+	assert_int_equal(source_klog.sampler->sample(k, 3), 0);
 	assert_int_equal(n, 2);
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = 0;
 	append(path, big);
 	append(path, "\n");
 	append(path, line);
-	assert_int_equal(source_klog.sampler->look(k, 4), 0);
+	assert_int_equal(source_klog.sampler->sample(k, 4), 0);
 	assert_int_equal(n, 3);
 	source_klog.sampler->close(k);
 	source_klog.sampler->close(NULL);

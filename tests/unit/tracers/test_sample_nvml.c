@@ -28,7 +28,7 @@ struct seen {
 	struct fact_gpu_procs procs[2];
 	struct fact_gpu_state states[8];
 	int n_devices, n_samples, n_healths, n_procs, n_states;
-	uint64_t longest_look_ns;
+	uint64_t longest_sample_ns;
 };
 
 static char state_path[64];
@@ -81,16 +81,16 @@ static void compute(struct sim_gpus *g, uint64_t now_ns)
 }
 
 /* Looks until `until` says so; a minute at most. */
-static void look_until(void *sampler, struct seen *s, struct sim_gpus *g, bool (*until)(const struct seen *))
+static void sample_until(void *sampler, struct seen *s, struct sim_gpus *g, bool (*until)(const struct seen *))
 {
 	uint64_t end_ns = clock_monotonic_ns() + 60000 * MS, now_ns, took_ns;
 
 	do {
 		now_ns = clock_monotonic_ns();
 		compute(g, now_ns);
-		assert_int_equal(source_nvml.sampler->look(sampler, now_ns), 0);
+		assert_int_equal(source_nvml.sampler->sample(sampler, now_ns), 0);
 		took_ns = clock_monotonic_ns() - now_ns;
-		s->longest_look_ns = took_ns > s->longest_look_ns ? took_ns : s->longest_look_ns;
+		s->longest_sample_ns = took_ns > s->longest_sample_ns ? took_ns : s->longest_sample_ns;
 		usleep(20000);
 	} while (!until(s) && now_ns < end_ns);
 	assert_true(until(s));
@@ -139,7 +139,7 @@ static void test_every_field(void **state)
 	atomic_fetch_or(&g->gpus[1].faults,
 			SIM_GPU_THERMAL | SIM_GPU_ECC | SIM_GPU_ROWS | SIM_GPU_PCIE | SIM_GPU_INFOROM);
 	g->gpus[1].fault_ns = clock_monotonic_ns();
-	look_until(sampler, &s, g, all_told);
+	sample_until(sampler, &s, g, all_told);
 	assert_int_equal(s.devices[1].n_gpus, 2);
 	assert_int_equal(s.devices[1].pci, PCI_ADDRESS(0, 0x11, 0));
 	assert_int_equal(s.devices[1].pcie_width_max, 16);
@@ -179,9 +179,9 @@ static void test_lost_gpu(void **state)
 	void *sampler = sampler_open(&ctx, &s);
 
 	(void)state;
-	look_until(sampler, &s, g, all_told);
+	sample_until(sampler, &s, g, all_told);
 	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_LOST);
-	look_until(sampler, &s, g, state_told);
+	sample_until(sampler, &s, g, state_told);
 	assert_int_equal(s.states[0].index, 0);
 	assert_int_equal(s.states[0].state, GPU_LOST);
 	g->gpus[0].faults = 0;
@@ -197,18 +197,18 @@ static void test_driver_does_not_answer(void **state)
 	uint64_t begin_ns;
 
 	(void)state;
-	look_until(sampler, &s, g, all_told);
+	sample_until(sampler, &s, g, all_told);
 	begin_ns = clock_monotonic_ns();
 	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_SILENT);
-	look_until(sampler, &s, g, state_told);
+	sample_until(sampler, &s, g, state_told);
 	assert_int_equal(s.states[0].index, GPU_UNKNOWN);
 	assert_int_equal(s.states[0].state, GPU_SILENT);
 	printf("told %.1f s after the driver stopped answering, the longest look took %.1f ms\n",
-	       (s.states[0].hdr.ts_ns - begin_ns) / 1e9, s.longest_look_ns / 1e6);
+	       (s.states[0].hdr.ts_ns - begin_ns) / 1e9, s.longest_sample_ns / 1e6);
 	assert_true(s.states[0].hdr.ts_ns - s.states[0].since_ns >= 5000 * MS);
-	assert_true(s.longest_look_ns < 4000 * MS); /* had it waited, 5 s */
+	assert_true(s.longest_sample_ns < 4000 * MS); /* had it waited, 5 s */
 	g->gpus[0].faults = 0;
-	look_until(sampler, &s, g, two_states_told);
+	sample_until(sampler, &s, g, two_states_told);
 	assert_int_equal(s.states[1].state, GPU_ANSWERS);
 	source_nvml.sampler->close(sampler);
 }
@@ -237,7 +237,7 @@ static void test_no_library(void **state)
 	setenv("RANKTRACE_NVML", "/nowhere/libnvidia-ml.so.1", 1);
 	sampler = sampler_open(&ctx, &s);
 	for (int i = 0; i < 50; i++) {
-		assert_int_equal(source_nvml.sampler->look(sampler, clock_monotonic_ns()), 0);
+		assert_int_equal(source_nvml.sampler->sample(sampler, clock_monotonic_ns()), 0);
 		usleep(10000);
 	}
 	assert_int_equal(s.n_states + s.n_devices, 0);

@@ -140,7 +140,7 @@ static struct port_tree *tree_here(void)
 
 	assert_int_equal(port_tree_open(root, &t), 0);
 	port_tree_scan(t);
-	port_tree_look(t, true);
+	port_tree_sample(t, true);
 	return t;
 }
 
@@ -163,29 +163,29 @@ static void test_what_is_read(void **state)
 	assert_string_equal(p->id.layer, "InfiniBand");
 	assert_string_equal(p->id.netdev, "");
 	assert_int_equal(p->id.numa_node, 1);
-	assert_int_equal(p->look.state, 4);
-	assert_int_equal(p->look.phys_state, 5);
-	assert_int_equal(p->look.rate_mbps, 400000);
-	assert_int_equal(p->look.lanes, 4);
-	assert_int_equal(p->look.counters[PORT_SENT_BYTES], 4000); /* words of 4 bytes */
-	assert_int_equal(p->look.counters[PORT_RECEIVED_BYTES], 1000);
-	assert_int_equal(p->look.counters[PORT_SYMBOL_ERRORS], 7);
-	assert_int_equal(p->look.counters[PORT_OUT_OF_SEQUENCE], 11);
-	assert_int_equal(p->look.counters[PORT_TIMEOUTS], 3);
-	assert_true(p->look.counters[PORT_CNP_SENT] == PORT_NOT_COUNTED); /* InfiniBand has none: not 0 */
-	assert_int_equal(p->look.flags, 0);
+	assert_int_equal(p->sample.state, 4);
+	assert_int_equal(p->sample.phys_state, 5);
+	assert_int_equal(p->sample.rate_mbps, 400000);
+	assert_int_equal(p->sample.lanes, 4);
+	assert_int_equal(p->sample.counters[PORT_SENT_BYTES], 4000); /* words of 4 bytes */
+	assert_int_equal(p->sample.counters[PORT_RECEIVED_BYTES], 1000);
+	assert_int_equal(p->sample.counters[PORT_SYMBOL_ERRORS], 7);
+	assert_int_equal(p->sample.counters[PORT_OUT_OF_SEQUENCE], 11);
+	assert_int_equal(p->sample.counters[PORT_TIMEOUTS], 3);
+	assert_true(p->sample.counters[PORT_CNP_SENT] == PORT_NOT_COUNTED); /* InfiniBand has none: not 0 */
+	assert_int_equal(p->sample.flags, 0);
 	p = port_named(t, "rxe0");
 	assert_string_equal(p->id.kind, "rxe");
 	assert_string_equal(p->id.netdev, "veth1");
 	assert_int_equal(p->id.numa_node, -1);
-	assert_int_equal(p->look.rate_mbps, 2500);
-	assert_int_equal(p->look.netdev_mbps, 10000);
-	assert_int_equal(p->look.flags, PORT_CARRIER_KNOWN | PORT_CARRIER);
-	assert_int_equal(p->look.counters[PORT_SENT_BYTES], 123456); /* the netdev's: it counts none itself */
-	assert_int_equal(p->look.counters[PORT_SENT_PACKETS], 77);
-	assert_int_equal(p->look.counters[PORT_SEQUENCE_NAKS], 5);
-	assert_int_equal(p->look.counters[PORT_NETDEV_CARRIER_DOWNS], 2);
-	assert_true(p->look.counters[PORT_RECEIVED_BYTES] == PORT_NOT_COUNTED);
+	assert_int_equal(p->sample.rate_mbps, 2500);
+	assert_int_equal(p->sample.netdev_mbps, 10000);
+	assert_int_equal(p->sample.flags, PORT_CARRIER_KNOWN | PORT_CARRIER);
+	assert_int_equal(p->sample.counters[PORT_SENT_BYTES], 123456); /* the netdev's: it counts none itself */
+	assert_int_equal(p->sample.counters[PORT_SENT_PACKETS], 77);
+	assert_int_equal(p->sample.counters[PORT_SEQUENCE_NAKS], 5);
+	assert_int_equal(p->sample.counters[PORT_NETDEV_CARRIER_DOWNS], 2);
+	assert_true(p->sample.counters[PORT_RECEIVED_BYTES] == PORT_NOT_COUNTED);
 	assert_true(port_tree_uverbs(t, 3, device, sizeof(device)));
 	assert_string_equal(device, "mlx5_0");
 	assert_false(port_tree_uverbs(t, 0, device, sizeof(device)));
@@ -203,12 +203,12 @@ static void test_what_changes(void **state)
 	put("class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
 	put("class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", "2000\n");
 	put("class/infiniband/mlx5_0/ports/1/counters/symbol_error", "9\n");
-	port_tree_look(t, false);
-	assert_int_equal(port_named(t, "mlx5_0")->look.state, 1);
-	assert_int_equal(port_named(t, "mlx5_0")->look.counters[PORT_SENT_BYTES], 8000);
-	assert_int_equal(port_named(t, "mlx5_0")->look.counters[PORT_SYMBOL_ERRORS], 7); /* not at every look */
-	port_tree_look(t, true);
-	assert_int_equal(port_named(t, "mlx5_0")->look.counters[PORT_SYMBOL_ERRORS], 9);
+	port_tree_sample(t, false);
+	assert_int_equal(port_named(t, "mlx5_0")->sample.state, 1);
+	assert_int_equal(port_named(t, "mlx5_0")->sample.counters[PORT_SENT_BYTES], 8000);
+	assert_int_equal(port_named(t, "mlx5_0")->sample.counters[PORT_SYMBOL_ERRORS], 7); /* not at every look */
+	port_tree_sample(t, true);
+	assert_int_equal(port_named(t, "mlx5_0")->sample.counters[PORT_SYMBOL_ERRORS], 9);
 	port_tree_free(t);
 }
 
@@ -224,18 +224,18 @@ static void test_devices_go_and_come(void **state)
 	removed("class/infiniband/mlx5_0");
 	mlx5_make("mlx5_1");
 	port_tree_scan(t);
-	port_tree_look(t, true);
-	assert_int_equal(p->look.flags, PORT_GONE);
+	port_tree_sample(t, true);
+	assert_int_equal(p->sample.flags, PORT_GONE);
 	other = port_named(t, "mlx5_1");
-	assert_int_equal(other->look.flags, 0);
+	assert_int_equal(other->sample.flags, 0);
 	assert_ptr_not_equal(other, p);
 	mlx5_make("mlx5_0");
 	put("class/infiniband/mlx5_0/ports/1/counters/symbol_error", "1\n");
 	port_tree_scan(t);
-	port_tree_look(t, true);
+	port_tree_sample(t, true);
 	assert_ptr_equal(port_named(t, "mlx5_0"), p); /* its number is its own */
-	assert_int_equal(p->look.flags, 0);
-	assert_int_equal(p->look.counters[PORT_SYMBOL_ERRORS], 1);
+	assert_int_equal(p->sample.flags, 0);
+	assert_int_equal(p->sample.counters[PORT_SYMBOL_ERRORS], 1);
 	port_tree_free(t);
 }
 
@@ -258,10 +258,10 @@ static void test_nonsense(void **state)
 		put("class/infiniband/rxe0/ports/1/hw_counters/sent_pkts", texts[i]);
 		put("class/net/veth1/carrier", texts[i]);
 		put("class/net/veth1/speed", texts[i]);
-		port_tree_look(t, true);
+		port_tree_sample(t, true);
 		if (strcmp(texts[i], "4"))
-			assert_true(p->look.counters[PORT_SENT_PACKETS] == PORT_NOT_COUNTED || i == 4);
-		assert_int_equal(p->look.flags, 0);
+			assert_true(p->sample.counters[PORT_SENT_PACKETS] == PORT_NOT_COUNTED || i == 4);
+		assert_int_equal(p->sample.flags, 0);
 	}
 	assert_null(port_named(t, "mlx5_0"));
 	assert_null(port_named(t, "mlx5_9"));
@@ -269,11 +269,11 @@ static void test_nonsense(void **state)
 }
 
 /* What the model gets of the records, and of ones that are cut short. */
-static void decode_check(const struct fact_port *id, const struct fact_port_look *look)
+static void decode_check(const struct fact_port *id, const struct fact_port_sample *look)
 {
 	struct intern *strings = intern_new();
 	union {
-		struct fact_port_look f;
+		struct fact_port_sample f;
 		char bytes[512];
 	} cut;
 	struct event e[DECODE_EVENTS_MAX];
@@ -288,11 +288,11 @@ static void decode_check(const struct fact_port *id, const struct fact_port_look
 	assert_int_equal(e->port.id.number, 1);
 	assert_int_equal(e->port.id.numa_node, 1);
 	assert_int_equal(decode_record(&look->hdr, strings, e), 1);
-	assert_int_equal(e->kind, EV_PORT_LOOK);
-	assert_int_equal(e->port.look.rate_mbps, 400000);
-	assert_false(e->port.look.gone || e->port.look.carrier_known);
-	assert_int_equal(e->port.look.n_counters, PORT_COUNTERS);
-	assert_int_equal(e->port.look.counters[PORT_SYMBOL_ERRORS], 7);
+	assert_int_equal(e->kind, EV_PORT_SAMPLE);
+	assert_int_equal(e->port.sample.rate_mbps, 400000);
+	assert_false(e->port.sample.gone || e->port.sample.carrier_known);
+	assert_int_equal(e->port.sample.n_counters, PORT_COUNTERS);
+	assert_int_equal(e->port.sample.counters[PORT_SYMBOL_ERRORS], 7);
 	memcpy(&cut, look, look->hdr.size);
 	cut.f.hdr.size -= 8; /* a counter less than it says */
 	assert_int_equal(decode_record(&cut.f.hdr, strings, e), -EINVAL);
@@ -302,9 +302,9 @@ static void decode_check(const struct fact_port *id, const struct fact_port_look
 }
 
 struct seen {
-	int n_ids, n_looks, n_users;
+	int n_ids, n_samples, n_users;
 	struct fact_port_users users;
-	struct fact_port_look look;
+	struct fact_port_sample sample;
 	uint64_t counters[PORT_COUNTERS];
 	char id[256];
 };
@@ -322,24 +322,24 @@ static int take(void *to, const struct wire_hdr *h)
 		memcpy(&s->users, h, sizeof(s->users));
 		s->n_users++;
 	} else {
-		assert_int_equal(h->kind, FACT_PORT_LOOK);
-		assert_int_equal(h->size, sizeof(s->look) + sizeof(s->counters));
-		memcpy(&s->look, h, sizeof(s->look) + sizeof(s->counters));
-		s->n_looks++;
+		assert_int_equal(h->kind, FACT_PORT_SAMPLE);
+		assert_int_equal(h->size, sizeof(s->sample) + sizeof(s->counters));
+		memcpy(&s->sample, h, sizeof(s->sample) + sizeof(s->counters));
+		s->n_samples++;
 	}
 	return 0;
 }
 
 /* Looks, as the session does, until the sampler's thread has told what it read. */
-static void look_until(void *s, struct seen *seen, int n_looks)
+static void sample_until(void *s, struct seen *seen, int n_samples)
 {
 	uint64_t end = clock_monotonic_ns() + 20000000000ull;
 
-	while (seen->n_looks < n_looks && clock_monotonic_ns() < end) {
-		assert_int_equal(source_ports.sampler->look(s, clock_monotonic_ns()), 0);
+	while (seen->n_samples < n_samples && clock_monotonic_ns() < end) {
+		assert_int_equal(source_ports.sampler->sample(s, clock_monotonic_ns()), 0);
 		usleep(20000);
 	}
-	assert_true(seen->n_looks >= n_looks);
+	assert_true(seen->n_samples >= n_samples);
 }
 
 static void test_records(void **state)
@@ -354,18 +354,18 @@ static void test_records(void **state)
 	assert_int_equal(source_ports.sampler->open(&ctx, &s), -ENOTSUP); /* no RDMA here */
 	mlx5_make("mlx5_0");
 	assert_int_equal(source_ports.sampler->open(&ctx, &s), 0);
-	look_until(s, &seen, 1);
+	sample_until(s, &seen, 1);
 	assert_int_equal(seen.n_ids, 1);
 	assert_string_equal(id->text, "mlx5_0");
 	assert_string_equal(id->text + id->device_len + id->netdev_len, "0000:1b:00.0");
-	assert_int_equal(seen.look.state, 4);
-	assert_int_equal(seen.look.n_counters, PORT_COUNTERS);
+	assert_int_equal(seen.sample.state, 4);
+	assert_int_equal(seen.sample.n_counters, PORT_COUNTERS);
 	assert_int_equal(seen.counters[PORT_SENT_BYTES], 4000);
-	assert_true(seen.look.taken_ns && seen.look.taken_ns <= seen.look.hdr.ts_ns);
-	decode_check(id, &seen.look);
+	assert_true(seen.sample.taken_ns && seen.sample.taken_ns <= seen.sample.hdr.ts_ns);
+	decode_check(id, &seen.sample);
 	put("class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
-	look_until(s, &seen, 3);
-	assert_int_equal(seen.look.state, 1);
+	sample_until(s, &seen, 3);
+	assert_int_equal(seen.sample.state, 1);
 	assert_int_equal(seen.n_ids, 1); /* nothing of it changed */
 	source_ports.sampler->close(s);
 	source_ports.sampler->close(NULL);
@@ -419,19 +419,19 @@ static void test_users(void **state)
 	ctx.targets = set;
 	setenv("RANKTRACE_SYSFS", root, 1);
 	assert_int_equal(source_ports.sampler->open(&ctx, &s), 0);
-	look_until(s, &seen, 1);
+	sample_until(s, &seen, 1);
 	assert_int_equal(seen.n_users, 1);
 	assert_true(seen.users.known && seen.users.n == 1 && seen.users.pids[0] == (uint32_t)traced);
-	n = seen.n_looks;
+	n = seen.n_samples;
 	for (uint64_t end = clock_monotonic_ns() + 3000000000ull; clock_monotonic_ns() < end; usleep(20000)) {
 		static uint64_t words;
 		char text[32];
 
 		snprintf(text, sizeof(text), "%llu\n", (unsigned long long)++words);
 		put("class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", text);
-		assert_int_equal(source_ports.sampler->look(s, clock_monotonic_ns()), 0);
+		assert_int_equal(source_ports.sampler->sample(s, clock_monotonic_ns()), 0);
 	}
-	assert_in_range(seen.n_looks - n, 8, 40); /* 30 on a quiet machine; 3 while nobody has it open */
+	assert_in_range(seen.n_samples - n, 8, 40); /* 30 on a quiet machine; 3 while nobody has it open */
 	assert_int_equal(seen.n_users, 1);
 	source_ports.sampler->close(s);
 	unsetenv("RANKTRACE_SYSFS");
@@ -474,8 +474,8 @@ static void test_no_answer(void **state)
 	mlx5_make("mlx5_0");
 	setenv("RANKTRACE_SYSFS", root, 1);
 	assert_int_equal(source_ports.sampler->open(&ctx, &s), 0);
-	for (int i = 0; i < 500 && !seen.n_looks; i++, usleep(10000))
-		assert_int_equal(source_ports.sampler->look(s, now += 100000000), 0);
+	for (int i = 0; i < 500 && !seen.n_samples; i++, usleep(10000))
+		assert_int_equal(source_ports.sampler->sample(s, now += 100000000), 0);
 	held = file_hold("class/infiniband/mlx5_0/board_id");
 	usleep(300000);
 	if (waitpid(held, &status, WNOHANG) == held) {
@@ -483,21 +483,21 @@ static void test_no_answer(void **state)
 		source_ports.sampler->close(s);
 		skip();
 	}
-	for (int i = 0; i < 400 && !(seen.look.flags & PORT_SILENT); i++, usleep(10000)) {
+	for (int i = 0; i < 400 && !(seen.sample.flags & PORT_SILENT); i++, usleep(10000)) {
 		uint64_t begin = clock_monotonic_ns();
 
-		assert_int_equal(source_ports.sampler->look(s, now += 100000000), 0);
+		assert_int_equal(source_ports.sampler->sample(s, now += 100000000), 0);
 		longest = clock_monotonic_ns() - begin > longest ? clock_monotonic_ns() - begin : longest;
 	}
-	assert_int_equal(seen.look.flags, PORT_SILENT);
-	assert_int_equal(seen.look.state, 4);
-	assert_true(seen.look.taken_ns + 10000000000ull <= now);
+	assert_int_equal(seen.sample.flags, PORT_SILENT);
+	assert_int_equal(seen.sample.state, 4);
+	assert_true(seen.sample.taken_ns + 10000000000ull <= now);
 	assert_true(longest < 1000000000ull);
 	kill(held, SIGKILL);
 	waitpid(held, NULL, 0);
-	for (int i = 0; i < 500 && seen.look.flags & PORT_SILENT; i++, usleep(10000))
-		assert_int_equal(source_ports.sampler->look(s, now += 100000000), 0);
-	assert_int_equal(seen.look.flags, 0);
+	for (int i = 0; i < 500 && seen.sample.flags & PORT_SILENT; i++, usleep(10000))
+		assert_int_equal(source_ports.sampler->sample(s, now += 100000000), 0);
+	assert_int_equal(seen.sample.flags, 0);
 	source_ports.sampler->close(s);
 	unsetenv("RANKTRACE_SYSFS");
 }

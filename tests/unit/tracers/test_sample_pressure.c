@@ -49,7 +49,7 @@ static void test_this_host(void **state)
 	if (err == -ENOTSUP)
 		skip();
 	assert_int_equal(err, 0);
-	assert_int_equal(source_pressure.sampler->look(s, 42), 0);
+	assert_int_equal(source_pressure.sampler->sample(s, 42), 0);
 	assert_true(f.known & 1);
 	assert_int_equal(f.hdr.ts_ns, 42);
 	assert_int_equal(f.hdr.tgid, 0);

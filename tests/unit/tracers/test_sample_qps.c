@@ -267,7 +267,7 @@ static void test_sampler(void **state)
 	(void)state;
 	assert_int_equal(source_qps.sampler->open(&ctx, &s), 0);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(source_qps.sampler->look(s, clock_monotonic_ns()), 0);
+		assert_int_equal(source_qps.sampler->sample(s, clock_monotonic_ns()), 0);
 		usleep(10000);
 	}
 	source_qps.sampler->close(s);

@@ -98,7 +98,7 @@ static void test_answer(void **state)
 	assert_int_equal(t.counters[TCP_BACKOFF], 4);
 	assert_int_equal(t.counters[TCP_UNACKED], 0x1b1a1918);
 	assert_int_equal(t.counters[TCP_BYTES_ACKED], 0x7f7e7d7c7b7a7978);
-	assert_true(t.counters[TCP_NETDEV_SENT] == TCP_NOT_TOLD);
+	assert_true(t.counters[TCP_NETDEV_SENT] == TCP_NO_VALUE);
 	assert_int_equal(tcp_diag_parse(&all, sizeof(all), take, &t), 1);
 	assert_int_equal(t.n, 3);
 	assert_int_equal(t.last.inode, 78);
@@ -165,9 +165,9 @@ static void test_answer_of_an_older_kernel(void **state)
 		m.h.nlmsg_len = offsetof(struct message, bytes) + bytes;
 		assert_int_equal(tcp_diag_parse(&m, m.h.nlmsg_len, take, &t), 0);
 		assert_int_equal(t.n, 1);
-		assert_int_equal(t.counters[TCP_RTT] != TCP_NOT_TOLD, bytes >= 72);
-		assert_int_equal(t.counters[TCP_BYTES_ACKED] != TCP_NOT_TOLD, bytes >= 128);
-		assert_int_equal(t.counters[TCP_SEND_WINDOW] != TCP_NOT_TOLD, bytes >= 232);
+		assert_int_equal(t.counters[TCP_RTT] != TCP_NO_VALUE, bytes >= 72);
+		assert_int_equal(t.counters[TCP_BYTES_ACKED] != TCP_NO_VALUE, bytes >= 128);
+		assert_int_equal(t.counters[TCP_SEND_WINDOW] != TCP_NO_VALUE, bytes >= 232);
 		assert_int_equal(t.counters[TCP_IN_QUEUE], 5);
 	}
 }
@@ -305,19 +305,19 @@ static void check_family(int family, const char *address)
 	tcp_address_text(c->family, c->id.idiag_src, text, sizeof(text));
 	assert_string_equal(text, address);
 	assert_string_equal(c->netdev, "lo");
-	assert_true(c->device_known && c->device_up && c->counters[TCP_NETDEV_SENT] != TCP_NOT_TOLD);
+	assert_true(c->device_known && c->device_up && c->counters[TCP_NETDEV_SENT] != TCP_NO_VALUE);
 	acked = c->counters[TCP_BYTES_ACKED];
 	assert_int_equal(send(e.connect, bytes, sizeof(bytes), 0), sizeof(bytes));
 	usleep(50000);
-	tcp_table_look(t);
+	tcp_table_sample(t);
 	assert_int_equal(c->counters[TCP_BYTES_ACKED] - acked, sizeof(bytes));
 	assert_int_equal(peer->counters[TCP_IN_QUEUE], sizeof(bytes));
 	assert_int_equal(tcp_table_scan(t, &self, 1, &changed), 0);
 	assert_false(changed);
 	ends_close(&e);
-	tcp_table_look(t);
+	tcp_table_sample(t);
 	assert_true(c->gone && peer->gone);
-	tcp_table_look(t); /* told by now */
+	tcp_table_sample(t); /* told by now */
 	assert_false(c->used || peer->used);
 	tcp_table_free(t);
 }
@@ -349,7 +349,7 @@ static void test_many(void **state)
 		ends[i] = ends_open(AF_INET);
 	assert_int_equal(tcp_table_new(&t), 0);
 	assert_int_equal(tcp_table_scan(t, &self, 1, &changed), 0);
-	tcp_table_look(t);
+	tcp_table_sample(t);
 	for (int i = 0; i < TCP_CONNECTIONS_MAX; i++)
 		n += tcp_table_list(t)[i].used && !tcp_table_list(t)[i].gone;
 	assert_int_equal(n, TCP_CONNECTIONS_MAX);
@@ -392,8 +392,8 @@ static pid_t rank_start(bool own_net)
 }
 
 struct seen {
-	int n_ids, n_looks, n_gone;
-	struct fact_tcp_look look;
+	int n_ids, n_samples, n_gone;
+	struct fact_tcp_sample sample;
 	uint64_t counters[TCP_COUNTERS];
 	union {
 		struct fact_tcp f;
@@ -412,24 +412,24 @@ static int told(void *to, const struct wire_hdr *h)
 		s->n_ids++;
 		return 0;
 	}
-	assert_int_equal(h->kind, FACT_TCP_LOOK);
-	assert_int_equal(h->size, sizeof(s->look) + sizeof(s->counters));
-	memcpy(&s->look, h, sizeof(s->look) + sizeof(s->counters));
-	s->n_looks++;
-	s->n_gone += s->look.flags & TCP_GONE ? 1 : 0;
+	assert_int_equal(h->kind, FACT_TCP_SAMPLE);
+	assert_int_equal(h->size, sizeof(s->sample) + sizeof(s->counters));
+	memcpy(&s->sample, h, sizeof(s->sample) + sizeof(s->counters));
+	s->n_samples++;
+	s->n_gone += s->sample.flags & TCP_GONE ? 1 : 0;
 	return 0;
 }
 
-static void look_until(void *s, const struct seen *seen, struct target_set *set, int n_looks, int n_gone)
+static void sample_until(void *s, const struct seen *seen, struct target_set *set, int n_samples, int n_gone)
 {
 	uint64_t end = clock_monotonic_ns() + 30000000000ull;
 
-	while ((seen->n_looks < n_looks || seen->n_gone < n_gone) && clock_monotonic_ns() < end) {
+	while ((seen->n_samples < n_samples || seen->n_gone < n_gone) && clock_monotonic_ns() < end) {
 		assert_int_equal(target_set_scan(set), 0);
-		assert_int_equal(source_tcp.sampler->look(s, clock_monotonic_ns()), 0);
+		assert_int_equal(source_tcp.sampler->sample(s, clock_monotonic_ns()), 0);
 		usleep(50000);
 	}
-	assert_true(seen->n_looks >= n_looks && seen->n_gone >= n_gone);
+	assert_true(seen->n_samples >= n_samples && seen->n_gone >= n_gone);
 }
 
 /* What the model gets of the records, and of ones that are cut short. */
@@ -437,7 +437,7 @@ static void decode_check(const struct seen *seen)
 {
 	union {
 		struct fact_tcp f;
-		struct fact_tcp_look look;
+		struct fact_tcp_sample sample;
 		char bytes[512];
 	} cut;
 	struct intern *strings = intern_new();
@@ -455,15 +455,15 @@ static void decode_check(const struct seen *seen)
 	assert_int_equal(decode_record(&cut.f.hdr, strings, e), -EINVAL);
 	cut.f.hdr.size = sizeof(cut.f) - 8;
 	assert_int_equal(decode_record(&cut.f.hdr, strings, e), -EINVAL);
-	assert_int_equal(decode_record(&seen->look.hdr, strings, e), 1);
-	assert_int_equal(e->kind, EV_TCP_LOOK);
-	assert_int_equal(e->tcp.look.n_counters, TCP_COUNTERS);
-	assert_true(e->tcp.look.netdev_known && e->tcp.look.netdev_up && e->tcp.look.state == 1);
-	memcpy(&cut, &seen->look, sizeof(seen->look) + sizeof(seen->counters));
-	cut.look.hdr.size -= 8; /* a counter less than it says */
-	assert_int_equal(decode_record(&cut.look.hdr, strings, e), -EINVAL);
-	cut.look.hdr.size = sizeof(cut.look) - 8;
-	assert_int_equal(decode_record(&cut.look.hdr, strings, e), -EINVAL);
+	assert_int_equal(decode_record(&seen->sample.hdr, strings, e), 1);
+	assert_int_equal(e->kind, EV_TCP_SAMPLE);
+	assert_int_equal(e->tcp.sample.n_counters, TCP_COUNTERS);
+	assert_true(e->tcp.sample.netdev_known && e->tcp.sample.netdev_up && e->tcp.sample.state == 1);
+	memcpy(&cut, &seen->sample, sizeof(seen->sample) + sizeof(seen->counters));
+	cut.sample.hdr.size -= 8; /* a counter less than it says */
+	assert_int_equal(decode_record(&cut.sample.hdr, strings, e), -EINVAL);
+	cut.sample.hdr.size = sizeof(cut.sample) - 8;
+	assert_int_equal(decode_record(&cut.sample.hdr, strings, e), -EINVAL);
 	intern_free(strings);
 }
 
@@ -487,14 +487,14 @@ static void check_rank(bool own_net)
 	ctx.reader = r;
 	ctx.targets = set;
 	assert_int_equal(source_tcp.sampler->open(&ctx, &s), 0);
-	look_until(s, &seen, set, 4, 0);
+	sample_until(s, &seen, set, 4, 0);
 	assert_int_equal(seen.n_ids, 2);
 	assert_int_equal(netns_of(getpid(), &here), 0);
 	assert_int_equal(seen.id.f.netns != here, own_net);
 	decode_check(&seen);
 	kill(traced, SIGKILL);
 	waitpid(traced, NULL, 0);
-	look_until(s, &seen, set, 4, 2); /* both are told to be gone */
+	sample_until(s, &seen, set, 4, 2); /* both are told to be gone */
 	source_tcp.sampler->close(s);
 	source_tcp.sampler->close(NULL);
 	target_set_free(set);

@@ -31,7 +31,7 @@ static void test_every_line_is_whole(void **state)
 			assert_non_null(tracer->object);
 		}
 		if (sampler) {
-			assert_true(sampler->open && sampler->look && sampler->close && sampler->remedy);
+			assert_true(sampler->open && sampler->sample && sampler->close && sampler->remedy);
 			assert_true(sampler->tiers & SAMPLER_ALWAYS);
 			assert_in_range(sampler->period_ns, 10000000ull, 60000000000ull);
 		}
@@ -82,7 +82,7 @@ static void test_nobody_traced(void **state)
 
 		assert_int_equal(samplers_open(&ctx, &s), 0);
 		for (uint64_t now = 1; now < 5000000000ull; now += 250000000ull)
-			assert_int_equal(samplers_look(s, now), 0);
+			assert_int_equal(samplers_run(s, now), 0);
 		samplers_free(s);
 	}
 	samplers_free(NULL);

@@ -44,7 +44,7 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 	const struct finding *g;
 	const struct proc *p;
 	const struct gpu *gpu;
-	const struct gpu_look *l;
+	const struct gpu_sampled *l;
 
 	p = f->n_ranks == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
 	if (!p || !p->node->gpus.all)
@@ -56,8 +56,8 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 	f->caused_by_key = g->key;
 	finding_note_text(f, EVIDENCE_GPU_FINDING, cause_name(g->cause));
 	gpu = proc_gpu(p);
-	l = gpu ? gpu_look(gpu, 0) : NULL;
-	if (l && l->s.sm_clock_mhz != GPU_NOT_TOLD)
+	l = gpu ? gpu_sample(gpu, 0) : NULL;
+	if (l && l->s.sm_clock_mhz != GPU_NO_VALUE)
 		finding_note(f, EVIDENCE_SM_CLOCK_MHZ, l->s.sm_clock_mhz);
 }
 

@@ -82,7 +82,7 @@ static double others_median(const float *of, int n, int r)
 	return k % 2 ? v[k / 2] : (v[k / 2 - 1] + v[k / 2]) / 2;
 }
 
-static bool usable(const struct gpu_look *l, uint64_t ts_ns)
+static bool usable(const struct gpu_sampled *l, uint64_t ts_ns)
 {
 	return l && l->s.window_ns && l->s.tensor >= 0 && l->s.sm >= 0 && l->ts_ns + TOGETHER_NS > ts_ns &&
 	       l->ts_ns < ts_ns + TOGETHER_NS;
@@ -94,7 +94,7 @@ static bool round_take(const struct duty_job *j, const struct model *m, struct r
 	*ret_newest_ns = 0;
 	for (int i = 0; i < j->n; i++) {
 		const struct gpu *g = proc_gpu(model_proc(m, j->procs[i]));
-		const struct gpu_look *l = g ? gpu_look(g, 0) : NULL;
+		const struct gpu_sampled *l = g ? gpu_sample(g, 0) : NULL;
 
 		if (!l || l->ts_ns <= j->last_ns)
 			return false;
@@ -106,7 +106,7 @@ static bool round_take(const struct duty_job *j, const struct model *m, struct r
 			*ret_newest_ns = l->ts_ns;
 		to->tensor[i] = l->s.tensor;
 		to->sm[i] = l->s.sm;
-		to->power_w[i] = l->s.power_mw == GPU_NOT_TOLD ? 0 : l->s.power_mw / 1e3;
+		to->power_w[i] = l->s.power_mw == GPU_NO_VALUE ? 0 : l->s.power_mw / 1e3;
 	}
 	for (int i = 0; i < j->n; i++) {
 		to->tensor_quotient[i] = to->tensor[i] / others_median(to->tensor, j->n, i);

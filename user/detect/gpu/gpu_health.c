@@ -12,7 +12,7 @@
 
 #define HOLD_NS 60000000000ull       /* a counter that moved is told for so long */
 #define THROTTLE_NS 3000000000ull    /* throttled for so long, and */
-#define THROTTLE_LOOKS 3             /* in so many looks */
+#define THROTTLE_SAMPLES 3           /* in so many looks */
 #define UNTHROTTLE_NS 10000000000ull /* free of it for so long: over */
 #define LOAD_SM 20.0                 /* percent: under load */
 #define LINK_ERRORS_AT_ONCE 100      /* replays between two checkups; */
@@ -75,8 +75,8 @@ struct one {
 }; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
-	uint64_t id;                  /* its node and its index there */
-	uint64_t n_looks, n_checkups; /* looked at */
+	uint64_t id;                    /* its node and its index there */
+	uint64_t n_samples, n_checkups; /* looked at */
 	struct one faults[FAULTS];
 	struct watched *next;
 };
@@ -121,7 +121,7 @@ static void sign_state(struct one *o, bool is, uint64_t since_ns)
 		*o = (struct one){ .since_ns = since_ns };
 }
 
-static void look_take(struct watched *w, const struct gpu_look *l)
+static void sample_take(struct watched *w, const struct gpu_sampled *l)
 {
 	uint64_t why = l->s.slowdown;
 	bool thermal = why & 0x40, brake = why & 0x80;
@@ -163,7 +163,7 @@ static bool counts_much(uint64_t now, uint64_t before)
 static void checkup_take(struct watched *w, const struct gpu *g)
 {
 	const struct gpu_health *h = health_at(g, 0), *b = health_at(g, 1), *bb = health_at(g, 2);
-	const struct gpu_look *l = gpu_look(g, 0);
+	const struct gpu_sampled *l = gpu_sample(g, 0);
 	uint64_t now_ns = gpu_checkup(g, 0)->ts_ns;
 	bool load = l && l->s.sm > LOAD_SM;
 
@@ -172,12 +172,12 @@ static void checkup_take(struct watched *w, const struct gpu *g)
 	sign_state(&w->faults[FAULT_PAGES], h->pages_pending == 1, now_ns);
 	sign_state(&w->faults[FAULT_INFOROM], h->inforom_bad == 1, now_ns);
 	sign_state(&w->faults[FAULT_NVLINK_DOWN],
-		   g->n_nvlinks != GPU_NOT_TOLD && h->nvlinks_active != GPU_NOT_TOLD &&
+		   g->n_nvlinks != GPU_NO_VALUE && h->nvlinks_active != GPU_NO_VALUE &&
 			   h->nvlinks_active < g->n_nvlinks,
 		   now_ns);
 	if (load || w->faults[FAULT_PCIE_WIDTH].since_ns) /* an idle link may save power */
 		sign_state(&w->faults[FAULT_PCIE_WIDTH],
-			   h->pcie_width != GPU_NOT_TOLD && g->pcie_width_max != GPU_NOT_TOLD &&
+			   h->pcie_width != GPU_NO_VALUE && g->pcie_width_max != GPU_NO_VALUE &&
 				   h->pcie_width < g->pcie_width_max,
 			   now_ns);
 	if (!b)
@@ -197,11 +197,11 @@ static bool is_counter(int f)
 	return f == FAULT_ECC || f == FAULT_NVLINK || f == FAULT_PCIE_REPLAY;
 }
 
-static void gpu_look_at(struct watched *w, const struct model *m, const struct gpu *g)
+static void gpu_samples_take(struct watched *w, const struct model *m, const struct gpu *g)
 {
-	for (; w->n_looks < g->n_looks; w->n_looks++)
-		if (gpu_look(g, g->n_looks - 1 - w->n_looks))
-			look_take(w, gpu_look(g, g->n_looks - 1 - w->n_looks));
+	for (; w->n_samples < g->n_samples; w->n_samples++)
+		if (gpu_sample(g, g->n_samples - 1 - w->n_samples))
+			sample_take(w, gpu_sample(g, g->n_samples - 1 - w->n_samples));
 	if (w->n_checkups != g->n_checkups)
 		checkup_take(w, g);
 	w->n_checkups = g->n_checkups;
@@ -220,7 +220,7 @@ static bool is_told(const struct one *o, int f)
 		return false;
 	if (f < FAULT_HW_THERMAL || f > FAULT_HW_SLOW)
 		return true;
-	return o->n >= THROTTLE_LOOKS && o->last_ns >= o->since_ns + THROTTLE_NS;
+	return o->n >= THROTTLE_SAMPLES && o->last_ns >= o->since_ns + THROTTLE_NS;
 }
 
 static void ranks_add(struct finding *f, const struct model *m, const struct gpu *g)
@@ -232,17 +232,17 @@ static void ranks_add(struct finding *f, const struct model *m, const struct gpu
 
 static void number_note(struct finding *f, enum evidence_id id, uint64_t n)
 {
-	if (n != ~0ull && n != GPU_NOT_TOLD)
+	if (n != ~0ull && n != GPU_NO_VALUE)
 		finding_note(f, id, n);
 }
 
-static void look_note(struct finding *f, const struct gpu_look *l)
+static void sample_note(struct finding *f, const struct gpu_sampled *l)
 {
 	if (!l)
 		return;
 	number_note(f, EVIDENCE_SM_CLOCK_MHZ, l->s.sm_clock_mhz);
 	number_note(f, EVIDENCE_TEMPERATURE_C, l->s.temperature_c);
-	if (l->s.power_mw != GPU_NOT_TOLD)
+	if (l->s.power_mw != GPU_NO_VALUE)
 		finding_note(f, EVIDENCE_POWER_W, l->s.power_mw / 1e3);
 }
 
@@ -297,7 +297,7 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 	}
 	finding_note(f, EVIDENCE_GPU, g->index);
 	if (fault >= FAULT_HW_THERMAL && fault <= FAULT_HW_SLOW)
-		look_note(f, gpu_look(g, 0));
+		sample_note(f, gpu_sample(g, 0));
 	health_note(f, fault, g);
 	finding_note_text(f, EVIDENCE_REMEDY, faults[fault].remedy);
 	return 0;
@@ -340,7 +340,7 @@ static int node_tick(struct gpu_health_state *s, const struct model *m, const st
 
 		if (!w)
 			return -ENOMEM;
-		gpu_look_at(w, m, g);
+		gpu_samples_take(w, m, g);
 		for (int f = 0; f < FAULTS && !err; f++)
 			if (is_told(&w->faults[f], f))
 				err = report(m, g, f, &w->faults[f], found);

@@ -37,26 +37,26 @@ static bool alike(const struct range *r)
 	return r->most - r->least <= ALIKE;
 }
 
-static bool looks_like_nccl(const struct gpu_activity *a)
+static bool samples_like_nccl(const struct gpu_activity *a)
 {
 	double warps = a->sm > 0 ? SM_WARPS * a->occupancy / a->sm : 0;
 
 	return a->sm <= CHANNELS_SM && warps >= NCCL_WARPS_MIN && warps <= NCCL_WARPS_MAX;
 }
 
-static bool usable(const struct gpu_look *l, uint64_t since_ns)
+static bool usable(const struct gpu_sampled *l, uint64_t since_ns)
 {
 	return l && l->s.window_ns && l->s.sm >= 0 && l->s.occupancy >= 0 && l->ts_ns >= since_ns + l->s.window_ns;
 }
 
 struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, uint64_t now_ns)
 {
-	const struct gpu_look *newest = g ? gpu_look(g, 0) : NULL, *l = newest;
+	const struct gpu_sampled *newest = g ? gpu_sample(g, 0) : NULL, *l = newest;
 	struct range sm = { INFINITY, -INFINITY }, occupancy = sm, work = { 0, 0 };
 	struct gpu_activity a = { 0 };
 	uint64_t first_ns = now_ns, i = 0;
 
-	for (; usable(l, since_ns); l = gpu_look(g, ++i)) {
+	for (; usable(l, since_ns); l = gpu_sample(g, ++i)) {
 		range_add(&sm, l->s.sm);
 		range_add(&occupancy, l->s.occupancy);
 		range_add(&work, fmax(l->s.tensor, l->s.dram));
@@ -69,7 +69,7 @@ struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, u
 	if (sm.most <= IDLE_SM)
 		a.role = GPU_ROLE_IDLE;
 	else if (alike(&sm) && alike(&occupancy) && work.most <= NO_MEMORY)
-		a.role = looks_like_nccl(&a) ? GPU_ROLE_IN_NCCL : GPU_ROLE_OTHER_KERNEL;
+		a.role = samples_like_nccl(&a) ? GPU_ROLE_IN_NCCL : GPU_ROLE_OTHER_KERNEL;
 	return a;
 }
 

@@ -26,18 +26,18 @@
 
 /* --- who is missing --- */
 
-uint64_t comm_init_key(const struct birth *b)
+uint64_t comm_init_key(const struct comm_init *b)
 {
 	uint64_t h = hash_mix(hash_mix(7, b->id_hash), b->parent ? b->parent->hash : 0);
 
 	return hash_mix(hash_mix(h, b->nth), b->kind);
 }
 
-uint64_t comm_init_since_ns(const struct birth *b)
+uint64_t comm_init_since_ns(const struct comm_init *b)
 {
 	uint64_t since = UINT64_MAX;
 
-	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
+	for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
 		if (comm_init_waits(bm) && bm->since_ns < since)
 			since = bm->since_ns;
 	return since;
@@ -60,14 +60,14 @@ struct callers {
 	size_t n;
 };
 
-static bool callers_list(const struct birth *b, struct callers *c)
+static bool callers_list(const struct comm_init *b, struct callers *c)
 {
 	size_t n = 0;
 
-	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
+	for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
 		n++;
 	*c = (struct callers){ .by = calloc(n + 1, sizeof(*c->by)) };
-	for (const struct birth_member *bm = b->members; c->by && bm; bm = bm->next)
+	for (const struct comm_init_member *bm = b->members; c->by && bm; bm = bm->next)
 		c->by[c->n++] = bm->proc;
 	if (c->by)
 		qsort(c->by, c->n, sizeof(*c->by), proc_cmp);
@@ -80,15 +80,15 @@ static bool has_called(const struct callers *c, const struct proc *p)
 }
 
 /* Every caller is in the new communicator what it is in the job, and both are of one size. */
-static bool is_world(const struct birth *b)
+static bool is_world(const struct comm_init *b)
 {
-	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
+	for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
 		if (bm->rank < 0 || bm->rank != bm->proc->rank || bm->proc->world_size != b->nranks)
 			return false;
 	return b->members && b->nranks > 0;
 }
 
-static bool of_its_job(const struct birth *b, const struct proc *p)
+static bool of_its_job(const struct comm_init *b, const struct proc *p)
 {
 	const struct proc *one = b->members->proc;
 
@@ -96,12 +96,12 @@ static bool of_its_job(const struct birth *b, const struct proc *p)
 }
 
 /* Of a rank's incarnations the living one; one that died long before belongs to an earlier life of the job. */
-static bool is_newest(const struct model *m, const struct birth *b, const struct proc *p)
+static bool is_newest(const struct model *m, const struct comm_init *b, const struct proc *p)
 {
 	return !p->dead || (model_rank(m, p->job, p->rank) == p && p->exit_ns + 60000000000ull > b->first_ns);
 }
 
-static int missing_of_job(const struct model *m, const struct birth *b, const struct callers *c,
+static int missing_of_job(const struct model *m, const struct comm_init *b, const struct callers *c,
 			  const struct proc **list)
 {
 	int n = 0;
@@ -112,7 +112,7 @@ static int missing_of_job(const struct model *m, const struct birth *b, const st
 	return n;
 }
 
-static int missing_of_parent(const struct birth *b, const struct callers *c, const struct proc **list)
+static int missing_of_parent(const struct comm_init *b, const struct callers *c, const struct proc **list)
 {
 	int n = 0;
 
@@ -138,7 +138,7 @@ static bool all_seen_out_of_it(const struct proc *const *list, int n)
 	return !n;
 }
 
-int comm_init_missing(const struct model *m, const struct birth *b, const struct proc **list, bool *ret_exact)
+int comm_init_missing(const struct model *m, const struct comm_init *b, const struct proc **list, bool *ret_exact)
 {
 	struct callers c;
 	bool exact = false;
@@ -158,12 +158,12 @@ int comm_init_missing(const struct model *m, const struct birth *b, const struct
 
 /* --- evidence --- */
 
-static void note_comm_ranks(struct finding *f, struct finding_list *found, const struct birth *b)
+static void note_comm_ranks(struct finding *f, struct finding_list *found, const struct comm_init *b)
 {
 	char text[LIST_CAP] = "";
 
 	for (int r = 0; r < b->nranks && r < 4096; r++) {
-		const struct birth_member *bm = b->members;
+		const struct comm_init_member *bm = b->members;
 
 		while (bm && bm->rank != r)
 			bm = bm->next;
@@ -174,9 +174,9 @@ static void note_comm_ranks(struct finding *f, struct finding_list *found, const
 			  finding_list_text(found, text));
 }
 
-static void note_init(struct finding *f, struct finding_list *found, const struct model *m, const struct birth *b)
+static void note_init(struct finding *f, struct finding_list *found, const struct model *m, const struct comm_init *b)
 {
-	struct pending pend = { .birth = b };
+	struct pending pend = { .init = b };
 	char text[LIST_CAP];
 
 	pending_waiting_text(&pend, text, sizeof(text));
@@ -209,8 +209,8 @@ static void note_missing(struct finding *f, const struct rank_activity *a, const
 
 static bool is_inside(const struct model *m, const struct proc *p)
 {
-	for (const struct birth *b = m->births; b; b = b->next)
-		for (const struct birth_member *bm = b->members; bm; bm = bm->next)
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
+		for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
 			if (bm->proc == p && comm_init_waits(bm))
 				return true;
 	return false;
@@ -239,19 +239,19 @@ static struct finding *finding_of(struct finding_list *found, uint64_t key)
 	return NULL;
 }
 
-static struct subject init_subject(const struct birth *b)
+static struct subject init_subject(const struct comm_init *b)
 {
 	return subject_comm(b->id_hash, b->parent ? b->parent->hash : 0);
 }
 
-static uint64_t init_finding_key(enum finding_kind kind, const struct birth *b)
+static uint64_t init_finding_key(enum finding_kind kind, const struct comm_init *b)
 {
 	struct subject s = init_subject(b);
 
 	return finding_key(kind, &s, "init", b->kind, b->nth);
 }
 
-static struct finding *init_finding(const struct model *m, const struct birth *b, enum finding_kind kind,
+static struct finding *init_finding(const struct model *m, const struct comm_init *b, enum finding_kind kind,
 				    struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
@@ -283,14 +283,14 @@ static enum finding_cause cause_of(enum activity what)
 static int report_rank(const struct model *m, const struct proc *p, const struct pending *pend,
 		       const struct rank_activity *a, enum finding_kind kind, struct finding_list *found)
 {
-	struct finding *f = finding_of(found, init_finding_key(kind, pend->birth));
+	struct finding *f = finding_of(found, init_finding_key(kind, pend->init));
 	const struct finding *cause = a->what == ACTIVITY_BLOCKED
 					      ? finding_list_of(found, FINDING_D_STATE, a->task->proc->key)
 				      : a->what == ACTIVITY_STOPPED ? finding_list_of(found, FINDING_STOPPED, p->key)
 								    : NULL;
 
 	if (!f) {
-		f = init_finding(m, pend->birth, kind, found);
+		f = init_finding(m, pend->init, kind, found);
 		if (!f)
 			return -ENOMEM;
 		f->cause = cause_of(a->what);
@@ -327,7 +327,7 @@ static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct 
 	bool exact, hang;
 	int n;
 
-	for (const struct birth *b = m->births; b; b = b->next) {
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next) {
 		uint64_t since = comm_init_since_ns(b);
 
 		n = since == UINT64_MAX ? 0 : comm_init_missing(m, b, rest, &exact);

@@ -16,25 +16,25 @@ struct pending;
 /* --- who is missing --- */
 
 /* It waits in the call. */
-static inline bool comm_init_waits(const struct birth_member *bm)
+static inline bool comm_init_waits(const struct comm_init_member *bm)
 {
 	return bm->since_ns && !bm->done_ns && !bm->proc->dead;
 }
 
 /* Some rank has not called yet, or it is not known how many must. */
-static inline bool comm_init_incomplete(const struct birth *b)
+static inline bool comm_init_incomplete(const struct comm_init *b)
 {
 	return b->nranks < 0 || b->n_called < b->nranks;
 }
 
-uint64_t comm_init_key(const struct birth *b); /* the same from tick to tick */
+uint64_t comm_init_key(const struct comm_init *b); /* the same from tick to tick */
 /* When the first of those that wait in it came; UINT64_MAX: none waits. */
-uint64_t comm_init_since_ns(const struct birth *b);
+uint64_t comm_init_since_ns(const struct comm_init *b);
 uint64_t comm_init_limit_ns(const struct model *m, const struct proc *p);
 /* Ranks of the job seen here that did not call, up to INIT_MISSING_MAX; their number. exact: these are the missing
  * ones; else those are among them, or on other nodes: the id was given to a part of the job, and nothing says to which.
  */
-int comm_init_missing(const struct model *m, const struct birth *b, const struct proc **list, bool *ret_exact);
+int comm_init_missing(const struct model *m, const struct comm_init *b, const struct proc **list, bool *ret_exact);
 
 /* --- findings; 0 or -ENOMEM --- */
 

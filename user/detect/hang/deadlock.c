@@ -73,15 +73,15 @@ static void place_text(char *buf, size_t cap, const struct awaited *in)
 {
 	enum op_kind kind;
 
-	if (in->birth) {
-		phrase_add(buf, cap, comm_init_kind_name(in->birth->kind));
+	if (in->init) {
+		phrase_add(buf, cap, comm_init_kind_name(in->init->kind));
 	} else {
 		phrase_add(buf, cap, op_of(in, &kind) ? op_kind_name(kind) : "operation");
 		phrase_add(buf, cap, " #");
 		phrase_number(buf, cap, in->seq);
 	}
-	phrase_add(buf, cap, in->birth && in->birth->parent ? " of parent " : " of ");
-	phrase_comm(buf, cap, in->comm ? in->comm->hash : in->birth->id_hash);
+	phrase_add(buf, cap, in->init && in->init->parent ? " of parent " : " of ");
+	phrase_comm(buf, cap, in->comm ? in->comm->hash : in->init->id_hash);
 }
 
 static void rank_text(char *buf, size_t cap, const struct proc *p)
@@ -112,7 +112,7 @@ static void note_cycle(struct finding *f, struct finding_list *found, const stru
 
 static uint64_t comm_of(const struct cycle_rank *a)
 {
-	return a->in.comm ? a->in.comm->hash : a->in.birth->id_hash;
+	return a->in.comm ? a->in.comm->hash : a->in.init->id_hash;
 }
 
 static void note_comms(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
@@ -215,7 +215,7 @@ static int cycle_report(const struct model *m, const struct wait_cycle *c, uint6
 	f->has_op = op_of(&c->hops[0].in, &f->op);
 	f->seq = f->has_op ? c->hops[0].in.seq : 0;
 	f->since_ns = c->since_ns;
-	f->confidence = c->hops[0].in.op || c->hops[0].in.birth
+	f->confidence = c->hops[0].in.op || c->hops[0].in.init
 				? 0.95
 				: 0.8; /* by counters: that each host waits is an inference */
 	if (m->last_loss_ns && m->last_loss_ns + LOSS_WINDOW_NS > f->since_ns) {

@@ -103,7 +103,7 @@ static bool p2p_pending(const struct model *m, const struct member *mb, const st
 }
 
 /* This rank, and surely this one, keeps the others waiting in the init. */
-static bool init_pending(const struct model *m, const struct birth *b, const struct proc *p, struct pending *pend)
+static bool init_pending(const struct model *m, const struct comm_init *b, const struct proc *p, struct pending *pend)
 {
 	const struct proc *missing[INIT_MISSING_MAX];
 	int n = comm_init_missing(m, b, missing, NULL);
@@ -115,8 +115,8 @@ static bool init_pending(const struct model *m, const struct birth *b, const str
 				  .seq = comm_init_key(b),
 				  .since_ns = comm_init_since_ns(b),
 				  .limit_ns = comm_init_limit_ns(m, p),
-				  .birth = b };
-	for (const struct birth_member *bm = b->members; bm; bm = bm->next)
+				  .init = b };
+	for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
 		pend->n_waiting += comm_init_waits(bm);
 	return n > 0;
 }
@@ -130,7 +130,7 @@ static void rank_pending_each(const struct model *m, const struct proc *p, pendi
 {
 	struct pending pend;
 
-	for (const struct birth *b = m->births; b; b = b->next)
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
 		if (init_pending(m, b, p, &pend))
 			each(arg, &pend);
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
@@ -160,7 +160,7 @@ static bool init_still_pending(const struct model *m, const struct proc *p, stru
 {
 	struct pending now;
 
-	for (const struct birth *b = m->births; b; b = b->next)
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
 		if (comm_init_key(b) == pend->seq && init_pending(m, b, p, &now)) {
 			*pend = now;
 			return true;
@@ -341,7 +341,7 @@ static void p2p_lagging(const struct lagging *s, const struct member *mb)
 	}
 }
 
-static void init_lagging(const struct lagging *s, const struct birth *b)
+static void init_lagging(const struct lagging *s, const struct comm_init *b)
 {
 	const struct proc *missing[INIT_MISSING_MAX];
 	int n = comm_init_missing(s->m, b, missing, NULL);
@@ -355,7 +355,7 @@ void ranks_lagging_each(const struct model *m, void (*each)(void *arg, const str
 {
 	struct lagging s = { m, each, arg };
 
-	for (const struct birth *b = m->births; b; b = b->next)
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
 		init_lagging(&s, b);
 	for (const struct comm *c = m->comms; c; c = c->next) {
 		for (int space = 0; space < SEQ_SPACES; space++)
@@ -372,8 +372,8 @@ void pending_waiting_text(const struct pending *pend, char *buf, size_t cap)
 	const struct member *o;
 
 	buf[0] = 0;
-	if (pend->birth)
-		for (const struct birth_member *bm = pend->birth->members; bm; bm = bm->next)
+	if (pend->init)
+		for (const struct comm_init_member *bm = pend->init->members; bm; bm = bm->next)
 			if (comm_init_waits(bm))
 				phrase_list(buf, cap, proc_rank(bm->proc));
 	for (int r = 0; pend->member && r < pend->member->comm->nranks; r++) {

@@ -22,7 +22,7 @@ struct pending {                     /* entered by peers, not by this rank */
 	int n_waiting;
 	const struct op *op; /* as that peer called it; NULL: known by its counters alone, or an init */
 	unsigned int kinds;  /* counters alone: the kinds it may be, as bits; else 0 */
-	const struct birth *birth;
+	const struct comm_init *init;
 };
 
 /* --- one rank --- */

@@ -109,12 +109,12 @@ static int op_node_of(struct wait_graph *h, const struct op *op)
 	return op_kind_p2p(op->kind) ? p2p_node(h, op) : coll_node(h, op->member->comm, op_space(op), op->seq, op);
 }
 
-static int init_node(struct wait_graph *h, const struct birth *b)
+static int init_node(struct wait_graph *h, const struct comm_init *b)
 {
 	struct op_key key = { b, 14, 0, 0 };
 
 	return op_node_get(h, key,
-			   (struct awaited){ .comm = b->parent, .birth = b, .space = SPACE_INIT, .seq = b->nth });
+			   (struct awaited){ .comm = b->parent, .init = b, .space = SPACE_INIT, .seq = b->nth });
 }
 
 struct awaited wait_graph_op(const struct wait_graph *h, int node)
@@ -166,7 +166,7 @@ static void coll_expand(struct wait_graph *h, int node, const struct awaited *in
 	}
 }
 
-static void init_expand(struct wait_graph *h, int node, const struct birth *b)
+static void init_expand(struct wait_graph *h, int node, const struct comm_init *b)
 {
 	const struct proc *missing[INIT_MISSING_MAX];
 	int n = comm_init_missing(h->m, b, missing, NULL);
@@ -181,8 +181,8 @@ static void ops_expand(struct wait_graph *h)
 		struct awaited in = h->ops[i]->in;
 		int node = h->ops[i]->node;
 
-		if (in.birth)
-			init_expand(h, node, in.birth);
+		if (in.init)
+			init_expand(h, node, in.init);
 		else if (in.space == SPACE_P2P)
 			p2p_expand(h, node, in.op);
 		else
@@ -202,7 +202,7 @@ static bool cannot_go(const struct proc *p)
 	return false;
 }
 
-static bool all_from_birth(const struct proc *p)
+static bool all_from_init(const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
 		if (!mb->gone && !member_comparable(mb, SPACE_P2P))
@@ -242,14 +242,14 @@ static enum rank_state state_of(struct wait_graph *h, int node, const struct pro
 	if (calls_wait(h, node, p))
 		return STATE_WAITS;
 	if (proc_waits(p)) /* for its own GPU alone, if all that it called is known */
-		return all_from_birth(p) ? STATE_FREE : STATE_UNKNOWN;
+		return all_from_init(p) ? STATE_FREE : STATE_UNKNOWN;
 	return !p->calls && p->last_sync_ns && !maybe_in_nccl(p) && rank_at_rest(p) ? STATE_FREE : STATE_UNKNOWN;
 }
 
 static void inits_wait(struct wait_graph *h)
 {
-	for (const struct birth *b = h->m->births; b; b = b->next)
-		for (const struct birth_member *bm = b->members; bm; bm = bm->next) {
+	for (const struct comm_init *b = h->m->comm_inits; b; b = b->next)
+		for (const struct comm_init_member *bm = b->members; bm; bm = bm->next) {
 			int node = comm_init_waits(bm) && comm_init_incomplete(b) ? node_of(h, bm->proc) : -1;
 
 			if (node < 0 || h->state[node] == STATE_HALTED)
@@ -373,7 +373,7 @@ static void lagging_found(void *arg, const struct proc *p)
 
 bool wait_graph_needed(const struct model *m)
 {
-	bool found = m->births != NULL;
+	bool found = m->comm_inits != NULL;
 
 	for (const struct proc *p = m->procs; p && !found; p = p->next)
 		found = !p->dead && open_long(m, p);

@@ -37,7 +37,7 @@ struct wait_graph { /* nodes: ranks in order of appearance, then ops in order of
 struct awaited {                 /* public face of a op_node */
 	const struct comm *comm; /* NULL: a creation from an id */
 	const struct op *op;     /* as one rank called it; NULL: only its number is known, or a creation */
-	const struct birth *birth;
+	const struct comm_init *init;
 	int space; /* SEQ_*, SPACE_P2P, SPACE_INIT */
 	uint64_t seq;
 };

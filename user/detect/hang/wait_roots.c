@@ -20,7 +20,7 @@
 
 static uint64_t fingerprint_of(const struct awaited *in)
 {
-	uint64_t h = hash_mix(11, in->birth ? comm_init_key(in->birth) : in->comm->hash);
+	uint64_t h = hash_mix(11, in->init ? comm_init_key(in->init) : in->comm->hash);
 
 	h = hash_mix(hash_mix(h, (uint64_t)in->space), in->seq);
 	if (in->space == SPACE_P2P) /* both sides have one name */
@@ -130,7 +130,7 @@ static void fingerprint_add(struct wait_cycle *c, uint64_t fingerprint)
 
 static uint64_t begin_of(const struct awaited *in)
 {
-	uint64_t since = in->birth               ? comm_init_since_ns(in->birth)
+	uint64_t since = in->init                ? comm_init_since_ns(in->init)
 			 : in->op                ? in->op->enqueue_ns
 			 : in->space == SEQ_COLL ? counters_since_ns(in->comm, in->seq)
 						 : 0;

@@ -99,8 +99,8 @@ static int report(const struct model *m, struct starving *one, struct finding_li
 /* Its proxy was not read, and that of another communicator of its process was: the thread is that one's. */
 static bool is_anothers(const struct member *mb)
 {
-	for (const struct member *o = mb->proc->members; o && !mb->proxies.n_looks; o = o->next_in_proc)
-		if (o->proxies.n_looks)
+	for (const struct member *o = mb->proc->members; o && !mb->proxies.n_samples; o = o->next_in_proc)
+		if (o->proxies.n_samples)
 			return true;
 	return false;
 }

@@ -74,14 +74,14 @@ struct one {
 struct watched {
 	const struct port *port; /* kept by its node for good */
 	struct subject subject;
-	uint64_t n_looks; /* looked at */
+	uint64_t n_samples; /* looked at */
 	bool was_up;
 	uint64_t down_since_ns, up_since_ns, n_downs;
 	uint32_t best_mbps;
-	struct port_look begin; /* of the window; taken_ns 0: none */
-	uint8_t bits[FAULTS];   /* was it so, by window, newest lowest */
-	double per_s[FAULTS];   /* in the newest window that had it */
-	uint64_t errors_before; /* in the window before */
+	struct port_sample begin; /* of the window; taken_ns 0: none */
+	uint8_t bits[FAULTS];     /* was it so, by window, newest lowest */
+	double per_s[FAULTS];     /* in the newest window that had it */
+	uint64_t errors_before;   /* in the window before */
 	struct link_loss loss;
 	struct one faults[FAULTS];
 	struct watched *next;
@@ -125,18 +125,18 @@ static void sign_state(struct one *o, bool is, uint64_t since_ns)
 		*o = (struct one){ since_ns, since_ns };
 }
 
-static bool is_up(const struct port_look *l)
+static bool is_up(const struct port_sample *l)
 {
 	return !l->gone && l->state == PORT_STATE_ACTIVE && (l->carrier || !l->carrier_known);
 }
 
-static bool is_unknown(const struct port_look *l)
+static bool is_unknown(const struct port_sample *l)
 {
 	return !l->gone && l->state == PORT_STATE_UNKNOWN;
 }
 
-static uint64_t sum_grown(const struct port_look *now, const struct port_look *before, const enum port_counter *list,
-			  int n)
+static uint64_t sum_grown(const struct port_sample *now, const struct port_sample *before,
+			  const enum port_counter *list, int n)
 {
 	uint64_t sum = 0;
 
@@ -167,9 +167,9 @@ static void errors_take(struct watched *w, uint64_t n, double per_s, uint64_t no
 	w->errors_before = n;
 }
 
-static void window_take(struct watched *w, const struct port_look *l)
+static void window_take(struct watched *w, const struct port_sample *l)
 {
-	const struct port_look *b = &w->begin;
+	const struct port_sample *b = &w->begin;
 	double s = (l->taken_ns - b->taken_ns) * 1e-9;
 	uint64_t bytes = GROWN(l, b, PORT_SENT_BYTES, PORT_RECEIVED_BYTES);
 	uint64_t packets = GROWN(l, b, PORT_SENT_PACKETS, PORT_RECEIVED_PACKETS);
@@ -194,7 +194,7 @@ static void window_take(struct watched *w, const struct port_look *l)
 }
 
 /* Windows lie in times in which the link is up and has been. */
-static void counters_take(struct watched *w, const struct port_look *l)
+static void counters_take(struct watched *w, const struct port_sample *l)
 {
 	if (!is_up(l) || (w->n_downs && l->taken_ns < w->up_since_ns + SETTLE_NS)) {
 		w->begin.taken_ns = 0;
@@ -208,7 +208,7 @@ static void counters_take(struct watched *w, const struct port_look *l)
 	w->begin = *l;
 }
 
-static void transition_take(struct watched *w, const struct port_look *l, const struct port_look *before)
+static void transition_take(struct watched *w, const struct port_sample *l, const struct port_sample *before)
 {
 	bool up = is_up(l);
 
@@ -232,13 +232,13 @@ static void transition_take(struct watched *w, const struct port_look *l, const 
 	w->was_up |= up;
 }
 
-static void look_take(struct watched *w, const struct port_look *l, const struct port_look *before)
+static void sample_take(struct watched *w, const struct port_sample *l, const struct port_sample *before)
 {
 	if (is_unknown(l) || l->silent)
 		return;
 	transition_take(w, l, before);
 	counters_take(w, l);
-	if (is_up(l) && l->rate_mbps != PORT_NOT_TOLD && l->rate_mbps > w->best_mbps)
+	if (is_up(l) && l->rate_mbps != PORT_NO_VALUE && l->rate_mbps > w->best_mbps)
 		w->best_mbps = l->rate_mbps;
 }
 
@@ -248,9 +248,9 @@ static uint32_t peers_rate(const struct port *p, uint32_t mine)
 	uint32_t n = 0, n_faster = 0, rate = 0;
 
 	for (const struct port *o = p->node->ports; o; o = o->next) {
-		const struct port_look *l = port_look(o, 0);
+		const struct port_sample *l = port_sample(o, 0);
 
-		if (!l || !is_up(l) || l->rate_mbps == PORT_NOT_TOLD || !*p->kind || strcmp(o->kind, p->kind) ||
+		if (!l || !is_up(l) || l->rate_mbps == PORT_NO_VALUE || !*p->kind || strcmp(o->kind, p->kind) ||
 		    strcmp(o->layer, p->layer))
 			continue;
 		n++;
@@ -266,21 +266,21 @@ static bool is_state(int f)
 	return f == FAULT_DOWN || f == FAULT_GONE || f == FAULT_SILENT || f == FAULT_SLOW;
 }
 
-static void port_look_at(struct watched *w, const struct model *m, const struct port *p)
+static void port_samples_take(struct watched *w, const struct model *m, const struct port *p)
 {
-	const struct port_look *l = port_look(p, 0), *now;
+	const struct port_sample *l = port_sample(p, 0), *now;
 	uint32_t rate;
 
-	for (; w->n_looks < p->n_looks; w->n_looks++) {
-		now = port_look(p, p->n_looks - 1 - w->n_looks);
+	for (; w->n_samples < p->n_samples; w->n_samples++) {
+		now = port_sample(p, p->n_samples - 1 - w->n_samples);
 		if (now)
-			look_take(w, now, w->n_looks ? port_look(p, p->n_looks - w->n_looks) : NULL);
+			sample_take(w, now, w->n_samples ? port_sample(p, p->n_samples - w->n_samples) : NULL);
 	}
 	if (l)
 		sign_state(&w->faults[FAULT_SILENT], l->silent, l->taken_ns);
 	if (!l || is_unknown(l) || l->silent)
 		return;
-	rate = is_up(l) && l->rate_mbps != PORT_NOT_TOLD ? l->rate_mbps : 0;
+	rate = is_up(l) && l->rate_mbps != PORT_NO_VALUE ? l->rate_mbps : 0;
 	sign_state(&w->faults[FAULT_DOWN], w->down_since_ns && !l->gone, w->down_since_ns);
 	sign_state(&w->faults[FAULT_GONE], w->was_up && l->gone, l->taken_ns);
 	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(p, rate)), l->taken_ns);
@@ -320,7 +320,7 @@ static void counters_note(struct finding *f, const struct port *p, int fault)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint64_t n = port_grown(port_look(p, 0), &p->first, rows[i].counter);
+		uint64_t n = port_grown(port_sample(p, 0), &p->first, rows[i].counter);
 
 		if (rows[i].fault == fault && n)
 			finding_note(f, rows[i].id, n);
@@ -329,14 +329,14 @@ static void counters_note(struct finding *f, const struct port *p, int fault)
 
 static void rate_note(struct finding *f, enum evidence_id id, uint32_t mbps)
 {
-	if (mbps && mbps != PORT_NOT_TOLD)
+	if (mbps && mbps != PORT_NO_VALUE)
 		finding_note(f, id, mbps / 1e3);
 }
 
 static void evidence_add(struct finding *f, const struct port *p, const struct watched *w, int fault)
 {
 	static const char *const states[] = { "unknown", "down", "init", "armed", "active", "active_deferred" };
-	const struct port_look *l = port_look(p, 0);
+	const struct port_sample *l = port_sample(p, 0);
 
 	if (*p->netdev)
 		finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
@@ -349,7 +349,7 @@ static void evidence_add(struct finding *f, const struct port *p, const struct w
 		rate_note(f, EVIDENCE_RATE_GBPS, l->rate_mbps);
 		rate_note(f, EVIDENCE_RATE_BEFORE_GBPS, w->best_mbps > l->rate_mbps ? w->best_mbps : 0);
 		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, peers_rate(p, l->rate_mbps));
-		if (l->lanes != PORT_NOT_TOLD)
+		if (l->lanes != PORT_NO_VALUE)
 			finding_note(f, EVIDENCE_LANES, l->lanes);
 	}
 	if (fault == FAULT_FLAP)
@@ -422,7 +422,7 @@ static int link_tick(void *state, const struct model *m, struct finding_list *fo
 
 		if (!w)
 			return -ENOMEM;
-		port_look_at(w, m, p);
+		port_samples_take(w, m, p);
 		for (int f = 0; f < FAULTS && !err; f++)
 			if (is_told(m, &w->faults[f], f))
 				err = report(s, m, p, w, f, found);

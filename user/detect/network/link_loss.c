@@ -9,7 +9,7 @@
 #define WINDOWS_MIN 2         /* in so many windows: one burst is a burst */
 #define BYTES_PER_PACKET 1024 /* where packets are not counted */
 
-static bool is_lost(const struct port_look *now, const struct port_look *before, enum port_counter lost,
+static bool is_lost(const struct port_sample *now, const struct port_sample *before, enum port_counter lost,
 		    enum port_counter packets, enum port_counter bytes)
 {
 	uint64_t n = port_grown(now, before, lost), of = port_grown(now, before, packets);
@@ -27,7 +27,7 @@ static int windows(const struct link_loss *l, bool sent)
 	return n;
 }
 
-bool link_loss_take(struct link_loss *l, const struct port_look *now, const struct port_look *before)
+bool link_loss_take(struct link_loss *l, const struct port_sample *now, const struct port_sample *before)
 {
 	int at = l->n++ % LOSS_WINDOWS;
 	int sent, received;

@@ -20,6 +20,6 @@ struct link_loss { /* a ring, by window */
 };
 
 /* One window. True: again and again a share of the packets that no healthy link loses. */
-bool link_loss_take(struct link_loss *l, const struct port_look *now, const struct port_look *before);
+bool link_loss_take(struct link_loss *l, const struct port_sample *now, const struct port_sample *before);
 
 #endif

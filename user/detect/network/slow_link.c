@@ -13,7 +13,7 @@
 #include "detect/transfer/link_cause.h"
 #include "detect/transfer/path_share.h"
 
-#define LOOKS_MIN 8
+#define SAMPLES_MIN 8
 #define SLOW 0.2           /* of the time: a job that computes a lot has little under way even so */
 #define SLOW_STILL 0.15    /* what was told stays so */
 #define REST 0.3           /* of ways that have to do with neither */
@@ -60,7 +60,7 @@ static bool all_slow(const struct paths *s, const struct path *slow, const struc
 	for (const struct path *p = s->all; p; p = p->next) {
 		if (p == slow || p->from->comm != end->comm || !touches(p, end))
 			continue;
-		if (path_share(p, now_ns, LOOKS_MIN) < HALF * share)
+		if (path_share(p, now_ns, SAMPLES_MIN) < HALF * share)
 			return false;
 		n++;
 	}
@@ -75,7 +75,7 @@ static const struct path *slowest(const struct paths *s, const struct comm *c, u
 	for (const struct path *p = s->all; p; p = p->next) {
 		if (p->from->comm != c)
 			continue;
-		share = path_share(p, now_ns, LOOKS_MIN);
+		share = path_share(p, now_ns, SAMPLES_MIN);
 		if (share < 0)
 			return NULL;
 		if (share > most) {
@@ -103,7 +103,7 @@ static bool others_well(const struct paths *s, struct verdict *v, uint64_t now_n
 	for (const struct path *p = s->all; p; p = p->next) {
 		if (p == v->slow || p->from->comm != v->slow->from->comm)
 			continue;
-		share = path_share(p, now_ns, LOOKS_MIN);
+		share = path_share(p, now_ns, SAMPLES_MIN);
 		one |= share <= limit;
 		if (touches(p, v->slow->from) || touches(p, v->slow->to))
 			continue;
@@ -137,7 +137,7 @@ static bool judge(const struct paths *s, const struct comm *c, bool was, uint64_
 	*ret = (struct verdict){ .slow = slowest(s, c, now_ns) };
 	if (!ret->slow)
 		return false;
-	ret->share = path_share(ret->slow, now_ns, LOOKS_MIN);
+	ret->share = path_share(ret->slow, now_ns, SAMPLES_MIN);
 	if (ret->share < (was ? SLOW_STILL : SLOW) || !others_well(s, ret, now_ns))
 		return false;
 	from = all_slow(s, ret->slow, ret->slow->from, ret->share, now_ns);
@@ -204,9 +204,9 @@ static bool on_rdma(const struct member *mb)
 
 static double bytes_per_s(const struct port *p)
 {
-	const struct port_look *now = port_look(p, 0),
-			       *before =
-				       port_look(p, (p->n_looks < PORT_LOOKS_KEPT ? p->n_looks : PORT_LOOKS_KEPT) - 1);
+	const struct port_sample *now = port_sample(p, 0),
+				 *before = port_sample(
+					 p, (p->n_samples < PORT_SAMPLES_KEPT ? p->n_samples : PORT_SAMPLES_KEPT) - 1);
 
 	if (!now || !before || now->taken_ns <= before->taken_ns)
 		return 0;
@@ -303,9 +303,9 @@ static uint64_t since_of(const struct path *p, uint64_t now_ns)
 {
 	uint64_t since = now_ns;
 
-	for (uint64_t i = 0; i < p->n_looks && i < PATH_SAMPLES; i++)
-		if (p->busy[i] && p->looks_ns[i] + PATH_WINDOW_NS >= now_ns && p->looks_ns[i] < since)
-			since = p->looks_ns[i];
+	for (uint64_t i = 0; i < p->n_samples && i < PATH_SAMPLES; i++)
+		if (p->busy[i] && p->samples_ns[i] + PATH_WINDOW_NS >= now_ns && p->samples_ns[i] < since)
+			since = p->samples_ns[i];
 	return since;
 }
 

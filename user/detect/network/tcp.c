@@ -150,16 +150,16 @@ static void place_note(struct telling *t, struct finding *f, const struct tcp_pl
 	finding_note(f, EVIDENCE_PATHS, p->n_pairs);
 }
 
-static void counter_note(struct finding *f, enum evidence_id id, const struct tcp_look *l, enum tcp_counter counter)
+static void counter_note(struct finding *f, enum evidence_id id, const struct tcp_sample *l, enum tcp_counter counter)
 {
-	if (l->counters[counter] != TCP_NOT_TOLD)
+	if (l->counters[counter] != TCP_NO_VALUE)
 		finding_note(f, id, l->counters[counter]);
 }
 
 static void figures_note(struct telling *t, struct finding *f, const struct tcp_pair *p, enum tcp_fault fault)
 {
 	const struct tcp_connection *c = tcp_connection_at(t->m, p->worst[fault]);
-	const struct tcp_look *l = c ? tcp_look_at(c, 0) : NULL;
+	const struct tcp_sample *l = c ? tcp_sample_at(c, 0) : NULL;
 
 	if (c)
 		connection_note(t, f, c);
@@ -266,7 +266,7 @@ static int tcp_tick(void *state, const struct model *m, struct finding_list *fou
 {
 	struct telling t = { .m = m, .pairs = state, .found = found };
 	struct tcp_place places[TCP_FAULTS][TCP_PLACES_MAX];
-	int err = tcp_pairs_look(state, m);
+	int err = tcp_pairs_update(state, m);
 
 	for (int f = 0; f < TCP_FAULTS && !err; f++) {
 		int n = tcp_places_find(state, f, places[f]);

@@ -34,8 +34,8 @@ static struct tcp_netdev *netdev_get(struct tcp_netdevs *n, const char *address)
 
 static void connection_add(struct tcp_netdev *d, const struct tcp_connection *c)
 {
-	uint64_t kept = c->n_looks < TCP_LOOKS_KEPT ? c->n_looks : TCP_LOOKS_KEPT;
-	const struct tcp_look *l = tcp_look_at(c, 0), *b = kept > 1 ? tcp_look_at(c, kept - 1) : NULL;
+	uint64_t kept = c->n_samples < TCP_SAMPLES_KEPT ? c->n_samples : TCP_SAMPLES_KEPT;
+	const struct tcp_sample *l = tcp_sample_at(c, 0), *b = kept > 1 ? tcp_sample_at(c, kept - 1) : NULL;
 	double seconds;
 
 	if (!b)

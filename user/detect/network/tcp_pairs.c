@@ -49,17 +49,17 @@ static struct tcp_pair *pair_get(struct tcp_pairs *s, const struct tcp_connectio
 
 /* --- one connection --- */
 
-static bool is_stalled(const struct tcp_look *l, const struct tcp_look *before)
+static bool is_stalled(const struct tcp_sample *l, const struct tcp_sample *before)
 {
 	bool sent = tcp_value(l, TCP_UNACKED, 0) || tcp_value(l, TCP_PROBES, 0) > 1;
 
 	if (l->state == TCP_STATE_SYN_SENT)
 		return tcp_value(l, TCP_TIMEOUTS, 0) >= CONNECT_TIMEOUTS;
 	return sent && tcp_value(l, TCP_BACKOFF, 0) >= BACKOFF && !tcp_grown(l, before, TCP_BYTES_ACKED) &&
-	       !tcp_grown(l, before, TCP_SEGMENTS_RECEIVED) && l->counters[TCP_BYTES_ACKED] != TCP_NOT_TOLD;
+	       !tcp_grown(l, before, TCP_SEGMENTS_RECEIVED) && l->counters[TCP_BYTES_ACKED] != TCP_NO_VALUE;
 }
 
-static bool is_not_read(const struct tcp_look *l, const struct tcp_look *before)
+static bool is_not_read(const struct tcp_sample *l, const struct tcp_sample *before)
 {
 	return tcp_value(l, TCP_SEND_WINDOW, 1) == 0 && tcp_value(l, TCP_NOT_SENT, 0) &&
 	       !tcp_value(l, TCP_UNACKED, 1) && tcp_value(l, TCP_PROBES, 0) <= 1 &&
@@ -73,8 +73,8 @@ static void sign(struct tcp_pair *p, enum tcp_fault f, const struct tcp_connecti
 	p->is[f] |= is;
 }
 
-static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_look *l,
-		      const struct tcp_look *before)
+static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_sample *l,
+		      const struct tcp_sample *before)
 {
 	int64_t lost = tcp_grown(l, before, TCP_RETRANSMITS) - tcp_grown(l, before, TCP_DSACKS);
 	uint64_t segments = tcp_grown(l, before, TCP_DATA_SEGMENTS_SENT), rtt = tcp_value(l, TCP_RTT, 0);
@@ -97,8 +97,8 @@ static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const 
 	p->worst[TCP_FAULT_SLOW] = c->index;
 }
 
-static void look_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_look *l,
-		     const struct tcp_look *before)
+static void sample_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_sample *l,
+		       const struct tcp_sample *before)
 {
 	double seconds = (l->taken_ns - before->taken_ns) * 1e-9;
 	bool down = l->netdev_known && !l->netdev_up;
@@ -134,7 +134,7 @@ static int connections_add(struct tcp_pairs *s, const struct model *m)
 {
 	for (uint32_t i = 0; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
-		const struct tcp_look *l = c ? tcp_look_at(c, 0) : NULL, *before = c ? tcp_look_at(c, 1) : NULL;
+		const struct tcp_sample *l = c ? tcp_sample_at(c, 0) : NULL, *before = c ? tcp_sample_at(c, 1) : NULL;
 
 		if (c && s->of[i].id != c->id) {
 			s->of[i].pair = pair_get(s, c);
@@ -146,7 +146,7 @@ static int connections_add(struct tcp_pairs *s, const struct model *m)
 		if (!before || l->taken_ns <= s->of[i].taken_ns || l->taken_ns <= before->taken_ns)
 			continue;
 		s->of[i].taken_ns = l->taken_ns;
-		look_add(s->of[i].pair, c, l, before);
+		sample_add(s->of[i].pair, c, l, before);
 	}
 	return 0;
 }
@@ -305,9 +305,9 @@ static bool is_new(const struct tcp_pairs *s, const struct model *m)
 {
 	for (uint32_t i = 0; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
-		const struct tcp_look *l = c ? tcp_look_at(c, 0) : NULL;
+		const struct tcp_sample *l = c ? tcp_sample_at(c, 0) : NULL;
 
-		if (l && tcp_look_at(c, 1) && (s->of[i].id != c->id || l->taken_ns > s->of[i].taken_ns))
+		if (l && tcp_sample_at(c, 1) && (s->of[i].id != c->id || l->taken_ns > s->of[i].taken_ns))
 			return true;
 	}
 	return false;
@@ -350,7 +350,7 @@ static int room_make(struct tcp_pairs *s, uint32_t n)
 	return 0;
 }
 
-int tcp_pairs_look(struct tcp_pairs *s, const struct model *m)
+int tcp_pairs_update(struct tcp_pairs *s, const struct model *m)
 {
 	int err = room_make(s, m->tcp.n);
 

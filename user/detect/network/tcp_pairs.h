@@ -78,7 +78,7 @@ struct tcp_pairs {
 };
 
 /* Looks at what is new. 0 or -ENOMEM. */
-int tcp_pairs_look(struct tcp_pairs *s, const struct model *m);
+int tcp_pairs_update(struct tcp_pairs *s, const struct model *m);
 void tcp_pairs_free(struct tcp_pairs *s);
 bool tcp_pair_is_local(const struct tcp_pair *p); /* within one host */
 /* Lost in the newest rounds, what had come after all taken off. */

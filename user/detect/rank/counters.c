@@ -6,7 +6,7 @@
 
 bool member_by_counters(const struct member *mb)
 {
-	return mb->samples.counted && !mb->last_call_ns && !mb->from_birth && !mb->gone;
+	return mb->samples.counted && !mb->last_call_ns && !mb->from_init && !mb->gone;
 }
 
 uint64_t counters_still_ns(const struct member *mb)

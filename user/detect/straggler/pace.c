@@ -158,7 +158,7 @@ static int job_tick(struct paced *j, const struct model *m, struct finding_list 
 	if (disturbed && !j->series.width)
 		pace_restart(&j->series);
 	else
-		pace_look(&j->series, mb->samples.seen_ns, entered(mb), !steps_seen(m, j->job));
+		pace_add(&j->series, mb->samples.seen_ns, entered(mb), !steps_seen(m, j->job));
 	if (!j->series.width)
 		j->explained_by = 0;
 	return pace_dropped(&j->series, m->now_ns) ? report(j, m, found) : 0;

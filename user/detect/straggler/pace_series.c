@@ -132,7 +132,7 @@ static void drop_follow(struct pace_series *s, uint64_t now_ns)
 	}
 }
 
-void pace_look(struct pace_series *s, uint64_t ns, uint64_t n, bool judge)
+void pace_add(struct pace_series *s, uint64_t ns, uint64_t n, bool judge)
 {
 	uint64_t last = (s->n_points - 1) % PACE_POINTS;
 

@@ -30,7 +30,7 @@ struct pace_series {
 /* What was learned of the pace is of no use any more. Drops that were over by themselves are remembered. */
 void pace_restart(struct pace_series *s);
 /* The counter as of ns, later than the last; more than one in 0.9 s are left out. `judge`: a drop may begin now. */
-void pace_look(struct pace_series *s, uint64_t ns, uint64_t n, bool judge);
+void pace_add(struct pace_series *s, uint64_t ns, uint64_t n, bool judge);
 /* There is a drop, and it has lasted for longer than any that is this job's habit. */
 bool pace_dropped(const struct pace_series *s, uint64_t now_ns);
 

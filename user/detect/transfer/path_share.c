@@ -57,7 +57,7 @@ static bool is_busy(const struct path *p)
 
 static uint64_t last_ns(const struct path *p)
 {
-	return p->n_looks ? p->looks_ns[(p->n_looks - 1) % PATH_SAMPLES] : 0;
+	return p->n_samples ? p->samples_ns[(p->n_samples - 1) % PATH_SAMPLES] : 0;
 }
 
 int paths_take(struct paths *s, const struct comm *c)
@@ -69,9 +69,9 @@ int paths_take(struct paths *s, const struct comm *c)
 	for (struct path *p = s->all; p && !err; p = p->next) {
 		if (p->from->comm != c || p->from->gone || p->from->proxies.seen_ns <= last_ns(p))
 			continue;
-		p->looks_ns[p->n_looks % PATH_SAMPLES] = p->from->proxies.seen_ns;
-		p->busy[p->n_looks % PATH_SAMPLES] = is_busy(p);
-		p->n_looks++;
+		p->samples_ns[p->n_samples % PATH_SAMPLES] = p->from->proxies.seen_ns;
+		p->busy[p->n_samples % PATH_SAMPLES] = is_busy(p);
+		p->n_samples++;
 	}
 	return err;
 }
@@ -80,8 +80,8 @@ struct path_samples path_samples(const struct path *p, uint64_t now_ns)
 {
 	struct path_samples l = { 0 };
 
-	for (uint64_t i = 0; i < p->n_looks && i < PATH_SAMPLES; i++) {
-		if (p->looks_ns[i] + PATH_WINDOW_NS < now_ns)
+	for (uint64_t i = 0; i < p->n_samples && i < PATH_SAMPLES; i++) {
+		if (p->samples_ns[i] + PATH_WINDOW_NS < now_ns)
 			continue;
 		l.n++;
 		l.busy += p->busy[i];

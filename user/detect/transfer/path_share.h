@@ -14,7 +14,7 @@
 
 struct path { /* from one member of a communicator to another */
 	const struct member *from, *to;
-	uint64_t n_looks, looks_ns[PATH_SAMPLES]; /* ring */
+	uint64_t n_samples, samples_ns[PATH_SAMPLES]; /* ring */
 	bool busy[PATH_SAMPLES];
 	struct path *next;
 };

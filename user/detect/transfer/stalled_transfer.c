@@ -47,7 +47,7 @@ bool member_transfers(const struct member *mb)
 
 static bool is_sampled(const struct model *m, const struct member *mb)
 {
-	return !mb->gone && mb->samples.counted && mb->proxies.n_looks && m->now_ns - mb->proxies.seen_ns < FRESH_NS;
+	return !mb->gone && mb->samples.counted && mb->proxies.n_samples && m->now_ns - mb->proxies.seen_ns < FRESH_NS;
 }
 
 /* Of a dead process nothing newer will come. */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define CANDIDATES_MAX 256  /* looked at between the scans */
-#define KERNEL_LOOK_EVERY 8 /* scans: kernel threads hardly ever turn into something else */
+#define KERNEL_SCAN_EVERY 8 /* scans: kernel threads hardly ever turn into something else */
 
 /* Nobody asks for the maps of a process that has nothing we want. */
 static void trim(struct target_set *s, struct proc_row *p)
@@ -111,7 +111,7 @@ static int build_list(struct target_set *s)
 }
 
 /* A program may put itself under seccomp at any time; takes no lock of the target's. */
-static void seccomp_look(struct proc_row *p)
+static void seccomp_read(struct proc_row *p)
 {
 	struct proc_status st;
 
@@ -139,18 +139,18 @@ static int finish(struct target_set *s)
 	return build_list(s);
 }
 
-static void look_at(struct target_set *s, uint32_t tgid, bool all)
+static void pid_scan(struct target_set *s, uint32_t tgid, bool all)
 {
 	struct proc_row *p = proc_row_find(s, tgid);
-	bool skip = all && p && p->is_kernel && (s->scan + tgid) % KERNEL_LOOK_EVERY;
+	bool skip = all && p && p->is_kernel && (s->scan + tgid) % KERNEL_SCAN_EVERY;
 
 	if (tgid == (uint32_t)getpid())
 		return;
 	if (!p)
 		p = proc_row_add(s, tgid);
-	if (!p || (!skip && !proc_row_update(s, p, all ? LOOK_PATIENT : LOOK_NOW)))
+	if (!p || (!skip && !proc_row_update(s, p, all ? SCAN_PATIENT : SCAN_NOW)))
 		return;
-	seccomp_look(p);
+	seccomp_read(p);
 	p->seen = s->scan;
 	s->counts.processes += all && !p->is_kernel;
 	s->counts.kernel_threads += all && p->is_kernel;
@@ -170,7 +170,7 @@ int target_set_scan(struct target_set *s)
 	s->counts = (struct target_counts){ 0 };
 	for (struct dirent *e; (e = readdir(dir));)
 		if (isdigit((unsigned char)e->d_name[0]))
-			look_at(s, strtoul(e->d_name, NULL, 10), true);
+			pid_scan(s, strtoul(e->d_name, NULL, 10), true);
 	closedir(dir);
 	HASH_ITER (hh, s->procs, p, next)
 		if (p->seen != s->scan)
@@ -181,7 +181,7 @@ int target_set_scan(struct target_set *s)
 
 /* Processes that say a rank and have no library yet: found within one rescan of mapping it, as the traced ones are. And
  * those a worker is still with. */
-static void candidates_look(struct target_set *s)
+static void candidates_scan(struct target_set *s)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct proc_row *p, *next;
@@ -189,7 +189,7 @@ static void candidates_look(struct target_set *s)
 
 	HASH_ITER (hh, s->procs, p, next)
 		if ((p->awaited || (p->candidate && now < p->young_until_ns)) && n++ < CANDIDATES_MAX)
-			look_at(s, p->pub.tgid, false);
+			pid_scan(s, p->pub.tgid, false);
 }
 
 size_t target_set_awaited(const struct target_set *s)
@@ -216,8 +216,8 @@ size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		look_at(s, tgids[i], false);
-	candidates_look(s);
+		pid_scan(s, tgids[i], false);
+	candidates_scan(s);
 	return finish(s);
 }
 
@@ -242,7 +242,7 @@ const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid
 
 	if (!p)
 		p = proc_row_add(s, tgid);
-	if (p && proc_row_update(s, p, LOOK_AGAIN))
+	if (p && proc_row_update(s, p, SCAN_AGAIN))
 		p->seen = s->scan;
 	finish(s);
 	return target_set_find(s, tgid);

@@ -212,12 +212,12 @@ static bool maps_due_unhurried(const struct proc_row *p, uint64_t now)
 	return now >= p->maps_read_ns + (wait < MAPS_UNHURRIED_LAST_NS ? wait : MAPS_UNHURRIED_LAST_NS);
 }
 
-static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vsize, enum proc_row_look look)
+static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vsize, enum proc_row_scan look)
 {
 	uint64_t now = clock_monotonic_ns();
 
 	p->stale |= p->retry_ns && now >= p->retry_ns;
-	if (p->stale || look == LOOK_AGAIN)
+	if (p->stale || look == SCAN_AGAIN)
 		return true;
 	if (vsize == p->vsize) {
 		p->maps_wait_ns /= 2;
@@ -225,7 +225,7 @@ static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vs
 	}
 	if (s->unhurried && p->pub.n_libs && now >= p->young_until_ns)
 		return maps_due_unhurried(p, now);
-	return p->listed || look == LOOK_NOW || now >= p->maps_read_ns + p->maps_wait_ns;
+	return p->listed || look == SCAN_NOW || now >= p->maps_read_ns + p->maps_wait_ns;
 }
 
 static int maps_renew(struct target_set *s, struct proc_row *p, uint64_t vsize)
@@ -247,7 +247,7 @@ static int maps_renew(struct target_set *s, struct proc_row *p, uint64_t vsize)
  * Ray and many a script set RANK when they run. While nobody has said a rank by RANK, a process with libraries is asked
  * again, less and less often (0.1 s, doubling to 10 s), and whenever its communicators show (late_due_ns is 0 then).
  */
-static void look_late(struct target_set *s, struct proc_row *p)
+static void sample_late(struct target_set *s, struct proc_row *p)
 {
 	struct proc_environ live;
 	uint64_t now = clock_monotonic_ns();
@@ -282,7 +282,7 @@ static bool is_exiting(const struct proc_row *p, const struct proc_stat *st)
 	return p->image && !st->image && st->start_time_ns == p->pub.start_time_ns;
 }
 
-bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_look look)
+bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan look)
 {
 	struct proc_stat st;
 	int rc = proc_stat_read(p->pub.tgid, &st);
@@ -298,12 +298,12 @@ bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_loo
 	apply_stat(s, p, &st);
 	if (p->is_kernel)
 		return true;
-	if (look == LOOK_AGAIN || !p->has_env)
+	if (look == SCAN_AGAIN || !p->has_env)
 		rc = load_environ(s, p);
 	if (!rc && maps_due(s, p, st.vsize, look))
 		rc = maps_renew(s, p, st.vsize);
 	if (!rc)
-		look_late(s, p);
+		sample_late(s, p);
 	proc_row_status(p, rc);
 	return true;
 }

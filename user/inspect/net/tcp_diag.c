@@ -183,7 +183,7 @@ static uint64_t info_value(const struct diag_socket *s, size_t offset, size_t by
 	uint32_t v32;
 
 	if (offset + bytes > s->info_bytes)
-		return TCP_NOT_TOLD;
+		return TCP_NO_VALUE;
 	if (bytes == 1)
 		return s->info[offset];
 	if (bytes == 4) {
@@ -197,9 +197,9 @@ static uint64_t info_value(const struct diag_socket *s, size_t offset, size_t by
 void tcp_diag_counters(const struct diag_socket *s, uint64_t counters[TCP_COUNTERS])
 {
 	for (int c = 0; c < TCP_COUNTERS; c++)
-		counters[c] = rows[c].is_info ? info_value(s, rows[c].offset, rows[c].bytes) : TCP_NOT_TOLD;
+		counters[c] = rows[c].is_info ? info_value(s, rows[c].offset, rows[c].bytes) : TCP_NO_VALUE;
 	if (counters[TCP_RTT_MIN] == UINT32_MAX) /* tcp_min_rtt() before the first sample */
-		counters[TCP_RTT_MIN] = TCP_NOT_TOLD;
+		counters[TCP_RTT_MIN] = TCP_NO_VALUE;
 	counters[TCP_IN_QUEUE] = s->receive_queue;
 	counters[TCP_OUT_QUEUE] = s->send_queue;
 }

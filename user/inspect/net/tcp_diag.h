@@ -33,7 +33,7 @@ int tcp_diag_ask(int fd, int family, const struct inet_diag_sockid *id, diag_fn 
 /* What came in one recv(). 0: more is to come; 1: that was the last; -errno that the kernel told; -EBADMSG: no such
  * message. */
 int tcp_diag_parse(const void *bytes, size_t size, diag_fn each, void *of);
-/* Fills what tcp_info and the queues tell; what the answer is too short for, and what is beside them, is TCP_NOT_TOLD.
+/* Fills what tcp_info and the queues tell; what the answer is too short for, and what is beside them, is TCP_NO_VALUE.
  */
 void tcp_diag_counters(const struct diag_socket *s, uint64_t counters[TCP_COUNTERS]);
 /* As text, an IPv4 address within IPv6 as what it is. */

@@ -96,7 +96,7 @@ static bool in_part(enum memory_part part, const struct mapping *m)
 	return part == MEMORY_ALL || near == (part == MEMORY_NEAR);
 }
 
-static bool worth_a_look(const struct mapping *m)
+static bool worth_reading(const struct mapping *m)
 {
 	return !m->shared && (m->prot & MAPPING_WRITE) && (m->prot & MAPPING_READ) && strncmp(m->path, "/dev/", 5) &&
 	       strcmp(m->path, "[vvar]");
@@ -145,7 +145,7 @@ int memory_walk_slice(struct memory_walk *w, const struct maps *maps)
 		const struct mapping *m = &maps->rows[i];
 		uint64_t from = m->start > w->from ? m->start : w->from;
 
-		if (from >= m->end || !worth_a_look(m) || !in_part(w->part, m))
+		if (from >= m->end || !worth_reading(m) || !in_part(w->part, m))
 			continue;
 		from = mapping_walk(w, from, m->end);
 		w->next = slice_full(w) ? from : 0;

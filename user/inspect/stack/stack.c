@@ -51,8 +51,8 @@ void target_stacks_free(struct target_stacks *s)
 }
 
 /* False: the thread has ended. */
-static bool thread_look(struct reader *r, uint32_t tgid, const struct target_thread *from, unsigned deadline_ms,
-			struct stack_thread *ret, struct stack_task *ret_task, bool *ret_blocked)
+static bool thread_sample(struct reader *r, uint32_t tgid, const struct target_thread *from, unsigned deadline_ms,
+			  struct stack_thread *ret, struct stack_task *ret_task, bool *ret_blocked)
 {
 	struct target_evidence e;
 	struct proc_status st;
@@ -84,8 +84,8 @@ static int threads_list(uint32_t tgid, bool main_only, struct target_thread **re
 	return 0;
 }
 
-static int threads_look(struct reader *r, uint32_t tgid, bool main_only, unsigned deadline_ms, struct target_stacks *s,
-			struct stack_arg *a, bool *ret_blocked)
+static int threads_sample(struct reader *r, uint32_t tgid, bool main_only, unsigned deadline_ms,
+			  struct target_stacks *s, struct stack_arg *a, bool *ret_blocked)
 {
 	struct target_thread *rows = NULL;
 	size_t n = 0;
@@ -98,7 +98,7 @@ static int threads_look(struct reader *r, uint32_t tgid, bool main_only, unsigne
 	s->threads = calloc(n + 1, sizeof(*s->threads));
 	rc = s->threads ? 0 : -ENOMEM;
 	for (size_t i = 0; !rc && i < n; i++)
-		if (thread_look(r, tgid, &rows[i], deadline_ms, &s->threads[s->n], &a->tasks[s->n], ret_blocked))
+		if (thread_sample(r, tgid, &rows[i], deadline_ms, &s->threads[s->n], &a->tasks[s->n], ret_blocked))
 			s->n++;
 	a->n = s->n;
 	free(rows);
@@ -192,7 +192,7 @@ static int stacks_read(struct reader *r, uint32_t tgid, bool main_only, unsigned
 	char *out = malloc(READER_OUT_MAX); /* pages that no answer reaches cost nothing */
 	bool blocked = false;
 	size_t len = 0;
-	int rc = a && out ? threads_look(r, tgid, main_only, READER_DEADLINE_MS, &s, a, &blocked) : -ENOMEM;
+	int rc = a && out ? threads_sample(r, tgid, main_only, READER_DEADLINE_MS, &s, a, &blocked) : -ENOMEM;
 
 	if (!rc && !blocked) {
 		a->pid = tgid;

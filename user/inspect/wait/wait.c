@@ -16,14 +16,14 @@
 #include "base/clock.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/proc_files.h"
-#include "inspect/reader/task_look.h"
+#include "inspect/reader/task_sample.h"
 #include "inspect/stack/evidence.h"
 #include "inspect/wait/wait_private.h"
 
 #define TRIES 3
 #define OWNERS_BUDGET_MS 200 /* a pass over all processes' descriptors */
 
-struct look { /* one reading under way */
+struct reading { /* one reading under way */
 	struct reader *r;
 	unsigned deadline_ms;
 	bool is_nested; /* of whom another waits for: nobody's nobody */
@@ -32,7 +32,7 @@ struct look { /* one reading under way */
 };
 
 /* Bytes of the target at `addr`; how many are there. */
-static size_t memory_read(const struct look *l, uint64_t addr, void *to, size_t len)
+static size_t memory_read(const struct reading *l, uint64_t addr, void *to, size_t len)
 {
 	struct reader_range range = { addr, to, len, 0 };
 
@@ -41,7 +41,7 @@ static size_t memory_read(const struct look *l, uint64_t addr, void *to, size_t 
 	return reader_memory(l->r, l->to->tgid, &range, 1, l->deadline_ms) ? 0 : range.got;
 }
 
-static uint64_t time_read(const struct look *l, uint64_t addr, unsigned unit_ns)
+static uint64_t time_read(const struct reading *l, uint64_t addr, unsigned unit_ns)
 {
 	uint8_t bytes[16];
 
@@ -50,7 +50,7 @@ static uint64_t time_read(const struct look *l, uint64_t addr, unsigned unit_ns)
 
 /* --- descriptors, children --- */
 
-static void question_ask(const struct look *l, const struct wait_question *q)
+static void question_ask(const struct reading *l, const struct wait_question *q)
 {
 	struct waits_for *w = &l->to->w;
 	struct wait_answer a;
@@ -72,7 +72,7 @@ static void question_ask(const struct look *l, const struct wait_question *q)
 }
 
 /* What is behind descriptors: by the name of the file at least, where the worker cannot say. */
-static void fds_ask(const struct look *l, const struct wait_fd *fds, size_t n)
+static void fds_ask(const struct reading *l, const struct wait_fd *fds, size_t n)
 {
 	struct wait_question q = { .tgid = l->to->tgid, .n = n, .budget_ms = l->is_nested ? 0 : OWNERS_BUDGET_MS };
 
@@ -80,7 +80,7 @@ static void fds_ask(const struct look *l, const struct wait_fd *fds, size_t n)
 	question_ask(l, &q);
 }
 
-static void child_ask(const struct look *l, int ns_pid)
+static void child_ask(const struct reading *l, int ns_pid)
 {
 	struct wait_question q = { .tgid = l->to->tgid, .is_child = 1, .ns_pid = ns_pid > 0 ? ns_pid : 0 };
 
@@ -95,7 +95,7 @@ static void timer_set(struct waits_for *w, uint64_t length_ns)
 	w->length_ns = length_ns;
 }
 
-static void poll_look(const struct look *l)
+static void poll_sample(const struct reading *l)
 {
 	const uint64_t *args = l->e.args;
 	struct wait_fd fds[WAIT_FDS_MAX];
@@ -113,7 +113,7 @@ static void poll_look(const struct look *l)
 		timer_set(&l->to->w, time_read(l, args[2], 1));
 }
 
-static void select_look(const struct look *l)
+static void select_sample(const struct reading *l)
 {
 	const uint64_t *args = l->e.args;
 	struct wait_fd fds[WAIT_FDS_MAX];
@@ -130,7 +130,7 @@ static void select_look(const struct look *l)
 		timer_set(&l->to->w, time_read(l, args[4], strcmp(l->e.syscall, "select") ? 1 : 1000));
 }
 
-static void waitid_look(const struct look *l)
+static void waitid_sample(const struct reading *l)
 {
 	struct wait_fd fd = { l->e.args[1], WAITS_TO_END };
 
@@ -159,7 +159,7 @@ static uint32_t thread_of(uint32_t tgid, uint32_t ns_tid)
 	return found;
 }
 
-static void futex_look(const struct look *l)
+static void futex_sample(const struct reading *l)
 {
 	struct waits_for *w = &l->to->w;
 	uint8_t bytes[20];
@@ -187,7 +187,7 @@ static uint64_t monotonic_of(uint64_t clock, uint64_t ns)
 	return ns > ahead ? ns - ahead : 0;
 }
 
-static void sleep_look(const struct look *l)
+static void sleep_sample(const struct reading *l)
 {
 	const uint64_t *args = l->e.args;
 	struct waits_for *w = &l->to->w;
@@ -201,7 +201,7 @@ static void sleep_look(const struct look *l)
 		w->length_ns = time_read(l, args[2], 1);
 }
 
-static void file_look(const struct look *l, enum waits_act act)
+static void file_sample(const struct reading *l, enum waits_act act)
 {
 	struct target_wait *to = l->to;
 
@@ -218,14 +218,14 @@ static void file_look(const struct look *l, enum waits_act act)
 		snprintf(to->doing, sizeof(to->doing), "%s", l->e.syscall);
 }
 
-static void event_look(const struct look *l, const char *name)
+static void event_sample(const struct reading *l, const char *name)
 {
 	l->to->w.kind = WAITS_EVENT;
 	snprintf(l->to->what, sizeof(l->to->what), "%s", name);
 }
 
 /* A call that a signal broke off and that goes on: its arguments are not those of this one. */
-static void restarted_look(const struct look *l)
+static void restarted_sample(const struct reading *l)
 {
 	if (strstr(l->e.wchan, "nanosleep"))
 		l->to->w.kind = WAITS_TIMER;
@@ -233,7 +233,7 @@ static void restarted_look(const struct look *l)
 		l->to->w.kind = WAITS_CONDITION;
 }
 
-static void call_look(const struct look *l)
+static void call_sample(const struct reading *l)
 {
 	struct wait_call c = wait_call_of(l->e.syscall_nr);
 	struct wait_fd fd = { l->e.args[0], c.act };
@@ -241,52 +241,52 @@ static void call_look(const struct look *l)
 	switch (c.ask) {
 	case ASK_FD:
 	case ASK_EPOLL: fds_ask(l, &fd, 1); break;
-	case ASK_POLL: poll_look(l); break;
-	case ASK_SELECT: select_look(l); break;
+	case ASK_POLL: poll_sample(l); break;
+	case ASK_SELECT: select_sample(l); break;
 	case ASK_WAIT4: child_ask(l, l->e.args[0]); break;
-	case ASK_WAITID: waitid_look(l); break;
-	case ASK_FUTEX: futex_look(l); break;
-	case ASK_SLEEP: sleep_look(l); break;
+	case ASK_WAITID: waitid_sample(l); break;
+	case ASK_FUTEX: futex_sample(l); break;
+	case ASK_SLEEP: sleep_sample(l); break;
 	case ASK_SIGNAL: l->to->w.kind = WAITS_SIGNAL; break;
-	case ASK_EVENT: event_look(l, c.name); break;
+	case ASK_EVENT: event_sample(l, c.name); break;
 	case ASK_LOCK:
 	case ASK_FILE:
 		if (!strcmp(l->e.syscall, "restart_syscall"))
-			restarted_look(l);
+			restarted_sample(l);
 		else
-			file_look(l, c.act);
+			file_sample(l, c.act);
 		break;
 	default: break;
 	}
 	if (l->to->w.kind == WAITS_UNKNOWN && c.ask == ASK_FD)
-		file_look(l, c.act);
+		file_sample(l, c.act);
 	if (c.ask == ASK_LOCK && l->to->w.kind == WAITS_FILE)
 		l->to->w.kind = WAITS_LOCK;
 }
 
 /* --- who is waited for --- */
 
-static int wait_look(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, bool is_nested,
-		     struct target_wait *ret);
+static int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, bool is_nested,
+		       struct target_wait *ret);
 
 /* "running"; of one that sleeps what it waits for itself. */
 static void doing_text(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, char *to, size_t size)
 {
 	struct target_wait other;
-	struct task_look look;
+	struct task_sample sample;
 
 	*to = 0;
-	if (task_look_read(tgid, tid, &look))
+	if (task_sample_read(tgid, tid, &sample))
 		return;
-	if (look.state == 'R')
+	if (sample.state == 'R')
 		snprintf(to, size, "running");
-	else if (look.state == 'T' || look.state == 't')
+	else if (sample.state == 'T' || sample.state == 't')
 		snprintf(to, size, "stopped");
-	else if (look.state == 'Z' || look.state == 'X')
+	else if (sample.state == 'Z' || sample.state == 'X')
 		snprintf(to, size, "has ended");
-	else if (!wait_look(r, tgid, tid, deadline_ms, true, &other))
+	else if (!wait_sample(r, tgid, tid, deadline_ms, true, &other))
 		wait_text(&other.w, to, size);
-	if (look.state == 'D')
+	if (sample.state == 'D')
 		snprintf(to + strlen(to), size - strlen(to), "%sblocked in D state", *to ? ", " : "");
 }
 
@@ -309,19 +309,19 @@ static uint64_t started_ns(uint32_t pid, uint64_t now_ns)
 	return boot_ns - st.start_time_ns < now_ns ? now_ns - (boot_ns - st.start_time_ns) : 0;
 }
 
-static void other_side_look(const struct look *l)
+static void other_side_sample(const struct reading *l)
 {
 	struct target_wait *to = l->to;
 	uint32_t tgid = to->w.thread ? to->tgid : to->w.pid, tid = to->w.thread ? to->w.thread : to->w.pid;
-	struct task_look look;
+	struct task_sample sample;
 
 	if (!tid)
 		return;
 	name_read(tgid, tid, to->who, sizeof(to->who));
 	if (to->w.kind == WAITS_CHILD)
 		to->w.since_ns = started_ns(to->w.pid, to->w.ns);
-	if (!task_look_read(tgid, tid, &look))
-		to->work_ns = look.run_ns;
+	if (!task_sample_read(tgid, tid, &sample))
+		to->work_ns = sample.run_ns;
 	if (!l->is_nested)
 		doing_text(l->r, tgid, tid, l->deadline_ms, to->doing, sizeof(to->doing));
 }
@@ -346,14 +346,14 @@ static void wait_clear(struct target_wait *to, uint32_t tgid, uint32_t tid)
 
 static void totals_read(struct target_wait *to)
 {
-	struct task_look look;
+	struct task_sample sample;
 
-	if (!task_look_read(to->tgid, to->tid, &look))
-		to->switches = look.n_switches;
+	if (!task_sample_read(to->tgid, to->tid, &sample))
+		to->switches = sample.n_switches;
 	if (to->w.kind == WAITS_FILE)
-		to->bytes = task_look_io_bytes(to->tgid);
+		to->bytes = task_sample_io_bytes(to->tgid);
 	else if (to->w.kind == WAITS_CHILD && to->w.pid)
-		to->bytes = task_look_io_bytes(to->w.pid);
+		to->bytes = task_sample_io_bytes(to->w.pid);
 }
 
 static int syscall_read(uint32_t tgid, uint32_t tid, char *to, size_t size)
@@ -363,10 +363,10 @@ static int syscall_read(uint32_t tgid, uint32_t tid, char *to, size_t size)
 	return n < 0 ? n : 0;
 }
 
-static int wait_look(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, bool is_nested,
-		     struct target_wait *ret)
+static int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, bool is_nested,
+		       struct target_wait *ret)
 {
-	struct look l = { .r = r, .deadline_ms = deadline_ms, .is_nested = is_nested, .to = ret };
+	struct reading l = { .r = r, .deadline_ms = deadline_ms, .is_nested = is_nested, .to = ret };
 	char before[256], after[256];
 	int err;
 
@@ -377,7 +377,7 @@ static int wait_look(struct reader *r, uint32_t tgid, uint32_t tid, unsigned dea
 		if (err)
 			return err;
 		if (l.e.state != 'R' && l.e.state != 'T' && l.e.state != 't')
-			call_look(&l);
+			call_sample(&l);
 		err = syscall_read(tgid, tid, after, sizeof(after));
 		if (err)
 			return err;
@@ -386,14 +386,14 @@ static int wait_look(struct reader *r, uint32_t tgid, uint32_t tid, unsigned dea
 		wait_clear(ret, tgid, tid);
 	}
 	if (ret->w.kind != WAITS_UNKNOWN)
-		other_side_look(&l);
+		other_side_sample(&l);
 	totals_read(ret);
 	return 0;
 }
 
 int target_wait_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_wait *ret)
 {
-	return wait_look(r, tgid, tid, deadline_ms, false, ret);
+	return wait_sample(r, tgid, tid, deadline_ms, false, ret);
 }
 
 static bool is_same(const struct target_wait *a, const struct target_wait *b)

@@ -112,7 +112,7 @@ static bool epoll_add(struct wait_ends *s, struct wait_fd fd)
 	return n;
 }
 
-void wait_fds_look(struct wait_ends *s, const struct wait_fd *fds, size_t n)
+void wait_fds_sample(struct wait_ends *s, const struct wait_fd *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!epoll_add(s, fds[i]))

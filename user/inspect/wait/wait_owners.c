@@ -152,7 +152,7 @@ static uint32_t pid_next(DIR *d)
 	return 0;
 }
 
-void wait_owners_look(struct wait_ends *s, uint64_t until_ns)
+void wait_owners_sample(struct wait_ends *s, uint64_t until_ns)
 {
 	DIR *d = some_sought(s) ? opendir("/proc") : NULL;
 	uint32_t pid;

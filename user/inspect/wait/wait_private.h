@@ -88,7 +88,7 @@ struct wait_ends {
 	size_t n;
 	struct wait_end ends[WAIT_FDS_MAX];
 };
-void wait_fds_look(struct wait_ends *s, const struct wait_fd *fds, size_t n);
+void wait_fds_sample(struct wait_ends *s, const struct wait_fd *fds, size_t n);
 
 /* ---- wait_sockets.c, in the worker ---- */
 struct wait_netline { /* of /proc/PID/net/tcp, udp and their like for IPv6 */
@@ -99,10 +99,10 @@ struct wait_netline { /* of /proc/PID/net/tcp, udp and their like for IPv6 */
 	uint8_t state;
 };
 bool wait_netline_parse(const char *line, int family, struct wait_netline *ret); /* pure */
-void wait_sockets_look(struct wait_ends *s);
+void wait_sockets_sample(struct wait_ends *s);
 
 /* ---- wait_owners.c, in the worker ---- */
-void wait_owners_look(struct wait_ends *s, uint64_t until_ns);
+void wait_owners_sample(struct wait_ends *s, uint64_t until_ns);
 struct wait_child {
 	uint32_t pid, n; /* the likeliest of n; 0 there is none */
 };

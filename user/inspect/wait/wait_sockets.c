@@ -53,9 +53,9 @@ static void tcp_take(void *of, const struct diag_socket *d)
 		e->kind = END_TCP;
 		e->is_opening = d->state == TCP_STATE_SYN_SENT;
 		address_set(e, d->family, d->id.idiag_dst, ntohs(d->id.idiag_dport));
-		if (c[TCP_SINCE_RECEIVED] != TCP_NOT_TOLD && c[TCP_BYTES_RECEIVED] && !e->is_opening)
+		if (c[TCP_SINCE_RECEIVED] != TCP_NO_VALUE && c[TCP_BYTES_RECEIVED] && !e->is_opening)
 			e->quiet_ns = c[TCP_SINCE_RECEIVED] * 1000000;
-		if (c[TCP_BYTES_RECEIVED] != TCP_NOT_TOLD && c[TCP_BYTES_ACKED] != TCP_NOT_TOLD)
+		if (c[TCP_BYTES_RECEIVED] != TCP_NO_VALUE && c[TCP_BYTES_ACKED] != TCP_NO_VALUE)
 			e->bytes = c[TCP_BYTES_RECEIVED] + c[TCP_BYTES_ACKED];
 		dump->ids[i] = d->id;
 		dump->family[i] = d->family;
@@ -92,7 +92,7 @@ static void tcp_peer_find(struct dump *dump, size_t i)
 		dump->s->ends[i].peer = m.inode;
 }
 
-static void unix_look(int fd, struct wait_end *e)
+static void unix_sample(int fd, struct wait_end *e)
 {
 	struct unix_socket own, other;
 
@@ -107,7 +107,7 @@ static void unix_look(int fd, struct wait_end *e)
 	e->has_peer = e->peer;
 }
 
-static int diag_look(void *of)
+static int diag_sample(void *of)
 {
 	struct wait_ends *s = of;
 	struct dump dump = { .s = s, .fd = tcp_diag_open() };
@@ -123,7 +123,7 @@ static int diag_look(void *of)
 			tcp_peer_find(&dump, i);
 	for (size_t i = 0; i < s->n && dump.fd >= 0; i++)
 		if (s->ends[i].kind == END_UNIX)
-			unix_look(dump.fd, &s->ends[i]);
+			unix_sample(dump.fd, &s->ends[i]);
 	if (dump.fd >= 0)
 		close(dump.fd);
 	return 0;
@@ -170,7 +170,7 @@ static void netline_take(struct wait_end *e, const struct wait_netline *l, bool 
 		snprintf(e->what, sizeof(e->what), "port %u", l->local_port);
 }
 
-static void table_look(struct wait_ends *s, const char *table, int family, bool is_udp)
+static void table_sample(struct wait_ends *s, const char *table, int family, bool is_udp)
 {
 	struct wait_netline l;
 	char path[64], line[512];
@@ -205,18 +205,18 @@ static bool some_socket(const struct wait_ends *s)
 	return false;
 }
 
-void wait_sockets_look(struct wait_ends *s)
+void wait_sockets_sample(struct wait_ends *s)
 {
 	uint64_t netns;
 
 	if (!some_socket(s))
 		return;
 	if (!netns_of(s->tgid, &netns))
-		netns_visit(netns, s->tgid, diag_look, s);
+		netns_visit(netns, s->tgid, diag_sample, s);
 	if (!some_unknown(s))
 		return;
-	table_look(s, "udp", AF_INET, true);
-	table_look(s, "udp6", AF_INET6, true);
-	table_look(s, "tcp", AF_INET, false);
-	table_look(s, "tcp6", AF_INET6, false);
+	table_sample(s, "udp", AF_INET, true);
+	table_sample(s, "udp6", AF_INET6, true);
+	table_sample(s, "tcp", AF_INET, false);
+	table_sample(s, "tcp6", AF_INET6, false);
 }

@@ -105,9 +105,9 @@ static void fds_answer(const struct wait_question *q, struct wait_answer *a)
 
 	s.tgid = q->tgid;
 	s.n = 0;
-	wait_fds_look(&s, q->fds, q->n < WAIT_FDS_MAX ? q->n : WAIT_FDS_MAX);
-	wait_sockets_look(&s);
-	wait_owners_look(&s, clock_monotonic_ns() + q->budget_ms * 1000000ull);
+	wait_fds_sample(&s, q->fds, q->n < WAIT_FDS_MAX ? q->n : WAIT_FDS_MAX);
+	wait_sockets_sample(&s);
+	wait_owners_sample(&s, clock_monotonic_ns() + q->budget_ms * 1000000ull);
 	best = end_choose(&s, &n);
 	if (best)
 		end_answer(best, n, a);

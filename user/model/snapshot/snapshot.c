@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell.c - the order of a retelling, and the session's own numbers.
+ * snapshot.c - the order of a snapshot, and the session's own numbers.
  */
 #include "model/snapshot/snapshot.h"
 
@@ -9,30 +9,30 @@
 
 #include "model/snapshot/snapshot_private.h"
 
-void retell_event(struct retelling *r, const struct event *e)
+void emit_event(struct snapshot_writer *r, const struct event *e)
 {
 	if (!r->err)
 		r->err = r->each(r->to, e);
 }
 
-void retell(struct retelling *r, const struct proc *p, uint32_t tid, enum retold_what what, const void *body,
-	    size_t bytes, const char *const *texts, int n)
+void emit_body(struct snapshot_writer *r, const struct proc *p, uint32_t tid, enum snapshot_what what, const void *body,
+	       size_t bytes, const char *const *texts, int n)
 {
-	struct event e = { .kind = EV_RETOLD, .tgid = p ? p->tgid : 0, .tid = tid, .ts_ns = r->m->now_ns };
+	struct event e = { .kind = EV_SNAPSHOT, .tgid = p ? p->tgid : 0, .tid = tid, .ts_ns = r->m->now_ns };
 
-	e.retold.what = what;
-	e.retold.body = body;
-	e.retold.bytes = bytes;
-	for (int i = 0; i < RETOLD_TEXTS; i++)
-		e.retold.text[i] = i < n && texts[i] ? texts[i] : "";
-	retell_event(r, &e);
+	e.snapshot.what = what;
+	e.snapshot.body = body;
+	e.snapshot.bytes = bytes;
+	for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+		e.snapshot.text[i] = i < n && texts[i] ? texts[i] : "";
+	emit_event(r, &e);
 }
 
-static void session_retell(struct retelling *r)
+static void session_emit(struct snapshot_writer *r)
 {
 	const struct model *m = r->m;
 	struct event e = { .kind = EV_START, .ts_ns = m->start_ns };
-	struct retold_session s = {
+	struct snapshot_session s = {
 		.next_op_id = m->state->next_op_id,
 		.next_group = m->state->next_group,
 		.next_capture = m->state->next_capture,
@@ -50,13 +50,13 @@ static void session_retell(struct retelling *r)
 	e.start.hang_floor_ns = m->hang_floor_ns;
 	e.start.busy_limit_ns = m->busy_limit_ns;
 	e.start.host = m->host;
-	retell_event(r, &e);
-	retell(r, NULL, 0, RETOLD_SESSION, &s, sizeof(s), NULL, 0);
+	emit_event(r, &e);
+	emit_body(r, NULL, 0, SNAPSHOT_SESSION, &s, sizeof(s), NULL, 0);
 }
 
 static int session_take(struct model *m, const struct event *e)
 {
-	const struct retold_session *s = e->retold.body;
+	const struct snapshot_session *s = e->snapshot.body;
 
 	m->resumed_ns = e->ts_ns;
 	m->state->next_op_id = s->next_op_id;
@@ -73,77 +73,77 @@ static int session_take(struct model *m, const struct event *e)
 	return 0;
 }
 
-int model_retell(struct model *m, int (*each)(void *to, const struct event *e), void *to)
+int model_snapshot(struct model *m, int (*each)(void *to, const struct event *e), void *to)
 {
-	struct retelling r = { .m = m, .each = each, .to = to };
+	struct snapshot_writer r = { .m = m, .each = each, .to = to };
 
-	session_retell(&r);
-	retell_procs(&r);
-	retell_comms(&r);
-	retell_births(&r);
+	session_emit(&r);
+	emit_procs(&r);
+	emit_comms(&r);
+	emit_comm_inits(&r);
 	for (struct proc *p = m->procs; p; p = p->next) {
 		if (!proc_own(p)->hashed)
 			continue;
-		retell_graphs(&r, proc_own(p));
-		retell_streams(&r, proc_own(p));
+		emit_graphs(&r, proc_own(p));
+		emit_streams(&r, proc_own(p));
 	}
-	retell_ops(&r);
+	emit_ops(&r);
 	for (struct proc *p = m->procs; p; p = p->next)
 		if (proc_own(p)->hashed)
-			retell_items(&r, proc_own(p));
-	retell_gpus(&r);
-	retell_qps(&r);
-	retell(&r, NULL, 0, RETOLD_END, NULL, 0, NULL, 0);
+			emit_items(&r, proc_own(p));
+	emit_gpus(&r);
+	emit_qps(&r);
+	emit_body(&r, NULL, 0, SNAPSHOT_END, NULL, 0, NULL, 0);
 	return r.err;
 }
 
-void retold_free(struct model_state *st)
+void snapshot_free(struct model_state *st)
 {
-	for (size_t i = 0; i < st->n_retold; i++)
-		work_unref(st->retold[i]);
-	free(st->retold);
-	st->retold = NULL;
-	st->n_retold = 0;
+	for (size_t i = 0; i < st->n_taken; i++)
+		work_unref(st->taken[i]);
+	free(st->taken);
+	st->taken = NULL;
+	st->n_taken = 0;
 }
 
 static int end_take(struct model *m, const struct event *e)
 {
 	(void)e;
-	retold_free(m->state);
+	snapshot_free(m->state);
 	return 0;
 }
 
 static const struct {
 	int (*take)(struct model *m, const struct event *e);
 	size_t bytes;
-} table[RETOLD_WHAT_MAX] = {
-	[RETOLD_SESSION] = { session_take, sizeof(struct retold_session) },
-	[RETOLD_PROC] = { retold_proc, sizeof(struct retold_proc) },
-	[RETOLD_TASK] = { retold_task, sizeof(struct retold_task) },
-	[RETOLD_MEMBER] = { retold_member, offsetof(struct retold_member, stood) },
-	[RETOLD_P2P] = { retold_p2p, sizeof(struct retold_p2p) },
-	[RETOLD_COMM] = { retold_comm, sizeof(struct retold_comm) },
-	[RETOLD_BIRTH] = { retold_birth, sizeof(struct retold_birth) },
-	[RETOLD_CALLER] = { retold_caller, sizeof(struct retold_caller) },
-	[RETOLD_WORK] = { retold_work, sizeof(struct retold_work) },
-	[RETOLD_CAPTURED] = { retold_captured, sizeof(struct retold_captured_list) },
-	[RETOLD_GRAPH] = { retold_graph, sizeof(struct retold_graph) },
-	[RETOLD_CAPTURE] = { retold_capture, sizeof(struct retold_capture) },
-	[RETOLD_STREAM] = { retold_stream, sizeof(struct retold_stream) },
-	[RETOLD_OP] = { retold_op, sizeof(struct retold_op) },
-	[RETOLD_ITEM] = { retold_item, sizeof(struct retold_item) },
-	[RETOLD_MARK] = { retold_mark, sizeof(struct retold_mark) },
-	[RETOLD_CALL] = { retold_call, sizeof(struct retold_call) },
-	[RETOLD_END] = { end_take, 0 },
-	[RETOLD_GPU] = { retold_gpu, sizeof(struct retold_gpu) },
-	[RETOLD_QP] = { retold_qp, sizeof(struct retold_qp) },
+} table[SNAPSHOT_WHAT_MAX] = {
+	[SNAPSHOT_SESSION] = { session_take, sizeof(struct snapshot_session) },
+	[SNAPSHOT_PROC] = { take_proc, sizeof(struct snapshot_proc) },
+	[SNAPSHOT_TASK] = { take_task, sizeof(struct snapshot_task) },
+	[SNAPSHOT_MEMBER] = { take_member, offsetof(struct snapshot_member, stood) },
+	[SNAPSHOT_P2P] = { take_p2p, sizeof(struct snapshot_p2p) },
+	[SNAPSHOT_COMM] = { take_comm, sizeof(struct snapshot_comm) },
+	[SNAPSHOT_COMM_INIT] = { take_comm_init, sizeof(struct snapshot_comm_init) },
+	[SNAPSHOT_CALLER] = { take_caller, sizeof(struct snapshot_caller) },
+	[SNAPSHOT_WORK] = { take_work, sizeof(struct snapshot_work) },
+	[SNAPSHOT_CAPTURED] = { take_captured, sizeof(struct snapshot_captured_list) },
+	[SNAPSHOT_GRAPH] = { take_graph, sizeof(struct snapshot_graph) },
+	[SNAPSHOT_CAPTURE] = { take_capture, sizeof(struct snapshot_capture) },
+	[SNAPSHOT_STREAM] = { take_stream, sizeof(struct snapshot_stream) },
+	[SNAPSHOT_OP] = { take_op, sizeof(struct snapshot_op) },
+	[SNAPSHOT_ITEM] = { take_item, sizeof(struct snapshot_item) },
+	[SNAPSHOT_MARK] = { take_mark, sizeof(struct snapshot_mark) },
+	[SNAPSHOT_CALL] = { take_call, sizeof(struct snapshot_call) },
+	[SNAPSHOT_END] = { end_take, 0 },
+	[SNAPSHOT_GPU] = { take_gpu, sizeof(struct snapshot_gpu) },
+	[SNAPSHOT_QP] = { take_qp, sizeof(struct snapshot_qp) },
 };
 
-int retold_apply(struct model *m, const struct event *e)
+int snapshot_apply(struct model *m, const struct event *e)
 {
-	unsigned int what = e->retold.what;
+	unsigned int what = e->snapshot.what;
 
-	if (what >= RETOLD_WHAT_MAX || !table[what].take || e->retold.bytes < table[what].bytes)
+	if (what >= SNAPSHOT_WHAT_MAX || !table[what].take || e->snapshot.bytes < table[what].bytes)
 		return -EINVAL;
 	return table[what].take(m, e);
 }

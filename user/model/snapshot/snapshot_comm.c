@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_comm.c - communicators of a retelling: their members with the numbers these are at, what each is used to, and
+ * snapshot_comm.c - communicators of a snapshot: their members with the numbers these are at, what each is used to, and
  * creations that go on. Members that are gone are not told; a communicator is known by any of its members.
  */
 #include <errno.h>
@@ -9,16 +9,16 @@
 
 #include "model/snapshot/snapshot_private.h"
 
-_Static_assert((int)RETOLD_SPACES == (int)SEQ_SPACES && RETOLD_COUNTED == OP_KINDS_COUNTED, "retold_member");
+_Static_assert((int)SNAPSHOT_SPACES == (int)SEQ_SPACES && SNAPSHOT_COUNTED == OP_KINDS_COUNTED, "snapshot_member");
 
 static bool member_told(const struct member *mb)
 {
 	return !mb->gone && proc_own(mb->proc)->hashed;
 }
 
-static struct retold_samples samples_body(const struct samples *s)
+static struct snapshot_samples samples_body(const struct samples *s)
 {
-	struct retold_samples b = {
+	struct snapshot_samples b = {
 		.n = s->n,
 		.seen_ns = s->seen_ns,
 		.since_ns = s->since_ns,
@@ -33,24 +33,24 @@ static struct retold_samples samples_body(const struct samples *s)
 	return b;
 }
 
-static void p2p_retell(struct retelling *r, const struct member *mb)
+static void p2p_emit(struct snapshot_writer *r, const struct member *mb)
 {
 	for (int i = 0; i < mb->n_p2p; i++) {
 		const struct p2p_seq *s = &mb->p2p[i];
-		struct retold_p2p b = { .addr = mb->addr,
-					.peer = i,
-					.next = { s->next[0], s->next[1] },
-					.entered = { s->entered[0], s->entered[1] } };
+		struct snapshot_p2p b = { .addr = mb->addr,
+					  .peer = i,
+					  .next = { s->next[0], s->next[1] },
+					  .entered = { s->entered[0], s->entered[1] } };
 
 		if (s->next[0] || s->next[1])
-			retell(r, mb->proc, 0, RETOLD_P2P, &b, sizeof(b), NULL, 0);
+			emit_body(r, mb->proc, 0, SNAPSHOT_P2P, &b, sizeof(b), NULL, 0);
 	}
 }
 
-static void member_retell(struct retelling *r, const struct member *mb)
+static void member_emit(struct snapshot_writer *r, const struct member *mb)
 {
 	const struct member_own *own = (const struct member_own *)mb;
-	struct retold_member b = {
+	struct snapshot_member b = {
 		.addr = mb->addr,
 		.hash = mb->comm->hash,
 		.born_ns = own->born_ns,
@@ -62,7 +62,7 @@ static void member_retell(struct retelling *r, const struct member *mb)
 		.rank = mb->rank,
 		.nranks = mb->comm->nranks,
 		.device = mb->device,
-		.from_birth = mb->from_birth,
+		.from_init = mb->from_init,
 		.seq_known = mb->seq_known,
 		.blind = mb->blind,
 		.stood = { mb->samples.after_ns, mb->samples.stood_ns, mb->samples.stood_seq },
@@ -70,25 +70,25 @@ static void member_retell(struct retelling *r, const struct member *mb)
 
 	memcpy(b.next_seq, mb->next_seq, sizeof(b.next_seq));
 	memcpy(b.entered_seq, mb->entered_seq, sizeof(b.entered_seq));
-	retell(r, mb->proc, 0, RETOLD_MEMBER, &b, sizeof(b), NULL, 0);
-	p2p_retell(r, mb);
+	emit_body(r, mb->proc, 0, SNAPSHOT_MEMBER, &b, sizeof(b), NULL, 0);
+	p2p_emit(r, mb);
 }
 
-static uint32_t buckets_fill(struct retold_bucket *to, const uint32_t *h, enum retold_bucket_kind kind)
+static uint32_t buckets_fill(struct snapshot_bucket *to, const uint32_t *h, enum snapshot_bucket_kind kind)
 {
 	uint32_t n = 0;
 
 	for (int i = 0; i < LAG_BUCKETS; i++)
 		if (h[i])
-			to[n++] = (struct retold_bucket){ kind, i, h[i] };
+			to[n++] = (struct snapshot_bucket){ kind, i, h[i] };
 	return n;
 }
 
-static void comm_retell(struct retelling *r, const struct comm_own *own, const struct member *by)
+static void comm_emit(struct snapshot_writer *r, const struct comm_own *own, const struct member *by)
 {
 	struct {
-		struct retold_comm c;
-		struct retold_bucket buckets[3 * LAG_BUCKETS];
+		struct snapshot_comm c;
+		struct snapshot_bucket buckets[3 * LAG_BUCKETS];
 	} b = { .c = {
 			.addr = by->addr,
 			.first_ns = own->c.first_ns,
@@ -97,14 +97,14 @@ static void comm_retell(struct retelling *r, const struct comm_own *own, const s
 			.n_lag = own->n_lag,
 			.n_duration = own->n_duration,
 			.idle_ns = own->idle_ns,
-			.warm = (own->warm ? RETOLD_WARM : 0) | (own->habitual ? RETOLD_HABITUAL : 0),
+			.warm = (own->warm ? SNAPSHOT_WARM : 0) | (own->habitual ? SNAPSHOT_HABITUAL : 0),
 		} };
 
 	memcpy(b.c.highest_seq, own->c.highest_seq, sizeof(b.c.highest_seq));
-	b.c.n_buckets = buckets_fill(b.buckets, own->lag, RETOLD_LAG);
-	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->duration, RETOLD_DURATION);
-	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->habit, RETOLD_HABIT);
-	retell(r, by->proc, 0, RETOLD_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), NULL, 0);
+	b.c.n_buckets = buckets_fill(b.buckets, own->lag, SNAPSHOT_LAG);
+	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->duration, SNAPSHOT_DURATION);
+	b.c.n_buckets += buckets_fill(b.buckets + b.c.n_buckets, own->habit, SNAPSHOT_HABIT);
+	emit_body(r, by->proc, 0, SNAPSHOT_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), NULL, 0);
 }
 
 struct told {
@@ -126,7 +126,7 @@ static int told_order(const void *a, const void *b)
 }
 
 /* In the order in which they were met, so that all lists come out in the order they have: those grow at their head. */
-static int members_retell(struct retelling *r)
+static int members_emit(struct snapshot_writer *r)
 {
 	struct told *all = calloc(r->m->n_members + 1, sizeof(*all));
 	size_t n = 0, comm_nth = 0;
@@ -141,7 +141,7 @@ static int members_retell(struct retelling *r)
 			}
 	qsort(all, n, sizeof(*all), told_order);
 	for (size_t i = 0; i < n; i++)
-		member_retell(r, all[i].mb);
+		member_emit(r, all[i].mb);
 	free(all);
 	return r->err;
 }
@@ -155,14 +155,14 @@ static const struct member *member_any(const struct comm *c)
 	return mb;
 }
 
-void retell_comms(struct retelling *r)
+void emit_comms(struct snapshot_writer *r)
 {
-	r->err = r->err ? r->err : members_retell(r);
+	r->err = r->err ? r->err : members_emit(r);
 	for (const struct comm *c = r->m->comms; c && !r->err; c = c->next) {
 		const struct member *by = member_any(c);
 
 		if (by)
-			comm_retell(r, comm_own((struct comm *)c), by);
+			comm_emit(r, comm_own((struct comm *)c), by);
 	}
 }
 
@@ -173,7 +173,7 @@ static struct member_own *member_of(struct model *m, const struct event *e, uint
 	return p ? member_find(p, addr) : NULL;
 }
 
-static void samples_take(struct samples *s, const struct retold_samples *b)
+static void samples_take(struct samples *s, const struct snapshot_samples *b)
 {
 	*s = (struct samples){
 		.n = b->n,
@@ -188,9 +188,9 @@ static void samples_take(struct samples *s, const struct retold_samples *b)
 	memcpy(s->counters, b->counters, sizeof(s->counters));
 }
 
-int retold_member(struct model *m, const struct event *e)
+int take_member(struct model *m, const struct event *e)
 {
-	const struct retold_member *b = e->retold.body;
+	const struct snapshot_member *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct member_own *own = p ? member_get(m, p, b->addr, b->born_ns) : NULL;
 	struct member *mb = own ? &own->m : NULL;
@@ -202,7 +202,7 @@ int retold_member(struct model *m, const struct event *e)
 	mb->last_call_ns = b->last_call_ns;
 	mb->checked_ns = b->checked_ns;
 	mb->device = b->device;
-	mb->from_birth = b->from_birth;
+	mb->from_init = b->from_init;
 	mb->seq_known = b->seq_known;
 	mb->blind = b->blind;
 	for (int i = 0; i < SEQ_SPACES; i++) {
@@ -210,7 +210,7 @@ int retold_member(struct model *m, const struct event *e)
 		mb->entered_seq[i] = b->entered_seq[i] < b->next_seq[i] ? b->entered_seq[i] : b->next_seq[i];
 	}
 	samples_take(&mb->samples, &b->samples);
-	if (e->retold.bytes >= sizeof(*b)) {
+	if (e->snapshot.bytes >= sizeof(*b)) {
 		mb->samples.after_ns = b->stood.after_ns;
 		mb->samples.stood_ns = b->stood.stood_ns;
 		mb->samples.stood_seq = b->stood.stood_seq;
@@ -218,9 +218,9 @@ int retold_member(struct model *m, const struct event *e)
 	return member_join(m, mb, b->hash, b->rank, b->nranks, b->born_ns);
 }
 
-int retold_p2p(struct model *m, const struct event *e)
+int take_p2p(struct model *m, const struct event *e)
 {
-	const struct retold_p2p *b = e->retold.body;
+	const struct snapshot_p2p *b = e->snapshot.body;
 	struct member_own *own = member_of(m, e, b->addr);
 	struct p2p_seq *s = own && b->peer < 1 << 20 ? p2p_get(&own->m, b->peer) : NULL;
 
@@ -233,36 +233,36 @@ int retold_p2p(struct model *m, const struct event *e)
 	return 0;
 }
 
-static int bucket_take(struct comm_own *c, const struct retold_bucket *k)
+static int bucket_take(struct comm_own *c, const struct snapshot_bucket *k)
 {
 	uint32_t *const buckets[] = {
-		[RETOLD_LAG] = c->lag, [RETOLD_DURATION] = c->duration, [RETOLD_HABIT] = c->habit
+		[SNAPSHOT_LAG] = c->lag, [SNAPSHOT_DURATION] = c->duration, [SNAPSHOT_HABIT] = c->habit
 	};
 	uint64_t *const n[] = {
-		[RETOLD_LAG] = &c->n_lag, [RETOLD_DURATION] = &c->n_duration, [RETOLD_HABIT] = &c->n_habit
+		[SNAPSHOT_LAG] = &c->n_lag, [SNAPSHOT_DURATION] = &c->n_duration, [SNAPSHOT_HABIT] = &c->n_habit
 	};
 
-	if (k->bucket >= LAG_BUCKETS || k->kind > RETOLD_HABIT)
+	if (k->bucket >= LAG_BUCKETS || k->kind > SNAPSHOT_HABIT)
 		return -EINVAL;
 	buckets[k->kind][k->bucket] = k->n;
 	*n[k->kind] += k->n;
 	return 0;
 }
 
-int retold_comm(struct model *m, const struct event *e)
+int take_comm(struct model *m, const struct event *e)
 {
-	const struct retold_comm *b = e->retold.body;
+	const struct snapshot_comm *b = e->snapshot.body;
 	struct member_own *by = member_of(m, e, b->addr);
 	struct comm_own *c = by ? comm_own(by->m.comm) : NULL;
 
-	if (!c || b->n_buckets > (e->retold.bytes - sizeof(*b)) / sizeof(b->buckets[0]))
+	if (!c || b->n_buckets > (e->snapshot.bytes - sizeof(*b)) / sizeof(b->buckets[0]))
 		return -EINVAL;
 	c->c.first_ns = b->first_ns;
 	c->c.n_complete = b->n_complete;
 	c->c.n_ended = b->n_ended;
 	c->idle_ns = b->idle_ns;
-	c->warm = b->warm & RETOLD_WARM;
-	c->habitual = b->warm & RETOLD_HABITUAL;
+	c->warm = b->warm & SNAPSHOT_WARM;
+	c->habitual = b->warm & SNAPSHOT_HABITUAL;
 	c->n_lag = c->n_duration = c->n_habit = 0;
 	for (uint32_t i = 0; i < b->n_buckets; i++)
 		if (bucket_take(c, &b->buckets[i]))
@@ -276,24 +276,24 @@ int retold_comm(struct model *m, const struct event *e)
 
 /* --- creations --- */
 
-static void caller_retell(struct retelling *r, const struct caller *c)
+static void caller_emit(struct snapshot_writer *r, const struct caller *c)
 {
-	struct retold_caller b = { .since_ns = c->b.since_ns,
-				   .done_ns = c->b.done_ns,
-				   .addr = c->addr,
-				   .rank = c->b.rank,
-				   .grouped = c->grouped,
-				   .async = c->async };
+	struct snapshot_caller b = { .since_ns = c->b.since_ns,
+				     .done_ns = c->b.done_ns,
+				     .addr = c->addr,
+				     .rank = c->b.rank,
+				     .grouped = c->grouped,
+				     .async = c->async };
 
 	if (proc_own(c->b.proc)->hashed)
-		retell(r, c->b.proc, c->b.tid, RETOLD_CALLER, &b, sizeof(b), NULL, 0);
+		emit_body(r, c->b.proc, c->b.tid, SNAPSHOT_CALLER, &b, sizeof(b), NULL, 0);
 }
 
-void retell_births(struct retelling *r)
+void emit_comm_inits(struct snapshot_writer *r)
 {
-	for (const struct birth *b = r->m->births; b; b = b->next) {
+	for (const struct comm_init *b = r->m->comm_inits; b; b = b->next) {
 		const struct member *parent = member_any(b->parent);
-		struct retold_birth body = {
+		struct snapshot_comm_init body = {
 			.parent = parent ? parent->addr : 0,
 			.id_hash = b->id_hash,
 			.nth = b->nth,
@@ -303,44 +303,44 @@ void retell_births(struct retelling *r)
 			.nranks = b->nranks,
 			.n_called = b->n_called,
 		};
-		const struct birth_member *at;
+		const struct comm_init_member *at;
 
 		if (b->parent && !parent)
 			continue;
-		retell(r, parent ? parent->proc : NULL, 0, RETOLD_BIRTH, &body, sizeof(body), NULL, 0);
-		for (const struct birth_member *upto = NULL; upto != b->members;
+		emit_body(r, parent ? parent->proc : NULL, 0, SNAPSHOT_COMM_INIT, &body, sizeof(body), NULL, 0);
+		for (const struct comm_init_member *upto = NULL; upto != b->members;
 		     upto = at) { /* from the back, as above */
 			for (at = b->members; at->next != upto; at = at->next)
 				;
-			caller_retell(r, (const struct caller *)at);
+			caller_emit(r, (const struct caller *)at);
 		}
 	}
 }
 
-int retold_birth(struct model *m, const struct event *e)
+int take_comm_init(struct model *m, const struct event *e)
 {
-	const struct retold_birth *b = e->retold.body;
+	const struct snapshot_comm_init *b = e->snapshot.body;
 	struct member_own *parent = b->parent ? member_of(m, e, b->parent) : NULL;
 
 	if ((b->parent && !parent) || (unsigned int)b->kind >= COMM_INIT_KIND_MAX || (!b->parent && !b->id_hash))
 		return -EINVAL;
-	return birth_add(m, &(struct birth){ .kind = b->kind,
-					     .id_hash = b->id_hash,
-					     .parent = parent ? parent->m.comm : NULL,
-					     .nth = b->nth,
-					     .nranks = b->nranks,
-					     .n_called = b->n_called,
-					     .first_ns = b->first_ns,
-					     .last_ns = b->last_ns })
+	return comm_init_add(m, &(struct comm_init){ .kind = b->kind,
+						     .id_hash = b->id_hash,
+						     .parent = parent ? parent->m.comm : NULL,
+						     .nth = b->nth,
+						     .nranks = b->nranks,
+						     .n_called = b->n_called,
+						     .first_ns = b->first_ns,
+						     .last_ns = b->last_ns })
 		       ? 0
 		       : -ENOMEM;
 }
 
-int retold_caller(struct model *m, const struct event *e)
+int take_caller(struct model *m, const struct event *e)
 {
-	const struct retold_caller *b = e->retold.body;
+	const struct snapshot_caller *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
-	struct birth *of = m->births;
+	struct comm_init *of = m->comm_inits;
 	struct caller *c;
 
 	while (of && of->next)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_gpu.c - GPUs of a retelling: what is asked for seldom (which one it is, who computes there) and whether it
+ * snapshot_gpu.c - GPUs of a snapshot: what is asked for seldom (which one it is, who computes there) and whether it
  * answers. Looks and checkups come again by themselves within seconds.
  */
 #include <errno.h>
@@ -8,13 +8,13 @@
 
 #include "model/snapshot/snapshot_private.h"
 
-void retell_gpus(struct retelling *r)
+void emit_gpus(struct snapshot_writer *r)
 {
 	const struct gpus *all = &r->m->nodes[0]->gpus;
 
 	for (const struct gpu *g = all->all; g; g = g->next) {
 		const char *texts[] = { g->name, g->uuid };
-		struct retold_gpu b = {
+		struct snapshot_gpu b = {
 			.pci = g->pci,
 			.answer_ns = g->answer_ns,
 			.driver_ns = all->driver_ns,
@@ -29,13 +29,13 @@ void retell_gpus(struct retelling *r)
 		};
 
 		memcpy(b.pids, g->pids, sizeof(b.pids));
-		retell(r, NULL, 0, RETOLD_GPU, &b, sizeof(b), texts, 2);
+		emit_body(r, NULL, 0, SNAPSHOT_GPU, &b, sizeof(b), texts, 2);
 	}
 }
 
-int retold_gpu(struct model *m, const struct event *e)
+int take_gpu(struct model *m, const struct event *e)
 {
-	const struct retold_gpu *b = e->retold.body;
+	const struct snapshot_gpu *b = e->snapshot.body;
 	struct gpu *g;
 
 	_Static_assert(sizeof(b->pids) == sizeof(g->pids), "as many processes as the model keeps");
@@ -45,8 +45,8 @@ int retold_gpu(struct model *m, const struct event *e)
 	if (!g)
 		return -ENOMEM;
 	g->pci = b->pci;
-	g->name = e->retold.text[0];
-	g->uuid = e->retold.text[1];
+	g->name = e->snapshot.text[0];
+	g->uuid = e->snapshot.text[1];
 	g->pcie_width_max = b->pcie_width_max;
 	g->pcie_gen_max = b->pcie_gen_max;
 	g->power_limit_mw = b->power_limit_mw;

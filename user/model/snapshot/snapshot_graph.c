@@ -1,71 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_graph.c - captured graphs of a retelling: what was captured, told once however many graphs share it, then the
- * graphs, execs and captures that hold it. Past CAPTURED_TOLD things a graph's content is left out, and said to be cut:
- * its launches then make what they number incomparable, instead of wrong.
+ * snapshot_graph.c - captured graphs of a snapshot: what was captured, told once however many graphs share it, then the
+ * graphs, execs and captures that hold it. Past CAPTURED_EMITTED things a graph's content is left out, and said to be
+ * cut: its launches then make what they number incomparable, instead of wrong.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "model/snapshot/snapshot_private.h"
 
-#define CAPTURED_TOLD 32768 /* things in a retelling: 3 MB */
-#define WORKS_MAX 65536     /* taken */
+#define CAPTURED_EMITTED 32768 /* things in a snapshot: 3 MB */
+#define WORKS_MAX 65536        /* taken */
 
-static void items_retell(struct retelling *r, const struct proc *p, const struct work *w)
+static void items_emit(struct snapshot_writer *r, const struct proc *p, const struct work *w)
 {
 	struct {
-		struct retold_captured_list l;
-		struct retold_captured items[RETOLD_PER_RECORD];
+		struct snapshot_captured_list l;
+		struct snapshot_captured items[SNAPSHOT_PER_RECORD];
 	} b = { .l.work = w->told };
 
 	for (size_t i = 0; i < w->n; i += b.l.n) {
-		for (b.l.n = 0; b.l.n < RETOLD_PER_RECORD && i + b.l.n < w->n; b.l.n++) {
+		for (b.l.n = 0; b.l.n < SNAPSHOT_PER_RECORD && i + b.l.n < w->n; b.l.n++) {
 			const struct captured *c = &w->items[i + b.l.n];
 
-			b.items[b.l.n] = (struct retold_captured){ .comm = c->comm,
-								   .count = c->count,
-								   .group = c->group,
-								   .ns = c->ns,
-								   .dep_n = c->dep_n,
-								   .kind = c->kind,
-								   .dtype = c->dtype,
-								   .redop = c->redop,
-								   .root = c->root,
-								   .peer = c->peer,
-								   .lane = c->lane,
-								   .dep_lane = c->dep_lane };
+			b.items[b.l.n] = (struct snapshot_captured){ .comm = c->comm,
+								     .count = c->count,
+								     .group = c->group,
+								     .ns = c->ns,
+								     .dep_n = c->dep_n,
+								     .kind = c->kind,
+								     .dtype = c->dtype,
+								     .redop = c->redop,
+								     .root = c->root,
+								     .peer = c->peer,
+								     .lane = c->lane,
+								     .dep_lane = c->dep_lane };
 		}
-		retell(r, p, 0, RETOLD_CAPTURED, &b, sizeof(b.l) + b.l.n * sizeof(b.items[0]), NULL, 0);
+		emit_body(r, p, 0, SNAPSHOT_CAPTURED, &b, sizeof(b.l) + b.l.n * sizeof(b.items[0]), NULL, 0);
 	}
 }
 
-static uint64_t work_retell(struct retelling *r, const struct proc *p, struct work *w)
+static uint64_t work_emit(struct snapshot_writer *r, const struct proc *p, struct work *w)
 {
-	bool fits = r->n_captured + w->n <= CAPTURED_TOLD;
-	struct retold_work b = {
+	bool fits = r->n_captured + w->n <= CAPTURED_EMITTED;
+	struct snapshot_work b = {
 		.begin_ns = w->begin_ns, .end_ns = w->end_ns, .n_lanes = w->n_lanes, .cut = w->cut || !fits
 	};
 
 	if (w->told)
 		return w->told;
 	b.work = w->told = ++r->n_works;
-	retell(r, p, 0, RETOLD_WORK, &b, sizeof(b), NULL, 0);
+	emit_body(r, p, 0, SNAPSHOT_WORK, &b, sizeof(b), NULL, 0);
 	if (!fits)
 		return w->told;
 	r->n_captured += w->n;
-	items_retell(r, p, w);
+	items_emit(r, p, w);
 	return w->told;
 }
 
-static void table_retell(struct retelling *r, const struct proc *p, struct graph *table, bool is_exec)
+static void table_emit(struct snapshot_writer *r, const struct proc *p, struct graph *table, bool is_exec)
 {
 	struct graph *g, *next;
 
 	HASH_ITER (hh, table, g, next) {
-		struct retold_graph b = { .handle = g->handle, .is_exec = is_exec, .work = work_retell(r, p, g->work) };
+		struct snapshot_graph b = { .handle = g->handle, .is_exec = is_exec, .work = work_emit(r, p, g->work) };
 
-		retell(r, p, 0, RETOLD_GRAPH, &b, sizeof(b), NULL, 0);
+		emit_body(r, p, 0, SNAPSHOT_GRAPH, &b, sizeof(b), NULL, 0);
 	}
 }
 
@@ -81,36 +81,36 @@ static void told_clear(struct proc_own *p)
 		c->work->told = 0;
 }
 
-void retell_graphs(struct retelling *r, struct proc_own *p)
+void emit_graphs(struct snapshot_writer *r, struct proc_own *p)
 {
 	told_clear(p);
-	table_retell(r, &p->p, p->graphs, false);
-	table_retell(r, &p->p, p->execs, true);
+	table_emit(r, &p->p, p->graphs, false);
+	table_emit(r, &p->p, p->execs, true);
 	for (struct capture *c = p->captures; c; c = c->next) {
-		struct retold_capture b = { .id = c->id, .work = work_retell(r, &p->p, c->work) };
+		struct snapshot_capture b = { .id = c->id, .work = work_emit(r, &p->p, c->work) };
 
-		retell(r, &p->p, c->tid, RETOLD_CAPTURE, &b, sizeof(b), NULL, 0);
+		emit_body(r, &p->p, c->tid, SNAPSHOT_CAPTURE, &b, sizeof(b), NULL, 0);
 	}
 }
 
 static struct work *work_of(const struct model *m, uint64_t told)
 {
-	return told && told <= m->state->n_retold ? m->state->retold[told - 1] : NULL;
+	return told && told <= m->state->n_taken ? m->state->taken[told - 1] : NULL;
 }
 
 /* Numbers are given from 1 on, in order. */
-int retold_work(struct model *m, const struct event *e)
+int take_work(struct model *m, const struct event *e)
 {
-	const struct retold_work *b = e->retold.body;
+	const struct snapshot_work *b = e->snapshot.body;
 	struct model_state *st = m->state;
 	struct work **grown, *w;
 
-	if (b->work != st->n_retold + 1 || b->work > WORKS_MAX || !b->n_lanes || b->n_lanes > 256)
+	if (b->work != st->n_taken + 1 || b->work > WORKS_MAX || !b->n_lanes || b->n_lanes > 256)
 		return -EINVAL;
-	grown = realloc(st->retold, b->work * sizeof(*grown));
+	grown = realloc(st->taken, b->work * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	st->retold = grown;
+	st->taken = grown;
 	w = work_new(b->begin_ns);
 	if (!w)
 		return -ENOMEM;
@@ -118,25 +118,25 @@ int retold_work(struct model *m, const struct event *e)
 		;
 	w->end_ns = b->end_ns;
 	w->cut |= b->cut != 0;
-	st->retold[st->n_retold++] = w;
+	st->taken[st->n_taken++] = w;
 	return 0;
 }
 
-static bool captured_valid(const struct work *w, const struct retold_captured *c)
+static bool captured_valid(const struct work *w, const struct snapshot_captured *c)
 {
 	return c->lane >= 0 && c->lane < w->n_lanes && c->dep_lane >= 0 && c->dep_lane < w->n_lanes &&
 	       (unsigned int)c->kind < OP_KIND_MAX && c->dep_n <= w->lane_n[c->dep_lane];
 }
 
-int retold_captured(struct model *m, const struct event *e)
+int take_captured(struct model *m, const struct event *e)
 {
-	const struct retold_captured_list *b = e->retold.body;
+	const struct snapshot_captured_list *b = e->snapshot.body;
 	struct work *w = work_of(m, b->work);
 
-	if (!w || b->n > (e->retold.bytes - sizeof(*b)) / sizeof(b->items[0]))
+	if (!w || b->n > (e->snapshot.bytes - sizeof(*b)) / sizeof(b->items[0]))
 		return -EINVAL;
 	for (uint64_t i = 0; i < b->n; i++) {
-		const struct retold_captured *c = &b->items[i];
+		const struct snapshot_captured *c = &b->items[i];
 
 		if (!captured_valid(w, c))
 			return -EINVAL;
@@ -156,9 +156,9 @@ int retold_captured(struct model *m, const struct event *e)
 	return 0;
 }
 
-int retold_graph(struct model *m, const struct event *e)
+int take_graph(struct model *m, const struct event *e)
 {
-	const struct retold_graph *b = e->retold.body;
+	const struct snapshot_graph *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct work *w = work_of(m, b->work);
 
@@ -168,9 +168,9 @@ int retold_graph(struct model *m, const struct event *e)
 	return graph_set(b->is_exec ? &p->execs : &p->graphs, b->handle, w);
 }
 
-int retold_capture(struct model *m, const struct event *e)
+int take_capture(struct model *m, const struct event *e)
 {
-	const struct retold_capture *b = e->retold.body;
+	const struct snapshot_capture *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct work *w = work_of(m, b->work);
 	struct capture *c, **end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_op.c - operations of a retelling, in the order of their ids: of every process its newest, as far back as its
+ * snapshot_op.c - operations of a snapshot, in the order of their ids: of every process its newest, as far back as its
  * iterations need, and of every communicator the open ones and the last.
  */
 #include <errno.h>
@@ -69,10 +69,10 @@ static int op_by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void op_retell(struct retelling *r, const struct op *op)
+static void op_emit(struct snapshot_writer *r, const struct op *op)
 {
 	const struct op_own *own = op_own((struct op *)op);
-	struct retold_op b = {
+	struct snapshot_op b = {
 		.addr = op->member->addr,
 		.id = op->id,
 		.count = op->count,
@@ -99,15 +99,15 @@ static void op_retell(struct retelling *r, const struct op *op)
 		.peer = op->peer,
 		.graph_i = op->graph_i,
 		.graph_n = op->graph_n,
-		.flags = (op->seq_from_attach ? RETOLD_OP_FROM_ATTACH : 0) | (op->grouped ? RETOLD_OP_GROUPED : 0) |
-			 (op->enqueue_ns ? 0 : RETOLD_OP_PENDING) | (own->queued_out ? RETOLD_OP_QUEUED_OUT : 0) |
-			 (comm_entry_complete(op) ? RETOLD_OP_COMPLETE : 0),
+		.flags = (op->seq_from_attach ? SNAPSHOT_OP_FROM_ATTACH : 0) | (op->grouped ? SNAPSHOT_OP_GROUPED : 0) |
+			 (op->enqueue_ns ? 0 : SNAPSHOT_OP_PENDING) | (own->queued_out ? SNAPSHOT_OP_QUEUED_OUT : 0) |
+			 (comm_entry_complete(op) ? SNAPSHOT_OP_COMPLETE : 0),
 	};
 
-	retell(r, op->member->proc, op->tid, RETOLD_OP, &b, sizeof(b), NULL, 0);
+	emit_body(r, op->member->proc, op->tid, SNAPSHOT_OP, &b, sizeof(b), NULL, 0);
 }
 
-void retell_ops(struct retelling *r)
+void emit_ops(struct snapshot_writer *r)
 {
 	struct told t = { 0 };
 
@@ -118,11 +118,11 @@ void retell_ops(struct retelling *r)
 		qsort(t.ops, t.n, sizeof(*t.ops), op_by_id);
 	for (size_t i = 0; i < t.n; i++)
 		if (!i || t.ops[i] != t.ops[i - 1])
-			op_retell(r, t.ops[i]);
+			op_emit(r, t.ops[i]);
 	free(t.ops);
 }
 
-static struct op *op_of(const struct retold_op *b, struct member *mb, uint32_t tid)
+static struct op *op_of(const struct snapshot_op *b, struct member *mb, uint32_t tid)
 {
 	struct op_own *o = calloc(1, sizeof(*o));
 
@@ -137,7 +137,7 @@ static struct op *op_of(const struct retold_op *b, struct member *mb, uint32_t t
 		.peer = b->peer,
 		.count = b->count,
 		.seq = b->seq,
-		.seq_from_attach = b->flags & RETOLD_OP_FROM_ATTACH,
+		.seq_from_attach = b->flags & SNAPSHOT_OP_FROM_ATTACH,
 		.tid = tid,
 		.stream = b->stream,
 		.call_ns = b->call_ns,
@@ -146,7 +146,7 @@ static struct op *op_of(const struct retold_op *b, struct member *mb, uint32_t t
 		.end_ns = b->end_ns,
 		.end_error_ns = b->end_error_ns,
 		.stream_pos = b->stream_pos,
-		.grouped = b->flags & RETOLD_OP_GROUPED,
+		.grouped = b->flags & SNAPSHOT_OP_GROUPED,
 		.arrive_bound_ns = b->arrive_bound_ns,
 		.not_done_ns = b->not_done_ns,
 		.seq_checked_ns = b->seq_checked_ns,
@@ -162,7 +162,7 @@ static struct op *op_of(const struct retold_op *b, struct member *mb, uint32_t t
 }
 
 /* op_link() numbers what is called; a told one has its numbers. */
-static void op_link_told(struct model *m, struct proc *p, struct op *op, const struct retold_op *b)
+static void op_link_told(struct model *m, struct proc *p, struct op *op, const struct snapshot_op *b)
 {
 	uint64_t n_ops = m->n_ops, proc_ops = p->n_ops, next_id = m->state->next_op_id;
 
@@ -174,9 +174,9 @@ static void op_link_told(struct model *m, struct proc *p, struct op *op, const s
 	op->nth = b->nth;
 }
 
-int retold_op(struct model *m, const struct event *e)
+int take_op(struct model *m, const struct event *e)
 {
-	const struct retold_op *b = e->retold.body;
+	const struct snapshot_op *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct member_own *own = p ? member_find(p, b->addr) : NULL;
 	struct task_own *t;
@@ -189,9 +189,9 @@ int retold_op(struct model *m, const struct event *e)
 	if (!op)
 		return -ENOMEM;
 	op_link_told(m, &p->p, op, b);
-	if (b->flags & RETOLD_OP_QUEUED_OUT) /* told to whom it may concern before */
+	if (b->flags & SNAPSHOT_OP_QUEUED_OUT) /* told to whom it may concern before */
 		op->handed_out = op_own(op)->queued_out = true;
-	comm_entry_retold(op, b->flags & RETOLD_OP_COMPLETE);
+	comm_entry_taken(op, b->flags & SNAPSHOT_OP_COMPLETE);
 	if (op->enqueue_ns)
 		return 0;
 	t = p->p.dead ? NULL : task_get(p, e->tid);

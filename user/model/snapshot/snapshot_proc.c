@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_proc.c - processes and threads of a retelling. Who a process is goes as EV_PROC, a thread's name as
+ * snapshot_proc.c - processes and threads of a snapshot. Who a process is goes as EV_PROC, a thread's name as
  * EV_THREAD, its stack as EV_STACK and its wait as EV_WAIT, as sinks know them; the rest follows.
  */
 #include <errno.h>
@@ -8,7 +8,8 @@
 
 #include "model/snapshot/snapshot_private.h"
 
-_Static_assert((int)RETOLD_SPANS == GPU_SPANS_KEPT && (int)RETOLD_CALL_CLASSES >= (int)CALL_CLASS_MAX, "retold_proc");
+_Static_assert((int)SNAPSHOT_SPANS == GPU_SPANS_KEPT && (int)SNAPSHOT_CALL_CLASSES >= (int)CALL_CLASS_MAX,
+	       "snapshot_proc");
 
 static uint64_t bits_of(double v)
 {
@@ -27,7 +28,7 @@ static double double_of(uint64_t bits)
 	return v >= 0 && v < 1e18 ? v : 0;
 }
 
-static void identity_retell(struct retelling *r, const struct proc_own *own)
+static void identity_emit(struct snapshot_writer *r, const struct proc_own *own)
 {
 	const struct proc *p = &own->p;
 	struct event e = { .kind = EV_PROC, .tgid = p->tgid, .tid = p->tgid, .ts_ns = r->m->now_ns };
@@ -52,14 +53,14 @@ static void identity_retell(struct retelling *r, const struct proc_own *own)
 		e.proc.netns = own->scope->place.netns;
 		e.proc.cgroup = own->scope->place.cgroup;
 	}
-	retell_event(r, &e);
+	emit_event(r, &e);
 }
 
-static struct retold_steps steps_body(const struct proc_own *p)
+static struct snapshot_steps steps_body(const struct proc_own *p)
 {
 	const struct steps *s = &p->steps;
 
-	return (struct retold_steps){
+	return (struct snapshot_steps){
 		.period_ops = s->period_ops,
 		.n = s->n,
 		.phase = s->phase,
@@ -73,11 +74,11 @@ static struct retold_steps steps_body(const struct proc_own *p)
 	};
 }
 
-static void proc_retell(struct retelling *r, const struct proc_own *own)
+static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
 {
 	const struct proc *p = &own->p;
 	const char *texts[] = { p->cuda_error_call, p->cuda_error_name };
-	struct retold_proc b = {
+	struct snapshot_proc b = {
 		.first_ns = own->p.first_ns,
 		.seen_ns = p->seen_ns,
 		.exit_ns = p->exit_ns,
@@ -107,11 +108,11 @@ static void proc_retell(struct retelling *r, const struct proc_own *own)
 	for (int i = 0; i < CALL_CLASS_MAX; i++)
 		b.call_ns[i] = p->call_ns[i];
 	for (int i = 0; i < GPU_SPANS_KEPT; i++)
-		b.gpu_spans[i] = (struct retold_span){ p->gpu_spans[i].ts_ns, p->gpu_spans[i].gpu_ns };
-	retell(r, p, p->tgid, RETOLD_PROC, &b, sizeof(b), texts, 2);
+		b.gpu_spans[i] = (struct snapshot_span){ p->gpu_spans[i].ts_ns, p->gpu_spans[i].gpu_ns };
+	emit_body(r, p, p->tgid, SNAPSHOT_PROC, &b, sizeof(b), texts, 2);
 }
 
-static void stack_retell(struct retelling *r, const struct task *t)
+static void stack_emit(struct snapshot_writer *r, const struct task *t)
 {
 	const struct task_stack *s = &t->stack;
 	struct event e = { .kind = EV_STACK, .tgid = t->tgid, .tid = t->tid, .ts_ns = s->ns };
@@ -125,24 +126,24 @@ static void stack_retell(struct retelling *r, const struct task *t)
 	e.stack.native = s->native;
 	e.stack.end = s->end;
 	if (s->ns)
-		retell_event(r, &e);
+		emit_event(r, &e);
 }
 
-static void wait_retell(struct retelling *r, const struct task *t)
+static void wait_emit(struct snapshot_writer *r, const struct task *t)
 {
 	struct event e = { .kind = EV_WAIT, .tgid = t->tgid, .tid = t->tid, .ts_ns = t->wait.ns, .wait = t->wait };
 
 	if (t->wait.ns)
-		retell_event(r, &e);
+		emit_event(r, &e);
 }
 
-static void task_retell(struct retelling *r, const struct task *t)
+static void task_emit(struct snapshot_writer *r, const struct task *t)
 {
 	struct event name = { .kind = EV_THREAD, .tgid = t->tgid, .tid = t->tid, .ts_ns = r->m->now_ns };
 	const char *texts[] = {
 		t->name, t->preempted_by, t->kernel_stack, t->user_stack, t->wchan, t->syscall, t->file
 	};
-	struct retold_task b = {
+	struct snapshot_task b = {
 		.since_ns = t->since_ns,
 		.seen_ns = t->seen_ns,
 		.run_ns = t->run_ns,
@@ -165,25 +166,25 @@ static void task_retell(struct retelling *r, const struct task *t)
 
 	name.thread.name = t->name;
 	if (*t->name)
-		retell_event(r, &name);
-	retell(r, t->proc, t->tid, RETOLD_TASK, &b, sizeof(b), texts, 7);
-	stack_retell(r, t);
-	wait_retell(r, t);
+		emit_event(r, &name);
+	emit_body(r, t->proc, t->tid, SNAPSHOT_TASK, &b, sizeof(b), texts, 7);
+	stack_emit(r, t);
+	wait_emit(r, t);
 }
 
-void retell_procs(struct retelling *r)
+void emit_procs(struct snapshot_writer *r)
 {
 	for (const struct proc *p = r->m->procs; p; p = p->next) {
 		if (!proc_own((struct proc *)p)->hashed) /* dead, and its pid is another's */
 			continue;
-		identity_retell(r, proc_own((struct proc *)p));
-		proc_retell(r, proc_own((struct proc *)p));
+		identity_emit(r, proc_own((struct proc *)p));
+		proc_emit(r, proc_own((struct proc *)p));
 		for (const struct task *t = p->tasks; t; t = t->next)
-			task_retell(r, t);
+			task_emit(r, t);
 	}
 }
 
-static void steps_take(struct proc_own *p, const struct retold_steps *b)
+static void steps_take(struct proc_own *p, const struct snapshot_steps *b)
 {
 	if (b->period_ops > MODEL_OPS_KEPT || b->base > b->period_ops || (b->period_ops && !b->base) ||
 	    b->checked_n > p->p.n_ops || b->found_n > b->checked_n || b->from_n > p->p.n_ops ||
@@ -237,7 +238,7 @@ static struct proc proc_who(const struct proc *p)
 	};
 }
 
-static void proc_state_take(struct proc *p, const struct retold_proc *b, const char *const *text)
+static void proc_state_take(struct proc *p, const struct snapshot_proc *b, const char *const *text)
 {
 	p->seen_ns = b->seen_ns;
 	p->dead = p->dead || b->dead;
@@ -269,9 +270,9 @@ static void proc_state_take(struct proc *p, const struct retold_proc *b, const c
 		p->gpu_spans[i] = (struct gpu_span){ b->gpu_spans[i].ts_ns, b->gpu_spans[i].gpu_ns };
 }
 
-int retold_proc(struct model *m, const struct event *e)
+int take_proc(struct model *m, const struct event *e)
 {
-	const struct retold_proc *b = e->retold.body;
+	const struct snapshot_proc *b = e->snapshot.body;
 	struct proc_own *own = proc_get(m, event_proc(e), e->ts_ns);
 	struct proc *p = own ? &own->p : NULL;
 
@@ -279,18 +280,18 @@ int retold_proc(struct model *m, const struct event *e)
 		return -ENOMEM;
 	own->p.first_ns = b->first_ns;
 	*p = proc_who(p);
-	proc_state_take(p, b, e->retold.text);
+	proc_state_take(p, b, e->snapshot.text);
 	steps_take(own, &b->steps);
 	return 0;
 }
 
-int retold_task(struct model *m, const struct event *e)
+int take_task(struct model *m, const struct event *e)
 {
-	const struct retold_task *b = e->retold.body;
+	const struct snapshot_task *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct task_own *own = p && !p->p.dead ? task_get(p, e->tid) : NULL;
 	struct task *t = own ? &own->t : NULL;
-	const char *const *text = e->retold.text;
+	const char *const *text = e->snapshot.text;
 
 	if (!t)
 		return p && p->p.dead ? 0 : -ENOMEM;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_qp.c - queue pairs of a retelling. The addresses of the host's ports are facts that are kept as they came.
+ * snapshot_qp.c - queue pairs of a snapshot. The addresses of the host's ports are facts that are kept as they came.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "model/snapshot/snapshot_private.h"
 
-static void one(struct retelling *r, const struct qp *q)
+static void one(struct snapshot_writer *r, const struct qp *q)
 {
 	const struct qp_totals *t = &q->totals;
 	const char *texts[] = { q->device, q->error_name, q->async_name };
-	struct retold_qp b = {
+	struct snapshot_qp b = {
 		.context = q->context,
 		.first_ns = q->first_ns,
 		.state_ns = q->state_ns,
@@ -37,11 +37,11 @@ static void one(struct retelling *r, const struct qp *q)
 	};
 
 	memcpy(b.gid, q->gid, sizeof(b.gid));
-	retell(r, q->proc, 0, RETOLD_QP, &b, sizeof(b), texts, 3);
+	emit_body(r, q->proc, 0, SNAPSHOT_QP, &b, sizeof(b), texts, 3);
 }
 
 /* The oldest first: each is put in front. */
-static void from(struct retelling *r, const struct qp *q)
+static void from(struct snapshot_writer *r, const struct qp *q)
 {
 	const struct qp *stack[64];
 	size_t n = 0;
@@ -55,14 +55,14 @@ static void from(struct retelling *r, const struct qp *q)
 			one(r, stack[n]);
 }
 
-void retell_qps(struct retelling *r)
+void emit_qps(struct snapshot_writer *r)
 {
 	from(r, r->m->qps.newest);
 }
 
-int retold_qp(struct model *m, const struct event *e)
+int take_qp(struct model *m, const struct event *e)
 {
-	const struct retold_qp *b = e->retold.body;
+	const struct snapshot_qp *b = e->snapshot.body;
 	struct event made = { .kind = EV_QP, .tgid = e->tgid, .ts_ns = b->first_ns };
 	struct qp *q;
 	int err;
@@ -71,7 +71,7 @@ int retold_qp(struct model *m, const struct event *e)
 		return -EINVAL;
 	made.qp.context = b->context;
 	made.qp.qpn = b->qpn;
-	made.qp.device = e->retold.text[0];
+	made.qp.device = e->snapshot.text[0];
 	made.qp.now.news = QP_MADE;
 	made.qp.now.state = b->state;
 	err = qp_apply(m, &made);
@@ -90,9 +90,9 @@ int retold_qp(struct model *m, const struct event *e)
 	q->totals_ns = b->totals_ns;
 	q->error_ns = b->error_ns;
 	q->error_status = b->error_status;
-	q->error_name = b->error_ns ? e->retold.text[1] : NULL;
+	q->error_name = b->error_ns ? e->snapshot.text[1] : NULL;
 	q->async_ns = b->async_ns;
-	q->async_name = b->async_ns ? e->retold.text[2] : NULL;
+	q->async_name = b->async_ns ? e->snapshot.text[2] : NULL;
 	q->totals = (struct qp_totals){
 		.posts = b->totals[0],
 		.post_bytes = b->totals[1],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retell_queue.c - streams of a retelling with what is queued on them, CUDA events, and the driver calls that host
+ * snapshot_queue.c - streams of a snapshot with what is queued on them, CUDA events, and the driver calls that host
  * threads sit in. Positions are told as they are: an end is inferred from them.
  */
 #include <errno.h>
@@ -29,7 +29,7 @@ static struct place place_of(const struct proc_own *p, const struct stream *s)
 	return at;
 }
 
-struct stream *retold_stream_of(struct proc_own *p, uint64_t handle, int lane)
+struct stream *snapshot_stream_of(struct proc_own *p, uint64_t handle, int lane)
 {
 	struct stream *s;
 
@@ -39,9 +39,9 @@ struct stream *retold_stream_of(struct proc_own *p, uint64_t handle, int lane)
 	return lane ? s->lanes[lane] : s;
 }
 
-static void stream_retell(struct retelling *r, const struct proc *p, const struct stream *s, int lane)
+static void stream_emit(struct snapshot_writer *r, const struct proc *p, const struct stream *s, int lane)
 {
-	struct retold_stream b = {
+	struct snapshot_stream b = {
 		.handle = s->handle,
 		.pos = s->pos,
 		.done_pos = s->done_pos,
@@ -53,33 +53,33 @@ static void stream_retell(struct retelling *r, const struct proc *p, const struc
 		.captured_lane = s->lane,
 	};
 
-	retell(r, p, 0, RETOLD_STREAM, &b, sizeof(b), NULL, 0);
+	emit_body(r, p, 0, SNAPSHOT_STREAM, &b, sizeof(b), NULL, 0);
 }
 
 /* The table is in order of creation. */
-void retell_streams(struct retelling *r, const struct proc_own *p)
+void emit_streams(struct snapshot_writer *r, const struct proc_own *p)
 {
 	struct stream *s, *next;
 
 	HASH_ITER (hh, p->streams, s, next) {
-		stream_retell(r, &p->p, s, 0);
+		stream_emit(r, &p->p, s, 0);
 		for (int i = 1; i < s->n_lanes; i++)
-			stream_retell(r, &p->p, s->lanes[i], i);
+			stream_emit(r, &p->p, s->lanes[i], i);
 	}
 }
 
-static void queue_retell(struct retelling *r, const struct proc_own *p, const struct stream *s)
+static void queue_emit(struct snapshot_writer *r, const struct proc_own *p, const struct stream *s)
 {
 	struct place at = place_of(p, s), dep;
 	size_t skip = s->n_items > ITEMS_TOLD ? s->n_items - ITEMS_TOLD : 0;
 
 	for (const struct item *it = s->head; it; it = it->next) {
-		struct retold_item b = { .stream = at.handle,
-					 .lane = at.lane,
-					 .pos = it->pos,
-					 .ns = it->ns,
-					 .op_id = it->op ? it->op->id : 0,
-					 .has_dep = it->dep != NULL };
+		struct snapshot_item b = { .stream = at.handle,
+					   .lane = at.lane,
+					   .pos = it->pos,
+					   .ns = it->ns,
+					   .op_id = it->op ? it->op->id : 0,
+					   .has_dep = it->dep != NULL };
 
 		if (skip && skip--)
 			continue;
@@ -89,18 +89,18 @@ static void queue_retell(struct retelling *r, const struct proc_own *p, const st
 			b.dep_lane = dep.lane;
 			b.dep_pos = it->dep_pos;
 		}
-		retell(r, &p->p, it->tid, RETOLD_ITEM, &b, sizeof(b), NULL, 0);
+		emit_body(r, &p->p, it->tid, SNAPSHOT_ITEM, &b, sizeof(b), NULL, 0);
 	}
 }
 
-static void marks_retell(struct retelling *r, const struct proc_own *p)
+static void marks_emit(struct snapshot_writer *r, const struct proc_own *p)
 {
 	size_t old = HASH_COUNT(p->marks) > MARKS_TOLD ? HASH_COUNT(p->marks) - MARKS_TOLD : 0;
 	struct mark *k, *next;
 
 	HASH_ITER (hh, p->marks, k, next) {
 		struct place at = place_of(p, k->stream);
-		struct retold_mark b = {
+		struct snapshot_mark b = {
 			.handle = k->handle,
 			.stream = at.handle,
 			.stream_lane = at.lane,
@@ -116,15 +116,15 @@ static void marks_retell(struct retelling *r, const struct proc_own *p)
 
 		if (old && old-- && !k->capture_id && k->pos <= k->stream->done_pos)
 			continue;
-		retell(r, &p->p, 0, RETOLD_MARK, &b, sizeof(b), NULL, 0);
+		emit_body(r, &p->p, 0, SNAPSHOT_MARK, &b, sizeof(b), NULL, 0);
 	}
 }
 
-static void call_retell(struct retelling *r, const struct proc_own *p, const struct call *c)
+static void call_emit(struct snapshot_writer *r, const struct proc_own *p, const struct call *c)
 {
 	const struct call_own *own = (const struct call_own *)c;
 	struct place at = own->stream ? place_of(p, own->stream) : (struct place){ 0 };
-	struct retold_call b = {
+	struct snapshot_call b = {
 		.handle = c->handle,
 		.begin_ns = c->begin_ns,
 		.stream = at.handle,
@@ -135,20 +135,20 @@ static void call_retell(struct retelling *r, const struct proc_own *p, const str
 		.has_stream = own->stream != NULL,
 	};
 
-	retell(r, &p->p, c->tid, RETOLD_CALL, &b, sizeof(b), &c->name, 1);
+	emit_body(r, &p->p, c->tid, SNAPSHOT_CALL, &b, sizeof(b), &c->name, 1);
 }
 
-void retell_items(struct retelling *r, const struct proc_own *p)
+void emit_items(struct snapshot_writer *r, const struct proc_own *p)
 {
 	const struct call *at;
 
 	for (const struct stream *s = p->p.streams; s; s = s->next)
-		queue_retell(r, p, s);
-	marks_retell(r, p);
+		queue_emit(r, p, s);
+	marks_emit(r, p);
 	for (const struct call *upto = NULL; upto != p->p.calls; upto = at) {
 		for (at = p->p.calls; at->next != upto; at = at->next)
 			;
-		call_retell(r, p, at);
+		call_emit(r, p, at);
 	}
 }
 
@@ -161,9 +161,9 @@ static struct capture *capture_of(struct proc_own *p, uint64_t id)
 	return c;
 }
 
-int retold_stream(struct model *m, const struct event *e)
+int take_stream(struct model *m, const struct event *e)
 {
-	const struct retold_stream *b = e->retold.body;
+	const struct snapshot_stream *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct stream *s = p ? stream_get(p, b->handle, e->tid) : NULL;
 
@@ -193,12 +193,12 @@ static struct op *op_told(const struct proc_own *p, uint64_t id)
 	return op;
 }
 
-int retold_item(struct model *m, const struct event *e)
+int take_item(struct model *m, const struct event *e)
 {
-	const struct retold_item *b = e->retold.body;
+	const struct snapshot_item *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
-	struct stream *s = p ? retold_stream_of(p, b->stream, b->lane) : NULL;
-	struct stream *dep = p && b->has_dep ? retold_stream_of(p, b->dep, b->dep_lane) : NULL;
+	struct stream *s = p ? snapshot_stream_of(p, b->stream, b->lane) : NULL;
+	struct stream *dep = p && b->has_dep ? snapshot_stream_of(p, b->dep, b->dep_lane) : NULL;
 	uint64_t pos = s ? s->pos : 0;
 	struct item *it;
 	struct op *op;
@@ -222,11 +222,11 @@ int retold_item(struct model *m, const struct event *e)
 	return 0;
 }
 
-int retold_mark(struct model *m, const struct event *e)
+int take_mark(struct model *m, const struct event *e)
 {
-	const struct retold_mark *b = e->retold.body;
+	const struct snapshot_mark *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
-	struct stream *s = p ? retold_stream_of(p, b->stream, b->stream_lane) : NULL;
+	struct stream *s = p ? snapshot_stream_of(p, b->stream, b->stream_lane) : NULL;
 	struct mark *k;
 
 	if (!s || b->pos > s->pos)
@@ -246,11 +246,11 @@ int retold_mark(struct model *m, const struct event *e)
 	return 0;
 }
 
-int retold_call(struct model *m, const struct event *e)
+int take_call(struct model *m, const struct event *e)
 {
-	const struct retold_call *b = e->retold.body;
+	const struct snapshot_call *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
-	struct stream *s = p && b->has_stream ? retold_stream_of(p, b->stream, b->lane) : NULL;
+	struct stream *s = p && b->has_stream ? snapshot_stream_of(p, b->stream, b->lane) : NULL;
 	struct call_own *c;
 
 	if (b->kind > SYNC_COPY || (s && b->pos > s->pos))
@@ -264,7 +264,7 @@ int retold_call(struct model *m, const struct event *e)
 			      .kind = b->kind,
 			      .handle = b->handle,
 			      .begin_ns = b->begin_ns,
-			      .name = e->retold.text[0],
+			      .name = e->snapshot.text[0],
 			      .next = p->p.calls };
 	c->stream = s;
 	c->pos = b->pos;

@@ -159,8 +159,8 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_KERNEL_LOG:
 	case EV_XID:
 	case EV_PRESSURE: machine_event(p, e, m); return 0;
-	case EV_PORT_LOOK: port_event_draw(p, e, m); return 0;
-	case EV_TCP_LOOK: tcp_event_draw(p, e, m); return 0;
+	case EV_PORT_SAMPLE: port_event_draw(p, e, m); return 0;
+	case EV_TCP_SAMPLE: tcp_event_draw(p, e, m); return 0;
 	default: return thread_event(p, e, m);
 	}
 }

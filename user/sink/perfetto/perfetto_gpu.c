@@ -63,11 +63,11 @@ static void sample_draw(struct perfetto_sink *p, const struct event *e, const st
 		if (shares[i].value >= 0)
 			machine_counter_draw(p, proc_key(e->node, s->index), group, shares[i].name, e->ts_ns,
 					     (int64_t)(shares[i].value + 0.5));
-	if (s->power_mw != GPU_NOT_TOLD)
+	if (s->power_mw != GPU_NO_VALUE)
 		machine_counter_draw(p, proc_key(e->node, s->index), group, "power W", e->ts_ns, s->power_mw / 1000);
-	if (s->sm_clock_mhz != GPU_NOT_TOLD)
+	if (s->sm_clock_mhz != GPU_NO_VALUE)
 		machine_counter_draw(p, proc_key(e->node, s->index), group, "SM clock MHz", e->ts_ns, s->sm_clock_mhz);
-	if (s->temperature_c != GPU_NOT_TOLD)
+	if (s->temperature_c != GPU_NO_VALUE)
 		machine_counter_draw(p, proc_key(e->node, s->index), group, "temperature C", e->ts_ns,
 				     s->temperature_c);
 	machine_counter_draw(p, proc_key(e->node, s->index), group, "slowdown reasons", e->ts_ns, (int64_t)s->slowdown);

@@ -27,7 +27,7 @@ static const struct port *port_by_index(const struct node *n, uint32_t index)
 static void rate_draw(struct perfetto_sink *s, const struct port *p, const char *group, enum port_counter counter,
 		      const char *name)
 {
-	const struct port_look *now = port_look(p, 0), *before = port_look(p, 1);
+	const struct port_sample *now = port_sample(p, 0), *before = port_sample(p, 1);
 
 	if (!before || now->taken_ns <= before->taken_ns || now->counters[counter] == PORT_NOT_COUNTED)
 		return;
@@ -37,7 +37,7 @@ static void rate_draw(struct perfetto_sink *s, const struct port *p, const char 
 
 static void errors_draw(struct perfetto_sink *s, const struct port *p, const char *group)
 {
-	const struct port_look *now = port_look(p, 0), *before = port_look(p, 1);
+	const struct port_sample *now = port_sample(p, 0), *before = port_sample(p, 1);
 
 	for (int c = PORT_SYMBOL_ERRORS; before && c < PORT_COUNTERS; c++)
 		if (port_grown(now, before, c))
@@ -50,13 +50,13 @@ void port_event_draw(struct perfetto_sink *s, const struct event *e, const struc
 	const struct port *p = port_by_index(model_node(m, e->node), e->port.index);
 	char group[128];
 
-	if (!p || !p->n_looks)
+	if (!p || !p->n_samples)
 		return;
 	snprintf(group, sizeof(group), "%s port %u%s%s", *p->device ? p->device : "RDMA device", p->number,
 		 *p->netdev ? " · " : "", p->netdev);
 	rate_draw(s, p, group, PORT_SENT_BYTES, "sent bytes/s");
 	rate_draw(s, p, group, PORT_RECEIVED_BYTES, "received bytes/s");
 	machine_counter_draw(s, part_of(p), group, "up", e->ts_ns,
-			     !port_look(p, 0)->gone && port_look(p, 0)->state == PORT_STATE_ACTIVE);
+			     !port_sample(p, 0)->gone && port_sample(p, 0)->state == PORT_STATE_ACTIVE);
 	errors_draw(s, p, group);
 }

@@ -47,8 +47,8 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 
 	for (uint32_t i = first->index; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
-		const struct tcp_look *now = c && is_pair(c, first) ? tcp_look_at(c, 0) : NULL,
-				      *before = now ? tcp_look_at(c, 1) : NULL;
+		const struct tcp_sample *now = c && is_pair(c, first) ? tcp_sample_at(c, 0) : NULL,
+					*before = now ? tcp_sample_at(c, 1) : NULL;
 		double seconds = before ? (now->taken_ns - before->taken_ns) * 1e-9 : 0;
 
 		if (seconds <= 0)
@@ -63,11 +63,12 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 	else
 		snprintf(to, sizeof(to), "%s", first->remote);
 	snprintf(group, sizeof(group), "TCP %s → %s", from, to);
-	machine_counter_draw(s, pair_index(first), group, "acknowledged bytes/s", tcp_look_at(first, 0)->ts_ns,
+	machine_counter_draw(s, pair_index(first), group, "acknowledged bytes/s", tcp_sample_at(first, 0)->ts_ns,
 			     (int64_t)(sent + 0.5));
-	machine_counter_draw(s, pair_index(first), group, "retransmits/s", tcp_look_at(first, 0)->ts_ns,
+	machine_counter_draw(s, pair_index(first), group, "retransmits/s", tcp_sample_at(first, 0)->ts_ns,
 			     (int64_t)(again + 0.5));
-	machine_counter_draw(s, pair_index(first), group, "round trip us", tcp_look_at(first, 0)->ts_ns, (int64_t)rtt);
+	machine_counter_draw(s, pair_index(first), group, "round trip us", tcp_sample_at(first, 0)->ts_ns,
+			     (int64_t)rtt);
 }
 
 /* Once a look at all: with the first connection of the pair. */
@@ -75,7 +76,7 @@ void tcp_event_draw(struct perfetto_sink *s, const struct event *e, const struct
 {
 	const struct tcp_connection *c = tcp_connection_of(m, e->node, e->tcp.index);
 
-	if (!c || c->n_looks < 2)
+	if (!c || c->n_samples < 2)
 		return;
 	for (uint32_t i = 0; i < c->index; i++)
 		if (m->tcp.at[i] && is_pair(m->tcp.at[i], c))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sched_look.c - see sched_look.h.
+ * sched_sample.c - see sched_sample.h.
  */
-#include "tracers/sched/sched_look.h"
+#include "tracers/sched/sched_sample.h"
 
-static void stay_account(struct sched_looked *k, uint64_t ns)
+static void stay_account(struct sched_sampled *k, uint64_t ns)
 {
 	switch (k->state) {
 	case SCHED_DISK: k->disk_ns += ns; break;
@@ -13,7 +13,7 @@ static void stay_account(struct sched_looked *k, uint64_t ns)
 	}
 }
 
-void sched_look_take(struct sched_looked *k, const struct sched_look *l, uint64_t now_ns, struct sched_entry *ret)
+void sched_sample_take(struct sched_sampled *k, const struct sched_sample *l, uint64_t now_ns, struct sched_entry *ret)
 {
 	bool same = k->at_ns && k->state == l->state && k->switches == l->switches;
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retold_fact.c - see retold_fact.h. A body goes as it is; only texts need a place of their own.
+ * snapshot_record.c - see snapshot_record.h. A body goes as it is; only texts need a place of their own.
  */
-#include "pipeline/retold_fact.h"
+#include "pipeline/snapshot_record.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "schemas/retold.h"
+#include "schemas/snapshot.h"
 #include "tracers/process/proc_wire.h"
 #include "tracers/process/wait_fact.h"
 
-_Static_assert(sizeof(((struct event *)0)->retold.text) / sizeof(char *) == RETOLD_TEXTS, "event.retold.text");
+_Static_assert(sizeof(((struct event *)0)->snapshot.text) / sizeof(char *) == SNAPSHOT_TEXTS, "event.snapshot.text");
 
 /* The text with its zero byte behind the record, `later` bytes left for those that follow. Bytes written. */
 static uint16_t text_put(struct wire_hdr *h, const char *text, size_t later)
@@ -77,27 +77,27 @@ static int encode_stack(const struct event *e, struct fact_stack *f)
 	return record_end(&f->hdr);
 }
 
-static int encode_retold(const struct event *e, struct fact_retold *f)
+static int encode_snapshot(const struct event *e, struct fact_snapshot *f)
 {
-	int n = RETOLD_TEXTS;
+	int n = SNAPSHOT_TEXTS;
 
-	if (e->retold.bytes % 8 || sizeof(*f) + e->retold.bytes + RETOLD_TEXTS > WIRE_SIZE_MAX)
+	if (e->snapshot.bytes % 8 || sizeof(*f) + e->snapshot.bytes + SNAPSHOT_TEXTS > WIRE_SIZE_MAX)
 		return -EINVAL;
-	while (n && !*e->retold.text[n - 1])
+	while (n && !*e->snapshot.text[n - 1])
 		n--;
-	f->what = e->retold.what;
+	f->what = e->snapshot.what;
 	f->n_texts = n;
-	f->body_bytes = e->retold.bytes;
-	f->hdr.kind = FACT_RETOLD;
-	f->hdr.size = sizeof(*f) + e->retold.bytes;
-	if (e->retold.bytes)
-		memcpy(f + 1, e->retold.body, e->retold.bytes);
+	f->body_bytes = e->snapshot.bytes;
+	f->hdr.kind = FACT_SNAPSHOT;
+	f->hdr.size = sizeof(*f) + e->snapshot.bytes;
+	if (e->snapshot.bytes)
+		memcpy(f + 1, e->snapshot.body, e->snapshot.bytes);
 	for (int i = 0; i < n; i++)
-		text_put(&f->hdr, e->retold.text[i], n - 1 - i);
+		text_put(&f->hdr, e->snapshot.text[i], n - 1 - i);
 	return record_end(&f->hdr);
 }
 
-int retold_encode(const struct event *e, struct wire_hdr *to)
+int snapshot_encode(const struct event *e, struct wire_hdr *to)
 {
 	memset(to, 0, sizeof(struct fact_proc));
 	*to = (struct wire_hdr){ .tracer = WIRE_FACT, .tid = e->tid, .tgid = e->tgid, .ts_ns = e->ts_ns };
@@ -107,29 +107,29 @@ int retold_encode(const struct event *e, struct wire_hdr *to)
 	case EV_THREAD: return encode_thread(e, (struct fact_thread *)to);
 	case EV_STACK: return encode_stack(e, (struct fact_stack *)to);
 	case EV_WAIT: return wait_fact_encode(e->tgid, e->tid, e->ts_ns, &e->wait, to);
-	case EV_RETOLD: return encode_retold(e, (struct fact_retold *)to);
+	case EV_SNAPSHOT: return encode_snapshot(e, (struct fact_snapshot *)to);
 	default: return -EINVAL;
 	}
 }
 
-int retold_decode(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+int snapshot_decode(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_retold *f = (const void *)rec;
+	const struct fact_snapshot *f = (const void *)rec;
 	const char *at = (const char *)(f + 1) + f->body_bytes, *end = (const char *)f + f->hdr.size, *zero;
 
-	if (f->body_bytes % 8 || f->body_bytes > f->hdr.size - sizeof(*f) || f->n_texts > RETOLD_TEXTS)
+	if (f->body_bytes % 8 || f->body_bytes > f->hdr.size - sizeof(*f) || f->n_texts > SNAPSHOT_TEXTS)
 		return -EINVAL;
-	e->kind = EV_RETOLD;
-	e->retold.what = f->what;
-	e->retold.body = f + 1;
-	e->retold.bytes = f->body_bytes;
-	for (int i = 0; i < RETOLD_TEXTS; i++) {
-		e->retold.text[i] = "";
+	e->kind = EV_SNAPSHOT;
+	e->snapshot.what = f->what;
+	e->snapshot.body = f + 1;
+	e->snapshot.bytes = f->body_bytes;
+	for (int i = 0; i < SNAPSHOT_TEXTS; i++) {
+		e->snapshot.text[i] = "";
 		if (i >= f->n_texts)
 			continue;
 		zero = memchr(at, '\0', end - at);
-		e->retold.text[i] = zero ? intern_bytes(strings, at, zero - at + 1) : NULL;
-		if (!e->retold.text[i])
+		e->snapshot.text[i] = zero ? intern_bytes(strings, at, zero - at + 1) : NULL;
+		if (!e->snapshot.text[i])
 			return -EINVAL;
 		at = zero + 1;
 	}

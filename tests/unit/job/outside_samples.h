@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampled_looks.h - a job of which no call was seen, only NCCL's counters, task states and stacks at some looks,
+ * outside_samples.h - a job of which no call was seen, only NCCL's counters, task states and stacks at some looks,
  * written by hand. For tests of what an autopsy says.
  */
-#ifndef RANKTRACE_SAMPLED_LOOKS_H
-#define RANKTRACE_SAMPLED_LOOKS_H
+#ifndef RANKTRACE_OUTSIDE_SAMPLES_H
+#define RANKTRACE_OUTSIDE_SAMPLES_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,12 +25,12 @@ extern struct model *m;
 extern struct detectors *d;
 extern struct finding_list list;
 extern uint64_t now;
-extern struct looks_at {
+extern struct samples_of {
 	enum task_state state;
 	const char *syscall;
 } at[RANKS];
 extern bool seen[RANKS];
-extern struct looks_stack {
+extern struct samples_stack {
 	const char *python, *native, *frames;
 } stack_of[RANKS]; /* native NULL: none was read */
 

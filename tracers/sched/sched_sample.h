@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sched_look.h - what two looks at a thread say of the time between them: one that was not switched, and shows the same
- * state, was in it all the while. Pure.
+ * sched_sample.h - what two looks at a thread say of the time between them: one that was not switched, and shows the
+ * same state, was in it all the while. Pure.
  */
-#ifndef RANKTRACE_SCHED_LOOK_H
-#define RANKTRACE_SCHED_LOOK_H
+#ifndef RANKTRACE_SCHED_SAMPLE_H
+#define RANKTRACE_SCHED_SAMPLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "tracers/sched/sched.h"
 
-struct sched_looked {      /* of one thread, zeroed before its first look */
+struct sched_sampled {     /* of one thread, zeroed before its first look */
 	uint64_t at_ns;    /* of the last look; 0 none yet */
 	uint64_t since_ns; /* the first look that showed this state, with no switch since */
 	uint64_t switches;
@@ -21,6 +21,6 @@ struct sched_looked {      /* of one thread, zeroed before its first look */
 
 /* Takes a look, and fills what the scheduler's records would have said. A state's begin is never earlier than the
  * truth, and late by the time between two looks at most. */
-void sched_look_take(struct sched_looked *k, const struct sched_look *l, uint64_t now_ns, struct sched_entry *ret);
+void sched_sample_take(struct sched_sampled *k, const struct sched_sample *l, uint64_t now_ns, struct sched_entry *ret);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampled_looks.c - see sampled_looks.h.
+ * outside_samples.c - see outside_samples.h.
  */
 #include "tests/unit/job/evidence.h"
-#include "tests/unit/job/sampled_looks.h"
+#include "tests/unit/job/outside_samples.h"
 
 struct model *m;
 struct detectors *d;
 struct finding_list list;
 uint64_t now;
-struct looks_at at[RANKS];
+struct samples_of at[RANKS];
 bool seen[RANKS];
-struct looks_stack stack_of[RANKS];
+struct samples_stack stack_of[RANKS];
 
 int start(void **state)
 {

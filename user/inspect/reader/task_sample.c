@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * task_look.c - see task_look.h.
+ * task_sample.c - see task_sample.h.
  */
-#include "inspect/reader/task_look.h"
+#include "inspect/reader/task_sample.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,9 +21,9 @@ static uint64_t number_after(const char *text, const char *key)
 	return v;
 }
 
-int task_look_read(uint32_t tgid, uint32_t tid, struct task_look *ret)
+int task_sample_read(uint32_t tgid, uint32_t tid, struct task_sample *ret)
 {
-	struct task_look l = { 0 };
+	struct task_sample l = { 0 };
 	struct proc_stat st;
 	char text[8192];
 	int n = proc_read(text, sizeof(text), "/proc/%u/task/%u/stat", tgid, tid);
@@ -45,7 +45,7 @@ int task_look_read(uint32_t tgid, uint32_t tid, struct task_look *ret)
 	return 0;
 }
 
-uint64_t task_look_io_bytes(uint32_t tgid)
+uint64_t task_sample_io_bytes(uint32_t tgid)
 {
 	char text[1024] = "\n";
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_retell.c - a model that is told the state of another one, as records, and then what comes, says the same:
- * the same operations with the same numbers and ends, and the same verdicts, wherever the stream was cut.
+ * test_model_snapshot.c - a model that is told the state of another one, as records, and then what comes, says the
+ * same: the same operations with the same numbers and ends, and the same verdicts, wherever the stream was cut.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +17,8 @@
 #include "tests/unit/job/job_script.h"
 #include "model/snapshot/snapshot.h"
 #include "tests/unit/job/model_copy.h"
-#include "pipeline/retold_fact.h"
-#include "schemas/retold.h"
+#include "pipeline/snapshot_record.h"
+#include "schemas/snapshot.h"
 
 struct side {
 	struct model *m;
@@ -228,25 +228,25 @@ static void test_long_texts_fit(void **state)
 		struct wire_hdr h;
 		char bytes[WIRE_SIZE_MAX];
 	} raw;
-	struct event e = { .kind = EV_RETOLD, .tgid = 5, .tid = 6, .ts_ns = 7 }, out[DECODE_EVENTS_MAX];
-	struct retold_task body = { .state = TASK_DISK, .at_ns = 9 };
+	struct event e = { .kind = EV_SNAPSHOT, .tgid = 5, .tid = 6, .ts_ns = 7 }, out[DECODE_EVENTS_MAX];
+	struct snapshot_task body = { .state = TASK_DISK, .at_ns = 9 };
 	struct intern *strings = intern_new();
 	char *text = malloc(20001);
 
 	(void)state;
 	memset(text, 'x', 20000);
 	text[20000] = '\0';
-	e.retold.what = RETOLD_TASK;
-	e.retold.body = &body;
-	e.retold.bytes = sizeof(body);
-	for (int i = 0; i < RETOLD_TEXTS; i++)
-		e.retold.text[i] = i == 0 ? "python" : text;
-	assert_int_equal(retold_encode(&e, &raw.h), WIRE_SIZE_MAX);
+	e.snapshot.what = SNAPSHOT_TASK;
+	e.snapshot.body = &body;
+	e.snapshot.bytes = sizeof(body);
+	for (int i = 0; i < SNAPSHOT_TEXTS; i++)
+		e.snapshot.text[i] = i == 0 ? "python" : text;
+	assert_int_equal(snapshot_encode(&e, &raw.h), WIRE_SIZE_MAX);
 	assert_int_equal(decode_record(&raw.h, strings, out), 1);
-	assert_true(out[0].tgid == 5 && out[0].tid == 6 && out[0].ts_ns == 7 && out[0].retold.what == RETOLD_TASK);
-	assert_memory_equal(out[0].retold.body, &body, sizeof(body));
-	assert_string_equal(out[0].retold.text[0], "python");
-	assert_string_equal(out[0].retold.text[6], "");
+	assert_true(out[0].tgid == 5 && out[0].tid == 6 && out[0].ts_ns == 7 && out[0].snapshot.what == SNAPSHOT_TASK);
+	assert_memory_equal(out[0].snapshot.body, &body, sizeof(body));
+	assert_string_equal(out[0].snapshot.text[0], "python");
+	assert_string_equal(out[0].snapshot.text[6], "");
 	intern_free(strings);
 	free(text);
 }
@@ -261,7 +261,7 @@ static int gpu_again(void *to, const struct event *e)
 	struct side *s = to;
 	struct event all[DECODE_EVENTS_MAX];
 
-	assert_true(retold_encode(e, &u.h) > 0);
+	assert_true(snapshot_encode(e, &u.h) > 0);
 	assert_int_equal(decode_record(&u.h, s->strings, all), 1);
 	return model_apply(s->m, &all[0]);
 }
@@ -287,7 +287,7 @@ static void test_gpus_are_told(void **state)
 	e.gpu_state.answer = GPU_IS_LOST;
 	e.gpu_state.since_ns = 9;
 	assert_int_equal(model_apply(a.m, &e), 0);
-	assert_int_equal(model_retell(a.m, gpu_again, &b), 0);
+	assert_int_equal(model_snapshot(a.m, gpu_again, &b), 0);
 	g = node_gpu_at(b.m->nodes[0], 0x1300);
 	assert_non_null(g);
 	assert_int_equal(g->index, 3);
@@ -303,14 +303,14 @@ static void test_gpus_are_told(void **state)
 
 static void test_nonsense_is_refused(void **state)
 {
-	struct event e = { .kind = EV_RETOLD, .tgid = 1, .tid = 1, .ts_ns = 1 };
+	struct event e = { .kind = EV_SNAPSHOT, .tgid = 1, .tid = 1, .ts_ns = 1 };
 	struct {
-		struct retold_captured_list l;
-		struct retold_captured c;
+		struct snapshot_captured_list l;
+		struct snapshot_captured c;
 	} list = { .l = { .work = 1, .n = 9 } };
-	struct retold_work work = { .work = 2, .n_lanes = 1 };
-	struct retold_stream stream = { .handle = 3, .pos = 4, .done_pos = 5 };
-	struct retold_op op = { .addr = 8, .id = 1 };
+	struct snapshot_work work = { .work = 2, .n_lanes = 1 };
+	struct snapshot_stream stream = { .handle = 3, .pos = 4, .done_pos = 5 };
+	struct snapshot_op op = { .addr = 8, .id = 1 };
 	struct model *m = model_new();
 	const struct {
 		int what;
@@ -318,19 +318,19 @@ static void test_nonsense_is_refused(void **state)
 		size_t bytes;
 	} wrong[] = {
 		{ 0, &op, sizeof(op) },
-		{ RETOLD_WHAT_MAX, &op, sizeof(op) },
-		{ RETOLD_OP, &op, sizeof(op) - 8 },
-		{ RETOLD_OP, &op, sizeof(op) },
-		{ RETOLD_WORK, &work, sizeof(work) },
-		{ RETOLD_CAPTURED, &list, sizeof(list) },
-		{ RETOLD_STREAM, &stream, sizeof(stream) },
+		{ SNAPSHOT_WHAT_MAX, &op, sizeof(op) },
+		{ SNAPSHOT_OP, &op, sizeof(op) - 8 },
+		{ SNAPSHOT_OP, &op, sizeof(op) },
+		{ SNAPSHOT_WORK, &work, sizeof(work) },
+		{ SNAPSHOT_CAPTURED, &list, sizeof(list) },
+		{ SNAPSHOT_STREAM, &stream, sizeof(stream) },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		e.retold.what = wrong[i].what;
-		e.retold.body = wrong[i].body;
-		e.retold.bytes = wrong[i].bytes;
+		e.snapshot.what = wrong[i].what;
+		e.snapshot.body = wrong[i].body;
+		e.snapshot.bytes = wrong[i].bytes;
 		assert_int_equal(model_apply(m, &e), -22);
 	}
 	model_free(m);

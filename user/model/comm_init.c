@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * births.c - communicators being created. Creation is collective: whoever called waits for all that did not. Callers
+ * comm_init.c - communicators being created. Creation is collective: whoever called waits for all that did not. Callers
  * find each other by the hash of the unique id, or by (parent, n-th such call on it). A caller in an open group does
  * not wait before its GroupEnd; a non-blocking one returns at once and is through when its communicator is used.
  */
@@ -9,18 +9,18 @@
 
 #include "model/state.h"
 
-#define BIRTHS_MAX 1024
+#define COMM_INITS_MAX 1024
 #define IN_PROGRESS 7           /* ncclInProgress */
 #define LINGER_NS 5000000000ull /* nobody inside: kept that long for callers that come later */
 
-static struct caller *caller_of(struct birth_member *b)
+static struct caller *caller_of(struct comm_init_member *b)
 {
 	return (struct caller *)b;
 }
 
-static void birth_free(struct birth *b)
+static void comm_init_free(struct comm_init *b)
 {
-	struct birth_member *mb;
+	struct comm_init_member *mb;
 
 	while ((mb = b->members)) {
 		b->members = mb->next;
@@ -29,9 +29,9 @@ static void birth_free(struct birth *b)
 	free(b);
 }
 
-struct birth *birth_add(struct model *m, const struct birth *like)
+struct comm_init *comm_init_add(struct model *m, const struct comm_init *like)
 {
-	struct birth **link = &m->births, *b = calloc(1, sizeof(*b)), *oldest = m->births;
+	struct comm_init **link = &m->comm_inits, *b = calloc(1, sizeof(*b)), *oldest = m->comm_inits;
 	int n = 0;
 
 	if (!b)
@@ -40,24 +40,24 @@ struct birth *birth_add(struct model *m, const struct birth *like)
 		n++;
 	*b = *like;
 	*link = b;
-	if (n >= BIRTHS_MAX) {
-		m->births = oldest->next;
-		birth_free(oldest);
+	if (n >= COMM_INITS_MAX) {
+		m->comm_inits = oldest->next;
+		comm_init_free(oldest);
 	}
 	return b;
 }
 
-static struct birth *birth_get(struct model *m, const struct event *e, struct comm *parent, uint64_t nth)
+static struct comm_init *comm_init_get(struct model *m, const struct event *e, struct comm *parent, uint64_t nth)
 {
-	for (struct birth *b = m->births; b; b = b->next)
+	for (struct comm_init *b = m->comm_inits; b; b = b->next)
 		if (parent ? b->parent == parent && b->nth == nth : b->id_hash == e->comm_init.id_hash)
 			return b;
-	return birth_add(m, &(struct birth){ .kind = e->comm_init.kind,
-					     .id_hash = parent ? 0 : e->comm_init.id_hash,
-					     .parent = parent,
-					     .nth = nth,
-					     .nranks = -1,
-					     .first_ns = e->ts_ns });
+	return comm_init_add(m, &(struct comm_init){ .kind = e->comm_init.kind,
+						     .id_hash = parent ? 0 : e->comm_init.id_hash,
+						     .parent = parent,
+						     .nth = nth,
+						     .nranks = -1,
+						     .first_ns = e->ts_ns });
 }
 
 /* How many must call. Ranks met late may have made calls on the parent that were not seen: theirs cannot be matched. */
@@ -68,12 +68,12 @@ static int ranks_expected(const struct event *e, const struct comm *parent)
 	if (e->comm_init.kind != COMM_INIT_SPLIT)
 		return -1;
 	for (const struct member *mb = parent->members; mb; mb = mb->next_in_comm)
-		if (!mb->from_birth)
+		if (!mb->from_init)
 			return -1;
 	return parent->nranks;
 }
 
-static int caller_add(struct birth *b, struct proc_own *p, const struct event *e, int rank)
+static int caller_add(struct comm_init *b, struct proc_own *p, const struct event *e, int rank)
 {
 	struct task_own *t = task_get(p, e->tid);
 	struct caller *c = calloc(1, sizeof(*c));
@@ -83,7 +83,7 @@ static int caller_add(struct birth *b, struct proc_own *p, const struct event *e
 		return -ENOMEM;
 	}
 	c->grouped = t->group_begin_ns != 0;
-	c->b = (struct birth_member){
+	c->b = (struct comm_init_member){
 		.proc = &p->p, .tid = e->tid, .rank = rank, .since_ns = c->grouped ? 0 : e->ts_ns, .next = b->members
 	};
 	b->members = &c->b;
@@ -92,16 +92,16 @@ static int caller_add(struct birth *b, struct proc_own *p, const struct event *e
 	return 0;
 }
 
-static int birth_called(struct model *m, struct proc_own *p, const struct event *e)
+static int comm_init_called(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct member_own *parent = e->comm_init.parent_addr ? member_find(p, e->comm_init.parent_addr) : NULL;
-	struct birth *b;
+	struct comm_init *b;
 
 	if (e->comm_init.kind == COMM_INIT_ALL)
 		return 0;
 	if (e->comm_init.parent_addr ? !parent || !parent->m.comm->hash : !e->comm_init.id_hash)
 		return 0;
-	b = birth_get(m, e, parent ? parent->m.comm : NULL, parent ? ++parent->n_children : 0);
+	b = comm_init_get(m, e, parent ? parent->m.comm : NULL, parent ? ++parent->n_children : 0);
 	if (!b)
 		return -ENOMEM;
 	if (b->nranks < 0)
@@ -114,15 +114,15 @@ static struct caller *caller_inside(struct model *m, const struct proc_own *p, u
 {
 	struct caller *found = NULL;
 
-	for (struct birth *b = m->births; b; b = b->next)
-		for (struct birth_member *mb = b->members; mb; mb = mb->next)
+	for (struct comm_init *b = m->comm_inits; b; b = b->next)
+		for (struct comm_init_member *mb = b->members; mb; mb = mb->next)
 			if (mb->proc == &p->p && mb->tid == tid && !mb->done_ns && !caller_of(mb)->async &&
 			    !caller_of(mb)->addr)
 				found = caller_of(mb);
 	return found;
 }
 
-static void birth_returned(struct model *m, struct proc_own *p, const struct event *e)
+static void comm_init_returned(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct caller *c = caller_inside(m, p, e->tid);
 
@@ -135,29 +135,29 @@ static void birth_returned(struct model *m, struct proc_own *p, const struct eve
 }
 
 /* The communicator is used: its caller is through. */
-void birth_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns)
+void comm_init_used(struct model *m, const struct proc_own *p, uint64_t addr, uint64_t hash, uint64_t ns)
 {
-	for (struct birth *b = m->births; b; b = b->next)
-		for (struct birth_member *mb = b->members; mb; mb = mb->next)
+	for (struct comm_init *b = m->comm_inits; b; b = b->next)
+		for (struct comm_init_member *mb = b->members; mb; mb = mb->next)
 			if (mb->proc == &p->p && !mb->done_ns &&
 			    (caller_of(mb)->addr == addr || (hash && b->id_hash == hash)))
 				mb->done_ns = ns;
 }
 
-bool birth_seen(const struct model *m, const struct proc_own *p, uint64_t hash)
+bool comm_init_seen(const struct model *m, const struct proc_own *p, uint64_t hash)
 {
-	for (const struct birth *b = m->births; b && hash; b = b->next)
-		for (const struct birth_member *mb = b->members; mb && b->id_hash == hash; mb = mb->next)
+	for (const struct comm_init *b = m->comm_inits; b && hash; b = b->next)
+		for (const struct comm_init_member *mb = b->members; mb && b->id_hash == hash; mb = mb->next)
 			if (mb->proc == &p->p)
 				return true;
 	return false;
 }
 
 /* The thread calls NCCL again: what it was creating is through, or begins to be waited for, where its group ends. */
-void births_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bool at_end, uint64_t ns)
+void comm_inits_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bool at_end, uint64_t ns)
 {
-	for (struct birth *b = m->births; b; b = b->next)
-		for (struct birth_member *mb = b->members; mb; mb = mb->next) {
+	for (struct comm_init *b = m->comm_inits; b; b = b->next)
+		for (struct comm_init_member *mb = b->members; mb; mb = mb->next) {
 			if (mb->proc != &p->p || mb->tid != tid || mb->done_ns)
 				continue;
 			if (!mb->since_ns && at_end)
@@ -167,24 +167,24 @@ void births_moved_on(struct model *m, const struct proc_own *p, uint32_t tid, bo
 		}
 }
 
-int birth_apply(struct model *m, struct proc_own *p, const struct event *e)
+int comm_init_apply(struct model *m, struct proc_own *p, const struct event *e)
 {
 	if (e->kind == EV_COMM_INIT) {
-		births_moved_on(m, p, e->tid, false, e->ts_ns);
-		return birth_called(m, p, e);
+		comm_inits_moved_on(m, p, e->tid, false, e->ts_ns);
+		return comm_init_called(m, p, e);
 	}
 	if (e->kind == EV_COMM_READY)
-		birth_returned(m, p, e);
+		comm_init_returned(m, p, e);
 	else if (e->kind == EV_COMM_SEEN)
-		birth_used(m, p, e->comm_seen.addr, e->comm_seen.hash, e->ts_ns);
+		comm_init_used(m, p, e->comm_seen.addr, e->comm_seen.hash, e->ts_ns);
 	return 0;
 }
 
-static bool birth_over(const struct birth *b, uint64_t now_ns)
+static bool comm_init_over(const struct comm_init *b, uint64_t now_ns)
 {
 	bool all_called = b->nranks > 0 && b->n_called >= b->nranks, all_done = true;
 
-	for (struct birth_member *mb = b->members; mb; mb = mb->next) {
+	for (struct comm_init_member *mb = b->members; mb; mb = mb->next) {
 		if (mb->done_ns || mb->proc->dead)
 			continue;
 		all_done = false;
@@ -194,24 +194,24 @@ static bool birth_over(const struct birth *b, uint64_t now_ns)
 	return (all_called && all_done) || now_ns > b->last_ns + LINGER_NS;
 }
 
-void births_tick(struct model *m)
+void comm_inits_tick(struct model *m)
 {
-	struct birth **link = &m->births, *b;
+	struct comm_init **link = &m->comm_inits, *b;
 
 	while ((b = *link)) {
-		if (!birth_over(b, m->now_ns)) {
+		if (!comm_init_over(b, m->now_ns)) {
 			link = &b->next;
 			continue;
 		}
 		*link = b->next;
-		birth_free(b);
+		comm_init_free(b);
 	}
 }
 
-void births_forget_proc(struct model *m, const struct proc *p)
+void comm_inits_forget_proc(struct model *m, const struct proc *p)
 {
-	for (struct birth *b = m->births; b; b = b->next)
-		for (struct birth_member **link = &b->members, *mb; (mb = *link);) {
+	for (struct comm_init *b = m->comm_inits; b; b = b->next)
+		for (struct comm_init_member **link = &b->members, *mb; (mb = *link);) {
 			if (mb->proc != p) {
 				link = &mb->next;
 				continue;
@@ -222,9 +222,9 @@ void births_forget_proc(struct model *m, const struct proc *p)
 }
 
 /* NULL: all. */
-void births_forget(struct model *m, const struct comm *parent)
+void comm_inits_forget(struct model *m, const struct comm *parent)
 {
-	struct birth **link = &m->births, *b;
+	struct comm_init **link = &m->comm_inits, *b;
 
 	while ((b = *link)) {
 		if (parent && b->parent != parent) {
@@ -232,6 +232,6 @@ void births_forget(struct model *m, const struct comm *parent)
 			continue;
 		}
 		*link = b->next;
-		birth_free(b);
+		comm_init_free(b);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sched_look.c - what tier watch concludes from two looks at a thread: a wait's begin, how long it lasted, and
+ * test_sched_sample.c - what tier watch concludes from two looks at a thread: a wait's begin, how long it lasted, and
  * that one switch in between makes all of it unknown.
  */
 #include <setjmp.h>
@@ -10,18 +10,18 @@
 
 #include <cmocka.h>
 
-#include "tracers/sched/sched_look.h"
+#include "tracers/sched/sched_sample.h"
 
 #define MS 1000000ull
 
-static struct sched_entry look(struct sched_looked *k, uint32_t state, uint64_t switches, uint64_t at_ms)
+static struct sched_entry look(struct sched_sampled *k, uint32_t state, uint64_t switches, uint64_t at_ms)
 {
-	struct sched_look l = {
+	struct sched_sample l = {
 		.tid = 7, .tgid = 5, .state = state, .switches = switches, .run_ns = at_ms, .wait_ns = 3
 	};
 	struct sched_entry e;
 
-	sched_look_take(k, &l, at_ms * MS, &e);
+	sched_sample_take(k, &l, at_ms * MS, &e);
 	assert_int_equal(e.tgid, 5);
 	assert_int_equal(e.state, state);
 	assert_int_equal(e.run_ns, at_ms);
@@ -31,7 +31,7 @@ static struct sched_entry look(struct sched_looked *k, uint32_t state, uint64_t 
 
 static void a_wait_that_lasts(void **state)
 {
-	struct sched_looked k = {};
+	struct sched_sampled k = {};
 	struct sched_entry e;
 
 	(void)state;
@@ -48,7 +48,7 @@ static void a_wait_that_lasts(void **state)
 
 static void one_switch_begins_anew(void **state)
 {
-	struct sched_looked k = {};
+	struct sched_sampled k = {};
 	struct sched_entry e;
 
 	(void)state;
@@ -61,7 +61,7 @@ static void one_switch_begins_anew(void **state)
 
 static void a_stop_is_a_sleep_too(void **state)
 {
-	struct sched_looked k = {};
+	struct sched_sampled k = {};
 	struct sched_entry e;
 
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_births.c - communicators being created: who called, who waits, and what ends a wait; in groups, without
+ * test_model_comm_init.c - communicators being created: who called, who waits, and what ends a wait; in groups, without
  * blocking, from a parent, and with callers that die.
  */
 #include <setjmp.h>
@@ -72,11 +72,11 @@ static void group(int rank, enum event_kind kind)
 	give(e);
 }
 
-static int inside(const struct birth *b)
+static int inside(const struct comm_init *b)
 {
 	int n = 0;
 
-	for (const struct birth_member *mb = b->members; mb; mb = mb->next)
+	for (const struct comm_init_member *mb = b->members; mb; mb = mb->next)
 		n += mb->since_ns && !mb->done_ns && !mb->proc->dead;
 	return n;
 }
@@ -102,22 +102,22 @@ static void test_one_is_missing(void **state)
 	for (int r = 0; r < 3; r++)
 		init(r, 99);
 	tick(60 * SEC);
-	assert_non_null(m->births);
-	assert_null(m->births->next);
-	assert_int_equal(m->births->nranks, 4);
-	assert_int_equal(m->births->n_called, 3);
-	assert_int_equal(inside(m->births), 3);
-	assert_true(m->births->first_ns == JOB_T0 + MSEC && m->births->last_ns == JOB_T0 + 3 * MSEC);
-	assert_int_equal(m->births->members->rank, 2);
+	assert_non_null(m->comm_inits);
+	assert_null(m->comm_inits->next);
+	assert_int_equal(m->comm_inits->nranks, 4);
+	assert_int_equal(m->comm_inits->n_called, 3);
+	assert_int_equal(inside(m->comm_inits), 3);
+	assert_true(m->comm_inits->first_ns == JOB_T0 + MSEC && m->comm_inits->last_ns == JOB_T0 + 3 * MSEC);
+	assert_int_equal(m->comm_inits->members->rank, 2);
 	init(3, 99);
 	for (int r = 0; r < 4; r++) {
 		tick(0);
-		assert_int_equal(inside(m->births), 4 - r);
+		assert_int_equal(inside(m->comm_inits), 4 - r);
 		ready(r, 7, 99, 0);
 	}
 	tick(0);
-	assert_null(m->births);
-	assert_true(model_proc(m, job_pid(0))->members->from_birth);
+	assert_null(m->comm_inits);
+	assert_true(model_proc(m, job_pid(0))->members->from_init);
 }
 
 static void test_two_at_once_are_told_apart(void **state)
@@ -130,11 +130,11 @@ static void test_two_at_once_are_told_apart(void **state)
 	init(2, 99);
 	all.comm_init.kind = COMM_INIT_ALL; /* one process makes all ranks: nobody to wait for */
 	give(all);
-	assert_int_equal(m->births->n_called, 2);
-	assert_int_equal(m->births->next->n_called, 1);
-	assert_null(m->births->next->next);
+	assert_int_equal(m->comm_inits->n_called, 2);
+	assert_int_equal(m->comm_inits->next->n_called, 1);
+	assert_null(m->comm_inits->next->next);
 	ready(2, 0, 99, 5); /* an error is a return too */
-	assert_int_equal(inside(m->births), 1);
+	assert_int_equal(inside(m->comm_inits), 1);
 }
 
 /* One process, four ranks, one group: it waits for nobody before the group's end, and for no longer than its next call.
@@ -148,23 +148,23 @@ static void test_callers_in_a_group(void **state)
 		ready(0, 0, 99, 0); /* returns at once: nothing is there yet */
 	}
 	tick(60 * SEC);
-	assert_int_equal(m->births->n_called, 3);
-	assert_int_equal(inside(m->births), 0);
+	assert_int_equal(m->comm_inits->n_called, 3);
+	assert_int_equal(inside(m->comm_inits), 0);
 	group(0, EV_GROUP_END);
-	assert_int_equal(inside(m->births), 3);
-	assert_true(m->births->members->since_ns == now);
+	assert_int_equal(inside(m->comm_inits), 3);
+	assert_true(m->comm_inits->members->since_ns == now);
 	tick(60 * SEC);
-	assert_non_null(m->births);
+	assert_non_null(m->comm_inits);
 	init(1, 99);
-	assert_int_equal(m->births->n_called, 4);
+	assert_int_equal(m->comm_inits->n_called, 4);
 	ready(1, 7, 99, 0);
-	assert_int_equal(inside(m->births), 3);
+	assert_int_equal(inside(m->comm_inits), 3);
 	group(0, EV_GROUP_START);
-	assert_int_equal(inside(m->births), 0);
+	assert_int_equal(inside(m->comm_inits), 0);
 	seen(0, 8, 99);
-	assert_true(model_proc(m, job_pid(0))->members->from_birth);
+	assert_true(model_proc(m, job_pid(0))->members->from_init);
 	tick(0);
-	assert_null(m->births);
+	assert_null(m->comm_inits);
 }
 
 static void test_without_blocking(void **state)
@@ -176,24 +176,24 @@ static void test_without_blocking(void **state)
 		init(r, 99);
 		ready(r, 70 + r, 99, 7); /* ncclInProgress */
 	}
-	assert_true(model_proc(m, job_pid(0))->members->from_birth);
-	assert_int_equal(inside(m->births), 2);
+	assert_true(model_proc(m, job_pid(0))->members->from_init);
+	assert_int_equal(inside(m->comm_inits), 2);
 	tick(60 * SEC); /* two are missing: still pending */
-	assert_int_equal(inside(m->births), 2);
+	assert_int_equal(inside(m->comm_inits), 2);
 	seen(0, 70, 99);
 	op.op.addr = 71;
 	op.op.count = 1;
 	op.op.peer = -1;
 	give(op);
-	assert_int_equal(inside(m->births), 0);
+	assert_int_equal(inside(m->comm_inits), 0);
 	init(2, 99);
 	init(3, 99);
 	ready(2, 72, 99, 7);
 	ready(3, 73, 99, 7);
 	tick(4 * SEC);
-	assert_non_null(m->births);
+	assert_non_null(m->comm_inits);
 	tick(4 * SEC); /* all called, nobody is blocked: over, used or not */
-	assert_null(m->births);
+	assert_null(m->comm_inits);
 }
 
 static void test_split(void **state)
@@ -208,14 +208,14 @@ static void test_split(void **state)
 			give(init_event(EV_COMM_READY, r, 0, 7));
 		}
 	give(init_event(EV_COMM_INIT, 3, 0, 7)); /* is one call behind */
-	assert_true(m->births->parent == model_proc(m, job_pid(0))->members->comm);
-	assert_int_equal(m->births->nth, 1);
-	assert_int_equal(m->births->n_called, 4);
-	assert_int_equal(m->births->nranks, 4);
-	assert_int_equal(m->births->members->rank, 3);
-	assert_int_equal(m->births->next->nth, 2);
-	assert_int_equal(m->births->next->n_called, 3);
-	assert_null(m->births->next->next);
+	assert_true(m->comm_inits->parent == model_proc(m, job_pid(0))->members->comm);
+	assert_int_equal(m->comm_inits->nth, 1);
+	assert_int_equal(m->comm_inits->n_called, 4);
+	assert_int_equal(m->comm_inits->nranks, 4);
+	assert_int_equal(m->comm_inits->members->rank, 3);
+	assert_int_equal(m->comm_inits->next->nth, 2);
+	assert_int_equal(m->comm_inits->next->n_called, 3);
+	assert_null(m->comm_inits->next->next);
 }
 
 /* Calls on a parent met late may have been missed on one rank and not on another: nobody can be said to be missing. */
@@ -225,9 +225,9 @@ static void test_split_of_a_parent_met_late(void **state)
 	for (int r = 0; r < 4; r++)
 		seen(r, 7, 99);
 	give(init_event(EV_COMM_INIT, 0, 0, 7));
-	assert_int_equal(m->births->nranks, -1);
+	assert_int_equal(m->comm_inits->nranks, -1);
 	give(init_event(EV_COMM_INIT, 1, 0, 8)); /* of something unknown */
-	assert_null(m->births->next);
+	assert_null(m->comm_inits->next);
 }
 
 static void test_callers_that_die(void **state)
@@ -240,10 +240,10 @@ static void test_callers_that_die(void **state)
 	e.exit.last = true;
 	give(e);
 	tick(60 * SEC);
-	assert_int_equal(inside(m->births), 1); /* the other still waits */
+	assert_int_equal(inside(m->comm_inits), 1); /* the other still waits */
 	give(job_event(EV_EXEC, 1, 0));
 	tick(60 * SEC);
-	assert_null(m->births);
+	assert_null(m->comm_inits);
 }
 
 static void test_bounded(void **state)
@@ -253,7 +253,7 @@ static void test_bounded(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 5000; i++)
 		init(i % 4, 1000 + i); /* none ever returns: records are lost */
-	for (const struct birth *b = m->births; b; b = b->next)
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
 		n++;
 	assert_in_range(n, 1, 1024);
 }
