@@ -198,31 +198,28 @@ static void text_missing(struct text *t, const struct model *m)
 	text_add(t, "\n");
 }
 
-/* In one line each: what the culprit does, and where the others are. */
+/* In one line each: where the culprit is, what it waits for, and where the others are. */
 static void text_doing(struct text *t, const struct finding *f)
 {
-	static const struct {
-		enum evidence_id id, unless; /* unless that says more */
-		const char *label;
-	} rows[] = {
-		{ EVIDENCE_PYTHON, EVIDENCE_ID_MAX, "" },
-		{ EVIDENCE_NATIVE_FRAME, EVIDENCE_ID_MAX, "" },
-		{ EVIDENCE_KERNEL_WAIT, EVIDENCE_WAITS_FOR, "kernel: " },
-		{ EVIDENCE_WAITS_FOR, EVIDENCE_ID_MAX, "it " },
-		{ EVIDENCE_STACK_UNREAD, EVIDENCE_ID_MAX, "stack unknown: " },
-	};
-	const char *others = finding_text(f, EVIDENCE_WAITING_IN);
+	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_KERNEL_WAIT,
+						EVIDENCE_STACK_UNREAD };
+	const char *others = finding_text(f, EVIDENCE_WAITING_IN), *waits_for = finding_text(f, EVIDENCE_WAITS_FOR);
 	int n = 0;
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const char *text = finding_text(f, rows[i].id);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const char *text = finding_text(f, ids[i]);
 
-		if (!text || (rows[i].unless != EVIDENCE_ID_MAX && finding_text(f, rows[i].unless)))
+		if (!text || (waits_for && ids[i] == EVIDENCE_KERNEL_WAIT)) /* which says it better */
 			continue;
-		text_add(t, "%s%s", n++ ? "; " : "  it is in: ", rows[i].label);
+		text_add(t, "%s%s", n++ ? "; " : "  it is in: ", i == 3 ? "stack unknown: " : i == 2 ? "kernel: " : "");
 		text_foreign(t, text, NULL);
 	}
 	text_add(t, n ? "\n" : "");
+	if (waits_for) {
+		text_add(t, "  it ");
+		text_foreign(t, waits_for, NULL);
+		text_add(t, "\n");
+	}
 	if (!others)
 		return;
 	text_add(t, "  waiting: ");

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -17,6 +18,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "inspect/reader/proc_files.h"
 #include "tests/unit/inspect/wait_processes.h"
 
 /* --- threads and locks --- */
@@ -49,6 +51,19 @@ static void body_mutex(void *arg)
 		pthread_join(t, NULL);
 	else
 		pthread_mutex_lock(&mutex);
+}
+
+static void body_child(void *arg)
+{
+	pid_t pid = fork();
+
+	(void)arg;
+	if (!pid) {
+		prctl(PR_SET_NAME, "sleeper");
+		sleep(3600);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
 }
 
 static void body_semaphore(void *arg)
@@ -89,6 +104,57 @@ static void locks_and_threads(void **state)
 	pid = fork_into(body_condition, NULL);
 	expect_kind(pid, "a condition or semaphore", WAITS_CONDITION, &w);
 	end(pid);
+}
+
+/* A process that is number 1 of a pid namespace: what it calls a thread or a child has another number here. */
+static void body_contained(void *arg)
+{
+	pid_t inner;
+
+	if (unshare(CLONE_NEWPID))
+		_exit(1);
+	inner = fork();
+	if (!inner) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (arg)
+			body_child(NULL);
+		else
+			body_mutex(NULL);
+		_exit(0);
+	}
+	shared->inner = inner;
+	waitpid(inner, NULL, 0);
+}
+
+static uint32_t ns_number(uint32_t tid)
+{
+	struct proc_status st = { 0 };
+
+	assert_int_equal(proc_status_read(tid, &st), 0);
+	return st.ns_pid;
+}
+
+static void in_a_pid_namespace(void **state)
+{
+	struct target_wait w;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	for (long child = 0; child < 2; child++) {
+		shared->inner = 0;
+		pid = fork_into(body_contained, (void *)child);
+		while (!shared->inner)
+			usleep(1000);
+		expect_kind(shared->inner, child ? "waits for child " : "held by thread ",
+			    child ? WAITS_CHILD : WAITS_LOCK, &w);
+		expect(shared->inner, child ? "sleeper, started" : "'loader' (sleeps for 60 min (timer))", &w);
+		assert_int_equal(ns_number(child ? w.w.pid : w.w.thread), 2);
+		assert_true((child ? w.w.pid : w.w.thread) != 2);
+		end(shared->inner);
+		end(pid);
+	}
 }
 
 /* --- time --- */
@@ -392,9 +458,15 @@ static void tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(locks_and_threads), cmocka_unit_test(a_timer), cmocka_unit_test(a_pipe),
-		cmocka_unit_test(a_full_pipe),       cmocka_unit_test(a_fifo),  cmocka_unit_test(other_waits),
-		cmocka_unit_test(futex_words),       cmocka_unit_test(tables),
+		cmocka_unit_test(locks_and_threads),
+		cmocka_unit_test(in_a_pid_namespace),
+		cmocka_unit_test(a_timer),
+		cmocka_unit_test(a_pipe),
+		cmocka_unit_test(a_full_pipe),
+		cmocka_unit_test(a_fifo),
+		cmocka_unit_test(other_waits),
+		cmocka_unit_test(futex_words),
+		cmocka_unit_test(tables),
 	};
 	int failed = reader_open(&reader) ? 1 : cmocka_run_group_tests(tests, waits_begin, waits_over);
 

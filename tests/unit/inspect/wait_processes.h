@@ -26,7 +26,7 @@
 static struct reader *reader;
 static char folder[] = "/tmp/ranktrace-wait-XXXXXX";
 static struct shared { /* with the forks */
-	uint32_t port, tid, pid;
+	uint32_t port, tid, pid, inner;
 } * shared;
 
 /* --- processes that wait --- */
