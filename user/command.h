@@ -14,6 +14,13 @@ enum exit_code {
 	EXIT_INTERNAL = 4,    /* ranktrace itself failed */
 };
 
+/* Groups of options in the help text; within a group they stand in the order of their tables. */
+enum help_group { HELP_WHAT, HELP_OUTPUT, HELP_LIMITS, HELP_PROBES, HELP_FLIGHT, HELP_MESSAGES };
+
+/* What was printed may still wait in the buffer, and a full disk shows only now: says so and returns EXIT_OUTPUT unless
+ * the command failed, else `code`. */
+int stdout_check(int code);
+
 #define RANKTRACE_VERSION "0.1.0"
 
 #define COMMAND(id, name, help) int cmd_##id(int argc, char **argv);

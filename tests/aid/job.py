@@ -127,7 +127,7 @@ class Job:
         self.ranks = int(sim_args[list(sim_args).index("--ranks") + 1])
         self.sim = [RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
         # A test ends its job at the finding, before a stall could last long enough to be a hang.
-        self.record_args = [RANKTRACE, "record", "--json", "--fail-on=warning", "-o", self.rtr, "-o", self.trace,
+        self.record_args = [RANKTRACE, "record", "-v", "--json", "--fail-on=warning", "-o", self.rtr, "-o", self.trace,
                             *map(str, record_args)]
         self.findings, self.cond = [], threading.Condition()
         self.sim_process = None

@@ -19,7 +19,7 @@ class Session:
         self.trace = f"{a.dir}/session.pftrace"
         self.findings, self.cond = [], threading.Condition()
         self.begin_ns = time.monotonic_ns()
-        argv = [job.RANKTRACE, command, "--json", "--fail-on=warning", "-o", self.rtr, "-o", self.trace,
+        argv = [job.RANKTRACE, command, "-v", "--json", "--fail-on=warning", "-o", self.rtr, "-o", self.trace,
                 "--pid", str(a.process.pid), *map(str, args)]
         argv += [f"--flight={a.dir}/flight"] if command == "watch" else []  # not to the host's own directory
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=self.errors, text=True,

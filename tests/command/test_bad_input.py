@@ -81,7 +81,7 @@ try:
     hidden = seen.get(pids["hides"])
     job.check(hidden and hidden["rank"] == 3 and any("nccl" in lib["tracers"] for lib in hidden["libs"]),
               f"another user's process that cannot be dumped: {hidden}")
-    out = subprocess.run([job.RANKTRACE, "record", "--duration", "2", *(f"--pid={p}" for p in pids.values())], capture_output=True,
+    out = subprocess.run([job.RANKTRACE, "record", "-v", "--duration", "2", *(f"--pid={p}" for p in pids.values())], capture_output=True,
                          text=True, timeout=60)
     print(out.stderr.strip())
     job.check(out.returncode == 0, f"record: {out.returncode} {out.stderr}")

@@ -41,7 +41,7 @@ def refused(what, args, **kw):
 
 
 def inputs():
-    shutil.copy(f"{RECORDINGS}/f03_hang.rtr", f"{folder}/a.rtr")
+    shutil.copy(f"{RECORDINGS}/f04_deadlock_blocked.rtr", f"{folder}/a.rtr")
     shutil.copy(f"{RECORDINGS}/autopsy_raw.rtr", f"{folder}/raw.rtr")
     os.symlink("a.rtr", f"{folder}/symlink.rtr")
     os.link(f"{folder}/a.rtr", f"{folder}/hardlink.rtr")

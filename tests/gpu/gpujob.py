@@ -27,7 +27,7 @@ def torchrun(tag, *args, gpus=GPUS):
 
 
 def record(tag, *args):
-    return [RANKTRACE, "record", "--json", "-o", f"{OUT}/{tag}.rtr", "-o", f"{OUT}/{tag}.pftrace", *args]
+    return [RANKTRACE, "record", "-v", "--json", "-o", f"{OUT}/{tag}.rtr", "-o", f"{OUT}/{tag}.pftrace", *args]
 
 
 def findings(text):

@@ -70,7 +70,7 @@ def n_probes(err):
 class Tracer:
     def __init__(self, to, pid, tier):
         self.rtr, self.err = f"{to}/{tier}-{pid}.rtr", f"{to}/{tier}-{pid}.err"
-        self.process = subprocess.Popen([job.RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", self.rtr, "--pid", str(pid)],
+        self.process = subprocess.Popen([job.RANKTRACE, "record", "-v", "--tier", tier, "--budget=no", "-o", self.rtr, "--pid", str(pid)],
                                         stderr=open(self.err, "w"))
 
     def wait_probes(self, n):

@@ -20,7 +20,7 @@ MEMORY_MIB = 24  # more than with three queue pairs; 4,096 of them in model and 
 
 def recorded(to, name, argv, tier="burst", env=None):
     rtr = f"{to}/{name}.rtr"
-    p = subprocess.Popen([job.RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", rtr, "--"] + argv, stdin=subprocess.PIPE,
+    p = subprocess.Popen([job.RANKTRACE, "record", "-v", "--tier", tier, "--budget=no", "-o", rtr, "--"] + argv, stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=open(f"{to}/{name}.err", "w"), text=True, env=dict(os.environ, **(env or {})))
     t = Target.__new__(Target)
     t.process = p

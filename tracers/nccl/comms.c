@@ -116,8 +116,8 @@ static void comms_close(void *state)
 	if (!c)
 		return;
 	if (c->n_scans)
-		log_info("comms: %" PRIu64 " scans of a process for communicators: %.1f GB of memory in %.2f s",
-			 c->n_scans, c->n_pages * (double)sysconf(_SC_PAGESIZE) / 1e9, c->scans_took_ns / 1e9);
+		log_detail("comms: %" PRIu64 " scans of a process for communicators: %.1f GB of memory in %.2f s",
+			   c->n_scans, c->n_pages * (double)sysconf(_SC_PAGESIZE) / 1e9, c->scans_took_ns / 1e9);
 	HASH_ITER (hh, c->procs, p, next)
 		scanned_free(c, p);
 	layout_cache_free(&c->layouts);

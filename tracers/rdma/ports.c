@@ -346,8 +346,8 @@ static void ports_close(void *state)
 	if (!s)
 		return;
 	if (s->n_samples)
-		log_info("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_samples,
-			 s->cost_sum_ns / 1e6 / s->n_samples);
+		log_detail("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_samples,
+			   s->cost_sum_ns / 1e6 / s->n_samples);
 	if (!side_thread_end(&s->side))
 		return;
 	port_tree_free(s->tree);

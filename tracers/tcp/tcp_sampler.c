@@ -274,8 +274,8 @@ static void tcp_close(void *state)
 	if (!s)
 		return;
 	if (s->n_samples)
-		log_info("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look", s->n_samples,
-			 s->n_used, s->cost_sum_ns / 1e6 / s->n_samples);
+		log_detail("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look",
+			   s->n_samples, s->n_used, s->cost_sum_ns / 1e6 / s->n_samples);
 	if (!side_thread_end(&s->side))
 		return;
 	tcp_table_free(s->table);

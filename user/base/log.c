@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-bool log_verbose, log_quiet;
+bool log_verbose, log_debugging, log_quiet;
 
 static void log_line(const char *prefix, const char *format, va_list args)
 {
@@ -33,4 +33,5 @@ static void log_line(const char *prefix, const char *format, va_list args)
 LOG_FUNCTION(log_error, "error: ", true)
 LOG_FUNCTION(log_warn, "warning: ", true)
 LOG_FUNCTION(log_info, "", !log_quiet)
-LOG_FUNCTION(log_debug, "debug: ", log_verbose)
+LOG_FUNCTION(log_detail, "", log_verbose && !log_quiet)
+LOG_FUNCTION(log_debug, "debug: ", log_debugging)

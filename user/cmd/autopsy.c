@@ -13,6 +13,7 @@
 #include "autopsy/autopsy.h"
 #include "autopsy/merge.h"
 #include "base/log.h"
+#include "cmd/help.h"
 #include "command.h"
 #include "session/outputs.h"
 #include "session/session.h"
@@ -39,23 +40,25 @@ struct autopsy_args {
 enum { OPT_FAIL_ON = 2000 };
 
 static const struct argp_option autopsy_options[] = {
-	{ "pid", 'p', "PID", 0, "sample PID and its descendants (may repeat); none: every job on this host", 0 },
-	{ "job", 'J', "JOB", 0, "sample the processes of one job ('ranktrace ps' shows its name)", 0 },
-	{ "interval", 'i', "SEC", 0, "between two samples (0.45, which is the least)", 0 },
-	{ "patience", 'P', "SEC", 0, "timeout while nothing moves and no rank is behind (6)", 0 },
-	{ "find", 'f', "SEC", 0, "once every rank shows a communicator, search large memory for more for that long (2)",
-	  0 },
-	{ "stacks", 'S', "SEC", 0, "time to read stacks, beside the samples (1.5; 0: none)", 0 },
-	{ "output", 'o', "FILE", 0, "also write FILE, by suffix: .rtr, .jsonl (may repeat)", 0 },
-	{ "json", 'j', 0, 0, "findings as JSON lines on stdout, as 'record' writes them", 0 },
-	{ "raw", 'r', "FILE", 0,
-	  "only record the samples, for --merge: FILE of this host; -: standard output. Prints no verdict", 0 },
+	{ "pid", 'p', "PID", 0, "PID and its descendants (may repeat); none: every job on this host", HELP_WHAT },
+	{ "job", 'J', "JOB", 0, "the processes of one job ('ranktrace ps' has its name)", HELP_WHAT },
 	{ "merge", 'm', 0, 0,
-	  "the arguments are files that --raw (or -o FILE.rtr) wrote, one per host: one verdict over all. "
-	  "Takes recordings only, no JSON",
-	  0 },
-	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (warning: who asks suspects a hang)", 0 },
-	{ "quiet", 'q', 0, 0, "print only errors on stderr", 0 },
+	  "the arguments are recordings that --raw (or -o FILE.rtr) wrote, one per host: one verdict over all",
+	  HELP_WHAT },
+	{ "interval", 'i', "SEC", 0, "between two samples (0.45, which is the least)", HELP_LIMITS },
+	{ "patience", 'P', "SEC", 0, "timeout while nothing moves and no rank is behind (6)", HELP_LIMITS },
+	{ "find", 'f', "SEC", 0, "once every rank shows a communicator, search large memory for more for that long (2)",
+	  HELP_LIMITS },
+	{ "stacks", 'S', "SEC", 0, "time to read stacks, beside the samples (1.5; 0: none)", HELP_LIMITS },
+	{ "output", 'o', "FILE", 0,
+	  "also write FILE, by suffix: .rtr recording, .jsonl findings (may repeat); -: a recording on standard output",
+	  HELP_OUTPUT },
+	{ "json", 'j', 0, 0, "findings as JSON lines on standard output", HELP_OUTPUT },
+	{ "raw", 'r', "FILE", 0,
+	  "no verdict: only record the samples of this host to FILE (-: standard output), for --merge", HELP_OUTPUT },
+	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (warning: who asks suspects a hang)", HELP_MESSAGES },
+	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
+	{ "verbose", 'v', 0, 0, "also how much was read in which time", HELP_MESSAGES },
 	{ 0 },
 };
 
@@ -101,6 +104,7 @@ static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
+	case 'v': log_verbose = true; return 0;
 	case OPT_FAIL_ON: argument_fail_on(state, arg, &a->fail_on); return 0;
 	case 'r': a->raw = arg; return 0;
 	case 'm': a->merge = true; return 0;
@@ -150,16 +154,31 @@ static void limits_say(const struct autopsy_result *r)
 			r->n_uncounted);
 }
 
+/* Nothing to look at is no good news. One idle host of many is: --merge says so. */
+static int nobody_say(const struct autopsy_args *a)
+{
+	char denied[1024];
+	bool limited = privilege_reading(denied, sizeof(denied));
+
+	if (a->cfg.job)
+		log_error("no process of job '%s' was found: 'ranktrace ps' lists the jobs", a->cfg.job);
+	else
+		log_error("no training process %s: nothing with NCCL's symbols mapped and no RANK in an environment "
+			  "('ranktrace ps' lists the candidates)",
+			  a->cfg.n_pids ? "in the selection" : "found");
+	if (limited)
+		log_error("%s", denied);
+	return limited ? EXIT_UNSUPPORTED : a->raw ? EXIT_CLEAN : EXIT_USAGE;
+}
+
 /* The samples of one host of several make no verdict: with --raw the samples are enough. */
 static int exit_code(const struct autopsy_args *a, const struct autopsy_result *r, const struct pipeline *p)
 {
 	if (outputs_exit_code(p, a->fail_on) == EXIT_FINDING)
 		return a->raw ? EXIT_CLEAN : EXIT_FINDING;
 	if (!r->n_ranks)
-		log_error("no training process %s: nothing with NCCL's symbols mapped and no RANK in an environment "
-			  "('ranktrace ps' lists the candidates)",
-			  r->n_procs ? "in the selection" : "found");
-	return !r->n_ranks || (!r->n_comms && (r->n_denied || r->n_no_layout)) ? EXIT_UNSUPPORTED : EXIT_CLEAN;
+		return nobody_say(a);
+	return !r->n_comms && (r->n_denied || r->n_no_layout) ? EXIT_UNSUPPORTED : EXIT_CLEAN;
 }
 
 /* One reader for each process sampled at the same time; only the first must start. */
@@ -183,6 +202,7 @@ static void readers_free(struct reader **readers, size_t n)
 static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t n, struct pipeline *p)
 {
 	struct autopsy_result r = {};
+	char denied[1024];
 	int err = autopsy_run(&a->cfg, readers, n, p, &r);
 
 	if (err) {
@@ -190,8 +210,10 @@ static int autopsy(struct autopsy_args *a, struct reader *const *readers, size_t
 		return EXIT_INTERNAL;
 	}
 	limits_say(&r);
-	log_info("%d processes, %d communicators found in %.2f s, sampled for %.2f s", r.n_procs, r.n_comms,
-		 r.found_ns / 1e9, r.sampled_ns / 1e9);
+	if (r.n_ranks && privilege_reading(denied, sizeof(denied)))
+		log_warn("%s", denied);
+	log_detail("%d processes, %d communicators found in %.2f s, sampled for %.2f s", r.n_procs, r.n_comms,
+		   r.found_ns / 1e9, r.sampled_ns / 1e9);
 	return exit_code(a, &r, p);
 }
 
@@ -224,15 +246,11 @@ static int merge(const struct autopsy_args *a)
 
 int cmd_autopsy(int argc, char **argv)
 {
-	static const struct argp argp = {
-		autopsy_options,
-		autopsy_option,
-		"[--merge FILE...]",
+	static const struct argp argp = { autopsy_options, autopsy_option, NULL, NULL, NULL, NULL, NULL };
+	static const struct help help = {
+		"autopsy", "[OPTIONS]\n[OPTIONS] --raw FILE\n[OPTIONS] --merge FILE...",
 		"Names what blocks a hanging job, from outside: reads NCCL's own counters in the ranks' memory and "
-		"what their threads do. No probe, no ptrace, no signal.",
-		0,
-		0,
-		0
+		"what their threads do. No probe, no ptrace, no signal."
 	};
 	struct autopsy_args a = { .fail_on = SEVERITY_WARNING,
 				  .cfg = { .interval_ns = 450000000ull,
@@ -244,7 +262,7 @@ int cmd_autopsy(int argc, char **argv)
 	size_t n = 0;
 	int code, err;
 
-	argp_parse(&argp, argc, argv, 0, 0, &a);
+	command_line_parse(&argp, &help, argc, argv, 0, &a);
 	a.cfg.pids = a.pids;
 	a.outputs.inputs = (const char *const *)a.files;
 	a.outputs.n_inputs = a.n_files;

@@ -14,6 +14,7 @@
 #include "session/argument.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cmd/help.h"
 #include "command.h"
 #include "flight/flight_state.h"
 
@@ -26,8 +27,8 @@ struct dump_args {
 enum { OPT_TIMEOUT = 1000 };
 
 static const struct argp_option dump_options[] = {
-	{ "pid", 'p', "PID", 0, "process id of the recording ranktrace, if several record", 0 },
-	{ "timeout", OPT_TIMEOUT, "SEC", 0, "timeout for the files (60)", 0 },
+	{ "pid", 'p', "PID", 0, "process id of the recording ranktrace, if several record", HELP_WHAT },
+	{ "timeout", OPT_TIMEOUT, "SEC", 0, "timeout for the files (60)", HELP_LIMITS },
 	{ 0 },
 };
 
@@ -97,21 +98,17 @@ static int answer_wait(pid_t pid, int token, uint64_t timeout_ns)
 
 int cmd_dump(int argc, char **argv)
 {
-	static const struct argp argp = {
-		dump_options,
-		dump_option,
-		"",
+	static const struct argp argp = { dump_options, dump_option, NULL, NULL, NULL, NULL, NULL };
+	static const struct help help = {
+		"dump", "[OPTIONS]",
 		"Writes the window of a running session's flight recorder (record --flight) and prints the files' "
-		"paths.",
-		0,
-		0,
-		0
+		"paths."
 	};
 	struct dump_args a = { .timeout_ns = 60000000000ull };
 	pid_t pid;
 	int token = getpid();
 
-	argp_parse(&argp, argc, argv, 0, 0, &a);
+	command_line_parse(&argp, &help, argc, argv, 0, &a);
 	pid = session_choose(&a);
 	if (!pid)
 		return EXIT_USAGE;

@@ -3,11 +3,11 @@
  * main.c - picks the subcommand from commands.def; each command has its own file.
  */
 #include <argp.h>
-#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "cmd/help.h"
 #include "command.h"
 #include "tracers/gpu/nvml_child.h"
 
@@ -19,24 +19,49 @@ static const struct {
 #include "commands.def"
 #undef COMMAND
 };
+#define HELP_INDENT 13
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: ranktrace COMMAND [ARGS]\n\n");
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fprintf(to, "\n'ranktrace COMMAND --help' lists the options. Exit codes: 0 no finding, 1 finding, 2 usage,\n"
-		    "3 missing privilege or kernel feature, 4 internal error.\n");
+	fprintf(to, "Usage: ranktrace COMMAND [ARGUMENTS]\n\nCommands:\n");
+	for (size_t i = 0; i < N_COMMANDS; i++) {
+		fprintf(to, "  %-10s ", commands[i].name);
+		help_wrap(to, commands[i].help, HELP_INDENT, HELP_INDENT);
+	}
+	fprintf(to, "\n'ranktrace COMMAND --help' has the options of a command. -V, --version: the version.\n"
+		    "\nExit codes:\n"
+		    "  0          no critical finding\n"
+		    "  1          a critical finding; with --fail-on=warning, and from an autopsy, a warning too\n"
+		    "  2          usage; an input cannot be read; CMD could not start\n"
+		    "  3          privilege, device or kernel feature missing\n"
+		    "  4          an output could not be written, or ranktrace failed\n"
+		    "  other      record -- CMD: the status of CMD, if it failed and there is no finding\n");
 }
 
-/* What was printed may still wait in the buffer: a full disk shows now. */
-static int stdout_check(int code)
+static int command_run(const char *name, int argc, char **argv)
 {
-	if (!fflush(stdout) && !ferror(stdout))
-		return code;
-	log_error("standard output: %s", strerror(errno));
-	return code <= EXIT_FINDING ? EXIT_OUTPUT : code;
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (!strcmp(name, commands[i].name))
+			return stdout_check(commands[i].run(argc, argv));
+	fprintf(stderr, "ranktrace: '%s' is not a command; 'ranktrace --help' lists them\n", name);
+	return EXIT_USAGE;
+}
+
+static bool is_one_of(const char *text, const char *a, const char *b)
+{
+	return !strcmp(text, a) || !strcmp(text, b);
+}
+
+/* "help record" is "record --help". */
+static int help_run(int argc, char **argv)
+{
+	char *of_command[] = { argv[1], (char *)"--help", NULL };
+
+	if (argc > 1)
+		return command_run(argv[1], 2, of_command);
+	usage(stdout);
+	return stdout_check(EXIT_CLEAN);
 }
 
 int main(int argc, char **argv)
@@ -48,17 +73,11 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return EXIT_USAGE;
 	}
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return stdout_check(commands[i].run(argc - 1, argv + 1));
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
-		usage(stdout);
-		return EXIT_CLEAN;
+	if (is_one_of(argv[1], "--help", "-h") || !strcmp(argv[1], "help"))
+		return help_run(argc - 1, argv + 1);
+	if (is_one_of(argv[1], "--version", "-V")) {
+		version_print();
+		return stdout_check(EXIT_CLEAN);
 	}
-	if (!strcmp(argv[1], "--version")) {
-		printf("ranktrace %s\n", RANKTRACE_VERSION);
-		return EXIT_CLEAN;
-	}
-	fprintf(stderr, "ranktrace: '%s' is not a command; 'ranktrace --help' lists them\n", argv[1]);
-	return EXIT_USAGE;
+	return command_run(argv[1], argc - 1, argv + 1);
 }

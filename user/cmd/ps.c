@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cmd/help.h"
 #include "command.h"
 #include "source.h"
 #include "cmd/ps_kernel.h"
@@ -19,6 +20,7 @@
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
 #include "inspect/discover/launch_env.h"
+#include "inspect/discover/privilege.h"
 #include "inspect/reader/reader.h"
 
 struct ps_args {
@@ -250,6 +252,22 @@ static int set_scan(struct target_set *set)
 	return err ? err : target_set_name_jobs(set);
 }
 
+int ps_end(size_t n_shown)
+{
+	char denied[1024];
+	bool limited = privilege_reading(denied, sizeof(denied));
+
+	if (!n_shown)
+		log_info("no training process %s: nothing with NCCL or CUDA symbols mapped and no RANK in an "
+			 "environment",
+			 limited ? "that may be read" : "on this host");
+	if (limited && !n_shown)
+		log_error("%s", denied);
+	else if (limited)
+		log_warn("%s", denied);
+	return limited && !n_shown ? EXIT_UNSUPPORTED : EXIT_CLEAN;
+}
+
 static int list_print(struct target_set *set, bool json)
 {
 	const struct target_proc *const *list;
@@ -260,24 +278,15 @@ static int list_print(struct target_set *set, bool json)
 		printf(TITLE, "PID", "NSPID", "RANK", "LOCAL", "WORLD", "SOURCE", "CONTAINER", "NAME", "JOB", "NOTE");
 	for (size_t i = 0; i < n; i++)
 		json ? proc_print_json(list[i]) : proc_print(list[i]);
-	if (!n)
-		log_info("no training process on this host: nothing with NCCL or CUDA symbols mapped and no RANK in "
-			 "an environment");
-	return EXIT_CLEAN;
+	return ps_end(n);
 }
 
 int cmd_ps(int argc, char **argv)
 {
-	static const struct argp argp = {
-		ps_options,
-		ps_option,
-		0,
-		"Lists training processes on this host: rank, job, libraries that would be probed, what stays "
-		"invisible.",
-		0,
-		0,
-		0
-	};
+	static const struct argp argp = { ps_options, ps_option, NULL, NULL, NULL, NULL, NULL };
+	static const struct help help = { "ps",
+					  "[OPTIONS]\n[OPTIONS] --stacks [--pid PID]\n[OPTIONS] --kernel [--load]",
+					  "Lists the ranks that train on this host. Reads only, attaches nothing." };
 	const struct target_filter *filters;
 	struct target_set *set = NULL;
 	struct reader *reader = NULL;
@@ -285,7 +294,7 @@ int cmd_ps(int argc, char **argv)
 	int err, code = EXIT_INTERNAL;
 	size_t n;
 
-	argp_parse(&argp, argc, argv, 0, 0, &a);
+	command_line_parse(&argp, &help, argc, argv, 0, &a);
 	if (a.kernel)
 		return ps_kernel_print(a.load, a.json);
 	filters = session_target_filters(&n);

@@ -417,10 +417,8 @@ int ps_stacks_print(struct reader *r, struct target_set *set, uint32_t pid, bool
 	/* One process at a time, each up to its deadline: `ps --stacks` may wait for a blocked process. */
 	reader_set_patience(r, 0);
 	int err = processes_read(r, set, pid, &v);
-	int code = v.n ? EXIT_CLEAN : EXIT_UNSUPPORTED;
+	int code = !pid ? ps_end(v.n) : v.n ? EXIT_CLEAN : EXIT_UNSUPPORTED;
 
-	if (!v.n && !pid)
-		log_info("no training process on this host; --pid PID shows any process");
 	for (size_t i = 0; !err && json && i < v.n; i++)
 		process_print_json(&v.processes[i]);
 	if (!err && !json)

@@ -7,6 +7,8 @@
 
 #include "inspect/discover/discover.h"
 
+/* The end of a list of training processes: says why it is empty or not whole. Returns the exit code. */
+int ps_end(size_t n_shown);
 /* Prints `pid` and its descendants; 0: all training processes. Scan the set before. Returns an exit code. */
 int ps_stacks_print(struct reader *r, struct target_set *set, uint32_t pid, bool json);
 

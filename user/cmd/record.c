@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "cmd/record_command.h"
+#include "cmd/help.h"
 #include "command.h"
 #include "attach/probe_rows.h"
 #include "session/args.h"
@@ -29,14 +30,15 @@ struct record_args {
 enum { OPT_ALL = 2000, OPT_EXIT_STATUS, OPT_LIST };
 
 static const struct argp_option record_options[] = {
-	{ "all", OPT_ALL, 0, 0, "trace every training process of the host, also those that start later", 0 },
+	{ "all", OPT_ALL, 0, 0, "every training process of the host, also those that start later", HELP_WHAT },
 	{ "tier", 'T', "TIER", 0,
 	  "watch: no probe in the job; trace: calls and waits (default); burst: also every launch and asynchronous "
 	  "copy",
-	  0 },
+	  HELP_PROBES },
 	{ "list-probes", OPT_LIST, 0, 0,
-	  "print every function that may be probed, its side and tier, and exit (with --json: as JSON lines)", 1 },
-	{ "exit-status", OPT_EXIT_STATUS, "command", 0, "return CMD's exit status instead of that of the findings", 1 },
+	  "print every function that may be probed, its side and tier, and exit (with --json: as JSON lines)",
+	  HELP_PROBES },
+	{ "exit-status", OPT_EXIT_STATUS, "command", 0, "return CMD's exit status, whatever is found", HELP_MESSAGES },
 	{ 0 },
 };
 
@@ -140,14 +142,10 @@ static int record_check(const struct record_args *a)
 int cmd_record(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = {
-		record_options,
-		record_option,
-		"[-- CMD...]",
-		"Traces a job live; no restart and no change to it. Findings go to stdout as they open and close.",
-		children,
-		0,
-		0
+	static const struct argp argp = { record_options, record_option, NULL, NULL, children, NULL, NULL };
+	static const struct help help = {
+		"record", "[OPTIONS] --pid PID | --job JOB | --all\n[OPTIONS] -- CMD...",
+		"Traces a job live; no restart and no change to it. Findings go to standard output as they open and close."
 	};
 	static struct record_args a;
 	struct reader *reader = NULL;
@@ -157,7 +155,7 @@ int cmd_record(int argc, char **argv)
 
 	progress_signal_hold(&signals);
 	session_args_init(&a.session, TIER_TRACE);
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, 0, &a);
+	command_line_parse(&argp, &help, argc, argv, ARGP_IN_ORDER, &a);
 	if (a.list_probes) {
 		probe_rows_print(a.session.json);
 		return EXIT_CLEAN;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cmd/help.h"
 #include "command.h"
 #include "session/argument.h"
 #include "session/outputs.h"
@@ -26,13 +27,17 @@ struct replay_args {
 enum { OPT_FAIL_ON = 2000 };
 
 static const struct argp_option replay_options[] = {
-	{ "output", 'o', "FILE", 0, "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0 },
-	{ "ops", 'O', 0, 0, "print every operation as a JSON line instead of the findings", 0 },
-	{ "steps", 'S', 0, 0, "print each rank's iteration clock as a JSON line instead of the findings", 0 },
-	{ "qps", 'Q', 0, 0, "print each RDMA queue pair as a JSON line instead of the findings", 0 },
-	{ "json", 'j', 0, 0, "findings as JSON lines on stdout", 0 },
-	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (critical)", 0 },
-	{ "quiet", 'q', 0, 0, "print nothing on stderr", 0 },
+	{ "output", 'o', "FILE", 0,
+	  "write FILE, by suffix: .rtr recording, .pftrace timeline, .jsonl findings (may repeat); -: a recording on "
+	  "standard output, and the findings go to standard error",
+	  HELP_OUTPUT },
+	{ "json", 'j', 0, 0, "findings as JSON lines on standard output", HELP_OUTPUT },
+	{ "ops", 'O', 0, 0, "instead of the findings, every operation as a JSON line", HELP_OUTPUT },
+	{ "steps", 'S', 0, 0, "instead of the findings, each rank's iteration clock as a JSON line", HELP_OUTPUT },
+	{ "qps", 'Q', 0, 0, "instead of the findings, each RDMA queue pair as a JSON line", HELP_OUTPUT },
+	{ "fail-on", OPT_FAIL_ON, "SEVERITY", 0, FAIL_ON_HELP " (critical)", HELP_MESSAGES },
+	{ "quiet", 'q', 0, 0, "only errors and warnings on standard error", HELP_MESSAGES },
+	{ "verbose", 'v', 0, 0, "also what the recording holds, and what findings cost", HELP_MESSAGES },
 	{ 0 },
 };
 
@@ -51,6 +56,7 @@ static error_t replay_option(int key, char *arg, struct argp_state *state)
 	case 'Q': a->qps = true; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': log_quiet = true; return 0;
+	case 'v': log_verbose = true; return 0;
 	case OPT_FAIL_ON: argument_fail_on(state, arg, &a->fail_on); return 0;
 	case ARGP_KEY_ARG:
 		if (a->file)
@@ -125,8 +131,8 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 	if (pipeline_undecoded(p))
 		log_warn("%" PRIu64 " records have a kind that this version does not know: skipped",
 			 pipeline_undecoded(p));
-	log_info("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
-		 pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
+	log_detail("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
+		   pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));
 	outputs_costs_say(p);
 	if (err && err != -EBADMSG)
 		return EXIT_INTERNAL;
@@ -135,21 +141,17 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 
 int cmd_replay(int argc, char **argv)
 {
-	static const struct argp argp = {
-		replay_options,
-		replay_option,
-		"FILE.rtr",
-		"Feeds a recording to model, detectors and outputs; gives exactly the findings of the live run.",
-		0,
-		0,
-		0
+	static const struct argp argp = { replay_options, replay_option, NULL, NULL, NULL, NULL, NULL };
+	static const struct help help = {
+		"replay", "[OPTIONS] FILE.rtr (-: standard input)",
+		"Feeds a recording to model, detectors and outputs; gives exactly the findings of the live run."
 	};
 	struct recording_reader *r = NULL;
 	struct replay_args a = { .fail_on = SEVERITY_CRITICAL };
 	struct pipeline *p;
 	int err, code;
 
-	argp_parse(&argp, argc, argv, 0, 0, &a);
+	command_line_parse(&argp, &help, argc, argv, 0, &a);
 	a.outputs.inputs = &a.file;
 	a.outputs.n_inputs = 1;
 	err = recording_open(a.file, &r);

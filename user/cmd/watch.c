@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cmd/help.h"
 #include "command.h"
 #include "session/args.h"
 
@@ -25,9 +26,10 @@ enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE };
 
 static const struct argp_option watch_options[] = {
 	{ "config", OPT_CONFIG, "FILE", 0,
-	  "'key = value' lines, keys as the long options here, flags yes or no; the command line wins", 0 },
-	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "how long the ranks of a finding get probes (60)", 1 },
-	{ "no-raise", OPT_NO_RAISE, 0, 0, "never attach probes, whatever is found (in a file: raise = no)", 1 },
+	  "'key = value' lines, keys as the long options here, flags yes or no; the command line wins", HELP_WHAT },
+	{ "raise-for", OPT_RAISE_FOR, "SEC", 0, "how long the ranks of a finding get probes (60)", HELP_PROBES },
+	{ "no-raise", OPT_NO_RAISE, 0, 0, "never attach probes, whatever is found (in a file: raise = no)",
+	  HELP_PROBES },
 	{ 0 },
 };
 
@@ -124,16 +126,12 @@ static int watch_open(struct watch_args *a, struct reader **ret_reader, struct p
 int cmd_watch(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = {
-		watch_options,
-		watch_option,
-		0,
+	static const struct argp argp = { watch_options, watch_option, NULL, NULL, children, NULL, NULL };
+	static const struct help help = {
+		"watch", "[OPTIONS]",
 		"Watches the training jobs of this host (all, or those of --pid, --job) without a probe: samples "
 		"NCCL's own counters in their memory and what their threads do. When it reports a finding, it probes "
-		"the ranks concerned for a while.",
-		children,
-		0,
-		0
+		"the ranks concerned for a while."
 	};
 	static struct watch_args a;
 	struct reader *reader = NULL;
@@ -150,7 +148,7 @@ int cmd_watch(int argc, char **argv)
 		log_error("%s", error);
 		return EXIT_USAGE;
 	}
-	argp_parse(&argp, argc, argv, 0, 0, &a);
+	command_line_parse(&argp, &help, argc, argv, 0, &a);
 	a.session.outputs.inputs = &config;
 	a.session.outputs.n_inputs = !!config;
 	code = session_args_check(&a.session);

@@ -316,8 +316,8 @@ void flight_finish(struct flight *f, const struct incidents *i, const struct mod
 	child_wait(f);
 	if (f->n_serving) /* 'ranktrace dump' polls for the answers every 20 ms, and they go away with the session */
 		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-	log_info("flight recorder: %u dumps written, %u failed; at most %.1f MB held", f->n_written, f->n_failed,
-		 f->peak / 1e6);
+	log_detail("flight recorder: %u dumps written, %u failed; at most %.1f MB held", f->n_written, f->n_failed,
+		   f->peak / 1e6);
 }
 
 size_t flight_bytes(const struct flight *f)

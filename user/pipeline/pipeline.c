@@ -269,10 +269,10 @@ const char *pipeline_output_error(struct pipeline *p, int *ret_err)
 	return NULL;
 }
 
-bool pipeline_output_failed(const struct pipeline *p)
+bool pipeline_output_failed(const struct pipeline *p, int i)
 {
-	for (const struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
-		if (o->err)
+	for (int k = 0; k < p->n_outputs; k++)
+		if ((i == OUTPUT_ANY || i == k) && p->outputs[k].err)
 			return true;
 	return false;
 }

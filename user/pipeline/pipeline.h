@@ -38,7 +38,9 @@ int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec);
 void pipeline_flush(struct pipeline *p);
 /* Present name ("-": stdout) and -errno of the next output that failed since the last call; NULL: none. */
 const char *pipeline_output_error(struct pipeline *p, int *ret_err);
-bool pipeline_output_failed(const struct pipeline *p); /* one of them, at any time */
+#define OUTPUT_ANY (-1)
+/* Did the output added i-th (from 0), or any, fail at any time? */
+bool pipeline_output_failed(const struct pipeline *p, int i);
 /* False: all outputs that were added have failed. */
 bool pipeline_has_output(const struct pipeline *p);
 /* Where the output added i-th (from 0) is written until it is complete; NULL: under its own name. */

@@ -88,7 +88,7 @@ static int set_quiet(struct session_args *a, const char *v, struct out *e)
 static int set_verbose(struct session_args *a, const char *v, struct out *e)
 {
 	(void)a;
-	return flag_set(&log_verbose, v, e);
+	return flag_set(log_verbose ? &log_debugging : &log_verbose, v, e);
 }
 
 static int set_ring(struct session_args *a, const char *v, struct out *e)
@@ -203,30 +203,33 @@ static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 #define OPT_FLIGHT 1005 /* its argument is optional */
 /* clang-format off */
 #define SETTINGS(X) \
-	X("output", 'o', "FILE", "write FILE, by suffix: .pftrace, .rtr, .jsonl (may repeat)", 0, set_output) \
-	X("pid", 'p', "PID", "this process and its descendants (may repeat)", 0, set_pid) \
-	X("job", 'J', "JOB", "the processes of this job", 0, set_job) \
-	X("duration", 'd', "SEC", "stop after SEC seconds", 0, set_duration) \
-	X("json", 'j', 0, "findings as JSON lines on stdout (the output of CMD goes to stderr)", 0, set_json) \
-	X("fail-on", 1011, "SEVERITY", FAIL_ON_HELP " (critical)", 0, set_fail_on) \
-	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", 1, set_dstate) \
-	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", 1, set_hang) \
-	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", 1, set_busy) \
-	X("ring-size", 1004, "BYTES", \
-	  "each ring buffer between kernel and collector (one per NUMA node), a power of two", 1, set_ring) \
+	X("pid", 'p', "PID", "this process and its descendants (may repeat)", HELP_WHAT, set_pid) \
+	X("job", 'J', "JOB", "the processes of this job ('ranktrace ps' has its name)", HELP_WHAT, set_job) \
+	X("duration", 'd', "SEC", "stop after SEC seconds", HELP_WHAT, set_duration) \
+	X("output", 'o', "FILE", \
+	  "write FILE, by suffix: .rtr recording, .pftrace timeline, .jsonl findings (may repeat); -: a recording on " \
+	  "standard output, and the findings go to standard error", HELP_OUTPUT, set_output) \
+	X("json", 'j', 0, "findings as JSON lines on standard output", HELP_OUTPUT, set_json) \
+	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", HELP_LIMITS, set_hang) \
+	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", HELP_LIMITS, set_busy) \
+	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", HELP_LIMITS, set_dstate) \
 	X("budget", 1009, "PERCENT", \
 	  "CPU time, in percent of a core, that probe hits may cost a process; above it ranktrace removes the probes " \
-	  "that it needs least (5; with --tier burst 25; no: no limit)", 1, set_budget) \
+	  "that it needs least (5; with --tier burst 25; no: no limit)", HELP_PROBES, set_budget) \
 	X("budget-node", 1010, "PERCENT", \
-	  "the same for all processes together (10 times --budget)", 1, set_budget_node) \
+	  "the same for all processes together (10 times --budget)", HELP_PROBES, set_budget_node) \
+	X("ring-size", 1004, "BYTES", \
+	  "each ring buffer between kernel and collector (one per NUMA node), a power of two", HELP_PROBES, set_ring) \
 	X("flight", OPT_FLIGHT, "DIR", \
 	  "flight recorder: keep the last seconds in memory and write them to DIR (" FLIGHT_DIR ") on a finding, on " \
-	  "SIGUSR1 and on 'ranktrace dump'; --flight=no: none", 3, set_flight) \
-	X("flight-seconds", 1006, "SEC", "keep that many seconds (120)", 3, set_flight_seconds) \
-	X("flight-mb", 1007, "MB", "and at most that many megabytes, compressed (64; watch: 16)", 3, set_flight_mb) \
-	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", 3, set_flight_keep) \
-	X("quiet", 'q', 0, "print only errors and warnings on stderr", 2, set_quiet) \
-	X("verbose", 'v', 0, "also print the messages of libbpf", 2, set_verbose)
+	  "SIGUSR1 and on 'ranktrace dump'; --flight=no: none", HELP_FLIGHT, set_flight) \
+	X("flight-seconds", 1006, "SEC", "keep that many seconds (120)", HELP_FLIGHT, set_flight_seconds) \
+	X("flight-mb", 1007, "MB", "and at most that many megabytes, compressed (64; watch: 16)", HELP_FLIGHT, set_flight_mb) \
+	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", HELP_FLIGHT, set_flight_keep) \
+	X("fail-on", 1011, "SEVERITY", FAIL_ON_HELP " (critical)", HELP_MESSAGES, set_fail_on) \
+	X("quiet", 'q', 0, "only errors and warnings on standard error", HELP_MESSAGES, set_quiet) \
+	X("verbose", 'v', 0, \
+	  "also progress, and what it saw and cost at the end; twice: the messages of libbpf", HELP_MESSAGES, set_verbose)
 /* clang-format on */
 
 static const struct setting {
@@ -475,10 +478,10 @@ static void budget_say(const struct session_budget *b)
 {
 	if (!b->hits)
 		return;
-	log_info("%" PRIu64
-		 " probe hits of %.1f us (%s): %.2f s of CPU time; in one process at most %.2f %% of a core (pid %u)",
-		 b->hits, b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9,
-		 b->peak_ns_per_s * 1e-7, b->peak_tgid);
+	log_detail("%" PRIu64
+		   " probe hits of %.1f us (%s): %.2f s of CPU time; in one process at most %.2f %% of a core (pid %u)",
+		   b->hits, b->paid_ns / 1e3 / b->hits, b->assumed ? "assumed" : "measured", b->paid_ns * 1e-9,
+		   b->peak_ns_per_s * 1e-7, b->peak_tgid);
 	if (b->n_shed)
 		log_warn("probe groups removed %u times because a process paid too much for them, given back %u times; "
 			 "their records are missing in between (--budget)",
@@ -497,22 +500,21 @@ static void memory_say(const struct session_result *r)
 	if (f)
 		fclose(f);
 	if (peak_kib > rings_kib)
-		log_info("peak memory %.1f MiB beside %.1f MiB of mapped rings", (peak_kib - rings_kib) / 1024.0,
-			 rings_kib / 1024.0);
+		log_detail("peak memory %.1f MiB beside %.1f MiB of mapped rings", (peak_kib - rings_kib) / 1024.0,
+			   rings_kib / 1024.0);
 }
 
 void session_summary_say(const struct session_args *a, const struct session_result *r, struct pipeline *p)
 {
 	uint64_t lost = r->lost[RING_CRITICAL] + r->lost[RING_NORMAL] + r->lost[RING_BULK];
 
-	log_info("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
-		 " findings; longest gap between two polls %.2f s",
-		 r->processes, r->records, r->ops, lost, incidents_opened(pipeline_incidents(p)),
-		 r->longest_tick_gap_ns / 1e9);
+	log_detail("%u processes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " lost, %" PRIu64
+		   " findings; longest gap between two polls %.2f s",
+		   r->processes, r->records, r->ops, lost, incidents_opened(pipeline_incidents(p)),
+		   r->longest_tick_gap_ns / 1e9);
 	outputs_costs_say(p);
 	losses_say(r, a);
 	budget_say(&r->budget);
 	memory_say(r);
-	for (int i = 0; i < a->outputs.n; i++)
-		log_info("wrote %s", a->outputs.paths[i]);
+	outputs_say(&a->outputs, p);
 }

@@ -162,7 +162,14 @@ int outputs_close(struct pipeline *p, int code)
 {
 	pipeline_close_outputs(p);
 	outputs_errors_say(p);
-	return pipeline_output_failed(p) && code <= EXIT_FINDING ? EXIT_OUTPUT : code;
+	return pipeline_output_failed(p, OUTPUT_ANY) && code <= EXIT_FINDING ? EXIT_OUTPUT : code;
+}
+
+void outputs_say(const struct outputs *o, const struct pipeline *p)
+{
+	for (int i = 0; i < o->n; i++)
+		if (strcmp(o->paths[i], "-") && !pipeline_output_failed(p, i + 1))
+			log_info("wrote %s", o->paths[i]);
 }
 
 #define COSTS_SAID 8
@@ -180,8 +187,8 @@ void outputs_costs_say(struct pipeline *p)
 
 		if (f->n_ranks)
 			snprintf(rank, sizeof(rank), " rank %d", f->ranks[0]);
-		log_info("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_shown(f), *class ? "/" : "",
-			 class, rank, f->n_ranks > 1 ? " and others" : "",
-			 f->cause ? finding_cause_shown(f) : "no cause known", costs[i]->id);
+		log_detail("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_shown(f),
+			   *class ? "/" : "", class, rank, f->n_ranks > 1 ? " and others" : "",
+			   f->cause ? finding_cause_shown(f) : "no cause known", costs[i]->id);
 	}
 }

@@ -30,7 +30,9 @@ void outputs_errors_say(struct pipeline *p);
 int outputs_close(struct pipeline *p, int code);
 /* Is a recording of theirs on standard output? */
 bool outputs_take_stdout(const struct outputs *o);
-/* Logs which faults cost the job most time, the most expensive first. */
+/* Logs the names of the files that were written whole; with a sink on standard output before them. */
+void outputs_say(const struct outputs *o, const struct pipeline *p);
+/* Logs which faults cost the job most time, the most expensive first; with --verbose. */
 void outputs_costs_say(struct pipeline *p);
 
 #endif

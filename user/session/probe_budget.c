@@ -80,10 +80,11 @@ static void cost_say(const struct probe_budget *b)
 		log_info("the cost of a probe hit could not be measured here: %.1f us are assumed",
 			 ns[HIT_OTHER] / 1e3);
 	else
-		log_info("a probe hit costs %.1f to %.1f us here, by the function's first instruction, and %.1f us at "
-			 "its return",
-			 (ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_PUSH] : ns[HIT_OTHER]) / 1e3,
-			 (ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_OTHER] : ns[HIT_PUSH]) / 1e3, ns[HIT_RETURN] / 1e3);
+		log_detail(
+			"a probe hit costs %.1f to %.1f us here, by the function's first instruction, and %.1f us at "
+			"its return",
+			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_PUSH] : ns[HIT_OTHER]) / 1e3,
+			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_OTHER] : ns[HIT_PUSH]) / 1e3, ns[HIT_RETURN] / 1e3);
 	if (!loader_attaches_per_process(b->loader))
 		log_info("the probe budget is only reported, not enforced: this kernel cannot remove probes from one "
 			 "process");

@@ -31,6 +31,7 @@
 #include "sampler.h"
 #include "session/probe_budget.h"
 #include "session/escalate.h"
+#include "session/greeting.h"
 #include "session/stacks.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
@@ -65,6 +66,7 @@ struct session {
 	struct symbolizer *symbols;
 	struct loader *loader;
 	struct session_targets *targets;
+	struct greeting *greeting;
 	struct samplers *samplers;
 	struct escalator *escalator;       /* tier watch only, else NULL */
 	struct session_stacks *stacks;     /* NULL none */
@@ -201,13 +203,14 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	if (s->flight)
 		flight_tap(s->flight, s->pipeline);
 	s->targets = session_targets_new(&s->cfg, s->set, s->loader, session_emit, s);
+	s->greeting = greeting_new(&s->cfg, s->targets);
 	if (s->targets && s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
 		s->escalator = escalator_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
 	if (s->cfg.stack_reader)
 		s->stacks = session_stacks_new(s->cfg.stack_reader, s->pipeline, session_emit, s);
 	if (s->targets && (s->cfg.budget_ppm || s->cfg.budget_node_ppm))
 		s->probe_budget = probe_budget_new(&s->cfg, s->loader, s->targets, session_emit, s);
-	return s->targets ? fds_open(s) : -ENOMEM;
+	return s->targets && s->greeting ? fds_open(s) : -ENOMEM;
 }
 
 int session_open(const struct session_cfg *cfg, struct reader *reader, struct pipeline *p, struct session **ret,
@@ -259,6 +262,7 @@ void session_free(struct session *s)
 	session_stacks_free(s->stacks);
 	escalator_free(s->escalator);
 	probe_budget_free(s->probe_budget);
+	greeting_free(s->greeting);
 	session_targets_free(s->targets);
 	if (s->loader)
 		detach(s->loader);
@@ -318,6 +322,8 @@ static int samplers_begin(struct session *s)
 static int attach(struct session *s)
 {
 	uint64_t now_ns = s->start_ns = clock_monotonic_ns();
+	const struct target_proc *const *list;
+	size_t n;
 	int err;
 
 	s->start_boot_ns = clock_boottime_ns();
@@ -339,6 +345,9 @@ static int attach(struct session *s)
 		err = loader_attach_samplers(s->loader);
 	if (!err)
 		err = samplers_begin(s);
+	list = target_set_list(s->set, &n);
+	if (!err && !s->stop)
+		greeting_start(s->greeting, list, n, clock_monotonic_ns() - now_ns);
 	s->scan_ns = s->rescan_ns = s->tick_ns = s->flush_ns = s->progress_ns = s->start_ns = clock_monotonic_ns();
 	if (!err && s->cfg.child && write(s->cfg.child_go_fd, "", 1) != 1)
 		err = -errno;
@@ -401,20 +410,31 @@ static uint64_t lost_all(const struct session *s)
 	return n;
 }
 
-static void progress_say(const struct session *s)
+static void progress_say(const struct session *s, void (*say)(const char *format, ...))
 {
 	const struct model *m = pipeline_model(s->pipeline);
 
-	log_info("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64
-		 " lost",
-		 (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
-		 loader_libs_attached(s->loader), loader_probes(s->loader), pipeline_records(s->pipeline), m->n_ops,
-		 lost_all(s));
+	say("%.0f s: %u processes, %u libraries, %u probes, %" PRIu64 " records, %" PRIu64 " operations, %" PRIu64
+	    " lost",
+	    (clock_monotonic_ns() - s->start_ns) / 1e9, session_targets_alive(s->targets),
+	    loader_libs_attached(s->loader), loader_probes(s->loader), pipeline_records(s->pipeline), m->n_ops,
+	    lost_all(s));
 }
 
 static bool has_new_procs(const struct session *s, uint64_t now_ns)
 {
 	return s->cfg.tier > TIER_WATCH && session_targets_has_new(s->targets, now_ns);
+}
+
+static int scan(struct session *s, uint64_t now_ns)
+{
+	const struct target_proc *const *list;
+	size_t n;
+	int err = session_targets_scan(s->targets, now_ns);
+
+	list = target_set_list(s->set, &n);
+	greeting_scan(s->greeting, list, n);
+	return err;
 }
 
 /* A ring may still hold an old record, so drain() stops before the time of what is left in it. */
@@ -433,7 +453,7 @@ static int work(struct session *s)
 	else if (!err && has_new_procs(s, now_ns))
 		err = session_targets_poll_new(s->targets, now_ns);
 	if (!err && due(&s->scan_ns, s->pace->scan_ns, now_ns))
-		err = session_targets_scan(s->targets, now_ns);
+		err = scan(s, now_ns);
 	if (!err)
 		err = samplers_run(s->samplers, clock_monotonic_ns());
 	if (!err)
@@ -445,7 +465,7 @@ static int work(struct session *s)
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))
 		pipeline_flush(s->pipeline);
 	if (due(&s->progress_ns, s->pace->progress_ns, now_ns))
-		progress_say(s);
+		progress_say(s, log_detail);
 	outputs_errors_say(s->pipeline);
 	if (!s->cfg.child && !pipeline_has_output(s->pipeline)) { /* CMD is worth more than the findings */
 		log_warn("nobody reads what this session finds: it ends");
@@ -460,7 +480,7 @@ static void signals_take(struct session *s)
 
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
-			progress_say(s);
+			progress_say(s, log_info);
 			if (s->flight)
 				flight_request(s->flight, info.ssi_code == SI_QUEUE ? info.ssi_int : 0);
 			continue;

@@ -462,7 +462,7 @@ static int autopsy_event(struct sink *base, const struct event *e, const struct 
 
 	if (e->kind == EV_COMM_SAMPLE && !s->first_ns)
 		s->first_ns = e->ts_ns;
-	if (e->kind != EV_STOP)
+	if (e->kind != EV_STOP || !m->procs) /* nothing was looked at: the command says why */
 		return 0;
 	text_verdict(&t, s, m);
 	text_ranks(&t, m, s->width);

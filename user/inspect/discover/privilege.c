@@ -53,6 +53,18 @@ enum privilege_problem privilege_capabilities(char *message, size_t size)
 	return PRIVILEGE_NO_CAPABILITY;
 }
 
+enum privilege_problem privilege_reading(char *message, size_t size)
+{
+	snprintf(message, size, "%s", "");
+	if (effective_capabilities() >> CAP_SYS_PTRACE & 1)
+		return PRIVILEGE_OK;
+	snprintf(message, size,
+		 "uid %u may read its own processes only: missing CAP_SYS_PTRACE: run as root (sudo), or give the "
+		 "container CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+		 getuid());
+	return PRIVILEGE_NO_CAPABILITY;
+}
+
 static uint64_t namespace_inode(const char *name)
 {
 	char path[64];

@@ -20,6 +20,7 @@ enum privilege_problem {
 
 /* All: `message` (size bytes) is filled when the answer is not PRIVILEGE_OK, else emptied. */
 enum privilege_problem privilege_capabilities(char *message, size_t size);
+enum privilege_problem privilege_reading(char *message, size_t size); /* other users' processes, from outside */
 enum privilege_problem privilege_namespaces(char *message, size_t size);
 /* `path` NULL: $RANKTRACE_BTF if set (for tests), else /sys/kernel/btf/vmlinux. */
 enum privilege_problem privilege_btf(const char *path, char *message, size_t size);
