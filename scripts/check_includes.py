@@ -26,6 +26,7 @@ ALLOWED = {
     "user/attach": CONTRACTS + INSPECT + ["bpf", "user/pipeline"],
     "user/job": ["user/base"],
     "user/model": ["user", "user/base", "user/job"],
+    "user/model/network": ["user", "user/base", "user/model"],
     "user/model/snapshot": ["schemas", "user", "user/base", "user/model"],
     "user/detect": DETECT,
     "user/detect/rank": DETECT,

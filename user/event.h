@@ -224,8 +224,7 @@ struct event {
 		} op;
 		struct {
 			int depth_before;
-		} group; /* open GroupStarts of the thread as the kernel side counted; END at 0: opened before the
-			    attach */
+		} group; /* the thread's open GroupStarts, as the program counts; END at 0: opened before the attach */
 		struct {
 			enum sync_kind kind;
 			uint64_t handle; /* stream or event */
@@ -358,6 +357,7 @@ struct event {
 			const char *name, *track;
 			uint64_t begin_ns; /* span */
 			int64_t value;     /* counter */
+			bool kept;         /* counter: the model keeps the newest of the process, for detectors */
 			int n_args;
 			struct event_arg args[EVENT_ARGS_MAX];
 		} generic;

@@ -5,6 +5,7 @@
  */
 #include "record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct record_kind *const sources[] = {
@@ -17,12 +18,19 @@ static const struct record_kind *const sources[] = {
 static const struct record_kind *kinds[WIRE_TRACER_MAX][RECORD_KINDS_MAX];
 
 /* Two sources that claim one number, or a number out of range: no program that can be shipped. */
+static void kind_refuse(const struct record_kind *k)
+{
+	fprintf(stderr, "record kind %s: number %u of tracer %u is out of range or another's\n", k->name, k->kind,
+		k->tracer);
+	abort();
+}
+
 __attribute__((constructor)) static void kinds_fill(void)
 {
 	for (size_t i = 0; i < N_SOURCES; i++)
 		for (const struct record_kind *k = sources[i]; k->name; k++) {
 			if (k->tracer >= WIRE_TRACER_MAX || k->kind >= RECORD_KINDS_MAX || kinds[k->tracer][k->kind])
-				abort();
+				kind_refuse(k);
 			kinds[k->tracer][k->kind] = k;
 		}
 }

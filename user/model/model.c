@@ -104,7 +104,7 @@ static int nothing_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
-/* One row a kind: what it changes. Generic events are for sinks only. */
+/* One row a kind: what it changes. Generic events are for sinks, but for counters that are kept. */
 static apply_fn *const apply_table[] = {
 	[EV_NONE] = nothing_apply,
 	[EV_START] = start_apply,
@@ -143,7 +143,7 @@ static apply_fn *const apply_table[] = {
 	[EV_BLOCKED_END] = proc_apply,
 	[EV_SPAN] = nothing_apply,
 	[EV_INSTANT] = nothing_apply,
-	[EV_COUNTER] = nothing_apply,
+	[EV_COUNTER] = counter_apply,
 	[EV_CLOCK] = clock_apply,
 	[EV_COMM_SAMPLE] = sample_apply,
 	[EV_TASK_AT] = proc_apply,

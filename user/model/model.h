@@ -59,6 +59,13 @@ struct gpu_span {
 };
 #define GPU_SPANS_KEPT 32
 
+struct counter { /* a value that a source reports and has kept (event.h: generic.kept) */
+	const char *name;
+	int64_t value;
+	uint64_t ts_ns;
+	struct counter *next;
+};
+
 struct proc {
 	uint64_t key; /* proc_key(): of all hosts' processes */
 	struct node *node;
@@ -102,8 +109,9 @@ struct proc {
 	uint64_t calls_shed_ns;   /* PROBES_CALLS last went or came back: totals from before do not compare with later
 				     ones; 0 never */
 	struct proc_outside outside;
-	uint64_t sampled_ns;    /* its communicators, from outside, the last time; 0 never */
-	uint32_t sample_rounds; /* how often */
+	uint64_t sampled_ns;      /* its communicators, from outside, the last time; 0 never */
+	uint32_t sample_rounds;   /* how often */
+	struct counter *counters; /* the newest of each name */
 };
 
 /* SEQ_GRAPH: collectives that ran in a graph launch (NCCL's counters leave these out). P2P: struct p2p_seq. */
@@ -311,7 +319,8 @@ int model_apply(struct model *m, const struct event *e);
  * drained. The pointer is valid until the next model_apply(). */
 const struct op *model_next_ended(struct model *m);
 
-const struct proc *model_proc(const struct model *m, uint64_t proc); /* by proc_key() */
+const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
+const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */
 const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
 /* Process that is global rank `rank` of the job (NULL: any); NULL not seen. */
 const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank);

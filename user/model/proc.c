@@ -233,6 +233,7 @@ void proc_free(struct proc_own *p)
 
 	proc_leave(p);
 	streams_free(p);
+	counters_free(&p->p);
 	HASH_ITER (hh, p->tasks, t, next) {
 		task_free(p, t);
 	}

@@ -298,6 +298,9 @@ int stream_queue(struct stream *s, struct op *op);            /* enqueue_ns set 
 int stream_apply(struct model *m, const struct event *e);     /* SYNC_* MARK* STREAM_QUERY ELAPSED */
 void streams_free(struct proc_own *p);
 
+/* counter.c */
+int counter_apply(struct model *m, const struct event *e); /* COUNTER */
+void counters_free(struct proc *p);
 /* calls.c */
 int call_apply(struct model *m, const struct event *e);        /* CALL CALL_OPEN CUDA_ERROR */
 struct call_own **call_find(struct proc_own *p, uint32_t tid); /* the link to it; *link NULL: in none */

@@ -66,6 +66,8 @@ static const char *finding_verb(const struct finding *f)
 	};
 	const char *verb = f->kind == FINDING_HANG ? hangs[f->class] : kinds[f->kind];
 
+	if (f->cause == CAUSE_UNUSUAL_VALUE)
+		return "is unlike its peers";
 	if (f->class == HANG_PROCESS_DEAD && f->cause == CAUSE_NOT_THERE)
 		return "has no process here any more; the others wait in";
 
