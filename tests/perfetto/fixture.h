@@ -75,6 +75,7 @@ static inline void fixture_init(struct fixture *f, int n_ranks)
 			       .comms = &f->comm,
 			       .procs = f->procs };
 	f->node.name = "node-a";
+	f->node.boot_id = "b007";
 	f->nodes[0] = &f->node;
 	f->comm = (struct comm){ .hash = FIXTURE_HASH, .nranks = n_ranks, .n_seen = n_ranks, .by_rank = f->by_rank };
 	for (int r = 0; r <= n_ranks; r++) {
@@ -90,6 +91,11 @@ static inline void fixture_init(struct fixture *f, int n_ranks)
 					     .job = &fixture_job,
 					     .name = names[child],
 					     .container = "",
+					     .pod = "",
+					     .pod_name = "llama-0",
+					     .namespace = "train",
+					     .slurm_job = "77",
+					     .slurm_step = "",
 					     .leader = &f->procs[child ? 1 : r],
 					     .next = child ? NULL : &f->procs[r + 1] };
 		if (child)

@@ -208,6 +208,34 @@ static const char *job_of(const struct finding *f, const struct model *m)
 	return p && *p->job->shown ? p->job->shown : job_of_all(f, m);
 }
 
+static const struct gpu *gpu_of(const struct finding *f, const struct proc *p, const struct model *m)
+{
+	const struct subject *s = &f->subject;
+
+	if (s->type == SUBJECT_GPU && s->node != SUBJECT_NO_NODE)
+		return node_gpu(model_node(m, s->node), s->gpu);
+	return p ? proc_gpu(p) : NULL;
+}
+
+/* Where the culprit lives; of several the first. Only what is known. */
+static void add_place(cJSON *o, const struct finding *f, const struct model *m)
+{
+	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
+	const struct gpu *g = gpu_of(f, p, m);
+	const struct node *n = p ? p->node : model_node(m, 0);
+
+	add_text_if(o, "boot_id", p || !m->merged ? n->boot_id : NULL);
+	add_text_if(o, "gpu_uuid", g ? g->uuid : NULL);
+	if (!p)
+		return;
+	add_text_if(o, "container", p->container);
+	add_text_if(o, "pod", *p->pod_name ? p->pod_name : p->pod);
+	add_text_if(o, "pod_uid", p->pod);
+	add_text_if(o, "namespace", p->namespace);
+	add_text_if(o, "slurm_job", p->slurm_job);
+	add_text_if(o, "slurm_step", p->slurm_step);
+}
+
 static cJSON *incident_object(const struct incident *i, const struct model *m)
 {
 	static const char *const phases[] = { "open", "update", "close" };
@@ -224,6 +252,7 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_text(o, "caused_by", i->caused_by, true);
 	add_text(o, "job", job_of(f, m), true);
 	add_text(o, "host", f->host ? f->host : m->host, true);
+	add_place(o, f, m);
 	add_subject(o, &f->subject, m);
 	add_numbers(o, f);
 	add_op(o, f);

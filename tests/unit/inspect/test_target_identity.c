@@ -192,12 +192,41 @@ static void knows_every_container(void **state)
 	}
 }
 
+static void knows_where_it_lives(void **state)
+{
+	struct cgroup_names n;
+	struct proc_environ e;
+	char text[512], deep[301];
+
+	(void)state;
+	environ_of("HOSTNAME=train-0|KUBERNETES_SERVICE_HOST=10.0.0.1|POD_NAMESPACE=research", &e);
+	assert_string_equal(e.pod_name, "train-0");
+	assert_string_equal(e.namespace, "research");
+	environ_of("HOSTNAME=node-7|SLURM_JOB_ID=77|SLURM_STEP_ID=2", &e);
+	assert_string_equal(e.pod_name, ""); /* in no pod: the host's name */
+	assert_string_equal(e.slurm_job, "77");
+	assert_string_equal(e.slurm_step, "2");
+	environ_of("HOSTNAME=a|POD_NAME=b|KUBERNETES_SERVICE_HOST=10.0.0.1", &e);
+	assert_string_equal(e.pod_name, "b");
+	cgroup_names_parse("5:cpu:/legacy\n0::/user.slice/s.scope\n", &n);
+	assert_string_equal(n.path, "/user.slice/s.scope");
+	cgroup_names_parse("5:cpu:/legacy\n4:memory:/other\n", &n);
+	assert_string_equal(n.path, "/legacy");
+	memset(deep, 'x', sizeof(deep) - 1);
+	deep[sizeof(deep) - 1] = '\0';
+	snprintf(text, sizeof(text), "0::/%s/end\n", deep);
+	cgroup_names_parse(text, &n);
+	assert_int_equal(strlen(n.path), sizeof(n.path) - 1);
+	assert_string_equal(n.path + strlen(n.path) - 4, "/end");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_every_launcher),
 		cmocka_unit_test(takes_what_was_set_late),
 		cmocka_unit_test(knows_every_container),
+		cmocka_unit_test(knows_where_it_lives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
