@@ -13,6 +13,8 @@ TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
 ENV = {**os.environ, "TORCH_FR_BUFFER_SIZE": "100000", "OMP_NUM_THREADS": "4"}
 VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")  # two runs side by side: a share of the GPUs and an OUT_DIR each
 GPUS = len(VISIBLE.split(",")) if VISIBLE else len(glob.glob("/dev/nvidia[0-9]*")) or 1
+if "RANKS" in os.environ:  # ranks that share GPUs: train.py
+    GPUS = int(os.environ["RANKS"])
 
 
 def say(part, **result):

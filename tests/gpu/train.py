@@ -31,8 +31,11 @@ parser.add_argument("--fault", default="")
 args = parser.parse_args()
 
 rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
-torch.cuda.set_device(local_rank)
-dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+device = local_rank % torch.cuda.device_count()
+if torch.cuda.device_count() < int(os.environ["WORLD_SIZE"]):  # ranks that share a GPU: to NCCL they are on hosts of their own
+    os.environ.update(NCCL_HOSTID=f"host{rank}", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo")
+torch.cuda.set_device(device)
+dist.init_process_group("nccl", device_id=torch.device("cuda", device))
 world = dist.get_world_size()
 fault = dict(kv.split("=") for kv in args.fault.partition(":")[2].split(",") if kv)
 fault_name = args.fault.partition(":")[0]
@@ -189,7 +192,7 @@ def captured():
 
 
 net = model()
-ddp = DistributedDataParallel(net, device_ids=[local_rank]) if args.mode == "ddp" else hsdp(net) if args.mode == "hsdp" else net
+ddp = DistributedDataParallel(net, device_ids=[device]) if args.mode == "ddp" else hsdp(net) if args.mode == "hsdp" else net
 sub = groups() if args.mode == "groups" else {}
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, capturable=args.mode == "graph")
 extra = torch.ones(1 << 20, device="cuda")
