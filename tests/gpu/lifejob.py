@@ -177,9 +177,10 @@ def strike():
         kept.append(endless(264 if fault_name == "kernel-all" else 1))
 
 
-def process_group():
+def process_group(n):
+    """Each generation has keys of its own in the store: a rank that is early would find the last one's unique id."""
     global ddp, optimizer
-    dist.init_process_group("nccl", device_id=device)
+    dist.init_process_group("nccl", store=dist.PrefixStore(f"life{n}", rendezvous), rank=rank, world_size=world, device_id=device)
     ddp = DistributedDataParallel(net, device_ids=[device.index])
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
 
@@ -216,7 +217,8 @@ if rank == 0:
 net = network()
 net.register_forward_pre_hook(lambda *_: strike() if fault_name == "kernel-forward" and net.training else None)
 ddp = optimizer = None
-process_group()
+rendezvous = next(dist.rendezvous("env://"))[0]
+process_group(0)
 number = 0
 while epoch(number):
     checkpoint(number)
@@ -228,7 +230,7 @@ while epoch(number):
         note("communicators anew")
         ddp = optimizer = None
         dist.destroy_process_group()
-        process_group()
+        process_group(number)
     number += 1
 note("end")
 dist.destroy_process_group()

@@ -252,6 +252,57 @@ static void who_starts_children_is_alive(void **state)
 	assert_true(s > 0 && s < STILL_S);
 }
 
+/* Rank 2 is late; one connection of it carries so many bytes in each half second, for `seconds`. */
+static double late_and_sending(uint64_t bytes, double seconds)
+{
+	uint64_t n[] = { 100, 100, 100, 100 }, counters[TCP_COUNTERS] = { 0 }, begin;
+	struct event e = job_event(EV_TCP, 2, 0);
+	double named = -1;
+
+	session();
+	e.tcp.id.inode = e.tcp.id.cookie = e.tcp.id.netns = 7;
+	e.tcp.id.local = "10.0.0.3";
+	e.tcp.id.remote = "10.9.9.9";
+	e.tcp.id.netdev = "eth0";
+	give(e);
+	runs(n, 20, 3);
+	n[0]++, n[1]++, n[3]++;
+	for (begin = now; now - begin < (uint64_t)(seconds * SEC);) {
+		counters[TCP_BYTES_ACKED] += bytes;
+		e = (struct event){ .kind = EV_TCP_SAMPLE };
+		e.tcp.sample.taken_ns = now;
+		e.tcp.sample.state = TCP_STATE_ESTABLISHED;
+		e.tcp.sample.n_counters = TCP_COUNTERS;
+		e.tcp.sample.counters = counters;
+		give(e);
+		world(n);
+		tick();
+		if (hangs() && named < 0)
+			named = (now - begin) / 1e9;
+	}
+	if (named < 0 && (named = stands(n, 10)) >= 0)
+		named += seconds;
+	return named;
+}
+
+static void who_uploads_is_alive(void **state)
+{
+	double s;
+
+	(void)state;
+	s = late_and_sending(1000000, 20);
+	assert_true(s > 20 && s < 20 + STILL_S + 2.5);
+}
+
+static void a_heartbeat_is_no_life(void **state)
+{
+	double s;
+
+	(void)state;
+	s = late_and_sending(4000, 20);
+	assert_true(s > 1.5 && s < STILL_S);
+}
+
 /* --- what is gone --- */
 
 /* A job aborts communicators in which it stood unevenly, and makes new ones. */
@@ -345,6 +396,8 @@ int main(void)
 		TEST(who_moves_elsewhere_is_alive),
 		TEST(to_have_moved_before_is_no_life),
 		TEST(who_starts_children_is_alive),
+		TEST(who_uploads_is_alive),
+		TEST(a_heartbeat_is_no_life),
 		TEST(what_vanished_stands_no_more),
 		TEST(what_several_samples_miss_is_gone),
 		TEST(a_sample_may_miss_it),

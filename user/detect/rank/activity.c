@@ -88,9 +88,37 @@ static bool children_change(const struct model *m, const struct proc *p, uint64_
 	return false;
 }
 
+static bool is_of_rank(const struct model *m, const struct tcp_connection *c, const struct proc *p)
+{
+	const struct proc *owner = model_proc(m, c->proc);
+
+	return owner && (owner == p || owner->leader == p);
+}
+
+/* Bytes a second on connections that lead to no rank that is known: an upload, a download, by the rank or a child. What
+ * peers still send into the sockets of a rank that hangs is no life of its own. */
+static bool sockets_move(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	double rate = 0;
+
+	for (uint32_t i = 0; i < m->tcp.n; i++) {
+		const struct tcp_connection *c = tcp_connection_at(m, i);
+		const struct tcp_sample *now = c && !c->peer ? tcp_sample_at(c, 0) : NULL,
+					*before = now ? tcp_sample_at(c, 1) : NULL;
+
+		if (!before || before->taken_ns < since_ns || m->now_ns - now->taken_ns > MOVED_NS ||
+		    now->taken_ns <= before->taken_ns || !is_of_rank(m, c, p))
+			continue;
+		rate += (tcp_grown(now, before, TCP_BYTES_ACKED) + tcp_grown(now, before, TCP_BYTES_RECEIVED)) * 1e9 /
+			(now->taken_ns - before->taken_ns);
+	}
+	return rate >= MOVING_BYTES_S;
+}
+
 static bool is_alive(const struct model *m, const struct proc *p, uint64_t since_ns)
 {
-	return (p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS) ||
+	return sockets_move(m, p, since_ns) ||
+	       (p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS) ||
 	       counters_move(m, p, since_ns) || children_change(m, p, since_ns);
 }
 
