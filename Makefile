@@ -84,6 +84,16 @@ $(O)/libranktrace.a: $(LIB_OBJ)
 $(O)/libtests.a: $(UNIT_AID)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# What is installed goes on where what is tested ends at an assertion.
+RELEASE_OBJ := $(patsubst $(O)/obj/user/finding.o,$(O)/obj/release/user/finding.o,$(OBJ))
+$(O)/obj/release/%.o: %.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -DNDEBUG $(INCLUDES) -MMD -MP -c $< -o $@
+
+$(O)/release/ranktrace: $(RELEASE_OBJ)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
 define unit_program
 $(O)/tests/$(notdir $(1:.c=)): $(O)/obj/$(1:.c=.o) $(O)/libtests.a $(O)/libranktrace.a
 	$$(call say,LD,$$@)
@@ -124,9 +134,9 @@ test-long: deps-test ## all tests, then the fault matrix with its full counts (h
 check: ## house rules: layers, sizes, names, licences
 	$(Q)scripts/check.sh
 
-pack: build ## binary and its libraries in $(O)/gpu, for a GPU machine without them
+pack: build $(O)/release/ranktrace ## binary and its libraries in $(O)/gpu, for a GPU machine without them
 	$(Q)rm -rf $(O)/gpu && mkdir -p $(O)/gpu
-	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(OBJ) $(LIBS) -o $(O)/gpu/ranktrace
+	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(RELEASE_OBJ) $(LIBS) -o $(O)/gpu/ranktrace
 	$(Q)mkdir -p $(O)/gpu/lib/ranktrace && cp -r $(O)/lib/ranktrace/sim $(O)/gpu/lib/ranktrace/
 	$(Q)ldd $(O)/ranktrace | awk '$$3 ~ /^\// { print $$3 }' | grep -vE '/(libc|libm|libpthread)\.so' | xargs -I{} cp -L {} $(O)/gpu/
 
@@ -140,12 +150,12 @@ test-vm: ## load, count and find faults on Debian's 5.10, 6.1 and 6.12 kernels, 
 	$(Q)$(MAKE) --no-print-directory arm64
 	$(Q)O=$(O) tests/vm/run.sh all
 
-install: build ## to DESTDIR/PREFIX
-	install -D -m755 $(O)/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace
+install: build $(O)/release/ranktrace ## to DESTDIR/PREFIX
+	install -D -m755 $(O)/release/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace
 	install -d $(DESTDIR)$(PREFIX)/lib/ranktrace/sim
 	cd $(O)/lib/ranktrace/sim && find . -type f -exec install -D -m755 {} "$(abspath $(DESTDIR)$(PREFIX))/lib/ranktrace/sim/{}" \;
 
 clean: ## remove what was built
 	rm -rf $(O)
 
--include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_SRC:%.c=$(O)/obj/%.d) $(UNIT_AID:.o=.d)
+-include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(RELEASE_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_SRC:%.c=$(O)/obj/%.d) $(UNIT_AID:.o=.d)

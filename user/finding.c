@@ -4,6 +4,7 @@
  */
 #include "finding.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -125,9 +126,15 @@ static struct evidence *evidence_add(struct finding *f, enum evidence_id id)
 	return &f->evidence[f->n_evidence++];
 }
 
+static bool is_of_type(enum evidence_id id, bool text)
+{
+	assert(evidence_is_text(id) == text);
+	return evidence_is_text(id) == text;
+}
+
 void finding_note(struct finding *f, enum evidence_id id, double number)
 {
-	struct evidence *e = evidence_is_text(id) ? NULL : evidence_add(f, id);
+	struct evidence *e = is_of_type(id, false) ? evidence_add(f, id) : NULL;
 
 	if (e)
 		e->number = number;
@@ -135,7 +142,7 @@ void finding_note(struct finding *f, enum evidence_id id, double number)
 
 void finding_note_text(struct finding *f, enum evidence_id id, const char *text)
 {
-	struct evidence *e = text && *text && evidence_is_text(id) ? evidence_add(f, id) : NULL;
+	struct evidence *e = is_of_type(id, true) && text && *text ? evidence_add(f, id) : NULL;
 
 	if (e)
 		e->text = text;
@@ -151,14 +158,14 @@ const struct evidence *finding_evidence(const struct finding *f, enum evidence_i
 
 double finding_number(const struct finding *f, enum evidence_id id)
 {
-	const struct evidence *e = evidence_is_text(id) ? NULL : finding_evidence(f, id);
+	const struct evidence *e = is_of_type(id, false) ? finding_evidence(f, id) : NULL;
 
 	return e ? e->number : 0;
 }
 
 const char *finding_text(const struct finding *f, enum evidence_id id)
 {
-	const struct evidence *e = evidence_is_text(id) ? finding_evidence(f, id) : NULL;
+	const struct evidence *e = is_of_type(id, true) ? finding_evidence(f, id) : NULL;
 
 	return e ? e->text : NULL;
 }
@@ -168,7 +175,6 @@ uint64_t finding_proc(const struct finding *f, int i)
 	return f->pids[i] ? proc_key(f->nodes[i], f->pids[i]) : 0;
 }
 
-/* Past the last that is named the same one may be counted twice: callers add each once. */
 void finding_add_rank(struct finding *f, int rank, uint64_t proc)
 {
 	uint32_t node = proc ? proc >> 32 : FINDING_NO_NODE;

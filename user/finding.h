@@ -132,7 +132,7 @@ enum hang_class {
 		HANG_CLASS_MAX
 };
 
-#define FINDING_RANKS_MAX 16 /* named; n_ranks_all counts the rest, too */
+#define FINDING_RANKS_MAX 16 /* that are listed; n_ranks_all counts the rest, too */
 #define FINDING_NO_NODE SUBJECT_NO_NODE
 #define FINDING_ID_MAX 96
 #define FINDING_EVIDENCE_MAX 36
@@ -156,8 +156,8 @@ struct finding {
 	 * rule of its class. */
 	uint64_t warning_after_ns, critical_after_ns;
 	struct subject subject;                /* what it is about; every detector sets it */
-	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks */
-	int n_ranks_all;                       /* of them, named or not */
+	int n_ranks, ranks[FINDING_RANKS_MAX]; /* culprits, global ranks; the first ones */
+	int n_ranks_all;                       /* all of them */
 	uint32_t pids[FINDING_RANKS_MAX],
 		nodes[FINDING_RANKS_MAX]; /* their processes: pid 0 none; number of its host */
 	const char *job;                  /* where no rank is named; NULL: that of its ranks */
@@ -203,14 +203,15 @@ void finding_identify(struct finding *f, const char *stage, uint64_t what, uint6
 /* That key, of a finding that is not there, or may not be; never 0. */
 uint64_t finding_key(enum finding_kind kind, const struct subject *s, const char *stage, uint64_t what, uint64_t which);
 /* Append evidence; silently drops past FINDING_EVIDENCE_MAX (the first are the important ones), and a text that is
- * empty or NULL. An id of the other type is dropped too. */
+ * empty or NULL. An id of the other type is a fault of the caller: it ends what was built for tests, and is dropped
+ * with NDEBUG, in what is installed. */
 void finding_note(struct finding *f, enum evidence_id id, double number);
 void finding_note_text(struct finding *f, enum evidence_id id, const char *text);
 /* The first of that id; NULL, 0 or NULL where there is none. */
 const struct evidence *finding_evidence(const struct finding *f, enum evidence_id id);
 double finding_number(const struct finding *f, enum evidence_id id);
 const char *finding_text(const struct finding *f, enum evidence_id id);
-/* `proc`: proc_key(), 0 no process. */
+/* `proc`: proc_key(), 0 no process. Each rank once: past FINDING_RANKS_MAX they are counted, and not told apart. */
 void finding_add_rank(struct finding *f, int rank, uint64_t proc);
 uint64_t finding_proc(const struct finding *f, int i); /* the key of its i-th process */
 

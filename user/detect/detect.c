@@ -95,9 +95,15 @@ const char *finding_list_text(struct finding_list *list, const char *text)
 
 const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint64_t proc)
 {
-	for (size_t i = 0; i < list->n; i++)
-		for (int k = 0; list->items[i].kind == kind && k < list->items[i].n_ranks; k++)
-			if (finding_proc(&list->items[i], k) == proc)
-				return &list->items[i];
-	return NULL;
+	const struct finding *may_be = NULL, *f;
+
+	for (size_t i = 0; i < list->n; i++) {
+		f = &list->items[i];
+		for (int k = 0; f->kind == kind && k < f->n_ranks; k++)
+			if (finding_proc(f, k) == proc)
+				return f;
+		if (f->kind == kind && f->n_ranks_all > f->n_ranks)
+			may_be = f;
+	}
+	return may_be;
 }

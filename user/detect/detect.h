@@ -39,6 +39,7 @@ struct finding *finding_list_add(struct finding_list *list);
 void finding_list_free(struct finding_list *list);
 /* Text for evidence that a detector composes; lives as long as the list. "" without memory. */
 const char *finding_list_text(struct finding_list *list, const char *text);
-/* The finding of that kind that names this process; NULL none. For causes. */
+/* The finding of that kind that names this process, or of which not all ranks are listed: it may be one of the others.
+ * NULL none. For causes. */
 const struct finding *finding_list_of(const struct finding_list *list, enum finding_kind kind, uint64_t proc);
 #endif

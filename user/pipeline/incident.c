@@ -133,7 +133,7 @@ static bool stack_is_news(const struct finding *a, const struct finding *b)
 
 static bool finding_differs(const struct finding *a, const struct finding *b)
 {
-	if (a->class != b->class || a->severity != b->severity || a->n_ranks != b->n_ranks ||
+	if (a->class != b->class || a->severity != b->severity || a->n_ranks_all != b->n_ranks_all ||
 	    a->caused_by_key != b->caused_by_key)
 		return true;
 	if (strcmp(finding_cause_shown(a), finding_cause_shown(b)))

@@ -183,12 +183,14 @@ void outputs_costs_say(struct pipeline *p)
 		const struct finding *f = &costs[i]->f;
 		const char *class = hang_class_name(f->class);
 
-		char rank[24] = "";
+		char rank[24] = "", others[24] = "";
 
 		if (f->n_ranks)
 			snprintf(rank, sizeof(rank), " rank %d", f->ranks[0]);
+		if (f->n_ranks_all > 1)
+			snprintf(others, sizeof(others), " and %d more", f->n_ranks_all - 1);
 		log_detail("cost %.1f s: %s%s%s%s%s (%s) %s", costs[i]->cost_s, finding_kind_shown(f),
-			   *class ? "/" : "", class, rank, f->n_ranks > 1 ? " and others" : "",
-			   f->cause ? finding_cause_shown(f) : "no cause known", costs[i]->id);
+			   *class ? "/" : "", class, rank, others, f->cause ? finding_cause_shown(f) : "no cause known",
+			   costs[i]->id);
 	}
 }

@@ -10,6 +10,12 @@
 static const char RED[] = "\033[1;31m", YELLOW[] = "\033[33m", GREEN[] = "\033[32m", DIM[] = "\033[2m",
 		  RESET[] = "\033[0m";
 
+static void text_more(struct text *t, const struct finding *f)
+{
+	if (f->n_ranks_all > f->n_ranks)
+		text_add(t, " and %d more", f->n_ranks_all - f->n_ranks);
+}
+
 static void text_ranks(struct text *t, const struct finding *f)
 {
 	int n = f->n_ranks;
@@ -22,12 +28,15 @@ static void text_ranks(struct text *t, const struct finding *f)
 		text_add(t, n == 1 ? "rank" : "ranks");
 	for (int i = 0; i < n && f->ranks[0] >= 0; i++)
 		text_add(t, "%s%d", i ? ", " : " ", f->ranks[i]);
+	text_more(t, f);
 	if (n && !f->pids[0]) /* no process */
 		return;
 	if (n && f->ranks[0] >= 0)
 		text_add(t, " (pid");
 	for (int i = 0; i < n; i++)
 		text_add(t, "%s%u", i ? ", " : " ", f->pids[i]);
+	if (n && f->n_ranks_all > n)
+		text_add(t, ", ...");
 	if (f->host && n)
 		text_add(t, " on %s", f->host);
 	text_add(t, n && f->ranks[0] >= 0 ? ")" : "");
@@ -94,35 +103,33 @@ static void text_where(struct text *t, const struct finding *f)
 		text_add(t, "%s comm 0x%016" PRIx64, f->has_op ? " of" : ",", f->comm);
 }
 
-/* So does what TCP connections go over: "TCP of 10.0.0.3", "TCP between 10.0.0.3 and 10.0.0.4". */
-static bool text_tcp(struct text *t, const struct finding *f)
+static void text_path(struct text *t, const struct subject *s)
 {
-	const char *transport = finding_text(f, EVIDENCE_TRANSPORT), *at = finding_text(f, EVIDENCE_ADDRESS),
-		   *a = finding_text(f, EVIDENCE_ADDRESS_A), *b = finding_text(f, EVIDENCE_ADDRESS_B);
-
-	if (!transport || strcmp(transport, "tcp"))
-		return false;
-	text_add(t, at ? "TCP of " : a && b ? "TCP between " : "TCP of all hosts");
-	if (at || (a && b))
-		text_foreign(t, at ? at : a, NULL);
-	if (!at && a && b) {
+	if (s->procs[0]) {
+		text_add(t, "path from rank %d to rank %d", s->ranks[0], s->ranks[1]);
+	} else if (!s->a) {
+		text_add(t, "TCP of all hosts");
+	} else {
+		text_add(t, "TCP between ");
+		text_foreign(t, s->a, NULL);
 		text_add(t, " and ");
-		text_foreign(t, b, NULL);
+		text_foreign(t, s->b, NULL);
 	}
-	return true;
 }
 
-/* A port stands where others have a rank: "mlx5_3 port 1". False: it is about no port. */
-static bool text_port(struct text *t, const struct finding *f)
+/* A port or a path stands where others have a rank: "mlx5_3 port 1", "TCP of 10.0.0.3". False: it is about neither. */
+static bool text_link(struct text *t, const struct subject *s)
 {
-	const struct evidence *port = finding_evidence(f, EVIDENCE_PORT);
-	const char *device = finding_text(f, EVIDENCE_DEVICE);
-
-	if (!device || !port)
-		return false;
-	text_foreign(t, device, NULL);
-	text_add(t, " port %d", (int)port->number);
-	return true;
+	if (s->type == SUBJECT_PATH) {
+		text_path(t, s);
+	} else if (s->address) {
+		text_add(t, "TCP of ");
+		text_foreign(t, s->address, NULL);
+	} else if (s->device) {
+		text_foreign(t, s->device, NULL);
+		text_add(t, s->port ? " port %u" : "", s->port);
+	}
+	return s->type == SUBJECT_PATH || s->address || s->device;
 }
 
 void incident_text_sentence(struct text *t, const struct incident *i)
@@ -132,7 +139,7 @@ void incident_text_sentence(struct text *t, const struct incident *i)
 	const char *cause = finding_cause_shown(f);
 	int waiting = i->phase == PHASE_CLOSE ? 0 : peers_waiting(f);
 
-	if (!text_port(t, f) && !text_tcp(t, f)) {
+	if (!text_link(t, &f->subject)) {
 		text_ranks(t, f);
 		text_add(t, " %s", finding_verb(f));
 	}

@@ -65,6 +65,7 @@ static void add_numbers(cJSON *o, const struct finding *f)
 		cJSON_AddItemToArray(ranks, cJSON_CreateNumber(f->ranks[i]));
 		cJSON_AddItemToArray(pids, cJSON_CreateNumber(f->pids[i]));
 	}
+	cJSON_AddNumberToObject(o, "n_ranks", f->n_ranks_all);
 }
 
 /* NULL: of a session with one host that of the session. */

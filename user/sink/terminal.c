@@ -72,7 +72,7 @@ static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
 static bool same_verdict(const struct shown *s, const struct finding *f)
 {
 	return s->severity == f->severity && s->class == f->class && !strcmp(s->cause, finding_cause_shown(f)) &&
-	       s->n_ranks == f->n_ranks && !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
+	       s->n_ranks == f->n_ranks_all && !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
 }
 
 /* Remember what stands on the screen. Without memory nothing is remembered and the next update is shown. */
@@ -94,7 +94,7 @@ static void shown_keep(struct terminal_sink *s, const struct incident *i)
 				.severity = i->f.severity,
 				.class = i->f.class,
 				.cause = finding_cause_shown(&i->f),
-				.n_ranks = i->f.n_ranks };
+				.n_ranks = i->f.n_ranks_all };
 	memcpy(slot->ranks, i->f.ranks, sizeof(slot->ranks));
 }
 

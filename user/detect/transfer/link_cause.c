@@ -6,16 +6,24 @@
 
 #include <string.h>
 
-static const struct port *port_of(const struct model *m, const struct finding *f)
+static const struct port *port_of(const struct model *m, const struct subject *s)
 {
-	const char *device = finding_text(f, EVIDENCE_DEVICE);
-	const struct evidence *number = finding_evidence(f, EVIDENCE_PORT);
-	const struct node *n = model_node(m, f->node);
+	const struct node *n = s->device ? model_node(m, s->node) : NULL;
 
-	for (const struct port *p = n ? n->ports : NULL; p && device && number; p = p->next)
-		if (!strcmp(p->device, device) && p->number == (uint32_t)number->number)
+	for (const struct port *p = n ? n->ports : NULL; p; p = p->next)
+		if (!strcmp(p->device, s->device) && p->number == s->port)
 			return p;
 	return NULL;
+}
+
+/* Its own port, or one that it may have open; or a path that ends at it. */
+static bool rdma_hits(const struct model *m, const struct subject *s, const struct proc *p)
+{
+	const struct port *port = port_of(m, s);
+
+	if (port)
+		return port->node == p->node && (port_has_proc(port, p) || !port->users_known);
+	return s->proc == p->key || s->procs[0] == p->key || s->procs[1] == p->key;
 }
 
 static bool is_text(const char *a, const char *b)
@@ -23,27 +31,33 @@ static bool is_text(const char *a, const char *b)
 	return a && !strcmp(a, b);
 }
 
-/* Does the process have a connection that goes there? All over: any. */
-static bool tcp_hits(const struct model *m, const struct finding *f, const struct proc *p)
+static bool goes_there(const struct subject *s, const struct tcp_connection *c)
 {
-	const char *at = finding_text(f, EVIDENCE_ADDRESS), *a = finding_text(f, EVIDENCE_ADDRESS_A),
-		   *b = finding_text(f, EVIDENCE_ADDRESS_B);
+	return is_text(s->address, c->local) || is_text(s->address, c->remote) ||
+	       (is_text(s->a, c->local) && is_text(s->b, c->remote)) ||
+	       (is_text(s->a, c->remote) && is_text(s->b, c->local));
+}
 
+/* Does the process have a connection that goes there? All ways: any. */
+static bool tcp_hits(const struct model *m, const struct subject *s, const struct proc *p)
+{
 	for (uint32_t i = 0; i < m->tcp.n; i++) {
 		const struct tcp_connection *c = m->tcp.at[i];
 
-		if (!c || c->proc != p->key)
-			continue;
-		if ((!at && !a) || is_text(at, c->local) || is_text(at, c->remote) ||
-		    (is_text(a, c->local) && is_text(b, c->remote)) || (is_text(a, c->remote) && is_text(b, c->local)))
+		if (c && c->proc == p->key && ((!s->address && !s->a) || goes_there(s, c)))
 			return true;
 	}
 	return false;
 }
 
-static bool is_tcp(const struct finding *f)
+static bool is_tcp(const struct subject *s)
 {
-	return is_text(finding_text(f, EVIDENCE_TRANSPORT), "tcp");
+	return (s->type == SUBJECT_PORT && s->address) || (s->type == SUBJECT_PATH && !s->procs[0]);
+}
+
+static bool hits(const struct model *m, const struct subject *s, const struct proc *p)
+{
+	return is_tcp(s) ? tcp_hits(m, s, p) : rdma_hits(m, s, p);
 }
 
 /* A network that is full holds ranks up as well as one that is bad. */
@@ -52,7 +66,8 @@ static uint64_t congestion_key(const struct model *m, const struct finding_list 
 	for (size_t i = 0; i < found->n; i++) {
 		const struct finding *f = &found->items[i];
 
-		if (f->kind == FINDING_OBSERVATION && f->cause == CAUSE_CONGESTION && is_tcp(f) && tcp_hits(m, f, p))
+		if (f->kind == FINDING_OBSERVATION && f->cause == CAUSE_CONGESTION && is_tcp(&f->subject) &&
+		    tcp_hits(m, &f->subject, p))
 			return f->key;
 	}
 	return 0;
@@ -60,14 +75,8 @@ static uint64_t congestion_key(const struct model *m, const struct finding_list 
 
 uint64_t link_cause_key(const struct model *m, const struct finding_list *found, const struct proc *p)
 {
-	for (size_t i = 0; i < found->n; i++) {
-		const struct finding *f = &found->items[i];
-		const struct port *port = f->kind == FINDING_LINK ? port_of(m, f) : NULL;
-
-		if (port && port->node == p->node && (port_has_proc(port, p) || !port->users_known))
-			return f->key;
-		if (f->kind == FINDING_LINK && is_tcp(f) && tcp_hits(m, f, p))
-			return f->key;
-	}
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].kind == FINDING_LINK && hits(m, &found->items[i].subject, p))
+			return found->items[i].key;
 	return congestion_key(m, found, p);
 }

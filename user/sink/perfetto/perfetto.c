@@ -205,6 +205,8 @@ static void finding_ranks(struct perfetto_sink *p, const struct finding *f)
 
 	for (int i = 0; i < f->n_ranks; i++)
 		len += (size_t)snprintf(ranks + len, sizeof(ranks) - len, "%s%d", i ? ", " : "", f->ranks[i]);
+	if (f->n_ranks_all > f->n_ranks)
+		snprintf(ranks + len, sizeof(ranks) - len, " and %d more", f->n_ranks_all - f->n_ranks);
 	event_text(&p->file, "ranks", ranks);
 }
 
