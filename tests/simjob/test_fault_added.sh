@@ -13,7 +13,7 @@ echo 'FAULT(nap, "nap", "sleeps a second before a step")' >> "$tree/$sources/fau
 changed=$(diff -rq "$sources" "$tree/$sources" | wc -l)
 ((changed == 2)) || fail "$changed files had to be touched"
 (cd "$tree" && ${CC:-gcc} -std=gnu11 -g -D_GNU_SOURCE -Wall -Wextra -Werror -I. -o "$dir/sim/simjob" "$sources"/job/*.c \
-	"$sources"/faults/*.c -pthread -ldl) || fail "the job with one more fault does not build"
+	"$sources"/faults/*.c "$sources"/life/*.c -pthread -ldl -lm) || fail "the job with one more fault does not build"
 
 simjob=$dir/sim/simjob
 "$simjob" --help | grep -A 1 '^  nap ' | xargs | grep -qF "sleeps a second before a step (rank, step)" || fail "not in --help"

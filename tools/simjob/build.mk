@@ -13,7 +13,7 @@ SIM_LIB_CFLAGS := $(SIM_CFLAGS) -fPIC -fvisibility=hidden
 
 SIM_CUDA_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/libcuda/*.c))
 SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/libnccl/*.c)
-SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c))
+SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c $(SIM_DIR)/life/*.c))
 SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnvidia-ml.so.1 $(SIM_OUT)/libnccl.so.2 $(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
 
 .PHONY: simjob
@@ -44,7 +44,7 @@ $(eval $(call sim_nccl_layout,$(SIM_LAYOUT),$(SIM_OUT)/libnccl.so.2))
 $(foreach n,$(SIM_OTHER_LAYOUTS),$(eval $(call sim_nccl_layout,$(n),$(SIM_OUT)/layout$(n)/libnccl.so.2)))
 
 $(SIM_OUT)/simjob: $(SIM_JOB_OBJ)
-	$(Q)mkdir -p $(@D) && $(CC) $^ -o $@ -pthread -ldl
+	$(Q)mkdir -p $(@D) && $(CC) $^ -o $@ -pthread -ldl -lm
 
 # With the libnccl stand-in inside, as in a user's binary; its names in .dynsym and .symtab, or in .symtab only.
 SIM_STATIC_OBJ := $(SIM_JOB_OBJ:$(SIM_OBJ)/job/api.o=$(SIM_OBJ)/job-static/api.o) \
@@ -54,9 +54,9 @@ $(SIM_OBJ)/job-static/api.o: $(SIM_DIR)/job/api.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_CFLAGS) -DSIM_NCCL_LINKED -MMD -MP -c $< -o $@
 
 $(SIM_OUT)/simjob-static: $(SIM_STATIC_OBJ)
-	$(Q)mkdir -p $(@D) && $(CC) -rdynamic $^ -o $@ -pthread -ldl
+	$(Q)mkdir -p $(@D) && $(CC) -rdynamic $^ -o $@ -pthread -ldl -lm
 
 $(SIM_OUT)/simjob-static-symtab: $(SIM_STATIC_OBJ)
-	$(Q)mkdir -p $(@D) && $(CC) $^ -o $@ -pthread -ldl
+	$(Q)mkdir -p $(@D) && $(CC) $^ -o $@ -pthread -ldl -lm
 
 -include $(wildcard $(SIM_OBJ)/*/*.d)

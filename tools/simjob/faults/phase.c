@@ -154,7 +154,7 @@ static void complete(struct injection *injection)
 	const struct phase *phase = &phases[injection->what];
 
 	injection->name = phase->full_name;
-	injection->restarts_job = injection->what == PHASE_RESTART;
+	injection->nr_restarts = injection->what == PHASE_RESTART;
 	if (!(injection->given & KEY_SEC))
 		injection->duration_s = phase->default_s;
 	if (!(injection->given & KEY_RANK))

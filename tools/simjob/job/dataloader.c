@@ -29,6 +29,17 @@ static int step_fed(const struct rank *rank, int nr_made)
 	return rank->store->ranks[rank->rank].steps_done + (nr_made > 0);
 }
 
+/* Imports, opening of files: some of it the CPU's. */
+static void loader_begin(const struct rank *rank)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (!rank->loader_start_ns)
+		return;
+	spin_until(now_ns + rank->loader_start_ns / 5);
+	sleep_until(now_ns + rank->loader_start_ns);
+}
+
 /* @rank is the child's own copy. */
 static void loader_run(struct rank *rank, int fd)
 {
@@ -41,6 +52,7 @@ static void loader_run(struct rank *rank, int fd)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
 	rank->pid = getpid();
+	loader_begin(rank);
 	for (nr_made = 0;; nr_made++) {
 		rank->step = step_fed(rank, nr_made);
 		hooks_before_batch(rank);

@@ -73,8 +73,9 @@ struct fault {
 	const char *const *what, *const *how, *const *host;
 	double default_s, default_percent, default_rate;
 	const struct resource *resource;
-	bool is_of_job; /* how the job is, not what happens to a rank: everywhere and from the first step on */
-	bool recurs;    /* comes and goes: stderr has the first time only, the fault log has each */
+	int nr_restarts; /* of communicators, at most: the store has ids for as many */
+	bool is_of_job;  /* how the job is, not what happens to a rank: everywhere and from the first step on */
+	bool recurs;     /* comes and goes: stderr has the first time only, the fault log has each */
 
 	/* The command line has been read: derives what follows from it. */
 	void (*complete)(struct injection *injection);
@@ -121,7 +122,7 @@ struct injection {
 	uint64_t draw;
 	const struct resource *resource; /* NULL: needs none */
 	bool ends_rank;                  /* leaves its rank dead, and the others are to wait for it */
-	bool restarts_job;               /* communicators are made anew */
+	int nr_restarts;                 /* so often communicators are made anew, at most */
 };
 
 /* The lines of faults/faults.def, which faults/faults.c makes these tables from. */

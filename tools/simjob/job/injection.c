@@ -178,6 +178,7 @@ static int name_parse(struct injection *injection, const char *name, struct reas
 		injection->name = fault_rows[i].name;
 		injection->fault = fault;
 		injection->resource = fault->resource;
+		injection->nr_restarts = fault->nr_restarts;
 		injection->rank = fault->is_of_job ? RANK_ALL : RANK_DRAWN;
 		injection->step = fault->is_of_job ? 0 : STEP_DRAWN;
 		injection->duration_s = fault->default_s;

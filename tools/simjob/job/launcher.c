@@ -27,6 +27,7 @@ struct child {
 
 struct launcher {
 	const struct options *options;
+	char **argv;
 	struct store *store;
 	int store_fd;
 	struct child children[MAX_RANKS];
@@ -154,22 +155,18 @@ static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, cha
 	_exit(1);
 }
 
-static void ranks_start(struct launcher *launcher, char **argv)
+static void rank_start(struct launcher *launcher, int rank)
 {
-	int rank, launcher_pid = getpid();
+	int launcher_pid = getpid(), pid = fork();
 
-	for (rank = 0; rank < launcher->options->nr_ranks; rank++) {
-		int pid = fork();
-
-		if (pid == 0)
-			rank_exec(launcher, rank, launcher_pid, argv);
-		if (pid < 0) {
-			perror("simjob: cannot fork a rank");
-			exit(1);
-		}
-		launcher->children[rank].pid = pid;
-		launcher->nr_running++;
+	if (pid == 0)
+		rank_exec(launcher, rank, launcher_pid, launcher->argv);
+	if (pid < 0) {
+		perror("simjob: cannot fork a rank");
+		exit(1);
 	}
+	launcher->children[rank].pid = pid;
+	launcher->nr_running++;
 }
 
 /* A stopped rank has to be continued to die of a signal that it could handle; a starved one needs the CPU for that. */
@@ -198,6 +195,10 @@ static void rank_ended(struct launcher *launcher, int rank, int status)
 	launcher->nr_running--;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return;
+	if (WIFSIGNALED(status) && launcher->store->ranks[rank].resume_step && !launcher->kill_ns) {
+		rank_start(launcher, rank);
+		return;
+	}
 	child->failed = true;
 	if (launcher->kill_ns)
 		return;
@@ -324,7 +325,7 @@ static int ids_needed(const struct options *options)
 	int i, generations = 1;
 
 	for (i = 0; i < options->nr_injections; i++)
-		generations += options->injections[i].restarts_job;
+		generations += options->injections[i].nr_restarts;
 	/* And one for each injection: see injection_id_index(). */
 	return generations * IDS_PER_GENERATION(options->nr_ranks) + EXTRA_IDS + options->nr_injections;
 }
@@ -350,7 +351,9 @@ int launcher_main(const struct options *options, char **argv)
 	signals_block(&signals);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	resources_create(options, launcher.store);
-	ranks_start(&launcher, argv);
+	launcher.argv = argv;
+	for (i = 0; i < options->nr_ranks; i++)
+		rank_start(&launcher, i);
 	launcher_loop(&launcher, &signals);
 	status = launcher_sum_up(&launcher);
 	resources_destroy(options);

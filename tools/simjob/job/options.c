@@ -44,6 +44,8 @@ enum option_key {
 	OPT_NET,
 	OPT_NETNS,
 	OPT_START_FILE,
+	OPT_LIFE,
+	OPT_LIFE_SCALE,
 	OPT_FAULT_ROW, /* and above: that many rows behind the first fault */
 };
 
@@ -83,6 +85,11 @@ static const struct argp_option option_list[] = {
 	  "Inject a fault; repeatable. The names are listed below, each with its keys; rank, step and op are drawn from the "
 	  "seed when they are left out",
 	  0 },
+	{ "life", OPT_LIFE, "PHASES", OPTION_ARG_OPTIONAL,
+	  "Phases of a healthy job's life come again and again, drawn from the seed: all, or those named, between commas: "
+	  "elastic, abort, evaluation, checkpoint, epoch, recompile, long_step, accumulation, collection, experts",
+	  0 },
+	{ "life-scale", OPT_LIFE_SCALE, "X", 0, "They take X times as long (default 1: up to 150 s)", 0 },
 	{ "log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0 },
 	{ "result", OPT_RESULT, "FILE", 0,
 	  "Write what the job has computed, one JSON line a rank: the same for the same seed and options, whatever the "
@@ -181,6 +188,13 @@ static void injection_add(struct options *options, const char *spec)
 	options->nr_injections++;
 }
 
+static void life_parse(struct options *options, const char *phases)
+{
+	if (!options->life)
+		injection_add(options, "life");
+	options->life = phases ? phases : "";
+}
+
 static void sync_parse(struct options *options, const char *mode)
 {
 	if (!strcmp(mode, "step"))
@@ -222,6 +236,7 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 	case OPT_RANK_EXE: options->rank_exe = arg; return 0;
 	case OPT_LAYOUT: layout_parse(options, arg); return 0;
 	case OPT_FAULT: injection_add(options, arg); return 0;
+	case OPT_LIFE: life_parse(options, arg); return 0;
 	case OPT_GRAPH: graph_parse(options, arg); return 0;
 	case OPT_NET: net_parse(options, arg ? arg : "unix"); return 0;
 	case OPT_NETNS: options->netns = arg; return 0;
@@ -257,6 +272,7 @@ static error_t parse_number_option(struct options *options, int key, char *arg)
 	case OPT_MICROBATCHES: options->microbatches = integer_parse("microbatches", arg, 1, 256); return 0;
 	case OPT_POLL_HZ: options->poll_hz = number_parse("poll-hz", arg, 0.1, 1e5); return 0;
 	case OPT_WATCHDOG_SEC: options->watchdog_s = number_parse("watchdog-sec", arg, 0, 1e6); return 0;
+	case OPT_LIFE_SCALE: options->life_scale = number_parse("life-scale", arg, 0.001, 100); return 0;
 	case OPT_LINGER_SEC: options->linger_s = number_parse("linger-sec", arg, 0, 1e6); return 0;
 	case OPT_PORT: options->port = integer_parse("port", arg, 1, 65535); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -391,6 +407,7 @@ void options_parse(struct options *options, int argc, char **argv)
 				     .port = 29500,
 				     .linger_s = -1,
 				     .poll_hz = 10,
+				     .life_scale = 1,
 				     .dataloader = true };
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, options);

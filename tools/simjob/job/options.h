@@ -46,6 +46,8 @@ struct options {
 	bool quiet;
 	const char *log_path, *fault_log_path, *scratch_dir, *job_id, *nccl_path, *nccl_path2, *rank_exe, *result_path,
 		*start_path;
+	const char *life;  /* names of its phases; "" all of them, NULL: no life */
+	double life_scale; /* of how long they take */
 	struct injection injections[MAX_INJECTIONS];
 	int nr_injections;
 };

@@ -91,6 +91,16 @@ static void start_wait(const char *path)
 		sleep_until(clock_now_ns() + START_POLL_NS);
 }
 
+/* It takes up what the process before it has left, if there was one. */
+static void rank_resume(struct rank *rank)
+{
+	struct store_rank *shared = &rank->store->ranks[rank->rank];
+
+	rank->resumed_step = (int)atomic_load(&shared->resume_step) - 1;
+	rank->generation = atomic_load(&shared->resume_generation);
+	atomic_store(&shared->resume_step, 0);
+}
+
 static void rank_set_up(struct rank *rank, const struct options *options)
 {
 	*rank = (struct rank){ .options = options, .rank = env_integer("RANK"), .pid = getpid() };
@@ -101,6 +111,7 @@ static void rank_set_up(struct rank *rank, const struct options *options)
 		fprintf(stderr, "simjob: rank %d cannot map the job's store: %s\n", rank->rank, strerror(errno));
 		exit(1);
 	}
+	rank_resume(rank);
 	log_open_or_exit(options->log_path, &rank->log_fd);
 	log_open_or_exit(options->fault_log_path, &rank->fault_log_fd);
 	prctl(PR_SET_NAME, "pt_main_thread");
@@ -115,7 +126,8 @@ static void steps_run(struct rank *rank)
 	struct store_rank *progress = &rank->store->ranks[rank->rank];
 	uint64_t begin_ns;
 
-	for (rank->step = 0; rank->step < rank->options->nr_steps; rank->step++) {
+	for (rank->step = rank->resumed_step < 0 ? 0 : rank->resumed_step; rank->step < rank->options->nr_steps;
+	     rank->step++) {
 		hooks_before_step(rank);
 		begin_ns = clock_now_ns();
 		step_run(rank);
@@ -123,6 +135,17 @@ static void steps_run(struct rank *rank)
 			progress->steps_ns += clock_now_ns() - begin_ns;
 		progress->steps_done++;
 	}
+}
+
+void rank_resume_later(struct rank *rank)
+{
+	struct store_rank *shared = &rank->store->ranks[rank->rank];
+
+	atomic_store(&shared->resume_generation, rank->generation + 1);
+	atomic_store(&shared->resume_step, rank->step + 1);
+	signal(SIGTERM, SIG_DFL);
+	raise(SIGTERM);
+	_exit(1);
 }
 
 void rank_stop(struct rank *rank, const struct injection *injection)

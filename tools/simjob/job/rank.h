@@ -121,10 +121,12 @@ struct rank {
 	int batch_fd; /* -1: no dataloader */
 	int loader_pid;
 	char *batch;
-	int generation; /* elastic restarts so far */
+	uint64_t loader_start_ns; /* the dataloader's next child takes so long to begin */
+	int generation;           /* elastic restarts so far */
 	bool has_had_extra_comms;
 	uint64_t result; /* what its communicators' data came to, see mix.h */
 	int step;
+	int resumed_step; /* its process was started anew for this one; -1 not */
 	int op_in_step, ops_last_step;
 	bool is_loss_reduced; /* by a fault, before its turn */
 	struct injection_state injections[MAX_INJECTIONS];
@@ -245,6 +247,8 @@ void injection_report_with(struct rank *rank, const struct injection *injection,
 
 /* rank.c: the life of one rank; the process ends with the status it returns. */
 int rank_main(const struct options *options);
+/* Ends it by SIGTERM; the launcher starts it anew, for this very step and the next generation of communicators. */
+__attribute__((noreturn)) void rank_resume_later(struct rank *rank);
 /* SIGSTOP to itself; the launcher continues it when the injection's time is up. */
 void rank_stop(struct rank *rank, const struct injection *injection);
 

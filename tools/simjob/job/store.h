@@ -26,6 +26,8 @@ struct store_rank {
 	_Atomic uint32_t steps_done;
 	_Atomic uint64_t steps_ns;    /* duration of those steps together, without the first */
 	_Atomic uint32_t stopped_for; /* 1 + the injection for which it is about to stop itself; 0: none */
+	/* It is about to be ended, and started anew at that step - 1 with communicators of that generation; 0: not. */
+	_Atomic uint32_t resume_step, resume_generation;
 };
 
 /* All zero at first. */

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session over the ordinary life of a simulated job (simjob --life): what it may say of it, and what it may not."""
+import collections
+import time
+
+import autopsies
+import job
+import outside
+
+NESTED = ("--layout", "tp=2,dp=2,pp=2")
+
+
+def site(f):
+    """Where the named rank is, as precisely as it is known."""
+    e = f["evidence"]
+    return next((e[k] for k in ("python", "native_frame", "kernel_wait", "syscall") if e.get(k)), f["class"])
+
+
+def phases(a):
+    """How often each phase began: by the job's own log."""
+    return collections.Counter(f["what"] for f in job.lines(a.fault_log) if f["phase"] == "begin")
+
+
+def live(command, seconds, seed, phases_named="", scale=0.3, extra=NESTED, step_ms=50):
+    """Runs it. Nothing may be critical; a warning at most once for each call site. (findings, phases seen)"""
+    life = f"--life={phases_named}" if phases_named else "--life"
+    args = ["--ranks", 8, "--steps", 10000000, "--step-ms", step_ms, "--seed", seed, life, "--life-scale", scale, *extra]
+    with autopsies.Autopsy(args) as a:
+        s = outside.Session(a, command)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and a.process.poll() is None:
+            time.sleep(0.5)
+        job.check(a.process.poll() is None, "the job ended")
+        s.stop()
+        seen = phases(a)
+        check(s, seen)
+        return s.findings, seen
+
+
+def check(s, seen):
+    opened = [f for f in s.findings if f["phase"] == "open"]
+    worst = {f["id"]: f for f in s.findings if f["severity"] == "critical"}
+    warned = {f["id"]: f for f in s.findings if f["severity"] == "warning"}
+    sites = collections.Counter(site(f) for f in warned.values())
+    print(f"  {sum(seen.values())} phases {dict(seen)}: {len(worst)} critical, {len(warned)} warnings {dict(sites)}, "
+          f"{len(opened) - len(worst.keys() | warned.keys())} others", flush=True)
+    job.check(not worst, f"critical in a healthy job: {list(worst.values())}")
+    often = {where: n for where, n in sites.items() if n > 1}
+    job.check(not often, f"warned more than once of one place: {often}: {list(warned.values())}")

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# runs alone: a job that is healthy is not starved by other tests
+"""ranktrace record over the ordinary life of a job: checkpoints, evaluations, slow data workers, compilers, long steps, aborted
+communicators, a rank started anew. Nothing is critical, and a call site is warned of once. LONG=1: 30 minutes."""
+import os
+import sys
+
+sys.path.insert(1, sys.path[0] + "/../aid")
+import job
+import lives
+
+job.need_root()
+rng, _ = job.seed()
+LONG = bool(os.environ.get("LONG"))
+found, seen = lives.live("record", 1800 if LONG else 75, rng.randrange(1 << 30), scale=1 if LONG else 0.3)
+job.check(len(seen) >= 6, f"too little happened: {seen}")
