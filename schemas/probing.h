@@ -24,10 +24,17 @@ enum fact_probe_group {
 	FACT_PROBES_POLLS = 2,
 	FACT_PROBES_POSTS = 3,
 	FACT_PROBES_BURST = 4,
-	FACT_PROBE_GROUPS = 5,
+	FACT_PROBES_EVENTS = 5,
+	FACT_PROBE_GROUPS = 6,
 };
 
-enum fact_budget_what { FACT_BUDGET_COST = 0, FACT_BUDGET_SHED = 1, FACT_BUDGET_BACK = 2, FACT_BUDGET_KEPT = 3 };
+enum fact_budget_what {
+	FACT_BUDGET_COST = 0,
+	FACT_BUDGET_SHED = 1,
+	FACT_BUDGET_BACK = 2,
+	FACT_BUDGET_KEPT = 3,  /* nothing was left that might go; not written any more */
+	FACT_BUDGET_WATCH = 4, /* all groups went: nothing of the process' calls is seen until NEEDED comes back */
+};
 enum fact_budget_flag {
 	FACT_BUDGET_OF_NODE = 1, /* the budget of all processes together was exceeded */
 	FACT_BUDGET_ASSUMED = 2, /* what a hit costs could not be measured */

@@ -58,6 +58,7 @@ const char *probe_group_what(enum probe_group group)
 {
 	static const char *const what[PROBE_GROUPS] = {
 		[PROBES_NEEDED] = "operations and waits",
+		[PROBES_EVENTS] = "cuEventRecord and cuStreamWaitEvent",
 		[PROBES_CALLS] = "allocations, loads of code, timed copies and questions for elapsed times",
 		[PROBES_POLLS] = "cuEventQuery and cuStreamQuery",
 		[PROBES_POSTS] = "RDMA posts and completions",

@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a tracer's rows: what may be taken from a process that pays too much for its probes (user/governor.h), and what
- * may not. NEEDED: what verdicts stand on. POSTS: RDMA posts and completions, which are matched by count and never come
- * back. */
-enum probe_group { PROBES_NEEDED, PROBES_CALLS, PROBES_POLLS, PROBES_POSTS, PROBES_BURST, PROBE_GROUPS };
+/* Of a tracer's rows: what is taken from a process that pays too much for its probes (user/session/governor.h). NEEDED:
+ * operations, graphs and host waits, which go last and all together. EVENTS: CUDA events, by which streams are joined.
+ * POSTS: RDMA posts and completions, which are matched by count and never come back. */
+enum probe_group { PROBES_NEEDED, PROBES_CALLS, PROBES_POLLS, PROBES_POSTS, PROBES_BURST, PROBES_EVENTS, PROBE_GROUPS };
 
 const char *probe_group_what(enum probe_group group); /* "cuEventQuery and cuStreamQuery" */
 
@@ -19,7 +19,8 @@ enum budget_what {
 	BUDGET_COST /* of a hit: measured, or assumed */,
 	BUDGET_SHED,
 	BUDGET_BACK,
-	BUDGET_KEPT /* nothing left may go */
+	BUDGET_KEPT /* nothing left may go: only in recordings from before BUDGET_WATCH */,
+	BUDGET_WATCH /* all groups went: the process is watched from outside */
 };
 
 struct budget_told {

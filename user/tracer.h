@@ -75,6 +75,8 @@ int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, 
 bool tracer_generation(struct tracer_handle *h, uint32_t tgid, uint64_t *ret);
 /* Groups of this tracer's rows that are probed in the process, a bit each. */
 uint32_t tracer_groups(struct tracer_handle *h, uint32_t tgid);
+/* Groups that the probe budget took from the process, a bit each. */
+uint32_t tracer_shed(struct tracer_handle *h, uint32_t tgid);
 /* Put a record of the tracer's own making into the stream (copied); ts_ns and sizes set by the caller. */
 int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec);
 /* Reads the tracer's iterator program once: `each` for every row it wrote, of row_bytes. 0, what `each` returned, or

@@ -68,7 +68,7 @@ static bool cuda_rows_alike(size_t a, size_t b)
 	return !memcmp(&x, &y, sizeof(x));
 }
 
-/* Waits, marks and graphs are what verdicts stand on. */
+/* Waits and graphs are what verdicts stand on. Without marks streams are followed, but not what joins them. */
 static enum probe_group cuda_group(size_t row)
 {
 	if (cuda_probes[row].tier == TIER_BURST)
@@ -78,6 +78,8 @@ static enum probe_group cuda_group(size_t row)
 	case CUDA_ASK_STREAM: return PROBES_POLLS;
 	case CUDA_ASK_ELAPSED:
 	case CUDA_TIMED: return PROBES_CALLS;
+	case CUDA_RECORD:
+	case CUDA_STREAM_WAITS: return PROBES_EVENTS;
 	default: return PROBES_NEEDED;
 	}
 }

@@ -127,11 +127,17 @@ static void comms_close(void *state)
 
 /* --- who --- */
 
-/* Where there are probes, whoever was born under them is seen to call: counters would say nothing new. */
+/* Where there are probes, whoever was born under them is seen to call: counters would say nothing new, unless the
+ * probes cost too much. */
+static bool is_seen_to_call(const struct comms *c, const struct target_proc *p)
+{
+	return c->ctx->probes && p->start_time_ns > c->ctx->start_boot_ns &&
+	       !(c->ctx->is_unprobed && c->ctx->is_unprobed(c->ctx->is_traced_of, p));
+}
+
 static bool is_wanted(const struct comms *c, const struct target_proc *p)
 {
-	if ((p->status != TARGET_OK && p->status != TARGET_BLOCKED) || p->is_child ||
-	    (c->ctx->probes && p->start_time_ns > c->ctx->start_boot_ns))
+	if ((p->status != TARGET_OK && p->status != TARGET_BLOCKED) || p->is_child || is_seen_to_call(c, p))
 		return false;
 	for (size_t i = 0; i < p->n_libs; i++)
 		if (p->libs[i].tracers & 1u << WIRE_NCCL)

@@ -471,12 +471,9 @@ static int counts_tell(struct tracer_handle *h, const struct told *t, const stru
 	return tracer_emit(h, &r.hdr);
 }
 
-/* A process that ended has no probes at all: nothing is known by that. */
 static bool is_shed(struct tracer_handle *h, uint32_t tgid)
 {
-	uint32_t groups = tracer_groups(h, tgid);
-
-	return groups && !(groups >> PROBES_POSTS & 1);
+	return tracer_shed(h, tgid) >> PROBES_POSTS & 1;
 }
 
 static struct told *told_get(struct verbs_state *s, const struct verbs_qp_key *key)

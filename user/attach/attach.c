@@ -468,17 +468,19 @@ uint32_t loader_returns_drop(struct loader *l, uint32_t tgid)
 	return n;
 }
 
-/* Without a pid filter links serve other processes. */
 static void links_drop(struct loader *l, uint32_t tgid, uint32_t groups)
 {
 	struct attached **at = &l->attached, *a;
 
-	while (l->multi && (a = *at)) {
-		if (a->tgid != tgid || !(groups >> l->libs[a->lib_id].group & 1)) {
+	while ((a = *at)) {
+		if ((l->multi && a->tgid != tgid) || !(groups >> l->libs[a->lib_id].group & 1)) {
 			at = &a->next;
 			continue;
 		}
 		*at = a->next;
+		l->libs[a->lib_id].shared_next = 0;
+		if (l->lacks & KERNEL_BIT(COOKIE))
+			cookies_forget(l, a);
 		attached_free(l, a);
 	}
 }
@@ -490,19 +492,57 @@ void loader_lower(struct loader *l, uint32_t tgid, enum tier to)
 
 	for (int g = 0; g < PROBE_GROUPS; g++)
 		groups |= probe_group_tier(g) > to ? 1u << g : 0;
-	links_drop(l, tgid, groups);
+	if (l->multi) /* without a pid filter links serve other processes */
+		links_drop(l, tgid, groups);
 	if (to == TIER_WATCH)
 		target_generation_begin(l, tgid);
 }
 
-/* The generation stays, because the state of NCCL's calls is still needed. A call in flight in these groups ends with
- * its probes (tracer_groups()). */
+uint32_t shed_groups(const struct loader *l, uint32_t tgid)
+{
+	const struct shed *s = l->shed;
+
+	while (s && s->tgid != tgid)
+		s = s->next;
+	return s ? s->groups : 0;
+}
+
+uint32_t tracer_shed(struct tracer_handle *h, uint32_t tgid)
+{
+	return shed_groups(h->loader, tgid);
+}
+
+/* Returns what it was; without memory nothing is noted. */
+static uint32_t shed_set(struct loader *l, uint32_t tgid, uint32_t groups)
+{
+	struct shed **at = &l->shed, *s;
+	uint32_t before;
+
+	while (*at && (*at)->tgid != tgid)
+		at = &(*at)->next;
+	if (!*at && groups)
+		*at = calloc(1, sizeof(**at));
+	s = *at;
+	if (!s)
+		return 0;
+	before = s->groups;
+	*s = (struct shed){ .tgid = tgid, .groups = groups, .next = s->next };
+	if (groups)
+		return before;
+	*at = s->next;
+	free(s);
+	return before;
+}
+
+/* The generation stays, because the state of NCCL's calls is still needed, unless these are not seen any more. A call
+ * in flight in these groups ends with its probes (tracer_groups()). */
 void loader_shed(struct loader *l, uint32_t tgid, uint32_t groups)
 {
+	uint32_t before = shed_set(l, tgid, groups);
+
 	links_drop(l, tgid, groups);
-	for (struct attached *a = l->attached; a; a = a->next)
-		if (a->tgid == tgid)
-			a->shed = groups;
+	if (groups & ~before & 1u << PROBES_NEEDED)
+		target_generation_begin(l, tgid);
 }
 
 uint32_t tracer_groups(struct tracer_handle *h, uint32_t tgid)
@@ -513,13 +553,14 @@ uint32_t tracer_groups(struct tracer_handle *h, uint32_t tgid)
 	for (const struct attached *a = l->attached; a; a = a->next)
 		if (a->tgid == tgid && a->tracer == h->tracer)
 			groups |= 1u << l->libs[a->lib_id].group;
-	return l->multi ? groups : UINT32_MAX;
+	return l->multi ? groups : ~shed_groups(l, tgid);
 }
 
 void attached_forget(struct loader *l, uint32_t tgid)
 {
 	struct attached **at = &l->attached, *a;
 
+	shed_set(l, tgid, 0);
 	while ((a = *at)) {
 		if (a->tgid == tgid && (l->lacks & KERNEL_BIT(COOKIE)))
 			cookies_forget(l, a);

@@ -190,14 +190,6 @@ static int placing_fill(struct placing *p, const struct tracer_place *places, si
 }
 
 /* The group was removed because it cost too much. */
-static bool is_shed(const struct loader *l, uint32_t tgid)
-{
-	for (const struct attached *a = l->attached; a; a = a->next)
-		if (a->tgid == tgid && a->shed >> PROBES_POSTS & 1)
-			return true;
-	return false;
-}
-
 /* Emits the attach of probes that were in place before the process mapped the file. */
 static void early_emit(const struct placing *p)
 {
@@ -243,7 +235,7 @@ int tracer_place(struct tracer_handle *h, uint32_t tgid, const struct tracer_pla
 	const struct mapping *m;
 
 	*ret_since_ns = 0;
-	if (is_shed(h->loader, tgid))
+	if (shed_groups(h->loader, tgid) >> PROBES_POSTS & 1)
 		return -ESRCH;
 	if (proc && n && !lib_at(proc, places[0].address, &m)) { /* mapped since the last scan, or not open yet */
 		target_set_rescan(h->loader->cfg.targets, &tgid, 1);

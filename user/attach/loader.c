@@ -229,6 +229,10 @@ void loader_free(struct loader *l)
 	if (!l)
 		return;
 	attached_free_all(l);
+	for (struct shed *s; (s = l->shed);) {
+		l->shed = s->next;
+		free(s);
+	}
 	detacher_free(l->detacher); /* before the objects: links hold their programs */
 	attach_guard_free(l->guard);
 	for (int i = 0; i < l->n_tracers; i++) {

@@ -90,8 +90,8 @@ int loader_attach_learnt(struct loader *l, const struct target_proc *proc);
 void loader_raise(struct loader *l, uint32_t tgid);
 /* Removes the process' probes of rows above tier `to`. Its calls in flight are dropped. */
 void loader_lower(struct loader *l, uint32_t tgid, enum tier to);
-/* Removes the probes of these groups (one bit each) from the process, and only these; it may get the others back. No
- * effect where loader_attaches_per_process() is false. */
+/* Removes the probes of these groups (one bit each) from the process, and only these; it may get the others back. Where
+ * loader_attaches_per_process() is false, all processes lose them. */
 void loader_shed(struct loader *l, uint32_t tgid, uint32_t groups);
 /* Reads how many traps of its probes the process paid so far, by group, and their cost in LOADER_PRICE_NS: PROBE_GROUPS
  * of each; they wrap. False: not a target. */

@@ -18,7 +18,7 @@
 #include "tracer.h"
 
 #define LOADER_TRACERS_MAX WIRE_TRACER_MAX
-#define LOADER_LIBS_MAX 256 /* a file counts once for each probe group */
+#define LOADER_LIBS_MAX 384 /* a file counts once for each probe group */
 
 struct tracer_handle { /* one tracer in the kernel */
 	struct loader *loader;
@@ -74,7 +74,6 @@ struct attached { /* links on one library of one process */
 	int n_return_links; /* the first ones */
 	uint32_t n_return_probes;
 	uint32_t n_probes;
-	uint32_t shed;            /* groups that were removed from the process, one bit each */
 	bool partial, has_layout; /* partial: rows are left for the next poll */
 	uint64_t begin_ns;        /* when its first attach began */
 	struct placed_at *places; /* set by tracer_place(); NULL: found by symbols */
@@ -83,6 +82,11 @@ struct attached { /* links on one library of one process */
 	bool early;        /* attached before the process maps the file */
 	uint64_t dev, ino; /* of the file that holds the places */
 	struct attached *next;
+};
+
+struct shed { /* groups that were removed from a process, one bit each */
+	uint32_t tgid, groups;
+	struct shed *next;
 };
 
 struct batch { /* rows of one program and side; room for all rows of the tracer */
@@ -106,6 +110,7 @@ struct loader {
 	struct hit_prices prices; /* 0: not measured */
 	uint64_t slice_until_ns;  /* loader_slice_begin() */
 	struct attached *attached;
+	struct shed *shed;
 	struct learnt *learnt;
 	struct attach_guard *guard;
 	struct detacher *detacher;
@@ -121,6 +126,7 @@ struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NU
 bool row_is_pair(const struct tracer *t, size_t row);                      /* its return is the next row */
 void attached_forget(struct loader *l, uint32_t tgid);
 void attached_free_all(struct loader *l);
+uint32_t shed_groups(const struct loader *l, uint32_t tgid);
 uint32_t lib_holder(struct loader *l, uint32_t lib_id); /* process that blocks its probes, 0: none */
 void attached_free(struct loader *l, struct attached *a);
 bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note); /* nothing may be attached to it now */

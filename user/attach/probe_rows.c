@@ -38,12 +38,12 @@ enum probe_group probe_group(const struct tracer *t, size_t row)
 
 enum tier probe_group_tier(enum probe_group group)
 {
-	return group >= PROBES_POSTS ? TIER_BURST : TIER_TRACE;
+	return group == PROBES_POSTS || group == PROBES_BURST ? TIER_BURST : TIER_TRACE;
 }
 
 const char *probe_group_name(enum probe_group group)
 {
-	static const char *const names[PROBE_GROUPS] = { "needed", "calls", "polls", "posts", "burst" };
+	static const char *const names[PROBE_GROUPS] = { "needed", "calls", "polls", "posts", "burst", "events" };
 
 	return names[group];
 }

@@ -132,7 +132,7 @@ static int places_search(struct autopsy_procs *s, size_t *order, size_t n, uint6
 	size_t n_left = 0;
 	int err;
 
-	s->find_until_ns = begin_ns + FIND_TIMEOUT_NS;
+	s->find_until_ns = begin_ns + (s->find_max_ns ? s->find_max_ns : FIND_TIMEOUT_NS);
 	err = procs_each(s, order, n, places_find);
 	if (err)
 		return err;

@@ -39,6 +39,7 @@ struct autopsy_procs {
 	size_t n, cap;
 	int n_comms;
 	bool scans_emitted;
+	uint64_t find_max_ns; /* of the search while some rank shows no communicator; 0: 15 s */
 	uint64_t find_until_ns, stacks_until_ns;
 };
 

@@ -16,6 +16,7 @@
 #include "command.h"
 #include "source.h"
 #include "cmd/ps_kernel.h"
+#include "cmd/ps_ranks.h"
 #include "cmd/ps_stacks.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
@@ -29,21 +30,23 @@ struct ps_args {
 };
 
 static const struct argp_option ps_options[] = {
-	{ "json", 'j', 0, 0, "JSON lines", 0 },
-	{ "kernel", 'k', 0, 0, "what this kernel offers, the replacements for what it lacks, its quirks", 0 },
+	{ "stacks", 's', 0, 0, "what every thread does: kernel, native and Python frames, equal stacks grouped",
+	  HELP_WHAT },
+	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and its descendants", HELP_WHAT },
+	{ "kernel", 'k', 0, 0, "what this kernel offers, the replacements for what it lacks, its quirks", HELP_WHAT },
 	{ "load", 'l', 0, 0,
 	  "with --kernel: also load every BPF program, in every shape that it has for other kernels (attaches none)",
-	  0 },
-	{ "stacks", 's', 0, 0, "what every thread does: kernel, native and Python frames, equal stacks grouped", 0 },
-	{ "pid", 'p', "PID", 0, "with --stacks: this process, training or not, and its descendants", 0 },
+	  HELP_WHAT },
+	{ "json", 'j', 0, 0, "JSON lines", HELP_OUTPUT },
+	{ "verbose", 'v', 0, 0, "also child processes, and the libraries that would be probed", HELP_OUTPUT },
 	{ 0 },
 };
 
 #define AWAIT_US 20000
 #define AWAIT_POLLS 60 /* a blocked process is known as such after 0.2 s */
 
-#define ROW "%-8u %-8u %-6s %-6d %-6d %-11s %-13s %-16s %-20s %s%s%s"
-#define TITLE "%-8s %-8s %-6s %-6s %-6s %-11s %-13s %-16s %-20s %s\n"
+#define ROW "%4s %8u  %-5s  %-15s %8s %8s  %s%s%s%s%s\n"
+#define TITLE "%4s %8s  %-5s  %-15s %8s %8s  %s\n"
 
 static error_t ps_option(int key, char *arg, struct argp_state *state)
 {
@@ -55,6 +58,7 @@ static error_t ps_option(int key, char *arg, struct argp_state *state)
 	case 'k': a->kernel = true; return 0;
 	case 'l': a->load = true; return 0;
 	case 's': a->stacks = true; return 0;
+	case 'v': log_verbose = true; return 0;
 	case 'p':
 		a->pid = strtoul(arg, &end, 10);
 		if (*end || !a->pid)
@@ -160,20 +164,36 @@ static void source_text(const struct target_proc *p, char *to, size_t size)
 	snprintf(to, size, "%s%s", *name ? name : "-", p->rank_late && !p->is_child ? "(late)" : "");
 }
 
-static void proc_print(const struct target_proc *p)
+static void rate_text(bool known, double per_s, char *to, size_t size)
 {
-	char rank[16] = "-", tracers[64], source[24], why[512], note[256];
+	snprintf(to, size, !known ? "-" : per_s >= 100 ? "%.0f" : "%.1f", per_s);
+}
+
+static void row_print(const struct ps_rank *row)
+{
+	const struct target_proc *p = row->proc;
+	char rank[16] = "-", steps[16], collectives[16], why[512], note[256];
 
 	if (p->rank >= 0)
 		snprintf(rank, sizeof(rank), "%s%d", p->is_child ? "+" : "", p->rank);
 	invisible_text(p, why, sizeof(why));
 	identity_text(p, note, sizeof(note));
+	rate_text(row->steps_per_s > 0, row->steps_per_s, steps, sizeof(steps));
+	rate_text(row->counted, row->collectives_per_s, collectives, sizeof(collectives));
+	printf(ROW, rank, p->tgid, *row->gpus ? row->gpus : "-", p->is_child ? "child" : row->state, steps, collectives,
+	       *p->place->job ? p->place->job : "-", *note || *why ? "  " : "", note, *note && *why ? "; " : "", why);
+}
+
+/* With --verbose: who says that it is that rank, and what of it would be probed. */
+static void details_print(const struct target_proc *p)
+{
+	char tracers[64], source[24];
+
 	source_text(p, source, sizeof(source));
-	printf(ROW "\n", p->tgid, p->ns_pid, rank, p->local_rank, p->world_size, source,
-	       *p->container ? p->container : "-", p->name, *p->place->job ? p->place->job : "-", note,
-	       *note && *why ? "; " : "", why);
-	if (*p->pod)
-		printf("         pod        %s\n", p->pod);
+	printf("         %s: local %d, world %d (%s)", p->name, p->local_rank, p->world_size, source);
+	if (p->ns_pid != p->tgid)
+		printf(", pid %u inside", p->ns_pid);
+	printf("%s%s%s%s\n", *p->container ? ", container " : "", p->container, *p->pod ? ", pod " : "", p->pod);
 	for (size_t i = 0; i < p->n_libs; i++) {
 		char id[2 * ELF_BUILD_ID_MAX + 1];
 
@@ -181,6 +201,19 @@ static void proc_print(const struct target_proc *p)
 		elf_facts_build_id(&p->libs[i].file->facts, id);
 		printf("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "",
 		       p->libs[i].path);
+	}
+}
+
+static void rows_print(const struct ps_rank *rows, size_t n)
+{
+	if (n)
+		printf(TITLE, "RANK", "PID", "GPU", "STATE", "STEPS/S", "COLL/S", "JOB  NOTE");
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].proc->is_child && !log_verbose)
+			continue;
+		row_print(&rows[i]);
+		if (log_verbose)
+			details_print(rows[i].proc);
 	}
 }
 
@@ -204,8 +237,17 @@ static cJSON *libs_json(const struct target_proc *p)
 	return libs;
 }
 
-static void proc_print_json(const struct target_proc *p)
+static void add_rate(cJSON *o, const char *name, bool known, double per_s)
 {
+	char text[32];
+
+	snprintf(text, sizeof(text), known ? "%.2f" : "null", per_s);
+	cJSON_AddRawToObject(o, name, text);
+}
+
+static void row_print_json(const struct ps_rank *row)
+{
+	const struct target_proc *p = row->proc;
 	cJSON *o = cJSON_CreateObject();
 	char why[512], note[256], *text;
 
@@ -232,6 +274,10 @@ static void proc_print_json(const struct target_proc *p)
 	cJSON_AddStringToObject(o, "visible_devices", p->visible_devices);
 	cJSON_AddStringToObject(o, "status", target_status_name(p->status));
 	cJSON_AddStringToObject(o, "invisible", why);
+	cJSON_AddStringToObject(o, "gpus", row->gpus);
+	cJSON_AddStringToObject(o, "state", row->state);
+	add_rate(o, "steps_per_s", row->steps_per_s > 0, row->steps_per_s);
+	add_rate(o, "collectives_per_s", row->counted, row->collectives_per_s);
 	cJSON_AddItemToObject(o, "libs", libs_json(p));
 	text = cJSON_PrintUnformatted(o);
 	if (text)
@@ -268,16 +314,21 @@ int ps_end(size_t n_shown)
 	return limited && !n_shown ? EXIT_UNSUPPORTED : EXIT_CLEAN;
 }
 
-static int list_print(struct target_set *set, bool json)
+static int list_print(struct reader *reader, struct target_set *set, bool json)
 {
-	const struct target_proc *const *list;
+	struct ps_rank *rows = NULL;
 	size_t n;
+	int err = ps_ranks_read(reader, set, &rows, &n);
 
-	list = target_set_list(set, &n);
-	if (!json && n)
-		printf(TITLE, "PID", "NSPID", "RANK", "LOCAL", "WORLD", "SOURCE", "CONTAINER", "NAME", "JOB", "NOTE");
-	for (size_t i = 0; i < n; i++)
-		json ? proc_print_json(list[i]) : proc_print(list[i]);
+	if (err) {
+		log_error("reading the processes: %s", strerror(-err));
+		return EXIT_INTERNAL;
+	}
+	for (size_t i = 0; json && i < n; i++)
+		row_print_json(&rows[i]);
+	if (!json)
+		rows_print(rows, n);
+	free(rows);
 	return ps_end(n);
 }
 
@@ -286,7 +337,8 @@ int cmd_ps(int argc, char **argv)
 	static const struct argp argp = { ps_options, ps_option, NULL, NULL, NULL, NULL, NULL };
 	static const struct help help = { "ps",
 					  "[OPTIONS]\n[OPTIONS] --stacks [--pid PID]\n[OPTIONS] --kernel [--load]",
-					  "Lists the ranks that train on this host. Reads only, attaches nothing." };
+					  "Lists the ranks that train on this host: GPU, state, and how fast they "
+					  "go, from two seconds of NCCL's own counters. Attaches nothing." };
 	const struct target_filter *filters;
 	struct target_set *set = NULL;
 	struct reader *reader = NULL;
@@ -308,7 +360,7 @@ int cmd_ps(int argc, char **argv)
 	if (!err && (err = set_scan(set)))
 		log_error("/proc: %s", strerror(-err));
 	if (!err)
-		code = a.stacks ? ps_stacks_print(reader, set, a.pid, a.json) : list_print(set, a.json);
+		code = a.stacks ? ps_stacks_print(reader, set, a.pid, a.json) : list_print(reader, set, a.json);
 	target_set_free(set);
 	reader_free(reader);
 	return code;

@@ -185,6 +185,19 @@ void capture_wait(struct proc_own *p, struct stream *s, const struct mark *k)
 	lane_waits(c->work, s->lane, k->lane, k->lane_n);
 }
 
+/* Without the probes on CUDA events nobody says which streams joined: those that the capturing thread calls on. */
+void capture_guess(struct proc_own *p, struct stream *s, uint32_t tid)
+{
+	struct capture *c = p->captures;
+
+	while (c && c->tid != tid)
+		c = c->next;
+	if (!c || s->capture || !(p->p.shed >> PROBES_EVENTS & 1))
+		return;
+	s->lane = lane_new(c->work);
+	s->capture = s->lane < 0 ? NULL : c;
+}
+
 /* A graph launched into a capture becomes a part of it, behind what its stream holds. */
 static void capture_embed(struct stream *s, const struct work *child)
 {

@@ -204,25 +204,38 @@ static int tier_told(struct model *m, const struct event *e)
 	return 0;
 }
 
-/* A call whose probes are gone may be over: nothing is told of it any more. What polls told stays as it was and grows
- * old. */
-static int budget_told(struct model *m, const struct event *e)
+/* A call whose probes are gone may be over: nothing is told of it any more. */
+static void calls_shed(struct proc_own *p, uint64_t ts_ns)
 {
-	struct proc_own *p = proc_find(m, event_proc(e));
-	uint32_t changed;
-
-	if (!p || p->p.dead || e->budget.what == BUDGET_COST)
-		return 0;
-	changed = p->p.shed ^ e->budget.shed;
-	p->p.shed = e->budget.shed;
-	if (!(changed >> PROBES_CALLS & 1))
-		return 0;
-	p->p.calls_shed_ns = e->ts_ns;
+	p->p.calls_shed_ns = ts_ns;
 	for (struct call *c = p->p.calls, *next; c; c = next) {
 		next = c->next;
 		if (!c->is_sync)
 			call_forget(p, c->tid);
 	}
+}
+
+/* What polls told stays as it was and grows old. A CUDA event that is recorded again, unseen, would stand for work that
+ * is long over. */
+static int budget_told(struct model *m, const struct event *e)
+{
+	struct proc_own *p = proc_find(m, event_proc(e));
+	uint32_t changed, gone;
+
+	if (!p || p->p.dead || e->budget.what == BUDGET_COST)
+		return 0;
+	changed = p->p.shed ^ e->budget.shed;
+	gone = changed & e->budget.shed;
+	p->p.shed = e->budget.shed;
+	if (gone >> PROBES_NEEDED & 1)
+		proc_unprobe(m, p);
+	if (gone >> PROBES_EVENTS & 1)
+		marks_forget(p);
+	if (changed >> PROBES_CALLS & 1)
+		calls_shed(p, e->ts_ns);
+	if (changed >> PROBES_NEEDED & 1)
+		p->unprobed = gone >> PROBES_NEEDED & 1;
+	m->state->any_unprobed |= p->unprobed;
 	return 0;
 }
 

@@ -135,7 +135,8 @@ struct proc_own {
 	struct proc p;
 	struct job_scope *scope; /* NULL: nothing was told of it */
 	bool hashed;
-	bool unprobed;       /* its probes were taken away: what one still tells is of before */
+	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still tells is of
+				before */
 	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
 	struct member_own *members;
@@ -221,6 +222,7 @@ struct task_own *task_get(struct proc_own *p, uint32_t tid);
 int proc_apply(struct model *m, const struct event *e);
 void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
+void marks_forget(struct proc_own *p); /* CUDA events: what is recorded next is not seen */
 bool proc_is_unprobed(const struct model *m, uint64_t proc);
 
 /* job.c */
@@ -309,6 +311,7 @@ void call_forget(struct proc_own *p, uint32_t tid);
 /* capture.c */
 int capture_apply(struct model *m, const struct event *e); /* CAPTURE */
 void capture_op(struct capture *c, int lane, const struct op *op, uint64_t group);
+void capture_guess(struct proc_own *p, struct stream *s, uint32_t tid); /* before an operation is called on it */
 void capture_wait(struct proc_own *p, struct stream *s, const struct mark *k);
 void capture_mark(const struct stream *s, struct mark *k);
 void capture_over(struct proc_own *p, struct stream *s); /* it cannot be going on any more */

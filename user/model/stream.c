@@ -436,15 +436,21 @@ int stream_apply(struct model *m, const struct event *e)
 	}
 }
 
-void streams_free(struct proc_own *p)
+void marks_forget(struct proc_own *p)
 {
-	struct mark *k, *k_next;
-	struct stream *s, *s_next;
+	struct mark *k, *next;
 
-	HASH_ITER (hh, p->marks, k, k_next) {
+	HASH_ITER (hh, p->marks, k, next) {
 		HASH_DEL(p->marks, k);
 		free(k);
 	}
+}
+
+void streams_free(struct proc_own *p)
+{
+	struct stream *s, *s_next;
+
+	marks_forget(p);
 	captures_free(p);
 	HASH_CLEAR(hh, p->streams);
 	for (s = p->p.streams; s; s = s_next) {

@@ -107,7 +107,8 @@ static int decode_attach(const struct wire_hdr *rec, struct intern *strings, str
 _Static_assert((int)FACT_PROBES_CALLS == PROBES_CALLS && (int)FACT_PROBES_POLLS == PROBES_POLLS &&
 		       (int)FACT_PROBES_POSTS == PROBES_POSTS && (int)FACT_PROBES_BURST == PROBES_BURST &&
 		       (int)FACT_PROBE_GROUPS == PROBE_GROUPS && (int)FACT_BUDGET_SHED == BUDGET_SHED &&
-		       (int)FACT_BUDGET_BACK == BUDGET_BACK && (int)FACT_BUDGET_KEPT == BUDGET_KEPT,
+		       (int)FACT_BUDGET_BACK == BUDGET_BACK && (int)FACT_BUDGET_KEPT == BUDGET_KEPT &&
+		       (int)FACT_BUDGET_WATCH == BUDGET_WATCH && (int)FACT_PROBES_EVENTS == PROBES_EVENTS,
 	       "probe_group.h numbers as schemas/probing.h");
 
 static int decode_tier(const struct wire_hdr *rec, struct intern *strings, struct event *e)
@@ -138,7 +139,7 @@ static int decode_budget(const struct wire_hdr *rec, struct intern *strings, str
 	e->budget.budget_ppm = f->budget_ppm;
 	e->budget.of_node = f->flags & FACT_BUDGET_OF_NODE;
 	e->budget.assumed = f->flags & FACT_BUDGET_ASSUMED;
-	return f->what <= FACT_BUDGET_KEPT && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS
+	return f->what <= FACT_BUDGET_WATCH && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS
 		       ? 1
 		       : -EINVAL;
 }

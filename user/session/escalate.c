@@ -98,10 +98,14 @@ static int tier_emit(struct escalator *r, const struct tier_change *c)
 	return r->emit(r->to, &f.hdr);
 }
 
+/* Of a process whose probes cost too much (the probe budget took them) nothing would be seen. */
 static int change_make(struct escalator *r, const struct tier_change *c, uint64_t now_ns)
 {
+	bool unprobed = session_targets_unprobed(r->targets, c->tgid);
 	int err;
 
+	if (c->tier > c->before && unprobed)
+		return 0;
 	if (c->tier > c->before &&
 	    (err = tier_emit(r, c))) /* emit before the first record of its probes, or after the last */
 		return err;
@@ -111,7 +115,7 @@ static int change_make(struct escalator *r, const struct tier_change *c, uint64_
 		return 0;
 	}
 	log_debug("pid %u: tier %s (finding %llu)", c->tgid, tier_name(c->tier), (unsigned long long)c->incident);
-	return err || c->tier > c->before ? err : tier_emit(r, c);
+	return err || unprobed || c->tier > c->before ? err : tier_emit(r, c);
 }
 
 int escalator_tick(struct escalator *r, uint64_t now_ns)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * governor.c - see governor.h.
- *
- * The load is the running mean of each second's cost divided by the budget; one second counts as four budgets at most.
- * A process is over its budget after three such seconds of the last eight, however far above they are, or after eight
- * seconds at one and a half times the budget.
+ * governor.c - see governor.h. A load is a cost in budgets. Costs are kept twice: the newest ones, by which groups go
+ * quickly, and the mean of some seconds, by which they go when the load is unsteady.
  */
 #include "session/governor.h"
 
@@ -12,32 +9,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIP 4.0
-#define LOAD_PART (1 / 8.0) /* weight of a new second in the load */
-#define RATE_PART (1 / 2.0) /* weight of a new second in the reported rates */
-#define OVER_SECONDS 3      /* of the last eight */
-#define HITS_MAX 1e8        /* per second: no counter moves that fast, so it was reset */
-#define CALM 0.5            /* of the budget */
-#define WORTH 0.1           /* part of a process' cost: removing a cheaper group would gain nothing */
+#define CLIP 4.0              /* budgets that one sample counts for in a mean, at most */
+#define MEAN_S 8.0            /* of a load */
+#define RATE_PART (1 / 2.0)   /* weight of a new sample in the newest rates */
+#define OVER_SAMPLES 12       /* of the last 32 above the budget: three seconds of eight */
+#define LIMIT 1.5             /* budgets: what must not last, with some room to twice the budget */
+#define LIMIT_NS 740000000ull /* three samples */
+#define CALM_SAMPLES 3u       /* bits of `high`: the last two samples */
+#define CALM_AFTER_CUT 0xfu   /* the last four */
+#define HITS_MAX 1e8          /* per second: no counter moves that fast, so it was reset */
+#define CALM 0.5              /* of the budget */
+#define WORTH 0.1             /* part of a process' cost: removing a cheaper group would gain nothing */
+#define TRIAL_NS 1000000000ull
+#define ADMIT_NS 200000000ull /* a whole sample since the last admission */
+#define ALL ((1u << PROBE_GROUPS) - 1)
+
+struct rate {
+	double hits, ns; /* per second */
+};
 
 struct load {
-	double mean;
-	uint8_t over; /* the last eight seconds, one bit each: 1 above the budget */
+	double mean;         /* budgets */
+	uint32_t over, high; /* the last 32 samples, one bit each: 1 above the budget, above LIMIT */
+	uint64_t above_ns;   /* above LIMIT since then, again and again; 0: it is not */
+	bool cut;            /* groups went since then */
 };
+
+enum why { WHY_NOT, WHY_QUICK, WHY_SLOW };
 
 struct governed {
 	uint32_t tgid;
 	uint64_t start_ns;
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS];
-	struct rate {
-		double hits, ns;
-	} rate[PROBE_GROUPS]; /* per second */
+	struct rate rate[PROBE_GROUPS], slow[PROBE_GROUPS];
 	struct load load;
-	uint64_t calm_since_ns; /* 0: not calm */
-	uint32_t shed;
+	uint64_t calm_since_ns;          /* 0: not calm */
+	uint32_t shed, blamed;           /* groups that are out; of them those that were the reason */
+	uint32_t missing;                /* by the newest sample */
+	uint32_t unrated;                /* groups without a sample since they came */
+	uint64_t trial_ns[PROBE_GROUPS]; /* began; 0: not on trial */
+	double trial_paid[PROBE_GROUPS]; /* by the process, since then */
+	uint64_t admitted_ns, cut_ns;
+	enum why cut_why;
 	uint8_t backs[PROBE_GROUPS];
-	bool probed, noted, kept_reported;
-	bool rated; /* two samples were taken */
+	bool probed, noted, rated; /* rated: two samples were taken */
 	struct governed *next;
 };
 
@@ -46,13 +61,19 @@ struct governor {
 	struct governed *all;
 	uint64_t now_ns, last_ns;
 	struct load node_load;
-	bool node_kept_reported;
+	enum why node_cut;    /* groups of processes go until the rest is under the budget of the node */
+	uint32_t shed_shared; /* cfg.shared: out of all processes */
 	struct governor_sums sums;
 };
 
-/* Removed in this order; returned in the reverse order. */
-static const enum probe_group optional[] = { PROBES_BURST, PROBES_POSTS, PROBES_POLLS, PROBES_CALLS };
-#define N_OPTIONAL ((int)(sizeof(optional) / sizeof(optional[0])))
+/* What a group's records tell, against those of the others. PROBES_NEEDED goes last, whatever it costs. */
+static const double worth[PROBE_GROUPS] = {
+	[PROBES_EVENTS] = 16, [PROBES_CALLS] = 8, [PROBES_POLLS] = 4, [PROBES_POSTS] = 2, [PROBES_BURST] = 1,
+};
+
+/* Cheap ones first, as far as anybody can know before. */
+static const enum probe_group admission[] = { PROBES_NEEDED, PROBES_CALLS, PROBES_EVENTS, PROBES_POLLS, PROBES_BURST };
+#define N_ADMISSION ((int)(sizeof(admission) / sizeof(admission[0])))
 
 struct governor *governor_new(const struct governor_cfg *cfg)
 {
@@ -85,21 +106,26 @@ static void rate_add(struct rate *to, const struct rate *one)
 	to->ns += one->ns;
 }
 
-static struct rate rate_of(const struct governed *p)
+static const struct rate *rates_by(const struct governed *p, enum why why)
+{
+	return why == WHY_SLOW ? p->slow : p->rate;
+}
+
+static struct rate rate_of(const struct governed *p, enum why why)
 {
 	struct rate sum = { 0 };
 
 	for (int i = 0; i < PROBE_GROUPS; i++)
-		rate_add(&sum, &p->rate[i]);
+		rate_add(&sum, &rates_by(p, why)[i]);
 	return sum;
 }
 
-static struct rate node_rate(const struct governor *g)
+static struct rate node_rate(const struct governor *g, enum why why)
 {
 	struct rate sum = { 0 };
 
 	for (const struct governed *p = g->all; p; p = p->next) {
-		struct rate one = rate_of(p);
+		struct rate one = rate_of(p, why);
 
 		if (p->probed)
 			rate_add(&sum, &one);
@@ -107,17 +133,42 @@ static struct rate node_rate(const struct governor *g)
 	return sum;
 }
 
-static void load_add(struct load *l, double ns_per_s, uint32_t ppm)
+/* Against millionths of a second; 0 without a budget. */
+static double budgets(double ns_per_s, uint32_t ppm)
 {
-	double budgets = ppm ? ns_per_s / (1e3 * ppm) : 0; /* against millionths of a second */
-
-	l->mean += LOAD_PART * ((budgets > CLIP ? CLIP : budgets) - l->mean);
-	l->over = l->over << 1 | (budgets > 1);
+	return ppm ? ns_per_s / (1e3 * ppm) : 0;
 }
 
-static bool is_over(const struct load *l)
+static double part_of(double passed_s)
 {
-	return l->mean > 1 && __builtin_popcount(l->over) >= OVER_SECONDS;
+	return passed_s < MEAN_S ? passed_s / MEAN_S : 1;
+}
+
+/* Bursts may come to lie in every other sample; and after a cut the program may turn to what is still probed. */
+static void load_add(const struct governor *g, struct load *l, double now)
+{
+	l->mean += part_of((g->now_ns - g->last_ns) * 1e-9) * ((now > CLIP ? CLIP : now) - l->mean);
+	l->over = l->over << 1 | (now > 1);
+	l->high = l->high << 1 | (now > LIMIT);
+	if (!(l->high & (l->cut ? CALM_AFTER_CUT : CALM_SAMPLES)))
+		*l = (struct load){ .mean = l->mean, .over = l->over };
+	else if (!l->above_ns)
+		l->above_ns = g->last_ns;
+}
+
+static enum why load_over(const struct governor *g, const struct load *l)
+{
+	if (l->high & 1 && g->now_ns - l->above_ns >= LIMIT_NS)
+		return WHY_QUICK;
+	return l->mean > 1 && __builtin_popcount(l->over) >= OVER_SAMPLES ? WHY_SLOW : WHY_NOT;
+}
+
+/* What the load was says nothing of what it will be without a group; but a process above LIMIT stays under watch. */
+static void load_restart(struct load *l)
+{
+	l->mean = 0;
+	l->over = 0;
+	l->cut = true;
 }
 
 /* --- samples --- */
@@ -130,6 +181,7 @@ void governor_sample_begin(struct governor *g, uint64_t now_ns)
 		p->noted = false;
 }
 
+/* The counters of a new one began at 0, after the last sample. */
 static struct governed *governed_get(struct governor *g, const struct governor_sample *l)
 {
 	struct governed *p = g->all;
@@ -145,11 +197,35 @@ static struct governed *governed_get(struct governor *g, const struct governor_s
 		p->next = g->all;
 		g->all = p;
 	}
-	*p = (struct governed){ .tgid = l->tgid, .start_ns = l->start_ns, .next = p->next };
+	*p = (struct governed){
+		.tgid = l->tgid, .start_ns = l->start_ns, .probed = l->probed, .next = p->next, .shed = g->shed_shared
+	};
+	p->blamed = p->shed;
 	return p;
 }
 
-/* A counter that was reset seems to move by billions: nothing is known of that second. */
+/* The mean of a group, which must not remember one spike for long: clipped like a load. */
+static void slow_add(const struct governor *g, struct rate *slow, const struct rate *now, double passed_s)
+{
+	double clip = g->cfg.budget_ppm ? CLIP * 1e3 * g->cfg.budget_ppm : now->ns,
+	       part = now->ns > clip ? clip / now->ns : 1;
+
+	slow->hits += part_of(passed_s) * (part * now->hits - slow->hits);
+	slow->ns += part_of(passed_s) * (part * now->ns - slow->ns);
+}
+
+static void rate_take(const struct governor *g, struct governed *p, int i, const struct rate *now, double passed_s)
+{
+	double part = p->rated && !(p->unrated >> i & 1) ? RATE_PART : 1;
+
+	p->rate[i].hits += part * (now->hits - p->rate[i].hits);
+	p->rate[i].ns += part * (now->ns - p->rate[i].ns);
+	slow_add(g, &p->slow[i], now, passed_s);
+	p->unrated &= ~(1u << i);
+}
+
+/* A counter that was reset seems to move by billions: nothing is known of that sample. Hits of a group that is out are
+ * paid for, but lead to nothing: its probes are on their way out. */
 static void rates_take(struct governor *g, struct governed *p, const struct governor_sample *l)
 {
 	double passed_s = (g->now_ns - g->last_ns) * 1e-9, ns = 0;
@@ -160,18 +236,27 @@ static void rates_take(struct governor *g, struct governed *p, const struct gove
 
 		if (hits > HITS_MAX * passed_s)
 			continue;
-		p->rate[i].hits += (p->rated ? RATE_PART : 1) * (now.hits - p->rate[i].hits);
-		p->rate[i].ns += (p->rated ? RATE_PART : 1) * (now.ns - p->rate[i].ns);
-		ns += now.ns;
 		g->sums.hits += hits;
 		g->sums.paid_ns += (uint64_t)paid * g->cfg.price_ns;
+		if (p->shed >> i & 1)
+			continue;
+		rate_take(g, p, i, &now, passed_s);
+		ns += now.ns;
 	}
+	for (int i = 0; i < PROBE_GROUPS; i++)
+		p->trial_paid[i] += p->trial_ns[i] ? ns * passed_s : 0;
 	p->rated = true;
-	load_add(&p->load, ns, g->cfg.budget_ppm);
-	if (rate_of(p).ns > g->sums.peak_ns_per_s) {
-		g->sums.peak_ns_per_s = rate_of(p).ns;
+	load_add(g, &p->load, budgets(ns, g->cfg.budget_ppm));
+	if (rate_of(p, WHY_QUICK).ns > g->sums.peak_ns_per_s) {
+		g->sums.peak_ns_per_s = rate_of(p, WHY_QUICK).ns;
 		g->sums.peak_tgid = p->tgid;
 	}
+}
+
+static void unprobed_note(struct governed *p)
+{
+	p->load = (struct load){ 0 };
+	p->calm_since_ns = 0;
 }
 
 int governor_sample_note(struct governor *g, const struct governor_sample *l)
@@ -184,8 +269,9 @@ int governor_sample_note(struct governor *g, const struct governor_sample *l)
 	if (p->probed && l->probed && g->last_ns && g->now_ns > g->last_ns)
 		rates_take(g, p, l);
 	else
-		p->calm_since_ns = 0;
+		unprobed_note(p);
 	p->probed = l->probed;
+	p->missing = l->missing;
 	memcpy(p->hits, l->hits, sizeof(p->hits));
 	memcpy(p->paid, l->paid, sizeof(p->paid));
 	return 0;
@@ -203,7 +289,8 @@ void governor_sample_end(struct governor *g)
 		*at = p->next;
 		free(p);
 	}
-	load_add(&g->node_load, node_rate(g).ns, g->cfg.node_ppm);
+	load_add(g, &g->node_load, budgets(node_rate(g, WHY_QUICK).ns, g->cfg.node_ppm));
+	g->node_cut = WHY_NOT;
 	for (p = g->all; p; p = p->next) {
 		bool calm = p->probed && p->load.mean < CALM && g->node_load.mean < CALM;
 
@@ -211,11 +298,13 @@ void governor_sample_end(struct governor *g)
 	}
 }
 
-/* --- orders --- */
+/* --- orders: out --- */
 
+/* The rates that show more of what is the reason. */
 static void order_fill(const struct governor *g, const struct governed *p, struct governor_order *ret)
 {
-	struct rate mine = rate_of(p), all = node_rate(g);
+	enum why why = rate_of(p, WHY_SLOW).ns > rate_of(p, WHY_QUICK).ns ? WHY_SLOW : WHY_QUICK;
+	struct rate mine = rate_of(p, why), all = node_rate(g, why);
 
 	ret->tgid = p->tgid;
 	ret->shed = p->shed;
@@ -226,87 +315,213 @@ static void order_fill(const struct governor *g, const struct governed *p, struc
 	ret->budget_ppm = ret->of_node ? g->cfg.node_ppm : g->cfg.budget_ppm;
 }
 
-/* The group to remove next; PROBES_NEEDED: none may go. */
-static enum probe_group sheddable(const struct governor *g, const struct governed *p)
+/* The group of `among` to remove next; PROBES_NEEDED: no other would gain anything. */
+static enum probe_group least_worth(const struct governed *p, enum why why, uint32_t among)
 {
-	double all = rate_of(p).ns;
+	const struct rate *by = rates_by(p, why);
+	double all = rate_of(p, why).ns, most = 0;
+	enum probe_group best = PROBES_NEEDED;
 
-	for (int i = 0; i < N_OPTIONAL && !g->cfg.fixed; i++)
-		if (!(p->shed >> optional[i] & 1) && p->rate[optional[i]].ns >= WORTH * all && all > 0)
-			return optional[i];
-	return PROBES_NEEDED;
+	for (int i = PROBES_NEEDED + 1; i < PROBE_GROUPS; i++) {
+		if (!(among >> i & 1) || by[i].ns < WORTH * all || by[i].ns / worth[i] <= most)
+			continue;
+		most = by[i].ns / worth[i];
+		best = i;
+	}
+	return best;
 }
 
-/* The change shows in the seconds after it, so the load starts from zero. */
-static bool shed(struct governor *g, struct governed *p, bool of_node, struct governor_order *ret)
+static void group_out(struct governed *p, enum probe_group group)
 {
-	*ret = (struct governor_order){ .what = BUDGET_SHED, .group = sheddable(g, p), .of_node = of_node };
-	p->shed |= 1u << ret->group;
-	p->load = (struct load){ 0 };
-	if (of_node)
-		g->node_load = (struct load){ 0 };
-	order_fill(g, p, ret);
-	p->rate[ret->group] = (struct rate){ 0 };
+	p->shed |= 1u << group;
+	p->rate[group] = p->slow[group] = (struct rate){ 0 };
+	p->trial_ns[group] = 0;
+}
+
+/* A change of one process is one of all. */
+static void order_share(struct governor *g, const struct governed *from)
+{
+	for (struct governed *p = g->cfg.shared ? g->all : NULL; p; p = p->next) {
+		for (int i = 0; i < PROBE_GROUPS; i++)
+			if (from->shed >> i & 1)
+				group_out(p, i);
+		p->shed = from->shed;
+		p->blamed = from->blamed;
+		memcpy(p->trial_ns, from->trial_ns, sizeof(p->trial_ns));
+		memcpy(p->trial_paid, from->trial_paid, sizeof(p->trial_paid));
+		memcpy(p->backs, from->backs, sizeof(p->backs));
+	}
+	g->shed_shared = g->cfg.shared ? from->shed : 0;
+}
+
+/* Takes one group, or (`group` is PROBES_NEEDED) all of them. */
+static bool shed(struct governor *g, struct governed *p, enum probe_group group, bool of_node,
+		 struct governor_order *ret)
+{
+	*ret = (struct governor_order){ .what = group == PROBES_NEEDED ? BUDGET_WATCH : BUDGET_SHED,
+					.group = group,
+					.of_node = of_node };
+	order_fill(g, p, ret); /* with the rates that are the reason */
+	p->blamed |= 1u << group;
+	p->calm_since_ns = 0;
+	for (int i = 0; i < PROBE_GROUPS; i++)
+		if (i == (int)group || group == PROBES_NEEDED)
+			group_out(p, i);
+	load_restart(&p->load);
+	ret->shed = p->shed;
+	order_share(g, p);
 	g->sums.n_shed++;
 	return true;
 }
 
-static bool kept(struct governor *g, const struct governed *p, bool *reported, bool of_node, struct governor_order *ret)
+static bool is_above(double ns_per_s, uint32_t ppm)
 {
-	if (*reported)
+	return budgets(ns_per_s, ppm) > 1;
+}
+
+/* Groups on trial: those, or (`failed`) of them those with which the process paid more than a second's budget. */
+static uint32_t on_trial(const struct governor *g, const struct governed *p, bool failed)
+{
+	uint32_t groups = 0;
+
+	for (int i = 0; i < PROBE_GROUPS; i++)
+		if (p->trial_ns[i] && g->now_ns - p->trial_ns[i] <= TRIAL_NS + ADMIT_NS &&
+		    (!failed || is_above(p->trial_paid[i], g->cfg.budget_ppm)))
+			groups |= 1u << i;
+	return groups;
+}
+
+static bool trial_ends(struct governor *g, struct governed *p, bool of_node, struct governor_order *ret)
+{
+	uint32_t groups = on_trial(g, p, !of_node);
+	enum probe_group group = least_worth(p, WHY_QUICK, groups);
+
+	if (group == PROBES_NEEDED && !(groups >> PROBES_NEEDED & 1))
 		return false;
-	*reported = true;
-	*ret = (struct governor_order){ .what = BUDGET_KEPT, .group = PROBES_NEEDED, .of_node = of_node };
-	order_fill(g, p, ret);
-	return true;
+	return shed(g, p, group, of_node, ret);
+}
+
+/* At the same sample others follow as long as the rest is above the budget; WHY_NOT: this is enough. */
+static enum why why_more(const struct governor *g, const struct governed *p)
+{
+	return is_above(rate_of(p, p->cut_why).ns, g->cfg.budget_ppm) ? p->cut_why : WHY_NOT;
 }
 
 static bool process_over(struct governor *g, struct governed *p, struct governor_order *ret)
 {
-	if (!p->probed || !is_over(&p->load))
+	bool more = p->cut_ns == g->now_ns, again;
+	enum why why = more ? why_more(g, p) : load_over(g, &p->load);
+
+	if (!p->probed || p->shed == ALL)
 		return false;
-	return sheddable(g, p) ? shed(g, p, false, ret) : kept(g, p, &p->kept_reported, false, ret);
+	if (trial_ends(g, p, false, ret))
+		return true;
+	if (!why)
+		return false;
+	again = !more && why == WHY_QUICK && p->load.cut;
+	p->cut_ns = g->now_ns;
+	p->cut_why = why;
+	return shed(g, p, again ? PROBES_NEEDED : least_worth(p, why, ~p->shed), false, ret);
+}
+
+/* The process that pays most; `least`: among those that can give a group and keep the others. */
+static struct governed *payer(const struct governor *g, enum why why, bool least)
+{
+	struct governed *best = NULL;
+
+	for (struct governed *p = g->all; p; p = p->next)
+		if (p->probed && p->shed != ALL && rate_of(p, why).ns > 0 &&
+		    (!least || least_worth(p, why, ~p->shed)) && (!best || rate_of(p, why).ns > rate_of(best, why).ns))
+			best = p;
+	return best;
+}
+
+static bool node_trial_ends(struct governor *g, struct governor_order *ret)
+{
+	for (struct governed *p = g->all; p; p = p->next)
+		if (p->probed && trial_ends(g, p, true, ret))
+			return true;
+	return false;
 }
 
 static bool node_over(struct governor *g, struct governor_order *ret)
 {
-	struct governed *best = NULL, *most = NULL;
+	enum why why = g->node_cut ? g->node_cut : load_over(g, &g->node_load);
+	struct governed *p;
 
-	if (!is_over(&g->node_load))
+	if (is_above(node_rate(g, WHY_QUICK).ns, g->cfg.node_ppm) && node_trial_ends(g, ret))
+		return true;
+	if (!why || (g->node_cut && !is_above(node_rate(g, why).ns, g->cfg.node_ppm)))
 		return false;
-	for (struct governed *p = g->all; p; p = p->next) {
-		if (!p->probed)
-			continue;
-		if (!most || rate_of(p).ns > rate_of(most).ns)
-			most = p;
-		if (sheddable(g, p) && (!best || rate_of(p).ns > rate_of(best).ns))
-			best = p;
-	}
-	if (best)
-		return shed(g, best, true, ret);
-	return most && kept(g, most, &g->node_kept_reported, true, ret);
+	g->node_cut = why;
+	load_restart(&g->node_load);
+	p = payer(g, why, true);
+	p = p ? p : payer(g, why, false);
+	return p && shed(g, p, least_worth(p, why, ~p->shed), true, ret);
+}
+
+/* --- orders: in --- */
+
+static bool put_in(struct governor *g, struct governed *p, enum probe_group group, bool quiet,
+		   struct governor_order *ret)
+{
+	*ret = (struct governor_order){ .what = BUDGET_BACK, .group = group, .quiet = quiet };
+	p->shed &= ~(1u << group);
+	p->blamed &= ~(1u << group);
+	p->missing &= ~(1u << group);
+	p->unrated |= 1u << group;
+	p->trial_ns[group] = p->admitted_ns = g->now_ns;
+	p->trial_paid[group] = 0;
+	order_fill(g, p, ret);
+	order_share(g, p);
+	g->sums.n_back += !quiet;
+	return true;
+}
+
+/* Half of the budget is free, or what came last was measured for a second, and all is within the budgets. */
+static bool has_room(const struct governor *g, const struct governed *p)
+{
+	double mine = budgets(rate_of(p, WHY_QUICK).ns, g->cfg.budget_ppm),
+	       all = budgets(node_rate(g, WHY_QUICK).ns, g->cfg.node_ppm);
+	uint64_t since_ns = g->now_ns - p->admitted_ns;
+
+	if (!p->rated || mine > 1 || all > 1 || p->load.above_ns)
+		return false;
+	return since_ns >= TRIAL_NS || (since_ns >= ADMIT_NS && mine < CALM && all < CALM);
+}
+
+/* Held groups, and those that went with all others for no fault of their own. */
+static bool admit(struct governor *g, struct governed *p, struct governor_order *ret)
+{
+	uint32_t innocent = p->shed & ~p->blamed & ~(1u << PROBES_POSTS),
+		 held = g->cfg.shared ? 0 : p->missing & ~p->shed, wait = held | innocent;
+
+	if (!wait || p->shed >> PROBES_NEEDED & 1 || !has_room(g, p))
+		return false;
+	for (int i = 0; i < N_ADMISSION; i++)
+		if (wait >> admission[i] & 1)
+			return put_in(g, p, admission[i], !(innocent >> admission[i] & 1), ret);
+	return false;
 }
 
 static bool may_be_back(const struct governor *g, const struct governed *p, enum probe_group group)
 {
 	uint64_t wait_ns = GOVERNOR_BACK_NS << 2 * p->backs[group];
 
-	return p->shed >> group & 1 && group != PROBES_POSTS && p->backs[group] < GOVERNOR_BACKS && p->calm_since_ns &&
+	if (group != PROBES_NEEDED && p->shed >> PROBES_NEEDED & 1)
+		return false;
+	return p->blamed >> group & 1 && p->shed >> group & 1 && p->backs[group] < GOVERNOR_BACKS && p->calm_since_ns &&
 	       g->now_ns - p->calm_since_ns >= wait_ns;
 }
 
 static bool back(struct governor *g, struct governed *p, struct governor_order *ret)
 {
-	for (int i = N_OPTIONAL - 1; i >= 0; i--) {
-		if (!may_be_back(g, p, optional[i]))
+	for (int i = 0; i < N_ADMISSION; i++) {
+		if (!may_be_back(g, p, admission[i]))
 			continue;
-		*ret = (struct governor_order){ .what = BUDGET_BACK, .group = optional[i] };
-		p->shed &= ~(1u << optional[i]);
-		p->backs[optional[i]]++;
+		p->backs[admission[i]]++;
 		p->calm_since_ns = g->now_ns;
-		order_fill(g, p, ret);
-		g->sums.n_back++;
-		return true;
+		return put_in(g, p, admission[i], false, ret);
 	}
 	return false;
 }
@@ -319,7 +534,7 @@ bool governor_next(struct governor *g, struct governor_order *ret)
 	if (node_over(g, ret))
 		return true;
 	for (struct governed *p = g->all; p; p = p->next)
-		if (back(g, p, ret))
+		if (p->probed && (admit(g, p, ret) || back(g, p, ret)))
 			return true;
 	return false;
 }

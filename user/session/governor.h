@@ -1,9 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * governor.h - decides which probe groups a process loses because they cost too much, and when it gets them back.
+ * governor.h - decides which probe groups a process has, by what they cost. Pure: four times a second the kernel's
+ * counters go in, changes come out.
  *
- * Pure: once a second the kernel's counters go in, changes come out. Probes that findings depend on (PROBES_NEEDED)
- * always stay.
+ * The promise: no process pays more than twice its budget for longer than two seconds, whatever it does.
+ *
+ * States of a group in a process:
+ *
+ *     held ----------> trial -------> in -----------> out -------> trial -> in
+ *          admission         1 s          over budget      return
+ *
+ * held: a process that ran before the session begins with PROBES_NEEDED alone. One that the session sees from its start
+ *     has all groups at once: it calls nothing yet, and its first calls are what a model of it stands on.
+ * admission: the next group comes when the newest was measured for a second, or for a quarter of a second while all
+ *     together cost under half of the budget. Order: calls, CUDA events, polls, launches.
+ * trial: one second. As soon as the process has paid more in it than the budget of a second, the group goes again.
+ * over budget, quick: above one and a half times the budget for three samples. As many groups go as bring the rest
+ *     under the budget. If it is above that again within a second (the program does something else now), all groups go.
+ * over budget, slow: the mean of eight seconds is above the budget, each sample counted as four budgets at most, and so
+ *     are three of these eight seconds: a spike is no reason.
+ * which: the group with the least evidence for its cost: its cost divided by its worth (`worth`, governor.c). One that
+ *     costs less than a tenth of the process' whole stays: without it nothing would be gained. When only PROBES_NEEDED
+ *     is left to go, all go (BUDGET_WATCH): the process is watched from outside, as in tier watch.
+ * return: after GOVERNOR_BACK_NS under half of the budget, on trial again; the next time after four times as long, and
+ *     never after GOVERNOR_BACKS returns. A group that went with all others, but was not to blame, follows them by
+ *     admission. RDMA posts never return: completions are matched to them by count.
+ *
+ * The budget of all processes together (node_ppm) works alike: the process that pays most gives first.
+ *
+ * Where the kernel cannot take probes from one process (cfg.shared: before 6.6), a change holds for all processes, and
+ * no group is held or on trial.
  */
 #ifndef RANKTRACE_GOVERNOR_H
 #define RANKTRACE_GOVERNOR_H
@@ -13,29 +39,33 @@
 
 #include "event.h"
 
-/* A group comes back after so long below the budget; the next time after four times as long. */
+/* A group comes back after so long below half of the budget; the next time after four times as long. */
 #define GOVERNOR_BACK_NS 60000000000ull
 #define GOVERNOR_BACKS 2 /* after so many returns the group stays away */
+/* Groups that admission holds back. RDMA posts are placed where tables of functions come to light, not by group. */
+#define GOVERNOR_HELD (1u << PROBES_CALLS | 1u << PROBES_EVENTS | 1u << PROBES_POLLS | 1u << PROBES_BURST)
 
 struct governor_cfg {
 	uint32_t price_ns;   /* unit of governor_sample.paid */
 	uint32_t budget_ppm; /* millionths of a core, per process; 0: no limit */
 	uint32_t node_ppm;   /* the same for all processes together; 0: no limit */
-	bool fixed;          /* no probe can be removed: only report */
+	bool shared;         /* probes serve all processes that map the file: what goes, goes from all */
 };
 
 struct governor_sample {
 	uint32_t tgid;
 	uint64_t start_ns;                               /* of the process: key together with tgid */
-	bool probed;                                     /* has probes now; otherwise its state is kept */
+	bool probed;                                     /* its tier has probes; otherwise its state is kept */
+	uint32_t missing;                                /* groups of its tier that it does not have, one bit each */
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS]; /* counters, total so far; they wrap */
 };
 
 struct governor_order {
 	uint32_t tgid;
-	enum budget_what what; /* SHED, BACK or KEPT */
+	enum budget_what what; /* SHED, BACK or WATCH */
 	enum probe_group group;
-	uint32_t shed;                                             /* groups that are missing then, one bit each */
+	bool quiet;                                                /* BACK: the group was held, its first time */
+	uint32_t shed;                                             /* groups that are out then, one bit each */
 	uint64_t hits_per_s, node_hits_per_s, hit_ns, node_hit_ns; /* hit_ns: cost of one hit */
 	uint32_t budget_ppm;                                       /* the budget that was exceeded, or is kept */
 	bool of_node;
@@ -50,7 +80,7 @@ struct governor_sums { /* since the beginning */
 struct governor;
 struct governor *governor_new(const struct governor_cfg *cfg); /* NULL without memory */
 void governor_free(struct governor *g);
-/* One sample, about every second: begin, note each living process, end. A process that was not noted is forgotten. */
+/* One sample, about every 250 ms: begin, note each living process, end. A process that was not noted is forgotten. */
 void governor_sample_begin(struct governor *g, uint64_t now_ns);
 int governor_sample_note(struct governor *g, const struct governor_sample *l); /* 0 or -ENOMEM */
 void governor_sample_end(struct governor *g);

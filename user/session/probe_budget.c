@@ -13,7 +13,7 @@
 #include "session/governor.h"
 #include "schemas/probing.h"
 
-#define SAMPLE_EVERY_NS 1000000000ull
+#define SAMPLE_EVERY_NS 200000000ull /* with the ticks of the session: every 250 ms */
 
 struct probe_budget {
 	uint32_t budget_ppm, node_ppm;
@@ -86,8 +86,8 @@ static void cost_say(const struct probe_budget *b)
 			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_PUSH] : ns[HIT_OTHER]) / 1e3,
 			(ns[HIT_PUSH] < ns[HIT_OTHER] ? ns[HIT_OTHER] : ns[HIT_PUSH]) / 1e3, ns[HIT_RETURN] / 1e3);
 	if (!loader_attaches_per_process(b->loader))
-		log_info("the probe budget is only reported, not enforced: this kernel cannot remove probes from one "
-			 "process");
+		log_info("this kernel cannot remove probes from one process: what the probe budget takes from one, all "
+			 "lose");
 }
 
 static int begin(struct probe_budget *b)
@@ -95,7 +95,7 @@ static int begin(struct probe_budget *b)
 	struct governor_cfg cfg = { .price_ns = LOADER_PRICE_NS,
 				    .budget_ppm = b->budget_ppm,
 				    .node_ppm = b->node_ppm,
-				    .fixed = !loader_attaches_per_process(b->loader) };
+				    .shared = !loader_attaches_per_process(b->loader) };
 	struct governor_order first = { .what = BUDGET_COST, .budget_ppm = b->budget_ppm };
 
 	b->prices = *loader_prices_known(b->loader);
@@ -107,31 +107,65 @@ static int begin(struct probe_budget *b)
 
 static void target_note(void *to, const struct session_target *p)
 {
-	struct governor_sample l = { .tgid = p->tgid, .start_ns = p->start_ns, .probed = p->probed };
+	struct governor_sample l = {
+		.tgid = p->tgid, .start_ns = p->start_ns, .probed = p->probed, .missing = p->missing
+	};
 	struct probe_budget *b = to;
 
 	if (!b->err && loader_hits(b->loader, p->tgid, l.hits, l.paid))
 		b->err = governor_sample_note(b->governor, &l);
 }
 
-/* A group that comes back is reported before its first records, one that goes after its last. */
-static int order_make(struct probe_budget *b, const struct governor_order *o, uint64_t now_ns)
-{
-	int err = o->what == BUDGET_BACK ? budget_emit(b, o) : 0;
+struct change { /* of one process, or of all */
+	struct probe_budget *b;
+	struct governor_order order;
+	int err;
+};
 
-	if (!err && o->what != BUDGET_KEPT)
-		err = session_targets_shed(b->targets, o->tgid, o->shed, now_ns);
+static uint32_t order_back(const struct governor_order *o)
+{
+	return o->what == BUDGET_BACK ? 1u << o->group : 0;
+}
+
+/* A group that comes back is reported before its first records, one that goes after its last. */
+static int order_make(struct probe_budget *b, const struct governor_order *o)
+{
+	bool is_back = o->what == BUDGET_BACK;
+	int err = is_back && !o->quiet ? budget_emit(b, o) : 0;
+
+	if (!err)
+		err = session_targets_shed(b->targets, o->tgid, o->shed, order_back(o));
 	if (err == -ESRCH)
 		return 0;
-	return err || o->what == BUDGET_BACK ? err : budget_emit(b, o);
+	return err || is_back ? err : budget_emit(b, o);
+}
+
+static void change_each(void *to, const struct session_target *p)
+{
+	struct change *c = to;
+
+	c->order.tgid = p->tgid;
+	if (!c->err && p->probed)
+		c->err = order_make(c->b, &c->order);
+}
+
+static int orders_make(struct probe_budget *b)
+{
+	struct change c = { .b = b };
+
+	while (!c.err && governor_next(b->governor, &c.order))
+		if (loader_attaches_per_process(b->loader))
+			c.err = order_make(b, &c.order);
+		else
+			session_targets_each(b->targets, change_each, &c);
+	return c.err;
 }
 
 int probe_budget_tick(struct probe_budget *b, uint64_t now_ns)
 {
-	struct governor_order o;
 	int err = 0;
 
-	if (now_ns - b->last_ns < SAMPLE_EVERY_NS || !loader_probes(b->loader))
+	if (now_ns - b->last_ns < SAMPLE_EVERY_NS || !(b->governor || loader_probes(b->loader)))
 		return 0;
 	b->last_ns = now_ns;
 	if (!b->governor)
@@ -142,10 +176,7 @@ int probe_budget_tick(struct probe_budget *b, uint64_t now_ns)
 	b->err = 0;
 	session_targets_each(b->targets, target_note, b);
 	governor_sample_end(b->governor);
-	err = b->err;
-	while (!err && governor_next(b->governor, &o))
-		err = order_make(b, &o, now_ns);
-	return err;
+	return b->err ? b->err : orders_make(b);
 }
 
 void probe_budget_sums(const struct probe_budget *b, struct session_budget *ret)

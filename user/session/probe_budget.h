@@ -2,8 +2,8 @@
  *
  * probe_budget.h - keeps the CPU cost of probes within the session's budget.
  *
- * Once a second it reads the kernel's hit counters, asks the governor (governor.h) what to change, removes or returns
- * probe groups of the session's targets, and emits each change as a FACT_BUDGET record.
+ * Four times a second it reads the kernel's hit counters, asks the governor (governor.h) what to change, removes or
+ * returns probe groups of the session's targets, and emits each change as a FACT_BUDGET record.
  */
 #ifndef RANKTRACE_PROBE_BUDGET_H
 #define RANKTRACE_PROBE_BUDGET_H
@@ -16,7 +16,7 @@ struct probe_budget;
 struct probe_budget *probe_budget_new(const struct session_cfg *cfg, struct loader *l, struct session_targets *t,
 				      int (*emit)(void *to, const struct wire_hdr *rec), void *to);
 void probe_budget_free(struct probe_budget *b);
-/* Call it at every tick: it works once a second, while probes exist. Returns 0 or -errno. */
+/* Call it at every tick: it works from the first probe on. Returns 0 or -errno. */
 int probe_budget_tick(struct probe_budget *b, uint64_t now_ns);
 void probe_budget_sums(const struct probe_budget *b, struct session_budget *ret);
 

@@ -299,6 +299,11 @@ static bool is_traced(const void *of, const struct target_proc *p)
 	return session_targets_traces(of, p->tgid);
 }
 
+static bool is_unprobed(const void *of, const struct target_proc *p)
+{
+	return session_targets_unprobed(of, p->tgid);
+}
+
 static int samplers_begin(struct session *s)
 {
 	struct sampler_ctx ctx = {
@@ -306,6 +311,7 @@ static int samplers_begin(struct session *s)
 		.targets = s->set,
 		.is_traced = is_traced,
 		.is_traced_of = s->targets,
+		.is_unprobed = is_unprobed,
 		.emit = session_emit,
 		.emit_to = s,
 		.start_ns = s->start_ns,

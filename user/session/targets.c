@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "source.h"
 #include "attach/probe_rows.h"
+#include "session/governor.h"
+#include "session/target_threads.h"
 #include "tracers/process/proc_fact.h"
 #include "schemas/facts.h"
 #include "tracers/process/life.h"
@@ -35,12 +37,6 @@
 #define NEW_PROCS_MAX 8
 #define ATTACH_NS 50000000ull /* of one poll */
 
-struct thread_name {
-	uint32_t tid;
-	char name[WIRE_COMM_LEN];
-	UT_hash_handle hh;
-};
-
 struct traced {
 	uint32_t tgid;
 	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
@@ -49,8 +45,9 @@ struct traced {
 	bool has_comm;    /* has or had communicators */
 	int attach_error; /* last error, logged once */
 	enum tier tier;   /* the session's tier, or above it while escalated */
-	uint32_t shed;    /* removed groups of probes, one bit each */
-	struct thread_name *threads;
+	uint32_t shed;    /* groups of probes that the budget took, one bit each */
+	uint32_t held;    /* groups that wait for their admission (governor.h) */
+	struct target_threads *threads;
 	UT_hash_handle hh;
 };
 
@@ -68,22 +65,14 @@ struct session_targets {
 	uint64_t revision;        /* of the set when its list was last processed */
 	uint64_t new_until_ns;    /* of the newest exec */
 	uint64_t new_due_ns;
+	uint64_t start_boot_ns; /* of the session, on the clock of process start times */
+	uint32_t shed_shared;   /* out of all processes, where the kernel cannot tell them apart */
 };
-
-static void threads_free(struct traced *p)
-{
-	struct thread_name *n, *next;
-
-	HASH_ITER (hh, p->threads, n, next) {
-		HASH_DELETE(hh, p->threads, n);
-		free(n);
-	}
-}
 
 static void traced_free(struct session_targets *t, struct traced *p)
 {
 	HASH_DELETE(hh, t->traced, p);
-	threads_free(p);
+	target_threads_free(&p->threads);
 	free(p);
 }
 
@@ -131,13 +120,22 @@ struct session_targets *session_targets_new(const struct session_cfg *cfg, struc
 
 	if (!t)
 		return NULL;
-	*t = (struct session_targets){ .cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to };
+	*t = (struct session_targets){
+		.cfg = cfg, .set = set, .loader = l, .emit = emit, .to = to, .start_boot_ns = clock_boottime_ns()
+	};
 	/* Poll processes of --pid even if they do not train: their children may. */
 	for (int i = 0; i < cfg->n_pids; i++)
 		traced_get(t, cfg->pids[i], clock_monotonic_ns());
 	if (cfg->child)
 		traced_get(t, cfg->child, clock_monotonic_ns());
 	return t;
+}
+
+static uint32_t groups_held(const struct session_targets *t)
+{
+	bool budget = t->cfg->budget_ppm || t->cfg->budget_node_ppm;
+
+	return budget && loader_attaches_per_process(t->loader) ? GOVERNOR_HELD : 0;
 }
 
 static bool pid_listed(const struct session_cfg *cfg, uint32_t tgid)
@@ -169,47 +167,13 @@ static bool is_wanted(const struct session_targets *t, const struct target_proc 
 	return !cfg->job || target_proc_of_job(p, cfg->job);
 }
 
-static int thread_emit(struct session_targets *t, struct traced *p, const struct target_thread *th, uint64_t now_ns)
-{
-	struct fact_thread f = { .hdr = { .size = sizeof(f),
-					  .tracer = WIRE_FACT,
-					  .kind = FACT_THREAD,
-					  .tgid = p->tgid,
-					  .tid = th->tid,
-					  .ts_ns = now_ns } };
-	struct thread_name *n;
-
-	HASH_FIND(hh, p->threads, &th->tid, sizeof(th->tid), n);
-	if (n && !strncmp(n->name, th->name, sizeof(n->name)))
-		return 0;
-	if (!n) {
-		n = calloc(1, sizeof(*n));
-		if (!n)
-			return -ENOMEM;
-		n->tid = th->tid;
-		HASH_ADD(hh, p->threads, tid, sizeof(n->tid), n);
-	}
-	memcpy(n->name, th->name, sizeof(n->name));
-	memcpy(f.name, th->name, sizeof(f.name));
-	return t->emit(t->to, &f.hdr);
-}
-
 static int threads_emit(struct session_targets *t, struct traced *p, uint64_t now_ns)
 {
-	struct target_thread *threads = NULL;
-	size_t n = 0;
-	int err = 0;
-
 	if (p->threads_ns &&
 	    now_ns - p->threads_ns < (t->cfg->tier == TIER_WATCH ? THREADS_WATCH_EVERY_NS : THREADS_EVERY_NS))
 		return 0;
 	p->threads_ns = now_ns;
-	if (target_threads_read(p->tgid, &threads, &n))
-		return 0; /* the process is gone: its exit is recorded */
-	for (size_t i = 0; !err && i < n; i++)
-		err = thread_emit(t, p, &threads[i], now_ns);
-	free(threads);
-	return err;
+	return target_threads_emit(&p->threads, p->tgid, now_ns, t->emit, t->to);
 }
 
 /* Logs once per process and cause; the rest of the process is still traced. */
@@ -284,7 +248,7 @@ static void libs_attach(struct session_targets *t, struct traced *traced, const 
 	for (int g = 0; g < PROBE_GROUPS; g++) {
 		enum tier tier = probe_group_tier(g);
 
-		if (tier > traced->tier || traced->shed >> g & 1)
+		if (tier > traced->tier || (traced->shed | traced->held) >> g & 1)
 			continue;
 		if (g != PROBES_NEEDED && (!all || clock_monotonic_ns() >= t->attach_until_ns)) {
 			t->unattached = true;
@@ -308,6 +272,14 @@ static void returns_drop(struct session_targets *t, const struct target_proc *p)
 			 p->tgid, n);
 }
 
+/* Of a process that runs already a group at a time is attached, and measured. */
+static uint32_t held_at_first(const struct session_targets *t, const struct target_proc *p)
+{
+	bool is_running = p->start_time_ns <= t->start_boot_ns && p->tgid != (uint32_t)t->cfg->child;
+
+	return is_running ? groups_held(t) : 0;
+}
+
 static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
 {
 	struct traced *traced = traced_get(t, p->tgid, now_ns);
@@ -317,12 +289,13 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 		return -ENOMEM;
 	if (traced->known && traced->start_time_ns != p->start_time_ns) { /* the pid was reused */
 		loader_target_forget(t->loader, p->tgid);
-		threads_free(traced);
+		target_threads_free(&traced->threads);
 		traced->known = traced->has_comm = false;
-		traced->shed = 0;
 	}
 	traced->dead = false;
 	if (!traced->known) {
+		traced->shed = t->shed_shared;
+		traced->held = held_at_first(t, p);
 		err = loader_target_add(t->loader, p->tgid);
 		loader_proc_known(t->loader, p);
 	}
@@ -510,6 +483,12 @@ void session_targets_note(struct session_targets *t, const struct wire_hdr *rec)
 	}
 }
 
+static void process_raise(struct session_targets *t, struct traced *p)
+{
+	loader_raise(t->loader, p->tgid);
+	p->held = groups_held(t) & ~p->shed;
+}
+
 int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tier, uint64_t now_ns)
 {
 	struct traced *p = traced_find(t, tgid);
@@ -520,26 +499,38 @@ int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tie
 	if (p->tier > tier)
 		loader_lower(t->loader, tgid, tier);
 	else if (p->tier == TIER_WATCH && tier > TIER_WATCH)
-		loader_raise(t->loader, tgid);
+		process_raise(t, p);
 	p->tier = tier;
 	attach_begin(t);
 	return proc_trace(t, known, now_ns);
 }
 
-int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint64_t now_ns)
+int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint32_t back)
 {
+	const uint32_t needed = 1u << PROBES_NEEDED;
 	struct traced *p = traced_find(t, tgid);
-	const struct target_proc *known = p ? target_set_find(t->set, tgid) : NULL;
-	uint32_t back = p ? p->shed & ~groups : 0;
+	uint32_t before = p ? p->shed : 0;
 
-	if (!p || p->dead || !p->known || !known || known->status == TARGET_GONE)
+	if (!loader_attaches_per_process(t->loader))
+		t->shed_shared = groups;
+	if (!p || p->dead || !p->known)
 		return -ESRCH;
 	p->shed = groups;
+	p->held &= ~(groups | back);
 	loader_shed(t->loader, tgid, groups);
-	if (!back)
-		return 0;
-	attach_begin(t);
-	return proc_trace(t, known, now_ns);
+	if (back & before & needed)
+		loader_raise(t->loader, tgid);
+	t->unattached |= back != 0; /* the loop attaches, in slices */
+	return 0;
+}
+
+static uint32_t tier_groups(enum tier tier)
+{
+	uint32_t groups = 0;
+
+	for (int g = 0; g < PROBE_GROUPS; g++)
+		groups |= probe_group_tier(g) <= tier ? 1u << g : 0;
+	return groups;
 }
 
 void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p),
@@ -548,7 +539,8 @@ void session_targets_each(const struct session_targets *t, void (*each)(void *to
 	for (const struct traced *p = t->traced; p; p = p->hh.next) {
 		struct session_target one = { .tgid = p->tgid,
 					      .start_ns = p->start_time_ns,
-					      .probed = p->tier > TIER_WATCH };
+					      .probed = p->tier > TIER_WATCH,
+					      .missing = (p->shed | p->held) & tier_groups(p->tier) };
 
 		if (p->known && !p->dead)
 			each(to, &one);
@@ -560,6 +552,13 @@ bool session_targets_traces(const struct session_targets *t, uint32_t tgid)
 	const struct traced *p = traced_find((struct session_targets *)t, tgid);
 
 	return p && p->known && !p->dead;
+}
+
+bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid)
+{
+	const struct traced *p = traced_find((struct session_targets *)t, tgid);
+
+	return p && p->shed >> PROBES_NEEDED & 1;
 }
 
 uint32_t session_targets_alive(const struct session_targets *t)

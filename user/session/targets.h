@@ -32,19 +32,23 @@ bool session_targets_unattached(const struct session_targets *t);
 int session_targets_attach(struct session_targets *t, uint64_t now_ns);
 /* Sets the tier of a process, at or above the session's. Returns 0; -ESRCH: gone, or not traced; or -errno. */
 int session_targets_tier(struct session_targets *t, uint32_t tgid, enum tier tier, uint64_t now_ns);
-/* Removes these groups of probes (one bit each) from a process, and attaches again what was removed before and is not
- * in `groups`. Errors as session_targets_tier(). */
-int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint64_t now_ns);
+/* Removes these groups of probes (one bit each) from a process, all others that it had stay. `back`: groups that were
+ * removed or held back, and come now: session_targets_attach() attaches them. 0, or -ESRCH: gone, or not traced. Where
+ * the kernel cannot take probes from one process, all lose them: call it for each. */
+int session_targets_shed(struct session_targets *t, uint32_t tgid, uint32_t groups, uint32_t back);
 /* Processes that are alive and whose records were emitted. */
 struct session_target {
 	uint32_t tgid;
 	uint64_t start_ns;
-	bool probed;
+	bool probed;      /* by its tier */
+	uint32_t missing; /* groups of its tier that it does not have: removed, or held back; one bit each */
 };
 void session_targets_each(const struct session_targets *t, void (*each)(void *to, const struct session_target *p),
 			  void *to);
 /* Handles a record that passes by: forks, execs and exits change the set of targets. */
 void session_targets_note(struct session_targets *t, const struct wire_hdr *rec);
+/* Did the budget take all its probes? */
+bool session_targets_unprobed(const struct session_targets *t, uint32_t tgid);
 bool session_targets_traces(const struct session_targets *t,
 			    uint32_t tgid);                      /* its records were emitted, and it is alive */
 uint32_t session_targets_alive(const struct session_targets *t); /* processes traced now */

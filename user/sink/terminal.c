@@ -182,6 +182,8 @@ static void budget_add(struct text *t, const struct event *e, const struct model
 		 e->budget.budget_ppm * 1e-4);
 	if (e->budget.what == BUDGET_KEPT)
 		text_add(t, "no probes are left that may go\n");
+	else if (e->budget.what == BUDGET_WATCH)
+		text_add(t, "all its probes are removed, it is watched from outside\n");
 	else
 		text_add(t, "%s are %s\n", probe_group_what(e->budget.group),
 			 e->budget.what == BUDGET_BACK ? "probed again" : "no longer probed");

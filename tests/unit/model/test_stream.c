@@ -389,7 +389,10 @@ static void decode_of_a_budget(void **state)
 	f.group = FACT_PROBE_GROUPS;
 	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
 	f.group = FACT_PROBES_BURST;
-	f.what = FACT_BUDGET_KEPT + 1;
+	f.what = FACT_BUDGET_WATCH;
+	assert_int_equal(decode_record(&f.hdr, strings, out), 1);
+	assert_int_equal(out[0].budget.what, BUDGET_WATCH);
+	f.what = FACT_BUDGET_WATCH + 1;
 	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
 	f.what = FACT_BUDGET_BACK;
 	f.shed = 1 << FACT_PROBE_GROUPS;

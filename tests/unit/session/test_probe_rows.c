@@ -194,18 +194,20 @@ static void groups_share_addresses(void **state)
 	free(s);
 }
 
-/* What verdicts stand on is never optional. */
+/* What verdicts stand on goes last, and together. */
 static void needed_rows(void **state)
 {
 	static const char *const needed[] = { "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize",
-					      "cuEventRecord",       "cuStreamWaitEvent",  "cuGraphLaunch",
-					      "cuMemcpyDtoH_v2" };
+					      "cuGraphLaunch", "cuMemcpyDtoH_v2" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		assert_int_equal(probe_group(source_cuda.tracer, row_of(needed[i], false)), PROBES_NEEDED);
 	for (size_t i = 0; i < source_nccl.tracer->n_probes; i++)
 		assert_int_equal(probe_group(source_nccl.tracer, i), PROBES_NEEDED);
+	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuEventRecord", false)), PROBES_EVENTS);
+	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuStreamWaitEvent", false)), PROBES_EVENTS);
+	assert_int_equal(probe_group_tier(PROBES_EVENTS), TIER_TRACE);
 	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuEventQuery", false)), PROBES_POLLS);
 	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuStreamQuery", true)), PROBES_POLLS);
 	assert_int_equal(probe_group(source_cuda.tracer, row_of("cuMemAlloc_v2", true)), PROBES_CALLS);

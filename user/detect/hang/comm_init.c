@@ -125,9 +125,12 @@ static int missing_of_parent(const struct comm_init *b, const struct callers *c,
 	return n;
 }
 
-/* Probes may have come to a rank that was inside already: only what it did since shows that it is not. */
+/* Probes may have come to a rank that was inside already: only what it did since shows that it is not. Of one whose
+ * probes the budget took, nothing does. */
 static bool seen_out_of_it(const struct proc *p)
 {
+	if (!p->dead && p->shed >> PROBES_NEEDED & 1)
+		return false;
 	return p->dead || p->last_call_ns > p->attached_ns || !p->attached_ns;
 }
 

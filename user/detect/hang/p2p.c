@@ -121,17 +121,19 @@ static bool p2p_waits(const struct model *m, const struct op *op)
 	return !op->end_ns && op->enqueue_ns && (op->kind == OP_RECV || send_waits(m, op));
 }
 
-/* Met late, the numbers say nothing: what the host sits in, and the peer has nothing open for, was not called. Without
- * the probes on polls it may be over on this side, too, and nobody saw it. */
+/* Of a peer whose probes the budget took no call is seen. Met late, the numbers say nothing: what the host sits in, and
+ * the peer has nothing open for, was not called. Without the probes on polls and CUDA events it may be over on this
+ * side, too, and nobody saw it. */
 bool p2p_unanswered(const struct model *m, const struct op *op)
 {
+	const uint32_t ends_unseen = 1u << PROBES_POLLS | 1u << PROBES_EVENTS;
 	const struct member *o = member_peer(op->member, op->peer);
 
-	if (!o || o == op->member || o->gone || !p2p_waits(m, op))
+	if (!o || o == op->member || o->gone || o->proc->shed >> PROBES_NEEDED & 1 || !p2p_waits(m, op))
 		return false;
 	if (p2p_numbered(op))
 		return p2p_entered(o, op->member->rank, op->kind == OP_SEND) <= op->seq;
-	return op->member->rank >= 0 && !(op->member->proc->shed >> PROBES_POLLS & 1) && proc_waits(op->member->proc) &&
+	return op->member->rank >= 0 && !(op->member->proc->shed & ends_unseen) && proc_waits(op->member->proc) &&
 	       op_reached(op) && !open_to(o, other_kind(op->kind), op->member->rank);
 }
 

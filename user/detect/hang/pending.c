@@ -311,19 +311,38 @@ static uint64_t level_next(const struct comm *c, int space, uint64_t level)
 	return next;
 }
 
+static bool calls_seen(const struct comm *c)
+{
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (!mb->gone && mb->last_call_ns)
+			return true;
+	return false;
+}
+
+/* How long the member has kept the first of its peers waiting, as far as is known: of one that is sampled beside peers
+ * whose calls are seen, as of its newest sample. */
+static uint64_t waited_for_ns(const struct model *m, const struct member *mb, uint64_t since_ns)
+{
+	bool sampled = member_by_counters(mb) && !mb->proc->dead && calls_seen(mb->comm);
+	uint64_t known = sampled ? mb->samples.seen_ns : m->now_ns;
+
+	return known > since_ns ? known - since_ns : 0;
+}
+
 static void space_lagging(const struct lagging *s, const struct comm *c, int space)
 {
-	uint64_t level, hi, waited, enough = comm_lag_limit_ns(s->m, c);
+	uint64_t level, hi, since, waited, enough = comm_lag_limit_ns(s->m, c);
 
 	if (!comm_span(c, space, &level, &hi))
 		return;
 	for (int n = 0; level < hi && n < LEVELS_MAX; n++, level = level_next(c, space, level)) {
-		waited = s->m->now_ns - level_since(s->m, c, space, level, enough);
+		since = level_since(s->m, c, space, level, enough);
+		waited = s->m->now_ns - since;
 		if (waited && waited <= s->m->hang_floor_ns) /* further ahead they wait for less */
 			return;
 		for (const struct member *mb = c->members; waited && mb; mb = mb->next_in_comm)
 			if (member_comparable(mb, space) && mb->entered_seq[space] == level &&
-			    waited > member_limit_ns(s->m, mb))
+			    waited_for_ns(s->m, mb, since) > member_limit_ns(s->m, mb))
 				s->each(s->arg, mb->proc);
 	}
 }

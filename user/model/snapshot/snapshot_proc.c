@@ -281,6 +281,8 @@ int take_proc(struct model *m, const struct event *e)
 	own->p.first_ns = b->first_ns;
 	*p = proc_who(p);
 	proc_state_take(p, b, e->snapshot.text);
+	own->unprobed = p->shed >> PROBES_NEEDED & 1;
+	m->state->any_unprobed |= own->unprobed;
 	steps_take(own, &b->steps);
 	return 0;
 }

@@ -118,7 +118,9 @@ static void budget_draw(struct perfetto_sink *p, const struct event *e, const st
 
 	if (e->budget.what == BUDGET_COST)
 		return;
-	if (e->budget.what != BUDGET_KEPT)
+	if (e->budget.what == BUDGET_WATCH)
+		snprintf(title, sizeof(title), "probes: none, over their budget");
+	else if (e->budget.what != BUDGET_KEPT)
 		snprintf(title, sizeof(title), "%s%s", what[e->budget.what], probe_group_what(e->budget.group));
 	event_open(&p->file, TYPE_INSTANT, process_uuid(p, m, event_proc(e)), e->ts_ns, OWN, NULL);
 	event_title(&p->file, title);

@@ -255,16 +255,20 @@ static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns
 }
 
 /* Between its last probe and its next, nothing is known of the process' calls. What probes that were slow to go told
- * after EV_TIER ended nowhere: it is drawn as a point, once there are probes again. */
-void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m)
+ * after that ended nowhere: it is drawn as a point, once there are probes again. */
+static void probes_changed(struct perfetto_sink *p, const struct event *e, bool gone, const struct model *m)
 {
 	struct thread *t, *next;
 
-	if (e->tier.tier && e->tier.before)
-		return;
 	HASH_ITER (hh, p->threads, t, next)
 		if (t->proc == event_proc(e))
-			calls_finish(p, t, e->tier.before ? e->ts_ns : 0, m);
+			calls_finish(p, t, gone ? e->ts_ns : 0, m);
+}
+
+void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const struct model *m)
+{
+	if (!e->tier.tier || !e->tier.before)
+		probes_changed(p, e, e->tier.before, m);
 }
 
 /* A call that was open when the probes of its kind went: its end is not seen. */
@@ -272,6 +276,8 @@ void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const st
 {
 	struct thread *t, *next;
 
+	if (e->budget.what == BUDGET_WATCH || (e->budget.what == BUDGET_BACK && e->budget.group == PROBES_NEEDED))
+		probes_changed(p, e, e->budget.what == BUDGET_WATCH, m);
 	if (e->budget.what != BUDGET_SHED || e->budget.group != PROBES_CALLS)
 		return;
 	HASH_ITER (hh, p->threads, t, next) {

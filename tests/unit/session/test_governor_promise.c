@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_governor_promise.c - never above twice the budget for more than two seconds, whatever the program does: drawn
+ * bursts, ramps, a program that calls whatever is still probed, one that calls everything.
+ */
+#include "tests/unit/job/governed_job.h"
+
+static uint32_t drawn(uint32_t upto)
+{
+	return rand() % upto;
+}
+
+/* Each group for itself: on and off, of any length and height, from any moment on. */
+static void bursts_draw(struct job *j, uint64_t until_ns[PROBE_GROUPS])
+{
+	for (int i = 0; i < PROBE_GROUPS; i++) {
+		if (j->now_ns < until_ns[i])
+			continue;
+		until_ns[i] = j->now_ns + STEP_NS * (1 + drawn(400));
+		j->rate[0][i] = drawn(3) ? 0 : 1u << drawn(19);
+	}
+}
+
+static void ramps_draw(struct job *j, uint64_t until_ns[PROBE_GROUPS])
+{
+	for (int i = 0; i < PROBE_GROUPS; i++)
+		if (j->now_ns >= until_ns[i]) {
+			until_ns[i] = j->now_ns + STEP_NS * (1 + drawn(50));
+			j->rate[0][i] = (j->rate[0][i] + 10 * (1 + drawn(30))) * (drawn(40) ? 1.1 : 0);
+			j->rate[0][i] = j->rate[0][i] > 1000000 ? 0 : j->rate[0][i];
+		}
+}
+
+/* The worst there is: it always calls what is probed. */
+static void chase_draw(struct job *j, uint64_t until_ns[PROBE_GROUPS])
+{
+	int group = drawn(PROBE_GROUPS);
+
+	(void)until_ns;
+	if (drawn(30) && j->attached[0])
+		while (!(j->attached[0] >> group & 1))
+			group = (group + 1) % PROBE_GROUPS;
+	else if (j->attached[0])
+		return;
+	memset(j->rate[0], 0, sizeof(j->rate[0]));
+	j->rate[0][group] = 5200 + drawn(100000);
+}
+
+static void all_dear_draw(struct job *j, uint64_t until_ns[PROBE_GROUPS])
+{
+	(void)until_ns;
+	for (int i = 0; i < PROBE_GROUPS; i++)
+		j->rate[0][i] = 100000;
+}
+
+static void promise(void **state)
+{
+	static void (*const draw[])(struct job *, uint64_t *) = { bursts_draw, ramps_draw, chase_draw, all_dear_draw };
+	uint64_t worst_ns = 0;
+	int sheds = 0;
+
+	(void)state;
+	srand(14);
+	for (int k = 0; k < 800; k++) {
+		uint64_t until_ns[PROBE_GROUPS] = { 0 };
+		struct job j = job_of(&one_percent, 0);
+		struct governor_order o[32];
+
+		sample(&j); /* the session runs already */
+		j.n = 1;
+		j.attached[0] = k & 4 ? ALL & ~GOVERNOR_HELD : ALL;
+		j.slot_ns -= STEP_NS * drawn(25);
+		for (uint64_t end_ns = j.now_ns + 100 * S; j.now_ns < end_ns;) {
+			draw[k & 3](&j, until_ns);
+			step(&j);
+			if (j.now_ns % SAMPLE_NS)
+				continue;
+			sample(&j);
+			while (governor_next(j.g, o))
+				order_apply(&j, 0, o);
+		}
+		worst_ns = j.worst_above_ns > worst_ns ? j.worst_above_ns : worst_ns;
+		sheds += governor_sums(j.g)->n_shed;
+		governor_free(j.g);
+	}
+	print_message("above twice the budget for %.2f s at most; groups went %d times\n", worst_ns * 1e-9, sheds);
+	assert_true(sheds > 800);
+	assert_true(worst_ns <= 2 * S);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(promise),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
