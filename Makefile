@@ -94,6 +94,11 @@ $(O)/release/ranktrace: $(RELEASE_OBJ)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 
+# Replay alone: the link fails if what decodes, models, detects or shows needs libbpf or libelf (tests/replay).
+$(O)/ranktrace-replay: $(O)/obj/tests/replay/replay_main.o $(O)/libranktrace.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -pthread -ldeflate -lcjson -lm -o $@
+
 define unit_program
 $(O)/tests/$(notdir $(1:.c=)): $(O)/obj/$(1:.c=.o) $(O)/libtests.a $(O)/libranktrace.a
 	$$(call say,LD,$$@)
@@ -111,7 +116,7 @@ bench: deps ## speed and memory of the collector on this machine (the probe's co
 	$(Q)$(MAKE) --no-print-directory build $(O)/bench
 	$(Q)$(O)/bench $(ONLY)
 
-unit: $(UNIT) ## build the unit tests
+unit: $(UNIT) $(O)/ranktrace-replay ## build the unit tests
 
 demo: deps ## simulated 8-rank job with faults under the real tracer (root)
 	$(Q)$(MAKE) --no-print-directory build

@@ -50,21 +50,10 @@ const struct record_kind *record_kind_listed(size_t i)
 }
 
 /* Recordings of earlier versions have shorter records: a field that is not there is none. */
-static void *field_at(struct wire_hdr *rec, const uint16_t *offsets, int max, int i, size_t bytes)
-{
-	return i < max && offsets[i] && offsets[i] + bytes <= rec->size ? (char *)rec + offsets[i] : NULL;
-}
-
 uint64_t *record_time(struct wire_hdr *rec, int i)
 {
 	const struct record_kind *k = record_kind_of(rec);
+	uint16_t at = k && i < RECORD_TIMES_MAX ? k->times[i] : 0;
 
-	return k ? field_at(rec, k->times, RECORD_TIMES_MAX, i, sizeof(uint64_t)) : NULL;
-}
-
-uint32_t *record_pid(struct wire_hdr *rec, int i)
-{
-	const struct record_kind *k = record_kind_of(rec);
-
-	return k ? field_at(rec, k->pids, RECORD_PIDS_MAX, i, sizeof(uint32_t)) : NULL;
+	return at && at + sizeof(uint64_t) <= rec->size ? (uint64_t *)((char *)rec + at) : NULL;
 }

@@ -8,6 +8,7 @@
 #define RANKTRACE_RECORD_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +18,6 @@
 
 #define RECORD_KINDS_MAX 64 /* numbers of one tracer */
 #define RECORD_TIMES_MAX 4
-#define RECORD_PIDS_MAX 2
 #define DECODE_EVENTS_MAX 4 /* of one record */
 
 struct record_kind {
@@ -25,14 +25,13 @@ struct record_kind {
 	uint8_t tracer;   /* enum wire_tracer */
 	uint8_t kind;     /* the source's own number, below RECORD_KINDS_MAX */
 	uint8_t n_events; /* that a record can be, at most; 0: 1 */
+	bool in_autopsy;  /* an autopsy writes such records; a recording that holds others too is none */
 	uint16_t size;    /* a shorter one is refused; longer ones are of a later version */
 	/* A state of its own, of which the last record of each tgid and key is kept for a recording that begins in the
 	 * middle (the model tells the rest itself). Offset of the key, 32 bits; 0: not kept. */
 	uint16_t kept_by;
-	/* Offsets of further times (64 bits, CLOCK_MONOTONIC, 0 none) and of further process or thread numbers (32
-	 * bits) than the header's; 0 ends. For another clock, another host. */
+	/* Offsets of further times (64 bits, CLOCK_MONOTONIC, 0 none) than the header's; 0 ends. For another clock. */
 	uint16_t times[RECORD_TIMES_MAX];
-	uint16_t pids[RECORD_PIDS_MAX];
 	/* Fills `out`, which is zero but for ts, tid, tgid and cpu of the record. How many events (0: none),
 	 * -EINVAL if a field is impossible. */
 	int (*decode)(const struct wire_hdr *rec, struct intern *strings, struct event *out);
@@ -47,9 +46,8 @@ const struct record_kind *record_kind_of(const struct wire_hdr *rec);
 /* All kinds, in no order; NULL past the end. */
 const struct record_kind *record_kind_listed(size_t i);
 
-/* The i-th nested time, process or thread number of a record, to be read or changed in place; NULL past the last. */
+/* The i-th nested time of a record, to be read or changed in place; NULL past the last. */
 uint64_t *record_time(struct wire_hdr *rec, int i);
-uint32_t *record_pid(struct wire_hdr *rec, int i);
 
 /* A text of `len` bytes at `offset`; NULL: it goes beyond the record, or no memory. */
 static inline const char *record_text(const struct wire_hdr *rec, size_t offset, size_t len, struct intern *strings)

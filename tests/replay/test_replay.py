@@ -41,6 +41,13 @@ def check_roots():
         check(right, f"{os.path.basename(path)}: {roots}, exit {out.returncode} {out.stderr}")
 
 
+def check_merge_refuses():
+    """A session's recording is no autopsy's: it has records that an autopsy never writes."""
+    for name in ("watch_hang", "f03_hang", "gpu_health"):
+        out = subprocess.run([RANKTRACE, "autopsy", "--merge", f"{here}/{name}.rtr"], capture_output=True, text=True)
+        check(out.returncode == 2 and "no recording of an autopsy" in out.stderr, f"--merge refuses {name}: {out.returncode} {out.stderr}")
+
+
 def run_compare(*arguments):
     out = subprocess.run([sys.executable, "-B", f"{here}/compare.py", *arguments], capture_output=True, text=True)
     return out.returncode, out.stdout + out.stderr
@@ -230,6 +237,7 @@ def check_names():
 
 check_roots()
 check_all()
+check_merge_refuses()
 check_planted()
 check_ids()
 check_ids_alike()

@@ -28,8 +28,6 @@ static int kernel_log(const struct wire_hdr *rec, struct intern *strings, struct
 	return e->kernel_log.text ? 1 : -EINVAL;
 }
 
-const struct record_kind source_records_klog[] = {
-	{ "kernel_log", .tracer = WIRE_FACT, .kind = FACT_KERNEL_LOG, .size = sizeof(struct fact_kernel_log),
-	  .pids = { offsetof(struct fact_kernel_log, pid) }, .decode = kernel_log },
-	{}
-};
+const struct record_kind source_records_klog[] = { { "kernel_log", .tracer = WIRE_FACT, .kind = FACT_KERNEL_LOG,
+						     .size = sizeof(struct fact_kernel_log), .decode = kernel_log },
+						   {} };

@@ -113,15 +113,15 @@ static int state(const struct wire_hdr *rec, struct intern *strings, struct even
 #define FACT(id) .tracer = WIRE_FACT, .kind = id
 const struct record_kind source_records_nvml[] = {
 	{ "gpu_device", FACT(FACT_GPU_DEVICE), .size = sizeof(struct fact_gpu_device),
-	  .kept_by = offsetof(struct fact_gpu_device, index), .decode = device },
+	  .kept_by = offsetof(struct fact_gpu_device, index), .in_autopsy = true, .decode = device },
 	{ "gpu_sample", FACT(FACT_GPU_SAMPLE), .size = sizeof(struct fact_gpu_sample),
-	  .kept_by = offsetof(struct fact_gpu_sample, index), .decode = sample },
+	  .kept_by = offsetof(struct fact_gpu_sample, index), .in_autopsy = true, .decode = sample },
 	{ "gpu_health", FACT(FACT_GPU_HEALTH), .size = sizeof(struct fact_gpu_health),
-	  .kept_by = offsetof(struct fact_gpu_health, index), .decode = health },
+	  .kept_by = offsetof(struct fact_gpu_health, index), .in_autopsy = true, .decode = health },
 	{ "gpu_procs", FACT(FACT_GPU_PROCS), .size = sizeof(struct fact_gpu_procs),
-	  .kept_by = offsetof(struct fact_gpu_procs, index), .decode = procs },
+	  .kept_by = offsetof(struct fact_gpu_procs, index), .in_autopsy = true, .decode = procs },
 	{ "gpu_state", FACT(FACT_GPU_STATE), .size = sizeof(struct fact_gpu_state),
 	  .kept_by = offsetof(struct fact_gpu_state, index), .times = { offsetof(struct fact_gpu_state, since_ns) },
-	  .decode = state },
+	  .in_autopsy = true, .decode = state },
 	{}
 };

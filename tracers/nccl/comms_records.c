@@ -83,12 +83,12 @@ static int decode_scan(const struct wire_hdr *rec, struct intern *strings, struc
 
 #define FACT(id) .tracer = WIRE_FACT, .kind = id
 const struct record_kind source_records_comms[] = {
-	{ "comm_sample", FACT(FACT_COMM_SAMPLE), .size = sizeof(struct fact_comm_sample),
+	{ "comm_sample", FACT(FACT_COMM_SAMPLE), .size = sizeof(struct fact_comm_sample), .in_autopsy = true,
 	  .decode = decode_comm_sample },
-	{ "proxy", FACT(FACT_PROXY), .size = sizeof(struct fact_proxy), .pids = { offsetof(struct fact_proxy, thread) },
-	  .decode = decode_proxy },
+	{ "proxy", FACT(FACT_PROXY), .size = sizeof(struct fact_proxy), .in_autopsy = true, .decode = decode_proxy },
 	{ "comm_vanished", FACT(FACT_COMM_VANISHED), .size = sizeof(struct fact_comm_vanished),
 	  .decode = decode_vanished },
-	{ "comm_scan", FACT(FACT_COMM_SCAN), .size = sizeof(struct fact_comm_scan), .decode = decode_scan },
+	{ "comm_scan", FACT(FACT_COMM_SCAN), .size = sizeof(struct fact_comm_scan), .in_autopsy = true,
+	  .decode = decode_scan },
 	{}
 };

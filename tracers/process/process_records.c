@@ -112,20 +112,19 @@ static int decode_wait(const struct wire_hdr *rec, struct intern *strings, struc
 #define LIFE(id) .tracer = WIRE_LIFE, .kind = id
 #define FACT(id) .tracer = WIRE_FACT, .kind = id
 const struct record_kind source_records_process[] = {
-	{ "fork", LIFE(LIFE_FORK), .size = sizeof(struct life_fork),
-	  .pids = { offsetof(struct life_fork, child_tgid), offsetof(struct life_fork, child_tid) },
-	  .decode = decode_fork },
+	{ "fork", LIFE(LIFE_FORK), .size = sizeof(struct life_fork), .decode = decode_fork },
 	{ "exec", LIFE(LIFE_EXEC), .size = sizeof(struct life_exec), .decode = decode_exec },
 	{ "exit", LIFE(LIFE_EXIT), .size = sizeof(struct life_exit), .decode = decode_exit },
-	{ "proc", FACT(FACT_PROC), .size = sizeof(struct fact_proc),
-	  .pids = { offsetof(struct fact_proc, parent_tgid) }, .decode = decode_proc },
-	{ "thread", FACT(FACT_THREAD), .size = sizeof(struct fact_thread), .decode = decode_thread },
-	{ "task_at", FACT(FACT_TASK_AT), .size = sizeof(struct fact_task_at), .decode = decode_task_at },
-	{ "stack", FACT(FACT_STACK), .size = sizeof(struct fact_stack), .decode = decode_stack },
+	{ "proc", FACT(FACT_PROC), .size = sizeof(struct fact_proc), .in_autopsy = true, .decode = decode_proc },
+	{ "thread", FACT(FACT_THREAD), .size = sizeof(struct fact_thread), .in_autopsy = true,
+	  .decode = decode_thread },
+	{ "task_at", FACT(FACT_TASK_AT), .size = sizeof(struct fact_task_at), .in_autopsy = true,
+	  .decode = decode_task_at },
+	{ "stack", FACT(FACT_STACK), .size = sizeof(struct fact_stack), .in_autopsy = true, .decode = decode_stack },
 	{ "wait", FACT(FACT_WAIT), .size = sizeof(struct fact_wait),
 	  .times = { offsetof(struct fact_wait, read_ns), offsetof(struct fact_wait, since_ns),
 		     offsetof(struct fact_wait, until_ns) },
-	  .pids = { offsetof(struct fact_wait, pid), offsetof(struct fact_wait, thread) }, .decode = decode_wait },
+	  .in_autopsy = true, .decode = decode_wait },
 	{ "host", FACT(FACT_HOST), .size = sizeof(struct fact_host), .kept_by = offsetof(struct fact_host, pid),
 	  .decode = decode_host },
 	{}

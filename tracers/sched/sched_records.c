@@ -74,11 +74,11 @@ static int decode_blocked_end(const struct wire_hdr *rec, struct intern *strings
 #define SCHED(id) .tracer = WIRE_SCHED, .kind = id
 const struct record_kind source_records_sched[] = {
 	{ "sched_task", SCHED(SCHED_TASK), .size = SCHED_TASK_V1_BYTES,
-	  .times = { offsetof(struct sched_task, since_ns) }, .decode = decode_task },
+	  .times = { offsetof(struct sched_task, since_ns) }, .in_autopsy = true, .decode = decode_task },
 	{ "sched_off", SCHED(SCHED_OFF), .size = sizeof(struct sched_off),
 	  .times = { offsetof(struct sched_off, begin_ns) }, .decode = decode_off },
 	{ "sched_blocked", SCHED(SCHED_BLOCKED), .size = sizeof(struct sched_blocked),
-	  .times = { offsetof(struct sched_blocked, begin_ns) }, .decode = decode_blocked },
+	  .times = { offsetof(struct sched_blocked, begin_ns) }, .in_autopsy = true, .decode = decode_blocked },
 	{ "sched_blocked_end", SCHED(SCHED_BLOCKED_END), .size = sizeof(struct sched_blocked_end),
 	  .times = { offsetof(struct sched_blocked_end, begin_ns) }, .decode = decode_blocked_end },
 	{ "sched_throttle", SCHED(SCHED_THROTTLE), .size = sizeof(struct sched_throttle), .decode = decode_throttle },

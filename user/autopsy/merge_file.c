@@ -9,16 +9,16 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "record.h"
 #include "recording/recording.h"
 #include "tracers/sched/sched.h"
 
-/* What an autopsy writes, and nothing else does without more beside it. */
+/* Of a later version an autopsy may hold what the collector here does not know. */
 static bool is_of_autopsy(const struct wire_hdr *h)
 {
-	if (h->tracer == WIRE_SCHED)
-		return h->kind == SCHED_TASK || h->kind == SCHED_BLOCKED;
-	return h->tracer == WIRE_FACT && h->kind != FACT_LIB && h->kind != FACT_LOSS && h->kind != FACT_ATTACH &&
-	       h->kind != FACT_HOST && h->kind != FACT_NODE && h->kind != FACT_CLOCK;
+	const struct record_kind *k = record_kind_of(h);
+
+	return k ? k->in_autopsy : h->tracer == WIRE_FACT;
 }
 
 static int hash_add(struct merge_file *f, uint64_t hash)

@@ -146,10 +146,10 @@ static int decode_budget(const struct wire_hdr *rec, struct intern *strings, str
 
 #define FACT(id) .tracer = WIRE_FACT, .kind = id
 const struct record_kind source_records_collector[] = {
-	{ "start", FACT(FACT_START), .size = sizeof(struct fact_start), .decode = decode_start },
+	{ "start", FACT(FACT_START), .size = sizeof(struct fact_start), .in_autopsy = true, .decode = decode_start },
 	{ "node", FACT(FACT_NODE), .size = sizeof(struct fact_node), .decode = decode_node },
-	{ "tick", FACT(FACT_TICK), .size = sizeof(struct fact_tick), .decode = decode_tick },
-	{ "stop", FACT(FACT_STOP), .size = sizeof(struct fact_stop), .decode = decode_stop },
+	{ "tick", FACT(FACT_TICK), .size = sizeof(struct fact_tick), .in_autopsy = true, .decode = decode_tick },
+	{ "stop", FACT(FACT_STOP), .size = sizeof(struct fact_stop), .in_autopsy = true, .decode = decode_stop },
 	{ "clock", FACT(FACT_CLOCK), .size = sizeof(struct fact_clock), .decode = decode_clock },
 	{ "loss", FACT(FACT_LOSS), .size = sizeof(struct fact_loss), .decode = decode_loss },
 	{ "lib", FACT(FACT_LIB), .size = sizeof(struct fact_lib), .kept_by = offsetof(struct fact_lib, lib_id),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_record_kinds.c - what the sources declare of their records holds for every kind: sizes, places of times and
- * process numbers, and that a decoder makes no more events than it says.
+ * test_record_kinds.c - what the sources declare of their records holds for every kind: sizes, places of times, and
+ * that a decoder makes no more events than it says.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,8 +46,6 @@ static void declared(void **state)
 		place_check(k, k->kept_by, sizeof(uint32_t));
 		for (int i = 0; i < RECORD_TIMES_MAX; i++)
 			place_check(k, k->times[i], sizeof(uint64_t));
-		for (int i = 0; i < RECORD_PIDS_MAX; i++)
-			place_check(k, k->pids[i], sizeof(uint32_t));
 	}
 	assert_true(n > 50);
 }
@@ -101,8 +99,6 @@ static void nested(void **state)
 	(void)state;
 	assert_ptr_equal(record_time(&task.hdr, 0), &task.since_ns);
 	assert_null(record_time(&task.hdr, 1));
-	assert_null(record_pid(&task.hdr, 0));
-	assert_ptr_equal(record_pid(&proc.hdr, 0), &proc.parent_tgid);
 	assert_null(record_time(&proc.hdr, 0));
 	task.hdr.size = sizeof(task.hdr); /* too short for it */
 	assert_null(record_time(&task.hdr, 0));
