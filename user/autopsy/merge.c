@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "autopsy/merge_file.h"
+#include "autopsy/merge_job.h"
 #include "record.h"
 #include "recording/recording.h"
 #include "schemas/facts.h"
@@ -186,47 +187,28 @@ static const char *when(const struct merge_file *f, char *to, size_t size)
 
 static bool hosts_differ(const struct merge *g)
 {
-	char a[32], b[32];
+	char at_a[32], at_b[32];
+	size_t a, b;
 
-	for (size_t i = 0; i < g->n; i++)
-		for (size_t k = 0; k < i; k++) {
-			if (strcmp(g->files[i].host, g->files[k].host))
-				continue;
-			log_error("%s and %s are both of host %s (looked at %s and %s): give one file of each host",
-				  g->files[k].path, g->files[i].path, g->files[i].host,
-				  when(&g->files[k], a, sizeof(a)), when(&g->files[i], b, sizeof(b)));
-			return false;
-		}
-	return true;
+	if (merge_hosts_differ(g->files, g->n, &a, &b) != -EEXIST)
+		return true;
+	log_error("%s and %s are both of host %s (looked at %s and %s): give one file of each host", g->files[a].path,
+		  g->files[b].path, g->files[a].host, when(&g->files[a], at_a, sizeof(at_a)),
+		  when(&g->files[b], at_b, sizeof(at_b)));
+	return false;
 }
 
-/* Of one job: a common name of it, or a common communicator, from file to file. */
 static bool one_job(const struct merge *g)
 {
-	bool *in = calloc(g->n, sizeof(*in)), grows = true;
-	size_t first = 0, out = g->n;
+	size_t a, b;
 
-	while (first < g->n && merge_file_idle(&g->files[first]))
-		first++;
-	if (in && first < g->n)
-		in[first] = true;
-	while (in && grows) {
-		grows = false;
-		for (size_t i = 0; i < g->n; i++)
-			for (size_t k = 0; !in[i] && k < g->n; k++)
-				if (in[k] && merge_files_share(&g->files[i], &g->files[k]))
-					in[i] = grows = true;
-	}
-	for (size_t i = 0; in && i < g->n && out == g->n; i++)
-		if (!in[i] && !merge_file_idle(&g->files[i]))
-			out = i;
-	free(in);
-	if (out < g->n)
-		log_error(
-			"%s and %s have neither a job's name nor a communicator in common: give the files of one job (ranktrace "
-			"autopsy --job NAME --raw FILE)",
-			g->files[first].path, g->files[out].path);
-	return out == g->n;
+	if (merge_one_job(g->files, g->n, &a, &b) != -EINVAL)
+		return true;
+	log_error(
+		"%s and %s have neither a job's name nor a communicator in common: give the files of one job (ranktrace "
+		"autopsy --job NAME --raw FILE)",
+		g->files[a].path, g->files[b].path);
+	return false;
 }
 
 /* Times of day, as far as the hosts agree on them: only for a word of warning. */

@@ -150,16 +150,3 @@ bool merge_file_idle(const struct merge_file *f)
 {
 	return !f->n_procs;
 }
-
-bool merge_files_share(const struct merge_file *a, const struct merge_file *b)
-{
-	for (size_t i = 0; i < a->n_hashes; i++)
-		for (size_t k = 0; k < b->n_hashes; k++)
-			if (a->hashes[i] == b->hashes[k])
-				return true;
-	for (size_t i = 0; i < a->n_jobs; i++)
-		for (size_t k = 0; k < b->n_jobs; k++)
-			if (!strcmp(a->jobs[i], b->jobs[k]))
-				return true;
-	return false;
-}

@@ -28,7 +28,5 @@ struct merge_file {
 int merge_file_read(const char *path, struct merge_file *ret);
 void merge_file_free(struct merge_file *f);
 bool merge_file_idle(const struct merge_file *f); /* no process of any job */
-/* A job's name or a communicator is in both. */
-bool merge_files_share(const struct merge_file *a, const struct merge_file *b);
 
 #endif

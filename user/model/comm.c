@@ -28,6 +28,7 @@ static struct comm_own *comm_new(struct model *m, uint64_t hash, uint64_t ts_ns)
 		}
 		c->hashed = true;
 	}
+	c->at = m->comms_tail;
 	*m->comms_tail = &c->c;
 	m->comms_tail = &c->c.next;
 	m->n_comms++;
@@ -51,16 +52,24 @@ void comm_free(struct comm_own *c)
 	free(c);
 }
 
+static void member_hold(struct comm *c, struct member *mb)
+{
+	struct member_own *own = (struct member_own *)mb;
+
+	mb->next_in_comm = c->members;
+	if (c->members)
+		((struct member_own *)c->members)->at = &mb->next_in_comm;
+	own->at = &c->members;
+	c->members = mb;
+}
+
 static void comm_unlink(struct model *m, struct comm_own *c)
 {
-	struct comm **link = &m->comms;
-
-	while (*link && *link != &c->c)
-		link = &(*link)->next;
-	if (*link)
-		*link = c->c.next;
-	if (m->comms_tail == &c->c.next)
-		m->comms_tail = link;
+	*c->at = c->c.next;
+	if (c->c.next)
+		comm_own(c->c.next)->at = c->at;
+	else
+		m->comms_tail = c->at;
 	if (c->hashed)
 		HASH_DEL(m->state->comms, c);
 	comm_inits_forget(m, &c->c);
@@ -71,12 +80,11 @@ static void comm_unlink(struct model *m, struct comm_own *c)
 void comm_leave(struct model *m, struct member *mb)
 {
 	struct comm *c = mb->comm;
-	struct member **link = &c->members;
+	struct member **at = ((struct member_own *)mb)->at;
 
-	while (*link && *link != mb)
-		link = &(*link)->next_in_comm;
-	if (*link)
-		*link = mb->next_in_comm;
+	*at = mb->next_in_comm;
+	if (mb->next_in_comm)
+		((struct member_own *)mb->next_in_comm)->at = at;
 	if (c->by_rank && mb->rank >= 0 && mb->rank < c->nranks && c->by_rank[mb->rank] == mb) {
 		c->by_rank[mb->rank] = NULL;
 		c->n_seen--;
@@ -116,8 +124,7 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 			return -ENOMEM;
 		comm_leave(m, mb);
 		mb->comm = &c->c;
-		mb->next_in_comm = c->c.members;
-		c->c.members = mb;
+		member_hold(&c->c, mb);
 		member_tied(m, mb);
 	}
 	comm_size(mb->comm, nranks);
@@ -145,7 +152,7 @@ static struct member_own *member_new(struct model *m, struct proc_own *p, uint64
 		free(mb);
 		return NULL;
 	}
-	c->c.members = &mb->m;
+	member_hold(&c->c, &mb->m);
 	mb->m.next_in_proc = p->p.members;
 	p->p.members = &mb->m;
 	m->n_members++;

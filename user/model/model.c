@@ -276,6 +276,7 @@ void model_free(struct model *m)
 		c_next = c->next;
 		comm_free(comm_own(c));
 	}
+	ranks_free(m);
 	tcp_free(m);
 	nodes_free(m);
 	snapshot_free(m->state);

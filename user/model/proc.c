@@ -37,6 +37,7 @@ static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 		return NULL;
 	}
 	p->hashed = true;
+	p->nth = m->state->n_procs_ever++;
 	*m->procs_tail = &p->p;
 	m->procs_tail = &p->p.next;
 	m->n_procs++;
@@ -75,16 +76,6 @@ const struct proc *model_proc(const struct model *m, uint64_t proc)
 	struct proc_own *p = proc_find(m, proc);
 
 	return p ? &p->p : NULL;
-}
-
-const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank)
-{
-	const struct proc *best = NULL;
-
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (p->rank == rank && !p->is_child && (!job || job == p->job) && (!best || best->dead || !p->dead))
-			best = p; /* of an elastic job the living one, else the newest */
-	return best;
 }
 
 static struct task_own *task_new(struct proc_own *p, uint32_t tid)
@@ -272,35 +263,6 @@ static void proc_die(struct model *m, struct proc_own *p, uint64_t ts_ns)
 	streams_free(p);
 }
 
-static struct proc *leader_find(struct model *m, struct proc *p)
-{
-	struct proc_own *parent = proc_find(m, proc_key(p->node->number, p->parent_tgid));
-	struct proc *lead;
-
-	if (p->rank < 0) /* and so nobody's: a storm of forks must not walk all processes for each */
-		return NULL;
-	if (parent && &parent->p != p && parent->p.leader && same_rank(parent->p.leader, p))
-		return parent->p.leader;
-	for (lead = m->procs; lead; lead = lead->next)
-		if (!lead->is_child && !lead->dead && lead != p && same_rank(lead, p))
-			return lead;
-	return NULL;
-}
-
-static void leaders_link(struct model *m, struct proc *p)
-{
-	p->leader = p->is_child ? leader_find(m, p) : p;
-	if (p->is_child)
-		proc_follow(m, p, p->leader);
-	if (p->is_child || p->rank < 0)
-		return;
-	for (struct proc *c = m->procs; c; c = c->next) /* children told of before their rank */
-		if (c->is_child && !c->leader && same_rank(c, p)) {
-			c->leader = p;
-			proc_follow(m, c, p);
-		}
-}
-
 /* Its pid is another process' now; it stays in the list, dead. */
 static void proc_replaced(struct model *m, struct proc_own *p, uint64_t ts_ns)
 {
@@ -342,12 +304,12 @@ static int proc_told(struct model *m, const struct event *e)
 	p->p.start_ns = e->proc.start_ns;
 	p->p.parent_tgid = e->proc.parent_tgid;
 	p->p.ns_pid = e->proc.ns_pid;
-	p->p.rank = e->proc.rank;
 	p->p.local_rank = e->proc.local_rank;
 	p->p.world_size = e->proc.world_size;
 	p->p.is_child = e->proc.is_child;
 	texts_told(&p->p, &e->proc);
-	err = proc_place(m, p, &e->proc);
+	err = rank_set(m, p, e->proc.rank);
+	err = err ? err : proc_place(m, p, &e->proc);
 	leaders_link(m, &p->p);
 	return err;
 }
@@ -373,7 +335,8 @@ static int proc_forked(struct model *m, const struct event *e)
 		return -ENOMEM;
 	p->p.parent_tgid = e->tgid;
 	if (parent && parent->p.rank >= 0) {
-		p->p.rank = parent->p.rank;
+		if (rank_set(m, p, parent->p.rank))
+			return -ENOMEM;
 		p->p.local_rank = parent->p.local_rank;
 		p->p.world_size = parent->p.world_size;
 		p->p.is_child = true;

@@ -143,6 +143,7 @@ static void procs_sweep(struct model *m)
 		comm_inits_forget_proc(m, p);
 		qps_forget_proc(m, p);
 		proc_unhash(m, proc_own(p));
+		proc_unrank(m, proc_own(p));
 		p->node->n_procs--;
 		proc_free(proc_own(p));
 		m->n_procs--;

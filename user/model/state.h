@@ -124,6 +124,7 @@ struct op_own {
 
 struct member_own {
 	struct member m;
+	struct member **at;  /* what points to it in its communicator's list */
 	uint64_t born_ns;    /* met */
 	uint64_t n_children; /* Split, Shrink, Grow called on it */
 	struct proxy_part *sample;
@@ -131,8 +132,17 @@ struct member_own {
 	UT_hash_handle hh;         /* of proc, by addr */
 };
 
+struct rank_procs { /* all processes that carry this rank's number: of its jobs, of its lives, and their children */
+	int rank;
+	struct proc_own *first;
+	UT_hash_handle hh;
+};
+
 struct proc_own {
 	struct proc p;
+	uint64_t nth;               /* in order of appearance */
+	struct rank_procs *of_rank; /* NULL: it has no rank */
+	struct proc_own *next_same_rank;
 	struct job_scope *scope; /* NULL: nothing was told of it */
 	bool hashed;
 	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still tells is of
@@ -170,6 +180,7 @@ struct entries {
 
 struct comm_own {
 	struct comm c;
+	struct comm **at;                 /* what points to it in the model's list */
 	struct entries *ring[SEQ_SPACES]; /* [ENTRY_RING]; NULL until one is entered */
 	uint32_t lag[LAG_BUCKETS], duration[LAG_BUCKETS];
 	uint64_t n_lag, n_duration;
@@ -185,7 +196,9 @@ struct comm_own {
 };
 
 struct model_state {
-	struct proc_own *procs;             /* by proc_key(), the living or newest */
+	struct proc_own *procs;   /* by proc_key(), the living or newest */
+	struct rank_procs *ranks; /* by rank */
+	uint64_t n_procs_ever;
 	struct comm_own *comms;             /* by hash */
 	struct op_own *out_head, *out_tail; /* for model_next_ended */
 	struct op_own *given;               /* handed out and dropped: freed at the next event */
@@ -322,6 +335,12 @@ void work_unref(struct work *w);
 void work_add(struct work *w, const struct captured *what);
 int lane_new(struct work *w);                                         /* the lane's number, -1 no room */
 int graph_set(struct graph **table, uint64_t handle, struct work *w); /* takes the reference */
+
+/* ranks.c */
+int rank_set(struct model *m, struct proc_own *p, int rank); /* 0 or -ENOMEM */
+void proc_unrank(struct model *m, struct proc_own *p);       /* before it is freed */
+void leaders_link(struct model *m, struct proc *p);          /* its rank's own process, or its children */
+void ranks_free(struct model *m);
 
 /* reap.c */
 void reap_tick(struct model *m);

@@ -30,11 +30,14 @@ struct tcp_connection {
 		*peer; /* its other end, where a rank that is watched here has it; NULL: not, or several could be it */
 	struct tcp_sample samples[TCP_SAMPLES_KEPT]; /* ring */
 	uint64_t n_samples;
+	struct tcp_connection *next_same; /* private: between the same two ends, seen from the same side */
 };
 
 struct tcp_connections { /* of all hosts: the two ends of one are seldom on the same */
 	struct tcp_connection **at;
-	uint32_t n, cap; /* n: past the last */
+	uint32_t n, cap;       /* n: past the last */
+	uint32_t full;         /* private: below it no place is free that other hosts' connections may have */
+	struct tcp_ends *ends; /* private: which connections are between two ends */
 	uint64_t n_ever;
 };
 

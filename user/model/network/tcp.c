@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "base/hash.h"
+#include "model/state.h"
 
 const struct tcp_connection *tcp_connection_at(const struct model *m, uint32_t place)
 {
@@ -27,9 +28,12 @@ static int place_find(struct model *m, const struct node *n, uint32_t index, uin
 	uint32_t place = index, cap = m->tcp.cap ? m->tcp.cap : TCP_CONNECTIONS_MAX;
 	struct tcp_connection **grown;
 
-	if (n->number)
-		for (place = TCP_CONNECTIONS_MAX; place < m->tcp.n && m->tcp.at[place]; place++)
-			;
+	if (n->number) {
+		place = m->tcp.full > TCP_CONNECTIONS_MAX ? m->tcp.full : TCP_CONNECTIONS_MAX;
+		while (place < m->tcp.n && m->tcp.at[place])
+			place++;
+		m->tcp.full = place;
+	}
 	while (cap <= place)
 		cap *= 2;
 	*ret = place;
@@ -44,6 +48,65 @@ static int place_find(struct model *m, const struct node *n, uint32_t index, uin
 	return 0;
 }
 
+/* --- who is whose other end --- */
+
+struct tcp_ends { /* connections with these ends; of two with one hash all are in it */
+	uint64_t hash;
+	struct tcp_connection *first;
+	UT_hash_handle hh;
+};
+
+static uint64_t ends_hash(const char *local, uint16_t local_port, const char *remote, uint16_t remote_port)
+{
+	return hash_mix(hash_text(hash_text(0, local), remote), (uint64_t)local_port << 16 | remote_port);
+}
+
+/* Those with the hash that `c` has, or that its other end has; NULL none. */
+static struct tcp_ends *ends_of(const struct model *m, const struct tcp_connection *c, bool other)
+{
+	uint64_t hash = other ? ends_hash(c->remote, c->remote_port, c->local, c->local_port)
+			      : ends_hash(c->local, c->local_port, c->remote, c->remote_port);
+	struct tcp_ends *ends;
+
+	HASH_FIND(hh, m->tcp.ends, &hash, sizeof(hash), ends);
+	return ends;
+}
+
+static int ends_add(struct model *m, struct tcp_connection *c)
+{
+	struct tcp_ends *ends = ends_of(m, c, false);
+
+	if (!ends) {
+		ends = calloc(1, sizeof(*ends));
+		if (!ends)
+			return -ENOMEM;
+		ends->hash = ends_hash(c->local, c->local_port, c->remote, c->remote_port);
+		HASH_ADD(hh, m->tcp.ends, hash, sizeof(ends->hash), ends);
+		if (!ends->hh.tbl) {
+			free(ends);
+			return -ENOMEM;
+		}
+	}
+	c->next_same = ends->first;
+	ends->first = c;
+	return 0;
+}
+
+static void ends_remove(struct model *m, struct tcp_connection *c)
+{
+	struct tcp_ends *ends = ends_of(m, c, false);
+	struct tcp_connection **link = ends ? &ends->first : NULL;
+
+	while (link && *link && *link != c)
+		link = &(*link)->next_same;
+	if (link && *link)
+		*link = c->next_same;
+	if (!ends || ends->first)
+		return;
+	HASH_DEL(m->tcp.ends, ends);
+	free(ends);
+}
+
 static bool are_ends(const struct tcp_connection *a, const struct tcp_connection *b)
 {
 	return a != b && a->local_port == b->remote_port && a->remote_port == b->local_port &&
@@ -53,16 +116,15 @@ static bool are_ends(const struct tcp_connection *a, const struct tcp_connection
 /* Namespaces that do not see each other may use the same addresses: then the end in its own counts, or none. */
 static const struct tcp_connection *peer_find(const struct model *m, const struct tcp_connection *c)
 {
+	const struct tcp_ends *ends = ends_of(m, c, true);
 	const struct tcp_connection *found = NULL, *here = NULL;
 	int n = 0;
 
-	for (uint32_t i = 0; i < m->tcp.n; i++) {
-		const struct tcp_connection *o = m->tcp.at[i];
-
-		if (!o || !are_ends(c, o))
+	for (const struct tcp_connection *o = ends ? ends->first : NULL; o; o = o->next_same) {
+		if (!are_ends(c, o))
 			continue;
 		found = o;
-		here = o->netns == c->netns ? o : here;
+		here = o->netns == c->netns && (!here || o->index > here->index) ? o : here;
 		n++;
 	}
 	return here ? here : n == 1 ? found : NULL;
@@ -80,11 +142,15 @@ uint64_t tcp_value(const struct tcp_sample *l, enum tcp_counter counter, uint64_
 	return l->counters[counter] != TCP_NO_VALUE ? l->counters[counter] : unknown;
 }
 
-static void peers_find(struct model *m, const struct tcp_connection *changed)
+/* Of `changed`, and of those whose peer it is, was, or is no more as one of several. */
+static void peers_find(struct model *m, struct tcp_connection *changed)
 {
-	for (uint32_t i = 0; i < m->tcp.n; i++)
-		if (m->tcp.at[i] && (m->tcp.at[i] == changed || are_ends(m->tcp.at[i], changed)))
-			m->tcp.at[i]->peer = peer_find(m, m->tcp.at[i]);
+	struct tcp_ends *ends = ends_of(m, changed, true);
+
+	changed->peer = peer_find(m, changed);
+	for (struct tcp_connection *o = ends ? ends->first : NULL; o; o = o->next_same)
+		if (are_ends(o, changed))
+			o->peer = peer_find(m, o);
 }
 
 static void forget(struct model *m, struct node *n, uint32_t index)
@@ -94,6 +160,9 @@ static void forget(struct model *m, struct node *n, uint32_t index)
 	n->tcp->at[index] = 0;
 	if (c) {
 		m->tcp.at[c->index] = NULL;
+		if (c->index >= TCP_CONNECTIONS_MAX && c->index < m->tcp.full)
+			m->tcp.full = c->index;
+		ends_remove(m, c);
 		peers_find(m, c);
 	}
 	free(c);
@@ -124,6 +193,10 @@ static int id_take(struct model *m, struct node *n, const struct event *e)
 		.local_port = e->tcp.id.local_port,
 		.remote_port = e->tcp.id.remote_port,
 	};
+	if (ends_add(m, c)) {
+		free(c);
+		return -ENOMEM;
+	}
 	n->tcp->at[e->tcp.index] = place + 1;
 	m->tcp.at[place] = c;
 	m->tcp.n = m->tcp.n > place ? m->tcp.n : place + 1;
@@ -169,6 +242,12 @@ int tcp_apply(struct model *m, const struct event *e)
 
 void tcp_free(struct model *m)
 {
+	struct tcp_ends *ends, *next;
+
+	HASH_ITER (hh, m->tcp.ends, ends, next) {
+		HASH_DEL(m->tcp.ends, ends);
+		free(ends);
+	}
 	for (uint32_t i = 0; i < m->tcp.n; i++)
 		free(m->tcp.at[i]);
 	free(m->tcp.at);
