@@ -139,9 +139,9 @@ static void socket_name(struct words *s, const struct waits_for *w)
 static void socket_text(struct words *s, const struct waits_for *w)
 {
 	static const char *const verbs[WAITS_ACT_MAX] = {
-		[WAITS_TO_READ] = "waits for an answer of ",  [WAITS_TO_WRITE] = "waits to send to ",
-		[WAITS_TO_CONNECT] = "waits to connect to ",  [WAITS_TO_ACCEPT] = "waits for a connection on ",
-		[WAITS_TO_OTHER] = "waits for something of ",
+		[WAITS_TO_READ] = "waits for an answer of ", [WAITS_TO_WRITE] = "waits to send to ",
+		[WAITS_TO_CONNECT] = "waits to connect to ", [WAITS_TO_ACCEPT] = "waits for a connection on ",
+		[WAITS_TO_OTHER] = "waits for data on ",
 	};
 
 	add(s, "%s", verbs[w->act] ? verbs[w->act] : verbs[WAITS_TO_READ]);
@@ -185,6 +185,17 @@ static void lock_text(struct words *s, const struct waits_for *w)
 	} else if (w->pid) {
 		say_process(s, w);
 	}
+}
+
+static void condition_text(struct words *s, const struct waits_for *w)
+{
+	add(s, "waits for a condition or semaphore of its own process");
+	if (!w->thread)
+		return;
+	add(s, ", where ");
+	holder_text(s, w);
+	if (*w->doing)
+		add(s, " %s", w->doing);
 }
 
 static void thread_text(struct words *s, const struct waits_for *w)
@@ -270,7 +281,7 @@ void wait_text(const struct waits_for *w, char *to, size_t size)
 	case WAITS_CHILD: child_text(&s, w); break;
 	case WAITS_THREAD: thread_text(&s, w); break;
 	case WAITS_LOCK: lock_text(&s, w); break;
-	case WAITS_CONDITION: add(&s, "waits for a condition or semaphore of its own process"); break;
+	case WAITS_CONDITION: condition_text(&s, w); break;
 	case WAITS_TIMER: timer_text(&s, w); break;
 	case WAITS_FILE: file_text(&s, w); break;
 	case WAITS_PIPE: pipe_text(&s, w); break;
@@ -333,6 +344,18 @@ static void pipe_remedy(struct words *s, const struct waits_for *w)
 		    w->act == WAITS_TO_WRITE ? "read" : "write");
 }
 
+static void condition_remedy(struct words *s, const struct waits_for *w)
+{
+	if (!w->thread) {
+		add(s, "look at its other threads: ranktrace ps --stacks");
+		return;
+	}
+	add(s, "look at ");
+	holder_text(s, w);
+	if (*w->doing)
+		add(s, ", which %s", w->doing);
+}
+
 void wait_remedy(const struct waits_for *w, char *to, size_t size)
 {
 	struct words s = { to, size, 0, 0 };
@@ -349,7 +372,7 @@ void wait_remedy(const struct waits_for *w, char *to, size_t size)
 			add(&s, "look at the storage behind %s", w->what);
 		break;
 	case WAITS_PIPE: pipe_remedy(&s, w); break;
-	case WAITS_CONDITION: add(&s, "look at its other threads: ranktrace ps --stacks"); break;
+	case WAITS_CONDITION: condition_remedy(&s, w); break;
 	default: break;
 	}
 }

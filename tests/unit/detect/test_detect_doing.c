@@ -49,6 +49,69 @@ static void what_it_does_is_told(void **state)
 			    "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
 }
 
+static void wait_give(int r, enum waits_kind kind, uint64_t ns)
+{
+	struct event e = job_event(EV_WAIT, r, 0);
+
+	e.tid = e.tgid;
+	e.wait = (struct waits_for){
+		.ns = ns,
+		.kind = kind,
+		.flags = WAITS_STANDS,
+		.since_ns = ns - 2000 * MSEC,
+		.what = "10.0.0.7:443",
+		.who = "",
+		.doing = "",
+	};
+	give(e);
+}
+
+static void what_it_waits_for_is_told(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 }, later[] = { 15, 15, 14, 15 };
+
+	(void)state;
+	who();
+	stacks_set(2, "/job/ckpt.py:9 save", "ssl_read (libssl.so.3)", "recv (libc.so.6)\nsave (/job/ckpt.py:9)");
+	for (int i = 0; i < 2; i++) {
+		world(n);
+		wait_give(2, WAITS_SOCKET, now);
+		tick();
+	}
+	assert_string_equal(text_of(only(), "waits_for"), "waits for an answer of 10.0.0.7:443 (no byte for 2 s)");
+	assert_string_equal(text_of(only(), "waits_for_kind"), "socket");
+	assert_string_equal(text_of(only(), "waits_for_peer"), "10.0.0.7:443");
+	assert_true(finding_number(only(), EVIDENCE_WAITS_FOR_QUIET_S) == 2);
+	assert_non_null(finding_evidence(only(), EVIDENCE_WAITS_FOR_MOVES));
+	assert_null(finding_evidence(only(), EVIDENCE_WAITS_FOR_PID));
+	wait_give(2, WAITS_UNKNOWN, now); /* it ran when it was read again */
+	tick();
+	assert_null(text_of(only(), "waits_for"));
+	wait_give(2, WAITS_SOCKET, now - 1);
+	for (int i = 0; i < 2; i++) { /* it went on since */
+		world(later);
+		tick();
+	}
+	assert_null(text_of(only(), "waits_for"));
+}
+
+/* The driver's way to sleep says nothing. */
+static void a_wait_for_the_gpu_has_no_other_name(void **state)
+{
+	const uint64_t n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	who();
+	stacks_set(2, "/job/train.py:30 forward", "cuStreamSynchronize (libcuda.so.1)", GPU_STACK);
+	for (int i = 0; i < 6; i++) {
+		world(n);
+		wait_give(2, WAITS_CONDITION, now);
+		tick();
+	}
+	assert_string_equal(cause_name(only()->cause), "gpu_not_returning");
+	assert_null(text_of(only(), "waits_for"));
+}
+
 /* A launcher waits for its ranks: nobody asks where. */
 static void a_launcher_is_no_peer(void **state)
 {
@@ -175,6 +238,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(who_stands_elsewhere_is_the_root),
 		TEST(what_it_does_is_told),
+		TEST(what_it_waits_for_is_told),
+		TEST(a_wait_for_the_gpu_has_no_other_name),
 		TEST(a_launcher_is_no_peer),
 		TEST(a_gpu_that_does_not_return),
 		TEST(unread_stacks_are_told),

@@ -98,7 +98,7 @@ static void waits_note(struct finding *f, struct finding_list *found, const stru
 	const struct waits_for *w = call_site_wait(p);
 	char text[640];
 
-	if (!w)
+	if (!w || call_site_gpu_wait(p)) /* for its GPU, whichever way the driver sleeps */
 		return;
 	wait_text(w, text, sizeof(text));
 	finding_note_text(f, EVIDENCE_WAITS_FOR, finding_list_text(found, text));

@@ -7,6 +7,7 @@
 #include "inspect/wait/wait.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 struct reading { /* one reading under way */
 	struct reader *r;
 	unsigned deadline_ms;
-	bool is_nested; /* of whom another waits for: nobody's nobody */
+	enum wait_depth depth;
 	struct target_evidence e;
 	struct target_wait *to;
 };
@@ -74,7 +75,9 @@ static void question_ask(const struct reading *l, const struct wait_question *q)
 /* What is behind descriptors: by the name of the file at least, where the worker cannot say. */
 static void fds_ask(const struct reading *l, const struct wait_fd *fds, size_t n)
 {
-	struct wait_question q = { .tgid = l->to->tgid, .n = n, .budget_ms = l->is_nested ? 0 : OWNERS_BUDGET_MS };
+	struct wait_question q = { .tgid = l->to->tgid,
+				   .n = n,
+				   .budget_ms = l->depth == WAIT_BRIEF ? 0 : OWNERS_BUDGET_MS };
 
 	memcpy(q.fds, fds, n * sizeof(*fds));
 	question_ask(l, &q);
@@ -233,6 +236,11 @@ static void restarted_sample(const struct reading *l)
 		l->to->w.kind = WAITS_CONDITION;
 }
 
+static bool is_lock_command(uint64_t command)
+{
+	return command == F_SETLKW || command == F_OFD_SETLKW;
+}
+
 static void call_sample(const struct reading *l)
 {
 	struct wait_call c = wait_call_of(l->e.syscall_nr);
@@ -249,6 +257,7 @@ static void call_sample(const struct reading *l)
 	case ASK_SLEEP: sleep_sample(l); break;
 	case ASK_SIGNAL: l->to->w.kind = WAITS_SIGNAL; break;
 	case ASK_EVENT: event_sample(l, c.name); break;
+	case ASK_FCNTL:
 	case ASK_LOCK:
 	case ASK_FILE:
 		if (!strcmp(l->e.syscall, "restart_syscall"))
@@ -260,14 +269,11 @@ static void call_sample(const struct reading *l)
 	}
 	if (l->to->w.kind == WAITS_UNKNOWN && c.ask == ASK_FD)
 		file_sample(l, c.act);
-	if (c.ask == ASK_LOCK && l->to->w.kind == WAITS_FILE)
+	if (l->to->w.kind == WAITS_FILE && (c.ask == ASK_LOCK || (c.ask == ASK_FCNTL && is_lock_command(l->e.args[1]))))
 		l->to->w.kind = WAITS_LOCK;
 }
 
 /* --- who is waited for --- */
-
-static int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, bool is_nested,
-		       struct target_wait *ret);
 
 /* "running"; of one that sleeps what it waits for itself. */
 static void doing_text(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, char *to, size_t size)
@@ -284,13 +290,13 @@ static void doing_text(struct reader *r, uint32_t tgid, uint32_t tid, unsigned d
 		snprintf(to, size, "stopped");
 	else if (sample.state == 'Z' || sample.state == 'X')
 		snprintf(to, size, "has ended");
-	else if (!wait_sample(r, tgid, tid, deadline_ms, true, &other))
+	else if (!wait_sample(r, tgid, tid, deadline_ms, WAIT_BRIEF, &other))
 		wait_text(&other.w, to, size);
 	if (sample.state == 'D')
 		snprintf(to + strlen(to), size - strlen(to), "%sblocked in D state", *to ? ", " : "");
 }
 
-static void name_read(uint32_t pid, uint32_t tid, char *to, size_t size)
+void wait_name_read(uint32_t pid, uint32_t tid, char *to, size_t size)
 {
 	char text[64];
 
@@ -317,12 +323,12 @@ static void other_side_sample(const struct reading *l)
 
 	if (!tid)
 		return;
-	name_read(tgid, tid, to->who, sizeof(to->who));
+	wait_name_read(tgid, tid, to->who, sizeof(to->who));
 	if (to->w.kind == WAITS_CHILD)
 		to->w.since_ns = started_ns(to->w.pid, to->w.ns);
 	if (!task_sample_read(tgid, tid, &sample))
 		to->work_ns = sample.run_ns;
-	if (!l->is_nested)
+	if (l->depth != WAIT_BRIEF)
 		doing_text(l->r, tgid, tid, l->deadline_ms, to->doing, sizeof(to->doing));
 }
 
@@ -363,10 +369,10 @@ static int syscall_read(uint32_t tgid, uint32_t tid, char *to, size_t size)
 	return n < 0 ? n : 0;
 }
 
-static int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, bool is_nested,
-		       struct target_wait *ret)
+int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, enum wait_depth depth,
+		struct target_wait *ret)
 {
-	struct reading l = { .r = r, .deadline_ms = deadline_ms, .is_nested = is_nested, .to = ret };
+	struct reading l = { .r = r, .deadline_ms = deadline_ms, .depth = depth, .to = ret };
 	char before[256], after[256];
 	int err;
 
@@ -385,7 +391,9 @@ static int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned d
 			break;
 		wait_clear(ret, tgid, tid);
 	}
-	if (ret->w.kind != WAITS_UNKNOWN)
+	if (ret->w.kind == WAITS_CONDITION && depth == WAIT_WHOLE)
+		wait_threads_follow(r, deadline_ms, ret);
+	else if (ret->w.kind != WAITS_UNKNOWN)
 		other_side_sample(&l);
 	totals_read(ret);
 	return 0;
@@ -393,7 +401,7 @@ static int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned d
 
 int target_wait_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_wait *ret)
 {
-	return wait_sample(r, tgid, tid, deadline_ms, false, ret);
+	return wait_sample(r, tgid, tid, deadline_ms, WAIT_WHOLE, ret);
 }
 
 static bool is_same(const struct target_wait *a, const struct target_wait *b)

@@ -44,6 +44,7 @@ static const struct wait_call rows[] = {
 	ROW(openat, FILE, OPEN),
 	ROW(openat2, FILE, OPEN),
 	ROW(flock, LOCK, OTHER),
+	ROW(fcntl, FCNTL, OTHER),
 	ROW(ppoll, POLL, READ),
 	ROW(pselect6, SELECT, READ),
 	ROW(epoll_pwait, EPOLL, READ),

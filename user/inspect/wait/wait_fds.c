@@ -73,7 +73,7 @@ static void end_take(struct wait_ends *s, struct wait_end *e)
 		return;
 	name[len] = 0;
 	if (sscanf(name, "socket:[%" SCNu64 "]", &e->inode) == 1) {
-		e->kind = END_UNIX; /* until it is found to be another */
+		e->kind = END_SOCKET;
 	} else if (sscanf(name, "pipe:[%" SCNu64 "]", &e->inode) == 1) {
 		e->kind = END_PIPE;
 		e->peer = e->inode;

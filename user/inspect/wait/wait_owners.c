@@ -75,7 +75,7 @@ static void owner_add(const struct wait_ends *s, struct wait_end *e, uint32_t pi
 		return;
 	}
 	is_child = is_child_of(pid, s->tgid);
-	rank = likelihood(pid) + (is_child ? 8 : 0);
+	rank = likelihood(pid) + (is_child ? 16 : is_child_of(s->tgid, pid) ? 8 : 0); /* relatives before strangers */
 	e->n_pids++;
 	if (e->pid && (rank < e->rank_of_pid || (rank == e->rank_of_pid && !is_younger(pid, e->pid))))
 		return;

@@ -11,6 +11,21 @@
 
 #define WAIT_FDS_MAX 64
 
+/* ---- wait.c ---- */
+enum wait_depth {
+	WAIT_WHOLE,  /* with who is waited for, and what that one does */
+	WAIT_THREAD, /* the same of another thread, which is no further followed */
+	WAIT_BRIEF,  /* no other process is looked for */
+};
+int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, enum wait_depth depth,
+		struct target_wait *ret);
+void wait_name_read(uint32_t pid, uint32_t tid, char *to, size_t size); /* of a thread; `to` stays where it is gone */
+
+/* ---- wait_threads.c ---- */
+/* It waits for a word of another thread, nobody can read which: finds the thread that waits for somebody else, if there
+ * is one, and adds it. */
+void wait_threads_follow(struct reader *r, unsigned deadline_ms, struct target_wait *w);
+
 /* ---- wait_call.c: pure ---- */
 enum wait_ask {
 	ASK_NOTHING, /* not known to wait for anything that can be named */
@@ -24,6 +39,7 @@ enum wait_ask {
 	ASK_FUTEX,
 	ASK_SLEEP, /* nanosleep, clock_nanosleep */
 	ASK_LOCK,  /* of a file */
+	ASK_FCNTL, /* the same, by one of its commands */
 	ASK_SIGNAL,
 	ASK_EVENT, /* `name` */
 };
@@ -61,6 +77,7 @@ enum end_kind {
 	END_FILE,
 	END_EVENT,
 	END_TIMER,
+	END_SOCKET, /* of another kind, or not found */
 	END_LISTEN,
 	END_FIFO,
 	END_PIPE,

@@ -47,13 +47,13 @@ static void tcp_take(void *of, const struct diag_socket *d)
 		struct wait_end *e = &dump->s->ends[i];
 		uint64_t c[TCP_COUNTERS];
 
-		if (!d->inode || e->inode != d->inode || e->kind != END_UNIX)
+		if (!d->inode || e->inode != d->inode || e->kind != END_SOCKET)
 			continue;
 		tcp_diag_counters(d, c);
 		e->kind = END_TCP;
 		e->is_opening = d->state == TCP_STATE_SYN_SENT;
 		address_set(e, d->family, d->id.idiag_dst, ntohs(d->id.idiag_dport));
-		if (c[TCP_SINCE_RECEIVED] != TCP_NO_VALUE && c[TCP_BYTES_RECEIVED] && !e->is_opening)
+		if (c[TCP_SINCE_RECEIVED] != TCP_NO_VALUE && !e->is_opening) /* or since it was opened */
 			e->quiet_ns = c[TCP_SINCE_RECEIVED] * 1000000;
 		if (c[TCP_BYTES_RECEIVED] != TCP_NO_VALUE && c[TCP_BYTES_ACKED] != TCP_NO_VALUE)
 			e->bytes = c[TCP_BYTES_RECEIVED] + c[TCP_BYTES_ACKED];
@@ -98,6 +98,7 @@ static void unix_sample(int fd, struct wait_end *e)
 
 	if (unix_diag_ask(fd, e->inode, &own))
 		return;
+	e->kind = END_UNIX;
 	e->peer = own.peer;
 	if (own.state == TCP_STATE_LISTEN)
 		e->kind = END_LISTEN;
@@ -122,7 +123,7 @@ static int diag_sample(void *of)
 		if (s->ends[i].kind == END_TCP)
 			tcp_peer_find(&dump, i);
 	for (size_t i = 0; i < s->n && dump.fd >= 0; i++)
-		if (s->ends[i].kind == END_UNIX)
+		if (s->ends[i].kind == END_SOCKET)
 			unix_sample(dump.fd, &s->ends[i]);
 	if (dump.fd >= 0)
 		close(dump.fd);
@@ -168,6 +169,8 @@ static void netline_take(struct wait_end *e, const struct wait_netline *l, bool 
 		address_set(e, l->family, l->remote, l->remote_port);
 	else
 		snprintf(e->what, sizeof(e->what), "port %u", l->local_port);
+	if (is_udp && !l->remote_port)
+		e->fd.act = WAITS_TO_OTHER; /* of anybody */
 }
 
 static void table_sample(struct wait_ends *s, const char *table, int family, bool is_udp)
@@ -182,7 +185,7 @@ static void table_sample(struct wait_ends *s, const char *table, int family, boo
 		if (!wait_netline_parse(line, family, &l) || !l.inode)
 			continue;
 		for (size_t i = 0; i < s->n; i++)
-			if (s->ends[i].inode == l.inode && s->ends[i].kind == END_UNIX && !s->ends[i].peer)
+			if (s->ends[i].inode == l.inode && s->ends[i].kind == END_SOCKET)
 				netline_take(&s->ends[i], &l, is_udp);
 	}
 	if (f)
@@ -192,15 +195,7 @@ static void table_sample(struct wait_ends *s, const char *table, int family, boo
 static bool some_unknown(const struct wait_ends *s)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (s->ends[i].kind == END_UNIX && !s->ends[i].peer && !*s->ends[i].what)
-			return true;
-	return false;
-}
-
-static bool some_socket(const struct wait_ends *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (s->ends[i].kind == END_UNIX)
+		if (s->ends[i].kind == END_SOCKET)
 			return true;
 	return false;
 }
@@ -209,7 +204,7 @@ void wait_sockets_sample(struct wait_ends *s)
 {
 	uint64_t netns;
 
-	if (!some_socket(s))
+	if (!some_unknown(s))
 		return;
 	if (!netns_of(s->tgid, &netns))
 		netns_visit(netns, s->tgid, diag_sample, s);

@@ -46,6 +46,7 @@ static enum waits_kind kind_of(const struct wait_end *e)
 {
 	switch (e->kind) {
 	case END_TCP:
+	case END_SOCKET:
 	case END_UDP:
 	case END_LISTEN: return WAITS_SOCKET;
 	case END_UNIX: return e->is_child ? WAITS_CHILD : WAITS_SOCKET;
