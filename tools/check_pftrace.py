@@ -291,7 +291,7 @@ def check_expected(trace, args, slices, flows):
     for name in filter(None, args.expect_tracks.split(",")):
         if name not in names:
             trace.error("no track %r" % name)
-    titles = Counter(s[3] for s in slices)
+    titles = Counter(re.sub(r" #\d+.*| for rank \d+", "", s[3]) for s in slices)  # "AllReduce #365 16 MiB": AllReduce
     for name, _, n in (want.partition("=") for want in filter(None, args.expect_slices.split(","))):
         if not titles[name] or (n and titles[name] != int(n)):
             trace.error("%d slices %r, expected %s" % (titles[name], name, n or "some"))

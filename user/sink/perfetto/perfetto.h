@@ -46,6 +46,7 @@ struct track {
 	char *name;
 	struct lane *lanes;
 	int n_lanes;
+	uint64_t busy_until_ns; /* of a stream: the newest end of its operations */
 	UT_hash_handle hh;
 };
 
@@ -83,10 +84,13 @@ struct drawn_op { /* copy of what is shown of a struct op */
 	struct track *stream;
 	uint64_t thread_uuid, lane_uuid; /* thread_uuid 0: the call was not seen */
 	uint64_t begin_ns, end_ns, call_ns, call_end_ns, end_error_ns, count, seq, comm_hash;
+	uint64_t enqueue_ns, transfer_ns; /* transfer_ns: the last rank had arrived then; 0 not known */
+	int rank, nranks, last_rank;      /* last_rank: who arrived last; -1 not known */
+	uint32_t node;
 	struct op_net net;
 	enum op_kind kind;
 	int dtype, root, peer;
-	bool open, from_attach, cut, graph;
+	bool open, from_attach, cut, graph, all_seen; /* all_seen: every rank of the communicator is traced */
 };
 
 struct gather_key { /* P2P: from and to are ranks, else -1 */
@@ -162,6 +166,11 @@ void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const
 void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const struct model *m);    /* EV_BUDGET */
 void threads_finish(struct perfetto_sink *p, const struct model *m);
 void threads_free(struct perfetto_sink *p);
+
+/* perfetto_size.c. Bytes as nccl-tests count them: of all ranks where each has a part. */
+uint64_t op_size_bytes(enum op_kind kind, uint64_t count, int dtype, int nranks);
+double op_bus_factor(enum op_kind kind, int nranks);    /* busbw over algbw */
+void bytes_text(char *to, size_t size, uint64_t bytes); /* "16 MiB" */
 
 /* perfetto_ops.c. 0 or -ENOMEM. */
 int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e);

@@ -7,6 +7,8 @@
 #include "sink/perfetto/perfetto.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define CALL_NS 10000     /* drawn length of a call: only its entry is probed */
@@ -14,6 +16,7 @@
 #define HELD_OPS_MAX 4096 /* then the oldest are drawn without those that are missing */
 #define HELD_NS 5000000000u
 #define STREAM_LANES_MAX 32
+#define WAIT_MIN_NS 1000 /* less is no wait that anybody would see */
 
 static const char CATEGORY[] = "nccl";
 
@@ -87,15 +90,78 @@ static void net_draw(struct trace_file *f, const struct drawn_op *d)
 	event_u64(f, "rdma_done_us", d->net.done_ns > d->call_ns ? (d->net.done_ns - d->call_ns) / 1000 : 0);
 }
 
+/* To three digits: more would be a claim. */
+static double rounded(double v)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.3g", v);
+	return strtod(text, NULL);
+}
+
+/* An end that is known to a tenth of the transfer gives a bandwidth, any other a bound: the true end is no later. */
+static void bandwidth_draw(struct trace_file *f, const struct drawn_op *d, uint64_t bytes)
+{
+	uint64_t begin_ns = d->transfer_ns ? d->transfer_ns : d->begin_ns;
+	uint64_t ns = d->end_ns > begin_ns ? d->end_ns - begin_ns : 0;
+	bool exact = d->end_error_ns * 10 <= ns;
+	double algbw;
+
+	if (!bytes || !ns || d->open || d->graph || d->cut)
+		return;
+	algbw = rounded((double)bytes / ns);
+	event_double(f, exact ? "algbw_GBps" : "algbw_GBps_at_least", algbw);
+	event_double(f, exact ? "busbw_GBps" : "busbw_GBps_at_least",
+		     rounded(algbw * op_bus_factor(d->kind, d->nranks)));
+}
+
+/* The two parts lie in the operation's slice. */
+static void parts_draw(struct trace_file *f, const struct drawn_op *d)
+{
+	char name[40] = "wait";
+
+	if (!d->transfer_ns)
+		return;
+	if (d->last_rank >= 0 && d->last_rank != d->rank)
+		snprintf(name, sizeof(name), "wait for rank %d", d->last_rank);
+	event_open(f, TYPE_SLICE_BEGIN, d->lane_uuid, d->begin_ns, CATEGORY, NULL);
+	event_title(f, name);
+	event_close(f);
+	slice_end(f, d->lane_uuid, d->transfer_ns);
+	event_open(f, TYPE_SLICE_BEGIN, d->lane_uuid, d->transfer_ns, CATEGORY, "transfer");
+	event_close(f);
+	slice_end(f, d->lane_uuid, d->end_ns);
+}
+
+/* "AllReduce #365 16 MiB" */
+static void op_title(struct trace_file *f, const struct drawn_op *d, uint64_t bytes)
+{
+	char title[64], size[24] = "";
+
+	if (bytes)
+		bytes_text(size, sizeof(size), bytes);
+	snprintf(title, sizeof(title), "%s #%" PRIu64 "%s%s", op_kind_name(d->kind), d->seq, bytes ? " " : "", size);
+	event_title(f, title);
+}
+
 static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t chain, bool chain_ends)
 {
 	struct trace_file *f = &p->file;
 	uint64_t flow = d->thread_uuid ? ++p->next_flow : 0;
+	uint64_t bytes = op_size_bytes(d->kind, d->count, d->dtype, d->nranks);
 
 	if (flow)
 		call_draw(p, d->thread_uuid, d->kind, d->call_ns, d->call_end_ns, flow, false);
-	event_open(f, TYPE_SLICE_BEGIN, d->lane_uuid, d->begin_ns, CATEGORY, op_kind_name(d->kind));
+	event_open(f, TYPE_SLICE_BEGIN, d->lane_uuid, d->begin_ns, CATEGORY, NULL);
+	op_title(f, d, bytes);
 	event_u64(f, "seq", d->seq);
+	if (bytes)
+		event_u64(f, "bytes", bytes);
+	bandwidth_draw(f, d, bytes);
+	if (d->transfer_ns)
+		event_u64(f, "wait_us", (d->transfer_ns - d->begin_ns) / 1000);
+	if (d->last_rank >= 0)
+		event_i64(f, "last_rank", d->last_rank);
 	event_u64(f, "count", d->count);
 	if (dtype_name(d->dtype))
 		event_interned(f, "dtype", dtype_name(d->dtype));
@@ -121,6 +187,7 @@ static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t 
 	if (chain)
 		event_flow(f, chain, chain_ends);
 	event_close(f);
+	parts_draw(f, d);
 	slice_end(f, d->lane_uuid, d->end_ns);
 }
 
@@ -129,14 +196,85 @@ static bool drawn_before(const struct drawn_op *a, const struct drawn_op *b)
 	return a->begin_ns != b->begin_ns ? a->begin_ns < b->begin_ns : a->call_ns < b->call_ns;
 }
 
+/* Nobody can end one of these before the last has come: all give and all take. Clocks of two hosts are not compared. */
+static bool waits_for_all(const struct drawn_op *ops, int n)
+{
+	enum op_kind kind = ops[0].kind;
+
+	if (n < 2 || n != ops[0].nranks || (kind != OP_ALLREDUCE && kind != OP_ALLGATHER && kind != OP_REDUCESCATTER))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (!ops[i].all_seen || ops[i].open || ops[i].graph || !ops[i].enqueue_ns || ops[i].kind != kind ||
+		    ops[i].node != ops[0].node)
+			return false;
+	return true;
+}
+
+/* On its stream, as far as is known: it was enqueued, and what lay before it was over. */
+static uint64_t arrival_ns(const struct drawn_op *d)
+{
+	uint64_t busy_ns = d->stream ? d->stream->busy_until_ns : 0;
+	uint64_t at_ns = d->enqueue_ns > busy_ns ? d->enqueue_ns : busy_ns;
+
+	return at_ns < d->begin_ns ? at_ns : d->begin_ns;
+}
+
+/* Who was enqueued last, if all the others had arrived by then; -1: a stream was busy, it may have been the last. */
+static int last_arrived(const struct drawn_op *ops, int n)
+{
+	int last = 0;
+
+	for (int i = 1; i < n; i++)
+		if (ops[i].enqueue_ns > ops[last].enqueue_ns)
+			last = i;
+	for (int i = 0; i < n; i++)
+		if (i != last && arrival_ns(&ops[i]) >= ops[last].enqueue_ns)
+			return -1;
+	return ops[last].rank;
+}
+
+/* begin_ns is a bound of the whole operation so far: each rank's wait lies before it. */
+static void ops_split(struct drawn_op *ops, int n)
+{
+	uint64_t transfer_ns = 0;
+	int last_rank;
+
+	if (!waits_for_all(ops, n))
+		return;
+	last_rank = last_arrived(ops, n);
+	for (int i = 0; i < n; i++)
+		transfer_ns = ops[i].begin_ns > transfer_ns ? ops[i].begin_ns : transfer_ns;
+	for (int i = 0; i < n; i++) {
+		uint64_t at_ns = arrival_ns(&ops[i]);
+
+		ops[i].last_rank = last_rank;
+		if (transfer_ns >= ops[i].end_ns || transfer_ns < at_ns + WAIT_MIN_NS)
+			continue;
+		ops[i].begin_ns = at_ns;
+		ops[i].transfer_ns = transfer_ns;
+	}
+}
+
+/* Its lane is shared when there are no more: parts would lie across others' slices. */
+static void lane_take(struct perfetto_sink *p, struct drawn_op *d)
+{
+	d->lane_uuid = track_lane(p, d->stream, STREAM_LANES_MAX, &d->begin_ns, &d->end_ns, &d->cut);
+	if (!d->stream)
+		return;
+	if (d->cut || d->stream->n_lanes == STREAM_LANES_MAX)
+		d->transfer_ns = 0;
+	if (d->end_ns > d->stream->busy_until_ns && !d->open)
+		d->stream->busy_until_ns = d->end_ns;
+}
+
 /* A flow runs in the order of time and ends at its last slice, so the slices are sorted; the last to call ends it. */
 static void ops_draw(struct perfetto_sink *p, struct drawn_op *ops, int n)
 {
 	uint64_t chain = n > 1 ? ++p->next_flow : 0;
 
+	ops_split(ops, n);
 	for (int i = 0; i < n; i++)
-		ops[i].lane_uuid =
-			track_lane(p, ops[i].stream, STREAM_LANES_MAX, &ops[i].begin_ns, &ops[i].end_ns, &ops[i].cut);
+		lane_take(p, &ops[i]);
 	for (int i = 1; i < n; i++)
 		for (int k = i; k > 0 && drawn_before(&ops[k], &ops[k - 1]); k--) {
 			struct drawn_op swap = ops[k];
@@ -187,6 +325,12 @@ static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct
 		.begin_ns = begin_ns,
 		.end_ns = end_ns > begin_ns ? end_ns : begin_ns,
 		.call_ns = op->call_ns,
+		.enqueue_ns = op->enqueue_ns,
+		.rank = op->member->rank,
+		.nranks = op->member->comm ? op->member->comm->nranks : 0,
+		.all_seen = op->member->comm && op->member->comm->n_seen == op->member->comm->nranks,
+		.last_rank = -1,
+		.node = op->member->proc->key >> 32,
 		.call_end_ns = c ? c->end_ns : 0,
 		.end_error_ns = op->end_error_ns,
 		.count = op->count,
