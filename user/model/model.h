@@ -356,6 +356,8 @@ bool proc_waits(const struct proc *p);
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);
+/* The GPU that it runs on: as NVML counts where its process has one alone, else as the process counts; -1 unknown. */
+int member_gpu(const struct member *mb);
 /* CPU share of a task between the last two scans: 0..1 core; -1 not known. */
 double task_cpu_share(const struct task *t);
 

@@ -88,3 +88,17 @@ const struct gpu *proc_gpu(const struct proc *p)
 			return g;
 	return NULL;
 }
+
+int member_gpu(const struct member *mb)
+{
+	const struct gpu *only = NULL;
+
+	for (const struct gpu *g = mb->proc->node->gpus.all; g; g = g->next) {
+		if (!gpu_has_proc(g, mb->proc))
+			continue;
+		if (only)
+			return mb->device;
+		only = g;
+	}
+	return only ? (int)only->index : mb->device;
+}

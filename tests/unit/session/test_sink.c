@@ -351,12 +351,12 @@ static void test_ops(void **state)
 	text = file_text();
 	assert_string_equal(
 		text,
-		"{\"rank\":1,\"pid\":4701,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":"
+		"{\"rank\":1,\"pid\":4701,\"gpu\":1,\"comm_rank\":1,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":"
 		"1048576,"
 		"\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
-		"{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+		"{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
 		"\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
-		"{\"rank\":null,\"pid\":4702,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+		"{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
 		"\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"graph\":true}\n");
 	free(text);
 }

@@ -52,10 +52,10 @@ void job_log_write(int fd, int rank, int pid, const struct job_log_line *line)
 	if (line->peer >= 0)
 		snprintf(peer, sizeof(peer), "%d", line->peer);
 	length = snprintf(text, sizeof(text),
-			  "{\"rank\":%d,\"pid\":%d,\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64
+			  "{\"rank\":%d,\"pid\":%d,\"comm_rank\":%d,\"comm\":\"0x%016" PRIx64 "\",\"seq\":%" PRIu64
 			  ",\"op\":\"%s\",\"count\":%zu,\"dtype\":\"%s\",\"peer\":%s,\"t_ns\":%" PRIu64 "%s}\n",
-			  rank, pid, line->comm_hash, line->seq, line->op, line->count, datatype_name(line->datatype),
-			  peer, line->t_ns, line->in_graph ? ",\"graph\":true" : "");
+			  rank, pid, line->comm_rank, line->comm_hash, line->seq, line->op, line->count,
+			  datatype_name(line->datatype), peer, line->t_ns, line->in_graph ? ",\"graph\":true" : "");
 	if (write(fd, text, length) != length) {
 		/* A log with holes would accuse the tracer of what it did not miss. */
 		fprintf(stderr, "simjob: rank %d cannot write its log: %s; free space or leave --log out\n", rank,

@@ -17,6 +17,7 @@ struct job_log_line {
 	const char *op;
 	size_t count;
 	ncclDataType_t datatype;
+	int comm_rank;
 	int peer;      /* -1: none */
 	bool in_graph; /* ran in a launch, @seq counts those */
 	uint64_t t_ns;

@@ -90,6 +90,17 @@ static void env_set(const char *name, const char *format, ...)
 	setenv(name, value, 1);
 }
 
+/* A process of several ranks is told none of them. */
+static void env_set_shared(int first)
+{
+	static const char *const names[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_RANK" };
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+	env_set("SIMJOB_FIRST_RANK", "%d", first);
+}
+
 /* What torchrun sets, for one node. */
 static void env_set_torchrun(const struct options *options, int rank)
 {
@@ -143,6 +154,8 @@ static void rank_exec(struct launcher *launcher, int rank, int launcher_pid, cha
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	netns_enter(launcher->options, rank);
 	env_set_torchrun(launcher->options, rank);
+	if (launcher->options->ranks_per_process > 1)
+		env_set_shared(rank);
 	env_set("SIM_CUDA_DEVICES", "%d", launcher->options->nr_ranks);
 	env_set("SIMJOB_STORE_FD", "%d", launcher->store_fd);
 	env_set("SIM_NCCL_NET", "%s", launcher->options->net ? launcher->options->net : "");
@@ -212,9 +225,12 @@ static void rank_ended(struct launcher *launcher, int rank, int status)
 /* For the injection that it has named in the store; or somebody else stopped it: then that one continues it. */
 static void rank_stopped(struct launcher *launcher, int rank)
 {
-	uint32_t number = atomic_exchange(&launcher->store->ranks[rank].stopped_for, 0);
 	const struct injection *injection;
+	uint32_t number = 0;
+	int i;
 
+	for (i = 0; number == 0 && i < launcher->options->ranks_per_process; i++)
+		number = atomic_exchange(&launcher->store->ranks[rank + i].stopped_for, 0);
 	if (number == 0 || number > (uint32_t)launcher->options->nr_injections)
 		return;
 	injection = &launcher->options->injections[number - 1];
@@ -352,7 +368,7 @@ int launcher_main(const struct options *options, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	resources_create(options, launcher.store);
 	launcher.argv = argv;
-	for (i = 0; i < options->nr_ranks; i++)
+	for (i = 0; i < options->nr_ranks; i += options->ranks_per_process)
 		rank_start(&launcher, i);
 	launcher_loop(&launcher, &signals);
 	status = launcher_sum_up(&launcher);

@@ -49,6 +49,7 @@ void op_log(struct rank *rank, struct job_comm *comm, const struct op_call *call
 	bool is_transfer = call->kind == OP_SEND || call->kind == OP_RECV;
 	struct job_log_line line = {
 		.comm_hash = comm->hash,
+		.comm_rank = comm->rank,
 		.seq = comm_next_seq(rank, comm, call, true),
 		.op = op_name(call->kind),
 		.count = call->count,

@@ -43,6 +43,7 @@ enum option_key {
 	OPT_RESULT,
 	OPT_NET,
 	OPT_NETNS,
+	OPT_RANKS_PER_PROCESS,
 	OPT_START_FILE,
 	OPT_LIFE,
 	OPT_LIFE_SCALE,
@@ -74,6 +75,9 @@ static const struct argp_option option_list[] = {
 	  "The data of collectives go round a ring, moved by NCCL's proxy threads, as between nodes: over unix sockets "
 	  "(default), tcp (NCCL_SOCKET_IFNAME chooses the interface) or verbs (RDMA; rank N takes the N-th device of "
 	  "NCCL_IB_HCA)",
+	  0 },
+	{ "ranks-per-process", OPT_RANKS_PER_PROCESS, "N", 0,
+	  "N ranks in a process, a thread and a GPU each, as JAX has them: no RANK in the environment, no dataloader (default 1)",
 	  0 },
 	{ "netns", OPT_NETNS, "PREFIX", 0, "Rank N runs in the network namespace PREFIXN (ip netns), a host of its own",
 	  0 },
@@ -240,6 +244,9 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 	case OPT_GRAPH: graph_parse(options, arg); return 0;
 	case OPT_NET: net_parse(options, arg ? arg : "unix"); return 0;
 	case OPT_NETNS: options->netns = arg; return 0;
+	case OPT_RANKS_PER_PROCESS:
+		options->ranks_per_process = integer_parse("ranks-per-process", arg, 1, MAX_RANKS);
+		return 0;
 	case OPT_SYNC: sync_parse(options, arg); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -300,6 +307,19 @@ static void layout_check(struct options *options)
 		usage_error("--layout: tp=%d times dp=%d times pp=%d is not the number of ranks, %d; "
 			    "make the product equal or leave dp out",
 			    options->tp, options->dp, options->pp, options->nr_ranks);
+}
+
+static void processes_check(struct options *options)
+{
+	if (options->ranks_per_process == 1)
+		return;
+	if (options->nr_ranks % options->ranks_per_process)
+		usage_error("--ranks-per-process %d: %d ranks cannot be shared out; choose a divisor",
+			    options->ranks_per_process, options->nr_ranks);
+	if (options->netns || options->graph || options->net)
+		usage_error("--ranks-per-process %d: not with --netns, --net or --graph; leave these out",
+			    options->ranks_per_process);
+	options->dataloader = false;
 }
 
 static void netns_check(const struct options *options)
@@ -397,6 +417,7 @@ void options_parse(struct options *options, int argc, char **argv)
 	};
 
 	*options = (struct options){ .nr_ranks = 8,
+				     .ranks_per_process = 1,
 				     .nr_steps = 100,
 				     .seed = 1,
 				     .tp = 1,
@@ -413,6 +434,7 @@ void options_parse(struct options *options, int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, options);
 	free((void *)argp.options);
 	layout_check(options);
+	processes_check(options);
 	netns_check(options);
 	injections_check(options);
 	if (!options->microbatches)

@@ -23,6 +23,7 @@ enum graph_mode {
 
 struct options {
 	int nr_ranks;
+	int ranks_per_process; /* each of them has a thread of its own */
 	int nr_steps;
 	uint64_t seed;
 	int tp, dp, pp; /* sizes of the tensor-, data- and pipeline-parallel groups; their product is nr_ranks */

@@ -101,20 +101,26 @@ static void rank_resume(struct rank *rank)
 	atomic_store(&shared->resume_step, 0);
 }
 
-static void rank_set_up(struct rank *rank, const struct options *options)
+static struct store *store_attach_or_exit(void)
 {
-	*rank = (struct rank){ .options = options, .rank = env_integer("RANK"), .pid = getpid() };
-	rank->random.state = options->seed * 0x10001ULL + rank->rank;
-	rank->position = layout_position(options, rank->rank);
-	rank->store = store_attach(env_integer("SIMJOB_STORE_FD"));
-	if (!rank->store) {
-		fprintf(stderr, "simjob: rank %d cannot map the job's store: %s\n", rank->rank, strerror(errno));
+	struct store *store = store_attach(env_integer("SIMJOB_STORE_FD"));
+
+	if (!store) {
+		fprintf(stderr, "simjob: cannot map the job's store: %s\n", strerror(errno));
 		exit(1);
 	}
+	return store;
+}
+
+static void rank_set_up(struct rank *rank, const struct options *options)
+{
+	rank->random.state = options->seed * 0x10001ULL + rank->rank;
+	rank->position = layout_position(options, rank->rank);
 	rank_resume(rank);
 	log_open_or_exit(options->log_path, &rank->log_fd);
 	log_open_or_exit(options->fault_log_path, &rank->fault_log_fd);
-	prctl(PR_SET_NAME, "pt_main_thread");
+	if (options->ranks_per_process == 1)
+		prctl(PR_SET_NAME, "pt_main_thread");
 	api_open(&rank->api, options->nccl_path);
 	api_open_second(&rank->second_api, &rank->api, options->nccl_path2);
 	start_wait(options->start_path);
@@ -155,22 +161,68 @@ void rank_stop(struct rank *rank, const struct injection *injection)
 	kill(rank->pid, SIGSTOP);
 }
 
+static void rank_live(struct rank *rank)
+{
+	const struct options *options = rank->options;
+
+	rank_set_up(rank, options);
+	comms_create(rank);
+	dataloader_start(rank);
+	watchdog_start(rank);
+	params_broadcast(rank);
+	steps_run(rank);
+	world_barrier(rank);
+	watchdog_stop(rank);
+	comms_destroy(rank);
+	if (options->result_path)
+		job_result_write(options->result_path, rank->rank, rank->step, rank->result);
+	dataloader_stop(rank);
+	device_close(rank);
+}
+
+static void *rank_thread(void *arg)
+{
+	struct rank *rank = arg;
+	char name[16];
+
+	snprintf(name, sizeof(name), "gpu_%d", rank->rank);
+	prctl(PR_SET_NAME, name);
+	rank_live(rank);
+	return NULL;
+}
+
+static void ranks_live(struct rank *ranks, int nr_ranks)
+{
+	pthread_t threads[MAX_RANKS];
+	int i;
+
+	for (i = 0; i < nr_ranks; i++) {
+		if (pthread_create(&threads[i], NULL, rank_thread, &ranks[i])) {
+			fprintf(stderr, "simjob: cannot start the thread of rank %d\n", ranks[i].rank);
+			exit(1);
+		}
+	}
+	for (i = 0; i < nr_ranks; i++)
+		pthread_join(threads[i], NULL);
+}
+
 int rank_main(const struct options *options)
 {
-	static struct rank rank;
+	int i, n = options->ranks_per_process;
+	int first = env_integer(n > 1 ? "SIMJOB_FIRST_RANK" : "RANK");
+	struct store *store = store_attach_or_exit();
+	struct rank *ranks = calloc(n, sizeof(*ranks));
 
-	rank_set_up(&rank, options);
-	comms_create(&rank);
-	dataloader_start(&rank);
-	watchdog_start(&rank);
-	params_broadcast(&rank);
-	steps_run(&rank);
-	world_barrier(&rank);
-	watchdog_stop(&rank);
-	comms_destroy(&rank);
-	if (options->result_path)
-		job_result_write(options->result_path, rank.rank, rank.step, rank.result);
-	dataloader_stop(&rank);
-	device_close(&rank);
+	for (i = 0; ranks && i < n; i++)
+		ranks[i] = (struct rank){ .options = options, .rank = first + i, .pid = getpid(), .store = store };
+	if (!ranks) {
+		fprintf(stderr, "simjob: rank %d: out of memory\n", first);
+		return 1;
+	}
+	if (n == 1)
+		rank_live(ranks);
+	else
+		ranks_live(ranks, n);
+	free(ranks);
 	return 0;
 }

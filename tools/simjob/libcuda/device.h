@@ -59,6 +59,7 @@ struct node_set {
 
 struct CUstream_st {
 	struct CUstream_st *next_in_process;
+	CUcontext context; /* NULL: its thread had none */
 	pthread_mutex_t lock;
 	struct sim_work *head, **tail;
 	_Atomic uint32_t queued;    /* futex: work handed in since creation */

@@ -125,6 +125,7 @@ static CUresult stream_start(struct CUstream_st **ret_stream, unsigned int flags
 	stream->tail = &stream->head;
 	stream->flags = flags;
 	pthread_mutex_lock(&streams_lock);
+	stream->context = context_current();
 	stream->next_in_process = streams;
 	streams = stream;
 	pthread_mutex_unlock(&streams_lock);
@@ -280,7 +281,7 @@ static CUresult stream_query(CUstream handle)
 DEFINE_STREAM_CALLS()
 DEFINE_STREAM_CALLS(_ptsz)
 
-/* Takes the first stream with unfinished work and marks its end. NULL when there is none. */
+/* Takes the first stream of the current context with unfinished work and marks its end. NULL when there is none. */
 static struct sim_mark *streams_mark_busy(void)
 {
 	struct sim_mark *mark = NULL;
@@ -288,7 +289,8 @@ static struct sim_mark *streams_mark_busy(void)
 
 	pthread_mutex_lock(&streams_lock);
 	for (stream = streams; stream; stream = stream->next_in_process) {
-		if (!stream->closing && stream_is_busy(stream))
+		if (!stream->closing && (!stream->context || stream->context == context_current()) &&
+		    stream_is_busy(stream))
 			break;
 	}
 	if (stream && (mark = mark_create()))
