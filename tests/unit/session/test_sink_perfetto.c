@@ -11,54 +11,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "sink/perfetto/perfetto.h"
-#include "tests/perfetto/fixture.h"
-
-static char dir[100];
-
-static const char *path_of(const char *name)
-{
-	static char path[300];
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
-
-/* Exit status of the check of one file; -1 when there is nothing to check with. */
-static int check(const char *options, const char *path)
-{
-	char command[700];
-	int status;
-
-	if (system("python3 -c '' >/dev/null 2>&1") || access("tools/check_pftrace.py", R_OK))
-		return -1;
-	snprintf(command, sizeof(command), "python3 tools/check_pftrace.py %s '%s'", options, path);
-	status = system(command);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-static void check_or_skip(const char *options, const char *path)
-{
-	int status = check(options, path);
-
-	if (status < 0)
-		skip();
-	assert_int_equal(status, 0);
-}
-
-static void fixture_open(struct fixture *f, int n_ranks, const char *path)
-{
-	fixture_init(f, n_ranks);
-	f->procs[0].container = "0123456789ab";
-	f->procs[2].container = "0123456789ab";
-	f->procs[2].pod = "6a1e5c3b-0f6d-4b7e-9d55-2f1d8a2c9e10";
-	assert_int_equal(sink_perfetto.open(path, &f->sink), 0);
-	fixture_start(f);
-}
+#include "tests/perfetto/checked.h"
 
 static void p2p(struct fixture *f)
 {
@@ -212,101 +167,6 @@ static void test_everything_once(void **state)
 		"findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
 		"read,asleep,ibv_post_send,attach' --expect-flows 100",
 		path);
-}
-
-static size_t count_in_file(const char *path, const char *what)
-{
-	size_t n = 0, len = strlen(what), size;
-	FILE *in = fopen(path, "r");
-	char *all = malloc(1 << 22);
-
-	assert_non_null(in);
-	assert_non_null(all);
-	size = fread(all, 1, 1 << 22, in);
-	for (char *at = all; (at = memmem(at, size - (size_t)(at - all), what, len)); at += len)
-		n++;
-	fclose(in);
-	free(all);
-	return n;
-}
-
-/* One AllReduce of 4 MiB that rank 2 enters 5 ms after the others; it ends 10 ms after that. The stream of rank 0 may
- * be busy for longer. */
-static void late_rank_play(struct fixture *f, uint64_t seq, uint64_t ns, uint64_t busy_until_ns)
-{
-	for (int r = 0; r < f->n_ranks; r++) {
-		struct op op = fixture_call(f, r, OP_ALLREDUCE, seq, ns + (r == 2 ? 5000000 : 1000 * r), 0x10, 0);
-
-		op.count = 1 << 20;
-		op.dtype = 7;
-		op.start_bound_ns = !r && busy_until_ns ? busy_until_ns : ns + 5000000;
-		op.end_ns = ns + 15000000;
-		op.end_error_ns = 20000;
-		fixture_op(f, op);
-	}
-}
-
-/* Until `end_ns`; its peer is not known, so it is drawn at once. */
-static void stream_busy(struct fixture *f, uint64_t begin_ns, uint64_t end_ns)
-{
-	struct op op = fixture_call(f, 0, OP_SEND, 0, begin_ns, 0x10, 0);
-
-	op.start_bound_ns = begin_ns;
-	op.end_ns = end_ns;
-	fixture_op(f, op);
-}
-
-/* An operation is a wait until the last rank came, and the transfer; who came last is named where it is sure. */
-static void test_split(void **state)
-{
-	const char *path = path_of("split.pftrace");
-	char options[300], plain[120];
-	struct fixture f;
-	uint64_t ns;
-
-	(void)state;
-	fixture_open(&f, 3, path);
-	ns = f.m.now_ns + 1000000;
-	late_rank_play(&f, 365, ns, 0);
-	ns += 30000000; /* rank 0 may have arrived after rank 2: nobody is named */
-	stream_busy(&f, ns - 100000, ns + 7000000);
-	late_rank_play(&f, 366, ns, ns + 7000000);
-	f.comm.n_seen = 2; /* a rank that nobody traces may be the last */
-	late_rank_play(&f, 367, ns + 30000000, 0);
-	assert_int_equal(f.err, 0);
-	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
-	snprintf(plain, sizeof(plain), "%s/split.plain", dir);
-	snprintf(options, sizeof(options),
-		 "--expect-slices AllReduce=9,wait=4,transfer=4 --longest-ms 15 --inflate '%s'", plain);
-	check_or_skip(options, path);
-	assert_int_equal(count_in_file(plain, "AllReduce #365 4 MiB"), 3);
-	assert_int_equal(count_in_file(plain, "wait for rank 2"), 2);
-	assert_int_equal(count_in_file(plain, "wait for rank"), 2);
-	assert_int_equal(count_in_file(plain, "busbw_GBps"), 1); /* interned; the end is known well */
-	assert_int_equal(count_in_file(plain, "at_least"), 0);
-	unlink(plain);
-}
-
-static void test_sizes(void **state)
-{
-	char text[24];
-
-	(void)state;
-	assert_int_equal(op_size_bytes(OP_ALLREDUCE, 1 << 20, 7, 8), 4 << 20);
-	assert_int_equal(op_size_bytes(OP_ALLGATHER, 1 << 20, 7, 8), 32 << 20); /* each has a part */
-	assert_int_equal(op_size_bytes(OP_REDUCESCATTER, 10, 7, 4), 160);
-	assert_int_equal(op_size_bytes(OP_SEND, 10, 7, 4), 40);
-	assert_int_equal(op_size_bytes(OP_SEND, 10, -1, 4), 0);
-	assert_true(op_bus_factor(OP_ALLREDUCE, 8) == 1.75 && op_bus_factor(OP_ALLGATHER, 8) == 0.875);
-	assert_true(op_bus_factor(OP_SEND, 8) == 1 && op_bus_factor(OP_ALLREDUCE, 0) == 1);
-	bytes_text(text, sizeof(text), 16 << 20);
-	assert_string_equal(text, "16 MiB");
-	bytes_text(text, sizeof(text), 1536);
-	assert_string_equal(text, "1.5 KiB");
-	bytes_text(text, sizeof(text), 8);
-	assert_string_equal(text, "8 B");
-	bytes_text(text, sizeof(text), 123456789);
-	assert_string_equal(text, "118 MiB");
 }
 
 /* What a graph launches lies side by side on one lane in its order; a captured call is drawn once, as that. */
@@ -680,31 +540,11 @@ static void test_tcp(void **state)
 	unlink(plain);
 }
 
-static int make_dir(void **state)
-{
-	const char *keep = getenv("PFTRACE_OUT");
-
-	(void)state;
-	snprintf(dir, sizeof(dir), "%s", keep ? keep : "/tmp/pftrace.XXXXXX");
-	return keep ? (mkdir(dir, 0755) && errno != EEXIST) : !mkdtemp(dir);
-}
-
-static int remove_dir(void **state)
-{
-	char command[300];
-
-	(void)state;
-	if (getenv("PFTRACE_OUT"))
-		return 0;
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everything_once), cmocka_unit_test(test_graph),
-		cmocka_unit_test(test_split),           cmocka_unit_test(test_sizes),
+
 		cmocka_unit_test(test_driver_calls),    cmocka_unit_test(test_ends_not_seen),
 		cmocka_unit_test(test_probes_shed),     cmocka_unit_test(test_size),
 		cmocka_unit_test(test_killed),          cmocka_unit_test(test_dev_full),
