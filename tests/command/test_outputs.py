@@ -148,7 +148,7 @@ def reader_gone():
         p.wait()
         os.close(write)
         job.check(code == 4 and "standard output: Broken pipe" in err, f"exit {code}: {err}")
-        job.check(("nobody reads" in err) == ends, f"{more}: {err}")
+        job.check(("no output of this session is read" in err) == ends, f"{more}: {err}")
 
 
 inputs()

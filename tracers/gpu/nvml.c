@@ -433,7 +433,7 @@ static void nvml_close(void *state)
 	if (!s)
 		return;
 	if (s->n_samples && s->n_gpus)
-		log_detail("nvml: %" PRIu64 " looks at the activity of %d GPUs, %.2f ms of CPU a look and GPU",
+		log_detail("nvml: %" PRIu64 " samples of the activity of %d GPUs, %.2f ms of CPU each and GPU",
 			   s->n_samples, s->n_gpus, s->cpu_ns / 1e6 / s->n_samples / s->n_gpus);
 	child_end(s, 0);
 	child_gone(s);

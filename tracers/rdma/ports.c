@@ -346,7 +346,7 @@ static void ports_close(void *state)
 	if (!s)
 		return;
 	if (s->n_samples)
-		log_detail("ports: %" PRIu64 " looks at RDMA ports, %.3f ms of CPU a look", s->n_samples,
+		log_detail("ports: %" PRIu64 " samples of RDMA ports, %.3f ms of CPU each", s->n_samples,
 			   s->cost_sum_ns / 1e6 / s->n_samples);
 	if (!side_thread_end(&s->side))
 		return;

@@ -274,7 +274,7 @@ static void tcp_close(void *state)
 	if (!s)
 		return;
 	if (s->n_samples)
-		log_detail("tcp: %" PRIu64 " looks at the ranks' connections (%zu), %.3f ms of CPU a look",
+		log_detail("tcp: %" PRIu64 " samples of the ranks' connections (%zu), %.3f ms of CPU each",
 			   s->n_samples, s->n_used, s->cost_sum_ns / 1e6 / s->n_samples);
 	if (!side_thread_end(&s->side))
 		return;

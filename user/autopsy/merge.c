@@ -192,7 +192,7 @@ static bool hosts_differ(const struct merge *g)
 
 	if (merge_hosts_differ(g->files, g->n, &a, &b) != -EEXIST)
 		return true;
-	log_error("%s and %s are both of host %s (looked at %s and %s): give one file of each host", g->files[a].path,
+	log_error("%s and %s are both of host %s (sampled at %s and %s): give one file of each host", g->files[a].path,
 		  g->files[b].path, g->files[a].host, when(&g->files[a], at_a, sizeof(at_a)),
 		  when(&g->files[b], at_b, sizeof(at_b)));
 	return false;
@@ -225,7 +225,7 @@ static void apart_warn(const struct merge *g)
 	}
 	if (hi - lo > APART_NS)
 		log_warn(
-			"the hosts were looked at %.1f minutes apart, by their clocks: what moved in between is not known",
+			"the hosts were sampled %.1f minutes apart, by their clocks: what moved in between is not known",
 			(hi - lo) / 6e10);
 }
 

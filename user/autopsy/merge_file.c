@@ -105,12 +105,12 @@ static int end_check(const struct merge_file *f, int err, bool stopped)
 		return err;
 	if (!*f->host || (f->n_procs && !f->n_ticks)) {
 		log_error(
-			"%s: it ends before its first look was over (copied before the autopsy ended?): make it again",
+			"%s: it ends before its first round of samples is complete (copied before the autopsy ended?): make it again",
 			f->path);
 		return -ENODATA;
 	}
 	if (err || !stopped)
-		log_warn("%s: cut off (copied before the autopsy ended?); its %u whole looks are used", f->path,
+		log_warn("%s: cut off (copied before the autopsy ended?); its %u whole rounds are used", f->path,
 			 f->n_ticks);
 	return 0;
 }

@@ -474,7 +474,7 @@ static int work(struct session *s)
 		progress_say(s, log_detail);
 	outputs_errors_say(s->pipeline);
 	if (!s->cfg.child && !pipeline_has_output(s->pipeline)) { /* CMD is worth more than the findings */
-		log_warn("nobody reads what this session finds: it ends");
+		log_warn("no output of this session is read any more: it ends");
 		s->stop = true;
 	}
 	return err;

@@ -150,17 +150,17 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 	if (!c->n_seen) {
 		text_add(t, "UNKNOWN  no communicator of any rank could be read");
 	} else if (c->n_moved) {
-		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were looked at, for ", c->n_moved,
+		text_add(t, "HEALTHY  %d of %d ranks entered collectives while they were sampled, for ", c->n_moved,
 			 c->n_seen);
 		text_scanned(t, s, m);
 	} else if (c->n_uncounted == c->n_seen) {
 		text_add(
 			t,
-			"LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): who is behind cannot be told");
+			"LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): which rank is behind is not known");
 	} else {
 		text_add(t, "UNKNOWN  no rank is behind, and no counter moved for ");
 		text_scanned(t, s, m);
-		text_add(t, ": a long step, or all stuck inside one operation");
+		text_add(t, ": a long step, or all stalled inside one operation");
 	}
 	text_add(t, "\n");
 }
@@ -189,8 +189,9 @@ static void text_missing(struct text *t, const struct model *m)
 	if (!best || best->n_seen == best->nranks)
 		return;
 	text_add(t,
-		 hosts_count(m) > 1 ? "nobody told about %d of %d ranks: their hosts are missing here, or they are gone"
-				    : "not seen here (gone, not started, or on another node): %d of %d ranks",
+		 hosts_count(m) > 1
+			 ? "nothing is known of %d of %d ranks: their hosts are missing here, or they are gone"
+			 : "not seen here (gone, not started, or on another node): %d of %d ranks",
 		 best->nranks - best->n_seen, best->nranks);
 	for (int r = 0; r < best->nranks && best->nranks - best->n_seen <= MISSING_NAMED; r++)
 		if (!best->by_rank[r])
@@ -241,7 +242,7 @@ static void text_verdict(struct text *t, const struct autopsy_sink *s, const str
 	}
 	if (!s->n)
 		text_no_finding(t, s, m, &c);
-	text_add(t, "%d ranks on %s, looked at for ", c.n_ranks, m->host);
+	text_add(t, "%d ranks on %s, sampled for ", c.n_ranks, m->host);
 	text_scanned(t, s, m);
 	text_add(t, " without a probe; communicators of %d read\n", c.n_seen);
 	text_missing(t, m);
@@ -486,7 +487,7 @@ static int autopsy_close(struct sink *base, const struct model *m)
 
 const struct sink_class sink_autopsy = {
 	.name = "autopsy",
-	.help = "the report on a job looked at from outside: verdict, ranks, evidence",
+	.help = "the report on a job sampled from outside: verdict, ranks, evidence",
 	.open = autopsy_open,
 	.event = autopsy_event,
 	.incident = autopsy_incident,

@@ -46,12 +46,12 @@ static void text_ranks(struct text *t, const struct finding *f)
 static const char *finding_verb(const struct finding *f)
 {
 	static const char *const hangs[HANG_CLASS_MAX] = {
-		[HANG_NONE] = "holds up",
+		[HANG_NONE] = "blocks",
 		[HANG_MISSING_ENTER] = "has not entered",
-		[HANG_DEADLOCK] = "waits in a circle for",
+		[HANG_DEADLOCK] = "wait for each other in",
 		[HANG_P2P_UNMATCHED] = "has no partner for",
-		[HANG_INSIDE_NETWORK] = "is stuck in the network inside",
-		[HANG_INSIDE_GPU] = "is stuck on the GPU inside",
+		[HANG_INSIDE_NETWORK] = "is stalled in the network inside",
+		[HANG_INSIDE_GPU] = "is stalled on the GPU inside",
 		[HANG_HOST_BLOCKED] = "is blocked in the kernel before",
 		[HANG_STOPPED] = "is stopped before",
 		[HANG_PROCESS_DEAD] = "died before",

@@ -46,7 +46,7 @@ static const struct {
 			 "the GPU is off the bus: drain the node, power-cycle it, reseat or replace the board" },
 	[FAULT_RESET] = { CAUSE_NEEDS_RESET, "stop what uses the GPU and reset it (nvidia-smi -r), or reboot" },
 	[FAULT_SILENT] = { CAUSE_DRIVER_DOES_NOT_ANSWER,
-			   "the driver is stuck: see the kernel log for an XID; reboot the node" },
+			   "the driver is stalled: see the kernel log for an XID; reboot the node" },
 	[FAULT_HW_THERMAL] = { CAUSE_THROTTLED_THERMAL, "too hot: look at fans, coolant, airflow and neighbours" },
 	[FAULT_SW_THERMAL] = { CAUSE_THROTTLED_THERMAL_SOFTWARE,
 			       "near its thermal limit: look at fans, coolant and airflow" },

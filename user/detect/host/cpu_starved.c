@@ -141,7 +141,7 @@ static void cpu_starved_release(void *state)
 
 const struct detector detector_cpu_starved = {
 	.name = "cpu_starved",
-	.help = "ranks that a CPU quota of their cgroup holds up",
+	.help = "ranks that a CPU quota of their cgroup delays",
 	.state_bytes = sizeof(struct cpu_starved),
 	.release = cpu_starved_release,
 	.tick = cpu_starved_tick,

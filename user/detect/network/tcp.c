@@ -39,7 +39,7 @@ static const struct {
 			      "the fabric asks senders to slow down: other traffic shares the path, or many send to one",
 			      0.9 },
 	[TCP_FAULT_NOT_READ] = { CAUSE_RECEIVER_DOES_NOT_READ,
-				 "the receiving process does not take what has come: what holds it up is told elsewhere, if it is known",
+				 "the receiving process does not read what has come: another finding says why, where that is known",
 				 0.8 },
 	[TCP_FAULT_BUFFER] = { CAUSE_SEND_BUFFER,
 			       "the sender's socket buffer is too small for this path: see net.ipv4.tcp_wmem and NCCL_SOCKET_NTHREADS",

@@ -215,7 +215,7 @@ static void slow_step_release(void *state)
 
 const struct detector detector_slow_step = {
 	.name = "slow_step",
-	.help = "iterations that take longer than before, whoever may be behind it",
+	.help = "iterations that take longer than before, whichever rank delays them",
 	.state_bytes = sizeof(struct slow_step),
 	.release = slow_step_release,
 	.tick = slow_step_tick,
