@@ -49,6 +49,7 @@ enum fact_kind {
 	FACT_COMM_SCAN =
 		32, /* all of a process' memory was looked through for communicators, before the first sample of any */
 	FACT_SNAPSHOT = 24,      /* the model's state where a recording begins in the middle of a session */
+	FACT_KNOWN_PHASE = 44,   /* what an earlier session learnt of a job's pauses */
 	FACT_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
 
@@ -341,6 +342,22 @@ struct fact_snapshot {
 	__u32 body_bytes; /* then that many, a multiple of 8; then the texts, each with its zero byte */
 };
 _Static_assert(sizeof(struct fact_snapshot) == 32, "fact_snapshot");
+
+struct fact_known_phase {
+	struct wire_hdr hdr;
+	__u32 number; /* from 1: of those that a session is told at its start */
+	__u32 n;      /* pauses that ended by themselves */
+	__u64 longest_ns;
+	__u64 usual_ns;       /* median */
+	__u64 interval_ns;    /* from begin to begin, median; 0 not known */
+	__u64 interval_steps; /* the same in iterations */
+	__u16 job_len;        /* bytes of text, each with its zero byte: the job's name, */
+	__u16 site_len;       /* the call site, */
+	__u16 wait_len;       /* the kernel wait */
+	__u16 reserved;
+	char text[];
+};
+_Static_assert(sizeof(struct fact_known_phase) == 72, "fact_known_phase");
 
 struct fact_stop {
 	struct wire_hdr hdr;

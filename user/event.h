@@ -12,6 +12,7 @@
 
 #include "event_gpu.h"
 #include "event_outside.h"
+#include "known_phase.h"
 #include "event_port.h"
 #include "event_proc.h"
 #include "event_qp.h"
@@ -89,6 +90,7 @@ enum event_kind {
 	EV_PROXY,         /* proxy: progress of a communicator's network transfers, read from outside */
 	EV_SNAPSHOT,      /* snapshot: the model's state, where a stream begins in mid-session (schemas/snapshot.h) */
 	EV_COMM_VANISHED, /* comm_seen: what was sampled is not in the process' memory any more */
+	EV_KNOWN_PHASE,   /* known_phase: what an earlier session learnt of a job's pauses */
 };
 
 /* NCCL's operations; names in op_kind_name(). The first five are those NCCL's own seqNumber[] counts, in its order. */
@@ -308,6 +310,7 @@ struct event {
 		} host;
 		struct stack_event stack;
 		struct waits_for wait;
+		struct known_phase_event known_phase;
 		struct {
 			uint64_t addr;         /* ncclComm* */
 			bool is_begin, moving; /* is_begin: a look begins, of n parts that follow; no part itself */

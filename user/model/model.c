@@ -97,6 +97,11 @@ static int stop_apply(struct model *m, const struct event *e)
 	return 0;
 }
 
+static int known_phase_apply(struct model *m, const struct event *e)
+{
+	return known_phases_put(&m->known_phases, &e->known_phase);
+}
+
 static int nothing_apply(struct model *m, const struct event *e)
 {
 	(void)m;
@@ -175,6 +180,7 @@ static apply_fn *const apply_table[] = {
 	[EV_STACK] = proc_apply,
 	[EV_WAIT] = proc_apply,
 	[EV_NODE] = node_apply,
+	[EV_KNOWN_PHASE] = known_phase_apply,
 };
 
 static void given_free(struct model_state *st)
@@ -278,6 +284,7 @@ void model_free(struct model *m)
 	}
 	ranks_free(m);
 	tcp_free(m);
+	known_phases_free(&m->known_phases);
 	nodes_free(m);
 	snapshot_free(m->state);
 	jobs_free(m->state->jobs);

@@ -276,6 +276,7 @@ struct model {           /* read by detectors and sinks as const */
 	uint64_t n_events, n_ops, n_ops_ended;
 	size_t n_procs, n_members, n_comms; /* kept now, the dead included */
 	bool stopped;                       /* EV_STOP seen */
+	struct known_phases known_phases;   /* what earlier sessions learnt of pauses */
 	struct qps qps;
 	struct tcp_connections tcp; /* RDMA queue pairs, TCP connections of the traced processes */
 	struct model_state *state;  /* private: hash tables, op queue */

@@ -144,6 +144,21 @@ static int decode_budget(const struct wire_hdr *rec, struct intern *strings, str
 		       : -EINVAL;
 }
 
+static int decode_known_phase(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct fact_known_phase *f = (const void *)rec;
+	const uint16_t lens[] = { f->job_len, f->site_len, f->wait_len };
+	const char **const texts[] = { &e->known_phase.job, &e->known_phase.site, &e->known_phase.wait };
+
+	e->kind = EV_KNOWN_PHASE;
+	e->known_phase.n = f->n;
+	e->known_phase.longest_ns = f->longest_ns;
+	e->known_phase.usual_ns = f->usual_ns;
+	e->known_phase.interval_ns = f->interval_ns;
+	e->known_phase.interval_steps = f->interval_steps;
+	return record_texts(rec, sizeof(*f), 3, lens, texts, strings);
+}
+
 #define FACT(id) .tracer = WIRE_FACT, .kind = id
 const struct record_kind source_records_collector[] = {
 	{ "start", FACT(FACT_START), .size = sizeof(struct fact_start), .in_autopsy = true, .decode = decode_start },
@@ -160,6 +175,8 @@ const struct record_kind source_records_collector[] = {
 	  .decode = decode_tier },
 	{ "budget", FACT(FACT_BUDGET), .size = sizeof(struct fact_budget),
 	  .kept_by = offsetof(struct fact_budget, reserved), .decode = decode_budget },
+	{ "known_phase", FACT(FACT_KNOWN_PHASE), .size = sizeof(struct fact_known_phase),
+	  .kept_by = offsetof(struct fact_known_phase, number), .decode = decode_known_phase },
 	/* Its body is the model's own: no clock but this host's will do. */
 	{ "snapshot", FACT(FACT_SNAPSHOT), .size = sizeof(struct fact_snapshot), .decode = snapshot_decode },
 	{}

@@ -24,7 +24,7 @@ struct escalator {
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *to;
 	struct escalation *escalation;
-	uint64_t seen; /* number of the newest incident handled */
+	uint64_t seen_ns; /* incidents that were due by then are handled */
 };
 
 struct escalator *escalator_new(const struct session_cfg *cfg, const struct pipeline *p, struct session_targets *t,
@@ -58,6 +58,12 @@ void escalator_free(struct escalator *r)
 static bool is_worth_it(const struct finding *f)
 {
 	return f->kind != FINDING_LOST_EVENTS && f->kind != FINDING_UNOBSERVED && f->class != HANG_PROCESS_DEAD;
+}
+
+/* A known phase of the job is no reason; it is one when it lasts too long. */
+static uint64_t due_ns(const struct incident *i)
+{
+	return i->f.kind == FINDING_HANG ? i->warned_ns : i->open_ns;
 }
 
 /* Escalates the ranks that the finding names and all members of its communicator, because only the waiting ranks
@@ -124,14 +130,10 @@ int escalator_tick(struct escalator *r, uint64_t now_ns)
 	struct tier_change c;
 	int err = 0;
 
-	if (incidents_opened(all) > r->seen)
-		for (const struct incident *i = incidents_next_open(all, NULL); !err && i;
-		     i = incidents_next_open(all, i)) {
-			if (i->number <= r->seen || !is_worth_it(&i->f))
-				continue;
+	for (const struct incident *i = incidents_next_open(all, NULL); !err && i; i = incidents_next_open(all, i))
+		if (due_ns(i) > r->seen_ns && is_worth_it(&i->f))
 			err = incident_note(r, i, now_ns);
-		}
-	r->seen = incidents_opened(all);
+	r->seen_ns = pipeline_model(r->pipeline)->now_ns;
 	if (!err && escalation_next(r->escalation, now_ns, &c)) /* one per tick: attaching takes milliseconds */
 		err = change_make(r, &c, now_ns);
 	return err;

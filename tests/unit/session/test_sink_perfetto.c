@@ -118,6 +118,7 @@ static void hang(struct fixture *f)
 			      .f = { .kind = FINDING_HANG,
 				     .class = HANG_MISSING_ENTER,
 				     .cause = CAUSE_ASLEEP,
+				     .severity = SEVERITY_WARNING,
 				     .has_op = true,
 				     .comm = FIXTURE_HASH,
 				     .op = OP_ALLREDUCE,
@@ -147,6 +148,15 @@ static void hang(struct fixture *f)
 	fixture_incident(f, i);
 }
 
+static void known_phase(struct fixture *f)
+{
+	struct incident i = { .phase = PHASE_CLOSE, .t_ns = f->m.now_ns + 9 * 1000000000ull };
+
+	i.f = (struct finding){ .kind = FINDING_HANG, .peer = -1, .since_ns = f->m.now_ns + 1000000 };
+	finding_add_rank(&i.f, 1, f->procs[1].tgid);
+	fixture_incident(f, i);
+}
+
 static void test_everything_once(void **state)
 {
 	const char *path = path_of("small.pftrace");
@@ -159,13 +169,14 @@ static void test_everything_once(void **state)
 	thread_states(&f);
 	generic_events(&f);
 	hang(&f);
+	known_phase(&f);
 	fixture_call(&f, 0, OP_BROADCAST, 7, f.m.now_ns + 10, 0x10, 0); /* its operation never comes */
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	check_or_skip(
 		"--expect-tracks 'rank 2 · node-a · GPU 2 · pod 6a1e5c3b,rank 0 · node-a · GPU 0 · container 0123456789ab,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
 		"findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
-		"read,asleep,ibv_post_send,attach' --expect-flows 100",
+		"read,asleep,ibv_post_send,attach,known phase' --expect-flows 100",
 		path);
 }
 

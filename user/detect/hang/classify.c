@@ -11,7 +11,6 @@
 #include "detect/hang/stalled_op.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/teardown.h"
-#include "detect/severity.h"
 #include "detect/transfer/link_cause.h"
 
 #define CONFIDENCE_NAMED 0.5         /* below it the rank may wait like the others */
@@ -46,20 +45,6 @@ static enum finding_cause cause_of(const struct rank_activity *a)
 uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m)
 {
 	return 5 * s->longest_busy_ns > m->busy_limit_ns ? 5 * s->longest_busy_ns : m->busy_limit_ns;
-}
-
-static uint64_t longer(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* A rank that works is reported as a hang only when that outlasted every such phase. In a communicator that is used to
- * long lags a wait that was just worth a report is no hang yet. */
-static uint64_t critical_after_ns(const struct suspects *all, const struct model *m, const struct culprit *c)
-{
-	if (c->activity.what == ACTIVITY_ASLEEP)
-		return longer(STALL_CRITICAL_NS, 2 * c->pending.limit_ns);
-	return suspects_busy_limit_ns(all, m);
 }
 
 /* It went on past a Send or Recv that its peer waits for: it will not come, whatever it does. */
@@ -120,7 +105,7 @@ static bool gpu_is_late(const struct model *m, struct culprit *c)
 {
 	c->cause = CAUSE_GPU_NOT_RETURNING;
 	c->confidence *= 0.8;
-	c->critical_after_ns = 0; /* as for any stall */
+	c->habit = (struct habit){ 0 }; /* as any stall */
 	return m->now_ns - c->pending.since_ns >= GPU_TIMEOUT_NS;
 }
 
@@ -133,6 +118,14 @@ static bool is_busy(struct suspect *s, struct culprit *c)
 	s->busy_since_ns = s->pending.since_ns;
 	c->kind = FINDING_OBSERVATION;
 	return true;
+}
+
+/* Only what may end by itself has a habit. */
+static void habit_set(const struct suspects *all, struct suspect *s, const struct model *m, struct culprit *c)
+{
+	pause_place_read(&s->place, m, c->proc, s->pending.since_ns);
+	c->habit = habit_of(&all->pauses, m, c->proc, &s->place, c->activity.what, &s->pending,
+			    suspects_busy_limit_ns(all, m));
 }
 
 bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
@@ -148,7 +141,8 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 	c->activity = rank_activity(m, r->proc, s->pending.since_ns);
 	c->class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c->activity.what);
 	c->cause = c->class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(&c->activity);
-	c->critical_after_ns = critical_after_ns(all, m, c);
+	if (c->class == HANG_MISSING_ENTER)
+		habit_set(all, s, m, c);
 	if (network_excuses(m, s, c, found))
 		return false;
 	if (c->class == HANG_MISSING_ENTER && named && is_unreported(s) && call_site_gpu_wait(r->proc))
@@ -179,14 +173,27 @@ struct suspect *suspects_get(struct suspects *all, const struct model *m, const 
 	return s;
 }
 
-/* It came: work may take that long in this job, and a wait that was reported as a hang as well. Not what ended with the
- * rank, nor what it was stopped or blocked in. */
+/* The rank entered what its peers waited in: its communicator is there, and it is past that number. */
+static bool has_come(const struct proc *p, const struct pending *pend)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (mb == pend->member)
+			return !mb->gone && (pend->space < 0 || mb->entered_seq[pend->space] > pend->seq);
+	return false;
+}
+
+/* It came: work may take that long in this job, and a pause there may. Not what ended with the rank or its
+ * communicator, nor what it was stopped or blocked in. Reported or not. */
 static void ended_learn(struct suspects *all, const struct model *m, const struct suspect *s, const struct proc *p)
 {
 	uint64_t took_ns = m->now_ns - s->pending.since_ns;
 
-	if (p && !p->dead && (s->busy_since_ns || s->is_hang) && took_ns > all->longest_busy_ns)
+	if (!p || p->dead || (!s->busy_since_ns && !s->is_hang))
+		return;
+	if (took_ns > all->longest_busy_ns)
 		all->longest_busy_ns = took_ns;
+	if (has_come(p, &s->pending))
+		habit_learn(&all->pauses, m, p, &s->place, s->pending.since_ns);
 }
 
 void suspects_refresh(struct suspects *all, const struct model *m)
@@ -214,4 +221,5 @@ void suspects_free(struct suspects *all)
 		all->first = s->next;
 		free(s);
 	}
+	pauses_free(&all->pauses);
 }

@@ -8,6 +8,7 @@
 #define RANKTRACE_CLASSIFY_H
 
 #include "detect/detect.h"
+#include "detect/hang/habit.h"
 #include "detect/hang/pending.h"
 #include "detect/hang/wait_roots.h"
 #include "detect/rank/activity.h"
@@ -17,11 +18,13 @@ struct suspect {       /* a root, for as long as this one operation is pending *
 	struct pending pending;
 	bool is_hang;           /* reported as one for not entering: stays one, whatever it does then */
 	uint64_t busy_since_ns; /* reported as an observation */
+	struct pause_place place;
 	struct suspect *next;
 };
 
 struct suspects { /* from tick to tick */
 	struct suspect *first;
+	struct pauses pauses;     /* that ended by themselves */
 	uint64_t longest_busy_ns; /* that a rank kept its peers waiting, reported or not: it may take that long */
 };
 
@@ -33,7 +36,7 @@ struct culprit { /* a rank, and why it does not come; report.h makes a finding o
 	enum hang_class class;
 	enum finding_cause cause;
 	double confidence;
-	uint64_t critical_after_ns; /* a wait that long is no stall any more: struct finding */
+	struct habit habit;
 };
 
 /* Forgets the ranks that came, and refreshes the waiting peers of the others. */

@@ -148,6 +148,19 @@ static void note_waiting(struct finding *f, struct finding_list *found, const st
 	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
 }
 
+static void note_habit(struct finding *f, struct finding_list *found, const struct habit *h)
+{
+	char text[384];
+
+	if (!h->phase)
+		return;
+	known_phase_text(h->phase, text, sizeof(text));
+	if (h->is_phase)
+		finding_note_text(f, EVIDENCE_KNOWN_PHASE, finding_list_text(found, text));
+	finding_note(f, EVIDENCE_PAUSES_BEFORE, h->phase->n);
+	finding_note(f, EVIDENCE_LONGEST_PAUSE_S, seconds(h->phase->longest_ns));
+}
+
 /* Both ends of the transfer, and how often each called its side. */
 static void note_pair(struct finding *f, const struct pending *l)
 {
@@ -232,10 +245,12 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->confidence = confidence_of(m, c);
 	if (f->confidence < CONFIDENCE_MIN)
 		f->class = HANG_UNKNOWN;
-	f->critical_after_ns = c->critical_after_ns;
+	f->warning_after_ns = c->habit.warning_after_ns;
+	f->critical_after_ns = c->habit.critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
 	finding_add_rank(f, proc_rank(c->proc), c->proc->key);
 	note_waiting(f, found, m, &c->pending);
+	note_habit(f, found, &c->habit);
 	note_kinds(f, found, &c->pending);
 	note_comms(f, found, &c->pending);
 	if (c->kind == FINDING_HANG)
@@ -256,6 +271,8 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	note_last_op(f, m, c->proc);
 	note_children(f, m, c->proc);
 	finding_note(f, EVIDENCE_LIMIT_S, seconds(c->pending.limit_ns));
+	if (c->kind == FINDING_HANG && c->habit.critical_after_ns)
+		finding_note(f, EVIDENCE_CRITICAL_AFTER_S, seconds(c->habit.critical_after_ns));
 	return 0;
 }
 

@@ -150,6 +150,60 @@ void call_site_line(char *buf, size_t cap, const struct proc *p)
 		place_text(buf, cap, &t->stack);
 }
 
+/* --- its name --- */
+
+/* Where everybody's time goes: a wait in a library is told apart by who called it. */
+static bool path_is_library(const char *path, size_t len)
+{
+	static const char *const parts[] = { "/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python" };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (memmem(path, len, parts[i], strlen(parts[i])))
+			return true;
+	return *path == '<'; /* <frozen importlib> */
+}
+
+static void bytes_add(char *buf, size_t cap, const char *text, size_t len)
+{
+	char one[256];
+
+	len = len < sizeof(one) ? len : sizeof(one) - 1;
+	memcpy(one, text, len);
+	one[len] = 0;
+	phrase_add(buf, cap, one);
+}
+
+/* "ckpt (/job/real.py:31)": appended as "/job/real.py:31 ckpt". False: no Python, or a library's. */
+static bool own_line_add(char *buf, size_t cap, const char *line, size_t len)
+{
+	const char *open = memrchr(line, '(', len), *path = open ? open + 1 : NULL;
+	size_t path_len;
+
+	if (!open || open < line + 2 || line[len - 1] != ')')
+		return false;
+	path_len = (size_t)(line + len - 1 - path);
+	if (!memmem(path, path_len, ".py:", 4) || path_is_library(path, path_len))
+		return false;
+	bytes_add(buf, cap, path, path_len);
+	phrase_add(buf, cap, " ");
+	bytes_add(buf, cap, line, (size_t)(open - 1 - line));
+	return true;
+}
+
+void call_site_name(char *buf, size_t cap, const struct task *t)
+{
+	for (const char *line = t->stack.frames; *line;) {
+		size_t len;
+
+		line += strncmp(line, "? ", 2) ? 0 : 2;
+		len = strcspn(line, "\n");
+		if (own_line_add(buf, cap, line, len))
+			return;
+		line += len + (line[len] == '\n');
+	}
+	phrase_add(buf, cap, *t->stack.python ? t->stack.python : t->stack.native);
+}
+
 /* --- the others --- */
 
 static bool is_named(const struct finding *f, const struct proc *p)

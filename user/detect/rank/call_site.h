@@ -22,6 +22,9 @@ const struct waits_for *call_site_wait(const struct proc *p);
 void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p);
 /* "function (file), file:line function" of its main thread, appended to a text; nothing where no stack was read. */
 void call_site_line(char *buf, size_t cap, const struct proc *p);
+/* Which place in the program that is, appended to a text: the innermost Python line of the program's own code
+ * ("/job/real.py:31 ckpt"), else of any, else the native frame. The same from pause to pause. */
+void call_site_name(char *buf, size_t cap, const struct task *t);
 /* Evidence waiting_in: where most of the other ranks are. */
 void call_site_note_others(struct finding *f, struct finding_list *found, const struct model *m);
 

@@ -252,6 +252,32 @@ static void finding_draw(struct perfetto_sink *p, uint64_t track, const struct i
 	event_close(&p->file);
 }
 
+/* No event of one moment, but what the rank does: a slice, once its end is known. */
+static void known_phase_draw(struct perfetto_sink *p, uint64_t track, const struct incident *i)
+{
+	const char *what = finding_text(&i->f, EVIDENCE_KNOWN_PHASE);
+
+	event_open(&p->file, TYPE_SLICE_BEGIN, track, i->f.since_ns, FINDING, NULL);
+	event_title(&p->file, finding_kind_shown(&i->f));
+	event_text(&p->file, "what", what ? what : "");
+	event_text(&p->file, "id", i->id);
+	event_close(&p->file);
+	slice_end(&p->file, track, i->t_ns);
+}
+
+static bool is_known_phase(const struct incident *i)
+{
+	return i->phase == PHASE_CLOSE && i->f.kind == FINDING_HANG && i->f.severity == SEVERITY_INFO;
+}
+
+static void finding_draw_at(struct perfetto_sink *p, uint64_t track, const struct incident *i)
+{
+	if (is_known_phase(i))
+		known_phase_draw(p, track, i);
+	else
+		finding_draw(p, track, i);
+}
+
 static int perfetto_incident(struct sink *base, const struct incident *i, const struct model *m)
 {
 	struct perfetto_sink *p = (struct perfetto_sink *)base;
@@ -262,9 +288,9 @@ static int perfetto_incident(struct sink *base, const struct incident *i, const 
 	finding_draw(p, UUID_FINDINGS, i);
 	for (int k = 0; k < i->f.n_ranks; k++)
 		if (i->f.pids[k])
-			finding_draw(p,
-				     process_child_uuid(p, m, TRACK_KIND_FINDINGS, finding_proc(&i->f, k), "findings"),
-				     i);
+			finding_draw_at(
+				p, process_child_uuid(p, m, TRACK_KIND_FINDINGS, finding_proc(&i->f, k), "findings"),
+				i);
 	return trace_flush_due(&p->file, m->now_ns);
 }
 

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * habit.c - see habit.h. The stack of a rank is read because its pause was reported, so in the first second the place
+ * is not known: in a job with known phases it may be one of them, and nobody is warned before that can be told.
+ */
+#include "detect/hang/habit.h"
+
+#include <string.h>
+
+#include "detect/phrase.h"
+#include "detect/rank/call_site.h"
+#include "detect/severity.h"
+
+#define WORKS_CRITICAL_NS \
+	600000000000ull                /* PyTorch gives its process groups up then, where nobody set another time \
+					*/
+#define PLACE_UNREAD_NS 10000000000ull /* by then the stack is there, or will not be */
+
+static uint64_t longer(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static const struct task *main_task(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != p->tgid)
+		t = t->next;
+	return t;
+}
+
+static void text_set(char *buf, size_t cap, const char *text)
+{
+	buf[0] = 0;
+	phrase_add(buf, cap, text);
+}
+
+void pause_place_read(struct pause_place *at, const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	const struct task *t = call_site_task(p), *main = main_task(p);
+
+	if (!at->first_ns) {
+		at->first_ns = m->now_ns;
+		at->steps = p->steps ? p->steps->n : 0;
+	}
+	if (t && t->stack.ns > since_ns) {
+		at->site[0] = 0;
+		call_site_name(at->site, sizeof(at->site), t);
+		text_set(at->wait, sizeof(at->wait), t->stack.wait);
+	} else if (!*at->site && main && main->at_ns > since_ns) {
+		text_set(at->wait, sizeof(at->wait), main->syscall);
+	}
+}
+
+/* Bytes come, or whom it waits for works: nothing says that it will not end. */
+static bool wait_moves(const struct proc *p)
+{
+	const struct waits_for *w = call_site_wait(p);
+
+	return w && w->flags & WAITS_MOVES;
+}
+
+static bool unread_still(const struct pause_place *at, const struct model *m)
+{
+	return !*at->site && m->now_ns < at->first_ns + PLACE_UNREAD_NS;
+}
+
+static const struct known_phase *phase_of(const struct pauses *s, const struct model *m, const struct proc *p,
+					  const struct pause_place *at)
+{
+	if (*at->site)
+		return pauses_at(s, m, p->job->shown, at->site);
+	return unread_still(at, m) ? pauses_like(s, m, p->job->shown, at->wait)
+	       : *at->wait         ? pauses_at(s, m, p->job->shown, at->wait)
+				   : NULL;
+}
+
+/* In a communicator that is used to long lags a wait that was just worth a report is no hang yet. */
+static uint64_t critical_without_habit(const struct proc *p, enum activity what, const struct pending *pend,
+				       uint64_t works_ns)
+{
+	if (what == ACTIVITY_ASLEEP && !wait_moves(p))
+		return longer(STALL_CRITICAL_NS, 2 * pend->limit_ns);
+	return longer(WORKS_CRITICAL_NS, 2 * works_ns);
+}
+
+struct habit habit_of(const struct pauses *s, const struct model *m, const struct proc *p, struct pause_place *at,
+		      enum activity what, const struct pending *pend, uint64_t works_ns)
+{
+	struct habit h = { .phase = phase_of(s, m, p, at) };
+
+	h.critical_after_ns = critical_without_habit(p, what, pend, works_ns);
+	if (h.phase)
+		h.critical_after_ns = longer(h.critical_after_ns, known_phase_limit_ns(h.phase));
+	h.is_phase = h.phase && known_phase_recurs(h.phase);
+	if (h.is_phase)
+		h.warning_after_ns = known_phase_limit_ns(h.phase);
+	if (at->outlasted) /* what was critical stays so, whatever it does then */
+		h.critical_after_ns = at->outlasted;
+	else if (m->now_ns - pend->since_ns >= h.critical_after_ns)
+		at->outlasted = h.critical_after_ns;
+	return h;
+}
+
+void habit_learn(struct pauses *s, const struct model *m, const struct proc *p, const struct pause_place *at,
+		 uint64_t since_ns)
+{
+	const char *site = *at->site ? at->site : at->wait;
+	struct pause one = { .job = p->job->shown,
+			     .site = site,
+			     .wait = at->wait,
+			     .begin_ns = since_ns,
+			     .end_ns = m->now_ns,
+			     .steps = at->steps };
+
+	if (*site)
+		pauses_learn(s, m, &one);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pauses.c - see pauses.h. What the session was told at its start stays in the model; the first pause at such a call
+ * site copies it here and goes on from there.
+ */
+#include "detect/pauses.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/intern.h"
+
+static struct known_phase *own_find(const struct pauses *s, const char *job, const char *site)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!strcmp(s->all[i].site, site) && !strcmp(s->all[i].job, job))
+			return &s->all[i];
+	return NULL;
+}
+
+const struct known_phase *pauses_at(const struct pauses *s, const struct model *m, const char *job, const char *site)
+{
+	const struct known_phase *own = own_find(s, job, site);
+
+	return own ? own : known_phases_at(&m->known_phases, job, site);
+}
+
+static bool is_like(const struct known_phase *p, const char *job, const char *wait)
+{
+	return known_phase_recurs(p) && !strcmp(p->job, job) && (!*wait || !*p->wait || !strcmp(p->wait, wait));
+}
+
+static const struct known_phase *longer_like(const struct known_phase *best, const struct known_phase *p,
+					     const char *job, const char *wait)
+{
+	return is_like(p, job, wait) && (!best || p->longest_ns > best->longest_ns) ? p : best;
+}
+
+const struct known_phase *pauses_like(const struct pauses *s, const struct model *m, const char *job, const char *wait)
+{
+	const struct known_phase *best = NULL;
+
+	for (size_t i = 0; i < s->n; i++)
+		best = longer_like(best, &s->all[i], job, wait);
+	for (size_t i = 0; i < m->known_phases.n; i++)
+		if (!own_find(s, m->known_phases.all[i].job, m->known_phases.all[i].site))
+			best = longer_like(best, &m->known_phases.all[i], job, wait);
+	return best;
+}
+
+/* --- learning --- */
+
+static struct known_phase *oldest(const struct pauses *s)
+{
+	struct known_phase *old = &s->all[0];
+
+	for (size_t i = 1; i < s->n; i++)
+		old = s->all[i].begin_ns < old->begin_ns ? &s->all[i] : old;
+	return old;
+}
+
+static struct known_phase *slot_take(struct pauses *s)
+{
+	size_t cap = s->cap ? 2 * s->cap : 16;
+	struct known_phase *grown;
+
+	if (s->n == PAUSES_MAX)
+		return oldest(s);
+	if (s->n == s->cap) {
+		grown = realloc(s->all, cap * sizeof(*grown));
+		if (!grown)
+			return NULL;
+		s->all = grown;
+		s->cap = cap;
+	}
+	return &s->all[s->n++];
+}
+
+static struct known_phase *own_add(struct pauses *s, const struct model *m, const struct pause *p)
+{
+	const struct known_phase *told = known_phases_at(&m->known_phases, p->job, p->site);
+	struct known_phase *own = slot_take(s);
+
+	if (!own)
+		return NULL;
+	*own = told ? *told : (struct known_phase){ 0 };
+	own->job = intern(s->texts, p->job);
+	own->site = intern(s->texts, p->site);
+	own->wait = intern(s->texts, told ? told->wait : "");
+	return own;
+}
+
+void pauses_learn(struct pauses *s, const struct model *m, const struct pause *p)
+{
+	struct known_phase *own;
+
+	s->texts = s->texts ? s->texts : intern_new();
+	if (!s->texts)
+		return;
+	own = own_find(s, p->job, p->site);
+	own = own ? own : own_add(s, m, p);
+	if (!own)
+		return;
+	if (*p->wait)
+		own->wait = intern(s->texts, p->wait);
+	known_phase_add(own, p->begin_ns, p->end_ns, p->steps);
+}
+
+void pauses_free(struct pauses *s)
+{
+	free(s->all);
+	intern_free(s->texts);
+	*s = (struct pauses){ 0 };
+}
