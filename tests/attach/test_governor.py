@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes that cost a process more than its budget are taken away, those that are needed least first: their records end, those of
 NCCL's operations are complete, a stopped rank is named all the same, and a replay tells it all again."""
+import collections
 import os
 import re
 import signal
@@ -17,7 +18,9 @@ import rtr
 FACT_BUDGET = 15
 COST, SHED, BACK, KEPT, WATCH = range(5)
 NEEDED, CALLS, POLLS, POSTS, BURST, EVENTS = range(6)
-MARK_QUERY, STREAM_QUERY, LAUNCH = 5, 8, 11
+MARK, MARK_WAIT, MARK_QUERY, STREAM_QUERY, LAUNCH = 3, 4, 5, 8, 11
+COMM_SAMPLE = 10  # a fact
+WINDOW_NS = 250_000_000
 GONE_NS = 1_500_000_000  # links are closed one after the other, a grace period each, on a busy machine
 
 
@@ -127,6 +130,93 @@ def polls(rng, number):
     print(f"  polls went at {shares} of a core ({sum(before.values())} of them seen); rank {rank} was found stopped")
 
 
+def marks(path, pid):
+    """The times of cuEventRecord and cuStreamWaitEvent, a trap each."""
+    return sorted(ts for tracer, kind, p, _, ts, _ in rtr.whole_records(path)
+                  if p == pid and tracer == rtr.CUDA and kind in (MARK, MARK_WAIT))
+
+
+def cost_over_time(times, hit_ns, begin_ns):
+    """Of a core, window by window."""
+    shares = collections.Counter(int((t - begin_ns) // WINDOW_NS) for t in times)
+    return [shares[i] * hit_ns / WINDOW_NS for i in range(max(shares, default=-1) + 1)]
+
+
+def above_s(shares, limit):
+    """The longest time above the limit."""
+    longest = now = 0
+    for share in shares:
+        now = now + 1 if share > limit else 0
+        longest = max(longest, now)
+    return longest * WINDOW_NS / 1e9
+
+
+def check_promise(j, by_pid, budget, name):
+    """By the records that hits led to, priced as the collector did."""
+    lost = sum(struct.unpack_from("<Q", body)[0] for tracer, kind, _, _, _, body in rtr.whole_records(j.rtr)
+               if (tracer, kind) == (rtr.FACT, rtr.FACT_LOSS))
+    job.check(not lost, f"{lost} records lost: what was paid is not known")
+    for pid, t in by_pid.items():
+        times = marks(j.rtr, pid)
+        shares = cost_over_time(times, t.cost_ns, times[0])
+        print(f"  {name}, pid {pid}, budget {100 * budget:.2g} %, in steps of 250 ms, % of a core:",
+              " ".join(f"{100 * share:.1f}" for share in shares[:16]))
+        job.check(max(shares) > 2 * budget, f"never above twice the budget: nothing is tested: {shares}")
+        job.check(above_s(shares, 2 * budget) <= 2, f"above twice the budget for {above_s(shares, 2 * budget)} s: {shares}")
+
+
+def stopped_is_named(j, pids, rank, **fields):
+    os.kill(pids[rank], signal.SIGSTOP)
+    try:
+        f = j.wait_finding(30, kind="hang", **{"class": "stopped"}, **fields)
+    finally:
+        os.kill(pids[rank], signal.SIGCONT)
+    job.check(f and f["ranks"] == [rank], f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
+    return f
+
+
+JAX = ["--ranks", 2, "--steps", 100000, "--step-ms", 200, "--cuda-events", 20000]
+
+
+def events(rng, number, attach_after):
+    """A job like JAX's: its CUDA events go, at once if it ran before; the rest is seen, and a stopped rank is named."""
+    j = job.Job(JAX + ["--seed", number], ["--budget", 1], attach_after=attach_after, name="governor")
+    pids = ranks_of(j, 2)
+    by_pid = wait_shed(j, EVENTS, set(pids.values()), 60)
+    time.sleep(4)
+    stopped_is_named(j, pids, rng.randrange(2))
+    j.stop()
+    check_promise(j, by_pid, 0.01, "from its start" if attach_after is None else "attached to")
+    check_gone(j.rtr, by_pid, (MARK, MARK_WAIT), "CUDA events")
+    job.check(sorted(t.pid for t in told(j.rtr) if t.what == SHED) == sorted(by_pid), "groups went more than once")
+    check_lines(j.rtr, "cuEventRecord and cuStreamWaitEvent are no longer probed")
+    j.check_replay()
+
+
+def nothing_is_left(rng, number):
+    """A budget that nothing fits into: all probes go, which is said once; NCCL's counters go on, and who stops is named."""
+    j = job.Job(JAX + ["--seed", number], ["--budget", 0.01], name="governor")
+    pids = ranks_of(j, 2)
+    end = time.monotonic() + 60
+    while {t.pid for t in told(j.rtr) if t.what == WATCH} != set(pids.values()):
+        job.check(time.monotonic() < end, f"not all probes went\n{j.stderr()}")
+        time.sleep(0.5)
+    time.sleep(4)
+    f = stopped_is_named(j, pids, rng.randrange(2))
+    job.check(f["evidence"].get("known_from") == "counters", f"not by counters: {f}")
+    j.stop()
+    watched = [t for t in told(j.rtr) if t.what == WATCH]
+    job.check(sorted(t.pid for t in watched) == sorted(pids.values()), f"said more than once: {len(watched)} times")
+    for t in watched:
+        after = [(tracer, kind) for tracer, kind, pid, _, ts, _ in rtr.whole_records(j.rtr) if pid == t.pid and ts > t.ts + GONE_NS]
+        job.check(after.count((rtr.FACT, COMM_SAMPLE)) >= 3, f"NCCL's counters do not go on: {collections.Counter(after)}")
+        job.check(not any(tracer in (rtr.CUDA, rtr.NCCL) for tracer, _ in after), f"still probed: {collections.Counter(after)}")
+    check_lines(j.rtr, "all its probes are removed, it is watched from outside")
+    check_trace(j.trace)
+    j.check_replay()
+    print(f"  all probes went at {', '.join(f'{100 * t.share:.2f} %' for t in watched)} of a core; who stopped is named")
+
+
 def launches(number):
     """A job whose every launch is probed, to its end: what goes first, and what never goes."""
     j = job.Job(["--ranks", 2, "--steps", 150, "--step-ms", 100, "--layers", 48, "--seed", number],
@@ -171,6 +261,9 @@ def main():
     _, _, number = faults.draw(rng)
     if "attach" in os.environ.get("RANKTRACE_KERNEL_LACKS", ""):
         job.skip("probes cannot be taken from one process")
+    events(rng, number, None)
+    events(rng, number, 1)
+    nothing_is_left(rng, number)
     polls(rng, number)
     launches(number)
     without(number)

@@ -33,6 +33,7 @@ enum option_key {
 	OPT_GRAPH,
 	OPT_TIMING,
 	OPT_EXPANDABLE_SEGMENTS,
+	OPT_CUDA_EVENTS,
 	OPT_ZERO,
 	OPT_EXTRA_OPS,
 	OPT_JOB_ID,
@@ -83,6 +84,10 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "timing", OPT_TIMING, 0, 0,
 	  "A start event for each operation and its duration asked for, as TORCH_NCCL_ENABLE_TIMING does", 0 },
+	{ "cuda-events", OPT_CUDA_EVENTS, "N", 0,
+	  "So many calls of cuEventRecord and cuStreamWaitEvent in each step more, as JAX makes them between its "
+	  "streams (default 0)",
+	  0 },
 	{ "expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
 	  "Grow device memory by mapping pages, as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True does", 0 },
 	{ "fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
@@ -281,6 +286,7 @@ static error_t parse_number_option(struct options *options, int key, char *arg)
 	case OPT_WATCHDOG_SEC: options->watchdog_s = number_parse("watchdog-sec", arg, 0, 1e6); return 0;
 	case OPT_LIFE_SCALE: options->life_scale = number_parse("life-scale", arg, 0.001, 100); return 0;
 	case OPT_LINGER_SEC: options->linger_s = number_parse("linger-sec", arg, 0, 1e6); return 0;
+	case OPT_CUDA_EVENTS: options->cuda_events = integer_parse("cuda-events", arg, 0, 10000000); return 0;
 	case OPT_PORT: options->port = integer_parse("port", arg, 1, 65535); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}

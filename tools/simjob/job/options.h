@@ -32,6 +32,7 @@ struct options {
 	int layers;
 	int microbatches;
 	int port;
+	int cuda_events;   /* in a step, beside those of the communicators' streams */
 	double watchdog_s; /* 0: never */
 	double poll_hz;    /* of the watchdog */
 	double linger_s;   /* how long the others live on after a rank has died; -1: not said */

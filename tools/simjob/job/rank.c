@@ -69,6 +69,11 @@ static void device_open(struct rank *rank)
 	cuda_check(api, api->cuModuleGetFunction(&rank->kernel, rank->module, "layer"), "cuModuleGetFunction");
 	cuda_check(api, api->cuStreamCreateWithPriority(&rank->compute, CU_STREAM_NON_BLOCKING, 0),
 		   "cuStreamCreateWithPriority");
+	if (rank->options->cuda_events) {
+		cuda_check(api, api->cuStreamCreateWithPriority(&rank->copy, CU_STREAM_NON_BLOCKING, 0),
+			   "cuStreamCreateWithPriority");
+		cuda_check(api, api->cuEventCreate(&rank->copy_event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+	}
 	allocator_open(rank);
 }
 
@@ -76,6 +81,10 @@ static void device_close(struct rank *rank)
 {
 	const struct api *api = &rank->api;
 
+	if (rank->copy) {
+		cuda_check(api, api->cuEventDestroy_v2(rank->copy_event), "cuEventDestroy");
+		cuda_check(api, api->cuStreamDestroy_v2(rank->copy), "cuStreamDestroy");
+	}
 	cuda_check(api, api->cuStreamDestroy_v2(rank->compute), "cuStreamDestroy");
 	if (rank->optimizer)
 		cuda_check(api, api->cuLibraryUnload(rank->optimizer), "cuLibraryUnload");

@@ -106,6 +106,8 @@ struct rank {
 	struct random random;
 	struct job_comm world, dp, tp, pp;
 	CUstream compute;
+	CUstream copy; /* with --cuda-events: waits for the compute stream, again and again, by this event */
+	CUevent copy_event;
 	CUmodule module;
 	CUfunction kernel;
 	CUlibrary optimizer; /* loaded when it is first needed, as CUDA loads lazily */

@@ -22,18 +22,37 @@ double kernel_factor(struct rank *rank)
 	return (1.0 + JITTER * random_normal(&rank->random)) * hooks_kernel_factor(rank);
 }
 
+static int launches_of_step(const struct options *options)
+{
+	return 2 * options->microbatches * options->layers * KERNELS_PER_LAYER + 1;
+}
+
 /* The CPU time of one launch's share of the host's work: a host that is starved takes longer over it. */
 static void host_work(const struct rank *rank)
 {
 	const struct options *options = rank->options;
-	int nr_launches = 2 * options->microbatches * options->layers * KERNELS_PER_LAYER + 1;
 	uint64_t end_ns;
 
 	if (options->host_ms == 0)
 		return;
-	end_ns = thread_cpu_ns() + (uint64_t)(options->host_ms * NSEC_PER_MSEC / nr_launches);
+	end_ns = thread_cpu_ns() + (uint64_t)(options->host_ms * NSEC_PER_MSEC / launches_of_step(options));
 	while (thread_cpu_ns() < end_ns)
 		;
+}
+
+/* One launch's share of them: the stream that copies waits for the compute stream. */
+static void cuda_events_run(struct rank *rank)
+{
+	const struct api *api = &rank->api;
+	int launches = launches_of_step(rank->options), i,
+	    nr_pairs = (rank->options->cuda_events / 2 + launches - 1) / launches;
+
+	if (!rank->copy || rank->capturing)
+		return;
+	for (i = 0; i < nr_pairs; i++) {
+		cuda_check(api, api->cuEventRecord(rank->copy_event, rank->compute), "cuEventRecord");
+		cuda_check(api, api->cuStreamWaitEvent(rank->copy, rank->copy_event, 0), "cuStreamWaitEvent");
+	}
 }
 
 void compute_launch(struct rank *rank, double duration_ns)
@@ -48,6 +67,7 @@ void compute_launch(struct rank *rank, double duration_ns)
 	cuda_check(api, api->cuCtxGetDevice(&device), "cuCtxGetDevice");
 	cuda_check(api, api->cuLaunchKernel(rank->kernel, 256, 1, 1, 256, 1, 1, 0, rank->compute, params, NULL),
 		   "cuLaunchKernel");
+	cuda_events_run(rank);
 }
 
 void compute_synchronize(struct rank *rank)

@@ -14,10 +14,10 @@
 
 #include "tests/unit/job/job_script.h"
 
-#define SAMPLE_NS SEC
+#define SAMPLE_NS (5 * SEC / 2) /* a collector that is late */
 #define ALL ((1u << PROBE_GROUPS) - 1)
 
-enum { RANKS = 4, CUT_STEP = 8 };
+enum { RANKS = 4, STEPS = 80, CUT_STEP = 40, FAULT_STEP = 60 };
 
 /* --- the job, rewritten --- */
 
@@ -159,8 +159,8 @@ static struct job_opts opts(size_t layout, uint64_t seed)
 {
 	struct job_opts o = job_usual(layouts[layout][0], layouts[layout][1], layouts[layout][2], seed);
 
-	o.steps = 30;
-	o.step_s = 0.6;
+	o.steps = STEPS;
+	o.step_s = 0.3;
 	o.tail_s = 8;
 	return o;
 }
@@ -184,7 +184,8 @@ static void healthy_watched(void **state)
 			struct verdicts v;
 
 			o.run_ahead = ranks & 1;
-			o.no_watchdog = ranks & 2; /* without polls no end of an operation is seen but by waits */
+			o.no_watchdog = ranks & 2;   /* no end of an operation is seen but by waits, */
+			o.no_sync_probe = ranks & 4; /* or by polls, or at all */
 			play(&o, ranks, watch, &v);
 			silent(&v);
 			verdicts_free(&v);
@@ -203,7 +204,8 @@ static void healthy_without_events(void **state)
 
 			o.run_ahead = ranks & 1;
 			o.no_watchdog = ranks & 2;
-			o.faults[0] = (struct fault){ FAULT_EVAL, 0, 20, 0, 40, 0 }; /* all wait for something else */
+			o.faults[0] =
+				(struct fault){ FAULT_EVAL, 0, FAULT_STEP, 0, 40, 0 }; /* all wait for something else */
 			play(&o, ranks, without_events, &v);
 			silent(&v);
 			verdicts_free(&v);
@@ -239,7 +241,7 @@ static void faults_named(void **state)
 		for (int i = 0; i < 3; i++) {
 			struct job_opts o = opts(0, seed + rank);
 
-			o.faults[0] = (struct fault){ FAULT_STOP, rank, 20, 0, JOB_FOREVER, 2 };
+			o.faults[0] = (struct fault){ FAULT_STOP, rank, FAULT_STEP, 0, JOB_FOREVER, 2 };
 			named(&o, masks[i], watch, HANG_STOPPED);
 			o.faults[0].kind = FAULT_HANG;
 			named(&o, masks[i], watch, HANG_MISSING_ENTER);
