@@ -38,6 +38,13 @@ static const char *const causes[CAUSE_MAX] = {
 #undef CAUSE
 };
 
+static const char *const cause_helps[CAUSE_MAX] = {
+	[CAUSE_NONE] = "",
+#define CAUSE(id, name, help) [CAUSE_##id] = help,
+#include "cause.def"
+#undef CAUSE
+};
+
 static const bool types_are_text[] = {
 #define X(id, name, is_text) [EVIDENCE_TYPE_##id] = is_text,
 	EVIDENCE_TYPES(X)
@@ -86,6 +93,11 @@ const char *hang_class_name(enum hang_class class)
 const char *cause_name(enum finding_cause cause)
 {
 	return (unsigned int)cause < CAUSE_MAX ? causes[cause] : "?";
+}
+
+const char *cause_help(enum finding_cause cause)
+{
+	return (unsigned int)cause < CAUSE_MAX ? cause_helps[cause] : "?";
 }
 
 const char *finding_cause_shown(const struct finding *f)

@@ -135,7 +135,7 @@ enum hang_class {
 #define FINDING_RANKS_MAX 16 /* that are listed; n_ranks_all counts the rest, too */
 #define FINDING_NO_NODE SUBJECT_NO_NODE
 #define FINDING_ID_MAX 96
-#define FINDING_EVIDENCE_MAX 36
+#define FINDING_EVIDENCE_MAX 40
 
 struct evidence {
 	enum evidence_id id;
@@ -192,6 +192,7 @@ const char *finding_kind_name(enum finding_kind kind);
 const char *finding_kind_shown(const struct finding *f);
 const char *hang_class_name(enum hang_class class);
 const char *cause_name(enum finding_cause cause); /* as JSON has it; "" none */
+const char *cause_help(enum finding_cause cause); /* in words; "" none */
 /* What people read: of a thread that is blocked in the kernel the function that it waits in. */
 const char *finding_cause_shown(const struct finding *f);
 const char *severity_name(enum severity severity);

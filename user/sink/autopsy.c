@@ -199,35 +199,6 @@ static void text_missing(struct text *t, const struct model *m)
 	text_add(t, "\n");
 }
 
-/* In one line each: where the culprit is, what it waits for, and where the others are. */
-static void text_doing(struct text *t, const struct finding *f)
-{
-	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_KERNEL_WAIT,
-						EVIDENCE_STACK_UNREAD };
-	const char *others = finding_text(f, EVIDENCE_WAITING_IN), *waits_for = finding_text(f, EVIDENCE_WAITS_FOR);
-	int n = 0;
-
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		const char *text = finding_text(f, ids[i]);
-
-		if (!text || (waits_for && ids[i] == EVIDENCE_KERNEL_WAIT)) /* which says it better */
-			continue;
-		text_add(t, "%s%s", n++ ? "; " : "  it is in: ", i == 3 ? "stack unknown: " : i == 2 ? "kernel: " : "");
-		text_foreign(t, text, NULL);
-	}
-	text_add(t, n ? "\n" : "");
-	if (waits_for) {
-		text_add(t, "  it ");
-		text_foreign(t, waits_for, NULL);
-		text_add(t, "\n");
-	}
-	if (!others)
-		return;
-	text_add(t, "  waiting: ");
-	text_foreign(t, others, "\n           ");
-	text_add(t, "\n");
-}
-
 static void text_verdict(struct text *t, const struct autopsy_sink *s, const struct model *m)
 {
 	struct census c = census_take(m);
@@ -235,10 +206,8 @@ static void text_verdict(struct text *t, const struct autopsy_sink *s, const str
 	for (size_t i = 0; i < s->n; i++) {
 		incident_text_head(t, &s->open[i]);
 		incident_text_sentence(t, &s->open[i]);
-		if (*s->open[i].caused_by)
-			text_add(t, " (consequence of %s)", s->open[i].caused_by);
 		text_add(t, "\n");
-		text_doing(t, &s->open[i].f);
+		incident_text_block(t, &s->open[i], m);
 	}
 	if (!s->n)
 		text_no_finding(t, s, m, &c);

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * incident_text.h - an incident in words: what kind, one sentence (who, what, where, since when), and its evidence.
+ * incident_text.h - an incident in words, to be read in five seconds: when, how bad, who does what to whom; then where,
+ * why, where the others are, what to do, and its id. The rest, its evidence, is for those who ask for it.
  */
 #ifndef RANKTRACE_INCIDENT_TEXT_H
 #define RANKTRACE_INCIDENT_TEXT_H
 
 #include "finding.h"
+#include "model/model.h"
 #include "sink/text.h"
 
-void incident_text_head(struct text *t, const struct incident *i);     /* "HANG stopped  " */
-void incident_text_sentence(struct text *t, const struct incident *i); /* no line break behind it */
-void incident_text_evidence(struct text *t, const struct finding *f);  /* a line each, indented */
+void incident_text_head(struct text *t, const struct incident *i);     /* "CRITICAL  " */
+void incident_text_sentence(struct text *t, const struct incident *i); /* who does what; no line break behind it */
+/* Lines where, why, others, do, id: each only where something is known. */
+void incident_text_block(struct text *t, const struct incident *i, const struct model *m);
+void incident_text_evidence(struct text *t, const struct finding *f); /* a line each, indented */
+/* It says where the culprit's thread is, or why that is not known. */
+bool incident_has_call_site(const struct finding *f);
+/* The job's name: of the finding, of its ranks, of all if there is one; NULL: several, or none. */
+const char *incident_job(const struct finding *f, const struct model *m);
+/* The GPU that it is about, or that its first rank computes on; NULL not known. */
+const struct gpu *incident_gpu(const struct finding *f, const struct model *m);
 
 #endif

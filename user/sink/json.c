@@ -8,11 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cjson/cJSON.h>
 
+#include "base/hash.h"
+#include "remedy.h"
+#include "sink/incident_text.h"
 #include "sink/line_sink.h"
 #include "sink/sink_io.h"
+
+#define SCHEMA_VERSION 1 /* raised when a field changes its meaning; new ones do not */
 
 static int json_open(const char *path, struct sink **ret_sink)
 {
@@ -182,47 +188,11 @@ static void add_evidence(cJSON *o, const struct finding *f)
 		cJSON_AddNumberToObject(evidence, evidence_name(EVIDENCE_PEER), f->peer);
 }
 
-/* The job's of the communicator, of everybody; NULL: there are several. */
-static const char *job_of_all(const struct finding *f, const struct model *m)
-{
-	const char *job = NULL;
-
-	for (const struct comm *c = f->comm ? m->comms : NULL; c; c = c->next)
-		if (c->hash == f->comm && c->members && *c->members->proc->job->shown)
-			return c->members->proc->job->shown;
-	for (const struct proc *p = m->procs; p; p = p->next) {
-		if (!*p->job->shown)
-			continue;
-		if (job && strcmp(job, p->job->shown))
-			return NULL;
-		job = p->job->shown;
-	}
-	return job;
-}
-
-static const char *job_of(const struct finding *f, const struct model *m)
-{
-	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
-
-	if (f->job && *f->job)
-		return f->job;
-	return p && *p->job->shown ? p->job->shown : job_of_all(f, m);
-}
-
-static const struct gpu *gpu_of(const struct finding *f, const struct proc *p, const struct model *m)
-{
-	const struct subject *s = &f->subject;
-
-	if (s->type == SUBJECT_GPU && s->node != SUBJECT_NO_NODE)
-		return node_gpu(model_node(m, s->node), s->gpu);
-	return p ? proc_gpu(p) : NULL;
-}
-
 /* Where the culprit lives; of several the first. Only what is known. */
 static void add_place(cJSON *o, const struct finding *f, const struct model *m)
 {
 	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
-	const struct gpu *g = gpu_of(f, p, m);
+	const struct gpu *g = incident_gpu(f, m);
 	const struct node *n = p ? p->node : model_node(m, 0);
 
 	add_text_if(o, "boot_id", p || !m->merged ? n->boot_id : NULL);
@@ -237,6 +207,53 @@ static void add_place(cJSON *o, const struct finding *f, const struct model *m)
 	add_text_if(o, "slurm_step", p->slurm_step);
 }
 
+/* RFC 3339, in UTC, to the millisecond: "2026-11-23T15:02:07.123Z". */
+static void add_time(cJSON *o, const char *name, uint64_t ns, const struct model *m)
+{
+	uint64_t real_ns = ns + m->realtime_offset_ns;
+	time_t sec = (time_t)(real_ns / 1000000000u);
+	char text[48];
+	struct tm tm;
+	size_t n = gmtime_r(&sec, &tm) ? strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm) : 0;
+
+	if (n)
+		snprintf(text + n, sizeof(text) - n, ".%03uZ", (unsigned int)(real_ns / 1000000u % 1000u));
+	add_text(o, name, n ? text : NULL, true);
+}
+
+static void add_summary(cJSON *o, const struct incident *i)
+{
+	struct text t = { 0 };
+
+	incident_text_sentence(&t, i);
+	add_text(o, "summary", t.data ? t.data : "", false);
+	free(t.data);
+}
+
+/* The same fault again, in this session or another one, has the same: of job, kind, class, subject and call site. */
+static void add_fingerprint(cJSON *o, const struct finding *f, const struct model *m)
+{
+	const struct subject *s = &f->subject;
+	const char *texts[] = { incident_job(f, m),
+				finding_kind_name(f->kind),
+				hang_class_name(f->class),
+				s->device,
+				s->address,
+				s->a,
+				s->b,
+				finding_text(f, EVIDENCE_PYTHON) };
+	uint64_t h = 0;
+
+	if (!texts[7])
+		texts[7] = finding_text(f, EVIDENCE_NATIVE_FRAME);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		h = hash_text(h, texts[i] ? texts[i] : "");
+	for (int i = 0; i < f->n_ranks; i++)
+		h = hash_mix(h, (uint64_t)(int64_t)f->ranks[i]);
+	h = hash_mix(hash_mix(h, s->type), s->type == SUBJECT_GPU ? s->gpu : s->port);
+	add_hex(o, "fingerprint", h ? h : 1);
+}
+
 static cJSON *incident_object(const struct incident *i, const struct model *m)
 {
 	static const char *const phases[] = { "open", "update", "close" };
@@ -246,12 +263,18 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 
 	add_text(o, "id", i->id, false);
 	add_text(o, "phase", phases[i->phase], false);
+	cJSON_AddNumberToObject(o, "schema_version", SCHEMA_VERSION);
+	add_time(o, "time", i->t_ns, m);
+	add_time(o, "since", f->since_ns, m);
+	add_summary(o, i);
+	add_text(o, "remedy", finding_remedy(f), false);
+	add_fingerprint(o, f, m);
 	add_text(o, "kind", finding_kind_name(f->kind), false);
 	add_text(o, "severity", severity_name(f->severity), false);
 	add_text(o, "class", hang_class_name(f->class), true);
 	add_text(o, "cause", cause_name(f->cause), true);
 	add_text(o, "caused_by", i->caused_by, true);
-	add_text(o, "job", job_of(f, m), true);
+	add_text(o, "job", incident_job(f, m), true);
 	add_text(o, "host", f->host ? f->host : m->host, true);
 	add_place(o, f, m);
 	add_subject(o, &f->subject, m);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * terminal.c - findings for people, as they open, change and close: one sentence (who, what, where, since when),
- * then the evidence, indented. An update is shown only when it changes the verdict, not when a number moves.
+ * terminal.c - findings for people, as they open, change and close: a sentence, then where, why, what to do; with
+ * --verbose all of the evidence. An update is shown only when it changes the verdict, not when a number moves. The
+ * culprit's call site is read once it is suspected: a finding waits for it up to a second. What follows from another
+ * finding is one line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,10 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "sink/incident_text.h"
 #include "sink/sink.h"
 #include "sink/sink_io.h"
 #include "sink/text.h"
+
+#define CALL_SITE_NS 1000000000ull
 
 struct shown { /* verdict last printed for one open incident */
 	uint64_t number;
@@ -21,6 +26,12 @@ struct shown { /* verdict last printed for one open incident */
 	enum hang_class class;
 	const char *cause;
 	int n_ranks, ranks[FINDING_RANKS_MAX];
+	bool has_call_site;
+};
+
+struct held {              /* opened, and not printed yet */
+	struct incident i; /* its texts live as long as the pipeline */
+	struct held *next;
 };
 
 struct terminal_sink {
@@ -29,6 +40,7 @@ struct terminal_sink {
 	bool colour;
 	struct shown *shown;
 	size_t n_shown, cap_shown;
+	struct held *held; /* oldest first */
 };
 
 static int terminal_open(const char *path, struct sink **ret_sink)
@@ -51,14 +63,15 @@ static int terminal_open(const char *path, struct sink **ret_sink)
 	return 0;
 }
 
+/* "2026-11-23 15:02:07 UTC " */
 static void text_time(struct text *t, uint64_t ns, const struct model *m)
 {
 	time_t sec = (time_t)((ns + m->realtime_offset_ns) / 1000000000u);
 	struct tm tm;
-	char clock[16];
+	char clock[40];
 
-	if (localtime_r(&sec, &tm) && strftime(clock, sizeof(clock), "%H:%M:%S", &tm))
-		text_add(t, "%s ", clock);
+	if (localtime_r(&sec, &tm) && strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S %Z", &tm))
+		text_add(t, "%s  ", clock);
 }
 
 static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
@@ -71,8 +84,9 @@ static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
 
 static bool same_verdict(const struct shown *s, const struct finding *f)
 {
-	return s->severity == f->severity && s->class == f->class && !strcmp(s->cause, finding_cause_shown(f)) &&
-	       s->n_ranks == f->n_ranks_all && !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
+	return s->severity == f->severity && s->has_call_site >= incident_has_call_site(f) && s->class == f->class &&
+	       !strcmp(s->cause, finding_cause_shown(f)) && s->n_ranks == f->n_ranks_all &&
+	       !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
 }
 
 /* Remember what stands on the screen. Without memory nothing is remembered and the next update is shown. */
@@ -90,11 +104,14 @@ static void shown_keep(struct terminal_sink *s, const struct incident *i)
 		s->cap_shown = cap;
 	}
 	slot = slot ? slot : &s->shown[s->n_shown++];
-	*slot = (struct shown){ .number = i->number,
-				.severity = i->f.severity,
-				.class = i->f.class,
-				.cause = finding_cause_shown(&i->f),
-				.n_ranks = i->f.n_ranks_all };
+	*slot = (struct shown){
+		.number = i->number,
+		.severity = i->f.severity,
+		.class = i->f.class,
+		.cause = finding_cause_shown(&i->f),
+		.n_ranks = i->f.n_ranks_all,
+		.has_call_site = incident_has_call_site(&i->f),
+	};
 	memcpy(slot->ranks, i->f.ranks, sizeof(slot->ranks));
 }
 
@@ -106,15 +123,11 @@ static void shown_drop(struct terminal_sink *s, uint64_t number)
 		*slot = s->shown[--s->n_shown];
 }
 
-static int terminal_incident(struct sink *base, const struct incident *i, const struct model *m)
+static int incident_print(struct terminal_sink *s, const struct incident *i, const struct model *m)
 {
-	struct terminal_sink *s = (struct terminal_sink *)base;
-	const struct shown *old = shown_of(s, i->number);
 	struct text t = { .colour = s->colour };
 	int err = -ENOMEM;
 
-	if (i->phase == PHASE_UPDATE && old && same_verdict(old, &i->f))
-		return 0;
 	if (i->phase == PHASE_CLOSE)
 		shown_drop(s, i->number);
 	else
@@ -122,15 +135,97 @@ static int terminal_incident(struct sink *base, const struct incident *i, const 
 	text_time(&t, i->t_ns, m);
 	incident_text_head(&t, i);
 	incident_text_sentence(&t, i);
-	if (*i->caused_by)
-		text_add(&t, " (consequence of %s)", i->caused_by);
-	text_add(&t, "\n");
-	if (i->phase != PHASE_CLOSE)
+	if (i->phase == PHASE_CLOSE || *i->caused_by)
+		text_add(&t, " (%s%s%s)\n", i->id, *i->caused_by ? ", a consequence of " : "", i->caused_by);
+	else
+		text_add(&t, "\n");
+	if (i->phase != PHASE_CLOSE && !*i->caused_by)
+		incident_text_block(&t, i, m);
+	if (i->phase != PHASE_CLOSE && log_verbose)
 		incident_text_evidence(&t, &i->f);
 	if (t.data)
 		err = write_whole(s->fd, t.data, t.len, NULL);
 	free(t.data);
 	return err;
+}
+
+/* --- findings that wait for the culprit's call site --- */
+
+static bool waits_for_call_site(const struct incident *i)
+{
+	return i->phase == PHASE_OPEN && i->f.kind == FINDING_HANG && i->f.n_ranks && i->f.class != HANG_PROCESS_DEAD &&
+	       !incident_has_call_site(&i->f);
+}
+
+/* False: no memory to hold it. */
+static bool held_add(struct terminal_sink *s, const struct incident *i)
+{
+	struct held **link = &s->held, *h = malloc(sizeof(*h));
+
+	if (!h)
+		return false;
+	while (*link)
+		link = &(*link)->next;
+	*h = (struct held){ .i = *i };
+	*link = h;
+	return true;
+}
+
+/* Prints those that were held since `before_ns` or longer. */
+static int held_release(struct terminal_sink *s, uint64_t before_ns, const struct model *m)
+{
+	struct held *h;
+	int err = 0;
+
+	while (!err && (h = s->held) && h->i.t_ns <= before_ns) {
+		s->held = h->next;
+		err = incident_print(s, &h->i, m);
+		free(h);
+	}
+	return err;
+}
+
+/* It changed or ended while it was held: with its call site it is printed as it opened, else both are. */
+static int held_change(struct terminal_sink *s, const struct incident *i, const struct model *m)
+{
+	struct held **link = &s->held, *h;
+	struct incident opened;
+
+	while (*link && (*link)->i.number != i->number)
+		link = &(*link)->next;
+	h = *link;
+	if (!h)
+		return 0;
+	if (i->phase == PHASE_UPDATE && !incident_has_call_site(&i->f)) {
+		h->i.f = i->f;
+		return 0;
+	}
+	*link = h->next;
+	opened = h->i;
+	free(h);
+	if (i->phase == PHASE_UPDATE)
+		opened.f = i->f;
+	return incident_print(s, &opened, m);
+}
+
+static bool is_held(const struct terminal_sink *s, uint64_t number)
+{
+	for (const struct held *h = s->held; h; h = h->next)
+		if (h->i.number == number)
+			return true;
+	return false;
+}
+
+static int terminal_incident(struct sink *base, const struct incident *i, const struct model *m)
+{
+	struct terminal_sink *s = (struct terminal_sink *)base;
+	const struct shown *old;
+	int err = held_change(s, i, m);
+
+	old = shown_of(s, i->number);
+	if (err || is_held(s, i->number) || (i->phase == PHASE_UPDATE && old && same_verdict(old, &i->f)))
+		return err;
+	return waits_for_call_site(i) && held_add(s, i) ? 0 : incident_print(s, i, m);
 }
 
 static void who_add(struct text *t, const struct event *e, const struct model *m)
@@ -195,10 +290,11 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 	static const char *const what[] = { "probed no more", "probed: calls and waits", "probed: every call" };
 	struct terminal_sink *s = (struct terminal_sink *)base;
 	struct text t = { .colour = s->colour };
-	int err = -ENOMEM;
+	int err = s->held && e->ts_ns > CALL_SITE_NS ? held_release(s, e->ts_ns - CALL_SITE_NS, m) : 0;
 
-	if (e->kind != EV_TIER && (e->kind != EV_BUDGET || e->budget.what == BUDGET_COST))
-		return 0;
+	if (err || (e->kind != EV_TIER && (e->kind != EV_BUDGET || e->budget.what == BUDGET_COST)))
+		return err;
+	err = -ENOMEM;
 	text_time(&t, e->ts_ns, m);
 	if (e->kind == EV_BUDGET) {
 		budget_add(&t, e, m);
@@ -215,9 +311,14 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 static int terminal_close(struct sink *base, const struct model *m)
 {
 	struct terminal_sink *s = (struct terminal_sink *)base;
-	int err = close_output(s->fd);
+	struct held *h;
+	int err = held_release(s, UINT64_MAX, m), closed = close_output(s->fd);
 
-	(void)m;
+	err = err ? err : closed;
+	while ((h = s->held)) {
+		s->held = h->next;
+		free(h);
+	}
 	free(s->shown);
 	free(s);
 	return err;

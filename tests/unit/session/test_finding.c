@@ -109,8 +109,7 @@ static void test_ranks_are_counted(void **state)
 	assert_true(f.n_ranks == FINDING_RANKS_MAX && f.n_ranks_all == 128);
 	text = sentence(&f);
 	assert_non_null(strstr(text, "ranks 0, 1, 2,"));
-	assert_non_null(strstr(text, "14, 15 and 112 more (pid 100,"));
-	assert_non_null(strstr(text, "115, ...)"));
+	assert_non_null(strstr(text, "14, 15 and 112 more called something else than their peers"));
 	free(text);
 }
 

@@ -16,6 +16,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/log.h"
 #include "sink/perfetto/pb_write.h"
 #include "sink/sink_io.h"
 #include "tests/perfetto/fixture.h"
@@ -207,6 +208,27 @@ static void assert_schema(const cJSON *line)
 	free(text);
 }
 
+static void assert_place(const cJSON *line)
+{
+	assert_string_equal(string_of(line, "boot_id"), "b007");
+	assert_string_equal(string_of(line, "pod"), "llama-0");
+	assert_string_equal(string_of(line, "namespace"), "train");
+	assert_string_equal(string_of(line, "slurm_job"), "77");
+	assert_null(cJSON_GetObjectItemCaseSensitive(line, "slurm_step"));
+}
+
+static void assert_words(const cJSON *line)
+{
+	assert_string_equal(
+		string_of(line, "summary"),
+		"rank 2 has not entered AllReduce #1842: its main thread sleeps outside of NCCL; 2 peers wait for "
+		"2.7 s");
+	assert_true(strlen(string_of(line, "remedy")) > 20);
+	assert_int_equal(strlen(string_of(line, "fingerprint")), 18);
+	assert_int_equal(strlen(string_of(line, "time")), strlen("2025-11-13T03:36:42.700Z"));
+	assert_int_equal(string_of(line, "since")[23], 'Z');
+}
+
 static void test_json(void **state)
 {
 	struct incident i;
@@ -246,12 +268,9 @@ static void test_json(void **state)
 	assert_string_equal(string_of(first, "comm"), "0x72e8a1b2c3d4e5f6");
 	assert_string_equal(string_of(first, "job"), "llama");
 	assert_string_equal(string_of(first, "host"), "node-a");
-	assert_string_equal(string_of(first, "boot_id"), "b007");
-	assert_string_equal(string_of(first, "pod"), "llama-0");
-	assert_string_equal(string_of(first, "namespace"), "train");
-	assert_string_equal(string_of(first, "slurm_job"), "77");
-	assert_null(cJSON_GetObjectItemCaseSensitive(first, "slurm_step"));
 	assert_true(null_at(first, "caused_by"));
+	assert_place(first);
+	assert_words(first);
 	evidence = cJSON_GetObjectItemCaseSensitive(first, "evidence");
 	assert_string_equal(string_of(evidence, "stack"),
 			    "clock_nanosleep\nmain \xef\xbf\xbd\xef\xbf\xbd(\"\\\"\x01\x1b[31m)\n");
@@ -361,6 +380,19 @@ static void test_ops(void **state)
 	free(text);
 }
 
+static char *terminal_said(struct fixture *f)
+{
+	assert_int_equal(f->err, 0);
+	assert_int_equal(sink_terminal.close(f->sink, &f->m), 0);
+	return file_text();
+}
+
+static void tick_at(struct fixture *f, uint64_t ns)
+{
+	fixture_event(f, (struct event){ .kind = EV_TICK, .ts_ns = ns });
+}
+
+/* It opens, its call site comes, its verdict changes, it ends. */
 static void test_terminal(void **state)
 {
 	struct incident i;
@@ -373,8 +405,15 @@ static void test_terminal(void **state)
 	fixture_open(&f, &sink_terminal);
 	i = hang_of(&f);
 	fixture_incident(&f, i);
+	tick_at(&f, i.t_ns + 500000000);
 	i.phase = PHASE_UPDATE;
-	i.t_ns += 1000000000;
+	i.t_ns += 600000000;
+	finding_note_text(&i.f, EVIDENCE_PYTHON, "train.py:54 load\033[31m");
+	finding_note_text(&i.f, EVIDENCE_WAITS_FOR, "waits for an answer of 10.0.0.7:443");
+	finding_note_text(&i.f, EVIDENCE_WAITING_IN, "2 of 2 others: cuStreamSynchronize");
+	finding_note_text(&i.f, EVIDENCE_WAITS_FOR_REMEDY, "look at 10.0.0.7:443");
+	fixture_incident(&f, i);
+	i.t_ns += 400000000;
 	fixture_incident(&f, i); /* the same verdict: not shown */
 	i.f.class = HANG_STOPPED;
 	i.f.cause = CAUSE_STOPPED;
@@ -383,23 +422,77 @@ static void test_terminal(void **state)
 	fixture_incident(&f, i);
 	i.phase = PHASE_CLOSE;
 	fixture_incident(&f, i);
-	assert_int_equal(f.err, 0);
-	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
-	text = file_text();
+	text = terminal_said(&f);
 	assert_string_equal(
-		text, "03:36:42 WARNING STALL missing_enter  rank 2 (pid 4702) has not entered AllReduce #1842 of "
-		      "comm 0x72e8a1b2c3d4e5f6: asleep; "
-		      "2 peers wait for 2.7 s\n"
-		      "    n_waiting: 2\n"
-		      "    waiting: 2.7 s\n"
-		      "    stack:\n"
-		      "        clock_nanosleep\n"
-		      "        main ?"
-		      "?(\"\\\"??[31m)\n"
-		      "03:36:43 now: CRITICAL HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
-		      "comm 0x72e8a1b2c3d4e5f6; for 3.7 s\n"
-		      "03:36:43 over: CRITICAL HANG stopped  rank 2 (pid 4702) is stopped before AllReduce #1842 of "
-		      "comm 0x72e8a1b2c3d4e5f6; after 3.7 s\n");
+		text,
+		"2025-11-13 03:36:42 UTC  WARNING stall  rank 2 has not entered AllReduce #1842: its main thread sleeps "
+		"outside of NCCL; 2 peers wait for 2.7 s\n"
+		"  where   job llama, host node-a, pid 4702, pod llama-0, Slurm job 77\n"
+		"  why     at train.py:54 load?[31m; waits for an answer of 10.0.0.7:443; communicator "
+		"0x72e8a1b2c3d4e5f6\n"
+		"  others  2 of 2 others: cuStreamSynchronize\n"
+		"  do      look at 10.0.0.7:443\n"
+		"  id      node-a-9.3\n"
+		"2025-11-13 03:36:43 UTC  now CRITICAL hang  rank 2 is stopped before AllReduce #1842; for 3.7 s\n"
+		"  where   job llama, host node-a, pid 4702, pod llama-0, Slurm job 77\n"
+		"  why     communicator 0x72e8a1b2c3d4e5f6\n"
+		"  do      find out who stopped it (a debugger, a snapshot, a terminal's ^Z), then: kill -CONT PID\n"
+		"  id      node-a-9.3\n"
+		"2025-11-13 03:36:43 UTC  over: was CRITICAL hang  rank 2 is stopped before AllReduce #1842; over after "
+		"3.7 s (node-a-9.3)\n");
+	free(text);
+}
+
+/* No call site comes: after a second it is said without. What follows from another finding is one line. */
+static void test_terminal_holds_a_second(void **state)
+{
+	struct incident i;
+	struct fixture f;
+	uint64_t open_ns;
+	char *text;
+
+	(void)state;
+	fixture_open(&f, &sink_terminal);
+	i = hang_of(&f);
+	open_ns = i.t_ns;
+	fixture_incident(&f, i);
+	tick_at(&f, open_ns + 900000000);
+	text = file_text();
+	assert_string_equal(text, "");
+	free(text);
+	tick_at(&f, open_ns + 1100000000);
+	text = file_text();
+	assert_non_null(strstr(text, "WARNING stall  rank 2 has not entered"));
+	assert_null(strstr(text, "waiting"));
+	free(text);
+	i.number++;
+	strcpy(i.id, "node-a-9.9");
+	strcpy(i.caused_by, "node-a-9.3");
+	i.f.class = HANG_PROCESS_DEAD;
+	i.f.cause = CAUSE_DEAD;
+	fixture_incident(&f, i);
+	text = terminal_said(&f);
+	assert_non_null(
+		strstr(text, "rank 2 died before AllReduce #1842; 2 peers wait for 2.7 s (node-a-9.9, a consequence of "
+			     "node-a-9.3)\n"));
+	assert_null(strstr(strstr(text, "node-a-9.9"), "where"));
+	free(text);
+}
+
+static void test_terminal_verbose(void **state)
+{
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	log_verbose = true;
+	fixture_open(&f, &sink_terminal);
+	fixture_incident(&f, hang_of(&f));
+	text = terminal_said(&f);
+	log_verbose = false;
+	assert_non_null(
+		strstr(text, "    n_waiting: 2\n    waiting: 2.7 s\n    stack:\n        clock_nanosleep\n        main ?"
+			     "?(\"\\\"??[31m)\n"));
 	free(text);
 }
 
@@ -444,14 +537,14 @@ static void test_terminal_budget(void **state)
 	text = file_text();
 	assert_string_equal(
 		text,
-		"03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, over its budget of "
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, over its budget of "
 		"1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
-		"03:36:40 process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, all processes "
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, all processes "
 		"469 %, over their budget of 10.5 %: launches, asynchronous copies and asynchronous allocations are no "
 		"longer probed\n"
-		"03:36:40 process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
 		"budget of 1 %: launches, asynchronous copies and asynchronous allocations are probed again\n"
-		"03:36:40 process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
 		"1 %: no probes are left that may go\n");
 	free(text);
 }
@@ -468,6 +561,8 @@ static void test_full(void **state)
 		fixture_init(&f, 3);
 		assert_int_equal(classes[k]->open("/dev/full", &f.sink), 0);
 		fixture_incident(&f, hang_of(&f));
+		if (!f.err) /* held for a second */
+			tick_at(&f, hang_of(&f).t_ns + 2000000000);
 		assert_int_equal(f.err, -ENOSPC);
 		assert_int_equal(classes[k]->close(f.sink, &f.m), 0);
 	}
@@ -490,9 +585,17 @@ static int remove_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table), cmocka_unit_test(test_pb_scalars), cmocka_unit_test(test_pb_nested),
-		cmocka_unit_test(test_utf8),  cmocka_unit_test(test_json),       cmocka_unit_test(test_json_subject),
-		cmocka_unit_test(test_ops),   cmocka_unit_test(test_terminal),   cmocka_unit_test(test_terminal_budget),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_pb_scalars),
+		cmocka_unit_test(test_pb_nested),
+		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_subject),
+		cmocka_unit_test(test_ops),
+		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_terminal_holds_a_second),
+		cmocka_unit_test(test_terminal_verbose),
+		cmocka_unit_test(test_terminal_budget),
 		cmocka_unit_test(test_full),
 	};
 

@@ -102,6 +102,8 @@ static void waits_note(struct finding *f, struct finding_list *found, const stru
 		return;
 	wait_text(w, text, sizeof(text));
 	finding_note_text(f, EVIDENCE_WAITS_FOR, finding_list_text(found, text));
+	wait_remedy(w, text, sizeof(text));
+	finding_note_text(f, EVIDENCE_WAITS_FOR_REMEDY, finding_list_text(found, text));
 	finding_note_text(f, EVIDENCE_WAITS_FOR_KIND, waits_kind_name(w->kind));
 	if (w->kind == WAITS_SOCKET)
 		finding_note_text(f, EVIDENCE_WAITS_FOR_PEER, w->what);
