@@ -91,11 +91,68 @@ static void test_sizes(void **state)
 	assert_string_equal(text, "118 MiB");
 }
 
+static struct incident finding_of(struct fixture *f, uint64_t number, int rank, uint64_t since_ns, uint64_t open_ns)
+{
+	struct incident i = { .number = number,
+			      .id = "node-a-1.1",
+			      .phase = PHASE_OPEN,
+			      .open_ns = open_ns,
+			      .t_ns = open_ns,
+			      .f = { .kind = FINDING_HANG,
+				     .class = HANG_MISSING_ENTER,
+				     .has_op = true,
+				     .op = OP_ALLREDUCE,
+				     .seq = 7,
+				     .peer = -1,
+				     .since_ns = since_ns } };
+
+	finding_add_rank(&i.f, rank, f->procs[rank].tgid);
+	return i;
+}
+
+/* From its begin to its end, or to the trace's; for all and for the rank; no track for what never happened. */
+static void test_findings(void **state)
+{
+	const char *path = path_of("findings.pftrace");
+	char options[300], plain[120];
+	struct incident over, open;
+	struct fixture f;
+	uint64_t ns;
+
+	(void)state;
+	fixture_open(&f, 2, path);
+	ns = f.m.now_ns;
+	over = finding_of(&f, 1, 0, ns + 1000000, ns + 1500000000);
+	open = finding_of(&f, 2, 1, ns + 2000000, ns + 1600000000);
+	fixture_incident(&f, over);
+	fixture_incident(&f, open);
+	over.phase = PHASE_UPDATE;
+	over.t_ns += 250000000;
+	fixture_incident(&f, over);
+	over.phase = PHASE_CLOSE;
+	over.t_ns = ns + 2001000000;
+	fixture_incident(&f, over);
+	fixture_event(&f, (struct event){ .kind = EV_TICK, .ts_ns = ns + 3002000000 });
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	snprintf(plain, sizeof(plain), "%s/findings.plain", dir);
+	snprintf(options, sizeof(options),
+		 "--expect-tracks findings --longest-ms 3000 --inflate '%s' --expect-slices 'rank 0 (pid 4700) has not "
+		 "entered AllReduce=2,rank 1 (pid 4701) has not entered AllReduce=2'",
+		 plain);
+	check_or_skip(options, path);
+	assert_int_equal(count_in_file(plain, "after 2.0 s"), 2);
+	assert_int_equal(count_in_file(plain, "for 3.0 s"), 2);
+	assert_int_equal(count_in_file(plain, " missing_enter"), 4); /* reported once each */
+	assert_int_equal(count_in_file(plain, "lost records"), 0);
+	unlink(plain);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_findings),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

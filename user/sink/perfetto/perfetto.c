@@ -12,7 +12,7 @@
 
 #define SPAN_LANES_MAX 16
 
-static const char TRACER[] = "tracer", FINDING[] = "finding", OWN[] = "ranktrace";
+static const char TRACER[] = "tracer", OWN[] = "ranktrace";
 
 static int perfetto_open(const char *path, struct sink **ret_sink)
 {
@@ -48,8 +48,19 @@ static void perfetto_start(struct perfetto_sink *p, const struct model *m, uint6
 		return;
 	p->started = true;
 	trace_start(&p->file, ts_ns, m->realtime_offset_ns, UUID_RANKTRACE);
+	p->start_ns = ts_ns;
 	global_tracks_write(p);
-	counter_draw(p, UUID_LOST, ts_ns, 0);
+}
+
+/* From nothing on, so that it is seen when it began. */
+static void lost_draw(struct perfetto_sink *p, uint64_t ts_ns, uint64_t lost)
+{
+	if (!p->lost_drawn) {
+		descriptor_write(p, UUID_LOST, 0, "lost records", true);
+		counter_draw(p, UUID_LOST, p->start_ns, 0);
+	}
+	p->lost_drawn = true;
+	counter_draw(p, UUID_LOST, ts_ns, (int64_t)lost);
 }
 
 static void generic_args(struct perfetto_sink *p, const struct event *e)
@@ -149,7 +160,7 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_TIER: tier_draw(p, e, m); return 0;
 	case EV_BUDGET: budget_draw(p, e, m); return 0;
 	case EV_CLOCK: trace_clock_set(&p->file, e->ts_ns, m->realtime_offset_ns); return 0;
-	case EV_LOSS: counter_draw(p, UUID_LOST, e->ts_ns, (int64_t)m->lost); return 0;
+	case EV_LOSS: lost_draw(p, e->ts_ns, m->lost); return 0;
 	case EV_SPAN:
 	case EV_INSTANT: generic_draw(p, e, m); return 0;
 	case EV_COUNTER:
@@ -192,106 +203,16 @@ static int perfetto_op(struct sink *base, const struct op *op, const struct mode
 	return err ? err : trace_flush_due(&p->file, m->now_ns);
 }
 
-static void finding_title(char *buf, size_t size, const struct incident *i)
-{
-	static const char *const phases[] = { "", "still: ", "over: " };
-	const char *class = hang_class_name(i->f.class);
-
-	snprintf(buf, size, "%s%s%s%s", phases[i->phase], finding_kind_shown(&i->f), *class ? " " : "", class);
-}
-
-static void finding_ranks(struct perfetto_sink *p, const struct finding *f)
-{
-	char ranks[16 * FINDING_RANKS_MAX] = "";
-	size_t len = 0;
-
-	for (int i = 0; i < f->n_ranks; i++)
-		len += (size_t)snprintf(ranks + len, sizeof(ranks) - len, "%s%d", i ? ", " : "", f->ranks[i]);
-	if (f->n_ranks_all > f->n_ranks)
-		snprintf(ranks + len, sizeof(ranks) - len, " and %d more", f->n_ranks_all - f->n_ranks);
-	event_text(&p->file, "ranks", ranks);
-}
-
-static void finding_annotate(struct perfetto_sink *p, const struct incident *i)
-{
-	const struct finding *f = &i->f;
-
-	event_text(&p->file, "id", i->id);
-	event_text(&p->file, "severity", severity_name(f->severity));
-	if (*i->caused_by)
-		event_text(&p->file, "caused_by", i->caused_by);
-	if (f->cause)
-		event_text(&p->file, "cause", finding_cause_shown(f));
-	finding_ranks(p, f);
-	if (f->comm)
-		event_pointer(&p->file, "comm", f->comm);
-	if (f->has_op) {
-		event_interned(&p->file, "op", op_kind_name(f->op));
-		event_u64(&p->file, "seq", f->seq);
-	}
-	event_double(&p->file, "since_s", i->t_ns > f->since_ns ? (double)(i->t_ns - f->since_ns) / 1e9 : 0);
-	event_double(&p->file, "confidence", f->confidence);
-	for (int k = 0; k < f->n_evidence; k++) {
-		const struct evidence *e = &f->evidence[k];
-
-		if (evidence_is_text(e->id))
-			event_text(&p->file, evidence_name(e->id), e->text);
-		else
-			event_double(&p->file, evidence_name(e->id), e->number);
-	}
-}
-
-static void finding_draw(struct perfetto_sink *p, uint64_t track, const struct incident *i)
-{
-	char title[96];
-
-	finding_title(title, sizeof(title), i);
-	event_open(&p->file, TYPE_INSTANT, track, i->t_ns, FINDING, NULL);
-	event_title(&p->file, title);
-	finding_annotate(p, i);
-	event_close(&p->file);
-}
-
-/* No event of one moment, but what the rank does: a slice, once its end is known. */
-static void known_phase_draw(struct perfetto_sink *p, uint64_t track, const struct incident *i)
-{
-	const char *what = finding_text(&i->f, EVIDENCE_KNOWN_PHASE);
-
-	event_open(&p->file, TYPE_SLICE_BEGIN, track, i->f.since_ns, FINDING, NULL);
-	event_title(&p->file, finding_kind_shown(&i->f));
-	event_text(&p->file, "what", what ? what : "");
-	event_text(&p->file, "id", i->id);
-	event_close(&p->file);
-	slice_end(&p->file, track, i->t_ns);
-}
-
-static bool is_known_phase(const struct incident *i)
-{
-	return i->phase == PHASE_CLOSE && i->f.kind == FINDING_HANG && i->f.severity == SEVERITY_INFO;
-}
-
-static void finding_draw_at(struct perfetto_sink *p, uint64_t track, const struct incident *i)
-{
-	if (is_known_phase(i))
-		known_phase_draw(p, track, i);
-	else
-		finding_draw(p, track, i);
-}
-
 static int perfetto_incident(struct sink *base, const struct incident *i, const struct model *m)
 {
 	struct perfetto_sink *p = (struct perfetto_sink *)base;
+	int err;
 
 	if (p->file.err)
 		return 0;
 	perfetto_start(p, m, i->t_ns);
-	finding_draw(p, UUID_FINDINGS, i);
-	for (int k = 0; k < i->f.n_ranks; k++)
-		if (i->f.pids[k])
-			finding_draw_at(
-				p, process_child_uuid(p, m, TRACK_KIND_FINDINGS, finding_proc(&i->f, k), "findings"),
-				i);
-	return trace_flush_due(&p->file, m->now_ns);
+	err = finding_add(p, i, m);
+	return err ? err : trace_flush_due(&p->file, m->now_ns);
 }
 
 static int perfetto_flush(struct sink *base)
@@ -307,11 +228,13 @@ static int perfetto_close(struct sink *base, const struct model *m)
 	if (!p->file.err && p->started) {
 		ops_finish(p, m);
 		threads_finish(p, m);
+		findings_finish(p, m);
 	}
 	err = trace_close(&p->file);
 	ops_free(p);
 	threads_free(p);
 	tracks_free(p);
+	free(p->findings);
 	free(p);
 	return err;
 }

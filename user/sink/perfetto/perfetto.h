@@ -11,7 +11,7 @@
 #include "sink/perfetto/perfetto_file.h"
 #include "sink/sink.h"
 
-enum { UUID_RANKTRACE = 1, UUID_FINDINGS, UUID_LOST, UUID_FIRST };
+enum { UUID_RANKTRACE = 1, UUID_LOST, UUID_FIRST };
 
 enum track_kind {
 	TRACK_KIND_PROCESS,
@@ -47,6 +47,8 @@ struct track {
 	struct lane *lanes;
 	int n_lanes;
 	uint64_t busy_until_ns; /* of a stream: the newest end of its operations */
+	uint64_t held_ns;       /* of a counter: its first value, not written while all are alike; 0 none yet */
+	int64_t held_value;
 	UT_hash_handle hh;
 };
 
@@ -110,13 +112,16 @@ struct gather { /* operations of one (communicator, sequence) that wait for thei
 struct perfetto_sink {
 	struct sink base;
 	struct trace_file file;
-	bool started;
+	bool started, lost_drawn;
+	uint64_t start_ns;
 	uint64_t next_uuid, next_flow;
 	struct track *tracks;
 	struct thread *threads;
 	struct pending_call *calls;
 	struct gather *gathers, *oldest, *newest;
-	size_t n_held;                    /* operations in gathers */
+	size_t n_held;             /* operations in gathers */
+	struct incident *findings; /* those that are open, as last reported */
+	size_t n_findings;
 	char call_names[OP_KIND_MAX][24]; /* "ncclAllReduce" */
 };
 
@@ -134,6 +139,8 @@ void thread_rename(struct perfetto_sink *p, uint64_t proc, uint32_t tid, const c
 /* Track of its own for one thread or process; `name` is a constant or interned, one track for each address. */
 struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				 uint32_t tid, const char *name);
+struct track *process_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
+				  const char *name);
 uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 			    const char *name);
 struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op);
@@ -148,8 +155,15 @@ uint64_t track_uuid(struct perfetto_sink *p, struct track *t);
 uint64_t track_lane(struct perfetto_sink *p, struct track *t, int lanes_max, uint64_t *begin_ns, uint64_t *end_ns,
 		    bool *ret_cut);
 
+/* perfetto_finding.c. 0 or -ENOMEM. */
+int finding_add(struct perfetto_sink *p, const struct incident *i, const struct model *m);
+void findings_finish(struct perfetto_sink *p, const struct model *m); /* those that are still open */
+
 /* perfetto_gpu.c: GPUs, pressure and the kernel log. */
 void machine_event(struct perfetto_sink *p, const struct event *e, const struct model *m);
+/* A value of a counter, whose track is written once two values differ: a constant line says nothing. `parent`: its
+ * track then. */
+void counter_put(struct perfetto_sink *p, struct track *t, struct track *parent, uint64_t ts_ns, int64_t value);
 /* A counter of one part of the machine, all of whose tracks lie in `group`; `index` tells parts apart. */
 void machine_counter_draw(struct perfetto_sink *p, uint64_t part, const char *group, const char *name, uint64_t ts_ns,
 			  int64_t value);

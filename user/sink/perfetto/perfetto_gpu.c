@@ -10,6 +10,31 @@
 
 static const char KERNEL[] = "kernel";
 
+static void value_write(struct perfetto_sink *p, struct track *t, uint64_t ts_ns, int64_t value)
+{
+	event_open(&p->file, TYPE_COUNTER, track_uuid(p, t), ts_ns, NULL, NULL);
+	pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, value);
+	event_close(&p->file);
+}
+
+void counter_put(struct perfetto_sink *p, struct track *t, struct track *parent, uint64_t ts_ns, int64_t value)
+{
+	bool drawn = t && t->n_lanes;
+
+	if (!t || (!drawn && t->held_ns && value == t->held_value))
+		return;
+	if (!drawn && !t->held_ns) {
+		t->held_ns = ts_ns;
+		t->held_value = value;
+		return;
+	}
+	if (!drawn) {
+		t->parent = parent ? track_uuid(p, parent) : t->parent;
+		value_write(p, t, t->held_ns, t->held_value);
+	}
+	value_write(p, t, ts_ns, value);
+}
+
 /* `part`: the host's number << 32 | a GPU's index, or GPU_INDEX_ALL for the machine; ports begin past the GPUs
  * (perfetto_port.c). */
 void machine_counter_draw(struct perfetto_sink *p, uint64_t part, const char *group, const char *name, uint64_t ts_ns,
@@ -26,11 +51,8 @@ void machine_counter_draw(struct perfetto_sink *p, uint64_t part, const char *gr
 				 .a = (uintptr_t)name };
 	struct track *t = track_find(p, &key);
 
-	if (!t)
-		t = track_get(p, key, track_uuid(p, track_get(p, parent, 0, group)), name);
-	event_open(&p->file, TYPE_COUNTER, track_uuid(p, t), ts_ns, NULL, NULL);
-	pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, value);
-	event_close(&p->file);
+	t = t ? t : track_get(p, key, 0, name);
+	counter_put(p, t, track_get(p, parent, 0, group), ts_ns, value);
 }
 
 static void group_name(char *to, size_t size, const struct model *m, uint32_t node, uint32_t index)
@@ -131,13 +153,10 @@ static void pressure_draw(struct perfetto_sink *p, const struct event *e, const 
 			if (!e->tgid)
 				machine_counter_draw(p, proc_key(e->node, GPU_INDEX_ALL), "host", names[r][full],
 						     e->ts_ns, percent);
-			else if (!r) {
-				event_open(&p->file, TYPE_COUNTER,
-					   process_child_uuid(p, m, TRACK_KIND_COUNTER, event_proc(e), names[r][full]),
-					   e->ts_ns, NULL, NULL);
-				pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, percent);
-				event_close(&p->file);
-			}
+			else if (!r)
+				counter_put(
+					p, process_child_track(p, m, TRACK_KIND_COUNTER, event_proc(e), names[r][full]),
+					NULL, e->ts_ns, percent);
 		}
 }
 

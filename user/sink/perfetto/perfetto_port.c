@@ -40,9 +40,12 @@ static void errors_draw(struct perfetto_sink *s, const struct port *p, const cha
 	const struct port_sample *now = port_sample(p, 0), *before = port_sample(p, 1);
 
 	for (int c = PORT_SYMBOL_ERRORS; before && c < PORT_COUNTERS; c++)
-		if (port_grown(now, before, c))
+		if (port_grown(now, before, c)) {
+			machine_counter_draw(s, part_of(p), group, port_counter_name(c), before->ts_ns,
+					     (int64_t)port_grown(before, &p->first, c));
 			machine_counter_draw(s, part_of(p), group, port_counter_name(c), now->ts_ns,
 					     (int64_t)port_grown(now, &p->first, c));
+		}
 }
 
 void port_event_draw(struct perfetto_sink *s, const struct event *e, const struct model *m)

@@ -76,8 +76,6 @@ void global_tracks_write(struct perfetto_sink *p)
 	pb_u64(&p->file.packet, TRACK_PROCESS_ORDERING, PROCESS_ORDERING_EXPLICIT);
 	descriptor_close(p, at);
 	descriptor_write(p, UUID_RANKTRACE, 0, "ranktrace", false);
-	descriptor_write(p, UUID_FINDINGS, 0, "findings", false);
-	descriptor_write(p, UUID_LOST, 0, "lost records", true);
 }
 
 static int process_device(const struct proc *proc)
@@ -228,13 +226,19 @@ struct track *thread_child_track(struct perfetto_sink *p, const struct model *m,
 	return t ? t : track_get(p, key, thread_uuid(p, m, proc, tid), name);
 }
 
-uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
-			    const char *name)
+struct track *process_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
+				  const char *name)
 {
 	struct track_key key = { .kind = kind, .node = proc >> 32, .tgid = (uint32_t)proc, .a = (uintptr_t)name };
 	struct track *t = track_find(p, &key);
 
-	return track_uuid(p, t ? t : track_get(p, key, process_uuid(p, m, proc), name));
+	return t ? t : track_get(p, key, process_uuid(p, m, proc), name);
+}
+
+uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
+			    const char *name)
+{
+	return track_uuid(p, process_child_track(p, m, kind, proc, name));
 }
 
 static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
