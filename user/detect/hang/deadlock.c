@@ -6,6 +6,7 @@
 #include "detect/hang/deadlock.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "detect/hang/comm_init.h"
@@ -153,29 +154,59 @@ static void note_places(struct finding *f, struct finding_list *found, const str
 	finding_note_text(f, EVIDENCE_WAITING_IN, finding_list_text(found, text));
 }
 
-static int n_with(const struct wait_cycle *c, uint64_t fingerprint)
+static int number_cmp(const void *a, const void *b)
 {
-	int n = 0;
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	for (int i = 0; i < c->n_ranks; i++)
-		n += c->ranks[i].fingerprint == fingerprint;
-	return n;
+	return x < y ? -1 : x > y;
 }
 
-static uint64_t fewest(const struct wait_cycle *c)
+/* How many of these, sorted, are less than `v`. */
+static int n_below(const uint64_t *sorted, int n, uint64_t v)
 {
-	uint64_t best = c->ranks[0].fingerprint;
+	int from = 0;
 
-	for (int i = 1; i < c->n_ranks; i++)
-		if (n_with(c, c->ranks[i].fingerprint) < n_with(c, best))
-			best = c->ranks[i].fingerprint;
+	while (n > 0) {
+		int half = n / 2;
+
+		if (sorted[from + half] < v) {
+			from += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return from;
+}
+
+/* The operation that the fewest ranks are in, the first one of several, and how many these are. */
+static uint64_t fewest(const struct wait_cycle *c, int *ret_n)
+{
+	uint64_t *sorted = calloc(c->n_ranks, sizeof(*sorted)), best = c->ranks[0].fingerprint;
+
+	*ret_n = c->n_ranks + 1;
+	for (int i = 0; sorted && i < c->n_ranks; i++)
+		sorted[i] = c->ranks[i].fingerprint;
+	if (sorted)
+		qsort(sorted, c->n_ranks, sizeof(*sorted), number_cmp);
+	for (int i = 0; sorted && i < c->n_ranks; i++) {
+		uint64_t one = c->ranks[i].fingerprint;
+		int n = n_below(sorted, c->n_ranks, one + 1) - n_below(sorted, c->n_ranks, one);
+
+		if (n >= *ret_n)
+			continue;
+		best = one;
+		*ret_n = n;
+	}
+	free(sorted);
 	return best;
 }
 
 static void name_ranks(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
 {
-	uint64_t few = fewest(c);
 	char text[256] = "";
+	int n_few;
+	uint64_t few = fewest(c, &n_few);
 
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < c->n_ranks; i++)
@@ -184,7 +215,7 @@ static void name_ranks(struct finding *f, struct finding_list *found, const stru
 	for (int i = 0; i < c->n_ranks; i++)
 		if (c->ranks[i].fingerprint == few)
 			phrase_list(text, sizeof(text), proc_rank(c->ranks[i].proc));
-	if (2 * n_with(c, few) < c->n_ranks)
+	if (2 * n_few < c->n_ranks)
 		finding_note_text(f, EVIDENCE_OTHER_ORDER_RANKS, finding_list_text(found, text));
 	finding_note(f, EVIDENCE_N_IN_CYCLE, c->n_ranks);
 }

@@ -24,15 +24,18 @@
 #include "detect/hang/gpu_stall.h"
 #include "detect/hang/unobserved.h"
 #include "detect/hang/report.h"
+#include "detect/hang/roots_filter.h"
 #include "detect/hang/stalled_op.h"
 #include "detect/hang/wait_graph.h"
 #include "detect/hang/wait_roots.h"
+
+#define ROOTS_REPORTED 64 /* a finding each; of more the number is said */
 
 struct hang {
 	struct suspects suspects;     /* roots of earlier ticks: what is pending, what was reported of them */
 	struct deadlocks deadlocks;   /* cycles of earlier ticks: since when they stand */
 	struct gpu_stalls gpu_stalls; /* pauses of each job, where only counters are known */
-	struct wait_roots roots;      /* of this tick alone; kept here since it is too large for a stack */
+	struct wait_roots roots;      /* of this tick alone; kept here for its memory */
 };
 
 static int roots_find(const struct model *m, struct wait_roots *roots)
@@ -43,7 +46,15 @@ static int roots_find(const struct model *m, struct wait_roots *roots)
 	if (wait_graph_needed(m))
 		err = wait_roots_find(m, roots);
 	stalled_op_filter_roots(m, roots);
-	wait_roots_filter(m, roots);
+	return err ? err : roots_filter(m, roots);
+}
+
+static int culprit_report_of(const struct model *m, const struct culprit *c, int n_roots, struct finding_list *found)
+{
+	int err = culprit_report(m, c, found);
+
+	if (!err && n_roots > ROOTS_REPORTED)
+		finding_note(&found->items[found->n - 1], EVIDENCE_N_ROOTS, n_roots);
 	return err;
 }
 
@@ -52,7 +63,7 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 	struct culprit c;
 	int err = 0;
 
-	for (int i = 0; i < h->roots.n_roots && !err; i++) {
+	for (int i = 0; i < h->roots.n_roots && i < ROOTS_REPORTED && !err; i++) {
 		const struct wait_root *r = &h->roots.roots[i];
 		struct suspect *s = suspects_get(&h->suspects, m, r->proc);
 
@@ -60,7 +71,7 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 			err = comm_init_report_rank(m, r->proc, &s->pending, suspects_busy_limit_ns(&h->suspects, m),
 						    found);
 		else if (s && suspect_classify(&h->suspects, s, m, r, found, &c))
-			err = culprit_report(m, &c, found);
+			err = culprit_report_of(m, &c, h->roots.n_roots, found);
 	}
 	return err;
 }
@@ -96,6 +107,7 @@ static void hang_release(void *state)
 
 	suspects_free(&h->suspects);
 	gpu_stalls_free(&h->gpu_stalls);
+	wait_roots_free(&h->roots);
 }
 
 const struct detector detector_hang = {

@@ -13,10 +13,9 @@
 #include "base/hash.h"
 #include "detect/hang/comm_init.h"
 #include "detect/hang/p2p.h"
+#include "detect/hang/places.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
-
-#define CONFIDENCE_UNDECIDED 0.4 /* below what a culprit is named with certainty for */
 
 static uint64_t fingerprint_of(const struct awaited *in)
 {
@@ -35,48 +34,30 @@ static bool is_rank(const struct wait_graph *h, int node)
 	return node < h->n_procs;
 }
 
-/* --- ranks known by counters: where their main threads sit --- */
+/* --- roots --- */
 
-static const struct task *main_task(const struct proc *p)
+static int root_add(struct wait_roots *found, const struct proc *p, double confidence)
 {
-	const struct task *t = p->tasks;
+	int cap = found->cap_roots ? 2 * found->cap_roots : 64;
+	struct wait_root *grown;
 
-	while (t && t->tid != p->tgid)
-		t = t->next;
-	return t;
-}
-
-static bool runs(const struct task *t)
-{
-	return t->state == TASK_RUNNABLE || t->state == TASK_ON_CPU;
-}
-
-static bool same_place(const struct task *a, const struct task *b)
-{
-	if (!a || !b || a->blocked || b->blocked || !a->at_ns || !b->at_ns)
-		return false;
-	if (call_site_same(a, b) == 0)
-		return false;
-	if (runs(a) || runs(b))
-		return runs(a) && runs(b);
-	return a->state == TASK_SLEEP && b->state == TASK_SLEEP && !strcmp(a->syscall, b->syscall) &&
-	       !strcmp(a->wchan, b->wchan);
-}
-
-static bool known_by_counters(const struct proc *p)
-{
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (member_by_counters(mb))
-			return true;
-	return false;
+	if (found->n_roots == found->cap_roots) {
+		grown = realloc(found->roots, cap * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		found->roots = grown;
+		found->cap_roots = cap;
+	}
+	found->roots[found->n_roots++] = (struct wait_root){ p, confidence, false };
+	return 0;
 }
 
 /* --- guesses --- */
 
 /* A host that sits in no wait, where others do, is what holds a cycle up; else the one that fell silent first. */
-static void unsure_roots(const struct wait_graph *h, int scc, struct wait_roots *found)
+static int unsure_roots(const struct wait_graph *h, int scc, struct wait_roots *found)
 {
-	int n_ranks = 0, n_waiting = 0, first = -1;
+	int n_ranks = 0, n_waiting = 0, first = -1, err = 0;
 
 	for (int i = 0; i < h->n_procs; i++) {
 		if (h->g.scc[i] != scc)
@@ -87,12 +68,13 @@ static void unsure_roots(const struct wait_graph *h, int scc, struct wait_roots 
 			first = i;
 	}
 	if (first < 0)
-		return;
-	for (int i = 0; i < h->n_procs && n_waiting && n_waiting < n_ranks && found->n_roots < ROOTS_MAX; i++)
+		return 0;
+	for (int i = 0; i < h->n_procs && n_waiting && n_waiting < n_ranks && !err; i++)
 		if (h->g.scc[i] == scc && h->lagging[i] && !proc_waits(h->procs[i]))
-			found->roots[found->n_roots++] = (struct wait_root){ h->procs[i], 0.9 };
-	if ((!n_waiting || n_waiting == n_ranks) && found->n_roots < ROOTS_MAX)
-		found->roots[found->n_roots++] = (struct wait_root){ h->procs[first], n_waiting ? 0.45 : 0.6 };
+			err = root_add(found, h->procs[i], 0.9);
+	if (!err && (!n_waiting || n_waiting == n_ranks))
+		err = root_add(found, h->procs[first], n_waiting ? 0.45 : 0.6);
+	return err;
 }
 
 /* --- cycles --- */
@@ -104,13 +86,20 @@ static struct cycle_rank cycle_rank_of(const struct wait_graph *h, const struct 
 	return (struct cycle_rank){ h->procs[is_rank(h, e->from) ? e->from : e->via], in, fingerprint_of(&in) };
 }
 
-static void cycle_rank_add(struct wait_cycle *c, const struct cycle_rank *a)
+static int cycle_rank_add(struct wait_cycle *c, const struct cycle_rank *a)
 {
-	for (int i = 0; i < c->n_ranks; i++)
-		if (c->ranks[i].proc == a->proc)
-			return;
-	if (c->n_ranks < CYCLE_RANKS_MAX)
-		c->ranks[c->n_ranks++] = *a;
+	int cap = c->cap_ranks ? 2 * c->cap_ranks : 16;
+	struct cycle_rank *grown;
+
+	if (c->n_ranks == c->cap_ranks) {
+		grown = realloc(c->ranks, cap * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		c->ranks = grown;
+		c->cap_ranks = cap;
+	}
+	c->ranks[c->n_ranks++] = *a;
+	return 0;
 }
 
 static void fingerprint_add(struct wait_cycle *c, uint64_t fingerprint)
@@ -198,19 +187,29 @@ static int hops_find(const struct wait_graph *h, int node, struct wait_cycle *c)
 
 static int cycle_read(const struct wait_graph *h, int scc, int node, struct wait_cycle *c)
 {
+	bool *taken = calloc(h->n_procs + 1, sizeof(*taken));
+	int err = taken ? 0 : -ENOMEM;
+
+	free(c->ranks);
 	*c = (struct wait_cycle){ .since_ns = UINT64_MAX };
-	for (size_t i = 0; i < h->g.n_edges; i++) {
+	for (size_t i = 0; i < h->g.n_edges && !err; i++) {
 		const struct graph_edge *e = &h->g.edges[i];
+		int rank = is_rank(h, e->from) ? e->from : e->via;
 		struct cycle_rank a;
 
 		if (h->g.scc[e->from] != scc || h->g.scc[e->to] != scc || is_rank(h, e->to))
 			continue;
 		a = cycle_rank_of(h, e);
-		cycle_rank_add(c, &a);
+		if (!taken[rank])
+			err = cycle_rank_add(c, &a);
+		taken[rank] = true;
 		fingerprint_add(c, a.fingerprint);
 		if (begin_of(&a.in) < c->since_ns)
 			c->since_ns = begin_of(&a.in);
 	}
+	free(taken);
+	if (err)
+		return err;
 	skipped_find(h, scc, c);
 	return hops_find(h, node, c);
 }
@@ -250,24 +249,18 @@ enum cycle_verdict {
 	CYCLE_UNDECIDED,   /* any of them may be at fault */
 };
 
-static int n_alike(const struct proc *const *ranks, int n, int i)
-{
-	int alike = 0;
-
-	for (int k = 0; k < n; k++)
-		alike += k != i && same_place(main_task(ranks[i]), main_task(ranks[k]));
-	return alike;
-}
-
 /* Ranks that wait for each other by their counters, n of them. */
 static enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank)
 {
+	struct places places = { .n = 0 };
 	int n_alone = 0, most = 0;
 
+	for (int i = 0; i < n; i++)
+		places_add(&places, places_main_task(ranks[i]));
 	for (int i = 0; i < n; i++) {
-		int alike = n_alike(ranks, n, i);
+		int alike = places_alike(&places, places_main_task(ranks[i]), false);
 
-		if (!known_by_counters(ranks[i]))
+		if (!proc_by_counters(ranks[i]))
 			return CYCLE_BY_CALLS;
 		if (!alike) {
 			n_alone++;
@@ -277,37 +270,52 @@ static enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, 
 	}
 	if (n_alone == 1 && most == n - 2 && n > 2)
 		return CYCLE_ONE_DIFFERS;
-	return most == n - 1 && !runs(main_task(ranks[0])) ? CYCLE_ALL_WAIT : CYCLE_UNDECIDED;
+	return most == n - 1 && !places_runs(places_main_task(ranks[0])) ? CYCLE_ALL_WAIT : CYCLE_UNDECIDED;
 }
+
+struct in_component {
+	const struct proc **ranks;
+	bool *lags;
+	int n;
+};
 
 /* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody
  * saw. */
-static int counters_read(const struct wait_graph *h, int scc, int op_node, struct wait_roots *found, bool *ret_done)
+static int counters_roots(const struct wait_graph *h, int scc, int op_node, struct in_component *c,
+			  struct wait_roots *found, bool *ret_done)
 {
-	const struct proc *ranks[ROOTS_MAX];
-	bool lags[ROOTS_MAX];
-	int n = 0, odd = 0;
+	int odd = 0, err = 0;
 
-	for (int i = 0; i < h->n_procs && n < ROOTS_MAX; i++) {
-		if (h->g.scc[i] != scc)
-			continue;
-		lags[n] = h->lagging[i];
-		ranks[n++] = h->procs[i];
-	}
 	*ret_done = true;
-	switch (counters_cycle_judge(ranks, n, &odd)) {
-	case CYCLE_ALL_WAIT: return waiting_cycle(h, scc, op_node, stood_since(ranks, n), found);
-	case CYCLE_ONE_DIFFERS:
-		if (lags[odd] && found->n_roots < ROOTS_MAX)
-			found->roots[found->n_roots++] = (struct wait_root){ ranks[odd], 0.9 };
-		return 0;
+	switch (counters_cycle_judge(c->ranks, c->n, &odd)) {
+	case CYCLE_ALL_WAIT: return waiting_cycle(h, scc, op_node, stood_since(c->ranks, c->n), found);
+	case CYCLE_ONE_DIFFERS: return c->lags[odd] ? root_add(found, c->ranks[odd], 0.9) : 0;
 	case CYCLE_UNDECIDED:
-		for (int i = 0; i < n && found->n_roots < ROOTS_MAX; i++)
-			if (lags[i])
-				found->roots[found->n_roots++] = (struct wait_root){ ranks[i], 0.4 };
-		return 0;
+		for (int i = 0; i < c->n && !err; i++)
+			err = c->lags[i] ? root_add(found, c->ranks[i], 0.4) : 0;
+		return err;
 	default: *ret_done = false; return 0;
 	}
+}
+
+static int counters_read(const struct wait_graph *h, int scc, int op_node, struct wait_roots *found, bool *ret_done)
+{
+	struct in_component c = { .ranks = calloc(h->n_procs, sizeof(*c.ranks)),
+				  .lags = calloc(h->n_procs, sizeof(*c.lags)) };
+	int err = c.ranks && c.lags ? 0 : -ENOMEM;
+
+	for (int i = 0; i < h->n_procs && !err; i++) {
+		if (h->g.scc[i] != scc)
+			continue;
+		c.lags[c.n] = h->lagging[i];
+		c.ranks[c.n++] = h->procs[i];
+	}
+	*ret_done = true;
+	if (!err)
+		err = counters_roots(h, scc, op_node, &c, found, ret_done);
+	free(c.ranks);
+	free(c.lags);
+	return err;
 }
 
 /* --- components --- */
@@ -345,12 +353,12 @@ static int roots_read(const struct wait_graph *h, struct wait_roots *found)
 		c = &all[h->g.scc[i]];
 		if (c->size > 1 && !c->unsure && c->op_node >= 0 && found->n_cycles < CYCLES_MAX)
 			err = cycle_read(h, h->g.scc[i], c->op_node, &found->cycles[found->n_cycles++]);
-		else if (c->size == 1 && c->lagging && !h->g.leaves[h->g.scc[i]] && found->n_roots < ROOTS_MAX)
-			found->roots[found->n_roots++] = (struct wait_root){ h->procs[i], 0.97 };
+		else if (c->size == 1 && c->lagging && !h->g.leaves[h->g.scc[i]])
+			err = root_add(found, h->procs[i], 0.97);
 		else if (c->size > 1 && c->unsure && !h->g.leaves[h->g.scc[i]]) {
 			err = counters_read(h, h->g.scc[i], c->op_node, found, &sampled);
-			if (!sampled)
-				unsure_roots(h, h->g.scc[i], found);
+			if (!err && !sampled)
+				err = unsure_roots(h, h->g.scc[i], found);
 		}
 		c->size = 0; /* told */
 	}
@@ -370,63 +378,9 @@ int wait_roots_find(const struct model *m, struct wait_roots *found)
 	return err;
 }
 
-/* --- roots that may be waiters --- */
-
-static bool is_root(const struct wait_roots *found, const struct proc *p)
+void wait_roots_free(struct wait_roots *found)
 {
-	for (int i = 0; i < found->n_roots; i++)
-		if (found->roots[i].proc == p)
-			return true;
-	return false;
-}
-
-static bool is_ahead(const struct proc *p)
-{
-	uint64_t lo, hi;
-
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (counters_still_ns(mb) && comm_span(mb->comm, SEQ_COLL, &lo, &hi) && mb->entered_seq[SEQ_COLL] > lo)
-			return true;
-	return false;
-}
-
-static bool sits_like_a_waiter(const struct model *m, const struct wait_roots *found, const struct proc *p)
-{
-	for (const struct proc *o = m->procs; o; o = o->next)
-		if (!is_root(found, o) && is_ahead(o) && same_place(main_task(p), main_task(o)))
-			return true;
-	return false;
-}
-
-/* It entered what no member that is seen is ahead of, and others are not seen. */
-static bool may_wait_for_unseen(const struct proc *p)
-{
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (counters_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks &&
-		    mb->entered_seq[SEQ_COLL] && mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
-			return true;
-	return false;
-}
-
-void wait_roots_filter(const struct model *m, struct wait_roots *found)
-{
-	bool waits[ROOTS_MAX];
-	int n_waits = 0, n = 0;
-
-	for (int i = 0; i < found->n_roots; i++) {
-		const struct proc *p = found->roots[i].proc;
-
-		waits[i] = (found->n_roots > 1 || may_wait_for_unseen(p)) && known_by_counters(p) &&
-			   sits_like_a_waiter(m, found, p);
-		n_waits += waits[i];
-	}
-	for (int i = 0; i < found->n_roots; i++) {
-		if (waits[i] && n_waits < found->n_roots)
-			continue;
-		found->roots[n] = found->roots[i];
-		if (waits[i])
-			found->roots[n].confidence = CONFIDENCE_UNDECIDED;
-		n++;
-	}
-	found->n_roots = n;
+	for (int i = 0; i < CYCLES_MAX; i++)
+		free(found->cycles[i].ranks);
+	free(found->roots);
 }

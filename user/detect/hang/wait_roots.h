@@ -9,15 +9,14 @@
 #include "detect/hang/wait_graph.h"
 #include "detect/hang/pending.h"
 
-#define ROOTS_MAX 64
 #define CYCLES_MAX 8
 #define HOPS_MAX 16
-#define CYCLE_RANKS_MAX 256
 #define FINGERPRINTS_MAX 16
 
 struct wait_root {
 	const struct proc *proc;
 	double confidence;
+	bool waits; /* private: it sits where waiting ranks sit */
 };
 
 struct cycle_rank { /* a rank in a cycle, and what it is held in */
@@ -29,8 +28,8 @@ struct cycle_rank { /* a rank in a cycle, and what it is held in */
 struct wait_cycle {
 	struct cycle_rank hops[HOPS_MAX]; /* a shortest way round: each is held in what the next one does not come to */
 	int n_hops;
-	struct cycle_rank ranks[CYCLE_RANKS_MAX]; /* all ranks in it */
-	int n_ranks;
+	struct cycle_rank *ranks; /* all ranks in it; wait_roots_free() */
+	int n_ranks, cap_ranks;
 	uint64_t fingerprints[FINGERPRINTS_MAX]; /* of the operations in it, the least ones: what it is known by from
 						    tick to tick */
 	int n_fingerprints;
@@ -41,16 +40,13 @@ struct wait_cycle {
 };
 
 struct wait_roots {
-	struct wait_root roots[ROOTS_MAX];
+	struct wait_root *roots; /* in the order of ranks */
 	struct wait_cycle cycles[CYCLES_MAX];
-	int n_roots, n_cycles;
+	int n_roots, cap_roots, n_cycles;
 };
 
-int wait_roots_find(const struct model *m, struct wait_roots *found); /* 0 or -ENOMEM */
-
-/* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
- * thread sits where that of a waiting rank sits, if others remain; else any may be the root, and their confidence
- * drops. So it does for a single one that shares a communicator with ranks that are not seen: it may wait for those. */
-void wait_roots_filter(const struct model *m, struct wait_roots *found);
+/* `found`: zeroed at first, reused from tick to tick. 0 or -ENOMEM. */
+int wait_roots_find(const struct model *m, struct wait_roots *found);
+void wait_roots_free(struct wait_roots *found);
 
 #endif

@@ -107,3 +107,11 @@ bool counters_op(const struct comm *c, uint64_t seq, enum op_kind *ret)
 	}
 	return false;
 }
+
+bool proc_by_counters(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (member_by_counters(mb))
+			return true;
+	return false;
+}

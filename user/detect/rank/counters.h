@@ -11,6 +11,7 @@
 
 /* Of this member counters are known, and no call. */
 bool member_by_counters(const struct member *mb);
+bool proc_by_counters(const struct proc *p); /* so is some member of it */
 /* Since when the member stays in what it entered: the first sample that showed these counters, if a later one did so
  * too; 0: its counters moved, or its calls are seen. */
 uint64_t counters_still_ns(const struct member *mb);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_many_ranks.c - a job of ten thousand ranks, known by its counters at two samples: of many ranks that all others
+ * wait for each counts, the first ones have a finding, and that takes no time that grows with the square. And places of
+ * main threads, against a comparison of each with each.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "detect/hang/places.h"
+#include "tests/unit/job/evidence.h"
+#include "tests/unit/job/job_script.h"
+
+#define LONGEST_S 20.0
+#define RANKS 10240
+
+static struct model *m;
+static struct detectors *d;
+static struct finding_list list;
+static uint64_t now;
+
+static double cpu_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+static void give(struct event e)
+{
+	e.ts_ns = now;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static void proc_give(int r)
+{
+	struct event e = job_event(EV_PROC, r, 0);
+
+	e.proc.start_ns = 5;
+	e.proc.rank = r;
+	e.proc.local_rank = r % 8;
+	e.proc.world_size = RANKS;
+	e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
+	give(e);
+	give(job_event(EV_COMM_SCAN, r, 0));
+}
+
+static void sample_give(int r, bool behind)
+{
+	struct event e = job_event(EV_COMM_SAMPLE, r, 0), t = job_event(EV_TASK, r, 0);
+	struct event place = job_event(EV_TASK_AT, r, 0);
+
+	e.comm_sample.addr = e.comm_sample.hash = 0xa0;
+	e.comm_sample.rank = r;
+	e.comm_sample.nranks = RANKS;
+	e.comm_sample.counters_valid = true;
+	e.comm_sample.counters[OP_ALLREDUCE] = e.comm_sample.counters_sum = behind ? 11 : 12;
+	give(e);
+	t.tid = place.tid = t.tgid;
+	t.task.state = TASK_SLEEP;
+	t.task.since_ns = now;
+	place.task_at.wchan = place.task_at.file = "";
+	place.task_at.syscall = behind ? "clock_nanosleep" : "futex";
+	give(t);
+	give(place);
+}
+
+static void job_sample(int n_behind)
+{
+	struct event e = { .kind = EV_TICK };
+
+	for (int r = 0; r < RANKS; r++)
+		sample_give(r, r % 10 == 7 && r / 10 < n_behind);
+	now += 1200 * MSEC;
+	give(e);
+	assert_int_equal(detectors_tick(d, m, &list), 0);
+}
+
+static void test_many_roots(void **state)
+{
+	struct event e = { .kind = EV_START };
+	double begin = cpu_s();
+	const struct evidence *n;
+
+	(void)state;
+	now = JOB_T0;
+	m = model_new();
+	d = detectors_new();
+	e.start.hang_floor_ns = e.start.dstate_limit_ns = 250 * MSEC;
+	e.start.busy_limit_ns = 90 * SEC;
+	e.start.host = "many";
+	give(e);
+	for (int r = 0; r < RANKS; r++)
+		proc_give(r);
+	job_sample(1000);
+	assert_int_equal(list.n, 0);
+	job_sample(1000);
+	assert_int_equal(list.n, 64);
+	for (int i = 0; i < 64; i++) {
+		const struct finding *f = &list.items[i];
+
+		assert_true(f->kind == FINDING_HANG && f->class == HANG_MISSING_ENTER);
+		assert_int_equal(f->ranks[0], 10 * i + 7);
+		n = finding_evidence(f, EVIDENCE_N_ROOTS);
+		assert_true(n && (int)n->number == 1000);
+		assert_int_equal((int)finding_number(f, EVIDENCE_N_WAITING), RANKS - 1000);
+	}
+	assert_true(cpu_s() - begin < LONGEST_S);
+	finding_list_free(&list);
+	detectors_free(d);
+	model_free(m);
+}
+
+/* --- places --- */
+
+static struct task task_of(int kind)
+{
+	static const char *const calls[] = { "futex", "poll", "clock_nanosleep" };
+	struct task t = { .state = TASK_SLEEP, .at_ns = 1, .syscall = calls[kind % 3], .wchan = "" };
+
+	t.stack.native = t.stack.python = t.stack.wait = t.stack.frames = t.stack.file = "";
+	if (kind / 3 % 3) {
+		t.stack.ns = 1;
+		t.stack.native = kind / 3 % 3 == 1 ? "epoll_wait (libc.so.6)" : "read (libc.so.6)";
+	}
+	if (kind / 9 % 4 == 3)
+		t.state = TASK_ON_CPU;
+	t.blocked = kind / 36 % 8 == 7;
+	return t;
+}
+
+/* Two threads in one place by the places of them alone. */
+static bool alike(const struct task *a, const struct task *b)
+{
+	struct places two = { .n = 0 };
+
+	places_add(&two, a);
+	return places_alike(&two, b, true);
+}
+
+static void test_places(void **state)
+{
+	enum { N = 300 };
+	struct task all[N];
+	struct places places = { .n = 0 };
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		all[i] = task_of(i * 7919 % 288);
+		places_add(&places, &all[i]);
+	}
+	assert_true(places.n > 8 && places.n < 40);
+	for (int i = 0; i < N; i++) {
+		int n = 0;
+
+		for (int k = 0; k < N; k++)
+			n += k != i && alike(&all[k], &all[i]);
+		assert_int_equal(places_alike(&places, &all[i], false), n);
+	}
+	assert_int_equal(places_alike(&places, NULL, false), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_roots),
+		cmocka_unit_test(test_places),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * roots_filter.c - see roots_filter.h. Where a root sits is compared with the places of all who wait, which are few.
+ */
+#include "detect/hang/roots_filter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "detect/hang/places.h"
+#include "detect/rank/counters.h"
+
+#define CONFIDENCE_UNDECIDED 0.4 /* below what a culprit is named with certainty for */
+
+static int proc_cmp(const void *a, const void *b)
+{
+	const struct proc *x = *(const struct proc *const *)a, *y = *(const struct proc *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool is_ahead(const struct proc *p)
+{
+	uint64_t lo, hi;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (counters_still_ns(mb) && comm_span(mb->comm, SEQ_COLL, &lo, &hi) && mb->entered_seq[SEQ_COLL] > lo)
+			return true;
+	return false;
+}
+
+/* Where those wait that are no roots. 0 or -ENOMEM. */
+static int waiters_find(const struct model *m, const struct wait_roots *found, struct places *ret)
+{
+	const struct proc **roots = calloc(found->n_roots + 1, sizeof(*roots));
+
+	ret->n = 0;
+	if (!roots)
+		return -ENOMEM;
+	for (int i = 0; i < found->n_roots; i++)
+		roots[i] = found->roots[i].proc;
+	qsort(roots, found->n_roots, sizeof(*roots), proc_cmp);
+	for (const struct proc *o = m->procs; o; o = o->next)
+		if (!bsearch(&o, roots, found->n_roots, sizeof(*roots), proc_cmp) && is_ahead(o))
+			places_add(ret, places_main_task(o));
+	free(roots);
+	return 0;
+}
+
+/* It entered what no member that is seen is ahead of, and others are not seen. */
+static bool may_wait_for_unseen(const struct proc *p)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (counters_still_ns(mb) && mb->comm->by_rank && mb->comm->n_seen < mb->comm->nranks &&
+		    mb->entered_seq[SEQ_COLL] && mb->entered_seq[SEQ_COLL] == mb->comm->highest_seq[SEQ_COLL])
+			return true;
+	return false;
+}
+
+static bool may_wait(const struct wait_roots *found, const struct places *waiters, const struct proc *p)
+{
+	return (found->n_roots > 1 || may_wait_for_unseen(p)) && proc_by_counters(p) &&
+	       places_alike(waiters, places_main_task(p), true);
+}
+
+int roots_filter(const struct model *m, struct wait_roots *found)
+{
+	struct places waiters;
+	int n_waits = 0, n = 0, err = found->n_roots ? waiters_find(m, found, &waiters) : 0;
+
+	for (int i = 0; i < found->n_roots && !err; i++) {
+		found->roots[i].waits = may_wait(found, &waiters, found->roots[i].proc);
+		n_waits += found->roots[i].waits;
+	}
+	for (int i = 0; i < found->n_roots && !err; i++) {
+		struct wait_root r = found->roots[i];
+
+		if (r.waits && n_waits < found->n_roots)
+			continue;
+		r.confidence = r.waits ? CONFIDENCE_UNDECIDED : r.confidence;
+		found->roots[n++] = r;
+	}
+	found->n_roots = err ? 0 : n;
+	return err;
+}
