@@ -413,6 +413,9 @@ static void futex_words(void **state)
 	assert_int_equal(wait_futex_of(word, 8, FUTEX_WAIT_PRIVATE, 2).kind, WAITS_CONDITION); /* the page ends */
 	assert_int_equal(wait_futex_of(word, sizeof(word), FUTEX_WAIT_PRIVATE, 0).kind, WAITS_CONDITION);
 	assert_int_equal(wait_futex_of(word, sizeof(word), FUTEX_WAKE_PRIVATE, 2).kind, WAITS_CONDITION);
+	word[0] = 0; /* let go meanwhile: whoever it was */
+	assert_int_equal(wait_futex_of(word, sizeof(word), FUTEX_WAIT_PRIVATE, 2).kind, WAITS_CONDITION);
+	word[0] = 2;
 	word[4] = 0x12345678; /* no kind of mutex */
 	assert_int_equal(wait_futex_of(word, sizeof(word), FUTEX_WAIT_PRIVATE, 2).kind, WAITS_CONDITION);
 	word[4] = 1; /* recursive */

@@ -22,7 +22,8 @@
 #include "inspect/wait/wait_private.h"
 
 #define TRIES 3
-#define OWNERS_BUDGET_MS 200 /* a pass over all processes' descriptors */
+#define TRIES_NS 200000000ull /* none is begun later: the next round of looks comes */
+#define OWNERS_BUDGET_MS 200  /* a pass over all processes' descriptors */
 
 struct reading { /* one reading under way */
 	struct reader *r;
@@ -374,9 +375,10 @@ int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline
 {
 	struct reading l = { .r = r, .deadline_ms = deadline_ms, .depth = depth, .to = ret };
 	char before[256], after[256];
+	uint64_t begin_ns = clock_monotonic_ns();
 	int err;
 
-	for (int i = 0; i < TRIES; i++) {
+	for (int i = 0; i < TRIES && (!i || clock_monotonic_ns() < begin_ns + TRIES_NS); i++) {
 		wait_clear(ret, tgid, tid);
 		err = syscall_read(tgid, tid, before, sizeof(before));
 		err = err ? err : evidence_read(r, tgid, tid, deadline_ms, &l.e);
