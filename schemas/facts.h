@@ -8,8 +8,6 @@
 #define RANKTRACE_FACTS_H
 
 #include "schemas/fact_port.h"
-#include "schemas/fact_proxy.h"
-#include "schemas/fact_qp.h"
 #include "schemas/fact_tcp.h"
 #include "schemas/wire.h"
 
@@ -212,42 +210,6 @@ _Static_assert(sizeof(struct fact_task_at) == 32, "fact_task_at");
 
 /* PSI: time in which some, or all, tasks waited. Totals; what the kernel does not keep stays 0 (`known`, bit 2 *
  * resource + full). */
-enum pressure_resource { PRESSURE_CPU, PRESSURE_MEMORY, PRESSURE_IO, PRESSURE_RESOURCES };
-
-struct fact_pressure {
-	struct wire_hdr hdr;                   /* tgid: the process whose cgroup it is; 0 the host */
-	__u64 stall_ns[PRESSURE_RESOURCES][2]; /* some, full */
-	__u64 throttled_ns;                    /* of the cgroup and its parents, by CPU quota */
-	__u32 known;
-	__u32 reserved;
-};
-_Static_assert(sizeof(struct fact_pressure) == 88, "fact_pressure");
-
-enum kernel_log_class {
-	KERNEL_LOG_XID = 1,
-	KERNEL_LOG_NVLINK = 2,
-	KERNEL_LOG_RDMA = 3,
-	KERNEL_LOG_HUNG_TASK = 4,
-	KERNEL_LOG_OOM = 5,
-	KERNEL_LOG_MCE = 6,
-	KERNEL_LOG_PCIE = 7,
-	KERNEL_LOG_NVIDIA = 8,
-	KERNEL_LOG_SXID = 9,
-};
-
-struct fact_kernel_log {
-	struct wire_hdr hdr; /* ts: when read */
-	__u64 log_us;        /* the kernel's own time of the line */
-	__u32 xid;           /* of class XID and SXID */
-	__u32 pid;           /* that the line names, in the host's pid namespace; 0 none */
-	__u64 pci;           /* address, PCI_ADDRESS() or PCI_NONE */
-	__u8 class;          /* enum kernel_log_class */
-	__u8 level;          /* of syslog: 3 an error */
-	__u16 text_len;      /* with its zero byte */
-	__u32 reserved;
-	char text[];
-};
-_Static_assert(sizeof(struct fact_kernel_log) == 56, "fact_kernel_log");
 
 #define PCI_NONE (~0ull)
 /* domain:bus:device as one number; the function does not tell GPUs apart */

@@ -3,7 +3,7 @@
  * klog_records.c - lines of the kernel log.
  */
 #include "record.h"
-#include "schemas/facts.h"
+#include "tracers/gpu/klog.h"
 
 static const char *const log_classes[] = {
 	[KERNEL_LOG_XID] = "xid",   [KERNEL_LOG_NVLINK] = "nvlink",

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "schemas/facts.h"
 #include "tracers/nccl/nccl_proxy.h"
+#include "tracers/nccl/proxy_wire.h"
 #include "inspect/reader/reader.h"
 
 typedef int proxy_emit(void *to, const struct wire_hdr *rec);

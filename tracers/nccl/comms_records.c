@@ -7,6 +7,7 @@
 
 #include "record.h"
 #include "schemas/facts.h"
+#include "tracers/nccl/proxy_wire.h"
 
 static int decode_comm_sample(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/fact_qp.h"
+#include "tracers/rdma/qps_wire.h"
 
 #define QP_LIST_MAX 16384 /* of the host */
 #define QP_DEVICES_MAX 64

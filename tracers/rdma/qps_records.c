@@ -4,6 +4,7 @@
  */
 #include "record.h"
 #include "schemas/facts.h"
+#include "tracers/rdma/qps_wire.h"
 
 static int qp(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {

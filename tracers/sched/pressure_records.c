@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "record.h"
-#include "schemas/facts.h"
+#include "tracers/sched/pressure.h"
 
 static int pressure(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {

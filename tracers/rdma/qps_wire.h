@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fact_qp.h - queue pairs of RDMA devices as the kernel's RDMA netlink lists them, for those that were made before
- * anybody looked; and the addresses of the host's own ports, by which a queue pair's peer is told to be one of this
+ * qps_wire.h - queue pairs of RDMA devices as the kernel's RDMA netlink lists them, for those that were made before
+ * the session began; and the addresses of the host's own ports, by which a queue pair's peer is known to be one of this
  * host. The first word behind each header is a number of the session's own: the device's, with the queue pair's or the
  * port's.
  */
-#ifndef RANKTRACE_FACT_QP_H
-#define RANKTRACE_FACT_QP_H
+#ifndef RANKTRACE_QPS_WIRE_H
+#define RANKTRACE_QPS_WIRE_H
 
 #include "schemas/wire.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_lacks.c - which operation a late rank is held to, what counts as being asleep, who does not wait, and two
- * faults at once. Three ranks by hand: X joins 0 and 1, Y joins 1 and 2; each calls X, then Y.
+ * test_detect_late_rank.c - which operation a late rank is held to, what counts as being asleep, who does not wait, and
+ * two faults at once. Three ranks by hand: X joins 0 and 1, Y joins 1 and 2; each calls X, then Y.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_doing.c - stacks in verdicts: what the culprit does, what the others wait in, and who is a culprit at
+ * test_detect_call_site.c - stacks in verdicts: what the culprit does, what the others wait in, and who is a culprit at
  * all, where system calls look alike.
  */
 #include "tests/unit/job/outside_samples.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_stuck.c - all entered, and it does not end: made-up readings of NCCL's proxies and of their threads. Who
- * is named, which pair, and when nobody may be (detector proxy_starved, and the report of detector hang). The table of
- * single connections: test_detect_links.c.
+ * test_detect_stalled_op.c - all entered, and it does not end: made-up readings of NCCL's proxies and of their threads.
+ * Who is named, which pair, and when nobody may be (detector proxy_starved, and the report of detector hang). The table
+ * of single connections: test_detect_links.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fact_proxy.h - of facts.h: the record of a look at NCCL's proxy.
+ * proxy_wire.h - the record of a sample of NCCL's proxy.
  */
-#ifndef RANKTRACE_FACT_PROXY_H
-#define RANKTRACE_FACT_PROXY_H
+#ifndef RANKTRACE_PROXY_WIRE_H
+#define RANKTRACE_PROXY_WIRE_H
 
 #include "schemas/wire.h"
 
-/* A look at a communicator's proxy is one of these with `n`, and right behind it one for each of the n parts. */
+/* A sample of a communicator's proxy is one of these with `n`, and right behind it one for each of the n parts. */
 enum fact_proxy_flag {
-	PROXY_SAMPLE = 1 /* begins a look; has no part */,
+	PROXY_SAMPLE = 1 /* begins a sample; has no part */,
 	PROXY_SEND = 2,
 	PROXY_MOVING = 4 /* it changed all the while: n is 0 */
 };
