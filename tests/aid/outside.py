@@ -21,7 +21,8 @@ class Session:
         self.begin_ns = time.monotonic_ns()
         argv = [job.RANKTRACE, command, "-v", "--json", "--fail-on=warning", "-o", self.rtr, "-o", self.trace,
                 "--pid", str(a.process.pid), *map(str, args)]
-        argv += [f"--flight={a.dir}/flight"] if command == "watch" else []  # not to the host's own directory
+        # not to the host's own directory
+        argv += [f"--flight={a.dir}/flight", f"--phases={a.dir}/phases"] if command == "watch" else []
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                         env=dict(os.environ, RANKTRACE_RUN_DIR=f"{a.dir}/run"))
         job.jobs.append(self)

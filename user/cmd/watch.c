@@ -13,6 +13,7 @@
 #include "cmd/help.h"
 #include "command.h"
 #include "session/args.h"
+#include "session/phases.h"
 
 #define RAISE_S 60
 #define RAISE_MAX_S 3600
@@ -149,6 +150,8 @@ int cmd_watch(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	command_line_parse(&argp, &help, argc, argv, 0, &a);
+	if (!a.session.phases_given)
+		a.session.session.phases = phases_path_default();
 	a.session.outputs.inputs = &config;
 	a.session.outputs.n_inputs = !!config;
 	code = session_args_check(&a.session);

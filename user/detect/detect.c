@@ -61,6 +61,14 @@ int detectors_tick(struct detectors *d, const struct model *m, struct finding_li
 	return err;
 }
 
+const struct pauses *detectors_pauses(const struct detectors *d)
+{
+	for (size_t i = 0; i < N_DETECTORS; i++)
+		if (table[i]->pauses)
+			return table[i]->pauses(d->state[i]);
+	return NULL;
+}
+
 struct finding *finding_list_add(struct finding_list *list)
 {
 	size_t cap = list->cap ? 2 * list->cap : 16;

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_DETECT_H
 #define RANKTRACE_DETECT_H
 
+#include "detect/pauses.h"
 #include "finding.h"
 #include "model/model.h"
 
@@ -22,6 +23,8 @@ struct detector {
 	/* Called at every tick, after every earlier line of detectors.def; `found` already holds their findings of
 	 * this tick, so that a consequence can name its cause. 0 or -ENOMEM. */
 	int (*tick)(void *state, const struct model *m, struct finding_list *found);
+	/* Pauses that ended by themselves, as it learnt them; for one detector at most. NULL: it learns none. */
+	const struct pauses *(*pauses)(const void *state);
 };
 
 #define DETECTOR(id, name, help) extern const struct detector detector_##id;
@@ -34,6 +37,8 @@ struct detectors *detectors_new(void);
 void detectors_free(struct detectors *d);
 /* One tick: clears `found`, runs every detector. 0 or -ENOMEM. */
 int detectors_tick(struct detectors *d, const struct model *m, struct finding_list *found);
+/* What they learnt of pauses; changes with every tick. */
+const struct pauses *detectors_pauses(const struct detectors *d);
 /* A fresh zeroed finding at the end of the list, owned by it; NULL without memory. */
 struct finding *finding_list_add(struct finding_list *list);
 void finding_list_free(struct finding_list *list);

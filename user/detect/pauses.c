@@ -103,6 +103,7 @@ void pauses_learn(struct pauses *s, const struct model *m, const struct pause *p
 		return;
 	if (*p->wait)
 		own->wait = intern(s->texts, p->wait);
+	s->n_learnt++;
 	known_phase_add(own, p->begin_ns, p->end_ns, p->steps);
 }
 

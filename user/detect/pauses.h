@@ -15,6 +15,7 @@ struct pauses { /* zeroed at first */
 	struct known_phase *all;
 	size_t n, cap;
 	struct intern *texts;
+	uint64_t n_learnt; /* so far */
 };
 
 struct pause {                         /* one that ended by itself */

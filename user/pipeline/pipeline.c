@@ -300,6 +300,11 @@ const struct incidents *pipeline_incidents(const struct pipeline *p)
 	return p->incidents;
 }
 
+const struct pauses *pipeline_pauses(const struct pipeline *p)
+{
+	return detectors_pauses(p->detectors);
+}
+
 uint64_t pipeline_records(const struct pipeline *p)
 {
 	return p->records;

@@ -48,6 +48,7 @@ const char *pipeline_output_place(const struct pipeline *p, int i);
 
 const struct model *pipeline_model(const struct pipeline *p);
 const struct incidents *pipeline_incidents(const struct pipeline *p);
+const struct pauses *pipeline_pauses(const struct pipeline *p); /* what the detectors learnt */
 uint64_t pipeline_records(const struct pipeline *p);
 uint64_t pipeline_undecoded(const struct pipeline *p); /* records that no decoder knows */
 

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 
 #include "session/argument.h"
+#include "session/phases.h"
 #include "base/log.h"
 #include "command.h"
 #include "inspect/discover/privilege.h"
@@ -200,6 +201,14 @@ static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 	return percent_set(&a->session.budget_node_ppm, &a->budget_node_given, v, e);
 }
 
+static int set_phases(struct session_args *a, const char *v, struct out *e)
+{
+	(void)e;
+	a->phases_given = true;
+	a->session.phases = strcmp(v, "no") ? v : NULL;
+	return 0;
+}
+
 #define OPT_FLIGHT 1005 /* its argument is optional */
 /* clang-format off */
 #define SETTINGS(X) \
@@ -213,6 +222,9 @@ static int set_budget_node(struct session_args *a, const char *v, struct out *e)
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", HELP_LIMITS, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", HELP_LIMITS, set_busy) \
 	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", HELP_LIMITS, set_dstate) \
+	X("phases", 1012, "FILE", \
+	  "keep known phases of jobs (checkpoints, evaluations) in FILE, and read those of earlier sessions; no: none " \
+	  "(watch: " PHASES_NAME " in $STATE_DIRECTORY or " FLIGHT_DIR ")", HELP_LIMITS, set_phases) \
 	X("budget", 1009, "PERCENT", \
 	  "CPU time, in percent of a core, that probe hits may cost a process; above it ranktrace removes the probes " \
 	  "that it needs least (5; with --tier burst 25; no: no limit)", HELP_PROBES, set_budget) \

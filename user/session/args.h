@@ -20,6 +20,7 @@ struct session_args {
 	struct outputs outputs;
 	bool json;
 	enum severity fail_on; /* exit code 1 from there on */
+	bool phases_given;
 	bool budget_given, budget_node_given;
 };
 

@@ -32,6 +32,7 @@
 #include "session/probe_budget.h"
 #include "session/escalate.h"
 #include "session/greeting.h"
+#include "session/phases.h"
 #include "session/stacks.h"
 #include "session/targets.h"
 #include "inspect/discover/discover.h"
@@ -70,6 +71,7 @@ struct session {
 	struct samplers *samplers;
 	struct escalator *escalator;       /* tier watch only, else NULL */
 	struct session_stacks *stacks;     /* NULL none */
+	struct session_phases *phases;     /* NULL: none are kept */
 	struct probe_budget *probe_budget; /* NULL: no limit on the cost of probes */
 	struct reorder *reorder;
 	struct flight *flight; /* NULL: off */
@@ -260,6 +262,7 @@ void session_free(struct session *s)
 	flight_free(s->flight);
 	samplers_free(s->samplers);
 	session_stacks_free(s->stacks);
+	session_phases_close(s->phases);
 	escalator_free(s->escalator);
 	probe_budget_free(s->probe_budget);
 	greeting_free(s->greeting);
@@ -334,7 +337,10 @@ static int attach(struct session *s)
 
 	s->start_boot_ns = clock_boottime_ns();
 	err = start_emit(s, now_ns);
-
+	if (!err && s->cfg.phases) {
+		s->phases = session_phases_open(s->cfg.phases, s->pipeline, session_emit, s);
+		err = s->phases ? 0 : -ENOMEM;
+	}
 	if (!err)
 		err = loader_attach_life(s->loader);
 	for (int i = 0; !err && i < s->cfg.n_pids; i++)
@@ -400,6 +406,8 @@ static int tick(struct session *s, uint64_t now_ns)
 		err = loader_tick(s->loader, now_ns);
 	if (!err)
 		err = session_emit(s, &f.hdr);
+	if (s->phases)
+		session_phases_tick(s->phases, now_ns);
 	if (!err && s->escalator)
 		err = escalator_tick(s->escalator, now_ns);
 	if (!err && s->stacks)

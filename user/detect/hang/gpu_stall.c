@@ -205,6 +205,7 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	f->job = j->job->shown;
 	f->peer = -1;
 	f->since_ns = j->moved_ns;
+	f->critical_after_ns = limit_ns(j, m, o) * 3 / 2; /* 30 s for a quick job */
 	op_set(f, mb);
 	f->subject = subject_comm(f->comm, 0);
 	finding_identify(f, "gpu_stall", 0, f->seq);

@@ -101,6 +101,13 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, found);
 }
 
+static const struct pauses *hang_pauses(const void *state)
+{
+	const struct hang *h = state;
+
+	return &h->suspects.pauses;
+}
+
 static void hang_release(void *state)
 {
 	struct hang *h = state;
@@ -116,4 +123,5 @@ const struct detector detector_hang = {
 	.state_bytes = sizeof(struct hang),
 	.release = hang_release,
 	.tick = hang_tick,
+	.pauses = hang_pauses,
 };

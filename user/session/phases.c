@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * phases.c - see phases.h. The file is JSON for people who want to see or forget a phase:
+ * {"version": 1, "phases": [{"job", "site", "wait", "pauses", "longest_s", "usual_s", "interval_s", "interval_steps"}]}
+ */
+#include "session/phases.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "flight/flight.h"
+#include "schemas/facts.h"
+#include "sink/sink_io.h"
+
+#define VERSION 1
+#define FILE_MAX (4u << 20)
+#define TEXT_MAX 256
+#define WRITE_EVERY_NS 30000000000ull
+
+/* --- reading --- */
+
+static int file_read(const char *path, char **ret)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
+	struct stat st;
+	ssize_t n = 0;
+	char *text;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX) {
+		close(fd);
+		return -EPROTO;
+	}
+	text = calloc(1, st.st_size + 1);
+	if (!text)
+		err = -ENOMEM;
+	for (off_t at = 0; text && at < st.st_size; at += n) {
+		n = read(fd, text + at, st.st_size - at);
+		if (n <= 0)
+			break;
+	}
+	close(fd);
+	*ret = text;
+	return n < 0 ? -EIO : err;
+}
+
+static double number_of(const cJSON *o, const char *name)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+
+	return cJSON_IsNumber(v) && v->valuedouble > 0 && v->valuedouble < 1e9 ? v->valuedouble : 0;
+}
+
+static const char *text_of(const cJSON *o, const char *name)
+{
+	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
+
+	return text && strlen(text) < TEXT_MAX ? text : NULL;
+}
+
+static bool phase_take(const cJSON *o, struct known_phase_event *p)
+{
+	*p = (struct known_phase_event){ .job = text_of(o, "job"),
+					 .site = text_of(o, "site"),
+					 .wait = text_of(o, "wait"),
+					 .n = number_of(o, "pauses"),
+					 .longest_ns = number_of(o, "longest_s") * 1e9,
+					 .usual_ns = number_of(o, "usual_s") * 1e9,
+					 .interval_ns = number_of(o, "interval_s") * 1e9,
+					 .interval_steps = number_of(o, "interval_steps") };
+	return p->job && p->site && *p->site && p->wait && p->n && p->longest_ns;
+}
+
+static int phases_each(const cJSON *all, int (*each)(void *to, const struct known_phase_event *p), void *to)
+{
+	struct known_phase_event p;
+	const cJSON *o;
+	int err = 0;
+
+	cJSON_ArrayForEach(o, all)
+	{
+		if (err)
+			break;
+		err = phase_take(o, &p) ? each(to, &p) : -EPROTO;
+	}
+	return err;
+}
+
+int phases_read(const char *path, int (*each)(void *to, const struct known_phase_event *p), void *to, char *error,
+		size_t size)
+{
+	const cJSON *all;
+	char *text = NULL;
+	cJSON *root = NULL;
+	int err = file_read(path, &text);
+
+	if (!err)
+		root = cJSON_Parse(text);
+	all = cJSON_GetObjectItemCaseSensitive(root, "phases");
+	if (!err && (!cJSON_IsArray(all) || number_of(root, "version") != VERSION))
+		err = -EPROTO;
+	if (!err)
+		err = phases_each(all, each, to);
+	if (err)
+		snprintf(error, size, "%s",
+			 err == -EPROTO ? "not a file of known phases, or of another version" : strerror(-err));
+	cJSON_Delete(root);
+	free(text);
+	return err;
+}
+
+/* --- writing --- */
+
+static void phase_add(cJSON *all, const struct known_phase *p)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(o, "job", p->job);
+	cJSON_AddStringToObject(o, "site", p->site);
+	cJSON_AddStringToObject(o, "wait", p->wait);
+	cJSON_AddNumberToObject(o, "pauses", p->n);
+	cJSON_AddNumberToObject(o, "longest_s", p->longest_ns * 1e-9);
+	cJSON_AddNumberToObject(o, "usual_s", phase_series_median(&p->lengths_ns) * 1e-9);
+	cJSON_AddNumberToObject(o, "interval_s", phase_series_median(&p->intervals_ns) * 1e-9);
+	cJSON_AddNumberToObject(o, "interval_steps", phase_series_median(&p->intervals_steps));
+	cJSON_AddItemToArray(all, o);
+}
+
+static bool is_met(const struct pauses *own, const struct known_phase *told)
+{
+	for (size_t i = 0; i < own->n; i++)
+		if (!strcmp(own->all[i].site, told->site) && !strcmp(own->all[i].job, told->job))
+			return true;
+	return false;
+}
+
+/* Those met in this session first: beyond the limit the others are forgotten. */
+static char *phases_print(const struct pauses *own, const struct known_phases *told)
+{
+	cJSON *root = cJSON_CreateObject(), *all;
+	size_t n = own->n;
+	char *text;
+
+	cJSON_AddNumberToObject(root, "version", VERSION);
+	all = cJSON_AddArrayToObject(root, "phases");
+	for (size_t i = 0; i < own->n; i++)
+		phase_add(all, &own->all[i]);
+	for (size_t i = 0; i < told->n && n < KNOWN_PHASES_MAX; i++) {
+		if (is_met(own, &told->all[i]))
+			continue;
+		phase_add(all, &told->all[i]);
+		n++;
+	}
+	text = cJSON_Print(root);
+	cJSON_Delete(root);
+	return text;
+}
+
+static int text_write(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), err;
+
+	if (fd < 0)
+		return -errno;
+	err = write_whole(fd, text, strlen(text), NULL);
+	if (!err && fsync(fd))
+		err = -errno;
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+int phases_write(const char *path, const struct pauses *own, const struct known_phases *told)
+{
+	char beside[4096], *text = phases_print(own, told);
+	int err;
+
+	if (!text)
+		return -ENOMEM;
+	if ((size_t)snprintf(beside, sizeof(beside), "%s.part", path) >= sizeof(beside))
+		err = -ENAMETOOLONG;
+	else
+		err = text_write(beside, text);
+	if (!err && rename(beside, path))
+		err = -errno;
+	if (err && err != -ENAMETOOLONG)
+		unlink(beside);
+	free(text);
+	return err;
+}
+
+/* --- a session --- */
+
+struct session_phases {
+	char *path; /* NULL: nothing is kept */
+	const struct pipeline *pipeline;
+	int (*emit)(void *to, const struct wire_hdr *rec);
+	void *to;
+	uint32_t n_told;
+	uint64_t n_learnt, written_ns; /* as of the last file */
+};
+
+char *phases_path_default(void)
+{
+	const char *state = getenv("STATE_DIRECTORY"), *dir = state && *state ? state : FLIGHT_DIR;
+	size_t len = strcspn(dir, ":"); /* systemd: several, with colons; the first is the service's own */
+	char *path = NULL;
+
+	if (!state && mkdir(dir, 0755) && errno != EEXIST)
+		return NULL;
+	if (asprintf(&path, "%.*s", (int)len, dir) < 0)
+		return NULL;
+	if (access(path, W_OK)) {
+		free(path);
+		return NULL;
+	}
+	free(path);
+	return asprintf(&path, "%.*s/" PHASES_NAME, (int)len, dir) < 0 ? NULL : path;
+}
+
+static uint16_t text_put(struct wire_hdr *h, const char *text)
+{
+	size_t len = strlen(text) + 1;
+
+	memcpy((char *)h + h->size, text, len);
+	h->size += len;
+	return len;
+}
+
+static int phase_emit(void *to, const struct known_phase_event *p)
+{
+	struct session_phases *s = to;
+	union {
+		struct fact_known_phase f;
+		char bytes[sizeof(struct fact_known_phase) + 3 * TEXT_MAX + 8];
+	} u = {};
+
+	u.f = (struct fact_known_phase){
+		.hdr = { .size = sizeof(u.f),
+			 .tracer = WIRE_FACT,
+			 .kind = FACT_KNOWN_PHASE,
+			 .ts_ns = clock_monotonic_ns() },
+		.number = ++s->n_told,
+		.n = p->n,
+		.longest_ns = p->longest_ns,
+		.usual_ns = p->usual_ns,
+		.interval_ns = p->interval_ns,
+		.interval_steps = p->interval_steps,
+	};
+	u.f.job_len = text_put(&u.f.hdr, p->job);
+	u.f.site_len = text_put(&u.f.hdr, p->site);
+	u.f.wait_len = text_put(&u.f.hdr, p->wait);
+	u.f.hdr.size = (u.f.hdr.size + 7) & ~7ul;
+	return s->emit(s->to, &u.f.hdr);
+}
+
+struct session_phases *session_phases_open(const char *path, const struct pipeline *p,
+					   int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+{
+	struct session_phases *s = calloc(1, sizeof(*s));
+	char error[256];
+	int err;
+
+	if (!s)
+		return NULL;
+	*s = (struct session_phases){ .path = strdup(path), .pipeline = p, .emit = emit, .to = to };
+	err = phases_read(path, phase_emit, s, error, sizeof(error));
+	if (!err || err == -ENOENT)
+		return s;
+	log_warn("%s: %s: it stays as it is, and no known phases are kept; move it away, or give another with --phases",
+		 path, error);
+	free(s->path);
+	s->path = NULL;
+	return s;
+}
+
+static void save(struct session_phases *s)
+{
+	const struct pauses *own = pipeline_pauses(s->pipeline);
+	int err;
+
+	if (!s->path || !own || own->n_learnt == s->n_learnt)
+		return;
+	err = phases_write(s->path, own, &pipeline_model(s->pipeline)->known_phases);
+	if (err) {
+		log_warn("%s: %s: known phases are not kept over restarts", s->path, strerror(-err));
+		free(s->path);
+		s->path = NULL;
+	}
+	s->n_learnt = own->n_learnt;
+}
+
+void session_phases_tick(struct session_phases *s, uint64_t now_ns)
+{
+	if (now_ns < s->written_ns + WRITE_EVERY_NS)
+		return;
+	s->written_ns = now_ns;
+	save(s);
+}
+
+void session_phases_close(struct session_phases *s)
+{
+	if (!s)
+		return;
+	save(s);
+	free(s->path);
+	free(s);
+}
