@@ -20,7 +20,7 @@ enum port_counter {
 	PORT_COUNTERS
 };
 
-struct fact_port { /* told when first seen, and when something of it changes */
+struct fact_port { /* reported when first seen, and when something of it changes */
 	struct wire_hdr hdr;
 	__u32 index;
 	__u32 number;    /* of the port on its device, from 1 */
@@ -44,7 +44,7 @@ enum port_flag {
 };
 
 struct fact_port_sample {
-	struct wire_hdr hdr; /* ts: when it was told */
+	struct wire_hdr hdr; /* ts: when it was reported */
 	__u32 index;
 	__u8 state;      /* 1 down, 2 init, 3 armed, 4 active, 5 active deferred; 0 unknown */
 	__u8 phys_state; /* 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 recovery; 0 unknown */

@@ -38,13 +38,13 @@ struct fact_tcp {
 _Static_assert(sizeof(struct fact_tcp) == 64, "fact_tcp");
 
 enum tcp_flag {
-	TCP_GONE = 1, /* closed: the last look of this number */
+	TCP_GONE = 1, /* closed: the last sample of this number */
 	TCP_NETDEV_KNOWN = 2,
 	TCP_NETDEV_UP = 4, /* its netdev is up and has carrier */
 };
 
 struct fact_tcp_sample {
-	struct wire_hdr hdr; /* ts: when it was told */
+	struct wire_hdr hdr; /* ts: when it was reported */
 	__u32 index;
 	__u8 state; /* as in include/net/tcp_states.h: 1 established, 2 SYN sent, 8 the peer closed */
 	__u8 flags; /* enum tcp_flag */

@@ -45,8 +45,8 @@ enum fact_kind {
 	FACT_WAIT = 41,       /* what a thread waits for, as read from outside */
 	FACT_PROXY = 13, /* how far a communicator's transfers over the network are, as read from the target's memory */
 	FACT_COMM_SCAN =
-		32, /* all of a process' memory was looked through for communicators, before the first sample of any */
-	FACT_SNAPSHOT = 24,      /* the model's state where a recording begins in the middle of a session */
+		32,         /* all of a process' memory was scanned for communicators, before the first sample of any */
+	FACT_SNAPSHOT = 24, /* the model's state where a recording begins in the middle of a session */
 	FACT_KNOWN_PHASE = 44,   /* what an earlier session learnt of a job's pauses */
 	FACT_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
@@ -184,7 +184,7 @@ struct fact_comm_sample {    /* ts: behind the read: nothing that was called lat
 };
 _Static_assert(sizeof(struct fact_comm_sample) == 136, "fact_comm_sample");
 
-struct fact_comm_vanished {  /* ts: of the look that did not find it */
+struct fact_comm_vanished {  /* ts: of the sample that did not find it */
 	struct wire_hdr hdr; /* tgid */
 	__u64 comm, hash;    /* as in the samples before */
 };
@@ -237,7 +237,7 @@ struct fact_gpu_sample {
 	struct wire_hdr hdr;
 	__u32 index;
 	__u32 cost_us;   /* CPU time of this look, this GPU's part */
-	__u64 window_ns; /* 0: no activity is known (no GPM, or the first look) */
+	__u64 window_ns; /* 0: no activity is known (no GPM, or the first sample) */
 	__u32 sm, tensor, dram, occupancy;
 	__u32 power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
 	__u64 slowdown; /* enum gpu_slowdown bits */
@@ -289,7 +289,7 @@ enum gpu_state {
 	GPU_SILENT = 3 /* no answer within the deadline */
 };
 
-struct fact_gpu_state { /* told when it changes */
+struct fact_gpu_state { /* reported when it changes */
 	struct wire_hdr hdr;
 	__u32 index;    /* GPU_UNKNOWN: the driver, all GPUs */
 	__u32 state;    /* enum gpu_state */
@@ -307,7 +307,7 @@ _Static_assert(sizeof(struct fact_snapshot) == 32, "fact_snapshot");
 
 struct fact_known_phase {
 	struct wire_hdr hdr;
-	__u32 number; /* from 1: of those that a session is told at its start */
+	__u32 number; /* from 1: of those that a session is given at its start */
 	__u32 n;      /* pauses that ended by themselves */
 	__u64 longest_ns;
 	__u64 usual_ns;       /* median */

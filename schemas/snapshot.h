@@ -2,7 +2,7 @@
  *
  * snapshot.h - bodies of FACT_SNAPSHOT: the model's state as of one record, so that a recording may begin in the middle
  * of a session. The model writes and takes these itself: a field is what the field of that name in user/model means.
- * Whose it is stands in the record's header (tgid, tid). Of a pointer its identity is told: a communicator by one of
+ * Whose it is stands in the record's header (tgid, tid). Of a pointer its identity is written: a communicator by one of
  * its members (tgid, addr), a stream by (handle, lane), an operation by its id, captured work by its number here.
  */
 #ifndef RANKTRACE_SNAPSHOT_H

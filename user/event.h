@@ -42,7 +42,7 @@ enum event_kind {
 	EV_SYNC_BEGIN,   /* sync: the host begins to wait for the GPU */
 	EV_SYNC_END,     /* sync: it returned; result 0 = all waited-for work is done */
 	EV_MARK,         /* mark: a CUDA event was recorded on a stream */
-	EV_MARK_WAIT,    /* mark: a stream was told to wait for an event */
+	EV_MARK_WAIT,    /* mark: a stream was made to wait for an event */
 	EV_MARK_QUERY,   /* mark: cuEventQuery returned; result 0 done, CUDA_ERROR_NOT_READY not yet */
 	EV_TASK,         /* task: totals and state of one thread, from a scan */
 	EV_TASK_OFF,     /* off: one interval off the CPU, over; ts_ns is its end */
@@ -54,14 +54,14 @@ enum event_kind {
 	EV_ELAPSED,      /* elapsed: the framework asked how long the GPU took between two CUDA events */
 	EV_STREAM_QUERY, /* mark: cuStreamQuery returned; handle 0, stream, result as in EV_MARK_QUERY */
 	EV_CAPTURE,  /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded, but that
-		      * launches and destructions are told as they begin */
+		      * launches and destructions are reported as they begin */
 	EV_THROTTLE, /* throttle: the process' cgroup and its CPU quota, cumulative */
 	EV_SPAN,     /* generic: any tracer's slice on the thread */
 	EV_INSTANT,  /* generic */
 	EV_COUNTER,  /* generic */
 	EV_CLOCK,    /* clock: the wall clock was set */
 	EV_COMM_SAMPLE, /* comm_sample: a communicator as read from outside: no call, and no sign of life */
-	EV_COMM_SCAN,   /* no data: the process was looked through for communicators */
+	EV_COMM_SCAN,   /* no data: the process was scanned for communicators */
 	EV_TASK_AT,     /* task_at: what a thread that is not running sits in */
 	EV_TIER,        /* tier: a process is probed for more, or for less, than before */
 	EV_BUDGET,      /* budget: what its probes cost a process, and what became of them for that */
@@ -198,7 +198,7 @@ struct event {
 			uint64_t addr;        /* ncclComm*, 0 until EV_COMM_READY */
 			uint64_t parent_addr; /* Split, Shrink, Grow */
 			uint64_t id_hash;     /* hash of the unique id as NCCL makes it, 0 none */
-			int rank, nranks;     /* -1 not told by the call */
+			int rank, nranks;     /* -1 not known by the call */
 			int color, key;
 			int result; /* EV_COMM_READY */
 		} comm_init;
@@ -313,7 +313,7 @@ struct event {
 		struct known_phase_event known_phase;
 		struct {
 			uint64_t addr;         /* ncclComm* */
-			bool is_begin, moving; /* is_begin: a look begins, of n parts that follow; no part itself */
+			bool is_begin, moving; /* is_begin: a sample begins, of n parts that follow; no part itself */
 			uint32_t n, thread;    /* thread: tid of the progress thread, 0 unknown */
 			struct proxy_part {    /* a connection's part of one operation */
 				uint64_t op_count, base, posted, received, flushed, transmitted, done; /* steps */
@@ -341,7 +341,7 @@ struct event {
 			uint64_t sleep_ns, disk_ns;
 			uint64_t io_bytes;        /* read and written by the whole process, 0 where not sampled */
 			uint64_t preempted;       /* times it lost the CPU while it could have run */
-			const char *preempted_by; /* name of the task it waited behind longest of late; "" unknown, or
+			const char *preempted_by; /* name of the task it waited behind longest lately; "" unknown, or
 						     an idle CPU: throttled */
 			uint64_t stopped_ns;      /* total stopped; part of sleep_ns */
 		} task;

@@ -17,7 +17,7 @@ enum gpu_answer { GPU_IS_THERE, GPU_IS_LOST, GPU_WANTS_RESET, GPU_NO_ANSWER };
 
 struct gpu_sample {
 	uint32_t index, power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
-	uint32_t cost_us;   /* CPU time of the look */
+	uint32_t cost_us;   /* CPU time of the sample */
 	uint64_t window_ns; /* 0: the shares are not known */
 	uint64_t slowdown;  /* NVML's clocks event reasons */
 	double sm, tensor, dram, occupancy;

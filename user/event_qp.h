@@ -23,17 +23,17 @@ struct qp_totals { /* since its probes were placed; as struct verbs_stats */
 };
 
 struct qp_event {
-	uint64_t context; /* struct ibv_context: address in the process; 0 not told */
+	uint64_t context; /* struct ibv_context: address in the process; 0 not known */
 	uint32_t qpn;
-	const char *device; /* "" not told */
+	const char *device; /* "" not known */
 	union {
 		struct { /* EV_QP */
 			enum qp_news news;
-			uint8_t state, type, port; /* state QP_STATE_UNKNOWN, type and port 0: not told */
+			uint8_t state, type, port; /* state QP_STATE_UNKNOWN, type and port 0: not known */
 			bool by_kernel;            /* by RDMA netlink, not by a probe */
 			bool has_gid;              /* gid is the peer's */
-			uint16_t dlid;             /* the peer's; 0 not told */
-			uint32_t dest_qpn;         /* 0 not told */
+			uint16_t dlid;             /* the peer's; 0 not known */
+			uint32_t dest_qpn;         /* 0 not known */
 			uint8_t gid[16];
 		} now;
 		struct qp_totals totals; /* EV_QP_TOTALS */

@@ -212,7 +212,7 @@ void finding_note_text(struct finding *f, enum evidence_id id, const char *text)
 const struct evidence *finding_evidence(const struct finding *f, enum evidence_id id);
 double finding_number(const struct finding *f, enum evidence_id id);
 const char *finding_text(const struct finding *f, enum evidence_id id);
-/* `proc`: proc_key(), 0 no process. Each rank once: past FINDING_RANKS_MAX they are counted, and not told apart. */
+/* `proc`: proc_key(), 0 no process. Each rank once: past FINDING_RANKS_MAX they are counted, and not distinguished. */
 void finding_add_rank(struct finding *f, int rank, uint64_t proc);
 uint64_t finding_proc(const struct finding *f, int i); /* the key of its i-th process */
 

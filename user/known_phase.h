@@ -48,7 +48,7 @@ uint64_t known_phase_limit_ns(const struct known_phase *p);
 /* "real.py:31 ckpt: 8.6 s every 100 steps, 3 times before" */
 void known_phase_text(const struct known_phase *p, char *to, size_t size);
 
-/* --- what a session was told at its start --- */
+/* --- what a session was given at its start --- */
 
 #define KNOWN_PHASES_MAX 1024
 

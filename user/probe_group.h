@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * probe_group.h - groups of probes, and what is told of their price. Part of event.h.
+ * probe_group.h - groups of probes, and what is reported of their price. Part of event.h.
  */
 #ifndef RANKTRACE_PROBE_GROUP_H
 #define RANKTRACE_PROBE_GROUP_H

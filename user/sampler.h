@@ -41,12 +41,12 @@ struct sampler_ctx { /* all borrowed; lives as long as the sampler */
 
 struct sampler {
 	unsigned int tiers; /* SAMPLER_* */
-	uint64_t period_ns; /* between the begins of two looks; what needs fewer counts for itself */
+	uint64_t period_ns; /* between the begins of two samples; what needs fewer counts for itself */
 	const char *remedy; /* what to do about a failure, in words: "run as root, or with CAP_SYSLOG" */
-	/* 0, or -errno: told once, and this sampler stays off. -ENOTSUP: stays off, silently. */
+	/* 0, or -errno: reported once, and this sampler stays off. -ENOTSUP: stays off, silently. */
 	int (*open)(const struct sampler_ctx *ctx, void **ret_state);
-	/* After the processes were looked for. 0, or -errno: told once, and it is asked again after the next period.
-	 * The target set's pointers are good until it returns. */
+	/* After the processes were looked for. 0, or -errno: reported once, and it is asked again after the next
+	 * period. The target set's pointers are good until it returns. */
 	int (*sample)(void *state, uint64_t now_ns);
 	/* NULL, as open() may leave the state, is fine. */
 	void (*close)(void *state);

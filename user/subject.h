@@ -47,7 +47,7 @@ struct subject {
 	uint32_t tid;  /* THREAD */
 	uint64_t set;  /* RANKS: what the set is known by, whoever is in it now */
 	uint32_t gpu;  /* GPU: as NVML counts; SUBJECT_NO_GPU not known */
-	uint64_t pci;  /* GPU: what it is known by where it is told, else by `gpu`; GPU_PCI_NONE not told */
+	uint64_t pci;  /* GPU: what it is known by where it is reported, else by `gpu`; GPU_PCI_NONE not known */
 	const char *device, *address; /* PORT: of an RDMA device and its number there, or a TCP address */
 	const char *netdev;           /* PORT: of that address; NULL not known */
 	uint32_t port;                /* PORT */

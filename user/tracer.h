@@ -43,7 +43,8 @@ struct tracer {
 	const struct probe *probes; /* NULL: no uprobes, its programs attach to the kernel */
 	size_t n_probes;
 	/* Do two rows of one side mean the same to the programs, so that at one address they are one function under two
-	 * names? If not, a hit there cannot be told apart and neither is probed. NULL: rows of one program are alike.
+	 * names? If not, a hit there cannot be distinguished and neither is probed. NULL: rows of one program are
+	 * alike.
 	 */
 	bool (*rows_alike)(size_t a, size_t b);
 	/* Of a row of tier trace: which group it belongs to. NULL: all are needed. */

@@ -277,9 +277,9 @@ static __always_inline void stale_end(__u32 tid, __u64 generation)
 		bpf_map_delete_elem(&cuda_in_flight, &tid);
 }
 
-/* What takes effect with the call itself is told at once: a launch that blocks has been called, and a handle is no
- * longer the old graph's before its destruction returns. The begin of a capture is told at its return, since a failed
- * one begins nothing and no call can be captured before it returned - unless returns are not seen. */
+/* What takes effect with the call itself is reported at once: a launch that blocks has been called, and a handle is no
+ * longer the old graph's before its destruction returns. The begin of a capture is reported at its return, since a
+ * failed one begins nothing and no call can be captured before it returned - unless returns are not seen. */
 static __always_inline bool tells_at_entry(__u8 what, bool no_returns)
 {
 	if (what == CUDA_GRAPH_LAUNCHES || what == CUDA_GRAPH_DESTROYS || what == CUDA_EXEC_DESTROYS)
@@ -361,7 +361,7 @@ int cuda_exit(struct pt_regs *ctx)
 	if (is_wait(done.what))
 		sync_emit(CUDA_SYNC_END, &done, (__s32)PT_REGS_RC(ctx));
 	else if (!done.no_returns || tells_at_entry(done.what, false) || !tells_at_entry(done.what, true))
-		returned(&done, (__s32)PT_REGS_RC(ctx)); /* not what was told at the entry already */
+		returned(&done, (__s32)PT_REGS_RC(ctx)); /* not what was reported at the entry already */
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 #include "inspect/reader/reader.h"
 #include "source.h"
 
-#define OPEN_AFTER_NS 1000000000ull /* a call this long is told, */
+#define OPEN_AFTER_NS 1000000000ull /* a call this long is reported, */
 #define OPEN_EVERY_NS 5000000000ull /* and again this often */
 #define SCAN_MAX 4096               /* entries looked at in one scan: the map may change under it and start over */
 #define TOLD_MAX 4096

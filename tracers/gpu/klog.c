@@ -15,7 +15,7 @@
 #include "tracers/gpu/klog.h"
 #include "source.h"
 
-#define READS_MAX 256 /* of one look: a line each from /dev/kmsg */
+#define READS_MAX 256 /* of one sample: a line each from /dev/kmsg */
 #define TEXT_MAX 1024
 
 struct klog {

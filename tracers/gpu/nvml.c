@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nvml.c - GPUs by NVML, asked through a child (nvml_child.c). The collector never waits for it: a look sends a
+ * nvml.c - GPUs by NVML, asked through a child (nvml_child.c). The collector never waits for it: a sample sends a
  * question or takes what has come. A child that is late is killed, told as a driver that does not answer, and replaced
  * once the kernel has let it go. How often it asks follows from what an answer costs.
  */

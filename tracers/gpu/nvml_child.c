@@ -78,7 +78,7 @@ static bool ok(struct device *d, int ret)
 	return ret == NVML_SUCCESS;
 }
 
-/* One number of a device, or "not told". */
+/* One number of a device, or "not known". */
 #define ASK32(d, f, ...) \
 	({ \
 		unsigned int v_ = GPU_UNKNOWN; \

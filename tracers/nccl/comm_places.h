@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * comm_places.h - the communicators of one process, as they lie in its memory: where (found whole or in pieces), whose
- * generation, and one look at all of them as records. Trouble with the process is a flag, never a failure.
+ * generation, and one sample of all of them as records. Trouble with the process is a flag, never a failure.
  */
 #ifndef RANKTRACE_COMM_PLACES_H
 #define RANKTRACE_COMM_PLACES_H

@@ -27,18 +27,18 @@
 #define PROCS_EVERY_NS 500000000ull
 #define STILL_NS 500000000ull /* past it: read often ... */
 #define STILL_READ_EVERY_NS 250000000ull
-#define STILL_LONG_NS 8000000000ull /* ... up to here: by now it was told, or is no news */
+#define STILL_LONG_NS 8000000000ull /* ... up to here: by now it was reported, or is no news */
 #define PROXIES_TRY 8 /* reads: does one have a progress thread by now? Then after twice as many, and so on */
 #define QUICK_OF 0xff /* of the newest eight looks at a process ... */
 #define QUICK_AFTER 2 /* ... so many at which something was on its way: */
 #define QUICK_READ_EVERY_NS 125000000ull
 #define QUICK_NS 10000000000ull      /* all are read often for that long, so that ways can be compared, */
 #define QUICK_PROBE_NS 3000000000ull /* past it only if they differ, */
-#define QUICK_PROBED 0xffffff        /* by these looks */
+#define QUICK_PROBED 0xffffff        /* by these samples */
 #define QUICK_UNEVEN 4               /* in so many, and so many times as many, something was on its way */
 #define QUICK_AGAIN_NS \
 	60000000000ull      /* and not again before: 24 looks a minute more for a job on a network that is well */
-#define SCAN_NS 15000000ull /* of one look */
+#define SCAN_NS 15000000ull /* of one sample */
 #define SCAN_PAGES 4096     /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
@@ -57,7 +57,7 @@ struct scanned { /* one process */
 	struct comm_places comms;
 	uint64_t read_ns, moved_ns, told_at_ns;
 	unsigned int n_reads, try_at; /* try_at: reads until proxies are looked for again */
-	unsigned int busy;            /* bits, the newest look's first: something was on its way */
+	unsigned int busy;            /* bits, the newest sample's first: something was on its way */
 	bool has_proxy;
 	uint64_t sum;        /* of all its counters, as last read */
 	unsigned int n_gone; /* looks in a row that some communicator was not there */

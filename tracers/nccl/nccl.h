@@ -74,7 +74,7 @@ _Static_assert(sizeof(struct nccl_comm) == 144, "nccl_comm");
 struct nccl_init { /* a communicator creation begins */
 	struct wire_hdr hdr;
 	__u64 parent;                   /* Split, Shrink, Grow */
-	__s32 nranks, rank, color, key; /* -1 not told by the call */
+	__s32 nranks, rank, color, key; /* -1 not known by the call */
 	__u8 how;                       /* enum comm_init_kind */
 	__u8 has_id;
 	__u8 reserved[6];

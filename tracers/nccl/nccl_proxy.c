@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * nccl_proxy.c - walks ncclComm.proxyState -> progressState.active -> the list of ncclProxyArgs, in the helper. The
- * target runs on meanwhile: what was followed is read a second time, and if the list is another one by then the look is
- * thrown away and made again. Lists, counts and pointers are bounded: they may be anything.
+ * target runs on meanwhile: what was followed is read a second time, and if the list is another one by then the sample
+ * is thrown away and made again. Lists, counts and pointers are bounded: they may be anything.
  */
 #include "tracers/nccl/nccl_proxy.h"
 

@@ -2,7 +2,7 @@
  *
  * nccl_proxy.h - how far the network transfers of a communicator are, read from outside: NCCL's progress thread keeps,
  * for each active operation and connection, how many steps were posted, received, transmitted and done. No probe.
- * Places of all members come from the DWARF of the mapped file; where one is missing nothing is told.
+ * Places of all members come from the DWARF of the mapped file; where one is missing nothing is reported.
  */
 #ifndef RANKTRACE_TARGET_NCCL_PROXY_H
 #define RANKTRACE_TARGET_NCCL_PROXY_H
@@ -52,8 +52,8 @@ struct nccl_proxy_sample {
 void nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout *ret);
 /*
  * One look at the communicator at `comm`, which must still be `hash` (at hash_at from its start) before and after.
- * `thread`: as told by an earlier look, 0 to find it. -ENOENT: no proxy yet, or nothing that can be believed; -ESTALE:
- * another communicator; or an error of reader_run().
+ * `thread`: as reported by an earlier sample, 0 to find it. -ENOENT: no proxy yet, or nothing that can be believed;
+ * -ESTALE: another communicator; or an error of reader_run().
  */
 int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout *l, uint64_t comm, uint32_t hash_at,
 		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_sample *ret);

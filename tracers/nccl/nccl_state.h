@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl_state.h - one look at communicators in another process' memory: identity, NCCL's own counters, its states. Each
- * is checked as it is read; what does not look like a communicator any more is no sample.
+ * nccl_state.h - one sample of communicators in another process' memory: identity, NCCL's own counters, its states.
+ * Each is checked as it is read; what does not look like a communicator any more is no sample.
  */
 #ifndef RANKTRACE_TARGET_NCCL_STATE_H
 #define RANKTRACE_TARGET_NCCL_STATE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * port_tree.c - see port_tree.h. What a provider lacks is not there and is not told: never 0.
+ * port_tree.c - see port_tree.h. What a provider lacks is not there and is not known: never 0.
  */
 #include "tracers/rdma/port_tree.h"
 

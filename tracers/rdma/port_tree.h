@@ -46,7 +46,7 @@ void port_tree_scan(struct port_tree *t);
 void port_tree_sample(struct port_tree *t, bool all);
 /* Good until the next scan. */
 const struct tree_port *port_tree_list(const struct port_tree *t, size_t *ret_n);
-/* The place of the port at which a scan or a look is now, also while another thread is in it; -1: at none. */
+/* The place of the port at which a scan or a sample is now, also while another thread is in it; -1: at none. */
 int port_tree_at(const struct port_tree *t);
 /* The device behind /dev/infiniband/uverbsN; false: unknown. */
 bool port_tree_uverbs(const struct port_tree *t, unsigned int n, char *device, size_t size);

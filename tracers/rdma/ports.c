@@ -2,7 +2,7 @@
  *
  * ports.c - ports of RDMA devices: state, speed and counters, ten times a second while a traced rank has a device open,
  * else once. The files are read by a thread (port_tree.c): some providers ask their firmware, and one that does not
- * answer holds up the thread and not the collector. What the thread read is told by the collector at its next look;
+ * answer delays the thread and not the collector. What the thread read is reported by the collector at its next sample;
  * until then the thread waits.
  */
 #include <ctype.h>
@@ -29,7 +29,7 @@
 #define SCAN_NS (5 * SEC)        /* which devices there are */
 #define USERS_FIRST_NS (2 * SEC) /* who has them open; the longer it stays the same, the less often */
 #define USERS_MAX_NS (30 * SEC)
-#define SILENT_NS (10 * SEC) /* a look takes a thousandth of that on a machine that is busy */
+#define SILENT_NS (10 * SEC) /* a sample takes a thousandth of that on a machine that is busy */
 #define FILES_MAX 65536      /* looked at of one process */
 
 struct users {
@@ -148,7 +148,7 @@ static int port_tell(struct ports_sampler *s, uint32_t index, const struct tree_
 
 /* --- who has them open --- */
 
-/* By the names of the open files, which no file system can hold up: not by what they are. False: they cannot be listed.
+/* By the names of the open files, which no file system can delay: not by what they are. False: they cannot be listed.
  */
 static bool opens_read(uint32_t tgid,
 		       void (*each)(struct ports_sampler *s, uint32_t tgid, unsigned int uverbs, struct users *to),
@@ -283,8 +283,8 @@ static void ask(struct ports_sampler *s, uint64_t now_ns)
 	side_thread_set(&s->side, SIDE_ASKED);
 }
 
-/* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was told is
- * looked at. */
+/* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was reported
+ * is looked at. */
 static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
 {
 	int at = port_tree_at(s->tree);
@@ -295,7 +295,7 @@ static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
 	s->silent = true;
 	l = s->told[at].sample;
 	l.flags |= PORT_SILENT;
-	s->told[at].sample_ns = 0; /* the next answer is told, whatever it is */
+	s->told[at].sample_ns = 0; /* the next answer is reported, whatever it is */
 	return sample_emit(s, at, &l, s->asked_ns, now_ns);
 }
 

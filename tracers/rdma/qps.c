@@ -2,8 +2,8 @@
  *
  * qps.c - queue pairs of the traced processes as the kernel lists them: number, peer's number and state also of those
  * that were made before anybody looked, in every tier; and the addresses of the host's ports, by which a far end is
- * known to be on this host. Read by a thread (qp_list.c), since a provider may ask its firmware; told by the collector
- * at its next look, what changed.
+ * known to be on this host. Read by a thread (qp_list.c), since a provider may ask its firmware; reported by the
+ * collector at its next sample, what changed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static bool same(const struct qp_row *a, const struct qp_row *b)
 	       a->port == b->port;
 }
 
-/* 1: it was told. */
+/* 1: it was reported. */
 static int row_tell(struct qps_sampler *s, const struct qp_row *r, uint64_t now_ns)
 {
 	const struct target_proc *p = s->ctx->targets ? target_set_find(s->ctx->targets, r->pid) : NULL;

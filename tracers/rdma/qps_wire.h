@@ -14,13 +14,13 @@
 #define FACT_QP_STATE_GONE 0xfe /* the kernel lists it no more */
 #define FACT_GIDS_MAX 16
 
-struct fact_qp {             /* told when first seen, and when something of it changes */
+struct fact_qp {             /* reported when first seen, and when something of it changes */
 	struct wire_hdr hdr; /* tgid: who made it */
 	__u64 number;
-	__u32 qpn, dest_qpn; /* dest_qpn 0: none, or not told */
+	__u32 qpn, dest_qpn; /* dest_qpn 0: none, or not known */
 	__u8 state;          /* enum ibv_qp_state; FACT_QP_STATE_GONE */
 	__u8 type;           /* enum ibv_qp_type */
-	__u8 port;           /* 0 not told */
+	__u8 port;           /* 0 not known */
 	__u8 reserved[5];
 	char device[FACT_QP_DEVICE_LEN];
 };

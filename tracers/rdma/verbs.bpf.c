@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* verbs.bpf.c - exported functions of libibverbs by two programs (entry, return), and in the burst tier the provider's
  * own post and poll functions, which the collector finds through the tables these calls bring to light. What is posted
- * and completed is added up per queue pair; nothing is told per post, and an empty poll costs its two traps only.
+ * and completed is added up per queue pair; nothing is reported per post, and an empty poll costs its two traps only.
  */
 #include "bpf/record.bpf.h"
 #include "bpf/regs.bpf.h"
@@ -164,7 +164,7 @@ static __always_inline void qp_tell(__u64 qp, const struct verbs_flight *f, __u8
 }
 
 /* It cannot have sent before it is made ready to send: were the probes there by then, every post is seen. Whether they
- * were may be told later, so the time is kept: start_check(). */
+ * were may be reported later, so the time is kept: start_check(). */
 static __always_inline void born(__u32 tgid, __u64 generation, __u64 qp)
 {
 	struct verbs_qp_key key = qp_key(tgid, qp);

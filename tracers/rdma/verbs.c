@@ -22,10 +22,10 @@
 #include "verbs.skel.h"
 #include "tracers/rdma/verbs_say.h"
 
-#define WALK_PAGES_FIRST 256u /* present pages of one look: 1 MB */
+#define WALK_PAGES_FIRST 256u /* present pages of one sample: 1 MB */
 #define WALK_PAGES_MAX (8u << 10)
 #define WALK_PAGES_LEAST 32u
-#define WALK_SLICE_NS 10000000ull /* what a look may take: a table may come to light meanwhile, or rings fill */
+#define WALK_SLICE_NS 10000000ull /* what a sample may take: a table may come to light meanwhile, or rings fill */
 #define TABLE_GIVE_UP_NS 5000000000ull
 #define DEVICE_ASK_NS 250000000ull
 #define DEVICE_GIVE_UP_NS 2000000000ull
@@ -255,7 +255,7 @@ static int found_tell(struct tracer_handle *h, const struct walk *w, uint64_t no
 	return err;
 }
 
-/* Where what a process calls brings its tables to light, too: placed at the next look, and tried again while they
+/* Where what a process calls brings its tables to light, too: placed at the next sample, and tried again while they
  * cannot be. */
 static void table_put(struct tracer_handle *h, uint32_t tgid, bool in_qp, const struct verbs_table *t)
 {
@@ -330,7 +330,7 @@ static bool walk_begins(struct tracer_handle *h, struct walk *w, uint64_t now_ns
 	return w->found;
 }
 
-/* A slice that is late is thrown away, and holds up every other look at the process: the next ones are smaller. */
+/* A slice that is late is thrown away, and delays every other sample of the process: the next ones are smaller. */
 static int walk_slice(struct tracer_handle *h, struct walk *w)
 {
 	uint64_t begin_ns = clock_monotonic_ns(), took_ns;
@@ -405,7 +405,7 @@ static int verbs_sample(struct tracer_handle *h, uint64_t now_ns)
 		if (w->over)
 			continue;
 		err = walk_step(h, w, now_ns);
-		if (err || reads) /* one slice a look */
+		if (err || reads) /* one slice a sample */
 			return err;
 	}
 	return err;
@@ -491,7 +491,7 @@ static struct told *told_get(struct verbs_state *s, const struct verbs_qp_key *k
 	return t;
 }
 
-/* A process that is gone leaves its queue pairs in the map: they are told a last time and taken out. */
+/* A process that is gone leaves its queue pairs in the map: they are reported a last time and taken out. */
 static int qp_scan(struct tracer_handle *h, struct verbs_state *s, const struct verbs_qp_key *key, uint64_t now_ns)
 {
 	struct verbs_counts c;

@@ -125,7 +125,7 @@ enum verbs_abi { /* offsets, bytes; LP64 */
 
 enum verbs_qp_state { VERBS_RESET, VERBS_INIT, VERBS_RTR, VERBS_RTS, VERBS_SQD, VERBS_SQE, VERBS_ERR };
 
-enum verbs_qp_news { /* struct verbs_qp.news: how it came to be told */
+enum verbs_qp_news { /* struct verbs_qp.news: how it came to be reported */
 		     VERBS_QP_MADE = 1,
 		     VERBS_QP_CHANGED = 2,
 		     VERBS_QP_GONE = 3,
@@ -136,11 +136,11 @@ enum verbs_qp_news { /* struct verbs_qp.news: how it came to be told */
 struct verbs_qp {
 	struct wire_hdr hdr;
 	__u64 context, qp;   /* addresses in the process */
-	__u32 qpn, dest_qpn; /* dest_qpn 0: not told by this call */
+	__u32 qpn, dest_qpn; /* dest_qpn 0: not known by this call */
 	__u8 state;          /* enum verbs_qp_state; VERBS_STATE_UNKNOWN */
 	__u8 type;           /* enum ibv_qp_type */
 	__u8 news;           /* enum verbs_qp_news */
-	__u8 port;           /* 0 not told */
+	__u8 port;           /* 0 not known */
 	__u8 has_gid;        /* dgid is the peer's */
 	__u8 sig_all;
 	__u16 dlid;

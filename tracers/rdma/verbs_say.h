@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verbs_say.h - what a person is told, once, of a process whose RDMA cannot be seen or does not work. */
+ * verbs_say.h - what a person is shown, once, of a process whose RDMA cannot be seen or does not work. */
 #ifndef RANKTRACE_VERBS_SAY_H
 #define RANKTRACE_VERBS_SAY_H
 

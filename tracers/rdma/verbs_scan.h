@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * verbs_scan.h - finds the open RDMA contexts (struct ibv_context) and queue pairs (struct ibv_qp) of a live process
- * from outside, in slices: for jobs that opened their devices before anybody looked. A context is told by its ops
+ * from outside, in slices: for jobs that opened their devices before anybody looked. A context is recognised by its ops
  * pointing into the text of one file, its mark of the extended ABI and a device whose name is uverbsN; a queue pair by
  * its context, and by its protection domain and completion queues naming the same one. No provider is known by name.
  */

@@ -29,7 +29,7 @@
 #define QUOTA_EVERY_NS 1000000000ull
 #define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
 #define EVIDENCE_NS 80000000ull            /* a tick; what is left waits for the next one */
-#define EVIDENCE_LATE_NS 750000000ull      /* past the limit; then a wait is told with what is known */
+#define EVIDENCE_LATE_NS 750000000ull      /* past the limit; then a wait is reported with what is known */
 #define HELD_UP_NS \
 	20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a \
 		       second */

@@ -35,7 +35,7 @@ struct sched_entry {        /* map value, key tid */
 	__u64 frames[SCHED_FRAMES];
 	__u64 preempted;            /* times it left the CPU while it could have run */
 	__u64 stopped_ns;           /* part of sleep_ns */
-	__u64 behind_ns;            /* longest wait for a CPU of late: fades with every one that follows */
+	__u64 behind_ns;            /* longest wait for a CPU recently: fades with every one that follows */
 	char behind[WIRE_COMM_LEN]; /* who ran there at its end; "" an idle CPU, as under a quota */
 };
 

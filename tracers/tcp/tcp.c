@@ -12,7 +12,7 @@
 #include "source.h"
 
 #define SAMPLE_EVERY_NS \
-	1000000000ull /* for the sockets of processes that are new; a look goes over all files of the machine */
+	1000000000ull /* for the sockets of processes that are new; a sample goes over all files of the machine */
 
 struct tcp_scan {
 	bool due;

@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct tcp_record) == 72, "tcp_record");
 
 struct tcp_owner { /* of a socket, by its address in the kernel */
 	__u32 tgid;
-	__u32 n; /* segments sent again since it was told */
+	__u32 n; /* segments sent again since it was reported */
 	__u64 told_ns;
 };
 

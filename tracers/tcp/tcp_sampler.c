@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tcp.c - TCP connections of the ranks, once a second, by sock_diag: no probe, nothing in the way of data. A thread
- * does it (tcp_table.c), since it moves between the ranks' network namespaces, and a look at a large table takes a
- * while. What it read is told by the collector at its next look; until then the thread waits.
+ * does it (tcp_table.c), since it moves between the ranks' network namespaces, and a sample of a large table takes a
+ * while. What it read is reported by the collector at its next sample; until then the thread waits.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@
 #define SAMPLE_NS SEC
 #define SCAN_FIRST_NS SEC /* which connections there are; the longer they stay the same, the less often */
 #define SCAN_MAX_NS (10 * SEC)
-#define TOLD_MAX 256 /* connections a look: of more each is told every second or third time */
+#define TOLD_MAX 256 /* connections a sample: of more each is reported every second or third time */
 #define RANKS_MAX 1024
 
 struct tcp_sampler {
@@ -38,7 +38,7 @@ struct tcp_sampler {
 	uint64_t taken_ns, cost_ns;
 	/* the collector's */
 	uint64_t asked_ns, scan_ns, scan_every_ns, n_samples, cost_sum_ns;
-	size_t turn, n_used; /* which is told next; how many there were */
+	size_t turn, n_used; /* which is reported next; how many there were */
 	bool error_told, left_told;
 };
 
@@ -126,7 +126,7 @@ static int connection_tell(struct tcp_sampler *s, uint32_t index, struct table_c
 	return err;
 }
 
-/* In turn, so that of very many each is told now and then; those that are gone always. */
+/* In turn, so that of very many each is reported now and then; those that are gone always. */
 static int connections_tell(struct tcp_sampler *s, uint64_t now_ns)
 {
 	size_t n_told = 0, at, next = s->turn;

@@ -99,7 +99,7 @@ static void wanted_sort(struct tcp_table *t)
 	}
 }
 
-/* By the names of the open files, which nothing can hold up. False: they cannot be listed. */
+/* By the names of the open files, which nothing can delay. False: they cannot be listed. */
 static bool sockets_read(struct tcp_table *t, uint32_t tgid, uint64_t netns)
 {
 	char path[64], file[64];

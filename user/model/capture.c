@@ -10,7 +10,7 @@
 
 #include "model/state.h"
 
-#define LOSS_TOLD_NS 1000000000ull /* a loss is told within that */
+#define LOSS_TOLD_NS 1000000000ull /* a loss is reported within that */
 #define CAPTURED_MAX 65536         /* things in one graph */
 #define LANES_MAX 256              /* streams in one graph */
 #define CAPTURES_MAX 64            /* going on at once in a process: more have lost their END */

@@ -8,7 +8,7 @@
 
 #include "model/state.h"
 
-#define SAME_XID_NS 5000000000ull /* told twice: by the tracepoint and in the kernel log */
+#define SAME_XID_NS 5000000000ull /* reported twice: by the tracepoint and in the kernel log */
 
 struct gpu *gpu_get(struct node *n, uint32_t index)
 {

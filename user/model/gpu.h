@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu.h - a node's GPUs as the model knows them: who computes where, how busy each was of late, its error counters,
+ * gpu.h - a node's GPUs as the model knows them: who computes where, how busy each was recently, its error counters,
  * and the errors that the driver reported. Included by node.h.
  */
 #ifndef RANKTRACE_MODEL_GPU_H
@@ -25,7 +25,7 @@ struct gpu_checkup {
 struct gpu {
 	struct node *node;
 	uint32_t index;          /* there */
-	uint64_t pci;            /* GPU_PCI_NONE: not told yet */
+	uint64_t pci;            /* GPU_PCI_NONE: not known yet */
 	const char *name, *uuid; /* "" unknown */
 	uint32_t pcie_width_max, pcie_gen_max, power_limit_mw, n_nvlinks;
 	struct gpu_sampled samples[GPU_SAMPLES_KEPT]; /* ring: number i at i % GPU_SAMPLES_KEPT */
@@ -59,7 +59,7 @@ struct gpus {
 	struct gpu *all;
 	struct xid xids[XIDS_KEPT]; /* ring */
 	uint64_t n_xids;
-	enum gpu_answer driver; /* GPU_NO_ANSWER: asked in vain */
+	enum gpu_answer driver; /* GPU_NO_ANSWER: asked, unanswered */
 	uint64_t driver_ns;     /* since then */
 };
 
@@ -68,12 +68,12 @@ struct proc;
 
 const struct gpu *node_gpu(const struct node *n, uint32_t index);  /* NULL not known */
 const struct gpu *node_gpu_at(const struct node *n, uint64_t pci); /* NULL not known */
-/* The GPU on which this process computes, by the driver's own word; NULL not told. */
+/* The GPU on which this process computes, by the driver's own word; NULL not known. */
 const struct gpu *proc_gpu(const struct proc *p);
 void gpus_free(struct node *n); /* for node.c */
 bool gpu_has_proc(const struct gpu *g, const struct proc *p);
 
-/* The i-th newest look, 0 the last one; NULL: not that many are kept. */
+/* The i-th newest sample, 0 the last one; NULL: not that many are kept. */
 static inline const struct gpu_sampled *gpu_sample(const struct gpu *g, uint64_t i)
 {
 	return i < g->n_samples && i < GPU_SAMPLES_KEPT ? &g->samples[(g->n_samples - 1 - i) % GPU_SAMPLES_KEPT] : NULL;

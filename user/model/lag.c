@@ -55,7 +55,7 @@ static double quantile_s(const uint32_t *h, uint64_t n, double q)
 	return 0;
 }
 
-/* Looked at from outside, with no call seen: what it is used to is not known, and a look is asked for when it hangs. */
+/* Sampled from outside, with no call seen: what it is used to is not known, and a sample is asked for when it hangs. */
 static bool comm_sampled_only(const struct comm *c)
 {
 	bool sampled = false;
@@ -275,7 +275,7 @@ void comm_quantiles(struct comm_own *c)
 	c->c.lag_habit_s = habit_s(c);
 }
 
-/* What it was used to is told apart: an entry counted twice would weigh twice. */
+/* What it was used to is kept apart: an entry counted twice would weigh twice. */
 void comm_entry_taken(const struct op *op, bool complete)
 {
 	struct comm *c = op->member->comm;

@@ -48,11 +48,11 @@ struct task { /* one thread of a rank or of a rank's child */
 	uint64_t stopped_ns; /* total of the last scan; part of sleep_ns */
 	uint64_t at_ns;      /* wchan, syscall and file are of that time, of a thread that is not blocked; 0 never */
 	struct task_stack stack;
-	struct waits_for wait; /* of the newest look; its `ns` 0 never */
+	struct waits_for wait; /* of the newest sample; its `ns` 0 never */
 };
 
 /* Time of the rank's own GPU work between two CUDA events, as the framework measured it (cuEventElapsedTime): nothing
- * that waits for a peer lies between them, and no operation was called in between: its kernel would hold up the others.
+ * that waits for a peer lies between them, and no operation was called in between: its kernel would delay the others.
  * PyTorch's DDP asks for its forward pass every 100 iterations. */
 struct gpu_span {
 	uint64_t ts_ns, gpu_ns;
@@ -74,7 +74,7 @@ struct proc {
 	uint64_t first_ns;                /* appeared here */
 	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
-	bool comms_scanned; /* its memory was looked through, and every communicator in it was sampled */
+	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
 	const struct job_id *job;                                                           /* never NULL */
@@ -91,9 +91,9 @@ struct proc {
 	struct proc *next;     /* of model, in order of appearance */
 	struct op *last_op;    /* newest operation called, through prev_in_proc; NULL none kept */
 	uint64_t last_call_ns; /* newest sign of its host code: an operation, a wait or its end, a creation call */
-	uint64_t attached_ns; /* probes were attached to it until then, the last time; 0 not told. What it called before
-				 is not seen */
-	uint64_t last_sync_ns;                /* newest end of a host wait for the GPU; 0: such waits are not seen */
+	uint64_t attached_ns;  /* probes were attached to it until then, the last time; 0 not known. What it called
+				  before  is not seen */
+	uint64_t last_sync_ns; /* newest end of a host wait for the GPU; 0: such waits are not seen */
 	uint64_t io_seen_ns, prev_io_seen_ns; /* of io_bytes, prev_io_bytes; 0 never */
 	uint64_t call_ns[CALL_CLASS_MAX];     /* total time of driver calls that are over */
 	int cuda_error;                       /* last error a driver call returned; 0 none */
@@ -152,7 +152,7 @@ struct samples {                      /* what looks at the communicator from out
 	uint32_t round;               /* struct proc.sample_rounds then */
 	uint64_t counters[OP_KINDS_COUNTED];
 	bool counted; /* this NCCL keeps counters that move */
-	bool moved;   /* they moved between two looks */
+	bool moved;   /* they moved between two samples */
 	bool aborted;
 	int async_result, init_state; /* ncclResult_t */
 };
@@ -229,7 +229,7 @@ struct call { /* the host is in a driver call: a wait for the GPU, or another th
 struct comm_init_member { /* one rank in the creation call */
 	struct proc *proc;
 	uint32_t tid;
-	int rank;          /* in the new communicator (Split and the like: in the parent); -1 not told */
+	int rank;          /* in the new communicator (Split and the like: in the parent); -1 not known */
 	uint64_t since_ns; /* it called, in a group: its GroupEnd; 0: in a group that is open, it does not wait yet */
 	uint64_t done_ns;  /* it is through; 0 still inside, or (non-blocking) not used yet */
 	struct comm_init_member *next;
@@ -353,7 +353,7 @@ void proc_heads_each(const struct proc *p, void (*each)(void *arg, const struct 
 const struct op *call_blocked_by(const struct proc *p, const struct call *c);
 /* A thread of it sits in a wait for the GPU. */
 bool proc_waits(const struct proc *p);
-/* Global rank of a process: told by its environment, else its rank in its largest communicator; -1 unknown. */
+/* Global rank of a process: given by its environment, else its rank in its largest communicator; -1 unknown. */
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);

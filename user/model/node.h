@@ -19,7 +19,7 @@
 struct node {
 	uint32_t number;         /* in the stream: event.node */
 	const char *boot_id;     /* "" unknown */
-	const char *name;        /* "" not told */
+	const char *name;        /* "" not known */
 	int64_t clock_offset_ns; /* what was added to its clock to get the stream's */
 	uint64_t clock_error_ns; /* of that; NODE_CLOCK_UNKNOWN: times of two hosts do not compare */
 	size_t n_procs;          /* kept now, the dead included */

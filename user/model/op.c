@@ -331,7 +331,7 @@ void ops_tick(struct model *m)
 			ops_bound(m, mb);
 }
 
-/* It is told of once, and nothing keeps it: what counts is the graph's work. */
+/* It is reported once, and nothing keeps it: what counts is the graph's work. */
 static void op_captured(struct model *m, struct stream *s, struct task_own *t, struct op *op)
 {
 	op->captured = true;

@@ -55,8 +55,8 @@ static bool by_samples_alone(const struct member *mb)
 	return !mb->gone && mb->samples.n && !mb->last_call_ns && !mb->from_init;
 }
 
-/* A look at a process reads all its communicators. One that several looks did not show is no more, and would seem to
- * stand still for ever. */
+/* A sample of a process reads all its communicators. One that several samples did not show is no more, and would seem
+ * to stand still for ever. */
 static void round_begin(struct proc *p, uint64_t ts_ns)
 {
 	if (ts_ns == p->sampled_ns)

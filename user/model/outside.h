@@ -17,18 +17,18 @@ struct task_stack {
 	const char *wait, *file, *kernel, *frames, *python, *native, *end;
 };
 
-struct proc_outside {              /* of a process that was looked at from outside */
+struct proc_outside {              /* of a process that was sampled from outside */
 	const char *stacks_unread; /* why no stack of it could be read; NULL: some were, or nobody tried */
 };
 
 #define PROXY_PARTS_KEPT 256
 
-/* How far the member's transfers over the network are: the newest look at NCCL's proxy that is whole. */
+/* How far the member's transfers over the network are: the newest sample of NCCL's proxy that is whole. */
 struct proxies {
 	uint64_t n_samples; /* 0 never */
 	uint64_t seen_ns;   /* the newest */
 	uint64_t since_ns;  /* the first that showed these very numbers: nothing moved since, if seen_ns is later */
-	bool moved;         /* they changed between two looks */
+	bool moved;         /* they changed between two samples */
 	uint32_t thread;    /* tid of the progress thread; 0 not known */
 	int n;              /* parts at work or queued first */
 	struct proxy_part *parts; /* [n] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * port.h - ports of a node's RDMA devices as the model knows them: which one it is, its newest looks, who has it
+ * port.h - ports of a node's RDMA devices as the model knows them: which one it is, its newest samples, who has it
  * open. Included by node.h.
  */
 #ifndef RANKTRACE_MODEL_PORT_H
@@ -36,7 +36,7 @@ struct model;
 struct node;
 struct proc;
 
-/* The i-th newest look, 0 the last one; NULL: not that many are kept. */
+/* The i-th newest sample, 0 the last one; NULL: not that many are kept. */
 static inline const struct port_sample *port_sample(const struct port *p, uint64_t i)
 {
 	return i < p->n_samples && i < PORT_SAMPLES_KEPT ? &p->samples[(p->n_samples - 1 - i) % PORT_SAMPLES_KEPT]
@@ -44,7 +44,7 @@ static inline const struct port_sample *port_sample(const struct port *p, uint64
 }
 
 bool port_has_proc(const struct port *port, const struct proc *p);
-/* What a counter grew by; 0 where one of the two was not told, and where it was set back. */
+/* What a counter grew by; 0 where one of the two was not known, and where it was set back. */
 uint64_t port_grown(const struct port_sample *now, const struct port_sample *before, enum port_counter counter);
 
 /* For model.c. 0, -ENOMEM, -EINVAL. */

@@ -195,7 +195,7 @@ static int tier_told(struct model *m, const struct event *e)
 	return 0;
 }
 
-/* A call whose probes are gone may be over: nothing is told of it any more. */
+/* A call whose probes are gone may be over: nothing is reported of it any more. */
 static void calls_shed(struct proc_own *p, uint64_t ts_ns)
 {
 	p->p.calls_shed_ns = ts_ns;
@@ -435,7 +435,7 @@ static void task_blocked(struct task *t, const struct event *e)
 
 static void task_at(struct task *t, const struct event *e)
 {
-	if (t->blocked) /* told with its evidence */
+	if (t->blocked) /* reported with its evidence */
 		return;
 	t->at_ns = e->ts_ns;
 	t->wchan = e->task_at.wchan;

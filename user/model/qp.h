@@ -3,9 +3,9 @@
  * qp.h - RDMA queue pairs of the traced processes as the model knows them: state, peer, totals, errors. Included by
  * node.h.
  *
- * A queue pair is told by probes on libibverbs (tier trace; totals in tier burst), by a walk through the memory of a
- * process that was attached to late, and by the kernel's RDMA netlink in every tier; what is told by several is one
- * struct qp. Its peer: gid, dlid, dest_qpn   address and number of the far end, as far as told (netlink tells the
+ * A queue pair is reported by probes on libibverbs (tier trace; totals in tier burst), by a walk through the memory of
+ * a process that was attached to late, and by the kernel's RDMA netlink in every tier; what is reported by several is
+ * one struct qp. Its peer: gid, dlid, dest_qpn   address and number of the far end, as far as known (netlink tells the
  * number only) peer                  the far end where it is a queue pair of a traced process of this host Go through
  * m->qps.newest, with qp_alive() and qp_peer_proc(); keep no pointer from tick to tick.
  */
@@ -76,7 +76,7 @@ struct qps { /* of the model */
  * meant: from its enqueue on. Work that is still in flight at its end is not in it. Not snapshot in the middle of a
  * session. */
 struct op_net {
-	uint64_t posts, bytes;      /* 0: not told */
+	uint64_t posts, bytes;      /* 0: not known */
 	uint64_t first_ns, last_ns; /* first and last post of all its queue pairs; to the probe's own delay */
 	uint64_t
 		done_ns; /* when all of it was seen to be completed: a poll's time, so true end in [last_ns, done_ns] */

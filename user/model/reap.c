@@ -11,7 +11,7 @@
 
 #define SWEEP_EVERY_NS 1000000000ull
 #define KEEP_NS 60000000000ull
-#define DEAD_RANKS_MAX 256  /* ranks' own processes, longer than KEEP_NS: who they were is told at the end */
+#define DEAD_RANKS_MAX 256  /* ranks' own processes, longer than KEEP_NS: who they were is reported at the end */
 #define DEAD_MAX 2048       /* of all kinds, however young; as many may die until they are counted */
 #define IDLE_COMMS_MAX 1024 /* communicators without a living member, however young */
 

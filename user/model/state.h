@@ -128,7 +128,7 @@ struct member_own {
 	uint64_t born_ns;    /* met */
 	uint64_t n_children; /* Split, Shrink, Grow called on it */
 	struct proxy_part *sample;
-	int n_sample, want_sample; /* a look at the proxy, not whole yet: so many of so many parts */
+	int n_sample, want_sample; /* a sample of the proxy, not whole yet: so many of so many parts */
 	UT_hash_handle hh;         /* of proc, by addr */
 };
 
@@ -143,7 +143,7 @@ struct proc_own {
 	uint64_t nth;               /* in order of appearance */
 	struct rank_procs *of_rank; /* NULL: it has no rank */
 	struct proc_own *next_same_rank;
-	struct job_scope *scope; /* NULL: nothing was told of it */
+	struct job_scope *scope; /* NULL: nothing is known of it */
 	bool hashed;
 	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still tells is of
 				before */
@@ -156,7 +156,7 @@ struct proc_own {
 	struct graph *graphs, *execs;
 	int n_lanes; /* streams that are branches of graphs */
 	struct steps steps;
-	uint64_t steps_checked_n; /* operations when the clock was last looked at */
+	uint64_t steps_checked_n; /* operations when the clock was last checked */
 	uint64_t steps_found_n;   /* when the period was found */
 	uint64_t steps_from_n;    /* history before does not count: the period broke there */
 	uint64_t steps_searched_n;
@@ -166,7 +166,7 @@ struct proc_own {
 
 struct caller { /* of a creation */
 	struct comm_init_member b;
-	uint64_t addr; /* told when it returned; 0 not */
+	uint64_t addr; /* reported when it returned; 0 not */
 	bool grouped;  /* inside GroupStart and GroupEnd */
 	bool async;    /* returned, but is not through */
 };

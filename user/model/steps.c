@@ -191,7 +191,7 @@ static void clock_lost(struct proc_own *p)
 	p->steps_base = 0;
 }
 
-/* Do the operations since the last look repeat those one period before? */
+/* Do the operations since the last sample repeat those one period before? */
 static bool clock_holds(const struct proc_own *p)
 {
 	uint64_t fresh = p->p.n_ops - p->steps_checked_n;
@@ -238,7 +238,7 @@ static int clock_search(struct model *m, struct proc_own *p)
 	return 0;
 }
 
-/* A clock found on a short history is looked at again when that has doubled. */
+/* A clock found on a short history is checked again when that has doubled. */
 static bool search_due(const struct proc_own *p)
 {
 	uint64_t have = p->p.n_ops - p->steps_from_n, had = p->steps_searched_n - p->steps_from_n;

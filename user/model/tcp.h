@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.h - the ranks' TCP connections as the model knows them: between whom, and their newest looks. Included by
+ * tcp.h - the ranks' TCP connections as the model knows them: between whom, and their newest samples. Included by
  * model.h.
  */
 #ifndef RANKTRACE_MODEL_TCP_H
@@ -47,7 +47,7 @@ struct tcp_places {                       /* of a node: where its connections st
 
 struct model;
 
-/* The i-th newest look, 0 the last one; NULL: not that many are kept. */
+/* The i-th newest sample, 0 the last one; NULL: not that many are kept. */
 static inline const struct tcp_sample *tcp_sample_at(const struct tcp_connection *c, uint64_t i)
 {
 	return i < c->n_samples && i < TCP_SAMPLES_KEPT ? &c->samples[(c->n_samples - 1 - i) % TCP_SAMPLES_KEPT] : NULL;
@@ -57,9 +57,9 @@ static inline const struct tcp_sample *tcp_sample_at(const struct tcp_connection
 const struct tcp_connection *tcp_connection_at(const struct model *m, uint32_t place);
 /* By its host and that one's number of it; NULL none. */
 const struct tcp_connection *tcp_connection_of(const struct model *m, uint32_t node, uint32_t index);
-/* What a counter grew by; 0 where one of the two was not told, and where it went back. */
+/* What a counter grew by; 0 where one of the two was not known, and where it went back. */
 uint64_t tcp_grown(const struct tcp_sample *now, const struct tcp_sample *before, enum tcp_counter counter);
-/* As of a look; `unknown` where it was not told. */
+/* As of a sample; `unknown` where it was not known. */
 uint64_t tcp_value(const struct tcp_sample *l, enum tcp_counter counter, uint64_t unknown);
 
 /* For model.c. 0, -ENOMEM, -EINVAL. */

@@ -13,7 +13,7 @@
 #include "pipeline/finding_id.h"
 
 #define CLOSE_TICKS 2
-#define UPDATE_EVERY_NS 10000000000ull /* an unchanged finding is told again every 10 s, with fresh evidence */
+#define UPDATE_EVERY_NS 10000000000ull /* an unchanged finding is reported again every 10 s, with fresh evidence */
 
 #define PAST_MAX 64 /* closed ones kept for the summary; of more the cheapest are forgotten */
 

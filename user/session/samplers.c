@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * samplers.c - runs what is due. The trouble of one sampler is told once, and the others go on.
+ * samplers.c - runs what is due. The trouble of one sampler is reported once, and the others go on.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@
 #define ROUND_PROCS 8 /* the culprits first, then some of the ranks that wait for them */
 #define ROUND_EMIT_NS \
 	1000000000ull /* by then emit the stacks that are read, even if some processes are still being read */
-#define WAITS_APART_NS 300000000ull /* between the two looks at what a process waits for */
+#define WAITS_APART_NS 300000000ull /* between the two samples of what a process waits for */
 #define INCIDENTS_MAX 64            /* incidents remembered */
 #define ROUNDS_BURST 4              /* in a row; then one every ROUND_EVERY_NS */
 #define ROUND_EVERY_NS 15000000000ull
@@ -91,7 +91,7 @@ static void second_wait_read(struct session_stacks *s, struct stack_read *a)
 		target_wait_compare(&a->waits[0], &a->waits[1]);
 }
 
-/* Between the two looks at what a process waits for. */
+/* Between the two samples of what a process waits for. */
 static void pause_until(const struct session_stacks *s, uint64_t ns)
 {
 	while (!s->stop && clock_monotonic_ns() < ns)

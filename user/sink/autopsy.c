@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * autopsy.c - the report on a job that was looked at from outside, for people, at the end of the looks: the verdict in
+ * autopsy.c - the report on a job that was sampled from outside, for people, at the end of the sampling: the verdict in
  * the first lines, a line for each rank, then the evidence. Says what is not known as plainly as what is.
  */
 #include <errno.h>
@@ -24,7 +24,7 @@ struct autopsy_sink {
 	int width;             /* columns of the terminal; 0: as wide as it gets */
 	struct incident *open; /* as last told; texts live as long as the pipeline */
 	size_t n, cap;
-	uint64_t first_ns; /* the first look at a communicator, 0 none */
+	uint64_t first_ns; /* the first sample of a communicator, 0 none */
 };
 
 /* COLUMNS is for those whose output goes through a pager. */

@@ -47,7 +47,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	int n;
 
 	(void)m;
-	if (op->captured) /* runs in launches of its graph, which are told one by one */
+	if (op->captured) /* runs in launches of its graph, which are reported one by one */
 		return 0;
 	snprintf(comm, sizeof(comm), "\"0x%016" PRIx64 "\"", hash);
 	n = snprintf(line, sizeof(line),

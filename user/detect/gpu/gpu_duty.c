@@ -88,7 +88,7 @@ static bool usable(const struct gpu_sampled *l, uint64_t ts_ns)
 	       l->ts_ns < ts_ns + TOGETHER_NS;
 }
 
-/* The newest look of every rank's GPU, if it is one round and new, and all of them train. */
+/* The newest sample of every rank's GPU, if it is one round and new, and all of them train. */
 static bool round_take(const struct duty_job *j, const struct model *m, struct round *to, uint64_t *ret_newest_ns)
 {
 	*ret_newest_ns = 0;

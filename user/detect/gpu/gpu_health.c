@@ -2,7 +2,7 @@
  *
  * gpu_health.c - what is wrong with a GPU by the driver's own counters, told of the ranks that compute on it. A power
  * cap under load is how these GPUs run and is no fault. Counters count from when they were first seen: what broke long
- * ago is told only where it is still open (rows that wait for a reset).
+ * ago is reported only where it is still open (rows that wait for a reset).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "detect/detect.h"
 
-#define HOLD_NS 60000000000ull       /* a counter that moved is told for so long */
+#define HOLD_NS 60000000000ull       /* a counter that moved is reported for so long */
 #define THROTTLE_NS 3000000000ull    /* throttled for so long, and */
 #define THROTTLE_SAMPLES 3           /* in so many looks */
 #define UNTHROTTLE_NS 10000000000ull /* free of it for so long: over */

@@ -80,7 +80,7 @@ static bool is_rank_of(const struct proc *p, const struct job_id *job)
 	return !p->dead && !p->is_child && p->members && p->job == job;
 }
 
-/* Of a process with ranks on several GPUs, what each of them does is not told apart. */
+/* Of a process with ranks on several GPUs, what each of them does is not distinguished. */
 static bool has_one_gpu(const struct proc *p)
 {
 	int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * habit.c - see habit.h. The stack of a rank is read because its pause was reported, so in the first second the place
- * is not known: in a job with known phases it may be one of them, and nobody is warned before that can be told.
+ * is not known: in a job with known phases it may be one of them, and nobody is warned before that is known.
  */
 #include "detect/hang/habit.h"
 

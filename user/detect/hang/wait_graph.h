@@ -45,7 +45,7 @@ struct awaited {                 /* public face of a op_node */
 int wait_graph_build(struct wait_graph *h, const struct model *m); /* 0 or -ENOMEM; `h` is to be freed either way */
 void wait_graph_free(struct wait_graph *h);
 struct awaited wait_graph_op(const struct wait_graph *h, int node);
-/* Somebody is late, or something is open for so long that it is worth a look. Cheap. */
+/* Somebody is late, or something is open for so long that it is worth a sample. Cheap. */
 bool wait_graph_needed(const struct model *m);
 
 #endif

@@ -148,7 +148,7 @@ static bool passed(const struct proc *p, const struct pending *pend)
 }
 
 /* A transfer in the cycle that a rank did not call. Who went on past its place is the cause. One alone can be nothing
- * else; of several (both Send first) nobody can be told from the other: that is a matter of order. */
+ * else; of several (both Send first) neither can be distinguished from the other: that is a matter of order. */
 static void skipped_find(const struct wait_graph *h, int scc, struct wait_cycle *c)
 {
 	struct pending one;

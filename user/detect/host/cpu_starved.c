@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu_starved.c - a CPU quota that holds up training: the cgroup of a rank is throttled and the threads that call NCCL
+ * cpu_starved.c - a CPU quota that delays training: the cgroup of a rank is throttled and the threads that call NCCL
  * wait for a CPU because of it, for seconds on end. Said of every rank it hits, for a quota on the whole job makes no
- * straggler; a rank that makes its peers wait is the straggler detector's. Waiting without a quota is told only of a
- * straggler: on a busy machine everybody waits.
+ * straggler; a rank that makes its peers wait is the straggler detector's. Waiting without a quota is reported only of
+ * a straggler: on a busy machine everybody waits.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -13,9 +13,9 @@
 #include "detect/network/link_users.h"
 
 #define SEC 1000000000ull
-#define HOLD_NS (60 * SEC) /* what moved is told for so long */
+#define HOLD_NS (60 * SEC) /* what moved is reported for so long */
 #define CONGESTION_HOLD_NS (10 * SEC)
-#define DOWN_NS SEC              /* shorter: a flap, told when it is up again */
+#define DOWN_NS SEC              /* shorter: a flap, reported when it is up again */
 #define SLOW_NS (2 * SEC)        /* a link that trains goes through lower rates */
 #define SETTLE_NS (2 * SEC)      /* errors of a link that comes up are its training's */
 #define WINDOW_NS (SEC * 9 / 10) /* looks come once a second, more or less */
@@ -216,7 +216,7 @@ static void transition_take(struct watched *w, const struct port_sample *l, cons
 		sign(&w->faults[FAULT_FLAP], l->taken_ns);
 		w->n_downs++;
 	}
-	/* between two looks, by the device's own count; what it counts of a time that was seen comes up to a second
+	/* between two samples, by the device's own count; what it counts of a time that was seen comes up to a second
 	 * later */
 	if (up && before && is_up(before) && l->taken_ns > w->up_since_ns + SETTLE_NS &&
 	    GROWN(l, before, PORT_LINK_DOWNED, PORT_NETDEV_CARRIER_DOWNS)) {

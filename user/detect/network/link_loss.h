@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * link_loss.h - packets of a port that did not arrive, for a job that each loss holds up for so long (a timeout of
+ * link_loss.h - packets of a port that did not arrive, for a job that each loss delays for so long (a timeout of
  * NCCL's queue pairs is 4 s) that few seconds have any. Counted is what a living far end alone can make: a gap that the
  * receiver saw, a NAK that came back. Timeouts are not: a dead process makes them, too.
  */

@@ -93,7 +93,7 @@ static void group_add(struct group *groups, int *n, const struct qp *q, enum fau
 	}
 }
 
-/* Some rank of its job that died before, or as it was told. */
+/* Some rank of its job that died before, or as it was reported. */
 static const struct proc *dead_before(const struct model *m, const struct group *g)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)

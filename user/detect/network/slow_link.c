@@ -2,8 +2,8 @@
  *
  * slow_link.c - one way between two ranks on which data take much longer than on all others, while the job goes on: a
  * port or a link that is slow and loses nothing, so that no counter tells. Where another way of one of the two ranks is
- * slow, too, it is that rank's port, else the link between the two. All ways slow alike is a busy network, and told by
- * nobody. docs/findings.md.
+ * slow, too, it is that rank's port, else the link between the two. All ways slow alike is a busy network, and reported
+ * by nobody. docs/findings.md.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define SAMPLES_MIN 8
 #define SLOW 0.2           /* of the time: a job that computes a lot has little under way even so */
-#define SLOW_STILL 0.15    /* what was told stays so */
+#define SLOW_STILL 0.15    /* what was reported stays so */
 #define REST 0.3           /* of ways that have to do with neither */
 #define REST_FACTOR 6      /* and so many times less: */
 #define REST_FACTOR_FULL 3 /* where data are under way nearly all the time it cannot be more by as much */
@@ -325,7 +325,7 @@ static int comm_tick(struct slow_link *s, const struct model *m, const struct co
 			s->told = (struct told){ 0 };
 		return 0;
 	}
-	if (s->told.comm && !was) /* one is told at a time: another communicator's ranks go the same ways */
+	if (s->told.comm && !was) /* one is reported at a time: another communicator's ranks go the same ways */
 		return 0;
 	if (!was || !is_same(&s->told, &v))
 		s->told = (struct told){ c, v.slow->from, v.slow->to, v.port, since_of(v.slow, m->now_ns) };

@@ -13,13 +13,13 @@
 #define SEC 1000000000ull
 #define NEEDED 3           /* rounds of the newest TCP_ROUNDS; of a state, the */
 #define NEEDED_OF_STATE 2  /* newest ones running */
-#define HOLD_NS (10 * SEC) /* what moved is told for so long after its last sign */
+#define HOLD_NS (10 * SEC) /* what moved is reported for so long after its last sign */
 #define FORGET_NS (60 * SEC)
 #define BACKOFF 2          /* timer doubled so often: 0.6 s without an answer at the shortest */
 #define CONNECT_TIMEOUTS 3 /* a SYN sent again so often: 7 s */
 #define LOST_MIN 3         /* segments a round, and */
 #define LOST_SHARE 1e-3    /* of those sent: as of RDMA ports ten times over, since a busy TCP always loses some. Or: */
-#define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss holds up, and so loses few; and */
+#define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss delays, and so loses few; and */
 #define LOST_ROUNDS_MIN 5      /* in all of the newest rounds */
 #define FLOWING_SEGMENTS 4     /* a round: fewer tell of the peer's answers, not of the path */
 #define FREE_TIMES 2           /* of the rounds in which something was lost, so many more without a queue */
@@ -129,7 +129,7 @@ static void round_begin(struct tcp_pairs *s)
 	s->rtt_best_us = 0;
 }
 
-/* Connections with a look that was not seen yet. */
+/* Connections with a sample that was not seen yet. */
 static int connections_add(struct tcp_pairs *s, const struct model *m)
 {
 	for (uint32_t i = 0; i < m->tcp.n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_pairs.h - TCP connections summed up by the pair of addresses they go between, once a look (a round, a second),
+ * tcp_pairs.h - TCP connections summed up by the pair of addresses they go between, once a sample (a round, a second),
  * and what is wrong with each: the path is the pair's, not a connection's. A round trip of a pair is its quickest
  * flowing connection's: an answer that a process gives late delays an acknowledgement, not the path.
  */
@@ -28,7 +28,7 @@ struct tcp_traffic {                           /* on a netdev, in the last secon
 
 struct tcp_pair {
 	const char *a, *b; /* addresses, a the first by strcmp() */
-	uint64_t seen_ns;  /* newest look at a connection of it */
+	uint64_t seen_ns;  /* newest sample of a connection of it */
 	/* of the newest round */
 	double seconds;
 	uint64_t segments, marked, delivered, bytes, busy_us;

@@ -154,7 +154,7 @@ void call_site_line(char *buf, size_t cap, const struct proc *p)
 
 /* --- its name --- */
 
-/* Where everybody's time goes: a wait in a library is told apart by who called it. */
+/* Where everybody's time goes: a wait in a library is distinguished by who called it. */
 static bool path_is_library(const char *path, size_t len)
 {
 	static const char *const parts[] = { "/site-packages/", "/dist-packages/", "/lib/python", "/lib64/python" };

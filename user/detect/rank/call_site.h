@@ -2,7 +2,7 @@
  *
  * call_site.h - what a rank is doing, by its main thread's stack as it was read from outside: the Python line, the
  * native frame, the kernel's wait. An autopsy reads stacks before its verdict, a live session those of a hang once it
- * is told; without them nothing here says anything.
+ * is reported; without them nothing here says anything.
  */
 #ifndef RANKTRACE_CALL_SITE_H
 #define RANKTRACE_CALL_SITE_H

@@ -13,7 +13,7 @@ uint64_t counters_still_ns(const struct member *mb)
 {
 	const struct samples *s = &mb->samples;
 
-	if (!member_by_counters(mb) || s->round != mb->proc->sample_rounds) /* the newest look did not find it */
+	if (!member_by_counters(mb) || s->round != mb->proc->sample_rounds) /* the newest sample did not find it */
 		return 0;
 	return s->seen_ns > s->since_ns ? s->since_ns : 0;
 }

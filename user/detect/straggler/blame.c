@@ -109,7 +109,7 @@ static bool in_set(const struct blame *b, const struct proc *p)
 	return false;
 }
 
-/* `from`: the newest operation of that rank that others waited for; what it did later held up nobody here. */
+/* `from`: the newest operation of that rank that others waited for; what it did later delayed nobody here. */
 static void set_add(struct blame *b, const struct op *from)
 {
 	int i = 0;
@@ -176,7 +176,7 @@ static const struct op *release_of(const struct op *op, const struct op *group, 
 	return NULL;
 }
 
-/* Members of the set were held up by others in turn: close it over what each took part in since the release. */
+/* Members of the set were delayed by others in turn: close it over what each took part in since the release. */
 static void set_close(struct blame *with, const struct op *group, uint64_t since_ns)
 {
 	for (int i = 0; i < with->n && with->n <= BLAME_SET_MAX; i++) {

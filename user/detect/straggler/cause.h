@@ -59,7 +59,8 @@ struct host_cause host_cause(const struct cost_rates *own, const struct cost_rat
 			     double blame_share);
 /* The figures as evidence. */
 void host_cause_note(struct finding *f, const struct host_cause *c);
-/* What tasks of the host, and of the rank's cgroup, waited for between the last two looks (PSI), where that is much. */
+/* What tasks of the host, and of the rank's cgroup, waited for between the last two samples (PSI), where that is much.
+ */
 void pressure_note(struct finding *f, const struct proc *p);
 
 #endif

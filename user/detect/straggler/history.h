@@ -59,7 +59,7 @@ double recent_mean(const struct job_clock *j, const double *of);
 void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d);
 /* More than half of a role, or of the job, is slow: that is how the job is built. */
 bool blame_structural(const struct job_clock *j, const struct model *m, const struct blamed *d);
-/* What the host did to it. Of a set that blame cannot tell apart the one that the host held up is the one: its index
+/* What the host did to it. Of a set that blame cannot tell apart the one that the host delayed is the one: its index
  * in `d`; -1: none, or several. */
 int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret);
 /* Part of it is named by a smaller set. */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define PACE_POINTS 320            /* five minutes */
-#define PACE_DROP_NS 5000000000ull /* shortest that is told */
+#define PACE_DROP_NS 5000000000ull /* shortest that is reported */
 
 struct pace_series {
 	struct {

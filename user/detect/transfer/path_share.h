@@ -23,7 +23,7 @@ struct paths {
 	struct path *all;
 };
 
-/* Takes in the newest looks at this communicator. 0 or -ENOMEM. */
+/* Takes in the newest samples of this communicator. 0 or -ENOMEM. */
 int paths_take(struct paths *s, const struct comm *c);
 struct path_samples {
 	int n, busy;

@@ -25,7 +25,7 @@ enum proxy_thread {                  /* the worse the higher */
 /* The task; NULL not known. */
 const struct task *proxy_task(const struct member *mb);
 enum proxy_thread proxy_thread_judge(const struct member *mb);
-/* Asleep without a break. Of such a one nothing new is told until it wakes: what was seen last holds. */
+/* Asleep without a break. Of such a one nothing new is reported until it wakes: what was seen last holds. */
 bool proxy_at_rest(const struct task *t);
 /* Share of the time between the last two scans for which the peers' threads waited for a CPU, on average; -1 not known.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stalled_transfer.c - see stalled_transfer.h. Operations are told apart by NCCL's own number of them, which is the
+ * stalled_transfer.c - see stalled_transfer.h. Operations are distinguished by NCCL's own number of them, which is the
  * same on all ranks. Samples of one process after another are no snapshot: nothing is concluded but from what was the
  * same in two. A rank is a culprit only when its own proxy does not work; else a link is named, and no rank. (A proxy
  * that waits for a CPU is proxy_starved.c's.) What may be a slow machine proves nothing: a receiver must have had the

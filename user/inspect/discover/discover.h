@@ -111,7 +111,7 @@ int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n);
 const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid);
 /*
  * The process was seen to create or use a communicator: it is a rank, its launcher is not, and by now it has set the
- * variables it sets itself. Its environment is read again at its next look.
+ * variables it sets itself. Its environment is read again at its next sample.
  */
 void target_set_has_comm(struct target_set *s, uint32_t tgid);
 

@@ -36,7 +36,7 @@ struct proc_row {
 	bool stale;     /* maps must be read whatever vsize says */
 	uint64_t vsize, image;
 	uint64_t exec_hash;  /* of the executable rows; 0 never read */
-	uint64_t shown_hash; /* of what the caller was told last */
+	uint64_t shown_hash; /* of what the caller was shown last */
 	uint64_t seen;       /* scan number */
 	uint64_t retry_ns;   /* a file did not answer in time: look again then; 0 none */
 	uint64_t maps_wait_ns, maps_read_ns, maps_took_ns, file_pages; /* see proc_row.c */

@@ -289,7 +289,7 @@ static void add_lib(struct target_proc *p, struct file_row *f, const struct mapp
 	p->libs[p->n_libs++] = first;
 }
 
-/* Errors that end the look at this process; any other concerns one file. */
+/* Errors that end the sample of this process; any other concerns one file. */
 static bool is_final(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -EBUSY || rc == -EINPROGRESS || rc == -EAGAIN || rc == -EPIPE ||
@@ -322,7 +322,7 @@ static int load_rows(struct target_set *s, struct proc_row *p, const struct mapp
 	return 0;
 }
 
-struct libs { /* what a look at the files of a process came to */
+struct libs { /* what a sample of the files of a process came to */
 	struct target_lib *rows;
 	size_t n_libs, n_files, n_unreadable;
 	int unreadable_error;

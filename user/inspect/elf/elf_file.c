@@ -138,7 +138,7 @@ static void take_symtab(struct elf_file *f, const Elf64_Shdr *all, size_t n_all,
 		f->facts.has_symtab = true;
 }
 
-/* The section stands behind .dynsym in files as linkers make them; elsewhere versions are not told apart. */
+/* The section stands behind .dynsym in files as linkers make them; elsewhere versions are not distinguished. */
 static void take_versions(struct elf_file *f, const Elf64_Shdr *s)
 {
 	for (int i = 0; i < f->n_tabs; i++)

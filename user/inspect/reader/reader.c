@@ -118,7 +118,7 @@ static int wait_whole(struct reader *r, pid_t pid, unsigned deadline_ms)
 			return n < 0 ? n : 0;
 		if (!worker_sleeps(&r->worker))
 			continue;
-		/* It may have answered between the two looks. */
+		/* It may have answered between the two samples. */
 		if (worker_wait(r->worker.sock, 0) == 1)
 			return 0;
 		worker_drop(&r->worker);
@@ -129,7 +129,7 @@ static int wait_whole(struct reader *r, pid_t pid, unsigned deadline_ms)
 	return -EAGAIN;
 }
 
-/* A worker that runs, or would if it had a CPU, is held up by nobody's lock: on a busy machine its answer is worth some
+/* A worker that runs, or would if it had a CPU, is delayed by nobody's lock: on a busy machine its answer is worth some
  * waiting, as it would be thrown away and asked for again. Poll's result. */
 static int wait_running(struct reader *r, unsigned allowed_ms)
 {

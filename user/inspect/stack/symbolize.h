@@ -12,7 +12,7 @@
 
 struct symbolizer;
 
-/* The reader is borrowed and does the look into the files. Answers are cached by build-id and offset, bounded. */
+/* The reader is borrowed and does the sample into the files. Answers are cached by build-id and offset, bounded. */
 int symbolizer_new(struct reader *r, struct symbolizer **ret);
 void symbolizer_free(struct symbolizer *s);
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait_fds.c - what a process' descriptors are: by the name of the open file, which nothing can hold up, and for files
+ * wait_fds.c - what a process' descriptors are: by the name of the open file, which nothing can delay, and for files
  * with a path by their type as the kernel has it in memory.
  */
 #include "inspect/wait/wait_private.h"

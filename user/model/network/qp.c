@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qp.c - what is told of queue pairs, joined by process, number and, as far as told, context and device.
+ * qp.c - what is reported of queue pairs, joined by process, number and, as far as known, context and device.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * qp_peer.c - which queue pairs of the known hosts are each other's far end. Numbers are unique on a device only, and
- * two hosts of one job number alike: an address decides wherever one was told, and numbers alone only where each names
- * the other and no third fits.
+ * two hosts of one job number alike: an address decides wherever one was reported, and numbers alone only where each
+ * names the other and no third fits.
  */
 #include <arpa/inet.h>
 #include <errno.h>

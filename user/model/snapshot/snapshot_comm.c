@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * snapshot_comm.c - communicators of a snapshot: their members with the numbers these are at, what each is used to, and
- * creations that go on. Members that are gone are not told; a communicator is known by any of its members.
+ * creations that go on. Members that are gone are not written; a communicator is known by any of its members.
  */
 #include <errno.h>
 #include <stdlib.h>

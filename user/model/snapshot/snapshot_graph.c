@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * snapshot_graph.c - captured graphs of a snapshot: what was captured, told once however many graphs share it, then the
- * graphs, execs and captures that hold it. Past CAPTURED_EMITTED things a graph's content is left out, and said to be
- * cut: its launches then make what they number incomparable, instead of wrong.
+ * snapshot_graph.c - captured graphs of a snapshot: what was captured, written once however many graphs share it, then
+ * the graphs, execs and captures that hold it. Past CAPTURED_EMITTED things a graph's content is left out, and said to
+ * be cut: its launches then make what they number incomparable, instead of wrong.
  */
 #include <errno.h>
 #include <stdlib.h>

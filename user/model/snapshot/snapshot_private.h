@@ -13,7 +13,7 @@ struct snapshot_writer {
 	struct model *m;
 	int (*each)(void *to, const struct event *e);
 	void *to;
-	int err; /* first; nothing more is told */
+	int err; /* first; nothing more is written */
 	uint64_t n_works, n_captured;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * snapshot_queue.c - streams of a snapshot with what is queued on them, CUDA events, and the driver calls that host
- * threads sit in. Positions are told as they are: an end is inferred from them.
+ * threads sit in. Positions are written as they are: an end is inferred from them.
  */
 #include <errno.h>
 #include <stdlib.h>
