@@ -147,12 +147,49 @@ static void test_findings(void **state)
 	unlink(plain);
 }
 
+/* Four operations a step. What a young clock says is drawn once it has proved itself; a clock of two operations, which
+ * was a mistake, draws nothing. */
+static void test_steps(void **state)
+{
+	const char *path = path_of("steps.pftrace");
+	char options[300], plain[120];
+	struct steps clock = { .phase = 1 };
+	struct fixture f;
+	uint64_t ns;
+
+	(void)state;
+	fixture_open(&f, 1, path);
+	ns = f.m.now_ns + 1000000;
+	f.procs[0].steps = &clock;
+	for (uint64_t nth = 0; nth < 120; nth++) {
+		struct op op = fixture_call(&f, 0, OP_ALLREDUCE, nth, ns + nth * 10000000, 0x10, 0);
+
+		clock.period_ops = nth < 5 ? 0 : nth < 20 ? 2 : 4;
+		clock.n = nth < 20 ? 0 : (nth - 20) / 4;
+		op.nth = nth;
+		op.end_ns = op.call_ns + 5000000;
+		fixture_op(&f, op);
+	}
+	assert_int_equal(f.err, 0);
+	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
+	snprintf(plain, sizeof(plain), "%s/steps.plain", dir);
+	snprintf(
+		options, sizeof(options),
+		"--expect-tracks steps --expect-slices 'step 5=1,step 28=1,AllReduce=120' --longest-ms 40 --inflate '%s'",
+		plain);
+	check_or_skip(options, path);
+	assert_int_equal(count_in_file(plain, "step 4"), 0); /* of the clock of two: 8 and 9 of it are 4 and 5 */
+	assert_int_equal(count_in_file(plain, "step "), 24); /* 5 to 28; 29 has no end */
+	unlink(plain);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_findings),
+		cmocka_unit_test(test_steps),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

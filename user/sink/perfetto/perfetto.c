@@ -227,6 +227,7 @@ static int perfetto_close(struct sink *base, const struct model *m)
 
 	if (!p->file.err && p->started) {
 		ops_finish(p, m);
+		steps_finish(p);
 		threads_finish(p, m);
 		findings_finish(p, m);
 	}

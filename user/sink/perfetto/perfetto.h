@@ -49,6 +49,7 @@ struct track {
 	uint64_t busy_until_ns; /* of a stream: the newest end of its operations */
 	uint64_t held_ns;       /* of a counter: its first value, not written while all are alike; 0 none yet */
 	int64_t held_value;
+	struct step_clock *steps; /* of iterations */
 	UT_hash_handle hh;
 };
 
@@ -180,6 +181,10 @@ void thread_probes_changed(struct perfetto_sink *p, const struct event *e, const
 void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const struct model *m);    /* EV_BUDGET */
 void threads_finish(struct perfetto_sink *p, const struct model *m);
 void threads_free(struct perfetto_sink *p);
+
+/* perfetto_step.c: the operation may begin an iteration of its rank; the one before is drawn then. */
+void step_add(struct perfetto_sink *p, const struct op *op, const struct model *m);
+void steps_finish(struct perfetto_sink *p); /* what is held of a clock that has not broken */
 
 /* perfetto_size.c. Bytes as nccl-tests count them: of all ranks where each has a part. */
 uint64_t op_size_bytes(enum op_kind kind, uint64_t count, int dtype, int nranks);

@@ -410,6 +410,7 @@ int op_add(struct perfetto_sink *p, const struct op *op, const struct model *m)
 		captured_draw(p, op, m);
 		return 0;
 	}
+	step_add(p, op, m);
 	if (n_expected < 2) {
 		drawn_fill(p, &alone, op, m);
 		ops_draw(p, &alone, 1);

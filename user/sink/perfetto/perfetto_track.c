@@ -287,6 +287,7 @@ void tracks_free(struct perfetto_sink *p)
 		HASH_DEL(p->tracks, t);
 		free(t->name);
 		free(t->lanes);
+		free(t->steps);
 		free(t);
 	}
 }
