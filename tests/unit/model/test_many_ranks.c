@@ -72,24 +72,21 @@ static void sample_give(int r, bool behind)
 	give(place);
 }
 
-static void job_sample(int n_behind)
+static void job_sample(int n_here, int n_behind)
 {
 	struct event e = { .kind = EV_TICK };
 
-	for (int r = 0; r < RANKS; r++)
+	for (int r = 0; r < n_here; r++)
 		sample_give(r, r % 10 == 7 && r / 10 < n_behind);
 	now += 1200 * MSEC;
 	give(e);
 	assert_int_equal(detectors_tick(d, m, &list), 0);
 }
 
-static void test_many_roots(void **state)
+static void begin_all(int n_here)
 {
 	struct event e = { .kind = EV_START };
-	double begin = cpu_s();
-	const struct evidence *n;
 
-	(void)state;
 	now = JOB_T0;
 	m = model_new();
 	d = detectors_new();
@@ -97,11 +94,27 @@ static void test_many_roots(void **state)
 	e.start.busy_limit_ns = 90 * SEC;
 	e.start.host = "many";
 	give(e);
-	for (int r = 0; r < RANKS; r++)
+	for (int r = 0; r < n_here; r++)
 		proc_give(r);
-	job_sample(1000);
+}
+
+static void end_all(void)
+{
+	finding_list_free(&list);
+	detectors_free(d);
+	model_free(m);
+}
+
+static void test_many_roots(void **state)
+{
+	double begin = cpu_s();
+	const struct evidence *n;
+
+	(void)state;
+	begin_all(RANKS);
+	job_sample(RANKS, 1000);
 	assert_int_equal(list.n, 0);
-	job_sample(1000);
+	job_sample(RANKS, 1000);
 	assert_int_equal(list.n, 64);
 	for (int i = 0; i < 64; i++) {
 		const struct finding *f = &list.items[i];
@@ -113,9 +126,27 @@ static void test_many_roots(void **state)
 		assert_int_equal((int)finding_number(f, EVIDENCE_N_WAITING), RANKS - 1000);
 	}
 	assert_true(cpu_s() - begin < LONGEST_S);
-	finding_list_free(&list);
-	detectors_free(d);
-	model_free(m);
+	end_all();
+}
+
+/* Half of the job's hosts are not in a merge. */
+static void test_many_absent(void **state)
+{
+	double begin = cpu_s();
+	const struct finding *f = NULL;
+
+	(void)state;
+	begin_all(RANKS / 2);
+	m->merged = true;
+	job_sample(RANKS / 2, 0);
+	job_sample(RANKS / 2, 0);
+	for (size_t i = 0; i < list.n; i++)
+		f = list.items[i].cause == CAUSE_NO_HOST_TOLD ? &list.items[i] : f;
+	assert_non_null(f);
+	assert_true(f->n_ranks == FINDING_RANKS_MAX && f->ranks[0] == RANKS / 2);
+	assert_int_equal(f->n_ranks_all, RANKS / 2);
+	assert_true(cpu_s() - begin < LONGEST_S);
+	end_all();
 }
 
 /* --- places --- */
@@ -171,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_roots),
+		cmocka_unit_test(test_many_absent),
 		cmocka_unit_test(test_places),
 	};
 

@@ -19,14 +19,17 @@ static int proc_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool is_ahead(const struct proc *p)
+/* Those of its members that are ahead of others and stay there. */
+static void comm_waiters_add(const struct comm *c, const struct proc **roots, int n_roots, struct places *to)
 {
 	uint64_t lo, hi;
 
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (counters_still_ns(mb) && comm_span(mb->comm, SEQ_COLL, &lo, &hi) && mb->entered_seq[SEQ_COLL] > lo)
-			return true;
-	return false;
+	if (!comm_span(c, SEQ_COLL, &lo, &hi))
+		return;
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		if (mb->entered_seq[SEQ_COLL] > lo && counters_still_ns(mb) &&
+		    !bsearch(&mb->proc, roots, n_roots, sizeof(*roots), proc_cmp))
+			places_add(to, places_main_task(mb->proc));
 }
 
 /* Where those wait that are no roots. 0 or -ENOMEM. */
@@ -40,9 +43,8 @@ static int waiters_find(const struct model *m, const struct wait_roots *found, s
 	for (int i = 0; i < found->n_roots; i++)
 		roots[i] = found->roots[i].proc;
 	qsort(roots, found->n_roots, sizeof(*roots), proc_cmp);
-	for (const struct proc *o = m->procs; o; o = o->next)
-		if (!bsearch(&o, roots, found->n_roots, sizeof(*roots), proc_cmp) && is_ahead(o))
-			places_add(ret, places_main_task(o));
+	for (const struct comm *c = m->comms; c; c = c->next)
+		comm_waiters_add(c, roots, found->n_roots, ret);
 	free(roots);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "detect/hang/unobserved.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "detect/hang/pending.h"
 #include "detect/hang/report.h"
@@ -155,7 +156,8 @@ int unread_report(const struct model *m, struct finding_list *found)
 /* --- a rank without a process --- */
 
 struct absent {
-	int n, ranks[FINDING_RANKS_MAX];
+	int n, first;     /* all of them */
+	bool *is_missing; /* by rank */
 	double confidence;
 	const struct comm *comm;
 };
@@ -175,21 +177,24 @@ static const struct comm *world_of(const struct model *m)
 	return best && (size < 0 || best->nranks == size) ? best : NULL;
 }
 
-static bool has_process(const struct model *m, int rank)
-{
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (!p->is_child && proc_rank(p) == rank)
-			return true;
-	return false;
-}
+enum { HAS_PROCESS = 1, IS_ENCLOSED = 2 };
 
-/* Some rank behind it has a local rank that leaves room for it on this host. */
-static bool is_enclosed(const struct model *m, int rank)
+/* Enclosed: some rank behind it has a local rank that leaves room for it on this host. */
+static uint8_t *ranks_look(const struct model *m, int nranks)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (!p->is_child && p->rank > rank && p->local_rank >= 0 && rank >= p->rank - p->local_rank)
-			return true;
-	return false;
+	uint8_t *is = calloc(nranks, 1);
+
+	for (const struct proc *p = is ? m->procs : NULL; p; p = p->next) {
+		int rank = proc_rank(p);
+
+		if (p->is_child)
+			continue;
+		if (rank >= 0 && rank < nranks)
+			is[rank] |= HAS_PROCESS;
+		for (int r = p->rank - 1; p->rank < nranks && r >= 0 && r >= p->rank - p->local_rank; r--)
+			is[r] |= IS_ENCLOSED;
+	}
+	return is;
 }
 
 /* Every member that is seen stood still from one sample to the next, and no call of any is seen. */
@@ -219,20 +224,30 @@ static uint64_t last_still_ns(const struct comm *c)
 	return since;
 }
 
-static void missing_find(const struct model *m, const struct comm *c, struct absent *a)
+/* 0 or -ENOMEM; free a->is_missing either way. */
+static int missing_find(const struct model *m, const struct comm *c, struct absent *a)
 {
+	uint8_t *is = ranks_look(m, c->nranks);
 	bool enclosed = true;
 
-	*a = (struct absent){ .comm = c };
-	for (int r = 0; r < c->nranks && a->n < FINDING_RANKS_MAX; r++) {
-		if (c->by_rank[r] || has_process(m, r))
-			continue;
-		enclosed &= is_enclosed(m, r);
-		a->ranks[a->n++] = r;
+	*a = (struct absent){ .comm = c, .is_missing = calloc(c->nranks, sizeof(bool)) };
+	if (!is || !a->is_missing) {
+		free(is);
+		return -ENOMEM;
 	}
+	for (int r = 0; r < c->nranks; r++) {
+		a->is_missing[r] = !c->by_rank[r] && !(is[r] & HAS_PROCESS);
+		if (!a->is_missing[r])
+			continue;
+		enclosed &= (is[r] & IS_ENCLOSED) != 0;
+		if (!a->n++)
+			a->first = r;
+	}
+	free(is);
 	if (4 * a->n > c->nranks) /* that many do not die unseen */
 		enclosed = false;
 	a->confidence = enclosed ? ENCLOSED : a->n == 1 && c->n_seen == c->nranks - 1 ? ALL_OTHERS : 0;
+	return 0;
 }
 
 static struct finding *finding_of(const struct absent *a, enum finding_kind kind, struct finding_list *found)
@@ -243,10 +258,11 @@ static struct finding *finding_of(const struct absent *a, enum finding_kind kind
 		return NULL;
 	f->kind = kind;
 	f->comm = a->comm->hash;
-	f->subject = a->n == 1 ? subject_rank(a->ranks[0], 0) : subject_ranks(a->ranks[0]);
+	f->subject = a->n == 1 ? subject_rank(a->first, 0) : subject_ranks(a->first);
 	finding_identify(f, "absent", 0, a->comm->hash);
-	for (int i = 0; i < a->n; i++)
-		finding_add_rank(f, a->ranks[i], 0);
+	for (int r = a->first; r < a->comm->nranks; r++)
+		if (a->is_missing[r])
+			finding_add_rank(f, r, 0);
 	finding_note(f, EVIDENCE_COMM_SIZE, a->comm->nranks);
 	finding_note(f, EVIDENCE_N_MISSING, a->comm->nranks - a->comm->n_seen);
 	return f;
@@ -305,13 +321,16 @@ int absent_report(const struct model *m, struct wait_roots *waits, struct findin
 	const struct comm *c = world_of(m);
 	struct absent a;
 	bool all_wait;
+	int err;
 
 	if (!c || c->n_seen == c->nranks || !c->members || !c->members->samples.n)
 		return 0;
-	missing_find(m, c, &a);
+	err = missing_find(m, c, &a);
 	all_wait = unsure_only(waits) && all_still(m) && last_still_ns(c);
-	if (!a.n || (!is_merge(m) && (!all_wait || !a.confidence)))
-		return 0;
-	waits->n_roots = all_wait ? 0 : waits->n_roots;
-	return is_merge(m) ? unobserved_report(m, &a, all_wait, found) : gone_report(m, &a, found);
+	if (!err && a.n && (is_merge(m) || (all_wait && a.confidence))) {
+		waits->n_roots = all_wait ? 0 : waits->n_roots;
+		err = is_merge(m) ? unobserved_report(m, &a, all_wait, found) : gone_report(m, &a, found);
+	}
+	free(a.is_missing);
+	return err;
 }
