@@ -8,6 +8,8 @@
  */
 #include "detect/straggler/blame.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sorted.h"
@@ -22,6 +24,7 @@ struct walk {
 	const struct op *begin;
 	double step_s;
 	struct blames *ret;
+	int err;
 };
 
 static double to_s(uint64_t ns)
@@ -295,6 +298,27 @@ static double hidden_s(const struct op *op, double step_s)
 	return lasts > OWN_WAIT_SHARE * step_s ? lasts - OWN_WAIT_SHARE * step_s : 0;
 }
 
+static int blames_grow(struct blames *b)
+{
+	int cap = b->cap ? 2 * b->cap : 16;
+	struct blame *grown;
+
+	if (b->n < b->cap)
+		return 0;
+	grown = realloc(b->items, cap * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	b->items = grown;
+	b->cap = cap;
+	return 0;
+}
+
+void blames_free(struct blames *b)
+{
+	free(b->items);
+	*b = (struct blames){ 0 };
+}
+
 static void charge(struct walk *w, const struct blame *who, double s)
 {
 	struct blames *all = w->ret;
@@ -312,8 +336,10 @@ static void charge(struct walk *w, const struct blame *who, double s)
 			return;
 		}
 	}
-	if (all->n == BLAMES_MAX)
+	if (blames_grow(all)) {
+		w->err = -ENOMEM;
 		return;
+	}
 	all->items[all->n] = *who;
 	all->items[all->n++].gap_s = s;
 }
@@ -379,7 +405,7 @@ static const struct op *station(struct walk *w, const struct op *op)
 	return release;
 }
 
-void blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret)
+int blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret)
 {
 	struct walk w = { .m = m, .begin = begin, .step_s = step_s, .ret = ret };
 	const struct op *op = end;
@@ -387,4 +413,5 @@ void blame_walk(const struct model *m, const struct op *begin, const struct op *
 	ret->n = 0;
 	for (int i = 0; op && i < WALK_MAX && !before_iteration(op, begin); i++)
 		op = station(&w, op);
+	return w.err;
 }

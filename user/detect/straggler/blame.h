@@ -17,14 +17,14 @@ struct blame { /* one rank, or several between whom the host cannot tell */
 	double gap_s; /* later than the median of its peers by so much */
 };
 
-#define BLAMES_MAX 64
-struct blames {
-	struct blame items[BLAMES_MAX];
-	int n;
+struct blames { /* zeroed at first, reused from walk to walk; blames_free() */
+	struct blame *items;
+	int n, cap;
 };
 
 /* Walks back from `end`, the operation that ends an iteration of its rank, to `begin`, its counterpart one iteration
- * and `step_s` before. */
-void blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret);
+ * and `step_s` before. 0 or -ENOMEM. */
+int blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret);
+void blames_free(struct blames *b);
 
 #endif

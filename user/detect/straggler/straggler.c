@@ -153,7 +153,7 @@ static int iteration_take(struct straggler *s, struct job_clock *j, const struct
 	uint64_t begin = j->last_ns, now = end->enqueue_ns;
 	double step_s = (now - begin) * 1e-9;
 	const struct op *before = end;
-	int at = j->n % HISTORY;
+	int at = j->n % HISTORY, err;
 
 	for (size_t i = 0; before && i < j->period; i++)
 		before = before->prev_in_proc;
@@ -162,7 +162,9 @@ static int iteration_take(struct straggler *s, struct job_clock *j, const struct
 		j->window_open = false;
 		return 0;
 	}
-	blame_walk(m, before, end, step_s, &s->scratch);
+	err = blame_walk(m, before, end, step_s, &s->scratch);
+	if (err)
+		return err;
 	if (!j->window_open)
 		window_begin(j, begin, at);
 	window_add(j, &s->scratch, step_s, at);
@@ -331,6 +333,7 @@ static void straggler_release(void *state)
 		history_clear(j);
 		free(j);
 	}
+	blames_free(&s->scratch);
 }
 
 const struct detector detector_straggler = {
