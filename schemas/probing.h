@@ -38,6 +38,7 @@ enum fact_budget_what {
 enum fact_budget_flag {
 	FACT_BUDGET_OF_NODE = 1, /* the budget of all processes together was exceeded */
 	FACT_BUDGET_ASSUMED = 2, /* what a hit costs could not be measured */
+	FACT_BUDGET_SHARED = 4,  /* another process paid too much: its probes are this one's too (kernels before 6.6) */
 };
 
 struct fact_budget {                 /* ts: behind what was taken away, before what comes back */

@@ -31,6 +31,7 @@ struct budget_told {
 	uint32_t cost_ns, node_cost_ns;       /* of a hit, on average */
 	uint32_t budget_ppm;                  /* of a core: the process', or (of_node) that of all together */
 	bool of_node, assumed;                /* assumed: the cost could not be measured */
+	bool of_other;                        /* another process paid too much, and its probes are this one's too */
 };
 
 #endif

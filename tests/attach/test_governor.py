@@ -21,6 +21,7 @@ NEEDED, CALLS, POLLS, POSTS, BURST, EVENTS = range(6)
 MARK, MARK_WAIT, MARK_QUERY, STREAM_QUERY, LAUNCH = 3, 4, 5, 8, 11
 COMM_SAMPLE = 10  # a fact
 WINDOW_NS = 250_000_000
+SHARED_GONE_NS = 4_000_000_000  # links are closed one by one
 GONE_NS = 1_500_000_000  # links are closed one after the other, a grace period each, on a busy machine
 
 
@@ -56,14 +57,14 @@ def check_gone(path, by_pid, kinds, what):
 
 def lines(path):
     out = subprocess.run([job.RANKTRACE, "replay", "-q", path], capture_output=True, text=True)
-    return [line for line in out.stdout.splitlines() if re.match(r"\S+ process \d+", line)]
+    return [line for line in out.stdout.splitlines() if re.match(r".* process \d+", line)]
 
 
 def check_lines(path, words):
     """Told once each, in words, and again in the same ones."""
     said = lines(path)
     number = r"[\d,]+ probe hits a second x [\d.]+ us = [\d.]+ % of a core"
-    good = re.compile(r"\S+ process \d+ \(rank \d+\): " + number + r", over its budget of [\d.]+ %: ")
+    good = re.compile(r".* process \d+ \(rank \d+\): " + number + r", over its budget of [\d.]+ %: ")
     job.check(len(said) == sum(t.what != COST for t in told(path)), f"{len(said)} lines:\n" + "\n".join(said))
     job.check(all(good.match(line) for line in said), "\n".join(said))
     job.check(sum(words in line for line in said), f"nobody said '{words}':\n" + "\n".join(said))
@@ -217,6 +218,26 @@ def nothing_is_left(rng, number):
     print(f"  all probes went at {', '.join(f'{100 * t.share:.2f} %' for t in watched)} of a core; who stopped is named")
 
 
+def shared(number):
+    """A kernel before 6.6: what one rank pays too much for goes from all, said of the one that pays."""
+    os.environ["RANKTRACE_KERNEL_LACKS"] = "uprobe-multi"
+    try:
+        j = job.Job(JAX[:3] + [60] + JAX[4:] + ["--seed", number], ["--budget", 1], name="governor")
+        code = j.end(180)
+    finally:
+        del os.environ["RANKTRACE_KERNEL_LACKS"]
+    job.check(code == 0, f"exit code {code}: {j.findings}")
+    pids = {o["pid"] for o in job.lines(j.ops_log)}
+    by_pid = sheds(j.rtr, EVENTS)
+    job.check(by_pid.keys() >= pids, f"{sorted(by_pid)} of {sorted(pids)} lost their CUDA events\n{j.stderr()}")
+    after = sum(t > by_pid[pid].ts + SHARED_GONE_NS for pid in pids for t in marks(j.rtr, pid))
+    job.check(not after, f"{after} CUDA events seen {SHARED_GONE_NS / 1e9} s after they went")
+    said = [line for line in lines(j.rtr) if "cuEventRecord and cuStreamWaitEvent are no longer probed" in line]
+    job.check(len(said) == 1, f"said {len(said)} times: {said}")
+    missing, extra = job.compare_ops(job.lines(j.ops_log), j.replay("--ops"))
+    job.check(not missing and not extra, f"operations: missing {missing[:5]}, extra {extra[:5]}")
+
+
 def launches(number):
     """A job whose every launch is probed, to its end: what goes first, and what never goes."""
     j = job.Job(["--ranks", 2, "--steps", 150, "--step-ms", 100, "--layers", 48, "--seed", number],
@@ -264,6 +285,7 @@ def main():
     events(rng, number, None)
     events(rng, number, 1)
     nothing_is_left(rng, number)
+    shared(number)
     polls(rng, number)
     launches(number)
     without(number)

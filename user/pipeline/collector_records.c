@@ -139,6 +139,7 @@ static int decode_budget(const struct wire_hdr *rec, struct intern *strings, str
 	e->budget.budget_ppm = f->budget_ppm;
 	e->budget.of_node = f->flags & FACT_BUDGET_OF_NODE;
 	e->budget.assumed = f->flags & FACT_BUDGET_ASSUMED;
+	e->budget.of_other = f->flags & FACT_BUDGET_SHARED;
 	return f->what <= FACT_BUDGET_WATCH && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS
 		       ? 1
 		       : -EINVAL;

@@ -347,6 +347,8 @@ static void order_share(struct governor *g, const struct governed *from)
 				group_out(p, i);
 		p->shed = from->shed;
 		p->blamed = from->blamed;
+		if (p != from)
+			p->load = (struct load){ 0 };
 		memcpy(p->trial_ns, from->trial_ns, sizeof(p->trial_ns));
 		memcpy(p->trial_paid, from->trial_paid, sizeof(p->trial_paid));
 		memcpy(p->backs, from->backs, sizeof(p->backs));

@@ -49,7 +49,7 @@ void probe_budget_free(struct probe_budget *b)
 	free(b);
 }
 
-static int budget_emit(struct probe_budget *b, const struct governor_order *o)
+static int budget_emit(struct probe_budget *b, const struct governor_order *o, bool of_other)
 {
 	struct fact_budget f = {
 		.hdr = { .size = sizeof(f),
@@ -59,14 +59,15 @@ static int budget_emit(struct probe_budget *b, const struct governor_order *o)
 			 .tid = o->tgid,
 			 .ts_ns = clock_monotonic_ns() },
 		.budget_ppm = o->budget_ppm,
-		.hits_per_s = o->hits_per_s,
+		.hits_per_s = of_other ? 0 : o->hits_per_s,
 		.node_hits_per_s = o->node_hits_per_s,
-		.cost_ns = o->hit_ns,
+		.cost_ns = of_other ? 0 : o->hit_ns,
 		.node_cost_ns = o->node_hit_ns,
 		.what = o->what,
 		.group = o->group,
 		.shed = o->shed,
-		.flags = (o->of_node ? FACT_BUDGET_OF_NODE : 0) | (b->prices.assumed ? FACT_BUDGET_ASSUMED : 0),
+		.flags = (o->of_node ? FACT_BUDGET_OF_NODE : 0) | (b->prices.assumed ? FACT_BUDGET_ASSUMED : 0) |
+			 (of_other ? FACT_BUDGET_SHARED : 0),
 	};
 
 	return b->emit(b->to, &f.hdr);
@@ -102,7 +103,7 @@ static int begin(struct probe_budget *b)
 	first.hit_ns = b->prices.ns[HIT_OTHER];
 	b->governor = governor_new(&cfg);
 	cost_say(b);
-	return b->governor ? budget_emit(b, &first) : -ENOMEM;
+	return b->governor ? budget_emit(b, &first, false) : -ENOMEM;
 }
 
 static void target_note(void *to, const struct session_target *p)
@@ -119,6 +120,7 @@ static void target_note(void *to, const struct session_target *p)
 struct change { /* of one process, or of all */
 	struct probe_budget *b;
 	struct governor_order order;
+	uint32_t payer; /* who is the reason */
 	int err;
 };
 
@@ -128,16 +130,16 @@ static uint32_t order_back(const struct governor_order *o)
 }
 
 /* A group that comes back is reported before its first records, one that goes after its last. */
-static int order_make(struct probe_budget *b, const struct governor_order *o)
+static int order_make(struct probe_budget *b, const struct governor_order *o, bool of_other)
 {
 	bool is_back = o->what == BUDGET_BACK;
-	int err = is_back && !o->quiet ? budget_emit(b, o) : 0;
+	int err = is_back && !o->quiet ? budget_emit(b, o, of_other) : 0;
 
 	if (!err)
 		err = session_targets_shed(b->targets, o->tgid, o->shed, order_back(o));
 	if (err == -ESRCH)
 		return 0;
-	return err || is_back ? err : budget_emit(b, o);
+	return err || is_back ? err : budget_emit(b, o, of_other);
 }
 
 static void change_each(void *to, const struct session_target *p)
@@ -146,18 +148,20 @@ static void change_each(void *to, const struct session_target *p)
 
 	c->order.tgid = p->tgid;
 	if (!c->err && p->probed)
-		c->err = order_make(c->b, &c->order);
+		c->err = order_make(c->b, &c->order, p->tgid != c->payer);
 }
 
 static int orders_make(struct probe_budget *b)
 {
 	struct change c = { .b = b };
 
-	while (!c.err && governor_next(b->governor, &c.order))
+	while (!c.err && governor_next(b->governor, &c.order)) {
+		c.payer = c.order.tgid;
 		if (loader_attaches_per_process(b->loader))
-			c.err = order_make(b, &c.order);
+			c.err = order_make(b, &c.order, false);
 		else
 			session_targets_each(b->targets, change_each, &c);
+	}
 	return c.err;
 }
 

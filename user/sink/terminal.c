@@ -292,7 +292,8 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 	struct text t = { .colour = s->colour };
 	int err = s->held && e->ts_ns > CALL_SITE_NS ? held_release(s, e->ts_ns - CALL_SITE_NS, m) : 0;
 
-	if (err || (e->kind != EV_TIER && (e->kind != EV_BUDGET || e->budget.what == BUDGET_COST)))
+	if (err ||
+	    (e->kind != EV_TIER && (e->kind != EV_BUDGET || e->budget.what == BUDGET_COST || e->budget.of_other)))
 		return err;
 	err = -ENOMEM;
 	text_time(&t, e->ts_ns, m);

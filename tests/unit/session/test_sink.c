@@ -532,6 +532,10 @@ static void test_terminal_budget(void **state)
 	t.what = BUDGET_KEPT;
 	t.hits_per_s = 5000;
 	budget_event(&f, t);
+	t.what = BUDGET_WATCH;
+	budget_event(&f, t);
+	t.of_other = true; /* said of the one that pays */
+	budget_event(&f, t);
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
 	text = file_text();
@@ -545,7 +549,9 @@ static void test_terminal_budget(void **state)
 		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
 		"budget of 1 %: launches, asynchronous copies and asynchronous allocations are probed again\n"
 		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
-		"1 %: no probes are left that may go\n");
+		"1 %: no probes are left that may go\n"
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over "
+		"its budget of 1 %: all its probes are removed, it is watched from outside\n");
 	free(text);
 }
 
