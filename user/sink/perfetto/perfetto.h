@@ -21,6 +21,7 @@ enum track_kind {
 	TRACK_KIND_FINDINGS,
 	TRACK_KIND_COMM,
 	TRACK_KIND_STREAM,
+	TRACK_KIND_STREAM_NUMBER, /* never drawn: held_value is the number, or of a process its last */
 	TRACK_KIND_SPANS,
 	TRACK_KIND_COUNTER,
 	TRACK_KIND_RANKTRACE,

@@ -261,6 +261,23 @@ static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const 
 	return track_uuid(p, track_get(p, key, process_uuid(p, m, mb->proc->key), name));
 }
 
+/* Its number in its process, from 1, in the order of appearance: handles are addresses. */
+static int64_t stream_number(struct perfetto_sink *p, const struct member *mb, uint64_t stream)
+{
+	struct track_key of_process = { .kind = TRACK_KIND_STREAM_NUMBER,
+					.node = mb->proc->key >> 32,
+					.tgid = mb->proc->tgid };
+	struct track_key of_stream = of_process;
+	struct track *number, *last = track_get(p, of_process, 0, "");
+
+	of_stream.b = 1;
+	of_stream.c = stream;
+	number = track_get(p, of_stream, 0, "");
+	if (number && last && !number->held_value)
+		number->held_value = ++last->held_value;
+	return number ? number->held_value : 0;
+}
+
 struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op)
 {
 	const struct member *mb = op->member;
@@ -275,7 +292,7 @@ struct track *stream_track(struct perfetto_sink *p, const struct model *m, const
 
 	if (t)
 		return t;
-	snprintf(name, sizeof(name), "stream 0x%" PRIx64, op->stream);
+	snprintf(name, sizeof(name), "stream %" PRId64, stream_number(p, mb, op->stream));
 	return track_get(p, key, comm_uuid(p, m, mb), name);
 }
 
