@@ -48,7 +48,7 @@ printf 'see [this](nowhere.md)\n' >> "$tree/docs/limits.md"; planted docs 'link 
 printf 'see [this](findings.md#nothing)\n' >> "$tree/docs/limits.md"; planted docs 'link to findings.md#nothing: no such heading'
 printf 'and `user/nowhere.c`\n' >> "$tree/docs/architecture.md"; planted docs 'names user/nowhere.c, which does not exist'
 sed -i '/^| the record becomes EV_TCP/s/$/\n| and back | `user\/session\/session.c` |/' "$tree/docs/architecture.md"; planted docs 'returns to user/session'
-sed -i 's/^### deadlock//' "$tree/docs/findings.md"; planted docs 'docs/findings.md: deadlock is not in it'
+sed -i 's/`unusual_value`//' "$tree/docs/findings.md"; planted docs 'docs/findings.md: unusual_value is not in it'
 echo 'SOURCE(ghost, "ghost", "none")' >> "$tree/tracers/sources.def"; planted tables 'ghost: no source_ghost'
 sed -i '/^SOURCE(klog,/d' "$tree/tracers/sources.def"; planted tables 'sources.def: no line of klog'
 echo 'EVIDENCE(GHOST, "ghost", NUMBER, NONE, "nothing")' >> "$tree/user/evidence.def"; planted schema 'evidence ghost is not in it'
