@@ -42,12 +42,37 @@ def watched(rng):
         print("  2 ranks a process: watch is silent")
 
 
+def hung(rng, command):
+    """The rank whose thread sleeps is named: by process, GPU and rank; with probes by its thread, too."""
+    rank, step = rng.randrange(4), rng.randrange(170, 190)
+    with autopsies.Autopsy(["--ranks", 4, "--steps", 100000, "--step-ms", 50, "--ranks-per-process", 2, "--seed", rng.randrange(1 << 30),
+                            "--fault", f"hang:rank={rank},step={step},sec=60"]) as a:
+        while len({o["comm_rank"] for o in job.lines(a.ops_log)}) < 4:
+            time.sleep(0.1)
+        s = outside.Session(a, command, *(["--no-raise"] if command == "watch" else []))
+        f = s.wait(60, kind="hang", phase="open")
+        outside.check_rank(s, f, rank, "missing_enter")
+        truth = a.wait_fault("hang")
+        job.check(f["pids"] == [truth["pid"]] and (truth["comm"], truth["seq"]) in outside.places(f), f"{f}, {truth}")
+        job.check(command == "watch" or (f["comm"], f["seq"]) == (truth["comm"], truth["seq"]), f"{f}, {truth}")
+        e = f["evidence"]
+        job.check(e["gpu"] == rank and e["comm_rank"] == rank and f"GPU {rank}, rank {rank} of 4" in e["member"], f"evidence {e}")
+        job.check(sorted(e["waiting_ranks"].split(",")) == sorted({"0", "1", "2", "3"} - {str(rank)}), f"evidence {e}")
+        if command == "record":  # a call tells whose thread it is
+            job.check(e["thread"] == f"gpu_{rank}" and e["tid"] != f["pids"][0], f"thread {e}")
+        s.stop()
+        job.check(not s.others(rank), f"others are named: {s.others(rank)}")
+        print(f"  {command}: {e['member']}, {e.get('thread', 'no thread')} {e.get('tid', '')}")
+
+
 def main():
     job.need_root()
     rng, _ = job.seed()
     for per_process in (2, 4):
         counted(rng, per_process)
     watched(rng)
+    for command in ("watch", "record"):
+        hung(rng, command)
 
 
 main()

@@ -114,11 +114,30 @@ static void comm_place(struct comm *c, struct member *mb, int rank)
 		c->by_rank[rank] = mb;
 }
 
+static bool other_rank(const struct member *mb, const struct member *o)
+{
+	return o != mb && !o->gone && o->comm == mb->comm && o->proc == mb->proc && o->rank >= 0 && o->rank != mb->rank;
+}
+
+/* Another rank of the communicator in the same process: JAX, ncclCommInitAll, a thread for each rank. It is in both
+ * lists, of which one may be long. */
+static void shared_find(const struct member *mb)
+{
+	const struct member *in_proc = mb->proc->members, *in_comm = mb->comm->members;
+
+	for (; in_proc && in_comm && mb->rank >= 0; in_proc = in_proc->next_in_proc, in_comm = in_comm->next_in_comm)
+		if (other_rank(mb, in_proc) || other_rank(mb, in_comm)) {
+			mb->proc->shared = true;
+			return;
+		}
+}
+
 int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int nranks, uint64_t ts_ns)
 {
+	bool joins = hash && mb->comm->hash != hash;
 	struct comm_own *c;
 
-	if (hash && mb->comm->hash != hash) {
+	if (joins) {
 		c = comm_get(m, hash, ts_ns);
 		if (!c)
 			return -ENOMEM;
@@ -129,6 +148,8 @@ int member_join(struct model *m, struct member *mb, uint64_t hash, int rank, int
 	}
 	comm_size(mb->comm, nranks);
 	comm_place(mb->comm, mb, rank);
+	if (joins)
+		shared_find(mb);
 	return 0;
 }
 
@@ -281,5 +302,17 @@ int comm_global_rank(const struct comm *c, int r)
 {
 	if (!c->by_rank || r < 0 || r >= c->nranks || !c->by_rank[r])
 		return -1;
-	return proc_rank(c->by_rank[r]->proc);
+	return member_rank(c->by_rank[r]);
+}
+
+int member_rank(const struct member *mb)
+{
+	const struct member *best = mb;
+
+	if (!mb->proc->shared)
+		return proc_rank(mb->proc);
+	for (const struct member *o = mb->proc->members; o; o = o->next_in_proc)
+		if (!o->gone && o->device == mb->device && o->comm->nranks > best->comm->nranks)
+			best = o;
+	return best->rank;
 }

@@ -113,12 +113,16 @@ uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c)
 /* The first steps compile, load and tune: until a member's iterations are known. A job without any is warm some day. */
 static bool warm_now(const struct comm *c)
 {
+	bool shared = false;
+
 	if (c->n_complete < COMM_WARMUP_OPS)
 		return false;
-	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm)
+	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
 		if (mb->proc->steps->period_ops)
 			return true;
-	return c->n_complete >= COMM_WARMUP_OPS_MAX;
+		shared |= mb->proc->shared;
+	}
+	return c->n_complete >= (shared ? COMM_WARMUP_OPS_SHARED : COMM_WARMUP_OPS_MAX);
 }
 
 static double habit_s(const struct comm_own *o)

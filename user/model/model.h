@@ -26,6 +26,7 @@
 #define MODEL_OPS_KEPT 4096
 #define COMM_WARMUP_OPS 5 /* and the iterations of a member are known; or */
 #define COMM_WARMUP_OPS_MAX 1000
+#define COMM_WARMUP_OPS_SHARED 100 /* the same of processes of several ranks: those have no iterations of their own */
 #define COMM_WARMUP_NS 30000000000ull
 #define COMM_CARE_NS 10000000000ull
 
@@ -74,6 +75,7 @@ struct proc {
 	uint64_t first_ns;                /* appeared here */
 	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
+	bool shared;        /* several ranks of one communicator are in it: no number is its own, see member_rank() */
 	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
@@ -353,10 +355,14 @@ void proc_heads_each(const struct proc *p, void (*each)(void *arg, const struct 
 const struct op *call_blocked_by(const struct proc *p, const struct call *c);
 /* A thread of it sits in a wait for the GPU. */
 bool proc_waits(const struct proc *p);
-/* Global rank of a process: given by its environment, else its rank in its largest communicator; -1 unknown. */
+/* Global rank of a process: given by its environment, else its rank in its largest communicator; -1 unknown, or
+ * several: `shared`. */
 int proc_rank(const struct proc *p);
 /* Global rank of rank `r` of the communicator; -1 not seen here. */
 int comm_global_rank(const struct comm *c, int r);
+/* Global rank of a member: its process's; where that is shared, the rank that its GPU has in the largest communicator.
+ */
+int member_rank(const struct member *mb);
 /* The GPU that it runs on: as NVML counts where its process has one alone, else as the process counts; -1 unknown. */
 int member_gpu(const struct member *mb);
 /* CPU share of a task between the last two scans: 0..1 core; -1 not known. */

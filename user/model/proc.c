@@ -138,6 +138,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 /* CUDA and NCCL state: gone with an exec. Finished and unfinished operations stay in the lists. */
 static void proc_reset(struct model *m, struct proc_own *p)
 {
+	p->p.shared = false;
 	comm_inits_forget_proc(m, &p->p);
 	qps_gone_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
@@ -549,6 +550,8 @@ int proc_rank(const struct proc *p)
 {
 	const struct member *best = NULL;
 
+	if (p->shared)
+		return -1;
 	if (p->rank >= 0)
 		return p->rank;
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)

@@ -153,6 +153,22 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 	return true;
 }
 
+bool seat_classify(const struct suspects *all, const struct model *m, struct culprit *c)
+{
+	c->kind = FINDING_HANG;
+	c->class = class_of(c->activity.what);
+	c->cause = cause_of(&c->activity);
+	switch (c->activity.what) {
+	case ACTIVITY_DEAD: return !death_is_teardown(m, c->proc);
+	case ACTIVITY_STOPPED:
+	case ACTIVITY_BLOCKED:
+	case ACTIVITY_ASLEEP: return true;
+	default:
+		return c->activity.what != ACTIVITY_DISK &&
+		       m->now_ns - c->pending.since_ns > suspects_busy_limit_ns(all, m);
+	}
+}
+
 /* --- suspects over ticks --- */
 
 struct suspect *suspects_get(struct suspects *all, const struct model *m, const struct proc *p)

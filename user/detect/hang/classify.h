@@ -30,7 +30,8 @@ struct suspects { /* from tick to tick */
 
 struct culprit { /* a rank, and why it does not come; report.h makes a finding of it */
 	const struct proc *proc;
-	struct pending pending; /* an operation, not an init */
+	const struct member *seat; /* the process is several ranks: one that is this rank; else NULL */
+	struct pending pending;    /* an operation, not an init */
 	struct rank_activity activity;
 	enum finding_kind kind; /* hang or observation */
 	enum hang_class class;
@@ -49,5 +50,7 @@ uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m)
 /* `found`: of this tick so far. False: nothing is to be reported (yet). */
 bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
 		      const struct finding_list *found, struct culprit *ret);
+/* The same for a rank of a process of several, of which proc, seat, pending and activity are set: the rest. */
+bool seat_classify(const struct suspects *all, const struct model *m, struct culprit *c);
 
 #endif

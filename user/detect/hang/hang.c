@@ -10,6 +10,7 @@
  *                      (stalled_op.h), or where the waiting ranks sit (wait_roots_filter()), or wait for a rank that
  *                      nobody can see (unobserved.h).
  *   3. deadlock.h      cycles that stand; classify.h: why a root does not come.
+ *      shared_process.c: ranks that share a process, which are in no graph.
  *   4. comm_init.h     ranks that no init has been entered by: they are in no communicator, so in no graph.
  *   5. unobserved.h, stalled_op.h, gpu_stall.h  only where no root and no cycle explains the wait: a rank whose memory
  *                      cannot be read; an operation that all entered and that does not end; where no call is seen, by
@@ -24,7 +25,6 @@
 #include "detect/hang/gpu_stall.h"
 #include "detect/hang/unobserved.h"
 #include "detect/hang/report.h"
-#include "detect/hang/roots_filter.h"
 #include "detect/hang/stalled_op.h"
 #include "detect/hang/wait_graph.h"
 #include "detect/hang/wait_roots.h"
@@ -79,7 +79,7 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 static int hang_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct hang *h = state;
-	int err;
+	int err, n_shared = 0;
 
 	suspects_refresh(&h->suspects, m);
 	err = gpu_stalls_refresh(&h->gpu_stalls, m);
@@ -92,8 +92,10 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	if (!err)
 		err = roots_report(h, m, found);
 	if (!err)
+		err = shared_report(&h->suspects, m, found, &n_shared);
+	if (!err)
 		err = comm_init_report_rest(m, suspects_busy_limit_ns(&h->suspects, m), found);
-	if (err || h->roots.n_roots || h->roots.n_cycles)
+	if (err || h->roots.n_roots || h->roots.n_cycles || n_shared)
 		return err;
 	err = unread_report(m, found);
 	if (!err)

@@ -125,6 +125,21 @@ static bool init_pending(const struct model *m, const struct comm_init *b, const
 
 typedef void pending_each(void *arg, const struct pending *pend);
 
+static void member_pending_each(const struct model *m, const struct member *mb, pending_each *each, void *arg)
+{
+	struct pending pend;
+
+	if (mb->gone)
+		return;
+	for (int space = 0; space < SEQ_SPACES; space++)
+		if (coll_pending(m, mb, space, &pend))
+			each(arg, &pend);
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+		for (int recv = 0; o->n_p2p && recv < 2; recv++)
+			if (p2p_pending(m, mb, o, recv, &pend))
+				each(arg, &pend);
+}
+
 /* Calls `each` for everything the rank has pending. */
 static void rank_pending_each(const struct model *m, const struct proc *p, pending_each *each, void *arg)
 {
@@ -133,17 +148,8 @@ static void rank_pending_each(const struct model *m, const struct proc *p, pendi
 	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
 		if (init_pending(m, b, p, &pend))
 			each(arg, &pend);
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
-		if (mb->gone)
-			continue;
-		for (int space = 0; space < SEQ_SPACES; space++)
-			if (coll_pending(m, mb, space, &pend))
-				each(arg, &pend);
-		for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
-			for (int recv = 0; o->n_p2p && recv < 2; recv++)
-				if (p2p_pending(m, mb, o, recv, &pend))
-					each(arg, &pend);
-	}
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		member_pending_each(m, mb, each, arg);
 }
 
 static bool pending_now(const struct model *m, const struct member *mb, const struct pending *pend, struct pending *now)
@@ -226,6 +232,14 @@ bool rank_pending(const struct model *m, const struct proc *p, struct pending *r
 	rank_pending_each(m, p, choose, &c);
 	if (c.found && c.limit_ns < ret->limit_ns) /* late in one communicator is late, whatever another is used to */
 		ret->limit_ns = c.limit_ns;
+	return c.found;
+}
+
+bool member_pending(const struct model *m, const struct member *mb, struct pending *ret)
+{
+	struct choice c = { .best = ret, .now_ns = m->now_ns, .limit_ns = UINT64_MAX };
+
+	member_pending_each(m, mb, choose, &c);
 	return c.found;
 }
 
@@ -398,6 +412,6 @@ void pending_waiting_text(const struct pending *pend, char *buf, size_t cap)
 	for (int r = 0; pend->member && r < pend->member->comm->nranks; r++) {
 		o = pend->space == SPACE_P2P && r != pend->peer ? NULL : member_peer(pend->member, r);
 		if (o && o != pend->member && (pend->space == SPACE_P2P || member_waits_at(o, pend->space, pend->seq)))
-			phrase_list(buf, cap, proc_rank(o->proc));
+			phrase_list(buf, cap, member_rank(o));
 	}
 }

@@ -30,6 +30,8 @@ struct pending {                     /* entered by peers, not by this rank */
 /* What the rank has pending: an init; else what comes next by its own iteration; else what a peer waits for longest.
  * False: nothing. */
 bool rank_pending(const struct model *m, const struct proc *p, struct pending *ret);
+/* The same of one member of a process that is several ranks; no init. */
+bool member_pending(const struct model *m, const struct member *mb, struct pending *ret);
 /* Is this very thing still pending? Refreshes the waiting peers. */
 bool rank_still_pending(const struct model *m, const struct proc *p, struct pending *pend);
 /* Since when the rank waits for no peer: its last call, or the entry of the last peer into what it had entered. */

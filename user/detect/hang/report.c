@@ -231,6 +231,48 @@ static uint64_t what_is_pending(const struct pending *l)
 	return l->space >= 0 ? (uint64_t)l->space : 16 + 2 * (uint64_t)l->peer + (l->kind == OP_RECV);
 }
 
+/* "pid 812, GPU 1, rank 1 of 2 in 0x..." */
+static void note_seat(struct finding *f, struct finding_list *found, const struct member *mb)
+{
+	char text[128] = "pid ";
+
+	phrase_number(text, sizeof(text), mb->proc->tgid);
+	if (member_gpu(mb) >= 0) {
+		phrase_add(text, sizeof(text), ", GPU ");
+		phrase_number(text, sizeof(text), (uint64_t)member_gpu(mb));
+		finding_note(f, EVIDENCE_GPU, member_gpu(mb));
+	}
+	phrase_add(text, sizeof(text), ", rank ");
+	phrase_number(text, sizeof(text), (uint64_t)mb->rank);
+	phrase_add(text, sizeof(text), " of ");
+	phrase_number(text, sizeof(text), (uint64_t)mb->comm->nranks);
+	phrase_add(text, sizeof(text), " in ");
+	phrase_comm(text, sizeof(text), mb->comm->hash);
+	finding_note_text(f, EVIDENCE_MEMBER, finding_list_text(found, text));
+	finding_note(f, EVIDENCE_COMM_RANK, mb->rank);
+}
+
+/* Several ranks of one process are several subjects. */
+static void seat_identify(struct finding *f, const struct culprit *c, uint64_t what)
+{
+	const struct member *mb = c->seat;
+	uint64_t place = hash_mix(hash_mix(0, c->pending.member->comm->hash), c->pending.seq);
+
+	f->subject = subject_rank(member_rank(mb), c->proc->key);
+	finding_identify(f, "pending", what, hash_mix(place, (uint64_t)member_rank(mb) + 1));
+}
+
+/* What its thread is in; the stack of another thread would say something of another rank. */
+static void note_host(struct finding *f, const struct model *m, const struct culprit *c, struct finding_list *found)
+{
+	if (c->seat) {
+		call_site_note_task(f, found, c->activity.task);
+		return;
+	}
+	call_site_note(f, found, c->proc);
+	call_site_note_others(f, found, m);
+}
+
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
 {
 	struct finding *f = finding_list_add(found);
@@ -238,7 +280,10 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (!f)
 		return -ENOMEM;
 	f->kind = c->kind;
-	pending_identify(f, c->proc, c->pending.member->comm, what_is_pending(&c->pending), c->pending.seq);
+	if (c->seat)
+		seat_identify(f, c, what_is_pending(&c->pending));
+	else
+		pending_identify(f, c->proc, c->pending.member->comm, what_is_pending(&c->pending), c->pending.seq);
 	f->class = c->class;
 	f->cause = c->cause;
 	set_op(f, &c->pending);
@@ -248,7 +293,9 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->warning_after_ns = c->habit.warning_after_ns;
 	f->critical_after_ns = c->habit.critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
-	finding_add_rank(f, proc_rank(c->proc), c->proc->key);
+	finding_add_rank(f, c->seat ? member_rank(c->seat) : proc_rank(c->proc), c->proc->key);
+	if (c->seat)
+		note_seat(f, found, c->seat);
 	note_waiting(f, found, m, &c->pending);
 	note_habit(f, found, &c->habit);
 	note_kinds(f, found, &c->pending);
@@ -262,13 +309,14 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (c->activity.what == ACTIVITY_STOPPED || c->activity.what == ACTIVITY_BLOCKED)
 		stalled_transfer_note(f, found, m, c->proc);
 	note_end(f, m, c->proc);
-	call_site_note(f, found, c->proc);
-	call_site_note_others(f, found, m);
+	note_host(f, m, c, found);
 	if (c->pending.space == SPACE_P2P)
 		note_pair(f, &c->pending);
-	note_calls(f, m, c->proc);
+	if (!c->seat)
+		note_calls(f, m, c->proc);
 	note_activity(f, &c->activity);
-	note_last_op(f, m, c->proc);
+	if (!c->seat)
+		note_last_op(f, m, c->proc);
 	note_children(f, m, c->proc);
 	finding_note(f, EVIDENCE_LIMIT_S, seconds(c->pending.limit_ns));
 	if (c->kind == FINDING_HANG && c->habit.critical_after_ns)
@@ -282,7 +330,7 @@ void comm_waiting_note(struct finding *f, struct finding_list *found, const stru
 
 	for (int r = 0; r < c->nranks; r++)
 		if (c->by_rank[r])
-			phrase_list(ranks, sizeof(ranks), proc_rank(c->by_rank[r]->proc));
+			phrase_list(ranks, sizeof(ranks), member_rank(c->by_rank[r]));
 	finding_note(f, EVIDENCE_N_WAITING, c->n_seen);
 	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
 	finding_note_text(f, EVIDENCE_KNOWN_FROM, "counters");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * roots_filter.c - see roots_filter.h. Where a root sits is compared with the places of all who wait, which are few.
+ * roots_filter.c - see wait_roots.h. Where a root sits is compared with the places of all who wait, which are few.
  */
-#include "detect/hang/roots_filter.h"
+#include "detect/hang/wait_roots.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -137,7 +137,7 @@ static void behind_add(struct wait_graph *h, int from, const struct proc *p, con
 {
 	const struct op *front = op && !op->end_ns ? op_blocked_by(op) : NULL;
 
-	if (front)
+	if (front && node_of(h, p) >= 0)
 		wait_add(h, from, front, node_of(h, p));
 }
 
@@ -302,10 +302,16 @@ static void lagging_mark(void *arg, const struct proc *p)
 		h->lagging[node] = true;
 }
 
+/* One that is several ranks would wait for itself: shared_process.c judges these. */
+static bool is_node(const struct proc *p)
+{
+	return rank_counts(p) && !p->shared;
+}
+
 static int ranks_list(struct wait_graph *h, const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)
-		h->n_procs += rank_counts(p);
+		h->n_procs += is_node(p);
 	h->procs = calloc(h->n_procs + 1, sizeof(*h->procs));
 	h->slots = calloc(h->n_procs + 1, sizeof(*h->slots));
 	h->state = calloc(h->n_procs + 1, sizeof(*h->state));
@@ -313,7 +319,7 @@ static int ranks_list(struct wait_graph *h, const struct model *m)
 	if (!h->procs || !h->slots || !h->state || !h->lagging)
 		return -ENOMEM;
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (rank_counts(p)) {
+		if (is_node(p)) {
 			h->slots[h->g.n_nodes] = (struct rank_slot){ p, h->g.n_nodes };
 			h->procs[h->g.n_nodes++] = p;
 		}

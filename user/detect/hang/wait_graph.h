@@ -2,7 +2,8 @@
  *
  * wait_graph.h - what holds each rank, as a graph: a rank points at the operation its host waits for, an operation at
  * the ranks that did not enter it and at the older operations that those who entered it are still at. A way along the
- * edges is a chain of "cannot go on before"; a way back to its start is a deadlock.
+ * edges is a chain of "cannot go on before"; a way back to its start is a deadlock. Processes of several ranks are not
+ * in it (shared_process.c).
  */
 #ifndef RANKTRACE_WAIT_GRAPH_H
 #define RANKTRACE_WAIT_GRAPH_H

@@ -49,4 +49,10 @@ struct wait_roots {
 int wait_roots_find(const struct model *m, struct wait_roots *found);
 void wait_roots_free(struct wait_roots *found);
 
+/* roots_filter.c */
+/* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main
+ * thread sits where that of a waiting rank sits, if others remain; else any may be the root, and their confidence
+ * drops. So it does for a single one that shares a communicator with ranks that are not seen: it may wait for those. */
+int roots_filter(const struct model *m, struct wait_roots *found); /* 0 or -ENOMEM */
+
 #endif

@@ -137,6 +137,20 @@ void call_site_note(struct finding *f, struct finding_list *found, const struct 
 	finding_note_text(f, EVIDENCE_STACK_END, t->stack.end);
 }
 
+void call_site_note_task(struct finding *f, struct finding_list *found, const struct task *t)
+{
+	char wait[384] = "";
+
+	if (!t || !t->stack.ns)
+		return;
+	kernel_wait_text(wait, sizeof(wait), &t->stack);
+	finding_note_text(f, EVIDENCE_PYTHON, t->stack.python);
+	finding_note_text(f, EVIDENCE_NATIVE_FRAME, t->stack.native);
+	finding_note_text(f, EVIDENCE_KERNEL_WAIT, finding_list_text(found, wait));
+	finding_note_text(f, EVIDENCE_STACK, t->stack.frames);
+	finding_note_text(f, EVIDENCE_STACK_END, t->stack.end);
+}
+
 static void place_text(char *buf, size_t cap, const struct task_stack *s)
 {
 	phrase_add(buf, cap, s->native);

@@ -20,6 +20,8 @@ int call_site_same(const struct task *a, const struct task *b);
 const struct waits_for *call_site_wait(const struct proc *p);
 /* Evidence python, native_frame, kernel_wait, waits_for, stack of this rank; or why there is none. */
 void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p);
+/* The same of any thread; nothing where none was read. */
+void call_site_note_task(struct finding *f, struct finding_list *found, const struct task *t);
 /* "function (file), file:line function" of its main thread, appended to a text; nothing where no stack was read. */
 void call_site_line(char *buf, size_t cap, const struct proc *p);
 /* Which place in the program that is, appended to a text: the innermost Python line of the program's own code

@@ -216,6 +216,7 @@ static struct proc proc_who(const struct proc *p)
 		.local_rank = p->local_rank,
 		.world_size = p->world_size,
 		.is_child = p->is_child,
+		.shared = p->shared,
 		.job = p->job,
 		.name = p->name,
 		.container = p->container,
