@@ -294,6 +294,20 @@ static void who_uploads_is_alive(void **state)
 	assert_true(s > 20 && s < 20 + STILL_S + 2.5);
 }
 
+/* An upload of 40 s, then the store's answer comes late: that silence is judged by its own length. */
+static void what_stands_still_counts_from_the_last_sign_of_life(void **state)
+{
+	uint64_t n[] = { 0, 0, 0, 0 };
+
+	(void)state;
+	assert_true(late_and_sending(1000000, 40) > 40);
+	assert_int_equal(only()->severity, SEVERITY_WARNING);
+	for (const struct member *mb = m->comms->members; mb; mb = mb->next_in_comm)
+		n[mb->rank] = mb->samples.counters[OP_ALLREDUCE];
+	stands(n, 30);
+	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
 static void a_heartbeat_is_no_life(void **state)
 {
 	double s;
@@ -397,6 +411,7 @@ int main(void)
 		TEST(to_have_moved_before_is_no_life),
 		TEST(who_starts_children_is_alive),
 		TEST(who_uploads_is_alive),
+		TEST(what_stands_still_counts_from_the_last_sign_of_life),
 		TEST(a_heartbeat_is_no_life),
 		TEST(what_vanished_stands_no_more),
 		TEST(what_several_samples_miss_is_gone),

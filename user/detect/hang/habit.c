@@ -85,12 +85,26 @@ static uint64_t critical_without_habit(const struct proc *p, enum activity what,
 	return longer(WORKS_CRITICAL_NS, 2 * works_ns);
 }
 
+/* What moves is alive: how long it stands still counts from its last sign of life, which may be the end of an upload.
+ */
+static uint64_t moved_for_ns(struct pause_place *at, const struct model *m, const struct proc *p, enum activity what,
+			     const struct pending *pend)
+{
+	if (what == ACTIVITY_BUSY || what == ACTIVITY_GPU || wait_moves(p))
+		at->moved_ns = m->now_ns;
+	return at->moved_ns > pend->since_ns ? at->moved_ns - pend->since_ns : 0;
+}
+
 struct habit habit_of(const struct pauses *s, const struct model *m, const struct proc *p, struct pause_place *at,
 		      enum activity what, const struct pending *pend, uint64_t works_ns)
 {
 	struct habit h = { .phase = phase_of(s, m, p, at) };
+	uint64_t moved_ns;
 
 	h.critical_after_ns = critical_without_habit(p, what, pend, works_ns);
+	moved_ns = moved_for_ns(at, m, p, what, pend);
+	if (what == ACTIVITY_ASLEEP)
+		h.critical_after_ns += moved_ns;
 	if (h.phase)
 		h.critical_after_ns = longer(h.critical_after_ns, known_phase_limit_ns(h.phase));
 	h.is_phase = h.phase && known_phase_recurs(h.phase);

@@ -16,6 +16,7 @@ struct pause_place {        /* where a rank pauses, as far as it was read by now
 	uint64_t first_ns;  /* first asked for: stacks are read from then on */
 	uint64_t steps;     /* iterations of the rank at its begin */
 	uint64_t outlasted; /* the limit that it was critical by; 0 none yet */
+	uint64_t moved_ns;  /* newest sign of life in this pause; 0 none */
 };
 
 struct habit {
