@@ -11,7 +11,7 @@ import sys
 
 GRAPH_WARM_UP_STEPS = 3
 COUNTED = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
-KEYS = ["rank", "pid", "comm", "seq", "op", "count", "dtype", "peer", "t_ns"]
+KEYS = ["rank", "pid", "comm_rank", "comm", "seq", "op", "count", "dtype", "peer", "t_ns"]
 
 
 def fail(text):

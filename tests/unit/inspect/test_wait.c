@@ -340,11 +340,13 @@ static void body_queue(void *arg)
 }
 
 /* A thread of its own has the pipe, and hands on what comes: PyTorch's pin_memory. */
+static const char *thread_name = "pt_pin_memory";
+
 static void *pin(void *arg)
 {
 	char byte;
 
-	prctl(PR_SET_NAME, "pt_pin_memory");
+	prctl(PR_SET_NAME, thread_name);
 	return read(*(int *)arg, &byte, 1) < 0 ? NULL : arg;
 }
 
@@ -355,7 +357,7 @@ static void body_pin(void *arg)
 	pthread_t t;
 	int ends[2];
 
-	(void)arg;
+	thread_name = arg ? arg : thread_name;
 	if (pipe(ends))
 		_exit(1);
 	shared->pid = fork_into(nap, (void *)&hour);
@@ -377,6 +379,20 @@ static void data_that_a_thread_waits_for(void **state)
 	expect(pid, part, &w);
 	wait_remedy(&w.w, text, sizeof(text));
 	assert_non_null(strstr(text, "look at thread "));
+	end(pid);
+}
+
+/* Seen on a real job: a rank waited for a Python lock, and the driver's thread polled a pipe that its data workers had
+ * inherited. */
+static void a_thread_of_the_driver_is_not_followed(void **state)
+{
+	pid_t pid = fork_into(body_pin, (void *)"cuda00001800007");
+	struct target_wait w;
+
+	(void)state;
+	expect_kind(pid, "semaphore of its own process", WAITS_CONDITION, &w);
+	assert_int_equal(w.w.thread, 0);
+	assert_string_equal(w.w.doing, "");
 	end(pid);
 }
 
@@ -431,6 +447,7 @@ int main(void)
 		cmocka_unit_test(a_child),
 		cmocka_unit_test(data_of_a_child),
 		cmocka_unit_test(data_that_a_thread_waits_for),
+		cmocka_unit_test(a_thread_of_the_driver_is_not_followed),
 	};
 	int failed = reader_open(&reader) ? 1 : cmocka_run_group_tests(tests, waits_begin, waits_over);
 

@@ -15,7 +15,7 @@
 #include "detect/detect.h"
 #include "detect/gpu/gpu_cause.h"
 
-#define RANKS_MAX 16             /* of one job on this node, with a GPU each */
+#define RANKS_MAX 16             /* of one job on one host, with a GPU each: no host has more */
 #define ROUNDS 64                /* kept: half a minute at two a second */
 #define TOGETHER_NS 400000000ull /* looks of one round lie within that */
 #define BEFORE_MIN 8             /* rounds of the past, */
@@ -46,16 +46,17 @@ struct slow {               /* a rank that is named */
 
 struct duty_job {
 	const struct job_id *job;
-	int n;
-	uint64_t procs[RANKS_MAX];
-	struct round rounds[ROUNDS]; /* number i at i % ROUNDS */
+	int n, n_now;
+	uint64_t procs[RANKS_MAX], procs_now[RANKS_MAX]; /* as compared; as of this tick */
+	struct round rounds[ROUNDS];                     /* number i at i % ROUNDS */
 	uint64_t n_rounds, last_ns;
 	struct slow slow[RANKS_MAX];
 	struct duty_job *next;
 };
 
 struct gpu_duty {
-	struct duty_job *jobs;
+	struct duty_job **of_node; /* by the number of the host: its jobs */
+	uint32_t n_nodes;
 };
 
 static const struct round *round_at(const struct duty_job *j, uint64_t i) /* i-th newest */
@@ -325,42 +326,67 @@ static int report(const struct duty_job *j, const struct model *m, int r, struct
 
 /* --- jobs --- */
 
-static bool is_subject(const struct proc *p, const struct job_id *job)
+static bool is_subject(const struct proc *p)
 {
-	return !p->dead && !p->is_child && p->job == job && proc_gpu(p);
+	return !p->dead && !p->is_child && proc_gpu(p);
 }
 
 /* The job's ranks with a GPU; a change of them begins anew. */
-static void ranks_update(struct duty_job *j, const struct model *m)
+static void ranks_update(struct duty_job *j)
 {
-	uint64_t procs[RANKS_MAX] = { 0 };
-	int n = 0;
-
-	for (const struct proc *p = m->procs; p && n < RANKS_MAX; p = p->next)
-		if (is_subject(p, j->job))
-			procs[n++] = p->key;
-	if (n == j->n && !memcmp(procs, j->procs, sizeof(procs)))
+	if (j->n_now == j->n && !memcmp(j->procs_now, j->procs, j->n * sizeof(j->procs[0])))
 		return;
-	memcpy(j->procs, procs, sizeof(procs));
-	j->n = n;
+	memcpy(j->procs, j->procs_now, sizeof(j->procs));
+	j->n = j->n_now;
 	j->n_rounds = 0;
 	memset(j->slow, 0, sizeof(j->slow));
 }
 
-static struct duty_job *job_of(struct gpu_duty *d, const struct job_id *job)
+/* Ranks are compared with those of their host: looks of several hosts are no round. */
+static struct duty_job *job_of(struct gpu_duty *d, const struct proc *p)
 {
 	struct duty_job *j;
 
-	for (j = d->jobs; j; j = j->next)
-		if (j->job == job)
+	for (j = d->of_node[p->node->number]; j; j = j->next)
+		if (j->job == p->job)
 			return j;
 	j = calloc(1, sizeof(*j));
 	if (!j)
 		return NULL;
-	j->job = job;
-	j->next = d->jobs;
-	d->jobs = j;
+	j->job = p->job;
+	j->next = d->of_node[p->node->number];
+	d->of_node[p->node->number] = j;
 	return j;
+}
+
+static int nodes_fit(struct gpu_duty *d, uint32_t n)
+{
+	struct duty_job **grown = n > d->n_nodes ? realloc(d->of_node, n * sizeof(*grown)) : d->of_node;
+
+	if (n <= d->n_nodes)
+		return 0;
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + d->n_nodes, 0, (n - d->n_nodes) * sizeof(*grown));
+	d->of_node = grown;
+	d->n_nodes = n;
+	return 0;
+}
+
+static int ranks_sort(struct gpu_duty *d, const struct model *m)
+{
+	for (uint32_t i = 0; i < d->n_nodes; i++)
+		for (struct duty_job *j = d->of_node[i]; j; j = j->next)
+			j->n_now = 0;
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		struct duty_job *j = is_subject(p) ? job_of(d, p) : NULL;
+
+		if (!j && is_subject(p))
+			return -ENOMEM;
+		if (j && j->n_now < RANKS_MAX)
+			j->procs_now[j->n_now++] = p->key;
+	}
+	return 0;
 }
 
 static int job_tick(struct duty_job *j, const struct model *m, struct finding_list *found)
@@ -369,7 +395,7 @@ static int job_tick(struct duty_job *j, const struct model *m, struct finding_li
 	uint64_t newest_ns;
 	int err = 0;
 
-	ranks_update(j, m);
+	ranks_update(j);
 	if (j->n < 2)
 		return 0;
 	if (round_take(j, m, &now, &newest_ns)) {
@@ -387,13 +413,13 @@ static int job_tick(struct duty_job *j, const struct model *m, struct finding_li
 static int gpu_duty_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct gpu_duty *d = state;
-	int err = 0;
+	int err = nodes_fit(d, m->n_nodes);
 
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (is_subject(p, p->job) && !job_of(d, p->job))
-			return -ENOMEM;
-	for (struct duty_job *j = d->jobs; j && !err; j = j->next)
-		err = job_tick(j, m, found);
+	if (!err)
+		err = ranks_sort(d, m);
+	for (uint32_t i = 0; i < d->n_nodes && !err; i++)
+		for (struct duty_job *j = d->of_node[i]; j && !err; j = j->next)
+			err = job_tick(j, m, found);
 	return err;
 }
 
@@ -402,10 +428,12 @@ static void gpu_duty_release(void *state)
 	struct gpu_duty *d = state;
 	struct duty_job *j;
 
-	while ((j = d->jobs)) {
-		d->jobs = j->next;
-		free(j);
-	}
+	for (uint32_t i = 0; i < d->n_nodes; i++)
+		while ((j = d->of_node[i])) {
+			d->of_node[i] = j->next;
+			free(j);
+		}
+	free(d->of_node);
 }
 
 const struct detector detector_gpu_duty = {

@@ -2,8 +2,8 @@
  *
  * wait_threads.c - of a thread that waits for another one of its process, without a word on which: the one that waits
  * for somebody outside is the likeliest. PyTorch's pin_memory thread stands so between a rank and its data workers, a
- * pool's thread between it and an object store. Not followed are sockets on high ports: NCCL's own threads always wait
- * on some.
+ * pool's thread between it and an object store. Not followed are sockets on high ports, as NCCL's own threads always
+ * wait on some, and threads of the driver and of NCCL: they poll pipes that the rank's children hold open, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +56,18 @@ static bool is_outside(const struct waits_for *w)
 	}
 }
 
+static bool is_of_library(const struct target_wait *w)
+{
+	static const char *const names[] = { "cuda", "nccl", "NCCL", "pt_nccl" };
+	char name[16] = "";
+
+	wait_name_read(w->tgid, w->tid, name, sizeof(name));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
 static void thread_take(struct target_wait *w, const struct target_wait *other)
 {
 	w->w.thread = other->tid;
@@ -78,7 +90,8 @@ void wait_threads_follow(struct reader *r, unsigned deadline_ms, struct target_w
 		if (all[i].tid == w->tid || !may_wait_outside(w->tgid, all[i].tid))
 			continue;
 		n_close++;
-		if (!wait_sample(r, w->tgid, all[i].tid, deadline_ms, WAIT_THREAD, &other) && is_outside(&other.w))
+		if (!wait_sample(r, w->tgid, all[i].tid, deadline_ms, WAIT_THREAD, &other) && is_outside(&other.w) &&
+		    !is_of_library(&other))
 			thread_take(w, &other);
 	}
 	free(all);
