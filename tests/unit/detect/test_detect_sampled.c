@@ -133,7 +133,25 @@ static void roots_that_cannot_be_told_apart(void **state)
 	for (size_t i = 0; i < list.n; i++) {
 		assert_int_equal(list.items[i].class, HANG_UNKNOWN);
 		assert_true(list.items[i].confidence < 0.5);
+		assert_int_equal(list.items[i].severity, SEVERITY_WARNING);
 	}
+}
+
+/* A session does not warn of what it cannot name, for as long as a step may take. */
+static void a_session_is_not_sure_for_a_while(void **state)
+{
+	size_t n = 0;
+
+	(void)state;
+	two_groups();
+	m->hang_floor_ns = 1500 * MSEC;
+	while (now < JOB_T0 + 9 * SEC) {
+		tick();
+		for (size_t i = 0; i < list.n; i++)
+			assert_int_equal(list.items[i].severity, SEVERITY_INFO);
+		n += list.n;
+	}
+	assert_true(n > 0);
 }
 
 /* Another communicator at the same address: what was there before says nothing of it. */
@@ -421,6 +439,7 @@ int main(void)
 		TEST(a_choice_is_told),
 		TEST(who_sits_like_a_waiter_is_no_root),
 		TEST(roots_that_cannot_be_told_apart),
+		TEST(a_session_is_not_sure_for_a_while),
 		TEST(another_generation),
 		TEST(behind_in_two_of_them),
 		TEST(an_unread_one_is_named),

@@ -19,6 +19,8 @@
 #define LOSS_WINDOW_NS 10000000000ull
 #define CONFIDENCE_MIN 0.5
 #define SAMPLES_APART_NS 1100000000ull
+#define SESSION_FLOOR_NS 1000000000ull   /* an autopsy's is shorter: it was asked, and says what it knows */
+#define UNSURE_WARNING_NS 10000000000ull /* who it is is not known: a long step looks like that, for a while */
 
 static double seconds(uint64_t ns)
 {
@@ -288,9 +290,12 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->cause = c->cause;
 	set_op(f, &c->pending);
 	f->confidence = confidence_of(m, c);
-	if (f->confidence < CONFIDENCE_MIN)
-		f->class = HANG_UNKNOWN;
 	f->warning_after_ns = c->habit.warning_after_ns;
+	if (f->confidence < CONFIDENCE_MIN) {
+		f->class = HANG_UNKNOWN;
+		if (f->warning_after_ns < UNSURE_WARNING_NS && m->hang_floor_ns >= SESSION_FLOOR_NS)
+			f->warning_after_ns = UNSURE_WARNING_NS;
+	}
 	f->critical_after_ns = c->habit.critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
 	finding_add_rank(f, c->seat ? member_rank(c->seat) : proc_rank(c->proc), c->proc->key);
