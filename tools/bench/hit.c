@@ -105,7 +105,7 @@ static pid_t tracer_start(const char *ranktrace, pid_t pid)
 	if (tracer)
 		return tracer;
 	snprintf(text, sizeof(text), "%d", (int)pid);
-	execl(ranktrace, ranktrace, "record", "-q", "--pid", text, NULL);
+	execl(ranktrace, ranktrace, "record", "-q", "--budget", "no", "--pid", text, NULL); /* they are to stay */
 	_exit(127);
 }
 
