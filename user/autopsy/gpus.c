@@ -12,10 +12,22 @@
 
 #define POLL_NS 50000000ull
 
+/* Which of the two failed: what cannot be emitted ends the autopsy, a GPU that cannot be asked does not. */
+static int noted_emit(void *to, const struct wire_hdr *rec)
+{
+	struct autopsy_gpus *g = to;
+	int err = g->emit(g->emit_to, rec);
+
+	g->emit_error = err ? err : g->emit_error;
+	return err;
+}
+
 void autopsy_gpus_open(struct autopsy_gpus *g, const struct sampler_ctx *ctx)
 {
-	*g = (struct autopsy_gpus){ .ctx = *ctx };
+	*g = (struct autopsy_gpus){ .ctx = *ctx, .emit = ctx->emit, .emit_to = ctx->emit_to };
 	g->ctx.often = true;
+	g->ctx.emit = noted_emit;
+	g->ctx.emit_to = g;
 	if (source_nvml.sampler->open(&g->ctx, &g->state))
 		g->state = NULL;
 }
@@ -31,16 +43,17 @@ static void sleep_until(uint64_t ns)
 int autopsy_gpus_poll_until(struct autopsy_gpus *g, uint64_t ns)
 {
 	uint64_t now_ns;
-	int err = 0;
 
-	while (!err && (now_ns = clock_monotonic_ns()) < ns) {
-		err = g->state ? source_nvml.sampler->sample(g->state, now_ns) : 0;
+	while (!g->emit_error && (now_ns = clock_monotonic_ns()) < ns) {
+		if (g->state && source_nvml.sampler->sample(g->state, now_ns))
+			autopsy_gpus_close(g);
 		sleep_until(g->state && now_ns + POLL_NS < ns ? now_ns + POLL_NS : ns);
 	}
-	return err;
+	return g->emit_error;
 }
 
 void autopsy_gpus_close(struct autopsy_gpus *g)
 {
 	source_nvml.sampler->close(g->state);
+	g->state = NULL;
 }
