@@ -113,7 +113,8 @@ def starved(rng, how, extra=(), most=5):
         last = j.wait_finding(15, kind="straggler", phase="close") or f
         job.check(last["evidence"].get("throttled_share", 0) > 0.1 and last["evidence"].get("quota_cores") == 0.04, f"{last}")
     job.check(j.stop() == 1, "exit code is not 1")
-    faults.check_only(j, ("straggler", rank))
+    # the quota stays to the job's end, where nobody waits for the rank any more: then cpu_starved may name it
+    faults.check_only(j, ("straggler", rank), *([("cpu_starved", rank)] if how == "quota" else []))
     j.check_replay()
     if late:
         job.result(f"cpu:{how}", (f["t_ns"] - late[0]) / 1e9)

@@ -205,14 +205,12 @@ static void test_bytes_explain_only_what_nothing_else_does(void **state)
 }
 
 /* Throttled by `share` of the time from 3 s on for `sec`: these ranks, of 4. */
-static struct verdicts throttled(unsigned int ranks, double share, double sec, double waits)
+static struct verdicts throttled_job(struct job_opts o, unsigned int ranks, double share, double sec, double waits)
 {
-	struct job_opts o = job_usual(1, 4, 1, 17);
 	struct verdicts v;
 	struct job *j;
 	size_t n;
 
-	o.steps = 50;
 	j = job_new(&o);
 	n = j->n_events;
 	for (size_t i = 0; i < n; i++) {
@@ -237,6 +235,14 @@ static struct verdicts throttled(unsigned int ranks, double share, double sec, d
 	return v;
 }
 
+static struct verdicts throttled(unsigned int ranks, double share, double sec, double waits)
+{
+	struct job_opts o = job_usual(1, 4, 1, 17);
+
+	o.steps = 50;
+	return throttled_job(o, ranks, share, sec, waits);
+}
+
 /* The quota of a whole job makes no straggler: all are slow alike. */
 static void test_a_quota_is_told(void **state)
 {
@@ -257,6 +263,26 @@ static void test_a_quota_is_told(void **state)
 	assert_int_equal(s->f.n_ranks, 1);
 	assert_int_equal(s->f.ranks[0], 2);
 	assert_true(s->last_ns > JOB_T0 + 14 * SEC && s->last_ns < JOB_T0 + 18 * SEC); /* and it ends */
+	verdicts_free(&v);
+}
+
+/* While a straggler finding names the rank and its quota, this detector does not; its 5 s begin where that one ends. */
+static void test_a_straggler_is_not_named_twice(void **state)
+{
+	struct job_opts o = job_usual(1, 4, 1, 17);
+	const struct seen_finding *slow, *s;
+	struct verdicts v;
+
+	(void)state;
+	o.steps = 60;
+	o.faults[0] = (struct fault){ FAULT_SLOW, 2, 8, 40, 0, 1 };
+	o.faults[1] = (struct fault){ FAULT_SLOW, 2, 24, 0, 0, 1 }; /* no longer slow, still throttled */
+	v = throttled_job(o, 0x4, 0.4, 100, 0.4);
+	slow = verdict_of(&v, FINDING_STRAGGLER);
+	s = verdict_of(&v, FINDING_CPU_STARVED);
+	assert_non_null(slow);
+	assert_non_null(s);
+	assert_true(s->open_ns >= slow->last_ns + 5 * SEC);
 	verdicts_free(&v);
 }
 
@@ -285,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_calls_that_were_not_probed),
 		cmocka_unit_test(test_bytes_explain_only_what_nothing_else_does),
 		cmocka_unit_test(test_a_quota_is_told),
+		cmocka_unit_test(test_a_straggler_is_not_named_twice),
 		cmocka_unit_test(test_quotas_that_do_not_matter),
 	};
 

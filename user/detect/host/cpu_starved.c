@@ -64,14 +64,21 @@ static int rank_sample(struct cpu_starved *s, const struct model *m, const struc
 	return cost_push(&s->costs, m, p);
 }
 
-/* Throttled now, a rank of the job, and no straggler. */
-static bool is_starved(const struct model *m, const struct starved *r, const struct job_id *job,
-		       const struct finding_list *found)
+/* What a straggler finding says of a rank is not said twice: the time until it ends does not count here. */
+static void leave_to_straggler(struct starved *r, const struct model *m, const struct finding_list *found)
 {
-	const struct proc *p = model_proc(m, r->proc);
 	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->proc);
 
-	return r->since_ns && p && !p->dead && p->job == job && !(slow && slow->n_ranks == 1);
+	if (r->since_ns && slow && slow->n_ranks == 1)
+		r->since_ns = m->now_ns;
+}
+
+/* Throttled now and a rank of the job. */
+static bool is_starved(const struct model *m, const struct starved *r, const struct job_id *job)
+{
+	const struct proc *p = model_proc(m, r->proc);
+
+	return r->since_ns && p && !p->dead && p->job == job;
 }
 
 /* One finding a job, once the first of its ranks is throttled for long. */
@@ -83,7 +90,7 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	struct finding *f;
 
 	for (r = s->ranks; r; r = r->next) {
-		if (!is_starved(m, r, first->job, found))
+		if (!is_starved(m, r, first->job))
 			continue;
 		since_ns = r->since_ns < since_ns ? r->since_ns : since_ns;
 		if (!worst || r->rates.cost[COST_RUNQ] > worst->rates.cost[COST_RUNQ])
@@ -101,7 +108,7 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	f->since_ns = since_ns;
 	f->confidence = 0.95;
 	for (r = s->ranks; r; r = r->next)
-		if (is_starved(m, r, first->job, found))
+		if (is_starved(m, r, first->job))
 			finding_add_rank(f, proc_rank(model_proc(m, r->proc)), r->proc);
 	finding_note(f, EVIDENCE_THROTTLED_SHARE, worst->rates.throttled);
 	finding_note(f, EVIDENCE_QUOTA_CORES, worst->rates.quota_cores);
@@ -113,11 +120,14 @@ static int cpu_starved_tick(void *state, const struct model *m, struct finding_l
 {
 	struct cpu_starved *s = state;
 	const struct proc *p, *q;
+	struct starved *r;
 	int err = 0;
 
 	for (p = m->procs; p && !err; p = p->next)
 		if (p->throttle_seen_ns && rank_has_clock(p))
 			err = rank_sample(s, m, p);
+	for (r = s->ranks; r; r = r->next)
+		leave_to_straggler(r, m, found);
 	for (p = m->procs; p && s->ranks && !err; p = p->next) {
 		for (q = m->procs; q != p && q->job != p->job; q = q->next)
 			;
