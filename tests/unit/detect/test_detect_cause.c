@@ -157,16 +157,16 @@ static void allocation(struct model *m, uint64_t begin_ns, uint64_t end_ns)
 	give(m, e);
 }
 
-static double allocating(struct model *m, const struct cost_history *list)
+static double allocating(struct model *m, const struct keyed_table *histories)
 {
-	return cost_rates(list, m, model_proc(m, job_pid(0)), 0).cost[COST_ALLOC];
+	return cost_rates(histories, m, model_proc(m, job_pid(0)), 0).cost[COST_ALLOC];
 }
 
 /* A rank whose calls are not probed all the time is no example of one that makes none, and none that makes more. */
 static void test_calls_that_were_not_probed(void **state)
 {
 	struct event shed = job_event(EV_BUDGET, 0, 3 * SEC), back = job_event(EV_BUDGET, 0, 5 * SEC);
-	struct cost_history *list = NULL, *later = NULL;
+	struct keyed_table list = { 0 }, later = { 0 };
 	struct model *m = model_new();
 
 	(void)state;
@@ -175,17 +175,17 @@ static void test_calls_that_were_not_probed(void **state)
 	allocation(m, 0, SEC);
 	assert_int_equal(cost_push(&list, m, model_proc(m, job_pid(0))), 0);
 	allocation(m, 3 * SEC / 2, 2 * SEC);
-	assert_true(allocating(m, list) > 0.49 && allocating(m, list) < 0.51);
+	assert_true(allocating(m, &list) > 0.49 && allocating(m, &list) < 0.51);
 	give(m, shed);
-	assert_true(allocating(m, list) < 0);
+	assert_true(allocating(m, &list) < 0);
 	give(m, back);
 	allocation(m, 11 * SEC / 2, 6 * SEC);
-	assert_true(allocating(m, list) < 0);
+	assert_true(allocating(m, &list) < 0);
 	assert_int_equal(cost_push(&later, m, model_proc(m, job_pid(0))), 0);
 	allocation(m, 7 * SEC, 8 * SEC);
-	assert_true(allocating(m, later) > 0.49 && allocating(m, later) < 0.51);
-	cost_free(&list);
-	cost_free(&later);
+	assert_true(allocating(m, &later) > 0.49 && allocating(m, &later) < 0.51);
+	keyed_free(&list);
+	keyed_free(&later);
 	model_free(m);
 }
 

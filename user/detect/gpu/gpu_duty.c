@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "base/sorted.h"
 #include "detect/detect.h"
 #include "detect/gpu/gpu_cause.h"
@@ -44,19 +45,18 @@ struct slow {               /* a rank that is named */
 	double tensor_before, sm_before, peers_tensor_before, peers_sm_before;
 };
 
-struct duty_job {
+struct duty_job {           /* of one host */
+	struct keyed keyed; /* by the job and the number of the host */
 	const struct job_id *job;
 	int n, n_now;
 	uint64_t procs[RANKS_MAX], procs_now[RANKS_MAX]; /* as compared; as of this tick */
 	struct round rounds[ROUNDS];                     /* number i at i % ROUNDS */
 	uint64_t n_rounds, last_ns;
 	struct slow slow[RANKS_MAX];
-	struct duty_job *next;
 };
 
 struct gpu_duty {
-	struct duty_job **of_node; /* by the number of the host: its jobs */
-	uint32_t n_nodes;
+	struct keyed_table jobs;
 };
 
 static const struct round *round_at(const struct duty_job *j, uint64_t i) /* i-th newest */
@@ -345,39 +345,17 @@ static void ranks_update(struct duty_job *j)
 /* Ranks are compared with those of their host: looks of several hosts are no round. */
 static struct duty_job *job_of(struct gpu_duty *d, const struct proc *p)
 {
-	struct duty_job *j;
+	struct duty_job *j = keyed_get(&d->jobs, (uintptr_t)p->job, p->node->number, sizeof(*j));
 
-	for (j = d->of_node[p->node->number]; j; j = j->next)
-		if (j->job == p->job)
-			return j;
-	j = calloc(1, sizeof(*j));
-	if (!j)
-		return NULL;
-	j->job = p->job;
-	j->next = d->of_node[p->node->number];
-	d->of_node[p->node->number] = j;
+	if (j)
+		j->job = p->job;
 	return j;
-}
-
-static int nodes_fit(struct gpu_duty *d, uint32_t n)
-{
-	struct duty_job **grown = n > d->n_nodes ? realloc(d->of_node, n * sizeof(*grown)) : d->of_node;
-
-	if (n <= d->n_nodes)
-		return 0;
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + d->n_nodes, 0, (n - d->n_nodes) * sizeof(*grown));
-	d->of_node = grown;
-	d->n_nodes = n;
-	return 0;
 }
 
 static int ranks_sort(struct gpu_duty *d, const struct model *m)
 {
-	for (uint32_t i = 0; i < d->n_nodes; i++)
-		for (struct duty_job *j = d->of_node[i]; j; j = j->next)
-			j->n_now = 0;
+	for (struct duty_job *j = d->jobs.all; j; j = j->keyed.next)
+		j->n_now = 0;
 	for (const struct proc *p = m->procs; p; p = p->next) {
 		struct duty_job *j = is_subject(p) ? job_of(d, p) : NULL;
 
@@ -413,27 +391,18 @@ static int job_tick(struct duty_job *j, const struct model *m, struct finding_li
 static int gpu_duty_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct gpu_duty *d = state;
-	int err = nodes_fit(d, m->n_nodes);
+	int err = ranks_sort(d, m);
 
-	if (!err)
-		err = ranks_sort(d, m);
-	for (uint32_t i = 0; i < d->n_nodes && !err; i++)
-		for (struct duty_job *j = d->of_node[i]; j && !err; j = j->next)
-			err = job_tick(j, m, found);
+	for (struct duty_job *j = d->jobs.all; j && !err; j = j->keyed.next)
+		err = job_tick(j, m, found);
 	return err;
 }
 
 static void gpu_duty_release(void *state)
 {
 	struct gpu_duty *d = state;
-	struct duty_job *j;
 
-	for (uint32_t i = 0; i < d->n_nodes; i++)
-		while ((j = d->of_node[i])) {
-			d->of_node[i] = j->next;
-			free(j);
-		}
-	free(d->of_node);
+	keyed_free(&d->jobs);
 }
 
 const struct detector detector_gpu_duty = {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 
 #define HOLD_NS 60000000000ull       /* a counter that moved is reported for so long */
@@ -75,31 +76,14 @@ struct one {
 }; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
-	uint64_t id;                    /* its node and its index there */
+	struct keyed keyed;             /* by its node and its index there */
 	uint64_t n_samples, n_checkups; /* looked at */
 	struct one faults[FAULTS];
-	struct watched *next;
 };
 
 struct gpu_health_state {
-	struct watched *all;
+	struct keyed_table gpus;
 };
-
-static struct watched *watched_of(struct gpu_health_state *s, uint64_t id)
-{
-	struct watched *w;
-
-	for (w = s->all; w; w = w->next)
-		if (w->id == id)
-			return w;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return NULL;
-	w->id = id;
-	w->next = s->all;
-	s->all = w;
-	return w;
-}
 
 /* --- signs --- */
 
@@ -336,7 +320,7 @@ static int node_tick(struct gpu_health_state *s, const struct model *m, const st
 	int err = silence_report(m, n, found);
 
 	for (const struct gpu *g = n->gpus.all; g && !err; g = g->next) {
-		struct watched *w = watched_of(s, gpu_id(g));
+		struct watched *w = keyed_get(&s->gpus, gpu_id(g), 0, sizeof(*w));
 
 		if (!w)
 			return -ENOMEM;
@@ -360,12 +344,8 @@ static int gpu_health_tick(void *state, const struct model *m, struct finding_li
 static void gpu_health_release(void *state)
 {
 	struct gpu_health_state *s = state;
-	struct watched *w;
 
-	while ((w = s->all)) {
-		s->all = w->next;
-		free(w);
-	}
+	keyed_free(&s->gpus);
 }
 
 const struct detector detector_gpu_health = {

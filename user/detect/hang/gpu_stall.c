@@ -22,28 +22,21 @@
 #define CONFIDENCE_NOBODY 0.5
 
 struct gpu_stall_job {
+	struct keyed keyed; /* by the job */
 	const struct job_id *job;
 	bool live;   /* seen at this tick */
 	bool inside; /* all ranks entered the same; moved_ns is then when they last did */
 	uint64_t moved_ns;
 	uint64_t longest_gap_ns, longest_still_ns; /* that ended by themselves */
 	bool still;                                /* in this pause a GPU was the odd one and did no work */
-	struct gpu_stall_job *next;
 };
 
 static struct gpu_stall_job *job_get(struct gpu_stalls *s, const struct job_id *job)
 {
-	struct gpu_stall_job *j;
+	struct gpu_stall_job *j = keyed_get(&s->jobs, (uintptr_t)job, 0, sizeof(*j));
 
-	for (j = s->jobs; j; j = j->next)
-		if (j->job == job)
-			return j;
-	j = calloc(1, sizeof(*j));
-	if (!j)
-		return NULL;
-	j->job = job;
-	j->next = s->jobs;
-	s->jobs = j;
+	if (j)
+		j->job = job;
 	return j;
 }
 
@@ -103,7 +96,7 @@ static bool is_member_proc(const struct proc *p)
 
 int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 {
-	for (struct gpu_stall_job *j = s->jobs; j; j = j->next)
+	for (struct gpu_stall_job *j = s->jobs.all; j; j = j->keyed.next)
 		j->live = false;
 	for (const struct proc *p = m->procs; p; p = p->next) {
 		struct gpu_stall_job *j = is_member_proc(p) ? job_get(s, p->job) : NULL;
@@ -121,12 +114,7 @@ int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 
 void gpu_stalls_free(struct gpu_stalls *s)
 {
-	struct gpu_stall_job *j;
-
-	while ((j = s->jobs)) {
-		s->jobs = j->next;
-		free(j);
-	}
+	keyed_free(&s->jobs);
 }
 
 /* --- the finding --- */
@@ -239,7 +227,7 @@ int gpu_stalls_report(const struct gpu_stalls *s, const struct model *m, struct 
 {
 	int err = 0;
 
-	for (struct gpu_stall_job *j = s->jobs; j && !err; j = j->next)
+	for (struct gpu_stall_job *j = s->jobs.all; j && !err; j = j->keyed.next)
 		err = job_report(j, m, found);
 	return err;
 }

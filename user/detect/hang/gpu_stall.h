@@ -7,12 +7,11 @@
 #ifndef RANKTRACE_GPU_STALL_H
 #define RANKTRACE_GPU_STALL_H
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 
-struct gpu_stall_job;
-
 struct gpu_stalls { /* zeroed at first */
-	struct gpu_stall_job *jobs;
+	struct keyed_table jobs;
 };
 
 /* Every tick: learns how long this job's pauses are. 0 or -ENOMEM. */

@@ -6,20 +6,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 
 #define HOLD_NS 30000000000ull /* told that long after the last mismatch of the communicator, when the job goes on */
 #define VALUES_MAX 8
 
 struct checked {
-	uint64_t comm;
+	struct keyed keyed; /* by the communicator and the space */
 	int space;
 	uint64_t upto, open_seq, open_since_ns, last_ns, n;
 	bool seen, open;
-	struct checked *next;
 };
 struct mismatch {
-	struct checked *comms;
+	struct keyed_table spaces;
 };
 
 struct vote {
@@ -30,18 +30,10 @@ struct vote {
 
 static struct checked *checked_of(struct mismatch *s, uint64_t comm, int space)
 {
-	struct checked *c;
+	struct checked *c = keyed_get(&s->spaces, comm, space, sizeof(*c));
 
-	for (c = s->comms; c; c = c->next)
-		if (c->comm == comm && c->space == space)
-			return c;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return NULL;
-	c->comm = comm;
-	c->space = space;
-	c->next = s->comms;
-	s->comms = c;
+	if (c)
+		c->space = space;
 	return c;
 }
 
@@ -238,19 +230,14 @@ static bool alive(const struct comm *c)
 	return n > 1;
 }
 
-static void forget_rest(struct mismatch *s)
+static bool was_seen(void *entry, const void *arg)
 {
-	struct checked **link = &s->comms, *k;
+	struct checked *k = entry;
+	bool seen = k->seen;
 
-	while ((k = *link)) {
-		if (k->seen) {
-			k->seen = false;
-			link = &k->next;
-			continue;
-		}
-		*link = k->next;
-		free(k);
-	}
+	(void)arg;
+	k->seen = false;
+	return seen;
 }
 
 static int space_tick(struct mismatch *s, const struct model *m, const struct comm *c, int space,
@@ -277,7 +264,7 @@ static int mismatch_tick(void *state, const struct model *m, struct finding_list
 			if (c->highest_seq[space])
 				err = space_tick(s, m, c, space, found);
 	}
-	forget_rest(s);
+	keyed_keep(&s->spaces, was_seen, NULL);
 	return err;
 }
 
@@ -285,8 +272,7 @@ static void mismatch_release(void *state)
 {
 	struct mismatch *s = state;
 
-	forget_rest(s); /* clears `seen` */
-	forget_rest(s);
+	keyed_free(&s->spaces);
 }
 
 const struct detector detector_mismatch = {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "detect/straggler/cause.h"
 #include "detect/detect.h"
 #include "detect/straggler/history.h"
@@ -19,43 +20,26 @@
 #define SAMPLE_NS 1000000000ull
 
 struct starved { /* a rank */
-	uint64_t proc;
+	struct keyed proc;
 	uint64_t since_ns, sampled_ns; /* throttled since; 0 not */
 	struct cost_rates rates;       /* of the last second */
-	struct starved *next;
 };
 
 struct cpu_starved {
-	struct starved *ranks;
-	struct cost_history *costs;
+	struct keyed_table ranks;
+	struct keyed_table costs;
 };
-
-static struct starved *rank_of(struct cpu_starved *s, uint64_t proc)
-{
-	struct starved *r;
-
-	for (r = s->ranks; r; r = r->next)
-		if (r->proc == proc)
-			return r;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return NULL;
-	r->proc = proc;
-	r->next = s->ranks;
-	s->ranks = r;
-	return r;
-}
 
 /* Once a second, with the scans. */
 static int rank_sample(struct cpu_starved *s, const struct model *m, const struct proc *p)
 {
-	struct starved *r = rank_of(s, p->key);
+	struct starved *r = keyed_get(&s->ranks, p->key, 0, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
 	if (m->now_ns < r->sampled_ns + SAMPLE_NS)
 		return 0;
-	r->rates = cost_rates(s->costs, m, p, m->now_ns - SAMPLE_NS);
+	r->rates = cost_rates(&s->costs, m, p, m->now_ns - SAMPLE_NS);
 	if (r->rates.throttled < THROTTLED_SHARE || r->rates.cost[COST_RUNQ] < WAITS_SHARE)
 		r->since_ns = 0;
 	else if (!r->since_ns)
@@ -67,7 +51,7 @@ static int rank_sample(struct cpu_starved *s, const struct model *m, const struc
 /* What a straggler finding says of a rank is not said twice: the time until it ends does not count here. */
 static void leave_to_straggler(struct starved *r, const struct model *m, const struct finding_list *found)
 {
-	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->proc);
+	const struct finding *slow = finding_list_of(found, FINDING_STRAGGLER, r->proc.a);
 
 	if (r->since_ns && slow && slow->n_ranks == 1)
 		r->since_ns = m->now_ns;
@@ -76,7 +60,7 @@ static void leave_to_straggler(struct starved *r, const struct model *m, const s
 /* Throttled now and a rank of the job. */
 static bool is_starved(const struct model *m, const struct starved *r, const struct job_id *job)
 {
-	const struct proc *p = model_proc(m, r->proc);
+	const struct proc *p = model_proc(m, r->proc.a);
 
 	return r->since_ns && p && !p->dead && p->job == job;
 }
@@ -89,7 +73,7 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	uint64_t since_ns = UINT64_MAX;
 	struct finding *f;
 
-	for (r = s->ranks; r; r = r->next) {
+	for (r = s->ranks.all; r; r = r->proc.next) {
 		if (!is_starved(m, r, first->job))
 			continue;
 		since_ns = r->since_ns < since_ns ? r->since_ns : since_ns;
@@ -107,9 +91,9 @@ static int job_report(struct cpu_starved *s, const struct model *m, const struct
 	f->cause = CAUSE_CGROUP_QUOTA;
 	f->since_ns = since_ns;
 	f->confidence = 0.95;
-	for (r = s->ranks; r; r = r->next)
+	for (r = s->ranks.all; r; r = r->proc.next)
 		if (is_starved(m, r, first->job))
-			finding_add_rank(f, proc_rank(model_proc(m, r->proc)), r->proc);
+			finding_add_rank(f, proc_rank(model_proc(m, r->proc.a)), r->proc.a);
 	finding_note(f, EVIDENCE_THROTTLED_SHARE, worst->rates.throttled);
 	finding_note(f, EVIDENCE_QUOTA_CORES, worst->rates.quota_cores);
 	finding_note(f, EVIDENCE_RUNQUEUE_WAIT_SHARE, worst->rates.cost[COST_RUNQ]);
@@ -126,9 +110,9 @@ static int cpu_starved_tick(void *state, const struct model *m, struct finding_l
 	for (p = m->procs; p && !err; p = p->next)
 		if (p->throttle_seen_ns && rank_has_clock(p))
 			err = rank_sample(s, m, p);
-	for (r = s->ranks; r; r = r->next)
+	for (r = s->ranks.all; r; r = r->proc.next)
 		leave_to_straggler(r, m, found);
-	for (p = m->procs; p && s->ranks && !err; p = p->next) {
+	for (p = m->procs; p && s->ranks.n && !err; p = p->next) {
 		for (q = m->procs; q != p && q->job != p->job; q = q->next)
 			;
 		if (q == p) /* the first of its job */
@@ -140,13 +124,9 @@ static int cpu_starved_tick(void *state, const struct model *m, struct finding_l
 static void cpu_starved_release(void *state)
 {
 	struct cpu_starved *s = state;
-	struct starved *r;
 
-	while ((r = s->ranks)) {
-		s->ranks = r->next;
-		free(r);
-	}
-	cost_free(&s->costs);
+	keyed_free(&s->ranks);
+	keyed_free(&s->costs);
 }
 
 const struct detector detector_cpu_starved = {

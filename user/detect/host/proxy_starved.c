@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 #include "detect/transfer/stalled_transfer.h"
 
@@ -15,32 +16,25 @@
 #define CONFIDENCE 0.85
 
 struct starving { /* one member, for as long as every scan says so */
+	struct keyed keyed;
 	const struct member *member;
 	uint64_t since_ns, scan_ns;
 	int n_scans;
 	bool seen, hang; /* hang: told as one, and stays one */
-	struct starving *next;
 };
 
 struct proxy_starved {
-	struct starving *all;
+	struct keyed_table members;
 };
 
 static struct starving *starving_get(struct proxy_starved *s, const struct member *mb, const struct task *t)
 {
-	struct starving *one = s->all;
+	struct starving *one = keyed_get(&s->members, (uintptr_t)mb, 0, sizeof(*one));
 
-	while (one && one->member != mb)
-		one = one->next;
-	if (one)
-		return one;
-	one = calloc(1, sizeof(*one));
-	if (!one)
-		return NULL;
-	one->member = mb;
-	one->since_ns = t->prev_seen_ns;
-	one->next = s->all;
-	s->all = one;
+	if (one && !one->member) {
+		one->member = mb;
+		one->since_ns = t->prev_seen_ns;
+	}
 	return one;
 }
 
@@ -124,19 +118,14 @@ static int member_tick(struct proxy_starved *s, const struct model *m, const str
 	return report(m, one, found);
 }
 
-static void others_forget(struct proxy_starved *s)
+static bool was_seen(void *entry, const void *arg)
 {
-	struct starving **link = &s->all, *one;
+	struct starving *one = entry;
+	bool seen = one->seen;
 
-	while ((one = *link)) {
-		if (one->seen) {
-			one->seen = false;
-			link = &one->next;
-			continue;
-		}
-		*link = one->next;
-		free(one);
-	}
+	(void)arg;
+	one->seen = false;
+	return seen;
 }
 
 static int proxy_starved_tick(void *state, const struct model *m, struct finding_list *found)
@@ -147,19 +136,15 @@ static int proxy_starved_tick(void *state, const struct model *m, struct finding
 	for (const struct comm *c = m->comms; !err && c; c = c->next)
 		for (const struct member *mb = c->members; !err && mb; mb = mb->next_in_comm)
 			err = member_tick(s, m, mb, found);
-	others_forget(s);
+	keyed_keep(&s->members, was_seen, NULL);
 	return err;
 }
 
 static void proxy_starved_release(void *state)
 {
 	struct proxy_starved *s = state;
-	struct starving *one;
 
-	while ((one = s->all)) {
-		s->all = one->next;
-		free(one);
-	}
+	keyed_free(&s->members);
 }
 
 const struct detector detector_proxy_starved = {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 #include "detect/network/link_loss.h"
 #include "detect/network/link_users.h"
@@ -72,6 +73,7 @@ struct one {
 }; /* since_ns 0: not so; last_ns: newest sign of it */
 
 struct watched {
+	struct keyed keyed;      /* by the port */
 	const struct port *port; /* kept by its node for good */
 	struct subject subject;
 	uint64_t n_samples; /* looked at */
@@ -84,27 +86,20 @@ struct watched {
 	uint64_t errors_before;   /* in the window before */
 	struct link_loss loss;
 	struct one faults[FAULTS];
-	struct watched *next;
 };
 
 struct link_state {
-	struct watched *all;
+	struct keyed_table ports;
 };
 
 static struct watched *watched_of(struct link_state *s, const struct port *p)
 {
-	struct watched *w;
+	struct watched *w = keyed_get(&s->ports, (uintptr_t)p, 0, sizeof(*w));
 
-	for (w = s->all; w; w = w->next)
-		if (w->port == p)
-			return w;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return NULL;
-	w->port = p;
-	w->subject = subject_port(p->node->number, p->device, p->number, -1, 0);
-	w->next = s->all;
-	s->all = w;
+	if (w && !w->port) {
+		w->port = p;
+		w->subject = subject_port(p->node->number, p->device, p->number, -1, 0);
+	}
 	return w;
 }
 
@@ -433,12 +428,8 @@ static int link_tick(void *state, const struct model *m, struct finding_list *fo
 static void link_release(void *state)
 {
 	struct link_state *s = state;
-	struct watched *w;
 
-	while ((w = s->all)) {
-		s->all = w->next;
-		free(w);
-	}
+	keyed_free(&s->ports);
 }
 
 const struct detector detector_link = {

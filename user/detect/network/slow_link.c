@@ -57,7 +57,7 @@ static bool all_slow(const struct paths *s, const struct path *slow, const struc
 {
 	int n = 0;
 
-	for (const struct path *p = s->all; p; p = p->next) {
+	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
 		if (p == slow || p->from->comm != end->comm || !touches(p, end))
 			continue;
 		if (path_share(p, now_ns, SAMPLES_MIN) < HALF * share)
@@ -72,7 +72,7 @@ static const struct path *slowest(const struct paths *s, const struct comm *c, u
 	const struct path *best = NULL;
 	double most = 0, share;
 
-	for (const struct path *p = s->all; p; p = p->next) {
+	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
 		if (p->from->comm != c)
 			continue;
 		share = path_share(p, now_ns, SAMPLES_MIN);
@@ -100,7 +100,7 @@ static bool others_well(const struct paths *s, struct verdict *v, uint64_t now_n
 	bool one = false;
 	double share, limit = rest_limit(v->share);
 
-	for (const struct path *p = s->all; p; p = p->next) {
+	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
 		if (p == v->slow || p->from->comm != v->slow->from->comm)
 			continue;
 		share = path_share(p, now_ns, SAMPLES_MIN);
@@ -117,7 +117,7 @@ static double differ(const struct paths *s, const struct verdict *v, uint64_t no
 {
 	struct path_samples sorts[2] = { 0 }, l;
 
-	for (const struct path *p = s->all; p; p = p->next) {
+	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
 		bool slow = v->port ? touches(p, v->port) : p == v->slow;
 
 		if (p->from->comm != v->slow->from->comm)

@@ -81,39 +81,16 @@ static struct cost_sample sample_of(const struct model *m, const struct proc *p)
 	return s;
 }
 
-static struct cost_history *history_of(const struct cost_history *list, uint64_t proc)
+int cost_push(struct keyed_table *histories, const struct model *m, const struct proc *p)
 {
-	while (list && list->proc != proc)
-		list = list->next;
-	return (struct cost_history *)list;
-}
+	struct cost_history *h = keyed_get(histories, p->key, 0, sizeof(*h));
 
-int cost_push(struct cost_history **list, const struct model *m, const struct proc *p)
-{
-	struct cost_history *h = history_of(*list, p->key);
-
-	if (!h) {
-		h = calloc(1, sizeof(*h));
-		if (!h)
-			return -ENOMEM;
-		h->proc = p->key;
-		h->next = *list;
-		*list = h;
-	}
+	if (!h)
+		return -ENOMEM;
 	memmove(h->samples + 1, h->samples, (COSTS_KEPT - 1) * sizeof(*h->samples));
 	h->samples[0] = sample_of(m, p);
 	h->n += h->n < COSTS_KEPT;
 	return 0;
-}
-
-void cost_free(struct cost_history **list)
-{
-	struct cost_history *h;
-
-	while ((h = *list)) {
-		*list = h->next;
-		free(h);
-	}
 }
 
 /* --- rates --- */
@@ -177,13 +154,13 @@ static bool calls_seen(const struct proc *p, uint64_t since_ns)
 	return !(p->shed >> PROBES_CALLS & 1) && p->calls_shed_ns <= since_ns;
 }
 
-struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p,
+struct cost_rates cost_rates(const struct keyed_table *histories, const struct model *m, const struct proc *p,
 			     uint64_t since_ns)
 {
 	struct cost_rates r = {
 		.throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1, .quota_cores = p->quota_cores, .behind = NULL
 	};
-	const struct cost_history *h = history_of(list, p->key);
+	const struct cost_history *h = keyed_find(histories, p->key, 0);
 	const struct cost_sample *then = h ? sample_before(h, since_ns) : NULL, now = sample_of(m, p);
 	double longest = 0;
 

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_CAUSE_H
 #define RANKTRACE_CAUSE_H
 
+#include "base/keyed.h"
 #include "finding.h"
 #include "model/model.h"
 
@@ -31,10 +32,9 @@ struct cost_sample {
 };
 
 struct cost_history { /* of one process; newest first */
-	uint64_t proc;
+	struct keyed proc;
 	struct cost_sample samples[COSTS_KEPT];
 	int n;
-	struct cost_history *next;
 };
 
 struct cost_rates { /* seconds per second; -1 not known */
@@ -48,11 +48,10 @@ struct host_cause {
 	struct cost_rates own, usual; /* usual: the peers' median of each */
 };
 
-/* A new sample of the rank. 0 or -ENOMEM. */
-int cost_push(struct cost_history **list, const struct model *m, const struct proc *p);
-void cost_free(struct cost_history **list);
+/* A new sample of the rank, into its cost_history of the table. 0 or -ENOMEM. */
+int cost_push(struct keyed_table *histories, const struct model *m, const struct proc *p);
 /* Rates since `since_ns`, or over the shortest time beyond that the scans can tell. */
-struct cost_rates cost_rates(const struct cost_history *list, const struct model *m, const struct proc *p,
+struct cost_rates cost_rates(const struct keyed_table *histories, const struct model *m, const struct proc *p,
 			     uint64_t since_ns);
 /* Of what stands out from `peers`, the most expensive, if it makes up a good part of `blame_share`. */
 struct host_cause host_cause(const struct cost_rates *own, const struct cost_rates *peers, int n_peers,

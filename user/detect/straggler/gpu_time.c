@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "base/sorted.h"
 #include "detect/detect.h"
 
@@ -29,7 +30,7 @@ struct reading {
 };
 
 struct timed { /* one rank */
-	uint64_t proc;
+	struct keyed proc;
 	uint64_t start_ns; /* of the process: tells a number that is used again */
 	struct reading last;
 	double over_s[READINGS]; /* than the median of its peers, newest last */
@@ -37,27 +38,18 @@ struct timed { /* one rank */
 	int n;
 	uint64_t first_ns; /* of over_s[0] */
 	uint64_t open_since_ns;
-	struct timed *next;
 };
 
 struct gpu_time {
-	struct timed *all;
+	struct keyed_table ranks;
 };
 
 static struct timed *timed_of(struct gpu_time *g, const struct proc *p)
 {
-	struct timed *t;
+	struct timed *t = keyed_get(&g->ranks, p->key, 0, sizeof(*t));
 
-	for (t = g->all; t; t = t->next)
-		if (t->proc == p->key)
-			return t;
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return NULL;
-	t->proc = p->key;
-	t->start_ns = p->start_ns;
-	t->next = g->all;
-	g->all = t;
+	if (t)
+		t->start_ns = p->start_ns;
 	return t;
 }
 
@@ -152,8 +144,8 @@ static double peers_deviation(const struct gpu_time *g, const struct model *m, c
 	double sum = 0;
 
 	*ret_freedom = 0;
-	for (const struct timed *t = g->all; t; t = t->next) {
-		const struct proc *o = model_proc(m, t->proc);
+	for (const struct timed *t = g->ranks.all; t; t = t->proc.next) {
+		const struct proc *o = model_proc(m, t->proc.a);
 
 		if (!o || o == p || !comparable(p, o) || t->n < n)
 			continue;
@@ -241,20 +233,12 @@ static int report(const struct proc *p, const struct timed *t, struct finding_li
 }
 
 /* A process that is gone leaves nothing behind for the next one of its number. */
-static void gone_forget(struct gpu_time *g, const struct model *m)
+static bool is_same_process(void *entry, const void *model)
 {
-	struct timed **link = &g->all, *t;
+	const struct timed *t = entry;
+	const struct proc *p = model_proc(model, t->proc.a);
 
-	while ((t = *link)) {
-		const struct proc *p = model_proc(m, t->proc);
-
-		if (p && !p->dead && p->start_ns == t->start_ns) {
-			link = &t->next;
-			continue;
-		}
-		*link = t->next;
-		free(t);
-	}
+	return p && !p->dead && p->start_ns == t->start_ns;
 }
 
 static int gpu_time_tick(void *state, const struct model *m, struct finding_list *found)
@@ -262,7 +246,7 @@ static int gpu_time_tick(void *state, const struct model *m, struct finding_list
 	struct gpu_time *g = state;
 	int err = 0;
 
-	gone_forget(g, m);
+	keyed_keep(&g->ranks, is_same_process, m);
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
 		struct timed *t = p->n_gpu_spans && !p->dead ? timed_of(g, p) : NULL;
 		bool fresh;
@@ -281,12 +265,8 @@ static int gpu_time_tick(void *state, const struct model *m, struct finding_list
 static void gpu_time_release(void *state)
 {
 	struct gpu_time *g = state;
-	struct timed *t;
 
-	while ((t = g->all)) {
-		g->all = t->next;
-		free(t);
-	}
+	keyed_free(&g->ranks);
 }
 
 const struct detector detector_gpu_time = {

@@ -247,7 +247,7 @@ static int peers_rates(const struct job_clock *j, const struct model *m, const s
 		for (const struct proc *q = m->procs; q && n < PEERS_MAX; q = q->next)
 			if (q != p && rank_has_clock(q) && q->job == j->job && !is_blamed(j, d, q->key) &&
 			    (any || q->steps->role == p->steps->role))
-				rates[n++] = cost_rates(j->costs, m, q, since_ns);
+				rates[n++] = cost_rates(&j->costs, m, q, since_ns);
 	return n;
 }
 
@@ -261,7 +261,7 @@ static struct host_cause cause_of(const struct job_clock *j, const struct model 
 	if (!p)
 		return (struct host_cause){ 0 };
 	since = since > d->open_since_ns ? since : d->open_since_ns;
-	own = cost_rates(j->costs, m, p, since);
+	own = cost_rates(&j->costs, m, p, since);
 	return host_cause(&own, peers, peers_rates(j, m, d, p, since, peers), recent_mean(j, d->share));
 }
 

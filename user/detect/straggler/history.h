@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_BLAME_HISTORY_H
 #define RANKTRACE_BLAME_HISTORY_H
 
+#include "base/keyed.h"
 #include "detect/straggler/blame.h"
 #include "detect/straggler/cause.h"
 #include "detect/detect.h"
@@ -30,6 +31,7 @@ struct blamed { /* a rank or a set, over the last iterations */
 };
 
 struct job_clock {
+	struct keyed keyed; /* by the job */
 	const struct job_id *job;
 	uint64_t anchor; /* the rank whose iterations are counted */
 	size_t period;
@@ -42,8 +44,7 @@ struct job_clock {
 	double step_s[HISTORY];
 	uint64_t begin_ns[HISTORY];
 	struct blamed *blamed;
-	struct cost_history *costs;
-	struct job_clock *next;
+	struct keyed_table costs;
 };
 
 /* A rank whose iterations are known. */

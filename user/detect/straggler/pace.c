@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 #include "detect/straggler/history.h"
 #include "detect/straggler/pace_series.h"
@@ -16,17 +17,17 @@
 #define CALLS_NS 10000000000ull /* its calls were seen that lately: there are probes */
 
 struct paced { /* one job */
+	struct keyed keyed;
 	const struct job_id *job;
 	uint64_t anchor; /* the rank whose counters are followed */
 	uint64_t comm;
 	struct pace_series series;
 	uint64_t explained_by;
 	bool seen;
-	struct paced *next;
 };
 
 struct pace {
-	struct paced *all;
+	struct keyed_table jobs;
 };
 
 static uint64_t entered(const struct member *mb)
@@ -168,33 +169,18 @@ static int job_tick(struct paced *j, const struct model *m, struct finding_list 
 
 static struct paced *paced_of(struct pace *st, const struct job_id *job)
 {
-	struct paced *j;
+	struct paced *j = keyed_get(&st->jobs, (uintptr_t)job, 0, sizeof(*j));
 
-	for (j = st->all; j; j = j->next)
-		if (j->job == job)
-			return j;
-	j = calloc(1, sizeof(*j));
-	if (!j)
-		return NULL;
-	j->job = job;
-	j->next = st->all;
-	st->all = j;
+	if (j)
+		j->job = job;
 	return j;
 }
 
-/* Whose ranks are gone, or show no counter any more. */
-static void unseen_drop(struct pace *st)
+/* Else its ranks are gone, or show no counter any more. */
+static bool was_seen(void *entry, const void *arg)
 {
-	struct paced **at = &st->all, *j;
-
-	while ((j = *at)) {
-		if (j->seen) {
-			at = &j->next;
-			continue;
-		}
-		*at = j->next;
-		free(j);
-	}
+	(void)arg;
+	return ((struct paced *)entry)->seen;
 }
 
 static int pace_tick(void *state, const struct model *m, struct finding_list *found)
@@ -202,7 +188,7 @@ static int pace_tick(void *state, const struct model *m, struct finding_list *fo
 	struct pace *st = state;
 	int err = 0;
 
-	for (struct paced *j = st->all; j; j = j->next)
+	for (struct paced *j = st->jobs.all; j; j = j->keyed.next)
 		j->seen = false;
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
 		struct paced *j = is_rank_of(p, p->job) && busiest(p) ? paced_of(st, p->job) : NULL;
@@ -210,7 +196,7 @@ static int pace_tick(void *state, const struct model *m, struct finding_list *fo
 		if (j && !j->seen)
 			err = job_tick(j, m, found);
 	}
-	unseen_drop(st);
+	keyed_keep(&st->jobs, was_seen, NULL);
 	return err;
 }
 
@@ -218,10 +204,7 @@ static void pace_release(void *state)
 {
 	struct pace *st = state;
 
-	for (struct paced *j; (j = st->all);) {
-		st->all = j->next;
-		free(j);
-	}
+	keyed_free(&st->jobs);
 }
 
 const struct detector detector_pace = {

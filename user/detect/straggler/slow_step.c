@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "base/sorted.h"
 #include "detect/detect.h"
 #include "detect/straggler/history.h"
@@ -21,7 +22,8 @@
 #define OVER 1.05        /* the median below that: it is over */
 #define KEPT (WINDOWS + BASE)
 
-struct series { /* iterations of one job, as its lowest rank makes them */
+struct series {             /* iterations of one job, as its lowest rank makes them */
+	struct keyed keyed; /* by the job */
 	const struct job_id *job;
 	uint64_t anchor;
 	size_t period;
@@ -33,11 +35,10 @@ struct series { /* iterations of one job, as its lowest rank makes them */
 	uint64_t begin_ns[KEPT], n;
 	double base_s; /* while open: as it was */
 	uint64_t open_since_ns, explained_by;
-	struct series *next;
 };
 
 struct slow_step {
-	struct series *all;
+	struct keyed_table jobs;
 	uint64_t disturbed_ns;
 };
 
@@ -113,17 +114,10 @@ static void iterations_take(struct series *s, const struct proc *p, uint64_t dis
 
 static struct series *series_of(struct slow_step *st, const struct job_id *job)
 {
-	struct series *s;
+	struct series *s = keyed_get(&st->jobs, (uintptr_t)job, 0, sizeof(*s));
 
-	for (s = st->all; s; s = s->next)
-		if (s->job == job)
-			return s;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
-	s->job = job;
-	s->next = st->all;
-	st->all = s;
+	if (s)
+		s->job = job;
 	return s;
 }
 
@@ -197,7 +191,7 @@ static int slow_step_tick(void *state, const struct model *m, struct finding_lis
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (rank_has_clock(p) && !series_of(st, p->job))
 			return -ENOMEM;
-	for (struct series *s = st->all; s && !err; s = s->next)
+	for (struct series *s = st->jobs.all; s && !err; s = s->keyed.next)
 		err = job_tick(st, s, m, found);
 	return err;
 }
@@ -205,12 +199,8 @@ static int slow_step_tick(void *state, const struct model *m, struct finding_lis
 static void slow_step_release(void *state)
 {
 	struct slow_step *st = state;
-	struct series *s;
 
-	while ((s = st->all)) {
-		st->all = s->next;
-		free(s);
-	}
+	keyed_free(&st->jobs);
 }
 
 const struct detector detector_slow_step = {

@@ -18,7 +18,7 @@
 #define NOTHING_SHARE 1e-4
 
 struct straggler {
-	struct job_clock *jobs;
+	struct keyed_table jobs;
 	uint64_t disturbed_from_ns, disturbed_to_ns;
 	struct blames scratch;
 };
@@ -31,7 +31,7 @@ static void history_clear(struct job_clock *j)
 		j->blamed = b->next;
 		free(b);
 	}
-	cost_free(&j->costs);
+	keyed_free(&j->costs);
 	j->n = 0;
 	j->window_open = false;
 	j->last_ns = 0;
@@ -39,17 +39,10 @@ static void history_clear(struct job_clock *j)
 
 static struct job_clock *job_of(struct straggler *s, const struct job_id *job)
 {
-	struct job_clock *j;
+	struct job_clock *j = keyed_get(&s->jobs, (uintptr_t)job, 0, sizeof(*j));
 
-	for (j = s->jobs; j; j = j->next)
-		if (j->job == job)
-			return j;
-	j = calloc(1, sizeof(*j));
-	if (!j)
-		return NULL;
-	j->job = job;
-	j->next = s->jobs;
-	s->jobs = j;
+	if (j)
+		j->job = job;
 	return j;
 }
 
@@ -316,7 +309,7 @@ static int straggler_tick(void *state, const struct model *m, struct finding_lis
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (rank_has_clock(p) && !job_of(s, p->job))
 			return -ENOMEM;
-	for (j = s->jobs; j; j = j->next) {
+	for (j = s->jobs.all; j; j = j->keyed.next) {
 		one = job_tick(s, j, m, found);
 		err = err ? err : one;
 	}
@@ -326,13 +319,10 @@ static int straggler_tick(void *state, const struct model *m, struct finding_lis
 static void straggler_release(void *state)
 {
 	struct straggler *s = state;
-	struct job_clock *j;
 
-	while ((j = s->jobs)) {
-		s->jobs = j->next;
+	for (struct job_clock *j = s->jobs.all; j; j = j->keyed.next)
 		history_clear(j);
-		free(j);
-	}
+	keyed_free(&s->jobs);
 	blames_free(&s->scratch);
 }
 

@@ -13,19 +13,12 @@
 
 static struct path *path_of(struct paths *s, const struct member *from, const struct member *to)
 {
-	struct path *p = s->all;
+	struct path *p = keyed_get(&s->paths, (uintptr_t)from, (uintptr_t)to, sizeof(*p));
 
-	while (p && (p->from != from || p->to != to))
-		p = p->next;
-	if (p)
-		return p;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return NULL;
-	p->from = from;
-	p->to = to;
-	p->next = s->all;
-	s->all = p;
+	if (p) {
+		p->from = from;
+		p->to = to;
+	}
 	return p;
 }
 
@@ -66,7 +59,7 @@ int paths_take(struct paths *s, const struct comm *c)
 
 	for (const struct member *mb = c->members; mb && c->by_rank && !err; mb = mb->next_in_comm)
 		err = mb->gone ? 0 : paths_find(s, mb);
-	for (struct path *p = s->all; p && !err; p = p->next) {
+	for (struct path *p = s->paths.all; p && !err; p = p->keyed.next) {
 		if (p->from->comm != c || p->from->gone || p->from->proxies.seen_ns <= last_ns(p))
 			continue;
 		p->samples_ns[p->n_samples % PATH_SAMPLES] = p->from->proxies.seen_ns;
@@ -120,26 +113,19 @@ static bool is_member(const struct model *m, const struct member *mb)
 	return false;
 }
 
+static bool has_ends(void *entry, const void *model)
+{
+	const struct path *p = entry;
+
+	return is_member(model, p->from) && is_member(model, p->to);
+}
+
 void paths_forget(struct paths *s, const struct model *m)
 {
-	struct path **link = &s->all, *p;
-
-	while ((p = *link)) {
-		if (is_member(m, p->from) && is_member(m, p->to)) {
-			link = &p->next;
-			continue;
-		}
-		*link = p->next;
-		free(p);
-	}
+	keyed_keep(&s->paths, has_ends, m);
 }
 
 void paths_free(struct paths *s)
 {
-	struct path *p;
-
-	while ((p = s->all)) {
-		s->all = p->next;
-		free(p);
-	}
+	keyed_free(&s->paths);
 }

@@ -7,20 +7,21 @@
 #ifndef RANKTRACE_PATH_SHARE_H
 #define RANKTRACE_PATH_SHARE_H
 
+#include "base/keyed.h"
 #include "model/model.h"
 
 #define PATH_SAMPLES 128
 #define PATH_WINDOW_NS 12000000000ull
 
 struct path { /* from one member of a communicator to another */
+	struct keyed keyed;
 	const struct member *from, *to;
 	uint64_t n_samples, samples_ns[PATH_SAMPLES]; /* ring */
 	bool busy[PATH_SAMPLES];
-	struct path *next;
 };
 
 struct paths {
-	struct path *all;
+	struct keyed_table paths;
 };
 
 /* Takes in the newest samples of this communicator. 0 or -ENOMEM. */
