@@ -196,7 +196,7 @@ def flood_check(rng):
     launches = sum(r["kind"] == "launch" for r in records)
     n = sum(lost.values())
     print(f"flood: {launches} launches and copies recorded, {n} lost and told, totals exact")
-    job.check(n > FLOOD / 10, "nothing was lost: this proves nothing")
+    job.check(n > FLOOD / 100, f"{n} lost, too few to prove anything")  # how many depends on how fast the collector is
     job.check(set(lost) == {rtr.RING_BULK}, f"lost in another class: {lost}")
     job.check(launches + n == FLOOD + sum(c["symbol"].startswith(("cuLaunch", "cuMemset")) or "cuMemcpy" in c["symbol"] and
                                            "Async" in c["symbol"] for c in log), "recorded and lost are not all")
