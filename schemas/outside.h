@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * outside.h - facts that only looks from outside have: stacks, and in a merge of several hosts' looks whose process is
- * whose. Part of facts.h.
+ * outside.h - records that only samples from outside have: stacks, and in a merge of several hosts whose process is
+ * whose. Part of collector.h.
  */
 #ifndef RANKTRACE_OUTSIDE_H
 #define RANKTRACE_OUTSIDE_H
 
 #include "schemas/wire.h"
 
-struct fact_host {
+struct record_host {
 	struct wire_hdr hdr; /* tgid: the process' number in this stream */
 	__u32 pid;           /* on that host */
 	__u16 host_len;
 	__u16 reserved;
 	char host[];
 };
-_Static_assert(sizeof(struct fact_host) == 32, "fact_host");
+_Static_assert(sizeof(struct record_host) == 32, "record_host");
 
-struct fact_node {
+struct record_node {
 	struct wire_hdr hdr;
 	__u32 node; /* its number in this stream, from 0; what comes before the first of these is of 0 */
 	__u16 host_len;
@@ -26,14 +26,14 @@ struct fact_node {
 	__u64 clock_error_ns;  /* ~0: its times and another host's do not compare */
 	char host[];
 };
-_Static_assert(sizeof(struct fact_node) == 48, "fact_node");
+_Static_assert(sizeof(struct record_node) == 48, "record_node");
 
 enum stack_flag {
 	STACK_FLAG_UNREAD = 1,  /* of the whole process (tid: its main thread); `end` says why. No frames */
 	STACK_FLAG_SAMPLED = 2, /* it ran: the frames are those of one sample */
 };
 
-struct fact_stack {          /* ts: when it was read */
+struct record_stack {        /* ts: when it was read */
 	struct wire_hdr hdr; /* tid, tgid */
 	__u8 state;          /* as in /proc/PID/stat; 0 unknown */
 	__u8 flags;          /* of enum stack_flag */
@@ -46,9 +46,9 @@ struct fact_stack {          /* ts: when it was read */
 	__u16 end_len; /* why the frames end where they do; "" they are whole. Frames are lines, innermost first */
 	char text[];
 };
-_Static_assert(sizeof(struct fact_stack) == 40, "fact_stack");
+_Static_assert(sizeof(struct record_stack) == 40, "record_stack");
 
-/* Numbers of fact_wait.kind, .act and .flags; user/waits_for.h says what each means. */
+/* Numbers of record_wait.kind, .act and .flags; user/waits_for.h says what each means. */
 enum wait_kind_number {
 	WAIT_KIND_UNKNOWN = 0, /* it runs, or nobody can say */
 	WAIT_KIND_SOCKET = 1,
@@ -82,7 +82,7 @@ enum wait_flag_number {
 	WAIT_FLAG_UDP = 64,
 };
 
-struct fact_wait {           /* what a thread waits for */
+struct record_wait {         /* what a thread waits for */
 	struct wire_hdr hdr; /* tid, tgid */
 	__u64 read_ns;       /* when it was read: before ts */
 	__u64 since_ns;      /* a socket's last byte came, a child began; 0 not known */
@@ -98,6 +98,6 @@ struct fact_wait {           /* what a thread waits for */
 	__u16 doing_len;     /* what it does itself */
 	char text[];
 };
-_Static_assert(sizeof(struct fact_wait) == 80, "fact_wait");
+_Static_assert(sizeof(struct record_wait) == 80, "record_wait");
 
 #endif

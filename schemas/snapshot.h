@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * snapshot.h - bodies of FACT_SNAPSHOT: the model's state as of one record, so that a recording may begin in the middle
- * of a session. The model writes and takes these itself: a field is what the field of that name in user/model means.
- * Whose it is stands in the record's header (tgid, tid). Of a pointer its identity is written: a communicator by one of
- * its members (tgid, addr), a stream by (handle, lane), an operation by its id, captured work by its number here.
+ * snapshot.h - bodies of RECORD_SNAPSHOT: the model's state as of one record, so that a recording may begin in the
+ * middle of a session. The model writes and takes these itself: a field is what the field of that name in user/model
+ * means. Whose it is stands in the record's header (tgid, tid). Of a pointer its identity is written: a communicator by
+ * one of its members (tgid, addr), a stream by (handle, lane), an operation by its id, captured work by its number
+ * here.
  */
 #ifndef RANKTRACE_SNAPSHOT_H
 #define RANKTRACE_SNAPSHOT_H
@@ -53,7 +54,7 @@ struct snapshot_span {
 	__u64 ts_ns, gpu_ns;
 };
 
-struct snapshot_proc { /* behind its FACT_PROC; texts: the CUDA call that failed, its error */
+struct snapshot_proc { /* behind its RECORD_PROC; texts: the CUDA call that failed, its error */
 	__u64 first_ns, seen_ns, exit_ns, last_call_ns, attached_ns, last_sync_ns, n_ops;
 	__u64 io_bytes, prev_io_bytes, io_seen_ns, prev_io_seen_ns;
 	__u64 call_ns[SNAPSHOT_CALL_CLASSES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
  *
- * wire.h - the header that starts every record, from a BPF ring buffer, from the collector itself (a "fact")
- * or from a recording: one stream, one header. Records are 8-byte aligned, never packed; integers are fixed
+ * wire.h - the header that starts every record, from a BPF ring buffer, from the collector itself (a "collector
+ * record") or from a recording: one stream, one header. Records are 8-byte aligned, never packed; integers are fixed
  * width and little endian; padding is explicit, zeroed and called `reserved`. Fields are only appended: a
  * reader takes longer records and rejects shorter ones by `size`. Numbers are never reused (CHANGES.md).
  */
@@ -13,12 +13,12 @@
 #endif
 
 #define WIRE_COMM_LEN 16   /* TASK_COMM_LEN: thread name with its zero byte */
-#define WIRE_SIZE_MAX 8192 /* no record is longer; facts with text are cut to fit */
+#define WIRE_SIZE_MAX 8192 /* no record is longer; records with text are cut to fit */
 
 /* struct wire_hdr.tracer: who wrote the record. With `kind` it names its layout (user/record.h has the table). */
 enum wire_tracer {
-	WIRE_FACT = 0, /* the collector and the samplers: schemas/facts.h */
-	WIRE_LIFE = 1, /* tracers/process/life.bpf.c: fork, exec, exit */
+	WIRE_COLLECTOR = 0, /* the collector and the samplers: schemas/collector.h */
+	WIRE_LIFE = 1,      /* tracers/process/life.bpf.c: fork, exec, exit */
 	WIRE_NCCL = 2,
 	WIRE_SCHED = 3,
 	WIRE_CUDA = 4,

@@ -294,7 +294,7 @@ struct event {
 		struct {
 			uint64_t stall_ns[3][2], throttled_ns;
 			uint32_t known;
-		} pressure; /* as fact_pressure */
+		} pressure; /* as record_pressure */
 		struct {
 			int tier, before;
 			uint64_t incident;

@@ -23,7 +23,7 @@ struct gpu_sample {
 	double sm, tensor, dram, occupancy;
 };
 
-struct gpu_health { /* counters: see struct fact_gpu_health */
+struct gpu_health { /* counters: see struct record_gpu_health */
 	uint32_t index, rows_corrected, rows_uncorrected, rows_pending, rows_failed, pages_pending, inforom_bad;
 	uint32_t nvlinks_active, pcie_width, pcie_gen, cost_us;
 	uint64_t ecc_corrected, ecc_uncorrected, ecc_corrected_ever, ecc_uncorrected_ever;

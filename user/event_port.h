@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "schemas/fact_port.h"
+#include "schemas/port.h"
 
 enum { PORT_STATE_UNKNOWN = 0, PORT_STATE_DOWN = 1, PORT_STATE_ACTIVE = 4 };
 
@@ -23,7 +23,7 @@ struct port_event {
 		} id;
 		struct {
 			uint64_t taken_ns;
-			uint8_t state, phys_state;                       /* as in fact_port_sample */
+			uint8_t state, phys_state;                       /* as in record_port_sample */
 			bool gone, silent, carrier_known, carrier;       /* silent: no answer since taken_ns */
 			uint32_t rate_mbps, lanes, netdev_mbps, cost_us; /* PORT_NO_VALUE */
 			uint32_t n_counters;

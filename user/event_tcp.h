@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "schemas/fact_tcp.h"
+#include "schemas/tcp.h"
 
 struct tcp_event {      /* the event's tgid: who has it open; of an identity only */
 	uint32_t index; /* the session's number of the connection, given again */

@@ -93,8 +93,8 @@ void *tracer_state(struct tracer_handle *h, size_t bytes);
 struct reader *tracer_reader(struct tracer_handle *h);
 /* Probes on functions that only a pointer in the target's memory leads to: `address` in the process gets the placed row
  * `row`. By file and offset, each once a process however often it is asked for; what was placed in a file is placed at
- * once in the next process that maps it. Emits FACT_LIB and FACT_ATTACH. *ret_since_ns: when the last of them was in
- * place. How many probes are new; -ESRCH unknown process, or one that is to have none of them any more; -ENOENT an
+ * once in the next process that maps it. Emits RECORD_LIB and RECORD_ATTACH. *ret_since_ns: when the last of them was
+ * in place. How many probes are new; -ESRCH unknown process, or one that is to have none of them any more; -ENOENT an
  * address lies in no file that can be probed; -EAGAIN not now (a lock is held); -errno. */
 struct tracer_place {
 	uint64_t address;

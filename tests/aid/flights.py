@@ -63,7 +63,7 @@ def check_timeline(base):
 
 def window(base):
     """Times of the first and the last record that came from the kernel: all before the first is snapshot."""
-    times = [ts for tracer, _, _, ts, _ in rtr.records(base + ".rtr") if tracer != rtr.FACT]
+    times = [ts for tracer, _, _, ts, _ in rtr.records(base + ".rtr") if tracer != rtr.COLLECTOR]
     return min(times), max(times)
 
 

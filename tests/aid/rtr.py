@@ -3,9 +3,9 @@
 import struct
 import zlib
 
-FACT, LIFE, NCCL, SCHED, CUDA = 0, 1, 2, 3, 4
+COLLECTOR, LIFE, NCCL, SCHED, CUDA = 0, 1, 2, 3, 4
 VERBS = 6
-FACT_TICK, FACT_LOSS, FACT_ATTACH, NCCL_GROUP = 2, 6, 8, 5
+RECORD_TICK, RECORD_LOSS, RECORD_ATTACH, NCCL_GROUP = 2, 6, 8, 5
 RING_CRITICAL, RING_NORMAL, RING_BULK = 0, 1, 2
 
 
@@ -41,14 +41,14 @@ def records(path):
 def attached_ns(path, of_tracer):
     """For each process: when the last probe of this tracer was in."""
     return {tgid: ts for tracer, kind, tgid, _, ts, body in whole_records(path)
-            if (tracer, kind) == (FACT, FACT_ATTACH) and body[12] == of_tracer}
+            if (tracer, kind) == (COLLECTOR, RECORD_ATTACH) and body[12] == of_tracer}
 
 
 def losses(path):
-    """Records lost, by class of ring; and the sums that the facts themselves carry."""
+    """Records lost, by class of ring; and the sums that the records themselves carry."""
     lost, total = {}, {}
     for tracer, kind, _, _, body in records(path):
-        if (tracer, kind) == (FACT, FACT_LOSS):
+        if (tracer, kind) == (COLLECTOR, RECORD_LOSS):
             n, so_far, ring = struct.unpack_from("<QQI", body)
             lost[ring] = lost.get(ring, 0) + n
             total[ring] = so_far
@@ -59,6 +59,6 @@ def losses(path):
 def longest_gap_s(path, from_ns, to_ns):
     """Longest time without a tick that falls, wholly or in part, between the two; from the last tick before to the first
     after. None where no tick lies on either side."""
-    ticks = [ts for tracer, kind, _, ts, _ in records(path) if (tracer, kind) == (FACT, FACT_TICK)]
+    ticks = [ts for tracer, kind, _, ts, _ in records(path) if (tracer, kind) == (COLLECTOR, RECORD_TICK)]
     gaps = [b - a for a, b in zip(ticks, ticks[1:]) if b > from_ns and a < to_ns]
     return max(gaps) / 1e9 if gaps else None

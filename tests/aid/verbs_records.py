@@ -5,7 +5,7 @@ import struct
 import rtr
 
 QP, STATS, ERROR, ASYNC, MR, BURST = 1, 2, 3, 4, 5, 9
-FACT_LIB = 5
+RECORD_LIB = 5
 STATS_FIELDS = ("context", "qpn", "first_status", "posts", "post_bytes", "signalled", "recv_posts", "send_done", "recv_done",
                 "recv_bytes", "errors", "first_post_ns", "last_post_ns", "last_done_ns", "in_flight_bytes", "latency_ns_sum",
                 "latency_n", "latency_ns_max", "cut")
@@ -35,7 +35,7 @@ def stats(path, of=None):
 def libs(path):
     """(path, probes) of each file that was probed for the tracer."""
     for tracer, kind, _, _, body in rtr.records(path):
-        if (tracer, kind) == (rtr.FACT, FACT_LIB):
+        if (tracer, kind) == (rtr.COLLECTOR, RECORD_LIB):
             _, n, build, length, for_tracer, _, _, path_len, _ = struct.unpack_from("<II20sBBBBII", body)
             if for_tracer == rtr.VERBS:
                 yield body[40:40 + path_len - 1].decode(), n

@@ -14,18 +14,18 @@ import rtr
 RANKS = 64
 FILES = 512
 RING = 1 << 20  # a sixteenth of the default
-FACT_TICK, FACT_ATTACH = 2, 8
+RECORD_TICK, RECORD_ATTACH = 2, 8
 GAP_S = 0.5
 
 
-def facts(path):
+def session_times(path):
     ticks, windows, start = [], [], None
     for tracer, kind, _, ts, body in rtr.records(path):
-        if tracer == rtr.FACT:
+        if tracer == rtr.COLLECTOR:
             start = start or ts
-            if kind == FACT_TICK:
+            if kind == RECORD_TICK:
                 ticks.append(ts)
-            elif kind == FACT_ATTACH:
+            elif kind == RECORD_ATTACH:
                 windows.append((struct.unpack_from("<Q", body)[0], ts))
     return start, ticks, windows
 
@@ -37,7 +37,7 @@ def run(name, steps, attach_after):
     else:
         time.sleep(4)
         job.check(j.stop() == 0, f"{name}: {j.findings}\n{j.stderr()}")
-    start, ticks, windows = facts(j.rtr)
+    start, ticks, windows = session_times(j.rtr)
     busy, took = sum(e - b for b, e in windows) / 1e9, (max(e for _, e in windows) - start) / 1e9
     lost = rtr.losses(j.rtr)
     gap = j.longest_gap_s()

@@ -15,11 +15,11 @@ import faults
 import job
 import rtr
 
-FACT_BUDGET = 15
+RECORD_BUDGET = 15
 COST, SHED, BACK, KEPT, WATCH = range(5)
 NEEDED, CALLS, POLLS, POSTS, BURST, EVENTS = range(6)
 MARK, MARK_WAIT, MARK_QUERY, STREAM_QUERY, LAUNCH = 3, 4, 5, 8, 11
-COMM_SAMPLE = 10  # a fact
+COMM_SAMPLE = 10  # a collector record
 WINDOW_NS = 250_000_000
 SHARED_GONE_NS = 4_000_000_000  # links are closed one by one
 GONE_NS = 1_500_000_000  # links are closed one after the other, a grace period each, on a busy machine
@@ -36,7 +36,7 @@ class Told:
 def told(path):
     if not os.path.exists(path) or os.path.getsize(path) < 16:
         return []
-    return [Told(pid, ts, body) for tracer, kind, pid, _, ts, body in rtr.whole_records(path) if (tracer, kind) == (rtr.FACT, FACT_BUDGET)]
+    return [Told(pid, ts, body) for tracer, kind, pid, _, ts, body in rtr.whole_records(path) if (tracer, kind) == (rtr.COLLECTOR, RECORD_BUDGET)]
 
 
 def sheds(path, group):
@@ -155,7 +155,7 @@ def above_s(shares, limit):
 def check_promise(j, by_pid, budget, name):
     """By the records that hits led to, priced as the collector did."""
     lost = sum(struct.unpack_from("<Q", body)[0] for tracer, kind, _, _, _, body in rtr.whole_records(j.rtr)
-               if (tracer, kind) == (rtr.FACT, rtr.FACT_LOSS))
+               if (tracer, kind) == (rtr.COLLECTOR, rtr.RECORD_LOSS))
     job.check(not lost, f"{lost} records lost: what was paid is not known")
     for pid, t in by_pid.items():
         times = marks(j.rtr, pid)
@@ -210,7 +210,7 @@ def nothing_is_left(rng, number):
     job.check(sorted(t.pid for t in watched) == sorted(pids.values()), f"said more than once: {len(watched)} times")
     for t in watched:
         after = [(tracer, kind) for tracer, kind, pid, _, ts, _ in rtr.whole_records(j.rtr) if pid == t.pid and ts > t.ts + GONE_NS]
-        job.check(after.count((rtr.FACT, COMM_SAMPLE)) >= 3, f"NCCL's counters do not go on: {collections.Counter(after)}")
+        job.check(after.count((rtr.COLLECTOR, COMM_SAMPLE)) >= 3, f"NCCL's counters do not go on: {collections.Counter(after)}")
         job.check(not any(tracer in (rtr.CUDA, rtr.NCCL) for tracer, _ in after), f"still probed: {collections.Counter(after)}")
     check_lines(j.rtr, "all its probes are removed, it is watched from outside")
     check_trace(j.trace)

@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *line = fuzz_text(data, size), text[64];
-	struct fact_kernel_log f;
+	struct record_kernel_log f;
 
 	if (klog_line_parse(line, &f, text, sizeof(text)) && strnlen(text, sizeof(text)) == sizeof(text))
 		abort();

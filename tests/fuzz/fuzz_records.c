@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "model/snapshot/snapshot.h"
 #include "pipeline/snapshot_record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 #define RECORDS_MAX 1000
 

@@ -44,7 +44,7 @@ def seed(path, skip):
     return out
 
 
-FACT, SCHED, START, TICK, PROC, STOP, SAMPLE, SLEEP = 0, 3, 1, 2, 3, 7, 10, 3
+COLLECTOR, SCHED, START, TICK, PROC, STOP, SAMPLE, SLEEP = 0, 3, 1, 2, 3, 7, 10, 3
 PORT, PORT_LOOK, PORT_USERS = 27, 28, 29
 TCP, TCP_LOOK, TCP_TOLD = 33, 34, 28  # as many counters as an input's records have room for
 
@@ -59,22 +59,22 @@ def look(host, hosts, behind):
     out = b""
     for rank in range(2):
         counters = [0, 0, 0, 0, 5 if (host, rank) == behind else 6, 0, 0, 0]
-        out += record(host, FACT, SAMPLE, rank, struct.pack("<QQiiiI8QiiIB3x", 4096, 77, 2 * host + rank, 2 * hosts, rank, 5, *counters,
+        out += record(host, COLLECTOR, SAMPLE, rank, struct.pack("<QQiiiI8QiiIB3x", 4096, 77, 2 * host + rank, 2 * hosts, rank, 5, *counters,
                                                             0, 0, 0, 7))
         out += record(host, SCHED, 1, rank, struct.pack("<6QII2Q16s", 10**9, 0, 0, 0, 0, 0, SLEEP, 0, 0, 0, b""))
-    return out + record(host, FACT, TICK, 0, b"", 250)
+    return out + record(host, COLLECTOR, TICK, 0, b"", 250)
 
 
 def hung(hosts, behind):
     out = bytes([hosts - 1])
     for host in range(hosts):
         name = f"node{host}".encode() + b"\0"
-        out += record(host, FACT, START, 0, struct.pack("<4QII", 10**18, 25 * 10**7, 25 * 10**7, 9 * 10**10, 1, len(name)) + name, 1)
+        out += record(host, COLLECTOR, START, 0, struct.pack("<4QII", 10**18, 25 * 10**7, 25 * 10**7, 9 * 10**10, 1, len(name)) + name, 1)
         for rank in range(2):
             texts = b"train\0python\0\0\0"
-            out += record(host, FACT, PROC, rank, struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, 2 * host + rank, rank, 2 * hosts, 1, 0, 0,
+            out += record(host, COLLECTOR, PROC, rank, struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, 2 * host + rank, rank, 2 * hosts, 1, 0, 0,
                                                               6, 7, 1, 1) + texts)
-        out += (look(host, hosts, behind) * 3) + record(host, FACT, STOP, 0, struct.pack("<Q", 20))
+        out += (look(host, hosts, behind) * 3) + record(host, COLLECTOR, STOP, 0, struct.pack("<Q", 20))
     return out
 
 
@@ -82,16 +82,16 @@ def ports():
     """Two ports that a rank has open: one loses packets and goes down, the other goes and comes."""
     texts = [b"mlx5_0\0", b"eth0\0", b"0000:1b:00.0\0", b"0x15b3:0x1021\0", b"Ethernet\0"]
     proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10, 0, 0, 1, 1, 0, 0, 6, 7, 1, 1) + b"train\0python\0\0\0"
-    out, counters = record(0, FACT, PROC, 0, proc), [10] * 25
+    out, counters = record(0, COLLECTOR, PROC, 0, proc), [10] * 25
     for index in range(2):
-        out += record(0, FACT, PORT, 0, struct.pack("<IIiI5H6x", index, index + 1, 1, 0, *map(len, texts)) + b"".join(texts))
-        out += record(0, FACT, PORT_USERS, 0, struct.pack("<IHH32I", index, 1, 1, 10, *[0] * 31))
+        out += record(0, COLLECTOR, PORT, 0, struct.pack("<IIiI5H6x", index, index + 1, 1, 0, *map(len, texts)) + b"".join(texts))
+        out += record(0, COLLECTOR, PORT_USERS, 0, struct.pack("<IHH32I", index, 1, 1, 10, *[0] * 31))
     for step in range(24):
         counters = [c + 10**6 for c in counters]
         for index, (state, flags) in enumerate([(1 if 18 < step < 22 else 4, 6), (4, step == 12)]):
-            out += record(0, FACT, PORT_LOOK, 0, struct.pack("<IBBBBQ4I", index, state, 5, flags, 25, 10**9 + step * 10**9, 400000 >> index, 4,
+            out += record(0, COLLECTOR, PORT_LOOK, 0, struct.pack("<IBBBBQ4I", index, state, 5, flags, 25, 10**9 + step * 10**9, 400000 >> index, 4,
                                                              100000, 50) + struct.pack("<25Q", *counters))
-        out += record(0, FACT, TICK, 0, b"", 250)
+        out += record(0, COLLECTOR, TICK, 0, b"", 250)
     return out
 
 
@@ -100,14 +100,14 @@ def connections():
     out = b""
     for rank in range(2):
         proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, rank, rank, 2, 1, 0, 0, 6, 7, 1, 1) + b"train\0python\0\0\0"
-        out += record(0, FACT, PROC, rank, proc)
+        out += record(0, COLLECTOR, PROC, rank, proc)
     texts = [b"10.0.0.1\0", b"10.0.0.2\0", b"eth0\0"]
 
     def identity(index):
         mine = texts if index % 2 == 0 else [texts[1], texts[0], texts[2]]
         pair = (40000 + index // 2, 5000)
         body = struct.pack("<IHHQQQ3H2x", index, *(pair if index % 2 == 0 else pair[::-1]), 7, 8 + index, 1 + index % 2, *map(len, texts))
-        return record(0, FACT, TCP, index % 2, body + b"".join(mine))
+        return record(0, COLLECTOR, TCP, index % 2, body + b"".join(mine))
 
     out += b"".join(identity(i) for i in range(4))
     counters = [[0] * TCP_TOLD for _ in range(4)]
@@ -120,10 +120,10 @@ def connections():
             c[7], c[17] = (0, 0) if moves else (5, 3)
             c[23] = 100
             gone = index == 3 and step == 8
-            out += record(0, FACT, TCP_LOOK, 0, struct.pack("<IBBBxQII", index, 1, 6 | gone, TCP_TOLD, 10**9 + step * 10**9, 50, 0) +
+            out += record(0, COLLECTOR, TCP_LOOK, 0, struct.pack("<IBBBxQII", index, 1, 6 | gone, TCP_TOLD, 10**9 + step * 10**9, 50, 0) +
                           struct.pack(f"<{TCP_TOLD}Q", *c))
             out += identity(3) if gone else b""
-        out += record(0, FACT, TICK, 0, b"", 250)
+        out += record(0, COLLECTOR, TICK, 0, b"", 250)
     return out
 
 

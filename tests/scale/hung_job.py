@@ -6,7 +6,7 @@ import random
 import struct
 import zlib
 
-FACT, SCHED = 0, 3
+COLLECTOR, SCHED = 0, 3
 START, TICK, PROC, THREAD, STOP, COMM_SAMPLE, TASK_AT, COMM_SCAN = 1, 2, 3, 4, 7, 10, 11, 32
 TASK, SLEEP = 1, 3
 SAMPLES = 3                 # of each host: as the shortest look with --raw
@@ -71,7 +71,7 @@ class Job:
             counters = [0] * 8
             counters[4] = self.entered(rank, name, group)
             body = struct.pack("<QQiiiI", 0x7F0000000000 + 0x10000 * i, group, place, size, rank % self.per_host, 5)
-            yield record(FACT, COMM_SAMPLE, self.pid(rank), self.pid(rank), ts_ns,
+            yield record(COLLECTOR, COMM_SAMPLE, self.pid(rank), self.pid(rank), ts_ns,
                          body + struct.pack("<8QiiIB3x", *counters, 0, 0, 0, 7)[:136 - 24 - len(body)])
 
     def tasks(self, rank, clock_ns, ts_ns):
@@ -80,7 +80,7 @@ class Job:
             times = struct.pack("<6QII", clock_ns - 60_000_000_000, 10**12, 10**9, 10**12, 0, 0, SLEEP, 0)
             yield record(SCHED, TASK, pid, tid, ts_ns, times + struct.pack("<QQ16s", 100, 0, b""))
         wchan = "hrtimer_nanosleep" if rank == self.culprit else "futex_wait_queue"
-        yield record(FACT, TASK_AT, pid, pid, ts_ns,
+        yield record(COLLECTOR, TASK_AT, pid, pid, ts_ns,
                      struct.pack("<HHHH", len(wchan) + 1, len(call) + 1, 1, 0) + text(wchan, call, ""))
 
     def records(self, host):
@@ -89,16 +89,16 @@ class Job:
         name = self.host_name(host)
         start = struct.pack("<QQQQII", 1_790_000_000_000_000_000 - clock_ns, INTERVAL_NS // 2, INTERVAL_NS // 2,
                             90 * 10**9, 1, len(name) + 1)
-        yield record(FACT, START, 0, 0, clock_ns, start + text(name))
+        yield record(COLLECTOR, START, 0, 0, clock_ns, start + text(name))
         for r in ranks:
             words = ("big-run", "python3", "", "")
             lens = [len(w) + 1 for w in words]
             who = struct.pack("<QIIiiiBBBB4H", clock_ns - 10**12, 1, self.pid(r), r, r % self.per_host, self.n, 1, 0, 0, 0,
                               *lens)
-            yield record(FACT, PROC, self.pid(r), self.pid(r), clock_ns, who + text(*words))
-            yield record(FACT, THREAD, self.pid(r), self.pid(r), clock_ns, struct.pack("16s", b"pt_main_thread"))
+            yield record(COLLECTOR, PROC, self.pid(r), self.pid(r), clock_ns, who + text(*words))
+            yield record(COLLECTOR, THREAD, self.pid(r), self.pid(r), clock_ns, struct.pack("16s", b"pt_main_thread"))
         for r in ranks:
-            yield record(FACT, COMM_SCAN, self.pid(r), self.pid(r), clock_ns, struct.pack("<II", 4, 0))
+            yield record(COLLECTOR, COMM_SCAN, self.pid(r), self.pid(r), clock_ns, struct.pack("<II", 4, 0))
         for i in range(SAMPLES):
             ts_ns = clock_ns + 10_000_000 + i * INTERVAL_NS
             for r in ranks:
@@ -106,8 +106,8 @@ class Job:
             for r in ranks:
                 yield from self.tasks(r, clock_ns, ts_ns + 1_000_000)
             if i:
-                yield record(FACT, TICK, 0, 0, ts_ns + 2_000_000)
-        yield record(FACT, STOP, 0, 0, clock_ns + 2_000_000_000, struct.pack("<Q", 0))
+                yield record(COLLECTOR, TICK, 0, 0, ts_ns + 2_000_000)
+        yield record(COLLECTOR, STOP, 0, 0, clock_ns + 2_000_000_000, struct.pack("<Q", 0))
 
     def write(self, host, path):
         all_of_it = list(self.records(host))

@@ -24,7 +24,7 @@ RANKS = 4
 BAR_S = 15
 LISTED_S = 130  # queue pairs are listed every minute where that takes a second, as in an emulated guest
 KNOWN_S = 120  # until the communicators of all ranks are found: a guest under software emulation is slow
-FACT_COMM_SAMPLE = 10
+RECORD_COMM_SAMPLE = 10
 SLICE_BYTES, SLICES = 16384, 12  # tools/simjob/libnccl: 3 others x 4 chunks x 2 channels, two steps to a slice
 WITHOUT = ("results", "posts")  # a job to make the network bad under
 IMPATIENT = {"NCCL_IB_TIMEOUT": "16", "NCCL_IB_RETRY_CNT": "3"}  # 0.27 s each: soft-RoCE takes NCCL's own 7 retries for "for ever"
@@ -87,7 +87,7 @@ class LinkJob(job.Job):
         while time.monotonic() < end and len(known) < RANKS:
             time.sleep(2)
             if os.path.exists(self.rtr):
-                known = {pid for tracer, kind, pid, *_ in rtr.whole_records(self.rtr) if (tracer, kind) == (rtr.FACT, FACT_COMM_SAMPLE)}
+                known = {pid for tracer, kind, pid, *_ in rtr.whole_records(self.rtr) if (tracer, kind) == (rtr.COLLECTOR, RECORD_COMM_SAMPLE)}
         print(f"communicators of {len(known)} ranks are known", flush=True)
 
     def since(self, begin_ns):

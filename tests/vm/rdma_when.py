@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../aid"))
 import rtr
 
-FACT_PROC, FACT_LIB, TABLE = 3, 5, 7
+RECORD_PROC, RECORD_LIB, TABLE = 3, 5, 7
 FORK, EXEC, EXIT = 1, 2, 3
 GROUPS = ("needed", "calls", "polls", "posts", "burst")
 STATES = ("reset", "init", "ready to receive", "ready to send", "drained", "error", "error")
@@ -31,12 +31,12 @@ def when(path, of=None):
         if pid not in execs or of not in (None, pid):
             continue
         note = lambda at, what: seen[pid].append(((at - execs[pid]) / 1e6, what))
-        if (tracer, kind) == (rtr.FACT, FACT_PROC):
+        if (tracer, kind) == (rtr.COLLECTOR, RECORD_PROC):
             note(ts, "told")
-        elif (tracer, kind) == (rtr.FACT, FACT_LIB):
+        elif (tracer, kind) == (rtr.COLLECTOR, RECORD_LIB):
             size = struct.unpack_from("<I", body, 32)[0]
             lib = os.path.basename(body[40:40 + size - 1].decode())
-        elif (tracer, kind) == (rtr.FACT, rtr.FACT_ATTACH):
+        elif (tracer, kind) == (rtr.COLLECTOR, rtr.RECORD_ATTACH):
             begin, n, by, _, group, _ = struct.unpack_from("<QIBBBB", body)
             if by == rtr.VERBS:
                 note(begin, f"attach {GROUPS[group]} {n} to {lib} until {(ts - execs[pid]) / 1e6:.1f}")

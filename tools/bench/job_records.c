@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/process/life.h"
 #include "tracers/cuda/cuda.h"
 #include "tracers/nccl/nccl.h"
@@ -76,9 +76,9 @@ static void *record(struct job_records *j, size_t size, int tracer, int kind, in
 static void proc_announce(struct job_records *j, int rank)
 {
 	static const char text[] = "bench\0python3\0";
-	size_t size = (sizeof(struct fact_proc) + sizeof(text) + 7) & ~7ul;
-	struct fact_proc *f = record(j, size, WIRE_FACT, FACT_PROC, rank, 0, j->now_ns);
-	struct fact_thread *t;
+	size_t size = (sizeof(struct record_proc) + sizeof(text) + 7) & ~7ul;
+	struct record_proc *f = record(j, size, WIRE_COLLECTOR, RECORD_PROC, rank, 0, j->now_ns);
+	struct record_thread *t;
 
 	f->start_ns = START_NS - rank - 1;
 	f->parent_tgid = 1;
@@ -90,7 +90,7 @@ static void proc_announce(struct job_records *j, int rank)
 	f->name_len = 8;
 	f->container_len = 1;
 	memcpy(f->text, text, sizeof(text));
-	t = RECORD(j, fact_thread, WIRE_FACT, FACT_THREAD, rank, 1, j->now_ns);
+	t = RECORD(j, record_thread, WIRE_COLLECTOR, RECORD_THREAD, rank, 1, j->now_ns);
 	strcpy(t->name, "pt_nccl_watchdg");
 }
 
@@ -110,7 +110,7 @@ static void comm_announce(struct job_records *j, int rank, int which)
 
 void job_records_begin(struct job_records *j, int n_ranks)
 {
-	struct fact_start *f;
+	struct record_start *f;
 
 	*j = (struct job_records){ .n_ranks = n_ranks,
 				   .now_ns = START_NS,
@@ -118,7 +118,7 @@ void job_records_begin(struct job_records *j, int n_ranks)
 				   .scan_ns = START_NS,
 				   .rng = 12345,
 				   .churn_pid = 2000000 };
-	f = record(j, sizeof(*f) + 8, WIRE_FACT, FACT_START, -1, 0, j->now_ns);
+	f = record(j, sizeof(*f) + 8, WIRE_COLLECTOR, RECORD_START, -1, 0, j->now_ns);
 	f->dstate_limit_ns = 5000 * MSEC;
 	f->hang_floor_ns = 1500 * MSEC;
 	f->busy_limit_ns = 90000 * MSEC;
@@ -259,7 +259,7 @@ static void one_step(struct job_records *j)
 			worker_lives(j, r, j->now_ns + 30 * MSEC);
 	}
 	for (; j->tick_ns < j->now_ns + STEP_NS; j->tick_ns += TICK_NS)
-		RECORD(j, fact_tick, WIRE_FACT, FACT_TICK, -1, 0, j->tick_ns);
+		RECORD(j, record_tick, WIRE_COLLECTOR, RECORD_TICK, -1, 0, j->tick_ns);
 	for (; j->scan_ns < j->now_ns + STEP_NS; j->scan_ns += SCAN_NS)
 		threads_scan(j, j->scan_ns);
 	j->now_ns += STEP_NS;

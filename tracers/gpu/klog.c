@@ -88,7 +88,7 @@ static uint32_t number_of(const char *text, const char *word)
 	return end ? strtoul(end + 2, NULL, 10) : 0;
 }
 
-bool klog_line_parse(const char *line, struct fact_kernel_log *ret, char *ret_text, size_t size)
+bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_text, size_t size)
 {
 	unsigned long long us = 0;
 	unsigned int priority = 6;
@@ -99,7 +99,7 @@ bool klog_line_parse(const char *line, struct fact_kernel_log *ret, char *ret_te
 	if (!text || sscanf(line, "%u,%*u,%llu", &priority, &us) != 2)
 		return false;
 	text++;
-	*ret = (struct fact_kernel_log){
+	*ret = (struct record_kernel_log){
 		.log_us = us, .level = priority & 7, .class = class_of(text), .pci = PCI_NONE
 	};
 	if (!ret->class)
@@ -116,8 +116,8 @@ bool klog_line_parse(const char *line, struct fact_kernel_log *ret, char *ret_te
 static int line_take(struct klog *k, const char *line, uint64_t now_ns)
 {
 	union {
-		struct fact_kernel_log f;
-		char bytes[sizeof(struct fact_kernel_log) + TEXT_MAX];
+		struct record_kernel_log f;
+		char bytes[sizeof(struct record_kernel_log) + TEXT_MAX];
 	} u;
 	char text[TEXT_MAX - 8];
 	size_t len;
@@ -128,9 +128,10 @@ static int line_take(struct klog *k, const char *line, uint64_t now_ns)
 	memset(u.f.text, 0, (len + 7) & ~7ul);
 	memcpy(u.f.text, text, len);
 	u.f.text_len = len;
-	u.f.hdr = (struct wire_hdr){
-		.size = (sizeof(u.f) + len + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_KERNEL_LOG, .ts_ns = now_ns
-	};
+	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + len + 7) & ~7ul,
+				     .tracer = WIRE_COLLECTOR,
+				     .kind = RECORD_KERNEL_LOG,
+				     .ts_ns = now_ns };
 	return k->ctx->emit(k->ctx->emit_to, &u.f.hdr);
 }
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 enum kernel_log_class {
 	KERNEL_LOG_XID = 1,
@@ -24,7 +24,7 @@ enum kernel_log_class {
 	KERNEL_LOG_SXID = 9,
 };
 
-struct fact_kernel_log {
+struct record_kernel_log {
 	struct wire_hdr hdr; /* ts: when read */
 	__u64 log_us;        /* the kernel's own time of the line */
 	__u32 xid;           /* of class XID and SXID */
@@ -36,11 +36,11 @@ struct fact_kernel_log {
 	__u32 reserved;
 	char text[];
 };
-_Static_assert(sizeof(struct fact_kernel_log) == 56, "fact_kernel_log");
+_Static_assert(sizeof(struct record_kernel_log) == 56, "record_kernel_log");
 
 /* Is the line worth a record? Then fills all but header and text_len, and the text (cut at `size`). Any input is fine.
  */
-bool klog_line_parse(const char *line, struct fact_kernel_log *ret, char *ret_text, size_t size);
+bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_text, size_t size);
 /* The address behind "PCI:", PCI_NONE without one. */
 uint64_t klog_pci(const char *text);
 

@@ -16,7 +16,7 @@ static const char *const log_classes[] = {
 
 static int kernel_log(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_kernel_log *f = (const void *)rec;
+	const struct record_kernel_log *f = (const void *)rec;
 
 	e->kind = f->xid ? EV_XID : EV_KERNEL_LOG;
 	e->kernel_log.xid = f->xid;
@@ -28,6 +28,6 @@ static int kernel_log(const struct wire_hdr *rec, struct intern *strings, struct
 	return e->kernel_log.text ? 1 : -EINVAL;
 }
 
-const struct record_kind source_records_klog[] = { { "kernel_log", .tracer = WIRE_FACT, .kind = FACT_KERNEL_LOG,
-						     .size = sizeof(struct fact_kernel_log), .decode = kernel_log },
+const struct record_kind source_records_klog[] = { { "kernel_log", .tracer = WIRE_COLLECTOR, .kind = RECORD_KERNEL_LOG,
+						     .size = sizeof(struct record_kernel_log), .decode = kernel_log },
 						   {} };

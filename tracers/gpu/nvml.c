@@ -23,7 +23,7 @@
 #include "tracers/gpu/nvml_abi.h"
 #include "tracers/gpu/nvml_child.h"
 #include "source.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 
 #define SEC 1000000000ull
@@ -181,8 +181,8 @@ static bool child_runs(const struct nvml_sampler *s)
 
 static int driver_tell(struct nvml_sampler *s, enum gpu_state state, uint64_t since_ns, uint64_t now_ns)
 {
-	struct fact_gpu_state f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_GPU_STATE, .ts_ns = now_ns },
+	struct record_gpu_state f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_GPU_STATE, .ts_ns = now_ns },
 		.index = GPU_UNKNOWN,
 		.state = state,
 		.since_ns = since_ns,
@@ -203,7 +203,7 @@ static double off_mean(double *mean, double now, bool known)
 }
 
 /* A GPU that is busier or less busy than it was: looked at more closely for a while. */
-static void excitement_note(struct nvml_sampler *s, const struct fact_gpu_sample *f, uint64_t now_ns)
+static void excitement_note(struct nvml_sampler *s, const struct record_gpu_sample *f, uint64_t now_ns)
 {
 	struct watched *w = f->index < NVML_DEVICES_MAX ? &s->watched[f->index] : NULL;
 	double sm, tensor;
@@ -233,7 +233,7 @@ static bool is_rank(const struct nvml_sampler *s, const struct target_proc *p)
  * ranks' own environment says, of those that have a GPU open. Each GPU at once, behind the last answer. */
 static int procs_guess(struct nvml_sampler *s, uint64_t now_ns)
 {
-	struct fact_gpu_procs f[NVML_DEVICES_MAX] = { 0 };
+	struct record_gpu_procs f[NVML_DEVICES_MAX] = { 0 };
 	size_t n = 0;
 	const struct target_proc *const *list = target_set_list(s->ctx->targets, &n);
 	int err = 0;
@@ -250,7 +250,7 @@ static int procs_guess(struct nvml_sampler *s, uint64_t now_ns)
 	}
 	for (int i = 0; i < s->n_gpus && !err; i++) {
 		f[i].hdr = (struct wire_hdr){
-			.size = sizeof(f[i]), .tracer = WIRE_FACT, .kind = FACT_GPU_PROCS, .ts_ns = now_ns
+			.size = sizeof(f[i]), .tracer = WIRE_COLLECTOR, .kind = RECORD_GPU_PROCS, .ts_ns = now_ns
 		};
 		f[i].index = i;
 		s->guessing |= f[i].n > 0;
@@ -260,7 +260,7 @@ static int procs_guess(struct nvml_sampler *s, uint64_t now_ns)
 	return err;
 }
 
-static void procs_match(struct nvml_sampler *s, const struct fact_gpu_procs *f)
+static void procs_match(struct nvml_sampler *s, const struct record_gpu_procs *f)
 {
 	for (uint32_t i = 0; i < f->n && i < GPU_PROCS_MAX && s->ctx->targets; i++)
 		s->matched |= is_rank(s, target_set_find(s->ctx->targets, f->pids[i]));
@@ -290,28 +290,30 @@ static int answer_end(struct nvml_sampler *s, const struct nvml_end *end, uint64
 	return err ? err : driver_tell(s, GPU_ANSWERS, now_ns, now_ns);
 }
 
-/* The child is ours, but it runs foreign code: only whole facts of these kinds pass. */
+/* The child is ours, but it runs foreign code: only whole records of these kinds pass. */
 static int packet_take(struct nvml_sampler *s, void *packet, size_t size, uint64_t now_ns)
 {
 	static const uint16_t sizes[] = {
-		[FACT_GPU_DEVICE] = sizeof(struct fact_gpu_device), [FACT_GPU_SAMPLE] = sizeof(struct fact_gpu_sample),
-		[FACT_GPU_HEALTH] = sizeof(struct fact_gpu_health), [FACT_GPU_PROCS] = sizeof(struct fact_gpu_procs),
-		[FACT_GPU_STATE] = sizeof(struct fact_gpu_state),
+		[RECORD_GPU_DEVICE] = sizeof(struct record_gpu_device),
+		[RECORD_GPU_SAMPLE] = sizeof(struct record_gpu_sample),
+		[RECORD_GPU_HEALTH] = sizeof(struct record_gpu_health),
+		[RECORD_GPU_PROCS] = sizeof(struct record_gpu_procs),
+		[RECORD_GPU_STATE] = sizeof(struct record_gpu_state),
 	};
 	struct wire_hdr *hdr = packet;
 	const struct nvml_end *end = packet;
 
 	if (size == sizeof(*end))
 		return end->number == s->asked.number ? answer_end(s, end, now_ns) : 0;
-	if (size < sizeof(*hdr) || hdr->size != size || hdr->tracer != WIRE_FACT || hdr->kind < FACT_GPU_DEVICE ||
-	    hdr->kind > FACT_GPU_STATE || size < sizes[hdr->kind])
+	if (size < sizeof(*hdr) || hdr->size != size || hdr->tracer != WIRE_COLLECTOR ||
+	    hdr->kind < RECORD_GPU_DEVICE || hdr->kind > RECORD_GPU_STATE || size < sizes[hdr->kind])
 		return 0;
 	hdr->ts_ns = now_ns;
-	if (hdr->kind == FACT_GPU_SAMPLE)
+	if (hdr->kind == RECORD_GPU_SAMPLE)
 		excitement_note(s, packet, now_ns);
-	if (hdr->kind == FACT_GPU_PROCS)
+	if (hdr->kind == RECORD_GPU_PROCS)
 		procs_match(s, packet);
-	if (hdr->kind == FACT_GPU_PROCS && s->guessing && !s->matched)
+	if (hdr->kind == RECORD_GPU_PROCS && s->guessing && !s->matched)
 		return 0;
 	return s->ctx->emit(s->ctx->emit_to, hdr);
 }

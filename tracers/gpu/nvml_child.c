@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/gpu/nvml_abi.h"
 
 #define INFOROM_SHARE \
@@ -63,7 +63,7 @@ static uint64_t clock_ns(clockid_t which)
 
 static void tell(const struct child *c, struct wire_hdr *hdr, size_t size, uint8_t kind)
 {
-	*hdr = (struct wire_hdr){ .size = (size + 7) & ~7ul, .tracer = WIRE_FACT, .kind = kind };
+	*hdr = (struct wire_hdr){ .size = (size + 7) & ~7ul, .tracer = WIRE_COLLECTOR, .kind = kind };
 	if (send(c->fd, hdr, hdr->size, MSG_NOSIGNAL) < 0)
 		_exit(0); /* the collector is gone */
 }
@@ -110,8 +110,8 @@ static unsigned int links_active(const struct child *c, struct device *d)
 static void device_tell(const struct child *c, struct device *d, unsigned int i)
 {
 	union {
-		struct fact_gpu_device f;
-		char bytes[sizeof(struct fact_gpu_device) + 256];
+		struct record_gpu_device f;
+		char bytes[sizeof(struct record_gpu_device) + 256];
 	} u = {};
 	struct nvml_pci pci = {};
 
@@ -130,7 +130,7 @@ static void device_tell(const struct child *c, struct device *d, unsigned int i)
 	if (!c->f.uuid || !ok(d, c->f.uuid(d->handle, u.f.text + u.f.name_len, 96)))
 		u.f.text[u.f.name_len] = 0;
 	u.f.uuid_len = strlen(u.f.text + u.f.name_len) + 1;
-	tell(c, &u.f.hdr, sizeof(u.f) + u.f.name_len + u.f.uuid_len, FACT_GPU_DEVICE);
+	tell(c, &u.f.hdr, sizeof(u.f) + u.f.name_len + u.f.uuid_len, RECORD_GPU_DEVICE);
 }
 
 /* --- activity --- */
@@ -142,7 +142,7 @@ static __u32 hundredths(const struct nvml_gpm_metric *m)
 }
 
 /* A sample now; the activity between it and the one before. */
-static void activity_take(struct child *c, struct device *d, struct fact_gpu_sample *to)
+static void activity_take(struct child *c, struct device *d, struct record_gpu_sample *to)
 {
 	static const unsigned int ids[] = { NVML_GPM_SM_UTIL, NVML_GPM_ANY_TENSOR_UTIL, NVML_GPM_DRAM_UTIL,
 					    NVML_GPM_SM_OCCUPANCY };
@@ -172,7 +172,7 @@ static void activity_take(struct child *c, struct device *d, struct fact_gpu_sam
 
 static void activity_tell(struct child *c, struct device *d, unsigned int i)
 {
-	struct fact_gpu_sample f = { .index = i };
+	struct record_gpu_sample f = { .index = i };
 	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	__u64 reasons;
 
@@ -184,7 +184,7 @@ static void activity_tell(struct child *c, struct device *d, unsigned int i)
 	reasons = c->f.reasons ? ASK64(d, c->f.reasons) : ASK64(d, c->f.reasons_old);
 	f.slowdown = reasons == ~0ull ? 0 : reasons;
 	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
-	tell(c, &f.hdr, sizeof(f), FACT_GPU_SAMPLE);
+	tell(c, &f.hdr, sizeof(f), RECORD_GPU_SAMPLE);
 }
 
 /* --- health --- */
@@ -217,7 +217,7 @@ static void links_ask(const struct child *c, struct device *d)
 }
 
 /* The sums that the driver keeps; where it keeps none, those of the links once each was asked. */
-static void links_take(const struct child *c, struct device *d, struct fact_gpu_health *f)
+static void links_take(const struct child *c, struct device *d, struct record_gpu_health *f)
 {
 	struct nvml_field v[] = {
 		{ .id = NVML_FI_NVLINK_CRC_FLIT_TOTAL, .scope = ~0u },
@@ -243,7 +243,7 @@ static void links_take(const struct child *c, struct device *d, struct fact_gpu_
 	}
 }
 
-static void rows_take(const struct child *c, struct device *d, struct fact_gpu_health *f)
+static void rows_take(const struct child *c, struct device *d, struct record_gpu_health *f)
 {
 	unsigned int corr, unc, pending, failed;
 	int pages;
@@ -271,7 +271,7 @@ static __u32 inforom_bad(const struct child *c, struct device *d)
 
 static void health_tell(const struct child *c, struct device *d, unsigned int i)
 {
-	struct fact_gpu_health f = { .index = i };
+	struct record_gpu_health f = { .index = i };
 	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 	f.ecc_corrected = ASK64(d, c->f.ecc, NVML_ECC_CORRECTED, NVML_ECC_VOLATILE);
@@ -288,7 +288,7 @@ static void health_tell(const struct child *c, struct device *d, unsigned int i)
 	f.pcie_gen = ASK32(d, c->f.pcie_gen);
 	f.inforom_bad = inforom_bad(c, d);
 	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
-	tell(c, &f.hdr, sizeof(f), FACT_GPU_HEALTH);
+	tell(c, &f.hdr, sizeof(f), RECORD_GPU_HEALTH);
 }
 
 /* --- processes, and whether it is there --- */
@@ -296,7 +296,7 @@ static void health_tell(const struct child *c, struct device *d, unsigned int i)
 static void procs_tell(const struct child *c, struct device *d, unsigned int i)
 {
 	struct nvml_process list[GPU_PROCS_MAX];
-	struct fact_gpu_procs f = { .index = i };
+	struct record_gpu_procs f = { .index = i };
 	unsigned int n = GPU_PROCS_MAX;
 	int ret = c->f.processes ? c->f.processes(d->handle, &n, list) : NVML_ERROR_NOT_SUPPORTED;
 
@@ -307,17 +307,17 @@ static void procs_tell(const struct child *c, struct device *d, unsigned int i)
 		return;
 	for (unsigned int k = 0; k < f.n; k++)
 		f.pids[k] = list[k].pid;
-	tell(c, &f.hdr, sizeof(f), FACT_GPU_PROCS);
+	tell(c, &f.hdr, sizeof(f), RECORD_GPU_PROCS);
 }
 
 static void state_tell(const struct child *c, struct device *d, unsigned int i)
 {
-	struct fact_gpu_state f = { .index = i, .state = d->state };
+	struct record_gpu_state f = { .index = i, .state = d->state };
 
 	if (d->state == d->told)
 		return;
 	d->told = d->state;
-	tell(c, &f.hdr, sizeof(f), FACT_GPU_STATE);
+	tell(c, &f.hdr, sizeof(f), RECORD_GPU_STATE);
 }
 
 /* --- life --- */

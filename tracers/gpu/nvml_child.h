@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * nvml_child.h - the process that calls NVML, and what it and the collector say to each other over a SOCK_SEQPACKET
- * pair: a question is one packet, the answer is a fact a packet (without its time) and an NVML_ASK_END behind them.
+ * pair: a question is one packet, the answer is a record a packet (without its time) and an NVML_ASK_END behind them.
  */
 #ifndef RANKTRACE_NVML_CHILD_H
 #define RANKTRACE_NVML_CHILD_H

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 static int device(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_gpu_device *f = (const void *)rec;
+	const struct record_gpu_device *f = (const void *)rec;
 
 	e->kind = EV_GPU_DEVICE;
 	e->gpu_device.index = f->index;
@@ -32,7 +32,7 @@ static double share(uint32_t hundredths)
 
 static int sample(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_gpu_sample *f = (const void *)rec;
+	const struct record_gpu_sample *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_GPU_SAMPLE;
@@ -55,7 +55,7 @@ static int sample(const struct wire_hdr *rec, struct intern *strings, struct eve
 
 static int health(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_gpu_health *f = (const void *)rec;
+	const struct record_gpu_health *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_GPU_HEALTH;
@@ -85,7 +85,7 @@ static int health(const struct wire_hdr *rec, struct intern *strings, struct eve
 
 static int procs(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_gpu_procs *f = (const void *)rec;
+	const struct record_gpu_procs *f = (const void *)rec;
 
 	(void)strings;
 	_Static_assert(GPU_PIDS_MAX == GPU_PROCS_MAX, "as many in the event as in the record");
@@ -98,7 +98,7 @@ static int procs(const struct wire_hdr *rec, struct intern *strings, struct even
 
 static int state(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_gpu_state *f = (const void *)rec;
+	const struct record_gpu_state *f = (const void *)rec;
 
 	(void)strings;
 	if (f->state > GPU_SILENT)
@@ -110,18 +110,18 @@ static int state(const struct wire_hdr *rec, struct intern *strings, struct even
 	return 1;
 }
 
-#define FACT(id) .tracer = WIRE_FACT, .kind = id
+#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
 const struct record_kind source_records_nvml[] = {
-	{ "gpu_device", FACT(FACT_GPU_DEVICE), .size = sizeof(struct fact_gpu_device),
-	  .kept_by = offsetof(struct fact_gpu_device, index), .in_autopsy = true, .decode = device },
-	{ "gpu_sample", FACT(FACT_GPU_SAMPLE), .size = sizeof(struct fact_gpu_sample),
-	  .kept_by = offsetof(struct fact_gpu_sample, index), .in_autopsy = true, .decode = sample },
-	{ "gpu_health", FACT(FACT_GPU_HEALTH), .size = sizeof(struct fact_gpu_health),
-	  .kept_by = offsetof(struct fact_gpu_health, index), .in_autopsy = true, .decode = health },
-	{ "gpu_procs", FACT(FACT_GPU_PROCS), .size = sizeof(struct fact_gpu_procs),
-	  .kept_by = offsetof(struct fact_gpu_procs, index), .in_autopsy = true, .decode = procs },
-	{ "gpu_state", FACT(FACT_GPU_STATE), .size = sizeof(struct fact_gpu_state),
-	  .kept_by = offsetof(struct fact_gpu_state, index), .times = { offsetof(struct fact_gpu_state, since_ns) },
+	{ "gpu_device", COLLECTOR(RECORD_GPU_DEVICE), .size = sizeof(struct record_gpu_device),
+	  .kept_by = offsetof(struct record_gpu_device, index), .in_autopsy = true, .decode = device },
+	{ "gpu_sample", COLLECTOR(RECORD_GPU_SAMPLE), .size = sizeof(struct record_gpu_sample),
+	  .kept_by = offsetof(struct record_gpu_sample, index), .in_autopsy = true, .decode = sample },
+	{ "gpu_health", COLLECTOR(RECORD_GPU_HEALTH), .size = sizeof(struct record_gpu_health),
+	  .kept_by = offsetof(struct record_gpu_health, index), .in_autopsy = true, .decode = health },
+	{ "gpu_procs", COLLECTOR(RECORD_GPU_PROCS), .size = sizeof(struct record_gpu_procs),
+	  .kept_by = offsetof(struct record_gpu_procs, index), .in_autopsy = true, .decode = procs },
+	{ "gpu_state", COLLECTOR(RECORD_GPU_STATE), .size = sizeof(struct record_gpu_state),
+	  .kept_by = offsetof(struct record_gpu_state, index), .times = { offsetof(struct record_gpu_state, since_ns) },
 	  .in_autopsy = true, .decode = state },
 	{}
 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 #define TRIES_MAX 4
 #define MISSED_MAX 3 /* looks in a row: its memory is freed */
@@ -287,10 +287,10 @@ int comm_states_sample(struct comm_places *c, struct reader *r, uint32_t tgid, s
 int comm_gone_emit(uint32_t tgid, const struct comm_gone *gone, uint64_t now_ns,
 		   int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
-	struct fact_comm_vanished f = {
+	struct record_comm_vanished f = {
 		.hdr = { .size = sizeof(f),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_COMM_VANISHED,
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_COMM_VANISHED,
 			 .tgid = tgid,
 			 .tid = tgid,
 			 .ts_ns = now_ns },
@@ -304,10 +304,10 @@ int comm_gone_emit(uint32_t tgid, const struct comm_gone *gone, uint64_t now_ns,
 int comm_sample_emit(uint32_t tgid, uint64_t addr, const struct nccl_state *now, uint64_t now_ns,
 		     int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
-	struct fact_comm_sample f = {
+	struct record_comm_sample f = {
 		.hdr = { .size = sizeof(f),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_COMM_SAMPLE,
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_COMM_SAMPLE,
 			 .tgid = tgid,
 			 .tid = tgid,
 			 .ts_ns = now_ns },

@@ -8,19 +8,19 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/nccl/nccl_proxy.h"
 #include "tracers/nccl/proxy_wire.h"
 #include "inspect/reader/reader.h"
 
 typedef int proxy_emit(void *to, const struct wire_hdr *rec);
 
-static struct fact_proxy fact_new(uint32_t tgid, uint64_t comm, uint64_t now_ns)
+static struct record_proxy record_new(uint32_t tgid, uint64_t comm, uint64_t now_ns)
 {
-	return (struct fact_proxy){
-		.hdr = { .size = sizeof(struct fact_proxy),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_PROXY,
+	return (struct record_proxy){
+		.hdr = { .size = sizeof(struct record_proxy),
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_PROXY,
 			 .tgid = tgid,
 			 .tid = tgid,
 			 .ts_ns = now_ns },
@@ -31,7 +31,7 @@ static struct fact_proxy fact_new(uint32_t tgid, uint64_t comm, uint64_t now_ns)
 static int part_tell(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct nccl_proxy_sub *s, proxy_emit *emit,
 		     void *to)
 {
-	struct fact_proxy f = fact_new(tgid, comm, now_ns);
+	struct record_proxy f = record_new(tgid, comm, now_ns);
 
 	f.op_count = s->op_count;
 	f.base = s->base;
@@ -56,7 +56,7 @@ static int part_tell(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct
 static int sample_emit(uint32_t tgid, uint64_t comm, const struct nccl_proxy_sample *look, proxy_emit *emit, void *to)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	struct fact_proxy f = fact_new(tgid, comm, now_ns);
+	struct record_proxy f = record_new(tgid, comm, now_ns);
 	int err;
 
 	f.flags = PROXY_SAMPLE | (look->moving ? PROXY_MOVING : 0);

@@ -17,7 +17,7 @@
 #include "tracers/nccl/comm_places.h"
 #include "tracers/nccl/comm_proxies.h"
 #include "source.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/stack/evidence.h"
 #include "inspect/reader/proc_files.h"
 #include "uthash.h"
@@ -356,8 +356,8 @@ static uint16_t text_put(char *text, size_t room, size_t *at, const char *from)
 static int place_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	union {
-		struct fact_task_at f;
-		char bytes[sizeof(struct fact_task_at) + 720];
+		struct record_task_at f;
+		char bytes[sizeof(struct record_task_at) + 720];
 	} u = {};
 	struct target_evidence e = { .syscall_nr = -1 };
 	size_t at = 0, room = sizeof(u) - sizeof(u.f) - 8;
@@ -370,8 +370,8 @@ static int place_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 	u.f.syscall_len = text_put(u.f.text, room, &at, e.syscall);
 	u.f.file_len = text_put(u.f.text, room, &at, e.file);
 	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + at + 7) & ~7ul,
-				     .tracer = WIRE_FACT,
-				     .kind = FACT_TASK_AT,
+				     .tracer = WIRE_COLLECTOR,
+				     .kind = RECORD_TASK_AT,
 				     .tgid = p->tgid,
 				     .tid = p->tgid,
 				     .ts_ns = clock_monotonic_ns() };

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/nccl/proxy_wire.h"
 
 static int decode_comm_sample(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_comm_sample *f = (const void *)rec;
+	const struct record_comm_sample *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_COMM_SAMPLE;
@@ -32,7 +32,7 @@ static int decode_comm_sample(const struct wire_hdr *rec, struct intern *strings
 
 static int decode_proxy(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_proxy *f = (const void *)rec;
+	const struct record_proxy *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_PROXY;
@@ -65,7 +65,7 @@ static int decode_proxy(const struct wire_hdr *rec, struct intern *strings, stru
 
 static int decode_vanished(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_comm_vanished *f = (const void *)rec;
+	const struct record_comm_vanished *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_COMM_VANISHED;
@@ -82,14 +82,15 @@ static int decode_scan(const struct wire_hdr *rec, struct intern *strings, struc
 	return 1;
 }
 
-#define FACT(id) .tracer = WIRE_FACT, .kind = id
+#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
 const struct record_kind source_records_comms[] = {
-	{ "comm_sample", FACT(FACT_COMM_SAMPLE), .size = sizeof(struct fact_comm_sample), .in_autopsy = true,
+	{ "comm_sample", COLLECTOR(RECORD_COMM_SAMPLE), .size = sizeof(struct record_comm_sample), .in_autopsy = true,
 	  .decode = decode_comm_sample },
-	{ "proxy", FACT(FACT_PROXY), .size = sizeof(struct fact_proxy), .in_autopsy = true, .decode = decode_proxy },
-	{ "comm_vanished", FACT(FACT_COMM_VANISHED), .size = sizeof(struct fact_comm_vanished),
+	{ "proxy", COLLECTOR(RECORD_PROXY), .size = sizeof(struct record_proxy), .in_autopsy = true,
+	  .decode = decode_proxy },
+	{ "comm_vanished", COLLECTOR(RECORD_COMM_VANISHED), .size = sizeof(struct record_comm_vanished),
 	  .decode = decode_vanished },
-	{ "comm_scan", FACT(FACT_COMM_SCAN), .size = sizeof(struct fact_comm_scan), .in_autopsy = true,
+	{ "comm_scan", COLLECTOR(RECORD_COMM_SCAN), .size = sizeof(struct record_comm_scan), .in_autopsy = true,
 	  .decode = decode_scan },
 	{}
 };

@@ -8,13 +8,13 @@
 #include "schemas/wire.h"
 
 /* A sample of a communicator's proxy is one of these with `n`, and right behind it one for each of the n parts. */
-enum fact_proxy_flag {
+enum record_proxy_flag {
 	PROXY_SAMPLE = 1 /* begins a sample; has no part */,
 	PROXY_SEND = 2,
 	PROXY_MOVING = 4 /* it changed all the while: n is 0 */
 };
 
-struct fact_proxy {          /* ts: behind the read */
+struct record_proxy {        /* ts: behind the read */
 	struct wire_hdr hdr; /* tgid */
 	__u64 comm;          /* address of the ncclComm */
 	__u64 op_count;      /* NCCL's number of the operation */
@@ -25,12 +25,12 @@ struct fact_proxy {          /* ts: behind the read */
 	__u32 queued;                   /* operations behind it on the same connection */
 	__u32 n;                        /* PROXY_SAMPLE: parts that follow */
 	__u32 thread;                   /* PROXY_SAMPLE: tid of the progress thread, 0 not known */
-	__u8 flags;                     /* of enum fact_proxy_flag */
+	__u8 flags;                     /* of enum record_proxy_flag */
 	__u8 transport;                 /* TRANSPORT_P2P 0, SHM 1, NET 2, COLLNET 3 */
 	__u8 coll, algorithm, protocol; /* ncclFunc_t, NCCL_ALGO_*, NCCL_PROTO_*; 255 not known */
 	__u8 state;                     /* ncclProxyOpState: 1 not begun, 2 at work */
 	__u8 reserved[2];
 };
-_Static_assert(sizeof(struct fact_proxy) == 120, "fact_proxy");
+_Static_assert(sizeof(struct record_proxy) == 120, "record_proxy");
 
 #endif

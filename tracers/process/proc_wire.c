@@ -10,7 +10,7 @@
 
 #define TEXT_MAX 320 /* of each, with its zero byte */
 
-_Static_assert(sizeof(struct fact_proc) + sizeof(struct fact_proc_place) + 10 * TEXT_MAX + 16 <= PROC_WIRE_BYTES,
+_Static_assert(sizeof(struct record_proc) + sizeof(struct record_proc_place) + 10 * TEXT_MAX + 16 <= PROC_WIRE_BYTES,
 	       "PROC_WIRE_BYTES");
 
 /* n texts at `to`, each with its zero byte. Bytes written. */
@@ -39,10 +39,10 @@ static size_t padded(char *rec, size_t size)
 static size_t place_write(const struct event_proc *p, char *rec, size_t at)
 {
 	const char *texts[] = { p->pod_name, p->namespace, p->cgroup, p->boot_id, p->slurm_job, p->slurm_step };
-	struct fact_proc_place *f = (struct fact_proc_place *)(rec + at);
+	struct record_proc_place *f = (struct record_proc_place *)(rec + at);
 	__u16 lens[6];
 
-	*f = (struct fact_proc_place){ .netns = p->netns };
+	*f = (struct record_proc_place){ .netns = p->netns };
 	at += sizeof(*f) + texts_write(f->text, texts, 6, lens);
 	f->pod_name_len = lens[0];
 	f->namespace_len = lens[1];
@@ -53,7 +53,7 @@ static size_t place_write(const struct event_proc *p, char *rec, size_t at)
 	return padded(rec, at);
 }
 
-void proc_wire_write(const struct event_proc *p, struct fact_proc *f)
+void proc_wire_write(const struct event_proc *p, struct record_proc *f)
 {
 	const char *texts[] = { p->job, p->name, p->container, p->pod };
 	__u16 lens[4];
@@ -73,14 +73,14 @@ void proc_wire_write(const struct event_proc *p, struct fact_proc *f)
 	f->name_len = lens[1];
 	f->container_len = lens[2];
 	f->pod_len = lens[3];
-	f->hdr.kind = FACT_PROC;
+	f->hdr.kind = RECORD_PROC;
 	f->hdr.size = place_write(p, (char *)f, padded((char *)f, at));
 }
 
 /* `at`: where the texts of the record end. */
-static int place_read(const struct fact_proc *rec, size_t at, struct intern *strings, struct event_proc *p)
+static int place_read(const struct record_proc *rec, size_t at, struct intern *strings, struct event_proc *p)
 {
-	const struct fact_proc_place *f = (const void *)((const char *)rec + ((at + 7) & ~7ul));
+	const struct record_proc_place *f = (const void *)((const char *)rec + ((at + 7) & ~7ul));
 	const char **const to[] = {
 		&p->pod_name, &p->namespace, &p->cgroup, &p->boot_id, &p->slurm_job, &p->slurm_step
 	};
@@ -95,7 +95,7 @@ static int place_read(const struct fact_proc *rec, size_t at, struct intern *str
 			    to, strings);
 }
 
-int proc_wire_read(const struct fact_proc *f, struct intern *strings, struct event_proc *p)
+int proc_wire_read(const struct record_proc *f, struct intern *strings, struct event_proc *p)
 {
 	const uint16_t lens[] = { f->job_len, f->name_len, f->container_len, f->pod_len };
 	const char **const texts[] = { &p->job, &p->name, &p->container, &p->pod };

@@ -3,7 +3,7 @@
  * process_records.c - life of the processes of a job (fork, exec, exit), who they are, and where their threads are.
  */
 #include "source.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/process/life.h"
 #include "tracers/process/proc_wire.h"
 
@@ -41,12 +41,12 @@ static int decode_exit(const struct wire_hdr *rec, struct intern *strings, struc
 static int decode_proc(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	e->kind = EV_PROC;
-	return proc_wire_read((const struct fact_proc *)rec, strings, &e->proc);
+	return proc_wire_read((const struct record_proc *)rec, strings, &e->proc);
 }
 
 static int decode_thread(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_thread *f = (const void *)rec;
+	const struct record_thread *f = (const void *)rec;
 
 	e->kind = EV_THREAD;
 	e->thread.name = intern_bytes(strings, f->name, WIRE_COMM_LEN);
@@ -55,7 +55,7 @@ static int decode_thread(const struct wire_hdr *rec, struct intern *strings, str
 
 static int decode_task_at(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_task_at *f = (const void *)rec;
+	const struct record_task_at *f = (const void *)rec;
 	const uint16_t lens[] = { f->wchan_len, f->syscall_len, f->file_len };
 	const char **const texts[] = { &e->task_at.wchan, &e->task_at.syscall, &e->task_at.file };
 
@@ -65,7 +65,7 @@ static int decode_task_at(const struct wire_hdr *rec, struct intern *strings, st
 
 static int decode_host(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_host *f = (const void *)rec;
+	const struct record_host *f = (const void *)rec;
 
 	e->kind = EV_NODE;
 	e->host.name = record_text(rec, sizeof(*f), f->host_len, strings);
@@ -75,7 +75,7 @@ static int decode_host(const struct wire_hdr *rec, struct intern *strings, struc
 
 static int decode_stack(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_stack *f = (const void *)rec;
+	const struct record_stack *f = (const void *)rec;
 	const uint16_t lens[] = { f->wait_len,   f->file_len,   f->kernel_len, f->frames_len,
 				  f->python_len, f->native_len, f->end_len };
 	const char **const texts[] = { &e->stack.wait,   &e->stack.file,   &e->stack.kernel, &e->stack.frames,
@@ -89,7 +89,7 @@ static int decode_stack(const struct wire_hdr *rec, struct intern *strings, stru
 
 static int decode_wait(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_wait *f = (const void *)rec;
+	const struct record_wait *f = (const void *)rec;
 	const uint16_t lens[] = { f->what_len, f->who_len, f->doing_len };
 	const char **const texts[] = { &e->wait.what, &e->wait.who, &e->wait.doing };
 
@@ -110,23 +110,25 @@ static int decode_wait(const struct wire_hdr *rec, struct intern *strings, struc
 }
 
 #define LIFE(id) .tracer = WIRE_LIFE, .kind = id
-#define FACT(id) .tracer = WIRE_FACT, .kind = id
+#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
 const struct record_kind source_records_process[] = {
 	{ "fork", LIFE(LIFE_FORK), .size = sizeof(struct life_fork), .decode = decode_fork },
 	{ "exec", LIFE(LIFE_EXEC), .size = sizeof(struct life_exec), .decode = decode_exec },
 	{ "exit", LIFE(LIFE_EXIT), .size = sizeof(struct life_exit), .decode = decode_exit },
-	{ "proc", FACT(FACT_PROC), .size = sizeof(struct fact_proc), .in_autopsy = true, .decode = decode_proc },
-	{ "thread", FACT(FACT_THREAD), .size = sizeof(struct fact_thread), .in_autopsy = true,
+	{ "proc", COLLECTOR(RECORD_PROC), .size = sizeof(struct record_proc), .in_autopsy = true,
+	  .decode = decode_proc },
+	{ "thread", COLLECTOR(RECORD_THREAD), .size = sizeof(struct record_thread), .in_autopsy = true,
 	  .decode = decode_thread },
-	{ "task_at", FACT(FACT_TASK_AT), .size = sizeof(struct fact_task_at), .in_autopsy = true,
+	{ "task_at", COLLECTOR(RECORD_TASK_AT), .size = sizeof(struct record_task_at), .in_autopsy = true,
 	  .decode = decode_task_at },
-	{ "stack", FACT(FACT_STACK), .size = sizeof(struct fact_stack), .in_autopsy = true, .decode = decode_stack },
-	{ "wait", FACT(FACT_WAIT), .size = sizeof(struct fact_wait),
-	  .times = { offsetof(struct fact_wait, read_ns), offsetof(struct fact_wait, since_ns),
-		     offsetof(struct fact_wait, until_ns) },
+	{ "stack", COLLECTOR(RECORD_STACK), .size = sizeof(struct record_stack), .in_autopsy = true,
+	  .decode = decode_stack },
+	{ "wait", COLLECTOR(RECORD_WAIT), .size = sizeof(struct record_wait),
+	  .times = { offsetof(struct record_wait, read_ns), offsetof(struct record_wait, since_ns),
+		     offsetof(struct record_wait, until_ns) },
 	  .in_autopsy = true, .decode = decode_wait },
-	{ "host", FACT(FACT_HOST), .size = sizeof(struct fact_host), .kept_by = offsetof(struct fact_host, pid),
-	  .decode = decode_host },
+	{ "host", COLLECTOR(RECORD_HOST), .size = sizeof(struct record_host),
+	  .kept_by = offsetof(struct record_host, pid), .decode = decode_host },
 	{}
 };
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/fact_port.h"
+#include "schemas/port.h"
 
 #define PORTS_LISTED_MAX 64
 
@@ -22,7 +22,7 @@ struct tree_id { /* what seldom changes; zeroed behind the texts, so that two ca
 };
 
 struct tree_sample {
-	uint8_t state, phys_state, flags; /* as in fact_port_sample */
+	uint8_t state, phys_state, flags; /* as in record_port_sample */
 	uint32_t rate_mbps, lanes, netdev_mbps;
 	uint64_t counters[PORT_COUNTERS];
 };

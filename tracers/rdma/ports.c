@@ -19,7 +19,7 @@
 #include "tracers/rdma/port_tree.h"
 #include "source.h"
 #include "base/side_thread.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 
 #define MSEC 1000000ull
@@ -74,7 +74,7 @@ static void tree_read(void *of)
 
 /* --- telling --- */
 
-static uint16_t text_put(struct fact_port *f, const char *text)
+static uint16_t text_put(struct record_port *f, const char *text)
 {
 	size_t len = strlen(text) + 1;
 
@@ -86,12 +86,13 @@ static uint16_t text_put(struct fact_port *f, const char *text)
 static int id_tell(struct ports_sampler *s, uint32_t index, const struct tree_id *id, uint64_t now_ns)
 {
 	union {
-		struct fact_port f;
-		char bytes[sizeof(struct fact_port) + sizeof(struct tree_id) + 8];
+		struct record_port f;
+		char bytes[sizeof(struct record_port) + sizeof(struct tree_id) + 8];
 	} u = { 0 };
-	struct fact_port *f = &u.f;
+	struct record_port *f = &u.f;
 
-	f->hdr = (struct wire_hdr){ .size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_PORT, .ts_ns = now_ns };
+	f->hdr =
+		(struct wire_hdr){ .size = sizeof(*f), .tracer = WIRE_COLLECTOR, .kind = RECORD_PORT, .ts_ns = now_ns };
 	f->index = index;
 	f->number = id->number;
 	f->numa_node = id->numa_node;
@@ -108,12 +109,14 @@ static int sample_emit(struct ports_sampler *s, uint32_t index, const struct tre
 		       uint64_t now_ns)
 {
 	union {
-		struct fact_port_sample f;
-		char bytes[sizeof(struct fact_port_sample) + sizeof(l->counters)];
+		struct record_port_sample f;
+		char bytes[sizeof(struct record_port_sample) + sizeof(l->counters)];
 	} u = { 0 };
-	struct fact_port_sample *f = &u.f;
+	struct record_port_sample *f = &u.f;
 
-	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_PORT_SAMPLE, .ts_ns = now_ns };
+	f->hdr = (struct wire_hdr){
+		.size = sizeof(u), .tracer = WIRE_COLLECTOR, .kind = RECORD_PORT_SAMPLE, .ts_ns = now_ns
+	};
 	f->index = index;
 	f->state = l->state;
 	f->phys_state = l->phys_state;
@@ -195,8 +198,8 @@ static void user_add(struct ports_sampler *s, uint32_t tgid, unsigned int uverbs
 
 static int users_tell(struct ports_sampler *s, uint32_t index, const struct users *u, uint64_t now_ns)
 {
-	struct fact_port_users f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_PORT_USERS, .ts_ns = now_ns },
+	struct record_port_users f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_PORT_USERS, .ts_ns = now_ns },
 		.index = index,
 		.known = u->known,
 		.n = u->n,

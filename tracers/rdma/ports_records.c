@@ -3,11 +3,11 @@
  * ports_records.c - ports of RDMA devices: which one it is, how it stands and counts, who has it open.
  */
 #include "record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 static int identity(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_port *f = (const void *)rec;
+	const struct record_port *f = (const void *)rec;
 	const uint16_t lens[] = { f->device_len, f->netdev_len, f->pci_len, f->kind_len, f->layer_len };
 	const char **const texts[] = { &e->port.id.device, &e->port.id.netdev, &e->port.id.pci, &e->port.id.kind,
 				       &e->port.id.layer };
@@ -21,7 +21,7 @@ static int identity(const struct wire_hdr *rec, struct intern *strings, struct e
 
 static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_port_sample *f = (const void *)rec;
+	const struct record_port_sample *f = (const void *)rec;
 
 	(void)strings;
 	if (f->n_counters * sizeof(f->counters[0]) > f->hdr.size - sizeof(*f))
@@ -46,7 +46,7 @@ static int look(const struct wire_hdr *rec, struct intern *strings, struct event
 
 static int users(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_port_users *f = (const void *)rec;
+	const struct record_port_users *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_PORT_USERS;
@@ -57,14 +57,14 @@ static int users(const struct wire_hdr *rec, struct intern *strings, struct even
 	return 1;
 }
 
-#define FACT(id) .tracer = WIRE_FACT, .kind = id
+#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
 const struct record_kind source_records_ports[] = {
-	{ "port", FACT(FACT_PORT), .size = sizeof(struct fact_port), .kept_by = offsetof(struct fact_port, index),
-	  .decode = identity },
-	{ "port_sample", FACT(FACT_PORT_SAMPLE), .size = sizeof(struct fact_port_sample),
-	  .kept_by = offsetof(struct fact_port_sample, index), .times = { offsetof(struct fact_port_sample, taken_ns) },
-	  .decode = look },
-	{ "port_users", FACT(FACT_PORT_USERS), .size = sizeof(struct fact_port_users),
-	  .kept_by = offsetof(struct fact_port_users, index), .decode = users },
+	{ "port", COLLECTOR(RECORD_PORT), .size = sizeof(struct record_port),
+	  .kept_by = offsetof(struct record_port, index), .decode = identity },
+	{ "port_sample", COLLECTOR(RECORD_PORT_SAMPLE), .size = sizeof(struct record_port_sample),
+	  .kept_by = offsetof(struct record_port_sample, index),
+	  .times = { offsetof(struct record_port_sample, taken_ns) }, .decode = look },
+	{ "port_users", COLLECTOR(RECORD_PORT_USERS), .size = sizeof(struct record_port_users),
+	  .kept_by = offsetof(struct record_port_users, index), .decode = users },
 	{}
 };

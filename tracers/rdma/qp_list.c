@@ -283,7 +283,7 @@ static void gid_add(struct qp_list *l, struct gid_row *r, const uint8_t gid[16])
 	for (int i = 0; i < r->n; i++)
 		if (!memcmp(r->gids[i], gid, 16)) /* RoCE lists each for v1 and v2 */
 			return;
-	if (r->n == FACT_GIDS_MAX)
+	if (r->n == RECORD_GIDS_MAX)
 		l->cut = true;
 	else
 		memcpy(r->gids[r->n++], gid, 16);

@@ -19,7 +19,7 @@
 
 struct qp_device {
 	uint32_t index;
-	char name[FACT_QP_DEVICE_LEN];
+	char name[RECORD_QP_DEVICE_LEN];
 };
 
 struct qp_row {                              /* of a process: the kernel's own are left out */
@@ -30,7 +30,7 @@ struct qp_row {                              /* of a process: the kernel's own a
 struct gid_row {               /* zeroed where unused: two can be compared as bytes */
 	uint32_t device, port; /* device: its place in the list */
 	uint16_t lid, n;
-	uint8_t gids[FACT_GIDS_MAX][16];
+	uint8_t gids[RECORD_GIDS_MAX][16];
 };
 
 struct qp_list {

@@ -17,7 +17,7 @@
 #include "tracers/rdma/qp_list.h"
 #include "source.h"
 #include "base/side_thread.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 
 #define SEC 1000000000ull
@@ -29,7 +29,7 @@
 struct told {
 	uint64_t number;
 	struct qp_row row;
-	char device[FACT_QP_DEVICE_LEN];
+	char device[RECORD_QP_DEVICE_LEN];
 	uint64_t round; /* last listed */
 	UT_hash_handle hh;
 };
@@ -65,8 +65,12 @@ static void list_read(void *of)
 
 static int qp_tell(struct qps_sampler *s, const struct told *t, uint8_t state, uint64_t now_ns)
 {
-	struct fact_qp f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_QP, .tgid = t->row.pid, .ts_ns = now_ns },
+	struct record_qp f = {
+		.hdr = { .size = sizeof(f),
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_QP,
+			 .tgid = t->row.pid,
+			 .ts_ns = now_ns },
 		.number = t->number,
 		.qpn = t->row.qpn,
 		.dest_qpn = t->row.dest_qpn,
@@ -148,7 +152,7 @@ static int gone_tell(struct qps_sampler *s, uint64_t now_ns)
 	HASH_ITER (hh, s->told, t, next) {
 		if (err || s->list->cut || t->round == s->round)
 			continue;
-		err = qp_tell(s, t, FACT_QP_STATE_GONE, now_ns);
+		err = qp_tell(s, t, RECORD_QP_STATE_GONE, now_ns);
 		told_drop(s, t);
 	}
 	return err;
@@ -157,8 +161,8 @@ static int gone_tell(struct qps_sampler *s, uint64_t now_ns)
 static int gids_tell(struct qps_sampler *s, const struct gid_row *r, uint64_t now_ns)
 {
 	const struct qp_device *d = &s->list->devices[r->device];
-	struct fact_gids f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_GIDS, .ts_ns = now_ns },
+	struct record_gids f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_GIDS, .ts_ns = now_ns },
 		.number = d->index << 8 | r->port,
 		.port = r->port,
 		.lid = r->lid,

@@ -3,13 +3,13 @@
  * qps_records.c - queue pairs as the kernel lists them, and the addresses of the host's own ports.
  */
 #include "record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/rdma/qps_wire.h"
 
 static int qp(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_qp *f = (const void *)rec;
-	bool gone = f->state == FACT_QP_STATE_GONE;
+	const struct record_qp *f = (const void *)rec;
+	bool gone = f->state == RECORD_QP_STATE_GONE;
 
 	e->kind = EV_QP;
 	e->qp.qpn = f->qpn;
@@ -25,9 +25,9 @@ static int qp(const struct wire_hdr *rec, struct intern *strings, struct event *
 
 static int own(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_gids *f = (const void *)rec;
+	const struct record_gids *f = (const void *)rec;
 
-	if (f->n > FACT_GIDS_MAX)
+	if (f->n > RECORD_GIDS_MAX)
 		return -EINVAL;
 	e->kind = EV_GIDS;
 	e->qp.device = intern_bytes(strings, f->device, sizeof(f->device));
@@ -38,8 +38,9 @@ static int own(const struct wire_hdr *rec, struct intern *strings, struct event 
 	return e->qp.device ? 1 : -EINVAL;
 }
 
-#define FACT(id) .tracer = WIRE_FACT, .kind = id
-const struct record_kind source_records_qps[] = { { "qp", FACT(FACT_QP), .size = sizeof(struct fact_qp), .decode = qp },
-						  { "gids", FACT(FACT_GIDS), .size = sizeof(struct fact_gids),
-						    .kept_by = offsetof(struct fact_gids, number), .decode = own },
+#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
+const struct record_kind source_records_qps[] = { { "qp", COLLECTOR(RECORD_QP), .size = sizeof(struct record_qp),
+						    .decode = qp },
+						  { "gids", COLLECTOR(RECORD_GIDS), .size = sizeof(struct record_gids),
+						    .kept_by = offsetof(struct record_gids, number), .decode = own },
 						  {} };

@@ -10,31 +10,31 @@
 
 #include "schemas/wire.h"
 
-#define FACT_QP_DEVICE_LEN 32
-#define FACT_QP_STATE_GONE 0xfe /* the kernel lists it no more */
-#define FACT_GIDS_MAX 16
+#define RECORD_QP_DEVICE_LEN 32
+#define RECORD_QP_STATE_GONE 0xfe /* the kernel lists it no more */
+#define RECORD_GIDS_MAX 16
 
-struct fact_qp {             /* reported when first seen, and when something of it changes */
+struct record_qp {           /* reported when first seen, and when something of it changes */
 	struct wire_hdr hdr; /* tgid: who made it */
 	__u64 number;
 	__u32 qpn, dest_qpn; /* dest_qpn 0: none, or not known */
-	__u8 state;          /* enum ibv_qp_state; FACT_QP_STATE_GONE */
+	__u8 state;          /* enum ibv_qp_state; RECORD_QP_STATE_GONE */
 	__u8 type;           /* enum ibv_qp_type */
 	__u8 port;           /* 0 not known */
 	__u8 reserved[5];
-	char device[FACT_QP_DEVICE_LEN];
+	char device[RECORD_QP_DEVICE_LEN];
 };
-_Static_assert(sizeof(struct fact_qp) == 80, "fact_qp");
+_Static_assert(sizeof(struct record_qp) == 80, "record_qp");
 
-struct fact_gids { /* of one port */
+struct record_gids { /* of one port */
 	struct wire_hdr hdr;
 	__u64 number;
 	__u32 port;
 	__u16 lid; /* 0 none */
 	__u16 n;
-	char device[FACT_QP_DEVICE_LEN];
-	__u8 gids[FACT_GIDS_MAX][16];
+	char device[RECORD_QP_DEVICE_LEN];
+	__u8 gids[RECORD_GIDS_MAX][16];
 };
-_Static_assert(sizeof(struct fact_gids) == 328, "fact_gids");
+_Static_assert(sizeof(struct record_gids) == 328, "record_gids");
 
 #endif

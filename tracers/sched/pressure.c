@@ -24,7 +24,7 @@ struct pressure_sampler {
 static const char *const resources[PRESSURE_RESOURCES] = { "cpu", "memory", "io" };
 
 /* Totals stand in microseconds: "some avg10=0.00 avg60=0.00 avg300=0.00 total=123". */
-void pressure_parse(const char *text, int resource, struct fact_pressure *to)
+void pressure_parse(const char *text, int resource, struct record_pressure *to)
 {
 	static const char *const lines[2] = { "some ", "full " };
 
@@ -38,19 +38,19 @@ void pressure_parse(const char *text, int resource, struct fact_pressure *to)
 	}
 }
 
-static int tell(const struct pressure_sampler *s, struct fact_pressure *f, uint32_t tgid, uint64_t now_ns)
+static int tell(const struct pressure_sampler *s, struct record_pressure *f, uint32_t tgid, uint64_t now_ns)
 {
 	if (!f->known)
 		return 0;
 	f->hdr = (struct wire_hdr){
-		.size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_PRESSURE, .tgid = tgid, .ts_ns = now_ns
+		.size = sizeof(*f), .tracer = WIRE_COLLECTOR, .kind = RECORD_PRESSURE, .tgid = tgid, .ts_ns = now_ns
 	};
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
 static int host_sample(const struct pressure_sampler *s, uint64_t now_ns)
 {
-	struct fact_pressure f = { 0 };
+	struct record_pressure f = { 0 };
 	char text[512];
 
 	for (int r = 0; r < PRESSURE_RESOURCES; r++)
@@ -62,7 +62,7 @@ static int host_sample(const struct pressure_sampler *s, uint64_t now_ns)
 /* Version 2 only: version 1 keeps no pressure of a cgroup. */
 static int proc_sample(const struct pressure_sampler *s, const struct target_proc *p, uint64_t now_ns)
 {
-	struct fact_pressure f = { 0 };
+	struct record_pressure f = { 0 };
 	char text[4096], dir[2 * CGROUP_PATH_MAX];
 	bool v2;
 

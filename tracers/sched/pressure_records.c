@@ -9,7 +9,7 @@
 
 static int pressure(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_pressure *f = (const void *)rec;
+	const struct record_pressure *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_PRESSURE;
@@ -19,6 +19,6 @@ static int pressure(const struct wire_hdr *rec, struct intern *strings, struct e
 	return 1;
 }
 
-const struct record_kind source_records_pressure[] = { { "pressure", .tracer = WIRE_FACT, .kind = FACT_PRESSURE,
-							 .size = sizeof(struct fact_pressure), .decode = pressure },
+const struct record_kind source_records_pressure[] = { { "pressure", .tracer = WIRE_COLLECTOR, .kind = RECORD_PRESSURE,
+							 .size = sizeof(struct record_pressure), .decode = pressure },
 						       {} };

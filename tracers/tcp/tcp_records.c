@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/tcp/tcp.h"
 
 /* --- by probes: what went wrong, an instant of the process that has the connection --- */
@@ -62,7 +62,7 @@ static int trouble(const struct wire_hdr *rec, struct intern *strings, struct ev
 
 static int identity(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_tcp *f = (const void *)rec;
+	const struct record_tcp *f = (const void *)rec;
 	const uint16_t lens[] = { f->local_len, f->remote_len, f->netdev_len };
 	const char **const texts[] = { &e->tcp.id.local, &e->tcp.id.remote, &e->tcp.id.netdev };
 
@@ -78,7 +78,7 @@ static int identity(const struct wire_hdr *rec, struct intern *strings, struct e
 
 static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_tcp_sample *f = (const void *)rec;
+	const struct record_tcp_sample *f = (const void *)rec;
 
 	(void)strings;
 	if (f->n_counters * sizeof(f->counters[0]) > f->hdr.size - sizeof(*f))
@@ -98,16 +98,16 @@ static int look(const struct wire_hdr *rec, struct intern *strings, struct event
 }
 
 #define PROBED(id) .tracer = WIRE_TCP, .kind = id, .size = sizeof(struct tcp_record), .decode = trouble
-#define FACT(id) .tracer = WIRE_FACT, .kind = id
+#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
 const struct record_kind source_records_tcp[] = {
 	{ "tcp_sent_again", PROBED(TCP_SENT_AGAIN) },
 	{ "tcp_ended", PROBED(TCP_ENDED) },
 	{ "tcp_reset_came", PROBED(TCP_RESET_CAME) },
 	{ "tcp_reset_went", PROBED(TCP_RESET_WENT) },
-	{ "tcp", FACT(FACT_TCP), .size = sizeof(struct fact_tcp), .kept_by = offsetof(struct fact_tcp, index),
-	  .decode = identity },
-	{ "tcp_sample", FACT(FACT_TCP_SAMPLE), .size = sizeof(struct fact_tcp_sample),
-	  .kept_by = offsetof(struct fact_tcp_sample, index), .times = { offsetof(struct fact_tcp_sample, taken_ns) },
-	  .decode = look },
+	{ "tcp", COLLECTOR(RECORD_TCP), .size = sizeof(struct record_tcp),
+	  .kept_by = offsetof(struct record_tcp, index), .decode = identity },
+	{ "tcp_sample", COLLECTOR(RECORD_TCP_SAMPLE), .size = sizeof(struct record_tcp_sample),
+	  .kept_by = offsetof(struct record_tcp_sample, index),
+	  .times = { offsetof(struct record_tcp_sample, taken_ns) }, .decode = look },
 	{}
 };

@@ -15,7 +15,7 @@
 #include "tracers/tcp/tcp_sampler.h"
 #include "base/side_thread.h"
 #include "tracers/tcp/tcp_table.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 
 #define MSEC 1000000ull
@@ -59,7 +59,7 @@ static void table_read(void *of)
 
 /* --- telling --- */
 
-static uint16_t text_put(struct fact_tcp *f, const char *text)
+static uint16_t text_put(struct record_tcp *f, const char *text)
 {
 	size_t len = strlen(text) + 1;
 
@@ -71,16 +71,16 @@ static uint16_t text_put(struct fact_tcp *f, const char *text)
 static int identity_tell(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
 {
 	union {
-		struct fact_tcp f;
-		char bytes[sizeof(struct fact_tcp) + 128];
+		struct record_tcp f;
+		char bytes[sizeof(struct record_tcp) + 128];
 	} u = { 0 };
-	struct fact_tcp *f = &u.f;
+	struct record_tcp *f = &u.f;
 	char local[48], remote[48];
 
 	tcp_address_text(c->family, c->id.idiag_src, local, sizeof(local));
 	tcp_address_text(c->family, c->id.idiag_dst, remote, sizeof(remote));
 	f->hdr = (struct wire_hdr){
-		.size = sizeof(*f), .tracer = WIRE_FACT, .kind = FACT_TCP, .tgid = c->tgid, .ts_ns = now_ns
+		.size = sizeof(*f), .tracer = WIRE_COLLECTOR, .kind = RECORD_TCP, .tgid = c->tgid, .ts_ns = now_ns
 	};
 	f->index = index;
 	f->local_port = __builtin_bswap16(c->id.idiag_sport);
@@ -98,12 +98,14 @@ static int identity_tell(struct tcp_sampler *s, uint32_t index, const struct tab
 static int sample_emit(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
 {
 	union {
-		struct fact_tcp_sample f;
-		char bytes[sizeof(struct fact_tcp_sample) + sizeof(c->counters)];
+		struct record_tcp_sample f;
+		char bytes[sizeof(struct record_tcp_sample) + sizeof(c->counters)];
 	} u = { 0 };
-	struct fact_tcp_sample *f = &u.f;
+	struct record_tcp_sample *f = &u.f;
 
-	f->hdr = (struct wire_hdr){ .size = sizeof(u), .tracer = WIRE_FACT, .kind = FACT_TCP_SAMPLE, .ts_ns = now_ns };
+	f->hdr = (struct wire_hdr){
+		.size = sizeof(u), .tracer = WIRE_COLLECTOR, .kind = RECORD_TCP_SAMPLE, .ts_ns = now_ns
+	};
 	f->index = index;
 	f->state = c->state;
 	f->flags = (c->gone ? TCP_GONE : 0) | (c->device_known ? TCP_NETDEV_KNOWN : 0) |

@@ -17,7 +17,7 @@
 #include "bpf/cookie.h"
 #include "attach/loader_internal.h"
 #include "attach/probe_rows.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 
 #define WAIT_LOG_NS 1000000000ull /* log a wait for a lock after this time */
@@ -238,15 +238,15 @@ int attached_emit(struct loader *l, const struct attached *a, const struct targe
 		  bool has_layout)
 {
 	union {
-		struct fact_lib f;
-		char bytes[sizeof(struct fact_lib) + 4096 + 8];
+		struct record_lib f;
+		char bytes[sizeof(struct record_lib) + 4096 + 8];
 	} u = {};
 	size_t len = strnlen(lib->path, 4095) + 1, size = (sizeof(u.f) + len + 7) & ~7ul;
 	uint64_t now_ns = clock_monotonic_ns();
-	struct fact_attach attach = {
+	struct record_attach attach = {
 		.hdr = { .size = sizeof(attach),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_ATTACH,
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_ATTACH,
 			 .tgid = a->tgid,
 			 .ts_ns = now_ns },
 		.begin_ns = begin_ns,
@@ -258,7 +258,7 @@ int attached_emit(struct loader *l, const struct attached *a, const struct targe
 	int err;
 
 	u.f.hdr = (struct wire_hdr){
-		.size = size, .tracer = WIRE_FACT, .kind = FACT_LIB, .tgid = a->tgid, .ts_ns = now_ns
+		.size = size, .tracer = WIRE_COLLECTOR, .kind = RECORD_LIB, .tgid = a->tgid, .ts_ns = now_ns
 	};
 	u.f.lib_id = a->lib_id;
 	u.f.n_probes = a->n_probes;

@@ -13,7 +13,7 @@
 #include "bpf/cookie.h"
 #include "attach/loader_internal.h"
 #include "attach/probe_rows.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc)

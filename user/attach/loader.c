@@ -19,7 +19,7 @@
 #include "life.skel.h"
 #include "attach/loader_internal.h"
 #include "attach/ring.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
 #include "inspect/stack/symbolize.h"
@@ -347,8 +347,12 @@ void loader_proc_known(struct loader *l, const struct target_proc *proc)
 
 static int loss_emit(struct loader *l, uint32_t ring, uint32_t cpu, uint64_t lost, uint64_t now_ns)
 {
-	struct fact_loss f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_LOSS, .cpu = cpu, .ts_ns = now_ns },
+	struct record_loss f = {
+		.hdr = { .size = sizeof(f),
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_LOSS,
+			 .cpu = cpu,
+			 .ts_ns = now_ns },
 		.lost = lost,
 		.ring = ring,
 	};

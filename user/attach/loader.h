@@ -77,7 +77,7 @@ struct attach_note {
  * turn. */
 void loader_slice_begin(struct loader *l);
 /* Attaches one tracer's probes to a library of this process: the rows of the group up to tier `upto`, unless done
- * already. Emits FACT_LIB and FACT_ATTACH once all are attached. Returns the number of probes attached now or
+ * already. Emits RECORD_LIB and RECORD_ATTACH once all are attached. Returns the number of probes attached now or
  * -errno. */
 int loader_attach_lib(struct loader *l, const struct tracer *t, const struct target_proc *proc,
 		      const struct target_lib *lib, enum probe_group group, enum tier upto,

@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "detect/transfer/proxy_thread.h"
-#include "tracers/process/proc_fact.h"
-#include "schemas/facts.h"
+#include "tracers/process/proc_record.h"
+#include "schemas/collector.h"
 #include "session/targets.h"
 #include "autopsy/gpus.h"
 #include "autopsy/procs.h"
@@ -39,23 +39,23 @@ static int emit(void *to, const struct wire_hdr *rec)
 	return pipeline_feed(to, rec);
 }
 
-static struct wire_hdr fact_hdr(size_t size, uint8_t kind)
+static struct wire_hdr record_hdr(size_t size, uint8_t kind)
 {
-	return (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = clock_monotonic_ns() };
+	return (struct wire_hdr){ .size = size, .tracer = WIRE_COLLECTOR, .kind = kind, .ts_ns = clock_monotonic_ns() };
 }
 
 /* Whatever does not move from one sample to the next counts: half an interval lies between two samples. */
 static int start_emit(const struct autopsy *a)
 {
 	union {
-		struct fact_start f;
-		char bytes[sizeof(struct fact_start) + 256];
+		struct record_start f;
+		char bytes[sizeof(struct record_start) + 256];
 	} u = {};
 	size_t len;
 
 	gethostname(u.f.host, 255);
 	len = strlen(u.f.host) + 1;
-	u.f.hdr = fact_hdr((sizeof(u.f) + len + 7) & ~7ul, FACT_START);
+	u.f.hdr = record_hdr((sizeof(u.f) + len + 7) & ~7ul, RECORD_START);
 	u.f.realtime_offset_ns = clock_realtime_offset_ns();
 	u.f.dstate_limit_ns = u.f.hang_floor_ns = a->cfg->interval_ns / 2;
 	u.f.busy_limit_ns = BUSY_LIMIT_NS;
@@ -139,7 +139,7 @@ static int others_emit(struct autopsy *a)
 	for (size_t i = 0; !err && i < n; i++)
 		if (!is_wanted(a, list[i]) && list[i]->status != TARGET_GONE && !list[i]->is_child &&
 		    list[i]->rank >= 0 && is_chosen_job(a, list[i]->place->job))
-			err = proc_fact_emit(list[i], clock_monotonic_ns(), emit, a->pipeline);
+			err = proc_record_emit(list[i], clock_monotonic_ns(), emit, a->pipeline);
 	return err;
 }
 
@@ -154,7 +154,7 @@ static int sample(struct autopsy *a)
 
 static int tick(struct autopsy *a)
 {
-	struct fact_tick f = { .hdr = fact_hdr(sizeof(f), FACT_TICK) };
+	struct record_tick f = { .hdr = record_hdr(sizeof(f), RECORD_TICK) };
 
 	return emit(a->pipeline, &f.hdr);
 }
@@ -213,7 +213,7 @@ static int samples_take(struct autopsy *a)
 
 static int finish(const struct autopsy *a)
 {
-	struct fact_stop f = { .hdr = fact_hdr(sizeof(f), FACT_STOP), .records = pipeline_records(a->pipeline) };
+	struct record_stop f = { .hdr = record_hdr(sizeof(f), RECORD_STOP), .records = pipeline_records(a->pipeline) };
 	int err = emit(a->pipeline, &f.hdr);
 
 	pipeline_flush(a->pipeline);

@@ -18,7 +18,7 @@
 #include "autopsy/merge_job.h"
 #include "record.h"
 #include "recording/recording.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 #define APART_NS 60000000000ull
 
@@ -29,9 +29,9 @@ struct merge {
 	uint64_t now_ns; /* newest time told */
 };
 
-static bool is_fact(const struct wire_hdr *h, uint8_t kind)
+static bool is_collectors(const struct wire_hdr *h, uint8_t kind)
 {
-	return h->tracer == WIRE_FACT && h->kind == kind;
+	return h->tracer == WIRE_COLLECTOR && h->kind == kind;
 }
 
 /* --- one record --- */
@@ -52,8 +52,8 @@ static uint64_t time_of(const struct merge *g, size_t host, uint64_t ns)
 static int node_emit(const struct merge *g, size_t host)
 {
 	union {
-		struct fact_node f;
-		char bytes[sizeof(struct fact_node) + 272];
+		struct record_node f;
+		char bytes[sizeof(struct record_node) + 272];
 	} u = {};
 	size_t len = strlen(g->files[host].host) + 1;
 
@@ -62,9 +62,10 @@ static int node_emit(const struct merge *g, size_t host)
 	u.f.clock_error_ns = ~0ull;
 	u.f.host_len = len;
 	memcpy(u.f.host, g->files[host].host, len);
-	u.f.hdr = (struct wire_hdr){
-		.size = (sizeof(u.f) + len + 7) & ~7ul, .tracer = WIRE_FACT, .kind = FACT_NODE, .ts_ns = g->now_ns
-	};
+	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + len + 7) & ~7ul,
+				     .tracer = WIRE_COLLECTOR,
+				     .kind = RECORD_NODE,
+				     .ts_ns = g->now_ns };
 	return pipeline_feed(g->pipeline, &u.f.hdr);
 }
 
@@ -90,22 +91,22 @@ static int record_feed(struct merge *g, size_t host, const struct wire_hdr *rec)
 
 static int own_feed(struct merge *g, struct wire_hdr *h, size_t size, uint8_t kind)
 {
-	*h = (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = g->now_ns };
+	*h = (struct wire_hdr){ .size = size, .tracer = WIRE_COLLECTOR, .kind = kind, .ts_ns = g->now_ns };
 	return pipeline_feed(g->pipeline, h);
 }
 
 static int start_feed(struct merge *g)
 {
 	union {
-		struct fact_start f;
-		char bytes[sizeof(struct fact_start) + 256];
+		struct record_start f;
+		char bytes[sizeof(struct record_start) + 256];
 	} u = {};
 	char *to = u.f.host;
 	size_t left = 240;
 
 	u.f.realtime_offset_ns = g->files[0].start.realtime_offset_ns;
 	for (size_t i = 0; i < g->n; i++) {
-		const struct fact_start *s = &g->files[i].start;
+		const struct record_start *s = &g->files[i].start;
 		size_t len = strlen(g->files[i].host);
 
 		u.f.hang_floor_ns = s->hang_floor_ns > u.f.hang_floor_ns ? s->hang_floor_ns : u.f.hang_floor_ns;
@@ -119,7 +120,7 @@ static int start_feed(struct merge *g)
 	u.f.version = WIRE_VERSION;
 	u.f.host_len = strlen(u.f.host) + 1;
 	g->now_ns = time_of(g, 0, g->files[0].start.hdr.ts_ns);
-	return own_feed(g, &u.f.hdr, (sizeof(u.f) + u.f.host_len + 7) & ~7ul, FACT_START);
+	return own_feed(g, &u.f.hdr, (sizeof(u.f) + u.f.host_len + 7) & ~7ul, RECORD_START);
 }
 
 /* Look number `look` of one host: what lies behind tick `look` - 1, up to the next. */
@@ -133,9 +134,9 @@ static int sample_feed(struct merge *g, size_t host, uint32_t look)
 	if (!err)
 		err = node_emit(g, host);
 	while (!err && ticks <= look && recording_next(r, &rec) == 1) {
-		if (is_fact(rec, FACT_TICK))
+		if (is_collectors(rec, RECORD_TICK))
 			ticks++;
-		else if (ticks == look && !is_fact(rec, FACT_START) && !is_fact(rec, FACT_STOP))
+		else if (ticks == look && !is_collectors(rec, RECORD_START) && !is_collectors(rec, RECORD_STOP))
 			err = record_feed(g, host, rec);
 	}
 	recording_reader_free(r);
@@ -145,7 +146,7 @@ static int sample_feed(struct merge *g, size_t host, uint32_t look)
 /* As autopsy.c does: a verdict, or proof of life, ends it. */
 static int samples_feed(struct merge *g)
 {
-	struct fact_tick tick;
+	struct record_tick tick;
 	bool more = true, enough = false;
 	int err = 0;
 
@@ -158,7 +159,7 @@ static int samples_feed(struct merge *g)
 		}
 		g->now_ns++;
 		if (!err)
-			err = own_feed(g, &tick.hdr, sizeof(tick), FACT_TICK);
+			err = own_feed(g, &tick.hdr, sizeof(tick), RECORD_TICK);
 		enough = autopsy_moved(pipeline_model(g->pipeline)) ||
 			 incidents_worst(pipeline_incidents(g->pipeline)) >= SEVERITY_WARNING;
 	}
@@ -167,8 +168,8 @@ static int samples_feed(struct merge *g)
 
 static int stop_feed(struct merge *g)
 {
-	struct fact_stop f = { .records = pipeline_records(g->pipeline) };
-	int err = own_feed(g, &f.hdr, sizeof(f), FACT_STOP);
+	struct record_stop f = { .records = pipeline_records(g->pipeline) };
+	int err = own_feed(g, &f.hdr, sizeof(f), RECORD_STOP);
 
 	pipeline_flush(g->pipeline);
 	return err;

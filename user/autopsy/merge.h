@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * merge.h - several nodes' looks as one: the recordings that `autopsy --raw` made go through one pipeline, look
- * by look. Each host's records follow a FACT_NODE; clocks of different hosts are never compared: every host's first
+ * by look. Each host's records follow a RECORD_NODE; clocks of different hosts are never compared: every host's first
  * look counts as the same moment.
  */
 #ifndef RANKTRACE_AUTOPSY_MERGE_H

@@ -18,7 +18,7 @@ static bool is_of_autopsy(const struct wire_hdr *h)
 {
 	const struct record_kind *k = record_kind_of(h);
 
-	return k ? k->in_autopsy : h->tracer == WIRE_FACT;
+	return k ? k->in_autopsy : h->tracer == WIRE_COLLECTOR;
 }
 
 static int hash_add(struct merge_file *f, uint64_t hash)
@@ -55,7 +55,7 @@ static int job_add(struct merge_file *f, const char *job)
 
 static void start_take(struct merge_file *f, const struct wire_hdr *h)
 {
-	const struct fact_start *s = (const void *)h;
+	const struct record_start *s = (const void *)h;
 
 	if (h->size < sizeof(*s) || sizeof(*s) + s->host_len > h->size)
 		return;
@@ -65,18 +65,18 @@ static void start_take(struct merge_file *f, const struct wire_hdr *h)
 
 static int record_take(struct merge_file *f, const struct wire_hdr *h)
 {
-	const struct fact_proc *p = (const void *)h;
-	bool fact = h->tracer == WIRE_FACT;
+	const struct record_proc *p = (const void *)h;
+	bool collectors = h->tracer == WIRE_COLLECTOR;
 
-	if (fact && h->kind == FACT_START)
+	if (collectors && h->kind == RECORD_START)
 		start_take(f, h);
 	if (h->tracer == WIRE_SCHED && !f->anchor_ns)
 		f->anchor_ns = h->ts_ns;
-	f->n_ticks += fact && h->kind == FACT_TICK;
-	if (fact && h->kind == FACT_COMM_SAMPLE && h->size >= sizeof(struct fact_comm_sample))
-		return hash_add(f, ((const struct fact_comm_sample *)h)->hash);
-	if (!fact || h->kind != FACT_PROC || h->size < sizeof(*p) || sizeof(*p) + p->job_len > h->size || !p->job_len ||
-	    p->text[p->job_len - 1])
+	f->n_ticks += collectors && h->kind == RECORD_TICK;
+	if (collectors && h->kind == RECORD_COMM_SAMPLE && h->size >= sizeof(struct record_comm_sample))
+		return hash_add(f, ((const struct record_comm_sample *)h)->hash);
+	if (!collectors || h->kind != RECORD_PROC || h->size < sizeof(*p) || sizeof(*p) + p->job_len > h->size ||
+	    !p->job_len || p->text[p->job_len - 1])
 		return 0;
 	f->n_procs++;
 	return job_add(f, p->text);
@@ -130,7 +130,7 @@ int merge_file_read(const char *path, struct merge_file *ret)
 	}
 	while (!err && (more = recording_next(r, &rec)) == 1) {
 		err = is_of_autopsy(rec) ? record_take(f, rec) : -EPROTO;
-		stopped |= rec->tracer == WIRE_FACT && rec->kind == FACT_STOP;
+		stopped |= rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_STOP;
 	}
 	recording_reader_free(r);
 	if (!f->anchor_ns)

@@ -9,14 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 struct merge_file {
 	const char *path; /* borrowed */
 	char host[256];
-	struct fact_start start; /* without its text */
-	uint64_t anchor_ns;      /* its first look, by its own clock */
-	uint32_t n_ticks;        /* looks that are whole */
+	struct record_start start; /* without its text */
+	uint64_t anchor_ns;        /* its first look, by its own clock */
+	uint32_t n_ticks;          /* looks that are whole */
 	size_t n_procs;
 	uint64_t *hashes; /* of its communicators */
 	size_t n_hashes;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "tracers/process/proc_fact.h"
+#include "tracers/process/proc_record.h"
 #include "tracers/nccl/comm_proxies.h"
 #include "autopsy/procs_pool.h"
 #include "autopsy/procs_threads.h"
@@ -51,7 +51,7 @@ int procs_emit(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < s->n; i++) {
-		err = proc_fact_emit(s->all[i].proc, now_ns, emit, to);
+		err = proc_record_emit(s->all[i].proc, now_ns, emit, to);
 		if (!err)
 			err = proc_threads_emit(&s->all[i], emit, to);
 	}
@@ -181,10 +181,10 @@ static int scans_emit(struct autopsy_procs *s, procs_emit_fn *emit, void *to)
 
 	for (size_t i = 0; !err && i < s->n; i++) {
 		const struct comm_places *c = &s->all[i].comms;
-		struct fact_comm_scan f = {
+		struct record_comm_scan f = {
 			.hdr = { .size = sizeof(f),
-				 .tracer = WIRE_FACT,
-				 .kind = FACT_COMM_SCAN,
+				 .tracer = WIRE_COLLECTOR,
+				 .kind = RECORD_COMM_SCAN,
 				 .tgid = s->all[i].proc->tgid,
 				 .tid = s->all[i].proc->tgid,
 				 .ts_ns = clock_monotonic_ns() },

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "tracers/process/stack_fact.h"
-#include "tracers/process/wait_fact.h"
+#include "tracers/process/stack_record.h"
+#include "tracers/process/wait_record.h"
 #include "autopsy/procs_pool.h"
 #include "inspect/stack/stack.h"
 #include "inspect/wait/wait.h"
@@ -122,13 +122,13 @@ static int stacks_emit(struct autopsy_proc *s, procs_emit_fn *emit, void *to, in
 		return 0;
 	if (s->stacks_err) {
 		++*unread;
-		return stack_fact_unread(s->proc->tgid, s->stacks_ns, s->stacks_err, emit, to);
+		return stack_record_unread(s->proc->tgid, s->stacks_ns, s->stacks_err, emit, to);
 	}
 	for (size_t i = 0; !err && i < s->stacks->n; i++)
-		err = stack_fact_emit(s->proc->tgid, s->stacks_ns, &s->stacks->threads[i], emit, to);
+		err = stack_record_emit(s->proc->tgid, s->stacks_ns, &s->stacks->threads[i], emit, to);
 	return err || s->wait_err ? err
-				  : wait_fact_emit(s->proc->tgid, s->proc->tgid, s->stacks_ns,
-						   &s->waits[s->waits[1].w.ns != 0].w, emit, to);
+				  : wait_record_emit(s->proc->tgid, s->proc->tgid, s->stacks_ns,
+						     &s->waits[s->waits[1].w.ns != 0].w, emit, to);
 }
 
 int procs_read_stacks(struct autopsy_procs *s, const struct model *m, uint64_t until_ns, procs_emit_fn *emit, void *to,

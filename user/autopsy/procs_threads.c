@@ -42,12 +42,12 @@ static enum sched_state state_of_letter(char c)
 
 static int name_emit(const struct autopsy_proc *s, const struct target_thread *th, procs_emit_fn *emit, void *to)
 {
-	struct fact_thread f = { .hdr = { .size = sizeof(f),
-					  .tracer = WIRE_FACT,
-					  .kind = FACT_THREAD,
-					  .tgid = s->proc->tgid,
-					  .tid = th->tid,
-					  .ts_ns = clock_monotonic_ns() } };
+	struct record_thread f = { .hdr = { .size = sizeof(f),
+					    .tracer = WIRE_COLLECTOR,
+					    .kind = RECORD_THREAD,
+					    .tgid = s->proc->tgid,
+					    .tid = th->tid,
+					    .ts_ns = clock_monotonic_ns() } };
 
 	memcpy(f.name, th->name, sizeof(f.name));
 	return emit(to, &f.hdr);
@@ -141,7 +141,7 @@ static int wait_place_emit(const struct autopsy_proc *s, const struct proc_threa
 			   procs_emit_fn *emit, void *to)
 {
 	union {
-		struct fact_task_at r;
+		struct record_task_at r;
 		char bytes[1024];
 	} u = {};
 	size_t at = sizeof(u.r);
@@ -149,7 +149,7 @@ static int wait_place_emit(const struct autopsy_proc *s, const struct proc_threa
 	u.r.wchan_len = text_put(u.bytes, sizeof(u) - 8, &at, e->wchan);
 	u.r.syscall_len = text_put(u.bytes, sizeof(u) - 8, &at, e->syscall);
 	u.r.file_len = text_put(u.bytes, sizeof(u) - 8, &at, e->file);
-	u.r.hdr = task_hdr(s, t, at, WIRE_FACT, FACT_TASK_AT);
+	u.r.hdr = task_hdr(s, t, at, WIRE_COLLECTOR, RECORD_TASK_AT);
 	return emit(to, &u.r.hdr);
 }
 

@@ -22,7 +22,7 @@
 #include "model/snapshot/snapshot.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/snapshot_record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 #define SEGMENTS 8 /* of a window */
 #define SETTLE_NS 5000000000ull

@@ -21,7 +21,7 @@
 #include "flight/flight_private.h"
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "schemas/recording.h"
 
 #define N_SUFFIXES 3
@@ -60,8 +60,8 @@ static int list_write(int fd, const struct packed_list *l)
 /* Ends the replay as a session ends; otherwise open operations and findings would be missing. */
 static int tail_write(struct flight *f, int fd, uint64_t now_ns)
 {
-	struct fact_stop stop = {
-		.hdr = { .size = sizeof(stop), .tracer = WIRE_FACT, .kind = FACT_STOP, .ts_ns = now_ns }
+	struct record_stop stop = {
+		.hdr = { .size = sizeof(stop), .tracer = WIRE_COLLECTOR, .kind = RECORD_STOP, .ts_ns = now_ns }
 	};
 	const void *bytes;
 	long size;
@@ -120,7 +120,7 @@ static int timeline_write(struct writing *w, bool *ret_found)
 	*ret_found = false;
 	while (!err && (more = recording_next(r, &rec)) != 0) {
 		err = more < 0 ? more : pipeline_feed(p, rec);
-		if (w->why->finding && rec->tracer == WIRE_FACT && rec->kind == FACT_TICK)
+		if (w->why->finding && rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_TICK)
 			*ret_found = *ret_found || found_again(pipeline_incidents(p), w->why->finding);
 	}
 	if (!err && pipeline_output_error(p, &failed))

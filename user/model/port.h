@@ -13,7 +13,7 @@
 
 struct port_sample {
 	uint64_t ts_ns, taken_ns;                  /* told, read */
-	uint8_t state, phys_state;                 /* as in fact_port_sample */
+	uint8_t state, phys_state;                 /* as in record_port_sample */
 	bool gone, silent, carrier_known, carrier; /* silent: no answer since taken_ns, all else as before */
 	uint32_t rate_mbps, lanes, netdev_mbps;    /* PORT_NO_VALUE */
 	uint64_t counters[PORT_COUNTERS];          /* PORT_NOT_COUNTED */

@@ -7,12 +7,12 @@
 
 #include "pipeline/snapshot_record.h"
 #include "source.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "schemas/probing.h"
 
 static int decode_start(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_start *f = (const void *)rec;
+	const struct record_start *f = (const void *)rec;
 
 	e->kind = EV_START;
 	e->start.realtime_offset_ns = f->realtime_offset_ns;
@@ -25,7 +25,7 @@ static int decode_start(const struct wire_hdr *rec, struct intern *strings, stru
 
 static int decode_node(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_node *f = (const void *)rec;
+	const struct record_node *f = (const void *)rec;
 
 	e->kind = EV_NODE;
 	e->node = f->node;
@@ -53,7 +53,7 @@ static int decode_stop(const struct wire_hdr *rec, struct intern *strings, struc
 
 static int decode_clock(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_clock *f = (const void *)rec;
+	const struct record_clock *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_CLOCK;
@@ -63,7 +63,7 @@ static int decode_clock(const struct wire_hdr *rec, struct intern *strings, stru
 
 static int decode_loss(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_loss *f = (const void *)rec;
+	const struct record_loss *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_LOSS;
@@ -75,7 +75,7 @@ static int decode_loss(const struct wire_hdr *rec, struct intern *strings, struc
 
 static int decode_lib(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_lib *f = (const void *)rec;
+	const struct record_lib *f = (const void *)rec;
 	char hex[41] = "";
 
 	for (int i = 0; i < f->build_id_len && i < 20; i++)
@@ -92,7 +92,7 @@ static int decode_lib(const struct wire_hdr *rec, struct intern *strings, struct
 
 static int decode_attach(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_attach *f = (const void *)rec;
+	const struct record_attach *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_ATTACH;
@@ -104,28 +104,28 @@ static int decode_attach(const struct wire_hdr *rec, struct intern *strings, str
 	return 1;
 }
 
-_Static_assert((int)FACT_PROBES_CALLS == PROBES_CALLS && (int)FACT_PROBES_POLLS == PROBES_POLLS &&
-		       (int)FACT_PROBES_POSTS == PROBES_POSTS && (int)FACT_PROBES_BURST == PROBES_BURST &&
-		       (int)FACT_PROBE_GROUPS == PROBE_GROUPS && (int)FACT_BUDGET_SHED == BUDGET_SHED &&
-		       (int)FACT_BUDGET_BACK == BUDGET_BACK && (int)FACT_BUDGET_KEPT == BUDGET_KEPT &&
-		       (int)FACT_BUDGET_WATCH == BUDGET_WATCH && (int)FACT_PROBES_EVENTS == PROBES_EVENTS,
+_Static_assert((int)RECORD_PROBES_CALLS == PROBES_CALLS && (int)RECORD_PROBES_POLLS == PROBES_POLLS &&
+		       (int)RECORD_PROBES_POSTS == PROBES_POSTS && (int)RECORD_PROBES_BURST == PROBES_BURST &&
+		       (int)RECORD_PROBE_GROUPS == PROBE_GROUPS && (int)RECORD_BUDGET_SHED == BUDGET_SHED &&
+		       (int)RECORD_BUDGET_BACK == BUDGET_BACK && (int)RECORD_BUDGET_KEPT == BUDGET_KEPT &&
+		       (int)RECORD_BUDGET_WATCH == BUDGET_WATCH && (int)RECORD_PROBES_EVENTS == PROBES_EVENTS,
 	       "probe_group.h numbers as schemas/probing.h");
 
 static int decode_tier(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_tier *f = (const void *)rec;
+	const struct record_tier *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_TIER;
 	e->tier.tier = f->tier;
 	e->tier.before = f->before;
 	e->tier.incident = f->incident;
-	return f->tier <= FACT_TIER_BURST && f->before <= FACT_TIER_BURST ? 1 : -EINVAL;
+	return f->tier <= RECORD_TIER_BURST && f->before <= RECORD_TIER_BURST ? 1 : -EINVAL;
 }
 
 static int decode_budget(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_budget *f = (const void *)rec;
+	const struct record_budget *f = (const void *)rec;
 
 	(void)strings;
 	e->kind = EV_BUDGET;
@@ -137,17 +137,17 @@ static int decode_budget(const struct wire_hdr *rec, struct intern *strings, str
 	e->budget.cost_ns = f->cost_ns;
 	e->budget.node_cost_ns = f->node_cost_ns;
 	e->budget.budget_ppm = f->budget_ppm;
-	e->budget.of_node = f->flags & FACT_BUDGET_OF_NODE;
-	e->budget.assumed = f->flags & FACT_BUDGET_ASSUMED;
-	e->budget.of_other = f->flags & FACT_BUDGET_SHARED;
-	return f->what <= FACT_BUDGET_WATCH && f->group < FACT_PROBE_GROUPS && f->shed < 1 << FACT_PROBE_GROUPS
+	e->budget.of_node = f->flags & RECORD_BUDGET_OF_NODE;
+	e->budget.assumed = f->flags & RECORD_BUDGET_ASSUMED;
+	e->budget.of_other = f->flags & RECORD_BUDGET_SHARED;
+	return f->what <= RECORD_BUDGET_WATCH && f->group < RECORD_PROBE_GROUPS && f->shed < 1 << RECORD_PROBE_GROUPS
 		       ? 1
 		       : -EINVAL;
 }
 
 static int decode_known_phase(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_known_phase *f = (const void *)rec;
+	const struct record_known_phase *f = (const void *)rec;
 	const uint16_t lens[] = { f->job_len, f->site_len, f->wait_len };
 	const char **const texts[] = { &e->known_phase.job, &e->known_phase.site, &e->known_phase.wait };
 
@@ -160,26 +160,29 @@ static int decode_known_phase(const struct wire_hdr *rec, struct intern *strings
 	return record_texts(rec, sizeof(*f), 3, lens, texts, strings);
 }
 
-#define FACT(id) .tracer = WIRE_FACT, .kind = id
+#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
 const struct record_kind source_records_collector[] = {
-	{ "start", FACT(FACT_START), .size = sizeof(struct fact_start), .in_autopsy = true, .decode = decode_start },
-	{ "node", FACT(FACT_NODE), .size = sizeof(struct fact_node), .decode = decode_node },
-	{ "tick", FACT(FACT_TICK), .size = sizeof(struct fact_tick), .in_autopsy = true, .decode = decode_tick },
-	{ "stop", FACT(FACT_STOP), .size = sizeof(struct fact_stop), .in_autopsy = true, .decode = decode_stop },
-	{ "clock", FACT(FACT_CLOCK), .size = sizeof(struct fact_clock), .decode = decode_clock },
-	{ "loss", FACT(FACT_LOSS), .size = sizeof(struct fact_loss), .decode = decode_loss },
-	{ "lib", FACT(FACT_LIB), .size = sizeof(struct fact_lib), .kept_by = offsetof(struct fact_lib, lib_id),
-	  .decode = decode_lib },
-	{ "attach", FACT(FACT_ATTACH), .size = sizeof(struct fact_attach),
-	  .times = { offsetof(struct fact_attach, begin_ns) }, .decode = decode_attach },
-	{ "tier", FACT(FACT_TIER), .size = sizeof(struct fact_tier), .kept_by = offsetof(struct fact_tier, incident),
-	  .decode = decode_tier },
-	{ "budget", FACT(FACT_BUDGET), .size = sizeof(struct fact_budget),
-	  .kept_by = offsetof(struct fact_budget, reserved), .decode = decode_budget },
-	{ "known_phase", FACT(FACT_KNOWN_PHASE), .size = sizeof(struct fact_known_phase),
-	  .kept_by = offsetof(struct fact_known_phase, number), .decode = decode_known_phase },
+	{ "start", COLLECTOR(RECORD_START), .size = sizeof(struct record_start), .in_autopsy = true,
+	  .decode = decode_start },
+	{ "node", COLLECTOR(RECORD_NODE), .size = sizeof(struct record_node), .decode = decode_node },
+	{ "tick", COLLECTOR(RECORD_TICK), .size = sizeof(struct record_tick), .in_autopsy = true,
+	  .decode = decode_tick },
+	{ "stop", COLLECTOR(RECORD_STOP), .size = sizeof(struct record_stop), .in_autopsy = true,
+	  .decode = decode_stop },
+	{ "clock", COLLECTOR(RECORD_CLOCK), .size = sizeof(struct record_clock), .decode = decode_clock },
+	{ "loss", COLLECTOR(RECORD_LOSS), .size = sizeof(struct record_loss), .decode = decode_loss },
+	{ "lib", COLLECTOR(RECORD_LIB), .size = sizeof(struct record_lib),
+	  .kept_by = offsetof(struct record_lib, lib_id), .decode = decode_lib },
+	{ "attach", COLLECTOR(RECORD_ATTACH), .size = sizeof(struct record_attach),
+	  .times = { offsetof(struct record_attach, begin_ns) }, .decode = decode_attach },
+	{ "tier", COLLECTOR(RECORD_TIER), .size = sizeof(struct record_tier),
+	  .kept_by = offsetof(struct record_tier, incident), .decode = decode_tier },
+	{ "budget", COLLECTOR(RECORD_BUDGET), .size = sizeof(struct record_budget),
+	  .kept_by = offsetof(struct record_budget, reserved), .decode = decode_budget },
+	{ "known_phase", COLLECTOR(RECORD_KNOWN_PHASE), .size = sizeof(struct record_known_phase),
+	  .kept_by = offsetof(struct record_known_phase, number), .decode = decode_known_phase },
 	/* Its body is the model's own: no clock but this host's will do. */
-	{ "snapshot", FACT(FACT_SNAPSHOT), .size = sizeof(struct fact_snapshot), .decode = snapshot_decode },
+	{ "snapshot", COLLECTOR(RECORD_SNAPSHOT), .size = sizeof(struct record_snapshot), .decode = snapshot_decode },
 	{}
 };
 

@@ -34,7 +34,7 @@ struct pipeline {
 	void (*tap)(void *to, const struct wire_hdr *rec, struct model *m);
 	void *tap_to;
 	uint64_t records, undecoded;
-	uint32_t node; /* whose records come now: FACT_NODE */
+	uint32_t node; /* whose records come now: RECORD_NODE */
 };
 
 struct pipeline *pipeline_new(void)
@@ -184,7 +184,8 @@ static int tick(struct pipeline *p)
 	return err;
 }
 
-/* Merges of before FACT_NODE gave processes numbers that no pid can be: host << PID_BITS | pid, and a FACT_HOST each.
+/* Merges of before RECORD_NODE gave processes numbers that no pid can be: host << PID_BITS | pid, and a RECORD_HOST
+ * each.
  */
 static void old_number_split(struct event *e)
 {

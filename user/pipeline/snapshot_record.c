@@ -9,7 +9,7 @@
 
 #include "schemas/snapshot.h"
 #include "tracers/process/proc_wire.h"
-#include "tracers/process/wait_fact.h"
+#include "tracers/process/wait_record.h"
 
 _Static_assert(sizeof(((struct event *)0)->snapshot.text) / sizeof(char *) == SNAPSHOT_TEXTS, "event.snapshot.text");
 
@@ -35,37 +35,37 @@ static int record_end(struct wire_hdr *h)
 	return h->size = size;
 }
 
-static int encode_start(const struct event *e, struct fact_start *f)
+static int encode_start(const struct event *e, struct record_start *f)
 {
 	f->realtime_offset_ns = e->start.realtime_offset_ns;
 	f->dstate_limit_ns = e->start.dstate_limit_ns;
 	f->hang_floor_ns = e->start.hang_floor_ns;
 	f->busy_limit_ns = e->start.busy_limit_ns;
 	f->version = WIRE_VERSION;
-	f->hdr.kind = FACT_START;
+	f->hdr.kind = RECORD_START;
 	f->hdr.size = sizeof(*f);
 	f->host_len = text_put(&f->hdr, e->start.host, 0);
 	return record_end(&f->hdr);
 }
 
-static int encode_proc(const struct event *e, struct fact_proc *f)
+static int encode_proc(const struct event *e, struct record_proc *f)
 {
 	proc_wire_write(&e->proc, f);
 	return f->hdr.size;
 }
 
-static int encode_thread(const struct event *e, struct fact_thread *f)
+static int encode_thread(const struct event *e, struct record_thread *f)
 {
-	f->hdr.kind = FACT_THREAD;
+	f->hdr.kind = RECORD_THREAD;
 	f->hdr.size = sizeof(*f);
 	strncpy(f->name, e->thread.name ? e->thread.name : "", sizeof(f->name) - 1);
 	return f->hdr.size;
 }
 
-static int encode_stack(const struct event *e, struct fact_stack *f)
+static int encode_stack(const struct event *e, struct record_stack *f)
 {
 	f->flags = (e->stack.unread ? STACK_FLAG_UNREAD : 0) | (e->stack.sampled ? STACK_FLAG_SAMPLED : 0);
-	f->hdr.kind = FACT_STACK;
+	f->hdr.kind = RECORD_STACK;
 	f->hdr.size = sizeof(*f);
 	f->wait_len = text_put(&f->hdr, e->stack.wait, 6);
 	f->file_len = text_put(&f->hdr, e->stack.file, 5);
@@ -77,7 +77,7 @@ static int encode_stack(const struct event *e, struct fact_stack *f)
 	return record_end(&f->hdr);
 }
 
-static int encode_snapshot(const struct event *e, struct fact_snapshot *f)
+static int encode_snapshot(const struct event *e, struct record_snapshot *f)
 {
 	int n = SNAPSHOT_TEXTS;
 
@@ -88,7 +88,7 @@ static int encode_snapshot(const struct event *e, struct fact_snapshot *f)
 	f->what = e->snapshot.what;
 	f->n_texts = n;
 	f->body_bytes = e->snapshot.bytes;
-	f->hdr.kind = FACT_SNAPSHOT;
+	f->hdr.kind = RECORD_SNAPSHOT;
 	f->hdr.size = sizeof(*f) + e->snapshot.bytes;
 	if (e->snapshot.bytes)
 		memcpy(f + 1, e->snapshot.body, e->snapshot.bytes);
@@ -99,22 +99,22 @@ static int encode_snapshot(const struct event *e, struct fact_snapshot *f)
 
 int snapshot_encode(const struct event *e, struct wire_hdr *to)
 {
-	memset(to, 0, sizeof(struct fact_proc));
-	*to = (struct wire_hdr){ .tracer = WIRE_FACT, .tid = e->tid, .tgid = e->tgid, .ts_ns = e->ts_ns };
+	memset(to, 0, sizeof(struct record_proc));
+	*to = (struct wire_hdr){ .tracer = WIRE_COLLECTOR, .tid = e->tid, .tgid = e->tgid, .ts_ns = e->ts_ns };
 	switch (e->kind) {
-	case EV_START: return encode_start(e, (struct fact_start *)to);
-	case EV_PROC: return encode_proc(e, (struct fact_proc *)to);
-	case EV_THREAD: return encode_thread(e, (struct fact_thread *)to);
-	case EV_STACK: return encode_stack(e, (struct fact_stack *)to);
-	case EV_WAIT: return wait_fact_encode(e->tgid, e->tid, e->ts_ns, &e->wait, to);
-	case EV_SNAPSHOT: return encode_snapshot(e, (struct fact_snapshot *)to);
+	case EV_START: return encode_start(e, (struct record_start *)to);
+	case EV_PROC: return encode_proc(e, (struct record_proc *)to);
+	case EV_THREAD: return encode_thread(e, (struct record_thread *)to);
+	case EV_STACK: return encode_stack(e, (struct record_stack *)to);
+	case EV_WAIT: return wait_record_encode(e->tgid, e->tid, e->ts_ns, &e->wait, to);
+	case EV_SNAPSHOT: return encode_snapshot(e, (struct record_snapshot *)to);
 	default: return -EINVAL;
 	}
 }
 
 int snapshot_decode(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct fact_snapshot *f = (const void *)rec;
+	const struct record_snapshot *f = (const void *)rec;
 	const char *at = (const char *)(f + 1) + f->body_bytes, *end = (const char *)f + f->hdr.size, *zero;
 
 	if (f->body_bytes % 8 || f->body_bytes > f->hdr.size - sizeof(*f) || f->n_texts > SNAPSHOT_TEXTS)

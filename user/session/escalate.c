@@ -89,10 +89,10 @@ static int incident_note(struct escalator *r, const struct incident *i, uint64_t
 
 static int tier_emit(struct escalator *r, const struct tier_change *c)
 {
-	struct fact_tier f = {
+	struct record_tier f = {
 		.hdr = { .size = sizeof(f),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_TIER,
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_TIER,
 			 .tgid = c->tgid,
 			 .tid = c->tgid,
 			 .ts_ns = clock_monotonic_ns() },

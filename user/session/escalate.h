@@ -3,7 +3,7 @@
  * escalate.h - tier escalation: attaches probes to the processes that a finding concerns, and removes them later.
  *
  * Findings come from the pipeline, escalation.h decides, the session's targets get the new tier. Each change is emitted
- * as a FACT_TIER record.
+ * as a RECORD_TIER record.
  */
 #ifndef RANKTRACE_ESCALATE_H
 #define RANKTRACE_ESCALATE_H

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "flight/flight.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "sink/sink_io.h"
 
 #define VERSION 1
@@ -240,14 +240,14 @@ static int phase_emit(void *to, const struct known_phase_event *p)
 {
 	struct session_phases *s = to;
 	union {
-		struct fact_known_phase f;
-		char bytes[sizeof(struct fact_known_phase) + 3 * TEXT_MAX + 8];
+		struct record_known_phase f;
+		char bytes[sizeof(struct record_known_phase) + 3 * TEXT_MAX + 8];
 	} u = {};
 
-	u.f = (struct fact_known_phase){
+	u.f = (struct record_known_phase){
 		.hdr = { .size = sizeof(u.f),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_KNOWN_PHASE,
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_KNOWN_PHASE,
 			 .ts_ns = clock_monotonic_ns() },
 		.number = ++s->n_told,
 		.n = p->n,

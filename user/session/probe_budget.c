@@ -51,10 +51,10 @@ void probe_budget_free(struct probe_budget *b)
 
 static int budget_emit(struct probe_budget *b, const struct governor_order *o, bool of_other)
 {
-	struct fact_budget f = {
+	struct record_budget f = {
 		.hdr = { .size = sizeof(f),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_BUDGET,
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_BUDGET,
 			 .tgid = o->tgid,
 			 .tid = o->tgid,
 			 .ts_ns = clock_monotonic_ns() },
@@ -66,8 +66,8 @@ static int budget_emit(struct probe_budget *b, const struct governor_order *o, b
 		.what = o->what,
 		.group = o->group,
 		.shed = o->shed,
-		.flags = (o->of_node ? FACT_BUDGET_OF_NODE : 0) | (b->prices.assumed ? FACT_BUDGET_ASSUMED : 0) |
-			 (of_other ? FACT_BUDGET_SHARED : 0),
+		.flags = (o->of_node ? RECORD_BUDGET_OF_NODE : 0) | (b->prices.assumed ? RECORD_BUDGET_ASSUMED : 0) |
+			 (of_other ? RECORD_BUDGET_SHARED : 0),
 	};
 
 	return b->emit(b->to, &f.hdr);

@@ -27,7 +27,7 @@
 #include "attach/loader.h"
 #include "session/outputs.h"
 #include "pipeline/reorder.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "sampler.h"
 #include "session/probe_budget.h"
 #include "session/escalate.h"
@@ -104,22 +104,22 @@ static int session_emit(void *to, const struct wire_hdr *rec)
 	return !err && reorder_full(s->reorder) ? drain(s, 0) : err;
 }
 
-static struct wire_hdr fact_hdr(size_t size, uint8_t kind, uint64_t now_ns)
+static struct wire_hdr record_hdr(size_t size, uint8_t kind, uint64_t now_ns)
 {
-	return (struct wire_hdr){ .size = size, .tracer = WIRE_FACT, .kind = kind, .ts_ns = now_ns };
+	return (struct wire_hdr){ .size = size, .tracer = WIRE_COLLECTOR, .kind = kind, .ts_ns = now_ns };
 }
 
 static int start_emit(struct session *s, uint64_t now_ns)
 {
 	union {
-		struct fact_start f;
-		char bytes[sizeof(struct fact_start) + 256];
+		struct record_start f;
+		char bytes[sizeof(struct record_start) + 256];
 	} u = {};
 	size_t len;
 
 	gethostname(u.f.host, 255);
 	len = strlen(u.f.host) + 1;
-	u.f.hdr = fact_hdr((sizeof(u.f) + len + 7) & ~7ul, FACT_START, now_ns);
+	u.f.hdr = record_hdr((sizeof(u.f) + len + 7) & ~7ul, RECORD_START, now_ns);
 	u.f.realtime_offset_ns = s->realtime_offset_ns = clock_realtime_offset_ns();
 	u.f.dstate_limit_ns = s->cfg.dstate_limit_ns;
 	u.f.hang_floor_ns = s->cfg.hang_floor_ns;
@@ -378,8 +378,8 @@ static bool due(uint64_t *last_ns, uint64_t every_ns, uint64_t now_ns)
 
 static int clock_emit(struct session *s, uint64_t now_ns)
 {
-	struct fact_clock f = { .hdr = fact_hdr(sizeof(f), FACT_CLOCK, now_ns),
-				.realtime_offset_ns = clock_realtime_offset_ns() };
+	struct record_clock f = { .hdr = record_hdr(sizeof(f), RECORD_CLOCK, now_ns),
+				  .realtime_offset_ns = clock_realtime_offset_ns() };
 	int64_t moved_ns = f.realtime_offset_ns - s->realtime_offset_ns;
 
 	if (moved_ns < (int64_t)CLOCK_SET_NS && moved_ns > -(int64_t)CLOCK_SET_NS)
@@ -392,7 +392,7 @@ static int clock_emit(struct session *s, uint64_t now_ns)
 
 static int tick(struct session *s, uint64_t now_ns)
 {
-	struct fact_tick f = { .hdr = fact_hdr(sizeof(f), FACT_TICK, now_ns) };
+	struct record_tick f = { .hdr = record_hdr(sizeof(f), RECORD_TICK, now_ns) };
 	uint64_t gap_ns = now_ns - s->tick_ns;
 	int err;
 
@@ -554,7 +554,7 @@ static int loop(struct session *s)
 /* Take what the rings still hold, do one more tick, then emit the end. */
 static int finish(struct session *s)
 {
-	struct fact_stop f = { .records = pipeline_records(s->pipeline) };
+	struct record_stop f = { .records = pipeline_records(s->pipeline) };
 	int err;
 
 	do
@@ -562,7 +562,7 @@ static int finish(struct session *s)
 	while (err > 0);
 	if (!err)
 		err = loader_tick(s->loader, clock_monotonic_ns());
-	f.hdr = fact_hdr(sizeof(f), FACT_STOP, clock_monotonic_ns());
+	f.hdr = record_hdr(sizeof(f), RECORD_STOP, clock_monotonic_ns());
 	if (!err)
 		err = session_emit(s, &f.hdr);
 	if (!err)

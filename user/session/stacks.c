@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "inspect/wait/wait.h"
-#include "tracers/process/wait_fact.h"
+#include "tracers/process/wait_record.h"
 
 #define ROUND_PROCS 8 /* the culprits first, then some of the ranks that wait for them */
 #define ROUND_EMIT_NS \
@@ -265,9 +265,9 @@ static int answer_emit(const struct session_stacks *s, const struct stack_read *
 	if (a->err == -ESRCH)
 		return 0;
 	if (a->err || !a->stacks.n)
-		return stack_fact_unread(a->tgid, now_ns, a->err ? a->err : -ESRCH, s->emit, s->to);
-	err = stack_fact_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
-	return err || a->wait_err ? err : wait_fact_emit(a->tgid, a->tgid, now_ns, &a->waits[1].w, s->emit, s->to);
+		return stack_record_unread(a->tgid, now_ns, a->err ? a->err : -ESRCH, s->emit, s->to);
+	err = stack_record_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
+	return err || a->wait_err ? err : wait_record_emit(a->tgid, a->tgid, now_ns, &a->waits[1].w, s->emit, s->to);
 }
 
 static int round_emit(struct session_stacks *s, uint64_t now_ns)

@@ -10,7 +10,7 @@
 #define RANKTRACE_SESSION_STACKS_H
 
 #include "pipeline/pipeline.h"
-#include "tracers/process/stack_fact.h"
+#include "tracers/process/stack_record.h"
 
 struct session_stacks;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "inspect/discover/discover.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "uthash.h"
 
 struct target_threads { /* a thread */
@@ -31,12 +31,12 @@ void target_threads_free(struct target_threads **t)
 static int thread_emit(struct target_threads **t, uint32_t tgid, const struct target_thread *th, uint64_t now_ns,
 		       int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
-	struct fact_thread f = { .hdr = { .size = sizeof(f),
-					  .tracer = WIRE_FACT,
-					  .kind = FACT_THREAD,
-					  .tgid = tgid,
-					  .tid = th->tid,
-					  .ts_ns = now_ns } };
+	struct record_thread f = { .hdr = { .size = sizeof(f),
+					    .tracer = WIRE_COLLECTOR,
+					    .kind = RECORD_THREAD,
+					    .tgid = tgid,
+					    .tid = th->tid,
+					    .ts_ns = now_ns } };
 	struct target_threads *n;
 
 	HASH_FIND(hh, *t, &th->tid, sizeof(th->tid), n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * target_threads.h - names of a traced process' threads, emitted as FACT_THREAD when they are new or change.
+ * target_threads.h - names of a traced process' threads, emitted as RECORD_THREAD when they are new or change.
  */
 #ifndef RANKTRACE_TARGET_THREADS_H
 #define RANKTRACE_TARGET_THREADS_H

@@ -18,8 +18,8 @@
 #include "attach/probe_rows.h"
 #include "session/governor.h"
 #include "session/target_threads.h"
-#include "tracers/process/proc_fact.h"
-#include "schemas/facts.h"
+#include "tracers/process/proc_record.h"
+#include "schemas/collector.h"
 #include "tracers/process/life.h"
 #include "inspect/discover/discover.h"
 #include "tracers/nccl/nccl.h"
@@ -40,7 +40,7 @@
 struct traced {
 	uint32_t tgid;
 	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
-	bool known; /* FACT_PROC was emitted */
+	bool known; /* RECORD_PROC was emitted */
 	bool dead;
 	bool has_comm;    /* has or had communicators */
 	int attach_error; /* last error, logged once */
@@ -300,7 +300,7 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 		loader_proc_known(t->loader, p);
 	}
 	if (!err && (!traced->known || traced->revision != p->revision))
-		err = proc_fact_emit(p, now_ns, t->emit, t->to);
+		err = proc_record_emit(p, now_ns, t->emit, t->to);
 	if (!err)
 		err = threads_emit(t, traced, now_ns);
 	if (p->seccomp > 0)

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "session/session.h"
 #include "inspect/reader/reader.h"
 
@@ -97,8 +97,8 @@ static void test_setting_the_clock_is_told_and_nothing_else(void **state)
 	while (recording_next(r, &rec) == 1) {
 		assert_true(rec->ts_ns >= last_ns);
 		last_ns = rec->ts_ns;
-		told += rec->tracer == WIRE_FACT && rec->kind == FACT_CLOCK;
-		ticks_after += told && rec->tracer == WIRE_FACT && rec->kind == FACT_TICK;
+		told += rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_CLOCK;
+		ticks_after += told && rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_TICK;
 	}
 	recording_reader_free(r);
 	assert_int_equal(told, 1);

@@ -244,7 +244,7 @@ static void test_snapshot(void **state)
 	}
 	tick(m);
 	model_copy(m, &copy);
-	own(copy.m, "mlx5_0", gid_a); /* facts that are kept */
+	own(copy.m, "mlx5_0", gid_a); /* records that are kept */
 	own(copy.m, "mlx5_1", gid_b);
 	tick(copy.m);
 	assert_int_equal(copy.m->qps.n, m->qps.n);

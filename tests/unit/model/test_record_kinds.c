@@ -13,7 +13,7 @@
 
 #include "pipeline/decode.h"
 #include "record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/sched/sched.h"
 #include "tests/unit/job/job_script.h"
 
@@ -94,7 +94,7 @@ static void unknown(void **state)
 static void nested(void **state)
 {
 	struct sched_task task = { .hdr = { .size = sizeof(task), .tracer = WIRE_SCHED, .kind = SCHED_TASK } };
-	struct fact_proc proc = { .hdr = { .size = sizeof(proc), .tracer = WIRE_FACT, .kind = FACT_PROC } };
+	struct record_proc proc = { .hdr = { .size = sizeof(proc), .tracer = WIRE_COLLECTOR, .kind = RECORD_PROC } };
 
 	(void)state;
 	assert_ptr_equal(record_time(&task.hdr, 0), &task.since_ns);

@@ -19,14 +19,14 @@
 #include "pipeline/decode.h"
 #include "recording/recording.h"
 #include "pipeline/reorder.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "schemas/probing.h"
 #include "tracers/nccl/nccl.h"
 
-static struct fact_loss loss_at(uint64_t ts_ns, uint64_t mark)
+static struct record_loss loss_at(uint64_t ts_ns, uint64_t mark)
 {
-	return (struct fact_loss){ .hdr = { .size = sizeof(struct fact_loss), .kind = FACT_LOSS, .ts_ns = ts_ns },
-				   .lost = mark };
+	return (struct record_loss){ .hdr = { .size = sizeof(struct record_loss), .kind = RECORD_LOSS, .ts_ns = ts_ns },
+				     .lost = mark };
 }
 
 struct order {
@@ -39,7 +39,7 @@ static int order_take(void *to, const struct wire_hdr *rec)
 
 	assert_true(rec->ts_ns >= o->last_ts);
 	o->last_ts = rec->ts_ns;
-	o->marks += ((const struct fact_loss *)rec)->lost;
+	o->marks += ((const struct record_loss *)rec)->lost;
 	o->n++;
 	return 0;
 }
@@ -54,7 +54,7 @@ static void reorder_sorts_and_loses_nothing(void **state)
 	srand(23);
 	for (uint64_t i = 0; i < 5000; i++) {
 		/* the window is 100 wide, the disorder at most 50 */
-		struct fact_loss f = loss_at(1000 + i * 10 + rand() % 50, i);
+		struct record_loss f = loss_at(1000 + i * 10 + rand() % 50, i);
 
 		sum += i;
 		assert_int_equal(reorder_put(r, &f.hdr), 0);
@@ -75,7 +75,7 @@ static void reorder_keeps_order_of_equal_times(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 10; i++) {
-		struct fact_loss f = loss_at(5, i);
+		struct record_loss f = loss_at(5, i);
 
 		assert_int_equal(reorder_put(r, &f.hdr), 0);
 	}
@@ -93,7 +93,7 @@ static void reorder_is_bounded(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 1000; i++) {
-		struct fact_loss f = loss_at(100 + i, 1);
+		struct record_loss f = loss_at(100 + i, 1);
 
 		assert_int_equal(reorder_put(r, &f.hdr), 0);
 		assert_int_equal(reorder_drain(r, 0, order_take, &o), 0);
@@ -115,7 +115,7 @@ static int count_take(void *to, const struct wire_hdr *rec)
 static void reorder_counts_what_came_too_late(void **state)
 {
 	struct reorder *r = reorder_new(4096);
-	struct fact_loss f;
+	struct record_loss f;
 	uint64_t n = 0, put = 0;
 
 	(void)state;
@@ -156,7 +156,7 @@ static void recording_write(uint64_t n)
 
 	assert_int_equal(recording_create(rtr_path, &r), 0);
 	for (uint64_t i = 0; i < n; i++) {
-		struct fact_loss f = loss_at(i, i);
+		struct record_loss f = loss_at(i, i);
 
 		assert_int_equal(recording_put(r, &f.hdr), 0);
 		if (i % 1000 == 999)
@@ -175,7 +175,7 @@ static int recording_count(uint64_t *ret_n)
 	if (err)
 		return err;
 	while ((err = recording_next(r, &rec)) == 1) {
-		assert_int_equal(((const struct fact_loss *)rec)->lost, *ret_n);
+		assert_int_equal(((const struct record_loss *)rec)->lost, *ret_n);
 		++*ret_n;
 	}
 	recording_reader_free(r);
@@ -196,7 +196,7 @@ static void recording_returns_what_was_put(void **state)
 static void recording_of_noise_is_readable(void **state)
 {
 	struct {
-		struct fact_loss f;
+		struct record_loss f;
 		uint8_t noise[4000];
 	} rec = { .f = loss_at(1, 1) };
 	struct recording *r = NULL;
@@ -366,15 +366,17 @@ static void decode_of_a_budget(void **state)
 {
 	struct intern *strings = intern_new();
 	struct event out[DECODE_EVENTS_MAX];
-	struct fact_budget f = { .hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_BUDGET, .tgid = 7 },
-				 .budget_ppm = 10000,
-				 .hits_per_s = 61000,
-				 .node_hits_per_s = 70000,
-				 .cost_ns = 3800,
-				 .what = FACT_BUDGET_SHED,
-				 .group = FACT_PROBES_POLLS,
-				 .shed = 1 << FACT_PROBES_POLLS,
-				 .flags = FACT_BUDGET_OF_NODE };
+	struct record_budget f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_BUDGET, .tgid = 7 },
+		.budget_ppm = 10000,
+		.hits_per_s = 61000,
+		.node_hits_per_s = 70000,
+		.cost_ns = 3800,
+		.what = RECORD_BUDGET_SHED,
+		.group = RECORD_PROBES_POLLS,
+		.shed = 1 << RECORD_PROBES_POLLS,
+		.flags = RECORD_BUDGET_OF_NODE
+	};
 
 	(void)state;
 	assert_int_equal(decode_record(&f.hdr, strings, out), 1);
@@ -386,16 +388,16 @@ static void decode_of_a_budget(void **state)
 	assert_int_equal(out[0].budget.node_hits_per_s, 70000);
 	assert_int_equal(out[0].budget.cost_ns, 3800);
 	assert_true(out[0].budget.of_node && !out[0].budget.assumed);
-	f.group = FACT_PROBE_GROUPS;
+	f.group = RECORD_PROBE_GROUPS;
 	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
-	f.group = FACT_PROBES_BURST;
-	f.what = FACT_BUDGET_WATCH;
+	f.group = RECORD_PROBES_BURST;
+	f.what = RECORD_BUDGET_WATCH;
 	assert_int_equal(decode_record(&f.hdr, strings, out), 1);
 	assert_int_equal(out[0].budget.what, BUDGET_WATCH);
-	f.what = FACT_BUDGET_WATCH + 1;
+	f.what = RECORD_BUDGET_WATCH + 1;
 	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
-	f.what = FACT_BUDGET_BACK;
-	f.shed = 1 << FACT_PROBE_GROUPS;
+	f.what = RECORD_BUDGET_BACK;
+	f.shed = 1 << RECORD_PROBE_GROUPS;
 	assert_int_equal(decode_record(&f.hdr, strings, out), -EINVAL);
 	f.shed = 0;
 	f.hdr.size -= 8;

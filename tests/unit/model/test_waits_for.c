@@ -13,10 +13,10 @@
 
 #include "pipeline/decode.h"
 #include "record.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tests/unit/job/job_script.h"
 #include "tests/unit/job/model_copy.h"
-#include "tracers/process/wait_fact.h"
+#include "tracers/process/wait_record.h"
 
 #define SEC 1000000000ull
 #define NOW (100 * SEC)
@@ -187,7 +187,7 @@ static void short_of_room(void **state)
 
 static union {
 	struct wire_hdr h;
-	char bytes[WAIT_FACT_BYTES];
+	char bytes[WAIT_RECORD_BYTES];
 } rec;
 
 static const struct waits_for full = {
@@ -230,7 +230,7 @@ static void a_record(void **state)
 	int n_times = 0;
 
 	(void)state;
-	assert_int_equal(wait_fact_encode(50, 51, NOW + SEC, &full, &rec.h) % 8, 0);
+	assert_int_equal(wait_record_encode(50, 51, NOW + SEC, &full, &rec.h) % 8, 0);
 	assert_int_equal(decode_record(&rec.h, strings, out), 1);
 	assert_int_equal(out[0].kind, EV_WAIT);
 	assert_int_equal(out[0].ts_ns, NOW + SEC);
@@ -245,7 +245,7 @@ static void a_record(void **state)
 	assert_int_equal(out[0].wait.until_ns, NOW + 6 * SEC);
 	assert_int_equal(out[0].wait.length_ns, 3 * SEC);
 	/* Of a later version: a kind and an act that are not known here. */
-	((struct fact_wait *)&rec.h)->kind = ((struct fact_wait *)&rec.h)->act = 200;
+	((struct record_wait *)&rec.h)->kind = ((struct record_wait *)&rec.h)->act = 200;
 	assert_int_equal(decode_record(&rec.h, strings, out), 1);
 	assert_int_equal(out[0].wait.kind, WAITS_UNKNOWN);
 	intern_free(strings);
@@ -262,7 +262,7 @@ static void long_texts(void **state)
 	memset(many, 'y', sizeof(many) - 1);
 	many[sizeof(many) - 1] = 0;
 	w.what = w.who = w.doing = many;
-	assert_true(wait_fact_encode(50, 51, NOW, &w, &rec.h) <= WAIT_FACT_BYTES);
+	assert_true(wait_record_encode(50, 51, NOW, &w, &rec.h) <= WAIT_RECORD_BYTES);
 	assert_int_equal(decode_record(&rec.h, strings, out), 1);
 	assert_true(strlen(out[0].wait.what) > 500);
 	assert_string_equal(out[0].wait.doing, "");

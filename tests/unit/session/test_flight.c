@@ -19,7 +19,7 @@
 #include "flight/flight.h"
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "schemas/snapshot.h"
 
 #define SEC 1000000000ull
@@ -30,7 +30,7 @@ static uint64_t now;
 static void give(struct pipeline *p, struct wire_hdr *h, size_t size, int kind)
 {
 	h->size = size;
-	h->tracer = WIRE_FACT;
+	h->tracer = WIRE_COLLECTOR;
 	h->kind = kind;
 	h->ts_ns = now;
 	assert_int_equal(pipeline_feed(p, h), 0);
@@ -39,22 +39,22 @@ static void give(struct pipeline *p, struct wire_hdr *h, size_t size, int kind)
 static void session_begin(struct pipeline *p)
 {
 	union {
-		struct fact_start f;
+		struct record_start f;
 		char bytes[72];
 	} start = { .f = { .realtime_offset_ns = 5 * SEC, .version = 1, .host_len = 5 } };
 
 	memcpy(start.f.host, "host", 5);
-	give(p, &start.f.hdr, sizeof(start), FACT_START);
+	give(p, &start.f.hdr, sizeof(start), RECORD_START);
 }
 
 /* Texts that do not compress: 4 KB a second, beside the ticks. */
 static void second_pass(struct pipeline *p)
 {
 	union {
-		struct fact_task_at f;
+		struct record_task_at f;
 		char bytes[1024];
 	} at;
-	struct fact_tick tick;
+	struct record_tick tick;
 
 	for (int i = 0; i < 4; i++) {
 		memset(&at, 0, sizeof(at));
@@ -63,9 +63,9 @@ static void second_pass(struct pipeline *p)
 		at.f.wchan_len = at.f.syscall_len = 1;
 		at.f.file_len = 900;
 		at.f.hdr.tgid = at.f.hdr.tid = 77;
-		give(p, &at.f.hdr, sizeof(at), FACT_TASK_AT);
+		give(p, &at.f.hdr, sizeof(at), RECORD_TASK_AT);
 		memset(&tick, 0, sizeof(tick));
-		give(p, &tick.hdr, sizeof(tick), FACT_TICK);
+		give(p, &tick.hdr, sizeof(tick), RECORD_TICK);
 		now += SEC / 4;
 	}
 }
@@ -131,16 +131,16 @@ static void test_window_is_as_long_as_asked_and_no_longer(void **state)
 	assert_int_equal(files_of(root, path, sizeof(path)), 3);
 	assert_int_equal(recording_open(path, &r), 0);
 	assert_int_equal(recording_next(r, &rec), 1);
-	assert_int_equal(rec->kind, FACT_START);
+	assert_int_equal(rec->kind, RECORD_START);
 	assert_int_equal(rec->ts_ns, 1000 * SEC); /* the session's own: incidents are named by it */
 	while ((more = recording_next(r, &rec)) == 1) {
-		n_taken += rec->kind == FACT_SNAPSHOT;
-		if (rec->kind == FACT_TICK && !first)
+		n_taken += rec->kind == RECORD_SNAPSHOT;
+		if (rec->kind == RECORD_TICK && !first)
 			first = rec->ts_ns;
 		last_kind = rec->kind;
 	}
 	assert_int_equal(more, 0);
-	assert_true(n_taken >= 4 && last_kind == FACT_STOP);
+	assert_true(n_taken >= 4 && last_kind == RECORD_STOP);
 	assert_true(first <= now - 40 * SEC && first >= now - 46 * SEC);
 	recording_reader_free(r);
 	ended(p, f);

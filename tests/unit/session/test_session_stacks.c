@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "model/model.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "session/stacks.h"
 #include "tests/unit/job/evidence.h"
 #include "tracers/sched/sched.h"
@@ -81,16 +81,16 @@ static void feed(struct wire_hdr *h, size_t size, uint8_t tracer, uint8_t kind, 
 
 static int stack_take(void *to, const struct wire_hdr *rec)
 {
-	const struct fact_stack *f = (const void *)rec;
+	const struct record_stack *f = (const void *)rec;
 
 	(void)to;
 	assert_int_equal(rec->tid, rec->tgid);
-	if (rec->kind == FACT_WAIT) {
-		assert_int_equal(((const struct fact_wait *)rec)->kind, WAIT_KIND_SIGNAL);
+	if (rec->kind == RECORD_WAIT) {
+		assert_int_equal(((const struct record_wait *)rec)->kind, WAIT_KIND_SIGNAL);
 		told.waits++;
 		return pipeline_feed(pipeline, rec);
 	}
-	assert_int_equal(rec->kind, FACT_STACK);
+	assert_int_equal(rec->kind, RECORD_STACK);
 	told.tgid[told.n++ % 64] = rec->tgid;
 	told.unread += f->flags & STACK_FLAG_UNREAD;
 	return pipeline_feed(pipeline, rec);
@@ -99,7 +99,7 @@ static int stack_take(void *to, const struct wire_hdr *rec)
 static void job_tell(void)
 {
 	union {
-		struct fact_start f;
+		struct record_start f;
 		char bytes[96];
 	} start = { .f = { .hang_floor_ns = 300 * MSEC,
 			   .dstate_limit_ns = 5000 * MSEC,
@@ -108,10 +108,10 @@ static void job_tell(void)
 			   .host_len = 2 } };
 
 	strcpy(start.f.host, "n");
-	feed(&start.f.hdr, sizeof(start.f) + 8, WIRE_FACT, FACT_START, -1);
+	feed(&start.f.hdr, sizeof(start.f) + 8, WIRE_COLLECTOR, RECORD_START, -1);
 	for (int r = 0; r < RANKS; r++) {
 		union {
-			struct fact_proc f;
+			struct record_proc f;
 			char bytes[96];
 		} p = { .f = { .start_ns = now - 1000 * MSEC,
 			       .rank = r,
@@ -123,27 +123,27 @@ static void job_tell(void)
 			       .pod_len = 1 } };
 
 		memcpy(p.f.text, "train\0p\0\0\0", 10);
-		feed(&p.f.hdr, sizeof(p.f) + 16, WIRE_FACT, FACT_PROC, r);
+		feed(&p.f.hdr, sizeof(p.f) + 16, WIRE_COLLECTOR, RECORD_PROC, r);
 	}
 }
 
 /* Rank 1 has entered one collective less, or as many; there were many in little time. */
 static void look(bool behind)
 {
-	struct fact_tick tick;
+	struct record_tick tick;
 
 	for (int r = 0; r < RANKS; r++) {
-		struct fact_comm_sample s = {
+		struct record_comm_sample s = {
 			.comm = 4096, .hash = WORLD, .rank = r, .nranks = RANKS, .n_counters = 5, .known = 7
 		};
 		struct sched_task t = { .since_ns = now > 1000 * MSEC ? now - 1000 * MSEC : 1, .state = SCHED_SLEEP };
 
 		s.counters[4] = 600 - (behind && r);
-		feed(&s.hdr, sizeof(s), WIRE_FACT, FACT_COMM_SAMPLE, r);
+		feed(&s.hdr, sizeof(s), WIRE_COLLECTOR, RECORD_COMM_SAMPLE, r);
 		feed(&t.hdr, sizeof(t), WIRE_SCHED, SCHED_TASK, r);
 	}
 	now += 250 * MSEC;
-	feed(&tick.hdr, sizeof(tick), WIRE_FACT, FACT_TICK, -1);
+	feed(&tick.hdr, sizeof(tick), WIRE_COLLECTOR, RECORD_TICK, -1);
 }
 
 /* As the loop does it, until `seconds` of the records' time have passed; by then so many stacks are told. */

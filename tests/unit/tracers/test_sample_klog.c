@@ -52,7 +52,7 @@ static void test_lines(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct fact_kernel_log f;
+		struct record_kernel_log f;
 		char text[512];
 		bool taken = klog_line_parse(cases[i].line, &f, text, sizeof(text));
 
@@ -71,9 +71,9 @@ static void test_lines(void **state)
 
 static int count(void *to, const struct wire_hdr *h)
 {
-	const struct fact_kernel_log *f = (const void *)h;
+	const struct record_kernel_log *f = (const void *)h;
 
-	assert_int_equal(h->kind, FACT_KERNEL_LOG);
+	assert_int_equal(h->kind, RECORD_KERNEL_LOG);
 	assert_int_equal(f->text_len, strlen(f->text) + 1);
 	assert_true(sizeof(*f) + f->text_len <= h->size && h->size % 8 == 0);
 	*(int *)to += 1;
@@ -128,7 +128,7 @@ static void test_rubbish(void **state)
 {
 	uint64_t rng = test_seed();
 	static const char words[] = "NVRM: Xid (PCI::)SXidpid=0123456789abcdef,;- \x80\xff";
-	struct fact_kernel_log f;
+	struct record_kernel_log f;
 	char line[200], text[64];
 
 	(void)state;

@@ -16,17 +16,17 @@
 #include "tracers/gpu/gpu_guess.h"
 #include "tracers/gpu/nvml_child.h"
 #include "source.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tools/simjob/libnvml/gpu_state.h"
 
 #define MS 1000000ull
 
 struct seen {
-	struct fact_gpu_device devices[2];
-	struct fact_gpu_sample samples[2];
-	struct fact_gpu_health healths[2];
-	struct fact_gpu_procs procs[2];
-	struct fact_gpu_state states[8];
+	struct record_gpu_device devices[2];
+	struct record_gpu_sample samples[2];
+	struct record_gpu_health healths[2];
+	struct record_gpu_procs procs[2];
+	struct record_gpu_state states[8];
 	int n_devices, n_samples, n_healths, n_procs, n_states;
 	uint64_t longest_sample_ns;
 };
@@ -38,26 +38,26 @@ static int take(void *to, const struct wire_hdr *h)
 	struct seen *s = to;
 	uint32_t index = *(const uint32_t *)(h + 1);
 
-	assert_int_equal(h->tracer, WIRE_FACT);
+	assert_int_equal(h->tracer, WIRE_COLLECTOR);
 	assert_true(h->ts_ns > 0 && h->size % 8 == 0);
 	switch (h->kind) {
-	case FACT_GPU_DEVICE:
+	case RECORD_GPU_DEVICE:
 		memcpy(&s->devices[index], h, sizeof(s->devices[0]));
 		s->n_devices++;
 		break;
-	case FACT_GPU_SAMPLE:
+	case RECORD_GPU_SAMPLE:
 		memcpy(&s->samples[index], h, sizeof(s->samples[0]));
 		s->n_samples++;
 		break;
-	case FACT_GPU_HEALTH:
+	case RECORD_GPU_HEALTH:
 		memcpy(&s->healths[index], h, sizeof(s->healths[0]));
 		s->n_healths++;
 		break;
-	case FACT_GPU_PROCS:
+	case RECORD_GPU_PROCS:
 		memcpy(&s->procs[index], h, sizeof(s->procs[0]));
 		s->n_procs++;
 		break;
-	case FACT_GPU_STATE:
+	case RECORD_GPU_STATE:
 		assert_true(s->n_states < 8);
 		memcpy(&s->states[s->n_states++], h, sizeof(s->states[0]));
 		break;

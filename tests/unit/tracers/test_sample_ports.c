@@ -23,7 +23,7 @@
 #include "pipeline/decode.h"
 #include "tracers/rdma/port_tree.h"
 #include "source.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
 
@@ -269,11 +269,11 @@ static void test_nonsense(void **state)
 }
 
 /* What the model gets of the records, and of ones that are cut short. */
-static void decode_check(const struct fact_port *id, const struct fact_port_sample *look)
+static void decode_check(const struct record_port *id, const struct record_port_sample *look)
 {
 	struct intern *strings = intern_new();
 	union {
-		struct fact_port_sample f;
+		struct record_port_sample f;
 		char bytes[512];
 	} cut;
 	struct event e[DECODE_EVENTS_MAX];
@@ -303,8 +303,8 @@ static void decode_check(const struct fact_port *id, const struct fact_port_samp
 
 struct seen {
 	int n_ids, n_samples, n_users;
-	struct fact_port_users users;
-	struct fact_port_sample sample;
+	struct record_port_users users;
+	struct record_port_sample sample;
 	uint64_t counters[PORT_COUNTERS];
 	char id[256];
 };
@@ -313,16 +313,16 @@ static int take(void *to, const struct wire_hdr *h)
 {
 	struct seen *s = to;
 
-	assert_true(h->tracer == WIRE_FACT && h->size % 8 == 0 && h->ts_ns);
-	if (h->kind == FACT_PORT) {
+	assert_true(h->tracer == WIRE_COLLECTOR && h->size % 8 == 0 && h->ts_ns);
+	if (h->kind == RECORD_PORT) {
 		assert_true(h->size <= sizeof(s->id));
 		memcpy(s->id, h, h->size);
 		s->n_ids++;
-	} else if (h->kind == FACT_PORT_USERS) {
+	} else if (h->kind == RECORD_PORT_USERS) {
 		memcpy(&s->users, h, sizeof(s->users));
 		s->n_users++;
 	} else {
-		assert_int_equal(h->kind, FACT_PORT_SAMPLE);
+		assert_int_equal(h->kind, RECORD_PORT_SAMPLE);
 		assert_int_equal(h->size, sizeof(s->sample) + sizeof(s->counters));
 		memcpy(&s->sample, h, sizeof(s->sample) + sizeof(s->counters));
 		s->n_samples++;
@@ -346,7 +346,7 @@ static void test_records(void **state)
 {
 	struct seen seen = { 0 };
 	struct sampler_ctx ctx = { .emit = take, .emit_to = &seen };
-	const struct fact_port *id = (const void *)seen.id;
+	const struct record_port *id = (const void *)seen.id;
 	void *s = NULL;
 
 	(void)state;

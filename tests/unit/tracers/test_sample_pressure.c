@@ -15,7 +15,7 @@
 
 static void test_text(void **state)
 {
-	struct fact_pressure f = { 0 };
+	struct record_pressure f = { 0 };
 
 	(void)state;
 	pressure_parse(
@@ -34,13 +34,13 @@ static void test_text(void **state)
 
 static int take(void *to, const struct wire_hdr *h)
 {
-	memcpy(to, h, sizeof(struct fact_pressure));
+	memcpy(to, h, sizeof(struct record_pressure));
 	return 0;
 }
 
 static void test_this_host(void **state)
 {
-	struct fact_pressure f = { 0 };
+	struct record_pressure f = { 0 };
 	struct sampler_ctx ctx = { .emit = take, .emit_to = &f };
 	void *s = NULL;
 	int err = source_pressure.sampler->open(&ctx, &s);

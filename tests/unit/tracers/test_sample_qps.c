@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_sample_qps.c - what the kernel's RDMA netlink answers, whole and torn; addresses of ports from a made-up tree;
- * the facts as the model gets them.
+ * the records as the model gets them.
  */
 #include <errno.h>
 #include <linux/netlink.h>
@@ -21,7 +21,7 @@
 #include "pipeline/decode.h"
 #include "tracers/rdma/qp_list.h"
 #include "source.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 struct message {
 	char bytes[4096];
@@ -215,21 +215,23 @@ static void test_addresses(void **state)
 	assert_int_equal(system(remove), 0);
 }
 
-static void test_facts(void **state)
+static void test_records(void **state)
 {
-	struct fact_qp f = {
-		.hdr = { .size = sizeof(f), .tracer = WIRE_FACT, .kind = FACT_QP, .tgid = 4711, .ts_ns = 5 },
+	struct record_qp f = {
+		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_QP, .tgid = 4711, .ts_ns = 5 },
 		.qpn = 17,
 		.dest_qpn = 18,
 		.state = 3,
 		.type = 2,
 		.device = "rxe0"
 	};
-	struct fact_gids g = { .hdr = { .size = sizeof(g), .tracer = WIRE_FACT, .kind = FACT_GIDS, .ts_ns = 5 },
-			       .port = 1,
-			       .n = 2,
-			       .device = "rxe0",
-			       .gids = { [1] = { [15] = 9 } } };
+	struct record_gids g = {
+		.hdr = { .size = sizeof(g), .tracer = WIRE_COLLECTOR, .kind = RECORD_GIDS, .ts_ns = 5 },
+		.port = 1,
+		.n = 2,
+		.device = "rxe0",
+		.gids = { [1] = { [15] = 9 } }
+	};
 	struct intern *strings = intern_new();
 	struct event e[DECODE_EVENTS_MAX];
 
@@ -238,21 +240,21 @@ static void test_facts(void **state)
 	assert_true(e->kind == EV_QP && e->tgid == 4711 && e->qp.qpn == 17 && e->qp.now.dest_qpn == 18 &&
 		    e->qp.now.by_kernel);
 	assert_true(e->qp.now.news == QP_FOUND && e->qp.now.state == QP_RTS);
-	f.state = FACT_QP_STATE_GONE;
+	f.state = RECORD_QP_STATE_GONE;
 	assert_int_equal(decode_record(&f.hdr, strings, e), 1);
 	assert_true(e->qp.now.news == QP_GONE && e->qp.now.state == QP_STATE_UNKNOWN);
 	f.hdr.size -= 8;
 	assert_int_equal(decode_record(&f.hdr, strings, e), -EINVAL);
 	assert_int_equal(decode_record(&g.hdr, strings, e), 1);
 	assert_true(e->kind == EV_GIDS && e->qp.own.n == 2 && e->qp.own.gids[1][15] == 9);
-	g.n = FACT_GIDS_MAX + 1;
+	g.n = RECORD_GIDS_MAX + 1;
 	assert_int_equal(decode_record(&g.hdr, strings, e), -EINVAL);
 	intern_free(strings);
 }
 
 static int take(void *to, const struct wire_hdr *h)
 {
-	assert_int_equal(h->kind, FACT_GIDS); /* nobody is traced: of no queue pair */
+	assert_int_equal(h->kind, RECORD_GIDS); /* nobody is traced: of no queue pair */
 	++*(int *)to;
 	return 0;
 }
@@ -278,7 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),   cmocka_unit_test(test_torn_answers), cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_addresses), cmocka_unit_test(test_facts),        cmocka_unit_test(test_sampler),
+		cmocka_unit_test(test_addresses), cmocka_unit_test(test_records),      cmocka_unit_test(test_sampler),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

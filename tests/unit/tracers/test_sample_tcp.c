@@ -32,7 +32,7 @@
 #include "inspect/net/netns.h"
 #include "tracers/tcp/tcp_net.h"
 #include "tracers/tcp/tcp_table.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/reader.h"
 
@@ -393,10 +393,10 @@ static pid_t rank_start(bool own_net)
 
 struct seen {
 	int n_ids, n_samples, n_gone;
-	struct fact_tcp_sample sample;
+	struct record_tcp_sample sample;
 	uint64_t counters[TCP_COUNTERS];
 	union {
-		struct fact_tcp f;
+		struct record_tcp f;
 		char bytes[256];
 	} id;
 };
@@ -405,14 +405,14 @@ static int told(void *to, const struct wire_hdr *h)
 {
 	struct seen *s = to;
 
-	assert_true(h->tracer == WIRE_FACT && h->size % 8 == 0 && h->ts_ns);
-	if (h->kind == FACT_TCP) {
+	assert_true(h->tracer == WIRE_COLLECTOR && h->size % 8 == 0 && h->ts_ns);
+	if (h->kind == RECORD_TCP) {
 		assert_true(h->size <= sizeof(s->id));
 		memcpy(&s->id, h, h->size);
 		s->n_ids++;
 		return 0;
 	}
-	assert_int_equal(h->kind, FACT_TCP_SAMPLE);
+	assert_int_equal(h->kind, RECORD_TCP_SAMPLE);
 	assert_int_equal(h->size, sizeof(s->sample) + sizeof(s->counters));
 	memcpy(&s->sample, h, sizeof(s->sample) + sizeof(s->counters));
 	s->n_samples++;
@@ -436,8 +436,8 @@ static void sample_until(void *s, const struct seen *seen, struct target_set *se
 static void decode_check(const struct seen *seen)
 {
 	union {
-		struct fact_tcp f;
-		struct fact_tcp_sample sample;
+		struct record_tcp f;
+		struct record_tcp_sample sample;
 		char bytes[512];
 	} cut;
 	struct intern *strings = intern_new();

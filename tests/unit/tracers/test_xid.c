@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "pipeline/decode.h"
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "tracers/gpu/xid.h"
 
 static struct xid_record record_of(const char *device, const char *message)

@@ -7,7 +7,7 @@
 #ifndef RANKTRACE_TARGET_DISCOVER_H
 #define RANKTRACE_TARGET_DISCOVER_H
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 #include "inspect/elf/elf_file.h"
 #include "inspect/reader/maps.h"
 #include "inspect/reader/reader.h"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 struct proc_environ {
 	int rank, local_rank, world_size; /* -1 unknown */

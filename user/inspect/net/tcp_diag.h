@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/fact_tcp.h"
+#include "schemas/tcp.h"
 
 struct diag_socket {
 	struct inet_diag_sockid id; /* addresses, ports, cookie */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * snapshot_qp.c - queue pairs of a snapshot. The addresses of the host's ports are facts that are kept as they came.
+ * snapshot_qp.c - queue pairs of a snapshot. The addresses of the host's ports are records that are kept as they came.
  */
 #include <errno.h>
 #include <string.h>

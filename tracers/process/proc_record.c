@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proc_fact.c - see proc_fact.h.
+ * proc_record.c - see proc_record.h.
  */
-#include "tracers/process/proc_fact.h"
+#include "tracers/process/proc_record.h"
 
 #include <string.h>
 
@@ -30,16 +30,16 @@ static struct event_proc identity_of(const struct target_proc *p)
 				    .slurm_step = p->place->slurm_step };
 }
 
-int proc_fact_emit(const struct target_proc *p, uint64_t now_ns, int (*emit)(void *to, const struct wire_hdr *rec),
-		   void *to)
+int proc_record_emit(const struct target_proc *p, uint64_t now_ns, int (*emit)(void *to, const struct wire_hdr *rec),
+		     void *to)
 {
 	struct event_proc who = identity_of(p);
 	union {
-		struct fact_proc f;
+		struct record_proc f;
 		char bytes[PROC_WIRE_BYTES];
 	} u;
 
-	u.f.hdr = (struct wire_hdr){ .tracer = WIRE_FACT, .tgid = p->tgid, .tid = p->tgid, .ts_ns = now_ns };
+	u.f.hdr = (struct wire_hdr){ .tracer = WIRE_COLLECTOR, .tgid = p->tgid, .tid = p->tgid, .ts_ns = now_ns };
 	proc_wire_write(&who, &u.f);
 	u.f.rank_source = p->rank_source;
 	u.f.rank_flags = (p->rank_late ? RANK_LATE : 0) | (p->other_source != RANK_UNKNOWN ? RANK_DISPUTED : 0) |

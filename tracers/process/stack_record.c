@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stack_fact.c - see stack_fact.h. The frames are put together here, once, as people read them: what is recorded is
+ * stack_record.c - see stack_record.h. The frames are put together here, once, as people read them: what is recorded is
  * what is shown.
  */
-#include "tracers/process/stack_fact.h"
+#include "tracers/process/stack_record.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 #define FRAMES_BYTES 5120 /* of a record, which holds 8 KiB in all */
 #define KERNEL_BYTES 1536
@@ -86,7 +86,7 @@ static void lines_copy(char *to, size_t size, const char *from)
 	to[len] = 0;
 }
 
-static int texts_emit(struct fact_stack *f, size_t cap, const char *const texts[7], stack_emit *emit, void *to)
+static int texts_emit(struct record_stack *f, size_t cap, const char *const texts[7], stack_emit *emit, void *to)
 {
 	uint16_t lens[7];
 	size_t at = sizeof(*f);
@@ -114,13 +114,15 @@ static int texts_emit(struct fact_stack *f, size_t cap, const char *const texts[
 
 static struct wire_hdr hdr_of(uint32_t tgid, uint32_t tid, uint64_t ns)
 {
-	return (struct wire_hdr){ .tracer = WIRE_FACT, .kind = FACT_STACK, .tgid = tgid, .tid = tid, .ts_ns = ns };
+	return (struct wire_hdr){
+		.tracer = WIRE_COLLECTOR, .kind = RECORD_STACK, .tgid = tgid, .tid = tid, .ts_ns = ns
+	};
 }
 
-int stack_fact_emit(uint32_t tgid, uint64_t ns, const struct stack_thread *t, stack_emit *emit, void *to)
+int stack_record_emit(uint32_t tgid, uint64_t ns, const struct stack_thread *t, stack_emit *emit, void *to)
 {
 	union {
-		struct fact_stack f;
+		struct record_stack f;
 		char bytes[WIRE_SIZE_MAX];
 	} u;
 	char kernel[KERNEL_BYTES], frames[FRAMES_BYTES], python[288] = "", native[192] = "", end[192] = "";
@@ -138,10 +140,10 @@ int stack_fact_emit(uint32_t tgid, uint64_t ns, const struct stack_thread *t, st
 	return texts_emit(&u.f, sizeof(u) - 8, texts, emit, to);
 }
 
-int stack_fact_unread(uint32_t tgid, uint64_t ns, int error, stack_emit *emit, void *to)
+int stack_record_unread(uint32_t tgid, uint64_t ns, int error, stack_emit *emit, void *to)
 {
 	union {
-		struct fact_stack f;
+		struct record_stack f;
 		char bytes[512];
 	} u;
 	const char *why = error == -ETIME ? "not read in time" : strerror(-error);

@@ -1,57 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * facts.h - records the collector writes itself. Whatever the model uses and did not come out of a ring buffer
+ * collector.h - records the collector writes itself. Whatever the model uses and did not come out of a ring buffer
  * comes as one of these, through the same merge, the same recording and the same decode; that is what makes a
  * replay exact. Text stands last, zero-terminated, with its length.
  */
-#ifndef RANKTRACE_FACTS_H
-#define RANKTRACE_FACTS_H
+#ifndef RANKTRACE_COLLECTOR_H
+#define RANKTRACE_COLLECTOR_H
 
-#include "schemas/fact_port.h"
-#include "schemas/fact_tcp.h"
+#include "schemas/port.h"
+#include "schemas/tcp.h"
 #include "schemas/wire.h"
 
-enum fact_kind {
-	FACT_START = 1,        /* first record of a session */
-	FACT_TICK = 2,         /* detectors run on these and on nothing else */
-	FACT_PROC = 3,         /* a process of the job and its identity */
-	FACT_THREAD = 4,       /* a thread's name */
-	FACT_LIB = 5,          /* a file with probed symbols, in one process */
-	FACT_LOSS = 6,         /* records that found no room in a ring */
-	FACT_STOP = 7,         /* last record of a session */
-	FACT_ATTACH = 8,       /* the window in which probes were attached to one process */
-	FACT_CLOCK = 9,        /* the wall clock was set: only what people are shown changes */
-	FACT_COMM_SAMPLE = 10, /* a communicator, as read from the target's memory from outside */
-	FACT_TASK_AT = 11,     /* what a thread that is not running sits in */
-	FACT_TIER = 14,        /* a process is probed for more, or for less, than before */
-	FACT_BUDGET = 15,      /* what probes cost a process, and what became of them for that */
-	FACT_PRESSURE = 16,    /* what tasks waited for: the whole host, or one process' cgroup */
-	FACT_KERNEL_LOG = 17,  /* a line of the kernel log that is about GPUs, links, storage or memory */
-	FACT_GPU_DEVICE = 18,  /* a GPU, and what does not change of it */
-	FACT_GPU_SAMPLE = 19,  /* how busy it was since the last such fact */
-	FACT_GPU_HEALTH = 20,  /* its error counters and links */
-	FACT_GPU_PROCS = 21,   /* the processes that compute on it */
-	FACT_GPU_STATE = 22,   /* it, or the driver, answers or does not */
-	FACT_PORT = 27,
-	FACT_PORT_SAMPLE = 28,
-	FACT_PORT_USERS = 29, /* a port of an RDMA device: which; how it stands; who has it open */
-	FACT_QP = 36,         /* a queue pair, as the kernel lists it */
-	FACT_GIDS = 37,       /* addresses of a port of this host */
-	FACT_TCP = 33,
-	FACT_TCP_SAMPLE = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
-	FACT_HOST = 26,       /* in merges of before FACT_NODE: whose pid the number of a process is */
-	FACT_NODE = 38,       /* what follows is of that host, until the next of these: a stream of several hosts */
-	FACT_STACK = 12,      /* the stack of a thread, as read from outside; or that it could not be read */
-	FACT_WAIT = 41,       /* what a thread waits for, as read from outside */
-	FACT_PROXY = 13, /* how far a communicator's transfers over the network are, as read from the target's memory */
-	FACT_COMM_SCAN =
-		32,         /* all of a process' memory was scanned for communicators, before the first sample of any */
-	FACT_SNAPSHOT = 24, /* the model's state where a recording begins in the middle of a session */
-	FACT_KNOWN_PHASE = 44,   /* what an earlier session learnt of a job's pauses */
-	FACT_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
+enum collector_record {
+	RECORD_START = 1,        /* first record of a session */
+	RECORD_TICK = 2,         /* detectors run on these and on nothing else */
+	RECORD_PROC = 3,         /* a process of the job and its identity */
+	RECORD_THREAD = 4,       /* a thread's name */
+	RECORD_LIB = 5,          /* a file with probed symbols, in one process */
+	RECORD_LOSS = 6,         /* records that found no room in a ring */
+	RECORD_STOP = 7,         /* last record of a session */
+	RECORD_ATTACH = 8,       /* the window in which probes were attached to one process */
+	RECORD_CLOCK = 9,        /* the wall clock was set: only what people are shown changes */
+	RECORD_COMM_SAMPLE = 10, /* a communicator, as read from the target's memory from outside */
+	RECORD_TASK_AT = 11,     /* what a thread that is not running sits in */
+	RECORD_TIER = 14,        /* a process is probed for more, or for less, than before */
+	RECORD_BUDGET = 15,      /* what probes cost a process, and what became of them for that */
+	RECORD_PRESSURE = 16,    /* what tasks waited for: the whole host, or one process' cgroup */
+	RECORD_KERNEL_LOG = 17,  /* a line of the kernel log that is about GPUs, links, storage or memory */
+	RECORD_GPU_DEVICE = 18,  /* a GPU, and what does not change of it */
+	RECORD_GPU_SAMPLE = 19,  /* how busy it was since the last such record */
+	RECORD_GPU_HEALTH = 20,  /* its error counters and links */
+	RECORD_GPU_PROCS = 21,   /* the processes that compute on it */
+	RECORD_GPU_STATE = 22,   /* it, or the driver, answers or does not */
+	RECORD_PORT = 27,
+	RECORD_PORT_SAMPLE = 28,
+	RECORD_PORT_USERS = 29, /* a port of an RDMA device: which; how it stands; who has it open */
+	RECORD_QP = 36,         /* a queue pair, as the kernel lists it */
+	RECORD_GIDS = 37,       /* addresses of a port of this host */
+	RECORD_TCP = 33,
+	RECORD_TCP_SAMPLE = 34, /* a TCP connection of a rank: between whom; how it stands, and its counters */
+	RECORD_HOST = 26,       /* in merges of before RECORD_NODE: whose pid the number of a process is */
+	RECORD_NODE = 38,       /* what follows is of that host, until the next of these: a stream of several hosts */
+	RECORD_STACK = 12,      /* the stack of a thread, as read from outside; or that it could not be read */
+	RECORD_WAIT = 41,       /* what a thread waits for, as read from outside */
+	RECORD_PROXY =
+		13, /* how far a communicator's transfers over the network are, as read from the target's memory */
+	RECORD_COMM_SCAN =
+		32, /* all of a process' memory was scanned for communicators, before the first sample of any */
+	RECORD_SNAPSHOT = 24,      /* the model's state where a recording begins in the middle of a session */
+	RECORD_KNOWN_PHASE = 44,   /* what an earlier session learnt of a job's pauses */
+	RECORD_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
 
-struct fact_start {
+struct record_start {
 	struct wire_hdr hdr;
 	__u64 realtime_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC at start */
 	__u64 dstate_limit_ns;    /* d_state is reported past this */
@@ -61,10 +62,10 @@ struct fact_start {
 	__u32 host_len;
 	char host[]; /* host name */
 };
-_Static_assert(sizeof(struct fact_start) == 64, "fact_start");
+_Static_assert(sizeof(struct record_start) == 64, "record_start");
 #define WIRE_VERSION 1
 
-struct fact_tick {
+struct record_tick {
 	struct wire_hdr hdr;
 };
 
@@ -88,7 +89,7 @@ enum rank_flag {
 	RANK_AMBIGUOUS = 4, /* rank is -1: several processes with communicators say the same one */
 };
 
-struct fact_proc {
+struct record_proc {
 	struct wire_hdr hdr; /* tgid: the process; ts: when seen */
 	__u64 start_ns;      /* start time of the process: with tgid the key (pid reuse) */
 	__u32 parent_tgid;
@@ -99,16 +100,16 @@ struct fact_proc {
 	__u8 rank_source; /* enum rank_source */
 	__u8 is_child;    /* 1: descendant of a rank (dataloader worker, checkpoint writer) */
 	__u8 rank_flags;  /* of enum rank_flag */
-	__u8 has_place;   /* 1: behind the texts, at the next multiple of 8, a fact_proc_place; 0 in older recordings */
-	__u16 job_len;    /* bytes of text: job, name, container, pod, each with its zero byte */
+	__u8 has_place; /* 1: behind the texts, at the next multiple of 8, a record_proc_place; 0 in older recordings */
+	__u16 job_len;  /* bytes of text: job, name, container, pod, each with its zero byte */
 	__u16 name_len;
 	__u16 container_len;
 	__u16 pod_len; /* 0 in recordings older than the field */
 	char text[];
 };
-_Static_assert(sizeof(struct fact_proc) == 64, "fact_proc");
+_Static_assert(sizeof(struct record_proc) == 64, "record_proc");
 
-struct fact_proc_place {    /* where a process lives */
+struct record_proc_place {  /* where a process lives */
 	__u64 netns;        /* inode of its network namespace; 0 unknown */
 	__u16 pod_name_len; /* bytes of text, in this order, each with its zero byte */
 	__u16 namespace_len;
@@ -119,14 +120,14 @@ struct fact_proc_place {    /* where a process lives */
 	__u16 reserved[2];
 	char text[];
 };
-_Static_assert(sizeof(struct fact_proc_place) == 24, "fact_proc_place");
+_Static_assert(sizeof(struct record_proc_place) == 24, "record_proc_place");
 
-struct fact_thread {
+struct record_thread {
 	struct wire_hdr hdr; /* tid, tgid */
 	char name[WIRE_COMM_LEN];
 };
 
-struct fact_lib {
+struct record_lib {
 	struct wire_hdr hdr; /* tgid */
 	__u32 lib_id;        /* this session's number of the file (by build-id) */
 	__u32 n_probes;
@@ -139,37 +140,37 @@ struct fact_lib {
 	__u32 reserved2;
 	char path[];
 };
-_Static_assert(sizeof(struct fact_lib) == 64, "fact_lib");
+_Static_assert(sizeof(struct record_lib) == 64, "record_lib");
 
-struct fact_loss {
+struct record_loss {
 	struct wire_hdr hdr; /* cpu: where */
-	__u64 lost;          /* records since the last such fact */
+	__u64 lost;          /* records since the last such record */
 	__u64 lost_total;
 	__u32 ring; /* enum ring_class */
 	__u32 reserved;
 };
 
-struct fact_attach {
+struct record_attach {
 	struct wire_hdr hdr; /* ts: end of the window; tgid */
 	__u64 begin_ns;
 	__u32 n_probes;
 	__u8 for_tracer;
 	__u8 shared; /* 1: the kernel cannot filter by process, every process that maps the file pays */
-	__u8 group;  /* enum fact_probe_group (probing.h) */
+	__u8 group;  /* enum record_probe_group (probing.h) */
 	__u8 reserved;
 };
 
-struct fact_clock {
+struct record_clock {
 	struct wire_hdr hdr;
-	__u64 realtime_offset_ns; /* from now on; as in fact_start */
+	__u64 realtime_offset_ns; /* from now on; as in record_start */
 };
-_Static_assert(sizeof(struct fact_clock) == 32, "fact_clock");
+_Static_assert(sizeof(struct record_clock) == 32, "record_clock");
 
 /* Which of a sample's fields were there: a version of NCCL may lack some. */
 enum comm_sample_known { COMM_SAMPLE_ASYNC_RESULT = 1, COMM_SAMPLE_INIT_STATE = 2, COMM_SAMPLE_ABORT = 4 };
 #define COMM_SAMPLE_COUNTERS 8
 
-struct fact_comm_sample {    /* ts: behind the read: nothing that was called later is counted */
+struct record_comm_sample {  /* ts: behind the read: nothing that was called later is counted */
 	struct wire_hdr hdr; /* tgid */
 	__u64 comm;          /* address of the ncclComm */
 	__u64 hash;
@@ -182,23 +183,23 @@ struct fact_comm_sample {    /* ts: behind the read: nothing that was called lat
 	__u8 known;                           /* of enum comm_sample_known */
 	__u8 reserved[3];
 };
-_Static_assert(sizeof(struct fact_comm_sample) == 136, "fact_comm_sample");
+_Static_assert(sizeof(struct record_comm_sample) == 136, "record_comm_sample");
 
-struct fact_comm_vanished {  /* ts: of the sample that did not find it */
-	struct wire_hdr hdr; /* tgid */
-	__u64 comm, hash;    /* as in the samples before */
+struct record_comm_vanished { /* ts: of the sample that did not find it */
+	struct wire_hdr hdr;  /* tgid */
+	__u64 comm, hash;     /* as in the samples before */
 };
-_Static_assert(sizeof(struct fact_comm_vanished) == 40, "fact_comm_vanished");
+_Static_assert(sizeof(struct record_comm_vanished) == 40, "record_comm_vanished");
 
-struct fact_comm_scan { /* tgid. Whoever shows no communicator in a sample has none. Only an autopsy looks at all before
-			   it tells */
+struct record_comm_scan { /* tgid. Whoever shows no communicator in a sample has none. Only an autopsy looks at all
+			   before it tells */
 	struct wire_hdr hdr;
 	__u32 n_found;
 	__u32 reserved;
 };
-_Static_assert(sizeof(struct fact_comm_scan) == 32, "fact_comm_scan");
+_Static_assert(sizeof(struct record_comm_scan) == 32, "record_comm_scan");
 
-struct fact_task_at {
+struct record_task_at {
 	struct wire_hdr hdr; /* tid, tgid */
 	__u16 wchan_len;     /* bytes of text: wait channel, system call, file, each with its zero byte */
 	__u16 syscall_len;
@@ -206,7 +207,7 @@ struct fact_task_at {
 	__u16 reserved;
 	char text[];
 };
-_Static_assert(sizeof(struct fact_task_at) == 32, "fact_task_at");
+_Static_assert(sizeof(struct record_task_at) == 32, "record_task_at");
 
 /* PSI: time in which some, or all, tasks waited. Totals; what the kernel does not keep stays 0 (`known`, bit 2 *
  * resource + full). */
@@ -218,7 +219,7 @@ _Static_assert(sizeof(struct fact_task_at) == 32, "fact_task_at");
 #define GPU_UNKNOWN 0xffffffffu /* in any 32-bit field below: the driver does not tell */
 #define GPU_PROCS_MAX 32
 
-struct fact_gpu_device {
+struct record_gpu_device {
 	struct wire_hdr hdr;
 	__u32 index;  /* NVML's, and with CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA's */
 	__u32 n_gpus; /* of the host */
@@ -230,10 +231,10 @@ struct fact_gpu_device {
 	__u16 uuid_len;
 	char text[];
 };
-_Static_assert(sizeof(struct fact_gpu_device) == 64, "fact_gpu_device");
+_Static_assert(sizeof(struct record_gpu_device) == 64, "record_gpu_device");
 
 /* Shares in hundredths of a percent, over the window that ends at ts. */
-struct fact_gpu_sample {
+struct record_gpu_sample {
 	struct wire_hdr hdr;
 	__u32 index;
 	__u32 cost_us;   /* CPU time of this look, this GPU's part */
@@ -242,7 +243,7 @@ struct fact_gpu_sample {
 	__u32 power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
 	__u64 slowdown; /* enum gpu_slowdown bits */
 };
-_Static_assert(sizeof(struct fact_gpu_sample) == 80, "fact_gpu_sample");
+_Static_assert(sizeof(struct record_gpu_sample) == 80, "record_gpu_sample");
 
 /* Why clocks are lower than they could be: NVML's clocks event reasons. */
 enum gpu_slowdown {
@@ -256,7 +257,7 @@ enum gpu_slowdown {
 	GPU_SLOW_POWER_BRAKE = 128,
 };
 
-struct fact_gpu_health {
+struct record_gpu_health {
 	struct wire_hdr hdr;
 	__u32 index;
 	__u32 cost_us;
@@ -272,15 +273,15 @@ struct fact_gpu_health {
 	__u32 pcie_width, pcie_gen;
 	__u32 reserved;
 };
-_Static_assert(sizeof(struct fact_gpu_health) == 136, "fact_gpu_health");
+_Static_assert(sizeof(struct record_gpu_health) == 136, "record_gpu_health");
 
-struct fact_gpu_procs {
+struct record_gpu_procs {
 	struct wire_hdr hdr;
 	__u32 index;
 	__u32 n;
 	__u32 pids[GPU_PROCS_MAX]; /* in the host's pid namespace */
 };
-_Static_assert(sizeof(struct fact_gpu_procs) == 160, "fact_gpu_procs");
+_Static_assert(sizeof(struct record_gpu_procs) == 160, "record_gpu_procs");
 
 enum gpu_state {
 	GPU_ANSWERS = 0,
@@ -289,23 +290,23 @@ enum gpu_state {
 	GPU_SILENT = 3 /* no answer within the deadline */
 };
 
-struct fact_gpu_state { /* reported when it changes */
+struct record_gpu_state { /* reported when it changes */
 	struct wire_hdr hdr;
 	__u32 index;    /* GPU_UNKNOWN: the driver, all GPUs */
 	__u32 state;    /* enum gpu_state */
 	__u64 since_ns; /* asked then, without an answer; 0: as of ts */
 };
-_Static_assert(sizeof(struct fact_gpu_state) == 40, "fact_gpu_state");
+_Static_assert(sizeof(struct record_gpu_state) == 40, "record_gpu_state");
 
-struct fact_snapshot {
+struct record_snapshot {
 	struct wire_hdr hdr; /* ts: as of when; tgid, tid: of what */
 	__u16 what;          /* enum snapshot_what (schemas/snapshot.h) */
 	__u16 n_texts;
 	__u32 body_bytes; /* then that many, a multiple of 8; then the texts, each with its zero byte */
 };
-_Static_assert(sizeof(struct fact_snapshot) == 32, "fact_snapshot");
+_Static_assert(sizeof(struct record_snapshot) == 32, "record_snapshot");
 
-struct fact_known_phase {
+struct record_known_phase {
 	struct wire_hdr hdr;
 	__u32 number; /* from 1: of those that a session is given at its start */
 	__u32 n;      /* pauses that ended by themselves */
@@ -319,9 +320,9 @@ struct fact_known_phase {
 	__u16 reserved;
 	char text[];
 };
-_Static_assert(sizeof(struct fact_known_phase) == 72, "fact_known_phase");
+_Static_assert(sizeof(struct record_known_phase) == 72, "record_known_phase");
 
-struct fact_stop {
+struct record_stop {
 	struct wire_hdr hdr;
 	__u64 records; /* written before this one */
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fact_tcp.h - TCP connections of the ranks, as sock_diag tells of them. The first word behind each header is the
+ * tcp.h - TCP connections of the ranks, as sock_diag tells of them. The first word behind each header is the
  * session's own number of the connection; a number is given again once its connection is gone, and its identity is then
  * told anew.
  */
-#ifndef RANKTRACE_FACT_TCP_H
-#define RANKTRACE_FACT_TCP_H
+#ifndef RANKTRACE_SCHEMAS_TCP_H
+#define RANKTRACE_SCHEMAS_TCP_H
 
 #include "schemas/wire.h"
 
@@ -21,7 +21,7 @@ enum tcp_counter {
 	TCP_COUNTERS
 };
 
-struct fact_tcp {
+struct record_tcp {
 	struct wire_hdr hdr; /* tgid: the rank's process that has it open, the first one found */
 	__u32 index;
 	__u16 local_port;
@@ -35,7 +35,7 @@ struct fact_tcp {
 	__u16 reserved;
 	char text[];
 };
-_Static_assert(sizeof(struct fact_tcp) == 64, "fact_tcp");
+_Static_assert(sizeof(struct record_tcp) == 64, "record_tcp");
 
 enum tcp_flag {
 	TCP_GONE = 1, /* closed: the last sample of this number */
@@ -43,7 +43,7 @@ enum tcp_flag {
 	TCP_NETDEV_UP = 4, /* its netdev is up and has carrier */
 };
 
-struct fact_tcp_sample {
+struct record_tcp_sample {
 	struct wire_hdr hdr; /* ts: when it was reported */
 	__u32 index;
 	__u8 state; /* as in include/net/tcp_states.h: 1 established, 2 SYN sent, 8 the peer closed */
@@ -55,6 +55,6 @@ struct fact_tcp_sample {
 	__u32 n_left_out; /* connections of the ranks that are not looked at: there are too many */
 	__u64 counters[]; /* n_counters of enum tcp_counter */
 };
-_Static_assert(sizeof(struct fact_tcp_sample) == 48, "fact_tcp_sample");
+_Static_assert(sizeof(struct record_tcp_sample) == 48, "record_tcp_sample");
 
 #endif

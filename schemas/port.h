@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fact_port.h - ports of RDMA devices, as sysfs shows them: which one it is, how it stands and counts, who has it open.
+ * port.h - ports of RDMA devices, as sysfs shows them: which one it is, how it stands and counts, who has it open.
  * The first word behind each header is the session's own number of the port; it stays the same when a device goes and
  * comes.
  */
-#ifndef RANKTRACE_FACT_PORT_H
-#define RANKTRACE_FACT_PORT_H
+#ifndef RANKTRACE_SCHEMAS_PORT_H
+#define RANKTRACE_SCHEMAS_PORT_H
 
 #include "schemas/wire.h"
 
@@ -20,7 +20,7 @@ enum port_counter {
 	PORT_COUNTERS
 };
 
-struct fact_port { /* reported when first seen, and when something of it changes */
+struct record_port { /* reported when first seen, and when something of it changes */
 	struct wire_hdr hdr;
 	__u32 index;
 	__u32 number;    /* of the port on its device, from 1 */
@@ -34,7 +34,7 @@ struct fact_port { /* reported when first seen, and when something of it changes
 	__u16 reserved2[3];
 	char text[];
 };
-_Static_assert(sizeof(struct fact_port) == 56, "fact_port");
+_Static_assert(sizeof(struct record_port) == 56, "record_port");
 
 enum port_flag {
 	PORT_GONE = 1, /* its device is not there any more */
@@ -43,7 +43,7 @@ enum port_flag {
 	PORT_SILENT = 8,  /* a read of its files does not come back; the rest is as it was. taken_ns: since then */
 };
 
-struct fact_port_sample {
+struct record_port_sample {
 	struct wire_hdr hdr; /* ts: when it was reported */
 	__u32 index;
 	__u8 state;      /* 1 down, 2 init, 3 armed, 4 active, 5 active deferred; 0 unknown */
@@ -57,15 +57,15 @@ struct fact_port_sample {
 	__u32 cost_us;    /* CPU time of this look, all ports together */
 	__u64 counters[]; /* n_counters of enum port_counter */
 };
-_Static_assert(sizeof(struct fact_port_sample) == 56, "fact_port_sample");
+_Static_assert(sizeof(struct record_port_sample) == 56, "record_port_sample");
 
-struct fact_port_users { /* ranks that have its device open */
+struct record_port_users { /* ranks that have its device open */
 	struct wire_hdr hdr;
 	__u32 index;
 	__u16 known; /* 0: not every rank's files could be listed */
 	__u16 n;
 	__u32 pids[PORT_USERS_MAX]; /* in the host's pid namespace */
 };
-_Static_assert(sizeof(struct fact_port_users) == 160, "fact_port_users");
+_Static_assert(sizeof(struct record_port_users) == 160, "record_port_users");
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait_fact.c - see wait_fact.h.
+ * wait_record.c - see wait_record.h.
  */
-#include "tracers/process/wait_fact.h"
+#include "tracers/process/wait_record.h"
 
 #include <string.h>
 
-#include "schemas/facts.h"
+#include "schemas/collector.h"
 
 _Static_assert((int)WAITS_SOCKET == WAIT_KIND_SOCKET && (int)WAITS_SIGNAL == WAIT_KIND_SIGNAL, "kinds");
 _Static_assert((int)WAITS_TO_WRITE == WAIT_ACT_WRITE && (int)WAITS_TO_OTHER == WAIT_ACT_OTHER, "acts");
@@ -15,7 +15,7 @@ _Static_assert((int)WAITS_MOVES == WAIT_FLAG_MOVES && (int)WAITS_UDP == WAIT_FLA
 /* With its zero byte, `later` bytes left for those that follow. */
 static uint16_t text_put(struct wire_hdr *h, const char *text, size_t later)
 {
-	size_t room = WAIT_FACT_BYTES - 8 - h->size - later, len = strlen(text);
+	size_t room = WAIT_RECORD_BYTES - 8 - h->size - later, len = strlen(text);
 	char *at = (char *)h + h->size;
 
 	len = len + 1 > room ? room - 1 : len;
@@ -25,15 +25,15 @@ static uint16_t text_put(struct wire_hdr *h, const char *text, size_t later)
 	return len + 1;
 }
 
-size_t wait_fact_encode(uint32_t tgid, uint32_t tid, uint64_t ns, const struct waits_for *w, struct wire_hdr *to)
+size_t wait_record_encode(uint32_t tgid, uint32_t tid, uint64_t ns, const struct waits_for *w, struct wire_hdr *to)
 {
-	struct fact_wait *f = (struct fact_wait *)to;
+	struct record_wait *f = (struct record_wait *)to;
 	size_t size;
 
-	*f = (struct fact_wait){
+	*f = (struct record_wait){
 		.hdr = { .size = sizeof(*f),
-			 .tracer = WIRE_FACT,
-			 .kind = FACT_WAIT,
+			 .tracer = WIRE_COLLECTOR,
+			 .kind = RECORD_WAIT,
 			 .tgid = tgid,
 			 .tid = tid,
 			 .ts_ns = ns },
@@ -56,14 +56,14 @@ size_t wait_fact_encode(uint32_t tgid, uint32_t tid, uint64_t ns, const struct w
 	return to->size = size;
 }
 
-int wait_fact_emit(uint32_t tgid, uint32_t tid, uint64_t ns, const struct waits_for *w,
-		   int (*emit)(void *to, const struct wire_hdr *rec), void *to)
+int wait_record_emit(uint32_t tgid, uint32_t tid, uint64_t ns, const struct waits_for *w,
+		     int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
 	union {
 		struct wire_hdr h;
-		char bytes[WAIT_FACT_BYTES];
+		char bytes[WAIT_RECORD_BYTES];
 	} u;
 
-	wait_fact_encode(tgid, tid, ns, w, &u.h);
+	wait_record_encode(tgid, tid, ns, w, &u.h);
 	return emit(to, &u.h);
 }
