@@ -100,15 +100,18 @@ static int member_sampled(struct model *m, struct member *mb, const struct event
 int sample_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
-	struct member_own *mb = p ? member_get(m, p, e->comm_sample.addr, e->ts_ns) : NULL;
+	struct member_own *mb;
 
+	if (!p)
+		return -ENOMEM;
+	round_begin(&p->p, e->ts_ns); /* before the member is looked up: it may be one that is given up */
+	mb = member_get(m, p, e->comm_sample.addr, e->ts_ns);
 	if (mb && mb->m.comm->hash && mb->m.comm->hash != e->comm_sample.hash) { /* another one at that address now */
 		member_forget(&mb->m);
 		mb = member_get(m, p, e->comm_sample.addr, e->ts_ns);
 	}
 	if (!mb)
 		return -ENOMEM;
-	round_begin(&p->p, e->ts_ns);
 	mb->m.device = e->comm_sample.device;
 	return member_sampled(m, &mb->m, e);
 }
