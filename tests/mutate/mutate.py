@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Do the unit tests notice when the code is wrong? Breaks it in small ways, one at a time, and counts which they kill.
+
+    make mutate [SEED=n] [COUNT=60] [FILES='user/detect/hang/*'] [ONLY=3,17]
+
+Draws COUNT mutations of detectors, model, governor and identity with SEED (ROOMS has the share of each; sites.py has the
+operators), compiles each mutated file alone, links unit programs with it in a folder of its own, and runs them until one
+fails (a crash and a run of TIMEOUT_S count as failures): KILLED. If none does: SURVIVED. Programs that name the file come
+first. A killer runs once more without the mutation: if it fails then too, it proves nothing. The tree and its build stay
+as they are.
+
+A mutation that does not compile, or compiles to the same object code, is drawn again; so is one of equivalent.txt: lines
+"file | before | after | reason", each read by somebody and found to change nothing that can be seen. An entry whose text
+is gone from its file is an error.
+
+The draw of a file does not depend on the others: a mutation's turn is a hash of the seed and its own text. ONLY runs some
+of the numbers again, after a test was written.
+
+Exit: 0 at least 90 % killed, 1 fewer, 2 it could not run. Takes the build's commands from the environment, as the Makefile
+gives them: CC, CFLAGS, INCLUDES, LIBS, O.
+"""
+import fnmatch
+import glob
+import hashlib
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import sites
+
+ROOMS = (  # name, of 10 mutations, files
+    ("detectors", 4, ["user/detect/**/*.c"]),
+    ("model", 3, ["user/model/**/*.c"]),
+    ("identity", 2, ["user/job/*.c"] + [f"user/inspect/discover/{n}.c" for n in (
+        "cgroup_path", "launch_env", "late_environ", "place", "rank_tree")]),
+    ("governor", 1, ["user/session/governor.c"]),
+)
+BAR, TIMEOUT_S, MEMORY_MAX = 0.9, 30, 8 << 30
+EQUIVALENT = "tests/mutate/equivalent.txt"
+
+
+def stop(text):
+    print(f"mutate: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def setting(name):
+    return shlex.split(os.environ.get(name, ""))
+
+
+class Build:
+    """The tree's build, and a folder for what is made of mutations."""
+
+    def __init__(self):
+        self.o, self.cc = os.path.abspath(os.environ.get("O") or "build"), setting("CC") or ["gcc"]
+        self.flags = setting("CFLAGS") + setting("INCLUDES")
+        self.libs = setting("LIBS") + ["-lcmocka"]
+        self.quick = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
+        self.dir = tempfile.mkdtemp(prefix="mutate.")
+        self.originals = {}
+        sources = glob.glob("user/**/*.c", recursive=True) + glob.glob("tracers/*/*.c")
+        self.objects = {s: f"{self.o}/obj/{s[:-2]}.o" for s in sources if not s.endswith((".bpf.c", "user/cmd/main.c"))}
+        self.tests = {os.path.basename(t)[:-2]: t for t in sorted(glob.glob("tests/unit/*/test_*.c"))}
+        missing = [p for p in list(self.objects.values()) + [f"{self.o}/tests/{t}" for t in self.tests] if not os.path.exists(p)]
+        if missing:
+            stop(f"{missing[0]} is not built: make unit")
+        self.symbols = {t: names(f"{self.o}/tests/{t}") for t in self.tests}
+
+    def close(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def compiled(self, path, text):
+        """Object code of a text in place of the file; None if it does not compile. Without line numbers, from one path."""
+        source, out = f"{self.dir}/{os.path.basename(path)}", f"{self.dir}/mutated.o"
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(text)
+        flags = [*self.flags, "-iquote", os.path.dirname(path), "-w", "-g0"]
+        rc = subprocess.run([*self.cc, *flags, "-c", source, "-o", out], capture_output=True, check=False).returncode
+        os.unlink(source)
+        if rc:
+            return None
+        with open(out, "rb") as f:
+            return f.read()
+
+    def changes(self, mutation):
+        """Whether it is other object code, which then lies in mutated.o."""
+        if mutation.file not in self.originals:
+            with open(mutation.file, encoding="utf-8") as f:
+                self.originals[mutation.file] = self.compiled(mutation.file, f.read())
+        new = self.compiled(mutation.file, mutation.text)
+        return new is not None and new != self.originals[mutation.file]
+
+    def archive(self, mutation):
+        """libranktrace.a, thin, with the mutated file; with mutation None as it is. Its path."""
+        path = f"{self.dir}/{'mutated' if mutation else 'original'}.a"
+        members = {**self.objects, **({mutation.file: f"{self.dir}/mutated.o"} if mutation else {})}
+        if os.path.exists(path):
+            os.unlink(path)
+        subprocess.run(["ar", "rcsT", path, *members.values()], check=True)
+        return path
+
+    def passes(self, test, archive):
+        """Links and runs a unit program as make does. Also its last words."""
+        program = f"{self.dir}/{test}"
+        objects = [f"{self.o}/obj/{self.tests[test][:-2]}.o", f"{self.o}/libtests.a", archive]
+        subprocess.run([*self.cc, *setting("CFLAGS"), *self.quick, *objects, *self.libs, "-o", program], check=True)
+        try:
+            return run(program)
+        finally:
+            os.unlink(program)
+
+
+def names(binary):
+    out = subprocess.run(["nm", "--defined-only", "-g", binary], capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1] for line in out.splitlines() if line}
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+
+
+def run(program):
+    """(passed, why not)"""
+    with tempfile.TemporaryFile() as out:
+        p = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, preexec_fn=limits,
+                             env={**os.environ, "SEED": "1"})
+        try:
+            rc = p.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            rc = None
+        try:
+            os.killpg(p.pid, signal.SIGKILL)  # what it started, too
+        except ProcessLookupError:
+            pass
+        p.wait()
+        out.seek(0)
+        failed = re.findall(rb"\[  FAILED  \] (\w+)", out.read())
+    if rc == 0:
+        return True, ""
+    return False, failed[0].decode() if failed else "no end" if rc is None else f"status {rc}"
+
+
+# --- which programs first ---
+
+def words(path):
+    return set(re.findall(r"[a-z0-9]+", os.path.basename(path)[:-2])) - {"test", "detect", "model"}
+
+
+class Order:
+    """Programs that could notice, the likeliest first: those that killed before, name the file, or say what it defines."""
+
+    def __init__(self, build):
+        self.build, self.kills, self.seconds = build, {}, {}
+        self.texts = {}
+        for test, path in build.tests.items():
+            with open(path, encoding="utf-8") as f:
+                self.texts[test] = f.read()
+
+    def score(self, test, path, symbols):
+        folder = self.build.tests[test].split("/")[2]
+        header = path.removeprefix("user/")[:-2] + ".h"
+        said = sum(s in self.texts[test] for s in symbols)
+        return (20 * (header in self.texts[test]) + 10 * len(words(path) & words(self.build.tests[test])) + min(said, 9) +
+                3 * (f"/{folder}/" in path) + 5 * self.kills.get((test, path), 0) - self.seconds.get(test, 0.5))
+
+    def of(self, path):
+        symbols = names(self.build.objects[path])
+        linked = [t for t in self.build.tests if symbols & self.build.symbols[t]]
+        return sorted(linked, key=lambda t: -self.score(t, path, symbols))
+
+
+def killer(build, order, mutation, note):
+    """(program, why) of the first that fails; None: it survived. `note` gets what fails without the mutation too."""
+    mutated, original = build.archive(mutation), None
+    for test in order.of(mutation.file):
+        begin = time.monotonic()
+        passed, why = build.passes(test, mutated)
+        order.seconds[test] = time.monotonic() - begin
+        if passed:
+            continue
+        original = original or build.archive(None)
+        if build.passes(test, original)[0]:
+            order.kills[test, mutation.file] = order.kills.get((test, mutation.file), 0) + 1
+            return test, why
+        note(f"     {test} fails without it, too")
+    return None
+
+
+# --- the draw ---
+
+def equivalents():
+    known = {}
+    with open(EQUIVALENT, encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("#") or not line.strip():
+                continue
+            path, before, after, reason = (part.strip() for part in line.split(" | "))
+            known[path, before, after] = reason
+    for path, before, after in known:
+        if not os.path.exists(path) or not any(m.before == before and m.after == after for m in sites.mutations(path)):
+            stop(f"{EQUIVALENT}: no such mutation of {path}: {before}")
+    return known
+
+
+def turn(seed, mutation):
+    key = f"{seed}|{mutation.file}|{mutation.before}|{mutation.after}|{mutation.nth}"
+    return hashlib.sha256(key.encode()).digest()
+
+
+def drawn(build, seed, count, wanted, known):
+    """(room, mutation), each with other object code, none known as equivalent."""
+    left = count
+    for i, (room, share, patterns) in enumerate(ROOMS):
+        part = left if i == len(ROOMS) - 1 else count * share // 10
+        files = sorted({f for p in patterns for f in glob.glob(p, recursive=True) if fnmatch.fnmatch(f, wanted)})
+        every = sorted((m for f in files for m in sites.mutations(f)), key=lambda m: turn(seed, m))
+        for m in every:
+            if not part:
+                break
+            if (m.file, m.before, m.after) in known or not build.changes(m):
+                continue
+            part -= 1
+            left -= 1
+            yield room, m
+
+
+def main():
+    seed, count = os.environ.get("SEED") or "14", int(os.environ.get("COUNT") or 60)
+    only = {int(n) for n in (os.environ.get("ONLY") or "").split(",") if n}
+    build = Build()
+    order, tally, survived, begin = Order(build), {}, [], time.monotonic()
+
+    def say(text):
+        print(text, flush=True)
+
+    try:
+        for n, (room, m) in enumerate(drawn(build, seed, count, os.environ.get("FILES") or "*", equivalents()), 1):
+            if only and n not in only:
+                continue
+            say(f"{n:3}  {m.file}:{m.line}  {m.operator}\n     - {m.before}\n     + {m.after}")
+            by = killer(build, order, m, say)
+            say(f"     killed by {by[0]}: {by[1]}" if by else "     SURVIVED")
+            killed, of = tally.get(room, (0, 0))
+            tally[room] = killed + bool(by), of + 1
+            survived += [] if by else [f"{n:3}  {m.file}:{m.line}  {m.operator}: {m.before}"]
+    finally:
+        build.close()
+    killed, of = (sum(t[i] for t in tally.values()) for i in (0, 1))
+    if not of:
+        stop("nothing to mutate")
+    say("survived:\n" + "\n".join(survived) if survived else "none survived")
+    say(", ".join(f"{room} {k} of {t}" for room, (k, t) in tally.items()))
+    say(f"killed {killed} of {of} ({100 * killed / of:.0f} %), seed {seed}, {time.monotonic() - begin:.0f} s")
+    sys.exit(0 if killed >= BAR * of else 1)
+
+
+main()
