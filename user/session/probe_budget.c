@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "session/governor.h"
+#include "session/budget_rules.h"
 #include "schemas/probing.h"
 
 #define SAMPLE_EVERY_NS 200000000ull /* with the ticks of the session: every 250 ms */
@@ -21,7 +21,7 @@ struct probe_budget {
 	struct session_targets *targets;
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *to;
-	struct governor *governor; /* NULL: no probe was attached yet */
+	struct budget_rules *rules; /* NULL: no probe was attached yet */
 	uint64_t last_ns;
 	struct hit_prices prices;
 	int err; /* of the sample under way */
@@ -45,11 +45,11 @@ struct probe_budget *probe_budget_new(const struct session_cfg *cfg, struct load
 void probe_budget_free(struct probe_budget *b)
 {
 	if (b)
-		governor_free(b->governor);
+		budget_rules_free(b->rules);
 	free(b);
 }
 
-static int budget_emit(struct probe_budget *b, const struct governor_order *o, bool of_other)
+static int budget_emit(struct probe_budget *b, const struct budget_order *o, bool of_other)
 {
 	struct record_budget f = {
 		.hdr = { .size = sizeof(f),
@@ -93,44 +93,44 @@ static void cost_say(const struct probe_budget *b)
 
 static int begin(struct probe_budget *b)
 {
-	struct governor_cfg cfg = { .price_ns = LOADER_PRICE_NS,
-				    .budget_ppm = b->budget_ppm,
-				    .node_ppm = b->node_ppm,
-				    .shared = !loader_attaches_per_process(b->loader) };
-	struct governor_order first = { .what = BUDGET_COST, .budget_ppm = b->budget_ppm };
+	struct budget_cfg cfg = { .price_ns = LOADER_PRICE_NS,
+				  .budget_ppm = b->budget_ppm,
+				  .node_ppm = b->node_ppm,
+				  .shared = !loader_attaches_per_process(b->loader) };
+	struct budget_order first = { .what = BUDGET_COST, .budget_ppm = b->budget_ppm };
 
 	b->prices = *loader_prices_known(b->loader);
 	first.hit_ns = b->prices.ns[HIT_OTHER];
-	b->governor = governor_new(&cfg);
+	b->rules = budget_rules_new(&cfg);
 	cost_say(b);
-	return b->governor ? budget_emit(b, &first, false) : -ENOMEM;
+	return b->rules ? budget_emit(b, &first, false) : -ENOMEM;
 }
 
 static void target_note(void *to, const struct session_target *p)
 {
-	struct governor_sample l = {
+	struct budget_sample l = {
 		.tgid = p->tgid, .start_ns = p->start_ns, .probed = p->probed, .missing = p->missing
 	};
 	struct probe_budget *b = to;
 
 	if (!b->err && loader_hits(b->loader, p->tgid, l.hits, l.paid))
-		b->err = governor_sample_note(b->governor, &l);
+		b->err = budget_sample_note(b->rules, &l);
 }
 
 struct change { /* of one process, or of all */
 	struct probe_budget *b;
-	struct governor_order order;
+	struct budget_order order;
 	uint32_t payer; /* who is the reason */
 	int err;
 };
 
-static uint32_t order_back(const struct governor_order *o)
+static uint32_t order_back(const struct budget_order *o)
 {
 	return o->what == BUDGET_BACK ? 1u << o->group : 0;
 }
 
 /* A group that comes back is reported before its first records, one that goes after its last. */
-static int order_make(struct probe_budget *b, const struct governor_order *o, bool of_other)
+static int order_make(struct probe_budget *b, const struct budget_order *o, bool of_other)
 {
 	bool is_back = o->what == BUDGET_BACK;
 	int err = is_back && !o->quiet ? budget_emit(b, o, of_other) : 0;
@@ -155,7 +155,7 @@ static int orders_make(struct probe_budget *b)
 {
 	struct change c = { .b = b };
 
-	while (!c.err && governor_next(b->governor, &c.order)) {
+	while (!c.err && budget_next(b->rules, &c.order)) {
 		c.payer = c.order.tgid;
 		if (loader_attaches_per_process(b->loader))
 			c.err = order_make(b, &c.order, false);
@@ -169,23 +169,23 @@ int probe_budget_tick(struct probe_budget *b, uint64_t now_ns)
 {
 	int err = 0;
 
-	if (now_ns - b->last_ns < SAMPLE_EVERY_NS || !(b->governor || loader_probes(b->loader)))
+	if (now_ns - b->last_ns < SAMPLE_EVERY_NS || !(b->rules || loader_probes(b->loader)))
 		return 0;
 	b->last_ns = now_ns;
-	if (!b->governor)
+	if (!b->rules)
 		err = begin(b);
 	if (err)
 		return err;
-	governor_sample_begin(b->governor, now_ns);
+	budget_sample_begin(b->rules, now_ns);
 	b->err = 0;
 	session_targets_each(b->targets, target_note, b);
-	governor_sample_end(b->governor);
+	budget_sample_end(b->rules);
 	return b->err ? b->err : orders_make(b);
 }
 
 void probe_budget_sums(const struct probe_budget *b, struct session_budget *ret)
 {
-	const struct governor_sums *s = b->governor ? governor_sums(b->governor) : NULL;
+	const struct budget_sums *s = b->rules ? budget_sums(b->rules) : NULL;
 
 	if (s)
 		*ret = (struct session_budget){ .hits = s->hits,

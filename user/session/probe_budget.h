@@ -2,7 +2,7 @@
  *
  * probe_budget.h - keeps the CPU cost of probes within the session's budget.
  *
- * Four times a second it reads the kernel's hit counters, asks the governor (governor.h) what to change, removes or
+ * Four times a second it reads the kernel's hit counters, asks the rules (budget_rules.h) what to change, removes or
  * returns probe groups of the session's targets, and emits each change as a RECORD_BUDGET record.
  */
 #ifndef RANKTRACE_PROBE_BUDGET_H

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "source.h"
 #include "attach/probe_rows.h"
-#include "session/governor.h"
+#include "session/budget_rules.h"
 #include "session/target_threads.h"
 #include "tracers/process/proc_record.h"
 #include "schemas/collector.h"
@@ -46,7 +46,7 @@ struct traced {
 	int attach_error; /* last error, logged once */
 	enum tier tier;   /* the session's tier, or above it while escalated */
 	uint32_t shed;    /* groups of probes that the budget took, one bit each */
-	uint32_t held;    /* groups that wait for their admission (governor.h) */
+	uint32_t held;    /* groups that wait for their admission (budget_rules.h) */
 	struct target_threads *threads;
 	UT_hash_handle hh;
 };
@@ -135,7 +135,7 @@ static uint32_t groups_held(const struct session_targets *t)
 {
 	bool budget = t->cfg->budget_ppm || t->cfg->budget_node_ppm;
 
-	return budget && loader_attaches_per_process(t->loader) ? GOVERNOR_HELD : 0;
+	return budget && loader_attaches_per_process(t->loader) ? BUDGET_HELD : 0;
 }
 
 static bool pid_listed(const struct session_cfg *cfg, uint32_t tgid)

@@ -107,7 +107,7 @@ def ranks_of(j, n, timeout=60):
 def polls(rng, number):
     """A watchdog that polls all the time; then a rank stops."""
     j = job.Job(["--ranks", 4, "--steps", 100000, "--step-ms", 400, "--poll-hz", 20000, "--seed", number], ["--budget", 0.06],
-                name="governor")
+                name="budget")
     pids = ranks_of(j, 4)
     by_pid = wait_shed(j, POLLS, set(pids.values()), 60)
     for t in by_pid.values():
@@ -181,7 +181,7 @@ JAX = ["--ranks", 2, "--steps", 100000, "--step-ms", 200, "--cuda-events", 20000
 
 def events(rng, number, attach_after):
     """A job like JAX's: its CUDA events go, at once if it ran before; the rest is seen, and a stopped rank is named."""
-    j = job.Job(JAX + ["--seed", number], ["--budget", 1], attach_after=attach_after, name="governor")
+    j = job.Job(JAX + ["--seed", number], ["--budget", 1], attach_after=attach_after, name="budget")
     pids = ranks_of(j, 2)
     by_pid = wait_shed(j, EVENTS, set(pids.values()), 60)
     time.sleep(4)
@@ -196,7 +196,7 @@ def events(rng, number, attach_after):
 
 def nothing_is_left(rng, number):
     """A budget that nothing fits into: all probes go, which is said once; NCCL's counters go on, and who stops is named."""
-    j = job.Job(JAX + ["--seed", number], ["--budget", 0.01], name="governor")
+    j = job.Job(JAX + ["--seed", number], ["--budget", 0.01], name="budget")
     pids = ranks_of(j, 2)
     end = time.monotonic() + 60
     while {t.pid for t in told(j.rtr) if t.what == WATCH} != set(pids.values()):
@@ -222,7 +222,7 @@ def shared(number):
     """A kernel before 6.6: what one rank pays too much for goes from all, said of the one that pays."""
     os.environ["RANKTRACE_KERNEL_LACKS"] = "uprobe-multi"
     try:
-        j = job.Job(JAX[:3] + [60] + JAX[4:] + ["--seed", number], ["--budget", 1], name="governor")
+        j = job.Job(JAX[:3] + [60] + JAX[4:] + ["--seed", number], ["--budget", 1], name="budget")
         code = j.end(180)
     finally:
         del os.environ["RANKTRACE_KERNEL_LACKS"]
@@ -241,7 +241,7 @@ def shared(number):
 def launches(number):
     """A job whose every launch is probed, to its end: what goes first, and what never goes."""
     j = job.Job(["--ranks", 2, "--steps", 150, "--step-ms", 100, "--layers", 48, "--seed", number],
-                ["--tier", "burst", "--budget", 0.25, "--budget-node", "no"], name="governor")
+                ["--tier", "burst", "--budget", 0.25, "--budget-node", "no"], name="budget")
     code = j.end(180)
     job.check(code == 0, f"exit code {code}: {j.findings}")
     by_pid = sheds(j.rtr, BURST)
@@ -262,7 +262,7 @@ def launches(number):
 
 def without(number):
     j = job.Job(["--ranks", 2, "--steps", 40, "--step-ms", 100, "--layers", 48, "--seed", number], ["--tier", "burst", "--budget=no",
-                "--budget-node=no"], name="governor")
+                "--budget-node=no"], name="budget")
     job.check(j.end(120) == 0, f"{j.findings}")
     job.check(not told(j.rtr), "a budget without one")
     job.check("probe hits" not in j.stderr(), j.stderr())

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_governor.c - who loses which probes when, and has them back: in order, bounded, at last all.
+ * test_probe_budget.c - who loses which probes when, and has them back: in order, bounded, at last all.
  */
-#include "tests/unit/job/governed_job.h"
+#include "tests/unit/job/budget_job.h"
 
 /* A quarter of a second passes. Orders into `o`, the number of them. */
-static int quarter(struct job *j, struct governor_order *o, int max)
+static int quarter(struct job *j, struct budget_order *o, int max)
 {
 	int n = 0;
 
@@ -13,7 +13,7 @@ static int quarter(struct job *j, struct governor_order *o, int max)
 		step(j);
 	while (j->now_ns % SAMPLE_NS);
 	sample(j);
-	while (governor_next(j->g, &o[n])) {
+	while (budget_next(j->g, &o[n])) {
 		for (int p = 0; p < j->n; p++)
 			if (j->is_shared || o[n].tgid == 100u + p)
 				order_apply(j, p, &o[n]);
@@ -23,9 +23,9 @@ static int quarter(struct job *j, struct governor_order *o, int max)
 }
 
 /* Seconds until there is an order, of which there must be one; -1: none within `max`. */
-static double seconds(struct job *j, double max, struct governor_order *ret)
+static double seconds(struct job *j, double max, struct budget_order *ret)
 {
-	struct governor_order o[32];
+	struct budget_order o[32];
 
 	for (int i = 1; i <= 4 * max; i++) {
 		int n = quarter(j, o, 32);
@@ -42,18 +42,18 @@ static double seconds(struct job *j, double max, struct governor_order *ret)
 static void within_budget(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 1000;
 	j.rate[0][PROBES_BURST] = 1400;
 	assert_true(seconds(&j, 500.25, &o) < 0);
-	assert_int_equal(governor_sums(j.g)->hits, 500 * 2400); /* the first sample finds the process */
-	assert_int_equal(governor_sums(j.g)->paid_ns, 500ull * 2400 * COST_NS);
-	assert_true(governor_sums(j.g)->peak_ns_per_s > 2395.0 * COST_NS);
-	assert_true(governor_sums(j.g)->peak_ns_per_s < 2405.0 * COST_NS);
-	governor_free(j.g);
-	governor_free(NULL);
+	assert_int_equal(budget_sums(j.g)->hits, 500 * 2400); /* the first sample finds the process */
+	assert_int_equal(budget_sums(j.g)->paid_ns, 500ull * 2400 * COST_NS);
+	assert_true(budget_sums(j.g)->peak_ns_per_s > 2395.0 * COST_NS);
+	assert_true(budget_sums(j.g)->peak_ns_per_s < 2405.0 * COST_NS);
+	budget_rules_free(j.g);
+	budget_rules_free(NULL);
 }
 
 /* All dear: they go in one sample, those with the least evidence first, and at last all. */
@@ -62,7 +62,7 @@ static void order_of_shedding(void **state)
 	static const enum probe_group order[] = { PROBES_BURST, PROBES_POSTS,  PROBES_POLLS,
 						  PROBES_CALLS, PROBES_EVENTS, PROBES_NEEDED };
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o[32];
+	struct budget_order o[32];
 	uint32_t without = 0;
 	int quarters = 0, n;
 
@@ -84,15 +84,15 @@ static void order_of_shedding(void **state)
 		assert_false(o[i].of_node);
 	}
 	assert_int_equal(quarter(&j, o, 32), 0);
-	assert_int_equal(governor_sums(j.g)->n_shed, 6);
-	governor_free(j.g);
+	assert_int_equal(budget_sums(j.g)->n_shed, 6);
+	budget_rules_free(j.g);
 }
 
 /* As many as it takes: what is dear goes, what remains is within the budget and stays. */
 static void only_what_is_dear(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 1000;
@@ -105,14 +105,14 @@ static void only_what_is_dear(void **state)
 	assert_in_range(o.hits_per_s, 138390, 138410);
 	assert_int_equal(o.hit_ns, COST_NS);
 	assert_true(seconds(&j, 50, &o) < 0);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* The same cost: allocations say less than CUDA events. Ten times the cost: it is the events that go. */
 static void evidence_for_its_cost(void **state)
 {
 	struct job j = job_of(&one_percent, 1), k = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_EVENTS] = j.rate[0][PROBES_CALLS] = 2200;
@@ -122,15 +122,15 @@ static void evidence_for_its_cost(void **state)
 	k.rate[0][PROBES_EVENTS] = 10 * (k.rate[0][PROBES_CALLS] = 2000);
 	assert_true(seconds(&k, 20, &o) > 0);
 	assert_int_equal(o.group, PROBES_EVENTS);
-	governor_free(j.g);
-	governor_free(k.g);
+	budget_rules_free(j.g);
+	budget_rules_free(k.g);
 }
 
 /* Groups that cost next to nothing do not go before the dear one: without them nothing would be gained. */
 static void needed_alone_is_dear(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 9000;
@@ -138,14 +138,14 @@ static void needed_alone_is_dear(void **state)
 	assert_true(seconds(&j, 20, &o) <= 1.5);
 	assert_int_equal(o.what, BUDGET_WATCH);
 	assert_int_equal(o.shed, ALL);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* One spike of half a second, however high, is nothing; neither are two close by, or one in every ten seconds. */
 static void spikes_do_not_count(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o[32];
+	struct budget_order o[32];
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 100;
@@ -155,14 +155,14 @@ static void spikes_do_not_count(void **state)
 		j.rate[0][PROBES_BURST] = spike ? 250000 : 0;
 		assert_int_equal(quarter(&j, o, 32), 0);
 	}
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* Every other second is busy: on average over the budget, and it is seen. */
 static void unsteady_loads_count(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o[32];
+	struct budget_order o[32];
 	int i;
 
 	(void)state;
@@ -173,21 +173,21 @@ static void unsteady_loads_count(void **state)
 	}
 	assert_in_range(i, 20, 120);
 	assert_int_equal(o[0].group, PROBES_POLLS);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* A little over the budget: later than far over it. */
 static void little_over_takes_longer(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 	double took;
 
 	(void)state;
 	j.rate[0][PROBES_POLLS] = 3200;
 	took = seconds(&j, 100, &o);
 	assert_true(took > 8 && took < 30);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* Calm for a minute: it comes back. Too much again: it goes within the second that it is measured, and the next time it
@@ -195,19 +195,19 @@ static void little_over_takes_longer(void **state)
 static void comes_back_a_few_times(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 300;
-	for (int i = 0; i <= GOVERNOR_BACKS; i++) {
-		double calm_s = GOVERNOR_BACK_NS / S << 2 * i, took;
+	for (int i = 0; i <= BUDGET_BACKS; i++) {
+		double calm_s = BUDGET_BACK_NS / S << 2 * i, took;
 
 		j.rate[0][PROBES_POLLS] = 50000;
 		took = seconds(&j, 10, &o);
 		assert_true(i ? took <= 0.5 : took <= 1.5);
 		assert_int_equal(o.what, BUDGET_SHED);
 		took = seconds(&j, 2000, &o);
-		if (i == GOVERNOR_BACKS) {
+		if (i == BUDGET_BACKS) {
 			assert_true(took < 0);
 			break;
 		}
@@ -217,9 +217,9 @@ static void comes_back_a_few_times(void **state)
 		assert_false(o.quiet);
 		assert_int_equal(o.shed, 0);
 	}
-	assert_int_equal(governor_sums(j.g)->n_shed, GOVERNOR_BACKS + 1);
-	assert_int_equal(governor_sums(j.g)->n_back, GOVERNOR_BACKS);
-	governor_free(j.g);
+	assert_int_equal(budget_sums(j.g)->n_shed, BUDGET_BACKS + 1);
+	assert_int_equal(budget_sums(j.g)->n_back, BUDGET_BACKS);
+	budget_rules_free(j.g);
 }
 
 /* After all went: what is needed first, then those that were not to blame, then what was. */
@@ -227,7 +227,7 @@ static void comes_back_from_watch(void **state)
 {
 	static const enum probe_group order[] = { PROBES_NEEDED, PROBES_CALLS, PROBES_EVENTS, PROBES_BURST };
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o[32];
+	struct budget_order o[32];
 	double took;
 
 	(void)state;
@@ -248,14 +248,14 @@ static void comes_back_from_watch(void **state)
 	assert_int_equal(o[0].group, PROBES_POLLS);
 	assert_int_equal(o[0].shed, 1u << PROBES_POSTS);
 	assert_true(seconds(&j, 1000, &o[0]) < 0);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* Too much again while it is measured: all go at once. */
 static void needed_on_trial(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 9000;
@@ -264,14 +264,14 @@ static void needed_on_trial(void **state)
 	assert_int_equal(o.group, PROBES_NEEDED);
 	assert_true(seconds(&j, 100, &o) <= 0.5);
 	assert_int_equal(o.what, BUDGET_WATCH);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* Between half of the budget and all of it nothing happens. */
 static void hysteresis(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 1800;
@@ -281,21 +281,21 @@ static void hysteresis(void **state)
 	j.rate[0][PROBES_NEEDED] = 1000;
 	assert_true(seconds(&j, 100, &o) >= 60);
 	assert_int_equal(o.what, BUDGET_BACK);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* Matched by count: half of them would be wrong. */
 static void posts_never_come_back(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_POSTS] = 90000;
 	assert_true(seconds(&j, 10, &o) > 0);
 	assert_int_equal(o.group, PROBES_POSTS);
 	assert_true(seconds(&j, 3000, &o) < 0);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* --- admission --- */
@@ -305,10 +305,10 @@ static void admitted_in_order(void **state)
 {
 	static const enum probe_group order[] = { PROBES_CALLS, PROBES_EVENTS, PROBES_POLLS, PROBES_BURST };
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
-	j.attached[0] = ALL & ~GOVERNOR_HELD;
+	j.attached[0] = ALL & ~BUDGET_HELD;
 	for (int i = 0; i < PROBE_GROUPS; i++)
 		j.rate[0][i] = 100;
 	for (int i = 0; i < 4; i++) {
@@ -319,36 +319,36 @@ static void admitted_in_order(void **state)
 	}
 	assert_true(seconds(&j, 100, &o) < 0);
 	assert_int_equal(j.attached[0], ALL);
-	assert_int_equal(governor_sums(j.g)->n_back, 0);
-	governor_free(j.g);
+	assert_int_equal(budget_sums(j.g)->n_back, 0);
+	budget_rules_free(j.g);
 }
 
 /* Half of the budget is used: a second each. Above it, none is added. */
 static void admitted_slowly(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
-	j.attached[0] = ALL & ~GOVERNOR_HELD;
+	j.attached[0] = ALL & ~BUDGET_HELD;
 	j.rate[0][PROBES_NEEDED] = 2000;
 	assert_true(seconds(&j, 10, &o) > 0);
 	for (int i = 0; i < 3; i++)
 		assert_true(seconds(&j, 10, &o) == 1);
-	j.attached[0] = ALL & ~GOVERNOR_HELD;
+	j.attached[0] = ALL & ~BUDGET_HELD;
 	j.rate[0][PROBES_NEEDED] = 2600;
 	assert_true(seconds(&j, 2, &o) < 0);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* The dear one goes in the sample after it came; those behind it come all the same. */
 static void trial_fails(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
-	j.attached[0] = ALL & ~GOVERNOR_HELD;
+	j.attached[0] = ALL & ~BUDGET_HELD;
 	j.rate[0][PROBES_NEEDED] = 200;
 	j.rate[0][PROBES_EVENTS] = 137000;
 	assert_true(seconds(&j, 10, &o) > 0 && o.group == PROBES_CALLS);
@@ -359,7 +359,7 @@ static void trial_fails(void **state)
 	assert_int_equal(o.shed, 1u << PROBES_EVENTS);
 	assert_true(seconds(&j, 10, &o) <= 1 && o.group == PROBES_BURST);
 	assert_true(j.worst_above_ns <= 500 * MS);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* --- the budget of all --- */
@@ -367,9 +367,9 @@ static void trial_fails(void **state)
 /* Each within its budget, all together not: whoever is hit most gives first, until it is enough. */
 static void node_budget(void **state)
 {
-	const struct governor_cfg cfg = { .price_ns = PRICE_NS, .budget_ppm = 10000, .node_ppm = 20000 };
+	const struct budget_cfg cfg = { .price_ns = PRICE_NS, .budget_ppm = 10000, .node_ppm = 20000 };
 	struct job j = job_of(&cfg, 4);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	for (int p = 0; p < 4; p++) {
@@ -384,15 +384,15 @@ static void node_budget(void **state)
 	assert_int_equal(o.hit_ns, COST_NS);
 	assert_in_range(o.node_hits_per_s, 6190, 6210);
 	assert_true(seconds(&j, 1000, &o) < 0); /* enough, and too much for anything to come back */
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* No group is left but what is needed: the process that pays most is the first that is watched from outside. */
 static void node_budget_needed(void **state)
 {
-	const struct governor_cfg cfg = { .price_ns = PRICE_NS, .node_ppm = 10000 };
+	const struct budget_cfg cfg = { .price_ns = PRICE_NS, .node_ppm = 10000 };
 	struct job j = job_of(&cfg, 3);
-	struct governor_order o[32];
+	struct budget_order o[32];
 	int n;
 
 	(void)state;
@@ -406,14 +406,14 @@ static void node_budget_needed(void **state)
 	assert_true(o[1].of_node && o[1].what == BUDGET_WATCH && o[1].tgid == 101);
 	for (int i = 0; i < 40; i++)
 		assert_int_equal(quarter(&j, o, 32), 0);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* Where probes cannot be taken from one process, what one gives all give, also one that comes later. */
 static void shared(void **state)
 {
-	struct governor_cfg cfg = one_percent;
-	struct governor_order o;
+	struct budget_cfg cfg = one_percent;
+	struct budget_order o;
 	struct job j;
 
 	(void)state;
@@ -432,14 +432,14 @@ static void shared(void **state)
 	assert_true(seconds(&j, 10, &o) <= 0.5);
 	assert_int_equal(o.what, BUDGET_SHED);
 	assert_true(seconds(&j, 100, &o) < 0);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* Not probed for a while: nothing comes back then, and what went is remembered. */
 static void unprobed_for_a_while(void **state)
 {
 	struct job j = job_of(&one_percent, 1);
-	struct governor_order o;
+	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 10;
@@ -451,15 +451,15 @@ static void unprobed_for_a_while(void **state)
 	j.rate[0][PROBES_CALLS] = 50000;
 	assert_true(seconds(&j, 10, &o) > 0);
 	assert_int_equal(o.shed, 1u << PROBES_POLLS | 1u << PROBES_CALLS);
-	governor_free(j.g);
+	budget_rules_free(j.g);
 }
 
 /* What is dear goes, not what is hit often. */
 static void price_counts(void **state)
 {
-	struct governor_sample l = { .tgid = 100, .probed = true };
-	struct governor *g = governor_new(&one_percent);
-	struct governor_order o = { 0 };
+	struct budget_sample l = { .tgid = 100, .probed = true };
+	struct budget_rules *g = budget_rules_new(&one_percent);
+	struct budget_order o = { 0 };
 
 	(void)state;
 	for (int i = 1; i < 40 && !o.shed; i++) {
@@ -467,23 +467,23 @@ static void price_counts(void **state)
 		l.paid[PROBES_POLLS] += 12500;
 		l.hits[PROBES_CALLS] += 1250; /* of 16 us */
 		l.paid[PROBES_CALLS] += 1250000;
-		governor_sample_begin(g, i * SAMPLE_NS);
-		assert_int_equal(governor_sample_note(g, &l), 0);
-		governor_sample_end(g);
-		governor_next(g, &o);
+		budget_sample_begin(g, i * SAMPLE_NS);
+		assert_int_equal(budget_sample_note(g, &l), 0);
+		budget_sample_end(g);
+		budget_next(g, &o);
 	}
 	assert_int_equal(o.group, PROBES_CALLS);
 	assert_int_equal(o.hits_per_s, 55000);
 	assert_int_equal(o.hit_ns, (50000 * 16 + 5000000 * 16) / 55000);
-	governor_free(g);
+	budget_rules_free(g);
 }
 
 /* Counters that begin anew, or wrap, are no burst; another process under the same number starts with all its probes. */
 static void counters(void **state)
 {
-	struct governor_sample l = { .tgid = 100, .start_ns = 7, .probed = true };
-	struct governor *g = governor_new(&one_percent);
-	struct governor_order o;
+	struct budget_sample l = { .tgid = 100, .start_ns = 7, .probed = true };
+	struct budget_rules *g = budget_rules_new(&one_percent);
+	struct budget_order o;
 	uint64_t now_ns = S;
 
 	(void)state;
@@ -495,26 +495,26 @@ static void counters(void **state)
 			memset(l.hits, 0, sizeof(l.hits));
 		for (int k = 0; k < PROBE_GROUPS; k++)
 			l.paid[k] = l.hits[k] * (COST_NS / PRICE_NS);
-		governor_sample_begin(g, now_ns += SAMPLE_NS);
-		assert_int_equal(governor_sample_note(g, &l), 0);
-		governor_sample_end(g);
-		assert_false(governor_next(g, &o));
+		budget_sample_begin(g, now_ns += SAMPLE_NS);
+		assert_int_equal(budget_sample_note(g, &l), 0);
+		budget_sample_end(g);
+		assert_false(budget_next(g, &o));
 	}
-	assert_true(governor_sums(g)->hits <= 159 * 251);
+	assert_true(budget_sums(g)->hits <= 159 * 251);
 	for (int i = 0; i < 10; i++) {
 		l.hits[PROBES_POLLS] += 100000;
 		l.paid[PROBES_POLLS] = l.hits[PROBES_POLLS] * (COST_NS / PRICE_NS);
 		if (i == 7)
-			l = (struct governor_sample){ .tgid = 100, .start_ns = 8, .probed = true };
-		governor_sample_begin(g, now_ns += SAMPLE_NS);
-		assert_int_equal(governor_sample_note(g, &l), 0);
-		governor_sample_end(g);
-		assert_true(!governor_next(g, &o) || (i < 7 && o.shed));
+			l = (struct budget_sample){ .tgid = 100, .start_ns = 8, .probed = true };
+		budget_sample_begin(g, now_ns += SAMPLE_NS);
+		assert_int_equal(budget_sample_note(g, &l), 0);
+		budget_sample_end(g);
+		assert_true(!budget_next(g, &o) || (i < 7 && o.shed));
 	}
-	governor_sample_begin(g, now_ns += SAMPLE_NS); /* it is gone */
-	governor_sample_end(g);
-	assert_false(governor_next(g, &o));
-	governor_free(g);
+	budget_sample_begin(g, now_ns += SAMPLE_NS); /* it is gone */
+	budget_sample_end(g);
+	assert_false(budget_next(g, &o));
+	budget_rules_free(g);
 }
 
 int main(void)

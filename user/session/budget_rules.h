@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * governor.h - decides which probe groups a process has, by what they cost. Pure: four times a second the kernel's
+ * budget_rules.h - decides which probe groups a process has, by what they cost. Pure: four times a second the kernel's
  * counters go in, changes come out.
  *
  * The promise: no process pays more than twice its budget for longer than two seconds, whatever it does.
@@ -19,11 +19,11 @@
  *     under the budget. If it is above that again within a second (the program does something else now), all groups go.
  * over budget, slow: the mean of eight seconds is above the budget, each sample counted as four budgets at most, and so
  *     are three of these eight seconds: a spike is no reason.
- * which: the group with the least evidence for its cost: its cost divided by its worth (`worth`, governor.c). One that
- *     costs less than a tenth of the process' whole stays: without it nothing would be gained. When only PROBES_NEEDED
+ * which: the group with the least evidence for its cost: its cost divided by its worth (`worth`, budget_rules.c). One
+ * that costs less than a tenth of the process' whole stays: without it nothing would be gained. When only PROBES_NEEDED
  *     is left to go, all go (BUDGET_WATCH): the process is watched from outside, as in tier watch.
- * return: after GOVERNOR_BACK_NS under half of the budget, on trial again; the next time after four times as long, and
- *     never after GOVERNOR_BACKS returns. A group that went with all others, but was not to blame, follows them by
+ * return: after BUDGET_BACK_NS under half of the budget, on trial again; the next time after four times as long, and
+ *     never after BUDGET_BACKS returns. A group that went with all others, but was not to blame, follows them by
  *     admission. RDMA posts never return: completions are matched to them by count.
  *
  * The budget of all processes together (node_ppm) works alike: the process that pays most gives first.
@@ -31,8 +31,8 @@
  * Where the kernel cannot take probes from one process (cfg.shared: before 6.6), a change holds for all processes, and
  * no group is held or on trial.
  */
-#ifndef RANKTRACE_GOVERNOR_H
-#define RANKTRACE_GOVERNOR_H
+#ifndef RANKTRACE_BUDGET_RULES_H
+#define RANKTRACE_BUDGET_RULES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,19 +40,19 @@
 #include "event.h"
 
 /* A group comes back after so long below half of the budget; the next time after four times as long. */
-#define GOVERNOR_BACK_NS 60000000000ull
-#define GOVERNOR_BACKS 2 /* after so many returns the group stays away */
+#define BUDGET_BACK_NS 60000000000ull
+#define BUDGET_BACKS 2 /* after so many returns the group stays away */
 /* Groups that admission holds back. RDMA posts are placed where tables of functions come to light, not by group. */
-#define GOVERNOR_HELD (1u << PROBES_CALLS | 1u << PROBES_EVENTS | 1u << PROBES_POLLS | 1u << PROBES_BURST)
+#define BUDGET_HELD (1u << PROBES_CALLS | 1u << PROBES_EVENTS | 1u << PROBES_POLLS | 1u << PROBES_BURST)
 
-struct governor_cfg {
-	uint32_t price_ns;   /* unit of governor_sample.paid */
+struct budget_cfg {
+	uint32_t price_ns;   /* unit of budget_sample.paid */
 	uint32_t budget_ppm; /* millionths of a core, per process; 0: no limit */
 	uint32_t node_ppm;   /* the same for all processes together; 0: no limit */
 	bool shared;         /* probes serve all processes that map the file: what goes, goes from all */
 };
 
-struct governor_sample {
+struct budget_sample {
 	uint32_t tgid;
 	uint64_t start_ns;                               /* of the process: key together with tgid */
 	bool probed;                                     /* its tier has probes; otherwise its state is kept */
@@ -60,7 +60,7 @@ struct governor_sample {
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS]; /* counters, total so far; they wrap */
 };
 
-struct governor_order {
+struct budget_order {
 	uint32_t tgid;
 	enum budget_what what; /* SHED, BACK or WATCH */
 	enum probe_group group;
@@ -71,21 +71,21 @@ struct governor_order {
 	bool of_node;
 };
 
-struct governor_sums { /* since the beginning */
+struct budget_sums { /* since the beginning */
 	uint64_t hits, paid_ns;
 	double peak_ns_per_s; /* of one process */
 	uint32_t peak_tgid, n_shed, n_back;
 };
 
-struct governor;
-struct governor *governor_new(const struct governor_cfg *cfg); /* NULL without memory */
-void governor_free(struct governor *g);
+struct budget_rules;
+struct budget_rules *budget_rules_new(const struct budget_cfg *cfg); /* NULL without memory */
+void budget_rules_free(struct budget_rules *g);
 /* One sample, about every 250 ms: begin, note each living process, end. A process that was not noted is forgotten. */
-void governor_sample_begin(struct governor *g, uint64_t now_ns);
-int governor_sample_note(struct governor *g, const struct governor_sample *l); /* 0 or -ENOMEM */
-void governor_sample_end(struct governor *g);
+void budget_sample_begin(struct budget_rules *g, uint64_t now_ns);
+int budget_sample_note(struct budget_rules *g, const struct budget_sample *l); /* 0 or -ENOMEM */
+void budget_sample_end(struct budget_rules *g);
 /* Returns the next due change, which counts as made. False: none is due. */
-bool governor_next(struct governor *g, struct governor_order *ret);
-const struct governor_sums *governor_sums(const struct governor *g);
+bool budget_next(struct budget_rules *g, struct budget_order *ret);
+const struct budget_sums *budget_sums(const struct budget_rules *g);
 
 #endif

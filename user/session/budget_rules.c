@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * governor.c - see governor.h. A load is a cost in budgets. Costs are kept twice: the newest ones, by which groups go
- * quickly, and the mean of some seconds, by which they go when the load is unsteady.
+ * budget_rules.c - see budget_rules.h. A load is a cost in budgets. Costs are kept twice: the newest ones, by which
+ * groups go quickly, and the mean of some seconds, by which they go when the load is unsteady.
  */
-#include "session/governor.h"
+#include "session/budget_rules.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct load {
 
 enum why { WHY_NOT, WHY_QUICK, WHY_SLOW };
 
-struct governed {
+struct payer {
 	uint32_t tgid;
 	uint64_t start_ns;
 	uint32_t hits[PROBE_GROUPS], paid[PROBE_GROUPS];
@@ -53,17 +53,17 @@ struct governed {
 	enum why cut_why;
 	uint8_t backs[PROBE_GROUPS];
 	bool probed, noted, rated; /* rated: two samples were taken */
-	struct governed *next;
+	struct payer *next;
 };
 
-struct governor {
-	struct governor_cfg cfg;
-	struct governed *all;
+struct budget_rules {
+	struct budget_cfg cfg;
+	struct payer *all;
 	uint64_t now_ns, last_ns;
 	struct load node_load;
 	enum why node_cut;    /* groups of processes go until the rest is under the budget of the node */
 	uint32_t shed_shared; /* cfg.shared: out of all processes */
-	struct governor_sums sums;
+	struct budget_sums sums;
 };
 
 /* What a group's records tell, against those of the others. PROBES_NEEDED goes last, whatever it costs. */
@@ -75,18 +75,18 @@ static const double worth[PROBE_GROUPS] = {
 static const enum probe_group admission[] = { PROBES_NEEDED, PROBES_CALLS, PROBES_EVENTS, PROBES_POLLS, PROBES_BURST };
 #define N_ADMISSION ((int)(sizeof(admission) / sizeof(admission[0])))
 
-struct governor *governor_new(const struct governor_cfg *cfg)
+struct budget_rules *budget_rules_new(const struct budget_cfg *cfg)
 {
-	struct governor *g = calloc(1, sizeof(*g));
+	struct budget_rules *g = calloc(1, sizeof(*g));
 
 	if (g)
 		g->cfg = *cfg;
 	return g;
 }
 
-void governor_free(struct governor *g)
+void budget_rules_free(struct budget_rules *g)
 {
-	struct governed *p;
+	struct payer *p;
 
 	while (g && (p = g->all)) {
 		g->all = p->next;
@@ -95,7 +95,7 @@ void governor_free(struct governor *g)
 	free(g);
 }
 
-const struct governor_sums *governor_sums(const struct governor *g)
+const struct budget_sums *budget_sums(const struct budget_rules *g)
 {
 	return &g->sums;
 }
@@ -106,12 +106,12 @@ static void rate_add(struct rate *to, const struct rate *one)
 	to->ns += one->ns;
 }
 
-static const struct rate *rates_by(const struct governed *p, enum why why)
+static const struct rate *rates_by(const struct payer *p, enum why why)
 {
 	return why == WHY_SLOW ? p->slow : p->rate;
 }
 
-static struct rate rate_of(const struct governed *p, enum why why)
+static struct rate rate_of(const struct payer *p, enum why why)
 {
 	struct rate sum = { 0 };
 
@@ -120,11 +120,11 @@ static struct rate rate_of(const struct governed *p, enum why why)
 	return sum;
 }
 
-static struct rate node_rate(const struct governor *g, enum why why)
+static struct rate node_rate(const struct budget_rules *g, enum why why)
 {
 	struct rate sum = { 0 };
 
-	for (const struct governed *p = g->all; p; p = p->next) {
+	for (const struct payer *p = g->all; p; p = p->next) {
 		struct rate one = rate_of(p, why);
 
 		if (p->probed)
@@ -145,7 +145,7 @@ static double part_of(double passed_s)
 }
 
 /* Bursts may come to lie in every other sample; and after a cut the program may turn to what is still probed. */
-static void load_add(const struct governor *g, struct load *l, double now)
+static void load_add(const struct budget_rules *g, struct load *l, double now)
 {
 	l->mean += part_of((g->now_ns - g->last_ns) * 1e-9) * ((now > CLIP ? CLIP : now) - l->mean);
 	l->over = l->over << 1 | (now > 1);
@@ -156,7 +156,7 @@ static void load_add(const struct governor *g, struct load *l, double now)
 		l->above_ns = g->last_ns;
 }
 
-static enum why load_over(const struct governor *g, const struct load *l)
+static enum why load_over(const struct budget_rules *g, const struct load *l)
 {
 	if (l->high & 1 && g->now_ns - l->above_ns >= LIMIT_NS)
 		return WHY_QUICK;
@@ -173,18 +173,18 @@ static void load_restart(struct load *l)
 
 /* --- samples --- */
 
-void governor_sample_begin(struct governor *g, uint64_t now_ns)
+void budget_sample_begin(struct budget_rules *g, uint64_t now_ns)
 {
 	g->last_ns = g->now_ns;
 	g->now_ns = now_ns;
-	for (struct governed *p = g->all; p; p = p->next)
+	for (struct payer *p = g->all; p; p = p->next)
 		p->noted = false;
 }
 
 /* The counters of a new one began at 0, after the last sample. */
-static struct governed *governed_get(struct governor *g, const struct governor_sample *l)
+static struct payer *payer_get(struct budget_rules *g, const struct budget_sample *l)
 {
-	struct governed *p = g->all;
+	struct payer *p = g->all;
 
 	while (p && p->tgid != l->tgid)
 		p = p->next;
@@ -197,7 +197,7 @@ static struct governed *governed_get(struct governor *g, const struct governor_s
 		p->next = g->all;
 		g->all = p;
 	}
-	*p = (struct governed){
+	*p = (struct payer){
 		.tgid = l->tgid, .start_ns = l->start_ns, .probed = l->probed, .next = p->next, .shed = g->shed_shared
 	};
 	p->blamed = p->shed;
@@ -205,7 +205,7 @@ static struct governed *governed_get(struct governor *g, const struct governor_s
 }
 
 /* The mean of a group, which must not remember one spike for long: clipped like a load. */
-static void slow_add(const struct governor *g, struct rate *slow, const struct rate *now, double passed_s)
+static void slow_add(const struct budget_rules *g, struct rate *slow, const struct rate *now, double passed_s)
 {
 	double clip = g->cfg.budget_ppm ? CLIP * 1e3 * g->cfg.budget_ppm : now->ns,
 	       part = now->ns > clip ? clip / now->ns : 1;
@@ -214,7 +214,7 @@ static void slow_add(const struct governor *g, struct rate *slow, const struct r
 	slow->ns += part_of(passed_s) * (part * now->ns - slow->ns);
 }
 
-static void rate_take(const struct governor *g, struct governed *p, int i, const struct rate *now, double passed_s)
+static void rate_take(const struct budget_rules *g, struct payer *p, int i, const struct rate *now, double passed_s)
 {
 	double part = p->rated && !(p->unrated >> i & 1) ? RATE_PART : 1;
 
@@ -226,7 +226,7 @@ static void rate_take(const struct governor *g, struct governed *p, int i, const
 
 /* A counter that was reset seems to move by billions: nothing is known of that sample. Hits of a group that is out are
  * paid for, but lead to nothing: its probes are on their way out. */
-static void rates_take(struct governor *g, struct governed *p, const struct governor_sample *l)
+static void rates_take(struct budget_rules *g, struct payer *p, const struct budget_sample *l)
 {
 	double passed_s = (g->now_ns - g->last_ns) * 1e-9, ns = 0;
 
@@ -253,15 +253,15 @@ static void rates_take(struct governor *g, struct governed *p, const struct gove
 	}
 }
 
-static void unprobed_note(struct governed *p)
+static void unprobed_note(struct payer *p)
 {
 	p->load = (struct load){ 0 };
 	p->calm_since_ns = 0;
 }
 
-int governor_sample_note(struct governor *g, const struct governor_sample *l)
+int budget_sample_note(struct budget_rules *g, const struct budget_sample *l)
 {
-	struct governed *p = governed_get(g, l);
+	struct payer *p = payer_get(g, l);
 
 	if (!p)
 		return -ENOMEM;
@@ -277,9 +277,9 @@ int governor_sample_note(struct governor *g, const struct governor_sample *l)
 	return 0;
 }
 
-void governor_sample_end(struct governor *g)
+void budget_sample_end(struct budget_rules *g)
 {
-	struct governed **at = &g->all, *p;
+	struct payer **at = &g->all, *p;
 
 	while ((p = *at)) {
 		if (p->noted) {
@@ -301,7 +301,7 @@ void governor_sample_end(struct governor *g)
 /* --- orders: out --- */
 
 /* The rates that show more of what is the reason. */
-static void order_fill(const struct governor *g, const struct governed *p, struct governor_order *ret)
+static void order_fill(const struct budget_rules *g, const struct payer *p, struct budget_order *ret)
 {
 	enum why why = rate_of(p, WHY_SLOW).ns > rate_of(p, WHY_QUICK).ns ? WHY_SLOW : WHY_QUICK;
 	struct rate mine = rate_of(p, why), all = node_rate(g, why);
@@ -316,7 +316,7 @@ static void order_fill(const struct governor *g, const struct governed *p, struc
 }
 
 /* The group of `among` to remove next; PROBES_NEEDED: no other would gain anything. */
-static enum probe_group least_worth(const struct governed *p, enum why why, uint32_t among)
+static enum probe_group least_worth(const struct payer *p, enum why why, uint32_t among)
 {
 	const struct rate *by = rates_by(p, why);
 	double all = rate_of(p, why).ns, most = 0;
@@ -331,7 +331,7 @@ static enum probe_group least_worth(const struct governed *p, enum why why, uint
 	return best;
 }
 
-static void group_out(struct governed *p, enum probe_group group)
+static void group_out(struct payer *p, enum probe_group group)
 {
 	p->shed |= 1u << group;
 	p->rate[group] = p->slow[group] = (struct rate){ 0 };
@@ -339,9 +339,9 @@ static void group_out(struct governed *p, enum probe_group group)
 }
 
 /* A change of one process is one of all. */
-static void order_share(struct governor *g, const struct governed *from)
+static void order_share(struct budget_rules *g, const struct payer *from)
 {
-	for (struct governed *p = g->cfg.shared ? g->all : NULL; p; p = p->next) {
+	for (struct payer *p = g->cfg.shared ? g->all : NULL; p; p = p->next) {
 		for (int i = 0; i < PROBE_GROUPS; i++)
 			if (from->shed >> i & 1)
 				group_out(p, i);
@@ -357,12 +357,12 @@ static void order_share(struct governor *g, const struct governed *from)
 }
 
 /* Takes one group, or (`group` is PROBES_NEEDED) all of them. */
-static bool shed(struct governor *g, struct governed *p, enum probe_group group, bool of_node,
-		 struct governor_order *ret)
+static bool shed(struct budget_rules *g, struct payer *p, enum probe_group group, bool of_node,
+		 struct budget_order *ret)
 {
-	*ret = (struct governor_order){ .what = group == PROBES_NEEDED ? BUDGET_WATCH : BUDGET_SHED,
-					.group = group,
-					.of_node = of_node };
+	*ret = (struct budget_order){ .what = group == PROBES_NEEDED ? BUDGET_WATCH : BUDGET_SHED,
+				      .group = group,
+				      .of_node = of_node };
 	order_fill(g, p, ret); /* with the rates that are the reason */
 	p->blamed |= 1u << group;
 	p->calm_since_ns = 0;
@@ -382,7 +382,7 @@ static bool is_above(double ns_per_s, uint32_t ppm)
 }
 
 /* Groups on trial: those, or (`failed`) of them those with which the process paid more than a second's budget. */
-static uint32_t on_trial(const struct governor *g, const struct governed *p, bool failed)
+static uint32_t on_trial(const struct budget_rules *g, const struct payer *p, bool failed)
 {
 	uint32_t groups = 0;
 
@@ -393,7 +393,7 @@ static uint32_t on_trial(const struct governor *g, const struct governed *p, boo
 	return groups;
 }
 
-static bool trial_ends(struct governor *g, struct governed *p, bool of_node, struct governor_order *ret)
+static bool trial_ends(struct budget_rules *g, struct payer *p, bool of_node, struct budget_order *ret)
 {
 	uint32_t groups = on_trial(g, p, !of_node);
 	enum probe_group group = least_worth(p, WHY_QUICK, groups);
@@ -404,12 +404,12 @@ static bool trial_ends(struct governor *g, struct governed *p, bool of_node, str
 }
 
 /* At the same sample others follow as long as the rest is above the budget; WHY_NOT: this is enough. */
-static enum why why_more(const struct governor *g, const struct governed *p)
+static enum why why_more(const struct budget_rules *g, const struct payer *p)
 {
 	return is_above(rate_of(p, p->cut_why).ns, g->cfg.budget_ppm) ? p->cut_why : WHY_NOT;
 }
 
-static bool process_over(struct governor *g, struct governed *p, struct governor_order *ret)
+static bool process_over(struct budget_rules *g, struct payer *p, struct budget_order *ret)
 {
 	bool more = p->cut_ns == g->now_ns, again;
 	enum why why = more ? why_more(g, p) : load_over(g, &p->load);
@@ -427,29 +427,29 @@ static bool process_over(struct governor *g, struct governed *p, struct governor
 }
 
 /* The process that pays most; `least`: among those that can give a group and keep the others. */
-static struct governed *payer(const struct governor *g, enum why why, bool least)
+static struct payer *payer(const struct budget_rules *g, enum why why, bool least)
 {
-	struct governed *best = NULL;
+	struct payer *best = NULL;
 
-	for (struct governed *p = g->all; p; p = p->next)
+	for (struct payer *p = g->all; p; p = p->next)
 		if (p->probed && p->shed != ALL && rate_of(p, why).ns > 0 &&
 		    (!least || least_worth(p, why, ~p->shed)) && (!best || rate_of(p, why).ns > rate_of(best, why).ns))
 			best = p;
 	return best;
 }
 
-static bool node_trial_ends(struct governor *g, struct governor_order *ret)
+static bool node_trial_ends(struct budget_rules *g, struct budget_order *ret)
 {
-	for (struct governed *p = g->all; p; p = p->next)
+	for (struct payer *p = g->all; p; p = p->next)
 		if (p->probed && trial_ends(g, p, true, ret))
 			return true;
 	return false;
 }
 
-static bool node_over(struct governor *g, struct governor_order *ret)
+static bool node_over(struct budget_rules *g, struct budget_order *ret)
 {
 	enum why why = g->node_cut ? g->node_cut : load_over(g, &g->node_load);
-	struct governed *p;
+	struct payer *p;
 
 	if (is_above(node_rate(g, WHY_QUICK).ns, g->cfg.node_ppm) && node_trial_ends(g, ret))
 		return true;
@@ -464,10 +464,10 @@ static bool node_over(struct governor *g, struct governor_order *ret)
 
 /* --- orders: in --- */
 
-static bool put_in(struct governor *g, struct governed *p, enum probe_group group, bool quiet,
-		   struct governor_order *ret)
+static bool put_in(struct budget_rules *g, struct payer *p, enum probe_group group, bool quiet,
+		   struct budget_order *ret)
 {
-	*ret = (struct governor_order){ .what = BUDGET_BACK, .group = group, .quiet = quiet };
+	*ret = (struct budget_order){ .what = BUDGET_BACK, .group = group, .quiet = quiet };
 	p->shed &= ~(1u << group);
 	p->blamed &= ~(1u << group);
 	p->missing &= ~(1u << group);
@@ -481,7 +481,7 @@ static bool put_in(struct governor *g, struct governed *p, enum probe_group grou
 }
 
 /* Half of the budget is free, or what came last was measured for a second, and all is within the budgets. */
-static bool has_room(const struct governor *g, const struct governed *p)
+static bool has_room(const struct budget_rules *g, const struct payer *p)
 {
 	double mine = budgets(rate_of(p, WHY_QUICK).ns, g->cfg.budget_ppm),
 	       all = budgets(node_rate(g, WHY_QUICK).ns, g->cfg.node_ppm);
@@ -493,7 +493,7 @@ static bool has_room(const struct governor *g, const struct governed *p)
 }
 
 /* Held groups, and those that went with all others for no fault of their own. */
-static bool admit(struct governor *g, struct governed *p, struct governor_order *ret)
+static bool admit(struct budget_rules *g, struct payer *p, struct budget_order *ret)
 {
 	uint32_t innocent = p->shed & ~p->blamed & ~(1u << PROBES_POSTS),
 		 held = g->cfg.shared ? 0 : p->missing & ~p->shed, wait = held | innocent;
@@ -506,17 +506,17 @@ static bool admit(struct governor *g, struct governed *p, struct governor_order 
 	return false;
 }
 
-static bool may_be_back(const struct governor *g, const struct governed *p, enum probe_group group)
+static bool may_be_back(const struct budget_rules *g, const struct payer *p, enum probe_group group)
 {
-	uint64_t wait_ns = GOVERNOR_BACK_NS << 2 * p->backs[group];
+	uint64_t wait_ns = BUDGET_BACK_NS << 2 * p->backs[group];
 
 	if (group != PROBES_NEEDED && p->shed >> PROBES_NEEDED & 1)
 		return false;
-	return p->blamed >> group & 1 && p->shed >> group & 1 && p->backs[group] < GOVERNOR_BACKS && p->calm_since_ns &&
+	return p->blamed >> group & 1 && p->shed >> group & 1 && p->backs[group] < BUDGET_BACKS && p->calm_since_ns &&
 	       g->now_ns - p->calm_since_ns >= wait_ns;
 }
 
-static bool back(struct governor *g, struct governed *p, struct governor_order *ret)
+static bool back(struct budget_rules *g, struct payer *p, struct budget_order *ret)
 {
 	for (int i = 0; i < N_ADMISSION; i++) {
 		if (!may_be_back(g, p, admission[i]))
@@ -528,14 +528,14 @@ static bool back(struct governor *g, struct governed *p, struct governor_order *
 	return false;
 }
 
-bool governor_next(struct governor *g, struct governor_order *ret)
+bool budget_next(struct budget_rules *g, struct budget_order *ret)
 {
-	for (struct governed *p = g->all; p; p = p->next)
+	for (struct payer *p = g->all; p; p = p->next)
 		if (process_over(g, p, ret))
 			return true;
 	if (node_over(g, ret))
 		return true;
-	for (struct governed *p = g->all; p; p = p->next)
+	for (struct payer *p = g->all; p; p = p->next)
 		if (p->probed && (admit(g, p, ret) || back(g, p, ret)))
 			return true;
 	return false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_governor_promise.c - never above twice the budget for more than two seconds, whatever the program does: drawn
+ * test_budget_promise.c - never above twice the budget for more than two seconds, whatever the program does: drawn
  * bursts, ramps, a program that calls whatever is still probed, one that calls everything.
  */
-#include "tests/unit/job/governed_job.h"
+#include "tests/unit/job/budget_job.h"
 
 static uint32_t drawn(uint32_t upto)
 {
@@ -64,11 +64,11 @@ static void promise(void **state)
 	for (int k = 0; k < 800; k++) {
 		uint64_t until_ns[PROBE_GROUPS] = { 0 };
 		struct job j = job_of(&one_percent, 0);
-		struct governor_order o[32];
+		struct budget_order o[32];
 
 		sample(&j); /* the session runs already */
 		j.n = 1;
-		j.attached[0] = k & 4 ? ALL & ~GOVERNOR_HELD : ALL;
+		j.attached[0] = k & 4 ? ALL & ~BUDGET_HELD : ALL;
 		j.slot_ns -= STEP_NS * drawn(25);
 		for (uint64_t end_ns = j.now_ns + 100 * S; j.now_ns < end_ns;) {
 			draw[k & 3](&j, until_ns);
@@ -76,12 +76,12 @@ static void promise(void **state)
 			if (j.now_ns % SAMPLE_NS)
 				continue;
 			sample(&j);
-			while (governor_next(j.g, o))
+			while (budget_next(j.g, o))
 				order_apply(&j, 0, o);
 		}
 		worst_ns = j.worst_above_ns > worst_ns ? j.worst_above_ns : worst_ns;
-		sheds += governor_sums(j.g)->n_shed;
-		governor_free(j.g);
+		sheds += budget_sums(j.g)->n_shed;
+		budget_rules_free(j.g);
 	}
 	print_message("above twice the budget for %.2f s at most; groups went %d times\n", worst_ns * 1e-9, sheds);
 	assert_true(sheds > 800);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * governed_job.h - processes that call what is probed at given rates, under a governor: what they pay, sample by
+ * budget_job.h - processes that call what is probed at given rates, under a probe budget: what they pay, sample by
  * sample, and how long above twice the budget. For one test program.
  */
-#ifndef RANKTRACE_GOVERNED_JOB_H
-#define RANKTRACE_GOVERNED_JOB_H
+#ifndef RANKTRACE_BUDGET_JOB_H
+#define RANKTRACE_BUDGET_JOB_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "session/governor.h"
+#include "session/budget_rules.h"
 
 #define S 1000000000ull
 #define MS 1000000ull
@@ -27,10 +27,10 @@
 #define COST_NS 4000 /* 1 % of a core is 2,500 hits a second */
 #define ALL ((1u << PROBE_GROUPS) - 1)
 
-static const struct governor_cfg one_percent = { .price_ns = PRICE_NS, .budget_ppm = 10000 };
+static const struct budget_cfg one_percent = { .price_ns = PRICE_NS, .budget_ppm = 10000 };
 
 struct job { /* processes from 100 on, and the rates at which each calls what could be probed */
-	struct governor *g;
+	struct budget_rules *g;
 	uint64_t now_ns;
 	int n;
 	uint32_t rate[8][PROBE_GROUPS];
@@ -42,10 +42,10 @@ struct job { /* processes from 100 on, and the rates at which each calls what co
 	bool unprobed, is_shared;
 };
 
-static struct job job_of(const struct governor_cfg *cfg, int n)
+static struct job job_of(const struct budget_cfg *cfg, int n)
 {
 	struct job j = {
-		.g = governor_new(cfg), .now_ns = 1000 * S, .n = n, .slot_ns = 1000 * S, .is_shared = cfg->shared
+		.g = budget_rules_new(cfg), .now_ns = 1000 * S, .n = n, .slot_ns = 1000 * S, .is_shared = cfg->shared
 	};
 
 	assert_non_null(j.g);
@@ -53,7 +53,7 @@ static struct job job_of(const struct governor_cfg *cfg, int n)
 	return j;
 }
 
-static void order_apply(struct job *j, int p, const struct governor_order *o)
+static void order_apply(struct job *j, int p, const struct budget_order *o)
 {
 	uint32_t before = j->attached[p];
 
@@ -66,17 +66,17 @@ static void order_apply(struct job *j, int p, const struct governor_order *o)
 
 static void sample(struct job *j)
 {
-	governor_sample_begin(j->g, j->now_ns);
+	budget_sample_begin(j->g, j->now_ns);
 	for (int p = 0; p < j->n; p++) {
-		struct governor_sample l = {
+		struct budget_sample l = {
 			.tgid = 100 + p, .start_ns = 7, .probed = !j->unprobed, .missing = ALL & ~j->attached[p]
 		};
 
 		for (int i = 0; i < PROBE_GROUPS; i++)
 			l.paid[i] = (l.hits[i] = j->hits[p][i]) * (COST_NS / PRICE_NS);
-		assert_int_equal(governor_sample_note(j->g, &l), 0);
+		assert_int_equal(budget_sample_note(j->g, &l), 0);
 	}
-	governor_sample_end(j->g);
+	budget_sample_end(j->g);
 }
 
 /* The promise, by what process 100 really paid in slots of 250 ms. */
