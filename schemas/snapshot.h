@@ -27,7 +27,7 @@ enum snapshot_what {
 	SNAPSHOT_STREAM,
 	SNAPSHOT_OP,
 	SNAPSHOT_ITEM,
-	SNAPSHOT_MARK,
+	SNAPSHOT_CUDA_EVENT,
 	SNAPSHOT_CALL,
 	SNAPSHOT_END,
 	SNAPSHOT_GPU,
@@ -182,7 +182,7 @@ struct snapshot_item {
 	__u32 has_dep, reserved;
 };
 
-struct snapshot_mark {
+struct snapshot_cuda_event {
 	__u64 handle, stream, pos, capture_id, lane_n, ns, n_ops, op_id, tight_pos;
 	__s32 stream_lane, lane;
 };

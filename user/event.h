@@ -39,20 +39,20 @@ enum event_kind {
 	EV_OP,         /* op: a collective, Send or Recv was called */
 	EV_GROUP_START,
 	EV_GROUP_END,
-	EV_SYNC_BEGIN,   /* sync: the host begins to wait for the GPU */
-	EV_SYNC_END,     /* sync: it returned; result 0 = all waited-for work is done */
-	EV_MARK,         /* mark: a CUDA event was recorded on a stream */
-	EV_MARK_WAIT,    /* mark: a stream was made to wait for an event */
-	EV_MARK_QUERY,   /* mark: cuEventQuery returned; result 0 done, CUDA_ERROR_NOT_READY not yet */
-	EV_TASK,         /* task: totals and state of one thread, from a scan */
-	EV_TASK_OFF,     /* off: one interval off the CPU, over; ts_ns is its end */
-	EV_BLOCKED,      /* blocked: in D state past the limit, with evidence */
-	EV_BLOCKED_END,  /* blocked: that wait is over (text fields NULL) */
+	EV_SYNC_BEGIN,       /* sync: the host begins to wait for the GPU */
+	EV_SYNC_END,         /* sync: it returned; result 0 = all waited-for work is done */
+	EV_CUDA_EVENT,       /* cuda_event: a CUDA event was recorded on a stream */
+	EV_CUDA_EVENT_WAIT,  /* cuda_event: a stream was made to wait for an event */
+	EV_CUDA_EVENT_QUERY, /* cuda_event: cuEventQuery returned; result 0 done, CUDA_ERROR_NOT_READY not yet */
+	EV_TASK,             /* task: totals and state of one thread, from a scan */
+	EV_TASK_OFF,         /* off: one interval off the CPU, over; ts_ns is its end */
+	EV_BLOCKED,          /* blocked: in D state past the limit, with evidence */
+	EV_BLOCKED_END,      /* blocked: that wait is over (text fields NULL) */
 	EV_CALL,         /* call: a driver call worth telling returned (allocation, module load, graph instantiation) */
 	EV_CALL_OPEN,    /* call: the thread is still in it, long since; ends with the thread's next event */
 	EV_CUDA_ERROR,   /* cuda_error: a driver call returned an error (never CUDA_NOT_READY) */
 	EV_ELAPSED,      /* elapsed: the framework asked how long the GPU took between two CUDA events */
-	EV_STREAM_QUERY, /* mark: cuStreamQuery returned; handle 0, stream, result as in EV_MARK_QUERY */
+	EV_STREAM_QUERY, /* cuda_event: cuStreamQuery returned; handle 0, stream, result as in EV_CUDA_EVENT_QUERY */
 	EV_CAPTURE,  /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded, but that
 		      * launches and destructions are reported as they begin */
 	EV_THROTTLE, /* throttle: the process' cgroup and its CPU quota, cumulative */
@@ -332,7 +332,7 @@ struct event {
 		struct {
 			uint64_t handle, stream;
 			int result;
-		} mark;
+		} cuda_event;
 		struct {
 			enum task_state state;
 			uint64_t since_ns; /* in this state */

@@ -11,8 +11,8 @@ CUDA_H = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tracers
 FIELDS = { # of each kind of the cuda tracer, behind the header
     1: ("sync_begin", "<QQiIQII", ("handle", "begin", "result", "sync", "bytes", "fn", "_")),
     2: ("sync_end", "<QQiIQII", ("handle", "begin", "result", "sync", "bytes", "fn", "_")),
-    3: ("mark", "<QQiI", ("event", "stream", "result", "fn")),
-    4: ("mark_wait", "<QQiI", ("event", "stream", "result", "fn")),
+    3: ("event_record", "<QQiI", ("event", "stream", "result", "fn")),
+    4: ("event_wait", "<QQiI", ("event", "stream", "result", "fn")),
     5: ("query", "<QQiI", ("event", "stream", "result", "fn")),
     6: ("call", "<QQiI", ("begin", "bytes", "result", "fn")),
     7: ("open", "<QQiI", ("begin", "bytes", "result", "fn")),

@@ -18,7 +18,7 @@ import rtr
 RECORD_BUDGET = 15
 COST, SHED, BACK, KEPT, WATCH = range(5)
 NEEDED, CALLS, POLLS, POSTS, BURST, EVENTS = range(6)
-MARK, MARK_WAIT, MARK_QUERY, STREAM_QUERY, LAUNCH = 3, 4, 5, 8, 11
+EVENT_RECORD, EVENT_WAIT, EVENT_QUERY, STREAM_QUERY, LAUNCH = 3, 4, 5, 8, 11
 COMM_SAMPLE = 10  # a collector record
 WINDOW_NS = 250_000_000
 SHARED_GONE_NS = 4_000_000_000  # links are closed one by one
@@ -122,7 +122,7 @@ def polls(rng, number):
         os.kill(pids[rank], signal.SIGCONT)
     job.check(f and f["ranks"] == [rank] and f["class"] == "stopped", f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
     j.stop()
-    before = check_gone(j.rtr, by_pid, (MARK_QUERY, STREAM_QUERY), "polls")
+    before = check_gone(j.rtr, by_pid, (EVENT_QUERY, STREAM_QUERY), "polls")
     check_lines(j.rtr, "cuEventQuery and cuStreamQuery are no longer probed")
     check_summary(j, sum(t.what in (SHED, WATCH) for t in told(j.rtr)))
     check_trace(j.trace)
@@ -131,10 +131,10 @@ def polls(rng, number):
     print(f"  polls went at {shares} of a core ({sum(before.values())} of them seen); rank {rank} was found stopped")
 
 
-def marks(path, pid):
+def cuda_events(path, pid):
     """The times of cuEventRecord and cuStreamWaitEvent, a trap each."""
     return sorted(ts for tracer, kind, p, _, ts, _ in rtr.whole_records(path)
-                  if p == pid and tracer == rtr.CUDA and kind in (MARK, MARK_WAIT))
+                  if p == pid and tracer == rtr.CUDA and kind in (EVENT_RECORD, EVENT_WAIT))
 
 
 def cost_over_time(times, hit_ns, begin_ns):
@@ -158,7 +158,7 @@ def check_promise(j, by_pid, budget, name):
                if (tracer, kind) == (rtr.COLLECTOR, rtr.RECORD_LOSS))
     job.check(not lost, f"{lost} records lost: what was paid is not known")
     for pid, t in by_pid.items():
-        times = marks(j.rtr, pid)
+        times = cuda_events(j.rtr, pid)
         shares = cost_over_time(times, t.cost_ns, times[0])
         print(f"  {name}, pid {pid}, budget {100 * budget:.2g} %, in steps of 250 ms, % of a core:",
               " ".join(f"{100 * share:.1f}" for share in shares[:16]))
@@ -188,7 +188,7 @@ def events(rng, number, attach_after):
     stopped_is_named(j, pids, rng.randrange(2))
     j.stop()
     check_promise(j, by_pid, 0.01, "from its start" if attach_after is None else "attached to")
-    check_gone(j.rtr, by_pid, (MARK, MARK_WAIT), "CUDA events")
+    check_gone(j.rtr, by_pid, (EVENT_RECORD, EVENT_WAIT), "CUDA events")
     job.check(sorted(t.pid for t in told(j.rtr) if t.what == SHED) == sorted(by_pid), "groups went more than once")
     check_lines(j.rtr, "cuEventRecord and cuStreamWaitEvent are no longer probed")
     j.check_replay()
@@ -230,7 +230,7 @@ def shared(number):
     pids = {o["pid"] for o in job.lines(j.ops_log)}
     by_pid = sheds(j.rtr, EVENTS)
     job.check(by_pid.keys() >= pids, f"{sorted(by_pid)} of {sorted(pids)} lost their CUDA events\n{j.stderr()}")
-    after = sum(t > by_pid[pid].ts + SHARED_GONE_NS for pid in pids for t in marks(j.rtr, pid))
+    after = sum(t > by_pid[pid].ts + SHARED_GONE_NS for pid in pids for t in cuda_events(j.rtr, pid))
     job.check(not after, f"{after} CUDA events seen {SHARED_GONE_NS / 1e9} s after they went")
     said = [line for line in lines(j.rtr) if "cuEventRecord and cuStreamWaitEvent are no longer probed" in line]
     job.check(len(said) == 1, f"said {len(said)} times: {said}")

@@ -91,7 +91,7 @@ def expected(call, base, tier, returns):
         both = dict(sync=sync, handle=handle, bytes=bytes_of(call), fn=base)
         return [dict(both, kind="sync_begin", result=0), dict(both, kind="sync_end", result=result if returns else -1)]
     if base in ("cuEventRecord", "cuEventRecordWithFlags", "cuStreamWaitEvent"):
-        kind = "mark_wait" if base == "cuStreamWaitEvent" else "mark"
+        kind = "event_wait" if base == "cuStreamWaitEvent" else "event_record"
         return [dict(kind=kind, event=event, stream=stream, fn=base)]
     if base in ("cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy"):
         at_entry = capture(call, base, LAUNCH if base == "cuGraphLaunch" else DESTROY, -1, stream=stream, graph=graph, exec=exec_)

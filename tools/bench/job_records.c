@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * job_records.c - see job_records.h. Per step of 60 ms and rank: 8 all-reduces of its tensor parallel group and 4 of
- * the world, each with the marks and stream waits a framework puts around it, one group of Send and Recv, one host
- * wait, the watchdog's polls, 12 intervals off the CPU.
+ * the world, each with the CUDA events and stream waits a framework puts around it, one group of Send and Recv, one
+ * host wait, the watchdog's polls, 12 intervals off the CPU.
  */
 #include "tools/bench/job_records.h"
 
@@ -132,9 +132,10 @@ void job_records_begin(struct job_records *j, int n_ranks)
 	}
 }
 
-static void mark(struct job_records *j, int rank, int thread, int kind, uint64_t event, uint64_t stream, uint64_t ts_ns)
+static void cuda_event(struct job_records *j, int rank, int thread, int kind, uint64_t event, uint64_t stream,
+		       uint64_t ts_ns)
 {
-	struct cuda_mark *r = RECORD(j, cuda_mark, WIRE_CUDA, kind, rank, thread, ts_ns);
+	struct cuda_event_use *r = RECORD(j, cuda_event_use, WIRE_CUDA, kind, rank, thread, ts_ns);
 
 	r->event = event;
 	r->stream = stream;
@@ -161,11 +162,11 @@ static uint64_t collective(struct job_records *j, int rank, int which, int nth, 
 {
 	uint64_t before = 0x9000 + 16 * nth, after = 0xa000 + 16 * nth, stream = 0x7100 + which;
 
-	mark(j, rank, 0, CUDA_MARK, before, COMPUTE_STREAM, ts_ns);
-	mark(j, rank, 0, CUDA_MARK_WAIT, before, stream, ts_ns + 2000);
+	cuda_event(j, rank, 0, CUDA_EVENT_RECORD, before, COMPUTE_STREAM, ts_ns);
+	cuda_event(j, rank, 0, CUDA_EVENT_WAIT, before, stream, ts_ns + 2000);
 	op(j, rank, which, OP_ALLREDUCE, 1000003ull * (nth + 1), -1, ts_ns + 4000);
-	mark(j, rank, 0, CUDA_MARK, after, stream, ts_ns + 12000);
-	mark(j, rank, 0, CUDA_MARK_WAIT, after, COMPUTE_STREAM, ts_ns + 14000);
+	cuda_event(j, rank, 0, CUDA_EVENT_RECORD, after, stream, ts_ns + 12000);
+	cuda_event(j, rank, 0, CUDA_EVENT_WAIT, after, COMPUTE_STREAM, ts_ns + 14000);
 	return after;
 }
 
@@ -222,7 +223,8 @@ static void rank_step(struct job_records *j, int rank, uint64_t ts_ns)
 		collective(j, rank, COMM_WORLD, i, at);
 	for (int i = 0; i < 12; i++) {
 		off_cpu(j, rank, ts_ns + (4 + 4 * i) * MSEC + draw(j, MSEC));
-		mark(j, rank, 1, CUDA_MARK_QUERY, 0xa000 + 16 * i, 0, ts_ns + (i < 8 ? 12 : 50) * MSEC + i * 10000);
+		cuda_event(j, rank, 1, CUDA_EVENT_QUERY, 0xa000 + 16 * i, 0,
+			   ts_ns + (i < 8 ? 12 : 50) * MSEC + i * 10000);
 	}
 	host_wait(j, rank, at, ts_ns + 55 * MSEC + jitter_ns / 8);
 }

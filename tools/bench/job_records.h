@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * job_records.h - the record stream of a healthy training job of any size, as the tracers would write it, for
- * benchmarks: tensor parallel groups of 8, one world communicator, pipeline neighbours, marks, waits, polls, scheduler.
+ * benchmarks: tensor parallel groups of 8, one world communicator, pipeline neighbours, CUDA events, waits, polls,
+ * scheduler.
  */
 #ifndef RANKTRACE_BENCH_JOB_RECORDS_H
 #define RANKTRACE_BENCH_JOB_RECORDS_H

@@ -11,7 +11,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 RECORD_IN_BTF(cuda_sync);
-RECORD_IN_BTF(cuda_mark);
+RECORD_IN_BTF(cuda_event_use);
 RECORD_IN_BTF(cuda_span);
 RECORD_IN_BTF(cuda_elapsed);
 RECORD_IN_BTF(cuda_capture);
@@ -167,9 +167,9 @@ static __always_inline void sync_emit(__u8 kind, const struct cuda_in_flight *f,
 	record_submit(r);
 }
 
-static __always_inline void mark_emit(__u8 kind, const struct cuda_in_flight *f, __s32 result)
+static __always_inline void event_use_emit(__u8 kind, const struct cuda_in_flight *f, __s32 result)
 {
-	struct cuda_mark *r = record_reserve(RING_NORMAL, struct cuda_mark, WIRE_CUDA, kind);
+	struct cuda_event_use *r = record_reserve(RING_NORMAL, struct cuda_event_use, WIRE_CUDA, kind);
 
 	if (!r)
 		return;
@@ -312,7 +312,7 @@ int cuda_enter(struct pt_regs *ctx)
 	stale_end(tid, target->generation);
 	flight_fill(&f, ctx, c);
 	if (f.what == CUDA_RECORD || f.what == CUDA_STREAM_WAITS) {
-		mark_emit(f.what == CUDA_RECORD ? CUDA_MARK : CUDA_MARK_WAIT, &f, 0);
+		event_use_emit(f.what == CUDA_RECORD ? CUDA_EVENT_RECORD : CUDA_EVENT_WAIT, &f, 0);
 		return 0;
 	}
 	f.generation = target->generation;
@@ -331,8 +331,8 @@ int cuda_enter(struct pt_regs *ctx)
 static __always_inline void returned(const struct cuda_in_flight *f, __s32 result)
 {
 	switch (f->what) {
-	case CUDA_ASK_EVENT: mark_emit(CUDA_MARK_QUERY, f, result); break;
-	case CUDA_ASK_STREAM: mark_emit(CUDA_STREAM_QUERY, f, result); break;
+	case CUDA_ASK_EVENT: event_use_emit(CUDA_EVENT_QUERY, f, result); break;
+	case CUDA_ASK_STREAM: event_use_emit(CUDA_STREAM_QUERY, f, result); break;
 	case CUDA_ASK_ELAPSED: elapsed_emit(f, result); break;
 	case CUDA_CAPTURE_BEGINS:
 	case CUDA_CAPTURE_ENDS:

@@ -68,7 +68,7 @@ static bool cuda_rows_alike(size_t a, size_t b)
 	return !memcmp(&x, &y, sizeof(x));
 }
 
-/* Waits and graphs are what verdicts stand on. Without marks streams are followed, but not what joins them. */
+/* Waits and graphs are what verdicts stand on. Without CUDA events streams are followed, but not what joins them. */
 static enum probe_group cuda_group(size_t row)
 {
 	if (cuda_probes[row].tier == TIER_BURST)

@@ -11,12 +11,12 @@
 enum cuda_kind {
 	CUDA_SYNC_BEGIN = 1,
 	CUDA_SYNC_END = 2,
-	CUDA_MARK = 3,         /* event record */
-	CUDA_MARK_WAIT = 4,    /* a stream waits for an event */
-	CUDA_MARK_QUERY = 5,   /* cuEventQuery */
+	CUDA_EVENT_RECORD = 3, /* event record */
+	CUDA_EVENT_WAIT = 4,   /* a stream waits for an event */
+	CUDA_EVENT_QUERY = 5,  /* cuEventQuery */
 	CUDA_CALL_END = 6,     /* struct cuda_span: a call returned */
 	CUDA_CALL_OPEN = 7,    /* struct cuda_span: a call is still on, from a scan */
-	CUDA_STREAM_QUERY = 8, /* struct cuda_mark, event 0 */
+	CUDA_STREAM_QUERY = 8, /* struct cuda_event_use, event 0 */
 	CUDA_ELAPSED = 9,
 	CUDA_CAPTURE = 10,
 	CUDA_LAUNCH = 11, /* burst tier, bulk ring: a launch or an asynchronous copy */
@@ -187,13 +187,13 @@ struct cuda_sync { /* begin, and with result and begin_ns the end */
 _Static_assert(sizeof(struct cuda_sync) == 64, "cuda_sync");
 #define CUDA_SYNC_SIZE_1 48
 
-struct cuda_mark { /* record: event on stream; wait: stream for event; query: event or stream, and its result */
+struct cuda_event_use { /* record: event on stream; wait: stream for event; query: event or stream, and its result */
 	struct wire_hdr hdr;
 	__u64 event, stream;
 	__s32 result;
 	__u32 fn; /* enum cuda_fn; 0 in recordings of version 1 */
 };
-_Static_assert(sizeof(struct cuda_mark) == 48, "cuda_mark");
+_Static_assert(sizeof(struct cuda_event_use) == 48, "cuda_event_use");
 
 struct cuda_span {
 	struct wire_hdr hdr;

@@ -87,20 +87,20 @@ static int decode_sync(const struct wire_hdr *rec, struct intern *strings, struc
 	return error_add(out, 1, fn, r->result, strings);
 }
 
-static int decode_mark(const struct wire_hdr *rec, struct intern *strings, struct event *out)
+static int decode_event_use(const struct wire_hdr *rec, struct intern *strings, struct event *out)
 {
-	const struct cuda_mark *r = (const void *)rec;
+	const struct cuda_event_use *r = (const void *)rec;
 	static const enum event_kind kinds[] = {
-		[CUDA_MARK] = EV_MARK,
-		[CUDA_MARK_WAIT] = EV_MARK_WAIT,
-		[CUDA_MARK_QUERY] = EV_MARK_QUERY,
+		[CUDA_EVENT_RECORD] = EV_CUDA_EVENT,
+		[CUDA_EVENT_WAIT] = EV_CUDA_EVENT_WAIT,
+		[CUDA_EVENT_QUERY] = EV_CUDA_EVENT_QUERY,
 		[CUDA_STREAM_QUERY] = EV_STREAM_QUERY,
 	};
 
 	out->kind = kinds[r->hdr.kind];
-	out->mark.handle = r->event;
-	out->mark.stream = r->stream;
-	out->mark.result = r->result;
+	out->cuda_event.handle = r->event;
+	out->cuda_event.stream = r->stream;
+	out->cuda_event.result = r->result;
 	return error_add(out, 1, r->fn ? r->fn : CUDA_FN_cuEventQuery, r->result,
 			 strings); /* version 1 had one query */
 }
@@ -236,13 +236,14 @@ const struct record_kind source_records_cuda[] = {
 	  .times = { offsetof(struct cuda_sync, begin_ns) }, .decode = decode_sync },
 	{ "cuda_sync_end", CUDA(CUDA_SYNC_END), .size = CUDA_SYNC_SIZE_1, .n_events = 2,
 	  .times = { offsetof(struct cuda_sync, begin_ns) }, .decode = decode_sync },
-	{ "cuda_mark", CUDA(CUDA_MARK), .size = sizeof(struct cuda_mark), .n_events = 2, .decode = decode_mark },
-	{ "cuda_mark_wait", CUDA(CUDA_MARK_WAIT), .size = sizeof(struct cuda_mark), .n_events = 2,
-	  .decode = decode_mark },
-	{ "cuda_mark_query", CUDA(CUDA_MARK_QUERY), .size = sizeof(struct cuda_mark), .n_events = 2,
-	  .decode = decode_mark },
-	{ "cuda_stream_query", CUDA(CUDA_STREAM_QUERY), .size = sizeof(struct cuda_mark), .n_events = 2,
-	  .decode = decode_mark },
+	{ "cuda_event_record", CUDA(CUDA_EVENT_RECORD), .size = sizeof(struct cuda_event_use), .n_events = 2,
+	  .decode = decode_event_use },
+	{ "cuda_event_wait", CUDA(CUDA_EVENT_WAIT), .size = sizeof(struct cuda_event_use), .n_events = 2,
+	  .decode = decode_event_use },
+	{ "cuda_event_query", CUDA(CUDA_EVENT_QUERY), .size = sizeof(struct cuda_event_use), .n_events = 2,
+	  .decode = decode_event_use },
+	{ "cuda_stream_query", CUDA(CUDA_STREAM_QUERY), .size = sizeof(struct cuda_event_use), .n_events = 2,
+	  .decode = decode_event_use },
 	{ "cuda_call_end", CUDA(CUDA_CALL_END), .size = sizeof(struct cuda_span), .n_events = 2,
 	  .times = { offsetof(struct cuda_span, begin_ns) }, .decode = decode_span },
 	{ "cuda_call_open", CUDA(CUDA_CALL_OPEN), .size = sizeof(struct cuda_span), .n_events = 2,

@@ -155,7 +155,7 @@ void capture_op(struct capture *c, int lane, const struct op *op, uint64_t group
 					      .lane = lane });
 }
 
-void capture_mark(const struct stream *s, struct mark *k)
+void capture_cuda_event(const struct stream *s, struct cuda_event *k)
 {
 	k->capture_id = s->capture ? s->capture->id : 0;
 	k->lane = s->lane;
@@ -168,7 +168,7 @@ static void lane_waits(struct work *w, int lane, int dep_lane, uint64_t dep_n)
 		work_add(w, &(struct captured){ .lane = lane, .dep_lane = dep_lane, .dep_n = dep_n });
 }
 
-void capture_wait(struct proc_own *p, struct stream *s, const struct mark *k)
+void capture_wait(struct proc_own *p, struct stream *s, const struct cuda_event *k)
 {
 	struct capture *c = capture_find(p, k->capture_id);
 	int lane;

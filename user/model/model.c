@@ -132,9 +132,9 @@ static apply_fn *const apply_table[] = {
 	[EV_GROUP_END] = op_apply,
 	[EV_SYNC_BEGIN] = stream_apply,
 	[EV_SYNC_END] = stream_apply,
-	[EV_MARK] = stream_apply,
-	[EV_MARK_WAIT] = stream_apply,
-	[EV_MARK_QUERY] = stream_apply,
+	[EV_CUDA_EVENT] = stream_apply,
+	[EV_CUDA_EVENT_WAIT] = stream_apply,
+	[EV_CUDA_EVENT_QUERY] = stream_apply,
 	[EV_TASK] = proc_apply,
 	[EV_CALL] = call_apply,
 	[EV_CALL_OPEN] = call_apply,
@@ -196,7 +196,7 @@ static void given_free(struct model_state *st)
 /* What only a probe in the process tells. */
 static bool from_probe(enum event_kind kind)
 {
-	return (kind >= EV_COMM_INIT && kind <= EV_MARK_QUERY) || (kind >= EV_CALL && kind <= EV_CAPTURE);
+	return (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) || (kind >= EV_CALL && kind <= EV_CAPTURE);
 }
 
 int model_apply(struct model *m, const struct event *e)

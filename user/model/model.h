@@ -85,7 +85,7 @@ struct proc {
 	struct task *tasks;
 	struct member *members; /* communicators of this process */
 	struct stream *streams;
-	struct mark *marks; /* CUDA events */
+	struct cuda_event *cuda_events;
 	struct call *calls; /* host waits in flight, one per thread at most */
 	uint64_t io_bytes, prev_io_bytes;
 	uint64_t n_ops;        /* all operations called so far */

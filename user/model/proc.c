@@ -222,7 +222,7 @@ static int budget_told(struct model *m, const struct event *e)
 	if (gone >> PROBES_NEEDED & 1)
 		proc_unprobe(m, p);
 	if (gone >> PROBES_EVENTS & 1)
-		marks_forget(p);
+		cuda_events_forget(p);
 	if (changed >> PROBES_CALLS & 1)
 		calls_shed(p, e->ts_ns);
 	if (changed >> PROBES_NEEDED & 1)

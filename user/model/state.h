@@ -13,7 +13,7 @@
 
 #define STREAM_ITEMS_MAX 8192 /* queued and not known done, per stream */
 #define STREAMS_MAX 1024      /* per process */
-#define MARKS_MAX 8192        /* per process */
+#define CUDA_EVENTS_MAX 8192  /* per process */
 #define MODEL_OPS_ALL 131072  /* operations kept of all living processes together, about 40 MB; */
 #define MODEL_OPS_MIN 1024    /* but of each at least */
 #define MODEL_OPS_DEAD 256    /* of a process that is gone */
@@ -85,7 +85,7 @@ struct stream {
 	UT_hash_handle hh;
 };
 
-struct mark { /* a CUDA event as last recorded */
+struct cuda_event { /* as last recorded */
 	uint64_t handle;
 	struct stream *stream;
 	uint64_t pos;
@@ -95,7 +95,7 @@ struct mark { /* a CUDA event as last recorded */
 	uint64_t ns;        /* recorded then */
 	uint64_t n_ops;     /* operations its process had called by then */
 	uint64_t op_id;     /* of the operation right in front of it on its stream; 0 none, or not known */
-	uint64_t tight_pos; /* set when the mark follows that operation at once: not done = the operation is not */
+	uint64_t tight_pos; /* set when the event follows that operation at once: not done = the operation is not */
 	UT_hash_handle hh;
 };
 
@@ -151,7 +151,7 @@ struct proc_own {
 	struct task_own *tasks;
 	struct member_own *members;
 	struct stream *streams;
-	struct mark *marks;
+	struct cuda_event *cuda_events;
 	struct capture *captures;
 	struct graph *graphs, *execs;
 	int n_lanes; /* streams that are branches of graphs */
@@ -235,7 +235,7 @@ struct task_own *task_get(struct proc_own *p, uint32_t tid);
 int proc_apply(struct model *m, const struct event *e);
 void proc_unhash(struct model *m, struct proc_own *p); /* its tgid may be another's */
 void proc_free(struct proc_own *p);
-void marks_forget(struct proc_own *p); /* CUDA events: what is recorded next is not seen */
+void cuda_events_forget(struct proc_own *p); /* CUDA events: what is recorded next is not seen */
 bool proc_is_unprobed(const struct model *m, uint64_t proc);
 
 /* job.c */
@@ -308,9 +308,9 @@ uint64_t stream_name(uint64_t handle, uint32_t tid); /* as in struct stream */
 struct stream *stream_get(struct proc_own *p, uint64_t handle, uint32_t tid);
 struct stream *stream_lane(struct proc_own *p, struct stream *s, int lane); /* lane 0: `s` itself */
 struct item *item_push(struct stream *s, uint32_t tid, uint64_t ns);
-struct mark *mark_renew(struct proc_own *p, uint64_t handle); /* the newest last; NULL without memory */
-int stream_queue(struct stream *s, struct op *op);            /* enqueue_ns set */
-int stream_apply(struct model *m, const struct event *e);     /* SYNC_* MARK* STREAM_QUERY ELAPSED */
+struct cuda_event *cuda_event_renew(struct proc_own *p, uint64_t handle); /* the newest last; NULL without memory */
+int stream_queue(struct stream *s, struct op *op);                        /* enqueue_ns set */
+int stream_apply(struct model *m, const struct event *e);                 /* SYNC_* CUDA_EVENT* STREAM_QUERY ELAPSED */
 void streams_free(struct proc_own *p);
 
 /* counter.c */
@@ -325,8 +325,8 @@ void call_forget(struct proc_own *p, uint32_t tid);
 int capture_apply(struct model *m, const struct event *e); /* CAPTURE */
 void capture_op(struct capture *c, int lane, const struct op *op, uint64_t group);
 void capture_guess(struct proc_own *p, struct stream *s, uint32_t tid); /* before an operation is called on it */
-void capture_wait(struct proc_own *p, struct stream *s, const struct mark *k);
-void capture_mark(const struct stream *s, struct mark *k);
+void capture_wait(struct proc_own *p, struct stream *s, const struct cuda_event *k);
+void capture_cuda_event(const struct stream *s, struct cuda_event *k);
 void capture_over(struct proc_own *p, struct stream *s); /* it cannot be going on any more */
 void capture_failed(struct proc_own *p, uint32_t tid);   /* cuStreamEndCapture returned an error */
 void captures_free(struct proc_own *p);

@@ -11,7 +11,7 @@
 
 #define CROSS_THREAD_NS \
 	1000000 /* a call's record is its entry: another thread's wait that close behind may be too early for it */
-#define TIGHT_NS 1000000    /* a mark that close behind an operation, on the same thread: no kernel in between */
+#define TIGHT_NS 1000000    /* an event that close behind an operation, on the same thread: no kernel in between */
 #define CLOCK_STEP_NS 1000  /* cuEventElapsedTime's resolution is half of that */
 #define STREAM_LEGACY 1     /* CU_STREAM_LEGACY of cuda.h: the same as 0 */
 #define STREAM_PER_THREAD 2 /* CU_STREAM_PER_THREAD: each thread has its own */
@@ -177,31 +177,31 @@ static uint64_t pos_at(const struct stream *s, uint32_t tid, uint64_t begin_ns)
 	return pos;
 }
 
-/* --- marks: CUDA events --- */
+/* --- CUDA events --- */
 
-static struct mark *mark_find(const struct proc_own *p, uint64_t handle)
+static struct cuda_event *cuda_event_find(const struct proc_own *p, uint64_t handle)
 {
-	struct mark *k;
+	struct cuda_event *k;
 
-	HASH_FIND(hh, p->marks, &handle, sizeof(handle), k);
+	HASH_FIND(hh, p->cuda_events, &handle, sizeof(handle), k);
 	return k;
 }
 
 /* The newest last, so that the oldest is the first to go. */
-struct mark *mark_renew(struct proc_own *p, uint64_t handle)
+struct cuda_event *cuda_event_renew(struct proc_own *p, uint64_t handle)
 {
-	struct mark *k = mark_find(p, handle);
+	struct cuda_event *k = cuda_event_find(p, handle);
 
-	if (!k && HASH_COUNT(p->marks) >= MARKS_MAX)
-		k = p->marks;
+	if (!k && HASH_COUNT(p->cuda_events) >= CUDA_EVENTS_MAX)
+		k = p->cuda_events;
 	if (k)
-		HASH_DEL(p->marks, k);
+		HASH_DEL(p->cuda_events, k);
 	else
 		k = calloc(1, sizeof(*k));
 	if (!k)
 		return NULL;
 	k->handle = handle;
-	HASH_ADD(hh, p->marks, handle, sizeof(handle), k);
+	HASH_ADD(hh, p->cuda_events, handle, sizeof(handle), k);
 	if (!k->hh.tbl) {
 		free(k);
 		return NULL;
@@ -215,10 +215,10 @@ static bool item_tight(const struct item *it, uint32_t tid)
 	return it && it->op && !it->op->graph_exec && it->tid == tid;
 }
 
-static int mark_recorded(struct proc_own *p, const struct event *e)
+static int cuda_event_recorded(struct proc_own *p, const struct event *e)
 {
-	struct stream *s = stream_get(p, e->mark.stream, e->tid);
-	struct mark *k = s ? mark_renew(p, e->mark.handle) : NULL;
+	struct stream *s = stream_get(p, e->cuda_event.stream, e->tid);
+	struct cuda_event *k = s ? cuda_event_renew(p, e->cuda_event.handle) : NULL;
 	const struct item *last = s ? s->tail : NULL;
 
 	if (!k)
@@ -227,16 +227,16 @@ static int mark_recorded(struct proc_own *p, const struct event *e)
 	k->ns = e->ts_ns;
 	k->n_ops = p->p.n_ops;
 	k->op_id = last && last->op && last->pos == s->pos ? last->op->id : 0;
-	capture_mark(s, k);
+	capture_cuda_event(s, k);
 	k->pos = s->capture ? 0 : s->pos; /* captured: an edge of the graph, it never comes to pass by itself */
 	k->tight_pos = !s->capture && item_tight(last, e->tid) && e->ts_ns - last->ns < TIGHT_NS ? last->pos : 0;
 	return 0;
 }
 
-static int mark_waited(struct proc_own *p, const struct event *e)
+static int cuda_event_waited(struct proc_own *p, const struct event *e)
 {
-	struct mark *k = mark_find(p, e->mark.handle);
-	struct stream *s = stream_get(p, e->mark.stream, e->tid);
+	struct cuda_event *k = cuda_event_find(p, e->cuda_event.handle);
+	struct stream *s = stream_get(p, e->cuda_event.stream, e->tid);
 	struct item *it;
 
 	if (k && s && k->capture_id)
@@ -251,17 +251,17 @@ static int mark_waited(struct proc_own *p, const struct event *e)
 	return 0;
 }
 
-static void mark_queried(struct model *m, struct proc_own *p, const struct event *e)
+static void cuda_event_queried(struct model *m, struct proc_own *p, const struct event *e)
 {
-	struct mark *k = mark_find(p, e->mark.handle);
+	struct cuda_event *k = cuda_event_find(p, e->cuda_event.handle);
 
 	if (!k)
 		return;
-	if (!e->mark.result) {
+	if (!e->cuda_event.result) {
 		stream_done(m, k->stream, k->pos, e->ts_ns);
 		return;
 	}
-	if (e->mark.result != CUDA_NOT_READY || !k->tight_pos)
+	if (e->cuda_event.result != CUDA_NOT_READY || !k->tight_pos)
 		return;
 	for (struct item *it = k->stream->head; it && it->pos <= k->tight_pos; it = it->next)
 		if (it->pos == k->tight_pos && it->op)
@@ -279,7 +279,7 @@ static struct op *op_by_id(const struct proc_own *p, uint64_t id)
 
 /* The first event comes to pass after it was recorded, and after what is in front of it; the second, right behind the
  * operation, that much later. cuEventElapsedTime gives a float of ms: 24 bits. */
-static void elapsed_bound(struct op *op, const struct mark *start, uint64_t gpu_ns)
+static void elapsed_bound(struct op *op, const struct cuda_event *start, uint64_t gpu_ns)
 {
 	uint64_t begin = op->arrive_bound_ns > op->enqueue_ns ? op->arrive_bound_ns : start->ns, lower;
 
@@ -292,7 +292,7 @@ static void elapsed_bound(struct op *op, const struct mark *start, uint64_t gpu_
 /* Both events are done, and lie around exactly one thing. */
 static void elapsed_told(struct model *m, struct proc_own *p, const struct event *e)
 {
-	struct mark *start = mark_find(p, e->elapsed.start), *end = mark_find(p, e->elapsed.end);
+	struct cuda_event *start = cuda_event_find(p, e->elapsed.start), *end = cuda_event_find(p, e->elapsed.end);
 	struct op *op;
 
 	if (!start || !end || start->stream != end->stream || start->capture_id || end->capture_id)
@@ -325,7 +325,7 @@ static const char *sync_name(enum sync_kind kind)
 static int sync_begin(struct proc_own *p, const struct event *e)
 {
 	struct call_own *c = calloc(1, sizeof(*c));
-	struct mark *k = e->sync.kind == SYNC_EVENT ? mark_find(p, e->sync.handle) : NULL;
+	struct cuda_event *k = e->sync.kind == SYNC_EVENT ? cuda_event_find(p, e->sync.handle) : NULL;
 
 	if (!c)
 		return -ENOMEM;
@@ -347,14 +347,14 @@ static int sync_begin(struct proc_own *p, const struct event *e)
 static void event_wait_over(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct call_own *c = *call_find(p, e->tid);
-	struct mark *k;
+	struct cuda_event *k;
 
 	if (c && c->c.kind == SYNC_EVENT) {
 		if (c->stream)
 			stream_done(m, c->stream, c->pos, e->ts_ns);
 		return;
 	}
-	k = mark_find(p, e->sync.handle);
+	k = cuda_event_find(p, e->sync.handle);
 	if (k && pos_at(k->stream, e->tid, e->sync.begin_ns) >= k->pos)
 		stream_done(m, k->stream, k->pos, e->ts_ns);
 }
@@ -367,16 +367,16 @@ static void stream_synced(struct model *m, struct proc_own *p, struct stream *s,
 	stream_done(m, s, pos_at(s, tid, begin_ns), ns);
 }
 
-/* The tight rule of marks: nothing unseen fits between an operation and a thread's polls that follow each other at
- * once. */
+/* The tight rule of CUDA events: nothing unseen fits between an operation and a thread's polls that follow each other
+ * at once. */
 static void stream_queried(struct model *m, struct proc_own *p, const struct event *e)
 {
-	struct stream *s = stream_get(p, e->mark.stream, e->tid);
+	struct stream *s = stream_get(p, e->cuda_event.stream, e->tid);
 	struct item *last = s ? s->tail : NULL;
 
-	if (!s || (e->mark.result && e->mark.result != CUDA_NOT_READY))
+	if (!s || (e->cuda_event.result && e->cuda_event.result != CUDA_NOT_READY))
 		return;
-	if (!e->mark.result) {
+	if (!e->cuda_event.result) {
 		stream_synced(m, p, s, e->tid, e->ts_ns, e->ts_ns);
 		return;
 	}
@@ -419,7 +419,7 @@ int stream_apply(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	if (e->kind != EV_MARK_QUERY && e->kind != EV_STREAM_QUERY &&
+	if (e->kind != EV_CUDA_EVENT_QUERY && e->kind != EV_STREAM_QUERY &&
 	    e->kind != EV_ELAPSED) /* the watchdog's polls are no progress */
 		p->p.last_call_ns = e->ts_ns;
 	if (e->kind == EV_SYNC_END)
@@ -427,21 +427,21 @@ int stream_apply(struct model *m, const struct event *e)
 	call_forget(p, e->tid); /* whatever it was in, it is out of it now */
 	switch (e->kind) {
 	case EV_SYNC_BEGIN: return sync_begin(p, e);
-	case EV_MARK: return mark_recorded(p, e);
-	case EV_MARK_WAIT: return mark_waited(p, e);
-	case EV_MARK_QUERY: mark_queried(m, p, e); return 0;
+	case EV_CUDA_EVENT: return cuda_event_recorded(p, e);
+	case EV_CUDA_EVENT_WAIT: return cuda_event_waited(p, e);
+	case EV_CUDA_EVENT_QUERY: cuda_event_queried(m, p, e); return 0;
 	case EV_STREAM_QUERY: stream_queried(m, p, e); return 0;
 	case EV_ELAPSED: elapsed_told(m, p, e); return 0;
 	default: return 0;
 	}
 }
 
-void marks_forget(struct proc_own *p)
+void cuda_events_forget(struct proc_own *p)
 {
-	struct mark *k, *next;
+	struct cuda_event *k, *next;
 
-	HASH_ITER (hh, p->marks, k, next) {
-		HASH_DEL(p->marks, k);
+	HASH_ITER (hh, p->cuda_events, k, next) {
+		HASH_DEL(p->cuda_events, k);
 		free(k);
 	}
 }
@@ -450,7 +450,7 @@ void streams_free(struct proc_own *p)
 {
 	struct stream *s, *s_next;
 
-	marks_forget(p);
+	cuda_events_forget(p);
 	captures_free(p);
 	HASH_CLEAR(hh, p->streams);
 	for (s = p->p.streams; s; s = s_next) {

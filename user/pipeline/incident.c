@@ -57,7 +57,7 @@ static struct entry *entry_by_key(struct incidents *s, uint64_t key)
 	return NULL;
 }
 
-static void mark(struct entry *e, enum finding_phase phase, uint64_t t_ns)
+static void phase_set(struct entry *e, enum finding_phase phase, uint64_t t_ns)
 {
 	e->now.phase = phase;
 	e->now.t_ns = e->told_ns = t_ns;
@@ -111,7 +111,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	e->costed_ns = f->since_ns;
 	finding_id(e->now.id, m, s->opened);
 	severity_note(s, e, m->now_ns);
-	mark(e, PHASE_OPEN, m->now_ns);
+	phase_set(e, PHASE_OPEN, m->now_ns);
 	return e;
 }
 
@@ -158,7 +158,7 @@ static int finding_take(struct incidents *s, const struct finding *f, const stru
 	host_show(&e->now.f, m);
 	severity_note(s, e, m->now_ns);
 	if (differs || m->now_ns - e->told_ns >= UPDATE_EVERY_NS)
-		mark(e, PHASE_UPDATE, m->now_ns);
+		phase_set(e, PHASE_UPDATE, m->now_ns);
 	return 0;
 }
 
@@ -305,7 +305,7 @@ int incidents_update(struct incidents *s, const struct finding_list *found, cons
 			continue;
 		e->open = false;
 		past_keep(s, &e->now);
-		mark(e, PHASE_CLOSE, m->now_ns);
+		phase_set(e, PHASE_CLOSE, m->now_ns);
 	}
 	s->cursor = s->entries;
 	return err;

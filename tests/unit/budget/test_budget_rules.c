@@ -50,13 +50,13 @@ static void call(int r, enum op_kind kind, uint64_t stream)
 	give(e);
 }
 
-static void mark(int r, enum event_kind kind, int result)
+static void cuda_event(int r, enum event_kind kind, int result)
 {
 	struct event e = job_event(kind, r, 0);
 
-	e.mark.handle = EVENT;
-	e.mark.stream = STREAM;
-	e.mark.result = result;
+	e.cuda_event.handle = EVENT;
+	e.cuda_event.stream = STREAM;
+	e.cuda_event.result = result;
 	give(e);
 }
 
@@ -148,10 +148,10 @@ static void stale_event(void **state)
 	for (int without = 0; without < 2; without++) {
 		start();
 		call(0, OP_ALLREDUCE, STREAM);
-		mark(0, EV_MARK, 0);
+		cuda_event(0, EV_CUDA_EVENT, 0);
 		if (without)
 			shed(0, BUDGET_SHED, 1u << PROBES_EVENTS);
-		mark(0, EV_MARK_QUERY, CUDA_NOT_READY);
+		cuda_event(0, EV_CUDA_EVENT_QUERY, CUDA_NOT_READY);
 		assert_int_equal(model_proc(m, job_pid(0))->last_op->not_done_ns == 0, without);
 		model_free(m);
 	}

@@ -28,7 +28,8 @@ static uint64_t step_ns(const struct job *j, int step)
 
 static bool from_a_probe(const struct event *e)
 {
-	return (e->kind >= EV_COMM_INIT && e->kind <= EV_MARK_QUERY) || (e->kind >= EV_CALL && e->kind <= EV_CAPTURE);
+	return (e->kind >= EV_COMM_INIT && e->kind <= EV_CUDA_EVENT_QUERY) ||
+	       (e->kind >= EV_CALL && e->kind <= EV_CAPTURE);
 }
 
 static int rank_of(const struct event *e)
@@ -127,7 +128,8 @@ static void without_events(struct rewritten *w, const struct event *e)
 				put(w, budget_event(i, e->ts_ns, BUDGET_SHED, 1u << PROBES_EVENTS));
 	if (e->ts_ns >= w->cut_ns)
 		w->sample_ns = e->ts_ns;
-	if (r < 0 || !(w->watched >> r & 1) || e->ts_ns < w->cut_ns || (e->kind != EV_MARK && e->kind != EV_MARK_WAIT))
+	if (r < 0 || !(w->watched >> r & 1) || e->ts_ns < w->cut_ns ||
+	    (e->kind != EV_CUDA_EVENT && e->kind != EV_CUDA_EVENT_WAIT))
 		put(w, *e);
 }
 

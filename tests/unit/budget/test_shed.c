@@ -175,7 +175,7 @@ static void taken_away_and_given_back(void **state)
 		skip();
 	attach(~0u);
 	assert_int_equal(call(POLL, 101, PROBES_POLLS), 202); /* entry and return */
-	assert_int_equal(n_records[CUDA_MARK_QUERY], 101);
+	assert_int_equal(n_records[CUDA_EVENT_QUERY], 101);
 	prices = loader_prices_known(loader);
 	usual_ns =
 		202ull * (prices->ns[HIT_OTHER] > prices->ns[HIT_PUSH] ? prices->ns[HIT_OTHER] : prices->ns[HIT_PUSH]);
@@ -193,7 +193,7 @@ static void taken_away_and_given_back(void **state)
 		usleep(50000);
 	usleep(300000); /* the return's link is closed behind the entry's */
 	assert_int_equal(call(POLL, 1009, PROBES_POLLS), 0);
-	assert_int_equal(n_records[CUDA_MARK_QUERY], 0);
+	assert_int_equal(n_records[CUDA_EVENT_QUERY], 0);
 	assert_int_equal(call(WAIT, 53, PROBES_NEEDED), 106);
 	assert_int_equal(n_records[CUDA_SYNC_END], 53);
 	assert_int_equal(call(ALLOCATE, 31, PROBES_CALLS), 62);
@@ -207,7 +207,7 @@ static void taken_away_and_given_back(void **state)
 	loader_shed(loader, pid, calls);
 	attach(~calls);
 	assert_int_equal(call(POLL, 101, PROBES_POLLS), 202);
-	assert_int_equal(n_records[CUDA_MARK_QUERY], 101);
+	assert_int_equal(n_records[CUDA_EVENT_QUERY], 101);
 	assert_int_equal(call(ALLOCATE, 31, PROBES_CALLS), 0);
 	assert_int_equal(call(WAIT, 53, PROBES_NEEDED), 106);
 }

@@ -39,19 +39,19 @@ static struct event *append(struct event *e, size_t *n, struct event one)
 	return e;
 }
 
-/* Marks around a pass and the question for its time a while later. */
+/* CUDA events around a pass and the question for its time a while later. */
 static struct event *span_tell(struct event *e, size_t *n, int rank, int k, uint64_t begin_ns, uint64_t end_ns,
 			       uint64_t gpu_ns)
 {
-	struct event mark = job_event(EV_MARK, rank, begin_ns),
+	struct event record = job_event(EV_CUDA_EVENT, rank, begin_ns),
 		     ask = job_event(EV_ELAPSED, rank, end_ns + 50 * MSEC + k * MSEC);
 
-	mark.mark.stream = 0x77;
-	mark.mark.handle = 0x9000 + 2 * k;
-	e = append(e, n, mark);
-	mark.mark.handle++;
-	mark.ts_ns = end_ns;
-	e = append(e, n, mark);
+	record.cuda_event.stream = 0x77;
+	record.cuda_event.handle = 0x9000 + 2 * k;
+	e = append(e, n, record);
+	record.cuda_event.handle++;
+	record.ts_ns = end_ns;
+	e = append(e, n, record);
 	ask.elapsed.start = 0x9000 + 2 * k;
 	ask.elapsed.end = 0x9001 + 2 * k;
 	ask.elapsed.gpu_ns = gpu_ns;
@@ -171,7 +171,7 @@ static void test_uneven_data_names_nobody(void **state)
 	assert_int_equal(named, 0);
 }
 
-/* An operation lies between the marks: whoever waits for a late peer in it looks slow. */
+/* An operation lies between the events: a rank that waits for a late peer in it looks slow. */
 static void test_span_with_an_operation_is_not_taken(void **state)
 {
 	uint64_t rng = test_seed();
@@ -217,10 +217,10 @@ static void test_a_number_used_again_is_another_rank(void **state)
 				   .name = "train",
 				   .container = "" };
 	give(&v, e);
-	e = job_event(EV_MARK, 2, now + 2);
-	e.mark.handle = 1;
+	e = job_event(EV_CUDA_EVENT, 2, now + 2);
+	e.cuda_event.handle = 1;
 	give(&v, e);
-	e.mark.handle = 2;
+	e.cuda_event.handle = 2;
 	give(&v, e);
 	e = job_event(EV_ELAPSED, 2, now + SEC);
 	e.elapsed = (typeof(e.elapsed)){ .start = 1, .end = 2, .gpu_ns = SEC };

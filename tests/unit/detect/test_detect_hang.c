@@ -257,11 +257,11 @@ static void nothing_ends(struct job *j, bool polled)
 			continue;
 		if (e->kind == EV_SYNC_END)
 			e->kind = EV_NONE;
-		else if (e->kind == EV_MARK_QUERY && !polled)
+		else if (e->kind == EV_CUDA_EVENT_QUERY && !polled)
 			polls_take_away(e);
-		else if (e->kind == EV_MARK_QUERY)
-			e->mark.result = CUDA_NOT_READY;
-		else if (e->kind == EV_OP || e->kind == EV_MARK || e->kind == EV_SYNC_BEGIN)
+		else if (e->kind == EV_CUDA_EVENT_QUERY)
+			e->cuda_event.result = CUDA_NOT_READY;
+		else if (e->kind == EV_OP || e->kind == EV_CUDA_EVENT || e->kind == EV_SYNC_BEGIN)
 			e->kind = e->ts_ns > cut_ns + 600 * MSEC ? EV_NONE : e->kind;
 	}
 }
@@ -333,7 +333,8 @@ static const struct seen_finding *died_inside(struct verdicts *v, int signal)
 					.exit = { .last = true, .signal = signal } });
 	for (int i = 0; i < 32; i++) {
 		for (size_t k = 0; k < n; k++)
-			if (j->events[k].kind == EV_MARK_QUERY && j->events[k].mark.result == CUDA_NOT_READY)
+			if (j->events[k].kind == EV_CUDA_EVENT_QUERY &&
+			    j->events[k].cuda_event.result == CUDA_NOT_READY)
 				event_append(j, j->events[k]);
 		event_append(j, (struct event){ .kind = EV_TICK });
 	}

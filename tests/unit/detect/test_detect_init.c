@@ -199,7 +199,7 @@ static void test_a_late_attach_names_nobody(void **state)
 	for (size_t i = 0; i < list.n; i++)
 		assert_int_equal(list.items[i].n_ranks, 0);
 	for (int r = 1; r < RANKS; r++) /* they do something else: they are not inside */
-		give(job_event(EV_MARK, r, 0));
+		give(job_event(EV_CUDA_EVENT, r, 0));
 	ticks(12);
 	assert_int_equal(list.n, 1);
 	assert_int_equal(list.items[0].class, HANG_INIT);

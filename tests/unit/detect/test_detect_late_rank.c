@@ -193,13 +193,13 @@ static void test_two_sleepers_are_two_faults(void **state)
 /* Rank 1 called X, which 0 does not come to, and then fell asleep itself: it waits for nobody, and 2 waits for it. */
 static void test_a_sleeper_is_no_victim(void **state)
 {
-	struct event mark = job_event(EV_MARK, 1, 0);
+	struct event record = job_event(EV_CUDA_EVENT, 1, 0);
 
 	(void)state;
 	call(1, X);
-	mark.mark.handle = 77;
-	mark.mark.stream = 5;
-	give(mark);
+	record.cuda_event.handle = 77;
+	record.cuda_event.stream = 5;
+	give(record);
 	call(2, Y);
 	sync(2, false);
 	ticks(5);

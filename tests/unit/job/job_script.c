@@ -78,18 +78,18 @@ static struct item *enqueue(struct host *h, bool is_op, uint64_t dur_ns, size_t 
 	return it;
 }
 
-static void marks_after(struct job *j, int r, size_t from)
+static void cuda_events_after(struct job *j, int r, size_t from)
 {
 	struct host *h = &j->state->hosts[r];
 	struct event *e;
 
 	h->now_ns += HOST_CALL_NS;
-	e = emit(j, r, h->now_ns, EV_MARK);
-	e->mark.handle = 0xe000000 + (uint64_t)r * 1000000 + h->n_items;
-	e->mark.stream = 0x5000 + r;
+	e = emit(j, r, h->now_ns, EV_CUDA_EVENT);
+	e->cuda_event.handle = 0xe000000 + (uint64_t)r * 1000000 + h->n_items;
+	e->cuda_event.stream = 0x5000 + r;
 	for (size_t i = from; i < h->n_items; i++) {
-		h->items[i].handle = e->mark.handle;
-		h->items[i].mark_ns = h->now_ns;
+		h->items[i].handle = e->cuda_event.handle;
+		h->items[i].cuda_event_ns = h->now_ns;
 	}
 }
 
@@ -141,7 +141,7 @@ static void call_op(struct job *j, int r, const struct ins *in)
 	*tr = (struct truth){ r, c->hash, op == OP_ALLREDUCE ? SEQ_COLL : -1, op, in->peer, seq, h->now_ns, 0 };
 	enqueue(h, true, 0, m)->end_ns = j->n_truths - 1; /* until known: its truth */
 	if (!h->in_group)
-		marks_after(j, r, h->n_items - 1);
+		cuda_events_after(j, r, h->n_items - 1);
 }
 
 /* --- streams --- */
@@ -379,7 +379,7 @@ static bool host_step(struct job *j, int r)
 		for (size_t i = h->group_from; i < h->n_items; i++)
 			h->items[i].enq_ns = h->now_ns;
 		if (h->n_items > h->group_from)
-			marks_after(j, r, h->group_from);
+			cuda_events_after(j, r, h->group_from);
 		break;
 	case INS_SYNC:
 		if (!sync_host(j, r))

@@ -41,7 +41,7 @@ struct match {
 struct item {
 	bool is_op, ready, known;
 	size_t match;
-	uint64_t enq_ns, dur_ns, end_ns, handle, mark_ns;
+	uint64_t enq_ns, dur_ns, end_ns, handle, cuda_event_ns;
 };
 struct segment {
 	uint64_t begin_ns;

@@ -75,8 +75,9 @@ static void scans(struct job *j, uint64_t end_ns)
 		}
 }
 
-/* The last of a group carries its mark; every mark that is not known done is asked for, as PyTorch's watchdog does. */
-static bool has_mark(const struct host *h, size_t i)
+/* The last of a group carries its event; every event that is not known done is asked for, as PyTorch's watchdog does.
+ */
+static bool has_cuda_event(const struct host *h, size_t i)
 {
 	return h->items[i].handle && (i + 1 == h->n_items || h->items[i + 1].handle != h->items[i].handle);
 }
@@ -91,18 +92,18 @@ static void watchdog(struct job *j, int r, uint64_t end_ns)
 	for (uint64_t t = JOB_T0 + 3 * MSEC + (uint64_t)r * 11 * MSEC; t < end_ns; t += WATCH_NS) {
 		if (stopped_between(h, 0, t) || (h->killed && t > h->now_ns))
 			break;
-		for (size_t i = first; i < h->n_items && (!h->items[i].handle || h->items[i].mark_ns <= t); i++) {
+		for (size_t i = first; i < h->n_items && (!h->items[i].handle || h->items[i].cuda_event_ns <= t); i++) {
 			struct item *it = &h->items[i];
 			struct event *e;
 
-			if (!done[i] && has_mark(h, i)) {
-				e = emit(j, r, t, EV_MARK_QUERY);
+			if (!done[i] && has_cuda_event(h, i)) {
+				e = emit(j, r, t, EV_CUDA_EVENT_QUERY);
 				e->tid++;
-				e->mark.handle = it->handle;
+				e->cuda_event.handle = it->handle;
 				done[i] = it->known && it->end_ns <= t;
-				e->mark.result = done[i] ? 0 : CUDA_NOT_READY;
+				e->cuda_event.result = done[i] ? 0 : CUDA_NOT_READY;
 			}
-			first += i == first && (done[i] || !has_mark(h, i));
+			first += i == first && (done[i] || !has_cuda_event(h, i));
 		}
 	}
 	free(done);

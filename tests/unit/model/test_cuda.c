@@ -87,27 +87,28 @@ static void waits_of_version_1(void **state)
 	error_is(&out[1], "cuEventSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS", 700);
 }
 
-static void marks_and_queries(void **state)
+static void cuda_events_and_queries(void **state)
 {
 	static const struct {
 		uint8_t kind;
 		enum event_kind event;
 	} kinds[] = {
-		{ CUDA_MARK, EV_MARK },
-		{ CUDA_MARK_WAIT, EV_MARK_WAIT },
-		{ CUDA_MARK_QUERY, EV_MARK_QUERY },
+		{ CUDA_EVENT_RECORD, EV_CUDA_EVENT },
+		{ CUDA_EVENT_WAIT, EV_CUDA_EVENT_WAIT },
+		{ CUDA_EVENT_QUERY, EV_CUDA_EVENT_QUERY },
 		{ CUDA_STREAM_QUERY, EV_STREAM_QUERY },
 	};
-	struct cuda_mark r = { .event = 0x20, .stream = 0x30, .result = CUDA_NOT_READY };
+	struct cuda_event_use r = { .event = 0x20, .stream = 0x30, .result = CUDA_NOT_READY };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		r.hdr = hdr(kinds[i].kind, sizeof(r));
 		assert_int_equal(decoded(&r), 1); /* not ready is an answer, no error */
 		assert_int_equal(out->kind, kinds[i].event);
-		assert_true(out->mark.handle == 0x20 && out->mark.stream == 0x30 && out->mark.result == CUDA_NOT_READY);
+		assert_true(out->cuda_event.handle == 0x20 && out->cuda_event.stream == 0x30 &&
+			    out->cuda_event.result == CUDA_NOT_READY);
 	}
-	r.hdr = hdr(CUDA_MARK_QUERY, sizeof(r));
+	r.hdr = hdr(CUDA_EVENT_QUERY, sizeof(r));
 	r.result = 400;
 	assert_int_equal(decoded(&r), 2);
 	error_is(&out[1], "cuEventQuery", "CUDA_ERROR_INVALID_HANDLE", 400);
@@ -269,9 +270,9 @@ static void short_and_unknown_records(void **state)
 	static const uint16_t sizes[] = {
 		[CUDA_SYNC_BEGIN] = CUDA_SYNC_SIZE_1,
 		[CUDA_SYNC_END] = CUDA_SYNC_SIZE_1,
-		[CUDA_MARK] = 48,
-		[CUDA_MARK_WAIT] = 48,
-		[CUDA_MARK_QUERY] = 48,
+		[CUDA_EVENT_RECORD] = 48,
+		[CUDA_EVENT_WAIT] = 48,
+		[CUDA_EVENT_QUERY] = 48,
 		[CUDA_CALL_END] = 48,
 		[CUDA_CALL_OPEN] = 48,
 		[CUDA_STREAM_QUERY] = 48,
@@ -308,7 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waits),
 		cmocka_unit_test(waits_of_version_1),
-		cmocka_unit_test(marks_and_queries),
+		cmocka_unit_test(cuda_events_and_queries),
 		cmocka_unit_test(calls),
 		cmocka_unit_test(unknown_numbers),
 		cmocka_unit_test(elapsed),

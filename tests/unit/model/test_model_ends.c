@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_model_ends.c - inferred ends of operations: the true end lies within [end - error, end], by waits of the host,
- * by marks and chains of them, and by the watchdog's polls.
+ * by CUDA events and chains of them, and by the watchdog's polls.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static void test_truth_is_within_the_bounds(void **state)
 			c = play(o);
 			assert_int_equal(c.n_ended, c.n); /* every step ends in a wait, the watchdog sees the rest */
 			if ((mode & 6) ==
-			    4) /* the poll's period, where a mark follows at once; in a group only the last has one */
+			    4) /* the poll's period, where an event follows at once; in a group only the last has one */
 				assert_true(c.n_tight > 9 * c.n / 10);
 		}
 }
@@ -110,13 +110,13 @@ static void op(struct hand *h, uint64_t stream, int depth)
 	give(h, e);
 }
 
-static void mark(struct hand *h, enum event_kind kind, uint64_t handle, uint64_t stream, int result)
+static void cuda_event(struct hand *h, enum event_kind kind, uint64_t handle, uint64_t stream, int result)
 {
 	struct event e = job_event(kind, 0, 0);
 
-	e.mark.handle = handle;
-	e.mark.stream = stream;
-	e.mark.result = result;
+	e.cuda_event.handle = handle;
+	e.cuda_event.stream = stream;
+	e.cuda_event.result = result;
 	give(h, e);
 }
 
@@ -160,12 +160,12 @@ static void test_wait_chain_carries_completion(void **state)
 
 	(void)state;
 	op(&h, 100, 0); /* a: stream 100 */
-	mark(&h, EV_MARK, 1, 100, 0);
-	mark(&h, EV_MARK_WAIT, 1, 200, 0); /* 200 waits for a */
-	op(&h, 200, 0);                    /* b: stream 200, behind a */
-	mark(&h, EV_MARK, 2, 200, 0);
-	mark(&h, EV_MARK_WAIT, 2, 300, 0); /* 300 waits for b, has no operation of its own */
-	op(&h, 100, 0);                    /* c: after the mark on 100, nobody waits for it */
+	cuda_event(&h, EV_CUDA_EVENT, 1, 100, 0);
+	cuda_event(&h, EV_CUDA_EVENT_WAIT, 1, 200, 0); /* 200 waits for a */
+	op(&h, 200, 0);                                /* b: stream 200, behind a */
+	cuda_event(&h, EV_CUDA_EVENT, 2, 200, 0);
+	cuda_event(&h, EV_CUDA_EVENT_WAIT, 2, 300, 0); /* 300 waits for b, has no operation of its own */
+	op(&h, 100, 0);                                /* c: after the event on 100, nobody waits for it */
 	assert_int_equal(ended(&h), 0);
 	sync_whole(&h, SYNC_STREAM, 300);
 	assert_int_equal(ended(&h), 2); /* b and, through it, a; not c */
@@ -215,33 +215,33 @@ static void test_another_threads_wait_needs_distance(void **state)
 	model_free(h.m);
 }
 
-static void test_event_wait_takes_the_mark_as_it_was(void **state)
+static void test_event_wait_takes_the_event_as_it_was(void **state)
 {
 	struct hand h = hand_new();
 	struct event e = job_event(EV_SYNC_BEGIN, 0, 0);
 
 	(void)state;
 	op(&h, 100, 0);
-	mark(&h, EV_MARK, 1, 100, 0);
+	cuda_event(&h, EV_CUDA_EVENT, 1, 100, 0);
 	op(&h, 100, 0);
 	e.sync.kind = SYNC_EVENT;
 	e.sync.handle = 1;
 	e.tid++;
 	give(&h, e);
 	e.sync.begin_ns = h.t;
-	mark(&h, EV_MARK, 1, 100, 0); /* recorded again meanwhile */
+	cuda_event(&h, EV_CUDA_EVENT, 1, 100, 0); /* recorded again meanwhile */
 	e.kind = EV_SYNC_END;
 	give(&h, e);
 	assert_int_equal(ended(&h), 1);
-	mark(&h, EV_MARK_QUERY, 1, 0, CUDA_NOT_READY);
+	cuda_event(&h, EV_CUDA_EVENT_QUERY, 1, 0, CUDA_NOT_READY);
 	assert_int_equal(ended(&h), 0);
-	mark(&h, EV_MARK_QUERY, 1, 0, 0);
+	cuda_event(&h, EV_CUDA_EVENT_QUERY, 1, 0, 0);
 	assert_int_equal(ended(&h), 1);
 	model_free(h.m);
 }
 
-/* "Not ready" bounds an operation only when nothing unseen can lie between it and the mark. */
-static void test_not_ready_bounds_only_behind_a_tight_mark(void **state)
+/* "Not ready" bounds an operation only when nothing unseen can lie between it and the event. */
+static void test_not_ready_bounds_only_behind_a_tight_cuda_event(void **state)
 {
 	struct hand h = hand_new();
 	const struct op *o;
@@ -250,13 +250,13 @@ static void test_not_ready_bounds_only_behind_a_tight_mark(void **state)
 	(void)state;
 	op(&h, 100, 0);
 	h.t -= MSEC / 2;
-	mark(&h, EV_MARK, 1, 100, 0); /* 0.5 ms behind: the framework's own */
+	cuda_event(&h, EV_CUDA_EVENT, 1, 100, 0); /* 0.5 ms behind: the framework's own */
 	op(&h, 200, 0);
 	h.t += 5 * MSEC;
-	mark(&h, EV_MARK, 2, 200, 0); /* kernels may lie in between */
-	mark(&h, EV_MARK_QUERY, 1, 0, CUDA_NOT_READY);
+	cuda_event(&h, EV_CUDA_EVENT, 2, 200, 0); /* kernels may lie in between */
+	cuda_event(&h, EV_CUDA_EVENT_QUERY, 1, 0, CUDA_NOT_READY);
 	asked = h.t;
-	mark(&h, EV_MARK_QUERY, 2, 0, CUDA_NOT_READY);
+	cuda_event(&h, EV_CUDA_EVENT_QUERY, 2, 0, CUDA_NOT_READY);
 	sync_whole(&h, SYNC_CONTEXT, 0);
 	while ((o = model_next_ended(h.m))) {
 		if (o->stream == 100)
@@ -294,17 +294,17 @@ static void test_polls_of_a_stream(void **state)
 	op(&h, 100, 0);
 	for (int i = 0; i < 5; i++) { /* at once, and one after the other */
 		h.t -= MSEC / 2;
-		mark(&h, EV_STREAM_QUERY, 0, 100, CUDA_NOT_READY);
+		cuda_event(&h, EV_STREAM_QUERY, 0, 100, CUDA_NOT_READY);
 	}
 	last = h.t;
 	h.t += 5 * MSEC;
-	mark(&h, EV_STREAM_QUERY, 0, 100, CUDA_NOT_READY); /* kernels may have been queued meanwhile */
+	cuda_event(&h, EV_STREAM_QUERY, 0, 100, CUDA_NOT_READY); /* kernels may have been queued meanwhile */
 	assert_int_equal(ended(&h), 0);
-	mark(&h, EV_STREAM_QUERY, 0, 200, 0); /* another stream */
+	cuda_event(&h, EV_STREAM_QUERY, 0, 200, 0); /* another stream */
 	assert_int_equal(ended(&h), 0);
-	mark(&h, EV_STREAM_QUERY, 0, 100, 700); /* an error tells nothing */
+	cuda_event(&h, EV_STREAM_QUERY, 0, 100, 700); /* an error tells nothing */
 	assert_int_equal(ended(&h), 0);
-	mark(&h, EV_STREAM_QUERY, 0, 100, 0);
+	cuda_event(&h, EV_STREAM_QUERY, 0, 100, 0);
 	o = model_next_ended(h.m);
 	assert_non_null(o);
 	assert_true(o->end_ns == h.t && o->end_ns - o->end_error_ns == last);
@@ -351,13 +351,13 @@ static void test_measured_gpu_time(void **state)
 	uint64_t start;
 
 	(void)state;
-	mark(&h, EV_MARK, 1, 100, 0);
+	cuda_event(&h, EV_CUDA_EVENT, 1, 100, 0);
 	start = h.t;
 	op(&h, 100, 0);
 	h.t -= MSEC / 2;
-	mark(&h, EV_MARK, 2, 100, 0);
+	cuda_event(&h, EV_CUDA_EVENT, 2, 100, 0);
 	h.t += 20 * MSEC;
-	mark(&h, EV_MARK_QUERY, 2, 0, 0);
+	cuda_event(&h, EV_CUDA_EVENT_QUERY, 2, 0, 0);
 	o = model_next_ended(h.m);
 	assert_true(o->end_error_ns > 20 * MSEC);
 	elapsed(&h, 1, 2, 15 * MSEC);
@@ -367,14 +367,14 @@ static void test_measured_gpu_time(void **state)
 	assert_in_range(o->end_ns - o->end_error_ns, start + 15 * MSEC - 1100, start + 15 * MSEC);
 	op(&h, 100, 0);
 	op(&h, 100, 0);
-	mark(&h, EV_MARK, 3, 100, 0); /* two in between */
-	mark(&h, EV_MARK, 4, 200, 0); /* another stream */
+	cuda_event(&h, EV_CUDA_EVENT, 3, 100, 0); /* two in between */
+	cuda_event(&h, EV_CUDA_EVENT, 4, 200, 0); /* another stream */
 	elapsed(&h, 2, 3, 5 * MSEC);
 	assert_int_equal(ended(&h), 2); /* both events are done all the same */
 	elapsed(&h, 2, 4, 5 * MSEC);
 	op(&h, 100, 0);
 	h.t += 5 * MSEC;
-	mark(&h, EV_MARK, 5, 100, 0); /* kernels may lie in between: the time is known, the end is not */
+	cuda_event(&h, EV_CUDA_EVENT, 5, 100, 0); /* kernels may lie in between: the time is known, the end is not */
 	elapsed(&h, 3, 5, 4 * MSEC);
 	o = model_next_ended(h.m);
 	assert_true(o->gpu_ns == 4 * MSEC && o->end_ns - o->end_error_ns == o->enqueue_ns);
@@ -477,8 +477,8 @@ int main(void)
 		cmocka_unit_test(test_wait_chain_carries_completion),
 		cmocka_unit_test(test_wait_covers_what_was_queued_before_it),
 		cmocka_unit_test(test_another_threads_wait_needs_distance),
-		cmocka_unit_test(test_event_wait_takes_the_mark_as_it_was),
-		cmocka_unit_test(test_not_ready_bounds_only_behind_a_tight_mark),
+		cmocka_unit_test(test_event_wait_takes_the_event_as_it_was),
+		cmocka_unit_test(test_not_ready_bounds_only_behind_a_tight_cuda_event),
 		cmocka_unit_test(test_a_blocking_copy_is_a_wait_for_its_stream),
 		cmocka_unit_test(test_polls_of_a_stream),
 		cmocka_unit_test(test_each_thread_has_its_default_stream),

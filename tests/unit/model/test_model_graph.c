@@ -58,12 +58,12 @@ static void call(uint64_t comm, uint64_t stream)
 	call_kind(comm, stream, 0, OP_ALLREDUCE, -1);
 }
 
-static void mark(enum event_kind kind, uint64_t handle, uint64_t stream)
+static void cuda_event(enum event_kind kind, uint64_t handle, uint64_t stream)
 {
 	struct event e = job_event(kind, rank_now, 0);
 
-	e.mark.handle = handle;
-	e.mark.stream = stream;
+	e.cuda_event.handle = handle;
+	e.cuda_event.stream = stream;
 	give(e);
 }
 
@@ -201,18 +201,18 @@ static void test_a_launch_runs_what_was_captured(void **state)
 static void test_streams_join_by_waiting_and_leave_at_the_end(void **state)
 {
 	(void)state;
-	mark(EV_MARK, 9, 100);
+	cuda_event(EV_CUDA_EVENT, 9, 100);
 	begin(100);
-	mark(EV_MARK_WAIT, 9, 400); /* of before: not captured */
-	mark(EV_MARK, 1, 100);
-	mark(EV_MARK_WAIT, 1, 200);
+	cuda_event(EV_CUDA_EVENT_WAIT, 9, 400); /* of before: not captured */
+	cuda_event(EV_CUDA_EVENT, 1, 100);
+	cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
 	call(COMM_X, 200);
 	call(COMM_Y, 400);
 	assert_int_equal(proc()->n_ops, 1);
-	mark(EV_MARK, 2, 200);
-	mark(EV_MARK_WAIT, 2, 100);
+	cuda_event(EV_CUDA_EVENT, 2, 200);
+	cuda_event(EV_CUDA_EVENT_WAIT, 2, 100);
 	finish(100);
-	mark(EV_MARK_WAIT, 2, 500); /* the capture is over: nobody joins it any more */
+	cuda_event(EV_CUDA_EVENT_WAIT, 2, 500); /* the capture is over: nobody joins it any more */
 	call(COMM_Y, 500);
 	call(COMM_X, 200);
 	assert_int_equal(proc()->n_ops, 3);
@@ -227,12 +227,12 @@ static void test_branches_keep_their_order(void **state)
 
 	(void)state;
 	begin(100);
-	mark(EV_MARK, 1, 100);
-	mark(EV_MARK_WAIT, 1, 200);
+	cuda_event(EV_CUDA_EVENT, 1, 100);
+	cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
 	call(COMM_X, 100); /* left */
 	call(COMM_Y, 200); /* right, beside it */
-	mark(EV_MARK, 2, 200);
-	mark(EV_MARK_WAIT, 2, 100);
+	cuda_event(EV_CUDA_EVENT, 2, 200);
+	cuda_event(EV_CUDA_EVENT_WAIT, 2, 100);
 	call(COMM_X, 100); /* behind both */
 	finish(100);
 	call(COMM_Y, 100);
@@ -244,8 +244,8 @@ static void test_branches_keep_their_order(void **state)
 	call(COMM_Y, 100);
 	after = newest(0);
 	assert_true(op_reached(before) && op_blocked_by(left) == before && op_blocked_by(right) == before);
-	mark(EV_MARK, 3, 600); /* nothing known is over by that */
-	mark(EV_MARK_QUERY, 3, 0);
+	cuda_event(EV_CUDA_EVENT, 3, 600); /* nothing known is over by that */
+	cuda_event(EV_CUDA_EVENT_QUERY, 3, 0);
 	assert_false(op_reached(left));
 	stream_synced(100); /* everything on the stream: branches too */
 	assert_true(before->end_ns && left->end_ns && right->end_ns && joined->end_ns && after->end_ns);
@@ -257,8 +257,8 @@ static void test_branches_keep_their_order(void **state)
 	assert_true(op_blocked_by(joined) == left);
 	call(COMM_Y, 100);
 	assert_true(op_blocked_by(newest(0)) == left);
-	mark(EV_MARK, 4, 100);
-	mark(EV_MARK_QUERY, 4, 0);
+	cuda_event(EV_CUDA_EVENT, 4, 100);
+	cuda_event(EV_CUDA_EVENT_QUERY, 4, 0);
 	assert_true(right->end_ns && newest(0)->end_ns);
 }
 
@@ -267,12 +267,12 @@ static void test_an_event_of_a_capture_tells_nothing_of_what_runs(void **state)
 	(void)state;
 	call(COMM_X, 100);
 	begin(100);
-	mark(EV_MARK, 1, 100);
-	mark(EV_MARK_QUERY, 1, 0);
+	cuda_event(EV_CUDA_EVENT, 1, 100);
+	cuda_event(EV_CUDA_EVENT_QUERY, 1, 0);
 	assert_int_equal(newest(0)->end_ns, 0);
 	finish(100);
-	mark(EV_MARK, 1, 100); /* recorded again, for real */
-	mark(EV_MARK_QUERY, 1, 0);
+	cuda_event(EV_CUDA_EVENT, 1, 100); /* recorded again, for real */
+	cuda_event(EV_CUDA_EVENT_QUERY, 1, 0);
 	assert_true(newest(0)->end_ns == now);
 }
 
@@ -284,12 +284,12 @@ static void test_a_wait_covers_exactly_what_was_before(void **state)
 	(void)state;
 	for (int first_gone = 0; first_gone < 2; first_gone++) {
 		begin(100);
-		mark(EV_MARK, 1, 100);
-		mark(EV_MARK_WAIT, 1, 200);
+		cuda_event(EV_CUDA_EVENT, 1, 100);
+		cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
 		call(first_gone ? COMM_X : COMM_Y, 200);
-		mark(EV_MARK, 2, 200);
+		cuda_event(EV_CUDA_EVENT, 2, 200);
 		call(COMM_Y, 200); /* behind the event */
-		mark(EV_MARK_WAIT, 2, 100);
+		cuda_event(EV_CUDA_EVENT_WAIT, 2, 100);
 		call(COMM_Y, 100);
 		finish(100);
 		e.comm_gone.addr = COMM_X;
@@ -375,11 +375,11 @@ static void test_a_graph_in_a_graph(void **state)
 {
 	(void)state;
 	begin(100); /* the child: a branch beside its origin */
-	mark(EV_MARK, 1, 100);
-	mark(EV_MARK_WAIT, 1, 200);
+	cuda_event(EV_CUDA_EVENT, 1, 100);
+	cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
 	call(COMM_X, 100);
-	mark(EV_MARK, 3, 100);
-	mark(EV_MARK_WAIT, 3, 200);
+	cuda_event(EV_CUDA_EVENT, 3, 100);
+	cuda_event(EV_CUDA_EVENT_WAIT, 3, 200);
 	call(COMM_Y, 200);
 	finish(100);
 	begin(300);
@@ -394,8 +394,8 @@ static void test_a_graph_in_a_graph(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_true(op_blocked_by(newest(i)) == newest(3));
 	assert_true(newest(1)->member == member(COMM_Y) && newest(2)->member == member(COMM_X));
-	mark(EV_MARK, 4, 300);
-	mark(EV_MARK_QUERY, 4, 0);
+	cuda_event(EV_CUDA_EVENT, 4, 300);
+	cuda_event(EV_CUDA_EVENT_QUERY, 4, 0);
 	assert_true(newest(0)->end_ns && newest(1)->end_ns && newest(2)->end_ns);
 }
 

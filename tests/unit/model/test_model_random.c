@@ -14,7 +14,7 @@
 #include "tests/unit/job/job_script.h"
 #include "tests/unit/job/model_copy.h"
 
-enum { STREAMS = 4, MARKS = 6, EXECS = 3, THINGS_MAX = 40, OPS_MAX = 40000, STEPS = 15000 };
+enum { STREAMS = 4, EVENTS = 6, EXECS = 3, THINGS_MAX = 40, OPS_MAX = 40000, STEPS = 15000 };
 
 struct thing {
 	int lane, dep_lane, dep_n;
@@ -26,7 +26,7 @@ struct recipe {
 	int n, n_lanes, lane_n[STREAMS];
 	struct thing things[THINGS_MAX];
 };
-struct gpu_mark {
+struct gpu_event {
 	bool recorded;
 	uint64_t done_ns;
 };
@@ -36,7 +36,7 @@ struct run {
 
 static struct model *m;
 static uint64_t now, rng, free_ns[STREAMS];
-static struct gpu_mark marks[MARKS];
+static struct gpu_event cuda_events[EVENTS];
 static struct recipe execs[EXECS];
 static struct run *runs; /* by operation id */
 static size_t n_checked, n_ended, n_blocked;
@@ -61,13 +61,13 @@ static int result_of(uint64_t done_ns)
 	return done_ns <= now + step_ns ? 0 : CUDA_NOT_READY;
 }
 
-static void mark(enum event_kind kind, int handle, int stream, int result)
+static void cuda_event(enum event_kind kind, int handle, int stream, int result)
 {
 	struct event e = job_event(kind, 0, 0);
 
-	e.mark.handle = 1 + handle;
-	e.mark.stream = 100 + stream;
-	e.mark.result = result;
+	e.cuda_event.handle = 1 + handle;
+	e.cuda_event.stream = 100 + stream;
+	e.cuda_event.result = result;
 	give(e);
 }
 
@@ -116,31 +116,31 @@ static void capture(void)
 	struct event e = job_event(EV_CAPTURE, 0, 0);
 	int which = draw(EXECS), todo = 3 + draw(THINGS_MAX / 2);
 	struct recipe *r = &execs[which];
-	int lane_of[STREAMS] = { 0 }, mark_lane[MARKS], mark_n[MARKS];
+	int lane_of[STREAMS] = { 0 }, event_lane[EVENTS], event_n[EVENTS];
 
 	*r = (struct recipe){ .n_lanes = 1, .tail_ns = draw(MSEC) };
-	memset(mark_lane, -1, sizeof(mark_lane));
+	memset(event_lane, -1, sizeof(event_lane));
 	for (int s = 1; s < STREAMS; s++)
 		lane_of[s] = -1;
 	e.capture.kind = CAPTURE_BEGIN;
 	e.capture.stream = 100;
 	give(e);
 	while (todo-- && r->n < THINGS_MAX) {
-		int s = draw(STREAMS), k = draw(MARKS), what = draw(3);
+		int s = draw(STREAMS), k = draw(EVENTS), what = draw(3);
 
-		if (what == 2 && mark_lane[k] >= 0) {
-			mark(EV_MARK_WAIT, k, s, 0);
+		if (what == 2 && event_lane[k] >= 0) {
+			cuda_event(EV_CUDA_EVENT_WAIT, k, s, 0);
 			if (lane_of[s] < 0)
 				lane_of[s] = r->n_lanes++;
-			if (lane_of[s] == mark_lane[k] || !mark_n[k])
+			if (lane_of[s] == event_lane[k] || !event_n[k])
 				continue;
-			r->things[r->n++] = (struct thing){ lane_of[s], mark_lane[k], mark_n[k], false, 0 };
+			r->things[r->n++] = (struct thing){ lane_of[s], event_lane[k], event_n[k], false, 0 };
 			r->lane_n[lane_of[s]]++;
 		} else if (lane_of[s] >= 0 && what == 1) {
-			mark(EV_MARK, k, s, 0);
-			marks[k].recorded = false;
-			mark_lane[k] = lane_of[s];
-			mark_n[k] = r->lane_n[lane_of[s]];
+			cuda_event(EV_CUDA_EVENT, k, s, 0);
+			cuda_events[k].recorded = false;
+			event_lane[k] = lane_of[s];
+			event_n[k] = r->lane_n[lane_of[s]];
 		} else if (lane_of[s] >= 0 && what == 0) {
 			op_event(s);
 			r->things[r->n++] = (struct thing){ lane_of[s], 0, 0, true, draw(2 * MSEC) };
@@ -189,27 +189,27 @@ static void launch(void)
 	free_ns[s] = later(last + r->tail_ns, free_ns[s]);
 }
 
-static void mark_or_wait(void)
+static void record_or_wait(void)
 {
-	int k = draw(MARKS), s = draw(STREAMS);
+	int k = draw(EVENTS), s = draw(STREAMS);
 
 	if (draw(2)) {
-		mark(EV_MARK, k, s, 0);
-		marks[k] = (struct gpu_mark){ true, free_ns[s] };
-	} else if (marks[k].recorded) {
-		mark(EV_MARK_WAIT, k, s, 0);
-		free_ns[s] = later(free_ns[s], marks[k].done_ns);
+		cuda_event(EV_CUDA_EVENT, k, s, 0);
+		cuda_events[k] = (struct gpu_event){ true, free_ns[s] };
+	} else if (cuda_events[k].recorded) {
+		cuda_event(EV_CUDA_EVENT_WAIT, k, s, 0);
+		free_ns[s] = later(free_ns[s], cuda_events[k].done_ns);
 	}
 }
 
 static void poll(void)
 {
-	int k = draw(MARKS), s = draw(STREAMS);
+	int k = draw(EVENTS), s = draw(STREAMS);
 
 	if (draw(2))
-		mark(EV_STREAM_QUERY, 0, s, result_of(free_ns[s]));
-	else if (marks[k].recorded)
-		mark(EV_MARK_QUERY, k, 0, result_of(marks[k].done_ns));
+		cuda_event(EV_STREAM_QUERY, 0, s, result_of(free_ns[s]));
+	else if (cuda_events[k].recorded)
+		cuda_event(EV_CUDA_EVENT_QUERY, k, 0, result_of(cuda_events[k].done_ns));
 }
 
 static void host_waits(void)
@@ -273,14 +273,14 @@ static void swap_for_a_copy(void)
 
 static void gpu_agrees(bool snapshot)
 {
-	static void (*const acts[])(void) = { call,         call,         call, launch, mark_or_wait,
-					      mark_or_wait, mark_or_wait, poll, poll,   host_waits };
+	static void (*const acts[])(void) = { call,           call,           call, launch, record_or_wait,
+					      record_or_wait, record_or_wait, poll, poll,   host_waits };
 	struct event e = job_event(EV_COMM_READY, 0, 0);
 
 	rng = test_seed();
 	now = JOB_T0;
 	n_checked = n_ended = n_blocked = step_ns = 0;
-	memset(marks, 0, sizeof(marks));
+	memset(cuda_events, 0, sizeof(cuda_events));
 	memset(execs, 0, sizeof(execs));
 	memset(free_ns, 0, sizeof(free_ns));
 	m = model_new();
@@ -305,7 +305,7 @@ static void gpu_agrees(bool snapshot)
 		free_ns[s] = 0;
 	now += 1000 * SEC;
 	for (int s = 0; s < STREAMS; s++)
-		mark(EV_STREAM_QUERY, 0, s, 0);
+		cuda_event(EV_STREAM_QUERY, 0, s, 0);
 	ends_check();
 	assert_null(model_proc(m, job_pid(0))->members->first_open); /* all is over */
 	print_message("%zu ended, %zu handed out, %zu seen behind another\n", n_ended, n_checked, n_blocked);

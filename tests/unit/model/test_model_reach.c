@@ -37,12 +37,12 @@ static const struct op *call(uint64_t comm, uint64_t stream, int depth)
 	return model_proc(m, job_pid(0))->last_op;
 }
 
-static void mark(enum event_kind kind, uint64_t handle, uint64_t stream)
+static void cuda_event(enum event_kind kind, uint64_t handle, uint64_t stream)
 {
 	struct event e = job_event(kind, 0, 0);
 
-	e.mark.handle = handle;
-	e.mark.stream = stream;
+	e.cuda_event.handle = handle;
+	e.cuda_event.stream = stream;
 	give(e);
 }
 
@@ -135,16 +135,16 @@ static void test_waits_between_streams(void **state)
 	const struct op *x = call(COMM_X, 100, 0), *y, *after;
 
 	(void)state;
-	mark(EV_MARK, 1, 100);
-	after = call(COMM_X, 100, 0); /* behind the mark: nobody waits for it */
-	mark(EV_MARK_WAIT, 1, 200);
-	mark(EV_MARK, 2, 200);
-	mark(EV_MARK_WAIT, 2, 300); /* over a stream without operations */
+	cuda_event(EV_CUDA_EVENT, 1, 100);
+	after = call(COMM_X, 100, 0); /* behind the event: nobody waits for it */
+	cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
+	cuda_event(EV_CUDA_EVENT, 2, 200);
+	cuda_event(EV_CUDA_EVENT_WAIT, 2, 300); /* over a stream without operations */
 	y = call(COMM_Y, 300, 0);
 	assert_true(op_blocked_by(y) == x && !op_reached(y));
 	assert_true(op_blocked_by(after) == x);
 	assert_int_equal(heads().n, 1);
-	mark(EV_MARK_QUERY, 1, 0); /* x is over */
+	cuda_event(EV_CUDA_EVENT_QUERY, 1, 0); /* x is over */
 	assert_true(op_reached(y) && op_reached(after));
 	assert_int_equal(heads().n, 2);
 }
@@ -158,8 +158,8 @@ static void test_ping_pong_is_walked_once(void **state)
 	for (uint64_t i = 0; i < 1000; i++) {
 		uint64_t a = 100 + 100 * (i % 2), b = 300 - a;
 
-		mark(EV_MARK, 10 + i, a);
-		mark(EV_MARK_WAIT, 10 + i, b);
+		cuda_event(EV_CUDA_EVENT, 10 + i, a);
+		cuda_event(EV_CUDA_EVENT_WAIT, 10 + i, b);
 		last = call(COMM_Y, b, 0);
 	}
 	assert_true(op_blocked_by(last) == first);

@@ -31,7 +31,7 @@ static const struct {
 	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_call" },
 	{ "bpf/tracers/nccl/nccl.bpf.o", "ranktrace", "nccl_lib" },
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_sync" },
-	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_mark" },
+	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_event_use" },
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_call" },
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_span" },
 	{ "bpf/tracers/cuda/cuda.bpf.o", "ranktrace", "cuda_elapsed" },

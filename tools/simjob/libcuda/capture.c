@@ -315,7 +315,7 @@ static CUresult capture_finish(struct capture *capture, CUgraph *ret_graph)
 	*ret_graph = res ? NULL : capture->graph;
 	if (res && !capture->extends_graph)
 		graph_destroy(capture->graph);
-	/* Events may still name it: it stays as the mark of a capture that is over. */
+	/* Events may still name it: it stays as the sign of a capture that is over. */
 	capture->origin = NULL;
 	capture->graph = NULL;
 	capture_put(capture);

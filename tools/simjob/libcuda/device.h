@@ -20,7 +20,7 @@
 #define STREAM_QUEUE_LIMIT 1024
 
 /* One recording of an event; waiters hold a reference, so that a re-recorded or destroyed event cannot mislead them. */
-struct sim_mark {
+struct sim_instant {
 	_Atomic uint32_t refs;
 	_Atomic uint32_t scheduled; /* futex: 1 when end_ns is known */
 	uint64_t end_ns;
@@ -41,7 +41,7 @@ struct sim_work {
 	enum work_kind kind;
 	uint64_t enqueued_ns;
 	uint64_t duration_ns;            /* WORK_KERNEL, WORK_COPY */
-	struct sim_mark *mark;           /* WORK_RECORD, WORK_WAIT; owns a reference */
+	struct sim_instant *instant;     /* WORK_RECORD, WORK_WAIT; owns a reference */
 	const struct sim_kernel *kernel; /* WORK_CALLBACK_KERNEL */
 	CUhostFn host_fn;                /* WORK_HOST_FUNC */
 	struct graph_run *graph_run;     /* WORK_GRAPH, owned */
@@ -75,7 +75,7 @@ struct CUstream_st {
 
 struct CUevent_st {
 	pthread_mutex_t lock;
-	struct sim_mark *mark; /* NULL before the first record */
+	struct sim_instant *instant; /* NULL before the first record */
 	unsigned int flags;
 	struct capture *capture; /* not NULL: last recorded in it, owns a reference; under the capture lock */
 	struct node_set frontier;
@@ -118,13 +118,13 @@ bool stream_is_legacy(CUstream handle);
 void sleep_until_ns(uint64_t deadline_ns);
 
 /* event.c */
-struct sim_mark *mark_create(void);
-struct sim_mark *mark_get(struct sim_mark *mark);
-void mark_put(struct sim_mark *mark);
-void mark_schedule(struct sim_mark *mark, uint64_t end_ns);
-uint64_t mark_wait_scheduled(struct sim_mark *mark);
-/* Blocks until the clock has passed the mark's end. */
-void mark_wait_reached(struct sim_mark *mark);
+struct sim_instant *instant_create(void);
+struct sim_instant *instant_get(struct sim_instant *instant);
+void instant_put(struct sim_instant *instant);
+void instant_schedule(struct sim_instant *instant, uint64_t end_ns);
+uint64_t instant_wait_scheduled(struct sim_instant *instant);
+/* Blocks until the clock has passed the instant. */
+void instant_wait_reached(struct sim_instant *instant);
 
 /* capture.c. What a stream's capture makes of a call: true, and the result of the call, when the stream captures. */
 bool capture_takes_work(struct CUstream_st *stream, const struct sim_work *work, CUresult *ret_result);

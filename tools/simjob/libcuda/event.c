@@ -1,70 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Events. A recording is a mark: an instant that becomes known when the stream's thread reaches it, and that has
- * passed when the clock says so. A query is thus one comparison and wakes nobody.
+ * Events. A recording is an instant, which becomes known when the stream's thread reaches it, and has passed when the
+ * clock says so. A query is thus one comparison and wakes no thread.
  */
 #include "tools/simjob/libcuda/device.h"
 
 #include <stdlib.h>
 
-struct sim_mark *mark_create(void)
+struct sim_instant *instant_create(void)
 {
-	struct sim_mark *mark = calloc(1, sizeof(*mark));
+	struct sim_instant *instant = calloc(1, sizeof(*instant));
 
-	if (mark)
-		mark->refs = 1;
-	return mark;
+	if (instant)
+		instant->refs = 1;
+	return instant;
 }
 
-struct sim_mark *mark_get(struct sim_mark *mark)
+struct sim_instant *instant_get(struct sim_instant *instant)
 {
-	if (mark)
-		atomic_fetch_add(&mark->refs, 1);
-	return mark;
+	if (instant)
+		atomic_fetch_add(&instant->refs, 1);
+	return instant;
 }
 
-void mark_put(struct sim_mark *mark)
+void instant_put(struct sim_instant *instant)
 {
-	if (mark && atomic_fetch_sub(&mark->refs, 1) == 1)
-		free(mark);
+	if (instant && atomic_fetch_sub(&instant->refs, 1) == 1)
+		free(instant);
 }
 
-void mark_schedule(struct sim_mark *mark, uint64_t end_ns)
+void instant_schedule(struct sim_instant *instant, uint64_t end_ns)
 {
-	mark->end_ns = end_ns;
-	atomic_store(&mark->scheduled, 1);
-	futex_wake_all(&mark->scheduled);
+	instant->end_ns = end_ns;
+	atomic_store(&instant->scheduled, 1);
+	futex_wake_all(&instant->scheduled);
 }
 
-uint64_t mark_wait_scheduled(struct sim_mark *mark)
+uint64_t instant_wait_scheduled(struct sim_instant *instant)
 {
-	while (!atomic_load(&mark->scheduled))
-		futex_wait(&mark->scheduled, 0, 0);
-	return mark->end_ns;
+	while (!atomic_load(&instant->scheduled))
+		futex_wait(&instant->scheduled, 0, 0);
+	return instant->end_ns;
 }
 
-void mark_wait_reached(struct sim_mark *mark)
+void instant_wait_reached(struct sim_instant *instant)
 {
-	uint64_t end_ns = mark_wait_scheduled(mark);
+	uint64_t end_ns = instant_wait_scheduled(instant);
 
 	while (clock_now_ns() < end_ns)
-		futex_wait(&mark->scheduled, 1, end_ns);
+		futex_wait(&instant->scheduled, 1, end_ns);
 }
 
-static bool mark_is_reached(const struct sim_mark *mark)
+static bool instant_is_reached(const struct sim_instant *instant)
 {
-	return atomic_load(&mark->scheduled) && clock_now_ns() >= mark->end_ns;
+	return atomic_load(&instant->scheduled) && clock_now_ns() >= instant->end_ns;
 }
 
 /* The recording in force, with a reference; NULL before the first one. */
-static struct sim_mark *event_mark(CUevent event)
+static struct sim_instant *event_instant(CUevent event)
 {
-	struct sim_mark *mark;
+	struct sim_instant *instant;
 
 	pthread_mutex_lock(&event->lock);
-	mark = mark_get(event->mark);
+	instant = instant_get(event->instant);
 	pthread_mutex_unlock(&event->lock);
-	return mark;
+	return instant;
 }
 
 SIM_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
@@ -89,7 +89,7 @@ SIM_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	capture_forget_event(event);
-	mark_put(event->mark);
+	instant_put(event->instant);
 	pthread_mutex_destroy(&event->lock);
 	free(event);
 	return CUDA_SUCCESS;
@@ -98,40 +98,40 @@ SIM_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 static CUresult event_record(CUevent event, CUstream handle)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
-	struct sim_mark *mark, *old;
+	struct sim_instant *instant, *old;
 	CUresult res;
 
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (stream && capture_takes_record(stream, event, &res))
 		return res;
-	mark = mark_create();
-	if (!mark || !stream) {
-		mark_put(mark);
+	instant = instant_create();
+	if (!instant || !stream) {
+		instant_put(instant);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_lock(&event->lock);
-	old = event->mark;
-	event->mark = mark_get(mark);
+	old = event->instant;
+	event->instant = instant_get(instant);
 	pthread_mutex_unlock(&event->lock);
-	mark_put(old);
-	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark });
+	instant_put(old);
+	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .instant = instant });
 }
 
 static CUresult stream_wait_event(CUstream handle, CUevent event)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
-	struct sim_mark *mark;
+	struct sim_instant *instant;
 	CUresult res;
 
 	if (!event || !stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (capture_takes_wait(stream, event, &res))
 		return res;
-	mark = event_mark(event);
-	if (!mark)
+	instant = event_instant(event);
+	if (!instant)
 		return CUDA_SUCCESS;
-	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_WAIT, .mark = mark });
+	return stream_enqueue(stream, &(struct sim_work){ .kind = WORK_WAIT, .instant = instant });
 }
 
 #define DEFINE_EVENT_CALLS(SUFFIX) \
@@ -159,7 +159,7 @@ DEFINE_EVENT_CALLS(_ptsz)
 
 SIM_EXPORT CUresult cuEventQuery(CUevent event)
 {
-	struct sim_mark *mark;
+	struct sim_instant *instant;
 	bool reached;
 	CUresult res = call_injected_error(__func__);
 
@@ -167,31 +167,31 @@ SIM_EXPORT CUresult cuEventQuery(CUevent event)
 		res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
 	if (res)
 		return res;
-	mark = event_mark(event);
-	reached = !mark || mark_is_reached(mark);
-	mark_put(mark);
+	instant = event_instant(event);
+	reached = !instant || instant_is_reached(instant);
+	instant_put(instant);
 	return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 SIM_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
-	struct sim_mark *mark;
+	struct sim_instant *instant;
 	CUresult res = call_injected_error(__func__);
 
 	if (!res)
 		res = event ? capture_permits_event_use(event) : CUDA_ERROR_INVALID_HANDLE;
 	if (res)
 		return res;
-	mark = event_mark(event);
-	if (mark)
-		mark_wait_reached(mark);
-	mark_put(mark);
+	instant = event_instant(event);
+	if (instant)
+		instant_wait_reached(instant);
+	instant_put(instant);
 	return CUDA_SUCCESS;
 }
 
 static CUresult event_elapsed(float *ret_ms, CUevent start, CUevent end)
 {
-	struct sim_mark *from, *to;
+	struct sim_instant *from, *to;
 	CUresult res = CUDA_SUCCESS;
 
 	if (!ret_ms)
@@ -200,16 +200,16 @@ static CUresult event_elapsed(float *ret_ms, CUevent start, CUevent end)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if ((res = capture_permits_event_use(start)) || (res = capture_permits_event_use(end)))
 		return res;
-	from = event_mark(start);
-	to = event_mark(end);
+	from = event_instant(start);
+	to = event_instant(end);
 	if (!from || !to)
 		res = CUDA_ERROR_INVALID_HANDLE;
-	else if (!mark_is_reached(from) || !mark_is_reached(to))
+	else if (!instant_is_reached(from) || !instant_is_reached(to))
 		res = CUDA_ERROR_NOT_READY;
 	else
 		*ret_ms = (float)((double)(int64_t)(to->end_ns - from->end_ns) / NSEC_PER_MSEC);
-	mark_put(from);
-	mark_put(to);
+	instant_put(from);
+	instant_put(to);
 	return res;
 }
 

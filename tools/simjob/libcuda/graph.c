@@ -38,14 +38,14 @@ struct CUgraph_st {
 struct CUgraphExec_st {
 	struct node_chain *chain;
 	size_t nr_nodes;
-	struct sim_mark *last_launch; /* launches of one exec do not overlap */
+	struct sim_instant *last_launch; /* launches of one exec do not overlap */
 };
 
 struct graph_run {
 	struct node_chain *chain;
 	size_t nr_nodes;
 	double scale;
-	struct sim_mark *before, *done;
+	struct sim_instant *before, *done;
 	void **args;      /* of callback kernels, by node */
 	uint64_t *end_ns; /* by node */
 };
@@ -307,7 +307,7 @@ SIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
 	if (!exec)
 		return CUDA_ERROR_INVALID_VALUE;
-	mark_put(exec->last_launch);
+	instant_put(exec->last_launch);
 	chain_put(exec->chain);
 	free(exec);
 	return CUDA_SUCCESS;
@@ -354,8 +354,8 @@ void graph_run_free(struct graph_run *run)
 {
 	if (!run)
 		return;
-	mark_put(run->before);
-	mark_put(run->done);
+	instant_put(run->before);
+	instant_put(run->done);
 	chain_put(run->chain);
 	free(run->args);
 	free(run->end_ns);
@@ -371,7 +371,7 @@ static struct graph_run *run_create(CUgraphExec exec)
 	run->chain = chain_get(exec->chain);
 	run->nr_nodes = exec->nr_nodes;
 	run->scale = kernel_scale;
-	run->done = mark_create();
+	run->done = instant_create();
 	run->args = calloc(exec->nr_nodes + 1, sizeof(*run->args));
 	run->end_ns = calloc(exec->nr_nodes + 1, sizeof(*run->end_ns));
 	if (run->done && run->args && run->end_ns)
@@ -403,7 +403,7 @@ uint64_t graph_run_work(struct graph_run *run, uint64_t ready_ns)
 	uint64_t last_ns = ready_ns;
 	size_t i, k;
 
-	if (run->before && mark_wait_scheduled(run->before) > ready_ns)
+	if (run->before && instant_wait_scheduled(run->before) > ready_ns)
 		last_ns = ready_ns = run->before->end_ns;
 	for (i = 0; i < run->nr_nodes; i++, node = node->next) {
 		struct sim_work work = node->work;
@@ -421,7 +421,7 @@ uint64_t graph_run_work(struct graph_run *run, uint64_t ready_ns)
 		if (run->end_ns[i] > last_ns)
 			last_ns = run->end_ns[i];
 	}
-	mark_schedule(run->done, last_ns);
+	instant_schedule(run->done, last_ns);
 	return last_ns;
 }
 
@@ -447,7 +447,7 @@ static CUresult graph_launch(const char *name, CUgraphExec exec, CUstream handle
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	work.graph_run->before = exec->last_launch;
-	exec->last_launch = mark_get(work.graph_run->done);
+	exec->last_launch = instant_get(work.graph_run->done);
 	return stream_enqueue(stream, &work);
 }
 

@@ -40,8 +40,8 @@ uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 		break;
 	case WORK_COPY: end_ns += work->duration_ns; break;
 	case WORK_CALLBACK_KERNEL: end_ns = callback_kernel_run(work, ready_ns); break;
-	case WORK_RECORD: mark_schedule(work->mark, end_ns); break;
-	case WORK_WAIT: end_ns = mark_wait_scheduled(work->mark); break;
+	case WORK_RECORD: instant_schedule(work->instant, end_ns); break;
+	case WORK_WAIT: end_ns = instant_wait_scheduled(work->instant); break;
 	case WORK_HOST_FUNC:
 		sleep_until_ns(ready_ns);
 		work->host_fn(work->arg);
@@ -86,7 +86,7 @@ static void stream_run_one(struct CUstream_st *stream, struct sim_work *work)
 	if (work->kind != WORK_WAIT && work->enqueued_ns > end_ns)
 		end_ns = work->enqueued_ns;
 	stream->end_ns = work_run(work, end_ns);
-	mark_put(work->mark);
+	instant_put(work->instant);
 	graph_run_free(work->graph_run);
 	free(work);
 	atomic_fetch_add(&stream->scheduled, 1);
@@ -176,7 +176,7 @@ CUresult stream_enqueue(struct CUstream_st *stream, const struct sim_work *work)
 		return res;
 	copy = malloc(sizeof(*copy));
 	if (!copy) {
-		mark_put(work->mark);
+		instant_put(work->instant);
 		graph_run_free(work->graph_run);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -232,20 +232,20 @@ SIM_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
 CUresult stream_synchronize(CUstream handle)
 {
 	struct CUstream_st *stream = stream_resolve(handle);
-	struct sim_mark *mark;
+	struct sim_instant *instant;
 	CUresult res = stream ? capture_permits_wait_for_stream(stream) : CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!res && stream_is_legacy(handle))
 		res = capture_permits_legacy_stream();
 	if (res)
 		return res;
-	mark = mark_create();
-	if (!mark)
+	instant = instant_create();
+	if (!instant)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	res = stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
+	res = stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .instant = instant_get(instant) });
 	if (res == CUDA_SUCCESS)
-		mark_wait_reached(mark);
-	mark_put(mark);
+		instant_wait_reached(instant);
+	instant_put(instant);
 	return res;
 }
 
@@ -282,9 +282,9 @@ DEFINE_STREAM_CALLS()
 DEFINE_STREAM_CALLS(_ptsz)
 
 /* Takes the first stream of the current context with unfinished work and marks its end. NULL when there is none. */
-static struct sim_mark *streams_mark_busy(void)
+static struct sim_instant *streams_end_busy(void)
 {
-	struct sim_mark *mark = NULL;
+	struct sim_instant *instant = NULL;
 	struct CUstream_st *stream;
 
 	pthread_mutex_lock(&streams_lock);
@@ -293,20 +293,20 @@ static struct sim_mark *streams_mark_busy(void)
 		    stream_is_busy(stream))
 			break;
 	}
-	if (stream && (mark = mark_create()))
-		stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .mark = mark_get(mark) });
+	if (stream && (instant = instant_create()))
+		stream_enqueue(stream, &(struct sim_work){ .kind = WORK_RECORD, .instant = instant_get(instant) });
 	pthread_mutex_unlock(&streams_lock);
-	return mark;
+	return instant;
 }
 
 CUresult stream_synchronize_all(void)
 {
-	struct sim_mark *mark;
+	struct sim_instant *instant;
 	CUresult res = capture_permits_wait_for_all();
 
-	while (!res && (mark = streams_mark_busy())) {
-		mark_wait_reached(mark);
-		mark_put(mark);
+	while (!res && (instant = streams_end_busy())) {
+		instant_wait_reached(instant);
+		instant_put(instant);
 	}
 	return res;
 }

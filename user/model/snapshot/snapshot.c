@@ -132,7 +132,7 @@ static const struct {
 	[SNAPSHOT_STREAM] = { take_stream, sizeof(struct snapshot_stream) },
 	[SNAPSHOT_OP] = { take_op, sizeof(struct snapshot_op) },
 	[SNAPSHOT_ITEM] = { take_item, sizeof(struct snapshot_item) },
-	[SNAPSHOT_MARK] = { take_mark, sizeof(struct snapshot_mark) },
+	[SNAPSHOT_CUDA_EVENT] = { take_cuda_event, sizeof(struct snapshot_cuda_event) },
 	[SNAPSHOT_CALL] = { take_call, sizeof(struct snapshot_call) },
 	[SNAPSHOT_END] = { end_take, 0 },
 	[SNAPSHOT_GPU] = { take_gpu, sizeof(struct snapshot_gpu) },

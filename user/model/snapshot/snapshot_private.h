@@ -44,7 +44,7 @@ void emit_streams(struct snapshot_writer *r, const struct proc_own *p); /* befor
 void emit_items(struct snapshot_writer *r, const struct proc_own *p);   /* behind them */
 int take_stream(struct model *m, const struct event *e);
 int take_item(struct model *m, const struct event *e);
-int take_mark(struct model *m, const struct event *e);
+int take_cuda_event(struct model *m, const struct event *e);
 int take_call(struct model *m, const struct event *e);
 /* The stream (handle, lane) of the process; NULL none. */
 struct stream *snapshot_stream_of(struct proc_own *p, uint64_t handle, int lane);

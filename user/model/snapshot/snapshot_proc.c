@@ -229,7 +229,7 @@ static struct proc proc_who(const struct proc *p)
 		.tasks = p->tasks,
 		.members = p->members,
 		.streams = p->streams,
-		.marks = p->marks,
+		.cuda_events = p->cuda_events,
 		.calls = p->calls,
 		.steps = p->steps,
 		.next = p->next,

@@ -8,8 +8,8 @@
 
 #include "model/snapshot/snapshot_private.h"
 
-#define MARKS_TOLD 512  /* the newest of each process, and those that are not done */
-#define ITEMS_TOLD 4096 /* the newest of each stream */
+#define CUDA_EVENTS_KEPT 512 /* the newest of each process, and those that are not done */
+#define ITEMS_KEPT 4096      /* the newest of each stream */
 
 struct place {
 	uint64_t handle;
@@ -71,7 +71,7 @@ void emit_streams(struct snapshot_writer *r, const struct proc_own *p)
 static void queue_emit(struct snapshot_writer *r, const struct proc_own *p, const struct stream *s)
 {
 	struct place at = place_of(p, s), dep;
-	size_t skip = s->n_items > ITEMS_TOLD ? s->n_items - ITEMS_TOLD : 0;
+	size_t skip = s->n_items > ITEMS_KEPT ? s->n_items - ITEMS_KEPT : 0;
 
 	for (const struct item *it = s->head; it; it = it->next) {
 		struct snapshot_item b = { .stream = at.handle,
@@ -93,14 +93,14 @@ static void queue_emit(struct snapshot_writer *r, const struct proc_own *p, cons
 	}
 }
 
-static void marks_emit(struct snapshot_writer *r, const struct proc_own *p)
+static void cuda_events_emit(struct snapshot_writer *r, const struct proc_own *p)
 {
-	size_t old = HASH_COUNT(p->marks) > MARKS_TOLD ? HASH_COUNT(p->marks) - MARKS_TOLD : 0;
-	struct mark *k, *next;
+	size_t old = HASH_COUNT(p->cuda_events) > CUDA_EVENTS_KEPT ? HASH_COUNT(p->cuda_events) - CUDA_EVENTS_KEPT : 0;
+	struct cuda_event *k, *next;
 
-	HASH_ITER (hh, p->marks, k, next) {
+	HASH_ITER (hh, p->cuda_events, k, next) {
 		struct place at = place_of(p, k->stream);
-		struct snapshot_mark b = {
+		struct snapshot_cuda_event b = {
 			.handle = k->handle,
 			.stream = at.handle,
 			.stream_lane = at.lane,
@@ -116,7 +116,7 @@ static void marks_emit(struct snapshot_writer *r, const struct proc_own *p)
 
 		if (old && old-- && !k->capture_id && k->pos <= k->stream->done_pos)
 			continue;
-		emit_body(r, &p->p, 0, SNAPSHOT_MARK, &b, sizeof(b), NULL, 0);
+		emit_body(r, &p->p, 0, SNAPSHOT_CUDA_EVENT, &b, sizeof(b), NULL, 0);
 	}
 }
 
@@ -144,7 +144,7 @@ void emit_items(struct snapshot_writer *r, const struct proc_own *p)
 
 	for (const struct stream *s = p->p.streams; s; s = s->next)
 		queue_emit(r, p, s);
-	marks_emit(r, p);
+	cuda_events_emit(r, p);
 	for (const struct call *upto = NULL; upto != p->p.calls; upto = at) {
 		for (at = p->p.calls; at->next != upto; at = at->next)
 			;
@@ -222,16 +222,16 @@ int take_item(struct model *m, const struct event *e)
 	return 0;
 }
 
-int take_mark(struct model *m, const struct event *e)
+int take_cuda_event(struct model *m, const struct event *e)
 {
-	const struct snapshot_mark *b = e->snapshot.body;
+	const struct snapshot_cuda_event *b = e->snapshot.body;
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 	struct stream *s = p ? snapshot_stream_of(p, b->stream, b->stream_lane) : NULL;
-	struct mark *k;
+	struct cuda_event *k;
 
 	if (!s || b->pos > s->pos)
 		return -EINVAL;
-	k = mark_renew(p, b->handle);
+	k = cuda_event_renew(p, b->handle);
 	if (!k)
 		return -ENOMEM;
 	k->stream = s;
