@@ -299,7 +299,7 @@ struct event {
 			int tier, before;
 			uint64_t incident;
 		} tier; /* 0 no probes, 1 calls and waits, 2 all; incident 0: none */
-		struct budget_told budget;
+		struct budget_change budget;
 		struct {
 			const char *wchan, *syscall, *file;
 		} task_at; /* "" none or unknown */

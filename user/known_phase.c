@@ -114,23 +114,25 @@ static struct known_phase *phase_add(struct known_phases *s)
 	return &all[s->n++];
 }
 
-int known_phases_put(struct known_phases *s, const struct known_phase_event *told)
+int known_phases_put(struct known_phases *s, const struct known_phase_event *given)
 {
-	struct known_phase *p = phase_find(s, told->job, told->site);
+	struct known_phase *p = phase_find(s, given->job, given->site);
 
 	if (!p && s->n == KNOWN_PHASES_MAX)
 		return 0;
 	p = p ? p : phase_add(s);
 	if (!p)
 		return -ENOMEM;
-	*p = (struct known_phase){
-		.job = told->job, .site = told->site, .wait = told->wait, .n = told->n, .longest_ns = told->longest_ns
-	};
-	phase_series_add(&p->lengths_ns, told->usual_ns);
-	if (told->interval_ns)
-		phase_series_add(&p->intervals_ns, told->interval_ns);
-	if (told->interval_steps)
-		phase_series_add(&p->intervals_steps, told->interval_steps);
+	*p = (struct known_phase){ .job = given->job,
+				   .site = given->site,
+				   .wait = given->wait,
+				   .n = given->n,
+				   .longest_ns = given->longest_ns };
+	phase_series_add(&p->lengths_ns, given->usual_ns);
+	if (given->interval_ns)
+		phase_series_add(&p->intervals_ns, given->interval_ns);
+	if (given->interval_steps)
+		phase_series_add(&p->intervals_steps, given->interval_steps);
 	return 0;
 }
 

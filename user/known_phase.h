@@ -59,7 +59,7 @@ struct known_phases { /* zeroed at first */
 
 /* The last word on a call site counts; beyond KNOWN_PHASES_MAX nothing is kept. Texts are the caller's. 0 or -ENOMEM.
  */
-int known_phases_put(struct known_phases *s, const struct known_phase_event *told);
+int known_phases_put(struct known_phases *s, const struct known_phase_event *given);
 const struct known_phase *known_phases_at(const struct known_phases *s, const char *job, const char *site);
 void known_phases_free(struct known_phases *s);
 

@@ -23,7 +23,7 @@ enum budget_what {
 	BUDGET_WATCH /* all groups went: the process is watched from outside */
 };
 
-struct budget_told {
+struct budget_change {
 	enum budget_what what;
 	enum probe_group group;               /* SHED, BACK: which */
 	uint32_t shed;                        /* groups that are not probed from now on, a bit each */

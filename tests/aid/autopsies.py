@@ -79,7 +79,7 @@ def check_time(a):
 
 
 def places_of(f):
-    """Where the culprit may be missing: what is told, and what it may be instead."""
+    """Where the culprit may be missing: what is reported, and what it may be instead."""
     others = [x.split("#") for x in f["evidence"].get("comm_one_of", "").split(",") if x]
     return [(f["comm"], f["seq"])] + [(c, int(n)) for c, n in others]
 
@@ -201,7 +201,7 @@ def healthy(rng, extra=()):
 
 
 def no_dwarf(rng):
-    """Nothing says where NCCL keeps its counters: nobody is named, and the reason is told."""
+    """Nothing says where NCCL keeps its counters: nobody is named, and the reason is reported."""
     libs = f"{job.O}/lib/ranktrace/sim"
     folder = tempfile.mkdtemp(prefix="ranktrace-nodwarf-")
     job.dirs.append(folder)
@@ -213,7 +213,7 @@ def no_dwarf(rng):
         a.wait_fault("hang")
         a.settle()
         job.check(a.run_json() == [] and a.code == 3, f"exit {a.code}: {a.out}")
-        job.check("DWARF" in a.err, f"no reason told: {a.err}")
+        job.check("DWARF" in a.err, f"no reason reported: {a.err}")
         a.run()
         job.check(a.out.startswith("UNKNOWN") and "rank" not in a.out.splitlines()[0].split()[:3], f"{a.out}")
         print("  no DWARF: unknown")

@@ -121,7 +121,7 @@ def starved(rng, how, extra=(), most=5):
 
 
 def uneven(rng, fault, extra=()):
-    """Work that is uneven without a fault names nobody (that iterations became slower may be told: no rank's doing)."""
+    """Work that is uneven without a fault names nobody (that iterations became slower may be reported: no rank's doing)."""
     j = job.Job(["--ranks", 8, "--steps", 60, "--seed", rng.randrange(1 << 30), "--fault", fault, *extra], name="uneven")
     code = j.end(240)
     named = [f for f in j.roots() if f["ranks"]]

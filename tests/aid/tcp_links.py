@@ -70,7 +70,7 @@ def others_end(others):
 
 
 def fault_draw(name, shape, rng):
-    """What host.link() is told."""
+    """What host.link() is reported."""
     step_ms, slice_bytes, slices = SHAPES[shape]
     if name in ("loss", "beside"):
         return dict(loss=round(rng.uniform(0.02, 0.1), 3))
@@ -140,12 +140,12 @@ def check_place(f, hosts, victim):
     return e.get("address") == here
 
 
-def told(t, j, hosts, begin):
+def reported(t, j, hosts, begin):
     """The first finding about the link, in time, at its place."""
     f = wait_link(j, CAUSES[t.name], BAR_S)
     ranks, _ = blamed(j)
     job.blame(not ranks, f"{t.name}: ranks are blamed: {ranks}")
-    job.check(f, f"{t.name}: no link is told: {j.findings}\n{j.stderr()}")
+    job.check(f, f"{t.name}: no link is reported: {j.findings}\n{j.stderr()}")
     late = f["t_ns"] / 1e9 - begin
     exact = check_place(f, hosts, t.victim)
     print(f"  {f['cause']} of {'the host' if exact else 'a path of it'} told after {late:.1f} s")
@@ -157,7 +157,7 @@ def check_all(t, j, hosts):
     ranks, links = blamed(j)
     job.blame(not ranks, f"{t.name}: ranks are blamed: {ranks}")
     exact = [check_place(g, hosts, t.victim) for g in j.findings if of_tcp(g) and g["phase"] == "open"]
-    job.check(any(exact) or t.ranks == 2, f"{t.name}: the host is not told: {j.findings}")
+    job.check(any(exact) or t.ranks == 2, f"{t.name}: the host is not reported: {j.findings}")
     job.check({g["cause"] for g in j.findings if of_tcp(g)} <= CAUSES[t.name], f"{t.name}: told as {links}")
     for g in j.roots():  # the job may have stood still and gone on before enough was lost to say why
         early = g["kind"] == "hang" and g["phase"] == "close" and not g["ranks"]
@@ -175,7 +175,7 @@ def one_fault(t):
         t.begun(j)
         begin = time.monotonic()
         hosts.link(t.victim, **how)
-        late = told(t, j, hosts, begin)
+        late = reported(t, j, hosts, begin)
         time.sleep(14 if t.name in ("down", "blackhole") else 4)  # and the hang that comes of it
         job.check(j.stop() == 1, "exit code is not 1")
         others_end(others)

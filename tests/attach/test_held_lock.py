@@ -132,7 +132,7 @@ def goes_while_held(killed):
     print(f"  gone while rank {sim.rank} was held{' and killed' if killed else ''}: ended in {took:.2f} s, longest fork {longest:.3f} s")
     job.check(longest < FORK_S, f"a fork took {longest:.2f} s: {sim.said()}")
     job.check(took < END_S, f"the tracer took {took:.2f} s to end: {sim.said()}")
-    job.check("mmap_lock" in sim.said(), f"it was not told that probes wait: {sim.said()}")
+    job.check("mmap_lock" in sim.said(), f"it was not reported that probes wait: {sim.said()}")
     ranks = {o["rank"] for o in sim.ops()}
     job.check(ranks == set(range(RANKS)), f"operations of ranks {ranks} only")
     job.check(bpf_objects.left(ids), "nothing is left to be taken out: this test would prove nothing")
@@ -156,7 +156,7 @@ def comes_while_held():
     print(f"  came while rank {sim.rank} was held: longest fork {longest:.3f} s, {bpf_objects.count(ids, 'link')} links")
     job.check(longest < FORK_S, f"a fork took {longest:.2f} s: {sim.said()}")
     job.check(sim.said().count("mmap_lock") == len({line for line in sim.said().splitlines() if "mmap_lock" in line}) > 0,
-              f"it was not told, or more than once, that probes wait: {sim.said()}")
+              f"it was not reported, or more than once, that probes wait: {sim.said()}")
     job.check(wait_until(HELD_S + 10, lambda: sim.faults("end")), "the fault did not end")
     end_ns = sim.faults("end")[0]["t_ns"]
     job.check(wait_until(FREED_S, lambda: len(bpf_objects.of_process(sim.tracer.pid)) > len(ids) + 10), f"no probes went in: {sim.said()}")

@@ -33,14 +33,14 @@ class Told:
         self.share, self.budget = self.hits * self.cost_ns * 1e-9, ppm * 1e-6
 
 
-def told(path):
+def reported(path):
     if not os.path.exists(path) or os.path.getsize(path) < 16:
         return []
     return [Told(pid, ts, body) for tracer, kind, pid, _, ts, body in rtr.whole_records(path) if (tracer, kind) == (rtr.COLLECTOR, RECORD_BUDGET)]
 
 
 def sheds(path, group):
-    return {t.pid: t for t in told(path) if t.what == SHED and t.group == group}
+    return {t.pid: t for t in reported(path) if t.what == SHED and t.group == group}
 
 
 def check_gone(path, by_pid, kinds, what):
@@ -65,7 +65,7 @@ def check_lines(path, words):
     said = lines(path)
     number = r"[\d,]+ probe hits a second x [\d.]+ us = [\d.]+ % of a core"
     good = re.compile(r".* process \d+ \(rank \d+\): " + number + r", over its budget of [\d.]+ %: ")
-    job.check(len(said) == sum(t.what != COST for t in told(path)), f"{len(said)} lines:\n" + "\n".join(said))
+    job.check(len(said) == sum(t.what != COST for t in reported(path)), f"{len(said)} lines:\n" + "\n".join(said))
     job.check(all(good.match(line) for line in said), "\n".join(said))
     job.check(sum(words in line for line in said), f"nobody said '{words}':\n" + "\n".join(said))
     job.check(lines(path) == said, "a second replay tells it otherwise")
@@ -79,7 +79,7 @@ def check_trace(path):
 def check_summary(j, n):
     text = j.stderr()
     job.check(re.search(r"\d+ probe hits of [\d.]+ us \((measured|assumed)\): [\d.]+ s of CPU time", text), f"no sum:\n{text}")
-    job.check(f"probe groups removed {n} times" in text, f"not told how often probes went ({n}):\n{text}")
+    job.check(f"probe groups removed {n} times" in text, f"not reported how often probes went ({n}):\n{text}")
 
 
 def wait_shed(j, group, pids, timeout):
@@ -124,7 +124,7 @@ def polls(rng, number):
     j.stop()
     before = check_gone(j.rtr, by_pid, (EVENT_QUERY, STREAM_QUERY), "polls")
     check_lines(j.rtr, "cuEventQuery and cuStreamQuery are no longer probed")
-    check_summary(j, sum(t.what in (SHED, WATCH) for t in told(j.rtr)))
+    check_summary(j, sum(t.what in (SHED, WATCH) for t in reported(j.rtr)))
     check_trace(j.trace)
     j.check_replay()
     shares = ", ".join(f"{100 * t.share:.2f} %" for t in by_pid.values())
@@ -189,7 +189,7 @@ def events(rng, number, attach_after):
     j.stop()
     check_promise(j, by_pid, 0.01, "from its start" if attach_after is None else "attached to")
     check_gone(j.rtr, by_pid, (EVENT_RECORD, EVENT_WAIT), "CUDA events")
-    job.check(sorted(t.pid for t in told(j.rtr) if t.what == SHED) == sorted(by_pid), "groups went more than once")
+    job.check(sorted(t.pid for t in reported(j.rtr) if t.what == SHED) == sorted(by_pid), "groups went more than once")
     check_lines(j.rtr, "cuEventRecord and cuStreamWaitEvent are no longer probed")
     j.check_replay()
 
@@ -199,14 +199,14 @@ def nothing_is_left(rng, number):
     j = job.Job(JAX + ["--seed", number], ["--budget", 0.01], name="budget")
     pids = ranks_of(j, 2)
     end = time.monotonic() + 60
-    while {t.pid for t in told(j.rtr) if t.what == WATCH} != set(pids.values()):
+    while {t.pid for t in reported(j.rtr) if t.what == WATCH} != set(pids.values()):
         job.check(time.monotonic() < end, f"not all probes went\n{j.stderr()}")
         time.sleep(0.5)
     time.sleep(4)
     f = stopped_is_named(j, pids, rng.randrange(2))
     job.check(f["evidence"].get("known_from") == "counters", f"not by counters: {f}")
     j.stop()
-    watched = [t for t in told(j.rtr) if t.what == WATCH]
+    watched = [t for t in reported(j.rtr) if t.what == WATCH]
     job.check(sorted(t.pid for t in watched) == sorted(pids.values()), f"said more than once: {len(watched)} times")
     for t in watched:
         after = [(tracer, kind) for tracer, kind, pid, _, ts, _ in rtr.whole_records(j.rtr) if pid == t.pid and ts > t.ts + GONE_NS]
@@ -248,13 +248,13 @@ def launches(number):
     pids = {o["pid"] for o in job.lines(j.ops_log)}
     job.check(by_pid.keys() == pids, f"{sorted(by_pid)} of {sorted(pids)} lost their launches\n{j.stderr()}")
     for pid in pids:
-        mine = [t.group for t in told(j.rtr) if t.pid == pid and t.what == SHED]
+        mine = [t.group for t in reported(j.rtr) if t.pid == pid and t.what == SHED]
         job.check(mine[0] == BURST and NEEDED not in mine, f"pid {pid} lost groups {mine}")
     before = check_gone(j.rtr, by_pid, (LAUNCH,), "launches")
     missing, extra = job.compare_ops(job.lines(j.ops_log), j.replay("--ops"))
     job.check(not missing and not extra, f"operations: missing {missing[:5]}, extra {extra[:5]}")
     check_lines(j.rtr, "launches, asynchronous copies and asynchronous allocations are no longer probed")
-    check_summary(j, sum(t.what in (SHED, WATCH) for t in told(j.rtr)))
+    check_summary(j, sum(t.what in (SHED, WATCH) for t in reported(j.rtr)))
     check_trace(j.trace)
     j.check_replay()
     print(f"  {sum(before.values())} launches seen until they went; all operations of the job seen")
@@ -264,7 +264,7 @@ def without(number):
     j = job.Job(["--ranks", 2, "--steps", 40, "--step-ms", 100, "--layers", 48, "--seed", number], ["--tier", "burst", "--budget=no",
                 "--budget-node=no"], name="budget")
     job.check(j.end(120) == 0, f"{j.findings}")
-    job.check(not told(j.rtr), "a budget without one")
+    job.check(not reported(j.rtr), "a budget without one")
     job.check("probe hits" not in j.stderr(), j.stderr())
 
 

@@ -81,7 +81,7 @@ def filter_later():
         out = subprocess.run([job.RANKTRACE, "record", "-o", f"{d}/a.rtr", "--exit-status=command", "--", sys.executable, "-B",
                               os.path.abspath(__file__), "late", library], capture_output=True, text=True, timeout=60)
         job.check(out.returncode == 0, f"a program that came under seccomp: exit {out.returncode}: {out.stderr}")
-        job.check("came under seccomp" in out.stderr, f"it was not told: {out.stderr}")
+        job.check("came under seccomp" in out.stderr, f"it was not reported: {out.stderr}")
         ends = [r for r in cuda_records.records(f"{d}/a.rtr") if r["kind"] == "sync_end"]
     results = [r["result"] for r in ends]
     results = [0 if r == NO_CONTEXT else r for r in results]

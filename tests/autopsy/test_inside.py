@@ -66,8 +66,8 @@ def inside():
         truth = a.wait_fault("inside")
         a.settle()
         f = one_hang(a, "network", "inside_network", None, truth)
-        told = {k: f["evidence"].get(k) for k in ("side", "sender", "receiver", "channel")}
-        job.check(told == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}}, f"{told} is not {truth}")
+        reported = {k: f["evidence"].get(k) for k in ("side", "sender", "receiver", "channel")}
+        job.check(reported == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}}, f"{reported} is not {truth}")
         job.check([f[k] for k in ("comm", "op", "seq")] == [truth[k] for k in ("comm", "op", "seq")], f"{f} is not {truth}")
 
 
@@ -80,7 +80,7 @@ def stopped(how, hang_class, cause):
         job.check(f["pids"] == [truth["pid"]] and f["cause"] == cause, f"cause {f['cause']}: {f}")
         job.check({"sender": e.get("sender"), "receiver": e.get("receiver")}.get(e.get("side")) == truth["rank"],
                   f"side {e.get('side')} of {e.get('sender')}->{e.get('receiver')}, not {truth}")
-        job.check(e["channel"] in (0, 1) and (e["sent"] + e["received"]).count("posted"), f"no progress told: {e}")
+        job.check(e["channel"] in (0, 1) and (e["sent"] + e["received"]).count("posted"), f"no progress reported: {e}")
         if how == "stop":  # stopped: it may be named for what it lacks elsewhere
             job.check([f[k] for k in ("comm", "op", "seq")] == [truth[k] for k in ("comm", "op", "seq")], f"{f} is not {truth}")
             job.check(e["tid"] == truth["tid"], f"thread {e['tid']}, not {truth['tid']}")

@@ -6,7 +6,7 @@
 Prints a line per case (trials, passed, seconds to the verdict) and the seeds of what failed, which
 `SEED=n TRIALS=1 python3 tests/faults/test_fNN_x.py` runs again; with -o FILE the same as JSON lines. Exit status 1 when a
 case lies below its bar (docs/measurements/faults.md). Trials side by side share the machine: JOBS is a quarter of the cores
-unless told. Each of them has a copy of the program and its libraries: probes go on files, and two jobs of one file would
+unless reported. Each of them has a copy of the program and its libraries: probes go on files, and two jobs of one file would
 pay for each other's. Needs Python's standard library only, and O is a build or a packed one (make pack)."""
 import argparse
 import collections

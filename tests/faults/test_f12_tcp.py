@@ -28,7 +28,7 @@ def killed(t):
         begin = time.monotonic()
         os.kill(pid_of(j, t.victim), signal.SIGKILL)
         f = j.wait_finding(tcp_links.BAR_S, kind="hang", phase="open")
-        job.check(f, f"the death is not told: {j.findings}\n{j.stderr()}")
+        job.check(f, f"the death is not reported: {j.findings}\n{j.stderr()}")
         late = f["t_ns"] / 1e9 - begin
         print(f"  {f['class']} of {f['ranks']} told after {late:.1f} s")
         time.sleep(8)

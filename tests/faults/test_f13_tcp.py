@@ -37,19 +37,19 @@ def nobody_blamed(t, filled=False):
     stood = [f for f in j.findings if f["kind"] == "hang"]  # of nobody, where nothing got through for a while
     job.blame(code == 0 or stood, f"exit code is {code}")
     # where a queue is usual, or short, only the job's slowness may show
-    told = [f for f in j.opened() if (f["kind"], f["cause"]) == ("observation", "congestion")]
+    congestion = [f for f in j.opened() if (f["kind"], f["cause"]) == ("observation", "congestion")]
     slow = [f for f in j.opened() if f["kind"] == "slow_step"]
-    print(f"  told: { {(f['kind'], f['cause']) for f in j.opened()} }")
+    print(f"  reported: { {(f['kind'], f['cause']) for f in j.opened()} }")
     j.check_replay()
-    reported = told + slow
-    job.result(f"tcp_{kind}_nobody_blamed{'_congestion' if told else '_slow_step' if slow else ''}",
+    reported = congestion + slow
+    job.result(f"tcp_{kind}_nobody_blamed{'_congestion' if congestion else '_slow_step' if slow else ''}",
                reported[0]["detected_after_s"] if reported else 0)
-    return j, told
+    return j, congestion
 
 
 def congested(t):
-    j, told = nobody_blamed(t, filled=True)
-    job.check(told, f"the congestion is not reported: {j.findings}\n{j.stderr()}")
+    j, congestion = nobody_blamed(t, filled=True)
+    job.check(congestion, f"the congestion is not reported: {j.findings}\n{j.stderr()}")
 
 
 def main():

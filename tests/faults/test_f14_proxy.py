@@ -31,7 +31,7 @@ def starved(rng):
         s = outside.Session(a, "watch", "--no-raise")
         truth = a.wait_fault("proxy")
         f = wait_either(s)
-        job.check(f, f"not told: {s.findings}\n{s.stderr()}")
+        job.check(f, f"not reported: {s.findings}\n{s.stderr()}")
         e, late = f["evidence"], (f["t_ns"] - truth["t_ns"]) / 1e9
         print(f"  {f['kind']}/{f['cause']} {f['ranks']}: its thread waited {e['runqueue_wait_share']:.2f} of the time, {late:.2f} s "
               f"after the fault")

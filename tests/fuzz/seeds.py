@@ -46,7 +46,7 @@ def seed(path, skip):
 
 COLLECTOR, SCHED, START, TICK, PROC, STOP, SAMPLE, SLEEP = 0, 3, 1, 2, 3, 7, 10, 3
 PORT, PORT_LOOK, PORT_USERS = 27, 28, 29
-TCP, TCP_LOOK, TCP_TOLD = 33, 34, 28  # as many counters as an input's records have room for
+TCP, TCP_LOOK, TCP_GIVEN = 33, 34, 28  # as many counters as an input's records have room for
 
 
 def record(host, tracer, kind, rank, body, ms=0):
@@ -110,7 +110,7 @@ def connections():
         return record(0, COLLECTOR, TCP, index % 2, body + b"".join(mine))
 
     out += b"".join(identity(i) for i in range(4))
-    counters = [[0] * TCP_TOLD for _ in range(4)]
+    counters = [[0] * TCP_GIVEN for _ in range(4)]
     for step in range(20):
         for index, c in enumerate(counters):
             moves = index != 0 or step < 12
@@ -120,8 +120,8 @@ def connections():
             c[7], c[17] = (0, 0) if moves else (5, 3)
             c[23] = 100
             gone = index == 3 and step == 8
-            out += record(0, COLLECTOR, TCP_LOOK, 0, struct.pack("<IBBBxQII", index, 1, 6 | gone, TCP_TOLD, 10**9 + step * 10**9, 50, 0) +
-                          struct.pack(f"<{TCP_TOLD}Q", *c))
+            out += record(0, COLLECTOR, TCP_LOOK, 0, struct.pack("<IBBBxQII", index, 1, 6 | gone, TCP_GIVEN, 10**9 + step * 10**9, 50, 0) +
+                          struct.pack(f"<{TCP_GIVEN}Q", *c))
             out += identity(3) if gone else b""
         out += record(0, COLLECTOR, TICK, 0, b"", 250)
     return out

@@ -64,8 +64,8 @@ def kill_ranks():
 
 def fault_line(tag):
     """The job's own word of its fault, and when it began."""
-    told = [line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")]
-    return (told[0], int(told[0].rpartition("=")[2])) if told else (None, 0)
+    reported = [line for line in open(f"{OUT}/{tag}.job").read().splitlines() if line.startswith("fault")]
+    return (reported[0], int(reported[0].rpartition("=")[2])) if reported else (None, 0)
 
 
 def rank_pids(tag):

@@ -46,10 +46,10 @@ def steps(tag):
         return 0
 
 
-def worst(told):
+def worst(reported):
     """The newest line of each finding, with the worst severity that it had."""
     order, newest = {"info": 0, "warning": 1, "critical": 2}, {}
-    for f in told:
+    for f in reported:
         before = newest.get(f["id"], f)
         severity = max(f["severity"], before["severity"], key=order.get)
         newest[f["id"]] = {**(before if f["phase"] == "close" else f), "severity": severity}
@@ -72,12 +72,12 @@ def life(tier):
         job.wait(SECONDS + 60)
     except subprocess.TimeoutExpired:
         gpujob.end(job)
-    told = worst(stop(tracer))
-    sites = collections.Counter(f["evidence"].get("python") or f["evidence"].get("native_frame") or f["cause"] for f in told
+    reported = worst(stop(tracer))
+    sites = collections.Counter(f["evidence"].get("python") or f["evidence"].get("native_frame") or f["cause"] for f in reported
                                 if f["severity"] == "warning")
-    critical = [short(f) for f in told if f["severity"] == "critical"]
+    critical = [short(f) for f in reported if f["severity"] == "critical"]
     say(tag, right=not critical and all(n == 1 for n in sites.values()), steps=steps(tag), seconds=SECONDS, critical=critical,
-        warnings=dict(sites), findings=[short(f) for f in told],
+        warnings=dict(sites), findings=[short(f) for f in reported],
         life=collections.Counter(line.split()[1] for line in open(f"{OUT}/{tag}.life.0")), job_exit=job.returncode,
         stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:], job_end=open(f"{OUT}/{tag}.job").read()[-300:] if job.returncode else "")
 
@@ -97,10 +97,10 @@ def fault(tier, name):
     if outside:
         os.kill(rank_pid(tag, victim), signal.SIGSTOP if name == "stop" else signal.SIGKILL)
     time.sleep(55)
-    told = stop(tracer)
+    reported = stop(tracer)
     gpujob.end(job)
     begin_ns = begin_ns if outside else fault_line(tag)[1]
-    after = [f for f in told if f["t_ns"] > begin_ns and f["phase"] != "close" and f["kind"] in ("hang", "stopped", "straggler")]
+    after = [f for f in reported if f["t_ns"] > begin_ns and f["phase"] != "close" and f["kind"] in ("hang", "stopped", "straggler")]
     named = next((f for f in after if f["severity"] != "info" and f["ranks"]), None)
     critical = next((f for f in after if f["severity"] == "critical"), None)
     wrong = [short(f) for f in after if f["severity"] != "info" and f["ranks"] not in ([victim], [])]
@@ -108,7 +108,7 @@ def fault(tier, name):
         named_after_s=named and round((named["t_ns"] - begin_ns) / 1e9, 2), critical=critical and short(critical),
         critical_after_s=critical and round((critical["t_ns"] - begin_ns) / 1e9, 2),
         gpus=(critical or named or {}).get("evidence", {}).get("gpu_states"),
-        before=[short(f) for f in worst([f for f in told if f["t_ns"] <= begin_ns])])
+        before=[short(f) for f in worst([f for f in reported if f["t_ns"] <= begin_ns])])
 
 
 def main():

@@ -50,13 +50,13 @@ def model():
 
 
 def hang(point):
-    if not fault_told and fault_on(point):
+    if not fault_logged and fault_on(point):
         time.sleep(float(fault.get("sec", 15)))
 
 
 def inject(tensor):
     hang("hang")
-    return tensor[:-8] if not fault_told and fault_on("mismatch") else tensor
+    return tensor[:-8] if not fault_logged and fault_on("mismatch") else tensor
 
 
 def groups():
@@ -89,16 +89,16 @@ def hsdp(net):
     return fully_shard(net, mesh=mesh)
 
 
-fault_told = False
+fault_logged = False
 
 
 def fault_on(name):
-    global fault_told
+    global fault_logged
     if fault_name != name or int(fault["rank"]) not in (rank, -1):
         return False
     on = time.monotonic() - begin >= float(fault["at"]) if "at" in fault else step >= int(fault["step"])
-    if on and not fault_told:
-        fault_told = True
+    if on and not fault_logged:
+        fault_logged = True
         print(f"fault {args.fault} rank={rank} pid={os.getpid()} t_ns={time.monotonic_ns()}", flush=True)
     return on
 

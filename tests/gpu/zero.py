@@ -74,7 +74,7 @@ def look(tag, job, *args):
     return [f for f in findings(out.stdout) if f["kind"] != "observation"], wall, text.stdout.splitlines(), out.stderr.splitlines()[-4:]
 
 
-TOLD = ("python", "native_frame", "kernel_wait", "waiting_in", "side", "sender", "receiver", "channel", "sent", "received", "tid",
+SHOWN = ("python", "native_frame", "kernel_wait", "waiting_in", "side", "sender", "receiver", "channel", "sent", "received", "tid",
         "comm_one_of", "runqueue_wait_share", "stack_unread")
 
 
@@ -94,7 +94,7 @@ def autopsy(tag, classes, *args, inject=wait_fault, python=None, env=None, cause
     right = bool(first) and all(f["ranks"] == [VICTIM] for f in found) and first["class"] in classes
     right = right and (python is None or python in e.get("python", "")) and (causes is None or first["cause"] in causes)
     say(tag, right=right, wall_s=round(wall, 3), named=first and [first["kind"], first["class"], first["cause"], *first["ranks"]],
-        at=first and [first["comm"], first["op"], first["seq"], first["confidence"]], told={k: e[k] for k in TOLD if k in e},
+        at=first and [first["comm"], first["op"], first["seq"], first["confidence"]], told={k: e[k] for k in SHOWN if k in e},
         python_expected=python, stack=e.get("stack", "")[:700], others=found[1:], text=text[:30], stderr=err,
         fault=fault_line(tag)[0])
 
@@ -117,9 +117,9 @@ class Watch:
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        told = findings(self.process.communicate(timeout=60)[0])
-        self.newest = {f["id"]: f for f in told if f["phase"] != "close"}
-        return [f for f in told if f["phase"] == "open"]
+        reported = findings(self.process.communicate(timeout=60)[0])
+        self.newest = {f["id"]: f for f in reported if f["phase"] != "close"}
+        return [f for f in reported if f["phase"] == "open"]
 
 
 def watch(tag, *args, inject=None, hang_class=None, seconds=12):
@@ -146,7 +146,7 @@ def watch(tag, *args, inject=None, hang_class=None, seconds=12):
         after_s=first and (first["t_ns"] - begin) / 1e9, others=others, cpu_percent=percent,
         bpf_percent=round(100 * (bpf_end[0] - bpf[0]) / span, 3), bpf_runs_a_s=round((bpf_end[1] - bpf[1]) / span, 1),
         probe_hits=bpf_end[2] - bpf[2] if not hang_class else None, resident_mib=round(resident / 1024, 1), fault=fault_line(tag)[0],
-        told={k: v for k, v in w.newest[first["id"]]["evidence"].items() if k in TOLD} if first else None, stderr=open(w.err).read().splitlines()[-4:])
+        told={k: v for k, v in w.newest[first["id"]]["evidence"].items() if k in SHOWN} if first else None, stderr=open(w.err).read().splitlines()[-4:])
 
 
 def interval(ratios):
@@ -255,14 +255,14 @@ def duty(tag, fault=None, named=True):
     out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "45"), capture_output=True, text=True,
                          timeout=100)
     end(job)
-    told, begin = fault_line(tag)
+    reported, begin = fault_line(tag)
     found = [f for f in findings(out.stdout) if f["phase"] == "open" and f["kind"] not in ("slow_step", "observation")]
     first = next((f for f in found if f["kind"] == "straggler"), None)
     after = first and (first["t_ns"] - begin) / 1e9
     say(tag, right=bool(first) and first["ranks"] == [victim] and after <= 10 if named else not found, named=first and first["ranks"],
         after_s=after if begin else None, sm_tensor_power_looks={"before": activity(tag, 0, begin or EVER), "after": activity(tag, begin, EVER) if begin else None},
         step_ms=[statistics.median(step_times(tag, a, b)) / 1e6 for a, b in ((0, begin or EVER), (begin, EVER))],
-        finding=first, others=[f for f in found if f is not first], fault=told, stderr=out.stderr.splitlines()[-5:])
+        finding=first, others=[f for f in found if f is not first], fault=reported, stderr=out.stderr.splitlines()[-5:])
 
 
 def duty_spin(tag):

@@ -25,10 +25,10 @@ j = job.Job(args, ["--tier", "watch"], name="gpu-health")
 end = time.monotonic() + 150
 while time.monotonic() < end and len(gpus.by_cause(j)) < len(CAUSES):
     time.sleep(0.5)
-told = gpus.by_cause(j)
+reported = gpus.by_cause(j)
 for what, rank in truth.items():
-    job.check(told.get(CAUSES[what]) == [rank], f"{what} on rank {rank}: told {told}; {j.stderr()}")
-job.check(len(told) == len(CAUSES), f"more than was injected: {told}")
+    job.check(reported.get(CAUSES[what]) == [rank], f"{what} on rank {rank}: told {reported}; {j.stderr()}")
+job.check(len(reported) == len(CAUSES), f"more than was injected: {reported}")
 faults = {f["rank"]: f["t_ns"] for f in job.lines(j.fault_log)}
 late = {f["cause"]: round((f["t_ns"] - faults[f["ranks"][0]]) / 1e9, 1) for f in j.opened() if f["kind"] == "gpu_health"}
 print(f"  told after s: {late}")

@@ -35,10 +35,10 @@ want = {79: [lost], 31: [named], 999: [unknown]}
 end = time.monotonic() + 60
 while time.monotonic() < end and len([f for f in j.opened() if f["kind"] == "xid"]) < len(want):
     time.sleep(0.2)
-told = {f["evidence"]["xid"]: f for f in j.opened() if f["kind"] == "xid"}
-job.check({n: f["ranks"] for n, f in told.items()} == want, f"XIDs {want}, told {told}\n{j.stderr()}")
-job.check([told[n]["cause"] for n in (79, 31, 999)] == ["hardware", "application", "unknown"], f"{told}")
-job.check("fallen off the bus" in told[79]["evidence"]["message"], f"{told[79]}")
+reported = {f["evidence"]["xid"]: f for f in j.opened() if f["kind"] == "xid"}
+job.check({n: f["ranks"] for n, f in reported.items()} == want, f"XIDs {want}, told {reported}\n{j.stderr()}")
+job.check([reported[n]["cause"] for n in (79, 31, 999)] == ["hardware", "application", "unknown"], f"{reported}")
+job.check("fallen off the bus" in reported[79]["evidence"]["message"], f"{reported[79]}")
 f = j.wait_finding(90, kind="gpu_health", phase="open", cause="driver_does_not_answer")
 job.check(f and sorted(f["ranks"]) == list(range(RANKS)), f"a driver that does not answer: {j.findings}\n{j.stderr()}")
 print(f"  the driver's silence told {f['detected_after_s']:.1f} s after the question")

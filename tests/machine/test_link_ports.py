@@ -25,9 +25,9 @@ def check_port(f, device, users):
     job.check(sorted(f["evidence"].get("ranks_using", "").split(",")) == users, f"{f}")
 
 
-def told(s, wait, cause, begin, **more):
+def reported(s, wait, cause, begin, **more):
     f = wait(30, cause=cause, phase="open", **more)
-    job.check(f, f"{cause} is not told: {s.findings}\n{s.stderr()}")
+    job.check(f, f"{cause} is not reported: {s.findings}\n{s.stderr()}")
     late = f["t_ns"] / 1e9 - begin
     print(f"  {f['kind']}/{cause} told after {late:.1f} s")
     return f, late
@@ -38,19 +38,19 @@ def session(s, wait, stop, tree):
     time.sleep(6)
     job.check(not of_ports(s.findings), f"healthy ports: {s.findings}")
     tree.put(UNUSED, "state", "1: DOWN")
-    f, _ = told(s, wait, "port_down", time.monotonic(), kind="observation")
+    f, _ = reported(s, wait, "port_down", time.monotonic(), kind="observation")
     check_port(f, UNUSED, [""])
     tree.put(USED, "state", "1: DOWN")
     begin = time.monotonic()
-    f, late = told(s, wait, "port_down", begin, kind="link")
+    f, late = reported(s, wait, "port_down", begin, kind="link")
     job.check(late < 5, f"told after {late} s")
     check_port(f, USED, users)
     tree.put(USED, "state", "4: ACTIVE")
-    f, _ = told(s, wait, "flap", time.monotonic(), kind="link")
+    f, _ = reported(s, wait, "flap", time.monotonic(), kind="link")
     check_port(f, USED, users)
     time.sleep(3)
     tree.more[USED, "hw_counters/out_of_sequence"] = 500
-    f, lossy = told(s, wait, "retransmits", time.monotonic(), kind="link")
+    f, lossy = reported(s, wait, "retransmits", time.monotonic(), kind="link")
     check_port(f, USED, users)
     job.check(lossy < 15, f"told after {lossy} s")
     tree.more.clear()

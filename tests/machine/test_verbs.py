@@ -123,7 +123,7 @@ def attached_late(to, argv):
     job.check(sorted(set(providers)) == ["liba-rdmav34.so", "libb-rdmav34.so", "other-name.so"], libs)
 
 
-def told_queue_pairs(rtr, truth):
+def reported_queue_pairs(rtr, truth):
     """What the model makes of them: `replay --qps`."""
     out = subprocess.run([job.RANKTRACE, "replay", "-q", "--qps", rtr], capture_output=True, text=True)
     rows = {r["qp"]: r for r in map(json.loads, out.stdout.splitlines())}
@@ -158,7 +158,7 @@ def seen_from_start(to, argv):
     t.end()
     seen = compare(rtr, truth)
     job.check(all(r["from_start"] for r in seen.values()), {q: r["from_start"] for q, r in seen.items()})
-    told_queue_pairs(rtr, truth)
+    reported_queue_pairs(rtr, truth)
     bursts_follow_each_other(rtr, truth)
     qps = [r for r in verbs_records.records(rtr) if r["kind"] == "qp"]
     job.check(all(r["news"] != FOUND for r in qps), "its memory was searched for devices that it opened before our eyes")

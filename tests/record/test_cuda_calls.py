@@ -96,13 +96,13 @@ def expected(call, base, tier, returns):
     if base in ("cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy"):
         at_entry = capture(call, base, LAUNCH if base == "cuGraphLaunch" else DESTROY, -1, stream=stream, graph=graph, exec=exec_)
         return [at_entry] + ([dict(kind="call", bytes=0, result=result, fn=base)] if returns else [])
-    told = result if returns else -1
+    reported = result if returns else -1
     if base in ("cuStreamBeginCapture", "cuStreamBeginCaptureToGraph"):
-        return [capture(call, base, BEGIN, told, stream=stream)]
+        return [capture(call, base, BEGIN, reported, stream=stream)]
     if base == "cuStreamEndCapture":
-        return [capture(call, base, END, told, stream=stream, graph=made_if if returns else 0)]
+        return [capture(call, base, END, reported, stream=stream, graph=made_if if returns else 0)]
     if base == "cuGraphExecUpdate":
-        return [capture(call, base, UPDATE, told, exec=exec_, graph=graph)]
+        return [capture(call, base, UPDATE, reported, exec=exec_, graph=graph)]
     if not returns:
         return []
     if base.startswith("cuGraphInstantiate"):
@@ -151,7 +151,7 @@ def totals_check(log, counts, tiers, flood):
 
 def opens_check(opens, allocated_ns):
     """cuMemAlloc was told after 1 s; the wait behind it has its begin record, and nothing else stayed open."""
-    job.check(len(opens) == 1, f"open calls told: {opens}")
+    job.check(len(opens) == 1, f"open calls reported: {opens}")
     o = opens[0]
     job.check(o["fn"] == "cuMemAlloc" and o["bytes"] == 0x77777 and o["begin"] <= allocated_ns, f"open call: {o}")
     job.check(1e9 <= o["ts"] - o["begin"] < 2e9, f"told {(o['ts'] - o['begin']) / 1e9:.2f} s into the call")
@@ -191,11 +191,11 @@ def run(rng, tier, returns, extra=(), flood=0):
 
 
 def flood_check(rng):
-    """More launches than the bulk ring takes: counted all the same, told, and no other class loses anything."""
+    """More launches than the bulk ring takes: counted all the same, reported, and no other class loses anything."""
     log, records, tiers, lost = run(rng, "burst", True, ("--ring-size", "65536"), FLOOD)
     launches = sum(r["kind"] == "launch" for r in records)
     n = sum(lost.values())
-    print(f"flood: {launches} launches and copies recorded, {n} lost and told, totals exact")
+    print(f"flood: {launches} launches and copies recorded, {n} lost and reported, totals exact")
     job.check(n > FLOOD / 100, f"{n} lost, too few to prove anything")  # how many depends on how fast the collector is
     job.check(set(lost) == {rtr.RING_BULK}, f"lost in another class: {lost}")
     job.check(launches + n == FLOOD + sum(c["symbol"].startswith(("cuLaunch", "cuMemset")) or "cuMemcpy" in c["symbol"] and

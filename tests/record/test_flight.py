@@ -44,8 +44,8 @@ def on_a_finding():
     job.check(begin > first + 1e9, "the window holds the job's start: this shows nothing")
     again = [f for f in flights.replay(base, "--json") if f["phase"] == "open" and f["kind"] == "hang"]
     job.check(len(again) == 1 and all(again[0][k] == live[k] for k in flights.LIVE), f"live {live}\nreplayed {again}")
-    told = [f for f in job.lines(base + ".jsonl") if f["kind"] == "hang"]
-    job.check(len(told) == 1 and all(told[0][k] == live[k] for k in flights.LIVE), f"live {live}\ntold {told}")
+    reported = [f for f in job.lines(base + ".jsonl") if f["kind"] == "hang"]
+    job.check(len(reported) == 1 and all(reported[0][k] == live[k] for k in flights.LIVE), f"live {live}\ntold {reported}")
     job.check("too short" not in j.stderr(), j.stderr())
     n_roots = len({f["id"] for f in j.roots()})
     job.check(len(flights.bases(where)) <= n_roots, f"{n_roots} roots, dumps: {flights.bases(where)}")

@@ -89,8 +89,8 @@ def exact():
     job.check(0 <= got + lost - made <= made // 200, f"{got} received + {lost} lost is not {made}")
     drawn = lost_drawn(trace)
     job.check(drawn and drawn[0] == 0 and drawn[-1] == lost and drawn == sorted(drawn), f"drawn: {drawn}, lost {lost}")
-    told = [f for f in findings if f["kind"] == "lost_events"]
-    job.check(told and told[0]["phase"] == "open", f"no lost_events finding: {findings}")
+    reported = [f for f in findings if f["kind"] == "lost_events"]
+    job.check(reported and reported[0]["phase"] == "open", f"no lost_events finding: {findings}")
     job.check(not [f for f in findings if f["kind"] != "lost_events"], f"more than the loss was found: {findings}")
     with open(log) as f:
         text = f.read()

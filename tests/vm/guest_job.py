@@ -53,8 +53,8 @@ class GuestJob(job.Job):
             if not self.takes_questions():
                 continue
             self.process.send_signal(signal.SIGUSR1)
-            told = re.findall(r"(\d+) libraries, (\d+) probes", self.stderr())
-            if told and int(told[-1][0]) >= libraries and int(told[-1][1]):
+            reported = re.findall(r"(\d+) libraries, (\d+) probes", self.stderr())
+            if reported and int(reported[-1][0]) >= libraries and int(reported[-1][1]):
                 return
         job.fail(f"not attached after {ATTACH_S} s: {self.stderr()}")
 

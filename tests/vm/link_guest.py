@@ -113,7 +113,7 @@ def named(j, case, host, begin_ns):
                 job.check(f["evidence"]["netdev"] == f"v{host}" and f["evidence"].get("ranks_using", str(host)) == str(host), f"{f}")
                 print(f"PASSED {case}: {f['cause']} of rxe{host} after {late:.1f} s", flush=True)
                 return
-    job.fail(f"{case} of rxe{host} is not told: {j.since(begin_ns)}\n{j.stderr()[-800:]}")
+    job.fail(f"{case} of rxe{host} is not reported: {j.since(begin_ns)}\n{j.stderr()[-800:]}")
 
 
 def quiet(j, case, seconds):
@@ -160,10 +160,10 @@ def blackhole(j, host):
         while not f and time.monotonic_ns() < begin + LISTED_S * 10**9:
             time.sleep(0.2)
             f = next((f for f in j.since(begin) if f["kind"] == "link" and f["cause"] in ("transport_retries", "queue_pair_error")), None)
-        told = sorted({(f["kind"], f["class"], f["cause"], f["evidence"].get("device")) for f in j.since(begin)}, key=str)
-        job.check(f, f"blackhole of rxe{host}: no queue pair in error is told: {told}\n{j.stderr()[-800:]}")
+        reported = sorted({(f["kind"], f["class"], f["cause"], f["evidence"].get("device")) for f in j.since(begin)}, key=str)
+        job.check(f, f"blackhole of rxe{host}: no queue pair in error is reported: {reported}\n{j.stderr()[-800:]}")
         j.check_nobody("blackhole", begin)
-        print(f"PASSED blackhole: {f['cause']} of {f['evidence'].get('device')} after {(f['t_ns'] - begin) / 1e9:.1f} s (rxe{host}); all: {told}", flush=True)
+        print(f"PASSED blackhole: {f['cause']} of {f['evidence'].get('device')} after {(f['t_ns'] - begin) / 1e9:.1f} s (rxe{host}); all: {reported}", flush=True)
     finally:
         hosts.heal(host)
 

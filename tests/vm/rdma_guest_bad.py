@@ -11,7 +11,7 @@ import time
 
 import rdma_guest
 from rdma_guest import RANKTRACE
-from rdma_guest_late import BURST, attach, pair, perf, kernels_qps, qps_told, until, wait_probes
+from rdma_guest_late import BURST, attach, pair, perf, kernels_qps, qps_reported, until, wait_probes
 
 
 def no_permission():
@@ -52,7 +52,7 @@ def removed():
     said = open(rtr + ".err").read()
     print("removed:", said, out[-300:], sep="\n", flush=True)
     found = subprocess.run([RANKTRACE, "replay", "-q", "--json", rtr], capture_output=True, text=True).stdout
-    print("removed: findings", found, qps_told(rtr), flush=True)
+    print("removed: findings", found, qps_reported(rtr), flush=True)
     if "rxe0" not in found or "gone" not in found:
         sys.exit("nothing is said of the device that is gone")
     if not alive or code not in (0, 1):

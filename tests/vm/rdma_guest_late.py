@@ -113,7 +113,7 @@ def totals_at(rtr, ns):
     return seen
 
 
-def qps_told(rtr):
+def qps_reported(rtr):
     out = subprocess.run([RANKTRACE, "replay", "-q", "--qps", rtr], capture_output=True, text=True)
     return [json.loads(line) for line in out.stdout.splitlines()]
 
@@ -165,7 +165,7 @@ def late(name, tool, n, n_qps, n_probes):
     tracer.wait(60)
     first = {int(q, 16): int(p, 16) for q, p in re.findall(r"local address: +LID \w+,? QPN (\w+),? PSN (\w+)", out)}
     then, end = totals_at(rtr, resumed_ns), verbs_records.stats(rtr)
-    told = {q["qp"]: q for q in qps_told(rtr) if q["pid"] == c.pid}
+    reported = {q["qp"]: q for q in qps_reported(rtr) if q["pid"] == c.pid}
     for qpn, psn in psns.items():
         before = (psn - first[qpn]) % (1 << 24)
         now, last = then.get(qpn), end.get(qpn)
@@ -182,7 +182,7 @@ def late(name, tool, n, n_qps, n_probes):
             sys.exit(f"{name}: {now['posts']} posts seen of {before}; {done} completions more than were signalled")
         if last["from_start"]:
             sys.exit(f"{name}: it claims to have been there from the start")
-        kernel = told[qpn]
+        kernel = reported[qpn]
         if kernel["peer_qp"] is None or kernel["device"] != "rxe0" or kernel["state"] != "ready to send":
             sys.exit(f"{name}: {kernel}")
 
@@ -194,7 +194,7 @@ def both(name, tool, n):
             f"while ! grep -q :4853.*:0000.0A /proc/net/tcp /proc/net/tcp6; do sleep 0.2; done; "
             f"RANK=1 WORLD_SIZE=2 {' '.join(tool)} {ADDRESS} > /dev/null; wait")
     out = subprocess.run([RANKTRACE, "record", *BURST, "-o", rtr, "--", "bash", "-c", line], capture_output=True, text=True, timeout=200)
-    rows = {q["rank"]: q for q in qps_told(rtr)}
+    rows = {q["rank"]: q for q in qps_reported(rtr)}
     if set(rows) != {0, 1}:
         sys.exit(f"{name}: {rows} {out.stderr}")
     for rank, q in rows.items():
@@ -215,7 +215,7 @@ def both_late(name, tool):
     c.communicate(timeout=200)
     s.wait(60)
     tracer.wait(60)
-    rows = {q["rank"]: q for q in qps_told(rtr)}
+    rows = {q["rank"]: q for q in qps_reported(rtr)}
     for rank in (0, 1):
         q = rows.get(rank) or sys.exit(f"{name}: {rows} {open(rtr + '.err').read()}")
         print(f"{name}: rank {rank} QP {q['qp']} to QP {q['peer_qp']}: rank {q['peer_rank']} by {q['peer_by']}", flush=True)
@@ -249,7 +249,7 @@ def moved(name, n, n_provider):
         if "rdmav" in path and probes:
             libs.setdefault(os.path.basename(path), set()).add(probes)
     want = {os.path.basename(original): {n_provider}, os.path.basename(copy): {n_provider}}
-    totals = [q["totals"] or {} for q in sorted(qps_told(rtr), key=lambda q: q["pid"])] # server, client, server, client
+    totals = [q["totals"] or {} for q in sorted(qps_reported(rtr), key=lambda q: q["pid"])] # server, client, server, client
     print(f"{name}: {libs}, posts {[t.get('posts') for t in totals]}", flush=True)
     if libs != want or len(totals) != 4 or totals[3].get("posts") != n or not totals[3]["from_start"]:
         sys.exit(f"{name}: probed {libs}, not {want}; {totals}\n{out.stdout}{out.stderr}")

@@ -35,8 +35,8 @@ def stuck(rng, fault, cause, named):
         if named:
             job.check({"sender": e["sender"], "receiver": e["receiver"]}.get(e["side"]) == rank, f"side {e['side']}: {e}")
         else:
-            told = {k: e[k] for k in ("side", "sender", "receiver", "channel")}
-            job.check(told == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}}, f"{told}, not {truth}")
+            reported = {k: e[k] for k in ("side", "sender", "receiver", "channel")}
+            job.check(reported == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}}, f"{reported}, not {truth}")
         job.check(late <= 5, f"told after {late:.2f} s")
         job.check(s.stop() == 1, "exit code is not 1")
         job.check(all(x["ranks"] == f["ranks"] for x in s.findings), f"others are named: {s.findings}")

@@ -33,7 +33,7 @@ class Launcher:
 
 
 
-def told(pattern, text):
+def reported(pattern, text):
     found = re.search(pattern, text)
     job.check(found, f"'{pattern}' is not in: {text}")
     return tuple(float(x) for x in found.groups())
@@ -47,9 +47,9 @@ with autopsies.Autopsy(["--ranks", 8, "--steps", 100000, "--step-ms", 50, "--see
     time.sleep(SECONDS)
     job.check(s.stop() in (0, 1), "it did not end well")
     text = s.stderr()
-    peak, rings = told(r"peak memory ([0-9.]+) MiB beside ([0-9.]+) MiB of mapped rings", text)
-    held, = told(r"at most ([0-9.]+) MB held", text)
-    scanned_gb, = told(r"comms: [0-9]+ scans of a process for communicators: ([0-9.]+) GB", text)
+    peak, rings = reported(r"peak memory ([0-9.]+) MiB beside ([0-9.]+) MiB of mapped rings", text)
+    held, = reported(r"at most ([0-9.]+) MB held", text)
+    scanned_gb, = reported(r"comms: [0-9]+ scans of a process for communicators: ([0-9.]+) GB", text)
     print(f"  {scanned_gb} GB looked through")
     job.check(scanned_gb >= 0.2, "the launcher's memory was never looked at")
     job.check(scanned_gb <= SCANNED_GB, f"{scanned_gb} GB looked through in {SECONDS} s")

@@ -57,10 +57,10 @@ def healthy(rng):
             time.sleep(0.5)
         job.check(s.stop() in (0, 1) and not s.others(None), f"{s.findings}")
         # a checkpoint of one rank is observed, and probed: that is another rule's affair
-        told = [w for _, w in probed(s.rtr) if w.startswith("probed:")]
+        reported = [w for _, w in probed(s.rtr) if w.startswith("probed:")]
         why = [f for f in s.findings if f["kind"] == "observation"]
-        job.check(not told or why, f"probed without a finding: {told}")
-        print(f"  healthy: nobody raised for its pace; {len(told)} probed for {[f['cause'] for f in why if f['phase'] == 'open']}")
+        job.check(not reported or why, f"probed without a finding: {reported}")
+        print(f"  healthy: nobody raised for its pace; {len(reported)} probed for {[f['cause'] for f in why if f['phase'] == 'open']}")
 
 
 def main():

@@ -58,11 +58,11 @@ def main():
         wait_probes(s, False, RAISE_S + 40)
         job.check(s.stop() == 1, "exit code is not 1")
         concerned = members(a, f["comm"]) | members(a, h["comm"]) | {rank, second}
-        told = probed(s.rtr)
-        raised = {r for r, w in told if w.startswith("probed:")}
+        reported = probed(s.rtr)
+        raised = {r for r, w in reported if w.startswith("probed:")}
         job.check(raised and raised <= concerned and rank in raised, f"probed {raised}, concerned are {concerned}")
         for r in raised:
-            mine = [w for x, w in told if x == r]
+            mine = [w for x, w in reported if x == r]
             job.check(mine[0].startswith("probed: ") and mine[-1] == "probed no more", f"rank {r}: {mine}")
         ops = subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", s.rtr], capture_output=True, text=True).stdout
         job.check(ops.count("\n") > 50, f"{ops.count(chr(10))} operations seen by the probes")

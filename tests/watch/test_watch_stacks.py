@@ -16,7 +16,7 @@ import outside
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def told(s, h, within_s):
+def reported(s, h, within_s):
     """The line of the hang that first says what its culprit is doing."""
     end = time.monotonic() + within_s + 10
     while time.monotonic() < end:
@@ -27,8 +27,8 @@ def told(s, h, within_s):
     job.fail(f"nothing says what the culprit does: {s.findings}\n{s.stderr()}")
 
 
-def check_told(s, h):
-    f = told(s, h, job.bar(3))
+def check_reported(s, h):
+    f = reported(s, h, job.bar(3))
     late = (f["t_ns"] - h["t_ns"]) / 1e9
     print(f"  {f['phase']} {late:.2f} s after the open: {f['evidence'].get('native_frame')}, {f['evidence'].get('waiting_in')}")
     job.check(f["phase"] == "update" and late <= job.bar(3), f"{f['phase']} {late:.2f} s after the open")
@@ -53,7 +53,7 @@ def hang(rng, fault, command, *args):
         s = outside.Session(a, command, *args)
         h = s.wait(60, kind="hang", phase="open")
         job.check(h and h["ranks"] == [rank], f"named {h}, not rank {rank}; {s.findings}\n{s.stderr()}")
-        f = check_told(s, h)
+        f = check_reported(s, h)
         if command == "record":  # autopsies.check_doing() wants all seven waiting, which only whoever hangs at once are
             time.sleep(1)
         autopsies.check_doing(f, fault)
@@ -93,7 +93,7 @@ def python(rng):
     s = outside.Session(a, "watch", "--no-raise")
     h = s.wait(60, kind="hang", phase="open")
     outside.check_rank(s, h, rank, "missing_enter")
-    e = check_told(s, h)["evidence"]
+    e = check_reported(s, h)["evidence"]
     line = line_of(a.source, "# the culprit")
     job.check(e.get("python", "").endswith(f"python_job.py:{line} load_batch"), f"python {e.get('python')}, line {line} of load_batch: {e}")
     job.check(e["waiting_in"].startswith("2 of 2 others: ") and e["waiting_in"].endswith("must"), f"waiting_in {e['waiting_in']}")

@@ -60,7 +60,7 @@ def check(what, truth, evidence):
     return text
 
 
-def told(s, rank, within_s):
+def reported(s, rank, within_s):
     """The first line about the rank that says what it waits for."""
     end = time.monotonic() + within_s
     while time.monotonic() < end:
@@ -86,7 +86,7 @@ def live(rng, what, command, *args):
             a.settle()
         s = outside.Session(a, command, *args)
         truth = a.wait_fault("waits")
-        f = told(s, rank, 30)
+        f = reported(s, rank, 30)
         text = check(what, truth, f["evidence"])
         print(f"  {command}: rank {rank} {text}")
         s.stop()

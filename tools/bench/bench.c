@@ -210,7 +210,7 @@ static double median(const double *values, int first, int step)
 	return n % 2 ? s[n / 2] : (s[n / 2 - 1] + s[n / 2]) / 2;
 }
 
-static void stage_tell(struct bench *b, const struct stage *st)
+static void stage_print(struct bench *b, const struct stage *st)
 {
 	double s[WINDOWS], min = 1e9, max = 0;
 
@@ -229,7 +229,7 @@ static void stage_tell(struct bench *b, const struct stage *st)
 	fflush(stdout);
 }
 
-static void job_tell(struct bench *b, int n_ranks, const char *only)
+static void job_print(struct bench *b, int n_ranks, const char *only)
 {
 	memset(&b->job, 0, sizeof(b->job));
 	job_records_begin(&b->job, n_ranks);
@@ -242,7 +242,7 @@ static void job_tell(struct bench *b, int n_ranks, const char *only)
 	       b->n_records, b->job.step * 0.06);
 	for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++)
 		if (!only || strstr(stages[i].name, only))
-			stage_tell(b, &stages[i]);
+			stage_print(b, &stages[i]);
 	if (b->findings)
 		printf("  %" PRIu64 " findings on a healthy job: these figures are of something else\n", b->findings);
 	job_records_free(&b->job);
@@ -250,7 +250,7 @@ static void job_tell(struct bench *b, int n_ranks, const char *only)
 
 /* What a session of hours holds, in a process of its own so that nothing freed before counts: records are made as they
  * are used, nothing is kept but by the pipeline. */
-static void memory_tell(const char *output, const char *name, uint64_t n_records)
+static void memory_print(const char *output, const char *name, uint64_t n_records)
 {
 	struct job_records j;
 	struct pipeline *p = pipeline_new();
@@ -294,14 +294,14 @@ int main(int argc, char **argv)
 	snprintf(b.trace, sizeof(b.trace), "%s/job.pftrace", b.dir);
 	if (!only || !strcmp(only, "memory")) {
 		printf("memory beyond what the bench holds itself, target 64 MiB\n");
-		memory_tell(NULL, "model, detectors", 40000003);
-		memory_tell(b.trace, "the same, to .pftrace", 8000009);
+		memory_print(NULL, "model, detectors", 40000003);
+		memory_print(b.trace, "the same, to .pftrace", 8000009);
 	}
 	if (!only || !strcmp(only, "hit"))
-		hit_tell(RANKTRACE, LIBRARY);
+		hit_print(RANKTRACE, LIBRARY);
 	if (!only || (strcmp(only, "memory") && strcmp(only, "hit"))) {
-		job_tell(&b, 8, only);
-		job_tell(&b, 64, only);
+		job_print(&b, 8, only);
+		job_print(&b, 64, only);
 	}
 	unlink(b.rtr);
 	unlink(b.trace);

@@ -166,7 +166,7 @@ static bool rounds(const struct target *t, const char *ranktrace, double *off, d
 	return true;
 }
 
-void hit_tell(const char *ranktrace, const char *library)
+void hit_print(const char *ranktrace, const char *library)
 {
 	double off[ROUNDS], again[ROUNDS], on[ROUNDS], ours[ROUNDS];
 	struct target t;

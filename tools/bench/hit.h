@@ -5,6 +5,6 @@
 #ifndef RANKTRACE_BENCH_HIT_H
 #define RANKTRACE_BENCH_HIT_H
 
-void hit_tell(const char *ranktrace, const char *library); /* prints; says why where it cannot */
+void hit_print(const char *ranktrace, const char *library); /* prints; says why where it cannot */
 
 #endif

@@ -280,7 +280,7 @@ static __always_inline void stale_end(__u32 tid, __u64 generation)
 /* What takes effect with the call itself is reported at once: a launch that blocks has been called, and a handle is no
  * longer the old graph's before its destruction returns. The begin of a capture is reported at its return, since a
  * failed one begins nothing and no call can be captured before it returned - unless returns are not seen. */
-static __always_inline bool tells_at_entry(__u8 what, bool no_returns)
+static __always_inline bool emits_at_entry(__u8 what, bool no_returns)
 {
 	if (what == CUDA_GRAPH_LAUNCHES || what == CUDA_GRAPH_DESTROYS || what == CUDA_EXEC_DESTROYS)
 		return true;
@@ -321,7 +321,7 @@ int cuda_enter(struct pt_regs *ctx)
 	bpf_map_update_elem(&cuda_in_flight, &tid, &f, BPF_ANY);
 	if (is_wait(f.what))
 		sync_emit(CUDA_SYNC_BEGIN, &f, 0);
-	else if (tells_at_entry(f.what, f.no_returns)) {
+	else if (emits_at_entry(f.what, f.no_returns)) {
 		f.out = 0; /* not written yet */
 		capture_emit(&f, CUDA_RESULT_UNKNOWN);
 	}
@@ -360,7 +360,7 @@ int cuda_exit(struct pt_regs *ctx)
 		return 0; /* left behind by probes that are gone, it is another call than this one */
 	if (is_wait(done.what))
 		sync_emit(CUDA_SYNC_END, &done, (__s32)PT_REGS_RC(ctx));
-	else if (!done.no_returns || tells_at_entry(done.what, false) || !tells_at_entry(done.what, true))
+	else if (!done.no_returns || emits_at_entry(done.what, false) || !emits_at_entry(done.what, true))
 		returned(&done, (__s32)PT_REGS_RC(ctx)); /* not what was reported at the entry already */
 	return 0;
 }

@@ -17,7 +17,7 @@
 #define OPEN_AFTER_NS 1000000000ull /* a call this long is reported, */
 #define OPEN_EVERY_NS 5000000000ull /* and again this often */
 #define SCAN_MAX 4096               /* entries looked at in one scan: the map may change under it and start over */
-#define TOLD_MAX 4096
+#define EMITTED_MAX 4096
 
 static const struct probe cuda_probes[] = {
 #define IN(name, prog, tier_) { .symbol = name, .program = prog, .tier = tier_ },
@@ -100,7 +100,7 @@ struct cuda_scan { /* tracer_state() */
 		uint32_t tgid;
 		uint32_t reserved;
 		uint64_t sum;
-	} told[TOLD_MAX]; /* by tgid, one another's place at worst */
+	} emitted[EMITTED_MAX]; /* by tgid, one another's place at worst */
 };
 
 /* Did this call come of age for telling since the last scan? */
@@ -138,7 +138,7 @@ static bool is_wait(uint8_t what)
 	return what >= CUDA_WAIT_STREAM && what <= CUDA_WAIT_COPY; /* has its begin record */
 }
 
-static int open_tell(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f, uint64_t now_ns)
+static int open_emit(struct tracer_handle *h, uint32_t tid, const struct cuda_in_flight *f, uint64_t now_ns)
 {
 	struct cuda_span r = {
 		.hdr = { .size = sizeof(r),
@@ -167,29 +167,29 @@ static int flight_sample(struct tracer_handle *h, const struct cuda_scan *s, uin
 		tracer_map_delete(h, "cuda_in_flight", &tid);
 		return 0;
 	}
-	return still_inside(h, tid, f) ? open_tell(h, tid, f, now_ns) : 0;
+	return still_inside(h, tid, f) ? open_emit(h, tid, f, now_ns) : 0;
 }
 
 static int flights_scan(struct tracer_handle *h, struct cuda_scan *s, uint64_t now_ns)
 {
 	uint32_t tid, prev;
-	int err = tracer_map_next(h, "cuda_in_flight", NULL, &tid), told = 0;
+	int err = tracer_map_next(h, "cuda_in_flight", NULL, &tid), emitted = 0;
 
-	for (int i = 0; !err && !told && i < SCAN_MAX; i++) {
+	for (int i = 0; !err && !emitted && i < SCAN_MAX; i++) {
 		struct cuda_in_flight f;
 		bool found = !tracer_map_get(h, "cuda_in_flight", &tid, &f);
 
 		prev = tid;
 		err = tracer_map_next(h, "cuda_in_flight", &prev, &tid);
 		if (found)
-			told = flight_sample(h, s, prev, &f, now_ns);
+			emitted = flight_sample(h, s, prev, &f, now_ns);
 	}
-	return told;
+	return emitted;
 }
 
 /* --- totals of the burst tier --- */
 
-static int counts_tell(struct tracer_handle *h, struct cuda_scan *s, uint32_t tgid, const struct cuda_counts_value *v,
+static int counts_emit(struct tracer_handle *h, struct cuda_scan *s, uint32_t tgid, const struct cuda_counts_value *v,
 		       uint64_t now_ns)
 {
 	uint64_t sum = v->generation + v->launches + v->copies + v->sets;
@@ -201,27 +201,27 @@ static int counts_tell(struct tracer_handle *h, struct cuda_scan *s, uint32_t tg
 		.sets = v->sets,
 	};
 
-	if (s->told[tgid % TOLD_MAX].tgid == tgid && s->told[tgid % TOLD_MAX].sum == sum)
+	if (s->emitted[tgid % EMITTED_MAX].tgid == tgid && s->emitted[tgid % EMITTED_MAX].sum == sum)
 		return 0;
-	s->told[tgid % TOLD_MAX].tgid = tgid;
-	s->told[tgid % TOLD_MAX].sum = sum;
+	s->emitted[tgid % EMITTED_MAX].tgid = tgid;
+	s->emitted[tgid % EMITTED_MAX].sum = sum;
 	return tracer_emit(h, &r.hdr);
 }
 
 static int counts_scan(struct tracer_handle *h, struct cuda_scan *s, uint64_t now_ns)
 {
 	uint32_t tgid, prev;
-	int err = tracer_map_next(h, "cuda_counts", NULL, &tgid), told = 0;
+	int err = tracer_map_next(h, "cuda_counts", NULL, &tgid), emitted = 0;
 
-	for (int i = 0; !err && !told && i < SCAN_MAX; i++) {
+	for (int i = 0; !err && !emitted && i < SCAN_MAX; i++) {
 		struct cuda_counts_value v;
 
 		if (!tracer_map_get(h, "cuda_counts", &tgid, &v))
-			told = counts_tell(h, s, tgid, &v, now_ns);
+			emitted = counts_emit(h, s, tgid, &v, now_ns);
 		prev = tgid;
 		err = tracer_map_next(h, "cuda_counts", &prev, &tgid);
 	}
-	return told;
+	return emitted;
 }
 
 static int cuda_tick(struct tracer_handle *h, uint64_t now_ns)

@@ -179,7 +179,7 @@ static bool child_runs(const struct nvml_sampler *s)
 
 /* --- what it says --- */
 
-static int driver_tell(struct nvml_sampler *s, enum gpu_state state, uint64_t since_ns, uint64_t now_ns)
+static int driver_emit(struct nvml_sampler *s, enum gpu_state state, uint64_t since_ns, uint64_t now_ns)
 {
 	struct record_gpu_state f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_GPU_STATE, .ts_ns = now_ns },
@@ -287,7 +287,7 @@ static int answer_end(struct nvml_sampler *s, const struct nvml_end *end, uint64
 	}
 	if (s->asked.what == NVML_ASK_PROCS && !s->matched && s->ctx->targets)
 		err = procs_guess(s, now_ns);
-	return err ? err : driver_tell(s, GPU_ANSWERS, now_ns, now_ns);
+	return err ? err : driver_emit(s, GPU_ANSWERS, now_ns, now_ns);
 }
 
 /* The child is ours, but it runs foreign code: only whole records of these kinds pass. */
@@ -401,7 +401,7 @@ static int deadline_check(struct nvml_sampler *s, uint64_t now_ns)
 	if (!s->waiting || late < deadline || (late < STARVED_DEADLINES * deadline && child_runs(s)))
 		return 0;
 	child_end(s, now_ns);
-	return driver_tell(s, GPU_SILENT, since, now_ns);
+	return driver_emit(s, GPU_SILENT, since, now_ns);
 }
 
 static int nvml_sample(void *state, uint64_t now_ns)

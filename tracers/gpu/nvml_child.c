@@ -36,7 +36,7 @@ struct device {
 	int newest;
 	uint64_t sampled_ns;  /* 0: no sample yet */
 	unsigned int n_links; /* active when first seen */
-	enum gpu_state state, told;
+	enum gpu_state state, emitted;
 	struct link_errors links[NVML_NVLINKS_MAX]; /* as last read, one after the other */
 	unsigned int next_link;                     /* to be read */
 	bool links_known;                           /* all of them were */
@@ -61,7 +61,7 @@ static uint64_t clock_ns(clockid_t which)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-static void tell(const struct child *c, struct wire_hdr *hdr, size_t size, uint8_t kind)
+static void emit(const struct child *c, struct wire_hdr *hdr, size_t size, uint8_t kind)
 {
 	*hdr = (struct wire_hdr){ .size = (size + 7) & ~7ul, .tracer = WIRE_COLLECTOR, .kind = kind };
 	if (send(c->fd, hdr, hdr->size, MSG_NOSIGNAL) < 0)
@@ -107,7 +107,7 @@ static unsigned int links_active(const struct child *c, struct device *d)
 	return n;
 }
 
-static void device_tell(const struct child *c, struct device *d, unsigned int i)
+static void device_emit(const struct child *c, struct device *d, unsigned int i)
 {
 	union {
 		struct record_gpu_device f;
@@ -130,7 +130,7 @@ static void device_tell(const struct child *c, struct device *d, unsigned int i)
 	if (!c->f.uuid || !ok(d, c->f.uuid(d->handle, u.f.text + u.f.name_len, 96)))
 		u.f.text[u.f.name_len] = 0;
 	u.f.uuid_len = strlen(u.f.text + u.f.name_len) + 1;
-	tell(c, &u.f.hdr, sizeof(u.f) + u.f.name_len + u.f.uuid_len, RECORD_GPU_DEVICE);
+	emit(c, &u.f.hdr, sizeof(u.f) + u.f.name_len + u.f.uuid_len, RECORD_GPU_DEVICE);
 }
 
 /* --- activity --- */
@@ -170,7 +170,7 @@ static void activity_take(struct child *c, struct device *d, struct record_gpu_s
 	d->sampled_ns = now;
 }
 
-static void activity_tell(struct child *c, struct device *d, unsigned int i)
+static void activity_emit(struct child *c, struct device *d, unsigned int i)
 {
 	struct record_gpu_sample f = { .index = i };
 	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -184,7 +184,7 @@ static void activity_tell(struct child *c, struct device *d, unsigned int i)
 	reasons = c->f.reasons ? ASK64(d, c->f.reasons) : ASK64(d, c->f.reasons_old);
 	f.slowdown = reasons == ~0ull ? 0 : reasons;
 	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
-	tell(c, &f.hdr, sizeof(f), RECORD_GPU_SAMPLE);
+	emit(c, &f.hdr, sizeof(f), RECORD_GPU_SAMPLE);
 }
 
 /* --- health --- */
@@ -269,7 +269,7 @@ static __u32 inforom_bad(const struct child *c, struct device *d)
 	return d->inforom_bad;
 }
 
-static void health_tell(const struct child *c, struct device *d, unsigned int i)
+static void health_emit(const struct child *c, struct device *d, unsigned int i)
 {
 	struct record_gpu_health f = { .index = i };
 	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -288,12 +288,12 @@ static void health_tell(const struct child *c, struct device *d, unsigned int i)
 	f.pcie_gen = ASK32(d, c->f.pcie_gen);
 	f.inforom_bad = inforom_bad(c, d);
 	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
-	tell(c, &f.hdr, sizeof(f), RECORD_GPU_HEALTH);
+	emit(c, &f.hdr, sizeof(f), RECORD_GPU_HEALTH);
 }
 
 /* --- processes, and whether it is there --- */
 
-static void procs_tell(const struct child *c, struct device *d, unsigned int i)
+static void procs_emit(const struct child *c, struct device *d, unsigned int i)
 {
 	struct nvml_process list[GPU_PROCS_MAX];
 	struct record_gpu_procs f = { .index = i };
@@ -307,17 +307,17 @@ static void procs_tell(const struct child *c, struct device *d, unsigned int i)
 		return;
 	for (unsigned int k = 0; k < f.n; k++)
 		f.pids[k] = list[k].pid;
-	tell(c, &f.hdr, sizeof(f), RECORD_GPU_PROCS);
+	emit(c, &f.hdr, sizeof(f), RECORD_GPU_PROCS);
 }
 
-static void state_tell(const struct child *c, struct device *d, unsigned int i)
+static void state_emit(const struct child *c, struct device *d, unsigned int i)
 {
 	struct record_gpu_state f = { .index = i, .state = d->state };
 
-	if (d->state == d->told)
+	if (d->state == d->emitted)
 		return;
-	d->told = d->state;
-	tell(c, &f.hdr, sizeof(f), RECORD_GPU_STATE);
+	d->emitted = d->state;
+	emit(c, &f.hdr, sizeof(f), RECORD_GPU_STATE);
 }
 
 /* --- life --- */
@@ -372,14 +372,14 @@ static void answer(struct child *c, uint32_t what)
 		if (!d->handle)
 			ok(d, c->f.handle(i, &d->handle));
 		if (d->handle && what & NVML_ASK_DEVICES)
-			device_tell(c, d, i);
+			device_emit(c, d, i);
 		if (d->handle && what & NVML_ASK_PROCS)
-			procs_tell(c, d, i);
+			procs_emit(c, d, i);
 		if (d->handle && what & NVML_ASK_ACTIVITY)
-			activity_tell(c, d, i);
+			activity_emit(c, d, i);
 		if (d->handle && what & NVML_ASK_HEALTH)
-			health_tell(c, d, i);
-		state_tell(c, d, i);
+			health_emit(c, d, i);
+		state_emit(c, d, i);
 	}
 }
 

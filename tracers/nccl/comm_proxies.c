@@ -28,7 +28,7 @@ static struct record_proxy record_new(uint32_t tgid, uint64_t comm, uint64_t now
 	};
 }
 
-static int part_tell(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct nccl_proxy_sub *s, proxy_emit *emit,
+static int part_emit(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct nccl_proxy_sub *s, proxy_emit *emit,
 		     void *to)
 {
 	struct record_proxy f = record_new(tgid, comm, now_ns);
@@ -64,7 +64,7 @@ static int sample_emit(uint32_t tgid, uint64_t comm, const struct nccl_proxy_sam
 	f.thread = look->thread;
 	err = emit(to, &f.hdr);
 	for (uint32_t i = 0; !err && i < look->n; i++)
-		err = part_tell(tgid, comm, now_ns, &look->subs[i], emit, to);
+		err = part_emit(tgid, comm, now_ns, &look->subs[i], emit, to);
 	return err;
 }
 

@@ -55,7 +55,7 @@ struct scanned { /* one process */
 	uint64_t start_ns, revision;
 	bool in_list;
 	struct comm_places comms;
-	uint64_t read_ns, moved_ns, told_at_ns;
+	uint64_t read_ns, moved_ns, emitted_at_ns;
 	unsigned int n_reads, try_at; /* try_at: reads until proxies are looked for again */
 	unsigned int busy;            /* bits, the newest sample's first: something was on its way */
 	bool has_proxy;
@@ -248,7 +248,7 @@ static void again_set(struct scanned *p)
 }
 
 /* Whoever is sampled no more would look as if it stood still. */
-static int gone_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
+static int gone_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	struct comm_gone gone;
 	int err = 0;
@@ -273,7 +273,7 @@ static int scan_end(struct comms *c, struct scanned *p, int err)
 	if (!err)
 		err = comm_states_begin(&p->comms, c->ctx->reader, p->tgid);
 	if (!err)
-		err = gone_tell(c, p, clock_monotonic_ns());
+		err = gone_emit(c, p, clock_monotonic_ns());
 	if (!err) {
 		parent_copies_drop(c, p);
 		again_set(p);
@@ -353,7 +353,7 @@ static uint16_t text_put(char *text, size_t room, size_t *at, const char *from)
 }
 
 /* Where the main thread sits tells who waits for whom when counters alone do not (Send and Recv are in none). */
-static int place_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
+static int place_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	union {
 		struct record_task_at f;
@@ -362,10 +362,10 @@ static int place_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 	struct target_evidence e = { .syscall_nr = -1 };
 	size_t at = 0, room = sizeof(u) - sizeof(u.f) - 8;
 
-	if (now_ns - p->told_at_ns < READ_EVERY_NS ||
+	if (now_ns - p->emitted_at_ns < READ_EVERY_NS ||
 	    evidence_read(c->ctx->reader, p->tgid, p->tgid, READER_DEADLINE_MS, &e))
 		return 0;
-	p->told_at_ns = now_ns;
+	p->emitted_at_ns = now_ns;
 	u.f.wchan_len = text_put(u.f.text, room, &at, e.wchan);
 	u.f.syscall_len = text_put(u.f.text, room, &at, e.syscall);
 	u.f.file_len = text_put(u.f.text, room, &at, e.file);
@@ -444,7 +444,7 @@ static void news_note(struct scanned *p, uint64_t now_ns)
 	p->n_threads = n;
 }
 
-static int proxies_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
+static int proxies_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	struct proxies_seen seen;
 	int err = comm_proxies_sample(&p->comms, c->ctx->reader, p->tgid, c->ctx->emit, c->ctx->emit_to, &seen);
@@ -460,10 +460,10 @@ static int proxies_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 }
 
 /* How far transfers are; and where nothing was entered for a while, where the host sits. */
-static int progress_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
+static int progress_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	bool still = now_ns - p->moved_ns >= STILL_NS;
-	int err = still ? place_tell(c, p, now_ns) : 0;
+	int err = still ? place_emit(c, p, now_ns) : 0;
 
 	if (err)
 		return err;
@@ -472,7 +472,7 @@ static int progress_tell(struct comms *c, struct scanned *p, uint64_t now_ns)
 			return 0;
 		p->try_at = p->try_at ? 2 * p->try_at : PROXIES_TRY;
 	}
-	return proxies_tell(c, p, now_ns);
+	return proxies_emit(c, p, now_ns);
 }
 
 static int read_one(struct comms *c, struct scanned *p)
@@ -491,8 +491,8 @@ static int read_one(struct comms *c, struct scanned *p)
 			err = comm_sample_emit(p->tgid, p->comms.places[i].addr, &c->now[i], now_ns, c->ctx->emit,
 					       c->ctx->emit_to);
 	if (!err)
-		err = gone_tell(c, p, now_ns);
-	return err ? err : progress_tell(c, p, now_ns);
+		err = gone_emit(c, p, now_ns);
+	return err ? err : progress_emit(c, p, now_ns);
 }
 
 static int comms_sample(void *state, uint64_t now_ns)

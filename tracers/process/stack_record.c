@@ -31,7 +31,7 @@ static bool is_driver(const struct stack_native_frame *f)
 	return !strncmp(f->module, "libcuda", 7) || !strncmp(f->module, "libnccl", 7);
 }
 
-static const struct stack_native_frame *telling_frame(const struct stack_thread *t)
+static const struct stack_native_frame *evident_frame(const struct stack_thread *t)
 {
 	const struct stack_native_frame *best = NULL;
 
@@ -50,7 +50,7 @@ static const struct stack_native_frame *telling_frame(const struct stack_thread 
 
 static void native_text(const struct stack_thread *t, char *to, size_t size)
 {
-	const struct stack_native_frame *f = telling_frame(t);
+	const struct stack_native_frame *f = evident_frame(t);
 
 	if (f && (*f->func || *f->module))
 		snprintf(to, size, "%s (%s)", *f->func ? f->func : "??", *f->module ? f->module : "no file");

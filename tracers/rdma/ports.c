@@ -37,7 +37,7 @@ struct users {
 	uint32_t pids[PORT_USERS_MAX];
 };
 
-struct told { /* of one port */
+struct emitted { /* of one port */
 	bool once, users_once;
 	struct tree_id id;
 	struct tree_sample sample;
@@ -55,7 +55,7 @@ struct ports_sampler {
 	/* the collector's */
 	bool in_use, silent;
 	uint64_t asked_ns, scan_ns, all_ns, users_ns, users_every_ns, n_samples, cost_sum_ns;
-	struct told told[PORTS_LISTED_MAX];
+	struct emitted emitted[PORTS_LISTED_MAX];
 };
 
 /* --- the thread --- */
@@ -83,7 +83,7 @@ static uint16_t text_put(struct record_port *f, const char *text)
 	return len;
 }
 
-static int id_tell(struct ports_sampler *s, uint32_t index, const struct tree_id *id, uint64_t now_ns)
+static int id_emit(struct ports_sampler *s, uint32_t index, const struct tree_id *id, uint64_t now_ns)
 {
 	union {
 		struct record_port f;
@@ -131,13 +131,13 @@ static int sample_emit(struct ports_sampler *s, uint32_t index, const struct tre
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
-static int port_tell(struct ports_sampler *s, uint32_t index, const struct tree_port *p, uint64_t now_ns)
+static int port_emit(struct ports_sampler *s, uint32_t index, const struct tree_port *p, uint64_t now_ns)
 {
-	struct told *t = &s->told[index];
+	struct emitted *t = &s->emitted[index];
 	int err = 0;
 
 	if (!t->once || memcmp(&t->id, &p->id, sizeof(p->id)))
-		err = id_tell(s, index, &p->id, now_ns);
+		err = id_emit(s, index, &p->id, now_ns);
 	if (!err &&
 	    (!t->once || memcmp(&t->sample, &p->sample, sizeof(p->sample)) || now_ns >= t->sample_ns + SLOW_NS)) {
 		err = sample_emit(s, index, &p->sample, s->taken_ns, now_ns);
@@ -196,7 +196,7 @@ static void user_add(struct ports_sampler *s, uint32_t tgid, unsigned int uverbs
 	}
 }
 
-static int users_tell(struct ports_sampler *s, uint32_t index, const struct users *u, uint64_t now_ns)
+static int users_emit(struct ports_sampler *s, uint32_t index, const struct users *u, uint64_t now_ns)
 {
 	struct record_port_users f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_PORT_USERS, .ts_ns = now_ns },
@@ -239,13 +239,13 @@ static int users_read(struct ports_sampler *s, uint64_t now_ns)
 	port_tree_list(s->tree, &n);
 	if (users_find(s, now))
 		for (size_t i = 0; i < n && !err; i++) {
-			struct told *t = &s->told[i];
+			struct emitted *t = &s->emitted[i];
 
 			if (t->users_once && !memcmp(&t->users, &now[i], sizeof(now[i])))
 				continue;
 			changed = t->users_once = true;
 			t->users = now[i];
-			err = users_tell(s, i, &now[i], now_ns);
+			err = users_emit(s, i, &now[i], now_ns);
 		}
 	s->users_every_ns = changed || !s->users_every_ns ? USERS_FIRST_NS : 2 * s->users_every_ns;
 	s->users_every_ns = s->users_every_ns > USERS_MAX_NS ? USERS_MAX_NS : s->users_every_ns;
@@ -265,7 +265,7 @@ static int done_take(struct ports_sampler *s, uint64_t now_ns)
 	s->n_samples++;
 	s->cost_sum_ns += s->cost_ns;
 	for (size_t i = 0; i < n && !err; i++)
-		err = port_tell(s, i, &ports[i], now_ns);
+		err = port_emit(s, i, &ports[i], now_ns);
 	if (!err && n && (!s->users_ns || now_ns >= s->users_ns + s->users_every_ns))
 		err = users_read(s, now_ns);
 	return err;
@@ -288,17 +288,17 @@ static void ask(struct ports_sampler *s, uint64_t now_ns)
 
 /* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was reported
  * is looked at. */
-static int silence_tell(struct ports_sampler *s, uint64_t now_ns)
+static int silence_emit(struct ports_sampler *s, uint64_t now_ns)
 {
 	int at = port_tree_at(s->tree);
 	struct tree_sample l;
 
-	if (s->silent || now_ns < s->asked_ns + SILENT_NS || at < 0 || !s->told[at].once)
+	if (s->silent || now_ns < s->asked_ns + SILENT_NS || at < 0 || !s->emitted[at].once)
 		return 0;
 	s->silent = true;
-	l = s->told[at].sample;
+	l = s->emitted[at].sample;
 	l.flags |= PORT_SILENT;
-	s->told[at].sample_ns = 0; /* the next answer is reported, whatever it is */
+	s->emitted[at].sample_ns = 0; /* the next answer is reported, whatever it is */
 	return sample_emit(s, at, &l, s->asked_ns, now_ns);
 }
 
@@ -309,7 +309,7 @@ static int ports_sample(void *state, uint64_t now_ns)
 	int err = 0;
 
 	if (step == SIDE_ASKED)
-		return silence_tell(s, now_ns);
+		return silence_emit(s, now_ns);
 	s->silent = false;
 	if (step == SIDE_DONE) {
 		err = done_take(s, now_ns);

@@ -26,7 +26,7 @@
 #define MOST_NS (60 * SEC)
 #define COST_SHARE 100 /* at most a hundredth of a thread's time, firmware's included */
 
-struct told {
+struct emitted {
 	uint64_t number;
 	struct qp_row row;
 	char device[RECORD_QP_DEVICE_LEN];
@@ -45,7 +45,7 @@ struct qps_sampler {
 	/* the collector's */
 	uint64_t asked_ns, every_ns, round;
 	bool failed;
-	struct told *told;
+	struct emitted *emitted;
 	struct gid_row gids[GID_LIST_MAX];
 	size_t n_gids;
 };
@@ -63,7 +63,7 @@ static void list_read(void *of)
 
 /* --- telling --- */
 
-static int qp_tell(struct qps_sampler *s, const struct told *t, uint8_t state, uint64_t now_ns)
+static int qp_emit(struct qps_sampler *s, const struct emitted *t, uint8_t state, uint64_t now_ns)
 {
 	struct record_qp f = {
 		.hdr = { .size = sizeof(f),
@@ -91,27 +91,27 @@ static const struct qp_device *device_of(const struct qp_list *l, uint32_t index
 	return NULL;
 }
 
-static struct told *told_get(struct qps_sampler *s, uint64_t number)
+static struct emitted *emitted_get(struct qps_sampler *s, uint64_t number)
 {
-	struct told *t;
+	struct emitted *t;
 
-	HASH_FIND(hh, s->told, &number, sizeof(number), t);
+	HASH_FIND(hh, s->emitted, &number, sizeof(number), t);
 	if (t)
 		return t;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->number = number;
-	HASH_ADD(hh, s->told, number, sizeof(t->number), t);
+	HASH_ADD(hh, s->emitted, number, sizeof(t->number), t);
 	if (t->hh.tbl)
 		return t;
 	free(t);
 	return NULL;
 }
 
-static void told_drop(struct qps_sampler *s, struct told *t)
+static void emitted_drop(struct qps_sampler *s, struct emitted *t)
 {
-	HASH_DEL(s->told, t);
+	HASH_DEL(s->emitted, t);
 	free(t);
 }
 
@@ -122,16 +122,16 @@ static bool same(const struct qp_row *a, const struct qp_row *b)
 }
 
 /* 1: it was reported. */
-static int row_tell(struct qps_sampler *s, const struct qp_row *r, uint64_t now_ns)
+static int row_emit(struct qps_sampler *s, const struct qp_row *r, uint64_t now_ns)
 {
 	const struct target_proc *p = s->ctx->targets ? target_set_find(s->ctx->targets, r->pid) : NULL;
 	const struct qp_device *d = device_of(s->list, r->device);
-	struct told *t;
+	struct emitted *t;
 	int err;
 
 	if (!p || !d || !s->ctx->is_traced(s->ctx->is_traced_of, p))
 		return 0;
-	t = told_get(s, (uint64_t)r->device << 32 | r->qpn);
+	t = emitted_get(s, (uint64_t)r->device << 32 | r->qpn);
 	if (!t)
 		return -ENOMEM;
 	t->round = s->round;
@@ -139,26 +139,26 @@ static int row_tell(struct qps_sampler *s, const struct qp_row *r, uint64_t now_
 		return 0;
 	t->row = *r;
 	memcpy(t->device, d->name, sizeof(t->device));
-	err = qp_tell(s, t, r->state, now_ns);
+	err = qp_emit(s, t, r->state, now_ns);
 	return err ? err : 1;
 }
 
 /* What is listed no more is gone, unless the list was cut short. */
-static int gone_tell(struct qps_sampler *s, uint64_t now_ns)
+static int gone_emit(struct qps_sampler *s, uint64_t now_ns)
 {
-	struct told *t, *next;
+	struct emitted *t, *next;
 	int err = 0;
 
-	HASH_ITER (hh, s->told, t, next) {
+	HASH_ITER (hh, s->emitted, t, next) {
 		if (err || s->list->cut || t->round == s->round)
 			continue;
-		err = qp_tell(s, t, RECORD_QP_STATE_GONE, now_ns);
-		told_drop(s, t);
+		err = qp_emit(s, t, RECORD_QP_STATE_GONE, now_ns);
+		emitted_drop(s, t);
 	}
 	return err;
 }
 
-static int gids_tell(struct qps_sampler *s, const struct gid_row *r, uint64_t now_ns)
+static int gids_emit(struct qps_sampler *s, const struct gid_row *r, uint64_t now_ns)
 {
 	const struct qp_device *d = &s->list->devices[r->device];
 	struct record_gids f = {
@@ -175,32 +175,32 @@ static int gids_tell(struct qps_sampler *s, const struct gid_row *r, uint64_t no
 }
 
 /* 1: something changed. */
-static int list_tell(struct qps_sampler *s, uint64_t now_ns)
+static int list_emit(struct qps_sampler *s, uint64_t now_ns)
 {
 	const struct qp_list *l = s->list;
-	size_t n_told = HASH_COUNT(s->told);
+	size_t n_emitted = HASH_COUNT(s->emitted);
 	int changed = 0, got = 0;
 
 	s->round++;
 	if (l->n_gids != s->n_gids || memcmp(l->gids, s->gids, l->n_gids * sizeof(l->gids[0]))) {
 		for (size_t i = 0; got >= 0 && i < l->n_gids; i++)
-			got = gids_tell(s, &l->gids[i], now_ns);
+			got = gids_emit(s, &l->gids[i], now_ns);
 		memcpy(s->gids, l->gids, sizeof(s->gids));
 		s->n_gids = l->n_gids;
 		changed = 1;
 	}
 	for (size_t i = 0; got >= 0 && i < l->n; i++) {
-		got = row_tell(s, &l->rows[i], now_ns);
+		got = row_emit(s, &l->rows[i], now_ns);
 		changed |= got > 0;
 	}
 	if (got >= 0)
-		got = gone_tell(s, now_ns);
-	return got < 0 ? got : changed || HASH_COUNT(s->told) != n_told;
+		got = gone_emit(s, now_ns);
+	return got < 0 ? got : changed || HASH_COUNT(s->emitted) != n_emitted;
 }
 
 static int done_take(struct qps_sampler *s, uint64_t now_ns)
 {
-	int changed = s->err ? 0 : list_tell(s, now_ns);
+	int changed = s->err ? 0 : list_emit(s, now_ns);
 
 	if (s->err && s->err != -ENOTSUP && !s->failed)
 		log_warn(
@@ -262,14 +262,14 @@ out:
 static void qps_close(void *state)
 {
 	struct qps_sampler *s = state;
-	struct told *t, *next;
+	struct emitted *t, *next;
 
 	if (!s)
 		return;
 	if (!side_thread_end(&s->side))
 		return;
-	HASH_ITER (hh, s->told, t, next)
-		told_drop(s, t);
+	HASH_ITER (hh, s->emitted, t, next)
+		emitted_drop(s, t);
 	qp_list_free(s->list);
 	free(s);
 }

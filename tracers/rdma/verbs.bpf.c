@@ -82,7 +82,7 @@ struct {
 
 /* --- tables of function pointers --- */
 
-static __always_inline void table_tell(__u64 at)
+static __always_inline void table_emit(__u64 at)
 {
 	struct verbs_table_news *r = record_reserve(RING_NORMAL, struct verbs_table_news, WIRE_VERBS, VERBS_TABLE);
 
@@ -108,7 +108,7 @@ static __always_inline __u64 table_note(__u32 tgid, __u64 at, bool in_qp)
 		return 0;
 	key.a = verbs_table_id(&t);
 	if (!bpf_map_update_elem(&verbs_tables, &key, &t, BPF_NOEXIST))
-		table_tell(at);
+		table_emit(at);
 	return key.a;
 }
 
@@ -139,7 +139,7 @@ static __always_inline void device_name(char *to, __u64 context)
 	bpf_probe_read_user_str(to, VERBS_DEVICE_LEN, (void *)(word_at(context + CONTEXT_DEVICE) + DEVICE_NAME));
 }
 
-static __always_inline void qp_tell(__u64 qp, const struct verbs_flight *f, __u8 news, __s32 result)
+static __always_inline void qp_emit(__u64 qp, const struct verbs_flight *f, __u8 news, __s32 result)
 {
 	struct verbs_qp *r = record_reserve(RING_NORMAL, struct verbs_qp, WIRE_VERBS, VERBS_QP);
 
@@ -239,7 +239,7 @@ int verbs_enter(struct pt_regs *ctx)
 	} else if (f.fn == VERBS_FN_ibv_open_device || f.fn == VERBS_FN_ibv_import_device) {
 		open_count(id >> 32, target->generation, 1);
 	} else if (f.fn == VERBS_FN_ibv_destroy_qp) {
-		qp_tell(f.a, &f, VERBS_QP_GONE, 0);
+		qp_emit(f.a, &f, VERBS_QP_GONE, 0);
 		return 0;
 	} else if (f.fn == VERBS_FN_ibv_reg_dmabuf_mr) {
 		f.a = user_arg(ctx, 3);
@@ -252,7 +252,7 @@ int verbs_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void mr_tell(const struct verbs_flight *f, __u32 fn, bool failed)
+static __always_inline void mr_emit(const struct verbs_flight *f, __u32 fn, bool failed)
 {
 	struct verbs_mr *r = record_reserve(RING_NORMAL, struct verbs_mr, WIRE_VERBS, VERBS_MR);
 
@@ -266,7 +266,7 @@ static __always_inline void mr_tell(const struct verbs_flight *f, __u32 fn, bool
 	record_submit(r);
 }
 
-static __always_inline void async_tell(const struct verbs_flight *f)
+static __always_inline void async_emit(const struct verbs_flight *f)
 {
 	struct verbs_async *r = record_reserve(RING_NORMAL, struct verbs_async, WIRE_VERBS, VERBS_ASYNC);
 
@@ -283,7 +283,7 @@ static __always_inline void async_tell(const struct verbs_flight *f)
 	record_submit(r);
 }
 
-static __always_inline void cm_tell(const struct verbs_flight *f)
+static __always_inline void cm_emit(const struct verbs_flight *f)
 {
 	__u64 event = word_at(f->b);
 	struct verbs_cm *r = record_reserve(RING_NORMAL, struct verbs_cm, WIRE_VERBS, VERBS_CM);
@@ -303,10 +303,10 @@ static __always_inline void made(__u32 tgid, __u64 generation, __u64 qp, const s
 	if (c)
 		c->sig_all = f->sig_all;
 	table_note(tgid, key.context, false);
-	qp_tell(qp, f, VERBS_QP_MADE, 0);
+	qp_emit(qp, f, VERBS_QP_MADE, 0);
 }
 
-static __always_inline void unopened_tell(__u32 tgid, __u64 device)
+static __always_inline void unopened_emit(__u32 tgid, __u64 device)
 {
 	struct verbs_not_opened *r = record_reserve(RING_NORMAL, struct verbs_not_opened, WIRE_VERBS, VERBS_UNOPENED);
 	struct verbs_unopened key = { .tgid = tgid };
@@ -340,7 +340,7 @@ int verbs_exit(struct pt_regs *ctx)
 		if (!ret)
 			open_count(id >> 32, target->generation, -1);
 		if (!ret && f.fn == VERBS_FN_ibv_open_device)
-			unopened_tell(id >> 32, f.a);
+			unopened_emit(id >> 32, f.a);
 		table_note(id >> 32, ret, false);
 	} else if (f.fn == VERBS_FN_ibv_create_cq)
 		table_note(id >> 32, ret ? word_at(ret) : 0, false);
@@ -350,13 +350,13 @@ int verbs_exit(struct pt_regs *ctx)
 		made(id >> 32, target->generation, ret, &f);
 	else if (f.fn == VERBS_FN_ibv_modify_qp) { /* its context may have been opened before the probes were there */
 		table_note(id >> 32, word_at(f.a + QP_CONTEXT), false);
-		qp_tell(f.a, &f, VERBS_QP_CHANGED, (__s32)ret);
+		qp_emit(f.a, &f, VERBS_QP_CHANGED, (__s32)ret);
 	} else if (f.fn >= VERBS_FN_ibv_reg_mr && f.fn <= VERBS_FN_ibv_reg_dmabuf_mr)
-		mr_tell(&f, f.fn, !ret);
+		mr_emit(&f, f.fn, !ret);
 	else if (f.fn == VERBS_FN_ibv_get_async_event && !(__s32)ret)
-		async_tell(&f);
+		async_emit(&f);
 	else if (f.fn == VERBS_FN_rdma_get_cm_event && !(__s32)ret)
-		cm_tell(&f);
+		cm_emit(&f);
 	return 0;
 }
 
@@ -536,7 +536,7 @@ __attribute__((noinline)) int verbs_completion(__u64 wc_at, __u64 context, __u64
 	if (wc.status) {
 		if (!c->errors++) { /* the first says why; those behind it were flushed */
 			c->first_status = wc.status;
-			error_tell(&key, &wc);
+			error_emit(&key, &wc);
 		}
 	} else if (wc.opcode & VERBS_WC_RECV) {
 		c->recv_done++;

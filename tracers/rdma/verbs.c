@@ -29,7 +29,7 @@
 #define TABLE_GIVE_UP_NS 5000000000ull
 #define DEVICE_ASK_NS 250000000ull
 #define DEVICE_GIVE_UP_NS 2000000000ull
-#define TELL_EVERY_NS 1000000000ull /* totals, where more than FEW queue pairs are busy */
+#define EMIT_EVERY_NS 1000000000ull /* totals, where more than FEW queue pairs are busy */
 #define FEW 256
 #define SCAN_MAX 16384
 
@@ -55,7 +55,7 @@ static const uint32_t inline_offsets[] = {
 
 static const char *const verbs_markers[] = { "ibv_create_qp|rdma_get_cm_event", NULL };
 
-struct told { /* of one queue pair */
+struct emitted { /* of one queue pair */
 	struct verbs_qp_key key;
 	uint64_t generation, sum, ns;
 	bool from_start, shed; /* shed: its posts are seen no more */
@@ -75,7 +75,7 @@ struct walk { /* a process that may have had devices open before the attach */
 
 struct verbs_state { /* tracer_state() */
 	struct walk *walks;
-	struct told *told;
+	struct emitted *emitted;
 	uint32_t n_busy; /* queue pairs that moved at the last scan */
 	bool said_no_device, said_full;
 };
@@ -227,7 +227,7 @@ static int verbs_on_lib(struct tracer_handle *h, const struct target_proc *proc,
 	return 0;
 }
 
-static int found_tell(struct tracer_handle *h, const struct walk *w, uint64_t now_ns)
+static int found_emit(struct tracer_handle *h, const struct walk *w, uint64_t now_ns)
 {
 	int err = 0;
 
@@ -367,7 +367,7 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 	if (more)
 		return 0;
 	exes_place(h, w, now_ns);
-	err = found_tell(h, w, now_ns);
+	err = found_emit(h, w, now_ns);
 	if (w->found->cut)
 		log_warn(
 			"pid %u has more RDMA contexts or queue pairs than are searched for; the others stay invisible",
@@ -437,7 +437,7 @@ static bool from_start(struct tracer_handle *h, const struct verbs_qp_key *key, 
 				 (!c->ex || placed_by(h, key, c->generation, c->ex, ex_ns)));
 }
 
-static int counts_tell(struct tracer_handle *h, const struct told *t, const struct verbs_counts *c, uint64_t now_ns)
+static int counts_emit(struct tracer_handle *h, const struct emitted *t, const struct verbs_counts *c, uint64_t now_ns)
 {
 	struct verbs_stats r = {
 		.hdr = { .size = sizeof(r),
@@ -476,18 +476,18 @@ static bool is_shed(struct tracer_handle *h, uint32_t tgid)
 	return tracer_shed(h, tgid) >> PROBES_POSTS & 1;
 }
 
-static struct told *told_get(struct verbs_state *s, const struct verbs_qp_key *key)
+static struct emitted *emitted_get(struct verbs_state *s, const struct verbs_qp_key *key)
 {
-	struct told *t;
+	struct emitted *t;
 
-	HASH_FIND(hh, s->told, key, sizeof(*key), t);
+	HASH_FIND(hh, s->emitted, key, sizeof(*key), t);
 	if (t)
 		return t;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->key = *key;
-	HASH_ADD(hh, s->told, key, sizeof(*key), t);
+	HASH_ADD(hh, s->emitted, key, sizeof(*key), t);
 	return t;
 }
 
@@ -495,28 +495,28 @@ static struct told *told_get(struct verbs_state *s, const struct verbs_qp_key *k
 static int qp_scan(struct tracer_handle *h, struct verbs_state *s, const struct verbs_qp_key *key, uint64_t now_ns)
 {
 	struct verbs_counts c;
-	struct told *t;
+	struct emitted *t;
 	uint64_t generation, sum;
 	bool alive = tracer_generation(h, key->tgid, &generation);
 	int err = 0;
 
-	if (tracer_map_get(h, "verbs_qps", key, &c) || !(t = told_get(s, key)))
+	if (tracer_map_get(h, "verbs_qps", key, &c) || !(t = emitted_get(s, key)))
 		return 0;
 	sum = counts_sum(&c);
 	if (sum != t->sum || c.generation != t->generation) {
 		s->n_busy++;
-		if (alive && t->ns && s->n_busy > FEW && now_ns < t->ns + TELL_EVERY_NS)
+		if (alive && t->ns && s->n_busy > FEW && now_ns < t->ns + EMIT_EVERY_NS)
 			return 0;
 		t->sum = sum;
 		t->generation = c.generation;
 		t->ns = now_ns;
 		t->from_start = from_start(h, key, &c);
 		t->shed |= t->from_start && is_shed(h, key->tgid);
-		err = counts_tell(h, t, &c, now_ns);
+		err = counts_emit(h, t, &c, now_ns);
 	}
 	if (!alive) {
 		tracer_map_delete(h, "verbs_qps", key);
-		HASH_DELETE(hh, s->told, t);
+		HASH_DELETE(hh, s->emitted, t);
 		free(t);
 	}
 	return err;

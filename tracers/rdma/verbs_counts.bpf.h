@@ -173,7 +173,7 @@ struct wc_head {
 	__u32 status, opcode, vendor_error, byte_len, imm, qpn;
 };
 
-static __always_inline void error_tell(const struct verbs_qp_key *key, const struct wc_head *wc)
+static __always_inline void error_emit(const struct verbs_qp_key *key, const struct wc_head *wc)
 {
 	struct verbs_error *r = record_reserve(RING_NORMAL, struct verbs_error, WIRE_VERBS, VERBS_ERROR);
 
@@ -194,7 +194,7 @@ static __always_inline void burst_check(const struct verbs_qp_key *key, struct v
 	struct verbs_burst *r;
 
 	if (!c->burst_first_ns || !c->aligned || c->done_bytes != c->post_bytes ||
-	    now_ns - c->burst_told_ns < VERBS_BURST_EVERY_NS)
+	    now_ns - c->burst_emitted_ns < VERBS_BURST_EVERY_NS)
 		return;
 	r = record_reserve(RING_BULK, struct verbs_burst, WIRE_VERBS, VERBS_BURST);
 	if (!r)
@@ -209,7 +209,7 @@ static __always_inline void burst_check(const struct verbs_qp_key *key, struct v
 	c->burst_posts = c->posts;
 	c->burst_bytes = c->post_bytes;
 	c->burst_first_ns = 0;
-	c->burst_told_ns = now_ns;
+	c->burst_emitted_ns = now_ns;
 	record_submit(r);
 }
 

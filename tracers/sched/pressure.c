@@ -38,7 +38,7 @@ void pressure_parse(const char *text, int resource, struct record_pressure *to)
 	}
 }
 
-static int tell(const struct pressure_sampler *s, struct record_pressure *f, uint32_t tgid, uint64_t now_ns)
+static int emit(const struct pressure_sampler *s, struct record_pressure *f, uint32_t tgid, uint64_t now_ns)
 {
 	if (!f->known)
 		return 0;
@@ -56,7 +56,7 @@ static int host_sample(const struct pressure_sampler *s, uint64_t now_ns)
 	for (int r = 0; r < PRESSURE_RESOURCES; r++)
 		if (proc_read(text, sizeof(text), "/proc/pressure/%s", resources[r]) > 0)
 			pressure_parse(text, r, &f);
-	return tell(s, &f, 0, now_ns);
+	return emit(s, &f, 0, now_ns);
 }
 
 /* Version 2 only: version 1 keeps no pressure of a cgroup. */
@@ -72,7 +72,7 @@ static int proc_sample(const struct pressure_sampler *s, const struct target_pro
 	for (int r = 0; r < PRESSURE_RESOURCES; r++)
 		if (proc_read(text, sizeof(text), "%s/%s.pressure", dir, resources[r]) > 0)
 			pressure_parse(text, r, &f);
-	return tell(s, &f, p->tgid, now_ns);
+	return emit(s, &f, p->tgid, now_ns);
 }
 
 static int pressure_sample(void *state, uint64_t now_ns)

@@ -36,10 +36,10 @@
 
 struct seen { /* what was last told of a task */
 	uint32_t tid;
-	uint64_t told_ns, since_ns;
-	uint8_t told_state;
+	uint64_t emitted_ns, since_ns;
+	uint8_t emitted_state;
 	uint64_t held_up_ns; /* wait and D as told */
-	uint64_t quota_told_ns;
+	uint64_t quota_emitted_ns;
 	struct cpu_quota quota;                         /* as read */
 	uint64_t quota_dir_hash, throttled_ns, periods; /* as told: over cgroups */
 	uint64_t blocked_begin_ns;                      /* a D wait was reported; 0 none */
@@ -168,7 +168,7 @@ static void open_account(struct sched_entry *e, uint64_t now)
 	}
 }
 
-static int totals_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
+static int totals_emit(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e, uint64_t now)
 {
 	struct sched_task r = {
 		.hdr = sched_hdr(sizeof(r), SCHED_TASK, tid, e->tgid, now),
@@ -217,7 +217,7 @@ static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct s
 	bool v2, had = s->quota.cores > 0;
 	struct cpu_quota q;
 
-	s->quota_told_ns = now;
+	s->quota_emitted_ns = now;
 	if (!scan->has_mounts && cgroup_mounts_read("/proc/self/mountinfo", &scan->mounts))
 		return 0;
 	scan->has_mounts = true;
@@ -247,7 +247,7 @@ static void text_append(struct sched_blocked *r, size_t cap, int field, size_t *
 	*at += n + 1;
 }
 
-static int blocked_tell(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e,
+static int blocked_emit(struct tracer_handle *h, uint32_t tid, const struct sched_entry *e,
 			const struct target_evidence *ev, uint64_t now)
 {
 	union {
@@ -283,10 +283,10 @@ static int blocked_sample(struct tracer_handle *h, struct sched_scan *scan, stru
 	if (err == -EINPROGRESS && !late)
 		return 0;
 	s->blocked_begin_ns = e->since_ns; /* what cannot be had stays empty */
-	return blocked_tell(h, s->tid, e, &ev, now);
+	return blocked_emit(h, s->tid, e, &ev, now);
 }
 
-static int blocked_end_tell(struct tracer_handle *h, const struct seen *s, uint32_t tgid, uint64_t end_ns)
+static int blocked_end_emit(struct tracer_handle *h, const struct seen *s, uint32_t tgid, uint64_t end_ns)
 {
 	struct sched_blocked_end r = {
 		.hdr = sched_hdr(sizeof(r), SCHED_BLOCKED_END, s->tid, tgid, end_ns),
@@ -299,13 +299,13 @@ static int blocked_end_tell(struct tracer_handle *h, const struct seen *s, uint3
 static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64_t now)
 {
 	bool stop = e->state == SCHED_STOPPED && s->since_ns != e->since_ns;
-	bool goes_on = s->told_state == SCHED_STOPPED && e->state != SCHED_STOPPED;
+	bool goes_on = s->emitted_state == SCHED_STOPPED && e->state != SCHED_STOPPED;
 
 	/* a thousand threads that sleep and slept are no news: the main one alone says that somebody looked */
-	if (s->sampled.at_ns && e->state == SCHED_SLEEP && s->tid != e->tgid && s->told_state == SCHED_SLEEP &&
-	    s->since_ns == e->since_ns && s->told_ns - s->since_ns > AT_REST_NS)
+	if (s->sampled.at_ns && e->state == SCHED_SLEEP && s->tid != e->tgid && s->emitted_state == SCHED_SLEEP &&
+	    s->since_ns == e->since_ns && s->emitted_ns - s->since_ns > AT_REST_NS)
 		return false;
-	return now - s->told_ns >= TOTALS_EVERY_NS || stop || goes_on ||
+	return now - s->emitted_ns >= TOTALS_EVERY_NS || stop || goes_on ||
 	       e->wait_ns + e->disk_ns >= s->held_up_ns + HELD_UP_NS;
 }
 
@@ -321,17 +321,17 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 	int err = 0;
 
 	if (s->blocked_begin_ns && !same_wait) {
-		err = blocked_end_tell(h, s, e->tgid, now);
+		err = blocked_end_emit(h, s, e->tgid, now);
 		s->blocked_begin_ns = 0;
 	}
 	if (totals_due(s, e, now)) {
-		s->told_ns = now;
+		s->emitted_ns = now;
 		s->since_ns = e->since_ns;
-		s->told_state = e->state;
+		s->emitted_state = e->state;
 		s->held_up_ns = e->wait_ns + e->disk_ns;
-		err = totals_tell(h, s->tid, e, now);
+		err = totals_emit(h, s->tid, e, now);
 	}
-	if (!err && s->tid == e->tgid && now - s->quota_told_ns >= quota_every_ns(h))
+	if (!err && s->tid == e->tgid && now - s->quota_emitted_ns >= quota_every_ns(h))
 		err = quota_scan(h, scan, s, e->tgid, now);
 	if (!err && !same_wait && e->state == SCHED_DISK && now >= e->since_ns + tracer_dstate_limit_ns(h))
 		err = blocked_sample(h, scan, s, e, now);
@@ -348,7 +348,7 @@ static void seen_sweep(struct tracer_handle *h, struct sched_scan *s, uint64_t n
 			continue;
 		}
 		if (t->blocked_begin_ns) /* it died in that wait */
-			blocked_end_tell(h, t, 0, now);
+			blocked_end_emit(h, t, 0, now);
 		HASH_DELETE(hh, s->seen, t);
 		free(t);
 	}

@@ -78,7 +78,7 @@ static __always_inline void addresses_take(struct tcp_record *r, struct sock *sk
 	*(__u32 *)r->remote = BPF_CORE_READ(sk, __sk_common.skc_daddr);
 }
 
-static __always_inline void tell(struct sock *sk, __u32 tgid, __u8 kind, __u8 state, __u32 n)
+static __always_inline void emit(struct sock *sk, __u32 tgid, __u8 kind, __u8 state, __u32 n)
 {
 	struct tcp_record *r = record_reserve(RING_NORMAL, struct tcp_record, WIRE_TCP, kind);
 
@@ -104,10 +104,10 @@ int tcp_again(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	__sync_fetch_and_add(&o->n, 1);
 	now = bpf_ktime_get_ns();
-	if (now < o->told_ns + TCP_AGAIN_EVERY_NS)
+	if (now < o->emitted_ns + TCP_AGAIN_EVERY_NS)
 		return 0;
-	o->told_ns = now;
-	tell(sk, o->tgid, TCP_SENT_AGAIN, BPF_CORE_READ(sk, __sk_common.skc_state), o->n);
+	o->emitted_ns = now;
+	emit(sk, o->tgid, TCP_SENT_AGAIN, BPF_CORE_READ(sk, __sk_common.skc_state), o->n);
 	o->n = 0;
 	return 0;
 }
@@ -119,7 +119,7 @@ int tcp_reset_came(struct bpf_raw_tracepoint_args *ctx)
 	struct tcp_owner *o = owner_of(sk);
 
 	if (o)
-		tell(sk, o->tgid, TCP_RESET_CAME, BPF_CORE_READ(sk, __sk_common.skc_state), 1);
+		emit(sk, o->tgid, TCP_RESET_CAME, BPF_CORE_READ(sk, __sk_common.skc_state), 1);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ int tcp_reset_went(struct bpf_raw_tracepoint_args *ctx)
 	struct tcp_owner *o = sk ? owner_of(sk) : NULL; /* none: nobody listens there */
 
 	if (o)
-		tell(sk, o->tgid, TCP_RESET_WENT, BPF_CORE_READ(sk, __sk_common.skc_state), 1);
+		emit(sk, o->tgid, TCP_RESET_WENT, BPF_CORE_READ(sk, __sk_common.skc_state), 1);
 	return 0;
 }
 
@@ -142,7 +142,7 @@ static __always_inline void closed(struct sock *sk, int before)
 	if (!o)
 		return;
 	if (before == KERNEL_ESTABLISHED || before == KERNEL_SYN_SENT || before == KERNEL_CLOSE_WAIT)
-		tell(sk, o->tgid, TCP_ENDED, before, 1);
+		emit(sk, o->tgid, TCP_ENDED, before, 1);
 	bpf_map_delete_elem(&tcp_owners, &key);
 }
 

@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct tcp_record) == 72, "tcp_record");
 struct tcp_owner { /* of a socket, by its address in the kernel */
 	__u32 tgid;
 	__u32 n; /* segments sent again since it was reported */
-	__u64 told_ns;
+	__u64 emitted_ns;
 };
 
 struct tcp_listener_key {

@@ -24,7 +24,7 @@
 #define SAMPLE_NS SEC
 #define SCAN_FIRST_NS SEC /* which connections there are; the longer they stay the same, the less often */
 #define SCAN_MAX_NS (10 * SEC)
-#define TOLD_MAX 256 /* connections a sample: of more each is reported every second or third time */
+#define EMITTED_MAX 256 /* connections a sample: of more each is reported every second or third time */
 #define RANKS_MAX 1024
 
 struct tcp_sampler {
@@ -39,7 +39,7 @@ struct tcp_sampler {
 	/* the collector's */
 	uint64_t asked_ns, scan_ns, scan_every_ns, n_samples, cost_sum_ns;
 	size_t turn, n_used; /* which is reported next; how many there were */
-	bool error_told, left_told;
+	bool error_emitted, left_emitted;
 };
 
 /* --- the thread --- */
@@ -68,7 +68,7 @@ static uint16_t text_put(struct record_tcp *f, const char *text)
 	return len;
 }
 
-static int identity_tell(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
+static int identity_emit(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
 {
 	union {
 		struct record_tcp f;
@@ -118,20 +118,20 @@ static int sample_emit(struct tcp_sampler *s, uint32_t index, const struct table
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
-static int connection_tell(struct tcp_sampler *s, uint32_t index, struct table_connection *c, uint64_t now_ns)
+static int connection_emit(struct tcp_sampler *s, uint32_t index, struct table_connection *c, uint64_t now_ns)
 {
-	int err = c->told || c->gone ? 0 : identity_tell(s, index, c, now_ns);
+	int err = c->emitted || c->gone ? 0 : identity_emit(s, index, c, now_ns);
 
-	if (!err && (c->told || !c->gone)) /* it came and went: nobody knows its number */
+	if (!err && (c->emitted || !c->gone)) /* it came and went: nobody knows its number */
 		err = sample_emit(s, index, c, now_ns);
-	c->told = true;
+	c->emitted = true;
 	return err;
 }
 
 /* In turn, so that of very many each is reported now and then; those that are gone always. */
-static int connections_tell(struct tcp_sampler *s, uint64_t now_ns)
+static int connections_emit(struct tcp_sampler *s, uint64_t now_ns)
 {
-	size_t n_told = 0, at, next = s->turn;
+	size_t n_emitted = 0, at, next = s->turn;
 	int err = 0;
 
 	s->n_used = 0;
@@ -143,29 +143,29 @@ static int connections_tell(struct tcp_sampler *s, uint64_t now_ns)
 		if (!c->used)
 			continue;
 		s->n_used++;
-		if (!c->gone && n_told >= TOLD_MAX)
+		if (!c->gone && n_emitted >= EMITTED_MAX)
 			continue;
-		n_told += !c->gone;
+		n_emitted += !c->gone;
 		next = at + 1;
-		err = connection_tell(s, at, c, now_ns);
+		err = connection_emit(s, at, c, now_ns);
 	}
-	s->turn = s->n_used > TOLD_MAX ? next : 0;
+	s->turn = s->n_used > EMITTED_MAX ? next : 0;
 	return err;
 }
 
-static void trouble_tell(struct tcp_sampler *s)
+static void trouble_emit(struct tcp_sampler *s)
 {
 	int err = tcp_table_error(s->table);
 
-	if (err && !s->error_told)
+	if (err && !s->error_emitted)
 		log_warn("tcp: connections of ranks in a network namespace of their own: %s; %s", strerror(-err),
 			 err == -EPERM ? "run as root, or with CAP_SYS_ADMIN, to have them watched"
 				       : "they are not watched meanwhile");
-	s->error_told |= err;
-	if (tcp_table_left_out(s->table) && !s->left_told)
+	s->error_emitted |= err;
+	if (tcp_table_left_out(s->table) && !s->left_emitted)
 		log_warn("tcp: the ranks have %zu connections more than the %d that are watched",
 			 tcp_table_left_out(s->table), TCP_CONNECTIONS_MAX);
-	s->left_told |= tcp_table_left_out(s->table);
+	s->left_emitted |= tcp_table_left_out(s->table);
 }
 
 static int done_take(struct tcp_sampler *s, uint64_t now_ns)
@@ -175,8 +175,8 @@ static int done_take(struct tcp_sampler *s, uint64_t now_ns)
 	if (s->scan)
 		s->scan_every_ns = s->moved || !s->scan_every_ns ? SCAN_FIRST_NS : 2 * s->scan_every_ns;
 	s->scan_every_ns = s->scan_every_ns > SCAN_MAX_NS ? SCAN_MAX_NS : s->scan_every_ns;
-	trouble_tell(s);
-	return connections_tell(s, now_ns);
+	trouble_emit(s);
+	return connections_emit(s, now_ns);
 }
 
 static int tgid_compare(const void *a, const void *b)

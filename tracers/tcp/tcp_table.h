@@ -15,9 +15,9 @@
 
 struct table_connection { /* its place in the list is its number */
 	bool used;
-	bool gone;  /* since the last sample: to be reported, then the place is free */
-	bool told;  /* for the one who tells */
-	bool fresh; /* seen in the sample of hand */
+	bool gone;    /* since the last sample: to be reported, then the place is free */
+	bool emitted; /* for the one who tells */
+	bool fresh;   /* seen in the sample of hand */
 	uint32_t tgid;
 	int net, device; /* device -1: unknown */
 	uint32_t inode;

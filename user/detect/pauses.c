@@ -78,15 +78,15 @@ static struct known_phase *slot_take(struct pauses *s)
 
 static struct known_phase *own_add(struct pauses *s, const struct model *m, const struct pause *p)
 {
-	const struct known_phase *told = known_phases_at(&m->known_phases, p->job, p->site);
+	const struct known_phase *known = known_phases_at(&m->known_phases, p->job, p->site);
 	struct known_phase *own = slot_take(s);
 
 	if (!own)
 		return NULL;
-	*own = told ? *told : (struct known_phase){ 0 };
+	*own = known ? *known : (struct known_phase){ 0 };
 	own->job = intern(s->texts, p->job);
 	own->site = intern(s->texts, p->site);
-	own->wait = intern(s->texts, told ? told->wait : "");
+	own->wait = intern(s->texts, known ? known->wait : "");
 	return own;
 }
 

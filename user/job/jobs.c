@@ -15,7 +15,7 @@
 #include <uthash.h>
 
 #define KEY_MAX 1024
-#define TELLING_MAX 160
+#define TRAIT_MAX 160
 
 const struct job_id job_none = { .name = "", .shown = "" };
 
@@ -65,7 +65,7 @@ struct jobs {
 
 /* --- what tells a place --- */
 
-enum telling { TELLS_POD_NAME, TELLS_POD, TELLS_HOST, TELLS_CONTAINER, TELLS_NETNS, TELLS_CGROUP, TELLINGS };
+enum trait { TRAIT_POD_NAME, TRAIT_POD, TRAIT_HOST, TRAIT_CONTAINER, TRAIT_NETNS, TRAIT_CGROUP, TRAITS };
 
 static const char *text_or_none(const char *s)
 {
@@ -80,7 +80,7 @@ static const char *last_part(const char *path)
 }
 
 /* "pod train-0"; "" unknown. */
-static void telling_text(enum telling what, const struct job_place *at, char to[TELLING_MAX])
+static void trait_text(enum trait what, const struct job_place *at, char to[TRAIT_MAX])
 {
 	static const char *const words[] = { "pod", "pod", "host", "container", "netns", "cgroup" };
 	const char *texts[] = { text_or_none(at->pod_name),
@@ -91,16 +91,16 @@ static void telling_text(enum telling what, const struct job_place *at, char to[
 				last_part(text_or_none(at->cgroup)) };
 
 	to[0] = '\0';
-	if (what == TELLS_NETNS && at->netns)
-		snprintf(to, TELLING_MAX, "%s %llu", words[what], (unsigned long long)at->netns);
+	if (what == TRAIT_NETNS && at->netns)
+		snprintf(to, TRAIT_MAX, "%s %llu", words[what], (unsigned long long)at->netns);
 	else if (*texts[what])
-		snprintf(to, TELLING_MAX, "%s %.120s", words[what], texts[what]);
+		snprintf(to, TRAIT_MAX, "%s %.120s", words[what], texts[what]);
 }
 
 bool job_selected(const char *text, const char *name, const struct job_place *at)
 {
 	size_t n = strlen(name), len = strlen(text);
-	char telling[TELLING_MAX];
+	char trait[TRAIT_MAX];
 
 	if (strncmp(text, name, n))
 		return false;
@@ -108,9 +108,9 @@ bool job_selected(const char *text, const char *name, const struct job_place *at
 		return true;
 	if (len < n + 3 || strncmp(text + n, " (", 2) || text[len - 1] != ')')
 		return false;
-	for (int what = 0; what < TELLINGS; what++) {
-		telling_text(what, at, telling);
-		if (*telling && strlen(telling) == len - n - 3 && !strncmp(text + n + 2, telling, len - n - 3))
+	for (int what = 0; what < TRAITS; what++) {
+		trait_text(what, at, trait);
+		if (*trait && strlen(trait) == len - n - 3 && !strncmp(text + n + 2, trait, len - n - 3))
 			return true;
 	}
 	return false;
@@ -445,15 +445,15 @@ static int jobs_assign(struct jobs *j)
 
 /* --- shown names --- */
 
-static bool tells_apart(const struct jobs *j, const struct job_own *job, const struct name_row *row, enum telling what)
+static bool distinguishes(const struct jobs *j, const struct job_own *job, const struct name_row *row, enum trait what)
 {
-	char own[TELLING_MAX], other[TELLING_MAX];
+	char own[TRAIT_MAX], other[TRAIT_MAX];
 
-	telling_text(what, &job->place, own);
+	trait_text(what, &job->place, own);
 	for (const struct job_own *o = row->jobs; o && *own; o = o->next) {
 		if (o == job || o->claimed != j->round)
 			continue;
-		telling_text(what, &o->place, other);
+		trait_text(what, &o->place, other);
 		if (!strcmp(own, other))
 			return false;
 	}
@@ -462,19 +462,19 @@ static bool tells_apart(const struct jobs *j, const struct job_own *job, const s
 
 static void job_show(const struct jobs *j, struct job_own *job, const struct name_row *row)
 {
-	char telling[TELLING_MAX] = "";
-	size_t size = strlen(row->name) + TELLING_MAX + 16;
+	char trait[TRAIT_MAX] = "";
+	size_t size = strlen(row->name) + TRAIT_MAX + 16;
 	int what = 0;
 
-	while (what < TELLINGS && !tells_apart(j, job, row, what))
+	while (what < TRAITS && !distinguishes(j, job, row, what))
 		what++;
 	job->text = malloc(size);
 	if (!job->text)
 		return;
-	if (what < TELLINGS)
-		telling_text(what, &job->place, telling);
-	if (*telling)
-		snprintf(job->text, size, "%s (%s)", row->name, telling);
+	if (what < TRAITS)
+		trait_text(what, &job->place, trait);
+	if (*trait)
+		snprintf(job->text, size, "%s (%s)", row->name, trait);
 	else
 		snprintf(job->text, size, "%s #%u", row->name, job->j.nth);
 	job->j.shown = job->text;

@@ -52,7 +52,7 @@ static void call_over(struct proc *p, const struct event *e)
 }
 
 /* No sign of progress: a watchdog gets the sticky error at each of its polls. */
-static void error_told(struct proc_own *p, const struct event *e)
+static void error_note(struct proc_own *p, const struct event *e)
 {
 	const char *call = e->cuda_error.call ? e->cuda_error.call : "";
 
@@ -76,6 +76,6 @@ int call_apply(struct model *m, const struct event *e)
 	if (e->kind == EV_CALL)
 		call_over(&p->p, e);
 	else
-		error_told(p, e);
+		error_note(p, e);
 	return 0;
 }

@@ -10,11 +10,11 @@
 
 #include "model/state.h"
 
-#define LOSS_TOLD_NS 1000000000ull /* a loss is reported within that */
-#define CAPTURED_MAX 65536         /* things in one graph */
-#define LANES_MAX 256              /* streams in one graph */
-#define CAPTURES_MAX 64            /* going on at once in a process: more have lost their END */
-#define GRAPHS_MAX 16384           /* and as many execs, per process */
+#define LOSS_KNOWN_NS 1000000000ull /* a loss is reported within that */
+#define CAPTURED_MAX 65536          /* things in one graph */
+#define LANES_MAX 256               /* streams in one graph */
+#define CAPTURES_MAX 64             /* going on at once in a process: more have lost their END */
+#define GRAPHS_MAX 16384            /* and as many execs, per process */
 
 void work_unref(struct work *w)
 {
@@ -298,7 +298,7 @@ static void members_blind(struct proc_own *p, uint64_t born_before_ns)
 
 static bool work_in_doubt(const struct model *m, const struct work *w)
 {
-	return w->cut || (m->last_loss_ns >= w->begin_ns && m->last_loss_ns < w->end_ns + LOSS_TOLD_NS);
+	return w->cut || (m->last_loss_ns >= w->begin_ns && m->last_loss_ns < w->end_ns + LOSS_KNOWN_NS);
 }
 
 struct lane {

@@ -10,7 +10,7 @@
 
 #include "model/state.h"
 
-#define FORK_TOLD_NS \
+#define FORK_KNOWN_NS \
 	1000000000ull /* a process known longer is not the one that is forked now: the pid is used again \
 		       */
 
@@ -183,7 +183,7 @@ static void proc_unprobe(struct model *m, struct proc_own *p)
 		streams_free(p);
 }
 
-static int tier_told(struct model *m, const struct event *e)
+static int tier_note(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_find(m, event_proc(e));
 
@@ -209,7 +209,7 @@ static void calls_shed(struct proc_own *p, uint64_t ts_ns)
 
 /* What polls told stays as it was and grows old. A CUDA event that is recorded again, unseen, would stand for work that
  * is long over. */
-static int budget_told(struct model *m, const struct event *e)
+static int budget_note(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_find(m, event_proc(e));
 	uint32_t changed, gone;
@@ -278,7 +278,7 @@ static const char *text_or_none(const char *s)
 	return s ? s : "";
 }
 
-static void texts_told(struct proc *p, const struct event_proc *e)
+static void texts_note(struct proc *p, const struct event_proc *e)
 {
 	p->name = text_or_none(e->name);
 	p->container = text_or_none(e->container);
@@ -291,7 +291,7 @@ static void texts_told(struct proc *p, const struct event_proc *e)
 		p->node->boot_id = e->boot_id;
 }
 
-static int proc_told(struct model *m, const struct event *e)
+static int proc_note(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_find(m, event_proc(e));
 	int err;
@@ -308,7 +308,7 @@ static int proc_told(struct model *m, const struct event *e)
 	p->p.local_rank = e->proc.local_rank;
 	p->p.world_size = e->proc.world_size;
 	p->p.is_child = e->proc.is_child;
-	texts_told(&p->p, &e->proc);
+	texts_note(&p->p, &e->proc);
 	err = rank_set(m, p, e->proc.rank);
 	err = err ? err : proc_place(m, p, &e->proc);
 	leaders_link(m, &p->p);
@@ -325,7 +325,7 @@ static int proc_forked(struct model *m, const struct event *e)
 		return p && task_get(p, e->fork.child_tid) ? 0 : -ENOMEM;
 	}
 	p = proc_find(m, proc_key(e->node, e->fork.child_tgid));
-	if (p && (p->p.dead || e->ts_ns > p->p.first_ns + FORK_TOLD_NS)) {
+	if (p && (p->p.dead || e->ts_ns > p->p.first_ns + FORK_KNOWN_NS)) {
 		proc_replaced(m, p, e->ts_ns);
 		p = NULL;
 	}
@@ -371,7 +371,7 @@ static int proc_exited(struct model *m, const struct event *e)
 	return 0;
 }
 
-static void io_told(struct proc *p, uint64_t bytes, uint64_t ts_ns)
+static void io_note(struct proc *p, uint64_t bytes, uint64_t ts_ns)
 {
 	if (!bytes || ts_ns <= p->io_seen_ns)
 		return;
@@ -381,7 +381,7 @@ static void io_told(struct proc *p, uint64_t bytes, uint64_t ts_ns)
 	p->io_seen_ns = ts_ns;
 }
 
-static void task_told(struct task *t, const struct event *e)
+static void task_note(struct task *t, const struct event *e)
 {
 	if (e->ts_ns < t->seen_ns) /* an older scan */
 		return;
@@ -404,7 +404,7 @@ static void task_told(struct task *t, const struct event *e)
 		t->blocked = false; /* the record of its end was lost */
 }
 
-static int throttle_told(struct model *m, const struct event *e)
+static int throttle_note(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
@@ -444,7 +444,7 @@ static void task_at(struct task *t, const struct event *e)
 	t->file = e->task_at.file;
 }
 
-static void stack_told(struct proc *p, struct task *t, const struct event *e)
+static void stack_note(struct proc *p, struct task *t, const struct event *e)
 {
 	p->outside.stacks_unread = e->stack.unread ? e->stack.end : NULL;
 	if (e->stack.unread)
@@ -479,17 +479,17 @@ static int task_apply(struct model *m, const struct event *e)
 	else if (e->kind == EV_TASK_AT)
 		task_at(&t->t, e);
 	else if (e->kind == EV_STACK)
-		stack_told(&p->p, &t->t, e);
+		stack_note(&p->p, &t->t, e);
 	else if (e->kind == EV_WAIT)
 		t->t.wait = e->wait;
 	else if (e->kind == EV_TASK) {
-		task_told(&t->t, e);
-		io_told(&p->p, e->task.io_bytes, e->ts_ns);
+		task_note(&t->t, e);
+		io_note(&p->p, e->task.io_bytes, e->ts_ns);
 	}
 	return 0;
 }
 
-static int scanned_told(struct model *m, const struct event *e)
+static int scanned_note(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
 
@@ -521,7 +521,7 @@ int proc_apply(struct model *m, const struct event *e)
 	struct proc_own *p;
 
 	switch (e->kind) {
-	case EV_PROC: return proc_told(m, e);
+	case EV_PROC: return proc_note(m, e);
 	case EV_FORK: return proc_forked(m, e);
 	case EV_EXIT: return proc_exited(m, e);
 	case EV_EXEC:
@@ -530,10 +530,10 @@ int proc_apply(struct model *m, const struct event *e)
 			return -ENOMEM;
 		proc_reset(m, p);
 		return 0;
-	case EV_TIER: return tier_told(m, e);
-	case EV_BUDGET: return budget_told(m, e);
-	case EV_COMM_SCAN: return scanned_told(m, e);
-	case EV_THROTTLE: return throttle_told(m, e);
+	case EV_TIER: return tier_note(m, e);
+	case EV_BUDGET: return budget_note(m, e);
+	case EV_COMM_SCAN: return scanned_note(m, e);
+	case EV_THROTTLE: return throttle_note(m, e);
 	case EV_BLOCKED_END: blocked_end(m, e); return 0;
 	default: return task_apply(m, e);
 	}

@@ -48,7 +48,7 @@ struct work {
 	uint64_t *lane_n; /* things in each lane */
 	size_t n, cap, n_ops;
 	struct captured *items;
-	uint64_t told; /* its number in the snapshot that goes on */
+	uint64_t number; /* its number in the snapshot that goes on */
 };
 
 struct capture { /* going on */

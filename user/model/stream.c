@@ -290,7 +290,7 @@ static void elapsed_bound(struct op *op, const struct cuda_event *start, uint64_
 }
 
 /* Both events are done, and lie around exactly one thing. */
-static void elapsed_told(struct model *m, struct proc_own *p, const struct event *e)
+static void elapsed_note(struct model *m, struct proc_own *p, const struct event *e)
 {
 	struct cuda_event *start = cuda_event_find(p, e->elapsed.start), *end = cuda_event_find(p, e->elapsed.end);
 	struct op *op;
@@ -431,7 +431,7 @@ int stream_apply(struct model *m, const struct event *e)
 	case EV_CUDA_EVENT_WAIT: return cuda_event_waited(p, e);
 	case EV_CUDA_EVENT_QUERY: cuda_event_queried(m, p, e); return 0;
 	case EV_STREAM_QUERY: stream_queried(m, p, e); return 0;
-	case EV_ELAPSED: elapsed_told(m, p, e); return 0;
+	case EV_ELAPSED: elapsed_note(m, p, e); return 0;
 	default: return 0;
 	}
 }

@@ -19,7 +19,7 @@
 
 struct entry {
 	struct incident now; /* first: incidents_next_open() finds the entry by it */
-	uint64_t told_ns, costed_ns;
+	uint64_t reported_ns, costed_ns;
 	int missed;
 	bool open, changed;
 	struct entry *next;
@@ -60,7 +60,7 @@ static struct entry *entry_by_key(struct incidents *s, uint64_t key)
 static void phase_set(struct entry *e, enum finding_phase phase, uint64_t t_ns)
 {
 	e->now.phase = phase;
-	e->now.t_ns = e->told_ns = t_ns;
+	e->now.t_ns = e->reported_ns = t_ns;
 	e->changed = true;
 }
 
@@ -157,7 +157,7 @@ static int finding_take(struct incidents *s, const struct finding *f, const stru
 	place_note(&e->now.f, m);
 	host_show(&e->now.f, m);
 	severity_note(s, e, m->now_ns);
-	if (differs || m->now_ns - e->told_ns >= UPDATE_EVERY_NS)
+	if (differs || m->now_ns - e->reported_ns >= UPDATE_EVERY_NS)
 		phase_set(e, PHASE_UPDATE, m->now_ns);
 	return 0;
 }
@@ -199,7 +199,7 @@ static struct entry *root_of(struct incidents *s, struct entry *e)
 	return e;
 }
 
-static bool is_told(const struct entry *e)
+static bool is_reported(const struct entry *e)
 {
 	return e->open && e->missed <= 0;
 }
@@ -210,7 +210,7 @@ static uint64_t stands_since(const struct incidents *s)
 	uint64_t since = UINT64_MAX;
 
 	for (const struct entry *e = s->entries; e; e = e->next)
-		if (is_told(e) && e->now.f.kind == FINDING_HANG && e->now.f.since_ns < since)
+		if (is_reported(e) && e->now.f.kind == FINDING_HANG && e->now.f.since_ns < since)
 			since = e->now.f.since_ns;
 	return since;
 }
@@ -221,7 +221,7 @@ static void costs_add(struct incidents *s, uint64_t now_ns)
 
 	for (struct entry *e = s->entries; e; e = e->next) {
 		to_ns = e->now.f.kind == FINDING_HANG || now_ns < stands_ns ? now_ns : stands_ns;
-		if (is_told(e) && to_ns > e->costed_ns)
+		if (is_reported(e) && to_ns > e->costed_ns)
 			root_of(s, e)->now.cost_s += cost_rate(&e->now.f) * (double)(to_ns - e->costed_ns) * 1e-9;
 		e->costed_ns = now_ns > e->costed_ns ? now_ns : e->costed_ns;
 	}

@@ -135,16 +135,16 @@ static void phase_add(cJSON *all, const struct known_phase *p)
 	cJSON_AddItemToArray(all, o);
 }
 
-static bool is_met(const struct pauses *own, const struct known_phase *told)
+static bool is_met(const struct pauses *own, const struct known_phase *given)
 {
 	for (size_t i = 0; i < own->n; i++)
-		if (!strcmp(own->all[i].site, told->site) && !strcmp(own->all[i].job, told->job))
+		if (!strcmp(own->all[i].site, given->site) && !strcmp(own->all[i].job, given->job))
 			return true;
 	return false;
 }
 
 /* Those met in this session first: beyond the limit the others are forgotten. */
-static char *phases_print(const struct pauses *own, const struct known_phases *told)
+static char *phases_print(const struct pauses *own, const struct known_phases *given)
 {
 	cJSON *root = cJSON_CreateObject(), *all;
 	size_t n = own->n;
@@ -154,10 +154,10 @@ static char *phases_print(const struct pauses *own, const struct known_phases *t
 	all = cJSON_AddArrayToObject(root, "phases");
 	for (size_t i = 0; i < own->n; i++)
 		phase_add(all, &own->all[i]);
-	for (size_t i = 0; i < told->n && n < KNOWN_PHASES_MAX; i++) {
-		if (is_met(own, &told->all[i]))
+	for (size_t i = 0; i < given->n && n < KNOWN_PHASES_MAX; i++) {
+		if (is_met(own, &given->all[i]))
 			continue;
-		phase_add(all, &told->all[i]);
+		phase_add(all, &given->all[i]);
 		n++;
 	}
 	text = cJSON_Print(root);
@@ -179,7 +179,7 @@ static int text_write(const char *path, const char *text)
 	return err;
 }
 
-int phases_write(const char *path, const struct pauses *own, const struct known_phases *told)
+int phases_write(const char *path, const struct pauses *own, const struct known_phases *given)
 {
 	char beside[4096], *text = phases_print(own, told);
 	int err;
@@ -205,7 +205,7 @@ struct session_phases {
 	const struct pipeline *pipeline;
 	int (*emit)(void *to, const struct wire_hdr *rec);
 	void *to;
-	uint32_t n_told;
+	uint32_t n_given;
 	uint64_t n_learnt, written_ns; /* as of the last file */
 };
 
@@ -249,7 +249,7 @@ static int phase_emit(void *to, const struct known_phase_event *p)
 			 .tracer = WIRE_COLLECTOR,
 			 .kind = RECORD_KNOWN_PHASE,
 			 .ts_ns = clock_monotonic_ns() },
-		.number = ++s->n_told,
+		.number = ++s->n_given,
 		.n = p->n,
 		.longest_ns = p->longest_ns,
 		.usual_ns = p->usual_ns,

@@ -14,7 +14,7 @@ struct running {
 	const struct sampler *sampler; /* NULL: off */
 	void *state;
 	uint64_t due_ns;
-	bool told; /* its trouble was */
+	bool reported; /* its trouble was */
 };
 
 struct samplers {
@@ -35,11 +35,11 @@ static int counted_emit(void *to, const struct wire_hdr *rec)
 	return err;
 }
 
-static void trouble_tell(struct running *r, int err, const char *after)
+static void trouble_report(struct running *r, int err, const char *after)
 {
-	if (r->told)
+	if (r->reported)
 		return;
-	r->told = true;
+	r->reported = true;
 	log_warn("%s (%s): %s; %s%s", r->source->name, r->source->help, strerror(-err),
 		 r->sampler->remedy ? r->sampler->remedy : "", after);
 }
@@ -49,7 +49,7 @@ static void running_open(struct samplers *s, struct running *r)
 	int err = r->sampler->open(&s->ctx, &r->state);
 
 	if (err && err != -ENOTSUP)
-		trouble_tell(r, err, "; it stays off");
+		trouble_report(r, err, "; it stays off");
 	if (err)
 		r->sampler = NULL;
 }
@@ -90,7 +90,7 @@ static int look(struct samplers *s, struct running *r, uint64_t now_ns)
 	if (s->emit_error)
 		return s->emit_error;
 	if (err)
-		trouble_tell(r, err, "; the others go on");
+		trouble_report(r, err, "; the others go on");
 	return 0;
 }
 

@@ -27,7 +27,7 @@ static void who_stands_elsewhere_is_the_root(void **state)
 	assert_true(only()->confidence > 0.8);
 }
 
-static void what_it_does_is_told(void **state)
+static void what_it_does_is_reported(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 };
 	const struct finding *f;
@@ -66,7 +66,7 @@ static void wait_give(int r, enum waits_kind kind, uint64_t ns)
 	give(e);
 }
 
-static void what_it_waits_for_is_told(void **state)
+static void what_it_waits_for_is_reported(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 }, later[] = { 15, 15, 14, 15 };
 
@@ -160,7 +160,7 @@ static void a_gpu_that_does_not_return(void **state)
 	assert_string_equal(cause_name(only()->cause), "gpu_not_returning");
 }
 
-static void unread_stacks_are_told(void **state)
+static void unread_stacks_are_reported(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 };
 	struct event e;
@@ -181,7 +181,7 @@ static void unread_stacks_are_told(void **state)
 }
 
 /* Where it stood for an earlier hang. */
-static void a_stack_from_before_it_went_on_is_not_told(void **state)
+static void a_stack_from_before_it_went_on_is_not_reported(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 }, later[] = { 15, 15, 14, 15 };
 
@@ -237,13 +237,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(who_stands_elsewhere_is_the_root),
-		TEST(what_it_does_is_told),
-		TEST(what_it_waits_for_is_told),
+		TEST(what_it_does_is_reported),
+		TEST(what_it_waits_for_is_reported),
 		TEST(a_wait_for_the_gpu_has_no_other_name),
 		TEST(a_launcher_is_no_peer),
 		TEST(a_gpu_that_does_not_return),
-		TEST(unread_stacks_are_told),
-		TEST(a_stack_from_before_it_went_on_is_not_told),
+		TEST(unread_stacks_are_reported),
+		TEST(a_stack_from_before_it_went_on_is_not_reported),
 		TEST(a_stack_that_comes_later_is_evidence_only),
 	};
 

@@ -100,7 +100,7 @@ static void test_what_is_no_cause(void **state)
 }
 
 /* Tensor-parallel partners cannot be told apart by blame; what the host did tells them. */
-static void test_the_host_tells_a_set_apart(void **state)
+static void test_the_host_distinguishes_a_set(void **state)
 {
 	struct job_opts o = job_usual(2, 4, 1, 5);
 	struct finding f;
@@ -170,8 +170,8 @@ static void test_calls_that_were_not_probed(void **state)
 	struct model *m = model_new();
 
 	(void)state;
-	shed.budget = (struct budget_told){ .what = BUDGET_SHED, .group = PROBES_CALLS, .shed = 1 << PROBES_CALLS };
-	back.budget = (struct budget_told){ .what = BUDGET_BACK, .group = PROBES_CALLS };
+	shed.budget = (struct budget_change){ .what = BUDGET_SHED, .group = PROBES_CALLS, .shed = 1 << PROBES_CALLS };
+	back.budget = (struct budget_change){ .what = BUDGET_BACK, .group = PROBES_CALLS };
 	allocation(m, 0, SEC);
 	assert_int_equal(cost_push(&list, m, model_proc(m, job_pid(0))), 0);
 	allocation(m, 3 * SEC / 2, 2 * SEC);
@@ -244,7 +244,7 @@ static struct verdicts throttled(unsigned int ranks, double share, double sec, d
 }
 
 /* The quota of a whole job makes no straggler: all are slow alike. */
-static void test_a_quota_is_told(void **state)
+static void test_a_quota_is_reported(void **state)
 {
 	struct verdicts v = throttled(0xf, 0.4, 100, 0.4);
 	const struct seen_finding *s = verdict_of(&v, FINDING_CPU_STARVED);
@@ -306,11 +306,11 @@ int main(void)
 		cmocka_unit_test(test_missing_cpu),
 		cmocka_unit_test(test_other_causes),
 		cmocka_unit_test(test_what_is_no_cause),
-		cmocka_unit_test(test_the_host_tells_a_set_apart),
+		cmocka_unit_test(test_the_host_distinguishes_a_set),
 		cmocka_unit_test(test_the_most_expensive_is_named),
 		cmocka_unit_test(test_calls_that_were_not_probed),
 		cmocka_unit_test(test_bytes_explain_only_what_nothing_else_does),
-		cmocka_unit_test(test_a_quota_is_told),
+		cmocka_unit_test(test_a_quota_is_reported),
 		cmocka_unit_test(test_a_straggler_is_not_named_twice),
 		cmocka_unit_test(test_quotas_that_do_not_matter),
 	};

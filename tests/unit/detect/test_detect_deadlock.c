@@ -295,7 +295,7 @@ static void wait_over(struct hand *h, int rank, uint64_t stream)
 }
 
 /* Both receive; but one of them used to send first. */
-static void test_its_past_tells_who_left_it_out(void **state)
+static void test_its_past_shows_who_left_it_out(void **state)
 {
 	struct hand h = hand_new();
 
@@ -377,7 +377,7 @@ int main(void)
 		cmocka_unit_test(test_a_transfer_left_out),
 		cmocka_unit_test(test_a_transfer_left_out_met_late),
 		cmocka_unit_test(test_both_send_first),
-		cmocka_unit_test(test_its_past_tells_who_left_it_out),
+		cmocka_unit_test(test_its_past_shows_who_left_it_out),
 		cmocka_unit_test(test_small_sends_first_are_fine),
 		cmocka_unit_test(test_streams_apart_have_no_order),
 		cmocka_unit_test(test_one_stream_has_an_order),

@@ -35,7 +35,7 @@ static void port_is(uint8_t state)
 	give(e);
 }
 
-static const struct finding *told_of(int rank)
+static const struct finding *reported_of(int rank)
 {
 	for (size_t i = 0; i < list.n; i++)
 		if (list.items[i].kind == FINDING_HANG && list.items[i].n_ranks == 1 && list.items[i].ranks[0] == rank)
@@ -73,10 +73,10 @@ static void time_is_given_on_a_bad_network(void **state)
 	(void)state;
 	begin(PORT_STATE_DOWN);
 	goes_on(PORT_STATE_DOWN, 9 * SEC);
-	assert_null(told_of(2));
+	assert_null(reported_of(2));
 	goes_on(PORT_STATE_DOWN, 3 * SEC);
-	assert_non_null(told_of(2));
-	assert_int_equal(told_of(2)->class, HANG_MISSING_ENTER);
+	assert_non_null(reported_of(2));
+	assert_int_equal(reported_of(2)->class, HANG_MISSING_ENTER);
 }
 
 static void no_time_is_given_on_a_good_one(void **state)
@@ -84,27 +84,27 @@ static void no_time_is_given_on_a_good_one(void **state)
 	(void)state;
 	begin(PORT_STATE_ACTIVE);
 	goes_on(PORT_STATE_ACTIVE, 2 * SEC);
-	assert_non_null(told_of(2));
+	assert_non_null(reported_of(2));
 }
 
-static void whoever_is_stopped_is_told_at_once(void **state)
+static void whoever_is_stopped_is_reported_at_once(void **state)
 {
 	(void)state;
 	begin(PORT_STATE_DOWN);
 	at[2].state = TASK_STOPPED;
 	goes_on(PORT_STATE_DOWN, 2 * SEC);
-	assert_non_null(told_of(2));
-	assert_int_equal(told_of(2)->class, HANG_STOPPED);
+	assert_non_null(reported_of(2));
+	assert_int_equal(reported_of(2)->class, HANG_STOPPED);
 }
 
 /* Told before the port went bad, and told on. */
-static void what_was_told_stays(void **state)
+static void what_was_reported_stays(void **state)
 {
 	(void)state;
 	begin(PORT_STATE_ACTIVE);
 	goes_on(PORT_STATE_ACTIVE, 2 * SEC);
 	goes_on(PORT_STATE_DOWN, 4 * SEC);
-	assert_non_null(told_of(2));
+	assert_non_null(reported_of(2));
 }
 
 int main(void)
@@ -112,8 +112,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(time_is_given_on_a_bad_network),
 		TEST(no_time_is_given_on_a_good_one),
-		TEST(whoever_is_stopped_is_told_at_once),
-		TEST(what_was_told_stays),
+		TEST(whoever_is_stopped_is_reported_at_once),
+		TEST(what_was_reported_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -236,7 +236,7 @@ static void test_rank_that_waits_for_its_blocked_child(void **state)
 	}
 }
 
-static void test_blocked_child_is_told_under_its_rank(void **state)
+static void test_blocked_child_is_reported_under_its_rank(void **state)
 {
 	uint64_t rng = test_seed();
 	struct job_opts o = faulty(&rng, FAULT_DSTATE_CHILD, JOB_FOREVER);
@@ -383,7 +383,7 @@ static void test_stopped_alone_is_its_own_kind(void **state)
 	hand_free(&h);
 }
 
-static void test_loss_is_told_and_passes(void **state)
+static void test_loss_is_reported_and_passes(void **state)
 {
 	struct hand h = hand_new(0);
 	struct event e = { .kind = EV_LOSS, .ts_ns = JOB_T0 };
@@ -428,12 +428,12 @@ int main(void)
 		cmocka_unit_test(test_lost_records_make_no_mismatch),
 		cmocka_unit_test(test_d_state_is_the_root_of_its_hang),
 		cmocka_unit_test(test_short_storage_waits_are_ordinary),
-		cmocka_unit_test(test_blocked_child_is_told_under_its_rank),
+		cmocka_unit_test(test_blocked_child_is_reported_under_its_rank),
 		cmocka_unit_test(test_rank_that_waits_for_its_blocked_child),
 		cmocka_unit_test(test_who_holds_mmap_lock_is_the_cause),
 		cmocka_unit_test(test_equal_waits_have_one_root_and_a_lasting_key),
 		cmocka_unit_test(test_stopped_alone_is_its_own_kind),
-		cmocka_unit_test(test_loss_is_told_and_passes),
+		cmocka_unit_test(test_loss_is_reported_and_passes),
 		cmocka_unit_test(test_bulk_loss_weakens_nothing),
 	};
 

@@ -40,8 +40,8 @@ static struct event *append(struct event *e, size_t *n, struct event one)
 }
 
 /* CUDA events around a pass and the question for its time a while later. */
-static struct event *span_tell(struct event *e, size_t *n, int rank, int k, uint64_t begin_ns, uint64_t end_ns,
-			       uint64_t gpu_ns)
+static struct event *span_put(struct event *e, size_t *n, int rank, int k, uint64_t begin_ns, uint64_t end_ns,
+			      uint64_t gpu_ns)
 {
 	struct event record = job_event(EV_CUDA_EVENT, rank, begin_ns),
 		     ask = job_event(EV_ELAPSED, rank, end_ns + 50 * MSEC + k * MSEC);
@@ -92,8 +92,8 @@ static void measure(struct job *j, const struct measured *w)
 				if (!op || op > last)
 					continue;
 				at = w->around_op ? op - 1000 : op + 1000;
-				more = span_tell(more, &n, rank, k, at, w->around_op ? op + 1000 : at + 1,
-						 (uint64_t)(s * SEC));
+				more = span_put(more, &n, rank, k, at, w->around_op ? op + 1000 : at + 1,
+						(uint64_t)(s * SEC));
 			}
 	j->events = realloc(j->events, (j->n_events + n) * sizeof(*j->events));
 	assert_non_null(j->events);

@@ -220,7 +220,7 @@ static void test_the_stopped_and_the_dead_at_once(void **state)
 }
 
 /* It loads a model, and so does another for whom the sleeper waits. */
-static void test_work_is_told_late(void **state)
+static void test_work_is_reported_late(void **state)
 {
 	(void)state;
 	state_of[3] = TASK_ON_CPU;
@@ -364,7 +364,7 @@ int main(void)
 		TEST(test_a_sleeper_is_missing),
 		TEST(test_a_late_attach_names_nobody),
 		TEST(test_the_stopped_and_the_dead_at_once),
-		TEST(test_work_is_told_late),
+		TEST(test_work_is_reported_late),
 		TEST(test_a_sleeper_may_wait_for_one_that_works),
 		TEST(test_a_split_is_called_by_all_of_its_parent),
 		TEST(test_part_of_a_job_is_not_guessed),

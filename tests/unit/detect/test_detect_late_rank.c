@@ -136,7 +136,7 @@ static int done(void **state)
 }
 
 /* Its peer in Y waits longer, but X is what it would call. */
-static void test_its_habit_tells_the_operation(void **state)
+static void test_its_habit_shows_the_operation(void **state)
 {
 	(void)state;
 	call(2, Y);
@@ -226,7 +226,7 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(test_its_habit_tells_the_operation), TEST(test_a_thread_that_runs_is_not_asleep),
+		TEST(test_its_habit_shows_the_operation), TEST(test_a_thread_that_runs_is_not_asleep),
 		TEST(test_who_is_through_does_not_wait),  TEST(test_two_sleepers_are_two_faults),
 		TEST(test_a_sleeper_is_no_victim),        TEST(test_a_gpu_at_work_is_work),
 	};

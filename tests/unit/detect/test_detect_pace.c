@@ -223,7 +223,7 @@ static void test_long_steps(void **state)
 }
 
 /* Evaluation every 2 minutes, all ranks at half the pace: told the first time, as it might have been a fault. */
-static void test_a_habit_is_told_once(void **state)
+static void test_a_habit_is_reported_once(void **state)
 {
 	static const struct phase phases[] = { { 100, 120, 2 }, { 0, 0, 0 } };
 	struct script s = { .step_s = 0.1, .jitter = 0.05, .seconds = 1200, .phases = phases, .every_s = 120 };
@@ -277,10 +277,10 @@ static void test_a_known_fault_explains_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_lasting_drop),       cmocka_unit_test(test_a_small_drop_is_nobodys_news),
-		cmocka_unit_test(test_noise_is_silence),     cmocka_unit_test(test_long_steps),
-		cmocka_unit_test(test_a_habit_is_told_once), cmocka_unit_test(test_longer_than_its_habit),
-		cmocka_unit_test(test_pauses_are_no_pace),   cmocka_unit_test(test_a_known_fault_explains_it),
+		cmocka_unit_test(test_a_lasting_drop),           cmocka_unit_test(test_a_small_drop_is_nobodys_news),
+		cmocka_unit_test(test_noise_is_silence),         cmocka_unit_test(test_long_steps),
+		cmocka_unit_test(test_a_habit_is_reported_once), cmocka_unit_test(test_longer_than_its_habit),
+		cmocka_unit_test(test_pauses_are_no_pace),       cmocka_unit_test(test_a_known_fault_explains_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static void equal_counts_name_nobody(void **state)
 }
 
 /* Two kinds lacked at once: which comes first is not in the counters. */
-static void a_choice_is_told(void **state)
+static void a_choice_is_reported(void **state)
 {
 	const uint64_t ahead[] = { 1, 0, 3, 2, 7 }, behind[] = { 1, 0, 2, 1, 7 };
 	const struct finding *f;
@@ -125,7 +125,7 @@ static void who_sits_like_a_waiter_is_no_root(void **state)
 }
 
 /* None differs from those that wait: nobody is named for sure. */
-static void roots_that_cannot_be_told_apart(void **state)
+static void roots_that_cannot_be_distinguished(void **state)
 {
 	(void)state;
 	two_groups();
@@ -393,7 +393,7 @@ static void the_verdict_comes_first(void **state)
 	free(text);
 }
 
-static void life_is_told(void **state)
+static void life_is_reported(void **state)
 {
 	const uint64_t first[] = { 12, 12, 12, 12 }, then[] = { 15, 15, 14, 15 };
 	char *text;
@@ -409,7 +409,7 @@ static void life_is_told(void **state)
 	free(text);
 }
 
-static void ignorance_is_told(void **state)
+static void ignorance_is_reported(void **state)
 {
 	const uint64_t n[] = { 12, 12, 12, 12 };
 	char *text;
@@ -436,9 +436,9 @@ int main(void)
 		TEST(one_that_works_is_observed),
 		TEST(who_moves_does_not_wait),
 		TEST(equal_counts_name_nobody),
-		TEST(a_choice_is_told),
+		TEST(a_choice_is_reported),
 		TEST(who_sits_like_a_waiter_is_no_root),
-		TEST(roots_that_cannot_be_told_apart),
+		TEST(roots_that_cannot_be_distinguished),
 		TEST(a_session_is_not_sure_for_a_while),
 		TEST(another_generation),
 		TEST(behind_in_two_of_them),
@@ -451,8 +451,8 @@ int main(void)
 		TEST(who_was_not_scanned_is_not_named),
 		TEST(who_is_still_starting_is_observed),
 		TEST(the_verdict_comes_first),
-		TEST(life_is_told),
-		TEST(ignorance_is_told),
+		TEST(life_is_reported),
+		TEST(ignorance_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

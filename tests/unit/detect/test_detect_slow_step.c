@@ -54,7 +54,7 @@ static void finish(struct job *j, struct verdicts *v)
 	job_free(j);
 }
 
-static void test_slow_gpu_is_told(void **state)
+static void test_slow_gpu_is_reported(void **state)
 {
 	uint64_t rng = test_seed();
 	const struct seen_finding *s = NULL;
@@ -147,7 +147,7 @@ static void test_straggler_explains_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slow_gpu_is_told),
+		cmocka_unit_test(test_slow_gpu_is_reported),
 		cmocka_unit_test(test_healthy_is_silent),
 		cmocka_unit_test(test_pauses_are_no_pace),
 		cmocka_unit_test(test_straggler_explains_it),

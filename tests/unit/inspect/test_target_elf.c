@@ -237,7 +237,7 @@ static int try_open(const void *data, size_t len)
 	return rc;
 }
 
-static void tells_errors_apart(void **state)
+static void distinguishes_errors(void **state)
 {
 	size_t len;
 	char *data = slurp(lib, &len);
@@ -372,7 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_default_version),   cmocka_unit_test(agrees_with_the_loader),
 		cmocka_unit_test(reads_a_small_library),  cmocka_unit_test(reads_struct_layout),
-		cmocka_unit_test(reads_the_real_nccl),    cmocka_unit_test(tells_errors_apart),
+		cmocka_unit_test(reads_the_real_nccl),    cmocka_unit_test(distinguishes_errors),
 		cmocka_unit_test(makes_up_a_build_id),    cmocka_unit_test(survives_damage),
 		cmocka_unit_test(survives_damaged_dwarf),
 	};

@@ -35,7 +35,7 @@ struct ring {
 	uint64_t busy_us[CONNECTIONS];         /* a second */
 	uint64_t sent[RANKS], received[RANKS]; /* by the netdev of each host */
 	double others;                         /* bytes a second on all netdevs */
-	int n_told;                            /* counters, as an old kernel tells them; 0 all */
+	int n_given;                           /* counters, as an old kernel tells them; 0 all */
 };
 
 static inline void give(struct ring *u, struct event e)
@@ -161,7 +161,7 @@ static inline void step(struct ring *u)
 		e.tcp.sample.state = TCP_STATE_ESTABLISHED;
 		e.tcp.sample.netdev_known = true;
 		e.tcp.sample.netdev_up = !u->down[owner(i)];
-		e.tcp.sample.n_counters = u->n_told ? u->n_told : TCP_COUNTERS;
+		e.tcp.sample.n_counters = u->n_given ? u->n_given : TCP_COUNTERS;
 		e.tcp.sample.counters = u->counters[i];
 		give(u, e);
 	}

@@ -80,7 +80,7 @@ static void session_of_a_second(void)
 	reader_free(reader);
 }
 
-static void test_setting_the_clock_is_told_and_nothing_else(void **state)
+static void test_setting_the_clock_is_reported_and_nothing_else(void **state)
 {
 	struct recording_reader *r = NULL;
 	const struct wire_hdr *rec;
@@ -159,7 +159,7 @@ static void test_senseless_times_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_setting_the_clock_is_told_and_nothing_else),
+		cmocka_unit_test(test_setting_the_clock_is_reported_and_nothing_else),
 		cmocka_unit_test(test_senseless_times_do_no_harm),
 	};
 	int failed;

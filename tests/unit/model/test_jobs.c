@@ -333,7 +333,7 @@ static void no_rank_yet(void **state)
 	assert_true(a->job == b->job);
 }
 
-static void the_first_difference_tells_apart(void **state)
+static void the_first_difference_distinguishes(void **state)
 {
 	struct job_place at = { .netns = 11, .container = "c1", .pod_name = "train-0" }, other = at;
 	struct job_scope *a, *b, *c;
@@ -498,7 +498,7 @@ int main(void)
 		TEST(elastic_on_two_hosts),
 		TEST(without_names_or_ranks),
 		TEST(no_rank_yet),
-		TEST(the_first_difference_tells_apart),
+		TEST(the_first_difference_distinguishes),
 		TEST(what_selects_a_job),
 		TEST(forgets_places),
 		TEST(the_model_settles_at_ticks),

@@ -114,7 +114,7 @@ static void give_phase(struct model *m, const char *site, uint32_t n)
 	assert_int_equal(model_apply(m, &e), 0);
 }
 
-static void what_was_told_goes_on(void **state)
+static void what_was_reported_goes_on(void **state)
 {
 	struct model *m = model_new();
 	struct pauses s = { 0 };
@@ -140,7 +140,7 @@ int main(void)
 		cmocka_unit_test(once_is_enough_unless_it_was_long),
 		cmocka_unit_test(a_table_by_job_and_call_site),
 		cmocka_unit_test(what_did_not_recur_for_longest_is_forgotten),
-		cmocka_unit_test(what_was_told_goes_on),
+		cmocka_unit_test(what_was_reported_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,7 +120,7 @@ static void test_one_is_missing(void **state)
 	assert_true(model_proc(m, job_pid(0))->members->from_init);
 }
 
-static void test_two_at_once_are_told_apart(void **state)
+static void test_two_at_once_are_distinguished(void **state)
 {
 	struct event all = init_event(EV_COMM_INIT, 3, 0, 0);
 
@@ -263,7 +263,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
 		TEST(test_one_is_missing),
-		TEST(test_two_at_once_are_told_apart),
+		TEST(test_two_at_once_are_distinguished),
 		TEST(test_callers_in_a_group),
 		TEST(test_without_blocking),
 		TEST(test_split),

@@ -262,7 +262,7 @@ static void test_branches_keep_their_order(void **state)
 	assert_true(right->end_ns && newest(0)->end_ns);
 }
 
-static void test_an_event_of_a_capture_tells_nothing_of_what_runs(void **state)
+static void test_an_event_of_a_capture_shows_nothing_of_what_runs(void **state)
 {
 	(void)state;
 	call(COMM_X, 100);
@@ -588,7 +588,7 @@ int main(void)
 		TEST(test_a_launch_runs_what_was_captured),
 		TEST(test_streams_join_by_waiting_and_leave_at_the_end),
 		TEST(test_branches_keep_their_order),
-		TEST(test_an_event_of_a_capture_tells_nothing_of_what_runs),
+		TEST(test_an_event_of_a_capture_shows_nothing_of_what_runs),
 		TEST(test_a_wait_covers_exactly_what_was_before),
 		TEST(test_groups_and_numbers_of_their_own),
 		TEST(test_a_group_across_the_end_of_a_capture),

@@ -266,7 +266,7 @@ static int gpu_again(void *to, const struct event *e)
 	return model_apply(s->m, &all[0]);
 }
 
-static void test_gpus_are_told(void **state)
+static void test_gpus_are_reported(void **state)
 {
 	struct side a = { .m = model_new() }, b = { .m = model_new(), .strings = intern_new() };
 	struct event e = { .kind = EV_GPU_DEVICE, .ts_ns = 7 };
@@ -340,7 +340,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_cut_is_not_seen),
-		cmocka_unit_test(test_gpus_are_told),
+		cmocka_unit_test(test_gpus_are_reported),
 		cmocka_unit_test(test_long_texts_fit),
 		cmocka_unit_test(test_nonsense_is_refused),
 	};

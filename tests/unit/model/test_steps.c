@@ -78,7 +78,7 @@ static void test_layers_alike_are_no_step(void **state)
 	model_free(c.m);
 }
 
-static void test_alike_buckets_are_told_by_the_pauses(void **state)
+static void test_alike_buckets_are_reported_by_the_pauses(void **state)
 {
 	struct clock c = clock_new();
 
@@ -128,7 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_period_needs_three_repeats),
 		cmocka_unit_test(test_layers_alike_are_no_step),
-		cmocka_unit_test(test_alike_buckets_are_told_by_the_pauses),
+		cmocka_unit_test(test_alike_buckets_are_reported_by_the_pauses),
 		cmocka_unit_test(test_warm_up_and_interruption),
 		cmocka_unit_test(test_roles_do_not_depend_on_where_it_was_found),
 	};

@@ -198,7 +198,7 @@ static void test_flap_by_the_counter(void **state)
 	node_free(&u);
 }
 
-static void test_a_flap_is_told_once(void **state)
+static void test_a_flap_is_reported_once(void **state)
 {
 	struct machine u = node_new();
 
@@ -381,7 +381,7 @@ static void test_losses_that_hold_a_job_up(void **state)
 	node_free(&u);
 }
 
-static void test_set_back_and_not_told(void **state)
+static void test_set_back_and_not_reported(void **state)
 {
 	struct machine u = node_new();
 
@@ -477,14 +477,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_down),
 		cmocka_unit_test(test_flap_by_the_counter),
-		cmocka_unit_test(test_a_flap_is_told_once),
+		cmocka_unit_test(test_a_flap_is_reported_once),
 		cmocka_unit_test(test_device_goes_and_comes),
 		cmocka_unit_test(test_no_answer),
 		cmocka_unit_test(test_counters_that_grow),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_timeouts_without_traffic),
 		cmocka_unit_test(test_losses_that_hold_a_job_up),
-		cmocka_unit_test(test_set_back_and_not_told),
+		cmocka_unit_test(test_set_back_and_not_reported),
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_never_up),
 		cmocka_unit_test(test_whose_it_is),

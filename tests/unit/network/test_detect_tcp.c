@@ -327,7 +327,7 @@ static void test_old_kernel(void **state)
 	struct ring u = ring_new();
 
 	(void)state;
-	u.n_told = 2;
+	u.n_given = 2;
 	lose(&u, 1, 500);
 	slow(&u, 1, 500000);
 	all_wait(&u);

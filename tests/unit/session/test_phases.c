@@ -152,7 +152,7 @@ static int feed(void *to, const struct wire_hdr *rec)
 	return pipeline_feed(to, rec);
 }
 
-static void a_session_is_told_by_records(void **state)
+static void a_session_is_reported_by_records(void **state)
 {
 	struct pipeline *p = pipeline_new();
 	struct session_phases *s;
@@ -196,7 +196,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_written_is_read, start, end),
 		cmocka_unit_test_setup_teardown(what_is_no_such_file_is_refused, start, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_written_leaves_the_old, start, end),
-		cmocka_unit_test_setup_teardown(a_session_is_told_by_records, start, end),
+		cmocka_unit_test_setup_teardown(a_session_is_reported_by_records, start, end),
 		cmocka_unit_test_setup_teardown(a_bad_file_is_left_alone, start, end),
 	};
 

@@ -96,7 +96,7 @@ static int stack_take(void *to, const struct wire_hdr *rec)
 	return pipeline_feed(pipeline, rec);
 }
 
-static void job_tell(void)
+static void job_give(void)
 {
 	union {
 		struct record_start f;
@@ -172,7 +172,7 @@ static void the_culprit_and_who_waits(void **state)
 	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
 
 	(void)state;
-	job_tell();
+	job_give();
 	go_on(s, 5, true, RANKS);
 	assert_non_null(hang());
 	assert_int_equal(hang()->f.kind, FINDING_HANG);
@@ -195,7 +195,7 @@ static void a_few_times_each(void **state)
 	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
 
 	(void)state;
-	job_tell();
+	job_give();
 	go_on(s, 8, true, RANKS);
 	go_on(s, 20, true, 2 * RANKS);
 	go_on(s, 120, true, 3 * RANKS);
@@ -211,7 +211,7 @@ static void a_process_that_ended(void **state)
 	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
 
 	(void)state;
-	job_tell();
+	job_give();
 	kill(pids[1], SIGKILL);
 	waitpid(pids[1], NULL, 0);
 	go_on(s, 5, true, 1);
@@ -227,7 +227,7 @@ static void an_early_end(void **state)
 	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
 
 	(void)state;
-	job_tell();
+	job_give();
 	while (!hang())
 		look(true);
 	assert_int_equal(session_stacks_tick(s, now), 0);

@@ -496,7 +496,7 @@ static void test_terminal_verbose(void **state)
 	free(text);
 }
 
-static void budget_event(struct fixture *f, struct budget_told told)
+static void budget_event(struct fixture *f, struct budget_change told)
 {
 	struct event e = { .kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = told };
 
@@ -506,10 +506,10 @@ static void budget_event(struct fixture *f, struct budget_told told)
 
 static void test_terminal_budget(void **state)
 {
-	static const struct budget_told told = {
+	static const struct budget_change told = {
 		.what = BUDGET_SHED, .group = PROBES_POLLS, .hits_per_s = 61000, .budget_ppm = 10000
 	};
-	struct budget_told t = told;
+	struct budget_change t = told;
 	struct fixture f;
 	char *text;
 
@@ -517,7 +517,7 @@ static void test_terminal_budget(void **state)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	fixture_open(&f, &sink_terminal);
-	budget_event(&f, (struct budget_told){ .what = BUDGET_COST, .budget_ppm = 10000 }); /* said by the session */
+	budget_event(&f, (struct budget_change){ .what = BUDGET_COST, .budget_ppm = 10000 }); /* said by the session */
 	budget_event(&f, t);
 	t.group = PROBES_BURST;
 	t.of_node = true;

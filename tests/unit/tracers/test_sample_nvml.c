@@ -96,15 +96,15 @@ static void sample_until(void *sampler, struct seen *s, struct sim_gpus *g, bool
 	assert_true(until(s));
 }
 
-static bool all_told(const struct seen *s)
+static bool all_emitted(const struct seen *s)
 {
 	return s->n_devices >= 2 && s->n_samples >= 6 && s->n_healths >= 2 && s->n_procs >= 2;
 }
-static bool state_told(const struct seen *s)
+static bool state_emitted(const struct seen *s)
 {
 	return s->n_states == 1;
 }
-static bool two_states_told(const struct seen *s)
+static bool two_states_emitted(const struct seen *s)
 {
 	return s->n_states == 2;
 }
@@ -139,7 +139,7 @@ static void test_every_field(void **state)
 	atomic_fetch_or(&g->gpus[1].faults,
 			SIM_GPU_THERMAL | SIM_GPU_ECC | SIM_GPU_ROWS | SIM_GPU_PCIE | SIM_GPU_INFOROM);
 	g->gpus[1].fault_ns = clock_monotonic_ns();
-	sample_until(sampler, &s, g, all_told);
+	sample_until(sampler, &s, g, all_emitted);
 	assert_int_equal(s.devices[1].n_gpus, 2);
 	assert_int_equal(s.devices[1].pci, PCI_ADDRESS(0, 0x11, 0));
 	assert_int_equal(s.devices[1].pcie_width_max, 16);
@@ -179,9 +179,9 @@ static void test_lost_gpu(void **state)
 	void *sampler = sampler_open(&ctx, &s);
 
 	(void)state;
-	sample_until(sampler, &s, g, all_told);
+	sample_until(sampler, &s, g, all_emitted);
 	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_LOST);
-	sample_until(sampler, &s, g, state_told);
+	sample_until(sampler, &s, g, state_emitted);
 	assert_int_equal(s.states[0].index, 0);
 	assert_int_equal(s.states[0].state, GPU_LOST);
 	g->gpus[0].faults = 0;
@@ -197,10 +197,10 @@ static void test_driver_does_not_answer(void **state)
 	uint64_t begin_ns;
 
 	(void)state;
-	sample_until(sampler, &s, g, all_told);
+	sample_until(sampler, &s, g, all_emitted);
 	begin_ns = clock_monotonic_ns();
 	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_SILENT);
-	sample_until(sampler, &s, g, state_told);
+	sample_until(sampler, &s, g, state_emitted);
 	assert_int_equal(s.states[0].index, GPU_UNKNOWN);
 	assert_int_equal(s.states[0].state, GPU_SILENT);
 	printf("told %.1f s after the driver stopped answering, the longest look took %.1f ms\n",
@@ -208,7 +208,7 @@ static void test_driver_does_not_answer(void **state)
 	assert_true(s.states[0].hdr.ts_ns - s.states[0].since_ns >= 5000 * MS);
 	assert_true(s.longest_sample_ns < 4000 * MS); /* had it waited, 5 s */
 	g->gpus[0].faults = 0;
-	sample_until(sampler, &s, g, two_states_told);
+	sample_until(sampler, &s, g, two_states_emitted);
 	assert_int_equal(s.states[1].state, GPU_ANSWERS);
 	source_nvml.sampler->close(sampler);
 }

@@ -198,7 +198,7 @@ static void gpu_samples_take(struct watched *w, const struct model *m, const str
 
 /* --- findings --- */
 
-static bool is_told(const struct one *o, int f)
+static bool is_reported(const struct one *o, int f)
 {
 	if (!o->since_ns)
 		return false;
@@ -326,7 +326,7 @@ static int node_tick(struct gpu_health_state *s, const struct model *m, const st
 			return -ENOMEM;
 		gpu_samples_take(w, m, g);
 		for (int f = 0; f < FAULTS && !err; f++)
-			if (is_told(&w->faults[f], f))
+			if (is_reported(&w->faults[f], f))
 				err = report(m, g, f, &w->faults[f], found);
 	}
 	return err;

@@ -355,7 +355,7 @@ static void evidence_add(struct finding *f, const struct port *p, const struct w
 	finding_note_text(f, EVIDENCE_REMEDY, faults[fault].remedy);
 }
 
-static bool is_told(const struct model *m, const struct one *o, int f)
+static bool is_reported(const struct model *m, const struct one *o, int f)
 {
 	uint64_t after = f == FAULT_DOWN ? DOWN_NS : f == FAULT_SLOW ? SLOW_NS : 0;
 
@@ -374,7 +374,7 @@ static uint64_t sender_key(struct link_state *s, const struct model *m, const st
 	for (const struct port *o = p->node->ports; o && !w->loss.of_sent; o = o->next) {
 		const struct watched *other = o == p || strcmp(o->kind, p->kind) ? NULL : watched_of(s, o);
 
-		if (other && other->loss.of_sent && is_told(m, &other->faults[FAULT_LOSS], FAULT_LOSS))
+		if (other && other->loss.of_sent && is_reported(m, &other->faults[FAULT_LOSS], FAULT_LOSS))
 			return key_of(FINDING_LINK, other, FAULT_LOSS);
 	}
 	return 0;
@@ -419,7 +419,7 @@ static int link_tick(void *state, const struct model *m, struct finding_list *fo
 			return -ENOMEM;
 		port_samples_take(w, m, p);
 		for (int f = 0; f < FAULTS && !err; f++)
-			if (is_told(m, &w->faults[f], f))
+			if (is_reported(m, &w->faults[f], f))
 				err = report(s, m, p, w, f, found);
 	}
 	return err;

@@ -30,14 +30,14 @@
 #define CONFIDENCE_PORT 0.8
 #define CONFIDENCE_LINK 0.7
 
-struct told {
+struct reported {
 	const struct comm *comm;
 	const struct member *from, *to, *port;
 	uint64_t since_ns;
 };
 struct slow_link {
 	struct paths paths;
-	struct told told;
+	struct reported reported;
 };
 
 struct verdict {
@@ -273,7 +273,7 @@ static struct subject subject_of(const struct model *m, const struct verdict *v)
 	return subject_port(who->node->number, p ? p->device : "", p ? p->number : 0, proc_rank(who), who->key);
 }
 
-static int report(const struct model *m, const struct told *t, const struct verdict *v, struct finding_list *found)
+static int report(const struct model *m, const struct reported *t, const struct verdict *v, struct finding_list *found)
 {
 	bool shared =
 		is_shared(m, t->comm, v->slow->from, v->slow->to) || is_shared(m, t->comm, v->slow->to, v->slow->from);
@@ -309,40 +309,40 @@ static uint64_t since_of(const struct path *p, uint64_t now_ns)
 	return since;
 }
 
-static bool is_same(const struct told *t, const struct verdict *v)
+static bool is_same(const struct reported *t, const struct verdict *v)
 {
 	return t->from == v->slow->from && t->to == v->slow->to && t->port == v->port;
 }
 
 static int comm_tick(struct slow_link *s, const struct model *m, const struct comm *c, struct finding_list *found)
 {
-	bool was = s->told.comm == c;
+	bool was = s->reported.comm == c;
 	struct verdict v;
 
 	if (!goes_on(m, c) || !judge(&s->paths, c, was, m->now_ns, &v) || !thread_well(v.slow->from) ||
 	    !thread_well(v.slow->to) || !on_rdma(v.slow->from)) {
 		if (was)
-			s->told = (struct told){ 0 };
+			s->reported = (struct reported){ 0 };
 		return 0;
 	}
-	if (s->told.comm && !was) /* one is reported at a time: another communicator's ranks go the same ways */
+	if (s->reported.comm && !was) /* one is reported at a time: another communicator's ranks go the same ways */
 		return 0;
-	if (!was || !is_same(&s->told, &v))
-		s->told = (struct told){ c, v.slow->from, v.slow->to, v.port, since_of(v.slow, m->now_ns) };
-	return report(m, &s->told, &v, found);
+	if (!was || !is_same(&s->reported, &v))
+		s->reported = (struct reported){ c, v.slow->from, v.slow->to, v.port, since_of(v.slow, m->now_ns) };
+	return report(m, &s->reported, &v, found);
 }
 
 static int slow_link_tick(void *state, const struct model *m, struct finding_list *found)
 {
 	struct slow_link *s = state;
-	bool told_lives = false;
+	bool still_there = false;
 	int err = 0;
 
 	paths_forget(&s->paths, m);
 	for (const struct comm *c = m->comms; c; c = c->next)
-		told_lives |= c == s->told.comm;
-	if (!told_lives)
-		s->told = (struct told){ 0 };
+		still_there |= c == s->reported.comm;
+	if (!still_there)
+		s->reported = (struct reported){ 0 };
 	for (const struct comm *c = m->comms; c && !err; c = c->next) {
 		if (c->nranks < RANKS_MIN || c->nranks > RANKS_MAX || c->n_seen != c->nranks)
 			continue;

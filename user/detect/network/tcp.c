@@ -15,7 +15,7 @@
 #define STALLED_BESIDE_OTHERS \
 	10 /* rounds: six losses in a row double the timer to 12 s; at a third lost once in 700 times */
 #define CONFIDENCE_ALONE 0.6 /* by its own past, with no other path to compare with */
-#define TOLD_MAX 32
+#define REPORTED_MAX 32
 #define PATIENCE_NS 4000000000ull /* for a path: what is one host's shows on its other paths within some rounds */
 
 static const struct {
@@ -49,12 +49,12 @@ static const struct {
 static const char BUSY_REMEDY[] =
 	"other traffic shares the path, or more is sent than it carries: no fault of one host by these counters";
 
-struct telling {
+struct round {
 	const struct model *m;
 	struct tcp_pairs *pairs;
 	struct finding_list *found;
-	const struct tcp_place *told[TOLD_MAX]; /* what explains what comes behind it */
-	int n_told;
+	const struct tcp_place *reported[REPORTED_MAX]; /* what explains what comes behind it */
+	int n_reported;
 };
 
 static bool covers(const struct tcp_place *why, const struct tcp_place *p)
@@ -67,10 +67,10 @@ static bool covers(const struct tcp_place *why, const struct tcp_place *p)
 	return !p->address && !p->everywhere && why->pair == p->pair;
 }
 
-static bool is_explained(const struct telling *t, const struct tcp_place *p)
+static bool is_explained(const struct round *t, const struct tcp_place *p)
 {
-	for (int i = 0; i < t->n_told; i++)
-		if (covers(t->told[i], p))
+	for (int i = 0; i < t->n_reported; i++)
+		if (covers(t->reported[i], p))
 			return true;
 	return false;
 }
@@ -93,7 +93,7 @@ static bool has_rank_before(const struct model *m, uint32_t end, const struct tc
 }
 
 /* And the name of the address's netdev; "" not known. */
-static const char *ranks_note(struct telling *t, struct finding *f, const char *address)
+static const char *ranks_note(struct round *t, struct finding *f, const char *address)
 {
 	const char *netdev = "";
 	char ranks[256] = "";
@@ -113,7 +113,7 @@ static const char *ranks_note(struct telling *t, struct finding *f, const char *
 	return netdev;
 }
 
-static void connection_note(struct telling *t, struct finding *f, const struct tcp_connection *c)
+static void connection_note(struct round *t, struct finding *f, const struct tcp_connection *c)
 {
 	const struct proc *p = model_proc(t->m, c->proc);
 	char text[160] = "";
@@ -134,7 +134,7 @@ static void connection_note(struct telling *t, struct finding *f, const struct t
 		f->job = p->job->shown;
 }
 
-static void place_note(struct telling *t, struct finding *f, const struct tcp_place *p)
+static void place_note(struct round *t, struct finding *f, const struct tcp_place *p)
 {
 	finding_note_text(f, EVIDENCE_TRANSPORT, "tcp");
 	if (p->address) {
@@ -156,7 +156,7 @@ static void counter_note(struct finding *f, enum evidence_id id, const struct tc
 		finding_note(f, id, l->counters[counter]);
 }
 
-static void figures_note(struct telling *t, struct finding *f, const struct tcp_pair *p, enum tcp_fault fault)
+static void figures_note(struct round *t, struct finding *f, const struct tcp_pair *p, enum tcp_fault fault)
 {
 	const struct tcp_connection *c = tcp_connection_at(t->m, p->worst[fault]);
 	const struct tcp_sample *l = c ? tcp_sample_at(c, 0) : NULL;
@@ -186,7 +186,7 @@ static void figures_note(struct telling *t, struct finding *f, const struct tcp_
 
 /* --- judging --- */
 
-static bool is_due(const struct telling *t, const struct tcp_place *p)
+static bool is_due(const struct round *t, const struct tcp_place *p)
 {
 	return p->address || p->everywhere || t->m->now_ns >= p->since_ns + PATIENCE_NS;
 }
@@ -212,7 +212,7 @@ static bool is_overfull(const struct tcp_place *place, int end, double others)
 }
 
 /* Two hosts have one path, and nobody else's to share. */
-static bool is_only_path(const struct telling *t, const struct tcp_pair *p)
+static bool is_only_path(const struct round *t, const struct tcp_pair *p)
 {
 	for (const struct tcp_pair *o = t->pairs->all; o; o = o->next)
 		if (o != p && !tcp_pair_is_local(o) && o->n_connections)
@@ -221,7 +221,7 @@ static bool is_only_path(const struct telling *t, const struct tcp_pair *p)
 }
 
 /* Other traffic is what queues there, or the path is another's as well. */
-static bool is_busy(const struct telling *t, const struct tcp_place *p, enum tcp_fault fault, double others)
+static bool is_busy(const struct round *t, const struct tcp_place *p, enum tcp_fault fault, double others)
 {
 	if (fault == TCP_FAULT_STALL)
 		return is_overfull(p, end_of(p, fault), others);
@@ -241,7 +241,7 @@ static bool is_observation(enum tcp_fault f)
 	return f == TCP_FAULT_MARKS || f == TCP_FAULT_NOT_READ || f == TCP_FAULT_BUFFER;
 }
 
-static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault fault)
+static int report(struct round *t, const struct tcp_place *p, enum tcp_fault fault)
 {
 	struct finding *f = finding_list_add(t->found);
 	double others = p->pair->traffic[fault][end_of(p, fault)].others;
@@ -264,7 +264,7 @@ static int report(struct telling *t, const struct tcp_place *p, enum tcp_fault f
 
 static int tcp_tick(void *state, const struct model *m, struct finding_list *found)
 {
-	struct telling t = { .m = m, .pairs = state, .found = found };
+	struct round t = { .m = m, .pairs = state, .found = found };
 	struct tcp_place places[TCP_FAULTS][TCP_PLACES_MAX];
 	int err = tcp_pairs_update(state, m);
 
@@ -275,8 +275,8 @@ static int tcp_tick(void *state, const struct model *m, struct finding_list *fou
 			if (!is_explained(&t, &places[f][i]) && is_due(&t, &places[f][i]))
 				err = report(&t, &places[f][i], f);
 		}
-		for (int i = 0; i < n && t.n_told < TOLD_MAX; i++)
-			t.told[t.n_told++] = &places[f][i];
+		for (int i = 0; i < n && t.n_reported < REPORTED_MAX; i++)
+			t.reported[t.n_reported++] = &places[f][i];
 	}
 	return err;
 }

@@ -196,13 +196,13 @@ static void launcher_job(const struct environ_text *t, const struct launcher *l,
 static void job_read(struct proc_environ *e, const struct environ_text *t)
 {
 	const char *host = env_find(t, "MASTER_ADDR"), *port = env_find(t, "MASTER_PORT");
-	const struct launcher *told = launcher_of(e->source);
+	const struct launcher *by = launcher_of(e->source);
 
 	launcher_job(t, &launchers[0], e->job, sizeof(e->job));
 	if (!*e->job && host && port)
 		snprintf(e->job, sizeof(e->job), "%s:%s", host, port);
-	if (!*e->job && told)
-		launcher_job(t, told, e->job, sizeof(e->job));
+	if (!*e->job && by)
+		launcher_job(t, by, e->job, sizeof(e->job));
 	for (size_t i = 0; !*e->job && i < LAUNCHERS_N; i++)
 		launcher_job(t, &launchers[i], e->job, sizeof(e->job));
 }

@@ -27,7 +27,7 @@ static const struct {
 static const struct {
 	int minor;
 	union layout_words row;
-} told[] = {
+} layouts[] = {
 #define PYTHON_DEBUG(minor, ...) { minor, { { __VA_ARGS__ } } },
 #include "inspect/stack/python_layout.def"
 #undef PYTHON_DEBUG
@@ -70,10 +70,10 @@ bool python_layout_debug(const uint8_t *bytes, size_t len, int *ret_version, str
 	if (len < 16 || memcmp(bytes, COOKIE, 8))
 		return false;
 	memcpy(&version, bytes + 8, sizeof(version));
-	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-		if (version >> 24 != 3 || (int)(version >> 16 & 0xff) != told[i].minor)
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+		if (version >> 24 != 3 || (int)(version >> 16 & 0xff) != layouts[i].minor)
 			continue;
-		if (!words_take(bytes, len, &told[i].row, &out))
+		if (!words_take(bytes, len, &layouts[i].row, &out))
 			return false;
 		*ret = out.layout;
 		/* A str that is not ASCII has its UTF-8 copy's length and address before its characters. */

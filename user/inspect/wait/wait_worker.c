@@ -12,7 +12,7 @@
 #include "base/clock.h"
 
 /* The order of enum end_kind, below it what is the process' own business. */
-static int telling(const struct wait_end *e)
+static int evidence(const struct wait_end *e)
 {
 	if (e->is_own && !e->pid)
 		return 0;
@@ -24,7 +24,7 @@ static int telling(const struct wait_end *e)
 /* Of two alike the one that was heard of last: where a request went out, or an answer comes. */
 static bool is_better(const struct wait_end *a, const struct wait_end *b)
 {
-	int d = telling(a) - telling(b);
+	int d = evidence(a) - evidence(b);
 
 	return d ? d > 0 : a->quiet_ns < b->quiet_ns;
 }
@@ -38,7 +38,7 @@ static const struct wait_end *end_choose(const struct wait_ends *s, uint32_t *re
 			best = &s->ends[i];
 	*ret_n = 0;
 	for (size_t i = 0; best && i < s->n; i++)
-		*ret_n += telling(&s->ends[i]) == telling(best);
+		*ret_n += evidence(&s->ends[i]) == evidence(best);
 	return best;
 }
 

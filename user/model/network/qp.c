@@ -255,7 +255,7 @@ static int now_take(struct model *m, const struct event *e)
 }
 
 /* Totals are read by the collector, now and then: also of what was destroyed since. */
-static int told_take(struct model *m, const struct event *e)
+static int sampled_take(struct model *m, const struct event *e)
 {
 	struct qp *q;
 	int err = qp_get(m, e, false, true, &q);
@@ -307,7 +307,7 @@ int qp_apply(struct model *m, const struct event *e)
 		return gids_take(m, e);
 	if (!e->qp.qpn)
 		return -EINVAL;
-	return e->kind == EV_QP ? now_take(m, e) : told_take(m, e);
+	return e->kind == EV_QP ? now_take(m, e) : sampled_take(m, e);
 }
 
 /* --- the end --- */

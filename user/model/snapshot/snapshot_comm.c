@@ -11,7 +11,7 @@
 
 _Static_assert((int)SNAPSHOT_SPACES == (int)SEQ_SPACES && SNAPSHOT_COUNTED == OP_KINDS_COUNTED, "snapshot_member");
 
-static bool member_told(const struct member *mb)
+static bool member_kept(const struct member *mb)
 {
 	return !mb->gone && proc_own(mb->proc)->hashed;
 }
@@ -107,14 +107,14 @@ static void comm_emit(struct snapshot_writer *r, const struct comm_own *own, con
 	emit_body(r, by->proc, 0, SNAPSHOT_COMM, &b, sizeof(b.c) + b.c.n_buckets * sizeof(b.buckets[0]), NULL, 0);
 }
 
-struct told {
+struct kept {
 	const struct member *mb;
 	size_t comm_nth, nth;
 };
 
-static int told_order(const void *a, const void *b)
+static int kept_order(const void *a, const void *b)
 {
-	const struct told *x = a, *y = b;
+	const struct kept *x = a, *y = b;
 	uint64_t born_x = ((const struct member_own *)x->mb)->born_ns,
 		 born_y = ((const struct member_own *)y->mb)->born_ns;
 
@@ -128,18 +128,18 @@ static int told_order(const void *a, const void *b)
 /* In the order in which they were met, so that all lists come out in the order they have: those grow at their head. */
 static int members_emit(struct snapshot_writer *r)
 {
-	struct told *all = calloc(r->m->n_members + 1, sizeof(*all));
+	struct kept *all = calloc(r->m->n_members + 1, sizeof(*all));
 	size_t n = 0, comm_nth = 0;
 
 	if (!all)
 		return -ENOMEM;
 	for (const struct comm *c = r->m->comms; c; c = c->next, comm_nth++)
 		for (const struct member *mb = c->members; mb && n < r->m->n_members; mb = mb->next_in_comm)
-			if (member_told(mb)) {
-				all[n] = (struct told){ mb, comm_nth, n };
+			if (member_kept(mb)) {
+				all[n] = (struct kept){ mb, comm_nth, n };
 				n++;
 			}
-	qsort(all, n, sizeof(*all), told_order);
+	qsort(all, n, sizeof(*all), kept_order);
 	for (size_t i = 0; i < n; i++)
 		member_emit(r, all[i].mb);
 	free(all);
@@ -150,7 +150,7 @@ static const struct member *member_any(const struct comm *c)
 {
 	const struct member *mb = c ? c->members : NULL;
 
-	while (mb && !member_told(mb))
+	while (mb && !member_kept(mb))
 		mb = mb->next_in_comm;
 	return mb;
 }

@@ -17,7 +17,7 @@ static void items_emit(struct snapshot_writer *r, const struct proc *p, const st
 	struct {
 		struct snapshot_captured_list l;
 		struct snapshot_captured items[SNAPSHOT_PER_RECORD];
-	} b = { .l.work = w->told };
+	} b = { .l.work = w->number };
 
 	for (size_t i = 0; i < w->n; i += b.l.n) {
 		for (b.l.n = 0; b.l.n < SNAPSHOT_PER_RECORD && i + b.l.n < w->n; b.l.n++) {
@@ -47,15 +47,15 @@ static uint64_t work_emit(struct snapshot_writer *r, const struct proc *p, struc
 		.begin_ns = w->begin_ns, .end_ns = w->end_ns, .n_lanes = w->n_lanes, .cut = w->cut || !fits
 	};
 
-	if (w->told)
-		return w->told;
-	b.work = w->told = ++r->n_works;
+	if (w->number)
+		return w->number;
+	b.work = w->number = ++r->n_works;
 	emit_body(r, p, 0, SNAPSHOT_WORK, &b, sizeof(b), NULL, 0);
 	if (!fits)
-		return w->told;
+		return w->number;
 	r->n_captured += w->n;
 	items_emit(r, p, w);
-	return w->told;
+	return w->number;
 }
 
 static void table_emit(struct snapshot_writer *r, const struct proc *p, struct graph *table, bool is_exec)
@@ -69,21 +69,21 @@ static void table_emit(struct snapshot_writer *r, const struct proc *p, struct g
 	}
 }
 
-static void told_clear(struct proc_own *p)
+static void numbers_clear(struct proc_own *p)
 {
 	struct graph *g, *next;
 
 	HASH_ITER (hh, p->graphs, g, next)
-		g->work->told = 0;
+		g->work->number = 0;
 	HASH_ITER (hh, p->execs, g, next)
-		g->work->told = 0;
+		g->work->number = 0;
 	for (struct capture *c = p->captures; c; c = c->next)
-		c->work->told = 0;
+		c->work->number = 0;
 }
 
 void emit_graphs(struct snapshot_writer *r, struct proc_own *p)
 {
-	told_clear(p);
+	numbers_clear(p);
 	table_emit(r, &p->p, p->graphs, false);
 	table_emit(r, &p->p, p->execs, true);
 	for (struct capture *c = p->captures; c; c = c->next) {
@@ -93,9 +93,9 @@ void emit_graphs(struct snapshot_writer *r, struct proc_own *p)
 	}
 }
 
-static struct work *work_of(const struct model *m, uint64_t told)
+static struct work *work_of(const struct model *m, uint64_t number)
 {
-	return told && told <= m->state->n_taken ? m->state->taken[told - 1] : NULL;
+	return number && number <= m->state->n_taken ? m->state->taken[number - 1] : NULL;
 }
 
 /* Numbers are given from 1 on, in order. */

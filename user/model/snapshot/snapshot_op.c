@@ -13,12 +13,12 @@
 #define PERIODS 4
 #define OPEN_MAX 256 /* of a member: as many as detectors look at */
 
-struct told {
+struct kept {
 	struct op **ops;
 	size_t n, cap;
 };
 
-static int told_add(struct told *t, struct op *op)
+static int kept_add(struct kept *t, struct op *op)
 {
 	size_t cap = t->cap ? 2 * t->cap : 1024;
 	struct op **grown;
@@ -41,20 +41,20 @@ static size_t newest_wanted(const struct proc_own *p)
 	return n < NEWEST_MIN ? NEWEST_MIN : n > NEWEST_MAX ? NEWEST_MAX : n;
 }
 
-static int ops_choose(struct told *t, const struct proc_own *p)
+static int ops_choose(struct kept *t, const struct proc_own *p)
 {
 	size_t n = newest_wanted(p);
 	int err = 0, open;
 
 	for (struct op *op = p->p.last_op; op && n-- && !err; op = op->prev_in_proc)
-		err = op->member->gone ? 0 : told_add(t, op);
+		err = op->member->gone ? 0 : kept_add(t, op);
 	for (const struct member *mb = p->p.members; mb && !err; mb = mb->next_in_proc) {
 		open = 0;
 		for (struct op *op = mb->ops_tail; op && !mb->gone && !err && open < OPEN_MAX; op = op->prev) {
 			if (op != mb->ops_tail && op->end_ns)
 				continue;
 			open += !op->end_ns;
-			err = told_add(t, op);
+			err = kept_add(t, op);
 			if (op == mb->first_open || !mb->first_open)
 				break;
 		}
@@ -109,7 +109,7 @@ static void op_emit(struct snapshot_writer *r, const struct op *op)
 
 void emit_ops(struct snapshot_writer *r)
 {
-	struct told t = { 0 };
+	struct kept t = { 0 };
 
 	for (struct proc *p = r->m->procs; p && !r->err; p = p->next)
 		if (proc_own(p)->hashed)
@@ -162,7 +162,7 @@ static struct op *op_of(const struct snapshot_op *b, struct member *mb, uint32_t
 }
 
 /* op_link() numbers what is called; a told one has its numbers. */
-static void op_link_told(struct model *m, struct proc *p, struct op *op, const struct snapshot_op *b)
+static void op_link_kept(struct model *m, struct proc *p, struct op *op, const struct snapshot_op *b)
 {
 	uint64_t n_ops = m->n_ops, proc_ops = p->n_ops, next_id = m->state->next_op_id;
 
@@ -188,7 +188,7 @@ int take_op(struct model *m, const struct event *e)
 	op = op_of(b, &own->m, e->tid);
 	if (!op)
 		return -ENOMEM;
-	op_link_told(m, &p->p, op, b);
+	op_link_kept(m, &p->p, op, b);
 	if (b->flags & SNAPSHOT_OP_QUEUED_OUT) /* told to whom it may concern before */
 		op->handed_out = op_own(op)->queued_out = true;
 	comm_entry_taken(op, b->flags & SNAPSHOT_OP_COMPLETE);

@@ -184,7 +184,7 @@ int take_stream(struct model *m, const struct event *e)
 	return 0;
 }
 
-static struct op *op_told(const struct proc_own *p, uint64_t id)
+static struct op *op_by_id(const struct proc_own *p, uint64_t id)
 {
 	struct op *op = id ? p->p.last_op : NULL;
 
@@ -212,7 +212,7 @@ int take_item(struct model *m, const struct event *e)
 	it->pos = b->pos;
 	it->dep = dep && dep != s && b->dep_pos <= dep->pos ? dep : NULL;
 	it->dep_pos = it->dep ? b->dep_pos : 0;
-	op = op_told(p, b->op_id);
+	op = op_by_id(p, b->op_id);
 	if (!op || op->end_ns || op_own(op)->item || !op->enqueue_ns)
 		return 0;
 	it->op = op;
