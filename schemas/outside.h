@@ -95,7 +95,7 @@ struct record_wait {         /* what a thread waits for */
 	__u8 kind, act;      /* of enum wait_kind_number, wait_act_number */
 	__u16 what_len;      /* bytes of text, each with its zero byte: path or address, */
 	__u16 who_len;       /* name of that process or thread, */
-	__u16 doing_len;     /* what it does itself */
+	__u16 activity_len;  /* what it does itself */
 	char text[];
 };
 _Static_assert(sizeof(struct record_wait) == 80, "record_wait");

@@ -11,7 +11,7 @@
 
 enum { QP_RESET, QP_INIT, QP_RTR, QP_RTS, QP_SQD, QP_SQE, QP_ERR, QP_STATE_UNKNOWN = 0xff }; /* enum ibv_qp_state */
 
-enum qp_news { QP_MADE = 1, QP_CHANGED = 2, QP_GONE = 3, QP_FOUND = 4 }; /* FOUND: it was there before */
+enum qp_change { QP_MADE = 1, QP_CHANGED = 2, QP_GONE = 3, QP_FOUND = 4 }; /* FOUND: it was there before */
 
 struct qp_totals { /* since its probes were placed; as struct verbs_stats */
 	uint64_t posts, post_bytes, signalled, recv_posts, send_done, recv_done, recv_bytes, errors;
@@ -28,7 +28,7 @@ struct qp_event {
 	const char *device; /* "" not known */
 	union {
 		struct { /* EV_QP */
-			enum qp_news news;
+			enum qp_change change;
 			uint8_t state, type, port; /* state QP_STATE_UNKNOWN, type and port 0: not known */
 			bool by_kernel;            /* by RDMA netlink, not by a probe */
 			bool has_gid;              /* gid is the peer's */

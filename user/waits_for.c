@@ -110,7 +110,7 @@ static void say_process(struct words *s, const struct waits_for *w)
 		say(s);
 		add(s, "pid %u%s%s", w->pid, *w->who ? " " : "", w->who);
 	}
-	say_text(s, w->doing);
+	say_text(s, w->activity);
 }
 
 static void say_bytes(struct words *s, const struct waits_for *w)
@@ -166,7 +166,7 @@ static void child_text(struct words *s, const struct waits_for *w)
 		add(s, "any child");
 	say_text(s, w->who);
 	say_started(s, w);
-	say_text(s, w->doing);
+	say_text(s, w->activity);
 	say_n(s, w, "children");
 }
 
@@ -181,7 +181,7 @@ static void lock_text(struct words *s, const struct waits_for *w)
 	if (w->thread) {
 		add(s, " held by ");
 		holder_text(s, w);
-		say_text(s, w->doing);
+		say_text(s, w->activity);
 	} else if (w->pid) {
 		say_process(s, w);
 	}
@@ -194,15 +194,15 @@ static void condition_text(struct words *s, const struct waits_for *w)
 		return;
 	add(s, ", where ");
 	holder_text(s, w);
-	if (*w->doing)
-		add(s, " %s", w->doing);
+	if (*w->activity)
+		add(s, " %s", w->activity);
 }
 
 static void thread_text(struct words *s, const struct waits_for *w)
 {
 	add(s, "waits for the end of ");
 	holder_text(s, w);
-	say_text(s, w->doing);
+	say_text(s, w->activity);
 }
 
 static void timer_text(struct words *s, const struct waits_for *w)
@@ -243,7 +243,7 @@ static void file_text(struct words *s, const struct waits_for *w)
 	if (act_verb(w))
 		add(s, "%s file %s", act_verb(w), w->what);
 	else
-		add(s, "is in %s of %s", *w->doing ? w->doing : "a system call", w->what);
+		add(s, "is in %s of %s", *w->activity ? w->activity : "a system call", w->what);
 	if (w->flags & WAITS_MOVES)
 		say_text(s, "bytes move");
 	else if (w->flags & WAITS_STANDS)
@@ -265,7 +265,7 @@ static void pipe_text(struct words *s, const struct waits_for *w)
 	else if (w->pid)
 		add(s, " whose other end is pid %u", w->pid);
 	say_text(s, w->who);
-	say_text(s, w->doing);
+	say_text(s, w->activity);
 	say_n(s, w, "that have it open");
 	if (w->flags & WAITS_MOVES)
 		say_text(s, "bytes move");
@@ -327,7 +327,7 @@ static void holder_remedy(struct words *s, const struct waits_for *w)
 		add(s, "look at ");
 		holder_text(s, w);
 		add(s, w->kind == WAITS_LOCK ? ": it holds the lock" : ": the rank waits until it ends");
-		add(s, *w->doing ? " while it %s" : "", w->doing);
+		add(s, *w->activity ? " while it %s" : "", w->activity);
 	} else if (w->pid) {
 		add(s, "look at pid %u%s%s%s: it holds the lock", w->pid, *w->who ? " (" : "", w->who,
 		    *w->who ? ")" : "");
@@ -352,8 +352,8 @@ static void condition_remedy(struct words *s, const struct waits_for *w)
 	}
 	add(s, "look at ");
 	holder_text(s, w);
-	if (*w->doing)
-		add(s, ", which %s", w->doing);
+	if (*w->activity)
+		add(s, ", which %s", w->activity);
 }
 
 void wait_remedy(const struct waits_for *w, char *to, size_t size)

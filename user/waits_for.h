@@ -65,7 +65,7 @@ struct waits_for {
 	uint64_t until_ns;    /* a timer's end; 0 not known */
 	const char *what;     /* path, "10.0.0.7:443", "eventfd"; "" none or not known */
 	const char *who;      /* name of that process or thread; "" not known */
-	const char *doing;    /* what that one does itself; of WAITS_TO_OTHER the system call; "" not known */
+	const char *activity; /* what that one does itself; of WAITS_TO_OTHER the system call; "" not known */
 };
 
 const char *waits_kind_name(enum waits_kind kind); /* as JSON has it; "" nothing known */

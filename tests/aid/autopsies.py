@@ -104,7 +104,7 @@ def check_named(a, found, truth, hang_class, exact, floor):
     return f
 
 
-def check_doing(f, fault):
+def check_call_site(f, fault):
     """What the culprit is in, as far as it can be read: its memory, where a thread waits for mmap_lock, cannot."""
     e = f["evidence"]
     if fault.startswith("dstate-mm"):
@@ -134,7 +134,7 @@ def hang(fault, hang_class, rng, extra=(), exact=True, floor=0.9):
         a.run()
         first = a.out.splitlines()[0]
         job.check(a.code == 1 and f"rank {rank} " in first, f"the report begins with: {first}")
-        check_doing(f, fault)
+        check_call_site(f, fault)
         job.check(sum(line.split()[:1] == [str(rank)] for line in a.out.splitlines()) == 1, f"no line of rank {rank}:\n{a.out}")
         job.result(f"autopsy {fault.split(':')[0]} {' '.join(map(str, extra))}".strip(), a.wall_s)
         return f, found

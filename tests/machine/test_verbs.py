@@ -115,7 +115,7 @@ def attached_late(to, argv):
     job.check(seen[first]["latency_n"] > 100, f"latencies of {seen[first]['latency_n']} posts")
     errors = [r for r in verbs_records.records(rtr) if r["kind"] == "error"]
     job.check([(e["qpn"], e["status"], e["vendor_error"]) for e in errors] == [(first, RETRY_EXCEEDED, 0x81)], errors)
-    found = {r["qpn"]: r for r in verbs_records.records(rtr) if r["kind"] == "qp" and r["news"] == FOUND}
+    found = {r["qpn"]: r for r in verbs_records.records(rtr) if r["kind"] == "qp" and r["change"] == FOUND}
     job.check(set(found) == set(truth), f"queue pairs found: {sorted(found)}")
     job.check(all(r["state"] == RTS and r["device"].startswith(b"fake") for r in found.values()), found)
     libs = list(verbs_records.libs(rtr))
@@ -161,7 +161,7 @@ def seen_from_start(to, argv):
     reported_queue_pairs(rtr, truth)
     bursts_follow_each_other(rtr, truth)
     qps = [r for r in verbs_records.records(rtr) if r["kind"] == "qp"]
-    job.check(all(r["news"] != FOUND for r in qps), "its memory was searched for devices that it opened before our eyes")
+    job.check(all(r["change"] != FOUND for r in qps), "its memory was searched for devices that it opened before our eyes")
     peers = {r["qpn"]: (r["dest_qpn"], r["dgid"][12:]) for r in qps if r["dest_qpn"]}
     job.check(set(peers) == set(truth) and all(a == b"\x0a\x00\x00\x02" and 1000 <= d < 1003 for d, a in peers.values()), peers)
     job.check(sum(r["kind"] == "mr" and r["bytes"] == 8192 for r in verbs_records.records(rtr)) == 3, "registrations")

@@ -43,7 +43,7 @@
 #define SCAN_PAGES_MIN 512
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
 #define SCAN_AGAIN_NEWS 20   /* it is new or has changed; doubled by each scan that finds nothing new */
-#define SCAN_AGAIN_EMPTY 320 /* at a sign of news in one without communicators: at most */
+#define SCAN_AGAIN_EMPTY 320 /* at a sign of change in one without communicators: at most */
 #define SCAN_AGAIN_NEWS_NS 500000000ull
 #define SCAN_AGAIN_QUIET 4000 /* 0.025 % of a core */
 #define SCAN_AGAIN_QUIET_NS 10000000000ull
@@ -65,8 +65,8 @@ struct scanned { /* one process */
 	uint64_t threads_ns; /* when they were counted */
 	uint64_t scan_due_ns, scan_took_ns;
 	uint64_t found;     /* by the last scan: sum of places and hashes */
-	unsigned int again; /* so many times what a scan took, at a sign of news */
-	bool scanned, news;
+	unsigned int again; /* so many times what a scan took, at a sign of change */
+	bool scanned, changed;
 	UT_hash_handle hh;
 };
 
@@ -279,7 +279,7 @@ static int scan_end(struct comms *c, struct scanned *p, int err)
 		again_set(p);
 		p->scanned = true;
 		p->n_gone = 0;
-		p->news = false;
+		p->changed = false;
 		p->read_ns = 0; /* at once */
 	}
 	quiet = !err && p->comms.n_places;
@@ -425,7 +425,7 @@ static void movement_note(struct scanned *p, const struct nccl_state *now, uint6
 	p->n_gone = gone ? p->n_gone + 1 : 0;
 }
 
-static void news_note(struct scanned *p, uint64_t now_ns)
+static void changed_note(struct scanned *p, uint64_t now_ns)
 {
 	unsigned int n = p->n_threads, again = p->again;
 	uint64_t due_ns;
@@ -437,8 +437,8 @@ static void news_note(struct scanned *p, uint64_t now_ns)
 		p->threads_ns = now_ns;
 		n = threads_count(p->tgid);
 	}
-	if (!p->news && ((p->n_threads && n > p->n_threads) || p->n_gone >= GONE_SAMPLES)) {
-		p->news = true;
+	if (!p->changed && ((p->n_threads && n > p->n_threads) || p->n_gone >= GONE_SAMPLES)) {
+		p->changed = true;
 		p->scan_due_ns = due_ns < p->scan_due_ns ? due_ns : p->scan_due_ns;
 	}
 	p->n_threads = n;
@@ -505,7 +505,7 @@ static int comms_sample(void *state, uint64_t now_ns)
 	for (struct scanned *p = c->procs; !err && p; p = p->hh.next) {
 		if (!read_due(c, p, now_ns) && p->comms.n_places)
 			continue;
-		news_note(p, now_ns);
+		changed_note(p, now_ns);
 		err = p->comms.n_places ? read_one(c, p) : 0;
 	}
 	return err ? err : scans_go_on(c, clock_monotonic_ns());

@@ -90,8 +90,8 @@ static int decode_stack(const struct wire_hdr *rec, struct intern *strings, stru
 static int decode_wait(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	const struct record_wait *f = (const void *)rec;
-	const uint16_t lens[] = { f->what_len, f->who_len, f->doing_len };
-	const char **const texts[] = { &e->wait.what, &e->wait.who, &e->wait.doing };
+	const uint16_t lens[] = { f->what_len, f->who_len, f->activity_len };
+	const char **const texts[] = { &e->wait.what, &e->wait.who, &e->wait.activity };
 
 	e->kind = EV_WAIT;
 	e->wait = (struct waits_for){

@@ -50,7 +50,7 @@ size_t wait_record_encode(uint32_t tgid, uint32_t tid, uint64_t ns, const struct
 	};
 	f->what_len = text_put(to, w->what, 2);
 	f->who_len = text_put(to, w->who, 1);
-	f->doing_len = text_put(to, w->doing, 0);
+	f->activity_len = text_put(to, w->activity, 0);
 	size = (to->size + 7) & ~7ul;
 	memset((char *)to + to->size, 0, size - to->size);
 	return to->size = size;

@@ -14,7 +14,7 @@ static int qp(const struct wire_hdr *rec, struct intern *strings, struct event *
 	e->kind = EV_QP;
 	e->qp.qpn = f->qpn;
 	e->qp.device = intern_bytes(strings, f->device, sizeof(f->device));
-	e->qp.now.news = gone ? QP_GONE : QP_FOUND;
+	e->qp.now.change = gone ? QP_GONE : QP_FOUND;
 	e->qp.now.state = gone ? QP_STATE_UNKNOWN : f->state;
 	e->qp.now.type = f->type;
 	e->qp.now.port = f->port;

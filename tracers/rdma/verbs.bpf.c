@@ -84,7 +84,7 @@ struct {
 
 static __always_inline void table_emit(__u64 at)
 {
-	struct verbs_table_news *r = record_reserve(RING_NORMAL, struct verbs_table_news, WIRE_VERBS, VERBS_TABLE);
+	struct verbs_table_found *r = record_reserve(RING_NORMAL, struct verbs_table_found, WIRE_VERBS, VERBS_TABLE);
 
 	if (!r)
 		return;
@@ -139,7 +139,7 @@ static __always_inline void device_name(char *to, __u64 context)
 	bpf_probe_read_user_str(to, VERBS_DEVICE_LEN, (void *)(word_at(context + CONTEXT_DEVICE) + DEVICE_NAME));
 }
 
-static __always_inline void qp_emit(__u64 qp, const struct verbs_flight *f, __u8 news, __s32 result)
+static __always_inline void qp_emit(__u64 qp, const struct verbs_flight *f, __u8 change, __s32 result)
 {
 	struct verbs_qp *r = record_reserve(RING_NORMAL, struct verbs_qp, WIRE_VERBS, VERBS_QP);
 
@@ -149,7 +149,7 @@ static __always_inline void qp_emit(__u64 qp, const struct verbs_flight *f, __u8
 	r->qp = qp;
 	r->qpn = half_at(qp + QP_NUM);
 	r->type = half_at(qp + QP_TYPE);
-	r->news = news;
+	r->change = change;
 	r->result = result;
 	r->dest_qpn = f->dest_qpn;
 	r->state = f->state;

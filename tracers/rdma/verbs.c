@@ -244,7 +244,7 @@ static int found_emit(struct tracer_handle *h, const struct walk *w, uint64_t no
 			.qpn = q->qpn,
 			.state = q->state,
 			.type = q->type,
-			.news = VERBS_QP_FOUND,
+			.change = VERBS_QP_FOUND,
 		};
 
 		for (size_t k = 0; k < w->found->n_contexts; k++)

@@ -125,11 +125,11 @@ enum verbs_abi { /* offsets, bytes; LP64 */
 
 enum verbs_qp_state { VERBS_RESET, VERBS_INIT, VERBS_RTR, VERBS_RTS, VERBS_SQD, VERBS_SQE, VERBS_ERR };
 
-enum verbs_qp_news { /* struct verbs_qp.news: how it came to be reported */
-		     VERBS_QP_MADE = 1,
-		     VERBS_QP_CHANGED = 2,
-		     VERBS_QP_GONE = 3,
-		     VERBS_QP_FOUND = 4, /* in the memory of a process that was attached to late */
+enum verbs_qp_change { /* struct verbs_qp.change: how it came to be reported */
+		       VERBS_QP_MADE = 1,
+		       VERBS_QP_CHANGED = 2,
+		       VERBS_QP_GONE = 3,
+		       VERBS_QP_FOUND = 4, /* in the memory of a process that was attached to late */
 };
 
 #define VERBS_DEVICE_LEN 32
@@ -139,7 +139,7 @@ struct verbs_qp {
 	__u32 qpn, dest_qpn; /* dest_qpn 0: not known by this call */
 	__u8 state;          /* enum verbs_qp_state; VERBS_STATE_UNKNOWN */
 	__u8 type;           /* enum ibv_qp_type */
-	__u8 news;           /* enum verbs_qp_news */
+	__u8 change;         /* enum verbs_qp_change */
 	__u8 port;           /* 0 not known */
 	__u8 has_gid;        /* dgid is the peer's */
 	__u8 sig_all;
@@ -201,7 +201,7 @@ struct verbs_cm {
 };
 _Static_assert(sizeof(struct verbs_cm) == 32, "verbs_cm");
 
-struct verbs_table_news {
+struct verbs_table_found {
 	struct wire_hdr hdr;
 	__u64 at;
 };

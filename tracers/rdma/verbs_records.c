@@ -112,7 +112,7 @@ static const char *gid_text(const uint8_t gid[16], struct intern *strings)
 
 static const char *qp_verb(const struct verbs_qp *r)
 {
-	switch (r->news) {
+	switch (r->change) {
 	case VERBS_QP_MADE: return "created";
 	case VERBS_QP_GONE: return "destroyed";
 	case VERBS_QP_FOUND: return "found";
@@ -121,15 +121,15 @@ static const char *qp_verb(const struct verbs_qp *r)
 }
 
 /* For the model. A change that was refused is none. */
-static void qp_news(const struct verbs_qp *r, struct intern *strings, struct event *e)
+static void qp_change(const struct verbs_qp *r, struct intern *strings, struct event *e)
 {
-	bool refused = r->result && r->news == VERBS_QP_CHANGED;
+	bool refused = r->result && r->change == VERBS_QP_CHANGED;
 
 	e->kind = EV_QP;
 	e->qp.context = r->context;
 	e->qp.qpn = r->qpn;
 	e->qp.device = intern_bytes(strings, r->device, sizeof(r->device));
-	e->qp.now.news = (enum qp_news)r->news;
+	e->qp.now.change = (enum qp_change)r->change;
 	e->qp.now.state = refused ? QP_STATE_UNKNOWN : r->state;
 	e->qp.now.type = r->type;
 	if (refused)
@@ -146,7 +146,7 @@ static int decode_qp(const struct wire_hdr *rec, struct intern *strings, struct 
 	const struct verbs_qp *r = (const void *)rec;
 	char name[64];
 
-	if (r->state <= VERBS_ERR && r->news == VERBS_QP_CHANGED && !r->result)
+	if (r->state <= VERBS_ERR && r->change == VERBS_QP_CHANGED && !r->result)
 		snprintf(name, sizeof(name), "QP %u: %s", r->qpn, states[r->state]);
 	else
 		snprintf(name, sizeof(name), "QP %u %s", r->qpn, qp_verb(r));
@@ -160,7 +160,7 @@ static int decode_qp(const struct wire_hdr *rec, struct intern *strings, struct 
 		arg_add(e, "peer_lid", NULL, r->dlid);
 	if (!r->qpn)
 		return 1;
-	qp_news(r, strings, &e[1]);
+	qp_change(r, strings, &e[1]);
 	return e[1].qp.device ? 2 : -EINVAL;
 }
 
@@ -325,7 +325,7 @@ const struct record_kind source_records_verbs[] = {
 	{ "verbs_mr", VERBS(VERBS_MR), .size = sizeof(struct verbs_mr),
 	  .times = { offsetof(struct verbs_mr, begin_ns) }, .decode = decode_mr },
 	{ "verbs_cm", VERBS(VERBS_CM), .size = sizeof(struct verbs_cm), .decode = decode_cm },
-	{ "verbs_table", VERBS(VERBS_TABLE), .size = sizeof(struct verbs_table_news), .decode = decode_table },
+	{ "verbs_table", VERBS(VERBS_TABLE), .size = sizeof(struct verbs_table_found), .decode = decode_table },
 	{ "verbs_unopened", VERBS(VERBS_UNOPENED), .size = sizeof(struct verbs_not_opened),
 	  .decode = decode_not_opened },
 	{ "verbs_burst", VERBS(VERBS_BURST), .size = sizeof(struct verbs_burst),

@@ -30,7 +30,7 @@
 #define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
 #define EVIDENCE_NS 80000000ull            /* a tick; what is left waits for the next one */
 #define EVIDENCE_LATE_NS 750000000ull      /* past the limit; then a wait is reported with what is known */
-#define HELD_UP_NS \
+#define DELAYED_NS \
 	20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a \
 		       second */
 
@@ -38,7 +38,7 @@ struct seen { /* what was last told of a task */
 	uint32_t tid;
 	uint64_t emitted_ns, since_ns;
 	uint8_t emitted_state;
-	uint64_t held_up_ns; /* wait and D as told */
+	uint64_t delayed_ns; /* wait and D as told */
 	uint64_t quota_emitted_ns;
 	struct cpu_quota quota;                         /* as read */
 	uint64_t quota_dir_hash, throttled_ns, periods; /* as told: over cgroups */
@@ -306,7 +306,7 @@ static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64
 	    s->since_ns == e->since_ns && s->emitted_ns - s->since_ns > AT_REST_NS)
 		return false;
 	return now - s->emitted_ns >= TOTALS_EVERY_NS || stop || goes_on ||
-	       e->wait_ns + e->disk_ns >= s->held_up_ns + HELD_UP_NS;
+	       e->wait_ns + e->disk_ns >= s->delayed_ns + DELAYED_NS;
 }
 
 static uint64_t quota_every_ns(const struct tracer_handle *h)
@@ -328,7 +328,7 @@ static int task_scan(struct tracer_handle *h, struct sched_scan *scan, struct se
 		s->emitted_ns = now;
 		s->since_ns = e->since_ns;
 		s->emitted_state = e->state;
-		s->held_up_ns = e->wait_ns + e->disk_ns;
+		s->delayed_ns = e->wait_ns + e->disk_ns;
 		err = totals_emit(h, s->tid, e, now);
 	}
 	if (!err && s->tid == e->tgid && now - s->quota_emitted_ns >= quota_every_ns(h))

@@ -46,7 +46,8 @@ static const struct argp_option autopsy_options[] = {
 	  "the arguments are recordings that --raw (or -o FILE.rtr) wrote, one per host: one verdict over all",
 	  HELP_WHAT },
 	{ "interval", 'i', "SEC", 0, "between two samples (0.45, which is the least)", HELP_LIMITS },
-	{ "patience", 'P', "SEC", 0, "timeout while nothing moves and no rank is behind (6)", HELP_LIMITS },
+	{ "timeout", 'P', "SEC", 0, "for samples, while nothing moves and no rank is behind (6)", HELP_LIMITS },
+	{ "patience", 0, 0, OPTION_ALIAS | OPTION_HIDDEN, 0, 0 }, /* what --timeout was called */
 	{ "find", 'f', "SEC", 0, "once every rank shows a communicator, search large memory for more for that long (2)",
 	  HELP_LIMITS },
 	{ "stacks", 'S', "SEC", 0, "time to read stacks, beside the samples (1.5; 0: none)", HELP_LIMITS },
@@ -94,7 +95,7 @@ static error_t autopsy_option(int key, char *arg, struct argp_state *state)
 	case 'p': argument_pid(state, arg, a->pids, &a->cfg.n_pids); return 0;
 	case 'J': a->cfg.job = arg; return 0;
 	case 'i': a->cfg.interval_ns = seconds_parse(state, "interval", arg, INTERVAL_MIN_S); return 0;
-	case 'P': a->cfg.timeout_ns = seconds_parse(state, "patience", arg, 0); return 0;
+	case 'P': a->cfg.timeout_ns = seconds_parse(state, "timeout", arg, 0); return 0;
 	case 'f': a->cfg.find_ns = seconds_parse(state, "find", arg, 0); return 0;
 	case 'S': a->cfg.stacks_ns = seconds_parse(state, "stacks", arg, 0); return 0;
 	case 'o':

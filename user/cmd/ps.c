@@ -356,7 +356,7 @@ int cmd_ps(int argc, char **argv)
 	if (err)
 		log_error("starting: %s", strerror(-err));
 	else
-		reader_set_patience(reader, READER_PATIENCE_MS);
+		reader_set_timeout(reader, READER_TIMEOUT_MS);
 	if (!err && (err = set_scan(set)))
 		log_error("/proc: %s", strerror(-err));
 	if (!err)

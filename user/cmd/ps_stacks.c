@@ -415,7 +415,7 @@ int ps_stacks_print(struct reader *r, struct target_set *set, uint32_t pid, bool
 	struct view v = { 0 };
 
 	/* One process at a time, each up to its deadline: `ps --stacks` may wait for a blocked process. */
-	reader_set_patience(r, 0);
+	reader_set_timeout(r, 0);
 	int err = processes_read(r, set, pid, &v);
 	int code = !pid ? ps_end(v.n) : v.n ? EXIT_CLEAN : EXIT_UNSUPPORTED;
 

@@ -116,7 +116,7 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 }
 
 /* What the culprit does is read once it is known who it is: that cannot wait for the next regular update. */
-static bool stack_is_news(const struct finding *a, const struct finding *b)
+static bool stack_changed(const struct finding *a, const struct finding *b)
 {
 	static const enum evidence_id ids[] = { EVIDENCE_PYTHON, EVIDENCE_NATIVE_FRAME, EVIDENCE_STACK_UNREAD,
 						EVIDENCE_WAITS_FOR_KIND };
@@ -141,7 +141,7 @@ static bool finding_differs(const struct finding *a, const struct finding *b)
 	if (a->has_op && (a->comm != b->comm || a->seq != b->seq || a->op != b->op))
 		return true;
 	return memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0])) ||
-	       fabs(a->confidence - b->confidence) > 0.2 || stack_is_news(a, b);
+	       fabs(a->confidence - b->confidence) > 0.2 || stack_changed(a, b);
 }
 
 static int finding_take(struct incidents *s, const struct finding *f, const struct model *m)

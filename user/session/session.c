@@ -179,7 +179,7 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	};
 	int err;
 
-	reader_set_patience(s->reader, READER_PATIENCE_MS);
+	reader_set_timeout(s->reader, READER_TIMEOUT_MS);
 	s->reorder = reorder_new(REORDER_LIMIT);
 	if (!s->reorder)
 		return -ENOMEM;

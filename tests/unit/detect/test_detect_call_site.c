@@ -61,7 +61,7 @@ static void wait_give(int r, enum waits_kind kind, uint64_t ns)
 		.since_ns = ns - 2000 * MSEC,
 		.what = "10.0.0.7:443",
 		.who = "",
-		.doing = "",
+		.activity = "",
 	};
 	give(e);
 }

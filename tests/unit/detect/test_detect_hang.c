@@ -150,7 +150,7 @@ static void test_busy_is_observed_then_a_hang(void **state)
 }
 
 /* A first hang must not teach the second to be found late, nor an ordinary checkpoint a sleeper. */
-static void test_a_hang_does_not_teach_patience(void **state)
+static void test_a_hang_does_not_raise_the_limit(void **state)
 {
 	uint64_t rng = test_seed();
 
@@ -376,7 +376,7 @@ int main(void)
 		cmocka_unit_test(test_stopped_and_dead_are_named),
 		cmocka_unit_test(test_attached_late_is_as_good),
 		cmocka_unit_test(test_busy_is_observed_then_a_hang),
-		cmocka_unit_test(test_a_hang_does_not_teach_patience),
+		cmocka_unit_test(test_a_hang_does_not_raise_the_limit),
 		cmocka_unit_test(test_the_unseen_are_not_guessed),
 		cmocka_unit_test(test_loss_takes_the_certainty),
 		cmocka_unit_test(test_inside_names_nobody),

@@ -186,7 +186,7 @@ static void test_a_lasting_drop(void **state)
 	}
 }
 
-static void test_a_small_drop_is_nobodys_news(void **state)
+static void test_a_small_drop_is_not_reported(void **state)
 {
 	static const struct phase phases[] = { { 60, 200, 1.1 }, { 0, 0, 0 } };
 	struct script s = { .step_s = 0.1, .jitter = 0.05, .seconds = 200, .phases = phases };
@@ -277,7 +277,7 @@ static void test_a_known_fault_explains_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_lasting_drop),           cmocka_unit_test(test_a_small_drop_is_nobodys_news),
+		cmocka_unit_test(test_a_lasting_drop),           cmocka_unit_test(test_a_small_drop_is_not_reported),
 		cmocka_unit_test(test_noise_is_silence),         cmocka_unit_test(test_long_steps),
 		cmocka_unit_test(test_a_habit_is_reported_once), cmocka_unit_test(test_longer_than_its_habit),
 		cmocka_unit_test(test_pauses_are_no_pace),       cmocka_unit_test(test_a_known_fault_explains_it),

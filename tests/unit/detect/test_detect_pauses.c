@@ -198,7 +198,8 @@ static void what_moves_is_no_hang(void **state)
 
 	(void)state;
 	e.tid = e.tgid;
-	e.wait = (struct waits_for){ .kind = WAITS_SOCKET, .flags = WAITS_MOVES, .what = "", .who = "", .doing = "" };
+	e.wait =
+		(struct waits_for){ .kind = WAITS_SOCKET, .flags = WAITS_MOVES, .what = "", .who = "", .activity = "" };
 	stands(&ckpt, 5);
 	e.wait.ns = now;
 	give(e);

@@ -226,7 +226,7 @@ static void many_that_block_do_not_add_up(void **state)
 	uint64_t begin = clock_monotonic_ns();
 	bool held = true;
 
-	reader_set_patience(*state, 50);
+	reader_set_timeout(*state, 50);
 	for (int pid = 1000; pid < 1040; pid++)
 		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL),
 				 -EINPROGRESS);
@@ -248,7 +248,7 @@ static void many_that_block_do_not_add_up(void **state)
 	assert_in_range(ms_since(begin), 0, 2000);
 	for (int pid = 1000; pid < 1040; pid++)
 		reader_unblock(*state, pid);
-	reader_set_patience(*state, 0);
+	reader_set_timeout(*state, 0);
 }
 
 static int job_nap(struct reader_job *job)
@@ -264,7 +264,7 @@ static void late_is_not_blocked(void **state)
 	uint64_t begin;
 	int rc;
 
-	reader_set_patience(*state, 20);
+	reader_set_timeout(*state, 20);
 	assert_int_equal(reader_run(*state, 1000, job_nap, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
 	usleep(300000); /* past the deadline when it is looked at */
 	do {
@@ -282,7 +282,7 @@ static void late_is_not_blocked(void **state)
 	} while (rc == -EINPROGRESS && ms_since(begin) < 20000);
 	assert_int_equal(rc, -EAGAIN);
 	assert_in_range(ms_since(begin), 500, 20000);
-	reader_set_patience(*state, 0);
+	reader_set_timeout(*state, 0);
 }
 
 static int job_work(struct reader_job *job)
@@ -300,13 +300,13 @@ static void work_is_waited_for(void **state)
 {
 	int rc = -1;
 
-	reader_set_patience(*state, 1);
+	reader_set_timeout(*state, 1);
 	for (int i = 0; i < 5 && rc; i++) { /* five on a machine that has no time at all */
 		rc = reader_run(*state, 1002, job_work, NULL, 0, -1, 1000, NULL, 0, NULL, NULL);
 		usleep(rc ? 300000 : 0);
 	}
 	assert_int_equal(rc, 0);
-	reader_set_patience(*state, 0);
+	reader_set_timeout(*state, 0);
 }
 
 /* More than may wait at once: the others have their turn, and each gets its verdict. */
@@ -314,7 +314,7 @@ static void more_than_may_wait(void **state)
 {
 	uint64_t begin = clock_monotonic_ns();
 
-	reader_set_patience(*state, 10);
+	reader_set_timeout(*state, 10);
 	for (int pid = 1000; pid < 1100; pid++)
 		reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL);
 	for (int pid = 1099; pid >= 1000; pid--)
@@ -322,7 +322,7 @@ static void more_than_may_wait(void **state)
 	assert_in_range(ms_since(begin), 200, 10000); /* one after the other it would be 20 s */
 	for (int pid = 1000; pid < 1100; pid++)
 		reader_unblock(*state, pid);
-	reader_set_patience(*state, 0);
+	reader_set_timeout(*state, 0);
 }
 
 static void survives_a_crash_and_a_liar(void **state)

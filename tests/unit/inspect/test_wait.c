@@ -392,7 +392,7 @@ static void a_thread_of_the_driver_is_not_followed(void **state)
 	(void)state;
 	expect_kind(pid, "semaphore of its own process", WAITS_CONDITION, &w);
 	assert_int_equal(w.w.thread, 0);
-	assert_string_equal(w.w.doing, "");
+	assert_string_equal(w.w.activity, "");
 	end(pid);
 }
 

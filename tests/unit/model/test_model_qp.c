@@ -58,14 +58,14 @@ static void own(struct model *m, const char *device, const uint8_t gid[16])
 	give(m, e);
 }
 
-static struct event qp(uint32_t tgid, uint64_t context, const char *device, uint32_t qpn, enum qp_news news)
+static struct event qp(uint32_t tgid, uint64_t context, const char *device, uint32_t qpn, enum qp_change change)
 {
 	struct event e = { .kind = EV_QP, .tgid = tgid };
 
 	e.qp.context = context;
 	e.qp.device = device;
 	e.qp.qpn = qpn;
-	e.qp.now.news = news;
+	e.qp.now.change = change;
 	e.qp.now.state = QP_STATE_UNKNOWN;
 	return e;
 }

@@ -26,7 +26,7 @@ static struct waits_for texts_filled(struct waits_for w)
 {
 	w.what = w.what ? w.what : "";
 	w.who = w.who ? w.who : "";
-	w.doing = w.doing ? w.doing : "";
+	w.activity = w.activity ? w.activity : "";
 	return w;
 }
 
@@ -74,13 +74,13 @@ static void sentences(void **state)
 	assert_string_equal(text_of(W(.kind = WAITS_SOCKET, .flags = WAITS_UNIX | WAITS_OWN)),
 			    "waits for an answer of socket (its own process)");
 	assert_string_equal(text_of(W(.kind = WAITS_CHILD, .act = WAITS_TO_END, .pid = 4711, .who = "pt_data_worker",
-				      .since_ns = NOW - SEC * 8 / 10, .doing = "running")),
+				      .since_ns = NOW - SEC * 8 / 10, .activity = "running")),
 			    "waits for child 4711 (pt_data_worker, started 0.8 s ago, running)");
 	assert_string_equal(text_of(W(.kind = WAITS_CHILD, .act = WAITS_TO_READ, .pid = 4711, .n = 4)),
 			    "waits for data of child 4711 (one of 4 children)");
 	assert_string_equal(text_of(W(.kind = WAITS_CHILD, .act = WAITS_TO_END)), "waits for any child");
 	assert_string_equal(
-		text_of(W(.kind = WAITS_LOCK, .thread = 4713, .who = "loader", .doing = "reads file /data/x")),
+		text_of(W(.kind = WAITS_LOCK, .thread = 4713, .who = "loader", .activity = "reads file /data/x")),
 		"waits for a mutex held by thread 4713 'loader' (reads file /data/x)");
 	assert_string_equal(text_of(W(.kind = WAITS_LOCK, .what = "/data/lock")),
 			    "waits for a lock of file /data/lock");
@@ -142,8 +142,9 @@ static void files(void **state)
 	assert_string_equal(text_of(W(.kind = WAITS_FILE, .what = "/mnt/ckpt/x.pt")), "reads file /mnt/ckpt/x.pt");
 	assert_string_equal(text_of(W(.kind = WAITS_FILE, .act = WAITS_TO_FLUSH, .what = "/x", .flags = WAITS_STANDS)),
 			    "flushes file /x (no byte moves)");
-	assert_string_equal(text_of(W(.kind = WAITS_FILE, .act = WAITS_TO_OTHER, .what = "/dev/x", .doing = "ioctl")),
-			    "is in ioctl of /dev/x");
+	assert_string_equal(
+		text_of(W(.kind = WAITS_FILE, .act = WAITS_TO_OTHER, .what = "/dev/x", .activity = "ioctl")),
+		"is in ioctl of /dev/x");
 }
 
 static void remedies(void **state)
@@ -203,7 +204,7 @@ static const struct waits_for full = {
 	.until_ns = NOW + SEC,
 	.what = "/x",
 	.who = "pt_data_worker",
-	.doing = "running",
+	.activity = "running",
 };
 
 static void same(const struct waits_for *a, const struct waits_for *b)
@@ -220,7 +221,7 @@ static void same(const struct waits_for *a, const struct waits_for *b)
 	assert_int_equal(a->until_ns, b->until_ns);
 	assert_string_equal(a->what, b->what);
 	assert_string_equal(a->who, b->who);
-	assert_string_equal(a->doing, b->doing);
+	assert_string_equal(a->activity, b->activity);
 }
 
 static void a_record(void **state)
@@ -261,11 +262,11 @@ static void long_texts(void **state)
 	(void)state;
 	memset(many, 'y', sizeof(many) - 1);
 	many[sizeof(many) - 1] = 0;
-	w.what = w.who = w.doing = many;
+	w.what = w.who = w.activity = many;
 	assert_true(wait_record_encode(50, 51, NOW, &w, &rec.h) <= WAIT_RECORD_BYTES);
 	assert_int_equal(decode_record(&rec.h, strings, out), 1);
 	assert_true(strlen(out[0].wait.what) > 500);
-	assert_string_equal(out[0].wait.doing, "");
+	assert_string_equal(out[0].wait.activity, "");
 	intern_free(strings);
 }
 

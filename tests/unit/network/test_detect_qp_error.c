@@ -43,7 +43,7 @@ static void state_set(int r, uint32_t qpn, uint8_t to)
 {
 	struct event e = of_qp(EV_QP, r, qpn);
 
-	e.qp.now.news = QP_CHANGED;
+	e.qp.now.change = QP_CHANGED;
 	e.qp.now.state = to;
 	e.qp.now.port = 1;
 	e.qp.now.dest_qpn = qpn;

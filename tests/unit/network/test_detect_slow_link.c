@@ -254,7 +254,7 @@ static void test_path_of_many_ports(void **state)
 
 		e.qp.device = devices[r];
 		e.qp.qpn = 17;
-		e.qp.now.news = QP_CHANGED;
+		e.qp.now.change = QP_CHANGED;
 		e.qp.now.state = QP_RTS;
 		e.qp.now.port = 1;
 		e.qp.now.dest_qpn = 18;

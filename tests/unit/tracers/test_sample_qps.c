@@ -239,10 +239,10 @@ static void test_records(void **state)
 	assert_int_equal(decode_record(&f.hdr, strings, e), 1);
 	assert_true(e->kind == EV_QP && e->tgid == 4711 && e->qp.qpn == 17 && e->qp.now.dest_qpn == 18 &&
 		    e->qp.now.by_kernel);
-	assert_true(e->qp.now.news == QP_FOUND && e->qp.now.state == QP_RTS);
+	assert_true(e->qp.now.change == QP_FOUND && e->qp.now.state == QP_RTS);
 	f.state = RECORD_QP_STATE_GONE;
 	assert_int_equal(decode_record(&f.hdr, strings, e), 1);
-	assert_true(e->qp.now.news == QP_GONE && e->qp.now.state == QP_STATE_UNKNOWN);
+	assert_true(e->qp.now.change == QP_GONE && e->qp.now.state == QP_STATE_UNKNOWN);
 	f.hdr.size -= 8;
 	assert_int_equal(decode_record(&f.hdr, strings, e), -EINVAL);
 	assert_int_equal(decode_record(&g.hdr, strings, e), 1);

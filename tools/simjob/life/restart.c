@@ -31,7 +31,7 @@ static void comms_renew(struct rank *rank)
 	params_broadcast(rank);
 }
 
-static void wait_in_vain(struct rank *rank, uint64_t ns)
+static void wait_unanswered(struct rank *rank, uint64_t ns)
 {
 	struct op_call call = { .kind = OP_ALL_REDUCE, .count = 2, .datatype = ncclFloat32 };
 
@@ -45,7 +45,7 @@ static void abort_run(struct rank *rank, const struct life_event *event)
 	if (rank->rank == event->rank)
 		sleep_until(clock_now_ns() + life_ns(event)); /* the error's report, the others' timeout */
 	else
-		wait_in_vain(rank, life_ns(event));
+		wait_unanswered(rank, life_ns(event));
 	comms_renew(rank);
 }
 
@@ -54,7 +54,7 @@ static void elastic_run(struct rank *rank, const struct life_event *event)
 	watchdog_drain(rank);
 	if (rank->rank == event->rank)
 		rank_resume_later(rank);
-	wait_in_vain(rank, life_ns(event));
+	wait_unanswered(rank, life_ns(event));
 	comms_renew(rank);
 }
 

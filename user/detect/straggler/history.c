@@ -177,7 +177,7 @@ static void blamed_forget(struct blamed *d)
 	memset(d->slow, 0, sizeof(d->slow));
 	d->open_since_ns = 0;
 	d->cause = CAUSE_NONE;
-	d->held_up = 0;
+	d->delayed = 0;
 	d->usual_share = 0;
 }
 
@@ -265,7 +265,7 @@ static struct host_cause cause_of(const struct job_clock *j, const struct model 
 	return host_cause(&own, peers, peers_rates(j, m, d, p, since, peers), recent_mean(j, d->share));
 }
 
-static int held_up(const struct job_clock *j, const struct model *m, const struct blamed *d, struct host_cause *ret)
+static int delayed_one(const struct job_clock *j, const struct model *m, const struct blamed *d, struct host_cause *ret)
 {
 	struct host_cause c;
 	int found = -1;
@@ -285,13 +285,13 @@ static int held_up(const struct job_clock *j, const struct model *m, const struc
 
 int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret)
 {
-	int one = held_up(j, m, d, ret);
+	int one = delayed_one(j, m, d, ret);
 
 	if (one >= 0 && ret->cause) {
 		d->cause = ret->cause;
-		d->held_up = 1 + one;
+		d->delayed = 1 + one;
 	}
-	if (d->held_up && d->held_up != 1 + one) /* said once, it stays while it is open */
-		*ret = cause_of(j, m, d, d->procs[d->held_up - 1]);
-	return d->held_up ? d->held_up - 1 : one;
+	if (d->delayed && d->delayed != 1 + one) /* said once, it stays while it is open */
+		*ret = cause_of(j, m, d, d->procs[d->delayed - 1]);
+	return d->delayed ? d->delayed - 1 : one;
 }

@@ -26,7 +26,7 @@ struct blamed { /* a rank or a set, over the last iterations */
 	double usual_share;                    /* running mean over some 50 iterations */
 	uint64_t open_since_ns;                /* 0: not named */
 	enum finding_cause cause;              /* found since it is open */
-	int held_up;                           /* 1 + index of the one in it that the cause is of; 0 none */
+	int delayed;                           /* 1 + index of the one in it that the cause is of; 0 none */
 	struct blamed *next;
 };
 

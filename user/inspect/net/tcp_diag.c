@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define ANSWER_BYTES 32768 /* the kernel fills as much as it is given room for, up to this */
-#define PATIENCE_S 2       /* an answer comes at once, or something is wrong */
+#define TIMEOUT_S 2        /* an answer comes at once, or something is wrong */
 /* include/net/tcp_states.h: all but TIME_WAIT, CLOSE, LISTEN and NEW_SYN_RECV, which are nobody's data. */
 #define STATES_WANTED ((1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 8 | 1u << 9 | 1u << 11))
 
@@ -35,12 +35,12 @@ static const struct {
 
 int tcp_diag_open(void)
 {
-	struct timeval patience = { .tv_sec = PATIENCE_S };
+	struct timeval timeout = { .tv_sec = TIMEOUT_S };
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), err;
 
 	if (fd < 0)
 		return -errno;
-	if (!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
+	if (!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)))
 		return fd;
 	err = -errno;
 	close(fd);

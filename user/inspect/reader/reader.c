@@ -27,7 +27,7 @@ struct reader {
 	struct worker worker;
 	uint64_t seq;
 	struct late_table late;
-	uint64_t patience_ns;         /* a second; 0 no limit */
+	uint64_t timeout_ns;          /* a second; 0 no limit */
 	uint64_t left_ns, left_at_ns; /* of it, and when */
 };
 
@@ -46,9 +46,9 @@ void reader_unblock(struct reader *r, pid_t pid)
 	late_forget(&r->late, pid);
 }
 
-void reader_set_patience(struct reader *r, unsigned ms)
+void reader_set_timeout(struct reader *r, unsigned ms)
 {
-	r->patience_ns = r->left_ns = ms * 1000000ull;
+	r->timeout_ns = r->left_ns = ms * 1000000ull;
 	r->left_at_ns = clock_monotonic_ns();
 }
 
@@ -94,13 +94,13 @@ static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_m
 {
 	uint64_t now = clock_monotonic_ns(), allowed_ms;
 
-	if (!pid || !r->patience_ns)
+	if (!pid || !r->timeout_ns)
 		return deadline_ms;
 	if (late_held(&r->late, pid))
 		return 0;
-	r->left_ns += (now - r->left_at_ns) * (r->patience_ns / 1e9);
-	if (r->left_ns > r->patience_ns)
-		r->left_ns = r->patience_ns;
+	r->left_ns += (now - r->left_at_ns) * (r->timeout_ns / 1e9);
+	if (r->left_ns > r->timeout_ns)
+		r->left_ns = r->timeout_ns;
 	r->left_at_ns = now;
 	allowed_ms = r->left_ns / 1000000;
 	if (allowed_ms < WAIT_LEAST_MS)

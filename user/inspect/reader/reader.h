@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #define READER_DEADLINE_MS 200    /* what callers use unless they know better */
-#define READER_PATIENCE_MS 50     /* reader_set_patience() of who must go on looking */
+#define READER_TIMEOUT_MS 50      /* reader_set_timeout() of who must go on looking */
 #define READER_OUT_MAX (8u << 20) /* bytes one call can bring back */
 #define READER_ARG_MAX 16384u     /* bytes of argument of one call */
 #define READER_RANGES_MAX 512
@@ -31,14 +31,14 @@ void reader_free(struct reader *r);
  * How long, in a second, calls with a pid may wait in all for workers that turn out to be late. Sixty blocked processes
  * do not add up then: past it a call waits for 2 ms and says -EINPROGRESS. 0, as after reader_open(): no limit.
  */
-void reader_set_patience(struct reader *r, unsigned ms);
+void reader_set_timeout(struct reader *r, unsigned ms);
 
 /*
  * All calls below: `pid` is the process whose lock may be taken (0: none). Errors common to all:
  *   -ETIMEDOUT  the worker slept past `deadline_ms` and was killed: the target's mmap_lock (or its file) is held
  *   -EBUSY      this pid timed out a short while ago (0.5 s, doubling to 4 s), or is asked again and has not answered
  *   -EINPROGRESS  no answer yet, and no evidence: a worker stays with it until the deadline, and another call on this
- * pid tells what came of it (only after reader_set_patience()) -EAGAIN     the worker was still running, not asleep,
+ * pid tells what came of it (only after reader_set_timeout()) -EAGAIN     the worker was still running, not asleep,
  * after 5 deadlines: the machine is overloaded; no evidence -EIO        the worker died of a signal during the call (a
  * hostile file); a new one takes its place -EPIPE      the zygote is gone: nothing will work any more
  */

@@ -219,7 +219,7 @@ static void file_sample(const struct reading *l, enum waits_act act)
 		to->w.flags |= WAITS_NOBODY;
 	}
 	if (act == WAITS_TO_OTHER)
-		snprintf(to->doing, sizeof(to->doing), "%s", l->e.syscall);
+		snprintf(to->activity, sizeof(to->activity), "%s", l->e.syscall);
 }
 
 static void event_sample(const struct reading *l, const char *name)
@@ -277,7 +277,7 @@ static void call_sample(const struct reading *l)
 /* --- who is waited for --- */
 
 /* "running"; of one that sleeps what it waits for itself. */
-static void doing_text(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, char *to, size_t size)
+static void activity_text(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, char *to, size_t size)
 {
 	struct target_wait other;
 	struct task_sample sample;
@@ -330,7 +330,7 @@ static void other_side_sample(const struct reading *l)
 	if (!task_sample_read(tgid, tid, &sample))
 		to->work_ns = sample.run_ns;
 	if (l->depth != WAIT_BRIEF)
-		doing_text(l->r, tgid, tid, l->deadline_ms, to->doing, sizeof(to->doing));
+		activity_text(l->r, tgid, tid, l->deadline_ms, to->activity, sizeof(to->activity));
 }
 
 /* --- the whole --- */
@@ -339,7 +339,7 @@ static void texts_set(struct target_wait *to)
 {
 	to->w.what = to->what;
 	to->w.who = to->who;
-	to->w.doing = to->doing;
+	to->w.activity = to->activity;
 }
 
 static void wait_clear(struct target_wait *to, uint32_t tgid, uint32_t tid)

@@ -15,7 +15,7 @@
 struct target_wait { /* not to be copied: `w` points into it */
 	uint32_t tgid, tid;
 	struct waits_for w;
-	char what[256], who[32], doing[256];
+	char what[256], who[32], activity[256];
 	/* totals, for a second sample: bytes of the socket, or of the process that works on the file; CPU time of whom
 	 * it waits for; how often the thread went to sleep */
 	uint64_t bytes, work_ns, switches;

@@ -73,7 +73,7 @@ static void thread_take(struct target_wait *w, const struct target_wait *other)
 	w->w.thread = other->tid;
 	w->work_ns = other->work_ns;
 	wait_name_read(w->tgid, other->tid, w->who, sizeof(w->who));
-	wait_text(&other->w, w->doing, sizeof(w->doing));
+	wait_text(&other->w, w->activity, sizeof(w->activity));
 }
 
 void wait_threads_follow(struct reader *r, unsigned deadline_ms, struct target_wait *w)

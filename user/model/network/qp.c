@@ -229,14 +229,14 @@ static void state_take(struct qp *q, uint8_t state, uint64_t ts_ns)
 
 static int now_take(struct model *m, const struct event *e)
 {
-	enum qp_news news = e->qp.now.news;
+	enum qp_change change = e->qp.now.change;
 	struct qp *q;
 	int err = context_note(m, event_proc(e), e->qp.context, e->qp.device);
 
-	if (!err && news == QP_GONE && !find_fitting(m, event_proc(e), e->qp.qpn, e->qp.context, e->qp.device, false))
+	if (!err && change == QP_GONE && !find_fitting(m, event_proc(e), e->qp.qpn, e->qp.context, e->qp.device, false))
 		return 0;
 	if (!err)
-		err = qp_get(m, e, news == QP_MADE, false, &q);
+		err = qp_get(m, e, change == QP_MADE, false, &q);
 	if (err || !q)
 		return err;
 	state_take(q, e->qp.now.state, e->ts_ns);
@@ -248,7 +248,7 @@ static int now_take(struct model *m, const struct event *e)
 		memcpy(q->gid, e->qp.now.gid, sizeof(q->gid));
 	}
 	q->dlid = e->qp.now.dlid ? e->qp.now.dlid : q->dlid;
-	q->gone = news == QP_GONE;
+	q->gone = change == QP_GONE;
 	q->gone_ns = q->gone ? e->ts_ns : 0;
 	m->state->qp.changed = true;
 	return 0;

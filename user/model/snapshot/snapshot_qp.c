@@ -72,7 +72,7 @@ int take_qp(struct model *m, const struct event *e)
 	made.qp.context = b->context;
 	made.qp.qpn = b->qpn;
 	made.qp.device = e->snapshot.text[0];
-	made.qp.now.news = QP_MADE;
+	made.qp.now.change = QP_MADE;
 	made.qp.now.state = b->state;
 	err = qp_apply(m, &made);
 	q = m->qps.newest;
