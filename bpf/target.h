@@ -9,8 +9,8 @@
 #define TARGET_PRICE_NS 16 /* unit of the cost of traps: 4 bytes hold a minute of CPU time */
 
 struct target {
-	__u64 generation; /* time when it became a target or last called exec: tells a reused tgid or address space
-			     apart */
+	__u64 generation; /* time when it became a target or last called exec: distinguishes a reused tgid or address
+			     space apart */
 	__u32 hits[TARGET_GROUPS]; /* traps that it paid, by group, as counted by the probes' cookies */
 	__u32 paid[TARGET_GROUPS]; /* their cost in TARGET_PRICE_NS. Both wrap */
 };

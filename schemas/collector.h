@@ -191,8 +191,8 @@ struct record_comm_vanished { /* ts: of the sample that did not find it */
 };
 _Static_assert(sizeof(struct record_comm_vanished) == 40, "record_comm_vanished");
 
-struct record_comm_scan { /* tgid. Whoever shows no communicator in a sample has none. Only an autopsy looks at all
-			   before it tells */
+struct record_comm_scan { /* tgid. A process that shows no communicator in a sample has none. Only an autopsy looks at
+			   all before it reports */
 	struct wire_hdr hdr;
 	__u32 n_found;
 	__u32 reserved;
@@ -213,10 +213,10 @@ _Static_assert(sizeof(struct record_task_at) == 32, "record_task_at");
  * resource + full). */
 
 #define PCI_NONE (~0ull)
-/* domain:bus:device as one number; the function does not tell GPUs apart */
+/* domain:bus:device as one number; the function does not distinguish GPUs */
 #define PCI_ADDRESS(domain, bus, device) ((__u64)(domain) << 16 | (__u64)(bus) << 8 | (device))
 
-#define GPU_UNKNOWN 0xffffffffu /* in any 32-bit field below: the driver does not tell */
+#define GPU_UNKNOWN 0xffffffffu /* in any 32-bit field below: the driver does not say */
 #define GPU_PROCS_MAX 32
 
 struct record_gpu_device {

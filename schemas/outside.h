@@ -42,7 +42,7 @@ struct record_stack {        /* ts: when it was read */
 	__u16 kernel_len;    /* kernel stack, */
 	__u16 frames_len;    /* native frames with the Python frames in the place of the interpreter's loop, */
 	__u16 python_len;    /* innermost Python frame, "file:line function", */
-	__u16 native_len;    /* the native frame that tells, "function (file)", */
+	__u16 native_len;    /* the native frame that says most, "function (file)", */
 	__u16 end_len; /* why the frames end where they do; "" they are whole. Frames are lines, innermost first */
 	char text[];
 };
@@ -50,7 +50,7 @@ _Static_assert(sizeof(struct record_stack) == 40, "record_stack");
 
 /* Numbers of record_wait.kind, .act and .flags; user/waits_for.h says what each means. */
 enum wait_kind_number {
-	WAIT_KIND_UNKNOWN = 0, /* it runs, or nobody can say */
+	WAIT_KIND_UNKNOWN = 0, /* it runs, or it cannot be read */
 	WAIT_KIND_SOCKET = 1,
 	WAIT_KIND_CHILD = 2,
 	WAIT_KIND_THREAD = 3,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.h - TCP connections of the ranks, as sock_diag tells of them. The first word behind each header is the
+ * tcp.h - TCP connections of the ranks, as sock_diag says of them. The first word behind each header is the
  * session's own number of the connection; a number is given again once its connection is gone, and its identity is then
- * told anew.
+ * emitted anew.
  */
 #ifndef RANKTRACE_SCHEMAS_TCP_H
 #define RANKTRACE_SCHEMAS_TCP_H
 
 #include "schemas/wire.h"
 
-#define TCP_NO_VALUE (~0ull) /* in any counter: the kernel does not tell */
+#define TCP_NO_VALUE (~0ull) /* in any counter: the kernel does not say */
 #define TCP_CONNECTIONS_MAX 1024
 
 enum tcp_counter {
@@ -52,7 +52,7 @@ struct record_tcp_sample {
 	__u8 reserved;
 	__u64 taken_ns;   /* when it was read */
 	__u32 cost_us;    /* CPU time of this look, all connections together */
-	__u32 n_left_out; /* connections of the ranks that are not looked at: there are too many */
+	__u32 n_left_out; /* connections of the ranks that are not sampled: there are too many */
 	__u64 counters[]; /* n_counters of enum tcp_counter */
 };
 _Static_assert(sizeof(struct record_tcp_sample) == 48, "record_tcp_sample");

@@ -48,10 +48,10 @@ enum event_kind {
 	EV_TASK_OFF,         /* off: one interval off the CPU, over; ts_ns is its end */
 	EV_BLOCKED,          /* blocked: in D state past the limit, with evidence */
 	EV_BLOCKED_END,      /* blocked: that wait is over (text fields NULL) */
-	EV_CALL,         /* call: a driver call worth telling returned (allocation, module load, graph instantiation) */
-	EV_CALL_OPEN,    /* call: the thread is still in it, long since; ends with the thread's next event */
-	EV_CUDA_ERROR,   /* cuda_error: a driver call returned an error (never CUDA_NOT_READY) */
-	EV_ELAPSED,      /* elapsed: the framework asked how long the GPU took between two CUDA events */
+	EV_CALL,       /* call: a driver call worth a record returned (allocation, module load, graph instantiation) */
+	EV_CALL_OPEN,  /* call: the thread is still in it, long since; ends with the thread's next event */
+	EV_CUDA_ERROR, /* cuda_error: a driver call returned an error (never CUDA_NOT_READY) */
+	EV_ELAPSED,    /* elapsed: the framework asked how long the GPU took between two CUDA events */
 	EV_STREAM_QUERY, /* cuda_event: cuStreamQuery returned; handle 0, stream, result as in EV_CUDA_EVENT_QUERY */
 	EV_CAPTURE,  /* capture: graph capture, instantiation, launch, destruction; only calls that succeeded, but that
 		      * launches and destructions are reported as they begin */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * event_gpu.h - what events tell of a GPU. Included by event.h.
+ * event_gpu.h - what events say of a GPU. Included by event.h.
  */
 #ifndef RANKTRACE_EVENT_GPU_H
 #define RANKTRACE_EVENT_GPU_H
 
 #include <stdint.h>
 
-/* Of a GPU. What the driver does not tell is GPU_NO_VALUE (32 bits) or ~0 (64 bits); shares are in percent, negative
+/* Of a GPU. What the driver does not say is GPU_NO_VALUE (32 bits) or ~0 (64 bits); shares are in percent, negative
  * unknown. */
 #define GPU_NO_VALUE 0xffffffffu
 #define GPU_INDEX_ALL 0xffffffffu

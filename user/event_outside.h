@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * event_outside.h - what events tell of a thread that was sampled from outside: its stack, and what it waits for.
+ * event_outside.h - what events say of a thread that was sampled from outside: its stack, and what it waits for.
  * Included by event.h.
  */
 #ifndef RANKTRACE_EVENT_OUTSIDE_H

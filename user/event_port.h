@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * event_port.h - what events tell of a port of an RDMA device. Included by event.h.
+ * event_port.h - what events say of a port of an RDMA device. Included by event.h.
  */
 #ifndef RANKTRACE_EVENT_PORT_H
 #define RANKTRACE_EVENT_PORT_H

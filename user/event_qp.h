@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * event_qp.h - what events tell of RDMA queue pairs: what became of one, its totals, its errors; and the addresses of
+ * event_qp.h - what events say of RDMA queue pairs: what became of one, its totals, its errors; and the addresses of
  * the host's own ports. Included by event.h.
  */
 #ifndef RANKTRACE_EVENT_QP_H

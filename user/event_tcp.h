@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * event_tcp.h - what events tell of a TCP connection of a rank. Included by event.h.
+ * event_tcp.h - what events say of a TCP connection of a rank. Included by event.h.
  */
 #ifndef RANKTRACE_EVENT_TCP_H
 #define RANKTRACE_EVENT_TCP_H

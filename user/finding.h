@@ -198,8 +198,9 @@ const char *finding_cause_shown(const struct finding *f);
 const char *severity_name(enum severity severity);
 enum severity finding_kind_severity(enum finding_kind kind); /* the usual one */
 
-/* Sets the key, from kind, subject, and what tells findings of this kind about one subject apart: `stage`, the name of
- * the detector or of a stage of it, `what` (which fault) and `which` (operation, begin). The first two come first. */
+/* Sets the key, from kind, subject, and what distinguishes findings of this kind about one subject: `stage`, the name
+ * of the detector or of a stage of it, `what` (which fault) and `which` (operation, begin). The first two come first.
+ */
 void finding_identify(struct finding *f, const char *stage, uint64_t what, uint64_t which);
 /* That key, of a finding that is not there, or may not be; never 0. */
 uint64_t finding_key(enum finding_kind kind, const struct subject *s, const char *stage, uint64_t what, uint64_t which);

@@ -86,7 +86,7 @@ void known_phase_text(const struct known_phase *p, char *to, size_t size)
 		 phase_series_median(&p->lengths_ns) * 1e-9, interval, p->n, p->n == 1 ? "" : "s");
 }
 
-/* --- what a session was told at its start --- */
+/* --- what a session read at its start --- */
 
 static struct known_phase *phase_find(const struct known_phases *s, const char *job, const char *site)
 {

@@ -2,7 +2,7 @@
  *
  * record.h - what is known of each kind of wire record: declared once, by the source that writes it, in its own folder
  * (X_records.c: no I/O, no skeleton), and looked up here. A replay needs this half of a source and nothing of the other
- * (source.h). Whoever treats kinds differently asks the table, and keeps no list of kinds.
+ * (source.h). Code that treats kinds differently asks the table, and keeps no list of kinds.
  */
 #ifndef RANKTRACE_RECORD_H
 #define RANKTRACE_RECORD_H
@@ -28,7 +28,7 @@ struct record_kind {
 	bool in_autopsy;  /* an autopsy writes such records; a recording that holds others too is none */
 	uint16_t size;    /* a shorter one is refused; longer ones are of a later version */
 	/* A state of its own, of which the last record of each tgid and key is kept for a recording that begins in the
-	 * middle (the model tells the rest itself). Offset of the key, 32 bits; 0: not kept. */
+	 * middle (the model shows the rest itself). Offset of the key, 32 bits; 0: not kept. */
 	uint16_t kept_by;
 	/* Offsets of further times (64 bits, CLOCK_MONOTONIC, 0 none) than the header's; 0 ends. For another clock. */
 	uint16_t times[RECORD_TIMES_MAX];

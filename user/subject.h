@@ -45,7 +45,7 @@ struct subject {
 	int rank;      /* RANK, PROCESS, THREAD, PORT: global; -1 not known */
 	uint64_t proc; /* RANK, PROCESS, THREAD, PORT: proc_key(), 0 none */
 	uint32_t tid;  /* THREAD */
-	uint64_t set;  /* RANKS: what the set is known by, whoever is in it now */
+	uint64_t set;  /* RANKS: what the set is known by, whatever is in it now */
 	uint32_t gpu;  /* GPU: as NVML counts; SUBJECT_NO_GPU not known */
 	uint64_t pci;  /* GPU: what it is known by where it is reported, else by `gpu`; GPU_PCI_NONE not known */
 	const char *device, *address; /* PORT: of an RDMA device and its number there, or a TCP address */

@@ -59,7 +59,7 @@ struct tracer {
 		      uint32_t lib_id, bool *ret_has_layout);
 	/* A process became a target. NULL nothing. */
 	int (*on_proc)(struct tracer_handle *h, const struct target_proc *proc);
-	/* Scan what no probe tells (several times a second); emits records. NULL nothing. */
+	/* Scan what no probe shows (several times a second); emits records. NULL nothing. */
 	int (*tick)(struct tracer_handle *h, uint64_t now_ns);
 	/* Between two ticks, each time the rings were emptied (20 ms): for what cannot wait. NULL nothing. */
 	int (*sample)(struct tracer_handle *h, uint64_t now_ns);
@@ -72,7 +72,7 @@ int tracer_map_get(struct tracer_handle *h, const char *map, const void *key, vo
 int tracer_map_delete(struct tracer_handle *h, const char *map, const void *key); /* -ENOENT it was not there */
 /* First key with prev NULL, then the one after prev; -ENOENT at the end. */
 int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, void *ret_key);
-/* When the process became a target, or its calls in flight nobody's; false: it is no target. */
+/* When the process became a target, or its calls in flight belong to no process; false: it is no target. */
 bool tracer_generation(struct tracer_handle *h, uint32_t tgid, uint64_t *ret);
 /* Groups of this tracer's rows that are probed in the process, a bit each. */
 uint32_t tracer_groups(struct tracer_handle *h, uint32_t tgid);

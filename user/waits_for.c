@@ -261,7 +261,7 @@ static void pipe_text(struct words *s, const struct waits_for *w)
 	if (w->flags & WAITS_OWN)
 		add(s, " whose other end is its own process");
 	else if (w->flags & WAITS_NOBODY)
-		add(s, " whose other end nobody has open");
+		add(s, " whose other end no process has open");
 	else if (w->pid)
 		add(s, " whose other end is pid %u", w->pid);
 	say_text(s, w->who);

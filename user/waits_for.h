@@ -14,12 +14,12 @@
 /* Numbers are those of records: schemas/outside.h. Name in JSON. */
 /* clang-format off */
 #define WAITS_KINDS(X) \
-	X(UNKNOWN, "")            /* it runs, or nobody can say */ \
+	X(UNKNOWN, "")            /* it runs, or it cannot be read */ \
 	X(SOCKET, "socket")       /* the other side of a connection */ \
 	X(CHILD, "child")         /* the end of a child, or data that it writes */ \
 	X(THREAD, "thread")       /* the end of another thread */ \
 	X(LOCK, "lock")           /* a mutex, held by another thread */ \
-	X(CONDITION, "condition") /* what another thread is to say; nobody can read which */ \
+	X(CONDITION, "condition") /* what another thread is to say; which cannot be read */ \
 	X(TIMER, "timer")         /* nothing but time */ \
 	X(FILE, "file") \
 	X(PIPE, "pipe")           /* the other end of a pipe or FIFO */ \

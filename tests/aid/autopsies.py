@@ -85,7 +85,7 @@ def places_of(f):
 
 
 def check_named(a, found, truth, hang_class, exact, floor):
-    """One hang, of that rank and class, at an operation that it did not enter and peers did; nobody else is named."""
+    """One hang, of that rank and class, at an operation that it did not enter and peers did; no other rank is named."""
     rank = truth["rank"]
     hangs = [f for f in found if f["kind"] == "hang"]
     job.check(a.code == 1 and len(hangs) == 1, f"exit {a.code}, findings {found}\n{a.err}")
@@ -201,7 +201,7 @@ def healthy(rng, extra=()):
 
 
 def no_dwarf(rng):
-    """Nothing says where NCCL keeps its counters: nobody is named, and the reason is reported."""
+    """Nothing says where NCCL keeps its counters: no rank is named, and the reason is reported."""
     libs = f"{job.O}/lib/ranktrace/sim"
     folder = tempfile.mkdtemp(prefix="ranktrace-nodwarf-")
     job.dirs.append(folder)

@@ -206,7 +206,7 @@ def source(counts):
                  f"\t\tresult = i && i == {counts[symbol]} - 1 ? 719 : 0; sleep_ns = i ? 0 : 1500000;", call(symbol, parameters) + "\t}"]
     main += ["\tresult = 0; sleep_ns = atoi(argv[3]) * 1000000ull;", "\tif (sleep_ns) {", "\t\tcuMemAlloc_v2(1, 0x77777);",
              "\t\tcuStreamSynchronize(0x88888);", "\t\tsleep_ns = 0;", "\t\tcuInit(0);",
-             "\t\trest(1700000000); /* out of every call: cuInit may not be told as open */", "\t}",
+             "\t\trest(1700000000); /* out of every call: cuInit may not be reported as open */", "\t}",
              "\tfclose(out); quiet = 1;",
              "\tfor (int i = atoi(argv[4]); i > 0; i--)", "\t\tcuMemcpyHtoDAsync_v2(1, 2, 3, 4);",
              "\tusleep(300000); return 0;", "}"]

@@ -119,7 +119,7 @@ def mismatch(rng, what, extra=()):
     print(f"  mismatch rank {rank} {f['op']} #{f['seq']} {late:.2f} s after the last call")
     job.check(late <= 1 + SLACK_S, f"found after {late:.2f} s, limit 1 s")
     hangs = [h for h in j.findings if h["kind"] == "hang" and h["t_ns"] < f["t_ns"]]
-    job.check(not hangs, f"a hang was told before the mismatch: {hangs}")
+    job.check(not hangs, f"a hang was reported before the mismatch: {hangs}")
     job.check(j.stop() == 1, "exit code is not 1")
     check_only(j, ("mismatch", rank))
     j.check_replay()
@@ -141,13 +141,13 @@ def dstate(kind, rng, extra=(), sec=8):
     code = j.end(120)
     job.check(code == 1, f"exit code {code} is not 1")
     closed = [c for c in j.findings if c["id"] == f["id"] and c["phase"] == "close"]
-    job.check(closed, "the end of the wait was not told")
+    job.check(closed, "the end of the wait was not reported")
     begin, over = (next(t["t_ns"] for t in job.lines(j.fault_log) if t["phase"] == p) for p in ("begin", "end"))
     gap = rtr.longest_gap_s(j.rtr, begin, over)
     print(f"  longest time without a look while the rank was blocked: {gap:.2f} s")
     job.check(gap < (1 if job.LONG else sec / 3), f"the collector did not look for {gap} s")
     late = (closed[0]["t_ns"] - over) / 1e9
-    job.check(late <= job.bar(1 + SLACK_S), f"the end of the wait was told {late:.2f} s after it")
+    job.check(late <= job.bar(1 + SLACK_S), f"the end of the wait was reported {late:.2f} s after it")
     check_only(j, ("d_state", rank))
     j.check_replay()
     job.result(kind, into)
@@ -189,12 +189,12 @@ def silent(rng, faults, extra=(), steps=60, record=()):
 
 
 def kill(rng, how, extra=()):
-    """A rank dies while the others live on: its death is told with how it ended, and nothing else is."""
+    """A rank dies while the others live on: its death is reported with how it ended, and nothing else is."""
     j, rank = run(f"kill:rank={{rank}},step={{step}},how={how}", rng, extra)
     f, late = check_hang(j, rank, "process_dead", 3.0, exact=not extra)
     ended = {k: f["evidence"].get(k) for k in ("exit_code", "exit_signal")}
     want = {"kill": {"exit_signal": 9}, "segv": {"exit_signal": 11}, "exit": {"exit_code": 1, "exit_signal": 0}}[how]
-    job.check(all(ended[k] == v for k, v in want.items()), f"{how} told as {ended}")
+    job.check(all(ended[k] == v for k, v in want.items()), f"{how} reported as {ended}")
     job.check(j.stop() == 1, "exit code is not 1")
     check_only(j, ("hang", rank))
     j.check_replay()

@@ -11,7 +11,7 @@ BUSY_SHARE = 0.12  # of the time that healthy ranks wait for a CPU: 0.06 to 0.1 
 
 
 def blocked_child(rng, wait, sec=8, extra=()):
-    """d_state names the child under its rank; a rank that waits for it is that one's consequence, told with it."""
+    """d_state names the child under its rank; a rank that waits for it is that one's consequence, reported with it."""
     j, rank = faults.run(f"dstate-child:rank={{rank}},step={{step}},sec={sec},wait={wait}", rng, extra, steps=120 if wait else 300)
     f = j.wait_finding(60, kind="d_state", phase="open")
     job.check(f, f"no d_state found: {j.findings}\n{j.stderr()}")
@@ -49,8 +49,8 @@ SECOND = {  # beside a rank that is slow: what is injected, (kind of the root fi
 
 
 def two(rng, second):
-    """A rank is slow, and some steps later a second fault strikes another: both are found, nobody else is, and they are
-    told in the order of what they cost."""
+    """A rank is slow, and some steps later a second fault strikes another: both are found, no other rank is, and they are
+    reported in the order of what they cost."""
     fault, (kind, hang_class) = SECOND[second]
     slow, other = rng.sample(range(8), 2)
     step, percent = rng.randrange(8, 12), rng.choice((20, 30, 50))
@@ -113,7 +113,7 @@ def starved(rng, how, extra=(), most=5):
         last = j.wait_finding(15, kind="straggler", phase="close") or f
         job.check(last["evidence"].get("throttled_share", 0) > 0.1 and last["evidence"].get("quota_cores") == 0.04, f"{last}")
     job.check(j.stop() == 1, "exit code is not 1")
-    # the quota stays to the job's end, where nobody waits for the rank any more: then cpu_starved may name it
+    # the quota stays to the job's end, where no rank waits for the rank any more: then cpu_starved may name it
     faults.check_only(j, ("straggler", rank), *([("cpu_starved", rank)] if how == "quota" else []))
     j.check_replay()
     if late:
@@ -121,11 +121,11 @@ def starved(rng, how, extra=(), most=5):
 
 
 def uneven(rng, fault, extra=()):
-    """Work that is uneven without a fault names nobody (that iterations became slower may be reported: no rank's doing)."""
+    """Work that is uneven without a fault names no rank (that iterations became slower may be reported: no rank's doing)."""
     j = job.Job(["--ranks", 8, "--steps", 60, "--seed", rng.randrange(1 << 30), "--fault", fault, *extra], name="uneven")
     code = j.end(240)
     named = [f for f in j.roots() if f["ranks"]]
     job.check(not named, f"named somebody: {named}\n{j.stderr()}")
     job.check(code in (0, 1), f"exit code {code}: {j.stderr()}")
     j.check_replay()
-    print(f"  nobody named: {fault} {' '.join(map(str, extra))}")
+    print(f"  no rank named: {fault} {' '.join(map(str, extra))}")

@@ -166,7 +166,7 @@ class Job:
         time.sleep(max(0.0, seconds - (time.monotonic_ns() - max(first.values())) / 1e9))
 
     def wait_finding(self, timeout, **fields):
-        """First finding line whose fields are as given; None in vain."""
+        """First finding line whose fields are as given; None without an answer."""
         def match():
             for f in self.findings:
                 if all(f.get(k) == v for k, v in fields.items()):

@@ -42,7 +42,7 @@ def check(s, seen):
     opened = [f for f in s.findings if f["phase"] == "open"]
     worst = {f["id"]: f for f in s.findings if f["severity"] == "critical"}
     warned = {f["id"]: f for f in s.findings if f["severity"] == "warning"}
-    # several ranks that cannot be told apart, at one operation, are one warning
+    # several ranks that cannot be distinguished, at one operation, are one warning
     sites = collections.Counter(where for where, _, _ in {(site(f), f["comm"], f["seq"]) for f in warned.values()})
     print(f"  {sum(seen.values())} phases {dict(seen)}: {len(worst)} critical, {len(warned)} warnings {dict(sites)}, "
           f"{len(opened) - len(worst.keys() | warned.keys())} others", flush=True)

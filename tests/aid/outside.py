@@ -36,7 +36,7 @@ class Session:
                 self.cond.notify_all()
 
     def wait(self, timeout, **fields):
-        """First finding line whose fields are as given; None in vain."""
+        """First finding line whose fields are as given; None without an answer."""
         end = time.monotonic() + timeout
         with self.cond:
             while time.monotonic() < end:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is told of their links."""
+"""A job of hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is reported of their links."""
 import os
 import shutil
 import subprocess
@@ -103,7 +103,7 @@ class Trial:
                         "--netns", hosts.prefix, *more], ["--tier", self.tier], name="tcp")
 
     def begun(self, j):
-        """The job runs, and was looked at for long enough to know how it is when it is well."""
+        """The job runs, and was sampled for long enough to know how it is when it is well."""
         end = time.monotonic() + 60
         while time.monotonic() < end and len(job.lines(j.ops_log)) < 10 * self.ranks:
             time.sleep(0.2)
@@ -148,8 +148,8 @@ def reported(t, j, hosts, begin):
     job.check(f, f"{t.name}: no link is reported: {j.findings}\n{j.stderr()}")
     late = f["t_ns"] / 1e9 - begin
     exact = check_place(f, hosts, t.victim)
-    print(f"  {f['cause']} of {'the host' if exact else 'a path of it'} told after {late:.1f} s")
-    job.check(late < BAR_S, f"{t.name}: told after {late:.1f} s")
+    print(f"  {f['cause']} of {'the host' if exact else 'a path of it'} reported after {late:.1f} s")
+    job.check(late < BAR_S, f"{t.name}: reported after {late:.1f} s")
     return late
 
 
@@ -158,12 +158,12 @@ def check_all(t, j, hosts):
     job.blame(not ranks, f"{t.name}: ranks are blamed: {ranks}")
     exact = [check_place(g, hosts, t.victim) for g in j.findings if of_tcp(g) and g["phase"] == "open"]
     job.check(any(exact) or t.ranks == 2, f"{t.name}: the host is not reported: {j.findings}")
-    job.check({g["cause"] for g in j.findings if of_tcp(g)} <= CAUSES[t.name], f"{t.name}: told as {links}")
-    for g in j.roots():  # the job may have stood still and gone on before enough was lost to say why
+    job.check({g["cause"] for g in j.findings if of_tcp(g)} <= CAUSES[t.name], f"{t.name}: reported as {links}")
+    for g in j.roots():  # the job may have stopped and gone on before enough was lost to say why
         early = g["kind"] == "hang" and g["phase"] == "close" and not g["ranks"]
         job.check(of_tcp(g) or early, f"{t.name}: not a consequence of the link: {g}")
     hangs = [g for g in j.findings if g["kind"] == "hang"]
-    job.check(hangs or t.name not in ("down", "blackhole"), f"{t.name}: the hang is not told")
+    job.check(hangs or t.name not in ("down", "blackhole"), f"{t.name}: the hang is not reported")
 
 
 def one_fault(t):

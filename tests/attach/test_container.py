@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers: another libnccl under the host's path, two containers of one image, a library replaced under a running job.
-The truth is the job's own log each time; the log's pids are the container's, so operations are told apart by rank."""
+The truth is the job's own log each time; the log's pids are the container's, so operations are distinguished by rank."""
 import collections
 import json
 import os

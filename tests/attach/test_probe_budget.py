@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes that cost a process more than its budget are taken away, those that are needed least first: their records end, those of
-NCCL's operations are complete, a stopped rank is named all the same, and a replay tells it all again."""
+NCCL's operations are complete, a stopped rank is named all the same, and a replay shows it all again."""
 import collections
 import os
 import re
@@ -68,7 +68,7 @@ def check_lines(path, words):
     job.check(len(said) == sum(t.what != COST for t in reported(path)), f"{len(said)} lines:\n" + "\n".join(said))
     job.check(all(good.match(line) for line in said), "\n".join(said))
     job.check(sum(words in line for line in said), f"nobody said '{words}':\n" + "\n".join(said))
-    job.check(lines(path) == said, "a second replay tells it otherwise")
+    job.check(lines(path) == said, "a second replay shows it otherwise")
 
 
 def check_trace(path):

@@ -23,7 +23,7 @@ CALLS = 20
 NO_CONTEXT = 201  # the driver's answer to a wait of a program that made none
 NCCL_READY, READY_RETURNED = 4, 37  # struct nccl_ready, behind the header
 CREATIONS = 12  # 4 ranks: the world, tensor parallel, data parallel
-NOTICED_S = 4  # a young process is looked at every 50 ms; a link takes the kernel another 50 and more to close
+NOTICED_S = 4  # a young process is sampled every 50 ms; a link takes the kernel another 50 and more to close
 
 
 def filter_install():

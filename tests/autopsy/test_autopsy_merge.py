@@ -95,13 +95,13 @@ with autopsies.Autopsy(["--ranks", 8, "--steps", 400, "--seed", drawn, "--fault"
     refuses("no ranktrace recording", halves[0], "/etc/passwd")
     refuses("No such file", halves[0], f"{a.dir}/none.rtr")
     refuses("before its first round of samples is complete", halves[0], cut(halves[1], 0.3))
-    # half of the ranks gone from the report: said, and nobody is named for it
+    # half of the ranks gone from the report: said, and no rank is named for it
     third = look(a, "node-c", pids[at:-1])
     done = merge("--json", halves[0], third)
     lost = [f for f in findings(done) if f["cause"] == "no_host_told"]
     job.check(len(lost) == 1 and len(lost[0]["ranks"]) == 1, f"{done.stdout}")
     job.check(truth["pid"] == pids[-1] or [f["ranks"] for f in findings(done) if f["class"] == "missing_enter"] == [[rank]], done.stdout)
-    job.check("nothing is known of 1 of 8" in merge("--quiet", halves[0], third).stdout, "the missing rank is not told")
+    job.check("nothing is known of 1 of 8" in merge("--quiet", halves[0], third).stdout, "the missing rank is not reported")
 with autopsies.Autopsy(["--ranks", 2, "--steps", 2000, "--seed", drawn]) as b:
     while len(job.lines(b.ops_log)) < 40:
         time.sleep(0.1)

@@ -87,7 +87,7 @@ def stopped(how, hang_class, cause):
 
 
 def starved():
-    """It creeps: a hang when it stands while it is looked at, else a rank that waits for a CPU. Never another rank."""
+    """It creeps: a hang when it stands while it is sampled, else a rank that waits for a CPU. Never another rank."""
     with start("proxy:rank={rank},step={step},how=starve,n=6") as a:
         truth = a.wait_fault("proxy")
         time.sleep(2)

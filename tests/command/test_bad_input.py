@@ -17,7 +17,7 @@ MAPS = """import mmap, os, sys, time
 f = os.open(sys.argv[1], os.O_RDONLY)
 m = mmap.mmap(f, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
 print("ready", flush=True); time.sleep(100)"""
-# Loads the library, becomes another user and forbids to be looked at.
+# Loads the library, becomes another user and forbids to be sampled.
 HIDES = """import ctypes, os, sys, time
 ctypes.CDLL(sys.argv[1]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""-h, --help, -V, --version of every command; usage lines; what a user without privilege is told; whom a session says it is
+"""-h, --help, -V, --version of every command; usage lines; what a user without privilege reads; whom a session says it is
 attached to."""
 import os
 import re

@@ -30,14 +30,14 @@ def killed(t):
         f = j.wait_finding(tcp_links.BAR_S, kind="hang", phase="open")
         job.check(f, f"the death is not reported: {j.findings}\n{j.stderr()}")
         late = f["t_ns"] / 1e9 - begin
-        print(f"  {f['class']} of {f['ranks']} told after {late:.1f} s")
+        print(f"  {f['class']} of {f['ranks']} reported after {late:.1f} s")
         time.sleep(8)
         j.stop()
     ranks, links = tcp_links.blamed(j)
     job.blame(not links, f"a link is blamed for a death: {j.findings}")
     job.blame({r for f in ranks for r in f["ranks"]} == {t.victim}, f"not rank {t.victim} alone: {ranks}")
     job.check({f["class"] for f in ranks if f["kind"] == "hang"} == {"process_dead"}, f"{ranks}")
-    job.check(late < tcp_links.BAR_S, f"told after {late:.1f} s")
+    job.check(late < tcp_links.BAR_S, f"reported after {late:.1f} s")
     j.check_replay()
     job.result("tcp_killed", late)
 

@@ -30,7 +30,7 @@ def nobody_blamed(t, filled=False):
         others = tcp_links.others_start(hosts, kind, *ends, FLOWS if kind == "tcp" else 1, udp * RATE)
         time.sleep(15)
         tcp_links.others_end(others)
-        time.sleep(12)  # what is told of it stays for ten seconds
+        time.sleep(12)  # what is reported of it stays for ten seconds
         code = j.stop()
     ranks, links = tcp_links.blamed(j)
     job.blame(not ranks and not links, f"for others' traffic: {j.findings}")

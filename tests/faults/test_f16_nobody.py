@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: names nobody only where nobody else takes the CPUs
-"""F16: garbage collection on random ranks, a heavier last stage, random sequence lengths: nobody is named."""
+# runs alone: names no rank only where nothing else takes the CPUs
+"""F16: garbage collection on random ranks, a heavier last stage, random sequence lengths: no rank is named."""
 import sys
 
 sys.path.insert(1, sys.path[0] + "/../aid")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: silence only where nobody else takes the CPUs
+# runs alone: silence only where nothing else takes the CPUs
 """F17: evaluation, checkpoint, compile, warm-up, elastic restart, a logging rank 0: silence."""
 import os
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# runs alone: silence only where nobody else takes the CPUs
+# runs alone: silence only where nothing else takes the CPUs
 """A job without faults: silence, twice in a row, with LONG=1 five times."""
 import sys
 

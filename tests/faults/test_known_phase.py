@@ -10,7 +10,7 @@ import job
 
 
 def session(rank, sleeps, path, number):
-    """{id: the severities of a hang in their order}; each must name the rank that sleeps, and nobody else."""
+    """{id: the severities of a hang in their order}; each must name the rank that sleeps, and no other rank."""
     faults = [x for step, sec in sleeps for x in ("--fault", f"hang:rank={rank},step={step},sec={sec}")]
     j = job.Job(["--ranks", 4, "--steps", sleeps[-1][0] + 40, "--seed", number, "--job-id", "phases", *faults],
                 ["--phases", path, "--fail-on=critical"], name="phase")

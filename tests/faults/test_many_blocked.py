@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: judges how long the collector did not look, beside 16 ranks
 """A storage freezes under 16 ranks at once and every one's mmap_lock is held: the collector goes on looking, every rank's
-D state is found in time, with the evidence that its lock is held, and nobody is accused of anything else."""
+D state is found in time, with the evidence that its lock is held, and no rank is accused of anything else."""
 import sys
 
 sys.path.insert(1, sys.path[0] + "/../aid")
@@ -32,7 +32,7 @@ job.check(sorted(first) == list(range(RANKS)), f"d_state of {sorted(first)}: {j.
 job.check(gap < (GAP_S if job.LONG else 4 * GAP_S), f"the collector did not look for {gap} s")
 job.check(max(into.values()) <= FOUND_S, f"found late: {into}")
 unheld = [f for f in j.opened() if f["kind"] == "d_state" and not f["evidence"].get("mmap_lock_held")]
-job.check(not unheld, f"D states with the lock held, told without: {unheld}")
+job.check(not unheld, f"D states with the lock held, reported without: {unheld}")
 wrong = [f for f in j.roots() if f["kind"] != "d_state"]
 job.check(not wrong, f"findings that nobody injected: {wrong}")
 # who is blocked, or waits for one who is: consequences may name others, but only of this

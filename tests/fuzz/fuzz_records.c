@@ -23,7 +23,7 @@ struct copy {
 	struct intern *strings;
 };
 
-/* What the model tells of itself another one takes. */
+/* What the model says of itself another one takes. */
 static int snapshot(void *to, const struct event *e)
 {
 	static union {

@@ -96,7 +96,7 @@ def ports():
 
 
 def connections():
-    """Both ends of two connections of two ranks: one loses segments and stands still, one is closed and its number given again."""
+    """Both ends of two connections of two ranks: one loses segments and does not move, one is closed and its number given again."""
     out = b""
     for rank in range(2):
         proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, rank, rank, 2, 1, 0, 0, 6, 7, 1, 1) + b"train\0python\0\0\0"

@@ -79,7 +79,7 @@ SHOWN = ("python", "native_frame", "kernel_wait", "waiting_in", "side", "sender"
 
 
 def autopsy(tag, classes, *args, inject=wait_fault, python=None, env=None, causes=None, wait_s=4):
-    """The job hangs first; the command comes after. It must name rank VICTIM with one of these classes, nobody else, and the
+    """The job hangs first; the command comes after. It must name rank VICTIM with one of these classes, no other rank, and the
     Python line its main thread is in (None: any)."""
     job = start(tag, "--seconds", 120, *args, env=env)
     time.sleep(1)

@@ -27,11 +27,11 @@ while time.monotonic() < end and len(gpus.by_cause(j)) < len(CAUSES):
     time.sleep(0.5)
 reported = gpus.by_cause(j)
 for what, rank in truth.items():
-    job.check(reported.get(CAUSES[what]) == [rank], f"{what} on rank {rank}: told {reported}; {j.stderr()}")
+    job.check(reported.get(CAUSES[what]) == [rank], f"{what} on rank {rank}: reported {reported}; {j.stderr()}")
 job.check(len(reported) == len(CAUSES), f"more than was injected: {reported}")
 faults = {f["rank"]: f["t_ns"] for f in job.lines(j.fault_log)}
 late = {f["cause"]: round((f["t_ns"] - faults[f["ranks"][0]]) / 1e9, 1) for f in j.opened() if f["kind"] == "gpu_health"}
-print(f"  told after s: {late}")
+print(f"  reported after s: {late}")
 job.check(all(f["evidence"]["remedy"] for f in j.opened() if f["kind"] == "gpu_health"), "a finding without a remedy")
 job.check(j.stop() == 1, "exit code is not 1")
 j.check_replay()

@@ -36,12 +36,12 @@ end = time.monotonic() + 60
 while time.monotonic() < end and len([f for f in j.opened() if f["kind"] == "xid"]) < len(want):
     time.sleep(0.2)
 reported = {f["evidence"]["xid"]: f for f in j.opened() if f["kind"] == "xid"}
-job.check({n: f["ranks"] for n, f in reported.items()} == want, f"XIDs {want}, told {reported}\n{j.stderr()}")
+job.check({n: f["ranks"] for n, f in reported.items()} == want, f"XIDs {want}, reported {reported}\n{j.stderr()}")
 job.check([reported[n]["cause"] for n in (79, 31, 999)] == ["hardware", "application", "unknown"], f"{reported}")
 job.check("fallen off the bus" in reported[79]["evidence"]["message"], f"{reported[79]}")
 f = j.wait_finding(90, kind="gpu_health", phase="open", cause="driver_does_not_answer")
 job.check(f and sorted(f["ranks"]) == list(range(RANKS)), f"a driver that does not answer: {j.findings}\n{j.stderr()}")
-print(f"  the driver's silence told {f['detected_after_s']:.1f} s after the question")
+print(f"  the driver's silence reported {f['detected_after_s']:.1f} s after the question")
 job.check(len(gpus.by_cause(j)) == 2, f"more than was injected: {gpus.by_cause(j)}")
 job.check(j.stop() == 1, "exit code is not 1")
 j.check_replay()

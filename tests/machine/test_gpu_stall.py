@@ -2,7 +2,7 @@
 """One rank's GPU never reaches the job's next work: a kernel that does not end, on one SM or on all, or a host callback in front
 of it. Late in a step all hosts enter the same operations and wait: what the GPUs do names the rank, with no probe (watch) and
 with (record), and an autopsy that comes afterwards says the same. Early in a step the host waits for its GPU and its peers for the host: the rank is named as any that does not come,
-and what its GPU does is the cause as soon as it is known. Before the fault nobody is named. LONG=1: all cases, 2 to 4 ranks."""
+and what its GPU does is the cause as soon as it is known. Before the fault no rank is named. LONG=1: all cases, 2 to 4 ranks."""
 import itertools
 import os
 import sys

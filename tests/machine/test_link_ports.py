@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job whose ranks have an RDMA device open, by a made /sys, under record and under watch: while its ports are well there is silence; a
-link that goes down, comes up again, and loses packets is told within seconds, with its device and who uses it, and no rank is
+link that goes down, comes up again, and loses packets is reported within seconds, with its device and who uses it, and no rank is
 blamed; a port of nobody's is an observation. A replay says the same."""
 import sys
 import time
@@ -29,7 +29,7 @@ def reported(s, wait, cause, begin, **more):
     f = wait(30, cause=cause, phase="open", **more)
     job.check(f, f"{cause} is not reported: {s.findings}\n{s.stderr()}")
     late = f["t_ns"] / 1e9 - begin
-    print(f"  {f['kind']}/{cause} told after {late:.1f} s")
+    print(f"  {f['kind']}/{cause} reported after {late:.1f} s")
     return f, late
 
 
@@ -43,7 +43,7 @@ def session(s, wait, stop, tree):
     tree.put(USED, "state", "1: DOWN")
     begin = time.monotonic()
     f, late = reported(s, wait, "port_down", begin, kind="link")
-    job.check(late < 5, f"told after {late} s")
+    job.check(late < 5, f"reported after {late} s")
     check_port(f, USED, users)
     tree.put(USED, "state", "4: ACTIVE")
     f, _ = reported(s, wait, "flap", time.monotonic(), kind="link")
@@ -52,7 +52,7 @@ def session(s, wait, stop, tree):
     tree.more[USED, "hw_counters/out_of_sequence"] = 500
     f, lossy = reported(s, wait, "retransmits", time.monotonic(), kind="link")
     check_port(f, USED, users)
-    job.check(lossy < 15, f"told after {lossy} s")
+    job.check(lossy < 15, f"reported after {lossy} s")
     tree.more.clear()
     tree.put(UNUSED, "state", "4: ACTIVE")
     job.check(stop() == 1, "exit code is not 1")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs tracer where there is nothing to see, or too much: a host without RDMA devices and a device that cannot be opened are
-told with cause and remedy; of 4,096 queue pairs of one process each is counted, in bounded memory; of more than are counted at once
+reported with cause and remedy; of 4,096 queue pairs of one process each is counted, in bounded memory; of more than are counted at once
 the surplus is reported, and no count is wrong.
 """
 import json

@@ -150,11 +150,11 @@ def totals_check(log, counts, tiers, flood):
 
 
 def opens_check(opens, allocated_ns):
-    """cuMemAlloc was told after 1 s; the wait behind it has its begin record, and nothing else stayed open."""
+    """cuMemAlloc was reported after 1 s; the wait behind it has its begin record, and nothing else stayed open."""
     job.check(len(opens) == 1, f"open calls reported: {opens}")
     o = opens[0]
     job.check(o["fn"] == "cuMemAlloc" and o["bytes"] == 0x77777 and o["begin"] <= allocated_ns, f"open call: {o}")
-    job.check(1e9 <= o["ts"] - o["begin"] < 2e9, f"told {(o['ts'] - o['begin']) / 1e9:.2f} s into the call")
+    job.check(1e9 <= o["ts"] - o["begin"] < 2e9, f"reported {(o['ts'] - o['begin']) / 1e9:.2f} s into the call")
 
 
 def trace_check(path, log, bases):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: counts a record for each time the caller loses its CPU
-"""Ten times more records than a ring holds: every one is received or counted as lost, the loss is drawn and told with its
+"""Ten times more records than a ring holds: every one is received or counted as lost, the loss is drawn and reported with its
 remedy, and a job without faults is accused of nothing."""
 import ctypes
 import json
@@ -113,7 +113,7 @@ def blameless(number):
     print(f"{n} records, {lost} lost; findings: {[(f['kind'], f['class'], f['confidence']) for f in j.opened()]}")
     job.check(lost > 1000, "hardly anything was lost: this test would prove nothing")
     job.check(not j.roots(), f"a job without faults is accused: {j.roots()}")
-    job.check(any(f["kind"] == "lost_events" for f in j.findings), "the loss was not told")
+    job.check(any(f["kind"] == "lost_events" for f in j.findings), "the loss was not reported")
     j.check_replay()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks in one process, a thread and a GPU each: every operation is told with its rank in the communicator and its GPU, as the
+"""Several ranks in one process, a thread and a GPU each: every operation is reported with its rank in the communicator and its GPU, as the
 job's own log has it; and nothing is said of a healthy job, with probes and without."""
 import collections
 import sys
@@ -58,7 +58,7 @@ def hung(rng, command):
         e = f["evidence"]
         job.check(e["gpu"] == rank and e["comm_rank"] == rank and f"GPU {rank}, rank {rank} of 4" in e["member"], f"evidence {e}")
         job.check(sorted(e["waiting_ranks"].split(",")) == sorted({"0", "1", "2", "3"} - {str(rank)}), f"evidence {e}")
-        if command == "record":  # a call tells whose thread it is
+        if command == "record":  # a call shows whose thread it is
             job.check(e["thread"] == f"gpu_{rank}" and e["tid"] != f["pids"][0], f"thread {e}")
         s.stop()
         job.check(not s.others(rank), f"others are named: {s.others(rank)}")

@@ -37,7 +37,7 @@ job_wait() {
 }
 
 launcher_ended() { [[ $(task_state "$launcher") =~ ^[ZX]?$ ]]; }
-# A job that does not end is told with what its processes sit in, instead of waited for.
+# A job that does not end is reported with what its processes sit in, instead of waited for.
 job_kill() {
 	kill "-${1:-KILL}" "$launcher"
 	wait_for 60 launcher_ended || fail "the job does not end on SIG${1:-KILL}: $(ps -eLo pid,tid,ppid,stat,wchan:24,comm | grep -E "simjob|pt_|NCCL")"

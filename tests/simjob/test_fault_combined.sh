@@ -26,7 +26,7 @@ run --ranks 4 --steps 40 --step-ms 20 --fault slow:rank=0,step=4,until=30 --faul
 about dstate 1 "$(lasted_ms dstate 1)" 1000
 about hang 2 "$(lasted_ms hang 2)" 600
 
-# All on one rank; two stops of different length, of which the launcher has to tell which is which.
+# All on one rank; two stops of different length, of which the launcher has to distinguish.
 run --ranks 4 --steps 40 --step-ms 20 --fault init:rank=1,how=stop,sec=1.5 --fault stop:rank=1,step=9,op=1,sec=0.5 \
 	--fault slow:rank=1,step=3,until=12 --fault dstate:rank=1,step=9,op=1,sec=0.7 --fault hang-busy:rank=1,step=9,op=1,sec=0.3 \
 	--fault dstate-child:rank=1,step=14,sec=0.6 --fault mismatch:rank=1,step=16,what=dtype

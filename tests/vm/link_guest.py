@@ -50,7 +50,7 @@ def results():
 
 def posts():
     """Tier burst: what a rank posted for an operation is what the ring sends for one (net_verbs.c), between its call and its end. One bucket a
-    step: of operations that queue up behind one another in a communicator nobody can tell whose a post was."""
+    step: of operations that queue up behind one another in a communicator it cannot be known whose a post was."""
     rtr_file = os.path.join(os.environ.get("GUEST_OUT", "/tmp"), "posts.rtr")
     run = subprocess.run([job.RANKTRACE, "record", "--json", "--tier", "burst", "-o", rtr_file, "--", "nice", "-n", "19", job.RANKTRACE, "sim", "job",
                           "-q", "--ranks", str(RANKS), "--steps", "25", "--step-ms", "300", "--buckets", "1", "--net=verbs", "--no-dataloader"],
@@ -122,7 +122,7 @@ def quiet(j, case, seconds):
     j.check_nobody(case, begin)
     links = [f for f in j.since(begin) if f["kind"] == "link" and f["phase"] == "open"]
     job.check(not links, f"{case}: links are blamed: {links}")
-    print(f"PASSED {case}: nobody is named for {seconds} s", flush=True)
+    print(f"PASSED {case}: no rank is named for {seconds} s", flush=True)
 
 
 def background(j):

@@ -105,7 +105,7 @@ def stands_in(pid):
 
 
 def totals_at(rtr, ns):
-    """The last totals of each queue pair told before `ns`."""
+    """The last totals of each queue pair reported before `ns`."""
     seen = {}
     for r in verbs_records.records(rtr):
         if r["kind"] == "stats" and r["ts"] <= ns:
@@ -119,7 +119,7 @@ def qps_reported(rtr):
 
 
 def sending(pid, n_qps):
-    """So many of its queue pairs have sent something between two looks."""
+    """So many of its queue pairs have sent something between two samples."""
     before = kernels_qps(pid)
     time.sleep(0.2)
     now = kernels_qps(pid)

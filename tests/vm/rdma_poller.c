@@ -11,7 +11,7 @@
 #include <time.h>
 
 #define SAY_NS 250000000ull
-#define LOOK_EVERY 64 /* polls between two looks at the clock */
+#define LOOK_EVERY 64 /* polls between two samples of the clock */
 
 static unsigned long long clock_ns(clockid_t clock)
 {

@@ -2,7 +2,7 @@
 """What tracing costs a program that spins in ibv_poll_cq() at full rate, in a guest with soft-RoCE whose clock counts instructions
 (tests/vm/test_poller.sh), or on this machine, over the stand-ins of tes../aid/verbs:
     python3 -B tests/vm/rdma_poller.py --stand-in [rounds]
-Windows A B A A of one poller: untraced, traced, untraced twice. The poller stands still while a tracer loads and attaches, and begins a
+Windows A B A A of one poller: untraced, traced, untraced twice. The poller does not move while a tracer loads and attaches, and begins a
 window when its last probe has been in place for a while. Rates are polls per second of the poller's own CPU time, as it would have a CPU
 to itself; beside them by the clock, where the collector runs on the same CPU of the guest and takes its time from the poller. A round's
 ratio is B's rate over the mean of the two A's around it; A/A is the second of two untraced windows over the first. Medians and extremes

@@ -24,7 +24,7 @@ SECONDS = {"dstate": ",sec=20", "dstate-mm": ",sec=20"}
 
 
 def ours(pid):
-    """Links of this process: bpf_link's fdinfo in its own files, nobody else's."""
+    """Links of this process: bpf_link's fdinfo in its own files, no other's."""
     kinds = []
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
         try:
@@ -50,7 +50,7 @@ def fault(rng, which):
         s = outside.Session(a, "watch", "--no-raise")
         f = s.wait(60, kind="hang", phase="open")
         outside.check_rank(s, f, rank, hang_class)
-        if name != "kill":  # what the dead entered since the last look is nobody's knowledge: the finding says so
+        if name != "kill":  # what the dead entered since the last sample is nobody's knowledge: the finding says so
             outside.check_lacking(a, f, rank)
         else:
             dead_at = a.wait_fault(name)
@@ -69,7 +69,7 @@ def fault(rng, which):
 
 
 def quiet(rng, planned, seconds=8):
-    """Nobody is named; what the daemon costs meanwhile is printed."""
+    """No rank is named; what the daemon costs meanwhile is printed."""
     args = ["--ranks", 8, "--steps", 100000, "--step-ms", 50, "--seed", rng.randrange(1 << 30)]
     for what in planned:
         args += ["--fault", what]
@@ -97,7 +97,7 @@ def main():
     rng, _ = job.seed()
     order = rng.sample(range(len(CASES)), len(CASES))
     late = [fault(rng, order[i % len(CASES)]) for i in range(RUNS)]
-    fast = sorted(s for name, s in late if not name.startswith("dstate"))  # a D state is told past 5 s, with its own finding
+    fast = sorted(s for name, s in late if not name.startswith("dstate"))  # a D state is reported past 5 s, with its own finding
     p50, p90 = statistics.median(fast), fast[int(0.9 * (len(fast) - 1) + 0.5)]
     print(f"{len(fast)} hangs without D state: p50 {p50:.2f} s, p90 {p90:.2f} s")
     job.check(not LONG or (p50 <= 3 and p90 <= 5), f"p50 {p50:.2f} s, p90 {p90:.2f} s")

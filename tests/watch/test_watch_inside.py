@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace watch on a job whose data travel over a network (--net): a transfer that stands still inside a collective that all
-entered is told while it lasts, with the pair and the channel, and a rank only where its own proxy does not work. A healthy
+"""ranktrace watch on a job whose data travel over a network (--net): a transfer that does not move inside a collective that all
+entered is reported while it lasts, with the pair and the channel, and a rank only where its own proxy does not work. A healthy
 job: silence. LONG=1: twenty of each, with the bars on time."""
 import os
 import sys
@@ -37,7 +37,7 @@ def stuck(rng, fault, cause, named):
         else:
             reported = {k: e[k] for k in ("side", "sender", "receiver", "channel")}
             job.check(reported == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}}, f"{reported}, not {truth}")
-        job.check(late <= 5, f"told after {late:.2f} s")
+        job.check(late <= 5, f"reported after {late:.2f} s")
         job.check(s.stop() == 1, "exit code is not 1")
         job.check(all(x["ranks"] == f["ranks"] for x in s.findings), f"others are named: {s.findings}")
         job.result(f"watch {fault.split(':')[0]}", late)

@@ -18,7 +18,7 @@ DEFAULT_MB = 16  # of the recorder
 SIM = os.path.join(os.path.realpath(job.O), "lib/ranktrace/sim")
 LAUNCHER = f"import ctypes, time; m = bytearray(b'x' * (200 << 20)); ctypes.CDLL('{SIM}/libnccl.so.2'); print('up', flush=True); time.sleep(600)"
 SECONDS = 60 if job.LONG else 15
-SCANNED_GB = 1.8 if job.LONG else 1.2  # 0.21 of it a look at the launcher; without the growing distance 1.8 in 15 s
+SCANNED_GB = 1.8 if job.LONG else 1.2  # 0.21 of it a sample of the launcher; without the growing distance 1.8 in 15 s
 
 
 class Launcher:

@@ -13,7 +13,7 @@ LONG = bool(os.environ.get("LONG"))
 
 
 def renewed(command, seed):
-    """Aborted while ranks stand unevenly, or one of them is started anew: what was before stands still for nobody."""
+    """Aborted while ranks stand unevenly, or one of them is started anew: what was before is forgotten."""
     _, seen = lives.live(command, 60, seed, "abort,elastic", scale=0.5, step_ms=20)
     job.check(seen["abort"] + seen["elastic"] >= 2, f"too little happened: {seen}")
 

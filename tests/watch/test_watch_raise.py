@@ -17,7 +17,7 @@ RAISE_S = 6
 
 
 def probed(rtr):
-    """(rank, what) in order, as the terminal of a replay tells it."""
+    """(rank, what) in order, as the terminal of a replay shows it."""
     out = subprocess.run([job.RANKTRACE, "replay", "-q", rtr], capture_output=True, text=True)
     return [(int(r), w) for r, w in re.findall(r"rank (\d+) \(pid \d+\) is (probed[^\n]*)", out.stdout)]
 

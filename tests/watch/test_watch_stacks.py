@@ -38,7 +38,7 @@ def check_reported(s, h):
 def check_gap(s):
     text = s.stderr()
     gap = float(text[text.rindex("longest gap between two polls "):].split()[5])
-    job.check(gap <= job.bar(1), f"{gap} s between two looks")
+    job.check(gap <= job.bar(1), f"{gap} s between two samples")
     return gap
 
 

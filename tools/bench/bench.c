@@ -24,7 +24,7 @@
 #define LIBRARY O "/lib/ranktrace/sim/libnccl.so.2"
 #define WINDOWS 8
 #define RECORDS_PER_WINDOW 700001 /* prime */
-#define LOOK 2003                 /* records between two looks, prime */
+#define LOOK 2003                 /* records between two samples, prime */
 
 struct bench {
 	struct job_records job;
@@ -184,7 +184,7 @@ static const struct stage {
 	const char *name;
 	double (*run)(struct bench *b);
 	double target; /* records a second; 0 none */
-	bool slices;   /* tell slices a second too */
+	bool slices;   /* print slices a second too */
 } stages[] = {
 	{ "reorder window", stage_reorder, 0, false },        { "decode", stage_decode, 0, false },
 	{ "decode, model", stage_model, 0, false },           { "decode, model, detectors", stage_pipeline, 0, false },

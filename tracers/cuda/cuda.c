@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cuda.c - the probe rows of the driver's functions, and the scan of what no probe tells: calls that have been open for
+ * cuda.c - the probe rows of the driver's functions, and the scan of what no probe shows: calls that have been open for
  * long, and the totals of the burst tier. libcudart is not probed, since its calls arrive here (README.md).
  */
 #include "tracers/cuda/cuda.h"
@@ -16,7 +16,7 @@
 
 #define OPEN_AFTER_NS 1000000000ull /* a call this long is reported, */
 #define OPEN_EVERY_NS 5000000000ull /* and again this often */
-#define SCAN_MAX 4096               /* entries looked at in one scan: the map may change under it and start over */
+#define SCAN_MAX 4096               /* entries read in one scan: the map may change under it and start over */
 #define EMITTED_MAX 4096
 
 static const struct probe cuda_probes[] = {
@@ -59,7 +59,7 @@ static const void *cuda_object(size_t *ret_size)
 }
 
 /* Two rows of one address: the same function under two names, or functions that a linker folded into one? A function
- * cannot tell its own _ptsz form apart, so that alone is no difference. */
+ * cannot distinguish its own _ptsz form, so that alone is no difference. */
 static bool cuda_rows_alike(size_t a, size_t b)
 {
 	struct cuda_call x = cuda_calls[a], y = cuda_calls[b];
@@ -103,7 +103,7 @@ struct cuda_scan { /* tracer_state() */
 	} emitted[EMITTED_MAX]; /* by tgid, one another's place at worst */
 };
 
-/* Did this call come of age for telling since the last scan? */
+/* Did this call come of age for reporting since the last scan? */
 static bool open_due(const struct cuda_in_flight *f, uint64_t last_ns, uint64_t now_ns)
 {
 	uint64_t first_ns = f->begin_ns + OPEN_AFTER_NS;

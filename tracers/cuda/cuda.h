@@ -215,7 +215,7 @@ struct cuda_capture { /* words that the kind lacks are 0: see capture_kind in ev
 	struct wire_hdr hdr;
 	__u64 begin_ns; /* of the call */
 	__u64 stream, graph, exec, parent;
-	__s32 result; /* CUresult; CUDA_RESULT_UNKNOWN: told at its entry */
+	__s32 result; /* CUresult; CUDA_RESULT_UNKNOWN: emitted at its entry */
 	__u16 fn;
 	__u8 capture; /* enum capture_kind */
 	__u8 reserved;

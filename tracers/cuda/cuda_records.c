@@ -26,7 +26,7 @@ static bool fn_known(uint32_t fn)
 	return fn < sizeof(functions) / sizeof(functions[0]) && functions[fn].name;
 }
 
-/* A number that a later version wrote still tells calls apart. */
+/* A number that a later version wrote still distinguishes calls. */
 static const char *fn_name(uint32_t fn, struct intern *strings)
 {
 	char name[32];
@@ -180,7 +180,7 @@ static int decode_capture(const struct wire_hdr *rec, struct intern *strings, st
 		out->capture.parent = r->parent;
 		n = 1;
 	}
-	if (r->result != CUDA_RESULT_UNKNOWN) /* those told at the entry have a CUDA_CALL_END for their return */
+	if (r->result != CUDA_RESULT_UNKNOWN) /* those emitted at the entry have a CUDA_CALL_END for their return */
 		call_fill(&out[n++], r->fn, r->begin_ns, 0, r->result, strings);
 	return error_add(out, n, r->fn, r->result, strings);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILES_MAX 4096 /* looked at of one process */
+#define FILES_MAX 4096 /* read of one process */
 
 int gpu_guess(const char *visible_devices, int local_rank)
 {

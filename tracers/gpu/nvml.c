@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * nvml.c - GPUs by NVML, asked through a child (nvml_child.c). The collector never waits for it: a sample sends a
- * question or takes what has come. A child that is late is killed, told as a driver that does not answer, and replaced
- * once the kernel has let it go. How often it asks follows from what an answer costs.
+ * question or takes what has come. A child that is late is killed, reported as a driver that does not answer, and
+ * replaced once the kernel has let it go. How often it asks follows from what an answer costs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ struct nvml_sampler {
 	uint64_t activity_cpu_ns;   /* what an answer costs, running mean */
 	uint64_t n_samples, cpu_ns; /* of all activity answers */
 	int n_gpus;
-	bool matched, guessing; /* NVML named a rank; it names nobody, so the sampler does */
+	bool matched, guessing; /* NVML named a rank; it names no rank, so the sampler does */
 	struct watched watched[NVML_DEVICES_MAX];
 };
 
@@ -202,7 +202,7 @@ static double off_mean(double *mean, double now, bool known)
 	return off;
 }
 
-/* A GPU that is busier or less busy than it was: looked at more closely for a while. */
+/* A GPU that is busier or less busy than it was: sampled more often for a while. */
 static void excitement_note(struct nvml_sampler *s, const struct record_gpu_sample *f, uint64_t now_ns)
 {
 	struct watched *w = f->index < NVML_DEVICES_MAX ? &s->watched[f->index] : NULL;
@@ -229,7 +229,7 @@ static bool is_rank(const struct nvml_sampler *s, const struct target_proc *p)
 	return p && s->ctx->is_traced(s->ctx->is_traced_of, p);
 }
 
-/* From a pid namespace that is not the host's, or where it hides them, the driver's pids are nobody's: then what the
+/* From a pid namespace that is not the host's, or where it hides them, the driver's pids are no process': then what the
  * ranks' own environment says, of those that have a GPU open. Each GPU at once, behind the last answer. */
 static int procs_guess(struct nvml_sampler *s, uint64_t now_ns)
 {
@@ -320,7 +320,7 @@ static int packet_take(struct nvml_sampler *s, void *packet, size_t size, uint64
 
 static int answers_take(struct nvml_sampler *s, uint64_t now_ns)
 {
-	_Static_assert(sizeof(struct nvml_end) < sizeof(struct wire_hdr), "told apart by size");
+	_Static_assert(sizeof(struct nvml_end) < sizeof(struct wire_hdr), "distinguished by size");
 	union {
 		struct wire_hdr hdr;
 		char bytes[1024];

@@ -42,7 +42,7 @@ int comm_places_take(struct comm_places *c, const struct nccl_places *found);
 /* Reads the generation of those that have none; those that are none go. 0; or an error of reader_memory(), -ENOMEM, and
  * nothing is changed. */
 int comm_states_begin(struct comm_places *c, struct reader *r, uint32_t tgid);
-/* A forked child has a copy of its parent's communicators, as they were then: nobody's. */
+/* A forked child has a copy of its parent's communicators, as they were then: no rank's. */
 void comm_copies_drop(struct comm_places *c, const struct comm_places *parent);
 /* All of the process, into n_places rows of `ret`. What is another generation is not valid; nothing is, with an error
  * of reader_memory(). Gone is at once what is no communicator of that generation any more, and what could not be read

@@ -9,7 +9,7 @@
 
 /*
  * One sample of the proxies of all communicators of the process; behind the sample of the communicators themselves, of
- * which it tells only those that are the generation known. Where the layout is not known, or two communicators share
+ * which it emits only those that are the generation known. Where the layout is not known, or two communicators share
  * one proxy (whose operation is whose?), nothing is reported. `ret`: what was seen. 0, what emit() returned, -ENOMEM or
  * -EPIPE.
  */

@@ -3,7 +3,7 @@
  * comms.c - NCCL's own counters of every communicator, read from the targets' memory: no probe. A process is scanned in
  * pieces, again when it has grown threads or lost a communicator (each creation starts proxy threads), and else so
  * seldom that it costs nothing. Threads come and go in a healthy rank, too: signs that led to nothing are trusted less
- * and less. What is known is read once a second, and more often while its counters begin to stand still.
+ * and less. What is known is read once a second, and more often while its counters begin to stop.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@
 #define PROCS_EVERY_NS 500000000ull
 #define STILL_NS 500000000ull /* past it: read often ... */
 #define STILL_READ_EVERY_NS 250000000ull
-#define STILL_LONG_NS 8000000000ull /* ... up to here: by now it was reported, or is no news */
+#define STILL_LONG_NS 8000000000ull /* ... up to here: by now it was reported, or is nothing new */
 #define PROXIES_TRY 8 /* reads: does one have a progress thread by now? Then after twice as many, and so on */
 #define QUICK_OF 0xff /* of the newest eight looks at a process ... */
 #define QUICK_AFTER 2 /* ... so many at which something was on its way: */
@@ -127,7 +127,7 @@ static void comms_close(void *state)
 
 /* --- who --- */
 
-/* Where there are probes, whoever was born under them is seen to call: counters would say nothing new, unless the
+/* Where there are probes, a process born under them is seen to call: counters would say nothing new, unless the
  * probes cost too much. */
 static bool is_seen_to_call(const struct comms *c, const struct target_proc *p)
 {
@@ -232,8 +232,8 @@ static void parent_copies_drop(struct comms *c, struct scanned *p)
 	comm_copies_drop(&p->comms, parent ? &parent->comms : NULL);
 }
 
-/* A scan in vain makes the next one wait longer, also of a process that has no communicator: a launcher that maps NCCL
- * never has any. */
+/* A scan without a result makes the next one wait longer, also of a process that has no communicator: a launcher that
+ * maps NCCL never has any. */
 static void again_set(struct scanned *p)
 {
 	uint64_t found = p->comms.n_places;
@@ -247,7 +247,7 @@ static void again_set(struct scanned *p)
 	p->found = found;
 }
 
-/* Whoever is sampled no more would look as if it stood still. */
+/* A process that is sampled no more would look as if it did not move. */
 static int gone_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	struct comm_gone gone;
@@ -352,7 +352,7 @@ static uint16_t text_put(char *text, size_t room, size_t *at, const char *from)
 	return n + 1;
 }
 
-/* Where the main thread sits tells who waits for whom when counters alone do not (Send and Recv are in none). */
+/* Where the main thread sits shows who waits for whom when counters alone do not (Send and Recv are in none). */
 static int place_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
 	union {

@@ -44,7 +44,7 @@ struct comm_key {
 
 MAP(nccl_calls, BPF_MAP_TYPE_ARRAY, NCCL_CALLS_MAX, __u32, struct nccl_call);
 MAP(nccl_libs, BPF_MAP_TYPE_ARRAY, NCCL_LIBS_MAX, __u32, struct nccl_lib);
-/* LRU, as the next two: processes come and go, and nobody tells of their end */
+/* LRU, as the next two: processes come and go, and no probe sees their end */
 MAP(nccl_texts, BPF_MAP_TYPE_LRU_HASH, TARGETS_MAX, struct nccl_text_key, struct nccl_text);
 MAP(nccl_threads, BPF_MAP_TYPE_LRU_HASH, 65536, __u32, struct thread);
 MAP(nccl_thread_zero, BPF_MAP_TYPE_ARRAY, 1, __u32, struct thread);

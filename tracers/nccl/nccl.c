@@ -110,7 +110,7 @@ static bool nccl_offsets_learn(struct reader *reader, int fd, struct nccl_lib *r
 }
 
 /*
- * NCCL's own code, to tell its calls of itself from the job's. Not all of the file: NCCL may be linked into a program
+ * NCCL's own code, to distinguish its own calls from the job's. Not all of the file: NCCL may be linked into a program
  * or a framework's library, whose code is the caller. Its objects lie together there, the functions of the API among
  * them.
  */

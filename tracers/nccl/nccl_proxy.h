@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NCCL_PROXY_SUBS_MAX 256 /* told of one communicator: 64 channels, both directions, two peers */
+#define NCCL_PROXY_SUBS_MAX 256 /* reported of one communicator: 64 channels, both directions, two peers */
 #define NCCL_PROXY_THREADS_MAX 512
 
 struct reader;

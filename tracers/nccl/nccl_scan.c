@@ -52,7 +52,7 @@ static bool place_fits(pid_t pid, const struct nccl_layout *l, uint64_t comm)
 	       nccl_identity_sane(magic, end_magic, hash, rank, nranks);
 }
 
-/* A magic number lies at `addr`. Where two layouts fit, nobody knows which is right. */
+/* A magic number lies at `addr`. Where two layouts fit, it is not known which is right. */
 static void magic_found(struct scan *s, uint64_t addr)
 {
 	struct nccl_place at = { 0 };

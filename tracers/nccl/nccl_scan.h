@@ -19,7 +19,7 @@
 
 struct reader;
 
-/* layout: index into those asked with; proxy_thread: its progress thread, once found: whoever looks again need not
+/* layout: index into those asked with; proxy_thread: its progress thread, once found: another scan need not
  * search; 0 not yet. */
 struct nccl_place {
 	uint64_t addr;
@@ -28,8 +28,8 @@ struct nccl_place {
 
 struct nccl_places {
 	size_t n;
-	uint64_t pages; /* present pages looked at */
-	bool cut; /* more places, more magic numbers or more address space than are looked at: there may be others */
+	uint64_t pages; /* present pages read */
+	bool cut; /* more places, more magic numbers or more address space than are sampled: there may be others */
 	struct nccl_place at[NCCL_PLACES_MAX];
 };
 

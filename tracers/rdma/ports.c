@@ -30,7 +30,7 @@
 #define USERS_FIRST_NS (2 * SEC) /* who has them open; the longer it stays the same, the less often */
 #define USERS_MAX_NS (30 * SEC)
 #define SILENT_NS (10 * SEC) /* a sample takes a thousandth of that on a machine that is busy */
-#define FILES_MAX 65536      /* looked at of one process */
+#define FILES_MAX 65536      /* read of one process */
 
 struct users {
 	uint16_t known, n;
@@ -72,7 +72,7 @@ static void tree_read(void *of)
 	s->cost_ns = side_thread_cpu_ns() - begin;
 }
 
-/* --- telling --- */
+/* --- emitting --- */
 
 static uint16_t text_put(struct record_port *f, const char *text)
 {
@@ -287,7 +287,7 @@ static void ask(struct ports_sampler *s, uint64_t now_ns)
 }
 
 /* What it read last, and that there is no answer since it was asked. The thread is in the tree: only what was reported
- * is looked at. */
+ * is sampled. */
 static int silence_emit(struct ports_sampler *s, uint64_t now_ns)
 {
 	int at = port_tree_at(s->tree);

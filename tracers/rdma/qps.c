@@ -61,7 +61,7 @@ static void list_read(void *of)
 	s->took_ns = clock_monotonic_ns() - begin_ns;
 }
 
-/* --- telling --- */
+/* --- emitting --- */
 
 static int qp_emit(struct qps_sampler *s, const struct emitted *t, uint8_t state, uint64_t now_ns)
 {

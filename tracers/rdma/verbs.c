@@ -65,7 +65,7 @@ struct emitted { /* of one queue pair */
 struct walk { /* a process that may have had devices open before the attach */
 	uint32_t tgid;
 	uint64_t start_ns;
-	uint64_t first_ns, asked_ns; /* when it was first, last looked at for open devices */
+	uint64_t first_ns, asked_ns; /* when it was first, last searched for open devices */
 	uint32_t n_before;           /* devices that it had open when its probes were about to be placed */
 	uint32_t pages;              /* of the next slice */
 	bool over;
@@ -91,7 +91,7 @@ static bool verbs_rows_alike(size_t a, size_t b)
 	return !strcmp(verbs_probes[a].symbol, verbs_probes[b].symbol);
 }
 
-/* What brings tables to light, and with them the provider, is placed before what only tells more. */
+/* What brings tables to light, and with them the provider, is placed before what only shows more. */
 static enum probe_group verbs_group(size_t row)
 {
 	static const char *const later[] = { "ibv_reg_", "ibv_get_async_event", "rdma_" };

@@ -285,7 +285,7 @@ struct verbs_counts {
 	__u64 first_post_ns, last_post_ns, last_done_ns, done_bytes;
 	__u64 latency_ns_sum, latency_n, latency_ns_max, cut;
 	__u64 skew; /* completions of posts from before the probes: what they are ahead of our count */
-	__u64 burst_posts, burst_bytes;         /* told of until then */
+	__u64 burst_posts, burst_bytes;         /* reported of until then */
 	__u64 burst_first_ns, burst_emitted_ns; /* first post since; 0 none */
 	__u64 table, ready_ns; /* of its context; when it was made ready to send, with no post seen until then; 0 not */
 	__u64 ex, ex_ns;       /* its own table, and when it was asked for its struct ibv_qp_ex; 0 */

@@ -75,7 +75,7 @@ static __always_inline struct verbs_counts *counts_of(const struct verbs_qp_key 
 
 /* --- from the start? --- */
 
-/* 0: nobody knows yet, else whether the table's functions were probed by `ns`. */
+/* 0: not known yet, else whether the table's functions were probed by `ns`. */
 static __always_inline int placed_by(const struct verbs_qp_key *key, __u64 generation, __u64 table, __u64 ns)
 {
 	struct verbs_placed_key at = { .table = table, .tgid = key->tgid };

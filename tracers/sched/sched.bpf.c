@@ -109,7 +109,7 @@ static __always_inline void wait_account(struct sched_entry *e, __u64 now)
 		e->stopped_ns += d;
 }
 
-/* Who ran until now on the CPU that `e` gets: whoever it waited behind. Kept for the longest wait recently. */
+/* Who ran until now on the CPU that `e` gets: the task it waited behind. Kept for the longest wait recently. */
 static __always_inline void behind_note(struct sched_entry *e, struct task_struct *prev, __u64 now)
 {
 	__u64 d = e->wake_ns ? now - e->wake_ns : 0;

@@ -2,7 +2,7 @@
  *
  * sched.c - scans the task map: totals once a second, a wait in D state past the limit at once and once, with
  * its evidence, and its end. Nothing here touches the target's memory except through the reader's deadline. In tier
- * watch the tasks are looked at twice a second instead of followed from switch to switch.
+ * watch the tasks are sampled twice a second instead of followed from switch to switch.
  */
 #include "tracers/sched/sched.h"
 
@@ -25,23 +25,23 @@
 
 #define TOTALS_EVERY_NS 1000000000ull
 #define SAMPLE_EVERY_NS 450000000ull /* tier watch: every other tick */
-#define AT_REST_NS 600000000ull      /* asleep for longer than that, and told so: nothing new */
+#define AT_REST_NS 600000000ull      /* asleep for longer than that, and emitted so: nothing new */
 #define QUOTA_EVERY_NS 1000000000ull
 #define QUOTA_WATCH_EVERY_NS 5000000000ull /* five files a rank: no small part of what tier watch costs */
 #define EVIDENCE_NS 80000000ull            /* a tick; what is left waits for the next one */
 #define EVIDENCE_LATE_NS 750000000ull      /* past the limit; then a wait is reported with what is known */
 #define DELAYED_NS \
-	20000000ull /* that long without a CPU or in D since told of: told of at once, for causes are judged within a \
-		       second */
+	20000000ull /* that long without a CPU or in D since the last record: emitted at once, for causes are judged \
+		       within a second */
 
-struct seen { /* what was last told of a task */
+struct seen { /* what was last emitted of a task */
 	uint32_t tid;
 	uint64_t emitted_ns, since_ns;
 	uint8_t emitted_state;
-	uint64_t delayed_ns; /* wait and D as told */
+	uint64_t delayed_ns; /* wait and D as emitted */
 	uint64_t quota_emitted_ns;
 	struct cpu_quota quota;                         /* as read */
-	uint64_t quota_dir_hash, throttled_ns, periods; /* as told: over cgroups */
+	uint64_t quota_dir_hash, throttled_ns, periods; /* as emitted: over cgroups */
 	uint64_t blocked_begin_ns;                      /* a D wait was reported; 0 none */
 	bool in_scan;
 	struct sched_sampled sampled; /* tier watch */
@@ -301,7 +301,7 @@ static bool totals_due(const struct seen *s, const struct sched_entry *e, uint64
 	bool stop = e->state == SCHED_STOPPED && s->since_ns != e->since_ns;
 	bool goes_on = s->emitted_state == SCHED_STOPPED && e->state != SCHED_STOPPED;
 
-	/* a thousand threads that sleep and slept are no news: the main one alone says that somebody looked */
+	/* a thousand threads that sleep and slept are nothing new: the main one alone says that somebody looked */
 	if (s->sampled.at_ns && e->state == SCHED_SLEEP && s->tid != e->tgid && s->emitted_state == SCHED_SLEEP &&
 	    s->since_ns == e->since_ns && s->emitted_ns - s->since_ns > AT_REST_NS)
 		return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* tcp.bpf.c - tracepoints of TCP that fire when something goes wrong, never where data go. They run for anybody's
- * sockets in nobody's context, so sockets have owners: noted as the process connects or listens, for connections that
- * come in by the listener on their port, and for those open before by an iterator over the targets' files. Raw
- * tracepoints, whose arguments behind the socket differ between kernels and are not looked at.
+ * sockets in no process' context, so sockets have owners: noted as the process connects or listens, for connections
+ * that come in by the listener on their port, and for those open before by an iterator over the targets' files. Raw
+ * tracepoints, whose arguments behind the socket differ between kernels and are not read.
  */
 #include "bpf/record.bpf.h"
 #include "tracers/tcp/tcp.h"
@@ -127,7 +127,7 @@ SEC("raw_tp/tcp_send_reset")
 int tcp_reset_went(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct sock *sk = (struct sock *)ctx->args[0];
-	struct tcp_owner *o = sk ? owner_of(sk) : NULL; /* none: nobody listens there */
+	struct tcp_owner *o = sk ? owner_of(sk) : NULL; /* none: no process listens there */
 
 	if (o)
 		emit(sk, o->tgid, TCP_RESET_WENT, BPF_CORE_READ(sk, __sk_common.skc_state), 1);

@@ -16,7 +16,7 @@ enum tcp_kind {
 
 #define TCP_AGAIN_EVERY_NS 100000000ull /* of one socket: a lossy link has thousands a second */
 
-struct tcp_record { /* tgid: the process that has the socket; tid the same: it happens in nobody's context */
+struct tcp_record { /* tgid: the process that has the socket; tid the same: it happens in no process' context */
 	struct wire_hdr hdr;
 	__u16 family; /* AF_INET or AF_INET6 */
 	__u16 local_port, remote_port;

@@ -57,7 +57,7 @@ static void table_read(void *of)
 	s->cost_ns = side_thread_cpu_ns() - begin;
 }
 
-/* --- telling --- */
+/* --- emitting --- */
 
 static uint16_t text_put(struct record_tcp *f, const char *text)
 {
@@ -122,7 +122,7 @@ static int connection_emit(struct tcp_sampler *s, uint32_t index, struct table_c
 {
 	int err = c->emitted || c->gone ? 0 : identity_emit(s, index, c, now_ns);
 
-	if (!err && (c->emitted || !c->gone)) /* it came and went: nobody knows its number */
+	if (!err && (c->emitted || !c->gone)) /* it came and went: its number is not known */
 		err = sample_emit(s, index, c, now_ns);
 	c->emitted = true;
 	return err;

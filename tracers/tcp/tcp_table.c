@@ -18,7 +18,7 @@
 #include "tracers/tcp/tcp_net.h"
 
 #define ASK_MAX 80        /* of a namespace: more are dumped */
-#define FILES_MAX 65536   /* looked at of one process */
+#define FILES_MAX 65536   /* read of one process */
 #define SOCKETS_MAX 16384 /* wanted, of all ranks: TCP or not */
 #define NETS_MAX 64
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tcp_table.h - the connections of the ranks: which there are, and how each stands. Bounded: of processes with very
- * many open files the first are looked at, and of very many connections the first found. Reading it moves between
+ * many open files the first are sampled, and of very many connections the first found. Reading it moves between
  * network namespaces: for a thread of its own.
  */
 #ifndef RANKTRACE_TCP_TABLE_H
@@ -16,7 +16,7 @@
 struct table_connection { /* its place in the list is its number */
 	bool used;
 	bool gone;    /* since the last sample: to be reported, then the place is free */
-	bool emitted; /* for the one who tells */
+	bool emitted; /* of the sampler */
 	bool fresh;   /* seen in the sample of hand */
 	uint32_t tgid;
 	int net, device; /* device -1: unknown */

@@ -120,7 +120,7 @@ static int procs_choose(struct autopsy *a)
 	return err;
 }
 
-/* By the name that tells it from another job of its launcher's name. */
+/* By the name that distinguishes it from another job of its launcher's name. */
 static bool is_chosen_job(const struct autopsy *a, const char *job)
 {
 	for (size_t i = 0; i < a->procs.n; i++)

@@ -26,7 +26,7 @@ struct merge {
 	struct merge_file *files;
 	size_t n;
 	struct pipeline *pipeline;
-	uint64_t now_ns; /* newest time told */
+	uint64_t now_ns; /* newest time read */
 };
 
 static bool is_collectors(const struct wire_hdr *h, uint8_t kind)
@@ -36,7 +36,7 @@ static bool is_collectors(const struct wire_hdr *h, uint8_t kind)
 
 /* --- one record --- */
 
-/* From the host's clock to that of the first file; what lies before the first look stays before it. */
+/* From the host's clock to that of the first file; what lies before the first sample stays before it. */
 static uint64_t time_of(const struct merge *g, size_t host, uint64_t ns)
 {
 	uint64_t base = g->files[0].anchor_ns, anchor = g->files[host].anchor_ns;
@@ -48,7 +48,7 @@ static uint64_t time_of(const struct merge *g, size_t host, uint64_t ns)
 	return anchor - ns < base ? base - (anchor - ns) : 1;
 }
 
-/* Every host's first look counts as the same moment: how far they really were apart is not known. */
+/* Every host's first sample counts as the same moment: how far they really were apart is not known. */
 static int node_emit(const struct merge *g, size_t host)
 {
 	union {

@@ -92,7 +92,7 @@ static const char *open_remedy(int err)
 	}
 }
 
-/* 0, or -errno that was told. */
+/* 0, or -errno that was reported. */
 static int end_check(const struct merge_file *f, int err, bool stopped)
 {
 	if (err == -EPROTO)

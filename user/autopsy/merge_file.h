@@ -15,7 +15,7 @@ struct merge_file {
 	const char *path; /* borrowed */
 	char host[256];
 	struct record_start start; /* without its text */
-	uint64_t anchor_ns;        /* its first look, by its own clock */
+	uint64_t anchor_ns;        /* its first sample, by its own clock */
 	uint32_t n_ticks;          /* looks that are whole */
 	size_t n_procs;
 	uint64_t *hashes; /* of its communicators */
@@ -24,7 +24,7 @@ struct merge_file {
 	size_t n_jobs;
 };
 
-/* 0; or -errno, which was told: no recording, not of an autopsy, nothing whole in it. Free it either way. */
+/* 0; or -errno, which was reported: no recording, not of an autopsy, nothing whole in it. Free it either way. */
 int merge_file_read(const char *path, struct merge_file *ret);
 void merge_file_free(struct merge_file *f);
 bool merge_file_idle(const struct merge_file *f); /* no process of any job */

@@ -22,7 +22,7 @@ struct autopsy_proc {
 	struct proc_thread *threads;
 	size_t n_threads;
 	struct target_stacks *stacks; /* while they are read: procs_stacks.c */
-	struct target_wait *waits;    /* the same: two looks at what its main thread waits for */
+	struct target_wait *waits;    /* the same: two samples of what its main thread waits for */
 	int wait_err;
 	uint64_t stacks_ns;
 	int stacks_err;

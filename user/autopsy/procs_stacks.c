@@ -15,7 +15,7 @@
 #include "inspect/stack/stack.h"
 #include "inspect/wait/wait.h"
 
-#define WAITS_APART_NS 200000000ull /* between the two looks at what a process waits for */
+#define WAITS_APART_NS 200000000ull /* between the two samples of what a process waits for */
 #define LEAST_NS 20000000ull        /* with less time left it does not start */
 
 /* --- order --- */
@@ -94,7 +94,7 @@ static int stacks_read(struct autopsy_procs *s, struct reader *r, struct autopsy
 	return 0;
 }
 
-/* Of the two looks the first one stays, where there is no time for another. */
+/* Of the two samples the first one stays, where there is no time for another. */
 static int waits_read_again(struct autopsy_procs *s, struct reader *r, struct autopsy_proc *of)
 {
 	if (of->wait_err || of->waits[0].w.kind == WAITS_UNKNOWN || wait_read(s, r, of, 1))

@@ -155,7 +155,7 @@ static void limits_say(const struct autopsy_result *r)
 			r->n_uncounted);
 }
 
-/* Nothing to look at is no good news. One idle host of many is: --merge says so. */
+/* Nothing to examine is no all-clear. One idle host of many is: --merge says so. */
 static int nobody_say(const struct autopsy_args *a)
 {
 	char denied[1024];

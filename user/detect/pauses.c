@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pauses.c - see pauses.h. What the session was told at its start stays in the model; the first pause at such a call
+ * pauses.c - see pauses.h. What the session read at its start stays in the model; the first pause at such a call
  * site copies it here and goes on from there.
  */
 #include "detect/pauses.h"

@@ -63,7 +63,7 @@ struct jobs {
 	uint64_t n_names, n_scopes, round;
 };
 
-/* --- what tells a place --- */
+/* --- what distinguishes a place --- */
 
 enum trait { TRAIT_POD_NAME, TRAIT_POD, TRAIT_HOST, TRAIT_CONTAINER, TRAIT_NETNS, TRAIT_CGROUP, TRAITS };
 
@@ -408,7 +408,7 @@ static void claim(struct jobs *j, struct scope *group, struct job_own *job)
 	job->claimed = j->round;
 }
 
-/* The oldest scope that was settled says which; a guess counts for a job that nobody else ever was. */
+/* The oldest scope that was settled says which; a guess counts for a job that no other ever was. */
 static void claims(struct jobs *j, bool settled)
 {
 	for (struct scope *s = j->first; s; s = s->next) {
@@ -480,7 +480,7 @@ static void job_show(const struct jobs *j, struct job_own *job, const struct nam
 	job->j.shown = job->text;
 }
 
-/* A name that was told apart once stays so: what was reported under it is found again. */
+/* A name that was distinguished once stays so: what was reported under it is found again. */
 static void names_show(struct jobs *j)
 {
 	for (struct name_row *row = j->names; row; row = row->hh.next) {

@@ -22,7 +22,7 @@ struct job_place {      /* where a process lives; texts: "" or NULL unknown */
 
 struct job_id {            /* never freed before its struct jobs */
 	const char *name;  /* the launcher's; "" it said none */
-	const char *shown; /* the name; and once two jobs of it live, what tells them apart. The text stays good */
+	const char *shown; /* the name; and once two jobs of it live, what distinguishes them. The text stays good */
 	uint32_t nth;      /* of the jobs of that name, from 1 */
 };
 
@@ -43,7 +43,7 @@ void jobs_free(struct jobs *j);
 struct job_scope *jobs_scope(struct jobs *j, const char *name, const struct job_place *at);
 
 /*
- * A round tells all that lives anew. jobs_rank(): a living process of the scope that is no child; rank and world size
+ * A round reports all that lives anew. jobs_rank(): a living process of the scope that is no child; rank and world size
  * -1 unknown. jobs_tie(): living members of one communicator are in both scopes. Then jobs_settle() sets the jobs of
  * scopes that live; others keep theirs. 0 or -ENOMEM: some keep what they had.
  */
@@ -52,7 +52,7 @@ int jobs_rank(struct jobs *j, struct job_scope *s, int rank, int world);
 void jobs_tie(struct job_scope *a, struct job_scope *b);
 int jobs_settle(struct jobs *j);
 
-/* Does --job TEXT select a process: it is the launcher's name, or that with something that tells its place. */
+/* Does --job TEXT select a process: it is the launcher's name, or that with something that names its place. */
 bool job_selected(const char *text, const char *name, const struct job_place *at);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * comm.c - communicators and their members. The canonical key is the hash NCCL keeps in the communicator; a member
- * whose hash is not known yet sits in a communicator of its own until a memory read tells it.
+ * whose hash is not known yet sits in a communicator of its own until a memory read shows it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm_init.c - communicators being created. Creation is collective: whoever called waits for all that did not. Callers
- * find each other by the hash of the unique id, or by (parent, n-th such call on it). A caller in an open group does
- * not wait before its GroupEnd; a non-blocking one returns at once and is through when its communicator is used.
+ * comm_init.c - communicators being created. Creation is collective: ranks that called wait for all that did not.
+ * Callers find each other by the hash of the unique id, or by (parent, n-th such call on it). A caller in an open group
+ * does not wait before its GroupEnd; a non-blocking one returns at once and is through when its communicator is used.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define COMM_INITS_MAX 1024
 #define IN_PROGRESS 7           /* ncclInProgress */
-#define LINGER_NS 5000000000ull /* nobody inside: kept that long for callers that come later */
+#define LINGER_NS 5000000000ull /* no rank inside: kept that long for callers that come later */
 
 static struct caller *caller_of(struct comm_init_member *b)
 {

@@ -33,7 +33,7 @@ struct gpu {
 	struct gpu_checkup checkups[GPU_HEALTHS_KEPT];
 	uint64_t n_checkups;
 	struct gpu_health first;     /* the first checkup: what was there before */
-	uint32_t pids[GPU_PIDS_MAX]; /* of the last answer that was not empty: a lost GPU tells none any more */
+	uint32_t pids[GPU_PIDS_MAX]; /* of the last answer that was not empty: a lost GPU shows none any more */
 	uint32_t n_pids;
 	enum gpu_answer answer;
 	uint64_t answer_ns; /* since then */

@@ -6,7 +6,7 @@
  * how this job is (a pipeline's bubble, one rank with more to do), whether it was reported or not; what is rarer (a
  * checkpoint every hundred steps) is not.
  *
- * From samples: the lag of an operation is the time from the first sample that showed a peer to stand still ahead to
+ * From samples: the lag of an operation is the time from the first sample that showed a peer to stop ahead to
  * the sample that showed the late one to have come, which is what a finding's limit is compared with.
  */
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static uint64_t habit_limit_ns(const struct model *m, const struct comm *c)
 }
 
 /* It is old, and so many operations were launched on it that it cannot take long over one: a job that hangs already
- * when it is looked at. */
+ * when it is sampled. */
 static bool was_quick(const struct model *m, const struct comm *c)
 {
 	const struct proc *p = c->members ? c->members->proc : NULL;
@@ -96,7 +96,7 @@ static uint64_t sampled_limit_ns(const struct model *m, const struct comm *c)
 {
 	uint64_t habit = habit_limit_ns(m, c);
 
-	if (c->members->proc->comms_scanned) /* an autopsy looks once, sees no habits and tells at once */
+	if (c->members->proc->comms_scanned) /* an autopsy samples once, sees no habits and reports at once */
 		return m->hang_floor_ns;
 	return comm_own((struct comm *)c)->habitual || was_quick(m, c) ? habit : larger(habit, COMM_CARE_NS);
 }
@@ -172,8 +172,8 @@ static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 
 /* --- by samples --- */
 
-/* Since when this peer stood still ahead of number `seq`, as its newest samples but for one tell; 0: it did not. It may
- * have gone on already, with the one that is late. */
+/* Since when this peer did not move ahead of number `seq`, as its newest samples but for one show; 0: it did not. It
+ * may have gone on already, with the one that is late. */
 static uint64_t stood_ahead_ns(const struct member *o, uint64_t seq, uint64_t ts_ns)
 {
 	const struct samples *s = &o->samples;
@@ -357,7 +357,7 @@ static bool all_wait(enum op_kind kind)
 	return kind == OP_ALLREDUCE || kind == OP_ALLGATHER || kind == OP_REDUCESCATTER || kind == OP_ALLTOALL;
 }
 
-/* Nobody leaves such an operation before all entered. Where NCCL counts, its counters heal the numbers. */
+/* No rank leaves such an operation before all entered. Where NCCL counts, its counters heal the numbers. */
 void comm_contradicted(const struct op *op)
 {
 	struct comm *c = op->member->comm;

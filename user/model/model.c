@@ -63,7 +63,7 @@ static int attach_apply(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	if (e->attach.group == PROBES_NEEDED) /* the others tell less than all of what it calls */
+	if (e->attach.group == PROBES_NEEDED) /* the others show less than all of what it calls */
 		p->p.attached_ns = e->ts_ns;
 	return 0;
 }
@@ -193,7 +193,7 @@ static void given_free(struct model_state *st)
 	}
 }
 
-/* What only a probe in the process tells. */
+/* What only a probe in the process shows. */
 static bool from_probe(enum event_kind kind)
 {
 	return (kind >= EV_COMM_INIT && kind <= EV_CUDA_EVENT_QUERY) || (kind >= EV_CALL && kind <= EV_CAPTURE);

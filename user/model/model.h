@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.h - the job as the events tell it: ranks, communicators, operations, steps. Pure: no I/O, no clock, no
+ * model.h - the job as the events show it: ranks, communicators, operations, steps. Pure: no I/O, no clock, no
  * globals; time is the events' own. One way in (model_apply), read-only views out. Bounded: operations beyond
  * MODEL_OPS_KEPT per member, or beyond the process' share of what all may keep, are dropped, oldest first, after they
  * were handed out by model_next_ended(); the newest of a member always stays. Dead processes and communicators without
@@ -237,8 +237,8 @@ struct comm_init_member { /* one rank in the creation call */
 	struct comm_init_member *next;
 };
 
-/* A communicator that is being created: collective, so whoever is missing keeps all others waiting. Freed soon after
- * every expected rank is through, or all inside are gone. */
+/* A communicator that is being created: collective, so a rank that is missing keeps all others waiting. Freed soon
+ * after every expected rank is through, or all inside are gone. */
 struct comm_init {
 	enum comm_init_kind kind;
 	uint64_t id_hash;    /* of the unique id; 0: made from `parent` */
@@ -339,9 +339,9 @@ bool member_comparable(const struct member *mb, int space);
 uint64_t op_duration_ns(const struct op *op); /* end - enqueue, 0 unknown */
 /* A member that trails its peers for longer is late beyond what this communicator is used to: the largest of the
  * session's floor, 5 x its p99.9 lag, and its habit with a margin of 4 x that, at most 3 s. COMM_WARMUP_NS during
- * warm-up; COMM_CARE_NS where only samples tell, and too few. */
+ * warm-up; COMM_CARE_NS where only samples show it, and too few. */
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c);
-/* When the last member entered collective `seq` of `space`; 0: too long ago, or nobody did. */
+/* When the last member entered collective `seq` of `space`; 0: too long ago, or none did. */
 uint64_t comm_entry_ns(const struct comm *c, int space, uint64_t seq);
 /* Entered is not reached. The oldest open operation that must be over before this one can begin: before it on its
  * stream, or behind a wait (cuStreamWaitEvent) in front of it; not one of its own NCCL group, these run together.

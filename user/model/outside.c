@@ -56,7 +56,7 @@ static bool by_samples_alone(const struct member *mb)
 }
 
 /* A sample of a process reads all its communicators. One that several samples did not show is no more, and would seem
- * to stand still for ever. */
+ * to stop for ever. */
 static void round_begin(struct proc *p, uint64_t ts_ns)
 {
 	if (ts_ns == p->sampled_ns)
@@ -170,7 +170,7 @@ static int sample_begin(struct member_own *mb, const struct event *e)
 	return 0;
 }
 
-/* Of a communicator that was never told, or that is gone, nothing is kept. */
+/* Of a communicator that was never reported, or that is gone, nothing is kept. */
 int proxy_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);

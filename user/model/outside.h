@@ -18,7 +18,7 @@ struct task_stack {
 };
 
 struct proc_outside {              /* of a process that was sampled from outside */
-	const char *stacks_unread; /* why no stack of it could be read; NULL: some were, or nobody tried */
+	const char *stacks_unread; /* why no stack of it could be read; NULL: some were, or none was tried */
 };
 
 #define PROXY_PARTS_KEPT 256

@@ -12,7 +12,7 @@
 #define PORT_SAMPLES_KEPT 64 /* of all; at ten a second some six seconds */
 
 struct port_sample {
-	uint64_t ts_ns, taken_ns;                  /* told, read */
+	uint64_t ts_ns, taken_ns;                  /* emitted, read */
 	uint8_t state, phys_state;                 /* as in record_port_sample */
 	bool gone, silent, carrier_known, carrier; /* silent: no answer since taken_ns, all else as before */
 	uint32_t rate_mbps, lanes, netdev_mbps;    /* PORT_NO_VALUE */

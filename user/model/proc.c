@@ -207,8 +207,8 @@ static void calls_shed(struct proc_own *p, uint64_t ts_ns)
 	}
 }
 
-/* What polls told stays as it was and grows old. A CUDA event that is recorded again, unseen, would stand for work that
- * is long over. */
+/* What polls showed stays as it was and grows old. A CUDA event that is recorded again, unseen, would stand for work
+ * that is long over. */
 static int budget_note(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_find(m, event_proc(e));
@@ -329,7 +329,7 @@ static int proc_forked(struct model *m, const struct event *e)
 		proc_replaced(m, p, e->ts_ns);
 		p = NULL;
 	}
-	if (p) /* told of already */
+	if (p) /* reported of already */
 		return 0;
 	p = proc_new(m, proc_key(e->node, e->fork.child_tgid), e->ts_ns);
 	if (!p)
@@ -499,7 +499,7 @@ static int scanned_note(struct model *m, const struct event *e)
 	return 0;
 }
 
-/* tgid 0: the task died in its wait and nobody knows its process any more. */
+/* tgid 0: the task died in its wait and its process is not known any more. */
 static void blocked_end(struct model *m, const struct event *e)
 {
 	struct task_own *t;

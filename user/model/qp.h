@@ -5,7 +5,7 @@
  *
  * A queue pair is reported by probes on libibverbs (tier trace; totals in tier burst), by a walk through the memory of
  * a process that was attached to late, and by the kernel's RDMA netlink in every tier; what is reported by several is
- * one struct qp. Its peer: gid, dlid, dest_qpn   address and number of the far end, as far as known (netlink tells the
+ * one struct qp. Its peer: gid, dlid, dest_qpn   address and number of the far end, as far as known (netlink shows the
  * number only) peer                  the far end where it is a queue pair of a traced process of this host Go through
  * m->qps.newest, with qp_alive() and qp_peer_proc(); keep no pointer from tick to tick.
  */
@@ -26,14 +26,14 @@
 
 enum qp_peer_how {
 	QP_PEER_NONE,       /* not of this host, or not known */
-	QP_PEER_BY_NUMBERS, /* each names the other's number, and nobody else fits; no address was seen: it may be a
+	QP_PEER_BY_NUMBERS, /* each names the other's number, and no other fits; no address was seen: it may be a
 			       namesake's */
 	QP_PEER_BY_ADDRESS, /* the address is that of its device's port, too */
 };
 
 struct qp {
 	struct proc *proc;         /* who made it */
-	uint64_t context;          /* in its memory; 0: only the kernel told of it */
+	uint64_t context;          /* in its memory; 0: only the kernel reported of it */
 	const char *device;        /* "" unknown */
 	uint32_t qpn, dest_qpn;    /* dest_qpn 0 unknown */
 	uint8_t state, type, port; /* QP_STATE_UNKNOWN; 0 unknown */
@@ -69,7 +69,7 @@ struct own_gids { /* addresses of a port of this host */
 struct qps { /* of the model */
 	struct qp *newest;
 	size_t n;
-	uint64_t cut; /* told of beyond QPS_KEPT, and not kept */
+	uint64_t cut; /* reported beyond QPS_KEPT, and not kept */
 };
 
 /* What a rank's own queue pairs posted for an operation (burst tier), where no other of that rank's could have been

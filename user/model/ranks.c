@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ranks.c - processes by the rank that they carry, and which of a rank's is its own, the leader of its children. Of a
- * job of ten thousand ranks nobody can walk all processes for each one that comes.
+ * job of ten thousand ranks all processes cannot be walked for each one that comes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ void leaders_link(struct model *m, struct proc *p)
 		proc_follow(m, p, p->leader);
 	if (p->is_child || p->rank < 0)
 		return;
-	for (struct proc_own *c = all ? all->first : NULL; c; c = c->next_same_rank) /* told of before their rank */
+	for (struct proc_own *c = all ? all->first : NULL; c; c = c->next_same_rank) /* reported before their rank */
 		if (c->p.is_child && !c->p.leader && same_rank(&c->p, p)) {
 			c->p.leader = p;
 			proc_follow(m, &c->p, p);

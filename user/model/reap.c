@@ -154,7 +154,7 @@ static void procs_sweep(struct model *m)
 
 static void sweep(struct model *m)
 {
-	if (m->state->out_head) /* whoever reads operations may still look at what they point to */
+	if (m->state->out_head) /* readers of operations may still look at what they point to */
 		return;
 	m->state->swept_ns = m->now_ns;
 	comms_sweep(m);

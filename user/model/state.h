@@ -145,7 +145,7 @@ struct proc_own {
 	struct proc_own *next_same_rank;
 	struct job_scope *scope; /* NULL: nothing is known of it */
 	bool hashed;
-	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still tells is of
+	bool unprobed;       /* its probes were taken away, by its tier or all by the budget: what one still shows is of
 				before */
 	bool needed, reaped; /* while sweeping: leader of a living process; to be freed */
 	struct task_own *tasks;
@@ -279,9 +279,9 @@ struct comm_init *comm_init_add(struct model *m, const struct comm_init *like); 
 /* lag.c */
 void comm_entered(const struct model *m, const struct op *op); /* counts entries, feeds the lag statistic */
 void comm_ended(const struct op *op);
-void comm_contradicted(const struct op *op); /* it is over: whoever did not enter it by our count was miscounted */
+void comm_contradicted(const struct op *op); /* it is over: a rank that did not enter it by our count was miscounted */
 void comm_entry_taken(const struct op *op, bool complete); /* counts the entry, and nothing else */
-bool comm_entry_complete(const struct op *op);             /* whoever was known entered it */
+bool comm_entry_complete(const struct op *op);             /* all that were known entered it */
 void comm_quantiles(struct comm_own *c);                   /* from its histograms */
 /* This sampled member went on to number `seq` (its counters' sum) at ts_ns: called before its numbers change. */
 void comm_sampled(struct member *mb, uint64_t seq, uint64_t ts_ns);

@@ -2,7 +2,7 @@
  *
  * steps.c - the iteration clock of a rank: the smallest period of its signature sequence, found on the reversed
  * sequence by the Z-function. A run of equal operations (all-reduce buckets of one size) has period 1 in the
- * signatures; there the pauses between calls tell how many make a step.
+ * signatures; there the pauses between calls show how many make a step.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 enum { TCP_STATE_ESTABLISHED = 1, TCP_STATE_SYN_SENT = 2 };
 
 struct tcp_sample {
-	uint64_t ts_ns, taken_ns; /* told, read */
+	uint64_t ts_ns, taken_ns; /* emitted, read */
 	uint8_t state;            /* as in record_tcp_sample */
 	bool netdev_known, netdev_up;
 	uint64_t counters[TCP_COUNTERS]; /* TCP_NO_VALUE */

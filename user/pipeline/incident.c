@@ -64,7 +64,7 @@ static void phase_set(struct entry *e, enum finding_phase phase, uint64_t t_ns)
 	e->changed = true;
 }
 
-/* Where the culprit runs, for whoever has to find it: of one culprit, as an incident may have many. */
+/* Where the culprit runs, for the one who has to find it: of one culprit, as an incident may have many. */
 static void place_note(struct finding *f, const struct model *m)
 {
 	const struct proc *p = f->n_ranks == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
@@ -174,7 +174,7 @@ static void causes_name(struct incidents *s)
 
 /* --- cost --- */
 
-/* Seconds of the job's time a second. A job with a hang stands still; what a straggler takes is what would come back
+/* Seconds of the job's time a second. A job with a hang does not move; what a straggler takes is what would come back
  * without it. A cause costs what its consequences do. */
 static double cost_rate(const struct finding *f)
 {
@@ -204,7 +204,7 @@ static bool is_reported(const struct entry *e)
 	return e->open && e->missed <= 0;
 }
 
-/* Since when the job stands still; UINT64_MAX: it does not. Nobody is slow then. */
+/* Since when the job has stopped; UINT64_MAX: it has not. No rank is slow then. */
 static uint64_t stands_since(const struct incidents *s)
 {
 	uint64_t since = UINT64_MAX;

@@ -18,7 +18,7 @@ const struct incident *incidents_next(struct incidents *s);
 /* Those that are open, in the order they opened: `after` NULL for the first; NULL at the end. */
 const struct incident *incidents_next_open(const struct incidents *s, const struct incident *after);
 enum severity incidents_worst(const struct incidents *s); /* of all so far, at any time of their life */
-/* Those that are nobody's consequence and cost the job time, the most expensive first: into to[cap]. The number of
+/* Those that are no other's consequence and cost the job time, the most expensive first: into to[cap]. The number of
  * them. */
 size_t incidents_by_cost(const struct incidents *s, const struct incident **to, size_t cap);
 uint64_t incidents_opened(const struct incidents *s);

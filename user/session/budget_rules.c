@@ -66,7 +66,7 @@ struct budget_rules {
 	struct budget_sums sums;
 };
 
-/* What a group's records tell, against those of the others. PROBES_NEEDED goes last, whatever it costs. */
+/* What a group's records show, against those of the others. PROBES_NEEDED goes last, whatever it costs. */
 static const double worth[PROBE_GROUPS] = {
 	[PROBES_EVENTS] = 16, [PROBES_CALLS] = 8, [PROBES_POLLS] = 4, [PROBES_POSTS] = 2, [PROBES_BURST] = 1,
 };

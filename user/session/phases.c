@@ -181,7 +181,7 @@ static int text_write(const char *path, const char *text)
 
 int phases_write(const char *path, const struct pauses *own, const struct known_phases *given)
 {
-	char beside[4096], *text = phases_print(own, told);
+	char beside[4096], *text = phases_print(own, given);
 	int err;
 
 	if (!text)

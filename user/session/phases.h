@@ -17,7 +17,7 @@
  * returned; -errno (-ENOENT: no file yet), or -EPROTO, with the reason in `error`. */
 int phases_read(const char *path, int (*each)(void *to, const struct known_phase_event *p), void *to, char *error,
 		size_t size);
-/* What this session learnt, and what it was told and did not meet again. 0 or -errno; the old file stays then. */
+/* What this session learnt, and what it read and did not meet again. 0 or -errno; the old file stays then. */
 int phases_write(const char *path, const struct pauses *own, const struct known_phases *given);
 
 /* Where a daemon keeps them: $STATE_DIRECTORY, else FLIGHT_DIR. NULL: neither may be written to. free() it. */

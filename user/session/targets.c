@@ -66,7 +66,7 @@ struct session_targets {
 	uint64_t new_until_ns;    /* of the newest exec */
 	uint64_t new_due_ns;
 	uint64_t start_boot_ns; /* of the session, on the clock of process start times */
-	uint32_t shed_shared;   /* out of all processes, where the kernel cannot tell them apart */
+	uint32_t shed_shared;   /* out of all processes, where the kernel cannot distinguish them */
 };
 
 static void traced_free(struct session_targets *t, struct traced *p)

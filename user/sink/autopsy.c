@@ -22,7 +22,7 @@ struct autopsy_sink {
 	int fd;
 	bool colour;
 	int width;             /* columns of the terminal; 0: as wide as it gets */
-	struct incident *open; /* as last told; texts live as long as the pipeline */
+	struct incident *open; /* as last reported; texts live as long as the pipeline */
 	size_t n, cap;
 	uint64_t first_ns; /* the first sample of a communicator, 0 none */
 };
@@ -144,7 +144,7 @@ static void text_scanned(struct text *t, const struct autopsy_sink *s, const str
 		text_add(t, "no time");
 }
 
-/* Nobody is behind: is it alive, or is that not known? */
+/* No rank is behind: is it alive, or is that not known? */
 static void text_no_finding(struct text *t, const struct autopsy_sink *s, const struct model *m, const struct census *c)
 {
 	if (!c->n_seen) {
@@ -299,7 +299,7 @@ static void text_cell(struct text *t, const char *cell, int width)
 	}
 }
 
-/* By how much others of the communicator are ahead: 0 nobody is. */
+/* By how much others of the communicator are ahead: 0 none is. */
 static uint64_t behind_by(const struct member *mb)
 {
 	uint64_t n = mb->entered_seq[SEQ_COLL], highest = mb->comm->highest_seq[SEQ_COLL];
@@ -387,7 +387,7 @@ static void text_ranks(struct text *t, const struct model *m, int width)
 	free(all);
 }
 
-/* Without what stands above already; of a consequence, what its cause tells. */
+/* Without what stands above already; of a consequence, what its cause says. */
 static struct finding evidence_left(const struct incident *i)
 {
 	const struct finding *f = &i->f;
@@ -432,7 +432,7 @@ static int autopsy_event(struct sink *base, const struct event *e, const struct 
 
 	if (e->kind == EV_COMM_SAMPLE && !s->first_ns)
 		s->first_ns = e->ts_ns;
-	if (e->kind != EV_STOP || !m->procs) /* nothing was looked at: the command says why */
+	if (e->kind != EV_STOP || !m->procs) /* nothing was sampled: the command says why */
 		return 0;
 	text_verdict(&t, s, m);
 	text_ranks(&t, m, s->width);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sink_io.c - output descriptors and UTF-8. Process names, paths and stack frames of a target are bytes that
- * nobody promised to be text.
+ * need not be text.
  */
 #include "sink/sink_io.h"
 

@@ -239,7 +239,7 @@ static void end_unseen(void **state)
 	}
 }
 
-/* A recording that begins here knows that what is still told of its calls is of before. */
+/* A recording that begins here knows that what is still reported of its calls is of before. */
 static void snapshot_knows(void **state)
 {
 	struct event e = job_event(EV_OP, 0, 0);

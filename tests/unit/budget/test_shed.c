@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_shed.c - a group of probes is taken from a process and given back: what the kernel counted and what it told,
+ * test_shed.c - a group of probes is taken from a process and given back: what the kernel counted and what it emitted,
  * against the calls that were made. The target calls the simulated job's libcuda, as often as it is told to.
  */
 #include <setjmp.h>
@@ -158,7 +158,7 @@ static uint32_t call(enum what what, int n, enum probe_group group)
 		;
 	assert_true(loader_hits(loader, pid, hits, paid));
 	for (int g = 0; g < PROBE_GROUPS; g++)
-		assert_true(g == (int)group || hits[g] == hits_before[g]); /* in nobody else's name */
+		assert_true(g == (int)group || hits[g] == hits_before[g]); /* in no other's name */
 	return hits[group] - before;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_detect_absent.c - a rank that was gone before anybody looked: named on one host, where nothing else explains the
- * stand; of several hosts' looks, whom nobody told about.
+ * stand; of several hosts' looks, whom none reported.
  */
 #include "tests/unit/job/outside_samples.h"
 
@@ -105,7 +105,7 @@ static void who_waits_for_it_is_not_named(void **state)
 		sample(2, RIGHT, 0, 2, REDUCED(30));
 		tick();
 	}
-	/* who() told of a process of rank 3: nobody is sure */
+	/* who() reported a process of rank 3: nobody is sure */
 	for (size_t i = 0; i < list.n; i++)
 		assert_true(list.items[i].confidence < 0.5);
 }
@@ -135,7 +135,7 @@ static void of_other_hosts_nobody_is_dead(void **state)
 	assert_true(only()->confidence < 0.5);
 }
 
-/* A sure culprit is here: who is missing is told beside it. */
+/* A sure culprit is here: who is missing is reported beside it. */
 static void a_sure_one_stays(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 };

@@ -16,7 +16,7 @@ static void stacks_set(int odd, const char *python, const char *native, const ch
 	}
 }
 
-/* Both in a futex; what called it tells them apart. */
+/* Both in a futex; what called it distinguishes them. */
 static void who_stands_elsewhere_is_the_root(void **state)
 {
 	(void)state;
@@ -204,8 +204,8 @@ static void a_stack_from_before_it_went_on_is_not_reported(void **state)
 	assert_null(text_of(only(), "waiting_in"));
 }
 
-/* A live session reads the stack of what it has told; that its culprit waits for its GPU neither takes the verdict back
- * nor makes a hang of one who works. */
+/* A live session reads the stack of what it has reported; that its culprit waits for its GPU neither takes the verdict
+ * back nor makes a hang of one who works. */
 static void a_stack_that_comes_later_is_evidence_only(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 };

@@ -99,7 +99,7 @@ static void test_what_is_no_cause(void **state)
 	assert_string_equal(cause_name(slow_rank(job_usual(1, 4, 1, 11), RUNQ_OF_WATCHDOG).cause), "gpu_or_unknown");
 }
 
-/* Tensor-parallel partners cannot be told apart by blame; what the host did tells them. */
+/* Tensor-parallel partners cannot be distinguished by blame; what the host did distinguishes them. */
 static void test_the_host_distinguishes_a_set(void **state)
 {
 	struct job_opts o = job_usual(2, 4, 1, 5);

@@ -46,7 +46,7 @@ static struct job_opts drawn(uint64_t *rng, const int (*layouts)[3], int n, enum
 	return o;
 }
 
-static void tell(const struct job_opts *o, const struct verdicts *v)
+static void outcome_print(const struct job_opts *o, const struct verdicts *v)
 {
 	printf("tp=%d dp=%d pp=%d seed=%llu rank=%d step=%d ahead=%d block=%d nowatch=%d attach=%d\n", o->tp, o->dp,
 	       o->pp, (unsigned long long)o->seed, o->faults[0].rank, o->faults[0].step, o->run_ahead, o->block_each,
@@ -79,7 +79,7 @@ static void expect_deadlock(const struct job_opts *o)
 	job_play(j, &v, NULL, NULL);
 	ok = is_deadlock(j, verdict_of(&v, FINDING_HANG)) && v.n == 1;
 	if (!ok)
-		tell(o, &v);
+		outcome_print(o, &v);
 	assert_true(ok);
 	verdicts_free(&v);
 	job_free(j);
@@ -155,7 +155,7 @@ static void expect_unmatched(const struct job_opts *o, bool send)
 	job_play(j, &v, NULL, NULL);
 	ok = is_unmatched(j, verdict_of(&v, FINDING_HANG), send) && v.n == 1;
 	if (!ok)
-		tell(o, &v);
+		outcome_print(o, &v);
 	assert_true(ok);
 	verdicts_free(&v);
 	job_free(j);

@@ -43,7 +43,7 @@ static const struct finding *reported_of(int rank)
 	return NULL;
 }
 
-/* The port is well, then as it is told; the job goes on, until rank 2 is behind. */
+/* The port is well, then as it is reported; the job goes on, until rank 2 is behind. */
 static void begin(uint8_t state)
 {
 	const uint64_t even[] = { 11, 11, 11, 11 };
@@ -97,7 +97,7 @@ static void whoever_is_stopped_is_reported_at_once(void **state)
 	assert_int_equal(reported_of(2)->class, HANG_STOPPED);
 }
 
-/* Told before the port went bad, and told on. */
+/* Reported before the port went bad, and reported on. */
 static void what_was_reported_stays(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_faults.c - mismatch, d_state, stopped, loss: what is told at once or by the kernel's word, what follows
- * from what, and that it ends.
+ * test_detect_faults.c - mismatch, d_state, stopped, loss: what is reported at once or by the kernel's word, what
+ * follows from what, and that it ends.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,7 +197,8 @@ static void make_grandchild(struct job *j, int rank)
 	assert_true(forked);
 }
 
-/* A rank that waits for its blocked worker: one story with one root, told when the wait is 5 s old, not a rank asleep.
+/* A rank that waits for its blocked worker: one story with one root, reported when the wait is 5 s old, not a rank
+ * asleep.
  */
 static void test_rank_that_waits_for_its_blocked_child(void **state)
 {

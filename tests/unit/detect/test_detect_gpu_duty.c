@@ -2,7 +2,7 @@
  *
  * test_detect_gpu_duty.c - detector gpu_duty on made-up activity of GPUs: the figures measured on two H200s
  * (docs/measurements/gpu.md) and what follows from them for more GPUs and other sizes of the fault. Who is slower is
- * named within 10 s of it; equal ranks, pauses, a spinning kernel and a job that changes as a whole name nobody.
+ * named within 10 s of it; equal ranks, pauses, a spinning kernel and a job that changes as a whole name no rank.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +120,7 @@ static void run(struct duty *u, double seconds, double every_s)
 	}
 }
 
-/* As the sampler looks: every second while all is quiet, twice a second from the first look that shows something. */
+/* As the sampler looks: every second while all is quiet, twice a second from the first sample that shows something. */
 static void run_changed(struct duty *u, double seconds)
 {
 	run(u, 1, 1);
@@ -249,7 +249,7 @@ static void test_changes_of_the_whole_job_name_nobody(void **state)
 	duty_free(&u);
 }
 
-/* A GPU whose activity is not told, a driver that stops telling: silence, and no trouble. */
+/* A GPU whose activity is not reported, a driver that stops telling: silence, and no trouble. */
 static void test_gaps_name_nobody(void **state)
 {
 	uint64_t rng = test_seed();
@@ -259,7 +259,7 @@ static void test_gaps_name_nobody(void **state)
 	run(&u, 20, 1);
 	u.levels[2] = (struct level){ -1, -1 };
 	run(&u, 10, 0.5);
-	u.ranks = 2; /* the others are not told of any more */
+	u.ranks = 2; /* the others are not reported any more */
 	make_slow(&u, 1, 50);
 	run(&u, 20, 0.5);
 	assert_int_equal(u.named, -1);

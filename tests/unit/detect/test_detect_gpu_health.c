@@ -363,7 +363,7 @@ static void test_xid(void **state)
 	pass(&u, 1);
 	assert_int_equal(only(&u, FINDING_XID, "hardware")->n_ranks, RANKS);
 	pass(&u, 61);
-	xid(&u, 48, 0x7700, 0, false); /* of a GPU that is not known: told, without a rank */
+	xid(&u, 48, 0x7700, 0, false); /* of a GPU that is not known: reported, without a rank */
 	pass(&u, 1);
 	assert_int_equal(only(&u, FINDING_XID, "hardware")->n_ranks, 0);
 	node_free(&u);

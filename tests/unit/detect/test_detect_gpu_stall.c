@@ -57,7 +57,7 @@ static void stands(const uint64_t n[RANKS], double seconds)
 	}
 }
 
-/* A job that moved a moment ago, then stands still with all ranks inside AllReduce #12. */
+/* A job that moved a moment ago, then does not move with all ranks inside AllReduce #12. */
 static void stands_inside(double seconds)
 {
 	static const uint64_t before[] = { 10, 10, 10, 10 }, n[] = { 12, 12, 12, 12 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_detect_gpu_time.c - detector gpu_time: hosts that run ahead of their GPUs, and a framework that measures its own
- * passes. A rank whose GPU is slower is named; work that differs from rank to rank by chance names nobody; what ran
+ * passes. A rank whose GPU is slower is named; work that differs from rank to rank by chance names no rank; what ran
  * beside an operation is not taken for the rank's own.
  */
 #include <setjmp.h>

@@ -30,7 +30,7 @@ static struct job_opts drawn(uint64_t *rng, enum fault_kind kind, double seconds
 	return o;
 }
 
-static void tell(const struct job_opts *o, const struct verdicts *v)
+static void outcome_print(const struct job_opts *o, const struct verdicts *v)
 {
 	printf("tp=%d dp=%d pp=%d seed=%llu rank=%d step=%d at=%d ahead=%d grouped=%d attach=%d\n", o->tp, o->dp, o->pp,
 	       (unsigned long long)o->seed, o->faults[0].rank, o->faults[0].step, o->faults[0].at, o->run_ahead,
@@ -59,7 +59,7 @@ static void expect_hang(struct job_opts o, enum hang_class class, const char *ca
 	ok = is_named(j, s, class, cause) && verdict_roots(&v) == 1 && v.n == 1 &&
 	     s->open_ns - s->f.since_ns <= (uint64_t)(bar_s * SEC) && s->f.since_ns >= j->fault_ns[0] - SEC;
 	if (!ok)
-		tell(&o, &v);
+		outcome_print(&o, &v);
 	assert_true(ok);
 	verdicts_free(&v);
 	job_free(j);
@@ -138,7 +138,7 @@ static void test_busy_is_observed_then_a_hang(void **state)
 		h = verdict_of(&v, FINDING_HANG);
 		if (!is_named(j, s, HANG_MISSING_ENTER, "busy") || !is_named(j, h, HANG_MISSING_ENTER, "busy") ||
 		    v.n != 2)
-			tell(&o, &v);
+			outcome_print(&o, &v);
 		assert_true(is_named(j, s, HANG_MISSING_ENTER, "busy"));
 		assert_true(s->open_ns - s->f.since_ns < 5 * SEC);
 		assert_true(is_named(j, h, HANG_MISSING_ENTER, "busy"));
@@ -170,7 +170,7 @@ static void test_a_hang_does_not_raise_the_limit(void **state)
 			if (v.all[k].f.kind == FINDING_HANG && v.all[k].f.ranks[0] == o.faults[2].rank)
 				s = &v.all[k];
 		if (!s || verdict_roots(&v) != 2)
-			tell(&o, &v);
+			outcome_print(&o, &v);
 		assert_non_null(s);
 		assert_int_equal(verdict_roots(&v), 2);
 		assert_true(s->open_ns - s->f.since_ns < 36 * SEC / 10);
@@ -207,7 +207,7 @@ static void test_the_unseen_are_not_guessed(void **state)
 		drop_rank(j, o.faults[0].rank);
 		job_play(j, &v, NULL, NULL);
 		if (v.n)
-			tell(&o, &v);
+			outcome_print(&o, &v);
 		assert_int_equal(v.n, 0);
 		verdicts_free(&v);
 		job_free(j);
@@ -306,7 +306,7 @@ static double inside_confidence(bool polled)
 	job_play(j, &v, NULL, NULL);
 	s = verdict_of(&v, FINDING_HANG);
 	if (!s || s->f.class != HANG_UNKNOWN)
-		tell(&o, &v);
+		outcome_print(&o, &v);
 	assert_non_null(s);
 	assert_int_equal(s->f.class, HANG_UNKNOWN);
 	assert_int_equal(s->f.n_ranks, 0);

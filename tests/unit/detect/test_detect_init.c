@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_detect_init.c - creations of communicators that a rank does not come to, and ranks that die: who is named, what
- * is told late or not at all because a job starts and ends unevenly.
+ * is reported late or not at all because a job starts and ends unevenly.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -258,7 +258,7 @@ static void test_a_split_is_called_by_all_of_its_parent(void **state)
 	assert_string_equal(text_of("creation"), "Split");
 }
 
-/* The id of two ranks of four: nothing tells which of the others has it. */
+/* The id of two ranks of four: nothing shows which of the others has it. */
 static void test_part_of_a_job_is_not_guessed(void **state)
 {
 	(void)state;

@@ -176,7 +176,7 @@ static void test_who_is_through_does_not_wait(void **state)
 	assert_int_equal(list.n, 0);
 }
 
-/* Neither waits for the other: both are told, each with its own operation. */
+/* Neither waits for the other: both are reported, each with its own operation. */
 static void test_two_sleepers_are_two_faults(void **state)
 {
 	(void)state;
@@ -190,7 +190,7 @@ static void test_two_sleepers_are_two_faults(void **state)
 		assert_true(list.items[i].class == HANG_MISSING_ENTER && !list.items[i].caused_by_key);
 }
 
-/* Rank 1 called X, which 0 does not come to, and then fell asleep itself: it waits for nobody, and 2 waits for it. */
+/* Rank 1 called X, which 0 does not come to, and then fell asleep itself: it waits for no rank, and 2 waits for it. */
 static void test_a_sleeper_is_no_victim(void **state)
 {
 	struct event record = job_event(EV_CUDA_EVENT, 1, 0);
@@ -208,7 +208,7 @@ static void test_a_sleeper_is_no_victim(void **state)
 		assert_int_equal(list.items[i].ranks[0], list.items[i].comm == X ? 0 : 1);
 }
 
-/* Its GPU is at its own work: that may take its time, and is told as work. */
+/* Its GPU is at its own work: that may take its time, and is reported as work. */
 static void test_a_gpu_at_work_is_work(void **state)
 {
 	(void)state;

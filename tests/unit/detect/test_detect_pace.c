@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_pace.c - a job's pace by its counters alone: lasting drops are told once and end, and noise, long steps,
- * pauses and what a job does by habit are not.
+ * test_detect_pace.c - a job's pace by its counters alone: lasting drops are reported once and end, and noise, long
+ * steps, pauses and what a job does by habit are not.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ struct script {
 	int blocked_s;              /* from then on a thread of rank 1 is in D state */
 };
 
-struct told {
+struct outcome {
 	int opened, closed;
 	double first_s, first_close_s, slower_percent;
 };
@@ -91,7 +91,7 @@ static void blocked_give(struct model *m, double since, double t)
 }
 
 static void tick(struct model *m, struct detectors *d, struct incidents *in, struct finding_list *list, double t,
-		 struct told *ret)
+		 struct outcome *ret)
 {
 	struct event e = { .kind = EV_TICK };
 	const struct incident *i;
@@ -133,13 +133,13 @@ static void who(struct model *m)
 	}
 }
 
-static struct told play(const struct script *s)
+static struct outcome play(const struct script *s)
 {
 	struct model *m = model_new();
 	struct detectors *d = detectors_new();
 	struct incidents *in = incidents_new();
 	struct finding_list list = { 0 };
-	struct told ret = { 0 };
+	struct outcome ret = { 0 };
 	uint64_t n = OPS;
 	double next = s->step_s, looked = 0.3, t = 0.5;
 
@@ -176,13 +176,13 @@ static void test_a_lasting_drop(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct script s = { .step_s = steps_s[i], .jitter = 0.05, .seconds = 130, .phases = phases };
-		struct told told = play(&s);
+		struct outcome outcome = play(&s);
 
-		assert_int_equal(told.opened, 1);
-		assert_int_equal(told.closed, 1);
-		assert_true(told.first_s >= 64 && told.first_s < (i < 2 ? 68 : 75));
-		assert_true(told.first_close_s > 100 && told.first_close_s < 112);
-		assert_true(fabs(told.slower_percent - 50) < 15);
+		assert_int_equal(outcome.opened, 1);
+		assert_int_equal(outcome.closed, 1);
+		assert_true(outcome.first_s >= 64 && outcome.first_s < (i < 2 ? 68 : 75));
+		assert_true(outcome.first_close_s > 100 && outcome.first_close_s < 112);
+		assert_true(fabs(outcome.slower_percent - 50) < 15);
 	}
 }
 
@@ -214,38 +214,38 @@ static void test_long_steps(void **state)
 {
 	static const struct phase phases[] = { { 380, 520, 1.6 }, { 0, 0, 0 } };
 	struct script s = { .step_s = 2.3, .jitter = 0.03, .seconds = 520, .phases = phases };
-	struct told told;
+	struct outcome outcome;
 
 	(void)state;
-	told = play(&s);
-	assert_int_equal(told.opened, 1);
-	assert_true(told.first_s > 385 && told.first_s < 460);
+	outcome = play(&s);
+	assert_int_equal(outcome.opened, 1);
+	assert_true(outcome.first_s > 385 && outcome.first_s < 460);
 }
 
-/* Evaluation every 2 minutes, all ranks at half the pace: told the first time, as it might have been a fault. */
+/* Evaluation every 2 minutes, all ranks at half the pace: reported the first time, as it might have been a fault. */
 static void test_a_habit_is_reported_once(void **state)
 {
 	static const struct phase phases[] = { { 100, 120, 2 }, { 0, 0, 0 } };
 	struct script s = { .step_s = 0.1, .jitter = 0.05, .seconds = 1200, .phases = phases, .every_s = 120 };
-	struct told told;
+	struct outcome outcome;
 
 	(void)state;
-	told = play(&s);
-	assert_int_equal(told.opened, 1);
-	assert_int_equal(told.closed, 1);
+	outcome = play(&s);
+	assert_int_equal(outcome.opened, 1);
+	assert_int_equal(outcome.closed, 1);
 }
 
-/* What lasts for longer than the habit is told all the same. */
+/* What lasts for longer than the habit is reported all the same. */
 static void test_longer_than_its_habit(void **state)
 {
 	static const struct phase phases[] = { { 100, 115, 2 }, { 220, 235, 2 }, { 330, 400, 1.5 }, { 0, 0, 0 } };
 	struct script s = { .step_s = 0.1, .jitter = 0.05, .seconds = 400, .phases = phases };
-	struct told told;
+	struct outcome outcome;
 
 	(void)state;
-	told = play(&s);
-	assert_int_equal(told.opened, 2);
-	assert_int_equal(told.closed, 1);
+	outcome = play(&s);
+	assert_int_equal(outcome.opened, 2);
+	assert_int_equal(outcome.closed, 1);
 }
 
 static void test_pauses_are_no_pace(void **state)
@@ -262,7 +262,7 @@ static void test_pauses_are_no_pace(void **state)
 	assert_int_equal(play(&behind).opened, 0);
 }
 
-/* Somebody is known to be held up: the pace is that finding's affair. */
+/* Somebody is known to be delayed: the pace is that finding's affair. */
 static void test_a_known_fault_explains_it(void **state)
 {
 	static const struct phase phases[] = { { 62, 150, 1.5 }, { 0, 0, 0 } };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_sampled.c - a job of which no call was seen, only NCCL's counters at two looks: who is behind, in what,
+ * test_detect_sampled.c - a job of which no call was seen, only NCCL's counters at two samples: who is behind, in what,
  * and when nobody may be named. Also what the report for people says of it. Looks are written by hand.
  */
 #include "tests/unit/job/outside_samples.h"
@@ -15,7 +15,7 @@ static void the_one_behind_is_named(void **state)
 	at[2].syscall = "clock_nanosleep";
 	world(n);
 	tick();
-	assert_int_equal(list.n, 0); /* one look proves nothing: it may be on its way */
+	assert_int_equal(list.n, 0); /* one sample proves nothing: it may be on its way */
 	world(n);
 	tick();
 	f = only();
@@ -49,7 +49,7 @@ static void a_stopped_one_is_named_so(void **state)
 	assert_int_equal(only()->ranks[0], 0);
 }
 
-/* It works: that is no hang yet, but it is told. */
+/* It works: that is no hang yet, but it is reported. */
 static void one_that_works_is_observed(void **state)
 {
 	const uint64_t n[] = { 12, 11, 12, 12 };
@@ -124,7 +124,7 @@ static void who_sits_like_a_waiter_is_no_root(void **state)
 	assert_true(only()->confidence > 0.8);
 }
 
-/* None differs from those that wait: nobody is named for sure. */
+/* None differs from those that wait: no rank is named for sure. */
 static void roots_that_cannot_be_distinguished(void **state)
 {
 	(void)state;
@@ -208,7 +208,7 @@ static const struct finding *unread(void)
 	return f;
 }
 
-/* Behind in two, whose peers stood still by the same look; in a third they did so only later, and it is no choice. */
+/* Behind in two, whose peers did not move by the same look; in a third they did so only later, and it is no choice. */
 static void behind_in_two_of_them(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 };
@@ -236,7 +236,7 @@ static void behind_in_two_of_them(void **state)
 	assert_string_equal(text_of(f, "comm_one_of"), "0x00000000000000a0#12,0x00000000000000c0#5");
 }
 
-/* All others stand still for it. */
+/* All others do not move for it. */
 static void an_unread_one_is_named(void **state)
 {
 	const struct finding *f = unread();
@@ -288,7 +288,7 @@ static void two_orders_are_a_deadlock(void **state)
 	assert_non_null(strstr(text_of(f, "comms"), "0x00000000000000b0"));
 }
 
-/* Both are in motion, or may be: nothing says who holds up whom. */
+/* Both are in motion, or may be: nothing says who delays whom. */
 static void a_cycle_that_runs_names_nobody_for_sure(void **state)
 {
 	(void)state;

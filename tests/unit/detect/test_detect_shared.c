@@ -119,7 +119,7 @@ static void rounds(void)
 		for (int r = 0; r < 2; r++)
 			wait_for(r, PAIR, true);
 		tick();
-		assert_int_equal(list.n, 0); /* nobody is named while all goes on */
+		assert_int_equal(list.n, 0); /* no rank is named while all goes on */
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_slow_step.c - detector slow_step: a pace that falls and stays so is told, once, with before and after; a
- * long iteration, noise and a healthy job are not; a named straggler explains it.
+ * test_detect_slow_step.c - detector slow_step: a pace that falls and stays so is reported, once, with before and
+ * after; a long iteration, noise and a healthy job are not; a named straggler explains it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static void test_slow_gpu_is_reported(void **state)
 		verdicts_print(&v);
 		assert_int_equal(slow_steps(&v, &s), 1);
 		assert_int_equal(s->f.n_ranks, 0);
-		assert_int_equal(verdict_roots(&v), 0); /* it names nobody and is no proof */
+		assert_int_equal(verdict_roots(&v), 0); /* it names no rank and is no proof */
 		late_steps = ((double)s->open_ns - (double)j->fault_ns[0]) / SEC / o.step_s / (1 + percent / 100.0);
 		assert_true(late_steps > 4 &&
 			    late_steps < 14); /* ten windows, of which some before it may be long by chance */

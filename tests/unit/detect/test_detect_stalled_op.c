@@ -147,7 +147,7 @@ static void queued_ones_are_counted_off(void **state)
 	assert_int_equal(only()->seq, 20);
 }
 
-/* Nothing is concluded while anything moves, or from one look. */
+/* Nothing is concluded while anything moves, or from one sample. */
 static void moving_is_not_stuck(void **state)
 {
 	(void)state;
@@ -233,7 +233,7 @@ static void who_is_still_at_it_is_not_late(void **state)
 	assert_int_equal(only()->ranks[0], 3);
 }
 
-/* Who only seem to be late, sitting where the others sit, are told when transfers had time to prove that they stand
+/* Who only seem to be late, sitting where the others sit, are reported when transfers had time to prove that they stand
  * still. */
 static void doubtful_roots_wait_for_proof(void **state)
 {
@@ -323,7 +323,8 @@ static void the_sender_is_idle(void **state)
 	check_pair(only(), "network", 2, 3, -1);
 }
 
-/* It is through and fell asleep before its peers came to a stand: that it sleeps was told then, and is not again. */
+/* It is through and fell asleep before its peers came to a stand: that it sleeps was reported then, and is not again.
+ */
 static void the_sender_was_idle_before(void **state)
 {
 	(void)state;
@@ -522,7 +523,7 @@ static void port_sample_give(uint8_t state)
 	give(e);
 }
 
-/* A port that rank `r` has open goes down, a second before its transfers are seen to stand still. */
+/* A port that rank `r` has open goes down, a second before its transfers are seen to stop. */
 static void port_down_at(int r)
 {
 	const uint32_t pids[] = { job_pid(r) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_straggler.c - detector straggler: a slow rank is named, never another; where the host cannot tell one
- * rank from those it is coupled with, the set is; what the host cannot see at all is not guessed.
+ * test_detect_straggler.c - detector straggler: a slow rank is named, never another; where the host cannot distinguish
+ * one rank from those it is coupled with, the set is; what the host cannot see at all is not guessed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void score(const struct job *j, const struct verdicts *v, struct outcome 
 		const struct finding *g = &v->all[i].f;
 		bool has = false;
 
-		if (g->kind == FINDING_SLOW_STEP) /* names nobody */
+		if (g->kind == FINDING_SLOW_STEP) /* names no rank */
 			continue;
 		if (g->kind != FINDING_STRAGGLER) {
 			out->wrong++;
@@ -110,7 +110,7 @@ static void test_slow_gpu_behind_a_wait(void **state)
 	out = trials(&rng, 1, 8, 1, 20, true, true, TRIALS);
 	assert_int_equal(out.named, TRIALS);
 	assert_int_equal(out.wrong, 0);
-	out = trials(&rng, 2, 4, 1, 20, true, true, TRIALS); /* its tensor-parallel partner cannot be told apart */
+	out = trials(&rng, 2, 4, 1, 20, true, true, TRIALS); /* its tensor-parallel partner cannot be distinguished */
 	assert_int_equal(out.in_set, TRIALS);
 	assert_int_equal(out.wrong, 0);
 	out = trials(&rng, 1, 4, 2, 50, true, true, TRIALS); /* with pipeline stages its whole replica */
@@ -165,7 +165,7 @@ static void test_recovery_closes_it(void **state)
 	j = job_new(&o);
 	job_play(j, &v, NULL, NULL);
 	s = verdict_of(&v, FINDING_STRAGGLER);
-	printf("slow from %.1f to %.1f s, told from %.1f to %.1f s\n", (j->fault_ns[0] - (double)JOB_T0) / SEC,
+	printf("slow from %.1f to %.1f s, reported from %.1f to %.1f s\n", (j->fault_ns[0] - (double)JOB_T0) / SEC,
 	       (j->fault_ns[1] - (double)JOB_T0) / SEC, (s->open_ns - (double)JOB_T0) / SEC,
 	       (s->last_ns - (double)JOB_T0) / SEC);
 	assert_int_equal(v.n, 1);

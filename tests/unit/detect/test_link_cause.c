@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_link_cause.c - which finding about a link explains that a rank's transfers stand still: by the subject alone.
+ * test_link_cause.c - which finding about a link explains that a rank's transfers do not move: by the subject alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>

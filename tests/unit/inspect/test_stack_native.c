@@ -245,7 +245,7 @@ static bool check_runner(const struct stack_thread *t)
 	return true;
 }
 
-/* On a busy machine the first look may run out of its time: that is told, and asked again. */
+/* On a busy machine the first sample may run out of its time: that is reported, and asked again. */
 static void stacks_read(pid_t pid, struct target_stacks *s)
 {
 	bool late = true;

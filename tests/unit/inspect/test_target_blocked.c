@@ -311,7 +311,7 @@ static void check_guard_knows_the_unread(pid_t pid, const struct elf_facts *fact
 	target_set_free(set);
 }
 
-/* Killed while nobody waits for its lock, its first thread goes and others cannot: it is in the way until the storage
+/* Killed while no rank waits for its lock, its first thread goes and others cannot: it is in the way until the storage
  * is back. */
 static void check_guard_of_the_killed(struct attach_guard *g, struct target_set *set, pid_t pid,
 				      const struct elf_facts *facts)

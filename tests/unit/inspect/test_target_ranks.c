@@ -304,7 +304,7 @@ static void finds_the_rank_in_a_slurm_task(void **state)
 	assert_null(listed(*state, program));
 	kill(program, SIGUSR1);
 	wait_ready(&c, 2);
-	/* A candidate: found by the next short look, though nobody named it */
+	/* A candidate: found by the next short look, though no rank named it */
 	assert_int_equal(target_set_rescan(*state, NULL, 0), 0);
 	const struct target_proc *p = listed(*state, program);
 

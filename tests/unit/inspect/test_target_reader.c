@@ -266,7 +266,7 @@ static void late_is_not_blocked(void **state)
 
 	reader_set_timeout(*state, 20);
 	assert_int_equal(reader_run(*state, 1000, job_nap, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
-	usleep(300000); /* past the deadline when it is looked at */
+	usleep(300000); /* past the deadline when it is sampled */
 	do {
 		rc = reader_run(*state, 1000, job_too_long, NULL, 0, -1, 200, NULL, 0, NULL, NULL);
 		usleep(5000);
@@ -350,7 +350,7 @@ static void holds_no_file_of_ours(void **state)
 	assert_in_range(n, 0, 8); /* . .. 0 1 2, the socket, the directory itself */
 	close(leak_pipe[1]);
 	leak_pipe[1] = -1;
-	assert_int_equal(read(leak_pipe[0], &c, 1), 0); /* end of file: nobody else holds the other end */
+	assert_int_equal(read(leak_pipe[0], &c, 1), 0); /* end of file: no other holds the other end */
 }
 
 static void leaves_no_process_and_no_fd(void **state)

@@ -328,7 +328,7 @@ static void a_fifo(void **state)
 	assert_int_equal(mkfifo(path, 0600), 0);
 	shared->port = 0;
 	pid = fork_into(body_fifo, path);
-	snprintf(part, sizeof(part), "opens FIFO %s whose other end nobody has open", path);
+	snprintf(part, sizeof(part), "opens FIFO %s whose other end no process has open", path);
 	expect_kind(pid, part, WAITS_PIPE, &w);
 	fd = open(path, O_WRONLY);
 	snprintf(part, sizeof(part), "reads FIFO %s whose other end is pid %d (test_wait", path, getpid());

@@ -187,7 +187,7 @@ static void blocked(struct job *j, int r, bool child, double seconds)
 	struct host *h = &j->state->hosts[r];
 	struct event *e;
 
-	for (int i = 1; child && i < 4 * (seconds < 20 ? seconds : 20); i++) { /* the scans of who is held up */
+	for (int i = 1; child && i < 4 * (seconds < 20 ? seconds : 20); i++) { /* the scans of who is delayed */
 		e = emit(j, r, h->now_ns + i * 250 * MSEC, EV_TASK);
 		e->tgid = e->tid = job_pid(r) + 50;
 		e->task.state = TASK_DISK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * proxy_job.h - a job of four ranks on a ring over the network, as looks at NCCL's counters, its proxies and their
- * threads show it: `ranks` is what the next look tells. Of one test program.
+ * threads show it: `ranks` is what the next sample tells. Of one test program.
  */
 #ifndef RANKTRACE_PROXY_JOB_H
 #define RANKTRACE_PROXY_JOB_H
@@ -17,8 +17,8 @@ static struct model *m;
 static struct detectors *d;
 static struct finding_list list;
 static uint64_t now;
-static uint64_t sample_ns; /* from one look to the next; start(): half a second */
-static struct rank {       /* what its next look shows */
+static uint64_t sample_ns; /* from one sample to the next; start(): half a second */
+static struct rank {       /* what its next sample shows */
 	uint64_t n_entered, n_other;
 	uint64_t op_count; /* its operation's; 0: none is active */
 	bool no_recv[CHANNELS], no_send[CHANNELS];
@@ -28,7 +28,7 @@ static struct rank {       /* what its next look shows */
 	double run, wait; /* of the proxy's thread, a second */
 	uint64_t run_ns, wait_ns;
 	bool wakes;            /* it does not sleep without a break */
-	bool at_rest;          /* nothing more is told of it */
+	bool at_rest;          /* nothing more is reported of it */
 	bool unread, no_proxy; /* unread: dead, too */
 } ranks[RANKS];
 

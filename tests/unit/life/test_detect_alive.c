@@ -124,7 +124,7 @@ static void a_bubble_in_every_step_is_a_habit(void **state)
 	assert_true(s > 2.5 && s < 2.5 + 3 + 2.5);
 }
 
-/* Of steps of two minutes the first may be told; who learns is silent from the second on. */
+/* Of steps of two minutes the first may be reported; who learns is silent from the second on. */
 static void steps_of_two_minutes(void **state)
 {
 	uint64_t n[] = { 1, 1, 1, 1 };
@@ -175,7 +175,7 @@ static void habits_are_in_a_snapshot(void **state)
 
 /* --- signs of life --- */
 
-/* Rank 2 is late in WORLD. Its counters in LEFT, where it is with rank 0, move with every look, `moves` times. */
+/* Rank 2 is late in WORLD. Its counters in LEFT, where it is with rank 0, move with every sample, `moves` times. */
 static double late_but_moving(uint64_t n[RANKS], int moves, double seconds)
 {
 	uint64_t begin = now, left = 700;
@@ -320,14 +320,14 @@ static void a_heartbeat_is_no_life(void **state)
 /* --- what is gone --- */
 
 /* A job aborts communicators in which it stood unevenly, and makes new ones. */
-static void abort_and_new(bool told)
+static void abort_and_new(bool reported)
 {
 	uint64_t n[] = { 600, 600, 599, 600 }, fresh[] = { 1, 1, 1, 1 };
 	struct event e;
 
 	session();
 	stands(n, 2);
-	for (int r = 0; told && r < RANKS; r++) {
+	for (int r = 0; reported && r < RANKS; r++) {
 		e = job_event(EV_COMM_VANISHED, r, 0);
 		e.comm_seen.addr = e.comm_seen.hash = WORLD;
 		give(e);

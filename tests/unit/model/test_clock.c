@@ -85,7 +85,7 @@ static void test_setting_the_clock_is_reported_and_nothing_else(void **state)
 	struct recording_reader *r = NULL;
 	const struct wire_hdr *rec;
 	uint64_t last_ns = 0;
-	int told = 0, ticks_after = 0;
+	int emitted = 0, ticks_after = 0;
 
 	(void)state;
 	if (geteuid())
@@ -97,11 +97,11 @@ static void test_setting_the_clock_is_reported_and_nothing_else(void **state)
 	while (recording_next(r, &rec) == 1) {
 		assert_true(rec->ts_ns >= last_ns);
 		last_ns = rec->ts_ns;
-		told += rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_CLOCK;
-		ticks_after += told && rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_TICK;
+		emitted += rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_CLOCK;
+		ticks_after += emitted && rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_TICK;
 	}
 	recording_reader_free(r);
-	assert_int_equal(told, 1);
+	assert_int_equal(emitted, 1);
 	assert_true(ticks_after >= 2);
 }
 

@@ -141,7 +141,7 @@ static void calls(void **state)
 	assert_true(out->kind == EV_CALL_OPEN && out->call.result == 0 && out->call.begin_ns == T_NS - 70);
 }
 
-/* Numbers that a later version added still tell functions and errors apart. */
+/* Numbers that a later version added still distinguish functions and errors. */
 static void unknown_numbers(void **state)
 {
 	struct cuda_span r = { .hdr = hdr(CUDA_CALL_END, sizeof(r)), .result = 4711, .fn = 60000 };
@@ -202,7 +202,7 @@ static void graphs(void **state)
 	assert_true(out->kind == EV_CAPTURE && out->capture.kind == CAPTURE_INSTANTIATE && out->capture.stream == 1);
 	assert_true(out->capture.graph == 2 && out->capture.exec == 3 && out->capture.parent == 4);
 	assert_true(out[1].kind == EV_CALL && out[1].call.class == CALL_GRAPH && out[1].call.begin_ns == T_NS - 5);
-	r = capture(CAPTURE_LAUNCH, CUDA_FN_cuGraphLaunch, CUDA_RESULT_UNKNOWN); /* told at its entry */
+	r = capture(CAPTURE_LAUNCH, CUDA_FN_cuGraphLaunch, CUDA_RESULT_UNKNOWN); /* emitted at its entry */
 	assert_int_equal(decoded(&r), 1);
 	assert_true(out->kind == EV_CAPTURE && out->capture.kind == CAPTURE_LAUNCH);
 	r = capture(CAPTURE_BEGIN, CUDA_FN_cuStreamBeginCapture, 900); /* failed: nothing began */

@@ -406,7 +406,7 @@ static void apply(struct event e)
 	assert_int_equal(model_apply(m, &e), 0);
 }
 
-static void told(uint32_t tgid, int rank, uint64_t netns, bool is_child)
+static void given(uint32_t tgid, int rank, uint64_t netns, bool is_child)
 {
 	struct event e = { .kind = EV_PROC, .tgid = tgid, .tid = tgid, .ts_ns = SEC };
 
@@ -447,15 +447,15 @@ static void the_model_settles_at_ticks(void **state)
 	(void)state;
 	m = model_new();
 	for (int r = 0; r < 2; r++) {
-		told(10 + r, r, 11, false);
-		told(20 + r, r, 12, false);
+		given(10 + r, r, 11, false);
+		given(20 + r, r, 12, false);
 	}
 	tick();
 	assert_true(job_of(10) == job_of(11) && job_of(20) == job_of(21) && job_of(10) != job_of(20));
 	assert_string_equal(job_of(20)->shown, NAME " (pod b)");
 	assert_true(model_rank(m, job_of(20), 1) == model_proc(m, 21));
 	assert_string_equal(model_next_node(m, NULL)->boot_id, "boot");
-	told(30, 1, 12, true); /* its parent is not known: the rank in its place leads it */
+	given(30, 1, 12, true); /* its parent is not known: the rank in its place leads it */
 	assert_true(model_proc(m, 30)->leader == model_proc(m, 21) && job_of(30) == job_of(21));
 	model_free(m);
 }
@@ -464,10 +464,10 @@ static void communicators_tie_in_the_model(void **state)
 {
 	(void)state;
 	m = model_new();
-	told(10, 0, 11, false);
-	told(11, 1, 12, false);
-	told(20, 0, 13, false);
-	told(21, 1, 14, false);
+	given(10, 0, 11, false);
+	given(11, 1, 12, false);
+	given(20, 0, 13, false);
+	given(21, 1, 14, false);
 	tick();
 	assert_true(job_of(10) != job_of(11) && job_of(20) != job_of(21));
 	sampled(10, 7, 0);

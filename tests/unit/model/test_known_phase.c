@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_known_phase.c - what is kept of pauses at one call site, and how people read it; what an earlier session told.
+ * test_known_phase.c - what is kept of pauses at one call site, and how people read it; what an earlier session gave.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,7 +122,7 @@ static void what_was_reported_goes_on(void **state)
 	(void)state;
 	for (int i = 0; i < 5; i++)
 		give_phase(m, (const char *[]){ "p", "q", "r", "s", "t" }[i], 3 + i);
-	give_phase(m, "q", 9); /* told anew: the last word counts */
+	give_phase(m, "q", 9); /* given anew: the last word counts */
 	assert_int_equal(m->known_phases.n, 5);
 	assert_int_equal(pauses_at(&s, m, "a", "q")->n, 9);
 	learn(&s, m, "a", "q", 10);

@@ -52,7 +52,7 @@ static void test_a_call_that_takes_long(void **state)
 	(void)state;
 	m = model_new();
 	give(EV_CALL_OPEN, 2000, 100, 0);
-	give(EV_CALL_OPEN, 3000, 100, 0); /* told again */
+	give(EV_CALL_OPEN, 3000, 100, 0); /* given again */
 	assert_string_equal(proc()->calls->name, "cuModuleLoadData");
 	assert_true(!proc()->calls->is_sync && proc()->calls->begin_ns == 100 && !proc()->calls->next);
 	assert_false(proc_waits(proc()));

@@ -137,7 +137,8 @@ static void test_two_at_once_are_distinguished(void **state)
 	assert_int_equal(inside(m->comm_inits), 1);
 }
 
-/* One process, four ranks, one group: it waits for nobody before the group's end, and for no longer than its next call.
+/* One process, four ranks, one group: it waits for no rank before the group's end, and for no longer than its next
+ * call.
  */
 static void test_callers_in_a_group(void **state)
 {

@@ -165,7 +165,7 @@ static void test_wait_chain_carries_completion(void **state)
 	op(&h, 200, 0);                                /* b: stream 200, behind a */
 	cuda_event(&h, EV_CUDA_EVENT, 2, 200, 0);
 	cuda_event(&h, EV_CUDA_EVENT_WAIT, 2, 300, 0); /* 300 waits for b, has no operation of its own */
-	op(&h, 100, 0);                                /* c: after the event on 100, nobody waits for it */
+	op(&h, 100, 0);                                /* c: after the event on 100, no rank waits for it */
 	assert_int_equal(ended(&h), 0);
 	sync_whole(&h, SYNC_STREAM, 300);
 	assert_int_equal(ended(&h), 2); /* b and, through it, a; not c */
@@ -302,7 +302,7 @@ static void test_polls_of_a_stream(void **state)
 	assert_int_equal(ended(&h), 0);
 	cuda_event(&h, EV_STREAM_QUERY, 0, 200, 0); /* another stream */
 	assert_int_equal(ended(&h), 0);
-	cuda_event(&h, EV_STREAM_QUERY, 0, 100, 700); /* an error tells nothing */
+	cuda_event(&h, EV_STREAM_QUERY, 0, 100, 700); /* an error says nothing */
 	assert_int_equal(ended(&h), 0);
 	cuda_event(&h, EV_STREAM_QUERY, 0, 100, 0);
 	o = model_next_ended(h.m);

@@ -44,7 +44,7 @@ static void proc_add(struct model *m, uint32_t node, uint32_t tgid, uint32_t par
 	apply(m, e);
 }
 
-/* Children told of before their rank, and behind it from a parent that is not known. */
+/* Children given before their rank, and behind it from a parent that is not known. */
 static void test_ranks(void **state)
 {
 	const int n = 100000;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_qp.c - queue pairs: what probes and the kernel tell of one is joined, far ends on this host are found by
+ * test_model_qp.c - queue pairs: what probes and the kernel say of one is joined, far ends on this host are found by
  * address and not where a namesake of another host would fit as well, numbers used again are others, and their number
  * is bounded.
  */

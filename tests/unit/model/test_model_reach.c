@@ -136,7 +136,7 @@ static void test_waits_between_streams(void **state)
 
 	(void)state;
 	cuda_event(EV_CUDA_EVENT, 1, 100);
-	after = call(COMM_X, 100, 0); /* behind the event: nobody waits for it */
+	after = call(COMM_X, 100, 0); /* behind the event: no rank waits for it */
 	cuda_event(EV_CUDA_EVENT_WAIT, 1, 200);
 	cuda_event(EV_CUDA_EVENT, 2, 200);
 	cuda_event(EV_CUDA_EVENT_WAIT, 2, 300); /* over a stream without operations */

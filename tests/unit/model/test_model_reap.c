@@ -37,7 +37,7 @@ static void pass(uint64_t ns)
 	}
 }
 
-static void told(uint32_t tgid, int rank, bool child, uint32_t parent)
+static void given(uint32_t tgid, int rank, bool child, uint32_t parent)
 {
 	struct event e = { .kind = EV_PROC, .tgid = tgid, .tid = tgid };
 
@@ -103,7 +103,7 @@ static int fresh(void **state)
 	now = JOB_T0;
 	m = model_new();
 	for (int r = 0; r < 2; r++)
-		told(job_pid(r), r, false, 1);
+		given(job_pid(r), r, false, 1);
 	return 0;
 }
 
@@ -125,7 +125,7 @@ static void test_churn_of_processes(void **state)
 
 		forked(job_pid(0), child);
 		if (i % 3 == 0)
-			told(child, 0, true, job_pid(0));
+			given(child, 0, true, job_pid(0));
 		exited(child);
 		if (i % 5000 < 1000 && i % 50 == 0)
 			pass(250 * MSEC);
@@ -163,7 +163,7 @@ static void test_restarts_of_whole_ranks(void **state)
 		for (int r = 0; r < 2; r++) {
 			exited(tgid[r]);
 			tgid[r] = 200000 + 2 * i + r;
-			told(tgid[r], r, false, 1);
+			given(tgid[r], r, false, 1);
 		}
 		pass(2 * SEC);
 		assert_true(m->n_comms <= 33 && m->n_members <= 66);
@@ -196,7 +196,7 @@ static void test_churn_of_communicators(void **state)
 	assert_null(model_proc(m, job_pid(0))->members);
 	assert_null(model_proc(m, job_pid(0))->last_op);
 	assert_int_equal(m->n_procs, 2);
-	assert_true(handed + 4 >= 4000 - 2 * 700); /* each was told of before it went */
+	assert_true(handed + 4 >= 4000 - 2 * 700); /* each was given before it went */
 }
 
 static void test_survivors_are_seen_to_wait(void **state)
@@ -218,7 +218,7 @@ static void test_survivors_are_seen_to_wait(void **state)
 	assert_int_equal(c->by_rank[0]->entered_seq[SEQ_COLL], 2);
 	assert_true(member_comparable(c->by_rank[1], SEQ_COLL));
 	assert_non_null(member_op(c->by_rank[0], SEQ_COLL, 1));
-	gone(0, 7); /* nobody waits any more */
+	gone(0, 7); /* no rank waits any more */
 	pass(50 * SEC);
 	assert_int_equal(m->n_comms, 1);
 	pass(15 * SEC);
@@ -232,7 +232,7 @@ static void test_a_dead_rank_stays_while_it_has_children(void **state)
 	(void)state;
 	forked(job_pid(0), 5000);
 	for (uint32_t i = 0; i < 300; i++) { /* more dead ranks than are kept for the record */
-		told(9000 + i, 5, false, 1);
+		given(9000 + i, 5, false, 1);
 		exited(9000 + i);
 	}
 	exited(job_pid(0));
@@ -242,7 +242,7 @@ static void test_a_dead_rank_stays_while_it_has_children(void **state)
 	assert_null(model_proc(m, 9000));
 	assert_non_null(model_proc(m, 9299));
 	child = model_proc(m, 5000);
-	told(9999, 5, false, 1); /* one more than are kept */
+	given(9999, 5, false, 1); /* one more than are kept */
 	exited(9999);
 	exited(5000);
 	pass(5 * SEC);
@@ -257,7 +257,7 @@ static void test_a_pid_used_again_inherits_nothing(void **state)
 	(void)state;
 	forked(job_pid(0), 5000);
 	old = model_proc(m, 5000);
-	forked(job_pid(1), 5000); /* at once: the same fork, told twice */
+	forked(job_pid(1), 5000); /* at once: the same fork, given twice */
 	assert_true(model_proc(m, 5000) == old && old->rank == 0);
 	pass(2 * SEC);
 	forked(job_pid(1), 5000); /* its exit was lost */
@@ -266,7 +266,7 @@ static void test_a_pid_used_again_inherits_nothing(void **state)
 	born(0, 7, 99);
 	call(0, 7);
 	exited(job_pid(0));
-	told(job_pid(0), 3, false, 1);
+	given(job_pid(0), 3, false, 1);
 	assert_null(model_proc(m, job_pid(0))->members);
 	assert_int_equal(model_proc(m, job_pid(0))->n_ops, 0);
 	assert_int_equal(model_proc(m, job_pid(0))->exit_signal, 0);

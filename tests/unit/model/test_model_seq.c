@@ -250,7 +250,7 @@ static void test_children_know_their_rank(void **state)
 	struct event e = { .kind = EV_FORK, .tgid = 10, .tid = 10 };
 
 	(void)state;
-	give(m, proc_event(20, 3, true, 10, 1)); /* told before its rank */
+	give(m, proc_event(20, 3, true, 10, 1)); /* given before its rank */
 	give(m, proc_event(10, 3, false, 1, 1));
 	assert_true(model_proc(m, 20)->leader == model_proc(m, 10));
 	e.fork.child_tgid = e.fork.child_tid = 30;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_snapshot.c - a model that is told the state of another one, as records, and then what comes, says the
+ * test_model_snapshot.c - a model that is given the state of another one, as records, and then what comes, says the
  * same: the same operations with the same numbers and ends, and the same verdicts, wherever the stream was cut.
  */
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static void give(struct side *s, const struct event *e)
 		assert_int_equal(detectors_tick(s->d, s->m, &s->list), 0);
 }
 
-/* What is over is not told. */
+/* What is over is not reported. */
 static const struct comm *comm_live(const struct comm *c)
 {
 	for (; c; c = c->next)
@@ -133,7 +133,7 @@ static void side_free(struct side *s)
 	model_free(s->m);
 }
 
-/* In the middle of a restart, transfers of those that are through name peers of which nothing is told. */
+/* In the middle of a restart, transfers of those that are through name peers of which nothing is reported. */
 static bool comm_half_gone(const struct model *m)
 {
 	for (const struct comm *c = m->comms; c; c = c->next) {

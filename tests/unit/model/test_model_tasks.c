@@ -36,7 +36,7 @@ static void test_waits_and_preemptions(void **state)
 	assert_int_equal(t->preempted - t->prev_preempted, 4);
 	assert_int_equal(t->stopped_ns, 70);
 	assert_string_equal(t->preempted_by, "hog"); /* an old recording */
-	scan(m, 15, 1, 1, "late");                   /* an older scan tells nothing */
+	scan(m, 15, 1, 1, "late");                   /* an older scan says nothing */
 	assert_int_equal(t->wait_ns, 140);
 	assert_string_equal(t->preempted_by, "hog");
 	model_free(m);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_link.c - detector link: each fault of a port is told once it is one, with the device and who uses it, and
- * names no rank; what healthy ports count, counters that are set back, ports that were never up and those of nobody are
- * no fault.
+ * test_detect_link.c - detector link: each fault of a port is reported once it is one, with the device and who uses it,
+ * and names no rank; what healthy ports count, counters that are set back, ports that were never up and those of nobody
+ * are no fault.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define RANKS 4
 #define PORTS 4
-#define STEP_S 0.5 /* between two looks */
+#define STEP_S 0.5 /* between two samples */
 
 struct machine {
 	struct model *m;
@@ -185,7 +185,7 @@ static void test_down(void **state)
 	node_free(&u);
 }
 
-/* Shorter than what lies between two looks: the device's own count tells. */
+/* Shorter than what lies between two samples: the device's own count tells. */
 static void test_flap_by_the_counter(void **state)
 {
 	struct machine u = node_new();
@@ -327,7 +327,7 @@ static void test_timeouts_without_traffic(void **state)
 	node_free(&u);
 }
 
-/* A job that each loss holds up for seconds: some hundred packets now and then, and a few of them did not arrive. */
+/* A job that each loss delays for seconds: some hundred packets now and then, and a few of them did not arrive. */
 static void trickle(struct machine *u, double seconds, uint64_t packets, uint64_t naks_1, uint64_t gaps_2)
 {
 	for (int i = 0; i < seconds / STEP_S; i++) {
@@ -391,7 +391,7 @@ static void test_set_back_and_not_reported(void **state)
 	quiet_steps(&u, 5);
 	u.counters[1][PORT_SYMBOL_ERRORS] = 0; /* somebody reset them */
 	u.counters[1][PORT_LINK_DOWNED] = 0;
-	u.counters[1][PORT_RECEIVE_ERRORS] = 77777; /* told for the first time */
+	u.counters[1][PORT_RECEIVE_ERRORS] = 77777; /* reported for the first time */
 	quiet_steps(&u, 5);
 	u.counters[1][PORT_RECEIVE_ERRORS] = PORT_NOT_COUNTED;
 	quiet_steps(&u, 5);

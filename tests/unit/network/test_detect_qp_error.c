@@ -143,7 +143,7 @@ static const struct evidence *evidence(const struct finding *f, const char *name
 	return evidence_named(f, name);
 }
 
-static const struct finding *told(enum finding_kind kind, const char *cause)
+static const struct finding *reported(enum finding_kind kind, const char *cause)
 {
 	for (size_t i = 0; i < list.n; i++)
 		if (list.items[i].kind == kind && !strcmp(cause_name(list.items[i].cause), cause)) {
@@ -167,7 +167,7 @@ static void test_transport(void **state)
 	fail_with(0, 18, 12, "transport retry exceeded");
 	tick(0.1);
 	assert_int_equal(list.n, 1);
-	f = told(FINDING_LINK, "transport_retries");
+	f = reported(FINDING_LINK, "transport_retries");
 	assert_string_equal(evidence(f, "device")->text, "mlx5_0");
 	assert_string_equal(evidence(f, "netdev")->text, "eth0");
 	assert_int_equal(evidence(f, "rank_using")->number, 0);
@@ -188,9 +188,9 @@ static void test_software(void **state)
 	fail_with(1, 17, 4, "local protection error");
 	tick(0.1);
 	assert_int_equal(list.n, 3);
-	told(FINDING_OBSERVATION, "request_refused");
-	told(FINDING_OBSERVATION, "receiver_not_ready");
-	told(FINDING_OBSERVATION, "bad_request");
+	reported(FINDING_OBSERVATION, "request_refused");
+	reported(FINDING_OBSERVATION, "receiver_not_ready");
+	reported(FINDING_OBSERVATION, "bad_request");
 }
 
 static void test_state(void **state)
@@ -198,7 +198,7 @@ static void test_state(void **state)
 	(void)state;
 	state_set(1, 18, QP_ERR);
 	tick(0.1);
-	assert_string_equal(evidence(told(FINDING_LINK, "queue_pair_error"), "device")->text, "mlx5_1");
+	assert_string_equal(evidence(reported(FINDING_LINK, "queue_pair_error"), "device")->text, "mlx5_1");
 	state_set(1, 18, QP_RTS); /* made anew */
 	tick(0.1);
 	assert_int_equal(list.n, 0);
@@ -215,7 +215,7 @@ static void test_a_rank_died(void **state)
 	tick(30);
 	fail_with(0, 17, 12, "transport retry exceeded");
 	tick(0.1);
-	assert_int_equal(evidence(told(FINDING_OBSERVATION, "peer_gone"), "rank_dead")->number, 1);
+	assert_int_equal(evidence(reported(FINDING_OBSERVATION, "peer_gone"), "rank_dead")->number, 1);
 	for (size_t i = 0; i < list.n; i++)
 		assert_int_not_equal(list.items[i].kind, FINDING_LINK);
 }
@@ -230,8 +230,8 @@ static void test_its_port_is_down(void **state)
 	tick(2);
 	fail_with(0, 17, 12, "transport retry exceeded");
 	tick(0.1);
-	down = told(FINDING_LINK, "port_down");
-	f = told(FINDING_LINK, "transport_retries");
+	down = reported(FINDING_LINK, "port_down");
+	f = reported(FINDING_LINK, "transport_retries");
 	assert_true(down->key && f->caused_by_key == down->key);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_detect_slow_link.c - detector slow_link: a rank's port that is slow both ways, and a link between two that is
- * slow one way, are told within some seconds, with the device where it is known, and name no rank. All ways slow alike,
- * a busy network, a job that stands still, a proxy without a CPU, two ranks: nothing. A port that others use, too, is
- * an observation.
+ * slow one way, are reported within some seconds, with the device where it is known, and name no rank. All ways slow
+ * alike, a busy network, a job that does not move, a proxy without a CPU, two ranks: nothing. A port that others use,
+ * too, is an observation.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -225,7 +225,7 @@ static void test_chance(void **state)
 	silent(1800);
 }
 
-/* Which of its ports it uses is not known: the pair is told. */
+/* Which of its ports it uses is not known: the pair is reported. */
 static void test_path_of_many_ports(void **state)
 {
 	const struct finding *f;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_detect_tcp.c - detector tcp, on the connections of a ring of hosts: each row of docs/findings.md is told as what
- * it is, at the host or the path it is at, of no rank; healthy, busy and idle connections, other traffic and what a
- * kernel does not tell are no fault.
+ * test_detect_tcp.c - detector tcp, on the connections of a ring of hosts: each row of docs/findings.md is reported as
+ * what it is, at the host or the path it is at, of no rank; healthy, busy and idle connections, other traffic and what
+ * a kernel does not say are no fault.
  */
 #include <errno.h>
 
@@ -118,7 +118,7 @@ static void test_stalled_everywhere(void **state)
 	ring_free(&u);
 }
 
-/* Known at once, and why the rest stands still. */
+/* Known at once, and why the rest does not move. */
 static void test_no_carrier(void **state)
 {
 	struct ring u = ring_new();
@@ -270,7 +270,7 @@ static void test_late_answers(void **state)
 	ring_free(&u);
 }
 
-/* Between two alone a queue is traffic's: told, and nobody's fault. */
+/* Between two alone a queue is traffic's: reported, and no rank's fault. */
 static void test_slow_path(void **state)
 {
 	struct ring u = ring_new();
@@ -321,7 +321,7 @@ static void test_marks(void **state)
 	ring_free(&u);
 }
 
-/* A kernel that tells of nothing but what stands before BACKOFF: no sign is no fault, and no crash. */
+/* A kernel that says of nothing but what stands before BACKOFF: no sign is no fault, and no crash. */
 static void test_old_kernel(void **state)
 {
 	struct ring u = ring_new();

@@ -6,7 +6,7 @@
  */
 #include "tests/unit/job/tcp_ring.h"
 
-/* What filled the link is gone, and so are the signs: for as long as they are told still, it was that. */
+/* What filled the link is gone, and so are the signs: for as long as they are reported still, it was that. */
 static void test_background_traffic_ends(void **state)
 {
 	struct ring u = ring_new();
@@ -85,7 +85,7 @@ static void test_loss_beside_others(void **state)
 	ring_free(&u);
 }
 
-/* A job that each loss holds up loses few, of few. */
+/* A job that each loss delays loses few, of few. */
 static void test_few_lost(void **state)
 {
 	struct ring u = ring_new();

@@ -46,7 +46,7 @@ static void test_costs_add_up_under_the_root(void **state)
 	struct model *m = model_new();
 
 	(void)state;
-	put(&list, FINDING_STRAGGLER, 1, 0, JOB_T0, 3);         /* 10 s at 20 %, until all stands still: 2 s */
+	put(&list, FINDING_STRAGGLER, 1, 0, JOB_T0, 3);         /* 10 s at 20 %, until all does not move: 2 s */
 	put(&list, FINDING_D_STATE, 2, 0, JOB_T0 + 4 * SEC, 5); /* its hang's 10 s */
 	put(&list, FINDING_HANG, 3, 2, JOB_T0 + 10 * SEC, 5);
 	put(&list, FINDING_OBSERVATION, 4, 0, JOB_T0, 6); /* costs nothing */
@@ -77,7 +77,7 @@ static void test_what_the_culprit_does_is_an_update(void **state)
 {
 	static const struct {
 		const char *python, *wchan, *others;
-		bool told;
+		bool reported;
 	} ticks[] = {
 		{ NULL, "futex", NULL, true },
 		{ NULL, "poll", NULL, false },
@@ -94,7 +94,7 @@ static void test_what_the_culprit_does_is_an_update(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(ticks) / sizeof(ticks[0]); i++) {
-		const struct incident *told;
+		const struct incident *next_one;
 
 		list.n = 0;
 		put(&list, FINDING_HANG, 1, 0, JOB_T0, 3);
@@ -102,9 +102,9 @@ static void test_what_the_culprit_does_is_an_update(void **state)
 		finding_note_text(&list.items[0], EVIDENCE_PYTHON, ticks[i].python);
 		finding_note_text(&list.items[0], EVIDENCE_WAITING_IN, ticks[i].others);
 		tick(s, m, &list, JOB_T0 + (i + 1) * 250 * MSEC);
-		told = incidents_next(s);
-		assert_true(!told == !ticks[i].told);
-		assert_true(!told || told->phase == (i ? PHASE_UPDATE : PHASE_OPEN));
+		next_one = incidents_next(s);
+		assert_true(!next_one == !ticks[i].reported);
+		assert_true(!next_one || next_one->phase == (i ? PHASE_UPDATE : PHASE_OPEN));
 	}
 	incidents_free(s);
 	finding_list_free(&list);

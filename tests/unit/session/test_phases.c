@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_phases.c - the file of known phases: what is written is read; a file that is none of ours stays; a disk that is
- * full loses nothing; and what a session is told goes through a record.
+ * full loses nothing; and what a session is given goes through a record.
  */
 #include <errno.h>
 #include <setjmp.h>

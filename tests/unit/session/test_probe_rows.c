@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_probe_rows.c - which rows are probed where several lie at one address: one of the same function's names, none
- * of functions that cannot be told apart. With rows of this test's own, and with the real table of the cuda tracer.
+ * of functions that cannot be distinguished. With rows of this test's own, and with the real table of the cuda tracer.
  */
 #include <setjmp.h>
 #include <stdarg.h>

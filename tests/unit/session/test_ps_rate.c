@@ -90,7 +90,7 @@ static void no_pattern_is_no_rate(void **state)
 	for (; n < N; n++) /* at random */
 		samples[n] = (struct rate_sample){ .ns = n * 2 * MS, .count = count += draw(20) == 0 };
 	assert_true(rate_of_steps(samples, n) == 0);
-	for (n = 0; n < N; n++) /* stands still */
+	for (n = 0; n < N; n++) /* does not move */
 		samples[n] = (struct rate_sample){ .ns = n * 2 * MS, .count = 7 };
 	assert_true(rate_of_steps(samples, n) == 0);
 	assert_true(rate_of_collectives(samples, n) == 0);

@@ -115,7 +115,7 @@ static void *burst_run(void *arg)
 	return NULL;
 }
 
-/* A burst into a ring that holds a fraction of what comes between two looks. Returns with what was taken and lost. */
+/* A burst into a ring that holds a fraction of what comes between two samples. Returns with what was taken and lost. */
 static struct burst burst_measure(bool woken)
 {
 	struct burst b = {};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_session_args.c - a configuration file: keys are the long options' names; what is wrong is told with file and
+ * test_session_args.c - a configuration file: keys are the long options' names; what is wrong is reported with file and
  * line.
  */
 #include <setjmp.h>

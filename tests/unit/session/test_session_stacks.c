@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_session_stacks.c - the stacks of a live hang: two processes that sleep, told to the pipeline as ranks of which
- * one is behind. Who is read, how often, and that the finding is told again with what its culprit does.
+ * test_session_stacks.c - the stacks of a live hang: two processes that sleep, given to the pipeline as ranks of which
+ * one is behind. Who is read, how often, and that the finding is reported again with what its culprit does.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static uint64_t now; /* of the records: what is read for real takes no time of t
 static struct {
 	int n, unread, waits;
 	uint32_t tgid[64];
-} told;
+} got;
 
 void culprit_sleeps(void);
 
@@ -55,7 +55,7 @@ static int ranks_begin(void **state)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		culprit_sleeps();
 	}
-	memset(&told, 0, sizeof(told));
+	memset(&got, 0, sizeof(got));
 	now = clock_monotonic_ns();
 	pipeline = pipeline_new();
 	return pipeline ? 0 : -1;
@@ -87,12 +87,12 @@ static int stack_take(void *to, const struct wire_hdr *rec)
 	assert_int_equal(rec->tid, rec->tgid);
 	if (rec->kind == RECORD_WAIT) {
 		assert_int_equal(((const struct record_wait *)rec)->kind, WAIT_KIND_SIGNAL);
-		told.waits++;
+		got.waits++;
 		return pipeline_feed(pipeline, rec);
 	}
 	assert_int_equal(rec->kind, RECORD_STACK);
-	told.tgid[told.n++ % 64] = rec->tgid;
-	told.unread += f->flags & STACK_FLAG_UNREAD;
+	got.tgid[got.n++ % 64] = rec->tgid;
+	got.unread += f->flags & STACK_FLAG_UNREAD;
 	return pipeline_feed(pipeline, rec);
 }
 
@@ -146,15 +146,15 @@ static void look(bool behind)
 	feed(&tick.hdr, sizeof(tick), WIRE_COLLECTOR, RECORD_TICK, -1);
 }
 
-/* As the loop does it, until `seconds` of the records' time have passed; by then so many stacks are told. */
+/* As the loop does it, until `seconds` of the records' time have passed; by then so many stacks are reported. */
 static void go_on(struct session_stacks *s, double seconds, bool behind, int n)
 {
 	for (uint64_t end = now + seconds * 1e9; now < end;) {
 		look(behind);
 		assert_int_equal(session_stacks_tick(s, now), 0);
-		usleep(told.n < n ? 50000 : 1000);
+		usleep(got.n < n ? 50000 : 1000);
 	}
-	assert_int_equal(told.n, n);
+	assert_int_equal(got.n, n);
 }
 
 static const struct incident *hang(void)
@@ -182,10 +182,10 @@ static void the_culprit_and_who_waits(void **state)
 	assert_string_equal(text_of(hang(), "waits_for"), "waits for a signal");
 	assert_string_equal(text_of(hang(), "waits_for_kind"), "signal");
 	assert_true(finding_number(&hang()->f, EVIDENCE_WAITS_FOR_MOVES) == 0 &&
-		    finding_evidence(&hang()->f, EVIDENCE_WAITS_FOR_MOVES)); /* two looks */
-	assert_int_equal(told.waits, RANKS);
+		    finding_evidence(&hang()->f, EVIDENCE_WAITS_FOR_MOVES)); /* two samples */
+	assert_int_equal(got.waits, RANKS);
 	assert_non_null(strstr(text_of(hang(), "waiting_in"), "1 of 1 others: culprit_sleeps"));
-	assert_int_equal(told.tgid[0], pids[1]); /* first */
+	assert_int_equal(got.tgid[0], pids[1]); /* first */
 	session_stacks_free(s);
 }
 
@@ -205,7 +205,7 @@ static void a_few_times_each(void **state)
 	session_stacks_free(s);
 }
 
-/* It is gone: no news, no failure. */
+/* It is gone: no change, no failure. */
 static void a_process_that_ended(void **state)
 {
 	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
@@ -216,8 +216,8 @@ static void a_process_that_ended(void **state)
 	waitpid(pids[1], NULL, 0);
 	go_on(s, 5, true, 1);
 	assert_non_null(hang());
-	assert_int_equal(told.tgid[0], pids[0]);
-	assert_int_equal(told.unread, 0);
+	assert_int_equal(got.tgid[0], pids[0]);
+	assert_int_equal(got.unread, 0);
 	session_stacks_free(s);
 }
 
@@ -232,7 +232,7 @@ static void an_early_end(void **state)
 		look(true);
 	assert_int_equal(session_stacks_tick(s, now), 0);
 	session_stacks_free(s);
-	assert_int_equal(told.n, 0);
+	assert_int_equal(got.n, 0);
 }
 
 int main(void)

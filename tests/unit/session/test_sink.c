@@ -496,9 +496,9 @@ static void test_terminal_verbose(void **state)
 	free(text);
 }
 
-static void budget_event(struct fixture *f, struct budget_change told)
+static void budget_event(struct fixture *f, struct budget_change reported)
 {
-	struct event e = { .kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = told };
+	struct event e = { .kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = reported };
 
 	e.budget.cost_ns = e.budget.node_cost_ns = 3800;
 	fixture_event(f, e);
@@ -506,10 +506,10 @@ static void budget_event(struct fixture *f, struct budget_change told)
 
 static void test_terminal_budget(void **state)
 {
-	static const struct budget_change told = {
+	static const struct budget_change reported = {
 		.what = BUDGET_SHED, .group = PROBES_POLLS, .hits_per_s = 61000, .budget_ppm = 10000
 	};
-	struct budget_change t = told;
+	struct budget_change t = reported;
 	struct fixture f;
 	char *text;
 

@@ -221,7 +221,7 @@ static void test_graph(void **state)
 	unlink(plain);
 }
 
-/* Driver calls: one that returned, one that was told twice while it was open, one whose end nobody saw, one that is
+/* Driver calls: one that returned, one that was reported twice while it was open, one whose end nobody saw, one that is
  * open when the trace ends; a copy with its bytes; an error. */
 static uint64_t driver_calls_play(struct fixture *f)
 {
@@ -323,7 +323,7 @@ static void tier_event(struct fixture *f, int tier, int before, uint64_t ts_ns)
 					 .tier = { .tier = tier, .before = before } });
 }
 
-/* A wait whose end no probe saw ends where the next begins, or with the probes; one told after those is a point. */
+/* A wait whose end no probe saw ends where the next begins, or with the probes; one reported after those is a point. */
 static void test_ends_not_seen(void **state)
 {
 	const char *path = path_of("unseen.pftrace");
@@ -434,7 +434,7 @@ static void test_dev_full(void **state)
 	fixture_start(&f);
 	fixture_steps(&f, 100, 25);
 	assert_int_equal(f.err, -ENOSPC);
-	f.err = 0; /* told once */
+	f.err = 0; /* reported once */
 	fixture_steps(&f, 100, 25);
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);

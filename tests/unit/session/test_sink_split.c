@@ -50,7 +50,7 @@ static void test_split(void **state)
 	fixture_open(&f, 3, path);
 	ns = f.m.now_ns + 1000000;
 	late_rank_play(&f, 365, ns, 0);
-	ns += 30000000; /* rank 0 may have arrived after rank 2: nobody is named */
+	ns += 30000000; /* rank 0 may have arrived after rank 2: no rank is named */
 	stream_busy(&f, ns - 100000, ns + 7000000);
 	late_rank_play(&f, 366, ns, ns + 7000000);
 	f.comm.n_seen = 2; /* a rank that nobody traces may be the last */

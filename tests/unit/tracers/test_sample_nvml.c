@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_sample_nvml.c - nvml_sampler with its child and the stand-in library, against made-up GPUs: every field comes
- * over, a lost GPU is told, a driver that does not answer is told and never waited for, and asked again later.
+ * over, a lost GPU is reported, a driver that does not answer is reported and never waited for, and asked again later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -157,7 +157,7 @@ static void test_every_field(void **state)
 	assert_true(s.healths[1].ecc_uncorrected >= 1 && s.healths[1].ecc_uncorrected != ~0ull);
 	assert_int_equal(s.healths[0].ecc_uncorrected, 0);
 	assert_int_equal(s.healths[1].rows_pending, 1);
-	assert_int_equal(s.healths[1].pages_pending, GPU_UNKNOWN); /* this one does not tell */
+	assert_int_equal(s.healths[1].pages_pending, GPU_UNKNOWN); /* this one does not say */
 	assert_int_equal(s.healths[1].pcie_width, 8);
 	assert_int_equal(s.healths[1].inforom_bad, 1);
 	assert_int_equal(s.healths[0].inforom_bad, 0);
@@ -203,7 +203,7 @@ static void test_driver_does_not_answer(void **state)
 	sample_until(sampler, &s, g, state_emitted);
 	assert_int_equal(s.states[0].index, GPU_UNKNOWN);
 	assert_int_equal(s.states[0].state, GPU_SILENT);
-	printf("told %.1f s after the driver stopped answering, the longest look took %.1f ms\n",
+	printf("reported %.1f s after the driver stopped answering, the longest sample took %.1f ms\n",
 	       (s.states[0].hdr.ts_ns - begin_ns) / 1e9, s.longest_sample_ns / 1e6);
 	assert_true(s.states[0].hdr.ts_ns - s.states[0].since_ns >= 5000 * MS);
 	assert_true(s.longest_sample_ns < 4000 * MS); /* had it waited, 5 s */

@@ -206,7 +206,7 @@ static void test_what_changes(void **state)
 	port_tree_sample(t, false);
 	assert_int_equal(port_named(t, "mlx5_0")->sample.state, 1);
 	assert_int_equal(port_named(t, "mlx5_0")->sample.counters[PORT_SENT_BYTES], 8000);
-	assert_int_equal(port_named(t, "mlx5_0")->sample.counters[PORT_SYMBOL_ERRORS], 7); /* not at every look */
+	assert_int_equal(port_named(t, "mlx5_0")->sample.counters[PORT_SYMBOL_ERRORS], 7); /* not at every sample */
 	port_tree_sample(t, true);
 	assert_int_equal(port_named(t, "mlx5_0")->sample.counters[PORT_SYMBOL_ERRORS], 9);
 	port_tree_free(t);
@@ -330,7 +330,7 @@ static int take(void *to, const struct wire_hdr *h)
 	return 0;
 }
 
-/* Looks, as the session does, until the sampler's thread has told what it read. */
+/* Looks, as the session does, until the sampler's thread has emitted what it read. */
 static void sample_until(void *s, struct seen *seen, int n_samples)
 {
 	uint64_t end = clock_monotonic_ns() + 20000000000ull;
@@ -394,7 +394,7 @@ static pid_t rank_start(const char *file)
 	return pid;
 }
 
-/* Who has a device open is told once, with its process, and it is looked at more often from then on. */
+/* Who has a device open is reported once, with its process, and it is sampled more often from then on. */
 static void test_users(void **state)
 {
 	struct seen seen = { 0 };
@@ -460,7 +460,7 @@ static pid_t file_hold(const char *name)
 	_exit(0);
 }
 
-/* The thread waits, the collector does not; it tells which port it is, and the answer when there is one. */
+/* The thread waits, the collector does not; it shows which port it is, and the answer when there is one. */
 static void test_no_answer(void **state)
 {
 	struct seen seen = { 0 };

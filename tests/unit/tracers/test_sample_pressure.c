@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sample_pressure.c - pressure_sampler: the text of PSI files, and what it tells of this host.
+ * test_sample_pressure.c - pressure_sampler: the text of PSI files, and what it says of this host.
  */
 #include <setjmp.h>
 #include <stdarg.h>

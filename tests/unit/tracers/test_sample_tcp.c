@@ -38,7 +38,7 @@
 
 /* --- answers --- */
 
-struct message { /* one socket, as net/ipv4/inet_diag.c tells it */
+struct message { /* one socket, as net/ipv4/inet_diag.c shows it */
 	struct nlmsghdr h;
 	struct inet_diag_msg m;
 	struct rtattr other;
@@ -153,7 +153,7 @@ static void test_offsets(void **state)
 #undef AT
 }
 
-/* An older kernel's: what is past its end is not told, and never 0. */
+/* An older kernel's: what is past its end is not reported, and never 0. */
 static void test_answer_of_an_older_kernel(void **state)
 {
 	(void)state;
@@ -317,7 +317,7 @@ static void check_family(int family, const char *address)
 	ends_close(&e);
 	tcp_table_sample(t);
 	assert_true(c->gone && peer->gone);
-	tcp_table_sample(t); /* told by now */
+	tcp_table_sample(t); /* emitted by now */
 	assert_false(c->used || peer->used);
 	tcp_table_free(t);
 }
@@ -401,7 +401,7 @@ struct seen {
 	} id;
 };
 
-static int told(void *to, const struct wire_hdr *h)
+static int emitted(void *to, const struct wire_hdr *h)
 {
 	struct seen *s = to;
 
@@ -472,7 +472,7 @@ static void check_rank(bool own_net)
 	struct seen seen = { 0 };
 	struct reader *r = NULL;
 	struct target_set *set = NULL;
-	struct sampler_ctx ctx = { .emit = told, .emit_to = &seen, .is_traced = is_ours };
+	struct sampler_ctx ctx = { .emit = emitted, .emit_to = &seen, .is_traced = is_ours };
 	uint64_t here;
 	void *s = NULL;
 

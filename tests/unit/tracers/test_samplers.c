@@ -59,13 +59,13 @@ static bool nobody(const void *of, const struct target_proc *p)
 	return false;
 }
 
-/* comms_sampler and its like look at traced processes only: with nobody traced, no communicator is told. */
+/* comms_sampler and its like look at traced processes only: with nobody traced, no communicator is reported. */
 static void test_nobody_traced(void **state)
 {
 	struct reader *r = NULL;
 	struct target_set *set = NULL;
 	struct samplers *s = NULL;
-	int told = 0;
+	int emitted = 0;
 
 	(void)state;
 	log_quiet = true;
@@ -76,7 +76,7 @@ static void test_nobody_traced(void **state)
 					   .targets = set,
 					   .is_traced = nobody,
 					   .emit = none_traced_emits,
-					   .emit_to = &told,
+					   .emit_to = &emitted,
 					   .dstate_limit_ns = 5000000000ull,
 					   .probes = probes };
 

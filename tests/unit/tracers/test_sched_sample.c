@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sched_sample.c - what tier watch concludes from two looks at a thread: a wait's begin, how long it lasted, and
+ * test_sched_sample.c - what tier watch concludes from two samples of a thread: a wait's begin, how long it lasted, and
  * that one switch in between makes all of it unknown.
  */
 #include <setjmp.h>

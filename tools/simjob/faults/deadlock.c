@@ -4,7 +4,7 @@
  * its data-parallel group, the others after it. Both operations go through the compute stream, so each side's first
  * one is never joined: the culprit's waits in the world for its group, the group's for the culprit. With host=blocked
  * each host waits for its first operation and never enters the second; with host=ahead all have entered both, and only
- * the order of the streams tells.
+ * the order of the streams shows it.
  */
 #include "tools/simjob/faults/faults.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * See frozen_fs.h. A frozen file system outlives its mount and its processes, so the guardian must be the last to go:
- * it takes no signal, watches the launcher, and thaws when a time is up, when the launcher is gone, or when nobody is
- * left who could ask.
+ * it takes no signal, watches the launcher, and thaws when a time is up, when the launcher is gone, or when no process
+ * is left who could ask.
  */
 #include "tools/simjob/faults/frozen_fs.h"
 
@@ -217,7 +217,7 @@ static void guardian_main(struct store *store, int request_fd, int launcher_pid)
 		snprintf(path, sizeof(path), "%s/%d", fs.path, i);
 		guardian.dir_fds[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
-	/* The launcher may have died before the pidfd: then there is nobody to guard. */
+	/* The launcher may have died before the pidfd: then there is nothing to guard. */
 	if (launcher_fd >= 0 && getppid() == launcher_pid)
 		guardian_run(&guardian, request_fd, launcher_fd);
 	_exit(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A garbage collector: now and then some rank's host pauses for 20 to 150 ms before an operation, another time another
- * one's. Nobody is to blame for it.
+ * one's. No rank is to blame for it.
  */
 #include "tools/simjob/faults/faults.h"
 

@@ -34,7 +34,7 @@ static struct sim_gpu *gpu_of(const struct rank *rank)
 
 	if (!gpus && !(gpus = sim_gpus_map())) {
 		fprintf(stderr, "simjob: fault gpu: SIM_GPU_STATE names no file that can be written; "
-				"nobody would see it\n");
+				"no tracer would see it\n");
 		exit(2);
 	}
 	return &gpus->gpus[rank->rank];

@@ -17,7 +17,7 @@ static void complete(struct injection *injection)
 
 static void die(struct rank *rank, const struct injection *injection, const struct op_place *place)
 {
-	volatile int *volatile nowhere = NULL; /* or the compiler sees that nobody reads it, and drops the store */
+	volatile int *volatile nowhere = NULL; /* or the compiler sees that nothing reads it, and drops the store */
 
 	injection_report(rank, injection, "begin", place);
 	switch ((enum kill_how)injection->how) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * See object_store.h. A process for each connection, so that one slow answer does not hold up the next. It says its
+ * See object_store.h. A process for each connection, so that one slow answer does not delay the next. It says its
  * process number at once, which is what a test needs to know, and the answer when it is due.
  */
 #include "tools/simjob/faults/object_store.h"

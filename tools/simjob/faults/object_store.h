@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process of the launcher that stands for what a rank asks over the network: it takes connections on a port of the
- * loopback and answers late. It is nobody's child but the launcher's, as a real one would be nobody's.
+ * loopback and answers late. It is the launcher's child alone, as a real one would be no rank's.
  */
 #ifndef SIMJOB_OBJECT_STORE_H
 #define SIMJOB_OBJECT_STORE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Unusual phases of a healthy job: evaluation, checkpoint, compilation, a slow first step, an elastic restart, a rank
- * that logs more. A tracer must name nobody in any of them.
+ * that logs more. A tracer must name no rank in any of them.
  */
 #include "tools/simjob/faults/faults.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Kernels that take longer from step= until until=: a slow rank's (slow), or those of ranks that have more to compute,
- * which is nobody's fault (imbalance): always the last pipeline stage, or each replica as it comes.
+ * which is no rank's fault (imbalance): always the last pipeline stage, or each replica as it comes.
  */
 #include "tools/simjob/faults/faults.h"
 

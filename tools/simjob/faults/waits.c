@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A rank waits for somebody or something that is not of NCCL: an object store's answer at a checkpoint, its data
- * worker, a lock that another of its threads holds, time, the other end of a FIFO. It ends by itself; whoever looks at
- * it meanwhile has to say what it waits for.
+ * worker, a lock that another of its threads holds, time, the other end of a FIFO. It ends by itself; a tracer that
+ * looks at it meanwhile has to say what it waits for.
  */
 #include "tools/simjob/faults/faults.h"
 

@@ -19,7 +19,7 @@ static void segment_expand(struct rank *rank)
 {
 	struct allocator *allocator = &rank->allocator;
 	const struct api *api = &rank->api;
-	static const int properties[32], access[8]; /* nobody reads them */
+	static const int properties[32], access[8]; /* they are not read */
 	CUdeviceptr end = allocator->range + allocator->nr_segments * SEGMENT_BYTES;
 	CUmemGenericAllocationHandle handle;
 

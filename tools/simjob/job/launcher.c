@@ -90,7 +90,7 @@ static void env_set(const char *name, const char *format, ...)
 	setenv(name, value, 1);
 }
 
-/* A process of several ranks is told none of them. */
+/* A process of several ranks gets none of them. */
 static void env_set_shared(int first)
 {
 	static const char *const names[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_RANK" };

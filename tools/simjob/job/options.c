@@ -419,7 +419,7 @@ void options_parse(struct options *options, int argc, char **argv)
 		.parser = parse_option,
 		.help_filter = help_complete,
 		.doc = "Runs a simulated distributed training job: one process per rank, with stand-ins for "
-		       "libnccl.so.2 and libcuda.so.1 that a tracer cannot tell from the real libraries.",
+		       "libnccl.so.2 and libcuda.so.1 that a tracer cannot distinguish from the real libraries.",
 	};
 
 	*options = (struct options){ .nr_ranks = 8,

@@ -252,7 +252,7 @@ static void gpu_step_run(struct rank *rank, double unused)
 	cuda_check(&rank->api, rank->api.cuMemsetD8Async(rank->buffer, 0, GRADIENT_BYTES, rank->compute),
 		   "cuMemsetD8Async");
 	pipeline_run(rank);
-	/* Megatron's check_for_nan_in_grad: nobody reduces a gradient that it has not seen to be finite. */
+	/* Megatron's check_for_nan_in_grad: no rank reduces a gradient that it has not seen to be finite. */
 	if (options->sync == SYNC_NAN_CHECK && !rank->capturing)
 		compute_synchronize(rank);
 	if (rank->dp.comm)

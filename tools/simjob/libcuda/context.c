@@ -23,7 +23,8 @@ CUcontext context_current(void)
 	return current_context;
 }
 
-/* The driver opens its devices: 0.3 to 1 s on an 8-GPU host, longer on a busy one. Whoever attaches has that long. */
+/* The driver opens its devices: 0.3 to 1 s on an 8-GPU host, longer on a busy one. A tracer that attaches has that
+ * long. */
 #define INIT_MS "400"
 
 SIM_EXPORT CUresult cuInit(unsigned int flags)

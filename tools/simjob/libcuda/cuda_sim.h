@@ -33,7 +33,7 @@ void sim_graphs_scale(double factor);
 
 /*
  * Returns when the end of all work handed in is known, so that nothing more is owed to a peer from this process, or
- * after @timeout_ns when a peer has not arrived. A process stopped afterwards holds up no operation it has entered.
+ * after @timeout_ns when a peer has not arrived. A process stopped afterwards delays no operation it has entered.
  */
 void sim_device_settle(uint64_t timeout_ns);
 

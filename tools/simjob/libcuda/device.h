@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated GPU's inside, shared by the files of the libcuda stand-in. The one idea: a stream's thread runs ahead
- * of the clock. It works out *when* each piece of work ends and never sleeps for it; whoever asks (a query, a
+ * of the clock. It works out *when* each piece of work ends and never sleeps for it; a call that asks (a query, a
  * synchronize) compares that instant with the clock. So the GPU goes on when the host process is stopped, as a real
  * one does, times do not drift, and an idle simulation costs nothing.
  */
@@ -100,7 +100,7 @@ CUcontext context_current(void);
 /* usage.c: when the GPU of this process computes, for the stand-in of NVML. */
 void usage_open(int device, int nr_devices);
 void usage_note(uint64_t begin_ns, uint64_t end_ns);
-/* A kernel whose end its peers decide: open until then. NULL, which end() takes: nobody asks. */
+/* A kernel whose end its peers decide: open until then. NULL, which end() takes: it is never asked. */
 struct sim_gpu_span *usage_nccl_begin(uint64_t begin_ns);
 void usage_nccl_end(struct sim_gpu_span *span, uint64_t end_ns);
 

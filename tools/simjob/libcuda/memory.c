@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Device memory: addresses without contents. An allocation reserves address space that nobody can touch, as device
+ * Device memory: addresses without contents. An allocation reserves address space that cannot be touched, as device
  * memory looks from the host. Either in one call, stream-ordered, or by the virtual memory functions that PyTorch's
  * expandable segments use. Host memory that is pinned is the host's own.
  */
@@ -234,7 +234,7 @@ SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return CUDA_SUCCESS;
 }
 
-/* Where nobody can look, a mapping is its time only. */
+/* Where no tracer can look, a mapping is its time only. */
 SIM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size_bytes, size_t offset_bytes,
 			     CUmemGenericAllocationHandle handle, unsigned long long flags)
 {

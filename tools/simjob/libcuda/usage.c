@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When this process' GPU computes, told to whoever reads SIM_GPU_STATE: the stand-in for NVML. */
+/* When this process' GPU computes, for the readers of SIM_GPU_STATE: the stand-in for NVML. */
 #include "tools/simjob/libnvml/gpu_state.h"
 #include "tools/simjob/libcuda/device.h"
 

@@ -2,7 +2,7 @@
 /*
  * The communicator and the inner interfaces of the libnccl stand-in. Field names and types of struct ncclComm that an
  * outside reader looks for are NCCL's; their order and offsets are not, and change with -DSIM_LAYOUT=n, so that
- * nobody gets by with offsets remembered from a real library.
+ * no tracer gets by with offsets remembered from a real library.
  */
 #ifndef SIMJOB_NCCL_COMM_H
 #define SIMJOB_NCCL_COMM_H

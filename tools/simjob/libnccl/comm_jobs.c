@@ -92,7 +92,7 @@ ncclResult_t comm_jobs_run(struct comm_job *jobs)
 	struct comm_job *job, *next;
 
 	for (job = jobs; job; job = job->next) {
-		/* Nobody waits for it here, and it frees itself. */
+		/* No thread waits for it here, and it frees itself. */
 		if (job_is_nonblocking(job))
 			continue;
 		if (pthread_create(&job->thread, NULL, job_thread, job)) {

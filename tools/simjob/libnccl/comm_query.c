@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a communicator tells about itself, the library's version and error texts, memory and registration.
+ * What a communicator says about itself, the library's version and error texts, memory and registration.
  */
 #include "tools/simjob/libnccl/mix.h"
 #include "tools/simjob/libnccl/comm.h"

@@ -2,7 +2,7 @@
 /*
  * See fabric.h. Cells come in pairs, used in turn: a rank posts operation n+2 only after n+1 is complete, and n+1 is
  * complete only when every peer has posted it, which a peer does after it has read n. So two cells are enough and
- * nobody overwrites what a peer still reads.
+ * no rank overwrites what a peer still reads.
  */
 #include "tools/simjob/libnccl/fabric.h"
 
@@ -103,12 +103,12 @@ static int segment_map(struct fabric *fabric, int fd)
 
 static int segment_check(struct fabric *fabric, const struct fabric_key *key)
 {
-	uint32_t nobody = 0;
+	uint32_t none = 0;
 
 	if (memcmp(fabric->segment->nonce, key->nonce, sizeof(key->nonce)))
 		return -ESTALE;
-	if (!atomic_compare_exchange_strong(&fabric->segment->nr_ranks, &nobody, fabric->nr_ranks) &&
-	    nobody != (uint32_t)fabric->nr_ranks)
+	if (!atomic_compare_exchange_strong(&fabric->segment->nr_ranks, &none, fabric->nr_ranks) &&
+	    none != (uint32_t)fabric->nr_ranks)
 		return -EINVAL;
 	return 0;
 }
@@ -179,7 +179,8 @@ static int gate_pass(struct fabric *fabric, struct fabric_gate *gate, uint32_t g
 	return err;
 }
 
-/* The owner is whoever asked for the unique id, which need not be rank 0; several ranks may live in its process. */
+/* The owner is the process that asked for the unique id, which need not be rank 0; several ranks may live in its
+ * process. */
 static void owner_close(struct fabric *fabric, const struct fabric_key *key)
 {
 	if (key->owner_pid == getpid() && !atomic_exchange(&fabric->segment->owner_closed, 1))

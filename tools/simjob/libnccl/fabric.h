@@ -51,7 +51,7 @@ void fabric_close(struct fabric *fabric);
  */
 void fabric_address_put(struct fabric *fabric, const void *address, size_t size);
 const void *fabric_address(const struct fabric *fabric, int rank);
-/* Wakes whoever waits here in this process; call again until they are gone. */
+/* Wakes the threads that wait here in this process; call again until they are gone. */
 void fabric_abort(struct fabric *fabric);
 
 /*

@@ -93,7 +93,7 @@ static ncclResult_t op_check(const struct nccl_op *op)
 	return ncclSuccess;
 }
 
-/* Alone there is nobody to communicate with: NCCL copies at once, also within a group, and counts nothing. */
+/* Alone there is no rank to communicate with: NCCL copies at once, also within a group, and counts nothing. */
 static ncclResult_t one_rank_launch(const struct nccl_op *op)
 {
 	CUresult res = cuda_driver_get()->memcpy_async(0, 0, op->count * datatype_size(op->datatype), op->stream);

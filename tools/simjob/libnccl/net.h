@@ -19,7 +19,7 @@ struct ncclProxyState;
 struct net_transport {
 	const char *name; /* --net=NAME, SIM_NCCL_NET */
 	/*
-	 * Before the ranks have met: makes what peers connect to and tells them of it (fabric_address_put()); the nonce
+	 * Before the ranks have met: makes what peers connect to and announces it (fabric_address_put()); the nonce
 	 * is the communicator's own, for names. 0 or -errno; close() is called in any case.
 	 */
 	int (*listen)(struct ncclProxyState *state, const uint64_t nonce[2]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The ring over TCP, a connection a channel, as NCCL's socket transport: each rank listens on the address of the
- * interface that NCCL_SOCKET_IFNAME names, of whatever host (network namespace) it is on, and tells its peers through
- * the fabric. Without the variable it is the first interface that is up, loopback only if there is no other. A slice,
- * which is a packet and as many zeroes as SIM_NCCL_SLICE_BYTES asks for (none), may go and come in pieces.
+ * interface that NCCL_SOCKET_IFNAME names, of whatever host (network namespace) it is on, and announces it to its peers
+ * through the fabric. Without the variable it is the first interface that is up, loopback only if there is no other. A
+ * slice, which is a packet and as many zeroes as SIM_NCCL_SLICE_BYTES asks for (none), may go and come in pieces.
  */
 #include "tools/simjob/libnccl/net.h"
 

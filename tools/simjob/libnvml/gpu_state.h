@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the simulated GPUs do, in a file that libcuda's stand-in writes and libnvidia-ml's reads: SIM_GPU_STATE=FILE,
- * made by whoever comes first. When each GPU computes is the simulation's own truth; faults of its hardware are bits.
+ * made by the process that comes first. When each GPU computes is the simulation's own truth; faults of its hardware
+ * are bits.
  */
 #ifndef SIMJOB_GPU_STATE_H
 #define SIMJOB_GPU_STATE_H
@@ -56,7 +57,7 @@ struct sim_gpus {
 	struct sim_gpu gpus[SIM_GPUS_MAX];
 };
 
-/* NULL: nobody asked for it, or the file cannot be had. */
+/* NULL: it was not asked for, or the file cannot be had. */
 static inline struct sim_gpus *sim_gpus_map(void)
 {
 	const char *path = getenv("SIM_GPU_STATE");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Work that takes longer than usual, on one rank or on all: nobody's fault. */
+/* Work that takes longer than usual, on one rank or on all: no rank's fault. */
 #include "tools/simjob/life/life.h"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
  * gpu_duty.c - a rank whose GPU has become the slowest, by how busy the GPUs are and by no probe. All ranks make
  * equally many steps, so what one does in a step is its activity over the others'. That quotient cancels the step rate;
  * a slow GPU's rises against its own past, as its peers wait more. Tensor and SM activity must agree: a kernel that
- * spins on one SM leaves tensor activity together and turns the sign of the other (docs/field-notes.md, 1), so nobody
+ * spins on one SM leaves tensor activity together and turns the sign of the other (docs/field-notes.md, 1), so no rank
  * is named for it.
  */
 #include <errno.h>

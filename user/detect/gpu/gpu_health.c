@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_health.c - what is wrong with a GPU by the driver's own counters, told of the ranks that compute on it. A power
- * cap under load is how these GPUs run and is no fault. Counters count from when they were first seen: what broke long
- * ago is reported only where it is still open (rows that wait for a reset).
+ * gpu_health.c - what is wrong with a GPU by the driver's own counters, reported of the ranks that compute on it. A
+ * power cap under load is how these GPUs run and is no fault. Counters count from when they were first seen: what broke
+ * long ago is reported only where it is still open (rows that wait for a reset).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ struct one {
 
 struct watched {
 	struct keyed keyed;             /* by its node and its index there */
-	uint64_t n_samples, n_checkups; /* looked at */
+	uint64_t n_samples, n_checkups; /* judged */
 	struct one faults[FAULTS];
 };
 
@@ -275,7 +275,7 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 	f->since_ns = o->since_ns;
 	f->confidence = 0.95;
 	ranks_add(f, m, g);
-	if (!f->n_ranks) { /* nobody's we know of */
+	if (!f->n_ranks) { /* no rank's that we know of */
 		found->n--;
 		return 0;
 	}

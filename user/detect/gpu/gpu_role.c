@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * gpu_role.c - see gpu_role.h. Only what no kernel of NCCL can look like is the odd one: a kernel of another program
- * with as many blocks and threads as NCCL has is taken for NCCL's, and then nobody is named.
+ * with as many blocks and threads as NCCL has is taken for NCCL's, and then no rank is named.
  */
 #include "detect/gpu/gpu_role.h"
 

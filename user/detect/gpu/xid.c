@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * xid.c - errors that the NVIDIA driver reported (XID), by the tracepoint or the kernel log: what each means, what to
- * do, and which rank it hits: the process that the line names, else whoever computes on that GPU.
+ * do, and which rank it hits: the process that the line names, else the one that computes on that GPU.
  */
 #include <errno.h>
 

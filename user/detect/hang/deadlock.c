@@ -62,7 +62,7 @@ static uint64_t limit_ns(const struct model *m, const struct wait_cycle *c)
 
 /* --- the finding --- */
 
-/* False: it was not seen, and counters do not tell. */
+/* False: it was not seen, and counters do not say. */
 static bool op_of(const struct awaited *in, enum op_kind *ret)
 {
 	if (in->op)

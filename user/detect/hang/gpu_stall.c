@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_stall.c - see gpu_stall.h. Counters tell how many operations each host launched, and hosts run far ahead of their
- * GPUs: that all stand still at one number is no fault by itself (all ranks may write a checkpoint). It is one when a
+ * gpu_stall.c - see gpu_stall.h. Counters show how many operations each host launched, and hosts run far ahead of their
+ * GPUs: that all do not move at one number is no fault by itself (all ranks may write a checkpoint). It is one when a
  * GPU waits in NCCL all that time.
  */
 #include "detect/hang/gpu_stall.h"
@@ -18,7 +18,7 @@
 #define FLOORS 14              /* hang floors without progress: 20 s in a session; an autopsy's floor is shorter */
 #define GAPS 20                /* times the longest pause of the job, unless a GPU shows that no work goes on */
 #define STILL_GAPS 3           /* times the longest such pause that ended by itself, if one does */
-#define FRESH_NS 5000000000ull /* a member that was not sampled that long is not known to stand still */
+#define FRESH_NS 5000000000ull /* a member that was not sampled that long is not known to have stopped */
 #define CONFIDENCE_NOBODY 0.5
 
 struct gpu_stall_job {
@@ -40,7 +40,7 @@ static struct gpu_stall_job *job_get(struct gpu_stalls *s, const struct job_id *
 	return j;
 }
 
-/* --- does the job stand still, all ranks at one place? --- */
+/* --- does the job stop, all ranks at one place? --- */
 
 static bool member_stands(const struct model *m, const struct member *mb)
 {
@@ -75,7 +75,7 @@ static void gap_learn(struct gpu_stall_job *j, uint64_t moved_ns)
 	j->still = false;
 }
 
-/* The newest sign of progress of any member, whether or not all stand still now. */
+/* The newest sign of progress of any member, whether or not all do not move now. */
 static void job_moved(struct gpu_stall_job *j, const struct proc *p)
 {
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {

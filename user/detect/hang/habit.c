@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * habit.c - see habit.h. The stack of a rank is read because its pause was reported, so in the first second the place
- * is not known: in a job with known phases it may be one of them, and nobody is warned before that is known.
+ * is not known: in a job with known phases it may be one of them, and nothing is warned of before that is known.
  */
 #include "detect/hang/habit.h"
 
@@ -85,7 +85,7 @@ static uint64_t critical_without_habit(const struct proc *p, enum activity what,
 	return longer(WORKS_CRITICAL_NS, 2 * works_ns);
 }
 
-/* What moves is alive: how long it stands still counts from its last sign of life, which may be the end of an upload.
+/* What moves is alive: how long it has not moved counts from its last sign of life, which may be the end of an upload.
  */
 static uint64_t moved_for_ns(struct pause_place *at, const struct model *m, const struct proc *p, enum activity what,
 			     const struct pending *pend)

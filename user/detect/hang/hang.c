@@ -8,7 +8,7 @@
  *   2. wait_graph.h    who waits for whom; wait_roots.h reads it: roots (ranks that wait for none) and cycles. Before
  *                      a root is judged, those go that only look like one: they sit in an operation that all entered
  *                      (stalled_op.h), or where the waiting ranks sit (wait_roots_filter()), or wait for a rank that
- *                      nobody can see (unobserved.h).
+ *                      no source can see (unobserved.h).
  *   3. deadlock.h      cycles that stand; classify.h: why a root does not come.
  *      shared_process.c: ranks that share a process, which are in no graph.
  *   4. comm_init.h     ranks that no init has been entered by: they are in no communicator, so in no graph.

@@ -9,7 +9,8 @@
 #include "base/keyed.h"
 #include "detect/detect.h"
 
-#define HOLD_NS 30000000000ull /* told that long after the last mismatch of the communicator, when the job goes on */
+#define HOLD_NS \
+	30000000000ull /* reported that long after the last mismatch of the communicator, when the job goes on */
 #define VALUES_MAX 8
 
 struct checked {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * report.c - fills the finding about one rank: what it lacks and who waits, and what its host, its threads and its
- * GPU calls show of the reason. The first evidence is the most telling: room is limited.
+ * GPU calls show of the reason. The first evidence says most: room is limited.
  */
 #include "detect/hang/report.h"
 
@@ -119,7 +119,7 @@ static void note_kinds(struct finding *f, struct finding_list *found, const stru
 	finding_note_text(f, EVIDENCE_OP_ONE_OF, finding_list_text(found, names));
 }
 
-/* Read once a second: which of several communicators it lacked first is not known where their peers stood still by
+/* Read once a second: which of several communicators it lacked first is not known where their peers did not move by
  * then. The named one comes first. */
 static void note_comms(struct finding *f, struct finding_list *found, const struct pending *l)
 {

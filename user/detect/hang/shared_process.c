@@ -101,7 +101,7 @@ static enum activity task_activity(const struct task *t)
 	}
 }
 
-/* Of its thread where that is known; else nothing tells the threads of the process apart. */
+/* Of its thread where that is known; else nothing distinguishes the threads of the process. */
 static struct rank_activity seat_activity(const struct model *m, const struct proc *p, uint32_t tid, uint64_t since_ns)
 {
 	const struct task *t = task_of(p, tid);

@@ -3,7 +3,7 @@
  * unobserved.c - see unobserved.h.
  *
  * Unread: what such a rank entered is not known; but a rank blocked in the kernel does not go on, and a communicator in
- * which it is the only one not read, and all others stand still, waits for it: had it entered what they did, they would
+ * which it is the only one not read, and all others do not move, waits for it: had it entered what they did, they would
  * have gone on. Only one such rank: of two nothing shows which belongs where.
  *
  * Absent: on one host a rank without a process may as well be on another host. It is named where its neighbours by
@@ -49,7 +49,7 @@ static const struct proc *unread_rank(const struct model *m)
 	return one;
 }
 
-/* Since when all members that were read, all but one, stand still at one number; 0: they do not. */
+/* Since when all members that were read, all but one, have stopped at one number; 0: they have not. */
 static uint64_t only_one_unread_since(const struct comm *c)
 {
 	uint64_t lo, hi, since = 0, one;
@@ -65,7 +65,7 @@ static uint64_t only_one_unread_since(const struct comm *c)
 	return since;
 }
 
-/* The communicator that one rank is missing from and all others stand still in, the one used most; NULL: none. */
+/* The communicator that one rank is missing from and all others do not move in, the one used most; NULL: none. */
 static const struct comm *unread_comm(const struct model *m)
 {
 	const struct comm *best = NULL;
@@ -197,7 +197,7 @@ static uint8_t *ranks_look(const struct model *m, int nranks)
 	return is;
 }
 
-/* Every member that is seen stood still from one sample to the next, and no call of any is seen. */
+/* Every member that is seen did not move from one sample to the next, and no call of any is seen. */
 static bool all_still(const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next)

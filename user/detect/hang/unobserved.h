@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unobserved.h - stages 2 and 5: a rank that nobody can see, and whose peers stand still by their counters. Either it
- * was gone before the first sample (absent: its communicators have a place for it, and no process is there), or its
+ * unobserved.h - stages 2 and 5: a rank that no source can see, and whose peers do not move by their counters. Either
+ * it was gone before the first sample (absent: its communicators have a place for it, and no process is there), or its
  * memory cannot be read, because its mmap_lock is held (unread). Takes the model; gives a hang of that rank.
  */
 #ifndef RANKTRACE_UNOBSERVED_H
@@ -10,7 +10,7 @@
 #include "detect/detect.h"
 #include "detect/hang/wait_roots.h"
 
-/* Roots that may themselves wait for an absent rank are dropped; then, if nothing else explains why all stand still,
+/* Roots that may themselves wait for an absent rank are dropped; then, if nothing else explains why all do not move,
  * that rank is reported. Of several hosts: ranks of which no host has data, as unobserved. 0 or -ENOMEM. */
 int absent_report(const struct model *m, struct wait_roots *waits, struct finding_list *found);
 /* A hang/host_blocked of the unread rank; called where there is no root. 0 or -ENOMEM. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait_roots.c - reads the graph. A component that nobody in it can leave is a root if it is one rank, and nothing that
- * can be blamed on a rank if it is one operation (all are there). More than one node is a cycle: proof of a deadlock
- * where every rank in it is known to be held, since each waits for all of its edges; a guess where waits are not seen.
+ * wait_roots.c - reads the graph. A component that no rank in it can leave is a root if it is one rank, and nothing
+ * that can be blamed on a rank if it is one operation (all are there). More than one node is a cycle: proof of a
+ * deadlock where every rank in it is known to be held, since each waits for all of its edges; a guess where waits are
+ * not seen.
  */
 #include "detect/hang/wait_roots.h"
 
@@ -279,7 +280,7 @@ struct in_component {
 	int n;
 };
 
-/* Known by their counters alone: what their threads sit in tells more than the order of their last calls, which nobody
+/* Known by their counters alone: what their threads sit in says more than the order of their last calls, which was not
  * saw. */
 static int counters_roots(const struct wait_graph *h, int scc, int op_node, struct in_component *c,
 			  struct wait_roots *found, bool *ret_done)
@@ -360,7 +361,7 @@ static int roots_read(const struct wait_graph *h, struct wait_roots *found)
 			if (!err && !sampled)
 				err = unsure_roots(h, h->g.scc[i], found);
 		}
-		c->size = 0; /* told */
+		c->size = 0; /* reported */
 	}
 	free(all);
 	return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait_roots.h - what follows from the graph of wait_graph.h: ranks that others wait for and that wait for nobody, and
+ * wait_roots.h - what follows from the graph of wait_graph.h: ranks that others wait for and that wait for no rank, and
  * cycles.
  */
 #ifndef RANKTRACE_WAIT_ROOTS_H
@@ -36,7 +36,7 @@ struct wait_cycle {
 	uint64_t since_ns;          /* the oldest of these operations */
 	const struct proc *skipped; /* did not call its side of a transfer and went on; NULL: it is a matter of order */
 	struct pending pending;     /* that side */
-	uint64_t stood_ns;          /* by their counters all in it stand still since then; 0: known by calls */
+	uint64_t stood_ns;          /* by their counters all in it have stopped since then; 0: known by calls */
 };
 
 struct wait_roots {

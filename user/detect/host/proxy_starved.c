@@ -20,7 +20,7 @@ struct starving { /* one member, for as long as every scan says so */
 	const struct member *member;
 	uint64_t since_ns, scan_ns;
 	int n_scans;
-	bool seen, hang; /* hang: told as one, and stays one */
+	bool seen, hang; /* hang: reported as one, and stays one */
 };
 
 struct proxy_starved {

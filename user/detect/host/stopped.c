@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stopped.c - a rank stopped by a signal or a debugger, while nobody waits for it. As soon as a peer waits it is the
+ * stopped.c - a rank stopped by a signal or a debugger, while no rank waits for it. As soon as a peer waits it is the
  * hang detector's: hang/stopped. A finding that is open already stays, and the hang then names it as its cause, so
  * that there is always one root.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * link.c - what is wrong with a port of an RDMA device or its link, by the host's own counters. No rank is at fault: a
- * finding says whose device it is and blames nobody. A port that nobody of the job has open is an observation, and
+ * finding says whose device it is and blames no rank. A port that no rank of the job has open is an observation, and
  * congestion always is. Counters count from when they were first seen; one that was set back grew by nothing.
  */
 #include <errno.h>
@@ -76,7 +76,7 @@ struct watched {
 	struct keyed keyed;      /* by the port */
 	const struct port *port; /* kept by its node for good */
 	struct subject subject;
-	uint64_t n_samples; /* looked at */
+	uint64_t n_samples; /* judged */
 	bool was_up;
 	uint64_t down_since_ns, up_since_ns, n_downs;
 	uint32_t best_mbps;

@@ -2,7 +2,7 @@
  *
  * qp_error.c - queue pairs of ranks that ended in an error: by the first completion that was no success (tier burst),
  * by an asynchronous event (tier trace), or by the state that the kernel lists (every tier). A transport that gave up
- * is the path's or the far end's, so nobody's here; a refused request is software's and no link's; a process that died
+ * is the path's or the far end's, so no rank's here; a refused request is software's and no link's; a process that died
  * explains all of them. docs/findings.md.
  */
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "detect/detect.h"
 #include "detect/transfer/link_cause.h"
 
-#define HOLD_NS 60000000000ull  /* told for so long */
+#define HOLD_NS 60000000000ull  /* reported for so long */
 #define DEAD_NS 120000000000ull /* NCCL's queue pairs give up 30 s after their far end is gone */
 #define GROUPS_MAX 64
 

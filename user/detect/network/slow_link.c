@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * slow_link.c - one way between two ranks on which data take much longer than on all others, while the job goes on: a
- * port or a link that is slow and loses nothing, so that no counter tells. Where another way of one of the two ranks is
- * slow, too, it is that rank's port, else the link between the two. All ways slow alike is a busy network, and reported
- * by nobody. docs/findings.md.
+ * port or a link that is slow and loses nothing, so that no counter shows it. Where another way of one of the two ranks
+ * is slow, too, it is that rank's port, else the link between the two. All ways slow alike is a busy network, and
+ * reported by no rank. docs/findings.md.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 #define FULL 0.7
 #define CHANCE 26               /* path_samples_differ() */
 #define HALF 0.5                /* of the slowest: slow, too */
-#define STANDS_NS 2000000000ull /* a job that stands still is a hang's */
-#define RANKS_MIN 3             /* of two ranks nobody can be compared */
+#define STANDS_NS 2000000000ull /* a job that does not move is a hang's */
+#define RANKS_MIN 3             /* of two ranks none can be compared */
 #define RANKS_MAX 256           /* each way is compared with each */
 #define SHARED_FACTOR 1.5       /* a port moves that much more than its peers': others use it */
 #define SHARED_MIN_PER_S 1000000
@@ -129,7 +129,7 @@ static double differ(const struct paths *s, const struct verdict *v, uint64_t no
 	return path_samples_differ(sorts[true], sorts[false]);
 }
 
-/* `was`: told already. */
+/* `was`: reported already. */
 static bool judge(const struct paths *s, const struct comm *c, bool was, uint64_t now_ns, struct verdict *ret)
 {
 	bool from, to;
@@ -174,7 +174,7 @@ static bool has_queue_pair(const struct model *m, const struct port *port, const
 }
 
 /* The only one that the process has open, else (NCCL opens all) the only one on which it is connected; NULL: none, or
- * nobody knows. */
+ * it is not known. */
 static const struct port *port_of(const struct model *m, const struct member *mb)
 {
 	const struct port *open = NULL, *connected = NULL;
@@ -239,7 +239,7 @@ static void port_note(struct finding *f, const struct port *p)
 		finding_note_text(f, EVIDENCE_PCI, p->pci);
 }
 
-/* --- telling --- */
+/* --- emitting --- */
 
 static void evidence_add(struct finding *f, const struct model *m, const struct verdict *v)
 {

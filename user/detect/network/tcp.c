@@ -211,7 +211,7 @@ static bool is_overfull(const struct tcp_place *place, int end, double others)
 	       (others >= OTHERS_SHARE && p->n_stalled < STALLED_BESIDE_OTHERS);
 }
 
-/* Two hosts have one path, and nobody else's to share. */
+/* Two hosts have one path, and no other's to share. */
 static bool is_only_path(const struct round *t, const struct tcp_pair *p)
 {
 	for (const struct tcp_pair *o = t->pairs->all; o; o = o->next)
@@ -229,7 +229,7 @@ static bool is_busy(const struct round *t, const struct tcp_place *p, enum tcp_f
 		return false;
 	if (others >= OTHERS_SHARE)
 		return fault == TCP_FAULT_SLOW || !p->pair->lost_freely;
-	if (p->address) /* all that this host has is so, and nobody else's */
+	if (p->address) /* all that this host has is so, and no other's */
 		return false;
 	if (is_only_path(t, p->pair))
 		return fault == TCP_FAULT_SLOW && others < 0;
@@ -288,7 +288,7 @@ static void tcp_release(void *state)
 
 const struct detector detector_tcp = {
 	.name = "tcp",
-	.help = "TCP between ranks that stands still, loses segments or is far slower than elsewhere; no carrier",
+	.help = "TCP between ranks that does not move, loses segments or is far slower than elsewhere; no carrier",
 	.state_bytes = sizeof(struct tcp_pairs),
 	.release = tcp_release,
 	.tick = tcp_tick,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_pairs.c - see tcp_pairs.h. What a kernel does not tell is no sign of anything.
+ * tcp_pairs.c - see tcp_pairs.h. What a kernel does not say is no sign of anything.
  */
 #include "detect/network/tcp_pairs.h"
 
@@ -21,7 +21,7 @@
 #define LOST_SHARE 1e-3    /* of those sent: as of RDMA ports ten times over, since a busy TCP always loses some. Or: */
 #define LOST_SHARE_OF_FEW 1e-2 /* of a job that each loss delays, and so loses few; and */
 #define LOST_ROUNDS_MIN 5      /* in all of the newest rounds */
-#define FLOWING_SEGMENTS 4     /* a round: fewer tell of the peer's answers, not of the path */
+#define FLOWING_SEGMENTS 4     /* a round: fewer say of the peer's answers, not of the path */
 #define FREE_TIMES 2           /* of the rounds in which something was lost, so many more without a queue */
 #define SCATTER 2              /* mean deviations: quick answers among late ones lie within */
 #define MARKED_MIN 10

@@ -18,7 +18,7 @@
 #define COST_TIMES 4        /* time a byte: of its own past, */
 #define COST_MOST_TIMES 2   /* of the worst of that, and */
 #define COST_OTHERS_TIMES 3 /* of a path that is as it was */
-#define COST_SHARE 0.05     /* of the time something is on its way: less holds nobody up */
+#define COST_SHARE 0.05     /* of the time something is on its way: less delays no rank */
 #define STEADY 1.5          /* as it was */
 #define NO_QUEUE_TIMES 1.5
 #define NO_QUEUE_OTHERS_TIMES 3

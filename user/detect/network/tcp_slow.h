@@ -2,7 +2,7 @@
  *
  * tcp_slow.h - is a path slow, though nothing is lost? By its round trips against the other paths', by them against its
  * own past, and by the time that a byte takes: a link that is capped at a high rate queues in the sender, for less than
- * a round trip tells.
+ * a round trip shows it.
  */
 #ifndef RANKTRACE_DETECT_TCP_SLOW_H
 #define RANKTRACE_DETECT_TCP_SLOW_H

@@ -19,7 +19,7 @@
 #define MOVING_BYTES_S 100e3
 #define CALLING_NS 1000000000ull /* a call of any kind that recently: it is getting on */
 #define MOVED_NS 2500000000ull   /* counters that recently: two periods of the sampler and a tick */
-#define CHILD_NS 2000000000ull   /* a child began or ended that recently: two scans tell what it does */
+#define CHILD_NS 2000000000ull   /* a child began or ended that recently: two scans show what it does */
 
 struct sums {
 	double settled, all, io_settled, io_all;
@@ -187,7 +187,7 @@ bool rank_at_rest(const struct proc *p)
 	return t && t->state == TASK_SLEEP && at_rest(t);
 }
 
-/* The thread that would have to call is asleep, and was since the rank is late as far as scans tell. */
+/* The thread that would have to call is asleep, and was since the rank is late as far as scans show. */
 static bool sleeps(const struct task *t, uint64_t since_ns)
 {
 	return !t || (t->state == TASK_SLEEP && (at_rest(t) || t->prev_seen_ns >= since_ns));

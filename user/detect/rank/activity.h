@@ -23,7 +23,7 @@ struct rank_activity {
 	enum activity what;
 	double cpu_share; /* cores, over the last scan; -1 unknown */
 	double io_bytes_s;
-	const struct task *task; /* the one that tells: blocked, stopped, or the one that calls NCCL */
+	const struct task *task; /* the one that shows it: blocked, stopped, or the one that calls NCCL */
 };
 
 /* A rank, or what may be one: not its children. */

@@ -8,9 +8,9 @@
 
 #include "detect/phrase.h"
 
-#define OTHERS_MAX 256 /* ranks looked at for where most of them are */
+#define OTHERS_MAX 256 /* ranks read for where most of them are */
 
-/* It has called NCCL or waited for its GPU since then: where it stood for an earlier fault is no news of this one. */
+/* It has called NCCL or waited for its GPU since then: where it stood for an earlier fault says nothing of this one. */
 static bool moved_since(const struct proc *p, uint64_t ns)
 {
 	if (p->last_call_ns > ns)

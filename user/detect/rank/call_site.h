@@ -16,7 +16,7 @@ const struct task *call_site_task(const struct proc *p);
 bool call_site_gpu_wait(const struct proc *p);
 /* Both stacks are known, and they wait for the same: 1; for different things: 0; not known: -1. */
 int call_site_same(const struct task *a, const struct task *b);
-/* What the main thread sleeps for; NULL: nobody could say, or it was read before the process last moved. */
+/* What the main thread sleeps for; NULL: it could not be read, or it was read before the process last moved. */
 const struct waits_for *call_site_wait(const struct proc *p);
 /* Evidence python, native_frame, kernel_wait, waits_for, stack of this rank; or why there is none. */
 void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p);

@@ -18,7 +18,7 @@ uint64_t counters_still_ns(const struct member *mb)
 	return s->seen_ns > s->since_ns ? s->since_ns : 0;
 }
 
-/* It was last read before its peers stood still: it may have entered more since, and nobody can read it any more. */
+/* It was last read before its peers did not move: it may have entered more since, and it cannot be read any more. */
 static bool read_too_early(const struct member *mb, uint64_t peer_since_ns)
 {
 	return mb->proc->dead || mb->samples.seen_ns < peer_since_ns;

@@ -16,7 +16,7 @@ bool proc_by_counters(const struct proc *p); /* so is some member of it */
  * too; 0: its counters moved, or its calls are seen. */
 uint64_t counters_still_ns(const struct member *mb);
 /* The collective that is pending: the one after those counted. Of a member that died, or cannot be read, since before
- * its peers stood still: the one that the last of these waits in, as it may have entered all before that. */
+ * its peers did not move: the one that the last of these waits in, as it may have entered all before that. */
 uint64_t counters_pending_seq(const struct member *mb);
 /* The kinds, as bits, that the peer nearest ahead has entered and this member has not; 0: not known. */
 unsigned int counters_pending_kinds(const struct member *mb);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * teardown.c - a job that ends takes its ranks down one after the other, and those that are left wait for the dead. It
- * is a fault only when deaths have ceased, most of the job lives, and nobody asked the rank to go.
+ * is a fault only when deaths have ceased, most of the job lives, and the rank was not asked to go.
  */
 #include "detect/rank/teardown.h"
 

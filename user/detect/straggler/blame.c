@@ -58,7 +58,7 @@ static const struct op *p2p_partner(const struct op *op)
 	return member_p2p_op(o, op->kind == OP_SEND ? OP_RECV : OP_SEND, op->member->rank, op->seq);
 }
 
-/* A Recv waits for its Send; a Send for nobody worth blaming. */
+/* A Recv waits for its Send; a Send for no rank worth blaming. */
 static const struct op *last_arriver(const struct op *op)
 {
 	const struct op *last = op, *o;
@@ -112,7 +112,7 @@ static bool in_set(const struct blame *b, const struct proc *p)
 	return false;
 }
 
-/* `from`: the newest operation of that rank that others waited for; what it did later delayed nobody here. */
+/* `from`: the newest operation of that rank that others waited for; what it did later delayed no rank here. */
 static void set_add(struct blame *b, const struct op *from)
 {
 	int i = 0;
@@ -290,7 +290,7 @@ static double extra_gap_s(const struct model *m, const struct op *op, double ste
 	return mine > gaps[(n - 1) / 2] ? mine - gaps[(n - 1) / 2] : 0;
 }
 
-/* What its own GPU still had to do after it arrived is not the host's lateness: nobody would have been faster. */
+/* What its own GPU still had to do after it arrived is not the host's lateness: no host would have been faster. */
 static double hidden_s(const struct op *op, double step_s)
 {
 	double lasts = op->end_ns ? to_s(op->end_ns - op->enqueue_ns) : step_s;

@@ -9,7 +9,7 @@
 
 #define BLAME_SET_MAX 16
 
-struct blame { /* one rank, or several between whom the host cannot tell */
+struct blame { /* one rank, or several that the host cannot distinguish */
 	int n;
 	const struct proc *procs[BLAME_SET_MAX];
 	const struct op *from[BLAME_SET_MAX]; /* of the walk */

@@ -16,7 +16,7 @@
 #define GAP_PART_CAUSE 0.3  /* of the blame: the cause */
 #define IO_FACTOR 3.0       /* times the peers' median, and at least: */
 #define IO_BYTES_S 10e6
-#define PERIOD_SEEN_MAX 512 /* operations looked at for who calls */
+#define PERIOD_SEEN_MAX 512 /* operations read for who calls */
 #define PEERS_MAX 8
 #define THROTTLED_PART 0.5
 #define PRESSURE_NOTED 0.1 /* of the time some task waited */
@@ -131,7 +131,8 @@ static void thread_rates(struct cost_rates *r, const struct cost_thread *now, co
 	}
 }
 
-/* Told of from the first time a quota is seen, as a total since the process was: nothing told is nothing throttled. */
+/* Reported from the first time a quota is seen, as a total since the process was: nothing reported is nothing
+ * throttled. */
 static double throttled_rate(const struct cost_sample *now, const struct cost_sample *then)
 {
 	uint64_t from_ns = then->throttle_seen_ns ? then->throttle_seen_ns : then->at_ns;
@@ -217,7 +218,7 @@ static double cost_excess(const struct cost_rates *own, const struct cost_rates 
 	return excess_of(own->cost[k], usual, n, ret_median);
 }
 
-/* Bytes tell no time: only where nothing else explains the blame, and far beyond what peers move. */
+/* Bytes show no time: only where nothing else explains the blame, and far beyond what peers move. */
 static bool moves_more(const struct cost_rates *own, const struct cost_rates *peers, int n_peers, double *ret_median)
 {
 	double usual[PEERS_MAX], excess;

@@ -50,7 +50,7 @@ struct host_cause {
 
 /* A new sample of the rank, into its cost_history of the table. 0 or -ENOMEM. */
 int cost_push(struct keyed_table *histories, const struct model *m, const struct proc *p);
-/* Rates since `since_ns`, or over the shortest time beyond that the scans can tell. */
+/* Rates since `since_ns`, or over the shortest time beyond that the scans show. */
 struct cost_rates cost_rates(const struct keyed_table *histories, const struct model *m, const struct proc *p,
 			     uint64_t since_ns);
 /* Of what stands out from `peers`, the most expensive, if it makes up a good part of `blame_share`. */

@@ -31,7 +31,7 @@ struct reading {
 
 struct timed { /* one rank */
 	struct keyed proc;
-	uint64_t start_ns; /* of the process: tells a number that is used again */
+	uint64_t start_ns; /* of the process: distinguishes a number that is used again */
 	struct reading last;
 	double over_s[READINGS]; /* than the median of its peers, newest last */
 	double gpu_s[READINGS];

@@ -171,7 +171,7 @@ static bool is_luck(const struct job_clock *j, const struct blamed *d, double ri
 	return !often(j, d, rivals) || (rivals < 2 && !steady(j, d) && times_slow(j, d, HISTORY) < SLOW_HISTORY_OF_TWO);
 }
 
-/* What was reported is over, and is nobody's natural variation. */
+/* What was reported is over, and is no rank's natural variation. */
 static void blamed_forget(struct blamed *d)
 {
 	memset(d->slow, 0, sizeof(d->slow));

@@ -36,7 +36,7 @@ struct job_clock {
 	uint64_t anchor; /* the rank whose iterations are counted */
 	size_t period;
 	uint64_t end_index; /* the iteration is cut behind the operation with nth % period == this */
-	uint64_t done_n;    /* its operations looked at */
+	uint64_t done_n;    /* its operations read */
 	uint64_t last_ns;   /* arrival of the last iteration's end */
 	uint64_t n;         /* windows that count: iterations, short ones summed up */
 	bool window_open;   /* slot n % HISTORY is being summed */
@@ -60,7 +60,7 @@ double recent_mean(const struct job_clock *j, const double *of);
 void slow_decide(struct job_clock *j, const struct model *m, struct blamed *d);
 /* More than half of a role, or of the job, is slow: that is how the job is built. */
 bool blame_structural(const struct job_clock *j, const struct model *m, const struct blamed *d);
-/* What the host did to it. Of a set that blame cannot tell apart the one that the host delayed is the one: its index
+/* What the host did to it. Of a set that blame cannot distinguish the one that the host delayed is the one: its index
  * in `d`; -1: none, or several. */
 int blame_cause(const struct job_clock *j, const struct model *m, struct blamed *d, struct host_cause *ret);
 /* Part of it is named by a smaller set. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pace.c - a job that becomes slower, seen without a probe: NCCL counts the collectives a rank enters, and all ranks
- * enter equally many. Names nobody, as in a blocking collective all become slower together; it has the job looked at
+ * enter equally many. Names no rank, as in a blocking collective all become slower together; it has the job sampled
  * more closely. Where iterations are seen slow_step knows better.
  */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "detect/straggler/history.h"
 #include "detect/straggler/pace_series.h"
 
-#define BUSIER 2                /* times as many operations: another communicator tells the pace better */
+#define BUSIER 2                /* times as many operations: another communicator shows the pace better */
 #define CALLS_NS 10000000000ull /* its calls were seen that lately: there are probes */
 
 struct paced { /* one job */
@@ -73,7 +73,7 @@ static const struct proc *anchor_choose(const struct model *m, const struct job_
 	return best;
 }
 
-/* The member that is followed, as long as it is there and no other tells more. */
+/* The member that is followed, as long as it is there and no other shows more. */
 static const struct member *followed(struct paced *j, const struct model *m)
 {
 	const struct proc *p = model_proc(m, j->anchor);
@@ -99,7 +99,7 @@ static bool concerns(const struct finding *f, const struct model *m, const struc
 {
 	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 
-	return p ? p->job == job : f->kind == FINDING_HANG; /* a link that is congested stops nobody */
+	return p ? p->job == job : f->kind == FINDING_HANG; /* a link that is congested stops no rank */
 }
 
 /* While something else holds the job up the pace is that one's affair. */

@@ -9,7 +9,7 @@
 #include "base/sorted.h"
 
 #define EVERY_NS 900000000ull
-#define GAP_NS 3000000000ull /* nobody looked: what it entered meanwhile has no pace */
+#define GAP_NS 3000000000ull /* no sample: what it entered meanwhile has no pace */
 #define WIDTH_MAX 16
 #define BASE_MAX 60 /* windows of the past */
 #define BASE_MIN 15

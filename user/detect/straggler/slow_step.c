@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * slow_step.c - the job's iterations take longer than before, and stay so. On a host that runs ahead of its GPU all
- * ranks enqueue alike and nobody can be named: then this is all that can be said. It names nobody and is no proof of a
- * fault; where a straggler is named, or a quota that throttles the job, it is that one's consequence.
+ * ranks enqueue alike and no rank can be named: then this is all that can be said. It names no rank and is no proof of
+ * a fault; where a straggler is named, or a quota that throttles the job, it is that one's consequence.
  */
 #include <errno.h>
 #include <stdlib.h>

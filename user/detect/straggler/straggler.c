@@ -70,7 +70,7 @@ static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
 	return d;
 }
 
-/* Who earned nothing in the whole history is nobody. */
+/* Who earned nothing in the whole history is not named. */
 static void blamed_prune(struct job_clock *j)
 {
 	struct blamed **link = &j->blamed, *d;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * link_cause.h - whether a finding about a link explains why a rank's transfers stand still.
+ * link_cause.h - whether a finding about a link explains why a rank's transfers do not move.
  */
 #ifndef RANKTRACE_LINK_CAUSE_H
 #define RANKTRACE_LINK_CAUSE_H

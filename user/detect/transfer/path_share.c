@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * path_share.c - see path_share.h. A member is looked at as a whole: a sample that shows nothing on a path is one at
+ * path_share.c - see path_share.h. A member is sampled as a whole: a sample that shows nothing on a path is one at
  * which it was idle.
  */
 #include "detect/transfer/path_share.h"

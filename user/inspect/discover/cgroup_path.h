@@ -15,7 +15,7 @@ struct cgroup_names {
 	char path[192];     /* of the unified hierarchy, else of the first; of a long one the end */
 };
 
-/* The text of /proc/PID/cgroup. The first line that tells something tells it for good. */
+/* The text of /proc/PID/cgroup. The first line that says something decides. */
 void cgroup_names_parse(const char *text, struct cgroup_names *ret);
 /* Takes no lock of the target. All empty where it cannot be read. */
 void cgroup_names_read(uint32_t pid, struct cgroup_names *ret);

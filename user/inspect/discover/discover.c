@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CANDIDATES_MAX 256  /* looked at between the scans */
+#define CANDIDATES_MAX 256  /* read between the scans */
 #define KERNEL_SCAN_EVERY 8 /* scans: kernel threads hardly ever turn into something else */
 
-/* Nobody asks for the maps of a process that has nothing we want. */
+/* The maps are not read of a process that has nothing we want. */
 static void trim(struct target_set *s, struct proc_row *p)
 {
 	lib_table_unload(s, p);

@@ -45,7 +45,7 @@ struct target_lib { /* a file in one process; several copies are several rows */
 
 enum target_status {
 	TARGET_OK,
-	TARGET_GONE,    /* exited while it was looked at, or a zombie */
+	TARGET_GONE,    /* exited while it was sampled, or a zombie */
 	TARGET_DENIED,  /* the kernel refused (capabilities, ptrace rules) */
 	TARGET_BLOCKED, /* a read past its deadline: mmap_lock held. What is known is from before */
 	TARGET_ERROR,   /* anything else: see `error` */
@@ -126,14 +126,14 @@ void target_set_unhurried(struct target_set *s);
  */
 const struct target_proc *const *target_set_list(struct target_set *s, size_t *ret_n);
 /* Processes that a read is still out for, so that what the list says of them is from before: rescan. None while the
- * reader's patience has no limit. */
+ * reader's timeout has no limit. */
 size_t target_set_awaited(const struct target_set *s);
 /*
- * Processes of which nobody could read yet what they map, and those that were killed and are not over: a thread of
+ * Processes of which could not be read yet what they map, and those that were killed and are not over: a thread of
  * theirs still has the memory. Up to `max` of them; as many as there are.
  */
 size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max);
-/* Two jobs of one name get names that tell them apart, in place->job; the list is sorted by these. 0 or -ENOMEM. */
+/* Two jobs of one name get names that distinguish them, in place->job; the list is sorted by these. 0 or -ENOMEM. */
 int target_set_name_jobs(struct target_set *s);
 /* Any process known to the set, NULL unknown. */
 const struct target_proc *target_set_find(const struct target_set *s, uint32_t tgid);

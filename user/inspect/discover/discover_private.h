@@ -29,7 +29,7 @@ struct proc_row {
 	bool has_comm;              /* creates or uses communicators */
 	uint64_t late_wait_ns, late_due_ns; /* when to read its memory for variables set since */
 	bool is_kernel, listed, launcher;
-	bool candidate; /* says a rank, but nothing shows yet that it is one: looked at often while young */
+	bool candidate; /* says a rank, but nothing shows yet that it is one: scanned often while young */
 	uint64_t young_until_ns;
 	bool awaited;   /* a read of it goes on in a worker: asked again at every rescan */
 	bool seen_maps; /* of this image, whether or not any of it is kept */

@@ -15,7 +15,7 @@ struct launcher {
 	enum rank_source source;
 	const char *name;
 	const char *rank;
-	const char *size[3]; /* first that is set; none at all: the launcher tells no size */
+	const char *size[3]; /* first that is set; none at all: the launcher gives no size */
 	const char *local;
 	const char *job[3]; /* first that is set; "none" counts as unset (torchrun without --rdzv-id) */
 	const char *step;
@@ -192,7 +192,7 @@ static void launcher_job(const struct environ_text *t, const struct launcher *l,
 		snprintf(to, size, "%s%s%s%s", l->prefix, job, step ? "." : "", step ? step : "");
 }
 
-/* torchrun's run, else the rendezvous all ranks share, else the job of the launcher that told the rank, else any. */
+/* torchrun's run, else the rendezvous all ranks share, else the job of the launcher that gave the rank, else any. */
 static void job_read(struct proc_environ *e, const struct environ_text *t)
 {
 	const char *host = env_find(t, "MASTER_ADDR"), *port = env_find(t, "MASTER_PORT");

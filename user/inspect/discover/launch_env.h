@@ -14,9 +14,9 @@
 
 struct proc_environ {
 	int rank, local_rank, world_size; /* -1 unknown */
-	enum rank_source source;          /* who says so; RANK_UNKNOWN: nobody */
+	enum rank_source source;          /* who says so; RANK_UNKNOWN: no launcher */
 	bool late;                        /* set by the program itself, after its start */
-	int other_rank, other_size;       /* what a less trusted launcher says, where it disagrees; -1 nobody does */
+	int other_rank, other_size;       /* what a less trusted launcher says, where it disagrees; -1 none does */
 	enum rank_source other_source;
 	char job[128];
 	char visible_devices[64];
@@ -24,7 +24,7 @@ struct proc_environ {
 	char slurm_job[24], slurm_step[16]; /* "" unknown */
 };
 
-/* Nobody said anything. */
+/* No launcher said anything. */
 #define PROC_ENVIRON_NONE \
 	((struct proc_environ){ .rank = -1, .local_rank = -1, .world_size = -1, .other_rank = -1, .other_size = -1 })
 

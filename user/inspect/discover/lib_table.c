@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define INSPECT_DEADLINE_MS 1000 /* a cold file on a slow disk */
-#define ROWS_MAX 2048            /* executable files looked at in one process */
+#define ROWS_MAX 2048            /* executable files read of one process */
 #define OPEN_MAX 512             /* files kept open by one set for their names only */
 #define FILES_MAX 16384
 #define LATE_FILES_MAX 2 /* then the rest of the process waits */

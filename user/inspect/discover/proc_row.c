@@ -196,7 +196,7 @@ static uint64_t file_pages(uint32_t tgid)
 	return shared;
 }
 
-/* A process without anything we want that maps and unmaps all day is looked at less and less often, 5 s at most. */
+/* A process without anything we want that maps and unmaps all day is sampled less and less often, 5 s at most. */
 static void maps_wait(struct proc_row *p)
 {
 	uint64_t wait = p->maps_wait_ns ? p->maps_wait_ns * 2 : MAPS_WAIT_FIRST_NS;
@@ -244,8 +244,9 @@ static int maps_renew(struct target_set *s, struct proc_row *p, uint64_t vsize)
 }
 
 /*
- * Ray and many a script set RANK when they run. While nobody has said a rank by RANK, a process with libraries is asked
- * again, less and less often (0.1 s, doubling to 10 s), and whenever its communicators show (late_due_ns is 0 then).
+ * Ray and many a script set RANK when they run. While no process has said a rank by RANK, a process with libraries is
+ * asked again, less and less often (0.1 s, doubling to 10 s), and whenever its communicators show (late_due_ns is 0
+ * then).
  */
 static void sample_late(struct target_set *s, struct proc_row *p)
 {

@@ -3,7 +3,7 @@
  * rank_tree.c - which process is a rank and which processes belong to it. Pure: from parents, environments and the
  * presence of libraries. Of a chain with one RANK the topmost with communicators is the rank, else the topmost that has
  * the libraries (a shell wrapped around it is not); a process above a *different* RANK, or above one that a more
- * trusted launcher tells, is a launcher (torchrun's agent in a Kubernetes pod has one, and under srun a SLURM_PROCID).
+ * trusted launcher gives, is a launcher (torchrun's agent in a Kubernetes pod has one, and under srun a SLURM_PROCID).
  */
 #include "inspect/discover/discover_private.h"
 
@@ -126,7 +126,7 @@ static bool is_blocked_sibling(const struct target_set *s, const struct proc_row
 	return false;
 }
 
-/* A process whose mmap_lock was held before we came tells nothing; a child that it forked has its environment. */
+/* A process whose mmap_lock was held before we came says nothing; a child that it forked has its environment. */
 static void adopt(struct target_set *s)
 {
 	struct proc_row *p;

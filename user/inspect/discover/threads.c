@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * threads.c - what a process' threads say of themselves in /proc/TGID/task, where a held mmap_lock blocks nobody.
+ * threads.c - what a process' threads say of themselves in /proc/TGID/task, where a held mmap_lock blocks no reader.
  */
 #include "inspect/discover/discover.h"
 #include "inspect/reader/proc_files.h"

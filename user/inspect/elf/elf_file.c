@@ -195,7 +195,7 @@ static void take_environ(struct elf_file *f)
 		}
 }
 
-/* FNV-1a, twice with different starts, of what tells one file from another. */
+/* FNV-1a, twice with different starts, of what distinguishes one file from another. */
 static void make_up_build_id(struct elf_facts *facts, const struct stat *st)
 {
 	const uint64_t what[] = { st->st_dev, st->st_ino, st->st_size, st->st_mtim.tv_sec, st->st_mtim.tv_nsec };

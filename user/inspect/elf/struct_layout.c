@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DIES_MAX 20000000u /* entries looked at: some seconds */
+#define DIES_MAX 20000000u /* entries read: some seconds */
 #define NESTING_MAX 16
 
 struct walk {

@@ -18,7 +18,7 @@
 
 #define ANSWER_BYTES 32768 /* the kernel fills as much as it is given room for, up to this */
 #define TIMEOUT_S 2        /* an answer comes at once, or something is wrong */
-/* include/net/tcp_states.h: all but TIME_WAIT, CLOSE, LISTEN and NEW_SYN_RECV, which are nobody's data. */
+/* include/net/tcp_states.h: all but TIME_WAIT, CLOSE, LISTEN and NEW_SYN_RECV, which are no process' data. */
 #define STATES_WANTED ((1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 8 | 1u << 9 | 1u << 11))
 
 static const struct {

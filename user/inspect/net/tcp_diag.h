@@ -30,10 +30,10 @@ int tcp_diag_dump(int fd, int family, diag_fn each, void *of);
 /* One socket. 0, -ENOENT: it is no more; -errno. */
 int tcp_diag_ask(int fd, int family, const struct inet_diag_sockid *id, diag_fn each, void *of);
 
-/* What came in one recv(). 0: more is to come; 1: that was the last; -errno that the kernel told; -EBADMSG: no such
+/* What came in one recv(). 0: more is to come; 1: that was the last; -errno of the kernel; -EBADMSG: no such
  * message. */
 int tcp_diag_parse(const void *bytes, size_t size, diag_fn each, void *of);
-/* Fills what tcp_info and the queues tell; what the answer is too short for, and what is beside them, is TCP_NO_VALUE.
+/* Fills what tcp_info and the queues show; what the answer is too short for, and what is beside them, is TCP_NO_VALUE.
  */
 void tcp_diag_counters(const struct diag_socket *s, uint64_t counters[TCP_COUNTERS]);
 /* As text, an IPv4 address within IPv6 as what it is. */

@@ -16,7 +16,7 @@ struct unix_socket {
 
 /* 0; -ENOENT: no such socket here; -errno. `fd` of tcp_diag_open(). */
 int unix_diag_ask(int fd, uint32_t inode, struct unix_socket *ret);
-/* What came in one recv(): 0, -errno that the kernel told, -EBADMSG no such message. */
+/* What came in one recv(): 0, -errno of the kernel, -EBADMSG no such message. */
 int unix_diag_parse(const void *bytes, size_t size, struct unix_socket *ret);
 
 #endif

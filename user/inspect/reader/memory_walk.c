@@ -72,7 +72,7 @@ static bool slice_full(const struct memory_walk *w)
 	return w->pages >= w->pages_max || w->space >= SLICE_SPACE;
 }
 
-/* Up to which address it was looked at. */
+/* Up to which address it was sampled. */
 static uint64_t mapping_walk(struct memory_walk *w, uint64_t from, uint64_t end)
 {
 	static uint64_t pages[PAGES_AT_ONCE];

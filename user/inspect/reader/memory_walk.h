@@ -31,7 +31,7 @@ struct memory_walk {
 	void *of;
 	/* What came of it. */
 	uint64_t next;         /* address to go on at; 0 the end */
-	uint64_t pages, space; /* pages looked at; pages of address space passed */
+	uint64_t pages, space; /* pages read; pages of address space passed */
 	uint64_t page_bytes;
 	int pagemap;
 };

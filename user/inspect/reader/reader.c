@@ -89,7 +89,7 @@ static int worker_ensure(struct reader *r)
 	return rc;
 }
 
-/* A process that timed out before is asked again without anyone waiting; the others share what patience is left. */
+/* A process that timed out before is asked again without anyone waiting; the others share what is left. */
 static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_ms)
 {
 	uint64_t now = clock_monotonic_ns(), allowed_ms;
@@ -108,7 +108,7 @@ static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_m
 	return allowed_ms < deadline_ms ? allowed_ms : deadline_ms;
 }
 
-/* The whole deadline, while nobody else is served; longer while the worker runs. */
+/* The whole deadline, while no other is served; longer while the worker runs. */
 static int wait_whole(struct reader *r, pid_t pid, unsigned deadline_ms)
 {
 	for (int i = 0; i < READER_STARVED_DEADLINES; i++) {
@@ -129,7 +129,7 @@ static int wait_whole(struct reader *r, pid_t pid, unsigned deadline_ms)
 	return -EAGAIN;
 }
 
-/* A worker that runs, or would if it had a CPU, is delayed by nobody's lock: on a busy machine its answer is worth some
+/* A worker that runs, or would if it had a CPU, is delayed by no lock: on a busy machine its answer is worth some
  * waiting, as it would be thrown away and asked for again. Poll's result. */
 static int wait_running(struct reader *r, unsigned allowed_ms)
 {

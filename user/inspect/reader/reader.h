@@ -3,7 +3,7 @@
  * reader.h - the killable helper process. Whatever can block behind a target (its mmap_lock, a dead file system) or
  * crash on its files (hostile ELF) runs there, with a deadline. Not a thread pool: one call at a time, one thread.
  * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is replaced at once:
- * left with its call until the deadline where nobody may wait that long, then killed.
+ * left with its call until the deadline where no caller may wait that long, then killed.
  */
 #ifndef RANKTRACE_TARGET_READER_H
 #define RANKTRACE_TARGET_READER_H
@@ -38,7 +38,7 @@ void reader_set_timeout(struct reader *r, unsigned ms);
  *   -ETIMEDOUT  the worker slept past `deadline_ms` and was killed: the target's mmap_lock (or its file) is held
  *   -EBUSY      this pid timed out a short while ago (0.5 s, doubling to 4 s), or is asked again and has not answered
  *   -EINPROGRESS  no answer yet, and no evidence: a worker stays with it until the deadline, and another call on this
- * pid tells what came of it (only after reader_set_timeout()) -EAGAIN     the worker was still running, not asleep,
+ * pid shows what came of it (only after reader_set_timeout()) -EAGAIN     the worker was still running, not asleep,
  * after 5 deadlines: the machine is overloaded; no evidence -EIO        the worker died of a signal during the call (a
  * hostile file); a new one takes its place -EPIPE      the zygote is gone: nothing will work any more
  */

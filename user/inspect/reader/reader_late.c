@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reader_late.c - see reader_late.h. A parked worker costs nobody any time: whether it answered is looked at when its
+ * reader_late.c - see reader_late.h. A parked worker costs its caller no time: whether it answered is sampled when its
  * process is asked for again. Its answer is thrown away, being as old as it likes; that it came is what counts.
  */
 #include "inspect/reader/reader_late.h"
@@ -166,7 +166,7 @@ void late_park(struct late_table *t, pid_t pid, struct worker *w, uint64_t due_n
 	*w = (struct worker){ .fd = -1, .sock = -1 };
 }
 
-/* A worker that is late, but only now looked at, may have answered long ago: that is asked first. */
+/* A worker that is late, but only now asked, may have answered long ago: that is asked first. */
 static int parked_check(struct late_table *t, struct late *l)
 {
 	uint64_t now = clock_monotonic_ns();

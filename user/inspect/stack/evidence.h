@@ -22,7 +22,7 @@ struct target_evidence {
 
 /*
  * Fills what can be had; parts that cannot stay empty. Takes up to two deadlines when the mmap_lock is held, or what is
- * left of the reader's patience: -EINPROGRESS then, and another call soon knows.
+ * left of the reader's timeout: -EINPROGRESS then, and another call soon knows.
  * -ESRCH the thread is gone; -EPERM, -EACCES not allowed to look at it.
  */
 int evidence_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_evidence *ret);

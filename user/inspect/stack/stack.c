@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stack.c - the collector's side: what /proc tells of each thread without a lock, one call of the worker for the rest,
+ * stack.c - the collector's side: what /proc says of each thread without a lock, one call of the worker for the rest,
  * and every length in its answer checked.
  */
 #include "inspect/stack/stack.h"

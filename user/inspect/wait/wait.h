@@ -21,8 +21,8 @@ struct target_wait { /* not to be copied: `w` points into it */
 	uint64_t bytes, work_ns, switches;
 };
 
-/* 0, `ret->w.kind` WAITS_UNKNOWN when it runs or nobody can say; -ESRCH gone, -EPERM or -EACCES not allowed to look at
- * it, -EINPROGRESS the reader's patience is over. Takes some deadlines at most. */
+/* 0, `ret->w.kind` WAITS_UNKNOWN when it runs or it cannot be read; -ESRCH gone, -EPERM or -EACCES not allowed to look
+ * at it, -EINPROGRESS the reader's timeout is over. Takes some deadlines at most. */
 int target_wait_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_wait *ret);
 /* `now` was read some time after `before`: sets whether anything moved between the two. Pure. */
 void target_wait_compare(const struct target_wait *before, struct target_wait *now);

@@ -22,7 +22,7 @@ int wait_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline
 void wait_name_read(uint32_t pid, uint32_t tid, char *to, size_t size); /* of a thread; `to` stays where it is gone */
 
 /* ---- wait_threads.c ---- */
-/* It waits for a word of another thread, nobody can read which: finds the thread that waits for somebody else, if there
+/* It waits for a word of another thread, which cannot be read: finds the thread that waits for somebody else, if there
  * is one, and adds it. */
 void wait_threads_follow(struct reader *r, unsigned deadline_ms, struct target_wait *w);
 
@@ -95,7 +95,7 @@ struct wait_end {
 	bool is_opening;   /* a connect() that has had no answer */
 	uint64_t quiet_ns; /* since the last byte came; UINT64_MAX not known */
 	uint64_t bytes;    /* that came and were acknowledged; 0 not known */
-	uint32_t pid;      /* who has the other end; 0 nobody is known */
+	uint32_t pid;      /* who has the other end; 0 not known */
 	bool is_child, is_own;
 	int n_pids, rank_of_pid;      /* processes that have it; how likely this one is the one */
 	uint64_t length_ns, until_ns; /* of a timer */

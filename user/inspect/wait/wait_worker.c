@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * wait_worker.c - the job in the helper process: descriptors or children in, the one that the thread most likely waits
- * for out. Of many descriptors a peer that may answer tells more than a wake-up of the program's own.
+ * for out. Of many descriptors a peer that may answer says more than a wake-up of the program's own.
  */
 #include "inspect/wait/wait_private.h"
 

@@ -135,7 +135,7 @@ static void chain_leave(struct model *m, struct qp *q)
 	}
 }
 
-/* Whoever has it as a peer has none until the next tick. */
+/* What has it as a peer has none until the next tick. */
 static void qp_free(struct model *m, struct qp **link)
 {
 	struct qp *q = *link;

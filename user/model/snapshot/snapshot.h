@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * snapshot.h - tells a model's state as events, so that another model that takes these, and then what comes, says the
+ * snapshot.h - emits a model's state as events, so that another model that takes these, and then what comes, says the
  * same: a stream may so begin in the middle of a session. What is written: processes and threads, communicators with
  * their numbers and what they are used to, creations, the streams with what is queued on them, captured graphs, the
  * iteration clocks, and operations: the open ones and the newest of each process. What detectors remember is not

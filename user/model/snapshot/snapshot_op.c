@@ -161,7 +161,7 @@ static struct op *op_of(const struct snapshot_op *b, struct member *mb, uint32_t
 	return &o->op;
 }
 
-/* op_link() numbers what is called; a told one has its numbers. */
+/* op_link() numbers what is called; one of a snapshot has its numbers. */
 static void op_link_kept(struct model *m, struct proc *p, struct op *op, const struct snapshot_op *b)
 {
 	uint64_t n_ops = m->n_ops, proc_ops = p->n_ops, next_id = m->state->next_op_id;
@@ -189,7 +189,7 @@ int take_op(struct model *m, const struct event *e)
 	if (!op)
 		return -ENOMEM;
 	op_link_kept(m, &p->p, op, b);
-	if (b->flags & SNAPSHOT_OP_QUEUED_OUT) /* told to whom it may concern before */
+	if (b->flags & SNAPSHOT_OP_QUEUED_OUT) /* reported before */
 		op->handed_out = op_own(op)->queued_out = true;
 	comm_entry_taken(op, b->flags & SNAPSHOT_OP_COMPLETE);
 	if (op->enqueue_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * snapshot_private.h - between the files of the snapshot. Each topic has one file, which tells it and takes it, so that
+ * snapshot_private.h - between the files of the snapshot. Each topic has one file, which emits it and takes it, so that
  * both sides of a body stand together.
  */
 #ifndef RANKTRACE_MODEL_SNAPSHOT_PRIVATE_H

@@ -178,7 +178,7 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	}
 }
 
-/* One failure is told once; after it the sink is dead and draws nothing. */
+/* One failure is reported once; after it the sink is dead and draws nothing. */
 static int perfetto_event(struct sink *base, const struct event *e, const struct model *m)
 {
 	struct perfetto_sink *p = (struct perfetto_sink *)base;

@@ -166,7 +166,7 @@ void machine_event(struct perfetto_sink *p, const struct event *e, const struct 
 /* A value of a counter, whose track is written once two values differ: a constant line says nothing. `parent`: its
  * track then. */
 void counter_put(struct perfetto_sink *p, struct track *t, struct track *parent, uint64_t ts_ns, int64_t value);
-/* A counter of one part of the machine, all of whose tracks lie in `group`; `index` tells parts apart. */
+/* A counter of one part of the machine, all of whose tracks lie in `group`; `index` distinguishes parts. */
 void machine_counter_draw(struct perfetto_sink *p, uint64_t part, const char *group, const char *name, uint64_t ts_ns,
 			  int64_t value);
 

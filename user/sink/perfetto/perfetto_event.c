@@ -53,7 +53,7 @@ void packet_text(struct pb *b, uint32_t field, const char *text)
 	free(clean);
 }
 
-/* The packet that tells a new name its number, straight into the batch: `packet` holds an event half written. */
+/* The packet that gives a new name its number, straight into the batch: `packet` holds an event half written. */
 static void name_write(struct trace_file *f, int table, uint32_t iid, const char *name)
 {
 	static const uint32_t fields[NAME_TABLES] = {

@@ -129,7 +129,7 @@ static void log_draw(struct perfetto_sink *p, const struct event *e)
 	event_close(&p->file);
 }
 
-/* In percent of the time since the last look: PSI's totals are of no use to an eye. */
+/* In percent of the time since the last sample: PSI's totals are of no use to an eye. */
 static void pressure_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
 	static const char *const names[3][2] = {

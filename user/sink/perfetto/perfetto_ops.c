@@ -45,7 +45,8 @@ void call_bound(struct thread *t, uint64_t ts_ns)
 	struct pending_call *c = t->last_call;
 
 	t->last_call = NULL;
-	/* one ns apart: on one track, an end and a begin of the same time are told apart by their order in the file */
+	/* one ns apart: on one track, an end and a begin of the same time are distinguished by their order in the file
+	 */
 	if (c && ts_ns <= c->end_ns)
 		c->end_ns = ts_ns > c->key.ts_ns ? ts_ns - 1 : c->key.ts_ns;
 }
@@ -196,7 +197,8 @@ static bool drawn_before(const struct drawn_op *a, const struct drawn_op *b)
 	return a->begin_ns != b->begin_ns ? a->begin_ns < b->begin_ns : a->call_ns < b->call_ns;
 }
 
-/* Nobody can end one of these before the last has come: all give and all take. Clocks of two hosts are not compared. */
+/* No rank can end one of these before the last has come: all give and all take. Clocks of two hosts are not compared.
+ */
 static bool waits_for_all(const struct drawn_op *ops, int n)
 {
 	enum op_kind kind = ops[0].kind;

@@ -11,7 +11,7 @@ uint64_t op_size_bytes(enum op_kind kind, uint64_t count, int dtype, int nranks)
 {
 	uint64_t bytes = count * (uint64_t)dtype_bytes(dtype);
 	bool per_rank = kind == OP_ALLGATHER || kind == OP_REDUCESCATTER || kind == OP_ALLTOALL || kind == OP_GATHER ||
-			kind == OP_SCATTER; /* NCCL is told one rank's part */
+			kind == OP_SCATTER; /* NCCL is given one rank's part */
 
 	return per_rank && nranks > 1 ? bytes * (uint64_t)nranks : bytes;
 }

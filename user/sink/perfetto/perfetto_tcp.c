@@ -71,7 +71,7 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 			     (int64_t)rtt);
 }
 
-/* Once a look at all: with the first connection of the pair. */
+/* Once a sample of all: with the first connection of the pair. */
 void tcp_event_draw(struct perfetto_sink *s, const struct event *e, const struct model *m)
 {
 	const struct tcp_connection *c = tcp_connection_of(m, e->node, e->tcp.index);

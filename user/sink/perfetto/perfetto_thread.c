@@ -95,7 +95,7 @@ static void call_ended(struct perfetto_sink *p, struct thread *t, const struct e
 	uint64_t begin_ns = e->call.begin_ns, track = thread_uuid(p, m, event_proc(e), e->tid);
 
 	if (t->call_begin_ns == begin_ns)
-		t->call_begin_ns = 0; /* the one that was told while it was open */
+		t->call_begin_ns = 0; /* the one that was reported while it was open */
 	if (begin_ns > e->ts_ns)
 		return;
 	thread_moved_on(p, t, begin_ns, m);
@@ -254,7 +254,7 @@ static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns
 	blocked_ended(p, t, ns, m);
 }
 
-/* Between its last probe and its next, nothing is known of the process' calls. What probes that were slow to go told
+/* Between its last probe and its next, nothing is known of the process' calls. What probes that were slow to go emitted
  * after that ended nowhere: it is drawn as a point, once there are probes again. */
 static void probes_changed(struct perfetto_sink *p, const struct event *e, bool gone, const struct model *m)
 {
@@ -300,7 +300,7 @@ static void thread_exited(struct perfetto_sink *p, struct thread *t, const struc
 	event_close(&p->file);
 }
 
-/* What the scheduler tells of the thread. */
+/* What the scheduler says of the thread. */
 static void scheduler_event(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	if (e->kind == EV_TASK_OFF)
