@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom. Quoted includes are written from a root (the tree, or user/), follow the table below, and make no circle, of
-files or of folders; a folder, of tests too, holds at most 30 files. Prints violations; TREE=dir checks another tree."""
+"""Who may include whom. Quoted includes are written from a root (the tree, or user/), follow the table below, and make
+no circle, of files or of folders; a folder, of tests too, holds at most 30 files. Prints violations; TREE=dir checks
+another tree."""
 import collections
 import os
 import re
@@ -35,12 +36,15 @@ ALLOWED = {
     "user/detect/network": DETECT + ["user/detect/rank", "user/detect/transfer"],
     "user/detect/hang": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/gpu"],
     "user/detect/straggler": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/gpu"],
-    "user/detect/host": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/hang", "user/detect/straggler"],
+    "user/detect/host": DETECT + ["user/detect/rank", "user/detect/transfer", "user/detect/hang",
+                                  "user/detect/straggler"],
     "user/sink": ["schemas", "user", "user/base", "user/model"],
     "user/sink/perfetto": ["schemas", "user", "user/base", "user/model", "user/sink"],
     "user/recording": ["schemas", "user/base"],
-    "user/pipeline": CONTRACTS + ["tracers/*", "user/model", "user/model/*", "user/detect", "user/sink", "user/recording"],
-    "user/flight": ["schemas", "user", "user/base", "user/model", "user/model/*", "user/pipeline", "user/recording", "user/sink",
+    "user/pipeline": CONTRACTS + ["tracers/*", "user/model", "user/model/*", "user/detect", "user/sink",
+                                  "user/recording"],
+    "user/flight": ["schemas", "user", "user/base", "user/model", "user/model/*", "user/pipeline", "user/recording",
+                    "user/sink",
                     "tracers/process"],
     "user/session": ["*"],
     "user/autopsy": ["*"],
@@ -67,7 +71,8 @@ def listed(tree):
 
 def test_files(tree):
     """Programs of tests; recordings and other data are not counted."""
-    return [os.path.relpath(os.path.join(folder, name), tree) for folder, _, names in os.walk(os.path.join(tree, "tests"))
+    return [os.path.relpath(os.path.join(folder, name),
+                            tree) for folder, _, names in os.walk(os.path.join(tree, "tests"))
             for name in names if name.endswith((".c", ".h", ".py", ".sh"))]
 
 

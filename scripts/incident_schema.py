@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fills schemas/incident.schema.json from the tables of the code: kinds, severities and classes (user/finding.h), causes
-(user/cause.def), evidence with type, unit and help (user/evidence.def), types of subjects (user/subject.h), operations
-(user/event.c). All else in that file is written by hand, and kept.
+"""Fills schemas/incident.schema.json from the tables of the code: kinds, severities and classes (user/finding.h),
+causes (user/cause.def), evidence with type, unit and help (user/evidence.def), types of subjects (user/subject.h),
+operations (user/event.c). All else in that file is written by hand, and kept.
 
     scripts/incident_schema.py --write      after a row of a table, or the schema, was edited
     scripts/incident_schema.py --check      exit status 1, and what is missing: make check

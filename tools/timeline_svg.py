@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# timeline_svg.py - draws the README's picture: a lane per rank in which compute, wait and transfer are distinguished, the
-# whole run on top, and below it one panel per finding with a caption in words. Light and dark by the reader's scheme.
+# timeline_svg.py - draws the README's picture: a lane per rank in which compute, wait and transfer are distinguished,
+# the whole run on top, and below it one panel per finding with a caption in words. Light and dark by the reader's
+# scheme.
 #   ranktrace replay demo.rtr --ops > ops.jsonl; ranktrace replay demo.rtr --json > incidents.jsonl
 #   tools/timeline_svg.py ops.jsonl incidents.jsonl out.svg
 #

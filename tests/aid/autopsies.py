@@ -21,7 +21,8 @@ class Autopsy:
         self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
         argv = [job.RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
         print(" ".join(argv[1:]), flush=True)
-        self.process = subprocess.Popen([*within, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=job.inherited)
+        self.process = subprocess.Popen([*within, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        pass_fds=job.inherited)
 
     def __enter__(self):
         return self
@@ -53,7 +54,8 @@ class Autopsy:
 
     def peers_entered(self, comm, seq, rank):
         """Peers entered this collective, and the rank did not: by the job's own log."""
-        who = {o["rank"] for o in job.lines(self.ops_log) if (o["comm"], o["seq"]) == (comm, seq) and o["op"] in job.COUNTED}
+        who = {o["rank"] for o in job.lines(self.ops_log) if (o["comm"], o["seq"]) == (comm,
+                                                                                       seq) and o["op"] in job.COUNTED}
         return who and rank not in who
 
     def run(self, *args):
@@ -90,12 +92,14 @@ def check_named(a, found, truth, hang_class, exact, floor):
     hangs = [f for f in found if f["kind"] == "hang"]
     job.check(a.code == 1 and len(hangs) == 1, f"exit {a.code}, findings {found}\n{a.err}")
     f = hangs[0]
-    print(f"  hang/{f['class']} rank {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in {a.wall_s:.2f} s")
+    print(f"  hang/{f['class']} rank {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in {a.wall_s:.2f} "
+          f"s")
     job.check(f["ranks"] == [rank] and f["pids"] == [truth["pid"]], f"named {f['ranks']} {f['pids']}, not {truth}")
     job.check(f["class"] == hang_class, f"class {f['class']} instead of {hang_class}: {f}")
     places = places_of(f)
     lacked = [p for p in places if a.peers_entered(*p, rank)]
-    job.check(lacked and (exact is False or lacked[0] == places[0]), f"{f['op']} #{f['seq']} of {f['comm']} was entered by all: {f}")
+    job.check(lacked and (exact is False or lacked[0] == places[0]),
+              f"{f['op']} #{f['seq']} of {f['comm']} was entered by all: {f}")
     job.check(f["confidence"] >= floor, f"confidence {f['confidence']}")
     if exact:
         job.check([truth[k] for k in ("comm", "op", "seq")] == [f[k] for k in ("comm", "op", "seq")],
@@ -108,7 +112,8 @@ def check_call_site(f, fault):
     """What the culprit is in, as far as it can be read: its memory, where a thread waits for mmap_lock, cannot."""
     e = f["evidence"]
     if fault.startswith("dstate-mm"):
-        job.check("mmap_lock" in e.get("stack_end", "") + e.get("stack_unread", ""), f"nothing says why there is no stack: {e}")
+        job.check("mmap_lock" in e.get("stack_end", "") + e.get("stack_unread", ""),
+                  f"nothing says why there is no stack: {e}")
         return
     wait = {"hang": "clock_nanosleep", "dstate": "openat of "}.get(fault.split(":")[0], "")
     job.check(e.get("kernel_wait", "").startswith(wait), f"kernel_wait {e.get('kernel_wait')}, not {wait}")
@@ -135,7 +140,8 @@ def hang(fault, hang_class, rng, extra=(), exact=True, floor=0.9):
         first = a.out.splitlines()[0]
         job.check(a.code == 1 and f"rank {rank} " in first, f"the report begins with: {first}")
         check_call_site(f, fault)
-        job.check(sum(line.split()[:1] == [str(rank)] for line in a.out.splitlines()) == 1, f"no line of rank {rank}:\n{a.out}")
+        job.check(sum(line.split()[:1] == [str(rank)] for line in a.out.splitlines()) == 1,
+                  f"no line of rank {rank}:\n{a.out}")
         job.result(f"autopsy {fault.split(':')[0]} {' '.join(map(str, extra))}".strip(), a.wall_s)
         return f, found
 
@@ -151,10 +157,12 @@ def deadlock(rng):
         check_time(a)
         job.check(a.code == 1 and len(found) == 1 and found[0]["class"] == "deadlock", f"exit {a.code}: {found}")
         f = found[0]
-        print(f"  hang/deadlock ranks {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in {a.wall_s:.2f} s")
+        print(f"  hang/deadlock ranks {f['ranks']} {f['op']} #{f['seq']} confidence {f['confidence']} in "
+              f"{a.wall_s:.2f} s")
         job.check(sorted(f["ranks"]) == truth["ranks"], f"named {f['ranks']}, not {truth}")
         job.check(set(f["evidence"]["comms"].split(",")) == set(truth["comms"]), f"{f} is not {truth}")
-        job.check((f["comm"], f["op"], f["seq"]) in zip(truth["comms"], truth["ops"], truth["seqs"]), f"{f} is not {truth}")
+        job.check((f["comm"], f["op"], f["seq"]) in zip(truth["comms"], truth["ops"], truth["seqs"]),
+                  f"{f} is not {truth}")
         job.check(f["evidence"]["waiting_in"].count("stream_synchronize") >= 2, f"where they wait: {f['evidence']}")
         job.result("autopsy deadlock", a.wall_s)
 
@@ -169,7 +177,8 @@ def init(rng, how):
         check_time(a)
         print(f"  {[(f['kind'], f['class'], f['cause'], f['ranks']) for f in found]} in {a.wall_s:.2f} s")
         kind = "observation" if how == "busy" else "hang"
-        job.check(len(found) == 1 and (found[0]["kind"], found[0]["class"]) == (kind, "init"), f"exit {a.code}: {found}")
+        job.check(len(found) == 1 and (found[0]["kind"], found[0]["class"]) == (kind, "init"),
+                  f"exit {a.code}: {found}")
         job.check(found[0]["ranks"] == [rank] and found[0]["pids"] == [truth["pid"]], f"named {found[0]}, not {truth}")
         job.check(a.code == (how != "busy"), f"exit {a.code}")
         job.result(f"autopsy init how={how}", a.wall_s)
@@ -178,7 +187,8 @@ def init(rng, how):
 def gone(rng, extra=()):
     """A rank that was dead before anybody looked: a place in the communicators, and no process."""
     rank, step, number = faults.draw(rng)
-    with Autopsy(["--ranks", 8, "--steps", 400, "--seed", number, "--fault", f"kill:rank={rank},step={step}", *extra]) as a:
+    with Autopsy(["--ranks", 8, "--steps", 400, "--seed", number, "--fault", f"kill:rank={rank},step={step}",
+                  *extra]) as a:
         a.wait_fault("kill")
         a.settle()
         found = a.run_json()

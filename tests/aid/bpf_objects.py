@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BPF objects of one process, distinguished from those of other sessions on the host by their ids, which are never used again
-while anybody could take one for the other (the kernel hands them out in a circle)."""
+"""BPF objects of one process, distinguished from those of other sessions on the host by their ids, which are never used
+again while anybody could take one for the other (the kernel hands them out in a circle)."""
 import json
 import os
 import subprocess

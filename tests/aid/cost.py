@@ -48,7 +48,8 @@ def bpf_stats():
 
 
 def bpf_run(pid):
-    """By the kernel's account, of this process' programs within bpf_stats(): seconds, runs, runs of programs on probes."""
+    """By the kernel's account, of this process' programs within bpf_stats(): seconds, runs, runs of programs on
+    probes."""
     progs = {}
     for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
         try:
@@ -58,4 +59,5 @@ def bpf_run(pid):
             continue
         if "run_time_ns" in kv:
             progs[kv["prog_id"]] = (int(kv["run_time_ns"]), int(kv["run_cnt"]), kv["prog_type"] == PROG_TYPE_KPROBE)
-    return sum(p[0] for p in progs.values()) / 1e9, sum(p[1] for p in progs.values()), sum(p[1] for p in progs.values() if p[2])
+    return (sum(p[0] for p in progs.values()) / 1e9, sum(p[1] for p in progs.values()),
+            sum(p[1] for p in progs.values() if p[2]))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that defines and calls every driver function the tracer probes, for test_cuda_calls.py.
 
-What the functions look like is told here a second time, from cuda.h of CUDA 13.0 and cudaTypedefs.h, so that an argument
-misplaced in the tracer's own table shows. Each function logs its call itself: arguments, begin and end. Parameters named
-stream, event, graph, exec, bytes, width ... are what the tracer is to find; every value is different from all others.
-"""
+What the functions look like is told here a second time, from cuda.h of CUDA 13.0 and cudaTypedefs.h, so that an
+argument misplaced in the tracer's own table shows. Each function logs its call itself: arguments, begin and end.
+Parameters named stream, event, graph, exec, bytes, width ... are what the tracer is to find; every value is different
+from all others. """
 import os
 import subprocess
 
@@ -107,9 +107,11 @@ HEAD = r"""
 #include <unistd.h>
 
 /* CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUlaunchConfig of cuda.h, by field */
-struct copy2d { size_t sx, sy; int from; void *sh; uint64_t sd; void *sa; size_t sp, dx, dy; int to; void *dh; uint64_t dd;
+struct copy2d { size_t sx, sy; int from; void *sh; uint64_t sd; void *sa; size_t sp, dx, dy;
+                int to; void *dh; uint64_t dd;
 	void *da; size_t dp, width, height; };
-struct copy3d { size_t sx, sy, sz, sl; int from; void *sh; uint64_t sd; void *sa, *r0; size_t sp, shh, dx, dy, dz, dl; int to;
+struct copy3d { size_t sx, sy, sz, sl; int from; void *sh; uint64_t sd; void *sa, *r0;
+                size_t sp, shh, dx, dy, dz, dl; int to;
 	void *dh; uint64_t dd; void *da, *r1; size_t dp, dhh, width, height, depth; };
 struct config { unsigned g[3], b[3], shared; void *stream; void *attrs; unsigned n; };
 
@@ -153,9 +155,11 @@ def definition(symbol, parameters):
         if p in ("newgraph", "newexec"):
             lines.append(f"\tmade = ++serial; if (!result) memcpy((void *){p}, &made, 8);")
         if p == "ms":
-            lines.append("\tfloat f = 1.5f + (float)(++serial % 100); made = (uint64_t)((double)f * 1e6); if (!result) memcpy((void *)ms, &f, 4);")
+            lines.append("\tfloat f = 1.5f + (float)(++serial % 100); made = (uint64_t)((double)f * 1e6); if (!result) "
+                         "memcpy((void *)ms, &f, 4);")
     lines.append("\trest(sleep_ns);\n\tif (quiet)\n\t\treturn result;")
-    lines.append(f'\tfprintf(out, "{{\\"symbol\\":\\"{symbol}\\",\\"begin\\":%lu,\\"end\\":%lu,\\"made\\":%lu,\\"result\\":%lu", '
+    lines.append(f'\tfprintf(out, '
+                 f'"{{\\"symbol\\":\\"{symbol}\\",\\"begin\\":%lu,\\"end\\":%lu,\\"made\\":%lu,\\"result\\":%lu", '
                  "begin, now(), made, result);")
     for p in parameters:
         if p in STRUCTS:
@@ -198,13 +202,16 @@ def call(symbol, parameters):
 
 def source(counts):
     parts = [HEAD] + [definition(s, p) for s, _, p in functions()]
-    main = ["int main(int argc, char **argv)", "{", "\tuint64_t place = 0; struct copy2d copy2d = {0}; struct copy3d copy3d = {0};",
+    main = ["int main(int argc, char **argv)", "{",
+            "\tuint64_t place = 0; struct copy2d copy2d = {0}; struct copy3d copy3d = {0};",
             "\tstruct config config = {{0}};", "\tout = fopen(argv[1], \"w\"); usleep(atoi(argv[2]) * 1000);"]
     for symbol, _, parameters in functions():
         # the last call of each fails; the first lasts, so that a duration is more than noise
         main += [f"\tfor (int i = 0; i < {counts[symbol]}; i++) {{",
-                 f"\t\tresult = i && i == {counts[symbol]} - 1 ? 719 : 0; sleep_ns = i ? 0 : 1500000;", call(symbol, parameters) + "\t}"]
-    main += ["\tresult = 0; sleep_ns = atoi(argv[3]) * 1000000ull;", "\tif (sleep_ns) {", "\t\tcuMemAlloc_v2(1, 0x77777);",
+                 f"\t\tresult = i && i == {counts[symbol]} - 1 ? 719 : 0; sleep_ns = i ? 0 : 1500000;",
+                 call(symbol, parameters) + "\t}"]
+    main += ["\tresult = 0; sleep_ns = atoi(argv[3]) * 1000000ull;", "\tif (sleep_ns) {",
+             "\t\tcuMemAlloc_v2(1, 0x77777);",
              "\t\tcuStreamSynchronize(0x88888);", "\t\tsleep_ns = 0;", "\t\tcuInit(0);",
              "\t\trest(1700000000); /* out of every call: cuInit may not be reported as open */", "\t}",
              "\tfclose(out); quiet = 1;",

@@ -44,7 +44,8 @@ def check_hang(j, rank, hang_class, limit_s, exact, timeout=40):
     job.check(f, f"no hang found; findings: {j.findings}\n{j.stderr()}")
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
     job.check(f["class"] == hang_class, f"class {f['class']} instead of {hang_class}: {f}")
-    check_severity(f, "warning" if hang_class == "missing_enter" else "critical")  # the others are permanent by evidence
+    # the others are permanent by evidence
+    check_severity(f, "warning" if hang_class == "missing_enter" else "critical")
     late = (f["t_ns"] - first_wait_ns(j, f)) / 1e9
     print(f"  hang/{hang_class} rank {rank} {f['op']} #{f['seq']} {late:.2f} s after the first peer waited")
     job.check(late <= limit_s + SLACK_S, f"found after {late:.2f} s, limit {limit_s} s")
@@ -72,7 +73,8 @@ def hang(kind, hang_class, rng, extra=(), limit_s=5.0):
 
 
 def stall_becomes_hang(rng, limit_s=30):
-    """Two steps: a sleeper is a warning at once, which changes no exit code; the same finding is critical after 30 s."""
+    """Two steps: a sleeper is a warning at once, which changes no exit code; the same finding is critical after 30
+    s."""
     j, rank = run("hang:rank={rank},step={step}", rng, record=["--fail-on=critical"])
     f = check_hang(j, rank, "missing_enter", 5.0, exact=True)[0]
     g = j.wait_finding(limit_s + 10, id=f["id"], severity="critical")
@@ -127,7 +129,8 @@ def mismatch(rng, what, extra=()):
 
 
 def dstate(kind, rng, extra=(), sec=8):
-    """d_state opens 5 to 6.5 s into the wait, while it lasts, with a kernel stack; the collector itself never blocks."""
+    """d_state opens 5 to 6.5 s into the wait, while it lasts, with a kernel stack; the collector itself never
+    blocks."""
     j, rank = run(f"{kind}:rank={{rank}},step={{step}},sec={sec}", rng, extra, steps=60)
     f = j.wait_finding(60, kind="d_state", phase="open")
     job.check(f, f"no d_state found: {j.findings}\n{j.stderr()}")
@@ -155,7 +158,8 @@ def dstate(kind, rng, extra=(), sec=8):
 
 
 def slow(rng, percent, extra=()):
-    # 240 ms steps: shorter ones are summed up (user/detect/straggler/straggler.c), and drown in a loaded machine's own scheduling
+    # 240 ms steps: shorter ones are summed up (user/detect/straggler/straggler.c), and drown in a loaded machine's own
+    # scheduling
     j, rank = run(f"slow:rank={{rank}},step={{step}},percent={percent}", rng, ["--step-ms", 240, *extra], steps=45)
     f = j.wait_finding(60, kind="straggler", phase="open")
     job.check(f, f"no straggler found: {j.findings}\n{j.stderr()}")
@@ -164,7 +168,8 @@ def slow(rng, percent, extra=()):
     job.check(truth, "the job did not log its fault")
     late = (f["t_ns"] - truth["t_ns"]) / 1e9
     step = 0.24 * (1 + percent / 100)
-    print(f"  straggler rank {rank} after {late / step:.1f} iterations, blame {f['evidence'].get('blame_percent'):.1f} %")
+    print(f"  straggler rank {rank} after {late / step:.1f} iterations, blame {f['evidence'].get('blame_percent'):.1f} "
+          f"%")
     job.check(late <= 5 * step + 2 * SLACK_S, f"named after {late:.2f} s, {late / step:.1f} iterations")
     code = j.end(120)
     job.check(code == 1, f"exit code {code} is not 1")
@@ -239,7 +244,8 @@ def p2p(rng, what, extra=("--layout", "tp=2,dp=2,pp=2")):
     pair = {k: f["evidence"].get(k) for k in ("sender", "receiver")}
     job.check(f["class"] == "p2p_unmatched" and f["ranks"] == [rank], f"named {f['class']} {f['ranks']}, not {rank}")
     check_severity(f, "critical")
-    job.check(pair == {k: truth[k] for k in pair} and f["evidence"]["peer"] in pair.values(), f"pair {pair}, in truth {truth}")
+    job.check(pair == {k: truth[k] for k in pair} and f["evidence"]["peer"] in pair.values(),
+              f"pair {pair}, in truth {truth}")
     job.check((f["comm"], f["op"]) == (truth["comm"], truth["op"]), f"{f}, {truth}")
     # a tracer that came after the first calls, on a busy machine, says that it does not know the number
     job.check(f["seq"] == truth["unmatched_seq"] or f["evidence"].get("seq_from_attach"), f"{f}, {truth}")

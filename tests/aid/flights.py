@@ -29,7 +29,8 @@ def bases(where):
     found = sorted({os.path.splitext(f)[0] for f in files if not f.startswith(".flight-")})
     for b in found:
         job.check(re.fullmatch(r"ranktrace-[^-/]+-\d{8}-\d{6}-[a-z_]+(-\d+)?", b), f"strange name {b}")
-    return [os.path.join(where, b) for b in sorted(found, key=lambda b: os.path.getmtime(glob.escape(f"{where}/{b}.rtr"))
+    return [os.path.join(where, b) for b in sorted(found,
+                                                   key=lambda b: os.path.getmtime(glob.escape(f"{where}/{b}.rtr"))
                                                    if os.path.exists(f"{where}/{b}.rtr") else 0)]
 
 

@@ -12,7 +12,8 @@ BUSY_SHARE = 0.12  # of the time that healthy ranks wait for a CPU: 0.06 to 0.1 
 
 def blocked_child(rng, wait, sec=8, extra=()):
     """d_state names the child under its rank; a rank that waits for it is that one's consequence, reported with it."""
-    j, rank = faults.run(f"dstate-child:rank={{rank}},step={{step}},sec={sec},wait={wait}", rng, extra, steps=120 if wait else 300)
+    j, rank = faults.run(f"dstate-child:rank={{rank}},step={{step}},sec={sec},wait={wait}", rng, extra,
+                         steps=120 if wait else 300)
     f = j.wait_finding(60, kind="d_state", phase="open")
     job.check(f, f"no d_state found: {j.findings}\n{j.stderr()}")
     truth = j.wait_fault(1, "dstate-child")
@@ -21,7 +22,8 @@ def blocked_child(rng, wait, sec=8, extra=()):
     print(f"  d_state rank {rank}, child {said.get('child_pid')} {said.get('child_name')}, {into:.2f} s into the wait, "
           f"{said.get('peers_waiting')} peers wait")
     job.check(f["ranks"] == [rank] and f["pids"] == [truth["pid"]], f"named {f['ranks']} {f['pids']}, not {truth}")
-    job.check(said["child"] == 1 and said["child_pid"] == truth["pid"] and said["child_name"] == "pt_data_worker", f"{said}")
+    job.check(said["child"] == 1 and said["child_pid"] == truth["pid"] and said["child_name"] == "pt_data_worker",
+              f"{said}")
     job.check(5 <= into <= 6.5, f"opened {into:.2f} s into the wait, not 5 to 6.5")
     job.check("+0x" in said.get("kernel_stack", ""), f"no kernel stack: {said}")
     job.check((said["peers_waiting"] > 0) == wait, f"{said['peers_waiting']} peers wait, wait={wait}")
@@ -49,14 +51,15 @@ SECOND = {  # beside a rank that is slow: what is injected, (kind of the root fi
 
 
 def two(rng, second):
-    """A rank is slow, and some steps later a second fault strikes another: both are found, no other rank is, and they are
-    reported in the order of what they cost."""
+    """A rank is slow, and some steps later a second fault strikes another: both are found, no other rank is, and they
+    are reported in the order of what they cost."""
     fault, (kind, hang_class) = SECOND[second]
     slow, other = rng.sample(range(8), 2)
     step, percent = rng.randrange(8, 12), rng.choice((20, 30, 50))
     later = step + rng.randrange(9, 13)
     j = job.Job(["--ranks", 8, "--steps", 60, "--step-ms", 240, "--seed", rng.randrange(1 << 30), "--fault",
-                 f"slow:rank={slow},step={step},percent={percent}", "--fault", fault.format(rank=other, step=later)], name="two")
+                 f"slow:rank={slow},step={step},percent={percent}", "--fault", fault.format(rank=other, step=later)],
+                name="two")
     first = j.wait_finding(40, kind="straggler", phase="open")
     job.check(first and first["ranks"] == [slow], f"rank {slow} not named slow: {j.findings}\n{j.stderr()}")
     want = {"kind": kind, "ranks": [other], "phase": "open", **({"class": hang_class} if hang_class else {})}
@@ -69,7 +72,8 @@ def two(rng, second):
     costs = [line.split() for line in j.stderr().splitlines() if line.startswith("ranktrace: cost ")]
     spent = [float(c[2]) for c in costs]
     job.check(spent == sorted(spent, reverse=True), f"not in the order of cost: {costs}")
-    job.check(any(c[4].startswith("straggler") and c[6] == str(slow) for c in costs), f"no cost of rank {slow}: {costs}")
+    job.check(any(c[4].startswith("straggler") and c[6] == str(slow) for c in costs),
+              f"no cost of rank {slow}: {costs}")
     j.check_replay()
     begin = next(f["t_ns"] for f in job.lines(j.fault_log) if f["rank"] == other)
     job.result(f"two:slow+{second}", (found["t_ns"] - begin) / 1e9)
@@ -95,7 +99,8 @@ def late_steps(j, rank, begin_ns, end_ns):
 
 
 def starved(rng, how, extra=(), most=5):
-    """The rank that gets too little CPU is the straggler, for that reason, within `most` of the iterations that it delays."""
+    """The rank that gets too little CPU is the straggler, for that reason, within `most` of the iterations that it
+    delays."""
     fault = f"cpu:rank={{rank}},step={{step}},how={how}" + (",n=24" if how == "hog" else ",percent=4")
     j, rank = faults.run(fault, rng, ["--step-ms", STEP_MS, "--host-ms", HOST_MS, *extra], ranks=4, steps=45)
     f = j.wait_finding(60, kind="straggler", phase="open")
@@ -103,15 +108,18 @@ def starved(rng, how, extra=(), most=5):
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
     truth, said = j.wait_fault(1, "cpu"), f["evidence"]
     late = late_steps(j, rank, truth["t_ns"], f["t_ns"] - 2 * faults.SLACK_S * 1e9)
-    print(f"  straggler rank {rank} ({f['cause']}), {(f['t_ns'] - truth['t_ns']) / 1e9:.2f} s after the fault, {len(late)} "
+    print(f"  straggler rank {rank} ({f['cause']}), {(f['t_ns'] - truth['t_ns']) / 1e9:.2f} s after the fault, "
+          f"{len(late)} "
           f"delayed steps; {said}")
     job.check(f["cause"] == "cpu_starved", f"cause {f['cause']}")
-    busy = not job.LONG and said["runqueue_wait_share_peers"] > BUSY_SHARE  # others take the CPUs that the healthy ranks need
+    # others take the CPUs that the healthy ranks need
+    busy = not job.LONG and said["runqueue_wait_share_peers"] > BUSY_SHARE
     job.check(len(late) <= (15 if busy else most), f"named after {len(late)} delayed iterations")
     job.check(said["runqueue_wait_share"] > said["runqueue_wait_share_peers"], f"{said}")
     if how == "quota":
         last = j.wait_finding(15, kind="straggler", phase="close") or f
-        job.check(last["evidence"].get("throttled_share", 0) > 0.1 and last["evidence"].get("quota_cores") == 0.04, f"{last}")
+        job.check(last["evidence"].get("throttled_share", 0) > 0.1 and last["evidence"].get("quota_cores") == 0.04,
+                  f"{last}")
     job.check(j.stop() == 1, "exit code is not 1")
     # the quota stays to the job's end, where no rank waits for the rank any more: then cpu_starved may name it
     faults.check_only(j, ("straggler", rank), *([("cpu_starved", rank)] if how == "quota" else []))
@@ -121,8 +129,10 @@ def starved(rng, how, extra=(), most=5):
 
 
 def uneven(rng, fault, extra=()):
-    """Work that is uneven without a fault names no rank (that iterations became slower may be reported: no rank's doing)."""
-    j = job.Job(["--ranks", 8, "--steps", 60, "--seed", rng.randrange(1 << 30), "--fault", fault, *extra], name="uneven")
+    """Work that is uneven without a fault names no rank (that iterations became slower may be reported: no rank's
+    doing)."""
+    j = job.Job(["--ranks", 8, "--steps", 60, "--seed", rng.randrange(1 << 30), "--fault", fault, *extra],
+                name="uneven")
     code = j.end(240)
     named = [f for f in j.roots() if f["ranks"]]
     job.check(not named, f"named somebody: {named}\n{j.stderr()}")

@@ -69,7 +69,8 @@ def check(condition, why):
 
 
 def blame(condition, why):
-    """The same where what is wrong is that somebody is named who has nothing to do with it: matrix.py counts these apart."""
+    """The same where what is wrong is that somebody is named who has nothing to do with it: matrix.py counts these
+    apart."""
     check(condition, f"blamed: {why}")
 
 

@@ -42,8 +42,8 @@ def middle(ranks, layout, seed, *options, steps=150, attach_after=1.0):
     attached = rtr.attached_ns(j.rtr, rtr.NCCL)
     pids = {o["pid"] for o in seen}
     job.check(len(pids) == ranks, f"operations of {len(pids)} of {ranks} ranks")
-    # a line's time is just before its call, and one thread makes all calls of a rank: what was logged after the last probe
-    # was in has to be seen, and what is seen before the first such line belongs to an earlier one
+    # a line's time is just before its call, and one thread makes all calls of a rank: what was logged after the last
+    # probe was in has to be seen, and what is seen before the first such line belongs to an earlier one
     log = job.lines(j.ops_log)
     truth = [o for o in log if o["t_ns"] >= attached[o["pid"]]]
     begin = {pid: min(o["t_ns"] for o in truth if o["pid"] == pid) for pid in pids}

@@ -25,7 +25,8 @@ def phases(a):
 def live(command, seconds, seed, phases_named="", scale=0.3, extra=NESTED, step_ms=50):
     """Runs it. Nothing may be critical; a warning at most once for each call site. (findings, phases seen)"""
     life = f"--life={phases_named}" if phases_named else "--life"
-    args = ["--ranks", 8, "--steps", 10000000, "--step-ms", step_ms, "--seed", seed, life, "--life-scale", scale, *extra]
+    args = ["--ranks", 8, "--steps", 10000000, "--step-ms", step_ms, "--seed", seed, life, "--life-scale", scale,
+            *extra]
     with autopsies.Autopsy(args) as a:
         s = outside.Session(a, command)
         end = time.monotonic() + seconds

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that are network namespaces on one switch, with links that can be made bad: for simjob --netns. Where the kernel has sch_netem
-it is veth, a bridge and netem, else taps and net_switch.py. Nothing is left of them when they are closed."""
+"""Hosts that are network namespaces on one switch, with links that can be made bad: for simjob --netns. Where the
+kernel has sch_netem it is veth, a bridge and netem, else taps and net_switch.py. Nothing is left of them when they are
+closed."""
 import fcntl
 import os
 import struct
@@ -19,7 +20,8 @@ def has_netem():
     name = f"rtnetem{os.getpid()}"
     run("ip", "netns", "add", name)
     try:
-        return run("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms", check=False)
+        return run("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms",
+                   check=False)
     finally:
         run("ip", "netns", "del", name)
 
@@ -54,7 +56,8 @@ class Hosts:
         run("ip", "-n", hub, "link", "add", "br0", "type", "bridge")
         run("ip", "-n", hub, "link", "set", "br0", "up")
         for i in range(self.number):
-            run("ip", "-n", self.names[i], "link", "add", "eth0", "type", "veth", "peer", "name", f"host{i}", "netns", hub)
+            run("ip", "-n", self.names[i], "link", "add", "eth0", "type", "veth", "peer", "name", f"host{i}", "netns",
+                hub)
             run("ip", "-n", hub, "link", "set", f"host{i}", "master", "br0", "up")
 
     def _switch(self):
@@ -65,8 +68,8 @@ class Hosts:
             run("ip", "link", "set", name, "netns", self.names[i], "name", "eth0")
             fds.append(fd)
         here = os.path.dirname(os.path.abspath(__file__))
-        self.switch = subprocess.Popen([sys.executable, f"{here}/net_switch.py", *map(str, fds)], pass_fds=fds, text=True,
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.switch = subprocess.Popen([sys.executable, f"{here}/net_switch.py", *map(str, fds)], pass_fds=fds,
+                                       text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for fd in fds:
             os.close(fd)
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A switch in user space, for kernels without sch_netem: each host's link (a tap) loses, delays and throttles what goes over it, in both
-directions, and can lose its carrier. Made and told by net_hosts.py: frames come and go by the descriptors of argv, commands by stdin:
-"LINK loss=0.05 delay=0.1 rate=125000 carrier=0", what is not named is healthy. Deliberately small: some 50,000 frames a second."""
+"""A switch in user space, for kernels without sch_netem: each host's link (a tap) loses, delays and throttles what goes
+over it, in both directions, and can lose its carrier. Made and told by net_hosts.py: frames come and go by the
+descriptors of argv, commands by stdin: "LINK loss=0.05 delay=0.1 rate=125000 carrier=0", what is not named is healthy.
+Deliberately small: some 50,000 frames a second."""
 import fcntl
 import heapq
 import os

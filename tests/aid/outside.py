@@ -94,7 +94,8 @@ def places(f):
 
 def check_lacking(a, f, rank):
     """A place named is one that the rank did not enter and a peer did."""
-    job.check(any(a.peers_entered(*p, rank) for p in places(f)), f"{f['op']} #{f['seq']} of {f['comm']} was entered by all: {f}")
+    job.check(any(a.peers_entered(*p, rank) for p in places(f)),
+              f"{f['op']} #{f['seq']} of {f['comm']} was entered by all: {f}")
 
 
 def first_wait_ns(a, f):

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made RDMA devices for end-to-end tests: a tree in the place of /sys whose ports count traffic, and files by whose names the
-ranks seem to have one of the devices open."""
+"""Made RDMA devices for end-to-end tests: a tree in the place of /sys whose ports count traffic, and files by whose
+names the ranks seem to have one of the devices open."""
 import os
 import tempfile
 import threading
 
 import job
 
-FILES = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "Ethernet", "gid_attrs/ndevs/0": "eth{n}",
-         "counters/port_xmit_data": "0", "counters/port_rcv_data": "0", "counters/port_xmit_packets": "0", "counters/symbol_error": "12",
+FILES = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "Ethernet",
+         "gid_attrs/ndevs/0": "eth{n}",
+         "counters/port_xmit_data": "0", "counters/port_rcv_data": "0", "counters/port_xmit_packets": "0",
+         "counters/symbol_error": "12",
          "counters/link_downed": "1", "hw_counters/out_of_sequence": "7", "hw_counters/np_cnp_sent": "100"}
 WIDTH = 24  # of every file: it is written in place, in one piece, as what is open there is read all the time
 

@@ -57,8 +57,8 @@ def losses(path):
 
 
 def longest_gap_s(path, from_ns, to_ns):
-    """Longest time without a tick that falls, wholly or in part, between the two; from the last tick before to the first
-    after. None where no tick lies on either side."""
+    """Longest time without a tick that falls, wholly or in part, between the two; from the last tick before to the
+    first after. None where no tick lies on either side."""
     ticks = [ts for tracer, kind, _, ts, _ in records(path) if (tracer, kind) == (COLLECTOR, RECORD_TICK)]
     gaps = [b - a for a, b in zip(ticks, ticks[1:]) if b > from_ns and a < to_ns]
     return max(gaps) / 1e9 if gaps else None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is reported of their links."""
+"""A job of hosts (network namespaces on a switch, net_hosts.py) whose collectives go over TCP, and what is reported of
+their links."""
 import os
 import shutil
 import subprocess
@@ -12,7 +13,8 @@ from net_hosts import Hosts, has_netem
 RANKS = 4
 BAR_S = 15
 BESIDE = 2.5e6  # bytes a second: the job itself moves 1.2 MB at the most, the links all that comes
-# step, bytes of a slice, slices that a rank sends in a step (tools/simjob: 5 collectives, 2 channels, 2 slices to each other rank)
+# step, bytes of a slice, slices that a rank sends in a step (tools/simjob: 5 collectives, 2 channels, 2 slices to each
+# other rank)
 SHAPES = {
     "short": (20, 256, 60),     # most of the time something is under way
     "long": (1000, 16384, 60),  # hardly ever
@@ -99,7 +101,8 @@ class Trial:
     def start(self, hosts, *more):
         step_ms, slice_bytes, _ = SHAPES[self.shape]
         os.environ["SIM_NCCL_SLICE_BYTES"] = str(slice_bytes)
-        return job.Job(["--ranks", self.ranks, "--steps", 200000, "--step-ms", step_ms, "--seed", self.number, "--net=tcp",
+        return job.Job(["--ranks", self.ranks, "--steps", 200000, "--step-ms", step_ms, "--seed", self.number,
+                        "--net=tcp",
                         "--netns", hosts.prefix, *more], ["--tier", self.tier], name="tcp")
 
     def begun(self, j):

@@ -6,11 +6,14 @@ import rtr
 
 QP, STATS, ERROR, ASYNC, MR, BURST = 1, 2, 3, 4, 5, 9
 RECORD_LIB = 5
-STATS_FIELDS = ("context", "qpn", "first_status", "posts", "post_bytes", "signalled", "recv_posts", "send_done", "recv_done",
-                "recv_bytes", "errors", "first_post_ns", "last_post_ns", "last_done_ns", "in_flight_bytes", "latency_ns_sum",
+STATS_FIELDS = ("context", "qpn", "first_status", "posts", "post_bytes", "signalled", "recv_posts", "send_done",
+                "recv_done",
+                "recv_bytes", "errors", "first_post_ns", "last_post_ns", "last_done_ns", "in_flight_bytes",
+                "latency_ns_sum",
                 "latency_n", "latency_ns_max", "cut")
 LAYOUTS = {
-    QP: ("qp", "<QQIIBBBBBBHiI16s32s", ("context", "qp", "qpn", "dest_qpn", "state", "type", "change", "port", "has_gid", "sig_all",
+    QP: ("qp", "<QQIIBBBBBBHiI16s32s",
+         ("context", "qp", "qpn", "dest_qpn", "state", "type", "change", "port", "has_gid", "sig_all",
                                          "dlid", "result", "_", "dgid", "device")),
     STATS: ("stats", "<QII16Q8III", STATS_FIELDS + tuple(f"op{i}" for i in range(8)) + ("from_start", "_")),
     ERROR: ("error", "<QQIIII", ("context", "wr_id", "qpn", "status", "vendor_error", "_")),

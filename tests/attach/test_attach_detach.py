@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: sessions by the dozen beside a job of 10 ms steps fill two CPUs
-"""Twenty sessions (LONG=1: fifty) on one busy job: each sees every operation of its middle and none that was not, the job goes on through
-all of them, and nothing of them is left in the kernel."""
+"""Twenty sessions (LONG=1: fifty) on one busy job: each sees every operation of its middle and none that was not, the
+job goes on through all of them, and nothing of them is left in the kernel."""
 import bisect
 import collections
 import json
@@ -37,9 +37,10 @@ def by_rank(ops):
 
 
 def compare(truth, seen, from_ns, to_ns, what):
-    """One thread of a rank makes all its calls, and logs each just before: a call seen is that of the last line before it,
-    however long the thread was kept from the CPU in between. Nothing is seen twice, or out of order; and all is seen that
-    was logged after the last probe was in, and returned (the next line says so) before the last record that was taken."""
+    """One thread of a rank makes all its calls, and logs each just before: a call seen is that of the last line before
+    it, however long the thread was kept from the CPU in between. Nothing is seen twice, or out of order; and all is
+    seen that was logged after the last probe was in, and returned (the next line says so) before the last record that
+    was taken."""
     times, at = [o["t_ns"] for o in truth], -1
     hit = set()
     for o in seen:
@@ -80,7 +81,8 @@ def main():
     where = tempfile.mkdtemp(prefix="ranktrace-attach-")
     job.dirs.append(where)
     log = f"{where}/ops.jsonl"
-    sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--quiet", "--ranks", str(ranks), "--steps", "1000000", "--step-ms", "10",
+    sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--quiet", "--ranks", str(ranks), "--steps", "1000000",
+                            "--step-ms", "10",
                             "--layout", "tp=2,dp=2,pp=2", "--seed", str(number), "--log", log])
     end = time.monotonic() + 30
     while len(by_rank(job.lines(log))) < ranks and time.monotonic() < end:
@@ -117,7 +119,8 @@ def main():
     while bpf_objects.left(objects) and time.monotonic() < end:
         time.sleep(0.2)
     job.check(not bpf_objects.left(objects), f"left in the kernel: {bpf_objects.left(objects)}")
-    print(f"{SESSIONS} sessions in {took:.1f} s; {sum(seen.values())} operations seen, each the one that the job called, {compared} "
+    print(f"{SESSIONS} sessions in {took:.1f} s; {sum(seen.values())} operations seen, each the one that the job "
+          f"called, {compared} "
           f"that had to be seen; {links} links, none left")
 
 

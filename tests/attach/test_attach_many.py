@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: judges how long the collector did not look, beside 64 ranks
-"""64 ranks at once, just started and long running: attaching to all of them takes a second or so, in which the rings are
-emptied (nothing is lost in rings a sixteenth of the usual) and the detectors go on."""
+"""64 ranks at once, just started and long running: attaching to all of them takes a second or so, in which the rings
+are emptied (nothing is lost in rings a sixteenth of the usual) and the detectors go on."""
 import resource
 import struct
 import sys

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: compares the speed of calls
-"""A process that maps the same libraries but is no target runs at its old speed: paired windows, medians of the ratio."""
+"""A process that maps the same libraries but is no target runs at its old speed: paired windows, medians of the
+ratio."""
 import ctypes
 import os
 import statistics
@@ -44,8 +45,8 @@ def ask(p):
 
 
 def start():
-    return subprocess.Popen([sys.executable, "-B", __file__, "bystander"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            text=True)
+    return subprocess.Popen([sys.executable, "-B", __file__, "bystander"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
 
 
 def main():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: forks by the thousand, and judges how long the collector did not look
-"""Process churn beside a job under trace: execs by the thousand, and processes that map libnccl and are gone. The job's operations
-stay exact, looks stay frequent, nothing is found, nothing leaks. And a pid that is used again is another process."""
+"""Process churn beside a job under trace: execs by the thousand, and processes that map libnccl and are gone. The job's
+operations stay exact, looks stay frequent, nothing is found, nothing leaks. And a pid that is used again is another
+process."""
 import json
 import os
 import subprocess
@@ -18,7 +19,8 @@ AID = os.path.dirname(os.path.abspath(job.__file__))
 
 
 def compiled(path, name):
-    out = subprocess.run(["cc", "-O1", "-w", "-o", f"{path}/{name}", f"{AID}/{name}.c", "-ldl"], capture_output=True, text=True)
+    out = subprocess.run(["cc", "-O1", "-w", "-o", f"{path}/{name}", f"{AID}/{name}.c", "-ldl"], capture_output=True,
+                         text=True)
     if out.returncode:
         job.skip(f"no C compiler here: {out.stderr}")
     return f"{path}/{name}"
@@ -62,7 +64,8 @@ def replay(path, *args):
 
 def record(path, command):
     with open(f"{path}/stderr", "w") as err:
-        p = subprocess.Popen([job.RANKTRACE, "record", "-v", "--json", "-o", f"{path}/job.rtr", "-o", f"{path}/job.pftrace", "--", *command],
+        p = subprocess.Popen([job.RANKTRACE, "record", "-v", "--json", "-o", f"{path}/job.rtr", "-o",
+                              f"{path}/job.pftrace", "--", *command],
                              stdout=subprocess.PIPE, stderr=err, text=True)
         watch = Watch(p.pid)
         out, _ = p.communicate(timeout=120)
@@ -72,7 +75,8 @@ def record(path, command):
 def storm(seed, what, at_least, seconds):
     path = folder()
     program = compiled(path, "storm")
-    sim = [job.RANKTRACE, "sim", "job", "--ranks", "2", "--steps", str(15 * seconds + 50), "--seed", str(seed), "--log", f"{path}/ops.jsonl",
+    sim = [job.RANKTRACE, "sim", "job", "--ranks", "2", "--steps", str(15 * seconds + 50), "--seed", str(seed), "--log",
+           f"{path}/ops.jsonl",
            "--quiet"]
     both = f"{' '.join(sim)} & sleep 2; {program} {seconds} {what} > {path}/storm.log; wait"
     code, findings, text, watch = record(path, ["bash", "-c", both])
@@ -82,8 +86,10 @@ def storm(seed, what, at_least, seconds):
     gap = float(text[text.rindex("longest gap between two polls "):].split()[5])
     calm = watch.samples[min(4, len(watch.samples) - 1)]                    # the job runs, the storm is about to begin
     files, memory = max(s[0] for s in watch.samples), max(s[1] for s in watch.samples)
-    print(f"{os.path.basename(what)}: {made} children in {seconds} s, {bad} failed; {len(truth)} operations, {len(missing)} missing, "
-          f"{len(extra)} extra; longest gap {gap} s; files {calm[0]}, at most {files}; memory {calm[1]}, at most {memory} KiB")
+    print(f"{os.path.basename(what)}: {made} children in {seconds} s, {bad} failed; {len(truth)} operations, "
+          f"{len(missing)} missing, "
+          f"{len(extra)} extra; longest gap {gap} s; files {calm[0]}, at most {files}; memory {calm[1]}, at most "
+          f"{memory} KiB")
     job.check(made >= (at_least if job.LONG else at_least / 8) and not bad, f"{made} children, {bad} failed: no storm")
     job.check(truth and not missing and not extra, f"missing {missing[:4]} extra {extra[:4]} {text}")
     job.check(gap < (0.6 if job.LONG else 3), f"the collector did not look for {gap} s")
@@ -101,7 +107,8 @@ def reused_pid():
     """One pid, six jobs after each other: the new one is not taken for the old."""
     path = folder()
     program = compiled(path, "reuse")
-    code, findings, text, _ = record(path, ["bash", "-c", f"{program} {SIM} 6 > {path}/reuse.log; echo $? > {path}/reuse.code"])
+    script = f"{program} {SIM} 6 > {path}/reuse.log; echo $? > {path}/reuse.code"
+    code, findings, text, _ = record(path, ["bash", "-c", script])
     status = open(f"{path}/reuse.code").read().strip()
     if status == "77":
         print("no clone3 with set_tid here: pid reuse left out")
@@ -110,9 +117,11 @@ def reused_pid():
     seen = {}
     for o in replay(path, "--ops"):
         seen.setdefault((o["pid"], o["comm"]), []).append(o["seq"])
-    print(f"pid {truth[0][0]} used {len(truth)} times: {[n for _, n in truth]} all-reduces, seen {[len(v) for v in seen.values()]}")
+    print(f"pid {truth[0][0]} used {len(truth)} times: {[n for _, n in truth]} all-reduces, seen "
+          f"{[len(v) for v in seen.values()]}")
     job.check(status == "0" and len({p for p, _ in truth}) == 1, f"{truth} {text}")
-    job.check(sorted((p, list(range(n))) for p, n in truth) == sorted((p, v) for (p, _), v in seen.items()), f"{truth} {seen} {text}")
+    job.check(sorted((p, list(range(n))) for p, n in truth) == sorted((p, v) for (p, _), v in seen.items()),
+              f"{truth} {seen} {text}")
     job.check(code == 0 and not findings, f"exit {code}, findings {findings}, {text}")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers: another libnccl under the host's path, two containers of one image, a library replaced under a running job.
-The truth is the job's own log each time; the log's pids are the container's, so operations are distinguished by rank."""
+"""Containers: another libnccl under the host's path, two containers of one image, a library replaced under a running
+job. The truth is the job's own log each time; the log's pids are the container's, so operations are distinguished by
+rank."""
 import collections
 import json
 import os
@@ -25,13 +26,15 @@ def folder(name):
 
 
 def sim(path, name, seed, steps, *args):
-    return [os.path.realpath(job.RANKTRACE), "sim", "job", "--ranks", str(RANKS), "--steps", str(steps), "--seed", str(seed),
+    return [os.path.realpath(job.RANKTRACE), "sim", "job", "--ranks", str(RANKS), "--steps", str(steps), "--seed",
+            str(seed),
             "--job-id", name, "--log", f"{path}/ops.jsonl", "--fault-log", f"{path}/faults.jsonl", "--quiet", *args]
 
 
 def record(path, command, *args):
     err = open(f"{path}/stderr", "w+")
-    out = subprocess.Popen([job.RANKTRACE, "record", "--json", "-o", f"{path}/job.rtr", *args, *(["--", *command] if command else [])],
+    out = subprocess.Popen([job.RANKTRACE, "record", "--json", "-o", f"{path}/job.rtr", *args,
+                            *(["--", *command] if command else [])],
                            stdout=subprocess.PIPE, stderr=err, text=True)
     return out
 
@@ -81,7 +84,8 @@ def other_library(rng, number):
     inside, outside = folder("inside"), folder("outside")
     names = f"in-{number}", f"out-{number}"
     rank = rng.randrange(RANKS)
-    a = record(inside, ["bash", SCRIPT, inside, f"{SIM}/layout1/libnccl.so.2", f"kubepods/burstable/pod{pod}/{container}",
+    a = record(inside, ["bash", SCRIPT, inside, f"{SIM}/layout1/libnccl.so.2",
+                        f"kubepods/burstable/pod{pod}/{container}",
                         *sim(inside, names[0], rng.randrange(1 << 30), 60, "--extra-ops", "--fault",
                              f"stop:rank={rank},step=30,sec=3")])
     b = record(outside, sim(outside, names[1], rng.randrange(1 << 30), 60, "--extra-ops"))
@@ -114,7 +118,8 @@ def two_containers(rng, number):
     for path, name in zip(paths, "ab"):
         os.mkdir(path)
         starts.append(["bash", SCRIPT, path, "-", "-",
-                       *sim(path, f"{name}-{number}", rng.randrange(1 << 30), 23, "--port", str(29600 + ord(name)), "--extra-ops")])
+                       *sim(path, f"{name}-{number}", rng.randrange(1 << 30), 23, "--port", str(29600 + ord(name)),
+                            "--extra-ops")])
     both = " & ".join(" ".join(s) for s in starts) + " & wait"
     code, findings, err = end(record(top, ["bash", "-c", both]), top)
     truth = [o for path in paths for o in job.lines(f"{path}/ops.jsonl")]
@@ -136,7 +141,8 @@ def replaced_library(rng, number):
     os.rename(f"{path}/new", library)
     after = ranks_of(name)
     job.check({nccl_of(p)["build_id"] for p in before} == {nccl_of(p)["build_id"] for p in after}, f"{before} {after}")
-    job.check(all(nccl_of(p)["deleted"] and not nccl_of(q)["deleted"] for p, q in zip(after, before)), f"deleted: {after}")
+    job.check(all(nccl_of(p)["deleted"] and not nccl_of(q)["deleted"] for p, q in zip(after, before)),
+              f"deleted: {after}")
     code, findings, err = end(record(path, [], "--pid", str(process.pid)), path)
     process.wait()
     ops = [o for o in seen(path) if o["op"] in job.COUNTED]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals at every moment of the tracer's start: SIGUSR1 asks for progress and ends nobody, the job's own signals are as
-they were, and a tracer that is killed before it let its command go does not leave it running untraced."""
+"""Signals at every moment of the tracer's start: SIGUSR1 asks for progress and ends nobody, the job's own signals are
+as they were, and a tracer that is killed before it let its command go does not leave it running untraced."""
 import os
 import signal
 import subprocess
@@ -11,7 +11,8 @@ import time
 sys.path.insert(1, sys.path[0] + "/../aid")
 import job
 
-SHOW = "import signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL)"
+SHOW = ("import signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "
+        "signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL)")
 
 
 def spawn(*command):

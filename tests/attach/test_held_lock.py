@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank whose mmap_lock is held (a page fault on a frozen storage, munmap behind it): putting a probe into a file that it maps,
-or taking one out, would wait for that lock, and every fork of the host behind it. The tracer comes, and goes, while it
-lasts: forks go on, the tracer ends in time, and once the lock is free its probes are in, or out, as they should be."""
+"""A rank whose mmap_lock is held (a page fault on a frozen storage, munmap behind it): putting a probe into a file that
+it maps, or taking one out, would wait for that lock, and every fork of the host behind it. The tracer comes, and goes,
+while it lasts: forks go on, the tracer ends in time, and once the lock is free its probes are in, or out, as they
+should be."""
 import json
 import os
 import signal
@@ -37,7 +38,8 @@ def forker():
 class Forks:
     def __init__(self, where, name):
         self.stop = f"{where}/{name}.stop"
-        self.process = subprocess.Popen([sys.executable, "-B", __file__, "forker", self.stop], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([sys.executable, "-B", __file__, "forker", self.stop], stdout=subprocess.PIPE,
+                                        text=True)
 
     def longest_s(self):
         open(self.stop, "w").close()
@@ -58,9 +60,11 @@ class Sim:
         self.dir = tempfile.mkdtemp(prefix=f"ranktrace-held-{name}-")
         job.dirs.append(self.dir)
         self.rank, step = rng.randrange(RANKS), rng.randrange(*steps)
-        args = ["--ranks", RANKS, "--steps", 100000, "--step-ms", 60, "--linger-sec", 60, "--seed", rng.randrange(1 << 30),
+        args = ["--ranks", RANKS, "--steps", 100000, "--step-ms", 60, "--linger-sec", 60, "--seed",
+                rng.randrange(1 << 30),
                 "--log", f"{self.dir}/ops.jsonl",
-                "--fault-log", f"{self.dir}/faults.jsonl", "--fault", f"dstate-mm:rank={self.rank},step={step},sec={HELD_S}"]
+                "--fault-log", f"{self.dir}/faults.jsonl", "--fault",
+                f"dstate-mm:rank={self.rank},step={step},sec={HELD_S}"]
         print("sim job", *args, flush=True)
         self.err = open(f"{self.dir}/stderr", "w")
         self.process = subprocess.Popen([job.RANKTRACE, "sim", "job", *map(str, args)], stderr=self.err)
@@ -78,7 +82,8 @@ class Sim:
 
     def record(self):
         self.log, self.rtr = f"{self.dir}/record.log", f"{self.dir}/a.rtr"
-        self.tracer = subprocess.Popen([job.RANKTRACE, "record", "--json", "-o", self.rtr, "--pid", str(self.process.pid)],
+        self.tracer = subprocess.Popen([job.RANKTRACE, "record", "--json", "-o", self.rtr, "--pid",
+                                        str(self.process.pid)],
                                        stdout=open(f"{self.dir}/findings.jsonl", "w"), stderr=open(self.log, "w"))
 
     def said(self):
@@ -128,8 +133,10 @@ def goes_while_held(killed):
     took = sim.end_tracer()
     time.sleep(2)
     longest = forks.longest_s()
-    job.check(time.monotonic_ns() < sim.faults("begin")[0]["t_ns"] + HELD_S * 1e9, "the rank is free by now: this test would prove nothing")
-    print(f"  gone while rank {sim.rank} was held{' and killed' if killed else ''}: ended in {took:.2f} s, longest fork {longest:.3f} s")
+    job.check(time.monotonic_ns() < sim.faults("begin")[0]["t_ns"] + HELD_S * 1e9,
+              "the rank is free by now: this test would prove nothing")
+    print(f"  gone while rank {sim.rank} was held{' and killed' if killed else ''}: ended in {took:.2f} s, longest "
+          f"fork {longest:.3f} s")
     job.check(longest < FORK_S, f"a fork took {longest:.2f} s: {sim.said()}")
     job.check(took < END_S, f"the tracer took {took:.2f} s to end: {sim.said()}")
     job.check("mmap_lock" in sim.said(), f"it was not reported that probes wait: {sim.said()}")
@@ -137,7 +144,8 @@ def goes_while_held(killed):
     job.check(ranks == set(range(RANKS)), f"operations of ranks {ranks} only")
     job.check(bpf_objects.left(ids), "nothing is left to be taken out: this test would prove nothing")
     job.check(killed or wait_until(HELD_S + 10, lambda: sim.faults("end")), "the fault did not end")
-    job.check(wait_until(HELD_S + FREED_S, lambda: not bpf_objects.left(ids)), f"left in the kernel: {bpf_objects.left(ids)}")
+    job.check(wait_until(HELD_S + FREED_S, lambda: not bpf_objects.left(ids)),
+              f"left in the kernel: {bpf_objects.left(ids)}")
     job.check(sim.process.poll() is None, "the job died")
     sim.kill()
 
@@ -153,20 +161,25 @@ def comes_while_held():
     longest = forks.longest_s()
     ids = bpf_objects.of_process(sim.tracer.pid)
     job.check(not sim.faults("end"), "the rank is free by now: this test would prove nothing")
-    print(f"  came while rank {sim.rank} was held: longest fork {longest:.3f} s, {bpf_objects.count(ids, 'link')} links")
+    print(f"  came while rank {sim.rank} was held: longest fork {longest:.3f} s, "
+          f"{bpf_objects.count(ids, 'link')} links")
     job.check(longest < FORK_S, f"a fork took {longest:.2f} s: {sim.said()}")
-    job.check(sim.said().count("mmap_lock") == len({line for line in sim.said().splitlines() if "mmap_lock" in line}) > 0,
+    job.check(sim.said().count("mmap_lock") == len({line
+                                                    for line in sim.said().splitlines() if "mmap_lock" in line}) > 0,
               f"it was not reported, or more than once, that probes wait: {sim.said()}")
     job.check(wait_until(HELD_S + 10, lambda: sim.faults("end")), "the fault did not end")
     end_ns = sim.faults("end")[0]["t_ns"]
-    job.check(wait_until(FREED_S, lambda: len(bpf_objects.of_process(sim.tracer.pid)) > len(ids) + 10), f"no probes went in: {sim.said()}")
+    job.check(wait_until(FREED_S, lambda: len(bpf_objects.of_process(sim.tracer.pid)) > len(ids) + 10),
+              f"no probes went in: {sim.said()}")
     time.sleep(4)
     ids = bpf_objects.of_process(sim.tracer.pid)
     took = sim.end_tracer()
     ops = sim.ops()
-    print(f"  {len(ops)} operations seen from {(min((o['t_ns'] for o in ops), default=0) - end_ns) / 1e9:.2f} s after it was free")
+    print(f"  {len(ops)} operations seen from {(min((o['t_ns'] for o in ops), default=0) - end_ns) / 1e9:.2f} s after "
+          f"it was free")
     job.check({o["rank"] for o in ops} == set(range(RANKS)), f"operations of ranks { {o['rank'] for o in ops} } only")
-    job.check(wait_until(10, lambda: not bpf_objects.left(ids)), f"left in the kernel after {took:.1f} s: {bpf_objects.left(ids)}")
+    job.check(wait_until(10, lambda: not bpf_objects.left(ids)),
+              f"left in the kernel after {took:.1f} s: {bpf_objects.left(ids)}")
     sim.kill()
 
 

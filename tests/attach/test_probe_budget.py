@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes that cost a process more than its budget are taken away, those that are needed least first: their records end, those of
-NCCL's operations are complete, a stopped rank is named all the same, and a replay shows it all again."""
+"""Probes that cost a process more than its budget are taken away, those that are needed least first: their records end,
+those of NCCL's operations are complete, a stopped rank is named all the same, and a replay shows it all again."""
 import collections
 import os
 import re
@@ -28,15 +28,16 @@ GONE_NS = 1_500_000_000  # links are closed one after the other, a grace period 
 class Told:
     def __init__(self, pid, ts, body):
         self.pid, self.ts = pid, ts
-        (_, ppm, self.hits, self.node_hits, self.cost_ns, self.node_cost_ns, self.what, self.group, self.shed, self.flags,
-         _) = struct.unpack_from("<IIQQIIBBBBI", body)
+        (_, ppm, self.hits, self.node_hits, self.cost_ns, self.node_cost_ns, self.what, self.group, self.shed,
+         self.flags, _) = struct.unpack_from("<IIQQIIBBBBI", body)
         self.share, self.budget = self.hits * self.cost_ns * 1e-9, ppm * 1e-6
 
 
 def reported(path):
     if not os.path.exists(path) or os.path.getsize(path) < 16:
         return []
-    return [Told(pid, ts, body) for tracer, kind, pid, _, ts, body in rtr.whole_records(path) if (tracer, kind) == (rtr.COLLECTOR, RECORD_BUDGET)]
+    return [Told(pid, ts, body) for tracer, kind, pid, _, ts, body in rtr.whole_records(path)
+            if (tracer, kind) == (rtr.COLLECTOR, RECORD_BUDGET)]
 
 
 def sheds(path, group):
@@ -78,7 +79,8 @@ def check_trace(path):
 
 def check_summary(j, n):
     text = j.stderr()
-    job.check(re.search(r"\d+ probe hits of [\d.]+ us \((measured|assumed)\): [\d.]+ s of CPU time", text), f"no sum:\n{text}")
+    job.check(re.search(r"\d+ probe hits of [\d.]+ us \((measured|assumed)\): [\d.]+ s of CPU time", text),
+              f"no sum:\n{text}")
     job.check(f"probe groups removed {n} times" in text, f"not reported how often probes went ({n}):\n{text}")
 
 
@@ -106,8 +108,8 @@ def ranks_of(j, n, timeout=60):
 
 def polls(rng, number):
     """A watchdog that polls all the time; then a rank stops."""
-    j = job.Job(["--ranks", 4, "--steps", 100000, "--step-ms", 400, "--poll-hz", 20000, "--seed", number], ["--budget", 0.06],
-                name="budget")
+    j = job.Job(["--ranks", 4, "--steps", 100000, "--step-ms", 400, "--poll-hz", 20000, "--seed", number],
+                ["--budget", 0.06], name="budget")
     pids = ranks_of(j, 4)
     by_pid = wait_shed(j, POLLS, set(pids.values()), 60)
     for t in by_pid.values():
@@ -120,7 +122,8 @@ def polls(rng, number):
         f = j.wait_finding(30, kind="hang", phase="open")
     finally:
         os.kill(pids[rank], signal.SIGCONT)
-    job.check(f and f["ranks"] == [rank] and f["class"] == "stopped", f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
+    job.check(f and f["ranks"] == [rank] and f["class"] == "stopped",
+              f"rank {rank} was stopped: {j.findings}\n{j.stderr()}")
     j.stop()
     before = check_gone(j.rtr, by_pid, (EVENT_QUERY, STREAM_QUERY), "polls")
     check_lines(j.rtr, "cuEventQuery and cuStreamQuery are no longer probed")
@@ -163,7 +166,8 @@ def check_promise(j, by_pid, budget, name):
         print(f"  {name}, pid {pid}, budget {100 * budget:.2g} %, in steps of 250 ms, % of a core:",
               " ".join(f"{100 * share:.1f}" for share in shares[:16]))
         job.check(max(shares) > 2 * budget, f"never above twice the budget: nothing is tested: {shares}")
-        job.check(above_s(shares, 2 * budget) <= 2, f"above twice the budget for {above_s(shares, 2 * budget)} s: {shares}")
+        job.check(above_s(shares, 2 * budget) <= 2,
+                  f"above twice the budget for {above_s(shares, 2 * budget)} s: {shares}")
 
 
 def stopped_is_named(j, pids, rank, **fields):
@@ -195,7 +199,8 @@ def events(rng, number, attach_after):
 
 
 def nothing_is_left(rng, number):
-    """A budget that nothing fits into: all probes go, which is said once; NCCL's counters go on, and who stops is named."""
+    """A budget that nothing fits into: all probes go, which is said once; NCCL's counters go on, and who stops is
+    named."""
     j = job.Job(JAX + ["--seed", number], ["--budget", 0.01], name="budget")
     pids = ranks_of(j, 2)
     end = time.monotonic() + 60
@@ -209,13 +214,17 @@ def nothing_is_left(rng, number):
     watched = [t for t in reported(j.rtr) if t.what == WATCH]
     job.check(sorted(t.pid for t in watched) == sorted(pids.values()), f"said more than once: {len(watched)} times")
     for t in watched:
-        after = [(tracer, kind) for tracer, kind, pid, _, ts, _ in rtr.whole_records(j.rtr) if pid == t.pid and ts > t.ts + GONE_NS]
-        job.check(after.count((rtr.COLLECTOR, COMM_SAMPLE)) >= 3, f"NCCL's counters do not go on: {collections.Counter(after)}")
-        job.check(not any(tracer in (rtr.CUDA, rtr.NCCL) for tracer, _ in after), f"still probed: {collections.Counter(after)}")
+        after = [(tracer, kind) for tracer, kind, pid, _, ts, _ in rtr.whole_records(j.rtr) if pid == t.pid
+                 and ts > t.ts + GONE_NS]
+        job.check(after.count((rtr.COLLECTOR, COMM_SAMPLE)) >= 3,
+                  f"NCCL's counters do not go on: {collections.Counter(after)}")
+        job.check(not any(tracer in (rtr.CUDA, rtr.NCCL) for tracer, _ in after),
+                  f"still probed: {collections.Counter(after)}")
     check_lines(j.rtr, "all its probes are removed, it is watched from outside")
     check_trace(j.trace)
     j.check_replay()
-    print(f"  all probes went at {', '.join(f'{100 * t.share:.2f} %' for t in watched)} of a core; who stopped is named")
+    print(f"  all probes went at {', '.join(f'{100 * t.share:.2f} %' for t in watched)} of a core; "
+          "who stopped is named")
 
 
 def shared(number):
@@ -261,7 +270,8 @@ def launches(number):
 
 
 def without(number):
-    j = job.Job(["--ranks", 2, "--steps", 40, "--step-ms", 100, "--layers", 48, "--seed", number], ["--tier", "burst", "--budget=no",
+    j = job.Job(["--ranks", 2, "--steps", 40, "--step-ms", 100, "--layers", 48, "--seed", number],
+                ["--tier", "burst", "--budget=no",
                 "--budget-node=no"], name="budget")
     job.check(j.end(120) == 0, f"{j.findings}")
     job.check(not reported(j.rtr), "a budget without one")
@@ -271,8 +281,10 @@ def without(number):
 def bad_values():
     for value in ("lots", "0", "-1", "1e9", "2%"):
         for option in ("--budget", "--budget-node"):
-            out = subprocess.run([job.RANKTRACE, "record", f"{option}={value}", "--all"], capture_output=True, text=True)
-            job.check(out.returncode == 2 and "percentage of a core" in out.stderr, f"{option}={value}: {out.returncode} {out.stderr}")
+            out = subprocess.run([job.RANKTRACE, "record", f"{option}={value}", "--all"], capture_output=True,
+                                 text=True)
+            job.check(out.returncode == 2 and "percentage of a core" in out.stderr,
+                      f"{option}={value}: {out.returncode} {out.stderr}")
 
 
 def main():

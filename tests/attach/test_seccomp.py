@@ -56,19 +56,23 @@ def whole_job():
     """Every operation and creation of the job, as without a filter; and nothing that a return probe saw."""
     rng, number = job.seed()
     with tempfile.TemporaryDirectory(prefix="ranktrace-seccomp-") as d:
-        sim = [job.RANKTRACE, "sim", "job", "--ranks", "4", "--layout", "tp=2,dp=2", "--steps", "20", "--seed", str(number),
+        sim = [job.RANKTRACE, "sim", "job", "--ranks", "4", "--layout", "tp=2,dp=2", "--steps", "20", "--seed",
+               str(number),
                "--log", f"{d}/ops.jsonl", "--quiet"]
-        out = subprocess.run([job.RANKTRACE, "record", "-o", f"{d}/a.rtr", "--exit-status=command", "--", sys.executable, "-B",
-                              os.path.abspath(__file__), "filtered", *sim], capture_output=True, text=True, timeout=120)
+        out = subprocess.run([job.RANKTRACE, "record", "-o", f"{d}/a.rtr", "--exit-status=command", "--",
+                              sys.executable, "-B", os.path.abspath(__file__), "filtered", *sim], capture_output=True,
+                             text=True, timeout=120)
         job.check(out.returncode == 0, f"the job under seccomp: exit {out.returncode}: {out.stderr}")
-        seen = subprocess.run([job.RANKTRACE, "replay", "--ops", "-q", f"{d}/a.rtr"], capture_output=True, text=True, timeout=60)
+        seen = subprocess.run([job.RANKTRACE, "replay", "--ops", "-q", f"{d}/a.rtr"], capture_output=True, text=True,
+                              timeout=60)
         ops = [json.loads(line) for line in seen.stdout.splitlines()]
         truth = job.lines(f"{d}/ops.jsonl")
         missing, extra = job.compare_ops(truth, ops)
         ready = [body[READY_RETURNED] for tracer, kind, _, _, body in rtr.records(f"{d}/a.rtr")
                  if (tracer, kind) == (rtr.NCCL, NCCL_READY)]
         waits = [r["result"] for r in cuda_records.records(f"{d}/a.rtr") if r["kind"] == "sync_end"]
-    print(f"job under seccomp: {len(truth)} operations, {len(missing)} missing, {len(extra)} extra; {len(ready)} creations "
+    print(f"job under seccomp: {len(truth)} operations, {len(missing)} missing, {len(extra)} extra; {len(ready)} "
+          f"creations "
           f"({sum(ready)} seen to return), {len(waits)} waits")
     job.check(truth and not missing and not extra, f"missing {missing[:3]}, extra {extra[:3]}")
     job.check(len(ready) == CREATIONS and not any(ready), f"return probes on creations: {ready}")
@@ -78,8 +82,9 @@ def whole_job():
 def filter_later():
     with tempfile.TemporaryDirectory(prefix="ranktrace-seccomp-") as d:
         library = os.path.join(os.path.dirname(job.RANKTRACE), "lib/ranktrace/sim/libcuda.so.1")
-        out = subprocess.run([job.RANKTRACE, "record", "-o", f"{d}/a.rtr", "--exit-status=command", "--", sys.executable, "-B",
-                              os.path.abspath(__file__), "late", library], capture_output=True, text=True, timeout=60)
+        out = subprocess.run([job.RANKTRACE, "record", "-o", f"{d}/a.rtr", "--exit-status=command", "--",
+                              sys.executable, "-B", os.path.abspath(__file__), "late", library], capture_output=True,
+                             text=True, timeout=60)
         job.check(out.returncode == 0, f"a program that came under seccomp: exit {out.returncode}: {out.stderr}")
         job.check("came under seccomp" in out.stderr, f"it was not reported: {out.stderr}")
         ends = [r for r in cuda_records.records(f"{d}/a.rtr") if r["kind"] == "sync_end"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace autopsy beside thousands of processes that live for milliseconds, and beside a process that holds NCCL's magic number, 100 GB of
-address space and mappings that come and go: the verdict is the same, and time and memory stay bounded."""
+"""ranktrace autopsy beside thousands of processes that live for milliseconds, and beside a process that holds NCCL's
+magic number, 100 GB of address space and mappings that come and go: the verdict is the same, and time and memory stay
+bounded."""
 import os
 import resource
 import subprocess
@@ -48,7 +49,8 @@ hostile.stdout.readline()
 end, count = threading.Event(), [0]
 threads = [threading.Thread(target=churn, args=(end, count), daemon=True) for _ in range(2)]
 try:
-    with autopsies.Autopsy(["--ranks", 8, "--steps", 400, "--seed", drawn, "--fault", f"hang:rank={rank},step={step}"]) as a:
+    with autopsies.Autopsy(["--ranks", 8, "--steps", 400, "--seed", drawn, "--fault",
+                            f"hang:rank={rank},step={step}"]) as a:
         truth = a.wait_fault("hang")
         a.settle()
         for t in threads:
@@ -58,13 +60,15 @@ try:
         found = a.run_json("--pid", hostile.pid)
         during = count[0] - before
         peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        print(f"  {during} processes came and went meanwhile; {a.wall_s:.2f} s, {peak_mb:.0f} MB at most (of any child of this test)")
+        print(f"  {during} processes came and went meanwhile; {a.wall_s:.2f} s, {peak_mb:.0f} MB at most (of any child "
+              f"of this test)")
         job.check(during > 20, f"only {during} processes came and went")
         job.check(a.code == 1 and [f["ranks"] for f in found] == [[rank]], f"exit {a.code}: {found}\n{a.err}")
         job.check(found[0]["class"] == "missing_enter" and found[0]["pids"] == [truth["pid"]], f"{found}")
         job.check(a.wall_s < 20 and peak_mb < 1024, f"{a.wall_s:.1f} s, {peak_mb:.0f} MB")
         job.check(hostile.poll() is None, "the other process did not live through it")
-        everywhere = subprocess.run([job.RANKTRACE, "autopsy", "--json"], capture_output=True, text=True)  # every process of the host
+        # every process of the host
+        everywhere = subprocess.run([job.RANKTRACE, "autopsy", "--json"], capture_output=True, text=True)
         job.check(everywhere.returncode < 4, f"{everywhere.returncode} {everywhere.stderr}")
 finally:
     end.set()

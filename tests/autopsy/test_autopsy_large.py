@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace autopsy on ranks with much memory of their own: the communicators are found among it. 64 MB a rank; with LONG=1
-2 GB each, and the time counts."""
+"""ranktrace autopsy on ranks with much memory of their own: the communicators are found among it. 64 MB a rank; with
+LONG=1 2 GB each, and the time counts."""
 # runs alone with LONG=1: it holds 16 GB and asserts how long the command took
 import os
 import subprocess
@@ -19,7 +19,8 @@ BALLAST = r"""
 /* Memory that is written to, as tensors are: anonymous, private, in pieces. */
 __attribute__((constructor)) static void ballast(void)
 {
-	unsigned long left = getenv("RANK") && getenv("BALLAST_MB") ? strtoul(getenv("BALLAST_MB"), 0, 10) << 20 : 0, n = 64ul << 20;
+	unsigned long left = getenv("RANK") && getenv("BALLAST_MB") ? strtoul(getenv("BALLAST_MB"), 0, 10) << 20 : 0;
+	unsigned long n = 64ul << 20;
 	for (; left >= n; left -= n) {
 		char *p = mmap(0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		for (unsigned long i = 0; p != MAP_FAILED && i < n; i += 4096)
@@ -47,7 +48,8 @@ subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", f"{folder}/ballast.so", f
 env = dict(os.environ, LD_PRELOAD=f"{folder}/ballast.so", BALLAST_MB=str(mb))
 for trial in range(3 if autopsies.LONG else 1):
     rank, step, drawn = faults.draw(rng)
-    with autopsies.Autopsy(["--ranks", 8, "--steps", 400, "--seed", drawn, "--fault", f"hang:rank={rank},step={step}"], env) as a:
+    with autopsies.Autopsy(["--ranks", 8, "--steps", 400, "--seed", drawn, "--fault", f"hang:rank={rank},step={step}"],
+                           env) as a:
         truth = a.wait_fault("hang", 120)
         a.settle()
         with open(f"/proc/{truth['pid']}/status") as f:

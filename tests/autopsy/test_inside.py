@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ranktrace autopsy on a job whose data travel over a network (--net), stuck in the middle of a collective: the network
-between two ranks delivers nothing, a rank's proxy stops, its process does, its proxy gets no CPU. Who, which side, which
-channel, by NCCL's proxy counters in memory. A healthy job: silence. LONG=1: twenty of each."""
+between two ranks delivers nothing, a rank's proxy stops, its process does, its proxy gets no CPU. Who, which side,
+which channel, by NCCL's proxy counters in memory. A healthy job: silence. LONG=1: twenty of each."""
 import os
 import subprocess
 import sys
@@ -54,7 +54,8 @@ def one_hang(a, case, hang_class, rank, truth):
     job.check(len(hangs) == 1 and a.code == 1, f"exit {a.code}: {found}\n{a.err}")
     f = hangs[0]
     e = f["evidence"]
-    print(f"  hang/{f['class']} {f['cause']} {f['ranks']} {f['op']} #{f['seq']} side {e.get('side')} {e.get('sender')}->"
+    print(f"  hang/{f['class']} {f['cause']} {f['ranks']} {f['op']} #{f['seq']} side {e.get('side')} "
+          f"{e.get('sender')}->"
           f"{e.get('receiver')} channel {e.get('channel')}: {e.get('sent')}; {e.get('received')} in {a.wall_s:.2f} s")
     job.check(f["class"] == hang_class, f"class {f['class']}, not {hang_class}: {f}")
     job.result(f"inside {case}", a.wall_s)
@@ -67,8 +68,10 @@ def inside():
         a.settle()
         f = one_hang(a, "network", "inside_network", None, truth)
         reported = {k: f["evidence"].get(k) for k in ("side", "sender", "receiver", "channel")}
-        job.check(reported == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}}, f"{reported} is not {truth}")
-        job.check([f[k] for k in ("comm", "op", "seq")] == [truth[k] for k in ("comm", "op", "seq")], f"{f} is not {truth}")
+        job.check(reported == {"side": "network", **{k: truth[k] for k in ("sender", "receiver", "channel")}},
+                  f"{reported} is not {truth}")
+        job.check([f[k] for k in ("comm", "op", "seq")] == [truth[k] for k in ("comm", "op", "seq")],
+                  f"{f} is not {truth}")
 
 
 def stopped(how, hang_class, cause):
@@ -82,7 +85,8 @@ def stopped(how, hang_class, cause):
                   f"side {e.get('side')} of {e.get('sender')}->{e.get('receiver')}, not {truth}")
         job.check(e["channel"] in (0, 1) and (e["sent"] + e["received"]).count("posted"), f"no progress reported: {e}")
         if how == "stop":  # stopped: it may be named for what it lacks elsewhere
-            job.check([f[k] for k in ("comm", "op", "seq")] == [truth[k] for k in ("comm", "op", "seq")], f"{f} is not {truth}")
+            job.check([f[k] for k in ("comm", "op", "seq")] == [truth[k] for k in ("comm", "op", "seq")],
+                      f"{f} is not {truth}")
             job.check(e["tid"] == truth["tid"], f"thread {e['tid']}, not {truth['tid']}")
 
 

@@ -128,13 +128,14 @@ def truth():
 def tell(name):
     """A line as soon as all threads sleep (they have been started long before, and do nothing but go to sleep)."""
     time.sleep(1.5)
-    print(json.dumps({"name": name, "pid": os.getpid(), "self": threading.get_native_id(), "threads": truth()}), flush=True)
+    print(json.dumps({"name": name, "pid": os.getpid(), "self": threading.get_native_id(), "threads": truth()}),
+          flush=True)
     time.sleep(1000)
 
 
 if __name__ == "__main__":
-    targets = [in_sleep, in_lock, in_ctypes_futex, in_pipe, in_generator, in_coroutine, in_sort, in_expression, größer_名前,
-               in_exec, in_long_path, Model(), in_far_line, lambda: time.sleep(1000)]
+    targets = [in_sleep, in_lock, in_ctypes_futex, in_pipe, in_generator, in_coroutine, in_sort, in_expression,
+               größer_名前, in_exec, in_long_path, Model(), in_far_line, lambda: time.sleep(1000)]
     targets += [lambda: recursive(20), lambda: recursive(400)]
     sys.setrecursionlimit(2000)
     if sys.argv[1] == "fork" and os.fork() == 0:

@@ -69,8 +69,10 @@ try:
             "headers": start([sys.executable, "-c", MAPS, written("libnccl-far.so", bytes(headers))], 2),
             "hides": start([sys.executable, "-c", HIDES, NCCL], 3)}
     source = written("static.c", b"#include <stdio.h>\n#include <unistd.h>\nint ncclAllReduce(void) { return 1; }\n"
-                                 b"int main(void) { puts(\"ready\"); fflush(stdout); pause(); return ncclAllReduce(); }\n")
-    if subprocess.run(["cc", "-static", "-s", "-o", f"{folder}/stripped", source], stderr=subprocess.DEVNULL).returncode == 0:
+                                 b"int main(void) { puts(\"ready\"); fflush(stdout); pause(); return ncclAllReduce(); "
+                                 b"}\n")
+    if subprocess.run(["cc", "-static", "-s", "-o", f"{folder}/stripped", source],
+                      stderr=subprocess.DEVNULL).returncode == 0:
         pids["stripped"] = start([f"{folder}/stripped"], 4)
     seen = shown()
     expect(seen, pids["foreign"], "another machine's library", "libnccl-arm.so: built for another machine")
@@ -81,8 +83,8 @@ try:
     hidden = seen.get(pids["hides"])
     job.check(hidden and hidden["rank"] == 3 and any("nccl" in lib["tracers"] for lib in hidden["libs"]),
               f"another user's process that cannot be dumped: {hidden}")
-    out = subprocess.run([job.RANKTRACE, "record", "-v", "--duration", "2", *(f"--pid={p}" for p in pids.values())], capture_output=True,
-                         text=True, timeout=60)
+    out = subprocess.run([job.RANKTRACE, "record", "-v", "--duration", "2", *(f"--pid={p}" for p in pids.values())],
+                         capture_output=True, text=True, timeout=60)
     print(out.stderr.strip())
     job.check(out.returncode == 0, f"record: {out.returncode} {out.stderr}")
     job.check(f"{len(pids)} processes" in out.stderr, f"record did not take them all: {out.stderr}")

@@ -27,21 +27,25 @@ job.need_root()
 record = [os.path.abspath(job.RANKTRACE), "record", "--pid", str(os.getpid()), "--duration", "1"]
 expect("no privilege", run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *record], cwd="/"), 3,
        "CAP_", "root")
-expect("no capability", run(["setpriv", "--bounding-set", "-sys_admin,-bpf", "--inh-caps", "-sys_admin,-bpf", *record]), 3,
+expect("no capability", run(["setpriv", "--bounding-set", "-sys_admin,-bpf", "--inh-caps", "-sys_admin,-bpf", *record]),
+       3,
        "CAP_BPF")
-expect("no BTF", run(record, {"RANKTRACE_BTF": "/nonexistent/vmlinux"}), 3, "/nonexistent/vmlinux", "CONFIG_DEBUG_INFO_BTF")
+expect("no BTF", run(record, {"RANKTRACE_BTF": "/nonexistent/vmlinux"}), 3, "/nonexistent/vmlinux",
+       "CONFIG_DEBUG_INFO_BTF")
 expect("no such pid", run([job.RANKTRACE, "record", "--pid", "4194304"]), 3, "4194304")
 expect("pid namespace", run(["unshare", "--pid", "--fork", "--mount-proc", *record[:2], "--pid", "1"]), 3, "namespace")
 expect("nothing to trace", run([job.RANKTRACE, "record"]), 2, "--pid")
 expect("no number", run([job.RANKTRACE, "record", "--pid", "abc"]), 2, "abc")
 expect("unknown suffix", run([*record, "-o", "x.foo"]), 2, "x.foo", ".pftrace")
-expect("unwritable output", run([*record, "-o", "/proc/no/such/dir/x.rtr"]), 2, "/proc/no/such/dir/x.rtr", "No such file")
+expect("unwritable output", run([*record, "-o", "/proc/no/such/dir/x.rtr"]), 2, "/proc/no/such/dir/x.rtr",
+       "No such file")
 expect("no recording", run([job.RANKTRACE, "replay", "/etc/passwd"]), 2, "/etc/passwd", "recording")
 
 full = tempfile.mkdtemp(prefix="ranktrace-full-")
 job.check(not subprocess.call(["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", full]), "no tmpfs")
 try:
-    out = run([job.RANKTRACE, "record", "-o", f"{full}/x.rtr", "-o", f"{full}/x.pftrace", "--", job.RANKTRACE, "sim", "job",
+    out = run([job.RANKTRACE, "record", "-o", f"{full}/x.rtr", "-o", f"{full}/x.pftrace", "--", job.RANKTRACE, "sim",
+               "job",
                "--ranks", "8", "--steps", "400", "--step-ms", "30", "--quiet"])
     expect("disk full", out, 4, f"{full}/x.rtr", "No space left", "stays readable")
     again = run([job.RANKTRACE, "replay", "--ops", f"{full}/x.rtr"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""-h, --help, -V, --version of every command; usage lines; what a user without privilege reads; whom a session says it is
-attached to."""
+"""-h, --help, -V, --version of every command; usage lines; what a user without privilege reads; whom a session says it
+is attached to."""
 import os
 import re
 import subprocess
@@ -25,12 +25,14 @@ def help_everywhere():
         texts = [run(command, "-h"), run(command, "--help"), run("help", command)]
         code, text, err = texts[0]
         job.check(texts[1] == texts[0] == texts[2], f"{command}: three ways, three texts: {texts}")
-        job.check(code == 0 and not err and text.startswith(f"Usage: ranktrace {command} "), f"{command} -h: {code} {text}{err}")
+        job.check(code == 0 and not err and text.startswith(f"Usage: ranktrace {command} "),
+                  f"{command} -h: {code} {text}{err}")
         job.check(all(len(line) <= 80 for line in text.splitlines()), f"{command} -h: more than 80 columns:\n{text}")
         job.check("-h, --help" in text and "-V, --version" in text, f"{command} -h names not itself:\n{text}")
         for way in ("-V", "--version"):
             code, text, err = run(command, way)
-            job.check(code == 0 and re.fullmatch(r"ranktrace \d+\.\d+\.\d+\n", text), f"{command} {way}: {code} {text}{err}")
+            job.check(code == 0 and re.fullmatch(r"ranktrace \d+\.\d+\.\d+\n", text),
+                      f"{command} {way}: {code} {text}{err}")
     code, text, _ = run("sim", "job", "-h")
     job.check(code == 0 and text.startswith("Usage: ranktrace sim job "), text)
     code, text, _ = run("-h")
@@ -45,14 +47,18 @@ def order():
     """What belongs together stands together, what selects comes first."""
     text = run("record", "-h")[1]
     names = re.findall(r"^(?:  -\w, |      )--([\w-]+)", text, re.M)
-    wanted = ["pid", "output", "json", "hang-limit", "busy-limit", "tier", "budget", "flight", "flight-seconds", "quiet", "verbose", "help"]
+    wanted = ["pid", "output", "json", "hang-limit", "busy-limit", "tier", "budget", "flight", "flight-seconds",
+              "quiet", "verbose", "help"]
     job.check([n for n in names if n in wanted] == wanted, f"order of options: {names}")
 
 
 def usage_errors():
-    for args, words in ((["record", "--no-such"], "ranktrace record: unrecognized option"), (["record"], "ranktrace record: trace what?"),
-                        (["nothing"], "'nothing' is not a command"), ([], "Usage: ranktrace COMMAND"), (["sim"], "which simulation?"),
-                        (["replay"], "ranktrace replay: which recording?"), (["ps", "--load"], "--load goes with --kernel")):
+    for args, words in ((["record", "--no-such"], "ranktrace record: unrecognized option"),
+                        (["record"], "ranktrace record: trace what?"),
+                        (["nothing"], "'nothing' is not a command"), ([], "Usage: ranktrace COMMAND"),
+                        (["sim"], "which simulation?"),
+                        (["replay"], "ranktrace replay: which recording?"),
+                        (["ps", "--load"], "--load goes with --kernel")):
         code, out, err = run(*args)
         job.check(code == 2 and not out and words in err, f"{args}: exit {code}: {out}{err}")
 
@@ -62,7 +68,8 @@ def without_privilege(sim):
     for args in (["ps"], ["ps", "--json"], ["ps", "--stacks"], ["autopsy"], ["autopsy", "--json"]):
         code, out, err = run(*args, prefix=NOBODY, cwd="/")
         print(f"nobody: {args}: exit {code}: {err.strip().splitlines()[-1]}")
-        job.check(code == 3 and not out and "CAP_SYS_PTRACE" in err and "run as root" in err, f"{args}: {code} {out}{err}")
+        job.check(code == 3 and not out and "CAP_SYS_PTRACE" in err and "run as root" in err,
+                  f"{args}: {code} {out}{err}")
     for args in (["record", "--pid", sim.pid], ["watch"]):
         code, out, err = run(*args, prefix=NOBODY, cwd="/")
         job.check(code == 3 and not out and "CAP_BPF" in err and "run as root" in err, f"{args}: {code} {out}{err}")
@@ -80,7 +87,8 @@ def names_whom(name):
     job.check(code == 0 and "no process of job 'no-such-job' runs here" in err and name in err, f"{code} {err}")
     code, out, err = run("autopsy", "--job", "no-such-job")
     job.check(code == 2 and not out and "no process of job 'no-such-job'" in err, f"autopsy: {code} {out}{err}")
-    code, _, err = run("record", "--", RANKTRACE, "sim", "job", "--ranks", 3, "--steps", 40, "--quiet", "--job-id", f"{name}-b")
+    code, _, err = run("record", "--", RANKTRACE, "sim", "job", "--ranks", 3, "--steps", 40, "--quiet", "--job-id",
+                       f"{name}-b")
     job.check(code == 0 and f"attached to 3 ranks of job {name}-b" in err, f"{code} {err}")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An output never destroys an input or another output, replaces an older file only when it is complete, and if it fails says so
-and exits with 4; -o - and replay -. Each exit code of a session's CMD."""
+"""An output never destroys an input or another output, replaces an older file only when it is complete, and if it fails
+says so and exits with 4; -o - and replay -. Each exit code of a session's CMD."""
 import hashlib
 import os
 import shutil
@@ -51,7 +51,8 @@ def inputs():
     with open(f"{folder}/a.rtr", "rb") as stdin:
         refused("replay - < a.rtr", ["replay", "-", "-o", "a.rtr"], stdin=stdin)
     with open(f"{folder}/a.rtr", "ab") as stdout:
-        refused("replay a.rtr >> a.rtr", ["replay", "a.rtr"], stdout=stdout, stderr=subprocess.PIPE, capture_output=False)
+        refused("replay a.rtr >> a.rtr", ["replay", "a.rtr"], stdout=stdout, stderr=subprocess.PIPE,
+                capture_output=False)
     shutil.copy(f"{folder}/a.rtr", f"{folder}/b.rtr")
     refused("one output twice", ["replay", "a.rtr", "-o", "x.rtr", "-o", "./x.rtr"])
     refused("an old output twice", ["replay", "a.rtr", "-o", "b.rtr", "-o", f"{folder}/b.rtr"])
@@ -84,8 +85,9 @@ def streams():
 
 def failing():
     with open("/dev/full", "wb") as full:
-        for args in (["replay", "-q", "a.rtr"], ["replay", "-q", "--json", "a.rtr"], ["replay", "-q", "a.rtr", "-o", "-"],
-                     ["autopsy", "--merge", "-q", "raw.rtr"], ["record", "--list-probes"]):
+        for args in (["replay", "-q", "a.rtr"], ["replay", "-q", "--json", "a.rtr"],
+                     ["replay", "-q", "a.rtr", "-o", "-"], ["autopsy", "--merge", "-q", "raw.rtr"],
+                     ["record", "--list-probes"]):
             code, _, err = run(*args, stdout=full, stderr=subprocess.PIPE, capture_output=False)
             print(f"{' '.join(args)} > /dev/full: exit {code}: {err.strip().splitlines()[-1]}")
             job.check(code == 4 and "standard output: No space left on device" in err, f"{args}: exit {code}: {err}")
@@ -98,9 +100,11 @@ def broken_pipe():
     """The other outputs are completed; without any, a replay ends as every filter does."""
     read, write = os.pipe()
     os.close(read)
-    code, _, err = run("replay", "-q", "a.rtr", "-o", "whole.rtr", stdout=write, stderr=subprocess.PIPE, capture_output=False)
+    code, _, err = run("replay", "-q", "a.rtr", "-o", "whole.rtr", stdout=write, stderr=subprocess.PIPE,
+                       capture_output=False)
     job.check(code == 4 and "standard output: Broken pipe" in err, f"broken pipe: exit {code}: {err}")
-    job.check(run("replay", "-q", "--json", "whole.rtr")[1] == run("replay", "-q", "--json", "a.rtr")[1], "whole.rtr is not whole")
+    job.check(run("replay", "-q", "--json", "whole.rtr")[1] == run("replay", "-q", "--json", "a.rtr")[1],
+              "whole.rtr is not whole")
     code, _, err = run("replay", "-q", "a.rtr", stdout=write, stderr=subprocess.PIPE, capture_output=False)
     job.check(code == -signal.SIGPIPE and not err, f"broken pipe, no other output: exit {code}: {err}")
     os.close(write)
@@ -108,9 +112,10 @@ def broken_pipe():
 
 def commands():
     """record -- CMD: 2 if it cannot start, its status if it fails; a job that was killed is not a success."""
-    for cmd, want, word in ((["/nowhere/train.py"], 2, "cannot start: No such file"), (["no-such-program"], 2, "cannot start"),
-                            ([f"{folder}/a.rtr"], 2, "Permission denied"), ([folder], 2, "Is a directory"), (["true"], 0, ""),
-                            (["sh", "-c", "exit 7"], 7, "sh exited with status 7"),
+    for cmd, want, word in ((["/nowhere/train.py"], 2, "cannot start: No such file"),
+                            (["no-such-program"], 2, "cannot start"),
+                            ([f"{folder}/a.rtr"], 2, "Permission denied"), ([folder], 2, "Is a directory"),
+                            (["true"], 0, ""), (["sh", "-c", "exit 7"], 7, "sh exited with status 7"),
                             (["sh", "-c", "kill -9 $$"], 137, "killed by signal 9")):
         code, _, err = run("record", "-o", "command.rtr", "--", *cmd)
         print(f"record -- {' '.join(cmd)}: exit {code}")
@@ -123,8 +128,8 @@ def commands():
 def killed():
     """kill -9 while an older file of that name is being replaced: the old one is whole, the new one is beside it."""
     before = digest("old.rtr")
-    p = subprocess.Popen([RANKTRACE, "record", "--pid", str(os.getpid()), "-o", "old.rtr"], cwd=folder, stderr=subprocess.PIPE,
-                         text=True)
+    p = subprocess.Popen([RANKTRACE, "record", "--pid", str(os.getpid()), "-o", "old.rtr"], cwd=folder,
+                         stderr=subprocess.PIPE, text=True)
     line = p.stderr.readline()
     job.check("old.rtr exists: written as" in line and "old.rtr.part" in line, line)
     time.sleep(2)
@@ -141,7 +146,8 @@ def reader_gone():
     for more, ends in (([], True), (["-o", "goes-on.rtr"], False)):
         read, write = os.pipe()
         os.close(read)
-        p = subprocess.Popen([RANKTRACE, "sim", "job", "--ranks", "2", "--steps", "2000", "--quiet", "--fault", "hang:rank=1,step=20"])
+        p = subprocess.Popen([RANKTRACE, "sim", "job", "--ranks", "2", "--steps", "2000", "--quiet", "--fault",
+                              "hang:rank=1,step=20"])
         code, _, err = run("record", "--pid", str(p.pid), "-d", "12", *more, stdout=write, stderr=subprocess.PIPE,
                            capture_output=False)
         p.terminate()

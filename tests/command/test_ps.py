@@ -36,8 +36,8 @@ def begun(ranks, mine):
 
 
 def listed(name, ranks):
-    """A line a rank: GPU, state, how many steps a second (of 60 ms or more), job; a stopped rank is said to be stopped; children and
-    libraries only with -v."""
+    """A line a rank: GPU, state, how many steps a second (of 60 ms or more), job; a stopped rank is said to be stopped;
+    children and libraries only with -v."""
     os.kill(ranks[2]["pid"], signal.SIGSTOP)
     try:
         while open(f"/proc/{ranks[2]['pid']}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
@@ -45,8 +45,10 @@ def listed(name, ranks):
         stopped = [line.split() for line in ps_text() if name in line]
     finally:
         os.kill(ranks[2]["pid"], signal.SIGCONT)
-    job.check([w[0] for w in stopped] == ["0", "1", "2", "3"] and stopped[2][3] == "stopped", f"a stopped rank: {stopped}")
-    job.check(all(w[:3] == [str(r), str(ranks[r]["pid"]), str(r)] for r, w in enumerate(stopped)), f"rank, pid, GPU: {stopped}")
+    job.check([w[0] for w in stopped] == ["0", "1", "2", "3"] and stopped[2][3] == "stopped",
+              f"a stopped rank: {stopped}")
+    job.check(all(w[:3] == [str(r), str(ranks[r]["pid"]), str(r)] for r, w in enumerate(stopped)),
+              f"rank, pid, GPU: {stopped}")
     time.sleep(0.5)
     rows = [line.split() for line in ps_text() if name in line]
     print("\n".join("  " + " ".join(w) for w in rows))
@@ -60,8 +62,10 @@ def listed(name, ranks):
 job.need_root()
 _, number = job.seed()
 name = f"ps-test-{number}"
-sim = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", job.RANKTRACE, "sim", "job", "--ranks",
-                        "4", "--steps", "100000", "--step-ms", "60", "--seed", str(number), "--job-id", name, "--quiet"])
+sim = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", job.RANKTRACE, "sim", "job",
+                        "--ranks",
+                        "4", "--steps", "100000", "--step-ms", "60", "--seed", str(number), "--job-id", name,
+                        "--quiet"])
 try:
     end = time.monotonic() + 30
     while True:
@@ -84,10 +88,12 @@ try:
     folder = tempfile.mkdtemp(prefix="ranktrace-ps-")
     job.dirs.append(folder)
     rtr = f"{folder}/ps.rtr"
-    out = subprocess.run([job.RANKTRACE, "record", "--job", name, "--duration", "3", "-o", rtr], capture_output=True, text=True)
+    out = subprocess.run([job.RANKTRACE, "record", "--job", name, "--duration", "3", "-o", rtr], capture_output=True,
+                         text=True)
     job.check(out.returncode == 0, f"record --job: {out.returncode} {out.stdout} {out.stderr}")
     seen = [json.loads(line) for line in
-            subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", rtr], capture_output=True, text=True).stdout.splitlines()]
+            subprocess.run([job.RANKTRACE, "replay", "-q", "--ops", rtr], capture_output=True,
+                           text=True).stdout.splitlines()]
     pids = {o["pid"] for o in seen}
     print(f"record --job: {len(seen)} operations of {len(pids)} processes")
     job.check(pids == {p["pid"] for p in ranks.values()}, f"operations of pids {pids}")

@@ -141,7 +141,8 @@ def python_case(path, version, fork, contained):
             n, frames = compare(version, said[name], seen, host_ids(pid))
             native = sum(len(t["native"]) for t in seen["threads"])
             whole = sum(t["native_end"] == "" for t in seen["threads"])
-            print(f"{version} {path} {name}{' in a pid namespace' if contained else ''}: {n} threads, {frames} Python frames "
+            print(f"{version} {path} {name}{' in a pid namespace' if contained else ''}: {n} threads, {frames} Python "
+                  f"frames "
                   f"equal; {native} native frames, {whole} of {len(seen['threads'])} stacks whole", flush=True)
         after = {n: footprint(pid) for n, pid in pids.items()}
         job.check(before == after, f"the target changed:\n{before}\n{after}")
@@ -160,7 +161,8 @@ def groups_of(pid):
 def hung_job(number, rng):
     rank = rng.randrange(4)
     fault_log = f"/tmp/ranktrace-stacks-{number}.jsonl"
-    sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--ranks", "4", "--steps", "5000", "--quiet", "--seed", str(number),
+    sim = subprocess.Popen([job.RANKTRACE, "sim", "job", "--ranks", "4", "--steps", "5000", "--quiet", "--seed",
+                            str(number),
                             "--fault", f"hang:rank={rank},step=8", "--fault-log", fault_log])
     try:
         end = time.monotonic() + 60
@@ -176,10 +178,12 @@ def hung_job(number, rng):
             if waiters:
                 break
             time.sleep(0.3)
-        print(f"hang of rank {rank}: {len(groups)} groups, {groups[culprit[0]][0].splitlines()[0] if culprit else None}")
+        print(f"hang of rank {rank}: {len(groups)} groups, "
+              f"{groups[culprit[0]][0].splitlines()[0] if culprit else None}")
         job.check(len(culprit) == 1 and groups[culprit[0]][1] == [rank], f"rank {rank} is not alone: {groups}")
         job.check(waiters and culprit[0] < min(waiters), f"rank {rank} does not stand before the others: {groups}")
-        job.check("rank_main (simjob)" in groups[culprit[0]][0] and "[kernel] " in groups[culprit[0]][0], f"{groups[culprit[0]]}")
+        job.check("rank_main (simjob)" in groups[culprit[0]][0] and "[kernel] " in groups[culprit[0]][0],
+                  f"{groups[culprit[0]]}")
     finally:
         sim.terminate()
         sim.wait()
@@ -192,7 +196,8 @@ def refuses():
     gone = subprocess.Popen(["true"])
     gone.wait()
     out = subprocess.run([job.RANKTRACE, "ps", "--stacks", "--pid", str(gone.pid)], capture_output=True, text=True)
-    job.check(out.returncode == 3 and "has ended" in out.stderr and not out.stdout, f"a process that is gone: {out.returncode} {out.stderr}")
+    job.check(out.returncode == 3 and "has ended" in out.stderr and not out.stdout,
+              f"a process that is gone: {out.returncode} {out.stderr}")
 
 
 job.need_root()

@@ -3,11 +3,11 @@
 
     JOBS=n python3 -B tests/faults/matrix.py [f01 f10_hog ...]
 
-Prints a line per case (trials, passed, seconds to the verdict) and the seeds of what failed, which
-`SEED=n TRIALS=1 python3 tests/faults/test_fNN_x.py` runs again; with -o FILE the same as JSON lines. Exit status 1 when a
-case lies below its bar (docs/measurements/faults.md). Trials side by side share the machine: JOBS is a quarter of the cores
-unless reported. Each of them has a copy of the program and its libraries: probes go on files, and two jobs of one file would
-pay for each other's. Needs Python's standard library only, and O is a build or a packed one (make pack)."""
+Prints a line per case (trials, passed, seconds to the verdict) and the seeds of what failed, which `SEED=n TRIALS=1
+python3 tests/faults/test_fNN_x.py` runs again; with -o FILE the same as JSON lines. Exit status 1 when a case lies
+below its bar (docs/measurements/faults.md). Trials side by side share the machine: JOBS is a quarter of the cores
+unless reported. Each of them has a copy of the program and its libraries: probes go on files, and two jobs of one file
+would pay for each other's. Needs Python's standard library only, and O is a build or a packed one (make pack)."""
 import argparse
 import collections
 import concurrent.futures
@@ -28,17 +28,21 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # trials and the share of them that must pass: the matrix of docs/measurements/faults.md
 MATRIX = {
     "f01": (100, 1.0), "f02": (100, 1.0), "f03": (100, 0.99), "f04": (100, 1.0), "f05": (100, 1.0), "f06": (100, 0.99),
-    "f07": (100, 0.98), "f08": (100, 1.0), "f09": (100, 0.98), "f10": (100, 0.97), "f11": (100, 0.97), "f12": (100, 0.95),
-    "f13": (100, 0.95), "f14": (100, 0.95), "f16": (100, 1.0), "f17": (100, 1.0), "f18": (100, 1.0), "f19": (100, 0.9), "f21": (100, 0.95),
+    "f07": (100, 0.98), "f08": (100, 1.0), "f09": (100, 0.98), "f10": (100, 0.97), "f11": (100, 0.97),
+    "f12": (100, 0.95),
+    "f13": (100, 0.95), "f14": (100, 0.95), "f16": (100, 1.0), "f17": (100, 1.0), "f18": (100, 1.0), "f19": (100, 0.9),
+    "f21": (100, 0.95),
 }
 BLAMED_MOST = 0.01  # of all trials, may name somebody who has nothing to do with it (job.blame())
 LATE = re.compile(r"^RESULT (\{.*\})$", re.M)
 
 
 def build_copies(where, n):
-    """n copies of what a trial runs, each a file of its own, as a queue: the binary, its libraries, the simulated job."""
+    """n copies of what a trial runs, each a file of its own, as a queue: the binary, its libraries, the simulated
+    job."""
     build, copies = os.environ.get("O", "build"), queue.Queue()
-    parts = [p for p in glob.glob(f"{build}/*") if os.path.basename(p) in ("ranktrace", "lib") or ".so" in os.path.basename(p)]
+    parts = [p for p in glob.glob(f"{build}/*") if os.path.basename(p) in ("ranktrace",
+                                                                           "lib") or ".so" in os.path.basename(p)]
     if f"{build}/ranktrace" not in parts:
         sys.exit(f"matrix: no {build}/ranktrace: run `make build`, or set O to where it is")
     for i in range(n):
@@ -51,14 +55,15 @@ def build_copies(where, n):
 
 
 def trial(path, seed, copies, first, until):
-    """None past `until`. The first of each copy begin one after another: sessions that attach at once hold each other up."""
+    """None past `until`. The first of each copy begin one after another: sessions that attach at once hold each other
+    up."""
     time.sleep(first)
     begin, copy = time.monotonic(), copies.get()
     if begin > until:
         copies.put(copy)
         return None
-    run = subprocess.run(["timeout", "--kill-after=20", "600", sys.executable, "-B", path], capture_output=True, text=True,
-                         env={**os.environ, "O": copy, "SEED": str(seed), "TRIALS": "1", "LONG": "1"})
+    run = subprocess.run(["timeout", "--kill-after=20", "600", sys.executable, "-B", path], capture_output=True,
+                         text=True, env={**os.environ, "O": copy, "SEED": str(seed), "TRIALS": "1", "LONG": "1"})
     copies.put(copy)
     out = run.stdout + run.stderr
     return {"seed": seed, "code": run.returncode, "took_s": time.monotonic() - begin, "out": out,
@@ -82,7 +87,8 @@ def summary(name, trials, bar):
     for t in ran:
         if t["code"]:
             why = [x for x in t["out"].splitlines() if x.startswith(("FAILED", "Traceback", "AssertionError"))]
-            print(f"    failed: SEED={t['seed']} ({t['took_s']:.0f} s) {why[0][:300] if why else t['out'][-300:]}", flush=True)
+            print(f"    failed: SEED={t['seed']} ({t['took_s']:.0f} s) {why[0][:300] if why else t['out'][-300:]}",
+                  flush=True)
     n_blamed = sum("FAILED: blamed: " in t["out"] for t in ran)
     if n_blamed:
         print(f"    somebody was blamed falsely in {n_blamed} of {len(ran)}", flush=True)
@@ -113,10 +119,12 @@ def main():
     args = args.parse_args()
     jobs = int(os.environ.get("JOBS", max(1, (os.cpu_count() or 1) // 4)))
     names = args.cases or list(MATRIX)
-    with tempfile.TemporaryDirectory(prefix="ranktrace-matrix-") as where, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with tempfile.TemporaryDirectory(prefix="ranktrace-matrix-") as where, \
+            concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         copies = build_copies(where, jobs)
         begin, first = time.monotonic(), iter([0.8 * i for i in range(jobs)])
-        runs = {name: [pool.submit(trial, path, random.SystemRandom().randrange(1 << 30), copies, next(first, 0), begin + args.seconds)
+        runs = {name: [pool.submit(trial, path, random.SystemRandom().randrange(1 << 30), copies, next(first, 0),
+                                   begin + args.seconds)
                        for path in sorted(glob.glob(f"{HERE}/test_{name}_*.py") + glob.glob(f"{HERE}/test_{name}.py"))
                        for _ in range(args.trials or MATRIX[name[:3]][0])] for name in names}
         below = [name for name in names if not case_end(name, runs[name], args.output)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F3: one rank sleeps, or spins, and never enters an operation; in one communicator (nested groups: F6). At first that is
-a stall, later a hang."""
+"""F3: one rank sleeps, or spins, and never enters an operation; in one communicator (nested groups: F6). At first that
+is a stall, later a hang."""
 import sys
 
 sys.path.insert(1, sys.path[0] + "/../aid")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F12 over TCP: on one host's link packets are lost (also beside others' traffic), or late, or few, or none go over it; the host is named within 15 s, by its address,
-and no rank, and a hang that comes of it is its consequence. A rank that is killed is a dead process and no link. One of them, drawn,
-with how bad it is, the victim, the job's shape and the tier; TRIALS of them; with LONG=1 all. In `make test` one that takes 20 s."""
+"""F12 over TCP: on one host's link packets are lost (also beside others' traffic), or late, or few, or none go over it;
+the host is named within 15 s, by its address, and no rank, and a hang that comes of it is its consequence. A rank that
+is killed is a dead process and no link. One of them, drawn, with how bad it is, the victim, the job's shape and the
+tier; TRIALS of them; with LONG=1 all. In `make test` one that takes 20 s."""
 import os
 import signal
 import sys

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F13 over TCP: others' traffic fills the link of one of the hosts, TCP or UDP, from it or to it. Neither a rank nor a link
-is blamed, while it lasts and when it has ended. Where the host's own link is the narrow one and TCP keeps the queue in front of it full
-it is reported as congestion (congested). Elsewhere silence about ranks and links is the assertion (nobody_blamed)."""
+"""F13 over TCP: others' traffic fills the link of one of the hosts, TCP or UDP, from it or to it. Neither a rank nor a
+link is blamed, while it lasts and when it has ended. Where the host's own link is the narrow one and TCP keeps the
+queue in front of it full it is reported as congestion (congested). Elsewhere silence about ranks and links is the
+assertion (nobody_blamed)."""
 import os
 import sys
 import time
@@ -16,8 +17,8 @@ FLOWS = 6   # of TCP: so many keep the queue in front of the link full
 
 
 def nobody_blamed(t, filled=False):
-    """Others' connections go over the link of one host. Their other end is a host that has no rank, as storage is; its link may be what
-    holds them up, but with `filled`."""
+    """Others' connections go over the link of one host. Their other end is a host that has no rank, as storage is; its
+    link may be what holds them up, but with `filled`."""
     kind, away = ("tcp", True) if filled else (t.rng.choice(("tcp", "udp")), t.rng.random() < 0.5)
     udp = round(t.rng.uniform(0.6, 0.9), 2)  # of the rate, without headers: more, and nothing of the job gets through
     print(f"  {kind} {'from' if away else 'to'} it, {udp}", flush=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: judges threads that lack CPU
-"""F14: a rank's proxy thread gets no CPU, and the whole job creeps: that rank is named and no other, with its thread, which is off the
-CPU; by the counters that watch reads, no probe in it."""
+"""F14: a rank's proxy thread gets no CPU, and the whole job creeps: that rank is named and no other, with its thread,
+which is off the CPU; by the counters that watch reads, no probe in it."""
 import sys
 import time
 
@@ -33,7 +33,8 @@ def starved(rng):
         f = wait_either(s)
         job.check(f, f"not reported: {s.findings}\n{s.stderr()}")
         e, late = f["evidence"], (f["t_ns"] - truth["t_ns"]) / 1e9
-        print(f"  {f['kind']}/{f['cause']} {f['ranks']}: its thread waited {e['runqueue_wait_share']:.2f} of the time, {late:.2f} s "
+        print(f"  {f['kind']}/{f['cause']} {f['ranks']}: its thread waited {e['runqueue_wait_share']:.2f} of the time, "
+              f"{late:.2f} s "
               f"after the fault")
         job.check(f["ranks"] == [rank] and f["pids"] == [truth["pid"]], f"named {f['ranks']}, not {truth}")
         job.check(e["tid"] == truth["tid"] and e["runqueue_wait_share"] >= 0.5, f"{e} is not {truth}")

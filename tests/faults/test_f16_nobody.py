@@ -10,7 +10,8 @@ import job
 job.need_root()
 host_faults.need("imbalance")
 rng, _ = job.seed()
-uneven = [("gc:rate=0.1", []), ("imbalance:what=stage,percent=30", ["--layout", "dp=2,pp=4"]), ("imbalance:what=sequence,percent=30", [])]
+uneven = [("gc:rate=0.1", []), ("imbalance:what=stage,percent=30", ["--layout", "dp=2,pp=4"]),
+          ("imbalance:what=sequence,percent=30", [])]
 rng.shuffle(uneven)
 for trial in range(job.TRIALS):
     fault, extra = uneven[trial % 3]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pause that ended by itself makes its call site a known phase: a rank that sleeps twice at one place warns once, and a
-session that reads the file of an earlier one does not warn at all. A longer pause there is a warning still."""
+"""A pause that ended by itself makes its call site a known phase: a rank that sleeps twice at one place warns once, and
+a session that reads the file of an earlier one does not warn at all. A longer pause there is a warning still."""
 import json
 import os
 import sys
@@ -30,7 +30,8 @@ def session(rank, sleeps, path, number):
 job.need_root()
 rng, _ = job.seed()
 rank, number = rng.randrange(4), rng.randrange(1 << 30)
-first, j = session(rank, [(12, 5), (40, 5)], path := f"{job.tempfile.mkdtemp(prefix='ranktrace-phases-')}/phases.json", number)
+first, j = session(rank, [(12, 5), (40, 5)], path := f"{job.tempfile.mkdtemp(prefix='ranktrace-phases-')}/phases.json",
+                   number)
 job.dirs.append(os.path.dirname(path))
 job.check(set(first[0]) == {"warning"}, f"the first pause: {first[0]}")
 job.check(set(first[1]) == {"info"}, f"the second pause there: {first[1]}")
@@ -41,4 +42,5 @@ second, j = session(rank, [(14, 5), (40, 22)], path, number)
 job.check(set(second[0]) == {"info"}, f"known from the session before: {second[0]}")
 text = next(f["evidence"]["known_phase"] for f in j.findings if f["kind"] == "hang")
 job.check("2 times before" in text, text)
-job.check(second[1][0] == "info" and "warning" in second[1] and "critical" not in second[1], f"a longer one: {second[1]}")
+job.check(second[1][0] == "info" and "warning" in second[1] and "critical" not in second[1],
+          f"a longer one: {second[1]}")

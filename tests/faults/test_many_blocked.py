@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: judges how long the collector did not look, beside 16 ranks
-"""A storage freezes under 16 ranks at once and every one's mmap_lock is held: the collector goes on looking, every rank's
-D state is found in time, with the evidence that its lock is held, and no rank is accused of anything else."""
+"""A storage freezes under 16 ranks at once and every one's mmap_lock is held: the collector goes on looking, every
+rank's D state is found in time, with the evidence that its lock is held, and no rank is accused of anything else."""
 import sys
 
 sys.path.insert(1, sys.path[0] + "/../aid")
@@ -27,7 +27,8 @@ for f in j.opened():
     if f["kind"] == "d_state":
         first.setdefault(f["ranks"][0], f)
 into = {rank: (f["t_ns"] - f["since_ns"]) / 1e9 for rank, f in first.items()}
-print(f"{len(first)} ranks found {min(into.values()):.2f} to {max(into.values()):.2f} s into the wait; longest gap {gap} s")
+print(f"{len(first)} ranks found {min(into.values()):.2f} to {max(into.values()):.2f} s into the wait; longest gap "
+      f"{gap} s")
 job.check(sorted(first) == list(range(RANKS)), f"d_state of {sorted(first)}: {j.stderr()}")
 job.check(gap < (GAP_S if job.LONG else 4 * GAP_S), f"the collector did not look for {gap} s")
 job.check(max(into.values()) <= FOUND_S, f"found late: {into}")

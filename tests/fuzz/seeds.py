@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings as inputs of fuzz_records: seeds.py RECORDING... DIRECTORY. See record_next() there for the bytes. And a job that hangs
-on three hosts as an input of fuzz_merge: seeds.py DIRECTORY."""
+"""Recordings as inputs of fuzz_records: seeds.py RECORDING... DIRECTORY. See record_next() there for the bytes. And a
+job that hangs on three hosts as an input of fuzz_merge: seeds.py DIRECTORY."""
 import os
 import struct
 import sys
@@ -24,7 +24,8 @@ def records(path):
 def budget(who, n):
     """Probes taken from a process, given back, or kept: no recording here has any."""
     what = n % 4
-    return bytes([64, 15, 40, who, 1]) + struct.pack("<IIQQIIBBBBI", 0, 10000, 61000, 70000, 3800, 3800, what, 1 + n % 2, what & 1 and 2 << n % 2, 0, 0)
+    return bytes([64, 15, 40, who, 1]) + struct.pack("<IIQQIIBBBBI", 0, 10000, 61000, 70000, 3800, 3800, what,
+                                                     1 + n % 2, what & 1 and 2 << n % 2, 0, 0)
 
 
 def seed(path, skip):
@@ -59,7 +60,8 @@ def look(host, hosts, behind):
     out = b""
     for rank in range(2):
         counters = [0, 0, 0, 0, 5 if (host, rank) == behind else 6, 0, 0, 0]
-        out += record(host, COLLECTOR, SAMPLE, rank, struct.pack("<QQiiiI8QiiIB3x", 4096, 77, 2 * host + rank, 2 * hosts, rank, 5, *counters,
+        out += record(host, COLLECTOR, SAMPLE, rank,
+                      struct.pack("<QQiiiI8QiiIB3x", 4096, 77, 2 * host + rank, 2 * hosts, rank, 5, *counters,
                                                             0, 0, 0, 7))
         out += record(host, SCHED, 1, rank, struct.pack("<6QII2Q16s", 10**9, 0, 0, 0, 0, 0, SLEEP, 0, 0, 0, b""))
     return out + record(host, COLLECTOR, TICK, 0, b"", 250)
@@ -69,10 +71,12 @@ def hung(hosts, behind):
     out = bytes([hosts - 1])
     for host in range(hosts):
         name = f"node{host}".encode() + b"\0"
-        out += record(host, COLLECTOR, START, 0, struct.pack("<4QII", 10**18, 25 * 10**7, 25 * 10**7, 9 * 10**10, 1, len(name)) + name, 1)
+        out += record(host, COLLECTOR, START, 0,
+                      struct.pack("<4QII", 10**18, 25 * 10**7, 25 * 10**7, 9 * 10**10, 1, len(name)) + name, 1)
         for rank in range(2):
             texts = b"train\0python\0\0\0"
-            out += record(host, COLLECTOR, PROC, rank, struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, 2 * host + rank, rank, 2 * hosts, 1, 0, 0,
+            out += record(host, COLLECTOR, PROC, rank,
+                          struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, 2 * host + rank, rank, 2 * hosts, 1, 0, 0,
                                                               6, 7, 1, 1) + texts)
         out += (look(host, hosts, behind) * 3) + record(host, COLLECTOR, STOP, 0, struct.pack("<Q", 20))
     return out
@@ -84,29 +88,34 @@ def ports():
     proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10, 0, 0, 1, 1, 0, 0, 6, 7, 1, 1) + b"train\0python\0\0\0"
     out, counters = record(0, COLLECTOR, PROC, 0, proc), [10] * 25
     for index in range(2):
-        out += record(0, COLLECTOR, PORT, 0, struct.pack("<IIiI5H6x", index, index + 1, 1, 0, *map(len, texts)) + b"".join(texts))
+        out += record(0, COLLECTOR, PORT, 0,
+                      struct.pack("<IIiI5H6x", index, index + 1, 1, 0, *map(len, texts)) + b"".join(texts))
         out += record(0, COLLECTOR, PORT_USERS, 0, struct.pack("<IHH32I", index, 1, 1, 10, *[0] * 31))
     for step in range(24):
         counters = [c + 10**6 for c in counters]
         for index, (state, flags) in enumerate([(1 if 18 < step < 22 else 4, 6), (4, step == 12)]):
-            out += record(0, COLLECTOR, PORT_LOOK, 0, struct.pack("<IBBBBQ4I", index, state, 5, flags, 25, 10**9 + step * 10**9, 400000 >> index, 4,
+            out += record(0, COLLECTOR, PORT_LOOK, 0,
+                          struct.pack("<IBBBBQ4I", index, state, 5, flags, 25, 10**9 + step * 10**9, 400000 >> index, 4,
                                                              100000, 50) + struct.pack("<25Q", *counters))
         out += record(0, COLLECTOR, TICK, 0, b"", 250)
     return out
 
 
 def connections():
-    """Both ends of two connections of two ranks: one loses segments and does not move, one is closed and its number given again."""
+    """Both ends of two connections of two ranks: one loses segments and does not move, one is closed and its number
+    given again."""
     out = b""
     for rank in range(2):
-        proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, rank, rank, 2, 1, 0, 0, 6, 7, 1, 1) + b"train\0python\0\0\0"
+        proc = struct.pack("<QIIiiiBBBx4H", 5, 1, 10 + rank, rank, rank, 2, 1, 0, 0, 6, 7, 1,
+                           1) + b"train\0python\0\0\0"
         out += record(0, COLLECTOR, PROC, rank, proc)
     texts = [b"10.0.0.1\0", b"10.0.0.2\0", b"eth0\0"]
 
     def identity(index):
         mine = texts if index % 2 == 0 else [texts[1], texts[0], texts[2]]
         pair = (40000 + index // 2, 5000)
-        body = struct.pack("<IHHQQQ3H2x", index, *(pair if index % 2 == 0 else pair[::-1]), 7, 8 + index, 1 + index % 2, *map(len, texts))
+        body = struct.pack("<IHHQQQ3H2x", index, *(pair if index % 2 == 0 else pair[::-1]), 7, 8 + index, 1 + index % 2,
+                           *map(len, texts))
         return record(0, COLLECTOR, TCP, index % 2, body + b"".join(mine))
 
     out += b"".join(identity(i) for i in range(4))
@@ -120,7 +129,8 @@ def connections():
             c[7], c[17] = (0, 0) if moves else (5, 3)
             c[23] = 100
             gone = index == 3 and step == 8
-            out += record(0, COLLECTOR, TCP_LOOK, 0, struct.pack("<IBBBxQII", index, 1, 6 | gone, TCP_GIVEN, 10**9 + step * 10**9, 50, 0) +
+            out += record(0, COLLECTOR, TCP_LOOK, 0,
+                          struct.pack("<IBBBxQII", index, 1, 6 | gone, TCP_GIVEN, 10**9 + step * 10**9, 50, 0) +
                           struct.pack(f"<{TCP_GIVEN}Q", *c))
             out += identity(3) if gone else b""
         out += record(0, COLLECTOR, TICK, 0, b"", 250)

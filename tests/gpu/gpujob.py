@@ -37,7 +37,8 @@ def findings(text):
 
 
 def start(tag, *args, env=None):
-    job = subprocess.Popen(torchrun(tag, *args), env={**ENV, **(env or {})}, stdout=open(f"{OUT}/{tag}.job", "w"), stderr=subprocess.STDOUT)
+    job = subprocess.Popen(torchrun(tag, *args), env={**ENV, **(env or {})}, stdout=open(f"{OUT}/{tag}.job", "w"),
+                           stderr=subprocess.STDOUT)
     end = time.monotonic() + 120
     while time.monotonic() < end and job.poll() is None:
         if os.path.exists(f"{OUT}/{tag}.steps.0") and sum(1 for _ in open(f"{OUT}/{tag}.steps.0")) > 5:
@@ -69,7 +70,8 @@ def fault_line(tag):
 
 
 def rank_pids(tag):
-    pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix={OUT}/{tag} "], capture_output=True, text=True).stdout.split()
+    pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix={OUT}/{tag} "], capture_output=True,
+                          text=True).stdout.split()
     ranks = {}
     for pid in pids:
         env = open(f"/proc/{pid}/environ").read().split("\0")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a machine with NVIDIA GPUs and PyTorch: what is said of an ordinary job's life (lifejob.py), in each tier, and of faults inside
-it. Parts (arguments; default: watch record): watch, record (SECONDS=300 of life: no critical finding, at most one warning for each
-call site), watch-FAULT, record-FAULT with FAULT of hang, lock, stop, kill, kernel-one, kernel-all, kernel-forward (named, and
-critical where it is permanent). RANKS (default: the GPUs, at least 2). Prints one JSON line a part; recordings stay in OUT_DIR."""
+"""On a machine with NVIDIA GPUs and PyTorch: what is said of an ordinary job's life (lifejob.py), in each tier, and of
+faults inside it. Parts (arguments; default: watch record): watch, record (SECONDS=300 of life: no critical finding, at
+most one warning for each call site), watch-FAULT, record-FAULT with FAULT of hang, lock, stop, kill, kernel-one,
+kernel-all, kernel-forward (named, and critical where it is permanent). RANKS (default: the GPUs, at least 2). Prints
+one JSON line a part; recordings stay in OUT_DIR."""
 import collections
 import json
 import os
@@ -30,8 +31,8 @@ def start(tag, *args):
 
 def session(tier, tag, job):
     """A tracer on the launcher and what it starts."""
-    return subprocess.Popen([RANKTRACE, tier, "--json", "-o", f"{OUT}/{tag}.rtr", "--pid", str(job.pid)], stdout=subprocess.PIPE,
-                            stderr=open(f"{OUT}/{tag}.err", "w"), text=True)
+    return subprocess.Popen([RANKTRACE, tier, "--json", "-o", f"{OUT}/{tag}.rtr", "--pid", str(job.pid)],
+                            stdout=subprocess.PIPE, stderr=open(f"{OUT}/{tag}.err", "w"), text=True)
 
 
 def stop(process):
@@ -58,9 +59,10 @@ def worst(reported):
 
 def short(f):
     e = f["evidence"]
-    return {k: v for k, v in (("severity", f["severity"]), ("kind", f["kind"]), ("class", f["class"]), ("cause", f["cause"]),
-                              ("ranks", f["ranks"]), ("python", e.get("python")), ("native", e.get("native_frame")),
-                              ("waits_for", e.get("waits_for")), ("cost_s", f.get("cost_s"))) if v not in (None, [])}
+    return {k: v for k, v in (("severity", f["severity"]), ("kind", f["kind"]), ("class", f["class"]),
+                              ("cause", f["cause"]), ("ranks", f["ranks"]), ("python", e.get("python")),
+                              ("native", e.get("native_frame")), ("waits_for", e.get("waits_for")),
+                              ("cost_s", f.get("cost_s"))) if v not in (None, [])}
 
 
 def life(tier):
@@ -73,13 +75,14 @@ def life(tier):
     except subprocess.TimeoutExpired:
         gpujob.end(job)
     reported = worst(stop(tracer))
-    sites = collections.Counter(f["evidence"].get("python") or f["evidence"].get("native_frame") or f["cause"] for f in reported
-                                if f["severity"] == "warning")
+    sites = collections.Counter(f["evidence"].get("python") or f["evidence"].get("native_frame") or f["cause"]
+                                for f in reported if f["severity"] == "warning")
     critical = [short(f) for f in reported if f["severity"] == "critical"]
-    say(tag, right=not critical and all(n == 1 for n in sites.values()), steps=steps(tag), seconds=SECONDS, critical=critical,
-        warnings=dict(sites), findings=[short(f) for f in reported],
+    say(tag, right=not critical and all(n == 1 for n in sites.values()), steps=steps(tag), seconds=SECONDS,
+        critical=critical, warnings=dict(sites), findings=[short(f) for f in reported],
         life=collections.Counter(line.split()[1] for line in open(f"{OUT}/{tag}.life.0")), job_exit=job.returncode,
-        stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:], job_end=open(f"{OUT}/{tag}.job").read()[-300:] if job.returncode else "")
+        stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:],
+        job_end=open(f"{OUT}/{tag}.job").read()[-300:] if job.returncode else "")
 
 
 def rank_pid(tag, rank):
@@ -89,7 +92,8 @@ def rank_pid(tag, rank):
 def fault(tier, name):
     tag, victim = f"life-{tier}-{name}", RANKS - 1
     outside = name in ("stop", "kill")
-    job = start(tag, "--seconds", 600, "--first-store-s", 10, *([] if outside else ["--fault", f"{name}:rank={victim},at={FAULT_AT_S}"]))
+    job = start(tag, "--seconds", 600, "--first-store-s", 10,
+                *([] if outside else ["--fault", f"{name}:rank={victim},at={FAULT_AT_S}"]))
     time.sleep(3)
     tracer = session(tier, tag, job)
     time.sleep(FAULT_AT_S)
@@ -100,7 +104,8 @@ def fault(tier, name):
     reported = stop(tracer)
     gpujob.end(job)
     begin_ns = begin_ns if outside else fault_line(tag)[1]
-    after = [f for f in reported if f["t_ns"] > begin_ns and f["phase"] != "close" and f["kind"] in ("hang", "stopped", "straggler")]
+    after = [f for f in reported if f["t_ns"] > begin_ns and f["phase"] != "close"
+             and f["kind"] in ("hang", "stopped", "straggler")]
     named = next((f for f in after if f["severity"] != "info" and f["ranks"]), None)
     critical = next((f for f in after if f["severity"] == "critical"), None)
     wrong = [short(f) for f in after if f["severity"] != "info" and f["ranks"] not in ([victim], [])]

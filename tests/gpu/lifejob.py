@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ordinary PyTorch job with all its interruptions, run by torchrun: epochs whose data workers start anew (rank 1's slowly),
-gradient accumulation, uneven sequence lengths, recompiles, imbalanced all-to-all, a pipeline's transfers, evaluation on rank 0, a
-checkpoint that rank 0 saves and then waits for an object store's answer (the first one is uploaded for long), garbage collection, and
-communicators that are destroyed and made anew. Nothing of it is a fault. --fault puts one inside: hang (asleep in Python), lock (a
-Python lock that another thread holds), kernel-one, kernel-all (a kernel that never ends, on one SM or all), kernel-forward (inside
-the forward pass). With fewer GPUs than ranks, ranks share one: NCCL takes them for ranks of several hosts."""
+"""An ordinary PyTorch job with all its interruptions, run by torchrun: epochs whose data workers start anew (rank 1's
+slowly), gradient accumulation, uneven sequence lengths, recompiles, imbalanced all-to-all, a pipeline's transfers,
+evaluation on rank 0, a checkpoint that rank 0 saves and then waits for an object store's answer (the first one is
+uploaded for long), garbage collection, and communicators that are destroyed and made anew. Nothing of it is a fault.
+--fault puts one inside: hang (asleep in Python), lock (a Python lock that another thread holds), kernel-one, kernel-all
+(a kernel that never ends, on one SM or all), kernel-forward (inside the forward pass). With fewer GPUs than ranks,
+ranks share one: NCCL takes them for ranks of several hosts."""
 import argparse
 import gc
 import os
@@ -121,7 +122,8 @@ def all_to_all(draw):
     """Experts are chosen unevenly: how much each rank sends to each is drawn."""
     counts = [[draw.randrange(1, 4000) for _ in range(world)] for _ in range(world)]
     out = torch.empty(sum(counts[r][rank] for r in range(world)), device=device)
-    dist.all_to_all_single(out, torch.ones(sum(counts[rank]), device=device), [counts[r][rank] for r in range(world)], counts[rank])
+    dist.all_to_all_single(out, torch.ones(sum(counts[rank]), device=device), [counts[r][rank] for r in range(world)],
+                           counts[rank])
 
 
 def pipeline(draw):
@@ -180,7 +182,8 @@ def strike():
 def process_group(n):
     """Each generation has keys of its own in the store: a rank that is early would find the last one's unique id."""
     global ddp, optimizer
-    dist.init_process_group("nccl", store=dist.PrefixStore(f"life{n}", rendezvous), rank=rank, world_size=world, device_id=device)
+    dist.init_process_group("nccl", store=dist.PrefixStore(f"life{n}", rendezvous), rank=rank, world_size=world,
+                            device_id=device)
     ddp = DistributedDataParallel(net, device_ids=[device.index])
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
 

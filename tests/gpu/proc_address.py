@@ -4,11 +4,9 @@
 usage: proc_address.py RANKTRACE [LIBCUDA]
 
 libcudart, NCCL and PyTorch ask cuGetProcAddress for the driver's functions, by base name, CUDA version and default
-stream. For every probed base name, each version from 11.0 to 13.9 and both streams, the address it hands out must be that
-of an exported symbol that is probed, as that function and in that tier (`ranktrace record --list-probes`). Needs a driver,
-no GPU.
-Exit status: 0 all inside, 1 some outside (printed), 77 no libcuda here.
-"""
+stream. For every probed base name, each version from 11.0 to 13.9 and both streams, the address it hands out must be
+that of an exported symbol that is probed, as that function and in that tier (`ranktrace record --list-probes`). Needs a
+driver, no GPU. Exit status: 0 all inside, 1 some outside (printed), 77 no libcuda here. """
 import ctypes
 import json
 import re
@@ -20,7 +18,8 @@ FLAGS = {"legacy": 1, "per_thread": 2}  # CU_GET_PROC_ADDRESS_*_DEFAULT_STREAM
 
 
 class Info(ctypes.Structure):
-    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("addr", ctypes.c_void_p)]
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("addr", ctypes.c_void_p)]
 
 
 def probes(ranktrace):
@@ -51,12 +50,14 @@ def address_of(lib, symbol):
 
 def ask(lib, name, version, flags):
     address, status = ctypes.c_void_p(), ctypes.c_int()
-    rc = lib.cuGetProcAddress_v2(name.encode(), ctypes.byref(address), version, ctypes.c_uint64(flags), ctypes.byref(status))
+    rc = lib.cuGetProcAddress_v2(name.encode(), ctypes.byref(address), version, ctypes.c_uint64(flags),
+                                 ctypes.byref(status))
     return address.value if not rc and not status.value else None
 
 
 def is_probed(name, tiers, symbols):
-    """Is one of the symbols at an address this function? cuGraphInstantiate is cuGraphInstantiateWithFlags from 12.0 on."""
+    """Is one of the symbols at an address this function? cuGraphInstantiate is cuGraphInstantiateWithFlags from 12.0
+    on."""
     return any(tier in tiers and base_name(symbol).startswith(name) for symbol, tier in symbols.items())
 
 
@@ -93,7 +94,8 @@ def main():
         what = f"probed as {other}" if other else f"not probed: {symbol_at(address)}"
         print(f"OUTSIDE {name} -> {what}, for CUDA {how[0][0]}..{how[-1][0]}, {sorted({m for _, m in how})}")
     exported = sum(address_of(lib, s) is not None for s in tiers)
-    print(f"{len(bases)} names, {asked} questions, {answered} addresses, {len(outside)} outside; {exported} of {len(tiers)} probed "
+    print(f"{len(bases)} names, {asked} questions, {answered} addresses, {len(outside)} outside; {exported} of "
+          f"{len(tiers)} probed "
           "symbols are exported here")
     if not answered:
         print("no address at all: this proves nothing")

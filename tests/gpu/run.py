@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a machine with one or more NVIDIA GPUs and PyTorch: traces unmodified jobs live. Parts (arguments, default all):
 count-* (every NCCL call once, against PyTorch's flight recorder), late (attached in the middle), healthy-*, f1, f3, f5,
-f3-graph, f10-* (CPU hog on one rank's core), f11-* (a spin kernel on one rank's compute stream), overhead (paired windows
-of step time with and without the trace tier, with an A/A control), addresses; and without a probe (zero.py) autopsy-* (started
-after the hang), proxy-* (the same over sockets: a rank stopped, or its proxy thread without a CPU, in the middle of a transfer),
-watch-*, untouched-* (step time and page tables), nvml (fields, cost of a look), xid (tracepoints), duty-* (more GPU work on one
-rank, from NVML's activity; aa: nobody's; all, sleep, spin: nobody is to be named). Prints one JSON line a part.
-RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in OUT_DIR (/tmp/ranktrace-gpu)."""
+f3-graph, f10-* (CPU hog on one rank's core), f11-* (a spin kernel on one rank's compute stream), overhead (paired
+windows of step time with and without the trace tier, with an A/A control), addresses; and without a probe (zero.py)
+autopsy-* (started after the hang), proxy-* (the same over sockets: a rank stopped, or its proxy thread without a CPU,
+in the middle of a transfer), watch-*, untouched-* (step time and page tables), nvml (fields, cost of a look), xid
+(tracepoints), duty-* (more GPU work on one rank, from NVML's activity; aa: nobody's; all, sleep, spin: nobody is to be
+named). Prints one JSON line a part. RANKTRACE=path of the binary (default: what `make pack` made). Recordings stay in
+OUT_DIR (/tmp/ranktrace-gpu)."""
 import collections
 import glob
 import json
@@ -19,10 +20,12 @@ import sys
 import time
 
 import zero
-from gpujob import ENV, GPUS, OUT, RANKTRACE, end, fault_line, findings, kill_ranks, rank_pids, record, say, start, step_times, torchrun
+from gpujob import (ENV, GPUS, OUT, RANKTRACE, end, fault_line, findings, kill_ranks, rank_pids, record, say, start,
+                    step_times, torchrun)
 
 # PyTorch's names of what it hands to NCCL -> NCCL's own
-NAMES = {"all_reduce": "AllReduce", "_all_gather_base": "AllGather", "all_gather": "AllGather", "broadcast": "Broadcast",
+NAMES = {"all_reduce": "AllReduce", "_all_gather_base": "AllGather", "all_gather": "AllGather",
+         "broadcast": "Broadcast",
          "reduce_scatter": "ReduceScatter", "_reduce_scatter_base": "ReduceScatter", "reduce": "Reduce",
          "all_reduce_barrier": "AllReduce"}
 
@@ -54,8 +57,8 @@ def end_errors(seen):
 
 def count(mode):
     tag = f"count-{mode}"
-    out = subprocess.run(record(tag, "--", *torchrun(tag, "--steps", 60, "--mode", mode)), capture_output=True, text=True,
-                         env=ENV, timeout=90)
+    out = subprocess.run(record(tag, "--", *torchrun(tag, "--steps", 60, "--mode", mode)), capture_output=True,
+                         text=True, env=ENV, timeout=90)
     seen = operations(tag)
     ranks = {}
     for r in range(GPUS):
@@ -64,8 +67,8 @@ def count(mode):
         launched = sum(1 for o in seen if o["rank"] == r and o.get("graph"))
         ranks[r] = {"pytorch": dict(truth), "ranktrace": dict(mine), "graphs": [in_graphs(tag, r), launched],
                     "equal": truth == mine and in_graphs(tag, r) == launched}
-    say(tag, ranks=ranks, all_equal=all(r["equal"] for r in ranks.values()), findings=findings(out.stdout), exit=out.returncode,
-        operations=len(seen), communicators=len({o["comm"] for o in seen}),
+    say(tag, ranks=ranks, all_equal=all(r["equal"] for r in ranks.values()), findings=findings(out.stdout),
+        exit=out.returncode, operations=len(seen), communicators=len({o["comm"] for o in seen}),
         ended=sum(1 for o in seen if o.get("end_ns")), end_error_ms=end_errors(seen),
         stderr=out.stderr.splitlines()[-6:])
 
@@ -74,7 +77,8 @@ def late():
     """Attached in the middle: sequence numbers as if from the start."""
     tag = "late"
     job = start(tag, "--seconds", 14, "--mode", "groups")
-    out = subprocess.run(record(tag, "--pid", str(job.pid), "--duration", "4"), capture_output=True, text=True, timeout=120)
+    out = subprocess.run(record(tag, "--pid", str(job.pid), "--duration", "4"), capture_output=True, text=True,
+                         timeout=120)
     job.wait(120)
     seen = operations(tag)
     last = {}
@@ -85,7 +89,8 @@ def late():
     for (comm, _), s in last.items():
         spread[comm].append(s[-1])
     say(tag, operations=len(seen), first_seq=min((s[0] for s in last.values()), default=None), gaps=gaps,
-        last_seq_by_comm={c: sorted(s) for c, s in spread.items()}, findings=findings(out.stdout), stderr=out.stderr.splitlines()[-4:])
+        last_seq_by_comm={c: sorted(s) for c, s in spread.items()}, findings=findings(out.stdout),
+        stderr=out.stderr.splitlines()[-4:])
 
 
 def healthy(mode, *args, seconds=30):
@@ -96,7 +101,8 @@ def healthy(mode, *args, seconds=30):
     job.wait(120)
     found = [f for f in findings(out.stdout) if f["phase"] == "open"]
     steps = step_times(tag, 0, 1 << 62)
-    say(tag, findings=found, silent=not found, step_ms=statistics.median(steps) / 1e6, stderr=out.stderr.splitlines()[-3:])
+    say(tag, findings=found, silent=not found, step_ms=statistics.median(steps) / 1e6,
+        stderr=out.stderr.splitlines()[-3:])
 
 
 def fault(name, tag, *args, stop_rank=None):
@@ -134,8 +140,8 @@ def hog_start(pid, n=3):
 
 
 def slow(tag, *args, percent=None, hog=False, seconds=20):
-    """A slow rank, attached before it becomes slow; the same job without the fault is the control (healthy-*). `percent`: of
-    the step, spun away on the compute stream of rank GPUS - 1."""
+    """A slow rank, attached before it becomes slow; the same job without the fault is the control (healthy-*).
+    `percent`: of the step, spun away on the compute stream of rank GPUS - 1."""
     victim, tag = GPUS - 1, tag.replace("+", "-")
     if percent:
         probe = start(f"{tag}-probe", "--seconds", 4, *args)
@@ -143,8 +149,8 @@ def slow(tag, *args, percent=None, hog=False, seconds=20):
         step_ms = statistics.median(step_times(f"{tag}-probe", 0, 1 << 62)) / 1e6
         args = (*args, f"--fault=spin:rank={victim},step={int(8e3 / step_ms)},ms={step_ms * percent / 100}")
     job = start(tag, "--seconds", 60, *args)
-    tracer = subprocess.Popen(record(tag, "--pid", str(job.pid), "--duration", str(seconds)), stdout=subprocess.PIPE, text=True,
-                              stderr=open(f"{OUT}/{tag}.err", "w"))
+    tracer = subprocess.Popen(record(tag, "--pid", str(job.pid), "--duration", str(seconds)), stdout=subprocess.PIPE,
+                              text=True, stderr=open(f"{OUT}/{tag}.err", "w"))
     time.sleep(6)
     hogs = hog_start(rank_pids(tag)[victim]) if hog else []
     begin = time.monotonic_ns()
@@ -157,10 +163,14 @@ def slow(tag, *args, percent=None, hog=False, seconds=20):
     before, after = step_times(tag, 0, begin), step_times(tag, begin, 1 << 62)
     found = [f for f in findings(text) if f["phase"] == "open"]
     first = next((f for f in found if f["kind"] == "straggler"), None)
-    say(tag, named=first and first["ranks"], cause=first and first["cause"], right=bool(first) and first["ranks"] == [victim], in_set=bool(first) and victim in first["ranks"],
-        after_s=first and (first["t_ns"] - begin) / 1e9, step_ms=[statistics.median(before) / 1e6, statistics.median(after) / 1e6],
-        iterations=first and (first["t_ns"] - begin) / statistics.median(after), end_error_ms=end_errors(operations(tag)),
-        finding=first, others=[f for f in found if f is not first], stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])
+    say(tag, named=first and first["ranks"], cause=first and first["cause"],
+        right=bool(first) and first["ranks"] == [victim], in_set=bool(first) and victim in first["ranks"],
+        after_s=first and (first["t_ns"] - begin) / 1e9,
+        step_ms=[statistics.median(before) / 1e6, statistics.median(after) / 1e6],
+        iterations=first and (first["t_ns"] - begin) / statistics.median(after),
+        end_error_ms=end_errors(operations(tag)),
+        finding=first, others=[f for f in found if f is not first],
+        stderr=open(f"{OUT}/{tag}.err").read().splitlines()[-4:])
 
 
 def addresses():
@@ -211,10 +221,12 @@ PARTS = {
     **{f"count-{m}": lambda m=m: count(m) for m in MODES},
     "late": late,
     **{f"healthy-{m}": lambda m=m: healthy(*mode_args(m)[1:]) for m in MODES},
-    **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:], *GPU_BOUND) for m in (*MODES, "dp+nan-check", "groups+nan-check")},
+    **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:],
+                                                     *GPU_BOUND) for m in (*MODES, "dp+nan-check", "groups+nan-check")},
     "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
     "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
-    "f3-graph": lambda: fault(("hang", "missing_enter"), "f3-graph", "--mode=graph", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
+    "f3-graph": lambda: fault(("hang", "missing_enter"), "f3-graph", "--mode=graph",
+                              f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
     "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},step=300"),
     **{f"f10-{m}": lambda m=m: slow(f"f10-{m}", *mode_args(m), "--host-ms", 10, hog=True) for m in MODES},
     **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), *GPU_BOUND, percent=p,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch job as users write them, run by torchrun. --mode: ddp; groups (tensor and data parallel groups beside the
-world); dp (gradients reduced by hand after the backward pass); hsdp (FSDP2 over shards, replicas and the world: three communicators on 4 GPUs); graph (the whole step with its
-all-reduces captured into a CUDA graph); transfer (one large all-reduce a step). --nan-check: the host looks at the gradients before they are reduced, as
-Megatron does. It knows nothing of the tracer; its own log (steps, PyTorch's flight recorder at the end) is the truth."""
+world); dp (gradients reduced by hand after the backward pass); hsdp (FSDP2 over shards, replicas and the world: three
+communicators on 4 GPUs); graph (the whole step with its all-reduces captured into a CUDA graph); transfer (one large
+all-reduce a step). --nan-check: the host looks at the gradients before they are reduced, as Megatron does. It knows
+nothing of the tracer; its own log (steps, PyTorch's flight recorder at the end) is the truth."""
 import argparse
 import gc
 import json
@@ -25,14 +26,17 @@ parser.add_argument("--nan-check", action="store_true")
 parser.add_argument("--host-ms", type=float, default=0)  # Python work of the host in each step
 parser.add_argument("--batch", type=int, default=256)
 parser.add_argument("--bf16", action="store_true")  # on the tensor cores
-# hang:rank=1,step=100,sec=20 | hang-tp (before the tensor-parallel all-reduce of --mode groups) | mismatch:rank=1,step=100 | spin:rank=1,step=100,ms=10 | work:rank=1,at=20,percent=20 (more matrix
-# work in each step) | sleep:rank=1,at=20,percent=20 (of the host, a share of the step). at: seconds from the start, in place of step; rank=-1: all
+# hang:rank=1,step=100,sec=20 | hang-tp (before the tensor-parallel all-reduce of --mode groups) |
+# mismatch:rank=1,step=100 | spin:rank=1,step=100,ms=10 | work:rank=1,at=20,percent=20 (more matrix work in each step) |
+# sleep:rank=1,at=20,percent=20 (of the host, a share of the step). at: seconds from the start, in place of step;
+# rank=-1: all
 parser.add_argument("--fault", default="")
 args = parser.parse_args()
 
 rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
 device = local_rank % torch.cuda.device_count()
-if torch.cuda.device_count() < int(os.environ["WORLD_SIZE"]):  # ranks that share a GPU: to NCCL they are on hosts of their own
+# ranks that share a GPU: to NCCL they are on hosts of their own
+if torch.cuda.device_count() < int(os.environ["WORLD_SIZE"]):
     os.environ.update(NCCL_HOSTID=f"host{rank}", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo")
 torch.cuda.set_device(device)
 dist.init_process_group("nccl", device_id=torch.device("cuda", device))
@@ -104,8 +108,8 @@ def fault_on(name):
 
 
 def spin():
-    """In the forward pass. A kernel that only spins on the compute stream: this rank's GPU is slow, its host is not. Or more
-    matrix work, by percent of the step's (backward is twice forward)."""
+    """In the forward pass. A kernel that only spins on the compute stream: this rank's GPU is slow, its host is not. Or
+    more matrix work, by percent of the step's (backward is twice forward)."""
     if fault_on("spin"):
         torch.cuda._sleep(int(float(fault["ms"]) * CYCLES_PER_MS))
     if fault_on("work"):
@@ -146,7 +150,8 @@ def eager_step(step):
         hang("hang-tp")
         dist.all_reduce(extra, group=sub["tp"])
     loss.backward()
-    if args.nan_check and not all(torch.isfinite(p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad).all().item()
+    if args.nan_check and not all(torch.isfinite(p.grad.to_local() if hasattr(p.grad,
+                                                                              "to_local") else p.grad).all().item()
                                   for p in list(net.parameters())[:2]):
         raise SystemExit("gradients are not finite")
     if sub or args.mode == "dp":
@@ -192,7 +197,8 @@ def captured():
 
 
 net = model()
-ddp = DistributedDataParallel(net, device_ids=[device]) if args.mode == "ddp" else hsdp(net) if args.mode == "hsdp" else net
+ddp = DistributedDataParallel(net,
+                              device_ids=[device]) if args.mode == "ddp" else hsdp(net) if args.mode == "hsdp" else net
 sub = groups() if args.mode == "groups" else {}
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, capturable=args.mode == "graph")
 extra = torch.ones(1 << 20, device="cuda")

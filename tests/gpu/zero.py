@@ -67,20 +67,23 @@ def starve_proxy(tag):
 def look(tag, job, *args):
     """One autopsy: findings, seconds, what it printed for people (of a second one)."""
     begin = time.monotonic()
-    out = subprocess.run([RANKTRACE, "autopsy", "--json", "-o", f"{OUT}/{tag}.rtr", "--pid", str(job.pid), *args], capture_output=True,
-                         text=True, timeout=60)
+    out = subprocess.run([RANKTRACE, "autopsy", "--json", "-o", f"{OUT}/{tag}.rtr", "--pid", str(job.pid), *args],
+                         capture_output=True, text=True, timeout=60)
     wall = time.monotonic() - begin
-    text = subprocess.run([RANKTRACE, "autopsy", "--pid", str(job.pid), *args], capture_output=True, text=True, timeout=60)
-    return [f for f in findings(out.stdout) if f["kind"] != "observation"], wall, text.stdout.splitlines(), out.stderr.splitlines()[-4:]
+    text = subprocess.run([RANKTRACE, "autopsy", "--pid", str(job.pid), *args], capture_output=True, text=True,
+                          timeout=60)
+    found = [f for f in findings(out.stdout) if f["kind"] != "observation"]
+    return found, wall, text.stdout.splitlines(), out.stderr.splitlines()[-4:]
 
 
-SHOWN = ("python", "native_frame", "kernel_wait", "waiting_in", "side", "sender", "receiver", "channel", "sent", "received", "tid",
+SHOWN = ("python", "native_frame", "kernel_wait", "waiting_in", "side", "sender", "receiver", "channel", "sent",
+         "received", "tid",
         "comm_one_of", "runqueue_wait_share", "stack_unread")
 
 
 def autopsy(tag, classes, *args, inject=wait_fault, python=None, env=None, causes=None, wait_s=4):
-    """The job hangs first; the command comes after. It must name rank VICTIM with one of these classes, no other rank, and the
-    Python line its main thread is in (None: any)."""
+    """The job hangs first; the command comes after. It must name rank VICTIM with one of these classes, no other rank,
+    and the Python line its main thread is in (None: any)."""
     job = start(tag, "--seconds", 120, *args, env=env)
     time.sleep(1)
     hogs = inject(tag) or []
@@ -93,10 +96,11 @@ def autopsy(tag, classes, *args, inject=wait_fault, python=None, env=None, cause
     e = first["evidence"] if first else {}
     right = bool(first) and all(f["ranks"] == [VICTIM] for f in found) and first["class"] in classes
     right = right and (python is None or python in e.get("python", "")) and (causes is None or first["cause"] in causes)
-    say(tag, right=right, wall_s=round(wall, 3), named=first and [first["kind"], first["class"], first["cause"], *first["ranks"]],
-        at=first and [first["comm"], first["op"], first["seq"], first["confidence"]], told={k: e[k] for k in SHOWN if k in e},
-        python_expected=python, stack=e.get("stack", "")[:700], others=found[1:], text=text[:30], stderr=err,
-        fault=fault_line(tag)[0])
+    say(tag, right=right, wall_s=round(wall, 3),
+        named=first and [first["kind"], first["class"], first["cause"], *first["ranks"]],
+        at=first and [first["comm"], first["op"], first["seq"], first["confidence"]],
+        told={k: e[k] for k in SHOWN if k in e}, python_expected=python, stack=e.get("stack", "")[:700],
+        others=found[1:], text=text[:30], stderr=err, fault=fault_line(tag)[0])
 
 
 def autopsy_healthy(tag, *args, env=None):
@@ -112,8 +116,10 @@ class Watch:
 
     def __init__(self, tag, job, *args):
         self.err = f"{OUT}/{tag}.err"
-        self.process = subprocess.Popen([RANKTRACE, "watch", "--json", "-o", f"{OUT}/{tag}.rtr", "-o", f"{OUT}/{tag}.pftrace", f"--flight={OUT}/{tag}.flight",
-                                         "--pid", str(job.pid), *args], stdout=subprocess.PIPE, stderr=open(self.err, "w"), text=True)
+        self.process = subprocess.Popen([RANKTRACE, "watch", "--json", "-o", f"{OUT}/{tag}.rtr", "-o",
+                                         f"{OUT}/{tag}.pftrace", f"--flight={OUT}/{tag}.flight",
+                                         "--pid", str(job.pid), *args], stdout=subprocess.PIPE,
+                                        stderr=open(self.err, "w"), text=True)
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
@@ -123,7 +129,8 @@ class Watch:
 
 
 def watch(tag, *args, inject=None, hang_class=None, seconds=12):
-    """Watched from before the fault; nobody is probed until it is found. Without a fault: silence, and what it costs."""
+    """Watched from before the fault; nobody is probed until it is found. Without a fault: silence, and what it
+    costs."""
     job = start(tag, "--seconds", 120, *args)
     w = Watch(tag, job, *([] if hang_class else ["--no-raise"]))
     with cost.bpf_stats():
@@ -140,13 +147,17 @@ def watch(tag, *args, inject=None, hang_class=None, seconds=12):
     found = w.stop()
     end(job)
     first = next((f for f in found if f["kind"] == "hang"), None)
-    others = [f for f in found if f is not first and f["kind"] not in ("observation", "slow_step") and not f["caused_by"]]
-    right = not others and ((first["class"] == hang_class and first["ranks"] == [VICTIM]) if first and hang_class else not first and not hang_class)
+    others = [f for f in found if f is not first
+              and f["kind"] not in ("observation", "slow_step") and not f["caused_by"]]
+    right = not others and ((first["class"] == hang_class and first["ranks"] == [VICTIM]) if first and hang_class
+                            else not first and not hang_class)
     say(tag, right=right, named=first and [first["class"], first["cause"], *first["ranks"], first["op"], first["seq"]],
         after_s=first and (first["t_ns"] - begin) / 1e9, others=others, cpu_percent=percent,
         bpf_percent=round(100 * (bpf_end[0] - bpf[0]) / span, 3), bpf_runs_a_s=round((bpf_end[1] - bpf[1]) / span, 1),
-        probe_hits=bpf_end[2] - bpf[2] if not hang_class else None, resident_mib=round(resident / 1024, 1), fault=fault_line(tag)[0],
-        told={k: v for k, v in w.newest[first["id"]]["evidence"].items() if k in SHOWN} if first else None, stderr=open(w.err).read().splitlines()[-4:])
+        probe_hits=bpf_end[2] - bpf[2] if not hang_class else None, resident_mib=round(resident / 1024, 1),
+        fault=fault_line(tag)[0],
+        told={k: v for k, v in w.newest[first["id"]]["evidence"].items() if k in SHOWN} if first else None,
+        stderr=open(w.err).read().splitlines()[-4:])
 
 
 def interval(ratios):
@@ -169,12 +180,12 @@ def window_of(tag, seconds):
 
 
 def window_on(tag, job, command, seconds):
-    """The same beside watch (its start is outside of the step times, not of the page tables), beside one autopsy after another, or
-    beside nothing (sham), after as long a wait."""
+    """The same beside watch (its start is outside of the step times, not of the page tables), beside one autopsy after
+    another, or beside nothing (sham), after as long a wait."""
     kib = page_tables(tag)
     if command == "autopsy":
-        shell = subprocess.Popen(["sh", "-c", f"while :; do {RANKTRACE} autopsy --pid {job.pid} -P 0; done"], stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL, start_new_session=True)
+        shell = subprocess.Popen(["sh", "-c", f"while :; do {RANKTRACE} autopsy --pid {job.pid} -P 0; done"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     w = Watch(tag, job, "--no-raise") if command == "watch" else None
     time.sleep(3)
     step, _ = window_of(tag, seconds)
@@ -187,8 +198,8 @@ def window_on(tag, job, command, seconds):
 
 
 def untouched(tag, *args, command, rounds=int(os.environ.get("ROUNDS", "20")), window=2.0):
-    """Windows of the step time in pairs that differ in one thing only: off/sham (the control) and off/on, each pair in one order
-    in even rounds and in the other in odd ones, the two pairs likewise."""
+    """Windows of the step time in pairs that differ in one thing only: off/sham (the control) and off/on, each pair in
+    one order in even rounds and in the other in odd ones, the two pairs likewise."""
     job = start(tag, "--seconds", 590, *args)
     time.sleep(3)
     ratios, base, grown = {"sham": [], command: []}, [], {"sham": [], command: []}
@@ -213,19 +224,26 @@ def untouched(tag, *args, command, rounds=int(os.environ.get("ROUNDS", "20")), w
                 ratios[what].append(first / off())
     end(job)
     a_a, on_off = interval(ratios["sham"]), interval(ratios[command])
-    say(tag, step_ms=statistics.median(base), a_a=a_a, on_off=on_off, medians={k: round(statistics.median(v), 5) for k, v in ratios.items()},
+    say(tag, step_ms=statistics.median(base), a_a=a_a, on_off=on_off,
+        medians={k: round(statistics.median(v), 5) for k, v in ratios.items()},
         width=[round(x[2] - x[1], 5) for x in (a_a, on_off)], contains_1=on_off[1] <= 1 <= on_off[2],
-        page_tables_grew_kib={k: sorted(v) for k, v in grown.items()}, all={k: [round(r, 4) for r in v] for k, v in ratios.items()})
+        page_tables_grew_kib={k: sorted(v) for k, v in grown.items()},
+        all={k: [round(r, 4) for r in v] for k, v in ratios.items()})
 
 
 def gpu_facts(tag):
     """What the recording holds of each GPU: (kind, time, fields)."""
-    shapes = {18: ("IIQIIIII", ("index", "n_gpus", "pci", "pcie_width_max", "pcie_gen_max", "power_limit_mw", "sm_clock_max_mhz", "n_nvlinks")),
-              19: ("IIQIIIIIIIIQ", ("index", "cost_us", "window_ns", "sm", "tensor", "dram", "occupancy", "power_mw", "temperature_c",
+    shapes = {18: ("IIQIIIII", ("index", "n_gpus", "pci", "pcie_width_max", "pcie_gen_max", "power_limit_mw",
+                                "sm_clock_max_mhz", "n_nvlinks")),
+              19: ("IIQIIIIIIIIQ", ("index", "cost_us", "window_ns", "sm", "tensor", "dram", "occupancy", "power_mw",
+                                    "temperature_c",
                                    "sm_clock_mhz", "mem_clock_mhz", "slowdown")),
-              20: ("II8Q9I", ("index", "cost_us", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever", "ecc_uncorrected_ever",
-                              "nvlink_crc", "nvlink_replay", "nvlink_recovery", "pcie_replay", "rows_corrected", "rows_uncorrected",
-                              "rows_pending", "rows_failed", "pages_pending", "inforom_bad", "nvlinks_active", "pcie_width", "pcie_gen")),
+              20: ("II8Q9I", ("index", "cost_us", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever",
+                              "ecc_uncorrected_ever",
+                              "nvlink_crc", "nvlink_replay", "nvlink_recovery", "pcie_replay", "rows_corrected",
+                              "rows_uncorrected",
+                              "rows_pending", "rows_failed", "pages_pending", "inforom_bad", "nvlinks_active",
+                              "pcie_width", "pcie_gen")),
               21: ("II", ("index", "n")), 22: ("IIQ", ("index", "state", "since_ns"))}
     for tracer, kind, _, ts, body in rtr.records(f"{OUT}/{tag}.rtr"):
         if tracer == 0 and kind in shapes:
@@ -247,20 +265,23 @@ DUTY_AT = 25
 
 
 def duty(tag, fault=None, named=True):
-    """No probe: attached to the running job, whose one rank (all, or nobody) does more work from then on. `named`: that rank must
-    be, within 10 s; else nobody may."""
+    """No probe: attached to the running job, whose one rank (all, or nobody) does more work from then on. `named`: that
+    rank must be, within 10 s; else nobody may."""
     victim = GPUS - 1
     args = [f"--fault={fault.format(rank=victim)},at={DUTY_AT}"] if fault else []
     job = start(tag, "--seconds", 60, *DUTY_JOB, *args)
-    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "45"), capture_output=True, text=True,
-                         timeout=100)
+    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "45"), capture_output=True,
+                         text=True, timeout=100)
     end(job)
     reported, begin = fault_line(tag)
     found = [f for f in findings(out.stdout) if f["phase"] == "open" and f["kind"] not in ("slow_step", "observation")]
     first = next((f for f in found if f["kind"] == "straggler"), None)
     after = first and (first["t_ns"] - begin) / 1e9
-    say(tag, right=bool(first) and first["ranks"] == [victim] and after <= 10 if named else not found, named=first and first["ranks"],
-        after_s=after if begin else None, sm_tensor_power_looks={"before": activity(tag, 0, begin or EVER), "after": activity(tag, begin, EVER) if begin else None},
+    say(tag, right=bool(first) and first["ranks"] == [victim] and after <= 10 if named else not found,
+        named=first and first["ranks"],
+        after_s=after if begin else None,
+        sm_tensor_power_looks={"before": activity(tag, 0, begin or EVER),
+                               "after": activity(tag, begin, EVER) if begin else None},
         step_ms=[statistics.median(step_times(tag, a, b)) / 1e6 for a, b in ((0, begin or EVER), (begin, EVER))],
         finding=first, others=[f for f in found if f is not first], fault=reported, stderr=out.stderr.splitlines()[-5:])
 
@@ -276,8 +297,8 @@ def nvml():
     """Which fields the driver tells, who computes where, and what a look costs."""
     tag = "nvml"
     job = start(tag, "--seconds", 40, *DUTY_JOB)
-    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "25"), capture_output=True, text=True,
-                         timeout=80)
+    out = subprocess.run(record(tag, "--tier", "watch", "--pid", str(job.pid), "--duration", "25"), capture_output=True,
+                         text=True, timeout=80)
     ranks = rank_pids(tag)
     end(job)
     newest, costs = {}, collections.defaultdict(list)
@@ -285,10 +306,12 @@ def nvml():
         newest[f"{ {18: 'device', 19: 'sample', 20: 'health', 21: 'procs', 22: 'state'}[kind]}"] = f
         if "cost_us" in f:
             costs[kind].append(f["cost_us"])
-    unknown = sorted(f"{what}.{name}" for what, f in newest.items() for name, v in f.items() if v in (0xffffffff, (1 << 64) - 1))
+    unknown = sorted(f"{what}.{name}"
+                     for what, f in newest.items() for name, v in f.items() if v in (0xffffffff, (1 << 64) - 1))
     found = [f for f in findings(out.stdout) if f["phase"] == "open"]
     say(tag, fields=newest, not_told=unknown, ranks=ranks, findings=found, silent=not found,
-        cpu_us_a_look_and_gpu={name: costs[k] and {"median": statistics.median(costs[k]), "max": max(costs[k]), "n": len(costs[k])}
+        cpu_us_a_look_and_gpu={name: costs[k] and {"median": statistics.median(costs[k]), "max": max(costs[k]),
+                                                   "n": len(costs[k])}
                                for k, name in ((19, "activity"), (20, "health"))},
         stderr=out.stderr.splitlines()[-5:])
 
@@ -311,13 +334,20 @@ def nvml_cost():
 
     by = ctypes.byref
     calls = {
-        "ecc": lambda: lib.nvmlDeviceGetTotalEccErrors(gpu, 0, 0, by(pair)), "rows": lambda: lib.nvmlDeviceGetRemappedRows(gpu, by(n), by(n), by(n), by(n)),
-        "pages": lambda: lib.nvmlDeviceGetRetiredPagesPendingStatus(gpu, by(n)), "fields crc": fields(38, 45), "fields replay": fields(52),
-        "fields recovery": fields(59), "fields of four": fields(38, 45, 52, 59), "fields ecc": fields(3, 4, 5, 6), "fields rows": fields(142, 143, 144, 145),
-        "link state": lambda: lib.nvmlDeviceGetNvLinkState(gpu, 3, by(n)), "link replay": lambda: lib.nvmlDeviceGetNvLinkErrorCounter(gpu, 3, 0, by(pair)),
-        "pcie replay": lambda: lib.nvmlDeviceGetPcieReplayCounter(gpu, by(n)), "pcie width": lambda: lib.nvmlDeviceGetCurrPcieLinkWidth(gpu, by(n)),
-        "inforom": lambda: lib.nvmlDeviceValidateInforom(gpu), "processes": processes, "power": lambda: lib.nvmlDeviceGetPowerUsage(gpu, by(n)),
-        "temperature": lambda: lib.nvmlDeviceGetTemperature(gpu, 0, by(n)), "clock": lambda: lib.nvmlDeviceGetClockInfo(gpu, 1, by(n)),
+        "ecc": lambda: lib.nvmlDeviceGetTotalEccErrors(gpu, 0, 0, by(pair)),
+        "rows": lambda: lib.nvmlDeviceGetRemappedRows(gpu, by(n), by(n), by(n), by(n)),
+        "pages": lambda: lib.nvmlDeviceGetRetiredPagesPendingStatus(gpu, by(n)), "fields crc": fields(38, 45),
+        "fields replay": fields(52),
+        "fields recovery": fields(59), "fields of four": fields(38, 45, 52, 59), "fields ecc": fields(3, 4, 5, 6),
+        "fields rows": fields(142, 143, 144, 145),
+        "link state": lambda: lib.nvmlDeviceGetNvLinkState(gpu, 3, by(n)),
+        "link replay": lambda: lib.nvmlDeviceGetNvLinkErrorCounter(gpu, 3, 0, by(pair)),
+        "pcie replay": lambda: lib.nvmlDeviceGetPcieReplayCounter(gpu, by(n)),
+        "pcie width": lambda: lib.nvmlDeviceGetCurrPcieLinkWidth(gpu, by(n)),
+        "inforom": lambda: lib.nvmlDeviceValidateInforom(gpu), "processes": processes,
+        "power": lambda: lib.nvmlDeviceGetPowerUsage(gpu, by(n)),
+        "temperature": lambda: lib.nvmlDeviceGetTemperature(gpu, 0, by(n)),
+        "clock": lambda: lib.nvmlDeviceGetClockInfo(gpu, 1, by(n)),
         "reasons": lambda: lib.nvmlDeviceGetCurrentClocksEventReasons(gpu, by(pair)),
     }
     costs = {}
@@ -333,8 +363,8 @@ def nvml_cost():
 
 def xid():
     """The drivers' tracepoints are there, and the tracer is attached to them."""
-    tracer = subprocess.Popen([RANKTRACE, "record", "-q", "--all", "--tier", "watch", "--duration", "8"], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True)
+    tracer = subprocess.Popen([RANKTRACE, "record", "-q", "--all", "--tier", "watch", "--duration", "8"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     time.sleep(4)
     names = []
     for fd in glob.glob(f"/proc/{tracer.pid}/fdinfo/*"):
@@ -354,21 +384,26 @@ PARTS = {
     "autopsy-f1": lambda: autopsy("autopsy-f1", ("stopped",), inject=stop_rank),
     "autopsy-f3": lambda: autopsy("autopsy-f3", ("missing_enter",), f"--fault=hang:rank={VICTIM},step=200,sec=60",
                                   python=f"train.py:{train_line('time.sleep(float(fault.get')}"),
-    "autopsy-nested": lambda: autopsy("autopsy-nested", ("missing_enter",), *NESTED, f"--fault=hang-tp:rank={VICTIM},step=200,sec=60",
+    "autopsy-nested": lambda: autopsy("autopsy-nested", ("missing_enter",), *NESTED,
+                                      f"--fault=hang-tp:rank={VICTIM},step=200,sec=60",
                                       python=f"train.py:{train_line('time.sleep(float(fault.get')}"),
-    "autopsy-hsdp": lambda: autopsy("autopsy-hsdp", ("missing_enter",), "--mode", "hsdp", f"--fault=hang:rank={VICTIM},step=200,sec=60",
+    "autopsy-hsdp": lambda: autopsy("autopsy-hsdp", ("missing_enter",), "--mode", "hsdp",
+                                    f"--fault=hang:rank={VICTIM},step=200,sec=60",
                                     python=f"train.py:{train_line('time.sleep(float(fault.get')}"),
     "autopsy-healthy": lambda: autopsy_healthy("autopsy-healthy", *NESTED),
     "proxy-stop": lambda: autopsy("proxy-stop", ("stopped",), *TRANSFER, inject=stop_rank, env=SOCKETS),
-    "proxy-starved": lambda: autopsy("proxy-starved", ("inside_network", "", None), *TRANSFER, inject=starve_proxy, env=SOCKETS,
-                                     causes=("proxy_thread", "proxy_starved")),
+    "proxy-starved": lambda: autopsy("proxy-starved", ("inside_network", "", None), *TRANSFER, inject=starve_proxy,
+                                     env=SOCKETS, causes=("proxy_thread", "proxy_starved")),
     "proxy-healthy": lambda: autopsy_healthy("proxy-healthy", *TRANSFER, env=SOCKETS),
     "watch-f1": lambda: watch("watch-f1", inject=stop_rank, hang_class="stopped"),
-    "watch-f3": lambda: watch("watch-f3", f"--fault=hang:rank={VICTIM},at=12,sec=60", inject=wait_fault, hang_class="missing_enter"),
-    "watch-nested": lambda: watch("watch-nested", *NESTED, f"--fault=hang-tp:rank={VICTIM},at=14,sec=60", inject=wait_fault, hang_class="missing_enter"),
+    "watch-f3": lambda: watch("watch-f3", f"--fault=hang:rank={VICTIM},at=12,sec=60", inject=wait_fault,
+                              hang_class="missing_enter"),
+    "watch-nested": lambda: watch("watch-nested", *NESTED, f"--fault=hang-tp:rank={VICTIM},at=14,sec=60",
+                                  inject=wait_fault, hang_class="missing_enter"),
     "watch-healthy": lambda: watch("watch-healthy", *NESTED, seconds=30),
     "untouched-watch": lambda: untouched("untouched-watch", command="watch"),
-    "untouched-watch-gpu-bound": lambda: untouched("untouched-watch-gpu-bound", "--width", 8192, "--layers", 8, command="watch"),
+    "untouched-watch-gpu-bound": lambda: untouched("untouched-watch-gpu-bound", "--width", 8192, "--layers", 8,
+                                                   command="watch"),
     "untouched-autopsy": lambda: untouched("untouched-autopsy", command="autopsy"),
     "nvml": nvml,
     "nvml-cost": nvml_cost,

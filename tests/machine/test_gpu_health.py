@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fault on the GPU of every rank, another one each, by the real sampler and the stand-in for NVML: each is a finding of its
-own with the rank it hits, and there is no other."""
+"""A fault on the GPU of every rank, another one each, by the real sampler and the stand-in for NVML: each is a finding
+of its own with the rank it hits, and there is no other."""
 import sys
 import time
 
@@ -30,7 +30,8 @@ for what, rank in truth.items():
     job.check(reported.get(CAUSES[what]) == [rank], f"{what} on rank {rank}: reported {reported}; {j.stderr()}")
 job.check(len(reported) == len(CAUSES), f"more than was injected: {reported}")
 faults = {f["rank"]: f["t_ns"] for f in job.lines(j.fault_log)}
-late = {f["cause"]: round((f["t_ns"] - faults[f["ranks"][0]]) / 1e9, 1) for f in j.opened() if f["kind"] == "gpu_health"}
+late = {f["cause"]: round((f["t_ns"] - faults[f["ranks"][0]]) / 1e9,
+                          1) for f in j.opened() if f["kind"] == "gpu_health"}
 print(f"  reported after s: {late}")
 job.check(all(f["evidence"]["remedy"] for f in j.opened() if f["kind"] == "gpu_health"), "a finding without a remedy")
 job.check(j.stop() == 1, "exit code is not 1")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPU that is lost, XIDs in the kernel log (by address, by process, of an unknown number), then a driver that does not
-answer: each is a finding with the rank it hits; the session goes on looking meanwhile."""
+"""A GPU that is lost, XIDs in the kernel log (by address, by process, of an unknown number), then a driver that does
+not answer: each is a finding with the rank it hits; the session goes on looking meanwhile."""
 import sys
 import time
 
@@ -25,7 +25,8 @@ def log(text):
 
 
 f = j.wait_finding(90, kind="gpu_health", phase="open")
-job.check(f and f["cause"] == "gpu_lost" and f["ranks"] == [lost], f"rank {lost} lost its GPU: {j.findings}\n{j.stderr()}")
+job.check(f and f["cause"] == "gpu_lost" and f["ranks"] == [lost],
+          f"rank {lost} lost its GPU: {j.findings}\n{j.stderr()}")
 pid = next(o["pid"] for o in job.lines(j.ops_log) if o["rank"] == named)
 log("EXT4-fs (sda1): mounted filesystem")
 log(f"NVRM: Xid (PCI:{gpus.pci(lost)}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job whose ranks have an RDMA device open, by a made /sys, under record and under watch: while its ports are well there is silence; a
-link that goes down, comes up again, and loses packets is reported within seconds, with its device and who uses it, and no rank is
-blamed; a port of nobody's is an observation. A replay says the same."""
+"""A job whose ranks have an RDMA device open, by a made /sys, under record and under watch: while its ports are well
+there is silence; a link that goes down, comes up again, and loses packets is reported within seconds, with its device
+and who uses it, and no rank is blamed; a port of nobody's is an observation. A replay says the same."""
 import sys
 import time
 
@@ -56,7 +56,8 @@ def session(s, wait, stop, tree):
     tree.more.clear()
     tree.put(UNUSED, "state", "4: ACTIVE")
     job.check(stop() == 1, "exit code is not 1")
-    roots = {(f["kind"], f["cause"]) for f in s.findings if f["kind"] not in ("observation", "lost_events", "slow_step")}
+    roots = {(f["kind"], f["cause"]) for f in s.findings
+             if f["kind"] not in ("observation", "lost_events", "slow_step")}
     job.check(roots == {("link", "port_down"), ("link", "flap"), ("link", "retransmits")}, f"{roots}")
     return late
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracer tcp counts what went wrong on a rank's connections as the rank itself knows it: connects refused, resets sent and received, by
-sockets opened under the tracer's eyes, before it came, and accepted, and from a rank's first moment on; on a lossy link, segments sent again as the kernel counts them.
-A process that is no target leaves no record."""
+"""Tracer tcp counts what went wrong on a rank's connections as the rank itself knows it: connects refused, resets sent
+and received, by sockets opened under the tracer's eyes, before it came, and accepted, and from a rank's first moment
+on; on a lossy link, segments sent again as the kernel counts them. A process that is no target leaves no record."""
 import os
 import signal
 import struct
@@ -63,7 +63,8 @@ def events(path, pid):
 
 
 def rank(refused, resets):
-    return subprocess.Popen([sys.executable, "-c", RANK, str(refused), str(resets)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    return subprocess.Popen([sys.executable, "-c", RANK, str(refused), str(resets)], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True,
                             env={**os.environ, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
 
 
@@ -100,7 +101,8 @@ def known_numbers(rng):
     count = {kind: sum(e[0] == kind for e in mine) for kind in (AGAIN, ENDED, RESET_CAME, RESET_WENT)}
     failed = [e for e in mine if e[:3] == (ENDED, 2, ECONNREFUSED)]
     job.check(len(failed) == refused, f"{len(failed)} connects refused of {refused}: {mine}\n{err}")
-    # a refused connect gets a reset; so does the peer of each connection that is reset, the one of before the attach too
+    # a refused connect gets a reset; so does the peer of each connection that is reset, the one of before the attach
+    # too
     job.check(count[RESET_CAME] == refused + resets + 1, f"{count[RESET_CAME]} resets came: {mine}")
     broken = [e for e in mine if e[0] == ENDED and e[1] != 2]
     job.check(len(broken) == 2 * (resets + 1), f"{len(broken)} connections broken: {mine}")
@@ -122,9 +124,11 @@ def at_start(rng):
     """A store that is not up yet refuses a rank again and again, from its first moment on."""
     refused = rng.randrange(3, 20)
     path = f"/tmp/ranktrace-tcp-start-{os.getpid()}.rtr"
-    out = subprocess.run([job.RANKTRACE, "record", "-o", path, "--", sys.executable, "-c", AT_START, str(refused)], capture_output=True, text=True,
+    out = subprocess.run([job.RANKTRACE, "record", "-o", path, "--", sys.executable, "-c", AT_START, str(refused)],
+                         capture_output=True, text=True,
                          env={**os.environ, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
-    failed = sum((tracer, kind) == (TCP, ENDED) and body[6] == 2 for tracer, kind, _, _, _, body in rtr.whole_records(path))
+    failed = sum((tracer, kind) == (TCP, ENDED) and body[6] == 2
+                 for tracer, kind, _, _, _, body in rtr.whole_records(path))
     os.unlink(path)
     job.check(failed == refused, f"{failed} connects refused of {refused} at the start: {out.stderr}")
 
@@ -132,7 +136,8 @@ def at_start(rng):
 def sent_again(hosts, names):
     total = 0
     for name in names:
-        text = subprocess.run(["ip", "netns", "exec", name, "cat", "/proc/net/snmp"], capture_output=True, text=True).stdout
+        text = subprocess.run(["ip", "netns", "exec", name, "cat", "/proc/net/snmp"], capture_output=True,
+                              text=True).stdout
         keys, values = [line.split()[1:] for line in text.splitlines() if line.startswith("Tcp:")]
         total += int(dict(zip(keys, values))["RetransSegs"])
     return total

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs tracer over stand-ins for libibverbs and two providers (real structs, static functions, one stripped, one a moved
-copy): per queue pair, posts, bytes and completions equal what the application counted itself. Seen from the start, attached
-in the middle, and in the trace tier, where nothing is probed on the way of data.
-"""
+"""The verbs tracer over stand-ins for libibverbs and two providers (real structs, static functions, one stripped, one a
+moved copy): per queue pair, posts, bytes and completions equal what the application counted itself. Seen from the
+start, attached in the middle, and in the trace tier, where nothing is probed on the way of data. """
 import json
 import os
 import shutil
@@ -24,15 +23,18 @@ EXPORTED, PLACED = 15, 8  # probes on the stand-in library; on each provider: po
 
 def build(to):
     cc = ["cc", "-O1", "-fPIC", "-shared", "-w"]
-    subprocess.run(cc + ["-o", f"{to}/libibverbs.so.1", "-Wl,-soname,libibverbs.so.1", HERE + "verbs.c", "-ldl"], check=True)
+    subprocess.run(cc + ["-o", f"{to}/libibverbs.so.1", "-Wl,-soname,libibverbs.so.1", HERE + "verbs.c", "-ldl"],
+                   check=True)
     subprocess.run(cc + ["-o", f"{to}/liba-rdmav34.so", "-DSKEW=1", "-Wl,--build-id", HERE + "provider.c"], check=True)
-    subprocess.run(cc + ["-s", "-o", f"{to}/libb-rdmav34.so", "-DSKEW=9", "-Wl,--build-id", HERE + "provider.c"], check=True)
+    subprocess.run(cc + ["-s", "-o", f"{to}/libb-rdmav34.so", "-DSKEW=9", "-Wl,--build-id", HERE + "provider.c"],
+                   check=True)
     os.mkdir(f"{to}/moved")
     shutil.copy(f"{to}/liba-rdmav34.so", f"{to}/moved/other-name.so")
     subprocess.run(["cc", "-O1", "-w", "-o", f"{to}/target", HERE + "target.c", "-L" + to, "-l:libibverbs.so.1",
                     "-Wl,-rpath," + to], check=True)
     open(f"{to}/uverbs0", "w").close()
-    return [f"{to}/target", f"{to}/uverbs0", f"{to}/liba-rdmav34.so", f"{to}/libb-rdmav34.so", f"{to}/moved/other-name.so"]
+    return [f"{to}/target", f"{to}/uverbs0", f"{to}/liba-rdmav34.so", f"{to}/libb-rdmav34.so",
+            f"{to}/moved/other-name.so"]
 
 
 class Target:
@@ -70,7 +72,8 @@ def n_probes(err):
 class Tracer:
     def __init__(self, to, pid, tier):
         self.rtr, self.err = f"{to}/{tier}-{pid}.rtr", f"{to}/{tier}-{pid}.err"
-        self.process = subprocess.Popen([job.RANKTRACE, "record", "-v", "--tier", tier, "--budget=no", "-o", self.rtr, "--pid", str(pid)],
+        self.process = subprocess.Popen([job.RANKTRACE, "record", "-v", "--tier", tier, "--budget=no", "-o", self.rtr,
+                                         "--pid", str(pid)],
                                         stderr=open(self.err, "w"))
 
     def wait_probes(self, n):
@@ -111,7 +114,8 @@ def attached_late(to, argv):
     rtr = tracer.end()
     seen = compare(rtr, truth, before)
     first = min(truth)
-    job.check(seen[first]["first_status"] == RETRY_EXCEEDED and seen[first]["in_flight_bytes"] != 2**64 - 1, seen[first])
+    job.check(seen[first]["first_status"] == RETRY_EXCEEDED and seen[first]["in_flight_bytes"] != 2**64 - 1,
+              seen[first])
     job.check(seen[first]["latency_n"] > 100, f"latencies of {seen[first]['latency_n']} posts")
     errors = [r for r in verbs_records.records(rtr) if r["kind"] == "error"]
     job.check([(e["qpn"], e["status"], e["vendor_error"]) for e in errors] == [(first, RETRY_EXCEEDED, 0x81)], errors)
@@ -136,20 +140,22 @@ def reported_queue_pairs(rtr, truth):
 
 
 def bursts_follow_each_other(rtr, truth):
-    """Whenever all was completed, what was posted since the last such moment; together what was posted, but for an end that was too soon."""
+    """Whenever all was completed, what was posted since the last such moment; together what was posted, but for an end
+    that was too soon."""
     qpn, last_ns, posts, size = min(truth), 0, 0, 0
     for b in verbs_records.records(rtr):
         if b["kind"] == "burst" and b["qpn"] == qpn:
             job.check(last_ns < b["first_ns"] <= b["last_ns"] <= b["ts"] and b["posts"], b)
             last_ns, posts, size = b["ts"], posts + b["posts"], size + b["bytes"]
-    job.check(0 < posts <= truth[qpn]["posts"] and size <= truth[qpn]["post_bytes"], f"{posts} posts in bursts of {truth[qpn]}")
+    job.check(0 < posts <= truth[qpn]["posts"] and size <= truth[qpn]["post_bytes"],
+              f"{posts} posts in bursts of {truth[qpn]}")
     job.check(posts > truth[qpn]["posts"] // 2, f"{posts} posts in bursts of {truth[qpn]}")
 
 
 def seen_from_start(to, argv):
     rtr, err = f"{to}/start.rtr", open(f"{to}/start.err", "w+")
-    p = subprocess.Popen([job.RANKTRACE, "record", "--tier", "burst", "--budget=no", "-o", rtr, "--"] + argv, stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, stderr=err, text=True)
+    p = subprocess.Popen([job.RANKTRACE, "record", "--tier", "burst", "--budget=no", "-o", rtr, "--"] + argv,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True)
     t = Target.__new__(Target)
     t.process = p
     json.loads(p.stdout.readline())
@@ -161,11 +167,14 @@ def seen_from_start(to, argv):
     reported_queue_pairs(rtr, truth)
     bursts_follow_each_other(rtr, truth)
     qps = [r for r in verbs_records.records(rtr) if r["kind"] == "qp"]
-    job.check(all(r["change"] != FOUND for r in qps), "its memory was searched for devices that it opened before our eyes")
+    job.check(all(r["change"] != FOUND for r in qps),
+              "its memory was searched for devices that it opened before our eyes")
     peers = {r["qpn"]: (r["dest_qpn"], r["dgid"][12:]) for r in qps if r["dest_qpn"]}
-    job.check(set(peers) == set(truth) and all(a == b"\x0a\x00\x00\x02" and 1000 <= d < 1003 for d, a in peers.values()), peers)
+    job.check(set(peers) == set(truth) and all(a == b"\x0a\x00\x00\x02" and 1000 <= d < 1003
+                                               for d, a in peers.values()), peers)
     job.check(sum(r["kind"] == "mr" and r["bytes"] == 8192 for r in verbs_records.records(rtr)) == 3, "registrations")
-    job.check([r["type"] for r in verbs_records.records(rtr) if r["kind"] == "async"] == [PORT_ERROR], "asynchronous event")
+    job.check([r["type"] for r in verbs_records.records(rtr) if r["kind"] == "async"] == [PORT_ERROR],
+              "asynchronous event")
 
 
 def trace_tier(to, argv):
@@ -179,12 +188,15 @@ def trace_tier(to, argv):
 
 
 def one_after_the_other(to, argv, lacks):
-    """Programs that post as soon as they run, in one session. A run may be over before it could be probed, and then it says so; where
-    probes go on a file for all processes, all but the first, in which the provider was learnt, have them from their beginning."""
+    """Programs that post as soon as they run, in one session. A run may be over before it could be probed, and then it
+    says so; where probes go on a file for all processes, all but the first, in which the provider was learnt, have them
+    from their beginning."""
     rtr, err = f"{to}/quick{lacks}.rtr", open(f"{to}/quick{lacks}.err", "w+")
     line = f"{' '.join(argv)} < /dev/null > /dev/null; for i in 1 2 3 4; do VERBS_QUICK=1 {' '.join(argv)}; done"
-    out = subprocess.run([job.RANKTRACE, "record", "-q", "--json", "--tier", "burst", "--budget=no", "-o", rtr, "--", "sh", "-c",
-                          f"({line}) > {to}/quick.out"], stdout=err, stderr=err, env=dict(os.environ, RANKTRACE_KERNEL_LACKS=lacks))
+    out = subprocess.run([job.RANKTRACE, "record", "-q", "--json", "--tier", "burst", "--budget=no", "-o", rtr, "--",
+                          "sh", "-c",
+                          f"({line}) > {to}/quick.out"], stdout=err, stderr=err,
+                         env=dict(os.environ, RANKTRACE_KERNEL_LACKS=lacks))
     job.check(out.returncode <= 1, open(err.name).read())
     truth = [t for t in map(json.loads, open(f"{to}/quick.out")) if "done" not in t]
     job.check(len(truth) == 4 * 9, truth)
@@ -193,7 +205,8 @@ def one_after_the_other(to, argv, lacks):
         seen = verbs_records.stats(rtr, t["pid"]).get(t["qpn"], {})
         from_start += seen.get("from_start", 0)
         if lacks or seen.get("from_start"):
-            job.check(seen.get("from_start") and all(seen[f] == t[f] for f in COUNTED), f"{seen}, the application counted {t}")
+            job.check(seen.get("from_start") and all(seen[f] == t[f] for f in COUNTED),
+                      f"{seen}, the application counted {t}")
         else:  # over before it could be probed, or while it was: what is counted is less, and says that it is
             job.check(all(seen.get(f, 0) <= t[f] for f in COUNTED), f"{seen}, the application counted {t}")
     print(f"lacks '{lacks}': {from_start} of {len(truth)} queue pairs of quick programs seen from their start")

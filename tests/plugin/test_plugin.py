@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source, a detector and a sink are added to a copy of the tree: their own files, and a line each in three tables. The copy
-builds, records a job with them, finds what they are to find, replays it to the same, and obeys the house rules."""
+"""A source, a detector and a sink are added to a copy of the tree: their own files, and a line each in three tables.
+The copy builds, records a job with them, finds what they are to find, replays it to the same, and obeys the house
+rules."""
 import json
 import os
 import shutil
@@ -47,7 +48,8 @@ def add_plugin(to):
 
 
 def touched(to, names):
-    """(files that the copy has and the tree has not, {file that differs: lines added}); a removed line is no plug-in."""
+    """(files that the copy has and the tree has not, {file that differs: lines added}); a removed line is no
+    plug-in."""
     new = [n for n in files_under(to) if not n.startswith("build/") and "__pycache__" not in n and n not in set(names)]
     changed = {}
     for name in names:
@@ -59,10 +61,12 @@ def touched(to, names):
 
 
 def build(to):
-    made = subprocess.run(["make", "-j2", "-C", to, "O=build", "build/ranktrace", "build/tests/test_record_kinds", *cc()],
+    made = subprocess.run(["make", "-j2", "-C", to, "O=build", "build/ranktrace", "build/tests/test_record_kinds",
+                           *cc()],
                           capture_output=True, text=True)
     if made.returncode:
-        sys.exit(f"FAILED: the tree with a source, a detector and a sink more does not build:\n{made.stdout}{made.stderr}")
+        sys.exit(f"FAILED: the tree with a source, a detector and a sink more does not "
+                 f"build:\n{made.stdout}{made.stderr}")
     print(f"  built again: {made.stdout.count(' CC ')} files")
 
 
@@ -72,7 +76,8 @@ def cc():
 
 def check_rules(to):
     for rule in RULES:
-        done = subprocess.run(["scripts/check.sh"], cwd=to, env={**os.environ, "RULE": rule, "TREE": to}, capture_output=True, text=True)
+        done = subprocess.run(["scripts/check.sh"], cwd=to, env={**os.environ, "RULE": rule, "TREE": to},
+                              capture_output=True, text=True)
         job.check(not done.returncode, f"house rule {rule}: {done.stdout}")
 
 
@@ -102,10 +107,12 @@ def check_session(path):
     adjust(j, VICTIM, 500)
     found = j.wait_finding(15, kind="observation", cause="unusual_value", phase="open")
     job.check(found and found["ranks"] == [VICTIM], f"not rank {VICTIM}: {j.findings}\n{j.stderr()}")
-    job.check((found["evidence"]["counter"], found["evidence"]["value"], found["evidence"]["peers_value"]) == ("oom_score_adj", 500, 0),
+    job.check((found["evidence"]["counter"], found["evidence"]["value"],
+               found["evidence"]["peers_value"]) == ("oom_score_adj", 500, 0),
               f"{found['evidence']}")
     adjust(j, VICTIM, 0)
-    job.check(j.wait_finding(15, kind="observation", cause="unusual_value", phase="close"), f"it does not close: {j.findings}")
+    job.check(j.wait_finding(15, kind="observation", cause="unusual_value", phase="close"),
+              f"it does not close: {j.findings}")
     j.stop()
     return j, rows(csv)
 
@@ -123,10 +130,12 @@ def check_replay(j, path, live):
 
 def check_sink(live):
     counters = [r for r in live if r[0] == "counter"]
-    job.check({r[2] for r in counters} == {"0", "1", "2", "3"} and {r[3] for r in counters} == {"oom_score_adj"}, f"{counters[:8]}")
+    job.check({r[2] for r in counters} == {"0", "1", "2", "3"} and {r[3] for r in counters} == {"oom_score_adj"},
+              f"{counters[:8]}")
     job.check({r[2] for r in counters if r[4] == "500"} == {str(VICTIM)}, f"500 of others than rank {VICTIM}")
     named = [r[2:] for r in live if r[0] == "finding" and r[4] != "update"]
-    job.check([str(VICTIM), "observation", "open"] in named and [str(VICTIM), "observation", "close"] in named, f"{named}")
+    job.check([str(VICTIM), "observation", "open"] in named and [str(VICTIM), "observation", "close"] in named,
+              f"{named}")
     print(f"  {len(counters)} counters, {len(named)} openings and closings in the sink")
 
 
@@ -147,7 +156,8 @@ with tempfile.TemporaryDirectory(prefix="ranktrace-plugin-") as tree:
 
     new, changed = touched(tree, listed)
     job.check(new == files_under(PLUGIN), f"files that had to be added besides the plug-in's own: {new}")
-    job.check(sorted(changed) == TABLES and all(len(lines) == 1 for lines in changed.values()), f"lines that had to be added: {changed}")
+    job.check(sorted(changed) == TABLES and all(len(lines) == 1 for lines in changed.values()),
+              f"lines that had to be added: {changed}")
     print(f"  own files: {' '.join(new)}; a line each: {' '.join(sorted(changed))}")
     check_rules(tree)
     declared = subprocess.run([f"{tree}/build/tests/test_record_kinds"], capture_output=True, text=True)

@@ -27,7 +27,8 @@ WAITS = {"cuStreamSynchronize": 0, "cuEventSynchronize": 1, "cuCtxSynchronize": 
 
 
 def probes():
-    out = subprocess.run([job.RANKTRACE, "record", "--list-probes", "--json"], capture_output=True, text=True, check=True)
+    out = subprocess.run([job.RANKTRACE, "record", "--list-probes", "--json"], capture_output=True, text=True,
+                         check=True)
     rows = [json.loads(line) for line in out.stdout.splitlines()]
     return {r["symbol"]: r["tier"] for r in rows if r["tracer"] == "cuda"}
 
@@ -71,11 +72,13 @@ def bytes_of(call):
 
 
 def is_copy_to_host(call, base):
-    return base == "cuMemcpyDtoH" or any(call.get(s + ".to") == 1 and call.get(s + ".from") in (2, 3) for s in ("copy2d", "copy3d"))
+    return base == "cuMemcpyDtoH" or any(call.get(s + ".to") == 1
+                                         and call.get(s + ".from") in (2, 3) for s in ("copy2d", "copy3d"))
 
 
 def capture(call, base, kind, result, **words):
-    return dict(kind="capture", capture=kind, fn=base, result=result, **{"stream": 0, "graph": 0, "exec": 0, "parent": 0, **words})
+    return dict(kind="capture", capture=kind, fn=base, result=result,
+                **{"stream": 0, "graph": 0, "exec": 0, "parent": 0, **words})
 
 
 def expected(call, base, tier, returns):
@@ -94,7 +97,8 @@ def expected(call, base, tier, returns):
         kind = "event_wait" if base == "cuStreamWaitEvent" else "event_record"
         return [dict(kind=kind, event=event, stream=stream, fn=base)]
     if base in ("cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy"):
-        at_entry = capture(call, base, LAUNCH if base == "cuGraphLaunch" else DESTROY, -1, stream=stream, graph=graph, exec=exec_)
+        at_entry = capture(call, base, LAUNCH if base == "cuGraphLaunch" else DESTROY, -1, stream=stream, graph=graph,
+                           exec=exec_)
         return [at_entry] + ([dict(kind="call", bytes=0, result=result, fn=base)] if returns else [])
     reported = result if returns else -1
     if base in ("cuStreamBeginCapture", "cuStreamBeginCaptureToGraph"):
@@ -131,7 +135,8 @@ def compare(log, records, tiers, tier, returns):
             got = records[at]
             at += 1
             job.check(all(got.get(k) == v for k, v in want.items()), f"expected {want}\n     got {got}\n for {call}")
-            if not returns or want["kind"] not in ("sync_end", "call") and not (want["kind"] == "capture" and want["result"] >= 0):
+            if not returns or want["kind"] not in ("sync_end",
+                                                   "call") and not (want["kind"] == "capture" and want["result"] >= 0):
                 continue
             job.check(got["begin"] <= call["begin"] and got["ts"] >= call["end"], f"{got} does not span {call}")
             excess.append(got["ts"] - got["begin"] - (call["end"] - call["begin"]))
@@ -144,7 +149,8 @@ def totals_check(log, counts, tiers, flood):
     burst = [c for c in log if tiers[c["symbol"]] == "burst"]
     copies = [c for c in burst if c["symbol"].startswith("cuMemcpy")]
     want = dict(launches=sum(c["symbol"].startswith("cuLaunch") for c in burst), copies=len(copies) + flood,
-                copy_bytes=sum(map(bytes_of, copies)) + 3 * flood, sets=sum(c["symbol"].startswith("cuMemset") for c in burst))
+                copy_bytes=sum(map(bytes_of, copies)) + 3 * flood,
+                sets=sum(c["symbol"].startswith("cuMemset") for c in burst))
     got = {k: counts[-1][k] for k in want} if counts else None
     job.check(got == want, f"totals: expected {want}, got {got}")
 
@@ -160,8 +166,10 @@ def opens_check(opens, allocated_ns):
 def trace_check(path, log, bases):
     """The file is sound, and what returned is drawn once."""
     names = [bases[c["symbol"]] for c in log]
-    wanted = ",".join(f"{n}={names.count(n)}" for n in ("cuMemAlloc", "cuModuleLoadData", "cuMemcpyHtoD", "cuGraphLaunch"))
-    out = subprocess.run([sys.executable, "tools/check_pftrace.py", "--expect-slices", wanted, path], capture_output=True, text=True)
+    wanted = ",".join(f"{n}={names.count(n)}"
+                      for n in ("cuMemAlloc", "cuModuleLoadData", "cuMemcpyHtoD", "cuGraphLaunch"))
+    out = subprocess.run([sys.executable, "tools/check_pftrace.py", "--expect-slices", wanted, path],
+                         capture_output=True, text=True)
     job.check(out.returncode == 0, out.stdout + out.stderr)
 
 
@@ -174,8 +182,10 @@ def run(rng, tier, returns, extra=(), flood=0):
         argv = [cuda_program.build(d, counts), f"{d}/log", "1000", str(int(OPEN_S * 1000)), str(flood)]
         if not returns:
             argv = [sys.executable, "-B", os.path.abspath(__file__), "seccomp"] + argv
-        out = subprocess.run([job.RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", f"{d}/a.rtr", "-o", f"{d}/a.pftrace",
-                              *extra, "--exit-status=command", "--", *argv], capture_output=True, text=True, timeout=120)
+        out = subprocess.run([job.RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", f"{d}/a.rtr", "-o",
+                              f"{d}/a.pftrace",
+                              *extra, "--exit-status=command", "--", *argv], capture_output=True, text=True,
+                             timeout=120)
         job.check(out.returncode == 0, f"exit {out.returncode}: {out.stderr}")
         log = job.lines(f"{d}/log")
         job.check(len(log) == sum(counts.values()) + 3, f"{len(log)} calls logged")
@@ -198,7 +208,8 @@ def flood_check(rng):
     print(f"flood: {launches} launches and copies recorded, {n} lost and reported, totals exact")
     job.check(n > FLOOD / 100, f"{n} lost, too few to prove anything")  # how many depends on how fast the collector is
     job.check(set(lost) == {rtr.RING_BULK}, f"lost in another class: {lost}")
-    job.check(launches + n == FLOOD + sum(c["symbol"].startswith(("cuLaunch", "cuMemset")) or "cuMemcpy" in c["symbol"] and
+    job.check(launches + n == FLOOD +
+              sum(c["symbol"].startswith(("cuLaunch", "cuMemset")) or "cuMemcpy" in c["symbol"] and
                                            "Async" in c["symbol"] for c in log), "recorded and lost are not all")
     rest = [c for c in log if not (c["symbol"].startswith(("cuLaunch", "cuMemset", "cuMemcpy")) and
                                    tiers[c["symbol"]] == "burst")]
@@ -212,7 +223,8 @@ def main():
         log, records, tiers, lost = run(rng, tier, True)
         job.check(not lost, f"lost: {lost}")
         excess = compare(log, records, tiers, tier, True)
-        print(f"{tier}: {len(log)} calls of {len(tiers)} functions, {len(records)} records; calls seen longer than they were "
+        print(f"{tier}: {len(log)} calls of {len(tiers)} functions, {len(records)} records; calls seen longer than "
+              f"they were "
               f"by p50 {statistics.median(excess) / 1e3:.0f} us")
         job.check(statistics.median(excess) < 1e6, "durations are off")
     flood_check(rng)

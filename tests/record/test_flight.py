@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flight recorder: a hang late in a job is dumped by itself, and the dump, which begins long after the job did, names
-the same rank, class, communicator, operation and number. On a healthy job SIGUSR1 and `ranktrace dump` write the window;
-memory and files stay bounded over many windows."""
+"""The flight recorder: a hang late in a job is dumped by itself, and the dump, which begins long after the job did,
+names the same rank, class, communicator, operation and number. On a healthy job SIGUSR1 and `ranktrace dump` write the
+window; memory and files stay bounded over many windows."""
 import os
 import re
 import signal
@@ -40,12 +40,14 @@ def on_a_finding():
     job.check(re.search(r"-(hang|straggler)$", base), base)  # one that this busy machine made a straggler first
     job.check(j.stop() == 1, "exit code is not 1")
     begin, n, first = flights.check_ops(j, base)
-    print(f"  {kind}: {flights.check_timeline(base)}; {n} operations, from {(begin - first) / 1e9:.1f} s after the first on")
+    print(f"  {kind}: {flights.check_timeline(base)}; {n} operations, from {(begin - first) / 1e9:.1f} s after the "
+          f"first on")
     job.check(begin > first + 1e9, "the window holds the job's start: this shows nothing")
     again = [f for f in flights.replay(base, "--json") if f["phase"] == "open" and f["kind"] == "hang"]
     job.check(len(again) == 1 and all(again[0][k] == live[k] for k in flights.LIVE), f"live {live}\nreplayed {again}")
     reported = [f for f in job.lines(base + ".jsonl") if f["kind"] == "hang"]
-    job.check(len(reported) == 1 and all(reported[0][k] == live[k] for k in flights.LIVE), f"live {live}\ntold {reported}")
+    job.check(len(reported) == 1 and all(reported[0][k] == live[k] for k in flights.LIVE),
+              f"live {live}\ntold {reported}")
     job.check("too short" not in j.stderr(), j.stderr())
     n_roots = len({f["id"] for f in j.roots()})
     job.check(len(flights.bases(where)) <= n_roots, f"{n_roots} roots, dumps: {flights.bases(where)}")
@@ -56,7 +58,8 @@ def on_demand():
     where = flights.own_places("flight-demand")
     out = dump()
     job.check(out.returncode == 2 and "no ranktrace with a flight recorder runs" in out.stderr, f"{out}")
-    j = job.Job(["--ranks", 4, "--steps", 5000, "--step-ms", 60, "--seed", rng.randrange(1 << 30), "--graph", rng.choice(["step", "layers"])],
+    j = job.Job(["--ranks", 4, "--steps", 5000, "--step-ms", 60, "--seed", rng.randrange(1 << 30), "--graph",
+                 rng.choice(["step", "layers"])],
                 ["--flight=" + where, "--flight-seconds", 2, "--flight-mb", 1, "--flight-keep", 2], name="flight")
     j.wait_begun(4)
     j.process.send_signal(signal.SIGUSR1)
@@ -99,7 +102,8 @@ def on_a_full_disk():
                     ["--flight=" + where], name="flight")
         j.wait_begun(2)
         out = dump()
-        job.check(out.returncode == 4 and "No space left on device" in out.stderr and "make room" in out.stderr, f"{out}")
+        job.check(out.returncode == 4 and "No space left on device" in out.stderr and "make room" in out.stderr,
+                  f"{out}")
         job.check(not os.listdir(where), f"left behind: {os.listdir(where)}")
         job.check(j.stop() in (0, 1), f"the session suffered: {j.stderr()}")
         job.check("no dump was written" in j.stderr() and "the session goes on" in j.stderr(), j.stderr())

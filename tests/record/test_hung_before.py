@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace record on a job that hangs already: probes come too late for its calls, NCCL's counters in its memory do not."""
+"""ranktrace record on a job that hangs already: probes come too late for its calls, NCCL's counters in its memory do
+not."""
 import os
 import sys
 

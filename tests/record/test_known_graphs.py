@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Known workload in CUDA graphs: what runs in launches is seen as often as it runs, what is captured is not an operation.
+"""Known workload in CUDA graphs: what runs in launches is seen as often as it runs, what is captured is not an
+operation.
 
 Eager and graph operations mix on one communicator; the eager ones' numbers are NCCL's, which leave graphs out.
 """
@@ -20,7 +21,8 @@ def whole(graph, ranks, layout):
 
 def met_late():
     """Captured before the attach: what runs in them is not known, and nobody is judged by it."""
-    j = job.Job(["--ranks", 4, "--steps", 150, "--layout", "tp=2,dp=2,pp=1", "--seed", rng.randrange(1 << 30), "--graph", "step"],
+    j = job.Job(["--ranks", 4, "--steps", 150, "--layout", "tp=2,dp=2,pp=1", "--seed", rng.randrange(1 << 30),
+                 "--graph", "step"],
                 attach_after=2.0, name="late")
     code = j.end()
     seen = j.replay("--ops")

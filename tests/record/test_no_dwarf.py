@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A libnccl without DWARF: nothing can be read from memory, so a communicator's key is the hash of the 128-byte unique id
-that the creation call carries by value, and its rank the argument behind it. Where no id passes (Split), it is unknown."""
+"""A libnccl without DWARF: nothing can be read from memory, so a communicator's key is the hash of the 128-byte unique
+id that the creation call carries by value, and its rank the argument behind it. Where no id passes (Split), it is
+unknown."""
 import os
 import shutil
 import subprocess
@@ -22,7 +23,8 @@ j = job.Job(["--ranks", 4, "--steps", 23, "--layout", "tp=1,dp=2,pp=2", "--seed"
 job.check(j.end() == 0, f"findings or failure: {j.findings}\n{j.stderr()}")
 truth, seen = job.lines(j.ops_log), j.replay("--ops")
 known = {o["comm"] for o in seen if o["comm"]}
-print(f"{len(seen)} of {len(truth)} operations, {len(known)} of {len({o['comm'] for o in truth})} communicators known by their id")
+print(f"{len(seen)} of {len(truth)} operations, {len(known)} of {len({o['comm'] for o in truth})} communicators known "
+      f"by their id")
 job.check(len(seen) == len(truth), "operations were missed")
 job.check(len(known) >= 2, "neither InitRank's nor InitRankConfig's communicator is known")  # world and pipeline
 missing, extra = job.compare_ops([o for o in truth if o["comm"] in known], [o for o in seen if o["comm"]])

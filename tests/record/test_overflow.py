@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: counts a record for each time the caller loses its CPU
-"""Ten times more records than a ring holds: every one is received or counted as lost, the loss is drawn and reported with its
-remedy, and a job without faults is accused of nothing."""
+"""Ten times more records than a ring holds: every one is received or counted as lost, the loss is drawn and reported
+with its remedy, and a job without faults is accused of nothing."""
 import ctypes
 import json
 import os
@@ -63,10 +63,12 @@ def exact():
     where = tempfile.mkdtemp(prefix="ranktrace-overflow-")
     job.dirs.append(where)
     path, trace, log = f"{where}/o.rtr", f"{where}/o.pftrace", f"{where}/stderr"
-    p = subprocess.Popen([sys.executable, "-B", __file__, "caller"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen([sys.executable, "-B", __file__, "caller"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         text=True)
     job.check(p.stdout.readline() == "ready\n", "the caller did not start")
     with open(log, "w") as err:
-        tracer = subprocess.Popen([job.RANKTRACE, "record", "--json", "--ring-size", str(RING), "--pid", str(p.pid), "-o", path,
+        tracer = subprocess.Popen([job.RANKTRACE, "record", "--json", "--ring-size", str(RING), "--pid", str(p.pid),
+                                   "-o", path,
                                    "-o", trace], stdout=subprocess.PIPE, stderr=err, text=True)
     job.wait_session(tracer, log, job.has_probes)
     for _ in range(BURSTS):
@@ -118,7 +120,8 @@ def blameless(number):
 
 
 def refusals():
-    for size, word in (("100000", "not a power of two"), ("4096", "not between"), ("2147483648", "not between"), ("x", "not a number")):
+    for size, word in (("100000", "not a power of two"), ("4096", "not between"), ("2147483648", "not between"),
+                       ("x", "not a number")):
         out = subprocess.run([job.RANKTRACE, "record", "--ring-size", size, "--all"], capture_output=True, text=True)
         job.check(out.returncode == 2 and word in out.stderr, f"--ring-size {size}: {out.returncode} {out.stderr}")
 

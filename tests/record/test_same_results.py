@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job computes the same with and without the tracer: eager, in graphs, through faults, with two libraries, attached late."""
+"""A job computes the same with and without the tracer: eager, in graphs, through faults, with two libraries, attached
+late."""
 import os
 import subprocess
 import sys

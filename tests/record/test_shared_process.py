@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks in one process, a thread and a GPU each: every operation is reported with its rank in the communicator and its GPU, as the
-job's own log has it; and nothing is said of a healthy job, with probes and without."""
+"""Several ranks in one process, a thread and a GPU each: every operation is reported with its rank in the communicator
+and its GPU, as the job's own log has it; and nothing is said of a healthy job, with probes and without."""
 import collections
 import sys
 import time
@@ -16,7 +16,8 @@ def key(o):
 
 
 def counted(rng, per_process):
-    j = job.Job(["--ranks", 4, "--steps", 60, "--step-ms", 40, "--ranks-per-process", per_process, "--seed", rng.randrange(1 << 30)])
+    j = job.Job(["--ranks", 4, "--steps", 60, "--step-ms", 40, "--ranks-per-process", per_process, "--seed",
+                 rng.randrange(1 << 30)])
     code = j.end()
     job.check(code == 0, f"exit code {code}: {j.findings}\n{j.stderr()}")
     truth, seen = job.lines(j.ops_log), j.replay("--ops")
@@ -45,7 +46,8 @@ def watched(rng):
 def hung(rng, command):
     """The rank whose thread sleeps is named: by process, GPU and rank; with probes by its thread, too."""
     rank, step = rng.randrange(4), rng.randrange(170, 190)
-    with autopsies.Autopsy(["--ranks", 4, "--steps", 100000, "--step-ms", 50, "--ranks-per-process", 2, "--seed", rng.randrange(1 << 30),
+    with autopsies.Autopsy(["--ranks", 4, "--steps", 100000, "--step-ms", 50, "--ranks-per-process", 2, "--seed",
+                            rng.randrange(1 << 30),
                             "--fault", f"hang:rank={rank},step={step},sec=60"]) as a:
         while len({o["comm_rank"] for o in job.lines(a.ops_log)}) < 4:
             time.sleep(0.1)
@@ -56,7 +58,8 @@ def hung(rng, command):
         job.check(f["pids"] == [truth["pid"]] and (truth["comm"], truth["seq"]) in outside.places(f), f"{f}, {truth}")
         job.check(command == "watch" or (f["comm"], f["seq"]) == (truth["comm"], truth["seq"]), f"{f}, {truth}")
         e = f["evidence"]
-        job.check(e["gpu"] == rank and e["comm_rank"] == rank and f"GPU {rank}, rank {rank} of 4" in e["member"], f"evidence {e}")
+        job.check(e["gpu"] == rank and e["comm_rank"] == rank and f"GPU {rank}, rank {rank} of 4" in e["member"],
+                  f"evidence {e}")
         job.check(sorted(e["waiting_ranks"].split(",")) == sorted({"0", "1", "2", "3"} - {str(rank)}), f"evidence {e}")
         if command == "record":  # a call shows whose thread it is
             job.check(e["thread"] == f"gpu_{rank}" and e["tid"] != f["pids"][0], f"thread {e}")

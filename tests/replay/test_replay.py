@@ -33,7 +33,8 @@ def check_roots():
     for path in recordings:
         with open(path[:-4] + ".json") as f:
             expected = json.load(f)
-        out = subprocess.run([RANKTRACE, "replay", "-q", "--json", "--fail-on=warning", path], capture_output=True, text=True)
+        out = subprocess.run([RANKTRACE, "replay", "-q", "--json", "--fail-on=warning", path], capture_output=True,
+                             text=True)
         last = {f["id"]: f for f in map(json.loads, out.stdout.splitlines())}
         roots = [[f["kind"], f["class"], f["ranks"]] for f in last.values()
                  if not f["caused_by"] and f["kind"] not in SILENT]
@@ -45,7 +46,8 @@ def check_merge_refuses():
     """A session's recording is no autopsy's: it has records that an autopsy never writes."""
     for name in ("watch_hang", "f03_hang", "gpu_health"):
         out = subprocess.run([RANKTRACE, "autopsy", "--merge", f"{here}/{name}.rtr"], capture_output=True, text=True)
-        check(out.returncode == 2 and "no recording of an autopsy" in out.stderr, f"--merge refuses {name}: {out.returncode} {out.stderr}")
+        check(out.returncode == 2 and "no recording of an autopsy" in out.stderr,
+              f"--merge refuses {name}: {out.returncode} {out.stderr}")
 
 
 def run_compare(*arguments):
@@ -178,7 +180,8 @@ def check_schema():
     wrong = {fault for schema, row in said for fault in schema_check.faults(schema, row)}
     print("".join(f"{fault}\n" for fault in sorted(wrong)), end="")
     unknown = {key for _, row in said for key in row} - set(today["properties"])
-    check(len(said) > 100 and not wrong and not unknown, f"{len(said)} lines are as the schema has them {unknown or ''}")
+    check(len(said) > 100 and not wrong and not unknown,
+          f"{len(said)} lines are as the schema has them {unknown or ''}")
 
 
 def check_schema_seen():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay as a program of its own (replay_main.c), linked without libbpf, libelf and libdw, says of every recording the same as
-`ranktrace replay`: decode, model, detectors and sinks need nothing of what attaches or inspects."""
+"""Replay as a program of its own (replay_main.c), linked without libbpf, libelf and libdw, says of every recording the
+same as `ranktrace replay`: decode, model, detectors and sinks need nothing of what attaches or inspects."""
 import os
 import re
 import subprocess

@@ -93,8 +93,8 @@ class Job:
         for r in ranks:
             words = ("big-run", "python3", "", "")
             lens = [len(w) + 1 for w in words]
-            who = struct.pack("<QIIiiiBBBB4H", clock_ns - 10**12, 1, self.pid(r), r, r % self.per_host, self.n, 1, 0, 0, 0,
-                              *lens)
+            who = struct.pack("<QIIiiiBBBB4H", clock_ns - 10**12, 1, self.pid(r), r, r % self.per_host, self.n, 1, 0, 0,
+                              0, *lens)
             yield record(COLLECTOR, PROC, self.pid(r), self.pid(r), clock_ns, who + text(*words))
             yield record(COLLECTOR, THREAD, self.pid(r), self.pid(r), clock_ns, struct.pack("16s", b"pt_main_thread"))
         for r in ranks:
@@ -115,4 +115,5 @@ class Job:
         packed = zlib.compress(raw, 1)
         with open(path, "wb") as f:
             f.write(struct.pack("<QII", 0x0A72744B4E415252, 1, 0))
-            f.write(struct.pack("<4sIIIII", b"CHNK", len(raw), len(packed), len(all_of_it), zlib.crc32(packed), 0) + packed)
+            f.write(struct.pack("<4sIIIII", b"CHNK", len(raw), len(packed), len(all_of_it), zlib.crc32(packed), 0) +
+                    packed)

@@ -14,7 +14,8 @@ NCCL_INIT = 3
 
 
 def by_value(path):
-    """ncclCommInitRank's id, 128 bytes by value, and the rank behind it: each id's ranks are complete. How many communicators."""
+    """ncclCommInitRank's id, 128 bytes by value, and the rank behind it: each id's ranks are complete. How many
+    communicators."""
     ranks, sizes = {}, {}
     for tracer, kind, _, _, body in rtr.records(path):
         if (tracer, kind) != (rtr.NCCL, NCCL_INIT):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest proves of its kernel: a known workload is counted exactly, and some faults are found. Run by guest_check.sh.
+"""What a guest proves of its kernel: a known workload is counted exactly, and some faults are found. Run by
+guest_check.sh.
 
-A guest under software emulation is 10 to 50 times slower than its host, so nothing here asks for speed: the job waits until the tracer
-has attached (--start-file), faults last until they are found, and limits are minutes.
-"""
+A guest under software emulation is 10 to 50 times slower than its host, so nothing here asks for speed: the job waits
+until the tracer has attached (--start-file), faults last until they are found, and limits are minutes. """
 import json
 import os
 import re
@@ -39,7 +39,8 @@ class GuestJob(job.Job):
         return self.end(END_S)
 
     def takes_questions(self):
-        """SIGUSR1 is held back or caught by now; before that it would end the tracer, whose start takes seconds here."""
+        """SIGUSR1 is held back or caught by now; before that it would end the tracer, whose start takes seconds
+        here."""
         with open(f"/proc/{self.process.pid}/status") as f:
             masks = [int(line.split()[1], 16) for line in f if line.startswith(("SigBlk", "SigCgt"))]
         return any(m & 1 << (signal.SIGUSR1 - 1) for m in masks)
@@ -80,7 +81,8 @@ def fault(case, kind, spec, rng, steps):
     job.check(f, f"no {kind}: {j.findings}\n{j.stderr()}")
     job.check(f["ranks"] == [rank], f"named {f['ranks']} instead of [{rank}]: {f}")
     job.check(j.stop() == 1, f"exit code is not 1: {j.stderr()}")
-    wrong = [r for r in j.roots() if r["kind"] in ("hang", "d_state", "stopped", "mismatch") and (r["kind"], r["ranks"]) != (kind, [rank])]
+    wrong = [r for r in j.roots() if r["kind"] in ("hang", "d_state", "stopped",
+                                                   "mismatch") and (r["kind"], r["ranks"]) != (kind, [rank])]
     job.check(not wrong, f"named besides: {wrong}")
     j.check_replay()
     return f, rank

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside a guest with soft-RoCE (tests/vm/test_rdma.sh): perftest and rdma-core's ping-pong under the tracer, from their start. Posts,
-bytes and completions per queue pair equal what the tools were asked to do. One session for all: in the first run the provider is
-learnt, and those after it have to be complete.
-"""
+"""Inside a guest with soft-RoCE (tests/vm/test_rdma.sh): perftest and rdma-core's ping-pong under the tracer, from
+their start. Posts, bytes and completions per queue pair equal what the tools were asked to do. One session for all: in
+the first run the provider is learnt, and those after it have to be complete. """
 import os
 import subprocess
 import sys
@@ -28,7 +27,8 @@ def device():
     run("ip", "link", "set", "v1", "up")
     run("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "v0")
     for _ in range(100):
-        if os.path.exists("/dev/infiniband/uverbs0") and "ACTIVE" in open("/sys/class/infiniband/rxe0/ports/1/state").read():
+        state = "/sys/class/infiniband/rxe0/ports/1/state"
+        if os.path.exists("/dev/infiniband/uverbs0") and "ACTIVE" in open(state).read():
             return
         os.makedirs("/dev/infiniband", exist_ok=True)
         time.sleep(0.1)
@@ -46,8 +46,9 @@ class Session:
     def __init__(self, name, record=BURST):
         self.rtr, self.err = f"/tmp/{name}.rtr", f"/tmp/{name}.err"
         self.from_shell, to = os.pipe()
-        self.process = subprocess.Popen([RANKTRACE, "record", *record, "-o", self.rtr, "--", "bash"], stdin=subprocess.PIPE, text=True,
-                                        stdout=subprocess.DEVNULL, stderr=open(self.err, "w"), pass_fds=[to])
+        self.process = subprocess.Popen([RANKTRACE, "record", *record, "-o", self.rtr, "--", "bash"],
+                                        stdin=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL,
+                                        stderr=open(self.err, "w"), pass_fds=[to])
         self.to_fd = to
         self.said = os.fdopen(self.from_shell)
 
@@ -55,7 +56,8 @@ class Session:
         """The client's pid."""
         server = subprocess.Popen(tool, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until(listening, "the server does not listen", 60)
-        self.process.stdin.write(f"bash -c 'echo $$ >&{self.to_fd}; exec {' '.join(tool)} {ADDRESS} > /dev/null 2>&1 {self.to_fd}>&-'; "
+        self.process.stdin.write(f"bash -c 'echo $$ >&{self.to_fd}; exec {' '.join(tool)} {ADDRESS} > /dev/null 2>&1 "
+                                 f"{self.to_fd}>&-'; "
                                  f"echo $? >&{self.to_fd}\n")
         self.process.stdin.flush()
         pid, status = int(self.said.readline()), int(self.said.readline())
@@ -82,7 +84,8 @@ def until(what, why, seconds=60, every=0.1):
 
 
 def failed(rtr, pid, why):
-    sys.exit(f"{why}\n{verbs_records.stats(rtr, pid)}\n{rdma_when.text(rtr)}\n" + open(rtr.replace(".rtr", ".err")).read()[-1500:])
+    sys.exit(f"{why}\n{verbs_records.stats(rtr, pid)}\n{rdma_when.text(rtr)}\n" +
+             open(rtr.replace(".rtr", ".err")).read()[-1500:])
 
 
 def expect(rtr, name, pid, **want):
@@ -107,7 +110,8 @@ def pong(n=200, size=1024):
 
 
 def expect_pong(rtr, name, pid, **more):
-    expect(rtr, name, pid, posts=200, post_bytes=200 * 1024, send_done=200, recv_done=200, recv_bytes=200 * 1024, **more)
+    expect(rtr, name, pid, posts=200, post_bytes=200 * 1024, send_done=200, recv_done=200, recv_bytes=200 * 1024,
+           **more)
 
 
 def first(rtr, pid):

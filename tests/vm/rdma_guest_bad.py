@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside a guest with soft-RoCE, last: a device that the target may not open, and one that is removed while it is traced. Neither
-ends the session, and what is said names the device.
-"""
+"""Inside a guest with soft-RoCE, last: a device that the target may not open, and one that is removed while it is
+traced. Neither ends the session, and what is said names the device. """
 import json
 import os
 import signal
@@ -16,9 +15,11 @@ from rdma_guest_late import BURST, attach, pair, perf, kernels_qps, qps_reported
 
 def no_permission():
     node = "/dev/infiniband/uverbs0"
-    tool = " ".join(perf("ib_write_bw", 10)) + " 127.0.0.1" # twice: it opens the device first of all, and may be over before it is probed
+    # twice: it opens the device first of all, and may be over before it is probed
+    tool = " ".join(perf("ib_write_bw", 10)) + " 127.0.0.1"
     os.chmod(node, 0o600)
-    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", "/tmp/refused.rtr", "--", "setpriv", "--reuid=65534", "--regid=65534",
+    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", "/tmp/refused.rtr", "--", "setpriv", "--reuid=65534",
+                          "--regid=65534",
                           "--clear-groups", "sh", "-c", f"sleep 1; {tool}; exec {tool}"],
                          capture_output=True, text=True, timeout=100)
     os.chmod(node, 0o666)

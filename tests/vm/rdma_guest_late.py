@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside a guest with soft-RoCE, beside rdma_guest.py: attached in the middle of a run, far ends, a provider that was moved, and one
-session over two copies of it.
+"""Inside a guest with soft-RoCE, beside rdma_guest.py: attached in the middle of a run, far ends, a provider that was
+moved, and one session over two copies of it.
 
-What is exact about an attach in the middle: the kernel counts a queue pair's packets itself (its send PSN, by netlink), and perftest
-prints the PSN it began with. With messages of one packet, and the tool stopped until the device has sent what was posted:
-    (send PSN while stopped - first PSN) + (our posts at the end - our posts while stopped) = posts of the whole run (-n),
-but for one that was counted and not yet made, where the stop came inside of the provider's function: then one less on one queue pair.
-Completions that are polled after the attach are those of what was signalled after it, and of what was out then: at most the tool's
-send queue (-t) more.
-"""
+What is exact about an attach in the middle: the kernel counts a queue pair's packets itself (its send PSN, by netlink),
+and perftest prints the PSN it began with. With messages of one packet, and the tool stopped until the device has sent
+what was posted: (send PSN while stopped - first PSN) + (our posts at the end - our posts while stopped) = posts of the
+whole run (-n), but for one that was counted and not yet made, where the stop came inside of the provider's function:
+then one less on one queue pair. Completions that are polled after the attach are those of what was signalled after it,
+and of what was out then: at most the tool's send queue (-t) more. """
 import json
 import os
 import re
@@ -123,18 +122,20 @@ def sending(pid, n_qps):
     before = kernels_qps(pid)
     time.sleep(0.2)
     now = kernels_qps(pid)
-    return sum(q["state"] == "RTS" and n in before and q["sq-psn"] != before[n]["sq-psn"] for n, q in now.items()) == n_qps
+    return sum(q["state"] == "RTS" and n in before
+               and q["sq-psn"] != before[n]["sq-psn"] for n, q in now.items()) == n_qps
 
 
 class Held:
-    """A process that is stopped when two thirds of its posts were sent: where programs spin on two emulated CPUs, attaching to one may take
-    longer than it runs."""
+    """A process that is stopped when two thirds of its posts were sent: where programs spin on two emulated CPUs,
+    attaching to one may take longer than it runs."""
     def __init__(self, pid, n):
         self.pid, self.n, self.is_held = pid, n, False
         self.first = {q: row["sq-psn"] for q, row in kernels_qps(pid).items()}
 
     def look(self):
-        sent = [(row["sq-psn"] - self.first[q]) % (1 << 24) for q, row in kernels_qps(self.pid).items() if q in self.first]
+        sent = [(row["sq-psn"] - self.first[q]) % (1 << 24) for q, row in kernels_qps(self.pid).items()
+                if q in self.first]
         if not self.is_held and sent and max(sent) > self.n * 2 // 3:
             self.is_held = True
             os.kill(self.pid, signal.SIGSTOP)
@@ -172,11 +173,13 @@ def late(name, tool, n, n_qps, n_probes):
         if not now or not last:
             sys.exit(f"{name}: QP {qpn}: no totals: {open(rtr + '.err').read()}")
         posts, done = last["posts"] - now["posts"], last["send_done"] - last["signalled"]
-        print(f"{name}: {'held, ' if held.is_held else ''}QP {qpn}: {before} packets until it was stopped by the kernel's count, {now['posts']} posts of them seen, "
+        print(f"{name}: {'held, ' if held.is_held else ''}QP {qpn}: {before} packets until it was stopped by the "
+              f"kernel's count, {now['posts']} posts of them seen, "
               f"{posts} after it; together {before + posts} of {n}, stopped in "
               f"{os.path.basename(inside)}; completions of {done} signalled before the attach", flush=True)
         short, spare = n - before - posts, spare - (n - before - posts)
-        if short not in (0, 1) or spare < 0 or last["post_bytes"] != last["posts"] * SIZE or last["cut"] or last["errors"]:
+        whole = last["post_bytes"] == last["posts"] * SIZE and not last["cut"] and not last["errors"]
+        if short not in (0, 1) or spare < 0 or not whole:
             sys.exit(f"{name}: {last}\n{open(rtr + '.err').read()}")
         if not 0 < now["posts"] <= before or not 0 <= done <= DEPTH:
             sys.exit(f"{name}: {now['posts']} posts seen of {before}; {done} completions more than were signalled")
@@ -193,12 +196,14 @@ def both(name, tool, n):
     line = (f"RANK=0 WORLD_SIZE=2 {' '.join(tool)} > /dev/null & "
             f"while ! grep -q :4853.*:0000.0A /proc/net/tcp /proc/net/tcp6; do sleep 0.2; done; "
             f"RANK=1 WORLD_SIZE=2 {' '.join(tool)} {ADDRESS} > /dev/null; wait")
-    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", rtr, "--", "bash", "-c", line], capture_output=True, text=True, timeout=200)
+    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", rtr, "--", "bash", "-c", line], capture_output=True,
+                         text=True, timeout=200)
     rows = {q["rank"]: q for q in qps_reported(rtr)}
     if set(rows) != {0, 1}:
         sys.exit(f"{name}: {rows} {out.stderr}")
     for rank, q in rows.items():
-        print(f"{name}: rank {rank} QP {q['qp']} to {q['peer_gid']} QP {q['peer_qp']}: rank {q['peer_rank']} by {q['peer_by']}", flush=True)
+        print(f"{name}: rank {rank} QP {q['qp']} to {q['peer_gid']} QP {q['peer_qp']}: rank {q['peer_rank']} by "
+              f"{q['peer_by']}", flush=True)
         if (q["peer_rank"], q["peer_by"], q["peer_gid"], q["device"]) != (1 - rank, "address", ADDRESS, "rxe0"):
             sys.exit(f"{name}: {q}")
     if rows[1]["totals"]["posts"] != n or not rows[1]["totals"]["from_start"]:
@@ -218,15 +223,17 @@ def both_late(name, tool):
     rows = {q["rank"]: q for q in qps_reported(rtr)}
     for rank in (0, 1):
         q = rows.get(rank) or sys.exit(f"{name}: {rows} {open(rtr + '.err').read()}")
-        print(f"{name}: rank {rank} QP {q['qp']} to QP {q['peer_qp']}: rank {q['peer_rank']} by {q['peer_by']}", flush=True)
+        print(f"{name}: rank {rank} QP {q['qp']} to QP {q['peer_qp']}: rank {q['peer_rank']} by {q['peer_by']}",
+              flush=True)
         if (q["peer_rank"], q["peer_by"]) != (1 - rank, "numbers"):
             sys.exit(f"{name}: {q}")
 
 
 def moved(name, n, n_provider):
-    """The client's provider is a copy at another place, without symbols and with another build-id: a second version in one session.
-    Its first run makes it known."""
-    original = subprocess.run("ls /usr/lib/*/libibverbs/librxe-rdmav*.so", shell=True, capture_output=True, text=True).stdout.split()[0]
+    """The client's provider is a copy at another place, without symbols and with another build-id: a second version in
+    one session. Its first run makes it known."""
+    original = subprocess.run("ls /usr/lib/*/libibverbs/librxe-rdmav*.so", shell=True, capture_output=True,
+                              text=True).stdout.split()[0]
     suffix = re.search(r"-rdmav\d+\.so$", original)[0]
     os.makedirs("/tmp/elsewhere", exist_ok=True)
     os.makedirs("/tmp/conf", exist_ok=True)
@@ -241,15 +248,16 @@ def moved(name, n, n_provider):
     rtr, tool = f"/tmp/{name}.rtr", " ".join(perf("ib_write_bw", n))
     line = (f"{tool} > /dev/null & while ! grep -q :4853.*:0000.0A /proc/net/tcp /proc/net/tcp6; do sleep 0.2; done; "
             f"unshare -m sh -c 'mount --bind /tmp/conf /etc/libibverbs.d && exec {tool} {ADDRESS}' > /dev/null; wait; ")
-    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", rtr, "--", "bash", "-c", line + line], capture_output=True, text=True,
-                         timeout=300)
+    out = subprocess.run([RANKTRACE, "record", *BURST, "-o", rtr, "--", "bash", "-c", line + line], capture_output=True,
+                         text=True, timeout=300)
     print(rdma_when.text(rtr), flush=True)
     libs = {}
     for path, probes in verbs_records.libs(rtr):
         if "rdmav" in path and probes:
             libs.setdefault(os.path.basename(path), set()).add(probes)
     want = {os.path.basename(original): {n_provider}, os.path.basename(copy): {n_provider}}
-    totals = [q["totals"] or {} for q in sorted(qps_reported(rtr), key=lambda q: q["pid"])] # server, client, server, client
+    # server, client, server, client
+    totals = [q["totals"] or {} for q in sorted(qps_reported(rtr), key=lambda q: q["pid"])]
     print(f"{name}: {libs}, posts {[t.get('posts') for t in totals]}", flush=True)
     if libs != want or len(totals) != 4 or totals[3].get("posts") != n or not totals[3]["from_start"]:
         sys.exit(f"{name}: probed {libs}, not {want}; {totals}\n{out.stdout}{out.stderr}")
@@ -263,8 +271,8 @@ def main():
     learn.run(perf("ib_write_bw", 100))
     libs = list(verbs_records.libs(learn.end()))
     n_probes, n_provider = sum(n for _, n in libs), sum(n for path, n in libs if "rdmav" in path)
-    for tool, n, n_qps in (("ib_write_bw", 100000, 1), ("ib_write_bw", 30000, 4), ("ib_read_bw", 60000, 1), ("ib_send_bw", 60000, 1),
-                           ("ib_send_lat", 20000, 1)):
+    for tool, n, n_qps in (("ib_write_bw", 100000, 1), ("ib_write_bw", 30000, 4), ("ib_read_bw", 60000, 1),
+                           ("ib_send_bw", 60000, 1), ("ib_send_lat", 20000, 1)):
         late(f"late-{tool}-q{n_qps}", perf(tool, n, *(["-q", str(n_qps)] if n_qps > 1 else [])), n, n_qps, n_probes)
     pong = ["ibv_rc_pingpong", "-d", "rxe0", "-g", "1", "-n", "20000", "-s", str(SIZE)]
     late("late-rc_pingpong", pong, 20000, 1, sum(n for path, n in libs if "rdmacm" not in path)) # it does not map that

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts in a guest: N veth ends v0, v1... with an address and a soft-RoCE device rxeN each, their other ends b0, b1... in one bridge.
+"""Hosts in a guest: N veth ends v0, v1... with an address and a soft-RoCE device rxeN each, their other ends b0, b1...
+in one bridge.
 
-Soft-RoCE asks the first network namespace for its routes whatever namespace its device is in (docs/decisions/tests.md), so the
-hosts' ends all stand in that one, and traffic between two addresses of one machine is forced over the wires: a packet that goes out
-by vN is routed by vN's own table, what comes in on vN is local, and only what says neither asks the local table.
-"""
+Soft-RoCE asks the first network namespace for its routes whatever namespace its device is in (docs/decisions/tests.md),
+so the hosts' ends all stand in that one, and traffic between two addresses of one machine is forced over the wires: a
+packet that goes out by vN is routed by vN's own table, what comes in on vN is local, and only what says neither asks
+the local table. """
 import os
 import subprocess
 import sys
@@ -61,7 +62,8 @@ def netem(i, what, ends="v"):
 
 
 def heal(i, ends="v"):
-    """What waits in the queue still goes out: a queue pair that loses all of it at once waits for seconds, if it comes back at all."""
+    """What waits in the queue still goes out: a queue pair that loses all of it at once waits for seconds, if it comes
+    back at all."""
     netem(i, "delay 0ms", ends)
     time.sleep(3)
     for end in ends:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing costs a program that spins in ibv_poll_cq() at full rate, in a guest with soft-RoCE whose clock counts instructions
-(tests/vm/test_poller.sh), or on this machine, over the stand-ins of tes../aid/verbs:
-    python3 -B tests/vm/rdma_poller.py --stand-in [rounds]
-Windows A B A A of one poller: untraced, traced, untraced twice. The poller does not move while a tracer loads and attaches, and begins a
-window when its last probe has been in place for a while. Rates are polls per second of the poller's own CPU time, as it would have a CPU
-to itself; beside them by the clock, where the collector runs on the same CPU of the guest and takes its time from the poller. A round's
-ratio is B's rate over the mean of the two A's around it; A/A is the second of two untraced windows over the first. Medians and extremes
-over the rounds. --least RATIO: trace tier's median must be that, and A/A within half of what it lacks to 1.
-"""
+"""What tracing costs a program that spins in ibv_poll_cq() at full rate, in a guest with soft-RoCE whose clock counts
+instructions (tests/vm/test_poller.sh), or on this machine, over the stand-ins of tes../aid/verbs: python3 -B
+tests/vm/rdma_poller.py --stand-in [rounds] Windows A B A A of one poller: untraced, traced, untraced twice. The poller
+does not move while a tracer loads and attaches, and begins a window when its last probe has been in place for a while.
+Rates are polls per second of the poller's own CPU time, as it would have a CPU to itself; beside them by the clock,
+where the collector runs on the same CPU of the guest and takes its time from the poller. A round's ratio is B's rate
+over the mean of the two A's around it; A/A is the second of two untraced windows over the first. Medians and extremes
+over the rounds. --least RATIO: trace tier's median must be that, and A/A within half of what it lacks to 1. """
 import argparse
 import os
 import signal
@@ -56,11 +55,12 @@ def traced(poller, tier, cpu):
     """Rates while traced, and how many probes were on."""
     err = "/tmp/poller.err"
     poller.stands(True)
-    t = subprocess.Popen(["taskset", "-c", str(cpu), RANKTRACE, "record", "--tier", tier, "--budget=no", "-o", "/tmp/poller.rtr", "--pid",
-                          str(poller.process.pid)], stderr=open(err, "w"))
+    t = subprocess.Popen(["taskset", "-c", str(cpu), RANKTRACE, "record", "--tier", tier, "--budget=no", "-o",
+                          "/tmp/poller.rtr", "--pid", str(poller.process.pid)], stderr=open(err, "w"))
     until(lambda: listens(t.pid), "the tracer does not begin")
     numbers = []
-    while len(numbers) < 4 or not numbers[-1] or numbers[-1] != numbers[-4]: # four answers say the same number of probes
+    # four answers say the same number of probes
+    while len(numbers) < 4 or not numbers[-1] or numbers[-1] != numbers[-4]:
         if t.poll() is not None:
             sys.exit(open(err).read())
         t.send_signal(signal.SIGUSR1)
@@ -91,7 +91,8 @@ def measure(poller, tier, rounds, cpu):
             control[by].append(again[by] / after[by])
         before = again
     for by, what in enumerate(("CPU time", "the clock")):
-        print(f"{tier}, by {what}: traced/untraced {show(ratios[by])}; A/A {show(control[by])}; {before[by]:.0f} polls a second untraced",
+        print(f"{tier}, by {what}: traced/untraced {show(ratios[by])}; A/A {show(control[by])}; {before[by]:.0f} polls "
+              f"a second untraced",
               flush=True)
     print(f"{tier}: {probes} probes, {rounds} rounds of {WINDOW_S} s", flush=True)
     return statistics.median(ratios[0]), statistics.median(control[0])
@@ -101,9 +102,12 @@ def stand_ins():
     to = tempfile.mkdtemp(prefix="ranktrace-poller-")
     here = os.path.dirname(os.path.abspath(__file__))
     cc = ["cc", "-O2", "-w"]
-    for made in (["-fPIC", "-shared", "-o", f"{to}/libibverbs.so.1", "-Wl,-soname,libibverbs.so.1", f"{here}/../aid/verbs/verbs.c", "-ldl"],
-                 ["-fPIC", "-shared", "-o", f"{to}/liba-rdmav34.so", "-Wl,--build-id", f"{here}/../aid/verbs/provider.c"],
-                 ["-DSTAND_IN", "-o", f"{to}/poller", f"{here}/rdma_poller.c", "-L" + to, "-l:libibverbs.so.1", "-Wl,-rpath," + to]):
+    for made in (["-fPIC", "-shared", "-o", f"{to}/libibverbs.so.1", "-Wl,-soname,libibverbs.so.1",
+                  f"{here}/../aid/verbs/verbs.c", "-ldl"],
+                 ["-fPIC", "-shared", "-o", f"{to}/liba-rdmav34.so", "-Wl,--build-id",
+                  f"{here}/../aid/verbs/provider.c"],
+                 ["-DSTAND_IN", "-o", f"{to}/poller", f"{here}/rdma_poller.c", "-L" + to, "-l:libibverbs.so.1",
+                  "-Wl,-rpath," + to]):
         subprocess.run(cc + made, check=True)
     open(f"{to}/uverbs0", "w").close()
     return [f"{to}/poller", f"{to}/liba-rdmav34.so", f"{to}/uverbs0"]

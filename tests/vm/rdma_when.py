@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When, after its exec, what came about that makes a process' first post seen: python3 rdma_when.py RECORDING [PID]. Milliseconds
-after the exec: told (the session knows it), attach GROUP N (begin to end of placing N probes), table (the provider came to light), qp
-(states it was made ready for), posts (first to last of each queue pair), exit.
-"""
+"""When, after its exec, what came about that makes a process' first post seen: python3 rdma_when.py RECORDING [PID].
+Milliseconds after the exec: told (the session knows it), attach GROUP N (begin to end of placing N probes), table (the
+provider came to light), qp (states it was made ready for), posts (first to last of each queue pair), exit. """
 import os
 import struct
 import sys

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's table of kernels from a result of the matrix: table.py [--check] RESULT README.md.
 
-RESULT has lines of "kernel release machine case: text" (run.sh). The table stands between two comments of the README. --check says
-whether it is what RESULT gives, and writes nothing.
-"""
+RESULT has lines of "kernel release machine case: text" (run.sh). The table stands between two comments of the README.
+--check says whether it is what RESULT gives, and writes nothing. """
 import sys
 
 BEGIN = "<!-- kernels: written by tests/vm/table.py from tests/vm/result.txt -->\n"
 END = "<!-- end of kernels -->\n"
-CASES = [("programs", "programs load"), ("count", "calls counted exactly"), ("hang", "hang found"), ("dstate", "D state found")]
+CASES = [("programs", "programs load"), ("count", "calls counted exactly"), ("hang", "hang found"),
+         ("dstate", "D state found")]
 MEANS = {"count without uprobe-multi": "without uprobe.multi", "count without attach-cookie": "without attach cookies"}
 
 
@@ -19,7 +19,8 @@ def table(path):
             kernel, release, machine, rest = line.rstrip("\n").split(" ", 3)
             case = rest.split(":")[0]
             kernels.setdefault((kernel, release, machine), []).append(case)
-    rows = ["| kernel | " + " | ".join(title for _, title in CASES) + " | also counted |", "|---" * (len(CASES) + 2) + "|"]
+    rows = ["| kernel | " + " | ".join(title for _, title in CASES) + " | also counted |",
+            "|---" * (len(CASES) + 2) + "|"]
     for (_, release, machine), passed in kernels.items():
         cells = ["yes" if case in passed else "not run" for case, _ in CASES]
         also = ", ".join(MEANS[c] for c in passed if c in MEANS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training job in Python on the stand-in libraries: python_job.py RANKS CULPRIT STEP LIBRARIES. Each rank is a process of this file;
-the culprit goes to sleep before that step, all others wait for it in the driver."""
+"""A training job in Python on the stand-in libraries: python_job.py RANKS CULPRIT STEP LIBRARIES. Each rank is a
+process of this file; the culprit goes to sleep before that step, all others wait for it in the driver."""
 import ctypes
 import os
 import signal
@@ -47,7 +47,8 @@ def unique_id(libs, rank, path):
 
 
 def train_step(libs, comm, stream):
-    libs.must(libs.nccl, "ncclAllReduce", ctypes.c_void_p(1), ctypes.c_void_p(1), ctypes.c_size_t(1024), 7, 0, comm, stream)
+    libs.must(libs.nccl, "ncclAllReduce", ctypes.c_void_p(1), ctypes.c_void_p(1), ctypes.c_size_t(1024), 7, 0, comm,
+              stream)
     libs.must(libs.cuda, "cuStreamSynchronize", stream)
     time.sleep(STEP_S)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two jobs of one name and size, as torchrun's default makes them in two pods, each in a network namespace of its own: a fault in
-one names that one, and nobody of the other; ps distinguishes them, and --job takes one of them."""
+"""Two jobs of one name and size, as torchrun's default makes them in two pods, each in a network namespace of its own:
+a fault in one names that one, and nobody of the other; ps distinguishes them, and --job takes one of them."""
 import json
 import os
 import subprocess

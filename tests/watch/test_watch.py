@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone with LONG=1: it asserts what the daemon costs
-"""ranktrace watch on a running job: faults are named without a probe in any process, a healthy job and its pauses are silence, and
-the daemon is small. LONG=1: 100 runs, with the latencies and the cost asserted."""
+"""ranktrace watch on a running job: faults are named without a probe in any process, a healthy job and its pauses are
+silence, and the daemon is small. LONG=1: 100 runs, with the latencies and the cost asserted."""
 import os
 import statistics
 import sys
@@ -19,7 +19,8 @@ RUNS = int(os.environ.get("RUNS", "100" if LONG else "3"))
 NESTED = ("--layout", "tp=2,dp=2,pp=2")
 # fault, class, more arguments, does the very operation count
 CASES = [("stop", "stopped", (), True), ("hang", "missing_enter", (), True), ("hang", "missing_enter", NESTED, False),
-         ("dstate", "host_blocked", (), True), ("dstate-mm", "host_blocked", (), False), ("kill", "process_dead", (), False)]
+         ("dstate", "host_blocked", (), True), ("dstate-mm", "host_blocked", (), False),
+         ("kill", "process_dead", (), False)]
 SECONDS = {"dstate": ",sec=20", "dstate-mm": ",sec=20"}
 
 
@@ -54,10 +55,12 @@ def fault(rng, which):
             outside.check_lacking(a, f, rank)
         else:
             dead_at = a.wait_fault(name)
-            job.check("seq_is" in f["evidence"] and (f["comm"] != dead_at["comm"] or f["seq"] >= dead_at["seq"]), f"{f}, {dead_at}")
+            job.check("seq_is" in f["evidence"] and (f["comm"] != dead_at["comm"] or f["seq"] >= dead_at["seq"]),
+                      f"{f}, {dead_at}")
         truth = a.wait_fault(name)
         if exact:
-            job.check([truth[k] for k in ("comm", "op", "seq")] == [f[k] for k in ("comm", "op", "seq")], f"{truth} and {f}")
+            job.check([truth[k] for k in ("comm", "op", "seq")] == [f[k] for k in ("comm", "op", "seq")],
+                      f"{truth} and {f}")
         late = (f["t_ns"] - outside.first_wait_ns(a, f)) / 1e9
         print(f"  hang/{hang_class} rank {rank} {f['op']} #{f['seq']} {late:.2f} s after the first peer waited")
         check_no_probe(s)
@@ -82,7 +85,8 @@ def quiet(rng, planned, seconds=8):
             span, ran = time.monotonic() - begin, cost.bpf_run(s.process.pid)
             share = 100 * ((cost.cpu_s(s.process.pid) - cpu).total() + ran[0] - bpf[0]) / span
         kib = cost.status_kib(s.process.pid, "VmHWM")
-        job.check(ran[1] > bpf[1] and ran[2] == bpf[2], f"runs of programs, of those on probes: {bpf[1:]}, then {ran[1:]}")
+        job.check(ran[1] > bpf[1] and ran[2] == bpf[2],
+                  f"runs of programs, of those on probes: {bpf[1:]}, then {ran[1:]}")
         check_no_probe(s)
         print(f"  {planned or 'healthy'}: {share:.2f} % of a core with BPF, {kib / 1024:.1f} MiB at most")
         code = s.stop()
@@ -97,7 +101,8 @@ def main():
     rng, _ = job.seed()
     order = rng.sample(range(len(CASES)), len(CASES))
     late = [fault(rng, order[i % len(CASES)]) for i in range(RUNS)]
-    fast = sorted(s for name, s in late if not name.startswith("dstate"))  # a D state is reported past 5 s, with its own finding
+    # a D state is reported past 5 s, with its own finding
+    fast = sorted(s for name, s in late if not name.startswith("dstate"))
     p50, p90 = statistics.median(fast), fast[int(0.9 * (len(fast) - 1) + 0.5)]
     print(f"{len(fast)} hangs without D state: p50 {p50:.2f} s, p90 {p90:.2f} s")
     job.check(not LONG or (p50 <= 3 and p90 <= 5), f"p50 {p50:.2f} s, p90 {p90:.2f} s")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: forks by the thousand, and judges how long the daemon did not look
-"""ranktrace watch beside thousands of processes that live for milliseconds, half of them children of what is watched, some with NCCL
-mapped: a hang meanwhile is named, looks stay frequent, the daemon stays small."""
+"""ranktrace watch beside thousands of processes that live for milliseconds, half of them children of what is watched,
+some with NCCL mapped: a hang meanwhile is named, looks stay frequent, the daemon stays small."""
 import os
 import subprocess
 import sys
@@ -22,7 +22,8 @@ STORM_S = 60 if job.LONG else 14
 def compiled():
     path = tempfile.mkdtemp(prefix="ranktrace-watch-churn-")
     job.dirs.append(path)
-    out = subprocess.run(["cc", "-O1", "-w", "-o", f"{path}/storm", f"{AID}/storm.c", "-ldl"], capture_output=True, text=True)
+    out = subprocess.run(["cc", "-O1", "-w", "-o", f"{path}/storm", f"{AID}/storm.c", "-ldl"], capture_output=True,
+                         text=True)
     if out.returncode:
         job.skip(f"no C compiler here: {out.stderr}")
     return f"{path}/storm"
@@ -73,7 +74,8 @@ def main():
         job.check(s.stop() == 1, "exit code is not 1")
         text = s.stderr()
         gap = float(text[text.rindex("longest gap between two polls "):].split()[5])
-        print(f"  {made} processes in {STORM_S} s; rank {rank} named {late:.2f} s after the first peer waited; longest gap {gap:.2f} s; "
+        print(f"  {made} processes in {STORM_S} s; rank {rank} named {late:.2f} s after the first peer waited; longest "
+              f"gap {gap:.2f} s; "
               f"{kib / 1024:.1f} MiB at most")
         job.check(sum(made) >= (5000 if job.LONG else 1000), f"{made} processes: no storm")
         job.check(late <= 10, f"{late:.2f} s")

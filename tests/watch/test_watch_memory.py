@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: a daemon that gets no CPU holds records for longer
-"""ranktrace watch as it is by default, flight recorder included, beside a healthy job of eight ranks: 40 MB at most besides the rings it
-maps, also if the recorder were full. And beside a launcher that maps NCCL, has memory and never a communicator: it is looked through
-less and less often. LONG=1: for a minute."""
+"""ranktrace watch as it is by default, flight recorder included, beside a healthy job of eight ranks: 40 MB at most
+besides the rings it maps, also if the recorder were full. And beside a launcher that maps NCCL, has memory and never a
+communicator: it is looked through less and less often. LONG=1: for a minute."""
 import os
 import re
 import subprocess
@@ -16,7 +16,8 @@ import outside
 
 DEFAULT_MB = 16  # of the recorder
 SIM = os.path.join(os.path.realpath(job.O), "lib/ranktrace/sim")
-LAUNCHER = f"import ctypes, time; m = bytearray(b'x' * (200 << 20)); ctypes.CDLL('{SIM}/libnccl.so.2'); print('up', flush=True); time.sleep(600)"
+LAUNCHER = ("import ctypes, time; m = bytearray(b'x' * (200 << 20)); "
+            f"ctypes.CDLL('{SIM}/libnccl.so.2'); print('up', flush=True); time.sleep(600)")
 SECONDS = 60 if job.LONG else 15
 SCANNED_GB = 1.8 if job.LONG else 1.2  # 0.21 of it a sample of the launcher; without the growing distance 1.8 in 15 s
 

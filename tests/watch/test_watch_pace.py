@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # runs alone: judges the speed of ranks
-"""ranktrace watch on a job that becomes slower: its counters show it without a probe, its ranks are probed by themselves, the probes name
-the straggler, and go again. A job that is only looked at, and evaluates and writes checkpoints meanwhile, is left alone."""
+"""ranktrace watch on a job that becomes slower: its counters show it without a probe, its ranks are probed by
+themselves, the probes name the straggler, and go again. A job that is only looked at, and evaluates and writes
+checkpoints meanwhile, is left alone."""
 import os
 import subprocess
 import sys
@@ -19,13 +20,15 @@ STEP_MS = 80
 
 def slow(rng):
     rank, step, number = rng.randrange(4), rng.randrange(450, 480), rng.randrange(1 << 30)
-    args = ["--ranks", 4, "--steps", 20000, "--step-ms", STEP_MS, "--seed", number, "--fault", f"slow:rank={rank},step={step},percent=120"]
+    args = ["--ranks", 4, "--steps", 20000, "--step-ms", STEP_MS, "--seed", number, "--fault",
+            f"slow:rank={rank},step={step},percent=120"]
     with autopsies.Autopsy(args) as a:
         s = outside.Session(a, "watch", "--raise-for", RAISE_S)
         begin = a.wait_fault("slow", 120)
         job.check(not uprobes(s), f"before the fault: {uprobes(s)} probes, {s.findings}")
         f = s.wait(60, kind="slow_step", phase="open")
-        job.check(f and not f["ranks"] and f["evidence"].get("known_from") == "counters", f"not seen: {s.findings}\n{s.stderr()}")
+        job.check(f and not f["ranks"] and f["evidence"].get("known_from") == "counters",
+                  f"not seen: {s.findings}\n{s.stderr()}")
         e, late = f["evidence"], (f["t_ns"] - begin["t_ns"]) / 1e9
         print(f"  {e['slower_percent']:.0f} % slower, seen {late:.1f} s after rank {rank} became so")
         job.check(e["slower_percent"] >= 25 and e["ops_per_s"] < e["ops_per_s_before"], f"{e}")
@@ -45,7 +48,8 @@ def slow(rng):
 
 def healthy(rng):
     number, first = rng.randrange(1 << 30), rng.randrange(300, 340)
-    args = ["--ranks", 4, "--steps", 20000, "--step-ms", STEP_MS, "--seed", number, "--fault", f"phase:what=checkpoint,step={first}",
+    args = ["--ranks", 4, "--steps", 20000, "--step-ms", STEP_MS, "--seed", number, "--fault",
+            f"phase:what=checkpoint,step={first}",
             "--fault", f"phase:what=eval,step={first + 80}"]
     with autopsies.Autopsy(args) as a:
         s = outside.Session(a, "watch")
@@ -60,7 +64,8 @@ def healthy(rng):
         reported = [w for _, w in probed(s.rtr) if w.startswith("probed:")]
         why = [f for f in s.findings if f["kind"] == "observation"]
         job.check(not reported or why, f"probed without a finding: {reported}")
-        print(f"  healthy: nobody raised for its pace; {len(reported)} probed for {[f['cause'] for f in why if f['phase'] == 'open']}")
+        print(f"  healthy: nobody raised for its pace; {len(reported)} probed for "
+              f"{[f['cause'] for f in why if f['phase'] == 'open']}")
 
 
 def main():
@@ -69,8 +74,8 @@ def main():
     rng, number = job.seed()
     if "healthy" in sys.argv:
         return healthy(rng)
-    beside = subprocess.Popen([sys.executable, "-B", __file__, "healthy"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              env=dict(os.environ, SEED=str(number + 1)))
+    beside = subprocess.Popen([sys.executable, "-B", __file__, "healthy"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, env=dict(os.environ, SEED=str(number + 1)))
     try:
         slow(rng)
     finally:

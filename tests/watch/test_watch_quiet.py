@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace watch on a job with evaluation, checkpoint, a compiling rank, a warm-up, a rank that logs more: no rank is accused
-(observations allowed). One kind drawn in make test, all of them with LONG=1."""
+"""ranktrace watch on a job with evaluation, checkpoint, a compiling rank, a warm-up, a rank that logs more: no rank is
+accused (observations allowed). One kind drawn in make test, all of them with LONG=1."""
 import os
 import sys
 

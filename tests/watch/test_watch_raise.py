@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ranktrace watch has the ranks that a finding concerns probed, those only, and lets them go again by itself; what comes afterwards is
-found without probes as before."""
+"""ranktrace watch has the ranks that a finding concerns probed, those only, and lets them go again by itself; what
+comes afterwards is found without probes as before."""
 import re
 import subprocess
 import sys
@@ -33,7 +33,8 @@ def members(a, comm):
 def wait_probes(s, some, timeout):
     end = time.monotonic() + timeout
     while bool(uprobes(s)) != some:
-        job.check(time.monotonic() < end, f"{uprobes(s)} probe links after {timeout} s, {'some' if some else 'none'} expected\n{s.stderr()}")
+        job.check(time.monotonic() < end,
+                  f"{uprobes(s)} probe links after {timeout} s, {'some' if some else 'none'} expected\n{s.stderr()}")
         time.sleep(0.1)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the culprit of a hang is doing, in a live session: watch, and record on a job that hangs already, tell it in an update of the
-open finding, as an autopsy would; a culprit whose memory cannot be read costs the session no look."""
+"""What the culprit of a hang is doing, in a live session: watch, and record on a job that hangs already, tell it in an
+update of the open finding, as an autopsy would; a culprit whose memory cannot be read costs the session no look."""
 import os
 import subprocess
 import sys
@@ -30,7 +30,8 @@ def reported(s, h, within_s):
 def check_reported(s, h):
     f = reported(s, h, job.bar(3))
     late = (f["t_ns"] - h["t_ns"]) / 1e9
-    print(f"  {f['phase']} {late:.2f} s after the open: {f['evidence'].get('native_frame')}, {f['evidence'].get('waiting_in')}")
+    print(f"  {f['phase']} {late:.2f} s after the open: {f['evidence'].get('native_frame')}, "
+          f"{f['evidence'].get('waiting_in')}")
     job.check(f["phase"] == "update" and late <= job.bar(3), f"{f['phase']} {late:.2f} s after the open")
     return f
 
@@ -95,8 +96,10 @@ def python(rng):
     outside.check_rank(s, h, rank, "missing_enter")
     e = check_reported(s, h)["evidence"]
     line = line_of(a.source, "# the culprit")
-    job.check(e.get("python", "").endswith(f"python_job.py:{line} load_batch"), f"python {e.get('python')}, line {line} of load_batch: {e}")
-    job.check(e["waiting_in"].startswith("2 of 2 others: ") and e["waiting_in"].endswith("must"), f"waiting_in {e['waiting_in']}")
+    job.check(e.get("python", "").endswith(f"python_job.py:{line} load_batch"),
+              f"python {e.get('python')}, line {line} of load_batch: {e}")
+    job.check(e["waiting_in"].startswith("2 of 2 others: ") and e["waiting_in"].endswith("must"),
+              f"waiting_in {e['waiting_in']}")
     job.check(s.stop() == 1 and not s.others(rank), f"{s.findings}")
     a.kill()
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the culprit waits for, in every tier: watch and record on a job one of whose ranks waits for an object store's answer, its
-data worker, a mutex, a timer, a FIFO, and autopsy of the same; the job in namespaces of its own for one of them. The sentence names
-the true peer, child, thread, by the job's own fault log; the recording says the same (Session.stop() compares)."""
+"""What the culprit waits for, in every tier: watch and record on a job one of whose ranks waits for an object store's
+answer, its data worker, a mutex, a timer, a FIFO, and autopsy of the same; the job in namespaces of its own for one of
+them. The sentence names the true peer, child, thread, by the job's own fault log; the recording says the same
+(Session.stop() compares)."""
 import glob
 import os
 import re
@@ -16,7 +17,8 @@ import job
 import outside
 
 KINDS = {"store": "socket", "worker": "child", "mutex": "lock", "timer": "timer", "fifo": "pipe"}
-CONTAINER = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+CONTAINER = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c",
+             'ip link set lo up && exec "$@"', "sh"]
 
 
 def host_pid(ns_pid, below):
@@ -38,7 +40,8 @@ def expected(what, truth):
     return {
         "store": (rf"waits for an answer of {truth.get('peer')} \(pid {pid} object-store, .*no byte for [0-9.]+ m?s\)",
                   {"waits_for_peer": truth.get("peer"), "waits_for_pid": pid, "waits_for_moves": 0}),
-        "worker": (rf"waits for data of child {truth['pid']} \(pt_data_worker, started [0-9.]+ s ago, sleeps for 30 s \(timer\)\)",
+        "worker": (rf"waits for data of child {truth['pid']} \(pt_data_worker, started [0-9.]+ s ago, sleeps for 30 s "
+                   rf"\(timer\)\)",
                    {"waits_for_pid": truth["pid"]}),
         "mutex": (rf"waits for a mutex held by thread {tid} 'pt_ckpt_writer' \(sleeps for 30 s \(timer\)\)",
                   {"waits_for_tid": tid, "waits_for_moves": 0}),
@@ -106,7 +109,8 @@ def dead(rng, what, prefix=()):
         print(f"  autopsy{' in namespaces' if prefix else ''}: rank {rank} {check(what, truth, found[0]['evidence'])}")
         a.run()
         job.check(re.search(r"\n  why  .*\b(waits|sleeps|reads) ", a.out), f"the report does not say it: {a.out}")
-        out = subprocess.run([job.RANKTRACE, "ps", "--stacks", "--pid", str(a.process.pid)], capture_output=True, text=True).stdout
+        out = subprocess.run([job.RANKTRACE, "ps", "--stacks", "--pid", str(a.process.pid)], capture_output=True,
+                             text=True).stdout
         job.check(re.search(r"\n      " + expected(what, truth)[0], out), f"ps --stacks does not say it: {out}")
 
 
