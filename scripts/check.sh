@@ -19,7 +19,8 @@ rule_tracers_apart() {
 	local dir other
 	for dir in tracers/*/; do
 		for other in tracers/*/; do
-			[[ $dir == "$other" ]] || grep -nHE "\"(tracers/)?$(basename "$other")[/.]" "$dir"*.[ch] 2>/dev/null
+			[[ $dir == "$other" ]] ||
+				grep -nHE "\"(tracers/)?$(basename "$other")[/.]" "$dir"*.[ch] 2>/dev/null
 		done
 	done | grep include | grep -v '\.skel\.h'
 }
@@ -30,9 +31,11 @@ rule_libbpf() {
 		grep -v '^user/attach/' | sed 's/$/: only user\/attach touches libbpf/'
 }
 
-# Kernels before 5.15 have no attach cookies, and from 6.13 on a uprobe program must refuse a private stack: bpf/cookie.bpf.h does both.
+# Kernels before 5.15 have no attach cookies, and from 6.13 on a uprobe program must refuse a private stack:
+# bpf/cookie.bpf.h does both.
 rule_cookies() {
-	grep -nE 'bpf_get_attach_cookie' $(find tracers -name '*.bpf.[ch]') /dev/null | sed 's/$/   <- use probe_cookie() of bpf\/cookie.bpf.h/'
+	grep -nE 'bpf_get_attach_cookie' $(find tracers -name '*.bpf.[ch]') /dev/null |
+		sed 's/$/   <- use probe_cookie() of bpf\/cookie.bpf.h/'
 }
 
 # The model and the detectors are pure: no I/O, no clock, no environment.
@@ -41,12 +44,14 @@ rule_pure() {
 		$(find user/model user/detect -name '*.[ch]') /dev/null | sed 's/$/   <- not pure/'
 }
 
-# Layout is clang-format's, by the version that Debian 12 has (others disagree with it); lines end at column 120, but for a text.
+# Layout is clang-format's, by the version that Debian 12 has (others disagree with it); lines end at column 120, but
+# for a text.
 rule_format() {
 	local files
 	mapfile -t files < <(sources | grep -v '^vmlinux/')
 	if [[ $(clang-format-14 --version 2>&1) == *' 14.'* ]]; then
-		clang-format-14 --style="file:$root/.clang-format" --dry-run "${files[@]}" 2>&1 | grep 'warning:' | sed 's/: warning:.*/: not as clang-format has it/' | cut -d: -f1,4 | sort | uniq -c
+		clang-format-14 --style="file:$root/.clang-format" --dry-run "${files[@]}" 2>&1 | grep 'warning:' |
+			sed 's/: warning:.*/: not as clang-format has it/' | cut -d: -f1,4 | sort | uniq -c
 	fi
 	awk 'FNR == 1 { FS = OFS } { s = $0; gsub(/\t/, "        ", s) } length(s) > 120 && s !~ /"/ { print FILENAME ":" FNR ": " length(s) " columns" }' "${files[@]}"
 }
@@ -64,12 +69,15 @@ rule_sizes() {
 		((n > max)) && echo "$f: $n lines, more than $max"
 	done < <(sources)
 	# functions: from a line "{" in column 0 to "}" in column 0
-	sources | grep '\.c$' | xargs -r awk '/^{$/ { begin = FNR } /^}/ && begin { if (FNR - begin > 62) print FILENAME ":" begin ": function of " FNR - begin " lines, more than 60"; begin = 0 }'
+	sources | grep '\.c$' |
+		xargs -r awk '/^{$/ { begin = FNR } /^}/ && begin { if (FNR - begin > 62) print FILENAME ":" begin ": function of " FNR - begin " lines, more than 60"; begin = 0 }'
 }
 
 rule_names() {
-	sources | grep -E '/(utils?|helpers?|common|misc|manager)\.[ch]$' | sed 's/$/: says nothing about what is in it/'
-	sources | xargs -r grep -nE '^typedef struct|^} [a-z_]+_t;' | grep -vE '^vmlinux/|_abi\.h:' | sed 's/$/   <- typedef of a struct/'
+	sources | grep -E '/(utils?|helpers?|common|misc|manager)\.[ch]$' |
+		sed 's/$/: says nothing about what is in it/'
+	sources | xargs -r grep -nE '^typedef struct|^} [a-z_]+_t;' | grep -vE '^vmlinux/|_abi\.h:' |
+		sed 's/$/   <- typedef of a struct/'
 }
 
 rule_licences() {
@@ -77,7 +85,8 @@ rule_licences() {
 	while read -r f; do
 		head -n 4 "$f" | grep -q 'SPDX-License-Identifier' || echo "$f: no SPDX line"
 	done < <(sources; find scripts tools tests .ci -name '*.sh' -o -name '*.py' -o -path '.ci/run' | sort)
-	grep -LE 'GPL-2.0-only OR BSD-2-Clause' $(find bpf tracers -name '*.bpf.[ch]') /dev/null | grep -v /dev/null | sed 's/$/: kernel side is GPL-2.0-only OR BSD-2-Clause/'
+	grep -LE 'GPL-2.0-only OR BSD-2-Clause' $(find bpf tracers -name '*.bpf.[ch]') /dev/null | grep -v /dev/null |
+		sed 's/$/: kernel side is GPL-2.0-only OR BSD-2-Clause/'
 }
 
 # Every line of the tables has its file, and the other way round.
@@ -88,9 +97,11 @@ rule_tables() {
 		[[ $f == *_records.c ]] || echo "sources: $id: no X_records.c with source_records_$id"
 		grep -qrE "struct source_live source_$id = " tracers user/pipeline || echo "sources: $id: no source_$id"
 		[[ $f != tracers/* || -e $(dirname "$f")/README.md ]] || echo "sources: $id: no README.md in its folder"
-		grep -qrE "\bsource_(records_)?$id\b|(source|sampler|tracer)[: ]+'?$id\b" tests --include='test_*' --exclude-dir=check || echo "tests: source $id has no test"
+		grep -qrE "\bsource_(records_)?$id\b|(source|sampler|tracer)[: ]+'?$id\b" tests \
+			--include='test_*' --exclude-dir=check || echo "tests: source $id has no test"
 	done
-	for id in $(grep -ohrE 'struct record_kind source_records_[a-z_0-9]+' tracers user | sed 's/.*source_records_//'); do
+	for id in $(grep -ohrE 'struct record_kind source_records_[a-z_0-9]+' tracers user |
+		sed 's/.*source_records_//'); do
 		grep -q "^SOURCE($id," tracers/sources.def || echo "tracers/sources.def: no line of $id"
 	done
 	for id in $(grep -oE '^DETECTOR\([a-z_0-9]+' user/detect/detectors.def | cut -d'(' -f2); do
@@ -98,7 +109,8 @@ rule_tables() {
 		grep -qrE "\\b$id\\b" tests/unit || echo "tests/unit: detector $id has no test"
 	done
 	for id in $(grep -oE '^FAULT\([a-z0-9_]+, "[a-z0-9-]+' tools/simjob/faults/faults.def | cut -d'"' -f2); do
-		grep -qrE "\b$id\b" tests --include='*.py' --include='*.sh' --exclude-dir=check || echo "tests: fault $id has no test"
+		grep -qrE "\b$id\b" tests --include='*.py' --include='*.sh' --exclude-dir=check ||
+			echo "tests: fault $id has no test"
 	done
 	for id in $(grep -oE '^SINK\([a-z_]+' user/sink/sinks.def | cut -d'(' -f2); do
 		grep -qrE "struct sink_class sink_$id = " user/sink || echo "user/sink: no sink_$id"
@@ -111,8 +123,10 @@ rule_schema() { TREE=. python3 -B "$root/scripts/incident_schema.py" --check; }
 
 # Docs cite docs/, never what lies outside the tree; no package registry is named.
 rule_citations() {
-	grep -rnE '\.\./shared|/work/|deb\.debian\.org|registry\.npmjs|pypi\.org|snapshot\.debian' --include='*' . 2>/dev/null \
-		--exclude-dir=.git --exclude=.git --exclude-dir=build --exclude=check.sh | sed 's/$/   <- not for a commit/'
+	grep -rnE '\.\./shared|/work/|deb\.debian\.org|registry\.npmjs|pypi\.org|snapshot\.debian' \
+		--include='*' . 2>/dev/null \
+		--exclude-dir=.git --exclude=.git --exclude-dir=build --exclude=check.sh |
+		sed 's/$/   <- not for a commit/'
 }
 
 rc=0

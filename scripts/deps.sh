@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too, with "vm" those of
-# make test-vm. On Debian 12 libbpf-dev, bpftool and elfutils come from backports; the mirror is the one the machine's own apt sources name.
+# Installs the Debian/Ubuntu packages the build needs and the machine lacks; with the argument "test" the tests' too,
+# with "vm" those of make test-vm. On Debian 12 libbpf-dev, bpftool and elfutils come from backports; the mirror is the
+# one the machine's own apt sources name.
 set -eu
 
 BUILD="gcc make clang llvm libdeflate-dev libcjson-dev uthash-dev libc6-dev e2fsprogs util-linux"
 TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools libibverbs-dev"
-GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers" # without what they recommend: desktops
+# without what they recommend: desktops
+GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers"
 # libFuzzer's runtime comes in a package of the compiler's version
 FUZZ="libclang-rt-$(clang --version 2>/dev/null | sed -n 's/.*clang version \([0-9]*\)\..*/\1/p')-dev"
 [ "$FUZZ" = libclang-rt--dev ] && FUZZ=libclang-rt-14-dev
@@ -33,7 +35,8 @@ as_root() {
 	[ "$(id -u)" = 0 ] || { echo "deps: packages are missing ($*): run 'make deps' as root once" >&2; exit 1; }
 }
 
-command -v dpkg-query >/dev/null || { echo "deps: not a Debian or Ubuntu system; needed: $BUILD $BACKPORTED" >&2; exit 0; }
+command -v dpkg-query >/dev/null ||
+	{ echo "deps: not a Debian or Ubuntu system; needed: $BUILD $BACKPORTED" >&2; exit 0; }
 . /etc/os-release
 # make check compares with this version's layout; where there is another it leaves that out
 [ "${1:-}" != "" ] && [ "${VERSION_CODENAME:-}" = bookworm ] && BUILD="$BUILD clang-format-14"
@@ -47,7 +50,8 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 if [ -n "$new" ] && [ "${VERSION_CODENAME:-}" = bookworm ]; then
 	if ! apt-cache policy | grep -q bookworm-backports; then
-		mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 2>/dev/null | awk '$2 == "bookworm" { print $1; exit }')
+		mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 2>/dev/null |
+			awk '$2 == "bookworm" { print $1; exit }')
 		[ -n "$mirror" ] || { echo "deps: no bookworm source found in apt's configuration" >&2; exit 1; }
 		echo "deb $mirror bookworm-backports main" > /etc/apt/sources.list.d/ranktrace-backports.list
 		apt-get update -qq

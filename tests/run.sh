@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every test that needs no GPU and counts. A test is a file found by listing: unit programs, then test_* scripts, the guests'
-# first, SLOTS (3) at a time. Exit status of a test: 0 passed, 77 skipped (its last line says why), else failed.
-# A script with a line "# runs alone: REASON" (or "# runs alone with LONG=1: REASON") among its first 6 runs when all others are
-# through. Each test gets a seed of its own in SEED (a given SEED is everybody's); what it draws comes from that. A test that failed
-# runs once more, alone, with the same seed: if it passes then, it counts as passed and is listed as flaky.
-# ONLY='pattern ...' runs a part.
+# Runs every test that needs no GPU and counts. A test is a file found by listing: unit programs, then test_* scripts,
+# the guests' first, SLOTS (3) at a time. Exit status of a test: 0 passed, 77 skipped (its last line says why), else
+# failed. A script with a line "# runs alone: REASON" (or "# runs alone with LONG=1: REASON") among its first 6 runs
+# when all others are through. Each test gets a seed of its own in SEED (a given SEED is everybody's); what it draws
+# comes from that. A test that failed runs once more, alone, with the same seed: if it passes then, it counts as passed
+# and is listed as flaky. ONLY='pattern ...' runs a part.
 cd "$(dirname "$0")/.." || exit 2
 O=${O:-build} SLOTS=${SLOTS:-3}
 RETRY_S=${RETRY_S:-600} # begin no second run later than this after the first of them: enough for three slow tests
@@ -50,8 +50,9 @@ run_script() { # path below tests/, build, seed (a new one if there is none)
 	esac
 }
 
-# Probes go on inodes: jobs of two slots must not share a library, so each has a copy of the build (a link is no copy). And a test
-# that holds an mmap_lock keeps probes out of every file of the same build-id: the copies' libraries have build-ids of their own.
+# Probes go on inodes: jobs of two slots must not share a library, so each has a copy of the build (a link is no copy).
+# And a test that holds an mmap_lock keeps probes out of every file of the same build-id: the copies' libraries have
+# build-ids of their own.
 slot_make() {
 	local part id
 	rm -rf "$O/slot/$1" && mkdir -p "$O/slot/$1" || exit 2
@@ -86,8 +87,8 @@ run_in_slots() { # scripts
 	wait
 }
 
-# What runs alone judges speed, and others' load would be judged with it: wait while tasks wait for a CPU for a third of the time, for
-# CALM_S seconds in all of the run.
+# What runs alone judges speed, and others' load would be judged with it: wait while tasks wait for a CPU for a third of
+# the time, for CALM_S seconds in all of the run.
 calm_left=${CALM_S:-120}
 cpu_wait_us() { sed -n 's/^some .*total=//p' /proc/pressure/cpu 2> /dev/null; }
 wait_calm() {
@@ -143,7 +144,8 @@ run_again
 
 # The last result of each test counts.
 again() { echo "to repeat: ${LONG:+LONG=$LONG }SEED=$2 ONLY='$1' tests/run.sh"; }
-awk '{ s[$4] = $1; seed[$4] = $2; n[$4]++ } END { for (t in s) print s[t], n[t], seed[t], t }' "$results" | sort -k4 > "$results.last"
+awk '{ s[$4] = $1; seed[$4] = $2; n[$4]++ } END { for (t in s) print s[t], n[t], seed[t], t }' "$results" |
+	sort -k4 > "$results.last"
 while read -r status times seed name; do
 	if ((status == 0 && times > 1)); then
 		echo "flaky: $name, $(again "$name" "$seed") (it failed once: $(log_of "$name").first)"
@@ -151,8 +153,8 @@ while read -r status times seed name; do
 		echo "failed: $name, $times times, $(again "$name" "$seed")"
 	fi
 done < "$results.last"
-awk '{ n[$1 == 0 ? "p" : $1 == 77 ? "s" : "f"]++ } END { printf "%d passed, %d failed, %d skipped\n", n["p"], n["f"], n["s"]; exit n["f"] > 0 }' \
-	"$results.last"
+awk '{ n[$1 == 0 ? "p" : $1 == 77 ? "s" : "f"]++ }
+	END { printf "%d passed, %d failed, %d skipped\n", n["p"], n["f"], n["s"]; exit n["f"] > 0 }' "$results.last"
 status=$?
 rm -f "$results.last"
 exit $status

@@ -11,7 +11,8 @@ echo "8 simulated ranks; rank 3 computes 40 % longer from step 10, rank 6 enters
 echo "rank 5 sleeps for 9 s before an operation of step 90. The tracer knows nothing of this."
 echo
 "$O/ranktrace" record -o "$out/demo.rtr" -o "$out/demo.pftrace" -o "$out/incidents.jsonl" -- \
-	"$O/ranktrace" sim job --quiet --ranks 8 --steps 110 --seed 23 --log "$out/ops.jsonl" --fault-log "$out/faults.jsonl" \
+	"$O/ranktrace" sim job --quiet --ranks 8 --steps 110 --seed 23 --log "$out/ops.jsonl" \
+	--fault-log "$out/faults.jsonl" \
 	--fault slow:rank=3,step=10,percent=40 --fault dstate:rank=6,step=60,sec=7 --fault hang:rank=5,step=90,sec=9
 status=$?
 echo

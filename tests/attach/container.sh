@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A container as a runtime makes it, of what a kernel gives: own mount and pid namespaces, the host's root as overlay
 # image, pivot_root, a pod's cgroup. container.sh DIR LIBNCCL CGROUP COMMAND...: DIR (existing) is seen inside under its
-# own name and holds the upper layer's mount; LIBNCCL (or -) replaces the image's library under the same path, CGROUP (or
+# own name and holds the upper layer's mount; LIBNCCL (or -) replaces the image's library under the same path, CGROUP
+# (or
 # -) is made below the hierarchy's root.
 set -eu
 if [ "${INSIDE:-}" != yes ]; then

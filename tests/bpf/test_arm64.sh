@@ -23,7 +23,9 @@ int call(void *comm) { return init_rank(comm, 8, the_id, 5); }
 C
 clang -O1 -target aarch64-linux-gnu -S "$out/call.c" -o "$out/arm64.s"
 grep -qE 'mov[[:space:]]+w3, #5' "$out/arm64.s" || { echo "arm64: the rank is not in w3"; cat "$out/arm64.s"; exit 1; }
-grep -qE '(mov|add)[[:space:]]+x2, sp' "$out/arm64.s" || { echo "arm64: x2 does not point to the copy of the id"; cat "$out/arm64.s"; exit 1; }
+grep -qE '(mov|add)[[:space:]]+x2, sp' "$out/arm64.s" ||
+	{ echo "arm64: x2 does not point to the copy of the id"; cat "$out/arm64.s"; exit 1; }
 clang -O1 -target x86_64-linux-gnu -S "$out/call.c" -o "$out/x86.s"
-grep -qE 'movl[[:space:]]+\$5, %edx' "$out/x86.s" || { echo "x86-64: the rank is not in edx"; cat "$out/x86.s"; exit 1; }
+grep -qE 'movl[[:space:]]+\$5, %edx' "$out/x86.s" ||
+	{ echo "x86-64: the rank is not in edx"; cat "$out/x86.s"; exit 1; }
 echo "ok: the id by value lies where nccl.bpf.c looks, on both"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Our own declarations of NVML (tracers/gpu/nvml_abi.h) against the real header, where one is installed (NVML_H=path names one).
-# The build needs none. What the header of an older version lacks is left out.
+# Our own declarations of NVML (tracers/gpu/nvml_abi.h) against the real header, where one is installed (NVML_H=path
+# names one). The build needs none. What the header of an older version lacks is left out.
 cd "$(dirname "$0")/../.." || exit 2
 for h in "${NVML_H:-}" /usr/local/cuda/include/nvml.h /usr/local/cuda/targets/*/include/nvml.h /usr/include/nvml.h; do
 	[[ -n $h && -e $h ]] && header=$h && break
@@ -12,13 +12,15 @@ trap 'rm -rf "$dir"' EXIT
 # The real names would clash with ours: ours live behind a prefix.
 sed -E 's/\bNVML_/OUR_NVML_/g' tracers/gpu/nvml_abi.h > "$dir/ours.h"
 number() { # OURS THEIRS: equal, where the header has it
-	grep -qE "(#define|^[[:space:]]*)[[:space:]]*$2\b" "$header" && echo "_Static_assert(OUR_$1 == (long long)$2, \"$1\");"
+	grep -qE "(#define|^[[:space:]]*)[[:space:]]*$2\b" "$header" &&
+		echo "_Static_assert(OUR_$1 == (long long)$2, \"$1\");"
 }
 {
 	echo "#include <stddef.h>"
 	echo "#include \"$header\""
 	echo "#include \"ours.h\""
-	for n in SUCCESS ERROR_NOT_SUPPORTED ERROR_INSUFFICIENT_SIZE ERROR_CORRUPTED_INFOROM ERROR_GPU_IS_LOST ERROR_RESET_REQUIRED \
+	for n in SUCCESS ERROR_NOT_SUPPORTED ERROR_INSUFFICIENT_SIZE ERROR_CORRUPTED_INFOROM ERROR_GPU_IS_LOST \
+		ERROR_RESET_REQUIRED \
 		CLOCK_SM CLOCK_MEM TEMPERATURE_GPU; do
 		number "NVML_$n" "NVML_$n"
 	done
@@ -68,4 +70,5 @@ number() { # OURS THEIRS: equal, where the header has it
 	done
 } > "$dir/abi.c"
 "${CC:-gcc}" -std=gnu11 -w -I"$dir" -fsyntax-only "$dir/abi.c" || exit 1
-echo "$header: $(grep -c _Static_assert "$dir/abi.c") numbers and layouts agree, $(grep -c '#warning' "$dir/abi.c") functions not in it"
+echo "$header: $(grep -c _Static_assert "$dir/abi.c") numbers and layouts agree," \
+	"$(grep -c '#warning' "$dir/abi.c") functions not in it"

@@ -7,7 +7,8 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-fresh() { rm -rf "$tree"; mkdir -p "$tree"; (cd "$top" && git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "$tree" 2>/dev/null); }
+fresh() { rm -rf "$tree"; mkdir -p "$tree"; (cd "$top" &&
+	git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "$tree" 2>/dev/null); }
 
 planted() { # rule, what must be in the output; the violation is already there
 	if TREE=$tree RULE=$1 "$top/scripts/check.sh" > "$tree.out"; then
@@ -23,19 +24,26 @@ planted() { # rule, what must be in the output; the violation is already there
 
 fresh
 spdx='/* SPDX-License-Identifier: Apache-2.0 */'
-printf '#include "attach/loader.h"\n' >> "$tree/user/model/comm.c"; planted includes 'user/model may not include user/attach'
+printf '#include "attach/loader.h"\n' >> "$tree/user/model/comm.c"
+planted includes 'user/model may not include user/attach'
 printf '#include "comm.h"\n' >> "$tree/user/model/comm.c"; planted includes 'which is no path from the root'
-printf '#include "pipeline/pipeline.h"\n' >> "$tree/user/pipeline/incident.h"; planted includes 'circle of includes: user/pipeline/incident.h'
-printf '#include "detect/host/loss.h"\n' >> "$tree/user/detect/hang/pending.c"; echo "$spdx" > "$tree/user/detect/host/loss.h"; planted includes 'user/detect/hang may not include user/detect/host'
-printf '#include "tools/simjob/faults/hogs.h"\n' >> "$tree/tools/simjob/job/step.c"; planted includes 'tools/simjob/job may not include tools/simjob/faults'
-for i in $(seq 31); do echo "$spdx" > "$tree/user/base/f$i.h"; done; planted includes 'user/base: [0-9]* files, more than 30'
-for i in $(seq 31); do echo "# $spdx" > "$tree/tests/watch/test_$i.py"; done; planted includes 'tests/watch: [0-9]* files, more than 30'
+printf '#include "pipeline/pipeline.h"\n' >> "$tree/user/pipeline/incident.h"
+planted includes 'circle of includes: user/pipeline/incident.h'
+printf '#include "detect/host/loss.h"\n' >> "$tree/user/detect/hang/pending.c"
+echo "$spdx" > "$tree/user/detect/host/loss.h"; planted includes 'user/detect/hang may not include user/detect/host'
+printf '#include "tools/simjob/faults/hogs.h"\n' >> "$tree/tools/simjob/job/step.c"
+planted includes 'tools/simjob/job may not include tools/simjob/faults'
+for i in $(seq 31); do echo "$spdx" > "$tree/user/base/f$i.h"; done
+planted includes 'user/base: [0-9]* files, more than 30'
+for i in $(seq 31); do echo "# $spdx" > "$tree/tests/watch/test_$i.py"; done
+planted includes 'tests/watch: [0-9]* files, more than 30'
 printf 'int  x;\n' >> "$tree/user/model/comm.c"; planted format 'user/model/comm.c'
 printf '#include "tracers/cuda/cuda.h"\n' >> "$tree/tracers/nccl/nccl.c"; planted tracers_apart 'tracers/nccl/nccl.c'
 printf '#include <bpf/libbpf.h>\n' >> "$tree/user/session/session.c"; planted libbpf 'user/session/session.c'
 printf '#include <time.h>\n' >> "$tree/user/detect/hang/hang.c"; planted pure 'user/detect/hang/hang.c'
 { echo "$spdx"; seq 700 | sed 's/^/int v/; s/$/;/'; } > "$tree/user/long.c"; planted sizes 'user/long.c: 701 lines'
-{ printf '%s\nvoid f(void)\n{\n' "$spdx"; seq 70 | sed 's/^/int v/; s/$/;/'; echo '}'; } > "$tree/user/func.c"; planted sizes 'function of 71 lines'
+{ printf '%s\nvoid f(void)\n{\n' "$spdx"; seq 70 | sed 's/^/int v/; s/$/;/'; echo '}'; } > "$tree/user/func.c"
+planted sizes 'function of 71 lines'
 echo "$spdx" > "$tree/user/utils.c"; planted names 'user/utils.c'
 printf '%s\ntypedef struct foo foo_t;\n' "$spdx" > "$tree/user/foo.h"; planted names 'user/foo.h'
 echo 'int x;' > "$tree/user/bare.c"; planted licences 'user/bare.c: no SPDX'
@@ -45,16 +53,21 @@ echo 'FAULT(ghost, "ghost", "none")' >> "$tree/tools/simjob/faults/faults.def"; 
 { seq -s ' ' 60; } >> "$tree/docs/limits.md"; planted docs 'docs/limits.md:[0-9]*: 170 characters'
 seq 250 >> "$tree/README.md"; planted docs 'README.md: [0-9]* lines, more than 250'
 printf 'see [this](nowhere.md)\n' >> "$tree/docs/limits.md"; planted docs 'link to nowhere.md: no such file'
-printf 'see [this](findings.md#nothing)\n' >> "$tree/docs/limits.md"; planted docs 'link to findings.md#nothing: no such heading'
-printf 'and `user/nowhere.c`\n' >> "$tree/docs/architecture.md"; planted docs 'names user/nowhere.c, which does not exist'
-sed -i '/^| the record becomes EV_TCP/s/$/\n| and back | `user\/session\/session.c` |/' "$tree/docs/architecture.md"; planted docs 'returns to user/session'
+printf 'see [this](findings.md#nothing)\n' >> "$tree/docs/limits.md"
+planted docs 'link to findings.md#nothing: no such heading'
+printf 'and `user/nowhere.c`\n' >> "$tree/docs/architecture.md"
+planted docs 'names user/nowhere.c, which does not exist'
+sed -i '/^| the record becomes EV_TCP/s/$/\n| and back | `user\/session\/session.c` |/' "$tree/docs/architecture.md"
+planted docs 'returns to user/session'
 sed -i 's/`unusual_value`//' "$tree/docs/findings.md"; planted docs 'docs/findings.md: unusual_value is not in it'
 echo 'SOURCE(ghost, "ghost", "none")' >> "$tree/tracers/sources.def"; planted tables 'ghost: no source_ghost'
 sed -i '/^SOURCE(klog,/d' "$tree/tracers/sources.def"; planted tables 'sources.def: no line of klog'
-echo 'EVIDENCE(GHOST, "ghost", NUMBER, NONE, "nothing")' >> "$tree/user/evidence.def"; planted schema 'evidence ghost is not in it'
+echo 'EVIDENCE(GHOST, "ghost", NUMBER, NONE, "nothing")' >> "$tree/user/evidence.def"
+planted schema 'evidence ghost is not in it'
 echo 'CAUSE(GHOST, "ghost", "nothing")' >> "$tree/user/cause.def"; planted schema 'cause ghost is not in it'
 sed -i '/^EVIDENCE(POD,/d' "$tree/user/evidence.def"; planted schema 'evidence pod is in no table'
-sed -i 's/^EVIDENCE(POD, "pod", TEXT/EVIDENCE(POD, "pod", NUMBER/' "$tree/user/evidence.def"; planted schema 'not as the tables have it'
+sed -i 's/^EVIDENCE(POD, "pod", TEXT/EVIDENCE(POD, "pod", NUMBER/' "$tree/user/evidence.def"
+planted schema 'not as the tables have it'
 sed -i 's/X(GPU, "gpu"/X(GPU, "accelerator"/' "$tree/user/subject.h"; planted schema 'subject accelerator is not in it'
 printf 'see .%s/x\n' './shared' >> "$tree/README.md"; planted citations 'README.md'
 TREE=$tree "$top/scripts/check.sh" || { echo "FAILED: the tree itself breaks a rule"; failed=1; }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the fuzz targets, FUZZ_SECONDS (2) each: new inputs in $O/fuzz/corpus, which stay for the next run; what crashes a
-# target in $O/fuzz/crashes, to be run again by giving it to the target. FUZZ_SEED=n: the same inputs again. ONLY=name.
+# Runs the fuzz targets, FUZZ_SECONDS (2) each: new inputs in $O/fuzz/corpus, which stay for the next run; what crashes
+# a target in $O/fuzz/crashes, to be run again by giving it to the target. FUZZ_SEED=n: the same inputs again.
+# ONLY=name.
 cd "$(dirname "$0")/../.." || exit 2
 O=${O:-build}
 seconds=${FUZZ_SECONDS:-2} seed=${FUZZ_SEED:-0} failed=0
@@ -18,23 +19,30 @@ seed_files() {
 		printf '\3[<0>] futex_wait+0x1/0x2 [m]\n[<0>] do_syscall_64+0x3/0x4\n' > "$1/stack"
 		;;
 	elf | struct_layout)
-		printf 'struct deep { int y; }; struct ncclComm { unsigned long long startMagic, commHash; int rank, nRanks;
-			struct { int x; struct deep deep; } inner; int array[7]; unsigned long long endMagic; };
+		printf 'struct deep { int y; }; struct ncclComm { unsigned long long startMagic, commHash; int rank,
+			nRanks; struct { int x; struct deep deep; } inner; int array[7]; unsigned long long endMagic; };
 			struct ncclComm f = { .rank = 1 }; int main(void) { return f.rank; }\n' > "$1/seed.c"
 		gcc -g -c "$1/seed.c" -o "$1/object" && gcc -g -nostdlib -shared -fPIC "$1/seed.c" -o "$1/shared"
 		rm -f "$1/seed.c"
 		;;
-	kernel_log) printf '6,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=12, GPU has fallen off the bus.' > "$1/xid" ;;
+	kernel_log) printf '6,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=12, GPU has fallen off the bus.' \
+		> "$1/xid" ;;
 	records) python3 -B tests/fuzz/seeds.py tests/replay/*.rtr "$1" ;;
 	tcp_diag) # two sockets and an end, with struct tcp_info as it is and as it was
 		python3 -c 'import struct, sys
-def one(info): return struct.pack("<IHHII", 16 + 72 + 4 + info, 20, 2, 1, 0) + bytes([2, 1, 0, 0]) + bytes(64) + struct.pack("<I", 77) + struct.pack("<HH", 4 + info, 2) + bytes(i % 256 for i in range(info))
+def one(info):
+    head = struct.pack("<IHHII", 16 + 72 + 4 + info, 20, 2, 1, 0) + bytes([2, 1, 0, 0]) + bytes(64)
+    return head + struct.pack("<IHH", 77, 4 + info, 2) + bytes(i % 256 for i in range(info))
 sys.stdout.buffer.write(one(248) + one(192) + struct.pack("<IHHII", 16, 3, 2, 1, 0))' > "$1/answer"
 		cat /proc/net/dev > "$1/dev"
 		;;
 	merge) python3 -B tests/fuzz/seeds.py "$1" ;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
-	config) printf '# a comment\nhang-limit = 2\njson = yes\npid = 1\noutput = a.rtr\nring-size = 65536\nflight-mb = 4\nbudget = 2.5\nbudget-node = no\n' > "$1/config" ;;
+	config)
+		printf '%s\n' '# a comment' 'hang-limit = 2' 'json = yes' 'pid = 1' 'output = a.rtr' \
+			'ring-size = 65536' \
+			'flight-mb = 4' 'budget = 2.5' 'budget-node = no' > "$1/config"
+		;;
 	esac
 }
 
@@ -46,12 +54,14 @@ for target in "$O"/fuzz/fuzz_*; do
 	((seed)) && corpus=$(mktemp -d "$O/fuzz/corpus/$name.XXXXXX")
 	seed_files "$made" "$name"
 	leaks=$([[ $name == config ]] && echo 0 || echo 1) # a configuration's values are kept, by design
-	ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 "$target" -max_total_time="$seconds" -seed="$seed" -rss_limit_mb=2048 -timeout=10 -max_len=65536 -len_control=0 -print_final_stats=1 \
-		-artifact_prefix="$O/fuzz/crashes/$name-" "$corpus" "$made" \
+	ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 "$target" \
+		-max_total_time="$seconds" -seed="$seed" -rss_limit_mb=2048 -timeout=10 -max_len=65536 \
+		-len_control=0 -print_final_stats=1 -artifact_prefix="$O/fuzz/crashes/$name-" "$corpus" "$made" \
 		> "$log" 2>&1 < /dev/null
 	status=$?
 	((seed)) && rm -rf "$corpus"
-	printf '%-16s %s inputs in %s s, coverage %s\n' "$name" "$(grep -o 'number_of_executed_units: *[0-9]*' "$log" | tail -n 1 | grep -o '[0-9]*$')" "$seconds" \
+	printf '%-16s %s inputs in %s s, coverage %s\n' "$name" \
+		"$(grep -o 'number_of_executed_units: *[0-9]*' "$log" | tail -n 1 | grep -o '[0-9]*$')" "$seconds" \
 		"$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -c6-)"
 	if ((status)); then
 		failed=1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every fuzz target for two seconds, always with the same first input: what a crash once found stays fixed. `make fuzz` looks
-# for new ones. Needs clang's libFuzzer.
+# Every fuzz target for two seconds, always with the same first input: what a crash once found stays fixed. `make fuzz`
+# looks for new ones. Needs clang's libFuzzer.
 cd "$(dirname "$0")/../.." || exit 2
 O=${O:-build}
 ls "$O"/fuzz/fuzz_* > /dev/null 2>&1 || {

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# test_perfetto.sh - the Perfetto files. With arguments: checks those files. Without: those that test_sink_perfetto leaves (and the
-# demo's, where it ran), each by check_pftrace.py and by protoc; then schemas/perfetto.proto against a trace that
-# Chromium wrote. TRACE_PROCESSOR=path also has Perfetto's own reader load each file. Exit 77: a part was skipped.
+# test_perfetto.sh - the Perfetto files. With arguments: checks those files. Without: those that test_sink_perfetto
+# leaves (and the demo's, where it ran), each by check_pftrace.py and by protoc; then schemas/perfetto.proto against a
+# trace that Chromium wrote. TRACE_PROCESSOR=path also has Perfetto's own reader load each file. Exit 77: a part was
+# skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 O=${O:-build}
@@ -27,7 +28,8 @@ check_protoc() {
 check_trace_processor() {
 	test -n "${TRACE_PROCESSOR:-}" || return 0
 	echo "select name, value from stats where severity in ('error', 'data_loss') and value > 0;" >"$work/q.sql"
-	"$TRACE_PROCESSOR" -q "$work/q.sql" "$1" >"$work/tp" 2>"$work/log" || fail "$1: trace_processor: $(tail -1 "$work/log")"
+	"$TRACE_PROCESSOR" -q "$work/q.sql" "$1" >"$work/tp" 2>"$work/log" ||
+		fail "$1: trace_processor: $(tail -1 "$work/log")"
 	errors=$(grep -cE '^"[a-z_]+",[0-9]' "$work/tp")
 	test "$errors" = 0 || fail "$1: trace_processor reports: $(cat "$work/tp")"
 }
@@ -39,8 +41,10 @@ check_file() {
 }
 
 check_own() {
-	test -x "$O/tests/test_sink_perfetto" || { skip "$O/tests/test_sink_perfetto is not built (make unit)"; return; }
-	PFTRACE_OUT=$work/own "$O/tests/test_sink_perfetto" >"$work/log" 2>&1 || fail "test_sink_perfetto: $(cat "$work/log")"
+	test -x "$O/tests/test_sink_perfetto" ||
+		{ skip "$O/tests/test_sink_perfetto is not built (make unit)"; return; }
+	PFTRACE_OUT=$work/own "$O/tests/test_sink_perfetto" >"$work/log" 2>&1 ||
+		fail "test_sink_perfetto: $(cat "$work/log")"
 	check_file "$work/own/small.pftrace" ""
 	check_file "$work/own/calls.pftrace" ""
 	check_file "$work/own/large.pftrace" "--max-bytes-per-slice 48"
@@ -49,7 +53,8 @@ check_own() {
 
 # A browser with nothing to show, its own trace on, no network in use; it stays after the trace, so it is ended by pid.
 check_chromium() {
-	command -v chromium >/dev/null || { skip "chromium is not installed: the schema's numbers are not checked against its trace"; return; }
+	command -v chromium >/dev/null ||
+		{ skip "chromium is not installed: the schema's numbers are not checked against its trace"; return; }
 	chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
 		--disable-component-update --disable-sync --user-data-dir="$work/profile" --trace-startup \
 		--trace-startup-format=proto --trace-startup-file="$work/chromium.pftrace" --trace-startup-duration=2 \
@@ -66,7 +71,8 @@ check_chromium() {
 	wait "$browser" 2>/dev/null
 	browser=
 	test "$size" -gt 0 || { skip "chromium wrote no trace: $(tail -1 "$work/log")"; return; }
-	python3 tools/check_pftrace.py --chromium "$work/chromium.pftrace" || fail "schemas/perfetto.proto against chromium's trace"
+	python3 tools/check_pftrace.py --chromium "$work/chromium.pftrace" ||
+		fail "schemas/perfetto.proto against chromium's trace"
 }
 
 command -v python3 >/dev/null || { echo "python3 is not installed"; exit 77; }

@@ -40,7 +40,8 @@ launcher_ended() { [[ $(task_state "$launcher") =~ ^[ZX]?$ ]]; }
 # A job that does not end is reported with what its processes sit in, instead of waited for.
 job_kill() {
 	kill "-${1:-KILL}" "$launcher"
-	wait_for 60 launcher_ended || fail "the job does not end on SIG${1:-KILL}: $(ps -eLo pid,tid,ppid,stat,wchan:24,comm | grep -E "simjob|pt_|NCCL")"
+	wait_for 60 launcher_ended || fail "the job does not end on SIG${1:-KILL}:" \
+		"$(ps -eLo pid,tid,ppid,stat,wchan:24,comm | grep -E "simjob|pt_|NCCL")"
 	job_wait
 }
 
@@ -99,7 +100,8 @@ mounts_outside() { grep -E '^simjob |/dev/loop' /proc/mounts; }
 # Nothing of what a job had is there any more; other users' jobs may be running meanwhile.
 nothing_left() { # loop devices that were its own
 	local loop
-	[[ -z $(processes) && -z $(mounts_outside) && -z $(ls -d /dev/shm/*simjob* /dev/shm/*nccl* 2> /dev/null) ]] || return 1
+	[[ -z $(processes) && -z $(mounts_outside) && -z $(ls -d /dev/shm/*simjob* /dev/shm/*nccl* 2> /dev/null) ]] ||
+		return 1
 	for loop in "$@"; do
 		loops_attached | grep -qx "$loop" && return 1
 	done

@@ -14,7 +14,8 @@ run() {
 	job_start --ranks $((tp * dp * pp)) --layout "tp=$tp,dp=$dp,pp=$pp" --steps "$steps" --layers "$layers" \
 		--microbatches "$micro" --buckets "$buckets" --step-ms 20 "${options[@]}" "$@"
 	job_wait || fail "tp=$tp dp=$dp pp=$pp exited with $?"
-	python3 -B "$here/check_log.py" "$dir/log" "${numbers[@]}" "$graph" || fail "tp=$tp dp=$dp pp=$pp: the log is wrong"
+	python3 -B "$here/check_log.py" "$dir/log" "${numbers[@]}" "$graph" ||
+		fail "tp=$tp dp=$dp pp=$pp: the log is wrong"
 	[[ -s $dir/faults ]] && fail "a fault without being asked for"
 	grep -q 'ran 23 steps' "$dir/err" || fail "no summary"
 	nothing_left || fail "left behind: $(left)"
@@ -41,5 +42,6 @@ fails() { # what stderr has to say, SIM_CUDA_FAIL
 	job_wait && fail "$2: the job goes on"
 	grep -qE "$1" "$dir/err" || fail "$2: does not say '$1'"
 }
-fails 'rank 1: watchdog: .* on communicator .*: CUDA_ERROR_LAUNCH_FAILED; aborting' cuEventQuery:after=10:error=719:rank=1
+fails 'rank 1: watchdog: .* on communicator .*: CUDA_ERROR_LAUNCH_FAILED; aborting' \
+	cuEventQuery:after=10:error=719:rank=1
 fails 'cuLaunchKernel in pid [0-9]+ failed: CUDA_ERROR_OUT_OF_MEMORY' cuLaunchKernel:after=30:rank=0

@@ -10,7 +10,8 @@ child_job() {
 	fault_job "dstate-child:rank=$rank,step=$step,$1" --ranks 4 --steps "$2" --step-ms 20
 	grep -q 'by vfork' "$dir/err" && skip "no frozen file system here: $(grep vfork "$dir/err" | head -n 1)"
 	wait_for 3 task_is "$pid" D || fail "dstate-child $1: state $(task_state "$pid")"
-	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] || fail "dstate-child strikes elsewhere"
+	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] ||
+		fail "dstate-child strikes elsewhere"
 	parent=$(awk '{ print $4 }' "/proc/$pid/stat")
 	[[ $(cat "/proc/$pid/comm") == pt_data_worker && $(rank_of "$parent") == "$rank" ]] ||
 		fail "dstate-child: pid $pid is not the dataloader of rank $rank"
@@ -20,7 +21,8 @@ child_job() {
 child_job sec=8 20
 quiet || fail "dstate-child: the job goes on"
 wait_for 5 task_is "$parent" S || fail "dstate-child: the rank is in state $(task_state "$parent")"
-[[ $(uname -m) != x86_64 || $(cut -d' ' -f1 "/proc/$parent/syscall") == 0 ]] || fail "dstate-child: the rank is not in read()"
+[[ $(uname -m) != x86_64 || $(cut -d' ' -f1 "/proc/$parent/syscall") == 0 ]] ||
+	fail "dstate-child: the rank is not in read()"
 task_is "$pid" D || fail "dstate-child: not for its whole time"
 job_wait || fail "dstate-child: exited with $?"
 fault_ended || fail "dstate-child does not end"

@@ -15,7 +15,8 @@ hogs() { pgrep -P "$launcher" -x simjob-hog; }
 hogs_are() { local h; for h in $(hogs); do task_is "$h" "$1" || return 1; done; }
 steps_ms() { # median time of rank 0's steps between two instants
 	jq -s --argjson a "$1" --argjson b "$2" '[.[] | select(.rank == 0 and .count == 2) | .t_ns] | . as $t |
-		[range(1; length) | select($t[. - 1] > $a and $t[.] < $b) | ($t[.] - $t[. - 1]) / 1000000] | sort | .[length / 2 | floor]' "$dir/log"
+		[range(1; length) | select($t[. - 1] > $a and $t[.] < $b) | ($t[.] - $t[. - 1]) / 1000000] |
+		sort | .[length / 2 | floor]' "$dir/log"
 }
 # Other load on the machine changes from one second to the next, and with it the steps: a bar in `make test-long` only.
 slower() { [[ -z ${LONG:-} ]] || jq -ne "$(steps_ms "$begin" "$end") > 1.2 * $(steps_ms 0 "$begin")" > /dev/null; }
@@ -24,12 +25,15 @@ everywhere=$(cores_of $$)
 [[ -r /proc/$$/schedstat ]] || skip "this kernel keeps no schedstat"
 fault_job "cpu:rank=$rank,step=$step,n=6,sec=12" "${job[@]}" --steps 10000
 core=$(fault_value begin core)
-[[ $(rank_of "$pid") == "$rank" && $(fault_value begin hogs) == 6 ]] || fail "hog strikes elsewhere: $(cat "$dir/faults")"
+[[ $(rank_of "$pid") == "$rank" && $(fault_value begin hogs) == 6 ]] ||
+	fail "hog strikes elsewhere: $(cat "$dir/faults")"
 for task in /proc/"$pid"/task/*; do
 	if [[ $(cat "$task/comm") == cuda-EvtHandlr ]]; then
-		wait_for 1 eval '[[ $(cores_of "$pid/task/${task##*/}") == "$everywhere" ]]' || fail "hog: a GPU is pinned to a core"
+		wait_for 1 eval '[[ $(cores_of "$pid/task/${task##*/}") == "$everywhere" ]]' ||
+			fail "hog: a GPU is pinned to a core"
 	else
-		[[ $(cores_of "$pid/task/${task##*/}") == "$core" ]] || fail "hog: thread $task is not pinned to core $core"
+		[[ $(cores_of "$pid/task/${task##*/}") == "$core" ]] ||
+			fail "hog: thread $task is not pinned to core $core"
 	fi
 done
 (($(hogs | wc -l) == 6)) || fail "hog: $(hogs | wc -l) hogs instead of 6"
@@ -44,7 +48,8 @@ for p in "${!before[@]}"; do
 	if ((p == pid)); then mine=$waited; else others+=("$waited"); fi
 done
 echo "waited for a CPU: $mine ms; the other ranks: ${others[*]} ms"
-for waited in "${others[@]}"; do ((mine > waited * 3 / 2 && mine > 200)) || fail "hog: the rank waits no longer than others"; done
+for waited in "${others[@]}"; do ((mine > waited * 3 / 2 && mine > 200)) ||
+	fail "hog: the rank waits no longer than others"; done
 wait_for 30 fault_ended || fail "hog does not end"
 end_lines=$(log_lines)
 wait_for 5 eval '[[ $(cores_of "$pid") == "$everywhere" ]]' || fail "hog: the rank stays pinned"
@@ -57,9 +62,11 @@ slower || fail "hog: the steps take no longer"
 wait_for 5 nothing_left || fail "hog leaves behind: $(left)"
 
 # Until a step; two faults on one rank: the pin goes with the last.
-fault_job "cpu:rank=$rank,step=$step,n=1,until=$((step + 4))" "${job[@]}" --steps 20 --fault "cpu:rank=$rank,step=$step,n=1,until=$((step + 8))"
+fault_job "cpu:rank=$rank,step=$step,n=1,until=$((step + 4))" "${job[@]}" --steps 20 \
+	--fault "cpu:rank=$rank,step=$step,n=1,until=$((step + 8))"
 job_wait || fail "two hogs: exited with $?"
-[[ $(jq -r '[.phase, .step] | join(" ")' "$dir/faults" | xargs) == "begin $step begin $step end $((step + 4)) end $((step + 8))" ]] ||
+[[ $(jq -r '[.phase, .step] | join(" ")' "$dir/faults" |
+	xargs) == "begin $step begin $step end $((step + 4)) end $((step + 8))" ]] ||
 	fail "two hogs: $(cat "$dir/faults")"
 
 [[ $EUID == 0 ]] || skip "the CPU quota needs root"
@@ -68,9 +75,11 @@ throttled() { sed -n 's/^nr_throttled //p' "$(group_dir "$launcher")/cpu.stat"; 
 rm -f "$dir/faults"
 : > "$dir/log"
 job_start "${job[@]}" --steps 110 --fault "cpu:how=quota,percent=10,rank=$rank,step=$step,sec=4"
-wait_for 20 fault_began || { grep -q 'cannot limit the CPU' "$dir/err" && skip "$(grep 'cannot limit' "$dir/err")"; fail "quota does not begin"; }
+wait_for 20 fault_began || { grep -q 'cannot limit the CPU' "$dir/err" &&
+	skip "$(grep 'cannot limit' "$dir/err")"; fail "quota does not begin"; }
 pid=$(fault_value begin pid)
-[[ $(cat "$(group_dir "$launcher")/cgroup.procs") == "$pid" && $(rank_of "$pid") == "$rank" ]] || fail "quota: not the rank alone"
+[[ $(cat "$(group_dir "$launcher")/cgroup.procs") == "$pid" && $(rank_of "$pid") == "$rank" ]] ||
+	fail "quota: not the rank alone"
 first=$(throttled)
 wait_for 3 eval '(($(throttled) > first + 3))' || fail "quota: throttled $(($(throttled) - first)) times in 3 seconds"
 wait_for 10 fault_ended || fail "quota does not end"
@@ -93,6 +102,7 @@ wait_for 10 nothing_left || fail "quota, killed, leaves behind: $(left)"
 # Without the right to it.
 setpriv --reuid=65534 --clear-groups "$simjob" --ranks 2 --steps 3 --fault cpu:how=quota 2> "$dir/err"
 status=$?
-((status == 2)) && grep -q 'cannot limit the CPU in /.*; run as root' "$dir/err" || fail "a quota without root: status $status"
+((status == 2)) && grep -q 'cannot limit the CPU in /.*; run as root' "$dir/err" ||
+	fail "a quota without root: status $status"
 [[ -z $(group_dir '*') ]] || echo "note: another job's group is there"
 exit 0

@@ -22,7 +22,8 @@ state_of=([0]=sleep:S [1]=stop:T [2]=busy:R)
 # From the start: nothing was called yet.
 for pair in "${state_of[@]}"; do
 	fault_job "init:rank=$rank,sec=4,how=${pair%:*}" "${job[@]}"
-	[[ $(rank_of "$pid") == "$rank" && $(fault_value begin op) == CommInitRank ]] || fail "init $pair: $(cat "$dir/faults")"
+	[[ $(rank_of "$pid") == "$rank" && $(fault_value begin op) == CommInitRank ]] ||
+		fail "init $pair: $(cat "$dir/faults")"
 	wait_for 3 task_is "$pid" "${pair#*:}" || fail "init $pair: state $(task_state "$pid")"
 	wait_for 3 peers_wait || fail "init $pair: the peers do not wait"
 	(($(log_lines) == 0)) || fail "init $pair: operations without communicators"
@@ -49,7 +50,8 @@ for what in new split; do
 	job_wait || fail "init $what: exited with $?"
 	fault_ended || fail "init $what does not end"
 	[[ $(jq -s --argjson e "$(fault_value end t_ns)" '[group_by(.comm)[] | select(length == 4) |
-		select(map(.rank) | sort == [0, 1, 2, 3]) | select(all(.seq == 0 and .t_ns > $e))] | length' "$dir/log") == 1 ]] ||
+		select(map(.rank) | sort == [0, 1, 2, 3]) | select(all(.seq == 0 and .t_ns > $e))] | length' \
+		"$dir/log") == 1 ]] ||
 		fail "init $what: no communicator that was made and used once after it"
 done
 parent=$(fault_value begin comm)

@@ -10,7 +10,8 @@ echo "rank $rank step $step"
 dies_of() {
 	fault_job "kill:rank=$rank,step=$step,how=$1" --ranks 4 --steps 20 --step-ms 20 --linger-sec "${2:-60}"
 	wait_for 5 eval '[[ ! -e /proc/$pid ]]' || fail "kill $1: pid $pid is alive"
-	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] || fail "kill $1 strikes elsewhere"
+	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] ||
+		fail "kill $1 strikes elsewhere"
 	grep -q "rank $rank, pid $pid, $3" "$dir/err" || fail "kill $1: the launcher does not say '$3'"
 }
 # The operation that it names is the next that the rank would have called.

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What makes steps uneven and is no rank's fault: collector pauses, imbalance, slow storage; each as large, and as spread
-# over the ranks, as it says.
+# What makes steps uneven and is no rank's fault: collector pauses, imbalance, slow storage; each as large, and as
+# spread over the ranks, as it says.
 . "$(dirname "$0")/job.bash"
 
 # Fault log lines as pairs: "rank step milliseconds" a line.
 lasted() {
 	jq -rs '[.[] | select(.phase == "begin")] as $b | .[] | select(.phase == "end") | . as $e |
-		($b[] | select(.rank == $e.rank and .step == $e.step)) | "\(.rank) \(.step) \(($e.t_ns - .t_ns) / 1000000 | floor)"' "$dir/faults"
+		($b[] | select(.rank == $e.rank and .step == $e.step)) |
+		"\(.rank) \(.step) \(($e.t_ns - .t_ns) / 1000000 | floor)"' "$dir/faults"
 }
 run() {
 	rm -f "$dir/faults"
@@ -18,7 +19,8 @@ run() {
 
 run --ranks 4 --steps 40 --step-ms 20 --fault gc:rate=0.2,step=1,until=35
 lasted | awk '{ nr++; ranks[$1]; if ($3 < 20 || $3 > 5000 || $2 < 1 || $2 >= 35) bad = 1; if ($3 > 85) long++ }
-	END { print nr, "pauses,", length(ranks), "ranks"; exit bad || nr < 8 || nr > 60 || length(ranks) < 3 || long < 1 }' ||
+	END { print nr, "pauses,", length(ranks), "ranks"
+	exit bad || nr < 8 || nr > 60 || length(ranks) < 3 || long < 1 }' ||
 	fail "gc: $(lasted | xargs)"
 (($(grep -c '^simjob: fault gc' "$dir/err") <= 8)) || fail "gc talks too much"
 
@@ -69,11 +71,14 @@ pid=$(fault_value begin pid)
 [[ $(cat "/proc/$pid/comm") == pt_data_worker ]] || fail "io: pid $pid is not a dataloader"
 seen=0
 while ((seen < 3)) && kill -0 "$launcher" 2> /dev/null; do
-	pid=$(sed -n 's/.*"phase":"begin".*"pid":\([0-9]*\).*/\1/p; s/.*"pid":\([0-9]*\).*"phase":"begin".*/\1/p' "$dir/faults" | tail -n 1)
+	pid=$(sed -n 's/.*"phase":"begin".*"pid":\([0-9]*\).*/\1/p; s/.*"pid":\([0-9]*\).*"phase":"begin".*/\1/p' \
+		"$dir/faults" | tail -n 1)
 	if task_is "$pid" D; then seen=$((seen + 1)); fi
 	sleep 0.02
 done
 ((seen >= 3)) || fail "io: seen in D state $seen times only"
 job_wait || fail "io: exited with $?"
-lasted | sort -nk 2 | awk '{ nr++; ranks[$1]; if ($3 < 200 || $3 > 5000 || (nr > 1 && $1 == before)) bad = 1; before = $1 }
-	END { print nr, "late batches,", length(ranks), "ranks"; exit bad || nr != 9 || length(ranks) != 4 }' || fail "io: $(lasted | xargs)"
+lasted | sort -nk 2 |
+	awk '{ nr++; ranks[$1]; if ($3 < 200 || $3 > 5000 || (nr > 1 && $1 == before)) bad = 1; before = $1 }
+	END { print nr, "late batches,", length(ranks), "ranks"; exit bad || nr != 9 || length(ranks) != 4 }' ||
+		fail "io: $(lasted | xargs)"

@@ -36,14 +36,16 @@ for spec in ahead:nan-check blocked:nan-check ahead:step blocked:step; do
 	fault_job "deadlock:rank=$rank,step=$step,host=$host" "${job[@]}" --sync "${spec#*:}"
 	quiet || fail "deadlock $spec: the job goes on"
 	check_deadlock "$host" || fail "deadlock $spec: not what the fault log says: $(cat "$dir/faults")"
-	for p in $(pgrep -P "$launcher"); do task_is "$p" S || fail "deadlock $spec: pid $p is in state $(task_state "$p")"; done
+	for p in $(pgrep -P "$launcher"); do task_is "$p" S ||
+		fail "deadlock $spec: pid $p is in state $(task_state "$p")"; done
 	job_kill TERM
 done
 # With ZeRO the operation before the loss is another one; with extra operations there are some between the two.
 fault_job "deadlock:rank=$rank,step=3" "${job[@]}" --zero --extra-ops
 quiet || fail "deadlock with ZeRO: the job goes on"
 check_deadlock ahead || fail "deadlock with ZeRO: not what the fault log says"
-[[ $(fault_value begin 'ops[0]') == AllGather && $(fault_value begin step) == 4 ]] || fail "deadlock with ZeRO: $(cat "$dir/faults")"
+[[ $(fault_value begin 'ops[0]') == AllGather && $(fault_value begin step) == 4 ]] ||
+	fail "deadlock with ZeRO: $(cat "$dir/faults")"
 job_kill TERM
 
 # The sides of a transfer: the one that the fault names has called one less than the other, and gone on.
@@ -67,7 +69,8 @@ PY
 for what in send recv; do
 	fault_job "p2p:rank=$rank,step=$step,what=$what" "${job[@]}"
 	quiet || fail "p2p $what: the job goes on"
-	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] || fail "p2p $what strikes elsewhere"
+	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] ||
+		fail "p2p $what strikes elsewhere"
 	check_transfer $what || fail "p2p $what: not what the fault log says: $(cat "$dir/faults")"
 	job_kill TERM
 done

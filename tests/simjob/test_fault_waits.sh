@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fault waits: each kind sits where it says it does, for its time, with the other side that it names, and leaves nothing behind.
+# Fault waits: each kind sits where it says it does, for its time, with the other side that it names, and leaves nothing
+# behind.
 . "$(dirname "$0")/job.bash"
 rank=$((RANDOM % 4)) step=$((3 + RANDOM % 8))
 echo "rank $rank step $step"

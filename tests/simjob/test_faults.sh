@@ -12,11 +12,13 @@ begin() {
 	job_start "${options[@]}" --fault "$1:rank=$rank,step=$step${2:+,$2}"
 	wait_for 20 fault_began || fail "$1 does not begin"
 	pid=$(fault_value begin pid)
-	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] || fail "$1 strikes elsewhere"
+	[[ $(fault_value begin rank) == "$rank" && $(fault_value begin step) == "$step" ]] ||
+		fail "$1 strikes elsewhere"
 	case $1 in
 	dstate*) ;; # its environment may block whoever reads it
 	mismatch | slow) ;; # it may be over
-	*) [[ $(tr '\0' '\n' < "/proc/$pid/environ" | sed -n 's/^RANK=//p') == "$rank" ]] || fail "$1 reports another pid" ;;
+	*) [[ $(tr '\0' '\n' < "/proc/$pid/environ" | sed -n 's/^RANK=//p') == "$rank" ]] ||
+		fail "$1 reports another pid" ;;
 	esac
 	grep -q "simjob: fault $1 rank=$rank pid=$pid step=$step" "$dir/err" || fail "$1 is not on stderr"
 }
@@ -94,9 +96,11 @@ finish dstate-mm 4
 
 # Two at once, on different ranks; both end.
 rm -f "$dir/faults"
-job_start "${options[@]}" --fault dstate:rank=0,step=4,sec=1 --fault dstate-mm:rank=3,step=4,sec=2 --fault hang:rank=1,step=9,sec=1
+job_start "${options[@]}" --fault dstate:rank=0,step=4,sec=1 --fault dstate-mm:rank=3,step=4,sec=2 \
+	--fault hang:rank=1,step=9,sec=1
 job_wait || fail "three faults: exited with $?"
-[[ $(jq -r .phase "$dir/faults" | sort | uniq -c | xargs) == "3 begin 3 end" ]] || fail "three faults: $(cat "$dir/faults")"
+[[ $(jq -r .phase "$dir/faults" | sort | uniq -c | xargs) == "3 begin 3 end" ]] ||
+	fail "three faults: $(cat "$dir/faults")"
 
 # What is left open is drawn from the seed, and the same again.
 plan() { "$simjob" --ranks 4 --steps 10 --step-ms 5 --seed "$1" --fault stop:sec=0.1 2>&1 | grep planned; }

@@ -39,7 +39,8 @@ for mode in step layers; do
 		run $mode "$fault:rank=$rank,step=$step,op=5,sec=1"
 		job_wait || fail "$mode, $fault: exited with $?"
 		fault_ended || fail "$mode, $fault does not end"
-		[[ $(fault_value begin step) == "$step" ]] || fail "$mode, $fault strikes in step $(fault_value begin step)"
+		[[ $(fault_value begin step) == "$step" ]] ||
+			fail "$mode, $fault strikes in step $(fault_value begin step)"
 		[[ $(fault_value begin graph) == true ]] || fail "$mode, $fault strikes outside of the graphs"
 		[[ $(lines_in_fault) == 0 ]] || fail "$mode, $fault: the rank went on"
 		next_line_is_what_it_said || fail "$mode, $fault: the next operation is not the one it named"

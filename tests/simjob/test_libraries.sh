@@ -19,20 +19,23 @@ for f in GetVersion GetUniqueId CommInitRank CommInitRankConfig CommInitRankScal
 	strong=$(awk -v n=pnccl$f '$3 == n && $2 == "T" { print $1 }' "$dir/nccl")
 	[[ -n $weak && $weak == "$strong" ]] || fail "nccl$f at '$weak', pnccl$f at '$strong'"
 done
-[[ -z $(awk '$3 !~ /^(p?nccl|sim_)/' "$dir/nccl") ]] || fail "exports more than NCCL: $(awk '$3 !~ /^(p?nccl|sim_)/' "$dir/nccl")"
+[[ -z $(awk '$3 !~ /^(p?nccl|sim_)/' "$dir/nccl") ]] ||
+	fail "exports more than NCCL: $(awk '$3 !~ /^(p?nccl|sim_)/' "$dir/nccl")"
 
 nm -D --defined-only "$cuda" > "$dir/cuda"
 for f in cuInit cuDeviceGet cuDeviceGetCount cuDevicePrimaryCtxRetain cuCtxSetCurrent cuCtxGetDevice cuCtxSynchronize \
 	cuStreamCreate cuStreamDestroy_v2 cuStreamSynchronize{,_ptsz} cuStreamQuery{,_ptsz} cuStreamWaitEvent{,_ptsz} \
 	cuEventCreate cuEventDestroy_v2 cuEventRecord{,_ptsz} cuEventRecordWithFlags{,_ptsz} cuEventQuery \
-	cuEventSynchronize cuEventElapsedTime cuLaunchKernel{,_ptsz} cuLaunchKernelEx{,_ptsz} cuMemAlloc_v2 cuMemFree_v2 \
+	cuEventSynchronize cuEventElapsedTime cuLaunchKernel{,_ptsz} cuLaunchKernelEx{,_ptsz} cuMemAlloc_v2 \
+	cuMemFree_v2 \
 	cuMemcpyAsync{,_ptsz} cuMemcpyHtoDAsync_v2{,_ptsz} cuMemcpyDtoHAsync_v2{,_ptsz} cuMemcpyDtoH_v2 \
 	cuLaunchHostFunc{,_ptsz} cuGetProcAddress_v2 cuGetErrorName cuStreamBeginCapture_v2{,_ptsz} \
 	cuStreamBeginCaptureToGraph{,_ptsz} cuStreamEndCapture{,_ptsz} cuStreamIsCapturing{,_ptsz} \
 	cuStreamGetCaptureInfo_v2{,_ptsz} cuStreamGetCaptureInfo_v3{,_ptsz} cuThreadExchangeStreamCaptureMode \
 	cuGraphCreate cuGraphClone cuGraphGetNodes cuGraphInstantiateWithFlags cuGraphInstantiateWithParams{,_ptsz} \
 	cuMemAllocHost_v2 cuMemHostAlloc cuMemFreeHost \
-	cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressReserve cuMemAddressFree cuMemGetInfo_v2 \
+	cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressReserve cuMemAddressFree \
+	cuMemGetInfo_v2 \
 	cuMemAllocAsync{,_ptsz} cuMemFreeAsync{,_ptsz} cuMemcpyHtoD_v2{,_ptds} cuMemcpyDtoH_v2_ptds \
 	cuMemcpyDtoDAsync_v2{,_ptsz} cuMemsetD8Async{,_ptsz} cuMemsetD32Async{,_ptsz} cuModuleLoadDataEx \
 	cuLibraryLoadData cuLibraryUnload cuEventElapsedTime_v2 \
@@ -56,7 +59,8 @@ done
 (($(awk '$1 == "endMagic" { print $2 }' "$dir/offsets") > 65536)) || fail "struct ncclComm is small"
 for n in 0 1 2; do
 	[[ -e $sim_dir/layout$n/libnccl.so.2 ]] || continue
-	offsets "$sim_dir/layout$n/libnccl.so.2" | sort -u | cmp -s "$dir/offsets" && fail "layout $n is the default one"
+	offsets "$sim_dir/layout$n/libnccl.so.2" | sort -u | cmp -s "$dir/offsets" &&
+		fail "layout $n is the default one"
 	[[ $(soname "$sim_dir/layout$n/libnccl.so.2") == libnccl.so.2 ]] || fail "soname of layout $n"
 done
 
@@ -68,7 +72,8 @@ symtab() { nm --defined-only "$sim_dir/$1" | grep -cE ' [WT] p?ncclAllReduce$'; 
 [[ $(symtab simjob) == 0 ]] || fail "simjob has NCCL inside"
 
 # Installed, with the other layouts beside it, the job runs from where it is then.
-make -s install O="${O:-build}" DESTDIR="$dir/root" PREFIX=/usr > "$dir/out" 2>&1 || fail "make install: $(tail -n 3 "$dir/out")"
+make -s install O="${O:-build}" DESTDIR="$dir/root" PREFIX=/usr > "$dir/out" 2>&1 ||
+	fail "make install: $(tail -n 3 "$dir/out")"
 installed=$dir/root/usr/lib/ranktrace/sim
 "$installed/simjob" -q --ranks 2 --steps 2 --step-ms 5 --nccl-lib "$installed/layout1/libnccl.so.2" ||
 	fail "the installed job does not run"
@@ -78,7 +83,8 @@ libraries_of() {
 	rm -f "$dir/log"
 	job_start --ranks 2 --steps 1000 "$@"
 	wait_for 10 eval '(($(log_lines) > 20))' || fail "$*: the job does not start"
-	libraries=$(sed -n 's|.* /.*/sim/\(.*libnccl.*\)|\1|p' "/proc/$(head -n 1 "$dir/log" | jq .pid)/maps" | sort -u | xargs)
+	libraries=$(sed -n 's|.* /.*/sim/\(.*libnccl.*\)|\1|p' "/proc/$(head -n 1 "$dir/log" | jq .pid)/maps" |
+		sort -u | xargs)
 	job_kill TERM
 }
 libraries_of --rank-exe "$sim_dir/simjob-static"
@@ -92,7 +98,8 @@ job_start --ranks 2 --steps 1000
 wait_for 10 eval '(($(log_lines) > 20))' || fail "the job does not start"
 rank_pid=$(head -n 1 "$dir/log" | jq .pid)
 grep -qE 'libnccl|libcuda' "/proc/$launcher/maps" && fail "the launcher maps the libraries"
-grep -q 'libnccl.so.2' "/proc/$rank_pid/maps" && grep -q 'libcuda.so.1' "/proc/$rank_pid/maps" || fail "not mapped in the rank"
+grep -q 'libnccl.so.2' "/proc/$rank_pid/maps" && grep -q 'libcuda.so.1' "/proc/$rank_pid/maps" ||
+	fail "not mapped in the rank"
 for name in RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID; do
 	tr '\0' '\n' < "/proc/$rank_pid/environ" | grep -q "^$name=." || fail "no $name in the rank's environment"
 done

@@ -8,11 +8,13 @@ for phase in elastic abort evaluation checkpoint epoch recompile long_step accum
 	rm -f "$dir/faults"
 	job_start --ranks 4 --layout tp=2,dp=2 --steps 650 --step-ms 2 --life=$phase --life-scale 0.002
 	job_wait || fail "life=$phase: exited with $?"
-	[[ $(jq -r .what "$dir/faults" | sort -u) == "$phase" ]] || fail "life=$phase: $(jq -r .what "$dir/faults" | sort | uniq -c)"
+	[[ $(jq -r .what "$dir/faults" | sort -u) == "$phase" ]] ||
+		fail "life=$phase: $(jq -r .what "$dir/faults" | sort | uniq -c)"
 done
 
 plan() { # what begins at which step
-	"$simjob" --seed "$1" --fault-log "$dir/faults" --ranks 2 --steps 300 --step-ms 1 --life --life-scale 0.001 2> "$dir/err" || fail "exited with $?"
+	"$simjob" --seed "$1" --fault-log "$dir/faults" --ranks 2 --steps 300 --step-ms 1 \
+		--life --life-scale 0.001 2> "$dir/err" || fail "exited with $?"
 	jq -r 'select(.phase == "begin") | "\(.step) \(.what) \(.sec)"' "$dir/faults" | sort -n | uniq
 }
 [[ $(plan 7) == "$(plan 7)" ]] || fail "two lives of one seed differ"

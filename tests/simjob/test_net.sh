@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# --net: data over sockets, unix and TCP, come to the same results in every build and layout, with graphs and all operations, TCP
-# also between network namespaces; its faults strike who they say they do, in the state they say; nothing is left of a job
-# that is killed.
+# --net: data over sockets, unix and TCP, come to the same results in every build and layout, with graphs and all
+# operations, TCP also between network namespaces; its faults strike who they say they do, in the state they say;
+# nothing is left of a job that is killed.
 . "$(dirname "$0")/job.bash"
 
 result_of() { # options...
@@ -23,7 +23,8 @@ check_same --ranks 2 --steps 5 --step-ms 10 --rank-exe "$sim_dir/simjob-static"
 slices=$(SIM_NCCL_SLICE_BYTES=70001 result_of --ranks 4 --steps 8 --step-ms 10 --net=tcp)
 [[ $slices == "$(result_of --ranks 4 --steps 8 --step-ms 10)" ]] || fail "other results with slices of 70001 bytes"
 
-# Each rank on a host of its own: a network namespace on a bridge that is in one, too, so that nothing is left on this one.
+# Each rank on a host of its own: a network namespace on a bridge that is in one, too, so that nothing is left on this
+# one.
 hosts=simnet$$-
 hosts_end() { local i; for i in 0 1 2 3 hub; do ip netns del "$hosts$i" 2> /dev/null; done; clean_up; }
 hosts_begin() {
@@ -32,15 +33,19 @@ hosts_begin() {
 	trap hosts_end EXIT
 	ip -n "${hosts}hub" link add br0 type bridge && ip -n "${hosts}hub" link set br0 up || return 1
 	for i in 0 1 2 3; do
-		ip netns add "$hosts$i" && ip -n "$hosts$i" link add eth0 type veth peer name "host$i" netns "${hosts}hub" &&
-			ip -n "$hosts$i" addr add "10.77.0.$((i + 1))/24" dev eth0 && ip -n "$hosts$i" link set eth0 up &&
+		ip netns add "$hosts$i" &&
+			ip -n "$hosts$i" link add eth0 type veth peer name "host$i" netns "${hosts}hub" &&
+			ip -n "$hosts$i" addr add "10.77.0.$((i + 1))/24" dev eth0 &&
+			ip -n "$hosts$i" link set eth0 up &&
 			ip -n "${hosts}hub" link set "host$i" master br0 up || return 1
 	done
 }
 if hosts_begin; then
 	job=(--ranks 4 --steps 8 --step-ms 10)
-	[[ $(result_of "${job[@]}") == "$(result_of "${job[@]}" --net=tcp --netns "$hosts")" ]] || fail "other results between hosts"
-	NCCL_SOCKET_IFNAME=ib "$simjob" "${job[@]}" --net=tcp --netns "$hosts" 2> "$dir/err" && fail "NCCL_SOCKET_IFNAME is not looked at"
+	[[ $(result_of "${job[@]}") == "$(result_of "${job[@]}" --net=tcp --netns "$hosts")" ]] ||
+		fail "other results between hosts"
+	NCCL_SOCKET_IFNAME=ib "$simjob" "${job[@]}" --net=tcp --netns "$hosts" 2> "$dir/err" &&
+		fail "NCCL_SOCKET_IFNAME is not looked at"
 	grep -q "begins with ib" "$dir/err" || fail "no interface: not said so"
 else
 	echo "no network namespaces or bridge here: hosts of their own were not tried"
@@ -67,7 +72,8 @@ turns() {
 	local p t run wait n sum=0
 	for p in $(pgrep -P "$launcher"); do
 		for t in "/proc/$p/task"/*; do
-			[[ $(cat "$t/comm" 2> /dev/null) == "NCCL Progress"* ]] && read -r run wait n < "$t/schedstat" && sum=$((sum + n))
+			[[ $(cat "$t/comm" 2> /dev/null) == "NCCL Progress"* ]] &&
+				read -r run wait n < "$t/schedstat" && sum=$((sum + n))
 		done
 	done
 	echo "$sum"
@@ -106,7 +112,8 @@ job_kill KILL
 wait_for 10 nothing_left || fail "left after SIGKILL: $(left)"
 
 # What cannot be is refused.
-for bad in "--net=pigeon" "--net --netns x" "--fault inside" "--fault proxy:how=stop" "--net --fault inside --ranks 1" "--net --graph step --fault inside"; do
+for bad in "--net=pigeon" "--net --netns x" "--fault inside" "--fault proxy:how=stop" "--net --fault inside --ranks 1" \
+	"--net --graph step --fault inside"; do
 	# shellcheck disable=SC2086
 	"$simjob" $bad 2> "$dir/err"
 	[[ $? == 2 ]] || fail "$bad: status is not 2"

@@ -24,7 +24,8 @@ dp_ops_between() {
 
 run phase:what=eval,sec=1,step=5
 (($(lasted_ms) >= 950)) || fail "eval lasted $(lasted_ms) ms"
-[[ $(dp_ops_between "$(fault_value begin t_ns)" "$(fault_value end t_ns)") == 0 ]] || fail "eval uses the data-parallel group"
+[[ $(dp_ops_between "$(fault_value begin t_ns)" "$(fault_value end t_ns)") == 0 ]] ||
+	fail "eval uses the data-parallel group"
 
 run phase:what=checkpoint,sec=1,step=5
 (($(lasted_ms) >= 950)) || fail "checkpoint lasted $(lasted_ms) ms"

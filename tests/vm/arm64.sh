@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# ranktrace on arm64: Debian's 6.1 kernel under qemu-system-aarch64 with a root of its own (initramfs: the arm64 build, the libraries it
-# links, busybox). Every program loads, and a known workload is counted exactly, ncclCommInitRank's id by value included.
+# ranktrace on arm64: Debian's 6.1 kernel under qemu-system-aarch64 with a root of its own (initramfs: the arm64 build,
+# the libraries it links, busybox). Every program loads, and a known workload is counted exactly, ncclCommInitRank's id
+# by value included.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 O=${O:-build}
@@ -31,9 +32,11 @@ cp "$O/arm64/ranktrace" "$job/tree/ranktrace/"
 cp -r "$O/arm64/lib/ranktrace/sim" "$job/tree/ranktrace/lib/ranktrace/"
 for f in "$O/arm64/ranktrace" "$O"/arm64/lib/ranktrace/sim/{simjob,libnccl.so.2,libcuda.so.1}; do lib_copy "$f"; done
 cp -L "$root/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1" "$job/tree/lib/"
-EXTRA=$job/tree tests/vm/initramfs.sh "$kernel" "$root/bin/busybox" "$job/initrd" tests/vm/arm64_init.sh virtio_pci 9pnet_virtio 9p
+EXTRA=$job/tree tests/vm/initramfs.sh "$kernel" "$root/bin/busybox" "$job/initrd" tests/vm/arm64_init.sh virtio_pci \
+	9pnet_virtio 9p
 nice -n 5 qemu-system-aarch64 -machine virt -cpu cortex-a72 -smp 2 -m 2G -nographic -no-reboot -nodefaults -nic none \
-	-serial "file:$job/console" -kernel "$kernel/vmlinuz" -initrd "$job/initrd" -append "console=ttyAMA0 quiet loglevel=4 panic=-1" \
+	-serial "file:$job/console" -kernel "$kernel/vmlinuz" -initrd "$job/initrd" \
+	-append "console=ttyAMA0 quiet loglevel=4 panic=-1" \
 	-virtfs local,path="$job/host",mount_tag=job,security_model=none < /dev/null > "$job/qemu" 2>&1 &
 qemu_pid=$!
 end=$((SECONDS + ${ARM64_SECONDS:-400}))

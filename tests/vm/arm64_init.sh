@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# /init of the arm64 guest, which has a root of its own: loads every program, then records a known workload. Its log, the recording and the
-# status go to the host over 9p, which compares (arm64.sh).
+# /init of the arm64 guest, which has a root of its own: loads every program, then records a known workload. Its log,
+# the recording and the status go to the host over 9p, which compares (arm64.sh).
 export PATH=/bin HOME=/root
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -22,7 +22,8 @@ tracer_wait() { # pid of the tracer: until it is on both libraries of both ranks
 	while [ $i -lt 150 ] && kill -0 "$1"; do
 		sleep 1
 		i=$((i + 1))
-		grep -qE '^Sig(Blk|Cgt):.*[2367abef]..$' "/proc/$1/status" || continue # before that it would end of the question
+		grep -qE '^Sig(Blk|Cgt):.*[2367abef]..$' "/proc/$1/status" ||
+			continue # before that it would end of the question
 		kill -USR1 "$1"
 		sleep 1
 		grep -qE '([4-9]|[1-9][0-9]) libraries, [1-9]' /tmp/talk && return 0
@@ -34,7 +35,8 @@ tracer_wait() { # pid of the tracer: until it is on both libraries of both ranks
 status=1
 if /ranktrace/ranktrace ps --kernel --load > /tmp/kernel 2>&1; then
 	echo "PASSED programs: $(grep -c 'load .*: ok' /tmp/kernel) objects loaded"
-	/ranktrace/ranktrace record -o /tmp/job.rtr -- /ranktrace/ranktrace sim job --ranks 2 --layout tp=1,dp=1,pp=2 --steps 6 \
+	/ranktrace/ranktrace record -o /tmp/job.rtr -- /ranktrace/ranktrace sim job --ranks 2 --layout tp=1,dp=1,pp=2 \
+		--steps 6 \
 		--extra-ops --no-dataloader --start-file /tmp/start --log /tmp/ops.jsonl > /tmp/out 2> /tmp/talk &
 	tracer=$!
 	tracer_wait $tracer && : > /tmp/start && wait $tracer

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Boots a small guest on a Debian kernel and runs a command in it:
 #   tests/vm/guest.sh KERNEL [--modules "a b"] [--seconds N] [--out DIR] -- COMMAND...
-# The guest sees this machine's root read-only over 9p below an overlay in its memory (what it writes is gone afterwards, but
-# for $GUEST_OUT, which is DIR), runs COMMAND in the same folder and returns its output and exit status. Any number may run at once.
-# VM_ICOUNT=N: time in the guest is what it executed, 2^N ns an instruction, and all its CPUs (VM_CPUS, 2) take turns on one of this
-# machine's: whatever else runs here cannot be seen in its clock.
-# Exit 124: COMMAND ran past its N seconds (default 300). 125: the guest did not come up, twice. 77: qemu or the kernel cannot be had.
+# The guest sees this machine's root read-only over 9p below an overlay in its memory (what it writes is gone
+# afterwards, but for $GUEST_OUT, which is DIR), runs COMMAND in the same folder and returns its output and exit status.
+# Any number may run at once. VM_ICOUNT=N: time in the guest is what it executed, 2^N ns an instruction, and all its
+# CPUs (VM_CPUS, 2) take turns on one of this machine's: whatever else runs here cannot be seen in its clock. Exit 124:
+# COMMAND ran past its N seconds (default 300). 125: the guest did not come up, twice. 77: qemu or the kernel cannot be
+# had.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 modules= seconds=300 out= boot_seconds=${VM_BOOT_SECONDS:-150}
@@ -57,7 +58,8 @@ clock=(-accel tcg,thread=multi)
 
 guest_start() {
 	rm -f "$job"/host/{started,output,status}
-	nice -n 10 qemu-system-x86_64 -machine q35 "${clock[@]}" -cpu max,la57=off -smp "${VM_CPUS:-2}" -m "${VM_MEMORY:-4G}" \
+	nice -n 10 qemu-system-x86_64 -machine q35 "${clock[@]}" -cpu max,la57=off -smp "${VM_CPUS:-2}" \
+		-m "${VM_MEMORY:-4G}" \
 		-nographic -no-reboot -nodefaults -nic none -serial "file:$job/console" \
 		-kernel "$root/vmlinuz" -initrd "$job/initrd" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr kernel_dir=$root" \

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# /init of a guest, in the initramfs: the host's root below an overlay in memory, then guest_main.sh as the first process.
+# /init of a guest, in the initramfs: the host's root below an overlay in memory, then guest_main.sh as the first
+# process.
 set -e # the first process's end is a panic, and the guest's
 export PATH=/bin
 for tool in mount mkdir insmod switch_root sed; do /bin/busybox ln -s busybox /bin/$tool; done

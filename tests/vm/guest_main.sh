@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# First process of a guest, after the root is mounted: what a booted system has (file systems, loopback, modules), then the job.
+# First process of a guest, after the root is mounted: what a booted system has (file systems, loopback, modules), then
+# the job.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The kernel matrix: tests/vm/run.sh quick|all. One guest after the other (each takes both cores), what passed on which kernel in
-# $O/vm/result, lines of "kernel release machine case: text", from which table.py makes the README's. Exit 77: nothing could be run.
+# The kernel matrix: tests/vm/run.sh quick|all. One guest after the other (each takes both cores), what passed on which
+# kernel in $O/vm/result, lines of "kernel release machine case: text", from which table.py makes the README's. Exit 77:
+# nothing could be run.
 cd "$(dirname "$0")/../.." || exit 2
 O=${O:-build}
 export O
@@ -11,7 +12,8 @@ result=$O/vm/result
 failed=() skipped=() n=0
 
 note() { # kernel, log
-	awk -v k="$1" '$1 == "KERNEL" { r = $2; m = $3 } $1 == "PASSED" { sub(/^PASSED /, ""); print k, r, m, $0 }' "$2" >> "$result.new"
+	awk -v k="$1" '$1 == "KERNEL" { r = $2; m = $3 } $1 == "PASSED" { sub(/^PASSED /, ""); print k, r, m, $0 }' \
+		"$2" >> "$result.new"
 }
 
 check() { # kernel, command...

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A job over real verbs on soft-RoCE in guests, and a network that is made bad under it (tests/vm/link_guest.py). Minutes under software
-# emulation, so in `make test-long` only (or LONG=1). KERNELS="6.1" CASES="results loss": these only.
+# A job over real verbs on soft-RoCE in guests, and a network that is made bad under it (tests/vm/link_guest.py).
+# Minutes under software emulation, so in `make test-long` only (or LONG=1). KERNELS="6.1" CASES="results loss": these
+# only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [[ ${LONG:-} ]] || { echo "takes minutes: LONG=1"; exit 77; }
@@ -12,7 +13,8 @@ for kernel in ${KERNELS:-6.1 6.12}; do
 	echo "kernel $kernel"
 	status=0
 	# shellcheck disable=SC2086
-	tests/vm/guest.sh "$kernel" --modules "crc32_generic ib_uverbs rdma_rxe veth bridge sch_netem" --seconds 700 -- \
-		python3 -B tests/vm/link_guest.py ${CASES:-results posts healthy background loss delay rate kill down} || status=$?
+	tests/vm/guest.sh "$kernel" --modules "crc32_generic ib_uverbs rdma_rxe veth bridge sch_netem" --seconds 700 \
+		-- python3 -B tests/vm/link_guest.py \
+		${CASES:-results posts healthy background loss delay rate kill down} || status=$?
 	((status == 0)) || exit $status
 done

@@ -24,7 +24,8 @@ for kernel in ${KERNELS:-5.10 6.1 6.12}; do
 				*) script=f12 ;;
 				esac
 				file=$(ls tests/*/test_"${script/events/tcp_events}"*.py | grep tcp)
-				ONLY=$case SHAPE=$shape timeout 300 python3 -B "$file" || { echo "FAILED $case, shape $shape"; exit 1; }
+				ONLY=$case SHAPE=$shape timeout 300 python3 -B "$file" ||
+					{ echo "FAILED $case, shape $shape"; exit 1; }
 				echo "PASSED $case, shape $shape"
 			done
 		done' || status=$?
