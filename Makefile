@@ -146,15 +146,17 @@ check: ## house rules: layers, sizes, names, licences
 
 pack: build $(O)/release/ranktrace ## binary and its libraries in $(O)/gpu, for a GPU machine without them
 	$(Q)rm -rf $(O)/gpu && mkdir -p $(O)/gpu
-	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(RELEASE_OBJ) $(LIBS) -o $(O)/gpu/ranktrace
+	$(Q)$(CC) $(CFLAGS) -s -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(RELEASE_OBJ) $(LIBS) \
+		-o $(O)/gpu/ranktrace
 	$(Q)mkdir -p $(O)/gpu/lib/ranktrace && cp -r $(O)/lib/ranktrace/sim $(O)/gpu/lib/ranktrace/
-	$(Q)ldd $(O)/ranktrace | awk '$$3 ~ /^\// { print $$3 }' | grep -vE '/(libc|libm|libpthread)\.so' | xargs -I{} cp -L {} $(O)/gpu/
+	$(Q)ldd $(O)/ranktrace | awk '$$3 ~ /^\// { print $$3 }' | grep -vE '/(libc|libm|libpthread)\.so' | \
+		xargs -I{} cp -L {} $(O)/gpu/
 
 arm64: ## build for arm64 into $(O)/arm64, with Debian's libraries for it unpacked into $(O)/vm (nothing is installed)
 	$(Q)root=$$(tests/vm/arm64_root.sh) && $(MAKE) --no-print-directory O=$(O)/arm64 ARCH=arm64 build \
 		CC="clang --target=aarch64-linux-gnu --sysroot=$$root -fuse-ld=lld -Wno-unused-command-line-argument"
 
-test-vm: ## load, count and find faults on Debian's 5.10, 6.1 and 6.12 kernels, in guests, on this one, and on arm64 (root)
+test-vm: ## load, count and find faults on Debian's 5.10, 6.1, 6.12 in guests, on this kernel, and on arm64 (root)
 	$(Q)scripts/deps.sh vm
 	$(Q)$(MAKE) --no-print-directory build
 	$(Q)$(MAKE) --no-print-directory arm64
@@ -163,9 +165,11 @@ test-vm: ## load, count and find faults on Debian's 5.10, 6.1 and 6.12 kernels, 
 install: build $(O)/release/ranktrace ## to DESTDIR/PREFIX
 	install -D -m755 $(O)/release/ranktrace $(DESTDIR)$(PREFIX)/bin/ranktrace
 	install -d $(DESTDIR)$(PREFIX)/lib/ranktrace/sim
-	cd $(O)/lib/ranktrace/sim && find . -type f -exec install -D -m755 {} "$(abspath $(DESTDIR)$(PREFIX))/lib/ranktrace/sim/{}" \;
+	cd $(O)/lib/ranktrace/sim && find . -type f -exec \
+		install -D -m755 {} "$(abspath $(DESTDIR)$(PREFIX))/lib/ranktrace/sim/{}" \;
 
 clean: ## remove what was built
 	rm -rf $(O)
 
--include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(RELEASE_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_SRC:%.c=$(O)/obj/%.d) $(UNIT_AID:.o=.d)
+-include $(BPF_OBJ:.o=.d) $(OBJ:.o=.d) $(RELEASE_OBJ:.o=.d) $(BENCH_OBJ:.o=.d)
+-include $(UNIT_SRC:%.c=$(O)/obj/%.d) $(UNIT_AID:.o=.d)

@@ -237,7 +237,7 @@ _Static_assert(sizeof(struct record_gpu_device) == 64, "record_gpu_device");
 struct record_gpu_sample {
 	struct wire_hdr hdr;
 	__u32 index;
-	__u32 cost_us;   /* CPU time of this look, this GPU's part */
+	__u32 cost_us;   /* CPU time of this sample, this GPU's part */
 	__u64 window_ns; /* 0: no activity is known (no GPM, or the first sample) */
 	__u32 sm, tensor, dram, occupancy;
 	__u32 power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;

@@ -54,7 +54,7 @@ struct record_port_sample {
 	__u32 rate_mbps;
 	__u32 lanes;
 	__u32 netdev_mbps;
-	__u32 cost_us;    /* CPU time of this look, all ports together */
+	__u32 cost_us;    /* CPU time of this sample, all ports together */
 	__u64 counters[]; /* n_counters of enum port_counter */
 };
 _Static_assert(sizeof(struct record_port_sample) == 56, "record_port_sample");

@@ -51,7 +51,7 @@ struct record_tcp_sample {
 	__u8 n_counters;
 	__u8 reserved;
 	__u64 taken_ns;   /* when it was read */
-	__u32 cost_us;    /* CPU time of this look, all connections together */
+	__u32 cost_us;    /* CPU time of this sample, all connections together */
 	__u32 n_left_out; /* connections of the ranks that are not sampled: there are too many */
 	__u64 counters[]; /* n_counters of enum tcp_counter */
 };

@@ -40,12 +40,13 @@ rule_cookies() {
 
 # The model and the detectors are pure: no I/O, no clock, no environment.
 rule_pure() {
-	grep -nE '#include <(stdio|fcntl|unistd|time|sys/.*|pthread|signal)\.h>|\b(clock_gettime|getenv|open|fopen|printf|time)\(' \
+	local calls='clock_gettime|getenv|open|fopen|printf|time'
+
+	grep -nE "#include <(stdio|fcntl|unistd|time|sys/.*|pthread|signal)\.h>|\b($calls)\(" \
 		$(find user/model user/detect -name '*.[ch]') /dev/null | sed 's/$/   <- not pure/'
 }
 
-# Layout is clang-format's, by the version that Debian 12 has (others disagree with it); lines end at column 120, but
-# for a text.
+# Layout is clang-format's, by the version that Debian 12 has (others disagree with it).
 rule_format() {
 	local files
 	mapfile -t files < <(sources | grep -v '^vmlinux/')
@@ -53,8 +54,11 @@ rule_format() {
 		clang-format-14 --style="file:$root/.clang-format" --dry-run "${files[@]}" 2>&1 | grep 'warning:' |
 			sed 's/: warning:.*/: not as clang-format has it/' | cut -d: -f1,4 | sort | uniq -c
 	fi
-	awk 'FNR == 1 { FS = OFS } { s = $0; gsub(/\t/, "        ", s) } length(s) > 120 && s !~ /"/ { print FILENAME ":" FNR ": " length(s) " columns" }' "${files[@]}"
 }
+
+# 120 columns; no word that the glossary replaces: scripts/check_text.py.
+rule_lines() { python3 -B "$root/scripts/check_text.py" lines; }
+rule_words() { python3 -B "$root/scripts/check_text.py" words; }
 
 rule_sizes() {
 	local f n max
@@ -70,7 +74,8 @@ rule_sizes() {
 	done < <(sources)
 	# functions: from a line "{" in column 0 to "}" in column 0
 	sources | grep '\.c$' |
-		xargs -r awk '/^{$/ { begin = FNR } /^}/ && begin { if (FNR - begin > 62) print FILENAME ":" begin ": function of " FNR - begin " lines, more than 60"; begin = 0 }'
+		xargs -r awk '/^{$/ { begin = FNR } /^}/ && begin { if (FNR - begin > 62)
+			print FILENAME ":" begin ": function of " FNR - begin " lines, more than 60"; begin = 0 }'
 }
 
 rule_names() {
@@ -130,7 +135,8 @@ rule_citations() {
 }
 
 rc=0
-for rule in includes format tracers_apart libbpf cookies pure sizes names licences tables schema docs citations; do
+rules='includes format lines words tracers_apart libbpf cookies pure sizes names licences tables schema docs citations'
+for rule in $rules; do
 	[[ -n ${RULE:-} && $rule != "$RULE" ]] && continue
 	out=$(rule_$rule)
 	if [[ -n $out ]]; then

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules for docs, called by check.sh: prints what breaks one.
 
-Lines of README.md, CONTRIBUTING.md, docs/ and the tracers' READMEs have at most 120 characters; a row of a table may be
-longer where one cell alone (a link, a command) cannot be broken. README.md has at most 250 lines. Every relative link
-leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names exists; the
-ways that it walks have 20 files at most and never return to a room. Every kind of finding, class of hang and cause is
-in docs/findings.md.
+Lines of README.md, CONTRIBUTING.md, docs/ and the READMEs of folders have at most 120 characters; a row of a table
+may be longer where one cell alone (a link, a command) cannot be broken. README.md has at most 250 lines. Every
+relative link leads to a file, and to a heading of it where it names one. Every file that docs/architecture.md names
+exists; the ways that it walks have 20 files at most and never return to a room. Every kind of finding, class of hang
+and cause is in docs/findings.md.
 """
 import glob
 import json
@@ -14,6 +14,7 @@ import re
 import sys
 
 LINE_MAX, README_MAX, CELL_MAX, WAY_MAX = 120, 250, 80, 20
+PAGES = ("docs/**/*.md", "tracers/*/README.md", "tools/*/README.md", "schemas/*.md", "tests/*/README.md")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^^\]][^\]]*\]:\s+(\S+)", re.M)
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:bpf\.c|bpf\.h|[ch]|def|mk|py|sh|json|md|proto))`")
 
@@ -95,7 +96,7 @@ def check(path):
 
 
 def main():
-    pages = glob.glob("docs/**/*.md", recursive=True) + glob.glob("tracers/*/README.md")
+    pages = [page for where in PAGES for page in glob.glob(where, recursive=True)]
     broken = [line for path in ["README.md", "CONTRIBUTING.md", *sorted(pages)] for line in check(path)]
     print("\n".join(broken), end="\n" if broken else "")
     return int(bool(broken))

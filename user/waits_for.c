@@ -260,7 +260,7 @@ static void pipe_text(struct words *s, const struct waits_for *w)
 		add(s, "%s a pipe", verb);
 	if (w->flags & WAITS_OWN)
 		add(s, " whose other end is its own process");
-	else if (w->flags & WAITS_NOBODY)
+	else if (w->flags & WAITS_UNOPENED)
 		add(s, " whose other end no process has open");
 	else if (w->pid)
 		add(s, " whose other end is pid %u", w->pid);
@@ -339,7 +339,7 @@ static void pipe_remedy(struct words *s, const struct waits_for *w)
 	if (w->pid)
 		add(s, "look at pid %u%s%s%s: it %s the pipe", w->pid, *w->who ? " (" : "", w->who, *w->who ? ")" : "",
 		    w->act == WAITS_TO_WRITE ? "does not empty" : "does not fill");
-	else if (w->flags & WAITS_NOBODY)
+	else if (w->flags & WAITS_UNOPENED)
 		add(s, "start what is to %s the other end, or end the wait in the program",
 		    w->act == WAITS_TO_WRITE ? "read" : "write");
 }

@@ -44,12 +44,12 @@ enum waits_act {
 };
 
 enum waits_flag {
-	WAITS_MOVES = 1,   /* between two samples bytes came or went, or whom it waits for worked */
-	WAITS_STANDS = 2,  /* nothing did. Neither: there was one sample */
-	WAITS_AGAIN = 4,   /* the same wait, begun anew between two samples */
-	WAITS_OWN = 8,     /* the other end is its own process' */
-	WAITS_NOBODY = 16, /* the other end is open nowhere on this host */
-	WAITS_UNIX = 32,   /* a socket of this host: `what` is its path, "" none */
+	WAITS_MOVES = 1,     /* between two samples bytes came or went, or whom it waits for worked */
+	WAITS_STANDS = 2,    /* nothing did. Neither: there was one sample */
+	WAITS_AGAIN = 4,     /* the same wait, begun anew between two samples */
+	WAITS_OWN = 8,       /* the other end is its own process' */
+	WAITS_UNOPENED = 16, /* the other end is open nowhere on this host */
+	WAITS_UNIX = 32,     /* a socket of this host: `what` is its path, "" none */
 	WAITS_UDP = 64,
 };
 

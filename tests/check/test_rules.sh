@@ -38,6 +38,17 @@ planted includes 'user/base: [0-9]* files, more than 30'
 for i in $(seq 31); do echo "# $spdx" > "$tree/tests/watch/test_$i.py"; done
 planted includes 'tests/watch: [0-9]* files, more than 30'
 printf 'int  x;\n' >> "$tree/user/model/comm.c"; planted format 'user/model/comm.c'
+printf '/* "%0200d" */\n' 0 >> "$tree/tests/unit/model/test_clock.c"; planted lines 'test_clock.c:[0-9]*: 208 columns'
+printf '# %0200d\n' 0 >> "$tree/tests/aid/job.py"; planted lines 'tests/aid/job.py:[0-9]*: 202 columns'
+printf '# %0200d\n' 0 >> "$tree/tests/run.sh"; planted lines 'tests/run.sh:[0-9]*: 202 columns'
+printf '# %0200d\n' 0 >> "$tree/Makefile"; planted lines 'Makefile:[0-9]*: 202 columns'
+printf '/* %0200d */\n' 0 >> "$tree/user/cause.def"; planted lines 'user/cause.def:[0-9]*: 206 columns'
+for word in told Tells retold 'looked at' nobody Whoever 'of late' 'stood still' 'holds up' held_up 'in vain' governor \
+	patience unborn jammed stuck stance is_doing qp_news EV_MARK_WAIT; do
+	echo "/* $word */" >> "$tree/user/model/comm.c"; planted words "user/model/comm.c:[0-9]*: "
+done
+echo "int is_told, fine;" >> "$tree/tracers/nccl/nccl.h"; planted words 'tracers/nccl/nccl.h:[0-9]*: told: emit, report'
+echo 'It holds up the job.' >> "$tree/docs/limits.md"; planted words 'docs/limits.md:[0-9]*: holds up: blocks'
 printf '#include "tracers/cuda/cuda.h"\n' >> "$tree/tracers/nccl/nccl.c"; planted tracers_apart 'tracers/nccl/nccl.c'
 printf '#include <bpf/libbpf.h>\n' >> "$tree/user/session/session.c"; planted libbpf 'user/session/session.c'
 printf '#include <time.h>\n' >> "$tree/user/detect/hang/hang.c"; planted pure 'user/detect/hang/hang.c'

@@ -28,7 +28,8 @@ fuzzers: $(FUZZERS) ## build the fuzz targets (clang's libFuzzer)
 # With a compiler that lacks the runtime tests/fuzz/test_fuzz.sh is skipped, and says why.
 fuzzers-if:
 	$(Q)if echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
-		$(CLANG) -fsanitize=fuzzer,address,undefined -w -x c - -o /dev/null 2> /dev/null; then $(MAKE) --no-print-directory fuzzers; fi
+		$(CLANG) -fsanitize=fuzzer,address,undefined -w -x c - -o /dev/null 2> /dev/null; then \
+		$(MAKE) --no-print-directory fuzzers; fi
 
 fuzz: deps-test ## run every fuzz target for FUZZ_SECONDS (60) each
 	$(Q)$(MAKE) --no-print-directory build fuzzers

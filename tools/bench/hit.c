@@ -181,7 +181,8 @@ void hit_print(const char *ranktrace, const char *library)
 		printf("%s or %s does not run\n", ranktrace, library);
 		return;
 	}
-	printf("%.0f a call with the tracer, %.1f without (A/A %.3f); of it in our program %.0f, the rest is the trap\n",
+	printf("%.0f a call with the tracer, %.1f without (A/A %.3f); of it in our program %.0f, the rest is the "
+	       "trap\n",
 	       median(on), median(off), median(again), median(ours));
 	kill(t.pid, SIGTERM);
 	waitpid(t.pid, NULL, 0);

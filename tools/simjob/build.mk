@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulated job: two stand-in libraries and the binary, in one folder, found relative to each other.
-# SIM_LAYOUT=0|1|2 chooses the layout of struct ncclComm; layoutN/libnccl.so.2 has each of the others (simjob --nccl-lib).
+# SIM_LAYOUT=0|1|2 chooses the layout of struct ncclComm; layoutN/libnccl.so.2 has each of the others (simjob
+# --nccl-lib).
 SIM_DIR := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 SIM_OUT := $(O)/lib/ranktrace/sim
 SIM_OBJ := $(O)/obj/sim
@@ -13,11 +14,14 @@ SIM_LIB_CFLAGS := $(SIM_CFLAGS) -fPIC -fvisibility=hidden
 
 SIM_CUDA_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/libcuda/*.c))
 SIM_NCCL_SRC := $(wildcard $(SIM_DIR)/libnccl/*.c)
-SIM_JOB_OBJ := $(patsubst $(SIM_DIR)/%.c,$(SIM_OBJ)/%.o,$(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c $(SIM_DIR)/life/*.c))
-SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnvidia-ml.so.1 $(SIM_OUT)/libnccl.so.2 $(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
+SIM_JOB_SRC := $(wildcard $(SIM_DIR)/job/*.c $(SIM_DIR)/faults/*.c $(SIM_DIR)/life/*.c)
+SIM_JOB_OBJ := $(SIM_JOB_SRC:$(SIM_DIR)/%.c=$(SIM_OBJ)/%.o)
+SIM_LIBS := $(SIM_OUT)/libcuda.so.1 $(SIM_OUT)/libnvidia-ml.so.1 $(SIM_OUT)/libnccl.so.2 \
+	$(SIM_OTHER_LAYOUTS:%=$(SIM_OUT)/layout%/libnccl.so.2)
 
 .PHONY: simjob
-simjob: $(SIM_LIBS) $(SIM_OUT)/simjob $(SIM_OUT)/simjob-static $(SIM_OUT)/simjob-static-symtab ## the simulated job and its stand-ins for libnccl and libcuda
+SIM_PROGRAMS := $(SIM_OUT)/simjob $(SIM_OUT)/simjob-static $(SIM_OUT)/simjob-static-symtab
+simjob: $(SIM_LIBS) $(SIM_PROGRAMS) ## the simulated job and its stand-ins for libnccl and libcuda
 
 $(SIM_OBJ)/lib%.o: $(SIM_DIR)/lib%.c
 	$(Q)mkdir -p $(@D) && $(CC) $(SIM_LIB_CFLAGS) -MMD -MP -c $< -o $@

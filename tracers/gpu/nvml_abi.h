@@ -99,18 +99,21 @@ typedef void *nvml_device; /* an opaque handle */
 	X(power_limit, "nvmlDeviceGetEnforcedPowerLimit", (nvml_device d, unsigned int *mw)) \
 	X(temperature, "nvmlDeviceGetTemperature", (nvml_device d, int sensor, unsigned int *celsius)) \
 	X(ecc, "nvmlDeviceGetTotalEccErrors", (nvml_device d, int type, int counter, unsigned long long *n)) \
-	X(rows, "nvmlDeviceGetRemappedRows", (nvml_device d, unsigned int *corr, unsigned int *unc, unsigned int *pending, unsigned int *failed)) \
+	X(rows, "nvmlDeviceGetRemappedRows", \
+	  (nvml_device d, unsigned int *corr, unsigned int *unc, unsigned int *pending, unsigned int *failed)) \
 	X(pages_pending, "nvmlDeviceGetRetiredPagesPendingStatus", (nvml_device d, int *pending)) \
 	X(inforom, "nvmlDeviceValidateInforom", (nvml_device d)) \
 	X(link_state, "nvmlDeviceGetNvLinkState", (nvml_device d, unsigned int link, int *active)) \
-	X(link_errors, "nvmlDeviceGetNvLinkErrorCounter", (nvml_device d, unsigned int link, int counter, unsigned long long *n)) \
+	X(link_errors, "nvmlDeviceGetNvLinkErrorCounter", \
+	  (nvml_device d, unsigned int link, int counter, unsigned long long *n)) \
 	X(fields, "nvmlDeviceGetFieldValues", (nvml_device d, int n, struct nvml_field *values)) \
 	X(pcie_replay, "nvmlDeviceGetPcieReplayCounter", (nvml_device d, unsigned int *n)) \
 	X(pcie_width, "nvmlDeviceGetCurrPcieLinkWidth", (nvml_device d, unsigned int *width)) \
 	X(pcie_gen, "nvmlDeviceGetCurrPcieLinkGeneration", (nvml_device d, unsigned int *gen)) \
 	X(pcie_width_max, "nvmlDeviceGetMaxPcieLinkWidth", (nvml_device d, unsigned int *width)) \
 	X(pcie_gen_max, "nvmlDeviceGetMaxPcieLinkGeneration", (nvml_device d, unsigned int *gen)) \
-	X(processes, "nvmlDeviceGetComputeRunningProcesses_v3", (nvml_device d, unsigned int *n, struct nvml_process *list)) \
+	X(processes, "nvmlDeviceGetComputeRunningProcesses_v3", \
+	  (nvml_device d, unsigned int *n, struct nvml_process *list)) \
 	X(gpm_support, "nvmlGpmQueryDeviceSupport", (nvml_device d, struct nvml_gpm_support *s)) \
 	X(gpm_alloc, "nvmlGpmSampleAlloc", (void **sample)) \
 	X(gpm_sample, "nvmlGpmSampleGet", (nvml_device d, void *sample)) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nvml_child.c - the only code that calls NVML, in a process of its own: a driver that is stuck blocks this process and
- * no other. It keeps no clock of its own: it looks when it is asked.
+ * nvml_child.c - the only code that calls NVML, in a process of its own: a driver that has stalled blocks this process
+ * and no other. It keeps no clock of its own: it looks when it is asked.
  */
 #include "tracers/gpu/nvml_child.h"
 

@@ -11,7 +11,7 @@
 #include "schemas/collector.h"
 
 #define TRIES_MAX 4
-#define MISSED_MAX 3 /* looks in a row: its memory is freed */
+#define MISSED_MAX 3 /* samples in a row: its memory is freed */
 
 /* --- layouts --- */
 
@@ -194,7 +194,7 @@ static void invalid_drop(struct comm_places *c)
 	c->n_places = n;
 }
 
-/* Without memory it stays unsaid: the model finds out by itself that nobody samples it any more. */
+/* Without memory it stays unsaid: the model finds out by itself that it is not sampled any more. */
 static void gone_note(struct comm_places *c, size_t i)
 {
 	size_t cap = c->cap_gone ? 2 * c->cap_gone : 8;

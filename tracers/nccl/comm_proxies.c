@@ -53,18 +53,18 @@ static int part_emit(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct
 	return emit(to, &f.hdr);
 }
 
-static int sample_emit(uint32_t tgid, uint64_t comm, const struct nccl_proxy_sample *look, proxy_emit *emit, void *to)
+static int sample_emit(uint32_t tgid, uint64_t comm, const struct nccl_proxy_sample *sample, proxy_emit *emit, void *to)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	struct record_proxy f = record_new(tgid, comm, now_ns);
 	int err;
 
-	f.flags = PROXY_SAMPLE | (look->moving ? PROXY_MOVING : 0);
-	f.n = look->n;
-	f.thread = look->thread;
+	f.flags = PROXY_SAMPLE | (sample->moving ? PROXY_MOVING : 0);
+	f.n = sample->n;
+	f.thread = sample->thread;
 	err = emit(to, &f.hdr);
-	for (uint32_t i = 0; !err && i < look->n; i++)
-		err = part_emit(tgid, comm, now_ns, &look->subs[i], emit, to);
+	for (uint32_t i = 0; !err && i < sample->n; i++)
+		err = part_emit(tgid, comm, now_ns, &sample->subs[i], emit, to);
 	return err;
 }
 
@@ -77,38 +77,38 @@ static bool is_shared(const uint64_t *states, size_t n, uint64_t state)
 	return uses > 1;
 }
 
-static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_sample *look)
+static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_sample *sample)
 {
-	seen->any |= look->threaded || look->n;
-	for (uint32_t i = 0; i < look->n; i++)
-		seen->busy |= look->subs[i].is_send && look->subs[i].transmitted > look->subs[i].done;
+	seen->any |= sample->threaded || sample->n;
+	for (uint32_t i = 0; i < sample->n; i++)
+		seen->busy |= sample->subs[i].is_send && sample->subs[i].transmitted > sample->subs[i].done;
 }
 
 /* Two passes: whether a proxy is shared is known when all were seen. */
 int comm_proxies_sample(struct comm_places *c, struct reader *r, uint32_t tgid, proxy_emit *emit, void *to,
 			struct proxies_seen *ret)
 {
-	struct nccl_proxy_sample *looks = calloc(c->n_places + 1, sizeof(*looks));
+	struct nccl_proxy_sample *samples = calloc(c->n_places + 1, sizeof(*samples));
 	uint64_t *states = calloc(c->n_places + 1, sizeof(*states));
-	int err = looks && states ? 0 : -ENOMEM;
+	int err = samples && states ? 0 : -ENOMEM;
 
 	*ret = (struct proxies_seen){ 0 };
 	for (size_t i = 0; !err && i < c->n_places; i++) {
 		const struct nccl_layout *l = &c->layouts[c->places[i].layout];
 		int one = nccl_proxy_read(r, tgid, &l->proxy, c->places[i].addr, l->hash, c->states[i].hash,
-					  c->places[i].proxy_thread, READER_DEADLINE_MS, &looks[i]);
+					  c->places[i].proxy_thread, READER_DEADLINE_MS, &samples[i]);
 
-		states[i] = one ? 0 : looks[i].proxy_state;
+		states[i] = one ? 0 : samples[i].proxy_state;
 		if (!one) {
-			c->places[i].proxy_thread = looks[i].thread;
-			seen_add(ret, &looks[i]);
+			c->places[i].proxy_thread = samples[i].thread;
+			seen_add(ret, &samples[i]);
 		}
 		err = one == -EPIPE ? one : 0;
 	}
 	for (size_t i = 0; !err && i < c->n_places; i++)
 		if (states[i] && !is_shared(states, c->n_places, states[i]))
-			err = sample_emit(tgid, c->places[i].addr, &looks[i], emit, to);
-	free(looks);
+			err = sample_emit(tgid, c->places[i].addr, &samples[i], emit, to);
+	free(samples);
 	free(states);
 	return err;
 }

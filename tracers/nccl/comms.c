@@ -29,7 +29,7 @@
 #define STILL_READ_EVERY_NS 250000000ull
 #define STILL_LONG_NS 8000000000ull /* ... up to here: by now it was reported, or is nothing new */
 #define PROXIES_TRY 8 /* reads: does one have a progress thread by now? Then after twice as many, and so on */
-#define QUICK_OF 0xff /* of the newest eight looks at a process ... */
+#define QUICK_OF 0xff /* of the newest eight samples of a process ... */
 #define QUICK_AFTER 2 /* ... so many at which something was on its way: */
 #define QUICK_READ_EVERY_NS 125000000ull
 #define QUICK_NS 10000000000ull      /* all are read often for that long, so that ways can be compared, */
@@ -37,14 +37,14 @@
 #define QUICK_PROBED 0xffffff        /* by these samples */
 #define QUICK_UNEVEN 4               /* in so many, and so many times as many, something was on its way */
 #define QUICK_AGAIN_NS \
-	60000000000ull      /* and not again before: 24 looks a minute more for a job on a network that is well */
+	60000000000ull      /* and not again before: 24 samples a minute more for a job on a network that is well */
 #define SCAN_NS 15000000ull /* of one sample */
 #define SCAN_PAGES 4096     /* of one piece: 16 MB, some ms */
 #define SCAN_PAGES_MIN 512
 /* From the end of a scan to the next begin: so many times what it took, and at least so long. */
-#define SCAN_AGAIN_NEWS 20   /* it is new or has changed; doubled by each scan that finds nothing new */
+#define SCAN_AGAIN_CHANGE 20 /* it is new or has changed; doubled by each scan that finds nothing new */
 #define SCAN_AGAIN_EMPTY 320 /* at a sign of change in one without communicators: at most */
-#define SCAN_AGAIN_NEWS_NS 500000000ull
+#define SCAN_AGAIN_CHANGE_NS 500000000ull
 #define SCAN_AGAIN_QUIET 4000 /* 0.025 % of a core */
 #define SCAN_AGAIN_QUIET_NS 10000000000ull
 #define THREADS_EVERY_NS 2000000000ull
@@ -60,7 +60,7 @@ struct scanned { /* one process */
 	unsigned int busy;            /* bits, the newest sample's first: something was on its way */
 	bool has_proxy;
 	uint64_t sum;        /* of all its counters, as last read */
-	unsigned int n_gone; /* looks in a row that some communicator was not there */
+	unsigned int n_gone; /* samples in a row that some communicator was not there */
 	unsigned int n_threads;
 	uint64_t threads_ns; /* when they were counted */
 	uint64_t scan_due_ns, scan_took_ns;
@@ -168,7 +168,7 @@ static struct scanned *scanned_get(struct comms *c, const struct target_proc *t)
 		return NULL;
 	p->tgid = t->tgid;
 	p->start_ns = t->start_time_ns;
-	p->again = SCAN_AGAIN_NEWS;
+	p->again = SCAN_AGAIN_CHANGE;
 	HASH_ADD(hh, c->procs, tgid, sizeof(p->tgid), p);
 	return p;
 }
@@ -199,7 +199,7 @@ static int procs_refresh(struct comms *c)
 		if (p->revision != list[i]->revision || !p->comms.n_layouts)
 			comm_layouts_learn(&c->layouts, c->ctx->reader, list[i], &p->comms);
 		if (p->revision != list[i]->revision && !p->comms.n_places)
-			p->again = SCAN_AGAIN_NEWS;
+			p->again = SCAN_AGAIN_CHANGE;
 		p->revision = list[i]->revision;
 	}
 	HASH_ITER (hh, c->procs, p, next) {
@@ -241,7 +241,7 @@ static void again_set(struct scanned *p)
 	for (size_t i = 0; i < p->comms.n_places; i++)
 		found += p->comms.places[i].addr ^ p->comms.states[i].hash;
 	if (found != p->found)
-		p->again = SCAN_AGAIN_NEWS;
+		p->again = SCAN_AGAIN_CHANGE;
 	else if (p->again < SCAN_AGAIN_QUIET)
 		p->again *= 2;
 	p->found = found;
@@ -284,7 +284,7 @@ static int scan_end(struct comms *c, struct scanned *p, int err)
 	}
 	quiet = !err && p->comms.n_places;
 	p->scan_due_ns = clock_monotonic_ns() + (quiet ? SCAN_AGAIN_QUIET : p->again) * p->scan_took_ns +
-			 (quiet ? SCAN_AGAIN_QUIET_NS : SCAN_AGAIN_NEWS_NS);
+			 (quiet ? SCAN_AGAIN_QUIET_NS : SCAN_AGAIN_CHANGE_NS);
 	return err == -ENOMEM || err == -EPIPE ? err : 0;
 }
 
@@ -432,7 +432,7 @@ static void changed_note(struct scanned *p, uint64_t now_ns)
 
 	if (!p->comms.n_places && again > SCAN_AGAIN_EMPTY)
 		again = SCAN_AGAIN_EMPTY;
-	due_ns = now_ns + SCAN_AGAIN_NEWS_NS + again * p->scan_took_ns;
+	due_ns = now_ns + SCAN_AGAIN_CHANGE_NS + again * p->scan_took_ns;
 	if (now_ns - p->threads_ns >= THREADS_EVERY_NS) {
 		p->threads_ns = now_ns;
 		n = threads_count(p->tgid);

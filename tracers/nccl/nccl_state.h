@@ -20,7 +20,7 @@ struct nccl_state {
 	uint32_t abort;                  /* the flag at abort_addr */
 	uint64_t abort_addr;             /* 0 none */
 	uint64_t launches;               /* of any kind; 0 also where not known */
-	unsigned int n_missed;           /* of a known one: looks in a row that did not find it */
+	unsigned int n_missed;           /* of a known one: samples in a row that did not find it */
 };
 
 /* Both magic numbers, 0 <= rank < size, a hash: what every reader of a communicator asks for first. */

@@ -19,7 +19,7 @@ static int identity(const struct wire_hdr *rec, struct intern *strings, struct e
 	return record_texts(rec, sizeof(*f), 5, lens, texts, strings);
 }
 
-static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+static int sample(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	const struct record_port_sample *f = (const void *)rec;
 
@@ -63,7 +63,7 @@ const struct record_kind source_records_ports[] = {
 	  .kept_by = offsetof(struct record_port, index), .decode = identity },
 	{ "port_sample", COLLECTOR(RECORD_PORT_SAMPLE), .size = sizeof(struct record_port_sample),
 	  .kept_by = offsetof(struct record_port_sample, index),
-	  .times = { offsetof(struct record_port_sample, taken_ns) }, .decode = look },
+	  .times = { offsetof(struct record_port_sample, taken_ns) }, .decode = sample },
 	{ "port_users", COLLECTOR(RECORD_PORT_USERS), .size = sizeof(struct record_port_users),
 	  .kept_by = offsetof(struct record_port_users, index), .decode = users },
 	{}

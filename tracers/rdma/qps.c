@@ -203,9 +203,9 @@ static int done_take(struct qps_sampler *s, uint64_t now_ns)
 	int changed = s->err ? 0 : list_emit(s, now_ns);
 
 	if (s->err && s->err != -ENOTSUP && !s->failed)
-		log_warn(
-			"queue pairs cannot be asked for by RDMA netlink: %s; peers of those made before the attach stay unknown",
-			strerror(-s->err));
+		log_warn("queue pairs cannot be asked for by RDMA netlink: %s; peers of those made before the attach "
+			 "stay unknown",
+			 strerror(-s->err));
 	s->failed = s->err != 0;
 	s->every_ns = changed > 0 ? FIRST_NS : 2 * s->every_ns;
 	if (s->every_ns < COST_SHARE * s->took_ns)

@@ -147,9 +147,9 @@ static bool table_done(struct tracer_handle *h, const struct verbs_table_key *ke
 	if (got >= 0 || is_gone(got))
 		return true;
 	if (late)
-		log_warn(
-			"pid %u: the RDMA provider's functions cannot be probed: %s; its posts and completions stay invisible",
-			key->tgid, strerror(-got));
+		log_warn("pid %u: the RDMA provider's functions cannot be probed: %s; its posts and completions stay "
+			 "invisible",
+			 key->tgid, strerror(-got));
 	return late;
 }
 
@@ -356,9 +356,9 @@ static int walk_step(struct tracer_handle *h, struct walk *w, uint64_t now_ns)
 		return 0; /* again later */
 	if (more < 0) {
 		if (more != -ESRCH)
-			log_warn(
-				"pid %u: its memory cannot be searched for open RDMA devices: %s; what it opened before stays invisible",
-				w->tgid, strerror(-more));
+			log_warn("pid %u: its memory cannot be searched for open RDMA devices: %s; what it opened "
+				 "before stays invisible",
+				 w->tgid, strerror(-more));
 		walk_end(w);
 		return 0;
 	}
@@ -528,10 +528,9 @@ static void full_say(struct verbs_state *s, int n)
 	if (s->said_full || n < VERBS_QPS_COUNTED - VERBS_QPS_COUNTED / 16)
 		return;
 	s->said_full = true;
-	log_warn(
-		"more than %d RDMA queue pairs are in use: totals of those that were idle longest are forgotten, and begin anew when they "
-		"are used again",
-		n);
+	log_warn("more than %d RDMA queue pairs are in use: totals of those that were idle longest are forgotten, and "
+		 "begin anew when they are used again",
+		 n);
 }
 
 static int verbs_tick(struct tracer_handle *h, uint64_t now_ns)

@@ -54,10 +54,10 @@ bool verbs_say_no_device(const struct target_proc *proc)
 	snprintf(path, sizeof(path), "%s/class/infiniband", root ? root : "/sys");
 	if (has_entries(path))
 		return false;
-	log_info(
-		"pid %u can use RDMA (libibverbs is mapped), but this host has no RDMA device: %s is empty. Nothing of RDMA is to be "
-		"seen; where there should be a device, look at the driver's module and at the kernel log",
-		proc->tgid, path);
+	log_info("pid %u can use RDMA (libibverbs is mapped), but this host has no RDMA device: %s is empty. Nothing "
+		 "of RDMA is to be seen; where there should be a device, look at the driver's module and at the kernel "
+		 "log",
+		 proc->tgid, path);
 	return true;
 }
 
@@ -69,20 +69,19 @@ void verbs_say_unopened(const struct verbs_unopened *u)
 	snprintf(path, sizeof(path), "/dev/infiniband/%.*s", VERBS_DEVICE_LEN - 1, u->node);
 	snprintf(proc, sizeof(proc), "/proc/%u", u->tgid);
 	if (stat(path, &device))
-		log_warn(
-			"pid %u: ibv_open_device(%s) failed: there is no %s; is the module ib_uverbs loaded, and udev running?",
-			u->tgid, u->device, path);
+		log_warn("pid %u: ibv_open_device(%s) failed: there is no %s; is the module ib_uverbs loaded, and udev "
+			 "running?",
+			 u->tgid, u->device, path);
 	else if (stat(proc, &target))
 		log_warn("pid %u: ibv_open_device(%s) failed; %s is of mode %03o and uid %u, the process is gone",
 			 u->tgid, u->device, path, device.st_mode & 0777, device.st_uid);
 	else if (target.st_uid && target.st_uid != device.st_uid && !(device.st_mode & 0006))
-		log_warn(
-			"pid %u: ibv_open_device(%s) failed: it runs as uid %u and may not open %s (mode %03o, uid %u, gid %u); a udev "
-			"rule, a group or a container's device list gives it the device",
-			u->tgid, u->device, target.st_uid, path, device.st_mode & 0777, device.st_uid, device.st_gid);
+		log_warn("pid %u: ibv_open_device(%s) failed: it runs as uid %u and may not open %s (mode %03o, uid "
+			 "%u, gid %u); a udev rule, a group or a container's device list gives it the device",
+			 u->tgid, u->device, target.st_uid, path, device.st_mode & 0777, device.st_uid, device.st_gid);
 	else
-		log_warn(
-			"pid %u: ibv_open_device(%s) failed, though %s is of mode %03o and uid %u: look at the container's device list, at "
-			"the limit of locked memory (ulimit -l) and at whether the provider's library fits the kernel",
-			u->tgid, u->device, path, device.st_mode & 0777, device.st_uid);
+		log_warn("pid %u: ibv_open_device(%s) failed, though %s is of mode %03o and uid %u: look at the "
+			 "container's device list, at the limit of locked memory (ulimit -l) and at whether the "
+			 "provider's library fits the kernel",
+			 u->tgid, u->device, path, device.st_mode & 0777, device.st_uid);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause
  *
  * sched.h - the state of the targets' tasks, kept in a map by the kernel side and scanned by user space: a task
- * that is stuck for good never switches again, so only a scan can see it. Records are made by the scan, but for
+ * that is blocked for good never switches again, so only a scan can see it. Records are made by the scan, but for
  * intervals off the CPU worth drawing.
  */
 #ifndef RANKTRACE_SCHED_H

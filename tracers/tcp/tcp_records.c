@@ -76,7 +76,7 @@ static int identity(const struct wire_hdr *rec, struct intern *strings, struct e
 	return record_texts(rec, sizeof(*f), 3, lens, texts, strings);
 }
 
-static int look(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+static int sample(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	const struct record_tcp_sample *f = (const void *)rec;
 
@@ -108,6 +108,6 @@ const struct record_kind source_records_tcp[] = {
 	  .kept_by = offsetof(struct record_tcp, index), .decode = identity },
 	{ "tcp_sample", COLLECTOR(RECORD_TCP_SAMPLE), .size = sizeof(struct record_tcp_sample),
 	  .kept_by = offsetof(struct record_tcp_sample, index),
-	  .times = { offsetof(struct record_tcp_sample, taken_ns) }, .decode = look },
+	  .times = { offsetof(struct record_tcp_sample, taken_ns) }, .decode = sample },
 	{}
 };

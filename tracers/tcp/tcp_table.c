@@ -326,7 +326,7 @@ static void orphans_end(struct tcp_table *t)
 	}
 }
 
-static void look(struct tcp_table *t, bool all)
+static void scan(struct tcp_table *t, bool all)
 {
 	for (int i = 0; i < TCP_CONNECTIONS_MAX; i++) {
 		struct table_connection *c = &t->connections[i];
@@ -347,7 +347,7 @@ int tcp_table_scan(struct tcp_table *t, const uint32_t *tgids, size_t n, bool *r
 	t->error = 0;
 	processes_read(t, tgids, n);
 	t->adds = true;
-	look(t, true);
+	scan(t, true);
 	t->adds = false;
 	*ret_changed = t->changed;
 	return 0;
@@ -355,7 +355,7 @@ int tcp_table_scan(struct tcp_table *t, const uint32_t *tgids, size_t n, bool *r
 
 void tcp_table_sample(struct tcp_table *t)
 {
-	look(t, false);
+	scan(t, false);
 }
 
 const struct table_connection *tcp_table_list(const struct tcp_table *t)

@@ -35,7 +35,7 @@ int tcp_table_new(struct tcp_table **ret); /* 0 or -ENOMEM */
 void tcp_table_free(struct tcp_table *t);
 /* Finds out which connections these processes have. 0 or -ENOMEM. */
 int tcp_table_scan(struct tcp_table *t, const uint32_t *tgids, size_t n, bool *ret_changed);
-/* Looks at those known. Those that are gone are so marked, and their places free at the next call. */
+/* Scans those known. Those that are gone are so marked, and their places free at the next call. */
 void tcp_table_sample(struct tcp_table *t);
 const struct table_connection *tcp_table_list(const struct tcp_table *t); /* TCP_CONNECTIONS_MAX of them */
 struct table_connection *tcp_table_at(struct tcp_table *t, size_t i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * merge.c - see merge.h. Read autopsy_merge() first. Files are gone through twice: what they hold, then
- * look by look; none is held in memory.
+ * round by round; none is held in memory.
  */
 #include "autopsy/merge.h"
 
@@ -87,7 +87,7 @@ static int record_feed(struct merge *g, size_t host, const struct wire_hdr *rec)
 	return pipeline_feed(g->pipeline, &u.h);
 }
 
-/* --- looks --- */
+/* --- rounds --- */
 
 static int own_feed(struct merge *g, struct wire_hdr *h, size_t size, uint8_t kind)
 {
@@ -123,8 +123,8 @@ static int start_feed(struct merge *g)
 	return own_feed(g, &u.f.hdr, (sizeof(u.f) + u.f.host_len + 7) & ~7ul, RECORD_START);
 }
 
-/* Look number `look` of one host: what lies behind tick `look` - 1, up to the next. */
-static int sample_feed(struct merge *g, size_t host, uint32_t look)
+/* Round number `round` of one host: what lies behind tick `round` - 1, up to the next. */
+static int sample_feed(struct merge *g, size_t host, uint32_t round)
 {
 	struct recording_reader *r = NULL;
 	const struct wire_hdr *rec;
@@ -133,10 +133,10 @@ static int sample_feed(struct merge *g, size_t host, uint32_t look)
 
 	if (!err)
 		err = node_emit(g, host);
-	while (!err && ticks <= look && recording_next(r, &rec) == 1) {
+	while (!err && ticks <= round && recording_next(r, &rec) == 1) {
 		if (is_collectors(rec, RECORD_TICK))
 			ticks++;
-		else if (ticks == look && !is_collectors(rec, RECORD_START) && !is_collectors(rec, RECORD_STOP))
+		else if (ticks == round && !is_collectors(rec, RECORD_START) && !is_collectors(rec, RECORD_STOP))
 			err = record_feed(g, host, rec);
 	}
 	recording_reader_free(r);
@@ -150,12 +150,12 @@ static int samples_feed(struct merge *g)
 	bool more = true, enough = false;
 	int err = 0;
 
-	for (uint32_t look = 0; !err && more && !enough; look++) {
+	for (uint32_t round = 0; !err && more && !enough; round++) {
 		more = false;
 		for (size_t i = 0; !err && i < g->n; i++) {
-			if (look < g->files[i].n_ticks)
-				err = sample_feed(g, i, look);
-			more |= look + 1 < g->files[i].n_ticks;
+			if (round < g->files[i].n_ticks)
+				err = sample_feed(g, i, round);
+			more |= round + 1 < g->files[i].n_ticks;
 		}
 		g->now_ns++;
 		if (!err)
@@ -205,10 +205,9 @@ static bool one_job(const struct merge *g)
 
 	if (merge_one_job(g->files, g->n, &a, &b) != -EINVAL)
 		return true;
-	log_error(
-		"%s and %s have neither a job's name nor a communicator in common: give the files of one job (ranktrace "
-		"autopsy --job NAME --raw FILE)",
-		g->files[a].path, g->files[b].path);
+	log_error("%s and %s have neither a job's name nor a communicator in common: give the files of one job "
+		  "(ranktrace autopsy --job NAME --raw FILE)",
+		  g->files[a].path, g->files[b].path);
 	return false;
 }
 
@@ -225,9 +224,9 @@ static void apart_warn(const struct merge *g)
 			log_warn("%s: no training process was on host %s", g->files[i].path, g->files[i].host);
 	}
 	if (hi - lo > APART_NS)
-		log_warn(
-			"the hosts were sampled %.1f minutes apart, by their clocks: what moved in between is not known",
-			(hi - lo) / 6e10);
+		log_warn("the hosts were sampled %.1f minutes apart, by their clocks: what moved in between is not "
+			 "known",
+			 (hi - lo) / 6e10);
 }
 
 static int files_read(struct merge *g, const char *const *paths, size_t n)

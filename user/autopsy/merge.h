@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * merge.h - several nodes' looks as one: the recordings that `autopsy --raw` made go through one pipeline, look
- * by look. Each host's records follow a RECORD_NODE; clocks of different hosts are never compared: every host's first
- * look counts as the same moment.
+ * merge.h - several nodes' samples as one: the recordings that `autopsy --raw` made go through one pipeline, round
+ * by round. Each host's records follow a RECORD_NODE; clocks of different hosts are never compared: every host's first
+ * round counts as the same moment.
  */
 #ifndef RANKTRACE_AUTOPSY_MERGE_H
 #define RANKTRACE_AUTOPSY_MERGE_H

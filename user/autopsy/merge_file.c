@@ -86,7 +86,8 @@ static const char *open_remedy(int err)
 {
 	switch (err) {
 	case -EPROTO:
-		return "this is no ranktrace recording; --merge takes what 'ranktrace autopsy --raw FILE' wrote on each host";
+		return "this is no ranktrace recording; --merge takes what 'ranktrace autopsy --raw FILE' wrote on "
+		       "each host";
 	case -EPROTONOSUPPORT: return "it was made by a newer ranktrace; use that version";
 	default: return strerror(-err);
 	}
@@ -96,17 +97,17 @@ static const char *open_remedy(int err)
 static int end_check(const struct merge_file *f, int err, bool stopped)
 {
 	if (err == -EPROTO)
-		log_error(
-			"%s: no recording of an autopsy, but of 'ranktrace record' or the like: 'ranktrace replay' shows it",
-			f->path);
+		log_error("%s: no recording of an autopsy, but of 'ranktrace record' or the like: 'ranktrace replay' "
+			  "shows it",
+			  f->path);
 	else if (err && err != -EBADMSG)
 		log_error("%s: %s", f->path, strerror(-err));
 	if (err && err != -EBADMSG)
 		return err;
 	if (!*f->host || (f->n_procs && !f->n_ticks)) {
-		log_error(
-			"%s: it ends before its first round of samples is complete (copied before the autopsy ended?): make it again",
-			f->path);
+		log_error("%s: it ends before its first round of samples is complete (copied before the autopsy "
+			  "ended?): make it again",
+			  f->path);
 		return -ENODATA;
 	}
 	if (err || !stopped)

@@ -16,7 +16,7 @@ struct merge_file {
 	char host[256];
 	struct record_start start; /* without its text */
 	uint64_t anchor_ns;        /* its first sample, by its own clock */
-	uint32_t n_ticks;          /* looks that are whole */
+	uint32_t n_ticks;          /* rounds that are whole */
 	size_t n_procs;
 	uint64_t *hashes; /* of its communicators */
 	size_t n_hashes;

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define SEC 1000000000ull
-#define END_PATIENCE_NS SEC /* at the end: timeout for work that does not return */
+#define END_TIMEOUT_NS SEC /* at the end: timeout for work that does not return */
 
 static void *thread_run(void *arg)
 {
@@ -69,7 +69,7 @@ void side_thread_set(struct side_thread *t, enum side_step step)
 
 bool side_thread_end(struct side_thread *t)
 {
-	uint64_t until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_PATIENCE_NS;
+	uint64_t until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_TIMEOUT_NS;
 	struct timespec until = { .tv_sec = until_ns / SEC, .tv_nsec = until_ns % SEC };
 
 	pthread_mutex_lock(&t->lock);

@@ -156,7 +156,7 @@ static void limits_say(const struct autopsy_result *r)
 }
 
 /* Nothing to examine is no all-clear. One idle host of many is: --merge says so. */
-static int nobody_say(const struct autopsy_args *a)
+static int none_say(const struct autopsy_args *a)
 {
 	char denied[1024];
 	bool limited = privilege_reading(denied, sizeof(denied));
@@ -178,7 +178,7 @@ static int exit_code(const struct autopsy_args *a, const struct autopsy_result *
 	if (outputs_exit_code(p, a->fail_on) == EXIT_FINDING)
 		return a->raw ? EXIT_CLEAN : EXIT_FINDING;
 	if (!r->n_ranks)
-		return nobody_say(a);
+		return none_say(a);
 	return !r->n_comms && (r->n_denied || r->n_no_layout) ? EXIT_UNSUPPORTED : EXIT_CLEAN;
 }
 

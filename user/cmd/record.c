@@ -145,7 +145,8 @@ int cmd_record(int argc, char **argv)
 	static const struct argp argp = { record_options, record_option, NULL, NULL, children, NULL, NULL };
 	static const struct help help = {
 		"record", "[OPTIONS] --pid PID | --job JOB | --all\n[OPTIONS] -- CMD...",
-		"Traces a job live; no restart and no change to it. Findings go to standard output as they open and close."
+		"Traces a job live; no restart and no change to it. Findings go to standard output as they open and "
+		"close."
 	};
 	static struct record_args a;
 	struct reader *reader = NULL;

@@ -185,7 +185,7 @@ void capture_wait(struct proc_own *p, struct stream *s, const struct cuda_event 
 	lane_waits(c->work, s->lane, k->lane, k->lane_n);
 }
 
-/* Without the probes on CUDA events nobody says which streams joined: those that the capturing thread calls on. */
+/* Without the probes on CUDA events nothing says which streams joined: those that the capturing thread calls on. */
 void capture_guess(struct proc_own *p, struct stream *s, uint32_t tid)
 {
 	struct capture *c = p->captures;

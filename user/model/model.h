@@ -144,8 +144,8 @@ struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
 	uint64_t entered[2]; /* of them enqueued */
 };
 
-struct samples {                      /* what looks at the communicator from outside showed; the newest one */
-	uint64_t n;                   /* looks; 0 never */
+struct samples {                      /* what samples of the communicator from outside showed; the newest one */
+	uint64_t n;                   /* samples; 0 never */
 	uint64_t seen_ns;             /* the newest */
 	uint64_t since_ns;            /* the first that showed these counters: the last of these calls was before it */
 	uint64_t after_ns;            /* the one before that: the last of these calls was after it; 0 none */

@@ -11,7 +11,7 @@
 
 #include "model/state.h"
 
-#define STALE_ROUNDS 4 /* looks at its process: a page of memory may be absent for one or two */
+#define STALE_ROUNDS 4 /* samples of its process: a page of memory may be absent for one or two */
 
 static bool counters_same(const struct samples *s, const struct event *e)
 {

@@ -223,8 +223,8 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", HELP_LIMITS, set_busy) \
 	X("dstate-limit", 1001, "SEC", "report a D state past this (5)", HELP_LIMITS, set_dstate) \
 	X("phases", 1012, "FILE", \
-	  "keep known phases of jobs (checkpoints, evaluations) in FILE, and read those of earlier sessions; no: none " \
-	  "(watch: " PHASES_NAME " in $STATE_DIRECTORY or " FLIGHT_DIR ")", HELP_LIMITS, set_phases) \
+	  "keep known phases of jobs (checkpoints, evaluations) in FILE, and read those of earlier sessions; " \
+	  "no: none (watch: " PHASES_NAME " in $STATE_DIRECTORY or " FLIGHT_DIR ")", HELP_LIMITS, set_phases) \
 	X("budget", 1009, "PERCENT", \
 	  "CPU time, in percent of a core, that probe hits may cost a process; above it ranktrace removes the probes " \
 	  "that it needs least (5; with --tier burst 25; no: no limit)", HELP_PROBES, set_budget) \
@@ -236,12 +236,14 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	  "flight recorder: keep the last seconds in memory and write them to DIR (" FLIGHT_DIR ") on a finding, on " \
 	  "SIGUSR1 and on 'ranktrace dump'; --flight=no: none", HELP_FLIGHT, set_flight) \
 	X("flight-seconds", 1006, "SEC", "keep that many seconds (120)", HELP_FLIGHT, set_flight_seconds) \
-	X("flight-mb", 1007, "MB", "and at most that many megabytes, compressed (64; watch: 16)", HELP_FLIGHT, set_flight_mb) \
+	X("flight-mb", 1007, "MB", \
+	  "and at most that many megabytes, compressed (64; watch: 16)", HELP_FLIGHT, set_flight_mb) \
 	X("flight-keep", 1008, "N", "dumps in DIR; older ones are removed (20)", HELP_FLIGHT, set_flight_keep) \
 	X("fail-on", 1011, "SEVERITY", FAIL_ON_HELP " (critical)", HELP_MESSAGES, set_fail_on) \
 	X("quiet", 'q', 0, "only errors and warnings on standard error", HELP_MESSAGES, set_quiet) \
 	X("verbose", 'v', 0, \
-	  "also progress, and what it saw and cost at the end; twice: the messages of libbpf", HELP_MESSAGES, set_verbose)
+	  "also progress, and what it saw and cost at the end; twice: the messages of libbpf", HELP_MESSAGES, \
+	  set_verbose)
 /* clang-format on */
 
 static const struct setting {

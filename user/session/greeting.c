@@ -106,7 +106,7 @@ static void jobs_text(const struct target_proc *const *list, size_t n, char *to,
 		snprintf(to + at, size - at, " and %d more", found - JOBS_SHOWN);
 }
 
-static void nobody_say(const struct greeting *g, const struct target_proc *const *list, size_t n)
+static void none_say(const struct greeting *g, const struct target_proc *const *list, size_t n)
 {
 	char jobs[1024];
 
@@ -130,7 +130,7 @@ void greeting_start(struct greeting *g, const struct target_proc *const *list, s
 	for (int i = 0; i < g->n; i++)
 		job_say(g, &g->jobs[i], when);
 	if (!g->n)
-		nobody_say(g, list, n);
+		none_say(g, list, n);
 }
 
 void greeting_scan(struct greeting *g, const struct target_proc *const *list, size_t n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * greeting.h - says whom a session looks at: at its start, and when a job has more ranks than before.
+ * greeting.h - says whom a session watches: at its start, and when a job has more ranks than before.
  */
 #ifndef RANKTRACE_SESSION_GREETING_H
 #define RANKTRACE_SESSION_GREETING_H

@@ -79,7 +79,7 @@ int samplers_open(const struct sampler_ctx *ctx, struct samplers **ret)
 	return 0;
 }
 
-static int look(struct samplers *s, struct running *r, uint64_t now_ns)
+static int sample(struct samplers *s, struct running *r, uint64_t now_ns)
 {
 	int err;
 
@@ -99,7 +99,7 @@ int samplers_run(struct samplers *s, uint64_t now_ns)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < s->n; i++)
-		err = look(s, &s->running[i], now_ns);
+		err = sample(s, &s->running[i], now_ns);
 	return err;
 }
 

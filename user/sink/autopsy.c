@@ -154,9 +154,8 @@ static void text_no_finding(struct text *t, const struct autopsy_sink *s, const 
 			 c->n_seen);
 		text_scanned(t, s, m);
 	} else if (c->n_uncounted == c->n_seen) {
-		text_add(
-			t,
-			"LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): which rank is behind is not known");
+		text_add(t, "LIMITED  this NCCL keeps no count of its collectives (2.26 and later do): which rank is "
+			    "behind is not known");
 	} else {
 		text_add(t, "UNKNOWN  no rank is behind, and no counter moved for ");
 		text_scanned(t, s, m);

@@ -67,7 +67,8 @@ static int view_add(struct view *v, const struct proc *p, const struct task *t)
 	return 0;
 }
 
-/* Of ranks and their children; a launcher, which is neither, only waits for them. Where nobody says a rank, of all. */
+/* Of ranks and their children; a launcher, which is neither, only waits for them. Where no process says a rank, of all.
+ */
 static void view_fill(struct view *v, const struct model *m)
 {
 	bool some = false;

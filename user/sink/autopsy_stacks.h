@@ -9,7 +9,7 @@
 #include "model/model.h"
 #include "sink/text.h"
 
-/* Told by its environment, else its rank in its largest communicator. */
+/* By its environment, else its rank in its largest communicator. */
 int autopsy_rank(const struct proc *p);
 /* Cuts what was added since `from` to `width` columns, if it is one line; 0: as wide as it is. */
 void text_cut(struct text *t, size_t from, int width);

@@ -155,7 +155,8 @@ static void rounds_play(struct queue *queues, int n, int count)
 static void queues_print(const struct queue *queues, int n)
 {
 	for (int k = 0; k < n; k++)
-		printf("{\"pid\":%d,\"qpn\":%u,\"posts\":%llu,\"post_bytes\":%llu,\"signalled\":%llu,\"recv_posts\":%llu,\"send_done\":%llu,"
+		printf("{\"pid\":%d,\"qpn\":%u,\"posts\":%llu,\"post_bytes\":%llu,\"signalled\":%llu,"
+		       "\"recv_posts\":%llu,\"send_done\":%llu,"
 		       "\"recv_done\":%llu,\"recv_bytes\":%llu,\"errors\":%llu}\n",
 		       getpid(), queues[k].qp->qp_num, queues[k].posts, queues[k].bytes, queues[k].signalled,
 		       queues[k].recv_posts, queues[k].send_done, queues[k].recv_done, queues[k].recv_bytes,

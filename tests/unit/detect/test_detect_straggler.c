@@ -74,7 +74,8 @@ static struct outcome trials(uint64_t *rng, int tp, int dp, int pp, double perce
 		verdicts_free(&v);
 		job_free(j);
 	}
-	printf("tp=%d dp=%d pp=%d %g%% ahead=%d check=%d: named %d, in a set %d, missed %d, wrong %d of %d; after %.1f steps\n",
+	printf("tp=%d dp=%d pp=%d %g%% ahead=%d check=%d: named %d, in a set %d, missed %d, wrong %d of %d; after "
+	       "%.1f steps\n",
 	       tp, dp, pp, percent, ahead, check, out.named, out.in_set, out.missed, out.wrong, n,
 	       out.named ? out.delay_steps / out.named : 0);
 	return out;

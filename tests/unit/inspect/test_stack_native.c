@@ -39,7 +39,8 @@ static const char program[] =
 	"volatile int sink; static volatile int spin = 1;\n"
 	"#ifdef OWN_CALL\n"
 	"static KEEP long own_poll(void) { long r; register long t __asm__(\"r10\") = 0; (void)t;\n"
-	"  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(34L) : \"rcx\", \"r11\", \"memory\"); sink = r; return r; }\n"
+	"  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(34L) : \"rcx\", \"r11\", \"memory\"); sink = r; return r; "
+	"}\n"
 	"#endif\n"
 	/* As in a distribution whose libraries keep frame pointers and a program that does not; old frames in what is
 	   not filled. */
@@ -48,7 +49,8 @@ static const char program[] =
 	"static FP int deep2(int n) { volatile int l[8]; l[n] = n; return l[n] + sink; }\n"
 	"static FP int deep1(int n) { volatile int l[8]; l[n] = deep2(n); return l[n] + sink; }\n"
 	"static FP long own_poll(void) { long r; char l[400]; __asm__ volatile(\"\" : : \"r\"(l) : \"memory\");\n"
-	"  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(34L) : \"rcx\", \"r11\", \"memory\"); sink = r + l[3]; return r; }\n"
+	"  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(34L) : \"rcx\", \"r11\", \"memory\"); sink = r + l[3]; "
+	"return r; }\n"
 	"long (*call)(void) = own_poll;\n" /* as through the linker's table */
 	"#endif\n"
 	"KEEP int innermost(int x) { void *a[64]; int n = backtrace(a, 64); sink = x;\n"
@@ -63,7 +65,8 @@ static const char program[] =
 	"#endif\n"
 	"  return sink + x; }\n"
 	"KEEP int fourth(int a, int b, int c, int d, int e, int f, int g, int h)\n"
-	"{ int l[40]; memset(l, a, sizeof(l)); int r = innermost(b + l[7]) + c * d + e * f + g * h + l[3]; sink = r; return r + sink; }\n"
+	"{ int l[40]; memset(l, a, sizeof(l)); int r = innermost(b + l[7]) + c * d + e * f + g * h + l[3]; sink = r; "
+	"return r + sink; }\n"
 	"KEEP int third(int n) { char *p = alloca(n * 16 + sink); memset(p, n, n * 16);\n"
 	"  int r = fourth(n, 2, 3, 4, 5, 6, 7, 8) + p[n]; sink = r; return r; }\n"
 	"static int compare(const void *a, const void *b) { static int once; if (!once++) sink = third(9);\n"

@@ -85,8 +85,8 @@ static void test_version_2_and_parents(void **state)
 	struct cpu_quota q;
 
 	(void)state;
-	mounts(&m,
-	       "22 1 0:20 / /proc rw - proc proc rw\n30 1 0:26 / %s/cg\\0402 rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+	mounts(&m, "22 1 0:20 / /proc rw - proc proc rw\n30 1 0:26 / %s/cg\\0402 rw,nosuid shared:4 - cgroup2 cgroup2 "
+		   "rw\n");
 	put("cg 2/cpu.stat", "usage_usec 5\nnr_throttled 900\nthrottled_usec 0\n");
 	put("cg 2/pod/cpu.max", "150000 100000\n");
 	put("cg 2/pod/cpu.stat", "usage_usec 77\nnr_periods 9\nnr_throttled 3\nthrottled_usec 2000\n");
@@ -111,9 +111,9 @@ static void test_hybrid(void **state)
 	struct cpu_quota q;
 
 	(void)state;
-	mounts(&m,
-	       "31 1 0:27 / %s/cpuset rw - cgroup cgroup rw,cpuset\n32 1 0:28 / %s/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
-	       "33 1 0:29 / %s/unified rw - cgroup2 cgroup2 rw\n");
+	mounts(&m, "31 1 0:27 / %s/cpuset rw - cgroup cgroup rw,cpuset\n32 1 0:28 / %s/cpu rw - cgroup cgroup "
+		   "rw,cpu,cpuacct\n"
+		   "33 1 0:29 / %s/unified rw - cgroup2 cgroup2 rw\n");
 	put("cpu/job/cpu.cfs_quota_us", "50000\n");
 	put("cpu/job/cpu.cfs_period_us", "100000\n");
 	put("cpu/job/cpu.stat", "nr_periods 21\nnr_throttled 20\nthrottled_time 1586701810\n");

@@ -36,8 +36,8 @@ static const char lib_source[] = "int ncclAllReduce(void) { return 1; }\n"
 				 "int ncclSend(void) { return 2; }\n";
 
 static const char program_source[] =
-	"#include <dlfcn.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
-	"<unistd.h>\n"
+	"#include <dlfcn.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include "
+	"<string.h>\n#include <unistd.h>\n"
 	"#include <sys/prctl.h>\n#include <pthread.h>\n"
 	"#ifdef STATIC\nint ncclAllReduce(void) { return 1; }\nint ncclSend(void) { return 2; }\n"
 	"#else\nstatic void load(const char *p) { if (!dlopen(p, RTLD_NOW)) puts(dlerror()); }\n#endif\n"
@@ -48,12 +48,14 @@ static const char program_source[] =
 	"	prctl(PR_SET_PDEATHSIG, SIGKILL); signal(SIGUSR1, on); (void)argc;\n"
 	"#ifdef STATIC\n	(void)argv; ready(); for (;;) pause();\n#else\n"
 	"	if (!strcmp(argv[1], \"late\")) { ready(); pause(); load(argv[2]); ready(); for (;;) pause(); }\n"
-	"	if (!strcmp(argv[1], \"wrap\")) { if (!fork()) { execv(argv[2], argv + 2); _exit(1); } for (;;) pause(); }\n"
+	"	if (!strcmp(argv[1], \"wrap\")) { if (!fork()) { execv(argv[2], argv + 2); _exit(1); } for (;;) "
+	"pause(); }\n"
 	"	load(argv[2]);\n"
 	"	if (!strcmp(argv[1], \"fork\")) {\n"
 	"		if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); pthread_t t; pthread_create(&t, 0, run, 0);\n"
 	"			usleep(50000); ready(); for (;;) pause(); }\n"
-	"		if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); clearenv(); execl(\"/bin/sleep\", \"sleep\", \"100\", "
+	"		if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); clearenv(); execl(\"/bin/sleep\", \"sleep\", "
+	"\"100\", "
 	"NULL); }\n"
 	"	}\n"
 	"	ready(); for (;;) pause();\n#endif\n}\n";

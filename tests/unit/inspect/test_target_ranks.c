@@ -33,7 +33,8 @@ static const char actor_source[] =
 	"#ifdef COPY\nextern char **environ; char ***volatile keep = &environ;\n#endif\n"
 	"#ifdef STATIC\nint ncclAllReduce(void) { return 1; }\n#define dlopen(p, f) ((void *)ncclAllReduce)\n#endif\n"
 	"static void on(int sig) { (void)sig; }\n"
-	"static char **past_end(char **a) { int n = 1; for (a++; *a; a++) { if (!strcmp(*a, \"run\") || !strcmp(*a, \"child\"))\n"
+	"static char **past_end(char **a) { int n = 1; for (a++; *a; a++) { if (!strcmp(*a, \"run\") || !strcmp(*a, "
+	"\"child\"))\n"
 	"	n++; if (!strcmp(*a, \"end\") && !--n) return a; } return a - 1; }\n"
 	"int main(int argc, char **argv) {\n"
 	"	sigset_t usr1; char **a = argv + 1, *v; (void)argc;\n"
@@ -41,16 +42,19 @@ static const char actor_source[] =
 	"	sigemptyset(&usr1); sigaddset(&usr1, SIGUSR1); sigprocmask(SIG_BLOCK, &usr1, 0);\n"
 	"	for (; *a; a++) {\n"
 	"		if (!strncmp(*a, \"load=\", 5)) { if (!dlopen(*a + 5, RTLD_NOW)) _exit(3); }\n"
-	"		else if (!strncmp(*a, \"set=\", 4)) { v = strchr(*a + 4, '='); *v = 0; setenv(*a + 4, v + 1, 1); }\n"
+	"		else if (!strncmp(*a, \"set=\", 4)) { v = strchr(*a + 4, '='); *v = 0; setenv(*a + 4, v + 1, "
+	"1); }\n"
 	"		else if (!strncmp(*a, \"put=\", 4)) putenv(*a + 4);\n"
 	"		else if (!strncmp(*a, \"many=\", 5)) { for (int i = atoi(*a + 5); i; i--) { char n[300];\n"
-	"			snprintf(n, sizeof(n), \"FILL_%d\", i); setenv(n, \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\", 1); } }\n"
+	"			snprintf(n, sizeof(n), \"FILL_%d\", i); setenv(n, "
+	"\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\", 1); } }\n"
 	"		else if (!strcmp(*a, \"ready\")) { if (write(1, \"r\", 1) != 1) _exit(1); }\n"
 	"		else if (!strcmp(*a, \"wait\")) { int s; sigwait(&usr1, &s); }\n"
 	"		else if (!strcmp(*a, \"run\") || !strcmp(*a, \"child\")) { int execs = (*a)[0] == 'r';\n"
 	"			char **last = past_end(a); if (fork()) { a = last; continue; }\n"
 	"			prctl(PR_SET_PDEATHSIG, SIGKILL); *last = 0;\n"
-	"			for (; execs && a[1] && !strncmp(a[1], \"set=\", 4); a++) { v = strchr(a[1] + 4, '='); *v = 0; setenv(a[1] + 4, v + 1, 1); }\n"
+	"			for (; execs && a[1] && !strncmp(a[1], \"set=\", 4); a++) { v = strchr(a[1] + 4, "
+	"'='); *v = 0; setenv(a[1] + 4, v + 1, 1); }\n"
 	"			if (execs) { *a = argv[0]; execv(\"/proc/self/exe\", a); _exit(2); } }\n"
 	"	}\n"
 	"	for (;;) pause();\n}\n";
@@ -243,15 +247,15 @@ static void reads_what_python_set_late(void **state)
 	int out[2];
 	struct child c;
 
-	snprintf(
-		script, sizeof(script),
-		"import ctypes,os,signal\n"
-		"signal.pthread_sigmask(signal.SIG_BLOCK,[signal.SIGUSR1])\n"
-		"ctypes.CDLL('%s/lib.so')\n"
-		"os.write(1,b'r'); signal.sigwait([signal.SIGUSR1])\n"
-		"os.environ['RANK']='3'; os.environ.update(WORLD_SIZE='4',LOCAL_RANK='1',MASTER_ADDR='h',MASTER_PORT='1')\n"
-		"os.write(1,b'r'); signal.pause()\n",
-		dir);
+	snprintf(script, sizeof(script),
+		 "import ctypes,os,signal\n"
+		 "signal.pthread_sigmask(signal.SIG_BLOCK,[signal.SIGUSR1])\n"
+		 "ctypes.CDLL('%s/lib.so')\n"
+		 "os.write(1,b'r'); signal.sigwait([signal.SIGUSR1])\n"
+		 "os.environ['RANK']='3'; "
+		 "os.environ.update(WORLD_SIZE='4',LOCAL_RANK='1',MASTER_ADDR='h',MASTER_PORT='1')\n"
+		 "os.write(1,b'r'); signal.pause()\n",
+		 dir);
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	c.pid = fork();
 	if (!c.pid) {

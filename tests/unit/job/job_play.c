@@ -67,7 +67,8 @@ void verdicts_print(const struct verdicts *v)
 	for (size_t i = 0; i < v->n; i++) {
 		const struct seen_finding *s = &v->all[i];
 
-		printf("  %s/%s cause=%s n=%d rank0=%d comm=%llx seq=%llu %s open=%.3f last=%.3f since=%.3f conf=%.2f by=%s\n",
+		printf("  %s/%s cause=%s n=%d rank0=%d comm=%llx seq=%llu %s open=%.3f last=%.3f since=%.3f conf=%.2f "
+		       "by=%s\n",
 		       finding_kind_name(s->f.kind), hang_class_name(s->f.class),
 		       *finding_cause_shown(&s->f) ? finding_cause_shown(&s->f) : "-", s->f.n_ranks,
 		       s->f.n_ranks ? s->f.ranks[0] : -1, (unsigned long long)s->f.comm, (unsigned long long)s->f.seq,

@@ -137,7 +137,7 @@ static void files(void **state)
 	assert_string_equal(text_of(w), "writes FIFO /run/log whose other end is pid 77 (python)");
 	assert_string_equal(text_of(W(.kind = WAITS_PIPE, .flags = WAITS_OWN)),
 			    "reads a pipe whose other end is its own process");
-	assert_string_equal(text_of(W(.kind = WAITS_PIPE, .flags = WAITS_NOBODY)),
+	assert_string_equal(text_of(W(.kind = WAITS_PIPE, .flags = WAITS_UNOPENED)),
 			    "reads a pipe whose other end no process has open");
 	assert_string_equal(text_of(W(.kind = WAITS_FILE, .what = "/mnt/ckpt/x.pt")), "reads file /mnt/ckpt/x.pt");
 	assert_string_equal(text_of(W(.kind = WAITS_FILE, .act = WAITS_TO_FLUSH, .what = "/x", .flags = WAITS_STANDS)),

@@ -114,8 +114,10 @@ static void what_is_no_such_file_is_refused(void **state)
 		"{\"version\": 1}",
 		"{\"version\": 2, \"phases\": []}",
 		"{\"version\": 1, \"phases\": [{\"job\": \"a\"}]}",
-		"{\"version\": 1, \"phases\": [{\"job\": \"a\", \"site\": \"\", \"wait\": \"\", \"pauses\": 1, \"longest_s\": 1}]}",
-		"{\"version\": 1, \"phases\": [{\"job\": \"a\", \"site\": \"x\", \"wait\": \"\", \"pauses\": -1, \"longest_s\": 1}]}",
+		"{\"version\": 1, \"phases\": [{\"job\": \"a\", \"site\": \"\", \"wait\": \"\", \"pauses\": 1, "
+		"\"longest_s\": 1}]}",
+		"{\"version\": 1, \"phases\": [{\"job\": \"a\", \"site\": \"x\", \"wait\": \"\", \"pauses\": -1, "
+		"\"longest_s\": 1}]}",
 	};
 	char error[256];
 

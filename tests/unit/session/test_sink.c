@@ -253,9 +253,8 @@ static void test_json(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_json.close(f.sink, &f.m), 0);
 	text = file_text();
-	assert_non_null(strstr(
-		text,
-		"\"since_ns\":9007199254740993,\"t_ns\":9007201954740994,\"detected_after_s\":2.7,\"confidence\":0.971,"));
+	assert_non_null(strstr(text, "\"since_ns\":9007199254740993,\"t_ns\":9007201954740994,"
+				     "\"detected_after_s\":2.7,\"confidence\":0.971,"));
 	line2 = strchr(text, '\n') + 1;
 	line2[-1] = '\0';
 	first = cJSON_Parse(text);
@@ -369,14 +368,15 @@ static void test_ops(void **state)
 	assert_int_equal(sink_ops.close(f.sink, &f.m), 0);
 	text = file_text();
 	assert_string_equal(
-		text,
-		"{\"rank\":1,\"pid\":4701,\"gpu\":1,\"comm_rank\":1,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,\"op\":\"AllReduce\",\"count\":"
-		"1048576,"
-		"\"dtype\":\"bf16\",\"peer\":null,\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
-		"{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
-		"\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
-		"{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
-		"\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"graph\":true}\n");
+		text, "{\"rank\":1,\"pid\":4701,\"gpu\":1,\"comm_rank\":1,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,"
+		      "\"op\":\"AllReduce\",\"count\":1048576,\"dtype\":\"bf16\",\"peer\":null,"
+		      "\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
+		      "{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,"
+		      "\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+		      "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
+		      "{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,"
+		      "\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
+		      "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"graph\":true}\n");
 	free(text);
 }
 
@@ -425,8 +425,8 @@ static void test_terminal(void **state)
 	text = terminal_said(&f);
 	assert_string_equal(
 		text,
-		"2025-11-13 03:36:42 UTC  WARNING stall  rank 2 has not entered AllReduce #1842: its main thread sleeps "
-		"outside of NCCL; 2 peers wait for 2.7 s\n"
+		"2025-11-13 03:36:42 UTC  WARNING stall  rank 2 has not entered AllReduce #1842: its main thread "
+		"sleeps outside of NCCL; 2 peers wait for 2.7 s\n"
 		"  where   job llama, host node-a, pid 4702, pod llama-0, Slurm job 77\n"
 		"  why     at train.py:54 load?[31m; waits for an answer of 10.0.0.7:443; communicator "
 		"0x72e8a1b2c3d4e5f6\n"
@@ -438,8 +438,8 @@ static void test_terminal(void **state)
 		"  why     communicator 0x72e8a1b2c3d4e5f6\n"
 		"  do      find out who stopped it (a debugger, a snapshot, a terminal's ^Z), then: kill -CONT PID\n"
 		"  id      node-a-9.3\n"
-		"2025-11-13 03:36:43 UTC  over: was CRITICAL hang  rank 2 is stopped before AllReduce #1842; over after "
-		"3.7 s (node-a-9.3)\n");
+		"2025-11-13 03:36:43 UTC  over: was CRITICAL hang  rank 2 is stopped before AllReduce #1842; over "
+		"after 3.7 s (node-a-9.3)\n");
 	free(text);
 }
 
@@ -541,17 +541,18 @@ static void test_terminal_budget(void **state)
 	text = file_text();
 	assert_string_equal(
 		text,
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, over its budget of "
-		"1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a core, all processes "
-		"469 %, over their budget of 10.5 %: launches, asynchronous copies and asynchronous allocations are no "
-		"longer probed\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, under half of its "
-		"budget of 1 %: launches, asynchronous copies and asynchronous allocations are probed again\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over its budget of "
-		"1 %: no probes are left that may go\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a core, over "
-		"its budget of 1 %: all its probes are removed, it is watched from outside\n");
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a "
+		"core, over its budget of 1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a "
+		"core, all processes 469 %, over their budget of 10.5 %: launches, asynchronous copies and "
+		"asynchronous allocations are no longer probed\n"
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, "
+		"under half of its budget of 1 %: launches, asynchronous copies and asynchronous allocations are "
+		"probed again\n"
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a "
+		"core, over its budget of 1 %: no probes are left that may go\n"
+		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a "
+		"core, over its budget of 1 %: all its probes are removed, it is watched from outside\n");
 	free(text);
 }
 

@@ -175,9 +175,11 @@ static void test_everything_once(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	check_or_skip(
-		"--expect-tracks 'rank 2 · node-a · GPU 2 · pod 6a1e5c3b,rank 0 · node-a · GPU 0 · container 0123456789ab,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),"
-		"findings,lost records,D state,verbs' --expect-slices 'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,"
-		"read,asleep,ibv_post_send,attach,known phase: ckpt every 100 steps=2' --expect-flows 100",
+		"--expect-tracks 'rank 2 · node-a · GPU 2 · pod 6a1e5c3b,rank 0 · node-a · GPU 0 · container "
+		"0123456789ab,rank 1 · dataloader pid 4703,comm 0x72e8… (rank 0 of 3),findings,lost records,D "
+		"state,verbs' --expect-slices "
+		"'AllReduce,ncclAllReduce,ncclGroup,StreamSynchronize,read,asleep,ibv_post_send,attach,known phase: "
+		"ckpt every 100 steps=2' --expect-flows 100",
 		path);
 }
 

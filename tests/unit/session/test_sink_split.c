@@ -174,10 +174,10 @@ static void test_steps(void **state)
 	assert_int_equal(f.err, 0);
 	assert_int_equal(sink_perfetto.close(f.sink, &f.m), 0);
 	snprintf(plain, sizeof(plain), "%s/steps.plain", dir);
-	snprintf(
-		options, sizeof(options),
-		"--expect-tracks steps --expect-slices 'step 5=1,step 28=1,AllReduce=120' --longest-ms 40 --inflate '%s'",
-		plain);
+	snprintf(options, sizeof(options),
+		 "--expect-tracks steps --expect-slices 'step 5=1,step 28=1,AllReduce=120' --longest-ms 40 --inflate "
+		 "'%s'",
+		 plain);
 	check_or_skip(options, path);
 	assert_int_equal(count_in_file(plain, "step 4"), 0); /* of the clock of two: 8 and 9 of it are 4 and 5 */
 	assert_int_equal(count_in_file(plain, "step "), 24); /* 5 to 28; 29 has no end */

@@ -18,9 +18,9 @@ static void test_text(void **state)
 	struct record_pressure f = { 0 };
 
 	(void)state;
-	pressure_parse(
-		"some avg10=1.00 avg60=0.50 avg300=0.10 total=1234567\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=89\n",
-		1, &f);
+	pressure_parse("some avg10=1.00 avg60=0.50 avg300=0.10 total=1234567\nfull avg10=0.00 avg60=0.00 avg300=0.00 "
+		       "total=89\n",
+		       1, &f);
 	assert_int_equal(f.stall_ns[1][0], 1234567000);
 	assert_int_equal(f.stall_ns[1][1], 89000);
 	assert_int_equal(f.known, 0xc);

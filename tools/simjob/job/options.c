@@ -78,7 +78,8 @@ static const struct argp_option option_list[] = {
 	  "NCCL_IB_HCA)",
 	  0 },
 	{ "ranks-per-process", OPT_RANKS_PER_PROCESS, "N", 0,
-	  "N ranks in a process, a thread and a GPU each, as JAX has them: no RANK in the environment, no dataloader (default 1)",
+	  "N ranks in a process, a thread and a GPU each, as JAX has them: no RANK in the environment, no dataloader "
+	  "(default 1)",
 	  0 },
 	{ "netns", OPT_NETNS, "PREFIX", 0, "Rank N runs in the network namespace PREFIXN (ip netns), a host of its own",
 	  0 },
@@ -91,12 +92,13 @@ static const struct argp_option option_list[] = {
 	{ "expandable-segments", OPT_EXPANDABLE_SEGMENTS, 0, 0,
 	  "Grow device memory by mapping pages, as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True does", 0 },
 	{ "fault", OPT_FAULT, "NAME:KEY=VALUE,...", 0,
-	  "Inject a fault; repeatable. The names are listed below, each with its keys; rank, step and op are drawn from the "
-	  "seed when they are left out",
+	  "Inject a fault; repeatable. The names are listed below, each with its keys; rank, step and op are drawn "
+	  "from the seed when they are left out",
 	  0 },
 	{ "life", OPT_LIFE, "PHASES", OPTION_ARG_OPTIONAL,
-	  "Phases of a healthy job's life come again and again, drawn from the seed: all, or those named, between commas: "
-	  "elastic, abort, evaluation, checkpoint, epoch, recompile, long_step, accumulation, collection, experts",
+	  "Phases of a healthy job's life come again and again, drawn from the seed: all, or those named, between "
+	  "commas: elastic, abort, evaluation, checkpoint, epoch, recompile, long_step, accumulation, collection, "
+	  "experts",
 	  0 },
 	{ "life-scale", OPT_LIFE_SCALE, "X", 0, "They take X times as long (default 1: up to 150 s)", 0 },
 	{ "log", OPT_LOG, "FILE", 0, "Write one JSON line per rank and operation", 0 },

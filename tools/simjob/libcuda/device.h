@@ -104,7 +104,7 @@ void usage_note(uint64_t begin_ns, uint64_t end_ns);
 struct sim_gpu_span *usage_nccl_begin(uint64_t begin_ns);
 void usage_nccl_end(struct sim_gpu_span *span, uint64_t end_ns);
 
-/* inject.c: the error that this call, by its exported name, is to return in place of doing anything; else 0. */
+/* inject.c: the error that this call, by its exported name, is to return in place of its work; else 0. */
 CUresult call_injected_error(const char *name);
 
 /* stream.c: NULL and the two magic default handles become the process's default stream; NULL when that fails. */

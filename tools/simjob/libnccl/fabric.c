@@ -197,7 +197,7 @@ int fabric_attach(struct fabric *fabric, const struct fabric_key *key)
 }
 
 /* Where real NCCL would hang or corrupt memory, the simulated operation hangs. */
-static int stay_stuck(struct fabric *fabric, const _Atomic uint32_t *word)
+static int stay_blocked(struct fabric *fabric, const _Atomic uint32_t *word)
 {
 	int err = 0;
 
@@ -222,7 +222,7 @@ int fabric_meet(struct fabric *fabric, uint32_t index, const struct fabric_post 
 		struct fabric_post *post = &cells[i].posts[index & 1];
 
 		if (post->signature != mine->signature)
-			return stay_stuck(fabric, &gate->opened);
+			return stay_blocked(fabric, &gate->opened);
 		all.value = mix(all.value, post->value);
 		if (post->ready_ns > all.ready_ns)
 			all.ready_ns = post->ready_ns;
@@ -262,7 +262,7 @@ int fabric_transfer_wait(struct fabric *fabric, const struct fabric_transfer *mi
 	if (err)
 		return err;
 	if (post->signature != mine->post.signature)
-		return stay_stuck(fabric, &side->posted);
+		return stay_blocked(fabric, &side->posted);
 	*ret_both = *post;
 	if (mine->post.ready_ns > post->ready_ns)
 		ret_both->ready_ns = mine->post.ready_ns;

@@ -87,7 +87,7 @@ static unsigned int index_of(const struct sim_gpu *gpu)
 	return gpu - all->gpus;
 }
 
-/* A driver that is stuck is stuck for everybody. What every call about a GPU begins with. */
+/* A driver that has stalled has stalled for everybody. What every call about a GPU begins with. */
 static int check(const struct sim_gpu *gpu)
 {
 	unsigned int i;

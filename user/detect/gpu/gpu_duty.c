@@ -18,7 +18,7 @@
 
 #define RANKS_MAX 16             /* of one job on one host, with a GPU each: no host has more */
 #define ROUNDS 64                /* kept: half a minute at two a second */
-#define TOGETHER_NS 400000000ull /* looks of one round lie within that */
+#define TOGETHER_NS 400000000ull /* samples of one round lie within that */
 #define BEFORE_MIN 8             /* rounds of the past, */
 #define BEFORE_NS 8000000000ull  /* over so long */
 #define NOW_NS 1500000000ull     /* the present, at least */
@@ -342,7 +342,7 @@ static void ranks_update(struct duty_job *j)
 	memset(j->slow, 0, sizeof(j->slow));
 }
 
-/* Ranks are compared with those of their host: looks of several hosts are no round. */
+/* Ranks are compared with those of their host: samples of several hosts are no round. */
 static struct duty_job *job_of(struct gpu_duty *d, const struct proc *p)
 {
 	struct duty_job *j = keyed_get(&d->jobs, (uintptr_t)p->job, p->node->number, sizeof(*j));

@@ -13,7 +13,7 @@
 
 #define HOLD_NS 60000000000ull       /* a counter that moved is reported for so long */
 #define THROTTLE_NS 3000000000ull    /* throttled for so long, and */
-#define THROTTLE_SAMPLES 3           /* in so many looks */
+#define THROTTLE_SAMPLES 3           /* in so many samples */
 #define UNTHROTTLE_NS 10000000000ull /* free of it for so long: over */
 #define LOAD_SM 20.0                 /* percent: under load */
 #define LINK_ERRORS_AT_ONCE 100      /* replays between two checkups; */
@@ -63,9 +63,11 @@ static const struct {
 			  "a memory page waits to be retired: reset the GPU when the job is over" },
 	[FAULT_INFOROM] = { CAUSE_INFOROM_CORRUPT, "its configuration memory is damaged: replace the board" },
 	[FAULT_NVLINK] = { CAUSE_NVLINK_ERRORS,
-			   "errors on a link to the switch or a peer: reseat board or cable; see the fabric manager's log" },
+			   "errors on a link to the switch or a peer: reseat board or cable; see the fabric manager's "
+			   "log" },
 	[FAULT_NVLINK_DOWN] = { CAUSE_NVLINK_DOWN,
-				"a link that was there is gone: reset the GPUs of the node, restart the fabric manager" },
+				"a link that was there is gone: reset the GPUs of the node, restart the fabric "
+				"manager" },
 	[FAULT_PCIE_WIDTH] = { CAUSE_PCIE_WIDTH, "fewer lanes than it could have: reseat the board or riser" },
 	[FAULT_PCIE_REPLAY] = { CAUSE_PCIE_REPLAYS, "packets are sent again and again: reseat the board or riser" },
 };

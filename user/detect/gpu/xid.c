@@ -136,6 +136,7 @@ static int xid_tick(void *state, const struct model *m, struct finding_list *fou
 
 const struct detector detector_xid = {
 	.name = "xid",
-	.help = "an error that the NVIDIA driver reported (XID, or SXID of an NVSwitch), with the rank it hits and what to do",
+	.help = "an error that the NVIDIA driver reported (XID, or SXID of an NVSwitch), with the rank it hits and "
+		"what to do",
 	.tick = xid_tick,
 };

@@ -19,7 +19,7 @@
 #define GAPS 20                /* times the longest pause of the job, unless a GPU shows that no work goes on */
 #define STILL_GAPS 3           /* times the longest such pause that ended by itself, if one does */
 #define FRESH_NS 5000000000ull /* a member that was not sampled that long is not known to have stopped */
-#define CONFIDENCE_NOBODY 0.5
+#define CONFIDENCE_NO_RANK 0.5
 
 struct gpu_stall_job {
 	struct keyed keyed; /* by the job */
@@ -189,7 +189,7 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	f->kind = FINDING_HANG;
 	f->class = HANG_UNKNOWN;
 	f->cause = CAUSE_ALL_ENTERED;
-	f->confidence = CONFIDENCE_NOBODY;
+	f->confidence = CONFIDENCE_NO_RANK;
 	f->job = j->job->shown;
 	f->peer = -1;
 	f->since_ns = j->moved_ns;

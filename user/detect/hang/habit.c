@@ -12,7 +12,7 @@
 #include "detect/severity.h"
 
 #define WORKS_CRITICAL_NS \
-	600000000000ull                /* PyTorch gives its process groups up then, where nobody set another time \
+	600000000000ull                /* PyTorch gives its process groups up then, where no other time is set \
 					*/
 #define PLACE_UNREAD_NS 10000000000ull /* by then the stack is there, or will not be */
 

@@ -121,7 +121,8 @@ static void hang_release(void *state)
 
 const struct detector detector_hang = {
 	.name = "hang",
-	.help = "an operation that some rank does not enter while its peers wait: the root of the wait-for graph, or its cycle",
+	.help = "an operation that some rank does not enter while its peers wait: the root of the wait-for graph, or "
+		"its cycle",
 	.state_bytes = sizeof(struct hang),
 	.release = hang_release,
 	.tick = hang_tick,

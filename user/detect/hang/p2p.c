@@ -123,7 +123,7 @@ static bool p2p_waits(const struct model *m, const struct op *op)
 
 /* Of a peer whose probes the budget took no call is seen. Met late, the numbers say nothing: what the host sits in, and
  * the peer has nothing open for, was not called. Without the probes on polls and CUDA events it may be over on this
- * side, too, and nobody saw it. */
+ * side, too, and unseen. */
 bool p2p_unanswered(const struct model *m, const struct op *op)
 {
 	const uint32_t ends_unseen = 1u << PROBES_POLLS | 1u << PROBES_EVENTS;

@@ -19,7 +19,7 @@
 #define DOWN_NS SEC              /* shorter: a flap, reported when it is up again */
 #define SLOW_NS (2 * SEC)        /* a link that trains goes through lower rates */
 #define SETTLE_NS (2 * SEC)      /* errors of a link that comes up are its training's */
-#define WINDOW_NS (SEC * 9 / 10) /* looks come once a second, more or less */
+#define WINDOW_NS (SEC * 9 / 10) /* samples come once a second, more or less */
 #define BIT_WINDOWS 5            /* a rate counts when it is there in */
 #define BIT_NEEDED 3             /* so many of the newest windows */
 #define ERRORS_AT_ONCE 100       /* in a window; */
@@ -54,18 +54,23 @@ static const struct {
 	[FAULT_GONE] = { CAUSE_DEVICE_GONE,
 			 "the device is off the bus or its driver was unloaded: see the kernel log; drain the node" },
 	[FAULT_SILENT] = { CAUSE_DOES_NOT_ANSWER,
-			   "its firmware or driver is stalled: see the kernel log; reset the device or reboot the node" },
+			   "its firmware or driver is stalled: see the kernel log; reset the device or reboot the "
+			   "node" },
 	[FAULT_FLAP] = { CAUSE_FLAP, "the link went down and came up again: reseat or replace cable and transceiver" },
 	[FAULT_ERRORS] = { CAUSE_LINK_ERRORS,
 			   "packets arrive broken: clean or replace cable and transceiver on this link" },
 	[FAULT_LOSS] = { CAUSE_RETRANSMITS,
-			 "packets are lost between here and the far ends: look at the other end's port, the switches' drops, flow control" },
+			 "packets are lost between here and the far ends: look at the other end's port, the switches' "
+			 "drops, flow control" },
 	[FAULT_DISCARDS] = { CAUSE_DISCARDS,
-			     "the port drops packets: look at flow control (PFC, credits) and at what delays the receiver" },
+			     "the port drops packets: look at flow control (PFC, credits) and at what delays the "
+			     "receiver" },
 	[FAULT_SLOW] = { CAUSE_LOW_RATE,
-			 "the link runs below its speed: reseat the cable, look at the switch's port and the negotiated width" },
+			 "the link runs below its speed: reseat the cable, look at the switch's port and the "
+			 "negotiated width" },
 	[FAULT_CONGESTION] = { CAUSE_CONGESTION,
-			       "the fabric asks senders to slow down: other traffic shares the path, or many send to one" },
+			       "the fabric asks senders to slow down: other traffic shares the path, or many send to "
+			       "one" },
 };
 
 struct one {

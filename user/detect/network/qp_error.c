@@ -22,7 +22,8 @@ static const struct {
 	const char *remedy;
 } faults[] = {
 	[FAULT_TRANSPORT] = { FINDING_LINK, CAUSE_TRANSPORT_RETRIES,
-			      "nothing came back from the far end: look at its process and host, then at the path between" },
+			      "nothing came back from the far end: look at its process and host, then at the path "
+			      "between" },
 	[FAULT_DEVICE] = { FINDING_LINK, CAUSE_DEVICE_ERROR,
 			   "the device gave up by itself: see the kernel log, its firmware; reset it" },
 	[FAULT_STATE] = { FINDING_LINK, CAUSE_QUEUE_PAIR_ERROR,
@@ -30,7 +31,8 @@ static const struct {
 	[FAULT_RECEIVER] = { FINDING_OBSERVATION, CAUSE_RECEIVER_NOT_READY,
 			     "the far end's program posts no receives in time: no link's fault" },
 	[FAULT_REFUSED] = { FINDING_OBSERVATION, CAUSE_REQUEST_REFUSED,
-			    "the far end's device refused the request: keys or addresses of memory are wrong in the program" },
+			    "the far end's device refused the request: keys or addresses of memory are wrong in the "
+			    "program" },
 	[FAULT_REQUEST] = { FINDING_OBSERVATION, CAUSE_BAD_REQUEST,
 			    "the request itself is wrong: lengths, keys or the queue pair's state in the program" },
 };
@@ -184,6 +186,7 @@ static int qp_error_tick(void *state, const struct model *m, struct finding_list
 
 const struct detector detector_qp_error = {
 	.name = "qp_error",
-	.help = "queue pairs of a rank that ended in an error: the transport gave up, a request was refused, the far end is gone",
+	.help = "queue pairs of a rank that ended in an error: the transport gave up, a request was refused, the far "
+		"end is gone",
 	.tick = qp_error_tick,
 };

@@ -256,9 +256,9 @@ static void evidence_add(struct finding *f, const struct model *m, const struct 
 	finding_note(f, EVIDENCE_RECEIVER, proc_rank(p->to->proc));
 	finding_note(f, EVIDENCE_BUSY_PERCENT, 100 * v->share);
 	finding_note(f, EVIDENCE_BUSY_PERCENT_ELSEWHERE, 100 * v->rest);
-	finding_note_text(
-		f, EVIDENCE_REMEDY,
-		"compare the rate and the errors of both ends' ports and the switch's; test the pair alone (ib_write_bw)");
+	finding_note_text(f, EVIDENCE_REMEDY,
+			  "compare the rate and the errors of both ends' ports and the switch's; test the pair alone "
+			  "(ib_write_bw)");
 }
 
 static struct subject subject_of(const struct model *m, const struct verdict *v)
@@ -298,7 +298,7 @@ static int report(const struct model *m, const struct reported *t, const struct 
 	return 0;
 }
 
-/* Slow since: the oldest look of the window at which something was on its way. */
+/* Slow since: the oldest sample of the window at which something was on its way. */
 static uint64_t since_of(const struct path *p, uint64_t now_ns)
 {
 	uint64_t since = now_ns;

@@ -16,7 +16,7 @@
 	10 /* rounds: six losses in a row double the timer to 12 s; at a third lost once in 700 times */
 #define CONFIDENCE_ALONE 0.6 /* by its own past, with no other path to compare with */
 #define REPORTED_MAX 32
-#define PATIENCE_NS 4000000000ull /* for a path: what is one host's shows on its other paths within some rounds */
+#define OTHERS_NS 4000000000ull /* for a path: what is one host's shows on its other paths within some rounds */
 
 static const struct {
 	enum finding_cause cause;
@@ -27,22 +27,28 @@ static const struct {
 			       "look at cable, transceiver and the switch's port; or somebody set the interface down",
 			       0.95 },
 	[TCP_FAULT_STALL] = { CAUSE_STALLED,
-			      "nothing comes back from the other side: look at the links, the switches and firewalls between, and whether that host is alive",
+			      "nothing comes back from the other side: look at the links, the switches and firewalls "
+			      "between, and whether that host is alive",
 			      0.9 },
 	[TCP_FAULT_SLOW] = { CAUSE_SLOW_PATH,
-			     "far slower than the others' paths: look at the link's speed and duplex, rate limits, the route that it takes",
+			     "far slower than the others' paths: look at the link's speed and duplex, rate limits, "
+			     "the route that it takes",
 			     0.8 },
 	[TCP_FAULT_LOSS] = { CAUSE_RETRANSMITS,
-			     "segments are lost between here and the far ends: look at cable and transceiver, the switches' drops, the MTU",
+			     "segments are lost between here and the far ends: look at cable and transceiver, the "
+			     "switches' drops, the MTU",
 			     0.85 },
 	[TCP_FAULT_MARKS] = { CAUSE_CONGESTION,
-			      "the fabric asks senders to slow down: other traffic shares the path, or many send to one",
+			      "the fabric asks senders to slow down: other traffic shares the path, or many send to "
+			      "one",
 			      0.9 },
 	[TCP_FAULT_NOT_READ] = { CAUSE_RECEIVER_DOES_NOT_READ,
-				 "the receiving process does not read what has come: another finding says why, where that is known",
+				 "the receiving process does not read what has come: another finding says why, where "
+				 "that is known",
 				 0.8 },
 	[TCP_FAULT_BUFFER] = { CAUSE_SEND_BUFFER,
-			       "the sender's socket buffer is too small for this path: see net.ipv4.tcp_wmem and NCCL_SOCKET_NTHREADS",
+			       "the sender's socket buffer is too small for this path: see net.ipv4.tcp_wmem and "
+			       "NCCL_SOCKET_NTHREADS",
 			       0.8 },
 };
 
@@ -188,7 +194,7 @@ static void figures_note(struct round *t, struct finding *f, const struct tcp_pa
 
 static bool is_due(const struct round *t, const struct tcp_place *p)
 {
-	return p->address || p->everywhere || t->m->now_ns >= p->since_ns + PATIENCE_NS;
+	return p->address || p->everywhere || t->m->now_ns >= p->since_ns + OTHERS_NS;
 }
 
 /* Of the host, or of the end of the path that has more of it: which end's traffic counts. */

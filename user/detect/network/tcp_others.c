@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_others.c - whose traffic is on a host's netdev: the ranks' TCP, or others'. Over all looks that are kept, since a
- * job sends in bursts.
+ * tcp_others.c - whose traffic is on a host's netdev: the ranks' TCP, or others'. Over all samples that are kept, since
+ * a job sends in bursts.
  */
 #include <string.h>
 

@@ -57,7 +57,7 @@ struct tcp_pair {
 	65536                /* bytes: what hosts say to each other all the time fills no link of 0.1 Gb/s and more */
 #define TCP_ADDRESSES_MAX 64 /* of this host's ranks: more are not known */
 
-struct tcp_netdevs { /* what went over the netdevs of the ranks' addresses, in the looks that are kept */
+struct tcp_netdevs { /* what went over the netdevs of the ranks' addresses, in the samples that are kept */
 	int n;
 	struct tcp_netdev {
 		const char *address;
@@ -77,7 +77,7 @@ struct tcp_pairs {
 	uint64_t rtt_best_us; /* of the quickest pair of the round; 0: nothing flowed between two hosts */
 };
 
-/* Looks at what is new. 0 or -ENOMEM. */
+/* Takes what is new. 0 or -ENOMEM. */
 int tcp_pairs_update(struct tcp_pairs *s, const struct model *m);
 void tcp_pairs_free(struct tcp_pairs *s);
 bool tcp_pair_is_local(const struct tcp_pair *p); /* within one host */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * call_site.h - what a rank is doing, by its main thread's stack as it was read from outside: the Python line, the
+ * call_site.h - where a rank is, by its main thread's stack as it was read from outside: the Python line, the
  * native frame, the kernel's wait. An autopsy reads stacks before its verdict, a live session those of a hang once it
  * is reported; without them nothing here says anything.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * path_share.h - for how large a share of the time something is on its way from one rank to another: handed to the
- * network and not through, by looks at NCCL's proxies (transmitted, and not done). In a ring all send alike, so these
+ * network and not through, by samples of NCCL's proxies (transmitted, and not done). In a ring all send alike, so these
  * shares are as the times that a slice takes on each way. Docs: docs/findings.md.
  */
 #ifndef RANKTRACE_PATH_SHARE_H
@@ -31,7 +31,7 @@ struct path_samples {
 };
 /* Those in the window. */
 struct path_samples path_samples(const struct path *p, uint64_t now_ns);
-/* Of the looks in the window; -1: fewer than `least`. */
+/* Of the samples in the window; -1: fewer than `least`. */
 double path_share(const struct path *p, uint64_t now_ns, int least);
 /* How much likelier it is that one sort of path is busier than the other than that both are alike: twice the logarithm
  * of the ratio of the likelihoods, with one degree of freedom. 26: by chance once in some millions. */

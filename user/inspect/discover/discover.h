@@ -102,9 +102,9 @@ struct target_set;
 int target_set_new(struct reader *r, const struct target_filter *filters, size_t n, struct target_set **ret);
 void target_set_free(struct target_set *s);
 
-/* Looks at every process of the host (about once a second). 0, or -errno when /proc itself cannot be read. */
+/* Scans every process of the host (about once a second). 0, or -errno when /proc itself cannot be read. */
 int target_set_scan(struct target_set *s);
-/* Looks at these processes only (young ones, every 50-100 ms; new children). Unknown pids are added. */
+/* Scans these processes only (young ones, every 50-100 ms; new children). Unknown pids are added. */
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n);
 /* Reads identity and maps again even where nothing seems to have changed (after exec, before a memory scan). Returns
  * as target_set_find(), NULL when it is gone. */

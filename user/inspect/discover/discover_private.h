@@ -76,7 +76,7 @@ struct proc_row *proc_row_add(struct target_set *s, uint32_t tgid); /* NULL with
 void proc_row_free(struct target_set *s, struct proc_row *p);       /* takes it out of the set */
 void proc_row_status(struct proc_row *p, int rc);
 /* Brings one process up to date. False: it is gone, and so is the row. */
-bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan look);
+bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan scan);
 int proc_row_load_maps(struct target_set *s, struct proc_row *p);
 
 /* late_environ.c: what the process set in its own environment since its start. 0, -ENODATA no libc known, or an error

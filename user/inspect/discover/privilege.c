@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * privilege.c - looks at /proc/self and /sys only; tries nothing out.
+ * privilege.c - reads /proc/self and /sys only; tries nothing out.
  */
 #include "inspect/discover/privilege.h"
 #include "inspect/reader/proc_files.h"

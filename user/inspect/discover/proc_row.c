@@ -212,12 +212,12 @@ static bool maps_due_unhurried(const struct proc_row *p, uint64_t now)
 	return now >= p->maps_read_ns + (wait < MAPS_UNHURRIED_LAST_NS ? wait : MAPS_UNHURRIED_LAST_NS);
 }
 
-static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vsize, enum proc_row_scan look)
+static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vsize, enum proc_row_scan scan)
 {
 	uint64_t now = clock_monotonic_ns();
 
 	p->stale |= p->retry_ns && now >= p->retry_ns;
-	if (p->stale || look == SCAN_AGAIN)
+	if (p->stale || scan == SCAN_AGAIN)
 		return true;
 	if (vsize == p->vsize) {
 		p->maps_wait_ns /= 2;
@@ -225,7 +225,7 @@ static bool maps_due(const struct target_set *s, struct proc_row *p, uint64_t vs
 	}
 	if (s->unhurried && p->pub.n_libs && now >= p->young_until_ns)
 		return maps_due_unhurried(p, now);
-	return p->listed || look == SCAN_NOW || now >= p->maps_read_ns + p->maps_wait_ns;
+	return p->listed || scan == SCAN_NOW || now >= p->maps_read_ns + p->maps_wait_ns;
 }
 
 static int maps_renew(struct target_set *s, struct proc_row *p, uint64_t vsize)
@@ -233,7 +233,7 @@ static int maps_renew(struct target_set *s, struct proc_row *p, uint64_t vsize)
 	uint64_t begin_ns = clock_monotonic_ns();
 	int rc = proc_row_load_maps(s, p);
 
-	/* Only a complete look is done; a failed one is made again next time. */
+	/* Only a complete scan is done; a failed one is made again next time. */
 	p->stale = rc != 0;
 	p->vsize = rc ? 0 : vsize;
 	p->file_pages = s->unhurried ? file_pages(p->pub.tgid) : 0;
@@ -283,7 +283,7 @@ static bool is_exiting(const struct proc_row *p, const struct proc_stat *st)
 	return p->image && !st->image && st->start_time_ns == p->pub.start_time_ns;
 }
 
-bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan look)
+bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan scan)
 {
 	struct proc_stat st;
 	int rc = proc_stat_read(p->pub.tgid, &st);
@@ -299,9 +299,9 @@ bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_sca
 	apply_stat(s, p, &st);
 	if (p->is_kernel)
 		return true;
-	if (look == SCAN_AGAIN || !p->has_env)
+	if (scan == SCAN_AGAIN || !p->has_env)
 		rc = load_environ(s, p);
-	if (!rc && maps_due(s, p, st.vsize, look))
+	if (!rc && maps_due(s, p, st.vsize, scan))
 		rc = maps_renew(s, p, st.vsize);
 	if (!rc)
 		sample_late(s, p);

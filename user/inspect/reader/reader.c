@@ -19,7 +19,7 @@
 #define SPAWN_DEADLINE_MS 1000
 #define WAIT_LEAST_MS 2 /* an answer takes 0.1 ms */
 #define RUNNING_STEP_MS 10
-#define RUNNING_STEPS 10 /* a tenth of a second at most, of a worker that is not asleep at any look */
+#define RUNNING_STEPS 10 /* a tenth of a second at most, of a worker that is not asleep at any sample */
 
 struct reader {
 	pid_t zygote;

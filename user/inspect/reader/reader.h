@@ -25,7 +25,7 @@ struct reader;
 
 /* Forks the zygote: call it early, before threads, skeletons and big maps exist. 0 or -errno. */
 int reader_open(struct reader **ret);
-/* Kills the helper, waits for no one that is stuck. reader_free(NULL) is fine. */
+/* Kills the helper, waits for no worker that is stalled. reader_free(NULL) is fine. */
 void reader_free(struct reader *r);
 /*
  * How long, in a second, calls with a pid may wait in all for workers that turn out to be late. Sixty blocked processes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * reader_worker.c - the helper's side: the zygote, which does nothing but fork, and the worker, which runs one job at
- * a time. Neither keeps any file of the collector open (a stuck worker must not hold a pipe or a BPF object alive).
+ * a time. Neither keeps any file of the collector open (a stalled worker must not hold a pipe or a BPF object alive).
  */
 #include "inspect/reader/reader_wire.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * task_sample.h - what /proc says of one thread at one moment: state, time on a CPU, how often it was switched. Two
- * looks show whether it slept all the while. Takes no lock of the target's memory.
+ * samples show whether it slept all the while. Takes no lock of the target's memory.
  */
 #ifndef RANKTRACE_TARGET_TASK_SAMPLE_H
 #define RANKTRACE_TARGET_TASK_SAMPLE_H

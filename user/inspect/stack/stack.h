@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stack.h - what every thread of a process is doing: kernel wait, native frames, Python frames. No ptrace, no signal,
+ * stack.h - where every thread of a process is: kernel wait, native frames, Python frames. No ptrace, no signal,
  * no stop: pc and sp of a sleeping thread come from /proc, the rest from its memory and the files it maps, and only
  * pages that are present are read, so that the target's page tables stay as they are. All unwinding is done in the
  * reader's worker: a hostile file kills that one, not us.

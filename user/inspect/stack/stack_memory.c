@@ -34,7 +34,7 @@ struct stack_memory {
 	unsigned reads;
 	uint32_t round;
 	struct slot *slots; /* mapped: of memory from the heap calloc() would clear all 16 MB, which took 3 ms of each
-			       look */
+			       sample */
 	uint64_t over_addr;
 	const uint8_t *over;
 	size_t over_len;

@@ -22,7 +22,7 @@
 #include "inspect/wait/wait_private.h"
 
 #define TRIES 3
-#define TRIES_NS 200000000ull /* none is begun later: the next round of looks comes */
+#define TRIES_NS 200000000ull /* none is begun later: the next round comes */
 #define OWNERS_BUDGET_MS 200  /* a pass over all processes' descriptors */
 
 struct reading { /* one reading under way */
@@ -216,7 +216,7 @@ static void file_sample(const struct reading *l, enum waits_act act)
 	snprintf(to->what, sizeof(to->what), "%.*s", (int)sizeof(to->what) - 1, l->e.file);
 	if (act == WAITS_TO_OPEN && !strcmp(l->e.wchan, "wait_for_partner")) {
 		to->w.kind = WAITS_PIPE;
-		to->w.flags |= WAITS_NOBODY;
+		to->w.flags |= WAITS_UNOPENED;
 	}
 	if (act == WAITS_TO_OTHER)
 		snprintf(to->activity, sizeof(to->activity), "%s", l->e.syscall);

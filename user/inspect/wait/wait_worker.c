@@ -78,7 +78,7 @@ static uint32_t flags_of(const struct wait_end *e)
 	if (e->kind == END_UDP)
 		flags |= WAITS_UDP;
 	if ((e->kind == END_PIPE || e->kind == END_FIFO) && !e->pid && !e->is_own)
-		flags |= WAITS_NOBODY;
+		flags |= WAITS_UNOPENED;
 	return flags;
 }
 

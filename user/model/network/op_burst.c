@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_burst.c - which operation a rank's RDMA posts were for. Told only where it can be no other: an operation that was
+ * op_burst.c - which operation a rank's RDMA posts were for. Said only where it can be no other: an operation that was
  * enqueued before the first of them, and no second one that may have run between first and last. A host that runs ahead
  * has many that may have. NCCL makes queue pairs for each communicator; once it is known which is this one's,
  * operations of other communicators do not count.
