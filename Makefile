@@ -35,7 +35,8 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install pack simjob bench
+.PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
+.PHONY: pack simjob bench
 
 all: deps build ## install what is missing, then build
 
@@ -120,8 +121,8 @@ unit: $(UNIT) $(O)/ranktrace-replay ## build the unit tests
 
 mutate: deps-test ## how many of COUNT small mutations (SEED, FILES, ONLY) the unit tests kill: an hour, tests/mutate
 	$(Q)$(MAKE) --no-print-directory unit
-	$(Q)O='$(O)' CC='$(CC)' CFLAGS='$(CFLAGS)' INCLUDES='$(INCLUDES)' LIBS='$(LIBS)' SEED='$(SEED)' COUNT='$(COUNT)' \
-		FILES='$(FILES)' ONLY='$(ONLY)' nice python3 -B tests/mutate/mutate.py
+	$(Q)O='$(O)' CC='$(CC)' CFLAGS='$(CFLAGS)' INCLUDES='$(INCLUDES)' LIBS='$(LIBS)' \
+		SEED='$(SEED)' COUNT='$(COUNT)' FILES='$(FILES)' ONLY='$(ONLY)' nice python3 -B tests/mutate/mutate.py
 
 demo: deps ## simulated 8-rank job with faults under the real tracer (root)
 	$(Q)$(MAKE) --no-print-directory build

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/mutate would change in a file: each operator where it belongs, nothing in comments, texts and assertions."""
+"""What tests/mutate would change in a file: each operator where it belongs, nothing in comments, texts and
+assertions."""
 import os
 import sys
 import tempfile

@@ -4,22 +4,21 @@
 
     make mutate [SEED=n] [COUNT=60] [FILES='user/detect/hang/*'] [ONLY=3,17]
 
-Draws COUNT mutations of detectors, model, governor and identity with SEED (ROOMS has the share of each; sites.py has the
-operators), compiles each mutated file alone, links unit programs with it in a folder of its own, and runs them until one
-fails (a crash and a run of TIMEOUT_S count as failures): KILLED. If none does: SURVIVED. Programs that name the file come
-first. A killer runs once more without the mutation: if it fails then too, it proves nothing. The tree and its build stay
-as they are.
+Draws COUNT mutations of detectors, model, probe budget and identity with SEED (ROOMS has the share of each; sites.py
+has the operators), compiles each mutated file alone, links unit programs with it in a folder of its own, and runs them
+until one fails (a crash and a run of TIMEOUT_S count as failures): KILLED. If none does: SURVIVED. Programs that name
+the file come first. A killer runs once more without the mutation: if it fails then too, it proves nothing. The tree and
+its build stay as they are.
 
-A mutation that does not compile, or compiles to the same object code, is drawn again; so is one of equivalent.txt: lines
-"file | before | after | reason", each read by somebody and found to change nothing that can be seen. An entry whose text
-is gone from its file is an error.
+A mutation that does not compile, or compiles to the same object code, is drawn again; so is one of equivalent.txt:
+lines "file | before | after | reason", each read by somebody and found to change nothing that can be seen. An entry
+whose text is gone from its file is an error.
 
-The draw of a file does not depend on the others: a mutation's turn is a hash of the seed and its own text. ONLY runs some
-of the numbers again, after a test was written.
+The draw of a file does not depend on the others: a mutation's turn is a hash of the seed and its own text. ONLY runs
+some of the numbers again, after a test was written.
 
-Exit: 0 at least 90 % killed, 1 fewer, 2 it could not run. Takes the build's commands from the environment, as the Makefile
-gives them: CC, CFLAGS, INCLUDES, LIBS, O.
-"""
+Exit: 0 at least 90 % killed, 1 fewer, 2 it could not run. Takes the build's commands from the environment, as the
+Makefile gives them: CC, CFLAGS, INCLUDES, LIBS, O. """
 import fnmatch
 import glob
 import hashlib
@@ -41,7 +40,7 @@ ROOMS = (  # name, of 10 mutations, files
     ("model", 3, ["user/model/**/*.c"]),
     ("identity", 2, ["user/job/*.c"] + [f"user/inspect/discover/{n}.c" for n in (
         "cgroup_path", "launch_env", "late_environ", "place", "rank_tree")]),
-    ("governor", 1, ["user/session/governor.c"]),
+    ("probe budget", 1, ["user/session/budget_rules.c"]),
 )
 BAR, TIMEOUT_S, MEMORY_MAX = 0.9, 30, 8 << 30
 EQUIVALENT = "tests/mutate/equivalent.txt"
@@ -69,7 +68,8 @@ class Build:
         sources = glob.glob("user/**/*.c", recursive=True) + glob.glob("tracers/*/*.c")
         self.objects = {s: f"{self.o}/obj/{s[:-2]}.o" for s in sources if not s.endswith((".bpf.c", "user/cmd/main.c"))}
         self.tests = {os.path.basename(t)[:-2]: t for t in sorted(glob.glob("tests/unit/*/test_*.c"))}
-        missing = [p for p in list(self.objects.values()) + [f"{self.o}/tests/{t}" for t in self.tests] if not os.path.exists(p)]
+        missing = [p for p in list(self.objects.values()) +
+                   [f"{self.o}/tests/{t}" for t in self.tests] if not os.path.exists(p)]
         if missing:
             stop(f"{missing[0]} is not built: make unit")
         self.symbols = {t: names(f"{self.o}/tests/{t}") for t in self.tests}
@@ -78,7 +78,8 @@ class Build:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def compiled(self, path, text):
-        """Object code of a text in place of the file; None if it does not compile. Without line numbers, from one path."""
+        """Object code of a text in place of the file; None if it does not compile. Without line numbers, from one
+        path."""
         source, out = f"{self.dir}/{os.path.basename(path)}", f"{self.dir}/mutated.o"
         with open(source, "w", encoding="utf-8") as f:
             f.write(text)
@@ -131,8 +132,8 @@ def limits():
 def run(program):
     """(passed, why not)"""
     with tempfile.TemporaryFile() as out:
-        p = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, preexec_fn=limits,
-                             env={**os.environ, "SEED": "1"})
+        p = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                             preexec_fn=limits, env={**os.environ, "SEED": "1"})
         try:
             rc = p.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -156,7 +157,8 @@ def words(path):
 
 
 class Order:
-    """Programs that could notice, the likeliest first: those that killed before, name the file, or say what it defines."""
+    """Programs that could notice, the likeliest first: those that killed before, name the file, or say what it
+    defines."""
 
     def __init__(self, build):
         self.build, self.kills, self.seconds = build, {}, {}
@@ -169,7 +171,8 @@ class Order:
         folder = self.build.tests[test].split("/")[2]
         header = path.removeprefix("user/")[:-2] + ".h"
         said = sum(s in self.texts[test] for s in symbols)
-        return (20 * (header in self.texts[test]) + 10 * len(words(path) & words(self.build.tests[test])) + min(said, 9) +
+        return (20 * (header in self.texts[test]) + 10 * len(words(path) & words(self.build.tests[test])) +
+                min(said, 9) +
                 3 * (f"/{folder}/" in path) + 5 * self.kills.get((test, path), 0) - self.seconds.get(test, 0.5))
 
     def of(self, path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a C file can be mutated, and into what. Works on text: clang-format's spaces tell a binary operator from others.
+"""Where a C file can be mutated, and into what. Works on text: clang-format's spaces tell a binary operator from
+others.
 
 Operators: relational (`<` to `<=`, `==` to `!=`), logic (`&&` to `||`), arithmetic (`+` to `-`), constant (a named
 number: one more, one less, twice, half), negated (a condition), removed (an assignment or a call), returned (0 to an
@@ -21,8 +22,9 @@ OPERATOR = re.compile(r"(?<= )(<=|>=|==|!=|&&|\|\||\+=|-=|<|>|\+|-)(?=\s)")
 CONSTANT = re.compile(r"^#define \w+ (\d+\.\d+|\d+e\d+|\d+)(?:[uU]?[lL]*)(?= *$)", re.M)
 CONDITION = re.compile(r"\b(?:if|while) (\()")
 SIMPLE = re.compile(r"^\t+([*\w(][^;{}]*;) *$", re.M)
-NO_STATEMENT = re.compile(r"(return|break|continue|goto|case|default|do|else|for|while|if|switch|struct|enum|const|static|unsigned|"
-                          r"bool|int|char|double|float|size_t|ssize_t|void|off_t|pid_t|u?int\d+_t)\b|\w+ \*?\w+( = .*)?;|\w*free\w*\(")
+NO_STATEMENT = re.compile(r"(return|break|continue|goto|case|default|do|else|for|while|if|switch|struct|enum|const|"
+                          r"static|unsigned|bool|int|char|double|float|size_t|ssize_t|void|off_t|pid_t|"
+                          r"u?int\d+_t)\b|\w+ \*?\w+( = .*)?;|\w*free\w*\(")
 ASSIGNS = re.compile(r"[^=!<>(]*(\(\*?\w+\))?[^=!<>(]* ([-+|&^*/]|<<|>>)?= |[\w>.\[\]*-]+(\+\+|--);|[\w>.-]+\(")
 RETURNED = re.compile(r"\breturn (0|true|false|-E[A-Z]+)(?=;)")
 FLOW = re.compile(r"\b(continue)(?=;)")
@@ -34,7 +36,8 @@ def masked(text):
     def blank(m):
         return re.sub(r"[^\n]", " ", m.group())
     text = re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
-    return re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*", lambda m: m.group() if CONSTANT.match(m.group()) else blank(m), text, flags=re.M)
+    return re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*", lambda m: m.group() if CONSTANT.match(m.group()) else blank(m), text,
+                  flags=re.M)
 
 
 def closing(text, at):
@@ -81,8 +84,8 @@ def edits(code):
 
 
 def mutations(path):
-    """All of a file. Each has the lines that it touches, without indentation, as they are and as they become; `nth` tells
-    those apart that read alike."""
+    """All of a file. Each has the lines that it touches, without indentation, as they are and as they become; `nth`
+    tells those apart that read alike."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
     starts = [0] + [m.end() for m in re.finditer("\n", text)]
@@ -96,5 +99,5 @@ def mutations(path):
         if LEFT_ALONE.search(before):
             continue
         seen[before, after] += 1
-        yield Mutation(path, bisect.bisect_right(starts, begin), operator, begin, end, text[:begin] + new + text[end:], before,
-                       after, seen[before, after])
+        yield Mutation(path, bisect.bisect_right(starts, begin), operator, begin, end, text[:begin] + new + text[end:],
+                       before, after, seen[before, after])
