@@ -66,6 +66,18 @@ size_t utf8_len(const char *s)
 	return n;
 }
 
+bool utf8_valid(const char *s)
+{
+	while (*s) {
+		size_t n = (unsigned char)*s < 0x80 ? 1 : utf8_len(s);
+
+		if (!n)
+			return false;
+		s += n;
+	}
+	return true;
+}
+
 size_t utf8_copy(char *out, size_t size, const char *s)
 {
 	size_t used = 0;

@@ -82,14 +82,49 @@ static void test_sizes(void **state)
 	assert_int_equal(op_size_bytes(OP_SEND, 10, -1, 4), 0);
 	assert_true(op_bus_factor(OP_ALLREDUCE, 8) == 1.75 && op_bus_factor(OP_ALLGATHER, 8) == 0.875);
 	assert_true(op_bus_factor(OP_SEND, 8) == 1 && op_bus_factor(OP_ALLREDUCE, 0) == 1);
-	bytes_text(text, sizeof(text), 16 << 20);
-	assert_string_equal(text, "16 MiB");
-	bytes_text(text, sizeof(text), 1536);
+	put_bytes(put_text(text, "of "), 16 << 20);
+	assert_string_equal(text, "of 16 MiB");
+	put_bytes(text, 1536);
 	assert_string_equal(text, "1.5 KiB");
-	bytes_text(text, sizeof(text), 8);
+	put_bytes(text, 8);
 	assert_string_equal(text, "8 B");
-	bytes_text(text, sizeof(text), 123456789);
+	put_bytes(text, 123456789);
 	assert_string_equal(text, "118 MiB");
+}
+
+static void printed_bytes(char *to, size_t size, uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double value = bytes;
+	int unit = 0;
+
+	for (; value >= 1024 && unit < 4; unit++)
+		value /= 1024;
+	snprintf(to, size, value >= 100 || value == (uint64_t)value ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+/* Sizes and numbers as printf has them, of which a slice cannot afford the price. */
+static void test_printed(void **state)
+{
+	struct fixture f = { .seed = 77 };
+	char text[40], expected[40];
+
+	(void)state;
+	for (int i = 0; i < 200000; i++) {
+		uint64_t v = ((uint64_t)fixture_random(&f, 1u << 31) << 22 ^ fixture_random(&f, 1u << 31)) >>
+			     fixture_random(&f, 53);
+		double rate = (double)(v + 1) / (1 + fixture_random(&f, 1u << 31));
+
+		put_bytes(text, v);
+		printed_bytes(expected, sizeof(expected), v);
+		assert_string_equal(text, expected);
+		put_number(text, v);
+		snprintf(expected, sizeof(expected), "%llu", (unsigned long long)v);
+		assert_string_equal(text, expected);
+		snprintf(expected, sizeof(expected), "%.3g", rate);
+		assert_true(rate >= 1e12 || three_digits(rate) == strtod(expected, NULL));
+	}
+	assert_true(three_digits(0.99951) == 1 && three_digits(999.6) == 1000 && three_digits(1234567) == 1230000);
 }
 
 static struct incident finding_of(struct fixture *f, uint64_t number, int rank, uint64_t since_ns, uint64_t open_ns)
@@ -187,10 +222,8 @@ static void test_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_split),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_findings),
-		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_split),    cmocka_unit_test(test_sizes), cmocka_unit_test(test_printed),
+		cmocka_unit_test(test_findings), cmocka_unit_test(test_steps),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -6,10 +6,28 @@
 #ifndef RANKTRACE_PERFETTO_H
 #define RANKTRACE_PERFETTO_H
 
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* All keys here are whole 8-byte words; uthash's own hash takes them byte by byte. */
+#define HASH_FUNCTION(key, bytes, value) ((value) = words_hash(key, bytes))
 #include <uthash.h>
 
 #include "sink/perfetto/perfetto_file.h"
 #include "sink/sink.h"
+
+static inline unsigned int words_hash(const void *key, size_t bytes)
+{
+	const char *at = key;
+	uint64_t h = 0, word;
+
+	for (; bytes >= sizeof(word); bytes -= sizeof(word), at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		h = (h ^ word ^ h >> 32) * 0x9e3779b97f4a7c15ull;
+	}
+	return (unsigned int)(h >> 32);
+}
 
 enum { UUID_RANKTRACE = 1, UUID_LOST, UUID_FIRST };
 
@@ -61,8 +79,10 @@ struct call_key {
 
 struct pending_call { /* an API call whose operation has not been drawn */
 	struct call_key key;
-	uint64_t end_ns, proc;
+	uint64_t end_ns;
 	enum op_kind op;
+	struct track *track;   /* of its thread */
+	struct thread *thread; /* its newest call is this one; NULL: it went on */
 	UT_hash_handle hh;
 };
 
@@ -74,10 +94,11 @@ struct thread { /* what one thread is in the middle of */
 	struct thread_key key;
 	uint32_t tid;
 	uint64_t proc;
+	struct track *track, *state; /* NULL: nothing was drawn on it yet */
 	struct pending_call *last_call;
 	uint64_t sync_begin_ns, init_begin_ns, group_begin_ns, call_begin_ns; /* 0: not in it */
 	const char *call_name;
-	uint64_t blocked_begin_ns; /* D state drawn as begun, its end not known yet; 0 none */
+	uint64_t blocked_begin_ns, blocked_uuid; /* D state drawn as begun, its end not known yet; 0 none */
 	enum sync_kind sync_kind;
 	enum comm_init_kind init_kind;
 	int group_depth;
@@ -86,6 +107,7 @@ struct thread { /* what one thread is in the middle of */
 
 struct drawn_op { /* copy of what is shown of a struct op */
 	struct track *stream;
+	struct drawn_op *later;          /* of those drawn with it, while they are drawn */
 	uint64_t thread_uuid, lane_uuid; /* thread_uuid 0: the call was not seen */
 	uint64_t begin_ns, end_ns, call_ns, call_end_ns, end_error_ns, count, seq, comm_hash;
 	uint64_t enqueue_ns, transfer_ns; /* transfer_ns: the last rank had arrived then; 0 not known */
@@ -102,11 +124,13 @@ struct gather_key { /* P2P: from and to are ranks, else -1 */
 	int32_t space, from, to, reserved;
 };
 
+#define GATHER_SIZES 21 /* a communicator has 2^20 ranks at most */
+
 struct gather { /* operations of one (communicator, sequence) that wait for their peers' */
 	struct gather_key key;
 	struct gather *older, *newer;
 	uint64_t born_ns;
-	int n, n_expected;
+	int n, n_expected, size; /* size: places in ops, as a power of two */
 	UT_hash_handle hh;
 	struct drawn_op ops[];
 };
@@ -121,8 +145,10 @@ struct perfetto_sink {
 	struct thread *threads;
 	struct pending_call *calls;
 	struct gather *gathers, *oldest, *newest;
-	size_t n_held;             /* operations in gathers */
-	struct incident *findings; /* those that are open, as last reported */
+	size_t n_held;                      /* operations in gathers */
+	struct gather *spare[GATHER_SIZES]; /* used up, to be used again, through `newer`; by size */
+	size_t n_spare;                     /* places for operations in those */
+	struct incident *findings;          /* those that are open, as last reported */
 	size_t n_findings;
 	char call_names[OP_KIND_MAX][24]; /* "ncclAllReduce" */
 };
@@ -137,6 +163,9 @@ uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint64_t p
 /* Writes the process' name again when it says more now (the GPU becomes known with its first communicator). */
 void process_rename(struct perfetto_sink *p, const struct model *m, uint64_t proc);
 uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc, uint32_t tid);
+/* The thread's track, not yet in the file; its uuid: written at the first question. */
+struct track *thread_track(struct perfetto_sink *p, struct thread *t);
+uint64_t thread_track_uuid(struct perfetto_sink *p, const struct model *m, struct track *t);
 void thread_rename(struct perfetto_sink *p, uint64_t proc, uint32_t tid, const char *name);
 /* Track of its own for one thread or process; `name` is a constant or interned, one track for each address. */
 struct track *thread_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
@@ -189,13 +218,32 @@ void steps_finish(struct perfetto_sink *p); /* what is held of a clock that has 
 
 /* perfetto_size.c. Bytes as nccl-tests count them: of all ranks where each has a part. */
 uint64_t op_size_bytes(enum op_kind kind, uint64_t count, int dtype, int nranks);
-double op_bus_factor(enum op_kind kind, int nranks);    /* busbw over algbw */
-void bytes_text(char *to, size_t size, uint64_t bytes); /* "16 MiB" */
+double op_bus_factor(enum op_kind kind, int nranks); /* busbw over algbw */
+double three_digits(double v);                       /* v > 0, rounded */
+/* Without printf, for names of millions of slices: each writes behind `to`, with a 0 at the end, and returns where
+ * that lies. */
+char *put_text(char *to, const char *text);
+char *put_number(char *to, uint64_t v);
+char *put_bytes(char *to, uint64_t bytes); /* "16 MiB" */
 
-/* perfetto_ops.c. 0 or -ENOMEM. */
+/* perfetto_call.c. 0 or -ENOMEM. */
+extern const char NCCL_CATEGORY[];
 int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e);
 /* The thread did something else at `ts_ns`: its last call was over by then. */
 void call_bound(struct thread *t, uint64_t ts_ns);
+void call_let_go(struct thread *t); /* nothing more will be known of its last call */
+struct pending_call *call_of(struct perfetto_sink *p, const struct op *op); /* NULL: not seen */
+void call_free(struct perfetto_sink *p, struct pending_call *c);
+void call_draw(struct perfetto_sink *p, uint64_t track, enum op_kind op, uint64_t begin_ns, uint64_t end_ns,
+	       uint64_t flow, bool captured);
+void captured_draw(struct perfetto_sink *p, const struct op *op, const struct model *m);
+void calls_left_draw(struct perfetto_sink *p, const struct model *m); /* those whose operation never came */
+void calls_free(struct perfetto_sink *p);
+
+/* perfetto_op_draw.c: operations that belong together; `ops` is sorted and changed. */
+void ops_draw(struct perfetto_sink *p, struct drawn_op *ops, int n);
+
+/* perfetto_ops.c. 0 or -ENOMEM. */
 int op_add(struct perfetto_sink *p, const struct op *op, const struct model *m);
 void ops_age(struct perfetto_sink *p, uint64_t now_ns); /* draw what waited too long for its peers' */
 /* Draw what still waits: operations whose peers' never came, calls whose operation never came. */

@@ -44,10 +44,11 @@ static bool names_grow(struct name_table *t)
 
 void packet_text(struct pb *b, uint32_t field, const char *text)
 {
-	char *clean = utf8_dup(text);
+	bool valid = utf8_valid(text);
+	char *clean = valid ? NULL : utf8_dup(text);
 
-	if (clean)
-		pb_text(b, field, clean);
+	if (valid || clean)
+		pb_text(b, field, valid ? text : clean);
 	else
 		b->failed = true;
 	free(clean);

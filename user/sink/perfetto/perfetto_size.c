@@ -3,7 +3,7 @@
  * perfetto_size.c - how many bytes an operation moves, and how fast, in the words of nccl-tests: algbw is the size over
  * the time, busbw what each link has to carry for it. Pure.
  */
-#include <stdio.h>
+#include <math.h>
 
 #include "sink/perfetto/perfetto.h"
 
@@ -33,13 +33,64 @@ double op_bus_factor(enum op_kind kind, int nranks)
 	}
 }
 
-void bytes_text(char *to, size_t size, uint64_t bytes)
+char *put_text(char *to, const char *text)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	double value = bytes;
-	int unit = 0;
+	while ((*to = *text++))
+		to++;
+	return to;
+}
 
-	for (; value >= 1024 && unit < 4; unit++)
-		value /= 1024;
-	snprintf(to, size, value >= 100 || value == (uint64_t)value ? "%.0f %s" : "%.1f %s", value, units[unit]);
+char *put_number(char *to, uint64_t v)
+{
+	char digits[20];
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while (v /= 10);
+	while (n)
+		*to++ = digits[--n];
+	*to = '\0';
+	return to;
+}
+
+/* v / 2^shift to the nearest, of two as near the even one: as printf rounds. */
+static uint64_t shifted(uint64_t v, int shift)
+{
+	uint64_t whole = v >> shift, rest = v - (whole << shift), half = shift ? 1ull << (shift - 1) : 1;
+
+	return whole + (rest > half || (rest == half && whole & 1));
+}
+
+char *put_bytes(char *to, uint64_t bytes)
+{
+	static const char *const units[] = { " B", " KiB", " MiB", " GiB", " TiB" };
+	int unit = 0, shift;
+	uint64_t tenths;
+
+	while (unit < 4 && bytes >> (10 * (unit + 1)))
+		unit++;
+	shift = 10 * unit;
+	if (bytes >> shift >= 100 || !(bytes & ((1ull << shift) - 1)))
+		return put_text(put_number(to, shifted(bytes, shift)), units[unit]);
+	tenths = shifted(10 * bytes, shift);
+	to = put_number(to, tenths / 10);
+	*to++ = '.';
+	return put_text(put_number(to, tenths % 10), units[unit]);
+}
+
+/* Powers of ten up to 22 are exact in a double, so the last step rounds once: the number that the digits spell. */
+double three_digits(double v)
+{
+	double scale = 1;
+
+	if (!(v > 0 && v < 1e12))
+		return v;
+	for (; v * scale < 99.95 && scale < 1e15; scale *= 10)
+		;
+	if (v * scale < 999.5)
+		return nearbyint(v * scale) / scale;
+	while (v / scale >= 999.5)
+		scale *= 10;
+	return nearbyint(v / scale) * scale;
 }

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const char SYNC[] = "sync", SCHED[] = "sched", NCCL[] = "nccl", GRAPH[] = "graph", CUDA[] = "cuda";
+static const char SYNC[] = "sync", SCHED[] = "sched", GRAPH[] = "graph", CUDA[] = "cuda";
 
 static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 {
@@ -16,6 +16,10 @@ static struct thread *thread_get(struct perfetto_sink *p, const struct event *e)
 	struct thread *t;
 
 	HASH_FIND(hh, p->threads, &key, sizeof(key), t);
+	if (t && t->proc != event_proc(e)) { /* its exit was not seen, the number is another's now */
+		t->proc = event_proc(e);
+		t->track = t->state = NULL;
+	}
 	if (t || !e->tid)
 		return t;
 	t = calloc(1, sizeof(*t));
@@ -62,17 +66,18 @@ static void thread_moved_on(struct perfetto_sink *p, struct thread *t, uint64_t 
 {
 	call_bound(t, ts_ns);
 	if (t->sync_begin_ns && t->sync_begin_ns < ts_ns)
-		slice_left_open(p, thread_uuid(p, m, t->proc, t->tid), t->sync_begin_ns, ts_ns - 1, SYNC,
+		slice_left_open(p, thread_track_uuid(p, m, thread_track(p, t)), t->sync_begin_ns, ts_ns - 1, SYNC,
 				sync_name(t->sync_kind));
 	if (t->call_begin_ns && t->call_begin_ns < ts_ns)
-		slice_left_open(p, thread_uuid(p, m, t->proc, t->tid), t->call_begin_ns, ts_ns - 1, CUDA, t->call_name);
+		slice_left_open(p, thread_track_uuid(p, m, thread_track(p, t)), t->call_begin_ns, ts_ns - 1, CUDA,
+				t->call_name);
 	t->sync_begin_ns = t->call_begin_ns = 0;
 }
 
 static void sync_ended(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	uint64_t begin_ns = e->sync.begin_ns ? e->sync.begin_ns : t->sync_begin_ns;
-	uint64_t track = thread_uuid(p, m, event_proc(e), e->tid);
+	uint64_t track = thread_track_uuid(p, m, thread_track(p, t));
 
 	t->sync_begin_ns = 0;
 	if (!begin_ns || begin_ns > e->ts_ns)
@@ -92,7 +97,7 @@ static void sync_ended(struct perfetto_sink *p, struct thread *t, const struct e
 /* A driver call that returned. */
 static void call_ended(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	uint64_t begin_ns = e->call.begin_ns, track = thread_uuid(p, m, event_proc(e), e->tid);
+	uint64_t begin_ns = e->call.begin_ns, track = thread_track_uuid(p, m, thread_track(p, t));
 
 	if (t->call_begin_ns == begin_ns)
 		t->call_begin_ns = 0; /* the one that was reported while it was open */
@@ -137,7 +142,8 @@ static void group_changed(struct perfetto_sink *p, struct thread *t, const struc
 	if (t->group_depth && --t->group_depth)
 		return;
 	if (t->group_begin_ns)
-		slice_draw(p, thread_uuid(p, m, event_proc(e), e->tid), t->group_begin_ns, e->ts_ns, NCCL, "ncclGroup");
+		slice_draw(p, thread_track_uuid(p, m, thread_track(p, t)), t->group_begin_ns, e->ts_ns, NCCL_CATEGORY,
+			   "ncclGroup");
 	t->group_begin_ns = 0;
 }
 
@@ -153,12 +159,13 @@ static int op_called(struct perfetto_sink *p, struct thread *t, const struct eve
 
 static void comm_ready(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	uint64_t track = thread_uuid(p, m, event_proc(e), e->tid);
+	uint64_t track = thread_track_uuid(p, m, thread_track(p, t));
 
 	process_rename(p, m, event_proc(e));
 	if (!t->init_begin_ns)
 		return;
-	event_open(&p->file, TYPE_SLICE_BEGIN, track, t->init_begin_ns, NCCL, comm_init_kind_name(t->init_kind));
+	event_open(&p->file, TYPE_SLICE_BEGIN, track, t->init_begin_ns, NCCL_CATEGORY,
+		   comm_init_kind_name(t->init_kind));
 	if (e->comm_init.rank >= 0)
 		event_i64(&p->file, "rank", e->comm_init.rank);
 	if (e->comm_init.nranks >= 0)
@@ -176,18 +183,19 @@ static void comm_gone(struct perfetto_sink *p, struct thread *t, const struct ev
 	unsigned int kind = e->comm_gone.kind;
 
 	thread_moved_on(p, t, e->ts_ns, m);
-	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, event_proc(e), e->tid), e->ts_ns, NCCL,
+	event_open(&p->file, TYPE_INSTANT, thread_track_uuid(p, m, thread_track(p, t)), e->ts_ns, NCCL_CATEGORY,
 		   kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "ncclCommGone");
 	event_close(&p->file);
 }
 
-static void task_was_off(struct perfetto_sink *p, const struct event *e, const struct model *m)
+static void task_was_off(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	struct track *track = thread_child_track(p, m, TRACK_KIND_STATE, event_proc(e), e->tid, "state");
 	uint64_t begin_ns = e->off.begin_ns, end_ns = e->ts_ns > begin_ns ? e->ts_ns : begin_ns, lane;
 	bool cut;
 
-	lane = track_lane(p, track, 1, &begin_ns, &end_ns, &cut);
+	if (!t->state)
+		t->state = thread_child_track(p, m, TRACK_KIND_STATE, event_proc(e), e->tid, "state");
+	lane = track_lane(p, t->state, 1, &begin_ns, &end_ns, &cut);
 	event_open(&p->file, TYPE_SLICE_BEGIN, lane, begin_ns, SCHED, task_state_name(e->off.state));
 	if (e->off.runq_ns >= 1000)
 		event_u64(&p->file, "run_queue_us", e->off.runq_ns / 1000);
@@ -195,16 +203,11 @@ static void task_was_off(struct perfetto_sink *p, const struct event *e, const s
 	slice_end(&p->file, lane, end_ns);
 }
 
-static uint64_t blocked_uuid(struct perfetto_sink *p, const struct model *m, const struct thread *t)
-{
-	return track_uuid(p, thread_child_track(p, m, TRACK_KIND_BLOCKED, t->proc, t->tid, "D state"));
-}
-
-static void blocked_ended(struct perfetto_sink *p, struct thread *t, uint64_t ts_ns, const struct model *m)
+static void blocked_ended(struct perfetto_sink *p, struct thread *t, uint64_t ts_ns)
 {
 	if (!t->blocked_begin_ns)
 		return;
-	slice_end(&p->file, blocked_uuid(p, m, t), ts_ns > t->blocked_begin_ns ? ts_ns : t->blocked_begin_ns);
+	slice_end(&p->file, t->blocked_uuid, ts_ns > t->blocked_begin_ns ? ts_ns : t->blocked_begin_ns);
 	t->blocked_begin_ns = 0;
 }
 
@@ -218,9 +221,10 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 
 	if (t->blocked_begin_ns == e->blocked.begin_ns)
 		return;
-	blocked_ended(p, t, e->blocked.begin_ns, m);
+	blocked_ended(p, t, e->blocked.begin_ns);
 	t->blocked_begin_ns = e->blocked.begin_ns;
-	event_open(&p->file, TYPE_SLICE_BEGIN, blocked_uuid(p, m, t), e->blocked.begin_ns, SCHED, what);
+	t->blocked_uuid = track_uuid(p, thread_child_track(p, m, TRACK_KIND_BLOCKED, t->proc, t->tid, "D state"));
+	event_open(&p->file, TYPE_SLICE_BEGIN, t->blocked_uuid, e->blocked.begin_ns, SCHED, what);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (texts[i] && *texts[i])
 			event_text(&p->file, names[i], texts[i]);
@@ -233,25 +237,25 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 static void calls_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
 {
 	bool in_call = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns || t->call_begin_ns;
-	uint64_t track = in_call ? thread_uuid(p, m, t->proc, t->tid) : 0;
+	uint64_t track = in_call ? thread_track_uuid(p, m, thread_track(p, t)) : 0;
 
 	if (t->init_begin_ns)
-		slice_left_open(p, track, t->init_begin_ns, ns, NCCL, comm_init_kind_name(t->init_kind));
+		slice_left_open(p, track, t->init_begin_ns, ns, NCCL_CATEGORY, comm_init_kind_name(t->init_kind));
 	if (t->group_begin_ns)
-		slice_left_open(p, track, t->group_begin_ns, ns, NCCL, "ncclGroup");
+		slice_left_open(p, track, t->group_begin_ns, ns, NCCL_CATEGORY, "ncclGroup");
 	if (t->sync_begin_ns)
 		slice_left_open(p, track, t->sync_begin_ns, ns, SYNC, sync_name(t->sync_kind));
 	if (t->call_begin_ns)
 		slice_left_open(p, track, t->call_begin_ns, ns, CUDA, t->call_name);
 	t->init_begin_ns = t->group_begin_ns = t->sync_begin_ns = t->call_begin_ns = 0;
 	t->group_depth = 0;
-	t->last_call = NULL;
+	call_let_go(t);
 }
 
 static void thread_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
 {
 	calls_finish(p, t, ns, m);
-	blocked_ended(p, t, ns, m);
+	blocked_ended(p, t, ns);
 }
 
 /* Between its last probe and its next, nothing is known of the process' calls. What probes that were slow to go emitted
@@ -283,14 +287,15 @@ void thread_probes_shed(struct perfetto_sink *p, const struct event *e, const st
 	HASH_ITER (hh, p->threads, t, next) {
 		if (t->proc != event_proc(e) || !t->call_begin_ns)
 			continue;
-		slice_left_open(p, thread_uuid(p, m, t->proc, t->tid), t->call_begin_ns, e->ts_ns, CUDA, t->call_name);
+		slice_left_open(p, thread_track_uuid(p, m, thread_track(p, t)), t->call_begin_ns, e->ts_ns, CUDA,
+				t->call_name);
 		t->call_begin_ns = 0;
 	}
 }
 
 static void thread_exited(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
-	thread_finish(p, t, e->ts_ns, m);
+	thread_finish(p, t, e->ts_ns, m); /* no call points to it any more */
 	HASH_DEL(p->threads, t);
 	free(t);
 	if (!e->exit.last)
@@ -304,11 +309,11 @@ static void thread_exited(struct perfetto_sink *p, struct thread *t, const struc
 static void scheduler_event(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
 {
 	if (e->kind == EV_TASK_OFF)
-		task_was_off(p, e, m);
+		task_was_off(p, t, e, m);
 	else if (e->kind == EV_BLOCKED)
 		blocked_began(p, t, e, m);
 	else if (e->kind == EV_BLOCKED_END)
-		blocked_ended(p, t, e->ts_ns, m);
+		blocked_ended(p, t, e->ts_ns);
 	else if (e->kind == EV_EXIT)
 		thread_exited(p, t, e, m);
 }
@@ -324,7 +329,7 @@ static void graph_event(struct perfetto_sink *p, struct thread *t, const struct 
 	unsigned int kind = e->capture.kind;
 
 	thread_moved_on(p, t, e->ts_ns, m);
-	event_open(&p->file, TYPE_INSTANT, thread_uuid(p, m, event_proc(e), e->tid), e->ts_ns, GRAPH,
+	event_open(&p->file, TYPE_INSTANT, thread_track_uuid(p, m, thread_track(p, t)), e->ts_ns, GRAPH,
 		   kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "graph");
 	if (e->capture.exec)
 		event_pointer(&p->file, "exec", e->capture.exec);

@@ -189,21 +189,37 @@ static void thread_write(struct perfetto_sink *p, const struct track *t, const c
 	descriptor_close(p, at);
 }
 
-uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc, uint32_t tid)
+static struct track *thread_track_get(struct perfetto_sink *p, uint64_t proc, uint32_t tid)
 {
 	struct track_key key = { .kind = TRACK_KIND_THREAD, .node = proc >> 32, .tgid = (uint32_t)proc, .tid = tid };
-	struct track *t = track_find(p, &key);
+
+	return track_get(p, key, 0, "");
+}
+
+struct track *thread_track(struct perfetto_sink *p, struct thread *t)
+{
+	if (!t->track)
+		t->track = thread_track_get(p, t->proc, t->tid);
+	return t->track;
+}
+
+uint64_t thread_track_uuid(struct perfetto_sink *p, const struct model *m, struct track *t)
+{
+	uint64_t proc = t ? proc_key(t->key.node, t->key.tgid) : 0;
 	const struct task *task;
 
 	if (t && t->n_lanes)
 		return t->lanes[0].uuid;
-	process_uuid(p, m, proc);
-	t = track_get(p, key, 0, "");
-	if (!t || !lane_add(p, t))
+	if (!t || (process_uuid(p, m, proc), !lane_add(p, t)))
 		return 0;
-	task = model_task(m, proc, tid);
+	task = model_task(m, proc, t->key.tid);
 	thread_write(p, t, task ? task->name : NULL);
 	return t->lanes[0].uuid;
+}
+
+uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc, uint32_t tid)
+{
+	return thread_track_uuid(p, m, thread_track_get(p, proc, tid));
 }
 
 void thread_rename(struct perfetto_sink *p, uint64_t proc, uint32_t tid, const char *name)
