@@ -7,8 +7,6 @@
 #ifndef RANKTRACE_COLLECTOR_H
 #define RANKTRACE_COLLECTOR_H
 
-#include "schemas/port.h"
-#include "schemas/tcp.h"
 #include "schemas/wire.h"
 
 enum collector_record {
@@ -166,39 +164,6 @@ struct record_clock {
 };
 _Static_assert(sizeof(struct record_clock) == 32, "record_clock");
 
-/* Which of a sample's fields were there: a version of NCCL may lack some. */
-enum comm_sample_known { COMM_SAMPLE_ASYNC_RESULT = 1, COMM_SAMPLE_INIT_STATE = 2, COMM_SAMPLE_ABORT = 4 };
-#define COMM_SAMPLE_COUNTERS 8
-
-struct record_comm_sample {  /* ts: behind the read: nothing that was called later is counted */
-	struct wire_hdr hdr; /* tgid */
-	__u64 comm;          /* address of the ncclComm */
-	__u64 hash;
-	__s32 rank, nranks;
-	__s32 device;                         /* -1 unknown */
-	__u32 n_counters;                     /* 0: NCCL keeps none that move */
-	__u64 counters[COMM_SAMPLE_COUNTERS]; /* by NCCL function, Broadcast first */
-	__s32 async_result, init_state;       /* ncclResult_t */
-	__u32 abort;                          /* the word abortFlag points at */
-	__u8 known;                           /* of enum comm_sample_known */
-	__u8 reserved[3];
-};
-_Static_assert(sizeof(struct record_comm_sample) == 136, "record_comm_sample");
-
-struct record_comm_vanished { /* ts: of the sample that did not find it */
-	struct wire_hdr hdr;  /* tgid */
-	__u64 comm, hash;     /* as in the samples before */
-};
-_Static_assert(sizeof(struct record_comm_vanished) == 40, "record_comm_vanished");
-
-struct record_comm_scan { /* tgid. A process that shows no communicator in a sample has none. Only an autopsy looks at
-			   all before it reports */
-	struct wire_hdr hdr;
-	__u32 n_found;
-	__u32 reserved;
-};
-_Static_assert(sizeof(struct record_comm_scan) == 32, "record_comm_scan");
-
 struct record_task_at {
 	struct wire_hdr hdr; /* tid, tgid */
 	__u16 wchan_len;     /* bytes of text: wait channel, system call, file, each with its zero byte */
@@ -208,95 +173,6 @@ struct record_task_at {
 	char text[];
 };
 _Static_assert(sizeof(struct record_task_at) == 32, "record_task_at");
-
-/* PSI: time in which some, or all, tasks waited. Totals; what the kernel does not keep stays 0 (`known`, bit 2 *
- * resource + full). */
-
-#define PCI_NONE (~0ull)
-/* domain:bus:device as one number; the function does not distinguish GPUs */
-#define PCI_ADDRESS(domain, bus, device) ((__u64)(domain) << 16 | (__u64)(bus) << 8 | (device))
-
-#define GPU_UNKNOWN 0xffffffffu /* in any 32-bit field below: the driver does not say */
-#define GPU_PROCS_MAX 32
-
-struct record_gpu_device {
-	struct wire_hdr hdr;
-	__u32 index;  /* NVML's, and with CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA's */
-	__u32 n_gpus; /* of the host */
-	__u64 pci;    /* PCI_ADDRESS() */
-	__u32 pcie_width_max, pcie_gen_max;
-	__u32 power_limit_mw, sm_clock_max_mhz;
-	__u32 n_nvlinks; /* active when first seen */
-	__u16 name_len;  /* bytes of text: name, UUID, each with its zero byte */
-	__u16 uuid_len;
-	char text[];
-};
-_Static_assert(sizeof(struct record_gpu_device) == 64, "record_gpu_device");
-
-/* Shares in hundredths of a percent, over the window that ends at ts. */
-struct record_gpu_sample {
-	struct wire_hdr hdr;
-	__u32 index;
-	__u32 cost_us;   /* CPU time of this sample, this GPU's part */
-	__u64 window_ns; /* 0: no activity is known (no GPM, or the first sample) */
-	__u32 sm, tensor, dram, occupancy;
-	__u32 power_mw, temperature_c, sm_clock_mhz, mem_clock_mhz;
-	__u64 slowdown; /* enum gpu_slowdown bits */
-};
-_Static_assert(sizeof(struct record_gpu_sample) == 80, "record_gpu_sample");
-
-/* Why clocks are lower than they could be: NVML's clocks event reasons. */
-enum gpu_slowdown {
-	GPU_SLOW_IDLE = 1,
-	GPU_SLOW_APP_CLOCKS = 2,
-	GPU_SLOW_POWER_CAP = 4,
-	GPU_SLOW_HW = 8,
-	GPU_SLOW_SYNC_BOOST = 16,
-	GPU_SLOW_SW_THERMAL = 32,
-	GPU_SLOW_HW_THERMAL = 64,
-	GPU_SLOW_POWER_BRAKE = 128,
-};
-
-struct record_gpu_health {
-	struct wire_hdr hdr;
-	__u32 index;
-	__u32 cost_us;
-	__u64 ecc_corrected, ecc_uncorrected; /* since the driver was loaded; ~0 unknown, as all 64-bit counters here */
-	__u64 ecc_corrected_ever, ecc_uncorrected_ever;
-	__u64 nvlink_crc, nvlink_replay, nvlink_recovery; /* all links together */
-	__u64 pcie_replay;
-	__u32 rows_corrected, rows_uncorrected; /* remapped */
-	__u32 rows_pending, rows_failed;        /* 0 or 1 */
-	__u32 pages_pending;                    /* 0 or 1 */
-	__u32 inforom_bad;                      /* 0 or 1 */
-	__u32 nvlinks_active;
-	__u32 pcie_width, pcie_gen;
-	__u32 reserved;
-};
-_Static_assert(sizeof(struct record_gpu_health) == 136, "record_gpu_health");
-
-struct record_gpu_procs {
-	struct wire_hdr hdr;
-	__u32 index;
-	__u32 n;
-	__u32 pids[GPU_PROCS_MAX]; /* in the host's pid namespace */
-};
-_Static_assert(sizeof(struct record_gpu_procs) == 160, "record_gpu_procs");
-
-enum gpu_state {
-	GPU_ANSWERS = 0,
-	GPU_LOST = 1,
-	GPU_NEEDS_RESET = 2,
-	GPU_SILENT = 3 /* no answer within the deadline */
-};
-
-struct record_gpu_state { /* reported when it changes */
-	struct wire_hdr hdr;
-	__u32 index;    /* GPU_UNKNOWN: the driver, all GPUs */
-	__u32 state;    /* enum gpu_state */
-	__u64 since_ns; /* asked then, without an answer; 0: as of ts */
-};
-_Static_assert(sizeof(struct record_gpu_state) == 40, "record_gpu_state");
 
 struct record_snapshot {
 	struct wire_hdr hdr; /* ts: as of when; tgid, tid: of what */

@@ -202,8 +202,7 @@ struct snapshot_gpu { /* texts: name, UUID */
 
 struct snapshot_qp { /* tgid: whose; texts: device, name of its first error, of its newest asynchronous event */
 	__u64 context, first_ns, state_ns, gone_ns, totals_ns, error_ns, async_ns;
-	__u64 totals[12]; /* posts, post_bytes, signalled, recv_posts, send_done, recv_done, recv_bytes, errors,
-			   * first_post_ns, last_post_ns, last_done_ns, in_flight_bytes */
+	__u64 totals[12]; /* struct qp_counts of tracers/rdma/wire/qp.h */
 	__u32 qpn, dest_qpn, error_status, first_status;
 	__u16 dlid;
 	__u8 state, type, port, gone, has_gid, from_start, cut;

@@ -78,7 +78,7 @@ const char *tcp_counter_name(enum tcp_counter counter)
 	static const char *const names[] = {
 #define TCP_COUNTER(id, name, offset, bytes) [TCP_##id] = name,
 #define TCP_BESIDE(id, name) [TCP_##id] = name,
-#include "schemas/tcp_counters.def"
+#include "tracers/tcp/wire/tcp_counters.def"
 #undef TCP_BESIDE
 #undef TCP_COUNTER
 	};
@@ -90,7 +90,7 @@ const char *port_counter_name(enum port_counter counter)
 {
 	static const char *const names[] = {
 #define PORT_COUNTER(id, name) [PORT_##id] = name,
-#include "schemas/port_counters.def"
+#include "tracers/rdma/wire/port_counters.def"
 #undef PORT_COUNTER
 	};
 

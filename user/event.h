@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "event_gpu.h"
 #include "event_outside.h"
 #include "known_phase.h"
 #include "event_port.h"
@@ -18,6 +17,11 @@
 #include "event_qp.h"
 #include "event_tcp.h"
 #include "probe_group.h"
+#include "tracers/gpu/wire/gpu.h"
+#include "tracers/nccl/wire/comm.h"
+#include "tracers/nccl/wire/proxy.h"
+#include "tracers/sched/wire/pressure.h"
+#include "tracers/sched/wire/throttle.h"
 
 enum event_kind {
 	EV_NONE,
@@ -65,7 +69,7 @@ enum event_kind {
 	EV_TASK_AT,     /* task_at: what a thread that is not running sits in */
 	EV_TIER,        /* tier: a process is probed for more, or for less, than before */
 	EV_BUDGET,      /* budget: what its probes cost a process, and what became of them for that */
-	EV_GPU_DEVICE,  /* gpu_device */
+	EV_GPU_DEVICE,  /* gpu_device, gpu_name, gpu_uuid: "" unknown */
 	EV_GPU_SAMPLE,  /* gpu_sample: how busy a GPU was */
 	EV_GPU_HEALTH,  /* gpu_health: its error counters */
 	EV_GPU_PROCS,   /* gpu_procs: who computes on it */
@@ -251,50 +255,26 @@ struct event {
 			enum capture_kind kind;
 			uint64_t stream, graph, exec, parent;
 		} capture;
+		struct cpu_throttle throttle;
+		struct comm_sample comm_sample; /* right as of now: the read was before */
 		struct {
-			uint64_t throttled_ns,
-				periods;    /* of the process while it was seen, whichever cgroup it was in: cpu.stat */
-			double quota_cores; /* cpu.max, the tightest of the cgroup and its parents; 0 none */
-		} throttle;
-		struct {
-			uint64_t addr, hash;
-			int rank, nranks, device; /* device -1 unknown */
-			uint64_t counters_sum;    /* as in comm_seen; right as of now: the read was before */
-			uint64_t counters[OP_KINDS_COUNTED];
-			bool counters_valid;          /* NCCL keeps some that move */
-			int async_result, init_state; /* ncclResult_t; 0 also where not known */
-			bool aborted;
-		} comm_sample;
-		struct {
-			uint32_t index, n_gpus, pcie_width_max, pcie_gen_max, power_limit_mw, sm_clock_max_mhz,
-				n_nvlinks;
-			uint64_t pci; /* domain << 16 | bus << 8 | device */
-			const char *name, *uuid;
-		} gpu_device;
+			struct gpu_device gpu_device;
+			const char *gpu_name, *gpu_uuid;
+		};
 		struct gpu_sample gpu_sample;
 		struct gpu_health gpu_health;
-		struct {
-			uint32_t index, n;
-			uint32_t pids[GPU_PIDS_MAX];
-		} gpu_procs;
-		struct port_event port;
+		struct gpu_procs gpu_procs;
+		struct gpu_state gpu_state;
+		union port_event port;
 		struct qp_event qp;
-		struct tcp_event tcp;
-		struct {
-			uint32_t index;
-			enum gpu_answer answer;
-			uint64_t since_ns;
-		} gpu_state; /* GPU_INDEX_ALL: the driver */
+		union tcp_event tcp;
 		struct {
 			uint32_t xid, pid;        /* xid 0: of no such line; pid 0: not named */
 			uint64_t pci;             /* GPU_PCI_NONE: not named */
 			bool of_switch;           /* an NVSwitch's */
 			const char *class, *text; /* "hung_task" */
 		} kernel_log;
-		struct {
-			uint64_t stall_ns[3][2], throttled_ns;
-			uint32_t known;
-		} pressure; /* as record_pressure */
+		struct pressure_totals pressure;
 		struct {
 			int tier, before;
 			uint64_t incident;
@@ -311,18 +291,8 @@ struct event {
 		struct stack_event stack;
 		struct waits_for wait;
 		struct known_phase_event known_phase;
-		struct {
-			uint64_t addr;         /* ncclComm* */
-			bool is_begin, moving; /* is_begin: a sample begins, of n parts that follow; no part itself */
-			uint32_t n, thread;    /* thread: tid of the progress thread, 0 unknown */
-			struct proxy_part {    /* a connection's part of one operation */
-				uint64_t op_count, base, posted, received, flushed, transmitted, done; /* steps */
-				int nsteps, channel, peer; /* peer: rank in the communicator */
-				uint32_t queued;
-				bool is_send;
-				uint8_t transport, coll, algorithm, protocol, state;
-			} part;
-		} proxy;
+		struct proxy_part
+			proxy; /* flags PROXY_SAMPLE: a sample begins, of n parts that follow; no part itself */
 		struct {
 			int what;         /* enum snapshot_what */
 			const void *body; /* struct snapshot_*, as long as the record or the call */

@@ -9,17 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tracers/rdma/wire/qp.h"
+
 enum { QP_RESET, QP_INIT, QP_RTR, QP_RTS, QP_SQD, QP_SQE, QP_ERR, QP_STATE_UNKNOWN = 0xff }; /* enum ibv_qp_state */
 
 enum qp_change { QP_MADE = 1, QP_CHANGED = 2, QP_GONE = 3, QP_FOUND = 4 }; /* FOUND: it was there before */
 
-struct qp_totals { /* since its probes were placed; as struct verbs_stats */
-	uint64_t posts, post_bytes, signalled, recv_posts, send_done, recv_done, recv_bytes, errors;
-	uint64_t first_post_ns, last_post_ns, last_done_ns;
-	uint64_t in_flight_bytes; /* ~0 unknown */
-	uint32_t first_status;    /* ibv_wc_status of the first completion that was no success; 0 none */
-	bool from_start;          /* the probes were there before it could send */
-	bool cut;                 /* the totals are short of what could not be walked */
+struct qp_totals { /* since its probes were placed */
+	struct qp_counts n;
+	uint32_t first_status; /* ibv_wc_status of the first completion that was no success; 0 none */
+	bool from_start;       /* the probes were there before it could send */
+	bool cut;              /* the counts are short of what could not be walked */
 };
 
 struct qp_event {

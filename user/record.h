@@ -32,10 +32,19 @@ struct record_kind {
 	uint16_t kept_by;
 	/* Offsets of further times (64 bits, CLOCK_MONOTONIC, 0 none) than the header's; 0 ends. For another clock. */
 	uint16_t times[RECORD_TIMES_MAX];
+	/* A record of one event, of which `bytes` behind the header stand in the event as they are: its kind, and
+	 * where. decode is then called behind that, for texts and checks; NULL where there is nothing left to do. */
+	enum event_kind event;
+	uint16_t to, bytes;
 	/* Fills `out`, which is zero but for ts, tid, tgid and cpu of the record. How many events (0: none),
 	 * -EINVAL if a field is impossible. */
 	int (*decode)(const struct wire_hdr *rec, struct intern *strings, struct event *out);
 };
+
+/* Of a struct record_kind: the body of the record is `member` of struct event, and that is the smallest size. */
+#define RECORD_AS_EVENT(event_, member) \
+	.event = event_, .to = offsetof(struct event, member), .bytes = sizeof(((struct event *)0)->member), \
+	.size = sizeof(struct wire_hdr) + sizeof(((struct event *)0)->member)
 
 #define SOURCE(id, name, help) extern const struct record_kind source_records_##id[];
 #include "tracers/sources.def"

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "event_gpu.h"
+#include "tracers/gpu/wire/gpu.h"
 
 #define SUBJECT_NO_NODE (~0u)
 #define SUBJECT_NO_GPU (~0u)

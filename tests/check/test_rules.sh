@@ -33,6 +33,10 @@ printf '#include "detect/host/loss.h"\n' >> "$tree/user/detect/hang/pending.c"
 echo "$spdx" > "$tree/user/detect/host/loss.h"; planted includes 'user/detect/hang may not include user/detect/host'
 printf '#include "tools/simjob/faults/hogs.h"\n' >> "$tree/tools/simjob/job/step.c"
 planted includes 'tools/simjob/job may not include tools/simjob/faults'
+printf '#include "event.h"\n' >> "$tree/tracers/gpu/wire/gpu.h"
+planted includes 'tracers/gpu/wire may not include user'
+printf '#include "tracers/gpu/nvml_child.h"\n' >> "$tree/user/event.h"
+planted includes 'user may not include tracers/gpu'
 for i in $(seq 31); do echo "$spdx" > "$tree/user/base/f$i.h"; done
 planted includes 'user/base: [0-9]* files, more than 30'
 for i in $(seq 31); do echo "# $spdx" > "$tree/tests/watch/test_$i.py"; done
@@ -50,6 +54,8 @@ done
 echo "int is_told, fine;" >> "$tree/tracers/nccl/nccl.h"; planted words 'tracers/nccl/nccl.h:[0-9]*: told: emit, report'
 echo 'It holds up the job.' >> "$tree/docs/limits.md"; planted words 'docs/limits.md:[0-9]*: holds up: blocks'
 printf '#include "tracers/cuda/cuda.h"\n' >> "$tree/tracers/nccl/nccl.c"; planted tracers_apart 'tracers/nccl/nccl.c'
+printf '#include "tracers/gpu/wire/gpu.h"\n' >> "$tree/tracers/nccl/nccl.c"
+planted tracers_apart 'tracers/nccl/nccl.c'
 printf '#include <bpf/libbpf.h>\n' >> "$tree/user/session/session.c"; planted libbpf 'user/session/session.c'
 printf '#include <time.h>\n' >> "$tree/user/detect/hang/hang.c"; planted pure 'user/detect/hang/hang.c'
 { echo "$spdx"; seq 700 | sed 's/^/int v/; s/$/;/'; } > "$tree/user/long.c"; planted sizes 'user/long.c: 701 lines'

@@ -62,11 +62,11 @@ uint64_t klog_pci(const char *text)
 	const char *at = strstr(text, "PCI:");
 
 	if (!at)
-		return PCI_NONE;
+		return GPU_PCI_NONE;
 	at += 4;
 	if (sscanf(at, "%x:%x:%x", &domain, &bus, &device) != 3 || bus > 0xff || device > 0x1f)
-		return PCI_NONE;
-	return PCI_ADDRESS(domain, bus, device);
+		return GPU_PCI_NONE;
+	return GPU_PCI(domain, bus, device);
 }
 
 /* "pid=1234,", "pid='<unknown>'", "pid=GPU:3" */
@@ -100,7 +100,7 @@ bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_
 		return false;
 	text++;
 	*ret = (struct record_kernel_log){
-		.log_us = us, .level = priority & 7, .class = class_of(text), .pci = PCI_NONE
+		.log_us = us, .level = priority & 7, .class = class_of(text), .pci = GPU_PCI_NONE
 	};
 	if (!ret->class)
 		return false;

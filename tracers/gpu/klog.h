@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "schemas/collector.h"
+#include "tracers/gpu/wire/gpu.h"
 
 enum kernel_log_class {
 	KERNEL_LOG_XID = 1,
@@ -29,7 +30,7 @@ struct record_kernel_log {
 	__u64 log_us;        /* the kernel's own time of the line */
 	__u32 xid;           /* of class XID and SXID */
 	__u32 pid;           /* that the line names, in the host's pid namespace; 0 none */
-	__u64 pci;           /* address, PCI_ADDRESS() or PCI_NONE */
+	__u64 pci;           /* address, GPU_PCI() or GPU_PCI_NONE */
 	__u8 class;          /* enum kernel_log_class */
 	__u8 level;          /* of syslog: 3 an error */
 	__u16 text_len;      /* with its zero byte */
@@ -41,7 +42,7 @@ _Static_assert(sizeof(struct record_kernel_log) == 56, "record_kernel_log");
 /* Is the line worth a record? Then fills all but header and text_len, and the text (cut at `size`). Any input is fine.
  */
 bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_text, size_t size);
-/* The address behind "PCI:", PCI_NONE without one. */
+/* The address behind "PCI:", GPU_PCI_NONE without one. */
 uint64_t klog_pci(const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * klog_records.c - lines of the kernel log.
+ * klog_records.c - lines of the kernel log. Not one struct: the class is a number in the record and a word in the
+ * event.
  */
 #include "record.h"
 #include "tracers/gpu/klog.h"

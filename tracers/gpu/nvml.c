@@ -24,6 +24,7 @@
 #include "tracers/gpu/nvml_child.h"
 #include "source.h"
 #include "schemas/collector.h"
+#include "tracers/gpu/wire/gpu.h"
 #include "inspect/discover/discover.h"
 
 #define SEC 1000000000ull
@@ -179,18 +180,16 @@ static bool child_runs(const struct nvml_sampler *s)
 
 /* --- what it says --- */
 
-static int driver_emit(struct nvml_sampler *s, enum gpu_state state, uint64_t since_ns, uint64_t now_ns)
+static int driver_emit(struct nvml_sampler *s, enum gpu_answer answer, uint64_t since_ns, uint64_t now_ns)
 {
 	struct record_gpu_state f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_GPU_STATE, .ts_ns = now_ns },
-		.index = GPU_UNKNOWN,
-		.state = state,
-		.since_ns = since_ns,
+		.body = { .index = GPU_INDEX_ALL, .answer = answer, .since_ns = since_ns },
 	};
 
-	if (s->silent == (state == GPU_SILENT))
+	if (s->silent == (answer == GPU_NO_ANSWER))
 		return 0;
-	s->silent = state == GPU_SILENT;
+	s->silent = answer == GPU_NO_ANSWER;
 	return s->ctx->emit(s->ctx->emit_to, &f.hdr);
 }
 
@@ -203,15 +202,15 @@ static double off_mean(double *mean, double now, bool known)
 }
 
 /* A GPU that is busier or less busy than it was: sampled more often for a while. */
-static void excitement_note(struct nvml_sampler *s, const struct record_gpu_sample *f, uint64_t now_ns)
+static void excitement_note(struct nvml_sampler *s, const struct gpu_sample *f, uint64_t now_ns)
 {
 	struct watched *w = f->index < NVML_DEVICES_MAX ? &s->watched[f->index] : NULL;
 	double sm, tensor;
 
-	if (!w || !f->window_ns || f->sm == GPU_UNKNOWN || f->tensor == GPU_UNKNOWN)
+	if (!w || !f->window_ns || f->sm_bp == GPU_NO_VALUE || f->tensor_bp == GPU_NO_VALUE)
 		return;
-	sm = off_mean(&w->sm, f->sm / 100.0, w->known);
-	tensor = off_mean(&w->tensor, f->tensor / 100.0, w->known);
+	sm = off_mean(&w->sm, gpu_percent(f->sm_bp), w->known);
+	tensor = off_mean(&w->tensor, gpu_percent(f->tensor_bp), w->known);
 	w->known = true;
 	if ((sm < EXCITING_SM && tensor < EXCITING_TENSOR) || now_ns < s->rest_until_ns)
 		return;
@@ -243,26 +242,26 @@ static int procs_guess(struct nvml_sampler *s, uint64_t now_ns)
 				  ? -1
 				  : gpu_guess(list[i]->visible_devices, list[i]->local_rank);
 
-		if (gpu < 0 || gpu >= s->n_gpus || f[gpu].n == GPU_PROCS_MAX || !is_rank(s, list[i]) ||
+		if (gpu < 0 || gpu >= s->n_gpus || f[gpu].body.n == GPU_PIDS_MAX || !is_rank(s, list[i]) ||
 		    !gpu_in_use(list[i]->tgid))
 			continue;
-		f[gpu].pids[f[gpu].n++] = list[i]->tgid;
+		f[gpu].body.pids[f[gpu].body.n++] = list[i]->tgid;
 	}
 	for (int i = 0; i < s->n_gpus && !err; i++) {
 		f[i].hdr = (struct wire_hdr){
 			.size = sizeof(f[i]), .tracer = WIRE_COLLECTOR, .kind = RECORD_GPU_PROCS, .ts_ns = now_ns
 		};
-		f[i].index = i;
-		s->guessing |= f[i].n > 0;
+		f[i].body.index = i;
+		s->guessing |= f[i].body.n > 0;
 		if (s->guessing)
 			err = s->ctx->emit(s->ctx->emit_to, &f[i].hdr);
 	}
 	return err;
 }
 
-static void procs_match(struct nvml_sampler *s, const struct record_gpu_procs *f)
+static void procs_match(struct nvml_sampler *s, const struct gpu_procs *f)
 {
-	for (uint32_t i = 0; i < f->n && i < GPU_PROCS_MAX && s->ctx->targets; i++)
+	for (uint32_t i = 0; i < f->n && i < GPU_PIDS_MAX && s->ctx->targets; i++)
 		s->matched |= is_rank(s, target_set_find(s->ctx->targets, f->pids[i]));
 }
 
@@ -287,7 +286,7 @@ static int answer_end(struct nvml_sampler *s, const struct nvml_end *end, uint64
 	}
 	if (s->asked.what == NVML_ASK_PROCS && !s->matched && s->ctx->targets)
 		err = procs_guess(s, now_ns);
-	return err ? err : driver_emit(s, GPU_ANSWERS, now_ns, now_ns);
+	return err ? err : driver_emit(s, GPU_IS_THERE, now_ns, now_ns);
 }
 
 /* The child is ours, but it runs foreign code: only whole records of these kinds pass. */
@@ -310,9 +309,9 @@ static int packet_take(struct nvml_sampler *s, void *packet, size_t size, uint64
 		return 0;
 	hdr->ts_ns = now_ns;
 	if (hdr->kind == RECORD_GPU_SAMPLE)
-		excitement_note(s, packet, now_ns);
+		excitement_note(s, &((struct record_gpu_sample *)packet)->body, now_ns);
 	if (hdr->kind == RECORD_GPU_PROCS)
-		procs_match(s, packet);
+		procs_match(s, &((struct record_gpu_procs *)packet)->body);
 	if (hdr->kind == RECORD_GPU_PROCS && s->guessing && !s->matched)
 		return 0;
 	return s->ctx->emit(s->ctx->emit_to, hdr);
@@ -401,7 +400,7 @@ static int deadline_check(struct nvml_sampler *s, uint64_t now_ns)
 	if (!s->waiting || late < deadline || (late < STARVED_DEADLINES * deadline && child_runs(s)))
 		return 0;
 	child_end(s, now_ns);
-	return driver_emit(s, GPU_SILENT, since, now_ns);
+	return driver_emit(s, GPU_NO_ANSWER, since, now_ns);
 }
 
 static int nvml_sample(void *state, uint64_t now_ns)

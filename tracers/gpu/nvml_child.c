@@ -19,6 +19,7 @@
 
 #include "schemas/collector.h"
 #include "tracers/gpu/nvml_abi.h"
+#include "tracers/gpu/wire/gpu.h"
 
 #define INFOROM_SHARE \
 	20000 /* read from the board (70 ms on an H200), and changes about never: so many times its cost apart */
@@ -36,7 +37,7 @@ struct device {
 	int newest;
 	uint64_t sampled_ns;  /* 0: no sample yet */
 	unsigned int n_links; /* active when first seen */
-	enum gpu_state state, emitted;
+	enum gpu_answer state, emitted;
 	struct link_errors links[NVML_NVLINKS_MAX]; /* as last read, one after the other */
 	unsigned int next_link;                     /* to be read */
 	bool links_known;                           /* all of them were */
@@ -72,17 +73,17 @@ static void emit(const struct child *c, struct wire_hdr *hdr, size_t size, uint8
 static bool ok(struct device *d, int ret)
 {
 	if (ret == NVML_ERROR_GPU_IS_LOST)
-		d->state = GPU_LOST;
-	else if (ret == NVML_ERROR_RESET_REQUIRED && d->state == GPU_ANSWERS)
-		d->state = GPU_NEEDS_RESET;
+		d->state = GPU_IS_LOST;
+	else if (ret == NVML_ERROR_RESET_REQUIRED && d->state == GPU_IS_THERE)
+		d->state = GPU_WANTS_RESET;
 	return ret == NVML_SUCCESS;
 }
 
 /* One number of a device, or "not known". */
 #define ASK32(d, f, ...) \
 	({ \
-		unsigned int v_ = GPU_UNKNOWN; \
-		(f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u32)v_ : GPU_UNKNOWN; \
+		unsigned int v_ = GPU_NO_VALUE; \
+		(f) && ok(d, (f)((d)->handle, ##__VA_ARGS__, &v_)) ? (__u32)v_ : GPU_NO_VALUE; \
 	})
 #define ASK64(d, f, ...) \
 	({ \
@@ -101,7 +102,7 @@ static unsigned int links_active(const struct child *c, struct device *d)
 		int ret = c->f.link_state(d->handle, i, &active);
 
 		if (!ok(d, ret))
-			return i ? n : GPU_UNKNOWN; /* past the last link, or none at all */
+			return i ? n : GPU_NO_VALUE; /* past the last link, or none at all */
 		n += active == 1;
 	}
 	return n;
@@ -113,24 +114,25 @@ static void device_emit(const struct child *c, struct device *d, unsigned int i)
 		struct record_gpu_device f;
 		char bytes[sizeof(struct record_gpu_device) + 256];
 	} u = {};
+	struct gpu_device *to = &u.f.body;
 	struct nvml_pci pci = {};
 
-	u.f.index = i;
-	u.f.n_gpus = c->n;
-	u.f.pci =
-		c->f.pci && ok(d, c->f.pci(d->handle, &pci)) ? PCI_ADDRESS(pci.domain, pci.bus, pci.device) : PCI_NONE;
-	u.f.pcie_width_max = ASK32(d, c->f.pcie_width_max);
-	u.f.pcie_gen_max = ASK32(d, c->f.pcie_gen_max);
-	u.f.power_limit_mw = ASK32(d, c->f.power_limit);
-	u.f.sm_clock_max_mhz = ASK32(d, c->f.clock_max, NVML_CLOCK_SM);
-	u.f.n_nvlinks = d->n_links;
+	to->index = i;
+	to->n_gpus = c->n;
+	to->pci =
+		c->f.pci && ok(d, c->f.pci(d->handle, &pci)) ? GPU_PCI(pci.domain, pci.bus, pci.device) : GPU_PCI_NONE;
+	to->pcie_width_max = ASK32(d, c->f.pcie_width_max);
+	to->pcie_gen_max = ASK32(d, c->f.pcie_gen_max);
+	to->power_limit_mw = ASK32(d, c->f.power_limit);
+	to->sm_clock_max_mhz = ASK32(d, c->f.clock_max, NVML_CLOCK_SM);
+	to->n_nvlinks = d->n_links;
 	if (!c->f.name || !ok(d, c->f.name(d->handle, u.f.text, 96)))
 		*u.f.text = 0;
-	u.f.name_len = strlen(u.f.text) + 1;
-	if (!c->f.uuid || !ok(d, c->f.uuid(d->handle, u.f.text + u.f.name_len, 96)))
-		u.f.text[u.f.name_len] = 0;
-	u.f.uuid_len = strlen(u.f.text + u.f.name_len) + 1;
-	emit(c, &u.f.hdr, sizeof(u.f) + u.f.name_len + u.f.uuid_len, RECORD_GPU_DEVICE);
+	to->name_len = strlen(u.f.text) + 1;
+	if (!c->f.uuid || !ok(d, c->f.uuid(d->handle, u.f.text + to->name_len, 96)))
+		u.f.text[to->name_len] = 0;
+	to->uuid_len = strlen(u.f.text + to->name_len) + 1;
+	emit(c, &u.f.hdr, sizeof(u.f) + to->name_len + to->uuid_len, RECORD_GPU_DEVICE);
 }
 
 /* --- activity --- */
@@ -138,20 +140,20 @@ static void device_emit(const struct child *c, struct device *d, unsigned int i)
 static __u32 hundredths(const struct nvml_gpm_metric *m)
 {
 	return m->ret == NVML_SUCCESS && m->value >= 0 && m->value <= 1000 ? (__u32)(100 * m->value + 0.5)
-									   : GPU_UNKNOWN;
+									   : GPU_NO_VALUE;
 }
 
 /* A sample now; the activity between it and the one before. */
-static void activity_take(struct child *c, struct device *d, struct record_gpu_sample *to)
+static void activity_take(struct child *c, struct device *d, struct gpu_sample *to)
 {
 	static const unsigned int ids[] = { NVML_GPM_SM_UTIL, NVML_GPM_ANY_TENSOR_UTIL, NVML_GPM_DRAM_UTIL,
 					    NVML_GPM_SM_OCCUPANCY };
 	static struct nvml_gpm_get get;
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), window = now - d->sampled_ns;
-	__u32 *values[] = { &to->sm, &to->tensor, &to->dram, &to->occupancy };
+	__u32 *values[] = { &to->sm_bp, &to->tensor_bp, &to->dram_bp, &to->occupancy_bp };
 
 	for (int k = 0; k < 4; k++)
-		*values[k] = GPU_UNKNOWN;
+		*values[k] = GPU_NO_VALUE;
 	if (!d->gpm || (d->sampled_ns && window < GPM_LEAST_NS) ||
 	    !ok(d, c->f.gpm_sample(d->handle, d->samples[!d->newest])))
 		return;
@@ -172,18 +174,19 @@ static void activity_take(struct child *c, struct device *d, struct record_gpu_s
 
 static void activity_emit(struct child *c, struct device *d, unsigned int i)
 {
-	struct record_gpu_sample f = { .index = i };
+	struct record_gpu_sample f = { .body.index = i };
+	struct gpu_sample *to = &f.body;
 	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	__u64 reasons;
 
-	activity_take(c, d, &f);
-	f.power_mw = ASK32(d, c->f.power);
-	f.temperature_c = ASK32(d, c->f.temperature, NVML_TEMPERATURE_GPU);
-	f.sm_clock_mhz = ASK32(d, c->f.clock, NVML_CLOCK_SM);
-	f.mem_clock_mhz = GPU_UNKNOWN;
+	activity_take(c, d, to);
+	to->power_mw = ASK32(d, c->f.power);
+	to->temperature_c = ASK32(d, c->f.temperature, NVML_TEMPERATURE_GPU);
+	to->sm_clock_mhz = ASK32(d, c->f.clock, NVML_CLOCK_SM);
+	to->mem_clock_mhz = GPU_NO_VALUE;
 	reasons = c->f.reasons ? ASK64(d, c->f.reasons) : ASK64(d, c->f.reasons_old);
-	f.slowdown = reasons == ~0ull ? 0 : reasons;
-	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
+	to->slowdown = reasons == ~0ull ? 0 : reasons;
+	to->cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
 	emit(c, &f.hdr, sizeof(f), RECORD_GPU_SAMPLE);
 }
 
@@ -217,7 +220,7 @@ static void links_ask(const struct child *c, struct device *d)
 }
 
 /* The sums that the driver keeps; where it keeps none, those of the links once each was asked. */
-static void links_take(const struct child *c, struct device *d, struct record_gpu_health *f)
+static void links_take(const struct child *c, struct device *d, struct gpu_health *f)
 {
 	struct nvml_field v[] = {
 		{ .id = NVML_FI_NVLINK_CRC_FLIT_TOTAL, .scope = ~0u },
@@ -227,7 +230,7 @@ static void links_take(const struct child *c, struct device *d, struct record_gp
 	};
 
 	f->nvlink_crc = f->nvlink_replay = f->nvlink_recovery = ~0ull;
-	if (d->n_links == GPU_UNKNOWN || !d->n_links)
+	if (d->n_links == GPU_NO_VALUE || !d->n_links)
 		return;
 	if (c->f.fields && ok(d, c->f.fields(d->handle, 4, v))) {
 		f->nvlink_crc = add(field_number(&v[0]), field_number(&v[1]));
@@ -243,7 +246,7 @@ static void links_take(const struct child *c, struct device *d, struct record_gp
 	}
 }
 
-static void rows_take(const struct child *c, struct device *d, struct record_gpu_health *f)
+static void rows_take(const struct child *c, struct device *d, struct gpu_health *f)
 {
 	unsigned int corr, unc, pending, failed;
 	int pages;
@@ -264,30 +267,32 @@ static __u32 inforom_bad(const struct child *c, struct device *d)
 
 	if (now < d->inforom_due_ns)
 		return d->inforom_bad;
-	d->inforom_bad = c->f.inforom ? c->f.inforom(d->handle) == NVML_ERROR_CORRUPTED_INFOROM : GPU_UNKNOWN;
+	d->inforom_bad = c->f.inforom ? c->f.inforom(d->handle) == NVML_ERROR_CORRUPTED_INFOROM : GPU_NO_VALUE;
 	d->inforom_due_ns = now + INFOROM_SHARE * (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin);
 	return d->inforom_bad;
 }
 
 static void health_emit(const struct child *c, struct device *d, unsigned int i)
 {
-	struct record_gpu_health f = { .index = i };
+	struct record_gpu_health f = { .body.index = i };
+	struct gpu_health *to = &f.body;
 	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
-	f.ecc_corrected = ASK64(d, c->f.ecc, NVML_ECC_CORRECTED, NVML_ECC_VOLATILE);
-	f.ecc_uncorrected = ASK64(d, c->f.ecc, NVML_ECC_UNCORRECTED, NVML_ECC_VOLATILE);
-	f.ecc_corrected_ever = ASK64(d, c->f.ecc, NVML_ECC_CORRECTED, NVML_ECC_AGGREGATE);
-	f.ecc_uncorrected_ever = ASK64(d, c->f.ecc, NVML_ECC_UNCORRECTED, NVML_ECC_AGGREGATE);
-	f.rows_corrected = f.rows_uncorrected = f.rows_pending = f.rows_failed = f.pages_pending = GPU_UNKNOWN;
-	rows_take(c, d, &f);
-	links_take(c, d, &f);
-	f.nvlinks_active = d->n_links && d->n_links != GPU_UNKNOWN ? links_active(c, d) : d->n_links;
-	f.pcie_replay = ASK32(d, c->f.pcie_replay);
-	f.pcie_replay = f.pcie_replay == GPU_UNKNOWN ? ~0ull : f.pcie_replay;
-	f.pcie_width = ASK32(d, c->f.pcie_width);
-	f.pcie_gen = ASK32(d, c->f.pcie_gen);
-	f.inforom_bad = inforom_bad(c, d);
-	f.cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
+	to->ecc_corrected = ASK64(d, c->f.ecc, NVML_ECC_CORRECTED, NVML_ECC_VOLATILE);
+	to->ecc_uncorrected = ASK64(d, c->f.ecc, NVML_ECC_UNCORRECTED, NVML_ECC_VOLATILE);
+	to->ecc_corrected_ever = ASK64(d, c->f.ecc, NVML_ECC_CORRECTED, NVML_ECC_AGGREGATE);
+	to->ecc_uncorrected_ever = ASK64(d, c->f.ecc, NVML_ECC_UNCORRECTED, NVML_ECC_AGGREGATE);
+	to->rows_corrected = to->rows_uncorrected = to->rows_pending = to->rows_failed = to->pages_pending =
+		GPU_NO_VALUE;
+	rows_take(c, d, to);
+	links_take(c, d, to);
+	to->nvlinks_active = d->n_links && d->n_links != GPU_NO_VALUE ? links_active(c, d) : d->n_links;
+	to->pcie_replay = ASK32(d, c->f.pcie_replay);
+	to->pcie_replay = to->pcie_replay == GPU_NO_VALUE ? ~0ull : to->pcie_replay;
+	to->pcie_width = ASK32(d, c->f.pcie_width);
+	to->pcie_gen = ASK32(d, c->f.pcie_gen);
+	to->inforom_bad = inforom_bad(c, d);
+	to->cost_us = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / 1000;
 	emit(c, &f.hdr, sizeof(f), RECORD_GPU_HEALTH);
 }
 
@@ -295,24 +300,24 @@ static void health_emit(const struct child *c, struct device *d, unsigned int i)
 
 static void procs_emit(const struct child *c, struct device *d, unsigned int i)
 {
-	struct nvml_process list[GPU_PROCS_MAX];
-	struct record_gpu_procs f = { .index = i };
-	unsigned int n = GPU_PROCS_MAX;
+	struct nvml_process list[GPU_PIDS_MAX];
+	struct record_gpu_procs f = { .body.index = i };
+	unsigned int n = GPU_PIDS_MAX;
 	int ret = c->f.processes ? c->f.processes(d->handle, &n, list) : NVML_ERROR_NOT_SUPPORTED;
 
 	if (!ok(d, ret) && ret != NVML_ERROR_INSUFFICIENT_SIZE)
 		return;
-	f.n = n < GPU_PROCS_MAX ? n : GPU_PROCS_MAX;
+	f.body.n = n < GPU_PIDS_MAX ? n : GPU_PIDS_MAX;
 	if (ret == NVML_ERROR_INSUFFICIENT_SIZE) /* the list was not filled */
 		return;
-	for (unsigned int k = 0; k < f.n; k++)
-		f.pids[k] = list[k].pid;
+	for (unsigned int k = 0; k < f.body.n; k++)
+		f.body.pids[k] = list[k].pid;
 	emit(c, &f.hdr, sizeof(f), RECORD_GPU_PROCS);
 }
 
 static void state_emit(const struct child *c, struct device *d, unsigned int i)
 {
-	struct record_gpu_state f = { .index = i, .state = d->state };
+	struct record_gpu_state f = { .body = { .index = i, .answer = d->state } };
 
 	if (d->state == d->emitted)
 		return;
@@ -368,7 +373,7 @@ static void answer(struct child *c, uint32_t what)
 	for (unsigned int i = 0; i < c->n; i++) {
 		struct device *d = &c->devices[i];
 
-		d->state = GPU_ANSWERS;
+		d->state = GPU_IS_THERE;
 		if (!d->handle)
 			ok(d, c->f.handle(i, &d->handle));
 		if (d->handle && what & NVML_ASK_DEVICES)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "schemas/collector.h"
+#include "tracers/nccl/wire/comm.h"
 
 #define TRIES_MAX 4
 #define MISSED_MAX 3 /* samples in a row: its memory is freed */
@@ -311,20 +312,21 @@ int comm_sample_emit(uint32_t tgid, uint64_t addr, const struct nccl_state *now,
 			 .tgid = tgid,
 			 .tid = tgid,
 			 .ts_ns = now_ns },
-		.comm = addr,
-		.hash = now->hash,
-		.rank = now->rank,
-		.nranks = now->nranks,
-		.device = now->device,
-		.n_counters = now->n_counters,
-		.async_result = now->async_result,
-		.init_state = now->init_state,
-		.abort = now->abort,
-		.known = (now->has_async_result ? COMM_SAMPLE_ASYNC_RESULT : 0) |
-			 (now->has_init_state ? COMM_SAMPLE_INIT_STATE : 0) | (now->has_abort ? COMM_SAMPLE_ABORT : 0),
+		.body.comm = addr,
+		.body.hash = now->hash,
+		.body.rank = now->rank,
+		.body.nranks = now->nranks,
+		.body.device = now->device,
+		.body.n_counters = now->n_counters,
+		.body.async_result = now->async_result,
+		.body.init_state = now->init_state,
+		.body.abort = now->abort,
+		.body.known = (now->has_async_result ? COMM_SAMPLE_ASYNC_RESULT : 0) |
+			      (now->has_init_state ? COMM_SAMPLE_INIT_STATE : 0) |
+			      (now->has_abort ? COMM_SAMPLE_ABORT : 0),
 	};
 
 	_Static_assert(COMM_SAMPLE_COUNTERS == NCCL_SEQ_MAX, "as many counters as a layout may have");
-	memcpy(f.counters, now->counters, sizeof(f.counters));
+	memcpy(f.body.counters, now->counters, sizeof(f.body.counters));
 	return emit(to, &f.hdr);
 }

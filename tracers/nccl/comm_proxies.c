@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "schemas/collector.h"
 #include "tracers/nccl/nccl_proxy.h"
-#include "tracers/nccl/proxy_wire.h"
+#include "tracers/nccl/wire/proxy.h"
 #include "inspect/reader/reader.h"
 
 typedef int proxy_emit(void *to, const struct wire_hdr *rec);
@@ -24,33 +24,8 @@ static struct record_proxy record_new(uint32_t tgid, uint64_t comm, uint64_t now
 			 .tgid = tgid,
 			 .tid = tgid,
 			 .ts_ns = now_ns },
-		.comm = comm,
+		.body.comm = comm,
 	};
-}
-
-static int part_emit(uint32_t tgid, uint64_t comm, uint64_t now_ns, const struct nccl_proxy_sub *s, proxy_emit *emit,
-		     void *to)
-{
-	struct record_proxy f = record_new(tgid, comm, now_ns);
-
-	f.op_count = s->op_count;
-	f.base = s->base;
-	f.posted = s->posted;
-	f.received = s->received;
-	f.flushed = s->flushed;
-	f.transmitted = s->transmitted;
-	f.done = s->done;
-	f.nsteps = s->nsteps;
-	f.channel = s->channel;
-	f.peer = s->peer;
-	f.queued = s->queued;
-	f.flags = s->is_send ? PROXY_SEND : 0;
-	f.transport = s->transport;
-	f.coll = s->coll;
-	f.algorithm = s->algorithm;
-	f.protocol = s->protocol;
-	f.state = s->state;
-	return emit(to, &f.hdr);
 }
 
 static int sample_emit(uint32_t tgid, uint64_t comm, const struct nccl_proxy_sample *sample, proxy_emit *emit, void *to)
@@ -59,12 +34,15 @@ static int sample_emit(uint32_t tgid, uint64_t comm, const struct nccl_proxy_sam
 	struct record_proxy f = record_new(tgid, comm, now_ns);
 	int err;
 
-	f.flags = PROXY_SAMPLE | (sample->moving ? PROXY_MOVING : 0);
-	f.n = sample->n;
-	f.thread = sample->thread;
+	f.body.flags = PROXY_SAMPLE | (sample->moving ? PROXY_MOVING : 0);
+	f.body.n = sample->n;
+	f.body.thread = sample->thread;
 	err = emit(to, &f.hdr);
-	for (uint32_t i = 0; !err && i < sample->n; i++)
-		err = part_emit(tgid, comm, now_ns, &sample->subs[i], emit, to);
+	for (uint32_t i = 0; !err && i < sample->n; i++) {
+		f.body = sample->parts[i];
+		f.body.comm = comm;
+		err = emit(to, &f.hdr);
+	}
 	return err;
 }
 
@@ -81,7 +59,8 @@ static void seen_add(struct proxies_seen *seen, const struct nccl_proxy_sample *
 {
 	seen->any |= sample->threaded || sample->n;
 	for (uint32_t i = 0; i < sample->n; i++)
-		seen->busy |= sample->subs[i].is_send && sample->subs[i].transmitted > sample->subs[i].done;
+		seen->busy |=
+			proxy_part_sends(&sample->parts[i]) && sample->parts[i].transmitted > sample->parts[i].done;
 }
 
 /* Two passes: whether a proxy is shared is known when all were seen. */

@@ -55,7 +55,7 @@ static void byte_or_unknown(struct walk *w, uint64_t at, uint32_t offset, uint8_
 		*to = UINT8_MAX;
 }
 
-static bool sub_sane(const struct nccl_proxy_sub *s, uint32_t send, uint32_t transport)
+static bool sub_sane(const struct proxy_part *s, uint32_t send, uint32_t transport)
 {
 	return s->nsteps >= 0 && s->channel >= 0 && s->channel < CHANNELS_MAX && s->peer >= 0 && s->peer < RANKS_MAX &&
 	       send <= 1 && transport <= 8 && s->base < STEPS_LAST && s->posted < STEPS_LAST &&
@@ -64,10 +64,10 @@ static bool sub_sane(const struct nccl_proxy_sub *s, uint32_t send, uint32_t tra
 }
 
 /* False: it cannot be what the layout says. */
-static bool sub_read(struct walk *w, uint64_t at, const struct nccl_proxy_sub *of_args)
+static bool sub_read(struct walk *w, uint64_t at, const struct proxy_part *of_args)
 {
 	const struct nccl_proxy_layout *l = &w->arg->l;
-	struct nccl_proxy_sub s = *of_args;
+	struct proxy_part s = *of_args;
 	uint64_t connection = 0;
 	uint32_t send = 0, transport = 0;
 
@@ -85,12 +85,12 @@ static bool sub_read(struct walk *w, uint64_t at, const struct nccl_proxy_sub *o
 		s.received = s.flushed = 0;
 	if (!sub_sane(&s, send, transport))
 		return false;
-	s.is_send = send;
+	s.flags = send ? PROXY_SEND : 0;
 	s.transport = transport;
 	if (w->out->n == NCCL_PROXY_SUBS_MAX)
 		w->out->cut = 1;
 	else
-		w->out->subs[w->out->n++] = s;
+		w->out->parts[w->out->n++] = s;
 	return true;
 }
 
@@ -106,7 +106,7 @@ static uint32_t queue_count(struct walk *w, uint64_t at)
 static int args_read(struct walk *w, uint64_t at, uint64_t *ret_next)
 {
 	const struct nccl_proxy_layout *l = &w->arg->l;
-	struct nccl_proxy_sub s = { 0 };
+	struct proxy_part s = { 0 };
 	uint32_t nsubs = 0, state = 0;
 
 	if (w->n == ARGS_MAX)
@@ -259,7 +259,7 @@ static int proxy_sample(struct reader_job *job)
 	struct walk w = { .arg = job->arg, .out = (void *)job->out };
 	int err = stack_memory_open(w.arg->pid, &w.mem);
 
-	memset(w.out, 0, offsetof(struct nccl_proxy_sample, subs));
+	memset(w.out, 0, offsetof(struct nccl_proxy_sample, parts));
 	if (err)
 		return err;
 	err = -EAGAIN;
@@ -276,7 +276,7 @@ static int proxy_sample(struct reader_job *job)
 		w.out->n = err = 0;
 	}
 	stack_memory_free(w.mem);
-	job->out_len = offsetof(struct nccl_proxy_sample, subs) + w.out->n * sizeof(w.out->subs[0]);
+	job->out_len = offsetof(struct nccl_proxy_sample, parts) + w.out->n * sizeof(w.out->parts[0]);
 	return err == -EFAULT || err == -EBADMSG || err == -ELOOP ? -ENOENT : err;
 }
 
@@ -291,12 +291,12 @@ int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout 
 	size_t len = 0;
 	int err;
 
-	memset(ret, 0, offsetof(struct nccl_proxy_sample, subs));
+	memset(ret, 0, offsetof(struct nccl_proxy_sample, parts));
 	if (!l->known)
 		return -ENOENT;
 	err = reader_run(r, pid, proxy_sample, &arg, sizeof(arg), -1, deadline_ms, ret, sizeof(*ret), &len, NULL);
 	if (!err && (ret->n > NCCL_PROXY_SUBS_MAX ||
-		     len != offsetof(struct nccl_proxy_sample, subs) + ret->n * sizeof(ret->subs[0])))
+		     len != offsetof(struct nccl_proxy_sample, parts) + ret->n * sizeof(ret->parts[0])))
 		err = -EPROTO;
 	return err;
 }

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tracers/nccl/wire/proxy.h"
+
 #define NCCL_PROXY_SUBS_MAX 256 /* reported of one communicator: 64 channels, both directions, two peers */
 #define NCCL_PROXY_THREADS_MAX 512
 
@@ -27,16 +29,6 @@ struct nccl_proxy_layout {       /* bytes from the start of each struct; NCCL_NO
 	uint32_t is_send, transport; /* ncclProxyConnection */
 };
 
-struct nccl_proxy_sub { /* one connection's part of one operation */
-	uint64_t op_count;
-	uint64_t base; /* step number of the connection that the others count from */
-	uint64_t posted, received, flushed, transmitted, done;
-	int32_t nsteps, channel, peer;                                /* peer: rank in the communicator */
-	uint32_t queued;                                              /* operations behind it on the same connection */
-	uint8_t is_send, transport, coll, algorithm, protocol, state; /* coll, algorithm, protocol: 255 unknown */
-	uint8_t reserved[2];
-};
-
 struct nccl_proxy_sample {
 	uint64_t proxy_state; /* address: communicators of a process that share it share its operations */
 	uint32_t n;
@@ -45,7 +37,7 @@ struct nccl_proxy_sample {
 	uint32_t cut;      /* 1: there are more */
 	uint32_t threaded; /* 1: there is a progress thread, whichever it is */
 	uint32_t reserved;
-	struct nccl_proxy_sub subs[NCCL_PROXY_SUBS_MAX];
+	struct proxy_part parts[NCCL_PROXY_SUBS_MAX]; /* but for comm, n and thread: those are 0 */
 };
 
 /* Of the library behind `fd`, borrowed, in the helper process; with known = 0 where something is missing. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proc_wire.h - record_proc in bytes: written and read here, and nowhere else.
+ * proc_wire.h - record_proc in bytes: written and read here, and nowhere else. It is not struct event_proc: ten texts
+ * are bytes with lengths here and pointers there, and older recordings end before the place.
  */
 #ifndef RANKTRACE_PROC_WIRE_H
 #define RANKTRACE_PROC_WIRE_H

@@ -289,16 +289,16 @@ static void rate_read(int fd, struct tree_sample *l)
 	char text[64], *end;
 	double gbps;
 
-	l->rate_mbps = l->lanes = PORT_NO_VALUE;
+	l->now.rate_mbps = l->now.lanes = PORT_NO_VALUE;
 	if (!line_at(fd, text, sizeof(text)))
 		return;
 	gbps = strtod(text, &end);
 	if (end == text || !(gbps >= 0 && gbps < 1e6))
 		return;
-	l->rate_mbps = gbps * 1000 + 0.5;
+	l->now.rate_mbps = gbps * 1000 + 0.5;
 	end = strchr(end, '(');
 	if (end && isdigit((unsigned char)end[1]))
-		l->lanes = strtoul(end + 1, NULL, 10);
+		l->now.lanes = strtoul(end + 1, NULL, 10);
 }
 
 static void counter_read(const struct port_files *f, struct tree_sample *l, int c)
@@ -314,16 +314,16 @@ static void port_read(struct tree_port *p, bool all)
 	struct tree_sample *l = &p->sample;
 	uint64_t carrier;
 
-	l->state = state_at(f->state);
-	l->phys_state = state_at(f->phys_state);
+	l->now.state = state_at(f->state);
+	l->now.phys_state = state_at(f->phys_state);
 	carrier = number_at(f->carrier, PORT_NOT_COUNTED);
-	l->flags = carrier > 1 ? 0 : PORT_CARRIER_KNOWN | (carrier ? PORT_CARRIER : 0);
+	l->now.flags = carrier > 1 ? 0 : PORT_CARRIER_KNOWN | (carrier ? PORT_CARRIER : 0);
 	counter_read(f, l, PORT_SENT_BYTES);
 	counter_read(f, l, PORT_RECEIVED_BYTES);
 	if (!all)
 		return;
 	rate_read(f->rate, l);
-	l->netdev_mbps = number_at(f->speed, PORT_NO_VALUE);
+	l->now.netdev_mbps = number_at(f->speed, PORT_NO_VALUE);
 	for (int c = 0; c < PORT_COUNTERS; c++)
 		if (c != PORT_SENT_BYTES && c != PORT_RECEIVED_BYTES)
 			counter_read(f, l, c);
@@ -336,7 +336,7 @@ void port_tree_sample(struct port_tree *t, bool all)
 		if (t->ports[i].files)
 			port_read(&t->ports[i], all);
 		else
-			t->ports[i].sample.flags = PORT_GONE;
+			t->ports[i].sample.now.flags = PORT_GONE;
 	}
 	atomic_store(&t->at, 0);
 }

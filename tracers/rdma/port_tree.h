@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/port.h"
+#include "tracers/rdma/wire/port.h"
 
 #define PORTS_LISTED_MAX 64
 
@@ -22,8 +22,7 @@ struct tree_id { /* what seldom changes; zeroed behind the texts, so that two ca
 };
 
 struct tree_sample {
-	uint8_t state, phys_state, flags; /* as in record_port_sample */
-	uint32_t rate_mbps, lanes, netdev_mbps;
+	struct port_status now; /* but for index, number of counters, time and cost: those are 0 */
 	uint64_t counters[PORT_COUNTERS];
 };
 

@@ -93,14 +93,14 @@ static int id_emit(struct ports_sampler *s, uint32_t index, const struct tree_id
 
 	f->hdr =
 		(struct wire_hdr){ .size = sizeof(*f), .tracer = WIRE_COLLECTOR, .kind = RECORD_PORT, .ts_ns = now_ns };
-	f->index = index;
-	f->number = id->number;
-	f->numa_node = id->numa_node;
-	f->device_len = text_put(f, id->device);
-	f->netdev_len = text_put(f, id->netdev);
-	f->pci_len = text_put(f, id->pci);
-	f->kind_len = text_put(f, id->kind);
-	f->layer_len = text_put(f, id->layer);
+	f->body.index = index;
+	f->body.number = id->number;
+	f->body.numa_node = id->numa_node;
+	f->body.device_len = text_put(f, id->device);
+	f->body.netdev_len = text_put(f, id->netdev);
+	f->body.pci_len = text_put(f, id->pci);
+	f->body.kind_len = text_put(f, id->kind);
+	f->body.layer_len = text_put(f, id->layer);
 	f->hdr.size = (f->hdr.size + 7) & ~7u;
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
@@ -117,16 +117,11 @@ static int sample_emit(struct ports_sampler *s, uint32_t index, const struct tre
 	f->hdr = (struct wire_hdr){
 		.size = sizeof(u), .tracer = WIRE_COLLECTOR, .kind = RECORD_PORT_SAMPLE, .ts_ns = now_ns
 	};
-	f->index = index;
-	f->state = l->state;
-	f->phys_state = l->phys_state;
-	f->flags = l->flags;
-	f->n_counters = PORT_COUNTERS;
-	f->taken_ns = taken_ns;
-	f->rate_mbps = l->rate_mbps;
-	f->lanes = l->lanes;
-	f->netdev_mbps = l->netdev_mbps;
-	f->cost_us = s->cost_ns / 1000;
+	f->body = l->now;
+	f->body.index = index;
+	f->body.n_counters = PORT_COUNTERS;
+	f->body.taken_ns = taken_ns;
+	f->body.cost_us = s->cost_ns / 1000;
 	memcpy(f->counters, l->counters, sizeof(l->counters));
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
@@ -200,12 +195,10 @@ static int users_emit(struct ports_sampler *s, uint32_t index, const struct user
 {
 	struct record_port_users f = {
 		.hdr = { .size = sizeof(f), .tracer = WIRE_COLLECTOR, .kind = RECORD_PORT_USERS, .ts_ns = now_ns },
-		.index = index,
-		.known = u->known,
-		.n = u->n,
+		.body = { .index = index, .known = u->known, .n = u->n },
 	};
 
-	memcpy(f.pids, u->pids, sizeof(f.pids));
+	memcpy(f.body.pids, u->pids, sizeof(f.body.pids));
 	return s->ctx->emit(s->ctx->emit_to, &f.hdr);
 }
 
@@ -297,7 +290,7 @@ static int silence_emit(struct ports_sampler *s, uint64_t now_ns)
 		return 0;
 	s->silent = true;
 	l = s->emitted[at].sample;
-	l.flags |= PORT_SILENT;
+	l.now.flags |= PORT_SILENT;
 	s->emitted[at].sample_ns = 0; /* the next answer is reported, whatever it is */
 	return sample_emit(s, at, &l, s->asked_ns, now_ns);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * qps_records.c - queue pairs as the kernel lists them, and the addresses of the host's own ports.
+ * qps_records.c - queue pairs as the kernel lists them, and the addresses of the host's own ports. Not one
+ * struct: the kernel's list and the probes (verbs_records.c) become one event, in which "gone" is no state but a
+ * change.
  */
 #include "record.h"
 #include "schemas/collector.h"

@@ -7,6 +7,7 @@
 #define RANKTRACE_VERBS_H
 
 #include "schemas/wire.h"
+#include "tracers/rdma/wire/qp.h"
 
 enum verbs_kind {
 	VERBS_QP = 1,       /* a queue pair: made, changed, gone, or found */
@@ -157,10 +158,7 @@ struct verbs_stats {         /* since the probes were placed */
 	__u64 context;
 	__u32 qpn;
 	__u32 first_status; /* ibv_wc_status of the first completion that was no success; 0 none */
-	__u64 posts, post_bytes, signalled, recv_posts;
-	__u64 send_done, recv_done, recv_bytes, errors;
-	__u64 first_post_ns, last_post_ns, last_done_ns;
-	__u64 in_flight_bytes; /* posted, and no completion at or behind them yet; ~0 unknown */
+	struct qp_counts n;
 	__u64 latency_ns_sum, latency_n, latency_ns_max; /* signalled posts to the poll that brought the completion */
 	__u64 cut; /* chains, lists or polls longer than is walked: the totals are short of them */
 	__u32 by_op[VERBS_OPS];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * verbs_records.c - what the probes on libibverbs and its providers write. Names are those of enum ibv_wc_status,
- * ibv_event_type, ibv_qp_state and rdma_cm_event_type, in words.
+ * ibv_event_type, ibv_qp_state and rdma_cm_event_type, in words. Only the totals share a struct with their event: what
+ * else the probes write becomes instants and changes as well, and a change that was refused is none.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -182,21 +183,7 @@ static int totals(const struct verbs_stats *r, struct event *e)
 	e->qp.qpn = r->qpn;
 	e->qp.device = "";
 	e->qp.totals = (struct qp_totals){
-		.posts = r->posts,
-		.post_bytes = r->post_bytes,
-		.signalled = r->signalled,
-		.recv_posts = r->recv_posts,
-		.send_done = r->send_done,
-		.recv_done = r->recv_done,
-		.recv_bytes = r->recv_bytes,
-		.errors = r->errors,
-		.first_post_ns = r->first_post_ns,
-		.last_post_ns = r->last_post_ns,
-		.last_done_ns = r->last_done_ns,
-		.in_flight_bytes = r->in_flight_bytes,
-		.first_status = r->first_status,
-		.from_start = r->from_start,
-		.cut = r->cut,
+		.n = r->n, .first_status = r->first_status, .from_start = r->from_start, .cut = r->cut
 	};
 	return r->qpn != 0;
 }
@@ -206,12 +193,12 @@ static int decode_stats(const struct wire_hdr *rec, struct intern *strings, stru
 	const struct verbs_stats *r = (const void *)rec;
 	int n = 0;
 
-	if (r->posts)
-		n += counter(&out[n], strings, r->qpn, "bytes posted", r->post_bytes);
-	if (r->posts && r->in_flight_bytes != UINT64_MAX)
-		n += counter(&out[n], strings, r->qpn, "bytes in flight", r->in_flight_bytes);
-	if (r->recv_done)
-		n += counter(&out[n], strings, r->qpn, "bytes received", r->recv_bytes);
+	if (r->n.posts)
+		n += counter(&out[n], strings, r->qpn, "bytes posted", r->n.post_bytes);
+	if (r->n.posts && r->n.in_flight_bytes != UINT64_MAX)
+		n += counter(&out[n], strings, r->qpn, "bytes in flight", r->n.in_flight_bytes);
+	if (r->n.recv_done)
+		n += counter(&out[n], strings, r->qpn, "bytes received", r->n.recv_bytes);
 	return n + totals(r, &out[n]);
 }
 
@@ -315,8 +302,8 @@ static int decode_table(const struct wire_hdr *rec, struct intern *strings, stru
 const struct record_kind source_records_verbs[] = {
 	{ "verbs_qp", VERBS(VERBS_QP), .size = sizeof(struct verbs_qp), .n_events = 2, .decode = decode_qp },
 	{ "verbs_stats", VERBS(VERBS_STATS), .size = sizeof(struct verbs_stats), .n_events = 4,
-	  .times = { offsetof(struct verbs_stats, first_post_ns), offsetof(struct verbs_stats, last_post_ns),
-		     offsetof(struct verbs_stats, last_done_ns) },
+	  .times = { offsetof(struct verbs_stats, n.first_post_ns), offsetof(struct verbs_stats, n.last_post_ns),
+		     offsetof(struct verbs_stats, n.last_done_ns) },
 	  .decode = decode_stats },
 	{ "verbs_error", VERBS(VERBS_ERROR), .size = sizeof(struct verbs_error), .n_events = 2,
 	  .decode = decode_error },

@@ -12,6 +12,7 @@
 
 #include "tracers/sched/pressure.h"
 #include "source.h"
+#include "schemas/collector.h"
 #include "tracers/sched/cpu_quota.h"
 #include "inspect/discover/discover.h"
 #include "inspect/reader/proc_files.h"
@@ -24,7 +25,7 @@ struct pressure_sampler {
 static const char *const resources[PRESSURE_RESOURCES] = { "cpu", "memory", "io" };
 
 /* Totals stand in microseconds: "some avg10=0.00 avg60=0.00 avg300=0.00 total=123". */
-void pressure_parse(const char *text, int resource, struct record_pressure *to)
+void pressure_parse(const char *text, int resource, struct pressure_totals *to)
 {
 	static const char *const lines[2] = { "some ", "full " };
 
@@ -40,7 +41,7 @@ void pressure_parse(const char *text, int resource, struct record_pressure *to)
 
 static int emit(const struct pressure_sampler *s, struct record_pressure *f, uint32_t tgid, uint64_t now_ns)
 {
-	if (!f->known)
+	if (!f->body.known)
 		return 0;
 	f->hdr = (struct wire_hdr){
 		.size = sizeof(*f), .tracer = WIRE_COLLECTOR, .kind = RECORD_PRESSURE, .tgid = tgid, .ts_ns = now_ns
@@ -55,7 +56,7 @@ static int host_sample(const struct pressure_sampler *s, uint64_t now_ns)
 
 	for (int r = 0; r < PRESSURE_RESOURCES; r++)
 		if (proc_read(text, sizeof(text), "/proc/pressure/%s", resources[r]) > 0)
-			pressure_parse(text, r, &f);
+			pressure_parse(text, r, &f.body);
 	return emit(s, &f, 0, now_ns);
 }
 
@@ -71,7 +72,7 @@ static int proc_sample(const struct pressure_sampler *s, const struct target_pro
 		return 0;
 	for (int r = 0; r < PRESSURE_RESOURCES; r++)
 		if (proc_read(text, sizeof(text), "%s/%s.pressure", dir, resources[r]) > 0)
-			pressure_parse(text, r, &f);
+			pressure_parse(text, r, &f.body);
 	return emit(s, &f, p->tgid, now_ns);
 }
 

@@ -21,6 +21,7 @@
 #include "inspect/reader/proc_files.h"
 #include "inspect/reader/reader.h"
 #include "source.h"
+#include "tracers/sched/wire/throttle.h"
 #include "uthash.h"
 
 #define TOTALS_EVERY_NS 1000000000ull
@@ -229,9 +230,9 @@ static int quota_scan(struct tracer_handle *h, struct sched_scan *scan, struct s
 	s->quota = q;
 	if (q.cores <= 0 && !had)
 		return 0;
-	r.throttled_ns = s->throttled_ns;
-	r.periods = s->periods;
-	r.quota_millicores = q.cores * 1000 + 0.5;
+	r.body.throttled_ns = s->throttled_ns;
+	r.body.periods = s->periods;
+	r.body.quota_millicores = q.cores * 1000 + 0.5;
 	return tracer_emit(h, &r.hdr);
 }
 

@@ -79,14 +79,6 @@ struct sched_blocked { /* text: kernel stack, user stack, wchan, system call, fi
 };
 _Static_assert(sizeof(struct sched_blocked) == 48, "sched_blocked");
 
-struct sched_throttle { /* of the process: CPU quotas of its cgroup and that one's parents */
-	struct wire_hdr hdr;
-	__u64 throttled_ns;     /* summed over CPUs and quotas; grows only, also when the process changes its cgroup */
-	__u64 periods;          /* in which it was */
-	__u64 quota_millicores; /* the tightest; 0 none */
-};
-_Static_assert(sizeof(struct sched_throttle) == 48, "sched_throttle");
-
 struct sched_blocked_end {
 	struct wire_hdr hdr;
 	__u64 begin_ns;

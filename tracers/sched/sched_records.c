@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sched_records.c - states of tasks, waits, CPU quotas.
+ * sched_records.c - states of tasks, waits, CPU quotas. Those of tasks and waits are no structs of the event: texts,
+ * and records of version 1 that end earlier.
  */
 #include "record.h"
 #include "tracers/sched/sched.h"
@@ -37,18 +38,6 @@ static int decode_blocked(const struct wire_hdr *rec, struct intern *strings, st
 	return record_texts(rec, sizeof(*r), 5, r->len, texts, strings);
 }
 
-static int decode_throttle(const struct wire_hdr *rec, struct intern *strings, struct event *e)
-{
-	const struct sched_throttle *r = (const void *)rec;
-
-	(void)strings;
-	e->kind = EV_THROTTLE;
-	e->throttle.throttled_ns = r->throttled_ns;
-	e->throttle.periods = r->periods;
-	e->throttle.quota_cores = r->quota_millicores * 1e-3;
-	return 1;
-}
-
 static int decode_off(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	const struct sched_off *r = (const void *)rec;
@@ -81,6 +70,6 @@ const struct record_kind source_records_sched[] = {
 	  .times = { offsetof(struct sched_blocked, begin_ns) }, .in_autopsy = true, .decode = decode_blocked },
 	{ "sched_blocked_end", SCHED(SCHED_BLOCKED_END), .size = sizeof(struct sched_blocked_end),
 	  .times = { offsetof(struct sched_blocked_end, begin_ns) }, .decode = decode_blocked_end },
-	{ "sched_throttle", SCHED(SCHED_THROTTLE), .size = sizeof(struct sched_throttle), .decode = decode_throttle },
+	{ "sched_throttle", SCHED(SCHED_THROTTLE), RECORD_AS_EVENT(EV_THROTTLE, throttle) },
 	{}
 };

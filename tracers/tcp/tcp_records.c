@@ -60,54 +60,36 @@ static int trouble(const struct wire_hdr *rec, struct intern *strings, struct ev
 
 /* --- by sock_diag --- */
 
-static int identity(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+static int id_texts(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct record_tcp *f = (const void *)rec;
-	const uint16_t lens[] = { f->local_len, f->remote_len, f->netdev_len };
-	const char **const texts[] = { &e->tcp.id.local, &e->tcp.id.remote, &e->tcp.id.netdev };
+	const uint16_t lens[] = { e->tcp.id.local_len, e->tcp.id.remote_len, e->tcp.id.netdev_len };
+	const char **const texts[] = { &e->tcp.local, &e->tcp.remote, &e->tcp.netdev };
 
-	e->kind = EV_TCP;
-	e->tcp.index = f->index;
-	e->tcp.id.inode = f->inode;
-	e->tcp.id.cookie = f->cookie;
-	e->tcp.id.netns = f->netns;
-	e->tcp.id.local_port = f->local_port;
-	e->tcp.id.remote_port = f->remote_port;
-	return record_texts(rec, sizeof(*f), 3, lens, texts, strings);
+	return record_texts(rec, sizeof(struct record_tcp), 3, lens, texts, strings);
 }
 
-static int sample(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+static int sample_counters(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
-	const struct record_tcp_sample *f = (const void *)rec;
+	const struct record_tcp_sample *r = (const void *)rec;
 
 	(void)strings;
-	if (f->n_counters * sizeof(f->counters[0]) > f->hdr.size - sizeof(*f))
+	if (r->body.n_counters * sizeof(r->counters[0]) > rec->size - sizeof(*r))
 		return -EINVAL;
-	e->kind = EV_TCP_SAMPLE;
-	e->tcp.index = f->index;
-	e->tcp.sample.taken_ns = f->taken_ns;
-	e->tcp.sample.state = f->state;
-	e->tcp.sample.gone = f->flags & TCP_GONE;
-	e->tcp.sample.netdev_known = f->flags & TCP_NETDEV_KNOWN;
-	e->tcp.sample.netdev_up = f->flags & TCP_NETDEV_UP;
-	e->tcp.sample.cost_us = f->cost_us;
-	e->tcp.sample.n_left_out = f->n_left_out;
-	e->tcp.sample.n_counters = f->n_counters < TCP_COUNTERS ? f->n_counters : TCP_COUNTERS;
-	e->tcp.sample.counters = (const uint64_t *)f->counters;
+	if (e->tcp.sample.n_counters > TCP_COUNTERS)
+		e->tcp.sample.n_counters = TCP_COUNTERS;
+	e->tcp.counters = r->counters;
 	return 1;
 }
 
 #define PROBED(id) .tracer = WIRE_TCP, .kind = id, .size = sizeof(struct tcp_record), .decode = trouble
-#define COLLECTOR(id) .tracer = WIRE_COLLECTOR, .kind = id
-const struct record_kind source_records_tcp[] = {
-	{ "tcp_sent_again", PROBED(TCP_SENT_AGAIN) },
-	{ "tcp_ended", PROBED(TCP_ENDED) },
-	{ "tcp_reset_came", PROBED(TCP_RESET_CAME) },
-	{ "tcp_reset_went", PROBED(TCP_RESET_WENT) },
-	{ "tcp", COLLECTOR(RECORD_TCP), .size = sizeof(struct record_tcp),
-	  .kept_by = offsetof(struct record_tcp, index), .decode = identity },
-	{ "tcp_sample", COLLECTOR(RECORD_TCP_SAMPLE), .size = sizeof(struct record_tcp_sample),
-	  .kept_by = offsetof(struct record_tcp_sample, index),
-	  .times = { offsetof(struct record_tcp_sample, taken_ns) }, .decode = sample },
-	{}
-};
+#define SAMPLED(id, event, member) \
+	RECORD_AS_EVENT(event, member), .tracer = WIRE_COLLECTOR, .kind = id, .kept_by = sizeof(struct wire_hdr)
+const struct record_kind source_records_tcp[] = { { "tcp_sent_again", PROBED(TCP_SENT_AGAIN) },
+						  { "tcp_ended", PROBED(TCP_ENDED) },
+						  { "tcp_reset_came", PROBED(TCP_RESET_CAME) },
+						  { "tcp_reset_went", PROBED(TCP_RESET_WENT) },
+						  { "tcp", SAMPLED(RECORD_TCP, EV_TCP, tcp.id), .decode = id_texts },
+						  { "tcp_sample", SAMPLED(RECORD_TCP_SAMPLE, EV_TCP_SAMPLE, tcp.sample),
+						    .times = { offsetof(struct record_tcp_sample, body.taken_ns) },
+						    .decode = sample_counters },
+						  {} };

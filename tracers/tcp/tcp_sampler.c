@@ -82,15 +82,15 @@ static int identity_emit(struct tcp_sampler *s, uint32_t index, const struct tab
 	f->hdr = (struct wire_hdr){
 		.size = sizeof(*f), .tracer = WIRE_COLLECTOR, .kind = RECORD_TCP, .tgid = c->tgid, .ts_ns = now_ns
 	};
-	f->index = index;
-	f->local_port = __builtin_bswap16(c->id.idiag_sport);
-	f->remote_port = __builtin_bswap16(c->id.idiag_dport);
-	f->inode = c->inode;
-	f->cookie = (uint64_t)c->id.idiag_cookie[1] << 32 | c->id.idiag_cookie[0];
-	f->netns = c->netns;
-	f->local_len = text_put(f, local);
-	f->remote_len = text_put(f, remote);
-	f->netdev_len = text_put(f, c->netdev);
+	f->body.index = index;
+	f->body.local_port = __builtin_bswap16(c->id.idiag_sport);
+	f->body.remote_port = __builtin_bswap16(c->id.idiag_dport);
+	f->body.inode = c->inode;
+	f->body.cookie = (uint64_t)c->id.idiag_cookie[1] << 32 | c->id.idiag_cookie[0];
+	f->body.netns = c->netns;
+	f->body.local_len = text_put(f, local);
+	f->body.remote_len = text_put(f, remote);
+	f->body.netdev_len = text_put(f, c->netdev);
 	f->hdr.size = (f->hdr.size + 7) & ~7u;
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
@@ -106,14 +106,14 @@ static int sample_emit(struct tcp_sampler *s, uint32_t index, const struct table
 	f->hdr = (struct wire_hdr){
 		.size = sizeof(u), .tracer = WIRE_COLLECTOR, .kind = RECORD_TCP_SAMPLE, .ts_ns = now_ns
 	};
-	f->index = index;
-	f->state = c->state;
-	f->flags = (c->gone ? TCP_GONE : 0) | (c->device_known ? TCP_NETDEV_KNOWN : 0) |
-		   (c->device_up ? TCP_NETDEV_UP : 0);
-	f->n_counters = TCP_COUNTERS;
-	f->taken_ns = s->taken_ns;
-	f->cost_us = s->cost_ns / 1000;
-	f->n_left_out = tcp_table_left_out(s->table);
+	f->body.index = index;
+	f->body.state = c->state;
+	f->body.flags = (c->gone ? TCP_GONE : 0) | (c->device_known ? TCP_NETDEV_KNOWN : 0) |
+			(c->device_up ? TCP_NETDEV_UP : 0);
+	f->body.n_counters = TCP_COUNTERS;
+	f->body.taken_ns = s->taken_ns;
+	f->body.cost_us = s->cost_ns / 1000;
+	f->body.n_left_out = tcp_table_left_out(s->table);
 	memcpy(f->counters, c->counters, sizeof(c->counters));
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }

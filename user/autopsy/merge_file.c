@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "record.h"
 #include "recording/recording.h"
+#include "tracers/nccl/wire/comm.h"
 #include "tracers/sched/sched.h"
 
 /* Of a later version an autopsy may hold what the collector here does not know. */
@@ -74,7 +75,7 @@ static int record_take(struct merge_file *f, const struct wire_hdr *h)
 		f->anchor_ns = h->ts_ns;
 	f->n_ticks += collectors && h->kind == RECORD_TICK;
 	if (collectors && h->kind == RECORD_COMM_SAMPLE && h->size >= sizeof(struct record_comm_sample))
-		return hash_add(f, ((const struct record_comm_sample *)h)->hash);
+		return hash_add(f, ((const struct record_comm_sample *)h)->body.hash);
 	if (!collectors || h->kind != RECORD_PROC || h->size < sizeof(*p) || sizeof(*p) + p->job_len > h->size ||
 	    !p->job_len || p->text[p->job_len - 1])
 		return 0;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "tracers/process/proc_record.h"
 #include "tracers/nccl/comm_proxies.h"
+#include "tracers/nccl/wire/comm.h"
 #include "autopsy/procs_pool.h"
 #include "autopsy/procs_threads.h"
 

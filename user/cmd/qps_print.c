@@ -47,19 +47,20 @@ static void peer_print(const struct qp *q)
 static void totals_print(const struct qp *q)
 {
 	const struct qp_totals *t = &q->totals;
+	const struct qp_counts *n = &t->n;
 	char a[24];
 
 	if (!q->totals_ns) {
 		printf("\"totals\":null");
 		return;
 	}
-	printf("\"totals\":{\"posts\":%" PRIu64 ",\"post_bytes\":%" PRIu64 ",\"signalled\":%" PRIu64
-	       ",\"recv_posts\":%" PRIu64 ",\"send_done\":%" PRIu64 ",\"recv_done\":%" PRIu64 ",\"recv_bytes\":%" PRIu64
-	       ",\"errors\":%" PRIu64 ",\"in_flight_bytes\":%s,\"first_post_ns\":%" PRIu64 ",\"last_post_ns\":%" PRIu64
+	printf("\"totals\":{\"posts\":%llu,\"post_bytes\":%llu,\"signalled\":%llu"
+	       ",\"recv_posts\":%llu,\"send_done\":%llu,\"recv_done\":%llu,\"recv_bytes\":%llu"
+	       ",\"errors\":%llu,\"in_flight_bytes\":%s,\"first_post_ns\":%llu,\"last_post_ns\":%llu"
 	       ",\"from_start\":%s,\"cut\":%s}",
-	       t->posts, t->post_bytes, t->signalled, t->recv_posts, t->send_done, t->recv_done, t->recv_bytes,
-	       t->errors, number(a, t->in_flight_bytes, t->in_flight_bytes != UINT64_MAX), t->first_post_ns,
-	       t->last_post_ns, t->from_start ? "true" : "false", t->cut ? "true" : "false");
+	       n->posts, n->post_bytes, n->signalled, n->recv_posts, n->send_done, n->recv_done, n->recv_bytes,
+	       n->errors, number(a, n->in_flight_bytes, n->in_flight_bytes != UINT64_MAX), n->first_post_ns,
+	       n->last_post_ns, t->from_start ? "true" : "false", t->cut ? "true" : "false");
 }
 
 static void qp_print(const struct qp *q)

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/state.h"
 
@@ -14,18 +13,19 @@ struct gpu *gpu_get(struct node *n, uint32_t index)
 {
 	struct gpu **link = &n->gpus.all, *g;
 
-	while (*link && (*link)->index < index)
+	while (*link && (*link)->device.index < index)
 		link = &(*link)->next;
-	if (*link && (*link)->index == index)
+	if (*link && (*link)->device.index == index)
 		return *link;
 	g = index < GPUS_MAX ? calloc(1, sizeof(*g)) : NULL;
 	if (!g)
 		return NULL;
 	g->node = n;
-	g->index = index;
-	g->pci = GPU_PCI_NONE;
+	g->device.index = index;
+	g->device.pci = GPU_PCI_NONE;
 	g->name = g->uuid = "";
-	g->pcie_width_max = g->pcie_gen_max = g->power_limit_mw = g->n_nvlinks = GPU_NO_VALUE;
+	g->device.pcie_width_max = g->device.pcie_gen_max = g->device.power_limit_mw = g->device.n_nvlinks =
+		GPU_NO_VALUE;
 	g->next = *link;
 	*link = g;
 	return g;
@@ -33,16 +33,13 @@ struct gpu *gpu_get(struct node *n, uint32_t index)
 
 static void device_take(struct gpu *g, const struct event *e)
 {
-	g->pci = e->gpu_device.pci;
-	g->name = e->gpu_device.name;
-	g->uuid = e->gpu_device.uuid;
-	g->pcie_width_max = e->gpu_device.pcie_width_max;
-	g->pcie_gen_max = e->gpu_device.pcie_gen_max;
-	g->power_limit_mw = e->gpu_device.power_limit_mw;
-	if (g->n_nvlinks == GPU_NO_VALUE ||
-	    (e->gpu_device.n_nvlinks != GPU_NO_VALUE && e->gpu_device.n_nvlinks > g->n_nvlinks))
-		g->n_nvlinks =
-			e->gpu_device.n_nvlinks; /* the most there ever were: NVML's child may have been replaced */
+	uint32_t most = g->device.n_nvlinks; /* that there ever were: NVML's child may have been replaced */
+
+	g->device = e->gpu_device;
+	g->name = e->gpu_name;
+	g->uuid = e->gpu_uuid;
+	if (most != GPU_NO_VALUE && (g->device.n_nvlinks == GPU_NO_VALUE || g->device.n_nvlinks < most))
+		g->device.n_nvlinks = most;
 }
 
 static void health_take(struct gpu *g, const struct event *e)
@@ -54,10 +51,8 @@ static void health_take(struct gpu *g, const struct event *e)
 
 static void procs_take(struct gpu *g, const struct event *e)
 {
-	if (!e->gpu_procs.n && g->answer != GPU_IS_THERE)
-		return;
-	g->n_pids = e->gpu_procs.n;
-	memcpy(g->pids, e->gpu_procs.pids, sizeof(g->pids));
+	if (e->gpu_procs.n || g->answer == GPU_IS_THERE)
+		g->procs = e->gpu_procs;
 }
 
 static int state_apply(struct node *n, const struct event *e)
@@ -153,10 +148,9 @@ int pressure_apply(struct model *m, const struct event *e)
 	if (!to || (e->tgid && !p))
 		return -ENOMEM;
 	to->prev_ns = to->ts_ns;
-	memcpy(to->prev_stall_ns, to->stall_ns, sizeof(to->stall_ns));
+	to->prev = to->now;
 	to->ts_ns = e->ts_ns;
-	memcpy(to->stall_ns, e->pressure.stall_ns, sizeof(to->stall_ns));
-	to->known = e->pressure.known;
+	to->now = e->pressure;
 	return 0;
 }
 

@@ -24,17 +24,14 @@ struct gpu_checkup {
 
 struct gpu {
 	struct node *node;
-	uint32_t index;          /* there */
-	uint64_t pci;            /* GPU_PCI_NONE: not known yet */
-	const char *name, *uuid; /* "" unknown */
-	uint32_t pcie_width_max, pcie_gen_max, power_limit_mw, n_nvlinks;
+	struct gpu_device device; /* pci GPU_PCI_NONE: not known yet; n_nvlinks: the most that there were */
+	const char *name, *uuid;  /* "" unknown */
 	struct gpu_sampled samples[GPU_SAMPLES_KEPT]; /* ring: number i at i % GPU_SAMPLES_KEPT */
 	uint64_t n_samples;
 	struct gpu_checkup checkups[GPU_HEALTHS_KEPT];
 	uint64_t n_checkups;
-	struct gpu_health first;     /* the first checkup: what was there before */
-	uint32_t pids[GPU_PIDS_MAX]; /* of the last answer that was not empty: a lost GPU shows none any more */
-	uint32_t n_pids;
+	struct gpu_health first; /* the first checkup: what was there before */
+	struct gpu_procs procs;  /* of the last answer that was not empty: a lost GPU shows none any more */
 	enum gpu_answer answer;
 	uint64_t answer_ns; /* since then */
 	struct gpu *next;   /* by index */
@@ -49,10 +46,9 @@ struct xid {                     /* an error that the driver reported */
 	const char *text;
 };
 
-struct pressure {                                     /* of the host, or of a process' cgroup */
-	uint64_t ts_ns, prev_ns;                      /* 0 never seen */
-	uint64_t stall_ns[3][2], prev_stall_ns[3][2]; /* cpu, memory, io; some, full */
-	uint32_t known;
+struct pressure {                /* of the host, or of a process' cgroup */
+	uint64_t ts_ns, prev_ns; /* 0 never seen */
+	struct pressure_totals now, prev;
 };
 
 struct gpus {

@@ -60,7 +60,7 @@ int node_apply(struct model *m, const struct event *e)
 const struct gpu *node_gpu(const struct node *n, uint32_t index)
 {
 	for (const struct gpu *g = n ? n->gpus.all : NULL; g; g = g->next)
-		if (g->index == index)
+		if (g->device.index == index)
 			return g;
 	return NULL;
 }
@@ -68,15 +68,15 @@ const struct gpu *node_gpu(const struct node *n, uint32_t index)
 const struct gpu *node_gpu_at(const struct node *n, uint64_t pci)
 {
 	for (const struct gpu *g = n ? n->gpus.all : NULL; g && pci != GPU_PCI_NONE; g = g->next)
-		if (g->pci == pci)
+		if (g->device.pci == pci)
 			return g;
 	return NULL;
 }
 
 bool gpu_has_proc(const struct gpu *g, const struct proc *p)
 {
-	for (uint32_t i = 0; g->node == p->node && i < g->n_pids; i++)
-		if (g->pids[i] == p->tgid)
+	for (uint32_t i = 0; g->node == p->node && i < g->procs.n; i++)
+		if (g->procs.pids[i] == p->tgid)
 			return true;
 	return false;
 }
@@ -100,5 +100,5 @@ int member_gpu(const struct member *mb)
 			return mb->device;
 		only = g;
 	}
-	return only ? (int)only->index : mb->device;
+	return only ? (int)only->device.index : mb->device;
 }

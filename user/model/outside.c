@@ -13,10 +13,25 @@
 
 #define STALE_ROUNDS 4 /* samples of its process: a page of memory may be absent for one or two */
 
-static bool counters_same(const struct samples *s, const struct event *e)
+/* NCCL keeps counters that move. */
+static bool is_counted(const struct comm_sample *s)
 {
-	return s->n && s->counted == e->comm_sample.counters_valid &&
-	       !memcmp(s->counters, e->comm_sample.counters, sizeof(s->counters));
+	return s->n_counters >= OP_KINDS_COUNTED && s->n_counters <= COMM_SAMPLE_COUNTERS;
+}
+
+/* Collectives launched before the read. */
+static uint64_t launches_of(const struct comm_sample *s)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < s->n_counters && i < COMM_SAMPLE_COUNTERS; i++)
+		sum += s->counters[i];
+	return sum;
+}
+
+static bool counters_same(const struct samples *s, const struct comm_sample *now)
+{
+	return s->n && s->counted == is_counted(now) && !memcmp(s->counters, now->counters, sizeof(s->counters));
 }
 
 static uint64_t counters_sum(const struct samples *s)
@@ -39,15 +54,17 @@ static void counters_moved(struct samples *s, uint64_t ts_ns)
 
 static void samples_add(struct samples *s, const struct event *e)
 {
-	if (!counters_same(s, e))
+	const struct comm_sample *now = &e->comm_sample;
+
+	if (!counters_same(s, now))
 		counters_moved(s, e->ts_ns);
 	s->n++;
 	s->seen_ns = e->ts_ns;
-	s->counted = e->comm_sample.counters_valid;
-	s->aborted = e->comm_sample.aborted;
-	s->async_result = e->comm_sample.async_result;
-	s->init_state = e->comm_sample.init_state;
-	memcpy(s->counters, e->comm_sample.counters, sizeof(s->counters));
+	s->counted = is_counted(now);
+	s->aborted = now->abort;
+	s->async_result = now->async_result;
+	s->init_state = now->init_state;
+	memcpy(s->counters, now->counters, sizeof(s->counters));
 }
 
 static bool by_samples_alone(const struct member *mb)
@@ -82,8 +99,9 @@ int vanished_apply(struct model *m, const struct event *e)
 
 static int member_sampled(struct model *m, struct member *mb, const struct event *e)
 {
-	bool counts = !mb->last_call_ns && !mb->from_init && e->comm_sample.counters_valid;
-	int err = member_join(m, mb, e->comm_sample.hash, e->comm_sample.rank, e->comm_sample.nranks, e->ts_ns);
+	const struct comm_sample *now = &e->comm_sample;
+	bool counts = !mb->last_call_ns && !mb->from_init && is_counted(now);
+	int err = member_join(m, mb, now->hash, now->rank, now->nranks, e->ts_ns);
 
 	if (err)
 		return err;
@@ -92,8 +110,8 @@ static int member_sampled(struct model *m, struct member *mb, const struct event
 	if (!counts)
 		return 0;
 	if (mb->samples.n > 1 && mb->samples.since_ns == e->ts_ns)
-		comm_sampled(mb, e->comm_sample.counters_sum, e->ts_ns);
-	member_correct(mb, e->comm_sample.counters_sum, e->ts_ns);
+		comm_sampled(mb, launches_of(now), e->ts_ns);
+	member_correct(mb, launches_of(now), e->ts_ns);
 	return 0;
 }
 
@@ -105,10 +123,10 @@ int sample_apply(struct model *m, const struct event *e)
 	if (!p)
 		return -ENOMEM;
 	round_begin(&p->p, e->ts_ns); /* before the member is looked up: it may be one that is given up */
-	mb = member_get(m, p, e->comm_sample.addr, e->ts_ns);
+	mb = member_get(m, p, e->comm_sample.comm, e->ts_ns);
 	if (mb && mb->m.comm->hash && mb->m.comm->hash != e->comm_sample.hash) { /* another one at that address now */
 		member_forget(&mb->m);
-		mb = member_get(m, p, e->comm_sample.addr, e->ts_ns);
+		mb = member_get(m, p, e->comm_sample.comm, e->ts_ns);
 	}
 	if (!mb)
 		return -ENOMEM;
@@ -123,7 +141,7 @@ static bool parts_same(const struct proxy_part *a, const struct proxy_part *b)
 	return a->op_count == b->op_count && a->base == b->base && a->posted == b->posted &&
 	       a->received == b->received && a->flushed == b->flushed && a->transmitted == b->transmitted &&
 	       a->done == b->done && a->nsteps == b->nsteps && a->channel == b->channel && a->peer == b->peer &&
-	       a->is_send == b->is_send && a->state == b->state && a->transport == b->transport;
+	       proxy_part_sends(a) == proxy_part_sends(b) && a->state == b->state && a->transport == b->transport;
 }
 
 static bool sample_same(const struct proxies *p, const struct member_own *mb)
@@ -166,7 +184,7 @@ static int sample_begin(struct member_own *mb, const struct event *e)
 	if (e->proxy.thread)
 		mb->m.proxies.thread = e->proxy.thread;
 	if (!n)
-		sample_take(mb, e, e->proxy.moving);
+		sample_take(mb, e, e->proxy.flags & PROXY_MOVING);
 	return 0;
 }
 
@@ -174,17 +192,17 @@ static int sample_begin(struct member_own *mb, const struct event *e)
 int proxy_apply(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
-	struct member_own *mb = p ? member_find(p, e->proxy.addr) : NULL;
+	struct member_own *mb = p ? member_find(p, e->proxy.comm) : NULL;
 
 	if (!p)
 		return -ENOMEM;
 	if (!mb || mb->m.gone)
 		return 0;
-	if (e->proxy.is_begin)
+	if (e->proxy.flags & PROXY_SAMPLE)
 		return sample_begin(mb, e);
 	if (mb->n_sample >= mb->want_sample)
 		return 0;
-	mb->sample[mb->n_sample++] = e->proxy.part;
+	mb->sample[mb->n_sample++] = e->proxy;
 	if (mb->n_sample == mb->want_sample)
 		sample_take(mb, e, false);
 	return 0;

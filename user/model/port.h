@@ -12,23 +12,19 @@
 #define PORT_SAMPLES_KEPT 64 /* of all; at ten a second some six seconds */
 
 struct port_sample {
-	uint64_t ts_ns, taken_ns;                  /* emitted, read */
-	uint8_t state, phys_state;                 /* as in record_port_sample */
-	bool gone, silent, carrier_known, carrier; /* silent: no answer since taken_ns, all else as before */
-	uint32_t rate_mbps, lanes, netdev_mbps;    /* PORT_NO_VALUE */
-	uint64_t counters[PORT_COUNTERS];          /* PORT_NOT_COUNTED */
+	uint64_t ts_ns; /* reported; `now` has when it was read */
+	struct port_status now;
+	uint64_t counters[PORT_COUNTERS]; /* PORT_NOT_COUNTED */
 };
 
 struct port {
 	struct node *node;
-	uint32_t index, number;                           /* number: on its device */
-	int numa_node;                                    /* -1 unknown */
+	struct port_id id;
 	const char *device, *netdev, *pci, *kind, *layer; /* "" none or unknown */
 	struct port_sample samples[PORT_SAMPLES_KEPT];    /* ring */
 	uint64_t n_samples;
 	struct port_sample first; /* what was counted before the session */
-	bool users_known;         /* who has it open */
-	uint32_t pids[PORT_USERS_MAX], n_pids;
+	struct port_users users;  /* who has it open */
 	struct port *next;
 };
 
@@ -41,6 +37,11 @@ static inline const struct port_sample *port_sample(const struct port *p, uint64
 {
 	return i < p->n_samples && i < PORT_SAMPLES_KEPT ? &p->samples[(p->n_samples - 1 - i) % PORT_SAMPLES_KEPT]
 							 : NULL;
+}
+
+static inline bool port_is(const struct port_sample *l, enum port_flag flag)
+{
+	return l->now.flags & flag;
 }
 
 bool port_has_proc(const struct port *port, const struct proc *p);

@@ -416,7 +416,7 @@ static int throttle_note(struct model *m, const struct event *e)
 	p->p.prev_throttle_seen_ns = p->p.throttle_seen_ns;
 	p->p.throttled_ns = e->throttle.throttled_ns;
 	p->p.throttle_seen_ns = e->ts_ns;
-	p->p.quota_cores = e->throttle.quota_cores;
+	p->p.quota_cores = e->throttle.quota_millicores * 1e-3;
 	return 0;
 }
 

@@ -13,9 +13,8 @@
 enum { TCP_STATE_ESTABLISHED = 1, TCP_STATE_SYN_SENT = 2 };
 
 struct tcp_sample {
-	uint64_t ts_ns, taken_ns; /* emitted, read */
-	uint8_t state;            /* as in record_tcp_sample */
-	bool netdev_known, netdev_up;
+	uint64_t ts_ns; /* reported; `now` has when it was read */
+	struct tcp_status now;
 	uint64_t counters[TCP_COUNTERS]; /* TCP_NO_VALUE */
 };
 

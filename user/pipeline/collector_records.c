@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * collector_records.c - the source "collector": what the collector writes about itself, its session and its probes. It
- * has no folder in tracers/: session, loader and recordings write these.
+ * has no folder in tracers/: session, loader and recordings write these. Not one struct with the event: nearly all have
+ * texts, flags that are booleans there, or numbers that are checked and become enums.
  */
 #include <stdio.h>
 
@@ -33,22 +34,6 @@ static int decode_node(const struct wire_hdr *rec, struct intern *strings, struc
 	e->host.clock_offset_ns = f->clock_offset_ns;
 	e->host.clock_error_ns = f->clock_error_ns;
 	return e->host.name ? 1 : -EINVAL;
-}
-
-static int decode_tick(const struct wire_hdr *rec, struct intern *strings, struct event *e)
-{
-	(void)rec;
-	(void)strings;
-	e->kind = EV_TICK;
-	return 1;
-}
-
-static int decode_stop(const struct wire_hdr *rec, struct intern *strings, struct event *e)
-{
-	(void)rec;
-	(void)strings;
-	e->kind = EV_STOP;
-	return 1;
 }
 
 static int decode_clock(const struct wire_hdr *rec, struct intern *strings, struct event *e)
@@ -165,10 +150,8 @@ const struct record_kind source_records_collector[] = {
 	{ "start", COLLECTOR(RECORD_START), .size = sizeof(struct record_start), .in_autopsy = true,
 	  .decode = decode_start },
 	{ "node", COLLECTOR(RECORD_NODE), .size = sizeof(struct record_node), .decode = decode_node },
-	{ "tick", COLLECTOR(RECORD_TICK), .size = sizeof(struct record_tick), .in_autopsy = true,
-	  .decode = decode_tick },
-	{ "stop", COLLECTOR(RECORD_STOP), .size = sizeof(struct record_stop), .in_autopsy = true,
-	  .decode = decode_stop },
+	{ "tick", COLLECTOR(RECORD_TICK), .size = sizeof(struct record_tick), .in_autopsy = true, .event = EV_TICK },
+	{ "stop", COLLECTOR(RECORD_STOP), .size = sizeof(struct record_stop), .in_autopsy = true, .event = EV_STOP },
 	{ "clock", COLLECTOR(RECORD_CLOCK), .size = sizeof(struct record_clock), .decode = decode_clock },
 	{ "loss", COLLECTOR(RECORD_LOSS), .size = sizeof(struct record_loss), .decode = decode_loss },
 	{ "lib", COLLECTOR(RECORD_LIB), .size = sizeof(struct record_lib),

@@ -21,5 +21,9 @@ int decode_record(const struct wire_hdr *rec, struct intern *strings, struct eve
 		out[i].cpu = rec->cpu;
 		out[i].ts_ns = rec->ts_ns;
 	}
-	return k->decode(rec, strings, out);
+	if (k->event) {
+		out->kind = k->event;
+		memcpy((char *)out + k->to, rec + 1, k->bytes);
+	}
+	return k->decode ? k->decode(rec, strings, out) : 1;
 }

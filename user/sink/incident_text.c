@@ -216,7 +216,7 @@ static void text_where(struct text *t, const struct finding *f, const struct mod
 	place_add(t, &n, "job", incident_job(f, m));
 	place_add(t, &n, "host", f->host ? f->host : m->host);
 	if (g)
-		text_add(t, "%sGPU %u", n++ ? ", " : "", g->index);
+		text_add(t, "%sGPU %u", n++ ? ", " : "", g->device.index);
 	for (int i = 0; i < f->n_ranks && f->pids[i]; i++)
 		text_add(t, "%s%u", i ? ", " : n++ ? ", pid " : "pid ", f->pids[i]);
 	if (p) {

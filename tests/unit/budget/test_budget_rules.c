@@ -102,12 +102,12 @@ static void sample(int r, uint64_t hash, uint64_t n)
 {
 	struct event e = job_event(EV_COMM_SAMPLE, r, 0);
 
-	e.comm_sample.addr = COMM;
+	e.comm_sample.comm = COMM;
 	e.comm_sample.hash = hash;
 	e.comm_sample.rank = r;
 	e.comm_sample.nranks = 2;
-	e.comm_sample.counters_valid = true;
-	e.comm_sample.counters[OP_ALLREDUCE] = e.comm_sample.counters_sum = n;
+	e.comm_sample.n_counters = OP_KINDS_COUNTED;
+	e.comm_sample.counters[OP_ALLREDUCE] = n;
 	give(e);
 }
 

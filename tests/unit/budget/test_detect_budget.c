@@ -55,18 +55,17 @@ static struct event sample_of(const struct job *j, const struct member *mb, int 
 {
 	struct event e = job_event(EV_COMM_SAMPLE, rank, ts_ns);
 
-	e.comm_sample.addr = mb->addr;
+	e.comm_sample.comm = mb->addr;
 	e.comm_sample.hash = mb->comm->hash;
 	e.comm_sample.rank = mb->rank;
 	e.comm_sample.nranks = mb->comm->nranks;
-	e.comm_sample.counters_valid = true;
+	e.comm_sample.n_counters = OP_KINDS_COUNTED;
 	for (size_t i = 0; i < j->n_events && j->events[i].ts_ns <= ts_ns; i++) {
 		const struct event *o = &j->events[i];
 
 		if (o->kind != EV_OP || rank_of(o) != rank || o->op.addr != mb->addr || !op_kind_counted(o->op.op))
 			continue;
 		e.comm_sample.counters[o->op.op]++;
-		e.comm_sample.counters_sum++;
 	}
 	return e;
 }

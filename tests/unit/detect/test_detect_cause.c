@@ -227,7 +227,7 @@ static struct verdicts throttled_job(struct job_opts o, unsigned int ranks, doub
 		t.kind = EV_THROTTLE;
 		t.throttle.throttled_ns = (now - from) * share;
 		t.throttle.periods = 1;
-		t.throttle.quota_cores = 0.5;
+		t.throttle.quota_millicores = 500;
 		j->events[i + 1] = t;
 	}
 	job_play(j, &v, NULL, NULL);

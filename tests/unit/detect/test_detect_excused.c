@@ -3,6 +3,8 @@
  * test_detect_excused.c - a rank that is late by its counters, beside a port that is known to be bad: its part of the
  * data comes late, so it is given time. Not so on a good network, and not if it is stopped.
  */
+#include <string.h>
+
 #include "tests/unit/job/outside_samples.h"
 
 static const uint64_t late[] = { 12, 12, 11, 12 };
@@ -13,19 +15,19 @@ static void port_new(void)
 	struct event e = { .kind = EV_PORT };
 
 	e.port.id.number = 1;
-	e.port.id.device = "rxe1";
-	e.port.id.netdev = e.port.id.pci = "";
-	e.port.id.kind = "rxe";
-	e.port.id.layer = "Ethernet";
+	e.port.device = "rxe1";
+	e.port.netdev = e.port.pci = "";
+	e.port.kind = "rxe";
+	e.port.layer = "Ethernet";
 	give(e);
 	e = (struct event){ .kind = EV_PORT_USERS };
 	e.port.users.known = true;
 	e.port.users.n = 1;
-	e.port.users.pids = pids;
+	memcpy(e.port.users.pids, pids, e.port.users.n * sizeof(pids[0]));
 	give(e);
 }
 
-static void port_is(uint8_t state)
+static void port_shows(uint8_t state)
 {
 	struct event e = { .kind = EV_PORT_SAMPLE };
 
@@ -51,7 +53,7 @@ static void begin(uint8_t state)
 	who();
 	port_new();
 	for (int i = 0; i < 8; i++) {
-		port_is(i < 2 ? PORT_STATE_ACTIVE : state);
+		port_shows(i < 2 ? PORT_STATE_ACTIVE : state);
 		world(even);
 		tick();
 	}
@@ -62,7 +64,7 @@ static void begin(uint8_t state)
 static void goes_on(uint8_t state, uint64_t ns)
 {
 	for (uint64_t until = now + ns; now < until;) {
-		port_is(state);
+		port_shows(state);
 		world(late);
 		tick();
 	}

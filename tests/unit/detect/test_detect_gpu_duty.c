@@ -97,6 +97,11 @@ static void duty_free(struct duty *u)
 }
 
 /* Looks every `every_s` for `seconds`. */
+static uint32_t bp(struct duty *u, double percent)
+{
+	return 100 * percent * (1 + u->noise * uniform(&u->rng)) + 0.5;
+}
+
 static void run(struct duty *u, double seconds, double every_s)
 {
 	uint64_t end_ns = u->now_ns + (uint64_t)(seconds * SEC);
@@ -109,11 +114,10 @@ static void run(struct duty *u, double seconds, double every_s)
 			e.gpu_sample = (struct gpu_sample){ .index = r,
 							    .window_ns = every_s * SEC,
 							    .power_mw = 600000,
-							    .dram = -1,
-							    .occupancy = -1,
-							    .sm = u->levels[r].sm * (1 + u->noise * uniform(&u->rng)),
-							    .tensor = u->levels[r].tensor *
-								      (1 + u->noise * uniform(&u->rng)) };
+							    .dram_bp = GPU_NO_VALUE,
+							    .occupancy_bp = GPU_NO_VALUE,
+							    .sm_bp = bp(u, u->levels[r].sm),
+							    .tensor_bp = bp(u, u->levels[r].tensor) };
 			give(u, e);
 		}
 		tick(u);

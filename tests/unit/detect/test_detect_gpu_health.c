@@ -56,14 +56,13 @@ static struct machine node_new(void)
 
 		give(&u, e);
 		e = (struct event){ .kind = EV_GPU_DEVICE };
-		e.gpu_device = (typeof(e.gpu_device)){ .index = 3 - r,
-						       .n_gpus = RANKS,
-						       .pcie_width_max = 16,
-						       .pcie_gen_max = 5,
-						       .n_nvlinks = 18,
-						       .pci = pci_of(3 - r),
-						       .name = "",
-						       .uuid = "" };
+		e.gpu_device = (struct gpu_device){ .index = 3 - r,
+						    .n_gpus = RANKS,
+						    .pcie_width_max = 16,
+						    .pcie_gen_max = 5,
+						    .n_nvlinks = 18,
+						    .pci = pci_of(3 - r) };
+		e.gpu_name = e.gpu_uuid = "";
 		give(&u, e);
 		e = (struct event){ .kind = EV_GPU_PROCS };
 		e.gpu_procs.index = 3 - r;
@@ -87,8 +86,8 @@ static void look(struct machine *u, int gpu, uint64_t slowdown)
 
 	e.gpu_sample = (struct gpu_sample){ .index = gpu,
 					    .window_ns = SEC,
-					    .sm = 90,
-					    .tensor = 50,
+					    .sm_bp = 9000,
+					    .tensor_bp = 5000,
 					    .power_mw = 650000,
 					    .temperature_c = 90,
 					    .sm_clock_mhz = 1200,

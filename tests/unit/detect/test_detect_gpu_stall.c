@@ -24,6 +24,11 @@ static void gpus_are(struct shows s)
 		gpus[r] = s;
 }
 
+static uint32_t bp(double percent)
+{
+	return 100 * percent + 0.5;
+}
+
 static void gpus_give(void)
 {
 	n_ticks++;
@@ -39,10 +44,10 @@ static void gpus_give(void)
 		e = (struct event){ .kind = EV_GPU_SAMPLE };
 		e.gpu_sample = (struct gpu_sample){ .index = r,
 						    .window_ns = 500 * MSEC,
-						    .sm = s->sm + noise,
-						    .occupancy = s->occupancy,
-						    .tensor = s->tensor + noise,
-						    .dram = s->dram };
+						    .sm_bp = bp(s->sm + noise),
+						    .occupancy_bp = bp(s->occupancy),
+						    .tensor_bp = bp(s->tensor + noise),
+						    .dram_bp = bp(s->dram) };
 		give(e);
 	}
 }

@@ -66,11 +66,11 @@ static void counters_give(struct model *m, uint64_t n, double t)
 	for (int r = 0; r < RANKS; r++) {
 		struct event e = job_event(EV_COMM_SAMPLE, r, 0), task = job_event(EV_TASK, r, 0);
 
-		e.comm_sample.addr = e.comm_sample.hash = WORLD;
+		e.comm_sample.comm = e.comm_sample.hash = WORLD;
 		e.comm_sample.rank = e.comm_sample.device = r;
 		e.comm_sample.nranks = RANKS;
-		e.comm_sample.counters_valid = true;
-		e.comm_sample.counters_sum = e.comm_sample.counters[OP_ALLREDUCE] = n - (r == 2 && t < 0);
+		e.comm_sample.n_counters = OP_KINDS_COUNTED;
+		e.comm_sample.counters[OP_ALLREDUCE] = n - (r == 2 && t < 0);
 		give(m, e, fabs(t));
 		task.tid = task.tgid;
 		task.task.state = r == 2 && t < 0 ? TASK_ON_CPU : TASK_SLEEP;

@@ -166,11 +166,11 @@ static void another_generation(void **state)
 	for (int r = 0; r < RANKS; r++) {
 		struct event e = job_event(EV_COMM_SAMPLE, r, 0);
 
-		e.comm_sample.addr = WORLD;
+		e.comm_sample.comm = WORLD;
 		e.comm_sample.hash = 0x99;
 		e.comm_sample.rank = r;
 		e.comm_sample.nranks = RANKS;
-		e.comm_sample.counters_valid = true;
+		e.comm_sample.n_counters = OP_KINDS_COUNTED;
 		give(e);
 	}
 	tick();
@@ -329,10 +329,10 @@ static void creation(bool scanned)
 		for (int r = 0; r < RANKS; r++) {
 			struct event e = job_event(EV_COMM_SAMPLE, r, 0);
 
-			e.comm_sample.addr = e.comm_sample.hash = WORLD;
+			e.comm_sample.comm = e.comm_sample.hash = WORLD;
 			e.comm_sample.rank = r;
 			e.comm_sample.nranks = RANKS;
-			e.comm_sample.counters_valid = true;
+			e.comm_sample.n_counters = OP_KINDS_COUNTED;
 			e.comm_sample.init_state = 7; /* in progress */
 			if (r != 2)
 				give(e);

@@ -80,7 +80,7 @@ static void the_sender_went_on(void **state)
 	ranks[1].op_count = 0;
 	for (int c = 0; c < CHANNELS; c++)
 		ranks[2].send[c] = ranks[2].recv[c] = queued(false);
-	ranks[2].send[0].is_send = ranks[2].send[1].is_send = true;
+	ranks[2].send[0].flags = ranks[2].send[1].flags = PROXY_SEND;
 	ranks[3].no_recv[0] = true;
 	ranks[0].no_recv[0] = ranks[0].no_send[0] = ranks[0].no_send[1] = true;
 	ranks[0].recv[1] = receiving(32, 24, 24, 24);
@@ -505,8 +505,8 @@ static void half_a_sample(void **state)
 
 	(void)state;
 	look();
-	e.proxy.addr = WORLD;
-	e.proxy.is_begin = true;
+	e.proxy.comm = WORLD;
+	e.proxy.flags = PROXY_SAMPLE;
 	e.proxy.n = 5;
 	give(e);
 	part_give(0, true, 0);
@@ -530,13 +530,13 @@ static void port_down_at(int r)
 	struct event e = { .kind = EV_PORT };
 
 	e.port.id.number = 1;
-	e.port.id.device = "mlx5_0";
-	e.port.id.netdev = e.port.id.pci = e.port.id.kind = e.port.id.layer = "";
+	e.port.device = "mlx5_0";
+	e.port.netdev = e.port.pci = e.port.kind = e.port.layer = "";
 	give(e);
 	e.kind = EV_PORT_USERS;
 	e.port.users.known = true;
 	e.port.users.n = 1;
-	e.port.users.pids = pids;
+	memcpy(e.port.users.pids, pids, e.port.users.n * sizeof(pids[0]));
 	give(e);
 	port_sample_give(PORT_STATE_ACTIVE);
 	give((struct event){ .kind = EV_TICK });

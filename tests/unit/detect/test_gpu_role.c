@@ -27,12 +27,20 @@ static int setup(void **state)
 	return 0;
 }
 
+static uint32_t bp(double percent)
+{
+	return percent < 0 ? GPU_NO_VALUE : (uint32_t)(100 * percent + 0.5);
+}
+
 static void shows(double sm, double occupancy, double tensor, double dram)
 {
 	now += WINDOW_NS;
-	gpu.samples[gpu.n_samples++ % GPU_SAMPLES_KEPT] = (struct gpu_sampled){
-		now, { .window_ns = WINDOW_NS, .sm = sm, .occupancy = occupancy, .tensor = tensor, .dram = dram }
-	};
+	gpu.samples[gpu.n_samples++ % GPU_SAMPLES_KEPT] = (struct gpu_sampled){ now,
+										{ .window_ns = WINDOW_NS,
+										  .sm_bp = bp(sm),
+										  .occupancy_bp = bp(occupancy),
+										  .tensor_bp = bp(tensor),
+										  .dram_bp = bp(dram) } };
 }
 
 static enum gpu_role role_since(uint64_t since_ns)
@@ -127,8 +135,8 @@ static void a_kernel_of_nccls_has_its_shape(void **state)
 	assert_int_equal(of_alike(10, 10 * 2 / 64.0), GPU_ROLE_OTHER_KERNEL);
 	assert_int_equal(of_alike(10, 10 * 20 / 64.0), GPU_ROLE_IN_NCCL);
 	assert_int_equal(of_alike(10, 10 * 21 / 64.0), GPU_ROLE_OTHER_KERNEL);
-	assert_int_equal(of_alike(10, 10 * 2.5 / 64), GPU_ROLE_IN_NCCL); /* both ends belong to it */
-	assert_int_equal(of_alike(10, 10 * 20.5 / 64), GPU_ROLE_IN_NCCL);
+	assert_int_equal(of_alike(32, 32 * 2.5 / 64), GPU_ROLE_IN_NCCL); /* both ends belong to it */
+	assert_int_equal(of_alike(32, 32 * 20.5 / 64), GPU_ROLE_IN_NCCL);
 	assert_int_equal(of_alike(50, 50 * 17 / 64.0), GPU_ROLE_IN_NCCL);
 	assert_int_equal(of_alike(51, 51 * 17 / 64.0), GPU_ROLE_OTHER_KERNEL);
 }

@@ -10,9 +10,9 @@
 
 #include "detect/transfer/link_cause.h"
 
-static struct port port_b = { .number = 2, .device = "mlx5_0", .users_known = true, .pids = { 101 }, .n_pids = 1 };
+static struct port port_b = { .id.number = 2, .device = "mlx5_0", .users = { .known = true, .n = 1, .pids = { 101 } } };
 static struct port port_a = {
-	.number = 1, .device = "mlx5_0", .users_known = true, .pids = { 100 }, .n_pids = 1, .next = &port_b
+	.id.number = 1, .device = "mlx5_0", .users = { .known = true, .n = 1, .pids = { 100 } }, .next = &port_b
 };
 static struct node node = { .ports = &port_a };
 static struct proc zero = { .node = &node, .tgid = 100 }, one = { .node = &node, .tgid = 101 };
@@ -53,9 +53,9 @@ static void test_ports(void **state)
 	check(subject_port(0, "mlx5_1", 1, -1, 0), false, false);
 	check(subject_port(1, "mlx5_0", 1, -1, 0), false, false);        /* another host's */
 	check(subject_port(0, "", 0, 1, proc_key(0, 101)), false, true); /* all that is known is whose */
-	port_a.users_known = false;
+	port_a.users.known = false;
 	check(subject_port(0, "mlx5_0", 1, -1, 0), true, true); /* who has it open is not known */
-	port_a.users_known = true;
+	port_a.users.known = true;
 }
 
 static void test_paths(void **state)

@@ -21,6 +21,7 @@
 #include "tracers/sched/cpu_quota.h"
 #include "pipeline/decode.h"
 #include "tracers/sched/sched.h"
+#include "tracers/sched/wire/throttle.h"
 
 static char top[64];
 
@@ -150,7 +151,7 @@ static void test_records_old_and_new(void **state)
 				.preempted = 3,
 				.stopped_ns = 2,
 				.behind = "hog" };
-	struct sched_throttle t = { { sizeof(t), WIRE_SCHED, SCHED_THROTTLE, 7, 7, 0, 9 }, 11, 12, 1500 };
+	struct sched_throttle t = { { sizeof(t), WIRE_SCHED, SCHED_THROTTLE, 7, 7, 0, 9 }, { 11, 12, 1500 } };
 	struct intern *strings = intern_new();
 	struct event e = { 0 };
 
@@ -168,7 +169,7 @@ static void test_records_old_and_new(void **state)
 	assert_int_equal(decode_record(&t.hdr, strings, &e), 1);
 	assert_int_equal(e.kind, EV_THROTTLE);
 	assert_int_equal(e.throttle.throttled_ns, 11);
-	assert_true(e.throttle.quota_cores == 1.5);
+	assert_int_equal(e.throttle.quota_millicores, 1500);
 	t.hdr.size -= 8;
 	assert_int_equal(decode_record(&t.hdr, strings, &e), -EINVAL);
 	intern_free(strings);

@@ -188,10 +188,10 @@ static void every_part_of_every_operation(void **state)
 	assert_int_equal(look.moving, 0);
 	assert_int_equal(look.thread, world->tid);
 	for (uint32_t i = 0; i < look.n; i++) {
-		const struct nccl_proxy_sub *s = &look.subs[i];
+		const struct proxy_part *s = &look.parts[i];
 		bool send = i >= 2;
 
-		assert_int_equal(s->is_send, send);
+		assert_int_equal(proxy_part_sends(s), send);
 		assert_int_equal(s->peer, send ? 1 : 3);
 		assert_int_equal(s->channel, i % 2);
 		assert_int_equal(s->queued, send);
@@ -218,9 +218,9 @@ static void states_of_operations(void **state)
 	world->ops[1].state = 0;
 	assert_int_equal(read_now(), 0);
 	assert_int_equal(look.n, 2);
-	assert_int_equal(look.subs[0].state, 1);
-	assert_int_equal(look.subs[0].posted, 0);
-	assert_int_equal(look.subs[0].nsteps, 256);
+	assert_int_equal(look.parts[0].state, 1);
+	assert_int_equal(look.parts[0].posted, 0);
+	assert_int_equal(look.parts[0].nsteps, 256);
 }
 
 static void nothing_active(void **state)
@@ -248,7 +248,7 @@ static void circles(void **state)
 	world->ops[1].next = NULL;
 	world->ops[2].next_peer = &world->ops[1]; /* only counted, and to an end */
 	assert_int_equal(read_now(), 0);
-	assert_int_equal(look.subs[2].queued, 64);
+	assert_int_equal(look.parts[2].queued, 64);
 }
 
 static void a_list_too_long(void **state)

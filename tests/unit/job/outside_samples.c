@@ -73,13 +73,13 @@ void sample(int r, uint64_t hash, int rank, int nranks, const uint64_t n[OP_KIND
 {
 	struct event e = job_event(EV_COMM_SAMPLE, r, 0);
 
-	e.comm_sample.addr = e.comm_sample.hash = hash;
+	e.comm_sample.comm = e.comm_sample.hash = hash;
 	e.comm_sample.rank = rank;
 	e.comm_sample.nranks = nranks;
 	e.comm_sample.device = r;
-	e.comm_sample.counters_valid = true;
+	e.comm_sample.n_counters = OP_KINDS_COUNTED;
 	for (int k = 0; k < OP_KINDS_COUNTED; k++)
-		e.comm_sample.counters_sum += e.comm_sample.counters[k] = n[k];
+		e.comm_sample.counters[k] = n[k];
 	give(e);
 }
 

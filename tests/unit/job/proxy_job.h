@@ -99,21 +99,21 @@ static void sample_one(int r, uint64_t hash, uint64_t n)
 {
 	struct event e = job_event(EV_COMM_SAMPLE, r, 0);
 
-	e.comm_sample.addr = e.comm_sample.hash = hash;
+	e.comm_sample.comm = e.comm_sample.hash = hash;
 	e.comm_sample.rank = r;
 	e.comm_sample.nranks = RANKS;
-	e.comm_sample.counters_valid = true;
-	e.comm_sample.counters_sum = e.comm_sample.counters[OP_ALLREDUCE] = n;
+	e.comm_sample.n_counters = OP_KINDS_COUNTED;
+	e.comm_sample.counters[OP_ALLREDUCE] = n;
 	give(e);
 }
 
 static void part_give(int r, bool send, int c)
 {
 	struct event e = job_event(EV_PROXY, r, 0);
-	struct proxy_part *p = &e.proxy.part;
+	struct proxy_part *p = &e.proxy;
 
-	e.proxy.addr = WORLD;
 	*p = send ? ranks[r].send[c] : ranks[r].recv[c];
+	p->comm = WORLD;
 	p->op_count = ranks[r].op_count;
 	p->channel = c;
 	p->peer = (r + (send ? 1 : RANKS - 1)) % RANKS;
@@ -125,8 +125,8 @@ static void proxy_sample(int r)
 {
 	struct event e = job_event(EV_PROXY, r, 0);
 
-	e.proxy.addr = WORLD;
-	e.proxy.is_begin = true;
+	e.proxy.comm = WORLD;
+	e.proxy.flags = PROXY_SAMPLE;
 	e.proxy.thread = job_pid(r) + 1000;
 	for (int c = 0; ranks[r].op_count && c < CHANNELS; c++)
 		e.proxy.n += !ranks[r].no_send[c] + !ranks[r].no_recv[c];

@@ -19,7 +19,7 @@ static inline struct proxy_part part(bool send, uint64_t posted, uint64_t receiv
 				    .transmitted = transmitted,
 				    .done = done,
 				    .nsteps = STEPS,
-				    .is_send = send,
+				    .flags = send ? PROXY_SEND : 0,
 				    .transport = 2,
 				    .state = 2,
 				    .coll = OP_ALLREDUCE };

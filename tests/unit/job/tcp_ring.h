@@ -66,9 +66,9 @@ static inline void identity_on(struct ring *u, int i, int hosts)
 	e.tcp.id.inode = 1000 + i;
 	e.tcp.id.cookie = 2000 + i;
 	e.tcp.id.netns = 1 + owner(i);
-	e.tcp.id.local = addresses[owner(i) % hosts];
-	e.tcp.id.remote = addresses[other(i) % hosts];
-	e.tcp.id.netdev = "eth0";
+	e.tcp.local = addresses[owner(i) % hosts];
+	e.tcp.remote = addresses[other(i) % hosts];
+	e.tcp.netdev = "eth0";
 	e.tcp.id.local_port = sends(i) ? 40000 + i / 2 : 5000 + i / 2;
 	e.tcp.id.remote_port = sends(i) ? 5000 + i / 2 : 40000 + i / 2;
 	give(u, e);
@@ -159,10 +159,9 @@ static inline void step(struct ring *u)
 		e.tcp.index = i;
 		e.tcp.sample.taken_ns = u->now_ns;
 		e.tcp.sample.state = TCP_STATE_ESTABLISHED;
-		e.tcp.sample.netdev_known = true;
-		e.tcp.sample.netdev_up = !u->down[owner(i)];
+		e.tcp.sample.flags = TCP_NETDEV_KNOWN | (u->down[owner(i)] ? 0 : TCP_NETDEV_UP);
 		e.tcp.sample.n_counters = u->n_given ? u->n_given : TCP_COUNTERS;
-		e.tcp.sample.counters = u->counters[i];
+		e.tcp.counters = u->counters[i];
 		give(u, e);
 	}
 	give(u, (struct event){ .kind = EV_TICK });

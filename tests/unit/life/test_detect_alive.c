@@ -261,9 +261,9 @@ static double late_and_sending(uint64_t bytes, double seconds)
 
 	session();
 	e.tcp.id.inode = e.tcp.id.cookie = e.tcp.id.netns = 7;
-	e.tcp.id.local = "10.0.0.3";
-	e.tcp.id.remote = "10.9.9.9";
-	e.tcp.id.netdev = "eth0";
+	e.tcp.local = "10.0.0.3";
+	e.tcp.remote = "10.9.9.9";
+	e.tcp.netdev = "eth0";
 	give(e);
 	runs(n, 20, 3);
 	n[0]++, n[1]++, n[3]++;
@@ -273,7 +273,7 @@ static double late_and_sending(uint64_t bytes, double seconds)
 		e.tcp.sample.taken_ns = now;
 		e.tcp.sample.state = TCP_STATE_ESTABLISHED;
 		e.tcp.sample.n_counters = TCP_COUNTERS;
-		e.tcp.sample.counters = counters;
+		e.tcp.counters = counters;
 		give(e);
 		world(n);
 		tick();

@@ -117,11 +117,11 @@ static void sample_give(int r, int c)
 {
 	struct event e = event_of(EV_COMM_SAMPLE, &ranks[r]);
 
-	e.comm_sample.addr = e.comm_sample.hash = hash_of(r, c);
+	e.comm_sample.comm = e.comm_sample.hash = hash_of(r, c);
 	e.comm_sample.rank = c == WORLD ? r : c == TP ? r % 2 : r / 2 % 2;
 	e.comm_sample.nranks = c == WORLD ? N : 2;
-	e.comm_sample.counters_valid = true;
-	e.comm_sample.counters_sum = e.comm_sample.counters[OP_ALLREDUCE] = ranks[r].entered[c];
+	e.comm_sample.n_counters = OP_KINDS_COUNTED;
+	e.comm_sample.counters[OP_ALLREDUCE] = ranks[r].entered[c];
 	give(e);
 }
 

@@ -430,7 +430,7 @@ static void sampled(uint32_t tgid, uint64_t hash, int rank)
 {
 	struct event e = { .kind = EV_COMM_SAMPLE, .tgid = tgid, .tid = tgid, .ts_ns = SEC };
 
-	e.comm_sample.addr = 0x1000;
+	e.comm_sample.comm = 0x1000;
 	e.comm_sample.hash = hash;
 	e.comm_sample.rank = rank;
 	e.comm_sample.nranks = 2;

@@ -57,11 +57,11 @@ static void sample_give(int r, bool behind)
 	struct event e = job_event(EV_COMM_SAMPLE, r, 0), t = job_event(EV_TASK, r, 0);
 	struct event place = job_event(EV_TASK_AT, r, 0);
 
-	e.comm_sample.addr = e.comm_sample.hash = 0xa0;
+	e.comm_sample.comm = e.comm_sample.hash = 0xa0;
 	e.comm_sample.rank = r;
 	e.comm_sample.nranks = RANKS;
-	e.comm_sample.counters_valid = true;
-	e.comm_sample.counters[OP_ALLREDUCE] = e.comm_sample.counters_sum = behind ? 11 : 12;
+	e.comm_sample.n_counters = OP_KINDS_COUNTED;
+	e.comm_sample.counters[OP_ALLREDUCE] = behind ? 11 : 12;
 	give(e);
 	t.tid = place.tid = t.tgid;
 	t.task.state = TASK_SLEEP;

@@ -105,7 +105,7 @@ static void test_communicators(void **state)
 	for (int i = 0; i < n; i++) {
 		struct event e = { .kind = EV_COMM_SAMPLE, .tgid = 100, .tid = 100 };
 
-		e.comm_sample.addr = 0x1000 * (uint64_t)(i + 1);
+		e.comm_sample.comm = 0x1000 * (uint64_t)(i + 1);
 		e.comm_sample.hash = 7 + i / 2; /* two of each */
 		e.comm_sample.rank = i % 2;
 		e.comm_sample.nranks = 2;
@@ -123,9 +123,9 @@ static void connect_to(struct model *m, uint32_t node, uint32_t index, const cha
 
 	e.tcp.index = index;
 	e.tcp.id.netns = node + 1;
-	e.tcp.id.local = local;
-	e.tcp.id.remote = remote;
-	e.tcp.id.netdev = "eth0";
+	e.tcp.local = local;
+	e.tcp.remote = remote;
+	e.tcp.netdev = "eth0";
 	e.tcp.id.local_port = local_port;
 	e.tcp.id.remote_port = remote_port;
 	apply(m, e);
@@ -161,7 +161,7 @@ static void test_tcp(void **state)
 			n_peers += c->peer == o && o->peer == c;
 		}
 	assert_int_equal(n_peers, HOSTS * PER_HOST);
-	gone.tcp.sample.gone = true;
+	gone.tcp.sample.flags = TCP_GONE;
 	for (int h = 0; h < HOSTS; h++)
 		for (int i = 0; i < PER_HOST; i++) {
 			gone.node = h;

@@ -56,12 +56,12 @@ static void sample_of(uint64_t addr, uint64_t hash, uint64_t n, bool valid)
 {
 	struct event e = job_event(EV_COMM_SAMPLE, 0, 0);
 
-	e.comm_sample.addr = addr;
+	e.comm_sample.comm = addr;
 	e.comm_sample.hash = hash;
 	e.comm_sample.nranks = 2;
 	e.comm_sample.device = 3;
-	e.comm_sample.counters_valid = valid;
-	e.comm_sample.counters[OP_ALLREDUCE] = e.comm_sample.counters_sum = n;
+	e.comm_sample.n_counters = valid ? OP_KINDS_COUNTED : 0;
+	e.comm_sample.counters[OP_ALLREDUCE] = n;
 	give(e);
 }
 
@@ -125,10 +125,10 @@ static void a_sample_says_what_state_it_is_in(void **state)
 	struct event e = job_event(EV_COMM_SAMPLE, 0, 0);
 
 	(void)state;
-	e.comm_sample.addr = ADDR;
+	e.comm_sample.comm = ADDR;
 	e.comm_sample.hash = HASH;
 	e.comm_sample.device = 3;
-	e.comm_sample.aborted = true;
+	e.comm_sample.abort = 1;
 	e.comm_sample.async_result = 6;
 	e.comm_sample.init_state = 7;
 	give(e);
@@ -220,9 +220,8 @@ static void proxy_begin(uint32_t n, bool moving, uint32_t thread)
 	struct event e = job_event(EV_PROXY, 0, 0);
 
 	now += SEC;
-	e.proxy.addr = ADDR;
-	e.proxy.is_begin = true;
-	e.proxy.moving = moving;
+	e.proxy.comm = ADDR;
+	e.proxy.flags = PROXY_SAMPLE | (moving ? PROXY_MOVING : 0);
 	e.proxy.n = n;
 	e.proxy.thread = thread;
 	give(e);
@@ -232,8 +231,8 @@ static void proxy_part_give(struct proxy_part p)
 {
 	struct event e = job_event(EV_PROXY, 0, 0);
 
-	e.proxy.addr = ADDR;
-	e.proxy.part = p;
+	e.proxy = p;
+	e.proxy.comm = ADDR;
 	give(e);
 }
 
@@ -268,13 +267,28 @@ static void a_proxy_stands_still_while_all_is_the_same(void **state)
 	assert_int_equal(p->seen_ns, now);
 	assert_int_equal(p->n, 2);
 	assert_int_equal(p->parts[0].received, 4);
-	assert_true(p->parts[1].is_send);
+	assert_true(proxy_part_sends(&p->parts[1]));
 }
 
 /* Each number of it is a sign of life. */
 static void a_proxy_moves_if_anything_differs(void **state)
 {
-	const struct proxy_part was = { 40, 1, 8, 3, 3, 4, 2, 64, 5, 1, 0, true, 2, 4, 1, 2, 2 };
+	const struct proxy_part was = { .op_count = 40,
+					.base = 1,
+					.posted = 8,
+					.received = 3,
+					.flushed = 3,
+					.transmitted = 4,
+					.done = 2,
+					.nsteps = 64,
+					.channel = 5,
+					.peer = 1,
+					.flags = PROXY_SEND,
+					.transport = 2,
+					.coll = 4,
+					.algorithm = 1,
+					.protocol = 2,
+					.state = 2 };
 	struct proxy_part now_is[13];
 
 	(void)state;
@@ -290,7 +304,7 @@ static void a_proxy_moves_if_anything_differs(void **state)
 	now_is[7].nsteps++;
 	now_is[8].channel++;
 	now_is[9].peer++;
-	now_is[10].is_send = false;
+	now_is[10].flags = 0;
 	now_is[11].state = 1;
 	now_is[12].transport = 1;
 	for (size_t i = 0; i < 13; i++) {

@@ -165,16 +165,16 @@ static void test_sources_are_joined(void **state)
 	e.qp.context = 0x10;
 	e.qp.qpn = 50;
 	e.qp.device = "";
-	e.qp.totals.posts = 7;
+	e.qp.totals.n.posts = 7;
 	give(m, e);
 	e.qp.context = 0x99; /* another device's, of which nothing else is known */
-	e.qp.totals.posts = 8;
+	e.qp.totals.n.posts = 8;
 	give(m, e);
 	assert_int_equal(m->qps.n, 2);
 	q = qp_find(m, model_proc(m, 100), 0x10, 50);
 	assert_non_null(q);
-	assert_true(q->totals.posts == 7 && q->dest_qpn == 51 && q->state == QP_RTS && q->context == 0x10);
-	assert_int_equal(qp_find(m, model_proc(m, 100), 0x99, 50)->totals.posts, 8);
+	assert_true(q->totals.n.posts == 7 && q->dest_qpn == 51 && q->state == QP_RTS && q->context == 0x10);
+	assert_int_equal(qp_find(m, model_proc(m, 100), 0x99, 50)->totals.n.posts, 8);
 	model_free(m);
 }
 

@@ -273,9 +273,9 @@ static void test_gpus_are_reported(void **state)
 	const struct gpu *g;
 
 	(void)state;
-	e.gpu_device = (typeof(e.gpu_device)){
-		.index = 3, .pci = 0x1300, .pcie_width_max = 16, .n_nvlinks = 18, .name = "one", .uuid = "two"
-	};
+	e.gpu_device = (struct gpu_device){ .index = 3, .pci = 0x1300, .pcie_width_max = 16, .n_nvlinks = 18 };
+	e.gpu_name = "one";
+	e.gpu_uuid = "two";
 	assert_int_equal(model_apply(a.m, &e), 0);
 	e = (struct event){ .kind = EV_GPU_PROCS, .ts_ns = 8 };
 	e.gpu_procs.index = 3;
@@ -290,10 +290,10 @@ static void test_gpus_are_reported(void **state)
 	assert_int_equal(model_snapshot(a.m, gpu_again, &b), 0);
 	g = node_gpu_at(b.m->nodes[0], 0x1300);
 	assert_non_null(g);
-	assert_int_equal(g->index, 3);
+	assert_int_equal(g->device.index, 3);
 	assert_string_equal(g->uuid, "two");
-	assert_int_equal(g->n_pids, 1);
-	assert_int_equal(g->pids[0], 4711);
+	assert_int_equal(g->procs.n, 1);
+	assert_int_equal(g->procs.pids[0], 4711);
 	assert_int_equal(g->answer, GPU_IS_LOST);
 	assert_int_equal(g->answer_ns, 9);
 	model_free(a.m);

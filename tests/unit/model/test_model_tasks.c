@@ -47,7 +47,7 @@ static void throttle(struct model *m, uint64_t ts_ns, uint64_t throttled_ns, dou
 	struct event e = job_event(EV_THROTTLE, 0, ts_ns);
 
 	e.throttle.throttled_ns = throttled_ns;
-	e.throttle.quota_cores = cores;
+	e.throttle.quota_millicores = cores * 1000;
 	assert_int_equal(model_apply(m, &e), 0);
 }
 

@@ -44,7 +44,7 @@ static void users(struct machine *u, uint32_t port, bool known, const uint32_t *
 	e.port.index = port;
 	e.port.users.known = known;
 	e.port.users.n = n;
-	e.port.users.pids = pids;
+	memcpy(e.port.users.pids, pids, e.port.users.n * sizeof(pids[0]));
 	give(u, e);
 }
 
@@ -67,11 +67,11 @@ static struct machine node_new(void)
 
 		e.port.index = i;
 		e.port.id.number = 1;
-		e.port.id.device = devices[i];
-		e.port.id.netdev = "eth0";
-		e.port.id.pci = "0000:1b:00.0";
-		e.port.id.kind = "0x15b3:0x1021";
-		e.port.id.layer = "Ethernet";
+		e.port.device = devices[i];
+		e.port.netdev = "eth0";
+		e.port.pci = "0000:1b:00.0";
+		e.port.kind = "0x15b3:0x1021";
+		e.port.layer = "Ethernet";
 		give(&u, e);
 		users(&u, i, true, pids, i ? 2 : 1);
 		u.state[i] = PORT_STATE_ACTIVE;
@@ -107,12 +107,11 @@ static void step(struct machine *u)
 		e.port.index = i;
 		e.port.sample.taken_ns = u->now_ns;
 		e.port.sample.state = u->state[i];
-		e.port.sample.gone = u->gone[i];
-		e.port.sample.silent = u->silent[i];
+		e.port.sample.flags = (u->gone[i] ? PORT_GONE : 0) | (u->silent[i] ? PORT_SILENT : 0);
 		e.port.sample.rate_mbps = u->rate_mbps[i];
 		e.port.sample.lanes = 4;
 		e.port.sample.n_counters = PORT_COUNTERS;
-		e.port.sample.counters = u->counters[i];
+		e.port.counters = u->counters[i];
 		give(u, e);
 	}
 	give(u, (struct event){ .kind = EV_TICK });

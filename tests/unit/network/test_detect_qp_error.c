@@ -60,16 +60,16 @@ static void port_new(int r, uint8_t state)
 
 	e.port.index = r;
 	e.port.id.number = 1;
-	e.port.id.device = devices[r];
-	e.port.id.netdev = r ? "eth1" : "eth0";
-	e.port.id.pci = e.port.id.layer = "";
-	e.port.id.kind = "mlx5";
+	e.port.device = devices[r];
+	e.port.netdev = r ? "eth1" : "eth0";
+	e.port.pci = e.port.layer = "";
+	e.port.kind = "mlx5";
 	give(e);
 	e = (struct event){ .kind = EV_PORT_USERS };
 	e.port.index = r;
 	e.port.users.known = true;
 	e.port.users.n = 1;
-	e.port.users.pids = pids;
+	memcpy(e.port.users.pids, pids, e.port.users.n * sizeof(pids[0]));
 	give(e);
 	e = (struct event){ .kind = EV_PORT_SAMPLE };
 	e.port.index = r;
@@ -77,7 +77,7 @@ static void port_new(int r, uint8_t state)
 	e.port.sample.state = state;
 	e.port.sample.rate_mbps = e.port.sample.lanes = PORT_NO_VALUE;
 	e.port.sample.n_counters = PORT_COUNTERS;
-	e.port.sample.counters = counters;
+	e.port.counters = counters;
 	give(e);
 }
 

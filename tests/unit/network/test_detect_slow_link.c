@@ -32,16 +32,16 @@ static void port_new(int r)
 
 	e.port.index = r;
 	e.port.id.number = 1;
-	e.port.id.device = devices[r];
-	e.port.id.netdev = e.port.id.pci = "";
-	e.port.id.kind = "rxe";
-	e.port.id.layer = "Ethernet";
+	e.port.device = devices[r];
+	e.port.netdev = e.port.pci = "";
+	e.port.kind = "rxe";
+	e.port.layer = "Ethernet";
 	give(e);
 	e = (struct event){ .kind = EV_PORT_USERS };
 	e.port.index = r;
 	e.port.users.known = true;
 	e.port.users.n = 1;
-	e.port.users.pids = pids;
+	memcpy(e.port.users.pids, pids, e.port.users.n * sizeof(pids[0]));
 	give(e);
 }
 
@@ -56,7 +56,7 @@ static void port_sample_give(int r)
 	e.port.sample.state = PORT_STATE_ACTIVE;
 	e.port.sample.rate_mbps = e.port.sample.lanes = PORT_NO_VALUE;
 	e.port.sample.n_counters = PORT_COUNTERS;
-	e.port.sample.counters = counters[r];
+	e.port.counters = counters[r];
 	give(e);
 }
 
@@ -239,7 +239,7 @@ static void test_path_of_many_ports(void **state)
 		e.port.index = i;
 		e.port.users.known = true;
 		e.port.users.n = RANKS;
-		e.port.users.pids = pids;
+		memcpy(e.port.users.pids, pids, e.port.users.n * sizeof(pids[0]));
 		give(e);
 	}
 	busy[0] = 0.95;

@@ -349,7 +349,7 @@ static void test_numbers_again(void **state)
 	assert_ptr_equal(c->peer, tcp_connection_of(u.m, 0, 1));
 	assert_ptr_equal(c->peer->peer, c);
 	e.tcp.index = 0;
-	e.tcp.sample.gone = true;
+	e.tcp.sample.flags = TCP_GONE;
 	give(&u, e);
 	assert_null(tcp_connection_of(u.m, 0, 0));
 	assert_null(tcp_connection_of(u.m, 0, 1)->peer);
@@ -372,9 +372,9 @@ static void test_ambiguous_peer(void **state)
 	(void)state;
 	e.tcp.index = 100;
 	e.tcp.id.netns = 77;
-	e.tcp.id.local = addresses[1];
-	e.tcp.id.remote = addresses[0];
-	e.tcp.id.netdev = "";
+	e.tcp.local = addresses[1];
+	e.tcp.remote = addresses[0];
+	e.tcp.netdev = "";
 	e.tcp.id.local_port = 5000;
 	e.tcp.id.remote_port = 40000;
 	give(&u, e);

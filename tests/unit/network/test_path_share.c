@@ -127,7 +127,7 @@ static void what_is_no_path_is_none(void **state)
 	sends(1, 4, 3);
 	assert_null(paths.paths.all);
 	members[0].gone = false;
-	parts[0][0].is_send = false;
+	parts[0][0].flags = 0;
 	assert_int_equal(paths_take(&paths, &comm), 0);
 	assert_null(paths.paths.all);
 	sends(1, 4, 3);

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "model/model.h"
 #include "schemas/collector.h"
+#include "tracers/nccl/wire/comm.h"
 #include "session/stacks.h"
 #include "tests/unit/job/evidence.h"
 #include "tracers/sched/sched.h"
@@ -133,12 +134,11 @@ static void look(bool behind)
 	struct record_tick tick;
 
 	for (int r = 0; r < RANKS; r++) {
-		struct record_comm_sample s = {
-			.comm = 4096, .hash = WORLD, .rank = r, .nranks = RANKS, .n_counters = 5, .known = 7
-		};
+		struct record_comm_sample s = { .body = { 4096, WORLD, .rank = r, .nranks = RANKS, .n_counters = 5,
+							  .known = 7 } };
 		struct sched_task t = { .since_ns = now > 1000 * MSEC ? now - 1000 * MSEC : 1, .state = SCHED_SLEEP };
 
-		s.counters[4] = 600 - (behind && r);
+		s.body.counters[4] = 600 - (behind && r);
 		feed(&s.hdr, sizeof(s), WIRE_COLLECTOR, RECORD_COMM_SAMPLE, r);
 		feed(&t.hdr, sizeof(t), WIRE_SCHED, SCHED_TASK, r);
 	}

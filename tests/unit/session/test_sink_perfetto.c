@@ -475,7 +475,7 @@ static void test_unwritable(void **state)
 /* Ports of RDMA devices: bytes a second each way, whether it is up, and errors once there are some. */
 static void test_ports(void **state)
 {
-	static struct port port = { .index = 5, .number = 1, .device = "mlx5_7", .netdev = "eth9" };
+	static struct port port = { .id = { .index = 5, .number = 1 }, .device = "mlx5_7", .netdev = "eth9" };
 	const char *path = path_of("ports.pftrace");
 	char options[300], plain[120];
 	struct fixture f;
@@ -489,7 +489,7 @@ static void test_ports(void **state)
 		struct port_sample *l = &port.samples[port.n_samples++];
 		struct event e = { .kind = EV_PORT_SAMPLE, .ts_ns = f.m.now_ns + i * 100000000ull };
 
-		*l = (struct port_sample){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns, .state = i == 1 ? 1 : 4 };
+		*l = (struct port_sample){ .ts_ns = e.ts_ns, .now = { .taken_ns = e.ts_ns, .state = i == 1 ? 1 : 4 } };
 		memset(l->counters, 0xff, sizeof(l->counters));
 		l->counters[PORT_SENT_BYTES] = i * 1000;
 		l->counters[PORT_SYMBOL_ERRORS] = i == 2 ? 7 : 0;
@@ -533,7 +533,7 @@ static void test_tcp(void **state)
 			struct tcp_sample *l = &c[i].samples[c[i].n_samples++];
 			struct event e = { .kind = EV_TCP_SAMPLE, .ts_ns = f.m.now_ns + look * 1000000000ull };
 
-			*l = (struct tcp_sample){ .ts_ns = e.ts_ns, .taken_ns = e.ts_ns };
+			*l = (struct tcp_sample){ .ts_ns = e.ts_ns, .now.taken_ns = e.ts_ns };
 			l->counters[TCP_BYTES_ACKED] = look * look * look * 1000; /* nothing else changes */
 			c[i].proc = f.procs[i % 2 ? i == 1 : 0].tgid;
 			at[i] = &c[i];

@@ -17,6 +17,7 @@
 #include "tracers/gpu/nvml_child.h"
 #include "source.h"
 #include "schemas/collector.h"
+#include "tracers/gpu/wire/gpu.h"
 #include "tools/simjob/libnvml/gpu_state.h"
 
 #define MS 1000000ull
@@ -140,32 +141,32 @@ static void test_every_field(void **state)
 			SIM_GPU_THERMAL | SIM_GPU_ECC | SIM_GPU_ROWS | SIM_GPU_PCIE | SIM_GPU_INFOROM);
 	g->gpus[1].fault_ns = clock_monotonic_ns();
 	sample_until(sampler, &s, g, all_emitted);
-	assert_int_equal(s.devices[1].n_gpus, 2);
-	assert_int_equal(s.devices[1].pci, PCI_ADDRESS(0, 0x11, 0));
-	assert_int_equal(s.devices[1].pcie_width_max, 16);
-	assert_int_equal(s.devices[1].n_nvlinks, 18);
-	assert_int_equal(s.procs[0].n, 0);
-	assert_int_equal(s.procs[1].n, 1);
-	assert_int_equal(s.procs[1].pids[0], getpid());
-	assert_in_range(s.samples[1].tensor, 2300, 2900); /* half of 52 % */
-	assert_in_range(s.samples[1].sm, 4500, 5400);
-	assert_true(s.samples[0].tensor < 100);
-	assert_true(s.samples[1].window_ns >= 400 * MS);
-	assert_int_equal(s.samples[1].slowdown, 4 | 8 | 0x40);
-	assert_int_equal(s.samples[1].temperature_c, 91);
-	assert_int_equal(s.samples[0].sm_clock_mhz, 1980);
-	assert_true(s.healths[1].ecc_uncorrected >= 1 && s.healths[1].ecc_uncorrected != ~0ull);
-	assert_int_equal(s.healths[0].ecc_uncorrected, 0);
-	assert_int_equal(s.healths[1].rows_pending, 1);
-	assert_int_equal(s.healths[1].pages_pending, GPU_UNKNOWN); /* this one does not say */
-	assert_int_equal(s.healths[1].pcie_width, 8);
-	assert_int_equal(s.healths[1].inforom_bad, 1);
-	assert_int_equal(s.healths[0].inforom_bad, 0);
-	assert_int_equal(s.healths[1].nvlink_replay, 0);
-	assert_int_equal(s.healths[1].nvlink_recovery, 0);
-	assert_int_equal(s.healths[1].nvlink_crc,
+	assert_int_equal(s.devices[1].body.n_gpus, 2);
+	assert_int_equal(s.devices[1].body.pci, GPU_PCI(0, 0x11, 0));
+	assert_int_equal(s.devices[1].body.pcie_width_max, 16);
+	assert_int_equal(s.devices[1].body.n_nvlinks, 18);
+	assert_int_equal(s.procs[0].body.n, 0);
+	assert_int_equal(s.procs[1].body.n, 1);
+	assert_int_equal(s.procs[1].body.pids[0], getpid());
+	assert_in_range(s.samples[1].body.tensor_bp, 2300, 2900); /* half of 52 % */
+	assert_in_range(s.samples[1].body.sm_bp, 4500, 5400);
+	assert_true(s.samples[0].body.tensor_bp < 100);
+	assert_true(s.samples[1].body.window_ns >= 400 * MS);
+	assert_int_equal(s.samples[1].body.slowdown, 4 | 8 | 0x40);
+	assert_int_equal(s.samples[1].body.temperature_c, 91);
+	assert_int_equal(s.samples[0].body.sm_clock_mhz, 1980);
+	assert_true(s.healths[1].body.ecc_uncorrected >= 1 && s.healths[1].body.ecc_uncorrected != ~0ull);
+	assert_int_equal(s.healths[0].body.ecc_uncorrected, 0);
+	assert_int_equal(s.healths[1].body.rows_pending, 1);
+	assert_int_equal(s.healths[1].body.pages_pending, GPU_NO_VALUE); /* this one does not say */
+	assert_int_equal(s.healths[1].body.pcie_width, 8);
+	assert_int_equal(s.healths[1].body.inforom_bad, 1);
+	assert_int_equal(s.healths[0].body.inforom_bad, 0);
+	assert_int_equal(s.healths[1].body.nvlink_replay, 0);
+	assert_int_equal(s.healths[1].body.nvlink_recovery, 0);
+	assert_int_equal(s.healths[1].body.nvlink_crc,
 			 ~0ull); /* no sum is kept here, and link by link it costs more than it tells */
-	assert_int_equal(s.healths[1].nvlinks_active, 18);
+	assert_int_equal(s.healths[1].body.nvlinks_active, 18);
 	assert_int_equal(s.n_states, 0);
 	source_nvml.sampler->close(sampler);
 	g->gpus[1].faults = 0;
@@ -182,8 +183,8 @@ static void test_lost_gpu(void **state)
 	sample_until(sampler, &s, g, all_emitted);
 	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_LOST);
 	sample_until(sampler, &s, g, state_emitted);
-	assert_int_equal(s.states[0].index, 0);
-	assert_int_equal(s.states[0].state, GPU_LOST);
+	assert_int_equal(s.states[0].body.index, 0);
+	assert_int_equal(s.states[0].body.answer, GPU_IS_LOST);
 	g->gpus[0].faults = 0;
 	source_nvml.sampler->close(sampler);
 }
@@ -201,15 +202,15 @@ static void test_driver_does_not_answer(void **state)
 	begin_ns = clock_monotonic_ns();
 	atomic_fetch_or(&g->gpus[0].faults, SIM_GPU_SILENT);
 	sample_until(sampler, &s, g, state_emitted);
-	assert_int_equal(s.states[0].index, GPU_UNKNOWN);
-	assert_int_equal(s.states[0].state, GPU_SILENT);
+	assert_int_equal(s.states[0].body.index, GPU_INDEX_ALL);
+	assert_int_equal(s.states[0].body.answer, GPU_NO_ANSWER);
 	printf("reported %.1f s after the driver stopped answering, the longest sample took %.1f ms\n",
 	       (s.states[0].hdr.ts_ns - begin_ns) / 1e9, s.longest_sample_ns / 1e6);
-	assert_true(s.states[0].hdr.ts_ns - s.states[0].since_ns >= 5000 * MS);
+	assert_true(s.states[0].hdr.ts_ns - s.states[0].body.since_ns >= 5000 * MS);
 	assert_true(s.longest_sample_ns < 4000 * MS); /* had it waited, 5 s */
 	g->gpus[0].faults = 0;
 	sample_until(sampler, &s, g, two_states_emitted);
-	assert_int_equal(s.states[1].state, GPU_ANSWERS);
+	assert_int_equal(s.states[1].body.answer, GPU_IS_THERE);
 	source_nvml.sampler->close(sampler);
 }
 

@@ -15,7 +15,7 @@
 
 static void test_text(void **state)
 {
-	struct record_pressure f = { 0 };
+	struct pressure_totals f = { 0 };
 
 	(void)state;
 	pressure_parse("some avg10=1.00 avg60=0.50 avg300=0.10 total=1234567\nfull avg10=0.00 avg60=0.00 avg300=0.00 "
@@ -50,7 +50,7 @@ static void test_this_host(void **state)
 		skip();
 	assert_int_equal(err, 0);
 	assert_int_equal(source_pressure.sampler->sample(s, 42), 0);
-	assert_true(f.known & 1);
+	assert_true(f.body.known & 1);
 	assert_int_equal(f.hdr.ts_ns, 42);
 	assert_int_equal(f.hdr.tgid, 0);
 	source_pressure.sampler->close(s);

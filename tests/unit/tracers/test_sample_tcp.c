@@ -416,7 +416,7 @@ static int emitted(void *to, const struct wire_hdr *h)
 	assert_int_equal(h->size, sizeof(s->sample) + sizeof(s->counters));
 	memcpy(&s->sample, h, sizeof(s->sample) + sizeof(s->counters));
 	s->n_samples++;
-	s->n_gone += s->sample.flags & TCP_GONE ? 1 : 0;
+	s->n_gone += s->sample.body.flags & TCP_GONE ? 1 : 0;
 	return 0;
 }
 
@@ -446,19 +446,20 @@ static void decode_check(const struct seen *seen)
 	assert_int_equal(decode_record(&seen->id.f.hdr, strings, e), 1);
 	assert_int_equal(e->kind, EV_TCP);
 	assert_int_equal(e->tgid, traced);
-	assert_string_equal(e->tcp.id.local, "127.0.0.1");
-	assert_string_equal(e->tcp.id.remote, "127.0.0.1");
-	assert_string_equal(e->tcp.id.netdev, "lo");
+	assert_string_equal(e->tcp.local, "127.0.0.1");
+	assert_string_equal(e->tcp.remote, "127.0.0.1");
+	assert_string_equal(e->tcp.netdev, "lo");
 	assert_true(e->tcp.id.local_port && e->tcp.id.inode && e->tcp.id.cookie && e->tcp.id.netns);
 	memcpy(&cut, &seen->id, sizeof(seen->id));
-	cut.f.remote_len = 200;
+	cut.f.body.remote_len = 200;
 	assert_int_equal(decode_record(&cut.f.hdr, strings, e), -EINVAL);
 	cut.f.hdr.size = sizeof(cut.f) - 8;
 	assert_int_equal(decode_record(&cut.f.hdr, strings, e), -EINVAL);
 	assert_int_equal(decode_record(&seen->sample.hdr, strings, e), 1);
 	assert_int_equal(e->kind, EV_TCP_SAMPLE);
 	assert_int_equal(e->tcp.sample.n_counters, TCP_COUNTERS);
-	assert_true(e->tcp.sample.netdev_known && e->tcp.sample.netdev_up && e->tcp.sample.state == 1);
+	assert_int_equal(e->tcp.sample.flags, TCP_NETDEV_KNOWN | TCP_NETDEV_UP);
+	assert_int_equal(e->tcp.sample.state, 1);
 	memcpy(&cut, &seen->sample, sizeof(seen->sample) + sizeof(seen->counters));
 	cut.sample.hdr.size -= 8; /* a counter less than it says */
 	assert_int_equal(decode_record(&cut.sample.hdr, strings, e), -EINVAL);
@@ -490,7 +491,7 @@ static void check_rank(bool own_net)
 	sample_until(s, &seen, set, 4, 0);
 	assert_int_equal(seen.n_ids, 2);
 	assert_int_equal(netns_of(getpid(), &here), 0);
-	assert_int_equal(seen.id.f.netns != here, own_net);
+	assert_int_equal(seen.id.f.body.netns != here, own_net);
 	decode_check(&seen);
 	kill(traced, SIGKILL);
 	waitpid(traced, NULL, 0);

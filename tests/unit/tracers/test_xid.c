@@ -45,7 +45,7 @@ static void test_record(void **state)
 	assert_int_equal(e.kind, EV_XID);
 	assert_int_equal(e.kernel_log.xid, 79);
 	assert_int_equal(e.kernel_log.pid, 4711);
-	assert_int_equal(e.kernel_log.pci, PCI_ADDRESS(1, 0x3b, 0));
+	assert_int_equal(e.kernel_log.pci, GPU_PCI(1, 0x3b, 0));
 	assert_false(e.kernel_log.of_switch);
 	assert_string_equal(e.kernel_log.text, r.message);
 	r = record_of("", "pid='<unknown>', name=<unknown>");

@@ -85,8 +85,8 @@ static double others_median(const float *of, int n, int r)
 
 static bool usable(const struct gpu_sampled *l, uint64_t ts_ns)
 {
-	return l && l->s.window_ns && l->s.tensor >= 0 && l->s.sm >= 0 && l->ts_ns + TOGETHER_NS > ts_ns &&
-	       l->ts_ns < ts_ns + TOGETHER_NS;
+	return l && l->s.window_ns && l->s.tensor_bp != GPU_NO_VALUE && l->s.sm_bp != GPU_NO_VALUE &&
+	       l->ts_ns + TOGETHER_NS > ts_ns && l->ts_ns < ts_ns + TOGETHER_NS;
 }
 
 /* The newest sample of every rank's GPU, if it is one round and new, and all of them train. */
@@ -101,12 +101,12 @@ static bool round_take(const struct duty_job *j, const struct model *m, struct r
 			return false;
 		if (!i)
 			to->ts_ns = l->ts_ns;
-		if (!usable(l, to->ts_ns) || l->s.tensor < TENSOR_LEAST)
+		if (!usable(l, to->ts_ns) || gpu_percent(l->s.tensor_bp) < TENSOR_LEAST)
 			return false;
 		if (l->ts_ns > *ret_newest_ns)
 			*ret_newest_ns = l->ts_ns;
-		to->tensor[i] = l->s.tensor;
-		to->sm[i] = l->s.sm;
+		to->tensor[i] = gpu_percent(l->s.tensor_bp);
+		to->sm[i] = gpu_percent(l->s.sm_bp);
 		to->power_w[i] = l->s.power_mw == GPU_NO_VALUE ? 0 : l->s.power_mw / 1e3;
 	}
 	for (int i = 0; i < j->n; i++) {

@@ -151,20 +151,20 @@ static void checkup_take(struct watched *w, const struct gpu *g)
 	const struct gpu_health *h = health_at(g, 0), *b = health_at(g, 1), *bb = health_at(g, 2);
 	const struct gpu_sampled *l = gpu_sample(g, 0);
 	uint64_t now_ns = gpu_checkup(g, 0)->ts_ns;
-	bool load = l && l->s.sm > LOAD_SM;
+	bool load = l && gpu_percent(l->s.sm_bp) > LOAD_SM;
 
 	sign_state(&w->faults[FAULT_ROWS], h->rows_pending == 1, now_ns);
 	sign_state(&w->faults[FAULT_REMAP], h->rows_failed == 1, now_ns);
 	sign_state(&w->faults[FAULT_PAGES], h->pages_pending == 1, now_ns);
 	sign_state(&w->faults[FAULT_INFOROM], h->inforom_bad == 1, now_ns);
 	sign_state(&w->faults[FAULT_NVLINK_DOWN],
-		   g->n_nvlinks != GPU_NO_VALUE && h->nvlinks_active != GPU_NO_VALUE &&
-			   h->nvlinks_active < g->n_nvlinks,
+		   g->device.n_nvlinks != GPU_NO_VALUE && h->nvlinks_active != GPU_NO_VALUE &&
+			   h->nvlinks_active < g->device.n_nvlinks,
 		   now_ns);
 	if (load || w->faults[FAULT_PCIE_WIDTH].since_ns) /* an idle link may save power */
 		sign_state(&w->faults[FAULT_PCIE_WIDTH],
-			   h->pcie_width != GPU_NO_VALUE && g->pcie_width_max != GPU_NO_VALUE &&
-				   h->pcie_width < g->pcie_width_max,
+			   h->pcie_width != GPU_NO_VALUE && g->device.pcie_width_max != GPU_NO_VALUE &&
+				   h->pcie_width < g->device.pcie_width_max,
 			   now_ns);
 	if (!b)
 		return;
@@ -247,11 +247,11 @@ static void health_note(struct finding *f, int fault, const struct gpu *g)
 		number_note(f, EVIDENCE_NVLINK_CRC_ERRORS, grown(h->nvlink_crc, g->first.nvlink_crc));
 		number_note(f, EVIDENCE_NVLINK_REPLAYS, grown(h->nvlink_replay, g->first.nvlink_replay));
 		number_note(f, EVIDENCE_NVLINKS_ACTIVE, h->nvlinks_active);
-		number_note(f, EVIDENCE_NVLINKS, g->n_nvlinks);
+		number_note(f, EVIDENCE_NVLINKS, g->device.n_nvlinks);
 	}
 	if (fault == FAULT_PCIE_WIDTH) {
 		number_note(f, EVIDENCE_PCIE_WIDTH, h->pcie_width);
-		number_note(f, EVIDENCE_PCIE_WIDTH_MAX, g->pcie_width_max);
+		number_note(f, EVIDENCE_PCIE_WIDTH_MAX, g->device.pcie_width_max);
 	}
 	if (fault == FAULT_PCIE_REPLAY)
 		number_note(f, EVIDENCE_PCIE_REPLAYS, grown(h->pcie_replay, g->first.pcie_replay));
@@ -259,7 +259,7 @@ static void health_note(struct finding *f, int fault, const struct gpu *g)
 
 static uint64_t gpu_id(const struct gpu *g)
 {
-	return (uint64_t)g->node->number << 32 | g->index;
+	return (uint64_t)g->node->number << 32 | g->device.index;
 }
 
 static int report(const struct model *m, const struct gpu *g, int fault, const struct one *o,
@@ -270,7 +270,7 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_GPU_HEALTH;
-	f->subject = subject_gpu(g->node->number, g->index, g->pci);
+	f->subject = subject_gpu(g->node->number, g->device.index, g->device.pci);
 	finding_identify(f, "gpu_health", fault, o->since_ns);
 	f->node = g->node->number;
 	f->cause = faults[fault].cause;
@@ -281,7 +281,7 @@ static int report(const struct model *m, const struct gpu *g, int fault, const s
 		found->n--;
 		return 0;
 	}
-	finding_note(f, EVIDENCE_GPU, g->index);
+	finding_note(f, EVIDENCE_GPU, g->device.index);
 	if (fault >= FAULT_HW_THERMAL && fault <= FAULT_HW_SLOW)
 		sample_note(f, gpu_sample(g, 0));
 	health_note(f, fault, g);

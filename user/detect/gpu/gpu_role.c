@@ -46,7 +46,8 @@ static bool samples_like_nccl(const struct gpu_activity *a)
 
 static bool usable(const struct gpu_sampled *l, uint64_t since_ns)
 {
-	return l && l->s.window_ns && l->s.sm >= 0 && l->s.occupancy >= 0 && l->ts_ns >= since_ns + l->s.window_ns;
+	return l && l->s.window_ns && l->s.sm_bp != GPU_NO_VALUE && l->s.occupancy_bp != GPU_NO_VALUE &&
+	       l->ts_ns >= since_ns + l->s.window_ns;
 }
 
 struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, uint64_t now_ns)
@@ -57,15 +58,15 @@ struct gpu_activity gpu_activity_since(const struct gpu *g, uint64_t since_ns, u
 	uint64_t first_ns = now_ns, i = 0;
 
 	for (; usable(l, since_ns); l = gpu_sample(g, ++i)) {
-		range_add(&sm, l->s.sm);
-		range_add(&occupancy, l->s.occupancy);
-		range_add(&work, fmax(l->s.tensor, l->s.dram));
+		range_add(&sm, gpu_percent(l->s.sm_bp));
+		range_add(&occupancy, gpu_percent(l->s.occupancy_bp));
+		range_add(&work, fmax(gpu_percent(l->s.tensor_bp), gpu_percent(l->s.dram_bp)));
 		first_ns = l->ts_ns - l->s.window_ns;
 	}
 	if (i < SAMPLES_LEAST || newest->ts_ns + FRESH_NS < now_ns || newest->ts_ns < first_ns + SPAN_NS)
 		return a;
-	a = (struct gpu_activity){ GPU_ROLE_WORKS, newest->s.sm, newest->s.occupancy, newest->s.tensor,
-				   newest->s.dram };
+	a = (struct gpu_activity){ GPU_ROLE_WORKS, gpu_percent(newest->s.sm_bp), gpu_percent(newest->s.occupancy_bp),
+				   gpu_percent(newest->s.tensor_bp), gpu_percent(newest->s.dram_bp) };
 	if (sm.most <= IDLE_SM)
 		a.role = GPU_ROLE_IDLE;
 	else if (alike(&sm) && alike(&occupancy) && work.most <= NO_MEMORY)
@@ -178,7 +179,7 @@ void gpu_odd_note(struct finding *f, struct finding_list *found, const struct mo
 	if (!o->n_known)
 		return;
 	if (o->proc) {
-		finding_note(f, EVIDENCE_GPU, proc_gpu(o->proc)->index);
+		finding_note(f, EVIDENCE_GPU, proc_gpu(o->proc)->device.index);
 		finding_note(f, EVIDENCE_SM_PERCENT, o->of.sm);
 		finding_note(f, EVIDENCE_SM_PERCENT_PEERS, o->peers.sm);
 		finding_note(f, EVIDENCE_OCCUPANCY_PERCENT, o->of.occupancy);

@@ -79,7 +79,7 @@ static struct subject subject_of(const struct node *n, const struct xid *x, cons
 {
 	if (x->of_switch || x->pci == GPU_PCI_NONE)
 		return subject_node(n->number);
-	return subject_gpu(n->number, g ? g->index : SUBJECT_NO_GPU, x->pci);
+	return subject_gpu(n->number, g ? g->device.index : SUBJECT_NO_GPU, x->pci);
 }
 
 static int report(const struct model *m, const struct node *n, const struct xid *x, struct finding_list *found)
@@ -100,7 +100,7 @@ static int report(const struct model *m, const struct node *n, const struct xid 
 	ranks_add(f, m, n, x);
 	finding_note(f, x->of_switch ? EVIDENCE_SXID : EVIDENCE_XID, x->number);
 	if (g)
-		finding_note(f, EVIDENCE_GPU, g->index);
+		finding_note(f, EVIDENCE_GPU, g->device.index);
 	finding_note_text(f, EVIDENCE_MEANING, row->meaning);
 	finding_note_text(f, EVIDENCE_REMEDY, row->remedy);
 	finding_note_text(f, EVIDENCE_MESSAGE, x->text);

@@ -85,7 +85,7 @@ struct watched {
 	bool was_up;
 	uint64_t down_since_ns, up_since_ns, n_downs;
 	uint32_t best_mbps;
-	struct port_sample begin; /* of the window; taken_ns 0: none */
+	struct port_sample begin; /* of the window; now.taken_ns 0: none */
 	uint8_t bits[FAULTS];     /* was it so, by window, newest lowest */
 	double per_s[FAULTS];     /* in the newest window that had it */
 	uint64_t errors_before;   /* in the window before */
@@ -103,7 +103,7 @@ static struct watched *watched_of(struct link_state *s, const struct port *p)
 
 	if (w && !w->port) {
 		w->port = p;
-		w->subject = subject_port(p->node->number, p->device, p->number, -1, 0);
+		w->subject = subject_port(p->node->number, p->device, p->id.number, -1, 0);
 	}
 	return w;
 }
@@ -127,12 +127,13 @@ static void sign_state(struct one *o, bool is, uint64_t since_ns)
 
 static bool is_up(const struct port_sample *l)
 {
-	return !l->gone && l->state == PORT_STATE_ACTIVE && (l->carrier || !l->carrier_known);
+	return !port_is(l, PORT_GONE) && l->now.state == PORT_STATE_ACTIVE &&
+	       (port_is(l, PORT_CARRIER) || !port_is(l, PORT_CARRIER_KNOWN));
 }
 
 static bool is_unknown(const struct port_sample *l)
 {
-	return !l->gone && l->state == PORT_STATE_UNKNOWN;
+	return !port_is(l, PORT_GONE) && l->now.state == PORT_STATE_UNKNOWN;
 }
 
 static uint64_t sum_grown(const struct port_sample *now, const struct port_sample *before,
@@ -170,7 +171,7 @@ static void errors_take(struct watched *w, uint64_t n, double per_s, uint64_t no
 static void window_take(struct watched *w, const struct port_sample *l)
 {
 	const struct port_sample *b = &w->begin;
-	double s = (l->taken_ns - b->taken_ns) * 1e-9;
+	double s = (l->now.taken_ns - b->now.taken_ns) * 1e-9;
 	uint64_t bytes = GROWN(l, b, PORT_SENT_BYTES, PORT_RECEIVED_BYTES);
 	uint64_t packets = GROWN(l, b, PORT_SENT_PACKETS, PORT_RECEIVED_PACKETS);
 	double errors = GROWN(l, b, PORT_SYMBOL_ERRORS, PORT_RECEIVE_ERRORS, PORT_INTEGRITY_ERRORS, PORT_OVERRUNS,
@@ -181,29 +182,30 @@ static void window_take(struct watched *w, const struct port_sample *l)
 	bool flows = bytes >= FLOWING_BYTES * s;
 
 	packets = packets ? packets : bytes / BYTES_PER_PACKET;
-	errors_take(w, errors, errors / s, l->taken_ns);
-	bit_add(w, FAULT_LOSS, flows && lost >= LOST_PER_S * s && lost >= LOST_SHARE * packets, lost / s, l->taken_ns);
+	errors_take(w, errors, errors / s, l->now.taken_ns);
+	bit_add(w, FAULT_LOSS, flows && lost >= LOST_PER_S * s && lost >= LOST_SHARE * packets, lost / s,
+		l->now.taken_ns);
 	if (link_loss_take(&w->loss, l, b)) {
 		w->per_s[FAULT_LOSS] = lost / s > w->per_s[FAULT_LOSS] ? lost / s : w->per_s[FAULT_LOSS];
-		sign(&w->faults[FAULT_LOSS], l->taken_ns);
+		sign(&w->faults[FAULT_LOSS], l->now.taken_ns);
 	}
 	bit_add(w, FAULT_DISCARDS, flows && dropped >= LOST_PER_S * s && dropped >= LOST_SHARE * packets, dropped / s,
-		l->taken_ns);
+		l->now.taken_ns);
 	bit_add(w, FAULT_CONGESTION, marked >= CONGESTION_PER_S * s && marked >= CONGESTION_SHARE * packets, marked / s,
-		l->taken_ns);
+		l->now.taken_ns);
 }
 
 /* Windows lie in times in which the link is up and has been. */
 static void counters_take(struct watched *w, const struct port_sample *l)
 {
-	if (!is_up(l) || (w->n_downs && l->taken_ns < w->up_since_ns + SETTLE_NS)) {
-		w->begin.taken_ns = 0;
+	if (!is_up(l) || (w->n_downs && l->now.taken_ns < w->up_since_ns + SETTLE_NS)) {
+		w->begin.now.taken_ns = 0;
 		w->errors_before = 0;
 		return;
 	}
-	if (w->begin.taken_ns && l->taken_ns < w->begin.taken_ns + WINDOW_NS)
+	if (w->begin.now.taken_ns && l->now.taken_ns < w->begin.now.taken_ns + WINDOW_NS)
 		return;
-	if (w->begin.taken_ns)
+	if (w->begin.now.taken_ns)
 		window_take(w, l);
 	w->begin = *l;
 }
@@ -213,20 +215,20 @@ static void transition_take(struct watched *w, const struct port_sample *l, cons
 	bool up = is_up(l);
 
 	if (up && w->down_since_ns) {
-		sign(&w->faults[FAULT_FLAP], l->taken_ns);
+		sign(&w->faults[FAULT_FLAP], l->now.taken_ns);
 		w->n_downs++;
 	}
 	/* between two samples, by the device's own count; what it counts of a time that was seen comes up to a second
 	 * later */
-	if (up && before && is_up(before) && l->taken_ns > w->up_since_ns + SETTLE_NS &&
+	if (up && before && is_up(before) && l->now.taken_ns > w->up_since_ns + SETTLE_NS &&
 	    GROWN(l, before, PORT_LINK_DOWNED, PORT_NETDEV_CARRIER_DOWNS)) {
-		sign(&w->faults[FAULT_FLAP], l->taken_ns);
+		sign(&w->faults[FAULT_FLAP], l->now.taken_ns);
 		w->n_downs++;
 	}
 	if (up && (!w->was_up || w->down_since_ns))
-		w->up_since_ns = l->taken_ns;
+		w->up_since_ns = l->now.taken_ns;
 	if (!up && w->was_up && !w->down_since_ns)
-		w->down_since_ns = l->taken_ns;
+		w->down_since_ns = l->now.taken_ns;
 	if (up)
 		w->down_since_ns = 0;
 	w->was_up |= up;
@@ -234,12 +236,12 @@ static void transition_take(struct watched *w, const struct port_sample *l, cons
 
 static void sample_take(struct watched *w, const struct port_sample *l, const struct port_sample *before)
 {
-	if (is_unknown(l) || l->silent)
+	if (is_unknown(l) || port_is(l, PORT_SILENT))
 		return;
 	transition_take(w, l, before);
 	counters_take(w, l);
-	if (is_up(l) && l->rate_mbps != PORT_NO_VALUE && l->rate_mbps > w->best_mbps)
-		w->best_mbps = l->rate_mbps;
+	if (is_up(l) && l->now.rate_mbps != PORT_NO_VALUE && l->now.rate_mbps > w->best_mbps)
+		w->best_mbps = l->now.rate_mbps;
 }
 
 /* The rate of most ports of this kind, where it is higher; 0: there is no such. */
@@ -250,13 +252,13 @@ static uint32_t peers_rate(const struct port *p, uint32_t mine)
 	for (const struct port *o = p->node->ports; o; o = o->next) {
 		const struct port_sample *l = port_sample(o, 0);
 
-		if (!l || !is_up(l) || l->rate_mbps == PORT_NO_VALUE || !*p->kind || strcmp(o->kind, p->kind) ||
+		if (!l || !is_up(l) || l->now.rate_mbps == PORT_NO_VALUE || !*p->kind || strcmp(o->kind, p->kind) ||
 		    strcmp(o->layer, p->layer))
 			continue;
 		n++;
-		n_faster += l->rate_mbps > mine;
-		if (l->rate_mbps > mine && (!rate || l->rate_mbps < rate))
-			rate = l->rate_mbps;
+		n_faster += l->now.rate_mbps > mine;
+		if (l->now.rate_mbps > mine && (!rate || l->now.rate_mbps < rate))
+			rate = l->now.rate_mbps;
 	}
 	return n_faster >= PEERS_FASTER && 2 * n_faster > n ? rate : 0;
 }
@@ -277,13 +279,13 @@ static void port_samples_take(struct watched *w, const struct model *m, const st
 			sample_take(w, now, w->n_samples ? port_sample(p, p->n_samples - w->n_samples) : NULL);
 	}
 	if (l)
-		sign_state(&w->faults[FAULT_SILENT], l->silent, l->taken_ns);
-	if (!l || is_unknown(l) || l->silent)
+		sign_state(&w->faults[FAULT_SILENT], port_is(l, PORT_SILENT), l->now.taken_ns);
+	if (!l || is_unknown(l) || port_is(l, PORT_SILENT))
 		return;
-	rate = is_up(l) && l->rate_mbps != PORT_NO_VALUE ? l->rate_mbps : 0;
-	sign_state(&w->faults[FAULT_DOWN], w->down_since_ns && !l->gone, w->down_since_ns);
-	sign_state(&w->faults[FAULT_GONE], w->was_up && l->gone, l->taken_ns);
-	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(p, rate)), l->taken_ns);
+	rate = is_up(l) && l->now.rate_mbps != PORT_NO_VALUE ? l->now.rate_mbps : 0;
+	sign_state(&w->faults[FAULT_DOWN], w->down_since_ns && !port_is(l, PORT_GONE), w->down_since_ns);
+	sign_state(&w->faults[FAULT_GONE], w->was_up && port_is(l, PORT_GONE), l->now.taken_ns);
+	sign_state(&w->faults[FAULT_SLOW], rate && (rate < w->best_mbps || peers_rate(p, rate)), l->now.taken_ns);
 	for (int f = 0; f < FAULTS; f++)
 		if (!is_state(f) && w->faults[f].since_ns &&
 		    m->now_ns > w->faults[f].last_ns + (f == FAULT_CONGESTION ? CONGESTION_HOLD_NS : HOLD_NS))
@@ -337,6 +339,7 @@ static void evidence_add(struct finding *f, const struct port *p, const struct w
 {
 	static const char *const states[] = { "unknown", "down", "init", "armed", "active", "active_deferred" };
 	const struct port_sample *l = port_sample(p, 0);
+	int state = l->now.state < 6 ? l->now.state : PORT_STATE_UNKNOWN;
 
 	if (*p->netdev)
 		finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
@@ -344,13 +347,13 @@ static void evidence_add(struct finding *f, const struct port *p, const struct w
 		finding_note_text(f, EVIDENCE_PCI, p->pci);
 	if (*p->layer)
 		finding_note_text(f, EVIDENCE_LINK_LAYER, p->layer);
-	finding_note_text(f, EVIDENCE_STATE, l->gone ? "gone" : l->state < 6 ? states[l->state] : "unknown");
+	finding_note_text(f, EVIDENCE_STATE, port_is(l, PORT_GONE) ? "gone" : states[state]);
 	if (fault == FAULT_SLOW) {
-		rate_note(f, EVIDENCE_RATE_GBPS, l->rate_mbps);
-		rate_note(f, EVIDENCE_RATE_BEFORE_GBPS, w->best_mbps > l->rate_mbps ? w->best_mbps : 0);
-		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, peers_rate(p, l->rate_mbps));
-		if (l->lanes != PORT_NO_VALUE)
-			finding_note(f, EVIDENCE_LANES, l->lanes);
+		rate_note(f, EVIDENCE_RATE_GBPS, l->now.rate_mbps);
+		rate_note(f, EVIDENCE_RATE_BEFORE_GBPS, w->best_mbps > l->now.rate_mbps ? w->best_mbps : 0);
+		rate_note(f, EVIDENCE_RATE_OF_PEERS_GBPS, peers_rate(p, l->now.rate_mbps));
+		if (l->now.lanes != PORT_NO_VALUE)
+			finding_note(f, EVIDENCE_LANES, l->now.lanes);
 	}
 	if (fault == FAULT_FLAP)
 		finding_note(f, EVIDENCE_TIMES_DOWN, w->n_downs);
@@ -395,7 +398,7 @@ static int report(struct link_state *s, const struct model *m, const struct port
 		return -ENOMEM;
 	f->node = p->node->number;
 	finding_note_text(f, EVIDENCE_DEVICE, p->device);
-	finding_note(f, EVIDENCE_PORT, p->number);
+	finding_note(f, EVIDENCE_PORT, p->id.number);
 	use = link_users_note(f, m, p, found);
 	if (use == LINK_USE_NONE && fault == FAULT_CONGESTION) {
 		found->n--;

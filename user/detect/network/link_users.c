@@ -39,7 +39,7 @@ enum link_use link_users_note(struct finding *f, const struct model *m, const st
 		finding_note_text(f, EVIDENCE_PIDS_USING, finding_list_text(found, pids));
 		return LINK_USE_RANKS;
 	}
-	if (p->users_known || !ranks_text(m, p, true, ranks, pids, sizeof(ranks)))
+	if (p->users.known || !ranks_text(m, p, true, ranks, pids, sizeof(ranks)))
 		return LINK_USE_NONE;
 	finding_note_text(f, EVIDENCE_RANKS_MAY, finding_list_text(found, ranks));
 	return LINK_USE_UNKNOWN;

@@ -112,10 +112,10 @@ static void port_note(struct finding *f, const struct qp *q)
 	finding_note_text(f, EVIDENCE_DEVICE, *q->device ? q->device : "unknown");
 	f->subject = subject_port(who->node->number, q->device, q->port, proc_rank(who), who->key);
 	for (const struct port *p = q->proc->node->ports; p; p = p->next) {
-		if (p->device != q->device || (q->port && p->number != q->port))
+		if (p->device != q->device || (q->port && p->id.number != q->port))
 			continue;
-		f->subject.port = p->number;
-		finding_note(f, EVIDENCE_PORT, p->number);
+		f->subject.port = p->id.number;
+		finding_note(f, EVIDENCE_PORT, p->id.number);
 		if (*p->netdev)
 			finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
 		return;

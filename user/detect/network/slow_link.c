@@ -167,8 +167,8 @@ static bool goes_on(const struct model *m, const struct comm *c)
 static bool has_queue_pair(const struct model *m, const struct port *port, const struct proc *p)
 {
 	for (const struct qp *q = m->qps.newest; q; q = q->next)
-		if (q->proc == p && q->device == port->device && (!q->port || q->port == port->number) && q->dest_qpn &&
-		    qp_alive(q))
+		if (q->proc == p && q->device == port->device && (!q->port || q->port == port->id.number) &&
+		    q->dest_qpn && qp_alive(q))
 			return true;
 	return false;
 }
@@ -197,7 +197,7 @@ static const struct port *port_of(const struct model *m, const struct member *mb
 static bool on_rdma(const struct member *mb)
 {
 	for (const struct port *p = mb->proc->node->ports; p; p = p->next)
-		if (port_has_proc(p, mb->proc) || !p->users_known)
+		if (port_has_proc(p, mb->proc) || !p->users.known)
 			return true;
 	return false;
 }
@@ -208,10 +208,10 @@ static double bytes_per_s(const struct port *p)
 				 *before = port_sample(
 					 p, (p->n_samples < PORT_SAMPLES_KEPT ? p->n_samples : PORT_SAMPLES_KEPT) - 1);
 
-	if (!now || !before || now->taken_ns <= before->taken_ns)
+	if (!now || !before || now->now.taken_ns <= before->now.taken_ns)
 		return 0;
 	return (port_grown(now, before, PORT_SENT_BYTES) + port_grown(now, before, PORT_RECEIVED_BYTES)) * 1e9 /
-	       (now->taken_ns - before->taken_ns);
+	       (now->now.taken_ns - before->now.taken_ns);
 }
 
 /* It moves more than any other port of the communicator's ranks: what is more is not this job's. */
@@ -232,7 +232,7 @@ static void port_note(struct finding *f, const struct port *p)
 {
 	f->node = p->node->number;
 	finding_note_text(f, EVIDENCE_DEVICE, p->device);
-	finding_note(f, EVIDENCE_PORT, p->number);
+	finding_note(f, EVIDENCE_PORT, p->id.number);
 	if (*p->netdev)
 		finding_note_text(f, EVIDENCE_NETDEV, p->netdev);
 	if (*p->pci)
@@ -270,7 +270,7 @@ static struct subject subject_of(const struct model *m, const struct verdict *v)
 		return subject_path_of_ranks(proc_rank(from), from->key, proc_rank(to), to->key);
 	who = v->port->proc;
 	p = port_of(m, v->port);
-	return subject_port(who->node->number, p ? p->device : "", p ? p->number : 0, proc_rank(who), who->key);
+	return subject_port(who->node->number, p ? p->device : "", p ? p->id.number : 0, proc_rank(who), who->key);
 }
 
 static int report(const struct model *m, const struct reported *t, const struct verdict *v, struct finding_list *found)

@@ -40,7 +40,7 @@ static void connection_add(struct tcp_netdev *d, const struct tcp_connection *c)
 
 	if (!b)
 		return;
-	seconds = (l->taken_ns - b->taken_ns) * 1e-9;
+	seconds = (l->now.taken_ns - b->now.taken_ns) * 1e-9;
 	d->seconds = seconds > d->seconds ? seconds : d->seconds;
 	d->sent = more(d->sent, tcp_grown(l, b, TCP_NETDEV_SENT));
 	d->came = more(d->came, tcp_grown(l, b, TCP_NETDEV_RECEIVED));

@@ -53,7 +53,7 @@ static bool is_stalled(const struct tcp_sample *l, const struct tcp_sample *befo
 {
 	bool sent = tcp_value(l, TCP_UNACKED, 0) || tcp_value(l, TCP_PROBES, 0) > 1;
 
-	if (l->state == TCP_STATE_SYN_SENT)
+	if (l->now.state == TCP_STATE_SYN_SENT)
 		return tcp_value(l, TCP_TIMEOUTS, 0) >= CONNECT_TIMEOUTS;
 	return sent && tcp_value(l, TCP_BACKOFF, 0) >= BACKOFF && !tcp_grown(l, before, TCP_BYTES_ACKED) &&
 	       !tcp_grown(l, before, TCP_SEGMENTS_RECEIVED) && l->counters[TCP_BYTES_ACKED] != TCP_NO_VALUE;
@@ -100,8 +100,8 @@ static void rates_add(struct tcp_pair *p, const struct tcp_connection *c, const 
 static void sample_add(struct tcp_pair *p, const struct tcp_connection *c, const struct tcp_sample *l,
 		       const struct tcp_sample *before)
 {
-	double seconds = (l->taken_ns - before->taken_ns) * 1e-9;
-	bool down = l->netdev_known && !l->netdev_up;
+	double seconds = (l->now.taken_ns - before->now.taken_ns) * 1e-9;
+	bool down = (l->now.flags & (TCP_NETDEV_KNOWN | TCP_NETDEV_UP)) == TCP_NETDEV_KNOWN;
 
 	p->seen_ns = l->ts_ns;
 	p->n_connections++;
@@ -143,9 +143,9 @@ static int connections_add(struct tcp_pairs *s, const struct model *m)
 			s->of[i].id = c->id;
 			s->of[i].taken_ns = 0;
 		}
-		if (!before || l->taken_ns <= s->of[i].taken_ns || l->taken_ns <= before->taken_ns)
+		if (!before || l->now.taken_ns <= s->of[i].taken_ns || l->now.taken_ns <= before->now.taken_ns)
 			continue;
-		s->of[i].taken_ns = l->taken_ns;
+		s->of[i].taken_ns = l->now.taken_ns;
 		sample_add(s->of[i].pair, c, l, before);
 	}
 	return 0;
@@ -307,7 +307,7 @@ static bool is_new(const struct tcp_pairs *s, const struct model *m)
 		const struct tcp_connection *c = m->tcp.at[i];
 		const struct tcp_sample *l = c ? tcp_sample_at(c, 0) : NULL;
 
-		if (l && tcp_sample_at(c, 1) && (s->of[i].id != c->id || l->taken_ns > s->of[i].taken_ns))
+		if (l && tcp_sample_at(c, 1) && (s->of[i].id != c->id || l->now.taken_ns > s->of[i].taken_ns))
 			return true;
 	}
 	return false;

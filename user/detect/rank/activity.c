@@ -106,11 +106,11 @@ static bool sockets_move(const struct model *m, const struct proc *p, uint64_t s
 		const struct tcp_sample *now = c && !c->peer ? tcp_sample_at(c, 0) : NULL,
 					*before = now ? tcp_sample_at(c, 1) : NULL;
 
-		if (!before || before->taken_ns < since_ns || m->now_ns - now->taken_ns > MOVED_NS ||
-		    now->taken_ns <= before->taken_ns || !is_of_rank(m, c, p))
+		if (!before || before->now.taken_ns < since_ns || m->now_ns - now->now.taken_ns > MOVED_NS ||
+		    now->now.taken_ns <= before->now.taken_ns || !is_of_rank(m, c, p))
 			continue;
 		rate += (tcp_grown(now, before, TCP_BYTES_ACKED) + tcp_grown(now, before, TCP_BYTES_RECEIVED)) * 1e9 /
-			(now->taken_ns - before->taken_ns);
+			(now->now.taken_ns - before->now.taken_ns);
 	}
 	return rate >= MOVING_BYTES_S;
 }

@@ -277,10 +277,10 @@ void host_cause_note(struct finding *f, const struct host_cause *c)
 
 static double pressure_share(const struct pressure *p, int resource)
 {
-	if (!p->prev_ns || p->ts_ns <= p->prev_ns || !(p->known >> 2 * resource & 1) ||
-	    p->stall_ns[resource][0] < p->prev_stall_ns[resource][0])
+	if (!p->prev_ns || p->ts_ns <= p->prev_ns || !(p->now.known >> 2 * resource & 1) ||
+	    p->now.stall_ns[resource][0] < p->prev.stall_ns[resource][0])
 		return 0;
-	return (double)(p->stall_ns[resource][0] - p->prev_stall_ns[resource][0]) / (p->ts_ns - p->prev_ns);
+	return (double)(p->now.stall_ns[resource][0] - p->prev.stall_ns[resource][0]) / (p->ts_ns - p->prev_ns);
 }
 
 void pressure_note(struct finding *f, const struct proc *p)

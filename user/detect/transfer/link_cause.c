@@ -11,7 +11,7 @@ static const struct port *port_of(const struct model *m, const struct subject *s
 	const struct node *n = s->device ? model_node(m, s->node) : NULL;
 
 	for (const struct port *p = n ? n->ports : NULL; p; p = p->next)
-		if (!strcmp(p->device, s->device) && p->number == s->port)
+		if (!strcmp(p->device, s->device) && p->id.number == s->port)
 			return p;
 	return NULL;
 }
@@ -22,7 +22,7 @@ static bool rdma_hits(const struct model *m, const struct subject *s, const stru
 	const struct port *port = port_of(m, s);
 
 	if (port)
-		return port->node == p->node && (port_has_proc(port, p) || !port->users_known);
+		return port->node == p->node && (port_has_proc(port, p) || !port->users.known);
 	return s->proc == p->key || s->procs[0] == p->key || s->procs[1] == p->key;
 }
 

@@ -30,7 +30,7 @@ static int paths_find(struct paths *s, const struct member *mb)
 		const struct proxy_part *part = &mb->proxies.parts[i];
 		const struct member *to = part->peer >= 0 && part->peer < c->nranks ? c->by_rank[part->peer] : NULL;
 
-		if (part->is_send && proxy_part_is_network(part) && to && to != mb && !path_of(s, mb, to))
+		if (proxy_part_sends(part) && proxy_part_is_network(part) && to && to != mb && !path_of(s, mb, to))
 			return -ENOMEM;
 	}
 	return 0;
@@ -41,7 +41,7 @@ static bool is_busy(const struct path *p)
 	for (int i = 0; i < p->from->proxies.n; i++) {
 		const struct proxy_part *part = &p->from->proxies.parts[i];
 
-		if (part->is_send && proxy_part_is_network(part) && part->peer == p->to->rank &&
+		if (proxy_part_sends(part) && proxy_part_is_network(part) && part->peer == p->to->rank &&
 		    part->transmitted > part->done)
 			return true;
 	}

@@ -184,8 +184,8 @@ static const struct proxy_part *part_to(const struct member *mb, uint64_t op_cou
 	for (int i = 0; i < mb->proxies.n; i++) {
 		const struct proxy_part *p = &mb->proxies.parts[i];
 
-		if (proxy_part_is_network(p) && p->op_count == op_count && p->is_send == send && p->peer == peer &&
-		    p->channel == channel)
+		if (proxy_part_is_network(p) && p->op_count == op_count && proxy_part_sends(p) == send &&
+		    p->peer == peer && p->channel == channel)
 			return p;
 	}
 	return NULL;
@@ -199,10 +199,10 @@ static struct transfer_link link_of(const struct stalled_transfer *t, const stru
 
 	if (!o || o == mb)
 		return l;
-	l.from = p->is_send ? mb : o;
-	l.to = p->is_send ? o : mb;
-	l.send = p->is_send ? p : part_to(o, t->op_count, true, mb->rank, p->channel);
-	l.recv = p->is_send ? part_to(o, t->op_count, false, mb->rank, p->channel) : p;
+	l.from = proxy_part_sends(p) ? mb : o;
+	l.to = proxy_part_sends(p) ? o : mb;
+	l.send = proxy_part_sends(p) ? p : part_to(o, t->op_count, true, mb->rank, p->channel);
+	l.recv = proxy_part_sends(p) ? part_to(o, t->op_count, false, mb->rank, p->channel) : p;
 	l.side = link_delaying_side(l.send, l.recv);
 	return l;
 }
@@ -234,7 +234,7 @@ static void links_read(struct stalled_transfer *t)
 			if (!proxy_part_is_network(p) || p->op_count != t->op_count)
 				continue;
 			l = link_of(t, mb, p);
-			if (!l.from || (!p->is_send && l.send))
+			if (!l.from || (!proxy_part_sends(p) && l.send))
 				continue;
 			t->n_delayed += l.side != LINK_QUIET;
 			if (link_worth(t, &l) <= most)
@@ -317,7 +317,7 @@ static const char *progress_text(struct finding_list *found, const struct proxy_
 	for (int i = 0; i < 5; i++) {
 		const uint64_t values[] = { p->posted, p->received, p->transmitted, p->done, p->nsteps };
 
-		if (i == 1 && p->is_send)
+		if (i == 1 && proxy_part_sends(p))
 			continue;
 		phrase_add(text, sizeof(text), names[i]);
 		phrase_number(text, sizeof(text), values[i]);

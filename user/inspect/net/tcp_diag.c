@@ -28,7 +28,7 @@ static const struct {
 } rows[TCP_COUNTERS] = {
 #define TCP_COUNTER(id, name, at, size) [TCP_##id] = { true, size, at },
 #define TCP_BESIDE(id, name) [TCP_##id] = { 0 },
-#include "schemas/tcp_counters.def"
+#include "tracers/tcp/wire/tcp_counters.def"
 #undef TCP_BESIDE
 #undef TCP_COUNTER
 };

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "schemas/tcp.h"
+#include "tracers/tcp/wire/tcp.h"
 
 struct diag_socket {
 	struct inet_diag_sockid id; /* addresses, ports, cookie */

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/model.h"
 
@@ -12,16 +11,16 @@ static struct port *port_get(struct node *n, uint32_t index)
 {
 	struct port **link = &n->ports, *p;
 
-	while (*link && (*link)->index < index)
+	while (*link && (*link)->id.index < index)
 		link = &(*link)->next;
-	if (*link && (*link)->index == index)
+	if (*link && (*link)->id.index == index)
 		return *link;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
 	p->node = n;
-	p->index = index;
-	p->numa_node = -1;
+	p->id.index = index;
+	p->id.numa_node = -1;
 	p->device = p->netdev = p->pci = p->kind = p->layer = "";
 	p->next = *link;
 	*link = p;
@@ -30,43 +29,24 @@ static struct port *port_get(struct node *n, uint32_t index)
 
 static void id_take(struct port *p, const struct event *e)
 {
-	p->number = e->port.id.number;
-	p->numa_node = e->port.id.numa_node;
-	p->device = e->port.id.device;
-	p->netdev = e->port.id.netdev;
-	p->pci = e->port.id.pci;
-	p->kind = e->port.id.kind;
-	p->layer = e->port.id.layer;
+	p->id = e->port.id;
+	p->device = e->port.device;
+	p->netdev = e->port.netdev;
+	p->pci = e->port.pci;
+	p->kind = e->port.kind;
+	p->layer = e->port.layer;
 }
 
 static void sample_take(struct port *p, const struct event *e)
 {
 	struct port_sample *l = &p->samples[p->n_samples++ % PORT_SAMPLES_KEPT];
 
-	*l = (struct port_sample){
-		.ts_ns = e->ts_ns,
-		.taken_ns = e->port.sample.taken_ns,
-		.state = e->port.sample.state,
-		.phys_state = e->port.sample.phys_state,
-		.gone = e->port.sample.gone,
-		.silent = e->port.sample.silent,
-		.carrier_known = e->port.sample.carrier_known,
-		.carrier = e->port.sample.carrier,
-		.rate_mbps = e->port.sample.rate_mbps,
-		.lanes = e->port.sample.lanes,
-		.netdev_mbps = e->port.sample.netdev_mbps,
-	};
+	l->ts_ns = e->ts_ns;
+	l->now = e->port.sample;
 	for (uint32_t c = 0; c < PORT_COUNTERS; c++)
-		l->counters[c] = c < e->port.sample.n_counters ? e->port.sample.counters[c] : PORT_NOT_COUNTED;
+		l->counters[c] = c < e->port.sample.n_counters ? e->port.counters[c] : PORT_NOT_COUNTED;
 	if (p->n_samples == 1)
 		p->first = *l;
-}
-
-static void users_take(struct port *p, const struct event *e)
-{
-	p->users_known = e->port.users.known;
-	p->n_pids = e->port.users.n;
-	memcpy(p->pids, e->port.users.pids, p->n_pids * sizeof(p->pids[0]));
 }
 
 int port_apply(struct model *m, const struct event *e)
@@ -84,14 +64,14 @@ int port_apply(struct model *m, const struct event *e)
 	else if (e->kind == EV_PORT_SAMPLE)
 		sample_take(p, e);
 	else
-		users_take(p, e);
+		p->users = e->port.users;
 	return 0;
 }
 
 bool port_has_proc(const struct port *port, const struct proc *p)
 {
-	for (uint32_t i = 0; port->node == p->node && i < port->n_pids; i++)
-		if (port->pids[i] == p->tgid)
+	for (uint32_t i = 0; port->node == p->node && i < port->users.n; i++)
+		if (port->users.pids[i] == p->tgid)
 			return true;
 	return false;
 }

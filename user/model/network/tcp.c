@@ -187,9 +187,9 @@ static int id_take(struct model *m, struct node *n, const struct event *e)
 		.proc = event_proc(e),
 		.id = ++m->tcp.n_ever,
 		.netns = e->tcp.id.netns,
-		.local = e->tcp.id.local,
-		.remote = e->tcp.id.remote,
-		.netdev = e->tcp.id.netdev,
+		.local = e->tcp.local,
+		.remote = e->tcp.remote,
+		.netdev = e->tcp.netdev,
 		.local_port = e->tcp.id.local_port,
 		.remote_port = e->tcp.id.remote_port,
 	};
@@ -208,13 +208,10 @@ static void sample_take(struct tcp_connection *c, const struct event *e)
 {
 	struct tcp_sample *l = &c->samples[c->n_samples++ % TCP_SAMPLES_KEPT];
 
-	*l = (struct tcp_sample){ .ts_ns = e->ts_ns,
-				  .taken_ns = e->tcp.sample.taken_ns,
-				  .state = e->tcp.sample.state,
-				  .netdev_known = e->tcp.sample.netdev_known,
-				  .netdev_up = e->tcp.sample.netdev_up };
+	l->ts_ns = e->ts_ns;
+	l->now = e->tcp.sample;
 	for (uint32_t i = 0; i < TCP_COUNTERS; i++)
-		l->counters[i] = i < e->tcp.sample.n_counters ? e->tcp.sample.counters[i] : TCP_NO_VALUE;
+		l->counters[i] = i < e->tcp.sample.n_counters ? e->tcp.counters[i] : TCP_NO_VALUE;
 }
 
 int tcp_apply(struct model *m, const struct event *e)
@@ -233,7 +230,7 @@ int tcp_apply(struct model *m, const struct event *e)
 	c = (struct tcp_connection *)tcp_connection_of(m, e->node, e->tcp.index);
 	if (!c) /* a recording that begins behind its identity */
 		return 0;
-	if (e->tcp.sample.gone)
+	if (e->tcp.sample.flags & TCP_GONE)
 		forget(m, n, e->tcp.index);
 	else
 		sample_take(c, e);

@@ -15,20 +15,20 @@ void emit_gpus(struct snapshot_writer *r)
 	for (const struct gpu *g = all->all; g; g = g->next) {
 		const char *texts[] = { g->name, g->uuid };
 		struct snapshot_gpu b = {
-			.pci = g->pci,
+			.pci = g->device.pci,
 			.answer_ns = g->answer_ns,
 			.driver_ns = all->driver_ns,
-			.index = g->index,
-			.pcie_width_max = g->pcie_width_max,
-			.pcie_gen_max = g->pcie_gen_max,
-			.power_limit_mw = g->power_limit_mw,
-			.n_nvlinks = g->n_nvlinks,
+			.index = g->device.index,
+			.pcie_width_max = g->device.pcie_width_max,
+			.pcie_gen_max = g->device.pcie_gen_max,
+			.power_limit_mw = g->device.power_limit_mw,
+			.n_nvlinks = g->device.n_nvlinks,
 			.answer = g->answer,
 			.driver = all->driver,
-			.n_pids = g->n_pids,
+			.n_pids = g->procs.n,
 		};
 
-		memcpy(b.pids, g->pids, sizeof(b.pids));
+		memcpy(b.pids, g->procs.pids, sizeof(b.pids));
 		emit_body(r, NULL, 0, SNAPSHOT_GPU, &b, sizeof(b), texts, 2);
 	}
 }
@@ -38,23 +38,23 @@ int take_gpu(struct model *m, const struct event *e)
 	const struct snapshot_gpu *b = e->snapshot.body;
 	struct gpu *g;
 
-	_Static_assert(sizeof(b->pids) == sizeof(g->pids), "as many processes as the model keeps");
+	_Static_assert(sizeof(b->pids) == sizeof(g->procs.pids), "as many processes as the model keeps");
 	if (b->index >= GPUS_MAX || b->n_pids > GPU_PIDS_MAX || b->answer > GPU_NO_ANSWER || b->driver > GPU_NO_ANSWER)
 		return -EINVAL;
 	g = gpu_get(m->nodes[0], b->index);
 	if (!g)
 		return -ENOMEM;
-	g->pci = b->pci;
+	g->device.pci = b->pci;
 	g->name = e->snapshot.text[0];
 	g->uuid = e->snapshot.text[1];
-	g->pcie_width_max = b->pcie_width_max;
-	g->pcie_gen_max = b->pcie_gen_max;
-	g->power_limit_mw = b->power_limit_mw;
-	g->n_nvlinks = b->n_nvlinks;
+	g->device.pcie_width_max = b->pcie_width_max;
+	g->device.pcie_gen_max = b->pcie_gen_max;
+	g->device.power_limit_mw = b->power_limit_mw;
+	g->device.n_nvlinks = b->n_nvlinks;
 	g->answer = b->answer;
 	g->answer_ns = b->answer_ns;
-	g->n_pids = b->n_pids;
-	memcpy(g->pids, b->pids, sizeof(g->pids));
+	g->procs.n = b->n_pids;
+	memcpy(g->procs.pids, b->pids, sizeof(g->procs.pids));
 	m->nodes[0]->gpus.driver = b->driver;
 	m->nodes[0]->gpus.driver_ns = b->driver_ns;
 	return 0;

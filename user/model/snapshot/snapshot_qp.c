@@ -7,6 +7,8 @@
 
 #include "model/snapshot/snapshot_private.h"
 
+_Static_assert(sizeof(struct qp_counts) == sizeof(((struct snapshot_qp *)0)->totals), "the same, in one order");
+
 static void one(struct snapshot_writer *r, const struct qp *q)
 {
 	const struct qp_totals *t = &q->totals;
@@ -31,11 +33,9 @@ static void one(struct snapshot_writer *r, const struct qp *q)
 		.has_gid = q->has_gid,
 		.from_start = t->from_start,
 		.cut = t->cut,
-		.totals = { t->posts, t->post_bytes, t->signalled, t->recv_posts, t->send_done, t->recv_done,
-			    t->recv_bytes, t->errors, t->first_post_ns, t->last_post_ns, t->last_done_ns,
-			    t->in_flight_bytes },
 	};
 
+	memcpy(b.totals, &t->n, sizeof(b.totals));
 	memcpy(b.gid, q->gid, sizeof(b.gid));
 	emit_body(r, q->proc, 0, SNAPSHOT_QP, &b, sizeof(b), texts, 3);
 }
@@ -93,22 +93,9 @@ int take_qp(struct model *m, const struct event *e)
 	q->error_name = b->error_ns ? e->snapshot.text[1] : NULL;
 	q->async_ns = b->async_ns;
 	q->async_name = b->async_ns ? e->snapshot.text[2] : NULL;
-	q->totals = (struct qp_totals){
-		.posts = b->totals[0],
-		.post_bytes = b->totals[1],
-		.signalled = b->totals[2],
-		.recv_posts = b->totals[3],
-		.send_done = b->totals[4],
-		.recv_done = b->totals[5],
-		.recv_bytes = b->totals[6],
-		.errors = b->totals[7],
-		.first_post_ns = b->totals[8],
-		.last_post_ns = b->totals[9],
-		.last_done_ns = b->totals[10],
-		.in_flight_bytes = b->totals[11],
-		.first_status = b->first_status,
-		.from_start = b->from_start,
-		.cut = b->cut,
-	};
+	memcpy(&q->totals.n, b->totals, sizeof(q->totals.n));
+	q->totals.first_status = b->first_status;
+	q->totals.from_start = b->from_start;
+	q->totals.cut = b->cut;
 	return 0;
 }

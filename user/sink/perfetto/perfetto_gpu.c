@@ -74,9 +74,9 @@ static void sample_draw(struct perfetto_sink *p, const struct event *e, const st
 		const char *name;
 		double value;
 	} shares[] = {
-		{ "SM activity %", s->sm },
-		{ "tensor activity %", s->tensor },
-		{ "DRAM activity %", s->dram },
+		{ "SM activity %", gpu_percent(s->sm_bp) },
+		{ "tensor activity %", gpu_percent(s->tensor_bp) },
+		{ "DRAM activity %", gpu_percent(s->dram_bp) },
 	};
 	char group[48];
 
@@ -139,16 +139,16 @@ static void pressure_draw(struct perfetto_sink *p, const struct event *e, const 
 	};
 	const struct proc *proc = e->tgid ? model_proc(m, event_proc(e)) : NULL;
 	const struct node *node = model_node(m, e->node);
-	const struct pressure *now = e->tgid ? proc ? &proc->pressure : NULL : node ? &node->pressure : NULL;
+	const struct pressure *seen = e->tgid ? proc ? &proc->pressure : NULL : node ? &node->pressure : NULL;
 
-	if (!now || !now->prev_ns || now->ts_ns <= now->prev_ns)
+	if (!seen || !seen->prev_ns || seen->ts_ns <= seen->prev_ns)
 		return;
 	for (int r = 0; r < 3; r++)
 		for (int full = 0; full < 2; full++) {
-			uint64_t waited = now->stall_ns[r][full] - now->prev_stall_ns[r][full];
-			int64_t percent = (int64_t)(100.0 * waited / (now->ts_ns - now->prev_ns) + 0.5);
+			uint64_t waited = seen->now.stall_ns[r][full] - seen->prev.stall_ns[r][full];
+			int64_t percent = (int64_t)(100.0 * waited / (seen->ts_ns - seen->prev_ns) + 0.5);
 
-			if (!(now->known >> (2 * r + full) & 1))
+			if (!(seen->now.known >> (2 * r + full) & 1))
 				continue;
 			if (!e->tgid)
 				machine_counter_draw(p, proc_key(e->node, GPU_INDEX_ALL), "host", names[r][full],

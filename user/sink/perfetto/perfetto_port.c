@@ -12,14 +12,14 @@
 
 static uint64_t part_of(const struct port *p)
 {
-	return proc_key(p->node->number, INDEX_FIRST + p->index);
+	return proc_key(p->node->number, INDEX_FIRST + p->id.index);
 }
 
 static const struct port *port_by_index(const struct node *n, uint32_t index)
 {
 	const struct port *p = n ? n->ports : NULL;
 
-	while (p && p->index != index)
+	while (p && p->id.index != index)
 		p = p->next;
 	return p;
 }
@@ -29,10 +29,11 @@ static void rate_draw(struct perfetto_sink *s, const struct port *p, const char 
 {
 	const struct port_sample *now = port_sample(p, 0), *before = port_sample(p, 1);
 
-	if (!before || now->taken_ns <= before->taken_ns || now->counters[counter] == PORT_NOT_COUNTED)
+	if (!before || now->now.taken_ns <= before->now.taken_ns || now->counters[counter] == PORT_NOT_COUNTED)
 		return;
-	machine_counter_draw(s, part_of(p), group, name, now->ts_ns,
-			     (int64_t)(port_grown(now, before, counter) * 1e9 / (now->taken_ns - before->taken_ns)));
+	machine_counter_draw(
+		s, part_of(p), group, name, now->ts_ns,
+		(int64_t)(port_grown(now, before, counter) * 1e9 / (now->now.taken_ns - before->now.taken_ns)));
 }
 
 static void errors_draw(struct perfetto_sink *s, const struct port *p, const char *group)
@@ -55,11 +56,12 @@ void port_event_draw(struct perfetto_sink *s, const struct event *e, const struc
 
 	if (!p || !p->n_samples)
 		return;
-	snprintf(group, sizeof(group), "%s port %u%s%s", *p->device ? p->device : "RDMA device", p->number,
+	snprintf(group, sizeof(group), "%s port %u%s%s", *p->device ? p->device : "RDMA device", p->id.number,
 		 *p->netdev ? " · " : "", p->netdev);
 	rate_draw(s, p, group, PORT_SENT_BYTES, "sent bytes/s");
 	rate_draw(s, p, group, PORT_RECEIVED_BYTES, "received bytes/s");
 	machine_counter_draw(s, part_of(p), group, "up", e->ts_ns,
-			     !port_sample(p, 0)->gone && port_sample(p, 0)->state == PORT_STATE_ACTIVE);
+			     !port_is(port_sample(p, 0), PORT_GONE) &&
+				     port_sample(p, 0)->now.state == PORT_STATE_ACTIVE);
 	errors_draw(s, p, group);
 }

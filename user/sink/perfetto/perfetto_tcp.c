@@ -49,7 +49,7 @@ static void pair_draw(struct perfetto_sink *s, const struct model *m, const stru
 		const struct tcp_connection *c = m->tcp.at[i];
 		const struct tcp_sample *now = c && is_pair(c, first) ? tcp_sample_at(c, 0) : NULL,
 					*before = now ? tcp_sample_at(c, 1) : NULL;
-		double seconds = before ? (now->taken_ns - before->taken_ns) * 1e-9 : 0;
+		double seconds = before ? (now->now.taken_ns - before->now.taken_ns) * 1e-9 : 0;
 
 		if (seconds <= 0)
 			continue;
