@@ -175,6 +175,24 @@ static void test_slow_gpu_is_named_within_10_s(void **state)
 		}
 }
 
+/* From the first sample that shows it, or the last one before. */
+static void test_it_is_slow_since_it_changed(void **state)
+{
+	struct duty u = duty_new(4, 0, 1);
+	const struct finding *f;
+	uint64_t begin_ns;
+
+	(void)state;
+	run(&u, 20, 1);
+	begin_ns = u.now_ns;
+	make_slow(&u, 2, 20);
+	run_changed(&u, 10);
+	f = finding_list_of(&u.list, FINDING_STRAGGLER, job_pid(2));
+	assert_non_null(f);
+	assert_in_range(f->since_ns, begin_ns, begin_ns + SEC);
+	duty_free(&u);
+}
+
 /* Ranks of different roles: each has its own level, and the slow one makes all others wait by the same share. */
 static void test_roles_need_not_be_alike(void **state)
 {
@@ -274,6 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slow_gpu_is_named_within_10_s),
+		cmocka_unit_test(test_it_is_slow_since_it_changed),
 		cmocka_unit_test(test_roles_need_not_be_alike),
 		cmocka_unit_test(test_equal_gpus_name_nobody),
 		cmocka_unit_test(test_spinning_kernel_names_nobody),

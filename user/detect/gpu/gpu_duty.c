@@ -200,7 +200,8 @@ static double rise_over(const struct duty_job *j, int r, uint64_t k,
 	return rise;
 }
 
-static bool slow_since(struct duty_job *j, int r, uint64_t k)
+/* Sets since_ns where it is, by the newest `k` rounds against the others. */
+static void slow_since(struct duty_job *j, int r, uint64_t k)
 {
 	uint64_t all = rounds_kept(j);
 	struct slow *s = &j->slow[r];
@@ -208,20 +209,19 @@ static bool slow_since(struct duty_job *j, int r, uint64_t k)
 
 	if (all < k + BEFORE_MIN || round_at(j, k)->ts_ns - round_at(j, all - 1)->ts_ns < BEFORE_NS ||
 	    round_at(j, 0)->ts_ns - round_at(j, k)->ts_ns < NOW_NS)
-		return false;
+		return;
 	rise = rise_over(j, r, k, tensor_quotient, RISE_TENSOR, &s->past.tensor);
 	if (rise <= 0 || rise_over(j, r, k, sm_quotient, RISE_SM, &s->past.sm) <= 0)
-		return false;
+		return;
 	peers_before = mean(j, k, all, peers_tensor, r);
 	peers_now = mean(j, 0, k, peers_tensor, r);
 	if (1 - peers_now / peers_before < FALL_SHARE * rise || peers_now < PAUSED * peers_before)
-		return false;
+		return;
 	s->tensor_before = mean(j, k, all, tensor_of, r);
 	s->sm_before = mean(j, k, all, sm_of, r);
 	s->peers_tensor_before = peers_before;
 	s->peers_sm_before = mean(j, k, all, peers_sm, r);
 	s->since_ns = round_at(j, k - 1)->ts_ns;
-	return true;
 }
 
 /* Named ranks are slow until their quotient is back half way. */
