@@ -435,6 +435,29 @@ static void shared(void **state)
 	budget_rules_free(j.g);
 }
 
+/* What a process paid when the group was back the last time does not count against the next trial. */
+static void shared_trials_begin_anew(void **state)
+{
+	struct budget_cfg cfg = one_percent;
+	struct budget_order o;
+	struct job j;
+
+	(void)state;
+	cfg.shared = true;
+	j = job_of(&cfg, 2);
+	j.rate[0][PROBES_EVENTS] = 60000;
+	assert_true(seconds(&j, 10, &o) <= 1.5);
+	assert_true(seconds(&j, 100, &o) > 0);
+	assert_int_equal(o.what, BUDGET_BACK);
+	assert_true(seconds(&j, 10, &o) <= 0.5);
+	assert_int_equal(o.what, BUDGET_SHED);
+	j.rate[0][PROBES_EVENTS] = 100; /* it does something else now */
+	assert_true(seconds(&j, 300, &o) > 0);
+	assert_int_equal(o.what, BUDGET_BACK);
+	assert_true(seconds(&j, 10, &o) < 0);
+	budget_rules_free(j.g);
+}
+
 /* Not probed for a while: nothing comes back then, and what went is remembered. */
 static void unprobed_for_a_while(void **state)
 {
@@ -539,6 +562,7 @@ int main(void)
 		cmocka_unit_test(node_budget),
 		cmocka_unit_test(node_budget_needed),
 		cmocka_unit_test(shared),
+		cmocka_unit_test(shared_trials_begin_anew),
 		cmocka_unit_test(unprobed_for_a_while),
 		cmocka_unit_test(price_counts),
 		cmocka_unit_test(counters),

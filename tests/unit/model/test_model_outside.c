@@ -50,6 +50,27 @@ static const struct member *member_at(uint64_t addr)
 	return mb;
 }
 
+/* What the session says of itself holds; what it leaves open is as at first. */
+static void limits_of_a_session(void **state)
+{
+	struct event e = { .kind = EV_START };
+	uint64_t hang_ns = m->hang_floor_ns, disk_ns = m->dstate_limit_ns, busy_ns = m->busy_limit_ns;
+
+	(void)state;
+	give(e);
+	assert_true(m->hang_floor_ns == hang_ns && m->dstate_limit_ns == disk_ns && m->busy_limit_ns == busy_ns);
+	assert_true(hang_ns && disk_ns && busy_ns);
+	e.start.hang_floor_ns = 3 * SEC;
+	e.start.dstate_limit_ns = 4 * SEC;
+	e.start.busy_limit_ns = 5 * SEC;
+	e.start.realtime_offset_ns = 7;
+	give(e);
+	assert_int_equal(m->hang_floor_ns, 3 * SEC);
+	assert_int_equal(m->dstate_limit_ns, 4 * SEC);
+	assert_int_equal(m->busy_limit_ns, 5 * SEC);
+	assert_int_equal(m->start_realtime_ns, now + 7);
+}
+
 /* --- counters --- */
 
 static void sample_of(uint64_t addr, uint64_t hash, uint64_t n, bool valid)
@@ -383,6 +404,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 #define PROXY(f) cmocka_unit_test_setup_teardown(f, proxy_setup, teardown)
 	const struct CMUnitTest tests[] = {
+		TEST(limits_of_a_session),
 		TEST(counters_move_between_two_samples),
 		TEST(counters_that_stood_are_remembered),
 		TEST(counters_that_become_readable_are_others),

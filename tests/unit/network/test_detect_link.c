@@ -421,6 +421,17 @@ static void test_rate(void **state)
 	assert_null(evidence(f, "rate_before_gbps"));
 	node_free(&u);
 	u = node_new();
+	u.rate_mbps[1] = 200000;
+	u.state[0] = PORT_STATE_DOWN; /* never up: two of three are faster, */
+	steps(&u, 5);
+	assert_non_null(only(&u, FINDING_LINK, "low_rate"));
+	node_free(&u);
+	u = node_new();
+	u.rate_mbps[1] = 200000;
+	u.state[0] = u.state[2] = PORT_STATE_DOWN; /* and one of two, which says nothing */
+	quiet_steps(&u, 10);
+	node_free(&u);
+	u = node_new();
 	u.rate_mbps[0] = u.rate_mbps[1] = 200000; /* half of them: how the host is made */
 	quiet_steps(&u, 10);
 	node_free(&u);
