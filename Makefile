@@ -121,7 +121,8 @@ unit: $(UNIT) $(O)/ranktrace-replay ## build the unit tests
 
 mutate: deps-test ## how many of COUNT small mutations (SEED, FILES, ONLY) the unit tests kill: an hour, tests/mutate
 	$(Q)$(MAKE) --no-print-directory unit
-	$(Q)O='$(O)' CC='$(CC)' CFLAGS='$(CFLAGS)' INCLUDES='$(INCLUDES)' LIBS='$(LIBS)' \
+	$(Q)CFLAGS='-O0 --coverage' $(MAKE) --no-print-directory O=$(O)/covered unit
+	$(Q)O='$(O)' COVERED='$(O)/covered' CC='$(CC)' CFLAGS='$(CFLAGS)' INCLUDES='$(INCLUDES)' LIBS='$(LIBS)' \
 		SEED='$(SEED)' COUNT='$(COUNT)' FILES='$(FILES)' ONLY='$(ONLY)' nice python3 -B tests/mutate/mutate.py
 
 demo: deps ## simulated 8-rank job with faults under the real tracer (root)

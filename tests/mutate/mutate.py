@@ -6,19 +6,19 @@
 
 Draws COUNT mutations of detectors, model, probe budget and identity with SEED (ROOMS has the share of each; sites.py
 has the operators), compiles each mutated file alone, links unit programs with it in a folder of its own, and runs them
-until one fails (a crash and a run of TIMEOUT_S count as failures): KILLED. If none does: SURVIVED. Programs that name
-the file come first. A killer runs once more without the mutation: if it fails then too, it proves nothing. The tree and
-its build stay as they are.
+until one fails (a crash and a run of TIMEOUT_S count as failures): killed. If none does: SURVIVED. Only programs that
+run the mutated function are asked (reach.py), those that name the file first. A killer runs once more without the
+mutation: if it fails then too, it proves nothing. The tree and its build stay as they are.
 
-A mutation that does not compile, or compiles to the same object code, is drawn again; so is one of equivalent.txt:
-lines "file | before | after | reason", each read by somebody and found to change nothing that can be seen. An entry
-whose text is gone from its file is an error.
+A mutation that does not compile, or compiles to the same object code, is drawn again; so is one of equivalent.txt: each
+entry was read by somebody and found to change nothing that can be seen, and says why. One whose text is gone from its
+file is an error.
 
 The draw of a file does not depend on the others: a mutation's turn is a hash of the seed and its own text. ONLY runs
 some of the numbers again, after a test was written.
 
 Exit: 0 at least 90 % killed, 1 fewer, 2 it could not run. Takes the build's commands from the environment, as the
-Makefile gives them: CC, CFLAGS, INCLUDES, LIBS, O. """
+Makefile gives them: CC, CFLAGS, INCLUDES, LIBS, O, and COVERED: the unit programs once more, with --coverage. """
 import fnmatch
 import glob
 import hashlib
@@ -33,6 +33,7 @@ import sys
 import tempfile
 import time
 
+import reach
 import sites
 
 ROOMS = (  # name, of 10 mutations, files
@@ -72,7 +73,9 @@ class Build:
                    [f"{self.o}/tests/{t}" for t in self.tests] if not os.path.exists(p)]
         if missing:
             stop(f"{missing[0]} is not built: make unit")
-        self.symbols = {t: names(f"{self.o}/tests/{t}") for t in self.tests}
+        paths = {f for _, _, patterns in ROOMS for p in patterns for f in glob.glob(p, recursive=True)}
+        self.reach = reach.Reach(os.environ["COVERED"], self.tests, paths, run,
+                                 lambda text: print(text, file=sys.stderr, flush=True))
 
     def close(self):
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -175,16 +178,16 @@ class Order:
                 min(said, 9) +
                 3 * (f"/{folder}/" in path) + 5 * self.kills.get((test, path), 0) - self.seconds.get(test, 0.5))
 
-    def of(self, path):
-        symbols = names(self.build.objects[path])
-        linked = [t for t in self.build.tests if symbols & self.build.symbols[t]]
-        return sorted(linked, key=lambda t: -self.score(t, path, symbols))
+    def of(self, mutation):
+        path, symbols = mutation.file, names(self.build.objects[mutation.file])
+        able = [t for t in self.build.tests if self.build.reach.runs(t, path, mutation.line)]
+        return sorted(able, key=lambda t: -self.score(t, path, symbols))
 
 
 def killer(build, order, mutation, note):
     """(program, why) of the first that fails; None: it survived. `note` gets what fails without the mutation too."""
     mutated, original = build.archive(mutation), None
-    for test in order.of(mutation.file):
+    for test in order.of(mutation):
         begin = time.monotonic()
         passed, why = build.passes(test, mutated)
         order.seconds[test] = time.monotonic() - begin
@@ -201,15 +204,11 @@ def killer(build, order, mutation, note):
 # --- the draw ---
 
 def equivalents():
-    known = {}
     with open(EQUIVALENT, encoding="utf-8") as f:
-        for line in f:
-            if line.startswith("#") or not line.strip():
-                continue
-            path, before, after, reason = (part.strip() for part in line.split(" | "))
-            known[path, before, after] = reason
+        entries = [entry.split("\n", 3) for entry in f.read().strip().split("\n\n")[1:]]
+    known = {(path, before.removeprefix("- "), after.removeprefix("+ ")) for path, before, after, _ in entries}
     for path, before, after in known:
-        if not os.path.exists(path) or not any(m.before == before and m.after == after for m in sites.mutations(path)):
+        if not os.path.exists(path) or (before, after) not in {(m.before, m.after) for m in sites.mutations(path)}:
             stop(f"{EQUIVALENT}: no such mutation of {path}: {before}")
     return known
 
