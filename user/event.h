@@ -174,6 +174,7 @@ struct event {
 			bool last;
 			int code;
 			int signal;
+			uint64_t run_ns; /* on a CPU, of this thread in its life; 0 not known */
 		} exit;
 		struct {
 			const char *name;

@@ -62,6 +62,7 @@ int BPF_PROG(life_exit, struct task_struct *p)
 		return 0;
 	r->code = p->exit_code;
 	r->last = last;
+	r->run_ns = p->se.sum_exec_runtime;
 	record_submit(r);
 	return 0;
 }

@@ -21,9 +21,11 @@ struct life_exec {
 
 struct life_exit {
 	struct wire_hdr hdr;
-	__s32 code; /* task_struct.exit_code: status << 8 | signal */
-	__u32 last; /* 1: the process's last thread */
+	__s32 code;   /* task_struct.exit_code: status << 8 | signal */
+	__u32 last;   /* 1: the process's last thread */
+	__u64 run_ns; /* on a CPU, of this thread in its life; not in older recordings */
 };
-_Static_assert(sizeof(struct life_exit) == 32, "life_exit");
+_Static_assert(sizeof(struct life_exit) == 40, "life_exit");
+#define LIFE_EXIT_OLD_BYTES 32
 
 #endif

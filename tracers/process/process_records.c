@@ -35,6 +35,7 @@ static int decode_exit(const struct wire_hdr *rec, struct intern *strings, struc
 	e->exit.last = r->last;
 	e->exit.code = r->code >> 8 & 0xff;
 	e->exit.signal = r->code & 0x7f;
+	e->exit.run_ns = rec->size >= sizeof(*r) ? r->run_ns : 0;
 	return 1;
 }
 
@@ -114,7 +115,7 @@ static int decode_wait(const struct wire_hdr *rec, struct intern *strings, struc
 const struct record_kind source_records_process[] = {
 	{ "fork", LIFE(LIFE_FORK), .size = sizeof(struct life_fork), .decode = decode_fork },
 	{ "exec", LIFE(LIFE_EXEC), .size = sizeof(struct life_exec), .decode = decode_exec },
-	{ "exit", LIFE(LIFE_EXIT), .size = sizeof(struct life_exit), .decode = decode_exit },
+	{ "exit", LIFE(LIFE_EXIT), .size = LIFE_EXIT_OLD_BYTES, .decode = decode_exit },
 	{ "proc", COLLECTOR(RECORD_PROC), .size = sizeof(struct record_proc), .in_autopsy = true,
 	  .decode = decode_proc },
 	{ "thread", COLLECTOR(RECORD_THREAD), .size = sizeof(struct record_thread), .in_autopsy = true,

@@ -44,9 +44,11 @@ int autopsy_gpus_poll_until(struct autopsy_gpus *g, uint64_t ns)
 {
 	uint64_t now_ns;
 
-	while (!g->emit_error && (now_ns = clock_monotonic_ns()) < ns) {
+	while ((now_ns = clock_monotonic_ns()) < ns) {
 		if (g->state && source_nvml.sampler->sample(g->state, now_ns))
 			autopsy_gpus_close(g);
+		if (g->emit_error)
+			break;
 		sleep_until(g->state && now_ns + POLL_NS < ns ? now_ns + POLL_NS : ns);
 	}
 	return g->emit_error;

@@ -79,6 +79,8 @@ struct proc {
 	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;
+	uint64_t end_run_ns; /* CPU of threads that ended since the main one was scanned, after their own scan */
+	bool end_run_known;
 	const struct job_id *job;                                                           /* never NULL */
 	const char *name, *container, *pod, *pod_name, *namespace, *slurm_job, *slurm_step; /* "" unknown */
 	struct proc *leader; /* the rank's own process; self when it is that */

@@ -347,6 +347,17 @@ static int proc_forked(struct model *m, const struct event *e)
 	return 0;
 }
 
+/* What a thread did after its last scan: no more than the time from there. */
+static void end_run_add(struct proc *p, const struct task_own *t, const struct event *e)
+{
+	uint64_t scanned_ns = t ? t->t.run_ns : 0, from_ns = t && t->t.seen_ns ? t->t.seen_ns : p->first_ns;
+	uint64_t run_ns = e->exit.run_ns > scanned_ns ? e->exit.run_ns - scanned_ns : 0;
+	uint64_t most_ns = e->ts_ns > from_ns ? e->ts_ns - from_ns : 0;
+
+	p->end_run_known |= e->exit.run_ns != 0;
+	p->end_run_ns += run_ns < most_ns ? run_ns : most_ns;
+}
+
 static int proc_exited(struct model *m, const struct event *e)
 {
 	struct proc_own *p = proc_get(m, event_proc(e), e->ts_ns);
@@ -354,8 +365,10 @@ static int proc_exited(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
+	t = task_find(p, e->tid);
+	if (!p->p.dead)
+		end_run_add(&p->p, t, e);
 	if (!e->exit.last) {
-		t = task_find(p, e->tid);
 		if (t) {
 			group_flush(m, p, t, e->ts_ns);
 			task_free(p, t);
@@ -484,6 +497,8 @@ static int task_apply(struct model *m, const struct event *e)
 		t->t.wait = e->wait;
 	else if (e->kind == EV_TASK) {
 		task_note(&t->t, e);
+		if (e->tid == e->tgid)
+			p->p.end_run_ns = 0;
 		io_note(&p->p, e->task.io_bytes, e->ts_ns);
 	}
 	return 0;

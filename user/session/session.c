@@ -40,9 +40,7 @@
 #include "inspect/stack/symbolize.h"
 
 #define TICK_EVERY_NS 250000000ull /* period of the detectors */
-#define CLOCK_SET_NS \
-	10000000ull /* the wall clock was set if it moved by more than this against the monotonic clock \
-		     */
+#define CLOCK_SET_NS 10000000ull   /* against the monotonic clock: by more the wall clock was set */
 #define FLUSH_EVERY_NS 1000000000ull
 #define WINDOW_NS 30000000ull /* a record reaches the collector within one loop; the rest covers a delay of its CPU */
 #define NEW_PROC_POLL_MS 5
@@ -80,7 +78,7 @@ struct session {
 	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
 	struct session_result result;
 	uint64_t realtime_offset_ns; /* as last emitted */
-	bool stop, more;             /* more: the last poll left records in the rings */
+	bool stop, more, tick_soon; /* more: the last poll left records in the rings; tick_soon: a change cannot wait */
 };
 
 static int session_feed(void *to, const struct wire_hdr *rec)
@@ -396,8 +394,9 @@ static int tick(struct session *s, uint64_t now_ns)
 	uint64_t gap_ns = now_ns - s->tick_ns;
 	int err;
 
-	if (gap_ns < TICK_EVERY_NS)
+	if (gap_ns < TICK_EVERY_NS && !s->tick_soon)
 		return 0;
+	s->tick_soon = false;
 	s->tick_ns = now_ns;
 	if (gap_ns > s->result.longest_tick_gap_ns)
 		s->result.longest_tick_gap_ns = gap_ns;
@@ -410,8 +409,6 @@ static int tick(struct session *s, uint64_t now_ns)
 		session_phases_tick(s->phases, now_ns);
 	if (!err && s->escalator)
 		err = escalator_tick(s->escalator, now_ns);
-	if (!err && s->stacks)
-		err = session_stacks_tick(s->stacks, now_ns);
 	return err || !s->probe_budget ? err : probe_budget_tick(s->probe_budget, now_ns);
 }
 
@@ -471,9 +468,12 @@ static int work(struct session *s)
 	if (!err)
 		err = samplers_run(s->samplers, clock_monotonic_ns());
 	if (!err)
+		err = session_stacks_emit(s->stacks, clock_monotonic_ns(), &s->tick_soon);
+	if (!err)
 		err = tick(s, clock_monotonic_ns());
 	if (!err)
 		err = drain(s, s->more ? 0 : now_ns - WINDOW_NS);
+	session_stacks_begin(s->stacks, clock_monotonic_ns());
 	if (s->flight)
 		flight_poll(s->flight, pipeline_incidents(s->pipeline), pipeline_model(s->pipeline), now_ns);
 	if (due(&s->flush_ns, FLUSH_EVERY_NS, now_ns))

@@ -2,8 +2,14 @@
  *
  * stacks.c - see stacks.h.
  *
- * Stacks, and what the processes wait for. One incident at a time, one round of reads each, at most three rounds per
- * incident: one when it opens, the later ones for a process that was running and not asleep.
+ * Stacks, and what the processes wait for. One round of reads at a time, of three kinds, the most urgent first:
+ *
+ *   of an incident   at most three rounds each: one when it opens, the later ones for a process that was running and
+ *                    not asleep. The culprits first; what is read of them is emitted while the others are being read.
+ *   of who is late   a rank that will be past its limit in a second: a finding then opens with its call site, and a
+ *                    pause that ends soon after leaves it.
+ *   of waits         while an incident is open, what its culprit waits for is sampled again and again: bytes that moved
+ *                    once do not move for ever.
  */
 #include "session/stacks.h"
 
@@ -15,6 +21,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/keyed.h"
+#include "detect/hang/wait_roots.h"
+#include "detect/rank/call_site.h"
 #include "inspect/wait/wait.h"
 #include "tracers/process/wait_record.h"
 
@@ -22,24 +31,40 @@
 #define ROUND_EMIT_NS \
 	1000000000ull /* by then emit the stacks that are read, even if some processes are still being read */
 #define WAITS_APART_NS 300000000ull /* between the two samples of what a process waits for */
-#define INCIDENTS_MAX 64            /* incidents remembered */
 #define ROUNDS_BURST 4              /* in a row; then one every ROUND_EVERY_NS */
 #define ROUND_EVERY_NS 15000000000ull
+
+#define LATE_AHEAD_NS 1000000000ull /* who will be past its limit in that time is read */
+#define LATE_FRESH_NS 3000000000ull /* and not again so soon */
+#define LATE_BURST 4                /* such rounds in a row; then one every LATE_EVERY_NS */
+#define LATE_EVERY_NS 5000000000ull
+#define CHECK_EVERY_NS 250000000ull /* who is late, what is over, whose wait is due */
+#define WAIT_EVERY_NS 5000000000ull
 
 static const uint64_t rounds_after_ns[] = { 0, 10000000000ull, 60000000000ull }; /* since the first round */
 #define ROUNDS (int)(sizeof(rounds_after_ns) / sizeof(rounds_after_ns[0]))
 
 struct incident_rounds {
-	uint64_t incident, first_ns;
+	struct keyed keyed; /* by the incident's number */
+	uint64_t first_ns;
 	int n;
+	uint64_t waited_ns;      /* what its first culprit waits for was asked last */
+	struct target_wait wait; /* the answer, which the next one is compared with */
 };
 
 struct stack_read {
 	uint32_t tgid;
+	bool is_culprit, wait_only;
+	uint64_t incident; /* whose first culprit it is; 0 none */
 	int err;
 	struct target_stacks stacks;
 	struct target_wait waits[2]; /* twice, for what moves between the two */
 	int wait_err;
+};
+
+struct rounds_limit { /* a budget of rounds */
+	double left;
+	uint64_t ns; /* when `left` was updated; 0 not yet */
 };
 
 struct session_stacks {
@@ -47,10 +72,10 @@ struct session_stacks {
 	const struct pipeline *pipeline;
 	stack_emit *emit;
 	void *to;
-	struct incident_rounds incidents[INCIDENTS_MAX];
-	int n_incidents;
-	double rounds_left;
-	uint64_t rounds_ns; /* when rounds_left was updated */
+	struct keyed_table incidents; /* struct incident_rounds of those that are open */
+	struct rounds_limit limit_incidents, limit_late;
+	struct wait_roots late; /* kept here for its memory */
+	uint64_t checked_ns;
 	/* the round under way */
 	bool running;
 	pthread_t thread;
@@ -71,7 +96,6 @@ struct session_stacks *session_stacks_new(struct reader *r, const struct pipelin
 	s->pipeline = p;
 	s->emit = emit;
 	s->to = to;
-	s->rounds_left = ROUNDS_BURST;
 	return s;
 }
 
@@ -79,7 +103,8 @@ struct session_stacks *session_stacks_new(struct reader *r, const struct pipelin
 
 static void first_wait_read(struct session_stacks *s, struct stack_read *a)
 {
-	a->wait_err = target_wait_read(s->reader, a->tgid, a->tgid, WAIT_DEADLINE_MS, &a->waits[0]);
+	if (!a->wait_only) /* else it was read before */
+		a->wait_err = target_wait_read(s->reader, a->tgid, a->tgid, WAIT_DEADLINE_MS, &a->waits[0]);
 }
 
 static void second_wait_read(struct session_stacks *s, struct stack_read *a)
@@ -98,6 +123,15 @@ static void pause_until(const struct session_stacks *s, uint64_t ns)
 		usleep(10000);
 }
 
+static void one_read(struct session_stacks *s, struct stack_read *a, uint64_t begin_ns)
+{
+	if (!a->wait_only) {
+		a->err = target_stack_read_main(s->reader, a->tgid, STACK_DEADLINE_MS, &a->stacks);
+		pause_until(s, begin_ns + WAITS_APART_NS);
+	}
+	second_wait_read(s, a);
+}
+
 static void *round_read(void *arg)
 {
 	struct session_stacks *s = arg;
@@ -106,11 +140,7 @@ static void *round_read(void *arg)
 	for (int i = 0; i < s->n && !s->stop; i++)
 		first_wait_read(s, &s->reads[i]);
 	for (int i = 0; i < s->n && !s->stop; i++) {
-		struct stack_read *a = &s->reads[i];
-
-		a->err = target_stack_read_main(s->reader, a->tgid, STACK_DEADLINE_MS, &a->stacks);
-		pause_until(s, begin_ns + WAITS_APART_NS);
-		second_wait_read(s, a);
+		one_read(s, &s->reads[i], begin_ns);
 		s->n_read = i + 1;
 	}
 	return NULL;
@@ -129,11 +159,23 @@ static int thread_start(struct session_stacks *s)
 	return err;
 }
 
+/* What its next sample is compared with. */
+static void wait_keep(struct session_stacks *s, const struct stack_read *a)
+{
+	struct incident_rounds *of = a->incident ? keyed_find(&s->incidents, a->incident, 0) : NULL;
+
+	if (of && !a->wait_err)
+		target_wait_copy(&of->wait, &a->waits[1]);
+}
+
 static void round_end(struct session_stacks *s)
 {
 	pthread_join(s->thread, NULL);
-	for (int i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++) {
+		if (!s->stop)
+			wait_keep(s, &s->reads[i]);
 		target_stacks_free(&s->reads[i].stacks);
+	}
 	s->running = false;
 }
 
@@ -143,28 +185,47 @@ void session_stacks_free(struct session_stacks *s)
 		s->stop = true;
 		round_end(s);
 	}
+	if (s) {
+		keyed_free(&s->incidents);
+		wait_roots_free(&s->late);
+	}
 	free(s);
 }
 
 /* --- which processes --- */
 
-static void round_add(struct session_stacks *s, const struct proc *p)
+static struct stack_read *round_add(struct session_stacks *s, const struct proc *p)
 {
 	if (!p || p->dead || p->is_child || s->n >= ROUND_PROCS)
-		return;
+		return NULL;
 	for (int i = 0; i < s->n; i++)
 		if (s->reads[i].tgid == p->tgid)
-			return;
-	s->reads[s->n++] = (struct stack_read){ .tgid = p->tgid };
+			return NULL;
+	s->reads[s->n] = (struct stack_read){ .tgid = p->tgid };
+	return &s->reads[s->n++];
 }
 
-static void round_choose(struct session_stacks *s, const struct finding *f)
+static void culprits_choose(struct session_stacks *s, const struct incident *i)
 {
 	const struct model *m = pipeline_model(s->pipeline);
 
+	for (int k = 0; k < i->f.n_ranks; k++) {
+		struct stack_read *a = i->f.pids[k] ? round_add(s, model_proc(m, finding_proc(&i->f, k))) : NULL;
+
+		if (!a)
+			continue;
+		a->is_culprit = true;
+		a->incident = k ? 0 : i->number;
+	}
+}
+
+static void round_choose(struct session_stacks *s, const struct incident *i)
+{
+	const struct model *m = pipeline_model(s->pipeline);
+	const struct finding *f = &i->f;
+
 	s->n = 0;
-	for (int k = 0; k < f->n_ranks; k++)
-		round_add(s, f->pids[k] ? model_proc(m, finding_proc(f, k)) : NULL);
+	culprits_choose(s, i);
 	for (const struct comm *c = s->n && f->has_op ? m->comms : NULL; c; c = c->next)
 		for (const struct member *mb = c->hash == f->comm ? c->members : NULL; mb; mb = mb->next_in_comm)
 			if (!mb->gone)
@@ -180,35 +241,28 @@ static bool needs_stacks(const struct finding *f)
 	       (f->kind == FINDING_HANG || (f->kind == FINDING_OBSERVATION && f->class != HANG_NONE));
 }
 
-static bool is_open(const struct session_stacks *s, uint64_t number)
+static const struct incident *open_next(const struct session_stacks *s, const struct incident *after)
 {
-	const struct incidents *all = pipeline_incidents(s->pipeline);
+	return incidents_next_open(pipeline_incidents(s->pipeline), after);
+}
 
-	for (const struct incident *i = incidents_next_open(all, NULL); i; i = incidents_next_open(all, i))
-		if (i->number == number)
+static bool is_open(void *entry, const void *of)
+{
+	const struct incident_rounds *a = entry;
+
+	for (const struct incident *i = open_next(of, NULL); i; i = open_next(of, i))
+		if (i->number == a->keyed.a)
 			return true;
 	return false;
 }
 
-static void incidents_tidy(struct session_stacks *s)
-{
-	int n = 0;
-
-	for (int i = 0; i < s->n_incidents; i++)
-		if (is_open(s, s->incidents[i].incident))
-			s->incidents[n++] = s->incidents[i];
-	s->n_incidents = n;
-}
-
 static struct incident_rounds *rounds_of(struct session_stacks *s, uint64_t incident, uint64_t now_ns)
 {
-	for (int i = 0; i < s->n_incidents; i++)
-		if (s->incidents[i].incident == incident)
-			return &s->incidents[i];
-	if (s->n_incidents == INCIDENTS_MAX)
-		return NULL;
-	s->incidents[s->n_incidents] = (struct incident_rounds){ .incident = incident, .first_ns = now_ns };
-	return &s->incidents[s->n_incidents++];
+	struct incident_rounds *a = keyed_get(&s->incidents, incident, 0, sizeof(*a));
+
+	if (a && !a->first_ns)
+		a->first_ns = now_ns;
+	return a;
 }
 
 static bool is_round_due(const struct incident_rounds *a, uint64_t now_ns)
@@ -216,42 +270,120 @@ static bool is_round_due(const struct incident_rounds *a, uint64_t now_ns)
 	return a && a->n < ROUNDS && now_ns - a->first_ns >= rounds_after_ns[a->n];
 }
 
-static bool may_begin(struct session_stacks *s, uint64_t now_ns)
+static bool may_begin(struct rounds_limit *l, int burst, uint64_t every_ns, uint64_t now_ns)
 {
-	s->rounds_left += s->rounds_ns ? (double)(now_ns - s->rounds_ns) / ROUND_EVERY_NS : 0;
-	s->rounds_ns = now_ns;
-	if (s->rounds_left > ROUNDS_BURST)
-		s->rounds_left = ROUNDS_BURST;
-	return s->rounds_left >= 1;
+	l->left = l->ns ? l->left + (double)(now_ns - l->ns) / (double)every_ns : burst;
+	l->left = l->left < burst ? l->left : burst;
+	l->ns = now_ns;
+	return l->left >= 1;
 }
 
-static void round_begin(struct session_stacks *s, struct incident_rounds *a, const struct finding *f, uint64_t now_ns)
+/* Of the reads that were chosen. Without a thread there are none this time. */
+static void round_begin(struct session_stacks *s, uint64_t now_ns)
 {
-	a->n++;
-	round_choose(s, f);
 	if (!s->n)
 		return;
 	s->n_emitted = 0;
 	s->n_read = 0;
 	s->begin_ns = now_ns;
-	s->rounds_left--;
-	s->running = !thread_start(s); /* without a thread there are no stacks this time */
+	s->running = !thread_start(s);
 }
 
-static void rounds_begin(struct session_stacks *s, uint64_t now_ns)
+static void incidents_begin(struct session_stacks *s, uint64_t now_ns)
 {
-	const struct incidents *all = pipeline_incidents(s->pipeline);
-
-	incidents_tidy(s);
-	if (!may_begin(s, now_ns))
+	if (!may_begin(&s->limit_incidents, ROUNDS_BURST, ROUND_EVERY_NS, now_ns))
 		return;
-	for (const struct incident *i = incidents_next_open(all, NULL); i && !s->running;
-	     i = incidents_next_open(all, i)) {
+	for (const struct incident *i = open_next(s, NULL); i && !s->running; i = open_next(s, i)) {
 		struct incident_rounds *a = needs_stacks(&i->f) ? rounds_of(s, i->number, now_ns) : NULL;
 
-		if (is_round_due(a, now_ns))
-			round_begin(s, a, &i->f, now_ns);
+		if (!is_round_due(a, now_ns))
+			continue;
+		a->n++;
+		a->waited_ns = now_ns;
+		round_choose(s, i);
+		s->limit_incidents.left -= s->n > 0;
+		round_begin(s, now_ns);
 	}
+}
+
+/* --- who is late --- */
+
+static bool is_reported(const struct session_stacks *s, const struct proc *p)
+{
+	for (const struct incident *i = open_next(s, NULL); i; i = open_next(s, i))
+		for (int k = 0; k < i->f.n_ranks && needs_stacks(&i->f); k++)
+			if (finding_proc(&i->f, k) == p->key)
+				return true;
+	return false;
+}
+
+/* Of one that cannot be read the round of its incident says so. */
+static bool is_known(const struct model *m, const struct proc *p)
+{
+	const struct task *t = call_site_task(p);
+
+	return p->outside.stacks_unread || (t && t->stack.ns + LATE_FRESH_NS > m->now_ns);
+}
+
+static void late_begin(struct session_stacks *s, uint64_t now_ns)
+{
+	const struct model *m = pipeline_model(s->pipeline);
+
+	if (!may_begin(&s->limit_late, LATE_BURST, LATE_EVERY_NS, now_ns) ||
+	    wait_roots_soon(m, LATE_AHEAD_NS, &s->late))
+		return;
+	s->n = 0;
+	for (int i = 0; i < s->late.n_roots; i++) {
+		const struct proc *p = s->late.roots[i].proc;
+		struct stack_read *a = is_known(m, p) || is_reported(s, p) ? NULL : round_add(s, p);
+
+		if (a)
+			a->is_culprit = true;
+	}
+	s->limit_late.left -= s->n > 0;
+	round_begin(s, now_ns);
+}
+
+/* --- what they wait for, again --- */
+
+static void wait_again(struct session_stacks *s, const struct incident *i, uint64_t now_ns)
+{
+	struct incident_rounds *a = keyed_find(&s->incidents, i->number, 0);
+	struct stack_read *r;
+
+	if (!a || !a->wait.tgid || now_ns - a->waited_ns < WAIT_EVERY_NS)
+		return;
+	r = round_add(s, model_proc(pipeline_model(s->pipeline), finding_proc(&i->f, 0)));
+	if (!r)
+		return;
+	a->waited_ns = now_ns;
+	r->wait_only = true;
+	r->incident = i->number;
+	target_wait_copy(&r->waits[0], &a->wait);
+}
+
+static void waits_begin(struct session_stacks *s, uint64_t now_ns)
+{
+	s->n = 0;
+	for (const struct incident *i = open_next(s, NULL); i; i = open_next(s, i))
+		if (needs_stacks(&i->f))
+			wait_again(s, i, now_ns);
+	round_begin(s, now_ns);
+}
+
+void session_stacks_begin(struct session_stacks *s, uint64_t now_ns)
+{
+	if (!s)
+		return;
+	if (!s->running)
+		incidents_begin(s, now_ns);
+	if (s->running || now_ns - s->checked_ns < CHECK_EVERY_NS)
+		return;
+	s->checked_ns = now_ns;
+	keyed_keep(&s->incidents, is_open, s);
+	late_begin(s, now_ns);
+	if (!s->running)
+		waits_begin(s, now_ns);
 }
 
 /* --- records --- */
@@ -260,34 +392,44 @@ static void rounds_begin(struct session_stacks *s, uint64_t now_ns)
 static int answer_emit(const struct session_stacks *s, const struct stack_read *a)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	int err;
+	int err = 0;
 
 	if (a->err == -ESRCH)
 		return 0;
-	if (a->err || !a->stacks.n)
+	if (a->err || (!a->wait_only && !a->stacks.n))
 		return stack_record_unread(a->tgid, now_ns, a->err ? a->err : -ESRCH, s->emit, s->to);
-	err = stack_record_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
+	if (!a->wait_only)
+		err = stack_record_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
 	return err || a->wait_err ? err : wait_record_emit(a->tgid, a->tgid, now_ns, &a->waits[1].w, s->emit, s->to);
 }
 
-static int round_emit(struct session_stacks *s, uint64_t now_ns)
+/* How many may be emitted: the culprits as soon as they are read, the others together. */
+static int emit_until(const struct session_stacks *s, int n_read, uint64_t now_ns)
 {
-	int err = 0, n_read = s->n_read;
+	int n = 0;
 
-	if (n_read < s->n && now_ns - s->begin_ns < ROUND_EMIT_NS)
-		return 0;
-	while (!err && s->n_emitted < n_read)
-		err = answer_emit(s, &s->reads[s->n_emitted++]);
-	if (n_read == s->n)
-		round_end(s);
-	return err;
+	if (n_read == s->n || now_ns - s->begin_ns >= ROUND_EMIT_NS)
+		return n_read;
+	while (n < n_read && s->reads[n].is_culprit)
+		n++;
+	return n;
 }
 
-int session_stacks_tick(struct session_stacks *s, uint64_t now_ns)
+int session_stacks_emit(struct session_stacks *s, uint64_t now_ns, bool *ret_of_culprit)
 {
-	int err = s->running ? round_emit(s, now_ns) : 0;
+	int err = 0, n_read, until;
 
-	if (!err && !s->running)
-		rounds_begin(s, now_ns);
+	if (!s || !s->running)
+		return 0;
+	n_read = s->n_read;
+	until = emit_until(s, n_read, now_ns);
+	while (!err && s->n_emitted < until) {
+		const struct stack_read *a = &s->reads[s->n_emitted++];
+
+		*ret_of_culprit |= a->is_culprit && !a->wait_only;
+		err = answer_emit(s, a);
+	}
+	if (n_read == s->n)
+		round_end(s);
 	return err;
 }

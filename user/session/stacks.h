@@ -2,9 +2,9 @@
  *
  * stacks.h - stacks for a hang in a live session.
  *
- * When a hang is reported, a thread with a helper process of its own reads the main threads' stacks of the named
- * processes and of a few that wait for them, and what each sleeps for. Both become records. The loop never waits for
- * these reads.
+ * When a hang is reported, and shortly before a rank is late, a thread with a helper process of its own reads the main
+ * threads' stacks of the culprits and of a few that wait for them, and what each sleeps for; the latter again and again
+ * while the hang lasts. Both become records. The loop never waits for these reads.
  */
 #ifndef RANKTRACE_SESSION_STACKS_H
 #define RANKTRACE_SESSION_STACKS_H
@@ -18,7 +18,10 @@ struct session_stacks;
 struct session_stacks *session_stacks_new(struct reader *r, const struct pipeline *p, stack_emit *emit, void *to);
 /* Waits for a read under way, for a deadline or two at most. */
 void session_stacks_free(struct session_stacks *s);
-/* Call it at every tick. Returns 0, or the error of emit(). */
-int session_stacks_tick(struct session_stacks *s, uint64_t now_ns);
+/* Both do nothing with `s` NULL. What was read by now, as records: before a tick. Of a culprit, so that its finding is
+ * to be judged at once: *ret_of_culprit, else that stays as it is. 0, or the error of emit(). */
+int session_stacks_emit(struct session_stacks *s, uint64_t now_ns, bool *ret_of_culprit);
+/* Begins to read what is due: after the detectors ran. */
+void session_stacks_begin(struct session_stacks *s, uint64_t now_ns);
 
 #endif

@@ -121,7 +121,7 @@ static int n_lagging(void)
 {
 	int n = 0;
 
-	ranks_lagging_each(m, count, &n);
+	ranks_lagging_each(m, 0, count, &n);
 	return n;
 }
 

@@ -136,6 +136,29 @@ static void a_gpu_that_works_gets_more_time(void **state)
 	named(CAUSE_GPU, 1);
 }
 
+/* A rank that evaluates alone, its peers in NCCL: a hang only after 10 minutes. A kernel that spins is one at once. */
+static void real_work_is_no_hang_for_long(void **state)
+{
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[1] = works;
+	stands_inside(400);
+	named(CAUSE_GPU, 1);
+	assert_int_equal(only()->severity, SEVERITY_WARNING);
+	stands_inside(205);
+	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
+static void a_kernel_that_spins_is_a_hang_soon(void **state)
+{
+	(void)state;
+	gpus_are(in_nccl);
+	gpus[1] = all_sms;
+	stands_inside(8);
+	named(CAUSE_GPU_OTHER_KERNEL, 1);
+	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
 /* A job whose ranks all compute for long, all write a checkpoint, or of whose GPUs nothing is known. */
 static void without_a_gpu_that_waits_nothing_is_said(void **state)
 {
@@ -237,6 +260,8 @@ int main(void)
 		TEST(a_kernel_on_all_sms),
 		TEST(a_gpu_that_was_given_nothing),
 		TEST(a_gpu_that_works_gets_more_time),
+		TEST(real_work_is_no_hang_for_long),
+		TEST(a_kernel_that_spins_is_a_hang_soon),
 		TEST(without_a_gpu_that_waits_nothing_is_said),
 		TEST(all_of_them_wait),
 		TEST(of_two_nobody_is_named),

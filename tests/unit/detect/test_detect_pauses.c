@@ -191,22 +191,49 @@ static void a_call_site_is_in_the_programs_own_code(void **state)
 	assert_int_equal(seen_now.warnings, 1);
 }
 
-/* What bytes come for may take its time. */
-static void what_moves_is_no_hang(void **state)
+/* A sample of what rank 2 waits for, every 5 s, for so long. */
+static void waits_on(uint32_t flags, double seconds)
 {
 	struct event e = job_event(EV_WAIT, 2, 0);
 
-	(void)state;
 	e.tid = e.tgid;
-	e.wait =
-		(struct waits_for){ .kind = WAITS_SOCKET, .flags = WAITS_MOVES, .what = "", .who = "", .activity = "" };
-	stands(&ckpt, 5);
-	e.wait.ns = now;
-	give(e);
-	for (int i = 0; i < 200; i++)
+	e.wait = (struct waits_for){ .kind = WAITS_SOCKET, .flags = flags, .what = "", .who = "", .activity = "" };
+	for (int i = 0; i < (int)(2 * seconds); i++) {
+		e.wait.ns = now;
+		if (i % 10 == 0)
+			give(e);
 		one_tick();
+	}
+}
+
+/* What bytes come for may take its time; what they came for once, and not any more, has stopped. */
+static void what_moves_is_no_hang(void **state)
+{
+	(void)state;
+	stands(&ckpt, 5);
+	waits_on(WAITS_MOVES, 100);
 	assert_int_equal(seen_now.warnings, 1);
 	assert_int_equal(seen_now.criticals, 0);
+	assert_int_equal(finding_number(hang(), EVIDENCE_WAITS_FOR_MOVES), 1);
+	waits_on(WAITS_STANDS, 20);
+	assert_int_equal(finding_number(hang(), EVIDENCE_WAITS_FOR_MOVES), 0);
+	assert_int_equal(seen_now.criticals, 0);
+	waits_on(WAITS_STANDS, 20);
+	assert_int_equal(seen_now.criticals, 1);
+}
+
+/* No sample says any more whether they come: that they did is believed for a while. */
+static void what_moved_once_is_not_believed_for_ever(void **state)
+{
+	(void)state;
+	stands(&ckpt, 5);
+	waits_on(WAITS_MOVES, 0.5);
+	for (int i = 0; i < 2 * 20; i++)
+		one_tick();
+	assert_int_equal(seen_now.criticals, 0);
+	for (int i = 0; i < 2 * 30; i++)
+		one_tick();
+	assert_int_equal(seen_now.criticals, 1);
 }
 
 /* What a stopped rank waited for teaches nothing: somebody let it go on. */
@@ -293,6 +320,7 @@ int main(void)
 		SESSION(another_call_site_is_a_stall),
 		SESSION(a_call_site_is_in_the_programs_own_code),
 		SESSION(what_moves_is_no_hang),
+		SESSION(what_moved_once_is_not_believed_for_ever),
 		SESSION(a_stop_is_critical_and_no_habit),
 		SESSION(an_end_of_the_communicator_teaches_nothing),
 		SESSION(an_hour_of_checkpoints),

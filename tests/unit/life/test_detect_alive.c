@@ -234,23 +234,224 @@ static void child_appears(int r, uint32_t tgid)
 	give(e);
 }
 
-/* An epoch begins: one worker after the other. Nothing says yet what they do. */
-static void who_starts_children_is_alive(void **state)
+static void child_runs(int r, uint32_t tgid, uint64_t run_ns, uint64_t io_bytes)
+{
+	struct event e = job_event(EV_TASK, r, 0);
+
+	e.tgid = e.tid = tgid;
+	e.task.state = TASK_SLEEP;
+	e.task.since_ns = now;
+	e.task.run_ns = run_ns;
+	e.task.io_bytes = io_bytes;
+	give(e);
+}
+
+static void child_ends(int r, uint32_t tgid, uint64_t run_ns)
+{
+	struct event e = job_event(EV_EXIT, r, 0);
+
+	e.tgid = e.tid = tgid;
+	e.exit.last = true;
+	e.exit.run_ns = run_ns;
+	give(e);
+}
+
+/* A quick job in which rank 2 is late from now on. */
+static void rank_2_is_late(uint64_t n[RANKS])
+{
+	session();
+	runs(n, 20, 3);
+	n[0]++, n[1]++, n[3]++;
+}
+
+/* An epoch begins: one worker after the other, each loads its libraries. */
+static void who_starts_children_that_work_is_alive(void **state)
 {
 	uint64_t n[] = { 100, 100, 100, 100 };
 	double s;
 
 	(void)state;
-	session();
-	runs(n, 20, 3);
-	n[0]++, n[1]++, n[3]++;
+	rank_2_is_late(n);
 	for (int i = 0; i < 6; i++) {
 		child_appears(2, 9000 + i);
-		assert_true(stands(n, 1) < 0);
+		assert_true(stands(n, 0.5) < 0);
+		child_runs(2, 9000 + i, 400 * MSEC, 0);
+		assert_true(stands(n, 0.5) < 0);
 	}
 	s = stands(n, 8);
 	assert_true(s > 0 && s < STILL_S);
 }
+
+/* The same by what they read. */
+static void who_starts_children_that_read_is_alive(void **state)
+{
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	for (int i = 0; i < 6; i++) {
+		child_appears(2, 9000 + i);
+		assert_true(stands(n, 0.5) < 0);
+		child_runs(2, 9000 + i, 0, 64 << 20);
+		assert_true(stands(n, 0.5) < 0);
+	}
+}
+
+/* A compiler's processes: none lives for long enough to be scanned. */
+static void who_ends_children_that_worked_is_alive(void **state)
+{
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	for (int i = 0; i < 12; i++) {
+		child_appears(2, 9000 + i);
+		now += 300 * MSEC;
+		child_ends(2, 9000 + i, 250 * MSEC);
+		assert_true(stands(n, 0.5) < 0);
+	}
+}
+
+/* Nobody says what it is before somebody saw what it does; that is a moment, and no life. */
+static void a_child_that_idles_is_no_life(void **state)
+{
+	uint64_t n[] = { 100, 100, 100, 100 };
+	double s;
+
+	(void)state;
+	rank_2_is_late(n);
+	child_appears(2, 9000);
+	child_runs(2, 9000, 20 * MSEC, 4096);
+	s = stands(n, 8);
+	assert_true(s > 0 && s < STILL_S);
+	assert_int_equal(only()->cause, CAUSE_ASLEEP);
+}
+
+/* A thread of a rank that hangs starts a health check every 4 s: that it begins and ends keeps nothing at a warning. */
+static void children_that_come_and_go_make_no_hang_a_stall(void **state)
+{
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	assert_true(stands(n, 4) > 0);
+	for (int i = 0; i < 8; i++) {
+		child_appears(2, 9000 + i);
+		stands(n, 0.5);
+		assert_int_equal(only()->cause, CAUSE_ASLEEP);
+		child_ends(2, 9000 + i, 30 * MSEC);
+		stands(n, 3.5);
+		assert_int_equal(only()->cause, CAUSE_ASLEEP);
+	}
+	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
+/* One that does work now and then gets no longer than a rank that works all the while. */
+static void signs_of_life_for_ever_end_as_work_does(void **state)
+{
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	assert_true(stands(n, 4) > 0);
+	for (int i = 0; i < 60; i++) {
+		child_appears(2, 9000 + i);
+		now += 700 * MSEC;
+		child_ends(2, 9000 + i, 650 * MSEC);
+		stands(n, 9.3);
+		assert_int_equal(only()->severity, i < 58 ? SEVERITY_WARNING : only()->severity);
+	}
+	stands(n, 20);
+	assert_int_equal(only()->severity, SEVERITY_CRITICAL);
+}
+
+/* --- work of its GPU --- */
+
+/* So much of the tensor cores and of the memory, of rank 2's GPU, in percent; also of the process `other`, 0 none. */
+static void gpu_shows(double tensor, double dram, uint32_t other)
+{
+	struct event e = { .kind = EV_GPU_PROCS };
+
+	e.gpu_procs.index = 2;
+	e.gpu_procs.n = other ? 2 : 1;
+	e.gpu_procs.pids[0] = job_pid(2);
+	e.gpu_procs.pids[1] = other;
+	give(e);
+	e = (struct event){ .kind = EV_GPU_SAMPLE };
+	e.gpu_sample = (struct gpu_sample){ .index = 2,
+					    .window_ns = 500 * MSEC,
+					    .sm_bp = 10000,
+					    .occupancy_bp = 5000,
+					    .tensor_bp = 100 * tensor,
+					    .dram_bp = 100 * dram };
+	give(e);
+}
+
+static const struct finding *stands_with_gpu(const uint64_t n[RANKS], double tensor, double dram, uint32_t other,
+					     double seconds)
+{
+	for (int i = 0; i < (int)(2 * seconds); i++) {
+		gpu_shows(tensor, dram, other);
+		stands(n, 0.5);
+	}
+	return only();
+}
+
+/* Its host sleeps, its GPU computes: it works. Matrix work, or memory traffic. */
+static void whose_gpu_works_is_no_hang(void **state)
+{
+	const struct finding *f;
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	f = stands_with_gpu(n, 40, 0, 0, 200);
+	assert_int_equal(f->cause, CAUSE_GPU);
+	assert_int_equal(f->severity, SEVERITY_WARNING);
+	f = stands_with_gpu(n, 0, 12, 0, 200);
+	assert_int_equal(f->severity, SEVERITY_WARNING);
+	f = stands_with_gpu(n, 0, 12, 0, 220); /* as anybody who works */
+	assert_int_equal(f->severity, SEVERITY_CRITICAL);
+}
+
+/* A kernel that spins for ever, on all SMs. */
+static void whose_gpu_spins_is_not_alive(void **state)
+{
+	const struct finding *f;
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	f = stands_with_gpu(n, 0, 0.05, 0, 28);
+	assert_int_equal(f->severity, SEVERITY_WARNING);
+	assert_int_equal(f->cause, CAUSE_ASLEEP);
+	f = stands_with_gpu(n, 0, 0.05, 0, 4);
+	assert_int_equal(f->severity, SEVERITY_CRITICAL);
+}
+
+/* Who of several processes on a GPU works is not known. */
+static void work_of_a_shared_gpu_is_nobodys(void **state)
+{
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	assert_int_equal(stands_with_gpu(n, 40, 40, 4711, 34)->severity, SEVERITY_CRITICAL);
+}
+
+/* What its GPU had still to do when the rank stopped coming is over: what stands still counts from there. */
+static void work_that_ended_is_no_life(void **state)
+{
+	uint64_t n[] = { 100, 100, 100, 100 };
+
+	(void)state;
+	rank_2_is_late(n);
+	assert_int_equal(stands_with_gpu(n, 40, 40, 0, 20)->kind, FINDING_OBSERVATION);
+	assert_int_equal(stands_with_gpu(n, 0, 0, 0, 27)->severity, SEVERITY_WARNING);
+	assert_int_equal(stands_with_gpu(n, 0, 0, 0, 6)->severity, SEVERITY_CRITICAL);
+}
+
+/* --- bytes --- */
 
 /* Rank 2 is late; one connection of it carries so many bytes in each half second, for `seconds`. */
 static double late_and_sending(uint64_t bytes, double seconds)
@@ -409,7 +610,16 @@ int main(void)
 		TEST(habits_are_in_a_snapshot),
 		TEST(who_moves_elsewhere_is_alive),
 		TEST(to_have_moved_before_is_no_life),
-		TEST(who_starts_children_is_alive),
+		TEST(who_starts_children_that_work_is_alive),
+		TEST(who_starts_children_that_read_is_alive),
+		TEST(who_ends_children_that_worked_is_alive),
+		TEST(a_child_that_idles_is_no_life),
+		TEST(children_that_come_and_go_make_no_hang_a_stall),
+		TEST(signs_of_life_for_ever_end_as_work_does),
+		TEST(whose_gpu_works_is_no_hang),
+		TEST(whose_gpu_spins_is_not_alive),
+		TEST(work_of_a_shared_gpu_is_nobodys),
+		TEST(work_that_ended_is_no_life),
 		TEST(who_uploads_is_alive),
 		TEST(what_stands_still_counts_from_the_last_sign_of_life),
 		TEST(a_heartbeat_is_no_life),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_model_tasks.c - what the scheduler's scans leave in the model: totals with the ones before, what a task waited
- * behind, and the CPU quota of its cgroup.
+ * behind, the CPU quota of its cgroup, and what it did at its end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,11 +68,56 @@ static void test_throttling(void **state)
 	model_free(m);
 }
 
+static void run(struct model *m, uint64_t ts_ns, uint32_t tid, uint64_t run_ns)
+{
+	struct event e = job_event(EV_TASK, 0, ts_ns);
+
+	e.tid = tid;
+	e.task.run_ns = run_ns;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+static void ends(struct model *m, uint64_t ts_ns, uint32_t tid, uint64_t run_ns, bool last)
+{
+	struct event e = job_event(EV_EXIT, 0, ts_ns);
+
+	e.tid = tid;
+	e.exit.run_ns = run_ns;
+	e.exit.last = last;
+	assert_int_equal(model_apply(m, &e), 0);
+}
+
+/* What a process did between its last scan and its end, its threads too; never more than there was time for. */
+static void test_work_at_the_end(void **state)
+{
+	struct model *m = model_new();
+	uint32_t main_tid = job_pid(0);
+	const struct proc *p;
+
+	(void)state;
+	run(m, 1 * SEC, main_tid, 700 * MSEC);
+	run(m, 1 * SEC, main_tid + 1, 100 * MSEC);
+	p = model_proc(m, job_pid(0));
+	ends(m, 1200 * MSEC, main_tid + 1, 150 * MSEC, false);
+	assert_int_equal(p->end_run_ns, 50 * MSEC);
+	assert_true(p->end_run_known);
+	run(m, 2 * SEC, main_tid, 800 * MSEC); /* that was before */
+	assert_int_equal(p->end_run_ns, 0);
+	ends(m, 2100 * MSEC, main_tid + 2, 30 * SEC, false); /* never scanned: it was here since long */
+	assert_true(p->end_run_ns <= 2100 * MSEC);
+	run(m, 3 * SEC, main_tid, 900 * MSEC);
+	ends(m, 3300 * MSEC, main_tid, 1100 * MSEC, true);
+	assert_true(p->dead);
+	assert_int_equal(p->end_run_ns, 200 * MSEC);
+	model_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits_and_preemptions),
 		cmocka_unit_test(test_throttling),
+		cmocka_unit_test(test_work_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

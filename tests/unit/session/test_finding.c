@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_finding.c - the filling of a finding: evidence of the wrong type ends the program, ranks past those that are
- * listed are counted and shown as a number.
+ * listed are counted and shown as a number; what to do about each.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -18,6 +18,7 @@
 
 #include "detect/detect.h"
 #include "finding.h"
+#include "remedy.h"
 #include "sink/incident_text.h"
 
 static void number_as_text(struct finding *f)
@@ -132,12 +133,45 @@ static void test_finding_of_a_rank(void **state)
 	finding_list_free(&list);
 }
 
+static void remedy_check(enum finding_kind kind, enum hang_class class, enum finding_cause cause)
+{
+	struct finding f = { .kind = kind, .class = class, .cause = cause };
+	const char *without = finding_remedy(&f), *with;
+
+	assert_true(strlen(without) > 20);
+	assert_null(strstr(without, "call site"));
+	assert_null(strstr(without, "kernel stack names"));
+	finding_note_text(&f, EVIDENCE_PYTHON, "x.py:3 step");
+	finding_note_text(&f, EVIDENCE_KERNEL_STACK, "wait_on_page");
+	with = finding_remedy(&f);
+	assert_true(strlen(with) > 20);
+	assert_null(strstr(with, "above")); /* nothing is, in JSON */
+}
+
+/* What to do speaks of a call site only where the finding has one. */
+static void remedies(void **state)
+{
+	struct finding f = { .kind = FINDING_HANG, .class = HANG_MISSING_ENTER, .cause = CAUSE_ASLEEP };
+
+	(void)state;
+	for (int kind = 0; kind < FINDING_KIND_MAX; kind++)
+		for (int class = 0; class < HANG_CLASS_MAX; class ++)
+			for (int cause = 0; cause < CAUSE_MAX; cause++)
+				remedy_check(kind, class, cause);
+	assert_non_null(strstr(finding_remedy(&f), "ranktrace ps --stacks"));
+	finding_note_text(&f, EVIDENCE_NATIVE_FRAME, "recv (libc.so.6)");
+	assert_non_null(strstr(finding_remedy(&f), "call site"));
+	finding_note_text(&f, EVIDENCE_WAITS_FOR_REMEDY, "look at pid 7");
+	assert_string_equal(finding_remedy(&f), "look at pid 7");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_ranks_are_counted),
 		cmocka_unit_test(test_finding_of_a_rank),
+		cmocka_unit_test(remedies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

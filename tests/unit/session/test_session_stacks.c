@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_session_stacks.c - the stacks of a live hang: two processes that sleep, given to the pipeline as ranks of which
- * one is behind. Who is read, how often, and that the finding is reported again with what its culprit does.
+ * one is behind. Who is read, when, and how often, and that the finding says what its culprit does.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -34,9 +34,10 @@ static pid_t pids[RANKS];
 static struct pipeline *pipeline;
 static uint64_t now; /* of the records: what is read for real takes no time of theirs */
 static struct {
-	int n, unread, waits;
+	int n, unread, waits, news;
 	uint32_t tgid[64];
 } got;
+static uint64_t floor_ns;
 
 void culprit_sleeps(void);
 
@@ -57,6 +58,7 @@ static int ranks_begin(void **state)
 		culprit_sleeps();
 	}
 	memset(&got, 0, sizeof(got));
+	floor_ns = 300 * MSEC;
 	now = clock_monotonic_ns();
 	pipeline = pipeline_new();
 	return pipeline ? 0 : -1;
@@ -102,7 +104,7 @@ static void job_give(void)
 	union {
 		struct record_start f;
 		char bytes[96];
-	} start = { .f = { .hang_floor_ns = 300 * MSEC,
+	} start = { .f = { .hang_floor_ns = floor_ns,
 			   .dstate_limit_ns = 5000 * MSEC,
 			   .busy_limit_ns = 90000 * MSEC,
 			   .version = WIRE_VERSION,
@@ -146,12 +148,21 @@ static void look(bool behind)
 	feed(&tick.hdr, sizeof(tick), WIRE_COLLECTOR, RECORD_TICK, -1);
 }
 
+static void poll_once(struct session_stacks *s)
+{
+	bool news = false;
+
+	assert_int_equal(session_stacks_emit(s, now, &news), 0);
+	got.news += news;
+	session_stacks_begin(s, now);
+}
+
 /* As the loop does it, until `seconds` of the records' time have passed; by then so many stacks are reported. */
 static void go_on(struct session_stacks *s, double seconds, bool behind, int n)
 {
 	for (uint64_t end = now + seconds * 1e9; now < end;) {
 		look(behind);
-		assert_int_equal(session_stacks_tick(s, now), 0);
+		poll_once(s);
 		usleep(got.n < n ? 50000 : 1000);
 	}
 	assert_int_equal(got.n, n);
@@ -173,7 +184,7 @@ static void the_culprit_and_who_waits(void **state)
 
 	(void)state;
 	job_give();
-	go_on(s, 5, true, RANKS);
+	go_on(s, 5, true, 1 + RANKS);
 	assert_non_null(hang());
 	assert_int_equal(hang()->f.kind, FINDING_HANG);
 	assert_int_equal(hang()->f.pids[0], pids[1]);
@@ -183,25 +194,85 @@ static void the_culprit_and_who_waits(void **state)
 	assert_string_equal(text_of(hang(), "waits_for_kind"), "signal");
 	assert_true(finding_number(&hang()->f, EVIDENCE_WAITS_FOR_MOVES) == 0 &&
 		    finding_evidence(&hang()->f, EVIDENCE_WAITS_FOR_MOVES)); /* two samples */
-	assert_int_equal(got.waits, RANKS);
+	assert_int_equal(got.waits, 1 + RANKS);
+	assert_int_equal(got.news, 2);
 	assert_non_null(strstr(text_of(hang(), "waiting_in"), "1 of 1 others: culprit_sleeps"));
-	assert_int_equal(got.tgid[0], pids[1]); /* first */
+	assert_int_equal(got.tgid[0], pids[1]); /* alone, as it was late; then first */
+	assert_int_equal(got.tgid[1], pids[1]);
+	assert_int_equal(got.tgid[2], pids[0]);
 	session_stacks_free(s);
 }
 
-/* Three times: at once, 10 s and 60 s later. */
-static void a_few_times_each(void **state)
+/* A loop of the session's pace: ticks of a quarter of a second, of true time. Until the finding is there, or gone. */
+static void in_true_time(struct session_stacks *s, bool behind)
+{
+	bool was = hang() != NULL;
+
+	for (int i = 0; i < 40 && (hang() != NULL) == was; i++) {
+		look(behind);
+		for (int k = 0; k < 5; k++) {
+			poll_once(s);
+			usleep(50000);
+		}
+	}
+	assert_true((hang() != NULL) != was);
+}
+
+/* Read as soon as it is late: the first line of the finding has it, and a pause that ends at once leaves it. */
+static void a_finding_opens_with_its_call_site(void **state)
 {
 	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
 
 	(void)state;
+	floor_ns = 1500 * MSEC;
 	job_give();
-	go_on(s, 8, true, RANKS);
-	go_on(s, 20, true, 2 * RANKS);
-	go_on(s, 120, true, 3 * RANKS);
-	go_on(s, 2, false, 3 * RANKS);
+	in_true_time(s, true);
+	assert_int_equal(hang()->phase, PHASE_OPEN);
+	assert_string_equal(text_of(hang(), "native_frame"), "culprit_sleeps (test_session_stacks)");
+	assert_string_equal(text_of(hang(), "waits_for"), "waits for a signal");
+	assert_non_null(finding_evidence(&hang()->f, EVIDENCE_WAITS_FOR_MOVES));
+	assert_int_equal(got.tgid[0], pids[1]);
+	assert_int_equal(got.n, 1);
+	in_true_time(s, false);
+	session_stacks_free(s);
+}
+
+/* A rank that comes late again and again, and never so late that it is reported. */
+static void who_is_often_late_is_read_seldom(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+
+	(void)state;
+	floor_ns = 1500 * MSEC;
+	job_give();
+	for (int i = 0; i < 480; i++) { /* 120 s */
+		look(i % 8 < 5);
+		poll_once(s);
+		usleep(5000);
+		assert_null(hang());
+	}
+	assert_in_range(got.n, 1, 4 + 120 / 5 + 1);
+	session_stacks_free(s);
+}
+
+/* Three times: at once, 10 s and 60 s later. What it waits for every 5 s, as long as the hang is there. */
+static void a_few_times_each(void **state)
+{
+	struct session_stacks *s = session_stacks_new(reader, pipeline, stack_take, NULL);
+	int waits;
+
+	(void)state;
+	job_give();
+	go_on(s, 8, true, 1 + RANKS);
+	go_on(s, 20, true, 1 + 2 * RANKS);
+	go_on(s, 120, true, 1 + 3 * RANKS);
+	waits = got.waits - got.n;
+	assert_in_range(waits, 15, 148 / 5);
+	go_on(s, 2, false, 1 + 3 * RANKS);
 	assert_null(hang());
-	go_on(s, 5, false, 3 * RANKS);
+	waits = got.waits;
+	go_on(s, 20, false, 1 + 3 * RANKS);
+	assert_int_equal(got.waits, waits);
 	session_stacks_free(s);
 }
 
@@ -230,7 +301,7 @@ static void an_early_end(void **state)
 	job_give();
 	while (!hang())
 		look(true);
-	assert_int_equal(session_stacks_tick(s, now), 0);
+	poll_once(s);
 	session_stacks_free(s);
 	assert_int_equal(got.n, 0);
 }
@@ -239,6 +310,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_culprit_and_who_waits, ranks_begin, ranks_end),
+		cmocka_unit_test_setup_teardown(a_finding_opens_with_its_call_site, ranks_begin, ranks_end),
+		cmocka_unit_test_setup_teardown(who_is_often_late_is_read_seldom, ranks_begin, ranks_end),
 		cmocka_unit_test_setup_teardown(a_few_times_each, ranks_begin, ranks_end),
 		cmocka_unit_test_setup_teardown(a_process_that_ended, ranks_begin, ranks_end),
 		cmocka_unit_test_setup_teardown(an_early_end, ranks_begin, ranks_end),

@@ -93,10 +93,10 @@ static bool network_excuses(const struct model *m, const struct suspect *s, cons
 	return false;
 }
 
-/* A live session reads the stacks of what it has reported: they are evidence of that, and no new verdict. */
-static bool is_unreported(const struct suspect *s)
+/* In a live job a step that waits for its GPU for seconds is ordinary; an autopsy was asked because the job hangs. */
+static bool stack_decides(const struct model *m, const struct suspect *s)
 {
-	return !s->is_hang && !s->busy_since_ns;
+	return m->hang_floor_ns < SESSION_FLOOR_NS && !s->is_hang && !s->busy_since_ns;
 }
 
 /* Behind, by its counters, and in a wait for its GPU: a kernel there does not end, and none of NCCL's, as far as is
@@ -120,6 +120,14 @@ static bool is_busy(struct suspect *s, struct culprit *c)
 	return true;
 }
 
+/* A child that began a moment ago makes no other verdict of a rank that hangs. */
+static enum activity settled(struct suspect *s, enum activity what)
+{
+	if (what != ACTIVITY_UNSETTLED)
+		s->was = what;
+	return what == ACTIVITY_UNSETTLED && s->is_hang ? s->was : what;
+}
+
 /* Only what may end by itself has a habit. */
 static void habit_set(const struct suspects *all, struct suspect *s, const struct model *m, struct culprit *c)
 {
@@ -139,13 +147,14 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 	if (too_early(all, m, s, r->proc) || (!named && stalled_op_undecided(m, s->pending.since_ns)))
 		return false;
 	c->activity = rank_activity(m, r->proc, s->pending.since_ns);
+	c->activity.what = settled(s, c->activity.what);
 	c->class = passed(r->proc, &s->pending) ? HANG_P2P_UNMATCHED : class_of(c->activity.what);
 	c->cause = c->class == HANG_P2P_UNMATCHED ? CAUSE_WENT_ON : cause_of(&c->activity);
 	if (c->class == HANG_MISSING_ENTER)
 		habit_set(all, s, m, c);
 	if (network_excuses(m, s, c, found))
 		return false;
-	if (c->class == HANG_MISSING_ENTER && named && is_unreported(s) && call_site_gpu_wait(r->proc))
+	if (c->class == HANG_MISSING_ENTER && named && stack_decides(m, s) && call_site_gpu_wait(r->proc))
 		return gpu_is_late(m, c);
 	if (!is_hang(all, m, s, c))
 		return is_busy(s, c);

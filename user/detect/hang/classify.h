@@ -13,11 +13,14 @@
 #include "detect/hang/wait_roots.h"
 #include "detect/rank/activity.h"
 
+#define SESSION_FLOOR_NS 1000000000ull /* hang limits: an autopsy's is shorter, it was asked and says what it knows */
+
 struct suspect {       /* a root, for as long as this one operation is pending */
 	uint64_t proc; /* its key */
 	struct pending pending;
 	bool is_hang;           /* reported as one for not entering: stays one, whatever it does then */
 	uint64_t busy_since_ns; /* reported as an observation */
+	enum activity was;      /* what it did when that was clear, the last time */
 	struct pause_place place;
 	struct suspect *next;
 };

@@ -7,6 +7,7 @@
 #include "detect/hang/gpu_stall.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 #include "detect/hang/pending.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
+#include "detect/rank/gpu_work.h"
+#include "detect/severity.h"
 
 #define FLOORS 14              /* hang floors without progress: 20 s in a session; an autopsy's floor is shorter */
 #define GAPS 20                /* times the longest pause of the job, unless a GPU shows that no work goes on */
@@ -178,6 +181,15 @@ static void name_odd(struct finding *f, const struct gpu_odd *o, struct finding_
 	call_site_note(f, found, o->proc);
 }
 
+/* Real work of its own, as of a rank that evaluates alone: as for any that works. */
+static uint64_t critical_ns(const struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o)
+{
+	uint64_t critical = limit_ns(j, m, o) * 3 / 2; /* 30 s for a quick job */
+	bool works = o->proc && o->of.role == GPU_ROLE_WORKS && fmax(o->of.tensor, o->of.dram) >= GPU_WORKS_PERCENT;
+
+	return works && critical < WORKS_CRITICAL_NS ? WORKS_CRITICAL_NS : critical;
+}
+
 static int report(const struct gpu_stall_job *j, const struct model *m, const struct gpu_odd *o,
 		  struct finding_list *found)
 {
@@ -193,7 +205,7 @@ static int report(const struct gpu_stall_job *j, const struct model *m, const st
 	f->job = j->job->shown;
 	f->peer = -1;
 	f->since_ns = j->moved_ns;
-	f->critical_after_ns = limit_ns(j, m, o) * 3 / 2; /* 30 s for a quick job */
+	f->critical_after_ns = critical_ns(j, m, o);
 	op_set(f, mb);
 	f->subject = subject_comm(f->comm, 0);
 	finding_identify(f, "gpu_stall", 0, f->seq);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * habit.c - see habit.h. The stack of a rank is read because its pause was reported, so in the first second the place
- * is not known: in a job with known phases it may be one of them, and nothing is warned of before that is known.
+ * habit.c - see habit.h. The stack of a rank is read shortly before its pause is reported, or because it was: the place
+ * may not be known at first. In a job with known phases it may be one of them, and nothing is warned of before that is
+ * known.
  */
 #include "detect/hang/habit.h"
 
@@ -11,14 +12,22 @@
 #include "detect/rank/call_site.h"
 #include "detect/severity.h"
 
-#define WORKS_CRITICAL_NS \
-	600000000000ull                /* PyTorch gives its process groups up then, where no other time is set \
-					*/
 #define PLACE_UNREAD_NS 10000000000ull /* by then the stack is there, or will not be */
+#define MOVES_FOR_NS 12000000000ull    /* what moved is asked for again by then: two periods of the session and some */
 
 static uint64_t longer(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+static uint64_t shorter(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t works_critical_ns(uint64_t works_ns)
+{
+	return longer(WORKS_CRITICAL_NS, 2 * works_ns);
 }
 
 static const struct task *main_task(const struct proc *p)
@@ -54,11 +63,11 @@ void pause_place_read(struct pause_place *at, const struct model *m, const struc
 }
 
 /* Bytes come, or whom it waits for works: nothing says that it will not end. */
-static bool wait_moves(const struct proc *p)
+static bool wait_moves(const struct model *m, const struct proc *p)
 {
 	const struct waits_for *w = call_site_wait(p);
 
-	return w && w->flags & WAITS_MOVES;
+	return w && w->flags & WAITS_MOVES && m->now_ns < w->ns + MOVES_FOR_NS;
 }
 
 static bool unread_still(const struct pause_place *at, const struct model *m)
@@ -77,20 +86,20 @@ static const struct known_phase *phase_of(const struct pauses *s, const struct m
 }
 
 /* In a communicator that is used to long lags a wait that was just worth a report is no hang yet. */
-static uint64_t critical_without_habit(const struct proc *p, enum activity what, const struct pending *pend,
-				       uint64_t works_ns)
+static uint64_t critical_without_habit(const struct model *m, const struct proc *p, enum activity what,
+				       const struct pending *pend, uint64_t works_ns)
 {
-	if (what == ACTIVITY_ASLEEP && !wait_moves(p))
+	if (what == ACTIVITY_ASLEEP && !wait_moves(m, p))
 		return longer(STALL_CRITICAL_NS, 2 * pend->limit_ns);
-	return longer(WORKS_CRITICAL_NS, 2 * works_ns);
+	return works_critical_ns(works_ns);
 }
 
 /* What moves is alive: how long it has not moved counts from its last sign of life, which may be the end of an upload.
- */
+ * But it gets no longer than one that works all the while: signs of life may come for ever, of a health check. */
 static uint64_t moved_for_ns(struct pause_place *at, const struct model *m, const struct proc *p, enum activity what,
 			     const struct pending *pend)
 {
-	if (what == ACTIVITY_BUSY || what == ACTIVITY_GPU || wait_moves(p))
+	if (what == ACTIVITY_BUSY || what == ACTIVITY_GPU || wait_moves(m, p))
 		at->moved_ns = m->now_ns;
 	return at->moved_ns > pend->since_ns ? at->moved_ns - pend->since_ns : 0;
 }
@@ -101,10 +110,11 @@ struct habit habit_of(const struct pauses *s, const struct model *m, const struc
 	struct habit h = { .phase = phase_of(s, m, p, at) };
 	uint64_t moved_ns;
 
-	h.critical_after_ns = critical_without_habit(p, what, pend, works_ns);
+	h.critical_after_ns = critical_without_habit(m, p, what, pend, works_ns);
 	moved_ns = moved_for_ns(at, m, p, what, pend);
 	if (what == ACTIVITY_ASLEEP)
-		h.critical_after_ns += moved_ns;
+		h.critical_after_ns = shorter(h.critical_after_ns + moved_ns,
+					      longer(h.critical_after_ns, works_critical_ns(works_ns)));
 	if (h.phase)
 		h.critical_after_ns = longer(h.critical_after_ns, known_phase_limit_ns(h.phase));
 	h.is_phase = h.phase && known_phase_recurs(h.phase);

@@ -293,9 +293,15 @@ bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_
 
 struct lagging {
 	const struct model *m;
+	uint64_t ahead_ns; /* how long before its limit a rank lags already */
 	void (*each)(void *arg, const struct proc *p);
 	void *arg;
 };
+
+static uint64_t sooner_ns(const struct lagging *s, uint64_t limit_ns)
+{
+	return limit_ns > 2 * s->ahead_ns ? limit_ns - s->ahead_ns : limit_ns - limit_ns / 2;
+}
 
 /* Since when somebody waits at this level: the first that waits for longer than `enough_ns`, else the longest. */
 static uint64_t level_since(const struct model *m, const struct comm *c, int space, uint64_t level, uint64_t enough_ns)
@@ -345,18 +351,18 @@ static uint64_t waited_for_ns(const struct model *m, const struct member *mb, ui
 
 static void space_lagging(const struct lagging *s, const struct comm *c, int space)
 {
-	uint64_t level, hi, since, waited, enough = comm_lag_limit_ns(s->m, c);
+	uint64_t level, hi, since, waited, enough = sooner_ns(s, comm_lag_limit_ns(s->m, c));
 
 	if (!comm_span(c, space, &level, &hi))
 		return;
 	for (int n = 0; level < hi && n < LEVELS_MAX; n++, level = level_next(c, space, level)) {
 		since = level_since(s->m, c, space, level, enough);
 		waited = s->m->now_ns - since;
-		if (waited && waited <= s->m->hang_floor_ns) /* further ahead they wait for less */
+		if (waited && waited <= sooner_ns(s, s->m->hang_floor_ns)) /* further ahead they wait for less */
 			return;
 		for (const struct member *mb = c->members; waited && mb; mb = mb->next_in_comm)
 			if (member_comparable(mb, space) && mb->entered_seq[space] == level &&
-			    waited_for_ns(s->m, mb, since) > member_limit_ns(s->m, mb))
+			    waited_for_ns(s->m, mb, since) > sooner_ns(s, member_limit_ns(s->m, mb)))
 				s->each(s->arg, mb->proc);
 	}
 }
@@ -366,10 +372,10 @@ static void p2p_lagging(const struct lagging *s, const struct member *mb)
 	const struct op *op = mb->gone || mb->proc->dead || !mb->n_p2p ? NULL : mb->first_open;
 
 	for (int n = 0; op && n < OPEN_SCANNED; op = op->next, n++) {
-		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + s->m->hang_floor_ns ||
+		if (!op_kind_p2p(op->kind) || s->m->now_ns <= op->enqueue_ns + sooner_ns(s, s->m->hang_floor_ns) ||
 		    !p2p_unanswered(s->m, op))
 			continue;
-		if (s->m->now_ns - op->enqueue_ns > member_limit_ns(s->m, member_peer(mb, op->peer)))
+		if (s->m->now_ns - op->enqueue_ns > sooner_ns(s, member_limit_ns(s->m, member_peer(mb, op->peer))))
 			s->each(s->arg, member_peer(mb, op->peer)->proc);
 	}
 }
@@ -380,13 +386,14 @@ static void init_lagging(const struct lagging *s, const struct comm_init *b)
 	int n = comm_init_missing(s->m, b, missing, NULL);
 
 	for (int i = 0; i < n; i++)
-		if (s->m->now_ns > comm_init_since_ns(b) + comm_init_limit_ns(s->m, missing[i]))
+		if (s->m->now_ns > comm_init_since_ns(b) + sooner_ns(s, comm_init_limit_ns(s->m, missing[i])))
 			s->each(s->arg, missing[i]);
 }
 
-void ranks_lagging_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg)
+void ranks_lagging_each(const struct model *m, uint64_t ahead_ns, void (*each)(void *arg, const struct proc *p),
+			void *arg)
 {
-	struct lagging s = { m, each, arg };
+	struct lagging s = { m, ahead_ns, each, arg };
 
 	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
 		init_lagging(&s, b);

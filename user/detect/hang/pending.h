@@ -41,8 +41,10 @@ void pending_waiting_text(const struct pending *pend, char *buf, size_t cap);
 
 /* --- all ranks --- */
 
-/* Calls `each` for every rank with something pending past its limit, more than once for some. */
-void ranks_lagging_each(const struct model *m, void (*each)(void *arg, const struct proc *p), void *arg);
+/* Calls `each` for every rank with something pending past its limit, or that will be in `ahead_ns` if it does not come
+ * (half a limit ahead at the most), more than once for some. */
+void ranks_lagging_each(const struct model *m, uint64_t ahead_ns, void (*each)(void *arg, const struct proc *p),
+			void *arg);
 /* Least and highest count of entered operations; of the dead only the least counts. False: all are alike. */
 bool comm_span(const struct comm *c, int space, uint64_t *ret_lo, uint64_t *ret_hi);
 

@@ -19,7 +19,6 @@
 #define LOSS_WINDOW_NS 10000000000ull
 #define CONFIDENCE_MIN 0.5
 #define SAMPLES_APART_NS 1100000000ull
-#define SESSION_FLOOR_NS 1000000000ull   /* an autopsy's is shorter: it was asked, and says what it knows */
 #define UNSURE_WARNING_NS 10000000000ull /* who it is is not known: a long step looks like that, for a while */
 
 static double seconds(uint64_t ns)

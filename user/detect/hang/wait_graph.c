@@ -327,7 +327,7 @@ static int ranks_list(struct wait_graph *h, const struct model *m)
 	return 0;
 }
 
-int wait_graph_build(struct wait_graph *h, const struct model *m)
+int wait_graph_build(struct wait_graph *h, const struct model *m, uint64_t ahead_ns)
 {
 	*h = (struct wait_graph){ .m = m };
 	if (ranks_list(h, m))
@@ -342,7 +342,7 @@ int wait_graph_build(struct wait_graph *h, const struct model *m)
 			open_wait(h, mb);
 	}
 	ops_expand(h);
-	ranks_lagging_each(m, lagging_mark, h);
+	ranks_lagging_each(m, ahead_ns, lagging_mark, h);
 	return graph_solve(&h->g);
 }
 
@@ -384,6 +384,6 @@ bool wait_graph_needed(const struct model *m)
 	for (const struct proc *p = m->procs; p && !found; p = p->next)
 		found = !p->dead && open_long(m, p);
 	if (!found)
-		ranks_lagging_each(m, lagging_found, &found);
+		ranks_lagging_each(m, 0, lagging_found, &found);
 	return found;
 }

@@ -43,7 +43,8 @@ struct awaited {                 /* public face of a op_node */
 	uint64_t seq;
 };
 
-int wait_graph_build(struct wait_graph *h, const struct model *m); /* 0 or -ENOMEM; `h` is to be freed either way */
+/* `ahead_ns`: who lags (ranks_lagging_each()). 0 or -ENOMEM; `h` is to be freed either way. */
+int wait_graph_build(struct wait_graph *h, const struct model *m, uint64_t ahead_ns);
 void wait_graph_free(struct wait_graph *h);
 struct awaited wait_graph_op(const struct wait_graph *h, int node);
 /* Somebody is late, or something is open for so long that it is worth a sample. Cheap. */

@@ -367,16 +367,36 @@ static int roots_read(const struct wait_graph *h, struct wait_roots *found)
 	return err;
 }
 
-int wait_roots_find(const struct model *m, struct wait_roots *found)
+static int roots_find(const struct model *m, uint64_t ahead_ns, struct wait_roots *found)
 {
 	struct wait_graph h;
-	int err = wait_graph_build(&h, m);
+	int err = wait_graph_build(&h, m, ahead_ns);
 
 	found->n_roots = found->n_cycles = 0;
 	if (!err)
 		err = roots_read(&h, found);
 	wait_graph_free(&h);
 	return err;
+}
+
+int wait_roots_find(const struct model *m, struct wait_roots *found)
+{
+	return roots_find(m, 0, found);
+}
+
+static void lagging_found(void *arg, const struct proc *p)
+{
+	(void)p;
+	*(bool *)arg = true;
+}
+
+int wait_roots_soon(const struct model *m, uint64_t ahead_ns, struct wait_roots *found)
+{
+	bool any = false;
+
+	found->n_roots = found->n_cycles = 0;
+	ranks_lagging_each(m, ahead_ns, lagging_found, &any);
+	return any ? roots_find(m, ahead_ns, found) : 0;
 }
 
 void wait_roots_free(struct wait_roots *found)

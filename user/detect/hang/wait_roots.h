@@ -47,6 +47,9 @@ struct wait_roots {
 
 /* `found`: zeroed at first, reused from tick to tick. 0 or -ENOMEM. */
 int wait_roots_find(const struct model *m, struct wait_roots *found);
+/* The same where no rank may be past a limit yet: also the roots that will be in `ahead_ns`, if they do not come. For
+ * who wants to know more of them by then. */
+int wait_roots_soon(const struct model *m, uint64_t ahead_ns, struct wait_roots *found);
 void wait_roots_free(struct wait_roots *found);
 
 /* roots_filter.c */

@@ -6,10 +6,13 @@
  *
  * Whatever moves in the rank since its peers began to wait says that it is alive: work of its threads and children
  * (0.2 of a core: the watchdogs, pollers and interpreters of a rank that hangs stay far below), bytes, calls, counters
- * of any of its communicators, a child that starts or ends. Movement before says nothing: a rank that hangs did move
- * until then. What moved once is believed for a while only, two or three periods of what is sampled.
+ * of any of its communicators, work of its GPU. Movement before says nothing: a rank that hangs did move until then.
+ * What moved once is believed for a while only, two or three periods of what is sampled.
  */
 #include "detect/rank/activity.h"
+
+#include "detect/rank/children.h"
+#include "detect/rank/gpu_work.h"
 
 #define AT_REST_NS \
 	400000000ull    /* asleep without a break for that long at the scan: no polling loop of ours to count \
@@ -19,11 +22,11 @@
 #define MOVING_BYTES_S 100e3
 #define CALLING_NS 1000000000ull /* a call of any kind that recently: it is getting on */
 #define MOVED_NS 2500000000ull   /* counters that recently: two periods of the sampler and a tick */
-#define CHILD_NS 2000000000ull   /* a child began or ended that recently: two scans show what it does */
 
 struct sums {
 	double settled, all, io_settled, io_all;
 	bool seen, fresh, woken;
+	bool unknown; /* a child is too young to say */
 };
 
 static bool at_rest(const struct task *t)
@@ -73,21 +76,6 @@ static bool counters_move(const struct model *m, const struct proc *p, uint64_t 
 	return false;
 }
 
-static bool is_recent(const struct model *m, uint64_t ns, uint64_t since_ns)
-{
-	return ns > since_ns && m->now_ns - ns < CHILD_NS;
-}
-
-/* A data loader that starts anew, a compiler's processes: each is too young for totals. */
-static bool children_change(const struct model *m, const struct proc *p, uint64_t since_ns)
-{
-	for (const struct proc *c = m->procs; c; c = c->next)
-		if (c != p && c->leader == p &&
-		    (is_recent(m, c->first_ns, since_ns) || (c->dead && is_recent(m, c->exit_ns, since_ns))))
-			return true;
-	return false;
-}
-
 static bool is_of_rank(const struct model *m, const struct tcp_connection *c, const struct proc *p)
 {
 	const struct proc *owner = model_proc(m, c->proc);
@@ -119,7 +107,7 @@ static bool is_alive(const struct model *m, const struct proc *p, uint64_t since
 {
 	return sockets_move(m, p, since_ns) ||
 	       (p->last_call_ns > since_ns && m->now_ns - p->last_call_ns < CALLING_NS) ||
-	       counters_move(m, p, since_ns) || children_change(m, p, since_ns);
+	       counters_move(m, p, since_ns);
 }
 
 static const struct task *special_task(const struct proc *p, enum activity *what)
@@ -212,7 +200,8 @@ static enum activity sums_judge(const struct sums *s, const struct task *calling
 		return ACTIVITY_UNSEEN;
 	if (s->settled >= IDLE_SHARE || s->io_settled >= MOVING_BYTES_S || wants_cpu(calling, since_ns))
 		return ACTIVITY_BUSY;
-	if (s->fresh && !s->woken && sleeps(calling, since_ns) && s->all < IDLE_SHARE && s->io_all < MOVING_BYTES_S)
+	if (s->fresh && !s->woken && !s->unknown && sleeps(calling, since_ns) && s->all < IDLE_SHARE &&
+	    s->io_all < MOVING_BYTES_S)
 		return ACTIVITY_ASLEEP;
 	return ACTIVITY_UNSETTLED;
 }
@@ -253,10 +242,34 @@ static struct rank_activity children_judge(const struct model *m, const struct p
 	return a;
 }
 
+static struct sums sums_read(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	struct children young = children_read(m, p, since_ns);
+	struct sums s = { .unknown = young.unknown };
+
+	for (const struct proc *c = m->procs; c; c = c->next)
+		if (c == p || (c->leader == p && !c->dead))
+			proc_sum(&s, c, since_ns);
+	s.settled += young.cpu_share;
+	s.all += young.cpu_share;
+	s.io_settled += young.io_bytes_s;
+	s.io_all += young.io_bytes_s;
+	return s;
+}
+
+/* It sleeps, and no thread, child or socket of it moves; its GPU may work. What is known not to end is no work,
+ * whatever the host waits for. */
+static enum activity sleeper_judge(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	enum gpu_work gpu = rank_gpu_work(m, p, since_ns);
+
+	return gpu == GPU_WORK_DONE || (gpu == GPU_WORK_UNKNOWN && proc_waits(p)) ? ACTIVITY_GPU : ACTIVITY_ASLEEP;
+}
+
 struct rank_activity rank_activity(const struct model *m, const struct proc *p, uint64_t since_ns)
 {
 	struct rank_activity a = { .cpu_share = -1 };
-	struct sums s = { 0 };
+	struct sums s;
 
 	if (p->dead) {
 		a.what = ACTIVITY_DEAD;
@@ -265,16 +278,14 @@ struct rank_activity rank_activity(const struct model *m, const struct proc *p, 
 	a.task = special_task(p, &a.what);
 	if (a.task)
 		return a;
-	for (const struct proc *c = m->procs; c; c = c->next)
-		if (c == p || (c->leader == p && !c->dead))
-			proc_sum(&s, c, since_ns);
+	s = sums_read(m, p, since_ns);
 	a.task = calling_task(p);
 	a.cpu_share = s.all;
 	a.io_bytes_s = s.io_all;
 	a.what = sums_judge(&s, a.task, since_ns);
 	if (a.what == ACTIVITY_ASLEEP && is_alive(m, p, since_ns))
 		a.what = ACTIVITY_BUSY;
-	if (a.what == ACTIVITY_ASLEEP && proc_waits(p))
-		a.what = ACTIVITY_GPU;
+	if (a.what == ACTIVITY_ASLEEP)
+		a.what = sleeper_judge(m, p, since_ns);
 	return children_judge(m, p, a);
 }

@@ -14,9 +14,9 @@ enum activity {
 	ACTIVITY_STOPPED,
 	ACTIVITY_BLOCKED, /* a task in D state past the limit */
 	ACTIVITY_DISK,    /* in D state, not that long: an ordinary storage wait */
-	ACTIVITY_ASLEEP,  /* no CPU, no bytes, no calls, no counter that moves, no child that begins or ends */
+	ACTIVITY_ASLEEP,  /* no CPU, no bytes, no calls, no counter that moves, no work of its GPU */
 	ACTIVITY_BUSY,
-	ACTIVITY_GPU, /* the host waits for its GPU, and for no operation of NCCL: at work there, as far as is seen */
+	ACTIVITY_GPU, /* asleep, but its GPU works; or it waits for that, and nothing is known of the GPU */
 };
 
 struct rank_activity {

@@ -406,6 +406,12 @@ int target_wait_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned dea
 	return wait_sample(r, tgid, tid, deadline_ms, WAIT_WHOLE, ret);
 }
 
+void target_wait_copy(struct target_wait *to, const struct target_wait *from)
+{
+	*to = *from;
+	texts_set(to);
+}
+
 static bool is_same(const struct target_wait *a, const struct target_wait *b)
 {
 	return a->tid == b->tid && a->w.kind == b->w.kind && a->w.act == b->w.act && a->w.pid == b->w.pid &&

@@ -12,7 +12,7 @@
 
 #define WAIT_DEADLINE_MS 500
 
-struct target_wait { /* not to be copied: `w` points into it */
+struct target_wait { /* `w` points into it: target_wait_copy() */
 	uint32_t tgid, tid;
 	struct waits_for w;
 	char what[256], who[32], activity[256];
@@ -24,6 +24,7 @@ struct target_wait { /* not to be copied: `w` points into it */
 /* 0, `ret->w.kind` WAITS_UNKNOWN when it runs or it cannot be read; -ESRCH gone, -EPERM or -EACCES not allowed to look
  * at it, -EINPROGRESS the reader's timeout is over. Takes some deadlines at most. */
 int target_wait_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_wait *ret);
+void target_wait_copy(struct target_wait *to, const struct target_wait *from);
 /* `now` was read some time after `before`: sets whether anything moved between the two. Pure. */
 void target_wait_compare(const struct target_wait *before, struct target_wait *now);
 
