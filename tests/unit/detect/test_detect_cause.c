@@ -115,6 +115,48 @@ static void test_the_host_distinguishes_a_set(void **state)
 	assert_string_equal(cause_name(f.cause), "cpu_starved");
 }
 
+static void stragglers_count(const struct verdicts *v, int *n, struct finding *last)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->all[i].f.kind == FINDING_STRAGGLER) {
+			*last = v->all[i].f;
+			++*n;
+		}
+}
+
+/* Thirty-two partners: no name by themselves, but the one that the host delayed is one. */
+static void test_one_of_a_large_set(void **state)
+{
+	static const enum host_fault kinds[] = { NONE, RUNQ, RUNQ_OF_ALL };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct job_opts o = job_usual(32, 2, 1, 5);
+		struct finding last = { 0 };
+		struct verdicts v;
+		struct job *j;
+		int n = 0;
+
+		o.run_ahead = o.check_sync = true;
+		o.steps = 24;
+		o.faults[0] = (struct fault){ FAULT_SLOW, 2, 8, 30, 0, 1 };
+		j = job_new(&o);
+		if (kinds[i] != NONE)
+			host_fault_put(j, kinds[i], 2, 0.25);
+		job_play(j, &v, NULL, NULL);
+		stragglers_count(&v, &n, &last);
+		assert_int_equal(n, kinds[i] == RUNQ);
+		if (n) {
+			assert_int_equal(last.n_ranks, 1);
+			assert_int_equal(last.ranks[0], 2);
+			assert_true(evidence(&last, "one_of") == 32);
+			assert_string_equal(cause_name(last.cause), "cpu_starved");
+		}
+		verdicts_free(&v);
+		job_free(j);
+	}
+}
+
 static struct cost_rates no_rates(void)
 {
 	struct cost_rates r = { .throttled = -1, .preempted_per_s = -1, .io_bytes_s = -1 };
@@ -307,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_other_causes),
 		cmocka_unit_test(test_what_is_no_cause),
 		cmocka_unit_test(test_the_host_distinguishes_a_set),
+		cmocka_unit_test(test_one_of_a_large_set),
 		cmocka_unit_test(test_the_most_expensive_is_named),
 		cmocka_unit_test(test_calls_that_were_not_probed),
 		cmocka_unit_test(test_bytes_explain_only_what_nothing_else_does),

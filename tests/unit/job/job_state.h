@@ -11,7 +11,7 @@
 
 #include "tests/unit/job/job_script.h"
 
-#define RANKS_MAX 16
+#define RANKS_MAX 64
 #define COMMS_MAX 64
 #define HOST_CALL_NS 20000
 #define XFER_NS 500000

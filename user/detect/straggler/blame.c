@@ -12,18 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/sorted.h"
+
 #define TIGHT_SHARE 0.01 /* of the step: an end known that well splits a charge */
 #define OWN_WAIT_SHARE \
 	0.2 /* of the step: an operation that lasts longer after its last arriver waits for that rank's own GPU */
 #define WALK_MAX 8192
-#define PEERS_MAX 256
+#define PEERS_MAX 256 /* of more the median is that of the first so many */
+/* A larger set than half of the job is how the job is built (history.c). In a small job it still counts: by all that is
+ * charged one knows how much the job's steps vary. */
+#define SET_MOST 16
 
 struct walk {
 	const struct model *m;
 	const struct op *begin;
 	double step_s;
 	struct blames *ret;
+	int most; /* ranks of a set */
 	int err;
 };
 
@@ -104,56 +110,28 @@ static bool shared(const struct op *x, const struct op *op)
 	return true;
 }
 
-static bool in_set(const struct blame *b, const struct proc *p)
-{
-	for (int i = 0; i < b->n && i < BLAME_SET_MAX; i++)
-		if (b->procs[i] == p)
-			return true;
-	return false;
-}
-
-/* `from`: the newest operation of that rank that others waited for; what it did later delayed no rank here. */
-static void set_add(struct blame *b, const struct op *from)
-{
-	int i = 0;
-
-	while (i < b->n && i < BLAME_SET_MAX && b->procs[i] != from->member->proc)
-		i++;
-	if (i == BLAME_SET_MAX) {
-		b->n = BLAME_SET_MAX + 1; /* too many to name */
-		return;
-	}
-	if (i == b->n)
-		b->n++;
-	else if (b->from[i]->nth >= from->nth)
-		return;
-	b->procs[i] = from->member->proc;
-	b->from[i] = from;
-	b->scanned[i] = false;
-}
-
-static void set_add_op(struct blame *b, const struct op *x)
+static void set_add_op(struct blame_set *b, const struct op *x)
 {
 	const struct op *o;
 
 	if (op_kind_p2p(x->kind)) {
 		o = p2p_partner(x);
 		if (o)
-			set_add(b, o);
+			blame_set_add(b, o);
 		else
-			b->n = BLAME_SET_MAX + 1; /* with whom is not known */
+			b->open = true; /* with whom is not known */
 		return;
 	}
-	for (const struct member *mb = x->member->comm->members; mb; mb = mb->next_in_comm) {
+	for (const struct member *mb = x->member->comm->members; mb && !b->open; mb = mb->next_in_comm) {
 		o = entered(mb, x);
 		if (o)
-			set_add(b, o);
+			blame_set_add(b, o);
 	}
 }
 
 /* Back from `op` to the operation that released its whole group; NULL: not within reach. Who took part in something
  * with this rank in between, and was waited for, goes into `with`; the newest of these operations into *between. */
-static const struct op *release_of(const struct op *op, const struct op *group, struct blame *with,
+static const struct op *release_of(const struct op *op, const struct op *group, struct blame_set *with,
 				   const struct op **between)
 {
 	uint64_t at = op->enqueue_ns;
@@ -180,13 +158,13 @@ static const struct op *release_of(const struct op *op, const struct op *group, 
 }
 
 /* Members of the set were delayed by others in turn: close it over what each took part in since the release. */
-static void set_close(struct blame *with, const struct op *group, uint64_t since_ns)
+static void set_close(struct blame_set *with, const struct op *group, uint64_t since_ns)
 {
-	for (int i = 0; i < with->n && with->n <= BLAME_SET_MAX; i++) {
-		if (with->scanned[i])
+	for (int i = 0; i < with->n && !with->open; i++) {
+		if (with->parts[i].scanned)
 			continue;
-		with->scanned[i] = true;
-		for (const struct op *x = with->from[i]; x && x->enqueue_ns > since_ns && with->n <= BLAME_SET_MAX;
+		with->parts[i].scanned = true;
+		for (const struct op *x = with->parts[i].from; x && x->enqueue_ns > since_ns && !with->open;
 		     x = x->prev_in_proc)
 			if (!shared(x, group) && over_before(x, group->enqueue_ns))
 				set_add_op(with, x);
@@ -217,14 +195,14 @@ static bool before_iteration(const struct op *op, const struct op *begin)
 }
 
 /* How much later than the median of its role's other members; 0 without one, or when it is not. */
-static double lateness_s(const struct op *op, const struct blame *with)
+static double lateness_s(const struct op *op, const struct blame_set *with)
 {
 	double late[PEERS_MAX];
 	const struct op *o;
 	int n = 0;
 
 	for (const struct member *mb = op->member->comm->members; mb && n < PEERS_MAX; mb = mb->next_in_comm) {
-		if (mb == op->member || in_set(with, mb->proc) || !same_role(mb->proc, op->member->proc))
+		if (mb == op->member || blame_set_has(with, mb->proc) || !same_role(mb->proc, op->member->proc))
 			continue;
 		o = entered(mb, op);
 		if (o)
@@ -316,32 +294,51 @@ static int blames_grow(struct blames *b)
 void blames_free(struct blames *b)
 {
 	free(b->items);
+	free(b->procs);
+	blame_set_free(&b->alone);
+	blame_set_free(&b->with);
 	*b = (struct blames){ 0 };
 }
 
-static void charge(struct walk *w, const struct blame *who, double s)
+static int procs_grow(struct blames *b, int more)
 {
-	struct blames *all = w->ret;
+	size_t cap = 2 * (b->n_procs + more);
+	uint64_t *grown;
 
-	if (s <= 0 || who->n > BLAME_SET_MAX)
+	if (b->n_procs + more <= b->procs_cap)
+		return 0;
+	grown = realloc(b->procs, cap * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	b->procs = grown;
+	b->procs_cap = cap;
+	return 0;
+}
+
+static int blame_add(struct blames *all, const struct blame_set *who, uint64_t key, double s)
+{
+	if (blames_grow(all) || procs_grow(all, who->n))
+		return -ENOMEM;
+	all->items[all->n++] = (struct blame){ .key = key, .n = who->n, .at = all->n_procs, .gap_s = s };
+	for (int i = 0; i < who->n; i++)
+		all->procs[all->n_procs++] = who->parts[i].proc->key;
+	return 0;
+}
+
+static void charge(struct walk *w, const struct blame_set *who, double s)
+{
+	uint64_t key = 0;
+
+	if (s <= 0 || who->open || w->err)
 		return;
-	for (int i = 0; i < all->n; i++) {
-		struct blame *b = &all->items[i];
-		int same = 0;
-
-		for (int k = 0; k < who->n; k++)
-			same += in_set(b, who->procs[k]);
-		if (b->n == who->n && same == who->n) {
-			b->gap_s += s;
+	for (int i = 0; i < who->n; i++)
+		key += hash_mix(3, who->parts[i].proc->key);
+	for (int i = 0; i < w->ret->n; i++)
+		if (w->ret->items[i].key == key) {
+			w->ret->items[i].gap_s += s;
 			return;
 		}
-	}
-	if (blames_grow(all)) {
-		w->err = -ENOMEM;
-		return;
-	}
-	all->items[all->n] = *who;
-	all->items[all->n++].gap_s = s;
+	w->err = blame_add(w->ret, who, key, s);
 }
 
 static bool tight(const struct op *op, double step_s)
@@ -351,7 +348,7 @@ static bool tight(const struct op *op, double step_s)
 
 /* Released before the iteration began, and not by its beginning: what it was late by then was charged then. */
 static double lateness_before_s(const struct walk *w, const struct op *last, const struct op *release,
-				const struct blame *with)
+				const struct blame_set *with)
 {
 	const struct op *own = own_part(last, w->begin);
 
@@ -372,7 +369,7 @@ static const struct op *after_wait(const struct op *last, const struct op *relea
 }
 
 static double lateness_charged_s(const struct walk *w, const struct op *last, const struct op *release,
-				 const struct blame *with)
+				 const struct blame_set *with)
 {
 	double s = lateness_s(last, with) - lateness_before_s(w, last, release, with) - hidden_s(last, w->step_s),
 	       open_s;
@@ -388,30 +385,45 @@ static double lateness_charged_s(const struct walk *w, const struct op *last, co
 static const struct op *station(struct walk *w, const struct op *op)
 {
 	const struct op *last = last_arriver(op), *between, *release;
-	struct blame alone = { .n = 1, .procs = { last->member->proc }, .from = { last } }, with = alone;
+	struct blame_set *alone = &w->ret->alone, *with = &w->ret->with;
 	double s;
 
-	release = release_of(last, last, &with, &between);
+	blame_set_begin(alone, 1, last);
+	blame_set_begin(with, w->most, last);
+	release = release_of(last, last, with, &between);
 	if (between && tight(between, w->step_s)) {
 		s = extra_gap_s(w->m, last, w->step_s) - 2 * to_s(between->end_error_ns) - hidden_s(last, w->step_s);
-		charge(w, &alone, s);
+		charge(w, alone, s);
 		return between;
 	}
 	if (!release || op_kind_p2p(last->kind))
 		return release ? release : between;
-	if (with.n > 1)
-		set_close(&with, last, release->enqueue_ns);
-	charge(w, &with, lateness_charged_s(w, last, release, &with));
+	if (with->n > 1)
+		set_close(with, last, release->enqueue_ns);
+	w->err = w->err ? w->err : alone->err ? alone->err : with->err;
+	charge(w, with, lateness_charged_s(w, last, release, with));
 	return release;
+}
+
+static int half_of_job(const struct model *m, const struct job_id *job)
+{
+	int n = 0;
+
+	for (const struct proc *p = m->procs; p; p = p->next)
+		n += !p->dead && !p->is_child && p->job == job;
+	return n / 2;
 }
 
 int blame_walk(const struct model *m, const struct op *begin, const struct op *end, double step_s, struct blames *ret)
 {
+	int half = half_of_job(m, end->member->proc->job);
 	struct walk w = { .m = m, .begin = begin, .step_s = step_s, .ret = ret };
 	const struct op *op = end;
 
+	w.most = half > SET_MOST ? half : SET_MOST;
 	ret->n = 0;
-	for (int i = 0; op && i < WALK_MAX && !before_iteration(op, begin); i++)
+	ret->n_procs = 0;
+	for (int i = 0; op && !w.err && i < WALK_MAX && !before_iteration(op, begin); i++)
 		op = station(&w, op);
 	return w.err;
 }

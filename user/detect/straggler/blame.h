@@ -5,21 +5,22 @@
 #ifndef RANKTRACE_BLAME_H
 #define RANKTRACE_BLAME_H
 
+#include "detect/straggler/blame_set.h"
 #include "model/model.h"
 
-#define BLAME_SET_MAX 16
-
-struct blame { /* one rank, or several that the host cannot distinguish */
+struct blame {        /* one rank, or several that the host cannot distinguish */
+	uint64_t key; /* of these ranks, in any order */
 	int n;
-	const struct proc *procs[BLAME_SET_MAX];
-	const struct op *from[BLAME_SET_MAX]; /* of the walk */
-	bool scanned[BLAME_SET_MAX];
+	size_t at;    /* its ranks: blames.procs[at] and the n - 1 behind it, proc_key() */
 	double gap_s; /* later than the median of its peers by so much */
 };
 
 struct blames { /* zeroed at first, reused from walk to walk; blames_free() */
 	struct blame *items;
+	uint64_t *procs;
 	int n, cap;
+	size_t n_procs, procs_cap;
+	struct blame_set alone, with; /* of a station */
 };
 
 /* Walks back from `end`, the operation that ends an iteration of its rank, to `begin`, its counterpart one iteration

@@ -7,6 +7,7 @@
 #include "detect/straggler/history.h"
 #include "detect/transfer/link_cause.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SLOW_RECENT 4
@@ -19,8 +20,37 @@
 #define NOISE_FACTOR 2.5      /* above the blame that natural variation spreads; more while little of it was seen: */
 #define NOISE_UNSEEN 0.075    /* over the number of iterations: what little was seen may be luck */
 #define NOISE_FACTOR_NEW 20.0 /* plus this over the number of iterations */
-#define PEERS_MAX 8
-#define NAMES_MAX 8 /* a larger set is no name */
+#define PEERS_MAX 8           /* of a job with more ranks the first so many */
+
+static int keys_order(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+struct blamed *blamed_new(const struct blames *all, const struct blame *b)
+{
+	struct blamed *d = calloc(1, sizeof(*d));
+	uint64_t *procs = d ? malloc(2 * b->n * sizeof(*procs)) : NULL;
+
+	if (!procs) {
+		free(d);
+		return NULL;
+	}
+	d->key = b->key;
+	d->n = b->n;
+	d->procs = memcpy(procs, &all->procs[b->at], b->n * sizeof(*procs));
+	d->sorted = memcpy(procs + b->n, procs, b->n * sizeof(*procs));
+	qsort(d->sorted, d->n, sizeof(*procs), keys_order);
+	return d;
+}
+
+void blamed_free(struct blamed *d)
+{
+	free(d->procs);
+	free(d);
+}
 
 bool rank_has_clock(const struct proc *p)
 {
@@ -214,7 +244,7 @@ bool blame_structural(const struct job_clock *j, const struct model *m, const st
 		for (const struct blamed *o = j->blamed; o; o = o->next)
 			slow += o->open_since_ns && o->n == 1 && o->procs[0] == q->key;
 	}
-	return !p || d->n > NAMES_MAX || 2 * (d->n == 1 ? slow : d->n) > (d->n == 1 ? role : all);
+	return !p || 2 * (d->n == 1 ? slow : d->n) > (d->n == 1 ? role : all);
 }
 
 bool blame_named_better(const struct job_clock *j, const struct blamed *d)
@@ -228,9 +258,8 @@ bool blame_named_better(const struct job_clock *j, const struct blamed *d)
 
 static bool is_blamed(const struct job_clock *j, const struct blamed *d, uint64_t proc)
 {
-	for (int i = 0; i < d->n; i++)
-		if (d->procs[i] == proc)
-			return true;
+	if (bsearch(&proc, d->sorted, d->n, sizeof(proc), keys_order))
+		return true;
 	for (const struct blamed *o = j->blamed; o; o = o->next)
 		if (o->open_since_ns && o->n == 1 && o->procs[0] == proc)
 			return true;

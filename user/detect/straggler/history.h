@@ -15,11 +15,12 @@
 #define RECENT 5
 
 #define SLOW_SHARE 0.05 /* blame of that share of the step is slow */
+#define NAMES_MAX 8     /* a larger set is no name: only the one in it that the host delayed is reported */
 
 struct blamed { /* a rank or a set, over the last iterations */
 	uint64_t key;
 	int n;
-	uint64_t procs[BLAME_SET_MAX];
+	uint64_t *procs, *sorted;              /* proc_key(), as they were found and by their value */
 	double share[HISTORY], gap_s[HISTORY]; /* of the window's time */
 	bool slow[HISTORY];                    /* in most of the window's iterations its blame was SLOW_SHARE or more */
 	int n_slow;                            /* such iterations of the open window */
@@ -46,6 +47,9 @@ struct job_clock {
 	struct blamed *blamed;
 	struct keyed_table costs;
 };
+
+struct blamed *blamed_new(const struct blames *all, const struct blame *b); /* NULL without memory */
+void blamed_free(struct blamed *d);
 
 /* A rank whose iterations are known. */
 bool rank_has_clock(const struct proc *p);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "detect/detect.h"
 #include "detect/gpu/gpu_cause.h"
 #include "detect/straggler/history.h"
@@ -29,7 +28,7 @@ static void history_clear(struct job_clock *j)
 
 	while ((b = j->blamed)) {
 		j->blamed = b->next;
-		free(b);
+		blamed_free(b);
 	}
 	keyed_free(&j->costs);
 	j->n = 0;
@@ -48,23 +47,16 @@ static struct job_clock *job_of(struct straggler *s, const struct job_id *job)
 
 /* --- one iteration --- */
 
-static struct blamed *blamed_of(struct job_clock *j, const struct blame *b)
+static struct blamed *blamed_of(struct job_clock *j, const struct blames *all, const struct blame *b)
 {
-	uint64_t key = 0;
 	struct blamed *d;
 
-	for (int i = 0; i < b->n; i++)
-		key += hash_mix(3, b->procs[i]->key); /* in any order */
 	for (d = j->blamed; d; d = d->next)
-		if (d->key == key)
+		if (d->key == b->key)
 			return d;
-	d = calloc(1, sizeof(*d));
+	d = blamed_new(all, b);
 	if (!d)
 		return NULL;
-	d->key = key;
-	d->n = b->n;
-	for (int i = 0; i < b->n; i++)
-		d->procs[i] = b->procs[i]->key;
 	d->next = j->blamed;
 	j->blamed = d;
 	return d;
@@ -85,7 +77,7 @@ static void blamed_prune(struct job_clock *j)
 			continue;
 		}
 		*link = d->next;
-		free(d);
+		blamed_free(d);
 	}
 }
 
@@ -102,7 +94,7 @@ static void window_add(struct job_clock *j, const struct blames *b, double step_
 	j->step_s[at] += step_s;
 	j->n_iterations++;
 	for (int i = 0; i < b->n; i++) {
-		d = blamed_of(j, &b->items[i]);
+		d = blamed_of(j, b, &b->items[i]);
 		if (!d)
 			continue;
 		d->gap_s[at] += b->items[i].gap_s;
@@ -226,10 +218,13 @@ static struct subject subject_of(const struct model *m, const struct blamed *d)
 static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
 {
 	double share = recent_mean(j, d->share);
-	struct finding *f = finding_list_add(found);
+	struct finding *f;
 	struct host_cause c;
 	int one = blame_cause(j, m, d, &c);
 
+	if (d->n > NAMES_MAX && one < 0)
+		return 0;
+	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
 	f->kind = FINDING_STRAGGLER;
