@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proxy_job.h - a job of four ranks on a ring over the network, as looks at NCCL's counters, its proxies and their
- * threads show it: `ranks` is what the next sample tells. Of one test program.
+ * proxy_job.h - a job of PROXY_RANKS ranks (4) on a ring over the network, as samples of NCCL's counters, its proxies
+ * and their threads show it: `ranks` is what the next sample tells. Of one test program.
  */
 #ifndef RANKTRACE_PROXY_JOB_H
 #define RANKTRACE_PROXY_JOB_H
@@ -9,7 +9,11 @@
 #include "tests/unit/job/job_script.h"
 #include "tests/unit/job/proxy_parts.h"
 
-enum { RANKS = 4, WORLD = 0xa0, OTHER = 0xb0, CHANNELS = 2 };
+#ifndef PROXY_RANKS
+#define PROXY_RANKS 4
+#endif
+
+enum { RANKS = PROXY_RANKS, WORLD = 0xa0, OTHER = 0xb0, CHANNELS = 2 };
 
 /* --- a job --- */
 

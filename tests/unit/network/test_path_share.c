@@ -160,6 +160,47 @@ static void a_path_ends_with_its_ends(void **state)
 	assert_null(paths.paths.all);
 }
 
+/* A job of ten thousand ranks, each on a ring and half of them in a communicator of their own. */
+static void ten_thousand_paths(void **state)
+{
+	enum { MANY = 10240 };
+	static struct member all[MANY], *of[MANY];
+	static struct proxy_part one[MANY];
+	int n = 0;
+
+	(void)state;
+	comm = (struct comm){ .nranks = MANY, .by_rank = of, .members = &all[0] };
+	for (int r = 0; r < MANY; r++) {
+		one[r] = sending(8, 4, 3);
+		one[r].peer = (r + 1) % MANY;
+		of[r] = &all[r];
+		all[r] = (struct member){ .comm = &comm,
+					  .proc = &proc,
+					  .rank = r,
+					  .proxies = { .parts = &one[r], .n = 1, .seen_ns = now },
+					  .next_in_comm = r + 1 < MANY ? &all[r + 1] : NULL };
+	}
+	assert_int_equal(paths_take(&paths, &comm), 0);
+	paths_forget(&paths, &m);
+	assert_int_equal(paths.paths.n, MANY);
+	assert_ptr_equal(paths_of(&paths, &comm), paths.paths.all);
+	all[7].gone = true;
+	paths_forget(&paths, &m); /* its own, and the one to it */
+	assert_int_equal(paths.paths.n, MANY - 2);
+	for (const struct path *p = paths_of(&paths, &comm), *other = paths.paths.all; p; p = p->next) {
+		assert_ptr_equal(p, other);
+		assert_true(p->from != &all[7] && p->to != &all[7]);
+		other = other->keyed.next;
+		n++;
+	}
+	assert_int_equal(n, MANY - 2);
+	all[7].gone = false;
+	assert_int_equal(paths_take(&paths, &comm), 0);
+	assert_int_equal(paths.paths.n, MANY);
+	assert_ptr_equal(paths_of(&paths, &comm), paths.paths.all); /* the newest */
+	assert_null(paths_of(&paths, &other));
+}
+
 static bool near(double a, double b)
 {
 	return fabs(a - b) < 0.01;
@@ -191,6 +232,7 @@ int main(void)
 		TEST(what_is_no_path_is_none),
 		TEST(another_communicator_takes_no_sample),
 		TEST(a_path_ends_with_its_ends),
+		TEST(ten_thousand_paths),
 		TEST(how_sure_two_shares_differ),
 	};
 

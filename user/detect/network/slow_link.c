@@ -24,7 +24,7 @@
 #define HALF 0.5                /* of the slowest: slow, too */
 #define STANDS_NS 2000000000ull /* a job that does not move is a hang's */
 #define RANKS_MIN 3             /* of two ranks none can be compared */
-#define RANKS_MAX 256           /* each way is compared with each */
+#define PORTS_COMPARED 256      /* of more ranks' ports the first so many */
 #define SHARED_FACTOR 1.5       /* a port moves that much more than its peers': others use it */
 #define SHARED_MIN_PER_S 1000000
 #define CONFIDENCE_PORT 0.8
@@ -57,8 +57,8 @@ static bool all_slow(const struct paths *s, const struct path *slow, const struc
 {
 	int n = 0;
 
-	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
-		if (p == slow || p->from->comm != end->comm || !touches(p, end))
+	for (const struct path *p = paths_of(s, end->comm); p; p = p->next) {
+		if (p == slow || !touches(p, end))
 			continue;
 		if (path_share(p, now_ns, SAMPLES_MIN) < HALF * share)
 			return false;
@@ -72,9 +72,7 @@ static const struct path *slowest(const struct paths *s, const struct comm *c, u
 	const struct path *best = NULL;
 	double most = 0, share;
 
-	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
-		if (p->from->comm != c)
-			continue;
+	for (const struct path *p = paths_of(s, c); p; p = p->next) {
 		share = path_share(p, now_ns, SAMPLES_MIN);
 		if (share < 0)
 			return NULL;
@@ -100,8 +98,8 @@ static bool others_well(const struct paths *s, struct verdict *v, uint64_t now_n
 	bool one = false;
 	double share, limit = rest_limit(v->share);
 
-	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
-		if (p == v->slow || p->from->comm != v->slow->from->comm)
+	for (const struct path *p = paths_of(s, v->slow->from->comm); p; p = p->next) {
+		if (p == v->slow)
 			continue;
 		share = path_share(p, now_ns, SAMPLES_MIN);
 		one |= share <= limit;
@@ -117,11 +115,9 @@ static double differ(const struct paths *s, const struct verdict *v, uint64_t no
 {
 	struct path_samples sorts[2] = { 0 }, l;
 
-	for (const struct path *p = s->paths.all; p; p = p->keyed.next) {
+	for (const struct path *p = paths_of(s, v->slow->from->comm); p; p = p->next) {
 		bool slow = v->port ? touches(p, v->port) : p == v->slow;
 
-		if (p->from->comm != v->slow->from->comm)
-			continue;
 		l = path_samples(p, now_ns);
 		sorts[slow].n += l.n;
 		sorts[slow].busy += l.busy;
@@ -219,8 +215,9 @@ static bool is_shared(const struct model *m, const struct comm *c, const struct 
 {
 	const struct port *mine = port_of(m, mb), *other;
 	double most = 0, one;
+	int n = 0;
 
-	for (const struct member *o = c->members; mine && o; o = o->next_in_comm) {
+	for (const struct member *o = c->members; mine && o && n < PORTS_COMPARED; o = o->next_in_comm, n++) {
 		other = o == mb || o == peer || o->gone ? NULL : port_of(m, o);
 		one = other && other != mine ? bytes_per_s(other) : 0;
 		most = one > most ? one : most;
@@ -344,7 +341,7 @@ static int slow_link_tick(void *state, const struct model *m, struct finding_lis
 	if (!still_there)
 		s->reported = (struct reported){ 0 };
 	for (const struct comm *c = m->comms; c && !err; c = c->next) {
-		if (c->nranks < RANKS_MIN || c->nranks > RANKS_MAX || c->n_seen != c->nranks)
+		if (c->nranks < RANKS_MIN || c->n_seen != c->nranks)
 			continue;
 		err = paths_take(&s->paths, c);
 		err = err ? err : comm_tick(s, m, c, found);

@@ -17,7 +17,7 @@
 #define IO_FACTOR 3.0       /* times the peers' median, and at least: */
 #define IO_BYTES_S 10e6
 #define PERIOD_SEEN_MAX 512 /* operations read for who calls */
-#define PEERS_MAX 8
+#define PEERS_MAX 8         /* to compare with: of more the first so many */
 #define THROTTLED_PART 0.5
 #define PRESSURE_NOTED 0.1 /* of the time some task waited */
 

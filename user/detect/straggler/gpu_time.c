@@ -16,7 +16,7 @@
 
 #define READING_NS 100000000ull /* results asked for within that belong together */
 #define READINGS 12
-#define RANKS_MAX 256   /* of one role */
+#define PEERS_MAX 256   /* of a larger role the first so many: their median is as good */
 #define SLOW_SHARE 0.05 /* of the step, as for the blame walk */
 #define SURE 10.0       /* standard errors of what the peers differ by: every reading of every rank is a trial, and */
 #define FREEDOM_MIN \
@@ -89,11 +89,11 @@ static bool together(const struct reading *a, const struct reading *b, double st
 /* Median of the peers' times in the same reading; false: none, or one of them is still to come. */
 static bool peers_median(const struct model *m, const struct proc *p, const struct reading *mine, double *ret_s)
 {
-	double times[RANKS_MAX];
+	double times[PEERS_MAX];
 	struct reading r;
 	int n = 0;
 
-	for (const struct proc *o = m->procs; o && n < RANKS_MAX; o = o->next) {
+	for (const struct proc *o = m->procs; o && n < PEERS_MAX; o = o->next) {
 		if (o == p || !comparable(p, o))
 			continue;
 		if (!reading_of(m, o, &r) || !together(mine, &r, p->steps->median_s))

@@ -11,15 +11,46 @@
 
 #include "detect/transfer/stalled_transfer.h"
 
+struct comm_paths {
+	struct keyed keyed; /* by the communicator */
+	struct path *first, **end;
+};
+
+struct path *paths_of(const struct paths *s, const struct comm *c)
+{
+	const struct comm_paths *of = keyed_find(&s->comms, (uintptr_t)c, 0);
+
+	return of ? of->first : NULL;
+}
+
+/* The newest first, as in the table. */
+static int path_link(struct paths *s, struct path *p, bool newest)
+{
+	struct comm_paths *of = keyed_get(&s->comms, (uintptr_t)p->from->comm, 0, sizeof(*of));
+
+	if (!of)
+		return -ENOMEM;
+	if (!of->end)
+		of->end = &of->first;
+	p->next = newest ? of->first : NULL;
+	if (!newest || !of->first) {
+		*of->end = p;
+		of->end = &p->next;
+	} else {
+		of->first = p;
+	}
+	return 0;
+}
+
 static struct path *path_of(struct paths *s, const struct member *from, const struct member *to)
 {
 	struct path *p = keyed_get(&s->paths, (uintptr_t)from, (uintptr_t)to, sizeof(*p));
 
-	if (p) {
-		p->from = from;
-		p->to = to;
-	}
-	return p;
+	if (!p || p->from)
+		return p;
+	p->from = from;
+	p->to = to;
+	return path_link(s, p, true) ? NULL : p;
 }
 
 static int paths_find(struct paths *s, const struct member *mb)
@@ -59,8 +90,8 @@ int paths_take(struct paths *s, const struct comm *c)
 
 	for (const struct member *mb = c->members; mb && c->by_rank && !err; mb = mb->next_in_comm)
 		err = mb->gone ? 0 : paths_find(s, mb);
-	for (struct path *p = s->paths.all; p && !err; p = p->keyed.next) {
-		if (p->from->comm != c || p->from->gone || p->from->proxies.seen_ns <= last_ns(p))
+	for (struct path *p = err ? NULL : paths_of(s, c); p; p = p->next) {
+		if (p->from->gone || p->from->proxies.seen_ns <= last_ns(p))
 			continue;
 		p->samples_ns[p->n_samples % PATH_SAMPLES] = p->from->proxies.seen_ns;
 		p->busy[p->n_samples % PATH_SAMPLES] = is_busy(p);
@@ -104,28 +135,79 @@ double path_samples_differ(struct path_samples one, struct path_samples other)
 	return 2 * (likelihood(one) + likelihood(other) - likelihood(both));
 }
 
-static bool is_member(const struct model *m, const struct member *mb)
+/* --- paths of members that are no more --- */
+
+struct living { /* in the order of their addresses */
+	const struct member **all;
+	size_t n;
+};
+
+static int address_order(const void *a, const void *b)
 {
-	for (const struct comm *c = m->comms; c; c = c->next)
-		for (const struct member *o = c->members; o; o = o->next_in_comm)
-			if (o == mb)
-				return !o->gone;
-	return false;
+	const struct member *const *x = a, *const *y = b;
+
+	return (*x > *y) - (*x < *y);
 }
 
-static bool has_ends(void *entry, const void *model)
+/* Without memory nothing is known to live: what is forgotten is found again. */
+static struct living living_members(const struct model *m)
+{
+	struct living l = { 0 };
+	size_t n = 0;
+
+	for (const struct comm *c = m->comms; c; c = c->next)
+		for (const struct member *o = c->members; o; o = o->next_in_comm)
+			n++;
+	l.all = n ? malloc(n * sizeof(*l.all)) : NULL;
+	for (const struct comm *c = m->comms; c && l.all; c = c->next)
+		for (const struct member *o = c->members; o; o = o->next_in_comm)
+			if (!o->gone)
+				l.all[l.n++] = o;
+	if (l.n)
+		qsort(l.all, l.n, sizeof(*l.all), address_order);
+	return l;
+}
+
+static bool lives(const struct living *l, const struct member *mb)
+{
+	return l->n && bsearch(&mb, l->all, l->n, sizeof(*l->all), address_order);
+}
+
+static bool has_ends(void *entry, const void *living)
 {
 	const struct path *p = entry;
 
-	return is_member(model, p->from) && is_member(model, p->to);
+	return lives(living, p->from) && lives(living, p->to);
+}
+
+/* The lists of the communicators anew; without memory there is none. */
+static void paths_relink(struct paths *s)
+{
+	int err = 0;
+
+	keyed_free(&s->comms);
+	for (struct path *p = s->paths.all; p && !err; p = p->keyed.next)
+		err = path_link(s, p, false);
+	if (err)
+		paths_free(s);
 }
 
 void paths_forget(struct paths *s, const struct model *m)
 {
-	keyed_keep(&s->paths, has_ends, m);
+	size_t before = s->paths.n;
+	struct living l = { 0 };
+
+	if (!before)
+		return;
+	l = living_members(m);
+	keyed_keep(&s->paths, has_ends, &l);
+	free(l.all);
+	if (s->paths.n != before)
+		paths_relink(s);
 }
 
 void paths_free(struct paths *s)
 {
 	keyed_free(&s->paths);
+	keyed_free(&s->comms);
 }

@@ -16,16 +16,20 @@
 struct path { /* from one member of a communicator to another */
 	struct keyed keyed;
 	const struct member *from, *to;
+	struct path *next;                            /* of the communicator */
 	uint64_t n_samples, samples_ns[PATH_SAMPLES]; /* ring */
 	bool busy[PATH_SAMPLES];
 };
 
 struct paths {
 	struct keyed_table paths;
+	struct keyed_table comms; /* struct comm_paths */
 };
 
 /* Takes in the newest samples of this communicator. 0 or -ENOMEM. */
 int paths_take(struct paths *s, const struct comm *c);
+/* Its paths, the others by `next`; NULL: none was seen. */
+struct path *paths_of(const struct paths *s, const struct comm *c);
 struct path_samples {
 	int n, busy;
 };
