@@ -66,7 +66,8 @@ struct snapshot_proc { /* behind its RECORD_PROC; texts: the CUDA call that fail
 	__s32 exit_code, exit_signal, cuda_error;
 	__u8 dead;
 	__u8 shed; /* probes it has no more, a bit for each group (probing.h) */
-	__u8 reserved[2];
+	__u8 warm; /* its first steps are over */
+	__u8 reserved;
 };
 
 struct snapshot_task { /* texts: name, preempted by, kernel stack, user stack, wait channel, system call, file */

@@ -17,7 +17,8 @@
 #define HABIT_QUANTILE 0.98
 #define HABIT_SPARE 2   /* of calls, where each is seen: so many lags are chance, however few operations there were */
 #define HABIT_KEPT 4096 /* operations: then each weighs half, so that a job may change */
-#define HABIT_MARGIN_S 3.0                /* at most; 4 x the habit where that is less */
+#define HABIT_MARGIN_S 3.0 /* at most; 4 x the habit where that is less */
+#define RARE_LIMIT_S 4.0
 #define HABITUAL_OPS 10                   /* seen by samples; or */
 #define SAMPLED_TOGETHER_NS 2000000000ull /* two periods of the sampler */
 #define HABITUAL_ADVANCES 3               /* so many samples that showed it to go on; or */
@@ -101,16 +102,26 @@ static uint64_t sampled_limit_ns(const struct model *m, const struct comm *c)
 	return comm_own((struct comm *)c)->habitual || was_quick(m, c) ? habit : larger(habit, COMM_CARE_NS);
 }
 
+/* Of lags that come by chance, one in a thousand. A pause is no lag: with five times a pause that was too short to be
+ * reported the next one may be five times as long, and so on, until a rank that sleeps is found after minutes. */
+static uint64_t rare_limit_ns(const struct comm *c)
+{
+	double s = 5 * c->lag_p999_s;
+
+	return (uint64_t)(1e9 * (s < RARE_LIMIT_S ? s : RARE_LIMIT_S));
+}
+
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c)
 {
 	if (comm_sampled_only(c))
 		return sampled_limit_ns(m, c);
 	if (!comm_own((struct comm *)c)->warm)
 		return COMM_WARMUP_NS;
-	return larger(habit_limit_ns(m, c), (uint64_t)(5e9 * c->lag_p999_s));
+	return larger(habit_limit_ns(m, c), rare_limit_ns(c));
 }
 
-/* The first steps compile, load and tune: until a member's iterations are known. A job without any is warm some day. */
+/* The first steps compile, load and tune: until a member's iterations are known, of these operations or of those before
+ * its communicators were made anew. A job without any is warm some day. */
 static bool warm_now(const struct comm *c)
 {
 	bool shared = false;
@@ -118,7 +129,7 @@ static bool warm_now(const struct comm *c)
 	if (c->n_complete < COMM_WARMUP_OPS)
 		return false;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		if (mb->proc->steps->period_ops)
+		if (mb->proc->steps->period_ops || proc_own(mb->proc)->warm)
 			return true;
 		shared |= mb->proc->shared;
 	}
@@ -156,11 +167,19 @@ static void habit_add(struct comm_own *o, unsigned int bucket, uint64_t n)
 	o->c.lag_habit_s = habit_s(o);
 }
 
+static void warm_set(struct comm *c)
+{
+	comm_own(c)->warm = true;
+	for (struct member *mb = c->members; mb; mb = mb->next_in_comm)
+		proc_own(mb->proc)->warm = true;
+}
+
 static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 {
 	struct comm_own *o = comm_own(c);
 
-	o->warm = o->warm || warm_now(c);
+	if (!o->warm && warm_now(c))
+		warm_set(c);
 	if (o->warm)
 		habit_add(o, lag_bucket(lag_ns), 1);
 	if (o->warm && lag_ns <= comm_lag_limit_ns(m, c)) {

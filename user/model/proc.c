@@ -138,7 +138,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 /* CUDA and NCCL state: gone with an exec. Finished and unfinished operations stay in the lists. */
 static void proc_reset(struct model *m, struct proc_own *p)
 {
-	p->p.shared = false;
+	p->p.shared = p->warm = false;
 	comm_inits_forget_proc(m, &p->p);
 	qps_gone_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {

@@ -103,6 +103,7 @@ static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
 		.cuda_error = p->cuda_error,
 		.dead = p->dead,
 		.shed = p->shed,
+		.warm = own->warm,
 	};
 
 	for (int i = 0; i < CALL_CLASS_MAX; i++)
@@ -282,6 +283,7 @@ int take_proc(struct model *m, const struct event *e)
 	own->p.first_ns = b->first_ns;
 	*p = proc_who(p);
 	proc_state_take(p, b, e->snapshot.text);
+	own->warm = b->warm;
 	own->unprobed = p->shed >> PROBES_NEEDED & 1;
 	m->state->any_unprobed |= own->unprobed;
 	steps_take(own, &b->steps);
