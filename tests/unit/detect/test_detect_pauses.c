@@ -253,24 +253,38 @@ static void a_stop_is_critical_and_no_habit(void **state)
 	assert_int_equal(hang()->severity, SEVERITY_WARNING);
 }
 
-/* A pause that ends with the communicator did not end by itself. */
-static void an_end_of_the_communicator_teaches_nothing(void **state)
+/* After so long its communicator is gone; the rank makes another, and goes on. */
+static void gives_up_after(double seconds)
 {
 	struct event e = job_event(EV_COMM_VANISHED, 2, 0);
 
-	(void)state;
 	e.comm_seen.addr = e.comm_seen.hash = WORLD;
-	for (int i = 0; i < 2; i++) {
-		stands(&ckpt, 8);
-		give(e);
-		seen[2] = false;
-		one_tick();
-		seen[2] = true;
-		n[2]++;
-		runs(10);
-	}
+	stands(&ckpt, seconds);
+	give(e);
+	seen[2] = false;
+	one_tick();
+	seen[2] = true;
+	n[2]++;
+	runs(10);
 	seen_now.warnings = 0;
 	stands(&ckpt, 8);
+}
+
+/* The program raised an error, aborted and begins anew. */
+static void a_soon_end_of_the_communicator_is_a_pause(void **state)
+{
+	(void)state;
+	gives_up_after(8);
+	assert_int_equal(seen_now.warnings, 0);
+	assert_non_null(text_of(hang(), "known_phase"));
+}
+
+/* A watchdog did, that ends hangs. */
+static void a_late_end_of_the_communicator_teaches_nothing(void **state)
+{
+	(void)state;
+	gives_up_after(35);
+	gives_up_after(35);
 	assert_int_equal(seen_now.warnings, 1);
 }
 
@@ -322,7 +336,8 @@ int main(void)
 		SESSION(what_moves_is_no_hang),
 		SESSION(what_moved_once_is_not_believed_for_ever),
 		SESSION(a_stop_is_critical_and_no_habit),
-		SESSION(an_end_of_the_communicator_teaches_nothing),
+		SESSION(a_soon_end_of_the_communicator_is_a_pause),
+		SESSION(a_late_end_of_the_communicator_teaches_nothing),
 		SESSION(an_hour_of_checkpoints),
 		SESSION(a_phase_known_from_before),
 	};

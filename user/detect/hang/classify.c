@@ -198,17 +198,35 @@ struct suspect *suspects_get(struct suspects *all, const struct model *m, const 
 	return s;
 }
 
+/* NULL: it is not of the rank any more. */
+static const struct member *member_of(const struct proc *p, const struct pending *pend)
+{
+	const struct member *mb = p->members;
+
+	while (mb && mb != pend->member)
+		mb = mb->next_in_proc;
+	return mb;
+}
+
 /* The rank entered what its peers waited in: its communicator is there, and it is past that number. */
 static bool has_come(const struct proc *p, const struct pending *pend)
 {
-	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
-		if (mb == pend->member)
-			return !mb->gone && (pend->space < 0 || mb->entered_seq[pend->space] > pend->seq);
-	return false;
+	const struct member *mb = member_of(p, pend);
+
+	return mb && !mb->gone && (pend->space < 0 || mb->entered_seq[pend->space] > pend->seq);
 }
 
-/* It came: work may take that long in this job, and a pause there may. Not what ended with the rank or its
- * communicator, nor what it was stopped or blocked in. Reported or not. */
+/* Its communicator is gone, and it lives: the program gave up soon and makes another, as one does that begins anew
+ * after an error. Later than that it may be a watchdog, which ends a hang. */
+static bool gave_up_soon(const struct proc *p, const struct pending *pend, uint64_t took_ns)
+{
+	const struct member *mb = member_of(p, pend);
+
+	return mb && mb->gone && took_ns < PHASE_TWICE_NS;
+}
+
+/* It came: work may take that long in this job, and a pause there may. Not what ended with the rank, nor what it was
+ * stopped or blocked in. Reported or not. */
 static void ended_learn(struct suspects *all, const struct model *m, const struct suspect *s, const struct proc *p)
 {
 	uint64_t took_ns = m->now_ns - s->pending.since_ns;
@@ -217,7 +235,7 @@ static void ended_learn(struct suspects *all, const struct model *m, const struc
 		return;
 	if (took_ns > all->longest_busy_ns)
 		all->longest_busy_ns = took_ns;
-	if (has_come(p, &s->pending))
+	if (has_come(p, &s->pending) || gave_up_soon(p, &s->pending, took_ns))
 		habit_learn(&all->pauses, m, p, &s->place, s->pending.since_ns);
 }
 
