@@ -19,7 +19,7 @@
 #include "detect/rank/activity.h"
 #include "detect/rank/call_site.h"
 
-#define INIT_LIMIT_NS 5000000000ull   /* ranks of a job start apart: imports, data sets, caches */
+#define INIT_LIMIT_NS 4500000000ull   /* ranks of a job start apart: imports, data sets, caches */
 #define REPORT_BUSY_NS 30000000000ull /* imports and data sets take that long in healthy jobs */
 #define LIST_CAP 256
 #define CONFIDENCE_OUTSIDE 0.8
