@@ -25,6 +25,10 @@ static void note(struct verdicts *v, const struct finding *f, uint64_t now_ns)
 		*s = (struct seen_finding){ .open_ns = now_ns };
 	}
 	s->f = *f;
+	if (f->severity >= SEVERITY_WARNING && !s->warned_ns)
+		s->warned_ns = now_ns;
+	if (f->severity == SEVERITY_CRITICAL && !s->critical_ns)
+		s->critical_ns = now_ns;
 	s->worst = f->severity > s->worst ? f->severity : s->worst;
 	s->last_ns = now_ns;
 	s->n_ticks++;

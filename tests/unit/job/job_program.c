@@ -100,7 +100,7 @@ void program(struct job *j, int r)
 
 const struct fault *fault_at(struct job *j, int r, int step, enum fault_kind kind)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < JOB_FAULTS; i++)
 		if (j->o.faults[i].kind == kind && j->o.faults[i].rank == r && j->o.faults[i].step == step)
 			return &j->o.faults[i];
 	return NULL;

@@ -237,6 +237,21 @@ static void restart(struct job *j, int r)
 	h->now_ns += (uint64_t)((3 + 4 * draw(s)) * SEC);
 }
 
+/* One more communicator, made from an id of the whole job's. */
+static bool init_call(struct job *j, int r)
+{
+	struct host *h = &j->state->hosts[r];
+	struct event *e = emit(j, r, h->now_ns, EV_COMM_INIT);
+
+	e->comm_init.kind = COMM_INIT_RANK;
+	e->comm_init.id_hash = 0xabcd;
+	e->comm_init.rank = r;
+	e->comm_init.nranks = j->o.ranks;
+	segment(h, h->now_ns, TASK_SLEEP, false);
+	h->stuck = true;
+	return false;
+}
+
 static bool fault_strike(struct job *j, int r, int fi)
 {
 	const struct fault *f = &j->o.faults[fi];
@@ -246,6 +261,7 @@ static bool fault_strike(struct job *j, int r, int fi)
 	if (!j->fault_ns[fi])
 		j->fault_ns[fi] = h->now_ns;
 	switch (f->kind) {
+	case FAULT_INIT: return r == f->rank ? hold(j, r, f, TASK_SLEEP) : init_call(j, r);
 	case FAULT_STOP: return hold(j, r, f, TASK_STOPPED);
 	case FAULT_HANG: return hold(j, r, f, TASK_SLEEP);
 	case FAULT_IO: return hold(j, r, f, TASK_SLEEP);
@@ -287,12 +303,12 @@ static bool faults(struct job *j, int r)
 {
 	struct host *h = &j->state->hosts[r];
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < JOB_FAULTS; i++) {
 		struct fault *f = &j->o.faults[i];
 
 		if (f->kind == FAULT_NONE || f->step != h->step || f->at != (int)h->pc)
 			continue;
-		if (f->rank != r && f->kind != FAULT_EVAL)
+		if (f->rank != r && f->kind != FAULT_EVAL && f->kind != FAULT_INIT)
 			continue;
 		if (f->rank == r)
 			fault_target(j, r, i);
@@ -317,7 +333,7 @@ static void compute(struct job *j, int r, const struct ins *in)
 	t *= uneven_work(j, r, h->step);
 	if (h->step == 0)
 		t += j->o.first_s * draw(s) / 4;
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < JOB_FAULTS; i++)
 		if (j->o.faults[i].kind == FAULT_LOG && j->o.faults[i].rank == r && h->step % 4 == 3)
 			t *= 1 + j->o.faults[i].percent / 100;
 	if (j->o.run_ahead)
@@ -417,7 +433,7 @@ static void restart_all(struct job *j, int step)
 
 static int restart_step(const struct job *j)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < JOB_FAULTS; i++)
 		if (j->o.faults[i].kind == FAULT_RESTART)
 			return j->o.faults[i].step;
 	return -1;

@@ -15,6 +15,7 @@
 #define MSEC 1000000ull
 #define JOB_T0 (100 * SEC)
 #define JOB_FOREVER 1e6
+#define JOB_FAULTS 16
 
 enum fault_kind {
 	FAULT_NONE,
@@ -33,6 +34,7 @@ enum fault_kind {
 	FAULT_ORDER,     /* the loss before the last gradient operation; not with `grouped` */
 	FAULT_SKIP_SEND, /* leaves out the step's first Send */
 	FAULT_SKIP_RECV,
+	FAULT_INIT,     /* all others are in the creation of one more communicator, and this rank does not come */
 	FAULT_LOSE_OPS, /* the records of `percent` percent of this rank's operations are lost, in that step */
 };
 
@@ -62,7 +64,7 @@ struct job_opts {
 		gc_s; /* the share of steps in which a rank's host pauses, for up to that long: garbage collection */
 	double last_stage; /* relative extra compute of the last pipeline stage */
 	double lengths;    /* spread of sequence lengths: compute of a replica's step times 1 +- this, drawn */
-	struct fault faults[4];
+	struct fault faults[JOB_FAULTS];
 };
 
 struct truth {
@@ -80,9 +82,9 @@ struct job {
 	size_t n_events, cap_events;
 	struct truth *truths;
 	size_t n_truths, cap_truths;
-	uint64_t fault_ns[4];                 /* when each struck, 0 never */
-	uint64_t fault_comm[4], fault_seq[4]; /* the operation the rank would have entered next */
-	int fault_space[4];
+	uint64_t fault_ns[JOB_FAULTS];                          /* when each struck, 0 never */
+	uint64_t fault_comm[JOB_FAULTS], fault_seq[JOB_FAULTS]; /* the operation the rank would have entered next */
+	int fault_space[JOB_FAULTS];
 	struct job_state *state;
 };
 
@@ -101,6 +103,7 @@ uint32_t job_pid(int rank);
 struct seen_finding {
 	struct finding f;
 	uint64_t open_ns, last_ns;
+	uint64_t warned_ns, critical_ns; /* 0: it was not */
 	int n_ticks;
 	enum severity worst;
 };
