@@ -151,10 +151,12 @@ static void test_many_absent(void **state)
 
 /* --- places --- */
 
+static struct proc still;
+
 static struct task task_of(int kind)
 {
 	static const char *const calls[] = { "futex", "poll", "clock_nanosleep" };
-	struct task t = { .state = TASK_SLEEP, .at_ns = 1, .syscall = calls[kind % 3], .wchan = "" };
+	struct task t = { .proc = &still, .state = TASK_SLEEP, .at_ns = 1, .syscall = calls[kind % 3], .wchan = "" };
 
 	t.stack.native = t.stack.python = t.stack.wait = t.stack.frames = t.stack.file = "";
 	if (kind / 3 % 3) {
@@ -198,12 +200,25 @@ static void test_places(void **state)
 	assert_int_equal(places_alike(&places, NULL, false), 0);
 }
 
+/* It was read in an earlier pause: where it was then is no place of now. */
+static void test_a_stack_of_before_is_none(void **state)
+{
+	struct proc moved = { .last_call_ns = 2 };
+	struct task here = task_of(3), there = task_of(6);
+
+	(void)state;
+	assert_false(alike(&here, &there));
+	there.proc = &moved;
+	assert_true(alike(&here, &there));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_roots),
 		cmocka_unit_test(test_many_absent),
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_a_stack_of_before_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,13 +21,19 @@ static bool moved_since(const struct proc *p, uint64_t ns)
 	return false;
 }
 
+/* It may be of an earlier pause. */
+static bool stack_is_of_now(const struct task *t)
+{
+	return t->stack.ns && !moved_since(t->proc, t->stack.ns);
+}
+
 const struct task *call_site_task(const struct proc *p)
 {
 	const struct task *t = p->tasks;
 
 	while (t && t->tid != p->tgid)
 		t = t->next;
-	return t && t->stack.ns && !moved_since(p, t->stack.ns) ? t : NULL;
+	return t && stack_is_of_now(t) ? t : NULL;
 }
 
 /* "cuStreamSynchronize (libcuda.so.1)", "cudaDeviceSynchronize_ptsz (libtorch_cuda.so)", "cuMemcpyDtoH_v2 (...": a copy
@@ -67,7 +73,7 @@ bool call_site_gpu_wait(const struct proc *p)
 
 int call_site_same(const struct task *a, const struct task *b)
 {
-	if (!a->stack.ns || !b->stack.ns || (!*a->stack.native && !*a->stack.python) ||
+	if (!stack_is_of_now(a) || !stack_is_of_now(b) || (!*a->stack.native && !*a->stack.python) ||
 	    (!*b->stack.native && !*b->stack.python))
 		return -1;
 	if (gpu_wait(a) || gpu_wait(b))

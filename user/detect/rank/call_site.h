@@ -14,7 +14,7 @@
 const struct task *call_site_task(const struct proc *p);
 /* It waits for its GPU: a synchronising call of the driver or the runtime is among its frames. */
 bool call_site_gpu_wait(const struct proc *p);
-/* Both stacks are known, and they wait for the same: 1; for different things: 0; not known: -1. */
+/* Both stacks are known and of now, and they wait for the same: 1; for different things: 0; not known: -1. */
 int call_site_same(const struct task *a, const struct task *b);
 /* What the main thread sleeps for; NULL: it could not be read, or it was read before the process last moved. */
 const struct waits_for *call_site_wait(const struct proc *p);
