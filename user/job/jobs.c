@@ -16,6 +16,7 @@
 
 #define KEY_MAX 1024
 #define TRAIT_MAX 160
+#define LIVING_FIRST 64
 
 const struct job_id job_none = { .name = "", .shown = "" };
 
@@ -224,7 +225,7 @@ int jobs_rank(struct jobs *j, struct job_scope *pub, int rank, int world)
 	struct scope *s = (struct scope *)pub;
 
 	if (j->n_living == j->cap_living) {
-		size_t cap = j->cap_living ? 2 * j->cap_living : 64;
+		size_t cap = 2 * j->cap_living;
 		struct living *grown = realloc(j->living, cap * sizeof(*grown));
 
 		if (!grown)
@@ -527,9 +528,15 @@ struct jobs *jobs_new(void)
 {
 	struct jobs *j = calloc(1, sizeof(*j));
 
-	if (j)
-		j->tail = &j->first;
-	return j;
+	if (!j)
+		return NULL;
+	j->tail = &j->first;
+	j->cap_living = LIVING_FIRST; /* there from the start: what goes through it needs an array, if an empty one */
+	j->living = malloc(LIVING_FIRST * sizeof(*j->living));
+	if (j->living)
+		return j;
+	free(j);
+	return NULL;
 }
 
 void jobs_free(struct jobs *j)
