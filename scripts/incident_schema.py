@@ -22,8 +22,15 @@ TYPES = {  # of evidence, as the JSON sink writes them: a number that is none (0
     "FLAG": {"enum": [0, 1]},
     "TEXT": {"type": "string"},
     "LINES": {"type": "string"},
+    "NAMES": {"type": "string"},
     "RANKS": {"type": "string", "pattern": "^[0-9?]"},
     "PIDS": {"type": "string", "pattern": "^[0-9?]"},
+}
+ITEMS = {  # of the array that "lists" has of such evidence: a rank that is not known is null
+    "LINES": {"type": "string"},
+    "NAMES": {"type": "string"},
+    "RANKS": {"type": ["integer", "null"], "minimum": 0},
+    "PIDS": {"type": "integer", "minimum": 0},
 }
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|(\w+)|([(),])|\s+')
 
@@ -82,8 +89,10 @@ def filled(schema):
     has["op"]["enum"] = [None, *re.findall(r'\[OP_\w+\] = "(\w+)"', read("user/event.c"))]
     has["subject"]["properties"]["type"]["enum"] = [n for _, n, _ in x_rows("user/subject.h", "SUBJECT_TYPES") if n]
     units = {unit: name for unit, name, *_ in x_rows("user/finding.h", "EVIDENCE_UNITS")}
-    evidence = (evidence_property(row, units) for row in rows(read("user/evidence.def"), "EVIDENCE"))
-    has["evidence"]["properties"] = dict(evidence)
+    evidence = rows(read("user/evidence.def"), "EVIDENCE")
+    has["evidence"]["properties"] = dict(evidence_property(row, units) for row in evidence)
+    lists = {name: ITEMS[kind] for _, name, kind, *_ in evidence if kind in ITEMS}
+    has["lists"]["properties"] = {name: {"type": "array", "items": items} for name, items in lists.items()}
     return schema
 
 

@@ -45,8 +45,10 @@ static const char *const cause_helps[CAUSE_MAX] = {
 #undef CAUSE
 };
 
-static const bool types_are_text[] = {
-#define X(id, name, is_text) [EVIDENCE_TYPE_##id] = is_text,
+enum holds { HOLDS_NUMBER, HOLDS_TEXT, HOLDS_LIST };
+
+static const enum holds types_hold[] = {
+#define X(id, name, holds) [EVIDENCE_TYPE_##id] = HOLDS_##holds,
 	EVIDENCE_TYPES(X)
 #undef X
 };
@@ -77,12 +79,15 @@ const char *finding_kind_name(enum finding_kind kind)
 const char *finding_kind_shown(const struct finding *f)
 {
 	static const char *const hangs[SEVERITY_MAX] = {
-		[SEVERITY_INFO] = "known phase",
+		[SEVERITY_INFO] = "possible stall",
 		[SEVERITY_WARNING] = "stall",
 		[SEVERITY_CRITICAL] = "hang",
 	};
 
-	return f->kind == FINDING_HANG ? hangs[f->severity] : finding_kind_name(f->kind);
+	if (f->kind != FINDING_HANG)
+		return finding_kind_name(f->kind);
+	return f->severity == SEVERITY_INFO && finding_text(f, EVIDENCE_KNOWN_PHASE) ? "known phase"
+										     : hangs[f->severity];
 }
 
 const char *hang_class_name(enum hang_class class)
@@ -105,6 +110,21 @@ const char *finding_cause_shown(const struct finding *f)
 	const char *wchan = f->cause == CAUSE_D_STATE ? finding_text(f, EVIDENCE_WCHAN) : NULL;
 
 	return wchan ? wchan : cause_name(f->cause);
+}
+
+enum finding_cause finding_cause_of_host(const struct finding *f)
+{
+	const struct evidence *throttled =
+		f->cause == CAUSE_CPU_STARVED ? finding_evidence(f, EVIDENCE_THROTTLED_SHARE) : NULL;
+
+	return throttled && 2 * throttled->number > finding_number(f, EVIDENCE_RUNQUEUE_WAIT_SHARE) ? CAUSE_CGROUP_QUOTA
+												    : f->cause;
+}
+
+bool finding_has_call_site(const struct finding *f)
+{
+	return finding_text(f, EVIDENCE_PYTHON) || finding_text(f, EVIDENCE_NATIVE_FRAME) ||
+	       finding_text(f, EVIDENCE_KERNEL_WAIT) || finding_text(f, EVIDENCE_WAITS_FOR);
 }
 
 const char *severity_name(enum severity severity)
@@ -208,7 +228,17 @@ void finding_add_rank(struct finding *f, int rank, uint64_t proc)
 
 bool evidence_is_text(enum evidence_id id)
 {
-	return (unsigned int)id < EVIDENCE_ID_MAX && types_are_text[table[id].type];
+	return (unsigned int)id < EVIDENCE_ID_MAX && types_hold[table[id].type] != HOLDS_NUMBER;
+}
+
+bool evidence_is_list(enum evidence_id id)
+{
+	return (unsigned int)id < EVIDENCE_ID_MAX && types_hold[table[id].type] == HOLDS_LIST;
+}
+
+enum evidence_type evidence_type(enum evidence_id id)
+{
+	return (unsigned int)id < EVIDENCE_ID_MAX ? table[id].type : EVIDENCE_TYPE_TEXT;
 }
 
 const char *evidence_name(enum evidence_id id)

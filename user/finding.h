@@ -54,18 +54,19 @@
 	X(UNKNOWN, "unknown")
 /* clang-format on */
 
-/* Evidence: what a value is (id, name in JSON, whether it is a text), and its unit (id, name, the ending of names that
- * people read as a unit, how they read it). schemas/incident.schema.json has both. */
+/* Evidence: what a value is (id, name in JSON, what it holds: a LIST is a text, too), and its unit (id, name, the
+ * ending of names that people read as a unit, how they read it). schemas/incident.schema.json has both. */
 /* clang-format off */
 #define EVIDENCE_TYPES(X) \
-	X(NUMBER, "number", 0) \
-	X(INTEGER, "integer", 0) \
-	X(RANK, "rank", 0)      /* global; -1 not known */ \
-	X(FLAG, "flag", 0)      /* 0 or 1 */ \
-	X(TEXT, "text", 1)      /* one line */ \
-	X(LINES, "lines", 1)    /* separated by line breaks */ \
-	X(RANKS, "ranks", 1)    /* "0,3,?": global ranks, ? not known */ \
-	X(PIDS, "pids", 1)
+	X(NUMBER, "number", NUMBER) \
+	X(INTEGER, "integer", NUMBER) \
+	X(RANK, "rank", NUMBER)      /* global; -1 not known */ \
+	X(FLAG, "flag", NUMBER)      /* 0 or 1 */ \
+	X(TEXT, "text", TEXT)        /* one line */ \
+	X(LINES, "lines", LIST)      /* separated by line breaks */ \
+	X(NAMES, "names", LIST)      /* "a,b" */ \
+	X(RANKS, "ranks", LIST)      /* "0,3,?": global ranks, ? not known */ \
+	X(PIDS, "pids", LIST)
 #define EVIDENCE_UNITS(X) \
 	X(NONE, "", "", "") \
 	X(S, "s", "_s", " s") \
@@ -85,7 +86,7 @@
 /* clang-format on */
 
 enum evidence_type {
-#define X(id, name, is_text) EVIDENCE_TYPE_##id,
+#define X(id, name, holds) EVIDENCE_TYPE_##id,
 	EVIDENCE_TYPES(X)
 #undef X
 };
@@ -188,13 +189,17 @@ struct incident {                       /* a finding with its history; what sink
 };
 
 const char *finding_kind_name(enum finding_kind kind);
-/* What people read: a hang that is a warning is a stall, and info a known phase of its job. */
+/* What people read: a hang that is a warning is a stall; info is a known phase of its job, or not sure. */
 const char *finding_kind_shown(const struct finding *f);
 const char *hang_class_name(enum hang_class class);
 const char *cause_name(enum finding_cause cause); /* as JSON has it; "" none */
 const char *cause_help(enum finding_cause cause); /* in words; "" none */
 /* What people read: of a thread that is blocked in the kernel the function that it waits in. */
 const char *finding_cause_shown(const struct finding *f);
+/* The cause, more exactly where the evidence shows it: no CPU because the cgroup's quota is used up. */
+enum finding_cause finding_cause_of_host(const struct finding *f);
+/* It says where the culprit's thread is: a line, a frame, a wait. */
+bool finding_has_call_site(const struct finding *f);
 const char *severity_name(enum severity severity);
 enum severity finding_kind_severity(enum finding_kind kind); /* the usual one */
 
@@ -218,6 +223,8 @@ void finding_add_rank(struct finding *f, int rank, uint64_t proc);
 uint64_t finding_proc(const struct finding *f, int i); /* the key of its i-th process */
 
 bool evidence_is_text(enum evidence_id id);
+bool evidence_is_list(enum evidence_id id); /* several values in one text */
+enum evidence_type evidence_type(enum evidence_id id);
 const char *evidence_name(enum evidence_id id); /* as JSON has it; "?" for no id */
 /* What people read instead: the first `ret_name_len` bytes of the name, and the unit behind the number ("" none). */
 const char *evidence_unit(enum evidence_id id, int *ret_name_len);

@@ -4,30 +4,30 @@
  */
 #include "remedy.h"
 
-#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { FINDING_ANY = -1, HANG_ANY = -1, CAUSE_ANY = -1 };
-enum remedy_by { BY_NOTHING, BY_CALL_SITE, BY_KERNEL_STACK };
+
+enum when { WHEN_ALWAYS, WHEN_CALL_SITE, WHEN_FILE, WHEN_KERNEL_STACK, WHEN_PROCESS };
 
 static const struct remedy {
-	enum remedy_by by;
 	int kind, class, cause;
+	enum when when;
 	const char *text;
 } remedies[] = {
-#define REMEDY(kind, class, cause, text) { BY_NOTHING, FINDING_##kind, HANG_##class, CAUSE_##cause, text },
-#define REMEDY_BY(what, kind, class, cause, text) { BY_##what, FINDING_##kind, HANG_##class, CAUSE_##cause, text },
+#define REMEDY(kind, class, cause, when, text) { FINDING_##kind, HANG_##class, CAUSE_##cause, WHEN_##when, text },
 #include "remedy.def"
-#undef REMEDY_BY
 #undef REMEDY
 };
 
-static bool has_evidence(const struct finding *f, enum remedy_by by)
+static bool is_known(const struct finding *f, enum when when)
 {
-	switch (by) {
-	case BY_CALL_SITE:
-		return finding_text(f, EVIDENCE_PYTHON) || finding_text(f, EVIDENCE_NATIVE_FRAME) ||
-		       finding_text(f, EVIDENCE_KERNEL_WAIT);
-	case BY_KERNEL_STACK: return finding_text(f, EVIDENCE_KERNEL_STACK);
+	switch (when) {
+	case WHEN_CALL_SITE: return finding_has_call_site(f);
+	case WHEN_FILE: return finding_text(f, EVIDENCE_FILE);
+	case WHEN_KERNEL_STACK: return finding_text(f, EVIDENCE_KERNEL_STACK);
+	case WHEN_PROCESS: return f->n_ranks && f->pids[0];
 	default: return true;
 	}
 }
@@ -35,17 +35,46 @@ static bool has_evidence(const struct finding *f, enum remedy_by by)
 static bool fits(const struct remedy *r, const struct finding *f)
 {
 	return r->kind == (int)f->kind && (r->class == HANG_ANY || r->class == (int)f->class) &&
-	       (r->cause == CAUSE_ANY || r->cause == (int)f->cause) && has_evidence(f, r->by);
+	       (r->cause == CAUSE_ANY || r->cause == (int)finding_cause_of_host(f)) && is_known(f, r->when);
 }
 
-const char *finding_remedy(const struct finding *f)
+static const char *template_of(const struct finding *f)
 {
-	const char *of_wait = finding_text(f, EVIDENCE_WAITS_FOR_REMEDY);
+	const char *of_wait = finding_text(f, EVIDENCE_WAITS_FOR_REMEDY),
+		   *of_detector = finding_text(f, EVIDENCE_REMEDY);
 
-	if (of_wait)
-		return of_wait;
+	if (of_wait || of_detector)
+		return of_wait ? of_wait : of_detector;
 	for (size_t i = 0; i < sizeof(remedies) / sizeof(remedies[0]); i++)
 		if (fits(&remedies[i], f))
 			return remedies[i].text;
 	return "";
+}
+
+/* The value of the name that stands at `at`, and how long it is there; NULL: it is none. */
+static const char *value_at(const char *at, const struct finding *f, char pid[12], size_t *ret_len)
+{
+	const char *file = finding_text(f, EVIDENCE_FILE);
+
+	if (!strncmp(at, "{pid}", *ret_len = 5)) {
+		snprintf(pid, 12, "%u", f->pids[0]);
+		return f->n_ranks && f->pids[0] ? pid : "PID";
+	}
+	return strncmp(at, "{file}", *ret_len = 6) ? NULL : file ? file : "its file";
+}
+
+void finding_remedy(const struct finding *f, char *to, size_t size)
+{
+	size_t len = 0, skip;
+	char pid[12];
+
+	for (const char *at = template_of(f); *at && len + 1 < size; at += skip) {
+		const char *value = value_at(at, f, pid, &skip);
+		size_t n = value ? strlen(value) : (skip = 1);
+
+		n = n < size - 1 - len ? n : size - 1 - len;
+		memcpy(to + len, value ? value : at, n);
+		len += n;
+	}
+	to[len] = 0;
 }

@@ -5,9 +5,14 @@
 #ifndef RANKTRACE_REMEDY_H
 #define RANKTRACE_REMEDY_H
 
+#include <stddef.h>
+
 #include "finding.h"
 
-/* One or two sentences; of a rank that waits for something known, about that. Never empty; as long-lived as `f`. */
-const char *finding_remedy(const struct finding *f);
+#define REMEDY_MAX 1024 /* bytes that hold any remedy; a longer one is cut */
+
+/* One or two sentences, never empty, to be done in this order of preference: about what the rank was seen to wait for;
+ * what the detector advises; the line of remedy.def. */
+void finding_remedy(const struct finding *f, char *to, size_t size);
 
 #endif

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of JSON Schema that schemas/incident.schema.json uses: faults(schema, value) yields a text each. A keyword
-that is not known here is a fault of the schema: none goes unchecked."""
+or a format that is not known here is a fault of the schema: none goes unchecked. (A library would be better; Debian's
+python3-jsonschema is there for Debian's python3 alone, and checks no date-time without another package.)"""
+import datetime
 import re
 
-KNOWN = {"$schema", "$id", "$comment", "title", "description", "type", "enum", "properties", "required",
-         "additionalProperties", "items", "minItems", "maxItems", "minLength", "pattern", "minimum", "maximum"}
+KNOWN = {"$schema", "$id", "$comment", "title", "description", "type", "enum", "const", "properties", "required",
+         "additionalProperties", "items", "minItems", "maxItems", "minLength", "maxLength", "pattern", "format",
+         "minimum", "maximum"}
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 
 
@@ -20,6 +23,20 @@ def is_type(value, name):
     return isinstance(value, TYPES[name])
 
 
+def is_date_time(text):
+    """RFC 3339: date, T, time, and an offset or Z."""
+    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", text):
+        return False
+    try:
+        datetime.datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return False
+    return True
+
+
+FORMATS = {"date-time": is_date_time}
+
+
 def wrong_object(schema, value, path):
     known = schema.get("properties", {})
     yield from (f"{path}: lacks {key}" for key in schema.get("required", []) if key not in value)
@@ -28,6 +45,8 @@ def wrong_object(schema, value, path):
             yield from faults(known[key], part, f"{path}.{key}")
         elif schema.get("additionalProperties") is False:
             yield f"{path}: {key} is not in the schema"
+        elif isinstance(schema.get("additionalProperties"), dict):
+            yield from faults(schema["additionalProperties"], part, f"{path}.{key}")
 
 
 def wrong_array(schema, value, path):
@@ -38,8 +57,10 @@ def wrong_array(schema, value, path):
 
 
 def wrong_string(schema, value, path):
-    if len(value) < schema.get("minLength", 0):
-        yield f"{path}: too short: {value!r}"
+    if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
+        yield f"{path}: {len(value)} characters: {value!r}"
+    if schema.get("format") in FORMATS and not FORMATS[schema["format"]](value):
+        yield f"{path}: {value!r} is no {schema['format']}"
     if not re.search(schema.get("pattern", ""), value):
         yield f"{path}: {value!r} is not as {schema['pattern']}"
 
@@ -55,6 +76,10 @@ WRONG = {dict: wrong_object, list: wrong_array, str: wrong_string, (int, float):
 def faults(schema, value, path="line"):
     unknown = {key for key in schema if key[:2] != "x-"} - KNOWN
     yield from (f"{path}: the schema has {key}, which is not known here" for key in sorted(unknown))
+    if schema.get("format", "date-time") not in FORMATS:
+        yield f"{path}: the schema has format {schema['format']}, which is not known here"
+    if "const" in schema and not same(value, schema["const"]):
+        yield f"{path}: {value!r} is not {schema['const']!r}"
     names = schema.get("type", [])
     names = [names] if isinstance(names, str) else names
     if names and not any(is_type(value, name) for name in names):

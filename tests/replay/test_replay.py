@@ -206,8 +206,21 @@ def check_schema_seen():
     seen("line.ranks[0]: -2 is out of range", lambda r: r.update(ranks=[-2]))
     seen("line.ranks: 17 items", lambda r: r.update(ranks=[0] * 17))
     seen("line.comm: '0x1' is not as", lambda r: r.update(comm="0x1"))
+    seen("line.severity: 'page' is none of", lambda r: r.update(severity="page"))
+    seen("line.summary: 0 characters", lambda r: r.update(summary=""))
+    seen("line.remedy: None is no string", lambda r: r.update(remedy=None))
+    for time in ("2026-11-23 09:05:31Z", "2026-11-23T09:05:31", "2026-02-30T09:05:31Z", "2026-11-23T09:05:61Z", "9"):
+        seen(f"line.time: '{time}' is no date-time", lambda r, t=time: r.update(time=t))
+    seen("", lambda r: r.update(time="2026-11-23T09:05:31.25+01:00", since=None))
+    seen("line.lists.waiting_ranks[1]: '1' is no integer", lambda r: r["lists"].update(waiting_ranks=[0, "1"]))
+    seen("line.lists: thread is not in the schema", lambda r: r["lists"].update(thread=["x"]))
+    schema["properties"]["schema_version"] = {"const": 1}
+    seen("", lambda r: None)
+    seen("line.schema_version: True is not 1", lambda r: r.update(schema_version=True))
     schema["properties"]["id"]["format"] = "uuid"
-    seen("line.id: the schema has format", lambda r: None)
+    seen("line.id: the schema has format uuid", lambda r: None)
+    schema["properties"]["id"]["anyOf"] = []
+    seen("line.id: the schema has anyOf", lambda r: None)
 
 
 def check_names():

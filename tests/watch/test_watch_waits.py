@@ -108,7 +108,8 @@ def dead(rng, what, prefix=()):
         job.check(found, f"autopsy does not say what rank {rank} waits for: {a.out}\n{a.err}")
         print(f"  autopsy{' in namespaces' if prefix else ''}: rank {rank} {check(what, truth, found[0]['evidence'])}")
         a.run()
-        job.check(re.search(r"\n  why  .*\b(waits|sleeps|reads) ", a.out), f"the report does not say it: {a.out}")
+        job.check(re.search(r"\n(  why  |       ) .*\b(waits|sleeps|reads) ", a.out),
+                  f"the report does not say it: {a.out}")
         out = subprocess.run([job.RANKTRACE, "ps", "--stacks", "--pid", str(a.process.pid)], capture_output=True,
                              text=True).stdout
         job.check(re.search(r"\n      " + expected(what, truth)[0], out), f"ps --stacks does not say it: {out}")

@@ -326,6 +326,9 @@ const struct op *model_next_ended(struct model *m);
 
 const struct proc *model_proc(const struct model *m, uint64_t proc);        /* by proc_key() */
 const struct counter *proc_counter(const struct proc *p, const char *name); /* NULL: no such value was reported */
+/* The iteration that its next operation is of, counted from the first that was traced, as on the timeline. False: none
+ * is known. */
+bool proc_step(const struct proc *p, uint64_t *ret_step);
 const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid);
 /* Process that is global rank `rank` of the job (NULL: any); NULL not seen. */
 const struct proc *model_rank(const struct model *m, const struct job_id *job, int rank);

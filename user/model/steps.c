@@ -267,3 +267,13 @@ int steps_tick(struct model *m, struct proc_own *p)
 	}
 	return err;
 }
+
+bool proc_step(const struct proc *p, uint64_t *ret_step)
+{
+	const struct steps *s = p->steps;
+
+	if (!s || !s->period_ops || s->n < REPEATS || p->n_ops < s->phase)
+		return false;
+	*ret_step = (p->n_ops - s->phase) / s->period_ops;
+	return true;
+}

@@ -19,6 +19,8 @@ void incident_text_evidence(struct text *t, const struct finding *f); /* a line 
 bool incident_has_call_site(const struct finding *f);
 /* The job's name: of the finding, of its ranks, of all if there is one; NULL: several, or none. */
 const char *incident_job(const struct finding *f, const struct model *m);
+/* What its operation moves, as nccl-tests count; 0 not known: a Send or Recv, or no member's call of it was seen. */
+uint64_t incident_op_bytes(const struct finding *f, const struct model *m);
 /* The GPU that it is about, or that its first rank computes on; NULL not known. */
 const struct gpu *incident_gpu(const struct finding *f, const struct model *m);
 

@@ -159,14 +159,18 @@ static void add_subject(cJSON *line, const struct subject *s, const struct model
 	}
 }
 
-static void add_op(cJSON *o, const struct finding *f)
+static void add_op(cJSON *o, const struct finding *f, const struct model *m)
 {
+	uint64_t bytes = incident_op_bytes(f, m);
+
 	add_hex(o, "comm", f->comm);
 	add_text(o, "op", f->has_op ? op_kind_name(f->op) : NULL, true);
 	if (f->has_op)
 		add_u64(o, "seq", f->seq);
 	else
 		cJSON_AddNullToObject(o, "seq");
+	if (bytes)
+		add_u64(o, "bytes", bytes);
 }
 
 static void add_evidence(cJSON *o, const struct finding *f)
@@ -188,12 +192,47 @@ static void add_evidence(cJSON *o, const struct finding *f)
 		cJSON_AddNumberToObject(evidence, evidence_name(EVIDENCE_PEER), f->peer);
 }
 
+/* The first `len` bytes of a list's text; of ranks "?" is null. */
+static cJSON *list_item(enum evidence_type type, const char *text, size_t len)
+{
+	bool is_number = type == EVIDENCE_TYPE_RANKS || type == EVIDENCE_TYPE_PIDS;
+	char *one = is_number ? NULL : strndup(text, len), *clean = one ? utf8_dup(one) : NULL;
+	cJSON *item = clean ? cJSON_CreateString(clean) : NULL;
+
+	free(one);
+	free(clean);
+	if (is_number)
+		item = *text == '?' ? cJSON_CreateNull() : cJSON_CreateNumber((double)strtol(text, NULL, 10));
+	return item;
+}
+
+/* Evidence that holds several values in one text, once more as arrays. */
+static void add_lists(cJSON *o, const struct finding *f)
+{
+	cJSON *lists = cJSON_AddObjectToObject(o, "lists"), *list;
+
+	for (int i = 0; i < f->n_evidence; i++) {
+		const struct evidence *e = &f->evidence[i];
+		enum evidence_type type = evidence_type(e->id);
+		const char *at, *between = type == EVIDENCE_TYPE_LINES ? "\n" : ",";
+
+		if (!evidence_is_list(e->id) || finding_evidence(f, e->id) != e)
+			continue;
+		list = cJSON_AddArrayToObject(lists, evidence_name(e->id));
+		for (at = e->text; *at; at += strspn(at, between)) {
+			cJSON_AddItemToArray(list, list_item(type, at, strcspn(at, between)));
+			at += strcspn(at, between);
+		}
+	}
+}
+
 /* Where the culprit lives; of several the first. Only what is known. */
 static void add_place(cJSON *o, const struct finding *f, const struct model *m)
 {
 	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
 	const struct gpu *g = incident_gpu(f, m);
 	const struct node *n = p ? p->node : model_node(m, 0);
+	uint64_t step;
 
 	add_text_if(o, "boot_id", p || !m->merged ? n->boot_id : NULL);
 	add_text_if(o, "gpu_uuid", g ? g->uuid : NULL);
@@ -205,6 +244,8 @@ static void add_place(cJSON *o, const struct finding *f, const struct model *m)
 	add_text_if(o, "namespace", p->namespace);
 	add_text_if(o, "slurm_job", p->slurm_job);
 	add_text_if(o, "slurm_step", p->slurm_step);
+	if (proc_step(p, &step))
+		add_u64(o, "step", step);
 }
 
 /* RFC 3339, in UTC, to the millisecond: "2026-11-23T15:02:07.123Z". */
@@ -260,14 +301,16 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	const struct finding *f = &i->f;
 	uint64_t after = i->open_ns > f->since_ns ? i->open_ns - f->since_ns : 0;
 	cJSON *o = cJSON_CreateObject();
+	char remedy[REMEDY_MAX];
 
+	finding_remedy(f, remedy, sizeof(remedy));
 	add_text(o, "id", i->id, false);
 	add_text(o, "phase", phases[i->phase], false);
 	cJSON_AddNumberToObject(o, "schema_version", SCHEMA_VERSION);
 	add_time(o, "time", i->t_ns, m);
 	add_time(o, "since", f->since_ns, m);
 	add_summary(o, i);
-	add_text(o, "remedy", finding_remedy(f), false);
+	add_text(o, "remedy", remedy, false);
 	add_fingerprint(o, f, m);
 	add_text(o, "kind", finding_kind_name(f->kind), false);
 	add_text(o, "severity", severity_name(f->severity), false);
@@ -279,13 +322,14 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_place(o, f, m);
 	add_subject(o, &f->subject, m);
 	add_numbers(o, f);
-	add_op(o, f);
+	add_op(o, f, m);
 	add_u64(o, "since_ns", f->since_ns);
 	add_u64(o, "t_ns", i->t_ns);
 	cJSON_AddNumberToObject(o, "detected_after_s", round_to((double)after / 1e9, 1e-3));
 	cJSON_AddNumberToObject(o, "confidence", round_to(f->confidence, 1e-3));
 	cJSON_AddNumberToObject(o, "cost_s", round_to(i->cost_s, 1e-3));
 	add_evidence(o, f);
+	add_lists(o, f);
 	return o;
 }
 

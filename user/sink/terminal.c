@@ -3,7 +3,7 @@
  * terminal.c - findings for people, as they open, change and close: a sentence, then where, why, what to do; with
  * --verbose all of the evidence. An update is shown only when it changes the verdict, not when a number moves. The
  * culprit's call site is read once it is suspected: a finding waits for it up to a second. What follows from another
- * finding is one line.
+ * finding, and a wait that is usual here, is one line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,15 +18,19 @@
 #include "sink/sink_io.h"
 #include "sink/text.h"
 
-#define CALL_SITE_NS 1000000000ull
+#define CALL_SITE_NS 1100000000ull /* a second, and the tick that brings what was read in it */
 
-struct shown { /* verdict last printed for one open incident */
-	uint64_t number;
+struct verdict {
 	enum severity severity;
 	enum hang_class class;
 	const char *cause;
+	bool needs_call_site;
+};
+
+struct shown { /* verdict last printed for one open incident */
+	uint64_t number;
+	struct verdict v;
 	int n_ranks, ranks[FINDING_RANKS_MAX];
-	bool has_call_site;
 };
 
 struct held {              /* opened, and not printed yet */
@@ -82,10 +86,45 @@ static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
 	return NULL;
 }
 
-static bool same_verdict(const struct shown *s, const struct finding *f)
+/* A line without a block: a consequence, the end, and a wait that deserves no warning. */
+static bool is_brief(const struct incident *i)
 {
-	return s->severity == f->severity && s->has_call_site >= incident_has_call_site(f) && s->class == f->class &&
-	       !strcmp(s->cause, finding_cause_shown(f)) && s->n_ranks == f->n_ranks_all &&
+	return *i->caused_by || i->phase == PHASE_CLOSE ||
+	       (i->f.kind == FINDING_HANG && i->f.severity == SEVERITY_INFO);
+}
+
+/* The call site is what is missing: of a rank that others wait for. */
+static bool needs_call_site(const struct incident *i)
+{
+	const struct finding *f = &i->f;
+
+	return !*i->caused_by && (f->kind == FINDING_HANG || f->kind == FINDING_OBSERVATION) && f->n_ranks &&
+	       f->class != HANG_PROCESS_DEAD && f->class != HANG_NONE && !incident_has_call_site(f);
+}
+
+/* What a rank does that does not come changes back and forth, between work and sleep, and so does how sure that is: no
+ * verdicts of their own. */
+static struct verdict verdict_of(const struct incident *i)
+{
+	const struct finding *f = &i->f;
+	struct verdict v = { f->severity, f->class, finding_cause_shown(f), needs_call_site(i) && !is_brief(i) };
+
+	if (f->class != HANG_MISSING_ENTER && f->class != HANG_INIT && f->class != HANG_UNKNOWN)
+		return v;
+	if (f->cause == CAUSE_ASLEEP || f->cause == CAUSE_BUSY || f->cause == CAUSE_GPU || f->cause == CAUSE_UNKNOWN) {
+		v.class = f->class == HANG_UNKNOWN ? HANG_MISSING_ENTER : f->class;
+		v.cause = "";
+	}
+	return v;
+}
+
+static bool same_verdict(const struct shown *s, const struct incident *i)
+{
+	const struct finding *f = &i->f;
+	struct verdict v = verdict_of(i);
+
+	return s->v.severity == v.severity && s->v.class == v.class && !strcmp(s->v.cause, v.cause) &&
+	       !(s->v.needs_call_site && !v.needs_call_site) && s->n_ranks == f->n_ranks_all &&
 	       !memcmp(s->ranks, f->ranks, sizeof(f->ranks[0]) * (size_t)f->n_ranks);
 }
 
@@ -104,14 +143,7 @@ static void shown_keep(struct terminal_sink *s, const struct incident *i)
 		s->cap_shown = cap;
 	}
 	slot = slot ? slot : &s->shown[s->n_shown++];
-	*slot = (struct shown){
-		.number = i->number,
-		.severity = i->f.severity,
-		.class = i->f.class,
-		.cause = finding_cause_shown(&i->f),
-		.n_ranks = i->f.n_ranks_all,
-		.has_call_site = incident_has_call_site(&i->f),
-	};
+	*slot = (struct shown){ .number = i->number, .v = verdict_of(i), .n_ranks = i->f.n_ranks_all };
 	memcpy(slot->ranks, i->f.ranks, sizeof(slot->ranks));
 }
 
@@ -135,11 +167,11 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 	text_time(&t, i->t_ns, m);
 	incident_text_head(&t, i);
 	incident_text_sentence(&t, i);
-	if (i->phase == PHASE_CLOSE || *i->caused_by)
+	if (is_brief(i))
 		text_add(&t, " (%s%s%s)\n", i->id, *i->caused_by ? ", a consequence of " : "", i->caused_by);
 	else
 		text_add(&t, "\n");
-	if (i->phase != PHASE_CLOSE && !*i->caused_by)
+	if (!is_brief(i))
 		incident_text_block(&t, i, m);
 	if (i->phase != PHASE_CLOSE && log_verbose)
 		incident_text_evidence(&t, &i->f);
@@ -153,8 +185,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 
 static bool waits_for_call_site(const struct incident *i)
 {
-	return i->phase == PHASE_OPEN && i->f.kind == FINDING_HANG && i->f.n_ranks && i->f.class != HANG_PROCESS_DEAD &&
-	       !incident_has_call_site(&i->f);
+	return i->phase == PHASE_OPEN && needs_call_site(i);
 }
 
 /* False: no memory to hold it. */
@@ -223,7 +254,7 @@ static int terminal_incident(struct sink *base, const struct incident *i, const 
 	int err = held_change(s, i, m);
 
 	old = shown_of(s, i->number);
-	if (err || is_held(s, i->number) || (i->phase == PHASE_UPDATE && old && same_verdict(old, &i->f)))
+	if (err || is_held(s, i->number) || (i->phase == PHASE_UPDATE && old && same_verdict(old, i)))
 		return err;
 	return waits_for_call_site(i) && held_add(s, i) ? 0 : incident_print(s, i, m);
 }

@@ -385,7 +385,7 @@ static void the_verdict_comes_first(void **state)
 	}
 	text = report(true);
 	assert_int_equal(strncmp(text, "WARNING stall  rank 2 has not entered AllReduce #12: ", 53), 0);
-	assert_non_null(strstr(text, "communicator 0x00000000000000a0\n"));
+	assert_non_null(strstr(text, "communicator 0x00000000000000a0 of 4 ranks\n"));
 	assert_non_null(strstr(text, "\n4 ranks on node7, "));
 	assert_non_null(strstr(text, "openat                              0x0000"));
 	assert_non_null(strstr(text, "2/4 #12 behind by 1"));

@@ -136,6 +136,8 @@ static void people_read_stall_before_hang(void **state)
 	struct finding f = hang(HANG_MISSING_ENTER, CAUSE_ASLEEP);
 
 	(void)state;
+	assert_string_equal(finding_kind_shown(&f), "possible stall");
+	finding_note_text(&f, EVIDENCE_KNOWN_PHASE, "train.py:31 save: 8.6 s, once before");
 	assert_string_equal(finding_kind_shown(&f), "known phase");
 	f.severity = SEVERITY_WARNING;
 	assert_string_equal(finding_kind_shown(&f), "stall");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_finding.c - the filling of a finding: evidence of the wrong type ends the program, ranks past those that are
- * listed are counted and shown as a number; what to do about each.
+ * listed are counted and shown as a number. And every kind, class and cause in words: a severity, a sentence, a remedy.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "detect/detect.h"
+#include "detect/severity.h"
 #include "finding.h"
 #include "remedy.h"
 #include "sink/incident_text.h"
@@ -110,7 +111,7 @@ static void test_ranks_are_counted(void **state)
 	assert_true(f.n_ranks == FINDING_RANKS_MAX && f.n_ranks_all == 128);
 	text = sentence(&f);
 	assert_non_null(strstr(text, "ranks 0, 1, 2,"));
-	assert_non_null(strstr(text, "14, 15 and 112 more called something else than their peers"));
+	assert_non_null(strstr(text, "14, 15 and 112 more called an operation with other arguments"));
 	free(text);
 }
 
@@ -133,36 +134,165 @@ static void test_finding_of_a_rank(void **state)
 	finding_list_free(&list);
 }
 
-static void remedy_check(enum finding_kind kind, enum hang_class class, enum finding_cause cause)
-{
-	struct finding f = { .kind = kind, .class = class, .cause = cause };
-	const char *without = finding_remedy(&f), *with;
+/* --- every kind in words --- */
 
-	assert_true(strlen(without) > 20);
-	assert_null(strstr(without, "call site"));
-	assert_null(strstr(without, "kernel stack names"));
-	finding_note_text(&f, EVIDENCE_PYTHON, "x.py:3 step");
-	finding_note_text(&f, EVIDENCE_KERNEL_STACK, "wait_on_page");
-	with = finding_remedy(&f);
-	assert_true(strlen(with) > 20);
-	assert_null(strstr(with, "above")); /* nothing is, in JSON */
+#define SUBJECTS 3
+
+/* Of a rank, of a port, of nobody: as little as a detector may know. */
+static struct finding bare(enum finding_kind kind, enum hang_class class, enum finding_cause cause, int about)
+{
+	struct finding f = { .kind = kind, .class = class, .cause = cause, .peer = -1, .confidence = 1 };
+
+	f.subject = about == 1 ? subject_port(0, "mlx5_0", 1, -1, 0) : subject_rank(3, proc_key(0, 103));
+	if (!about)
+		finding_add_rank(&f, 3, proc_key(0, 103));
+	return f;
 }
 
-/* What to do speaks of a call site only where the finding has one. */
-static void remedies(void **state)
+/* Of what is printed: words, and none that only the code knows. */
+static void assert_sentence(const struct finding *f)
 {
-	struct finding f = { .kind = FINDING_HANG, .class = HANG_MISSING_ENTER, .cause = CAUSE_ASLEEP };
+	char *text = sentence(f);
+
+	if (strlen(text) < 10 || (strpbrk(text, "_?{") && !strstr(text, "mlx5_0")) || strstr(text, "  ") ||
+	    strstr(text, "(null)") || text[strlen(text) - 1] == ' ')
+		fail_msg("%s, %s, %s: '%s'", finding_kind_name(f->kind), hang_class_name(f->class),
+			 cause_name(f->cause), text);
+	free(text);
+}
+
+static void assert_remedy(const struct finding *f)
+{
+	char text[REMEDY_MAX];
+
+	finding_remedy(f, text, sizeof(text));
+	assert_true(strlen(text) >= 20 && strlen(text) < 200);
+	assert_null(strpbrk(text, "{}"));
+	assert_null(strstr(text, "above"));                       /* nothing is, in JSON */
+	assert_null(strstr(text, "see what it waits for there")); /* no call site is known */
+	assert_null(strstr(text, "kernel stack names"));
+	assert_null(strstr(text, "pid PID") && f->n_ranks ? text : NULL);
+}
+
+static void assert_severity(const struct finding *f)
+{
+	struct finding_list list = { 0 };
+
+	*finding_list_add(&list) = *f;
+	severities_judge(&list, f->since_ns);
+	assert_true(list.items[0].severity < SEVERITY_MAX);
+	assert_string_not_equal(severity_name(list.items[0].severity), "?");
+	finding_list_free(&list);
+}
+
+static void test_every_kind_in_words(void **state)
+{
+	int n = 0;
 
 	(void)state;
 	for (int kind = 0; kind < FINDING_KIND_MAX; kind++)
-		for (int class = 0; class < HANG_CLASS_MAX; class ++)
-			for (int cause = 0; cause < CAUSE_MAX; cause++)
-				remedy_check(kind, class, cause);
-	assert_non_null(strstr(finding_remedy(&f), "ranktrace ps --stacks"));
-	finding_note_text(&f, EVIDENCE_NATIVE_FRAME, "recv (libc.so.6)");
-	assert_non_null(strstr(finding_remedy(&f), "call site"));
-	finding_note_text(&f, EVIDENCE_WAITS_FOR_REMEDY, "look at pid 7");
-	assert_string_equal(finding_remedy(&f), "look at pid 7");
+		for (int class = 0; class < (kind == FINDING_HANG ? HANG_CLASS_MAX : 1); class ++)
+			for (int cause = 0; cause < SUBJECTS * CAUSE_MAX; cause++, n++) {
+				struct finding f = bare(kind, class, cause % CAUSE_MAX, cause / CAUSE_MAX);
+
+				assert_sentence(&f);
+				assert_remedy(&f);
+				assert_severity(&f);
+			}
+	assert_true(n > FINDING_KIND_MAX * CAUSE_MAX);
+}
+
+static void assert_remedy_is(const struct finding *f, const char *expected)
+{
+	char text[REMEDY_MAX], cut[8];
+
+	finding_remedy(f, text, sizeof(text));
+	assert_string_equal(text, expected);
+	finding_remedy(f, cut, sizeof(cut));
+	assert_int_equal(strlen(cut), 7);
+	assert_memory_equal(cut, expected, 7);
+}
+
+/* With the numbers at hand; about what was seen, and not about what is usual. */
+static void test_remedies(void **state)
+{
+	struct finding f = bare(FINDING_STOPPED, HANG_NONE, CAUSE_STOPPED, 0);
+
+	(void)state;
+	assert_remedy_is(
+		&f, "find out who stopped it (a debugger, a snapshot, Ctrl-Z in its terminal), then: kill -CONT 103");
+	f = bare(FINDING_D_STATE, HANG_NONE, CAUSE_D_STATE, 0);
+	assert_remedy_is(&f, "look at dmesg and at the file systems it uses; as root ranktrace reads the kernel stack");
+	finding_note_text(&f, EVIDENCE_KERNEL_STACK, "wait_on_page");
+	assert_remedy_is(
+		&f, "look at the storage that its kernel stack names (with -v), and at dmesg; signals do not reach it");
+	finding_note_text(&f, EVIDENCE_FILE, "/data/{pid}");
+	assert_remedy_is(
+		&f, "look at the storage behind /data/{pid} (NFS server, disk, frozen mount) and at dmesg; signals do "
+		    "not reach it");
+	f = bare(FINDING_STRAGGLER, HANG_NONE, CAUSE_CPU_STARVED, 0);
+	finding_note(&f, EVIDENCE_RUNQUEUE_WAIT_SHARE, 0.8);
+	assert_remedy_is(&f, "other processes take its cores: move them away, or pin the rank to cores of its own");
+	finding_note(&f, EVIDENCE_THROTTLED_SHARE, 0.7); /* nobody takes them: there is a quota */
+	assert_remedy_is(&f, "raise the CPU limit of its container or cgroup, or give it fewer threads");
+	f = bare(FINDING_LINK, HANG_NONE, CAUSE_FLAP, 1);
+	finding_note_text(&f, EVIDENCE_REMEDY, "reseat the cable");
+	assert_remedy_is(&f, "reseat the cable");
+	f = bare(FINDING_HANG, HANG_MISSING_ENTER, CAUSE_ASLEEP, 0);
+	finding_note_text(&f, EVIDENCE_PYTHON, "train.py:3 load");
+	assert_remedy_is(&f, "see what it waits for there: that has to come, or the rank has to be restarted");
+	finding_note_text(&f, EVIDENCE_WAITS_FOR_REMEDY, "look at child 7");
+	assert_remedy_is(&f, "look at child 7");
+}
+
+static void assert_sentence_is(const struct finding *f, const char *expected)
+{
+	char *text = sentence(f);
+
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void test_sentences(void **state)
+{
+	struct finding f = bare(FINDING_MISMATCH, HANG_NONE, CAUSE_COUNT, 0);
+
+	(void)state;
+	f.has_op = true;
+	f.op = OP_ALLREDUCE;
+	f.seq = 29;
+	finding_note(&f, EVIDENCE_COUNT_FOUND, 2097152);
+	finding_note(&f, EVIDENCE_COUNT_EXPECTED, 4194304);
+	assert_sentence_is(&f, "rank 3 called AllReduce #29 with 2097152, its peers with 4194304 elements");
+	finding_add_rank(&f, 5, proc_key(0, 105));
+	f.confidence = 0.5;
+	assert_sentence_is(&f, "ranks 3 and 5 called AllReduce #29 with 2097152 or 4194304 elements");
+	f = bare(FINDING_XID, HANG_NONE, CAUSE_HARDWARE, 0);
+	finding_note(&f, EVIDENCE_XID, 79);
+	finding_note(&f, EVIDENCE_GPU, 1);
+	finding_note_text(&f, EVIDENCE_MEANING, "the GPU has fallen off the bus");
+	assert_sentence_is(&f, "GPU 1 (rank 3) reports XID 79: the GPU has fallen off the bus");
+	f = bare(FINDING_STRAGGLER, HANG_NONE, CAUSE_GPU_OR_UNKNOWN, 0);
+	finding_note(&f, EVIDENCE_GAP_S, 0.0909);
+	finding_note(&f, EVIDENCE_STEP_S, 1.26);
+	assert_sentence_is(&f,
+			   "rank 3 makes its peers wait 91 ms in each step of 1.3 s: most likely its GPU, as nothing "
+			   "on its host explains it");
+	f = bare(FINDING_HANG, HANG_INIT, CAUSE_NOT_KNOWN, 2);
+	finding_note_text(&f, EVIDENCE_CREATION, "Split");
+	finding_note(&f, EVIDENCE_COMM_SIZE, 4);
+	finding_note(&f, EVIDENCE_N_CALLED, 3);
+	assert_sentence_is(&f,
+			   "1 of 4 ranks has not joined ncclCommSplit: which is not known; 3 ranks have waited 0.0 s");
+	f = bare(FINDING_D_STATE, HANG_NONE, CAUSE_D_STATE, 0);
+	finding_note(&f, EVIDENCE_CHILD_PID, 77);
+	finding_note_text(&f, EVIDENCE_CHILD_NAME, "pt_data_worker");
+	finding_note_text(&f, EVIDENCE_SYSCALL, "openat");
+	finding_note_text(&f, EVIDENCE_FILE, "/data/x\n");
+	finding_note(&f, EVIDENCE_PEERS_WAITING, 1);
+	assert_sentence_is(&f,
+			   "a child of rank 3 (pid 77, pt_data_worker) is blocked in the kernel (D state) in openat of "
+			   "/data/x?; 1 peer has waited 0.0 s");
 }
 
 int main(void)
@@ -171,7 +301,9 @@ int main(void)
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_ranks_are_counted),
 		cmocka_unit_test(test_finding_of_a_rank),
-		cmocka_unit_test(remedies),
+		cmocka_unit_test(test_every_kind_in_words),
+		cmocka_unit_test(test_remedies),
+		cmocka_unit_test(test_sentences),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

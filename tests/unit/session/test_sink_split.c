@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "sink/op_size.h"
 #include "sink/perfetto/perfetto.h"
 #include "tests/perfetto/checked.h"
 
@@ -176,7 +177,7 @@ static void test_findings(void **state)
 		 "entered AllReduce=2,rank 1 has not entered AllReduce=2'",
 		 plain);
 	check_or_skip(options, path);
-	assert_int_equal(count_in_file(plain, "after 2.0 s"), 2);
+	assert_int_equal(count_in_file(plain, "lasted 2.0 s"), 2);
 	assert_int_equal(count_in_file(plain, "for 3.0 s"), 2);
 	assert_int_equal(count_in_file(plain, " missing_enter"), 4); /* reported once each */
 	assert_int_equal(count_in_file(plain, "lost records"), 0);

@@ -101,7 +101,7 @@ static void note_cycle(struct finding *f, struct finding_list *found, const stru
 	for (int i = 0; i < c->n_hops; i++) {
 		line[0] = 0;
 		rank_text(line, sizeof(line), c->hops[i].proc);
-		phrase_add(line, sizeof(line), " is held in ");
+		phrase_add(line, sizeof(line), " waits in ");
 		place_text(line, sizeof(line), &c->hops[i].in);
 		phrase_add(line, sizeof(line), " for ");
 		rank_text(line, sizeof(line), c->hops[(i + 1) % c->n_hops].proc);

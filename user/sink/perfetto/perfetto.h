@@ -14,6 +14,7 @@
 #define HASH_FUNCTION(key, bytes, value) ((value) = words_hash(key, bytes))
 #include <uthash.h>
 
+#include "sink/op_size.h"
 #include "sink/perfetto/perfetto_file.h"
 #include "sink/sink.h"
 
@@ -215,16 +216,6 @@ void threads_free(struct perfetto_sink *p);
 /* perfetto_step.c: the operation may begin an iteration of its rank; the one before is drawn then. */
 void step_add(struct perfetto_sink *p, const struct op *op, const struct model *m);
 void steps_finish(struct perfetto_sink *p); /* what is held of a clock that has not broken */
-
-/* perfetto_size.c. Bytes as nccl-tests count them: of all ranks where each has a part. */
-uint64_t op_size_bytes(enum op_kind kind, uint64_t count, int dtype, int nranks);
-double op_bus_factor(enum op_kind kind, int nranks); /* busbw over algbw */
-double three_digits(double v);                       /* v > 0, rounded */
-/* Without printf, for names of millions of slices: each writes behind `to`, with a 0 at the end, and returns where
- * that lies. */
-char *put_text(char *to, const char *text);
-char *put_number(char *to, uint64_t v);
-char *put_bytes(char *to, uint64_t bytes); /* "16 MiB" */
 
 /* perfetto_call.c. 0 or -ENOMEM. */
 extern const char NCCL_CATEGORY[];

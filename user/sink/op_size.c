@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * perfetto_size.c - how many bytes an operation moves, and how fast, in the words of nccl-tests: algbw is the size over
- * the time, busbw what each link has to carry for it. Pure.
+ * op_size.c - see op_size.h.
  */
-#include <math.h>
+#include "sink/op_size.h"
 
-#include "sink/perfetto/perfetto.h"
+#include <math.h>
+#include <stdbool.h>
 
 uint64_t op_size_bytes(enum op_kind kind, uint64_t count, int dtype, int nranks)
 {
