@@ -38,7 +38,8 @@ KEPT = {  # views besides findings
     "f21_graph": ["steps"], "healthy": ["ops", "steps"], "healthy_burst": ["ops", "steps"], "rdma_late": ["qps"],
     "rdma_rxe": ["qps"], "rdma_rxe_late": ["qps"], "rdma_start": ["qps"],
 }
-MERGES = {"autopsy_raw": ["autopsy_raw"], "two_hosts": ["two_hosts_a", "two_hosts_b"]}
+MERGES = {"autopsy_python": ["autopsy_python"], "autopsy_raw": ["autopsy_raw"],
+          "two_hosts": ["two_hosts_a", "two_hosts_b"]}
 IDS = ("id", "caused_by")  # of findings: in their place stand the numbers in which they appear first
 SHOWN = 12  # differences of one view that are printed
 

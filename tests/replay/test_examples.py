@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings in README.md and docs/examples.md are what the program prints today: scripts/finding_examples.py. A page in
+which one word differs is seen, and --write mends it."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PAGES = ("README.md", "docs/examples.md")
+failed = 0
+
+
+def check(right, text):
+    global failed
+    print(f"{'ok' if right else 'FAILED'}: {text}")
+    failed += not right
+
+
+def run(what, tree):
+    environment = {**os.environ, "TREE": tree, "O": os.path.abspath(os.environ.get("O", "build"))}
+    out = subprocess.run([sys.executable, "-B", f"{ROOT}/scripts/finding_examples.py", what], capture_output=True, text=True,
+                         env=environment)
+    return out.returncode, out.stdout + out.stderr
+
+
+def planted(change, text):
+    """In a copy of the pages, with `change` made to one of them."""
+    with tempfile.TemporaryDirectory(prefix="ranktrace-examples-") as tree:
+        os.makedirs(f"{tree}/docs")
+        os.makedirs(f"{tree}/tests")
+        os.symlink(HERE, f"{tree}/tests/replay")
+        for page in PAGES:
+            shutil.copy(f"{ROOT}/{page}", f"{tree}/{page}")
+        with open(f"{tree}/docs/examples.md") as f:
+            before = f.read()
+        after = change(before)
+        with open(f"{tree}/docs/examples.md", "w") as f:
+            f.write(after)
+        code, out = run("--check", tree)
+        check(after != before and code == 1 and text in out, f"planted: {text}: {code} {out[-300:] if code != 1 else ''}")
+        if "end" not in text:
+            run("--write", tree)
+            with open(f"{tree}/docs/examples.md") as f:
+                check(f.read() == before, f"{text}: --write mends it")
+
+
+code, out = run("--check", ROOT)
+print(out, end="")
+check(code == 0, "the pages' examples are what is printed today")
+planted(lambda text: text.replace(" CRITICAL hang ", " CRITICAL hung ", 1), "+2026-11-23 ")
+planted(lambda text: text.replace("<!-- end -->", "", 1), "an example has no end")
+planted(lambda text: text[:text.rindex("<!-- end -->")], "an example has no end")
+sys.exit(1 if failed else 0)
