@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_graph.c - graphs: what is captured, who joins, what a launch runs and in which order, and when numbers of
- * launched operations may not be compared.
+ * test_model_graph.c - graphs: what is captured, who joins, what a launch runs and in which order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,52 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/job/job_script.h"
-
-enum { COMM_X = 7, COMM_Y = 8, EXEC = 60, GRAPH = 50 };
-
-static struct model *m;
-static uint64_t now;
-static int rank_now; /* whose events are given */
-
-static void give(struct event e)
-{
-	e.ts_ns = now += MSEC;
-	assert_int_equal(model_apply(m, &e), 0);
-}
-
-static const struct proc *proc(void)
-{
-	return model_proc(m, job_pid(rank_now));
-}
-
-static const struct member *member(uint64_t addr)
-{
-	const struct member *mb = proc()->members;
-
-	while (mb && (mb->addr != addr || mb->gone))
-		mb = mb->next_in_proc;
-	return mb;
-}
-
-static void call_kind(uint64_t comm, uint64_t stream, int depth, enum op_kind kind, int peer)
-{
-	struct event e = job_event(EV_OP, rank_now, 0);
-
-	e.op.addr = comm;
-	e.op.stream = stream;
-	e.op.count = 10;
-	e.op.op = kind;
-	e.op.root = -1;
-	e.op.peer = peer;
-	e.op.group_depth = depth;
-	give(e);
-}
-
-static void call(uint64_t comm, uint64_t stream)
-{
-	call_kind(comm, stream, 0, OP_ALLREDUCE, -1);
-}
+#include "tests/unit/job/graph_job.h"
 
 static void cuda_event(enum event_kind kind, uint64_t handle, uint64_t stream)
 {
@@ -73,94 +27,6 @@ static void group(enum event_kind kind)
 
 	e.group.depth_before = kind == EV_GROUP_END;
 	give(e);
-}
-
-static void capture(enum capture_kind kind, uint64_t stream, uint64_t graph, uint64_t exec)
-{
-	struct event e = job_event(EV_CAPTURE, rank_now, 0);
-
-	e.capture.kind = kind;
-	e.capture.stream = stream;
-	e.capture.graph = graph;
-	e.capture.exec = exec;
-	give(e);
-}
-
-static void begin(uint64_t stream)
-{
-	capture(CAPTURE_BEGIN, stream, 0, 0);
-}
-
-static void launch(uint64_t stream)
-{
-	capture(CAPTURE_LAUNCH, stream, 0, EXEC);
-}
-
-/* What begin() opened becomes EXEC; the graph itself is given back, as frameworks do. */
-static void finish(uint64_t stream)
-{
-	capture(CAPTURE_END, stream, GRAPH, 0);
-	capture(CAPTURE_INSTANTIATE, 0, GRAPH, EXEC);
-	capture(CAPTURE_DESTROY, 0, GRAPH, 0);
-}
-
-static void stream_synced(uint64_t stream)
-{
-	struct event e = job_event(EV_SYNC_END, rank_now, 0);
-
-	e.sync.handle = stream;
-	e.sync.begin_ns = now;
-	give(e);
-}
-
-static void lose(void)
-{
-	struct event e = job_event(EV_LOSS, rank_now, 0);
-
-	e.loss.lost = 1;
-	give(e);
-}
-
-static void born(uint64_t addr)
-{
-	struct event e = job_event(EV_COMM_READY, rank_now, 0);
-
-	e.comm_init.addr = addr;
-	e.comm_init.id_hash = 90 + addr;
-	e.comm_init.nranks = 2;
-	e.comm_init.rank = rank_now;
-	give(e);
-}
-
-static int fresh(void **state)
-{
-	(void)state;
-	now = JOB_T0;
-	m = model_new();
-	for (rank_now = 1; rank_now >= 0; rank_now--) {
-		born(COMM_X);
-		born(COMM_Y);
-		if (!rank_now)
-			return 0;
-	}
-	return 0;
-}
-
-static int done(void **state)
-{
-	(void)state;
-	model_free(m);
-	return 0;
-}
-
-/* The i-th newest operation of the process. */
-static const struct op *newest(int i)
-{
-	const struct op *op = proc()->last_op;
-
-	while (op && i--)
-		op = op->prev_in_proc;
-	return op;
 }
 
 static void test_a_launch_runs_what_was_captured(void **state)
@@ -399,129 +265,6 @@ static void test_a_graph_in_a_graph(void **state)
 	assert_true(newest(0)->end_ns && newest(1)->end_ns && newest(2)->end_ns);
 }
 
-static void test_an_unseen_capture(void **state)
-{
-	(void)state;
-	launch(100);
-	assert_int_equal(proc()->n_ops, 0);
-	assert_true(proc()->last_call_ns == now);
-	assert_true(member_comparable(member(COMM_X),
-				      SEQ_GRAPH)); /* born under our eyes, nothing lost: not in that graph */
-	lose();
-	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
-	launch(100); /* now it may be in it */
-	assert_false(member_comparable(member(COMM_X), SEQ_GRAPH));
-	assert_false(member_comparable(member(COMM_X), -1));
-	assert_true(member_comparable(member(COMM_X), SEQ_COLL));
-}
-
-static void test_met_late_is_not_compared(void **state)
-{
-	struct event e = job_event(EV_COMM_SEEN, 0, 0);
-
-	(void)state;
-	e.comm_seen.addr = 11;
-	e.comm_seen.hash = 1;
-	e.comm_seen.nranks = 2;
-	e.comm_seen.counters_valid = true;
-	e.comm_seen.counters_sum = 40;
-	give(e);
-	begin(100);
-	call(11, 100);
-	finish(100);
-	launch(100);
-	assert_int_equal(member(11)->entered_seq[SEQ_GRAPH], 1);
-	assert_int_equal(member(11)->entered_seq[SEQ_COLL], 40);
-	assert_true(newest(0)->seq_from_attach);
-	assert_false(member_comparable(member(11), SEQ_GRAPH));
-	assert_true(comm_entry_ns(member(11)->comm, SEQ_GRAPH, 0) == 0);
-}
-
-static void test_a_loss_while_capturing_leaves_doubt(void **state)
-{
-	(void)state;
-	begin(100);
-	call(COMM_X, 100);
-	lose();
-	finish(100);
-	launch(100);
-	assert_int_equal(proc()->n_ops, 1); /* shown */
-	assert_false(member_comparable(member(COMM_X), SEQ_GRAPH) || member_comparable(member(COMM_Y), SEQ_GRAPH));
-}
-
-/* Nobody leaves an all-reduce before all entered: who lags by our count was miscounted, and is not judged by it. */
-static void test_an_end_contradicts_a_lost_launch(void **state)
-{
-	(void)state;
-	for (rank_now = 0; rank_now < 2; rank_now++) {
-		begin(100);
-		call(COMM_X, 100);
-		finish(100);
-		launch(100);
-	}
-	for (rank_now = 0; rank_now < 2; rank_now++)
-		stream_synced(100);
-	rank_now = 1;
-	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
-	rank_now = 0;
-	launch(100); /* the other's is lost */
-	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
-	stream_synced(100);
-	assert_true(member_comparable(member(COMM_X), SEQ_GRAPH));
-	rank_now = 1;
-	assert_false(member_comparable(member(COMM_X), SEQ_GRAPH));
-}
-
-static void test_a_capture_that_failed(void **state)
-{
-	struct event e;
-
-	(void)state;
-	begin(100);
-	call(COMM_X, 100);
-	stream_synced(100); /* cannot succeed on a stream that is being captured */
-	call(COMM_X, 100);
-	assert_int_equal(proc()->n_ops, 1);
-	begin(100);
-	call(COMM_X, 100);
-	begin(100); /* again */
-	call(COMM_X, 100);
-	finish(100);
-	launch(100);
-	assert_int_equal(proc()->n_ops, 2); /* one: of the second */
-	begin(100);
-	e = job_event(EV_CUDA_ERROR, 0, 0);
-	e.cuda_error.call = "cuStreamEndCapture";
-	e.cuda_error.error = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
-	e.cuda_error.result = 901;
-	give(e);
-	call(COMM_X, 100);
-	assert_int_equal(proc()->n_ops, 3);
-	assert_int_equal(proc()->cuda_error, 901);
-}
-
-static void test_a_communicator_that_is_gone_is_not_launched(void **state)
-{
-	struct event e = job_event(EV_COMM_GONE, 0, 0);
-
-	(void)state;
-	begin(100);
-	call(COMM_X, 100);
-	call(COMM_Y, 100);
-	finish(100);
-	e.comm_gone.addr = COMM_X;
-	give(e);
-	launch(100);
-	assert_int_equal(proc()->n_ops, 1);
-	born(COMM_X); /* the address again: another communicator */
-	launch(100);
-	assert_int_equal(proc()->n_ops, 2);
-	assert_int_equal(member(COMM_X)->entered_seq[SEQ_GRAPH], 0);
-	give(job_event(EV_EXEC, 0, 0));
-	launch(100);
-	assert_int_equal(proc()->n_ops, 2);
-}
-
 /* A job that does nothing but launch: it has a clock, lags, ends with errors, and a late rank is seen late. */
 static void test_a_job_of_launches_only(void **state)
 {
@@ -594,12 +337,6 @@ int main(void)
 		TEST(test_a_group_across_the_end_of_a_capture),
 		TEST(test_clone_update_destroy),
 		TEST(test_a_graph_in_a_graph),
-		TEST(test_an_unseen_capture),
-		TEST(test_met_late_is_not_compared),
-		TEST(test_a_loss_while_capturing_leaves_doubt),
-		TEST(test_an_end_contradicts_a_lost_launch),
-		TEST(test_a_capture_that_failed),
-		TEST(test_a_communicator_that_is_gone_is_not_launched),
 		TEST(test_a_job_of_launches_only),
 		TEST(test_bounds),
 	};

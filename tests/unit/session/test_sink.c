@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_sink.c - the table of sinks, JSON lines, operations and the terminal. Lines are read back
- * with cJSON and with Python's own parser.
+ * test_sink.c - the table of sinks, JSON lines and operations. Lines are read back with cJSON and with
+ * Python's own parser.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,21 +18,7 @@
 
 #include "base/log.h"
 #include "sink/sink_io.h"
-#include "tests/perfetto/fixture.h"
-
-static char path[] = "/tmp/test_sink.XXXXXX";
-
-static char *file_text(void)
-{
-	FILE *f = fopen(path, "r");
-	char *text = calloc(1, 1 << 20);
-
-	assert_non_null(f);
-	assert_non_null(text);
-	assert_true(fread(text, 1, (1 << 20) - 1, f) < (1 << 20) - 1);
-	fclose(f);
-	return text;
-}
+#include "tests/unit/session/sink_file.h"
 
 static void test_table(void **state)
 {
@@ -74,39 +60,6 @@ static void test_utf8(void **state)
 		assert_memory_equal(small, clean, strlen(small));
 		free(clean);
 	}
-}
-
-static void fixture_open(struct fixture *f, const struct sink_class *class)
-{
-	fixture_init(f, 3);
-	assert_int_equal(class->open(path, &f->sink), 0);
-}
-
-static struct incident hang_of(struct fixture *f)
-{
-	struct incident i = { .number = 3,
-			      .id = "node-a-9.3",
-			      .phase = PHASE_OPEN,
-			      .open_ns = f->m.now_ns + 2700000001,
-			      .t_ns = f->m.now_ns + 2700000001,
-			      .f = { .kind = FINDING_HANG,
-				     .class = HANG_MISSING_ENTER,
-				     .cause = CAUSE_ASLEEP,
-				     .severity = SEVERITY_WARNING,
-				     .has_op = true,
-				     .comm = FIXTURE_HASH,
-				     .op = OP_ALLREDUCE,
-				     .seq = 1842,
-				     .peer = -1,
-				     .since_ns = f->m.now_ns,
-				     .confidence = 0.9712345,
-				     .subject = subject_rank(2, f->procs[2].key) } };
-
-	finding_add_rank(&i.f, 2, f->procs[2].tgid);
-	finding_note(&i.f, EVIDENCE_N_WAITING, 2);
-	finding_note(&i.f, EVIDENCE_WAITING_S, 2.7);
-	finding_note_text(&i.f, EVIDENCE_STACK, "clock_nanosleep\nmain \xff\xc3(\"\\\"\x01\x1b[31m)\n");
-	return i;
 }
 
 static const char *string_of(const cJSON *o, const char *name)
@@ -327,114 +280,6 @@ static void test_ops(void **state)
 	free(text);
 }
 
-static char *terminal_said(struct fixture *f)
-{
-	assert_int_equal(f->err, 0);
-	assert_int_equal(sink_terminal.close(f->sink, &f->m), 0);
-	return file_text();
-}
-
-static void tick_at(struct fixture *f, uint64_t ns)
-{
-	fixture_event(f, (struct event){ .kind = EV_TICK, .ts_ns = ns });
-}
-
-/* It opens, its call site comes, its verdict changes, it ends. */
-static void test_terminal(void **state)
-{
-	struct incident i;
-	struct fixture f;
-	char *text;
-
-	(void)state;
-	setenv("TZ", "UTC", 1);
-	tzset();
-	fixture_open(&f, &sink_terminal);
-	i = hang_of(&f);
-	fixture_incident(&f, i);
-	tick_at(&f, i.t_ns + 500000000);
-	i.phase = PHASE_UPDATE;
-	i.t_ns += 600000000;
-	finding_note_text(&i.f, EVIDENCE_PYTHON, "train.py:54 load\033[31m");
-	finding_note_text(&i.f, EVIDENCE_WAITS_FOR, "waits for an answer of 10.0.0.7:443");
-	finding_note_text(&i.f, EVIDENCE_WAITING_IN, "2 of 2 others: cuStreamSynchronize");
-	finding_note_text(&i.f, EVIDENCE_WAITS_FOR_REMEDY, "look at 10.0.0.7:443");
-	fixture_incident(&f, i);
-	i.t_ns += 400000000;
-	fixture_incident(&f, i); /* the same verdict: not shown */
-	i.f.cause = CAUSE_BUSY;
-	fixture_incident(&f, i); /* it works for a moment: nor that */
-	i.f.cause = CAUSE_ASLEEP;
-	i.f.class = HANG_UNKNOWN;
-	fixture_incident(&f, i); /* less sure for a moment */
-	i.f.class = HANG_MISSING_ENTER;
-	fixture_incident(&f, i);
-	i.f.class = HANG_STOPPED;
-	i.f.cause = CAUSE_STOPPED;
-	i.f.severity = SEVERITY_CRITICAL;
-	i.f.n_evidence = 0;
-	fixture_incident(&f, i);
-	i.phase = PHASE_CLOSE;
-	fixture_incident(&f, i);
-	text = terminal_said(&f);
-	assert_string_equal(
-		text,
-		"2025-11-13 03:36:42 UTC  WARNING stall  rank 2 has not entered AllReduce #1842: its main thread "
-		"sleeps outside of NCCL; 2 peers have waited 2.7 s\n"
-		"  where   job llama, host node-a, pid 4702, pod llama-0, Slurm job 77\n"
-		"  why     at train.py:54 load?[31m\n"
-		"          waits for an answer of 10.0.0.7:443\n"
-		"          AllReduce #1842, communicator 0x72e8a1b2c3d4e5f6 of 3 ranks\n"
-		"  others  all 2: cuStreamSynchronize\n"
-		"  do      look at 10.0.0.7:443\n"
-		"  id      node-a-9.3\n"
-		"2025-11-13 03:36:43 UTC  now CRITICAL hang  rank 2 is stopped before AllReduce #1842; for 3.7 s\n"
-		"  where   job llama, host node-a, pid 4702, pod llama-0, Slurm job 77\n"
-		"  why     AllReduce #1842, communicator 0x72e8a1b2c3d4e5f6 of 3 ranks\n"
-		"  do      find out who stopped it (a debugger, a snapshot, Ctrl-Z in its terminal), then: "
-		"kill -CONT 4702\n"
-		"  id      node-a-9.3\n"
-		"2025-11-13 03:36:43 UTC  over, was CRITICAL hang  rank 2 is stopped before AllReduce #1842; it lasted "
-		"3.7 s (node-a-9.3)\n");
-	free(text);
-}
-
-/* No call site comes: after a second it is said without. What follows from another finding is one line. */
-static void test_terminal_holds_a_second(void **state)
-{
-	struct incident i;
-	struct fixture f;
-	uint64_t open_ns;
-	char *text;
-
-	(void)state;
-	fixture_open(&f, &sink_terminal);
-	i = hang_of(&f);
-	open_ns = i.t_ns;
-	fixture_incident(&f, i);
-	tick_at(&f, open_ns + 900000000);
-	text = file_text();
-	assert_string_equal(text, "");
-	free(text);
-	tick_at(&f, open_ns + 1100000000);
-	text = file_text();
-	assert_non_null(strstr(text, "WARNING stall  rank 2 has not entered"));
-	assert_null(strstr(text, "waiting"));
-	free(text);
-	i.number++;
-	strcpy(i.id, "node-a-9.9");
-	strcpy(i.caused_by, "node-a-9.3");
-	i.f.class = HANG_PROCESS_DEAD;
-	i.f.cause = CAUSE_DEAD;
-	fixture_incident(&f, i);
-	text = terminal_said(&f);
-	assert_non_null(
-		strstr(text, "rank 2 died before AllReduce #1842; 2 peers have waited 2.7 s (node-a-9.9, a consequence "
-			     "of node-a-9.3)\n"));
-	assert_null(strstr(strstr(text, "node-a-9.9"), "where"));
-	free(text);
-}
-
 /* A wait that is usual at this place is one line, and stays one until it lasts too long. */
 static void test_terminal_known_phase(void **state)
 {
@@ -468,130 +313,11 @@ static void test_terminal_known_phase(void **state)
 	free(text);
 }
 
-static void test_terminal_verbose(void **state)
-{
-	struct fixture f;
-	char *text;
-
-	(void)state;
-	log_verbose = true;
-	fixture_open(&f, &sink_terminal);
-	fixture_incident(&f, hang_of(&f));
-	text = terminal_said(&f);
-	log_verbose = false;
-	assert_non_null(
-		strstr(text, "    n_waiting: 2\n    waiting: 2.7 s\n    stack:\n        clock_nanosleep\n        main ?"
-			     "?(\"\\\"??[31m)\n"));
-	free(text);
-}
-
-static void budget_event(struct fixture *f, struct budget_change reported)
-{
-	struct event e = { .kind = EV_BUDGET, .tgid = f->procs[1].tgid, .ts_ns = f->m.now_ns, .budget = reported };
-
-	e.budget.cost_ns = e.budget.node_cost_ns = 3800;
-	fixture_event(f, e);
-}
-
-static void test_terminal_budget(void **state)
-{
-	static const struct budget_change reported = {
-		.what = BUDGET_SHED, .group = PROBES_POLLS, .hits_per_s = 61000, .budget_ppm = 10000
-	};
-	struct budget_change t = reported;
-	struct fixture f;
-	char *text;
-
-	(void)state;
-	setenv("TZ", "UTC", 1);
-	tzset();
-	fixture_open(&f, &sink_terminal);
-	budget_event(&f, (struct budget_change){ .what = BUDGET_COST, .budget_ppm = 10000 }); /* said by the session */
-	budget_event(&f, t);
-	t.group = PROBES_BURST;
-	t.of_node = true;
-	t.node_hits_per_s = 1234567;
-	t.budget_ppm = 105000;
-	budget_event(&f, t);
-	t.what = BUDGET_BACK;
-	t.of_node = false;
-	t.hits_per_s = 999;
-	t.budget_ppm = 10000;
-	budget_event(&f, t);
-	t.what = BUDGET_KEPT;
-	t.hits_per_s = 5000;
-	budget_event(&f, t);
-	t.what = BUDGET_WATCH;
-	budget_event(&f, t);
-	t.of_other = true; /* said of the one that pays */
-	budget_event(&f, t);
-	assert_int_equal(f.err, 0);
-	assert_int_equal(sink_terminal.close(f.sink, &f.m), 0);
-	text = file_text();
-	assert_string_equal(
-		text,
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a "
-		"core, over its budget of 1 %: cuEventQuery and cuStreamQuery are no longer probed\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 61,000 probe hits a second x 3.8 us = 23 % of a "
-		"core, all processes 469 %, over their budget of 10.5 %: launches, asynchronous copies and "
-		"asynchronous allocations are no longer probed\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 999 probe hits a second x 3.8 us = 0.38 % of a core, "
-		"under half of its budget of 1 %: launches, asynchronous copies and asynchronous allocations are "
-		"probed again\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a "
-		"core, over its budget of 1 %: no probes are left that may go\n"
-		"2025-11-13 03:36:40 UTC  process 4701 (rank 1): 5,000 probe hits a second x 3.8 us = 1.9 % of a "
-		"core, over its budget of 1 %: all its probes are removed, it is watched from outside\n");
-	free(text);
-}
-
-static void test_full(void **state)
-{
-	static const struct sink_class *const classes[] = { &sink_json, &sink_terminal };
-	struct fixture f;
-
-	(void)state;
-	if (access("/dev/full", W_OK))
-		skip();
-	for (size_t k = 0; k < 2; k++) {
-		fixture_init(&f, 3);
-		assert_int_equal(classes[k]->open("/dev/full", &f.sink), 0);
-		fixture_incident(&f, hang_of(&f));
-		if (!f.err) /* held for a second */
-			tick_at(&f, hang_of(&f).t_ns + 2000000000);
-		assert_int_equal(f.err, -ENOSPC);
-		assert_int_equal(classes[k]->close(f.sink, &f.m), 0);
-	}
-}
-
-static int make_file(void **state)
-{
-	int fd = mkstemp(path);
-
-	(void)state;
-	return fd < 0 || close(fd);
-}
-
-static int remove_file(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_json_subject),
-		cmocka_unit_test(test_ops),
-		cmocka_unit_test(test_terminal),
-		cmocka_unit_test(test_terminal_holds_a_second),
-		cmocka_unit_test(test_terminal_known_phase),
-		cmocka_unit_test(test_terminal_verbose),
-		cmocka_unit_test(test_terminal_budget),
-		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_table),        cmocka_unit_test(test_utf8), cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_subject), cmocka_unit_test(test_ops),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
