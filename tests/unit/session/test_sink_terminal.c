@@ -125,6 +125,39 @@ static void test_terminal_holds_a_second(void **state)
 	free(text);
 }
 
+/* A wait that is usual at this place is one line, and stays one until it lasts too long. */
+static void test_terminal_known_phase(void **state)
+{
+	struct incident i;
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	fixture_open(&f, &sink_terminal);
+	i = hang_of(&f);
+	i.f.severity = SEVERITY_INFO;
+	finding_note_text(&i.f, EVIDENCE_KNOWN_PHASE, "train.py:31 save: 8.6 s every 100 steps, 3 times before");
+	finding_note_text(&i.f, EVIDENCE_PYTHON, "train.py:31 save");
+	fixture_incident(&f, i);
+	i.phase = PHASE_UPDATE;
+	finding_note_text(&i.f, EVIDENCE_WAITS_FOR, "waits for an answer of 10.0.0.7:443");
+	fixture_incident(&f, i);
+	text = file_text();
+	assert_string_equal(strstr(text, "UTC  "),
+			    "UTC  INFO known phase  rank 2 has not entered AllReduce #1842, as usual "
+			    "(train.py:31 save: 8.6 s every 100 steps, 3 times before); 2 peers have "
+			    "waited 2.7 s (node-a-9.3)\n");
+	free(text);
+	i.f.severity = SEVERITY_WARNING;
+	fixture_incident(&f, i);
+	text = terminal_said(&f);
+	assert_non_null(
+		strstr(text, "now WARNING stall  rank 2 has not entered AllReduce #1842: its main thread sleeps"));
+	assert_non_null(strstr(text, "  why     known phase: train.py:31 save: 8.6 s every 100 steps, 3 times before\n"
+				     "          at train.py:31 save\n"));
+	free(text);
+}
+
 static void test_terminal_verbose(void **state)
 {
 	struct fixture f;
@@ -226,6 +259,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_terminal_holds_a_second),
+		cmocka_unit_test(test_terminal_known_phase),
 		cmocka_unit_test(test_terminal_verbose),
 		cmocka_unit_test(test_terminal_budget),
 		cmocka_unit_test(test_full),
