@@ -33,6 +33,7 @@ static int tick_apply(struct model *m, const struct event *e)
 	(void)e;
 	err = jobs_tick(m);
 	comm_inits_tick(m);
+	parallel_tick(m);
 	ops_tick(m);
 	for (struct proc *p = m->procs; p; p = p->next) {
 		one = steps_tick(m, proc_own(p));

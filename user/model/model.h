@@ -20,6 +20,7 @@
 
 #include "event.h"
 #include "job/jobs.h"
+#include "job/parallel.h"
 #include "model/node.h"
 #include "model/outside.h"
 
@@ -139,6 +140,8 @@ struct comm {
 	uint64_t n_complete;              /* operations that all seen members entered */
 	uint64_t n_ended;                 /* operations seen to end on some member */
 	uint64_t highest_seq[SEQ_SPACES]; /* highest entered + 1 */
+	uint64_t n_called;                /* operations, of all members */
+	enum parallelism parallelism;     /* as of a tick */
 };
 
 struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
@@ -169,6 +172,7 @@ struct member { /* one rank in one communicator */
 	int device;
 	bool from_init; /* creation was seen: sequences start at 0 for sure */
 	bool gone;
+	uint64_t n_called[OP_KIND_MAX]; /* operations seen */
 	uint64_t next_seq[SEQ_SPACES];
 	uint64_t base_seq; /* counter value when met; 0 if met at its creation */
 	struct p2p_seq *p2p;

@@ -275,6 +275,8 @@ void op_link(struct model *m, struct proc *p, struct op *op)
 	op->nth = p->n_ops++;
 	op->id = ++m->state->next_op_id;
 	m->n_ops++;
+	mb->n_called[op->kind]++;
+	mb->comm->n_called++;
 	if (!mb->first_open)
 		mb->first_open = op;
 	first_open_advance(mb);

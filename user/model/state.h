@@ -194,6 +194,7 @@ struct comm_own {
 	uint64_t idle_ns;        /* since then no member is alive; 0 not so */
 	UT_hash_handle hh;
 	bool hashed;
+	uint64_t n_judged; /* c.n_called when its parallelism was last judged */
 };
 
 struct model_state {
@@ -287,6 +288,9 @@ void comm_quantiles(struct comm_own *c);                   /* from its histogram
 /* This sampled member went on to number `seq` (its counters' sum) at ts_ns: called before its numbers change. */
 void comm_sampled(struct member *mb, uint64_t seq, uint64_t ts_ns);
 uint64_t comm_last_entry_ns(const struct op *op); /* enqueue of the last member `op` depends on, 0 unknown */
+
+/* comm_shape.c */
+void parallel_tick(struct model *m);
 
 /* op.c */
 int op_apply(struct model *m, const struct event *e); /* OP GROUP_START GROUP_END */

@@ -42,8 +42,8 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	const struct member *mb = op->member;
 	const struct proc *p = mb->proc;
 	uint64_t hash = mb->comm ? mb->comm->hash : 0;
-	const char *dtype = dtype_name(op->dtype);
-	char gpu[24], comm_rank[24], comm[24], rank[24], peer[24], end[24], error[24], net[208], line[848];
+	const char *dtype = dtype_name(op->dtype), *use = mb->comm ? parallelism_name(mb->comm->parallelism) : NULL;
+	char gpu[24], comm_rank[24], comm[24], rank[24], peer[24], end[24], error[24], net[208], line[880];
 	int n;
 
 	(void)m;
@@ -53,7 +53,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 	n = snprintf(line, sizeof(line),
 		     "{\"rank\":%s,\"pid\":%u,\"gpu\":%s,\"comm_rank\":%s,\"comm\":%s,\"seq\":%" PRIu64
 		     ",\"op\":\"%s\",\"count\":%" PRIu64 ",\"dtype\":%s%s%s,\"peer\":%s,\"t_ns\":%" PRIu64
-		     ",\"end_ns\":%s,\"end_error_ns\":%s%s%s%s}\n",
+		     ",\"end_ns\":%s,\"end_error_ns\":%s%s%s%s%s%s%s}\n",
 		     number_or_null(rank, p->rank >= 0, (uint64_t)p->rank), p->tgid,
 		     number_or_null(gpu, member_gpu(mb) >= 0, (uint64_t)member_gpu(mb)),
 		     number_or_null(comm_rank, mb->rank >= 0, (uint64_t)mb->rank), hash ? comm : "null", op->seq,
@@ -61,6 +61,7 @@ static int ops_op(struct sink *base, const struct op *op, const struct model *m)
 		     number_or_null(peer, op->peer >= 0, (uint64_t)op->peer), op->call_ns,
 		     number_or_null(end, op->end_ns, op->end_ns), number_or_null(error, op->end_ns, op->end_error_ns),
 		     op->seq_from_attach ? ",\"seq_from_attach\":true" : "", op->graph_exec ? ",\"graph\":true" : "",
+		     use ? ",\"parallelism\":\"" : "", use ? use : "", use ? "\"" : "",
 		     net_text(net, sizeof(net), &op->net));
 	return write_whole(s->fd, line, (size_t)n, NULL);
 }

@@ -249,7 +249,9 @@ static void test_ops(void **state)
 	op.count = 1048576;
 	op.end_ns = 5000000900100;
 	op.end_error_ns = 400;
+	f.comm.parallelism = PARALLEL_DATA;
 	fixture_op(&f, op);
+	f.comm.parallelism = PARALLEL_UNKNOWN;
 	op = fixture_call(&f, 2, OP_SEND, 0, 5000000000200, 0, 0);
 	op.count = 7;
 	op.dtype = -1;
@@ -270,7 +272,7 @@ static void test_ops(void **state)
 	assert_string_equal(
 		text, "{\"rank\":1,\"pid\":4701,\"gpu\":1,\"comm_rank\":1,\"comm\":\"0x72e8a1b2c3d4e5f6\",\"seq\":17,"
 		      "\"op\":\"AllReduce\",\"count\":1048576,\"dtype\":\"bf16\",\"peer\":null,"
-		      "\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400}\n"
+		      "\"t_ns\":5000000000100,\"end_ns\":5000000900100,\"end_error_ns\":400,\"parallelism\":\"dp\"}\n"
 		      "{\"rank\":null,\"pid\":4702,\"gpu\":2,\"comm_rank\":2,\"comm\":null,\"seq\":0,"
 		      "\"op\":\"Send\",\"count\":7,\"dtype\":null,\"peer\":0,"
 		      "\"t_ns\":5000000000200,\"end_ns\":null,\"end_error_ns\":null,\"seq_from_attach\":true}\n"
