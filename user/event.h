@@ -205,7 +205,8 @@ struct event {
 			uint64_t id_hash;     /* hash of the unique id as NCCL makes it, 0 none */
 			int rank, nranks;     /* -1 not known by the call */
 			int color, key;
-			int result; /* EV_COMM_READY */
+			int result;    /* EV_COMM_READY */
+			bool returned; /* the same: its return was seen, not only the thread's next call */
 		} comm_init;
 		struct {
 			uint64_t addr, hash;

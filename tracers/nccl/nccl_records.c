@@ -81,6 +81,7 @@ static int decode_ready(const struct wire_hdr *rec, struct intern *strings, stru
 	e->comm_init.rank = r->rank;
 	e->comm_init.nranks = r->nranks;
 	e->comm_init.result = r->result;
+	e->comm_init.returned = r->returned;
 	if (!r->returned)
 		return 1;
 	span->kind = EV_SPAN;

@@ -146,15 +146,13 @@ static void budget_draw(struct perfetto_sink *p, const struct event *e, const st
 
 static int event_draw(struct perfetto_sink *p, const struct event *e, const struct model *m)
 {
-	uint64_t track;
-
 	switch (e->kind) {
-	case EV_TICK: ops_age(p, m->now_ns); return 0;
-	case EV_PROC:
-	case EV_COMM_SEEN:
-		process_uuid(p, m, event_proc(e));
-		process_rename(p, m, event_proc(e));
+	case EV_TICK:
+		ops_age(p, m->now_ns);
+		comms_rename(p, m);
 		return 0;
+	case EV_PROC:
+	case EV_COMM_SEEN: process_seen(p, m, event_proc(e)); return 0;
 	case EV_THREAD: thread_rename(p, event_proc(e), e->tid, e->thread.name); return 0;
 	case EV_ATTACH: attach_draw(p, e, m); return 0;
 	case EV_TIER: tier_draw(p, e, m); return 0;
@@ -164,8 +162,8 @@ static int event_draw(struct perfetto_sink *p, const struct event *e, const stru
 	case EV_SPAN:
 	case EV_INSTANT: generic_draw(p, e, m); return 0;
 	case EV_COUNTER:
-		track = process_child_uuid(p, m, TRACK_KIND_COUNTER, event_proc(e), e->generic.name);
-		counter_draw(p, track, e->ts_ns, e->generic.value);
+		counter_put(p, process_child_track(p, m, TRACK_KIND_COUNTER, event_proc(e), e->generic.name), NULL,
+			    e->ts_ns, e->generic.value);
 		return 0;
 	case EV_GPU_SAMPLE:
 	case EV_GPU_HEALTH:

@@ -66,9 +66,9 @@ struct track {
 	char *name;
 	struct lane *lanes;
 	int n_lanes;
-	uint64_t busy_until_ns; /* of a stream: the newest end of its operations */
-	uint64_t held_ns;       /* of a counter: its first value, not written while all are alike; 0 none yet */
-	int64_t held_value;
+	uint64_t busy_until_ns;   /* of a stream: the newest end of its operations */
+	uint64_t held_ns;         /* of a counter: its first value, not written while all are alike; 0 none yet */
+	int64_t held_value;       /* of a communicator: the parallelism in its name */
 	struct step_clock *steps; /* of iterations */
 	UT_hash_handle hh;
 };
@@ -80,7 +80,7 @@ struct call_key {
 
 struct pending_call { /* an API call whose operation has not been drawn */
 	struct call_key key;
-	uint64_t end_ns;
+	uint64_t next_ns; /* of its thread's next event; 0 none yet */
 	enum op_kind op;
 	struct track *track;   /* of its thread */
 	struct thread *thread; /* its newest call is this one; NULL: it went on */
@@ -98,6 +98,7 @@ struct thread { /* what one thread is in the middle of */
 	struct track *track, *state; /* NULL: nothing was drawn on it yet */
 	struct pending_call *last_call;
 	uint64_t sync_begin_ns, init_begin_ns, group_begin_ns, call_begin_ns; /* 0: not in it */
+	uint64_t group_end_ns; /* its outermost GroupEnd was called, and is not drawn yet; 0 */
 	const char *call_name;
 	uint64_t blocked_begin_ns, blocked_uuid; /* D state drawn as begun, its end not known yet; 0 none */
 	enum sync_kind sync_kind;
@@ -110,7 +111,7 @@ struct drawn_op { /* copy of what is shown of a struct op */
 	struct track *stream;
 	struct drawn_op *later;          /* of those drawn with it, while they are drawn */
 	uint64_t thread_uuid, lane_uuid; /* thread_uuid 0: the call was not seen */
-	uint64_t begin_ns, end_ns, call_ns, call_end_ns, end_error_ns, count, seq, comm_hash;
+	uint64_t begin_ns, end_ns, call_ns, call_next_ns, end_error_ns, count, seq, comm_hash;
 	uint64_t enqueue_ns, transfer_ns; /* transfer_ns: the last rank had arrived then; 0 not known */
 	int rank, nranks, last_rank;      /* last_rank: who arrived last; -1 not known */
 	uint32_t node;
@@ -163,6 +164,8 @@ void global_tracks_write(struct perfetto_sink *p);
 uint64_t process_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc);
 /* Writes the process' name again when it says more now (the GPU becomes known with its first communicator). */
 void process_rename(struct perfetto_sink *p, const struct model *m, uint64_t proc);
+/* A rank has its track from the first record on; a child or helper, once there is something to draw. */
+void process_seen(struct perfetto_sink *p, const struct model *m, uint64_t proc);
 uint64_t thread_uuid(struct perfetto_sink *p, const struct model *m, uint64_t proc, uint32_t tid);
 /* The thread's track, not yet in the file; its uuid: written at the first question. */
 struct track *thread_track(struct perfetto_sink *p, struct thread *t);
@@ -173,8 +176,8 @@ struct track *thread_child_track(struct perfetto_sink *p, const struct model *m,
 				 uint32_t tid, const char *name);
 struct track *process_child_track(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
 				  const char *name);
-uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
-			    const char *name);
+/* What the ranks' communicators are for becomes known with their use. */
+void comms_rename(struct perfetto_sink *p, const struct model *m);
 struct track *stream_track(struct perfetto_sink *p, const struct model *m, const struct op *op);
 void tracks_free(struct perfetto_sink *p);
 
@@ -218,14 +221,17 @@ void step_add(struct perfetto_sink *p, const struct op *op, const struct model *
 void steps_finish(struct perfetto_sink *p); /* what is held of a clock that has not broken */
 
 /* perfetto_call.c. 0 or -ENOMEM. */
-extern const char NCCL_CATEGORY[];
+extern const char NCCL_CATEGORY[], CALL_END_BOUND[];
 int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e);
 /* The thread did something else at `ts_ns`: its last call was over by then. */
 void call_bound(struct thread *t, uint64_t ts_ns);
 void call_let_go(struct thread *t); /* nothing more will be known of its last call */
 struct pending_call *call_of(struct perfetto_sink *p, const struct op *op); /* NULL: not seen */
 void call_free(struct perfetto_sink *p, struct pending_call *c);
-void call_draw(struct perfetto_sink *p, uint64_t track, enum op_kind op, uint64_t begin_ns, uint64_t end_ns,
+/* Where a call that only shows as begun is drawn as over; 0: too uncertain for a length. */
+uint64_t call_end_ns(uint64_t begin_ns, uint64_t next_ns);
+/* `next_ns`: of the thread's next event, 0 not known. */
+void call_draw(struct perfetto_sink *p, uint64_t track, enum op_kind op, uint64_t begin_ns, uint64_t next_ns,
 	       uint64_t flow, bool captured);
 void captured_draw(struct perfetto_sink *p, const struct op *op, const struct model *m);
 void calls_left_draw(struct perfetto_sink *p, const struct model *m); /* those whose operation never came */

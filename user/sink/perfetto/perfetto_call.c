@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * perfetto_call.c - API calls of which only the entry is probed, as slices of their thread. A call waits for its
- * operation, so that both ends of the flow between them are written together.
+ * perfetto_call.c - API calls of which only the entry is probed. A call was over by the thread's next event: where that
+ * comes soon, it is a slice up to there; where not, how much of the time was the call's is not known, and it is an
+ * instant. It waits for its operation, so that both ends of the flow between them are written together.
  */
 #include "sink/perfetto/perfetto.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define CALL_NS 10000    /* drawn length of a call: only its entry is probed */
-#define CAPTURED_NS 1000 /* the same, for a call that is drawn before the thread's next */
+#define CALL_SOON_NS 100000
 
-const char NCCL_CATEGORY[] = "nccl";
+const char NCCL_CATEGORY[] = "nccl", CALL_END_BOUND[] = "at the latest: the thread's next event";
 
 int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e)
 {
@@ -28,7 +28,6 @@ int call_add(struct perfetto_sink *p, struct thread *t, const struct event *e)
 	c->track = thread_track(p, t);
 	c->thread = t;
 	c->op = e->op.op;
-	c->end_ns = e->ts_ns + CALL_NS;
 	HASH_ADD(hh, p->calls, key, sizeof(c->key), c);
 	call_let_go(t);
 	t->last_call = c;
@@ -47,9 +46,14 @@ void call_bound(struct thread *t, uint64_t ts_ns)
 	struct pending_call *c = t->last_call;
 
 	call_let_go(t);
+	if (c)
+		c->next_ns = ts_ns;
+}
+
+uint64_t call_end_ns(uint64_t begin_ns, uint64_t next_ns)
+{
 	/* one ns apart: on one track, the file's order distinguishes an end and a begin of the same time */
-	if (c && ts_ns <= c->end_ns)
-		c->end_ns = ts_ns > c->key.ts_ns ? ts_ns - 1 : c->key.ts_ns;
+	return next_ns > begin_ns && next_ns - begin_ns <= CALL_SOON_NS ? next_ns - 1 : 0;
 }
 
 struct pending_call *call_of(struct perfetto_sink *p, const struct op *op)
@@ -69,19 +73,24 @@ void call_free(struct perfetto_sink *p, struct pending_call *c)
 	free(c);
 }
 
-void call_draw(struct perfetto_sink *p, uint64_t track, enum op_kind op, uint64_t begin_ns, uint64_t end_ns,
+void call_draw(struct perfetto_sink *p, uint64_t track, enum op_kind op, uint64_t begin_ns, uint64_t next_ns,
 	       uint64_t flow, bool captured)
 {
+	uint64_t end_ns = call_end_ns(begin_ns, next_ns);
 	struct trace_file *f = &p->file;
 
-	event_open(f, TYPE_SLICE_BEGIN, track, begin_ns, NCCL_CATEGORY, p->call_names[op]);
-	event_bool(f, "end_measured", false);
+	event_open(f, end_ns ? TYPE_SLICE_BEGIN : TYPE_INSTANT, track, begin_ns, NCCL_CATEGORY, p->call_names[op]);
+	if (end_ns)
+		event_interned(f, "end", CALL_END_BOUND);
+	else if (next_ns > begin_ns)
+		event_u64(f, "returned_within_us", (next_ns - begin_ns + 999) / 1000);
 	if (captured)
 		event_bool(f, "captured", true);
 	if (flow)
 		event_flow(f, flow, false);
 	event_close(f);
-	slice_end(f, track, end_ns);
+	if (end_ns)
+		slice_end(f, track, end_ns);
 }
 
 void captured_draw(struct perfetto_sink *p, const struct op *op, const struct model *m)
@@ -90,7 +99,7 @@ void captured_draw(struct perfetto_sink *p, const struct op *op, const struct mo
 
 	if (!c)
 		return;
-	call_draw(p, thread_track_uuid(p, m, c->track), c->op, c->key.ts_ns, c->key.ts_ns + CAPTURED_NS, 0, true);
+	call_draw(p, thread_track_uuid(p, m, c->track), c->op, c->key.ts_ns, c->next_ns, 0, true);
 	call_free(p, c);
 }
 
@@ -99,7 +108,7 @@ void calls_left_draw(struct perfetto_sink *p, const struct model *m)
 	struct pending_call *c, *next;
 
 	HASH_ITER (hh, p->calls, c, next) {
-		call_draw(p, thread_track_uuid(p, m, c->track), c->op, c->key.ts_ns, c->end_ns, 0, false);
+		call_draw(p, thread_track_uuid(p, m, c->track), c->op, c->key.ts_ns, c->next_ns, 0, false);
 		call_free(p, c);
 	}
 }

@@ -73,7 +73,7 @@ static void op_draw(struct perfetto_sink *p, const struct drawn_op *d, uint64_t 
 	uint64_t bytes = op_size_bytes(d->kind, d->count, d->dtype, d->nranks);
 
 	if (flow)
-		call_draw(p, d->thread_uuid, d->kind, d->call_ns, d->call_end_ns, flow, false);
+		call_draw(p, d->thread_uuid, d->kind, d->call_ns, d->call_next_ns, flow, false);
 	event_open(f, TYPE_SLICE_BEGIN, d->lane_uuid, d->begin_ns, NCCL_CATEGORY, NULL);
 	op_title(f, d, bytes);
 	event_u64(f, "seq", d->seq);

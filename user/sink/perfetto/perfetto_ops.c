@@ -42,7 +42,7 @@ static void drawn_fill(struct perfetto_sink *p, struct drawn_op *d, const struct
 		.all_seen = op->member->comm && op->member->comm->n_seen == op->member->comm->nranks,
 		.last_rank = -1,
 		.node = op->member->proc->key >> 32,
-		.call_end_ns = c ? c->end_ns : 0,
+		.call_next_ns = c ? c->next_ns : 0,
 		.end_error_ns = op->end_error_ns,
 		.count = op->count,
 		.seq = op->seq,

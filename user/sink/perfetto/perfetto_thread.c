@@ -44,14 +44,6 @@ static const char *sync_name(enum sync_kind kind)
 	return (unsigned int)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "wait";
 }
 
-static void slice_draw(struct perfetto_sink *p, uint64_t track, uint64_t begin_ns, uint64_t end_ns,
-		       const char *category, const char *name)
-{
-	event_open(&p->file, TYPE_SLICE_BEGIN, track, begin_ns, category, name);
-	event_close(&p->file);
-	slice_end(&p->file, track, end_ns > begin_ns ? end_ns : begin_ns);
-}
-
 static void slice_left_open(struct perfetto_sink *p, uint64_t track, uint64_t begin_ns, uint64_t end_ns,
 			    const char *category, const char *name)
 {
@@ -61,10 +53,33 @@ static void slice_left_open(struct perfetto_sink *p, uint64_t track, uint64_t be
 	slice_end(&p->file, track, end_ns > begin_ns ? end_ns : begin_ns);
 }
 
+/* GroupEnd, which launches what the group holds, is a call as any other. `next_ns`: of the thread's next event; 0 not
+ * known. */
+static void group_over(struct perfetto_sink *p, struct thread *t, uint64_t next_ns, const struct model *m)
+{
+	uint64_t end_ns = call_end_ns(t->group_end_ns, next_ns), track;
+
+	if (!t->group_end_ns)
+		return;
+	track = thread_track_uuid(p, m, thread_track(p, t));
+	event_open(&p->file, TYPE_SLICE_BEGIN, track, t->group_begin_ns, NCCL_CATEGORY, "ncclGroup");
+	event_interned(&p->file, "end", end_ns ? CALL_END_BOUND : "ncclGroupEnd was called");
+	event_close(&p->file);
+	slice_end(&p->file, track, end_ns ? end_ns : t->group_end_ns);
+	t->group_begin_ns = t->group_end_ns = 0;
+}
+
+/* The thread makes some call, or is back from one: the call before is over. */
+static void call_over(struct perfetto_sink *p, struct thread *t, uint64_t ts_ns, const struct model *m)
+{
+	call_bound(t, ts_ns);
+	group_over(p, t, ts_ns, m);
+}
+
 /* The thread does something else: what it was in is over, even if the record that says so was lost. */
 static void thread_moved_on(struct perfetto_sink *p, struct thread *t, uint64_t ts_ns, const struct model *m)
 {
-	call_bound(t, ts_ns);
+	call_over(p, t, ts_ns, m);
 	if (t->sync_begin_ns && t->sync_begin_ns < ts_ns)
 		slice_left_open(p, thread_track_uuid(p, m, thread_track(p, t)), t->sync_begin_ns, ts_ns - 1, SYNC,
 				sync_name(t->sync_kind));
@@ -82,7 +97,7 @@ static void sync_ended(struct perfetto_sink *p, struct thread *t, const struct e
 	t->sync_begin_ns = 0;
 	if (!begin_ns || begin_ns > e->ts_ns)
 		return;
-	call_bound(t, begin_ns);
+	call_over(p, t, begin_ns, m);
 	event_open(&p->file, TYPE_SLICE_BEGIN, track, begin_ns, SYNC, sync_name(e->sync.kind));
 	if (e->sync.handle)
 		event_pointer(&p->file, e->sync.kind == SYNC_EVENT ? "event" : "stream", e->sync.handle);
@@ -142,9 +157,7 @@ static void group_changed(struct perfetto_sink *p, struct thread *t, const struc
 	if (t->group_depth && --t->group_depth)
 		return;
 	if (t->group_begin_ns)
-		slice_draw(p, thread_track_uuid(p, m, thread_track(p, t)), t->group_begin_ns, e->ts_ns, NCCL_CATEGORY,
-			   "ncclGroup");
-	t->group_begin_ns = 0;
+		t->group_end_ns = e->ts_ns;
 }
 
 static int op_called(struct perfetto_sink *p, struct thread *t, const struct event *e, const struct model *m)
@@ -172,6 +185,8 @@ static void comm_ready(struct perfetto_sink *p, struct thread *t, const struct e
 		event_i64(&p->file, "nranks", e->comm_init.nranks);
 	if (e->comm_init.result)
 		event_i64(&p->file, "result", e->comm_init.result);
+	if (!e->comm_init.returned)
+		event_interned(&p->file, "end", CALL_END_BOUND);
 	event_close(&p->file);
 	slice_end(&p->file, track, e->ts_ns > t->init_begin_ns ? e->ts_ns : t->init_begin_ns);
 	t->init_begin_ns = 0;
@@ -236,9 +251,12 @@ static void blocked_began(struct perfetto_sink *p, struct thread *t, const struc
 /* What the thread is still in is drawn up to `ns`. */
 static void calls_finish(struct perfetto_sink *p, struct thread *t, uint64_t ns, const struct model *m)
 {
-	bool in_call = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns || t->call_begin_ns;
-	uint64_t track = in_call ? thread_track_uuid(p, m, thread_track(p, t)) : 0;
+	uint64_t track;
 
+	group_over(p, t, 0, m);
+	track = t->init_begin_ns || t->group_begin_ns || t->sync_begin_ns || t->call_begin_ns
+			? thread_track_uuid(p, m, thread_track(p, t))
+			: 0;
 	if (t->init_begin_ns)
 		slice_left_open(p, track, t->init_begin_ns, ns, NCCL_CATEGORY, comm_init_kind_name(t->init_kind));
 	if (t->group_begin_ns)
@@ -371,6 +389,11 @@ int thread_event(struct perfetto_sink *p, const struct event *e, const struct mo
 	case EV_CALL: call_ended(p, t, e, m); return 0;
 	case EV_CALL_OPEN: call_still_open(p, t, e, m); return 0;
 	case EV_CUDA_ERROR: error_drawn(p, e, m); return 0;
+	case EV_CUDA_EVENT:
+	case EV_CUDA_EVENT_WAIT:
+	case EV_CUDA_EVENT_QUERY:
+	case EV_STREAM_QUERY:
+	case EV_ELAPSED: call_over(p, t, e->ts_ns, m); return 0;
 	case EV_CAPTURE: graph_event(p, t, e, m); return 0;
 	case EV_COMM_INIT: init_began(p, t, e, m); return 0;
 	case EV_COMM_READY: comm_ready(p, t, e, m); return 0;

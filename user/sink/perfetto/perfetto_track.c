@@ -78,6 +78,18 @@ void global_tracks_write(struct perfetto_sink *p)
 	descriptor_write(p, UUID_RANKTRACE, 0, "ranktrace", false);
 }
 
+/* false: it has that name already, or there is no memory. */
+static bool track_rename(struct track *t, const char *name)
+{
+	char *copy = strcmp(name, t->name) ? strdup(name) : NULL;
+
+	if (!copy)
+		return false;
+	free(t->name);
+	t->name = copy;
+	return true;
+}
+
 static int process_device(const struct proc *proc)
 {
 	for (const struct member *mb = proc->members; mb; mb = mb->next_in_proc)
@@ -163,17 +175,22 @@ void process_rename(struct perfetto_sink *p, const struct model *m, uint64_t id)
 	struct track_key key = { .kind = TRACK_KIND_PROCESS, .node = id >> 32, .tgid = (uint32_t)id };
 	struct track *t = track_find(p, &key);
 	const struct proc *proc = model_proc(m, id);
-	char name[256], *copy;
+	char name[256];
 
 	if (!t || !t->n_lanes)
 		return;
 	process_name(name, sizeof(name), m, proc, (uint32_t)id);
-	copy = strcmp(name, t->name) ? strdup(name) : NULL;
-	if (!copy)
-		return;
-	free(t->name);
-	t->name = copy;
-	process_write(p, t, proc);
+	if (track_rename(t, name))
+		process_write(p, t, proc);
+}
+
+void process_seen(struct perfetto_sink *p, const struct model *m, uint64_t id)
+{
+	const struct proc *proc = model_proc(m, id);
+
+	if (proc && proc->rank >= 0 && !proc->is_child)
+		process_uuid(p, m, id);
+	process_rename(p, m, id);
 }
 
 static void thread_write(struct perfetto_sink *p, const struct track *t, const char *name)
@@ -251,30 +268,66 @@ struct track *process_child_track(struct perfetto_sink *p, const struct model *m
 	return t ? t : track_get(p, key, process_uuid(p, m, proc), name);
 }
 
-uint64_t process_child_uuid(struct perfetto_sink *p, const struct model *m, enum track_kind kind, uint64_t proc,
-			    const char *name)
+static struct track_key comm_key(const struct member *mb)
 {
-	return track_uuid(p, process_child_track(p, m, kind, proc, name));
+	return (struct track_key){ .kind = TRACK_KIND_COMM,
+				   .node = mb->proc->key >> 32,
+				   .tgid = mb->proc->tgid,
+				   .a = mb->addr,
+				   .b = mb->comm ? mb->comm->hash : 0 };
+}
+
+/* "tp · comm 0x72e8… (rank 0 of 4)" */
+static void comm_name(char *buf, size_t size, const struct member *mb)
+{
+	const char *use = mb->comm ? parallelism_name(mb->comm->parallelism) : NULL;
+	uint64_t hash = mb->comm ? mb->comm->hash : 0;
+	char ranks[48] = "", prefix[16] = "";
+
+	if (mb->rank >= 0 && mb->comm && mb->comm->nranks > 0)
+		snprintf(ranks, sizeof(ranks), " (rank %d of %d)", mb->rank, mb->comm->nranks);
+	if (use)
+		snprintf(prefix, sizeof(prefix), "%s · ", use);
+	if (hash)
+		snprintf(buf, size, "%scomm 0x%04x…%s", prefix, (unsigned int)(hash >> 48), ranks);
+	else
+		snprintf(buf, size, "%scomm at 0x%" PRIx64 "%s", prefix, mb->addr, ranks);
 }
 
 static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
 {
-	uint64_t hash = mb->comm ? mb->comm->hash : 0;
-	struct track_key key = {
-		.kind = TRACK_KIND_COMM, .node = mb->proc->key >> 32, .tgid = mb->proc->tgid, .a = mb->addr, .b = hash
-	};
+	struct track_key key = comm_key(mb);
 	struct track *t = track_find(p, &key);
-	char name[96], ranks[48] = "";
+	char name[96];
 
 	if (t)
 		return track_uuid(p, t);
-	if (mb->rank >= 0 && mb->comm && mb->comm->nranks > 0)
-		snprintf(ranks, sizeof(ranks), " (rank %d of %d)", mb->rank, mb->comm->nranks);
-	if (hash)
-		snprintf(name, sizeof(name), "comm 0x%04x…%s", (unsigned int)(hash >> 48), ranks);
-	else
-		snprintf(name, sizeof(name), "comm at 0x%" PRIx64 "%s", mb->addr, ranks);
-	return track_uuid(p, track_get(p, key, process_uuid(p, m, mb->proc->key), name));
+	comm_name(name, sizeof(name), mb);
+	t = track_get(p, key, process_uuid(p, m, mb->proc->key), name);
+	if (t && mb->comm)
+		t->held_value = mb->comm->parallelism;
+	return track_uuid(p, t);
+}
+
+static void comm_rename(struct perfetto_sink *p, const struct member *mb)
+{
+	struct track_key key = comm_key(mb);
+	struct track *t = track_find(p, &key);
+	char name[96];
+
+	if (!t || !t->n_lanes || t->held_value == mb->comm->parallelism)
+		return;
+	t->held_value = mb->comm->parallelism;
+	comm_name(name, sizeof(name), mb);
+	if (track_rename(t, name))
+		descriptor_write(p, t->lanes[0].uuid, t->parent, name, false);
+}
+
+void comms_rename(struct perfetto_sink *p, const struct model *m)
+{
+	for (const struct comm *c = m->comms; c; c = c->next)
+		for (const struct member *mb = c->n_called ? c->members : NULL; mb; mb = mb->next_in_comm)
+			comm_rename(p, mb);
 }
 
 /* Its number in its process, from 1, in the order of appearance: handles are addresses. */
