@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training job in Python on the stand-in libraries: python_job.py RANKS CULPRIT STEP LIBRARIES. Each rank is a
-process of this file; the culprit goes to sleep before that step, all others wait for it in the driver."""
+process of this file; the culprit goes to sleep before that step, all others wait for it in the driver. With
+HEALTH_CHECK=SECONDS a thread of the culprit starts a short process so often from then on."""
 import ctypes
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 STEP_S = 0.03
 
 
+def health_check(every_s):
+    while True:
+        subprocess.run(["sleep", "0.1"], check=True)
+        time.sleep(every_s)
+
+
 def load_batch():
+    if os.environ.get("HEALTH_CHECK"):
+        threading.Thread(target=health_check, args=(float(os.environ["HEALTH_CHECK"]),), daemon=True).start()
     time.sleep(1000)  # the culprit
 
 

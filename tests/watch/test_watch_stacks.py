@@ -2,10 +2,8 @@
 """What the culprit of a hang is doing, in a live session: watch, and record on a job that hangs already, report it as
 the finding opens or well within a second, as an autopsy would; a culprit whose memory cannot be read costs the session
 no sample. The terminal says it once."""
-import os
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
@@ -13,8 +11,7 @@ import autopsies
 import faults
 import job
 import outside
-
-HERE = os.path.dirname(os.path.abspath(__file__))
+import python_jobs
 
 
 def reported(s, h, keys):
@@ -62,9 +59,9 @@ def hang(rng, fault, command, *args):
         h = s.wait(60, kind="hang", phase="open")
         job.check(h and h["ranks"] == [rank], f"named {h}, not rank {rank}; {s.findings}\n{s.stderr()}")
         f = check_reported(s, h)
-        if command == "record":  # autopsies.check_doing() wants all seven waiting, which only whoever hangs at once are
+        if command == "record":  # autopsies.check_call_site() wants all seven waiting, which only who hangs at once are
             time.sleep(1)
-        autopsies.check_doing(f, fault)
+        autopsies.check_call_site(f, fault)
         time.sleep(3)
         job.check(s.stop() == 1, "exit code is not 1")
         wrong = s.others(rank)
@@ -76,22 +73,6 @@ def hang(rng, fault, command, *args):
         print(f"  {command} {fault.split(':')[0]} rank {rank}; longest gap {check_gap(s):.2f} s")
 
 
-class PythonJob:
-    """python_job.py, as autopsies.Autopsy is the simulated one."""
-
-    def __init__(self, ranks, culprit, step):
-        self.dir = tempfile.mkdtemp(prefix="ranktrace-watch-python-")
-        job.dirs.append(self.dir)
-        self.source = f"{HERE}/python_job.py"
-        self.process = subprocess.Popen([sys.executable, "-B", self.source, str(ranks), str(culprit), str(step),
-                                         f"{os.path.realpath(job.O)}/lib/ranktrace/sim"])
-        job.jobs.append(self)
-
-    def kill(self):
-        self.process.terminate()
-        self.process.wait(20)
-
-
 def line_of(source, text):
     with open(source) as f:
         return next(n for n, line in enumerate(f, 1) if text in line)
@@ -99,7 +80,7 @@ def line_of(source, text):
 
 def python(rng):
     rank = rng.randrange(3)
-    a = PythonJob(3, rank, rng.randrange(150, 200))
+    a = python_jobs.PythonJob(3, rank, rng.randrange(150, 200))
     s = outside.Session(a, "watch", "--no-raise")
     h = s.wait(60, kind="hang", phase="open")
     outside.check_rank(s, h, rank, "missing_enter")
