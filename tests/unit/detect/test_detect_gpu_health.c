@@ -319,6 +319,35 @@ static void test_foreign_gpu(void **state)
 	node_free(&u);
 }
 
+static void device(struct machine *u, uint32_t index, uint32_t n_nvlinks)
+{
+	struct event e = { .kind = EV_GPU_DEVICE };
+
+	e.gpu_device = (struct gpu_device){ .index = index, .pcie_width_max = 8, .n_nvlinks = n_nvlinks };
+	e.gpu_name = e.gpu_uuid = "";
+	give(u, e);
+}
+
+/* A child of NVML's that is started anew counts the links that are there now, and some may be gone by then. */
+static void test_links_are_counted_once(void **state)
+{
+	struct machine u = node_new();
+	const struct gpu *g = node_gpu(u.m->nodes[0], 1);
+
+	(void)state;
+	device(&u, 1, 17);
+	assert_int_equal(g->device.n_nvlinks, 18);
+	assert_int_equal(g->device.pcie_width_max, 8); /* all else is as it is now */
+	device(&u, 1, GPU_NO_VALUE);
+	assert_int_equal(g->device.n_nvlinks, 18);
+	device(&u, 1, 20);
+	assert_int_equal(g->device.n_nvlinks, 20);
+	device(&u, 9, GPU_NO_VALUE);
+	device(&u, 9, 4);
+	assert_int_equal(node_gpu(u.m->nodes[0], 9)->device.n_nvlinks, 4);
+	node_free(&u);
+}
+
 static void xid(struct machine *u, uint32_t number, uint64_t pci, uint32_t pid, bool of_switch)
 {
 	struct event e = { .kind = EV_XID };
@@ -446,6 +475,7 @@ int main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_lost_and_silent),
 		cmocka_unit_test(test_foreign_gpu),
+		cmocka_unit_test(test_links_are_counted_once),
 		cmocka_unit_test(test_xid),
 		cmocka_unit_test(test_it_is_the_cause_of_slowness),
 		cmocka_unit_test(test_what_stops_a_rank),

@@ -145,6 +145,7 @@ static void one_that_waits_touches_no_memory(void **state)
 {
 	(void)state;
 	assert_int_equal(role_of(18.18, 4.83, 0, 0.1), GPU_ROLE_IN_NCCL);
+	assert_int_equal(role_of(18.18, 4.83, -1, -1), GPU_ROLE_IN_NCCL); /* not known: nothing against it */
 	assert_int_equal(role_of(18.18, 4.83, 0, 0.2), GPU_ROLE_WORKS);
 	assert_int_equal(role_of(18.18, 4.83, 0.2, 0), GPU_ROLE_WORKS);
 }

@@ -229,11 +229,16 @@ static void test_number_is_bounded(void **state)
 
 static void test_snapshot(void **state)
 {
+	struct event e = { .kind = EV_QP_TOTALS, .tgid = 100 };
 	struct model *m = two_ranks();
 	struct model_copy copy;
 	const struct qp *q;
 
 	(void)state;
+	e.qp.context = 0x10;
+	e.qp.qpn = 150;
+	e.qp.device = "";
+	e.qp.totals = (struct qp_totals){ .n = { 1, 2, 3, .first_post_ns = 4 }, .first_status = 5, .cut = true };
 	give(m, qp(100, 0x10, "mlx5_0", 17, QP_MADE));
 	give(m, qp(100, 0x10, "mlx5_0", 17, QP_GONE));
 	for (uint32_t i = 17; i < 200; i++) {
@@ -242,6 +247,8 @@ static void test_snapshot(void **state)
 		rtr(m, 100, 0x10, "mlx5_0", i, gid_b, i);
 		rtr(m, 101, 0x20, "mlx5_1", i, gid_a, i);
 	}
+	e.qp.totals.n.in_flight_bytes = 7;
+	give(m, e);
 	tick(m);
 	model_copy(m, &copy);
 	own(copy.m, "mlx5_0", gid_a); /* records that are kept */
@@ -251,6 +258,8 @@ static void test_snapshot(void **state)
 	q = get(copy.m, 100, 150);
 	assert_ptr_equal(q->peer, get(copy.m, 101, 150));
 	assert_true(q->state == QP_RTR && q->has_gid && !memcmp(q->gid, gid_b, 16) && !strcmp(q->device, "mlx5_0"));
+	assert_memory_equal(&q->totals.n, &e.qp.totals.n, sizeof(q->totals.n));
+	assert_true(q->totals.first_status == 5 && q->totals.cut && !q->totals.from_start);
 	assert_true(qp_alive(get(copy.m, 100, 17)));
 	model_free(m);
 	model_free(copy.m);
