@@ -31,8 +31,10 @@ static struct pending pend;
 static int setup(void **state)
 {
 	(void)state;
-	other = (struct task){ .tid = 8, .tgid = 7, .syscall = "futex", .at_ns = SINCE + 1, .next = &thread };
-	thread = (struct task){ .tid = 7, .tgid = 7, .syscall = "" };
+	other = (struct task){
+		.proc = &rank, .tid = 8, .tgid = 7, .syscall = "futex", .at_ns = SINCE + 1, .next = &thread
+	};
+	thread = (struct task){ .proc = &rank, .tid = 7, .tgid = 7, .syscall = "" };
 	thread.stack = (struct task_stack){ .wait = "", .file = "", .frames = "", .python = "", .native = "" };
 	other.stack = thread.stack;
 	steps = (struct steps){ .n = 50 };
