@@ -5,6 +5,8 @@
  */
 #include "tests/unit/job/outside_samples.h"
 
+#include "detect/rank/call_site.h"
+
 #define GPU_STACK "ioctl (libc.so.6)\n?? (libcuda.so.1)\ncuStreamSynchronize (libcuda.so.1)\nsync (train.py:7)"
 
 static void stacks_set(int odd, const char *python, const char *native, const char *frames)
@@ -96,6 +98,40 @@ static void what_it_waits_for_is_reported(void **state)
 }
 
 /* The driver's way to sleep says nothing. */
+/* An address, or a file: by what it waits for. */
+static void what_a_wait_leads_to_has_its_place(void **state)
+{
+	static const struct {
+		enum waits_kind kind;
+		bool is_peer, is_file;
+	} kinds[] = { { WAITS_SOCKET, true, false }, { WAITS_FILE, false, true },   { WAITS_PIPE, false, true },
+		      { WAITS_LOCK, false, true },   { WAITS_CHILD, false, false }, { WAITS_TIMER, false, false } };
+	struct finding_list found = { 0 };
+	struct task t = { .tid = 7, .tgid = 7 };
+	struct proc p = { .tgid = 7, .tasks = &t };
+
+	(void)state;
+	t.proc = &p;
+	t.stack = (struct task_stack){ 1, false, "", "", "", "f (x)", "", "f (x)", "" };
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct finding f = { 0 };
+
+		t.wait = (struct waits_for){ .ns = 1,
+					     .kind = kinds[i].kind,
+					     .what = "there",
+					     .who = "",
+					     .activity = "",
+					     .pid = 5,
+					     .thread = 6 };
+		call_site_note(&f, &found, &p);
+		assert_int_equal(text_of(&f, "waits_for_peer") != NULL, kinds[i].is_peer);
+		assert_int_equal(text_of(&f, "waits_for_file") != NULL, kinds[i].is_file);
+		assert_int_equal(finding_number(&f, EVIDENCE_WAITS_FOR_PID), 5);
+		assert_int_equal(finding_number(&f, EVIDENCE_WAITS_FOR_TID), 6);
+	}
+	finding_list_free(&found);
+}
+
 static void a_wait_for_the_gpu_has_no_other_name(void **state)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 };
@@ -239,6 +275,7 @@ int main(void)
 		TEST(who_stands_elsewhere_is_the_root),
 		TEST(what_it_does_is_reported),
 		TEST(what_it_waits_for_is_reported),
+		TEST(what_a_wait_leads_to_has_its_place),
 		TEST(a_wait_for_the_gpu_has_no_other_name),
 		TEST(a_launcher_is_no_peer),
 		TEST(a_gpu_that_does_not_return),

@@ -185,6 +185,24 @@ static void test_the_most_expensive_is_named(void **state)
 	assert_int_equal(host_cause(&own, peers, 4, 0.2).cause, CAUSE_NONE);
 }
 
+/* Behind whom it waited is evidence unless it waited for its quota. */
+static void test_who_was_in_front_of_it(void **state)
+{
+	struct host_cause c = { .own = no_rates(), .usual = no_rates() };
+	struct finding f = { 0 }, of_quota = { 0 };
+
+	(void)state;
+	c.own.behind = "hog";
+	c.own.cost[COST_RUNQ] = 0.2;
+	c.own.throttled = 0.09;
+	host_cause_note(&f, &c);
+	assert_string_equal(evidence_text(&f, "preempted_by"), "hog");
+	assert_true(evidence(&f, "throttled_share") == 0.09);
+	c.own.throttled = 0.11;
+	host_cause_note(&of_quota, &c);
+	assert_null(evidence_named(&of_quota, "preempted_by"));
+}
+
 static void give(struct model *m, struct event e)
 {
 	assert_int_equal(model_apply(m, &e), 0);
@@ -351,6 +369,7 @@ int main(void)
 		cmocka_unit_test(test_the_host_distinguishes_a_set),
 		cmocka_unit_test(test_one_of_a_large_set),
 		cmocka_unit_test(test_the_most_expensive_is_named),
+		cmocka_unit_test(test_who_was_in_front_of_it),
 		cmocka_unit_test(test_calls_that_were_not_probed),
 		cmocka_unit_test(test_bytes_explain_only_what_nothing_else_does),
 		cmocka_unit_test(test_a_quota_is_reported),

@@ -112,6 +112,17 @@ static void a_kernel_on_one_sm(void **state)
 	assert_true(only()->confidence > 0.89);
 }
 
+/* Where its host is, is part of it. */
+static void the_hosts_call_site_is_reported(void **state)
+{
+	(void)state;
+	at[2].syscall = "futex";
+	stack_of[2] = (struct samples_stack){ "/job/real.py:9 step", "cuStreamSynchronize (libcuda.so.1)",
+					      "cuStreamSynchronize (libcuda.so.1)\nstep (/job/real.py:9)" };
+	odd_one(one_sm, CAUSE_GPU_OTHER_KERNEL);
+	assert_string_equal(text_of(only(), "python"), "/job/real.py:9 step");
+}
+
 static void a_kernel_on_all_sms(void **state)
 {
 	(void)state;
@@ -257,6 +268,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_kernel_on_one_sm),
+		TEST(the_hosts_call_site_is_reported),
 		TEST(a_kernel_on_all_sms),
 		TEST(a_gpu_that_was_given_nothing),
 		TEST(a_gpu_that_works_gets_more_time),

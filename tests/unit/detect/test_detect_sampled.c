@@ -182,16 +182,16 @@ static void another_generation(void **state)
 	}
 }
 
-/* Rank 1 is blocked, and its memory cannot be read. */
-static const struct finding *unread(void)
+/* A rank is blocked, and its memory cannot be read. */
+static const struct finding *unread(int rank)
 {
 	const uint64_t n[] = { 12, 12, 12, 12 };
-	struct event e = job_event(EV_BLOCKED, 1, 0);
+	struct event e = job_event(EV_BLOCKED, rank, 0);
 	const struct finding *f = NULL;
 
 	who();
-	seen[1] = false;
-	at[1].state = TASK_DISK;
+	seen[rank] = false;
+	at[rank].state = TASK_DISK;
 	world(n);
 	tick();
 	world(n);
@@ -202,7 +202,7 @@ static const struct finding *unread(void)
 	give(e);
 	tick();
 	for (size_t i = 0; i < list.n; i++) {
-		assert_int_equal(list.items[i].ranks[0], 1);
+		assert_int_equal(list.items[i].ranks[0], rank);
 		f = list.items[i].kind == FINDING_HANG ? &list.items[i] : f;
 	}
 	return f;
@@ -239,7 +239,7 @@ static void behind_in_two_of_them(void **state)
 /* All others do not move for it. */
 static void an_unread_one_is_named(void **state)
 {
-	const struct finding *f = unread();
+	const struct finding *f = unread(1);
 
 	(void)state;
 	assert_non_null(f);
@@ -250,12 +250,19 @@ static void an_unread_one_is_named(void **state)
 	assert_null(text_of(f, "comm_one_of"));
 }
 
+/* Rank 0 is a rank like any other. */
+static void an_unread_first_one_is_named(void **state)
+{
+	(void)state;
+	assert_non_null(unread(0));
+}
+
 /* One more is not seen, on another node or for whatever reason: it may be that one they wait for. */
 static void of_two_unread_nobody_is_named(void **state)
 {
 	(void)state;
 	seen[3] = false;
-	assert_null(unread());
+	assert_null(unread(1));
 }
 
 /* Ranks 0 and 1 share WORLD and LEFT; each is ahead in one and behind in the other. */
@@ -443,6 +450,7 @@ int main(void)
 		TEST(another_generation),
 		TEST(behind_in_two_of_them),
 		TEST(an_unread_one_is_named),
+		TEST(an_unread_first_one_is_named),
 		TEST(of_two_unread_nobody_is_named),
 		TEST(two_orders_are_a_deadlock),
 		TEST(a_cycle_that_runs_names_nobody_for_sure),
