@@ -77,8 +77,10 @@ static void comm_create(struct rank *rank, const struct injection *injection, st
 	}
 	id_share(rank, api, injection_id_index(rank, injection), rank->rank == 0, &id);
 	strike(rank, injection);
+	group_join(rank);
 	nccl_check(api, api->ncclCommInitRank(&handle, rank->options->nr_ranks, id, rank->rank), NULL,
 		   "ncclCommInitRank");
+	group_await(rank);
 	comm_set_up(rank, api, comm, "extra", handle);
 }
 

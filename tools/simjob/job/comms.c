@@ -54,8 +54,10 @@ static void world_create(struct rank *rank)
 	id_share(rank, &rank->api, id_index(rank, ID_OF_WORLD, 0), rank->rank == 0, &id);
 	if (rank->generation == 0)
 		hooks_before_world(rank);
+	group_join(rank);
 	nccl_check(&rank->api, rank->api.ncclCommInitRank(&comm, rank->options->nr_ranks, id, rank->rank), NULL,
 		   "ncclCommInitRank");
+	group_await(rank);
 	comm_set_up(rank, &rank->api, &rank->world, "world", comm);
 }
 
@@ -63,8 +65,10 @@ void comm_split(struct rank *rank, struct job_comm *comm, const char *name, int 
 {
 	ncclComm_t handle;
 
+	group_join(rank);
 	nccl_check(&rank->api, rank->api.ncclCommSplit(rank->world.comm, color, key, &handle, NULL), rank->world.comm,
 		   "ncclCommSplit");
+	group_await(rank);
 	comm_set_up(rank, &rank->api, comm, name, handle);
 }
 
@@ -111,8 +115,10 @@ static void pipeline_create(struct rank *rank)
 	ncclComm_t comm;
 
 	id_share(rank, &rank->api, id_index(rank, ID_OF_PIPELINE, position->pp_group), position->pp == 0, &id);
+	group_join(rank);
 	nccl_check(&rank->api, rank->api.ncclCommInitRankConfig(&comm, rank->options->pp, id, position->pp, &config),
 		   NULL, "ncclCommInitRankConfig");
+	group_await(rank);
 	comm_set_up(rank, &rank->api, &rank->pp, "pp", comm);
 }
 

@@ -125,7 +125,8 @@ static void pair_run(struct rank *rank)
 
 void extra_comms_run(struct rank *rank)
 {
-	if (rank->has_had_extra_comms || rank->world.size < 2)
+	/* These are made one after the other, and one thread would wait for itself in the first. */
+	if (rank->has_had_extra_comms || rank->world.size < 2 || rank->turn)
 		return;
 	rank->has_had_extra_comms = true;
 	scalable_and_shrunk_run(rank);

@@ -13,6 +13,18 @@ struct layout_position {
 	int tp_group, dp_group, pp_group; /* number of each group, from 0: the color of its Split */
 };
 
-struct layout_position layout_position(const struct options *options, int rank);
+static inline struct layout_position layout_position(const struct options *options, int rank)
+{
+	struct layout_position position = {
+		.tp = rank % options->tp,
+		.dp = rank / options->tp % options->dp,
+		.pp = rank / (options->tp * options->dp),
+	};
+
+	position.tp_group = position.dp + options->dp * position.pp;
+	position.dp_group = position.tp + options->tp * position.pp;
+	position.pp_group = position.tp + options->tp * position.dp;
+	return position;
+}
 
 #endif

@@ -118,6 +118,7 @@ void op_call(struct rank *rank, struct job_comm *comm, const struct op_call *cal
 		op_log(rank, comm, &actual, clock_now_ns());
 	else
 		return;
+	group_join(rank);
 	nccl_check(comm->api, op_dispatch(rank, comm, &actual), comm->comm, op_name(call->kind));
 }
 
@@ -159,6 +160,7 @@ struct work *op_finish(struct rank *rank, struct job_comm *comm, enum op_kind ki
 		fprintf(stderr, "simjob: rank %d: out of memory\n", rank->rank);
 		exit(1);
 	}
+	group_await(rank);
 	/* The watchdog's and the caller's; PyTorch's watchdog learns nothing of what is captured. */
 	work->refs = rank->capturing ? 1 : 2;
 	work->op = op_name(kind);

@@ -45,6 +45,7 @@ enum option_key {
 	OPT_NET,
 	OPT_NETNS,
 	OPT_RANKS_PER_PROCESS,
+	OPT_THREADS,
 	OPT_START_FILE,
 	OPT_LIFE,
 	OPT_LIFE_SCALE,
@@ -78,8 +79,11 @@ static const struct argp_option option_list[] = {
 	  "NCCL_IB_HCA)",
 	  0 },
 	{ "ranks-per-process", OPT_RANKS_PER_PROCESS, "N", 0,
-	  "N ranks in a process, a thread and a GPU each, as JAX has them: no RANK in the environment, no dataloader "
-	  "(default 1)",
+	  "N ranks in a process, a GPU each: no RANK in the environment, no dataloader (default 1). How: --threads",
+	  0 },
+	{ "threads", OPT_THREADS, "each|one", OPTION_ARG_OPTIONAL,
+	  "How the ranks of a process run: each in a thread of its own, as in JAX and nccl-tests -t N (default), or "
+	  "one thread drives them all with ncclGroupStart and ncclGroupEnd around its calls, as nccl-tests -g N",
 	  0 },
 	{ "netns", OPT_NETNS, "PREFIX", 0, "Rank N runs in the network namespace PREFIXN (ip netns), a host of its own",
 	  0 },
@@ -226,6 +230,17 @@ static void graph_parse(struct options *options, const char *piece)
 		usage_error("--graph '%s': neither step nor layers", piece);
 }
 
+static void threads_parse(struct options *options, const char *which)
+{
+	options->threads_given = true;
+	if (!which || !strcmp(which, "each"))
+		options->threads = THREADS_EACH;
+	else if (!strcmp(which, "one"))
+		options->threads = THREADS_ONE;
+	else
+		usage_error("--threads='%s': neither each nor one", which);
+}
+
 static void net_parse(struct options *options, const char *transport)
 {
 	if (strcmp(transport, "unix") && strcmp(transport, "tcp") && strcmp(transport, "verbs"))
@@ -254,6 +269,7 @@ static error_t parse_text_option(struct options *options, int key, char *arg)
 	case OPT_RANKS_PER_PROCESS:
 		options->ranks_per_process = integer_parse("ranks-per-process", arg, 1, MAX_RANKS);
 		return 0;
+	case OPT_THREADS: threads_parse(options, arg); return 0;
 	case OPT_SYNC: sync_parse(options, arg); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -319,6 +335,8 @@ static void layout_check(struct options *options)
 
 static void processes_check(struct options *options)
 {
+	if (options->ranks_per_process == 1 && options->threads_given)
+		usage_error("--threads: a process has one rank; say --ranks-per-process=N, too");
 	if (options->ranks_per_process == 1)
 		return;
 	if (options->nr_ranks % options->ranks_per_process)
@@ -327,6 +345,8 @@ static void processes_check(struct options *options)
 	if (options->netns || options->graph || options->net)
 		usage_error("--ranks-per-process %d: not with --netns, --net or --graph; leave these out",
 			    options->ranks_per_process);
+	if (options->threads == THREADS_ONE && options->nccl_path2)
+		usage_error("--threads=one: a group is of one libnccl; leave --nccl-lib2 out");
 	options->dataloader = false;
 }
 
@@ -420,7 +440,7 @@ void options_parse(struct options *options, int argc, char **argv)
 		.options = options_with_faults(),
 		.parser = parse_option,
 		.help_filter = help_complete,
-		.doc = "Runs a simulated distributed training job: one process per rank, with stand-ins for "
+		.doc = "Runs a simulated distributed training job: a process for each rank, with stand-ins for "
 		       "libnccl.so.2 and libcuda.so.1 that a tracer cannot distinguish from the real libraries.",
 	};
 

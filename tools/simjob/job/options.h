@@ -21,9 +21,16 @@ enum graph_mode {
 	GRAPH_LAYERS, /* forward and backward of each layer */
 };
 
+enum thread_mode {               /* of several ranks in a process */
+		   THREADS_EACH, /* a thread for each */
+		   THREADS_ONE,  /* one drives them all */
+};
+
 struct options {
 	int nr_ranks;
-	int ranks_per_process; /* each of them has a thread of its own */
+	int ranks_per_process;
+	enum thread_mode threads;
+	bool threads_given;
 	int nr_steps;
 	uint64_t seed;
 	int tp, dp, pp; /* sizes of the tensor-, data- and pipeline-parallel groups; their product is nr_ranks */

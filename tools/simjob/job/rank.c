@@ -58,13 +58,12 @@ static void log_open_or_exit(const char *path, int *ret_fd)
 static void device_open(struct rank *rank)
 {
 	const struct api *api = &rank->api;
-	CUcontext context;
 	CUdevice device;
 
 	cuda_check(api, api->cuInit(0), "cuInit");
 	cuda_check(api, api->cuDeviceGet(&device, rank->rank), "cuDeviceGet");
-	cuda_check(api, api->cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
-	cuda_check(api, api->cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	cuda_check(api, api->cuDevicePrimaryCtxRetain(&rank->context, device), "cuDevicePrimaryCtxRetain");
+	cuda_check(api, api->cuCtxSetCurrent(rank->context), "cuCtxSetCurrent");
 	cuda_check(api, api->cuModuleLoadDataEx(&rank->module, "a model", 0, NULL, NULL), "cuModuleLoadDataEx");
 	cuda_check(api, api->cuModuleGetFunction(&rank->kernel, rank->module, "layer"), "cuModuleGetFunction");
 	cuda_check(api, api->cuStreamCreateWithPriority(&rank->compute, CU_STREAM_NON_BLOCKING, 0),
@@ -128,7 +127,7 @@ static void rank_set_up(struct rank *rank, const struct options *options)
 	rank_resume(rank);
 	log_open_or_exit(options->log_path, &rank->log_fd);
 	log_open_or_exit(options->fault_log_path, &rank->fault_log_fd);
-	if (options->ranks_per_process == 1)
+	if (options->ranks_per_process == 1 || options->threads == THREADS_ONE)
 		prctl(PR_SET_NAME, "pt_main_thread");
 	api_open(&rank->api, options->nccl_path);
 	api_open_second(&rank->second_api, &rank->api, options->nccl_path2);
@@ -170,7 +169,7 @@ void rank_stop(struct rank *rank, const struct injection *injection)
 	kill(rank->pid, SIGSTOP);
 }
 
-static void rank_live(struct rank *rank)
+void rank_live(struct rank *rank)
 {
 	const struct options *options = rank->options;
 
@@ -230,6 +229,8 @@ int rank_main(const struct options *options)
 	}
 	if (n == 1)
 		rank_live(ranks);
+	else if (options->threads == THREADS_ONE)
+		ranks_live_in_one_thread(ranks, n);
 	else
 		ranks_live(ranks, n);
 	free(ranks);

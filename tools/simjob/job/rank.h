@@ -105,6 +105,7 @@ struct rank {
 	struct layout_position position;
 	struct random random;
 	struct job_comm world, dp, tp, pp;
+	CUcontext context;
 	CUstream compute;
 	CUstream copy; /* with --cuda-events: waits for the compute stream, again and again, by this event */
 	CUevent copy_event;
@@ -126,7 +127,8 @@ struct rank {
 	uint64_t loader_start_ns; /* the dataloader's next child takes so long to begin */
 	int generation;           /* elastic restarts so far */
 	bool has_had_extra_comms;
-	uint64_t result; /* what its communicators' data came to, see mix.h */
+	uint64_t result;   /* what its communicators' data came to, see mix.h */
+	struct turn *turn; /* NULL: it has a thread of its own */
 	int step;
 	int resumed_step; /* its process was started anew for this one; -1 not */
 	int op_in_step, ops_last_step;
@@ -209,6 +211,16 @@ void graph_note_op(struct rank *rank, struct job_comm *comm, const struct op_cal
 void extra_ops_run(struct rank *rank);
 void extra_comms_run(struct rank *rank);
 
+/*
+ * one_thread.c. A call that the thread makes for all its ranks in one group comes between group_join() and
+ * group_await(), which returns when the group has ended; both do nothing for a rank with a thread of its own, and
+ * stream_await() is for the others only: returns when the compute stream is done.
+ */
+void ranks_live_in_one_thread(struct rank *ranks, int nr_ranks);
+void group_join(struct rank *rank);
+void group_await(struct rank *rank);
+void stream_await(struct rank *rank);
+
 /* watchdog.c */
 void watchdog_start(struct rank *rank);
 void watchdog_add(struct rank *rank, struct work *work);
@@ -247,8 +259,9 @@ void injection_report(struct rank *rank, const struct injection *injection, cons
 /* The same with @facts of one's own: JSON members, each with a comma before it. */
 void injection_report_with(struct rank *rank, const struct injection *injection, const char *phase, const char *facts);
 
-/* rank.c: the life of one rank; the process ends with the status it returns. */
+/* rank.c: the life of one rank, or of the several of a process, which ends with the status that it returns. */
 int rank_main(const struct options *options);
+void rank_live(struct rank *rank);
 /* Ends it by SIGTERM; the launcher starts it anew, for this very step and the next generation of communicators. */
 __attribute__((noreturn)) void rank_resume_later(struct rank *rank);
 /* SIGSTOP to itself; the launcher continues it when the injection's time is up. */

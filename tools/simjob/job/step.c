@@ -72,7 +72,10 @@ void compute_launch(struct rank *rank, double duration_ns)
 
 void compute_synchronize(struct rank *rank)
 {
-	cuda_check(&rank->api, rank->api.cuStreamSynchronize(rank->compute), "cuStreamSynchronize");
+	if (rank->turn)
+		stream_await(rank);
+	else
+		cuda_check(&rank->api, rank->api.cuStreamSynchronize(rank->compute), "cuStreamSynchronize");
 }
 
 /* Forward of one layer of one micro-batch; backward takes twice as long. */

@@ -21,8 +21,15 @@ const struct life_phase *const life_phases[] = {
 };
 const int nr_life_phases = sizeof(life_phases) / sizeof(life_phases[0]);
 
+/* Ranks that share a process live without what a process or a thread of their own is needed for. */
+static bool is_possible(const struct options *options, const struct life_phase *phase)
+{
+	return (options->ranks_per_process == 1 || !phase->ends_process) &&
+	       (options->threads != THREADS_ONE || !phase->waits_alone);
+}
+
 /* --life=checkpoint,abort: names between commas. */
-static bool is_chosen(const struct options *options, const struct life_phase *phase)
+static bool is_named(const struct options *options, const struct life_phase *phase)
 {
 	const char *at = options->life ? options->life : "";
 	size_t length = strlen(phase->name);
@@ -34,6 +41,11 @@ static bool is_chosen(const struct options *options, const struct life_phase *ph
 			return true;
 	}
 	return false;
+}
+
+static bool is_chosen(const struct options *options, const struct life_phase *phase)
+{
+	return is_possible(options, phase) && is_named(options, phase);
 }
 
 static struct random phase_random(const struct injection *injection, int index, int step)
@@ -133,8 +145,13 @@ static int names_check(const struct options *options, struct reason *reason)
 
 	for (at = options->life; at && *at; at++)
 		n += at == options->life || *at == ',';
-	for (i = 0; n && i < nr_life_phases; i++)
-		n -= is_chosen(options, life_phases[i]);
+	for (i = 0; n && i < nr_life_phases; i++) {
+		if (is_named(options, life_phases[i]) && !is_possible(options, life_phases[i]))
+			return refuse(reason,
+				      "--life=%s: not with --ranks-per-process and these --threads; leave it out",
+				      life_phases[i]->name);
+		n -= is_named(options, life_phases[i]);
+	}
 	return n ? refuse(reason, "--life='%s': no such phase, or one twice; README.md lists them", options->life) : 0;
 }
 

@@ -28,6 +28,8 @@ struct life_phase {
 	int every, steps; /* mean steps from one to the next; it lasts for so many (0: one) */
 	double min_s, max_s;
 	bool restarts_job;
+	bool ends_process; /* of one rank: not where others live in it */
+	bool waits_alone;  /* each rank in its own thread, for what others do meanwhile */
 	void (*run)(struct rank *rank, const struct life_event *event); /* before a step */
 	double (*kernel_factor)(struct rank *rank, const struct life_event *event);
 };

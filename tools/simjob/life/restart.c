@@ -58,9 +58,19 @@ static void elastic_run(struct rank *rank, const struct life_event *event)
 	comms_renew(rank);
 }
 
-const struct life_phase life_abort = {
-	.name = "abort", .every = 170, .min_s = 1, .max_s = 4, .restarts_job = true, .run = abort_run
-};
+const struct life_phase life_abort = { .name = "abort",
+				       .every = 170,
+				       .min_s = 1,
+				       .max_s = 4,
+				       .restarts_job = true,
+				       .waits_alone = true,
+				       .run = abort_run };
 const struct life_phase life_elastic = {
-	.name = "elastic", .every = 410, .min_s = 0.5, .max_s = 2, .restarts_job = true, .run = elastic_run
+	.name = "elastic",
+	.every = 410,
+	.min_s = 0.5,
+	.max_s = 2,
+	.restarts_job = true,
+	.ends_process = true,
+	.run = elastic_run,
 };
