@@ -31,7 +31,7 @@ struct fixture {
 	int err;
 };
 
-/* The three questions a sink asks the model by function, answered from the fixture; the program's own are not linked.
+/* The questions a sink asks the model by function, answered from the fixture; the program's own are not linked.
  */
 const struct proc *model_proc(const struct model *m, uint64_t proc)
 {
@@ -46,6 +46,11 @@ const struct task *model_task(const struct model *m, uint64_t proc, uint32_t tid
 {
 	(void)m, (void)proc, (void)tid;
 	return NULL;
+}
+
+int member_rank(const struct member *mb)
+{
+	return mb->rank;
 }
 
 int op_space(const struct op *op)

@@ -38,6 +38,7 @@ enum track_kind {
 	TRACK_KIND_STATE,
 	TRACK_KIND_BLOCKED,
 	TRACK_KIND_FINDINGS,
+	TRACK_KIND_SEAT, /* one GPU of a process that is several ranks */
 	TRACK_KIND_COMM,
 	TRACK_KIND_STREAM,
 	TRACK_KIND_STREAM_NUMBER, /* never drawn: held_value is the number, or of a process its last */

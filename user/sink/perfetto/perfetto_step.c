@@ -75,7 +75,8 @@ void step_add(struct perfetto_sink *p, const struct op *op, const struct model *
 	struct step_clock *c;
 	struct track *t;
 
-	if (!s || !s->period_ops || proc->leader != proc || proc->rank < 0 || op->nth % s->period_ops != s->phase)
+	if (!s || !s->period_ops || proc->leader != proc || (proc->rank < 0 && !proc->shared) ||
+	    op->nth % s->period_ops != s->phase)
 		return;
 	t = process_child_track(p, m, TRACK_KIND_SPANS, proc->key, STEPS);
 	c = clock_of(t, s->period_ops);

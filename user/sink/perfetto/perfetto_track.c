@@ -108,6 +108,38 @@ static void process_place(char *buf, size_t size, const struct proc *proc)
 		snprintf(buf, size, " · container %s", proc->container);
 }
 
+typedef int member_number(const struct member *mb);
+
+/* The lowest number above `after` that a member has; -1 none. */
+static int number_next(const struct proc *proc, member_number *number, int after)
+{
+	int next = -1;
+
+	for (const struct member *mb = proc->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && number(mb) > after && (next < 0 || number(mb) < next))
+			next = number(mb);
+	return next;
+}
+
+static void numbers_list(char *buf, size_t size, const struct proc *proc, member_number *number)
+{
+	size_t at = 0;
+
+	for (int n = number_next(proc, number, -1); n >= 0 && at < size; n = number_next(proc, number, n))
+		at += (size_t)snprintf(buf + at, size - at, "%s%d", at ? ", " : "", n);
+}
+
+/* "ranks 0, 1 · host · GPUs 0, 1 · pod 6a1e5c3b" */
+static void shared_name(char *buf, size_t size, const struct proc *proc, const char *host, const char *place)
+{
+	char ranks[96] = "", gpus[96] = "";
+
+	numbers_list(ranks, sizeof(ranks), proc, member_rank);
+	numbers_list(gpus, sizeof(gpus), proc, member_gpu);
+	snprintf(buf, size, "ranks %s%s%s%s%s%s", ranks, *host ? " · " : "", host, *gpus ? " · GPUs " : "", gpus,
+		 place);
+}
+
 /* "rank 5 · host · GPU 3 · pod 6a1e5c3b"; a rank's child "rank 5 · dataloader pid 4712"; no rank: its own name. */
 static void process_name(char *buf, size_t size, const struct model *m, const struct proc *proc, uint32_t tgid)
 {
@@ -120,7 +152,9 @@ static void process_name(char *buf, size_t size, const struct model *m, const st
 	process_place(place, sizeof(place), proc);
 	if (device >= 0)
 		snprintf(gpu, sizeof(gpu), " · GPU %d", device);
-	if (proc && proc->rank >= 0 && proc->is_child)
+	if (proc && proc->shared)
+		shared_name(buf, size, proc, host, place);
+	else if (proc && proc->rank >= 0 && proc->is_child)
 		snprintf(buf, size, "rank %d · %s pid %u", proc->rank, *name ? name : "child", tgid);
 	else if (proc && proc->rank >= 0)
 		snprintf(buf, size, "rank %d%s%s%s%s", proc->rank, *host ? " · " : "", host, gpu, place);
@@ -130,6 +164,8 @@ static void process_name(char *buf, size_t size, const struct model *m, const st
 
 static int process_order(const struct proc *proc)
 {
+	if (proc && proc->shared && number_next(proc, member_rank, -1) >= 0)
+		return 2 * number_next(proc, member_rank, -1);
 	return proc && proc->rank >= 0 ? 2 * proc->rank + proc->is_child : 1 << 30;
 }
 
@@ -294,6 +330,23 @@ static void comm_name(char *buf, size_t size, const struct member *mb)
 		snprintf(buf, size, "%scomm at 0x%" PRIx64 "%s", prefix, mb->addr, ranks);
 }
 
+/* Of a process that is several ranks: what one of its GPUs does is below a track of that GPU. */
+static uint64_t seat_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
+{
+	struct track_key key = {
+		.kind = TRACK_KIND_SEAT, .node = mb->proc->key >> 32, .tgid = mb->proc->tgid, .a = (uint64_t)mb->device
+	};
+	struct track *t = track_find(p, &key);
+	char name[64];
+
+	if (!mb->proc->shared || mb->device < 0)
+		return process_uuid(p, m, mb->proc->key);
+	if (t)
+		return track_uuid(p, t);
+	snprintf(name, sizeof(name), "GPU %d · rank %d", member_gpu(mb), member_rank(mb));
+	return track_uuid(p, track_get(p, key, process_uuid(p, m, mb->proc->key), name));
+}
+
 static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const struct member *mb)
 {
 	struct track_key key = comm_key(mb);
@@ -303,7 +356,7 @@ static uint64_t comm_uuid(struct perfetto_sink *p, const struct model *m, const 
 	if (t)
 		return track_uuid(p, t);
 	comm_name(name, sizeof(name), mb);
-	t = track_get(p, key, process_uuid(p, m, mb->proc->key), name);
+	t = track_get(p, key, seat_uuid(p, m, mb), name);
 	if (t && mb->comm)
 		t->held_value = mb->comm->parallelism;
 	return track_uuid(p, t);
