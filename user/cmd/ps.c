@@ -169,13 +169,29 @@ static void rate_text(bool known, double per_s, char *to, size_t size)
 	snprintf(to, size, !known ? "-" : per_s >= 100 ? "%.0f" : "%.1f", per_s);
 }
 
+/* "3", of a child "+3", of a process that is several "0-3" or "0,2"; "-" not known. */
+static void rank_text(const struct ps_rank *row, char *to, size_t size)
+{
+	const struct target_proc *p = row->proc;
+	size_t n = row->n_ranks, at = 0;
+
+	if (n && row->ranks[n - 1] == row->ranks[0] + (int)n - 1)
+		snprintf(to, size, n == 2 ? "%d,%d" : "%d-%d", row->ranks[0], row->ranks[n - 1]);
+	else if (!n && p->rank < 0)
+		snprintf(to, size, "-");
+	else if (!n)
+		snprintf(to, size, "%s%d", p->is_child ? "+" : "", p->rank);
+	else
+		for (size_t i = 0; i < n && at < size; i++)
+			at += (size_t)snprintf(to + at, size - at, "%s%d", i ? "," : "", row->ranks[i]);
+}
+
 static void row_print(const struct ps_rank *row)
 {
 	const struct target_proc *p = row->proc;
-	char rank[16] = "-", steps[16], collectives[16], why[512], note[256];
+	char rank[64], steps[16], collectives[16], why[512], note[256];
 
-	if (p->rank >= 0)
-		snprintf(rank, sizeof(rank), "%s%d", p->is_child ? "+" : "", p->rank);
+	rank_text(row, rank, sizeof(rank));
 	invisible_text(p, why, sizeof(why));
 	identity_text(p, note, sizeof(note));
 	rate_text(row->steps_per_s > 0, row->steps_per_s, steps, sizeof(steps));
@@ -275,6 +291,7 @@ static void row_print_json(const struct ps_rank *row)
 	cJSON_AddStringToObject(o, "status", target_status_name(p->status));
 	cJSON_AddStringToObject(o, "invisible", why);
 	cJSON_AddStringToObject(o, "gpus", row->gpus);
+	cJSON_AddItemToObject(o, "ranks", cJSON_CreateIntArray(row->ranks, (int)row->n_ranks));
 	cJSON_AddStringToObject(o, "state", row->state);
 	add_rate(o, "steps_per_s", row->steps_per_s > 0, row->steps_per_s);
 	add_rate(o, "collectives_per_s", row->counted, row->collectives_per_s);
@@ -328,7 +345,7 @@ static int list_print(struct reader *reader, struct target_set *set, bool json)
 		row_print_json(&rows[i]);
 	if (!json)
 		rows_print(rows, n);
-	free(rows);
+	ps_ranks_free(rows, n);
 	return ps_end(n);
 }
 

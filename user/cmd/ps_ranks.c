@@ -103,6 +103,38 @@ static void gpus_text(const struct target_proc *p, const struct nccl_state *stat
 	}
 }
 
+static const struct nccl_state *largest(const struct nccl_state *states, size_t n)
+{
+	const struct nccl_state *best = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (states[i].valid && (!best || states[i].nranks > best->nranks))
+			best = &states[i];
+	return best;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* JAX, ncclCommInitAll, a thread for each rank: it has several members of one communicator. */
+static int ranks_fill(const struct nccl_state *states, size_t n, struct ps_rank *row)
+{
+	const struct nccl_state *of = largest(states, n);
+
+	row->ranks = calloc(n + 1, sizeof(*row->ranks));
+	if (!row->ranks)
+		return -ENOMEM;
+	for (size_t i = 0; of && i < n; i++)
+		if (states[i].valid && states[i].hash == of->hash)
+			row->ranks[row->n_ranks++] = states[i].rank;
+	qsort(row->ranks, row->n_ranks, sizeof(*row->ranks), by_number);
+	if (row->n_ranks == 1)
+		row->n_ranks = 0;
+	return 0;
+}
+
 static const char *state_of(const struct autopsy_proc *p, const struct ps_rank *row)
 {
 	if (p->proc->status == TARGET_DENIED || p->comms.denied)
@@ -120,16 +152,19 @@ static const char *state_of(const struct autopsy_proc *p, const struct ps_rank *
 	return row->collectives_per_s > 0 ? "trains" : "no collective";
 }
 
-static void row_fill(const struct autopsy_proc *p, const struct series *s, struct ps_rank *row)
+static int row_fill(const struct autopsy_proc *p, const struct series *s, struct ps_rank *row)
 {
+	size_t n = s->now ? p->comms.n_places : 0;
+
 	*row = (struct ps_rank){ .proc = p->proc };
 	row->counted = s->n > 1 && !p->comms.uncounted;
 	if (row->counted) {
 		row->collectives_per_s = rate_of_collectives(s->samples, s->n);
 		row->steps_per_s = rate_of_steps(s->samples, s->n);
 	}
-	gpus_text(p->proc, s->now, s->now ? p->comms.n_places : 0, row->gpus, sizeof(row->gpus));
+	gpus_text(p->proc, s->now, n, row->gpus, sizeof(row->gpus));
 	row->state = state_of(p, row);
+	return ranks_fill(s->now, n, row);
 }
 
 static int rows_read(struct reader *r, struct autopsy_procs *procs, struct ps_rank **ret)
@@ -145,7 +180,7 @@ static int rows_read(struct reader *r, struct autopsy_procs *procs, struct ps_ra
 		err = series_fill(procs, r, all);
 	for (size_t i = 0; i < procs->n; i++) {
 		if (!err)
-			row_fill(&procs->all[i], &all[i], &(*ret)[i]);
+			err = row_fill(&procs->all[i], &all[i], &(*ret)[i]);
 		free(all[i].samples);
 		free(all[i].now);
 	}
@@ -165,8 +200,15 @@ int ps_ranks_read(struct reader *r, struct target_set *set, struct ps_rank **ret
 		err = rows_read(r, &procs, ret);
 	procs_free(&procs);
 	if (err) {
-		free(*ret);
+		ps_ranks_free(*ret, *ret_n);
 		*ret = NULL;
 	}
 	return err;
+}
+
+void ps_ranks_free(struct ps_rank *rows, size_t n)
+{
+	for (size_t i = 0; rows && i < n; i++)
+		free(rows[i].ranks);
+	free(rows);
 }
