@@ -37,11 +37,15 @@ class Session:
 
     def wait(self, timeout, **fields):
         """First finding line whose fields are as given; None without an answer."""
+        return self.wait_for(lambda f: all(f.get(k) == v for k, v in fields.items()), timeout)
+
+    def wait_for(self, is_meant, timeout):
+        """First finding line of which that is true; None without an answer."""
         end = time.monotonic() + timeout
         with self.cond:
             while time.monotonic() < end:
                 for f in self.findings:
-                    if all(f.get(k) == v for k, v in fields.items()):
+                    if is_meant(f):
                         return f
                 if self.process.poll() is not None:
                     return None
@@ -70,6 +74,11 @@ class Session:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+    def others_of(self, pid, ignore=("observation", "lost_events", "slow_step")):
+        """Findings that are nobody's consequence and name another process."""
+        last = {f["id"]: f for f in self.findings}
+        return [f for f in last.values() if not f["caused_by"] and f["kind"] not in ignore and set(f["pids"]) != {pid}]
 
     def hangs(self):
         return [f for f in self.findings if f["kind"] == "hang" and f["phase"] == "open"]

@@ -1,81 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks in one process, a thread and a GPU each: every operation is reported with its rank in the communicator
-and its GPU, as the job's own log has it; and nothing is said of a healthy job, with probes and without."""
+"""Several ranks in one process, by a thread each and by one thread for all: every operation is reported with its rank
+in the communicator and its GPU, as the job's own log has it; the timeline has a track for each GPU, ps names the ranks;
+and nothing is said of a healthy job, with probes and without."""
 import collections
+import json
+import subprocess
 import sys
 import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
-import autopsies
 import job
 import outside
+import shared
+
+sys.path.insert(1, "tools")
+import check_pftrace
 
 
 def key(o):
     return o["pid"], o["comm"], o["comm_rank"], o["seq"], o["op"], o["count"], o["dtype"]
 
 
-def counted(rng, per_process):
-    j = job.Job(["--ranks", 4, "--steps", 60, "--step-ms", 40, "--ranks-per-process", per_process, "--seed",
-                 rng.randrange(1 << 30)])
+def tracks_of(path):
+    """(name, uuid, parent) of each track."""
+    trace, decoder = check_pftrace.Trace(), check_pftrace.Decoder()
+    with open(path, "rb") as f:
+        for packet in decoder.packets(f.read()):
+            trace.add(packet)
+    return {uuid: {"name": check_pftrace.track_name(trace, uuid), "uuid": uuid, "parent": t.get("parent_uuid", 0)}
+            for uuid, t in trace.tracks.items()}
+
+
+def check_tracks(path, per_process):
+    """A track for each GPU, in the process of its rank, and below it those of its communicators."""
+    tracks = tracks_of(path)
+    gpus = {t["name"]: t for t in tracks.values() if t["name"].startswith("GPU ")}
+    job.check(sorted(gpus) == [f"GPU {n} · rank {n}" for n in range(shared.RANKS)], f"tracks {sorted(gpus)}")
+    for rank in range(shared.RANKS):
+        own = gpus[f"GPU {rank} · rank {rank}"]
+        first = rank // per_process * per_process
+        ranks = ", ".join(str(r) for r in range(first, first + per_process))
+        process = tracks[own["parent"]]["name"]
+        job.check(process.startswith(f"ranks {ranks} · ") and process.endswith(f"GPUs {ranks}"), f"{process!r}")
+        below = [t["name"] for t in tracks.values() if t["parent"] == own["uuid"]]
+        job.check(below and all(f"(rank {rank} of " in name for name in below), f"below GPU {rank}: {below}")
+
+
+def counted(rng, shape, per_process, *more):
+    j = job.Job(shared.arguments(rng, shape, per_process, "--steps", 60, "--step-ms", 40, *more))
     code = j.end()
     job.check(code == 0, f"exit code {code}: {j.findings}\n{j.stderr()}")
     truth, seen = job.lines(j.ops_log), j.replay("--ops")
     a, b = collections.Counter(map(key, truth)), collections.Counter(map(key, seen))
     job.check(a == b, f"missing {list((a - b).elements())[:3]}, extra {list((b - a).elements())[:3]}")
-    gpus = {(o["pid"], o["comm_rank"]): o["gpu"] for o in seen}
-    job.check(len(gpus) == 4 and all(gpu == rank for (_, rank), gpu in gpus.items()), f"GPUs {gpus}")
-    job.check(len({pid for pid, _ in gpus}) == 4 // per_process, f"processes {gpus}")
+    gpus = {(o["pid"], o["comm"], o["comm_rank"]): o["gpu"] for o in seen}
+    ranks = {(o["pid"], o["comm"], o["comm_rank"]): o["rank"] for o in truth}
+    job.check(gpus == ranks, f"GPUs {gpus}, ranks {ranks}")
+    job.check(len({pid for pid, _, _ in gpus}) == shared.RANKS // per_process, f"processes {gpus}")
     job.check(not j.findings, f"findings on a healthy job: {j.findings}")
     j.check_replay()
-    print(f"  {per_process} ranks a process: {len(seen)} operations, each with its rank and GPU")
+    if not more:
+        check_tracks(j.trace, per_process)
+    print(f"  {shape}, {per_process} ranks a process: {len(seen)} operations, each with its rank and GPU")
 
 
-def watched(rng):
-    with autopsies.Autopsy(["--ranks", 4, "--steps", 100000, "--step-ms", 50, "--ranks-per-process", 2,
-                            "--seed", rng.randrange(1 << 30)]) as a:
-        while len({o["comm_rank"] for o in job.lines(a.ops_log)}) < 4:
-            time.sleep(0.1)
+def check_ps(a):
+    out = subprocess.run([job.RANKTRACE, "ps", "--json"], capture_output=True, text=True)
+    pids = {o["pid"] for o in job.lines(a.ops_log)}
+    rows = [p for p in map(json.loads, out.stdout.splitlines()) if p["pid"] in pids]
+    job.check(sorted((p["ranks"], p["gpus"]) for p in rows) == [([0, 1], "0,1"), ([2, 3], "2,3")], f"ps: {rows}")
+    text = subprocess.run([job.RANKTRACE, "ps"], capture_output=True, text=True).stdout
+    job.check(all(any(line.split()[:3] == [ranks, str(p["pid"]), ranks] for line in text.splitlines())
+                  for p in rows for ranks in [p["gpus"]]), f"ps: {text}")
+
+
+def watched(rng, shape):
+    with shared.begun(rng, shape) as a:
         s = outside.Session(a, "watch")
-        time.sleep(8)
+        begin = time.monotonic()
+        if shape == "each":
+            check_ps(a)
+        time.sleep(max(0, 8 - (time.monotonic() - begin)))
         code = s.stop()
         job.check(code == 0 and not s.findings, f"exit {code}: {s.findings}")
-        print("  2 ranks a process: watch is silent")
-
-
-def hung(rng, command):
-    """The rank whose thread sleeps is named: by process, GPU and rank; with probes by its thread, too."""
-    rank, step = rng.randrange(4), rng.randrange(170, 190)
-    with autopsies.Autopsy(["--ranks", 4, "--steps", 100000, "--step-ms", 50, "--ranks-per-process", 2, "--seed",
-                            rng.randrange(1 << 30),
-                            "--fault", f"hang:rank={rank},step={step},sec=60"]) as a:
-        while len({o["comm_rank"] for o in job.lines(a.ops_log)}) < 4:
-            time.sleep(0.1)
-        s = outside.Session(a, command, *(["--no-raise"] if command == "watch" else []))
-        f = s.wait(60, kind="hang", phase="open")
-        outside.check_rank(s, f, rank, "missing_enter")
-        truth = a.wait_fault("hang")
-        job.check(f["pids"] == [truth["pid"]] and (truth["comm"], truth["seq"]) in outside.places(f), f"{f}, {truth}")
-        job.check(command == "watch" or (f["comm"], f["seq"]) == (truth["comm"], truth["seq"]), f"{f}, {truth}")
-        e = f["evidence"]
-        job.check(e["gpu"] == rank and e["comm_rank"] == rank and f"GPU {rank}, rank {rank} of 4" in e["member"],
-                  f"evidence {e}")
-        job.check(sorted(e["waiting_ranks"].split(",")) == sorted({"0", "1", "2", "3"} - {str(rank)}), f"evidence {e}")
-        if command == "record":  # a call shows whose thread it is
-            job.check(e["thread"] == f"gpu_{rank}" and e["tid"] != f["pids"][0], f"thread {e}")
-        s.stop()
-        job.check(not s.others(rank), f"others are named: {s.others(rank)}")
-        print(f"  {command}: {e['member']}, {e.get('thread', 'no thread')} {e.get('tid', '')}")
+        print(f"  {shape}: watch is silent")
 
 
 def main():
     job.need_root()
     rng, _ = job.seed()
-    for per_process in (2, 4):
-        counted(rng, per_process)
-    watched(rng)
-    for command in ("watch", "record"):
-        hung(rng, command)
+    counted(rng, "each", 2)
+    counted(rng, "one", 4)
+    counted(rng, "one", 2, "--layout", "tp=2,pp=2", "--extra-ops")
+    for shape in shared.SHAPES:
+        watched(rng, shape)
 
 
 main()

@@ -77,6 +77,7 @@ struct proc {
 	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;
 	bool shared;        /* several ranks of one communicator are in it: no number is its own, see member_rank() */
+	bool by_threads;    /* shared, and its ranks were called for by several threads, in no fixed order */
 	bool comms_scanned; /* its memory was scanned, and every communicator in it was sampled */
 	int exit_code, exit_signal;
 	uint64_t exit_ns;

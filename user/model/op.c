@@ -260,9 +260,19 @@ int op_hold(struct task_own *t, struct op *op)
 	return 0;
 }
 
+/* One thread that drives several GPUs calls in an order that repeats; threads of their own do not. */
+static void threads_note(struct proc *p, const struct op *op)
+{
+	const struct op *last = p->last_op;
+
+	p->by_threads |= p->shared && last && last->tid != op->tid && last->member->device != op->member->device;
+}
+
 void op_link(struct model *m, struct proc *p, struct op *op)
 {
 	struct member *mb = op->member;
+
+	threads_note(p, op);
 
 	op->prev = mb->ops_tail;
 	*(mb->ops_tail ? &mb->ops_tail->next : &mb->ops) = op;

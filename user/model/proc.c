@@ -138,7 +138,7 @@ static void task_free(struct proc_own *p, struct task_own *t)
 /* CUDA and NCCL state: gone with an exec. Finished and unfinished operations stay in the lists. */
 static void proc_reset(struct model *m, struct proc_own *p)
 {
-	p->p.shared = p->warm = false;
+	p->p.shared = p->p.by_threads = p->warm = false;
 	comm_inits_forget_proc(m, &p->p);
 	qps_gone_proc(m, &p->p);
 	for (struct member *mb = p->p.members; mb; mb = mb->next_in_proc) {
@@ -315,7 +315,8 @@ static int proc_note(struct model *m, const struct event *e)
 	return err;
 }
 
-/* A child of a rank belongs to it before anybody says so: a dataloader that blocks at once has a rank. */
+/* A child of a rank belongs to it before anybody says so: a dataloader that blocks at once has a rank. Ranks that no
+ * launcher numbered are known by their communicators. */
 static int proc_forked(struct model *m, const struct event *e)
 {
 	struct proc_own *parent = proc_find(m, event_proc(e)), *p;
@@ -335,7 +336,7 @@ static int proc_forked(struct model *m, const struct event *e)
 	if (!p)
 		return -ENOMEM;
 	p->p.parent_tgid = e->tgid;
-	if (parent && parent->p.rank >= 0) {
+	if (parent && (parent->p.rank >= 0 || parent->p.members)) {
 		if (rank_set(m, p, parent->p.rank))
 			return -ENOMEM;
 		p->p.local_rank = parent->p.local_rank;

@@ -53,7 +53,7 @@ struct incident_rounds {
 };
 
 struct stack_read {
-	uint32_t tgid;
+	uint32_t tgid, tid;
 	bool is_culprit, wait_only;
 	uint64_t incident; /* whose first culprit it is; 0 none */
 	int err;
@@ -104,14 +104,14 @@ struct session_stacks *session_stacks_new(struct reader *r, const struct pipelin
 static void first_wait_read(struct session_stacks *s, struct stack_read *a)
 {
 	if (!a->wait_only) /* else it was read before */
-		a->wait_err = target_wait_read(s->reader, a->tgid, a->tgid, WAIT_DEADLINE_MS, &a->waits[0]);
+		a->wait_err = target_wait_read(s->reader, a->tgid, a->tid, WAIT_DEADLINE_MS, &a->waits[0]);
 }
 
 static void second_wait_read(struct session_stacks *s, struct stack_read *a)
 {
 	bool first = !a->wait_err;
 
-	a->wait_err = target_wait_read(s->reader, a->tgid, a->tgid, WAIT_DEADLINE_MS, &a->waits[1]);
+	a->wait_err = target_wait_read(s->reader, a->tgid, a->tid, WAIT_DEADLINE_MS, &a->waits[1]);
 	if (first && !a->wait_err)
 		target_wait_compare(&a->waits[0], &a->waits[1]);
 }
@@ -126,7 +126,7 @@ static void pause_until(const struct session_stacks *s, uint64_t ns)
 static void one_read(struct session_stacks *s, struct stack_read *a, uint64_t begin_ns)
 {
 	if (!a->wait_only) {
-		a->err = target_stack_read_main(s->reader, a->tgid, STACK_DEADLINE_MS, &a->stacks);
+		a->err = target_stack_read_thread(s->reader, a->tgid, a->tid, STACK_DEADLINE_MS, &a->stacks);
 		pause_until(s, begin_ns + WAITS_APART_NS);
 	}
 	second_wait_read(s, a);
@@ -194,6 +194,7 @@ void session_stacks_free(struct session_stacks *s)
 
 /* --- which processes --- */
 
+/* Of its main thread. */
 static struct stack_read *round_add(struct session_stacks *s, const struct proc *p)
 {
 	if (!p || p->dead || p->is_child || s->n >= ROUND_PROCS)
@@ -201,16 +202,27 @@ static struct stack_read *round_add(struct session_stacks *s, const struct proc 
 	for (int i = 0; i < s->n; i++)
 		if (s->reads[i].tgid == p->tgid)
 			return NULL;
-	s->reads[s->n] = (struct stack_read){ .tgid = p->tgid };
+	s->reads[s->n] = (struct stack_read){ .tgid = p->tgid, .tid = p->tgid };
 	return &s->reads[s->n++];
+}
+
+/* Of a process that is several ranks the thread that is named, if it is its own and no child's; else the main one. */
+static struct stack_read *culprit_add(struct session_stacks *s, const struct finding *f, int k)
+{
+	const struct proc *p = f->pids[k] ? model_proc(pipeline_model(s->pipeline), finding_proc(f, k)) : NULL;
+	struct stack_read *a = round_add(s, p);
+	uint32_t tid = a && p->shared ? (uint32_t)finding_number(f, EVIDENCE_TID) : 0;
+
+	for (const struct task *t = tid ? p->tasks : NULL; t; t = t->next)
+		if (t->tid == tid)
+			a->tid = tid;
+	return a;
 }
 
 static void culprits_choose(struct session_stacks *s, const struct incident *i)
 {
-	const struct model *m = pipeline_model(s->pipeline);
-
 	for (int k = 0; k < i->f.n_ranks; k++) {
-		struct stack_read *a = i->f.pids[k] ? round_add(s, model_proc(m, finding_proc(&i->f, k))) : NULL;
+		struct stack_read *a = culprit_add(s, &i->f, k);
 
 		if (!a)
 			continue;
@@ -353,7 +365,7 @@ static void wait_again(struct session_stacks *s, const struct incident *i, uint6
 
 	if (!a || !a->wait.tgid || now_ns - a->waited_ns < WAIT_EVERY_NS)
 		return;
-	r = round_add(s, model_proc(pipeline_model(s->pipeline), finding_proc(&i->f, 0)));
+	r = culprit_add(s, &i->f, 0);
 	if (!r)
 		return;
 	a->waited_ns = now_ns;
@@ -400,7 +412,7 @@ static int answer_emit(const struct session_stacks *s, const struct stack_read *
 		return stack_record_unread(a->tgid, now_ns, a->err ? a->err : -ESRCH, s->emit, s->to);
 	if (!a->wait_only)
 		err = stack_record_emit(a->tgid, now_ns, &a->stacks.threads[0], s->emit, s->to);
-	return err || a->wait_err ? err : wait_record_emit(a->tgid, a->tgid, now_ns, &a->waits[1].w, s->emit, s->to);
+	return err || a->wait_err ? err : wait_record_emit(a->tgid, a->tid, now_ns, &a->waits[1].w, s->emit, s->to);
 }
 
 /* How many may be emitted: the culprits as soon as they are read, the others together. */

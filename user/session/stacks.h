@@ -3,8 +3,9 @@
  * stacks.h - stacks for a hang in a live session.
  *
  * When a hang is reported, and shortly before a rank is late, a thread with a helper process of its own reads the main
- * threads' stacks of the culprits and of a few that wait for them, and what each sleeps for; the latter again and again
- * while the hang lasts. Both become records. The loop never waits for these reads.
+ * threads' stacks of the culprits (of a process that is several ranks that of the thread that is named) and of a few
+ * that wait for them, and what each sleeps for; the latter again and again while the hang lasts. Both become records.
+ * The loop never waits for these reads.
  */
 #ifndef RANKTRACE_SESSION_STACKS_H
 #define RANKTRACE_SESSION_STACKS_H

@@ -114,10 +114,18 @@ static bool cause_is_said(const struct finding *f)
 	       f->cause == CAUSE_STOPPED || (f->class == HANG_PROCESS_DEAD && f->cause == CAUSE_DEAD);
 }
 
+/* Of a process that is several ranks it is the thread that calls for them that sleeps, its main one or another. */
+static const char *cause_said(const struct finding *f)
+{
+	if (f->cause == CAUSE_ASLEEP && finding_text(f, EVIDENCE_MEMBER))
+		return f->n_ranks > 1 ? "their thread sleeps outside of NCCL" : "its thread sleeps outside of NCCL";
+	return cause_help(finding_cause_of_host(f));
+}
+
 void text_cause(struct text *t, const struct finding *f)
 {
 	if (!cause_is_said(f))
-		text_add(t, ": %s", cause_help(finding_cause_of_host(f)));
+		text_add(t, ": %s", cause_said(f));
 }
 
 /* No rank is named: which rank is missing in a communicator's creation is not known, or not seen from here. */

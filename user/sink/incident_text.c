@@ -63,6 +63,27 @@ static void place_add(struct text *t, int *n, const char *what, const char *name
 	text_foreign(t, name, NULL);
 }
 
+/* "pid 812, GPU 1, rank 1 of 2 in 0x...", and the thread, where that is one. Else what the process has. */
+static void text_who(struct text *t, int *n, const struct finding *f, const struct model *m)
+{
+	static const char *const pids[2][2] = { { "pid ", "pids " }, { ", pid ", ", pids " } };
+	const struct gpu *g = f->n_ranks > 1 ? NULL : incident_gpu(f, m);
+	const char *member = finding_text(f, EVIDENCE_MEMBER), *thread = finding_text(f, EVIDENCE_THREAD);
+	uint32_t tid = (uint32_t)finding_number(f, EVIDENCE_TID);
+
+	if (member) {
+		text_add(t, "%s%s", (*n)++ ? ", " : "", member);
+		if (tid)
+			place_add(t, n, "thread", thread);
+		text_add(t, tid ? " (tid %u)" : "", tid);
+		return;
+	}
+	if (g)
+		text_add(t, "%sGPU %u", (*n)++ ? ", " : "", g->device.index);
+	for (int i = 0; i < f->n_ranks && f->pids[i]; i++)
+		text_add(t, "%s%u", i ? ", " : pids[(*n)++ > 0][f->n_ranks > 1], f->pids[i]);
+}
+
 /* As the timeline counts. */
 static void text_step(struct text *t, const struct proc *p)
 {
@@ -75,18 +96,13 @@ static void text_step(struct text *t, const struct proc *p)
 /* job, host, GPU, pid, step, pod, Slurm job */
 static void text_where(struct text *t, const struct finding *f, const struct model *m)
 {
-	static const char *const pids[2][2] = { { "pid ", "pids " }, { ", pid ", ", pids " } };
 	const struct proc *p = f->n_ranks == 1 ? model_proc(m, finding_proc(f, 0)) : NULL;
-	const struct gpu *g = f->n_ranks > 1 ? NULL : incident_gpu(f, m);
 	int n = 0;
 
 	text_label(t, "where");
 	place_add(t, &n, "job", incident_job(f, m));
 	place_add(t, &n, "host", f->host ? f->host : m->host);
-	if (g)
-		text_add(t, "%sGPU %u", n++ ? ", " : "", g->device.index);
-	for (int i = 0; i < f->n_ranks && f->pids[i]; i++)
-		text_add(t, "%s%u", i ? ", " : pids[n++ > 0][f->n_ranks > 1], f->pids[i]);
+	text_who(t, &n, f, m);
 	if (p) {
 		text_step(t, p);
 		place_add(t, &n, "pod", *p->pod_name ? p->pod_name : p->pod);

@@ -123,7 +123,7 @@ static void what_a_wait_leads_to_has_its_place(void **state)
 					     .activity = "",
 					     .pid = 5,
 					     .thread = 6 };
-		call_site_note(&f, &found, &p);
+		call_site_note(&f, &found, &p, 0);
 		assert_int_equal(text_of(&f, "waits_for_peer") != NULL, kinds[i].is_peer);
 		assert_int_equal(text_of(&f, "waits_for_file") != NULL, kinds[i].is_file);
 		assert_int_equal(finding_number(&f, EVIDENCE_WAITS_FOR_PID), 5);

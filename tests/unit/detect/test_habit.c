@@ -68,8 +68,8 @@ static void stack_is(const char *python, const char *wait)
 
 static struct habit now(enum activity what)
 {
-	pause_place_read(&at, &m, &rank, SINCE);
-	return habit_of(&pauses, &m, &rank, &at, what, &pend, WORKS_NS);
+	pause_place_read(&at, &m, &rank, 0, SINCE);
+	return habit_of(&pauses, &m, &rank, 0, &at, what, &pend, WORKS_NS);
 }
 
 /* It ended by itself there so often, each time after so long. */
@@ -140,7 +140,7 @@ static void one_that_works_is_critical_after_ten_minutes(void **state)
 	assert_int_equal(now(ACTIVITY_BUSY).critical_after_ns, 600 * SEC);
 	pauses_free(&pauses);
 	setup(state);
-	assert_int_equal(habit_of(&pauses, &m, &rank, &at, ACTIVITY_BUSY, &pend, 400 * SEC).critical_after_ns,
+	assert_int_equal(habit_of(&pauses, &m, &rank, 0, &at, ACTIVITY_BUSY, &pend, 400 * SEC).critical_after_ns,
 			 800 * SEC);
 }
 

@@ -131,8 +131,8 @@ static enum activity settled(struct suspect *s, enum activity what)
 /* Only what may end by itself has a habit. */
 static void habit_set(const struct suspects *all, struct suspect *s, const struct model *m, struct culprit *c)
 {
-	pause_place_read(&s->place, m, c->proc, s->pending.since_ns);
-	c->habit = habit_of(&all->pauses, m, c->proc, &s->place, c->activity.what, &s->pending,
+	pause_place_read(&s->place, m, c->proc, c->tid, s->pending.since_ns);
+	c->habit = habit_of(&all->pauses, m, c->proc, c->tid, &s->place, c->activity.what, &s->pending,
 			    suspects_busy_limit_ns(all, m));
 }
 
@@ -162,20 +162,19 @@ bool suspect_classify(const struct suspects *all, struct suspect *s, const struc
 	return true;
 }
 
-bool seat_classify(const struct suspects *all, const struct model *m, struct culprit *c)
+bool seat_classify(const struct suspects *all, struct suspect *s, const struct model *m, struct culprit *c)
 {
 	c->kind = FINDING_HANG;
 	c->class = class_of(c->activity.what);
 	c->cause = cause_of(&c->activity);
-	switch (c->activity.what) {
-	case ACTIVITY_DEAD: return !death_is_teardown(m, c->proc);
-	case ACTIVITY_STOPPED:
-	case ACTIVITY_BLOCKED:
-	case ACTIVITY_ASLEEP: return true;
-	default:
-		return c->activity.what != ACTIVITY_DISK &&
-		       m->now_ns - c->pending.since_ns > suspects_busy_limit_ns(all, m);
-	}
+	if (c->activity.what == ACTIVITY_DEAD && death_is_teardown(m, c->proc))
+		return false;
+	if (c->class == HANG_MISSING_ENTER)
+		habit_set(all, s, m, c);
+	if (!is_hang(all, m, s, c))
+		return is_busy(s, c);
+	s->is_hang = c->class == HANG_MISSING_ENTER;
+	return true;
 }
 
 /* --- suspects over ticks --- */
@@ -186,7 +185,7 @@ struct suspect *suspects_get(struct suspects *all, const struct model *m, const 
 	struct suspect *s;
 
 	for (s = all->first; s; s = s->next)
-		if (s->proc == p->key)
+		if (s->proc == p->key && !s->seat)
 			return s;
 	if (!rank_pending(m, p, &pend))
 		return NULL;
@@ -194,6 +193,22 @@ struct suspect *suspects_get(struct suspects *all, const struct model *m, const 
 	if (!s)
 		return NULL;
 	*s = (struct suspect){ .proc = p->key, .pending = pend, .next = all->first };
+	all->first = s;
+	return s;
+}
+
+struct suspect *suspects_get_seat(struct suspects *all, const struct proc *p, int device, uint32_t tid,
+				  const struct pending *pend)
+{
+	struct suspect *s;
+
+	for (s = all->first; s; s = s->next)
+		if (s->proc == p->key && s->seat == device + 1)
+			return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	*s = (struct suspect){ .proc = p->key, .seat = device + 1, .tid = tid, .pending = *pend, .next = all->first };
 	all->first = s;
 	return s;
 }

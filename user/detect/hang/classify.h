@@ -17,6 +17,8 @@
 
 struct suspect {       /* a root, for as long as this one operation is pending */
 	uint64_t proc; /* its key */
+	int seat;      /* of a process that is several ranks: the GPU of the first of them, and 1; else 0 */
+	uint32_t tid;  /* and the thread that calls for them; 0 not known */
 	struct pending pending;
 	bool is_hang;           /* reported as one for not entering: stays one, whatever it does then */
 	uint64_t busy_since_ns; /* reported as an observation */
@@ -33,7 +35,9 @@ struct suspects { /* from tick to tick */
 
 struct culprit { /* a rank, and why it does not come; report.h makes a finding of it */
 	const struct proc *proc;
-	const struct member *seat; /* the process is several ranks: one that is this rank; else NULL */
+	const struct seats *seats; /* the process is several ranks: those of them that do not come; else NULL */
+	uint32_t tid;              /* with seats: the thread that calls for them; 0 not known */
+	bool whole;                /* with seats: they are all that the process is */
 	struct pending pending;    /* an operation, not an init */
 	struct rank_activity activity;
 	enum finding_kind kind; /* hang or observation */
@@ -47,13 +51,16 @@ struct culprit { /* a rank, and why it does not come; report.h makes a finding o
 void suspects_refresh(struct suspects *s, const struct model *m);
 /* The suspect that this root is, made anew where it was none; NULL: nothing is pending, or no memory. */
 struct suspect *suspects_get(struct suspects *s, const struct model *m, const struct proc *p);
+/* The same of a seat (rank/seats.h): `device` of its process, and what it has pending. NULL: no memory. */
+struct suspect *suspects_get_seat(struct suspects *s, const struct proc *p, int device, uint32_t tid,
+				  const struct pending *pend);
 void suspects_free(struct suspects *s);
 /* Work that takes longer is a hang. */
 uint64_t suspects_busy_limit_ns(const struct suspects *s, const struct model *m);
 /* `found`: of this tick so far. False: nothing is to be reported (yet). */
 bool suspect_classify(const struct suspects *all, struct suspect *s, const struct model *m, const struct wait_root *r,
 		      const struct finding_list *found, struct culprit *ret);
-/* The same for a rank of a process of several, of which proc, seat, pending and activity are set: the rest. */
-bool seat_classify(const struct suspects *all, const struct model *m, struct culprit *c);
+/* The same for ranks of a process of several, of which proc, seats, tid, pending and activity are set: the rest. */
+bool seat_classify(const struct suspects *all, struct suspect *s, const struct model *m, struct culprit *c);
 
 #endif

@@ -421,7 +421,7 @@ static int outside_report_rank(const struct model *m, const struct comm *c, cons
 	f->caused_by_key = blocked ? blocked->key : 0;
 	finding_add_rank(f, p->rank, p->key);
 	outside_note(f, m, c, &a, found);
-	call_site_note(f, found, p);
+	call_site_note(f, found, p, 0);
 	call_site_note_others(f, found, m);
 	return 0;
 }

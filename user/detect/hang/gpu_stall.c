@@ -178,7 +178,7 @@ static void name_odd(struct finding *f, const struct gpu_odd *o, struct finding_
 	f->cause = gpu_odd_cause(o);
 	f->confidence = o->confidence;
 	finding_add_rank(f, proc_rank(o->proc), o->proc->key);
-	call_site_note(f, found, o->proc);
+	call_site_note(f, found, o->proc, 0);
 }
 
 /* Real work of its own, as of a rank that evaluates alone: as for any that works. */

@@ -30,11 +30,11 @@ static uint64_t works_critical_ns(uint64_t works_ns)
 	return longer(WORKS_CRITICAL_NS, 2 * works_ns);
 }
 
-static const struct task *main_task(const struct proc *p)
+static const struct task *task_of(const struct proc *p, uint32_t tid)
 {
 	const struct task *t = p->tasks;
 
-	while (t && t->tid != p->tgid)
+	while (t && t->tid != (tid ? tid : p->tgid))
 		t = t->next;
 	return t;
 }
@@ -45,9 +45,10 @@ static void text_set(char *buf, size_t cap, const char *text)
 	phrase_add(buf, cap, text);
 }
 
-void pause_place_read(struct pause_place *at, const struct model *m, const struct proc *p, uint64_t since_ns)
+void pause_place_read(struct pause_place *at, const struct model *m, const struct proc *p, uint32_t tid,
+		      uint64_t since_ns)
 {
-	const struct task *t = call_site_task(p), *main = main_task(p);
+	const struct task *t = call_site_thread(p, tid), *caller = task_of(p, tid);
 
 	if (!at->first_ns) {
 		at->first_ns = m->now_ns;
@@ -57,15 +58,15 @@ void pause_place_read(struct pause_place *at, const struct model *m, const struc
 		at->site[0] = 0;
 		call_site_name(at->site, sizeof(at->site), t);
 		text_set(at->wait, sizeof(at->wait), t->stack.wait);
-	} else if (!*at->site && main && main->at_ns > since_ns) {
-		text_set(at->wait, sizeof(at->wait), main->syscall);
+	} else if (!*at->site && caller && caller->at_ns > since_ns) {
+		text_set(at->wait, sizeof(at->wait), caller->syscall);
 	}
 }
 
 /* Bytes come, or whom it waits for works: nothing says that it will not end. */
-static bool wait_moves(const struct model *m, const struct proc *p)
+static bool wait_moves(const struct model *m, const struct proc *p, uint32_t tid)
 {
-	const struct waits_for *w = call_site_wait(p);
+	const struct waits_for *w = call_site_wait(p, tid);
 
 	return w && w->flags & WAITS_MOVES && m->now_ns < w->ns + MOVES_FOR_NS;
 }
@@ -86,32 +87,32 @@ static const struct known_phase *phase_of(const struct pauses *s, const struct m
 }
 
 /* In a communicator that is used to long lags a wait that was just worth a report is no hang yet. */
-static uint64_t critical_without_habit(const struct model *m, const struct proc *p, enum activity what,
-				       const struct pending *pend, uint64_t works_ns)
+static uint64_t critical_without_habit(bool moves, enum activity what, const struct pending *pend, uint64_t works_ns)
 {
-	if (what == ACTIVITY_ASLEEP && !wait_moves(m, p))
+	if (what == ACTIVITY_ASLEEP && !moves)
 		return longer(STALL_CRITICAL_NS, 2 * pend->limit_ns);
 	return works_critical_ns(works_ns);
 }
 
 /* What moves is alive: how long it has not moved counts from its last sign of life, which may be the end of an upload.
  * But it gets no longer than one that works all the while: signs of life may come for ever, of a health check. */
-static uint64_t moved_for_ns(struct pause_place *at, const struct model *m, const struct proc *p, enum activity what,
+static uint64_t moved_for_ns(struct pause_place *at, const struct model *m, bool moves, enum activity what,
 			     const struct pending *pend)
 {
-	if (what == ACTIVITY_BUSY || what == ACTIVITY_GPU || wait_moves(m, p))
+	if (what == ACTIVITY_BUSY || what == ACTIVITY_GPU || moves)
 		at->moved_ns = m->now_ns;
 	return at->moved_ns > pend->since_ns ? at->moved_ns - pend->since_ns : 0;
 }
 
-struct habit habit_of(const struct pauses *s, const struct model *m, const struct proc *p, struct pause_place *at,
-		      enum activity what, const struct pending *pend, uint64_t works_ns)
+struct habit habit_of(const struct pauses *s, const struct model *m, const struct proc *p, uint32_t tid,
+		      struct pause_place *at, enum activity what, const struct pending *pend, uint64_t works_ns)
 {
 	struct habit h = { .phase = phase_of(s, m, p, at) };
+	bool moves = wait_moves(m, p, tid);
 	uint64_t moved_ns;
 
-	h.critical_after_ns = critical_without_habit(m, p, what, pend, works_ns);
-	moved_ns = moved_for_ns(at, m, p, what, pend);
+	h.critical_after_ns = critical_without_habit(moves, what, pend, works_ns);
+	moved_ns = moved_for_ns(at, m, moves, what, pend);
 	if (what == ACTIVITY_ASLEEP)
 		h.critical_after_ns = shorter(h.critical_after_ns + moved_ns,
 					      longer(h.critical_after_ns, works_critical_ns(works_ns)));

@@ -143,7 +143,7 @@ static void name_ranks(struct finding *f, const struct model *m, const struct co
 		const struct op *op = nth_op(m, mb, space, seq);
 
 		if (op && op->signature != right)
-			finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
+			finding_add_rank(f, member_rank(mb), mb->proc->key);
 	}
 }
 

@@ -13,6 +13,7 @@
 #include "detect/hang/p2p.h"
 #include "detect/phrase.h"
 #include "detect/rank/counters.h"
+#include "detect/rank/seats.h"
 #include "detect/transfer/stalled_transfer.h"
 #include "detect/gpu/gpu_cause.h"
 
@@ -130,7 +131,7 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 		uint64_t seq = counters_pending_seq(mb),
 			 since = mb == l->member || !counters_pending_kinds(mb) ? 0 : counters_since_ns(mb->comm, seq);
 
-		if (!since || since > l->since_ns + SAMPLES_APART_NS)
+		if (!since || since > l->since_ns + SAMPLES_APART_NS || mb->device != l->member->device)
 			continue;
 		phrase_place(names, sizeof(names), mb->comm->hash, seq);
 		n++;
@@ -171,8 +172,8 @@ static void note_pair(struct finding *f, const struct pending *l)
 	uint64_t theirs = o && mb->rank >= 0 && mb->rank < o->n_p2p ? o->p2p[mb->rank].entered[!recv] : 0;
 
 	finding_note_text(f, EVIDENCE_NOT_CALLED, op_kind_name(l->kind));
-	finding_note(f, EVIDENCE_SENDER, recv ? comm_global_rank(mb->comm, l->peer) : proc_rank(mb->proc));
-	finding_note(f, EVIDENCE_RECEIVER, recv ? proc_rank(mb->proc) : comm_global_rank(mb->comm, l->peer));
+	finding_note(f, EVIDENCE_SENDER, recv ? comm_global_rank(mb->comm, l->peer) : member_rank(mb));
+	finding_note(f, EVIDENCE_RECEIVER, recv ? member_rank(mb) : comm_global_rank(mb->comm, l->peer));
 	finding_note(f, EVIDENCE_N_SENDS, recv ? theirs : mine);
 	finding_note(f, EVIDENCE_N_RECVS, recv ? mine : theirs);
 }
@@ -232,46 +233,31 @@ static uint64_t what_is_pending(const struct pending *l)
 	return l->space >= 0 ? (uint64_t)l->space : 16 + 2 * (uint64_t)l->peer + (l->kind == OP_RECV);
 }
 
-/* "pid 812, GPU 1, rank 1 of 2 in 0x..." */
-static void note_seat(struct finding *f, struct finding_list *found, const struct member *mb)
-{
-	char text[128] = "pid ";
-
-	phrase_number(text, sizeof(text), mb->proc->tgid);
-	if (member_gpu(mb) >= 0) {
-		phrase_add(text, sizeof(text), ", GPU ");
-		phrase_number(text, sizeof(text), (uint64_t)member_gpu(mb));
-		finding_note(f, EVIDENCE_GPU, member_gpu(mb));
-	}
-	phrase_add(text, sizeof(text), ", rank ");
-	phrase_number(text, sizeof(text), (uint64_t)mb->rank);
-	phrase_add(text, sizeof(text), " of ");
-	phrase_number(text, sizeof(text), (uint64_t)mb->comm->nranks);
-	phrase_add(text, sizeof(text), " in ");
-	phrase_comm(text, sizeof(text), mb->comm->hash);
-	finding_note_text(f, EVIDENCE_MEMBER, finding_list_text(found, text));
-	finding_note(f, EVIDENCE_COMM_RANK, mb->rank);
-}
-
 /* Several ranks of one process are several subjects. */
 static void seat_identify(struct finding *f, const struct culprit *c, uint64_t what)
 {
-	const struct member *mb = c->seat;
+	const struct member *mb = c->seats->all[0];
 	uint64_t place = hash_mix(hash_mix(0, c->pending.member->comm->hash), c->pending.seq);
 
 	f->subject = subject_rank(member_rank(mb), c->proc->key);
 	finding_identify(f, "pending", what, hash_mix(place, (uint64_t)member_rank(mb) + 1));
 }
 
-/* What its thread is in; the stack of another thread would say something of another rank. */
+/* What its thread is in: the stack of another thread would say something of another rank. */
 static void note_host(struct finding *f, const struct model *m, const struct culprit *c, struct finding_list *found)
 {
-	if (c->seat) {
-		call_site_note_task(f, found, c->activity.task);
-		return;
-	}
-	call_site_note(f, found, c->proc);
-	call_site_note_others(f, found, m);
+	if (!c->seats || c->tid || c->whole)
+		call_site_note(f, found, c->proc, c->tid);
+	if (!c->seats)
+		call_site_note_others(f, found, m);
+}
+
+static void add_ranks(struct finding *f, struct finding_list *found, const struct culprit *c)
+{
+	if (c->seats)
+		seats_note(f, found, c->seats, c->pending.member->comm);
+	else
+		finding_add_rank(f, proc_rank(c->proc), c->proc->key);
 }
 
 int culprit_report(const struct model *m, const struct culprit *c, struct finding_list *found)
@@ -281,7 +267,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	if (!f)
 		return -ENOMEM;
 	f->kind = c->kind;
-	if (c->seat)
+	if (c->seats)
 		seat_identify(f, c, what_is_pending(&c->pending));
 	else
 		pending_identify(f, c->proc, c->pending.member->comm, what_is_pending(&c->pending), c->pending.seq);
@@ -297,14 +283,12 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	}
 	f->critical_after_ns = c->habit.critical_after_ns;
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
-	finding_add_rank(f, c->seat ? member_rank(c->seat) : proc_rank(c->proc), c->proc->key);
-	if (c->seat)
-		note_seat(f, found, c->seat);
+	add_ranks(f, found, c);
 	note_waiting(f, found, m, &c->pending);
 	note_habit(f, found, &c->habit);
 	note_kinds(f, found, &c->pending);
 	note_comms(f, found, &c->pending);
-	if (c->kind == FINDING_HANG)
+	if (c->kind == FINDING_HANG && !c->seats)
 		gpu_stall_explain(f, m, c->proc, found);
 	if (c->class == HANG_PROCESS_DEAD && c->pending.kinds)
 		finding_note_text(
@@ -316,10 +300,10 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	note_host(f, m, c, found);
 	if (c->pending.space == SPACE_P2P)
 		note_pair(f, &c->pending);
-	if (!c->seat)
+	if (!c->seats)
 		note_calls(f, m, c->proc);
 	note_activity(f, &c->activity);
-	if (!c->seat)
+	if (!c->seats)
 		note_last_op(f, m, c->proc);
 	note_children(f, m, c->proc);
 	finding_note(f, EVIDENCE_LIMIT_S, seconds(c->pending.limit_ns));

@@ -16,9 +16,8 @@ void pending_identify(struct finding *f, const struct proc *p, const struct comm
 /* Evidence of who waits, where that is known by counters: all members that are seen. */
 void comm_waiting_note(struct finding *f, struct finding_list *found, const struct comm *c);
 
-/* shared_process.c: names the ranks of shared processes that lack an operation past its limit and wait for no rank. A
- * rank is there what the process has of one GPU, a seat: its members in all communicators, and the thread that calls on
- * them. *ret_n: how many were named. 0 or -ENOMEM. */
-int shared_report(const struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n);
+/* shared_process.c: names the ranks of shared processes (rank/seats.h) that lack an operation past its limit and wait
+ * for no rank. *ret_n: findings. 0 or -ENOMEM. */
+int shared_report(struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n);
 
 #endif

@@ -2,44 +2,25 @@
  *
  * shared_process.c - processes of several ranks: JAX, ncclCommInitAll, a thread for each rank (report.h). A seat waits
  * if its thread is in a wait for an operation of NCCL that is not over; where waits are not seen, if it is ahead in
- * some communicator. A seat that lags and does not wait is who the others wait for. Ranks that all wait for each other
- * are not reported here.
+ * some communicator. A seat that lags and does not wait is who the others wait for. Seats that one thread calls for are
+ * late together and one finding; so are those that lack the same operation where no call is seen. Ranks that all wait
+ * for each other are not reported here.
  */
 #include "detect/hang/report.h"
 
+#include <errno.h>
+
 #include "detect/rank/counters.h"
+#include "detect/rank/seats.h"
 
 #define AT_REST_NS 400000000ull /* as in rank/activity.c */
 
-/* It is the first of its process that has this GPU: it stands for the seat. */
-static bool stands_for_seat(const struct member *mb)
-{
-	const struct member *o = mb->proc->members;
-
-	while (o != mb && (o->gone || o->device != mb->device))
-		o = o->next_in_proc;
-	return o == mb && !mb->gone;
-}
-
-static const struct member *seat_next(const struct member *seat, const struct member *last)
-{
-	const struct member *mb = last ? last->next_in_proc : seat->proc->members;
-
-	while (mb && (mb->gone || mb->device != seat->device))
-		mb = mb->next_in_proc;
-	return mb;
-}
-
-/* The thread that called last for it; 0: no call was seen. */
-static uint32_t seat_tid(const struct member *seat)
-{
-	const struct op *newest = NULL;
-
-	for (const struct member *mb = seat_next(seat, NULL); mb; mb = seat_next(seat, mb))
-		if (mb->ops_tail && (!newest || mb->ops_tail->call_ns > newest->call_ns))
-			newest = mb->ops_tail;
-	return newest ? newest->tid : 0;
-}
+struct late {
+	const struct member *seat;
+	uint32_t tid;
+	struct pending pending;
+	bool reported;
+};
 
 static bool is_ahead(const struct member *mb)
 {
@@ -80,6 +61,22 @@ static bool seat_pending(const struct model *m, const struct member *seat, struc
 	return found;
 }
 
+static bool seat_late(const struct model *m, const struct member *seat, struct late *ret)
+{
+	*ret = (struct late){ .seat = seat, .tid = seat_tid(seat) };
+	return seat_pending(m, seat, &ret->pending) && !seat_waits(seat, ret->tid);
+}
+
+static bool late_together(const struct late *a, const struct late *b)
+{
+	if (a->tid || b->tid)
+		return a->tid == b->tid;
+	return a->pending.member->comm == b->pending.member->comm && a->pending.space == b->pending.space &&
+	       a->pending.seq == b->pending.seq;
+}
+
+/* --- what its thread does --- */
+
 static const struct task *task_of(const struct proc *p, uint32_t tid)
 {
 	const struct task *t = tid ? p->tasks : NULL;
@@ -89,59 +86,99 @@ static const struct task *task_of(const struct proc *p, uint32_t tid)
 	return t;
 }
 
-static enum activity task_activity(const struct task *t)
+/* A child that works, or bytes that come, are what it sleeps for. */
+static enum activity sleeper_activity(const struct model *m, const struct task *t, uint64_t since_ns)
+{
+	if (t->seen_ns <= t->since_ns + AT_REST_NS)
+		return ACTIVITY_BUSY;
+	return rank_helpers_activity(m, t->proc, since_ns);
+}
+
+static enum activity task_activity(const struct model *m, const struct task *t, uint64_t since_ns)
 {
 	if (t->blocked)
 		return ACTIVITY_BLOCKED;
 	switch (t->state) {
 	case TASK_DISK: return ACTIVITY_DISK;
 	case TASK_STOPPED: return ACTIVITY_STOPPED;
-	case TASK_SLEEP: return t->seen_ns > t->since_ns + AT_REST_NS ? ACTIVITY_ASLEEP : ACTIVITY_BUSY;
+	case TASK_SLEEP: return sleeper_activity(m, t, since_ns);
 	default: return ACTIVITY_BUSY;
 	}
 }
 
-/* Of its thread where that is known; else nothing distinguishes the threads of the process. */
-static struct rank_activity seat_activity(const struct model *m, const struct proc *p, uint32_t tid, uint64_t since_ns)
+/* Of its thread where that is known, and others wait in theirs; else nothing distinguishes the threads of the
+ * process. */
+static struct rank_activity seats_activity(const struct model *m, const struct proc *p, uint32_t tid, bool whole,
+					   uint64_t since_ns)
 {
-	const struct task *t = task_of(p, tid);
+	const struct task *t = whole ? NULL : task_of(p, tid);
 	struct rank_activity a;
 
 	if (!t || p->dead) {
 		a = rank_activity(m, p, since_ns);
-		a.task = a.what == ACTIVITY_STOPPED || a.what == ACTIVITY_BLOCKED ? a.task : NULL;
+		if (!tid && a.what != ACTIVITY_STOPPED && a.what != ACTIVITY_BLOCKED)
+			a.task = NULL;
 		return a;
 	}
-	a = (struct rank_activity){ .what = task_activity(t), .cpu_share = task_cpu_share(t), .task = t };
+	a = (struct rank_activity){ .what = task_activity(m, t, since_ns), .cpu_share = task_cpu_share(t), .task = t };
 	return a;
 }
 
-static int seat_report(const struct suspects *all, const struct model *m, const struct member *seat,
-		       struct finding_list *found, int *n)
-{
-	struct culprit c = { .proc = seat->proc, .seat = seat, .confidence = 0.95 };
-	uint32_t tid = seat_tid(seat);
-	int err;
+/* --- of one process --- */
 
-	if (!seat_pending(m, seat, &c.pending) || seat_waits(seat, tid))
-		return 0;
-	c.seat = c.pending.member;
-	c.activity = seat_activity(m, seat->proc, tid, c.pending.since_ns);
-	if (!seat_classify(all, m, &c))
-		return 0;
-	err = culprit_report(m, &c, found);
-	*n += !err;
+static void seats_gather(struct late *all, int n, int first, struct seats *ret)
+{
+	ret->n = 0;
+	for (int i = first; i < n; i++) {
+		if (all[i].reported || !late_together(&all[first], &all[i]))
+			continue;
+		all[i].reported = true;
+		ret->all[ret->n++] = all[i].seat;
+	}
+}
+
+static int seats_report(struct suspects *all, const struct model *m, const struct late *late, const struct seats *seats,
+			int n_seats, struct finding_list *found)
+{
+	const struct proc *p = late->seat->proc;
+	struct suspect *s = suspects_get_seat(all, p, late->seat->device, late->tid, &late->pending);
+	struct culprit c = {
+		.proc = p, .seats = seats, .tid = late->tid, .whole = seats->n == n_seats, .confidence = 0.95
+	};
+
+	if (!s)
+		return -ENOMEM;
+	c.pending = s->pending;
+	c.activity = seats_activity(m, p, late->tid, c.whole, c.pending.since_ns);
+	return seat_classify(all, s, m, &c) ? culprit_report(m, &c, found) : 0;
+}
+
+static int proc_report(struct suspects *all, const struct model *m, const struct proc *p, struct finding_list *found)
+{
+	struct late late[SEATS_MAX];
+	struct seats seats, together;
+	int n = 0, err = 0;
+
+	seats_of(p, &seats);
+	for (int i = 0; i < seats.n; i++)
+		n += seat_late(m, seats.all[i], &late[n]);
+	for (int i = 0; i < n && !err; i++) {
+		if (late[i].reported)
+			continue;
+		seats_gather(late, n, i, &together);
+		err = seats_report(all, m, &late[i], &together, seats.n, found);
+	}
 	return err;
 }
 
-int shared_report(const struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n)
+int shared_report(struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n)
 {
+	size_t before = found->n;
 	int err = 0;
 
-	*ret_n = 0;
 	for (const struct proc *p = m->procs; p && !err; p = p->next)
-		for (const struct member *mb = p->shared ? p->members : NULL; mb && !err; mb = mb->next_in_proc)
-			if (stands_for_seat(mb))
-				err = seat_report(all, m, mb, found, ret_n);
+		if (p->shared)
+			err = proc_report(all, m, p, found);
+	*ret_n = (int)(found->n - before);
 	return err;
 }

@@ -67,7 +67,7 @@ static void transfer_fill(struct finding *f, const struct stalled_transfer *t)
 	f->subject = subject_comm(f->comm, 0);
 	finding_identify(f, "stalled_transfer", 0, f->seq);
 	if (t->culprit)
-		finding_add_rank(f, proc_rank(t->culprit->proc), t->culprit->proc->key);
+		finding_add_rank(f, member_rank(t->culprit), t->culprit->proc->key);
 }
 
 static int transfer_report(const struct model *m, const struct stalled_transfer *t, struct finding_list *found)
@@ -210,7 +210,7 @@ static void name_dead(struct finding *f, const struct model *m, const struct com
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
 		if (!crashed(m, mb->proc))
 			continue;
-		finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
+		finding_add_rank(f, member_rank(mb), mb->proc->key);
 		finding_note(f, EVIDENCE_EXIT_CODE, mb->proc->exit_code);
 		finding_note(f, EVIDENCE_EXIT_SIGNAL, mb->proc->exit_signal);
 		finding_note(f, EVIDENCE_DEAD_S, (m->now_ns - mb->proc->exit_ns) * 1e-9);

@@ -146,7 +146,7 @@ int unread_report(const struct model *m, struct finding_list *found)
 	cause = finding_list_of(found, FINDING_D_STATE, p->key);
 	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
 	waiting_note(f, m, c, found);
-	call_site_note(f, found, p);
+	call_site_note(f, found, p, 0);
 	call_site_note_others(f, found, m);
 	op_name(f, c, found);
 	comms_note(f, m, found);

@@ -9,6 +9,7 @@
 
 #include "detect/detect.h"
 #include "detect/hang/pending.h"
+#include "detect/rank/seats.h"
 
 static bool has_any(const char *stack, const char *const *names)
 {
@@ -116,7 +117,7 @@ static int wait_report(const struct model *m, const struct task *t, struct findi
 	f->cause = cause_of(t);
 	f->since_ns = t->blocked_since_ns;
 	f->confidence = 0.99; /* the kernel's own word */
-	finding_add_rank(f, proc_rank(t->proc), t->proc->key);
+	proc_ranks_note(f, found, t->proc, t->tid);
 	evidence_add(f, m, t);
 	return 0;
 }

@@ -65,7 +65,7 @@ static void fill(struct finding *f, const struct model *m, const struct starving
 	f->confidence = CONFIDENCE;
 	f->subject = subject_rank(proc_rank(mb->proc), mb->proc->key);
 	finding_identify(f, "proxy_starved", 0, f->comm);
-	finding_add_rank(f, proc_rank(mb->proc), mb->proc->key);
+	finding_add_rank(f, member_rank(mb), mb->proc->key);
 	if (one->hang)
 		finding_note(f, EVIDENCE_N_WAITING, mb->comm->nranks - 1);
 }

@@ -10,6 +10,7 @@
 #include "detect/rank/call_site.h"
 #include "detect/detect.h"
 #include "detect/hang/pending.h"
+#include "detect/rank/seats.h"
 
 #define SETTLED_NS 100000000ull /* for all threads to stop */
 #define GRACE_NS 3000000000ull  /* time for a peer to come and wait */
@@ -71,9 +72,9 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 	f->cause = CAUSE_STOPPED;
 	f->since_ns = since;
 	f->confidence = 0.99;
-	finding_add_rank(f, proc_rank(p), p->key);
+	proc_ranks_note(f, found, p, 0);
 	finding_note(f, EVIDENCE_STOPPED_S, (m->now_ns - since) * 1e-9);
-	call_site_note(f, found, p);
+	call_site_note(f, found, p, 0);
 	return 0;
 }
 
@@ -84,7 +85,7 @@ static int stopped_tick(void *state, const struct model *m, struct finding_list 
 	int err = 0;
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
-		uint64_t since = p->dead || p->is_child || proc_rank(p) < 0 ? 0 : stopped_since(p);
+		uint64_t since = p->dead || p->is_child || (proc_rank(p) < 0 && !p->shared) ? 0 : stopped_since(p);
 		struct subject subject = subject_process(proc_rank(p), p->key);
 		uint64_t key = finding_key(FINDING_STOPPED, &subject, "stopped", 0, since);
 

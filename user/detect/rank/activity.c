@@ -266,6 +266,19 @@ static enum activity sleeper_judge(const struct model *m, const struct proc *p, 
 	return gpu == GPU_WORK_DONE || (gpu == GPU_WORK_UNKNOWN && proc_waits(p)) ? ACTIVITY_GPU : ACTIVITY_ASLEEP;
 }
 
+enum activity rank_helpers_activity(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	struct children young = children_read(m, p, since_ns);
+	struct sums s = { .settled = young.cpu_share, .io_settled = young.io_bytes_s };
+
+	for (const struct proc *c = m->procs; c; c = c->next)
+		if (c != p && c->leader == p && !c->dead)
+			proc_sum(&s, c, since_ns);
+	if (s.settled >= IDLE_SHARE || s.io_settled >= MOVING_BYTES_S || sockets_move(m, p, since_ns))
+		return ACTIVITY_BUSY;
+	return young.unknown ? ACTIVITY_UNSETTLED : ACTIVITY_ASLEEP;
+}
+
 struct rank_activity rank_activity(const struct model *m, const struct proc *p, uint64_t since_ns)
 {
 	struct rank_activity a = { .cpu_share = -1 };

@@ -37,6 +37,9 @@ bool rank_at_rest(const struct proc *p);
 /* What the rank did one period before its present place: what it would call next, from the same thread. NULL: no
  * period is known. */
 const struct op *rank_next_op(const struct proc *p);
+/* What else than its threads says since then: busy, its children work, or bytes come that are no peer's; unsettled, a
+ * child is too young to say; else asleep. A thread of it may sleep for these. */
+enum activity rank_helpers_activity(const struct model *m, const struct proc *p, uint64_t since_ns);
 /* Of the rank and its children since it is late (`since_ns`). */
 struct rank_activity rank_activity(const struct model *m, const struct proc *p, uint64_t since_ns);
 

@@ -11,7 +11,7 @@
 #define OTHERS_MAX 256 /* ranks read for where most of them are */
 
 /* It has called NCCL or waited for its GPU since then: where it stood for an earlier fault says nothing of this one. */
-static bool moved_since(const struct proc *p, uint64_t ns)
+static bool proc_moved_since(const struct proc *p, uint64_t ns)
 {
 	if (p->last_call_ns > ns)
 		return true;
@@ -21,19 +21,47 @@ static bool moved_since(const struct proc *p, uint64_t ns)
 	return false;
 }
 
+/* The same of one thread of several that call NCCL. */
+static bool thread_moved_since(const struct proc *p, uint32_t tid, uint64_t ns)
+{
+	for (const struct op *op = p->last_op; op && op->call_ns > ns; op = op->prev_in_proc)
+		if (op->tid == tid)
+			return true;
+	return false;
+}
+
 /* It may be of an earlier pause. */
+static bool is_of_now(const struct proc *p, const struct task *t, uint64_t ns)
+{
+	bool is_main = t->tid == p->tgid;
+
+	return ns && !(p->shared && !is_main ? thread_moved_since(p, t->tid, ns) : proc_moved_since(p, ns));
+}
+
 static bool stack_is_of_now(const struct task *t)
 {
-	return t->stack.ns && !moved_since(t->proc, t->stack.ns);
+	return is_of_now(t->proc, t, t->stack.ns);
+}
+
+static const struct task *thread_of(const struct proc *p, uint32_t tid)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->tid != (tid ? tid : p->tgid))
+		t = t->next;
+	return t;
+}
+
+const struct task *call_site_thread(const struct proc *p, uint32_t tid)
+{
+	const struct task *t = thread_of(p, tid);
+
+	return t && is_of_now(p, t, t->stack.ns) ? t : NULL;
 }
 
 const struct task *call_site_task(const struct proc *p)
 {
-	const struct task *t = p->tasks;
-
-	while (t && t->tid != p->tgid)
-		t = t->next;
-	return t && stack_is_of_now(t) ? t : NULL;
+	return call_site_thread(p, 0);
 }
 
 /* "cuStreamSynchronize (libcuda.so.1)", "cudaDeviceSynchronize_ptsz (libtorch_cuda.so)", "cuMemcpyDtoH_v2 (...": a copy
@@ -90,21 +118,18 @@ static void kernel_wait_text(char *buf, size_t cap, const struct task_stack *s)
 	phrase_add(buf, cap, s->file);
 }
 
-const struct waits_for *call_site_wait(const struct proc *p)
+const struct waits_for *call_site_wait(const struct proc *p, uint32_t tid)
 {
-	const struct task *t = p->tasks;
+	const struct task *t = thread_of(p, tid);
 
-	while (t && t->tid != p->tgid)
-		t = t->next;
-	return t && t->wait.ns && t->wait.kind != WAITS_UNKNOWN && !moved_since(p, t->wait.ns) ? &t->wait : NULL;
+	return t && t->wait.kind != WAITS_UNKNOWN && is_of_now(p, t, t->wait.ns) ? &t->wait : NULL;
 }
 
-static void waits_note(struct finding *f, struct finding_list *found, const struct proc *p)
+static void waits_note(struct finding *f, struct finding_list *found, const struct waits_for *w, const struct task *t)
 {
-	const struct waits_for *w = call_site_wait(p);
 	char text[640];
 
-	if (!w || call_site_gpu_wait(p)) /* for its GPU, whichever way the driver sleeps */
+	if (!w || gpu_wait(t)) /* for its GPU, whichever way the driver sleeps */
 		return;
 	wait_text(w, text, sizeof(text));
 	finding_note_text(f, EVIDENCE_WAITS_FOR, finding_list_text(found, text));
@@ -125,9 +150,9 @@ static void waits_note(struct finding *f, struct finding_list *found, const stru
 		finding_note(f, EVIDENCE_WAITS_FOR_QUIET_S, (double)(w->ns - w->since_ns) * 1e-9);
 }
 
-void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p)
+void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p, uint32_t tid)
 {
-	const struct task *t = call_site_task(p);
+	const struct task *t = call_site_thread(p, tid);
 	char wait[384] = "";
 
 	if (!t) {
@@ -138,21 +163,7 @@ void call_site_note(struct finding *f, struct finding_list *found, const struct 
 	finding_note_text(f, EVIDENCE_PYTHON, t->stack.python);
 	finding_note_text(f, EVIDENCE_NATIVE_FRAME, t->stack.native);
 	finding_note_text(f, EVIDENCE_KERNEL_WAIT, finding_list_text(found, wait));
-	waits_note(f, found, p);
-	finding_note_text(f, EVIDENCE_STACK, t->stack.frames);
-	finding_note_text(f, EVIDENCE_STACK_END, t->stack.end);
-}
-
-void call_site_note_task(struct finding *f, struct finding_list *found, const struct task *t)
-{
-	char wait[384] = "";
-
-	if (!t || !t->stack.ns)
-		return;
-	kernel_wait_text(wait, sizeof(wait), &t->stack);
-	finding_note_text(f, EVIDENCE_PYTHON, t->stack.python);
-	finding_note_text(f, EVIDENCE_NATIVE_FRAME, t->stack.native);
-	finding_note_text(f, EVIDENCE_KERNEL_WAIT, finding_list_text(found, wait));
+	waits_note(f, found, call_site_wait(p, tid), t);
 	finding_note_text(f, EVIDENCE_STACK, t->stack.frames);
 	finding_note_text(f, EVIDENCE_STACK_END, t->stack.end);
 }

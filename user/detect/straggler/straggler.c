@@ -9,6 +9,7 @@
 
 #include "detect/detect.h"
 #include "detect/gpu/gpu_cause.h"
+#include "detect/rank/seats.h"
 #include "detect/straggler/history.h"
 
 #define USUAL_OVER 50 /* iterations */
@@ -235,7 +236,7 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 	f->confidence = one >= 0 ? 0.95 : 0.95 / d->n;
 	for (int i = 0; i < d->n; i++)
 		if ((one < 0 || i == one) && model_proc(m, d->procs[i]))
-			finding_add_rank(f, proc_rank(model_proc(m, d->procs[i])), d->procs[i]);
+			proc_ranks_note(f, found, model_proc(m, d->procs[i]), 0);
 	if (d->n > 1)
 		finding_note(f, EVIDENCE_ONE_OF, d->n);
 	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * share);

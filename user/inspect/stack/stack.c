@@ -71,25 +71,25 @@ static bool thread_sample(struct reader *r, uint32_t tgid, const struct target_t
 	return true;
 }
 
-/* The main thread alone, or all of them. */
-static int threads_list(uint32_t tgid, bool main_only, struct target_thread **ret, size_t *ret_n)
+/* That thread alone; 0: all of them. */
+static int threads_list(uint32_t tgid, uint32_t tid, struct target_thread **ret, size_t *ret_n)
 {
-	if (!main_only)
+	if (!tid)
 		return target_threads_read(tgid, ret, ret_n);
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret)
 		return -ENOMEM;
-	(*ret)->tid = tgid;
+	(*ret)->tid = tid;
 	*ret_n = 1;
 	return 0;
 }
 
-static int threads_sample(struct reader *r, uint32_t tgid, bool main_only, unsigned deadline_ms,
-			  struct target_stacks *s, struct stack_arg *a, bool *ret_blocked)
+static int threads_sample(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_stacks *s,
+			  struct stack_arg *a, bool *ret_blocked)
 {
 	struct target_thread *rows = NULL;
 	size_t n = 0;
-	int rc = threads_list(tgid, main_only, &rows, &n);
+	int rc = threads_list(tgid, tid, &rows, &n);
 
 	if (rc)
 		return rc;
@@ -185,14 +185,14 @@ static int worker_ask(struct reader *r, struct stack_arg *a, unsigned deadline_m
 	return reader_run(r, a->pid, stack_op, a, size, -1, deadline_ms, out, READER_OUT_MAX, ret_len, NULL);
 }
 
-static int stacks_read(struct reader *r, uint32_t tgid, bool main_only, unsigned deadline_ms, struct target_stacks *ret)
+static int stacks_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_stacks *ret)
 {
 	struct target_stacks s = { .tgid = tgid };
 	struct stack_arg *a = calloc(1, sizeof(*a));
 	char *out = malloc(READER_OUT_MAX); /* pages that no answer reaches cost nothing */
 	bool blocked = false;
 	size_t len = 0;
-	int rc = a && out ? threads_sample(r, tgid, main_only, READER_DEADLINE_MS, &s, a, &blocked) : -ENOMEM;
+	int rc = a && out ? threads_sample(r, tgid, tid, READER_DEADLINE_MS, &s, a, &blocked) : -ENOMEM;
 
 	if (!rc && !blocked) {
 		a->pid = tgid;
@@ -218,10 +218,11 @@ static int stacks_read(struct reader *r, uint32_t tgid, bool main_only, unsigned
 
 int target_stacks_read(struct reader *r, uint32_t tgid, unsigned deadline_ms, struct target_stacks *ret)
 {
-	return stacks_read(r, tgid, false, deadline_ms, ret);
+	return stacks_read(r, tgid, 0, deadline_ms, ret);
 }
 
-int target_stack_read_main(struct reader *r, uint32_t tgid, unsigned deadline_ms, struct target_stacks *ret)
+int target_stack_read_thread(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms,
+			     struct target_stacks *ret)
 {
-	return stacks_read(r, tgid, true, deadline_ms, ret);
+	return stacks_read(r, tgid, tid, deadline_ms, ret);
 }

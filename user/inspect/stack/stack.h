@@ -73,9 +73,9 @@ struct target_stacks {
  * gone, -EPERM or -EACCES not allowed to look at it, -ENOMEM. Takes some deadlines at most. stacks_free() afterwards.
  */
 int target_stacks_read(struct reader *r, uint32_t tgid, unsigned deadline_ms, struct target_stacks *ret);
-/* The same of the main thread alone, without its name: a rank has hundreds of threads, and each is read in five files.
- */
-int target_stack_read_main(struct reader *r, uint32_t tgid, unsigned deadline_ms, struct target_stacks *ret);
+/* The same of one thread alone, without its name: a rank has hundreds of threads, and each is read in five files. */
+int target_stack_read_thread(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms,
+			     struct target_stacks *ret);
 void target_stacks_free(struct target_stacks *s);
 
 const char *stack_end_text(enum stack_end end); /* "its registers are not known while it runs"; "" STACK_WHOLE */

@@ -218,6 +218,7 @@ static struct proc proc_who(const struct proc *p)
 		.world_size = p->world_size,
 		.is_child = p->is_child,
 		.shared = p->shared,
+		.by_threads = p->by_threads,
 		.job = p->job,
 		.name = p->name,
 		.container = p->container,
