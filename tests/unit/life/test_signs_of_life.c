@@ -278,6 +278,22 @@ static void whose_gpu_spins_is_not_alive(void **state)
 	assert_int_equal(f->severity, SEVERITY_CRITICAL);
 }
 
+/* A sample that reaches back to before it was late shows the work of the step before. */
+static void gpu_work_from_before_is_no_life(void **state)
+{
+	const struct finding *f;
+	uint64_t n[] = { 100, 100, 100, 100 };
+	double s;
+
+	(void)state;
+	rank_2_is_late(n);
+	gpu_shows(40, 40, 0);
+	s = stands(n, 4);
+	f = only();
+	assert_true(s > 0 && s < STILL_S);
+	assert_int_equal(f->cause, CAUSE_ASLEEP);
+}
+
 /* Who of several processes on a GPU works is not known. */
 static void work_of_a_shared_gpu_is_nobodys(void **state)
 {
@@ -387,6 +403,7 @@ int main(void)
 		TEST(signs_of_life_for_ever_end_as_work_does),
 		TEST(whose_gpu_works_is_no_hang),
 		TEST(whose_gpu_spins_is_not_alive),
+		TEST(gpu_work_from_before_is_no_life),
 		TEST(work_of_a_shared_gpu_is_nobodys),
 		TEST(work_that_ended_is_no_life),
 		TEST(who_uploads_is_alive),
