@@ -75,7 +75,8 @@ def replaced():
 def streams():
     want = run("replay", "-q", "--json", "a.rtr")[1]
     code, recording, err = run("replay", "-q", "a.rtr", "-o", "-")
-    job.check(code == 1 and "CRITICAL hang  ranks 1, 3" in err, f"-o -: findings go to stderr: exit {code}: {err}")
+    job.check(code == 1 and "CRITICAL hang  ranks 1 and 3 wait" in err,
+              f"-o -: findings go to stderr: exit {code}: {err}")
     code, out, err = run("replay", "-q", "--json", "-", input=recording)
     job.check(code == 1 and out == want and want, f"replay -: exit {code}: {err}\n{out}\n{want}")
     code, out, err = run("replay", "--json", "a.rtr", "-o", "-")
