@@ -36,7 +36,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
-.PHONY: pack simjob bench
+.PHONY: pack simjob bench bench-budget test-life
 
 all: deps build ## install what is missing, then build
 
@@ -142,6 +142,14 @@ test-long: deps-test ## all tests, then the fault matrix with its full counts (h
 	$(Q)$(MAKE) --no-print-directory build unit fuzzers-if
 	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=7200 tests/run.sh
 	$(Q)O=$(O) python3 -B tests/faults/matrix.py
+
+test-life: deps-test ## ordinary life of a job: 30 minutes live under record and watch, 200 scripted hours
+	$(Q)$(MAKE) --no-print-directory build unit
+	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=3600 ONLY='*/test_*_life.py unit/test_hours' tests/run.sh
+
+bench-budget: deps ## a job of 20,000 CUDA events a step: cost of its probes against the budget, its step time (root)
+	$(Q)$(MAKE) --no-print-directory build
+	$(Q)O=$(O) python3 -B tools/bench/budget.py $(ARGS)
 
 check: ## house rules: layers, sizes, names, licences
 	$(Q)scripts/check.sh

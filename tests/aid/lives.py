@@ -19,7 +19,8 @@ def site(f):
 
 def phases(a):
     """How often each phase began: by the job's own log."""
-    return collections.Counter(f["what"] for f in job.lines(a.fault_log) if f["phase"] == "begin")
+    return collections.Counter(f["what"] for f in job.lines(a.fault_log)
+                               if f["fault"] == "life" and f["phase"] == "begin")
 
 
 def live(command, seconds, seed, phases_named="", scale=0.3, extra=NESTED, step_ms=50):
