@@ -21,7 +21,7 @@
 
 struct measured {
 	int ranks, steps, slow_rank, from_step;
-	double slow_share, spread;
+	double slow_share, spread, unsteady; /* unsteady: every other reading of the slow rank is so much slower */
 	bool around_op;
 	uint64_t seed;
 };
@@ -88,7 +88,8 @@ static void measure(struct job *j, const struct measured *w)
 				double s = BASE_S / SPANS * (1 + w->spread * (2 * uniform(&rng) - 1));
 
 				if (rank == w->slow_rank && step >= w->from_step)
-					s += w->slow_share * j->o.step_s / SPANS;
+					s += w->slow_share * j->o.step_s / SPANS *
+					     (step / READ_EVERY_STEPS % 2 ? 1 + w->unsteady : 1);
 				if (!op || op > last)
 					continue;
 				at = w->around_op ? op - 1000 : op + 1000;
@@ -148,6 +149,30 @@ static void test_slow_gpu_is_named(void **state)
 		verdicts_free(&v);
 		job_free(j);
 	}
+}
+
+/* Its own readings differ much: what chance does is read from its peers. */
+static void test_an_unsteady_gpu_is_named(void **state)
+{
+	uint64_t rng = test_seed();
+	struct measured w = { .ranks = 4,
+			      .steps = 90,
+			      .slow_rank = 1,
+			      .from_step = 20,
+			      .slow_share = 0.06,
+			      .unsteady = 9,
+			      .spread = 0.02 };
+	const struct seen_finding *s;
+	struct verdicts v;
+	struct job *j;
+
+	(void)state;
+	play(&w, &rng, &j, &v);
+	s = verdict_of(&v, FINDING_STRAGGLER);
+	assert_non_null(s);
+	assert_int_equal(s->f.ranks[0], 1);
+	verdicts_free(&v);
+	job_free(j);
 }
 
 /* Random sequence lengths: every pass differs by up to a third, on all ranks alike. Fixed seeds: what chance may do
@@ -235,6 +260,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slow_gpu_is_named),
+		cmocka_unit_test(test_an_unsteady_gpu_is_named),
 		cmocka_unit_test(test_uneven_data_names_nobody),
 		cmocka_unit_test(test_span_with_an_operation_is_not_taken),
 		cmocka_unit_test(test_a_number_used_again_is_another_rank),
