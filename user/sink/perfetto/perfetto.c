@@ -37,7 +37,7 @@ static int perfetto_open(const char *path, struct sink **ret_sink)
 static void counter_draw(struct perfetto_sink *p, uint64_t track, uint64_t ts_ns, int64_t value)
 {
 	event_open(&p->file, TYPE_COUNTER, track, ts_ns, NULL, NULL);
-	pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, value);
+	pb_i64(&p->file.batch, EVENT_COUNTER_VALUE, value);
 	event_close(&p->file);
 }
 

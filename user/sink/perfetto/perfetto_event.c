@@ -54,7 +54,24 @@ void packet_text(struct pb *b, uint32_t field, const char *text)
 	free(clean);
 }
 
-/* The packet that gives a new name its number, straight into the batch: `packet` holds an event half written. */
+static void packet_insert(struct trace_file *f, const struct pb *packet)
+{
+	uint8_t *at;
+
+	if (packet->failed || !pb_room(&f->batch, packet->len)) {
+		f->batch.failed = true;
+		return;
+	}
+	at = f->batch.data + f->packet_at;
+	memmove(at + packet->len, at, f->batch.len - f->packet_at);
+	memcpy(at, packet->data, packet->len);
+	f->batch.len += packet->len;
+	f->packet_at += packet->len;
+	f->packet += packet->len;
+	f->event += packet->len;
+}
+
+/* The packet that gives a new name its number, in front of the open one. */
 static void name_write(struct trace_file *f, int table, uint32_t iid, const char *name)
 {
 	static const uint32_t fields[NAME_TABLES] = {
@@ -63,9 +80,11 @@ static void name_write(struct trace_file *f, int table, uint32_t iid, const char
 		[NAME_ANNOTATION] = INTERNED_ANNOTATION_NAMES,
 		[NAME_TEXT] = INTERNED_ANNOTATION_STRINGS,
 	};
-	struct pb *b = &f->batch;
-	size_t packet = pb_open(b, TRACE_PACKET), data, entry;
+	struct pb *b = &f->name;
+	size_t packet, data, entry;
 
+	pb_reset(b);
+	packet = pb_open(b, TRACE_PACKET);
 	packet_head(f, b);
 	data = pb_open(b, PACKET_INTERNED_DATA);
 	entry = pb_open(b, fields[table]);
@@ -74,6 +93,7 @@ static void name_write(struct trace_file *f, int table, uint32_t iid, const char
 	pb_close(b, entry);
 	pb_close(b, data);
 	pb_close(b, packet);
+	packet_insert(f, b);
 }
 
 static uint32_t name_iid(struct trace_file *f, int table, const char *name)
@@ -97,7 +117,7 @@ static uint32_t name_iid(struct trace_file *f, int table, const char *name)
 void event_open(struct trace_file *f, enum event_type type, uint64_t track, uint64_t ts_ns, const char *category,
 		const char *name)
 {
-	struct pb *b = &f->packet;
+	struct pb *b = &f->batch;
 
 	packet_open(f, ts_ns);
 	f->event = pb_open(b, PACKET_TRACK_EVENT);
@@ -111,7 +131,7 @@ void event_open(struct trace_file *f, enum event_type type, uint64_t track, uint
 
 void event_close(struct trace_file *f)
 {
-	pb_close(&f->packet, f->event);
+	pb_close(&f->batch, f->event);
 	packet_close(f);
 }
 
@@ -123,20 +143,20 @@ void slice_end(struct trace_file *f, uint64_t track, uint64_t ts_ns)
 
 void event_title(struct trace_file *f, const char *title)
 {
-	packet_text(&f->packet, EVENT_NAME, title);
+	packet_text(&f->batch, EVENT_NAME, title);
 }
 
 void event_flow(struct trace_file *f, uint64_t id, bool last)
 {
-	pb_fixed64(&f->packet, last ? EVENT_LAST_FLOWS : EVENT_FLOWS, id);
+	pb_fixed64(&f->batch, last ? EVENT_LAST_FLOWS : EVENT_FLOWS, id);
 }
 
 static size_t annotation_open(struct trace_file *f, const char *name)
 {
 	uint32_t iid = name_iid(f, NAME_ANNOTATION, name);
-	size_t at = pb_open(&f->packet, EVENT_ANNOTATIONS);
+	size_t at = pb_open(&f->batch, EVENT_ANNOTATIONS);
 
-	pb_u64(&f->packet, ANNOTATION_NAME_IID, iid);
+	pb_u64(&f->batch, ANNOTATION_NAME_IID, iid);
 	return at;
 }
 
@@ -144,54 +164,55 @@ void event_u64(struct trace_file *f, const char *name, uint64_t v)
 {
 	size_t at = annotation_open(f, name);
 
-	pb_u64(&f->packet, ANNOTATION_UINT, v);
-	pb_close(&f->packet, at);
+	pb_u64(&f->batch, ANNOTATION_UINT, v);
+	pb_close(&f->batch, at);
 }
 
 void event_i64(struct trace_file *f, const char *name, int64_t v)
 {
 	size_t at = annotation_open(f, name);
 
-	pb_i64(&f->packet, ANNOTATION_INT, v);
-	pb_close(&f->packet, at);
+	pb_i64(&f->batch, ANNOTATION_INT, v);
+	pb_close(&f->batch, at);
 }
 
 void event_double(struct trace_file *f, const char *name, double v)
 {
 	size_t at = annotation_open(f, name);
 
-	pb_double(&f->packet, ANNOTATION_DOUBLE, v);
-	pb_close(&f->packet, at);
+	pb_double(&f->batch, ANNOTATION_DOUBLE, v);
+	pb_close(&f->batch, at);
 }
 
 void event_bool(struct trace_file *f, const char *name, bool v)
 {
 	size_t at = annotation_open(f, name);
 
-	pb_u64(&f->packet, ANNOTATION_BOOL, v);
-	pb_close(&f->packet, at);
+	pb_u64(&f->batch, ANNOTATION_BOOL, v);
+	pb_close(&f->batch, at);
 }
 
 void event_pointer(struct trace_file *f, const char *name, uint64_t v)
 {
 	size_t at = annotation_open(f, name);
 
-	pb_u64(&f->packet, ANNOTATION_POINTER, v);
-	pb_close(&f->packet, at);
+	pb_u64(&f->batch, ANNOTATION_POINTER, v);
+	pb_close(&f->batch, at);
 }
 
 void event_text(struct trace_file *f, const char *name, const char *text)
 {
 	size_t at = annotation_open(f, name);
 
-	packet_text(&f->packet, ANNOTATION_TEXT, text);
-	pb_close(&f->packet, at);
+	packet_text(&f->batch, ANNOTATION_TEXT, text);
+	pb_close(&f->batch, at);
 }
 
 void event_interned(struct trace_file *f, const char *name, const char *text)
 {
+	uint32_t iid = name_iid(f, NAME_TEXT, text); /* before anything else is opened in the packet */
 	size_t at = annotation_open(f, name);
 
-	pb_u64(&f->packet, ANNOTATION_TEXT_IID, name_iid(f, NAME_TEXT, text));
-	pb_close(&f->packet, at);
+	pb_u64(&f->batch, ANNOTATION_TEXT_IID, iid);
+	pb_close(&f->batch, at);
 }

@@ -56,7 +56,7 @@ static void cut_back(struct trace_file *f)
 static int batch_write(struct trace_file *f)
 {
 	size_t len, written, at;
-	int err = f->batch.failed || f->packet.failed ? -ENOMEM : batch_deflate(f, &len);
+	int err = f->batch.failed || f->name.failed ? -ENOMEM : batch_deflate(f, &len);
 
 	if (err)
 		return err;
@@ -97,7 +97,7 @@ int trace_close(struct trace_file *f)
 
 	libdeflate_free_compressor(f->deflate);
 	pb_free(&f->batch);
-	pb_free(&f->packet);
+	pb_free(&f->name);
 	pb_free(&f->out);
 	free(f->deflated);
 	for (int i = 0; i < NAME_TABLES; i++) {
@@ -116,18 +116,18 @@ void packet_head(struct trace_file *f, struct pb *b)
 
 void packet_open(struct trace_file *f, uint64_t ts_ns)
 {
-	pb_reset(&f->packet);
+	f->packet_at = f->batch.len;
+	f->packet = pb_open(&f->batch, TRACE_PACKET);
 	if (ts_ns)
-		pb_u64(&f->packet, PACKET_TIMESTAMP, ts_ns);
-	packet_head(f, &f->packet);
+		pb_u64(&f->batch, PACKET_TIMESTAMP, ts_ns);
+	packet_head(f, &f->batch);
 }
 
 void packet_close(struct trace_file *f)
 {
-	if (f->packet.failed)
-		f->batch.failed = true;
-	else if (!f->err)
-		pb_bytes(&f->batch, TRACE_PACKET, f->packet.data, f->packet.len);
+	pb_close(&f->batch, f->packet);
+	if (f->err)
+		f->batch.len = f->packet_at;
 }
 
 static void clock_add(struct pb *b, uint32_t id, uint64_t ns)
@@ -156,7 +156,7 @@ static void clocks_write(struct pb *b, uint64_t ts_ns, uint64_t realtime_offset_
 
 void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns, uint64_t default_track)
 {
-	struct pb *b = &f->packet;
+	struct pb *b = &f->batch;
 	size_t at, inner;
 
 	packet_open(f, 0); /* a time of its own would come before the clock that it is in */
@@ -173,6 +173,6 @@ void trace_start(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_
 void trace_clock_set(struct trace_file *f, uint64_t ts_ns, uint64_t realtime_offset_ns)
 {
 	packet_open(f, 0);
-	clocks_write(&f->packet, ts_ns, realtime_offset_ns);
+	clocks_write(&f->batch, ts_ns, realtime_offset_ns);
 	packet_close(f);
 }

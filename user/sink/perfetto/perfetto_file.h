@@ -88,12 +88,12 @@ struct trace_file {
 	int fd;
 	int err;           /* first failure; nothing is written after it */
 	off_t whole_bytes; /* end of the last whole batch */
-	struct pb batch;   /* packets not yet written */
-	struct pb packet;  /* the one being put together */
+	struct pb batch;   /* packets not yet written; the last one may be open */
+	struct pb name;    /* a packet that goes before the open one */
 	struct pb out;     /* the batch as it is written */
 	uint8_t *deflated;
 	size_t deflated_cap;
-	size_t event; /* opened TrackEvent in `packet` */
+	size_t packet_at, packet, event; /* of the open packet: where it begins; it and its TrackEvent, as opened */
 	uint64_t flushed_ns;
 	struct name_table names[NAME_TABLES];
 	struct libdeflate_compressor *deflate;
@@ -109,7 +109,7 @@ int trace_flush(struct trace_file *f);
 int trace_flush_due(struct trace_file *f, uint64_t now_ns);
 int trace_close(struct trace_file *f); /* flush, close, free */
 
-/* A packet: open, write fields into f->packet, close. The first flags and defaults are written by trace_start(). */
+/* A packet: open, write fields into f->batch, close. The first flags and defaults are written by trace_start(). */
 void packet_open(struct trace_file *f, uint64_t ts_ns); /* 0: no timestamp */
 void packet_close(struct trace_file *f);
 void packet_head(struct trace_file *f, struct pb *b);             /* sequence and flags, for a packet written by hand */

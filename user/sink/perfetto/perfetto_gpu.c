@@ -13,7 +13,7 @@ static const char KERNEL[] = "kernel";
 static void value_write(struct perfetto_sink *p, struct track *t, uint64_t ts_ns, int64_t value)
 {
 	event_open(&p->file, TYPE_COUNTER, track_uuid(p, t), ts_ns, NULL, NULL);
-	pb_i64(&p->file.packet, EVENT_COUNTER_VALUE, value);
+	pb_i64(&p->file.batch, EVENT_COUNTER_VALUE, value);
 	event_close(&p->file);
 }
 

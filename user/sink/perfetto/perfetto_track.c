@@ -14,7 +14,7 @@
 
 static size_t descriptor_open(struct perfetto_sink *p, uint64_t uuid, uint64_t parent)
 {
-	struct pb *b = &p->file.packet;
+	struct pb *b = &p->file.batch;
 	size_t at;
 
 	packet_open(&p->file, 0);
@@ -27,7 +27,7 @@ static size_t descriptor_open(struct perfetto_sink *p, uint64_t uuid, uint64_t p
 
 static void descriptor_close(struct perfetto_sink *p, size_t at)
 {
-	pb_close(&p->file.packet, at);
+	pb_close(&p->file.batch, at);
 	packet_close(&p->file);
 }
 
@@ -35,9 +35,9 @@ void descriptor_write(struct perfetto_sink *p, uint64_t uuid, uint64_t parent, c
 {
 	size_t at = descriptor_open(p, uuid, parent);
 
-	packet_text(&p->file.packet, TRACK_NAME, name);
+	packet_text(&p->file.batch, TRACK_NAME, name);
 	if (counter)
-		pb_bytes(&p->file.packet, TRACK_COUNTER, NULL, 0);
+		pb_bytes(&p->file.batch, TRACK_COUNTER, NULL, 0);
 	descriptor_close(p, at);
 }
 
@@ -73,7 +73,7 @@ void global_tracks_write(struct perfetto_sink *p)
 {
 	size_t at = descriptor_open(p, 0, 0);
 
-	pb_u64(&p->file.packet, TRACK_PROCESS_ORDERING, PROCESS_ORDERING_EXPLICIT);
+	pb_u64(&p->file.batch, TRACK_PROCESS_ORDERING, PROCESS_ORDERING_EXPLICIT);
 	descriptor_close(p, at);
 	descriptor_write(p, UUID_RANKTRACE, 0, "ranktrace", false);
 }
@@ -177,7 +177,7 @@ static uint64_t shown_pid(const struct track *t)
 
 static void process_write(struct perfetto_sink *p, const struct track *t, const struct proc *proc)
 {
-	struct pb *b = &p->file.packet;
+	struct pb *b = &p->file.batch;
 	size_t at = descriptor_open(p, t->lanes[0].uuid, 0), inner;
 
 	pb_i64(b, TRACK_ORDER, process_order(proc));
@@ -231,7 +231,7 @@ void process_seen(struct perfetto_sink *p, const struct model *m, uint64_t id)
 
 static void thread_write(struct perfetto_sink *p, const struct track *t, const char *name)
 {
-	struct pb *b = &p->file.packet;
+	struct pb *b = &p->file.batch;
 	size_t at = descriptor_open(p, t->lanes[0].uuid, 0), inner = pb_open(b, TRACK_THREAD);
 
 	pb_u64(b, THREAD_PID, shown_pid(t));
