@@ -79,8 +79,9 @@ def check_ops(j, base):
     for o in part:
         full = whole.get(key(o))
         job.check(full, f"in the dump and not in the session: {o}")
-        if o["end_ns"] is not None:
-            job.check(o == full, f"in the dump {o}, in the session {full}")
+        if o["end_ns"] is not None:  # what a communicator is for takes longer to see than a window may last
+            known = {k: v for k, v in full.items() if k != "parallelism" or k in o}
+            job.check(o == known, f"in the dump {o}, in the session {full}")
     have = {key(o) for o in part}
     due = [o for o in whole.values() if begin <= o["t_ns"] <= end - 1e8]
     missing = [o for o in due if key(o) not in have]

@@ -53,6 +53,7 @@ for target in "$O"/fuzz/fuzz_*; do
 	mkdir -p "$corpus" "$made" "$O/fuzz/crashes"
 	((seed)) && corpus=$(mktemp -d "$O/fuzz/corpus/$name.XXXXXX")
 	seed_files "$made" "$name"
+	cp tests/fuzz/found/"$name"-* "$made/" 2> /dev/null # what once crashed it
 	leaks=$([[ $name == config ]] && echo 0 || echo 1) # a configuration's values are kept, by design
 	ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 "$target" \
 		-max_total_time="$seconds" -seed="$seed" -rss_limit_mb=2048 -timeout=10 -max_len=65536 \

@@ -254,6 +254,7 @@ enum cycle_verdict {
 static enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, int n, int *ret_rank)
 {
 	struct places places = { .n = 0 };
+	const struct task *first;
 	int n_alone = 0, most = 0;
 
 	for (int i = 0; i < n; i++)
@@ -271,7 +272,8 @@ static enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, 
 	}
 	if (n_alone == 1 && most == n - 2 && n > 2)
 		return CYCLE_ONE_DIFFERS;
-	return most == n - 1 && !places_runs(places_main_task(ranks[0])) ? CYCLE_ALL_WAIT : CYCLE_UNDECIDED;
+	first = places_main_task(ranks[0]);
+	return most == n - 1 && first && !places_runs(first) ? CYCLE_ALL_WAIT : CYCLE_UNDECIDED;
 }
 
 struct in_component {
@@ -280,8 +282,8 @@ struct in_component {
 	int n;
 };
 
-/* Known by their counters alone: what their threads sit in says more than the order of their last calls, which was not
- * saw. */
+/* Known by their counters alone: what their threads sit in says more than the order of their last calls, which nothing
+ * shows. */
 static int counters_roots(const struct wait_graph *h, int scc, int op_node, struct in_component *c,
 			  struct wait_roots *found, bool *ret_done)
 {
