@@ -23,15 +23,17 @@ def phases(a):
                                if f["fault"] == "life" and f["phase"] == "begin")
 
 
-def live(command, seconds, seed, phases_named="", scale=0.3, extra=NESTED, step_ms=50):
-    """Runs it. Nothing may be critical; a warning at most once for each call site. (findings, phases seen)"""
+def live(command, seconds, seed, phases_named="", scale=0.3, extra=NESTED, step_ms=50, kinds=0):
+    """Runs it; twice as long where it takes that to see so many kinds of phases. Nothing may be critical; a warning at
+    most once for each call site. (findings, phases seen)"""
     life = f"--life={phases_named}" if phases_named else "--life"
     args = ["--ranks", 8, "--steps", 10000000, "--step-ms", step_ms, "--seed", seed, life, "--life-scale", scale,
             *extra]
     with autopsies.Autopsy(args) as a:
         s = outside.Session(a, command)
         end = time.monotonic() + seconds
-        while time.monotonic() < end and a.process.poll() is None:
+        while a.process.poll() is None and (time.monotonic() < end or
+                                            time.monotonic() < end + seconds and len(phases(a)) < kinds):
             time.sleep(0.5)
         job.check(a.process.poll() is None, "the job ended")
         s.stop()

@@ -98,7 +98,8 @@ def storm(seed, what, at_least, seconds):
     job.check(code in (0, 1) and not wrong, f"exit {code}, findings {wrong}, {text}")
     # helpers that are late stay with their call, 64 at most, with two files each
     job.check(files < calm[0] + (60 if job.LONG else 200), f"{calm[0]} open files grew to {files}")
-    job.check(memory < calm[1] + 16384, f"{calm[1]} KiB grew to {memory} KiB")
+    # what is kept of processes that ended has an end: 22 MiB of growth after 45,000 of them, and none after 60,000
+    job.check(memory < calm[1] + 24576, f"{calm[1]} KiB grew to {memory} KiB")
     # a process that went before its probes were on is no trouble that anybody has to be told of
     job.check(text.count("stays invisible") + text.count("stay invisible") == 0, f"complaints about the dead: {text}")
 
