@@ -24,8 +24,8 @@ def phases(a):
 
 
 def live(command, seconds, seed, phases_named="", scale=0.3, extra=NESTED, step_ms=50, kinds=0):
-    """Runs it; up to four times as long where it takes that to see so many kinds of phases: long steps of a pipeline may
-    take 200 s. Nothing may be critical; a warning at most once for each call site. (findings, phases seen)"""
+    """Runs it; up to four times as long where it takes that to see so many kinds of phases: long steps of a pipeline
+    may take 200 s. Nothing may be critical; a warning at most once for each call site. (findings, phases seen)"""
     life = f"--life={phases_named}" if phases_named else "--life"
     args = ["--ranks", 8, "--steps", 10000000, "--step-ms", step_ms, "--seed", seed, life, "--life-scale", scale,
             *extra]
