@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that defines and calls every driver function the tracer probes, for test_cuda_calls.py.
 
-What the functions look like is told here a second time, from cuda.h of CUDA 13.0 and cudaTypedefs.h, so that an
+What the functions look like stands here a second time, from cuda.h of CUDA 13.0 and cudaTypedefs.h, so that an
 argument misplaced in the tracer's own table shows. Each function logs its call itself: arguments, begin and end.
 Parameters named stream, event, graph, exec, bytes, width ... are what the tracer is to find; every value is different
 from all others. """

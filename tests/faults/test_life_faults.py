@@ -105,7 +105,7 @@ def check_late(a, case, f, truth, tier):
 
 
 def check_others(s, truth, ranks):
-    """From the fault on nobody else is told as a root; in all of the session nobody else is critical."""
+    """From the fault on no other rank is reported as a root; in all of the session no other is critical."""
     last = {f["id"]: f for f in s.findings}
     apart = [f for f in last.values() if not (f["ranks"] and set(f["ranks"]) <= ranks) and not f["caused_by"]]
     critical = [f for f in apart if f["severity"] == "critical"]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_gpu_role.c - what the last seconds of NVML's counters say that a GPU does: how many samples, how new, how alike,
- * and by what figures a kernel of NCCL's is told from another.
+ * and by what figures a kernel of NCCL's differs from another.
  */
 #include <setjmp.h>
 #include <stdarg.h>

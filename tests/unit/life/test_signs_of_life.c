@@ -304,7 +304,7 @@ static void work_of_a_shared_gpu_is_nobodys(void **state)
 	assert_int_equal(stands_with_gpu(n, 40, 40, 4711, 34)->severity, SEVERITY_CRITICAL);
 }
 
-/* What its GPU had still to do when the rank stopped coming is over: what stands still counts from there. */
+/* What its GPU had still to do when the rank stopped coming is over: stillness counts from there. */
 static void work_that_ended_is_no_life(void **state)
 {
 	uint64_t n[] = { 100, 100, 100, 100 };

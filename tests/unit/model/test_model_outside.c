@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_model_outside.c - what samples of a rank's memory show: counters and proxies that move or stand still, whole
+ * test_model_outside.c - what samples of a rank's memory show: counters and proxies that move or do not, whole
  * samples and parts of one, communicators that are seen no more.
  */
 #include <setjmp.h>
