@@ -17,7 +17,7 @@ WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE
 INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
-LIBS := -pthread -lbpf -ldw -lelf -ldeflate -lcjson -lm
+LIBS := -pthread -lbpf -ldw -lelf -ldeflate -lcjson -lseccomp -lcap -lm
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
 BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell uname -m)-linux-gnu
@@ -36,7 +36,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
-.PHONY: pack simjob bench bench-budget test-life
+.PHONY: sanitize pack simjob bench bench-budget test-life
 
 all: deps build ## install what is missing, then build
 
@@ -146,6 +146,11 @@ test-long: deps-test ## all tests, then the fault matrix with its full counts (h
 test-life: deps-test ## ordinary life of a job: 30 minutes live under record and watch, 200 scripted hours
 	$(Q)$(MAKE) --no-print-directory build unit
 	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=3600 ONLY='*/test_*_life.py unit/test_hours' tests/run.sh
+
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+sanitize: deps-test ## unit tests under the address, leak and undefined behaviour sanitizers (root)
+	$(Q)CFLAGS='$(SANITIZE)' $(MAKE) --no-print-directory O=$(O)/asan unit
+	$(Q)O=$(O)/asan ONLY='unit/*' LSAN_OPTIONS=suppressions=$(CURDIR)/tests/unit/leaks.txt tests/run.sh
 
 bench-budget: deps ## a job of 20,000 CUDA events a step: cost of its probes against the budget, its step time (root)
 	$(Q)$(MAKE) --no-print-directory build

@@ -115,7 +115,7 @@ struct record_proc_place {  /* where a process lives */
 	__u16 boot_id_len;
 	__u16 slurm_job_len;
 	__u16 slurm_step_len;
-	__u16 reserved[2];
+	__u16 user[2]; /* real uid and 1, the low half first: 0 unknown, as in older recordings */
 	char text[];
 };
 _Static_assert(sizeof(struct record_proc_place) == 24, "record_proc_place");
@@ -127,7 +127,7 @@ struct record_thread {
 
 struct record_lib {
 	struct wire_hdr hdr; /* tgid */
-	__u32 lib_id;        /* this session's number of the file (by build-id) */
+	__u32 lib_id;        /* this session's number of the file; may become another file's */
 	__u32 n_probes;
 	__u8 build_id[20];
 	__u8 build_id_len;

@@ -13,6 +13,7 @@
 #endif
 
 #define WIRE_COMM_LEN 16   /* TASK_COMM_LEN: thread name with its zero byte */
+#define WIRE_LIBS_MAX 1024 /* numbers of libraries: a file has one for each tracer and probe group */
 #define WIRE_SIZE_MAX 8192 /* no record is longer; records with text are cut to fit */
 
 /* struct wire_hdr.tracer: who wrote the record. With `kind` it names its layout (user/record.h has the table). */

@@ -5,7 +5,8 @@
 # one the machine's own apt sources name.
 set -eu
 
-BUILD="gcc make clang llvm libdeflate-dev libcjson-dev uthash-dev libc6-dev e2fsprogs util-linux"
+BUILD="gcc make clang llvm libdeflate-dev libcjson-dev libseccomp-dev libcap-dev uthash-dev libc6-dev e2fsprogs"
+BUILD="$BUILD util-linux"
 TESTS="libcmocka-dev python3 protobuf-compiler jq procps chromium musl-tools libibverbs-dev"
 # without what they recommend: desktops
 GUESTS="qemu-system-x86 busybox-static kmod xz-utils iproute2 perftest ibverbs-utils ibverbs-providers"

@@ -57,7 +57,7 @@ slot_make() {
 	local part id
 	rm -rf "$O/slot/$1" && mkdir -p "$O/slot/$1" || exit 2
 	for part in "$O"/*; do
-		[[ $part =~ ^"$O"/(slot|vm|covered)$ ]] || cp -a --reflink=auto "$part" "$O/slot/$1/" || exit 2
+		[[ $part =~ ^"$O"/(slot|vm|covered|asan)$ ]] || cp -a --reflink=auto "$part" "$O/slot/$1/" || exit 2
 	done
 	find "$O/slot/$1/lib" -type f | while read -r part; do
 		id=$(mktemp)

@@ -14,6 +14,7 @@ struct event_proc {
 	int rank, local_rank, world_size; /* -1 unknown */
 	bool is_child;                    /* descendant that belongs to a rank */
 	bool rank_inherited;
+	uint32_t user;  /* real uid and 1, as its host counts; 0 unknown */
 	uint64_t netns; /* inode of its network namespace; 0 unknown */
 	/* Texts: "" or NULL unknown. job: the launcher's name. pod: its uid. cgroup: a path, or its end. */
 	const char *job, *name, *container, *pod;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/intern.h"
 #include "event.h"
@@ -64,6 +65,15 @@ static inline const char *record_text(const struct wire_hdr *rec, size_t offset,
 	return offset + len <= rec->size ? intern_bytes(strings, (const char *)rec + offset, len) : NULL;
 }
 
+#define RANKS_MOST 10000000 /* no job has so many: a number beyond it was written by a fault, or to do harm */
+
+/* A size that may be unknown (-1 or 0), and a rank of it, or a peer, that may be none (negative). Tables are made by
+ * these. */
+static inline bool ranks_possible(int32_t rank, int32_t size)
+{
+	return size <= RANKS_MOST && rank < RANKS_MOST && (size <= 0 || rank < size);
+}
+
 /* n texts, one behind the other from `offset` on. 1, as a decoder of one event returns, or -EINVAL. */
 static inline int record_texts(const struct wire_hdr *rec, size_t offset, int n, const uint16_t *lens,
 			       const char **const *to, struct intern *strings)
@@ -74,6 +84,28 @@ static inline int record_texts(const struct wire_hdr *rec, size_t offset, int n,
 			return -EINVAL;
 	}
 	return 1;
+}
+
+/* Appends a text with its zero byte, cut where the record would become larger than `most`; NULL is "". Its length. */
+static inline uint16_t record_text_put(struct wire_hdr *h, size_t most, const char *text)
+{
+	size_t room = most - h->size - 1, len = text ? strlen(text) : 0;
+	char *at = (char *)h + h->size;
+
+	len = len < room ? len : room;
+	if (len)
+		memcpy(at, text, len);
+	at[len] = '\0';
+	h->size += len + 1;
+	return len + 1;
+}
+
+/* Its last act: zeros up to a multiple of 8 bytes. The size. */
+static inline int record_pad(struct wire_hdr *h)
+{
+	while (h->size % 8)
+		((char *)h)[h->size++] = '\0';
+	return h->size;
 }
 
 #endif

@@ -57,12 +57,16 @@ struct tracer {
 	 * `*ret_has_layout`: facts were learned. NULL nothing. */
 	int (*on_lib)(struct tracer_handle *h, const struct target_proc *proc, const struct target_lib *lib, int fd,
 		      uint32_t lib_id, bool *ret_has_layout);
+	/* The number of a library is free for another one: what was kept by it is void. NULL nothing. */
+	void (*lib_gone)(struct tracer_handle *h, uint32_t lib_id);
 	/* A process became a target. NULL nothing. */
 	int (*on_proc)(struct tracer_handle *h, const struct target_proc *proc);
 	/* Scan what no probe shows (several times a second); emits records. NULL nothing. */
 	int (*tick)(struct tracer_handle *h, uint64_t now_ns);
 	/* Between two ticks, each time the rings were emptied (20 ms): for what cannot wait. NULL nothing. */
 	int (*sample)(struct tracer_handle *h, uint64_t now_ns);
+	/* The session ends: frees what tracer_state() leads to. NULL nothing. */
+	void (*end)(struct tracer_handle *h);
 };
 
 /* Map of this tracer's object by name. 0, -ENOENT no such map, or -errno of the kernel. */

@@ -72,6 +72,19 @@ def replaced():
     job.check(not left, f"left behind: {left}")
 
 
+def private():
+    """What is new is its owner's alone, and is never made where somebody's link leads."""
+    names = ["own.rtr", "own.pftrace", "own.jsonl"]
+    code, _, err = run("replay", "-q", "a.rtr", *(w for n in names for w in ("-o", n)), umask=0)
+    modes = {n: oct(os.stat(f"{folder}/{n}").st_mode & 0o777) for n in names}
+    job.check(code == 1 and set(modes.values()) == {"0o600"}, f"modes {modes}, exit {code}: {err}")
+    for n in names:
+        os.symlink(f"{folder}/planted", f"{folder}/way-{n}")
+        code, _, err = run("replay", "-q", "a.rtr", "-o", f"way-{n}")
+        job.check(code == 2 and "a link that leads to no file is not followed" in err, f"{n}: exit {code}: {err}")
+        job.check(not os.path.exists(f"{folder}/planted"), f"{n}: a file was made where the link leads")
+
+
 def streams():
     want = run("replay", "-q", "--json", "a.rtr")[1]
     code, recording, err = run("replay", "-q", "a.rtr", "-o", "-")
@@ -160,6 +173,7 @@ def reader_gone():
 
 inputs()
 replaced()
+private()
 streams()
 failing()
 broken_pipe()

@@ -10,5 +10,4 @@ import job
 job.need_root()
 host_faults.need("cpu")
 rng, _ = job.seed()
-for _ in range(job.TRIALS):
-    host_faults.starved(rng, "hog")
+host_faults.starved_trials(rng, "hog")

@@ -15,6 +15,7 @@ import outside
 
 LIMIT_S = 5 + faults.SLACK_S  # since the first peer waited
 BLOCKED_S = (5, 6.5)          # into the D state
+UNCOUNTED_S = 10 + 3 + faults.SLACK_S
 NEW_LIMIT_S, NEW_OPS, STEP_OPS = 10 + 2 + faults.SLACK_S, 10, 80
 REACHED_S, NAMED_S, AFTER_S = 180, 20, 2  # until the fault's step; then; what is looked at when it has been named
 SCALE = 0.3 if job.LONG else 0.1          # of the phases' lengths
@@ -45,12 +46,13 @@ CASES = {
     "F5 dtype": Case("mismatch:what=dtype", "mismatch", (None,), layouts=(FLAT,), outside=False),
     "F6": Case("hang", "hang", ASLEEP, "warning", (NESTED,)),
     "F7 send": Case("p2p:what=send", "hang", ("p2p_unmatched",), layouts=(NESTED,), outside=False),
+    "F7 recv": Case("p2p:what=recv", "hang", ("p2p_unmatched",), layouts=(NESTED,), outside=False),
     "F8 file": Case("dstate:sec=20", "d_state", (None,)),
     "F8 memory": Case("dstate-mm:sec=20", "d_state", (None,)),
     "F9 memory": Case("dstate-child:sec=20,wait=0", "d_state", (None,)),
     "F9 waits": Case("dstate-child:sec=20,wait=1", "d_state", (None,)),
-    "F18 new": Case("init:what=new,how=sleep", "hang", ("init",), "warning", outside=False),
-    "F18 split": Case("init:what=split,how=sleep", "hang", ("init",), "warning", outside=False),
+    "F18 new": Case("init:what=new,how=sleep", "hang", ("init",), "warning"),
+    "F18 split": Case("init:what=split,how=sleep", "hang", ("init",), "warning"),
     "F18 stop": Case("init:what=new,how=stop", "hang", ("init",), outside=False),
     "F18 dead": Case("init:what=split,how=dead", "hang", ("init",), outside=False),
 }
@@ -124,11 +126,14 @@ def phase_on(a, t_ns):
 
 
 def unseen(s, name, truth, ranks, during):
-    """Its peers wait where NCCL counts nothing: in an AlltoAll or a transfer, or, as they aborted, in a creation."""
-    time.sleep(LIMIT_S)
+    """Its peers wait where NCCL counts nothing: in an AlltoAll or a transfer, or, as they aborted, in a creation. Where
+    all hosts are may name it, later; no other rank is."""
+    f = wait(s, UNCOUNTED_S, lambda f: f["kind"] == "hang" and f["t_ns"] >= truth["t_ns"] and set(f["ranks"]) & ranks)
     s.stop()
     check_others(s, truth, ranks)
-    print(f"  {name} in watch: struck in {during}, where nobody can be named; nobody is critical", flush=True)
+    job.check(not f or set(f["ranks"]) == ranks, f"named {f and f['ranks']}, not {ranks}: {f}")
+    said = f"named after {(f['t_ns'] - truth['t_ns']) / 1e9:.2f} s" if f else "nobody is named"
+    print(f"  {name} in watch: struck in {during}, where NCCL counts nothing: {said}", flush=True)
 
 
 def strike(a, s, name, case, tier):

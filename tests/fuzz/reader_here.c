@@ -12,28 +12,46 @@
 
 static uint64_t answer[READER_OUT_MAX / 8];
 
-int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in,
-	       unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len, int *ret_fd)
+static int run_here(struct reader_job *job, reader_fn *fn, void *out, size_t out_max, size_t *ret_len)
 {
-	struct reader_job job = {
-		.arg = arg, .arg_len = arg_len, .fd_in = fd_in, .out = (char *)answer, .out_max = out_max, .fd_out = -1
-	};
-	int err = fn(&job);
+	job->out = (char *)answer;
+	job->out_max = out_max;
+	int err = fn(job);
+
+	for (size_t i = 0; i < job->n_fds_out; i++)
+		close(job->fds_out[i]);
+	if (err)
+		return err;
+	if (job->out_len > out_max)
+		return -EMSGSIZE;
+	memcpy(out, answer, job->out_len);
+	*ret_len = job->out_len;
+	return 0;
+}
+
+int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
+	       void *out, size_t out_max, size_t *ret_len, int *ret_fd)
+{
+	struct reader_job job = { .arg = arg, .arg_len = arg_len };
 
 	(void)r;
 	(void)pid;
 	(void)deadline_ms;
-	if (job.fd_out >= 0)
-		close(job.fd_out);
 	if (ret_fd)
 		*ret_fd = -1;
-	if (err)
-		return err;
-	if (job.out_len > out_max)
-		return -EMSGSIZE;
-	memcpy(out, answer, job.out_len);
-	*ret_len = job.out_len;
-	return 0;
+	return run_here(&job, fn, out, out_max, ret_len);
+}
+
+int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
+	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
+{
+	struct reader_job job = { .arg = arg, .arg_len = arg_len, .n_fds = n_fds };
+
+	(void)r;
+	(void)pid;
+	(void)deadline_ms;
+	memcpy(job.fds, fds, n_fds * sizeof(*fds));
+	return run_here(&job, fn, out, out_max, ret_len);
 }
 
 int reader_memory(struct reader *r, pid_t pid, struct reader_range *ranges, size_t n, unsigned deadline_ms)

@@ -224,10 +224,10 @@ PARTS = {
     **{f"healthy-{m}-gpu-bound": lambda m=m: healthy(*mode_args(m)[1:],
                                                      *GPU_BOUND) for m in (*MODES, "dp+nan-check", "groups+nan-check")},
     "f1": lambda: fault(("hang", "stopped"), "f1", stop_rank=GPUS - 1),
-    "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
+    "f3": lambda: fault(("hang", "missing_enter"), "f3", f"--fault=hang:rank={GPUS - 1},at=10,sec=25"),
     "f3-graph": lambda: fault(("hang", "missing_enter"), "f3-graph", "--mode=graph",
-                              f"--fault=hang:rank={GPUS - 1},step=300,sec=15"),
-    "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},step=300"),
+                              f"--fault=hang:rank={GPUS - 1},at=10,sec=25"),
+    "f5": lambda: fault(("mismatch", ""), "f5", f"--fault=mismatch:rank={GPUS - 1},at=10"),
     **{f"f10-{m}": lambda m=m: slow(f"f10-{m}", *mode_args(m), "--host-ms", 10, hog=True) for m in MODES},
     **{f"f11-{m}-{p}": lambda m=m, p=p: slow(f"f11-{m}-{p}", *mode_args(m), *GPU_BOUND, percent=p,
                                                      seconds=50 if m == "ddp" and GPUS < 4 else 25)

@@ -157,6 +157,30 @@ static inline void fixture_start(struct fixture *f)
 	}
 }
 
+/* Ranks wait for one that sleeps before an operation, since so long. */
+static inline struct incident fixture_hang(const struct fixture *f, int number, const char *id, uint64_t since_ns,
+					   uint64_t ns)
+{
+	struct incident i = { .number = number,
+			      .phase = PHASE_OPEN,
+			      .open_ns = since_ns + ns,
+			      .t_ns = since_ns + ns,
+			      .f = { .kind = FINDING_HANG,
+				     .class = HANG_MISSING_ENTER,
+				     .cause = CAUSE_ASLEEP,
+				     .severity = SEVERITY_WARNING,
+				     .has_op = true,
+				     .comm = f->comm.hash,
+				     .op = OP_ALLREDUCE,
+				     .seq = 1842,
+				     .peer = -1,
+				     .since_ns = since_ns,
+				     .confidence = 0.97 } };
+
+	snprintf(i.id, sizeof(i.id), "%s", id);
+	return i;
+}
+
 /* One API call on the rank's main thread. */
 static inline struct op fixture_call(struct fixture *f, int rank, enum op_kind kind, uint64_t seq, uint64_t ns,
 				     uint64_t stream, int group_depth)

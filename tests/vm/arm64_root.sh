@@ -11,11 +11,16 @@ cache=$(realpath "$cache")
 root=$cache/arm64-root new=$cache/arm64-root.new
 exec 9> "$cache/.lock-arm64"
 flock 9
-[[ -e $root/ready ]] && { echo "$root"; exit 0; }
 
 skip() { echo "arm64 libraries: $*" >&2; exit 77; }
 command -v apt-get > /dev/null || skip "apt-get is missing"
 . /etc/os-release
+backported=
+[[ $VERSION_CODENAME = bookworm ]] && backported=/bookworm-backports
+packages="libc6-dev libgcc-12-dev libdeflate-dev libcjson-dev libseccomp-dev libcap-dev zlib1g-dev uthash-dev"
+packages+=" busybox-static"
+for p in linux-libc-dev libbpf-dev libelf-dev libdw-dev libbpf1 libelf1 libdw1; do packages+=" $p$backported"; done
+[[ $(cat "$root/ready" 2> /dev/null) = "$packages" ]] && { echo "$root"; exit 0; }
 [[ ${ID:-} = debian ]] || skip "they come from Debian's mirrors and this machine has none (${ID:-unknown})"
 mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' 2> /dev/null |
 	awk -v s="$VERSION_CODENAME" '$2 == s { print $1; exit }')
@@ -33,9 +38,6 @@ apt_options=(-o "Dir::State::lists=$apt/lists" -o "Dir::State::status=$apt/statu
 		-o APT::Sandbox::User=root
 	-o Acquire::Languages=none -o Acquire::Retries=3 -o APT::Install-Recommends=false)
 apt-get "${apt_options[@]}" -qq update > "$apt/log" 2>&1 || skip "$(tail -n 1 "$apt/log")"
-backported=$([[ $VERSION_CODENAME = bookworm ]] && echo /bookworm-backports)
-packages="libc6-dev libgcc-12-dev libdeflate-dev libcjson-dev zlib1g-dev uthash-dev busybox-static"
-for p in linux-libc-dev libbpf-dev libelf-dev libdw-dev libbpf1 libelf1 libdw1; do packages+=" $p$backported"; done
 apt-get "${apt_options[@]}" -qq -y --download-only install $packages >> "$apt/log" 2>&1 ||
 	skip "$(grep '^E:' "$apt/log" | tail -n 1)"
 rm -rf "$new"
@@ -53,6 +55,6 @@ for l in lib bin sbin; do # what a merged /usr links
 	ln -s "usr/$l" "$new/$l"
 done
 rm -rf "$root" "$apt"
-: > "$new/ready"
+echo "$packages" > "$new/ready"
 mv "$new" "$root"
 echo "$root"

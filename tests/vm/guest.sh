@@ -6,13 +6,14 @@
 # afterwards, but for $GUEST_OUT, which is DIR), runs COMMAND in the same folder and returns its output and exit status.
 # Any number may run at once. VM_ICOUNT=N: time in the guest is what it executed, 2^N ns an instruction, and all its
 # CPUs (VM_CPUS, 2) take turns on one of this machine's: whatever else runs here cannot be seen in its clock. Exit 124:
-# COMMAND ran past its N seconds (default 300). 125: the guest did not come up, twice. 77: qemu or the kernel cannot be
-# had.
+# COMMAND ran past its N seconds (default 300), or the guest died. 125: the guest did not come up, twice. 77: qemu or
+# the kernel cannot be had. A guest whose kernel panicked by itself (panic.sh) is booted once more, and standard error
+# says so.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 modules= seconds=300 out= boot_seconds=${VM_BOOT_SECONDS:-150}
 
-usage() { sed -n '3,10s/^# //p' "$0" >&2; exit 2; }
+usage() { sed -n '3,13s/^# //p' "$0" >&2; exit 2; }
 
 [[ $# -ge 1 ]] || usage
 kernel=$1
@@ -62,7 +63,7 @@ guest_start() {
 		-m "${VM_MEMORY:-4G}" \
 		-nographic -no-reboot -nodefaults -nic none -serial "file:$job/console" \
 		-kernel "$root/vmlinuz" -initrd "$job/initrd" \
-		-append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr kernel_dir=$root" \
+		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr kernel_dir=$root" \
 		-virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap \
 		-virtfs local,path="$job/host",mount_tag=job,security_model=none \
 		-virtfs local,path="$out",mount_tag=out,security_model=none < /dev/null > "$job/qemu" 2>&1 9>&- &
@@ -87,22 +88,37 @@ guest_stop() {
 
 console_tail() { { cat "$job/qemu"; tail -n 70 "$job/console" 2> /dev/null | tr -d "\r"; } >&2 || true; }
 
-up=
-for try in 1 2; do
-	guest_start
-	guest_wait started "$boot_seconds" && { up=1; break; }
-	echo "guest $kernel did not come up in ${boot_seconds} s (try $try of 2):" >&2
-	console_tail
+guest_up() {
+	local try
+	for try in 1 2; do
+		guest_start
+		guest_wait started "$boot_seconds" && return
+		echo "guest $kernel did not come up in ${boot_seconds} s (try $try of 2):" >&2
+		console_tail
+		guest_stop
+	done
+	exit 125
+}
+
+guest_up
+if ! guest_wait status "$seconds" && panic=$("$here/panic.sh" "$job/console"); then
+	echo "guest $kernel panicked by itself: $panic; it is booted once more" >&2
 	guest_stop
-done
-[[ $up ]] || exit 125
-guest_wait status "$seconds" || true
+	guest_up
+	guest_wait status "$seconds" || true
+fi
 [[ -e $job/host/output ]] && cat "$job/host/output"
 if [[ -e $job/host/status ]]; then
 	guest_stop
 	exit "$(< "$job/host/status")"
 fi
-if kill -0 "$qemu_pid" 2> /dev/null; then why="the command did not end within $seconds s"; else why="the guest died"; fi
+if panic=$("$here/panic.sh" "$job/console") || [[ $? = 3 ]]; then
+	why="its kernel panicked: $panic"
+elif kill -0 "$qemu_pid" 2> /dev/null; then
+	why="the command did not end within $seconds s"
+else
+	why="the guest died"
+fi
 echo "guest $kernel: $why; its console:" >&2
 console_tail
 guest_stop

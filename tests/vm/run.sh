@@ -22,7 +22,7 @@ check() { # kernel, command...
 	"$@" > "$log" 2>&1
 	status=$?
 	note "$kernel" "$log"
-	grep -E '^(KERNEL|PASSED|guest .* did not come up)' "$log" | sed 's/^/  /'
+	grep -E '^(KERNEL|PASSED|guest .* (did not come up|panicked))' "$log" | sed 's/^/  /'
 	case $status in
 	0) echo "ok: $kernel, $((SECONDS - begin)) s"; n=$((n + 1)) ;;
 	77) skipped+=("$kernel: $(tail -n 1 "$log")") ;;

@@ -288,6 +288,7 @@ int main(int argc, char **argv)
 {
 	struct bench b = { .dir = "/tmp/ranktrace-bench-XXXXXX" };
 	const char *only = argc > 1 ? argv[1] : NULL;
+	bool good = true;
 
 	must(mkdtemp(b.dir), b.dir);
 	snprintf(b.rtr, sizeof(b.rtr), "%s/job.rtr", b.dir);
@@ -298,7 +299,7 @@ int main(int argc, char **argv)
 		memory_print(b.trace, "the same, to .pftrace", 8000009);
 	}
 	if (!only || !strcmp(only, "hit"))
-		hit_print(RANKTRACE, LIBRARY);
+		good = hit_print(RANKTRACE, LIBRARY);
 	if (!only || (strcmp(only, "memory") && strcmp(only, "hit"))) {
 		job_print(&b, 8, only);
 		job_print(&b, 64, only);
@@ -306,5 +307,5 @@ int main(int argc, char **argv)
 	unlink(b.rtr);
 	unlink(b.trace);
 	rmdir(b.dir);
-	return 0;
+	return good ? 0 : 1;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * hit.c - see hit.h. The target calls two functions that do next to nothing, in a loop, without and with the tracer;
- * the kernel's own account of BPF run time says what of the difference is ours and what is the trap.
+ * the kernel's own account of BPF run time says what of the difference is ours and what is the trap. It also counts the
+ * runs: a window in which they are not the calls made is no measurement, and the bench fails.
  */
 #include "tools/bench/hit.h"
 
@@ -19,7 +20,9 @@
 
 #define PAIRS 2003 /* prime */
 #define CHUNKS 40
+#define CALLS (2ull * PAIRS * CHUNKS) /* a window */
 #define ROUNDS 5
+#define ATTACH_NS 20e9 /* at most, until the tracer has attached */
 
 struct target {
 	pid_t pid;
@@ -109,25 +112,43 @@ static pid_t tracer_start(const char *ranktrace, pid_t pid)
 	_exit(127);
 }
 
-/* Our program's own time per hit, by the kernel's account; -1 where it keeps none. */
-static double program_ns(void)
+struct account {
+	uint64_t runs, ns;
+};
+
+/* The kernel's account of our program, of all sessions that run. */
+static struct account account_read(void)
 {
+	struct account sum = { 0 };
 	struct bpf_prog_info info;
 	uint32_t id = 0, len;
-	double ns = -1;
 	int fd;
 
 	while (!bpf_prog_get_next_id(id, &id)) {
 		fd = bpf_prog_get_fd_by_id(id);
 		memset(&info, 0, sizeof(info));
 		len = sizeof(info);
-		if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &len) && !strncmp(info.name, "nccl_group", 10) &&
-		    info.run_cnt)
-			ns = (double)info.run_time_ns / info.run_cnt;
+		if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &len) && !strncmp(info.name, "nccl_group", 10)) {
+			sum.runs += info.run_cnt;
+			sum.ns += info.run_time_ns;
+		}
 		if (fd >= 0)
 			close(fd);
 	}
-	return ns;
+	return sum;
+}
+
+/* A window that the kernel accounts for, which costs something itself. */
+static struct account window_account(const struct target *t)
+{
+	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	struct account before = account_read(), after;
+
+	target_ns(t);
+	after = account_read();
+	if (stats >= 0)
+		close(stats);
+	return (struct account){ after.runs - before.runs, after.ns - before.ns };
 }
 
 static int double_cmp(const void *a, const void *b)
@@ -143,49 +164,87 @@ static double median(double *v)
 	return v[ROUNDS / 2];
 }
 
-static bool rounds(const struct target *t, const char *ranktrace, double *off, double *again, double *on, double *ours)
-{
-	for (int i = 0; i < ROUNDS; i++) {
-		int stats;
-		pid_t tracer;
+struct round {
+	double off, again, on, ours; /* ns a call; again: to off */
+};
 
-		off[i] = target_ns(t);
-		again[i] = target_ns(t) / off[i];
-		tracer = tracer_start(ranktrace, t->pid);
-		sleep(2); /* it attaches */
-		on[i] = target_ns(t);
-		stats = bpf_enable_stats(BPF_STATS_RUN_TIME); /* costs something itself: apart from the window above */
-		target_ns(t);
-		ours[i] = program_ns();
-		if (stats >= 0)
-			close(stats);
-		kill(tracer, SIGINT);
-		if (waitpid(tracer, NULL, 0) != tracer || off[i] < 0 || on[i] < 0)
-			return false;
+static bool attached(const struct target *t)
+{
+	for (double until = now_ns() + ATTACH_NS; now_ns() < until; usleep(100000))
+		if (window_account(t).runs == CALLS)
+			return true;
+	return false;
+}
+
+/* The window with the tracer lies between two of which each call is accounted for. */
+static bool traced_measure(const struct target *t, struct round *ret)
+{
+	struct account a;
+
+	if (!attached(t)) {
+		fprintf(stderr, "bench: hits counted are not the calls made: were probes removed, or is there another "
+				"session?\n");
+		return false;
 	}
+	ret->on = target_ns(t);
+	a = window_account(t);
+	ret->ours = (double)a.ns / CALLS;
+	if (a.runs != CALLS)
+		fprintf(stderr, "bench: %llu calls, %llu hits counted: the probes were removed, or the tracer ended\n",
+			CALLS, (unsigned long long)a.runs);
+	return a.runs == CALLS && ret->on > 0;
+}
+
+static bool round_measure(const struct target *t, const char *ranktrace, struct round *ret)
+{
+	pid_t tracer;
+	bool good;
+
+	ret->off = target_ns(t);
+	ret->again = target_ns(t) / ret->off;
+	tracer = tracer_start(ranktrace, t->pid);
+	good = tracer > 0 && ret->off > 0 && traced_measure(t, ret);
+	if (tracer > 0)
+		kill(tracer, SIGINT);
+	return tracer > 0 && waitpid(tracer, NULL, 0) == tracer && good;
+}
+
+static bool rounds_print(const struct target *t, const char *ranktrace)
+{
+	double off[ROUNDS], again[ROUNDS], on[ROUNDS], ours[ROUNDS];
+	struct round r;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		if (!round_measure(t, ranktrace, &r))
+			return false;
+		off[i] = r.off;
+		again[i] = r.again;
+		on[i] = r.on;
+		ours[i] = r.ours;
+	}
+	printf("probe hit, ns: %.0f a call with the tracer, %.1f without (A/A %.3f); of it in our program %.0f, "
+	       "the rest is the trap; %d windows of %llu calls, each counted\n",
+	       median(on), median(off), median(again), median(ours), ROUNDS, CALLS);
 	return true;
 }
 
-void hit_print(const char *ranktrace, const char *library)
+bool hit_print(const char *ranktrace, const char *library)
 {
-	double off[ROUNDS], again[ROUNDS], on[ROUNDS], ours[ROUNDS];
 	struct target t;
+	bool good;
 
-	printf("probe hit, ns: ");
-	fflush(stdout);
 	if (geteuid()) {
-		printf("needs root\n");
-		return;
+		printf("probe hit: not measured, needs root\n");
+		return true;
 	}
-	if (!target_start(&t, library) || target_ns(&t) < 0 || !rounds(&t, ranktrace, off, again, on, ours)) {
-		printf("%s or %s does not run\n", ranktrace, library);
-		return;
+	if (!target_start(&t, library) || target_ns(&t) < 0) {
+		fprintf(stderr, "bench: the target does not run with %s\n", library);
+		return false;
 	}
-	printf("%.0f a call with the tracer, %.1f without (A/A %.3f); of it in our program %.0f, the rest is the "
-	       "trap\n",
-	       median(on), median(off), median(again), median(ours));
+	good = rounds_print(&t, ranktrace);
 	kill(t.pid, SIGTERM);
 	waitpid(t.pid, NULL, 0);
 	close(t.ask);
 	close(t.answer);
+	return good;
 }

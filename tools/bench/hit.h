@@ -5,6 +5,9 @@
 #ifndef RANKTRACE_BENCH_HIT_H
 #define RANKTRACE_BENCH_HIT_H
 
-void hit_print(const char *ranktrace, const char *library); /* prints; says why where it cannot */
+#include <stdbool.h>
+
+/* Prints; false: it could not be measured, and standard error says why. */
+bool hit_print(const char *ranktrace, const char *library);
 
 #endif

@@ -5,6 +5,7 @@
  * number of lines.
  */
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,12 +18,16 @@
 
 #define READS_MAX 256 /* of one sample: a line each from /dev/kmsg */
 #define TEXT_MAX 1024
+#define DEVICES_MAX 64
+#define NVIDIA "0x10de"
 
 struct klog {
 	const struct sampler_ctx *ctx;
 	int fd;
 	char part[2048]; /* a line whose end is not there yet: only files other than /dev/kmsg have such */
 	size_t n_part;
+	uint64_t devices[DEVICES_MAX]; /* of NVIDIA on this host when the session began */
+	size_t n_devices;              /* 0: not known */
 };
 
 /* The first row that matches says what a line is. `and`: a second word, NULL none. */
@@ -30,8 +35,6 @@ static const struct {
 	const char *word, *and;
 	enum kernel_log_class class;
 } rows[] = {
-	{ "NVRM: Xid", NULL, KERNEL_LOG_XID },
-	{ "SXid", NULL, KERNEL_LOG_SXID },
 	{ "nvidia-nvlink", NULL, KERNEL_LOG_NVLINK },
 	{ "NVRM:", NULL, KERNEL_LOG_NVIDIA },
 	{ "mlx5_", NULL, KERNEL_LOG_RDMA },
@@ -56,19 +59,6 @@ static enum kernel_log_class class_of(const char *text)
 	return 0;
 }
 
-uint64_t klog_pci(const char *text)
-{
-	unsigned int domain, bus, device;
-	const char *at = strstr(text, "PCI:");
-
-	if (!at)
-		return GPU_PCI_NONE;
-	at += 4;
-	if (sscanf(at, "%x:%x:%x", &domain, &bus, &device) != 3 || bus > 0xff || device > 0x1f)
-		return GPU_PCI_NONE;
-	return GPU_PCI(domain, bus, device);
-}
-
 /* "pid=1234,", "pid='<unknown>'", "pid=GPU:3" */
 static uint32_t pid_of(const char *text)
 {
@@ -77,15 +67,25 @@ static uint32_t pid_of(const char *text)
 	return at && isdigit((unsigned char)at[4]) ? strtoul(at + 4, NULL, 10) : 0;
 }
 
-/* Behind the bracket with the address: "NVRM: Xid (PCI:0000:3b:00): 79, pid=..."; "nvidia-nvswitch3: SXid
- * (PCI:0000:c1:00.0): 12028, ..." */
-static uint32_t number_of(const char *text, const char *word)
+/* The driver's own form from the first byte on: "NVRM: Xid (PCI:0000:3b:00): 79, pid=..."; "nvidia-nvswitch3: SXid
+ * (PCI:0000:c1:00.0): 12028, ...". Elsewhere in a line, and at its begin, stands what processes call themselves. */
+static enum kernel_log_class xid_parse(const char *text, struct record_kernel_log *ret)
 {
-	const char *at = strstr(text, word), *end;
+	unsigned int domain, bus, device, function, number;
+	int end = 0;
 
-	at = at ? strchr(at, '(') : NULL;
-	end = at ? strstr(at, "):") : NULL;
-	return end ? strtoul(end + 2, NULL, 10) : 0;
+	if (sscanf(text, "NVRM: Xid (PCI:%8x:%2x:%2x): %u,%n", &domain, &bus, &device, &number, &end) == 4 && end)
+		ret->class = KERNEL_LOG_XID;
+	else if (sscanf(text, "nvidia-nvswitch%*u: SXid (PCI:%8x:%2x:%2x.%1x): %u,%n", &domain, &bus, &device,
+			&function, &number, &end) == 5 &&
+		 end)
+		ret->class = KERNEL_LOG_SXID;
+	if (!end || device > 0x1f || !number)
+		return ret->class = 0;
+	ret->xid = number;
+	ret->pci = GPU_PCI(domain, bus, device);
+	ret->pid = pid_of(text);
+	return ret->class;
 }
 
 bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_text, size_t size)
@@ -99,18 +99,46 @@ bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_
 	if (!text || sscanf(line, "%u,%*u,%llu", &priority, &us) != 2)
 		return false;
 	text++;
-	*ret = (struct record_kernel_log){
-		.log_us = us, .level = priority & 7, .class = class_of(text), .pci = GPU_PCI_NONE
-	};
+	if (priority >> 3) /* of a facility, which the kernel gives to what was written into its log from outside */
+		return false;
+	*ret = (struct record_kernel_log){ .log_us = us, .level = priority & 7, .pci = GPU_PCI_NONE };
+	if (!xid_parse(text, ret))
+		ret->class = class_of(text);
 	if (!ret->class)
 		return false;
 	snprintf(ret_text, size, "%s", text);
-	if (ret->class == KERNEL_LOG_XID || ret->class == KERNEL_LOG_SXID) {
-		ret->xid = number_of(text, ret->class == KERNEL_LOG_XID ? "Xid" : "SXid");
-		ret->pci = klog_pci(text);
-		ret->pid = pid_of(text);
-	}
 	return true;
+}
+
+/* A GPU that falls off the bus may be gone by now: what counts is who was there. */
+static void devices_read(struct klog *k, const char *dir)
+{
+	struct dirent *e;
+	DIR *d = opendir(dir);
+
+	while (d && k->n_devices < DEVICES_MAX && (e = readdir(d))) {
+		unsigned int domain, bus, device;
+		char path[512], vendor[16] = "";
+
+		snprintf(path, sizeof(path), "%s/%.64s/vendor", dir, e->d_name);
+		FILE *f = fopen(path, "re");
+
+		if (f && fgets(vendor, sizeof(vendor), f) && !strncmp(vendor, NVIDIA, strlen(NVIDIA)) &&
+		    sscanf(e->d_name, "%x:%x:%x", &domain, &bus, &device) == 3)
+			k->devices[k->n_devices++] = GPU_PCI(domain, bus, device);
+		if (f)
+			fclose(f);
+	}
+	if (d)
+		closedir(d);
+}
+
+static bool is_of_host(const struct klog *k, const struct record_kernel_log *f)
+{
+	for (size_t i = 0; i < k->n_devices; i++)
+		if (k->devices[i] == f->pci)
+			return true;
+	return !k->n_devices || !f->xid;
 }
 
 static int line_take(struct klog *k, const char *line, uint64_t now_ns)
@@ -122,7 +150,7 @@ static int line_take(struct klog *k, const char *line, uint64_t now_ns)
 	char text[TEXT_MAX - 8];
 	size_t len;
 
-	if (!klog_line_parse(line, &u.f, text, sizeof(text)))
+	if (!klog_line_parse(line, &u.f, text, sizeof(text)) || !is_of_host(k, &u.f))
 		return 0;
 	len = strlen(text) + 1;
 	memset(u.f.text, 0, (len + 7) & ~7ul);
@@ -179,13 +207,15 @@ static int klog_sample(void *state, uint64_t now_ns)
 
 static int klog_open(const struct sampler_ctx *ctx, void **ret)
 {
-	const char *path = getenv("RANKTRACE_KMSG");
+	const char *path = getenv("RANKTRACE_KMSG"), *devices = getenv("RANKTRACE_PCI");
 	struct klog *k = calloc(1, sizeof(*k));
 	int err;
 
 	if (!k)
 		return -ENOMEM;
 	k->ctx = ctx;
+	if (devices || !path) /* a log of a test's has GPUs of its own */
+		devices_read(k, devices ? devices : "/sys/bus/pci/devices");
 	k->fd = open(path ? path : "/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (k->fd >= 0 && lseek(k->fd, 0, SEEK_END) >= 0) {
 		*ret = k;

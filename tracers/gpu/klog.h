@@ -42,7 +42,5 @@ _Static_assert(sizeof(struct record_kernel_log) == 56, "record_kernel_log");
 /* Is the line worth a record? Then fills all but header and text_len, and the text (cut at `size`). Any input is fine.
  */
 bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_text, size_t size);
-/* The address behind "PCI:", GPU_PCI_NONE without one. */
-uint64_t klog_pci(const char *text);
 
 #endif

@@ -3,6 +3,7 @@
  * nvml_child.c - the only code that calls NVML, in a process of its own: a driver that has stalled blocks this process
  * and no other. It keeps no clock of its own: it looks when it is asked.
  */
+#include "base/confine.h"
 #include "tracers/gpu/nvml_child.h"
 
 #include <dlfcn.h>
@@ -398,6 +399,8 @@ int nvml_child_main(int fd, const char *library)
 	prctl(PR_SET_NAME, NVML_CHILD_NAME);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGINT, SIG_IGN); /* the collector decides when this ends */
+	if (confine_child())
+		return 1;
 	while (recv(fd, &q, sizeof(q), 0) == sizeof(q)) {
 		uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 		struct nvml_end end = { .number = q.number };

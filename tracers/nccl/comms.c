@@ -343,15 +343,6 @@ static int scans_go_on(struct comms *c, uint64_t now_ns)
 
 /* --- reading --- */
 
-static uint16_t text_put(char *text, size_t room, size_t *at, const char *from)
-{
-	int n = snprintf(text + *at, room - *at, "%s", from);
-
-	n = n < (int)(room - *at) ? n : (int)(room - *at) - 1;
-	*at += n + 1;
-	return n + 1;
-}
-
 /* Where the main thread sits shows who waits for whom when counters alone do not (Send and Recv are in none). */
 static int place_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 {
@@ -360,21 +351,22 @@ static int place_emit(struct comms *c, struct scanned *p, uint64_t now_ns)
 		char bytes[sizeof(struct record_task_at) + 720];
 	} u = {};
 	struct target_evidence e = { .syscall_nr = -1 };
-	size_t at = 0, room = sizeof(u) - sizeof(u.f) - 8;
+	size_t most = sizeof(u) - 8;
 
 	if (now_ns - p->emitted_at_ns < READ_EVERY_NS ||
 	    evidence_read(c->ctx->reader, p->tgid, p->tgid, READER_DEADLINE_MS, &e))
 		return 0;
 	p->emitted_at_ns = now_ns;
-	u.f.wchan_len = text_put(u.f.text, room, &at, e.wchan);
-	u.f.syscall_len = text_put(u.f.text, room, &at, e.syscall);
-	u.f.file_len = text_put(u.f.text, room, &at, e.file);
-	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + at + 7) & ~7ul,
+	u.f.hdr = (struct wire_hdr){ .size = sizeof(u.f),
 				     .tracer = WIRE_COLLECTOR,
 				     .kind = RECORD_TASK_AT,
 				     .tgid = p->tgid,
 				     .tid = p->tgid,
 				     .ts_ns = clock_monotonic_ns() };
+	u.f.wchan_len = record_text_put(&u.f.hdr, most, e.wchan);
+	u.f.syscall_len = record_text_put(&u.f.hdr, most, e.syscall);
+	u.f.file_len = record_text_put(&u.f.hdr, most, e.file);
+	record_pad(&u.f.hdr);
 	return c->ctx->emit(c->ctx->emit_to, &u.f.hdr);
 }
 

@@ -15,7 +15,7 @@ static int sample_check(const struct wire_hdr *rec, struct intern *strings, stru
 	s->async_result = s->known & COMM_SAMPLE_ASYNC_RESULT ? s->async_result : 0;
 	s->init_state = s->known & COMM_SAMPLE_INIT_STATE ? s->init_state : 0;
 	s->abort = s->known & COMM_SAMPLE_ABORT ? s->abort : 0;
-	return s->hash && s->rank >= 0 && s->rank < s->nranks ? 1 : -EINVAL;
+	return s->hash && s->rank >= 0 && s->nranks > 0 && ranks_possible(s->rank, s->nranks) ? 1 : -EINVAL;
 }
 
 static int proxy_check(const struct wire_hdr *rec, struct intern *strings, struct event *e)
@@ -24,6 +24,8 @@ static int proxy_check(const struct wire_hdr *rec, struct intern *strings, struc
 
 	(void)rec;
 	(void)strings;
+	if (!ranks_possible(p->peer, 0))
+		return -EINVAL;
 	return p->flags & PROXY_SAMPLE || (p->nsteps >= 0 && p->channel >= 0 && p->peer >= 0) ? 1 : -EINVAL;
 }
 

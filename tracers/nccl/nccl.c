@@ -176,6 +176,13 @@ static int nccl_on_lib(struct tracer_handle *h, const struct target_proc *proc, 
 	return text_put(h, proc->tgid, lib_id, lib->bias + known.text_first, known.text_end - known.text_first);
 }
 
+static void nccl_lib_gone(struct tracer_handle *h, uint32_t lib_id)
+{
+	struct nccl_lib none = {};
+
+	tracer_map_put(h, "nccl_libs", &lib_id, &none);
+}
+
 static const struct tracer nccl_tracer = {
 	.name = "nccl",
 	.id = WIRE_NCCL,
@@ -185,6 +192,7 @@ static const struct tracer nccl_tracer = {
 	.object = nccl_object,
 	.start = nccl_start,
 	.on_lib = nccl_on_lib,
+	.lib_gone = nccl_lib_gone,
 };
 
 const struct source_live source_nccl = { .tracer = &nccl_tracer };

@@ -12,7 +12,7 @@ enum nccl_kind { NCCL_OP = 1, NCCL_COMM = 2, NCCL_INIT = 3, NCCL_READY = 4, NCCL
 #define NCCL_ID_BYTES 128   /* NCCL_UNIQUE_ID_BYTES */
 #define NCCL_COUNTERS_MAX 8 /* of ncclComm.seqNumber[]; 5 in 2.26 to 2.30 */
 #define NCCL_CALLS_MAX 64
-#define NCCL_LIBS_MAX 256
+#define NCCL_LIBS_MAX WIRE_LIBS_MAX
 #define NCCL_NO_ARG 0xff
 
 /* One exported function: which argument carries what (index from 0, NCCL_NO_ARG none). Index: the row's place in

@@ -294,7 +294,7 @@ int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout 
 	memset(ret, 0, offsetof(struct nccl_proxy_sample, parts));
 	if (!l->known)
 		return -ENOENT;
-	err = reader_run(r, pid, proxy_sample, &arg, sizeof(arg), -1, deadline_ms, ret, sizeof(*ret), &len, NULL);
+	err = reader_run(r, pid, proxy_sample, &arg, sizeof(arg), deadline_ms, ret, sizeof(*ret), &len, NULL);
 	if (!err && (ret->n > NCCL_PROXY_SUBS_MAX ||
 		     len != offsetof(struct nccl_proxy_sample, parts) + ret->n * sizeof(ret->parts[0])))
 		err = -EPROTO;

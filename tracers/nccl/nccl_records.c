@@ -15,6 +15,8 @@ static int decode_op(const struct wire_hdr *rec, struct intern *strings, struct 
 	(void)strings;
 	if (!r->count && r->op != OP_SEND && r->op != OP_RECV)
 		return 0;
+	if (!ranks_possible(r->root, 0) || !ranks_possible(r->peer, 0))
+		return -EINVAL;
 	e->kind = EV_OP;
 	e->op.addr = r->comm;
 	e->op.stream = r->stream;
@@ -36,7 +38,11 @@ static int decode_comm(const struct wire_hdr *rec, struct intern *strings, struc
 	const struct nccl_comm *r = (const void *)rec;
 
 	(void)strings;
-	if (r->magic != NCCL_MAGIC || r->end_magic != NCCL_MAGIC || r->rank < 0 || r->rank >= r->nranks || !r->hash)
+	if (r->magic != NCCL_MAGIC || r->end_magic != NCCL_MAGIC || !r->hash)
+		return 0;
+	if (!ranks_possible(r->rank, 0) || !ranks_possible(-1, r->nranks))
+		return -EINVAL;
+	if (r->rank < 0 || r->rank >= r->nranks) /* it was read while it was made, or given back */
 		return 0;
 	e->kind = EV_COMM_SEEN;
 	e->comm_seen.addr = r->comm;
@@ -55,6 +61,8 @@ static int decode_init(const struct wire_hdr *rec, struct intern *strings, struc
 	const struct nccl_init *r = (const void *)rec;
 
 	(void)strings;
+	if (!ranks_possible(r->rank, r->nranks))
+		return -EINVAL;
 	e->kind = EV_COMM_INIT;
 	e->comm_init.kind = r->how < COMM_INIT_KIND_MAX ? r->how : COMM_INIT_RANK;
 	e->comm_init.parent_addr = r->parent;
@@ -72,6 +80,8 @@ static int decode_ready(const struct wire_hdr *rec, struct intern *strings, stru
 	struct event *span = e + 1;
 
 	(void)strings;
+	if (!ranks_possible(r->rank, r->nranks))
+		return -EINVAL;
 	*span = *e;
 	e->kind = EV_COMM_READY;
 	e->comm_init.kind = r->how < COMM_INIT_KIND_MAX ? r->how : COMM_INIT_RANK;

@@ -136,7 +136,7 @@ int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layout
 	if (n_layouts > NCCL_LAYOUTS_MAX)
 		return -E2BIG;
 	memcpy(arg.layouts, layouts, n_layouts * sizeof(*layouts));
-	err = reader_run(r, pid, scan_slice, &arg, sizeof(arg), -1, DEADLINE_MS, &a, sizeof(a), &len, NULL);
+	err = reader_run(r, pid, scan_slice, &arg, sizeof(arg), DEADLINE_MS, &a, sizeof(a), &len, NULL);
 	if (!err && (len != sizeof(a) || (a.next && a.next <= arg.from)))
 		err = -EPROTO;
 	if (err)

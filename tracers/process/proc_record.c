@@ -22,6 +22,7 @@ static struct event_proc identity_of(const struct target_proc *p)
 				    .container = p->container,
 				    .pod = p->pod,
 				    .netns = p->netns,
+				    .user = p->uid + 1, /* UID_UNKNOWN: 0 */
 				    .pod_name = p->place->pod_name,
 				    .namespace = p->place->namespace,
 				    .cgroup = p->place->cgroup,

@@ -42,7 +42,7 @@ static size_t place_write(const struct event_proc *p, char *rec, size_t at)
 	struct record_proc_place *f = (struct record_proc_place *)(rec + at);
 	__u16 lens[6];
 
-	*f = (struct record_proc_place){ .netns = p->netns };
+	*f = (struct record_proc_place){ .netns = p->netns, .user = { p->user & 0xffff, p->user >> 16 } };
 	at += sizeof(*f) + texts_write(f->text, texts, 6, lens);
 	f->pod_name_len = lens[0];
 	f->namespace_len = lens[1];
@@ -89,6 +89,7 @@ static int place_read(const struct record_proc *rec, size_t at, struct intern *s
 	if (at + sizeof(*f) > rec->hdr.size)
 		return -EINVAL;
 	p->netns = f->netns;
+	p->user = f->user[0] | (uint32_t)f->user[1] << 16;
 	return record_texts(&rec->hdr, at + sizeof(*f), 6,
 			    (uint16_t[]){ f->pod_name_len, f->namespace_len, f->cgroup_len, f->boot_id_len,
 					  f->slurm_job_len, f->slurm_step_len },
@@ -101,6 +102,8 @@ int proc_wire_read(const struct record_proc *f, struct intern *strings, struct e
 	const char **const texts[] = { &p->job, &p->name, &p->container, &p->pod };
 	size_t end = sizeof(*f) + f->job_len + f->name_len + f->container_len + f->pod_len;
 
+	if (!ranks_possible(f->rank, f->world_size) || !ranks_possible(f->local_rank, 0))
+		return -EINVAL;
 	p->start_ns = f->start_ns;
 	p->parent_tgid = f->parent_tgid;
 	p->ns_pid = f->ns_pid;

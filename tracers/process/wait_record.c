@@ -6,29 +6,17 @@
 
 #include <string.h>
 
+#include "record.h"
 #include "schemas/collector.h"
 
 _Static_assert((int)WAITS_SOCKET == WAIT_KIND_SOCKET && (int)WAITS_SIGNAL == WAIT_KIND_SIGNAL, "kinds");
 _Static_assert((int)WAITS_TO_WRITE == WAIT_ACT_WRITE && (int)WAITS_TO_OTHER == WAIT_ACT_OTHER, "acts");
 _Static_assert((int)WAITS_MOVES == WAIT_FLAG_MOVES && (int)WAITS_UDP == WAIT_FLAG_UDP, "flags");
 
-/* With its zero byte, `later` bytes left for those that follow. */
-static uint16_t text_put(struct wire_hdr *h, const char *text, size_t later)
-{
-	size_t room = WAIT_RECORD_BYTES - 8 - h->size - later, len = strlen(text);
-	char *at = (char *)h + h->size;
-
-	len = len + 1 > room ? room - 1 : len;
-	memcpy(at, text, len);
-	at[len] = 0;
-	h->size += len + 1;
-	return len + 1;
-}
-
 size_t wait_record_encode(uint32_t tgid, uint32_t tid, uint64_t ns, const struct waits_for *w, struct wire_hdr *to)
 {
 	struct record_wait *f = (struct record_wait *)to;
-	size_t size;
+	size_t most = WAIT_RECORD_BYTES - 8;
 
 	*f = (struct record_wait){
 		.hdr = { .size = sizeof(*f),
@@ -48,12 +36,10 @@ size_t wait_record_encode(uint32_t tgid, uint32_t tid, uint64_t ns, const struct
 		.kind = w->kind,
 		.act = w->act,
 	};
-	f->what_len = text_put(to, w->what, 2);
-	f->who_len = text_put(to, w->who, 1);
-	f->activity_len = text_put(to, w->activity, 0);
-	size = (to->size + 7) & ~7ul;
-	memset((char *)to + to->size, 0, size - to->size);
-	return to->size = size;
+	f->what_len = record_text_put(to, most - 2, w->what);
+	f->who_len = record_text_put(to, most - 1, w->who);
+	f->activity_len = record_text_put(to, most, w->activity);
+	return record_pad(to);
 }
 
 int wait_record_emit(uint32_t tgid, uint32_t tid, uint64_t ns, const struct waits_for *w,

@@ -74,15 +74,6 @@ static void tree_read(void *of)
 
 /* --- emitting --- */
 
-static uint16_t text_put(struct record_port *f, const char *text)
-{
-	size_t len = strlen(text) + 1;
-
-	memcpy((char *)f + f->hdr.size, text, len);
-	f->hdr.size += len;
-	return len;
-}
-
 static int id_emit(struct ports_sampler *s, uint32_t index, const struct tree_id *id, uint64_t now_ns)
 {
 	union {
@@ -96,12 +87,12 @@ static int id_emit(struct ports_sampler *s, uint32_t index, const struct tree_id
 	f->body.index = index;
 	f->body.number = id->number;
 	f->body.numa_node = id->numa_node;
-	f->body.device_len = text_put(f, id->device);
-	f->body.netdev_len = text_put(f, id->netdev);
-	f->body.pci_len = text_put(f, id->pci);
-	f->body.kind_len = text_put(f, id->kind);
-	f->body.layer_len = text_put(f, id->layer);
-	f->hdr.size = (f->hdr.size + 7) & ~7u;
+	f->body.device_len = record_text_put(&f->hdr, sizeof(u), id->device);
+	f->body.netdev_len = record_text_put(&f->hdr, sizeof(u), id->netdev);
+	f->body.pci_len = record_text_put(&f->hdr, sizeof(u), id->pci);
+	f->body.kind_len = record_text_put(&f->hdr, sizeof(u), id->kind);
+	f->body.layer_len = record_text_put(&f->hdr, sizeof(u), id->layer);
+	record_pad(&f->hdr);
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
@@ -249,8 +240,9 @@ static int users_read(struct ports_sampler *s, uint64_t now_ns)
 
 /* --- the collector's side --- */
 
-static int done_take(struct ports_sampler *s, uint64_t now_ns)
+static int done_take(void *of, uint64_t now_ns)
 {
+	struct ports_sampler *s = of;
 	size_t n;
 	const struct tree_port *ports = port_tree_list(s->tree, &n);
 	int err = 0;
@@ -298,19 +290,14 @@ static int silence_emit(struct ports_sampler *s, uint64_t now_ns)
 static int ports_sample(void *state, uint64_t now_ns)
 {
 	struct ports_sampler *s = state;
-	enum side_step step = side_thread_step(&s->side);
-	int err = 0;
+	int rc = side_thread_take(&s->side, done_take, now_ns);
 
-	if (step == SIDE_ASKED)
+	if (rc > 0)
 		return silence_emit(s, now_ns);
 	s->silent = false;
-	if (step == SIDE_DONE) {
-		err = done_take(s, now_ns);
-		side_thread_set(&s->side, SIDE_IDLE);
-	}
-	if (!err && due(s->asked_ns, s->in_use ? QUICK_NS : SLOW_NS, now_ns))
+	if (!rc && due(s->asked_ns, s->in_use ? QUICK_NS : SLOW_NS, now_ns))
 		ask(s, now_ns);
-	return err;
+	return rc;
 }
 
 static int ports_open(const struct sampler_ctx *ctx, void **ret)

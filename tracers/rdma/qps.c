@@ -9,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "base/clock.h"
+#include "base/keyed.h"
 #include "base/log.h"
 #include "tracers/rdma/qp_list.h"
 #include "source.h"
@@ -27,11 +25,10 @@
 #define COST_SHARE 100 /* at most a hundredth of a thread's time, firmware's included */
 
 struct emitted {
-	uint64_t number;
+	struct keyed keyed; /* by its number */
 	struct qp_row row;
 	char device[RECORD_QP_DEVICE_LEN];
 	uint64_t round; /* last listed */
-	UT_hash_handle hh;
 };
 
 struct qps_sampler {
@@ -45,7 +42,7 @@ struct qps_sampler {
 	/* the collector's */
 	uint64_t asked_ns, every_ns, round;
 	bool failed;
-	struct emitted *emitted;
+	struct keyed_table emitted;
 	struct gid_row gids[GID_LIST_MAX];
 	size_t n_gids;
 };
@@ -71,7 +68,7 @@ static int qp_emit(struct qps_sampler *s, const struct emitted *t, uint8_t state
 			 .kind = RECORD_QP,
 			 .tgid = t->row.pid,
 			 .ts_ns = now_ns },
-		.number = t->number,
+		.number = t->keyed.a,
 		.qpn = t->row.qpn,
 		.dest_qpn = t->row.dest_qpn,
 		.state = state,
@@ -91,30 +88,6 @@ static const struct qp_device *device_of(const struct qp_list *l, uint32_t index
 	return NULL;
 }
 
-static struct emitted *emitted_get(struct qps_sampler *s, uint64_t number)
-{
-	struct emitted *t;
-
-	HASH_FIND(hh, s->emitted, &number, sizeof(number), t);
-	if (t)
-		return t;
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return NULL;
-	t->number = number;
-	HASH_ADD(hh, s->emitted, number, sizeof(t->number), t);
-	if (t->hh.tbl)
-		return t;
-	free(t);
-	return NULL;
-}
-
-static void emitted_drop(struct qps_sampler *s, struct emitted *t)
-{
-	HASH_DEL(s->emitted, t);
-	free(t);
-}
-
 static bool same(const struct qp_row *a, const struct qp_row *b)
 {
 	return a->dest_qpn == b->dest_qpn && a->pid == b->pid && a->state == b->state && a->type == b->type &&
@@ -131,7 +104,7 @@ static int row_emit(struct qps_sampler *s, const struct qp_row *r, uint64_t now_
 
 	if (!p || !d || !s->ctx->is_traced(s->ctx->is_traced_of, p))
 		return 0;
-	t = emitted_get(s, (uint64_t)r->device << 32 | r->qpn);
+	t = keyed_get(&s->emitted, (uint64_t)r->device << 32 | r->qpn, 0, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
 	t->round = s->round;
@@ -143,18 +116,22 @@ static int row_emit(struct qps_sampler *s, const struct qp_row *r, uint64_t now_
 	return err ? err : 1;
 }
 
+static bool is_listed(void *entry, const void *round)
+{
+	return ((const struct emitted *)entry)->round == *(const uint64_t *)round;
+}
+
 /* What is listed no more is gone, unless the list was cut short. */
 static int gone_emit(struct qps_sampler *s, uint64_t now_ns)
 {
-	struct emitted *t, *next;
 	int err = 0;
 
-	HASH_ITER (hh, s->emitted, t, next) {
-		if (err || s->list->cut || t->round == s->round)
-			continue;
-		err = qp_emit(s, t, RECORD_QP_STATE_GONE, now_ns);
-		emitted_drop(s, t);
-	}
+	if (s->list->cut)
+		return 0;
+	for (struct emitted *t = s->emitted.all; t && !err; t = t->keyed.next)
+		if (!is_listed(t, &s->round))
+			err = qp_emit(s, t, RECORD_QP_STATE_GONE, now_ns);
+	keyed_keep(&s->emitted, is_listed, &s->round);
 	return err;
 }
 
@@ -178,7 +155,7 @@ static int gids_emit(struct qps_sampler *s, const struct gid_row *r, uint64_t no
 static int list_emit(struct qps_sampler *s, uint64_t now_ns)
 {
 	const struct qp_list *l = s->list;
-	size_t n_emitted = HASH_COUNT(s->emitted);
+	size_t n_emitted = s->emitted.n;
 	int changed = 0, got = 0;
 
 	s->round++;
@@ -195,11 +172,12 @@ static int list_emit(struct qps_sampler *s, uint64_t now_ns)
 	}
 	if (got >= 0)
 		got = gone_emit(s, now_ns);
-	return got < 0 ? got : changed || HASH_COUNT(s->emitted) != n_emitted;
+	return got < 0 ? got : changed || s->emitted.n != n_emitted;
 }
 
-static int done_take(struct qps_sampler *s, uint64_t now_ns)
+static int done_take(void *of, uint64_t now_ns)
 {
+	struct qps_sampler *s = of;
 	int changed = s->err ? 0 : list_emit(s, now_ns);
 
 	if (s->err && s->err != -ENOTSUP && !s->failed)
@@ -217,17 +195,10 @@ static int done_take(struct qps_sampler *s, uint64_t now_ns)
 static int qps_sample(void *state, uint64_t now_ns)
 {
 	struct qps_sampler *s = state;
-	enum side_step step = side_thread_step(&s->side);
-	int err = 0;
+	int rc = side_thread_take(&s->side, done_take, now_ns);
 
-	if (step == SIDE_ASKED)
-		return 0;
-	if (step == SIDE_DONE) {
-		err = done_take(s, now_ns);
-		side_thread_set(&s->side, SIDE_IDLE);
-	}
-	if (err || (s->asked_ns && now_ns < s->asked_ns + s->every_ns))
-		return err;
+	if (rc || (s->asked_ns && now_ns < s->asked_ns + s->every_ns))
+		return rc < 0 ? rc : 0;
 	s->asked_ns = now_ns;
 	side_thread_set(&s->side, SIDE_ASKED);
 	return 0;
@@ -262,14 +233,12 @@ out:
 static void qps_close(void *state)
 {
 	struct qps_sampler *s = state;
-	struct emitted *t, *next;
 
 	if (!s)
 		return;
 	if (!side_thread_end(&s->side))
 		return;
-	HASH_ITER (hh, s->emitted, t, next)
-		emitted_drop(s, t);
+	keyed_free(&s->emitted);
 	qp_list_free(s->list);
 	free(s);
 }

@@ -250,7 +250,7 @@ int verbs_scan_step(struct reader *r, pid_t pid, uint32_t pages_max, struct verb
 		return -ENOMEM;
 	for (; f->second && arg.n_contexts < f->n_contexts; arg.n_contexts++)
 		arg.contexts[arg.n_contexts] = f->contexts[arg.n_contexts].addr;
-	err = reader_run(r, pid, verbs_slice, &arg, sizeof(arg), -1, DEADLINE_MS, a, sizeof(*a), &len, NULL);
+	err = reader_run(r, pid, verbs_slice, &arg, sizeof(arg), DEADLINE_MS, a, sizeof(*a), &len, NULL);
 	if (!err && (len != sizeof(*a) || (a->next && a->next <= arg.from)))
 		err = -EPROTO;
 	if (!err && f->second)

@@ -420,12 +420,24 @@ static int sched_tick(struct tracer_handle *h, uint64_t now_ns)
 	return tracer_tier(h) == TIER_WATCH ? samples_tick(h, s, now_ns) : map_tick(h, s, now_ns);
 }
 
+static void sched_end(struct tracer_handle *h)
+{
+	struct sched_scan *s = tracer_state(h, sizeof(*s));
+	struct seen *t, *next;
+
+	HASH_ITER (hh, s->seen, t, next) {
+		HASH_DELETE(hh, s->seen, t);
+		free(t);
+	}
+}
+
 static const struct tracer sched_tracer = {
 	.name = "sched",
 	.id = WIRE_SCHED,
 	.object = sched_object,
 	.on_proc = sched_on_proc,
 	.tick = sched_tick,
+	.end = sched_end,
 };
 
 const struct source_live source_sched = { .tracer = &sched_tracer };

@@ -5,11 +5,11 @@
 #include "tracers/tcp/tcp_net.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -17,32 +17,62 @@
 
 #include "inspect/net/netns.h"
 #include "inspect/net/tcp_diag.h"
+#include "inspect/reader/reader.h"
 
-static int sockets_make(void *of)
+/* --- in a reader: who enters another namespace needs a right that the collector has given up --- */
+
+struct entry {
+	uint64_t inode;
+	uint32_t tgid;
+};
+
+static int diag_open(void *of)
 {
-	struct tcp_net *n = of;
+	struct reader_job *job = of;
+	int fd = tcp_diag_open();
 
-	n->device_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (n->device_fd < 0)
-		return -errno;
-	n->diag_fd = tcp_diag_open();
-	return n->diag_fd < 0 ? n->diag_fd : 0;
+	if (fd < 0)
+		return fd;
+	job->fds_out[job->n_fds_out++] = fd;
+	return 0;
 }
 
-int tcp_net_open(struct tcp_net *n, uint64_t inode, uint32_t tgid)
+static int op_enter(struct reader_job *job)
 {
-	*n = (struct tcp_net){ .inode = inode, .tgid = tgid, .diag_fd = -1, .device_fd = -1 };
-	n->error = netns_visit(inode, tgid, sockets_make, n);
+	const struct entry *e = job->arg;
+
+	return netns_visit(e->inode, e->tgid, diag_open, job);
+}
+
+/* --- in the collector --- */
+
+bool tcp_net_is_own(uint64_t inode)
+{
+	uint64_t own;
+
+	return !netns_of(getpid(), &own) && own == inode;
+}
+
+int tcp_net_open(struct tcp_net *n, struct reader *r, uint64_t inode, uint32_t tgid)
+{
+	struct entry e = { inode, tgid };
+
+	*n = (struct tcp_net){ .inode = inode, .tgid = tgid, .fd = -1 };
+	if (tcp_net_is_own(inode)) {
+		n->fd = tcp_diag_open();
+		n->error = n->fd < 0 ? n->fd : 0;
+	} else {
+		n->error = r ? reader_run(r, 0, op_enter, &e, sizeof(e), READER_DEADLINE_MS, NULL, 0, NULL, &n->fd)
+			     : -EPERM;
+	}
 	return n->error;
 }
 
 void tcp_net_close(struct tcp_net *n)
 {
-	if (n->inode && n->diag_fd >= 0)
-		close(n->diag_fd);
-	if (n->inode && n->device_fd >= 0)
-		close(n->device_fd);
-	*n = (struct tcp_net){ .diag_fd = -1, .device_fd = -1 };
+	if (n->inode && n->fd >= 0)
+		close(n->fd);
+	*n = (struct tcp_net){ .fd = -1 };
 }
 
 /* --- devices --- */
@@ -106,53 +136,63 @@ void tcp_net_scan(struct tcp_net *n)
 		struct ifreq r = { 0 };
 
 		memcpy(r.ifr_name, d->name, sizeof(d->name));
-		d->known = !ioctl(n->device_fd, SIOCGIFFLAGS, &r);
+		d->known = !ioctl(n->fd, SIOCGIFFLAGS, &r);
 		d->up = d->known && (r.ifr_flags & IFF_UP) && (r.ifr_flags & IFF_RUNNING);
 	}
 }
 
 /* --- addresses --- */
 
-struct sought {
-	int family;
-	const void *address;
-	char name[16];
-};
-
-static bool is_address(const struct sockaddr *a, const struct sought *s)
+/* Of IPv4 a socket of the namespace knows all; those of IPv6 are in a file. An alias is its device's: "eth0:1". */
+static void seek_v4(const struct tcp_net *n, const void *address, char name[16])
 {
-	if (!a || a->sa_family != s->family)
-		return false;
-	if (s->family == AF_INET)
-		return !memcmp(&((const struct sockaddr_in *)a)->sin_addr, s->address, 4);
-	return !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, s->address, 16);
+	static const int most = 256;
+	struct ifreq *rows = calloc(most, sizeof(*rows));
+	struct ifconf all = { .ifc_len = most * sizeof(*rows), .ifc_req = rows };
+	int count = rows && !ioctl(n->fd, SIOCGIFCONF, &all) ? all.ifc_len / (int)sizeof(*rows) : 0;
+
+	for (int i = 0; i < count; i++) {
+		const struct sockaddr_in *a = (const struct sockaddr_in *)&rows[i].ifr_addr;
+
+		if (a->sin_family == AF_INET && !memcmp(&a->sin_addr, address, 4))
+			snprintf(name, 16, "%.*s", (int)strcspn(rows[i].ifr_name, ":"), rows[i].ifr_name);
+	}
+	free(rows);
 }
 
-static int address_seek(void *of)
+/* "fe80000000000000021122fffe334455 02 40 20 80     eth0": net/ipv6/addrconf.c */
+static void seek_v6(const struct tcp_net *n, const uint8_t *address, char name[16])
 {
-	struct sought *s = of;
-	struct ifaddrs *all;
+	char path[64], line[128], wanted[33], found[33], device[16];
+	FILE *f;
 
-	if (getifaddrs(&all))
-		return -errno;
-	for (struct ifaddrs *a = all; a; a = a->ifa_next)
-		if (is_address(a->ifa_addr, s))
-			snprintf(s->name, sizeof(s->name), "%s", a->ifa_name);
-	freeifaddrs(all);
-	return 0;
+	for (int i = 0; i < 16; i++)
+		snprintf(wanted + 2 * i, 3, "%02x", address[i]);
+	snprintf(path, sizeof(path), "/proc/%u/net/if_inet6", n->tgid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%32s %*s %*s %*s %*s %15s", found, device) == 2 && !strcmp(found, wanted))
+			memcpy(name, device, sizeof(device));
+	fclose(f);
 }
 
 int tcp_net_device(struct tcp_net *n, int family, const void *address)
 {
-	struct sought s = { .family = family, .address = address };
 	size_t size = family == AF_INET ? 4 : 16;
+	char name[16] = "";
 	struct net_device *d;
 
 	if (n->last.family == family && !memcmp(n->last.address, address, size))
 		return n->last.device;
-	if (netns_visit(n->inode, n->tgid, address_seek, &s) || !*s.name)
+	if (family == AF_INET)
+		seek_v4(n, address, name);
+	else
+		seek_v6(n, address, name);
+	if (!*name)
 		return -1;
-	d = device_get(n, s.name);
+	d = device_get(n, name);
 	n->last.family = family;
 	n->last.device = d ? (int)(d - n->devices) : -1;
 	memcpy(n->last.address, address, size);

@@ -15,6 +15,7 @@
 #include "tracers/tcp/tcp_sampler.h"
 #include "base/side_thread.h"
 #include "tracers/tcp/tcp_table.h"
+#include "record.h"
 #include "schemas/collector.h"
 #include "inspect/discover/discover.h"
 
@@ -59,15 +60,6 @@ static void table_read(void *of)
 
 /* --- emitting --- */
 
-static uint16_t text_put(struct record_tcp *f, const char *text)
-{
-	size_t len = strlen(text) + 1;
-
-	memcpy((char *)f + f->hdr.size, text, len);
-	f->hdr.size += len;
-	return len;
-}
-
 static int identity_emit(struct tcp_sampler *s, uint32_t index, const struct table_connection *c, uint64_t now_ns)
 {
 	union {
@@ -88,10 +80,10 @@ static int identity_emit(struct tcp_sampler *s, uint32_t index, const struct tab
 	f->body.inode = c->inode;
 	f->body.cookie = (uint64_t)c->id.idiag_cookie[1] << 32 | c->id.idiag_cookie[0];
 	f->body.netns = c->netns;
-	f->body.local_len = text_put(f, local);
-	f->body.remote_len = text_put(f, remote);
-	f->body.netdev_len = text_put(f, c->netdev);
-	f->hdr.size = (f->hdr.size + 7) & ~7u;
+	f->body.local_len = record_text_put(&f->hdr, sizeof(u), local);
+	f->body.remote_len = record_text_put(&f->hdr, sizeof(u), remote);
+	f->body.netdev_len = record_text_put(&f->hdr, sizeof(u), c->netdev);
+	record_pad(&f->hdr);
 	return s->ctx->emit(s->ctx->emit_to, &f->hdr);
 }
 
@@ -168,8 +160,10 @@ static void trouble_emit(struct tcp_sampler *s)
 	s->left_emitted |= tcp_table_left_out(s->table);
 }
 
-static int done_take(struct tcp_sampler *s, uint64_t now_ns)
+static int done_take(void *of, uint64_t now_ns)
 {
+	struct tcp_sampler *s = of;
+
 	s->n_samples++;
 	s->cost_sum_ns += s->cost_ns;
 	if (s->scan)
@@ -213,24 +207,19 @@ static void ask(struct tcp_sampler *s, uint64_t now_ns)
 		return;
 	s->scan = other || !s->scan_ns || now_ns >= s->scan_ns + s->scan_every_ns;
 	s->scan_ns = s->scan ? now_ns : s->scan_ns;
+	if (s->scan)
+		tcp_table_enter(s->table, s->ctx->reader, s->tgids, s->n_tgids);
 	side_thread_set(&s->side, SIDE_ASKED);
 }
 
 static int tcp_sample(void *state, uint64_t now_ns)
 {
 	struct tcp_sampler *s = state;
-	enum side_step step = side_thread_step(&s->side);
-	int err = 0;
+	int rc = side_thread_take(&s->side, done_take, now_ns);
 
-	if (step == SIDE_ASKED)
-		return 0;
-	if (step == SIDE_DONE) {
-		err = done_take(s, now_ns);
-		side_thread_set(&s->side, SIDE_IDLE);
-	}
-	if (!err && (!s->asked_ns || now_ns >= s->asked_ns + SAMPLE_NS))
+	if (!rc && (!s->asked_ns || now_ns >= s->asked_ns + SAMPLE_NS))
 		ask(s, now_ns);
-	return err;
+	return rc < 0 ? rc : 0;
 }
 
 /* Is sock_diag there? */

@@ -125,7 +125,7 @@ static bool sockets_read(struct tcp_table *t, uint32_t tgid, uint64_t netns)
 }
 
 /* The place of the namespace, opened; -1: it cannot be. */
-static int net_get(struct tcp_table *t, uint64_t inode, uint32_t tgid)
+static int net_get(struct tcp_table *t, struct reader *r, uint64_t inode, uint32_t tgid)
 {
 	int free_place = -1, err;
 
@@ -140,11 +140,20 @@ static int net_get(struct tcp_table *t, uint64_t inode, uint32_t tgid)
 	}
 	if (free_place < 0)
 		return -1;
-	err = tcp_net_open(&t->nets[free_place], inode, tgid);
+	err = tcp_net_open(&t->nets[free_place], r, inode, tgid);
 	t->nets[free_place].used = true;
 	if (err)
 		t->error = err;
 	return err ? -1 : free_place;
+}
+
+void tcp_table_enter(struct tcp_table *t, struct reader *r, const uint32_t *tgids, size_t n)
+{
+	uint64_t netns;
+
+	for (size_t i = 0; i < n; i++)
+		if (!netns_of(tgids[i], &netns) && !tcp_net_is_own(netns))
+			net_get(t, r, netns, tgids[i]);
 }
 
 static void processes_read(struct tcp_table *t, const uint32_t *tgids, size_t n)
@@ -155,7 +164,8 @@ static void processes_read(struct tcp_table *t, const uint32_t *tgids, size_t n)
 	for (int i = 0; i < NETS_MAX; i++)
 		t->nets[i].used = false;
 	for (size_t i = 0; i < n; i++)
-		if (netns_of(tgids[i], &netns) || net_get(t, netns, tgids[i]) < 0 || !sockets_read(t, tgids[i], netns))
+		if (netns_of(tgids[i], &netns) || net_get(t, NULL, netns, tgids[i]) < 0 ||
+		    !sockets_read(t, tgids[i], netns))
 			t->unlisted++;
 	for (int i = 0; i < NETS_MAX; i++)
 		if (t->nets[i].inode && (!t->nets[i].used || t->nets[i].error)) /* tried again at the next scan */
@@ -224,9 +234,9 @@ static void answer_take(void *of, const struct diag_socket *s)
 
 static int dump(struct tcp_table *t)
 {
-	int err = tcp_diag_dump(t->nets[t->net].diag_fd, AF_INET, answer_take, t);
+	int err = tcp_diag_dump(t->nets[t->net].fd, AF_INET, answer_take, t);
 
-	return err ? err : tcp_diag_dump(t->nets[t->net].diag_fd, AF_INET6, answer_take, t);
+	return err ? err : tcp_diag_dump(t->nets[t->net].fd, AF_INET6, answer_take, t);
 }
 
 static bool is_of(const struct tcp_table *t, const struct table_connection *c)
@@ -244,7 +254,7 @@ static bool missing_ask(struct tcp_table *t)
 
 		if (!is_of(t, c) || c->fresh)
 			continue;
-		err = tcp_diag_ask(t->nets[t->net].diag_fd, c->family, &c->id, answer_take, t);
+		err = tcp_diag_ask(t->nets[t->net].fd, c->family, &c->id, answer_take, t);
 		if (err && err != -ENOENT)
 			return false;
 		c->gone = !c->fresh;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tcp_table.h - the connections of the ranks: which there are, and how each stands. Bounded: of processes with very
- * many open files the first are sampled, and of very many connections the first found. Reading it moves between
- * network namespaces: for a thread of its own.
+ * many open files the first are sampled, and of very many connections the first found. Reading it takes
+ * long: for a thread of its own.
  */
 #ifndef RANKTRACE_TCP_TABLE_H
 #define RANKTRACE_TCP_TABLE_H
@@ -29,10 +29,13 @@ struct table_connection { /* its place in the list is its number */
 	char netdev[16]; /* "" unknown */
 };
 
+struct reader;
 struct tcp_table;
 
 int tcp_table_new(struct tcp_table **ret); /* 0 or -ENOMEM */
 void tcp_table_free(struct tcp_table *t);
+/* Before a scan, and not by its thread: the network namespaces of these processes, which the reader enters. */
+void tcp_table_enter(struct tcp_table *t, struct reader *r, const uint32_t *tgids, size_t n);
 /* Finds out which connections these processes have. 0 or -ENOMEM. */
 int tcp_table_scan(struct tcp_table *t, const uint32_t *tgids, size_t n, bool *ret_changed);
 /* Scans those known. Those that are gone are so marked, and their places free at the next call. */

@@ -2,7 +2,7 @@
  *
  * attach.c - attaches a tracer's probe rows to a library of one process.
  *
- * Symbols become file offsets once per build-id; then each program gets one link. Links are filtered by process where
+ * Symbols become file offsets once per file; then each program gets one link. Links are filtered by process where
  * the kernel can do that. Where it cannot, one attach serves every process that maps the file, and the collector says
  * that all of them pay.
  */
@@ -277,7 +277,7 @@ static struct attached *attached_find(const struct loader *l, const struct trace
 {
 	for (struct attached *a = l->attached; a; a = a->next)
 		if (!a->n_places && a->tracer == t && a->tgid == proc->tgid && a->start_ns == proc->start_time_ns &&
-		    a->lib_id == (uint32_t)lib_id && a->text_begin == lib->map_start)
+		    attached_is_of(l, a, lib_id) && a->text_begin == lib->map_start)
 			return a;
 	return NULL;
 }
@@ -313,9 +313,9 @@ static int lib_begin(struct tracer_handle *h, struct attached *a, const struct t
 	struct loader *l = h->loader;
 	struct lib_probes *known = &l->libs[a->lib_id];
 	bool returns = return_probes_allowed(l, proc);
-	int err = 0;
+	int err = lib_file_check(l, lib->file);
 
-	if (!a->partial && h->tracer->on_lib)
+	if (!err && !a->partial && h->tracer->on_lib)
 		err = h->tracer->on_lib(h, proc, lib, lib->file->fd, a->lib_id, &a->has_layout);
 	if (!err && !a->partial && (l->lacks & KERNEL_BIT(COOKIE)))
 		err = cookies_put(l, a, known, lib->bias, returns ? 0 : COOKIE_NO_RETURNS);
@@ -423,7 +423,7 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 		return 0;
 	if (lib->file->fd < 0)
 		return lib->file->error ? lib->file->error : -EBADF;
-	lib_id = lib_get(l, t, lib->file, group, upto);
+	lib_id = lib_get(l, t, proc, lib->file, group, upto);
 	if (lib_id >= 0 && group != PROBES_NEEDED && !l->libs[lib_id].n_found)
 		return 0; /* the library has none of these functions */
 	if (lib_id < 0)

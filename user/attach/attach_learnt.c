@@ -2,10 +2,10 @@
  *
  * attach_learnt.c - probes functions without a name in further processes.
  *
- * A pointer in one process led to such a function (attach_place.c). Its file offset holds for every process that maps
- * the same file (same build-id), so it is probed there before a pointer of that process shows up. Where probes belong
- * to one process, it gets them even before it maps the file, if it maps the library that loads that file: the time
- * between mapping and first call may be too short for an attach.
+ * A pointer in one process led to such a function (attach_place.c). Its file offset holds for every
+ * process of the same user that maps the same file, so it is probed there before a pointer of that process shows up.
+ * Where probes belong to one process, it gets them even before it maps the file, if it maps the library that loads that
+ * file: the time between mapping and first call may be too short for an attach.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,22 +15,50 @@
 
 #include "attach/loader_internal.h"
 
+#define LEARNT_OF_UID 16 /* files of one user: each keeps a file open and a library's number */
+
+static void learnt_free(struct learnt *k)
+{
+	if (k->file.fd >= 0)
+		close(k->file.fd);
+	free(k->path);
+	free(k);
+}
+
+/* Of a user with too many files the oldest is forgotten. */
+static void learnt_trim(struct loader *l, uint32_t uid)
+{
+	struct learnt **at = &l->learnt, *k;
+	int n = 0;
+
+	while ((k = *at)) {
+		if (k->uid != uid || ++n <= LEARNT_OF_UID) {
+			at = &k->next;
+			continue;
+		}
+		*at = k->next;
+		learnt_free(k);
+	}
+}
+
 static struct learnt *learnt_get(const struct placing *p, uint32_t lib_id)
 {
 	const struct target_file *file = p->lib->file;
 	struct loader *l = p->h->loader;
 	struct learnt *k = l->learnt;
 
-	while (k && (k->lib_id != lib_id || k->file.dev != file->dev || k->file.ino != file->ino))
+	while (k && (k->lib_id != lib_id || k->uid != p->proc->uid || !target_file_same(&k->file, file)))
 		k = k->next;
 	if (k || !(k = calloc(1, sizeof(*k))))
 		return k;
 	k->lib_id = lib_id;
+	k->uid = p->proc->uid;
 	k->file = *file;
 	k->file.fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 	k->path = strdup(p->lib->path);
 	k->next = l->learnt;
 	l->learnt = k;
+	learnt_trim(l, k->uid);
 	return k;
 }
 
@@ -52,28 +80,30 @@ void learnt_note(const struct placing *p, uint32_t lib_id)
 			k->at[k->n++] = p->at[i];
 }
 
+bool learnt_knows(const struct placing *p, uint64_t offset)
+{
+	for (const struct learnt *k = p->h->loader->learnt; k; k = k->next)
+		for (size_t i = 0; k->uid == p->proc->uid && target_file_same(&k->file, p->lib->file) && i < k->n; i++)
+			if (k->at[i].offset == offset)
+				return true;
+	return false;
+}
+
 void learnt_free_all(struct loader *l)
 {
 	struct learnt *k;
 
 	while ((k = l->learnt)) {
 		l->learnt = k->next;
-		if (k->file.fd >= 0)
-			close(k->file.fd);
-		free(k->path);
-		free(k);
+		learnt_free(k);
 	}
 }
 
 static const struct target_lib *lib_of(const struct learnt *k, const struct target_proc *proc)
 {
-	for (size_t i = 0; i < proc->n_files; i++) {
-		const struct elf_facts *f = &proc->libs[i].file->facts;
-
-		if (f->build_id_len == k->file.facts.build_id_len &&
-		    !memcmp(f->build_id, k->file.facts.build_id, f->build_id_len))
+	for (size_t i = 0; i < proc->n_files; i++)
+		if (target_file_same(proc->libs[i].file, &k->file))
 			return &proc->libs[i];
-	}
 	return NULL;
 }
 
@@ -132,6 +162,8 @@ int loader_attach_learnt(struct loader *l, const struct target_proc *proc)
 		struct tracer_handle *h = handle_of(l, l->libs[k->lib_id].tracer);
 		const struct target_lib *lib = lib_of(k, proc);
 
+		if (k->uid != proc->uid)
+			continue;
 		if (lib)
 			err = mapped_attach(h, proc, k, lib);
 		else if (l->multi && k->file.fd >= 0 && maps_lib_of(proc, h->tracer))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attach_lib.c - what is known of one library for one tracer and probe group: where its rows' symbols are, once per
- * build-id, and which instruction each function begins with.
+ * file, and which instruction each function begins with. Files are distinguished by device, inode, size and time: what
+ * one user's file says is never used for another's.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -41,33 +42,151 @@ static void lib_symbols(struct loader *l, struct lib_probes *lib, const struct t
 			lib->classes[i] = hit_class_at(file->fd, lib->symbols[i].offset);
 }
 
-/* See loader_internal.h. */
-int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group,
-	    enum tier upto)
+/* See loader_internal.h. What a process maps was probed by what the file was then. */
+bool attached_is_of(const struct loader *l, const struct attached *a, int lib_id)
 {
-	const struct elf_facts *f = &file->facts;
-	struct lib_probes *p;
+	const struct lib_probes *of = &l->libs[a->lib_id], *lib = &l->libs[lib_id];
 
+	return of == lib || (of->group == lib->group && of->upto == lib->upto && of->file.dev == lib->file.dev &&
+			     of->file.ino == lib->file.ino);
+}
+
+static bool lib_is_used(const struct loader *l, uint32_t lib_id)
+{
+	for (const struct attached *a = l->attached; a; a = a->next)
+		if (a->lib_id == lib_id)
+			return true;
+	for (const struct learnt *k = l->learnt; k; k = k->next)
+		if (k->lib_id == lib_id)
+			return true;
+	return detacher_waits_on(l->detacher, lib_id);
+}
+
+static void lib_drop(struct loader *l, uint32_t lib_id)
+{
+	struct lib_probes *lib = &l->libs[lib_id];
+	struct tracer_handle *h = handle_of(l, lib->tracer);
+
+	if (h && h->tracer->lib_gone)
+		h->tracer->lib_gone(h, lib_id);
+	free(lib->symbols);
+	free(lib->classes);
+	*lib = (struct lib_probes){ 0 };
+}
+
+/* A number for a new library: a new one, or that of one that nothing is attached to; of this user alone, or of anybody
+ * (UID_UNKNOWN). */
+static int lib_slot(struct loader *l, uint32_t of_uid)
+{
+	if (of_uid == UID_UNKNOWN && l->n_libs < LOADER_LIBS_MAX)
+		return l->n_libs++;
 	for (uint32_t i = 0; i < l->n_libs; i++) {
-		p = &l->libs[i];
-		if (p->tracer == t && p->group == group && p->upto == upto && p->build_id_len == f->build_id_len &&
-		    !memcmp(p->build_id, f->build_id, f->build_id_len))
+		uint32_t id = (l->lib_next + i) % l->n_libs;
+
+		if ((of_uid != UID_UNKNOWN && l->libs[id].uid != of_uid) || lib_is_used(l, id))
+			continue;
+		lib_drop(l, id);
+		l->lib_next = id + 1;
+		return id;
+	}
+	return of_uid == UID_UNKNOWN ? -ENOSPC : -EDQUOT;
+}
+
+static bool proc_is_full(const struct loader *l, const struct target_proc *proc)
+{
+	uint32_t n = 0;
+
+	for (const struct attached *a = l->attached; a; a = a->next)
+		n += a->tgid == proc->tgid && a->start_ns == proc->start_time_ns;
+	return n >= LOADER_LIBS_OF_PROC;
+}
+
+static int lib_room(struct loader *l, const struct target_proc *proc)
+{
+	uint32_t n = 0;
+
+	if (proc_is_full(l, proc))
+		return -EDQUOT;
+	for (uint32_t i = 0; proc->uid && i < l->n_libs; i++)
+		n += l->libs[i].uid == proc->uid;
+	return lib_slot(l, n < LOADER_LIBS_OF_UID ? UID_UNKNOWN : proc->uid);
+}
+
+static int lib_find(const struct loader *l, const struct tracer *t, const struct target_file *file,
+		    enum probe_group group, enum tier upto)
+{
+	for (uint32_t i = 0; i < l->n_libs; i++) {
+		const struct lib_probes *p = &l->libs[i];
+
+		if (p->tracer == t && p->group == group && p->upto == upto && target_file_same(&p->file, file))
 			return i;
 	}
+	return -ENOENT;
+}
+
+static int lib_fill(struct loader *l, struct lib_probes *p, const struct target_file *file)
+{
+	p->file = *file;
+	p->file.fd = -1; /* the file's own may be closed and its number reused */
+	p->build_id_len = file->facts.build_id_len;
+	memcpy(p->build_id, file->facts.build_id, p->build_id_len);
+	p->symbols = calloc(p->tracer->n_probes, sizeof(*p->symbols));
+	p->classes = calloc(p->tracer->n_probes, sizeof(*p->classes));
+	if (!p->symbols || !p->classes)
+		return -ENOMEM;
+	lib_symbols(l, p, file);
+	return 0;
+}
+
+int lib_file_check(struct loader *l, const struct target_file *file)
+{
+	if (target_file_unchanged(file))
+		return 0;
+	target_set_file_changed(l->cfg.targets, file);
+	return -ESTALE;
+}
+
+/* The file had another content before. Links without a process would put probes at its old places into each process
+ * that maps it from now on. */
+static void replaced_drop(struct loader *l, const struct lib_probes *lib, const struct target_file *file)
+{
+	struct attached **at = &l->attached, *a;
+
+	while ((a = *at)) {
+		const struct lib_probes *old = &l->libs[a->lib_id];
+
+		if (old == lib || old->file.dev != file->dev || old->file.ino != file->ino ||
+		    target_file_same(&old->file, file)) {
+			at = &a->next;
+			continue;
+		}
+		*at = a->next;
+		l->libs[a->lib_id].shared_next = 0;
+		attached_free(l, a);
+	}
+}
+
+/* See loader_internal.h. */
+int lib_get(struct loader *l, const struct tracer *t, const struct target_proc *proc, const struct target_file *file,
+	    enum probe_group group, enum tier upto)
+{
+	int id = lib_find(l, t, file, group, upto), err;
+
+	if (id >= 0)
+		return id;
+	err = lib_file_check(l, file);
+	if (err)
+		return err;
 	if (l->cfg.prices && !l->prices.ns[HIT_OTHER])
 		loader_prices(l, &l->prices);
-	if (l->n_libs == LOADER_LIBS_MAX || t->n_probes > COOKIE_ROW_MAX)
-		return -ENOSPC;
-	p = &l->libs[l->n_libs];
-	*p = (struct lib_probes){ .tracer = t, .group = group, .upto = upto, .build_id_len = f->build_id_len };
-	memcpy(p->build_id, f->build_id, f->build_id_len);
-	p->symbols = calloc(t->n_probes, sizeof(*p->symbols));
-	p->classes = calloc(t->n_probes, sizeof(*p->classes));
-	if (!p->symbols || !p->classes) {
-		free(p->symbols);
-		free(p->classes);
-		return -ENOMEM;
-	}
-	lib_symbols(l, p, file);
-	return l->n_libs++;
+	id = t->n_probes > COOKIE_ROW_MAX ? -ENOSPC : lib_room(l, proc);
+	if (id < 0)
+		return id;
+	l->libs[id] = (struct lib_probes){ .tracer = t, .group = group, .upto = upto, .uid = proc->uid };
+	if (!l->multi)
+		replaced_drop(l, &l->libs[id], file);
+	err = lib_fill(l, &l->libs[id], file);
+	if (err)
+		lib_drop(l, id); /* its number stays free */
+	return err ? err : id;
 }

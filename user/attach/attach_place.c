@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "bpf/cookie.h"
 #include "attach/loader_internal.h"
 #include "inspect/discover/discover.h"
@@ -110,12 +111,15 @@ int placing_attach(struct placing *p, bool mapped)
 {
 	struct loader *l = p->h->loader;
 	uint64_t begin_ns = clock_monotonic_ns();
-	int lib_id = lib_get(l, p->h->tracer, p->lib->file, PROBES_POSTS, TIER_BURST), err;
+	int lib_id = lib_get(l, p->h->tracer, p->proc, p->lib->file, PROBES_POSTS, TIER_BURST), err;
 	struct attach_note note = { 0 };
 	struct attached *a;
 
 	if (lib_id < 0 || lib_waits(l, lib_id, &note))
 		return lib_id < 0 ? lib_id : -EAGAIN;
+	err = lib_file_check(l, p->lib->file);
+	if (err)
+		return err;
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
@@ -169,6 +173,37 @@ static int cookie_put(const struct placing *p, const struct tracer_place *at, ui
 	return bpf_map_update_elem(loader_map_fd(l, "probe_cookies"), &key, &cookie, BPF_ANY) ? -errno : 0;
 }
 
+#define ENTRIES_DEADLINE_MS 200
+#define REFUSED_SAID_MAX 16 /* of a session */
+
+/* A target's pointer may lead anywhere in a file: only what begins a function is probed. Those that another process of
+ * the user led to before were checked then. 0, or -errno: not known yet. */
+static int entries_keep(struct placing *p)
+{
+	uint64_t offsets[PLACES_MAX];
+	bool begins[PLACES_MAX] = { false };
+	size_t n = 0, kept = 0;
+	int err;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (!learnt_knows(p, p->at[i].offset))
+			offsets[n++] = p->at[i].offset;
+	err = n ? elf_fetch_entries(p->h->loader->cfg.reader, p->lib->file->fd, offsets, n, ENTRIES_DEADLINE_MS, begins)
+		: 0;
+	if (err)
+		return err == -ETIMEDOUT || err == -EBUSY || err == -EINPROGRESS ? -EAGAIN : err;
+	n = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		if (learnt_knows(p, p->at[i].offset) || begins[n++])
+			p->at[kept++] = p->at[i];
+		else if (p->h->loader->n_refused++ < REFUSED_SAID_MAX)
+			log_warn("pid %u: no function begins at %s+0x%llx, where a pointer of it leads: not probed",
+				 p->proc->tgid, p->lib->path, (unsigned long long)p->at[i].offset);
+	}
+	p->n = kept;
+	return 0;
+}
+
 /* Selects the places that lie in `file`. */
 static int placing_fill(struct placing *p, const struct tracer_place *places, size_t n)
 {
@@ -186,7 +221,7 @@ static int placing_fill(struct placing *p, const struct tracer_place *places, si
 		if (elf_facts_in_text(&lib->file->facts, offset) && !place_is_there(p, offset, places[i].row))
 			p->at[p->n++] = (struct placed_at){ offset, places[i].row };
 	}
-	return 0;
+	return p->n ? entries_keep(p) : 0;
 }
 
 /* The group was removed because it cost too much. */

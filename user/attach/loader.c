@@ -11,10 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/confine.h"
+#include "base/log.h"
 #include "source.h"
 #include "life.skel.h"
 #include "attach/loader_internal.h"
@@ -238,6 +241,8 @@ void loader_free(struct loader *l)
 	for (int i = 0; i < l->n_tracers; i++) {
 		struct tracer_handle *h = &l->tracers[i];
 
+		if (h->state && h->tracer->end)
+			h->tracer->end(h);
 		links_free(h->samplers, h->n_samplers);
 		bpf_link__destroy(h->iter);
 		bpf_object__close(h->object);
@@ -409,6 +414,20 @@ int loader_poll(struct loader *l, uint64_t now_ns)
 	for (int i = 0; !err && i < l->n_tracers; i++)
 		if (l->tracers[i].object && l->tracers[i].tracer->sample)
 			err = l->tracers[i].tracer->sample(&l->tracers[i], now_ns);
+	return err;
+}
+
+int loader_confine(struct loader *l)
+{
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+	bool admin = !l->multi;
+	int err;
+
+	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 count maps as locked memory */
+	err = confine_collector(&admin);
+	if (!err && admin)
+		log_detail(
+			"CAP_SYS_ADMIN stays: CAP_BPF, CAP_PERFMON, uprobe-multi, which replace it, are not all there");
 	return err;
 }
 

@@ -123,6 +123,8 @@ int loader_consume(struct loader *l);
 uint64_t loader_ring_bytes_mapped(const struct loader *l);
 int loader_wake_fd(const struct loader *l); /* for poll(): a ring fills up, consume now */
 
+/* Gives up all privileges that attaching takes not from here on. Before any thread. 0, -errno. */
+int loader_confine(struct loader *l);
 bool loader_attaches_per_process(const struct loader *l); /* uprobe.multi with a pid filter */
 uint64_t loader_lost(const struct loader *l, enum ring_class ring);
 uint32_t loader_probes(const struct loader *l);        /* attached now */

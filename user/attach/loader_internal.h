@@ -18,7 +18,9 @@
 #include "tracer.h"
 
 #define LOADER_TRACERS_MAX WIRE_TRACER_MAX
-#define LOADER_LIBS_MAX 384 /* a file counts once for each probe group */
+#define LOADER_LIBS_MAX WIRE_LIBS_MAX
+#define LOADER_LIBS_OF_PROC 128 /* a file counts once for each tracer and probe group: some ten files */
+#define LOADER_LIBS_OF_UID (LOADER_LIBS_MAX / 2) /* of one user that is not root: others find room whatever it does */
 
 struct tracer_handle { /* one tracer in the kernel */
 	struct loader *loader;
@@ -31,7 +33,9 @@ struct tracer_handle { /* one tracer in the kernel */
 	struct bpf_link *iter; /* of its iterator, once it was read */
 };
 
-struct lib_probes { /* a library, by build-id, as one tracer sees it */
+struct lib_probes {              /* a library as one tracer sees it: this very file, whatever build-id it has */
+	struct target_file file; /* identity only: fd -1 */
+	uint32_t uid;            /* whose process brought it */
 	uint8_t build_id[ELF_BUILD_ID_MAX];
 	uint8_t build_id_len;
 	const struct tracer *tracer;
@@ -55,6 +59,7 @@ struct placed_at {
 
 struct learnt {                  /* a file that tracer_place() put probes on */
 	struct target_file file; /* a copy, with an fd of its own */
+	uint32_t uid;            /* whose pointers led there: other users' processes are not probed for it */
 	char *path;
 	uint32_t lib_id;
 	struct placed_at at[PLACES_MAX];
@@ -106,15 +111,16 @@ struct loader {
 	bool multi;             /* uprobe.multi: one of them */
 	bool uretprobe_syscall; /* return probes trap by a system call that seccomp may deny */
 	struct lib_probes libs[LOADER_LIBS_MAX];
-	uint32_t n_libs;
-	struct hit_prices prices; /* 0: not measured */
-	uint64_t slice_until_ns;  /* loader_slice_begin() */
+	uint32_t n_libs, lib_next; /* lib_next: where the search for one to reuse begins */
+	struct hit_prices prices;  /* 0: not measured */
+	uint64_t slice_until_ns;   /* loader_slice_begin() */
 	struct attached *attached;
 	struct shed *shed;
 	struct learnt *learnt;
 	struct attach_guard *guard;
 	struct detacher *detacher;
 	uint32_t n_probes;
+	uint32_t n_refused; /* places where no function begins */
 	struct ring_source *rings;
 	uint64_t lost[RING_CLASSES];
 	uint64_t *drops; /* as last emitted: [class][cpu], then one more row as read buffer */
@@ -133,9 +139,13 @@ bool lib_waits(struct loader *l, uint32_t lib_id, struct attach_note *note); /* 
 bool return_probes_allowed(const struct loader *l, const struct target_proc *proc);
 #define LIB_OWN LOADER_LIBS_MAX /* links that belong to no library of a target */
 /* Returns the index of the library's entry for this tracer and group with rows up to `upto`, which is the lib_id in
- * cookies and records; or -errno. */
-int lib_get(struct loader *l, const struct tracer *t, const struct target_file *file, enum probe_group group,
-	    enum tier upto);
+ * cookies and records; or -errno: -ESTALE the file is not what was inspected any more, -EDQUOT the process or its user
+ * has too many. */
+int lib_get(struct loader *l, const struct tracer *t, const struct target_proc *proc, const struct target_file *file,
+	    enum probe_group group, enum tier upto);
+/* Links on that library, also from before the file was touched. */
+bool attached_is_of(const struct loader *l, const struct attached *a, int lib_id);
+int lib_file_check(struct loader *l, const struct target_file *file); /* 0, -ESTALE: changed since its inspection */
 int batch_new(struct batch *b, size_t n_rows);
 void batch_free(struct batch *b);
 int batch_attach(struct loader *l, struct attached *a, const struct bpf_program *prog, const char *path,
@@ -158,6 +168,7 @@ int places_attach(struct tracer_handle *h, const struct target_proc *proc, const
 		  uint64_t *ret_since_ns);
 
 /* attach_learnt.c */
+bool learnt_knows(const struct placing *p, uint64_t offset); /* it was probed there for another of the user's */
 void learnt_note(const struct placing *p, uint32_t lib_id);
 void learnt_free_all(struct loader *l);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "record.h"
 #include "inspect/stack/evidence.h"
 #include "inspect/reader/task_sample.h"
 #include "tracers/sched/sched.h"
@@ -107,18 +108,6 @@ static int totals_emit(const struct autopsy_proc *s, struct proc_thread *t, cons
 	return emit(to, &r.hdr);
 }
 
-/* Appends text to a record, each piece with its zero byte; cuts it where the record is full. */
-static uint16_t text_put(char *record, size_t cap, size_t *at, const char *text)
-{
-	size_t n = strlen(text), room = cap - *at;
-
-	n = n < room ? n : room - 1;
-	memcpy(record + *at, text, n);
-	record[*at + n] = 0;
-	*at += n + 1;
-	return n + 1;
-}
-
 static int blocked_emit(const struct autopsy_proc *s, struct proc_thread *t, const struct target_evidence *e,
 			procs_emit_fn *emit, void *to)
 {
@@ -127,13 +116,13 @@ static int blocked_emit(const struct autopsy_proc *s, struct proc_thread *t, con
 		char bytes[WIRE_SIZE_MAX];
 	} u = {};
 	const char *texts[] = { e->kernel_stack, "", e->wchan, e->syscall, e->file };
-	size_t at = sizeof(u.r);
 
+	u.r.hdr = task_hdr(s, t, sizeof(u.r), WIRE_SCHED, SCHED_BLOCKED);
 	u.r.begin_ns = t->blocked_ns = t->since_ns;
 	u.r.mmap_lock_held = e->mmap_lock_held;
 	for (int i = 0; i < 5; i++)
-		u.r.len[i] = text_put(u.bytes, sizeof(u) - 8, &at, texts[i]);
-	u.r.hdr = task_hdr(s, t, at, WIRE_SCHED, SCHED_BLOCKED);
+		u.r.len[i] = record_text_put(&u.r.hdr, sizeof(u) - 8, texts[i]);
+	record_pad(&u.r.hdr);
 	return emit(to, &u.r.hdr);
 }
 
@@ -144,12 +133,12 @@ static int wait_place_emit(const struct autopsy_proc *s, const struct proc_threa
 		struct record_task_at r;
 		char bytes[1024];
 	} u = {};
-	size_t at = sizeof(u.r);
 
-	u.r.wchan_len = text_put(u.bytes, sizeof(u) - 8, &at, e->wchan);
-	u.r.syscall_len = text_put(u.bytes, sizeof(u) - 8, &at, e->syscall);
-	u.r.file_len = text_put(u.bytes, sizeof(u) - 8, &at, e->file);
-	u.r.hdr = task_hdr(s, t, at, WIRE_COLLECTOR, RECORD_TASK_AT);
+	u.r.hdr = task_hdr(s, t, sizeof(u.r), WIRE_COLLECTOR, RECORD_TASK_AT);
+	u.r.wchan_len = record_text_put(&u.r.hdr, sizeof(u) - 8, e->wchan);
+	u.r.syscall_len = record_text_put(&u.r.hdr, sizeof(u) - 8, e->syscall);
+	u.r.file_len = record_text_put(&u.r.hdr, sizeof(u) - 8, e->file);
+	record_pad(&u.r.hdr);
 	return emit(to, &u.r.hdr);
 }
 

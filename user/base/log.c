@@ -6,6 +6,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
 
 bool log_verbose, log_debugging, log_quiet;
 
@@ -14,6 +17,9 @@ static void log_line(const char *prefix, const char *format, va_list args)
 	char text[2048];
 	int n = vsnprintf(text, sizeof(text), format, args);
 
+	/* Paths and names of targets are among the arguments: no line break but the message's own. */
+	if (n >= 0)
+		utf8_tame(text, strchr(format, '\n') || !strcmp(format, "%s") ? "\n\t" : "");
 	if (n >= 0)
 		fprintf(stderr, "ranktrace: %s%s\n", prefix, text);
 }

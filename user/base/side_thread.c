@@ -67,6 +67,20 @@ void side_thread_set(struct side_thread *t, enum side_step step)
 	pthread_mutex_unlock(&t->lock);
 }
 
+int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_ns), uint64_t now_ns)
+{
+	enum side_step step = side_thread_step(t);
+	int err = 0;
+
+	if (step == SIDE_ASKED)
+		return 1;
+	if (step == SIDE_DONE) {
+		err = take(t->of, now_ns);
+		side_thread_set(t, SIDE_IDLE);
+	}
+	return err;
+}
+
 bool side_thread_end(struct side_thread *t)
 {
 	uint64_t until_ns = clock_monotonic_ns() + clock_realtime_offset_ns() + END_TIMEOUT_NS;

@@ -30,6 +30,9 @@ int side_thread_start(struct side_thread *t, const char *name, void (*work)(void
 enum side_step side_thread_step(struct side_thread *t);
 /* SIDE_ASKED: begin the work; SIDE_IDLE: the result was taken. */
 void side_thread_set(struct side_thread *t, enum side_step step);
+/* The collector's turn: `take` gets what the thread was given for, of work that is done. 0: the thread is idle and the
+ * next may be asked for; 1: it is at work; or take's -errno. */
+int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_ns), uint64_t now_ns);
 /* Ends the thread; waits a second at most. False: its work does not return and keeps its data. */
 bool side_thread_end(struct side_thread *t);
 /* CPU time of the calling thread, ns; getrusage() is only exact to the tick. */

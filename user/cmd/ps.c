@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cmd/foreign.h"
 #include "cmd/help.h"
 #include "command.h"
 #include "source.h"
@@ -196,8 +197,9 @@ static void row_print(const struct ps_rank *row)
 	identity_text(p, note, sizeof(note));
 	rate_text(row->steps_per_s > 0, row->steps_per_s, steps, sizeof(steps));
 	rate_text(row->counted, row->collectives_per_s, collectives, sizeof(collectives));
-	printf(ROW, rank, p->tgid, *row->gpus ? row->gpus : "-", p->is_child ? "child" : row->state, steps, collectives,
-	       *p->place->job ? p->place->job : "-", *note || *why ? "  " : "", note, *note && *why ? "; " : "", why);
+	foreign_print(ROW, rank, p->tgid, *row->gpus ? row->gpus : "-", p->is_child ? "child" : row->state, steps,
+		      collectives, *p->place->job ? p->place->job : "-", *note || *why ? "  " : "", note,
+		      *note && *why ? "; " : "", why);
 }
 
 /* With --verbose: who says that it is that rank, and what of it would be probed. */
@@ -206,24 +208,24 @@ static void details_print(const struct target_proc *p)
 	char tracers[64], source[24];
 
 	source_text(p, source, sizeof(source));
-	printf("         %s: local %d, world %d (%s)", p->name, p->local_rank, p->world_size, source);
+	foreign_print("         %s: local %d, world %d (%s)", p->name, p->local_rank, p->world_size, source);
 	if (p->ns_pid != p->tgid)
-		printf(", pid %u inside", p->ns_pid);
-	printf("%s%s%s%s\n", *p->container ? ", container " : "", p->container, *p->pod ? ", pod " : "", p->pod);
+		foreign_print(", pid %u inside", p->ns_pid);
+	foreign_print("%s%s%s%s\n", *p->container ? ", container " : "", p->container, *p->pod ? ", pod " : "", p->pod);
 	for (size_t i = 0; i < p->n_libs; i++) {
 		char id[2 * ELF_BUILD_ID_MAX + 1];
 
 		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
 		elf_facts_build_id(&p->libs[i].file->facts, id);
-		printf("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "",
-		       p->libs[i].path);
+		foreign_print("         %-10s %.12s%s %s\n", tracers, id, p->libs[i].deleted ? " (deleted)" : "",
+			      p->libs[i].path);
 	}
 }
 
 static void rows_print(const struct ps_rank *rows, size_t n)
 {
 	if (n)
-		printf(TITLE, "RANK", "PID", "GPU", "STATE", "STEPS/S", "COLL/S", "JOB  NOTE");
+		foreign_print(TITLE, "RANK", "PID", "GPU", "STATE", "STEPS/S", "COLL/S", "JOB  NOTE");
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].proc->is_child && !log_verbose)
 			continue;
@@ -243,9 +245,9 @@ static cJSON *libs_json(const struct target_proc *p)
 
 		elf_facts_build_id(&p->libs[i].file->facts, id);
 		tracers_text(p->libs[i].tracers, tracers, sizeof(tracers));
-		cJSON_AddStringToObject(lib, "path", p->libs[i].path);
-		cJSON_AddStringToObject(lib, "build_id", id);
-		cJSON_AddStringToObject(lib, "tracers", tracers);
+		foreign_json(lib, "path", p->libs[i].path);
+		foreign_json(lib, "build_id", id);
+		foreign_json(lib, "tracers", tracers);
 		cJSON_AddBoolToObject(lib, "deleted", p->libs[i].deleted);
 		cJSON_AddBoolToObject(lib, "has_dwarf", p->libs[i].file->facts.has_dwarf);
 		cJSON_AddItemToArray(libs, lib);
@@ -274,25 +276,25 @@ static void row_print_json(const struct ps_rank *row)
 	cJSON_AddNumberToObject(o, "rank", p->rank);
 	cJSON_AddNumberToObject(o, "local_rank", p->local_rank);
 	cJSON_AddNumberToObject(o, "world_size", p->world_size);
-	cJSON_AddStringToObject(o, "rank_source", rank_source_name(p->rank_source));
+	foreign_json(o, "rank_source", rank_source_name(p->rank_source));
 	cJSON_AddBoolToObject(o, "rank_late", p->rank_late);
-	cJSON_AddStringToObject(o, "rank_note", note);
+	foreign_json(o, "rank_note", note);
 	cJSON_AddBoolToObject(o, "is_child", p->is_child);
-	cJSON_AddStringToObject(o, "job", p->place->job);
-	cJSON_AddStringToObject(o, "name", p->name);
-	cJSON_AddStringToObject(o, "container", p->container);
-	cJSON_AddStringToObject(o, "pod", p->pod);
-	cJSON_AddStringToObject(o, "pod_name", p->place->pod_name);
-	cJSON_AddStringToObject(o, "namespace", p->place->namespace);
-	cJSON_AddStringToObject(o, "slurm_job", p->place->slurm_job);
-	cJSON_AddStringToObject(o, "slurm_step", p->place->slurm_step);
+	foreign_json(o, "job", p->place->job);
+	foreign_json(o, "name", p->name);
+	foreign_json(o, "container", p->container);
+	foreign_json(o, "pod", p->pod);
+	foreign_json(o, "pod_name", p->place->pod_name);
+	foreign_json(o, "namespace", p->place->namespace);
+	foreign_json(o, "slurm_job", p->place->slurm_job);
+	foreign_json(o, "slurm_step", p->place->slurm_step);
 	cJSON_AddNumberToObject(o, "netns", p->netns);
-	cJSON_AddStringToObject(o, "visible_devices", p->visible_devices);
-	cJSON_AddStringToObject(o, "status", target_status_name(p->status));
-	cJSON_AddStringToObject(o, "invisible", why);
-	cJSON_AddStringToObject(o, "gpus", row->gpus);
+	foreign_json(o, "visible_devices", p->visible_devices);
+	foreign_json(o, "status", target_status_name(p->status));
+	foreign_json(o, "invisible", why);
+	foreign_json(o, "gpus", row->gpus);
 	cJSON_AddItemToObject(o, "ranks", cJSON_CreateIntArray(row->ranks, (int)row->n_ranks));
-	cJSON_AddStringToObject(o, "state", row->state);
+	foreign_json(o, "state", row->state);
 	add_rate(o, "steps_per_s", row->steps_per_s > 0, row->steps_per_s);
 	add_rate(o, "collectives_per_s", row->counted, row->collectives_per_s);
 	cJSON_AddItemToObject(o, "libs", libs_json(p));

@@ -5,6 +5,8 @@
  */
 #include "cmd/ps_stacks.h"
 
+#include "cmd/foreign.h"
+
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
@@ -207,7 +209,7 @@ static void lines_print(const char *indent, const char *text)
 	while (*text) {
 		size_t len = strcspn(text, "\n");
 
-		printf("%s%.*s\n", indent, (int)len, text);
+		foreign_print("%s%.*s\n", indent, (int)len, text);
 		text += len + (text[len] == '\n');
 	}
 }
@@ -217,9 +219,9 @@ static void end_print(const struct stack_thread *t)
 	const char *native = stack_end_text(t->native_end), *python = stack_end_text(t->python_end);
 
 	if (*native)
-		printf("      (%s)\n", native);
+		foreign_print("      (%s)\n", native);
 	if (*python && strcmp(native, python))
-		printf("      (Python: %s)\n", python);
+		foreign_print("      (Python: %s)\n", python);
 }
 
 static void who_print(const struct stack_item *items, const size_t *order, size_t n)
@@ -230,16 +232,16 @@ static void who_print(const struct stack_item *items, const size_t *order, size_
 		const struct stack_item *it = &items[order[i]];
 
 		if (last && last->tgid == it->tgid) {
-			printf(",%u", it->tid);
+			foreign_print(",%u", it->tid);
 		} else {
-			printf("%s", i ? "; " : "    ");
+			foreign_print("%s", i ? "; " : "    ");
 			if (it->rank >= 0)
-				printf("rank %d ", it->rank);
-			printf("pid %u thread %u", it->tgid, it->tid);
+				foreign_print("rank %d ", it->rank);
+			foreign_print("pid %u thread %u", it->tgid, it->tid);
 		}
 		last = it;
 	}
-	printf("\n");
+	foreign_print("\n");
 }
 
 /* Each sentence once: peers of one stack may wait for different ones. */
@@ -255,10 +257,10 @@ static void waits_print(const struct view *v, size_t first, const size_t *order,
 		if (!text || (before && !strcmp(before, text)))
 			continue;
 		if (n_said++ == WAITS_SAID) {
-			printf("      ...\n");
+			foreign_print("      ...\n");
 			return;
 		}
-		printf("      %s\n", text);
+		foreign_print("      %s\n", text);
 	}
 }
 
@@ -268,16 +270,16 @@ static void group_print(const struct view *v, size_t first, const size_t *order,
 	const struct stack_thread *t = v->threads[first + order[g->first]];
 	const char *of = it->rank >= 0 ? g->n_ranks == 1 ? "rank" : "ranks" : g->n_ranks == 1 ? "process" : "processes";
 
-	printf("%zu thread%s of %zu %s: %s, %c", g->n, g->n == 1 ? "" : "s", g->n_ranks, of, t->name,
-	       t->state ? t->state : '?');
-	printf("%s%s%s%s\n", *t->wait ? " in " : "", t->wait, *t->file ? " of " : "", t->file);
+	foreign_print("%zu thread%s of %zu %s: %s, %c", g->n, g->n == 1 ? "" : "s", g->n_ranks, of, t->name,
+		      t->state ? t->state : '?');
+	foreign_print("%s%s%s%s\n", *t->wait ? " in " : "", t->wait, *t->file ? " of " : "", t->file);
 	who_print(items, order + g->first, g->n);
 	waits_print(v, first, order, g);
 	if (t->kernel)
 		lines_print("      [kernel] ", t->kernel);
 	lines_print("      ", it->text + strcspn(it->text, "\n") + 1);
 	end_print(t);
-	printf("\n");
+	foreign_print("\n");
 }
 
 /* Compares the ranks of one job, never of two jobs: n items from `first` on. */
@@ -305,7 +307,7 @@ static int jobs_print(const struct view *v)
 		if (i + 1 < v->n && !strcmp(job_of(&v->processes[i]), job_of(&v->processes[i + 1])))
 			continue;
 		if (*job_of(&v->processes[i]))
-			printf("== job %s\n\n", job_of(&v->processes[i]));
+			foreign_print("== job %s\n\n", job_of(&v->processes[i]));
 		err = job_print(v, first, end - first);
 		first = end;
 	}
@@ -335,9 +337,9 @@ static cJSON *native_json(const struct stack_thread *t)
 	for (size_t i = 0; i < t->n_native; i++) {
 		cJSON *o = cJSON_CreateObject();
 
-		cJSON_AddStringToObject(o, "func", t->native[i].func);
+		foreign_json(o, "func", t->native[i].func);
 		cJSON_AddNumberToObject(o, "delta", t->native[i].delta);
-		cJSON_AddStringToObject(o, "module", t->native[i].module);
+		foreign_json(o, "module", t->native[i].module);
 		cJSON_AddBoolToObject(o, "guessed", t->native[i].guessed);
 		cJSON_AddItemToArray(rows, o);
 	}
@@ -351,8 +353,8 @@ static cJSON *python_json(const struct stack_thread *t)
 	for (size_t i = 0; i < t->n_python; i++) {
 		cJSON *o = cJSON_CreateObject();
 
-		cJSON_AddStringToObject(o, "func", t->python[i].func);
-		cJSON_AddStringToObject(o, "file", t->python[i].file);
+		foreign_json(o, "func", t->python[i].func);
+		foreign_json(o, "file", t->python[i].file);
 		cJSON_AddNumberToObject(o, "line", t->python[i].line);
 		cJSON_AddItemToArray(rows, o);
 	}
@@ -365,16 +367,16 @@ static cJSON *thread_json(const struct stack_thread *t, const char *waits_for)
 	char state[2] = { t->state, 0 };
 
 	cJSON_AddNumberToObject(o, "tid", t->tid);
-	cJSON_AddStringToObject(o, "name", t->name);
-	cJSON_AddStringToObject(o, "state", state);
-	cJSON_AddStringToObject(o, "wait", t->wait);
-	cJSON_AddStringToObject(o, "file", t->file);
-	cJSON_AddStringToObject(o, "waits_for", waits_for ? waits_for : "");
-	cJSON_AddStringToObject(o, "kernel", t->kernel ? t->kernel : "");
+	foreign_json(o, "name", t->name);
+	foreign_json(o, "state", state);
+	foreign_json(o, "wait", t->wait);
+	foreign_json(o, "file", t->file);
+	foreign_json(o, "waits_for", waits_for ? waits_for : "");
+	foreign_json(o, "kernel", t->kernel ? t->kernel : "");
 	cJSON_AddItemToObject(o, "native", native_json(t));
-	cJSON_AddStringToObject(o, "native_end", stack_end_text(t->native_end));
+	foreign_json(o, "native_end", stack_end_text(t->native_end));
 	cJSON_AddItemToObject(o, "python", python_json(t));
-	cJSON_AddStringToObject(o, "python_end", stack_end_text(t->python_end));
+	foreign_json(o, "python_end", stack_end_text(t->python_end));
 	return o;
 }
 
@@ -397,8 +399,8 @@ static void process_print_json(const struct process *p)
 	cJSON_AddNumberToObject(o, "pid", p->tgid);
 	cJSON_AddNumberToObject(o, "rank", p->rank);
 	cJSON_AddBoolToObject(o, "is_child", p->proc && p->proc->is_child);
-	cJSON_AddStringToObject(o, "job", job_of(p));
-	cJSON_AddStringToObject(o, "python", version);
+	foreign_json(o, "job", job_of(p));
+	foreign_json(o, "python", version);
 	cJSON_AddNumberToObject(o, "threads_left_out", p->stacks.n_left_out);
 	for (size_t i = 0; i < p->stacks.n; i++)
 		cJSON_AddItemToArray(threads, thread_json(&p->stacks.threads[i], p->waits ? p->waits[i] : NULL));

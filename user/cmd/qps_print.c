@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "model/model.h"
+#include "base/utf8.h"
 
 static const char *number(char to[24], int64_t n, bool known)
 {
@@ -19,7 +20,13 @@ static const char *number(char to[24], int64_t n, bool known)
 
 static const char *quoted(char to[80], const char *text)
 {
-	snprintf(to, 80, text && *text ? "\"%s\"" : "null", text);
+	char clean[72] = "";
+
+	utf8_copy(clean, sizeof(clean), text ? text : "");
+	utf8_tame(clean, "");
+	for (char *c = clean; *c; c++) /* device names are read from the target's memory */
+		*c = *c == '"' || *c == '\\' ? '?' : *c;
+	snprintf(to, 80, *clean ? "\"%s\"" : "null", clean);
 	return to;
 }
 

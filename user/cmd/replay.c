@@ -129,7 +129,8 @@ static int replay(const struct replay_args *a, struct recording_reader *r, struc
 	else if (err)
 		log_error("%s: %s", shown(a), strerror(-err));
 	if (pipeline_undecoded(p))
-		log_warn("%" PRIu64 " records have a kind that this version does not know: skipped",
+		log_warn("%" PRIu64
+			 " records are of a kind that this version does not know, or say what cannot be: skipped",
 			 pipeline_undecoded(p));
 	log_detail("%" PRIu64 " records, %" PRIu64 " operations, %" PRIu64 " findings", pipeline_records(p),
 		   pipeline_model(p)->n_ops, incidents_opened(pipeline_incidents(p)));

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/new_file.h"
 #include "flight/flight_private.h"
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
@@ -79,10 +80,10 @@ static int tail_write(struct flight *f, int fd, uint64_t now_ns)
 static int recording_write(struct writing *w, uint64_t now_ns)
 {
 	struct recording_header h = { .magic = RECORDING_MAGIC, .version = RECORDING_VERSION };
-	int fd = open(w->temporary[0], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), err;
+	int fd = new_file_open(w->temporary[0]), err;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = write_all(fd, &h, sizeof(h));
 	if (!err && w->f->oldest)
 		err = list_write(fd, &w->f->oldest->state);

@@ -15,7 +15,6 @@
 #include <uthash.h>
 
 #define KEY_MAX 1024
-#define TRAIT_MAX 160
 #define LIVING_FIRST 64
 
 const struct job_id job_none = { .name = "", .shown = "" };
@@ -29,8 +28,10 @@ struct job_own {
 	struct job_own *next;   /* of the name */
 };
 
-struct name_row {
+struct name_row { /* a name as one user's processes say it */
 	char *name;
+	char *key;
+	uint32_t user; /* 0: unknown, or in a container */
 	uint64_t serial;
 	struct job_own *jobs, *newest;
 	UT_hash_handle hh;
@@ -64,76 +65,40 @@ struct jobs {
 	uint64_t n_names, n_scopes, round;
 };
 
-/* --- what distinguishes a place --- */
-
-enum trait { TRAIT_POD_NAME, TRAIT_POD, TRAIT_HOST, TRAIT_CONTAINER, TRAIT_NETNS, TRAIT_CGROUP, TRAITS };
-
-static const char *text_or_none(const char *s)
-{
-	return s ? s : "";
-}
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* "pod train-0"; "" unknown. */
-static void trait_text(enum trait what, const struct job_place *at, char to[TRAIT_MAX])
-{
-	static const char *const words[] = { "pod", "pod", "host", "container", "netns", "cgroup" };
-	const char *texts[] = { text_or_none(at->pod_name),
-				text_or_none(at->pod),
-				text_or_none(at->host_name),
-				text_or_none(at->container),
-				"",
-				last_part(text_or_none(at->cgroup)) };
-
-	to[0] = '\0';
-	if (what == TRAIT_NETNS && at->netns)
-		snprintf(to, TRAIT_MAX, "%s %llu", words[what], (unsigned long long)at->netns);
-	else if (*texts[what])
-		snprintf(to, TRAIT_MAX, "%s %.120s", words[what], texts[what]);
-}
-
-bool job_selected(const char *text, const char *name, const struct job_place *at)
-{
-	size_t n = strlen(name), len = strlen(text);
-	char trait[TRAIT_MAX];
-
-	if (strncmp(text, name, n))
-		return false;
-	if (len == n)
-		return true;
-	if (len < n + 3 || strncmp(text + n, " (", 2) || text[len - 1] != ')')
-		return false;
-	for (int what = 0; what < TRAITS; what++) {
-		trait_text(what, at, trait);
-		if (*trait && strlen(trait) == len - n - 3 && !strncmp(text + n + 2, trait, len - n - 3))
-			return true;
-	}
-	return false;
-}
-
 /* --- names, jobs, scopes --- */
 
-static struct name_row *name_get(struct jobs *j, const char *name)
+static void name_free(struct name_row *row)
 {
+	free(row ? row->name : NULL);
+	free(row ? row->key : NULL);
+	free(row);
+}
+
+/* Whose claims on a name hold together. */
+static uint32_t user_of(const struct job_place *at)
+{
+	return *job_place_text(at->container) || *job_place_text(at->pod) ? 0 : at->user;
+}
+
+static struct name_row *name_get(struct jobs *j, const char *name, uint32_t user)
+{
+	char key[KEY_MAX];
 	struct name_row *row;
 
-	HASH_FIND_STR(j->names, name, row);
+	snprintf(key, sizeof(key), "%u %s", user, name);
+	HASH_FIND_STR(j->names, key, row);
 	if (row)
 		return row;
 	row = calloc(1, sizeof(*row));
-	if (row)
+	if (row) {
+		row->user = user;
 		row->name = strdup(name);
-	if (row && row->name)
-		HASH_ADD_KEYPTR(hh, j->names, row->name, strlen(row->name), row);
+		row->key = strdup(key);
+	}
+	if (row && row->name && row->key)
+		HASH_ADD_KEYPTR(hh, j->names, row->key, strlen(row->key), row);
 	if (!row || !row->hh.tbl) {
-		free(row ? row->name : NULL);
-		free(row);
+		name_free(row);
 		return NULL;
 	}
 	row->serial = ++j->n_names;
@@ -159,15 +124,16 @@ static struct job_own *job_new(struct name_row *row)
 /* A field that is unknown and one that is empty are the same. The separator is in none of them. */
 static size_t key_text(const char *name, const struct job_place *at, char to[KEY_MAX])
 {
-	int n = snprintf(to, KEY_MAX, "%u\n%llu\n%s\n%s\n%s\n%s", at->host, (unsigned long long)at->netns, name,
-			 text_or_none(at->pod), text_or_none(at->container), text_or_none(at->cgroup));
+	int n = snprintf(to, KEY_MAX, "%u\n%llu\n%u\n%s\n%s\n%s\n%s", at->host, (unsigned long long)at->netns,
+			 user_of(at), name, job_place_text(at->pod), job_place_text(at->container),
+			 job_place_text(at->cgroup));
 
 	return n < KEY_MAX ? n : KEY_MAX - 1;
 }
 
 static struct scope *scope_new(struct jobs *j, const char *name, const struct job_place *at, const char *key)
 {
-	struct name_row *row = name_get(j, name);
+	struct name_row *row = name_get(j, name, user_of(at));
 	struct job_own *job = !row ? NULL : row->newest ? row->newest : job_new(row);
 	struct scope *s = job ? calloc(1, sizeof(*s)) : NULL;
 
@@ -359,7 +325,7 @@ static void worlds_join(struct jobs *j)
 
 static bool place_known(const struct scope *s)
 {
-	return s->s.place.netns || *text_or_none(s->s.place.container) || *text_or_none(s->s.place.cgroup);
+	return s->s.place.netns || *job_place_text(s->s.place.container) || *job_place_text(s->s.place.cgroup);
 }
 
 /* Processes of one name. Those without a rank belong to the only job of their name; where nothing says their place (an
@@ -461,6 +427,15 @@ static bool distinguishes(const struct jobs *j, const struct job_own *job, const
 	return *own;
 }
 
+static size_t n_living(const struct jobs *j, const struct name_row *row)
+{
+	size_t n = 0;
+
+	for (const struct job_own *o = row->jobs; o; o = o->next)
+		n += o->claimed == j->round;
+	return n;
+}
+
 static void job_show(const struct jobs *j, struct job_own *job, const struct name_row *row)
 {
 	char trait[TRAIT_MAX] = "";
@@ -469,6 +444,8 @@ static void job_show(const struct jobs *j, struct job_own *job, const struct nam
 
 	while (what < TRAITS && !distinguishes(j, job, row, what))
 		what++;
+	if (row->user && n_living(j, row) == 1)
+		what = TRAIT_USER;
 	job->text = malloc(size);
 	if (!job->text)
 		return;
@@ -481,15 +458,23 @@ static void job_show(const struct jobs *j, struct job_own *job, const struct nam
 	job->j.shown = job->text;
 }
 
+/* Another user's processes say the same name. */
+static bool name_shared(const struct jobs *j, const struct name_row *row)
+{
+	for (const struct name_row *o = j->names; o; o = o->hh.next)
+		if (o != row && !strcmp(o->name, row->name) && n_living(j, o))
+			return true;
+	return false;
+}
+
 /* A name that was distinguished once stays so: what was reported under it is found again. */
 static void names_show(struct jobs *j)
 {
 	for (struct name_row *row = j->names; row; row = row->hh.next) {
-		size_t n = 0;
+		size_t n = n_living(j, row);
+		bool shared = n && *row->name && name_shared(j, row);
 
-		for (const struct job_own *o = row->jobs; o; o = o->next)
-			n += o->claimed == j->round;
-		for (struct job_own *o = row->jobs; o && n > 1 && *row->name; o = o->next)
+		for (struct job_own *o = row->jobs; o && (n > 1 || shared) && *row->name; o = o->next)
 			if (o->claimed == j->round && !o->text)
 				job_show(j, o, row);
 	}
@@ -556,8 +541,7 @@ void jobs_free(struct jobs *j)
 			free(job->text);
 			free(job);
 		}
-		free(row->name);
-		free(row);
+		name_free(row);
 	}
 	free(j->living);
 	free(j);

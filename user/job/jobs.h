@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * jobs.h - which processes are one job. A launcher's name alone does not say it: torchrun's default is one name in
- * every pod. Processes of one name and one place are a scope, and jobs_settle() says which scopes of a name are one
- * job. The rules: docs/decisions/processes.md, 160. Pure. Texts are borrowed and outlive the jobs.
+ * every pod, and anybody can write any name into an environment: outside of containers, whose borders the kernel
+ * keeps, processes of two users are never one job. Processes of one name and one place are a scope, and jobs_settle()
+ * says which scopes of a name are one job. The rules: docs/decisions/processes.md, 160. Pure. Texts are borrowed and
+ * outlive the jobs.
  */
 #ifndef RANKTRACE_JOB_JOBS_H
 #define RANKTRACE_JOB_JOBS_H
@@ -11,14 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct job_place {      /* where a process lives; texts: "" or NULL unknown */
-	uint32_t host;  /* its number in the stream */
-	uint64_t netns; /* inode of its network namespace; 0 unknown */
-	const char *host_name;
-	const char *pod, *pod_name; /* its uid; its name, as the environment says */
-	const char *container;
-	const char *cgroup; /* path */
-};
+#include "job/job_place.h"
 
 struct job_id {            /* never freed before its struct jobs */
 	const char *name;  /* the launcher's; "" it said none */
@@ -51,8 +46,5 @@ void jobs_begin(struct jobs *j);
 int jobs_rank(struct jobs *j, struct job_scope *s, int rank, int world);
 void jobs_tie(struct job_scope *a, struct job_scope *b);
 int jobs_settle(struct jobs *j);
-
-/* Does --job TEXT select a process: it is the launcher's name, or that with something that names its place. */
-bool job_selected(const char *text, const char *name, const struct job_place *at);
 
 #endif

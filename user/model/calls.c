@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 struct call_own **call_find(struct proc_own *p, uint32_t tid)
@@ -39,8 +40,7 @@ static int call_open(struct proc_own *p, const struct event *e)
 			      .begin_ns = e->call.begin_ns,
 			      .next = p->p.calls };
 	p->p.calls = &c->c;
-	if (e->call.begin_ns > p->p.last_call_ns)
-		p->p.last_call_ns = e->call.begin_ns;
+	p->p.last_call_ns = larger(p->p.last_call_ns, e->call.begin_ns);
 	return 0;
 }
 

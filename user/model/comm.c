@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 #define NRANKS_MAX (1 << 20) /* more is a wrong read */
@@ -235,10 +236,8 @@ void member_correct(struct member *mb, uint64_t counters_sum, uint64_t ts_ns)
 	} else if (counters_sum > mb->next_seq[SEQ_COLL]) {
 		mb->next_seq[SEQ_COLL] = mb->entered_seq[SEQ_COLL] = counters_sum;
 	}
-	if (ts_ns > mb->checked_ns)
-		mb->checked_ns = ts_ns;
-	if (mb->entered_seq[SEQ_COLL] > mb->comm->highest_seq[SEQ_COLL])
-		mb->comm->highest_seq[SEQ_COLL] = mb->entered_seq[SEQ_COLL];
+	mb->checked_ns = larger(mb->checked_ns, ts_ns);
+	mb->comm->highest_seq[SEQ_COLL] = larger(mb->comm->highest_seq[SEQ_COLL], mb->entered_seq[SEQ_COLL]);
 }
 
 static int comm_ready(struct model *m, struct proc_own *p, const struct event *e)

@@ -28,6 +28,7 @@ int proc_place(struct model *m, struct proc_own *p, const struct event_proc *e)
 {
 	struct job_place at = { .host = p->p.node->number,
 				.netns = e->netns,
+				.user = e->user,
 				.host_name = p->p.node->name,
 				.pod = p->p.pod,
 				.pod_name = p->p.pod_name,
@@ -61,8 +62,8 @@ static bool same_text(const char *a, const char *b)
 static bool near(const struct job_scope *a, const struct job_scope *b)
 {
 	return a == b || (a && b && !strcmp(a->name, b->name) && a->place.host == b->place.host &&
-			  a->place.netns == b->place.netns && same_text(a->place.pod, b->place.pod) &&
-			  same_text(a->place.container, b->place.container));
+			  a->place.netns == b->place.netns && a->place.user == b->place.user &&
+			  same_text(a->place.pod, b->place.pod) && same_text(a->place.container, b->place.container));
 }
 
 bool same_rank(const struct proc *a, const struct proc *b)

@@ -9,8 +9,10 @@
  * From samples: the lag of an operation is the time from the first sample that showed a peer to stop ahead to
  * the sample that showed the late one to have come, which is what a finding's limit is compared with.
  */
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 #define DURATION_OUTLIER_S 10.0
@@ -34,7 +36,7 @@ static unsigned int lag_bucket(uint64_t ns)
 		return us;
 	octave = 63 - __builtin_clzll(us);
 	b = (octave - 2) * 8 + ((us >> (octave - 3)) & 7);
-	return b < LAG_BUCKETS ? b : LAG_BUCKETS - 1;
+	return smaller(b, LAG_BUCKETS - 1);
 }
 
 static double bucket_top_s(unsigned int b)
@@ -69,16 +71,10 @@ static bool comm_sampled_only(const struct comm *c)
 	return sampled;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static uint64_t habit_limit_ns(const struct model *m, const struct comm *c)
 {
-	double margin_s = 4 * c->lag_habit_s;
+	double margin_s = fmin(4 * c->lag_habit_s, HABIT_MARGIN_S);
 
-	margin_s = margin_s < HABIT_MARGIN_S ? margin_s : HABIT_MARGIN_S;
 	return larger(m->hang_floor_ns, (uint64_t)(1e9 * (c->lag_habit_s + margin_s)));
 }
 
@@ -106,9 +102,7 @@ static uint64_t sampled_limit_ns(const struct model *m, const struct comm *c)
  * reported the next one may be five times as long, and so on, until a rank that sleeps is found after minutes. */
 static uint64_t rare_limit_ns(const struct comm *c)
 {
-	double s = 5 * c->lag_p999_s;
-
-	return (uint64_t)(1e9 * (s < RARE_LIMIT_S ? s : RARE_LIMIT_S));
+	return (uint64_t)(1e9 * fmin(5 * c->lag_p999_s, RARE_LIMIT_S));
 }
 
 uint64_t comm_lag_limit_ns(const struct model *m, const struct comm *c)
@@ -161,7 +155,7 @@ static void habit_add(struct comm_own *o, unsigned int bucket, uint64_t n)
 {
 	if (o->n_habit >= HABIT_KEPT)
 		habit_halve(o);
-	n = n < HABIT_KEPT ? n : HABIT_KEPT;
+	n = smaller(n, HABIT_KEPT);
 	o->habit[bucket] += n;
 	o->n_habit += n;
 	o->c.lag_habit_s = habit_s(o);
@@ -191,27 +185,25 @@ static void lag_add(const struct model *m, struct comm *c, uint64_t lag_ns)
 
 /* --- by samples --- */
 
-/* Since when this peer did not move ahead of number `seq`, as its newest samples but for one show; 0: it did not. It
- * may have gone on already, with the one that is late. */
+/* Since when this peer did not move ahead of number `seq`, as its newest samples but for one show; ts_ns: it did not.
+ * It may have gone on already, with the one that is late. */
 static uint64_t stood_ahead_ns(const struct member *o, uint64_t seq, uint64_t ts_ns)
 {
 	const struct samples *s = &o->samples;
 
 	if (o->gone || o->proc->dead || o->last_call_ns || !s->counted)
-		return 0;
+		return ts_ns;
 	if (o->entered_seq[SEQ_COLL] > seq && s->seen_ns > s->since_ns)
 		return s->since_ns;
-	return s->stood_ns && s->stood_seq > seq && ts_ns - s->since_ns < SAMPLED_TOGETHER_NS ? s->stood_ns : 0;
+	return s->stood_ns && s->stood_seq > seq && ts_ns - s->since_ns < SAMPLED_TOGETHER_NS ? s->stood_ns : ts_ns;
 }
 
 static uint64_t sampled_lag_ns(const struct member *mb, uint64_t ts_ns)
 {
-	uint64_t since = ts_ns, one, seq = mb->entered_seq[SEQ_COLL];
+	uint64_t since = ts_ns, seq = mb->entered_seq[SEQ_COLL];
 
-	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
-		one = o == mb ? 0 : stood_ahead_ns(o, seq, ts_ns);
-		since = one && one < since ? one : since;
-	}
+	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm)
+		since = smaller(since, stood_ahead_ns(o, seq, ts_ns));
 	return ts_ns - since;
 }
 
@@ -272,8 +264,7 @@ static void coll_entered(const struct model *m, struct comm *c, const struct op 
 	int space = op_space(op);
 	struct entries *s = entries_of(c, space, op->seq);
 
-	if (op->seq + 1 > c->highest_seq[space])
-		c->highest_seq[space] = op->seq + 1;
+	c->highest_seq[space] = larger(c->highest_seq[space], op->seq + 1);
 	if (!s)
 		return;
 	if (!s->used || s->seq < op->seq)
@@ -281,10 +272,8 @@ static void coll_entered(const struct model *m, struct comm *c, const struct op 
 	if (s->seq != op->seq) /* far behind: its slot is taken */
 		return;
 	s->n++;
-	if (op->enqueue_ns < s->first_ns)
-		s->first_ns = op->enqueue_ns;
-	if (op->enqueue_ns > s->last_ns)
-		s->last_ns = op->enqueue_ns;
+	s->first_ns = smaller(s->first_ns, op->enqueue_ns);
+	s->last_ns = larger(s->last_ns, op->enqueue_ns);
 	if (s->complete || s->n < 2 || (int)s->n < members_expected(c, space))
 		return;
 	s->complete = true; /* once, also when a member is met only later */
@@ -312,8 +301,8 @@ void comm_entry_taken(const struct op *op, bool complete)
 	if (!s->used || s->seq < op->seq)
 		*s = (struct entries){ .used = true, .seq = op->seq, .first_ns = op->enqueue_ns };
 	s->n++;
-	s->first_ns = op->enqueue_ns < s->first_ns ? op->enqueue_ns : s->first_ns;
-	s->last_ns = op->enqueue_ns > s->last_ns ? op->enqueue_ns : s->last_ns;
+	s->first_ns = smaller(s->first_ns, op->enqueue_ns);
+	s->last_ns = larger(s->last_ns, op->enqueue_ns);
 	s->complete |= complete;
 }
 
@@ -360,11 +349,9 @@ void comm_ended(const struct op *op)
 {
 	struct comm_own *c = comm_own(op->member->comm);
 	uint64_t ns = op_duration_ns(op);
-	double limit_s = 5 * c->c.duration_p999_s;
+	double limit_s = fmax(5 * c->c.duration_p999_s, DURATION_OUTLIER_S);
 
 	c->c.n_ended++;
-	if (limit_s < DURATION_OUTLIER_S)
-		limit_s = DURATION_OUTLIER_S;
 	if (!ns || ns * 1e-9 > limit_s)
 		return;
 	c->duration[lag_bucket(ns)]++;
@@ -412,16 +399,15 @@ static uint64_t rooted_entry_ns(const struct op *op, int space, bool root_gives)
 {
 	const struct member *mb = op->member;
 	const struct comm *c = mb->comm;
-	uint64_t last = 0, ns;
+	uint64_t last = 0;
 
 	if (!c->by_rank || op->root < 0 || op->root >= c->nranks || (mb->rank == op->root) == root_gives)
 		return 0;
 	if (root_gives)
 		return c->by_rank[op->root] ? entry_of(member_op(c->by_rank[op->root], space, op->seq)) : 0;
-	for (const struct member *o = c->members; o; o = o->next_in_comm) {
-		ns = member_comparable(o, space) ? entry_of(member_op(o, space, op->seq)) : 0;
-		last = ns > last ? ns : last;
-	}
+	for (const struct member *o = c->members; o; o = o->next_in_comm)
+		if (member_comparable(o, space))
+			last = larger(last, entry_of(member_op(o, space, op->seq)));
 	return last;
 }
 

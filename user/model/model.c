@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 typedef int apply_fn(struct model *m, const struct event *e);
@@ -206,8 +207,7 @@ int model_apply(struct model *m, const struct event *e)
 	if ((unsigned int)e->kind >= sizeof(apply_table) / sizeof(apply_table[0]) || !apply_table[e->kind])
 		return -EINVAL;
 	m->n_events++;
-	if (e->ts_ns > m->now_ns)
-		m->now_ns = e->ts_ns;
+	m->now_ns = larger(m->now_ns, e->ts_ns);
 	return from_probe(e->kind) && proc_is_unprobed(m, event_proc(e)) ? 0 : apply_table[e->kind](m, e);
 }
 

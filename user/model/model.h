@@ -72,7 +72,7 @@ struct proc {
 	uint64_t key; /* proc_key(): of all hosts' processes */
 	struct node *node;
 	uint32_t tgid, ns_pid, parent_tgid; /* on its node */
-	uint64_t start_ns, seen_ns;
+	uint64_t start_ns;
 	uint64_t first_ns;                /* appeared here */
 	int rank, local_rank, world_size; /* global; -1 unknown. A child carries its rank's */
 	bool is_child, dead;

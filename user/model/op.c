@@ -4,9 +4,11 @@
  * they are handed out once their end is known. NCCL enqueues a group at its outermost GroupEnd, and counts then.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/larger.h"
 #include "model/state.h"
 
 #define PENDING_MAX 65536 /* a group that never ends is taken as ended */
@@ -133,24 +135,19 @@ void op_drop(struct model *m, struct op *op)
 	op_out(m, op);
 }
 
-static uint64_t max_ns(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t prev_lower_ns)
 {
 	uint64_t lower, entry = comm_last_entry_ns(op);
 
 	if (op->end_ns)
 		return;
-	op->end_ns = max_ns(ns, op->enqueue_ns);
+	op->end_ns = larger(ns, op->enqueue_ns);
 	if (entry > op->end_ns) /* numbers do not match: no bound */
 		entry = 0;
-	op->arrive_bound_ns = max_ns(op->enqueue_ns, prev_lower_ns);
-	op->start_bound_ns = max_ns(op->arrive_bound_ns, entry);
-	lower = max_ns(op->start_bound_ns, op->not_done_ns);
-	op->end_error_ns = op->end_ns > lower ? op->end_ns - lower : 0;
+	op->arrive_bound_ns = larger(op->enqueue_ns, prev_lower_ns);
+	op->start_bound_ns = larger(op->arrive_bound_ns, entry);
+	lower = larger(op->start_bound_ns, op->not_done_ns);
+	op->end_error_ns = op->end_ns - smaller(lower, op->end_ns);
 	m->n_ops_ended++;
 	comm_ended(op);
 	comm_contradicted(op);
@@ -170,9 +167,9 @@ uint64_t op_signature(const struct op *op)
 struct p2p_seq *p2p_get(struct member *mb, int peer)
 {
 	struct p2p_seq *all;
-	int n = peer + 1 > mb->comm->nranks ? peer + 1 : mb->comm->nranks;
+	int n = fmax(peer + 1, mb->comm->nranks);
 
-	if (peer < 0 || n > 1 << 20)
+	if (peer < 0 || (mb->comm->nranks > 0 && peer >= mb->comm->nranks) || n > 1 << 20)
 		return NULL;
 	if (peer < mb->n_p2p)
 		return &mb->p2p[peer];
@@ -219,9 +216,9 @@ void op_enter(struct model *m, struct op *op, struct stream *s, uint64_t ns)
 		op_out(m, op);
 		return;
 	}
-	if (space >= 0 && mb->entered_seq[space] < op->seq + 1)
-		mb->entered_seq[space] = op->seq + 1;
-	else if (space < 0 && op->peer >= 0 && op->peer < mb->n_p2p)
+	if (space >= 0)
+		mb->entered_seq[space] = larger(mb->entered_seq[space], op->seq + 1);
+	else if (op->peer >= 0 && op->peer < mb->n_p2p)
 		mb->p2p[op->peer].entered[op->kind == OP_RECV] = op->seq + 1;
 	comm_entered(m, op);
 	if (s)
@@ -231,7 +228,7 @@ void op_enter(struct model *m, struct op *op, struct stream *s, uint64_t ns)
 void group_flush(struct model *m, struct proc_own *p, struct task_own *t, uint64_t ns)
 {
 	size_t n = t->n_pending;
-	uint64_t group = n > 1 ? ++m->state->next_group : 0;
+	uint64_t group = ++m->state->next_group; /* one alone has a group, too: no other is in it */
 
 	t->n_pending = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -335,9 +332,7 @@ void ops_tick(struct model *m)
 	for (const struct proc *p = m->procs; p; p = p->next)
 		n += p->last_op && !p->dead;
 	each = MODEL_OPS_ALL / (n ? n : 1);
-	m->state->ops_kept = each < MODEL_OPS_MIN        ? MODEL_OPS_MIN
-			     : each > 2 * MODEL_OPS_KEPT ? 2 * MODEL_OPS_KEPT
-							 : each;
+	m->state->ops_kept = larger(smaller(each, 2 * MODEL_OPS_KEPT), MODEL_OPS_MIN);
 	for (const struct proc *p = m->procs; p; p = p->next)
 		for (struct member *mb = p->members; mb; mb = mb->next_in_proc)
 			ops_bound(m, mb);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 #define STALE_ROUNDS 4 /* samples of its process: a page of memory may be absent for one or two */
@@ -173,7 +174,7 @@ static void sample_take(struct member_own *mb, const struct event *e, bool movin
 
 static int sample_begin(struct member_own *mb, const struct event *e)
 {
-	size_t n = e->proxy.n < PROXY_PARTS_KEPT ? e->proxy.n : PROXY_PARTS_KEPT;
+	size_t n = smaller(e->proxy.n, PROXY_PARTS_KEPT);
 	struct proxy_part *parts = realloc(mb->sample, (n + 1) * sizeof(*parts));
 
 	if (!parts)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 #define FORK_KNOWN_NS \
@@ -24,7 +25,7 @@ static struct proc_own *proc_new(struct model *m, uint64_t key, uint64_t ts_ns)
 	p->p.key = key;
 	p->p.node = n;
 	p->p.tgid = (uint32_t)key;
-	p->p.seen_ns = p->p.first_ns = ts_ns;
+	p->p.first_ns = ts_ns;
 	p->p.rank = p->p.local_rank = p->p.world_size = -1;
 	p->p.job = &job_none;
 	p->p.name = p->p.container = p->p.pod = p->p.pod_name = p->p.namespace = p->p.slurm_job = p->p.slurm_step =
@@ -64,11 +65,7 @@ struct proc_own *proc_get(struct model *m, uint64_t key, uint64_t ts_ns)
 {
 	struct proc_own *p = proc_find(m, key);
 
-	if (!p)
-		return proc_new(m, key, ts_ns);
-	if (ts_ns > p->p.seen_ns)
-		p->p.seen_ns = ts_ns;
-	return p;
+	return p ? p : proc_new(m, key, ts_ns);
 }
 
 const struct proc *model_proc(const struct model *m, uint64_t proc)
@@ -352,11 +349,11 @@ static int proc_forked(struct model *m, const struct event *e)
 static void end_run_add(struct proc *p, const struct task_own *t, const struct event *e)
 {
 	uint64_t scanned_ns = t ? t->t.run_ns : 0, from_ns = t && t->t.seen_ns ? t->t.seen_ns : p->first_ns;
-	uint64_t run_ns = e->exit.run_ns > scanned_ns ? e->exit.run_ns - scanned_ns : 0;
-	uint64_t most_ns = e->ts_ns > from_ns ? e->ts_ns - from_ns : 0;
+	uint64_t run_ns = e->exit.run_ns - smaller(scanned_ns, e->exit.run_ns);
+	uint64_t most_ns = e->ts_ns - smaller(from_ns, e->ts_ns);
 
 	p->end_run_known |= e->exit.run_ns != 0;
-	p->end_run_ns += run_ns < most_ns ? run_ns : most_ns;
+	p->end_run_ns += smaller(run_ns, most_ns);
 }
 
 static int proc_exited(struct model *m, const struct event *e)

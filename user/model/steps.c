@@ -5,10 +5,12 @@
  * signatures; there the pauses between calls show how many make a step.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/larger.h"
 #include "base/sorted.h"
 #include "model/state.h"
 
@@ -71,8 +73,8 @@ static void z_function(struct window *w)
 static size_t period_find(const struct window *w)
 {
 	for (size_t p = 1; p * REPEATS <= w->n; p++)
-		if (w->z[p] >= (REPEATS - 1) * p && w->z[p] + p >= w->n / 2 && (p > 1 || w->n >= ALIKE_MIN))
-			return p;
+		if (w->z[p] >= (REPEATS - 1) * p && w->z[p] + p >= w->n / 2)
+			return p > 1 || w->n >= ALIKE_MIN ? p : 0;
 	return 0;
 }
 
@@ -90,11 +92,11 @@ static double autocorrelation(const struct window *w, double mean, size_t lag)
 	double top = 0, bottom = 0, cap = 20 * mean;
 
 	for (size_t i = 0; i < w->n; i++) {
-		double x = (w->gap_s[i] < cap ? w->gap_s[i] : cap) - mean;
+		double x = fmin(w->gap_s[i], cap) - mean;
 
 		bottom += x * x;
 		if (i + lag < w->n)
-			top += x * ((w->gap_s[i + lag] < cap ? w->gap_s[i + lag] : cap) - mean);
+			top += x * (fmin(w->gap_s[i + lag], cap) - mean);
 	}
 	return bottom > 0 ? top / bottom * w->n / (w->n - lag) : 0;
 }
@@ -106,7 +108,7 @@ static size_t multiple_find(const struct window *w)
 
 	for (size_t k = 1; k <= MULTIPLE_MAX && REPEATS * k <= w->n; k++) {
 		c[k] = autocorrelation(w, mean, k);
-		best = c[k] > best ? c[k] : best;
+		best = fmax(c[k], best);
 		top = k;
 	}
 	if (best < 0.5 || c[1] > 0.7 * best)
@@ -133,7 +135,7 @@ static size_t rotation_least(const struct window *w, size_t p)
 		j += i == j;
 		k = 0;
 	}
-	return i < j ? i : j;
+	return smaller(i, j);
 }
 
 static size_t rotation_by_pause(const struct window *w, size_t p)

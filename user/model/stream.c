@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 #define CROSS_THREAD_NS \
@@ -284,9 +285,9 @@ static void elapsed_bound(struct op *op, const struct cuda_event *start, uint64_
 	uint64_t begin = op->arrive_bound_ns > op->enqueue_ns ? op->arrive_bound_ns : start->ns, lower;
 
 	lower = begin + gpu_ns - gpu_ns / (1 << 23);
-	lower = lower > CLOCK_STEP_NS ? lower - CLOCK_STEP_NS : 0;
-	if (lower <= op->end_ns && op->end_ns - lower < op->end_error_ns)
-		op->end_error_ns = op->end_ns - lower;
+	lower -= smaller(lower, CLOCK_STEP_NS);
+	if (lower <= op->end_ns)
+		op->end_error_ns = smaller(op->end_error_ns, op->end_ns - lower);
 }
 
 /* Both events are done, and lie around exactly one thing. */

@@ -7,33 +7,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "record.h"
 #include "schemas/snapshot.h"
 #include "tracers/process/proc_wire.h"
 #include "tracers/process/wait_record.h"
 
 _Static_assert(sizeof(((struct event *)0)->snapshot.text) / sizeof(char *) == SNAPSHOT_TEXTS, "event.snapshot.text");
-
-/* The text with its zero byte behind the record, `later` bytes left for those that follow. Bytes written. */
-static uint16_t text_put(struct wire_hdr *h, const char *text, size_t later)
-{
-	size_t room = WIRE_SIZE_MAX - h->size - later, len = text ? strlen(text) : 0;
-	char *at = (char *)h + h->size;
-
-	len = len + 1 > room ? room - 1 : len;
-	if (len)
-		memcpy(at, text, len);
-	at[len] = '\0';
-	h->size += len + 1;
-	return len + 1;
-}
-
-static int record_end(struct wire_hdr *h)
-{
-	size_t size = (h->size + 7) & ~7ul;
-
-	memset((char *)h + h->size, 0, size - h->size);
-	return h->size = size;
-}
 
 static int encode_start(const struct event *e, struct record_start *f)
 {
@@ -44,8 +23,8 @@ static int encode_start(const struct event *e, struct record_start *f)
 	f->version = WIRE_VERSION;
 	f->hdr.kind = RECORD_START;
 	f->hdr.size = sizeof(*f);
-	f->host_len = text_put(&f->hdr, e->start.host, 0);
-	return record_end(&f->hdr);
+	f->host_len = record_text_put(&f->hdr, WIRE_SIZE_MAX, e->start.host);
+	return record_pad(&f->hdr);
 }
 
 static int encode_proc(const struct event *e, struct record_proc *f)
@@ -67,14 +46,14 @@ static int encode_stack(const struct event *e, struct record_stack *f)
 	f->flags = (e->stack.unread ? STACK_FLAG_UNREAD : 0) | (e->stack.sampled ? STACK_FLAG_SAMPLED : 0);
 	f->hdr.kind = RECORD_STACK;
 	f->hdr.size = sizeof(*f);
-	f->wait_len = text_put(&f->hdr, e->stack.wait, 6);
-	f->file_len = text_put(&f->hdr, e->stack.file, 5);
-	f->kernel_len = text_put(&f->hdr, e->stack.kernel, 4);
-	f->frames_len = text_put(&f->hdr, e->stack.frames, 3);
-	f->python_len = text_put(&f->hdr, e->stack.python, 2);
-	f->native_len = text_put(&f->hdr, e->stack.native, 1);
-	f->end_len = text_put(&f->hdr, e->stack.end, 0);
-	return record_end(&f->hdr);
+	f->wait_len = record_text_put(&f->hdr, WIRE_SIZE_MAX - 6, e->stack.wait);
+	f->file_len = record_text_put(&f->hdr, WIRE_SIZE_MAX - 5, e->stack.file);
+	f->kernel_len = record_text_put(&f->hdr, WIRE_SIZE_MAX - 4, e->stack.kernel);
+	f->frames_len = record_text_put(&f->hdr, WIRE_SIZE_MAX - 3, e->stack.frames);
+	f->python_len = record_text_put(&f->hdr, WIRE_SIZE_MAX - 2, e->stack.python);
+	f->native_len = record_text_put(&f->hdr, WIRE_SIZE_MAX - 1, e->stack.native);
+	f->end_len = record_text_put(&f->hdr, WIRE_SIZE_MAX, e->stack.end);
+	return record_pad(&f->hdr);
 }
 
 static int encode_snapshot(const struct event *e, struct record_snapshot *f)
@@ -93,8 +72,8 @@ static int encode_snapshot(const struct event *e, struct record_snapshot *f)
 	if (e->snapshot.bytes)
 		memcpy(f + 1, e->snapshot.body, e->snapshot.bytes);
 	for (int i = 0; i < n; i++)
-		text_put(&f->hdr, e->snapshot.text[i], n - 1 - i);
-	return record_end(&f->hdr);
+		record_text_put(&f->hdr, WIRE_SIZE_MAX - (n - 1 - i), e->snapshot.text[i]);
+	return record_pad(&f->hdr);
 }
 
 int snapshot_encode(const struct event *e, struct wire_hdr *to)

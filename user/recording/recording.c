@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <libdeflate.h>
 
+#include "base/new_file.h"
 #include "recording/chunk.h"
 #include "schemas/recording.h"
 
@@ -38,6 +39,13 @@ static int write_all(int fd, const void *data, size_t size)
 	return 0;
 }
 
+static int descriptor_copy(int of)
+{
+	int fd = fcntl(of, F_DUPFD_CLOEXEC, 3);
+
+	return fd < 0 ? -errno : fd;
+}
+
 int recording_create(const char *path, struct recording **ret)
 {
 	struct recording_header h = { .magic = RECORDING_MAGIC, .version = RECORDING_VERSION };
@@ -47,10 +55,9 @@ int recording_create(const char *path, struct recording **ret)
 	if (!r)
 		return -ENOMEM;
 	r->chunk = chunk_new();
-	r->fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
-				  : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	r->fd = strcmp(path, "-") ? new_file_open(path) : descriptor_copy(STDOUT_FILENO);
 	if (r->fd < 0)
-		err = -errno;
+		err = r->fd;
 	else if (r->chunk)
 		err = write_all(r->fd, &h, sizeof(h));
 	if (err) {

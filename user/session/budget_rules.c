@@ -6,6 +6,7 @@
 #include "session/budget_rules.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,13 +142,13 @@ static double budgets(double ns_per_s, uint32_t ppm)
 
 static double part_of(double passed_s)
 {
-	return passed_s < MEAN_S ? passed_s / MEAN_S : 1;
+	return fmin(passed_s / MEAN_S, 1);
 }
 
 /* Bursts may come to lie in every other sample; and after a cut the program may turn to what is still probed. */
 static void load_add(const struct budget_rules *g, struct load *l, double now)
 {
-	l->mean += part_of((g->now_ns - g->last_ns) * 1e-9) * ((now > CLIP ? CLIP : now) - l->mean);
+	l->mean += part_of((g->now_ns - g->last_ns) * 1e-9) * (fmin(now, CLIP) - l->mean);
 	l->over = l->over << 1 | (now > 1);
 	l->high = l->high << 1 | (now > LIMIT);
 	if (!(l->high & (l->cut ? CALM_AFTER_CUT : CALM_SAMPLES)))

@@ -83,6 +83,15 @@ bool outputs_take_stdout(const struct outputs *o)
 	return false;
 }
 
+static const char *open_error(int err)
+{
+	if (err == -EPROTONOSUPPORT)
+		return "unknown suffix; use .pftrace, .rtr or .jsonl, or - for a recording on standard output";
+	if (err == -ELOOP)
+		return "a link that leads to no file is not followed; give the file's own name";
+	return strerror(-err);
+}
+
 static int output_open(struct pipeline *p, const struct outputs *o, int i, int number)
 {
 	const char *path = o->paths[i], *place;
@@ -96,10 +105,7 @@ static int output_open(struct pipeline *p, const struct outputs *o, int i, int n
 	}
 	err = o->all_recordings ? pipeline_add_recording(p, path) : pipeline_add_output(p, path);
 	if (err)
-		log_error("%s: %s", output_shown(path),
-			  err == -EPROTONOSUPPORT ? "unknown suffix; use .pftrace, .rtr or .jsonl, or - for a "
-						    "recording on standard output"
-						  : strerror(-err));
+		log_error("%s: %s", output_shown(path), open_error(err));
 	place = err ? NULL : pipeline_output_place(p, number);
 	if (place && o->live)
 		log_info("%s exists: written as %s, and renamed at the end", path, place);

@@ -16,7 +16,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "flight/flight.h"
+#include "record.h"
 #include "schemas/collector.h"
 #include "sink/sink_io.h"
 
@@ -167,10 +169,10 @@ static char *phases_print(const struct pauses *own, const struct known_phases *g
 
 static int text_write(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), err;
+	int fd = new_file_open(path), err;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = write_whole(fd, text, strlen(text), NULL);
 	if (!err && fsync(fd))
 		err = -errno;
@@ -227,15 +229,6 @@ char *phases_path_default(void)
 	return asprintf(&path, "%.*s/" PHASES_NAME, (int)len, dir) < 0 ? NULL : path;
 }
 
-static uint16_t text_put(struct wire_hdr *h, const char *text)
-{
-	size_t len = strlen(text) + 1;
-
-	memcpy((char *)h + h->size, text, len);
-	h->size += len;
-	return len;
-}
-
 static int phase_emit(void *to, const struct known_phase_event *p)
 {
 	struct session_phases *s = to;
@@ -256,10 +249,10 @@ static int phase_emit(void *to, const struct known_phase_event *p)
 		.interval_ns = p->interval_ns,
 		.interval_steps = p->interval_steps,
 	};
-	u.f.job_len = text_put(&u.f.hdr, p->job);
-	u.f.site_len = text_put(&u.f.hdr, p->site);
-	u.f.wait_len = text_put(&u.f.hdr, p->wait);
-	u.f.hdr.size = (u.f.hdr.size + 7) & ~7ul;
+	u.f.job_len = record_text_put(&u.f.hdr, sizeof(u), p->job);
+	u.f.site_len = record_text_put(&u.f.hdr, sizeof(u), p->site);
+	u.f.wait_len = record_text_put(&u.f.hdr, sizeof(u), p->wait);
+	record_pad(&u.f.hdr);
 	return s->emit(s->to, &u.f.hdr);
 }
 

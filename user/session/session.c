@@ -193,10 +193,9 @@ static int parts_make(struct session *s, char *error, size_t error_size)
 	err = loader_open(&cfg, &s->loader);
 	if (err)
 		return load_error_say(err, error, error_size);
-	err = tracers_check(s->loader, error, error_size);
-	if (err)
-		return err;
-	if (s->cfg.flight.dir)
+	err = loader_confine(s->loader);
+	err = err ? err : tracers_check(s->loader, error, error_size);
+	if (!err && s->cfg.flight.dir)
 		err = flight_new(&s->cfg.flight, &s->flight, error, error_size);
 	if (err)
 		return err;

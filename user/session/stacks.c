@@ -8,6 +8,7 @@
  *                    not asleep. The culprits first; what is read of them is emitted while the others are being read.
  *   of who is late   a rank that will be past its limit in a second: a finding then opens with its call site, and a
  *                    pause that ends soon after leaves it.
+ *                    Where no counter says who is late: all ranks of a job that stands, before one is named.
  *   of waits         while an incident is open, what its culprit waits for is sampled again and again: bytes that moved
  *                    once do not move for ever.
  */
@@ -22,8 +23,10 @@
 
 #include "base/clock.h"
 #include "base/keyed.h"
+#include "detect/hang/uncounted.h"
 #include "detect/hang/wait_roots.h"
 #include "detect/rank/call_site.h"
+#include "detect/rank/seats.h"
 #include "inspect/wait/wait.h"
 #include "tracers/process/wait_record.h"
 
@@ -34,9 +37,10 @@
 #define ROUNDS_BURST 4              /* in a row; then one every ROUND_EVERY_NS */
 #define ROUND_EVERY_NS 15000000000ull
 
-#define LATE_AHEAD_NS 1000000000ull /* who will be past its limit in that time is read */
-#define LATE_FRESH_NS 3000000000ull /* and not again so soon */
-#define LATE_BURST 4                /* such rounds in a row; then one every LATE_EVERY_NS */
+#define LATE_AHEAD_NS 1000000000ull     /* who will be past its limit in that time is read */
+#define STANDING_AHEAD_NS 2000000000ull /* the same of a job in which nothing moves: many are read */
+#define LATE_FRESH_NS 3000000000ull     /* and not again so soon */
+#define LATE_BURST 4                    /* such rounds in a row; then one every LATE_EVERY_NS */
 #define LATE_EVERY_NS 5000000000ull
 #define CHECK_EVERY_NS 250000000ull /* who is late, what is over, whose wait is due */
 #define WAIT_EVERY_NS 5000000000ull
@@ -194,29 +198,28 @@ void session_stacks_free(struct session_stacks *s)
 
 /* --- which processes --- */
 
-/* Of its main thread. */
-static struct stack_read *round_add(struct session_stacks *s, const struct proc *p)
+/* Of this thread of it; 0: the main one. */
+static struct stack_read *round_add(struct session_stacks *s, const struct proc *p, uint32_t tid)
 {
 	if (!p || p->dead || p->is_child || s->n >= ROUND_PROCS)
 		return NULL;
 	for (int i = 0; i < s->n; i++)
-		if (s->reads[i].tgid == p->tgid)
+		if (s->reads[i].tgid == p->tgid && s->reads[i].tid == (tid ? tid : p->tgid))
 			return NULL;
-	s->reads[s->n] = (struct stack_read){ .tgid = p->tgid, .tid = p->tgid };
+	s->reads[s->n] = (struct stack_read){ .tgid = p->tgid, .tid = tid ? tid : p->tgid };
 	return &s->reads[s->n++];
 }
 
-/* Of a process that is several ranks the thread that is named, if it is its own and no child's; else the main one. */
+/* Of a process that is several ranks the thread that is named, if it is its own and no child's; where ranks are named
+ * alone, the one that calls for this rank; else the main one. */
 static struct stack_read *culprit_add(struct session_stacks *s, const struct finding *f, int k)
 {
 	const struct proc *p = f->pids[k] ? model_proc(pipeline_model(s->pipeline), finding_proc(f, k)) : NULL;
-	struct stack_read *a = round_add(s, p);
-	uint32_t tid = a && p->shared ? (uint32_t)finding_number(f, EVIDENCE_TID) : 0;
+	uint32_t tid = p && p->shared ? (uint32_t)finding_number(f, EVIDENCE_TID) : 0;
 
-	for (const struct task *t = tid ? p->tasks : NULL; t; t = t->next)
-		if (t->tid == tid)
-			a->tid = tid;
-	return a;
+	if (p && p->shared && !tid)
+		tid = rank_own_tid(p, f->ranks[k]);
+	return round_add(s, p, p && seat_task(p, tid) ? tid : 0);
 }
 
 static void culprits_choose(struct session_stacks *s, const struct incident *i)
@@ -241,7 +244,7 @@ static void round_choose(struct session_stacks *s, const struct incident *i)
 	for (const struct comm *c = s->n && f->has_op ? m->comms : NULL; c; c = c->next)
 		for (const struct member *mb = c->hash == f->comm ? c->members : NULL; mb; mb = mb->next_in_comm)
 			if (!mb->gone)
-				round_add(s, mb->proc);
+				round_add(s, mb->proc, mb->proc->shared ? seat_own_tid(mb) : 0);
 }
 
 /* --- when --- */
@@ -337,6 +340,20 @@ static bool is_known(const struct model *m, const struct proc *p)
 	return p->outside.stacks_unread || (t && t->stack.ns + LATE_FRESH_NS > m->now_ns);
 }
 
+/* The places of all ranks of a job that stands say who is late, where counters do not. */
+static void standing_add(struct session_stacks *s, const struct model *m)
+{
+	const struct proc *unread[ROUND_PROCS];
+	int n = uncounted_unread(m, STANDING_AHEAD_NS, unread, ROUND_PROCS);
+
+	for (int i = 0; i < n; i++) {
+		struct stack_read *a = round_add(s, unread[i], 0);
+
+		if (a)
+			a->is_culprit = true;
+	}
+}
+
 static void late_begin(struct session_stacks *s, uint64_t now_ns)
 {
 	const struct model *m = pipeline_model(s->pipeline);
@@ -347,11 +364,13 @@ static void late_begin(struct session_stacks *s, uint64_t now_ns)
 	s->n = 0;
 	for (int i = 0; i < s->late.n_roots; i++) {
 		const struct proc *p = s->late.roots[i].proc;
-		struct stack_read *a = is_known(m, p) || is_reported(s, p) ? NULL : round_add(s, p);
+		struct stack_read *a = is_known(m, p) || is_reported(s, p) ? NULL : round_add(s, p, 0);
 
 		if (a)
 			a->is_culprit = true;
 	}
+	if (!s->n)
+		standing_add(s, m);
 	s->limit_late.left -= s->n > 0;
 	round_begin(s, now_ns);
 }

@@ -181,9 +181,13 @@ static void attach_error_say(struct traced *p, const struct tracer *t, const str
 {
 	if (p->attach_error == err || err == -ESRCH) /* gone during the attach: its exit is recorded */
 		return;
+	if (err == -ESTALE) { /* inspected anew at the next scan, then probed by what it is now */
+		log_debug("pid %u: %s changed since it was inspected: once more", p->tgid, lib->path);
+		return;
+	}
 	p->attach_error = err;
 	log_warn("pid %u: %s cannot be probed for '%s': %s; its calls stay invisible", p->tgid, lib->path, t->name,
-		 strerror(-err));
+		 err == -EDQUOT ? "the process or its user has probes on as many files as one may" : strerror(-err));
 }
 
 static void wait_say(const struct target_lib *lib, uint32_t holder)

@@ -411,7 +411,7 @@ static struct finding evidence_left(const struct incident *i)
 	return left;
 }
 
-static void text_details(struct text *t, const struct autopsy_sink *s)
+static void text_details(struct text *t, const struct autopsy_sink *s, const struct model *m)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		text_add(t, "\n");
@@ -419,7 +419,7 @@ static void text_details(struct text *t, const struct autopsy_sink *s)
 		text_add(t, "%s, confidence %.2f\n", s->open[i].id, s->open[i].f.confidence);
 		struct finding left = evidence_left(&s->open[i]);
 
-		incident_text_evidence(t, &left);
+		incident_text_evidence(t, &left, m);
 	}
 }
 
@@ -436,7 +436,7 @@ static int autopsy_event(struct sink *base, const struct event *e, const struct 
 	text_verdict(&t, s, m);
 	text_ranks(&t, m, s->width);
 	text_stacks(&t, m, s->width);
-	text_details(&t, s);
+	text_details(&t, s, m);
 	err = t.data ? write_whole(s->fd, t.data, t.len, NULL) : -ENOMEM;
 	free(t.data);
 	return err;

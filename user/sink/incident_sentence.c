@@ -153,12 +153,24 @@ static void transfer_of_none(struct text *t, const struct finding *f)
 	text_cause(t, f);
 }
 
+/* Where nothing counts: most ranks wait inside NCCL, and several sleep elsewhere. */
+static void host_of_none(struct text *t, const char *elsewhere)
+{
+	text_add(t, "ranks ");
+	text_list(t, elsewhere);
+	text_add(t, " sleep outside of NCCL while all others wait inside: which one they wait for is not known");
+}
+
 static void hang_of_none(struct text *t, const struct finding *f)
 {
+	const char *elsewhere = finding_text(f, EVIDENCE_ELSEWHERE_RANKS);
+
 	if (f->class == HANG_INIT) {
 		init_of_unknown(t, f);
 	} else if (f->class == HANG_INSIDE_NETWORK) {
 		transfer_of_none(t, f);
+	} else if (elsewhere) {
+		host_of_none(t, elsewhere);
 	} else {
 		text_add(t, "all ranks entered ");
 		text_op(t, f);

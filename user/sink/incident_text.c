@@ -160,9 +160,13 @@ static void number_add(struct text *t, const struct evidence *e)
 	text_add(t, *unit ? "%.*s: %.4g%s" : "%.*s: %.10g%s", len, evidence_name(e->id), e->number, unit);
 }
 
-void incident_text_evidence(struct text *t, const struct finding *f)
+void incident_text_evidence(struct text *t, const struct finding *f, const struct model *m)
 {
+	const char *use = incident_parallelism(f, m);
+
 	text_colour(t, DIM);
+	if (use)
+		text_add(t, "    parallelism: %s\n", use);
 	for (int i = 0; i < f->n_evidence; i++) {
 		const struct evidence *e = &f->evidence[i];
 

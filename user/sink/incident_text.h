@@ -14,13 +14,16 @@ void incident_text_head(struct text *t, const struct incident *i);     /* "CRITI
 void incident_text_sentence(struct text *t, const struct incident *i); /* who does what; no line break behind it */
 /* Lines where, why, others, do, id: each only where something is known. */
 void incident_text_block(struct text *t, const struct incident *i, const struct model *m);
-void incident_text_evidence(struct text *t, const struct finding *f); /* a line each, indented */
+/* What its communicator is for, then its evidence: a line each, indented. */
+void incident_text_evidence(struct text *t, const struct finding *f, const struct model *m);
 /* It says where the culprit's thread is, or why that is not known. */
 bool incident_has_call_site(const struct finding *f);
 /* The job's name: of the finding, of its ranks, of all if there is one; NULL: several, or none. */
 const char *incident_job(const struct finding *f, const struct model *m);
 /* What its operation moves, as nccl-tests count; 0 not known: a Send or Recv, or no member's call of it was seen. */
 uint64_t incident_op_bytes(const struct finding *f, const struct model *m);
+/* What its communicator is for: "tp", "dp", "pp"; NULL not known. */
+const char *incident_parallelism(const struct finding *f, const struct model *m);
 /* The GPU that it is about, or that its first rank computes on; NULL not known. */
 const struct gpu *incident_gpu(const struct finding *f, const struct model *m);
 

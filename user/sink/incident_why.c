@@ -412,6 +412,13 @@ uint64_t incident_op_bytes(const struct finding *f, const struct model *m)
 	return op ? op_size_bytes(op->kind, op->count, op->dtype, op->member->comm->nranks) : 0;
 }
 
+const char *incident_parallelism(const struct finding *f, const struct model *m)
+{
+	const struct comm *c = comm_find(f, m);
+
+	return c ? parallelism_name(c->parallelism) : NULL;
+}
+
 /* "AllReduce #29 of 16 MiB (8388608 x bf16), communicator 0x3ac09e4473ad6a11 of 4 ranks" */
 static void operation_add(struct why *w, const struct model *m)
 {

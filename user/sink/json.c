@@ -164,6 +164,7 @@ static void add_op(cJSON *o, const struct finding *f, const struct model *m)
 	uint64_t bytes = incident_op_bytes(f, m);
 
 	add_hex(o, "comm", f->comm);
+	add_text_if(o, "parallelism", incident_parallelism(f, m));
 	add_text(o, "op", f->has_op ? op_kind_name(f->op) : NULL, true);
 	if (f->has_op)
 		add_u64(o, "seq", f->seq);

@@ -174,7 +174,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 	if (!is_brief(i))
 		incident_text_block(&t, i, m);
 	if (i->phase != PHASE_CLOSE && log_verbose)
-		incident_text_evidence(&t, &i->f);
+		incident_text_evidence(&t, &i->f, m);
 	if (t.data)
 		err = write_whole(s->fd, t.data, t.len, NULL);
 	free(t.data);

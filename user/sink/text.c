@@ -53,12 +53,10 @@ void text_foreign(struct text *t, const char *s, const char *line_break)
 {
 	while (*s) {
 		size_t n = utf8_len(s);
-		unsigned char c = (unsigned char)*s;
-		bool control = c < 0x20 || c == 0x7f || (n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0);
 
-		if (c == '\n' && line_break)
+		if (*s == '\n' && line_break)
 			text_add(t, "%s", s[1] ? line_break : "");
-		else if (!n || control)
+		else if (!n || utf8_is_control(s))
 			text_add(t, "?");
 		else
 			text_add(t, "%.*s", (int)n, s);

@@ -39,13 +39,8 @@ static void wait_s(double s)
 
 static void call(int r, enum op_kind kind, uint64_t stream)
 {
-	struct event e = job_event(EV_OP, r, 0);
+	struct event e = job_call_event(r, kind, COMM, stream, 100000);
 
-	e.op.addr = COMM;
-	e.op.stream = stream;
-	e.op.count = 100000;
-	e.op.op = kind;
-	e.op.root = -1;
 	e.op.peer = op_kind_p2p(kind) ? 1 - r : -1;
 	give(e);
 }
@@ -72,11 +67,7 @@ static void capture(enum capture_kind kind)
 
 static void sync_begin(int r)
 {
-	struct event e = job_event(EV_SYNC_BEGIN, r, 0);
-
-	e.sync.kind = SYNC_STREAM;
-	e.sync.handle = STREAM;
-	give(e);
+	give(job_wait_event(r, STREAM));
 }
 
 static void shed(int r, enum budget_what what, uint32_t groups)
@@ -130,14 +121,8 @@ static void start(void)
 	now = JOB_T0;
 	m = model_new();
 	for (int r = 0; r < 2; r++) {
-		struct event e = job_event(EV_COMM_READY, r, 0);
-
 		give(job_proc_event(r, 2, now));
-		e.comm_init.addr = COMM;
-		e.comm_init.id_hash = 97;
-		e.comm_init.nranks = 2;
-		e.comm_init.rank = r;
-		give(e);
+		give(job_ready_event(r, 2, COMM, 97));
 	}
 }
 

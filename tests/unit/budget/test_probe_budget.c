@@ -4,31 +4,53 @@
  */
 #include "tests/unit/job/budget_job.h"
 
+static struct job j; /* of the test that runs: one process and a budget of 1 %, if it says nothing else */
+
+static int job_begin(void **state)
+{
+	(void)state;
+	j = job_of(&one_percent, 1);
+	return 0;
+}
+
+static int job_end(void **state)
+{
+	(void)state;
+	budget_rules_free(j.g);
+	return 0;
+}
+
+static void job_be(const struct budget_cfg *cfg, int n)
+{
+	budget_rules_free(j.g);
+	j = job_of(cfg, n);
+}
+
 /* A quarter of a second passes. Orders into `o`, the number of them. */
-static int quarter(struct job *j, struct budget_order *o, int max)
+static int quarter(struct budget_order *o, int max)
 {
 	int n = 0;
 
 	do
-		step(j);
-	while (j->now_ns % SAMPLE_NS);
-	sample(j);
-	while (budget_next(j->g, &o[n])) {
-		for (int p = 0; p < j->n; p++)
-			if (j->is_shared || o[n].tgid == 100u + p)
-				order_apply(j, p, &o[n]);
+		step(&j);
+	while (j.now_ns % SAMPLE_NS);
+	sample(&j);
+	while (budget_next(j.g, &o[n])) {
+		for (int p = 0; p < j.n; p++)
+			if (j.is_shared || o[n].tgid == 100u + p)
+				order_apply(&j, p, &o[n]);
 		assert_true(++n < max);
 	}
 	return n;
 }
 
 /* Seconds until there is an order, of which there must be one; -1: none within `max`. */
-static double seconds(struct job *j, double max, struct budget_order *ret)
+static double seconds(double max, struct budget_order *ret)
 {
 	struct budget_order o[32];
 
 	for (int i = 1; i <= 4 * max; i++) {
-		int n = quarter(j, o, 32);
+		int n = quarter(o, 32);
 
 		assert_true(n <= 1);
 		if (!n)
@@ -41,18 +63,16 @@ static double seconds(struct job *j, double max, struct budget_order *ret)
 
 static void within_budget(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 1000;
 	j.rate[0][PROBES_BURST] = 1400;
-	assert_true(seconds(&j, 500.25, &o) < 0);
+	assert_true(seconds(500.25, &o) < 0);
 	assert_int_equal(budget_sums(j.g)->hits, 500 * 2400); /* the first sample finds the process */
 	assert_int_equal(budget_sums(j.g)->paid_ns, 500ull * 2400 * COST_NS);
 	assert_true(budget_sums(j.g)->peak_ns_per_s > 2395.0 * COST_NS);
 	assert_true(budget_sums(j.g)->peak_ns_per_s < 2405.0 * COST_NS);
-	budget_rules_free(j.g);
 	budget_rules_free(NULL);
 }
 
@@ -61,7 +81,6 @@ static void order_of_shedding(void **state)
 {
 	static const enum probe_group order[] = { PROBES_BURST, PROBES_POSTS,  PROBES_POLLS,
 						  PROBES_CALLS, PROBES_EVENTS, PROBES_NEEDED };
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o[32];
 	uint32_t without = 0;
 	int quarters = 0, n;
@@ -69,7 +88,7 @@ static void order_of_shedding(void **state)
 	(void)state;
 	for (int i = 0; i < PROBE_GROUPS; i++)
 		j.rate[0][i] = 20000;
-	while (!(n = quarter(&j, o, 32)))
+	while (!(n = quarter(o, 32)))
 		quarters++;
 	assert_in_range(quarters, 3, 4);
 	assert_int_equal(n, 6);
@@ -83,15 +102,13 @@ static void order_of_shedding(void **state)
 		assert_in_range(o[i].hits_per_s, 20000 * (6 - i) - 10, 20000 * (6 - i) + 10);
 		assert_false(o[i].of_node);
 	}
-	assert_int_equal(quarter(&j, o, 32), 0);
+	assert_int_equal(quarter(o, 32), 0);
 	assert_int_equal(budget_sums(j.g)->n_shed, 6);
-	budget_rules_free(j.g);
 }
 
 /* As many as it takes: what is dear goes, what remains is within the budget and stays. */
 static void only_what_is_dear(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
@@ -99,52 +116,47 @@ static void only_what_is_dear(void **state)
 	j.rate[0][PROBES_CALLS] = 300;
 	j.rate[0][PROBES_POLLS] = 100;
 	j.rate[0][PROBES_EVENTS] = 137000;
-	assert_true(seconds(&j, 20, &o) <= 1.5);
+	assert_true(seconds(20, &o) <= 1.5);
 	assert_int_equal(o.what, BUDGET_SHED);
 	assert_int_equal(o.group, PROBES_EVENTS);
 	assert_in_range(o.hits_per_s, 138390, 138410);
 	assert_int_equal(o.hit_ns, COST_NS);
-	assert_true(seconds(&j, 50, &o) < 0);
-	budget_rules_free(j.g);
+	assert_true(seconds(50, &o) < 0);
 }
 
 /* The same cost: allocations say less than CUDA events. Ten times the cost: it is the events that go. */
 static void evidence_for_its_cost(void **state)
 {
-	struct job j = job_of(&one_percent, 1), k = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_EVENTS] = j.rate[0][PROBES_CALLS] = 2200;
-	j.rate[0][PROBES_NEEDED] = k.rate[0][PROBES_NEEDED] = 100;
-	assert_true(seconds(&j, 20, &o) > 0);
+	j.rate[0][PROBES_NEEDED] = 100;
+	assert_true(seconds(20, &o) > 0);
 	assert_int_equal(o.group, PROBES_CALLS);
-	k.rate[0][PROBES_EVENTS] = 10 * (k.rate[0][PROBES_CALLS] = 2000);
-	assert_true(seconds(&k, 20, &o) > 0);
+	job_be(&one_percent, 1);
+	j.rate[0][PROBES_NEEDED] = 100;
+	j.rate[0][PROBES_EVENTS] = 10 * (j.rate[0][PROBES_CALLS] = 2000);
+	assert_true(seconds(20, &o) > 0);
 	assert_int_equal(o.group, PROBES_EVENTS);
-	budget_rules_free(j.g);
-	budget_rules_free(k.g);
 }
 
 /* Groups that cost next to nothing do not go before the dear one: without them nothing would be gained. */
 static void needed_alone_is_dear(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 9000;
 	j.rate[0][PROBES_POLLS] = 200;
-	assert_true(seconds(&j, 20, &o) <= 1.5);
+	assert_true(seconds(20, &o) <= 1.5);
 	assert_int_equal(o.what, BUDGET_WATCH);
 	assert_int_equal(o.shed, ALL);
-	budget_rules_free(j.g);
 }
 
 /* One spike of half a second, however high, is nothing; neither are two close by, or one in every ten seconds. */
 static void spikes_do_not_count(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o[32];
 
 	(void)state;
@@ -153,48 +165,42 @@ static void spikes_do_not_count(void **state)
 		bool spike = (i >= 20 && i < 22) || (i >= 24 && i < 26) || (i > 200 && i % 40 < 2);
 
 		j.rate[0][PROBES_BURST] = spike ? 250000 : 0;
-		assert_int_equal(quarter(&j, o, 32), 0);
+		assert_int_equal(quarter(o, 32), 0);
 	}
-	budget_rules_free(j.g);
 }
 
 /* Every other second is busy: on average over the budget, and it is seen. */
 static void unsteady_loads_count(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o[32];
 	int i;
 
 	(void)state;
 	for (i = 0; i < 240; i++) {
 		j.rate[0][PROBES_POLLS] = i % 4 < 2 ? 8000 : 0;
-		if (quarter(&j, o, 32))
+		if (quarter(o, 32))
 			break;
 	}
 	assert_in_range(i, 20, 120);
 	assert_int_equal(o[0].group, PROBES_POLLS);
-	budget_rules_free(j.g);
 }
 
 /* A little over the budget: later than far over it. */
 static void little_over_takes_longer(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 	double took;
 
 	(void)state;
 	j.rate[0][PROBES_POLLS] = 3200;
-	took = seconds(&j, 100, &o);
+	took = seconds(100, &o);
 	assert_true(took > 8 && took < 30);
-	budget_rules_free(j.g);
 }
 
 /* Calm for a minute: it comes back. Too much again: it goes within the second that it is measured, and the next time it
  * takes four minutes; then it stays away. */
 static void comes_back_a_few_times(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
@@ -203,10 +209,10 @@ static void comes_back_a_few_times(void **state)
 		double calm_s = BUDGET_BACK_NS / S << 2 * i, took;
 
 		j.rate[0][PROBES_POLLS] = 50000;
-		took = seconds(&j, 10, &o);
+		took = seconds(10, &o);
 		assert_true(i ? took <= 0.5 : took <= 1.5);
 		assert_int_equal(o.what, BUDGET_SHED);
-		took = seconds(&j, 2000, &o);
+		took = seconds(2000, &o);
 		if (i == BUDGET_BACKS) {
 			assert_true(took < 0);
 			break;
@@ -219,83 +225,74 @@ static void comes_back_a_few_times(void **state)
 	}
 	assert_int_equal(budget_sums(j.g)->n_shed, BUDGET_BACKS + 1);
 	assert_int_equal(budget_sums(j.g)->n_back, BUDGET_BACKS);
-	budget_rules_free(j.g);
 }
 
 /* After all went: what is needed first, then those that were not to blame, then what was. */
 static void comes_back_from_watch(void **state)
 {
 	static const enum probe_group order[] = { PROBES_NEEDED, PROBES_CALLS, PROBES_EVENTS, PROBES_BURST };
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o[32];
 	double took;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 9000;
 	j.rate[0][PROBES_POLLS] = 9000;
-	while (quarter(&j, o, 32) != 2)
+	while (quarter(o, 32) != 2)
 		;
 	assert_int_equal(o[1].what, BUDGET_WATCH);
 	j.rate[0][PROBES_NEEDED] = j.rate[0][PROBES_POLLS] = 100;
 	for (int i = 0; i < 4; i++) {
-		took = seconds(&j, 100, &o[0]);
+		took = seconds(100, &o[0]);
 		assert_true(i ? took <= 1 : took >= 60);
 		assert_int_equal(o[0].what, BUDGET_BACK);
 		assert_int_equal(o[0].group, order[i]);
 		assert_false(o[0].quiet);
 	}
-	assert_true(seconds(&j, 100, &o[0]) > 50);
+	assert_true(seconds(100, &o[0]) > 50);
 	assert_int_equal(o[0].group, PROBES_POLLS);
 	assert_int_equal(o[0].shed, 1u << PROBES_POSTS);
-	assert_true(seconds(&j, 1000, &o[0]) < 0);
-	budget_rules_free(j.g);
+	assert_true(seconds(1000, &o[0]) < 0);
 }
 
 /* Too much again while it is measured: all go at once. */
 static void needed_on_trial(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 9000;
-	assert_true(seconds(&j, 20, &o) > 0);
-	assert_true(seconds(&j, 100, &o) >= 60);
+	assert_true(seconds(20, &o) > 0);
+	assert_true(seconds(100, &o) >= 60);
 	assert_int_equal(o.group, PROBES_NEEDED);
-	assert_true(seconds(&j, 100, &o) <= 0.5);
+	assert_true(seconds(100, &o) <= 0.5);
 	assert_int_equal(o.what, BUDGET_WATCH);
-	budget_rules_free(j.g);
 }
 
 /* Between half of the budget and all of it nothing happens. */
 static void hysteresis(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 1800;
 	j.rate[0][PROBES_POLLS] = 50000;
-	assert_true(seconds(&j, 10, &o) > 0);
-	assert_true(seconds(&j, 1000, &o) < 0);
+	assert_true(seconds(10, &o) > 0);
+	assert_true(seconds(1000, &o) < 0);
 	j.rate[0][PROBES_NEEDED] = 1000;
-	assert_true(seconds(&j, 100, &o) >= 60);
+	assert_true(seconds(100, &o) >= 60);
 	assert_int_equal(o.what, BUDGET_BACK);
-	budget_rules_free(j.g);
 }
 
 /* Matched by count: half of them would be wrong. */
 static void posts_never_come_back(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_POSTS] = 90000;
-	assert_true(seconds(&j, 10, &o) > 0);
+	assert_true(seconds(10, &o) > 0);
 	assert_int_equal(o.group, PROBES_POSTS);
-	assert_true(seconds(&j, 3000, &o) < 0);
-	budget_rules_free(j.g);
+	assert_true(seconds(3000, &o) < 0);
 }
 
 /* --- admission --- */
@@ -304,7 +301,6 @@ static void posts_never_come_back(void **state)
 static void admitted_in_order(void **state)
 {
 	static const enum probe_group order[] = { PROBES_CALLS, PROBES_EVENTS, PROBES_POLLS, PROBES_BURST };
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
@@ -312,54 +308,49 @@ static void admitted_in_order(void **state)
 	for (int i = 0; i < PROBE_GROUPS; i++)
 		j.rate[0][i] = 100;
 	for (int i = 0; i < 4; i++) {
-		assert_true(seconds(&j, 10, &o) <= 0.5);
+		assert_true(seconds(10, &o) <= 0.5);
 		assert_int_equal(o.what, BUDGET_BACK);
 		assert_true(o.quiet);
 		assert_int_equal(o.group, order[i]);
 	}
-	assert_true(seconds(&j, 100, &o) < 0);
+	assert_true(seconds(100, &o) < 0);
 	assert_int_equal(j.attached[0], ALL);
 	assert_int_equal(budget_sums(j.g)->n_back, 0);
-	budget_rules_free(j.g);
 }
 
 /* Half of the budget is used: a second each. Above it, none is added. */
 static void admitted_slowly(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.attached[0] = ALL & ~BUDGET_HELD;
 	j.rate[0][PROBES_NEEDED] = 2000;
-	assert_true(seconds(&j, 10, &o) > 0);
+	assert_true(seconds(10, &o) > 0);
 	for (int i = 0; i < 3; i++)
-		assert_true(seconds(&j, 10, &o) == 1);
+		assert_true(seconds(10, &o) == 1);
 	j.attached[0] = ALL & ~BUDGET_HELD;
 	j.rate[0][PROBES_NEEDED] = 2600;
-	assert_true(seconds(&j, 2, &o) < 0);
-	budget_rules_free(j.g);
+	assert_true(seconds(2, &o) < 0);
 }
 
 /* The dear one goes in the sample after it came; those behind it come all the same. */
 static void trial_fails(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.attached[0] = ALL & ~BUDGET_HELD;
 	j.rate[0][PROBES_NEEDED] = 200;
 	j.rate[0][PROBES_EVENTS] = 137000;
-	assert_true(seconds(&j, 10, &o) > 0 && o.group == PROBES_CALLS);
-	assert_true(seconds(&j, 10, &o) == 0.25 && o.group == PROBES_EVENTS && o.what == BUDGET_BACK);
-	assert_true(seconds(&j, 10, &o) == 0.25 && o.group == PROBES_EVENTS && o.what == BUDGET_SHED);
+	assert_true(seconds(10, &o) > 0 && o.group == PROBES_CALLS);
+	assert_true(seconds(10, &o) == 0.25 && o.group == PROBES_EVENTS && o.what == BUDGET_BACK);
+	assert_true(seconds(10, &o) == 0.25 && o.group == PROBES_EVENTS && o.what == BUDGET_SHED);
 	assert_int_equal(o.shed, 1u << PROBES_EVENTS);
-	assert_true(seconds(&j, 10, &o) <= 1 && o.group == PROBES_POLLS && o.what == BUDGET_BACK);
+	assert_true(seconds(10, &o) <= 1 && o.group == PROBES_POLLS && o.what == BUDGET_BACK);
 	assert_int_equal(o.shed, 1u << PROBES_EVENTS);
-	assert_true(seconds(&j, 10, &o) <= 1 && o.group == PROBES_BURST);
+	assert_true(seconds(10, &o) <= 1 && o.group == PROBES_BURST);
 	assert_true(j.worst_above_ns <= 500 * MS);
-	budget_rules_free(j.g);
 }
 
 /* --- the budget of all --- */
@@ -368,45 +359,43 @@ static void trial_fails(void **state)
 static void node_budget(void **state)
 {
 	const struct budget_cfg cfg = { .price_ns = PRICE_NS, .budget_ppm = 10000, .node_ppm = 20000 };
-	struct job j = job_of(&cfg, 4);
 	struct budget_order o;
 
 	(void)state;
+	job_be(&cfg, 4);
 	for (int p = 0; p < 4; p++) {
 		j.rate[p][PROBES_NEEDED] = 400;
 		j.rate[p][PROBES_POLLS] = 1000 + 100 * p;
 	}
-	assert_true(seconds(&j, 30, &o) > 8);
+	assert_true(seconds(30, &o) > 8);
 	assert_true(o.of_node && o.what == BUDGET_SHED && o.group == PROBES_POLLS);
 	assert_int_equal(o.tgid, 103);
 	assert_int_equal(o.budget_ppm, 20000);
 	assert_in_range(o.hits_per_s, 1690, 1710);
 	assert_int_equal(o.hit_ns, COST_NS);
 	assert_in_range(o.node_hits_per_s, 6190, 6210);
-	assert_true(seconds(&j, 1000, &o) < 0); /* enough, and too much for anything to come back */
-	budget_rules_free(j.g);
+	assert_true(seconds(1000, &o) < 0); /* enough, and too much for anything to come back */
 }
 
 /* No group is left but what is needed: the process that pays most is the first that is watched from outside. */
 static void node_budget_needed(void **state)
 {
 	const struct budget_cfg cfg = { .price_ns = PRICE_NS, .node_ppm = 10000 };
-	struct job j = job_of(&cfg, 3);
 	struct budget_order o[32];
 	int n;
 
 	(void)state;
+	job_be(&cfg, 3);
 	j.rate[0][PROBES_NEEDED] = 9000;
 	j.rate[1][PROBES_NEEDED] = 8000;
 	j.rate[2][PROBES_NEEDED] = 900;
-	while (!(n = quarter(&j, o, 32)))
+	while (!(n = quarter(o, 32)))
 		;
 	assert_int_equal(n, 2);
 	assert_true(o[0].of_node && o[0].what == BUDGET_WATCH && o[0].tgid == 100);
 	assert_true(o[1].of_node && o[1].what == BUDGET_WATCH && o[1].tgid == 101);
 	for (int i = 0; i < 40; i++)
-		assert_int_equal(quarter(&j, o, 32), 0);
-	budget_rules_free(j.g);
+		assert_int_equal(quarter(o, 32), 0);
 }
 
 /* Where probes cannot be taken from one process, what one gives all give, also one that comes later. */
@@ -414,25 +403,23 @@ static void shared(void **state)
 {
 	struct budget_cfg cfg = one_percent;
 	struct budget_order o;
-	struct job j;
 
 	(void)state;
 	cfg.shared = true;
-	j = job_of(&cfg, 2);
+	job_be(&cfg, 2);
 	j.rate[0][PROBES_EVENTS] = 60000; /* both pay too much: one order is enough */
 	j.rate[0][PROBES_POLLS] = 100;
 	j.rate[1][PROBES_EVENTS] = 90000;
-	assert_true(seconds(&j, 10, &o) <= 1.5);
+	assert_true(seconds(10, &o) <= 1.5);
 	assert_true(o.what == BUDGET_SHED && o.group == PROBES_EVENTS);
 	j.n = 3;
 	j.attached[2] = j.attached[0];
-	assert_true(seconds(&j, 10, &o) < 0);
-	assert_true(seconds(&j, 100, &o) > 0);
+	assert_true(seconds(10, &o) < 0);
+	assert_true(seconds(100, &o) > 0);
 	assert_true(o.what == BUDGET_BACK && o.group == PROBES_EVENTS && !o.shed);
-	assert_true(seconds(&j, 10, &o) <= 0.5);
+	assert_true(seconds(10, &o) <= 0.5);
 	assert_int_equal(o.what, BUDGET_SHED);
-	assert_true(seconds(&j, 100, &o) < 0);
-	budget_rules_free(j.g);
+	assert_true(seconds(100, &o) < 0);
 }
 
 /* What a process paid when the group was back the last time does not count against the next trial. */
@@ -440,41 +427,37 @@ static void shared_trials_begin_anew(void **state)
 {
 	struct budget_cfg cfg = one_percent;
 	struct budget_order o;
-	struct job j;
 
 	(void)state;
 	cfg.shared = true;
-	j = job_of(&cfg, 2);
+	job_be(&cfg, 2);
 	j.rate[0][PROBES_EVENTS] = 60000;
-	assert_true(seconds(&j, 10, &o) <= 1.5);
-	assert_true(seconds(&j, 100, &o) > 0);
+	assert_true(seconds(10, &o) <= 1.5);
+	assert_true(seconds(100, &o) > 0);
 	assert_int_equal(o.what, BUDGET_BACK);
-	assert_true(seconds(&j, 10, &o) <= 0.5);
+	assert_true(seconds(10, &o) <= 0.5);
 	assert_int_equal(o.what, BUDGET_SHED);
 	j.rate[0][PROBES_EVENTS] = 100; /* it does something else now */
-	assert_true(seconds(&j, 300, &o) > 0);
+	assert_true(seconds(300, &o) > 0);
 	assert_int_equal(o.what, BUDGET_BACK);
-	assert_true(seconds(&j, 10, &o) < 0);
-	budget_rules_free(j.g);
+	assert_true(seconds(10, &o) < 0);
 }
 
 /* Not probed for a while: nothing comes back then, and what went is remembered. */
 static void unprobed_for_a_while(void **state)
 {
-	struct job j = job_of(&one_percent, 1);
 	struct budget_order o;
 
 	(void)state;
 	j.rate[0][PROBES_NEEDED] = 10;
 	j.rate[0][PROBES_POLLS] = 50000;
-	assert_true(seconds(&j, 10, &o) > 0);
+	assert_true(seconds(10, &o) > 0);
 	j.unprobed = true;
-	assert_true(seconds(&j, 500, &o) < 0);
+	assert_true(seconds(500, &o) < 0);
 	j.unprobed = false;
 	j.rate[0][PROBES_CALLS] = 50000;
-	assert_true(seconds(&j, 10, &o) > 0);
+	assert_true(seconds(10, &o) > 0);
 	assert_int_equal(o.shed, 1u << PROBES_POLLS | 1u << PROBES_CALLS);
-	budget_rules_free(j.g);
 }
 
 /* What is dear goes, not what is hit often. */
@@ -540,32 +523,34 @@ static void counters(void **state)
 	budget_rules_free(g);
 }
 
+#define TEST(f) cmocka_unit_test_setup_teardown(f, job_begin, job_end)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(within_budget),
-		cmocka_unit_test(order_of_shedding),
-		cmocka_unit_test(only_what_is_dear),
-		cmocka_unit_test(evidence_for_its_cost),
-		cmocka_unit_test(needed_alone_is_dear),
-		cmocka_unit_test(spikes_do_not_count),
-		cmocka_unit_test(unsteady_loads_count),
-		cmocka_unit_test(little_over_takes_longer),
-		cmocka_unit_test(comes_back_a_few_times),
-		cmocka_unit_test(comes_back_from_watch),
-		cmocka_unit_test(needed_on_trial),
-		cmocka_unit_test(hysteresis),
-		cmocka_unit_test(posts_never_come_back),
-		cmocka_unit_test(admitted_in_order),
-		cmocka_unit_test(admitted_slowly),
-		cmocka_unit_test(trial_fails),
-		cmocka_unit_test(node_budget),
-		cmocka_unit_test(node_budget_needed),
-		cmocka_unit_test(shared),
-		cmocka_unit_test(shared_trials_begin_anew),
-		cmocka_unit_test(unprobed_for_a_while),
-		cmocka_unit_test(price_counts),
-		cmocka_unit_test(counters),
+		TEST(within_budget),
+		TEST(order_of_shedding),
+		TEST(only_what_is_dear),
+		TEST(evidence_for_its_cost),
+		TEST(needed_alone_is_dear),
+		TEST(spikes_do_not_count),
+		TEST(unsteady_loads_count),
+		TEST(little_over_takes_longer),
+		TEST(comes_back_a_few_times),
+		TEST(comes_back_from_watch),
+		TEST(needed_on_trial),
+		TEST(hysteresis),
+		TEST(posts_never_come_back),
+		TEST(admitted_in_order),
+		TEST(admitted_slowly),
+		TEST(trial_fails),
+		TEST(node_budget),
+		TEST(node_budget_needed),
+		TEST(shared),
+		TEST(shared_trials_begin_anew),
+		TEST(unprobed_for_a_while),
+		TEST(price_counts),
+		TEST(counters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,13 +12,10 @@ static void samples_without(int gone, bool local, const uint64_t n[RANKS])
 {
 	seen[gone] = false;
 	for (int r = 0; r < RANKS; r++) {
-		struct event e = job_event(EV_PROC, r, 0);
+		struct event e = job_proc_event(r, RANKS, 0);
 
-		e.proc.start_ns = 5;
-		e.proc.rank = r;
 		e.proc.local_rank = local ? r : -1;
-		e.proc.world_size = RANKS;
-		e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
+		e.proc.job = "";
 		if (!seen[r])
 			continue;
 		give(e);

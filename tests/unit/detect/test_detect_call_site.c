@@ -148,18 +148,14 @@ static void a_wait_for_the_gpu_has_no_other_name(void **state)
 	assert_null(text_of(only(), "waits_for"));
 }
 
-/* A launcher waits for its ranks: nobody asks where. */
-static void a_launcher_is_no_peer(void **state)
+/* Rank 2 is late, and another process sits in poll. */
+static void late_beside(int rank, int ranks, const char *job)
 {
 	const uint64_t n[] = { 12, 12, 11, 12 };
-	struct event who_e, task, stack;
+	struct event who_e = job_proc_event(rank, ranks, 0), task, stack;
 
-	(void)state;
 	who();
-	who_e = job_event(EV_PROC, 0, 0);
-	who_e.proc.start_ns = 5;
-	who_e.proc.rank = who_e.proc.local_rank = who_e.proc.world_size = -1;
-	who_e.proc.job = who_e.proc.name = who_e.proc.container = who_e.proc.pod = "";
+	who_e.proc.job = job;
 	task = job_event(EV_TASK, 0, 0);
 	task.task.state = TASK_SLEEP;
 	stack = job_event(EV_STACK, 0, 0);
@@ -176,6 +172,19 @@ static void a_launcher_is_no_peer(void **state)
 	}
 	assert_string_equal(text_of(only(), "waiting_in"),
 			    "3 of 3 others: cuStreamSynchronize (libcuda.so.1), /job/train.py:7 sync");
+}
+
+/* A launcher waits for its ranks: nobody asks where. */
+static void a_launcher_is_no_peer(void **state)
+{
+	(void)state;
+	late_beside(-1, -1, "");
+}
+
+static void a_rank_of_another_job_is_no_peer(void **state)
+{
+	(void)state;
+	late_beside(0, 8, "other");
 }
 
 /* Behind, and in a wait for its GPU: that may be a long step, for a while. */
@@ -278,6 +287,7 @@ int main(void)
 		TEST(what_a_wait_leads_to_has_its_place),
 		TEST(a_wait_for_the_gpu_has_no_other_name),
 		TEST(a_launcher_is_no_peer),
+		TEST(a_rank_of_another_job_is_no_peer),
 		TEST(a_gpu_that_does_not_return),
 		TEST(unread_stacks_are_reported),
 		TEST(a_stack_from_before_it_went_on_is_not_reported),

@@ -210,19 +210,8 @@ static struct hand hand_new(void)
 	struct hand h = { model_new(), detectors_new(), { 0 }, JOB_T0 };
 
 	for (int r = 0; r < 2; r++) {
-		struct event e = job_event(EV_PROC, r, 0);
-
-		e.proc.rank = r;
-		e.proc.world_size = 2;
-		e.proc.start_ns = 1;
-		e.proc.job = "job";
-		give(&h, e);
-		e = job_event(EV_COMM_READY, r, 0);
-		e.comm_init.addr = 7;
-		e.comm_init.id_hash = COMM;
-		e.comm_init.rank = r;
-		e.comm_init.nranks = 2;
-		give(&h, e);
+		give(&h, job_proc_event(r, 2, 0));
+		give(&h, job_ready_event(r, 2, 7, COMM));
 	}
 	return h;
 }
@@ -236,24 +225,16 @@ static void hand_free(struct hand *h)
 
 static void call(struct hand *h, int rank, enum op_kind kind, uint64_t stream, uint64_t count)
 {
-	struct event e = job_event(EV_OP, rank, 0);
+	struct event e = job_call_event(rank, kind, 7, stream, count);
 
-	e.op.addr = 7;
-	e.op.stream = stream;
-	e.op.count = count;
-	e.op.op = kind;
 	e.op.dtype = 9;
-	e.op.redop = e.op.root = -1;
 	e.op.peer = op_kind_p2p(kind) ? 1 - rank : -1;
 	give(h, e);
 }
 
 static void wait_gpu(struct hand *h, int rank, uint64_t stream)
 {
-	struct event e = job_event(EV_SYNC_BEGIN, rank, 0);
-
-	e.sync.handle = stream;
-	give(h, e);
+	give(h, job_wait_event(rank, stream));
 }
 
 static void ticks(struct hand *h, double seconds)

@@ -42,31 +42,13 @@ static void capture(int r, enum capture_kind kind, uint64_t stream, uint64_t gra
 
 static void call(int r, uint64_t count)
 {
-	struct event e = job_event(EV_OP, r, 0);
-
-	e.op.addr = 7;
-	e.op.stream = STREAM;
-	e.op.count = count;
-	e.op.op = OP_ALLREDUCE;
-	e.op.redop = e.op.root = e.op.peer = -1;
-	give(e);
+	give(job_call_event(r, OP_ALLREDUCE, 7, STREAM, count));
 }
 
 static void comm_init(int r)
 {
-	struct event e = job_event(EV_PROC, r, 0);
-
-	e.proc.rank = r;
-	e.proc.world_size = RANKS;
-	e.proc.start_ns = 1;
-	e.proc.job = "job";
-	give(e);
-	e = job_event(EV_COMM_READY, r, 0);
-	e.comm_init.addr = 7;
-	e.comm_init.id_hash = 0xabc;
-	e.comm_init.rank = r;
-	e.comm_init.nranks = RANKS;
-	give(e);
+	give(job_proc_event(r, RANKS, 0));
+	give(job_ready_event(r, RANKS, 7, 0xabc));
 	capture(r, CAPTURE_BEGIN, STREAM, 0, 0);
 	call(r, 100);
 	call(r, r == odd ? 300 : 200);
@@ -76,15 +58,11 @@ static void comm_init(int r)
 
 static void sync(int r, bool returns)
 {
-	struct event e = job_event(EV_SYNC_BEGIN, r, 0);
-	uint64_t begin_ns;
+	struct event e = job_wait_event(r, STREAM);
 
-	e.sync.handle = STREAM;
 	give(e);
-	begin_ns = now;
-	e = job_event(EV_SYNC_END, r, 0);
-	e.sync.handle = STREAM;
-	e.sync.begin_ns = begin_ns;
+	e.kind = EV_SYNC_END;
+	e.sync.begin_ns = now;
 	if (returns)
 		give(e);
 }

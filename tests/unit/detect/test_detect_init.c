@@ -36,14 +36,8 @@ static int fresh(void **state)
 	m = model_new();
 	d = detectors_new();
 	for (int r = 0; r < RANKS; r++) {
-		struct event e = job_event(EV_PROC, r, 0);
-
 		state_of[r] = TASK_SLEEP;
-		e.proc.rank = r;
-		e.proc.world_size = RANKS;
-		e.proc.start_ns = 1;
-		e.proc.job = "job";
-		give(e);
+		give(job_proc_event(r, RANKS, 0));
 	}
 	return 0;
 }
@@ -100,13 +94,7 @@ static void init(int pid_of, enum comm_init_kind kind, uint64_t id, uint64_t par
 
 static void ready(int r, uint64_t id, uint64_t addr)
 {
-	struct event e = job_event(EV_COMM_READY, r, 0);
-
-	e.comm_init.id_hash = id;
-	e.comm_init.addr = addr;
-	e.comm_init.rank = r;
-	e.comm_init.nranks = RANKS;
-	give(e);
+	give(job_ready_event(r, RANKS, addr, id));
 }
 
 static void world(void)
@@ -119,18 +107,9 @@ static void world(void)
 
 static void call(int r, bool waits)
 {
-	struct event e = job_event(EV_OP, r, 0);
-
-	e.op.addr = 7;
-	e.op.stream = 5;
-	e.op.count = 10;
-	e.op.op = OP_ALLREDUCE;
-	e.op.redop = e.op.root = e.op.peer = -1;
-	give(e);
-	e = job_event(EV_SYNC_BEGIN, r, 0);
-	e.sync.handle = 5;
+	give(job_call_event(r, OP_ALLREDUCE, 7, 5, 10));
 	if (waits)
-		give(e);
+		give(job_wait_event(r, 5));
 }
 
 static void die(int r, int signal, int code)

@@ -40,27 +40,16 @@ static void join(int r, uint64_t comm, int rank)
 
 static void call(int r, uint64_t comm)
 {
-	struct event e = job_event(EV_OP, r, 0);
-
-	e.op.addr = comm;
-	e.op.stream = 5;
-	e.op.count = comm;
-	e.op.op = OP_ALLREDUCE;
-	e.op.redop = e.op.root = e.op.peer = -1;
-	give(e);
+	give(job_call_event(r, OP_ALLREDUCE, comm, 5, comm));
 }
 
 static void sync(int r, bool returns)
 {
-	struct event e = job_event(EV_SYNC_BEGIN, r, 0);
-	uint64_t begin_ns;
+	struct event e = job_wait_event(r, 5);
 
-	e.sync.handle = 5;
 	give(e);
-	begin_ns = now;
-	e = job_event(EV_SYNC_END, r, 0);
-	e.sync.handle = 5;
-	e.sync.begin_ns = begin_ns;
+	e.kind = EV_SYNC_END;
+	e.sync.begin_ns = now;
 	if (returns)
 		give(e);
 }
@@ -109,14 +98,8 @@ static int fresh(void **state)
 	m = model_new();
 	d = detectors_new();
 	for (int r = 0; r < RANKS; r++) {
-		struct event e = job_event(EV_PROC, r, 0);
-
 		state_of[r] = TASK_SLEEP;
-		e.proc.rank = r;
-		e.proc.world_size = RANKS;
-		e.proc.start_ns = 1;
-		e.proc.job = "job";
-		give(e);
+		give(job_proc_event(r, RANKS, 0));
 	}
 	join(0, X, 0);
 	join(1, X, 1);

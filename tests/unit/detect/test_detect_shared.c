@@ -30,6 +30,7 @@ static uint64_t now;
 static enum task_state states[RANKS]; /* of each rank's thread */
 static uint64_t disk_ns;
 static bool one_thread; /* calls for both ranks of its process */
+static uint32_t turned; /* another thread calls for each rank: by that number higher */
 
 static uint32_t tgid_of(int rank)
 {
@@ -38,7 +39,7 @@ static uint32_t tgid_of(int rank)
 
 static uint32_t tid_of(int rank)
 {
-	return one_thread ? tgid_of(rank) : tgid_of(rank) + 1 + (uint32_t)rank;
+	return turned + (one_thread ? tgid_of(rank) : tgid_of(rank) + 1 + (uint32_t)rank);
 }
 
 static void give(int rank, struct event e)
@@ -51,44 +52,25 @@ static void give(int rank, struct event e)
 
 static void join(int rank, uint64_t comm, int nranks)
 {
-	struct event e = { .kind = EV_COMM_READY };
+	struct event e = job_seen_event(rank, nranks, comm + (uint64_t)rank, comm);
 
-	e.comm_init.addr = comm + (uint64_t)rank;
-	e.comm_init.id_hash = comm;
-	e.comm_init.rank = rank;
-	e.comm_init.nranks = nranks;
-	give(rank, e);
-	e = (struct event){ .kind = EV_COMM_SEEN };
-	e.comm_seen.addr = comm + (uint64_t)rank;
-	e.comm_seen.hash = comm;
-	e.comm_seen.rank = rank;
-	e.comm_seen.nranks = nranks;
+	give(rank, job_ready_event(rank, nranks, comm + (uint64_t)rank, comm));
 	e.comm_seen.device = rank;
 	give(rank, e);
 }
 
 static void call(int rank, uint64_t comm)
 {
-	struct event e = { .kind = EV_OP };
-
-	e.op.addr = comm + (uint64_t)rank;
-	e.op.stream = comm + (uint64_t)rank;
-	e.op.count = comm;
-	e.op.op = OP_ALLREDUCE;
-	e.op.redop = e.op.root = e.op.peer = -1;
-	give(rank, e);
+	give(rank, job_call_event(rank, OP_ALLREDUCE, comm + (uint64_t)rank, comm + (uint64_t)rank, comm));
 }
 
 static void wait_for(int rank, uint64_t comm, bool returns)
 {
-	struct event e = { .kind = EV_SYNC_BEGIN };
-	uint64_t begin_ns;
+	struct event e = job_wait_event(rank, comm + (uint64_t)rank);
 
-	e.sync.handle = comm + (uint64_t)rank;
 	give(rank, e);
-	begin_ns = now;
 	e.kind = EV_SYNC_END;
-	e.sync.begin_ns = begin_ns;
+	e.sync.begin_ns = now;
 	if (returns)
 		give(rank, e);
 }
@@ -356,6 +338,17 @@ static void blocked(void **state)
 	assert_int_equal((int)finding_number(&list.items[0], EVIDENCE_TID), tid_of(3));
 }
 
+static void assert_cycle(int n, const int *ranks)
+{
+	const struct finding *f = list.items;
+
+	assert_int_equal(list.n, 1);
+	assert_int_equal(f->class, HANG_DEADLOCK);
+	assert_int_equal(f->n_ranks, n);
+	for (int i = 0; i < n; i++)
+		assert_true(f->ranks[i] == ranks[0] || f->ranks[i] == ranks[n - 1]);
+}
+
 /* --- one thread for several ranks --- */
 
 static void assert_both(const char *member)
@@ -382,8 +375,8 @@ static void one_thread_is_named_once(void **state)
 	assert_int_equal((int)finding_number(&list.items[0], EVIDENCE_TID), tgid_of(2));
 }
 
-/* In a wait for the first of its GPUs it cannot come for the second: others are to blame. */
-static void one_thread_waits_for_all(void **state)
+/* In a wait for the first of its GPUs it cannot come for the second: it waits for itself, as without ncclGroupStart. */
+static void one_thread_waits_for_itself(void **state)
 {
 	(void)state;
 	for (int r = 0; r < 2; r++)
@@ -392,7 +385,162 @@ static void one_thread_waits_for_all(void **state)
 	call(2, WORLD);
 	wait_for(2, WORLD, false);
 	ticks(12);
+	assert_cycle(2, (int[]){ 2, 3 });
+	assert_non_null(strstr(text(&list.items[0], EVIDENCE_CYCLE), "ranks 2,3 (tid 1100) wait in AllReduce #"));
+}
+
+/* --- ranks that all wait --- */
+
+/* Rank 0 is at the world's operation first, rank 1 at the pair's: each waits for what the other did not call. */
+static void opposite_order(void **state)
+{
+	(void)state;
+	call(0, WORLD);
+	wait_for(0, WORLD, false);
+	call(1, PAIR);
+	wait_for(1, PAIR, false);
+	for (int r = 2; r < RANKS; r++) {
+		call(r, WORLD);
+		wait_for(r, WORLD, false);
+	}
+	ticks(4);
+	assert_int_equal(list.n, 0); /* it does not stand for long yet */
+	ticks(8);
+	assert_cycle(2, (int[]){ 0, 1 });
+	assert_string_equal(text(&list.items[0], EVIDENCE_COMMS), "0x0000000000000200,0x0000000000000100");
+	assert_non_null(strstr(text(&list.items[0], EVIDENCE_CYCLE), "rank 0 (tid 1001) waits in AllReduce #"));
+}
+
+static void assert_no_cycle(void)
+{
+	for (size_t i = 0; i < list.n; i++)
+		assert_int_not_equal(list.items[i].class, HANG_DEADLOCK);
+}
+
+/* The same by threads that take turns for a rank: who would call next is not known, and no cycle is proven. */
+static void threads_that_take_turns(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		call(r, WORLD);
+	turned = 7;
+	for (int r = 0; r < RANKS; r++)
+		call(r, WORLD);
+	turned = 0;
+	for (int r = 0; r < 2; r++)
+		call(r, PAIR);
+	for (int r = 0; r < 2; r++)
+		wait_for(r, PAIR, true);
+	for (int r = 0; r < RANKS; r++)
+		wait_for(r, WORLD, true);
+	call(0, WORLD);
+	wait_for(0, WORLD, false);
+	call(1, PAIR);
+	wait_for(1, PAIR, false);
+	ticks(12);
+	assert_no_cycle();
+}
+
+/* A thread that sleeps elsewhere is who keeps them waiting, not the order. */
+static void a_sleeper_is_no_cycle(void **state)
+{
+	(void)state;
+	call(1, PAIR);
+	wait_for(1, PAIR, false);
+	for (int r = 2; r < RANKS; r++) {
+		call(r, WORLD);
+		wait_for(r, WORLD, false);
+	}
+	ticks(12);
+	assert_no_cycle();
+	assert_named(0);
+}
+
+/* --- a creation that one of them misses --- */
+
+static void begins_creation(int rank, enum comm_init_kind kind, uint64_t id)
+{
+	struct event e = { .kind = EV_COMM_INIT };
+
+	e.comm_init.kind = kind;
+	e.comm_init.id_hash = id;
+	e.comm_init.parent_addr = kind == COMM_INIT_SPLIT ? WORLD + (uint64_t)rank : 0;
+	e.comm_init.rank = kind == COMM_INIT_SPLIT ? -1 : rank;
+	e.comm_init.nranks = kind == COMM_INIT_SPLIT ? -1 : RANKS;
+	give(rank, e);
+}
+
+static void assert_misses(int rank)
+{
+	const struct finding *f = list.items;
+
+	assert_int_equal(list.n, 1);
+	assert_int_equal(f->class, HANG_INIT);
+	assert_int_equal(f->cause, CAUSE_ASLEEP);
+	assert_int_equal(f->n_ranks, 1);
+	assert_int_equal(f->ranks[0], rank);
+	assert_int_equal(finding_proc(f, 0), tgid_of(rank));
+	assert_int_equal((int)finding_number(f, EVIDENCE_TID), tid_of(rank));
+	assert_string_equal(text(f, EVIDENCE_WAITING_RANKS), "3,1,0");
+}
+
+static void misses(enum comm_init_kind kind, uint64_t id)
+{
+	for (int r = 0; r < RANKS; r++)
+		if (r != 2)
+			begins_creation(r, kind, id);
+	ticks(17);
+	assert_int_equal(list.n, 0); /* ranks come apart */
+	ticks(4);
+	assert_misses(2);
+	begins_creation(2, kind, id);
+	ticks(2);
 	assert_int_equal(list.n, 0);
+}
+
+static void misses_a_split(void **state)
+{
+	(void)state;
+	misses(COMM_INIT_SPLIT, 0);
+}
+
+/* Of an id: each caller is there what it is in the world. */
+static void misses_a_new_world(void **state)
+{
+	(void)state;
+	misses(COMM_INIT_RANK, 0x77);
+}
+
+/* In another order than the world's nothing says who the missing one is. */
+static void an_order_of_its_own(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++) {
+		struct event e = { .kind = EV_COMM_INIT };
+
+		e.comm_init.kind = COMM_INIT_RANK;
+		e.comm_init.id_hash = 0x78;
+		e.comm_init.rank = RANKS - 1 - r;
+		e.comm_init.nranks = RANKS;
+		if (r != 2)
+			give(r, e);
+	}
+	ticks(24);
+	for (size_t i = 0; i < list.n; i++)
+		assert_int_equal(list.items[i].n_ranks, 0);
+}
+
+/* Who waits in another creation itself is not who they wait for. */
+static void waits_in_another_creation(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		if (r != 2)
+			begins_creation(r, COMM_INIT_RANK, 0x77);
+	begins_creation(2, COMM_INIT_RANK, 0x79);
+	ticks(24);
+	for (size_t i = 0; i < list.n; i++)
+		assert_false(list.items[i].n_ranks == 1 && list.items[i].ranks[0] == 2);
 }
 
 /* --- the clock --- */
@@ -419,12 +567,25 @@ static void one_thread_has_a_clock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(names_the_thread),        TEST(who_waits_is_not_named),
-		TEST(two_of_one_process),      TEST(the_model_knows_the_ranks),
-		TEST(at_its_own_call_site),    TEST(children_work_for_it),
-		TEST(a_pause_teaches),         TEST(blocked),
-		TEST(threads_have_no_clock),   ONE(one_thread_is_named_once),
-		ONE(one_thread_waits_for_all), ONE(one_thread_has_a_clock),
+		TEST(names_the_thread),
+		TEST(who_waits_is_not_named),
+		TEST(two_of_one_process),
+		TEST(the_model_knows_the_ranks),
+		TEST(at_its_own_call_site),
+		TEST(children_work_for_it),
+		TEST(a_pause_teaches),
+		TEST(blocked),
+		TEST(threads_have_no_clock),
+		ONE(one_thread_is_named_once),
+		ONE(one_thread_waits_for_itself),
+		ONE(one_thread_has_a_clock),
+		TEST(opposite_order),
+		TEST(threads_that_take_turns),
+		TEST(a_sleeper_is_no_cycle),
+		TEST(misses_a_split),
+		TEST(misses_a_new_world),
+		TEST(an_order_of_its_own),
+		TEST(waits_in_another_creation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

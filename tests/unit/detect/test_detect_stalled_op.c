@@ -158,7 +158,7 @@ static void a_late_rank_is_late(void **state)
  * whose rank 0 had waited 40 s for an object store. */
 static void what_was_read_before_it_came_proves_nothing(void **state)
 {
-	struct event e = job_event(EV_OP, 1, 0);
+	struct event e = job_call_event(1, OP_ALLREDUCE, WORLD, 0, 1 << 20);
 
 	(void)state;
 	ranks[1].n_entered = 20;
@@ -166,12 +166,8 @@ static void what_was_read_before_it_came_proves_nothing(void **state)
 	ranks[2].send[0] = ranks[2].send[1] = sending(32, 32, 32);
 	looks(8);
 	assert_int_equal(only()->class, HANG_MISSING_ENTER);
-	e.op.addr = WORLD;
-	e.op.op = OP_ALLREDUCE;
 	e.op.dtype = 7;
-	e.op.count = 1 << 20;
 	e.op.redop = 0;
-	e.op.root = e.op.peer = -1;
 	e.op.counters_valid = true;
 	e.op.counters_sum = 20;
 	give(e);

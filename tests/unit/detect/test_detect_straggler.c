@@ -151,6 +151,32 @@ static void test_hangs_are_no_slowness(void **state)
 	job_free(j);
 }
 
+/* Iterations of 60 ms are judged several at a time; what is said is of one. */
+static void test_figures_are_of_an_iteration(void **state)
+{
+	static const double steps_s[] = { 0.06, 0.4 };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct job_opts o = job_usual(1, 4, 1, test_seed());
+		struct verdicts v;
+		struct job *j;
+		const struct seen_finding *s;
+
+		o.step_s = steps_s[i];
+		o.steps = 12 / o.step_s;
+		o.faults[0] = (struct fault){ FAULT_SLOW, 2, 10, 50, 0, 1 };
+		j = job_new(&o);
+		job_play(j, &v, NULL, NULL);
+		s = verdict_of(&v, FINDING_STRAGGLER);
+		assert_non_null(s);
+		assert_in_range(1e3 * finding_number(&s->f, EVIDENCE_STEP_S), 1400 * o.step_s, 1700 * o.step_s);
+		assert_in_range(1e3 * finding_number(&s->f, EVIDENCE_GAP_S), 400 * o.step_s, 600 * o.step_s);
+		verdicts_free(&v);
+		job_free(j);
+	}
+}
+
 /* A finding closes some iterations after the rank has recovered. */
 static void test_recovery_closes_it(void **state)
 {
@@ -294,6 +320,7 @@ int main(void)
 		cmocka_unit_test(test_slow_gpu_behind_a_wait),
 		cmocka_unit_test(test_the_invisible_is_not_guessed),
 		cmocka_unit_test(test_hangs_are_no_slowness),
+		cmocka_unit_test(test_figures_are_of_an_iteration),
 		cmocka_unit_test(test_recovery_closes_it),
 		cmocka_unit_test(test_long_transfers_hide_no_lateness),
 	};

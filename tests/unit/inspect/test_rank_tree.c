@@ -230,6 +230,128 @@ static void a_circle_of_parents_ends(void **state)
 	tree_free();
 }
 
+/* `far` parents up from the process `of` is `top`; the ones in between say nothing. */
+static void chain(const struct member *top, const struct member *of, uint32_t far)
+{
+	static struct member all[80];
+
+	all[0] = *top;
+	for (uint32_t i = 1; i < far; i++)
+		all[i] = (struct member){ 1000 + i, 1000 + i - 1, "HOME=/", 0, top->rank, top->owner, top->owner };
+	all[1].parent = top->pid;
+	all[far] = *of;
+	all[far].parent = far > 1 ? 1000 + far - 1 : top->pid;
+	tree(all, far + 1);
+	tree_free();
+}
+
+/* A process belongs to the rank 63 parents up, and no further; a launcher is known over 64. */
+static void how_far_up_it_looks(void **state)
+{
+	static const struct member rank = { 1, 0, "RANK=1|WORLD_SIZE=2", COMM, 1, 1, true },
+				   child = { 2, 0, "HOME=/", 0, 1, 1, true },
+				   nobody = { 2, 0, "HOME=/", 0, -1, 0, false };
+	static const struct member agent = { 1, 0, "RANK=0|WORLD_SIZE=2", LIBS, -1, 0, true },
+				   worker = { 2, 0, "RANK=1|WORLD_SIZE=4", COMM, 1, 2, true };
+	static const struct member shell = { 1, 0, "RANK=1|WORLD_SIZE=2", 0, -1, 0, false },
+				   program = { 2, 0, "RANK=1|WORLD_SIZE=2", LIBS, 1, 2, true };
+
+	(void)state;
+	chain(&rank, &child, 1);
+	chain(&rank, &child, 63);
+	for (int i = 0; i < 2; i++) {
+		chain(&agent, &worker, 1 + 63 * i);
+		chain(&shell, &program, 1 + 63 * i);
+	}
+	/* one more: of those in between 63 belong to the rank */
+	for (uint32_t far = 64; far < 66; far++) {
+		struct member all[80] = { rank };
+
+		for (uint32_t i = 1; i <= far; i++)
+			all[i] = i < 64 ? child : nobody;
+		for (uint32_t i = 1; i <= far; i++) {
+			all[i].pid = 1000 + i;
+			all[i].parent = i > 1 ? 1000 + i - 1 : 1;
+		}
+		tree(all, far + 1);
+		tree_free();
+	}
+	/* 65 up: both are ranks */
+	for (int i = 0; i < 2; i++) {
+		struct member all[80] = { i ? shell : agent };
+
+		all[0].rank = i;
+		all[0].owner = 1;
+		all[0].listed = true;
+		for (uint32_t k = 1; k < 65; k++)
+			all[k] = (struct member){ 1000 + k, k > 1 ? 1000 + k - 1 : 1, "HOME=/", 0, -1, 0, false };
+		for (uint32_t k = 1; k < 64; k++) {
+			all[k].rank = i;
+			all[k].owner = 1;
+			all[k].listed = true;
+		}
+		all[65] = i ? program : worker;
+		all[65].parent = 1064;
+		tree(all, 66);
+		tree_free();
+	}
+}
+
+/* Two are in one place where all that is known of it is the same. */
+static void places_that_differ(void **state)
+{
+	static const struct member two[] = { { 64, 1, "RANK=0|WORLD_SIZE=2", COMM, -1, 64, true },
+					     { 65, 1, "RANK=0|WORLD_SIZE=2", COMM, -1, 65, true } };
+	static struct target_place other;
+
+	(void)state;
+	for (int what = 0; what < 5; what++) {
+		struct target_proc *p;
+
+		tree(two, 2);
+		assert_true(row(64)->pub.rank_ambiguous && row(65)->pub.rank_ambiguous);
+		p = &row(65)->pub;
+		other = place;
+		p->place = &other;
+		if (what == 1)
+			p->netns = 9;
+		else if (what == 2)
+			strcpy(p->container, "c");
+		else if (what == 3)
+			strcpy(p->pod, "p");
+		else if (what == 4)
+			strcpy(other.cgroup, "/x");
+		rank_tree_build(&set);
+		assert_int_equal(row(64)->pub.rank_ambiguous, !what);
+		assert_int_equal(row(65)->pub.rank, what ? 0 : -1);
+		tree_free();
+	}
+}
+
+/* What the variables must have in common to be of one rank. */
+static void what_makes_one_identity(void **state)
+{
+	static const struct {
+		const char *below;
+		bool same;
+	} cases[] = { { "RANK=1|WORLD_SIZE=4|TORCHELASTIC_RUN_ID=a", true },
+		      { "RANK=2|WORLD_SIZE=4|TORCHELASTIC_RUN_ID=a", false },
+		      { "RANK=1|WORLD_SIZE=8|TORCHELASTIC_RUN_ID=a", false },
+		      { "RANK=1|WORLD_SIZE=4|TORCHELASTIC_RUN_ID=b", false },
+		      { "PMI_RANK=1|PMI_SIZE=4|TORCHELASTIC_RUN_ID=a", false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool same = cases[i].same;
+		struct member two[] = { { 30, 1, "RANK=1|WORLD_SIZE=4|TORCHELASTIC_RUN_ID=a", LIBS, same ? 1 : -1,
+					  same ? 30 : 0, true },
+					{ 31, 30, cases[i].below, LIBS, i == 1 ? 2 : 1, same ? 30 : 31, true } };
+
+		tree(two, 2);
+		tree_free();
+	}
+}
+
 /* What was said of a tree does not stay when it changed. */
 static void a_tree_is_built_anew(void **state)
 {
@@ -256,6 +378,9 @@ int main(void)
 		cmocka_unit_test(one_that_cannot_be_read_beside_ranks_is_listed),
 		cmocka_unit_test(one_that_cannot_be_read_is_known_by_its_child),
 		cmocka_unit_test(a_circle_of_parents_ends),
+		cmocka_unit_test(how_far_up_it_looks),
+		cmocka_unit_test(places_that_differ),
+		cmocka_unit_test(what_makes_one_identity),
 		cmocka_unit_test(a_tree_is_built_anew),
 	};
 

@@ -37,7 +37,10 @@
 #include "inspect/stack/stack.h"
 #include "inspect/stack/symbolize.h"
 
-#define THAW_AFTER_S 30
+#define THAW_AFTER_S 120
+/* Behind the lock a call would wait for the thaw; below this it did not, however busy the machine. */
+#define UNBLOCKED_MS 15000
+#define EVENT_S 30 /* for what must come */
 
 static char dir[64], mnt[96];
 static int mnt_fd = -1;
@@ -171,12 +174,18 @@ static char thread_state(pid_t pid, uint32_t tid)
 
 static bool wait_state(pid_t pid, volatile uint32_t *tid, char state)
 {
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < EVENT_S * 100; i++) {
 		if (*tid && thread_state(pid, *tid) == state)
 			return true;
 		usleep(10000);
 	}
 	return false;
+}
+
+static bool wait_threads_end(pid_t pid)
+{
+	return wait_state(pid, &shared->fault, 0) && wait_state(pid, &shared->unmap, 0) &&
+	       wait_state(pid, &shared->create, 0);
 }
 
 static pid_t start_target(void)
@@ -205,7 +214,7 @@ static void check_evidence_of_create(pid_t pid)
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/made-in-d-state", mnt);
-	assert_int_equal(evidence_read(reader, pid, shared->create, 200, &e), 0);
+	assert_int_equal(evidence_read(reader, pid, shared->create, UNBLOCKED_MS, &e), 0);
 	assert_int_equal(e.state, 'D');
 	assert_false(e.mmap_lock_held);
 	assert_string_equal(e.syscall, "openat");
@@ -215,6 +224,15 @@ static void check_evidence_of_create(pid_t pid)
 	assert_true(e.wchan[0] && e.sp && e.pc);
 }
 
+/* What the reader says once its worker had a CPU: -EAGAIN is no answer. */
+#define ANSWER(call) \
+	({ \
+		int rc = -EAGAIN; \
+		for (int i = 0; i < 20 && rc == -EAGAIN; i++) \
+			rc = (call); \
+		rc; \
+	})
+
 static void check_all_refused_in_time(struct target_set *set, pid_t pid)
 {
 	struct target_evidence e;
@@ -223,10 +241,10 @@ static void check_all_refused_in_time(struct target_set *set, pid_t pid)
 	char *text = NULL;
 	size_t len;
 
-	assert_int_equal(reader_file(reader, pid, "maps", 1 << 20, 200, &text, &len), -ETIMEDOUT);
-	assert_in_range(ms_since(begin), 200, 900);
+	assert_int_equal(ANSWER(reader_file(reader, pid, "maps", 1 << 20, 200, &text, &len)), -ETIMEDOUT);
+	assert_in_range(ms_since(begin), 200, UNBLOCKED_MS);
 	reader_unblock(reader, pid);
-	assert_int_equal(reader_memory(reader, pid, &range, 1, 200), -ETIMEDOUT);
+	assert_int_equal(ANSWER(reader_memory(reader, pid, &range, 1, 200)), -ETIMEDOUT);
 	begin = clock_monotonic_ns();
 	assert_int_equal(evidence_read(reader, pid, shared->fault, 200, &e), 0);
 	assert_true(e.mmap_lock_held);
@@ -234,21 +252,21 @@ static void check_all_refused_in_time(struct target_set *set, pid_t pid)
 	assert_int_equal(evidence_read(reader, pid, shared->unmap, 200, &e), 0);
 	assert_true(e.mmap_lock_held);
 	assert_string_equal(e.syscall, "munmap");
-	assert_in_range(ms_since(begin), 0, 900);
+	assert_in_range(ms_since(begin), 0, UNBLOCKED_MS);
 	/* A scan meets it, keeps what it knew, and goes on. */
 	uint32_t tgid = pid;
 
 	reader_unblock(reader, pid);
 	begin = clock_monotonic_ns();
 	target_set_refresh(set, tgid);
-	assert_in_range(ms_since(begin), 0, 900);
+	assert_in_range(ms_since(begin), 0, UNBLOCKED_MS);
 	const struct target_proc *p = target_set_find(set, tgid);
 
 	assert_int_equal(p->status, TARGET_BLOCKED);
 	assert_int_equal(p->n_libs, 1);
 	begin = clock_monotonic_ns();
 	assert_int_equal(target_set_scan(set), 0);
-	assert_in_range(ms_since(begin), 0, 900);
+	assert_in_range(ms_since(begin), 0, UNBLOCKED_MS);
 }
 
 static void check_stack_while_blocked(struct target_set *set, pid_t pid)
@@ -274,7 +292,7 @@ static void check_threads_while_blocked(pid_t pid)
 	uint64_t begin = clock_monotonic_ns();
 
 	assert_int_equal(target_stacks_read(reader, pid, STACK_DEADLINE_MS, &s), 0);
-	assert_in_range(ms_since(begin), 0, 1500);
+	assert_in_range(ms_since(begin), 0, UNBLOCKED_MS);
 	assert_int_equal(s.n, 4);
 	for (size_t i = 0; i < s.n; i++) {
 		assert_int_equal(s.threads[i].native_end, STACK_BLOCKED);
@@ -286,11 +304,15 @@ static void check_threads_while_blocked(pid_t pid)
 	target_stacks_free(&s);
 }
 
-/* Who stands in the way of our own file: asked anew, an answer being good for 0.1 s. */
-static uint32_t holder_of(struct attach_guard *g, const struct elf_facts *f)
+/* Who stands in the way of our own file: an answer is valid for 0.1 s, on a busy machine for longer. */
+static bool holder_becomes(struct attach_guard *g, const struct elf_facts *f, uint32_t pid)
 {
-	usleep(150000);
-	return attach_guard_holder(g, f->build_id, f->build_id_len);
+	for (int i = 0; i < EVENT_S * 20; i++) {
+		if (attach_guard_holder(g, f->build_id, f->build_id_len) == pid)
+			return true;
+		usleep(50000);
+	}
+	return false;
 }
 
 /* A set that comes too late to read what the held process maps: the thawer runs the same program. */
@@ -305,8 +327,8 @@ static void check_guard_knows_the_unread(pid_t pid, const struct elf_facts *fact
 	assert_int_equal(target_set_scan(set), 0);
 	assert_int_equal(target_set_find(set, pid)->n_libs, 0);
 	g = attach_guard_new(reader, set);
-	assert_int_equal(holder_of(g, facts), pid);
-	assert_int_equal(holder_of(g, &other), 0);
+	assert_true(holder_becomes(g, facts, pid));
+	assert_int_equal(attach_guard_holder(g, other.build_id, other.build_id_len), 0);
 	attach_guard_free(g);
 	target_set_free(set);
 }
@@ -317,13 +339,13 @@ static void check_guard_of_the_killed(struct attach_guard *g, struct target_set 
 				      const struct elf_facts *facts)
 {
 	kill(pid, SIGKILL);
-	for (int i = 0; i < 200 && !target_threads_over(pid); i++)
+	for (int i = 0; i < EVENT_S * 100 && !target_threads_over(pid); i++)
 		usleep(10000);
 	assert_true(target_threads_over(pid));
 	assert_int_equal(target_set_scan(set), 0);
 	assert_null(target_set_find(set, pid));
 	assert_true(target_threads_blocked(pid));
-	assert_int_equal(holder_of(g, facts), pid);
+	assert_true(holder_becomes(g, facts, pid));
 }
 
 static void answers_while_the_mmap_lock_is_held(void **state)
@@ -338,7 +360,7 @@ static void answers_while_the_mmap_lock_is_held(void **state)
 	struct elf_facts facts = target_set_find(set, pid)->libs[0].file->facts;
 	struct attach_guard *guard = attach_guard_new(reader, set);
 
-	assert_int_equal(holder_of(guard, &facts), 0);
+	assert_true(holder_becomes(guard, &facts, 0));
 	assert_int_equal(ioctl(mnt_fd, FIFREEZE, 0), 0);
 	assert_false(target_threads_blocked(pid) || target_threads_faulting(pid));
 	shared->phase = 1;
@@ -350,7 +372,7 @@ static void answers_while_the_mmap_lock_is_held(void **state)
 	check_all_refused_in_time(set, pid);
 	check_stack_while_blocked(set, pid);
 	check_threads_while_blocked(pid);
-	assert_int_equal(holder_of(guard, &facts), pid);
+	assert_true(holder_becomes(guard, &facts, pid));
 	check_guard_knows_the_unread(pid, &facts);
 	/* Others are read as ever. */
 	bool held = true;
@@ -358,12 +380,11 @@ static void answers_while_the_mmap_lock_is_held(void **state)
 	assert_int_equal(reader_probe(reader, getpid(), 1000, &held), 0);
 	assert_false(held);
 	assert_int_equal(ioctl(mnt_fd, FITHAW, 0), 0);
-	assert_true(wait_state(pid, &shared->fault, 0)); /* it ends */
+	assert_true(wait_threads_end(pid));
 	reader_unblock(reader, pid);
 	assert_non_null(target_set_refresh(set, pid));
 	assert_int_equal(target_set_find(set, pid)->status, TARGET_OK);
-	usleep(1000000); /* a process that was late is not asked again at once */
-	assert_int_equal(holder_of(guard, &facts), 0);
+	assert_true(holder_becomes(guard, &facts, 0));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	attach_guard_free(guard);
@@ -381,14 +402,14 @@ static void a_killed_process_may_still_hold_it(void **state)
 	struct elf_facts facts = target_set_find(set, pid)->libs[0].file->facts;
 	struct attach_guard *guard = attach_guard_new(reader, set);
 
-	assert_int_equal(holder_of(guard, &facts), 0);
+	assert_true(holder_becomes(guard, &facts, 0));
 	assert_int_equal(ioctl(mnt_fd, FIFREEZE, 0), 0);
 	shared->phase = 1;
 	assert_true(wait_state(pid, &shared->fault, 'D'));
 	check_guard_of_the_killed(guard, set, pid, &facts);
 	assert_int_equal(ioctl(mnt_fd, FITHAW, 0), 0);
 	waitpid(pid, NULL, 0);
-	assert_int_equal(holder_of(guard, &facts), 0);
+	assert_true(holder_becomes(guard, &facts, 0));
 	attach_guard_free(guard);
 	target_set_free(set);
 }

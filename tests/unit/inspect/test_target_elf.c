@@ -367,14 +367,47 @@ static void test_default_version(void **state)
 	close(fd);
 }
 
+/* A target's pointer may lead to any byte: only where functions begin there is one, named, static, or without any
+ * symbol at all. */
+static void only_functions_begin(void **state)
+{
+	static const char *const names[] = { "ncclAllReduce", "hidden" };
+	static const char *const copies[] = { "cp lib.so e.so", "strip -s -o e.so lib.so",
+					      "objcopy -w -R '.eh_frame*' -S lib.so e.so" };
+	struct elf_symbol sym[2];
+	struct elf_facts facts;
+	char command[256];
+	int fd = open_ro(lib);
+
+	(void)state;
+	assert_int_equal(elf_fetch_facts(reader, fd, names, 2, 1000, &facts, sym), 0);
+	close(fd);
+	for (int i = 0; i < 3; i++) {
+		uint64_t offsets[] = {
+			sym[0].offset, sym[0].offset + 1, sym[1].offset, sym[1].offset + 1, 0, 1ull << 40
+		};
+		bool begins[6] = { 0 };
+
+		snprintf(command, sizeof(command), "cd %s && %s", dir, copies[i]);
+		assert_int_equal(system(command), 0);
+		snprintf(command, sizeof(command), "%s/e.so", dir);
+		fd = open_ro(command);
+		assert_int_equal(elf_fetch_entries(reader, fd, offsets, 6, 1000, begins), 0);
+		close(fd);
+		if (i < 2)
+			assert_true(begins[0] && begins[2]);
+		assert_false(begins[1] || begins[3] || begins[4] || begins[5]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_default_version),   cmocka_unit_test(agrees_with_the_loader),
-		cmocka_unit_test(reads_a_small_library),  cmocka_unit_test(reads_struct_layout),
-		cmocka_unit_test(reads_the_real_nccl),    cmocka_unit_test(distinguishes_errors),
-		cmocka_unit_test(makes_up_a_build_id),    cmocka_unit_test(survives_damage),
-		cmocka_unit_test(survives_damaged_dwarf),
+		cmocka_unit_test(only_functions_begin),   cmocka_unit_test(test_default_version),
+		cmocka_unit_test(agrees_with_the_loader), cmocka_unit_test(reads_a_small_library),
+		cmocka_unit_test(reads_struct_layout),    cmocka_unit_test(reads_the_real_nccl),
+		cmocka_unit_test(distinguishes_errors),   cmocka_unit_test(makes_up_a_build_id),
+		cmocka_unit_test(survives_damage),        cmocka_unit_test(survives_damaged_dwarf),
 	};
 
 	if (system("cc --version >/dev/null 2>&1")) {

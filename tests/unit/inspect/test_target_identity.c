@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "inspect/discover/cgroup_path.h"
 #include "inspect/discover/launch_env.h"
@@ -67,6 +68,33 @@ static const struct environ_case environ_cases[] = {
 	{ "no size", "RANK=1", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
 	{ "a job and no rank", "SLURM_JOB_ID=77", RANK_UNKNOWN, -1, -1, -1, "slurm-77", RANK_UNKNOWN, -1 },
 	{ "nothing", "", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
+	{ "the last rank", "RANK=7|WORLD_SIZE=8", RANK_ENV, 7, 8, -1, "", RANK_UNKNOWN, -1 },
+	{ "one past it", "RANK=8|WORLD_SIZE=8", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
+	{ "as large as may be", "PMIX_RANK=9999999", RANK_PMIX, 9999999, -1, -1, "", RANK_UNKNOWN, -1 },
+	{ "larger", "PMIX_RANK=10000000", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
+	{ "a number and more", "PMIX_RANK=3x", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
+	{ "a sign", "PMIX_RANK=+3", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
+	{ "an empty one", "PMIX_RANK=|PMIX_RANKS=4", RANK_UNKNOWN, -1, -1, -1, "", RANK_UNKNOWN, -1 },
+	{ "three launchers: the first other one is reported",
+	  "RANK=5|WORLD_SIZE=8|PMI_RANK=1|PMI_SIZE=2|SLURM_PROCID=3|"
+	  "SLURM_NTASKS=4",
+	  RANK_ENV, 5, 8, -1, "", RANK_PMI, 1 },
+	{ "the same rank of another size", "RANK=1|WORLD_SIZE=8|PMI_RANK=1|PMI_SIZE=4", RANK_ENV, 1, 8, -1, "",
+	  RANK_PMI, 1 },
+	{ "another says the size", "PMIX_RANK=1|SLURM_PROCID=1|SLURM_NTASKS=4|SLURM_LOCALID=0", RANK_PMIX, 1, 4, 0, "",
+	  RANK_UNKNOWN, -1 },
+	{ "the local rank of the first that knows it",
+	  "RANK=1|WORLD_SIZE=8|LOCAL_RANK=1|PMI_RANK=1|PMI_SIZE=8|"
+	  "MPI_LOCALRANKID=7",
+	  RANK_ENV, 1, 8, 1, "", RANK_UNKNOWN, -1 },
+	{ "the third name of a size", "SLURM_PROCID=1|SLURM_STEP_NUM_TASKS=none|SLURM_NTASKS=|SLURM_NPROCS=3",
+	  RANK_SLURM, 1, 3, -1, "", RANK_UNKNOWN, -1 },
+	{ "the older name of a job", "SLURM_JOBID=8", RANK_UNKNOWN, -1, -1, -1, "slurm-8", RANK_UNKNOWN, -1 },
+	{ "no port", "RANK=1|WORLD_SIZE=2|MASTER_ADDR=h", RANK_ENV, 1, 2, -1, "", RANK_UNKNOWN, -1 },
+	{ "no host", "RANK=1|WORLD_SIZE=2|MASTER_PORT=1|SLURM_JOB_ID=9", RANK_ENV, 1, 2, -1, "slurm-9", RANK_UNKNOWN,
+	  -1 },
+	{ "the job of who gave the rank", "PMI_RANK=1|PMI_SIZE=2|PMI_JOBID=p|PMIX_NAMESPACE=x", RANK_PMI, 1, 2, -1,
+	  "pmi-p", RANK_UNKNOWN, -1 },
 };
 
 static void environ_of(const char *text, struct proc_environ *ret)
@@ -94,6 +122,53 @@ static void knows_every_launcher(void **state)
 			fail_msg("%s: %s %d of %d, local %d, job '%s', other %s %d", c->what,
 				 rank_source_name(e.source), e.rank, e.world_size, e.local_rank, e.job,
 				 rank_source_name(e.other_source), e.other_rank);
+	}
+}
+
+static void has_a_name_for_each(void **state)
+{
+	static const struct {
+		enum rank_source source;
+		const char *name, *variable;
+	} names[] = { { RANK_ENV, "env", "RANK" },
+		      { RANK_SLURM, "slurm", "SLURM_PROCID" },
+		      { RANK_PMIX, "pmix", "PMIX_RANK" },
+		      { RANK_INHERITED, "inherited", "" },
+		      { RANK_UNKNOWN, "", "" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_string_equal(rank_source_name(names[i].source), names[i].name);
+		assert_string_equal(rank_source_variable(names[i].source), names[i].variable);
+		assert_int_equal(rank_source_is_inherited_by_all(names[i].source), names[i].source == RANK_SLURM);
+	}
+}
+
+/* What differs from the start was set late; a launcher that is trusted less changes nothing. */
+static void is_late_if_it_differs(void **state)
+{
+	static const struct {
+		const char *start, *live;
+		bool taken, late;
+	} cases[] = { { "RANK=1|WORLD_SIZE=2", "RANK=1|WORLD_SIZE=2", true, false },
+		      { "RANK=1|WORLD_SIZE=2", "RANK=0|WORLD_SIZE=2", true, true },
+		      { "RANK=1|WORLD_SIZE=2", "RANK=1|WORLD_SIZE=4", true, true },
+		      { "PMI_RANK=1|PMI_SIZE=2", "RANK=1|WORLD_SIZE=2", true, true },
+		      { "RANK=1|WORLD_SIZE=2", "PMI_RANK=0|PMI_SIZE=4", false, false },
+		      { "RANK=1|WORLD_SIZE=2", "HOME=/", false, false },
+		      { "HOME=/", "SLURM_PROCID=1|SLURM_NTASKS=2", true, true } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct proc_environ e, start, live;
+
+		environ_of(cases[i].start, &e);
+		start = e;
+		environ_of(cases[i].live, &live);
+		proc_environ_update(&e, &live);
+		assert_int_equal(e.rank, cases[i].taken ? live.rank : start.rank);
+		assert_int_equal(e.world_size, cases[i].taken ? live.world_size : start.world_size);
+		assert_int_equal(e.late, cases[i].late);
 	}
 }
 
@@ -178,6 +253,31 @@ static const struct {
 	{ "a pod's id with a dash elsewhere", "0::/kubepods/pod6a1e5c3b0-f6d-4b7e-9d55-2f1d8a2c9e10\n", "", "", "" },
 	{ "a name that only looks like a pod", "0::/tripod" UID "\n", "", "", "" },
 	{ "cut short", "0::/kubepods/pod6a1e", "", "", "" },
+	{ "a unit of its own", "0::/system.slice/docker-" A64 ".service\n", "aaaaaaaaaaaa", "", "" },
+	{ "another suffix", "0::/system.slice/docker-" A64 ".mount\n", "", "", "" },
+	{ "an id that is no number",
+	  "0::/docker/g"
+	  "aaaaaaaaaaabbbbbbbbbbbbccccccccccccddddddddddddeeeeeeeeeeeeffff\n",
+	  "", "", "" },
+	{ "an id with one digit more in front", "0::/docker/0" A64 "\n", "", "", "" },
+	{ "an id with a name in front", "0::/docker/x" A64 "\n", "aaaaaaaaaaaa", "", "" },
+	{ "a static pod, with the class", "0::/kubepods-burstable-podfc29a40e31a1b8e3e1a4dd2b3b3e5f6a.slice\n", "",
+	  "fc29a40e31a1b8e3e1a4dd2b3b3e5f6a", "" },
+	{ "a static pod's id too short", "0::/podfc29a40e31a1b8e3e1a4dd2b3b3e5f6\n", "", "", "" },
+	{ "a static pod's id that is none", "0::/podgc29a40e31a1b8e3e1a4dd2b3b3e5f6a\n", "", "", "" },
+	{ "a name in front of a static pod", "0::/tripodfc29a40e31a1b8e3e1a4dd2b3b3e5f6a\n", "", "", "" },
+	{ "a pod and nothing in front", "0::/pod" UID "\n", "", UID, "" },
+	{ "not behind pod", "0::/pot" UID "\n", "", "", "" },
+	{ "a step of no job", "0::/slurm/uid_1/step_0\n", "", "", "" },
+	{ "a job without a step", "0::/slurm/uid_1/job_5/task_0\n", "", "", "" },
+	{ "lxc with a suffix", "0::/lxc.payload.web1.scope\n", "web1", "", "" },
+	{ "not below lxc", "0::/lxd/web1\n", "", "", "" },
+	{ "below something longer", "0::/lxcs/web1\n", "", "", "" },
+	{ "the first line that has one", "3:cpu:/\n2:x:/docker/" A64 "\n1:y:/docker/" B64 "\n", "aaaaaaaaaaaa", "",
+	  "" },
+	{ "a pod and a step of different lines", "3:cpu:/pod" UID "\n2:x:/slurm/job_1/step_2\n1:y:/docker/" B64 "\n",
+	  "0123456789ab", UID, "1.2" },
+	{ "no newline at the end", "0::/docker/" A64, "aaaaaaaaaaaa", "", "" },
 	{ "no path", "0:\n::\n\nabc", "", "", "" },
 };
 
@@ -211,6 +311,18 @@ static void knows_where_it_lives(void **state)
 	assert_string_equal(e.slurm_step, "2");
 	environ_of("HOSTNAME=a|POD_NAME=b|KUBERNETES_SERVICE_HOST=10.0.0.1", &e);
 	assert_string_equal(e.pod_name, "b");
+	environ_of("MY_POD_NAME=c|MY_POD_NAMESPACE=d|SLURM_JOBID=5|CUDA_VISIBLE_DEVICES=0,1", &e);
+	assert_string_equal(e.pod_name, "c");
+	assert_string_equal(e.namespace, "d");
+	assert_string_equal(e.slurm_job, "5");
+	assert_string_equal(e.slurm_step, "");
+	assert_string_equal(e.visible_devices, "0,1");
+	environ_of("K8S_POD_NAME=e|MY_POD_NAME=c", &e);
+	assert_string_equal(e.pod_name, "e");
+	cgroup_names_read(getpid(), &n); /* of a process that lives */
+	assert_true(n.path[0] == '/');
+	cgroup_names_read(0x7fffffff, &n);
+	assert_string_equal(n.path, "");
 	cgroup_names_parse("5:cpu:/legacy\n0::/user.slice/s.scope\n", &n);
 	assert_string_equal(n.path, "/user.slice/s.scope");
 	cgroup_names_parse("5:cpu:/legacy\n4:memory:/other\n", &n);
@@ -221,15 +333,23 @@ static void knows_where_it_lives(void **state)
 	cgroup_names_parse(text, &n);
 	assert_int_equal(strlen(n.path), sizeof(n.path) - 1);
 	assert_string_equal(n.path + strlen(n.path) - 4, "/end");
+	for (size_t len = sizeof(n.path) - 2; len <= sizeof(n.path); len++) { /* all of it, or its end */
+		memset(deep, 'y', len);
+		deep[0] = '/';
+		deep[1] = 'a';
+		deep[len] = '\0';
+		snprintf(text, sizeof(text), "0::%s\n", deep);
+		cgroup_names_parse(text, &n);
+		assert_string_equal(n.path, len < sizeof(n.path) ? deep : deep + 1);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(knows_every_launcher),
-		cmocka_unit_test(takes_what_was_set_late),
-		cmocka_unit_test(knows_every_container),
-		cmocka_unit_test(knows_where_it_lives),
+		cmocka_unit_test(knows_every_launcher),  cmocka_unit_test(takes_what_was_set_late),
+		cmocka_unit_test(is_late_if_it_differs), cmocka_unit_test(has_a_name_for_each),
+		cmocka_unit_test(knows_every_container), cmocka_unit_test(knows_where_it_lives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -148,6 +149,40 @@ static void what_its_environment_says_is_shown(void **state)
 	assert_null(bare.place);
 }
 
+/* This process, as /proc has it. */
+static void what_proc_says_is_read(void **state)
+{
+	struct proc_row *p = lives(getpid(), NAME, "a", 0, 1, 0);
+	struct target_place *place = p->place;
+	char link[64] = "", netns[64], cgroups[4096] = "", id[64] = "";
+	FILE *f = fopen("/proc/self/cgroup", "r"), *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+	(void)state;
+	assert_true(f && boot && fread(cgroups, 1, sizeof(cgroups) - 1, f) > 0 && fgets(id, sizeof(id), boot));
+	fclose(f);
+	fclose(boot);
+	assert_true(readlink("/proc/self/ns/net", link, sizeof(link) - 1) > 0);
+	for (int again = 0; again < 2; again++) {
+		place_read(p);
+		assert_true(p->place == place && p->pub.place == place);
+		snprintf(netns, sizeof(netns), "net:[%llu]", (unsigned long long)p->pub.netns);
+		assert_string_equal(netns, link);
+		assert_true(*place->cgroup && strstr(cgroups, place->cgroup));
+		assert_int_equal(strlen(place->boot_id), 36);
+		assert_int_equal(strncmp(place->boot_id, id, 36), 0);
+	}
+	free(p->place);
+	p->place = NULL;
+	place_read(p);
+	assert_non_null(p->place);
+	assert_string_equal(p->place->boot_id, p->pub.place->boot_id);
+	p->pub.tgid = 0x7fffffff; /* nobody */
+	place_read(p);
+	assert_int_equal(p->pub.netns, 0);
+	assert_string_equal(p->place->cgroup, "");
+	p->pub.tgid = getpid();
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -155,6 +190,7 @@ int main(void)
 		TEST(one_job_keeps_its_name),         TEST(two_jobs_of_one_name_are_told_apart),
 		TEST(a_child_makes_no_job),           TEST(who_is_not_listed_is_not_named),
 		TEST(a_job_is_chosen_by_either_name), TEST(what_its_environment_says_is_shown),
+		TEST(what_proc_says_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static int teardown(void **state)
 static int job_pause(struct reader_job *job)
 {
 	(void)job;
-	while (pause() < 0)
+	while (poll(NULL, 0, -1) < 0)
 		;
 	return 0;
 }
@@ -169,7 +170,7 @@ static void gives_up_at_the_deadline_and_recovers(void **state)
 	uint64_t begin = clock_monotonic_ns();
 	bool held = false;
 
-	assert_int_equal(reader_run(*state, getppid(), job_pause, NULL, 0, -1, 100, NULL, 0, NULL, NULL), -ETIMEDOUT);
+	assert_int_equal(reader_run(*state, getppid(), job_pause, NULL, 0, 100, NULL, 0, NULL, NULL), -ETIMEDOUT);
 	assert_in_range(ms_since(begin), 100, 900);
 	assert_true(reader_is_blocked(*state, getppid()));
 	assert_false(reader_is_blocked(*state, getpid()));
@@ -191,7 +192,7 @@ static void backs_off_longer_each_time(void **state)
 {
 	for (int i = 0; i < 2; i++) {
 		usleep(i * 600000);
-		assert_int_equal(reader_run(*state, 1, job_pause, NULL, 0, -1, 20, NULL, 0, NULL, NULL), -ETIMEDOUT);
+		assert_int_equal(reader_run(*state, 1, job_pause, NULL, 0, 20, NULL, 0, NULL, NULL), -ETIMEDOUT);
 	}
 	usleep(600000); /* the second back-off is 1 s */
 	assert_true(reader_is_blocked(*state, 1));
@@ -201,7 +202,7 @@ static void backs_off_longer_each_time(void **state)
 
 static void busy_is_not_blocked(void **state)
 {
-	assert_int_equal(reader_run(*state, 1, job_spin, NULL, 0, -1, 20, NULL, 0, NULL, NULL), -EAGAIN);
+	assert_int_equal(reader_run(*state, 1, job_spin, NULL, 0, 20, NULL, 0, NULL, NULL), -EAGAIN);
 	assert_false(reader_is_blocked(*state, 1));
 }
 
@@ -212,7 +213,7 @@ static int pause_verdict(struct reader *r, pid_t pid)
 	int rc;
 
 	do {
-		rc = reader_run(r, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL);
+		rc = reader_run(r, pid, job_pause, NULL, 0, 200, NULL, 0, NULL, NULL);
 		if (rc == -ETIMEDOUT || rc == -EBUSY)
 			return rc;
 		usleep(5000);
@@ -228,12 +229,11 @@ static void many_that_block_do_not_add_up(void **state)
 
 	reader_set_timeout(*state, 50);
 	for (int pid = 1000; pid < 1040; pid++)
-		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL),
-				 -EINPROGRESS);
+		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
 	assert_in_range(ms_since(begin), 50, 2000); /* not 8000; 50 + 40 x 3 where nothing else runs */
 	/* Not yet evidence, and others are served. */
 	assert_false(reader_is_blocked(*state, 1039));
-	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, 0, -1, 1000, &held, 0, NULL, NULL), -EMSGSIZE);
+	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, 0, 1000, &held, 0, NULL, NULL), -EMSGSIZE);
 	for (int pid = 1000; pid < 1040; pid++) {
 		assert_int_equal(pause_verdict(*state, pid), -ETIMEDOUT);
 		assert_true(reader_is_blocked(*state, pid));
@@ -244,7 +244,7 @@ static void many_that_block_do_not_add_up(void **state)
 	usleep(550000);
 	begin = clock_monotonic_ns();
 	for (int pid = 1000; pid < 1040; pid++)
-		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EBUSY);
+		assert_int_equal(reader_run(*state, pid, job_pause, NULL, 0, 200, NULL, 0, NULL, NULL), -EBUSY);
 	assert_in_range(ms_since(begin), 0, 2000);
 	for (int pid = 1000; pid < 1040; pid++)
 		reader_unblock(*state, pid);
@@ -265,10 +265,10 @@ static void late_is_not_blocked(void **state)
 	int rc;
 
 	reader_set_timeout(*state, 20);
-	assert_int_equal(reader_run(*state, 1000, job_nap, NULL, 0, -1, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
+	assert_int_equal(reader_run(*state, 1000, job_nap, NULL, 0, 200, NULL, 0, NULL, NULL), -EINPROGRESS);
 	usleep(300000); /* past the deadline when it is sampled */
 	do {
-		rc = reader_run(*state, 1000, job_too_long, NULL, 0, -1, 200, NULL, 0, NULL, NULL);
+		rc = reader_run(*state, 1000, job_too_long, NULL, 0, 200, NULL, 0, NULL, NULL);
 		usleep(5000);
 	} while (rc == -EINPROGRESS);
 	assert_int_equal(rc, -EMSGSIZE);
@@ -276,7 +276,7 @@ static void late_is_not_blocked(void **state)
 	begin = clock_monotonic_ns();
 	/* One that runs all the time is no evidence either: the machine has no time for it. */
 	do {
-		rc = reader_run(*state, 1001, job_spin, NULL, 0, -1, 100, NULL, 0, NULL, NULL);
+		rc = reader_run(*state, 1001, job_spin, NULL, 0, 100, NULL, 0, NULL, NULL);
 		assert_false(reader_is_blocked(*state, 1001));
 		usleep(5000);
 	} while (rc == -EINPROGRESS && ms_since(begin) < 20000);
@@ -302,7 +302,7 @@ static void work_is_waited_for(void **state)
 
 	reader_set_timeout(*state, 1);
 	for (int i = 0; i < 5 && rc; i++) { /* five on a machine that has no time at all */
-		rc = reader_run(*state, 1002, job_work, NULL, 0, -1, 1000, NULL, 0, NULL, NULL);
+		rc = reader_run(*state, 1002, job_work, NULL, 0, 1000, NULL, 0, NULL, NULL);
 		usleep(rc ? 300000 : 0);
 	}
 	assert_int_equal(rc, 0);
@@ -316,7 +316,7 @@ static void more_than_may_wait(void **state)
 
 	reader_set_timeout(*state, 10);
 	for (int pid = 1000; pid < 1100; pid++)
-		reader_run(*state, pid, job_pause, NULL, 0, -1, 200, NULL, 0, NULL, NULL);
+		reader_run(*state, pid, job_pause, NULL, 0, 200, NULL, 0, NULL, NULL);
 	for (int pid = 1099; pid >= 1000; pid--)
 		assert_int_not_equal(pause_verdict(*state, pid), -EINPROGRESS);
 	assert_in_range(ms_since(begin), 200, 10000); /* one after the other it would be 20 s */
@@ -331,11 +331,10 @@ static void survives_a_crash_and_a_liar(void **state)
 	size_t len = 0;
 	bool held = true;
 
-	assert_int_equal(reader_run(*state, 0, job_crash, NULL, 0, -1, 1000, NULL, 0, NULL, NULL), -EIO);
+	assert_int_equal(reader_run(*state, 0, job_crash, NULL, 0, 1000, NULL, 0, NULL, NULL), -EIO);
 	assert_int_equal(reader_probe(*state, getpid(), 1000, &held), 0);
-	assert_int_equal(reader_run(*state, 0, job_too_long, NULL, 0, -1, 1000, out, sizeof(out), &len, NULL),
-			 -EMSGSIZE);
-	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, READER_ARG_MAX + 1, -1, 1000, out, 4, NULL, NULL),
+	assert_int_equal(reader_run(*state, 0, job_too_long, NULL, 0, 1000, out, sizeof(out), &len, NULL), -EMSGSIZE);
+	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, READER_ARG_MAX + 1, 1000, out, 4, NULL, NULL),
 			 -E2BIG);
 	assert_int_equal(reader_probe(*state, getpid(), 1000, &held), 0);
 	assert_false(held);
@@ -346,7 +345,7 @@ static void holds_no_file_of_ours(void **state)
 	int n = 0;
 	char c;
 
-	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, 0, -1, 1000, &n, sizeof(n), NULL, NULL), 0);
+	assert_int_equal(reader_run(*state, 0, job_count_fds, NULL, 0, 1000, &n, sizeof(n), NULL, NULL), 0);
 	assert_in_range(n, 0, 8); /* . .. 0 1 2, the socket, the directory itself */
 	close(leak_pipe[1]);
 	leak_pipe[1] = -1;
@@ -362,7 +361,7 @@ static void leaves_no_process_and_no_fd(void **state)
 	close(before);
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(reader_open(&r), 0);
-		assert_int_equal(reader_run(r, 1, job_pause, NULL, 0, -1, 20, NULL, 0, NULL, NULL), -ETIMEDOUT);
+		assert_int_equal(reader_run(r, 1, job_pause, NULL, 0, 20, NULL, 0, NULL, NULL), -ETIMEDOUT);
 		reader_free(r);
 	}
 	after = dup(0);

@@ -16,6 +16,7 @@
 
 #include "tests/unit/inspect/wait_processes.h"
 
+/* For the client to come. */
 static int listen_at(uint32_t *port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -26,6 +27,7 @@ static int listen_at(uint32_t *port)
 	assert_int_equal(listen(fd, 4), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
 	*port = ntohs(a.sin_port);
+	shared->at_work = false;
 	return fd;
 }
 
@@ -49,6 +51,7 @@ static int connect_to(uint32_t port)
 
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) || write(fd, "q", 1) != 1 || read(fd, &byte, 1) != 1)
 		_exit(1);
+	shared->at_work = true; /* until here it waited for the same server, in another call */
 	return fd;
 }
 
@@ -109,6 +112,7 @@ static void an_answer_on_a_socket(void **state)
 		int fd = listen_at(&shared->port);
 		pid_t server = fork_into(store, &fd), pid = fork_into(bodies[i], NULL);
 
+		work_expect();
 		snprintf(address, sizeof(address), "waits for an answer of 127.0.0.1:%u (pid %d store, ", shared->port,
 			 server);
 		expect_kind(pid, address, WAITS_SOCKET, &w);
@@ -155,6 +159,7 @@ static void bytes_that_move(void **state)
 	char text[512];
 
 	(void)state;
+	work_expect();
 	expect_kind(pid, "waits for an answer", WAITS_SOCKET, &w);
 	for (int i = 0; i < LOOKS && (!i || !(again.w.flags & WAITS_MOVES)); i++) {
 		usleep(50000); /* on a busy machine nothing may come meanwhile */
@@ -281,8 +286,9 @@ static void a_socket_in_another_namespace(void **state)
 		skip();
 	shared->port = shared->pid = 0;
 	pid = fork_into(body_elsewhere, NULL);
-	while (!shared->pid)
-		usleep(10000);
+	for (int i = 0; i < LOOKS && !shared->pid; i++)
+		usleep(20000);
+	assert_true(shared->pid);
 	snprintf(part, sizeof(part), "waits for an answer of 127.0.0.1:%u (pid %u store", shared->port, shared->pid);
 	expect_kind(pid, part, WAITS_SOCKET, &w);
 	end(pid);

@@ -21,12 +21,13 @@
 
 #include "inspect/wait/wait_private.h"
 
-#define LOOKS 200 /* of 20 ms: until the process is where it is to be */
+#define LOOKS 1500 /* of 20 ms: until the process is where it is to be */
 
 static struct reader *reader;
 static char folder[] = "/tmp/ranktrace-wait-XXXXXX";
 static struct shared { /* with the forks */
 	uint32_t port, tid, pid, inner;
+	volatile bool at_work; /* the process is done with what comes before its wait */
 } * shared;
 
 /* --- processes that wait --- */
@@ -47,6 +48,13 @@ static inline void end(pid_t pid)
 {
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+}
+
+static inline void work_expect(void)
+{
+	for (int i = 0; i < LOOKS && !shared->at_work; i++)
+		usleep(20000);
+	assert_true(shared->at_work);
 }
 
 /* Looks until the sentence has `part` in it. */

@@ -35,13 +35,8 @@ static const struct member *member(uint64_t addr)
 
 static void call_kind(uint64_t comm, uint64_t stream, int depth, enum op_kind kind, int peer)
 {
-	struct event e = job_event(EV_OP, rank_now, 0);
+	struct event e = job_call_event(rank_now, kind, comm, stream, 10);
 
-	e.op.addr = comm;
-	e.op.stream = stream;
-	e.op.count = 10;
-	e.op.op = kind;
-	e.op.root = -1;
 	e.op.peer = peer;
 	e.op.group_depth = depth;
 	give(e);
@@ -92,13 +87,7 @@ static void stream_synced(uint64_t stream)
 
 static void born(uint64_t addr)
 {
-	struct event e = job_event(EV_COMM_READY, rank_now, 0);
-
-	e.comm_init.addr = addr;
-	e.comm_init.id_hash = 90 + addr;
-	e.comm_init.nranks = 2;
-	e.comm_init.rank = rank_now;
-	give(e);
+	give(job_ready_event(rank_now, 2, addr, 90 + addr));
 }
 
 static int fresh(void **state)

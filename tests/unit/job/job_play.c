@@ -134,23 +134,3 @@ struct job_opts job_usual(int tp, int dp, int pp, uint64_t seed)
 				  .jitter = 0.02,
 				  .tail_s = 8 };
 }
-
-struct event job_event(enum event_kind kind, int rank, uint64_t ts_ns)
-{
-	return (struct event){ .kind = kind, .tgid = job_pid(rank), .tid = job_pid(rank), .ts_ns = ts_ns };
-}
-
-struct event job_proc_event(int rank, int ranks, uint64_t ts_ns)
-{
-	struct event e = job_event(EV_PROC, rank, ts_ns);
-
-	e.proc = (typeof(e.proc)){ .start_ns = 1,
-				   .rank = rank,
-				   .local_rank = rank,
-				   .world_size = ranks,
-				   .job = "job",
-				   .name = "train",
-				   .container = "",
-				   .pod = "" };
-	return e;
-}

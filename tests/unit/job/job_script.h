@@ -98,6 +98,13 @@ struct job_opts job_usual(int tp, int dp, int pp, uint64_t seed);
 struct event job_event(enum event_kind kind, int rank, uint64_t ts_ns);
 /* The process of a rank of a job on one host, for a script that makes its own events. */
 struct event job_proc_event(int rank, int ranks, uint64_t ts_ns);
+/* It calls NCCL: without a root, a peer, a kind of reduction. */
+struct event job_call_event(int rank, enum op_kind kind, uint64_t comm, uint64_t stream, uint64_t count);
+/* Its host begins to wait for a stream. */
+struct event job_wait_event(int rank, uint64_t stream);
+/* Its communicator is made; it was made before the attach. Its rank in it is that in the job. */
+struct event job_ready_event(int rank, int ranks, uint64_t comm, uint64_t hash);
+struct event job_seen_event(int rank, int ranks, uint64_t comm, uint64_t hash);
 uint32_t job_pid(int rank);
 
 struct seen_finding {

@@ -44,12 +44,9 @@ static void give(struct event e)
 
 static void who(int r)
 {
-	struct event e = job_event(EV_PROC, r, 0);
+	struct event e = job_proc_event(r, RANKS, 0);
 
-	e.proc.start_ns = 5;
-	e.proc.rank = e.proc.local_rank = r;
-	e.proc.world_size = RANKS;
-	e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
+	e.proc.job = "";
 	give(e);
 	e = job_event(EV_THREAD, r, 0);
 	e.tid = e.tgid + 1000;

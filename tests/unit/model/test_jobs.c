@@ -102,6 +102,70 @@ static void two_pods_with_the_default_name(void **state)
 	assert_string_equal(a->job->shown, NAME " (pod a)"); /* what was reported under it is found again */
 }
 
+static void shuffle(uint64_t *rng)
+{
+	for (int i = n_living - 1; i > 0; i--) {
+		int k = random_next(rng) % (i + 1);
+		typeof(living[0]) one = living[i];
+
+		living[i] = living[k];
+		living[k] = one;
+	}
+}
+
+/* Ranks in any order: one that lives in both makes two jobs of them, also of what was one before. */
+static void one_rank_in_two_places(void **state)
+{
+	static const int ranks[2][5] = { { 0, 7, 5, 3, 9 }, { 1, 4, 5, 8, 6 } };
+	uint64_t rng = test_seed();
+
+	for (int i = 0; i < 60; i++) {
+		struct job_scope *s[2];
+		int twice = i % 3;
+
+		teardown(state);
+		setup(state);
+		s[0] = scope(NAME, 0, 11, "a");
+		s[1] = scope(NAME, 0, 12, "b");
+		for (int k = 0; k < 2; k++)
+			for (int r = 0; r < 5; r++)
+				if (twice == 1 || !k || ranks[k][r] != 5)
+					lives(s[k], ranks[k][r], ranks[k][r], 10);
+		if (twice == 2) {
+			tied(s[0], s[1]);
+			settle();
+			assert_true(s[0]->job == s[1]->job);
+			n_ties = 0;
+			lives(s[1], 5, 5, 10);
+		}
+		shuffle(&rng);
+		settle();
+		assert_int_equal(s[0]->job == s[1]->job, !twice);
+	}
+}
+
+/* Of two jobs of its name a process without a rank is of neither. */
+static void without_a_rank_beside_two_jobs(void **state)
+{
+	struct job_scope *a = scope(NAME, 0, 11, "a"), *b = scope(NAME, 0, 12, "b"), *c = scope(NAME, 0, 13, "c");
+
+	(void)state;
+	lives(a, 0, 1, 2);
+	lives(c, -1, -1, -1);
+	settle();
+	assert_true(c->job == a->job); /* there is one */
+	teardown(state);
+	setup(state);
+	a = scope(NAME, 0, 11, "a");
+	b = scope(NAME, 0, 12, "b");
+	c = scope(NAME, 0, 13, "c");
+	lives(a, 0, 1, 2);
+	lives(c, -1, -1, -1);
+	lives(b, 0, 1, 2);
+	settle();
+	assert_true(a->job != b->job && c->job != a->job && c->job != b->job);
+}
+
 /* One starts later, or is of another size: whose rank is first seen says nothing. */
 static void pods_that_start_apart(void **state)
 {
@@ -333,6 +397,36 @@ static void no_rank_yet(void **state)
 	assert_true(a->job == b->job);
 }
 
+/* Anybody can write another's job, rank and size into an environment. */
+static void another_user_is_another_job(void **state)
+{
+	struct job_place at = { .netns = 11, .cgroup = "/", .user = 1001 }, other = at, unknown = at;
+	struct job_scope *a, *b, *c, *in, *out;
+
+	(void)state;
+	other.user = 65535;
+	unknown.user = 0;
+	a = jobs_scope(jobs, NAME, &at);
+	b = jobs_scope(jobs, NAME, &other);
+	a->n_procs = b->n_procs = 1;
+	assert_true(a->job != b->job); /* before anything is settled, too */
+	lives(a, 0, 2, 4);
+	lives(b, 3, 3, 4); /* the rank that is missing there */
+	ties[n_ties][0] = a;
+	ties[n_ties++][1] = b;
+	settle();
+	assert_true(a->job != b->job);
+	assert_string_equal(a->job->shown, NAME " (user 1000)");
+	assert_string_equal(b->job->shown, NAME " (user 65534)");
+	assert_true(job_selected(NAME " (user 65534)", NAME, &other) && !job_selected(NAME " (user 65534)", NAME, &at));
+	c = jobs_scope(jobs, "old", &unknown);
+	assert_true(c && c->job != a->job);
+	at.container = other.container = "c1"; /* a border that the kernel keeps */
+	in = jobs_scope(jobs, NAME, &at);
+	out = jobs_scope(jobs, NAME, &other);
+	assert_true(in == out);
+}
+
 static void the_first_difference_distinguishes(void **state)
 {
 	struct job_place at = { .netns = 11, .container = "c1", .pod_name = "train-0" }, other = at;
@@ -360,22 +454,6 @@ static void the_first_difference_distinguishes(void **state)
 	lives(c, 0, 1, 2);
 	settle();
 	assert_string_equal(c->job->shown, NAME " #4");
-}
-
-static void what_selects_a_job(void **state)
-{
-	struct job_place at = {
-		.netns = 4026532281, .pod_name = "a", .container = "0123456789ab", .cgroup = "/user/s.scope"
-	};
-
-	(void)state;
-	assert_true(job_selected("x", "x", &at) && job_selected("x (pod a)", "x", &at));
-	assert_true(job_selected("x (netns 4026532281)", "x", &at) && job_selected("x (cgroup s.scope)", "x", &at));
-	assert_true(job_selected("x (container 0123456789ab)", "x", &at));
-	assert_false(job_selected("x (pod b)", "x", &at) || job_selected("xy", "x", &at) ||
-		     job_selected("x ()", "x", &at));
-	assert_false(job_selected("x (pod a", "x", &at) || job_selected("x (host )", "x", &at) ||
-		     job_selected("x (netns 402653228)", "x", &at));
 }
 
 /* A scope without a process is forgotten, and what comes there later is a new one. */
@@ -486,6 +564,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(two_pods_with_the_default_name),
 		TEST(pods_that_start_apart),
+		TEST(one_rank_in_two_places),
+		TEST(without_a_rank_beside_two_jobs),
 		TEST(jobs_of_two_sizes),
 		TEST(a_container_for_each_rank),
 		TEST(containers_of_two_jobs),
@@ -498,8 +578,8 @@ int main(void)
 		TEST(elastic_on_two_hosts),
 		TEST(without_names_or_ranks),
 		TEST(no_rank_yet),
+		TEST(another_user_is_another_job),
 		TEST(the_first_difference_distinguishes),
-		TEST(what_selects_a_job),
 		TEST(forgets_places),
 		TEST(the_model_settles_at_ticks),
 		TEST(communicators_tie_in_the_model),

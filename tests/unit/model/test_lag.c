@@ -48,11 +48,9 @@ static int done(void **state)
 static void comm_make(uint64_t hash)
 {
 	for (int r = 0; r < N; r++) {
-		struct event e = job_event(EV_COMM_READY, r, now);
+		struct event e = job_ready_event(r, N, hash, hash);
 
-		e.comm_init.addr = e.comm_init.id_hash = hash;
-		e.comm_init.rank = r;
-		e.comm_init.nranks = N;
+		e.ts_ns = now;
 		give(e);
 		n_ops[r] = 0;
 	}
@@ -73,13 +71,9 @@ static void op(uint64_t hash, uint64_t count, uint64_t late_ns)
 {
 	now += STEP_NS;
 	for (int r = 0; r < N; r++) {
-		struct event e = job_event(EV_OP, r, now);
+		struct event e = job_call_event(r, OP_ALLREDUCE, hash, 5, count);
 
-		e.op.addr = hash;
-		e.op.stream = 5;
-		e.op.count = count;
-		e.op.op = OP_ALLREDUCE;
-		e.op.redop = e.op.root = e.op.peer = -1;
+		e.ts_ns = now;
 		e.op.counters_valid = true;
 		e.op.counters_sum = n_ops[r]++;
 		give(e);

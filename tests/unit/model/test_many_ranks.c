@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "detect/hang/places.h"
+#include "detect/rank/places.h"
 #include "tests/unit/job/evidence.h"
 #include "tests/unit/job/job_script.h"
 
@@ -41,13 +41,10 @@ static void give(struct event e)
 
 static void proc_give(int r)
 {
-	struct event e = job_event(EV_PROC, r, 0);
+	struct event e = job_proc_event(r, RANKS, 0);
 
-	e.proc.start_ns = 5;
-	e.proc.rank = r;
 	e.proc.local_rank = r % 8;
-	e.proc.world_size = RANKS;
-	e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
+	e.proc.job = "";
 	give(e);
 	give(job_event(EV_COMM_SCAN, r, 0));
 }

@@ -55,13 +55,7 @@ static void ready(int rank, uint64_t addr, uint64_t id, int result)
 
 static void seen(int rank, uint64_t addr, uint64_t hash)
 {
-	struct event e = job_event(EV_COMM_SEEN, rank, 0);
-
-	e.comm_seen.addr = addr;
-	e.comm_seen.hash = hash;
-	e.comm_seen.rank = rank;
-	e.comm_seen.nranks = 4;
-	give(e);
+	give(job_seen_event(rank, 4, addr, hash));
 }
 
 static void group(int rank, enum event_kind kind)

@@ -99,13 +99,8 @@ static void give(struct hand *h, struct event e)
 
 static void op(struct hand *h, uint64_t stream, int depth)
 {
-	struct event e = job_event(EV_OP, 0, 0);
+	struct event e = job_call_event(0, OP_ALLREDUCE, 7, stream, 10);
 
-	e.op.addr = 7;
-	e.op.stream = stream;
-	e.op.count = 10;
-	e.op.op = OP_ALLREDUCE;
-	e.op.root = e.op.peer = -1;
 	e.op.group_depth = depth;
 	give(h, e);
 }
@@ -145,12 +140,8 @@ static int ended(struct hand *h)
 static struct hand hand_new(void)
 {
 	struct hand h = { model_new(), JOB_T0 };
-	struct event e = job_event(EV_COMM_READY, 0, 0);
 
-	e.comm_init.addr = 7;
-	e.comm_init.id_hash = 99;
-	e.comm_init.nranks = 2;
-	give(&h, e);
+	give(&h, job_ready_event(0, 2, 7, 99));
 	return h;
 }
 
@@ -423,14 +414,7 @@ static void test_memory_is_bounded(void **state)
 /* One process calls on `addr`. */
 static void call_on(struct hand *h, int rank, uint64_t addr)
 {
-	struct event e = job_event(EV_OP, rank, 0);
-
-	e.op.addr = addr;
-	e.op.stream = 100;
-	e.op.count = 10;
-	e.op.op = OP_ALLREDUCE;
-	e.op.root = e.op.peer = -1;
-	give(h, e);
+	give(h, job_call_event(rank, OP_ALLREDUCE, addr, 100, 10));
 	ended(h);
 }
 

@@ -73,14 +73,7 @@ static void cuda_event(enum event_kind kind, int handle, int stream, int result)
 
 static void op_event(int stream)
 {
-	struct event e = job_event(EV_OP, 0, 0);
-
-	e.op.addr = 7;
-	e.op.stream = 100 + stream;
-	e.op.count = 1 + draw(3);
-	e.op.op = OP_ALLREDUCE;
-	e.op.root = e.op.peer = -1;
-	give(e);
+	give(job_call_event(0, OP_ALLREDUCE, 7, 100 + stream, 1 + draw(3)));
 }
 
 static const struct op *newest(void)
@@ -275,7 +268,6 @@ static void gpu_agrees(bool snapshot)
 {
 	static void (*const acts[])(void) = { call,           call,           call, launch, record_or_wait,
 					      record_or_wait, record_or_wait, poll, poll,   host_waits };
-	struct event e = job_event(EV_COMM_READY, 0, 0);
 
 	rng = test_seed();
 	now = JOB_T0;
@@ -286,10 +278,7 @@ static void gpu_agrees(bool snapshot)
 	m = model_new();
 	runs = calloc(OPS_MAX, sizeof(*runs));
 	assert_true(m && runs);
-	e.comm_init.addr = 7;
-	e.comm_init.id_hash = 99;
-	e.comm_init.nranks = 2;
-	give(e);
+	give(job_ready_event(0, 2, 7, 99));
 	for (int i = 0; i < STEPS; i++) {
 		if (draw(60) == 0)
 			capture();

@@ -25,13 +25,8 @@ static void give(struct event e)
 
 static const struct op *call(uint64_t comm, uint64_t stream, int depth)
 {
-	struct event e = job_event(EV_OP, 0, 0);
+	struct event e = job_call_event(0, OP_ALLREDUCE, comm, stream, 10);
 
-	e.op.addr = comm;
-	e.op.stream = stream;
-	e.op.count = 10;
-	e.op.op = OP_ALLREDUCE;
-	e.op.root = e.op.peer = -1;
 	e.op.group_depth = depth;
 	give(e);
 	return model_proc(m, job_pid(0))->last_op;
@@ -65,16 +60,11 @@ static void stream_synced(uint64_t stream)
 
 static int fresh(void **state)
 {
-	struct event e = job_event(EV_COMM_READY, 0, 0);
-
 	(void)state;
 	now = JOB_T0;
 	m = model_new();
-	for (e.comm_init.addr = COMM_X; e.comm_init.addr <= COMM_Y; e.comm_init.addr++) {
-		e.comm_init.id_hash = 90 + e.comm_init.addr;
-		e.comm_init.nranks = 2;
-		give(e);
-	}
+	for (uint64_t comm = COMM_X; comm <= COMM_Y; comm++)
+		give(job_ready_event(0, 2, comm, 90 + comm));
 	return 0;
 }
 

@@ -68,13 +68,7 @@ static void exited(uint32_t tgid)
 
 static void born(int rank, uint64_t addr, uint64_t hash)
 {
-	struct event e = job_event(EV_COMM_READY, rank, 0);
-
-	e.comm_init.addr = addr;
-	e.comm_init.id_hash = hash;
-	e.comm_init.rank = rank;
-	e.comm_init.nranks = 2;
-	give(e);
+	give(job_ready_event(rank, 2, addr, hash));
 }
 
 static void gone(int rank, uint64_t addr)
@@ -87,14 +81,7 @@ static void gone(int rank, uint64_t addr)
 
 static void call(int rank, uint64_t addr)
 {
-	struct event e = job_event(EV_OP, rank, 0);
-
-	e.op.addr = addr;
-	e.op.stream = 100;
-	e.op.count = 10;
-	e.op.op = OP_ALLREDUCE;
-	e.op.root = e.op.peer = -1;
-	give(e);
+	give(job_call_event(rank, OP_ALLREDUCE, addr, 100, 10));
 }
 
 static int fresh(void **state)

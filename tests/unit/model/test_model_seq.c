@@ -24,13 +24,8 @@ static void give(struct model *m, struct event e)
 
 static struct event op_event(int rank, uint64_t addr, enum op_kind kind, int depth)
 {
-	struct event e = job_event(EV_OP, rank, 0);
+	struct event e = job_call_event(rank, kind, addr, 1, 64);
 
-	e.op.addr = addr;
-	e.op.stream = 1;
-	e.op.count = 64;
-	e.op.op = kind;
-	e.op.root = e.op.peer = e.op.redop = -1;
 	e.op.group_depth = depth;
 	return e;
 }
@@ -59,23 +54,13 @@ static void group(struct model *m, enum event_kind kind, int depth_before)
 
 static void ready(struct model *m, int rank, uint64_t addr, uint64_t hash)
 {
-	struct event e = job_event(EV_COMM_READY, rank, 0);
-
-	e.comm_init.addr = addr;
-	e.comm_init.rank = rank;
-	e.comm_init.nranks = 4;
-	e.comm_init.id_hash = hash;
-	give(m, e);
+	give(m, job_ready_event(rank, 4, addr, hash));
 }
 
 static void seen(struct model *m, int rank, uint64_t addr, uint64_t hash, uint64_t counters, bool valid)
 {
-	struct event e = job_event(EV_COMM_SEEN, rank, 0);
+	struct event e = job_seen_event(rank, 4, addr, hash);
 
-	e.comm_seen.addr = addr;
-	e.comm_seen.hash = hash;
-	e.comm_seen.rank = rank;
-	e.comm_seen.nranks = 4;
 	e.comm_seen.counters_sum = counters;
 	e.comm_seen.counters_valid = valid;
 	give(m, e);

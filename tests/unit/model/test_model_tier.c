@@ -39,24 +39,16 @@ static const struct member *member_of(int r, uint64_t hash)
 
 static void op(int r, int depth)
 {
-	struct event e = job_event(EV_OP, r, 0);
+	struct event e = job_call_event(r, OP_ALLREDUCE, CALLED, 1, 64);
 
-	e.op.addr = CALLED;
-	e.op.stream = 1;
-	e.op.count = 64;
-	e.op.op = OP_ALLREDUCE;
-	e.op.root = e.op.peer = e.op.redop = -1;
 	e.op.group_depth = depth;
 	give(e);
 }
 
 static void seen(int r)
 {
-	struct event e = job_event(EV_COMM_SEEN, r, 0);
+	struct event e = job_seen_event(r, 2, CALLED, CALLED);
 
-	e.comm_seen.addr = e.comm_seen.hash = CALLED;
-	e.comm_seen.rank = r;
-	e.comm_seen.nranks = 2;
 	e.comm_seen.counters_valid = true;
 	give(e);
 }
@@ -69,15 +61,6 @@ static void sample(int r)
 	e.comm_sample.rank = r;
 	e.comm_sample.nranks = 2;
 	e.comm_sample.n_counters = OP_KINDS_COUNTED;
-	give(e);
-}
-
-static void waits(int r)
-{
-	struct event e = job_event(EV_SYNC_BEGIN, r, 0);
-
-	e.sync.kind = SYNC_STREAM;
-	e.sync.handle = 1;
 	give(e);
 }
 
@@ -101,7 +84,7 @@ static int setup(void **state)
 		seen(r);
 		sample(r);
 		op(r, 0);
-		waits(r);
+		give(job_wait_event(r, 1));
 	}
 	return 0;
 }

@@ -233,12 +233,34 @@ static void by_number(void **state)
 	}
 }
 
+/* Texts behind a record: each with its zero byte, cut to fit; none is the empty one; zeros at the end. */
+static void texts_put(void **state)
+{
+	const char *texts = (const char *)rec.bytes + sizeof(rec.h);
+
+	(void)state;
+	memset(&rec, 0xff, sizeof(rec));
+	rec.h.size = sizeof(rec.h);
+	assert_int_equal(record_text_put(&rec.h, sizeof(rec.h) + 10, "ab"), 3);
+	assert_int_equal(record_text_put(&rec.h, sizeof(rec.h) + 10, NULL), 1);
+	assert_int_equal(record_text_put(&rec.h, sizeof(rec.h) + 9, "12345"), 5);
+	assert_int_equal(record_text_put(&rec.h, sizeof(rec.h) + 10, "never"), 1);
+	assert_int_equal(rec.h.size, sizeof(rec.h) + 10);
+	assert_memory_equal(texts,
+			    "ab\0\0"
+			    "1234\0",
+			    10);
+	assert_int_equal(record_pad(&rec.h), sizeof(rec.h) + 16);
+	assert_memory_equal(texts + 10, "\0\0\0\0\0\0\xff", 7);
+	assert_int_equal(record_pad(&rec.h), sizeof(rec.h) + 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(declared),     cmocka_unit_test(decoded),       cmocka_unit_test(unknown),
 		cmocka_unit_test(nested),       cmocka_unit_test(by_number),     cmocka_unit_test(shared),
-		cmocka_unit_test(out_of_range), cmocka_unit_test(more_counters),
+		cmocka_unit_test(out_of_range), cmocka_unit_test(more_counters), cmocka_unit_test(texts_put),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

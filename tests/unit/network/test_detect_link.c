@@ -44,7 +44,8 @@ static void users(struct machine *u, uint32_t port, bool known, const uint32_t *
 	e.port.index = port;
 	e.port.users.known = known;
 	e.port.users.n = n;
-	memcpy(e.port.users.pids, pids, e.port.users.n * sizeof(pids[0]));
+	if (n)
+		memcpy(e.port.users.pids, pids, n * sizeof(pids[0]));
 	give(u, e);
 }
 

@@ -31,24 +31,10 @@ static void fixture_open(struct fixture *f, const struct sink_class *class)
 
 static struct incident hang_of(struct fixture *f)
 {
-	struct incident i = { .number = 3,
-			      .id = "node-a-9.3",
-			      .phase = PHASE_OPEN,
-			      .open_ns = f->m.now_ns + 2700000001,
-			      .t_ns = f->m.now_ns + 2700000001,
-			      .f = { .kind = FINDING_HANG,
-				     .class = HANG_MISSING_ENTER,
-				     .cause = CAUSE_ASLEEP,
-				     .severity = SEVERITY_WARNING,
-				     .has_op = true,
-				     .comm = FIXTURE_HASH,
-				     .op = OP_ALLREDUCE,
-				     .seq = 1842,
-				     .peer = -1,
-				     .since_ns = f->m.now_ns,
-				     .confidence = 0.9712345,
-				     .subject = subject_rank(2, f->procs[2].key) } };
+	struct incident i = fixture_hang(f, 3, "node-a-9.3", f->m.now_ns, 2700000001);
 
+	i.f.confidence = 0.9712345;
+	i.f.subject = subject_rank(2, f->procs[2].key);
 	finding_add_rank(&i.f, 2, f->procs[2].tgid);
 	finding_note(&i.f, EVIDENCE_N_WAITING, 2);
 	finding_note(&i.f, EVIDENCE_WAITING_S, 2.7);

@@ -284,6 +284,12 @@ static void test_sentences(void **state)
 	finding_note(&f, EVIDENCE_N_CALLED, 3);
 	assert_sentence_is(&f,
 			   "1 of 4 ranks has not joined ncclCommSplit: which is not known; 3 ranks have waited 0.0 s");
+	f = bare(FINDING_HANG, HANG_UNKNOWN, CAUSE_NOT_KNOWN, 2);
+	f.n_ranks = f.n_ranks_all = 0;
+	finding_note_text(&f, EVIDENCE_ELSEWHERE_RANKS, "0,2");
+	assert_sentence_is(&f,
+			   "ranks 0 and 2 sleep outside of NCCL while all others wait inside: which one they wait for "
+			   "is not known");
 	f = bare(FINDING_D_STATE, HANG_NONE, CAUSE_D_STATE, 0);
 	finding_note(&f, EVIDENCE_CHILD_PID, 77);
 	finding_note_text(&f, EVIDENCE_CHILD_NAME, "pt_data_worker");

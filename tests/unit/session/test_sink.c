@@ -133,6 +133,7 @@ static void test_json(void **state)
 
 	(void)state;
 	fixture_open(&f, &sink_json);
+	f.comm.parallelism = PARALLEL_TENSOR;
 	i = hang_of(&f);
 	i.f.since_ns = 9007199254740993; /* not a double: 2^53 + 1, 104 days of uptime */
 	i.open_ns = i.t_ns = 9007201954740994;
@@ -164,6 +165,7 @@ static void test_json(void **state)
 	assert_string_equal(string_of(first, "class"), "missing_enter");
 	assert_string_equal(string_of(first, "severity"), "warning");
 	assert_string_equal(string_of(first, "comm"), "0x72e8a1b2c3d4e5f6");
+	assert_string_equal(string_of(first, "parallelism"), "tp");
 	assert_string_equal(string_of(first, "job"), "llama");
 	assert_string_equal(string_of(first, "host"), "node-a");
 	assert_true(null_at(first, "caused_by"));
@@ -177,6 +179,7 @@ static void test_json(void **state)
 	first = cJSON_Parse(line2);
 	assert_non_null(first);
 	assert_string_equal(string_of(first, "caused_by"), "node-a-9.3");
+	assert_null(cJSON_GetObjectItemCaseSensitive(first, "parallelism"));
 	assert_true(null_at(first, "comm") && null_at(first, "seq") && null_at(first, "op") && null_at(first, "class"));
 	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(first, "evidence")), 1);
 	cJSON_Delete(first);

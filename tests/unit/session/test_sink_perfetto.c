@@ -110,22 +110,7 @@ static void generic_events(struct fixture *f)
 static void hang(struct fixture *f)
 {
 	uint64_t ns = f->m.now_ns + 1000000, now = ns + 2700000000;
-	struct incident i = { .number = 1,
-			      .id = "node-a-1.1",
-			      .phase = PHASE_OPEN,
-			      .open_ns = now,
-			      .t_ns = now,
-			      .f = { .kind = FINDING_HANG,
-				     .class = HANG_MISSING_ENTER,
-				     .cause = CAUSE_ASLEEP,
-				     .severity = SEVERITY_WARNING,
-				     .has_op = true,
-				     .comm = FIXTURE_HASH,
-				     .op = OP_ALLREDUCE,
-				     .seq = 1842,
-				     .peer = -1,
-				     .since_ns = ns,
-				     .confidence = 0.97 } };
+	struct incident i = fixture_hang(f, 1, "node-a-1.1", ns, now - ns);
 
 	for (int r = 0; r < 2; r++) {
 		uint32_t pid = f->procs[r].tgid;

@@ -46,8 +46,18 @@ static void test_lines(void **state)
 		{ "NVRM: Xid", 0, 0, 0, 0 },
 		{ "", 0, 0, 0, 0 },
 		{ ";", 0, 0, 0, 0 },
-		{ "4,1,2,-;NVRM: Xid", KERNEL_LOG_XID, 0, 0, GPU_PCI_NONE },
-		{ "4,1,2,-;NVRM: Xid (PCI:zz", KERNEL_LOG_XID, 0, 0, GPU_PCI_NONE },
+		{ "4,1,2,-;NVRM: Xid", KERNEL_LOG_NVIDIA, 0, 0, GPU_PCI_NONE },
+		{ "4,1,2,-;NVRM: Xid (PCI:zz", KERNEL_LOG_NVIDIA, 0, 0, GPU_PCI_NONE },
+		/* What processes call themselves, and what was written into the log from outside. */
+		{ "6,1,2,-;NVRM: Xid(a):79[4711]: segfault at 0 ip 0 sp 0 error 4", KERNEL_LOG_NVIDIA, 0, 0,
+		  GPU_PCI_NONE },
+		{ "6,1,2,-;NVRM: Xid (PCI:[4711]: segfault at 0 ip 0", KERNEL_LOG_NVIDIA, 0, 0, GPU_PCI_NONE },
+		{ "6,1,2,-;nvidia-nvswitch[4711]: SXid (PCI:0000:c1:00.0): 12028, Fatal", 0, 0, 0, 0 },
+		{ "6,1,2,-;process 'NVRM: Xid (PCI:0000:3b:00): 79, pid=1' started with executable stack",
+		  KERNEL_LOG_NVIDIA, 0, 0, GPU_PCI_NONE },
+		{ "6,1,2,-; NVRM: Xid (PCI:0000:3b:00): 79, pid=1", KERNEL_LOG_NVIDIA, 0, 0, GPU_PCI_NONE },
+		{ "12,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python", 0, 0, 0, 0 },
+		{ "4,1,2,-;NVRM: Xid (PCI:0000:3b:20): 79, pid=1234", KERNEL_LOG_NVIDIA, 0, 0, GPU_PCI_NONE },
 	};
 
 	(void)state;
@@ -123,6 +133,39 @@ static void test_only_what_is_new_and_whole(void **state)
 	unlink(path);
 }
 
+/* A line about a GPU that this host does not have. */
+static void test_only_own_gpus(void **state)
+{
+	char dir[] = "/tmp/ranktrace-pci-XXXXXX", path[256], log[128];
+	struct sampler_ctx ctx = { .emit = count };
+	int n = 0;
+	void *k = NULL;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path),
+		 "cd %s && mkdir 0000:3b:00.0 0000:00:1f.0 && echo 0x10de > 0000:3b:00.0/vendor && "
+		 "echo 0x8086 > 0000:00:1f.0/vendor && : > log",
+		 dir);
+	assert_int_equal(system(path), 0);
+	snprintf(log, sizeof(log), "%s/log", dir);
+	setenv("RANKTRACE_KMSG", log, 1);
+	setenv("RANKTRACE_PCI", dir, 1);
+	ctx.emit_to = &n;
+	assert_int_equal(source_klog.sampler->open(&ctx, &k), 0);
+	append(log, "4,1,2,-;NVRM: Xid (PCI:0000:1f:00): 79, pid=1, none such\n");
+	append(log, "4,1,2,-;NVRM: Xid (PCI:0000:00:1f): 79, pid=1, of another maker\n");
+	assert_int_equal(source_klog.sampler->sample(k, 1), 0);
+	assert_int_equal(n, 0);
+	append(log, "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1, ours\n");
+	assert_int_equal(source_klog.sampler->sample(k, 2), 0);
+	assert_int_equal(n, 1);
+	source_klog.sampler->close(k);
+	unsetenv("RANKTRACE_PCI");
+	snprintf(path, sizeof(path), "rm -r %s", dir);
+	assert_int_equal(system(path), 0);
+}
+
 /* Anything may stand in a log line: no crash, and nothing past its end. */
 static void test_rubbish(void **state)
 {
@@ -148,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_only_what_is_new_and_whole),
+		cmocka_unit_test(test_only_own_gpus),
 		cmocka_unit_test(test_rubbish),
 	};
 

@@ -15,7 +15,9 @@ void usage_open(int device, int nr_devices)
 	all->nr_gpus = nr_devices < SIM_GPUS_MAX ? nr_devices : SIM_GPUS_MAX;
 	usage_gpu = &all->gpus[device];
 	/* What ran there before ended with its process. */
-	usage_gpu->load = usage_gpu->compute.nr = usage_gpu->nccl.nr = 0;
+	usage_gpu->load = 0;
+	usage_gpu->compute.nr = 0;
+	usage_gpu->nccl.nr = 0;
 	usage_gpu->pid = getpid();
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm_init.c - see comm_init.h. A Split is called by all of its parent; an id that all of the world got is called by
- * rank r of the job as rank r. Anything else only shows how many are missing.
+ * comm_init.c - see comm_init.h. Who is missing says rank/init_missing.h.
  *
  * A job starts slowly and unevenly, and a rank may sleep because it waits for one that works: so a sleeper is named
  * only while no rank is at work, and work is reported late, as an observation.
@@ -12,152 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "detect/hang/pending.h"
 #include "detect/hang/report.h"
+#include "detect/hang/wait_graph.h"
 #include "detect/phrase.h"
 #include "detect/rank/activity.h"
 #include "detect/rank/call_site.h"
+#include "detect/rank/seat_activity.h"
 
-#define INIT_LIMIT_NS 4500000000ull   /* ranks of a job start apart: imports, data sets, caches */
 #define REPORT_BUSY_NS 30000000000ull /* imports and data sets take that long in healthy jobs */
 #define LIST_CAP 256
 #define CONFIDENCE_OUTSIDE 0.8
-
-/* --- who is missing --- */
-
-uint64_t comm_init_key(const struct comm_init *b)
-{
-	uint64_t h = hash_mix(hash_mix(7, b->id_hash), b->parent ? b->parent->hash : 0);
-
-	return hash_mix(hash_mix(h, b->nth), b->kind);
-}
-
-uint64_t comm_init_since_ns(const struct comm_init *b)
-{
-	uint64_t since = UINT64_MAX;
-
-	for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
-		if (comm_init_waits(bm) && bm->since_ns < since)
-			since = bm->since_ns;
-	return since;
-}
-
-uint64_t comm_init_limit_ns(const struct model *m, const struct proc *p)
-{
-	return proc_gone_or_stopped(p) ? m->hang_floor_ns : INIT_LIMIT_NS;
-}
-
-static int proc_cmp(const void *a, const void *b)
-{
-	const struct proc *x = *(const struct proc *const *)a, *y = *(const struct proc *const *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-struct callers {
-	const struct proc **by;
-	size_t n;
-};
-
-static bool callers_list(const struct comm_init *b, struct callers *c)
-{
-	size_t n = 0;
-
-	for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
-		n++;
-	*c = (struct callers){ .by = calloc(n + 1, sizeof(*c->by)) };
-	for (const struct comm_init_member *bm = b->members; c->by && bm; bm = bm->next)
-		c->by[c->n++] = bm->proc;
-	if (c->by)
-		qsort(c->by, c->n, sizeof(*c->by), proc_cmp);
-	return c->by != NULL;
-}
-
-static bool has_called(const struct callers *c, const struct proc *p)
-{
-	return bsearch(&p, c->by, c->n, sizeof(*c->by), proc_cmp) != NULL;
-}
-
-/* Every caller is in the new communicator what it is in the job, and both are of one size. */
-static bool is_world(const struct comm_init *b)
-{
-	for (const struct comm_init_member *bm = b->members; bm; bm = bm->next)
-		if (bm->rank < 0 || bm->rank != bm->proc->rank || bm->proc->world_size != b->nranks)
-			return false;
-	return b->members && b->nranks > 0;
-}
-
-static bool of_its_job(const struct comm_init *b, const struct proc *p)
-{
-	const struct proc *one = b->members->proc;
-
-	return !p->is_child && p->rank >= 0 && p->world_size == one->world_size && p->job == one->job;
-}
-
-/* Of a rank's incarnations the living one; one that died long before belongs to an earlier life of the job. */
-static bool is_newest(const struct model *m, const struct comm_init *b, const struct proc *p)
-{
-	return !p->dead || (model_rank(m, p->job, p->rank) == p && p->exit_ns + 60000000000ull > b->first_ns);
-}
-
-static int missing_of_job(const struct model *m, const struct comm_init *b, const struct callers *c,
-			  const struct proc **list)
-{
-	int n = 0;
-
-	for (const struct proc *p = m->procs; p && n < INIT_MISSING_MAX; p = p->next)
-		if (of_its_job(b, p) && !has_called(c, p) && is_newest(m, b, p))
-			list[n++] = p;
-	return n;
-}
-
-static int missing_of_parent(const struct comm_init *b, const struct callers *c, const struct proc **list)
-{
-	int n = 0;
-
-	for (int r = 0; b->parent->by_rank && r < b->parent->nranks && n < INIT_MISSING_MAX; r++) {
-		const struct member *mb = b->parent->by_rank[r];
-
-		if (mb && !mb->gone && !has_called(c, mb->proc))
-			list[n++] = mb->proc;
-	}
-	return n;
-}
-
-/* Probes may have come to a rank that was inside already: only what it did since shows that it is not. Of one whose
- * probes the budget took, nothing does. */
-static bool seen_out_of_it(const struct proc *p)
-{
-	if (!p->dead && p->shed >> PROBES_NEEDED & 1)
-		return false;
-	return p->dead || p->last_call_ns > p->attached_ns || !p->attached_ns;
-}
-
-static bool all_seen_out_of_it(const struct proc *const *list, int n)
-{
-	while (n > 0 && seen_out_of_it(list[n - 1]))
-		n--;
-	return !n;
-}
-
-int comm_init_missing(const struct model *m, const struct comm_init *b, const struct proc **list, bool *ret_exact)
-{
-	struct callers c;
-	bool exact = false;
-	int n = 0;
-
-	if (comm_init_since_ns(b) != UINT64_MAX && comm_init_incomplete(b) && callers_list(b, &c)) {
-		n = b->parent ? missing_of_parent(b, &c, list) : missing_of_job(m, b, &c, list);
-		/* Shrink and Grow: not all of the parent, unless it is all that is left */
-		exact = b->parent ? b->kind == COMM_INIT_SPLIT || n == b->nranks - b->n_called : is_world(b);
-		exact = exact && all_seen_out_of_it(list, n);
-		free(c.by);
-	}
-	if (ret_exact)
-		*ret_exact = exact;
-	return exact || ret_exact ? n : 0;
-}
 
 /* --- evidence --- */
 
@@ -224,13 +88,37 @@ static bool at_work(enum activity what)
 	return what != ACTIVITY_ASLEEP && what != ACTIVITY_DEAD && what != ACTIVITY_STOPPED && what != ACTIVITY_BLOCKED;
 }
 
+static bool seat_works(const struct model *m, const struct member *seat, uint64_t since_ns)
+{
+	struct rank_node r = { seat->proc, seat_own_tid(seat) };
+
+	return r.tid && !rank_node_waits(&r) && !comm_init_thread_waits(m, r.proc, r.tid) &&
+	       at_work(seats_activity(m, r.proc, r.tid, false, since_ns).what);
+}
+
+static bool any_seat_works(const struct model *m, const struct proc *p, uint64_t since_ns)
+{
+	struct seats s;
+
+	seats_of(p, &s);
+	for (int i = 0; i < s.n; i++)
+		if (seat_works(m, s.all[i], since_ns))
+			return true;
+	return false;
+}
+
 /* Some rank of the job that waits for nothing known works, or may do so. */
 static bool anyone_works(const struct model *m, uint64_t since_ns)
 {
-	for (const struct proc *p = m->procs; p; p = p->next)
-		if (!p->dead && !p->is_child && p->rank >= 0 && !proc_waits(p) && !is_inside(m, p) &&
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		if (p->dead || p->is_child)
+			continue;
+		if (p->shared && any_seat_works(m, p, since_ns))
+			return true;
+		if (!p->shared && p->rank >= 0 && !proc_waits(p) && !is_inside(m, p) &&
 		    at_work(rank_activity(m, p, since_ns).what))
 			return true;
+	}
 	return false;
 }
 
@@ -283,9 +171,23 @@ static enum finding_cause cause_of(enum activity what)
 	}
 }
 
-static int report_rank(const struct model *m, const struct proc *p, const struct pending *pend,
+/* Of ranks that share a process: how the first of them is known. */
+static void rank_note(struct finding *f, struct finding_list *found, const struct rank_ref *r)
+{
+	struct seats one = { .all = { r->seat }, .n = 1 };
+
+	if (!r->seat)
+		finding_add_rank(f, proc_rank(r->proc), r->proc->key);
+	else if (f->n_ranks)
+		finding_add_rank(f, member_rank(r->seat), r->proc->key);
+	else
+		seats_note(f, found, &one, r->seat->comm);
+}
+
+static int report_rank(const struct model *m, const struct rank_ref *r, const struct pending *pend,
 		       const struct rank_activity *a, enum finding_kind kind, struct finding_list *found)
 {
+	const struct proc *p = r->proc;
 	struct finding *f = finding_of(found, init_finding_key(kind, pend->init));
 	const struct finding *cause = a->what == ACTIVITY_BLOCKED
 					      ? finding_list_of(found, FINDING_D_STATE, a->task->proc->key)
@@ -301,14 +203,20 @@ static int report_rank(const struct model *m, const struct proc *p, const struct
 	}
 	if (cause && kind == FINDING_HANG)
 		f->caused_by_key = cause->key;
-	finding_add_rank(f, proc_rank(p), p->key);
+	rank_note(f, found, r);
 	return 0;
 }
 
-int comm_init_report_rank(const struct model *m, const struct proc *p, const struct pending *pend,
+static struct rank_activity ref_activity(const struct model *m, const struct rank_ref *r, uint64_t since_ns)
+{
+	return r->seat ? seats_activity(m, r->proc, rank_ref_tid(r), false, since_ns)
+		       : rank_activity(m, r->proc, since_ns);
+}
+
+int comm_init_report_rank(const struct model *m, const struct rank_ref *r, const struct pending *pend,
 			  uint64_t busy_limit_ns, struct finding_list *found)
 {
-	struct rank_activity a = rank_activity(m, p, pend->since_ns);
+	struct rank_activity a = ref_activity(m, r, pend->since_ns);
 	uint64_t waited = m->now_ns - pend->since_ns;
 
 	if (waited <= pend->limit_ns)
@@ -316,15 +224,49 @@ int comm_init_report_rank(const struct model *m, const struct proc *p, const str
 	if (a.what == ACTIVITY_ASLEEP && anyone_works(m, pend->since_ns))
 		a.what = ACTIVITY_BUSY;
 	if (!at_work(a.what) || waited > busy_limit_ns)
-		return report_rank(m, p, pend, &a, FINDING_HANG, found);
-	return waited > REPORT_BUSY_NS ? report_rank(m, p, pend, &a, FINDING_OBSERVATION, found) : 0;
+		return report_rank(m, r, pend, &a, FINDING_HANG, found);
+	return waited > REPORT_BUSY_NS ? report_rank(m, r, pend, &a, FINDING_OBSERVATION, found) : 0;
+}
+
+bool comm_init_thread_waits(const struct model *m, const struct proc *p, uint32_t tid)
+{
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
+		for (const struct comm_init_member *bm = b->members; bm && comm_init_incomplete(b); bm = bm->next)
+			if (bm->proc == p && bm->tid == tid && comm_init_waits(bm))
+				return true;
+	return false;
+}
+
+static bool ref_waits(const struct model *m, const struct rank_ref *r)
+{
+	struct rank_node node = { r->proc, rank_ref_tid(r) };
+
+	return node.tid && (rank_node_waits(&node) || comm_init_thread_waits(m, r->proc, node.tid));
+}
+
+int comm_init_report_seats(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
+{
+	struct rank_ref missing[INIT_MISSING_MAX];
+	int err = 0;
+
+	for (const struct comm_init *b = m->comm_inits; b && !err; b = b->next) {
+		int n = comm_init_missing(m, b, missing, NULL);
+		struct pending pend = { .init = b, .since_ns = comm_init_since_ns(b) };
+
+		for (int i = 0; i < n && !err; i++) {
+			pend.limit_ns = comm_init_limit_ns(m, missing[i].proc);
+			if (missing[i].seat && !ref_waits(m, &missing[i]))
+				err = comm_init_report_rank(m, &missing[i], &pend, busy_limit_ns, found);
+		}
+	}
+	return err;
 }
 
 /* The id went to a part of the job, or ranks of other nodes are missing: what is known is reported, no rank is named.
  */
 static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct finding_list *found)
 {
-	const struct proc *rest[INIT_MISSING_MAX];
+	struct rank_ref rest[INIT_MISSING_MAX];
 	struct finding *f;
 	char text[LIST_CAP];
 	bool exact, hang;
@@ -347,7 +289,8 @@ static int report_unnamed(const struct model *m, uint64_t busy_limit_ns, struct 
 		f->confidence *= 0.6;
 		text[0] = 0;
 		for (int i = 0; i < n; i++)
-			phrase_list(text, sizeof(text), proc_rank(rest[i]));
+			phrase_list(text, sizeof(text),
+				    rest[i].seat ? member_rank(rest[i].seat) : proc_rank(rest[i].proc));
 		finding_note_text(f, EVIDENCE_RANKS_OUTSIDE, finding_list_text(found, text));
 	}
 	return 0;
@@ -378,8 +321,8 @@ static uint64_t outside_since(const struct comm *c)
 
 static bool is_missing(const struct comm *c, const struct proc *p)
 {
-	return !p->dead && !p->is_child && p->comms_scanned && p->rank >= 0 && p->world_size == c->nranks &&
-	       !c->by_rank[p->rank];
+	return !p->dead && !p->is_child && p->comms_scanned && p->rank >= 0 && p->rank < c->nranks &&
+	       p->world_size == c->nranks && !c->by_rank[p->rank];
 }
 
 static void outside_note(struct finding *f, const struct model *m, const struct comm *c, const struct rank_activity *a,

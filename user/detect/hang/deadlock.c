@@ -14,6 +14,8 @@
 #include "detect/hang/report.h"
 #include "detect/phrase.h"
 #include "detect/rank/counters.h"
+#include "detect/rank/seat_activity.h"
+#include "detect/rank/seats.h"
 
 #define LOSS_WINDOW_NS 10000000000ull
 
@@ -85,13 +87,35 @@ static void place_text(char *buf, size_t cap, const struct awaited *in)
 	phrase_comm(buf, cap, in->comm ? in->comm->hash : in->init->id_hash);
 }
 
-static void rank_text(char *buf, size_t cap, const struct proc *p)
+/* Its number; of a thread those of all ranks that it calls for: it keeps them all. */
+static void numbers_add(char *buf, size_t cap, const struct rank_node *r)
 {
-	char list[16] = "";
+	struct seats s = { .n = 0 };
 
-	phrase_list(list, sizeof(list), proc_rank(p));
-	phrase_add(buf, cap, "rank ");
+	if (!r->tid)
+		phrase_list(buf, cap, proc_rank(r->proc));
+	else
+		seats_of_thread(r->proc, r->tid, &s);
+	for (int i = 0; i < s.n; i++)
+		phrase_list(buf, cap, member_rank(s.all[i]));
+}
+
+/* "rank 3"; "rank 3 (gpu_3, tid 834)" */
+static void rank_text(char *buf, size_t cap, const struct rank_node *r)
+{
+	const struct task *t = seat_task(r->proc, r->tid);
+	char list[96] = "";
+
+	numbers_add(list, sizeof(list), r);
+	phrase_add(buf, cap, strchr(list, ',') ? "ranks " : "rank ");
 	phrase_add(buf, cap, list);
+	if (!r->tid)
+		return;
+	phrase_add(buf, cap, " (");
+	phrase_add(buf, cap, t ? t->name : "");
+	phrase_add(buf, cap, t && *t->name ? ", tid " : "tid ");
+	phrase_number(buf, cap, r->tid);
+	phrase_add(buf, cap, ")");
 }
 
 static void note_cycle(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
@@ -100,36 +124,31 @@ static void note_cycle(struct finding *f, struct finding_list *found, const stru
 
 	for (int i = 0; i < c->n_hops; i++) {
 		line[0] = 0;
-		rank_text(line, sizeof(line), c->hops[i].proc);
-		phrase_add(line, sizeof(line), " waits in ");
+		rank_text(line, sizeof(line), &c->hops[i].rank);
+		phrase_add(line, sizeof(line), strncmp(line, "ranks", 5) ? " waits in " : " wait in ");
 		place_text(line, sizeof(line), &c->hops[i].in);
 		phrase_add(line, sizeof(line), " for ");
-		rank_text(line, sizeof(line), c->hops[(i + 1) % c->n_hops].proc);
+		rank_text(line, sizeof(line), &c->hops[(i + 1) % c->n_hops].rank);
 		phrase_add(line, sizeof(line), i + 1 < c->n_hops ? "\n" : "");
 		phrase_add(text, sizeof(text), line);
 	}
 	finding_note_text(f, EVIDENCE_CYCLE, finding_list_text(found, text));
 }
 
-static uint64_t comm_of(const struct cycle_rank *a)
-{
-	return a->in.comm ? a->in.comm->hash : a->in.init->id_hash;
-}
-
+/* A thread with several ranks may be held by its own others: the way round has one communicator then. */
 static void note_comms(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
 {
+	uint64_t comms[CYCLE_COMMS_MAX];
 	char text[512] = "";
 	int n = 0;
 
-	for (int i = 0; i < c->n_hops; i++) {
-		int k = 0;
-
-		while (k < i && comm_of(&c->hops[k]) != comm_of(&c->hops[i]))
-			k++;
-		if (k < i)
-			continue;
-		phrase_add(text, sizeof(text), n++ ? "," : "");
-		phrase_comm(text, sizeof(text), comm_of(&c->hops[i]));
+	for (int i = 0; i < c->n_hops; i++)
+		n = cycle_comm_add(comms, n, awaited_comm(&c->hops[i].in));
+	for (int i = 0; i < c->n_comms; i++)
+		n = cycle_comm_add(comms, n, c->comms[i]);
+	for (int i = 0; i < n; i++) {
+		phrase_add(text, sizeof(text), i ? "," : "");
+		phrase_comm(text, sizeof(text), comms[i]);
 	}
 	finding_note_text(f, EVIDENCE_COMMS, finding_list_text(found, text));
 	finding_note(f, EVIDENCE_N_COMMS, n);
@@ -142,10 +161,10 @@ static void note_places(struct finding *f, struct finding_list *found, const str
 
 	for (int i = 0; i < c->n_hops; i++) {
 		place[0] = line[0] = 0;
-		call_site_line(place, sizeof(place), c->hops[i].proc);
+		call_site_line(place, sizeof(place), c->hops[i].rank.proc, c->hops[i].rank.tid);
 		if (!*place)
 			continue;
-		rank_text(line, sizeof(line), c->hops[i].proc);
+		rank_text(line, sizeof(line), &c->hops[i].rank);
 		phrase_add(line, sizeof(line), " in ");
 		phrase_add(line, sizeof(line), place);
 		phrase_add(text, sizeof(text), *text ? "\n" : "");
@@ -202,6 +221,18 @@ static uint64_t fewest(const struct wait_cycle *c, int *ret_n)
 	return best;
 }
 
+static void rank_add(struct finding *f, const struct rank_node *r)
+{
+	struct seats s = { .n = 0 };
+
+	if (!r->tid)
+		finding_add_rank(f, proc_rank(r->proc), r->proc->key);
+	else
+		seats_of_thread(r->proc, r->tid, &s);
+	for (int i = 0; i < s.n; i++)
+		finding_add_rank(f, member_rank(s.all[i]), r->proc->key);
+}
+
 static void name_ranks(struct finding *f, struct finding_list *found, const struct wait_cycle *c)
 {
 	char text[256] = "";
@@ -211,20 +242,20 @@ static void name_ranks(struct finding *f, struct finding_list *found, const stru
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < c->n_ranks; i++)
 			if ((c->ranks[i].fingerprint == few) == !pass)
-				finding_add_rank(f, proc_rank(c->ranks[i].proc), c->ranks[i].proc->key);
+				rank_add(f, &c->ranks[i].rank);
 	for (int i = 0; i < c->n_ranks; i++)
 		if (c->ranks[i].fingerprint == few)
-			phrase_list(text, sizeof(text), proc_rank(c->ranks[i].proc));
+			numbers_add(text, sizeof(text), &c->ranks[i].rank);
 	if (2 * n_few < c->n_ranks)
 		finding_note_text(f, EVIDENCE_OTHER_ORDER_RANKS, finding_list_text(found, text));
-	finding_note(f, EVIDENCE_N_IN_CYCLE, c->n_ranks);
+	finding_note(f, EVIDENCE_N_IN_CYCLE, f->n_ranks_all);
 }
 
 static uint64_t mismatch_key(const struct finding_list *found, const struct wait_cycle *c)
 {
 	for (size_t i = 0; i < found->n; i++)
 		for (int k = 0; k < c->n_hops && found->items[i].kind == FINDING_MISMATCH; k++)
-			if (found->items[i].comm == comm_of(&c->hops[k]))
+			if (found->items[i].comm == awaited_comm(&c->hops[k].in))
 				return found->items[i].key;
 	return 0;
 }
@@ -242,7 +273,7 @@ static int cycle_report(const struct model *m, const struct wait_cycle *c, uint6
 	f->subject = subject_ranks(fingerprint);
 	finding_identify(f, "deadlock", 0, 0);
 	f->caused_by_key = mismatch_key(found, c);
-	f->comm = comm_of(&c->hops[0]);
+	f->comm = awaited_comm(&c->hops[0].in);
 	f->has_op = op_of(&c->hops[0].in, &f->op);
 	f->seq = f->has_op ? c->hops[0].in.seq : 0;
 	f->since_ns = c->since_ns;
@@ -264,7 +295,11 @@ static int cycle_report(const struct model *m, const struct wait_cycle *c, uint6
 /* The rank that went on without its side of a transfer: it will not come, and no other order would help. */
 static int skipped_report(const struct model *m, const struct wait_cycle *c, struct finding_list *found)
 {
-	struct culprit one = { .proc = c->skipped,
+	const struct proc *p = c->skipped.proc;
+	struct seats seats = { .all = { c->pending.member }, .n = 1 };
+	struct culprit one = { .proc = p,
+			       .seats = c->skipped.tid ? &seats : NULL,
+			       .tid = c->skipped.tid,
 			       .pending = c->pending,
 			       .kind = FINDING_HANG,
 			       .class = HANG_P2P_UNMATCHED,
@@ -272,7 +307,8 @@ static int skipped_report(const struct model *m, const struct wait_cycle *c, str
 			       .confidence = 0.95 };
 
 	one.pending.limit_ns = m->hang_floor_ns;
-	one.activity = rank_activity(m, c->skipped, c->pending.since_ns);
+	one.activity = c->skipped.tid ? seats_activity(m, p, c->skipped.tid, false, c->pending.since_ns)
+				      : rank_activity(m, p, c->pending.since_ns);
 	return culprit_report(m, &one, found);
 }
 
@@ -289,7 +325,7 @@ int deadlocks_report(struct deadlocks *d, const struct model *m, const struct wa
 		if (!k ||
 		    m->now_ns < (c->stood_ns && c->stood_ns < k->since_ns ? c->stood_ns : k->since_ns) + limit_ns(m, c))
 			continue;
-		err = c->skipped ? skipped_report(m, c, found) : cycle_report(m, c, k->fingerprint, found);
+		err = c->skipped.proc ? skipped_report(m, c, found) : cycle_report(m, c, k->fingerprint, found);
 	}
 	end(d);
 	return err;

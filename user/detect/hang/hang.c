@@ -12,9 +12,9 @@
  *   3. deadlock.h      cycles that stand; classify.h: why a root does not come.
  *      shared_process.c: ranks that share a process, which are in no graph.
  *   4. comm_init.h     ranks that no init has been entered by: they are in no communicator, so in no graph.
- *   5. unobserved.h, stalled_op.h, gpu_stall.h  only where no root and no cycle explains the wait: a rank whose memory
- *                      cannot be read; an operation that all entered and that does not end; where no call is seen, by
- *                      what the GPUs do meanwhile.
+ *   5. unobserved.h, stalled_op.h, gpu_stall.h, uncounted.h  only where no root and no cycle explains the wait: a
+ *                      rank whose memory cannot be read; an operation that all entered and that does not end; where no
+ *                      call is seen, by what the GPUs do meanwhile, and by where the hosts are.
  *
  * report.h makes the finding of a culprit. The ranks that wait are evidence, never findings; a finding that follows
  * from one of another detector of this tick names it as its cause.
@@ -26,6 +26,7 @@
 #include "detect/hang/unobserved.h"
 #include "detect/hang/report.h"
 #include "detect/hang/stalled_op.h"
+#include "detect/hang/uncounted.h"
 #include "detect/hang/wait_graph.h"
 #include "detect/hang/wait_roots.h"
 
@@ -35,6 +36,7 @@ struct hang {
 	struct suspects suspects;     /* roots of earlier ticks: what is pending, what was reported of them */
 	struct deadlocks deadlocks;   /* cycles of earlier ticks: since when they stand */
 	struct gpu_stalls gpu_stalls; /* pauses of each job, where only counters are known */
+	struct uncounted uncounted;   /* the same of hosts, where counters do not say who waits */
 	struct wait_roots roots;      /* of this tick alone; kept here for its memory */
 };
 
@@ -68,8 +70,8 @@ static int roots_report(struct hang *h, const struct model *m, struct finding_li
 		struct suspect *s = suspects_get(&h->suspects, m, r->proc);
 
 		if (s && s->pending.space == SPACE_INIT)
-			err = comm_init_report_rank(m, r->proc, &s->pending, suspects_busy_limit_ns(&h->suspects, m),
-						    found);
+			err = comm_init_report_rank(m, &(struct rank_ref){ r->proc, NULL }, &s->pending,
+						    suspects_busy_limit_ns(&h->suspects, m), found);
 		else if (s && suspect_classify(&h->suspects, s, m, r, found, &c))
 			err = culprit_report_of(m, &c, h->roots.n_roots, found);
 	}
@@ -83,6 +85,8 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 
 	suspects_refresh(&h->suspects, m);
 	err = gpu_stalls_refresh(&h->gpu_stalls, m);
+	if (!err)
+		err = uncounted_refresh(&h->uncounted, m, &h->suspects);
 	if (!err)
 		err = roots_find(m, &h->roots);
 	if (!err)
@@ -100,7 +104,9 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	err = unread_report(m, found);
 	if (!err)
 		err = stalled_op_report(m, found);
-	return err ? err : gpu_stalls_report(&h->gpu_stalls, m, found);
+	if (!err)
+		err = gpu_stalls_report(&h->gpu_stalls, m, found);
+	return err ? err : uncounted_report(&h->uncounted, m, &h->suspects, found);
 }
 
 static const struct pauses *hang_pauses(const void *state)
@@ -116,6 +122,7 @@ static void hang_release(void *state)
 
 	suspects_free(&h->suspects);
 	gpu_stalls_free(&h->gpu_stalls);
+	uncounted_free(&h->uncounted);
 	wait_roots_free(&h->roots);
 }
 

@@ -105,10 +105,10 @@ static bool p2p_pending(const struct model *m, const struct member *mb, const st
 /* This rank, and surely this one, keeps the others waiting in the init. */
 static bool init_pending(const struct model *m, const struct comm_init *b, const struct proc *p, struct pending *pend)
 {
-	const struct proc *missing[INIT_MISSING_MAX];
+	struct rank_ref missing[INIT_MISSING_MAX];
 	int n = comm_init_missing(m, b, missing, NULL);
 
-	while (n > 0 && missing[n - 1] != p)
+	while (n > 0 && missing[n - 1].proc != p)
 		n--;
 	*pend = (struct pending){ .space = SPACE_INIT,
 				  .peer = -1,
@@ -382,12 +382,12 @@ static void p2p_lagging(const struct lagging *s, const struct member *mb)
 
 static void init_lagging(const struct lagging *s, const struct comm_init *b)
 {
-	const struct proc *missing[INIT_MISSING_MAX];
+	struct rank_ref missing[INIT_MISSING_MAX];
 	int n = comm_init_missing(s->m, b, missing, NULL);
 
 	for (int i = 0; i < n; i++)
-		if (s->m->now_ns > comm_init_since_ns(b) + sooner_ns(s, comm_init_limit_ns(s->m, missing[i])))
-			s->each(s->arg, missing[i]);
+		if (s->m->now_ns > comm_init_since_ns(b) + sooner_ns(s, comm_init_limit_ns(s->m, missing[i].proc)))
+			s->each(s->arg, missing[i].proc);
 }
 
 void ranks_lagging_each(const struct model *m, uint64_t ahead_ns, void (*each)(void *arg, const struct proc *p),
@@ -407,6 +407,20 @@ void ranks_lagging_each(const struct model *m, uint64_t ahead_ns, void (*each)(v
 
 /* --- text --- */
 
+/* Where its process is several ranks: what it is in the parent, or what its thread is elsewhere. */
+static int caller_rank(const struct comm_init *b, const struct comm_init_member *bm)
+{
+	const struct member *mb = bm->proc->shared && b->parent ? member_peer(b->parent->members, bm->rank) : NULL;
+	struct seats s;
+
+	if (!bm->proc->shared)
+		return proc_rank(bm->proc);
+	if (mb)
+		return member_rank(mb);
+	seats_of_thread(bm->proc, bm->tid, &s);
+	return s.n == 1 ? member_rank(s.all[0]) : bm->rank;
+}
+
 void pending_waiting_text(const struct pending *pend, char *buf, size_t cap)
 {
 	const struct member *o;
@@ -415,7 +429,7 @@ void pending_waiting_text(const struct pending *pend, char *buf, size_t cap)
 	if (pend->init)
 		for (const struct comm_init_member *bm = pend->init->members; bm; bm = bm->next)
 			if (comm_init_waits(bm))
-				phrase_list(buf, cap, proc_rank(bm->proc));
+				phrase_list(buf, cap, caller_rank(pend->init, bm));
 	for (int r = 0; pend->member && r < pend->member->comm->nranks; r++) {
 		o = pend->space == SPACE_P2P && r != pend->peer ? NULL : member_peer(pend->member, r);
 		if (o && o != pend->member && (pend->space == SPACE_P2P || member_waits_at(o, pend->space, pend->seq)))

@@ -150,7 +150,7 @@ static void note_waiting(struct finding *f, struct finding_list *found, const st
 	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
 }
 
-static void note_habit(struct finding *f, struct finding_list *found, const struct habit *h)
+void habit_note(struct finding *f, struct finding_list *found, const struct habit *h)
 {
 	char text[384];
 
@@ -285,7 +285,7 @@ int culprit_report(const struct model *m, const struct culprit *c, struct findin
 	f->caused_by_key = c->kind == FINDING_HANG ? cause_key(found, c) : 0;
 	add_ranks(f, found, c);
 	note_waiting(f, found, m, &c->pending);
-	note_habit(f, found, &c->habit);
+	habit_note(f, found, &c->habit);
 	note_kinds(f, found, &c->pending);
 	note_comms(f, found, &c->pending);
 	if (c->kind == FINDING_HANG && !c->seats)

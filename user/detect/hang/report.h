@@ -20,4 +20,7 @@ void comm_waiting_note(struct finding *f, struct finding_list *found, const stru
  * for no rank. *ret_n: findings. 0 or -ENOMEM. */
 int shared_report(struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n);
 
+/* Evidence known_phase, pauses_before, longest_pause_s: what ended there before, if anything did. */
+void habit_note(struct finding *f, struct finding_list *found, const struct habit *h);
+
 #endif

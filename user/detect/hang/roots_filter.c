@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "detect/hang/places.h"
+#include "detect/rank/places.h"
 #include "detect/rank/counters.h"
 
 #define CONFIDENCE_UNDECIDED 0.4 /* below what a culprit is named with certainty for */

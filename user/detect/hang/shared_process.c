@@ -4,16 +4,16 @@
  * if its thread is in a wait for an operation of NCCL that is not over; where waits are not seen, if it is ahead in
  * some communicator. A seat that lags and does not wait is who the others wait for. Seats that one thread calls for are
  * late together and one finding; so are those that lack the same operation where no call is seen. Ranks that all wait
- * for each other are not reported here.
+ * for each other are not reported here: the graph's cycles are (deadlock.c).
  */
 #include "detect/hang/report.h"
 
 #include <errno.h>
 
+#include "detect/hang/comm_init.h"
 #include "detect/rank/counters.h"
+#include "detect/rank/seat_activity.h"
 #include "detect/rank/seats.h"
-
-#define AT_REST_NS 400000000ull /* as in rank/activity.c */
 
 struct late {
 	const struct member *seat;
@@ -30,9 +30,12 @@ static bool is_ahead(const struct member *mb)
 	       mb->entered_seq[SEQ_COLL] > lo;
 }
 
-static bool seat_waits(const struct member *seat, uint32_t tid)
+static bool seat_waits(const struct model *m, const struct member *seat, uint32_t tid)
 {
 	const struct proc *p = seat->proc;
+
+	if (tid && comm_init_thread_waits(m, p, tid))
+		return true;
 
 	for (const struct call *c = p->calls; c; c = c->next)
 		if (tid && c->tid == tid && call_blocked_by(p, c))
@@ -64,7 +67,7 @@ static bool seat_pending(const struct model *m, const struct member *seat, struc
 static bool seat_late(const struct model *m, const struct member *seat, struct late *ret)
 {
 	*ret = (struct late){ .seat = seat, .tid = seat_tid(seat) };
-	return seat_pending(m, seat, &ret->pending) && !seat_waits(seat, ret->tid);
+	return seat_pending(m, seat, &ret->pending) && !seat_waits(m, seat, ret->tid);
 }
 
 static bool late_together(const struct late *a, const struct late *b)
@@ -73,55 +76,6 @@ static bool late_together(const struct late *a, const struct late *b)
 		return a->tid == b->tid;
 	return a->pending.member->comm == b->pending.member->comm && a->pending.space == b->pending.space &&
 	       a->pending.seq == b->pending.seq;
-}
-
-/* --- what its thread does --- */
-
-static const struct task *task_of(const struct proc *p, uint32_t tid)
-{
-	const struct task *t = tid ? p->tasks : NULL;
-
-	while (t && t->tid != tid)
-		t = t->next;
-	return t;
-}
-
-/* A child that works, or bytes that come, are what it sleeps for. */
-static enum activity sleeper_activity(const struct model *m, const struct task *t, uint64_t since_ns)
-{
-	if (t->seen_ns <= t->since_ns + AT_REST_NS)
-		return ACTIVITY_BUSY;
-	return rank_helpers_activity(m, t->proc, since_ns);
-}
-
-static enum activity task_activity(const struct model *m, const struct task *t, uint64_t since_ns)
-{
-	if (t->blocked)
-		return ACTIVITY_BLOCKED;
-	switch (t->state) {
-	case TASK_DISK: return ACTIVITY_DISK;
-	case TASK_STOPPED: return ACTIVITY_STOPPED;
-	case TASK_SLEEP: return sleeper_activity(m, t, since_ns);
-	default: return ACTIVITY_BUSY;
-	}
-}
-
-/* Of its thread where that is known, and others wait in theirs; else nothing distinguishes the threads of the
- * process. */
-static struct rank_activity seats_activity(const struct model *m, const struct proc *p, uint32_t tid, bool whole,
-					   uint64_t since_ns)
-{
-	const struct task *t = whole ? NULL : task_of(p, tid);
-	struct rank_activity a;
-
-	if (!t || p->dead) {
-		a = rank_activity(m, p, since_ns);
-		if (!tid && a.what != ACTIVITY_STOPPED && a.what != ACTIVITY_BLOCKED)
-			a.task = NULL;
-		return a;
-	}
-	a = (struct rank_activity){ .what = task_activity(m, t, since_ns), .cpu_share = task_cpu_share(t), .task = t };
-	return a;
 }
 
 /* --- of one process --- */
@@ -174,7 +128,7 @@ static int proc_report(struct suspects *all, const struct model *m, const struct
 int shared_report(struct suspects *all, const struct model *m, struct finding_list *found, int *ret_n)
 {
 	size_t before = found->n;
-	int err = 0;
+	int err = comm_init_report_seats(m, suspects_busy_limit_ns(all, m), found);
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next)
 		if (p->shared)

@@ -33,16 +33,25 @@ struct op_node {
 
 static int slot_cmp(const void *a, const void *b)
 {
-	const struct rank_slot *x = a, *y = b;
+	const struct rank_node *x = &((const struct rank_slot *)a)->rank, *y = &((const struct rank_slot *)b)->rank;
 
-	return x->proc < y->proc ? -1 : x->proc > y->proc;
+	if (x->proc != y->proc)
+		return x->proc < y->proc ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-static int node_of(const struct wait_graph *h, const struct proc *p)
+/* `tid`: without meaning where the process is one rank. */
+static int node_of(const struct wait_graph *h, const struct proc *p, uint32_t tid)
 {
-	struct rank_slot want = { p, 0 }, *at = bsearch(&want, h->slots, h->n_procs, sizeof(want), slot_cmp);
+	struct rank_slot want = { { p, p->shared ? tid : 0 }, 0 };
+	struct rank_slot *at = bsearch(&want, h->slots, h->n_ranks, sizeof(want), slot_cmp);
 
 	return at ? at->node : -1;
+}
+
+static int node_of_member(const struct wait_graph *h, const struct member *mb)
+{
+	return node_of(h, mb->proc, mb->proc->shared ? seat_own_tid(mb) : 0);
 }
 
 static int op_node_new(struct wait_graph *h, const struct op_key *key, const struct awaited *in)
@@ -119,7 +128,7 @@ static int init_node(struct wait_graph *h, const struct comm_init *b)
 
 struct awaited wait_graph_op(const struct wait_graph *h, int node)
 {
-	return h->ops[node - h->n_procs]->in;
+	return h->ops[node - h->n_ranks]->in;
 }
 
 /* --- edges --- */
@@ -132,26 +141,27 @@ static void wait_add(struct wait_graph *h, int from, const struct op *op, int vi
 			graph_add(&h->g, from, op_node_of(h, one), via);
 }
 
-/* `op`: this rank's own call of what op_node `from` is, or NULL when it is over or unknown. */
-static void behind_add(struct wait_graph *h, int from, const struct proc *p, const struct op *op)
+/* `op`: this member's own call of what op_node `from` is, or NULL when it is over or unknown. */
+static void behind_add(struct wait_graph *h, int from, const struct member *mb, const struct op *op)
 {
 	const struct op *front = op && !op->end_ns ? op_blocked_by(op) : NULL;
+	int via = front ? node_of_member(h, mb) : -1;
 
-	if (front && node_of(h, p) >= 0)
-		wait_add(h, from, front, node_of(h, p));
+	if (via >= 0)
+		wait_add(h, from, front, via);
 }
 
 static void p2p_expand(struct wait_graph *h, int node, const struct op *op)
 {
 	const struct member *o = member_peer(op->member, op->peer);
 
-	behind_add(h, node, op->member->proc, op);
+	behind_add(h, node, op->member, op);
 	if (!o || o == op->member || o->gone)
 		return;
 	if (p2p_unanswered(h->m, op))
-		graph_add(&h->g, node, node_of(h, o->proc), -1);
+		graph_add(&h->g, node, node_of_member(h, o), -1);
 	else
-		behind_add(h, node, o->proc, p2p_other_side(op));
+		behind_add(h, node, o, p2p_other_side(op));
 }
 
 static void coll_expand(struct wait_graph *h, int node, const struct awaited *in)
@@ -160,19 +170,19 @@ static void coll_expand(struct wait_graph *h, int node, const struct awaited *in
 		if (!member_comparable(o, in->space))
 			continue;
 		if (o->entered_seq[in->space] <= in->seq)
-			graph_add(&h->g, node, node_of(h, o->proc), -1);
+			graph_add(&h->g, node, node_of_member(h, o), -1);
 		else
-			behind_add(h, node, o->proc, member_op(o, in->space, in->seq));
+			behind_add(h, node, o, member_op(o, in->space, in->seq));
 	}
 }
 
 static void init_expand(struct wait_graph *h, int node, const struct comm_init *b)
 {
-	const struct proc *missing[INIT_MISSING_MAX];
+	struct rank_ref missing[INIT_MISSING_MAX];
 	int n = comm_init_missing(h->m, b, missing, NULL);
 
 	for (int i = 0; i < n; i++)
-		graph_add(&h->g, node, node_of(h, missing[i]), -1);
+		graph_add(&h->g, node, node_of(h, missing[i].proc, rank_ref_tid(&missing[i])), -1);
 }
 
 static void ops_expand(struct wait_graph *h)
@@ -235,8 +245,37 @@ static bool calls_wait(struct wait_graph *h, int node, const struct proc *p)
 	return held;
 }
 
-static enum rank_state state_of(struct wait_graph *h, int node, const struct proc *p)
+static bool task_halted(const struct task *t)
 {
+	return t->blocked || t->state == TASK_STOPPED || t->state == TASK_DISK;
+}
+
+/* Whether it is in NCCL itself between two calls is not known: it is not free without doubt. */
+static enum rank_state thread_state(struct wait_graph *h, int node, const struct rank_node *r)
+{
+	const struct task *t = seat_task(r->proc, r->tid);
+	bool held = false;
+
+	if (proc_gone_or_stopped(r->proc) || (t && task_halted(t)))
+		return STATE_HALTED;
+	for (const struct call *c = r->proc->calls; c; c = c->next) {
+		const struct op *op = c->tid == r->tid ? call_blocked_by(r->proc, c) : NULL;
+
+		if (op)
+			wait_add(h, node, op, node);
+		held |= op != NULL;
+	}
+	if (held)
+		return STATE_WAITS;
+	return rank_node_waits(r) && all_from_init(r->proc) ? STATE_FREE : STATE_UNKNOWN;
+}
+
+static enum rank_state state_of(struct wait_graph *h, int node, const struct rank_node *r)
+{
+	const struct proc *p = r->proc;
+
+	if (r->tid)
+		return thread_state(h, node, r);
 	if (cannot_go(p))
 		return STATE_HALTED;
 	if (calls_wait(h, node, p))
@@ -250,7 +289,8 @@ static void inits_wait(struct wait_graph *h)
 {
 	for (const struct comm_init *b = h->m->comm_inits; b; b = b->next)
 		for (const struct comm_init_member *bm = b->members; bm; bm = bm->next) {
-			int node = comm_init_waits(bm) && comm_init_incomplete(b) ? node_of(h, bm->proc) : -1;
+			bool waits = comm_init_waits(bm) && comm_init_incomplete(b);
+			int node = waits ? node_of(h, bm->proc, bm->tid) : -1;
 
 			if (node < 0 || h->state[node] == STATE_HALTED)
 				continue;
@@ -268,7 +308,7 @@ static void ahead_wait(struct wait_graph *h, const struct comm *c, int space)
 	if (!comm_span(c, space, &lo, &hi))
 		return;
 	for (const struct member *mb = c->members; mb; mb = mb->next_in_comm) {
-		int node = member_comparable(mb, space) && mb->entered_seq[space] > lo ? node_of(h, mb->proc) : -1;
+		int node = member_comparable(mb, space) && mb->entered_seq[space] > lo ? node_of_member(h, mb) : -1;
 
 		if (node >= 0 && h->state[node] == STATE_UNKNOWN)
 			graph_add(&h->g, node, coll_node(h, c, space, lo, member_op(mb, space, lo)), node);
@@ -278,10 +318,10 @@ static void ahead_wait(struct wait_graph *h, const struct comm *c, int space)
 /* Open operations of ranks whose waits are not seen, and what the streams of any rank stand at since long. */
 static void open_wait(struct wait_graph *h, const struct member *mb)
 {
-	int node = node_of(h, mb->proc);
 	const struct op *op = mb->gone ? NULL : mb->first_open;
+	int node = op ? node_of_member(h, mb) : -1;
 
-	if (node < 0 || !op || h->state[node] == STATE_HALTED)
+	if (node < 0 || h->state[node] == STATE_HALTED)
 		return;
 	if (op->enqueue_ns && !op->end_ns && h->m->now_ns > op->enqueue_ns + h->m->hang_floor_ns) {
 		const struct op *front = op_blocked_by(op);
@@ -293,37 +333,58 @@ static void open_wait(struct wait_graph *h, const struct member *mb)
 			graph_add(&h->g, node, p2p_node(h, op), node);
 }
 
+/* Not of a process that is several ranks: shared_process.c judges who of them is late. */
 static void lagging_mark(void *arg, const struct proc *p)
 {
 	struct wait_graph *h = arg;
-	int node = node_of(h, p);
+	int node = p->shared ? -1 : node_of(h, p, 0);
 
 	if (node >= 0)
 		h->lagging[node] = true;
 }
 
-/* One that is several ranks would wait for itself: shared_process.c judges these. */
-static bool is_node(const struct proc *p)
+/* The ranks of one process, into the list of nodes. Returns how many. */
+static int proc_nodes(const struct proc *p, struct rank_node *ret)
 {
-	return rank_counts(p) && !p->shared;
+	struct seats s;
+	int n = 0, k;
+
+	if (!rank_counts(p))
+		return 0;
+	if (!p->shared) {
+		*ret = (struct rank_node){ p, 0 };
+		return 1;
+	}
+	seats_of(p, &s);
+	for (int i = 0; i < s.n; i++) {
+		uint32_t tid = seat_own_tid(s.all[i]);
+
+		for (k = 0; k < n && ret[k].tid != tid; k++)
+			;
+		if (tid && k == n)
+			ret[n++] = (struct rank_node){ p, tid };
+	}
+	return n;
 }
 
 static int ranks_list(struct wait_graph *h, const struct model *m)
 {
+	int cap = 1;
+
 	for (const struct proc *p = m->procs; p; p = p->next)
-		h->n_procs += is_node(p);
-	h->procs = calloc(h->n_procs + 1, sizeof(*h->procs));
-	h->slots = calloc(h->n_procs + 1, sizeof(*h->slots));
-	h->state = calloc(h->n_procs + 1, sizeof(*h->state));
-	h->lagging = calloc(h->n_procs + 1, sizeof(*h->lagging));
-	if (!h->procs || !h->slots || !h->state || !h->lagging)
+		cap += !rank_counts(p) ? 0 : p->shared ? SEATS_MAX : 1;
+	h->ranks = calloc(cap, sizeof(*h->ranks));
+	h->slots = calloc(cap, sizeof(*h->slots));
+	h->state = calloc(cap, sizeof(*h->state));
+	h->lagging = calloc(cap, sizeof(*h->lagging));
+	if (!h->ranks || !h->slots || !h->state || !h->lagging)
 		return -ENOMEM;
 	for (const struct proc *p = m->procs; p; p = p->next)
-		if (is_node(p)) {
-			h->slots[h->g.n_nodes] = (struct rank_slot){ p, h->g.n_nodes };
-			h->procs[h->g.n_nodes++] = p;
-		}
-	qsort(h->slots, h->n_procs, sizeof(*h->slots), slot_cmp);
+		h->n_ranks += proc_nodes(p, &h->ranks[h->n_ranks]);
+	for (int i = 0; i < h->n_ranks; i++)
+		h->slots[i] = (struct rank_slot){ h->ranks[i], i };
+	h->g.n_nodes = h->n_ranks;
+	qsort(h->slots, h->n_ranks, sizeof(*h->slots), slot_cmp);
 	return 0;
 }
 
@@ -332,8 +393,8 @@ int wait_graph_build(struct wait_graph *h, const struct model *m, uint64_t ahead
 	*h = (struct wait_graph){ .m = m };
 	if (ranks_list(h, m))
 		return -ENOMEM;
-	for (int i = 0; i < h->n_procs; i++)
-		h->state[i] = state_of(h, i, h->procs[i]);
+	for (int i = 0; i < h->n_ranks; i++)
+		h->state[i] = state_of(h, i, &h->ranks[i]);
 	inits_wait(h);
 	for (const struct comm *c = m->comms; c; c = c->next) {
 		for (int space = 0; space < SEQ_SPACES; space++)
@@ -352,7 +413,7 @@ void wait_graph_free(struct wait_graph *h)
 	for (int i = 0; i < h->n_ops; i++)
 		free(h->ops[i]);
 	free(h->ops);
-	free(h->procs);
+	free(h->ranks);
 	free(h->slots);
 	free(h->state);
 	free(h->lagging);

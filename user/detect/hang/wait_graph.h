@@ -2,13 +2,15 @@
  *
  * wait_graph.h - what holds each rank, as a graph: a rank points at the operation its host waits for, an operation at
  * the ranks that did not enter it and at the older operations that those who entered it are still at. A way along the
- * edges is a chain of "cannot go on before"; a way back to its start is a deadlock. Processes of several ranks are not
- * in it (shared_process.c).
+ * edges is a chain of "cannot go on before"; a way back to its start is a deadlock. Where a process is several ranks, a
+ * rank here is a thread that calls for some of them, as far as calls show which (rank/seats.h); such a thread is never
+ * a root (shared_process.c), but it may be in a cycle.
  */
 #ifndef RANKTRACE_WAIT_GRAPH_H
 #define RANKTRACE_WAIT_GRAPH_H
 
 #include "base/graph.h"
+#include "detect/rank/seats.h"
 #include "model/model.h"
 
 enum rank_state {
@@ -20,17 +22,17 @@ enum rank_state {
 
 struct op_node; /* an operation or a creation as something to wait for; wait_graph.c */
 struct rank_slot {
-	const struct proc *proc;
+	struct rank_node rank;
 	int node;
 };
 
 struct wait_graph { /* nodes: ranks in order of appearance, then ops in order of making */
 	const struct model *m;
-	const struct proc **procs;
-	struct rank_slot *slots; /* the ranks by address */
+	struct rank_node *ranks;
+	struct rank_slot *slots; /* the ranks by address and thread */
 	enum rank_state *state;
 	bool *lagging; /* lacks an operation past its limit */
-	int n_procs, n_ops, cap_ops;
+	int n_ranks, n_ops, cap_ops;
 	struct op_node **ops, *table;
 	struct graph g;
 };

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "detect/hang/comm_init.h"
 #include "detect/hang/p2p.h"
-#include "detect/hang/places.h"
+#include "detect/rank/places.h"
 #include "detect/rank/call_site.h"
 #include "detect/rank/counters.h"
 
@@ -32,7 +32,7 @@ static uint64_t fingerprint_of(const struct awaited *in)
 
 static bool is_rank(const struct wait_graph *h, int node)
 {
-	return node < h->n_procs;
+	return node < h->n_ranks;
 }
 
 /* --- roots --- */
@@ -55,26 +55,34 @@ static int root_add(struct wait_roots *found, const struct proc *p, double confi
 
 /* --- guesses --- */
 
-/* A host that sits in no wait, where others do, is what holds a cycle up; else the one that fell silent first. */
+static bool fell_silent_before(const struct wait_graph *h, int a, int b)
+{
+	return h->ranks[a].proc->last_call_ns < h->ranks[b].proc->last_call_ns;
+}
+
+/* A host that sits in no wait, where others do, is what holds a cycle up; else the one that fell silent first. Nothing
+ * is guessed of threads that share a process. */
 static int unsure_roots(const struct wait_graph *h, int scc, struct wait_roots *found)
 {
 	int n_ranks = 0, n_waiting = 0, first = -1, err = 0;
 
-	for (int i = 0; i < h->n_procs; i++) {
+	for (int i = 0; i < h->n_ranks; i++) {
 		if (h->g.scc[i] != scc)
 			continue;
+		if (h->ranks[i].tid)
+			return 0;
 		n_ranks++;
-		n_waiting += proc_waits(h->procs[i]);
-		if (h->lagging[i] && (first < 0 || h->procs[i]->last_call_ns < h->procs[first]->last_call_ns))
+		n_waiting += proc_waits(h->ranks[i].proc);
+		if (h->lagging[i] && (first < 0 || fell_silent_before(h, i, first)))
 			first = i;
 	}
 	if (first < 0)
 		return 0;
-	for (int i = 0; i < h->n_procs && n_waiting && n_waiting < n_ranks && !err; i++)
-		if (h->g.scc[i] == scc && h->lagging[i] && !proc_waits(h->procs[i]))
-			err = root_add(found, h->procs[i], 0.9);
+	for (int i = 0; i < h->n_ranks && n_waiting && n_waiting < n_ranks && !err; i++)
+		if (h->g.scc[i] == scc && h->lagging[i] && !proc_waits(h->ranks[i].proc))
+			err = root_add(found, h->ranks[i].proc, 0.9);
 	if (!err && (!n_waiting || n_waiting == n_ranks))
-		err = root_add(found, h->procs[first], n_waiting ? 0.45 : 0.6);
+		err = root_add(found, h->ranks[first].proc, n_waiting ? 0.45 : 0.6);
 	return err;
 }
 
@@ -84,7 +92,7 @@ static struct cycle_rank cycle_rank_of(const struct wait_graph *h, const struct 
 {
 	struct awaited in = wait_graph_op(h, e->to);
 
-	return (struct cycle_rank){ h->procs[is_rank(h, e->from) ? e->from : e->via], in, fingerprint_of(&in) };
+	return (struct cycle_rank){ h->ranks[is_rank(h, e->from) ? e->from : e->via], in, fingerprint_of(&in) };
 }
 
 static int cycle_rank_add(struct wait_cycle *c, const struct cycle_rank *a)
@@ -143,9 +151,10 @@ static struct pending pending_of(const struct awaited *in)
 				 .op = op };
 }
 
-static bool passed(const struct proc *p, const struct pending *pend)
+/* Of threads that share a process the order of calls says nothing. */
+static bool passed(const struct rank_node *r, const struct pending *pend)
 {
-	return p2p_passed(p, pend->member, pend->kind, pend->peer);
+	return !r->proc->by_threads && p2p_passed(r->proc, pend->member, pend->kind, pend->peer);
 }
 
 /* A transfer in the cycle that a rank did not call. Who went on past its place is the cause. One alone can be nothing
@@ -165,15 +174,31 @@ static void skipped_find(const struct wait_graph *h, int scc, struct wait_cycle 
 		if (in.space != SPACE_P2P)
 			continue;
 		one = pending_of(&in);
-		if (n++ == 0 || passed(h->procs[e->to], &one)) {
+		if (n++ == 0 || passed(&h->ranks[e->to], &one)) {
 			c->pending = one;
-			c->skipped = h->procs[e->to];
-			if (passed(c->skipped, &one))
+			c->skipped = h->ranks[e->to];
+			if (passed(&c->skipped, &one))
 				return;
 		}
 	}
 	if (n != 1)
-		c->skipped = NULL;
+		c->skipped = (struct rank_node){ 0 };
+}
+
+uint64_t awaited_comm(const struct awaited *in)
+{
+	return in->comm ? in->comm->hash : in->init->id_hash;
+}
+
+int cycle_comm_add(uint64_t *comms, int n, uint64_t comm)
+{
+	int k = 0;
+
+	while (k < n && comms[k] != comm)
+		k++;
+	if (k == n && n < CYCLE_COMMS_MAX)
+		comms[n++] = comm;
+	return n;
 }
 
 static int hops_find(const struct wait_graph *h, int node, struct wait_cycle *c)
@@ -188,7 +213,7 @@ static int hops_find(const struct wait_graph *h, int node, struct wait_cycle *c)
 
 static int cycle_read(const struct wait_graph *h, int scc, int node, struct wait_cycle *c)
 {
-	bool *taken = calloc(h->n_procs + 1, sizeof(*taken));
+	bool *taken = calloc(h->n_ranks + 1, sizeof(*taken));
 	int err = taken ? 0 : -ENOMEM;
 
 	free(c->ranks);
@@ -204,6 +229,8 @@ static int cycle_read(const struct wait_graph *h, int scc, int node, struct wait
 		if (!taken[rank])
 			err = cycle_rank_add(c, &a);
 		taken[rank] = true;
+		if (a.rank.tid)
+			c->n_comms = cycle_comm_add(c->comms, c->n_comms, awaited_comm(&a.in));
 		fingerprint_add(c, a.fingerprint);
 		if (begin_of(&a.in) < c->since_ns)
 			c->since_ns = begin_of(&a.in);
@@ -279,7 +306,7 @@ static enum cycle_verdict counters_cycle_judge(const struct proc *const *ranks, 
 struct in_component {
 	const struct proc **ranks;
 	bool *lags;
-	int n;
+	int n, n_threads; /* that share a process: these have called */
 };
 
 /* Known by their counters alone: what their threads sit in says more than the order of their last calls, which nothing
@@ -290,7 +317,7 @@ static int counters_roots(const struct wait_graph *h, int scc, int op_node, stru
 	int odd = 0, err = 0;
 
 	*ret_done = true;
-	switch (counters_cycle_judge(c->ranks, c->n, &odd)) {
+	switch (c->n_threads ? CYCLE_BY_CALLS : counters_cycle_judge(c->ranks, c->n, &odd)) {
 	case CYCLE_ALL_WAIT: return waiting_cycle(h, scc, op_node, stood_since(c->ranks, c->n), found);
 	case CYCLE_ONE_DIFFERS: return c->lags[odd] ? root_add(found, c->ranks[odd], 0.9) : 0;
 	case CYCLE_UNDECIDED:
@@ -303,15 +330,16 @@ static int counters_roots(const struct wait_graph *h, int scc, int op_node, stru
 
 static int counters_read(const struct wait_graph *h, int scc, int op_node, struct wait_roots *found, bool *ret_done)
 {
-	struct in_component c = { .ranks = calloc(h->n_procs, sizeof(*c.ranks)),
-				  .lags = calloc(h->n_procs, sizeof(*c.lags)) };
+	struct in_component c = { .ranks = calloc(h->n_ranks, sizeof(*c.ranks)),
+				  .lags = calloc(h->n_ranks, sizeof(*c.lags)) };
 	int err = c.ranks && c.lags ? 0 : -ENOMEM;
 
-	for (int i = 0; i < h->n_procs && !err; i++) {
+	for (int i = 0; i < h->n_ranks && !err; i++) {
 		if (h->g.scc[i] != scc)
 			continue;
 		c.lags[c.n] = h->lagging[i];
-		c.ranks[c.n++] = h->procs[i];
+		c.n_threads += h->ranks[i].tid != 0;
+		c.ranks[c.n++] = h->ranks[i].proc;
 	}
 	*ret_done = true;
 	if (!err)
@@ -357,7 +385,7 @@ static int roots_read(const struct wait_graph *h, struct wait_roots *found)
 		if (c->size > 1 && !c->unsure && c->op_node >= 0 && found->n_cycles < CYCLES_MAX)
 			err = cycle_read(h, h->g.scc[i], c->op_node, &found->cycles[found->n_cycles++]);
 		else if (c->size == 1 && c->lagging && !h->g.leaves[h->g.scc[i]])
-			err = root_add(found, h->procs[i], 0.97);
+			err = root_add(found, h->ranks[i].proc, 0.97);
 		else if (c->size > 1 && c->unsure && !h->g.leaves[h->g.scc[i]]) {
 			err = counters_read(h, h->g.scc[i], c->op_node, found, &sampled);
 			if (!err && !sampled)

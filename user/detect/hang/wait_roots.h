@@ -12,6 +12,7 @@
 #define CYCLES_MAX 8
 #define HOPS_MAX 16
 #define FINGERPRINTS_MAX 16
+#define CYCLE_COMMS_MAX HOPS_MAX
 
 struct wait_root {
 	const struct proc *proc;
@@ -20,7 +21,7 @@ struct wait_root {
 };
 
 struct cycle_rank { /* a rank in a cycle, and what it is held in */
-	const struct proc *proc;
+	struct rank_node rank;
 	struct awaited in;
 	uint64_t fingerprint;
 };
@@ -33,10 +34,13 @@ struct wait_cycle {
 	uint64_t fingerprints[FINGERPRINTS_MAX]; /* of the operations in it, the least ones: what it is known by from
 						    tick to tick */
 	int n_fingerprints;
-	uint64_t since_ns;          /* the oldest of these operations */
-	const struct proc *skipped; /* did not call its side of a transfer and went on; NULL: it is a matter of order */
-	struct pending pending;     /* that side */
-	uint64_t stood_ns;          /* by their counters all in it have stopped since then; 0: known by calls */
+	uint64_t comms[CYCLE_COMMS_MAX]; /* that threads which share a process are held in, or their operations are */
+	int n_comms;
+	uint64_t since_ns; /* the oldest of these operations */
+	struct rank_node
+		skipped;        /* did not call its side of a transfer and went on; no proc: it is a matter of order */
+	struct pending pending; /* that side */
+	uint64_t stood_ns;      /* by their counters all in it have stopped since then; 0: known by calls */
 };
 
 struct wait_roots {
@@ -51,6 +55,9 @@ int wait_roots_find(const struct model *m, struct wait_roots *found);
  * who wants to know more of them by then. */
 int wait_roots_soon(const struct model *m, uint64_t ahead_ns, struct wait_roots *found);
 void wait_roots_free(struct wait_roots *found);
+uint64_t awaited_comm(const struct awaited *in); /* as a finding has it */
+/* One more of `n` in an array of CYCLE_COMMS_MAX, if it is none of these. Returns how many there are then. */
+int cycle_comm_add(uint64_t *comms, int n, uint64_t comm);
 
 /* roots_filter.c */
 /* Send and Recv are in no counter: a rank that waits in one looks like a root. Of several roots those go whose main

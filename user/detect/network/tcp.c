@@ -220,7 +220,7 @@ static bool is_overfull(const struct tcp_place *place, int end, double others)
 /* Two hosts have one path, and no other's to share. */
 static bool is_only_path(const struct round *t, const struct tcp_pair *p)
 {
-	for (const struct tcp_pair *o = t->pairs->all; o; o = o->next)
+	for (const struct tcp_pair *o = t->pairs->table.all; o; o = o->keyed.next)
 		if (o != p && !tcp_pair_is_local(o) && o->n_connections)
 			return false;
 	return !tcp_pair_is_local(p);

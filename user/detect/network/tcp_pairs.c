@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "detect/network/tcp_slow.h"
 
 #define SEC 1000000000ull
@@ -32,18 +33,12 @@ static struct tcp_pair *pair_get(struct tcp_pairs *s, const struct tcp_connectio
 {
 	bool turned = strcmp(c->local, c->remote) > 0;
 	const char *a = turned ? c->remote : c->local, *b = turned ? c->local : c->remote;
-	struct tcp_pair *p;
+	struct tcp_pair *p = keyed_get(&s->table, hash_text(0, a), hash_text(0, b), sizeof(*p));
 
-	for (p = s->all; p; p = p->next)
-		if (!strcmp(p->a, a) && !strcmp(p->b, b))
-			return p;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return NULL;
-	p->a = a;
-	p->b = b;
-	p->next = s->all;
-	s->all = p;
+	if (p && !p->a) {
+		p->a = a;
+		p->b = b;
+	}
 	return p;
 }
 
@@ -118,7 +113,7 @@ static void sample_add(struct tcp_pair *p, const struct tcp_connection *c, const
 
 static void round_begin(struct tcp_pairs *s)
 {
-	for (struct tcp_pair *p = s->all; p; p = p->next) {
+	for (struct tcp_pair *p = s->table.all; p; p = p->keyed.next) {
 		p->seconds = 0;
 		p->segments = p->marked = p->delivered = p->rtt_us = p->rtt_low_us = p->bytes = p->busy_us = 0;
 		p->lost = 0;
@@ -263,7 +258,7 @@ bool tcp_pair_is_local(const struct tcp_pair *p)
 /* Sums of the round into what is kept, of all pairs before one is judged. */
 static void sums_take(struct tcp_pairs *s)
 {
-	for (struct tcp_pair *p = s->all; p; p = p->next) {
+	for (struct tcp_pair *p = s->table.all; p; p = p->keyed.next) {
 		if (p->n_connections)
 			lost_take(p);
 		if (!p->rtt_us)
@@ -284,7 +279,7 @@ static void round_end(struct tcp_pairs *s, const struct model *m)
 {
 	tcp_netdevs_take(&s->netdevs, m);
 	sums_take(s);
-	for (struct tcp_pair *p = s->all; p; p = p->next) {
+	for (struct tcp_pair *p = s->table.all; p; p = p->keyed.next) {
 		if (!p->n_connections)
 			continue;
 		p->is[TCP_FAULT_LOSS] = is_lost(p);
@@ -313,27 +308,35 @@ static bool is_new(const struct tcp_pairs *s, const struct model *m)
 	return false;
 }
 
-/* Those without a connection since long, and faults without a sign of them. */
+/* Faults without a sign of them since long are over. */
+static void faults_forget(struct tcp_pair *p, uint64_t now_ns)
+{
+	for (int f = 0; f < TCP_FAULTS; f++)
+		if (p->since_ns[f] && now_ns > p->last_ns[f] + HOLD_NS)
+			p->since_ns[f] = 0;
+}
+
+static bool is_kept(const struct tcp_pair *p, uint64_t now_ns)
+{
+	return now_ns < p->seen_ns + FORGET_NS;
+}
+
+static bool pair_lives(void *entry, const void *now_ns)
+{
+	return is_kept(entry, *(const uint64_t *)now_ns);
+}
+
+/* Pairs without a connection since long, and faults without a sign of them. */
 static void old_forget(struct tcp_pairs *s, uint64_t now_ns)
 {
-	struct tcp_pair **link = &s->all, *p;
-
-	while ((p = *link)) {
-		for (int f = 0; f < TCP_FAULTS; f++)
-			if (p->since_ns[f] && now_ns > p->last_ns[f] + HOLD_NS)
-				p->since_ns[f] = 0;
-		if (!p->seen_ns)
-			p->seen_ns = now_ns;
-		if (now_ns < p->seen_ns + FORGET_NS) {
-			link = &p->next;
-			continue;
-		}
-		for (uint32_t i = 0; i < s->n_of; i++)
-			if (s->of[i].pair == p)
-				s->of[i].id = 0, s->of[i].pair = NULL;
-		*link = p->next;
-		free(p);
+	for (struct tcp_pair *p = s->table.all; p; p = p->keyed.next) {
+		faults_forget(p, now_ns);
+		p->seen_ns = p->seen_ns ? p->seen_ns : now_ns;
 	}
+	for (uint32_t i = 0; i < s->n_of; i++)
+		if (s->of[i].pair && !is_kept(s->of[i].pair, now_ns))
+			s->of[i].id = 0, s->of[i].pair = NULL;
+	keyed_keep(&s->table, pair_lives, &now_ns);
 }
 
 static int room_make(struct tcp_pairs *s, uint32_t n)
@@ -367,12 +370,7 @@ int tcp_pairs_update(struct tcp_pairs *s, const struct model *m)
 
 void tcp_pairs_free(struct tcp_pairs *s)
 {
-	struct tcp_pair *p;
-
-	while ((p = s->all)) {
-		s->all = p->next;
-		free(p);
-	}
+	keyed_free(&s->table);
 	free(s->of);
 	s->of = NULL;
 	s->n_of = 0;

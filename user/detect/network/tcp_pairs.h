@@ -7,6 +7,7 @@
 #ifndef RANKTRACE_DETECT_TCP_PAIRS_H
 #define RANKTRACE_DETECT_TCP_PAIRS_H
 
+#include "base/keyed.h"
 #include "detect/network/tcp_past.h"
 #include "model/model.h"
 
@@ -27,8 +28,9 @@ struct tcp_traffic {                           /* on a netdev, in the last secon
 };
 
 struct tcp_pair {
-	const char *a, *b; /* addresses, a the first by strcmp() */
-	uint64_t seen_ns;  /* newest sample of a connection of it */
+	struct keyed keyed; /* by the hashes of its addresses */
+	const char *a, *b;  /* addresses, a the first by strcmp() */
+	uint64_t seen_ns;   /* newest sample of a connection of it */
 	/* of the newest round */
 	double seconds;
 	uint64_t segments, marked, delivered, bytes, busy_us;
@@ -50,7 +52,6 @@ struct tcp_pair {
 	int n_stalled;                    /* rounds, without a break; */
 	bool stalled_full[2];             /* in one of them others brought more to a, to b, than ever came */
 	struct tcp_past past;
-	struct tcp_pair *next;
 };
 
 #define TCP_CHATTER_PER_S \
@@ -67,7 +68,7 @@ struct tcp_netdevs { /* what went over the netdevs of the ranks' addresses, in t
 };
 
 struct tcp_pairs {
-	struct tcp_pair *all;
+	struct keyed_table table;
 	struct tcp_netdevs netdevs;
 	struct tcp_pair_of {
 		uint64_t id, taken_ns;

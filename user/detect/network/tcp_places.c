@@ -54,7 +54,7 @@ static struct tally tally_of(const struct search *q, const char *address)
 {
 	struct tally t = { 0 };
 
-	for (const struct tcp_pair *p = q->s->all; p; p = p->next) {
+	for (const struct tcp_pair *p = q->s->table.all; p; p = p->keyed.next) {
 		if (address && !tcp_pair_has(p, address))
 			continue;
 		t.n_well += is_well(q, p);
@@ -73,7 +73,7 @@ static void place_add(struct search *q, struct tcp_place place)
 {
 	if (q->n_places < TCP_PLACES_MAX)
 		q->places[q->n_places++] = place;
-	for (const struct tcp_pair *p = q->s->all; p; p = p->next)
+	for (const struct tcp_pair *p = q->s->table.all; p; p = p->keyed.next)
 		if (is_bad(q, p) && q->n_taken < PAIRS_TAKEN_MAX &&
 		    (place.everywhere || p == place.pair || (place.address && tcp_pair_has(p, place.address))))
 			q->taken[q->n_taken++] = p;
@@ -85,7 +85,7 @@ static const char *host_find(const struct search *q, struct tally *ret)
 	const char *best = NULL;
 
 	*ret = (struct tally){ 0 };
-	for (const struct tcp_pair *p = q->s->all; p; p = p->next) {
+	for (const struct tcp_pair *p = q->s->table.all; p; p = p->keyed.next) {
 		const char *ends[] = { p->a, p->b };
 
 		for (int i = 0; i < 2 && is_bad(q, p); i++) {
@@ -103,7 +103,7 @@ static const char *host_find(const struct search *q, struct tally *ret)
 /* What has no carrier is known without counting. */
 static void netdevs_find(struct search *q)
 {
-	for (const struct tcp_pair *p = q->s->all; p; p = p->next) {
+	for (const struct tcp_pair *p = q->s->table.all; p; p = p->keyed.next) {
 		const char *ends[] = { p->a, p->b };
 
 		for (int i = 0; i < 2; i++) {
@@ -135,7 +135,7 @@ int tcp_places_find(const struct tcp_pairs *s, enum tcp_fault f, struct tcp_plac
 	while ((host = host_find(&q, &t)))
 		place_add(&q, (struct tcp_place){
 				      .address = host, .pair = t.one, .n_pairs = t.n_bad, .since_ns = t.since_ns });
-	for (const struct tcp_pair *p = s->all; p && q.n_places < TCP_PLACES_MAX; p = p->next)
+	for (const struct tcp_pair *p = s->table.all; p && q.n_places < TCP_PLACES_MAX; p = p->keyed.next)
 		if (is_bad(&q, p))
 			place_add(&q, (struct tcp_place){ .pair = p, .n_pairs = 1, .since_ns = p->since_ns[f] });
 	return q.n_places;

@@ -47,8 +47,7 @@ static bool one_steady(const struct tcp_pairs *s, const struct tcp_pair *p, bool
 	double cost;
 
 	*ret_n = 0;
-	*ret_cost = 0;
-	for (const struct tcp_pair *o = s->all; o; o = o->next) {
+	for (const struct tcp_pair *o = s->table.all; o; o = o->keyed.next) {
 		if (o == p || !flows(o))
 			continue;
 		++*ret_n;
@@ -112,7 +111,7 @@ bool tcp_slow_no_queue(const struct tcp_pairs *s, const struct tcp_pair *p)
 {
 	double mine = times_usual(p), others = 0, one;
 
-	for (const struct tcp_pair *o = s->all; o; o = o->next) {
+	for (const struct tcp_pair *o = s->table.all; o; o = o->keyed.next) {
 		one = o == p ? 0 : times_usual(o);
 		others = one > 0 && (others <= 0 || one < others) ? one : others;
 	}

@@ -99,6 +99,31 @@ bool call_site_gpu_wait(const struct proc *p)
 	return t && gpu_wait(t);
 }
 
+static bool line_in_nccl(const char *line)
+{
+	static const char *const begins[] = { "nccl", "pnccl" }, *const files[] = { " (libnccl", " (libcuda" };
+	size_t name = strcspn(line, " \n");
+
+	for (size_t i = 0; i < 2; i++)
+		if (!strncmp(line, begins[i], strlen(begins[i])) || !strncmp(line + name, files[i], strlen(files[i])))
+			return true;
+	return false;
+}
+
+bool call_site_in_nccl(const struct proc *p)
+{
+	const struct task *t = call_site_task(p);
+
+	for (const char *line = t ? t->stack.frames : ""; *line;) {
+		line += strncmp(line, "? ", 2) ? 0 : 2;
+		if (line_waits(line) || line_in_nccl(line))
+			return true;
+		line += strcspn(line, "\n");
+		line += *line == '\n';
+	}
+	return t && !strncmp(t->stack.file, "/dev/nvidia", 11);
+}
+
 int call_site_same(const struct task *a, const struct task *b)
 {
 	if (!stack_is_of_now(a) || !stack_is_of_now(b) || (!*a->stack.native && !*a->stack.python) ||
@@ -175,9 +200,9 @@ static void place_text(char *buf, size_t cap, const struct task_stack *s)
 	phrase_add(buf, cap, s->python);
 }
 
-void call_site_line(char *buf, size_t cap, const struct proc *p)
+void call_site_line(char *buf, size_t cap, const struct proc *p, uint32_t tid)
 {
-	const struct task *t = call_site_task(p);
+	const struct task *t = call_site_thread(p, tid);
 
 	if (t)
 		place_text(buf, cap, &t->stack);
@@ -252,12 +277,22 @@ static bool is_rank(const struct proc *p)
 	return !p->is_child && (p->rank >= 0 || p->members);
 }
 
+/* Of the ranks that it names; NULL: it names none. */
+static const struct job_id *job_named(const struct finding *f, const struct model *m)
+{
+	const struct proc *p = f->n_ranks ? model_proc(m, finding_proc(f, 0)) : NULL;
+
+	return p ? p->job : NULL;
+}
+
 static size_t others_list(const struct finding *f, const struct model *m, const struct task **others)
 {
+	const struct job_id *job = job_named(f, m);
 	size_t n = 0;
 
 	for (const struct proc *p = m->procs; p && n < OTHERS_MAX; p = p->next) {
-		const struct task *t = !is_rank(p) || p->dead || is_named(f, p) ? NULL : call_site_task(p);
+		bool is_other = is_rank(p) && !p->dead && !is_named(f, p) && (!job || p->job == job);
+		const struct task *t = is_other ? call_site_task(p) : NULL;
 
 		if (t && (*t->stack.native || *t->stack.python))
 			others[n++] = t;

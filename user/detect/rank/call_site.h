@@ -16,6 +16,8 @@ const struct task *call_site_task(const struct proc *p);
 const struct task *call_site_thread(const struct proc *p, uint32_t tid);
 /* It waits for its GPU: a synchronising call of the driver or the runtime is among its frames. */
 bool call_site_gpu_wait(const struct proc *p);
+/* Its main thread is in NCCL, or in the driver: a frame of one of their files, or a function of NCCL elsewhere. */
+bool call_site_in_nccl(const struct proc *p);
 /* Both stacks are known and of now, and they wait for the same: 1; for different things: 0; not known: -1. */
 int call_site_same(const struct task *a, const struct task *b);
 /* What it sleeps for; NULL: it could not be read, or it was read before it last moved. */
@@ -23,8 +25,9 @@ const struct waits_for *call_site_wait(const struct proc *p, uint32_t tid);
 /* Evidence python, native_frame, kernel_wait, waits_for, stack of this thread of the rank, 0: the main one; or why
  * there is none. */
 void call_site_note(struct finding *f, struct finding_list *found, const struct proc *p, uint32_t tid);
-/* "function (file), file:line function" of its main thread, appended to a text; nothing where no stack was read. */
-void call_site_line(char *buf, size_t cap, const struct proc *p);
+/* "function (file), file:line function" of a thread, 0 the main one, appended to a text; nothing where no stack was
+ * read. */
+void call_site_line(char *buf, size_t cap, const struct proc *p, uint32_t tid);
 /* Which place in the program that is, appended to a text: the innermost Python line of the program's own code
  * ("/job/real.py:31 ckpt"), else of any, else the native frame. The same from pause to pause. */
 void call_site_name(char *buf, size_t cap, const struct task *t);

@@ -6,6 +6,8 @@
 
 #include "detect/phrase.h"
 
+#define OWN_CALLS 16 /* of each of its communicators */
+
 const struct member *seat_next(const struct member *seat, const struct member *last)
 {
 	const struct member *mb = last ? last->next_in_proc : seat->proc->members;
@@ -23,6 +25,61 @@ uint32_t seat_tid(const struct member *seat)
 		if (mb->ops_tail && (!newest || mb->ops_tail->call_ns > newest->call_ns))
 			newest = mb->ops_tail;
 	return newest ? newest->tid : 0;
+}
+
+/* Of the newest operations of a member: *tid, or that of the first where it is 0. False: several threads. */
+static bool alone_calls(const struct member *mb, uint32_t *tid)
+{
+	const struct op *op = mb->ops_tail;
+
+	for (int i = 0; op && i < OWN_CALLS; i++, op = op->prev) {
+		*tid = *tid ? *tid : op->tid;
+		if (op->tid != *tid)
+			return false;
+	}
+	return true;
+}
+
+uint32_t seat_own_tid(const struct member *seat)
+{
+	uint32_t tid = 0;
+
+	for (const struct member *mb = seat_next(seat, NULL); mb; mb = seat_next(seat, mb))
+		if (!alone_calls(mb, &tid))
+			return 0;
+	return tid;
+}
+
+uint32_t rank_own_tid(const struct proc *p, int rank)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && member_rank(mb) == rank)
+			return seat_own_tid(mb);
+	return 0;
+}
+
+uint32_t rank_ref_tid(const struct rank_ref *r)
+{
+	return r->seat ? seat_own_tid(r->seat) : 0;
+}
+
+bool rank_node_waits(const struct rank_node *r)
+{
+	if (!r->tid)
+		return proc_waits(r->proc);
+	for (const struct call *c = r->proc->calls; c; c = c->next)
+		if (c->is_sync && c->tid == r->tid)
+			return true;
+	return false;
+}
+
+const struct task *seat_task(const struct proc *p, uint32_t tid)
+{
+	const struct task *t = tid ? p->tasks : NULL;
+
+	while (t && t->tid != tid)
+		t = t->next;
+	return t;
 }
 
 const struct member *seat_in(const struct member *seat, const struct comm *c)
@@ -131,31 +188,28 @@ void seats_note(struct finding *f, struct finding_list *found, const struct seat
 		finding_note(f, EVIDENCE_COMM_RANK, seat_in(s->all[0], c)->rank);
 }
 
-static void keep_thread(struct seats *s, uint32_t tid)
+void seats_of_thread(const struct proc *p, uint32_t tid, struct seats *ret)
 {
 	int n = 0;
 
-	for (int i = 0; i < s->n; i++)
-		n += seat_tid(s->all[i]) == tid;
-	if (!n)
-		return;
-	n = 0;
-	for (int i = 0; i < s->n; i++)
-		if (seat_tid(s->all[i]) == tid)
-			s->all[n++] = s->all[i];
-	s->n = n;
+	seats_of(p, ret);
+	for (int i = 0; i < ret->n; i++)
+		if (seat_tid(ret->all[i]) == tid)
+			ret->all[n++] = ret->all[i];
+	ret->n = n;
 }
 
 void proc_ranks_note(struct finding *f, struct finding_list *found, const struct proc *p, uint32_t tid)
 {
-	struct seats s;
+	struct seats s = { .n = 0 };
 
 	if (!p->shared) {
 		finding_add_rank(f, proc_rank(p), p->key);
 		return;
 	}
-	seats_of(p, &s);
 	if (tid)
-		keep_thread(&s, tid);
+		seats_of_thread(p, tid, &s);
+	if (!s.n)
+		seats_of(p, &s);
 	seats_note(f, found, &s, NULL);
 }

@@ -36,13 +36,13 @@ struct job_clock {
 	const struct job_id *job;
 	uint64_t anchor; /* the rank whose iterations are counted */
 	size_t period;
-	uint64_t end_index; /* the iteration is cut behind the operation with nth % period == this */
-	uint64_t done_n;    /* its operations read */
-	uint64_t last_ns;   /* arrival of the last iteration's end */
-	uint64_t n;         /* windows that count: iterations, short ones summed up */
-	bool window_open;   /* slot n % HISTORY is being summed */
-	int n_iterations;   /* in the open window */
-	double step_s[HISTORY];
+	uint64_t end_index;         /* the iteration is cut behind the operation with nth % period == this */
+	uint64_t done_n;            /* its operations read */
+	uint64_t last_ns;           /* arrival of the last iteration's end */
+	uint64_t n;                 /* windows that count: iterations, short ones summed up */
+	bool window_open;           /* slot n % HISTORY is being summed */
+	double iterations[HISTORY]; /* in each window */
+	double step_s[HISTORY];     /* of all of its iterations */
 	uint64_t begin_ns[HISTORY];
 	struct blamed *blamed;
 	struct keyed_table costs;

@@ -50,8 +50,8 @@ static size_t n_recent(size_t width)
 	return n > RECENT_MIN ? n : RECENT_MIN;
 }
 
-/* The past is known, and even: its median and its lowest tenth. */
-static bool base_of(const struct pace_series *s, size_t width, double *ret_median, double *ret_low)
+/* The past is known, and even: its median. */
+static bool base_of(const struct pace_series *s, size_t width, double *ret_median)
 {
 	size_t back = n_recent(width) * width, have = n_intervals(s), n = have > back ? (have - back) / width : 0,
 	       pauses = 0;
@@ -70,8 +70,7 @@ static bool base_of(const struct pace_series *s, size_t width, double *ret_media
 	at += pauses;
 	n -= pauses;
 	*ret_median = at[n / 2];
-	*ret_low = at[n / 10];
-	return *ret_low >= EVEN * *ret_median;
+	return at[n / 10] >= EVEN * *ret_median;
 }
 
 static bool recent_below(const struct pace_series *s, size_t width, double limit)
@@ -87,10 +86,7 @@ static bool recent_below(const struct pace_series *s, size_t width, double limit
 
 static bool is_below(const struct pace_series *s, size_t width, double *ret_median)
 {
-	double low;
-
-	return base_of(s, width, ret_median, &low) &&
-	       recent_below(s, width, SLOWER * *ret_median < low ? SLOWER * *ret_median : low);
+	return base_of(s, width, ret_median) && recent_below(s, width, SLOWER * *ret_median);
 }
 
 static void drop_find(struct pace_series *s)

@@ -93,7 +93,7 @@ static void window_add(struct job_clock *j, const struct blames *b, double step_
 	struct blamed *d;
 
 	j->step_s[at] += step_s;
-	j->n_iterations++;
+	j->iterations[at]++;
 	for (int i = 0; i < b->n; i++) {
 		d = blamed_of(j, b, &b->items[i]);
 		if (!d)
@@ -106,7 +106,7 @@ static void window_add(struct job_clock *j, const struct blames *b, double step_
 static void window_begin(struct job_clock *j, uint64_t begin_ns, int at)
 {
 	j->window_open = true;
-	j->n_iterations = 0;
+	j->iterations[at] = 0;
 	j->step_s[at] = 0;
 	j->begin_ns[at] = begin_ns;
 	for (struct blamed *d = j->blamed; d; d = d->next) {
@@ -123,7 +123,7 @@ static int window_end(struct job_clock *j, const struct model *m, int at)
 	j->window_open = false;
 	for (struct blamed *d = j->blamed; d; d = d->next) {
 		d->share[at] = d->gap_s[at] / j->step_s[at];
-		d->slow[at] = 2 * d->n_slow > j->n_iterations && d->share[at] >= SLOW_SHARE;
+		d->slow[at] = 2 * d->n_slow > j->iterations[at] && d->share[at] >= SLOW_SHARE;
 		if (!d->open_since_ns)
 			d->usual_share += (d->share[at] - d->usual_share) / (j->n < USUAL_OVER ? j->n + 1 : USUAL_OVER);
 	}
@@ -218,7 +218,7 @@ static struct subject subject_of(const struct model *m, const struct blamed *d)
 
 static int report(const struct job_clock *j, const struct model *m, struct blamed *d, struct finding_list *found)
 {
-	double share = recent_mean(j, d->share);
+	double share = recent_mean(j, d->share), iterations = recent_mean(j, j->iterations);
 	struct finding *f;
 	struct host_cause c;
 	int one = blame_cause(j, m, d, &c);
@@ -241,8 +241,8 @@ static int report(const struct job_clock *j, const struct model *m, struct blame
 		finding_note(f, EVIDENCE_ONE_OF, d->n);
 	finding_note(f, EVIDENCE_BLAME_PERCENT, 100 * share);
 	finding_note(f, EVIDENCE_WHAT_IF_PERCENT, 100 * share);
-	finding_note(f, EVIDENCE_GAP_S, recent_mean(j, d->gap_s));
-	finding_note(f, EVIDENCE_STEP_S, recent_mean(j, j->step_s));
+	finding_note(f, EVIDENCE_GAP_S, recent_mean(j, d->gap_s) / iterations);
+	finding_note(f, EVIDENCE_STEP_S, recent_mean(j, j->step_s) / iterations);
 	finding_note(f, EVIDENCE_SLOW_OF_LAST_5, times_slow(j, d, RECENT));
 	finding_note(f, EVIDENCE_SLOW_OF_LAST_20, times_slow(j, d, HISTORY));
 	if (one >= 0)

@@ -13,6 +13,7 @@
 
 #define CONTAINER_DIGITS 64
 #define POD_UID_LEN 36
+#define STATIC_UID_LEN 32
 
 struct part { /* of a path, without .scope, .slice or .service */
 	const char *text;
@@ -35,9 +36,9 @@ static bool is_hex(const char *s, size_t len)
 }
 
 /* 8-4-4-4-12 hexadecimal digits; the systemd driver writes '_' for '-', which separates slices. */
-static bool is_uid(const char *s)
+static bool is_uid(const char *s, size_t len)
 {
-	for (size_t i = 0; i < POD_UID_LEN; i++) {
+	for (size_t i = 0; i < len; i++) {
 		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
 
 		if (dash ? s[i] != '-' && s[i] != '_' : !isxdigit((unsigned char)s[i]))
@@ -47,21 +48,15 @@ static bool is_uid(const char *s)
 }
 
 /* "pod<uid>", "kubepods-burstable-pod<uid>"; a static pod's uid is a hash of its manifest: 32 digits, no dashes. */
-static void pod_take(const struct part *p, struct cgroup_names *n)
+static void pod_take(const struct part *p, size_t len, bool (*is_id)(const char *s, size_t len), struct cgroup_names *n)
 {
-	size_t lens[] = { POD_UID_LEN, 32 };
+	const char *uid = p->text + p->len - len;
 
-	for (int i = 0; i < 2; i++) {
-		const char *uid = p->text + (p->len < lens[i] ? 0 : p->len - lens[i]);
-
-		if (p->len < lens[i] + 3 || memcmp(uid - 3, "pod", 3) || (p->len > lens[i] + 3 && uid[-4] != '-'))
-			continue;
-		if (i ? !is_hex(uid, 32) : !is_uid(uid))
-			continue;
-		snprintf(n->pod, sizeof(n->pod), "%.*s", (int)lens[i], uid);
-		for (char *c = n->pod; *c; c++)
-			*c = *c == '_' ? '-' : *c;
-	}
+	if (p->len < len + 3 || memcmp(uid - 3, "pod", 3) || (p->len > len + 3 && uid[-4] != '-') || !is_id(uid, len))
+		return;
+	snprintf(n->pod, sizeof(n->pod), "%.*s", (int)len, uid);
+	for (char *c = n->pod; *c; c++)
+		*c = *c == '_' ? '-' : *c;
 }
 
 /* The id stands last, alone or behind the runtime's name; conmon is podman's and cri-o's monitor beside the container.
@@ -113,12 +108,12 @@ static void path_parse(const char *path, const char *end, struct cgroup_names *r
 	while (path < end) {
 		struct part p = part_next(path, end);
 
-		pod_take(&p, ret);
+		pod_take(&p, POD_UID_LEN, is_uid, ret);
+		pod_take(&p, STATIC_UID_LEN, is_hex, ret);
 		container_take(&p, &before, ret);
 		if (slurm)
 			slurm_take(&p, &before, ret);
 		before = p;
-		path += p.len;
 		path += strcspn(path, "/:\n");
 		path += path < end;
 	}

@@ -69,6 +69,7 @@ static void enlist(struct target_set *s, struct proc_row *p)
 	if (!proc_status_read(p->pub.tgid, &st)) {
 		p->pub.ns_pid = st.ns_pid;
 		p->pub.seccomp = st.seccomp;
+		p->pub.uid = st.uid;
 	}
 	place_read(p);
 }
@@ -115,8 +116,10 @@ static void seccomp_read(struct proc_row *p)
 {
 	struct proc_status st;
 
-	if (p->pub.n_libs && p->pub.seccomp <= 0 && !proc_status_read(p->pub.tgid, &st))
-		p->pub.seccomp = st.seccomp;
+	if (!p->pub.n_libs || p->pub.seccomp > 0 || proc_status_read(p->pub.tgid, &st))
+		return;
+	p->pub.seccomp = st.seccomp;
+	p->pub.uid = st.uid;
 }
 
 static int finish(struct target_set *s)

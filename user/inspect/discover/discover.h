@@ -10,6 +10,7 @@
 #include "schemas/collector.h"
 #include "inspect/elf/elf_file.h"
 #include "inspect/reader/maps.h"
+#include "inspect/reader/proc_files.h"
 #include "inspect/reader/reader.h"
 
 #define TARGET_TRACERS_MAX 16
@@ -81,6 +82,7 @@ struct target_proc {
 	const struct target_place *place; /* never NULL; of a listed process */
 	char visible_devices[64];         /* CUDA_VISIBLE_DEVICES; "" unset */
 	int seccomp;                      /* 0 off, 1 strict, 2 filter, -1 unknown */
+	uint32_t uid;                     /* real, as this host counts; UID_UNKNOWN. Of a listed process */
 	enum target_status status;
 	int error;               /* -errno behind the status */
 	uint64_t revision;       /* set's revision when identity or libs last changed */
@@ -144,6 +146,16 @@ const struct target_counts *target_set_counts(const struct target_set *s);
 /* Place of a symbol of some want's table in a file that matched, NULL when it is not defined there. */
 const struct elf_symbol *target_file_symbol(const struct target_set *s, const struct target_file *file,
 					    const char *name);
+/* The same file with the same content, as far as stat shows. A build-id is what the file says of itself:
+ * anybody can write one. */
+static inline bool target_file_same(const struct target_file *a, const struct target_file *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+/* Its open file is as it was when it was inspected: what was learnt of it holds. Never waits. */
+bool target_file_unchanged(const struct target_file *file);
+/* It is not: those who map it are read again at their next scan. */
+void target_set_file_changed(struct target_set *s, const struct target_file *file);
 /* The row for an executable mapping of the process, NULL none. */
 const struct target_lib *target_proc_lib(const struct target_proc *p, const struct mapping *m);
 const char *target_status_name(enum target_status status); /* "blocked" */

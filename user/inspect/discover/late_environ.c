@@ -4,6 +4,7 @@
  * libc's `environ` is followed in its memory. One job in the helper; the target goes on meanwhile, so each pointer is
  * only a try, and a table that moved while it was read is read once more.
  */
+#include "base/larger.h"
 #include "inspect/discover/discover_private.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ static int variables_read(pid_t pid, const uint64_t *pointers, size_t n, struct 
 	for (size_t i = 0; i < n; i++) {
 		size_t page = PAGE - pointers[i] % PAGE;
 
-		pieces[i] = (struct piece){ pointers[i], values[i], page < VALUE_MAX ? page : VALUE_MAX, 0 };
+		pieces[i] = (struct piece){ pointers[i], values[i], smaller(page, VALUE_MAX), 0 };
 	}
 	int rc = pieces_read(pid, pieces, n);
 
@@ -154,7 +155,7 @@ int late_environ_read(struct reader *r, const struct target_proc *p, struct proc
 		return -ENOMEM;
 	int rc =
 		reader_run(r, p->tgid, op_environ, &a, offsetof(struct environ_arg, places) + a.n * sizeof(a.places[0]),
-			   -1, READER_DEADLINE_MS, text, TEXT_MAX, &len, NULL);
+			   READER_DEADLINE_MS, text, TEXT_MAX, &len, NULL);
 
 	if (!rc) {
 		text[len] = '\0';

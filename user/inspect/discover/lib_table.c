@@ -9,9 +9,11 @@
 #include "inspect/elf/lib_open.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define INSPECT_DEADLINE_MS 1000 /* a cold file on a slow disk */
@@ -415,12 +417,32 @@ void lib_table_keep(struct target_set *s, struct proc_row *p)
 			return; /* again at the next scan */
 		if (rc)
 			continue;
-		if (st.dev == lib->file->dev && st.ino == lib->file->ino && ++s->n_open)
+		struct target_file now = { .dev = st.dev, .ino = st.ino, .size = st.size, .mtime_ns = st.mtime_ns };
+
+		if (target_file_same(&now, lib->file) && ++s->n_open)
 			lib->file->fd = fd;
 		else
 			close(fd);
 	}
 	p->kept = true;
+}
+
+/* What the kernel knows: a file system that asks somebody else first may never answer. */
+bool target_file_unchanged(const struct target_file *file)
+{
+	struct statx st;
+
+	if (file->fd < 0 || statx(file->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE | STATX_MTIME, &st))
+		return false;
+	return st.stx_size == file->size &&
+	       (uint64_t)st.stx_mtime.tv_sec * 1000000000ull + st.stx_mtime.tv_nsec == file->mtime_ns;
+}
+
+void target_set_file_changed(struct target_set *s, const struct target_file *file)
+{
+	for (struct proc_row *p = s->procs; p; p = p->hh.next)
+		for (size_t i = 0; i < p->pub.n_files; i++)
+			p->stale |= p->pub.libs[i].file == file;
 }
 
 const struct target_lib *target_proc_lib(const struct target_proc *p, const struct mapping *m)

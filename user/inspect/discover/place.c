@@ -86,6 +86,7 @@ void place_show(struct proc_row *p)
 static struct job_place place_of(const struct target_proc *p)
 {
 	return (struct job_place){ .netns = p->netns,
+				   .user = p->uid + 1,
 				   .pod = p->pod,
 				   .pod_name = p->place->pod_name,
 				   .container = p->container,

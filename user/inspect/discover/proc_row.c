@@ -65,6 +65,7 @@ struct proc_row *proc_row_add(struct target_set *s, uint32_t tgid)
 		return NULL;
 	p->pub.tgid = tgid;
 	p->pub.rank = p->pub.local_rank = p->pub.world_size = p->pub.seccomp = -1;
+	p->pub.uid = UID_UNKNOWN;
 	p->pub.place = &place_none;
 	p->env = PROC_ENVIRON_NONE;
 	HASH_ADD_INT(s->procs, pub.tgid, p);

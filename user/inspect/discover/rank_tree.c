@@ -75,11 +75,12 @@ static bool is_rank(const struct proc_row *p)
 	return p->owner == p && p->has_comm;
 }
 
-/* Equal where it is not known. A job in another container, or another network namespace, is another job. */
+/* Equal where it is not known. A job in another container, or another network namespace, is another job; and what one
+ * user's process says of itself is nothing against another's. */
 static bool same_place(const struct target_proc *a, const struct target_proc *b)
 {
-	return a->netns == b->netns && !strcmp(a->container, b->container) && !strcmp(a->pod, b->pod) &&
-	       !strcmp(a->place->cgroup, b->place->cgroup);
+	return a->uid == b->uid && a->netns == b->netns && !strcmp(a->container, b->container) &&
+	       !strcmp(a->pod, b->pod) && !strcmp(a->place->cgroup, b->place->cgroup);
 }
 
 /* Workers spawned by one task of Slurm all say that task's number. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elf_fetch.c - elf_file's questions, asked in the helper process: packs names and offsets, unpacks fixed-size answers.
+ * elf_fetch.c - elf_file's questions, asked in a parser: packs names and offsets, unpacks fixed-size answers.
  */
 #include "inspect/elf/elf_file.h"
 #include "inspect/reader/reader.h"
@@ -30,7 +30,7 @@ static int op_facts(struct reader_job *job)
 		names[i] = p;
 		p += strlen(p) + 1;
 	}
-	int rc = elf_file_open(job->fd_in, &f);
+	int rc = elf_file_open(job->fds[0], &f);
 
 	if (rc)
 		return rc;
@@ -58,8 +58,8 @@ int elf_fetch_facts(struct reader *r, int fd, const char *const names[], size_t 
 		memcpy(a.names + used, names[i], len);
 		used += len;
 	}
-	int rc = reader_run(r, 0, op_facts, &a, offsetof(struct facts_arg, names) + used, fd, deadline_ms, &out,
-			    sizeof(out), &got, NULL);
+	int rc = parser_run(r, 0, op_facts, &a, offsetof(struct facts_arg, names) + used, &fd, 1, deadline_ms, &out,
+			    sizeof(out), &got);
 
 	if (rc)
 		return rc;
@@ -75,7 +75,7 @@ static int op_names(struct reader_job *job)
 {
 	size_t n = job->arg_len / sizeof(uint64_t);
 	struct elf_file *f = NULL;
-	int rc = elf_file_open(job->fd_in, &f);
+	int rc = elf_file_open(job->fds[0], &f);
 
 	if (rc)
 		return rc;
@@ -89,12 +89,41 @@ int elf_fetch_names(struct reader *r, int fd, const uint64_t offsets[], size_t n
 		    struct elf_name *ret)
 {
 	size_t got = 0;
-	int rc = reader_run(r, 0, op_names, offsets, n * sizeof(*offsets), fd, deadline_ms, ret, n * sizeof(*ret), &got,
-			    NULL);
+	int rc = parser_run(r, 0, op_names, offsets, n * sizeof(*offsets), &fd, 1, deadline_ms, ret, n * sizeof(*ret),
+			    &got);
 
 	if (!rc && got != n * sizeof(*ret))
 		return -EPROTO;
 	for (size_t i = 0; !rc && i < n; i++)
 		ret[i].name[ELF_SYMBOL_NAME_MAX - 1] = '\0';
+	return rc;
+}
+
+static int op_entries(struct reader_job *job)
+{
+	size_t n = job->arg_len / sizeof(uint64_t);
+	struct elf_file *f = NULL;
+	int rc = elf_file_open(job->fds[0], &f);
+
+	if (rc)
+		return rc;
+	rc = elf_file_entries(f, job->arg, n, (bool *)job->out);
+	elf_file_free(f);
+	job->out_len = n * sizeof(bool);
+	return rc;
+}
+
+int elf_fetch_entries(struct reader *r, int fd, const uint64_t offsets[], size_t n, unsigned deadline_ms, bool ret[])
+{
+	uint8_t out[READER_ARG_MAX / sizeof(uint64_t)];
+	size_t got = 0;
+	int rc = n > sizeof(out) ? -E2BIG
+				 : parser_run(r, 0, op_entries, offsets, n * sizeof(*offsets), &fd, 1, deadline_ms, out,
+					      n, &got);
+
+	if (!rc && got != n)
+		return -EPROTO;
+	for (size_t i = 0; !rc && i < n; i++)
+		ret[i] = out[i] == 1;
 	return rc;
 }

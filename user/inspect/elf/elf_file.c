@@ -112,6 +112,9 @@ static int take_segments(struct elf_file *f)
 
 		if (rc)
 			return rc;
+		if (p[i].p_type == PT_GNU_EH_FRAME && p[i].p_offset <= f->size &&
+		    p[i].p_filesz <= f->size - p[i].p_offset)
+			f->facts.unwind = (struct elf_text){ p[i].p_vaddr, p[i].p_offset, p[i].p_filesz };
 		if (p[i].p_type == PT_NOTE)
 			take_build_id(f, &p[i]);
 	}
@@ -256,6 +259,11 @@ void elf_file_free(struct elf_file *f)
 const struct elf_facts *elf_file_facts(const struct elf_file *f)
 {
 	return &f->facts;
+}
+
+const void *elf_file_bytes(const struct elf_file *f, uint64_t offset, uint64_t len)
+{
+	return view(f, offset, len, 1);
 }
 
 bool elf_facts_in_text(const struct elf_facts *facts, uint64_t offset)

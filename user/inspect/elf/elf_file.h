@@ -34,6 +34,7 @@ struct elf_facts {
 	uint64_t environ_vaddr; /* of libc's `environ`, where this file defines it (libc; a program's copy); 0 none */
 	uint32_t n_text;
 	struct elf_text text[ELF_TEXTS_MAX];
+	struct elf_text unwind; /* .eh_frame_hdr; size 0: none */
 };
 
 struct elf_symbol { /* of a function defined in this file */
@@ -63,6 +64,10 @@ const struct elf_facts *elf_file_facts(const struct elf_file *f);
 int elf_file_find(const struct elf_file *f, const char *const names[], size_t n, struct elf_symbol *ret);
 /* Names for n file offsets in one pass over the symbols. ret has n entries, all written. Returns how many have one. */
 int elf_file_name(const struct elf_file *f, const uint64_t offsets[], size_t n, struct elf_name *ret);
+/* Which of n file offsets are where a function begins: elf_entry.c. ret has n entries, all written. 0 or -ENOMEM. */
+int elf_file_entries(const struct elf_file *f, const uint64_t offsets[], size_t n, bool ret[]);
+/* So many bytes of the file, NULL where it has fewer. */
+const void *elf_file_bytes(const struct elf_file *f, uint64_t offset, uint64_t len);
 /* True when the file offset is inside the file's own text. */
 bool elf_facts_in_text(const struct elf_facts *facts, uint64_t offset);
 /* What an error of the calls below means for the file: "built for another machine". */
@@ -75,5 +80,6 @@ int elf_fetch_facts(struct reader *r, int fd, const char *const names[], size_t 
 		    struct elf_facts *ret_facts, struct elf_symbol *ret_symbols);
 int elf_fetch_names(struct reader *r, int fd, const uint64_t offsets[], size_t n, unsigned deadline_ms,
 		    struct elf_name *ret);
+int elf_fetch_entries(struct reader *r, int fd, const uint64_t offsets[], size_t n, unsigned deadline_ms, bool ret[]);
 
 #endif

@@ -101,8 +101,7 @@ static int op_open(struct reader_job *job)
 		*out = (struct lib_stat){ 0, st.st_dev, st.st_ino, st.st_size,
 					  st.st_mtim.tv_sec * 1000000000ull + st.st_mtim.tv_nsec };
 		job->out_len = sizeof(*out);
-		job->fd_out = open(self, O_RDONLY | O_CLOEXEC);
-		rc = job->fd_out < 0 ? -errno : 0;
+		rc = job_open(job, self);
 	}
 	close(fd);
 	return rc;
@@ -134,7 +133,7 @@ int lib_stat(struct reader *r, uint32_t pid, const struct mapping *const rows[],
 			;
 		if (!a.n)
 			return -ENAMETOOLONG;
-		int rc = reader_run(r, pid, op_stat, &a, offsetof(struct rows_arg, rows) + used, -1, READER_DEADLINE_MS,
+		int rc = reader_run(r, pid, op_stat, &a, offsetof(struct rows_arg, rows) + used, READER_DEADLINE_MS,
 				    ret + done, a.n * sizeof(*ret), &got, NULL);
 
 		if (rc)
@@ -155,7 +154,7 @@ int lib_open(struct reader *r, uint32_t pid, const struct mapping *row, struct l
 
 	if (!pack_row(&a, &used, row))
 		return -ENAMETOOLONG;
-	int rc = reader_run(r, pid, op_open, &a, offsetof(struct rows_arg, rows) + used, -1, READER_DEADLINE_MS, &st,
+	int rc = reader_run(r, pid, op_open, &a, offsetof(struct rows_arg, rows) + used, READER_DEADLINE_MS, &st,
 			    sizeof(st), &got, &fd);
 
 	if (rc)

@@ -10,6 +10,7 @@
 #include <elfutils/libdw.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gelf.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -194,6 +195,24 @@ static int read_dwarf(Dwarf *dw, const char *name, const char *const fields[], s
 	return 0;
 }
 
+/* Part of its DWARF is in another file, which libdw would go and open by the path that this one names. */
+static bool is_split(Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	size_t names = 0;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return false;
+	while ((scn = elf_nextscn(elf, scn))) {
+		const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
+
+		if (name && !strcmp(name, ".gnu_debugaltlink"))
+			return true;
+	}
+	return false;
+}
+
 int struct_layout_read(int fd, const char *name, const char *const fields[], size_t n, struct struct_layout *ret)
 {
 	int rc = -ENODATA;
@@ -205,7 +224,7 @@ int struct_layout_read(int fd, const char *name, const char *const fields[], siz
 
 	if (!elf)
 		return -EBADMSG;
-	Dwarf *dw = elf_kind(elf) == ELF_K_ELF ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+	Dwarf *dw = elf_kind(elf) == ELF_K_ELF && !is_split(elf) ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
 
 	if (dw)
 		rc = read_dwarf(dw, name, fields, n, ret);
@@ -224,7 +243,7 @@ static int op_layout(struct reader_job *job)
 	for (p += strlen(p) + 1; p < end && n < STRUCT_FIELDS_MAX; p += strlen(p) + 1)
 		fields[n++] = p;
 	job->out_len = sizeof(struct struct_layout);
-	return struct_layout_read(job->fd_in, name, fields, n, (struct struct_layout *)job->out);
+	return struct_layout_read(job->fds[0], name, fields, n, (struct struct_layout *)job->out);
 }
 
 int struct_layout_fetch(struct reader *r, int fd, const char *name, const char *const fields[], size_t n,
@@ -245,7 +264,7 @@ int struct_layout_fetch(struct reader *r, int fd, const char *name, const char *
 		memcpy(arg + used, s, len);
 		used += len;
 	}
-	int rc = reader_run(r, 0, op_layout, arg, used, fd, deadline_ms, &out, sizeof(out), &got, NULL);
+	int rc = parser_run(r, 0, op_layout, arg, used, &fd, 1, deadline_ms, &out, sizeof(out), &got);
 
 	if (rc)
 		return rc;

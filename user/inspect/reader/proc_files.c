@@ -95,11 +95,13 @@ int proc_status_read(uint32_t pid, struct proc_status *ret)
 
 	if (rc < 0)
 		return rc;
-	*ret = (struct proc_status){ .ns_pid = pid, .seccomp = -1 };
-	const char *seccomp = strstr(text, "\nSeccomp:"), *ns = strstr(text, "\nNSpid:");
+	*ret = (struct proc_status){ .ns_pid = pid, .seccomp = -1, .uid = UID_UNKNOWN };
+	const char *seccomp = strstr(text, "\nSeccomp:"), *ns = strstr(text, "\nNSpid:"), *uid = strstr(text, "\nUid:");
 
 	if (seccomp)
 		ret->seccomp = atoi(seccomp + strlen("\nSeccomp:"));
+	if (uid)
+		ret->uid = strtoul(uid + strlen("\nUid:"), NULL, 10);
 	if (ns) { /* one number a namespace, the innermost last */
 		size_t len = strcspn(ns + 1, "\n");
 		const char *last = ns + len;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define UID_UNKNOWN UINT32_MAX
+
 struct proc_stat {
 	uint32_t parent;
 	char state;
@@ -28,7 +30,8 @@ int proc_stat_read(uint32_t pid, struct proc_stat *ret);
 
 struct proc_status {
 	uint32_t ns_pid;
-	int seccomp; /* -1 unknown */
+	int seccomp;  /* -1 unknown */
+	uint32_t uid; /* real one; UID_UNKNOWN */
 };
 int proc_status_read(uint32_t pid, struct proc_status *ret);
 

@@ -24,7 +24,7 @@
 struct reader {
 	pid_t zygote;
 	int ctl; /* to the zygote */
-	struct worker worker;
+	struct worker worker[WORKER_KINDS];
 	uint64_t seq;
 	struct late_table late;
 	uint64_t timeout_ns;          /* a second; 0 no limit */
@@ -52,26 +52,27 @@ void reader_set_timeout(struct reader *r, unsigned ms)
 	r->left_at_ns = clock_monotonic_ns();
 }
 
-static int worker_adopt(struct reader *r, const struct reader_hello *hello, const int fds[READER_HELLO_FDS])
+static int worker_adopt(struct worker *to, const struct reader_hello *hello, const int fds[READER_HELLO_FDS])
 {
 	void *shm = mmap(NULL, READER_OUT_MAX, PROT_READ, MAP_SHARED, fds[2], 0);
 
 	if (shm == MAP_FAILED)
 		return -errno;
-	r->worker = (struct worker){ .pid = hello->pid, .fd = fds[0], .sock = fds[1], .shm = shm };
+	*to = (struct worker){ .pid = hello->pid, .fd = fds[0], .sock = fds[1], .shm = shm };
 	close(fds[2]);
 	return 0;
 }
 
-static int worker_ensure(struct reader *r)
+static int worker_ensure(struct reader *r, enum worker_kind kind)
 {
+	char wanted = (char)kind;
 	struct reader_hello hello;
 	int fds[READER_HELLO_FDS] = { -1, -1, -1 };
 	size_t n = 0;
 
-	if (r->worker.pid)
+	if (r->worker[kind].pid)
 		return 0;
-	int rc = reader_send(r->ctl, "w", 1, NULL, 0);
+	int rc = reader_send(r->ctl, &wanted, 1, NULL, 0);
 
 	if (rc || worker_wait(r->ctl, SPAWN_DEADLINE_MS) != 1)
 		return -EPIPE;
@@ -82,7 +83,7 @@ static int worker_ensure(struct reader *r)
 	else if (hello.rc)
 		rc = hello.rc;
 	else
-		rc = n == READER_HELLO_FDS ? worker_adopt(r, &hello, fds) : -EPROTO;
+		rc = n == READER_HELLO_FDS ? worker_adopt(&r->worker[kind], &hello, fds) : -EPROTO;
 	if (rc)
 		for (size_t i = 0; i < n; i++)
 			close(fds[i]);
@@ -109,38 +110,38 @@ static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_m
 }
 
 /* The whole deadline, while no other is served; longer while the worker runs. */
-static int wait_whole(struct reader *r, pid_t pid, unsigned deadline_ms)
+static int wait_whole(struct reader *r, struct worker *w, pid_t pid, unsigned deadline_ms)
 {
 	for (int i = 0; i < READER_STARVED_DEADLINES; i++) {
-		int n = worker_wait(r->worker.sock, deadline_ms);
+		int n = worker_wait(w->sock, deadline_ms);
 
 		if (n)
 			return n < 0 ? n : 0;
-		if (!worker_sleeps(&r->worker))
+		if (!worker_sleeps(w))
 			continue;
 		/* It may have answered between the two samples. */
-		if (worker_wait(r->worker.sock, 0) == 1)
+		if (worker_wait(w->sock, 0) == 1)
 			return 0;
-		worker_drop(&r->worker);
+		worker_drop(w);
 		late_timed_out(&r->late, pid);
 		return -ETIMEDOUT;
 	}
-	worker_drop(&r->worker);
+	worker_drop(w);
 	return -EAGAIN;
 }
 
 /* A worker that runs, or would if it had a CPU, is delayed by no lock: on a busy machine its answer is worth some
  * waiting, as it would be thrown away and asked for again. Poll's result. */
-static int wait_running(struct reader *r, unsigned allowed_ms)
+static int wait_running(const struct worker *w, unsigned allowed_ms)
 {
-	int n = worker_wait(r->worker.sock, allowed_ms);
+	int n = worker_wait(w->sock, allowed_ms);
 
-	for (int i = 0; !n && i < RUNNING_STEPS && !worker_sleeps(&r->worker); i++)
-		n = worker_wait(r->worker.sock, RUNNING_STEP_MS);
+	for (int i = 0; !n && i < RUNNING_STEPS && !worker_sleeps(w); i++)
+		n = worker_wait(w->sock, RUNNING_STEP_MS);
 	return n;
 }
 
-static int wait_answer(struct reader *r, pid_t pid, unsigned deadline_ms)
+static int wait_answer(struct reader *r, struct worker *w, pid_t pid, unsigned deadline_ms)
 {
 	uint64_t begin = clock_monotonic_ns(), spent;
 	unsigned allowed_ms = wait_allowed_ms(r, pid, deadline_ms);
@@ -148,79 +149,134 @@ static int wait_answer(struct reader *r, pid_t pid, unsigned deadline_ms)
 	int n;
 
 	if (allowed_ms == deadline_ms)
-		return wait_whole(r, pid, deadline_ms);
-	n = allowed_ms ? wait_running(r, allowed_ms) : worker_wait(r->worker.sock, 0);
+		return wait_whole(r, w, pid, deadline_ms);
+	n = allowed_ms ? wait_running(w, allowed_ms) : worker_wait(w->sock, 0);
 	if (n)
 		return n < 0 ? n : 0;
 	spent = clock_monotonic_ns() - begin;
 	r->left_ns = r->left_ns > spent ? r->left_ns - spent : 0;
-	late_park(&r->late, pid, &r->worker, begin + deadline_ms * 1000000ull, deadline_ms);
+	late_park(&r->late, pid, w, begin + deadline_ms * 1000000ull, deadline_ms);
 	return held ? -EBUSY : -EINPROGRESS;
 }
 
-static int take_answer(struct reader *r, void *out, size_t out_max, size_t *ret_len, int *ret_fd)
-{
-	struct reader_answer ans;
-	int fd = -1;
-	size_t n = 0;
-	ssize_t got = reader_recv(r->worker.sock, &ans, sizeof(ans), &fd, 1, &n);
-	int rc = ans.rc;
+/* Where an answer goes, and how much of it is wanted. */
+struct answer_room {
+	void *out;
+	size_t out_max, *ret_len;
+	int *fds;
+	size_t fds_max, *ret_n_fds;
+};
 
-	if (got != sizeof(ans) || ans.seq != r->seq) {
-		worker_drop(&r->worker);
-		rc = -EIO;
-	} else if (!rc && ans.out_len > out_max) {
-		rc = -EMSGSIZE;
-	}
-	if (!rc && ret_fd && fd < 0)
-		rc = -EPROTO;
-	if (rc || !ret_fd) {
-		if (fd >= 0)
-			close(fd);
-	} else {
-		*ret_fd = fd;
-	}
-	if (rc)
-		return rc < 0 ? rc : -EPROTO;
-	if (ans.out_len)
-		memcpy(out, r->worker.shm, ans.out_len);
-	if (ret_len)
-		*ret_len = ans.out_len;
-	return 0;
+static void fds_close(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
 }
 
-int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in,
-	       unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len, int *ret_fd)
+static int take_answer(struct reader *r, struct worker *w, const struct answer_room *to)
+{
+	struct reader_answer ans;
+	size_t n = 0;
+	ssize_t got = reader_recv(w->sock, &ans, sizeof(ans), to->fds, to->fds_max, &n);
+	bool whole = got == sizeof(ans) && ans.seq == r->seq;
+	int rc = !whole ? -EIO : ans.rc > 0 ? -EPROTO : ans.rc;
+
+	if (!rc && ans.out_len > to->out_max)
+		rc = -EMSGSIZE;
+	if (rc) {
+		fds_close(to->fds, n);
+	} else {
+		if (ans.out_len)
+			memcpy(to->out, w->shm, ans.out_len);
+		if (to->ret_len)
+			*to->ret_len = ans.out_len;
+		if (to->ret_n_fds)
+			*to->ret_n_fds = n;
+	}
+	if (!whole || ans.is_last)
+		worker_drop(w);
+	return rc;
+}
+
+struct question {
+	reader_fn *fn;
+	const void *arg;
+	size_t arg_len;
+	const int *fds;
+	size_t n_fds;
+};
+
+static int question_send(struct reader *r, struct worker *w, const struct question *q, size_t out_max)
 {
 	union {
 		char bytes[sizeof(struct reader_request) + READER_ARG_MAX];
 		struct reader_request req;
 	} buf;
 
-	if (arg_len > READER_ARG_MAX || out_max > READER_OUT_MAX)
+	buf.req = (struct reader_request){ .seq = ++r->seq, .fn = q->fn, .arg_len = q->arg_len, .out_max = out_max };
+	if (q->arg_len)
+		memcpy(buf.req.arg, q->arg, q->arg_len);
+	if (!reader_send(w->sock, &buf, sizeof(buf.req) + q->arg_len, q->fds, q->n_fds))
+		return 0;
+	worker_drop(w);
+	return -EIO;
+}
+
+static int worker_run(struct reader *r, enum worker_kind kind, pid_t pid, const struct question *q,
+		      unsigned deadline_ms, const struct answer_room *to)
+{
+	struct worker *w = &r->worker[kind];
+
+	if (q->arg_len > READER_ARG_MAX || to->out_max > READER_OUT_MAX || q->n_fds > READER_FDS_MAX)
 		return -E2BIG;
 	int rc = late_check(&r->late, pid);
 
 	if (!rc)
-		rc = worker_ensure(r);
+		rc = worker_ensure(r, kind);
+	if (!rc)
+		rc = question_send(r, w, q, to->out_max);
+	if (!rc)
+		rc = wait_answer(r, w, pid, deadline_ms);
 	if (rc)
 		return rc;
-	buf.req = (struct reader_request){ .seq = ++r->seq, .fn = fn, .arg_len = arg_len, .out_max = out_max };
-	if (arg_len)
-		memcpy(buf.req.arg, arg, arg_len);
-	rc = reader_send(r->worker.sock, &buf, sizeof(buf.req) + arg_len, &fd_in, fd_in >= 0);
-	if (rc) {
-		worker_drop(&r->worker);
-		return -EIO;
-	}
-	rc = wait_answer(r, pid, deadline_ms);
-	if (rc)
-		return rc;
-	rc = take_answer(r, out, out_max, ret_len, ret_fd);
+	rc = take_answer(r, w, to);
 	/* Any answer, even an error, shows that the lock was free. */
 	if (pid)
 		reader_unblock(r, pid);
 	return rc;
+}
+
+int reader_run_fds(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
+		   void *out, size_t out_max, size_t *ret_len, int *ret_fds, size_t *ret_n)
+{
+	struct question q = { .fn = fn, .arg = arg, .arg_len = arg_len };
+	struct answer_room to = { out, out_max, ret_len, ret_fds, READER_FDS_MAX, ret_n };
+
+	return worker_run(r, WORKER_READER, pid, &q, deadline_ms, &to);
+}
+
+int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
+	       void *out, size_t out_max, size_t *ret_len, int *ret_fd)
+{
+	struct question q = { .fn = fn, .arg = arg, .arg_len = arg_len };
+	int fd = -1;
+	size_t n = 0;
+	struct answer_room to = { out, out_max, ret_len, &fd, ret_fd ? 1 : 0, &n };
+	int rc = worker_run(r, WORKER_READER, pid, &q, deadline_ms, &to);
+
+	if (rc || !ret_fd)
+		return rc;
+	*ret_fd = fd;
+	return n ? 0 : -EPROTO;
+}
+
+int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
+	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
+{
+	struct question q = { fn, arg, arg_len, fds, n_fds };
+	struct answer_room to = { .out = out, .out_max = out_max, .ret_len = ret_len };
+
+	return worker_run(r, WORKER_PARSER, pid, &q, deadline_ms, &to);
 }
 
 int reader_open(struct reader **ret)
@@ -235,13 +291,14 @@ int reader_open(struct reader **ret)
 		free(r);
 		return -errno;
 	}
-	r->worker = (struct worker){ .fd = -1, .sock = -1 };
+	for (int k = 0; k < WORKER_KINDS; k++)
+		r->worker[k] = (struct worker){ .fd = -1, .sock = -1 };
 	r->ctl = pair[0];
 	r->zygote = fork();
 	if (r->zygote == 0)
 		reader_zygote_main(pair[1], self);
 	close(pair[1]);
-	int rc = r->zygote < 0 ? -errno : worker_ensure(r);
+	int rc = r->zygote < 0 ? -errno : worker_ensure(r, WORKER_READER);
 
 	if (rc) {
 		reader_free(r);
@@ -255,7 +312,8 @@ void reader_free(struct reader *r)
 {
 	if (!r)
 		return;
-	worker_drop(&r->worker);
+	for (int k = 0; k < WORKER_KINDS; k++)
+		worker_drop(&r->worker[k]);
 	if (r->zygote > 0) {
 		kill(r->zygote, SIGKILL); /* it never touches a target, so this wait is short */
 		while (waitpid(r->zygote, NULL, 0) < 0 && errno == EINTR)

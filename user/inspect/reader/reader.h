@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reader.h - the killable helper process. Whatever can block behind a target (its mmap_lock, a dead file system) or
+ * reader.h - the killable helper processes. Whatever can block behind a target (its mmap_lock, a dead file system) or
  * crash on its files (hostile ELF) runs there, with a deadline. Not a thread pool: one call at a time, one thread.
  * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is replaced at once:
- * left with its call until the deadline where no caller may wait that long, then killed.
+ * left with its call until the deadline where no caller may wait that long, then killed. There are two kinds: a reader
+ * may look into processes, and parses as little as it can; a parser may do nothing but look at the files it is handed.
  */
 #ifndef RANKTRACE_TARGET_READER_H
 #define RANKTRACE_TARGET_READER_H
@@ -18,6 +19,7 @@
 #define READER_OUT_MAX (8u << 20) /* bytes one call can bring back */
 #define READER_ARG_MAX 16384u     /* bytes of argument of one call */
 #define READER_RANGES_MAX 512
+#define READER_FDS_MAX 64 /* files that go with one call, or come back */
 
 #define READER_STARVED_DEADLINES 5 /* a worker that runs, and is not asleep, gets so many */
 
@@ -43,30 +45,42 @@ void reader_set_timeout(struct reader *r, unsigned ms);
  * hostile file); a new one takes its place -EPIPE      the zygote is gone: nothing will work any more
  */
 
-/* What runs in the worker. It returns 0 or -errno, and may set out_len (bytes written at out) and fd. */
+/* What runs in the worker. It returns 0 or -errno, and may set out_len (bytes written at out) and fds_out. */
 struct reader_job {
 	const void *arg;
 	size_t arg_len;
-	int fd_in; /* -1 none; closed afterwards by the worker loop */
+	int fds[READER_FDS_MAX]; /* of a parser; closed afterwards by the worker loop, which a -1 prevents */
+	size_t n_fds;
 	char *out; /* out_max bytes, dirty from the last call */
 	size_t out_max;
 	size_t out_len;
-	int fd_out; /* -1 none; sent to the collector, then closed */
+	int fds_out[READER_FDS_MAX]; /* of a reader; sent to the collector, then closed */
+	size_t n_fds_out;
 };
 typedef int reader_fn(struct reader_job *job);
+/* In a job of a reader: the file comes back with the answer. 0, -errno. */
+int job_open(struct reader_job *job, const char *path);
 
 /*
- * Runs `fn` in the worker. `fn` must be in this program (the worker is a fork: same addresses) and must depend on
+ * Runs `fn` in a reader. `fn` must be in this program (the worker is a fork: same addresses) and must depend on
  * `arg` alone, as the worker's memory is that of reader_open() time. The answer lands in out (out_max bytes; -EMSGSIZE
- * when longer), its length in *ret_len; fd_in is borrowed (-1 none); *ret_fd gets a new O_CLOEXEC fd (NULL: not
- * wanted).
+ * when longer), its length in *ret_len; *ret_fd gets a new O_CLOEXEC fd (NULL: not wanted).
  */
-int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, int fd_in,
-	       unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len, int *ret_fd);
+int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
+	       void *out, size_t out_max, size_t *ret_len, int *ret_fd);
+/* The same with up to READER_FDS_MAX files that come back, each O_CLOEXEC. */
+int reader_run_fds(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
+		   void *out, size_t out_max, size_t *ret_len, int *ret_fds, size_t *ret_n);
+/* Runs `fn` in a parser, with files that are borrowed. It can open none, and whatever else it tries kills it: -EIO. */
+int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
+	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len);
 
 /* Whole file /proc/PID/<name>, zero-terminated, caller frees; -EFBIG past `cap` (at most READER_OUT_MAX). */
 int reader_file(struct reader *r, pid_t pid, const char *name, size_t cap, unsigned deadline_ms, char **ret_data,
 		size_t *ret_len);
+
+/* What the thread does in the kernel, zero-terminated. Takes no lock of the target's: read of a blocked one too. */
+int reader_kernel_stack(struct reader *r, pid_t pid, pid_t tid, char *to, size_t size, unsigned deadline_ms);
 
 struct reader_range {
 	uint64_t addr; /* in the target */

@@ -48,8 +48,8 @@ static int proc_run(struct reader *r, pid_t pid, reader_fn *fn, const char *name
 	if (len >= sizeof(a.name))
 		return -ENAMETOOLONG;
 	memcpy(a.name, name, len + 1);
-	return reader_run(r, pid, fn, &a, offsetof(struct proc_arg, name) + len + 1, -1, deadline_ms, out, size,
-			  ret_len, ret_fd);
+	return reader_run(r, pid, fn, &a, offsetof(struct proc_arg, name) + len + 1, deadline_ms, out, size, ret_len,
+			  ret_fd);
 }
 
 static int op_file(struct reader_job *job)
@@ -101,6 +101,18 @@ int reader_file(struct reader *r, pid_t pid, const char *name, size_t cap, unsig
 	return 0;
 }
 
+int reader_kernel_stack(struct reader *r, pid_t pid, pid_t tid, char *to, size_t size, unsigned deadline_ms)
+{
+	struct proc_arg a = { .pid = pid };
+	size_t len = 0;
+	int n = snprintf(a.name, sizeof(a.name), "task/%d/stack", tid);
+	int rc = reader_run(r, 0, op_file, &a, offsetof(struct proc_arg, name) + n + 1, deadline_ms, to, size - 1, &len,
+			    NULL);
+
+	to[rc ? 0 : len] = '\0';
+	return rc;
+}
+
 static int op_link(struct reader_job *job)
 {
 	const struct proc_arg *a = job->arg;
@@ -128,6 +140,16 @@ int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t 
 	return rc;
 }
 
+int job_open(struct reader_job *job, const char *path)
+{
+	int fd = job->n_fds_out < READER_FDS_MAX ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (fd < 0)
+		return job->n_fds_out < READER_FDS_MAX ? -errno : -EMFILE;
+	job->fds_out[job->n_fds_out++] = fd;
+	return 0;
+}
+
 /* By way of O_PATH: opening a device node for real would run its driver, and a FIFO would block. */
 static int op_open(struct reader_job *job)
 {
@@ -141,8 +163,7 @@ static int op_open(struct reader_job *job)
 
 	if (!rc) {
 		snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
-		job->fd_out = open(self, O_RDONLY | O_CLOEXEC);
-		rc = job->fd_out < 0 ? -errno : 0;
+		rc = job_open(job, self);
 	}
 	close(path_fd);
 	return rc;
@@ -222,7 +243,7 @@ int reader_memory(struct reader *r, pid_t pid, struct reader_range *ranges, size
 
 	if (!buf)
 		return -ENOMEM;
-	int rc = reader_run(r, pid, op_memory, &a, offsetof(struct memory_arg, ranges) + n * sizeof(a.ranges[0]), -1,
+	int rc = reader_run(r, pid, op_memory, &a, offsetof(struct memory_arg, ranges) + n * sizeof(a.ranges[0]),
 			    deadline_ms, buf, total, &len, NULL);
 
 	if (!rc && len != total)

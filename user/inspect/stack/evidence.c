@@ -142,7 +142,7 @@ static void read_subject(struct reader *r, uint32_t tgid, unsigned deadline_ms, 
 	}
 }
 
-static int read_task(uint32_t tgid, uint32_t tid, struct target_evidence *e)
+static int read_task(struct reader *r, uint32_t tgid, uint32_t tid, struct target_evidence *e)
 {
 	char text[16384];
 	struct proc_stat st;
@@ -156,7 +156,7 @@ static int read_task(uint32_t tgid, uint32_t tid, struct target_evidence *e)
 	if (rc < 0)
 		return rc;
 	parse_syscall(text, e);
-	if (proc_read(text, sizeof(text), "/proc/%u/task/%u/stack", tgid, tid) > 0)
+	if (!reader_kernel_stack(r, tgid, tid, text, sizeof(text), READER_DEADLINE_MS))
 		kernel_stack_clean(text, e->kernel_stack, sizeof(e->kernel_stack));
 	if (proc_read(text, sizeof(text), "/proc/%u/task/%u/wchan", tgid, tid) > 0 && strcmp(text, "0"))
 		snprintf(e->wchan, sizeof(e->wchan), "%.60s", text);
@@ -174,7 +174,7 @@ int evidence_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadli
 		return rc;
 	if (rc)
 		e.mmap_lock_held = false;
-	rc = read_task(tgid, tid, &e);
+	rc = read_task(r, tgid, tid, &e);
 	if (rc)
 		return rc;
 	read_subject(r, tgid, deadline_ms, &e);

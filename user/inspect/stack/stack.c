@@ -177,12 +177,12 @@ static void answer_read(struct target_stacks *s, const char *at, size_t len)
 static int worker_ask(struct reader *r, struct stack_arg *a, unsigned deadline_ms, char *out, size_t *ret_len)
 {
 	size_t size = offsetof(struct stack_arg, tasks) + a->n * sizeof(a->tasks[0]);
-	int rc = reader_run(r, a->pid, stack_op, a, size, -1, deadline_ms, out, READER_OUT_MAX, ret_len, NULL);
+	int rc = reader_run(r, a->pid, stack_op, a, size, deadline_ms, out, READER_OUT_MAX, ret_len, NULL);
 
 	if (rc != -EIO)
 		return rc;
 	a->want_native = 0;
-	return reader_run(r, a->pid, stack_op, a, size, -1, deadline_ms, out, READER_OUT_MAX, ret_len, NULL);
+	return reader_run(r, a->pid, stack_op, a, size, deadline_ms, out, READER_OUT_MAX, ret_len, NULL);
 }
 
 static int stacks_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_stacks *ret)

@@ -58,7 +58,7 @@ static void question_ask(const struct reading *l, const struct wait_question *q)
 	struct wait_answer a;
 	size_t len = 0;
 
-	if (reader_run(l->r, 0, wait_op, q, sizeof(*q), -1, l->deadline_ms, &a, sizeof(a), &len, NULL) ||
+	if (reader_run(l->r, 0, wait_op, q, sizeof(*q), l->deadline_ms, &a, sizeof(a), &len, NULL) ||
 	    len != sizeof(a) || a.kind >= WAITS_KIND_MAX || a.act >= WAITS_ACT_MAX)
 		return;
 	w->kind = a.kind;

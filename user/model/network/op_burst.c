@@ -5,6 +5,7 @@
  * has many that may have. NCCL makes queue pairs for each communicator; once it is known which is this one's,
  * operations of other communicators do not count.
  */
+#include "base/larger.h"
 #include "model/state.h"
 
 #define LOOK_BACK 256 /* operations of a process */
@@ -61,8 +62,8 @@ int op_burst_apply(struct model *m, const struct event *e)
 		return 0;
 	if (!b.comm)
 		comm_learn(q, op);
-	net->first_ns = net->posts && net->first_ns < b.first_ns ? net->first_ns : b.first_ns;
-	net->last_ns = net->last_ns > b.last_ns ? net->last_ns : b.last_ns;
+	net->first_ns = net->posts ? smaller(net->first_ns, b.first_ns) : b.first_ns;
+	net->last_ns = larger(net->last_ns, b.last_ns);
 	net->done_ns = e->ts_ns;
 	net->posts += e->qp.burst.posts;
 	net->bytes += e->qp.burst.bytes;

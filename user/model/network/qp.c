@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "model/state.h"
 
 #define KEEP_NS 60000000000ull /* as reap.c: for findings and their evidence */
@@ -295,7 +296,7 @@ static int gids_take(struct model *m, const struct event *e)
 	o->device = e->qp.device;
 	o->port = e->qp.own.port;
 	o->lid = e->qp.own.lid;
-	o->n = e->qp.own.n < OWN_GIDS_MAX ? e->qp.own.n : OWN_GIDS_MAX;
+	o->n = smaller(e->qp.own.n, OWN_GIDS_MAX);
 	memcpy(o->gids, e->qp.own.gids, o->n * sizeof(o->gids[0]));
 	m->state->qp.changed = true;
 	return 0;

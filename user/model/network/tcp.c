@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/larger.h"
 #include "model/state.h"
 
 const struct tcp_connection *tcp_connection_at(const struct model *m, uint32_t place)
@@ -29,7 +30,7 @@ static int place_find(struct model *m, const struct node *n, uint32_t index, uin
 	struct tcp_connection **grown;
 
 	if (n->number) {
-		place = m->tcp.full > TCP_CONNECTIONS_MAX ? m->tcp.full : TCP_CONNECTIONS_MAX;
+		place = larger(m->tcp.full, TCP_CONNECTIONS_MAX);
 		while (place < m->tcp.n && m->tcp.at[place])
 			place++;
 		m->tcp.full = place;
@@ -199,7 +200,7 @@ static int id_take(struct model *m, struct node *n, const struct event *e)
 	}
 	n->tcp->at[e->tcp.index] = place + 1;
 	m->tcp.at[place] = c;
-	m->tcp.n = m->tcp.n > place ? m->tcp.n : place + 1;
+	m->tcp.n = larger(m->tcp.n, place + 1);
 	peers_find(m, c);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/larger.h"
 #include "model/snapshot/snapshot_private.h"
 
 void emit_event(struct snapshot_writer *r, const struct event *e)
@@ -67,7 +68,7 @@ static int session_take(struct model *m, const struct event *e)
 	m->lost = s->lost;
 	m->last_loss_ns = s->last_loss_ns;
 	m->n_ops = s->n_ops;
-	m->n_ops_ended = s->n_ops_ended < s->n_ops ? s->n_ops_ended : s->n_ops;
+	m->n_ops_ended = smaller(s->n_ops_ended, s->n_ops);
 	m->state->swept_ns = s->swept_ns;
 	m->realtime_offset_ns = s->realtime_offset_ns;
 	return 0;

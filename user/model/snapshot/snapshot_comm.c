@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "model/snapshot/snapshot_private.h"
 
 _Static_assert((int)SNAPSHOT_SPACES == (int)SEQ_SPACES && SNAPSHOT_COUNTED == OP_KINDS_COUNTED, "snapshot_member");
@@ -207,7 +208,7 @@ int take_member(struct model *m, const struct event *e)
 	mb->blind = b->blind;
 	for (int i = 0; i < SEQ_SPACES; i++) {
 		mb->next_seq[i] = b->next_seq[i];
-		mb->entered_seq[i] = b->entered_seq[i] < b->next_seq[i] ? b->entered_seq[i] : b->next_seq[i];
+		mb->entered_seq[i] = smaller(b->entered_seq[i], b->next_seq[i]);
 	}
 	samples_take(&mb->samples, &b->samples);
 	if (e->snapshot.bytes >= sizeof(*b)) {
@@ -228,7 +229,7 @@ int take_p2p(struct model *m, const struct event *e)
 		return -EINVAL;
 	for (int i = 0; i < 2; i++) {
 		s->next[i] = b->next[i];
-		s->entered[i] = b->entered[i] < b->next[i] ? b->entered[i] : b->next[i];
+		s->entered[i] = smaller(b->entered[i], b->next[i]);
 	}
 	return 0;
 }
@@ -268,8 +269,7 @@ int take_comm(struct model *m, const struct event *e)
 		if (bucket_take(c, &b->buckets[i]))
 			return -EINVAL;
 	for (int i = 0; i < SEQ_SPACES; i++)
-		if (b->highest_seq[i] > c->c.highest_seq[i])
-			c->c.highest_seq[i] = b->highest_seq[i];
+		c->c.highest_seq[i] = larger(c->c.highest_seq[i], b->highest_seq[i]);
 	comm_quantiles(c);
 	return 0;
 }

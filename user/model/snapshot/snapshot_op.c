@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/larger.h"
 #include "model/snapshot/snapshot_private.h"
 
 #define NEWEST_MIN 256
@@ -38,7 +39,7 @@ static size_t newest_wanted(const struct proc_own *p)
 {
 	size_t n = PERIODS * p->steps.period_ops;
 
-	return n < NEWEST_MIN ? NEWEST_MIN : n > NEWEST_MAX ? NEWEST_MAX : n;
+	return smaller(larger(n, NEWEST_MIN), NEWEST_MAX);
 }
 
 static int ops_choose(struct kept *t, const struct proc_own *p)
@@ -167,9 +168,9 @@ static void op_link_kept(struct model *m, struct proc *p, struct op *op, const s
 	uint64_t n_ops = m->n_ops, proc_ops = p->n_ops, next_id = m->state->next_op_id;
 
 	op_link(m, p, op);
-	m->n_ops = n_ops > 1 ? n_ops : 1;
-	m->state->next_op_id = next_id > b->id ? next_id : b->id;
-	p->n_ops = proc_ops > b->nth ? proc_ops : b->nth + 1;
+	m->n_ops = larger(n_ops, 1);
+	m->state->next_op_id = larger(next_id, b->id);
+	p->n_ops = larger(proc_ops, b->nth + 1);
 	op->id = b->id;
 	op->nth = b->nth;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/larger.h"
 #include "model/snapshot/snapshot_private.h"
 
 _Static_assert((int)SNAPSHOT_SPANS == GPU_SPANS_KEPT && (int)SNAPSHOT_CALL_CLASSES >= (int)CALL_CLASS_MAX,
@@ -51,6 +52,7 @@ static void identity_emit(struct snapshot_writer *r, const struct proc_own *own)
 	e.proc.boot_id = p->node->boot_id;
 	if (own->scope) {
 		e.proc.netns = own->scope->place.netns;
+		e.proc.user = own->scope->place.user;
 		e.proc.cgroup = own->scope->place.cgroup;
 	}
 	emit_event(r, &e);
@@ -80,7 +82,6 @@ static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
 	const char *texts[] = { p->cuda_error_call, p->cuda_error_name };
 	struct snapshot_proc b = {
 		.first_ns = own->p.first_ns,
-		.seen_ns = p->seen_ns,
 		.exit_ns = p->exit_ns,
 		.last_call_ns = p->last_call_ns,
 		.attached_ns = p->attached_ns,
@@ -106,8 +107,7 @@ static void proc_emit(struct snapshot_writer *r, const struct proc_own *own)
 		.warm = own->warm,
 	};
 
-	for (int i = 0; i < CALL_CLASS_MAX; i++)
-		b.call_ns[i] = p->call_ns[i];
+	memcpy(b.call_ns, p->call_ns, sizeof(p->call_ns));
 	for (int i = 0; i < GPU_SPANS_KEPT; i++)
 		b.gpu_spans[i] = (struct snapshot_span){ p->gpu_spans[i].ts_ns, p->gpu_spans[i].gpu_ns };
 	emit_body(r, p, p->tgid, SNAPSHOT_PROC, &b, sizeof(b), texts, 2);
@@ -173,6 +173,18 @@ static void task_emit(struct snapshot_writer *r, const struct task *t)
 	wait_emit(r, t);
 }
 
+/* From the back, as the list grows at its head: it comes out in the order it has. */
+static void tasks_emit(struct snapshot_writer *r, const struct task *first)
+{
+	const struct task *at;
+
+	for (const struct task *upto = NULL; upto != first; upto = at) {
+		for (at = first; at->next != upto; at = at->next)
+			;
+		task_emit(r, at);
+	}
+}
+
 void emit_procs(struct snapshot_writer *r)
 {
 	for (const struct proc *p = r->m->procs; p; p = p->next) {
@@ -180,8 +192,7 @@ void emit_procs(struct snapshot_writer *r)
 			continue;
 		identity_emit(r, proc_own((struct proc *)p));
 		proc_emit(r, proc_own((struct proc *)p));
-		for (const struct task *t = p->tasks; t; t = t->next)
-			task_emit(r, t);
+		tasks_emit(r, p->tasks);
 	}
 }
 
@@ -243,14 +254,14 @@ static struct proc proc_who(const struct proc *p)
 
 static void proc_state_take(struct proc *p, const struct snapshot_proc *b, const char *const *text)
 {
-	p->seen_ns = b->seen_ns;
+	p->first_ns = b->first_ns;
 	p->dead = p->dead || b->dead;
 	p->exit_code = b->exit_code;
 	p->exit_signal = b->exit_signal;
 	p->exit_ns = b->exit_ns;
 	p->io_bytes = b->io_bytes;
 	p->prev_io_bytes = b->prev_io_bytes;
-	p->n_ops = b->n_ops > p->n_ops ? b->n_ops : p->n_ops;
+	p->n_ops = larger(b->n_ops, p->n_ops);
 	p->last_call_ns = b->last_call_ns;
 	p->attached_ns = b->attached_ns;
 	p->last_sync_ns = b->last_sync_ns;
@@ -267,8 +278,7 @@ static void proc_state_take(struct proc *p, const struct snapshot_proc *b, const
 	p->quota_cores = double_of(b->quota_bits);
 	p->n_gpu_spans = b->n_gpu_spans;
 	p->shed = b->shed & ((1u << PROBE_GROUPS) - 1);
-	for (int i = 0; i < CALL_CLASS_MAX; i++)
-		p->call_ns[i] = b->call_ns[i];
+	memcpy(p->call_ns, b->call_ns, sizeof(p->call_ns));
 	for (int i = 0; i < GPU_SPANS_KEPT; i++)
 		p->gpu_spans[i] = (struct gpu_span){ b->gpu_spans[i].ts_ns, b->gpu_spans[i].gpu_ns };
 }
@@ -281,7 +291,6 @@ int take_proc(struct model *m, const struct event *e)
 
 	if (!p)
 		return -ENOMEM;
-	own->p.first_ns = b->first_ns;
 	*p = proc_who(p);
 	proc_state_take(p, b, e->snapshot.text);
 	own->warm = b->warm;

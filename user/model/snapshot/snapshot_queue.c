@@ -50,7 +50,7 @@ static void stream_emit(struct snapshot_writer *r, const struct proc *p, const s
 		.polled_ns = s->polled_ns,
 		.capture_id = s->capture ? s->capture->id : 0,
 		.lane = lane,
-		.captured_lane = s->lane,
+		.captured_lane = s->capture ? s->lane : 0,
 	};
 
 	emit_body(r, p, 0, SNAPSHOT_STREAM, &b, sizeof(b), NULL, 0);

@@ -3,7 +3,7 @@
  * places.c - see places.h. A stack that was not read is no other place: then the system calls decide. So two that
  * differ may both be where a third one is, and only threads of which equally much is known are taken for one.
  */
-#include "detect/hang/places.h"
+#include "detect/rank/places.h"
 
 #include <string.h>
 

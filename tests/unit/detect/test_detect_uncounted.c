@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_detect_uncounted.c - no call is seen, no counter lags, and nothing moves: ranks wait in an AlltoAll or in the
+ * creation of a communicator. Where all hosts are decides, or nobody is named.
+ */
+#include "tests/unit/job/outside_samples.h"
+
+static uint64_t n_all[RANKS] = { 12, 12, 12, 12 };
+
+static const struct samples_stack
+	in_sync = { "", "cuStreamSynchronize (libcuda.so.1)",
+		    "futex_wait (libc.so.6)\ncuStreamSynchronize (libcuda.so.1)\nmain (job)" },
+	in_init = { "", "ncclCommInitRank (libtorch_cuda.so)",
+		    "poll (libc.so.6)\nncclCommInitRank (libtorch_cuda.so)\nmain (job)" },
+	in_save = { "/job/real.py:31 save", "recv (libc.so.6)", "recv (libc.so.6)\nsave (/job/real.py:31)" };
+
+static void hosts_in(struct samples_stack s)
+{
+	for (int r = 0; r < RANKS; r++)
+		stack_of[r] = s;
+}
+
+static void for_seconds(double seconds)
+{
+	for (uint64_t end_ns = now + (uint64_t)(seconds * SEC); now < end_ns;) {
+		world(n_all);
+		tick();
+	}
+}
+
+/* All wait in a synchronization but rank 2, in a session. */
+static void job_stands(void)
+{
+	m->hang_floor_ns = 1500 * MSEC;
+	hosts_in(in_sync);
+	stack_of[2] = in_save;
+}
+
+static void rank_2_is_named(const char *waiting)
+{
+	const struct finding *f = only();
+
+	assert_int_equal(f->kind, FINDING_HANG);
+	assert_int_equal(f->class, HANG_MISSING_ENTER);
+	assert_int_equal(f->cause, CAUSE_ASLEEP);
+	assert_int_equal(f->severity, SEVERITY_WARNING);
+	assert_int_equal(f->n_ranks, 1);
+	assert_int_equal(f->ranks[0], 2);
+	assert_false(f->has_op);
+	assert_true(f->confidence > 0.69 && f->confidence < 0.71);
+	assert_string_equal(text_of(f, "python"), "/job/real.py:31 save");
+	assert_string_equal(text_of(f, "waiting_in"), waiting);
+	assert_string_equal(text_of(f, "waiting_ranks"), "0,1,3");
+	assert_string_equal(text_of(f, "known_from"), "stacks");
+}
+
+static void the_one_outside_of_nccl(void **state)
+{
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for_seconds(9.5);
+	assert_int_equal(list.n, 0);
+	for_seconds(1.5);
+	rank_2_is_named("3 of 3 others: cuStreamSynchronize (libcuda.so.1)");
+}
+
+/* No communicator is there any more, or yet. */
+static void the_one_that_does_not_join(void **state)
+{
+	(void)state;
+	job_stands();
+	hosts_in(in_init);
+	stack_of[2] = in_save;
+	ranks_appear();
+	while (now < JOB_T0 + 11 * SEC)
+		tick();
+	rank_2_is_named("3 of 3 others: ncclCommInitRank (libtorch_cuda.so)");
+}
+
+/* A scan finds what is being made meanwhile: nothing has moved. */
+static void a_communicator_that_is_met_late(void **state)
+{
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for_seconds(5);
+	for (int i = 0; i < 12; i++) {
+		for (int r = 0; r < RANKS; r++)
+			if (r != 2)
+				sample(r, LEFT, r, RANKS, REDUCED(0));
+		for_seconds(0.5);
+	}
+	rank_2_is_named("3 of 3 others: cuStreamSynchronize (libcuda.so.1)");
+}
+
+static void nobody_for(double seconds)
+{
+	for_seconds(seconds);
+	assert_int_equal(list.n, 0);
+}
+
+static void one_stack_that_was_not_read(void **state)
+{
+	(void)state;
+	job_stands();
+	stack_of[1].native = NULL;
+	ranks_appear();
+	nobody_for(30);
+}
+
+static void all_wait_inside(void **state)
+{
+	(void)state;
+	job_stands();
+	stack_of[2] = in_sync;
+	ranks_appear();
+	nobody_for(30);
+}
+
+static void none_waits_inside(void **state)
+{
+	(void)state;
+	job_stands();
+	hosts_in(in_save);
+	ranks_appear();
+	nobody_for(30);
+}
+
+/* It runs: it is at work, whatever its stack shows. */
+static void it_runs(void **state)
+{
+	(void)state;
+	job_stands();
+	at[2].state = TASK_RUNNABLE;
+	ranks_appear();
+	nobody_for(30);
+}
+
+/* What an hour ago was its place says nothing. */
+static void counters_that_move(void **state)
+{
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for (int i = 0; i < 6; i++) {
+		for (int r = 0; r < RANKS; r++)
+			n_all[r]++;
+		nobody_for(9);
+	}
+}
+
+/* It may be the reason, and nothing is known of it. */
+static void a_rank_that_is_not_seen(void **state)
+{
+	struct event e;
+
+	(void)state;
+	job_stands();
+	for (int r = 0; r < RANKS; r++) {
+		e = job_event(EV_PROC, r, 0);
+		e.proc.start_ns = 5;
+		e.proc.rank = e.proc.local_rank = r;
+		e.proc.world_size = RANKS + 1;
+		e.proc.job = e.proc.name = e.proc.container = e.proc.pod = "";
+		give(e);
+	}
+	nobody_for(30);
+}
+
+static void a_rank_that_died(void **state)
+{
+	struct event e;
+
+	(void)state;
+	job_stands();
+	ranks_appear();
+	nobody_for(2);
+	e = job_event(EV_EXIT, 3, 0);
+	e.tid = e.tgid;
+	e.exit.last = true;
+	give(e);
+	seen[3] = false;
+	for_seconds(30);
+	for (size_t i = 0; i < list.n; i++)
+		assert_true(list.items[i].class == HANG_PROCESS_DEAD || !list.items[i].n_ranks);
+}
+
+/* That one may wait for it as well, on another way. */
+static void it_waits_for_a_rank(void **state)
+{
+	struct event e;
+
+	(void)state;
+	job_stands();
+	ranks_appear();
+	nobody_for(2);
+	e = job_event(EV_WAIT, 2, 0);
+	e.tid = e.tgid;
+	e.wait = (struct waits_for){
+		.ns = now, .kind = WAITS_SOCKET, .pid = job_pid(0), .what = "", .who = "", .activity = ""
+	};
+	give(e);
+	nobody_for(30);
+}
+
+/* Any of them may be the reason: told as that, first as information. */
+static void several_outside(void **state)
+{
+	const struct finding *f;
+
+	(void)state;
+	job_stands();
+	stack_of[0] = in_save;
+	ranks_appear();
+	for_seconds(12);
+	f = only();
+	assert_int_equal(f->class, HANG_UNKNOWN);
+	assert_int_equal(f->cause, CAUSE_NOT_KNOWN);
+	assert_int_equal(f->severity, SEVERITY_INFO);
+	assert_int_equal(f->n_ranks, 0);
+	assert_true(f->confidence < 0.5);
+	assert_string_equal(text_of(f, "elsewhere_ranks"), "0,2");
+	assert_string_equal(text_of(f, "waiting_ranks"), "1,3");
+	assert_non_null(text_of(f, "excluded"));
+}
+
+/* An autopsy looks for half a second. */
+static void not_in_an_autopsy(void **state)
+{
+	(void)state;
+	job_stands();
+	m->hang_floor_ns = 250 * MSEC;
+	ranks_appear();
+	nobody_for(30);
+}
+
+/* The same pause again: known, and no warning. */
+static void a_pause_that_recurs(void **state)
+{
+	(void)state;
+	job_stands();
+	ranks_appear();
+	for_seconds(12);
+	rank_2_is_named("3 of 3 others: cuStreamSynchronize (libcuda.so.1)");
+	for (int r = 0; r < RANKS; r++)
+		n_all[r]++;
+	nobody_for(9);
+	for_seconds(3);
+	assert_int_equal(only()->severity, SEVERITY_INFO);
+	assert_non_null(text_of(only(), "known_phase"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_one_outside_of_nccl),
+		TEST(the_one_that_does_not_join),
+		TEST(one_stack_that_was_not_read),
+		TEST(a_communicator_that_is_met_late),
+		TEST(all_wait_inside),
+		TEST(none_waits_inside),
+		TEST(it_runs),
+		TEST(counters_that_move),
+		TEST(a_rank_that_is_not_seen),
+		TEST(a_rank_that_died),
+		TEST(it_waits_for_a_rank),
+		TEST(several_outside),
+		TEST(not_in_an_autopsy),
+		TEST(a_pause_that_recurs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

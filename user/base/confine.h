@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * confine.h - what a process of ours gives up for good: its user, capabilities, system calls. Who keeps what is a table
+ * in docs/security.md, which tests/hostile/test_privileges.py holds against /proc.
+ */
+#ifndef RANKTRACE_BASE_CONFINE_H
+#define RANKTRACE_BASE_CONFINE_H
+
+#include <stdbool.h>
+
+#define UNPRIVILEGED_ID 65534 /* the same user and group on every distribution of today */
+
+/* A report of address sanitizer needs more than a filter leaves. */
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define CONFINE_SANITIZED 1
+#else
+#define CONFINE_SANITIZED 0
+#endif
+
+/*
+ * Each is for the calling process, which has one thread yet, and for good. 0, or -errno: it must end then. What it does
+ * not have it cannot keep; without the right to change its user (a container of one user), or to signal another one, it
+ * stays who it is.
+ */
+
+/* The loop that attaches, reads rings, opens files: root, with the capabilities that this takes. *admin: CAP_SYS_ADMIN
+ * stays, as the caller wants, or as this kernel (before 5.8), or container, has none of those that replace it. */
+int confine_collector(bool *admin);
+/* Root of the workers, which it forks and confines. */
+int confine_zygote(void);
+/* A worker that looks into processes. */
+int confine_reader(void);
+/* One that looks at files it was handed: another user, and no capability. */
+int confine_parser(void);
+/* Has no capability. */
+int confine_child(void);
+
+/* From here on any other call kills it. A reader may open for reading, read memory, ask the kernel about sockets,
+ * sample threads; a parser may look at what it holds, and answer. */
+int confine_reader_calls(void);
+int confine_parser_calls(void);
+
+#endif
