@@ -15,11 +15,13 @@ say = @$(if $(filter 1,$(V)),true,printf '  %-8s %s\n' "$(1)" "$(2)")
 
 WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS ?= -O2 -g
-CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE
+# Where the tree and its output lie is no part of what is built: the same bytes from any folder (make reproducible).
+PLACE := -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(abspath $(O))=build -ffile-prefix-map=$(O)=build
+CFLAGS += -std=gnu11 $(WARN) -D_GNU_SOURCE $(PLACE)
 INCLUDES := -Iuser -I. -Ischemas -I$(O)/gen
 LIBS := -pthread -lbpf -ldw -lelf -ldeflate -lcjson -lseccomp -lcap -lm
 VMLINUX_DIR := $(if $(filter gen,$(VMLINUX)),$(O)/gen/vmlinux,vmlinux)
-BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) -I$(VMLINUX_DIR) -I. -Ischemas \
+BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) $(PLACE) -I$(VMLINUX_DIR) -I. -Ischemas \
 	-I/usr/include/$(shell uname -m)-linux-gnu
 
 BPF_SRC := $(wildcard tracers/*/*.bpf.c)
@@ -36,7 +38,7 @@ BENCH_OBJ := $(patsubst %.c,$(O)/obj/%.o,$(wildcard tools/bench/*.c))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all build help deps deps-test demo quick test test-long test-vm arm64 check unit mutate clean install
-.PHONY: sanitize pack simjob bench bench-budget test-life
+.PHONY: sanitize reproducible sbom pack simjob bench bench-budget test-life
 
 all: deps build ## install what is missing, then build
 
@@ -158,6 +160,13 @@ bench-budget: deps ## a job of 20,000 CUDA events a step: cost of its probes aga
 
 check: ## house rules: layers, sizes, names, licences
 	$(Q)scripts/check.sh
+
+reproducible: deps ## build twice, in two folders, without a cache: the same bytes (two minutes)
+	$(Q)tests/check/reproducible.sh
+
+sbom: deps ## bill of materials (SPDX 2.3) of what is installed: $(O)/ranktrace.spdx.json
+	$(Q)$(MAKE) --no-print-directory $(O)/release/ranktrace
+	$(Q)python3 -B scripts/sbom.py $(O)/release/ranktrace > $(O)/ranktrace.spdx.json
 
 pack: build $(O)/release/ranktrace ## binary and its libraries in $(O)/gpu, for a GPU machine without them
 	$(Q)rm -rf $(O)/gpu && mkdir -p $(O)/gpu
