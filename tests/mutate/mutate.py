@@ -7,7 +7,8 @@
 Draws COUNT mutations of detectors, model, probe budget and identity with SEED (ROOMS has the share of each; sites.py
 has the operators), compiles each mutated file alone, links unit programs with it in a folder of its own, and runs them
 until one fails (a crash and a run of TIMEOUT_S count as failures): killed. If none does: SURVIVED. Only programs that
-run the mutated function are asked (reach.py), those that name the file first. A killer runs once more without the
+run the mutated function are asked (reach.py), those that name the file first, two at a time; those that play whole
+jobs play fewer (SHORT=1). A killer runs once more without the
 mutation: if it fails then too, it proves nothing. The tree and its build stay as they are.
 
 A mutation that does not compile, or compiles to the same object code, is drawn again; so is one of equivalent.txt: each
@@ -19,9 +20,11 @@ some of the numbers again, after a test was written.
 
 Exit: 0 at least 90 % killed, 1 fewer, 2 it could not run. Takes the build's commands from the environment, as the
 Makefile gives them: CC, CFLAGS, INCLUDES, LIBS, O, and COVERED: the unit programs once more, with --coverage. """
+import concurrent.futures
 import fnmatch
 import glob
 import hashlib
+import itertools
 import os
 import re
 import resource
@@ -44,6 +47,7 @@ ROOMS = (  # name, of 10 mutations, files
     ("probe budget", 1, ["user/session/budget_rules.c"]),
 )
 BAR, TIMEOUT_S, MEMORY_MAX = 0.9, 30, 8 << 30
+JOBS = min(os.cpu_count() or 1, 4)
 EQUIVALENT = "tests/mutate/equivalent.txt"
 
 
@@ -74,7 +78,7 @@ class Build:
         if missing:
             stop(f"{missing[0]} is not built: make unit")
         paths = {f for _, _, patterns in ROOMS for p in patterns for f in glob.glob(p, recursive=True)}
-        self.reach = reach.Reach(os.environ["COVERED"], self.tests, paths, run,
+        self.reach = reach.Reach(os.environ["COVERED"], paths, run,
                                  lambda text: print(text, file=sys.stderr, flush=True))
 
     def close(self):
@@ -136,7 +140,7 @@ def run(program):
     """(passed, why not)"""
     with tempfile.TemporaryFile() as out:
         p = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                             preexec_fn=limits, env={**os.environ, "SEED": "1"})
+                             preexec_fn=limits, env={**os.environ, "SEED": "1", "SHORT": "1"})
         try:
             rc = p.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -180,24 +184,30 @@ class Order:
 
     def of(self, mutation):
         path, symbols = mutation.file, names(self.build.objects[mutation.file])
-        able = [t for t in self.build.tests if self.build.reach.runs(t, path, mutation.line)]
-        return sorted(able, key=lambda t: -self.score(t, path, symbols))
+        likeliest = sorted(self.build.tests, key=lambda t: -self.score(t, path, symbols))
+        return (t for t in likeliest if self.build.reach.runs(t, path, mutation.line))
 
 
 def killer(build, order, mutation, note):
     """(program, why) of the first that fails; None: it survived. `note` gets what fails without the mutation too."""
-    mutated, original = build.archive(mutation), None
-    for test in order.of(mutation):
+    mutated, original, programs = build.archive(mutation), None, order.of(mutation)
+
+    def ask(test):
         begin = time.monotonic()
         passed, why = build.passes(test, mutated)
         order.seconds[test] = time.monotonic() - begin
-        if passed:
-            continue
-        original = original or build.archive(None)
-        if build.passes(test, original)[0]:
-            order.kills[test, mutation.file] = order.kills.get((test, mutation.file), 0) + 1
-            return test, why
-        note(f"     {test} fails without it, too")
+        return test, passed, why
+
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        while some := list(itertools.islice(programs, JOBS)):
+            for test, passed, why in pool.map(ask, some):
+                if passed:
+                    continue
+                original = original or build.archive(None)
+                if build.passes(test, original)[0]:
+                    order.kills[test, mutation.file] = order.kills.get((test, mutation.file), 0) + 1
+                    return test, why
+                note(f"     {test} fails without it, too")
     return None
 
 
