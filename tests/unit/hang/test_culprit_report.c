@@ -117,19 +117,11 @@ static const struct finding *found(void)
 static void one_of_which_little_is_known(void **state)
 {
 	(void)state;
-	SAYS("hang missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	SAYS("hang missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 4,6\nn_children 2\nn_children_dead 1\nlimit_s 2");
 	child.leader = dead_child.leader = &procs[0];
-	SAYS("hang missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "limit_s 2");
+	SAYS("hang missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 4,6\nlimit_s 2");
 }
 
 static void what_its_host_does(void **state)
@@ -144,84 +136,29 @@ static void what_its_host_does(void **state)
 	procs[1].cuda_error = 2;
 	procs[1].cuda_error_name = "out of memory";
 	procs[1].cuda_error_call = "cuMemAlloc";
-	SAYS("hang missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 3 c 40 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "known_phase a.py:3 f: 0.0 s, 4 times before\n"
-	     "pauses_before 4\n"
-	     "longest_pause_s 8\n"
-	     "in_call cuMemAlloc\n"
-	     "in_call_s 6\n"
-	     "cuda_error out of memory\n"
-	     "cuda_error_call cuMemAlloc\n"
-	     "state asleep\n"
-	     "thread python\n"
-	     "tid 51\n"
-	     "wchan pipe_read\n"
-	     "syscall read\n"
-	     "file /data\n"
-	     "cpu_share 0.25\n"
-	     "io_bytes_per_s 100\n"
-	     "last_op Broadcast\n"
-	     "last_op_seq 6\n"
-	     "last_op_count 5\n"
-	     "last_op_s_ago 11\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2\n"
+	SAYS("hang missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 3 c 40 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 4,6\nknown_phase a.py:3 f: 0.0 s, 4 times before\npauses_before 4\n"
+	     "longest_pause_s 8\nin_call cuMemAlloc\nin_call_s 6\ncuda_error out of memory\n"
+	     "cuda_error_call cuMemAlloc\nstate asleep\nthread python\ntid 51\nwchan pipe_read\nsyscall read\n"
+	     "file /data\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\nlast_op_seq 6\n"
+	     "last_op_count 5\nlast_op_s_ago 11\nn_children 2\nn_children_dead 1\nlimit_s 2\n"
 	     "critical_after_s 40");
 	odd.habit.is_phase = false;
 	sleeper.at_ns = 0;
 	waits.begin_ns = 13 * SEC;
 	odd.kind = FINDING_OBSERVATION;
 	SAYS("observation missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 3 c 40 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "pauses_before 4\n"
-	     "longest_pause_s 8\n"
-	     "in_call wait for the GPU\n"
-	     "in_call_s 7\n"
-	     "cuda_error out of memory\n"
-	     "cuda_error_call cuMemAlloc\n"
-	     "state asleep\n"
-	     "thread python\n"
-	     "tid 51\n"
-	     "cpu_share 0.25\n"
-	     "io_bytes_per_s 100\n"
-	     "last_op Broadcast\n"
-	     "last_op_seq 6\n"
-	     "last_op_count 5\n"
-	     "last_op_s_ago 11\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\npauses_before 4\nlongest_pause_s 8\n"
+	     "in_call wait for the GPU\nin_call_s 7\ncuda_error out of memory\ncuda_error_call cuMemAlloc\n"
+	     "state asleep\nthread python\ntid 51\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\n"
+	     "last_op_seq 6\nlast_op_count 5\nlast_op_s_ago 11\nn_children 2\nn_children_dead 1\nlimit_s 2");
 	sleeper.blocked = true;
 	waits.is_sync = false;
 	SAYS("observation missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 3 c 40 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "pauses_before 4\n"
-	     "longest_pause_s 8\n"
-	     "in_call_s 7\n"
-	     "cuda_error out of memory\n"
-	     "cuda_error_call cuMemAlloc\n"
-	     "state asleep\n"
-	     "thread python\n"
-	     "tid 51\n"
-	     "wchan pipe_read\n"
-	     "kernel_stack io\n"
-	     "cpu_share 0.25\n"
-	     "io_bytes_per_s 100\n"
-	     "last_op Broadcast\n"
-	     "last_op_seq 6\n"
-	     "last_op_count 5\n"
-	     "last_op_s_ago 11\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\npauses_before 4\nlongest_pause_s 8\nin_call_s 7\n"
+	     "cuda_error out of memory\ncuda_error_call cuMemAlloc\nstate asleep\nthread python\ntid 51\n"
+	     "wchan pipe_read\nkernel_stack io\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\n"
+	     "last_op_seq 6\nlast_op_count 5\nlast_op_s_ago 11\nn_children 2\nn_children_dead 1\nlimit_s 2");
 }
 
 static void one_that_died(void **state)
@@ -235,32 +172,15 @@ static void one_that_died(void **state)
 	procs[1].exit_code = 1;
 	procs[1].exit_signal = 9;
 	procs[1].exit_ns = 12 * SEC;
-	SAYS("hang process_dead dead 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "known_from counters\n"
+	SAYS("hang process_dead dead 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 4,6\nknown_from counters\n"
 	     "seq_is the last that peers entered; the dead rank may lack earlier ones too, or have entered it\n"
-	     "exit_code 1\n"
-	     "exit_signal 9\n"
-	     "dead_s 8\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	     "exit_code 1\nexit_signal 9\ndead_s 8\nn_children 2\nn_children_dead 1\nlimit_s 2");
 	odd.pending.kinds |= 1u << OP_BROADCAST | 1u << OP_REDUCE;
-	SAYS("hang process_dead dead 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "known_from counters\n"
-	     "op_one_of Broadcast,Reduce,AllReduce\n"
+	SAYS("hang process_dead dead 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 4,6\nknown_from counters\nop_one_of Broadcast,Reduce,AllReduce\n"
 	     "seq_is the last that peers entered; the dead rank may lack earlier ones too, or have entered it\n"
-	     "exit_code 1\n"
-	     "exit_signal 9\n"
-	     "dead_s 8\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	     "exit_code 1\nexit_signal 9\ndead_s 8\nn_children 2\nn_children_dead 1\nlimit_s 2");
 }
 
 static void a_transfer(void **state)
@@ -272,45 +192,18 @@ static void a_transfer(void **state)
 	odd.class = HANG_P2P_UNMATCHED;
 	pairs[1][2] = (struct p2p_seq){ .entered = { 21, 22 } };
 	pairs[2][1] = (struct p2p_seq){ .entered = { 31, 32 } };
-	SAYS("hang p2p_unmatched asleep 0.97 Recv #7 in 12 peer 6 since 10 w 0 c 0 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 6\n"
-	     "not_called Recv\n"
-	     "sender 6\n"
-	     "receiver 5\n"
-	     "n_sends 31\n"
-	     "n_recvs 22\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	SAYS("hang p2p_unmatched asleep 0.97 Recv #7 in 12 peer 6 since 10 w 0 c 0 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 6\nnot_called Recv\nsender 6\nreceiver 5\nn_sends 31\nn_recvs 22\n"
+	     "n_children 2\nn_children_dead 1\nlimit_s 2");
 	odd.pending.kind = OP_SEND;
-	SAYS("hang p2p_unmatched asleep 0.97 Send #7 in 12 peer 6 since 10 w 0 c 0 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 6\n"
-	     "not_called Send\n"
-	     "sender 5\n"
-	     "receiver 6\n"
-	     "n_sends 21\n"
-	     "n_recvs 32\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	SAYS("hang p2p_unmatched asleep 0.97 Send #7 in 12 peer 6 since 10 w 0 c 0 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 6\nnot_called Send\nsender 5\nreceiver 6\nn_sends 21\nn_recvs 32\n"
+	     "n_children 2\nn_children_dead 1\nlimit_s 2");
 	members[1].n_p2p = 2;
 	members[2].n_p2p = 1;
-	SAYS("hang p2p_unmatched asleep 0.97 Send #7 in 12 peer 6 since 10 w 0 c 0 by 0 ranks 5\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 6\n"
-	     "not_called Send\n"
-	     "sender 5\n"
-	     "receiver 6\n"
-	     "n_sends 0\n"
-	     "n_recvs 0\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	SAYS("hang p2p_unmatched asleep 0.97 Send #7 in 12 peer 6 since 10 w 0 c 0 by 0 ranks 5\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 6\nnot_called Send\nsender 5\nreceiver 6\nn_sends 0\nn_recvs 0\n"
+	     "n_children 2\nn_children_dead 1\nlimit_s 2");
 }
 
 static void what_was_lost_makes_it_unsure(void **state)
@@ -443,15 +336,8 @@ static void ranks_of_one_process(void **state)
 	procs[1].last_op = &newest;
 	odd.seats = &seats;
 	SAYS("hang missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 0 c 0 by 0 ranks 1\n"
-	     "member pid 51, GPU 0, rank 1 of 3 in 0x000000000000000c\n"
-	     "gpu 0\n"
-	     "comm_rank 1\n"
-	     "waiting_s 10\n"
-	     "n_waiting 2\n"
-	     "waiting_ranks 4,6\n"
-	     "n_children 2\n"
-	     "n_children_dead 1\n"
-	     "limit_s 2");
+	     "member pid 51, GPU 0, rank 1 of 3 in 0x000000000000000c\ngpu 0\ncomm_rank 1\nwaiting_s 10\n"
+	     "n_waiting 2\nwaiting_ranks 4,6\nn_children 2\nn_children_dead 1\nlimit_s 2");
 	key = list.items[0].key;
 	assert_int_equal(found()->key, key);
 	odd.pending.seq++;

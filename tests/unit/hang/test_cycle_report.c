@@ -177,10 +177,7 @@ static void in_words(void **state)
 	SAYS("hang deadlock order 0.95 Broadcast #7 in 12 since 16 w 0 c 0 by 0 ranks 2,0,1,3\n"
 	     "cycle rank 0 waits in Broadcast #7 of 0x000000000000000c for rank 2\n"
 	     "rank 2 waits in operation #3 of 0x000000000000000d for rank 0\n"
-	     "comms 0x000000000000000c,0x000000000000000d\n"
-	     "n_comms 2\n"
-	     "other_order_ranks 2\n"
-	     "n_in_cycle 4\n"
+	     "comms 0x000000000000000c,0x000000000000000d\nn_comms 2\nother_order_ranks 2\nn_in_cycle 4\n"
 	     "waiting_s 4");
 	cycle->n_hops = 3;
 	cycle->hops[1].in = (struct awaited){ .comm = &comms[1], .init = &split, .space = SPACE_INIT };
@@ -192,21 +189,15 @@ static void in_words(void **state)
 	     "cycle rank 0 waits in Broadcast #7 of 0x000000000000000c for rank 2\n"
 	     "rank 2 waits in Split of parent 0x000000000000000d for rank 3\n"
 	     "rank 3 waits in InitRank of 0x000000000000000e for rank 0\n"
-	     "comms 0x000000000000000c,0x000000000000000d,0x000000000000000e,0x000000000000000f\n"
-	     "n_comms 4\n"
-	     "other_order_ranks 2\n"
-	     "n_in_cycle 4\n"
-	     "waiting_s 4");
+	     "comms 0x000000000000000c,0x000000000000000d,0x000000000000000e,0x000000000000000f\nn_comms 4\n"
+	     "other_order_ranks 2\nn_in_cycle 4\nwaiting_s 4");
 	cycle->hops[0].in = cycle->hops[2].in;
 	SAYS("hang deadlock order 0.95 #0 in 14 since 16 w 0 c 0 by 0 ranks 2,0,1,3\n"
 	     "cycle rank 0 waits in InitRank of 0x000000000000000e for rank 2\n"
 	     "rank 2 waits in Split of parent 0x000000000000000d for rank 3\n"
 	     "rank 3 waits in InitRank of 0x000000000000000e for rank 0\n"
-	     "comms 0x000000000000000e,0x000000000000000d,0x000000000000000f\n"
-	     "n_comms 3\n"
-	     "other_order_ranks 2\n"
-	     "n_in_cycle 4\n"
-	     "waiting_s 4");
+	     "comms 0x000000000000000e,0x000000000000000d,0x000000000000000f\nn_comms 3\nother_order_ranks 2\n"
+	     "n_in_cycle 4\nwaiting_s 4");
 	cycle->hops[0].in = (struct awaited){ .comm = &comms[0], .space = SEQ_COLL, .seq = 8 };
 	assert_true(found()->confidence == 0.8);
 	assert_false(found()->has_op);
@@ -305,10 +296,7 @@ static void threads_of_one_process(void **state)
 	SAYS("hang deadlock order 0.95 Broadcast #7 in 12 since 16 w 0 c 0 by 0 ranks 0,1,2,3\n"
 	     "cycle ranks 0,1,2 (gpu_0, tid 61) wait in Broadcast #7 of 0x000000000000000c for rank 3 (tid 64)\n"
 	     "rank 3 (tid 64) waits in operation #3 of 0x000000000000000d for ranks 0,1,2 (gpu_0, tid 61)\n"
-	     "comms 0x000000000000000c,0x000000000000000d\n"
-	     "n_comms 2\n"
-	     "n_in_cycle 4\n"
-	     "waiting_s 4");
+	     "comms 0x000000000000000c,0x000000000000000d\nn_comms 2\nn_in_cycle 4\nwaiting_s 4");
 	thread.name = "";
 	ranks[0].fingerprint = 5;
 	said();
@@ -342,34 +330,14 @@ static void one_that_went_on(void **state)
 	cycle->pending = (struct pending){ .member = &members[1], .space = SPACE_P2P, .peer = 2, .kind = OP_RECV };
 	cycle->pending.since_ns = 16 * SEC;
 	cycle->pending.seq = 4;
-	SAYS("hang p2p_unmatched went_on 0.95 Recv #4 in 12 peer 2 since 16 w 0 c 0 by 0 ranks 1\n"
-	     "waiting_s 4\n"
-	     "n_waiting 0\n"
-	     "waiting_ranks 2\n"
-	     "not_called Recv\n"
-	     "sender 2\n"
-	     "receiver 1\n"
-	     "n_sends 0\n"
-	     "n_recvs 0\n"
-	     "cpu_share 0\n"
-	     "io_bytes_per_s 0\n"
-	     "limit_s 2");
+	SAYS("hang p2p_unmatched went_on 0.95 Recv #4 in 12 peer 2 since 16 w 0 c 0 by 0 ranks 1\nwaiting_s 4\n"
+	     "n_waiting 0\nwaiting_ranks 2\nnot_called Recv\nsender 2\nreceiver 1\nn_sends 0\nn_recvs 0\n"
+	     "cpu_share 0\nio_bytes_per_s 0\nlimit_s 2");
 	cycle->skipped.tid = 71;
 	SAYS("hang p2p_unmatched went_on 0.95 Recv #4 in 12 peer 2 since 16 w 0 c 0 by 0 ranks 1\n"
-	     "member pid 51, GPU 1, rank 1 of 4 in 0x000000000000000c\n"
-	     "gpu 1\n"
-	     "comm_rank 1\n"
-	     "waiting_s 4\n"
-	     "n_waiting 0\n"
-	     "waiting_ranks 2\n"
-	     "not_called Recv\n"
-	     "sender 2\n"
-	     "receiver 1\n"
-	     "n_sends 0\n"
-	     "n_recvs 0\n"
-	     "cpu_share 0\n"
-	     "io_bytes_per_s 0\n"
-	     "limit_s 2");
+	     "member pid 51, GPU 1, rank 1 of 4 in 0x000000000000000c\ngpu 1\ncomm_rank 1\nwaiting_s 4\n"
+	     "n_waiting 0\nwaiting_ranks 2\nnot_called Recv\nsender 2\nreceiver 1\nn_sends 0\nn_recvs 0\n"
+	     "cpu_share 0\nio_bytes_per_s 0\nlimit_s 2");
 }
 
 int main(void)

@@ -113,17 +113,9 @@ static void a_sleeper_is_named_past_the_limit(void **state)
 	(void)state;
 	assert_null(asked(2, T0 + 4 * SEC));
 	assert_string_equal(finding_text_of(asked(2, T0 + 5 * SEC)),
-			    "hang init asleep 0.95 #0 in 14 since 100 w 0 c 0 by 0 ranks 2\n"
-			    "creation InitRank\n"
-			    "comm_size 4\n"
-			    "n_called 2\n"
-			    "waiting_s 5\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_comm_ranks 2,3\n"
-			    "state asleep\n"
-			    "thread python\n"
-			    "tid 52\n"
-			    "cpu_share 0");
+			    "hang init asleep 0.95 #0 in 14 since 100 w 0 c 0 by 0 ranks 2\ncreation InitRank\n"
+			    "comm_size 4\nn_called 2\nwaiting_s 5\nwaiting_ranks 1,0\nmissing_comm_ranks 2,3\n"
+			    "state asleep\nthread python\ntid 52\ncpu_share 0");
 	assert_null(asked(3, T0 + 5 * SEC)); /* in the same finding */
 	assert_int_equal(list.items[0].n_ranks, 2);
 }
@@ -135,16 +127,8 @@ static void work_is_observed_late(void **state)
 	assert_null(asked(2, T0 + 30 * SEC));
 	assert_string_equal(finding_text_of(asked(2, T0 + 30 * SEC + 1)),
 			    "observation init busy 0.95 #0 in 14 since 100 w 0 c 0 by 0 ranks 2\n"
-			    "creation InitRank\n"
-			    "comm_size 4\n"
-			    "n_called 2\n"
-			    "waiting_s 30\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_comm_ranks 2,3\n"
-			    "state on_cpu\n"
-			    "thread python\n"
-			    "tid 52\n"
-			    "cpu_share 1");
+			    "creation InitRank\ncomm_size 4\nn_called 2\nwaiting_s 30\nwaiting_ranks 1,0\n"
+			    "missing_comm_ranks 2,3\nstate on_cpu\nthread python\ntid 52\ncpu_share 1");
 	list.n = 0;
 	assert_int_equal(asked(2, T0 + BUSY)->kind, FINDING_OBSERVATION);
 	list.n = 0;
@@ -185,15 +169,9 @@ static void one_that_died(void **state)
 	procs[2].exit_signal = 9;
 	works(3);
 	assert_string_equal(finding_text_of(asked(2, T0 + 5 * SEC)),
-			    "hang init dead 0.95 #0 in 14 since 100 w 0 c 0 by 0 ranks 2\n"
-			    "creation InitRank\n"
-			    "comm_size 4\n"
-			    "n_called 2\n"
-			    "waiting_s 5\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_comm_ranks 2,3\n"
-			    "exit_code 1\n"
-			    "exit_signal 9");
+			    "hang init dead 0.95 #0 in 14 since 100 w 0 c 0 by 0 ranks 2\ncreation InitRank\n"
+			    "comm_size 4\nn_called 2\nwaiting_s 5\nwaiting_ranks 1,0\nmissing_comm_ranks 2,3\n"
+			    "exit_code 1\nexit_signal 9");
 }
 
 static struct finding *other(enum finding_kind kind, uint64_t key, uint64_t proc)
@@ -227,28 +205,13 @@ static void what_explains_it(void **state)
 	other(FINDING_STOPPED, 92, 52);
 	assert_string_equal(finding_text_of(as(TASK_DISK, true, T0 + 5 * SEC)),
 			    "hang init d_state 0.95 #0 in 14 since 100 w 0 c 0 by 91 ranks 2\n"
-			    "creation InitRank\n"
-			    "comm_size 4\n"
-			    "n_called 2\n"
-			    "waiting_s 5\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_comm_ranks 2,3\n"
-			    "state disk\n"
-			    "thread python\n"
-			    "tid 52\n"
-			    "kernel_stack nfs_wait");
+			    "creation InitRank\ncomm_size 4\nn_called 2\nwaiting_s 5\nwaiting_ranks 1,0\n"
+			    "missing_comm_ranks 2,3\nstate disk\nthread python\ntid 52\nkernel_stack nfs_wait");
 	list.n = 2;
 	assert_string_equal(finding_text_of(as(TASK_STOPPED, false, T0 + 5 * SEC)),
 			    "hang init stopped 0.95 #0 in 14 since 100 w 0 c 0 by 92 ranks 2\n"
-			    "creation InitRank\n"
-			    "comm_size 4\n"
-			    "n_called 2\n"
-			    "waiting_s 5\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_comm_ranks 2,3\n"
-			    "state stopped\n"
-			    "thread python\n"
-			    "tid 52");
+			    "creation InitRank\ncomm_size 4\nn_called 2\nwaiting_s 5\nwaiting_ranks 1,0\n"
+			    "missing_comm_ranks 2,3\nstate stopped\nthread python\ntid 52");
 	list.n = 2;
 	assert_int_equal(as(TASK_SLEEP, false, T0 + 5 * SEC)->caused_by_key, 0);
 }
@@ -271,17 +234,9 @@ static void a_split_names_ranks_of_its_parent(void **state)
 	init.id_hash = 0;
 	init.parent = &parent;
 	assert_string_equal(finding_text_of(asked(2, T0 + 5 * SEC)),
-			    "hang init asleep 0.95 #0 in 0 since 100 w 0 c 0 by 0 ranks 2\n"
-			    "creation Split\n"
-			    "comm_size 4\n"
-			    "n_called 2\n"
-			    "waiting_s 5\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_parent_ranks 2,3\n"
-			    "state asleep\n"
-			    "thread python\n"
-			    "tid 52\n"
-			    "cpu_share 0");
+			    "hang init asleep 0.95 #0 in 0 since 100 w 0 c 0 by 0 ranks 2\ncreation Split\n"
+			    "comm_size 4\nn_called 2\nwaiting_s 5\nwaiting_ranks 1,0\n"
+			    "missing_parent_ranks 2,3\nstate asleep\nthread python\ntid 52\ncpu_share 0");
 }
 
 /* --- no rank is surely missing --- */
@@ -308,24 +263,14 @@ static void an_id_of_a_part_of_the_job(void **state)
 	assert_null(rest(T0 + 9 * SEC / 2 - 1));
 	assert_string_equal(finding_text_of(rest(T0 + 9 * SEC / 2)),
 			    "hang init not_known 0.57 #0 in 14 since 100 w 0 c 0 by 0 ranks\n"
-			    "creation InitRank\n"
-			    "comm_size 3\n"
-			    "n_called 2\n"
-			    "waiting_s 4.5\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_comm_ranks 2\n"
-			    "ranks_outside 2,3");
+			    "creation InitRank\ncomm_size 3\nn_called 2\nwaiting_s 4.5\nwaiting_ranks 1,0\n"
+			    "missing_comm_ranks 2\nranks_outside 2,3");
 	works(3);
 	assert_null(rest(T0 + 30 * SEC - 1));
 	assert_string_equal(finding_text_of(rest(T0 + 30 * SEC)),
 			    "observation init not_known 0.57 #0 in 14 since 100 w 0 c 0 by 0 ranks\n"
-			    "creation InitRank\n"
-			    "comm_size 3\n"
-			    "n_called 2\n"
-			    "waiting_s 30\n"
-			    "waiting_ranks 1,0\n"
-			    "missing_comm_ranks 2\n"
-			    "ranks_outside 2,3");
+			    "creation InitRank\ncomm_size 3\nn_called 2\nwaiting_s 30\nwaiting_ranks 1,0\n"
+			    "missing_comm_ranks 2\nranks_outside 2,3");
 	assert_int_equal(rest(T0 + BUSY)->kind, FINDING_OBSERVATION);
 	assert_int_equal(rest(T0 + BUSY + 1)->kind, FINDING_HANG);
 	calls(2);
@@ -342,11 +287,7 @@ static void ranks_of_other_hosts_are_missing(void **state)
 	assert_null(rest(T0 + 30 * SEC - 1));
 	assert_string_equal(finding_text_of(rest(T0 + 30 * SEC)),
 			    "observation init not_seen 0.57 #0 in 14 since 100 w 0 c 0 by 0 ranks\n"
-			    "creation InitRank\n"
-			    "comm_size 8\n"
-			    "n_called 4\n"
-			    "waiting_s 30\n"
-			    "waiting_ranks 3,2,1,0\n"
+			    "creation InitRank\ncomm_size 8\nn_called 4\nwaiting_s 30\nwaiting_ranks 3,2,1,0\n"
 			    "missing_comm_ranks 4,5,6,7");
 	for (int r = 0; r < RANKS; r++)
 		callers[r].done_ns = T0 + 9 * SEC;
@@ -390,16 +331,9 @@ static void one_outside_of_it(void **state)
 	(void)state;
 	scanned();
 	assert_string_equal(finding_text_of(rest(T0 + 10 * SEC)),
-			    "hang init asleep 0.8 #0 in 16 since 100 w 0 c 0 by 0 ranks 3\n"
-			    "waiting_s 10\n"
-			    "n_waiting 3\n"
-			    "waiting_ranks 0,1,2\n"
-			    "known_from counters\n"
-			    "comm_size 4\n"
-			    "state asleep\n"
-			    "thread python\n"
-			    "syscall poll\n"
-			    "wchan do_poll");
+			    "hang init asleep 0.8 #0 in 16 since 100 w 0 c 0 by 0 ranks 3\nwaiting_s 10\n"
+			    "n_waiting 3\nwaiting_ranks 0,1,2\nknown_from counters\ncomm_size 4\nstate asleep\n"
+			    "thread python\nsyscall poll\nwchan do_poll");
 	works(3);
 	assert_int_equal(rest(T0 + 10 * SEC)->kind, FINDING_OBSERVATION);
 	assert_int_equal(rest(T0 + 10 * SEC)->cause, CAUSE_BUSY);
