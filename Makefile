@@ -100,7 +100,7 @@ $(O)/release/ranktrace: $(RELEASE_OBJ)
 # Replay alone: the link fails if what decodes, models, detects or shows needs libbpf or libelf (tests/replay).
 $(O)/ranktrace-replay: $(O)/obj/tests/replay/replay_main.o $(O)/libranktrace.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -pthread -ldeflate -lcjson -lm -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -pthread -ldeflate -lcjson -lseccomp -lcap -lm -o $@
 
 define unit_program
 $(O)/tests/$(notdir $(1:.c=)): $(O)/obj/$(1:.c=.o) $(O)/libtests.a $(O)/libranktrace.a

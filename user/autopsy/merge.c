@@ -129,7 +129,7 @@ static int sample_feed(struct merge *g, size_t host, uint32_t round)
 	struct recording_reader *r = NULL;
 	const struct wire_hdr *rec;
 	uint32_t ticks = 0;
-	int err = recording_open(g->files[host].path, &r);
+	int err = merge_file_open(&g->files[host], &r);
 
 	if (!err)
 		err = node_emit(g, host);
@@ -237,7 +237,7 @@ static int files_read(struct merge *g, const char *const *paths, size_t n)
 	if (!g->files)
 		return -ENOMEM;
 	for (; !err && g->n < n; g->n++)
-		err = merge_file_read(paths[g->n], &g->files[g->n]);
+		err = merge_file_read(paths[g->n], g->n, pipeline_keeper(g->pipeline), &g->files[g->n]);
 	return err;
 }
 

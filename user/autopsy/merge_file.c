@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keeper.h"
 #include "base/log.h"
 #include "record.h"
 #include "recording/recording.h"
@@ -117,15 +118,25 @@ static int end_check(const struct merge_file *f, int err, bool stopped)
 	return 0;
 }
 
-int merge_file_read(const char *path, struct merge_file *ret)
+int merge_file_open(const struct merge_file *f, struct recording_reader **ret)
+{
+	int fd = f->keeper ? keeper_open(f->keeper, f->number) : 0;
+
+	if (!f->keeper)
+		return recording_open(f->path, ret);
+	return fd < 0 ? fd : recording_open_fd(fd, ret);
+}
+
+int merge_file_read(const char *path, size_t number, const struct keeper *k, struct merge_file *ret)
 {
 	struct merge_file *f = ret;
 	struct recording_reader *r;
 	const struct wire_hdr *rec;
 	bool stopped = false;
-	int err = recording_open(path, &r), more = 1;
+	int err, more = 1;
 
-	*f = (struct merge_file){ .path = path };
+	*f = (struct merge_file){ .path = path, .keeper = k, .number = number };
+	err = merge_file_open(f, &r);
 	if (err) {
 		log_error("%s: %s", path, open_remedy(err));
 		return err;

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/capability.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -34,6 +35,9 @@
 #define ZYGOTE (READER | BIT(CAP_SETUID) | BIT(CAP_SETGID) | BIT(CAP_SETPCAP) | BIT(CAP_KILL))
 /* The kernel's log; an end to workers of another user. */
 #define COLLECTOR (TRACING | LOOKING | BIT(CAP_SYSLOG) | BIT(CAP_KILL))
+
+/* Files and folders of others, as root is used to. */
+#define KEEPER (BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER))
 
 /* ---- capabilities ---- */
 
@@ -122,6 +126,16 @@ int confine_parser(void)
 	return privileges_keep(0, true);
 }
 
+int confine_replay(void)
+{
+	return privileges_keep(0, true);
+}
+
+int confine_keeper(void)
+{
+	return privileges_keep(KEEPER, false);
+}
+
 /* ---- system calls ---- */
 
 struct filter {
@@ -187,6 +201,33 @@ static void allow_reading(struct filter *to)
 	allow_where(to, SCMP_SYS(ioctl), 1, ~0u, PERF_EVENT_IOC_DISABLE);
 }
 
+/* To write to what is open; to ask whether that is a terminal; to end at a failed assertion. */
+static void allow_writing(struct filter *to)
+{
+	static const int calls[] = {
+		SCMP_SYS(write),     SCMP_SYS(writev),       SCMP_SYS(pwrite64),
+		SCMP_SYS(ftruncate), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
+	};
+
+	allow(to, calls, sizeof(calls) / sizeof(calls[0]));
+	allow_where(to, SCMP_SYS(ioctl), 1, ~0u, TCGETS);
+	allow_where(to, SCMP_SYS(ioctl), 1, ~0u, TIOCGWINSZ);
+	allow_where(to, SCMP_SYS(tgkill), 0, ~0u, getpid());
+}
+
+/* To do what keeper.c does with names. */
+static void allow_keeping(struct filter *to)
+{
+	static const int calls[] = {
+		SCMP_SYS(read),     SCMP_SYS(sendmsg),    SCMP_SYS(close),        SCMP_SYS(rename),
+		SCMP_SYS(renameat), SCMP_SYS(renameat2),  SCMP_SYS(unlink),       SCMP_SYS(unlinkat),
+		SCMP_SYS(exit),     SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall),
+	};
+
+	allow(to, calls, sizeof(calls) / sizeof(calls[0]));
+	allow_where(to, SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY);
+}
+
 static int filter_load(struct filter *to)
 {
 	if (!to->err)
@@ -216,5 +257,26 @@ int confine_reader_calls(void)
 		return CONFINE_SANITIZED ? 0 : -ENOMEM;
 	allow_looking(&to);
 	allow_reading(&to);
+	return filter_load(&to);
+}
+
+int confine_replay_calls(void)
+{
+	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_KILL_PROCESS) };
+
+	if (!to.f)
+		return CONFINE_SANITIZED ? 0 : -ENOMEM;
+	allow_looking(&to);
+	allow_writing(&to);
+	return filter_load(&to);
+}
+
+int confine_keeper_calls(void)
+{
+	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_KILL_PROCESS) };
+
+	if (!to.f)
+		return CONFINE_SANITIZED ? 0 : -ENOMEM;
+	allow_keeping(&to);
 	return filter_load(&to);
 }

@@ -37,10 +37,17 @@ int confine_reader(void);
 int confine_parser(void);
 /* Has no capability. */
 int confine_child(void);
+/* A command that reads recordings: as a parser. */
+int confine_replay(void);
+/* What it leaves behind to rename its outputs (keeper.h). */
+int confine_keeper(void);
 
 /* From here on any other call kills it. A reader may open for reading, read memory, ask the kernel about sockets,
- * sample threads; a parser may look at what it holds, and answer. */
+ * sample threads; a parser may look at what it holds, and answer; a replay may write to it, too; a keeper may open for
+ * reading, rename, unlink. */
 int confine_reader_calls(void);
 int confine_parser_calls(void);
+int confine_replay_calls(void);
+int confine_keeper_calls(void);
 
 #endif

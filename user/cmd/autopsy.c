@@ -237,6 +237,8 @@ static int merge(const struct autopsy_args *a)
 	}
 	code = outputs_begin(a, p);
 	if (!code)
+		code = outputs_confine(p, &a->outputs, true);
+	if (!code)
 		code = autopsy_merge((const char *const *)a->files, a->n_files, p);
 	if (!code)
 		code = outputs_exit_code(p, a->fail_on);

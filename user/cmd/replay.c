@@ -163,6 +163,8 @@ int cmd_replay(int argc, char **argv)
 	p = pipeline_new();
 	code = p ? outputs_open(p, sink_of(&a), &a.outputs) : EXIT_INTERNAL;
 	if (!code)
+		code = outputs_confine(p, &a.outputs, false);
+	if (!code)
 		code = outputs_close(p, replay(&a, r, p));
 	pipeline_free(p);
 	recording_reader_free(r);

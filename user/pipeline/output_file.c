@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/keeper.h"
+
 #define PARTS_MAX 1000 /* left behind by sessions that were killed */
 
 /* Best effort: only root may give a file away. */
@@ -80,12 +82,20 @@ int output_file_begin(struct output_file *f, const char *path)
 
 int output_file_commit(const struct output_file *f)
 {
-	return f->replaces && rename(f->name, f->replaces) ? -errno : 0;
+	if (!f->replaces)
+		return 0;
+	if (f->keeper)
+		return keeper_rename(f->keeper, f->number);
+	return rename(f->name, f->replaces) ? -errno : 0;
 }
 
 void output_file_discard(const struct output_file *f)
 {
-	if (f->replaces || f->created)
+	if (!f->replaces && !f->created)
+		return;
+	if (f->keeper)
+		keeper_unlink(f->keeper, f->number);
+	else
 		unlink(f->name);
 }
 

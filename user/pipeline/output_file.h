@@ -8,12 +8,17 @@
 #define RANKTRACE_OUTPUT_FILE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct output_file {
 	char *name;     /* to be opened for writing */
 	char *replaces; /* the file that `name` becomes when it is complete, symlinks followed; NULL: none */
 	bool created;   /* the file did not exist before */
+	const struct keeper *keeper; /* who renames and removes it, as its output `number`; NULL: this process */
+	size_t number;
 };
+
+struct keeper;
 
 /* Chooses the name; "-" and "/dev/stderr" stay what they are. 0 or -errno, with nothing to free. What is created has
  * the owner and mode of what it replaces. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keeper.h"
 #include "pipeline/decode.h"
 #include "pipeline/output_file.h"
 #include "recording/recording.h"
@@ -35,6 +36,7 @@ struct pipeline {
 	void *tap_to;
 	uint64_t records, undecoded;
 	uint32_t node; /* whose records come now: RECORD_NODE */
+	struct keeper *keeper;
 };
 
 struct pipeline *pipeline_new(void)
@@ -101,6 +103,7 @@ int pipeline_free(struct pipeline *p)
 		output_file_free(&p->outputs[i].file);
 	finding_list_free(&p->found);
 	incidents_free(p->incidents);
+	keeper_free(p->keeper);
 	detectors_free(p->detectors);
 	model_free(p->model);
 	intern_free(p->strings);
@@ -148,6 +151,32 @@ int pipeline_add_sink(struct pipeline *p, const char *name, const char *path)
 	const struct sink_class *class = sink_class_by_name(name);
 
 	return class ? output_add(p, path, class) : -EPROTONOSUPPORT;
+}
+
+int pipeline_keep(struct pipeline *p, const char *const *inputs, size_t n_inputs)
+{
+	struct keeper_output names[OUTPUTS_MAX];
+	size_t n = 0;
+	int err;
+
+	for (int i = 0; i < p->n_outputs; i++) {
+		struct output_file *f = &p->outputs[i].file;
+
+		f->number = n;
+		if (f->replaces || f->created)
+			names[n++] = (struct keeper_output){ .name = f->name, .replaces = f->replaces };
+	}
+	if (!n && !n_inputs)
+		return 0;
+	err = keeper_start(inputs, n_inputs, names, n, &p->keeper);
+	for (int i = 0; i < p->n_outputs; i++)
+		p->outputs[i].file.keeper = p->keeper;
+	return err;
+}
+
+const struct keeper *pipeline_keeper(const struct pipeline *p)
+{
+	return p->keeper;
 }
 
 /* Closes an output at its first error, so that what it holds stays readable; the other outputs go on. */

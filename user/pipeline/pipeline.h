@@ -29,6 +29,12 @@ int pipeline_add_recording(struct pipeline *p, const char *path);
 /* Adds a sink by name that writes to `path` ("-": stdout). 0 or -errno. */
 int pipeline_add_sink(struct pipeline *p, const char *name, const char *path);
 
+/* Before this process is confined: leaves a keeper behind for the names of the outputs so far, and for `inputs`.
+ * 0 or -errno. */
+int pipeline_keep(struct pipeline *p, const char *const *inputs, size_t n_inputs);
+/* NULL: none was left. */
+const struct keeper *pipeline_keeper(const struct pipeline *p);
+
 /* Each record also goes to `tap`, before the model takes it; NULL: stop. Borrows `to`. */
 void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct model *m), void *to);
 /* Feeds one record. An error of an output drops that output (pipeline_output_error()) and is no error here. 0 or

@@ -140,13 +140,22 @@ static int header_check(int fd)
 
 int recording_open(const char *path, struct recording_reader **ret)
 {
+	int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	return fd < 0 ? -errno : recording_open_fd(fd, ret);
+}
+
+int recording_open_fd(int fd, struct recording_reader **ret)
+{
 	struct recording_reader *r = calloc(1, sizeof(*r));
 	int err;
 
-	if (!r)
+	if (!r) {
+		close(fd);
 		return -ENOMEM;
-	r->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-	err = r->fd < 0 ? -errno : header_check(r->fd);
+	}
+	r->fd = fd;
+	err = header_check(fd);
 	r->raw = malloc(CHUNK_RAW_MAX);
 	r->packed = malloc(CHUNK_PACKED_MAX);
 	r->inflate = libdeflate_alloc_decompressor();

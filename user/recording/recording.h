@@ -28,6 +28,8 @@ int recording_open(const char *path, struct recording_reader **ret);
 /* Reads the next record, valid until the next call: 1 and *ret_rec; 0 at the clean end; -EBADMSG where a chunk is cut
  * off or damaged (all records before it were returned). */
 int recording_next(struct recording_reader *r, const struct wire_hdr **ret_rec);
+/* The same of an open file, from where it stands; takes `fd`, also on error. */
+int recording_open_fd(int fd, struct recording_reader **ret);
 void recording_reader_free(struct recording_reader *r);
 
 #endif

@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/confine.h"
 #include "base/log.h"
 #include "command.h"
 
@@ -143,6 +146,30 @@ int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o)
 	for (int i = 0; !err && i < o->n; i++)
 		err = output_open(p, o, i, i + !!sink);
 	return open_code(err);
+}
+
+/* The C library would open the time zone's file anew for each time of day. */
+static void time_zone_load(void)
+{
+	setenv("TZ", ":/etc/localtime", 0);
+	tzset();
+}
+
+int outputs_confine(struct pipeline *p, const struct outputs *o, bool opens_inputs)
+{
+	int err = pipeline_keep(p, o->inputs, opens_inputs ? o->n_inputs : 0);
+
+	time_zone_load();
+	if (!err)
+		err = confine_replay();
+	if (!err)
+		err = confine_replay_calls();
+	if (err)
+		log_error(
+			"giving up rights before a recording is read: %s; it takes a kernel with seccomp filters, and "
+			"a container that allows them",
+			strerror(-err));
+	return err ? EXIT_UNSUPPORTED : EXIT_CLEAN;
 }
 
 /* --- the end --- */

@@ -21,6 +21,9 @@ struct outputs {
 /* Opens `sink` (by name; NULL: none) on standard output, then one file per path. No output may be an input, or another
  * output, whatever its name. Returns EXIT_CLEAN, or the exit code after logging why. */
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o);
+/* The outputs are open, and what follows reads what others wrote: gives up all rights but those to write to them and,
+ * by `opens_inputs`, to open the inputs (pipeline_keeper()). Returns EXIT_CLEAN, or the exit code after logging why. */
+int outputs_confine(struct pipeline *p, const struct outputs *o, bool opens_inputs);
 /* EXIT_FINDING where some finding was `fail_on` or worse, at any time. */
 int outputs_exit_code(const struct pipeline *p, enum severity fail_on);
 /* Logs each output that failed since the last call. */
