@@ -156,7 +156,7 @@ struct cuda_call {
 	__u8 bytes;      /* argument; times the argument `times` (0: none), times `unit` (0: 1) */
 	__u8 times, unit;
 	__u8 copy; /* enum cuda_copy: bytes and direction stand in the struct at argument 1 */
-	__u8 reserved;
+	__u8 reserved[2];
 };
 
 struct cuda_in_flight { /* a thread's call, in the map cuda_in_flight by tid */

@@ -278,7 +278,7 @@ static int answer_end(struct nvml_sampler *s, const struct nvml_end *end, uint64
 		child_end(s, now_ns);
 		return 0;
 	}
-	s->n_gpus = end->n_gpus;
+	s->n_gpus = end->n_gpus < NVML_DEVICES_MAX ? end->n_gpus : NVML_DEVICES_MAX; /* the child may say anything */
 	if (s->asked.what == NVML_ASK_ACTIVITY) {
 		s->n_samples++;
 		s->cpu_ns += end->cpu_ns;

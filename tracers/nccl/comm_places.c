@@ -198,12 +198,15 @@ static void invalid_drop(struct comm_places *c)
 /* Without memory it stays unsaid: the model finds out by itself that it is not sampled any more. */
 static void gone_note(struct comm_places *c, size_t i)
 {
-	size_t cap = c->cap_gone ? 2 * c->cap_gone : 8;
-	struct comm_gone *grown = c->n_gone < c->cap_gone ? c->gone : realloc(c->gone, cap * sizeof(*grown));
+	size_t cap = c->n_gone < c->cap_gone ? c->cap_gone : c->n_gone ? 2 * c->n_gone : 8;
+	struct comm_gone *grown;
 
-	if (!c->states[i].valid || !grown)
+	if (!c->states[i].valid)
 		return;
-	c->cap_gone = c->n_gone < c->cap_gone ? c->cap_gone : cap;
+	grown = cap == c->cap_gone ? c->gone : realloc(c->gone, cap * sizeof(*grown));
+	if (!grown)
+		return;
+	c->cap_gone = cap;
 	c->gone = grown;
 	c->gone[c->n_gone++] = (struct comm_gone){ c->places[i].addr, c->states[i].hash };
 }

@@ -83,6 +83,16 @@ static uint32_t attr_number(const struct nlattr *n)
 
 /* --- messages --- */
 
+/* 0 is the end of an answer without a row; what is no number of an error would be taken for "more is to come". */
+static int error_of(const struct nlmsghdr *h)
+{
+	int err = -EBADMSG;
+
+	if (h->nlmsg_len >= NLMSG_LENGTH(sizeof(err)))
+		memcpy(&err, NLMSG_DATA(h), sizeof(err));
+	return err <= 0 && err > -4096 ? err : -EBADMSG;
+}
+
 /* Calls `each` with the attributes of every message. */
 static int messages_take(struct qp_list *l, const void *answer, size_t len,
 			 void (*each)(struct qp_list *l, struct attrs a))
@@ -97,7 +107,7 @@ static int messages_take(struct qp_list *l, const void *answer, size_t len,
 		if (h->nlmsg_type == NLMSG_DONE)
 			return 0;
 		if (h->nlmsg_type == NLMSG_ERROR)
-			return h->nlmsg_len >= NLMSG_LENGTH(sizeof(int)) ? *(const int *)NLMSG_DATA(h) : -EBADMSG;
+			return error_of(h);
 		each(l, (struct attrs){ NLMSG_DATA(h), h->nlmsg_len - sizeof(*h) });
 	}
 	return 1;

@@ -12,13 +12,18 @@
 
 #include "inspect/reader/proc_files.h"
 
+static bool is_octal(char c)
+{
+	return c >= '0' && c <= '7';
+}
+
 /* Blanks in mountinfo stand as \040. */
 static void unescape(char *s)
 {
 	char *to = s;
 
 	for (; *s; s++)
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] && s[3]) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && is_octal(s[2]) && is_octal(s[3])) {
 			*to++ = (s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0');
 			s += 3;
 		} else {

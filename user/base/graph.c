@@ -110,25 +110,29 @@ int graph_solve(struct graph *g)
 		return -ENOMEM;
 	mem = calloc(5 * (size_t)n, sizeof(*mem));
 	k.on_stack = calloc(n, sizeof(*k.on_stack));
+	if (!mem || !k.on_stack) {
+		free(mem);
+		free(k.on_stack);
+		return -ENOMEM;
+	}
 	k.order = mem;
 	k.low = mem + n;
 	k.stack = mem + 2 * n;
 	k.next = mem + 3 * n;
 	k.parent = mem + 4 * n;
-	for (int s = 0; mem && k.on_stack && s < g->n_nodes; s++) {
+	for (int s = 0; s < g->n_nodes; s++) {
 		if (k.order[s])
 			continue;
 		k.parent[s] = -1;
 		for (int v = s; v >= 0;)
 			v = walk_step(g, &k, v);
 	}
-	for (size_t i = 0; mem && k.on_stack && i < g->n_edges; i++)
+	for (size_t i = 0; i < g->n_edges; i++)
 		if (g->scc[g->edges[i].from] != g->scc[g->edges[i].to])
 			g->leaves[g->scc[g->edges[i].from]] = true;
-	n = mem && k.on_stack ? 0 : -ENOMEM;
 	free(mem);
 	free(k.on_stack);
-	return n;
+	return 0;
 }
 
 void graph_free(struct graph *g)

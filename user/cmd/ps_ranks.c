@@ -178,7 +178,7 @@ static int rows_read(struct reader *r, struct autopsy_procs *procs, struct ps_ra
 		err = series_make(procs, all);
 	if (!err && procs->n_comms)
 		err = series_fill(procs, r, all);
-	for (size_t i = 0; i < procs->n; i++) {
+	for (size_t i = 0; all && i < procs->n; i++) {
 		if (!err)
 			err = row_fill(&procs->all[i], &all[i], &(*ret)[i]);
 		free(all[i].samples);

@@ -132,7 +132,7 @@ static int tree_read(struct reader *r, const struct target_set *set, uint32_t pi
 	DIR *dir = opendir("/proc");
 	int err = dir ? 0 : -errno;
 
-	for (struct dirent *e; !err && (e = readdir(dir));) {
+	for (struct dirent *e; dir && !err && (e = readdir(dir));) {
 		uint32_t tgid = strtoul(e->d_name, NULL, 10);
 
 		if (tgid && is_below(tgid, pid) && !is_below(tgid, getpid()) && !process_add(r, set, tgid, v))

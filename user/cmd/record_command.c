@@ -63,7 +63,7 @@ __attribute__((noreturn)) static void command_exec(const struct record_command *
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 	signal(SIGPIPE, SIG_DFL);
 	execvp(c->argv[0], c->argv);
-	n = write(failed_fd, &errno, sizeof(errno));
+	(void)!write(failed_fd, &errno, sizeof(errno));
 	_exit(STATUS_NOT_STARTED);
 }
 

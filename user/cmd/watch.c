@@ -137,10 +137,11 @@ int cmd_watch(int argc, char **argv)
 	static struct watch_args a;
 	struct reader *reader = NULL;
 	struct pipeline *p = NULL;
-	const char *config = config_find(argc, argv);
+	static const char *config; /* kept in `a` */
 	char error[1024];
 	int code;
 
+	config = config_find(argc, argv);
 	session_args_init(&a.session, TIER_WATCH);
 	a.session.session.raise_ns = RAISE_S * 1000000000ull;
 	a.session.session.flight.dir = FLIGHT_DIR;
