@@ -36,7 +36,7 @@ def check_reported(s, h):
 def check_once(s):
     """As people read it: a stall is printed once, with its call site."""
     text = subprocess.run([job.RANKTRACE, "replay", s.rtr], capture_output=True, text=True).stdout
-    said = [line for line in text.splitlines() if "WARNING stall" in line and "over, was" not in line]
+    said = [line for line in text.splitlines() if "WARNING stall" in line and "OVER, was" not in line]
     job.check(len(said) == 1 and "\n  why     at " in text, f"said {len(said)} times:\n{text}")
 
 

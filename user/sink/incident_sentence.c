@@ -437,8 +437,9 @@ void incident_text_sentence(struct text *t, const struct incident *i)
 
 	clause_add(t, f);
 	if (waiting)
-		text_add(t, "; %d %s%s waited ", waiting, f->n_ranks ? "peer" : "rank",
-			 waiting == 1 ? " has" : "s have");
+		text_add(t, "; %d %s%s waited %s", waiting, f->n_ranks ? "peer" : "rank",
+			 waiting == 1 ? " has" : "s have",
+			 finding_evidence(f, EVIDENCE_WAITING_LONGER) ? "at least " : "");
 	else if (i->phase == PHASE_CLOSE || has_length(f, since_s))
 		text_add(t, i->phase == PHASE_CLOSE ? "; it lasted " : "; for ");
 	else

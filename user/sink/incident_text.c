@@ -117,14 +117,14 @@ bool incident_has_call_site(const struct finding *f)
 	return finding_has_call_site(f) || finding_text(f, EVIDENCE_STACK_UNREAD);
 }
 
-/* "others  all 7: AT" of "7 of 7 others: AT"; of a deadlock a line for each rank. */
-static void text_others(struct text *t, const char *others)
+/* "others  all 7: AT" of "7 of 7 others: AT"; of a deadlock where each of its ranks is, a line for each. */
+static void text_others(struct text *t, const char *others, bool is_cycle)
 {
 	int n, of, len = 0;
 
 	if (!others)
 		return;
-	text_label(t, "others");
+	text_label(t, is_cycle ? "at" : "others");
 	if (sscanf(others, "%d of %d others: %n", &n, &of, &len) == 2 && len) {
 		text_add(t, n == of ? "all %d: " : "%d of %d: ", n, of);
 		others += len;
@@ -141,7 +141,7 @@ void incident_text_block(struct text *t, const struct incident *i, const struct 
 	finding_remedy(f, remedy, sizeof(remedy));
 	text_where(t, f, m);
 	text_why(t, f, m);
-	text_others(t, finding_text(f, EVIDENCE_WAITING_IN));
+	text_others(t, finding_text(f, EVIDENCE_WAITING_IN), f->class == HANG_DEADLOCK);
 	text_label(t, "do");
 	text_foreign(t, remedy, NULL);
 	text_add(t, "\n");
@@ -202,11 +202,14 @@ static void text_upper(struct text *t, const char *name)
 /* How bad it is, whether it changed or is over, and whether the wait is a known phase, a stall or a hang. */
 void incident_text_head(struct text *t, const struct incident *i)
 {
-	static const char *const before[] = { "", "now ", "over, was " };
+	static const char *const before[] = { "", "now ", "OVER, was " };
 
 	text_colour(t, head_colour(i));
 	text_add(t, "%s", before[i->phase]);
-	text_upper(t, severity_name(i->f.severity));
+	if (i->phase == PHASE_CLOSE) /* who searches for CRITICAL finds what is open */
+		text_add(t, "%s", severity_name(i->f.severity));
+	else
+		text_upper(t, severity_name(i->f.severity));
 	if (i->f.kind == FINDING_HANG)
 		text_add(t, " %s", finding_kind_shown(&i->f));
 	text_colour(t, RESET);

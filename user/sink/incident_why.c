@@ -142,13 +142,24 @@ static void kernel_add(struct why *w)
 
 /* --- transfers --- */
 
+/* "11 Sends (#0 to #10)" */
+static void calls_add(struct why *w, const char *what, double n)
+{
+	text_add(w->t, "%.0f %s%s", n, what, n == 1 ? "" : "s");
+	if (n == 1)
+		text_add(w->t, " (#0)");
+	else if (n > 1)
+		text_add(w->t, " (#0 to #%.0f)", n - 1);
+}
+
 static void pair_add(struct why *w)
 {
 	if (!has(w, EVIDENCE_N_SENDS) || !has(w, EVIDENCE_N_RECVS))
 		return;
-	text_add(line_begin(w), "rank %.0f called %.0f Sends to rank %.0f, which called %.0f Recvs",
-		 number(w, EVIDENCE_SENDER), number(w, EVIDENCE_N_SENDS), number(w, EVIDENCE_RECEIVER),
-		 number(w, EVIDENCE_N_RECVS));
+	text_add(line_begin(w), "rank %.0f called ", number(w, EVIDENCE_SENDER));
+	calls_add(w, "Send", number(w, EVIDENCE_N_SENDS));
+	text_add(w->t, " to rank %.0f, which called ", number(w, EVIDENCE_RECEIVER));
+	calls_add(w, "Recv", number(w, EVIDENCE_N_RECVS));
 	line_end(w);
 }
 

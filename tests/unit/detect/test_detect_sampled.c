@@ -31,6 +31,25 @@ static void the_one_behind_is_named(void **state)
 	assert_string_equal(text_of(f, "syscall"), "clock_nanosleep");
 	assert_null(text_of(f, "op_one_of"));
 	assert_true(f->confidence > 0.9);
+	assert_non_null(finding_evidence(f, EVIDENCE_WAITING_LONGER)); /* they waited when we came */
+}
+
+/* Since when is known where the peers were seen to move. */
+static void a_wait_that_was_seen_to_begin(void **state)
+{
+	const uint64_t before[] = { 11, 11, 11, 11 }, n[] = { 12, 12, 11, 12 };
+
+	(void)state;
+	who();
+	world(before);
+	tick();
+	for (int i = 0; i < 12 && !list.n; i++) {
+		world(n);
+		tick();
+	}
+	assert_int_equal(only()->ranks[0], 2);
+	assert_true(only()->since_ns > JOB_T0);
+	assert_null(finding_evidence(only(), EVIDENCE_WAITING_LONGER));
 }
 
 static void a_stopped_one_is_named_so(void **state)
@@ -439,6 +458,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_one_behind_is_named),
+		TEST(a_wait_that_was_seen_to_begin),
 		TEST(a_stopped_one_is_named_so),
 		TEST(one_that_works_is_observed),
 		TEST(who_moves_does_not_wait),

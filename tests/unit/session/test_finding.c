@@ -240,9 +240,16 @@ static void test_remedies(void **state)
 	assert_remedy_is(&f, "reseat the cable");
 	f = bare(FINDING_HANG, HANG_MISSING_ENTER, CAUSE_ASLEEP, 0);
 	finding_note_text(&f, EVIDENCE_PYTHON, "train.py:3 load");
-	assert_remedy_is(&f, "see what it waits for there: that has to come, or the rank has to be restarted");
+	assert_remedy_is(&f, "see what it waits for there: that has to come, or the job has to be restarted");
 	finding_note_text(&f, EVIDENCE_WAITS_FOR_REMEDY, "look at child 7");
 	assert_remedy_is(&f, "look at child 7");
+	f = bare(FINDING_HANG, HANG_PROCESS_DEAD, CAUSE_DEAD, 0);
+	finding_note(&f, EVIDENCE_EXIT_CODE, 1);
+	assert_remedy_is(&f, "read the end of that rank's log: it ended by itself; the job cannot go on: restart it "
+			     "from its checkpoint");
+	finding_note(&f, EVIDENCE_EXIT_SIGNAL, 9); /* by somebody, or for want of memory */
+	assert_remedy_is(&f, "read that rank's log, and dmesg for the OOM killer; the job cannot go on: restart it "
+			     "from its checkpoint");
 }
 
 static void assert_sentence_is(const struct finding *f, const char *expected)
@@ -284,6 +291,9 @@ static void test_sentences(void **state)
 	finding_note(&f, EVIDENCE_N_CALLED, 3);
 	assert_sentence_is(&f,
 			   "1 of 4 ranks has not joined ncclCommSplit: which is not known; 3 ranks have waited 0.0 s");
+	finding_note(&f, EVIDENCE_WAITING_LONGER, 1);
+	assert_sentence_is(&f, "1 of 4 ranks has not joined ncclCommSplit: which is not known; 3 ranks have waited at "
+			       "least 0.0 s");
 	f = bare(FINDING_HANG, HANG_UNKNOWN, CAUSE_NOT_KNOWN, 2);
 	f.n_ranks = f.n_ranks_all = 0;
 	finding_note_text(&f, EVIDENCE_ELSEWHERE_RANKS, "0,2");

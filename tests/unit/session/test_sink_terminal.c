@@ -84,7 +84,7 @@ static void test_terminal(void **state)
 		"  do      find out who stopped it (a debugger, a snapshot, Ctrl-Z in its terminal), then: "
 		"kill -CONT 4702\n"
 		"  id      node-a-9.3\n"
-		"2025-11-13 03:36:43 UTC  over, was CRITICAL hang  rank 2 is stopped before AllReduce #1842; it lasted "
+		"2025-11-13 03:36:43 UTC  OVER, was critical hang  rank 2 is stopped before AllReduce #1842; it lasted "
 		"3.7 s (node-a-9.3)\n");
 	free(text);
 }
@@ -122,6 +122,34 @@ static void test_terminal_holds_a_second(void **state)
 		strstr(text, "rank 2 died before AllReduce #1842; 2 peers have waited 2.7 s (node-a-9.9, a consequence "
 			     "of node-a-9.3)\n"));
 	assert_null(strstr(strstr(text, "node-a-9.9"), "where"));
+	free(text);
+}
+
+/* How often each side called, by the numbers that an operation is named with; where the ranks of a cycle are. */
+static void test_terminal_pairs_and_cycles(void **state)
+{
+	struct incident i;
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	fixture_open(&f, &sink_terminal);
+	i = hang_of(&f);
+	i.f.class = HANG_P2P_UNMATCHED;
+	finding_note(&i.f, EVIDENCE_SENDER, 1);
+	finding_note(&i.f, EVIDENCE_RECEIVER, 3);
+	finding_note(&i.f, EVIDENCE_N_SENDS, 11);
+	finding_note(&i.f, EVIDENCE_N_RECVS, 1);
+	finding_note_text(&i.f, EVIDENCE_PYTHON, "train.py:54 send");
+	finding_note_text(&i.f, EVIDENCE_WAITING_IN, "3 of 4 others: cuStreamSynchronize");
+	fixture_incident(&f, i);
+	i.number++;
+	i.f.class = HANG_DEADLOCK;
+	fixture_incident(&f, i);
+	text = terminal_said(&f);
+	assert_non_null(strstr(text, "rank 1 called 11 Sends (#0 to #10) to rank 3, which called 1 Recv (#0)\n"));
+	assert_non_null(strstr(text, "\n  others  3 of 4: cuStreamSynchronize\n"));
+	assert_non_null(strstr(text, "\n  at      3 of 4: cuStreamSynchronize\n"));
 	free(text);
 }
 
@@ -262,6 +290,7 @@ int main(void)
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_terminal_holds_a_second),
 		cmocka_unit_test(test_terminal_known_phase),
+		cmocka_unit_test(test_terminal_pairs_and_cycles),
 		cmocka_unit_test(test_terminal_verbose),
 		cmocka_unit_test(test_terminal_budget),
 		cmocka_unit_test(test_full),

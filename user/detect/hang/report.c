@@ -140,12 +140,23 @@ static void note_comms(struct finding *f, struct finding_list *found, const stru
 		finding_note_text(f, EVIDENCE_COMM_ONE_OF, finding_list_text(found, names));
 }
 
+/* Known by counters that did not move since they were read first. */
+static bool waited_before(const struct pending *l)
+{
+	for (const struct member *mb = l->kinds ? l->member->comm->members : NULL; mb; mb = mb->next_in_comm)
+		if (mb->samples.n && !mb->samples.after_ns && mb->samples.since_ns == l->since_ns)
+			return true;
+	return false;
+}
+
 static void note_waiting(struct finding *f, struct finding_list *found, const struct model *m, const struct pending *l)
 {
 	char ranks[256];
 
 	pending_waiting_text(l, ranks, sizeof(ranks));
 	finding_note(f, EVIDENCE_WAITING_S, seconds(m->now_ns - l->since_ns));
+	if (waited_before(l))
+		finding_note(f, EVIDENCE_WAITING_LONGER, 1);
 	finding_note(f, EVIDENCE_N_WAITING, l->n_waiting);
 	finding_note_text(f, EVIDENCE_WAITING_RANKS, finding_list_text(found, ranks));
 }
