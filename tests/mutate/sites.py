@@ -24,7 +24,7 @@ CONDITION = re.compile(r"\b(?:if|while) (\()")
 SIMPLE = re.compile(r"^\t+([*\w(][^;{}]*;) *$", re.M)
 NO_STATEMENT = re.compile(r"(return|break|continue|goto|case|default|do|else|for|while|if|switch|struct|enum|const|"
                           r"static|unsigned|bool|int|char|double|float|size_t|ssize_t|void|off_t|pid_t|"
-                          r"u?int\d+_t)\b|\w+ \*?\w+( = .*)?;|\w*free\w*\(|\w*unref\w*\([\w>.-]+\);")
+                          r"u?int\d+_t)\b|\w+ \*?\w+( = .*)?;|(\w*free\w*|HASH_CLEAR)\(|\w*unref\w*\([\w>.-]+\);")
 ASSIGNS = re.compile(r"[^=!<>(]*(\(\*?\w+\))?[^=!<>(]* ([-+|&^*/]|<<|>>)?= |[\w>.\[\]*-]+(\+\+|--);|[\w>.-]+\(")
 RETURNED = re.compile(r"\breturn (0|true|false|-E[A-Z]+)(?=;)")
 FLOW = re.compile(r"\b(continue)(?=;)")

@@ -212,6 +212,18 @@ static void who_counts(void **state)
 	assert_non_null(tick()); /* two live */
 }
 
+/* One that is not compared is not in the way of the next. */
+static void others_are_looked_at(void **state)
+{
+	static struct comm before;
+
+	(void)state;
+	before = (struct comm){ .next = &comm };
+	m.comms = &before;
+	differs(1);
+	assert_non_null(tick());
+}
+
 static void moves_on(int r, uint64_t n)
 {
 	members[r].next_seq[SEQ_COLL] = n;
@@ -242,6 +254,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(numbers_after_a_loss, NULL, done),
 		cmocka_unit_test_setup_teardown(nothing_differs, fresh, done),
 		cmocka_unit_test_setup_teardown(who_counts, fresh, done),
+		cmocka_unit_test_setup_teardown(others_are_looked_at, fresh, done),
 		cmocka_unit_test_setup_teardown(how_long_it_is_told, fresh, done),
 	};
 
