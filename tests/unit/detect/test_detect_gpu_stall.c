@@ -197,6 +197,26 @@ static void all_of_them_wait(void **state)
 	assert_int_equal(only()->n_ranks, 0);
 }
 
+/* What one of them does now is not known: its counters were not read for five seconds. */
+static void one_that_is_not_sampled_any_more(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++) {
+		start(state);
+		gpus_are(in_nccl);
+		gpus[2] = one_sm;
+		stands_inside(5);
+		named(CAUSE_GPU_OTHER_KERNEL, 2);
+		seen[r] = false;
+		stands_inside(4);
+		named(CAUSE_GPU_OTHER_KERNEL, 2);
+		stands_inside(2);
+		assert_int_equal(list.n, 0);
+		if (r + 1 < RANKS)
+			end(state);
+	}
+}
+
 /* Two that do not wait: either may be the root. A kernel that looks like NCCL's is taken for it. */
 static void of_two_nobody_is_named(void **state)
 {
@@ -277,6 +297,7 @@ int main(void)
 		TEST(without_a_gpu_that_waits_nothing_is_said),
 		TEST(all_of_them_wait),
 		TEST(of_two_nobody_is_named),
+		cmocka_unit_test_teardown(one_that_is_not_sampled_any_more, end),
 		TEST(behind_on_the_host),
 		TEST(a_pause_that_ended_teaches),
 		TEST(old_samples_do_not_count),

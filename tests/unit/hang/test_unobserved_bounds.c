@@ -114,6 +114,15 @@ static void one_that_is_not_read(void **state)
 	assert_null(finding_text(unread(), EVIDENCE_COMM_ONE_OF));
 }
 
+static void where_its_host_is(void **state)
+{
+	(void)state;
+	tasks[ODD].stack = (struct task_stack){ 17 * SEC, false, "", "", "", "", "a.py:3 f", "", "" };
+	assert_string_equal(finding_text(unread(), EVIDENCE_PYTHON), "a.py:3 f");
+	tasks[0].stack = tasks[1].stack = tasks[ODD].stack;
+	assert_non_null(finding_text(unread(), EVIDENCE_WAITING_IN));
+}
+
 static void when_it_is_not_named(void **state)
 {
 	(void)state;
@@ -254,6 +263,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_that_is_not_read, fresh, done),
+		cmocka_unit_test_setup_teardown(where_its_host_is, fresh, done),
 		cmocka_unit_test_setup_teardown(when_it_is_not_named, NULL, done),
 		cmocka_unit_test_setup_teardown(what_explains_it, fresh, done),
 		cmocka_unit_test_setup_teardown(one_that_is_not_there, fresh, done),
