@@ -124,6 +124,7 @@ static void a_cycle_has_no_root(void **state)
 	assert_int_equal(found.n_roots, 0);
 	assert_int_equal(found.n_cycles, 1);
 	assert_int_equal(found.cycles[0].n_ranks, RANKS);
+	assert_int_equal(found.cycles[0].n_comms, 0); /* those are noted of threads that share a process */
 	assert_null(found.cycles[0].skipped.proc);
 }
 

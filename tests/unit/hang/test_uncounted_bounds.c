@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_uncounted_bounds.c - a job whose counters say nothing, by hand: three ranks, of which the first two wait in
- * NCCL. When the third is named, when none is, and what is said, word for word.
+ * test_uncounted_bounds.c - a job whose counters say nothing, by hand: three
+ * ranks, of which the first two wait in NCCL. When the third is named, when
+ * none is, and what is said, word for word.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,14 +125,33 @@ static void one_outside_of_nccl(void **state)
 	assert_int_equal(at(84 * SEC + 10 * SEC)->since_ns, 84 * SEC);
 }
 
+/* Of a rank that slept through the last progress a stack counts that was read
+ * after it. */
+static void one_that_slept_before(void **state)
+{
+	(void)state;
+	tasks[ODD].since_ns = MOVED - SEC;
+	tasks[ODD].stack.ns = MOVED;
+	assert_null(at(MOVED + 10 * SEC));
+	tasks[ODD].stack.ns++;
+	assert_non_null(at(MOVED + 10 * SEC));
+	tasks[ODD].stack.native = "";
+	assert_null(at(MOVED + 10 * SEC));
+	tasks[ODD].stack.python = "a.py:3 f";
+	assert_non_null(at(MOVED + 10 * SEC));
+}
+
 static void one_that_is_halted(void **state)
 {
 	(void)state;
 	tasks[ODD].state = TASK_STOPPED;
 	assert_string_equal(finding_text_of(at(SLEPT + 10 * SEC)),
-			    "hang stopped stopped 0.7 #0 in 0 since 82 w 0 c 0 by 0 ranks 2\nwaiting_s 10\n"
-			    "n_waiting 2\nwaiting_ranks 0,1\nknown_from stacks\nnative_frame read (libc.so)\n"
-			    "stack read (libc.so)\nwaiting_in 2 of 2 others: ncclWait (libnccl.so.2)\n"
+			    "hang stopped stopped 0.7 #0 in 0 since 82 w 0 c 0 by 0 "
+			    "ranks 2\nwaiting_s 10\n"
+			    "n_waiting 2\nwaiting_ranks 0,1\nknown_from "
+			    "stacks\nnative_frame read (libc.so)\n"
+			    "stack read (libc.so)\nwaiting_in 2 of 2 others: "
+			    "ncclWait (libnccl.so.2)\n"
 			    "limit_s 10");
 	tasks[ODD].state = TASK_DISK;
 	tasks[ODD].blocked = true;
@@ -148,12 +168,13 @@ static void several_outside_of_nccl(void **state)
 	tasks[1].stack.native = tasks[1].stack.frames = "read (libc.so)";
 	tasks[1].since_ns = SLEPT + SEC;
 	assert_null(at(SLEPT + 11 * SEC - 1)); /* since the newest that fell asleep */
-	assert_string_equal(
-		finding_text_of(at(SLEPT + 11 * SEC)),
-		"hang unknown not_known 0.3 #0 in 0 since 83 w 60 c 120 by 0 ranks\nwaiting_s 10\nn_waiting 1\n"
-		"waiting_ranks 0\nknown_from stacks\nelsewhere_ranks 1,2\n"
-		"excluded no rank is behind by its counters, none has died, and none of those that sleep is at work\n"
-		"waiting_in 2 of 3 others: read (libc.so)\nlimit_s 10");
+	assert_string_equal(finding_text_of(at(SLEPT + 11 * SEC)),
+			    "hang unknown not_known 0.3 #0 in 0 since 83 w 60 c 120 by 0 "
+			    "ranks\nwaiting_s 10\nn_waiting 1\n"
+			    "waiting_ranks 0\nknown_from stacks\nelsewhere_ranks 1,2\n"
+			    "excluded no rank is behind by its counters, none has died, and none of "
+			    "those that sleep is at work\n"
+			    "waiting_in 2 of 3 others: read (libc.so)\nlimit_s 10");
 	tasks[1].state = TASK_ON_CPU; /* one of them works: the others may wait for it */
 	tasks[1].run_ns = SEC;
 	assert_null(at(SLEPT + 11 * SEC));
@@ -225,7 +246,8 @@ static void what_is_reported_already(void **state)
 	}
 }
 
-/* Whose stacks are to be read: of a job in which one sleeps nearly long enough. */
+/* Whose stacks are to be read: of a job in which one sleeps nearly long enough.
+ */
 static void whose_stacks_are_wanted(void **state)
 {
 	const struct proc *some[RANKS];
@@ -256,6 +278,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_outside_of_nccl, fresh, done),
+		cmocka_unit_test_setup_teardown(one_that_slept_before, fresh, done),
 		cmocka_unit_test_setup_teardown(one_that_is_halted, fresh, done),
 		cmocka_unit_test_setup_teardown(several_outside_of_nccl, fresh, done),
 		cmocka_unit_test_setup_teardown(when_nothing_is_known, NULL, done),
