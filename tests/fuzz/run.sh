@@ -36,6 +36,27 @@ def one(info):
 sys.stdout.buffer.write(one(248) + one(192) + struct.pack("<IHHII", 16, 3, 2, 1, 0))' > "$1/answer"
 		cat /proc/net/dev > "$1/dev"
 		;;
+	netlink) # a bound socket; a device and a queue pair; their end
+		python3 -c 'import struct, sys
+def attr(kind, body):
+    return struct.pack("<HH", 4 + len(body), kind) + body + bytes(-len(body) % 4)
+def message(kind, body):
+    return struct.pack("<IHHII", 16 + len(body), kind, 2, 1, 0) + body
+def number(kind, value):
+    return attr(kind, struct.pack("<I", value))
+end = message(3, bytes(4))
+qp = number(21, 77) + number(22, 78) + number(28, 1234) + attr(27, b"\3") + attr(26, b"\2")
+for name, what, body in (("unix", 0, message(20, bytes([1, 1, 10, 0]) + bytes(12) + attr(0, b"\0name") + number(2, 9))),
+                         ("devices", 1, message(0x1401, number(1, 0) + attr(2, b"mlx5_0\0")) + end),
+                         ("qps", 2, message(0x140a, number(1, 0) + attr(19, attr(20, qp))) + end)):
+    open(f"{sys.argv[1]}/{name}", "wb").write(bytes([what]) + body)' "$1" ;;
+	nvml) # a device, a sample, the end of an answer: length in words, packet, question
+		python3 -c 'import sys
+for n in (24, 40, 80, 120, 200):
+    open(f"{sys.argv[1]}/{n}", "wb").write((bytes([n]) + bytes(i % 7 for i in range(4 * n)) + b"\1") * 3)
+for what in range(4):
+    open(f"{sys.argv[1]}/end{what}", "wb").write(bytes([4, 1, 0, 0, 0, 8, 0, 0, 0]) + bytes(8) + bytes([what]))' "$1" ;;
+	nccl_proxy) head -c 4200 /dev/zero | tr '\0' '\7' > "$1/circle" ;;
 	merge) python3 -B tests/fuzz/seeds.py "$1" ;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
 	config)
