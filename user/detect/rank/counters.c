@@ -31,15 +31,16 @@ uint64_t counters_pending_seq(const struct member *mb)
 	if (!member_by_counters(mb))
 		return seq;
 	for (const struct member *o = mb->comm->members; o; o = o->next_in_comm) {
-		uint64_t since = o == mb || o->proc->dead ? 0 : counters_still_ns(o);
+		uint64_t since;
 
 		if (o == mb || o->proc->dead)
 			continue;
+		since = counters_still_ns(o);
 		if (!since || !read_too_early(mb, since))
 			return seq;
 		least = o->entered_seq[SEQ_COLL] < least ? o->entered_seq[SEQ_COLL] : least;
 	}
-	return least != UINT64_MAX && least > seq + 1 ? least - 1 : seq;
+	return least != UINT64_MAX && least > seq ? least - 1 : seq;
 }
 
 /* The peer that is ahead by the least shows best what comes next. */
