@@ -223,6 +223,8 @@ static void what_is_said(void **state)
 	assert_int_equal(f->cause, CAUSE_SLOW_PORT);
 	assert_true(near(f->confidence, 0.8));
 	assert_true(number_named(f, "rank_using", -1) == 1);
+	assert_string_equal(f->subject.device, "mlx5_x");
+	assert_int_equal(f->subject.port, 2);
 	assert_true(number_named(f, "port", -1) == 2);
 	assert_null(evidence_named(f, "far_device"));
 	again(state);
