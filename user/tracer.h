@@ -88,6 +88,10 @@ int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec);
  * -errno. */
 int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes,
 		     int (*each)(void *arg, const void *row), void *arg);
+/* The same for an iterator over tasks that selects the targets' threads, without passing by all tasks of the host where
+ * the targets are few. The order of rows may differ. */
+int tracer_iter_targets(struct tracer_handle *h, const char *program, size_t row_bytes,
+			int (*each)(void *arg, const void *row), void *arg);
 /* Settings of the session. */
 enum tier tracer_tier(const struct tracer_handle *h); /* of the session: a process may be raised above it */
 uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h);

@@ -42,6 +42,10 @@ struct sched_info {
 	unsigned long long run_delay;
 };
 
+struct mm_struct {
+	unsigned long total_vm; /* pages */
+};
+
 struct task_struct {
 	unsigned int __state;
 	int on_cpu;
@@ -51,8 +55,11 @@ struct task_struct {
 	unsigned int flags;
 	pid_t pid;
 	pid_t tgid;
+	int exit_state;
 	int exit_code;
 	u64 start_time;
+	u64 self_exec_id;
+	struct mm_struct *mm;
 	char comm[16];
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;

@@ -383,7 +383,7 @@ static int samples_tick(struct tracer_handle *h, struct sched_scan *s, uint64_t 
 	if (now_ns - s->sampled_ns < SAMPLE_EVERY_NS)
 		return 0;
 	s->sampled_ns = now_ns;
-	err = tracer_iter_each(h, "sched_samples", sizeof(struct sched_sample), sample_take, &arg);
+	err = tracer_iter_targets(h, "sched_samples", sizeof(struct sched_sample), sample_take, &arg);
 	if (!err)
 		seen_sweep(h, s, now_ns);
 	return err;

@@ -249,6 +249,7 @@ void loader_free(struct loader *l)
 		free(h->state);
 	}
 	links_free(l->life_links, l->n_life_links);
+	bpf_link__destroy(l->glances);
 	ring_free(l->rings);
 	bpf_object__close(l->life);
 	for (uint32_t i = 0; i < l->n_libs; i++)
@@ -509,40 +510,6 @@ int tracer_map_next(struct tracer_handle *h, const char *map, const void *prev, 
 	if (fd < 0)
 		return fd;
 	return bpf_map_get_next_key(fd, prev, ret_key) ? -errno : 0;
-}
-
-static struct bpf_link *iterator_link(struct tracer_handle *h, const char *program)
-{
-	const struct bpf_program *p = h->iter ? NULL : bpf_object__find_program_by_name(h->object, program);
-
-	if (p)
-		h->iter = bpf_program__attach_iter(p, NULL);
-	return h->iter;
-}
-
-int tracer_iter_each(struct tracer_handle *h, const char *program, size_t row_bytes,
-		     int (*each)(void *arg, const void *row), void *arg)
-{
-	struct bpf_link *link = iterator_link(h, program);
-	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1, err = fd < 0 ? -errno : 0;
-	_Alignas(8) char rows[16384];
-	size_t at, n = 0;
-	ssize_t got = 1;
-
-	while (!err && got > 0) {
-		got = read(fd, rows + n, sizeof(rows) - n);
-		if (got < 0 && errno != EAGAIN && errno != EINTR) /* EAGAIN: it stopped in the middle; read on */
-			err = -errno;
-		n += got > 0 ? got : 0;
-		got = got < 0 ? 1 : got;
-		for (at = 0; !err && at + row_bytes <= n; at += row_bytes)
-			err = each(arg, rows + at);
-		memmove(rows, rows + at, n - at);
-		n -= at;
-	}
-	if (fd >= 0)
-		close(fd);
-	return err;
 }
 
 int tracer_emit(struct tracer_handle *h, const struct wire_hdr *rec)

@@ -18,6 +18,7 @@
 #include "tracer.h"
 
 #define LOADER_TRACERS_MAX WIRE_TRACER_MAX
+#define TASK_ITER_TARGETS 512
 #define LOADER_LIBS_MAX WIRE_LIBS_MAX
 #define LOADER_LIBS_OF_PROC 128 /* a file counts once for each tracer and probe group: some ten files */
 #define LOADER_LIBS_OF_UID (LOADER_LIBS_MAX / 2) /* of one user that is not root: others find room whatever it does */
@@ -105,6 +106,8 @@ struct loader {
 	struct bpf_object *life;
 	struct bpf_link **life_links;
 	int n_life_links;
+	struct bpf_link *glances; /* of the iterator over all processes, once it was read */
+	bool no_task_links;       /* the kernel's iterators go over all tasks only */
 	struct tracer_handle tracers[LOADER_TRACERS_MAX];
 	int n_tracers;
 	uint32_t lacks;         /* bits of kernel.def */

@@ -64,6 +64,7 @@ static void tree_free(void)
 
 	HASH_ITER (hh, set.procs, p, next) {
 		HASH_DEL(set.procs, p);
+		DL_DELETE(set.active, p);
 		free(p);
 	}
 }
@@ -80,6 +81,7 @@ static void tree(const struct member *t, size_t n)
 		struct proc_row *p = row_of(&t[i]);
 
 		HASH_ADD_INT(set.procs, pub.tgid, p);
+		proc_row_wake(&set, p);
 	}
 	rank_tree_build(&set);
 	for (size_t i = 0; i < n; i++) {

@@ -36,6 +36,7 @@ static int teardown(void **state)
 	(void)state;
 	HASH_ITER (hh, set.procs, p, next) {
 		HASH_DEL(set.procs, p);
+		DL_DELETE(set.active, p);
 		free(p->place);
 		free(p);
 	}
@@ -62,6 +63,7 @@ static struct proc_row *lives(uint32_t pid, const char *job, const char *pod, in
 	snprintf(p->pub.pod, sizeof(p->pub.pod), "uid-%s", pod);
 	snprintf(p->place->pod_name, sizeof(p->place->pod_name), "%s", pod);
 	HASH_ADD_INT(set.procs, pub.tgid, p);
+	proc_row_wake(&set, p);
 	list[set.n_list++] = &p->pub;
 	return p;
 }

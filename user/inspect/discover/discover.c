@@ -97,12 +97,16 @@ void discover_sort(struct target_set *s)
 
 static int build_list(struct target_set *s)
 {
-	const struct target_proc **list = calloc(HASH_COUNT(s->procs) + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (const struct proc_row *p = s->active; p; p = p->next)
+		n += p->listed;
+	const struct target_proc **list = calloc(n + 1, sizeof(*list));
 
 	if (!list)
 		return -ENOMEM;
 	s->n_list = 0;
-	for (struct proc_row *p = s->procs; p; p = p->hh.next)
+	for (struct proc_row *p = s->active; p; p = p->next)
 		if (p->listed)
 			list[s->n_list++] = &p->pub;
 	free(s->list);
@@ -122,10 +126,10 @@ static void seccomp_read(struct proc_row *p)
 	p->pub.uid = st.uid;
 }
 
-static int finish(struct target_set *s)
+int discover_finish(struct target_set *s)
 {
 	rank_tree_build(s);
-	for (struct proc_row *p = s->procs; p; p = p->hh.next) {
+	for (struct proc_row *p = s->active; p; p = p->next) {
 		if (p->listed) {
 			if (!p->pub.libs || !p->pub.ns_pid)
 				enlist(s, p);
@@ -142,7 +146,12 @@ static int finish(struct target_set *s)
 	return build_list(s);
 }
 
-static void pid_scan(struct target_set *s, uint32_t tgid, bool all)
+static bool is_stranger(const struct proc_row *p)
+{
+	return !p->listed && !p->pub.n_libs && p->env.rank < 0;
+}
+
+void discover_pid_scan(struct target_set *s, uint32_t tgid, bool all)
 {
 	struct proc_row *p = proc_row_find(s, tgid);
 	bool skip = all && p && p->is_kernel && (s->scan + tgid) % KERNEL_SCAN_EVERY;
@@ -153,12 +162,22 @@ static void pid_scan(struct target_set *s, uint32_t tgid, bool all)
 		p = proc_row_add(s, tgid);
 	if (!p || (!skip && !proc_row_update(s, p, all ? SCAN_PATIENT : SCAN_NOW)))
 		return;
+	proc_row_wake(s, p);
 	seccomp_read(p);
 	p->seen = s->scan;
+	if (is_stranger(p)) /* one by one: 10,000 maps at a time are 60 MB */
+		trim(s, p);
 	s->counts.processes += all && !p->is_kernel;
 	s->counts.kernel_threads += all && p->is_kernel;
 	s->counts.denied += all && p->pub.status == TARGET_DENIED;
 	s->counts.blocked += all && p->pub.status == TARGET_BLOCKED;
+}
+
+void discover_scan_begin(struct target_set *s)
+{
+	s->scan++;
+	s->n_half_dead = 0;
+	s->counts = (struct target_counts){ 0 };
 }
 
 int target_set_scan(struct target_set *s)
@@ -168,18 +187,17 @@ int target_set_scan(struct target_set *s)
 
 	if (!dir)
 		return -errno;
-	s->scan++;
-	s->n_half_dead = 0;
-	s->counts = (struct target_counts){ 0 };
+	glances_drop(s);
+	discover_scan_begin(s);
 	for (struct dirent *e; (e = readdir(dir));)
 		if (isdigit((unsigned char)e->d_name[0]))
-			pid_scan(s, strtoul(e->d_name, NULL, 10), true);
+			discover_pid_scan(s, strtoul(e->d_name, NULL, 10), true);
 	closedir(dir);
 	HASH_ITER (hh, s->procs, p, next)
 		if (p->seen != s->scan)
 			proc_row_free(s, p);
 	lib_table_sweep(s);
-	return finish(s);
+	return discover_finish(s);
 }
 
 /* Processes that say a rank and have no library yet: found within one rescan of mapping it, as the traced ones are. And
@@ -190,16 +208,16 @@ static void candidates_scan(struct target_set *s)
 	struct proc_row *p, *next;
 	int n = 0;
 
-	HASH_ITER (hh, s->procs, p, next)
-		if ((p->awaited || (p->candidate && now < p->young_until_ns)) && n++ < CANDIDATES_MAX)
-			pid_scan(s, p->pub.tgid, false);
+	DL_FOREACH_SAFE(s->active, p, next)
+	if ((p->awaited || (p->candidate && now < p->young_until_ns)) && n++ < CANDIDATES_MAX)
+		discover_pid_scan(s, p->pub.tgid, false);
 }
 
 size_t target_set_awaited(const struct target_set *s)
 {
 	size_t n = 0;
 
-	for (const struct proc_row *p = s->procs; p; p = p->hh.next)
+	for (const struct proc_row *p = s->active; p; p = p->next)
 		n += p->awaited;
 	return n;
 }
@@ -210,7 +228,7 @@ size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max
 
 	for (size_t i = 0; i < s->n_half_dead && n < max; i++)
 		tgids[n++] = s->half_dead[i];
-	for (const struct proc_row *p = s->procs; p && n < max; p = p->hh.next)
+	for (const struct proc_row *p = s->active; p && n < max; p = p->next)
 		if (!p->is_kernel && !p->seen_maps && (p->awaited || p->pub.status == TARGET_BLOCKED))
 			tgids[n++] = p->pub.tgid;
 	return n;
@@ -219,9 +237,9 @@ size_t target_set_unread(const struct target_set *s, uint32_t *tgids, size_t max
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		pid_scan(s, tgids[i], false);
+		discover_pid_scan(s, tgids[i], false);
 	candidates_scan(s);
-	return finish(s);
+	return discover_finish(s);
 }
 
 void target_set_unhurried(struct target_set *s)
@@ -245,9 +263,11 @@ const struct target_proc *target_set_refresh(struct target_set *s, uint32_t tgid
 
 	if (!p)
 		p = proc_row_add(s, tgid);
-	if (p && proc_row_update(s, p, SCAN_AGAIN))
+	if (p && proc_row_update(s, p, SCAN_AGAIN)) {
+		proc_row_wake(s, p);
 		p->seen = s->scan;
-	finish(s);
+	}
+	discover_finish(s);
 	return target_set_find(s, tgid);
 }
 
@@ -278,6 +298,7 @@ void target_set_free(struct target_set *s)
 	HASH_ITER (hh, s->procs, p, next)
 		proc_row_free(s, p);
 	lib_table_free(s);
+	glances_drop(s);
 	free(s->list);
 	free(s);
 }

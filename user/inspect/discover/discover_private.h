@@ -11,6 +11,7 @@
 #include "inspect/reader/proc_files.h"
 
 #include <uthash.h>
+#include <utlist.h>
 
 struct file_row {
 	struct target_file pub;     /* its first four fields are the key */
@@ -42,6 +43,11 @@ struct proc_row {
 	uint64_t maps_wait_ns, maps_read_ns, maps_took_ns, file_pages; /* see proc_row.c */
 	bool kept;                                                     /* the files are open, or cannot be opened */
 	struct proc_row *owner;                                        /* rank process it belongs to, itself, or NULL */
+	bool active;                  /* in the set's list of active processes; else it rests (glance.c) */
+	bool woken;                   /* active for the moment: proc_rows_wake() */
+	bool settled, had_owner;      /* it was in a tree before; with an owner */
+	uint64_t stat_vsize;          /* as its stat file said last */
+	struct proc_row *prev, *next; /* of the active ones */
 	UT_hash_handle hh;
 };
 
@@ -54,6 +60,9 @@ struct target_set {
 	char *names[ELF_WANTED_MAX]; /* every marker and symbol, once */
 	size_t n_names;
 	struct proc_row *procs;
+	struct proc_row *active;        /* those that scans and rescans read */
+	struct process_glance *glances; /* of the last scan by glances, by tgid; NULL: it was by /proc */
+	size_t n_glances;
 	struct file_row *files;
 	size_t n_open; /* files kept open */
 	const struct target_proc **list;
@@ -79,6 +88,17 @@ void proc_row_status(struct proc_row *p, int rc);
 bool proc_row_update(struct target_set *s, struct proc_row *p, enum proc_row_scan scan);
 int proc_row_load_maps(struct target_set *s, struct proc_row *p);
 
+/* discover.c */
+void discover_pid_scan(struct target_set *s, uint32_t tgid, bool all);
+int discover_finish(struct target_set *s);
+void discover_scan_begin(struct target_set *s);
+
+/* glance.c */
+void proc_row_wake(struct target_set *s, struct proc_row *p); /* scans read it from now on */
+void proc_rows_wake(struct target_set *s);                    /* all of them, until */
+void proc_rows_rest(struct target_set *s);                    /* those of them that still may */
+void glances_drop(struct target_set *s);
+
 /* late_environ.c: what the process set in its own environment since its start. 0, -ENODATA no libc known, or an error
  * of reader_run(). Needs libs and maps. */
 int late_environ_read(struct reader *r, const struct target_proc *p, struct proc_environ *ret);
@@ -102,7 +122,7 @@ extern const struct target_place place_none;
 
 void discover_sort(struct target_set *s); /* the list */
 
-/* rank_tree.c: owner, rank, job and listed of every process, from what each one's environment said. */
+/* rank_tree.c: owner, rank, job and listed of every active process, from what each one's environment said. */
 void rank_tree_build(struct target_set *s);
 
 static inline uint64_t hash_bytes(uint64_t h, const void *data, size_t len)

@@ -137,7 +137,7 @@ int target_set_name_jobs(struct target_set *s)
 	struct jobs *jobs = jobs_new();
 	int err = jobs ? jobs_find(s, jobs) : -ENOMEM;
 
-	for (struct proc_row *p = s->procs; p && !err; p = p->hh.next)
+	for (struct proc_row *p = s->active; p && !err; p = p->next)
 		if (p->listed)
 			job_show(s, jobs, p);
 	jobs_free(jobs);

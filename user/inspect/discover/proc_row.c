@@ -53,6 +53,8 @@ void proc_row_free(struct target_set *s, struct proc_row *p)
 	lib_table_unload(s, p);
 	maps_free(&p->pub.maps);
 	free(p->place);
+	if (p->active)
+		DL_DELETE(s->active, p);
 	HASH_DEL(s->procs, p);
 	free(p);
 }
@@ -69,6 +71,7 @@ struct proc_row *proc_row_add(struct target_set *s, uint32_t tgid)
 	p->pub.place = &place_none;
 	p->env = PROC_ENVIRON_NONE;
 	HASH_ADD_INT(s->procs, pub.tgid, p);
+	proc_row_wake(s, p);
 	return p;
 }
 
@@ -184,6 +187,7 @@ static void apply_stat(struct target_set *s, struct proc_row *p, const struct pr
 	p->is_kernel = st->is_kernel || st->parent == (uint32_t)reader_pid(s->reader) ||
 		       p->pub.tgid == (uint32_t)reader_pid(s->reader);
 	p->image = st->image;
+	p->stat_vsize = st->vsize;
 }
 
 /* Resident pages of files and shared memory; 0 unknown. */

@@ -87,7 +87,7 @@ static bool same_place(const struct target_proc *a, const struct target_proc *b)
 static void mark_ambiguous(const struct target_set *s, struct proc_row *p)
 {
 	p->pub.rank_ambiguous = false;
-	for (struct proc_row *q = s->procs; q && is_rank(p); q = q->hh.next)
+	for (struct proc_row *q = s->active; q && is_rank(p); q = q->next)
 		if (q != p && is_rank(q) && same_identity(p, q) && same_place(&p->pub, &q->pub))
 			p->pub.rank_ambiguous = true;
 }
@@ -120,7 +120,7 @@ static bool is_blocked_sibling(const struct target_set *s, const struct proc_row
 {
 	if (p->listed || p->is_kernel || p->pub.status != TARGET_BLOCKED || p->pub.parent_tgid <= 1)
 		return false;
-	for (const struct proc_row *q = s->procs; q; q = q->hh.next)
+	for (const struct proc_row *q = s->active; q; q = q->next)
 		if (q->listed && q->pub.status != TARGET_BLOCKED &&
 		    (q->pub.parent_tgid == p->pub.parent_tgid || q->pub.tgid == p->pub.parent_tgid))
 			return true;
@@ -132,9 +132,9 @@ static void adopt(struct target_set *s)
 {
 	struct proc_row *p;
 
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		p->adopted = false;
-	for (const struct proc_row *c = s->procs; c; c = c->hh.next) {
+	for (const struct proc_row *c = s->active; c; c = c->next) {
 		p = c->has_env && c->env.rank >= 0 ? parent_of(s, c) : NULL;
 		if (!p || p->has_env || p->pub.status != TARGET_BLOCKED || p->image != c->image)
 			continue;
@@ -143,26 +143,49 @@ static void adopt(struct target_set *s)
 	}
 }
 
-void rank_tree_build(struct target_set *s)
+static void tree_build(struct target_set *s)
 {
 	struct proc_row *p;
 
 	adopt(s);
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		p->launcher = false;
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		if (p->has_env && p->env.rank >= 0)
 			mark_launchers(s, p);
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		if (has_identity(p) && p->pub.n_libs && find_owner(s, p) == p)
 			drop_wrappers(s, p);
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		p->owner = p->is_kernel ? NULL : find_owner(s, p);
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		mark_ambiguous(s, p);
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		set_rank(p);
-	for (p = s->procs; p; p = p->hh.next)
+	for (p = s->active; p; p = p->next)
 		if (is_blocked_sibling(s, p))
 			p->listed = true;
+}
+
+/* A rank is new, or a process that was there before has an owner now: those below it that rest have one too. */
+static bool has_new_owner(struct target_set *s)
+{
+	bool any = false;
+
+	for (struct proc_row *p = s->active; p; p = p->next) {
+		any |= !p->had_owner && p->owner && (p->settled || p->owner == p);
+		p->settled = true;
+		p->had_owner = p->owner;
+	}
+	return any;
+}
+
+void rank_tree_build(struct target_set *s)
+{
+	tree_build(s);
+	if (!has_new_owner(s))
+		return;
+	proc_rows_wake(s);
+	tree_build(s);
+	proc_rows_rest(s);
 }
