@@ -12,6 +12,8 @@
 
 enum glance_rests { GLANCE_LOOK, GLANCE_RESTS, GLANCE_RESTS_KERNEL /* a kernel thread */ };
 
+#define BORN_MAX 1024 /* strangers that forked or called exec, noted between two scans; as many: more did */
+
 struct process_glance {
 	__u32 tgid, parent_tgid;
 	__u64 start_ns; /* with tgid the key */

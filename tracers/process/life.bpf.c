@@ -13,6 +13,22 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 RECORD_IN_BTF(life_fork);
 RECORD_IN_BTF(life_exit);
 
+/* Strangers that are new or another program now: the next scan reads these, not all that are old. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BORN_MAX);
+	__type(key, __u32); /* tgid */
+	__type(value, __u32);
+} born SEC(".maps");
+
+static __always_inline int born_note(__u32 tgid)
+{
+	__u32 value = 0;
+
+	bpf_map_update_elem(&born, &tgid, &value, BPF_ANY);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(life_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -21,7 +37,7 @@ int BPF_PROG(life_fork, struct task_struct *parent, struct task_struct *child)
 	struct life_fork *r;
 
 	if (!target_of(parent_tgid))
-		return 0;
+		return child_tgid != parent_tgid ? born_note(child_tgid) : 0;
 	if (child_tgid != parent_tgid)
 		bpf_map_update_elem(&targets, &child_tgid, &t, BPF_ANY);
 	r = record_reserve(RING_CRITICAL, struct life_fork, WIRE_LIFE, LIFE_FORK);
@@ -40,7 +56,7 @@ int BPF_PROG(life_exec, struct task_struct *p)
 	struct life_exec *r;
 
 	if (!t)
-		return 0;
+		return born_note(p->tgid);
 	t->generation = bpf_ktime_get_ns();
 	r = record_reserve(RING_CRITICAL, struct life_exec, WIRE_LIFE, LIFE_EXEC);
 	if (r) /* its libraries are mapped within milliseconds */

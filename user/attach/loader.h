@@ -20,7 +20,6 @@ struct reader;
 struct target_set;
 struct symbolizer;
 struct target_proc;
-struct process_glance;
 struct target_lib;
 
 struct loader_cfg {
@@ -65,8 +64,8 @@ void loader_links_forget(struct loader *l,
 			 uint32_t tgid); /* the same after the BPF programs saw the exit: the pid may be in use again */
 bool loader_is_target(const struct loader *l, uint32_t tgid);
 
-/* One row for each process of the host, threads left out, in the order of tgids. Caller frees *ret. 0 or -errno. */
-int loader_glances(struct loader *l, struct process_glance **ret, size_t *ret_n);
+/* Scans the processes of the host: those that are new, changed, or matter; about once a second. 0 or -errno. */
+int loader_scan(struct loader *l, struct target_set *set);
 
 int loader_attach_life(struct loader *l);     /* process life: call it first */
 int loader_attach_samplers(struct loader *l); /* kernel-side programs of the tracers: call it last */

@@ -107,6 +107,7 @@ struct loader {
 	struct bpf_link **life_links;
 	int n_life_links;
 	struct bpf_link *glances; /* of the iterator over all processes, once it was read */
+	uint64_t glances_due_ns;  /* the next pass over all */
 	bool no_task_links;       /* the kernel's iterators go over all tasks only */
 	struct tracer_handle tracers[LOADER_TRACERS_MAX];
 	int n_tracers;

@@ -11,8 +11,13 @@
 #include <unistd.h>
 
 #include "attach/loader_internal.h"
+#include "base/clock.h"
+#include "inspect/discover/discover.h"
 #include "schemas/glance.h"
 
+/* A pass over all processes comes that many times its own length apart: 1/2000 of a core. */
+#define GLANCES_SHARE 2000
+#define GLANCES_LAST_NS 20000000000ull
 #define TASKS_FOR_LINK 150 /* a link of its own for a process costs as much as that many tasks passed by */
 
 static struct bpf_link *iterator_link(struct tracer_handle *h, const char *program)
@@ -135,7 +140,7 @@ static int glance_take(void *arg, const void *row)
 	return 0;
 }
 
-int loader_glances(struct loader *l, struct process_glance **ret, size_t *ret_n)
+static int glances_read(struct loader *l, struct process_glance **ret, size_t *ret_n)
 {
 	const struct bpf_program *p = bpf_object__find_program_by_name(l->life, "process_glances");
 	struct glances g = { 0 };
@@ -151,4 +156,38 @@ int loader_glances(struct loader *l, struct process_glance **ret, size_t *ret_n)
 	*ret = err ? NULL : g.rows;
 	*ret_n = err ? 0 : g.n;
 	return err;
+}
+
+static size_t born_read(struct loader *l, uint32_t *tgids)
+{
+	int fd = loader_map_fd(l, "born");
+	size_t n = 0;
+
+	for (uint32_t tgid; n < BORN_MAX && !bpf_map_get_next_key(fd, NULL, &tgid); tgids[n++] = tgid)
+		bpf_map_delete_elem(fd, &tgid);
+	return n;
+}
+
+static int all_scan(struct loader *l, struct target_set *set)
+{
+	uint64_t begin_ns = clock_monotonic_ns(), wait_ns;
+	struct process_glance *rows;
+	size_t n;
+	int err = glances_read(l, &rows, &n);
+
+	wait_ns = (clock_monotonic_ns() - begin_ns) * GLANCES_SHARE;
+	l->glances_due_ns = err ? 0 : begin_ns + (wait_ns < GLANCES_LAST_NS ? wait_ns : GLANCES_LAST_NS);
+	return err ? target_set_scan(set) : target_set_scan_glances(set, rows, n);
+}
+
+/* What was born is read in every scan. What old strangers map is seen by the pass over all, which comes less often on a
+ * host of many processes. */
+int loader_scan(struct loader *l, struct target_set *set)
+{
+	uint32_t born[BORN_MAX];
+	size_t n = born_read(l, born);
+
+	if (n == BORN_MAX || clock_monotonic_ns() >= l->glances_due_ns)
+		return all_scan(l, set);
+	return target_set_scan_some(set, born, n);
 }

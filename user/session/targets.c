@@ -363,19 +363,9 @@ static int listed_trace(struct session_targets *t, uint64_t now_ns)
 	return err;
 }
 
-static int all_scan(struct session_targets *t)
-{
-	struct process_glance *rows;
-	size_t n;
-
-	if (loader_glances(t->loader, &rows, &n))
-		return target_set_scan(t->set);
-	return target_set_scan_glances(t->set, rows, n);
-}
-
 int session_targets_scan(struct session_targets *t, uint64_t now_ns)
 {
-	int err = all_scan(t);
+	int err = loader_scan(t->loader, t->set);
 
 	if (!err)
 		err = listed_trace(t, now_ns);

@@ -230,6 +230,33 @@ static void mixes_with_other_scans(void **state)
 	end(&d);
 }
 
+/* Between two passes over all: what was born is read, what rests is not, and what matters is. */
+static void reads_what_was_born(void **state)
+{
+	struct child c = child_new(), born = child_new();
+	uint32_t tgids[2] = { c.pid, born.pid };
+
+	tell(&c, 'm');
+	scan(*state, tgids, 1);
+	tell(&c, 'l');
+	tell(&born, 'l');
+	assert_int_equal(target_set_scan_some(*state, &tgids[1], 1), 0);
+	assert_non_null(listed(*state, tgids[1]));
+	assert_null(listed(*state, tgids[0]));
+	assert_int_equal(target_set_counts(*state)->processes, 1);
+	tell(&born, 'r');
+	target_set_has_comm(*state, tgids[1]);
+	assert_int_equal(target_set_scan_some(*state, NULL, 0), 0);
+	assert_int_equal(listed(*state, tgids[1])->rank, 3);
+	end(&born);
+	assert_int_equal(target_set_scan_some(*state, NULL, 0), 0);
+	assert_null(target_set_find(*state, tgids[1]));
+	usleep(MAPS_WAIT_US);
+	scan(*state, tgids, 1);
+	assert_non_null(listed(*state, tgids[0]));
+	end(&c);
+}
+
 static int group_setup(void **state)
 {
 	char command[256];
@@ -273,6 +300,7 @@ int main(void)
 		TEST(finds_what_a_stranger_becomes),
 		TEST(a_rank_gets_what_rests_below_it),
 		TEST(mixes_with_other_scans),
+		TEST(reads_what_was_born),
 	};
 
 	if (system("cc --version >/dev/null 2>&1") || geteuid()) {

@@ -110,6 +110,8 @@ int target_set_scan(struct target_set *s);
 /* The same with what the kernel said of every process, at one time, in the order of tgids: reads only those of which it
  * says something new, and those that matter. Takes the rows over. 0 or -errno. */
 int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n);
+/* In between: reads these strangers, and those that matter; the others are as they were. */
+int target_set_scan_some(struct target_set *s, const uint32_t *tgids, size_t n);
 /* Scans these processes only (young ones, every 50-100 ms; new children). Unknown pids are added. */
 int target_set_rescan(struct target_set *s, const uint32_t *tgids, size_t n);
 /* Reads identity and maps again even where nothing seems to have changed (after exec, before a memory scan). Returns

@@ -141,6 +141,23 @@ static void unseen_free(struct target_set *s)
 		proc_row_free(s, p);
 }
 
+int target_set_scan_some(struct target_set *s, const uint32_t *tgids, size_t n)
+{
+	struct target_counts before = s->counts;
+	struct proc_row *p, *next;
+
+	s->n_half_dead = 0;
+	DL_FOREACH_SAFE(s->active, p, next)
+	discover_pid_scan(s, p->pub.tgid, true);
+	for (size_t i = 0; i < n; i++)
+		discover_pid_scan(s, tgids[i], true);
+	before.maps_read = s->counts.maps_read;
+	before.files_inspected = s->counts.files_inspected;
+	s->counts = before;
+	lib_table_sweep(s);
+	return discover_finish(s);
+}
+
 int target_set_scan_glances(struct target_set *s, struct process_glance *rows, size_t n)
 {
 	int err;
