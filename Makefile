@@ -158,6 +158,11 @@ bench-budget: deps ## a job of 20,000 CUDA events a step: cost of its probes aga
 	$(Q)$(MAKE) --no-print-directory build
 	$(Q)O=$(O) python3 -B tools/bench/budget.py $(ARGS)
 
+.PHONY: bench-overhead
+bench-overhead: deps ## the simulated job with each tier on and off in turns: steps, price, our CPU, memory (root)
+	$(Q)$(MAKE) --no-print-directory build
+	$(Q)O=$(O) python3 -B tools/bench/overhead.py $(ARGS)
+
 check: ## house rules: layers, sizes, names, licences
 	$(Q)scripts/check.sh
 
