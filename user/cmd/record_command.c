@@ -62,6 +62,7 @@ __attribute__((noreturn)) static void command_exec(const struct record_command *
 	if (quiet_stdout)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	execvp(c->argv[0], c->argv);
 	(void)!write(failed_fd, &errno, sizeof(errno));
 	_exit(STATUS_NOT_STARTED);

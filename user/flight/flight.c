@@ -19,9 +19,7 @@
 #include "base/log.h"
 #include "flight/flight_private.h"
 #include "flight/flight_state.h"
-#include "model/snapshot/snapshot.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/snapshot_record.h"
 #include "schemas/collector.h"
 
 #define SEGMENTS 8 /* of a window */
@@ -92,23 +90,19 @@ static int record_keep(struct flight *f, struct packed_list *to, const struct wi
 	return err;
 }
 
-static int state_keep(void *to, const struct event *e)
+static int state_keep(void *to, const struct wire_hdr *rec)
 {
-	static union {
-		struct wire_hdr h;
-		char bytes[WIRE_SIZE_MAX];
-	} rec;
 	struct flight *f = to;
-	int size = snapshot_encode(e, &rec.h);
 
-	return size < 0 ? size : record_keep(f, &f->newest->state, &rec.h);
+	return record_keep(f, &f->newest->state, rec);
 }
 
 /* The first record of a session needs no snapshot before it. */
-static int segment_begin(struct flight *f, const struct wire_hdr *rec, struct model *m)
+static int segment_begin(struct flight *f, const struct wire_hdr *rec, struct pipeline *p)
 {
+	const struct model *m = pipeline_model(p);
 	struct segment *s = calloc(1, sizeof(*s));
-	int err = 0;
+	int err;
 
 	if (!s)
 		return -ENOMEM;
@@ -117,9 +111,7 @@ static int segment_begin(struct flight *f, const struct wire_hdr *rec, struct mo
 	f->newest = s;
 	if (!m->start_ns)
 		return 0;
-	err = model_snapshot(m, state_keep, f);
-	for (struct kept_record *k = f->kept; k && !err; k = k->next)
-		err = record_keep(f, &s->state, &k->rec);
+	err = pipeline_state(p, state_keep, f);
 	return err ? err : chunk_keep(f, &s->state);
 }
 
@@ -140,30 +132,31 @@ static void segments_drop(struct flight *f, uint64_t now_ns)
 		oldest_drop(f);
 }
 
-static int segment_ready(struct flight *f, const struct wire_hdr *rec, struct model *m)
+static int segment_ready(struct flight *f, const struct wire_hdr *rec, struct pipeline *p)
 {
+	const struct model *m = pipeline_model(p);
 	int err;
 
 	if (!f->newest)
-		return segment_begin(f, rec, m);
+		return segment_begin(f, rec, p);
 	if (!segment_full(f, m))
 		return 0;
 	err = chunk_keep(f, &f->newest->records);
 	if (!err)
-		err = segment_begin(f, rec, m);
+		err = segment_begin(f, rec, p);
 	segments_drop(f, m->now_ns);
 	return err;
 }
 
-void flight_put(struct flight *f, const struct wire_hdr *rec, struct model *m)
+static void flight_put(void *to, const struct wire_hdr *rec, struct pipeline *p)
 {
-	int err = segment_ready(f, rec, m);
+	struct flight *f = to;
+	int err = segment_ready(f, rec, p);
 
-	flight_kept_note(f, rec);
 	if (!err)
 		err = record_keep(f, &f->newest->records, rec);
 	if (f->bytes > f->cfg.bytes_max)
-		segments_drop(f, m->now_ns);
+		segments_drop(f, pipeline_model(p)->now_ns);
 	if (err)
 		window_give_up(f);
 }
@@ -177,17 +170,12 @@ void flight_request(struct flight *f, int token)
 		f->tokens[f->n_tokens++] = token;
 }
 
-/* One dump serves all root findings that opened since the last one: they lie in one window. */
-static void record_take(void *to, const struct wire_hdr *rec, struct model *m)
-{
-	flight_put(to, rec, m);
-}
-
 void flight_tap(struct flight *f, struct pipeline *p)
 {
-	pipeline_set_tap(p, record_take, f);
+	pipeline_set_tap(p, flight_put, f);
 }
 
+/* One dump serves all root findings that opened since the last one: they lie in one window. */
 static void findings_scan(struct flight *f, const struct incidents *all, uint64_t now_ns)
 {
 	const struct incident *i = NULL;
@@ -380,7 +368,6 @@ void flight_free(struct flight *f)
 	flight_state_close();
 	while (f->oldest)
 		oldest_drop(f);
-	flight_kept_free(f);
 	chunk_free(f->chunk);
 	if (f->child_fd >= 0)
 		close(f->child_fd);

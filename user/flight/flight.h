@@ -37,10 +37,8 @@ struct pipeline;
 int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, size_t error_size);
 void flight_free(struct flight *f); /* a dump under way goes on by itself */
 
-/* Makes the pipeline call flight_put() with each record. */
+/* Takes each record from now on, before the model does. If out of memory, drops the window and starts a new one. */
 void flight_tap(struct flight *f, struct pipeline *p);
-/* Takes a record, before the model does. If out of memory, drops the window and starts a new one. */
-void flight_put(struct flight *f, const struct wire_hdr *rec, struct model *m);
 
 /* Requests a dump now; the file of flight_state.h reports the result for `token` (0: none). */
 void flight_request(struct flight *f, int token);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/new_file.h"
+#include "base/write_whole.h"
 #include "flight/flight_private.h"
 #include "pipeline/pipeline.h"
 #include "recording/recording.h"
@@ -36,25 +37,12 @@ struct writing {
 	char temporary[N_SUFFIXES][600], base[560];
 };
 
-static int write_all(int fd, const void *data, size_t size)
-{
-	for (const char *p = data; size;) {
-		ssize_t n = write(fd, p, size);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		p += n < 0 ? 0 : n;
-		size -= n < 0 ? 0 : n;
-	}
-	return 0;
-}
-
 static int list_write(int fd, const struct packed_list *l)
 {
 	int err = 0;
 
 	for (const struct packed *p = l->head; p && !err; p = p->next)
-		err = write_all(fd, p->bytes, p->size);
+		err = write_whole(fd, p->bytes, p->size);
 	return err;
 }
 
@@ -70,11 +58,11 @@ static int tail_write(struct flight *f, int fd, uint64_t now_ns)
 
 	if (!chunk_has_room(f->chunk, &stop.hdr)) {
 		size = chunk_pack(f->chunk, &bytes);
-		err = size < 0 ? size : write_all(fd, bytes, size);
+		err = size < 0 ? size : write_whole(fd, bytes, size);
 	}
 	chunk_put(f->chunk, &stop.hdr);
 	size = err ? 0 : chunk_pack(f->chunk, &bytes);
-	return err ? err : size < 0 ? size : write_all(fd, bytes, size);
+	return err ? err : size < 0 ? size : write_whole(fd, bytes, size);
 }
 
 static int recording_write(struct writing *w, uint64_t now_ns)
@@ -84,7 +72,7 @@ static int recording_write(struct writing *w, uint64_t now_ns)
 
 	if (fd < 0)
 		return fd;
-	err = write_all(fd, &h, sizeof(h));
+	err = write_whole(fd, &h, sizeof(h));
 	if (!err && w->f->oldest)
 		err = list_write(fd, &w->f->oldest->state);
 	for (const struct segment *s = w->f->oldest; s && !err; s = s->next)
@@ -114,7 +102,8 @@ static int timeline_write(struct writing *w, bool *ret_found)
 	struct recording_reader *r = NULL;
 	struct pipeline *p = pipeline_new();
 	const struct wire_hdr *rec;
-	int more, err = p ? pipeline_add_output(p, w->temporary[1]) : -ENOMEM, failed = 0, closed;
+	struct output_change change;
+	int more, err = p ? pipeline_add_output(p, w->temporary[1]) : -ENOMEM, closed;
 
 	if (!err)
 		err = recording_open(w->temporary[0], &r);
@@ -124,8 +113,8 @@ static int timeline_write(struct writing *w, bool *ret_found)
 		if (w->why->finding && rec->tracer == WIRE_COLLECTOR && rec->kind == RECORD_TICK)
 			*ret_found = *ret_found || found_again(pipeline_incidents(p), w->why->finding);
 	}
-	if (!err && pipeline_output_error(p, &failed))
-		err = failed;
+	if (!err && pipeline_output_change(p, &change))
+		err = change.err;
 	recording_reader_free(r);
 	closed = pipeline_free(p);
 	return err ? err : closed;

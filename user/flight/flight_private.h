@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flight_private.h - shared by flight.c (the window), flight_kept.c and flight_dump.c (writes the window to files).
+ * flight_private.h - shared by flight.c (the window) and flight_dump.c (writes the window to files).
  */
 #ifndef RANKTRACE_FLIGHT_PRIVATE_H
 #define RANKTRACE_FLIGHT_PRIVATE_H
@@ -30,18 +30,11 @@ struct segment {
 	struct segment *next;
 };
 
-struct kept_record {
-	struct kept_record *next;
-	struct wire_hdr rec; /* followed by the rest of it */
-};
-
 struct flight {
 	struct flight_cfg cfg;
 	char *dir;
 	struct segment *oldest, *newest;
-	struct chunk *chunk;      /* the newest records */
-	struct kept_record *kept; /* the last record of each kind that a snapshot leaves out; flight_kept.c */
-	size_t n_kept, kept_bytes;
+	struct chunk *chunk; /* the newest records */
 	size_t bytes, peak;
 	/* the next dump */
 	uint64_t finding_due_ns; /* 0: none */
@@ -70,9 +63,5 @@ int flight_dump(struct flight *f, const struct flight_dump_why *why, const struc
 		uint64_t now_ns, int fd);
 /* Removes files of dumps that a crash cut short. */
 void flight_dump_clean(const char *dir);
-
-/* flight_kept.c: keeps the last one of each collector record that a snapshot leaves out. */
-void flight_kept_note(struct flight *f, const struct wire_hdr *rec);
-void flight_kept_free(struct flight *f);
 
 #endif

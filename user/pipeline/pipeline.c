@@ -10,19 +10,10 @@
 
 #include "base/keeper.h"
 #include "pipeline/decode.h"
-#include "pipeline/output_file.h"
-#include "recording/recording.h"
+#include "pipeline/output.h"
 
 #define OUTPUTS_MAX 16
 #define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
-
-struct output { /* a recording (takes records) or a sink (takes events, operations, incidents) */
-	struct output_file file;
-	struct recording *recording;
-	struct sink *sink;
-	int err; /* first -errno; closes the output */
-	bool reported;
-};
 
 struct pipeline {
 	struct intern *strings;
@@ -30,9 +21,10 @@ struct pipeline {
 	struct detectors *detectors;
 	struct finding_list found;
 	struct incidents *incidents;
+	struct output_stream stream;
 	struct output outputs[OUTPUTS_MAX];
 	int n_outputs;
-	void (*tap)(void *to, const struct wire_hdr *rec, struct model *m);
+	void (*tap)(void *to, const struct wire_hdr *rec, struct pipeline *p);
 	void *tap_to;
 	uint64_t records, undecoded;
 	uint32_t node; /* whose records come now: RECORD_NODE */
@@ -49,28 +41,11 @@ struct pipeline *pipeline_new(void)
 	p->model = model_new();
 	p->detectors = detectors_new();
 	p->incidents = incidents_new();
+	p->stream = (struct output_stream){ .model = p->model, .incidents = p->incidents, .strings = p->strings };
 	if (p->strings && p->model && p->detectors && p->incidents)
 		return p;
 	pipeline_free(p);
 	return NULL;
-}
-
-static bool is_open(const struct output *o)
-{
-	return o->recording || o->sink;
-}
-
-static int output_close(struct output *o, const struct model *m)
-{
-	int err = 0;
-
-	if (o->recording)
-		err = recording_close(o->recording);
-	else if (o->sink)
-		err = o->sink->class->close(o->sink, m);
-	o->recording = NULL;
-	o->sink = NULL;
-	return err;
 }
 
 /* A session that could not begin fed no record: its outputs replace nothing. */
@@ -79,14 +54,7 @@ int pipeline_close_outputs(struct pipeline *p)
 	int err = 0, last;
 
 	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
-		if (!is_open(o))
-			continue;
-		last = output_close(o, p->model);
-		if (!p->records)
-			output_file_discard(&o->file);
-		else if (!last)
-			last = output_file_commit(&o->file);
-		o->err = last;
+		last = output_finish(o, &p->stream, p->records);
 		err = err ? err : last;
 	}
 	return err;
@@ -100,7 +68,8 @@ int pipeline_free(struct pipeline *p)
 		return 0;
 	err = pipeline_close_outputs(p);
 	for (int i = 0; i < p->n_outputs; i++)
-		output_file_free(&p->outputs[i].file);
+		output_free(&p->outputs[i]);
+	kept_records_free(&p->stream.kept);
 	finding_list_free(&p->found);
 	incidents_free(p->incidents);
 	keeper_free(p->keeper);
@@ -111,23 +80,16 @@ int pipeline_free(struct pipeline *p)
 	return err;
 }
 
+void pipeline_set_output_rules(struct pipeline *p, const struct output_rules *rules)
+{
+	p->stream.rules = *rules;
+}
+
 static int output_add(struct pipeline *p, const char *path, const struct sink_class *class)
 {
-	struct output o = {};
-	int err;
+	int err = p->n_outputs < OUTPUTS_MAX ? output_open(&p->outputs[p->n_outputs], path, class) : -E2BIG;
 
-	if (p->n_outputs == OUTPUTS_MAX)
-		return -E2BIG;
-	err = output_file_begin(&o.file, path);
-	if (err)
-		return err;
-	err = class ? class->open(o.file.name, &o.sink) : recording_create(o.file.name, &o.recording);
-	if (!err) {
-		p->outputs[p->n_outputs++] = o;
-		return 0;
-	}
-	output_file_discard(&o.file);
-	output_file_free(&o.file);
+	p->n_outputs += !err;
 	return err;
 }
 
@@ -179,19 +141,10 @@ const struct keeper *pipeline_keeper(const struct pipeline *p)
 	return p->keeper;
 }
 
-/* Closes an output at its first error, so that what it holds stays readable; the other outputs go on. */
-static void output_check(struct pipeline *p, struct output *o, int err)
-{
-	if (!err)
-		return;
-	o->err = err;
-	output_close(o, p->model);
-}
-
 #define EACH_SINK(p, method, ...) \
 	for (struct output *o_ = (p)->outputs; o_ < (p)->outputs + (p)->n_outputs; o_++) \
 		if (o_->sink && o_->sink->class->method) \
-	output_check(p, o_, o_->sink->class->method(o_->sink, __VA_ARGS__))
+	output_check(o_, &(p)->stream, o_->sink->class->method(o_->sink, __VA_ARGS__))
 
 static void ops_hand_out(struct pipeline *p)
 {
@@ -209,7 +162,10 @@ static int tick(struct pipeline *p)
 	if (!err)
 		err = incidents_update(p->incidents, &p->found, p->model);
 	while (!err && (i = incidents_next(p->incidents)))
-		EACH_SINK(p, incident, i, p->model);
+		for (int k = 0; k < p->n_outputs; k++)
+			output_incident(&p->outputs[k], &p->stream, i);
+	for (int k = 0; k < p->n_outputs; k++)
+		output_tend(&p->outputs[k], &p->stream);
 	return err;
 }
 
@@ -252,10 +208,30 @@ static int event_feed(struct pipeline *p, struct event *e)
 	return e->kind == EV_TICK ? tick(p) : 0;
 }
 
-void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct model *m), void *to)
+void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct pipeline *p),
+		      void *to)
 {
 	p->tap = tap;
 	p->tap_to = to;
+}
+
+int pipeline_state(struct pipeline *p, int (*each)(void *to, const struct wire_hdr *rec), void *to)
+{
+	return stream_state(&p->stream.kept, p->model, each, to);
+}
+
+static void record_hand_out(struct pipeline *p, const struct wire_hdr *rec)
+{
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
+		if (!p->records)
+			output_begin(o, &p->stream);
+		output_record(o, &p->stream, rec);
+	}
+	p->records++;
+	if (p->tap)
+		p->tap(p->tap_to, rec, p);
+	if (p->tap || p->stream.rules.lasting)
+		kept_records_note(&p->stream.kept, rec);
 }
 
 int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec)
@@ -263,12 +239,7 @@ int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec)
 	struct event events[DECODE_EVENTS_MAX];
 	int n, err = 0;
 
-	p->records++;
-	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
-		if (o->recording)
-			output_check(p, o, recording_put(o->recording, rec));
-	if (p->tap)
-		p->tap(p->tap_to, rec, p->model);
+	record_hand_out(p, rec);
 	n = decode_record(rec, p->strings, events);
 	if (n < 0)
 		p->undecoded++;
@@ -279,30 +250,26 @@ int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec)
 
 void pipeline_flush(struct pipeline *p)
 {
-	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
-		if (o->recording)
-			output_check(p, o, recording_flush(o->recording));
-		else if (o->sink && o->sink->class->flush)
-			output_check(p, o, o->sink->class->flush(o->sink));
-	}
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
+		output_flush(o, &p->stream);
 }
 
-const char *pipeline_output_error(struct pipeline *p, int *ret_err)
+bool pipeline_output_change(struct pipeline *p, struct output_change *ret)
 {
 	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {
-		if (!o->err || o->reported)
+		if (!o->change.kind)
 			continue;
-		o->reported = true;
-		*ret_err = o->err;
-		return o->file.name;
+		*ret = o->change;
+		o->change.kind = OUTPUT_IN_ORDER;
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
 bool pipeline_output_failed(const struct pipeline *p, int i)
 {
 	for (int k = 0; k < p->n_outputs; k++)
-		if ((i == OUTPUT_ANY || i == k) && p->outputs[k].err)
+		if ((i == OUTPUT_ANY || i == k) && p->outputs[k].failed)
 			return true;
 	return false;
 }
@@ -310,7 +277,7 @@ bool pipeline_output_failed(const struct pipeline *p, int i)
 bool pipeline_has_output(const struct pipeline *p)
 {
 	for (const struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
-		if (is_open(o))
+		if (output_is_open(o) || o->paused)
 			return true;
 	return !p->n_outputs;
 }

@@ -10,6 +10,7 @@
 
 #include "pipeline/incident.h"
 #include "model/model.h"
+#include "pipeline/output.h"
 #include "schemas/wire.h"
 #include "sink/sink.h"
 
@@ -17,7 +18,7 @@ struct pipeline;
 
 struct pipeline *pipeline_new(void); /* NULL: out of memory */
 /* Closes sinks and recordings, which take their final names if a record was fed; returns the first error, or 0.
- * pipeline_output_error() has them all. */
+ * pipeline_output_change() has them all. */
 int pipeline_close_outputs(struct pipeline *p);
 int pipeline_free(struct pipeline *p); /* closes them too */
 
@@ -35,19 +36,27 @@ int pipeline_keep(struct pipeline *p, const char *const *inputs, size_t n_inputs
 /* NULL: none was left. */
 const struct keeper *pipeline_keeper(const struct pipeline *p);
 
-/* Each record also goes to `tap`, before the model takes it; NULL: stop. Borrows `to`. */
-void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct model *m), void *to);
-/* Feeds one record. An error of an output drops that output (pipeline_output_error()) and is no error here. 0 or
- * -ENOMEM. */
+/* How the outputs are followed by new ones and come back after an error; before the first record. Default: not. */
+void pipeline_set_output_rules(struct pipeline *p, const struct output_rules *rules);
+
+/* Each record also goes to `tap`, before the model takes it; NULL: stop. Borrows `to`. From the first record on, or the
+ * state that it is given is not whole. */
+void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct pipeline *p),
+		      void *to);
+/* The state of the stream as records, as a recording has to begin with that begins now (kept_records.h). 0 or -errno,
+ * also of `each`. */
+int pipeline_state(struct pipeline *p, int (*each)(void *to, const struct wire_hdr *rec), void *to);
+/* Feeds one record. An error of an output pauses or drops that output (pipeline_output_change()) and is no error here.
+ * 0 or -ENOMEM. */
 int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec);
 /* Writes out all buffers. */
 void pipeline_flush(struct pipeline *p);
-/* Present name ("-": stdout) and -errno of the next output that failed since the last call; NULL: none. */
-const char *pipeline_output_error(struct pipeline *p, int *ret_err);
+/* What became of the next output since the last call; false: nothing. */
+bool pipeline_output_change(struct pipeline *p, struct output_change *ret);
 #define OUTPUT_ANY (-1)
 /* Did the output added i-th (from 0), or any, fail at any time? */
 bool pipeline_output_failed(const struct pipeline *p, int i);
-/* False: all outputs that were added have failed. */
+/* False: all outputs that were added have failed for good. */
 bool pipeline_has_output(const struct pipeline *p);
 /* Where the output added i-th (from 0) is written until it is complete; NULL: under its own name. */
 const char *pipeline_output_place(const struct pipeline *p, int i);

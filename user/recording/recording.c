@@ -2,8 +2,8 @@
  *
  * recording.c - see recording.h and schemas/recording.md.
  *
- * One write() per chunk, so a kill leaves whole chunks. A torn last chunk (full disk, power loss) fails its checksum
- * and ends the reading.
+ * One write() per chunk, so a kill leaves whole chunks; of a chunk that a full disk cut nothing stays. A torn last
+ * chunk (power loss) fails its checksum and ends the reading.
  */
 #include "recording/recording.h"
 
@@ -15,29 +15,16 @@
 #include <libdeflate.h>
 
 #include "base/new_file.h"
+#include "base/write_whole.h"
 #include "recording/chunk.h"
 #include "schemas/recording.h"
 
 struct recording {
 	int fd;
 	struct chunk *chunk;
-	int failed; /* first -errno: writes nothing more */
+	uint64_t n_put, n_written; /* records */
+	int failed;                /* first -errno: writes nothing more */
 };
-
-static int write_all(int fd, const void *data, size_t size)
-{
-	const char *p = data;
-	ssize_t n;
-
-	for (; size; p += n, size -= n) {
-		n = write(fd, p, size);
-		if (n < 0 && errno == EINTR)
-			n = 0;
-		else if (n < 0)
-			return -errno;
-	}
-	return 0;
-}
 
 static int descriptor_copy(int of)
 {
@@ -59,7 +46,7 @@ int recording_create(const char *path, struct recording **ret)
 	if (r->fd < 0)
 		err = r->fd;
 	else if (r->chunk)
-		err = write_all(r->fd, &h, sizeof(h));
+		err = write_whole(r->fd, &h, sizeof(h));
 	if (err) {
 		r->failed = err;
 		recording_close(r);
@@ -75,7 +62,9 @@ int recording_flush(struct recording *r)
 	long size = r->failed ? 0 : chunk_pack(r->chunk, &bytes);
 
 	if (!r->failed && size)
-		r->failed = size < 0 ? size : write_all(r->fd, bytes, size);
+		r->failed = size < 0 ? size : write_whole(r->fd, bytes, size);
+	if (!r->failed)
+		r->n_written = r->n_put;
 	return r->failed;
 }
 
@@ -85,9 +74,16 @@ int recording_put(struct recording *r, const struct wire_hdr *rec)
 
 	if (!err && !chunk_has_room(r->chunk, rec))
 		err = recording_flush(r);
-	if (!err)
+	if (!err) {
 		chunk_put(r->chunk, rec);
+		r->n_put++;
+	}
 	return err;
+}
+
+uint64_t recording_written(const struct recording *r)
+{
+	return r->n_written;
 }
 
 int recording_close(struct recording *r)

@@ -18,6 +18,8 @@ int recording_create(const char *path, struct recording **ret);
 int recording_put(struct recording *r, const struct wire_hdr *rec);
 /* Writes the held records as a chunk of their own. 0 or -errno. */
 int recording_flush(struct recording *r);
+/* Records in whole chunks of the file. */
+uint64_t recording_written(const struct recording *r);
 /* Flushes and closes; frees `r` also on error. */
 int recording_close(struct recording *r);
 

@@ -21,6 +21,7 @@
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
 #define RING_BYTES_MAX (1u << 30)
+#define ROTATE_BYTES_MIN 100e3
 #define BUDGET_MIN 0.01 /* percent of a core */
 #define BUDGET_MAX 10000.0
 #define PPM_PER_PERCENT 10000u
@@ -113,6 +114,45 @@ static int set_output(struct session_args *a, const char *v, struct out *e)
 	if (a->outputs.n == OUTPUTS_MAX)
 		return SAY(e, "at most %d outputs", OUTPUTS_MAX);
 	a->outputs.paths[a->outputs.n++] = v;
+	return 0;
+}
+
+/* One of both kinds may be given. */
+static int set_rotate(struct session_args *a, const char *v, struct out *e)
+{
+	static const struct {
+		const char *names[2];
+		double bytes, sec;
+	} units[] = {
+		{ { "k", "kB" }, 1e3, 0 },     { { "M", "MB" }, 1e6, 0 },     { { "G", "GB" }, 1e9, 0 },
+		{ { "T", "TB" }, 1e12, 0 },    { { "s", "sec" }, 0, 1 },      { { "min", "m" }, 0, 60 },
+		{ { "h", "hours" }, 0, 3600 }, { { "d", "days" }, 0, 86400 },
+	};
+	char *unit;
+	double n = strtod(v, &unit);
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && unit != v; i++) {
+		if (strcmp(unit, units[i].names[0]) && strcmp(unit, units[i].names[1]))
+			continue;
+		if (!(n * units[i].bytes >= ROTATE_BYTES_MIN || n * units[i].sec >= 1) || n > 1e9)
+			return SAY(e, "'%s' is less than 100k or 1s", v);
+		if (units[i].bytes > 0)
+			a->outputs.rules.rotate_bytes = n * units[i].bytes;
+		else
+			a->outputs.rules.rotate_ns = n * units[i].sec * 1e9;
+		return 0;
+	}
+	return SAY(e, "'%s' is neither a size (500M, 2G) nor a time (30min, 12h, 7d)", v);
+}
+
+static int set_keep(struct session_args *a, const char *v, struct out *e)
+{
+	char *end;
+	unsigned long n = strtoul(v, &end, 10);
+
+	if (end == v || *end || !n || n > OUTPUT_FILES_MAX || *v == '-')
+		return SAY(e, "'%s' is not a number from 1 to %d", v, OUTPUT_FILES_MAX);
+	a->outputs.rules.keep = n;
 	return 0;
 }
 
@@ -218,6 +258,11 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	X("output", 'o', "FILE", \
 	  "write FILE, by suffix: .rtr recording, .pftrace timeline, .jsonl findings (may repeat); -: a recording on " \
 	  "standard output, and the findings go to standard error", HELP_OUTPUT, set_output) \
+	X("rotate", 1013, "SIZE|TIME", \
+	  "begin a new FILE when it has that size (500M, 2G) or age (30min, 12h, 7d; or one of each); the old " \
+	  "one becomes FILE.1, the one before it FILE.2, and each can be read alone", HELP_OUTPUT, set_rotate) \
+	X("keep", 1014, "N", "with --rotate, files beside the newest; older ones are removed (5)", HELP_OUTPUT, \
+	  set_keep) \
 	X("json", 'j', 0, "findings as JSON lines on standard output", HELP_OUTPUT, set_json) \
 	X("hang-limit", 1002, "SEC", "shortest lag that is a hang (1.5)", HELP_LIMITS, set_hang) \
 	X("busy-limit", 1003, "SEC", "the same for a rank that burns CPU or moves bytes (90)", HELP_LIMITS, set_busy) \
@@ -428,8 +473,25 @@ void session_readers_free(struct session_args *a, struct reader *r)
 	reader_free(r);
 }
 
+static int rules_check(const struct outputs *o)
+{
+	bool rotates = o->rules.rotate_bytes || o->rules.rotate_ns, file = false;
+
+	for (int i = 0; i < o->n; i++)
+		file |= strcmp(o->paths[i], "-") != 0;
+	if (o->rules.keep && !rotates)
+		log_error("--keep without --rotate: say when a new file is begun");
+	else if (rotates && !file)
+		log_error("--rotate without a file: name one with -o FILE");
+	else
+		return EXIT_CLEAN;
+	return EXIT_USAGE;
+}
+
 int session_outputs_open(struct session_args *a, struct pipeline *p)
 {
+	if (rules_check(&a->outputs))
+		return EXIT_USAGE;
 	if (a->json && outputs_take_stdout(&a->outputs)) {
 		log_error("--json and -o - both want standard output: write the findings with -o FILE.jsonl");
 		return EXIT_USAGE;

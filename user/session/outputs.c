@@ -5,7 +5,10 @@
 #include "session/outputs.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,11 +98,35 @@ static const char *open_error(int err)
 	return strerror(-err);
 }
 
-static int output_open(struct pipeline *p, const struct outputs *o, int i, int number)
+static bool rotates(const struct outputs *o)
+{
+	return o->rules.rotate_bytes || o->rules.rotate_ns;
+}
+
+/* A live session gives up the right to write in folders of others, and makes files in this one later. */
+static int folder_check(const char *path)
+{
+	char *copy = strdup(path);
+	const char *folder = copy ? dirname(copy) : ".";
+	struct stat is;
+	bool ours = stat(folder, &is) || (is.st_uid == geteuid() && is.st_mode & S_IWUSR) ||
+		    (is.st_gid == getegid() && is.st_mode & S_IWGRP) || is.st_mode & S_IWOTH;
+
+	if (!ours)
+		log_error("%s: the folder %s belongs to another user, and --rotate makes new files there when this "
+			  "session has given up the right to: give a folder of its own user",
+			  path, folder);
+	free(copy);
+	return ours ? 0 : -EACCES;
+}
+
+static int file_open(struct pipeline *p, const struct outputs *o, int i, int number)
 {
 	const char *path = o->paths[i], *place;
 	int err = outputs_compare(o, i);
 
+	if (!err && rotates(o) && strcmp(path, "-"))
+		err = folder_check(path);
 	if (err)
 		return err;
 	if (!strcmp(path, "-") && isatty(STDOUT_FILENO)) {
@@ -109,7 +136,7 @@ static int output_open(struct pipeline *p, const struct outputs *o, int i, int n
 	err = o->all_recordings ? pipeline_add_recording(p, path) : pipeline_add_output(p, path);
 	if (err)
 		log_error("%s: %s", output_shown(path), open_error(err));
-	place = err ? NULL : pipeline_output_place(p, number);
+	place = err || rotates(o) ? NULL : pipeline_output_place(p, number);
 	if (place && o->live)
 		log_info("%s exists: written as %s, and renamed at the end", path, place);
 	return err;
@@ -135,16 +162,21 @@ static int open_code(int err)
 
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o)
 {
+	struct output_rules rules = o->rules;
 	int err = input_compare("-", o);
 
+	rules.lasting = o->live;
 	for (int i = 0; !err && i < o->n; i++)
 		err = input_compare(o->paths[i], o);
-	if (o->live || o->n)
-		signal(SIGPIPE, SIG_IGN); /* the other outputs are to be completed */
+	if (o->live || o->n) { /* the other outputs are to be completed */
+		signal(SIGPIPE, SIG_IGN);
+		signal(SIGXFSZ, SIG_IGN);
+	}
+	pipeline_set_output_rules(p, &rules);
 	if (!err && sink)
 		err = sink_open(p, sink, o);
 	for (int i = 0; !err && i < o->n; i++)
-		err = output_open(p, o, i, i + !!sink);
+		err = file_open(p, o, i, i + !!sink);
 	return open_code(err);
 }
 
@@ -179,16 +211,51 @@ int outputs_exit_code(const struct pipeline *p, enum severity fail_on)
 	return incidents_worst(pipeline_incidents(p)) >= fail_on ? EXIT_FINDING : EXIT_CLEAN;
 }
 
+static void back_say(const struct output_change *n)
+{
+	const char *what = n->findings ? "findings are" : "records are";
+
+	if (n->apart)
+		log_warn("%s: written again; %" PRIu64 " %s missing between %s.1, which is readable, and it", n->path,
+			 n->missed, what, n->path);
+	else
+		log_warn("%s: written again; %" PRIu64 " %s missing there", output_shown(n->path), n->missed, what);
+}
+
+static void ended_say(const struct output_change *n)
+{
+	if (!strcmp(n->path, "-"))
+		log_error("standard output: %s; nothing more is written there", strerror(-n->err));
+	else if (n->missed)
+		log_error("%s: %s; this output ends here, %" PRIu64 " %s are missing, what it holds stays readable",
+			  n->path, strerror(-n->err), n->missed, n->findings ? "findings" : "records");
+	else
+		log_error("%s: %s; this output ends here, what it holds stays readable", n->path, strerror(-n->err));
+}
+
+static void change_say(const struct output_change *n)
+{
+	switch (n->kind) {
+	case OUTPUT_ENDED: ended_say(n); break;
+	case OUTPUT_PAUSED:
+		log_error("%s: %s; what comes is counted and tried again, what it holds stays readable",
+			  output_shown(n->path), strerror(-n->err));
+		break;
+	case OUTPUT_BACK: back_say(n); break;
+	case OUTPUT_NOT_NEW:
+		log_error("%s: no new file can be begun: %s; the present one goes on, and it is tried again", n->path,
+			  strerror(-n->err));
+		break;
+	case OUTPUT_IN_ORDER: break;
+	}
+}
+
 void outputs_errors_say(struct pipeline *p)
 {
-	const char *path;
-	int err = 0;
+	struct output_change change;
 
-	while ((path = pipeline_output_error(p, &err)))
-		if (strcmp(path, "-"))
-			log_error("%s: %s; this output ends here, what it holds stays readable", path, strerror(-err));
-		else
-			log_error("standard output: %s; nothing more is written there", strerror(-err));
+	while (pipeline_output_change(p, &change))
+		change_say(&change);
 }
 
 int outputs_close(struct pipeline *p, int code)

@@ -15,6 +15,7 @@ struct outputs {
 	const char *const *inputs; /* files that the command reads; "-": standard input. Borrowed */
 	int n_inputs;
 	bool all_recordings; /* whatever their suffix */
+	struct output_rules rules;
 	bool live; /* more comes until somebody ends it: a reader of standard output that goes away is an error */
 };
 
@@ -26,7 +27,7 @@ int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o);
 int outputs_confine(struct pipeline *p, const struct outputs *o, bool opens_inputs);
 /* EXIT_FINDING where some finding was `fail_on` or worse, at any time. */
 int outputs_exit_code(const struct pipeline *p, enum severity fail_on);
-/* Logs each output that failed since the last call. */
+/* Logs what became of outputs since the last call: failed, paused, back. */
 void outputs_errors_say(struct pipeline *p);
 /* Closes all outputs, which then have their final names, and logs errors. Returns `code`, the command's exit code, or
  * EXIT_OUTPUT if an output failed and the command did not. */

@@ -173,7 +173,7 @@ static int text_write(const char *path, const char *text)
 
 	if (fd < 0)
 		return fd;
-	err = write_whole(fd, text, strlen(text), NULL);
+	err = write_whole(fd, text, strlen(text));
 	if (!err && fsync(fd))
 		err = -errno;
 	if (close(fd) && !err)

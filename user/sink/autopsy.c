@@ -437,7 +437,7 @@ static int autopsy_event(struct sink *base, const struct event *e, const struct 
 	text_ranks(&t, m, s->width);
 	text_stacks(&t, m, s->width);
 	text_details(&t, s, m);
-	err = t.data ? write_whole(s->fd, t.data, t.len, NULL) : -ENOMEM;
+	err = t.data ? write_whole(s->fd, t.data, t.len) : -ENOMEM;
 	free(t.data);
 	return err;
 }
@@ -456,6 +456,7 @@ static int autopsy_close(struct sink *base, const struct model *m)
 const struct sink_class sink_autopsy = {
 	.name = "autopsy",
 	.help = "the report on a job sampled from outside: verdict, ranks, evidence",
+	.lines = true,
 	.open = autopsy_open,
 	.event = autopsy_event,
 	.incident = autopsy_incident,

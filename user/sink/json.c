@@ -346,7 +346,7 @@ static int json_incident(struct sink *base, const struct incident *i, const stru
 		size_t len = strlen(line);
 
 		line[len] = '\n'; /* the terminating zero is not needed any more */
-		err = write_whole(s->fd, line, len + 1, NULL);
+		err = write_whole(s->fd, line, len + 1);
 	}
 	free(line);
 	return err;
@@ -356,6 +356,7 @@ const struct sink_class sink_json = {
 	.name = "json",
 	.help = "findings as JSON lines (schemas/incident.schema.json)",
 	.suffix = ".jsonl",
+	.lines = true,
 	.open = json_open,
 	.incident = json_incident,
 	.close = line_sink_close,

@@ -14,6 +14,7 @@ struct sink;
 struct sink_class {
 	const char *name, *help;
 	const char *suffix; /* ".pftrace": chosen by -o; NULL: not a file sink */
+	bool lines;         /* each call writes whole lines or none: after an error the next may succeed */
 	/* `path` "-" is stdout. 0 or -errno; on error *ret_sink is untouched and nothing is logged. */
 	int (*open)(const char *path, struct sink **ret_sink);
 	/* Each of these may be NULL. 0 or -errno (-ENOSPC: the caller says so and drops the sink; what was written

@@ -8,7 +8,6 @@
 #include "base/new_file.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,24 +26,4 @@ int close_output(int fd)
 	if (fd <= STDERR_FILENO)
 		return 0;
 	return close(fd) ? -errno : 0;
-}
-
-int write_whole(int fd, const void *data, size_t len, size_t *ret_written)
-{
-	size_t done = 0;
-	int err = 0;
-
-	while (done < len && !err) {
-		ssize_t n = write(fd, (const char *)data + done, len - done);
-
-		if (n > 0)
-			done += (size_t)n;
-		else if (n == 0)
-			err = -EIO;
-		else if (errno != EINTR)
-			err = -errno;
-	}
-	if (ret_written)
-		*ret_written = done;
-	return err;
 }

@@ -176,7 +176,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 	if (i->phase != PHASE_CLOSE && log_verbose)
 		incident_text_evidence(&t, &i->f, m);
 	if (t.data)
-		err = write_whole(s->fd, t.data, t.len, NULL);
+		err = write_whole(s->fd, t.data, t.len);
 	free(t.data);
 	return err;
 }
@@ -335,7 +335,7 @@ static int terminal_event(struct sink *base, const struct event *e, const struct
 		text_add(&t, " is %s\n", what[e->tier.tier]);
 	}
 	if (t.data)
-		err = write_whole(s->fd, t.data, t.len, NULL);
+		err = write_whole(s->fd, t.data, t.len);
 	free(t.data);
 	return err;
 }
@@ -359,6 +359,7 @@ static int terminal_close(struct sink *base, const struct model *m)
 const struct sink_class sink_terminal = {
 	.name = "terminal",
 	.help = "findings as they open and close, for people",
+	.lines = true,
 	.open = terminal_open,
 	.event = terminal_event,
 	.incident = terminal_incident,

@@ -100,6 +100,21 @@ static void errors_have_file_line_and_remedy(void **state)
 	expect_error("ring-size = 70000\n", ":1: ", "not a power of two");
 	expect_error("own = bad\n", ":1: ", "'bad' is not good");
 	expect_error("pid = 0\n", ":1: ", "not a process id");
+	expect_error("rotate = 500\n", ":1: ", "neither a size (500M, 2G) nor a time (30min, 12h, 7d)");
+	expect_error("rotate = 5k\n", ":1: ", "less than 100k or 1s");
+	expect_error("rotate = nanG\n", ":1: ", "less than 100k or 1s");
+	expect_error("keep = 0\n", ":1: ", "not a number from 1 to 999");
+}
+
+static void a_size_and_a_time_for_new_files(void **state)
+{
+	int own = 0;
+
+	(void)state;
+	assert_int_equal(load("rotate = 1.5G\nrotate = 12h\nkeep = 7\n", &own), 0);
+	assert_int_equal(args.outputs.rules.rotate_bytes, 1500000000);
+	assert_int_equal(args.outputs.rules.rotate_ns, 43200 * 1000000000ull);
+	assert_int_equal(args.outputs.rules.keep, 7);
 }
 
 static void no_such_file(void **state)
@@ -115,6 +130,7 @@ int main(void)
 		cmocka_unit_test(keys_are_options),
 		cmocka_unit_test(errors_have_file_line_and_remedy),
 		cmocka_unit_test(no_such_file),
+		cmocka_unit_test(a_size_and_a_time_for_new_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

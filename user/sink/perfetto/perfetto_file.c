@@ -45,17 +45,9 @@ static int batch_deflate(struct trace_file *f, size_t *ret_len)
 	return *ret_len ? 0 : -EIO;
 }
 
-/* A pipe cannot be cut: its reader sees the half batch. */
-static void cut_back(struct trace_file *f)
-{
-	int ignored = ftruncate(f->fd, f->whole_bytes);
-
-	(void)ignored;
-}
-
 static int batch_write(struct trace_file *f)
 {
-	size_t len, written, at;
+	size_t len, at;
 	int err = f->batch.failed || f->name.failed ? -ENOMEM : batch_deflate(f, &len);
 
 	if (err)
@@ -66,12 +58,7 @@ static int batch_write(struct trace_file *f)
 	pb_close(&f->out, at);
 	if (f->out.failed)
 		return -ENOMEM;
-	err = write_whole(f->fd, f->out.data, f->out.len, &written);
-	if (!err)
-		f->whole_bytes += (off_t)written;
-	else if (written)
-		cut_back(f);
-	return err;
+	return write_whole(f->fd, f->out.data, f->out.len);
 }
 
 int trace_flush(struct trace_file *f)

@@ -86,11 +86,10 @@ enum { NAME_CATEGORY, NAME_EVENT, NAME_ANNOTATION, NAME_TEXT, NAME_TABLES };
 
 struct trace_file {
 	int fd;
-	int err;           /* first failure; nothing is written after it */
-	off_t whole_bytes; /* end of the last whole batch */
-	struct pb batch;   /* packets not yet written; the last one may be open */
-	struct pb name;    /* a packet that goes before the open one */
-	struct pb out;     /* the batch as it is written */
+	int err;         /* first failure; nothing is written after it */
+	struct pb batch; /* packets not yet written; the last one may be open */
+	struct pb name;  /* a packet that goes before the open one */
+	struct pb out;   /* the batch as it is written */
 	uint8_t *deflated;
 	size_t deflated_cap;
 	size_t packet_at, packet, event; /* of the open packet: where it begins; it and its TrackEvent, as opened */
