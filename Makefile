@@ -152,7 +152,7 @@ test-life: deps-test ## ordinary life of a job: 30 minutes live under record and
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 sanitize: deps-test ## unit tests under the address, leak and undefined behaviour sanitizers (root)
 	$(Q)CFLAGS='$(SANITIZE)' $(MAKE) --no-print-directory O=$(O)/asan unit
-	$(Q)O=$(O)/asan ONLY='unit/*' LSAN_OPTIONS=suppressions=$(CURDIR)/tests/unit/leaks.txt tests/run.sh
+	$(Q)O=$(O)/asan ONLY='unit/*' tests/run.sh
 
 bench-budget: deps ## a job of 20,000 CUDA events a step: cost of its probes against the budget, its step time (root)
 	$(Q)$(MAKE) --no-print-directory build

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #define SEC 1000000000ull
 #define END_TIMEOUT_NS SEC /* at the end: timeout for work that does not return */
@@ -62,9 +63,26 @@ enum side_step side_thread_step(struct side_thread *t)
 void side_thread_set(struct side_thread *t, enum side_step step)
 {
 	pthread_mutex_lock(&t->lock);
+	if (step == SIDE_ASKED)
+		t->asked_ns = clock_monotonic_ns();
 	t->step = step;
 	pthread_cond_signal(&t->changed);
 	pthread_mutex_unlock(&t->lock);
+}
+
+/* A thread cannot be ended in a call that does not return; it shares no lock with the collector while it is in one. */
+static void lateness_say(struct side_thread *t, bool at_work)
+{
+	uint64_t since_ns = clock_monotonic_ns() - t->asked_ns;
+
+	if (at_work && !t->late && since_ns > (t->limit_ns ? t->limit_ns : SIDE_LIMIT_NS)) {
+		log_warn("%s does not answer for %.0f s: what it reads is not known until it does", t->name,
+			 since_ns / 1e9);
+		t->late = true;
+	} else if (!at_work && t->late) {
+		log_warn("%s answers again, after %.0f s", t->name, since_ns / 1e9);
+		t->late = false;
+	}
 }
 
 int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_ns), uint64_t now_ns)
@@ -72,6 +90,8 @@ int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_n
 	enum side_step step = side_thread_step(t);
 	int err = 0;
 
+	if (step != SIDE_IDLE)
+		lateness_say(t, step == SIDE_ASKED);
 	if (step == SIDE_ASKED)
 		return 1;
 	if (step == SIDE_DONE) {

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SIDE_LIMIT_NS 10000000000ull
+
 enum side_step { SIDE_IDLE, SIDE_ASKED, SIDE_DONE };
 
 struct side_thread {
@@ -20,6 +22,9 @@ struct side_thread {
 	pthread_cond_t changed;
 	enum side_step step; /* this and `quit` are protected by the lock */
 	bool quit;
+	uint64_t asked_ns; /* of the collector: since when the work is asked for */
+	uint64_t limit_ns; /* 0: SIDE_LIMIT_NS */
+	bool late;         /* it takes longer than the limit, which was said */
 	const char *name;
 	void (*work)(void *of);
 	void *of;
@@ -31,7 +36,8 @@ enum side_step side_thread_step(struct side_thread *t);
 /* SIDE_ASKED: begin the work; SIDE_IDLE: the result was taken. */
 void side_thread_set(struct side_thread *t, enum side_step step);
 /* The collector's turn: `take` gets what the thread was given for, of work that is done. 0: the thread is idle and the
- * next may be asked for; 1: it is at work; or take's -errno. */
+ * next may be asked for; 1: it is at work, and past its limit that is said once, and when it answers again; or take's
+ * -errno. */
 int side_thread_take(struct side_thread *t, int (*take)(void *of, uint64_t now_ns), uint64_t now_ns);
 /* Ends the thread; waits a second at most. False: its work does not return and keeps its data. */
 bool side_thread_end(struct side_thread *t);

@@ -6,8 +6,10 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "cmd/help.h"
@@ -100,6 +102,16 @@ static const char *config_find(int argc, char **argv)
 	return found;
 }
 
+/* Then SIGHUP says that the terminal is gone, and the session with it. */
+static bool has_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static int watch(struct watch_args *a, struct reader *reader, struct pipeline *p)
 {
 	struct session_result r = {};
@@ -143,11 +155,13 @@ int cmd_watch(int argc, char **argv)
 
 	config = config_find(argc, argv);
 	session_args_init(&a.session, TIER_WATCH);
+	a.session.session.reopens = !has_terminal();
 	a.session.session.raise_ns = RAISE_S * 1000000000ull;
 	a.session.session.flight.dir = FLIGHT_DIR;
 	a.session.session.flight.bytes_max = WATCH_FLIGHT_MB * 1000000ull;
 	if (config && session_args_file(&a.session, config, watch_set, &a, error, sizeof(error))) {
 		log_error("%s", error);
+		session_args_free(&a.session);
 		return EXIT_USAGE;
 	}
 	command_line_parse(&argp, &help, argc, argv, 0, &a);
@@ -156,12 +170,15 @@ int cmd_watch(int argc, char **argv)
 	a.session.outputs.inputs = &config;
 	a.session.outputs.n_inputs = !!config;
 	code = session_args_check(&a.session);
-	if (code)
+	if (code) {
+		session_args_free(&a.session);
 		return code;
+	}
 	code = watch_open(&a, &reader, &p);
 	if (!code)
 		code = watch(&a, reader, p);
 	pipeline_free(p);
 	session_readers_free(&a.session, reader);
+	session_args_free(&a.session);
 	return code;
 }

@@ -26,6 +26,7 @@
 #define SETTLE_NS 5000000000ull
 #define FINDINGS_APART_NS 30000000000ull
 #define FINISH_MS 60000
+#define DUMP_LIMIT_NS 120000000000ull
 
 static void packed_free(struct packed_list *l)
 {
@@ -213,10 +214,50 @@ static void child_begin(struct flight *f, const struct flight_dump_why *why, con
 		close(fds[0]);
 		f->child = 0;
 	}
+	f->child_ns = now_ns;
 	f->said_len = 0;
 	memcpy(f->serving, f->tokens, sizeof(f->tokens));
 	f->n_serving = f->n_tokens;
 	f->n_tokens = 0;
+}
+
+/* --- dumps that do not end --- */
+
+/* The number that is still there. */
+static int left_reap(struct flight *f)
+{
+	int n = 0;
+
+	for (int i = 0; i < LEFT_MAX; i++) {
+		if (f->left[i] && waitpid(f->left[i], NULL, WNOHANG))
+			f->left[i] = 0;
+		n += f->left[i] != 0;
+	}
+	return n;
+}
+
+/* One that is in a call of a dead disk takes its signal when that returns; nothing waits for it. */
+static void child_give_up(struct flight *f, uint64_t now_ns)
+{
+	log_error("flight recorder: the dump is not written after %.0f s: %s does not answer; process %d is ended, the "
+		  "next dump does not wait for it",
+		  (now_ns - f->child_ns) / 1e9, f->dir, f->child);
+	kill(f->child, SIGKILL);
+	for (int i = 0; i < LEFT_MAX; i++)
+		if (!f->left[i]) {
+			f->left[i] = f->child;
+			break;
+		}
+	close(f->child_fd);
+	f->child_fd = -1;
+	f->child = 0;
+	f->n_failed++;
+	flight_state_served(f->dir, f->serving, f->n_serving, false, "the disk does not answer");
+}
+
+static bool is_overdue(const struct flight *f, uint64_t now_ns)
+{
+	return f->child && now_ns > f->child_ns + f->cfg.dump_limit_ns;
 }
 
 static void dump_begin(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns, bool last)
@@ -232,6 +273,14 @@ static void dump_begin(struct flight *f, const struct incidents *i, const struct
 		f->finding_dumped_ns = now_ns;
 	}
 	f->requested = false;
+	if (left_reap(f) == LEFT_MAX) {
+		log_error("flight recorder: no dump is written: %d before it do not end, as %s does not answer",
+			  LEFT_MAX, f->dir);
+		flight_state_served(f->dir, f->tokens, f->n_tokens, false, "the disk does not answer");
+		f->n_tokens = 0;
+		f->n_failed++;
+		return;
+	}
 	child_begin(f, &why, i, m, now_ns);
 }
 
@@ -279,7 +328,10 @@ static bool child_done(struct flight *f)
 void flight_poll(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns)
 {
 	findings_scan(f, i, now_ns);
-	if (!f->child || child_done(f))
+	left_reap(f);
+	if (f->child && !child_done(f) && is_overdue(f, now_ns))
+		child_give_up(f, now_ns);
+	if (!f->child)
 		dump_begin(f, i, m, now_ns, false);
 }
 
@@ -348,6 +400,7 @@ int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, s
 	f->cfg.window_ns = cfg->window_ns ? cfg->window_ns : FLIGHT_SECONDS * 1000000000ull;
 	f->cfg.bytes_max = cfg->bytes_max ? cfg->bytes_max : FLIGHT_MB * 1000000ull;
 	f->cfg.keep = cfg->keep ? cfg->keep : FLIGHT_KEEP;
+	f->cfg.dump_limit_ns = cfg->dump_limit_ns ? cfg->dump_limit_ns : DUMP_LIMIT_NS;
 	f->cfg.settle_ns = cfg->settle_ns ? cfg->settle_ns : SETTLE_NS;
 	f->dir = realpath(cfg->dir, NULL);
 	f->chunk = chunk_new();

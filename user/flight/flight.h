@@ -28,6 +28,7 @@ struct flight_cfg {
 	size_t bytes_max;   /* 0: FLIGHT_MB. Limit for packed chunks; drops the oldest */
 	unsigned int keep;  /* 0: FLIGHT_KEEP. Dumps in `dir`; older ones are removed */
 	uint64_t settle_ns; /* 0: 5 s. Time from a finding to its dump, so that the consequences are in it */
+	uint64_t dump_limit_ns; /* 0: 120 s. A dump that takes longer is given up: its disk does not answer */
 };
 
 struct flight;
@@ -43,7 +44,7 @@ void flight_tap(struct flight *f, struct pipeline *p);
 /* Requests a dump now; the file of flight_state.h reports the result for `token` (0: none). */
 void flight_request(struct flight *f, int token);
 /* Call it in every loop: starts a due dump (requested, or for a root finding that opened) and logs a finished one.
- * Never waits for a file. */
+ * Never waits for a file, nor for a dump whose file does not answer: that one is ended, and the next begins. */
 void flight_poll(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);
 /* The session ends: writes due dumps and waits for them, up to a minute. */
 void flight_finish(struct flight *f, const struct incidents *i, const struct model *m, uint64_t now_ns);

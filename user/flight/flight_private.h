@@ -12,6 +12,7 @@
 #include "flight/flight.h"
 
 #define TOKENS_MAX 16
+#define LEFT_MAX 4 /* then no dump is begun: each holds a copy of the window */
 
 struct packed {
 	struct packed *next;
@@ -46,7 +47,9 @@ struct flight {
 	/* the dump under way */
 	pid_t child;
 	int child_fd;
-	char said[1024]; /* from the child: one line of result, one line of warning */
+	uint64_t child_ns;    /* when it began */
+	pid_t left[LEFT_MAX]; /* ended, and still in a call that does not return; 0 none */
+	char said[1024];      /* from the child: one line of result, one line of warning */
 	size_t said_len;
 	int serving[TOKENS_MAX], n_serving;
 	unsigned int n_written, n_failed;

@@ -299,6 +299,12 @@ static void rotate(struct output *o, const struct output_stream *s)
 		o->retry_ns = s->model->now_ns + PAUSE_MAX_NS;
 }
 
+void output_reopen(struct output *o, const struct output_stream *s)
+{
+	if (s->rules.lasting && !o->err && o->file.regular && !output_file_is_ours(&o->file))
+		rotate(o, s);
+}
+
 void output_tend(struct output *o, const struct output_stream *s)
 {
 	if (!s->rules.lasting || !o->begun_ns) {

@@ -84,6 +84,8 @@ void output_incident(struct output *o, const struct output_stream *s, const stru
 void output_flush(struct output *o, const struct output_stream *s);
 /* What a method of its sink returned. */
 void output_check(struct output *o, const struct output_stream *s, int err);
+/* Its file was moved away by somebody else, who expects a new one: begins it. Else nothing. */
+void output_reopen(struct output *o, const struct output_stream *s);
 /* At a tick: a new file if it is time for one, another try if it is paused. */
 void output_tend(struct output *o, const struct output_stream *s);
 

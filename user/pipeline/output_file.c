@@ -88,11 +88,11 @@ int output_file_begin(struct output_file *f, const char *path)
 
 /* --- files that follow each other --- */
 
-static bool is_ours(const struct output_file *f, const char *name)
+bool output_file_is_ours(const struct output_file *f)
 {
 	struct stat is;
 
-	return f->regular && !lstat(name, &is) && is.st_dev == f->dev && is.st_ino == f->ino;
+	return f->regular && !stat(f->name, &is) && is.st_dev == f->dev && is.st_ino == f->ino;
 }
 
 static bool exists(const char *of, unsigned int n)
@@ -164,7 +164,7 @@ int output_file_part(const struct output_file *f, char **ret)
 
 int output_file_follow(struct output_file *f, const char *part, unsigned int keep)
 {
-	int err = is_ours(f, f->name) ? numbers_shift(final_name(f), f->name, keep) : 0;
+	int err = output_file_is_ours(f) ? numbers_shift(final_name(f), f->name, keep) : 0;
 
 	if (!err && rename(part, f->name))
 		err = -errno;

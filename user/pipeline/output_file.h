@@ -34,6 +34,8 @@ struct keeper;
 int output_file_begin(struct output_file *f, const char *path);
 /* `name` is open now. */
 void output_file_opened(struct output_file *f);
+/* Has the file that we opened still its name? */
+bool output_file_is_ours(const struct output_file *f);
 /* Creates a file beside it for what is to follow it; *ret is its name, to be freed. 0 or -errno. */
 int output_file_part(const struct output_file *f, char **ret);
 /* `part` takes the name; what had it becomes NAME.1, where it is the file that we opened (somebody else may have moved

@@ -254,6 +254,12 @@ void pipeline_flush(struct pipeline *p)
 		output_flush(o, &p->stream);
 }
 
+void pipeline_reopen_outputs(struct pipeline *p)
+{
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
+		output_reopen(o, &p->stream);
+}
+
 bool pipeline_output_change(struct pipeline *p, struct output_change *ret)
 {
 	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++) {

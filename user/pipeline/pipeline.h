@@ -51,6 +51,8 @@ int pipeline_state(struct pipeline *p, int (*each)(void *to, const struct wire_h
 int pipeline_feed(struct pipeline *p, const struct wire_hdr *rec);
 /* Writes out all buffers. */
 void pipeline_flush(struct pipeline *p);
+/* Begins anew the files that were moved away from their names (logrotate). */
+void pipeline_reopen_outputs(struct pipeline *p);
 /* What became of the next output since the last call; false: nothing. */
 bool pipeline_output_change(struct pipeline *p, struct output_change *ret);
 #define OUTPUT_ANY (-1)

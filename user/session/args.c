@@ -21,7 +21,6 @@
 
 #define RING_BYTES_MIN 65536u /* the largest page of a kernel we run on */
 #define RING_BYTES_MAX (1u << 30)
-#define ROTATE_BYTES_MIN 100e3
 #define BUDGET_MIN 0.01 /* percent of a core */
 #define BUDGET_MAX 10000.0
 #define PPM_PER_PERCENT 10000u
@@ -117,43 +116,13 @@ static int set_output(struct session_args *a, const char *v, struct out *e)
 	return 0;
 }
 
-/* One of both kinds may be given. */
 static int set_rotate(struct session_args *a, const char *v, struct out *e)
 {
-	static const struct {
-		const char *names[2];
-		double bytes, sec;
-	} units[] = {
-		{ { "k", "kB" }, 1e3, 0 },     { { "M", "MB" }, 1e6, 0 },     { { "G", "GB" }, 1e9, 0 },
-		{ { "T", "TB" }, 1e12, 0 },    { { "s", "sec" }, 0, 1 },      { { "min", "m" }, 0, 60 },
-		{ { "h", "hours" }, 0, 3600 }, { { "d", "days" }, 0, 86400 },
-	};
-	char *unit;
-	double n = strtod(v, &unit);
-
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && unit != v; i++) {
-		if (strcmp(unit, units[i].names[0]) && strcmp(unit, units[i].names[1]))
-			continue;
-		if (!(n * units[i].bytes >= ROTATE_BYTES_MIN || n * units[i].sec >= 1) || n > 1e9)
-			return SAY(e, "'%s' is less than 100k or 1s", v);
-		if (units[i].bytes > 0)
-			a->outputs.rules.rotate_bytes = n * units[i].bytes;
-		else
-			a->outputs.rules.rotate_ns = n * units[i].sec * 1e9;
-		return 0;
-	}
-	return SAY(e, "'%s' is neither a size (500M, 2G) nor a time (30min, 12h, 7d)", v);
+	return argument_rotate_set(v, &a->outputs.rules, e->text, e->size);
 }
-
 static int set_keep(struct session_args *a, const char *v, struct out *e)
 {
-	char *end;
-	unsigned long n = strtoul(v, &end, 10);
-
-	if (end == v || *end || !n || n > OUTPUT_FILES_MAX || *v == '-')
-		return SAY(e, "'%s' is not a number from 1 to %d", v, OUTPUT_FILES_MAX);
-	a->outputs.rules.keep = n;
-	return 0;
+	return argument_keep_set(v, &a->outputs.rules, e->text, e->size);
 }
 
 static int set_pid(struct session_args *a, const char *v, struct out *e)
@@ -371,24 +340,54 @@ struct config {
 	char what[256];
 };
 
+struct kept_value {
+	struct kept_value *next;
+	char text[];
+};
+
+/* NULL without memory. */
+static const char *value_keep(struct session_args *a, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct kept_value *v = malloc(sizeof(*v) + size);
+
+	if (!v)
+		return NULL;
+	memcpy(v->text, text, size);
+	v->next = a->values;
+	a->values = v;
+	return v->text;
+}
+
+void session_args_free(struct session_args *a)
+{
+	struct kept_value *v;
+
+	while ((v = a->values)) {
+		a->values = v->next;
+		free(v);
+	}
+}
+
 /* An error message goes to c->what. */
 static int line_take(struct config *c, char *line)
 {
-	char *value, *name;
+	const char *value;
+	char *equals, *name;
 	int err = -ENOENT;
 
 	line[strcspn(line, "#\n")] = 0;
 	name = trim(line);
 	if (!*name)
 		return 0;
-	value = strchr(name, '=');
-	if (!value) {
+	equals = strchr(name, '=');
+	if (!equals) {
 		snprintf(c->what, sizeof(c->what), "'%.80s' is not 'key = value'", name);
 		return -EINVAL;
 	}
-	*value = 0;
+	*equals = 0;
 	name = trim(name);
-	value = strdup(trim(value + 1));
+	value = value_keep(c->args, trim(equals + 1));
 	if (!value)
 		return -ENOMEM;
 	if (c->set)

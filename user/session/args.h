@@ -22,6 +22,7 @@ struct session_args {
 	enum severity fail_on; /* exit code 1 from there on */
 	bool phases_given;
 	bool budget_given, budget_node_given;
+	struct kept_value *values; /* of the file; session_args_free() */
 };
 
 /* Sets the defaults and the tier: call it first. Do not move the struct in memory afterwards. */
@@ -30,11 +31,13 @@ void session_args_init(struct session_args *a, enum tier tier);
  * is wrong with the value, and what would be right. */
 int session_args_set(struct session_args *a, const char *name, const char *value, char *error, size_t size);
 /* Reads "key = value" lines; '#' begins a comment. Each key goes to `set` first (same errors as session_args_set();
- * NULL: the command has no keys of its own). Returns 0, or -errno with file, line and remedy in `error`. Strings that
- * the values point to are never freed. */
+ * NULL: the command has no keys of its own). Returns 0, or -errno with file, line and remedy in `error`. What the
+ * values point to lives until session_args_free(). */
 int session_args_file(struct session_args *a, const char *path,
 		      int (*set)(void *of, const char *name, const char *value, char *error, size_t size), void *of,
 		      char *error, size_t error_size);
+
+void session_args_free(struct session_args *a);
 
 /* The options as a child of the command's parser; its input is the struct. */
 extern const struct argp session_argp;

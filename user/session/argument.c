@@ -5,6 +5,7 @@
 #include "session/argument.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,4 +55,56 @@ void argument_fail_on(struct argp_state *state, const char *text, enum severity 
 
 	if (argument_fail_on_set(text, to, error, sizeof(error)))
 		argp_error(state, "--fail-on: %s", error);
+}
+
+/* --- files that follow each other --- */
+
+#define ROTATE_BYTES_MIN 100e3
+
+static int refuse(char *error, size_t size, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(error, size, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+int argument_rotate_set(const char *v, struct output_rules *to, char *error, size_t size)
+{
+	static const struct {
+		const char *names[2];
+		double bytes, sec;
+	} units[] = {
+		{ { "k", "kB" }, 1e3, 0 },     { { "M", "MB" }, 1e6, 0 },     { { "G", "GB" }, 1e9, 0 },
+		{ { "T", "TB" }, 1e12, 0 },    { { "s", "sec" }, 0, 1 },      { { "min", "m" }, 0, 60 },
+		{ { "h", "hours" }, 0, 3600 }, { { "d", "days" }, 0, 86400 },
+	};
+	char *unit;
+	double n = strtod(v, &unit);
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && unit != v; i++) {
+		if (strcmp(unit, units[i].names[0]) && strcmp(unit, units[i].names[1]))
+			continue;
+		if (!(n * units[i].bytes >= ROTATE_BYTES_MIN || n * units[i].sec >= 1) || n > 1e9)
+			return refuse(error, size, "'%s' is less than 100k or 1s", v);
+		if (units[i].bytes > 0)
+			to->rotate_bytes = n * units[i].bytes;
+		else
+			to->rotate_ns = n * units[i].sec * 1e9;
+		return 0;
+	}
+	return refuse(error, size, "'%s' is neither a size (500M, 2G) nor a time (30min, 12h, 7d)", v);
+}
+
+int argument_keep_set(const char *v, struct output_rules *to, char *error, size_t size)
+{
+	char *end;
+	unsigned long n = strtoul(v, &end, 10);
+
+	if (end == v || *end || !n || n > OUTPUT_FILES_MAX || *v == '-')
+		return refuse(error, size, "'%s' is not a number from 1 to %d", v, OUTPUT_FILES_MAX);
+	to->keep = n;
+	return 0;
 }

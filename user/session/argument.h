@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "finding.h"
+#include "pipeline/output.h"
 
 /* Appends the process id in `text` to `pids`, which has room for SESSION_PIDS_MAX. */
 void argument_pid(struct argp_state *state, const char *text, uint32_t *pids, int *n);
@@ -21,5 +22,10 @@ int argument_pid_add(const char *text, uint32_t *pids, int *n, char *error, size
 int argument_fail_on_set(const char *text, enum severity *to, char *error, size_t size);
 void argument_fail_on(struct argp_state *state, const char *text, enum severity *to);
 #define FAIL_ON_HELP "exit with 1 from findings of that severity on: warning or critical"
+
+/* --rotate: a size (500M, 2G) or a time (30min, 12h); each call sets one of both. --keep: how many. 0, or -EINVAL with
+ * the reason in `error`. */
+int argument_rotate_set(const char *text, struct output_rules *to, char *error, size_t size);
+int argument_keep_set(const char *text, struct output_rules *to, char *error, size_t size);
 
 #endif

@@ -55,3 +55,15 @@ int tracers_check(const struct loader *l, char *error, size_t size)
 	snprintf(error, size, "no tracer could be loaded; 'ranktrace record --verbose' shows libbpf's messages");
 	return -ENOTSUP;
 }
+
+void load_left_say(struct loader_left left)
+{
+	if (left.n_links && left.closer > 0)
+		log_warn("%d groups of probes stay attached but inactive: pid %u maps their file and its address space "
+			 "is locked (mmap_lock); process %d (ranktrace-close) removes them when the lock is free",
+			 left.n_links, left.holder, left.closer);
+	else if (left.n_links)
+		log_warn("cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups of "
+			 "probes now; until that is done, forks on this host may block",
+			 left.holder, strerror(-left.closer), left.n_links);
+}

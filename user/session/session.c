@@ -141,6 +141,8 @@ static int fds_open(struct session *s)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR1);
+	if (s->cfg.reopens)
+		sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -237,20 +239,6 @@ int session_open(const struct session_cfg *cfg, struct reader *reader, struct pi
 	return err;
 }
 
-static void detach(struct loader *l)
-{
-	struct loader_left left = loader_detach(l);
-
-	if (left.n_links && left.closer > 0)
-		log_warn("%d groups of probes stay attached but inactive: pid %u maps their file and its address space "
-			 "is locked (mmap_lock); process %d (ranktrace-close) removes them when the lock is free",
-			 left.n_links, left.holder, left.closer);
-	else if (left.n_links)
-		log_warn("cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups of "
-			 "probes now; until that is done, forks on this host may block",
-			 left.holder, strerror(-left.closer), left.n_links);
-}
-
 void session_free(struct session *s)
 {
 	if (!s)
@@ -265,7 +253,7 @@ void session_free(struct session *s)
 	greeting_free(s->greeting);
 	session_targets_free(s->targets);
 	if (s->loader)
-		detach(s->loader);
+		load_left_say(loader_detach(s->loader));
 	loader_free(s->loader);
 	symbolizer_free(s->symbols);
 	target_set_free(s->set);
@@ -496,6 +484,11 @@ static void signals_take(struct session *s)
 			progress_say(s, log_info);
 			if (s->flight)
 				flight_request(s->flight, info.ssi_code == SI_QUEUE ? info.ssi_int : 0);
+			continue;
+		}
+		if (info.ssi_signo == SIGHUP) {
+			log_info("SIGHUP: outputs whose files were moved away are begun anew; settings stay");
+			pipeline_reopen_outputs(s->pipeline);
 			continue;
 		}
 		s->stop = s->result.interrupted = true;

@@ -191,6 +191,50 @@ static void test_leftovers_of_the_dead_go(void **state)
 	flight_free(f);
 }
 
+/* FIFOs that nobody reads, under the names that the next processes would give to their files. */
+static void fifos_make(const char *dir, bool there)
+{
+	char name[512];
+
+	for (int pid = getpid() + 1; pid < getpid() + 3000; pid++) {
+		snprintf(name, sizeof(name), "%s/.flight-%d.rtr", dir, pid);
+		if (there)
+			mkfifo(name, 0600);
+		else
+			unlink(name);
+	}
+}
+
+static void test_a_dump_that_does_not_end_delays_no_other(void **state)
+{
+	struct flight_cfg cfg = { .window_ns = 40 * SEC, .dump_limit_ns = 10 * SEC };
+	char dir[128], path[512];
+	struct flight *f;
+	struct pipeline *p;
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s/late", root);
+	cfg.dir = dir;
+	p = flown(&cfg, &f, 20);
+	fifos_make(dir, true);
+	flight_request(f, 0);
+	flight_poll(f, pipeline_incidents(p), pipeline_model(p), now);
+	usleep(200000);
+	flight_request(f, 0);
+	flight_poll(f, pipeline_incidents(p), pipeline_model(p), now + 9 * SEC); /* it may only be slow */
+	fifos_make(dir, false);
+	files_of(dir, path, sizeof(path));
+	assert_string_equal(path, "");
+	flight_poll(f, pipeline_incidents(p), pipeline_model(p), now + 11 * SEC);
+	for (int i = 0; i < 200 && files_of(dir, path, sizeof(path)) < 3; i++) {
+		usleep(50000);
+		flight_poll(f, pipeline_incidents(p), pipeline_model(p), now + 12 * SEC);
+	}
+	assert_int_equal(files_of(dir, path, sizeof(path)), 3);
+	assert_non_null(strstr(path, "-signal"));
+	ended(p, f);
+}
+
 static int place_make(void **state)
 {
 	char run[64];
@@ -218,6 +262,7 @@ int main(void)
 		cmocka_unit_test(test_memory_is_bounded),
 		cmocka_unit_test(test_bad_directory_says_so),
 		cmocka_unit_test(test_leftovers_of_the_dead_go),
+		cmocka_unit_test(test_a_dump_that_does_not_end_delays_no_other),
 	};
 
 	return cmocka_run_group_tests(tests, place_make, place_remove);

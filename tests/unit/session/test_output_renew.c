@@ -193,6 +193,27 @@ static void test_an_older_file_is_one_of_those_kept(void **state)
 	assert_int_equal(read_all(at("again.rtr")).last_tick_ns, 1000 * SEC + 27 * SEC / 4);
 }
 
+static void test_a_file_that_was_moved_is_begun_anew(void **state)
+{
+	const struct output_rules rules = { .lasting = true };
+	struct pipeline *p = session(at("moved.rtr"), &rules);
+
+	(void)state;
+	seconds_pass(p, 3);
+	pipeline_reopen_outputs(p);
+	assert_false(exists(at("moved.rtr.1")));
+	assert_int_equal(rename(at("moved.rtr"), at("moved-away.rtr")), 0);
+	seconds_pass(p, 3);
+	assert_false(exists(at("moved.rtr")));
+	pipeline_reopen_outputs(p);
+	seconds_pass(p, 3);
+	pipeline_free(p);
+	assert_false(exists(at("moved.rtr.1")));
+	assert_int_equal(read_all(at("moved.rtr")).libs, 1);
+	assert_int_equal(read_all(at("moved.rtr")).first_tick_ns,
+			 read_all(at("moved-away.rtr")).last_tick_ns + SEC / 4);
+}
+
 static rlim_t file_limit(rlim_t bytes)
 {
 	struct rlimit old, limit;
@@ -282,6 +303,7 @@ int main(void)
 		cmocka_unit_test(test_each_file_can_be_read_alone),
 		cmocka_unit_test_prestate(test_each_file_can_be_read_alone, &by_time),
 		cmocka_unit_test(test_an_older_file_is_one_of_those_kept),
+		cmocka_unit_test(test_a_file_that_was_moved_is_begun_anew),
 		cmocka_unit_test(test_a_full_disk_is_said_once_and_it_comes_back),
 		cmocka_unit_test(test_a_replay_ends_its_output),
 	};

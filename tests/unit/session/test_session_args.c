@@ -42,6 +42,7 @@ static int load(const char *text, int *own)
 	f = fdopen(fd, "w");
 	fputs(text, f);
 	fclose(f);
+	session_args_free(&args);
 	memset(&args, 0, sizeof(args));
 	session_args_init(&args, TIER_WATCH);
 	err = session_args_file(&args, path, own_set, own, error, sizeof(error));
@@ -73,6 +74,13 @@ static void keys_are_options(void **state)
 	assert_int_equal(args.outputs.n, 1);
 	assert_string_equal(args.outputs.paths[0], "/a b/x.rtr");
 	assert_int_equal(args.session.tier, TIER_WATCH);
+}
+
+static int values_free(void **state)
+{
+	(void)state;
+	session_args_free(&args);
+	return 0;
 }
 
 static void expect_error(const char *text, const char *place, const char *words)
@@ -133,5 +141,5 @@ int main(void)
 		cmocka_unit_test(a_size_and_a_time_for_new_files),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, values_free);
 }
