@@ -20,7 +20,7 @@ struct output_file {
 	bool created;   /* the file did not exist before */
 	const struct keeper *keeper; /* who renames and removes it, as its output `number`; NULL: this process */
 	size_t number;
-	bool regular;   /* of output_file_opened(): it is a file of a disk */
+	bool regular; /* of output_file_opened(): it is a file of a disk */
 	dev_t dev;
 	ino_t ino;
 };
