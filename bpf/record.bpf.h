@@ -19,8 +19,6 @@
 #include "bpf/target.h"
 #include "schemas/ring.h"
 
-#define TARGETS_MAX 16384
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, TARGETS_MAX);

@@ -29,17 +29,66 @@ static __always_inline int born_note(__u32 tgid)
 	return 0;
 }
 
+/* Targets by user, which the collector counts too. Root's are not counted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, TARGET_USERS + 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} target_users SEC(".maps");
+
+static __always_inline __u64 *user_count(__u32 uid)
+{
+	__u32 slot = uid % TARGET_USERS;
+
+	return uid ? bpf_map_lookup_elem(&target_users, &slot) : NULL;
+}
+
+static __always_inline void refused_count(void)
+{
+	__u32 slot = TARGETS_REFUSED;
+	__u64 *n = bpf_map_lookup_elem(&target_users, &slot);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+static __always_inline void target_remove(__u32 tgid)
+{
+	struct target *t = target_of(tgid);
+	__u64 *n = t ? user_count(t->uid) : NULL;
+
+	if (t && !bpf_map_delete_elem(&targets, &tgid) && n)
+		__sync_fetch_and_add(n, -1);
+}
+
+/* False: its user has as many as one may, or the table is full. */
+static __always_inline bool target_add(__u32 tgid)
+{
+	struct target t = { .generation = bpf_ktime_get_ns(), .uid = (__u32)bpf_get_current_uid_gid() };
+	__u64 *n = user_count(t.uid);
+
+	target_remove(tgid); /* its exit was not seen */
+	if ((n && *n >= TARGETS_OF_USER) || bpf_map_update_elem(&targets, &tgid, &t, BPF_NOEXIST)) {
+		refused_count();
+		return false;
+	}
+	if (n)
+		__sync_fetch_and_add(n, 1);
+	return true;
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(life_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct target t = { .generation = bpf_ktime_get_ns() };
 	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
 	struct life_fork *r;
 
 	if (!target_of(parent_tgid))
 		return child_tgid != parent_tgid ? born_note(child_tgid) : 0;
-	if (child_tgid != parent_tgid)
-		bpf_map_update_elem(&targets, &child_tgid, &t, BPF_ANY);
+	if (child_tgid != parent_tgid && !target_add(child_tgid))
+		return 0;
 	r = record_reserve(RING_CRITICAL, struct life_fork, WIRE_LIFE, LIFE_FORK);
 	if (!r)
 		return 0;
@@ -74,7 +123,7 @@ int BPF_PROG(life_exit, struct task_struct *p)
 	if (!target_of(tgid))
 		return 0;
 	if (last)
-		bpf_map_delete_elem(&targets, &tgid);
+		target_remove(tgid);
 	r = record_reserve(RING_CRITICAL, struct life_exit, WIRE_LIFE, LIFE_EXIT);
 	if (!r)
 		return 0;

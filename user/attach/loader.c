@@ -173,6 +173,8 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 	if (!err)
 		err = life_load(l);
 	if (!err)
+		err = target_users_map(l);
+	if (!err)
 		err = ring_publish(l->rings, loader_map_fd(l, "rings"), loader_map_fd(l, "ring_states"));
 	for (const struct source *s = NULL; !err && (s = source_next_tracer(s));) {
 		struct tracer_handle *h = &l->tracers[l->n_tracers++];
@@ -251,6 +253,7 @@ void loader_free(struct loader *l)
 	links_free(l->life_links, l->n_life_links);
 	bpf_link__destroy(l->glances);
 	ring_free(l->rings);
+	target_users_unmap(l);
 	bpf_object__close(l->life);
 	for (uint32_t i = 0; i < l->n_libs; i++)
 		free(l->libs[i].symbols), free(l->libs[i].classes);

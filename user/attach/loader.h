@@ -58,10 +58,13 @@ int loader_tracer_programs(const struct loader *l,
 int loader_private_stacks(
 	const struct loader *l); /* uprobe programs with a stack per CPU: the kernel may panic (kernel_quirks.def) */
 
-int loader_target_add(struct loader *l, uint32_t tgid);     /* call it before any attach to the process */
+/* Call it before any attach to the process. -EDQUOT: its user (UID_UNKNOWN: of none) has TARGETS_OF_USER of them;
+ * -ENOSPC: the table is full. */
+int loader_target_add(struct loader *l, uint32_t tgid, uint32_t uid);
 void loader_target_forget(struct loader *l, uint32_t tgid); /* the process exited: release its links */
 void loader_links_forget(struct loader *l,
 			 uint32_t tgid); /* the same after the BPF programs saw the exit: the pid may be in use again */
+uint64_t loader_forks_refused(const struct loader *l); /* children of targets that found no room */
 bool loader_is_target(const struct loader *l, uint32_t tgid);
 
 /* Scans the processes of the host: those that are new, changed, or matter; about once a second. 0 or -errno. */

@@ -126,10 +126,15 @@ struct loader {
 	uint32_t n_probes;
 	uint32_t n_refused; /* places where no function begins */
 	struct ring_source *rings;
+	uint64_t *target_users; /* the BPF programs' memory: targets of a user */
 	uint64_t lost[RING_CLASSES];
 	uint64_t *drops; /* as last emitted: [class][cpu], then one more row as read buffer */
 	int n_cpus;
 };
+
+/* loader_targets.c */
+int target_users_map(struct loader *l);
+void target_users_unmap(struct loader *l);
 
 /* attach.c */
 struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NULL none */

@@ -4,6 +4,7 @@
  */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "bpf/target.h"
@@ -16,6 +17,46 @@ static int targets_fd(const struct loader *l)
 	return loader_map_fd(l, "targets");
 }
 
+int target_users_map(struct loader *l)
+{
+	void *users = mmap(NULL, (TARGET_USERS + 1) * sizeof(*l->target_users), PROT_READ | PROT_WRITE, MAP_SHARED,
+			   loader_map_fd(l, "target_users"), 0);
+
+	if (users == MAP_FAILED)
+		return -errno;
+	l->target_users = users;
+	return 0;
+}
+
+void target_users_unmap(struct loader *l)
+{
+	if (l->target_users)
+		munmap(l->target_users, (TARGET_USERS + 1) * sizeof(*l->target_users));
+	l->target_users = NULL;
+}
+
+/* NULL: not counted. The BPF programs count too. */
+static uint64_t *user_count(const struct loader *l, uint32_t uid)
+{
+	return uid && uid != UID_UNKNOWN ? &l->target_users[uid % TARGET_USERS] : NULL;
+}
+
+uint64_t loader_forks_refused(const struct loader *l)
+{
+	return __atomic_load_n(&l->target_users[TARGETS_REFUSED], __ATOMIC_RELAXED);
+}
+
+static void target_remove(struct loader *l, uint32_t tgid)
+{
+	struct target t;
+	uint64_t *n = NULL;
+
+	if (!bpf_map_lookup_elem(targets_fd(l), &tgid, &t))
+		n = user_count(l, t.uid);
+	if (!bpf_map_delete_elem(targets_fd(l), &tgid) && n)
+		__atomic_fetch_sub(n, 1, __ATOMIC_RELAXED);
+}
+
 /* Probes that stay attached for a while do nothing without a target. */
 void targets_clear(struct loader *l)
 {
@@ -26,13 +67,19 @@ void targets_clear(struct loader *l)
 			return;
 }
 
-int loader_target_add(struct loader *l, uint32_t tgid)
+int loader_target_add(struct loader *l, uint32_t tgid, uint32_t uid)
 {
-	struct target t = { .generation = clock_monotonic_ns() };
+	struct target t = { .generation = clock_monotonic_ns(), .uid = uid == UID_UNKNOWN ? 0 : uid };
+	uint64_t *n = user_count(l, uid);
 
-	/* NOEXIST: the BPF programs may have added it at its fork, with a generation in use */
+	if (loader_is_target(l, tgid)) /* the BPF programs added it at its fork, with a generation in use */
+		return 0;
+	if (n && __atomic_load_n(n, __ATOMIC_RELAXED) >= TARGETS_OF_USER)
+		return -EDQUOT;
 	if (bpf_map_update_elem(targets_fd(l), &tgid, &t, BPF_NOEXIST))
-		return errno == EEXIST ? 0 : -errno;
+		return errno == EEXIST ? 0 : errno == E2BIG ? -ENOSPC : -errno;
+	if (n)
+		__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -45,7 +92,7 @@ bool loader_is_target(const struct loader *l, uint32_t tgid)
 
 void loader_target_forget(struct loader *l, uint32_t tgid)
 {
-	bpf_map_delete_elem(targets_fd(l), &tgid);
+	target_remove(l, tgid);
 	attached_forget(l, tgid);
 }
 

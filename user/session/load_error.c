@@ -5,11 +5,13 @@
 #include "session/load_error.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "attach/loader.h"
 #include "base/log.h"
+#include "bpf/target.h"
 
 int load_error_say(int err, char *error, size_t size)
 {
@@ -66,4 +68,21 @@ void load_left_say(struct loader_left left)
 		log_warn("cannot wait for pid %u, whose address space is locked (mmap_lock): %s; removing %d groups of "
 			 "probes now; until that is done, forks on this host may block",
 			 left.holder, strerror(-left.closer), left.n_links);
+}
+
+void attach_wait_say(const char *path, uint32_t holder)
+{
+	log_warn("%s has no probes yet: pid %u uses it and its address space is locked (mmap_lock: a page fault or "
+		 "munmap that does not end); attaching now would block every fork on this host. ranktrace tries again "
+		 "until the lock is free: fix what pid %u waits for, or end it",
+		 path, holder, holder);
+}
+
+bool targets_refused_say(uint64_t n, bool said)
+{
+	if (n && !said)
+		log_warn("processes were refused (%" PRIu64 " by now): %d of a user are traced at most, %d in all; "
+			 "the others stay invisible until some of these end",
+			 n, TARGETS_OF_USER, TARGETS_MAX);
+	return said || n;
 }

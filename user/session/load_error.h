@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * load_error.h - turns a failed load of the BPF programs into a message with cause and remedy.
+ * load_error.h - messages with cause and remedy: of BPF programs that do not load, of probes that wait, of processes
+ * that found no room.
  */
 #ifndef RANKTRACE_LOAD_ERROR_H
 #define RANKTRACE_LOAD_ERROR_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "attach/loader.h"
 
@@ -15,5 +18,10 @@ int load_error_say(int err, char *error, size_t size);
 void load_left_say(struct loader_left left);
 /* Warns of each tracer that did not load. Returns 0, or -ENOTSUP with the message in `error` if none loaded. */
 int tracers_check(const struct loader *l, char *error, size_t size);
+
+/* Warns of probes that wait because attaching them would block every fork of the host. */
+void attach_wait_say(const char *path, uint32_t holder);
+/* Warns, once, of `n` processes that found no room among the targets. Returns whether that was said by now. */
+bool targets_refused_say(uint64_t n, bool said);
 
 #endif

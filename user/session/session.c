@@ -329,9 +329,9 @@ static int attach(struct session *s)
 	if (!err)
 		err = loader_attach_life(s->loader);
 	for (int i = 0; !err && i < s->cfg.n_pids; i++)
-		err = loader_target_add(s->loader, s->cfg.pids[i]);
+		err = loader_target_add(s->loader, s->cfg.pids[i], UID_UNKNOWN);
 	if (!err && s->cfg.child)
-		err = loader_target_add(s->loader, s->cfg.child);
+		err = loader_target_add(s->loader, s->cfg.child, UID_UNKNOWN);
 	if (!err)
 		err = session_targets_scan(s->targets, now_ns);
 	while (!err && !s->stop && session_targets_unattached(s->targets)) {

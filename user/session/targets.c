@@ -17,6 +17,7 @@
 #include "source.h"
 #include "attach/probe_rows.h"
 #include "session/budget_rules.h"
+#include "session/load_error.h"
 #include "session/target_threads.h"
 #include "tracers/process/proc_record.h"
 #include "schemas/collector.h"
@@ -42,6 +43,7 @@ struct traced {
 	uint64_t start_time_ns, revision, since_ns, young_until_ns, threads_ns, exec_ns;
 	bool known; /* RECORD_PROC was emitted */
 	bool dead;
+	bool refused;     /* no room for it: it is not traced */
 	bool has_comm;    /* has or had communicators */
 	int attach_error; /* last error, logged once */
 	enum tier tier;   /* the session's tier, or above it while escalated */
@@ -66,7 +68,9 @@ struct session_targets {
 	uint64_t new_until_ns;    /* of the newest exec */
 	uint64_t new_due_ns;
 	uint64_t start_boot_ns; /* of the session, on the clock of process start times */
-	uint32_t shed_shared;   /* out of all processes, where the kernel cannot distinguish them */
+	uint64_t n_refused;
+	bool refused_said;
+	uint32_t shed_shared; /* out of all processes, where the kernel cannot distinguish them */
 };
 
 static void traced_free(struct session_targets *t, struct traced *p)
@@ -190,14 +194,6 @@ static void attach_error_say(struct traced *p, const struct tracer *t, const str
 		 err == -EDQUOT ? "the process or its user has probes on as many files as one may" : strerror(-err));
 }
 
-static void wait_say(const struct target_lib *lib, uint32_t holder)
-{
-	log_warn("%s has no probes yet: pid %u uses it and its address space is locked (mmap_lock: a page fault or "
-		 "munmap that does not end); attaching now would block every fork on this host. ranktrace tries again "
-		 "until the lock is free: fix what pid %u waits for, or end it",
-		 lib->path, holder, holder);
-}
-
 /* False: more is left to attach. */
 static bool lib_attach(struct session_targets *t, struct traced *traced, const struct target_proc *p,
 		       const struct target_lib *lib, enum probe_group group, enum tier upto)
@@ -217,7 +213,7 @@ static bool lib_attach(struct session_targets *t, struct traced *traced, const s
 		t->waiting |= note.waits;
 		all &= !note.more;
 		if (note.holder)
-			wait_say(lib, note.holder);
+			attach_wait_say(lib->path, note.holder);
 		if (note.n_ambiguous)
 			log_warn("%s: %zu functions of '%s' share an address with others and are indistinguishable; "
 				 "their calls stay invisible",
@@ -284,6 +280,17 @@ static uint32_t held_at_first(const struct session_targets *t, const struct targ
 	return is_running ? groups_held(t) : 0;
 }
 
+/* Makes it a target if its user, and the table, have room for one more; it is tried again at each scan. */
+static int target_admit(struct session_targets *t, struct traced *traced, const struct target_proc *p)
+{
+	int err = loader_target_add(t->loader, p->tgid, p->uid);
+	bool refused = err == -EDQUOT || err == -ENOSPC;
+
+	t->n_refused += refused && !traced->refused;
+	traced->refused = refused;
+	return refused ? 0 : err;
+}
+
 static int proc_trace(struct session_targets *t, const struct target_proc *p, uint64_t now_ns)
 {
 	struct traced *traced = traced_get(t, p->tgid, now_ns);
@@ -300,7 +307,9 @@ static int proc_trace(struct session_targets *t, const struct target_proc *p, ui
 	if (!traced->known) {
 		traced->shed = t->shed_shared;
 		traced->held = held_at_first(t, p);
-		err = loader_target_add(t->loader, p->tgid);
+		err = target_admit(t, traced, p);
+		if (err || traced->refused)
+			return err;
 		loader_proc_known(t->loader, p);
 	}
 	if (!err && (!traced->known || traced->revision != p->revision))
@@ -370,6 +379,7 @@ int session_targets_scan(struct session_targets *t, uint64_t now_ns)
 	if (!err)
 		err = listed_trace(t, now_ns);
 	dead_forget(t, now_ns);
+	t->refused_said = targets_refused_say(t->n_refused + loader_forks_refused(t->loader), t->refused_said);
 	return err;
 }
 

@@ -124,7 +124,7 @@ static int setup(void **state)
 		return -1;
 	cfg.reader = reader;
 	cfg.targets = set;
-	return loader_open(&cfg, &loader) || loader_target_add(loader, pid);
+	return loader_open(&cfg, &loader) || loader_target_add(loader, pid, UID_UNKNOWN);
 }
 
 static int teardown(void **state)

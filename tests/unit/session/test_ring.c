@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "attach/loader.h"
+#include "inspect/discover/discover.h"
 #include "attach/ring.h"
 #include "tracers/process/life.h"
 
@@ -126,7 +127,7 @@ static struct burst burst_measure(bool woken)
 
 	assert_int_equal(loader_open(&cfg, &l), 0);
 	fd = (struct pollfd){ .fd = loader_wake_fd(l), .events = POLLIN };
-	assert_int_equal(loader_target_add(l, getpid()), 0);
+	assert_int_equal(loader_target_add(l, getpid(), UID_UNKNOWN), 0);
 	assert_int_equal(loader_attach_life(l), 0);
 	assert_int_equal(pthread_create(&t, NULL, burst_run, &b), 0);
 	while (!b.done) {
