@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_gpu_health_rules.c - where the rules of detector gpu_health begin and end: how long throttled, how many errors
- * between two checkups, for how long it is told, of whom. GPU 0 by hand.
+ * between two checkups, for how long it is reported, of whom. GPU 0 by hand.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_mismatch_bounds.c - operations that differ, by hand: which is right, what is said of each difference, which
- * numbers count after a loss, and how long it is told.
+ * numbers count after a loss, and how long it is reported.
  */
 #include <setjmp.h>
 #include <stdarg.h>

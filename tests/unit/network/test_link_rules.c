@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_link_rules.c - where the rules of detector link begin and end by what a port counts: how many in how many
- * windows, beside which traffic, and for how long it is told.
+ * windows, beside which traffic, and for how long it is reported.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -183,7 +183,7 @@ static void a_window_is_nearly_a_second(void **state)
 	}
 }
 
-/* What moved is told for a minute, congestion for ten seconds. */
+/* What moved is reported for a minute, congestion for ten seconds. */
 static void how_long_it_is_told(void **state)
 {
 	static const struct {

@@ -77,7 +77,7 @@ static const struct finding *only(void)
 	return list.n ? &list.items[0] : NULL;
 }
 
-/* All samples of all ranks stand still since then, or move. */
+/* All samples of all ranks are unchanged since then, or move. */
 static void stands_since(uint64_t ns)
 {
 	for (int r = 0; r < RANKS; r++) {

@@ -91,7 +91,7 @@ static void how_often_lately(void **state)
 }
 
 /* The more ranks there are, the less is it luck that it is always the same; at least four times. Two that take turns
- * are told apart last. */
+ * are distinguished last. */
 static void how_often_from_the_start(void **state)
 {
 	static const struct {

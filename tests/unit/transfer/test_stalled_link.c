@@ -109,7 +109,7 @@ static void the_first_of_several_delayed(void **state)
 	assert_ptr_equal(got.link.from, &members[2]);
 }
 
-/* Channels, directions and operations are told apart. */
+/* Channels, directions and operations are distinguished. */
 static void the_two_ends_of_a_link(void **state)
 {
 	(void)state;
