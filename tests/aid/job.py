@@ -127,9 +127,10 @@ class Job:
         self.ops_log, self.fault_log = f"{self.dir}/ops.jsonl", f"{self.dir}/faults.jsonl"
         self.ranks = int(sim_args[list(sim_args).index("--ranks") + 1])
         self.sim = [RANKTRACE, "sim", "job", "--log", self.ops_log, "--fault-log", self.fault_log, *map(str, sim_args)]
-        # A test ends its job at the finding, before a stall could last long enough to be a hang.
-        self.record_args = [RANKTRACE, "record", "-v", "--json", "--fail-on=warning", "-o", self.rtr, "-o", self.trace,
-                            *map(str, record_args)]
+        # A test ends its job at the finding, before a stall could last long enough to be a hang. A hit costs three to
+        # ten times of hardware's on test machines, and simulated steps are short: a budget of as many times.
+        self.record_args = [RANKTRACE, "record", "-v", "--json", "--fail-on=warning", "--budget=5", "-o", self.rtr,
+                            "-o", self.trace, *map(str, record_args)]
         self.findings, self.cond = [], threading.Condition()
         self.sim_process = None
         self.err = open(f"{self.dir}/stderr", "w+")

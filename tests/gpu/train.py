@@ -2,13 +2,16 @@
 """A PyTorch job as users write them, run by torchrun. --mode: ddp; groups (tensor and data parallel groups beside the
 world); dp (gradients reduced by hand after the backward pass); hsdp (FSDP2 over shards, replicas and the world: three
 communicators on 4 GPUs); graph (the whole step with its all-reduces captured into a CUDA graph); transfer (one large
-all-reduce a step). --nan-check: the host looks at the gradients before they are reduced, as Megatron does. It knows
-nothing of the tracer; its own log (steps, PyTorch's flight recorder at the end) is the truth."""
+all-reduce a step); small (64 all-reduces of 8 bytes a step, nothing else). --nan-check: the host looks at the gradients
+before they are reduced, as Megatron does. SIGUSR1 turns PyTorch's profiler on and off. It knows nothing of the tracer;
+its own log is the truth: a line a step (number, when it ended, how long its host took until it waits for the GPU), and
+PyTorch's flight recorder at the end."""
 import argparse
 import gc
 import json
 import os
 import pickle
+import signal
 import time
 
 import torch
@@ -20,7 +23,7 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--seconds", type=float, default=0)
 parser.add_argument("--width", type=int, default=2048)
 parser.add_argument("--layers", type=int, default=12)
-parser.add_argument("--mode", choices=["ddp", "dp", "groups", "hsdp", "graph", "transfer"], default="ddp")
+parser.add_argument("--mode", choices=["ddp", "dp", "groups", "hsdp", "graph", "transfer", "small"], default="ddp")
 parser.add_argument("--prefix", default="/tmp/train")
 parser.add_argument("--nan-check", action="store_true")
 parser.add_argument("--host-ms", type=float, default=0)  # Python work of the host in each step
@@ -170,6 +173,13 @@ def transfer_step():
     return big[0]
 
 
+def small_step():
+    """Nothing but calls: what a collective costs the host."""
+    for _ in range(64):
+        dist.all_reduce(tiny)
+    return tiny[0]
+
+
 def reduced_step(x):
     loss = net(x).square().mean()
     loss.backward()
@@ -203,13 +213,37 @@ sub = groups() if args.mode == "groups" else {}
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, capturable=args.mode == "graph")
 extra = torch.ones(1 << 20, device="cuda")
 big = torch.zeros(1 << 28 if args.mode == "transfer" else 1, device="cuda")
+tiny = torch.zeros(2, device="cuda")
 gathered = torch.empty(extra.numel() * world, device="cuda")
 CYCLES_PER_MS = cycles_per_ms() if fault_name == "spin" else 0
+special = {"transfer": transfer_step, "small": small_step}
 graph = captured() if args.mode == "graph" else None
 if not graph:
     net.register_forward_pre_hook(lambda *_: spin())
+profiler, profiler_turns = None, 0
+
+
+def profiler_turn(*_):
+    global profiler_turns
+    profiler_turns += 1
+
+
+def profiler_set():
+    """On after an odd number of signals, between two steps."""
+    global profiler
+    if profiler and not profiler_turns % 2:
+        profiler.stop()
+        profiler = None
+    elif not profiler and profiler_turns % 2:
+        profiler = torch.profiler.profile()
+        profiler.start()
+
+
+signal.signal(signal.SIGUSR1, profiler_turn)
 begin, step, step_s, step_begin = time.monotonic(), 0, 0.0, time.monotonic()
 while step < args.steps if not args.seconds else time.monotonic() - begin < args.seconds:
+    profiler_set()
+    host_begin_ns = time.monotonic_ns()
     host_work()
     host_sleep()
     if graph:
@@ -220,11 +254,12 @@ while step < args.steps if not args.seconds else time.monotonic() - begin < args
         loss = graph[1]
         dist.all_reduce(tensor)
     else:
-        loss = transfer_step() if args.mode == "transfer" else eager_step(step)
+        loss = special[args.mode]() if args.mode in special else eager_step(step)
         dist.all_reduce(inject(extra))
     extra.fill_(1.0)
+    host_ns = time.monotonic_ns() - host_begin_ns
     loss.item()
-    steps_log.write(f"{step} {time.monotonic_ns()}\n")
+    steps_log.write(f"{step} {time.monotonic_ns()} {host_ns}\n")
     step += 1
     step_s, step_begin = time.monotonic() - step_begin, time.monotonic()
     if args.seconds:  # all ranks leave in the same step

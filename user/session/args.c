@@ -24,8 +24,9 @@
 #define BUDGET_MIN 0.01 /* percent of a core */
 #define BUDGET_MAX 10000.0
 #define PPM_PER_PERCENT 10000u
-#define BUDGET_PERCENT \
-	5 /* PyTorch ranks of 35 ms steps pay 1 to 2 %, most of it in the watchdog, and steps take 0.3 % longer */
+/* What a host-bound job can lose of its steps at most. DDP of 5 ms steps and FSDP2 of 45 ms steps pay 0.8 %
+ * (docs/measurements/gpu.md), so that real jobs keep all groups; what calls more is watched with fewer. */
+#define BUDGET_PERCENT 1
 #define BUDGET_BURST_PERCENT 25 /* for a user who asks for every launch */
 #define BUDGET_NODE_TIMES 10    /* times the budget of one process: a node has eight ranks, and some helpers */
 
@@ -241,7 +242,7 @@ static int set_phases(struct session_args *a, const char *v, struct out *e)
 	  "no: none (watch: " PHASES_NAME " in $STATE_DIRECTORY or " FLIGHT_DIR ")", HELP_LIMITS, set_phases) \
 	X("budget", 1009, "PERCENT", \
 	  "CPU time, in percent of a core, that probe hits may cost a process; above it ranktrace removes the probes " \
-	  "that it needs least (5; with --tier burst 25; no: no limit)", HELP_PROBES, set_budget) \
+	  "that it needs least (1; with --tier burst 25; no: no limit)", HELP_PROBES, set_budget) \
 	X("budget-node", 1010, "PERCENT", \
 	  "the same for all processes together (10 times --budget)", HELP_PROBES, set_budget_node) \
 	X("ring-size", 1004, "BYTES", \
