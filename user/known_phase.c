@@ -55,6 +55,11 @@ uint64_t known_phase_limit_ns(const struct known_phase *p)
 	return PHASE_TIMES * p->longest_ns;
 }
 
+uint64_t known_phase_quiet_ns(const struct known_phase *p)
+{
+	return known_phase_recurs(p) ? known_phase_limit_ns(p) : p->n ? PHASE_TWICE_NS : 0;
+}
+
 /* The file's directories are in the evidence. */
 static const char *site_shown(const char *site)
 {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define PHASE_SERIES_KEPT 8
-#define PHASE_TWICE_NS 30000000000ull /* one pause that long is no habit yet: two are */
+#define PHASE_TWICE_NS 30000000000ull /* one pause that long may have been ended by somebody: two are a habit */
 #define PHASE_TIMES 3                 /* it may last so many times the longest */
 
 struct phase_series { /* the newest values; number i at i % PHASE_SERIES_KEPT */
@@ -41,10 +41,12 @@ uint64_t phase_series_median(const struct phase_series *s); /* of those kept; 0 
 
 /* One more. begin_ns, end_ns: model time; steps: iterations of the rank by its begin, 0 not known. */
 void known_phase_add(struct known_phase *p, uint64_t begin_ns, uint64_t end_ns, uint64_t steps);
-/* It ended by itself before: a pause there is how the job is, as long as it lasts no longer than
- * known_phase_limit_ns(). So a call site warns once. */
+/* It ended by itself before, for certain. */
 bool known_phase_recurs(const struct known_phase *p);
-uint64_t known_phase_limit_ns(const struct known_phase *p);
+uint64_t known_phase_limit_ns(const struct known_phase *p); /* a pause there may last that long */
+/* A pause there is how the job is, and no warning, until it lasted that long: a call site warns once. Of one long pause
+ * the next is trusted for PHASE_TWICE_NS. */
+uint64_t known_phase_quiet_ns(const struct known_phase *p);
 /* "real.py:31 ckpt: 8.6 s every 100 steps, 3 times before" */
 void known_phase_text(const struct known_phase *p, char *to, size_t size);
 

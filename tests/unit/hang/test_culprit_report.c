@@ -128,7 +128,7 @@ static void what_its_host_does(void **state)
 {
 	(void)state;
 	odd.activity = (struct rank_activity){ ACTIVITY_ASLEEP, 0.25, 100, &sleeper };
-	odd.habit = (struct habit){ &phase, true, 3 * SEC, 40 * SEC };
+	odd.habit = (struct habit){ &phase, 3 * SEC, 40 * SEC };
 	procs[1].last_op = &newest;
 	waits = (struct call){ .tid = 51, .is_sync = true, .begin_ns = 15 * SEC, .name = "", .next = &allocates };
 	allocates = (struct call){ .tid = 52, .begin_ns = 14 * SEC, .name = "cuMemAlloc" };
@@ -143,19 +143,18 @@ static void what_its_host_does(void **state)
 	     "file /data\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\nlast_op_seq 6\n"
 	     "last_op_count 5\nlast_op_s_ago 11\nn_children 2\nn_children_dead 1\nlimit_s 2\n"
 	     "critical_after_s 40");
-	odd.habit.is_phase = false;
+	odd.habit.phase = NULL;
 	sleeper.at_ns = 0;
 	waits.begin_ns = 13 * SEC;
 	odd.kind = FINDING_OBSERVATION;
 	SAYS("observation missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 3 c 40 by 0 ranks 5\n"
-	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\npauses_before 4\nlongest_pause_s 8\n"
-	     "in_call wait for the GPU\nin_call_s 7\ncuda_error out of memory\ncuda_error_call cuMemAlloc\n"
+	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\nin_call wait for the GPU\nin_call_s 7\ncuda_error out of memory\ncuda_error_call cuMemAlloc\n"
 	     "state asleep\nthread python\ntid 51\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\n"
 	     "last_op_seq 6\nlast_op_count 5\nlast_op_s_ago 11\nn_children 2\nn_children_dead 1\nlimit_s 2");
 	sleeper.blocked = true;
 	waits.is_sync = false;
 	SAYS("observation missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 3 c 40 by 0 ranks 5\n"
-	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\npauses_before 4\nlongest_pause_s 8\nin_call_s 7\n"
+	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\nin_call_s 7\n"
 	     "cuda_error out of memory\ncuda_error_call cuMemAlloc\nstate asleep\nthread python\ntid 51\n"
 	     "wchan pipe_read\nkernel_stack io\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\n"
 	     "last_op_seq 6\nlast_op_count 5\nlast_op_s_ago 11\nn_children 2\nn_children_dead 1\nlimit_s 2");

@@ -46,13 +46,17 @@ static void once_is_enough_unless_it_was_long(void **state)
 
 	(void)state;
 	assert_false(known_phase_recurs(&p));
+	assert_int_equal(known_phase_quiet_ns(&p), 0);
 	known_phase_add(&p, 10 * SEC, 18 * SEC, 0);
 	assert_true(known_phase_recurs(&p));
+	assert_int_equal(known_phase_quiet_ns(&p), 24 * SEC);
 	assert_text(&p, "main (train): 8.0 s, 1 time before");
 	known_phase_add(&q, 10 * SEC, 50 * SEC, 0);
 	assert_false(known_phase_recurs(&q));
+	assert_int_equal(known_phase_quiet_ns(&q), PHASE_TWICE_NS);
 	known_phase_add(&q, 100 * SEC, 110 * SEC, 0);
 	assert_true(known_phase_recurs(&q));
+	assert_int_equal(known_phase_quiet_ns(&q), 120 * SEC);
 }
 
 static void learn(struct pauses *s, const struct model *m, const char *job, const char *site, uint64_t at_s)

@@ -118,9 +118,8 @@ struct habit habit_of(const struct pauses *s, const struct model *m, const struc
 					      longer(h.critical_after_ns, works_critical_ns(works_ns)));
 	if (h.phase)
 		h.critical_after_ns = longer(h.critical_after_ns, known_phase_limit_ns(h.phase));
-	h.is_phase = h.phase && known_phase_recurs(h.phase);
-	if (h.is_phase)
-		h.warning_after_ns = known_phase_limit_ns(h.phase);
+	if (h.phase)
+		h.warning_after_ns = known_phase_quiet_ns(h.phase);
 	if (at->outlasted) /* what was critical stays so, whatever it does then */
 		h.critical_after_ns = at->outlasted;
 	else if (m->now_ns - pend->since_ns >= h.critical_after_ns)

@@ -21,7 +21,6 @@ struct pause_place {        /* where a rank pauses, as far as it was read by now
 
 struct habit {
 	const struct known_phase *phase;              /* what ended there before; NULL nothing. Valid in this tick */
-	bool is_phase;                                /* it recurs */
 	uint64_t warning_after_ns, critical_after_ns; /* as in struct finding */
 };
 

@@ -168,8 +168,7 @@ void habit_note(struct finding *f, struct finding_list *found, const struct habi
 	if (!h->phase)
 		return;
 	known_phase_text(h->phase, text, sizeof(text));
-	if (h->is_phase)
-		finding_note_text(f, EVIDENCE_KNOWN_PHASE, finding_list_text(found, text));
+	finding_note_text(f, EVIDENCE_KNOWN_PHASE, finding_list_text(found, text));
 	finding_note(f, EVIDENCE_PAUSES_BEFORE, h->phase->n);
 	finding_note(f, EVIDENCE_LONGEST_PAUSE_S, seconds(h->phase->longest_ns));
 }
