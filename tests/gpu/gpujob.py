@@ -69,13 +69,22 @@ def fault_line(tag):
     return (reported[0], int(reported[0].rpartition("=")[2])) if reported else (None, 0)
 
 
+def parent(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return int(f.read().rpartition(")")[2].split()[1])
+
+
 def rank_pids(tag):
-    pids = subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix={OUT}/{tag} "], capture_output=True,
-                          text=True).stdout.split()
+    """By rank; not the data workers, which have the command line and environment of their rank."""
+    pids = [int(p) for p in subprocess.run(["pgrep", "-f", f"{TRAIN} --prefix={OUT}/{tag} "], capture_output=True,
+                                           text=True).stdout.split()]
     ranks = {}
     for pid in pids:
         env = open(f"/proc/{pid}/environ").read().split("\0")
-        ranks.update({int(kv[5:]): int(pid) for kv in env if kv.startswith("RANK=")})
+        ranked = [int(kv[5:]) for kv in env if kv.startswith("RANK=")]
+        of_rank = [p for p in ranks.values() if p == parent(pid)]
+        if ranked and not of_rank:
+            ranks[ranked[0]] = pid
     return ranks
 
 

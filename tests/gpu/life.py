@@ -89,6 +89,18 @@ def rank_pid(tag, rank):
     return gpujob.rank_pids(tag)[rank]
 
 
+def ended_after(job, seconds):
+    """Waits so long; None if the job lives then. torchrun ends a job soon after one of its ranks died."""
+    begin = time.monotonic()
+    try:
+        job.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    ended_s = round(time.monotonic() - begin, 2)
+    time.sleep(3)
+    return ended_s
+
+
 def fault(tier, name):
     tag, victim = f"life-{tier}-{name}", RANKS - 1
     outside = name in ("stop", "kill")
@@ -100,7 +112,7 @@ def fault(tier, name):
     begin_ns = time.monotonic_ns()
     if outside:
         os.kill(rank_pid(tag, victim), signal.SIGSTOP if name == "stop" else signal.SIGKILL)
-    time.sleep(55)
+    ended_s = ended_after(job, 55)
     reported = stop(tracer)
     gpujob.end(job)
     begin_ns = begin_ns if outside else fault_line(tag)[1]
@@ -109,7 +121,9 @@ def fault(tier, name):
     named = next((f for f in after if f["severity"] != "info" and f["ranks"]), None)
     critical = next((f for f in after if f["severity"] == "critical"), None)
     wrong = [short(f) for f in after if f["severity"] != "info" and f["ranks"] not in ([victim], [])]
-    say(tag, right=bool(named) and named["ranks"] == [victim] and not wrong, named=named and short(named), wrong=wrong,
+    over = name == "kill" and ended_s is not None and ended_s < 5  # no peer is left that waits
+    say(tag, right=(named["ranks"] == [victim] if named else over) and not wrong, named=named and short(named),
+        wrong=wrong, job_ended_after_s=ended_s,
         named_after_s=named and round((named["t_ns"] - begin_ns) / 1e9, 2), critical=critical and short(critical),
         critical_after_s=critical and round((critical["t_ns"] - begin_ns) / 1e9, 2),
         gpus=(critical or named or {}).get("evidence", {}).get("gpu_states"),
