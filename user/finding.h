@@ -180,7 +180,8 @@ enum finding_phase { PHASE_OPEN, PHASE_UPDATE, PHASE_CLOSE };
 struct incident {                       /* a finding with its history; what sinks get */
 	uint64_t number;                /* 1.. in order of opening; printed in the id */
 	char id[FINDING_ID_MAX];        /* unique over hosts and sessions: pipeline/finding_id.h */
-	char caused_by[FINDING_ID_MAX]; /* "" none */
+	char caused_by[FINDING_ID_MAX]; /* "" none: of one event that opened first */
+	bool explains;                  /* it is the cause of that one, and was seen later */
 	enum finding_phase phase;
 	uint64_t open_ns, t_ns; /* when it opened, when this phase was reached */
 	uint64_t warned_ns;     /* when it was first a warning or worse; 0 never */

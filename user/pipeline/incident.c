@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * incident.c - the life of findings. An incident whose finding is absent for CLOSE_TICKS ticks closes: one tick
- * without it is no end.
+ * without it is no end. Of one event one incident is the root, to be read and paged: the one that opened first. What
+ * comes later carries the root's id, also where it is the cause (explains).
  */
-#include "pipeline/incident.h"
+#include "pipeline/incident_private.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,24 +15,6 @@
 
 #define CLOSE_TICKS 2
 #define UPDATE_EVERY_NS 10000000000ull /* an unchanged finding is reported again every 10 s, with fresh evidence */
-
-#define PAST_MAX 64 /* closed ones kept for the summary; of more the cheapest are forgotten */
-
-struct entry {
-	struct incident now; /* first: incidents_next_open() finds the entry by it */
-	uint64_t reported_ns, costed_ns;
-	int missed;
-	bool open, changed;
-	struct entry *next;
-};
-
-struct incidents {
-	struct entry *entries, *cursor;
-	uint64_t opened;
-	enum severity worst;
-	struct incident past[PAST_MAX];
-	int n_past;
-};
 
 struct incidents *incidents_new(void)
 {
@@ -53,6 +36,14 @@ static struct entry *entry_by_key(struct incidents *s, uint64_t key)
 {
 	for (struct entry *e = s->entries; e; e = e->next)
 		if (e->open && e->now.f.key == key)
+			return e;
+	return NULL;
+}
+
+static struct entry *entry_by_number(struct incidents *s, uint64_t number)
+{
+	for (struct entry *e = number ? s->entries : NULL; e; e = e->next)
+		if (e->open && e->now.number == number)
 			return e;
 	return NULL;
 }
@@ -102,9 +93,11 @@ static struct entry *entry_open(struct incidents *s, const struct finding *f, co
 	while (*end)
 		end = &(*end)->next;
 	*end = e;
-	e->open = true;
+	e->open = e->fresh = true;
 	e->now.number = ++s->opened;
 	e->now.f = *f;
+	e->subject = f->subject;
+	e->held_ns = m->now_ns;
 	place_note(&e->now.f, m);
 	host_show(&e->now.f, m);
 	e->now.open_ns = m->now_ns;
@@ -144,130 +137,123 @@ static bool finding_differs(const struct finding *a, const struct finding *b)
 	       fabs(a->confidence - b->confidence) > 0.2 || stack_changed(a, b);
 }
 
-static int finding_take(struct incidents *s, const struct finding *f, const struct model *m)
+static void entry_update(struct incidents *s, struct entry *e, const struct finding *f, const struct model *m)
 {
-	struct entry *e = entry_by_key(s, f->key);
+	struct finding now = *f;
 	bool differs;
 
-	if (!e)
-		return entry_open(s, f, m) ? 0 : -ENOMEM;
+	now.subject = e->subject;
+	now.severity = now.severity > e->least ? now.severity : e->least;
+	differs = finding_differs(&e->now.f, &now);
 	e->missed = -1;
-	differs = finding_differs(&e->now.f, f);
-	e->now.f = *f;
+	e->held_ns = m->now_ns;
+	e->now.f = now;
 	place_note(&e->now.f, m);
 	host_show(&e->now.f, m);
 	severity_note(s, e, m->now_ns);
 	if (differs || m->now_ns - e->reported_ns >= UPDATE_EVERY_NS)
 		phase_set(e, PHASE_UPDATE, m->now_ns);
-	return 0;
 }
 
-static void causes_name(struct incidents *s)
+static bool same_ranks(const struct finding *a, const struct finding *b)
 {
-	for (struct entry *e = s->entries; e; e = e->next) {
-		struct entry *cause = e->now.f.caused_by_key ? entry_by_key(s, e->now.f.caused_by_key) : NULL;
-
-		if (cause && cause != e)
-			memcpy(e->now.caused_by, cause->now.id, sizeof(e->now.caused_by));
-	}
+	return a->n_ranks && a->n_ranks_all == b->n_ranks_all &&
+	       !memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0])) &&
+	       !memcmp(a->pids, b->pids, a->n_ranks * sizeof(a->pids[0])) &&
+	       !memcmp(a->nodes, b->nodes, a->n_ranks * sizeof(a->nodes[0]));
 }
 
-/* --- cost --- */
-
-/* Seconds of the job's time a second. A job with a hang does not move; what a straggler takes is what would come back
- * without it. A cause costs what its consequences do. */
-static double cost_rate(const struct finding *f)
+/* A hang of the same ranks that began while another one, gone at this tick, still held is that one: they were in the
+ * middle of an operation, and now a peer waits in the next. */
+static struct entry *entry_before(struct incidents *s, const struct finding *f)
 {
-	switch (f->kind) {
-	case FINDING_HANG: return 1;
-	case FINDING_STRAGGLER: return finding_number(f, EVIDENCE_WHAT_IF_PERCENT) / 100;
-	case FINDING_CPU_STARVED: return finding_number(f, EVIDENCE_RUNQUEUE_WAIT_SHARE);
-	default: return 0;
-	}
-}
-
-static struct entry *root_of(struct incidents *s, struct entry *e)
-{
-	struct entry *cause;
-
-	for (int i = 0; i < 4 && e->now.f.caused_by_key; i++) {
-		cause = entry_by_key(s, e->now.f.caused_by_key);
-		if (!cause)
+	for (struct entry *e = f->kind == FINDING_HANG ? s->entries : NULL; e; e = e->next)
+		if (e->open && e->missed > 0 && e->now.f.kind == FINDING_HANG && same_ranks(&e->now.f, f) &&
+		    f->since_ns <= e->held_ns)
 			return e;
-		e = cause;
+	return NULL;
+}
+
+static int findings_take(struct incidents *s, const struct finding_list *found, const struct model *m)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < found->n; i++) {
+		struct entry *e = entry_by_key(s, found->items[i].key);
+
+		if (e)
+			entry_update(s, e, &found->items[i], m);
 	}
+	for (size_t i = 0; i < found->n && !err; i++) {
+		struct entry *before;
+
+		if (entry_by_key(s, found->items[i].key))
+			continue;
+		before = entry_before(s, &found->items[i]);
+		if (before)
+			entry_update(s, before, &found->items[i], m);
+		else
+			err = entry_open(s, &found->items[i], m) ? 0 : -ENOMEM;
+	}
+	return err;
+}
+
+/* --- causes --- */
+
+struct entry *incident_top(struct incidents *s, struct entry *e)
+{
+	struct entry *parent;
+
+	while ((parent = entry_by_number(s, e->parent)))
+		e = parent;
 	return e;
 }
 
-static bool is_reported(const struct entry *e)
+static void parent_set(struct entry *e, const struct entry *parent)
 {
-	return e->open && e->missed <= 0;
+	e->parent = parent->now.number;
+	memcpy(e->now.caused_by, parent->now.id, sizeof(e->now.caused_by));
 }
 
-/* Since when the job has stopped; UINT64_MAX: it has not. No rank is slow then. */
-static uint64_t stands_since(const struct incidents *s)
+/* What was reported as a root stays one: a cause that is seen only now joins it. */
+static void cause_join(struct incidents *s, struct entry *e)
 {
-	uint64_t since = UINT64_MAX;
+	struct entry *cause = e->now.f.caused_by_key ? entry_by_key(s, e->now.f.caused_by_key) : NULL;
+	struct entry *top = cause ? incident_top(s, cause) : NULL;
 
-	for (const struct entry *e = s->entries; e; e = e->next)
-		if (is_reported(e) && e->now.f.kind == FINDING_HANG && e->now.f.since_ns < since)
-			since = e->now.f.since_ns;
-	return since;
-}
-
-static void costs_add(struct incidents *s, uint64_t now_ns)
-{
-	uint64_t stands_ns = stands_since(s), to_ns;
-
-	for (struct entry *e = s->entries; e; e = e->next) {
-		to_ns = e->now.f.kind == FINDING_HANG || now_ns < stands_ns ? now_ns : stands_ns;
-		if (is_reported(e) && to_ns > e->costed_ns)
-			root_of(s, e)->now.cost_s += cost_rate(&e->now.f) * (double)(to_ns - e->costed_ns) * 1e-9;
-		e->costed_ns = now_ns > e->costed_ns ? now_ns : e->costed_ns;
-	}
-}
-
-static void past_keep(struct incidents *s, const struct incident *i)
-{
-	int at = 0;
-
-	if (i->cost_s <= 0 || *i->caused_by)
+	if (!cause || top == e || e->now.explains)
 		return;
-	if (s->n_past < PAST_MAX) {
-		s->past[s->n_past++] = *i;
+	if (!top->fresh || e->fresh || e->parent) {
+		parent_set(e, cause);
 		return;
 	}
-	for (int k = 1; k < PAST_MAX; k++)
-		if (s->past[k].cost_s < s->past[at].cost_s)
-			at = k;
-	if (s->past[at].cost_s < i->cost_s)
-		s->past[at] = *i;
+	parent_set(top, e);
+	top->now.explains = true;
 }
 
-static size_t cost_insert(const struct incident **to, size_t n, size_t cap, const struct incident *i)
+/* Those that opened now first: where a chain of them ends is then known. */
+static void causes_join(struct incidents *s)
 {
-	size_t at = n;
-
-	while (at && to[at - 1]->cost_s < i->cost_s)
-		at--;
-	if (at == cap)
-		return n;
-	n += n < cap;
-	memmove(to + at + 1, to + at, (n - at - 1) * sizeof(*to));
-	to[at] = i;
-	return n;
+	for (struct entry *e = s->entries; e; e = e->next)
+		if (e->open && e->fresh)
+			cause_join(s, e);
+	for (struct entry *e = s->entries; e; e = e->next)
+		if (e->open && !e->fresh)
+			cause_join(s, e);
 }
 
-size_t incidents_by_cost(const struct incidents *s, const struct incident **to, size_t cap)
+/* Who is paged by roots alone learns of a cause that is graver. */
+static void roots_grave(struct incidents *s, uint64_t now_ns)
 {
-	size_t n = 0;
+	for (const struct entry *e = s->entries; e; e = e->next) {
+		struct entry *root = e->open && e->now.explains ? entry_by_number(s, e->parent) : NULL;
 
-	for (int i = 0; i < s->n_past; i++)
-		n = cost_insert(to, n, cap, &s->past[i]);
-	for (const struct entry *e = s->entries; e; e = e->next)
-		if (e->open && e->now.cost_s > 0 && !*e->now.caused_by)
-			n = cost_insert(to, n, cap, &e->now);
-	return n;
+		if (!root || e->now.f.severity <= root->now.f.severity)
+			continue;
+		root->least = root->now.f.severity = e->now.f.severity;
+		severity_note(s, root, now_ns);
+		phase_set(root, root->fresh ? PHASE_OPEN : PHASE_UPDATE, now_ns);
+	}
 }
 
 static void closed_drop(struct incidents *s)
@@ -287,24 +273,24 @@ static void closed_drop(struct incidents *s)
 int incidents_update(struct incidents *s, const struct finding_list *found, const struct model *m)
 {
 	struct entry *e;
-	int err = 0;
+	int err;
 
 	closed_drop(s);
 	for (e = s->entries; e; e = e->next) {
-		e->changed = false;
+		e->changed = e->fresh = false;
 		e->missed++;
 	}
-	for (size_t i = 0; !err && i < found->n; i++)
-		err = finding_take(s, &found->items[i], m);
-	causes_name(s);
-	costs_add(s, m->now_ns);
+	err = findings_take(s, found, m);
+	causes_join(s);
+	roots_grave(s, m->now_ns);
+	incident_costs_add(s, m->now_ns);
 	for (e = s->entries; e; e = e->next) {
 		if (e->missed < 0)
 			e->missed = 0;
 		if (e->missed < CLOSE_TICKS)
 			continue;
 		e->open = false;
-		past_keep(s, &e->now);
+		incident_past_keep(s, &e->now);
 		phase_set(e, PHASE_CLOSE, m->now_ns);
 	}
 	s->cursor = s->entries;

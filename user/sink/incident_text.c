@@ -133,6 +133,13 @@ static void text_others(struct text *t, const char *others, bool is_cycle)
 	text_add(t, "\n");
 }
 
+void incident_text_id(struct text *t, const struct incident *i, const char *before, const char *behind)
+{
+	const char *tie = !*i->caused_by ? "" : i->explains ? ", the cause of " : ", a consequence of ";
+
+	text_add(t, "%s%s%s%s%s", before, i->id, tie, i->caused_by, behind);
+}
+
 void incident_text_block(struct text *t, const struct incident *i, const struct model *m)
 {
 	const struct finding *f = &i->f;
@@ -146,7 +153,7 @@ void incident_text_block(struct text *t, const struct incident *i, const struct 
 	text_foreign(t, remedy, NULL);
 	text_add(t, "\n");
 	text_label(t, "id");
-	text_add(t, "%s%s%s\n", i->id, *i->caused_by ? ", a consequence of " : "", i->caused_by);
+	incident_text_id(t, i, "", "\n");
 }
 
 /* --- evidence --- */

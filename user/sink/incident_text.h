@@ -12,6 +12,8 @@
 
 void incident_text_head(struct text *t, const struct incident *i);     /* "CRITICAL  " */
 void incident_text_sentence(struct text *t, const struct incident *i); /* who does what; no line break behind it */
+/* "node-a-...-7, a consequence of node-a-...-6" */
+void incident_text_id(struct text *t, const struct incident *i, const char *before, const char *behind);
 /* Lines where, why, others, do, id: each only where something is known. */
 void incident_text_block(struct text *t, const struct incident *i, const struct model *m);
 /* What its communicator is for, then its evidence: a line each, indented. */

@@ -318,6 +318,8 @@ static cJSON *incident_object(const struct incident *i, const struct model *m)
 	add_text(o, "class", hang_class_name(f->class), true);
 	add_text(o, "cause", cause_name(f->cause), true);
 	add_text(o, "caused_by", i->caused_by, true);
+	if (i->explains)
+		cJSON_AddBoolToObject(o, "explains", true);
 	add_text(o, "job", incident_job(f, m), true);
 	add_text(o, "host", f->host ? f->host : m->host, true);
 	add_place(o, f, m);

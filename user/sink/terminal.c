@@ -86,10 +86,11 @@ static struct shown *shown_of(struct terminal_sink *s, uint64_t number)
 	return NULL;
 }
 
-/* A line without a block: a consequence, the end, and a wait that deserves no warning. */
+/* A line without a block: a consequence, the end, and a wait that deserves no warning. A cause that was seen late has
+ * the remedy. */
 static bool is_brief(const struct incident *i)
 {
-	return *i->caused_by || i->phase == PHASE_CLOSE ||
+	return (*i->caused_by && !i->explains) || i->phase == PHASE_CLOSE ||
 	       (i->f.kind == FINDING_HANG && i->f.severity == SEVERITY_INFO);
 }
 
@@ -168,7 +169,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 	incident_text_head(&t, i);
 	incident_text_sentence(&t, i);
 	if (is_brief(i))
-		text_add(&t, " (%s%s%s)\n", i->id, *i->caused_by ? ", a consequence of " : "", i->caused_by);
+		incident_text_id(&t, i, " (", ")\n");
 	else
 		text_add(&t, "\n");
 	if (!is_brief(i))

@@ -111,6 +111,138 @@ static void test_what_the_culprit_does_is_an_update(void **state)
 	model_free(m);
 }
 
+/* --- one event, one root --- */
+
+static const struct incident *open_of(const struct incidents *s, uint64_t key)
+{
+	const struct incident *i = NULL;
+
+	while ((i = incidents_next_open(s, i)))
+		if (i->f.key == key)
+			return i;
+	return NULL;
+}
+
+static int n_roots(struct incidents *s)
+{
+	int n = 0;
+
+	for (const struct incident *i = incidents_next_open(s, NULL); i; i = incidents_next_open(s, i))
+		n += !*i->caused_by;
+	return n;
+}
+
+/* The cause is seen before, with, or after what follows from it; or a chain of causes after it. */
+static void test_the_first_that_is_seen_is_the_root(void **state)
+{
+	static const struct {
+		int n_first;               /* so many of these at the first tick, all at the second */
+		uint64_t keys[3], from[3]; /* the i-th follows from that key */
+		uint64_t root;
+		int explaining; /* the i-th: the cause, seen later; -1 none */
+	} cases[] = {
+		{ 1, { 1, 2 }, { 0, 1 }, 1, -1 },       { 2, { 1, 2 }, { 0, 1 }, 1, -1 },
+		{ 1, { 2, 1 }, { 1, 0 }, 2, 1 },        { 1, { 3, 2, 1 }, { 2, 1, 0 }, 3, 2 },
+		{ 2, { 3, 2, 1 }, { 2, 1, 0 }, 2, 2 },  { 1, { 3, 1, 2 }, { 2, 0, 1 }, 3, 1 },
+		{ 1, { 1, 3, 2 }, { 0, 2, 1 }, 1, -1 },
+	};
+
+	(void)state;
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct incidents *s = incidents_new();
+		struct finding_list list = { 0 };
+		struct model *m = model_new();
+		int n = cases[c].keys[2] ? 3 : 2;
+
+		for (int t = 1; t < 50; t++) {
+			list.n = 0;
+			for (int i = 0; i < (t > 4 ? n : cases[c].n_first); i++)
+				put(&list, FINDING_XID, cases[c].keys[i], cases[c].from[i], JOB_T0, i);
+			tick(s, m, &list, JOB_T0 + t * SEC);
+			assert_int_equal(n_roots(s), 1);
+			assert_true(!*open_of(s, cases[c].root)->caused_by);
+			assert_int_equal(incidents_opened(s), list.n);
+			for (int i = 0; i < (int)list.n; i++)
+				assert_int_equal(open_of(s, cases[c].keys[i])->explains, i == cases[c].explaining);
+		}
+		if (cases[c].explaining > 0)
+			assert_string_equal(open_of(s, cases[c].keys[cases[c].explaining])->caused_by,
+					    open_of(s, cases[c].root)->id);
+		incidents_free(s);
+		finding_list_free(&list);
+		model_free(m);
+	}
+}
+
+/* The root is as grave as the cause that joined it, in an update, and stays so. */
+static void test_a_root_learns_of_a_graver_cause(void **state)
+{
+	struct incidents *s = incidents_new();
+	struct finding_list list = { 0 };
+	struct model *m = model_new();
+	int updates = 0;
+
+	(void)state;
+	for (int t = 1; t < 12; t++) {
+		const struct incident *i;
+
+		list.n = 0;
+		put(&list, FINDING_HANG, 1, 2, JOB_T0, 3);
+		list.items[0].severity = SEVERITY_WARNING;
+		if (t > 2)
+			put(&list, FINDING_XID, 2, 0, JOB_T0, 3);
+		list.items[list.n - 1].severity = t > 2 ? SEVERITY_CRITICAL : SEVERITY_WARNING;
+		tick(s, m, &list, JOB_T0 + t * 500 * MSEC);
+		assert_int_equal(open_of(s, 1)->f.severity, t > 2 ? SEVERITY_CRITICAL : SEVERITY_WARNING);
+		while ((i = incidents_next(s)))
+			updates += i->phase == PHASE_UPDATE;
+	}
+	assert_int_equal(updates, 1);
+	assert_int_equal(incidents_worst(s), SEVERITY_CRITICAL);
+	incidents_free(s);
+	finding_list_free(&list);
+	model_free(m);
+}
+
+/* A rank that is stopped in the middle of an operation, and then lacks the next: the same hang, and subject. */
+static void test_a_hang_goes_on_under_another_key(void **state)
+{
+	static const struct {
+		int rank, since_ms;
+		enum finding_kind kind;
+		bool both, same;
+	} cases[] = {
+		{ 3, 2000, FINDING_HANG, false, true },       { 3, 4000, FINDING_HANG, false, true },
+		{ 3, 4001, FINDING_HANG, false, false },      { 2, 2000, FINDING_HANG, false, false },
+		{ 3, 2000, FINDING_STRAGGLER, false, false }, { 3, 2000, FINDING_HANG, true, false },
+	};
+
+	(void)state;
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct incidents *s = incidents_new();
+		struct finding_list list = { 0 };
+		struct model *m = model_new();
+
+		for (int t = 1; t <= 8; t++) {
+			list.n = 0;
+			if (t <= 4 || cases[c].both)
+				put(&list, FINDING_HANG, 1, 0, JOB_T0, 3);
+			if (t > 4)
+				put(&list, cases[c].kind, 2, 0, JOB_T0 + cases[c].since_ms * MSEC, cases[c].rank);
+			for (size_t i = 0; i < list.n; i++)
+				list.items[i].subject.type = t > 4 ? SUBJECT_RANK : SUBJECT_COMMUNICATOR;
+			tick(s, m, &list, JOB_T0 + t * SEC);
+		}
+		assert_int_equal(incidents_opened(s), cases[c].same ? 1 : 2);
+		assert_non_null(open_of(s, 2));
+		assert_int_equal(open_of(s, 2)->f.subject.type, cases[c].same ? SUBJECT_COMMUNICATOR : SUBJECT_RANK);
+		assert_int_equal(!!open_of(s, 1), cases[c].both);
+		incidents_free(s);
+		finding_list_free(&list);
+		model_free(m);
+	}
+}
+
 static const char *id_of(const char *host, uint64_t start_ns, uint64_t realtime_ns, uint64_t resumed_ns, bool merged)
 {
 	struct model m = { .host = host,
@@ -155,6 +287,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_costs_add_up_under_the_root),
+		cmocka_unit_test(test_the_first_that_is_seen_is_the_root),
+		cmocka_unit_test(test_a_root_learns_of_a_graver_cause),
+		cmocka_unit_test(test_a_hang_goes_on_under_another_key),
 		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_what_the_culprit_does_is_an_update),
 	};

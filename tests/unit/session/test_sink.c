@@ -145,6 +145,7 @@ static void test_json(void **state)
 	i = (struct incident){ .number = 4,
 			       .id = "node-a-9.4",
 			       .caused_by = "node-a-9.3",
+			       .explains = true,
 			       .phase = PHASE_CLOSE,
 			       .f = { .kind = FINDING_LOST_EVENTS, .peer = -1 } };
 	finding_note(&i.f, EVIDENCE_LOST_TOTAL, 0.0 / 0.0);
@@ -168,7 +169,7 @@ static void test_json(void **state)
 	assert_string_equal(string_of(first, "parallelism"), "tp");
 	assert_string_equal(string_of(first, "job"), "llama");
 	assert_string_equal(string_of(first, "host"), "node-a");
-	assert_true(null_at(first, "caused_by"));
+	assert_true(null_at(first, "caused_by") && !cJSON_GetObjectItemCaseSensitive(first, "explains"));
 	assert_place(first);
 	assert_words(first);
 	evidence = cJSON_GetObjectItemCaseSensitive(first, "evidence");
@@ -179,6 +180,7 @@ static void test_json(void **state)
 	first = cJSON_Parse(line2);
 	assert_non_null(first);
 	assert_string_equal(string_of(first, "caused_by"), "node-a-9.3");
+	assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(first, "explains")));
 	assert_null(cJSON_GetObjectItemCaseSensitive(first, "parallelism"));
 	assert_true(null_at(first, "comm") && null_at(first, "seq") && null_at(first, "op") && null_at(first, "class"));
 	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(first, "evidence")), 1);

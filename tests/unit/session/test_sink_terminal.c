@@ -125,6 +125,30 @@ static void test_terminal_holds_a_second(void **state)
 	free(text);
 }
 
+/* What explains an older finding has a block of its own: what to do stands there. */
+static void test_terminal_a_cause_seen_later(void **state)
+{
+	struct incident i;
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	fixture_open(&f, &sink_terminal);
+	i = hang_of(&f);
+	i.f.class = HANG_PROCESS_DEAD;
+	i.f.cause = CAUSE_DEAD;
+	strcpy(i.caused_by, "node-a-9.1");
+	i.explains = true;
+	fixture_incident(&f, i);
+	i.phase = PHASE_CLOSE;
+	fixture_incident(&f, i);
+	text = terminal_said(&f);
+	assert_non_null(strstr(text, "  do      "));
+	assert_non_null(strstr(text, "\n  id      node-a-9.3, the cause of node-a-9.1\n"));
+	assert_non_null(strstr(text, " (node-a-9.3, the cause of node-a-9.1)\n"));
+	free(text);
+}
+
 /* How often each side called, by the numbers that an operation is named with; where the ranks of a cycle are. */
 static void test_terminal_pairs_and_cycles(void **state)
 {
@@ -289,6 +313,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_terminal_holds_a_second),
+		cmocka_unit_test(test_terminal_a_cause_seen_later),
 		cmocka_unit_test(test_terminal_known_phase),
 		cmocka_unit_test(test_terminal_pairs_and_cycles),
 		cmocka_unit_test(test_terminal_verbose),

@@ -43,7 +43,7 @@ static void finding_annotate(struct perfetto_sink *p, const struct incident *i)
 	event_text(&p->file, "id", i->id);
 	event_text(&p->file, "severity", severity_name(f->severity));
 	if (*i->caused_by)
-		event_text(&p->file, "caused_by", i->caused_by);
+		event_text(&p->file, i->explains ? "explains" : "caused_by", i->caused_by);
 	if (f->cause)
 		event_text(&p->file, "cause", finding_cause_shown(f));
 	finding_ranks(p, f);
