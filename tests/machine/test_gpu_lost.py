@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A GPU that is lost, XIDs in the kernel log (by address, by process, of an unknown number), then a driver that does
-not answer: each is a finding with the rank it hits; the session goes on looking meanwhile."""
+not answer: each is a finding with the rank it hits; the session goes on looking meanwhile. What is one event has one
+root: the GPU that is lost."""
 import sys
 import time
 
@@ -42,6 +43,11 @@ job.check([reported[n]["cause"] for n in (79, 31, 999)] == ["hardware", "applica
 job.check("fallen off the bus" in reported[79]["evidence"]["message"], f"{reported[79]}")
 f = j.wait_finding(90, kind="gpu_health", phase="open", cause="driver_does_not_answer")
 job.check(f and sorted(f["ranks"]) == list(range(RANKS)), f"a driver that does not answer: {j.findings}\n{j.stderr()}")
+roots = {f["kind"]: f for f in j.opened() if not f["caused_by"]}
+job.check(roots.keys() == {"gpu_health", "xid"} and roots["xid"] == reported[999],
+          f"one event, and an XID of another GPU: {roots}")
+job.check(all(x["caused_by"] == roots["gpu_health"]["id"] for x in (reported[79], reported[31], f)),
+          f"not of the GPU that is lost: {j.opened()}")
 print(f"  the driver's silence reported {f['detected_after_s']:.1f} s after the question")
 job.check(len(gpus.by_cause(j)) == 2, f"more than was injected: {gpus.by_cause(j)}")
 job.check(j.stop() == 1, "exit code is not 1")

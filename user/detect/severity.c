@@ -8,11 +8,13 @@
  *   by time    any other hang is a stall (warning) that becomes critical when it outlasts what is usual: the detector
  *              says what that is (critical_after_ns), else STALL_CRITICAL_NS. Before warning_after_ns it is info.
  *   by kind    all others: FINDING_KINDS
+ *   upwards    a finding is as grave as what follows from it: who is paged by roots alone misses nothing
  */
 #include "detect/severity.h"
 
-/* Errors that the driver counts and corrects: the GPU goes on. */
-static bool xid_is_corrected(int xid)
+#define CHAIN_MAX 4
+
+bool xid_is_corrected(int xid)
 {
 	return xid == 92 || xid == 121;
 }
@@ -33,7 +35,8 @@ static enum severity gpu_severity(const struct finding *f)
 									   : finding_kind_severity(f->kind);
 }
 
-/* A port that is down may come up again; a queue pair in error stays so until the program makes a new one. */
+/* A queue pair in error stays so until the program makes a new one. A cut link may come up again, and a job may do
+ * without it: it is as grave as the wait behind it. */
 static enum severity link_severity(const struct finding *f)
 {
 	switch (f->cause) {
@@ -81,12 +84,23 @@ static enum severity severity_of(const struct finding *f, uint64_t now_ns)
 	}
 }
 
-static bool cause_is_critical(const struct finding_list *found, const struct finding *f)
+static struct finding *cause_of(struct finding_list *found, const struct finding *f)
 {
-	for (size_t i = 0; i < found->n; i++)
-		if (found->items[i].key == f->caused_by_key)
-			return found->items[i].severity == SEVERITY_CRITICAL;
-	return false;
+	for (size_t i = 0; i < found->n && f->caused_by_key; i++)
+		if (found->items[i].key == f->caused_by_key && &found->items[i] != f)
+			return &found->items[i];
+	return NULL;
+}
+
+/* A chain of causes is short: an XID, from an XID, from a GPU that is gone. */
+static void causes_grave(struct finding_list *found, const struct finding *f)
+{
+	struct finding *cause = cause_of(found, f);
+
+	for (int i = 0; i < CHAIN_MAX && cause; i++) {
+		cause->severity = cause->severity > f->severity ? cause->severity : f->severity;
+		cause = cause_of(found, cause);
+	}
 }
 
 void severities_judge(struct finding_list *found, uint64_t now_ns)
@@ -96,7 +110,11 @@ void severities_judge(struct finding_list *found, uint64_t now_ns)
 	for (size_t i = 0; i < found->n; i++) {
 		struct finding *f = &found->items[i];
 
-		if (f->kind == FINDING_HANG && f->caused_by_key && cause_is_critical(found, f))
+		const struct finding *cause = f->kind == FINDING_HANG ? cause_of(found, f) : NULL;
+
+		if (cause && cause->severity == SEVERITY_CRITICAL)
 			f->severity = SEVERITY_CRITICAL;
 	}
+	for (size_t i = 0; i < found->n; i++)
+		causes_grave(found, &found->items[i]);
 }

@@ -11,6 +11,8 @@
 #define STALL_CRITICAL_NS 30000000000ull  /* a wait of unknown habit that lasts that long */
 #define WORKS_CRITICAL_NS 600000000000ull /* the same of one that works; PyTorch gives its process groups up then */
 
+/* XIDs of errors that the driver counts and corrects: the GPU goes on. */
+bool xid_is_corrected(int xid);
 /* Sets the severity of every finding of this tick. */
 void severities_judge(struct finding_list *found, uint64_t now_ns);
 

@@ -452,12 +452,16 @@ static void test_what_stops_a_rank(void **state)
 	struct machine u = node_new();
 
 	(void)state;
-	xid(&u, 43, pci_of(1), 0, false); /* the application's own: follows from what ends it */
+	xid(&u, 63, pci_of(1), 0, false); /* informs */
+	xid(&u, 92, pci_of(1), 0, false); /* corrected */
 	pass(&u, 1);
 	assert_int_equal(gpu_stop_key(&u.list, job_pid(2)), 0);
+	xid(&u, 43, pci_of(1), 0, false); /* the program's own, and nobody else computes there */
+	pass(&u, 1);
+	assert_int_equal(gpu_stop_key(&u.list, job_pid(2)), u.list.items[2].key);
 	xid(&u, 79, pci_of(1), 0, false);
 	pass(&u, 1);
-	assert_int_not_equal(gpu_stop_key(&u.list, job_pid(2)), 0);
+	assert_int_equal(gpu_stop_key(&u.list, job_pid(2)), u.list.items[3].key);
 	assert_int_equal(gpu_stop_key(&u.list, job_pid(1)), 0);
 	pass(&u, 62);
 	answer(&u, GPU_INDEX_ALL, GPU_NO_ANSWER);

@@ -111,8 +111,8 @@ static void an_xid_by_what_it_points_at(void **state)
 	(void)state;
 	assert_int_equal(xid(CAUSE_HARDWARE, 79), SEVERITY_CRITICAL);
 	assert_int_equal(xid(CAUSE_DRIVER, 119), SEVERITY_CRITICAL);
-	assert_int_equal(xid(CAUSE_HARDWARE, 92), SEVERITY_WARNING);    /* corrected */
-	assert_int_equal(xid(CAUSE_APPLICATION, 45), SEVERITY_WARNING); /* so ends every killed job */
+	assert_int_equal(xid(CAUSE_HARDWARE, 92), SEVERITY_WARNING); /* corrected */
+	assert_int_equal(xid(CAUSE_APPLICATION, 31), SEVERITY_WARNING);
 	assert_int_equal(xid(CAUSE_INFORMATION, 63), SEVERITY_INFO);
 }
 
@@ -129,6 +129,29 @@ static void a_consequence_is_as_bad_as_its_cause(void **state)
 	both[1].kind = FINDING_LINK;
 	severities_judge(&list, SINCE + SEC);
 	assert_int_equal(both[0].severity, SEVERITY_WARNING);
+}
+
+/* Who is paged by what is no consequence learns how bad it is. */
+static void a_cause_is_as_bad_as_what_follows(void **state)
+{
+	struct finding all[] = { { .kind = FINDING_LINK, .cause = CAUSE_PORT_DOWN, .key = 1, .since_ns = SINCE },
+				 { .kind = FINDING_OBSERVATION, .key = 2, .caused_by_key = 1, .since_ns = SINCE },
+				 hang(HANG_INSIDE_NETWORK, CAUSE_NETWORK),
+				 { .kind = FINDING_LINK, .cause = CAUSE_PORT_DOWN, .key = 4, .since_ns = SINCE } };
+	struct finding_list list = { .items = all, .n = 4 };
+
+	(void)state;
+	all[2].since_ns = SINCE;
+	all[2].caused_by_key = 2;
+	severities_judge(&list, SINCE + 30 * SEC - 1);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(all[i].severity, SEVERITY_WARNING);
+	severities_judge(&list, SINCE + 30 * SEC);
+	for (int i = 0; i < 4; i++) /* a port that is down, and nobody waits behind it, may come up again */
+		assert_int_equal(all[i].severity, i < 3 ? SEVERITY_CRITICAL : SEVERITY_WARNING);
+	all[0].caused_by_key = 2; /* a circle ends, too */
+	severities_judge(&list, SINCE + 30 * SEC);
+	assert_int_equal(all[0].severity, SEVERITY_CRITICAL);
 }
 
 static void people_read_stall_before_hang(void **state)
@@ -157,6 +180,7 @@ int main(void)
 		cmocka_unit_test(other_kinds_do_not_age),
 		cmocka_unit_test(an_xid_by_what_it_points_at),
 		cmocka_unit_test(a_consequence_is_as_bad_as_its_cause),
+		cmocka_unit_test(a_cause_is_as_bad_as_what_follows),
 		cmocka_unit_test(people_read_stall_before_hang),
 	};
 

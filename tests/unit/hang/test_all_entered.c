@@ -255,6 +255,22 @@ static void a_mismatch_explains_it(void **state)
 	}
 }
 
+/* Of any member. */
+static void a_gpu_explains_it(void **state)
+{
+	(void)state;
+	for (int r = 0; r < 2; r++) {
+		list.n = 0;
+		m.now_ns = LAST + 10 * SEC;
+		finding_list_add(&list)->kind = FINDING_XID;
+		list.items[0].cause = CAUSE_HARDWARE;
+		list.items[0].key = 91;
+		finding_add_rank(&list.items[0], r, r ? 1 << 20 : procs[2].key);
+		assert_int_equal(stalled_op_report(&m, &list), 0);
+		assert_int_equal(list.items[1].caused_by_key, r ? 0 : 91);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +283,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_died_meanwhile, fresh, done),
 		cmocka_unit_test_setup_teardown(no_death_no_hurry, fresh, done),
 		cmocka_unit_test_setup_teardown(a_mismatch_explains_it, fresh, done),
+		cmocka_unit_test_setup_teardown(a_gpu_explains_it, fresh, done),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -258,15 +258,15 @@ static void what_explains_it(void **state)
 {
 	(void)state;
 	other(FINDING_D_STATE, 91, 0, 51);
-	other(FINDING_STOPPED, 92, 0, 51);
+	other(FINDING_XID, 92, 0, 51)->cause = CAUSE_APPLICATION;
 	sleeper.blocked = true;
 	odd.activity.task = &sleeper;
-	assert_int_equal(cause(), 0);
-	odd.activity.what = ACTIVITY_BLOCKED;
-	assert_int_equal(cause(), 91);
+	assert_int_equal(cause(), 92);
 	odd.activity.what = ACTIVITY_STOPPED;
 	assert_int_equal(cause(), 92);
-	list.items[1].caused_by_key = 93;
+	odd.activity.what = ACTIVITY_BLOCKED;
+	assert_int_equal(cause(), 91);
+	list.items[0].caused_by_key = 93;
 	assert_int_equal(cause(), 93);
 	other(FINDING_MISMATCH, 94, 77, 0);
 	other(FINDING_SLOW_STEP, 95, 12, 0);

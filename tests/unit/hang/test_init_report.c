@@ -202,7 +202,8 @@ static void what_explains_it(void **state)
 {
 	(void)state;
 	other(FINDING_D_STATE, 91, 52);
-	other(FINDING_STOPPED, 92, 52);
+	other(FINDING_XID, 92, 52);
+	list.items[1].cause = CAUSE_HARDWARE;
 	assert_string_equal(finding_text_of(as(TASK_DISK, true, T0 + 5 * SEC)),
 			    "hang init d_state 0.95 #0 in 14 since 100 w 0 c 0 by 91 ranks 2\n"
 			    "creation InitRank\ncomm_size 4\nn_called 2\nwaiting_s 5\nwaiting_ranks 1,0\n"
@@ -213,6 +214,7 @@ static void what_explains_it(void **state)
 			    "creation InitRank\ncomm_size 4\nn_called 2\nwaiting_s 5\nwaiting_ranks 1,0\n"
 			    "missing_comm_ranks 2,3\nstate stopped\nthread python\ntid 52");
 	list.n = 2;
+	list.items[1].cause = CAUSE_INFORMATION;
 	assert_int_equal(as(TASK_SLEEP, false, T0 + 5 * SEC)->caused_by_key, 0);
 }
 

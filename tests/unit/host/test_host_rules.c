@@ -461,6 +461,60 @@ static void many_that_are_stopped(void **state)
 	assert_int_equal(list.n, 2);
 }
 
+static struct finding *hang_found(int rank, uint64_t comm_hash)
+{
+	struct finding *f = finding_list_add(&list);
+
+	f->kind = FINDING_HANG;
+	f->comm = comm_hash;
+	if (rank >= 0)
+		finding_add_rank(f, rank, known[rank]->key);
+	return f;
+}
+
+/* After the detectors before it. */
+static void tick_behind(void)
+{
+	assert_int_equal(of->tick(detector, &m, &list), 0);
+}
+
+/* A hang of this tick that names the process says it; what stopped before is its cause. One root either way. */
+static void a_stop_that_a_hang_says(void **state)
+{
+	(void)state;
+	again(state, &detector_stopped);
+	m.comms = NULL;
+	known[0]->outside.stacks_unread = "";
+	stop(0, NOW - 3 * SEC);
+	for (int i = 0; i < 20; i++, m.now_ns += SEC) {
+		list.n = 0;
+		hang_found(0, 0);
+		tick_behind();
+		assert_int_equal(list.n, 1);
+		assert_int_equal(list.items[0].caused_by_key, 0);
+	}
+	m.now_ns += 2 * SEC - 1; /* its peers gave up, or it goes on and that is not seen yet */
+	tick();
+	assert_null(only());
+	m.now_ns++;
+	tick();
+	assert_int_equal(only()->kind, FINDING_STOPPED);
+	list.n = 0;
+	hang_found(1, 0);
+	hang_found(-1, comm.hash);
+	hang_found(-1, comm.hash + 1);
+	hang_found(0, 0)->class = HANG_DEADLOCK;
+	hang_found(0, 0)->caused_by_key = 7;
+	hang_found(0, 0);
+	tick_behind();
+	assert_int_equal(list.n, 7);
+	assert_int_equal(list.items[6].kind, FINDING_STOPPED);
+	for (int i = 0; i < 6; i++) /* who is named, or nobody in a communicator of its */
+		assert_int_equal(list.items[i].caused_by_key, i == 1 || i == 5 ? list.items[6].key : i == 4 ? 7 : 0);
+	tick();
+	assert_int_equal(only()->caused_by_key, 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -477,6 +531,7 @@ int main(void)
 		TEST(the_first_of_three),
 		TEST(one_that_is_stopped),
 		TEST(many_that_are_stopped),
+		TEST(a_stop_that_a_hang_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,8 @@
  */
 #include "detect/gpu/gpu_cause.h"
 
+#include "detect/severity.h"
+
 static bool is_throttled(const struct finding *g)
 {
 	return g->cause == CAUSE_THROTTLED_THERMAL || g->cause == CAUSE_THROTTLED_THERMAL_SOFTWARE ||
@@ -61,23 +63,30 @@ void gpu_cause_set(const struct model *m, const struct finding_list *found, stru
 		finding_note(f, EVIDENCE_SM_CLOCK_MHZ, l->s.sm_clock_mhz);
 }
 
+/* An error that the GPU goes on after; or of a program, and several compute there. */
+static bool is_anybodys(const struct finding *g)
+{
+	return g->kind == FINDING_XID && (xid_is_corrected((int)finding_number(g, EVIDENCE_XID)) ||
+					  (g->cause == CAUSE_APPLICATION && g->n_ranks_all > 1));
+}
+
 uint64_t gpu_stop_key(const struct finding_list *found, uint64_t proc)
 {
 	static const struct {
 		enum finding_kind kind;
 		enum finding_cause cause;
 	} stops[] = {
-		{ FINDING_GPU_HEALTH, CAUSE_GPU_LOST },
-		{ FINDING_GPU_HEALTH, CAUSE_NEEDS_RESET },
-		{ FINDING_XID, CAUSE_HARDWARE },
-		{ FINDING_GPU_HEALTH, CAUSE_DRIVER_DOES_NOT_ANSWER },
+		{ FINDING_GPU_HEALTH, CAUSE_GPU_LOST }, { FINDING_GPU_HEALTH, CAUSE_NEEDS_RESET },
+		{ FINDING_XID, CAUSE_HARDWARE },        { FINDING_XID, CAUSE_DRIVER },
+		{ FINDING_XID, CAUSE_APPLICATION },     { FINDING_GPU_HEALTH, CAUSE_DRIVER_DOES_NOT_ANSWER },
 	};
 
 	for (size_t k = 0; k < sizeof(stops) / sizeof(stops[0]); k++)
 		for (size_t i = 0; i < found->n; i++) {
 			const struct finding *g = &found->items[i];
 
-			if (g->kind == stops[k].kind && g->cause == stops[k].cause && has_proc(g, proc))
+			if (g->kind == stops[k].kind && g->cause == stops[k].cause && has_proc(g, proc) &&
+			    !is_anybodys(g))
 				return g->key;
 		}
 	return 0;

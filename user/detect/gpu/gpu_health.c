@@ -10,6 +10,7 @@
 
 #include "base/keyed.h"
 #include "detect/detect.h"
+#include "detect/gpu/gpu_event.h"
 
 #define HOLD_NS 60000000000ull       /* a counter that moved is reported for so long */
 #define THROTTLE_NS 3000000000ull    /* throttled for so long, and */
@@ -340,6 +341,7 @@ static int gpu_health_tick(void *state, const struct model *m, struct finding_li
 
 	for (const struct node *n = model_next_node(m, NULL); n && !err; n = model_next_node(m, n))
 		err = node_tick(state, m, n, found);
+	gpu_event_join(found);
 	return err;
 }
 

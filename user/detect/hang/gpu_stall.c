@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "detect/gpu/gpu_cause.h"
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/pending.h"
 #include "detect/rank/call_site.h"
@@ -177,6 +178,7 @@ static void name_odd(struct finding *f, const struct gpu_odd *o, struct finding_
 	f->class = HANG_INSIDE_GPU;
 	f->cause = gpu_odd_cause(o);
 	f->confidence = o->confidence;
+	f->caused_by_key = gpu_stop_key(found, o->proc->key);
 	finding_add_rank(f, proc_rank(o->proc), o->proc->key);
 	call_site_note(f, found, o->proc, 0);
 }

@@ -200,8 +200,8 @@ static void set_op(struct finding *f, const struct pending *l)
 		finding_note(f, EVIDENCE_SEQ_FROM_ATTACH, 1);
 }
 
-/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, having been stopped, or
- * a GPU that is gone. */
+/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, or a GPU that is gone.
+ * (A stop: detect/host/stopped.c.) */
 static uint64_t cause_key(const struct finding_list *found, const struct culprit *c)
 {
 	const struct finding *f = NULL;
@@ -213,8 +213,6 @@ static uint64_t cause_key(const struct finding_list *found, const struct culprit
 				return found->items[i].key;
 	if (c->activity.what == ACTIVITY_BLOCKED)
 		f = finding_list_of(found, FINDING_D_STATE, c->activity.task->proc->key);
-	else if (c->activity.what == ACTIVITY_STOPPED)
-		f = finding_list_of(found, FINDING_STOPPED, c->proc->key);
 	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, c->proc->key);
 }
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "detect/gpu/gpu_cause.h"
 #include "detect/hang/gpu_stall.h"
 #include "detect/rank/activity.h"
 #include "detect/rank/teardown.h"
@@ -36,18 +37,26 @@ static const enum finding_cause causes[] = {
 
 static uint64_t cause_key(const struct finding_list *found, const struct stalled_transfer *t)
 {
-	enum finding_kind kind = t->why == PROXY_STOPPED ? FINDING_STOPPED : FINDING_D_STATE;
-	const struct finding *f = t->culprit ? finding_list_of(found, kind, t->culprit->proc->key) : NULL;
+	const struct finding *f = finding_list_of(found, FINDING_D_STATE, t->culprit->proc->key);
 
-	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : 0;
+	if (t->why == PROXY_STOPPED) /* detect/host/stopped.c */
+		return 0;
+	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, t->culprit->proc->key);
 }
 
-/* Of a pair without a culprit: a port of one of the two. */
+static uint64_t end_key(const struct model *m, const struct finding_list *found, const struct member *end)
+{
+	uint64_t key = link_cause_key(m, found, end->proc);
+
+	return key ? key : gpu_stop_key(found, end->proc->key);
+}
+
+/* Of a pair without a culprit: a port or the GPU of one of the two. */
 static uint64_t link_key(const struct model *m, const struct finding_list *found, const struct transfer_link *l)
 {
-	uint64_t key = l->from ? link_cause_key(m, found, l->from->proc) : 0;
+	uint64_t key = l->from ? end_key(m, found, l->from) : 0;
 
-	return key || !l->from ? key : link_cause_key(m, found, l->to->proc);
+	return key || !l->from ? key : end_key(m, found, l->to);
 }
 
 static void transfer_fill(struct finding *f, const struct stalled_transfer *t)
@@ -184,12 +193,12 @@ static uint64_t mismatch_key(const struct finding_list *found, uint64_t comm)
 	return 0;
 }
 
-static uint64_t port_key(const struct model *m, const struct finding_list *found, const struct comm *c)
+static uint64_t port_or_gpu_key(const struct model *m, const struct finding_list *found, const struct comm *c)
 {
 	uint64_t key = 0;
 
 	for (int r = 0; r < c->nranks && !key; r++)
-		key = link_cause_key(m, found, c->by_rank[r]->proc);
+		key = end_key(m, found, c->by_rank[r]);
 	return key;
 }
 
@@ -238,7 +247,7 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 		name_dead(f, m, c);
 	f->caused_by_key = mismatch_key(found, f->comm);
 	if (!f->caused_by_key && !f->n_ranks)
-		f->caused_by_key = port_key(m, found, c);
+		f->caused_by_key = port_or_gpu_key(m, found, c);
 	finding_note(f, EVIDENCE_WAITING_S, (m->now_ns - since_ns) * 1e-9);
 	finding_note(f, EVIDENCE_N_MEMBERS, c->nranks);
 	finding_note(f, EVIDENCE_COUNT, op->count);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "detect/gpu/gpu_cause.h"
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/report.h"
 #include "detect/phrase.h"
@@ -265,13 +266,13 @@ static void class_set(struct finding *f, const struct finding_list *found, const
 	if (what == ACTIVITY_STOPPED) {
 		f->class = HANG_STOPPED;
 		f->cause = CAUSE_STOPPED;
-		cause = finding_list_of(found, FINDING_STOPPED, p->key);
 	} else if (what == ACTIVITY_BLOCKED) {
 		f->class = HANG_HOST_BLOCKED;
 		f->cause = CAUSE_D_STATE;
 		cause = finding_list_of(found, FINDING_D_STATE, p->key);
 	}
-	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
+	f->caused_by_key =
+		cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : gpu_stop_key(found, p->key);
 }
 
 static struct habit habit_read(struct uncounted_job *j, const struct model *m, const struct suspects *all,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stopped.c - a rank stopped by a signal or a debugger, while no rank waits for it. As soon as a peer waits it is the
- * hang detector's: hang/stopped. A finding that is open already stays, and the hang then names it as its cause, so
- * that there is always one root.
+ * stopped.c - a rank stopped by a signal or a debugger, while no rank waits for it. As soon as a peer does, whether the
+ * rank lacks an operation or stopped in the middle of a transfer, it is the hang detector's, which runs before: what
+ * its hang says is not said again. A finding that is open already stays, and is then the hang's cause. So there is
+ * always one root.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,10 +14,16 @@
 #include "detect/rank/seats.h"
 
 #define SETTLED_NS 100000000ull /* for all threads to stop */
-#define GRACE_NS 3000000000ull  /* time for a peer to come and wait */
+#define GRACE_NS 3000000000ull  /* time for a peer to come and wait; and to give up, or to be seen to go on */
+
+struct stop { /* of one process, since it was stopped */
+	uint64_t key;
+	uint64_t hang_ns; /* the last tick at which a hang named it; 0 never */
+	bool open, is_now;
+};
 
 struct stopped {
-	uint64_t *open; /* keys */
+	struct stop *all;
 	size_t n, cap;
 };
 
@@ -34,30 +41,58 @@ static uint64_t stopped_since(const struct proc *p)
 	return p->last_call_ns > since + SETTLED_NS ? 0 : since;
 }
 
-static bool is_open(const struct stopped *s, uint64_t key)
+/* NULL: no memory. */
+static struct stop *stop_get(struct stopped *s, uint64_t key)
 {
+	size_t cap = s->cap ? 2 * s->cap : 8;
+	struct stop *grown;
+
 	for (size_t i = 0; i < s->n; i++)
-		if (s->open[i] == key)
+		if (s->all[i].key == key)
+			return &s->all[i];
+	if (s->n == s->cap) {
+		grown = realloc(s->all, cap * sizeof(*grown));
+		if (!grown)
+			return NULL;
+		s->all = grown;
+		s->cap = cap;
+	}
+	s->all[s->n] = (struct stop){ .key = key };
+	return &s->all[s->n++];
+}
+
+static bool has_member(const struct proc *p, uint64_t comm)
+{
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (!mb->gone && mb->comm->hash == comm)
 			return true;
 	return false;
 }
 
-static int remember(struct stopped *s, uint64_t key)
+static bool names(const struct finding *f, const struct proc *p)
 {
-	size_t cap = s->cap ? 2 * s->cap : 8;
-	uint64_t *grown;
+	for (int i = 0; i < f->n_ranks; i++)
+		if (finding_proc(f, i) == p->key)
+			return true;
+	return false;
+}
 
-	if (is_open(s, key))
-		return 0;
-	if (s->n == s->cap) {
-		grown = realloc(s->open, cap * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		s->open = grown;
-		s->cap = cap;
+/* Does a hang of this tick name the process? Of those that do, and of those that name no rank where it is a member,
+ * `cause` is the cause; 0: nothing is. */
+static bool hangs_explain(struct finding_list *found, const struct proc *p, uint64_t cause)
+{
+	bool named = false;
+
+	for (size_t i = 0; i < found->n; i++) {
+		struct finding *f = &found->items[i];
+		bool is_named = f->kind == FINDING_HANG && names(f, p);
+
+		named |= is_named;
+		if (cause && !f->caused_by_key && f->kind == FINDING_HANG && f->class != HANG_DEADLOCK &&
+		    (is_named || (!f->n_ranks && has_member(p, f->comm))))
+			f->caused_by_key = cause;
 	}
-	s->open[s->n++] = key;
-	return 0;
+	return named;
 }
 
 static int report(const struct model *m, const struct proc *p, uint64_t since, uint64_t key, struct finding_list *found)
@@ -78,29 +113,63 @@ static int report(const struct model *m, const struct proc *p, uint64_t since, u
 	return 0;
 }
 
+/* While no rank waits for it: not before a peer had time to come, nor right after a hang that named it. */
+static bool is_due(const struct stop *o, const struct model *m, const struct proc *p, uint64_t since)
+{
+	struct pending pending;
+	uint64_t from = o->hang_ns > since ? o->hang_ns : since;
+
+	return m->now_ns >= from + GRACE_NS && !rank_pending(m, p, &pending);
+}
+
+static int proc_tick(struct stopped *s, const struct model *m, const struct proc *p, uint64_t since,
+		     struct finding_list *found)
+{
+	struct subject subject = subject_process(proc_rank(p), p->key);
+	uint64_t key = finding_key(FINDING_STOPPED, &subject, "stopped", 0, since);
+	struct stop *o = stop_get(s, key);
+
+	if (!o)
+		return -ENOMEM;
+	o->is_now = true;
+	if (hangs_explain(found, p, o->open ? key : 0))
+		o->hang_ns = m->now_ns;
+	if (!o->open && !is_due(o, m, p, since))
+		return 0;
+	o->open = true;
+	return report(m, p, since, key, found);
+}
+
+static void over_forget(struct stopped *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->all[i].is_now)
+			s->all[n++] = s->all[i];
+	}
+	s->n = n;
+	for (size_t i = 0; i < n; i++)
+		s->all[i].is_now = false;
+}
+
 static int stopped_tick(void *state, const struct model *m, struct finding_list *found)
 {
-	struct stopped *s = state;
-	struct pending pending;
 	int err = 0;
 
 	for (const struct proc *p = m->procs; p && !err; p = p->next) {
 		uint64_t since = p->dead || p->is_child || (proc_rank(p) < 0 && !p->shared) ? 0 : stopped_since(p);
-		struct subject subject = subject_process(proc_rank(p), p->key);
-		uint64_t key = finding_key(FINDING_STOPPED, &subject, "stopped", 0, since);
 
-		if (!since || (!is_open(s, key) && (m->now_ns < since + GRACE_NS || rank_pending(m, p, &pending))))
-			continue;
-		err = remember(s, key);
-		if (!err)
-			err = report(m, p, since, key, found);
+		if (since)
+			err = proc_tick(state, m, p, since, found);
 	}
+	over_forget(state);
 	return err;
 }
 
 static void stopped_release(void *state)
 {
-	free(((struct stopped *)state)->open);
+	free(((struct stopped *)state)->all);
 }
 
 const struct detector detector_stopped = {
