@@ -8,6 +8,7 @@ sys.path.insert(1, sys.path[0] + "/../aid")
 import gpus
 import job
 
+STEP = 250  # 8 s: by then it is known who computes on which GPU
 RANKS, TEXT = 4, "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
@@ -19,7 +20,7 @@ def log(kmsg, rank):
 def hung(rng, kmsg, xid_first):
     rank = rng.randrange(RANKS)
     j = job.Job(["--ranks", RANKS, "--steps", 4000, "--step-ms", 30, "--seed", rng.randrange(1 << 30),
-                 "--fault", f"hang:rank={rank},step=60,sec=60"], name="xid-hang")
+                 "--fault", f"hang:rank={rank},step={STEP},sec=60"], name="xid-hang")
     job.check(j.wait_fault(60, "hang"), f"no fault\n{j.stderr()}")
     if not xid_first:
         f = j.wait_finding(20, kind="hang", phase="open")
