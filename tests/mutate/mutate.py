@@ -5,11 +5,11 @@
     make mutate [SEED=n] [COUNT=60] [FILES='user/detect/hang/*'] [ONLY=3,17]
 
 Draws COUNT mutations of detectors, model, probe budget and identity with SEED (ROOMS has the share of each; sites.py
-has the operators), compiles each mutated file alone, links unit programs with it in a folder of its own, and runs them
-until one fails (a crash and a run of TIMEOUT_S count as failures): killed. If none does: SURVIVED. Only programs that
-run the mutated function are asked (reach.py), those that name the file first, two at a time; those that play whole
-jobs play fewer (SHORT=1). A killer runs once more without the
-mutation: if it fails then too, it proves nothing. The tree and its build stay as they are.
+has the operators), compiles each mutated file alone, links all unit programs with it at once (programs.py), and runs
+them until one fails (a crash and CPU_MAX_S of CPU count as failures): killed. If none does: SURVIVED. Only programs
+that run the mutated line are asked (reach.py), those that name the file first, two at a time; those that play whole
+jobs play fewer (SHORT=1). A killer runs once more without the mutation: if it fails then too, it proves nothing. The
+tree and its build stay as they are.
 
 A mutation that does not compile, or compiles to the same object code, is drawn again; so is one of equivalent.txt: each
 entry was read by somebody and found to change nothing that can be seen, and says why. One whose text is gone from its
@@ -36,6 +36,7 @@ import sys
 import tempfile
 import time
 
+import programs
 import reach
 import sites
 
@@ -46,7 +47,7 @@ ROOMS = (  # name, of 10 mutations, files
         "cgroup_path", "launch_env", "late_environ", "place", "rank_tree")]),
     ("probe budget", 1, ["user/session/budget_rules.c"]),
 )
-BAR, TIMEOUT_S, MEMORY_MAX = 0.9, 30, 8 << 30
+BAR, TIMEOUT_S, CPU_MAX_S, MEMORY_MAX = 0.9, 120, 20, 8 << 30
 JOBS = min(os.cpu_count() or 1, 4)
 EQUIVALENT = "tests/mutate/equivalent.txt"
 
@@ -66,8 +67,6 @@ class Build:
     def __init__(self):
         self.o, self.cc = os.path.abspath(os.environ.get("O") or "build"), setting("CC") or ["gcc"]
         self.flags = setting("CFLAGS") + setting("INCLUDES")
-        self.libs = setting("LIBS") + ["-lcmocka"]
-        self.quick = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
         self.dir = tempfile.mkdtemp(prefix="mutate.")
         self.originals = {}
         sources = glob.glob("user/**/*.c", recursive=True) + glob.glob("tracers/*/*.c")
@@ -77,6 +76,10 @@ class Build:
                    [f"{self.o}/tests/{t}" for t in self.tests] if not os.path.exists(p)]
         if missing:
             stop(f"{missing[0]} is not built: make unit")
+        quick = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
+        link = {"cc": [*self.cc, *setting("CFLAGS"), *quick, "-Wl,--strip-debug"],
+                "libs": [*setting("LIBS"), "-lcmocka"]}
+        self.programs, self.original = programs.Programs(self.o, self.dir, self.tests, self.objects, link), None
         paths = {f for _, _, patterns in ROOMS for p in patterns for f in glob.glob(p, recursive=True)}
         self.reach = reach.Reach(os.environ["COVERED"], paths, run,
                                  lambda text: print(text, file=sys.stderr, flush=True))
@@ -106,33 +109,18 @@ class Build:
         new = self.compiled(mutation.file, mutation.text)
         return new is not None and new != self.originals[mutation.file]
 
-    def archive(self, mutation):
-        """libranktrace.a, thin, with the mutated file; with mutation None as it is. Its path."""
-        path = f"{self.dir}/{'mutated' if mutation else 'original'}.a"
-        members = {**self.objects, **({mutation.file: f"{self.dir}/mutated.o"} if mutation else {})}
-        if os.path.exists(path):
-            os.unlink(path)
-        subprocess.run(["ar", "rcsT", path, *members.values()], check=True)
-        return path
+    def with_mutation(self, mutation):
+        """The unit programs with the mutation that changes() compiled."""
+        return self.programs.of(mutation.file, f"{self.dir}/mutated.o")
 
-    def passes(self, test, archive):
-        """Links and runs a unit program as make does. Also its last words."""
-        program = f"{self.dir}/{test}"
-        objects = [f"{self.o}/obj/{self.tests[test][:-2]}.o", f"{self.o}/libtests.a", archive]
-        subprocess.run([*self.cc, *setting("CFLAGS"), *self.quick, *objects, *self.libs, "-o", program], check=True)
-        try:
-            return run(program)
-        finally:
-            os.unlink(program)
-
-
-def names(binary):
-    out = subprocess.run(["nm", "--defined-only", "-g", binary], capture_output=True, text=True, check=True).stdout
-    return {line.split()[-1] for line in out.splitlines() if line}
+    def as_it_is(self):
+        self.original = self.original or self.programs.of()
+        return self.original
 
 
 def limits():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_MAX_S, CPU_MAX_S))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
 
 
@@ -183,28 +171,30 @@ class Order:
                 3 * (f"/{folder}/" in path) + 5 * self.kills.get((test, path), 0) - self.seconds.get(test, 0.5))
 
     def of(self, mutation):
-        path, symbols = mutation.file, names(self.build.objects[mutation.file])
+        path, symbols = mutation.file, programs.defined(self.build.objects[mutation.file])
         likeliest = sorted(self.build.tests, key=lambda t: -self.score(t, path, symbols))
-        return (t for t in likeliest if self.build.reach.runs(t, path, mutation.line))
+        return self.build.reach.among(likeliest, path, mutation.line)
 
 
 def killer(build, order, mutation, note):
     """(program, why) of the first that fails; None: it survived. `note` gets what fails without the mutation too."""
-    mutated, original, programs = build.archive(mutation), None, order.of(mutation)
+    likeliest = order.of(mutation)
+    if not likeliest:
+        return None
+    mutated, asked = build.with_mutation(mutation), iter(likeliest)
 
     def ask(test):
         begin = time.monotonic()
-        passed, why = build.passes(test, mutated)
+        passed, why = run(mutated.program(test))
         order.seconds[test] = time.monotonic() - begin
         return test, passed, why
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        while some := list(itertools.islice(programs, JOBS)):
+        while some := list(itertools.islice(asked, JOBS)):
             for test, passed, why in pool.map(ask, some):
                 if passed:
                     continue
-                original = original or build.archive(None)
-                if build.passes(test, original)[0]:
+                if run(build.as_it_is().program(test))[0]:
                     order.kills[test, mutation.file] = order.kills.get((test, mutation.file), 0) + 1
                     return test, why
                 note(f"     {test} fails without it, too")
