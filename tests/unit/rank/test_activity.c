@@ -107,6 +107,170 @@ static void one_that_wants_a_cpu_works(void **state)
 	assert_int_equal(now(), ACTIVITY_UNSETTLED);
 }
 
+/* It stood in line before it was late, sleeps now, or its totals began anew: nothing of that is a wish. */
+static void what_is_no_wish_for_a_cpu(void **state)
+{
+	static const struct {
+		const char *what;
+		enum task_state is;
+		uint64_t prev_seen_ns, since_ns, wait_ns, run_ns;
+		enum activity then;
+	} cases[] = {
+		{ "half of the time", TASK_RUNNABLE, SINCE, SINCE + SEC, 900 * MSEC, 100 * MSEC, ACTIVITY_BUSY },
+		{ "before", TASK_RUNNABLE, SINCE - 1, SINCE + SEC, 900 * MSEC, 100 * MSEC, ACTIVITY_UNSETTLED },
+		{ "asleep since", TASK_SLEEP, SINCE, SINCE - SEC, 900 * MSEC, 100 * MSEC, ACTIVITY_ASLEEP },
+		{ "of less", TASK_RUNNABLE, SINCE, SINCE + SEC, 99 * MSEC, 100 * MSEC, ACTIVITY_UNSETTLED },
+		{ "run of less", TASK_RUNNABLE, SINCE, SINCE + SEC, 900 * MSEC, 49 * MSEC, ACTIVITY_UNSETTLED },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		setup(state);
+		main_thread.prev_run_ns = 50 * MSEC;
+		main_thread.prev_wait_ns = 100 * MSEC;
+		main_thread.state = cases[i].is;
+		main_thread.prev_seen_ns = cases[i].prev_seen_ns;
+		main_thread.seen_ns = main_thread.prev_seen_ns + SEC;
+		main_thread.since_ns = cases[i].since_ns;
+		main_thread.wait_ns = cases[i].wait_ns;
+		main_thread.run_ns = cases[i].run_ns;
+		if (now() != cases[i].then)
+			fail_msg("%s", cases[i].what);
+	}
+}
+
+/* Bytes between two readings that are those of one time, or less than before, are none. */
+static void what_are_no_bytes(void **state)
+{
+	(void)state;
+	rank.prev_io_bytes = 1000000;
+	rank.io_bytes = 2000000;
+	rank.io_seen_ns = rank.prev_io_seen_ns = SINCE + SEC;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	rank.io_seen_ns += SEC;
+	assert_int_equal(now(), ACTIVITY_BUSY);
+	assert_true(rank_activity(&m, &rank, SINCE).io_bytes_s == 1e6);
+	rank.io_bytes = 999999;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	rank.io_bytes = 2000000;
+	rank.prev_io_seen_ns = 0;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+}
+
+/* What its children do is what it waits for; a child's last state before its death is not. */
+static void children_that_work(void **state)
+{
+	struct task busy = { .tid = 9, .tgid = 9, .state = TASK_ON_CPU };
+	struct proc child = { .tgid = 9, .node = &node, .leader = &rank, .is_child = true, .tasks = &busy };
+
+	(void)state;
+	busy.prev_seen_ns = SINCE;
+	busy.seen_ns = SINCE + SEC;
+	busy.run_ns = 200 * MSEC;
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
+	rank.next = &child;
+	assert_int_equal(now(), ACTIVITY_BUSY);
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_BUSY);
+	busy.run_ns = 190 * MSEC;
+	watchdog.run_ns = SEC; /* no child */
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
+	watchdog.run_ns = 0;
+	busy.run_ns = 200 * MSEC;
+	child.dead = true;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
+	child.dead = false;
+	child.leader = NULL;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
+	child.leader = &rank;
+	busy.run_ns = 0;
+	child.prev_io_seen_ns = SINCE;
+	child.io_seen_ns = SINCE + SEC;
+	child.io_bytes = 100000;
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_BUSY);
+	child.io_bytes--;
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
+}
+
+/* A child in D: long enough, and of a rank that does nothing else. */
+static void children_that_are_blocked(void **state)
+{
+	struct task disk = { .tid = 9, .tgid = 9, .state = TASK_DISK, .since_ns = SINCE };
+	struct proc child = { .tgid = 9, .node = &node, .leader = &rank, .is_child = true, .tasks = &disk };
+
+	(void)state;
+	rank.next = &child;
+	disk.seen_ns = SINCE + 400 * MSEC;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	disk.seen_ns++;
+	assert_int_equal(now(), ACTIVITY_DISK);
+	assert_ptr_equal(rank_activity(&m, &rank, SINCE).task, &disk);
+	disk.state = TASK_SLEEP;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	disk.blocked = true;
+	assert_int_equal(now(), ACTIVITY_BLOCKED);
+	assert_ptr_equal(rank_activity(&m, &rank, SINCE).task, &disk);
+	child.dead = true;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	child.dead = false;
+	child.leader = &child;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	child.leader = &rank;
+	watchdog.run_ns = SEC;
+	assert_int_equal(now(), ACTIVITY_BUSY);
+}
+
+/* The thread of what comes next by its iteration; else of its last call; else the main one. */
+static void who_would_call(void **state)
+{
+	struct op ops[4];
+	struct steps steps = { .period_ops = 3 };
+
+	(void)state;
+	assert_int_equal(rank_calling_tid(&rank), 7);
+	for (int i = 0; i < 4; i++)
+		ops[i] = (struct op){ .tid = 20 + i, .prev_in_proc = i ? &ops[i - 1] : NULL };
+	rank.last_op = &ops[3];
+	assert_null(rank_next_op(&rank));
+	assert_int_equal(rank_calling_tid(&rank), 23);
+	rank.steps = &steps;
+	assert_ptr_equal(rank_next_op(&rank), &ops[1]);
+	assert_int_equal(rank_calling_tid(&rank), 21);
+	steps.period_ops = 4;
+	assert_ptr_equal(rank_next_op(&rank), &ops[0]);
+	steps.period_ops = 1;
+	assert_ptr_equal(rank_next_op(&rank), &ops[3]);
+	steps.period_ops = 5; /* not kept that long */
+	assert_null(rank_next_op(&rank));
+	assert_int_equal(rank_calling_tid(&rank), 23);
+	steps.period_ops = 0;
+	assert_null(rank_next_op(&rank));
+}
+
+/* A thread whose D wait ended after its last scan says nothing yet; one that woke before it was late does. */
+static void one_that_woke(void **state)
+{
+	(void)state;
+	watchdog.state = TASK_UNKNOWN;
+	watchdog.since_ns = SINCE + 1;
+	assert_int_equal(now(), ACTIVITY_UNSETTLED);
+	watchdog.since_ns = SINCE;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+}
+
+/* Asleep at the last scan alone: whether it was all along is known if the one before was of that time. */
+static void one_that_sleeps_since_the_scan(void **state)
+{
+	(void)state;
+	main_thread.since_ns = main_thread.seen_ns;
+	main_thread.prev_seen_ns = SINCE;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	main_thread.prev_seen_ns = SINCE - 1;
+	assert_int_equal(now(), ACTIVITY_UNSETTLED);
+	rank.tasks->next = NULL; /* not scanned: nothing says that it works */
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+}
+
 static void one_that_was_not_scanned_is_unseen(void **state)
 {
 	(void)state;
@@ -220,6 +384,13 @@ int main(void)
 		TEST(work_from_before_says_nothing),
 		TEST(bytes_are_work),
 		TEST(one_that_wants_a_cpu_works),
+		TEST(what_is_no_wish_for_a_cpu),
+		TEST(what_are_no_bytes),
+		TEST(children_that_work),
+		TEST(children_that_are_blocked),
+		TEST(who_would_call),
+		TEST(one_that_woke),
+		TEST(one_that_sleeps_since_the_scan),
 		TEST(one_that_was_not_scanned_is_unseen),
 		TEST(one_scan_too_early_says_nothing),
 		TEST(a_call_is_a_sign_of_life_for_a_second),
