@@ -48,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static uint64_t words[4096];
 	struct feed f = { data, size };
 	struct maps maps = { 0 };
-	struct stack_process p = { .pid = getpid(), .maps = &maps };
+	struct stack_process p = { .exe = "", .maps = &maps };
+	struct memory m = { .bytes = -1, .pages = -1, .page_bytes = 4096, .maps = maps };
 	struct python_runtime rt = {
 		.runtime = PLACE, .code_type = PLACE + 8 * 16, .str_type = PLACE + 8 * 17, .bytes_type = PLACE + 8 * 18
 	};
@@ -60,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			: !python_layout_table(rt.version, &rt.layout))
 		return 0;
 	pointers_make(words, sizeof(words) / 8);
-	if (stack_memory_open(p.pid, &p.memory))
+	if (stack_memory_open(&m, &p.memory))
 		return 0;
 	stack_memory_overlay(p.memory, PLACE, words, sizeof(words));
 	f = (struct feed){ data, size };

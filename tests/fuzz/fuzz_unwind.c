@@ -3,6 +3,7 @@
  * fuzz_unwind.c - a stack that holds anything, in a process with real code: ours. Return addresses out of the input lie
  * in our text, so that real rules are applied to nonsense.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #define PLACE 0x10000000ull
 
 static struct maps maps;
+static struct memory memory;
 static const struct mapping *text;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -28,6 +30,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		fclose(f);
 	if (maps_parse(buf, n, &maps))
 		abort();
+	memory = (struct memory){ .bytes = open("/proc/self/mem", O_RDONLY | O_CLOEXEC),
+				  .pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
+				  .page_bytes = 4096,
+				  .maps = maps };
 	text = maps_find(&maps, (uint64_t)&LLVMFuzzerInitialize);
 	return 0;
 }
@@ -35,7 +41,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint64_t stack[1024];
-	struct stack_process p = { .pid = getpid(), .maps = &maps };
+	struct stack_process p = { .exe = "", .maps = &maps };
 	struct stack_pc pcs[STACK_FRAMES_MAX];
 	struct feed f = { data, size };
 	struct stack_regs regs;
@@ -48,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			stack[i] = text->start + stack[i] % (text->end - text->start);
 		else if (stack[i] % 3 == 2)
 			stack[i] = PLACE + stack[i] % sizeof(stack);
-	if (stack_memory_open(p.pid, &p.memory))
+	if (stack_memory_open(&memory, &p.memory))
 		return 0;
 	stack_memory_overlay(p.memory, PLACE, stack, sizeof(stack));
 	regs = stack_regs_of(pc, PLACE);

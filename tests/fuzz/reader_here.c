@@ -4,10 +4,13 @@
  * and the target is this process. Only what the targets need.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "inspect/reader/memory.h"
 #include "inspect/reader/reader.h"
 
 static uint64_t answer[READER_OUT_MAX / 8];
@@ -52,6 +55,32 @@ int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size
 	(void)deadline_ms;
 	memcpy(job.fds, fds, n_fds * sizeof(*fds));
 	return run_here(&job, fn, out, out_max, ret_len);
+}
+
+/* Files that this process maps. */
+int job_mapped_file(uint64_t start, uint64_t end)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/map_files/%llx-%llx", (unsigned long long)start,
+		 (unsigned long long)end);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int parser_run_memory(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
+		      size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
+{
+	int all[READER_FDS_MAX], err = memory_files_open(pid, all);
+
+	if (err)
+		return err;
+	memcpy(all + MEMORY_FILES, fds, n_fds * sizeof(*fds));
+	err = parser_run(r, pid, fn, arg, arg_len, all, MEMORY_FILES + n_fds, deadline_ms, out, out_max, ret_len);
+	for (int i = 0; i < MEMORY_FILES; i++)
+		close(all[i]);
+	return err;
 }
 
 int reader_memory(struct reader *r, pid_t pid, struct reader_range *ranges, size_t n, unsigned deadline_ms)

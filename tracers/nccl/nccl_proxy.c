@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nccl_proxy.c - walks ncclComm.proxyState -> progressState.active -> the list of ncclProxyArgs, in the helper. The
+ * nccl_proxy.c - walks ncclComm.proxyState -> progressState.active -> the list of ncclProxyArgs, in the parser. The
  * target runs on meanwhile: what was followed is read a second time, and if the list is another one by then the sample
  * is thrown away and made again. Lists, counts and pointers are bounded: they may be anything.
  */
@@ -29,12 +29,24 @@
 struct proxy_arg {
 	struct nccl_proxy_layout l;
 	uint64_t comm, hash;
-	pid_t pid;
 	uint32_t hash_at, thread;
+};
+
+/* What it answers: the sample, and what has the thread behind it. */
+struct proxy_answer {
+	uint64_t handle; /* of its thread, as the C library has it; 0: it is known, or there is none */
+	struct nccl_proxy_sample sample;
+};
+
+struct threads {
+	uint64_t handle;
+	uint32_t n;
+	uint32_t own[NCCL_PROXY_THREADS_MAX], tids[NCCL_PROXY_THREADS_MAX];
 };
 
 struct walk {
 	const struct proxy_arg *arg;
+	struct memory files;
 	struct stack_memory *mem;
 	struct nccl_proxy_sample *out;
 	uint64_t args[ARGS_MAX]; /* followed, in order */
@@ -42,7 +54,7 @@ struct walk {
 	size_t n;
 };
 
-/* --- in the helper --- */
+/* --- in the parser --- */
 
 static bool word(struct walk *w, uint64_t at, uint32_t offset, void *to, size_t len)
 {
@@ -182,6 +194,95 @@ static int walk_once(struct walk *w)
 	return list_same(w, !err) ? err : -EAGAIN;
 }
 
+static int walk_open(struct walk *w, const struct reader_job *job)
+{
+	int err = memory_open(job->fds, &w->files);
+
+	if (err)
+		return err;
+	err = stack_memory_open(&w->files, &w->mem);
+	if (err)
+		memory_free(&w->files);
+	return err;
+}
+
+static void walk_close(struct walk *w)
+{
+	stack_memory_free(w->mem);
+	memory_free(&w->files);
+}
+
+static uint64_t handle_read(struct walk *w)
+{
+	uint64_t handle = 0;
+
+	if (w->arg->l.thread == NCCL_NOWHERE || !word(w, w->out->proxy_state, w->arg->l.thread, &handle, 8))
+		return 0;
+	return handle;
+}
+
+static int proxy_op(struct reader_job *job)
+{
+	struct proxy_answer *a = (void *)job->out;
+	struct walk w = { .arg = job->arg, .out = &a->sample };
+	int err = walk_open(&w, job);
+
+	if (err)
+		return err;
+	a->handle = 0;
+	memset(w.out, 0, offsetof(struct nccl_proxy_sample, parts));
+	err = -EAGAIN;
+	for (int i = 0; i < TRIES && (err == -EAGAIN || err == -EBADMSG); i++) /* a counter may have moved in between */
+		err = walk_once(&w);
+	if (err && err != -EAGAIN)
+		w.out->n = 0;
+	w.out->thread = w.arg->thread;
+	if (!err && !w.out->thread)
+		a->handle = handle_read(&w);
+	w.out->threaded = w.out->thread || a->handle;
+	if (err == -EAGAIN) { /* it is getting on */
+		w.out->moving = 1;
+		w.out->n = err = 0;
+	}
+	walk_close(&w);
+	job->out_len = offsetof(struct proxy_answer, sample.parts) + w.out->n * sizeof(w.out->parts[0]);
+	return err == -EFAULT || err == -EBADMSG || err == -ELOOP ? -ENOENT : err;
+}
+
+static uint32_t thread_match(struct walk *w, const struct threads *t)
+{
+	uint32_t found = 0, at;
+
+	for (uint32_t offset = 0; offset < PTHREAD_BYTES && word(w, t->handle, offset, &at, 4); offset += 4)
+		for (size_t i = 0; at && i < t->n; i++) {
+			if (t->own[i] != at)
+				continue;
+			if (found && found != t->tids[i])
+				return 0;
+			found = t->tids[i];
+		}
+	return found;
+}
+
+/* The thread that the handle means. */
+static int thread_op(struct reader_job *job)
+{
+	const struct threads *t = job->arg;
+	struct walk w = { 0 };
+	uint32_t found;
+	int err = walk_open(&w, job);
+
+	if (err)
+		return err;
+	found = thread_match(&w, t);
+	walk_close(&w);
+	memcpy(job->out, &found, sizeof(found));
+	job->out_len = sizeof(found);
+	return 0;
+}
+
+/* --- in the collector --- */
+
 /* Its id in the innermost namespace: what the C library knows it by. */
 static uint32_t own_tid(pid_t pid, uint32_t tid)
 {
@@ -199,11 +300,6 @@ static uint32_t own_tid(pid_t pid, uint32_t tid)
 			last = line + 1;
 	return strtoul(last, NULL, 10);
 }
-
-struct threads {
-	uint32_t own[NCCL_PROXY_THREADS_MAX], tids[NCCL_PROXY_THREADS_MAX];
-	size_t n;
-};
 
 /* NCCL names its thread only where NCCL_SET_THREAD_NAME=1 asks for it, so any but the main one may be it. */
 static int threads_read(pid_t pid, struct threads *to)
@@ -223,80 +319,46 @@ static int threads_read(pid_t pid, struct threads *to)
 	return err;
 }
 
-static uint32_t thread_match(struct walk *w, uint64_t handle, const struct threads *t)
+static uint32_t thread_find(struct reader *r, pid_t pid, uint64_t handle, unsigned deadline_ms)
 {
-	uint32_t found = 0, at;
+	struct threads *t = calloc(1, sizeof(*t));
+	uint32_t found = 0;
+	size_t len = 0;
 
-	for (uint32_t offset = 0; offset < PTHREAD_BYTES && word(w, handle, offset, &at, 4); offset += 4)
-		for (size_t i = 0; at && i < t->n; i++) {
-			if (t->own[i] != at)
-				continue;
-			if (found && found != t->tids[i])
-				return 0;
-			found = t->tids[i];
-		}
-	return found;
-}
-
-/* The thread that the handle in progressState means. */
-static uint32_t thread_find(struct walk *w)
-{
-	struct threads *t;
-	uint64_t handle = 0;
-	uint32_t found;
-
-	if (w->arg->l.thread == NCCL_NOWHERE || !word(w, w->out->proxy_state, w->arg->l.thread, &handle, 8) || !handle)
-		return 0;
-	w->out->threaded = 1;
-	t = calloc(1, sizeof(*t));
-	found = t && !threads_read(w->arg->pid, t) ? thread_match(w, handle, t) : 0;
+	if (t && !threads_read(pid, t)) {
+		t->handle = handle;
+		if (parser_run_memory(r, pid, thread_op, t, sizeof(*t), NULL, 0, deadline_ms, &found, sizeof(found),
+				      &len))
+			found = 0;
+	}
 	free(t);
 	return found;
 }
 
-static int proxy_sample(struct reader_job *job)
+static bool answer_whole(const struct proxy_answer *a, size_t len)
 {
-	struct walk w = { .arg = job->arg, .out = (void *)job->out };
-	int err = stack_memory_open(w.arg->pid, &w.mem);
-
-	memset(w.out, 0, offsetof(struct nccl_proxy_sample, parts));
-	if (err)
-		return err;
-	err = -EAGAIN;
-	for (int i = 0; i < TRIES && (err == -EAGAIN || err == -EBADMSG); i++) /* a counter may have moved in between */
-		err = walk_once(&w);
-	if (err && err != -EAGAIN)
-		w.out->n = 0;
-	w.out->thread = w.arg->thread;
-	w.out->threaded = w.arg->thread != 0;
-	if (!err && !w.out->thread)
-		w.out->thread = thread_find(&w);
-	if (err == -EAGAIN) { /* it is getting on */
-		w.out->moving = 1;
-		w.out->n = err = 0;
-	}
-	stack_memory_free(w.mem);
-	job->out_len = offsetof(struct nccl_proxy_sample, parts) + w.out->n * sizeof(w.out->parts[0]);
-	return err == -EFAULT || err == -EBADMSG || err == -ELOOP ? -ENOENT : err;
+	return len >= offsetof(struct proxy_answer, sample.parts) && a->sample.n <= NCCL_PROXY_SUBS_MAX &&
+	       len == offsetof(struct proxy_answer, sample.parts) + a->sample.n * sizeof(a->sample.parts[0]);
 }
-
-/* --- in the collector --- */
 
 int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout *l, uint64_t comm, uint32_t hash_at,
 		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_sample *ret)
 {
-	struct proxy_arg arg = {
-		.l = *l, .comm = comm, .hash = hash, .pid = pid, .hash_at = hash_at, .thread = thread
-	};
+	struct proxy_arg arg = { .l = *l, .comm = comm, .hash = hash, .hash_at = hash_at, .thread = thread };
+	struct proxy_answer a;
 	size_t len = 0;
 	int err;
 
 	memset(ret, 0, offsetof(struct nccl_proxy_sample, parts));
 	if (!l->known)
 		return -ENOENT;
-	err = reader_run(r, pid, proxy_sample, &arg, sizeof(arg), deadline_ms, ret, sizeof(*ret), &len, NULL);
-	if (!err && (ret->n > NCCL_PROXY_SUBS_MAX ||
-		     len != offsetof(struct nccl_proxy_sample, parts) + ret->n * sizeof(ret->parts[0])))
+	err = parser_run_memory(r, pid, proxy_op, &arg, sizeof(arg), NULL, 0, deadline_ms, &a, sizeof(a), &len);
+	if (!err && !answer_whole(&a, len))
 		err = -EPROTO;
-	return err;
+	if (err)
+		return err;
+	memcpy(ret, &a.sample, len - offsetof(struct proxy_answer, sample));
+	if (a.handle)
+		ret->thread = thread_find(r, pid, a.handle, deadline_ms);
+	return 0;
 }

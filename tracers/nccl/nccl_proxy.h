@@ -45,7 +45,7 @@ void nccl_proxy_layout_fetch(struct reader *r, int fd, struct nccl_proxy_layout 
 /*
  * One look at the communicator at `comm`, which must still be `hash` (at hash_at from its start) before and after.
  * `thread`: as reported by an earlier sample, 0 to find it. -ENOENT: no proxy yet, or nothing that can be believed;
- * -ESTALE: another communicator; or an error of reader_run().
+ * -ESTALE: another communicator; or an error of parser_run_memory().
  */
 int nccl_proxy_read(struct reader *r, pid_t pid, const struct nccl_proxy_layout *l, uint64_t comm, uint32_t hash_at,
 		    uint64_t hash, uint32_t thread, unsigned deadline_ms, struct nccl_proxy_sample *ret);

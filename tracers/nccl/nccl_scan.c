@@ -2,7 +2,7 @@
  *
  * nccl_scan.c - the slices of a scan: each reads the maps anew (they change under us), goes on where the last one ended
  * and gives up after so many pages, so that no call outlasts its deadline. scan_slice() and what is above it run in the
- * helper and depend on their argument alone.
+ * parser and depend on their argument alone.
  */
 #include "tracers/nccl/nccl_scan.h"
 
@@ -19,7 +19,6 @@
 #define DEADLINE_MS 1000        /* of a slice, while it sleeps; it may run for longer on a busy machine */
 
 struct slice_arg {
-	pid_t pid;
 	uint32_t n_layouts, pages_max;
 	uint64_t from; /* address */
 	enum memory_part part;
@@ -36,19 +35,20 @@ struct slice_answer {
 struct scan { /* one slice at work */
 	const struct slice_arg *arg;
 	struct slice_answer *out;
+	const struct memory *memory;
 	uint32_t checks;
 };
 
-/* --- in the helper --- */
+/* --- in the parser --- */
 
-static bool place_fits(pid_t pid, const struct nccl_layout *l, uint64_t comm)
+static bool place_fits(const struct memory *m, const struct nccl_layout *l, uint64_t comm)
 {
 	uint64_t magic = 0, end_magic = 0, hash = 0;
 	int rank = -1, nranks = 0;
 
-	return memory_read(pid, comm + l->end_magic, &end_magic, 8) && end_magic == NCCL_MAGIC &&
-	       memory_read(pid, comm + l->magic, &magic, 8) && memory_read(pid, comm + l->hash, &hash, 8) &&
-	       memory_read(pid, comm + l->rank, &rank, 4) && memory_read(pid, comm + l->nranks, &nranks, 4) &&
+	return memory_read(m, comm + l->end_magic, &end_magic, 8) && end_magic == NCCL_MAGIC &&
+	       memory_read(m, comm + l->magic, &magic, 8) && memory_read(m, comm + l->hash, &hash, 8) &&
+	       memory_read(m, comm + l->rank, &rank, 4) && memory_read(m, comm + l->nranks, &nranks, 4) &&
 	       nccl_identity_sane(magic, end_magic, hash, rank, nranks);
 }
 
@@ -65,7 +65,7 @@ static void magic_found(struct scan *s, uint64_t addr)
 	for (uint32_t i = 0; i < s->arg->n_layouts; i++) {
 		uint64_t comm = addr - s->arg->layouts[i].magic;
 
-		if (addr < s->arg->layouts[i].magic || !place_fits(s->arg->pid, &s->arg->layouts[i], comm))
+		if (addr < s->arg->layouts[i].magic || !place_fits(s->memory, &s->arg->layouts[i], comm))
 			continue;
 		at = (struct nccl_place){ .addr = comm, .layout = i };
 		fits++;
@@ -87,25 +87,26 @@ static void words_scan(void *of, uint64_t addr, const uint64_t *words, size_t n)
 
 static int scan_slice(struct reader_job *job)
 {
-	struct scan s = { .arg = job->arg, .out = (void *)job->out };
-	struct memory_walk w = { .pid = s.arg->pid,
+	struct memory memory;
+	struct scan s = { .arg = job->arg, .out = (void *)job->out, .memory = &memory };
+	struct memory_walk w = { .memory = &memory,
 				 .from = s.arg->from,
 				 .pages_max = s.arg->pages_max,
 				 .words = words_scan,
 				 .part = s.arg->part,
 				 .of = &s };
-	struct maps maps = { 0 };
-	int err = memory_maps_load(s.arg->pid, &maps);
+	int err = memory_open(job->fds, &memory);
 
+	if (err)
+		return err;
 	*s.out = (struct slice_answer){ 0 };
-	if (!err)
-		err = memory_walk_slice(&w, &maps);
-	maps_free(&maps);
+	memory_walk_slice(&w);
+	memory_free(&memory);
 	s.out->next = w.next;
 	s.out->pages = w.pages;
 	s.out->space = w.space;
 	job->out_len = sizeof(*s.out);
-	return err;
+	return 0;
 }
 
 /* --- in the collector --- */
@@ -124,8 +125,7 @@ static void places_add(struct nccl_places *to, const struct slice_answer *a)
 int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint32_t pages_max,
 		   struct nccl_scan_at *at, struct nccl_places *ret)
 {
-	struct slice_arg arg = { .pid = pid,
-				 .n_layouts = n_layouts,
+	struct slice_arg arg = { .n_layouts = n_layouts,
 				 .pages_max = pages_max,
 				 .from = at->addr,
 				 .part = at->far ? MEMORY_FAR : MEMORY_NEAR };
@@ -136,7 +136,7 @@ int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layout
 	if (n_layouts > NCCL_LAYOUTS_MAX)
 		return -E2BIG;
 	memcpy(arg.layouts, layouts, n_layouts * sizeof(*layouts));
-	err = reader_run(r, pid, scan_slice, &arg, sizeof(arg), DEADLINE_MS, &a, sizeof(a), &len, NULL);
+	err = parser_run_memory(r, pid, scan_slice, &arg, sizeof(arg), NULL, 0, DEADLINE_MS, &a, sizeof(a), &len);
 	if (!err && (len != sizeof(a) || (a.next && a.next <= arg.from)))
 		err = -EPROTO;
 	if (err)

@@ -2,7 +2,7 @@
  *
  * nccl_scan.h - finds the communicators (struct ncclComm) of a live process from outside: no probe, no stop. Looks for
  * NCCL's magic number in private writable memory, in pages that are present only: others would be faulted in. Works in
- * the helper process, in slices with a deadline each; only addresses come back.
+ * a parser, in slices with a deadline each; only addresses come back.
  */
 #ifndef RANKTRACE_TARGET_NCCL_SCAN_H
 #define RANKTRACE_TARGET_NCCL_SCAN_H
@@ -39,8 +39,8 @@ struct nccl_scan_at {
 }; /* zeroed: the beginning; far: at the large mappings, which come last */
 
 /* One piece: up to `pages_max` present pages more. What is found is added to *ret, which begins zeroed. 1: there is
- * more; 0: that was the end; an error of reader_run() (-ETIMEDOUT: the mmap_lock is held), -ESRCH, -EACCES, after which
- * it may be asked again. */
+ * more; 0: that was the end; an error of parser_run_memory() (-ETIMEDOUT: the mmap_lock is held), -ESRCH, -EACCES,
+ * after which it may be asked again. */
 int nccl_scan_step(struct reader *r, pid_t pid, const struct nccl_layout *layouts, size_t n_layouts, uint32_t pages_max,
 		   struct nccl_scan_at *at, struct nccl_places *ret);
 /* Piece after piece, until the small mappings are through, or the large ones, or it is until_ns on the monotonic clock

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs_scan.c - two walks: contexts, then the words that point at one. What runs in the helper depends on its argument
+ * verbs_scan.c - two walks: contexts, then the words that point at one. What runs in the parser depends on its argument
  * alone. Offsets are those of <infiniband/verbs.h>, libibverbs' own ABI towards applications.
  */
 #include "tracers/rdma/verbs_scan.h"
@@ -29,8 +29,7 @@
 #define QP_EX_COMPLETE 328
 
 struct slice_arg {
-	pid_t pid;
-	uint32_t pages_max, n_contexts, reserved;
+	uint32_t pages_max, n_contexts;
 	uint64_t from;
 	uint64_t contexts[VERBS_CONTEXTS_MAX];
 };
@@ -45,12 +44,12 @@ struct slice_answer {
 struct scan {
 	const struct slice_arg *arg;
 	struct slice_answer *out;
-	const struct maps *maps;
+	const struct memory *memory;
 	uint64_t text_lo, text_hi; /* all executable files lie between */
 	uint32_t checks;
 };
 
-/* --- in the helper --- */
+/* --- in the parser --- */
 
 static const struct mapping *text_of(const struct scan *s, uint64_t addr)
 {
@@ -58,7 +57,7 @@ static const struct mapping *text_of(const struct scan *s, uint64_t addr)
 
 	if (addr < s->text_lo || addr >= s->text_hi)
 		return NULL;
-	m = maps_find(s->maps, addr);
+	m = maps_find(&s->memory->maps, addr);
 	return m && m->prot & MAPPING_EXEC && m->inode ? m : NULL;
 }
 
@@ -77,11 +76,11 @@ static bool check_allowed(struct scan *s)
 	return false;
 }
 
-static bool device_read(pid_t pid, uint64_t device, char *name, size_t size)
+static bool device_read(const struct memory *m, uint64_t device, char *name, size_t size)
 {
 	char names[128];
 
-	if (!device || device % 8 || !memory_read(pid, device + DEVICE_NAME, names, sizeof(names)))
+	if (!device || device % 8 || !memory_read(m, device + DEVICE_NAME, names, sizeof(names)))
 		return false;
 	names[63] = names[127] = 0;
 	if (strncmp(names + DEVICE_DEV_NAME - DEVICE_NAME, "uverbs", 6) || !*names || strlen(names) >= size)
@@ -96,9 +95,9 @@ static void context_check(struct scan *s, uint64_t addr)
 	uint64_t w[ABI_COMPAT / 8 + 1];
 	struct verbs_context_at at = { .addr = addr };
 
-	if (!check_allowed(s) || !memory_read(s->arg->pid, addr, w, sizeof(w)) || w[ABI_COMPAT / 8] != ABI_EXTENDED ||
+	if (!check_allowed(s) || !memory_read(s->memory, addr, w, sizeof(w)) || w[ABI_COMPAT / 8] != ABI_EXTENDED ||
 	    !one_file(s, w[POST_SEND / 8], w[POST_RECV / 8]) || !one_file(s, w[POST_SEND / 8], w[POLL_CQ / 8]) ||
-	    !device_read(s->arg->pid, w[0], at.device, sizeof(at.device)))
+	    !device_read(s->memory, w[0], at.device, sizeof(at.device)))
 		return;
 	at.poll_cq = w[POLL_CQ / 8];
 	at.post_send = w[POST_SEND / 8];
@@ -109,18 +108,18 @@ static void context_check(struct scan *s, uint64_t addr)
 		s->out->contexts[s->out->n_contexts++] = at;
 }
 
-static bool points_at(pid_t pid, uint64_t object, uint64_t context)
+static bool points_at(const struct memory *m, uint64_t object, uint64_t context)
 {
 	uint64_t first = 0;
 
-	return object && !(object % 8) && memory_read(pid, object, &first, sizeof(first)) && first == context;
+	return object && !(object % 8) && memory_read(m, object, &first, sizeof(first)) && first == context;
 }
 
 static uint64_t qp_ex_of(const struct scan *s, uint64_t addr)
 {
 	uint64_t w[QP_EX_BYTES / 8];
 
-	if (!memory_read(s->arg->pid, addr, w, sizeof(w)) || !one_file(s, w[QP_EX_START / 8], w[QP_EX_COMPLETE / 8]))
+	if (!memory_read(s->memory, addr, w, sizeof(w)) || !one_file(s, w[QP_EX_START / 8], w[QP_EX_COMPLETE / 8]))
 		return 0;
 	return addr;
 }
@@ -132,11 +131,11 @@ static void qp_check(struct scan *s, uint64_t addr, uint64_t context)
 		uint64_t context, user, pd, send_cq, recv_cq, srq;
 		uint32_t handle, qpn, state, type;
 	} qp;
-	pid_t pid = s->arg->pid;
+	const struct memory *m = s->memory;
 
-	if (!check_allowed(s) || !memory_read(pid, addr, &qp, sizeof(qp)) || !qp.qpn || qp.qpn >> 24 || qp.state > 7 ||
-	    !qp.type || qp.type > 0xff || !points_at(pid, qp.pd, context) ||
-	    !(points_at(pid, qp.send_cq, context) || points_at(pid, qp.recv_cq, context)))
+	if (!check_allowed(s) || !memory_read(m, addr, &qp, sizeof(qp)) || !qp.qpn || qp.qpn >> 24 || qp.state > 7 ||
+	    !qp.type || qp.type > 0xff || !points_at(m, qp.pd, context) ||
+	    !(points_at(m, qp.send_cq, context) || points_at(m, qp.recv_cq, context)))
 		return;
 	if (s->out->n_qps == SLICE_QPS) {
 		s->out->cut = 1;
@@ -173,8 +172,8 @@ static void words_for_qps(void *of, uint64_t addr, const uint64_t *words, size_t
 static void text_bounds(struct scan *s)
 {
 	s->text_lo = UINT64_MAX;
-	for (size_t i = 0; i < s->maps->n; i++) {
-		const struct mapping *m = &s->maps->rows[i];
+	for (size_t i = 0; i < s->memory->maps.n; i++) {
+		const struct mapping *m = &s->memory->maps.rows[i];
 
 		if (!(m->prot & MAPPING_EXEC) || !m->inode)
 			continue;
@@ -185,25 +184,25 @@ static void text_bounds(struct scan *s)
 
 static int verbs_slice(struct reader_job *job)
 {
-	struct scan s = { .arg = job->arg, .out = (void *)job->out };
-	struct maps maps = { 0 };
-	struct memory_walk w = { .pid = s.arg->pid,
+	struct memory memory;
+	struct scan s = { .arg = job->arg, .out = (void *)job->out, .memory = &memory };
+	struct memory_walk w = { .memory = &memory,
 				 .from = s.arg->from,
 				 .pages_max = s.arg->pages_max,
 				 .of = &s,
 				 .words = s.arg->n_contexts ? words_for_qps : words_for_contexts };
-	int err = memory_maps_load(s.arg->pid, &maps);
+	int err = memory_open(job->fds, &memory);
 
+	if (err)
+		return err;
 	memset(s.out, 0, sizeof(*s.out));
-	s.maps = &maps;
 	text_bounds(&s);
-	if (!err)
-		err = memory_walk_slice(&w, &maps);
-	maps_free(&maps);
+	memory_walk_slice(&w);
+	memory_free(&memory);
 	s.out->next = w.next;
 	s.out->space = w.space;
 	job->out_len = sizeof(*s.out);
-	return err;
+	return 0;
 }
 
 /* --- in the collector --- */
@@ -241,7 +240,7 @@ static void contexts_add(struct verbs_found *f, const struct slice_answer *a)
 
 int verbs_scan_step(struct reader *r, pid_t pid, uint32_t pages_max, struct verbs_found *f)
 {
-	struct slice_arg arg = { .pid = pid, .pages_max = pages_max, .from = f->from };
+	struct slice_arg arg = { .pages_max = pages_max, .from = f->from };
 	struct slice_answer *a = malloc(sizeof(*a));
 	size_t len = 0;
 	int err;
@@ -250,7 +249,7 @@ int verbs_scan_step(struct reader *r, pid_t pid, uint32_t pages_max, struct verb
 		return -ENOMEM;
 	for (; f->second && arg.n_contexts < f->n_contexts; arg.n_contexts++)
 		arg.contexts[arg.n_contexts] = f->contexts[arg.n_contexts].addr;
-	err = reader_run(r, pid, verbs_slice, &arg, sizeof(arg), DEADLINE_MS, a, sizeof(*a), &len, NULL);
+	err = parser_run_memory(r, pid, verbs_slice, &arg, sizeof(arg), NULL, 0, DEADLINE_MS, a, sizeof(*a), &len);
 	if (!err && (len != sizeof(*a) || (a->next && a->next <= arg.from)))
 		err = -EPROTO;
 	if (!err && f->second)

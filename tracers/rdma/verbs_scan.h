@@ -40,8 +40,8 @@ struct verbs_found { /* begins zeroed; `qps` is freed by verbs_found_free() */
 	bool second; /* contexts are known, queue pairs are looked for */
 };
 
-/* One slice of up to `pages_max` present pages. 1: there is more; 0: that was the end; an error of reader_run(), after
- * which it may be asked again. */
+/* One slice of up to `pages_max` present pages. 1: there is more; 0: that was the end; an error of parser_run_memory(),
+ * after which it may be asked again. */
 int verbs_scan_step(struct reader *r, pid_t pid, uint32_t pages_max, struct verbs_found *found);
 void verbs_found_free(struct verbs_found *found);
 

@@ -336,11 +336,15 @@ static void only_what_is_there(void **state)
 	size_t page = sysconf(_SC_PAGESIZE);
 	char *area = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), byte[16];
 	struct stack_memory *m = NULL;
+	struct memory memory;
+	int fds[MEMORY_FILES];
 	unsigned char in[4];
 
 	(void)state;
 	area[page] = 7;
-	assert_int_equal(stack_memory_open(getpid(), &m), 0);
+	assert_int_equal(memory_files_open(getpid(), fds), 0);
+	assert_int_equal(memory_open(fds, &memory), 0);
+	assert_int_equal(stack_memory_open(&memory, &m), 0);
 	assert_true(stack_memory_read(m, (uintptr_t)area + page, byte, 1) && byte[0] == 7);
 	assert_false(stack_memory_read(m, (uintptr_t)area, byte, 1));
 	assert_false(stack_memory_read(m, (uintptr_t)area + 2 * page - 8, byte, 16));
@@ -349,6 +353,9 @@ static void only_what_is_there(void **state)
 	assert_int_equal(mincore(area, 4 * page, in), 0);
 	assert_true(!(in[0] & 1) && (in[1] & 1) && !(in[2] & 1) && !(in[3] & 1));
 	stack_memory_free(m);
+	memory_free(&memory);
+	for (int i = 0; i < MEMORY_FILES; i++)
+		close(fds[i]);
 	munmap(area, 4 * page);
 }
 

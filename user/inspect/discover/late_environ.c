@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * late_environ.c - variables a program sets after its start: /proc/PID/environ shows what it was started with, so
- * libc's `environ` is followed in its memory. One job in the helper; the target goes on meanwhile, so each pointer is
+ * libc's `environ` is followed in its memory. One job of a parser; the target goes on meanwhile, so each pointer is
  * only a try, and a table that moved while it was read is read once more.
  */
 #include "base/larger.h"
 #include "inspect/discover/discover_private.h"
+#include "inspect/reader/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #define PLACES_MAX 8 /* copies of `environ`: libc's, a program's, another libc's */
 #define VARIABLES_MAX 4096
@@ -20,127 +20,86 @@
 #define PAGE 4096ul
 
 struct environ_arg {
-	uint32_t pid, n;
+	uint64_t n;
 	uint64_t places[PLACES_MAX]; /* addresses of the variable `environ` */
 };
 
-struct piece { /* of the target's memory */
-	uint64_t addr;
-	char *to;
-	size_t len, got;
-};
-
-/* As much of each as is there: a hole ends its own piece only. */
-static int pieces_read(pid_t pid, struct piece *pieces, size_t n)
+/* What stands at `addr`, whose page alone is read where that is enough. Its length, 0 if it is none or too long. */
+static size_t variable_read(const struct memory *m, uint64_t addr, char *to)
 {
-	struct iovec to[BATCH], from[BATCH];
+	size_t first = smaller(PAGE - addr % PAGE, VALUE_MAX), got = memory_read_part(m, addr, to, first);
+	const char *end = memchr(to, 0, got);
+
+	if (!end && got == first && got < VALUE_MAX) {
+		got += memory_read_part(m, addr + got, to + got, VALUE_MAX - got);
+		end = memchr(to, 0, got);
+	}
+	return end && memchr(to, '=', end - to) ? end - to : 0;
+}
+
+static void variables_read(const struct memory *m, const uint64_t *pointers, size_t n, struct reader_job *job)
+{
+	char value[VALUE_MAX];
 
 	for (size_t i = 0; i < n; i++) {
-		to[i] = (struct iovec){ pieces[i].to, pieces[i].len };
-		from[i] = (struct iovec){ (void *)(uintptr_t)pieces[i].addr, pieces[i].len };
-		pieces[i].got = 0;
-	}
-	for (size_t i = 0; i < n;) {
-		ssize_t got = process_vm_readv(pid, to + i, n - i, from + i, n - i, 0);
-
-		if (got < 0 && errno != EFAULT)
-			return -errno;
-		size_t left = got < 0 ? 0 : got;
-
-		for (; i < n && left >= pieces[i].len; i++) {
-			pieces[i].got = pieces[i].len;
-			left -= pieces[i].len;
-		}
-		if (i < n)
-			pieces[i++].got = left;
-	}
-	return 0;
-}
-
-static size_t word_read(pid_t pid, uint64_t addr, uint64_t *ret, size_t n)
-{
-	struct piece p = { addr, (char *)ret, n * sizeof(*ret), 0 };
-
-	return pieces_read(pid, &p, 1) ? 0 : p.got / sizeof(*ret);
-}
-
-/* A variable that ran into the end of its page goes on on the next. Its length, 0 if it is none or too long. */
-static size_t variable_finish(pid_t pid, struct piece *p)
-{
-	const char *end = memchr(p->to, 0, p->got);
-	struct piece rest = { p->addr + p->got, p->to + p->got, VALUE_MAX - p->got, 0 };
-
-	if (!end && p->got == p->len && rest.len && !pieces_read(pid, &rest, 1))
-		end = memchr(p->to, 0, p->got + rest.got);
-	return end && memchr(p->to, '=', end - p->to) ? end - p->to : 0;
-}
-
-static int variables_read(pid_t pid, const uint64_t *pointers, size_t n, struct reader_job *job)
-{
-	static char values[BATCH][VALUE_MAX];
-	struct piece pieces[BATCH];
-
-	for (size_t i = 0; i < n; i++) {
-		size_t page = PAGE - pointers[i] % PAGE;
-
-		pieces[i] = (struct piece){ pointers[i], values[i], smaller(page, VALUE_MAX), 0 };
-	}
-	int rc = pieces_read(pid, pieces, n);
-
-	for (size_t i = 0; !rc && i < n; i++) {
-		size_t len = variable_finish(pid, &pieces[i]);
+		size_t len = variable_read(m, pointers[i], value);
 
 		if (!len || job->out_len + len + 1 > job->out_max)
 			continue;
-		memcpy(job->out + job->out_len, values[i], len);
+		memcpy(job->out + job->out_len, value, len);
 		job->out[job->out_len + len] = '\0';
 		job->out_len += len + 1;
 	}
-	return rc;
 }
 
-/* The whole table behind one `environ`, behind what the job has; 0 also where there is none. */
-static int table_read(pid_t pid, uint64_t table, struct reader_job *job)
+/* The whole table behind one `environ`, behind what the job has; nothing where there is none. */
+static void table_read(const struct memory *m, uint64_t table, struct reader_job *job)
 {
 	uint64_t pointers[BATCH];
-	int rc = 0;
 
-	for (size_t done = 0; !rc && table && table % 8 == 0 && done < VARIABLES_MAX; done += BATCH) {
-		size_t n = word_read(pid, table + done * sizeof(*pointers), pointers, BATCH), last = 0;
+	for (size_t done = 0; table && table % 8 == 0 && done < VARIABLES_MAX; done += BATCH) {
+		size_t n = memory_read_part(m, table + done * 8, pointers, sizeof(pointers)) / 8, last = 0;
 
 		while (last < n && pointers[last])
 			last++;
-		rc = variables_read(pid, pointers, last, job);
+		variables_read(m, pointers, last, job);
 		if (last < BATCH)
 			break;
 	}
-	return rc;
+}
+
+static void environ_read(const struct memory *m, uint64_t place, struct reader_job *job)
+{
+	uint64_t table = 0, again = 0;
+	size_t before = job->out_len;
+
+	for (int tries = 0; tries < 2; tries++) {
+		job->out_len = before;
+		if (!memory_read(m, place, &table, sizeof(table)))
+			break;
+		table_read(m, table, job);
+		if (memory_read(m, place, &again, sizeof(again)) && again == table)
+			break;
+	}
 }
 
 static int op_environ(struct reader_job *job)
 {
 	const struct environ_arg *a = job->arg;
-	int rc = 0;
+	struct memory m;
+	int rc = memory_open(job->fds, &m);
 
-	for (uint32_t i = 0; !rc && i < a->n; i++) {
-		uint64_t table = 0, again = 0;
-		size_t before = job->out_len;
-
-		for (int tries = 0; !rc && tries < 2; tries++) {
-			job->out_len = before;
-			if (!word_read(a->pid, a->places[i], &table, 1))
-				break;
-			rc = table_read(a->pid, table, job);
-			if (word_read(a->pid, a->places[i], &again, 1) && again == table)
-				break;
-		}
-	}
-	return rc;
+	if (rc)
+		return rc;
+	for (uint64_t i = 0; i < a->n; i++)
+		environ_read(&m, a->places[i], job);
+	memory_free(&m);
+	return 0;
 }
 
 int late_environ_read(struct reader *r, const struct target_proc *p, struct proc_environ *ret)
 {
-	struct environ_arg a = { .pid = p->tgid };
+	struct environ_arg a = { 0 };
 	size_t len = 0;
 
 	/* All of them: where the program has a copy, libc's own stays empty, and a second libc has its own table. */
@@ -153,9 +112,9 @@ int late_environ_read(struct reader *r, const struct target_proc *p, struct proc
 
 	if (!text)
 		return -ENOMEM;
-	int rc =
-		reader_run(r, p->tgid, op_environ, &a, offsetof(struct environ_arg, places) + a.n * sizeof(a.places[0]),
-			   READER_DEADLINE_MS, text, TEXT_MAX, &len, NULL);
+	int rc = parser_run_memory(r, p->tgid, op_environ, &a,
+				   offsetof(struct environ_arg, places) + a.n * sizeof(a.places[0]), NULL, 0,
+				   READER_DEADLINE_MS, text, TEXT_MAX, &len);
 
 	if (!rc) {
 		text[len] = '\0';

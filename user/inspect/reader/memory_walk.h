@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * memory_walk.h - goes through the private writable memory of a live process from outside, in slices: no probe, no
- * stop, and only pages that are present, as others would be faulted in. For code that runs in the reader's helper
- * process.
+ * stop, and only pages that are present, as others would be faulted in. For jobs of a parser.
  */
 #ifndef RANKTRACE_TARGET_MEMORY_WALK_H
 #define RANKTRACE_TARGET_MEMORY_WALK_H
@@ -10,9 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
-#include "inspect/reader/maps.h"
+#include "inspect/reader/memory.h"
 
 #define MEMORY_WALK_SPACE_MAX \
 	(64u << 20) /* pages of address space of a whole walk, for its caller to hold to: 256 GB */
@@ -22,7 +20,7 @@
 enum memory_part { MEMORY_ALL, MEMORY_NEAR, MEMORY_FAR };
 
 struct memory_walk {
-	pid_t pid;
+	const struct memory *memory; /* its maps change under a walk, so each slice opens it anew */
 	enum memory_part part;
 	uint64_t from;      /* address; 0 the beginning */
 	uint32_t pages_max; /* present pages of this slice */
@@ -32,15 +30,8 @@ struct memory_walk {
 	/* What came of it. */
 	uint64_t next;         /* address to go on at; 0 the end */
 	uint64_t pages, space; /* pages read; pages of address space passed */
-	uint64_t page_bytes;
-	int pagemap;
 };
 
-/* The process' maps as they are now: they change under a walk, so each slice reads them anew. 0, -errno. */
-int memory_maps_load(pid_t pid, struct maps *ret);
-/* One slice. 0, -errno (-ESRCH, -EACCES). */
-int memory_walk_slice(struct memory_walk *w, const struct maps *maps);
-/* len bytes of the target. */
-bool memory_read(pid_t pid, uint64_t addr, void *to, size_t len);
+void memory_walk_slice(struct memory_walk *w);
 
 #endif

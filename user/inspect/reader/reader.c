@@ -8,7 +8,9 @@
 #include "inspect/reader/reader_wire.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +19,8 @@
 #include <unistd.h>
 
 #define SPAWN_DEADLINE_MS 1000
-#define WAIT_LEAST_MS 2 /* an answer takes 0.1 ms */
+#define WAIT_LEAST_MS 2     /* an answer takes 0.1 ms */
+#define FILES_ASKED_MAX 512 /* in one call: more than a process of ours maps */
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10 /* a tenth of a second at most, of a worker that is not asleep at any sample */
 
@@ -173,38 +176,39 @@ static void fds_close(const int *fds, size_t n)
 		close(fds[i]);
 }
 
-static int take_answer(struct reader *r, struct worker *w, const struct answer_room *to)
+static void answer_copy(const struct worker *w, const struct reader_answer *ans, size_t n_fds,
+			const struct answer_room *to)
+{
+	if (ans->out_len)
+		memcpy(to->out, w->shm, ans->out_len);
+	if (to->ret_len)
+		*to->ret_len = ans->out_len;
+	if (to->ret_n_fds)
+		*to->ret_n_fds = n_fds;
+}
+
+/* *ret_asks: it asks for a file first. */
+static int take_answer(struct worker *w, uint64_t seq, const struct answer_room *to, struct reader_answer *ret_asks)
 {
 	struct reader_answer ans;
 	size_t n = 0;
 	ssize_t got = reader_recv(w->sock, &ans, sizeof(ans), to->fds, to->fds_max, &n);
-	bool whole = got == sizeof(ans) && ans.seq == r->seq;
+	bool whole = got == sizeof(ans) && ans.seq == seq;
 	int rc = !whole ? -EIO : ans.rc > 0 ? -EPROTO : ans.rc;
 
-	if (!rc && ans.out_len > to->out_max)
+	ret_asks->end = 0;
+	if (!rc && ans.end)
+		*ret_asks = ans;
+	else if (!rc && ans.out_len > to->out_max)
 		rc = -EMSGSIZE;
-	if (rc) {
+	else if (!rc)
+		answer_copy(w, &ans, n, to);
+	if (rc || ans.end)
 		fds_close(to->fds, n);
-	} else {
-		if (ans.out_len)
-			memcpy(to->out, w->shm, ans.out_len);
-		if (to->ret_len)
-			*to->ret_len = ans.out_len;
-		if (to->ret_n_fds)
-			*to->ret_n_fds = n;
-	}
 	if (!whole || ans.is_last)
 		worker_drop(w);
 	return rc;
 }
-
-struct question {
-	reader_fn *fn;
-	const void *arg;
-	size_t arg_len;
-	const int *fds;
-	size_t n_fds;
-};
 
 static int question_send(struct reader *r, struct worker *w, const struct question *q, size_t out_max)
 {
@@ -222,6 +226,58 @@ static int question_send(struct reader *r, struct worker *w, const struct questi
 	return -EIO;
 }
 
+/* A mapping of this process and no other. That it cannot be had is the job's to deal with. */
+static int mapped_give(struct reader *r, struct worker *w, pid_t pid, const struct reader_answer *asks,
+		       unsigned deadline_ms)
+{
+	struct reader_mapped give = { 0 };
+	char name[64];
+	int fd = -1;
+
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, asks->start, asks->end);
+	give.rc = reader_open_file(r, pid, name, deadline_ms, &fd);
+	int rc = reader_send(w->sock, &give, sizeof(give), &fd, !give.rc) ? -EIO : 0;
+
+	if (!give.rc)
+		close(fd);
+	if (rc)
+		worker_drop(w);
+	return rc;
+}
+
+static unsigned left_ms(uint64_t until_ns)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return now + WAIT_LEAST_MS * 1000000ull < until_ns ? (until_ns - now) / 1000000 : WAIT_LEAST_MS;
+}
+
+/* One deadline for all that the job asks for, and for its answer. */
+static int answer_await(struct reader *r, struct worker *w, pid_t pid, const struct question *q, unsigned deadline_ms,
+			const struct answer_room *to)
+{
+	uint64_t seq = r->seq, until_ns = clock_monotonic_ns() + deadline_ms * 1000000ull;
+	struct reader_answer asks = { 0 };
+	int n = 0, rc = wait_answer(r, w, pid, deadline_ms);
+
+	while (!rc) {
+		rc = take_answer(w, seq, to, &asks);
+		if (rc || !asks.end) {
+			/* Any answer, even an error, shows that the lock was free. */
+			if (pid)
+				reader_unblock(r, pid);
+			return rc;
+		}
+		if (!q->gives_files || n++ == FILES_ASKED_MAX) {
+			worker_drop(w);
+			return -EIO;
+		}
+		rc = mapped_give(r, w, pid, &asks, left_ms(until_ns));
+		rc = rc ? rc : wait_answer(r, w, pid, left_ms(until_ns));
+	}
+	return rc;
+}
+
 static int worker_run(struct reader *r, enum worker_kind kind, pid_t pid, const struct question *q,
 		      unsigned deadline_ms, const struct answer_room *to)
 {
@@ -235,15 +291,7 @@ static int worker_run(struct reader *r, enum worker_kind kind, pid_t pid, const 
 		rc = worker_ensure(r, kind);
 	if (!rc)
 		rc = question_send(r, w, q, to->out_max);
-	if (!rc)
-		rc = wait_answer(r, w, pid, deadline_ms);
-	if (rc)
-		return rc;
-	rc = take_answer(r, w, to);
-	/* Any answer, even an error, shows that the lock was free. */
-	if (pid)
-		reader_unblock(r, pid);
-	return rc;
+	return rc ? rc : answer_await(r, w, pid, q, deadline_ms, to);
 }
 
 int reader_run_fds(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
@@ -270,13 +318,20 @@ int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size
 	return n ? 0 : -EPROTO;
 }
 
+int parser_ask(struct reader *r, pid_t pid, const struct question *q, unsigned deadline_ms, void *out, size_t out_max,
+	       size_t *ret_len)
+{
+	struct answer_room to = { .out = out, .out_max = out_max, .ret_len = ret_len };
+
+	return worker_run(r, WORKER_PARSER, pid, q, deadline_ms, &to);
+}
+
 int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
 	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
 {
-	struct question q = { fn, arg, arg_len, fds, n_fds };
-	struct answer_room to = { .out = out, .out_max = out_max, .ret_len = ret_len };
+	struct question q = { fn, arg, arg_len, fds, n_fds, false };
 
-	return worker_run(r, WORKER_PARSER, pid, &q, deadline_ms, &to);
+	return parser_ask(r, pid, &q, deadline_ms, out, out_max, ret_len);
 }
 
 int reader_open(struct reader **ret)

@@ -4,7 +4,8 @@
  * crash on its files (hostile ELF) runs there, with a deadline. Not a thread pool: one call at a time, one thread.
  * The idea: a zygote is forked while the collector is still small; it forks workers, a late one is replaced at once:
  * left with its call until the deadline where no caller may wait that long, then killed. There are two kinds: a reader
- * may look into processes, and parses as little as it can; a parser may do nothing but look at the files it is handed.
+ * may look into processes, and only opens and copies; a parser may do nothing but look at the files it is handed, the
+ * memory of a process among them.
  */
 #ifndef RANKTRACE_TARGET_READER_H
 #define RANKTRACE_TARGET_READER_H
@@ -74,6 +75,13 @@ int reader_run_fds(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, 
 /* Runs `fn` in a parser, with files that are borrowed. It can open none, and whatever else it tries kills it: -EIO. */
 int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
 	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len);
+/* The same on the memory of `pid`: its first files are those of memory.h, `fds` come behind them, and job_mapped_file()
+ * gives what the process maps. */
+int parser_run_memory(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
+		      size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len);
+/* In such a job: the regular file that the process maps at these addresses, which the collector has a reader open. A
+ * descriptor that is the job's, or -errno. */
+int job_mapped_file(uint64_t start, uint64_t end);
 
 /* Whole file /proc/PID/<name>, zero-terminated, caller frees; -EFBIG past `cap` (at most READER_OUT_MAX). */
 int reader_file(struct reader *r, pid_t pid, const char *name, size_t cap, unsigned deadline_ms, char **ret_data,

@@ -3,7 +3,9 @@
  * reader_ops.c - the jobs every part needs: a /proc file, target memory, an open file, a link. Each is a pair: the
  * function that runs in the worker (op_*) and the call that packs its argument and unpacks the answer.
  */
+#include "inspect/reader/memory.h"
 #include "inspect/reader/reader.h"
+#include "inspect/reader/reader_wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -251,6 +253,40 @@ int reader_memory(struct reader *r, pid_t pid, struct reader_range *ranges, size
 	if (!rc)
 		memory_unpack(buf, ranges, n);
 	free(buf);
+	return rc;
+}
+
+static int op_memory_files(struct reader_job *job)
+{
+	pid_t pid;
+	int rc;
+
+	memcpy(&pid, job->arg, sizeof(pid));
+	rc = memory_files_open(pid, job->fds_out);
+	job->n_fds_out = rc ? 0 : MEMORY_FILES;
+	return rc;
+}
+
+/* The parser gets them with its question; they are opened for each, as a process may have called exec since. */
+int parser_run_memory(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
+		      size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
+{
+	int all[READER_FDS_MAX];
+	struct question q = { fn, arg, arg_len, all, MEMORY_FILES + n_fds, true };
+	size_t n = 0;
+
+	if (n_fds > READER_FDS_MAX - MEMORY_FILES)
+		return -E2BIG;
+	int rc = reader_run_fds(r, pid, op_memory_files, &pid, sizeof(pid), deadline_ms, NULL, 0, NULL, all, &n);
+
+	if (!rc && n != MEMORY_FILES)
+		rc = -EPROTO;
+	if (n_fds)
+		memcpy(all + n, fds, n_fds * sizeof(*fds));
+	if (!rc)
+		rc = parser_ask(r, pid, &q, deadline_ms, out, out_max, ret_len);
+	while (n)
+		close(all[--n]);
 	return rc;
 }
 

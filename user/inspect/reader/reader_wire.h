@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * reader_wire.h - what the collector and its own helper say to each other, over SEQPACKET sockets: one message, one
- * packet. Private to reader.c, reader_wire.c, reader_zygote.c and reader_worker.c. The helper trusts the collector; the
- * collector checks every size.
+ * packet. Private to the files reader*.c. The helper trusts the collector; the collector checks every size.
  */
 #ifndef RANKTRACE_TARGET_READER_WIRE_H
 #define RANKTRACE_TARGET_READER_WIRE_H
@@ -22,7 +21,23 @@ struct reader_answer {
 	int32_t rc;
 	uint32_t out_len; /* bytes in the shared memory */
 	uint32_t n_fds;
-	uint32_t is_last; /* this worker ends now: it has used its processor time */
+	uint32_t is_last;    /* this worker ends now: it has used its processor time */
+	uint64_t start, end; /* end > 0: no answer, but a question: which file is mapped there? */
+};
+
+/* To that question, with the file. */
+struct reader_mapped {
+	int32_t rc;
+};
+
+/* What is asked of a worker: all of worker_run() that no answer changes. */
+struct question {
+	reader_fn *fn;
+	const void *arg;
+	size_t arg_len;
+	const int *fds;
+	size_t n_fds;
+	bool gives_files; /* of the process, as its job asks */
 };
 
 /* What the zygote hands over for a new worker, with 3 fds: pidfd, socket, shared memory. */
@@ -40,6 +55,10 @@ int reader_send(int sock, const void *data, size_t len, const int *fds, size_t n
 /* Receives one packet of at most `max` bytes and exactly up to `n` fds (*ret_n were there; surplus closed). Bytes, 0 at
  * the end of the connection, -errno; -EMSGSIZE when cut. */
 ssize_t reader_recv(int sock, void *data, size_t max, int *fds, size_t n, size_t *ret_n);
+
+/* parser_run() of any such question. */
+int parser_ask(struct reader *r, pid_t pid, const struct question *q, unsigned deadline_ms, void *out, size_t out_max,
+	       size_t *ret_len);
 
 /* A parser that used so much processor time ends, so that its limit cuts no job short for what others took. Tests set
  * it before reader_open(). */

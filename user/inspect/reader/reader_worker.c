@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reader_worker.c - a worker: gives up what its kind needs not, then runs one job at a time.
+ * reader_worker.c - a worker: gives up what its kind needs not, then runs one job at a time. That of a parser may ask
+ * back for a file; it is the collector who knows of which process, and whether there is one.
  */
 #include "base/confine.h"
 #include "inspect/reader/reader_wire.h"
@@ -30,10 +31,31 @@ static bool cpu_used(void)
 	return !clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) && t.tv_sec >= parser_cpu_used_s;
 }
 
+/* The question at work. */
+static struct {
+	int sock;
+	uint64_t seq;
+} asked;
+
+int job_mapped_file(uint64_t start, uint64_t end)
+{
+	struct reader_answer asks = { .seq = asked.seq, .start = start, .end = end };
+	struct reader_mapped got;
+	size_t n = 0;
+	int fd = -1;
+
+	if (reader_send(asked.sock, &asks, sizeof(asks), NULL, 0) ||
+	    reader_recv(asked.sock, &got, sizeof(got), &fd, 1, &n) != sizeof(got))
+		_exit(0);
+	return got.rc ? got.rc : n ? fd : -EPROTO;
+}
+
 static void run_job(enum worker_kind kind, int sock, const struct reader_request *req, struct reader_job *job)
 {
 	struct reader_answer ans = { .seq = req->seq };
 
+	asked.sock = sock;
+	asked.seq = req->seq;
 	ans.rc = req->fn(job);
 	ans.out_len = ans.rc ? 0 : job->out_len;
 	ans.n_fds = ans.rc ? 0 : job->n_fds_out;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(struct stack_arg) <= READER_ARG_MAX, "all tasks of a process must fit one call");
 
@@ -173,16 +174,40 @@ static void answer_read(struct target_stacks *s, const char *at, size_t len)
 	}
 }
 
-/* Once more without the native part when the worker died: a file of the target killed it. */
+static int parser_ask_stacks(struct reader *r, const struct stack_arg *a, int samples, unsigned deadline_ms, char *out,
+			     size_t *ret_len)
+{
+	return parser_run_memory(r, a->pid, stack_op, a, offsetof(struct stack_arg, tasks) + a->n * sizeof(a->tasks[0]),
+				 &samples, samples >= 0, deadline_ms, out, READER_OUT_MAX, ret_len);
+}
+
+/* Threads that run are sampled first. Once more without the native part when the worker died: a file of the target
+ * killed it. */
 static int worker_ask(struct reader *r, struct stack_arg *a, unsigned deadline_ms, char *out, size_t *ret_len)
 {
-	size_t size = offsetof(struct stack_arg, tasks) + a->n * sizeof(a->tasks[0]);
-	int rc = reader_run(r, a->pid, stack_op, a, size, deadline_ms, out, READER_OUT_MAX, ret_len, NULL);
+	int samples = -1, rc = stack_samples_fetch(r, a, deadline_ms, &samples);
 
-	if (rc != -EIO)
+	if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ESRCH || rc == -EPIPE)
 		return rc;
-	a->want_native = 0;
-	return reader_run(r, a->pid, stack_op, a, size, deadline_ms, out, READER_OUT_MAX, ret_len, NULL);
+	rc = parser_ask_stacks(r, a, samples, deadline_ms, out, ret_len);
+	if (rc == -EIO) {
+		a->want_native = 0;
+		rc = parser_ask_stacks(r, a, samples, deadline_ms, out, ret_len);
+	}
+	if (samples >= 0)
+		close(samples);
+	return rc;
+}
+
+/* Of the process' program; touches no disk and no lock. */
+static void exe_read(struct stack_arg *a)
+{
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/%u/exe", a->pid);
+	ssize_t n = readlink(link, a->exe, sizeof(a->exe) - 1);
+
+	a->exe[n > 0 ? n : 0] = '\0';
 }
 
 static int stacks_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned deadline_ms, struct target_stacks *ret)
@@ -198,6 +223,7 @@ static int stacks_read(struct reader *r, uint32_t tgid, uint32_t tid, unsigned d
 		a->pid = tgid;
 		a->want_native = 1;
 		a->budget_ms = deadline_ms / 2;
+		exe_read(a);
 		rc = worker_ask(r, a, deadline_ms, out, &len);
 		blocked = rc == -ETIMEDOUT || rc == -EBUSY;
 		if (!rc)

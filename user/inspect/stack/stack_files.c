@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stack_files.c - the files a target maps, as the unwinder wants them. Runs in the worker, which keeps them open over
- * calls (ranks map the same ones); an open file keeps its inode number from being given to another.
+ * stack_files.c - the files a target maps, as the unwinder wants them. Runs in the parser, which asks for each once and
+ * keeps it open over calls (ranks map the same ones); an open file keeps its inode number from being given to another.
  */
 #include "inspect/stack/stack_private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILES_MAX 256
@@ -22,7 +19,7 @@ struct stack_file {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	unsigned used; /* call in which it was asked for last */
-	bool broken;   /* cannot be opened, or is no ELF file of ours */
+	bool broken;   /* is no ELF file of ours, or (fd < 0) could not be had in this call */
 	int fd;
 	Elf *elf;
 	Dwarf_CFI *cfi;
@@ -53,43 +50,18 @@ void stack_files_trim(void)
 
 	call++;
 	for (unsigned i = 0; i < n_files; i++)
-		if (call - files[i].used > KEEP_CALLS)
+		if (call - files[i].used > KEEP_CALLS || files[i].fd < 0)
 			file_close(&files[i]);
 		else
 			files[kept++] = files[i];
 	n_files = kept;
 }
 
-/* By way of O_PATH, as opening a device would run its driver. */
-static int open_mapping(pid_t pid, const struct mapping *row)
-{
-	char path[96];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)row->start,
-		 (unsigned long long)row->end);
-	int place = open(path, O_PATH | O_CLOEXEC);
-
-	if (place < 0)
-		return -errno;
-	int fd = fstat(place, &st) || !S_ISREG(st.st_mode) ? -EINVAL : 0;
-
-	if (!fd) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	close(place);
-	return fd;
-}
-
-static bool file_open(struct stack_file *f, pid_t pid, const struct mapping *row)
+static bool file_open(struct stack_file *f)
 {
 	GElf_Ehdr ehdr;
 	char *ident;
 
-	f->fd = open_mapping(pid, row);
-	if (f->fd < 0)
-		return false;
 	elf_version(EV_CURRENT);
 	f->elf = elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
 	if (!f->elf || elf_kind(f->elf) != ELF_K_ELF || !gelf_getehdr(f->elf, &ehdr))
@@ -99,7 +71,7 @@ static bool file_open(struct stack_file *f, pid_t pid, const struct mapping *row
 	return ident && f->bytes && ident[EI_CLASS] == ELFCLASS64 && ident[EI_DATA] == ELFDATA2LSB;
 }
 
-struct stack_file *stack_file_get(pid_t pid, const struct mapping *row)
+struct stack_file *stack_file_get(const struct mapping *row)
 {
 	if (!row || !row->inode)
 		return NULL;
@@ -114,11 +86,12 @@ struct stack_file *stack_file_get(pid_t pid, const struct mapping *row)
 	if (n_files == FILES_MAX)
 		return NULL;
 	struct stack_file *f = &files[n_files++];
+	int fd = job_mapped_file(row->start, row->end);
 
 	*f = (struct stack_file){
-		.inode = row->inode, .dev_major = row->dev_major, .dev_minor = row->dev_minor, .used = call, .fd = -1
+		.inode = row->inode, .dev_major = row->dev_major, .dev_minor = row->dev_minor, .used = call, .fd = fd
 	};
-	f->broken = !file_open(f, pid, row);
+	f->broken = fd < 0 || !file_open(f);
 	return f->broken ? NULL : f;
 }
 

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stack_memory.c - a target's memory as a cache of pages. A page is read only if the kernel says that it is there
- * (pagemap): reading one that is not would make the kernel create it, in the target.
+ * stack_memory.c - a target's memory as a cache of pages, each read when it is first wanted.
  */
 #include "inspect/stack/stack_private.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #define PAGE 4096ul
-#define SLOTS 4096u          /* pages kept, a power of two: 16 MB of the worker's */
-#define READS_MAX 200000u    /* pages read for one process, whatever it points us to */
-#define PRESENT (3ull << 62) /* in memory, or swapped out */
+#define SLOTS 4096u       /* pages kept, a power of two: 16 MB of the worker's */
+#define READS_MAX 200000u /* pages read for one process, whatever it points us to */
 #define ADDRESS_MAX (1ull << 56)
 
 struct slot {
@@ -28,9 +22,7 @@ struct slot {
 };
 
 struct stack_memory {
-	pid_t pid;
-	int pagemap;
-	size_t page_size; /* of the kernel: what pagemap counts in */
+	const struct memory *of;
 	unsigned reads;
 	uint32_t round;
 	struct slot *slots; /* mapped: of memory from the heap calloc() would clear all 16 MB, which took 3 ms of each
@@ -40,41 +32,29 @@ struct stack_memory {
 	size_t over_len;
 };
 
-int stack_memory_open(pid_t pid, struct stack_memory **ret)
+int stack_memory_open(const struct memory *of, struct stack_memory **ret)
 {
 	struct stack_memory *m = calloc(1, sizeof(*m));
-	char path[64];
 
 	if (!m)
 		return -ENOMEM;
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	m->pid = pid;
-	m->page_size = sysconf(_SC_PAGESIZE);
-	m->pagemap = open(path, O_RDONLY | O_CLOEXEC);
-	int rc = m->pagemap < 0 ? -errno : 0;
-
+	m->of = of;
 	m->slots = mmap(NULL, SLOTS * sizeof(*m->slots), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	m->round = 1;
-	if (m->slots == MAP_FAILED) {
-		m->slots = NULL;
-		rc = -ENOMEM;
-	}
-	if (rc)
-		stack_memory_free(m);
-	else
+	if (m->slots != MAP_FAILED) {
 		*ret = m;
-	return rc == -ENOENT ? -ESRCH : rc;
+		return 0;
+	}
+	free(m);
+	return -ENOMEM;
 }
 
 void stack_memory_free(struct stack_memory *m)
 {
 	if (!m)
 		return;
-	if (m->pagemap >= 0)
-		close(m->pagemap);
-	if (m->slots)
-		munmap(m->slots, SLOTS * sizeof(*m->slots));
+	munmap(m->slots, SLOTS * sizeof(*m->slots));
 	free(m);
 }
 
@@ -86,15 +66,10 @@ void stack_memory_renew(struct stack_memory *m)
 
 static bool page_read(struct stack_memory *m, struct slot *s, uint64_t page)
 {
-	struct iovec to = { s->bytes, PAGE }, from = { (void *)(uintptr_t)page, PAGE };
-	uint64_t entry = 0;
-
 	if (page >= ADDRESS_MAX || m->reads >= READS_MAX)
 		return false;
 	m->reads++;
-	if (pread(m->pagemap, &entry, sizeof(entry), page / m->page_size * sizeof(entry)) != sizeof(entry))
-		return false;
-	return (entry & PRESENT) && process_vm_readv(m->pid, &to, 1, &from, 1, 0) == PAGE;
+	return memory_read(m->of, page, s->bytes, PAGE);
 }
 
 static const uint8_t *page_get(struct stack_memory *m, uint64_t page)

@@ -135,7 +135,7 @@ static uint64_t code_place(const struct unwinder *u)
 
 static Dwarf_Frame *frame_find(struct unwinder *u)
 {
-	struct stack_file *f = stack_file_get(u->p->pid, u->row);
+	struct stack_file *f = stack_file_get(u->row);
 	Dwarf_CFI *cfi = f ? stack_file_cfi(f) : NULL;
 	Dwarf_Frame *frame = NULL;
 	Dwarf_Addr end;
@@ -158,7 +158,7 @@ static Dwarf_Frame *frame_find(struct unwinder *u)
  * the stack. Addresses in the target. */
 static size_t starts_find(const struct unwinder *u, uint64_t begins[STARTS_MAX])
 {
-	struct stack_file *f = stack_file_get(u->p->pid, u->row);
+	struct stack_file *f = stack_file_get(u->row);
 	uint64_t at = u->begin, vaddr = 0;
 	size_t n = 0;
 
@@ -227,7 +227,7 @@ static enum call call_direct(const struct unwinder *u, const struct code *to, co
 static enum call call_before(const struct unwinder *u, uint64_t addr, const uint64_t *begins, size_t n)
 {
 	const struct mapping *row = maps_find(u->p->maps, addr);
-	struct stack_file *f = row && (row->prot & MAPPING_EXEC) ? stack_file_get(u->p->pid, row) : NULL;
+	struct stack_file *f = row && (row->prot & MAPPING_EXEC) ? stack_file_get(row) : NULL;
 	uint64_t offset = f ? mapping_file_offset(row, addr) : 0;
 	const uint8_t *b = f && offset >= 7 ? stack_file_bytes(f, offset - 7, 7) : NULL;
 	int32_t step;

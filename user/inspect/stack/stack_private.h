@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * stack_private.h - what the parts of a stack reading share: the job as it travels to the worker and back, and what
- * the worker has at hand there: the target's present pages, its mappings, the files behind them.
+ * the parser has at hand there: the target's present pages, its mappings, the files behind them.
  */
 #ifndef RANKTRACE_TARGET_STACK_PRIVATE_H
 #define RANKTRACE_TARGET_STACK_PRIVATE_H
 
 #include "inspect/elf/elf_file.h"
-#include "inspect/reader/maps.h"
+#include "inspect/reader/memory.h"
 #include "inspect/stack/stack.h"
 
 #include <libelf.h>
@@ -22,6 +22,7 @@ struct stack_arg {
 	uint32_t pid, n;
 	uint32_t want_native; /* 0 after the worker died of a file */
 	uint32_t budget_ms;
+	char exe[512]; /* path of the program */
 	struct stack_task tasks[STACK_THREADS_MAX];
 };
 
@@ -39,7 +40,7 @@ struct stack_row {
 
 /* ---- stack_memory.c: the target's memory, page by page, only what is present ---- */
 struct stack_memory;
-int stack_memory_open(pid_t pid, struct stack_memory **ret); /* 0 or -errno */
+int stack_memory_open(const struct memory *of, struct stack_memory **ret); /* `of` is borrowed. 0 or -errno */
 void stack_memory_free(struct stack_memory *m);
 void stack_memory_renew(struct stack_memory *m); /* pages are read afresh */
 bool stack_memory_read(struct stack_memory *m, uint64_t addr, void *to, size_t len);
@@ -53,8 +54,8 @@ static inline bool stack_word_read(struct stack_memory *m, uint64_t addr, uint64
 
 /* ---- stack_files.c: mapped files, opened once in a worker's life ---- */
 struct stack_file;
-/* The file behind a mapping of the process, NULL where there is none or it cannot be used. */
-struct stack_file *stack_file_get(pid_t pid, const struct mapping *row);
+/* The file behind a mapping of the process at work, NULL where there is none or it cannot be used. */
+struct stack_file *stack_file_get(const struct mapping *row);
 /* Begin of a process: files that no one asked for lately may be closed. */
 void stack_files_trim(void);
 /* Unwind information, NULL none. */
@@ -71,7 +72,7 @@ size_t stack_file_symbols(struct stack_file *f, const char *const names[], size_
 
 /* ---- stack_native.c ---- */
 struct stack_process {
-	pid_t pid;
+	const char *exe; /* path of its program; "" not known */
 	const struct maps *maps;
 	struct stack_memory *memory;
 };
@@ -88,18 +89,25 @@ struct stack_regs stack_regs_of(uint64_t pc, uint64_t sp); /* of a sleeping thre
 enum stack_end stack_unwind(const struct stack_process *p, const struct stack_regs *from, struct stack_pc pcs[],
 			    size_t max, size_t *ret_n);
 
-/* ---- stack_sample.c: threads that run ---- */
+/* ---- stack_sample.c: threads that run; sampled in a reader, unwound in the parser ---- */
 #define STACK_SAMPLES_MAX 64 /* threads of one process */
 struct stack_sample {
-	uint32_t tid;
-	int err;                /* errno of the kernel's refusal, 0 */
+	uint32_t tid, asleep;   /* asleep: by the time that it was looked at; only pc and sp are known */
+	int64_t err;            /* errno of the kernel's refusal, 0 */
 	struct stack_regs regs; /* pc 0: no sample came */
-	uint64_t sp;
-	uint8_t *stack; /* from sp on; free() it */
-	size_t stack_len;
+	uint64_t sp, stack_len;
+	const uint8_t *stack; /* from sp on */
 };
-/* One sample of each of n threads, within the time; ret has n entries. Returns how many came. */
-size_t stack_samples_take(const uint32_t *tids, size_t n, unsigned budget_ms, struct stack_sample *ret);
+struct stack_samples {
+	size_t n;
+	struct stack_sample row[STACK_SAMPLES_MAX];
+	uint8_t *bytes; /* of all stacks */
+};
+/* Those of the threads of `a` that ran, as a new file. 0, -errno; -ENODATA: none ran. */
+int stack_samples_fetch(struct reader *r, const struct stack_arg *a, unsigned deadline_ms, int *ret_fd);
+/* Out of that file. What does not fit together is left out. */
+void stack_samples_load(int fd, struct stack_samples *ret);
+void stack_samples_free(struct stack_samples *s);
 
 /* ---- stack_python.c, python_layout.c ---- */
 struct python_layout { /* offsets in bytes; python_layout.def says what each is */

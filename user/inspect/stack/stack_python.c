@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define INTERPRETERS_MAX 16
 #define LINES_MAX 65536u     /* bytes of a line table */
@@ -57,9 +56,9 @@ static int version_in_file(struct stack_file *f, uint64_t vaddr)
 }
 
 /* True: the file holds the runtime. */
-static bool runtime_in_file(const struct stack_process *p, const struct mapping *row, struct python_runtime *ret)
+static bool runtime_in_file(const struct mapping *row, struct python_runtime *ret)
 {
-	struct stack_file *f = stack_file_get(p->pid, row);
+	struct stack_file *f = stack_file_get(row);
 	uint64_t sym[N_SYMS], vaddr;
 
 	if (!f || !stack_file_symbols(f, symbol_names, N_SYMS, sym) || !sym[SYM_RUNTIME] ||
@@ -89,20 +88,14 @@ static bool layout_find(const struct stack_process *p, struct python_runtime *rt
 
 void python_runtime_find(const struct stack_process *p, struct python_runtime *ret)
 {
-	char link[64], exe[512];
-
 	memset(ret, 0, sizeof(*ret));
-	snprintf(link, sizeof(link), "/proc/%d/exe", p->pid);
-	ssize_t n = readlink(link, exe, sizeof(exe) - 1);
-
-	exe[n > 0 ? n : 0] = '\0';
 	for (size_t i = 0; i < p->maps->n; i++) {
 		const struct mapping *row = &p->maps->rows[i];
-		bool named = strstr(base_name(row->path), "python"), is_exe = *exe && !strcmp(row->path, exe);
+		bool named = strstr(base_name(row->path), "python"), is_exe = *p->exe && !strcmp(row->path, p->exe);
 
 		if (!row->inode || !(row->prot & MAPPING_EXEC) || !(named || is_exe))
 			continue;
-		if (runtime_in_file(p, row, ret)) {
+		if (runtime_in_file(row, ret)) {
 			ret->unknown = !layout_find(p, ret);
 			return;
 		}

@@ -1,29 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stack_worker.c - the job in the helper process: the target's mappings, then for each thread its native and its Python
- * frames, and at the end names for all of them, so that each file's symbols are gone through once.
+ * stack_worker.c - the job in the parser: the target's mappings, then for each thread its native and its Python frames,
+ * and at the end names for all of them, so that each file's symbols are gone through once.
  */
 #include "base/clock.h"
 #include "inspect/stack/stack_private.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define MAPS_TEXT_MAX (64u << 20)
-#define SAMPLE_MS 60 /* for a thread that shares its CPU with others */
 
 struct pass {
 	struct stack_process p;
-	struct maps maps;
+	struct memory memory;
 	struct python_runtime python;
 	struct python_thread *threads;
 	size_t n_threads;
-	struct stack_sample *samples; /* of threads that run */
-	size_t n_samples;
+	struct stack_samples samples; /* of threads that run */
 	uint64_t until_ns;
 	struct reader_job *job;
 };
@@ -34,35 +27,6 @@ struct frame_place {
 	const struct mapping *row;
 	uint64_t offset;
 };
-
-static int maps_load(pid_t pid, struct maps *ret)
-{
-	char path[64];
-	char *text = NULL;
-	size_t len = 0, room = 0, got = 1;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-
-	if (!f)
-		return errno == ENOENT ? -ESRCH : -errno;
-	while (got && len < MAPS_TEXT_MAX) {
-		if (len + 65536 > room) {
-			char *more = realloc(text, room = room ? 2 * room : 1u << 18);
-
-			if (!more)
-				break;
-			text = more;
-		}
-		got = fread(text + len, 1, room - len, f);
-		len += got;
-	}
-	int rc = ferror(f) ? -EIO : got ? -E2BIG : !len ? -ESRCH : maps_parse(text, len, ret);
-
-	fclose(f);
-	free(text);
-	return rc;
-}
 
 static void *out_take(struct reader_job *job, size_t size)
 {
@@ -77,69 +41,19 @@ static void *out_take(struct reader_job *job, size_t size)
 
 /* ---- threads that run ---- */
 
-/* All at once: each sample is waited for. */
-static void samples_take(struct pass *s, const struct stack_arg *a)
-{
-	uint32_t tids[STACK_SAMPLES_MAX];
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < a->n && n < STACK_SAMPLES_MAX; i++)
-		if (!a->tasks[i].pc)
-			tids[n++] = a->tasks[i].tid;
-	s->samples = n && a->want_native ? calloc(n, sizeof(*s->samples)) : NULL;
-	if (!s->samples)
-		return;
-	stack_samples_take(tids, n, a->budget_ms / 5 < SAMPLE_MS ? a->budget_ms / 5 : SAMPLE_MS, s->samples);
-	s->n_samples = n;
-}
-
-static void samples_free(struct pass *s)
-{
-	for (size_t i = 0; i < s->n_samples; i++)
-		free(s->samples[i].stack);
-	free(s->samples);
-}
-
-/* It ran a moment ago and gave no sample: it may sleep by now. */
-static bool sleeps_now(const struct stack_process *p, const struct stack_task *t, struct stack_regs *ret)
-{
-	unsigned long long word[9];
-	char path[64], text[256];
-	ssize_t n;
-	int fd, k;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%u/syscall", p->pid, t->tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	k = sscanf(text, "%lld %llx %llx %llx %llx %llx %llx %llx %llx", (long long *)&word[0], &word[1], &word[2],
-		   &word[3], &word[4], &word[5], &word[6], &word[7], &word[8]);
-	if (k == 9)
-		*ret = stack_regs_of(word[8], word[7]);
-	else if (k == 3)
-		*ret = stack_regs_of(word[2], word[1]);
-	return k == 9 || k == 3;
-}
-
 static enum stack_end running_unwind(struct pass *s, const struct stack_task *t, struct stack_pc *pcs, size_t *n,
 				     struct stack_row *row)
 {
 	const struct stack_sample *one = NULL;
-	struct stack_regs regs;
 	enum stack_end end;
 
-	for (size_t i = 0; i < s->n_samples; i++)
-		if (s->samples[i].tid == t->tid)
-			one = &s->samples[i];
-	if (!one || !one->regs.pc) {
-		if (sleeps_now(&s->p, t, &regs))
-			return stack_unwind(&s->p, &regs, pcs, STACK_FRAMES_MAX, n);
+	for (size_t i = 0; i < s->samples.n; i++)
+		if (s->samples.row[i].tid == t->tid)
+			one = &s->samples.row[i];
+	if (!one || !one->regs.pc)
 		return one && one->err ? STACK_NO_SAMPLE : STACK_RUNNING;
-	}
+	if (one->asleep)
+		return stack_unwind(&s->p, &one->regs, pcs, STACK_FRAMES_MAX, n);
 	row->sampled = 1;
 	stack_memory_overlay(s->p.memory, one->sp, one->stack, one->stack_len);
 	end = stack_unwind(&s->p, &one->regs, pcs, STACK_FRAMES_MAX, n);
@@ -219,9 +133,9 @@ static void module_name(struct stack_native_frame *f, const struct mapping *row)
 	snprintf(f->module, sizeof(f->module), "%s", slash ? slash + 1 : row->path);
 }
 
-static void file_name_frames(pid_t pid, struct frame_place *places, size_t n)
+static void file_name_frames(struct frame_place *places, size_t n)
 {
-	struct stack_file *f = stack_file_get(pid, places[0].row);
+	struct stack_file *f = stack_file_get(places[0].row);
 	uint64_t *offsets = malloc(n * sizeof(*offsets));
 	struct elf_name *names = calloc(n, sizeof(*names));
 
@@ -250,7 +164,7 @@ static size_t places_fill(struct pass *s, struct frame_place *places, size_t max
 		struct stack_native_frame *frames = (struct stack_native_frame *)(row + 1);
 
 		for (size_t i = 0; i < row->n_native && n < max; i++) {
-			const struct mapping *m = maps_find(&s->maps, frames[i].pc - (i > 0));
+			const struct mapping *m = maps_find(&s->memory.maps, frames[i].pc - (i > 0));
 
 			if (!m)
 				continue;
@@ -276,7 +190,7 @@ static void name_all(struct pass *s)
 	qsort(places, n, sizeof(*places), place_compare);
 	for (size_t i = 1; i <= n; i++)
 		if (i == n || place_compare(&places[i], &places[begin])) {
-			file_name_frames(s->p.pid, places + begin, i - begin);
+			file_name_frames(places + begin, i - begin);
 			begin = i;
 		}
 	free(places);
@@ -302,29 +216,38 @@ static void rows_add(struct pass *s, const struct stack_arg *a)
 	}
 }
 
-int stack_op(struct reader_job *job)
+static int process_read(struct pass *s, const struct stack_arg *a)
 {
-	const struct stack_arg *a = job->arg;
-	struct pass s = { .p.pid = a->pid, .job = job, .until_ns = clock_monotonic_ns() + a->budget_ms * 1000000ull };
-	struct stack_out *out = out_take(job, sizeof(*out));
-	int rc = maps_load(a->pid, &s.maps);
+	struct stack_out *out = out_take(s->job, sizeof(*out));
+	int rc = stack_memory_open(&s->memory, &s->p.memory);
 
 	if (rc)
 		return rc;
-	s.p.maps = &s.maps;
 	stack_files_trim();
-	rc = stack_memory_open(a->pid, &s.p.memory);
-	if (!rc) {
-		python_open(&s, a);
-		out->python_version = s.python.version;
-		out->python_unknown = s.python.unknown;
-		samples_take(&s, a);
-		rows_add(&s, a);
-		name_all(&s);
-	}
-	samples_free(&s);
-	stack_memory_free(s.p.memory);
-	maps_free(&s.maps);
-	free(s.threads);
+	python_open(s, a);
+	out->python_version = s->python.version;
+	out->python_unknown = s->python.unknown;
+	if (s->job->n_fds > MEMORY_FILES)
+		stack_samples_load(s->job->fds[MEMORY_FILES], &s->samples);
+	rows_add(s, a);
+	name_all(s);
+	stack_samples_free(&s->samples);
+	stack_memory_free(s->p.memory);
+	free(s->threads);
+	return 0;
+}
+
+int stack_op(struct reader_job *job)
+{
+	const struct stack_arg *a = job->arg;
+	struct pass s = { .job = job, .until_ns = clock_monotonic_ns() + a->budget_ms * 1000000ull };
+	int rc = memory_open(job->fds, &s.memory);
+
+	if (rc)
+		return rc;
+	s.p.exe = a->exe;
+	s.p.maps = &s.memory.maps;
+	rc = process_read(&s, a);
+	memory_free(&s.memory);
 	return rc;
 }
