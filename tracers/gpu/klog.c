@@ -2,9 +2,8 @@
  *
  * klog.c - the kernel log, for lines about GPUs, links, memory and blocked tasks: what the driver has no tracepoint
  * for, and XIDs where it has none. Only what is logged from the session's start on; never waits, and takes a bounded
- * number of lines.
+ * number of lines. They are bytes here: what they say is for a parser, and its answer is checked.
  */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,102 +12,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "inspect/reader/reader.h"
 #include "tracers/gpu/klog.h"
 #include "source.h"
 
 #define READS_MAX 256 /* of one sample: a line each from /dev/kmsg */
-#define TEXT_MAX 1024
+#define RECORDS_BYTES (128u << 10)
+#define READ_ROOM 4096 /* a line of the kernel's fits */
 #define DEVICES_MAX 64
 #define NVIDIA "0x10de"
 
 struct klog {
 	const struct sampler_ctx *ctx;
 	int fd;
-	char part[2048]; /* a line whose end is not there yet: only files other than /dev/kmsg have such */
-	size_t n_part;
+	char bytes[READER_ARG_MAX]; /* lines, the last of which may not be whole: only files other than /dev/kmsg have
+				       such */
+	size_t n;
 	uint64_t devices[DEVICES_MAX]; /* of NVIDIA on this host when the session began */
 	size_t n_devices;              /* 0: not known */
 };
-
-/* The first row that matches says what a line is. `and`: a second word, NULL none. */
-static const struct {
-	const char *word, *and;
-	enum kernel_log_class class;
-} rows[] = {
-	{ "nvidia-nvlink", NULL, KERNEL_LOG_NVLINK },
-	{ "NVRM:", NULL, KERNEL_LOG_NVIDIA },
-	{ "mlx5_", NULL, KERNEL_LOG_RDMA },
-	{ "infiniband", NULL, KERNEL_LOG_RDMA },
-	{ "bnxt_re", NULL, KERNEL_LOG_RDMA },
-	{ "blocked for more than", "seconds", KERNEL_LOG_HUNG_TASK },
-	{ "Out of memory", NULL, KERNEL_LOG_OOM },
-	{ "Memory cgroup out of memory", NULL, KERNEL_LOG_OOM },
-	{ "oom-kill:", NULL, KERNEL_LOG_OOM },
-	{ "Hardware Error", NULL, KERNEL_LOG_MCE },
-	{ "mce: ", NULL, KERNEL_LOG_MCE },
-	{ "AER:", NULL, KERNEL_LOG_PCIE },
-	{ "PCIe Bus Error", NULL, KERNEL_LOG_PCIE },
-	{ "pcieport", "error", KERNEL_LOG_PCIE },
-};
-
-static enum kernel_log_class class_of(const char *text)
-{
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strstr(text, rows[i].word) && (!rows[i].and || strstr(text, rows[i].and)))
-			return rows[i].class;
-	return 0;
-}
-
-/* "pid=1234,", "pid='<unknown>'", "pid=GPU:3" */
-static uint32_t pid_of(const char *text)
-{
-	const char *at = strstr(text, "pid=");
-
-	return at && isdigit((unsigned char)at[4]) ? strtoul(at + 4, NULL, 10) : 0;
-}
-
-/* The driver's own form from the first byte on: "NVRM: Xid (PCI:0000:3b:00): 79, pid=..."; "nvidia-nvswitch3: SXid
- * (PCI:0000:c1:00.0): 12028, ...". Elsewhere in a line, and at its begin, stands what processes call themselves. */
-static enum kernel_log_class xid_parse(const char *text, struct record_kernel_log *ret)
-{
-	unsigned int domain, bus, device, function, number;
-	int end = 0;
-
-	if (sscanf(text, "NVRM: Xid (PCI:%8x:%2x:%2x): %u,%n", &domain, &bus, &device, &number, &end) == 4 && end)
-		ret->class = KERNEL_LOG_XID;
-	else if (sscanf(text, "nvidia-nvswitch%*u: SXid (PCI:%8x:%2x:%2x.%1x): %u,%n", &domain, &bus, &device,
-			&function, &number, &end) == 5 &&
-		 end)
-		ret->class = KERNEL_LOG_SXID;
-	if (!end || device > 0x1f || !number)
-		return ret->class = 0;
-	ret->xid = number;
-	ret->pci = GPU_PCI(domain, bus, device);
-	ret->pid = pid_of(text);
-	return ret->class;
-}
-
-bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_text, size_t size)
-{
-	unsigned long long us = 0;
-	unsigned int priority = 6;
-	const char *text = strchr(line, ';');
-
-	if (*line == ' ') /* the dictionary of the line before */
-		return false;
-	if (!text || sscanf(line, "%u,%*u,%llu", &priority, &us) != 2)
-		return false;
-	text++;
-	if (priority >> 3) /* of a facility, which the kernel gives to what was written into its log from outside */
-		return false;
-	*ret = (struct record_kernel_log){ .log_us = us, .level = priority & 7, .pci = GPU_PCI_NONE };
-	if (!xid_parse(text, ret))
-		ret->class = class_of(text);
-	if (!ret->class)
-		return false;
-	snprintf(ret_text, size, "%s", text);
-	return true;
-}
 
 /* A GPU that falls off the bus may be gone by now: what counts is who was there. */
 static void devices_read(struct klog *k, const char *dir)
@@ -141,68 +63,92 @@ static bool is_of_host(const struct klog *k, const struct record_kernel_log *f)
 	return !k->n_devices || !f->xid;
 }
 
-static int line_take(struct klog *k, const char *line, uint64_t now_ns)
+/* A parser may answer anything. */
+static bool record_sane(const struct record_kernel_log *f, size_t left)
 {
-	union {
-		struct record_kernel_log f;
-		char bytes[sizeof(struct record_kernel_log) + TEXT_MAX];
-	} u;
-	char text[TEXT_MAX - 8];
-	size_t len;
-
-	if (!klog_line_parse(line, &u.f, text, sizeof(text)) || !is_of_host(k, &u.f))
-		return 0;
-	len = strlen(text) + 1;
-	memset(u.f.text, 0, (len + 7) & ~7ul);
-	memcpy(u.f.text, text, len);
-	u.f.text_len = len;
-	u.f.hdr = (struct wire_hdr){ .size = (sizeof(u.f) + len + 7) & ~7ul,
-				     .tracer = WIRE_COLLECTOR,
-				     .kind = RECORD_KERNEL_LOG,
-				     .ts_ns = now_ns };
-	return k->ctx->emit(k->ctx->emit_to, &u.f.hdr);
+	return left >= sizeof(*f) && f->hdr.size >= sizeof(*f) && f->hdr.size % 8 == 0 && f->hdr.size <= left &&
+	       f->hdr.tracer == WIRE_COLLECTOR && f->hdr.kind == RECORD_KERNEL_LOG && f->text_len &&
+	       f->text_len <= KLOG_TEXT_MAX && sizeof(*f) + f->text_len <= f->hdr.size &&
+	       memchr(f->text, 0, f->text_len) == f->text + f->text_len - 1 && f->class >= KERNEL_LOG_XID &&
+	       f->class <= KERNEL_LOG_SXID;
 }
 
-/* Whole lines of what is there; the rest waits for its end. */
-static int lines_take(struct klog *k, uint64_t now_ns)
+static int records_emit(struct klog *k, char *at, size_t left, uint64_t now_ns)
 {
-	char *at = k->part, *end;
 	int err = 0;
 
-	k->part[k->n_part] = 0;
-	while (!err && (end = strchr(at, '\n'))) {
-		*end = 0;
-		err = line_take(k, at, now_ns);
-		at = end + 1;
+	while (!err && left) {
+		struct record_kernel_log *f = (void *)at;
+
+		if (!record_sane(f, left))
+			return -EPROTO;
+		at += f->hdr.size;
+		left -= f->hdr.size;
+		f->hdr.ts_ns = now_ns;
+		if (is_of_host(k, f))
+			err = k->ctx->emit(k->ctx->emit_to, &f->hdr);
 	}
-	k->n_part -= at - k->part;
-	memmove(k->part, at, k->n_part);
-	if (k->n_part == sizeof(k->part) - 1) /* longer than any line: not one */
-		k->n_part = 0;
 	return err;
+}
+
+static int lines_parse(struct klog *k, size_t len, uint64_t now_ns)
+{
+	char *out = malloc(RECORDS_BYTES);
+	size_t n = 0;
+	int err = out ? parser_run(k->ctx->reader, 0, klog_lines_op, k->bytes, len, NULL, 0, READER_DEADLINE_MS, out,
+				   RECORDS_BYTES, &n)
+		      : -ENOMEM;
+
+	if (!err)
+		err = records_emit(k, out, n, now_ns);
+	free(out);
+	return err;
+}
+
+/* Whole lines of what is there; the rest waits for its end. Lines that a parser could not take are gone. */
+static int lines_take(struct klog *k, uint64_t now_ns)
+{
+	const char *last = memrchr(k->bytes, '\n', k->n);
+	size_t len = last ? (size_t)(last + 1 - k->bytes) : 0;
+	int err = len ? lines_parse(k, len, now_ns) : 0;
+
+	k->n -= len;
+	memmove(k->bytes, k->bytes + len, k->n);
+	if (k->n > sizeof(k->bytes) - READ_ROOM) /* longer than any line: not one */
+		k->n = 0;
+	return err;
+}
+
+/* More was there. */
+static bool bytes_read(struct klog *k, int *err)
+{
+	ssize_t got = read(k->fd, k->bytes + k->n, sizeof(k->bytes) - k->n);
+
+	*err = 0;
+	if (got > 0)
+		k->n += got;
+	else if (got < 0 && errno == EINVAL)
+		k->n = 0; /* a line longer than the room */
+	else if (got < 0 && (errno == EPIPE || errno == EINTR))
+		; /* EPIPE: lines were overwritten before we came; the next read goes on behind them */
+	else if (got < 0 && errno != EAGAIN)
+		*err = -errno;
+	else
+		return false;
+	return !*err;
 }
 
 static int klog_sample(void *state, uint64_t now_ns)
 {
 	struct klog *k = state;
-	int err = 0;
+	int err = 0, read_err = 0;
 
-	for (int i = 0; !err && i < READS_MAX; i++) {
-		size_t room = sizeof(k->part) - 1 - k->n_part;
-		ssize_t got = read(k->fd, k->part + k->n_part, room);
-
-		if (got > 0) {
-			k->n_part += got;
+	for (int i = 0; !err && i < READS_MAX && bytes_read(k, &read_err); i++)
+		if (k->n > sizeof(k->bytes) - READ_ROOM)
 			err = lines_take(k, now_ns);
-		} else if (got < 0 && (errno == EPIPE || errno == EINTR)) {
-			continue; /* EPIPE: lines were overwritten before we came; the next read goes on behind them */
-		} else if (got < 0 && errno == EINVAL) {
-			k->n_part = 0; /* a line longer than the room */
-		} else {
-			return got < 0 && errno != EAGAIN ? -errno : 0;
-		}
-	}
-	return err;
+	if (!err)
+		err = lines_take(k, now_ns);
+	return err ? err : read_err;
 }
 
 static int klog_open(const struct sampler_ctx *ctx, void **ret)

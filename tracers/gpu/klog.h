@@ -43,4 +43,10 @@ _Static_assert(sizeof(struct record_kernel_log) == 56, "record_kernel_log");
  */
 bool klog_line_parse(const char *line, struct record_kernel_log *ret, char *ret_text, size_t size);
 
+#define KLOG_TEXT_MAX 1016
+
+struct reader_job;
+/* A job of a parser: whole lines in, records out, which lack their time only. */
+int klog_lines_op(struct reader_job *job);
+
 #endif

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "inspect/reader/reader.h"
 #include "tests/unit/job/job_script.h"
 #include "tracers/gpu/klog.h"
 #include "source.h"
@@ -102,11 +103,10 @@ static void test_only_what_is_new_and_whole(void **state)
 {
 	static const char line[] = "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1, gone\n";
 	char path[] = "/tmp/ranktrace-kmsg-XXXXXX", big[5000];
-	struct sampler_ctx ctx = { .emit = count };
+	struct sampler_ctx ctx = { .reader = *state, .emit = count };
 	int fd = mkstemp(path), n = 0;
 	void *k = NULL;
 
-	(void)state;
 	close(fd);
 	append(path, line);
 	setenv("RANKTRACE_KMSG", path, 1);
@@ -137,11 +137,10 @@ static void test_only_what_is_new_and_whole(void **state)
 static void test_only_own_gpus(void **state)
 {
 	char dir[] = "/tmp/ranktrace-pci-XXXXXX", path[256], log[128];
-	struct sampler_ctx ctx = { .emit = count };
+	struct sampler_ctx ctx = { .reader = *state, .emit = count };
 	int n = 0;
 	void *k = NULL;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path),
 		 "cd %s && mkdir 0000:3b:00.0 0000:00:1f.0 && echo 0x10de > 0000:3b:00.0/vendor && "
@@ -186,14 +185,47 @@ static void test_rubbish(void **state)
 	}
 }
 
+/* More lines than one call takes, and of each that is ours a record. */
+static void test_a_flood(void **state)
+{
+	char path[] = "/tmp/ranktrace-kmsg-XXXXXX", line[300];
+	struct sampler_ctx ctx = { .reader = *state, .emit = count };
+	int fd = mkstemp(path), n = 0;
+	void *k = NULL;
+
+	ctx.emit_to = &n;
+	setenv("RANKTRACE_KMSG", path, 1);
+	assert_int_equal(source_klog.sampler->open(&ctx, &k), 0);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(line, sizeof(line), "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, %d %0*d\n4,1,2,-;no\n", i,
+			 i % 200, 1);
+		assert_true(write(fd, line, strlen(line)) > 0);
+	}
+	assert_int_equal(source_klog.sampler->sample(k, 1), 0);
+	assert_int_equal(n, 1000);
+	source_klog.sampler->close(k);
+	close(fd);
+	unlink(path);
+}
+
+static int reader_begin(void **state)
+{
+	return reader_open((struct reader **)state);
+}
+
+static int reader_end(void **state)
+{
+	reader_free(*state);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_only_what_is_new_and_whole),
-		cmocka_unit_test(test_only_own_gpus),
+		cmocka_unit_test(test_lines),         cmocka_unit_test(test_only_what_is_new_and_whole),
+		cmocka_unit_test(test_only_own_gpus), cmocka_unit_test(test_a_flood),
 		cmocka_unit_test(test_rubbish),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, reader_begin, reader_end);
 }
