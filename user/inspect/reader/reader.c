@@ -1,33 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reader.c - the collector's side of the helper: deadlines, replacing a worker that is late, and the memory of which
- * targets blocked it (reader_late.c). Knows nothing of what a job does (reader_ops.c). Killing a worker waits for none.
+ * reader.c - the collector's side of the helper: questions and answers, and how long these are waited for. Where
+ * workers come from is reader_spawn.c's, which targets blocked one reader_late.c's, what a job does reader_ops.c's.
  */
 #include "base/clock.h"
 #include "inspect/reader/reader_late.h"
+#include "inspect/reader/reader_spawn.h"
 #include "inspect/reader/reader_wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define SPAWN_DEADLINE_MS 1000
 #define WAIT_LEAST_MS 2     /* an answer takes 0.1 ms */
 #define FILES_ASKED_MAX 512 /* in one call: more than a process of ours maps */
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10 /* a tenth of a second at most, of a worker that is not asleep at any sample */
 
 struct reader {
-	pid_t zygote;
-	int ctl; /* to the zygote */
-	struct worker worker[WORKER_KINDS];
+	struct workers workers;
 	uint64_t seq;
 	struct late_table late;
 	uint64_t timeout_ns;          /* a second; 0 no limit */
@@ -41,7 +35,7 @@ bool reader_is_blocked(const struct reader *r, pid_t pid)
 
 pid_t reader_pid(const struct reader *r)
 {
-	return r->zygote;
+	return r->workers.zygote.pid;
 }
 
 void reader_unblock(struct reader *r, pid_t pid)
@@ -55,43 +49,13 @@ void reader_set_timeout(struct reader *r, unsigned ms)
 	r->left_at_ns = clock_monotonic_ns();
 }
 
-static int worker_adopt(struct worker *to, const struct reader_hello *hello, const int fds[READER_HELLO_FDS])
+static void fds_close(const int *fds, size_t n)
 {
-	void *shm = mmap(NULL, READER_OUT_MAX, PROT_READ, MAP_SHARED, fds[2], 0);
-
-	if (shm == MAP_FAILED)
-		return -errno;
-	*to = (struct worker){ .pid = hello->pid, .fd = fds[0], .sock = fds[1], .shm = shm };
-	close(fds[2]);
-	return 0;
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
 }
 
-static int worker_ensure(struct reader *r, enum worker_kind kind)
-{
-	char wanted = (char)kind;
-	struct reader_hello hello;
-	int fds[READER_HELLO_FDS] = { -1, -1, -1 };
-	size_t n = 0;
-
-	if (r->worker[kind].pid)
-		return 0;
-	int rc = reader_send(r->ctl, &wanted, 1, NULL, 0);
-
-	if (rc || worker_wait(r->ctl, SPAWN_DEADLINE_MS) != 1)
-		return -EPIPE;
-	ssize_t got = reader_recv(r->ctl, &hello, sizeof(hello), fds, READER_HELLO_FDS, &n);
-
-	if (got != sizeof(hello))
-		rc = -EPIPE;
-	else if (hello.rc)
-		rc = hello.rc;
-	else
-		rc = n == READER_HELLO_FDS ? worker_adopt(&r->worker[kind], &hello, fds) : -EPROTO;
-	if (rc)
-		for (size_t i = 0; i < n; i++)
-			close(fds[i]);
-	return rc;
-}
+/* ---- how long is waited ---- */
 
 /* A process that timed out before is asked again without anyone waiting; the others share what is left. */
 static unsigned wait_allowed_ms(struct reader *r, pid_t pid, unsigned deadline_ms)
@@ -120,11 +84,15 @@ static int wait_whole(struct reader *r, struct worker *w, pid_t pid, unsigned de
 
 		if (n)
 			return n < 0 ? n : 0;
-		if (!worker_sleeps(w))
+		enum worker_state state = worker_state(w->pid);
+
+		if (state == WORKER_RUNS)
 			continue;
 		/* It may have answered between the two samples. */
 		if (worker_wait(w->sock, 0) == 1)
 			return 0;
+		if (state == WORKER_STOPPED)
+			break; /* which says nothing of the target */
 		worker_drop(w);
 		late_timed_out(&r->late, pid);
 		return -ETIMEDOUT;
@@ -139,7 +107,7 @@ static int wait_running(const struct worker *w, unsigned allowed_ms)
 {
 	int n = worker_wait(w->sock, allowed_ms);
 
-	for (int i = 0; !n && i < RUNNING_STEPS && !worker_sleeps(w); i++)
+	for (int i = 0; !n && i < RUNNING_STEPS && worker_state(w->pid) == WORKER_RUNS; i++)
 		n = worker_wait(w->sock, RUNNING_STEP_MS);
 	return n;
 }
@@ -170,12 +138,6 @@ struct answer_room {
 	size_t fds_max, *ret_n_fds;
 };
 
-static void fds_close(const int *fds, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 static void answer_copy(const struct worker *w, const struct reader_answer *ans, size_t n_fds,
 			const struct answer_room *to)
 {
@@ -188,7 +150,8 @@ static void answer_copy(const struct worker *w, const struct reader_answer *ans,
 }
 
 /* *ret_asks: it asks for a file first. */
-static int take_answer(struct worker *w, uint64_t seq, const struct answer_room *to, struct reader_answer *ret_asks)
+static int take_answer(struct worker *w, const char *name, uint64_t seq, const struct answer_room *to,
+		       struct reader_answer *ret_asks)
 {
 	struct reader_answer ans;
 	size_t n = 0;
@@ -197,6 +160,8 @@ static int take_answer(struct worker *w, uint64_t seq, const struct answer_room 
 	int rc = !whole ? -EIO : ans.rc > 0 ? -EPROTO : ans.rc;
 
 	ret_asks->end = 0;
+	if (got <= 0)
+		worker_lost_say(name);
 	if (!rc && ans.end)
 		*ret_asks = ans;
 	else if (!rc && ans.out_len > to->out_max)
@@ -253,15 +218,16 @@ static unsigned left_ms(uint64_t until_ns)
 }
 
 /* One deadline for all that the job asks for, and for its answer. */
-static int answer_await(struct reader *r, struct worker *w, pid_t pid, const struct question *q, unsigned deadline_ms,
-			const struct answer_room *to)
+static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, const struct question *q,
+			unsigned deadline_ms, const struct answer_room *to)
 {
+	struct worker *w = &r->workers.worker[kind];
 	uint64_t seq = r->seq, until_ns = clock_monotonic_ns() + deadline_ms * 1000000ull;
 	struct reader_answer asks = { 0 };
 	int n = 0, rc = wait_answer(r, w, pid, deadline_ms);
 
 	while (!rc) {
-		rc = take_answer(w, seq, to, &asks);
+		rc = take_answer(w, worker_name(kind), seq, to, &asks);
 		if (rc || !asks.end) {
 			/* Any answer, even an error, shows that the lock was free. */
 			if (pid)
@@ -278,20 +244,31 @@ static int answer_await(struct reader *r, struct worker *w, pid_t pid, const str
 	return rc;
 }
 
+/* One that ended while it had nothing to do costs no question. */
+static int question_ask(struct reader *r, enum worker_kind kind, const struct question *q, size_t out_max)
+{
+	int rc = -EIO;
+
+	for (int i = 0; rc == -EIO && i < 2; i++) {
+		rc = worker_ensure(&r->workers, kind);
+		if (!rc)
+			rc = question_send(r, &r->workers.worker[kind], q, out_max);
+		if (rc == -EIO)
+			worker_lost_say(worker_name(kind));
+	}
+	return rc;
+}
+
 static int worker_run(struct reader *r, enum worker_kind kind, pid_t pid, const struct question *q,
 		      unsigned deadline_ms, const struct answer_room *to)
 {
-	struct worker *w = &r->worker[kind];
-
 	if (q->arg_len > READER_ARG_MAX || to->out_max > READER_OUT_MAX || q->n_fds > READER_FDS_MAX)
 		return -E2BIG;
 	int rc = late_check(&r->late, pid);
 
 	if (!rc)
-		rc = worker_ensure(r, kind);
-	if (!rc)
-		rc = question_send(r, w, q, to->out_max);
-	return rc ? rc : answer_await(r, w, pid, q, deadline_ms, to);
+		rc = question_ask(r, kind, q, to->out_max);
+	return rc ? rc : answer_await(r, kind, pid, q, deadline_ms, to);
 }
 
 int reader_run_fds(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
@@ -330,30 +307,18 @@ int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size
 	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
 {
 	struct question q = { fn, arg, arg_len, fds, n_fds, false };
+	int rc = parser_ask(r, pid, &q, deadline_ms, out, out_max, ret_len);
 
-	return parser_ask(r, pid, &q, deadline_ms, out, out_max, ret_len);
+	return rc == -EIO ? parser_ask(r, pid, &q, deadline_ms, out, out_max, ret_len) : rc;
 }
 
 int reader_open(struct reader **ret)
 {
-	int pair[2] = { -1, -1 };
 	struct reader *r = calloc(1, sizeof(*r));
-	pid_t self = getpid();
 
 	if (!r)
 		return -ENOMEM;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		free(r);
-		return -errno;
-	}
-	for (int k = 0; k < WORKER_KINDS; k++)
-		r->worker[k] = (struct worker){ .fd = -1, .sock = -1 };
-	r->ctl = pair[0];
-	r->zygote = fork();
-	if (r->zygote == 0)
-		reader_zygote_main(pair[1], self);
-	close(pair[1]);
-	int rc = r->zygote < 0 ? -errno : worker_ensure(r, WORKER_READER);
+	int rc = workers_open(&r->workers);
 
 	if (rc) {
 		reader_free(r);
@@ -367,14 +332,7 @@ void reader_free(struct reader *r)
 {
 	if (!r)
 		return;
-	for (int k = 0; k < WORKER_KINDS; k++)
-		worker_drop(&r->worker[k]);
-	if (r->zygote > 0) {
-		kill(r->zygote, SIGKILL); /* it never touches a target, so this wait is short */
-		while (waitpid(r->zygote, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
-	close(r->ctl);
+	workers_close(&r->workers);
 	late_free(&r->late);
 	free(r);
 }

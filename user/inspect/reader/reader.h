@@ -72,7 +72,8 @@ int reader_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size
 /* The same with up to READER_FDS_MAX files that come back, each O_CLOEXEC. */
 int reader_run_fds(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, unsigned deadline_ms,
 		   void *out, size_t out_max, size_t *ret_len, int *ret_fds, size_t *ret_n);
-/* Runs `fn` in a parser, with files that are borrowed. It can open none, and whatever else it tries kills it: -EIO. */
+/* Runs `fn` in a parser, with files that are borrowed. It can open none, and whatever else it tries kills it: -EIO,
+ * when a second one died of it, too. */
 int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
 	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len);
 /* The same on the memory of `pid`: its first files are those of memory.h, `fds` come behind them, and job_mapped_file()

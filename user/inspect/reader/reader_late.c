@@ -44,22 +44,23 @@ void worker_drop(struct worker *w)
 	*w = (struct worker){ .fd = -1, .sock = -1 };
 }
 
-bool worker_sleeps(const struct worker *w)
+enum worker_state worker_state(pid_t pid)
 {
 	char path[64], text[256];
 	int fd = -1;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", w->pid);
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true;
+		return WORKER_ASLEEP;
 	ssize_t n = read(fd, text, sizeof(text) - 1);
 
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	const char *paren = strrchr(text, ')');
+	char letter = paren && paren[1] == ' ' ? paren[2] : 0;
 
-	return !paren || paren[1] != ' ' || paren[2] != 'R';
+	return letter == 'R' ? WORKER_RUNS : letter == 'T' || letter == 't' ? WORKER_STOPPED : WORKER_ASLEEP;
 }
 
 int worker_wait(int fd, unsigned timeout_ms)
@@ -173,18 +174,18 @@ static int parked_check(struct late_table *t, struct late *l)
 
 	if (now < l->due_ns && worker_wait(l->worker.sock, 0) != 1)
 		return l->held ? -EBUSY : -EINPROGRESS;
-	bool sleeps = worker_sleeps(&l->worker);
+	enum worker_state state = worker_state(l->worker.pid);
 
 	if (worker_wait(l->worker.sock, 0) == 1) {
 		late_forget(t, l->pid);
 		return 0;
 	}
-	if (sleeps) {
+	if (state == WORKER_ASLEEP) {
 		late_unpark(t, l);
 		late_timed_out(t, l->pid);
 		return -ETIMEDOUT;
 	}
-	if (now < l->give_up_ns)
+	if (state == WORKER_RUNS && now < l->give_up_ns)
 		return l->held ? -EBUSY : -EINPROGRESS;
 	late_forget(t, l->pid);
 	return -EAGAIN;

@@ -19,8 +19,12 @@ struct worker {
 };
 
 void worker_drop(struct worker *w); /* kills it, waits for nothing */
-/* Asleep in the kernel (S, D) or anything but running: then lateness says something about the target. */
-bool worker_sleeps(const struct worker *w);
+enum worker_state {
+	WORKER_RUNS,
+	WORKER_ASLEEP,  /* in the kernel (S, D): then lateness says something about the target */
+	WORKER_STOPPED, /* by somebody */
+};
+enum worker_state worker_state(pid_t pid);
 /* 1: readable, 0: time is up, -errno. */
 int worker_wait(int fd, unsigned timeout_ms);
 

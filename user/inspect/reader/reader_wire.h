@@ -40,15 +40,20 @@ struct question {
 	bool gives_files; /* of the process, as its job asks */
 };
 
-/* What the zygote hands over for a new worker, with 3 fds: pidfd, socket, shared memory. */
+/* A spare zygote takes over when the first one is gone: the collector has given up what it would need to make another.
+ */
+enum worker_kind { WORKER_READER, WORKER_PARSER, WORKER_KINDS, ZYGOTE_SPARE = WORKER_KINDS };
+
+struct reader_spawn {
+	uint32_t kind, number;
+};
+/* The answer to that number, with 3 fds: pidfd, socket, shared memory; the last one not of a zygote. */
 struct reader_hello {
 	int32_t rc;
 	int32_t pid;
+	uint32_t number, reserved;
 };
 #define READER_HELLO_FDS 3
-
-/* What the zygote is asked for: one byte. */
-enum worker_kind { WORKER_READER, WORKER_PARSER, WORKER_KINDS };
 
 /* Sends one packet with `n` fds (0..READER_FDS_MAX). 0 or -errno. */
 int reader_send(int sock, const void *data, size_t len, const int *fds, size_t n);

@@ -31,14 +31,24 @@ static int new_shm(void)
 	return fd;
 }
 
+__attribute__((noreturn)) static void zygote_serve(int sock);
+
+__attribute__((noreturn)) static void forked_serve(int sock, uint32_t kind, int shm, pid_t parent)
+{
+	if (kind == ZYGOTE_SPARE)
+		zygote_serve(
+			sock); /* which ends with the collector, by the end of the socket, and not with its parent */
+	reader_worker_main(kind, sock, shm, parent);
+}
+
 /* Forks one worker; fds becomes {pidfd, our end, shared memory}. The pid or -errno. */
-static pid_t worker_fork(int ctl, enum worker_kind kind, int fds[READER_HELLO_FDS])
+static pid_t worker_fork(int ctl, uint32_t kind, int fds[READER_HELLO_FDS])
 {
 	int pair[2] = { -1, -1 };
 	pid_t self = getpid();
 
-	fds[2] = new_shm();
-	if (fds[2] < 0)
+	fds[2] = kind == ZYGOTE_SPARE ? -1 : new_shm();
+	if (fds[2] < 0 && kind != ZYGOTE_SPARE)
 		return fds[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
@@ -48,7 +58,7 @@ static pid_t worker_fork(int ctl, enum worker_kind kind, int fds[READER_HELLO_FD
 	if (pid == 0) {
 		close(ctl);
 		close(pair[0]);
-		reader_worker_main(kind, pair[1], fds[2], self);
+		forked_serve(pair[1], kind, fds[2], self);
 	}
 	int err = errno;
 
@@ -63,15 +73,17 @@ static pid_t worker_fork(int ctl, enum worker_kind kind, int fds[READER_HELLO_FD
 	return -err;
 }
 
-static void serve_spawn(int ctl, enum worker_kind kind)
+static void serve_spawn(int ctl, const struct reader_spawn *ask)
 {
 	int fds[READER_HELLO_FDS] = { -1, -1, -1 };
-	struct reader_hello hello = { 0 };
-	pid_t pid = worker_fork(ctl, kind, fds);
+	struct reader_hello hello = { .number = ask->number };
+	pid_t pid = worker_fork(ctl, ask->kind, fds);
 
 	hello.rc = pid < 0 ? pid : 0;
 	hello.pid = pid < 0 ? 0 : pid;
-	if (reader_send(ctl, &hello, sizeof(hello), fds, pid < 0 ? 0 : READER_HELLO_FDS))
+	size_t n = pid < 0 ? 0 : ask->kind == ZYGOTE_SPARE ? READER_HELLO_FDS - 1 : READER_HELLO_FDS;
+
+	if (reader_send(ctl, &hello, sizeof(hello), fds, n))
 		_exit(0);
 	for (int i = 0; i < READER_HELLO_FDS; i++)
 		if (fds[i] >= 0)
@@ -95,6 +107,18 @@ static int keep_only(int sock)
 	return sock;
 }
 
+static void zygote_serve(int sock)
+{
+	for (;;) {
+		struct reader_spawn ask;
+		size_t n = 0;
+
+		if (reader_recv(sock, &ask, sizeof(ask), NULL, 0, &n) != sizeof(ask) || ask.kind > ZYGOTE_SPARE)
+			_exit(0);
+		serve_spawn(sock, &ask);
+	}
+}
+
 void reader_zygote_main(int sock, pid_t parent)
 {
 	sigset_t none;
@@ -112,12 +136,5 @@ void reader_zygote_main(int sock, pid_t parent)
 			signal(sig, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (;;) {
-		char kind;
-		size_t n = 0;
-
-		if (reader_recv(sock, &kind, 1, NULL, 0, &n) != 1 || kind < 0 || kind >= WORKER_KINDS)
-			_exit(0);
-		serve_spawn(sock, kind);
-	}
+	zygote_serve(sock);
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reader_spawn.h - the workers of a reader, the zygote that makes them, and the spare one that takes its place. Private
+ * to reader.c and reader_spawn.c.
+ */
+#ifndef RANKTRACE_TARGET_READER_SPAWN_H
+#define RANKTRACE_TARGET_READER_SPAWN_H
+
+#include "inspect/reader/reader_late.h"
+#include "inspect/reader/reader_wire.h"
+
+struct zygote {
+	pid_t pid;
+	int fd;  /* pidfd; -1: it is our child, or there is none */
+	int ctl; /* -1 there is none */
+};
+
+struct workers {
+	struct zygote zygote, spare;
+	uint32_t number; /* of the last question to a zygote */
+	struct worker worker[WORKER_KINDS];
+};
+
+/* Forks the zygote and has a first reader made. 0 or -errno; workers_close() either way. */
+int workers_open(struct workers *w);
+/* Waits for no worker that is stalled. */
+void workers_close(struct workers *w);
+/* 0: there is one. -EPIPE: no zygote is left. */
+int worker_ensure(struct workers *w, enum worker_kind kind);
+const char *worker_name(enum worker_kind kind);
+/* Reports that one ended in the middle of its work: of each kind once, as whoever ends them may do so for ever. */
+void worker_lost_say(const char *name);
+
+#endif
