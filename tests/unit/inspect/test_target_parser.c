@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_target_parser.c - what a parser can do, which is to look at what it was handed, and what it cannot: a job of it
- * that was taken over by a hostile file opens, connects, forks, traces, runs nothing.
+ * test_target_parser.c - what a parser can do, which is to look at what it was handed, and what it gave up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,20 +9,13 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,11 +33,6 @@ static int teardown(void **state)
 {
 	reader_free(*state);
 	return 0;
-}
-
-static int run(struct reader *r, reader_fn *fn, const void *arg, size_t len)
-{
-	return parser_run(r, 0, fn, arg, len, NULL, 0, 1000, NULL, 0, NULL);
 }
 
 static int job_pid(struct reader_job *job)
@@ -211,64 +198,7 @@ static void reads_memory_by_a_file_that_a_reader_opened(void **state)
 	close(fd);
 }
 
-/* ---- what it cannot ---- */
-
-#if !CONFINE_SANITIZED
-
-enum crime {
-	CRIME_OPEN,
-	CRIME_CREATE,
-	CRIME_SOCKET,
-	CRIME_FORK,
-	CRIME_PTRACE,
-	CRIME_PEEK,
-	CRIME_EXEC,
-	CRIME_KILL,
-	CRIME_CODE,
-	CRIME_TURN_TO_CODE,
-	CRIME_PRIVILEGE,
-	CRIME_WRITE,
-	CRIME_LATER_KERNEL,
-	CRIMES
-};
-
-static int job_crime(struct reader_job *job)
-{
-	char *no_args[] = { NULL }, page[1];
-	struct iovec here = { page, 1 }, there = { (void *)(uintptr_t)job_crime, 1 };
-	int what;
-
-	memcpy(&what, job->arg, sizeof(what));
-	switch (what) {
-	case CRIME_OPEN: return open("/etc/passwd", O_RDONLY) < 0;
-	case CRIME_CREATE: return memfd_create("x", 0) < 0;
-	case CRIME_SOCKET: return socket(AF_INET, SOCK_STREAM, 0) < 0;
-	case CRIME_FORK: return fork() == 0;
-	case CRIME_PTRACE: return ptrace(PTRACE_ATTACH, getppid(), 0, 0) != 0;
-	case CRIME_PEEK: return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0;
-	case CRIME_EXEC: return execv("/bin/true", no_args);
-	case CRIME_KILL: return kill(1, 0) != 0;
-	case CRIME_CODE: return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != 0;
-	case CRIME_TURN_TO_CODE: return mprotect(job->out, 4096, PROT_READ | PROT_EXEC) != 0;
-	case CRIME_PRIVILEGE: return prctl(PR_SET_DUMPABLE, 1) != 0;
-	case CRIME_WRITE: return write(0, "x", 1) < 0;
-	case CRIME_LATER_KERNEL: return syscall(100000) < 0;
-	}
-	return 0;
-}
-
-static void dies_of_anything_else(void **state)
-{
-	for (int what = 0; what < CRIMES; what++) {
-		pid_t before = parser_pid(*state);
-
-		if (run(*state, job_crime, &what, sizeof(what)) != -EIO)
-			fail_msg("crime %d went unpunished", what);
-		assert_int_not_equal(parser_pid(*state), before);
-	}
-}
-
-#endif
+/* ---- what it cannot: test_target_crimes.c has the rest ---- */
 
 static int job_eat(struct reader_job *job)
 {
@@ -341,9 +271,6 @@ int main(void)
 		cmocka_unit_test(has_limits),
 		cmocka_unit_test(looks_at_the_files_it_was_handed),
 		cmocka_unit_test(reads_memory_by_a_file_that_a_reader_opened),
-#if !CONFINE_SANITIZED
-		cmocka_unit_test(dies_of_anything_else),
-#endif
 		cmocka_unit_test(gets_no_memory_without_end),
 		cmocka_unit_test(is_killed_at_the_deadline),
 		cmocka_unit_test(is_replaced_when_it_has_worked_long),
