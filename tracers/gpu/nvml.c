@@ -26,9 +26,11 @@
 #include "schemas/collector.h"
 #include "tracers/gpu/wire/gpu.h"
 #include "inspect/discover/discover.h"
+#include "inspect/reader/proc_files.h"
 
 #define SEC 1000000000ull
 #define DEADLINE_NS (5 * SEC)
+#define STOPPED_AFTER_NS SEC         /* late by so much: looked at */
 #define START_DEADLINE_NS (45 * SEC) /* without persistence mode the driver initialises 8 GPUs first */
 #define STARVED_DEADLINES 4          /* a child that runs is given that many: the machine may be busy */
 #define BACKOFF_FIRST_NS SEC
@@ -57,7 +59,7 @@ struct nvml_sampler {
 	const char *library;
 	pid_t pid, dying; /* 0 none; dying: killed, not yet reaped */
 	int fd;
-	bool waiting, silent, off;
+	bool waiting, silent, off, lost;
 	struct nvml_question asked;
 	uint64_t asked_ns, answers, restart_ns, backoff_ns;
 	uint64_t devices_ns, activity_ns, health_ns, procs_ns; /* when each was asked for last */
@@ -161,21 +163,23 @@ static bool child_gone(struct nvml_sampler *s)
 	return true;
 }
 
-/* Runnable, not blocked: what is late may be this machine. */
-static bool child_runs(const struct nvml_sampler *s)
+/* As the kernel has it: R runnable, not blocked: what is late may be this machine; T stopped by somebody. */
+static char child_state(const struct nvml_sampler *s)
 {
-	char path[48], text[256] = "", *after;
-	int fd;
+	struct proc_stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", s->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		*text = 0;
-	close(fd);
-	after = strrchr(text, ')');
-	return after && !strncmp(after, ") R", 3);
+	return proc_stat_read(s->pid, &st) ? 0 : st.state;
+}
+
+/* It died of the driver's library or of somebody's kill, or somebody stopped it: which says nothing of a GPU. */
+static void child_lost(struct nvml_sampler *s, uint64_t now_ns)
+{
+	if (!s->lost)
+		log_warn("a helper process, " NVML_CHILD_NAME
+			 ", ended or was stopped in the middle of its work, by somebody "
+			 "or by the driver's library; another takes its place");
+	s->lost = true;
+	child_end(s, now_ns);
 }
 
 /* --- what it says --- */
@@ -336,7 +340,7 @@ static int answers_take(struct nvml_sampler *s, uint64_t now_ns)
 		else if (got < 0 && errno == EAGAIN)
 			break;
 		else
-			child_end(s, now_ns); /* it died: of the driver's library, or of somebody's kill */
+			child_lost(s, now_ns);
 	}
 	return err;
 }
@@ -396,8 +400,13 @@ static int deadline_check(struct nvml_sampler *s, uint64_t now_ns)
 {
 	uint64_t deadline = s->answers || s->silent ? DEADLINE_NS : START_DEADLINE_NS, late = now_ns - s->asked_ns,
 		 since = s->asked_ns;
+	char state = s->waiting && late >= STOPPED_AFTER_NS ? child_state(s) : 0;
 
-	if (!s->waiting || late < deadline || (late < STARVED_DEADLINES * deadline && child_runs(s)))
+	if (state == 'T' || state == 't') {
+		child_lost(s, now_ns);
+		return 0;
+	}
+	if (!s->waiting || late < deadline || (late < STARVED_DEADLINES * deadline && state == 'R'))
 		return 0;
 	child_end(s, now_ns);
 	return driver_emit(s, GPU_NO_ANSWER, since, now_ns);

@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "inspect/reader/proc_files.h"
 #include "tracers/gpu/gpu_guess.h"
 #include "tracers/gpu/nvml_child.h"
 #include "source.h"
@@ -28,7 +30,7 @@ struct seen {
 	struct record_gpu_health healths[2];
 	struct record_gpu_procs procs[2];
 	struct record_gpu_state states[8];
-	int n_devices, n_samples, n_healths, n_procs, n_states;
+	int n_devices, n_samples, n_healths, n_procs, n_states, wanted;
 	uint64_t longest_sample_ns;
 };
 
@@ -214,6 +216,40 @@ static void test_driver_does_not_answer(void **state)
 	source_nvml.sampler->close(sampler);
 }
 
+static bool more_emitted(const struct seen *s)
+{
+	return s->n_samples >= s->wanted;
+}
+
+/* Our only child. */
+static pid_t child_of(void)
+{
+	char text[64];
+
+	assert_true(proc_read(text, sizeof(text), "/proc/self/task/%d/children", getpid()) > 0);
+	return atoi(text);
+}
+
+/* Whoever ends or stops the child is no driver that does not answer: another one takes its place. */
+static void test_child_is_ended(void **state)
+{
+	static const int signals[] = { SIGKILL, SIGSTOP };
+	struct sim_gpus *g = gpus_make();
+	struct seen s = { 0 };
+	struct sampler_ctx ctx;
+	void *sampler = sampler_open(&ctx, &s);
+
+	(void)state;
+	sample_until(sampler, &s, g, all_emitted);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(kill(child_of(), signals[i]), 0);
+		s.wanted = s.n_samples + 4;
+		sample_until(sampler, &s, g, more_emitted);
+	}
+	assert_int_equal(s.n_states, 0);
+	source_nvml.sampler->close(sampler);
+}
+
 static void test_guess(void **state)
 {
 	(void)state;
@@ -251,6 +287,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_every_field),
 		cmocka_unit_test(test_lost_gpu),
 		cmocka_unit_test(test_driver_does_not_answer),
+		cmocka_unit_test(test_child_is_ended),
 		cmocka_unit_test(test_no_library),
 		cmocka_unit_test(test_guess),
 	};

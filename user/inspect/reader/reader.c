@@ -15,13 +15,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_LEAST_MS 2     /* an answer takes 0.1 ms */
-#define FILES_ASKED_MAX 512 /* in one call: more than a process of ours maps */
+#define WAIT_LEAST_MS 2              /* an answer takes 0.1 ms */
+#define CHECK_EVERY_NS 2000000000ull /* zygotes */
+#define FILES_ASKED_MAX 512          /* in one call: more than a process of ours maps */
 #define RUNNING_STEP_MS 10
 #define RUNNING_STEPS 10 /* a tenth of a second at most, of a worker that is not asleep at any sample */
 
 struct reader {
 	struct workers workers;
+	uint64_t checked_ns; /* when they were */
 	uint64_t seq;
 	struct late_table late;
 	uint64_t timeout_ns;          /* a second; 0 no limit */
@@ -247,7 +249,13 @@ static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, cons
 /* One that ended while it had nothing to do costs no question. */
 static int question_ask(struct reader *r, enum worker_kind kind, const struct question *q, size_t out_max)
 {
+	uint64_t now = clock_monotonic_ns();
 	int rc = -EIO;
+
+	if (now > r->checked_ns + CHECK_EVERY_NS) {
+		workers_check(&r->workers);
+		r->checked_ns = now;
+	}
 
 	for (int i = 0; rc == -EIO && i < 2; i++) {
 		rc = worker_ensure(&r->workers, kind);

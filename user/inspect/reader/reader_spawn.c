@@ -43,6 +43,17 @@ void worker_lost_say(const char *name)
 		name);
 }
 
+static void none_left_say(void)
+{
+	static bool said;
+
+	if (!said)
+		log_error(
+			"no helper process is left, nor one that could make another: processes are not read any more; "
+			"restart ranktrace, and see who ends its processes");
+	said = true;
+}
+
 static void fds_close(const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -135,6 +146,23 @@ static void zygote_replace(struct workers *w)
 	spare_take(w);
 }
 
+/* Of its own accord it says nothing: what can be read is the end. */
+static bool zygote_lost(const struct zygote *z)
+{
+	return z->ctl < 0 || worker_wait(z->ctl, 0) == 1 || worker_state(z->pid) == WORKER_STOPPED;
+}
+
+void workers_check(struct workers *w)
+{
+	if (w->zygote.ctl >= 0 && w->spare.ctl >= 0 && zygote_lost(&w->zygote))
+		zygote_replace(w);
+	if (w->zygote.ctl < 0 || !zygote_lost(&w->spare))
+		return;
+	zygote_drop(&w->spare);
+	worker_lost_say("ranktrace-zyg");
+	spare_take(w);
+}
+
 static int zygote_fork(struct zygote *to)
 {
 	int pair[2];
@@ -178,6 +206,8 @@ int worker_ensure(struct workers *w, enum worker_kind kind)
 		zygote_replace(w);
 		rc = zygote_ask(w, kind, &hello, fds);
 	}
+	if (rc == -EPIPE)
+		none_left_say();
 	if (rc)
 		return rc;
 	rc = worker_adopt(&w->worker[kind], &hello, fds);

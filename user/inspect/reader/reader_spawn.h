@@ -25,6 +25,9 @@ struct workers {
 int workers_open(struct workers *w);
 /* Waits for no worker that is stalled. */
 void workers_close(struct workers *w);
+/* Replaces a zygote, or a spare one, that is gone or was stopped: now and then, as neither shows it until it is needed.
+ */
+void workers_check(struct workers *w);
 /* 0: there is one. -EPIPE: no zygote is left. */
 int worker_ensure(struct workers *w, enum worker_kind kind);
 const char *worker_name(enum worker_kind kind);
