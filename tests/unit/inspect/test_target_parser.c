@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -263,6 +264,37 @@ static void is_replaced_when_it_has_worked_long(void **state)
 	assert_int_equal(parser_pid(*state), first);
 }
 
+/* What was taken over by one user's file answers for no other's. */
+static void is_of_one_user(void **state)
+{
+	static const uid_t owners[] = { 0, 0, 1000, 1000, 1001, 0, 1000 };
+	pid_t before = 0, pid;
+	size_t len = 0;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]) && !getuid(); i++) {
+		fd = memfd_create("of one", MFD_CLOEXEC);
+		assert_int_equal(fchown(fd, owners[i], 0), 0);
+		assert_int_equal(fchmod(fd, 0644), 0);
+		assert_int_equal(parser_run(*state, 0, job_pid, NULL, 0, &fd, 1, 1000, &pid, sizeof(pid), &len), 0);
+		assert_true(i && owners[i] == owners[i - 1] ? pid == before : pid != before);
+		before = pid;
+		close(fd);
+	}
+	/* What everybody may write is nobody's; what has no owner is another's. */
+	fd = memfd_create("of all", MFD_CLOEXEC);
+	assert_int_equal(fchmod(fd, 0666), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(parser_run(*state, 0, job_pid, NULL, 0, &fd, 1, 1000, &pid, sizeof(pid), &len), 0);
+		assert_int_not_equal(pid, before);
+		before = pid;
+	}
+	close(fd);
+	pid = parser_pid(*state);
+	assert_int_not_equal(pid, before);
+	assert_int_equal(parser_pid(*state), pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +306,7 @@ int main(void)
 		cmocka_unit_test(gets_no_memory_without_end),
 		cmocka_unit_test(is_killed_at_the_deadline),
 		cmocka_unit_test(is_replaced_when_it_has_worked_long),
+		cmocka_unit_test(is_of_one_user),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

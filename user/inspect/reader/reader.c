@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define WAIT_LEAST_MS 2              /* an answer takes 0.1 ms */
@@ -246,6 +247,20 @@ static int answer_await(struct reader *r, enum worker_kind kind, pid_t pid, cons
 	return rc;
 }
 
+/* What one user's file made of a parser must not read another's: each change of the user takes a new one. */
+static int worker_for(struct workers *of, enum worker_kind kind, uint32_t owner)
+{
+	struct worker *w = &of->worker[kind];
+
+	if (kind == WORKER_PARSER && w->is_used && (w->owner != owner || owner == OWNER_SEVERAL))
+		worker_drop(w);
+	int rc = worker_ensure(of, kind);
+
+	w->owner = owner;
+	w->is_used = true;
+	return rc;
+}
+
 /* One that ended while it had nothing to do costs no question. */
 static int question_ask(struct reader *r, enum worker_kind kind, const struct question *q, size_t out_max)
 {
@@ -258,7 +273,7 @@ static int question_ask(struct reader *r, enum worker_kind kind, const struct qu
 	}
 
 	for (int i = 0; rc == -EIO && i < 2; i++) {
-		rc = worker_ensure(&r->workers, kind);
+		rc = worker_for(&r->workers, kind, q->owner);
 		if (!rc)
 			rc = question_send(r, &r->workers.worker[kind], q, out_max);
 		if (rc == -EIO)
@@ -311,10 +326,24 @@ int parser_ask(struct reader *r, pid_t pid, const struct question *q, unsigned d
 	return worker_run(r, WORKER_PARSER, pid, q, deadline_ms, &to);
 }
 
+/* Who may have written these: of files of root's nobody else, unless everybody may. */
+static uint32_t owner_of(const int *fds, size_t n)
+{
+	uint32_t owner = OWNER_NOBODY;
+	struct stat st;
+
+	for (size_t i = 0; i < n; i++) {
+		if (fstat(fds[i], &st) || st.st_mode & S_IWOTH || (i && st.st_uid != owner))
+			return OWNER_SEVERAL;
+		owner = st.st_uid;
+	}
+	return owner;
+}
+
 int parser_run(struct reader *r, pid_t pid, reader_fn *fn, const void *arg, size_t arg_len, const int *fds,
 	       size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
 {
-	struct question q = { fn, arg, arg_len, fds, n_fds, false };
+	struct question q = { fn, arg, arg_len, fds, n_fds, false, owner_of(fds, n_fds) };
 	int rc = parser_ask(r, pid, &q, deadline_ms, out, out_max, ret_len);
 
 	return rc == -EIO ? parser_ask(r, pid, &q, deadline_ms, out, out_max, ret_len) : rc;

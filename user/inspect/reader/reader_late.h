@@ -15,6 +15,8 @@ struct worker {
 	pid_t pid; /* 0 none */
 	int fd;    /* pidfd */
 	int sock;
+	uint32_t owner; /* of all that a parser was given so far */
+	bool is_used;
 	const char *shm;
 };
 

@@ -272,7 +272,8 @@ int parser_run_memory(struct reader *r, pid_t pid, reader_fn *fn, const void *ar
 		      size_t n_fds, unsigned deadline_ms, void *out, size_t out_max, size_t *ret_len)
 {
 	int all[READER_FDS_MAX];
-	struct question q = { fn, arg, arg_len, all, MEMORY_FILES + n_fds, true };
+	struct question q = { fn, arg, arg_len, all, MEMORY_FILES + n_fds, true, OWNER_SEVERAL };
+	struct stat st;
 	size_t n = 0;
 
 	if (n_fds > READER_FDS_MAX - MEMORY_FILES)
@@ -281,6 +282,8 @@ int parser_run_memory(struct reader *r, pid_t pid, reader_fn *fn, const void *ar
 
 	if (!rc && n != MEMORY_FILES)
 		rc = -EPROTO;
+	if (!rc && !fstat(all[MEMORY_MAPS], &st)) /* the process' user, or root where others may not look into it */
+		q.owner = st.st_uid;
 	if (n_fds)
 		memcpy(all + n, fds, n_fds * sizeof(*fds));
 	if (!rc)

@@ -38,7 +38,10 @@ struct question {
 	const int *fds;
 	size_t n_fds;
 	bool gives_files; /* of the process, as its job asks */
+	uint32_t owner;   /* user who made what a parser is to read */
 };
+#define OWNER_SEVERAL UINT32_MAX
+#define OWNER_NOBODY (UINT32_MAX - 1) /* bytes without a file: lines of a log */
 
 /* A spare zygote takes over when the first one is gone: the collector has given up what it would need to make another.
  */
