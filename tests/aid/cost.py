@@ -33,6 +33,24 @@ def cpu_s(pid):
     return used
 
 
+def bpf_maps(pid):
+    """id -> bytes of memory, by the kernel's account, of each BPF map that the process holds."""
+    maps = {}
+    for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
+        try:
+            with open(path) as f:
+                kv = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+        except OSError:
+            continue
+        if "map_id" in kv:
+            maps[int(kv["map_id"])] = int(kv["memlock"])
+    return maps
+
+
+def numa_nodes():
+    return len(glob.glob("/sys/devices/system/node/node[0-9]*")) or 1
+
+
 @contextlib.contextmanager
 def bpf_stats():
     """Meanwhile the kernel counts runs of BPF programs and their time."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ranktrace watch has the ranks that a finding concerns probed, those only, and lets them go again by itself; what
-comes afterwards is found without probes as before."""
+comes afterwards is found without probes as before. Until the first raise there are no maps of probe tiers."""
 import re
 import subprocess
 import sys
@@ -8,12 +8,14 @@ import time
 
 sys.path.insert(1, sys.path[0] + "/../aid")
 import autopsies
+import cost
 import faults
 import job
 import outside
 from test_watch import ours
 
 RAISE_S = 6
+IDLE_MIB = 4 + 4 * cost.numa_nodes()  # 2.3 a node are rings, 2.6 the targets; 73 MiB with the maps of all tiers
 
 
 def probed(rtr):
@@ -24,6 +26,10 @@ def probed(rtr):
 
 def uprobes(s):
     return sum("uprobe" in k or "perf" in k for k in ours(s.process.pid))
+
+
+def map_mib(s):
+    return sum(cost.bpf_maps(s.process.pid).values()) / (1 << 20)
 
 
 def members(a, comm):
@@ -49,9 +55,12 @@ def main():
         s = outside.Session(a, "watch", "--raise-for", RAISE_S)
         time.sleep(1)
         job.check(not uprobes(s), "probes before there was a finding")
+        idle = map_mib(s)
+        job.check(0 < idle <= IDLE_MIB, f"{idle:.1f} MiB of BPF maps with nothing probed, {IDLE_MIB} are allowed")
         f = s.wait(60, kind="observation", phase="open")
         job.check(f and f["ranks"] == [rank], f"rank {rank} works and is not seen to: {s.findings}\n{s.stderr()}")
         wait_probes(s, True, 20)
+        print(f"  BPF maps: {idle:.1f} MiB with nothing probed, {map_mib(s):.1f} MiB with a communicator probed")
         wait_probes(s, False, RAISE_S + 40)
         print(f"  rank {rank} observed, its communicator's members probed and let go")
         h = s.wait(90, kind="hang", phase="open")

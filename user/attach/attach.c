@@ -416,11 +416,14 @@ int loader_attach_lib(struct loader *l, const struct tracer *t, const struct tar
 {
 	struct tracer_handle *h = handle_of(l, t);
 	struct attached *a;
-	int lib_id;
+	int lib_id, err;
 
 	*note = (struct attach_note){ 0 };
-	if (!h || !h->object || !has_rows(t, group))
+	if (!h || !has_rows(t, group))
 		return 0;
+	err = tracer_load_late(h);
+	if (err || !h->object)
+		return err;
 	if (lib->file->fd < 0)
 		return lib->file->error ? lib->file->error : -EBADF;
 	lib_id = lib_get(l, t, proc, lib->file, group, upto);

@@ -63,6 +63,26 @@ static void programs_type(struct loader *l, struct bpf_object *o)
 		bpf_program__set_expected_attach_type(p, l->multi ? BPF_TRACE_UPROBE_MULTI : 0);
 }
 
+/* An empty map is memory all the same: a hash map has all its entries from the begin. */
+static void maps_shrink(struct bpf_object *o, const char *name)
+{
+	struct bpf_map *m;
+
+	bpf_object__for_each_map(m, o)
+	{
+		bool hash = bpf_map__type(m) == BPF_MAP_TYPE_HASH || bpf_map__type(m) == BPF_MAP_TYPE_LRU_HASH;
+
+		if (hash && (!name || !strcmp(bpf_map__name(m), name)))
+			bpf_map__set_max_entries(m, 1);
+	}
+}
+
+/* Tier watch attaches none of the kernel's hooks that are about targets: what these fill stays empty. */
+static bool maps_stay_empty(const struct loader *l, const struct tracer *t)
+{
+	return l->cfg.tier == TIER_WATCH && !t->of_machine && !t->probes;
+}
+
 static int maps_lend(struct loader *l, struct bpf_object *o)
 {
 	for (size_t i = 0; i < N_SHARED_MAPS; i++) {
@@ -88,6 +108,8 @@ static int life_load(struct loader *l)
 	err = kernel_lacks_set(l->life, l->lacks);
 	if (err)
 		return err;
+	if (!(l->lacks & KERNEL_BIT(COOKIE)))
+		maps_shrink(l->life, "probe_cookies");
 	err = bpf_map__set_inner_map_fd(bpf_object__find_map_by_name(l->life, "rings"), ring_template_fd(l->rings));
 	return err ? err : bpf_object__load(l->life);
 }
@@ -102,6 +124,8 @@ static int tracer_load(struct loader *l, struct tracer_handle *h)
 	if (!h->object)
 		return -errno;
 	programs_type(l, h->object);
+	if (maps_stay_empty(l, h->tracer))
+		maps_shrink(h->object, NULL);
 	err = kernel_lacks_set(h->object, l->lacks);
 	if (!err)
 		err = maps_lend(l, h->object);
@@ -114,6 +138,28 @@ static int tracer_load(struct loader *l, struct tracer_handle *h)
 		h->object = NULL;
 	}
 	return err;
+}
+
+int tracer_load_late(struct tracer_handle *h)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+
+	if (!h->later)
+		return 0;
+	h->later = false;
+	h->err = tracer_load(h->loader, h);
+	log_detail("tracer '%s' loaded in %.0f ms", h->tracer->name, (clock_monotonic_ns() - begin_ns) / 1e6);
+	return h->err;
+}
+
+/* What only probes use costs a daemon nothing until something is probed. */
+static void tracer_add(struct loader *l, const struct tracer *t)
+{
+	struct tracer_handle *h = &l->tracers[l->n_tracers++];
+
+	*h = (struct tracer_handle){ .loader = l, .tracer = t, .later = l->cfg.tier == TIER_WATCH && t->probes };
+	if (!h->later)
+		h->err = tracer_load(l, h);
 }
 
 static int rings_open(struct loader *l)
@@ -176,12 +222,8 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 		err = target_users_map(l);
 	if (!err)
 		err = ring_publish(l->rings, loader_map_fd(l, "rings"), loader_map_fd(l, "ring_states"));
-	for (const struct source *s = NULL; !err && (s = source_next_tracer(s));) {
-		struct tracer_handle *h = &l->tracers[l->n_tracers++];
-
-		*h = (struct tracer_handle){ .loader = l, .tracer = s->live->tracer };
-		h->err = tracer_load(l, h);
-	}
+	for (const struct source *s = NULL; !err && (s = source_next_tracer(s));)
+		tracer_add(l, s->live->tracer);
 	if (err)
 		loader_free(l);
 	else

@@ -28,6 +28,7 @@ struct tracer_handle { /* one tracer in the kernel */
 	const struct tracer *tracer;
 	struct bpf_object *object; /* NULL: not loaded, or closed */
 	int err;
+	bool later; /* loaded with the first library that it probes */
 	void *state;
 	struct bpf_link **samplers;
 	int n_samplers;
@@ -191,6 +192,8 @@ void targets_clear(struct loader *l);
 void target_generation_begin(struct loader *l, uint32_t tgid);
 
 /* loader.c */
+/* The tracer is about to probe: loads it where that was left until now. 0 or -errno, the latter once. */
+int tracer_load_late(struct tracer_handle *h);
 bool program_is_uprobe(const struct bpf_program *p);
 int loader_map_fd(const struct loader *l, const char *name); /* one of the maps that all objects share */
 
