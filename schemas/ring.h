@@ -16,4 +16,11 @@ struct ring_state {       /* by the same index */
 	__u64 woken;      /* 1: it was; the collector clears it before it empties the ring */
 };
 
+/* The collector has its turn dozens of times a second. Past `until_ns` (CLOCK_MONOTONIC) it is stopped, or starved:
+ * programs on calls return at once, since what they note fits into no ring by then. */
+#define COLLECTOR_AWAY_NS 10000000000ull
+struct heartbeat {
+	__u64 until_ns;
+};
+
 #endif

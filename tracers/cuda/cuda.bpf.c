@@ -302,7 +302,7 @@ SEC("uprobe.multi")
 int cuda_enter(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid(), cookie = probe_cookie(ctx);
-	struct target *target = target_hit(id >> 32, cookie);
+	struct target *target = target_call(id >> 32, cookie, RING_NORMAL);
 	const struct cuda_call *c = call_of(cookie);
 	struct cuda_in_flight f = {};
 	__u32 tid = (__u32)id;

@@ -77,7 +77,7 @@ static __always_inline bool hit_init(struct pt_regs *ctx, struct hit *h)
 
 	h->tgid = id >> 32;
 	h->tid = (__u32)id;
-	h->target = target_hit(h->tgid, cookie);
+	h->target = target_call(h->tgid, cookie, RING_NORMAL);
 	if (!h->target)
 		return false;
 	h->row = cookie & 0xffff;

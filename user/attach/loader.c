@@ -27,7 +27,7 @@
 #include "inspect/reader/reader.h"
 #include "inspect/stack/symbolize.h"
 
-static const char *const shared_maps[] = { "targets", "rings", "ring_states", "drops", "probe_cookies" };
+static const char *const shared_maps[] = { "targets", "rings", "ring_states", "drops", "probe_cookies", "heartbeat" };
 #define N_SHARED_MAPS (sizeof(shared_maps) / sizeof(shared_maps[0]))
 
 static void (*log_line)(const char *line);
@@ -221,6 +221,8 @@ int loader_open(const struct loader_cfg *cfg, struct loader **ret)
 	if (!err)
 		err = target_users_map(l);
 	if (!err)
+		err = heartbeat_map(l);
+	if (!err)
 		err = ring_publish(l->rings, loader_map_fd(l, "rings"), loader_map_fd(l, "ring_states"));
 	for (const struct source *s = NULL; !err && (s = source_next_tracer(s));)
 		tracer_add(l, s->live->tracer);
@@ -296,6 +298,7 @@ void loader_free(struct loader *l)
 	bpf_link__destroy(l->glances);
 	ring_free(l->rings);
 	target_users_unmap(l);
+	heartbeat_unmap(l);
 	bpf_object__close(l->life);
 	for (uint32_t i = 0; i < l->n_libs; i++)
 		free(l->libs[i].symbols), free(l->libs[i].classes);
@@ -450,6 +453,7 @@ int loader_tick(struct loader *l, uint64_t now_ns)
 
 int loader_consume(struct loader *l)
 {
+	heartbeat_beat(l);
 	return ring_consume(l->rings);
 }
 

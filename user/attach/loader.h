@@ -126,6 +126,9 @@ int loader_poll(struct loader *l, uint64_t now_ns); /* tracers' polls: call it a
 
 /* Moves the rings' records into `emit`. 0, 1 if more is left (call again soon), or -errno. */
 int loader_consume(struct loader *l);
+/* So long the collector did not consume, past COLLECTOR_AWAY_NS, since this was last asked: calls of that time are lost
+ * and counted. 0: it never was away. */
+uint64_t loader_away_ns(struct loader *l);
 uint64_t loader_ring_bytes_mapped(const struct loader *l);
 int loader_wake_fd(const struct loader *l); /* for poll(): a ring fills up, consume now */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loader_internal.h - shared by loader.c (objects and maps), loader_targets.c (map of processes), attach.c (probes on
+ * loader_internal.h - shared by loader.c (objects and maps), loader_targets.c (map of processes), loader_away.c (the
+ * collector's heartbeat), attach.c (probes on
  * libraries), attach_place.c (on functions without a name) and attach_cost.c (on functions of the collector). Private
  * to them.
  */
@@ -127,7 +128,9 @@ struct loader {
 	uint32_t n_probes;
 	uint32_t n_refused; /* places where no function begins */
 	struct ring_source *rings;
-	uint64_t *target_users; /* the BPF programs' memory: targets of a user */
+	struct heartbeat *heartbeat; /* the BPF programs' memory too */
+	uint64_t away_ns;            /* they returned at once for so long, and nobody asked yet */
+	uint64_t *target_users;      /* the BPF programs' memory: targets of a user */
 	uint64_t lost[RING_CLASSES];
 	uint64_t *drops; /* as last emitted: [class][cpu], then one more row as read buffer */
 	int n_cpus;
@@ -136,6 +139,11 @@ struct loader {
 /* loader_targets.c */
 int target_users_map(struct loader *l);
 void target_users_unmap(struct loader *l);
+
+/* loader_away.c */
+int heartbeat_map(struct loader *l);
+void heartbeat_unmap(struct loader *l);
+void heartbeat_beat(struct loader *l); /* the collector has its turn */
 
 /* attach.c */
 struct tracer_handle *handle_of(struct loader *l, const struct tracer *t); /* NULL none */
@@ -190,6 +198,7 @@ __u64 cookie_pays(const struct loader *l, enum probe_group group, enum hit_class
 /* loader_targets.c */
 void targets_clear(struct loader *l);
 void target_generation_begin(struct loader *l, uint32_t tgid);
+void targets_generation_begin(struct loader *l); /* of all */
 
 /* loader.c */
 /* The tracer is about to probe: loads it where that was left until now. 0 or -errno, the latter once. */

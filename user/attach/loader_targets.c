@@ -107,6 +107,16 @@ void target_generation_begin(struct loader *l, uint32_t tgid)
 	bpf_map_update_elem(targets_fd(l), &tgid, &t, BPF_EXIST);
 }
 
+void targets_generation_begin(struct loader *l)
+{
+	uint32_t tgid, *before = NULL;
+
+	while (!bpf_map_get_next_key(targets_fd(l), before, &tgid)) {
+		target_generation_begin(l, tgid);
+		before = &tgid;
+	}
+}
+
 /* Also drops what a slow probe noted after loader_lower(). */
 void loader_raise(struct loader *l, uint32_t tgid)
 {

@@ -86,3 +86,12 @@ bool targets_refused_say(uint64_t n, bool said)
 			 n, TARGETS_OF_USER, TARGETS_MAX);
 	return said || n;
 }
+
+void away_say(uint64_t ns)
+{
+	if (ns)
+		log_warn(
+			"this process was stopped, or got no CPU: for %.1f s probes returned at once, and the calls of that "
+			"time are lost",
+			ns / 1e9);
+}

@@ -23,5 +23,7 @@ int tracers_check(const struct loader *l, char *error, size_t size);
 void attach_wait_say(const char *path, uint32_t holder);
 /* Warns, once, of `n` processes that found no room among the targets. Returns whether that was said by now. */
 bool targets_refused_say(uint64_t n, bool said);
+/* Warns of a time in which probes returned at once (loader_away_ns()); 0: there was none. */
+void away_say(uint64_t ns);
 
 #endif

@@ -442,6 +442,7 @@ static int work(struct session *s)
 	int more = loader_consume(s->loader), err = more < 0 ? more : 0;
 
 	s->more = more > 0;
+	away_say(loader_away_ns(s->loader));
 	if (!err)
 		err = loader_poll(s->loader, now_ns);
 	if (!err && due(&s->rescan_ns, s->pace->rescan_ns, now_ns))
