@@ -47,6 +47,7 @@ enum collector_record {
 		32, /* all of a process' memory was scanned for communicators, before the first sample of any */
 	RECORD_SNAPSHOT = 24,      /* the model's state where a recording begins in the middle of a session */
 	RECORD_KNOWN_PHASE = 44,   /* what an earlier session learnt of a job's pauses */
+	RECORD_LIMITS = 45,        /* thresholds were changed while the session runs */
 	RECORD_COMM_VANISHED = 39, /* a communicator that was sampled is not in the target's memory any more */
 };
 
@@ -163,6 +164,12 @@ struct record_clock {
 	__u64 realtime_offset_ns; /* from now on; as in record_start */
 };
 _Static_assert(sizeof(struct record_clock) == 32, "record_clock");
+
+struct record_limits {
+	struct wire_hdr hdr;
+	__u64 dstate_limit_ns, hang_floor_ns, busy_limit_ns; /* from now on; as in record_start */
+};
+_Static_assert(sizeof(struct record_limits) == 48, "record_limits");
 
 struct record_task_at {
 	struct wire_hdr hdr; /* tid, tgid */

@@ -64,6 +64,7 @@ enum event_kind {
 	EV_INSTANT,  /* generic */
 	EV_COUNTER,  /* generic */
 	EV_CLOCK,    /* clock: the wall clock was set */
+	EV_LIMITS,   /* start: thresholds, and only these, as they are from now on */
 	EV_COMM_SAMPLE, /* comm_sample: a communicator as read from outside: no call, and no sign of life */
 	EV_COMM_SCAN,   /* no data: the process was scanned for communicators */
 	EV_TASK_AT,     /* task_at: what a thread that is not running sits in */

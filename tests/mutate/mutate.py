@@ -45,7 +45,7 @@ ROOMS = (  # name, of 10 mutations, files
     ("model", 3, ["user/model/**/*.c"]),
     ("identity", 2, ["user/job/*.c"] + [f"user/inspect/discover/{n}.c" for n in (
         "cgroup_path", "launch_env", "late_environ", "place", "rank_tree")]),
-    ("probe budget", 1, ["user/session/budget_rules.c"]),
+    ("probe budget", 1, ["user/session/rules/budget_rules.c"]),
 )
 BAR, TIMEOUT_S, CPU_MAX_S, MEMORY_MAX = 0.9, 120, 20, 8 << 30
 JOBS = min(os.cpu_count() or 1, 4)

@@ -571,6 +571,11 @@ enum tier tracer_tier(const struct tracer_handle *h)
 	return h->loader->cfg.tier;
 }
 
+void loader_dstate_limit(struct loader *l, uint64_t ns)
+{
+	l->cfg.dstate_limit_ns = ns;
+}
+
 uint64_t tracer_dstate_limit_ns(const struct tracer_handle *h)
 {
 	return h->loader->cfg.dstate_limit_ns;

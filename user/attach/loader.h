@@ -120,7 +120,8 @@ uint32_t loader_returns_drop(struct loader *l, uint32_t tgid);
 /* A process became a target: calls the tracers' on_proc. */
 void loader_proc_known(struct loader *l, const struct target_proc *proc);
 
-int loader_tick(struct loader *l, uint64_t now_ns); /* tracers' ticks and loss counters */
+void loader_dstate_limit(struct loader *l, uint64_t ns); /* from now on */
+int loader_tick(struct loader *l, uint64_t now_ns);      /* tracers' ticks and loss counters */
 
 int loader_poll(struct loader *l, uint64_t now_ns); /* tracers' polls: call it after each loader_consume() */
 

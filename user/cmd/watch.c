@@ -7,12 +7,15 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "cmd/help.h"
+#include "cmd/watch_reload.h"
 #include "command.h"
 #include "session/args.h"
 #include "session/phases.h"
@@ -23,6 +26,14 @@
 
 struct watch_args {
 	struct session_args session;
+	char flight_dir[PATH_MAX]; /* of a reload: its own copy */
+};
+
+struct service { /* what a reload needs */
+	int argc;
+	char **argv;
+	const char *config;
+	struct watch_args *now;
 };
 
 enum { OPT_CONFIG = 'c', OPT_RAISE_FOR = 2000, OPT_NO_RAISE };
@@ -136,39 +147,104 @@ static int watch_open(struct watch_args *a, struct reader **ret_reader, struct p
 	return session_outputs_open(&a->session, *ret);
 }
 
+static const struct argp_child watch_children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp watch_argp = { watch_options, watch_option, NULL, NULL, watch_children, NULL, NULL };
+static const struct help watch_help = {
+	"watch", "[OPTIONS]",
+	"Watches the training jobs of this host (all, or those of --pid, --job) without a probe: samples NCCL's own "
+	"counters in their memory and what their threads do. When it reports a finding, it probes the ranks concerned "
+	"for a while."
+};
+
+/* The file, then the command line, which wins. 0, or -errno with the message in `error`. */
+static int settings_read(struct watch_args *a, const struct service *s, char *error, size_t size)
+{
+	int err;
+
+	session_args_init(&a->session, TIER_WATCH);
+	a->session.session.reopens = !has_terminal();
+	a->session.session.raise_ns = RAISE_S * 1000000000ull;
+	a->session.session.flight.dir = FLIGHT_DIR;
+	a->session.session.flight.bytes_max = WATCH_FLIGHT_MB * 1000000ull;
+	err = s->config ? session_args_file(&a->session, s->config, watch_set, a, error, size) : 0;
+	if (err)
+		return err;
+	command_line_parse(&watch_argp, &watch_help, s->argc, s->argv, 0, a);
+	if (!a->session.phases_given)
+		a->session.session.phases = phases_path_default();
+	session_args_settle(&a->session);
+	return 0;
+}
+
+/* What the session has now, as far as it may change; the directory's name outlives what it was read into. */
+static void settings_keep(struct watch_args *now, struct session_cfg *next)
+{
+	if (next->flight.dir) {
+		snprintf(now->flight_dir, sizeof(now->flight_dir), "%s", next->flight.dir);
+		next->flight.dir = now->flight_dir;
+	}
+	now->session.session = *next;
+}
+
+struct log_level {
+	bool verbose, debugging, quiet;
+};
+
+/* Reading settings sets it; returns what it was. */
+static struct log_level log_level_set(struct log_level to)
+{
+	struct log_level before = { log_verbose, log_debugging, log_quiet };
+
+	log_verbose = to.verbose;
+	log_debugging = to.debugging;
+	log_quiet = to.quiet;
+	return before;
+}
+
+/* The session keeps no pointer into what is read here, but the directory of flights as long as it runs. */
+static bool watch_reload(void *of, struct pipeline *p, struct session_cfg *next)
+{
+	struct log_level before = log_level_set((struct log_level){ 0 });
+	struct watch_args *a = calloc(1, sizeof(*a));
+	struct service *s = of;
+	char error[1024] = "out of memory";
+	bool ok = a && !settings_read(a, s, error, sizeof(error));
+
+	if (!ok) {
+		log_level_set(before);
+		log_error("SIGHUP: %s; nothing was changed", error);
+	} else {
+		ok = settings_change(&s->now->session, &a->session, p, next, s->config);
+	}
+	if (ok)
+		settings_keep(s->now, next);
+	if (a)
+		session_args_free(&a->session);
+	free(a);
+	return ok;
+}
+
 int cmd_watch(int argc, char **argv)
 {
-	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = { watch_options, watch_option, NULL, NULL, children, NULL, NULL };
-	static const struct help help = {
-		"watch", "[OPTIONS]",
-		"Watches the training jobs of this host (all, or those of --pid, --job) without a probe: samples "
-		"NCCL's own counters in their memory and what their threads do. When it reports a finding, it probes "
-		"the ranks concerned for a while."
-	};
 	static struct watch_args a;
+	static struct service service;
 	struct reader *reader = NULL;
 	struct pipeline *p = NULL;
-	static const char *config; /* kept in `a` */
 	char error[1024];
 	int code;
 
-	config = config_find(argc, argv);
-	session_args_init(&a.session, TIER_WATCH);
-	a.session.session.reopens = !has_terminal();
-	a.session.session.raise_ns = RAISE_S * 1000000000ull;
-	a.session.session.flight.dir = FLIGHT_DIR;
-	a.session.session.flight.bytes_max = WATCH_FLIGHT_MB * 1000000ull;
-	if (config && session_args_file(&a.session, config, watch_set, &a, error, sizeof(error))) {
+	service = (struct service){ argc, argv, config_find(argc, argv), &a };
+	if (settings_read(&a, &service, error, sizeof(error))) {
 		log_error("%s", error);
 		session_args_free(&a.session);
 		return EXIT_USAGE;
 	}
-	command_line_parse(&argp, &help, argc, argv, 0, &a);
-	if (!a.session.phases_given)
-		a.session.session.phases = phases_path_default();
-	a.session.outputs.inputs = &config;
-	a.session.outputs.n_inputs = !!config;
+	if (service.config) {
+		a.session.session.reload = watch_reload;
+		a.session.session.reload_of = &service;
+	}
+	a.session.outputs.inputs = &service.config;
+	a.session.outputs.n_inputs = !!service.config;
 	code = session_args_check(&a.session);
 	if (code) {
 		session_args_free(&a.session);

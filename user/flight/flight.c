@@ -385,6 +385,18 @@ static int dir_make(const char *dir, char *error, size_t error_size)
 	return err;
 }
 
+static struct flight_cfg defaulted(const struct flight_cfg *cfg)
+{
+	return (struct flight_cfg){
+		.dir = cfg->dir,
+		.window_ns = cfg->window_ns ? cfg->window_ns : FLIGHT_SECONDS * 1000000000ull,
+		.bytes_max = cfg->bytes_max ? cfg->bytes_max : FLIGHT_MB * 1000000ull,
+		.keep = cfg->keep ? cfg->keep : FLIGHT_KEEP,
+		.dump_limit_ns = cfg->dump_limit_ns ? cfg->dump_limit_ns : DUMP_LIMIT_NS,
+		.settle_ns = cfg->settle_ns ? cfg->settle_ns : SETTLE_NS,
+	};
+}
+
 int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, size_t error_size)
 {
 	struct flight *f;
@@ -395,13 +407,8 @@ int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, s
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	f->cfg = *cfg;
+	f->cfg = defaulted(cfg);
 	f->child_fd = -1;
-	f->cfg.window_ns = cfg->window_ns ? cfg->window_ns : FLIGHT_SECONDS * 1000000000ull;
-	f->cfg.bytes_max = cfg->bytes_max ? cfg->bytes_max : FLIGHT_MB * 1000000ull;
-	f->cfg.keep = cfg->keep ? cfg->keep : FLIGHT_KEEP;
-	f->cfg.dump_limit_ns = cfg->dump_limit_ns ? cfg->dump_limit_ns : DUMP_LIMIT_NS;
-	f->cfg.settle_ns = cfg->settle_ns ? cfg->settle_ns : SETTLE_NS;
 	f->dir = realpath(cfg->dir, NULL);
 	f->chunk = chunk_new();
 	if (!f->dir || !f->chunk) {
@@ -412,6 +419,32 @@ int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, s
 	flight_state_open(f->dir);
 	*ret = f;
 	return 0;
+}
+
+static int dir_change(struct flight *f, const char *dir, char *error, size_t error_size)
+{
+	int err = dir_make(dir, error, error_size);
+	char *name = err ? NULL : realpath(dir, NULL);
+
+	if (!name)
+		return err ? err : -errno;
+	if (strcmp(name, f->dir)) {
+		flight_state_close();
+		flight_dump_clean(name);
+		flight_state_open(name);
+	}
+	free(f->dir);
+	f->dir = name;
+	return 0;
+}
+
+int flight_set(struct flight *f, const struct flight_cfg *cfg, char *error, size_t error_size)
+{
+	int err = dir_change(f, cfg->dir, error, error_size);
+
+	if (!err)
+		f->cfg = defaulted(cfg);
+	return err;
 }
 
 void flight_free(struct flight *f)

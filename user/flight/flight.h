@@ -36,6 +36,9 @@ struct pipeline;
 
 /* 0, -ENOMEM, or -errno of `dir` with the message (object, cause, remedy) in `error`. */
 int flight_new(const struct flight_cfg *cfg, struct flight **ret, char *error, size_t error_size);
+/* Other limits, another directory, from now on; what is held stays. 0, or -errno of the directory with the message in
+ * `error`, and nothing changes. */
+int flight_set(struct flight *f, const struct flight_cfg *cfg, char *error, size_t error_size);
 void flight_free(struct flight *f); /* a dump under way goes on by itself */
 
 /* Takes each record from now on, before the model does. If out of memory, drops the window and starts a new one. */

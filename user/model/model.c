@@ -11,17 +11,23 @@
 
 typedef int apply_fn(struct model *m, const struct event *e);
 
-static int start_apply(struct model *m, const struct event *e)
+static int limits_apply(struct model *m, const struct event *e)
 {
-	m->start_ns = e->ts_ns;
-	m->realtime_offset_ns = e->start.realtime_offset_ns;
-	m->start_realtime_ns = e->ts_ns + m->realtime_offset_ns;
 	if (e->start.dstate_limit_ns)
 		m->dstate_limit_ns = e->start.dstate_limit_ns;
 	if (e->start.hang_floor_ns)
 		m->hang_floor_ns = e->start.hang_floor_ns;
 	if (e->start.busy_limit_ns)
 		m->busy_limit_ns = e->start.busy_limit_ns;
+	return 0;
+}
+
+static int start_apply(struct model *m, const struct event *e)
+{
+	m->start_ns = e->ts_ns;
+	m->realtime_offset_ns = e->start.realtime_offset_ns;
+	m->start_realtime_ns = e->ts_ns + m->realtime_offset_ns;
+	limits_apply(m, e);
 	m->host = e->start.host ? e->start.host : "";
 	m->nodes[0]->name = m->host;
 	return 0;
@@ -152,6 +158,7 @@ static apply_fn *const apply_table[] = {
 	[EV_INSTANT] = nothing_apply,
 	[EV_COUNTER] = counter_apply,
 	[EV_CLOCK] = clock_apply,
+	[EV_LIMITS] = limits_apply,
 	[EV_COMM_SAMPLE] = sample_apply,
 	[EV_TASK_AT] = proc_apply,
 	[EV_COMM_SCAN] = proc_apply,

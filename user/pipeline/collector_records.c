@@ -46,6 +46,18 @@ static int decode_clock(const struct wire_hdr *rec, struct intern *strings, stru
 	return 1;
 }
 
+static int decode_limits(const struct wire_hdr *rec, struct intern *strings, struct event *e)
+{
+	const struct record_limits *f = (const void *)rec;
+
+	(void)strings;
+	e->kind = EV_LIMITS;
+	e->start.dstate_limit_ns = f->dstate_limit_ns;
+	e->start.hang_floor_ns = f->hang_floor_ns;
+	e->start.busy_limit_ns = f->busy_limit_ns;
+	return 1;
+}
+
 static int decode_loss(const struct wire_hdr *rec, struct intern *strings, struct event *e)
 {
 	const struct record_loss *f = (const void *)rec;
@@ -153,6 +165,7 @@ const struct record_kind source_records_collector[] = {
 	{ "tick", COLLECTOR(RECORD_TICK), .size = sizeof(struct record_tick), .in_autopsy = true, .event = EV_TICK },
 	{ "stop", COLLECTOR(RECORD_STOP), .size = sizeof(struct record_stop), .in_autopsy = true, .event = EV_STOP },
 	{ "clock", COLLECTOR(RECORD_CLOCK), .size = sizeof(struct record_clock), .decode = decode_clock },
+	{ "limits", COLLECTOR(RECORD_LIMITS), .size = sizeof(struct record_limits), .decode = decode_limits },
 	{ "loss", COLLECTOR(RECORD_LOSS), .size = sizeof(struct record_loss), .decode = decode_loss },
 	{ "lib", COLLECTOR(RECORD_LIB), .size = sizeof(struct record_lib),
 	  .kept_by = offsetof(struct record_lib, lib_id), .decode = decode_lib },

@@ -85,6 +85,13 @@ void pipeline_set_output_rules(struct pipeline *p, const struct output_rules *ru
 	p->stream.rules = *rules;
 }
 
+void pipeline_change_output_rules(struct pipeline *p, const struct output_rules *rules)
+{
+	p->stream.rules = *rules;
+	for (struct output *o = p->outputs; o < p->outputs + p->n_outputs; o++)
+		output_begin(o, &p->stream);
+}
+
 static int output_add(struct pipeline *p, const char *path, const struct sink_class *class)
 {
 	int err = p->n_outputs < OUTPUTS_MAX ? output_open(&p->outputs[p->n_outputs], path, class) : -E2BIG;

@@ -39,6 +39,9 @@ const struct keeper *pipeline_keeper(const struct pipeline *p);
 /* How the outputs are followed by new ones and come back after an error; before the first record. Default: not. */
 void pipeline_set_output_rules(struct pipeline *p, const struct output_rules *rules);
 
+/* Other rules while records come. A file that was to take its name at the end takes it now where others follow it. */
+void pipeline_change_output_rules(struct pipeline *p, const struct output_rules *rules);
+
 /* Each record also goes to `tap`, before the model takes it; NULL: stop. Borrows `to`. From the first record on, or the
  * state that it is given is not whole. */
 void pipeline_set_tap(struct pipeline *p, void (*tap)(void *to, const struct wire_hdr *rec, struct pipeline *p),

@@ -370,6 +370,15 @@ void session_args_free(struct session_args *a)
 	}
 }
 
+/* "hang-limit: 'soon' is not a number of seconds above 0" */
+static void key_put(struct config *c, const char *name)
+{
+	char what[sizeof(c->what)];
+
+	memcpy(what, c->what, sizeof(what));
+	snprintf(c->what, sizeof(c->what), "%.40s: %.200s", name, what);
+}
+
 /* An error message goes to c->what. */
 static int line_take(struct config *c, char *line)
 {
@@ -395,6 +404,8 @@ static int line_take(struct config *c, char *line)
 		err = c->set(c->of, name, value, c->what, sizeof(c->what));
 	if (err == -ENOENT)
 		err = session_args_set(c->args, name, value, c->what, sizeof(c->what));
+	if (err == -EINVAL)
+		key_put(c, name);
 	if (err == -ENOENT)
 		snprintf(c->what, sizeof(c->what),
 			 "'%.80s' is not a setting; keys are the long options' names without dashes (--help)", name);
@@ -428,7 +439,7 @@ int session_args_file(struct session_args *a, const char *path,
 
 /* --- the run --- */
 
-static void budget_settle(struct session_args *a)
+void session_args_settle(struct session_args *a)
 {
 	if (!a->budget_given)
 		a->session.budget_ppm =
@@ -473,24 +484,9 @@ void session_readers_free(struct session_args *a, struct reader *r)
 	reader_free(r);
 }
 
-static int rules_check(const struct outputs *o)
-{
-	bool rotates = o->rules.rotate_bytes || o->rules.rotate_ns, file = false;
-
-	for (int i = 0; i < o->n; i++)
-		file |= strcmp(o->paths[i], "-") != 0;
-	if (o->rules.keep && !rotates)
-		log_error("--keep without --rotate: say when a new file is begun");
-	else if (rotates && !file)
-		log_error("--rotate without a file: name one with -o FILE");
-	else
-		return EXIT_CLEAN;
-	return EXIT_USAGE;
-}
-
 int session_outputs_open(struct session_args *a, struct pipeline *p)
 {
-	if (rules_check(&a->outputs))
+	if (outputs_rules_check(&a->outputs))
 		return EXIT_USAGE;
 	if (a->json && outputs_take_stdout(&a->outputs)) {
 		log_error("--json and -o - both want standard output: write the findings with -o FILE.jsonl");
@@ -507,7 +503,7 @@ int session_args_run(struct session_args *a, struct reader *reader, struct pipel
 	int err;
 
 	files_limit_raise();
-	budget_settle(a);
+	session_args_settle(a);
 	err = session_open(&a->session, reader, p, &s, error, sizeof(error));
 	if (err) {
 		log_error("%s", error);

@@ -46,6 +46,8 @@ extern const struct argp session_argp;
  * Returns 0 or -errno; free the readers either way. */
 int session_readers_open(struct session_args *a, struct reader **ret);
 void session_readers_free(struct session_args *a, struct reader *r);
+/* Sets what was not given and depends on other settings; session_args_run() does it too. */
+void session_args_settle(struct session_args *a);
 /* Checks privileges. Returns EXIT_CLEAN, or the exit code after logging why. */
 int session_args_check(const struct session_args *a);
 /* Opens the outputs. Returns EXIT_CLEAN, or the exit code after logging why. */

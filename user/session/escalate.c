@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "session/escalation.h"
+#include "session/rules/escalation.h"
 #include "attach/probe_rows.h"
 #include "schemas/probing.h"
 
@@ -27,13 +27,18 @@ struct escalator {
 	uint64_t seen_ns; /* incidents that were due by then are handled */
 };
 
+static struct escalation_cfg durations(const struct session_cfg *cfg)
+{
+	return (struct escalation_cfg){ .raise_ns = cfg->no_raise ? 0 : cfg->raise_ns,
+					.burst_after_ns = BURST_AFTER_NS,
+					.burst_ns = BURST_NS,
+					.pause_ns = PAUSES * cfg->raise_ns };
+}
+
 struct escalator *escalator_new(const struct session_cfg *cfg, const struct pipeline *p, struct session_targets *t,
 				int (*emit)(void *to, const struct wire_hdr *rec), void *to)
 {
-	struct escalation_cfg e = { .raise_ns = cfg->no_raise ? 0 : cfg->raise_ns,
-				    .burst_after_ns = BURST_AFTER_NS,
-				    .burst_ns = BURST_NS,
-				    .pause_ns = PAUSES * cfg->raise_ns };
+	struct escalation_cfg e = durations(cfg);
 	struct escalator *r = calloc(1, sizeof(*r));
 
 	if (!r)
@@ -45,6 +50,13 @@ struct escalator *escalator_new(const struct session_cfg *cfg, const struct pipe
 		return r;
 	free(r);
 	return NULL;
+}
+
+void escalator_set(struct escalator *r, const struct session_cfg *cfg)
+{
+	struct escalation_cfg e = durations(cfg);
+
+	escalation_set(r->escalation, &e);
 }
 
 void escalator_free(struct escalator *r)

@@ -16,6 +16,8 @@ struct escalator;
 /* Borrows all arguments. NULL: out of memory. */
 struct escalator *escalator_new(const struct session_cfg *cfg, const struct pipeline *p, struct session_targets *t,
 				int (*emit)(void *to, const struct wire_hdr *rec), void *to);
+/* Other durations, also of what is escalated now. */
+void escalator_set(struct escalator *r, const struct session_cfg *cfg);
 void escalator_free(struct escalator *r);
 /* Call it at every tick. Returns 0 or -errno. */
 int escalator_tick(struct escalator *r, uint64_t now_ns);

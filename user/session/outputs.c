@@ -160,6 +160,36 @@ static int open_code(int err)
 	return !err ? EXIT_CLEAN : failed ? EXIT_OUTPUT : EXIT_USAGE;
 }
 
+int outputs_rules_check(const struct outputs *o)
+{
+	bool file = false;
+
+	for (int i = 0; i < o->n; i++)
+		file |= strcmp(o->paths[i], "-") != 0;
+	if (o->rules.keep && !rotates(o))
+		log_error("--keep without --rotate: say when a new file is begun");
+	else if (rotates(o) && !file)
+		log_error("--rotate without a file: name one with -o FILE");
+	else
+		return EXIT_CLEAN;
+	return EXIT_USAGE;
+}
+
+int outputs_rules_set(struct pipeline *p, const struct outputs *o)
+{
+	struct output_rules rules = o->rules;
+	int err = outputs_rules_check(o);
+
+	for (int i = 0; !err && rotates(o) && i < o->n; i++)
+		if (strcmp(o->paths[i], "-") && folder_check(o->paths[i]))
+			err = EXIT_USAGE;
+	if (err)
+		return err;
+	rules.lasting = o->live;
+	pipeline_change_output_rules(p, &rules);
+	return EXIT_CLEAN;
+}
+
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o)
 {
 	struct output_rules rules = o->rules;

@@ -22,6 +22,10 @@ struct outputs {
 /* Opens `sink` (by name; NULL: none) on standard output, then one file per path. No output may be an input, or another
  * output, whatever its name. Returns EXIT_CLEAN, or the exit code after logging why. */
 int outputs_open(struct pipeline *p, const char *sink, const struct outputs *o);
+/* Do the rules fit the outputs? EXIT_CLEAN, or EXIT_USAGE after logging why not. */
+int outputs_rules_check(const struct outputs *o);
+/* Other rules (rotate, keep) while they are written. EXIT_CLEAN, or the exit code after logging why. */
+int outputs_rules_set(struct pipeline *p, const struct outputs *o);
 /* The outputs are open, and what follows reads what others wrote: gives up all rights but those to write to them and,
  * by `opens_inputs`, to open the inputs (pipeline_keeper()). Returns EXIT_CLEAN, or the exit code after logging why. */
 int outputs_confine(struct pipeline *p, const struct outputs *o, bool opens_inputs);

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "session/budget_rules.h"
+#include "session/rules/budget_rules.h"
 #include "schemas/probing.h"
 
 #define SAMPLE_EVERY_NS 200000000ull /* with the ticks of the session: every 250 ms */
@@ -40,6 +40,14 @@ struct probe_budget *probe_budget_new(const struct session_cfg *cfg, struct load
 					    .emit = emit,
 					    .to = to };
 	return b;
+}
+
+void probe_budget_set(struct probe_budget *b, uint32_t budget_ppm, uint32_t node_ppm)
+{
+	b->budget_ppm = budget_ppm;
+	b->node_ppm = node_ppm;
+	if (b->rules)
+		budget_limits(b->rules, budget_ppm, node_ppm);
 }
 
 void probe_budget_free(struct probe_budget *b)

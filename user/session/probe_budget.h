@@ -15,6 +15,8 @@ struct probe_budget;
 /* Borrows all arguments. NULL: out of memory. */
 struct probe_budget *probe_budget_new(const struct session_cfg *cfg, struct loader *l, struct session_targets *t,
 				      int (*emit)(void *to, const struct wire_hdr *rec), void *to);
+/* Other limits from now on; what was removed comes back by the rules. */
+void probe_budget_set(struct probe_budget *b, uint32_t budget_ppm, uint32_t node_ppm);
 void probe_budget_free(struct probe_budget *b);
 /* Call it at every tick: it works from the first probe on. Returns 0 or -errno. */
 int probe_budget_tick(struct probe_budget *b, uint64_t now_ns);

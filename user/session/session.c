@@ -6,7 +6,7 @@
  * decides what to poll and when.
  */
 #include "session/load_error.h"
-#include "session/session.h"
+#include "session/session_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -47,39 +47,9 @@
 #define CRITICAL_BYTES (256u << 10)                /* process life: 6,000 forks and exits between two polls */
 #define REORDER_LIMIT ((8u << 20) - WIRE_SIZE_MAX) /* 50 ms of 2 M records/s */
 
-/* Periods of the loop's work. Without probes the rings stay nearly empty, and no library waits for an attach. */
-static const struct pace {
-	uint32_t loop_ns;   /* empty the rings */
-	uint64_t rescan_ns; /* rescan young processes */
-	uint64_t scan_ns;   /* scan all processes of the host */
-	uint64_t progress_ns;
-} pace_probes = { 20000000, 50000000, 1000000000, 10000000000 },
-  pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
-
-struct session {
-	struct session_cfg cfg;
-	const struct pace *pace;
-	struct reader *reader;
-	struct pipeline *pipeline;
-	struct target_set *set;
-	struct symbolizer *symbols;
-	struct loader *loader;
-	struct session_targets *targets;
-	struct greeting *greeting;
-	struct samplers *samplers;
-	struct escalator *escalator;       /* tier watch only, else NULL */
-	struct session_stacks *stacks;     /* NULL none */
-	struct session_phases *phases;     /* NULL: none are kept */
-	struct probe_budget *probe_budget; /* NULL: no limit on the cost of probes */
-	struct reorder *reorder;
-	struct flight *flight; /* NULL: off */
-	int timer_fd, signal_fd, child_fd;
-	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
-	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
-	struct session_result result;
-	uint64_t realtime_offset_ns; /* as last emitted */
-	bool stop, more, tick_soon; /* more: the last poll left records in the rings; tick_soon: a change cannot wait */
-};
+/* Without probes the rings stay nearly empty, and no library waits for an attach. */
+static const struct pace pace_probes = { 20000000, 50000000, 1000000000, 10000000000 },
+			 pace_watch = { 125000000, 500000000, 5000000000, 600000000000 };
 
 static int session_feed(void *to, const struct wire_hdr *rec)
 {
@@ -91,7 +61,7 @@ static int drain(struct session *s, uint64_t until_ns)
 	return reorder_drain(s->reorder, until_ns, session_feed, s->pipeline);
 }
 
-static int session_emit(void *to, const struct wire_hdr *rec)
+int session_emit(void *to, const struct wire_hdr *rec)
 {
 	struct session *s = to;
 	int err;
@@ -102,7 +72,7 @@ static int session_emit(void *to, const struct wire_hdr *rec)
 	return !err && reorder_full(s->reorder) ? drain(s, 0) : err;
 }
 
-static struct wire_hdr record_hdr(size_t size, uint8_t kind, uint64_t now_ns)
+struct wire_hdr session_record(size_t size, uint8_t kind, uint64_t now_ns)
 {
 	return (struct wire_hdr){ .size = size, .tracer = WIRE_COLLECTOR, .kind = kind, .ts_ns = now_ns };
 }
@@ -117,7 +87,7 @@ static int start_emit(struct session *s, uint64_t now_ns)
 
 	gethostname(u.f.host, 255);
 	len = strlen(u.f.host) + 1;
-	u.f.hdr = record_hdr((sizeof(u.f) + len + 7) & ~7ul, RECORD_START, now_ns);
+	u.f.hdr = session_record((sizeof(u.f) + len + 7) & ~7ul, RECORD_START, now_ns);
 	u.f.realtime_offset_ns = s->realtime_offset_ns = clock_realtime_offset_ns();
 	u.f.dstate_limit_ns = s->cfg.dstate_limit_ns;
 	u.f.hang_floor_ns = s->cfg.hang_floor_ns;
@@ -363,7 +333,7 @@ static bool due(uint64_t *last_ns, uint64_t every_ns, uint64_t now_ns)
 
 static int clock_emit(struct session *s, uint64_t now_ns)
 {
-	struct record_clock f = { .hdr = record_hdr(sizeof(f), RECORD_CLOCK, now_ns),
+	struct record_clock f = { .hdr = session_record(sizeof(f), RECORD_CLOCK, now_ns),
 				  .realtime_offset_ns = clock_realtime_offset_ns() };
 	int64_t moved_ns = f.realtime_offset_ns - s->realtime_offset_ns;
 
@@ -377,7 +347,7 @@ static int clock_emit(struct session *s, uint64_t now_ns)
 
 static int tick(struct session *s, uint64_t now_ns)
 {
-	struct record_tick f = { .hdr = record_hdr(sizeof(f), RECORD_TICK, now_ns) };
+	struct record_tick f = { .hdr = session_record(sizeof(f), RECORD_TICK, now_ns) };
 	uint64_t gap_ns = now_ns - s->tick_ns;
 	int err;
 
@@ -488,8 +458,7 @@ static void signals_take(struct session *s)
 			continue;
 		}
 		if (info.ssi_signo == SIGHUP) {
-			log_info("SIGHUP: outputs whose files were moved away are begun anew; settings stay");
-			pipeline_reopen_outputs(s->pipeline);
+			session_reload(s);
 			continue;
 		}
 		s->stop = s->result.interrupted = true;
@@ -555,7 +524,7 @@ static int finish(struct session *s)
 	while (err > 0);
 	if (!err)
 		err = loader_tick(s->loader, clock_monotonic_ns());
-	f.hdr = record_hdr(sizeof(f), RECORD_STOP, clock_monotonic_ns());
+	f.hdr = session_record(sizeof(f), RECORD_STOP, clock_monotonic_ns());
 	if (!err)
 		err = session_emit(s, &f.hdr);
 	if (!err)

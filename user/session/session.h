@@ -32,10 +32,15 @@ struct session_cfg {
 	bool no_raise;     /* never escalate, whatever raise_ns says */
 	uint32_t budget_ppm, budget_node_ppm; /* limit on the cost of probe hits in millionths of a core: per process,
 						 all together; 0: no limit */
-	bool reopens;       /* SIGHUP begins outputs anew whose files were moved away; false: it ends the session */
-	pid_t child;        /* started by `-- CMD`, waits at child_go_fd; 0: none */
-	int child_go_fd;    /* a byte lets the child start, end-of-file ends it */
-	const char *phases; /* file of known phases; NULL: none is read or kept */
+	bool reopens; /* SIGHUP begins outputs anew whose files were moved away, and reloads; false: it ends the
+			 session */
+	/* SIGHUP: *next is a copy of this struct, in which what may change is set as it is wanted now. False: that is
+	 * not known, which was said, and nothing changes. NULL: settings stay as they are. */
+	bool (*reload)(void *of, struct pipeline *p, struct session_cfg *next);
+	void *reload_of;
+	pid_t child;                 /* started by `-- CMD`, waits at child_go_fd; 0: none */
+	int child_go_fd;             /* a byte lets the child start, end-of-file ends it */
+	const char *phases;          /* file of known phases; NULL: none is read or kept */
 	struct flight_cfg flight;    /* dir NULL: no flight recorder */
 	struct reader *stack_reader; /* reads the stacks of a hang's ranks, used by nothing else; borrowed. NULL: read
 					no stacks */

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "source.h"
 #include "attach/probe_rows.h"
-#include "session/budget_rules.h"
+#include "session/rules/budget_rules.h"
 #include "session/load_error.h"
 #include "session/target_threads.h"
 #include "tracers/process/proc_record.h"

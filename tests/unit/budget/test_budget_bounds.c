@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "session/budget_rules.h"
+#include "session/rules/budget_rules.h"
 
 #define MS 1000000ull
 #define QUARTER (250 * MS)

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "session/budget_rules.h"
+#include "session/rules/budget_rules.h"
 
 #define S 1000000000ull
 #define MS 1000000ull

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "session/escalation.h"
+#include "session/rules/escalation.h"
 
 #define S 1000000000ull
 

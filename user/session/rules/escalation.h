@@ -26,7 +26,8 @@ struct tier_change {
 };
 
 struct escalation;
-struct escalation *escalation_new(const struct escalation_cfg *cfg); /* NULL without memory */
+struct escalation *escalation_new(const struct escalation_cfg *cfg);         /* NULL without memory */
+void escalation_set(struct escalation *e, const struct escalation_cfg *cfg); /* other durations from now on */
 void escalation_free(struct escalation *e);
 /* A finding concerns the process. No effect while it is escalated or in its pause. Returns 0 or -ENOMEM. */
 int escalation_note(struct escalation *e, uint32_t tgid, uint64_t incident, uint64_t now_ns);

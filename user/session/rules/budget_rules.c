@@ -3,7 +3,7 @@
  * budget_rules.c - see budget_rules.h. A load is a cost in budgets. Costs are kept twice: the newest ones, by which
  * groups go quickly, and the mean of some seconds, by which they go when the load is unsteady.
  */
-#include "session/budget_rules.h"
+#include "session/rules/budget_rules.h"
 
 #include <errno.h>
 #include <math.h>
@@ -83,6 +83,12 @@ struct budget_rules *budget_rules_new(const struct budget_cfg *cfg)
 	if (g)
 		g->cfg = *cfg;
 	return g;
+}
+
+void budget_limits(struct budget_rules *g, uint32_t budget_ppm, uint32_t node_ppm)
+{
+	g->cfg.budget_ppm = budget_ppm;
+	g->cfg.node_ppm = node_ppm;
 }
 
 void budget_rules_free(struct budget_rules *g)

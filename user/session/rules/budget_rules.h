@@ -80,6 +80,8 @@ struct budget_sums { /* since the beginning */
 struct budget_rules;
 struct budget_rules *budget_rules_new(const struct budget_cfg *cfg); /* NULL without memory */
 void budget_rules_free(struct budget_rules *g);
+/* Other limits from the next sample on. */
+void budget_limits(struct budget_rules *g, uint32_t budget_ppm, uint32_t node_ppm);
 /* One sample, about every 250 ms: begin, note each living process, end. A process that was not noted is forgotten. */
 void budget_sample_begin(struct budget_rules *g, uint64_t now_ns);
 int budget_sample_note(struct budget_rules *g, const struct budget_sample *l); /* 0 or -ENOMEM */

@@ -2,7 +2,7 @@
  *
  * escalation.c - see escalation.h. The tier of a process is a function of the time since its escalation began.
  */
-#include "session/escalation.h"
+#include "session/rules/escalation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +26,11 @@ struct escalation *escalation_new(const struct escalation_cfg *cfg)
 	if (e)
 		e->cfg = *cfg;
 	return e;
+}
+
+void escalation_set(struct escalation *e, const struct escalation_cfg *cfg)
+{
+	e->cfg = *cfg;
 }
 
 void escalation_free(struct escalation *e)

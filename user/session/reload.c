@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reload.c - settings change while the session runs: each goes to the part whose it is, and no part loses what it
+ * knows.
+ *
+ * Thresholds are the model's: it is told of them by a record, so that a replay knows them too.
+ */
+#include "session/session_private.h"
+
+#include <string.h>
+
+#include "attach/loader.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "schemas/collector.h"
+#include "session/escalate.h"
+#include "session/probe_budget.h"
+
+static void limits_set(struct session *s, const struct session_cfg *next)
+{
+	struct session_cfg *now = &s->cfg;
+	struct record_limits f = {
+		.hdr = session_record(sizeof(f), RECORD_LIMITS, clock_monotonic_ns()),
+		.dstate_limit_ns = next->dstate_limit_ns,
+		.hang_floor_ns = next->hang_floor_ns,
+		.busy_limit_ns = next->busy_limit_ns,
+	};
+
+	if (now->dstate_limit_ns == next->dstate_limit_ns && now->hang_floor_ns == next->hang_floor_ns &&
+	    now->busy_limit_ns == next->busy_limit_ns)
+		return;
+	now->dstate_limit_ns = next->dstate_limit_ns;
+	now->hang_floor_ns = next->hang_floor_ns;
+	now->busy_limit_ns = next->busy_limit_ns;
+	loader_dstate_limit(s->loader, next->dstate_limit_ns);
+	session_emit(s, &f.hdr);
+}
+
+/* Where there is none, prices of hits were not asked for when the programs were loaded: it takes a restart, and that is
+ * said by who compares the settings. */
+static void budget_set(struct session *s, const struct session_cfg *next)
+{
+	s->cfg.budget_ppm = next->budget_ppm;
+	s->cfg.budget_node_ppm = next->budget_node_ppm;
+	if (s->probe_budget)
+		probe_budget_set(s->probe_budget, next->budget_ppm, next->budget_node_ppm);
+}
+
+static void raise_set(struct session *s, const struct session_cfg *next)
+{
+	s->cfg.raise_ns = next->raise_ns;
+	s->cfg.no_raise = next->no_raise;
+	if (s->escalator)
+		escalator_set(s->escalator, &s->cfg);
+	else if (s->cfg.tier == TIER_WATCH && s->cfg.raise_ns && !s->cfg.no_raise)
+		s->escalator = escalator_new(&s->cfg, s->pipeline, s->targets, session_emit, s);
+}
+
+/* The memory of the last minutes stays, whatever its new size or place. */
+static void flight_change(struct session *s, const struct session_cfg *next)
+{
+	char error[512];
+
+	if (!s->flight || !next->flight.dir)
+		return;
+	if (flight_set(s->flight, &next->flight, error, sizeof(error)))
+		log_error("%s; the recorder stays as it is", error);
+}
+
+void session_reload(struct session *s)
+{
+	struct session_cfg next = s->cfg;
+
+	pipeline_reopen_outputs(s->pipeline);
+	if (!s->cfg.reload) {
+		log_info("SIGHUP: outputs whose files were moved away are begun anew; settings stay");
+		return;
+	}
+	if (!s->cfg.reload(s->cfg.reload_of, s->pipeline, &next))
+		return;
+	limits_set(s, &next);
+	budget_set(s, &next);
+	raise_set(s, &next);
+	flight_change(s, &next);
+}

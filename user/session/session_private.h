@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session_private.h - shared by session.c (the loop) and reload.c (settings that change meanwhile). Private to them.
+ */
+#ifndef RANKTRACE_SESSION_PRIVATE_H
+#define RANKTRACE_SESSION_PRIVATE_H
+
+#include "session/session.h"
+
+struct pace {               /* periods of the loop's work */
+	uint32_t loop_ns;   /* empty the rings */
+	uint64_t rescan_ns; /* rescan young processes */
+	uint64_t scan_ns;   /* scan all processes of the host */
+	uint64_t progress_ns;
+};
+
+struct session {
+	struct session_cfg cfg;
+	const struct pace *pace;
+	struct reader *reader;
+	struct pipeline *pipeline;
+	struct target_set *set;
+	struct symbolizer *symbols;
+	struct loader *loader;
+	struct session_targets *targets;
+	struct greeting *greeting;
+	struct samplers *samplers;
+	struct escalator *escalator;       /* tier watch only, else NULL */
+	struct session_stacks *stacks;     /* NULL none */
+	struct session_phases *phases;     /* NULL: none are kept */
+	struct probe_budget *probe_budget; /* NULL: no limit on the cost of probes */
+	struct reorder *reorder;
+	struct flight *flight; /* NULL: off */
+	int timer_fd, signal_fd, child_fd;
+	uint64_t start_boot_ns; /* same moment as start_ns, on the clock of process start times */
+	uint64_t start_ns, tick_ns, rescan_ns, scan_ns, flush_ns, progress_ns; /* last time of each */
+	struct session_result result;
+	uint64_t realtime_offset_ns; /* as last emitted */
+	bool stop, more, tick_soon; /* more: the last poll left records in the rings; tick_soon: a change cannot wait */
+};
+
+struct wire_hdr session_record(size_t size, uint8_t kind, uint64_t now_ns); /* the collector's */
+int session_emit(void *session, const struct wire_hdr *rec);
+
+/* reload.c: SIGHUP */
+void session_reload(struct session *s);
+
+#endif
