@@ -148,6 +148,11 @@ struct comm {
 struct p2p_seq {             /* with one peer; index 0 Send, 1 Recv */
 	uint64_t next[2];    /* called */
 	uint64_t entered[2]; /* of them enqueued */
+	/* Met late: a Recv of number n receives the peer's Send of number n + ahead, each as it is counted on its side.
+	 * The least by which the peer was ahead when a Recv was over: a Send before it was counted, or one that was not
+	 * received yet, makes it more. */
+	int64_t ahead;
+	bool ahead_known;
 };
 
 struct samples {                      /* what samples of the communicator from outside showed; the newest one */

@@ -135,6 +135,24 @@ void op_drop(struct model *m, struct op *op)
 	op_out(m, op);
 }
 
+static void p2p_learn(const struct op *op)
+{
+	const struct member *mb = op->member, *o;
+	struct p2p_seq *mine = op->peer >= 0 && op->peer < mb->n_p2p ? &mb->p2p[op->peer] : NULL;
+	int64_t ahead;
+
+	if (op->kind != OP_RECV || !op->seq_from_attach || mb->blind || !mine || !mb->comm->by_rank ||
+	    op->peer >= mb->comm->nranks)
+		return;
+	o = mb->comm->by_rank[op->peer];
+	if (!o || o->gone || o->blind || mb->rank < 0 || mb->rank >= o->n_p2p)
+		return;
+	ahead = (int64_t)o->p2p[mb->rank].next[0] - (int64_t)(op->seq + 1);
+	if (!mine->ahead_known || ahead < mine->ahead)
+		mine->ahead = ahead;
+	mine->ahead_known = true;
+}
+
 void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t prev_lower_ns)
 {
 	uint64_t lower, entry = comm_last_entry_ns(op);
@@ -151,6 +169,7 @@ void op_ended(struct model *m, struct op *op, uint64_t ns, uint64_t prev_lower_n
 	m->n_ops_ended++;
 	comm_ended(op);
 	comm_contradicted(op);
+	p2p_learn(op);
 	first_open_advance(op->member);
 	op_out(m, op);
 }

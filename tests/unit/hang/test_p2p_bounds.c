@@ -136,6 +136,33 @@ static void the_other_side(void **state)
 	assert_null(p2p_other_side(&send));
 }
 
+/* Met late, by how much the sender's numbers are ahead says which it is, though one before it is open still: a group
+ * ends as one. */
+static void the_other_side_by_learnt_numbers(void **state)
+{
+	struct op before = transfer(1, OP_RECV, 4);
+
+	(void)state;
+	recv.seq = 5;
+	recv.prev = &before;
+	members[1].first_open = &before;
+	members[1].ops_tail = &recv;
+	members[1].from_init = false;
+	assert_ptr_equal(p2p_other_side(&send), &before); /* not known: the first that is open */
+	pairs[1][0].ahead_known = true;
+	pairs[1][0].ahead = -2;
+	assert_ptr_equal(p2p_other_side(&send), &recv);
+	assert_ptr_equal(p2p_other_side(&recv), &send);
+	assert_null(p2p_other_side(&before));
+	for (int r = 0; r < RANKS; r++) {
+		members[r].blind = true;
+		assert_ptr_equal(p2p_other_side(&send), &before);
+		members[r].blind = false;
+	}
+	members[1].n_p2p = 0;
+	assert_ptr_equal(p2p_other_side(&send), &before);
+}
+
 /* When the peer called its side of the newest that both called. */
 static void since_when_it_is_free(void **state)
 {
@@ -291,6 +318,7 @@ int main(void)
 		cmocka_unit_test_setup(whose_numbers_mean_the_same, fresh),
 		cmocka_unit_test_setup(what_runs_as_one, fresh),
 		cmocka_unit_test_setup(the_other_side, fresh),
+		cmocka_unit_test_setup(the_other_side_by_learnt_numbers, fresh),
 		cmocka_unit_test_setup(since_when_it_is_free, fresh),
 		cmocka_unit_test_setup(who_waits, fresh),
 		cmocka_unit_test_setup(a_small_send, fresh),

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "model/state.h"
 #include "tests/unit/job/job_script.h"
 
 static uint64_t now;
@@ -305,6 +306,53 @@ static void test_nonsense_is_survived(void **state)
 	model_free(m);
 }
 
+static struct op *transfer(struct model *m, int rank, enum op_kind kind)
+{
+	struct event e = op_event(rank, 7, kind, 0);
+
+	e.op.peer = !rank;
+	give(m, e);
+	return model_proc(m, job_pid(rank))->members->ops_tail;
+}
+
+/* Two ranks met late: the second, which sends, after Sends of its that the first received. By how much its numbers are
+ * ahead is the least that any finished Recv shows. */
+static void test_which_send_a_recv_receives(void **state)
+{
+	struct model *m = model_new();
+	const struct p2p_seq *s;
+	struct op *recv[3];
+
+	(void)state;
+	for (int r = 0; r < 2; r++)
+		seen(m, r, 7, 99, 0, false);
+	for (int i = 0; i < 2; i++) /* of Sends before the attach */
+		op_ended(m, transfer(m, 0, OP_RECV), JOB_T0 + (now += MSEC), 0);
+	s = &first_member(m)->p2p[1];
+	assert_false(s->ahead_known); /* nothing of the peer was counted */
+	for (int i = 0; i < 3; i++) {
+		transfer(m, 1, OP_SEND);
+		recv[i] = transfer(m, 0, OP_RECV);
+	}
+	op_ended(m, recv[0], JOB_T0 + (now += MSEC), 0); /* three are sent, one is known to be received */
+	assert_true(s->ahead_known);
+	assert_int_equal(s->ahead, 0);
+	op_ended(m, recv[1], JOB_T0 + (now += MSEC), 0);
+	op_ended(m, recv[2], JOB_T0 + (now += MSEC), 0);
+	assert_int_equal(s->ahead, -2);
+	transfer(m, 1, OP_SEND);
+	transfer(m, 1, OP_SEND);
+	recv[0] = transfer(m, 0, OP_RECV);
+	op_ended(m, recv[0], JOB_T0 + (now += MSEC), 0);
+	assert_int_equal(s->ahead, -2);
+	model_proc(m, job_pid(1))->members->blind = true; /* some of its were missed */
+	recv[0] = transfer(m, 0, OP_RECV);
+	recv[1] = transfer(m, 0, OP_RECV);
+	op_ended(m, recv[1], JOB_T0 + (now += MSEC), 0);
+	assert_int_equal(s->ahead, -2);
+	model_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -316,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_an_address_used_again_is_another_communicator),
 		cmocka_unit_test(test_children_know_their_rank),
 		cmocka_unit_test(test_a_pid_used_again_is_another_process),
+		cmocka_unit_test(test_which_send_a_recv_receives),
 		cmocka_unit_test(test_nonsense_is_survived),
 	};
 

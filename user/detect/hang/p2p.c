@@ -68,14 +68,29 @@ static const struct op *open_to(const struct member *mb, enum op_kind kind, int 
 	return NULL;
 }
 
+/* Of an operation that is numbered from the attach, its number on the other side. False: not known. */
+static bool number_there(const struct op *op, const struct member *o, uint64_t *ret)
+{
+	bool recv = op->kind == OP_RECV;
+	const struct member *to = recv ? op->member : o, *from = recv ? o : op->member;
+	const struct p2p_seq *s = from->rank >= 0 && from->rank < to->n_p2p ? &to->p2p[from->rank] : NULL;
+
+	if (!s || !s->ahead_known || to->blind || from->blind)
+		return false;
+	*ret = op->seq + (uint64_t)(recv ? s->ahead : -s->ahead);
+	return true;
+}
+
+/* The first that is open may be over: a group ends as one. So it is by number, where that is known. */
 const struct op *p2p_other_side(const struct op *op)
 {
 	const struct member *o = member_peer(op->member, op->peer);
+	uint64_t seq = op->seq;
 
 	if (!o)
 		return NULL;
-	if (p2p_numbered(op))
-		return member_p2p_op(o, other_kind(op->kind), op->member->rank, op->seq);
+	if (p2p_numbered(op) || number_there(op, o, &seq))
+		return member_p2p_op(o, other_kind(op->kind), op->member->rank, seq);
 	return open_to(o, other_kind(op->kind), op->member->rank);
 }
 
