@@ -204,6 +204,7 @@ static void text_verdict(struct text *t, const struct autopsy_sink *s, const str
 
 	for (size_t i = 0; i < s->n; i++) {
 		incident_text_head(t, &s->open[i]);
+		incident_text_place(t, &s->open[i], m);
 		incident_text_sentence(t, &s->open[i]);
 		text_add(t, "\n");
 		incident_text_block(t, &s->open[i], m);

@@ -178,14 +178,22 @@ static void hang_of_none(struct text *t, const struct finding *f)
 	}
 }
 
+/* Known by its proxy: it entered the operation, and was in the middle of it. */
+static bool is_inside(const struct finding *f)
+{
+	return finding_evidence(f, EVIDENCE_N_MEMBERS) || finding_evidence(f, EVIDENCE_PROXY_OP_COUNT);
+}
+
 static const char *hang_verb(const struct finding *f)
 {
 	const struct verb *v = &hang_verbs[f->class];
 
 	if (f->class == HANG_PROCESS_DEAD && f->cause == CAUSE_NOT_THERE)
 		return "has no process here any more; its peers wait in";
-	if (f->class == HANG_PROCESS_DEAD && finding_evidence(f, EVIDENCE_N_MEMBERS))
+	if (f->class == HANG_PROCESS_DEAD && is_inside(f))
 		return "died inside";
+	if (f->class == HANG_STOPPED && is_inside(f))
+		return one_only(f) ? "is stopped inside" : "are stopped inside";
 	return one_only(f) ? v->one : v->several;
 }
 

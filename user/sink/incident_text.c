@@ -63,6 +63,31 @@ static void place_add(struct text *t, int *n, const char *what, const char *name
 	text_foreign(t, name, NULL);
 }
 
+static bool several_jobs(const struct model *m)
+{
+	const char *first = NULL;
+
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		if (p->is_child || !p->members || !*p->job->shown)
+			continue;
+		if (first && strcmp(first, p->job->shown))
+			return true;
+		first = p->job->shown;
+	}
+	return false;
+}
+
+void incident_text_place(struct text *t, const struct incident *i, const struct model *m)
+{
+	int n = 0;
+
+	if (several_jobs(m))
+		place_add(t, &n, "job", incident_job(&i->f, m));
+	if (m->merged && m->n_nodes > 1)
+		place_add(t, &n, "host", i->f.host);
+	text_add(t, n ? ": " : "");
+}
+
 /* "pid 812, GPU 1, rank 1 of 2 in 0x...", and the thread, where that is one. Else what the process has. */
 static void text_who(struct text *t, int *n, const struct finding *f, const struct model *m)
 {

@@ -12,6 +12,8 @@
 
 void incident_text_head(struct text *t, const struct incident *i);     /* "CRITICAL  " */
 void incident_text_sentence(struct text *t, const struct incident *i); /* who does what; no line break behind it */
+/* "job llama, host node-b: " in front of the sentence, where there are several. */
+void incident_text_place(struct text *t, const struct incident *i, const struct model *m);
 /* "node-a-...-7, a consequence of node-a-...-6" */
 void incident_text_id(struct text *t, const struct incident *i, const char *before, const char *behind);
 /* Lines where, why, others, do, id: each only where something is known. */

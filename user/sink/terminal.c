@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,10 +43,18 @@ struct terminal_sink {
 	struct sink base;
 	int fd;
 	bool colour;
+	int columns; /* of the screen; 0: it is none, and a line stays one */
 	struct shown *shown;
 	size_t n_shown, cap_shown;
 	struct held *held; /* oldest first */
 };
+
+static int screen_columns(int fd)
+{
+	struct winsize size;
+
+	return isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
+}
 
 static int terminal_open(const char *path, struct sink **ret_sink)
 {
@@ -62,6 +71,7 @@ static int terminal_open(const char *path, struct sink **ret_sink)
 		free(s);
 		return err;
 	}
+	s->columns = screen_columns(s->fd);
 	s->colour = (!no_colour || !*no_colour) && isatty(s->fd);
 	*ret_sink = &s->base;
 	return 0;
@@ -167,6 +177,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 		shown_keep(s, i);
 	text_time(&t, i->t_ns, m);
 	incident_text_head(&t, i);
+	incident_text_place(&t, i, m);
 	incident_text_sentence(&t, i);
 	if (is_brief(i))
 		incident_text_id(&t, i, " (", ")\n");
@@ -176,6 +187,7 @@ static int incident_print(struct terminal_sink *s, const struct incident *i, con
 		incident_text_block(&t, i, m);
 	if (i->phase != PHASE_CLOSE && log_verbose)
 		incident_text_evidence(&t, &i->f, m);
+	text_fold(&t, s->columns);
 	if (t.data)
 		err = write_whole(s->fd, t.data, t.len);
 	free(t.data);

@@ -11,6 +11,8 @@
 
 #include "sink/sink_io.h"
 
+#define FOLD_INDENT 10 /* below the text of a block's lines */
+
 static bool text_reserve(struct text *t, size_t more)
 {
 	size_t cap = t->cap ? t->cap : 1024;
@@ -62,6 +64,61 @@ void text_foreign(struct text *t, const char *s, const char *line_break)
 			text_add(t, "%.*s", (int)n, s);
 		s += n ? n : 1;
 	}
+}
+
+/* Bytes of what takes no column at `s`: an escape sequence, or the later bytes of a character; 0: it takes one. */
+static size_t zero_width(const char *s)
+{
+	size_t n = 1;
+
+	if (*s != '\033')
+		return ((unsigned char)*s & 0xc0) == 0x80;
+	while (s[n] && s[n] != 'm')
+		n++;
+	return n + (s[n] == 'm');
+}
+
+/* One line, from `s` to `end`: its words, each with the spaces in front of it. */
+static void line_fold(struct text *to, const char *s, const char *end, int columns)
+{
+	int column = 0;
+
+	while (s < end) {
+		const char *word = s, *at;
+		int width = 0;
+
+		while (word < end && *word == ' ')
+			word++;
+		for (at = word; at < end && *at != ' ';) {
+			size_t none = zero_width(at);
+
+			width += !none;
+			at += none ? none : 1;
+		}
+		if (column && column + (int)(word - s) + width > columns) {
+			text_add(to, "\n%*s", FOLD_INDENT, "");
+			column = FOLD_INDENT;
+			s = word;
+		}
+		text_add(to, "%.*s", (int)(at - s), s);
+		column += (int)(word - s) + width;
+		s = at;
+	}
+}
+
+void text_fold(struct text *t, int columns)
+{
+	struct text folded = { .colour = t->colour };
+
+	if (!t->data || columns < 4 * FOLD_INDENT)
+		return;
+	for (const char *s = t->data, *end; *s; s = end + (*end == '\n')) {
+		end = s + strcspn(s, "\n");
+		line_fold(&folded, s, end, columns);
+		text_add(&folded, *end ? "\n" : "");
+	}
+	free(t->data);
+	*t = folded;
 }
 
 void text_duration(struct text *t, double s)

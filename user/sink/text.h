@@ -21,6 +21,8 @@ void text_colour(struct text *t, const char *code);
 /* Bytes of the target: what is no character, or controls the terminal, becomes '?'. A line break becomes
  * `line_break`, except at the very end; with NULL it is a control character like others. */
 void text_foreign(struct text *t, const char *s, const char *line_break);
+/* Folds its lines between words at that column, where it stands on a screen; what goes on is indented. */
+void text_fold(struct text *t, int columns);
 /* "2.7 s", "35 ms", "12 min" */
 void text_duration(struct text *t, double s);
 

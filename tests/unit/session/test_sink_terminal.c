@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "sink/sink_io.h"
+#include "sink/text.h"
 #include "tests/unit/session/sink_file.h"
 
 static char *terminal_said(struct fixture *f)
@@ -123,6 +124,82 @@ static void test_terminal_holds_a_second(void **state)
 			     "of node-a-9.3)\n"));
 	assert_null(strstr(strstr(text, "node-a-9.9"), "where"));
 	free(text);
+}
+
+/* Of several jobs or hosts in one log every line says which, also those without "where". */
+static void test_terminal_several_jobs(void **state)
+{
+	static const struct job_id other = { .name = "mistral", .shown = "mistral", .nth = 1 };
+	struct node *nodes[2];
+	struct incident i;
+	struct fixture f;
+	char *text;
+
+	(void)state;
+	fixture_open(&f, &sink_terminal);
+	f.procs[0].job = &other;
+	i = hang_of(&f);
+	i.f.class = HANG_STOPPED;
+	i.f.cause = CAUSE_STOPPED;
+	finding_note(&i.f, EVIDENCE_PROXY_OP_COUNT, 3684); /* it was in the middle of it */
+	finding_note_text(&i.f, EVIDENCE_PYTHON, "train.py:54 load");
+	fixture_incident(&f, i);
+	i.phase = PHASE_CLOSE;
+	fixture_incident(&f, i);
+	f.procs[0].is_child = true; /* no job of its own */
+	fixture_incident(&f, i);
+	nodes[0] = nodes[1] = f.procs[0].node;
+	f.m.merged = true;
+	f.m.nodes = nodes;
+	f.m.n_nodes = 2;
+	i.f.host = "node-b";
+	fixture_incident(&f, i);
+	text = terminal_said(&f);
+	assert_non_null(strstr(text, "WARNING stall  job llama: rank 2 is stopped inside AllReduce #1842; 2 peers"));
+	assert_non_null(strstr(text, "OVER, was warning stall  job llama: rank 2 is stopped inside"));
+	assert_non_null(strstr(text, "OVER, was warning stall  rank 2 is stopped inside"));
+	assert_non_null(strstr(text, "OVER, was warning stall  host node-b: rank 2 is stopped inside"));
+	free(text);
+}
+
+static char *folded(const char *line, int columns)
+{
+	struct text t = { 0 };
+
+	text_add(&t, "%s", line);
+	text_fold(&t, columns);
+	return t.data;
+}
+
+/* Between words; a colour and the later bytes of a character take no room; what is longer than a line stays whole. */
+static void test_a_screen_folds(void **state)
+{
+	static const struct {
+		const char *line, *folded;
+	} cases[] = {
+		{ "", "" },
+		{ "0123456789 0123456789 0123456789 0123456\n", "0123456789 0123456789 0123456789 0123456\n" },
+		{ "0123456789 0123456789 0123456789 01234567\n  b",
+		  "0123456789 0123456789 0123456789\n          01234567\n  b" },
+		{ "0123456789 0123456789 0123456789 \033[1;31m0123456\033[0m",
+		  "0123456789 0123456789 0123456789 \033[1;31m0123456\033[0m" },
+		{ "0123456789 0123456789 0123456789 \303\244123456 b",
+		  "0123456789 0123456789 0123456789 \303\244123456\n          b" },
+		{ "0123456789012345678901234567890123456789012345 b",
+		  "0123456789012345678901234567890123456789012345\n          b" },
+		{ "  where   job 0123456789012345678901234567890123456789 b",
+		  "  where   job\n          0123456789012345678901234567890123456789\n          b" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = folded(cases[i].line, 40), *as_it_is = folded(cases[i].line, 0);
+
+		assert_string_equal(text ? text : "", cases[i].folded);
+		assert_string_equal(as_it_is, cases[i].line);
+		free(text);
+		free(as_it_is);
+	}
 }
 
 /* What explains an older finding has a block of its own: what to do stands there. */
@@ -314,6 +391,8 @@ int main(void)
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_terminal_holds_a_second),
 		cmocka_unit_test(test_terminal_a_cause_seen_later),
+		cmocka_unit_test(test_terminal_several_jobs),
+		cmocka_unit_test(test_a_screen_folds),
 		cmocka_unit_test(test_terminal_known_phase),
 		cmocka_unit_test(test_terminal_pairs_and_cycles),
 		cmocka_unit_test(test_terminal_verbose),
