@@ -124,6 +124,15 @@ static void assert_words(const cJSON *line)
 	assert_int_equal(string_of(line, "since")[23], 'Z');
 }
 
+static void assert_bare_cause(const cJSON *line)
+{
+	assert_string_equal(string_of(line, "caused_by"), "node-a-9.3");
+	assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "explains")));
+	assert_null(cJSON_GetObjectItemCaseSensitive(line, "parallelism"));
+	assert_true(null_at(line, "comm") && null_at(line, "seq") && null_at(line, "op") && null_at(line, "class"));
+	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(line, "evidence")), 1);
+}
+
 static void test_json(void **state)
 {
 	struct incident i;
@@ -179,11 +188,7 @@ static void test_json(void **state)
 	cJSON_Delete(first);
 	first = cJSON_Parse(line2);
 	assert_non_null(first);
-	assert_string_equal(string_of(first, "caused_by"), "node-a-9.3");
-	assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(first, "explains")));
-	assert_null(cJSON_GetObjectItemCaseSensitive(first, "parallelism"));
-	assert_true(null_at(first, "comm") && null_at(first, "seq") && null_at(first, "op") && null_at(first, "class"));
-	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(first, "evidence")), 1);
+	assert_bare_cause(first);
 	cJSON_Delete(first);
 	free(text);
 	snprintf(command, sizeof(command),

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "detect/gpu/gpu_cause.h"
 #include "detect/hang/pending.h"
 #include "detect/hang/report.h"
 #include "detect/hang/wait_graph.h"
@@ -190,8 +189,6 @@ static int report_rank(const struct model *m, const struct rank_ref *r, const st
 {
 	const struct proc *p = r->proc;
 	struct finding *f = finding_of(found, init_finding_key(kind, pend->init));
-	const struct finding *cause =
-		a->what == ACTIVITY_BLOCKED ? finding_list_of(found, FINDING_D_STATE, a->task->proc->key) : NULL;
 
 	if (!f) {
 		f = init_finding(m, pend->init, kind, found);
@@ -201,7 +198,7 @@ static int report_rank(const struct model *m, const struct rank_ref *r, const st
 		note_missing(f, a, p);
 	}
 	if (kind == FINDING_HANG && !f->caused_by_key)
-		f->caused_by_key = cause ? cause->key : gpu_stop_key(found, p->key);
+		f->caused_by_key = standing_key(found, a->what == ACTIVITY_BLOCKED ? a->task->proc->key : 0, p->key);
 	rank_note(f, found, r);
 	return 0;
 }

@@ -200,20 +200,23 @@ static void set_op(struct finding *f, const struct pending *l)
 		finding_note(f, EVIDENCE_SEQ_FROM_ATTACH, 1);
 }
 
-/* A mismatch in a communicator of this rank explains whatever follows; so does its own D state, or a GPU that is gone.
- * (A stop: detect/host/stopped.c.) */
+uint64_t standing_key(const struct finding_list *found, uint64_t blocked, uint64_t proc)
+{
+	const struct finding *f = blocked ? finding_list_of(found, FINDING_D_STATE, blocked) : NULL;
+
+	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, proc);
+}
+
+/* A mismatch in a communicator of this rank explains whatever follows; so does what keeps it from going on. */
 static uint64_t cause_key(const struct finding_list *found, const struct culprit *c)
 {
-	const struct finding *f = NULL;
-
 	for (const struct member *mb = c->proc->members; mb; mb = mb->next_in_proc)
 		for (size_t i = 0; i < found->n; i++)
 			if (found->items[i].kind == FINDING_MISMATCH && found->items[i].comm == mb->comm->hash &&
 			    !mb->gone)
 				return found->items[i].key;
-	if (c->activity.what == ACTIVITY_BLOCKED)
-		f = finding_list_of(found, FINDING_D_STATE, c->activity.task->proc->key);
-	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, c->proc->key);
+	return standing_key(found, c->activity.what == ACTIVITY_BLOCKED ? c->activity.task->proc->key : 0,
+			    c->proc->key);
 }
 
 static double confidence_of(const struct model *m, const struct culprit *c)

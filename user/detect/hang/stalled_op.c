@@ -10,6 +10,7 @@
 
 #include "detect/gpu/gpu_cause.h"
 #include "detect/hang/gpu_stall.h"
+#include "detect/hang/report.h"
 #include "detect/rank/activity.h"
 #include "detect/rank/teardown.h"
 #include "detect/transfer/link_cause.h"
@@ -37,11 +38,9 @@ static const enum finding_cause causes[] = {
 
 static uint64_t cause_key(const struct finding_list *found, const struct stalled_transfer *t)
 {
-	const struct finding *f = finding_list_of(found, FINDING_D_STATE, t->culprit->proc->key);
+	uint64_t proc = t->culprit->proc->key;
 
-	if (t->why == PROXY_STOPPED) /* detect/host/stopped.c */
-		return 0;
-	return f ? (f->caused_by_key ? f->caused_by_key : f->key) : gpu_stop_key(found, t->culprit->proc->key);
+	return t->why == PROXY_STOPPED ? 0 : standing_key(found, proc, proc);
 }
 
 static uint64_t end_key(const struct model *m, const struct finding_list *found, const struct member *end)

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "detect/gpu/gpu_cause.h"
 #include "detect/gpu/gpu_role.h"
 #include "detect/hang/report.h"
 #include "detect/phrase.h"
@@ -259,8 +258,6 @@ static struct finding *finding_new(const struct uncounted_job *j, const struct h
 
 static void class_set(struct finding *f, const struct finding_list *found, const struct proc *p, enum activity what)
 {
-	const struct finding *cause = NULL;
-
 	f->class = HANG_MISSING_ENTER;
 	f->cause = CAUSE_ASLEEP;
 	if (what == ACTIVITY_STOPPED) {
@@ -269,10 +266,8 @@ static void class_set(struct finding *f, const struct finding_list *found, const
 	} else if (what == ACTIVITY_BLOCKED) {
 		f->class = HANG_HOST_BLOCKED;
 		f->cause = CAUSE_D_STATE;
-		cause = finding_list_of(found, FINDING_D_STATE, p->key);
 	}
-	f->caused_by_key =
-		cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : gpu_stop_key(found, p->key);
+	f->caused_by_key = standing_key(found, what == ACTIVITY_BLOCKED ? p->key : 0, p->key);
 }
 
 static struct habit habit_read(struct uncounted_job *j, const struct model *m, const struct suspects *all,

@@ -126,7 +126,6 @@ int unread_report(const struct model *m, struct finding_list *found)
 {
 	const struct proc *p = unread_rank(m);
 	const struct comm *c = p ? unread_comm(m) : NULL;
-	const struct finding *cause;
 	struct finding *f;
 
 	if (!c)
@@ -143,8 +142,7 @@ int unread_report(const struct model *m, struct finding_list *found)
 	f->confidence = CONFIDENCE_UNREAD;
 	pending_identify(f, p, c, SEQ_COLL, f->seq);
 	finding_add_rank(f, proc_rank(p), p->key);
-	cause = finding_list_of(found, FINDING_D_STATE, p->key);
-	f->caused_by_key = cause ? (cause->caused_by_key ? cause->caused_by_key : cause->key) : 0;
+	f->caused_by_key = standing_key(found, p->key, p->key);
 	waiting_note(f, m, c, found);
 	call_site_note(f, found, p, 0);
 	call_site_note_others(f, found, m);
