@@ -19,11 +19,13 @@
 
 #define LONGEST_S 20.0
 #define RANKS 10240
+#define RANKS_SHORT 2048 /* with SHORT=1 (make mutate) */
 
 static struct model *m;
 static struct detectors *d;
 static struct finding_list list;
 static uint64_t now;
+static int n_ranks;
 
 static double cpu_s(void)
 {
@@ -41,7 +43,7 @@ static void give(struct event e)
 
 static void proc_give(int r)
 {
-	struct event e = job_proc_event(r, RANKS, 0);
+	struct event e = job_proc_event(r, n_ranks, 0);
 
 	e.proc.local_rank = r % 8;
 	e.proc.job = "";
@@ -56,7 +58,7 @@ static void sample_give(int r, bool behind)
 
 	e.comm_sample.comm = e.comm_sample.hash = 0xa0;
 	e.comm_sample.rank = r;
-	e.comm_sample.nranks = RANKS;
+	e.comm_sample.nranks = n_ranks;
 	e.comm_sample.n_counters = OP_KINDS_COUNTED;
 	e.comm_sample.counters[OP_ALLREDUCE] = behind ? 11 : 12;
 	give(e);
@@ -108,10 +110,10 @@ static void test_many_roots(void **state)
 	const struct evidence *n;
 
 	(void)state;
-	begin_all(RANKS);
-	job_sample(RANKS, 1000);
+	begin_all(n_ranks);
+	job_sample(n_ranks, 1000);
 	assert_int_equal(list.n, 0);
-	job_sample(RANKS, 1000);
+	job_sample(n_ranks, 1000);
 	assert_int_equal(list.n, 64);
 	for (int i = 0; i < 64; i++) {
 		const struct finding *f = &list.items[i];
@@ -120,7 +122,7 @@ static void test_many_roots(void **state)
 		assert_int_equal(f->ranks[0], 10 * i + 7);
 		n = finding_evidence(f, EVIDENCE_N_ROOTS);
 		assert_true(n && (int)n->number == 1000);
-		assert_int_equal((int)finding_number(f, EVIDENCE_N_WAITING), RANKS - 1000);
+		assert_int_equal((int)finding_number(f, EVIDENCE_N_WAITING), n_ranks - 1000);
 	}
 	assert_true(cpu_s() - begin < LONGEST_S);
 	end_all();
@@ -133,15 +135,15 @@ static void test_many_absent(void **state)
 	const struct finding *f = NULL;
 
 	(void)state;
-	begin_all(RANKS / 2);
+	begin_all(n_ranks / 2);
 	m->merged = true;
-	job_sample(RANKS / 2, 0);
-	job_sample(RANKS / 2, 0);
+	job_sample(n_ranks / 2, 0);
+	job_sample(n_ranks / 2, 0);
 	for (size_t i = 0; i < list.n; i++)
 		f = list.items[i].cause == CAUSE_NO_HOST_TOLD ? &list.items[i] : f;
 	assert_non_null(f);
-	assert_true(f->n_ranks == FINDING_RANKS_MAX && f->ranks[0] == RANKS / 2);
-	assert_int_equal(f->n_ranks_all, RANKS / 2);
+	assert_true(f->n_ranks == FINDING_RANKS_MAX && f->ranks[0] == n_ranks / 2);
+	assert_int_equal(f->n_ranks_all, n_ranks / 2);
 	assert_true(cpu_s() - begin < LONGEST_S);
 	end_all();
 }
@@ -218,5 +220,6 @@ int main(void)
 		cmocka_unit_test(test_a_stack_of_before_is_none),
 	};
 
+	n_ranks = getenv("SHORT") ? RANKS_SHORT : RANKS;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

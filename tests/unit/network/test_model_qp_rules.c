@@ -12,41 +12,12 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/job/job_script.h"
+#include "tests/unit/job/hand_model.h"
 
 enum { OURS = 17, FAR = 27 };
 
 static const uint8_t gid_a[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, gid_b[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 },
 		     gid_x[16] = { [10] = 0xff, 0xff, 10, 0, 0, 99 };
-
-static struct model *m;
-static uint64_t now;
-
-static int fresh(void **state)
-{
-	(void)state;
-	now = JOB_T0;
-	m = model_new();
-	return 0;
-}
-
-static int done(void **state)
-{
-	(void)state;
-	model_free(m);
-	return 0;
-}
-
-static void give(struct event e)
-{
-	e.ts_ns = now;
-	assert_int_equal(model_apply(m, &e), 0);
-}
-
-static void tick(void)
-{
-	give((struct event){ .kind = EV_TICK });
-}
 
 static void port_of(uint32_t node, const char *device, const uint8_t gid[16], uint32_t lid)
 {
@@ -316,12 +287,120 @@ static void kept_for_a_minute(void **state)
 	assert_non_null(qp_find(m, model_proc(m, 101), 0, FAR));
 }
 
+/* A process that is forgotten takes its queue pairs along: whose peers these were have none. */
+static void of_a_process_that_is_forgotten(void **state)
+{
+	const struct end far = { 0, 101, "b", FAR, OURS, NULL, 0 }, here = { 0, 100, "a", OURS, FAR, NULL, 0 };
+
+	(void)state;
+	told(&far);
+	told(&here);
+	told(&(struct end){ 0, 102, "c", 40, 41, NULL, 0 });
+	tick();
+	assert_true(ours()->peer && ours()->peer->qpn == FAR);
+	assert_int_equal(qp_peer_proc(ours())->tgid, 101);
+	exits(0, 101);
+	now += 61 * SEC;
+	tick();
+	assert_null(model_proc(m, 101));
+	assert_null(ours()->peer);
+	assert_int_equal(ours()->peer_how, QP_PEER_NONE);
+	assert_null(qp_peer_proc(ours()));
+	assert_int_equal(m->qps.n, 2);
+	assert_int_equal(m->qps.newest->qpn, 40);
+	assert_int_equal(m->qps.newest->next->qpn, OURS);
+	assert_null(m->qps.newest->next->next);
+}
+
+static struct event totals_of(uint64_t posts)
+{
+	struct event e = event_of(EV_QP_TOTALS, 100, 0x10, OURS);
+
+	e.qp.totals.n.posts = posts;
+	return e;
+}
+
+/* As many as are kept: those that are gone make room, the oldest first; what is more is counted. */
+static void so_many_are_kept(void **state)
+{
+	struct event gone = event_of(EV_QP, 100, 0x10, 5);
+
+	(void)state;
+	for (uint32_t i = 1; i <= QPS_KEPT; i++)
+		give(event_of(EV_QP, 100, 0x10, i));
+	assert_true(m->qps.n == QPS_KEPT && m->qps.cut == 0);
+	give(event_of(EV_QP, 100, 0x10, QPS_KEPT + 1));
+	assert_true(m->qps.n == QPS_KEPT && m->qps.cut == 1);
+	gone.qp.now.change = QP_GONE;
+	give(gone);
+	gone.qp.qpn = 9;
+	give(gone);
+	give(event_of(EV_QP, 100, 0x10, QPS_KEPT + 2));
+	assert_true(m->qps.n == QPS_KEPT && m->qps.cut == 1);
+	assert_null(qp_find(m, model_proc(m, 100), 0, 5));
+	assert_non_null(qp_find(m, model_proc(m, 100), 0, 9));
+	give(totals_of(7)); /* of one that is there */
+	assert_int_equal(ours()->totals.n.posts, 7);
+	assert_int_equal(m->qps.cut, 1);
+}
+
+/* The addresses of each port: the newest that was told of it. */
+static void ports_of_a_device(void **state)
+{
+	const struct end here = { 0, 100, "a", OURS, FAR, gid_b, 0 }, far = { 0, 101, "b", FAR, 0, NULL, 0 };
+	struct event e = { .kind = EV_GIDS };
+
+	(void)state;
+	told(&here);
+	told(&far);
+	e.qp.device = "b";
+	for (uint32_t port = 1; port < 4; port++) {
+		e.qp.own.port = port;
+		e.qp.own.n = 1;
+		e.qp.own.gids = port == 2 ? &gid_b : &gid_x;
+		give(e);
+	}
+	tick();
+	assert_int_equal(ours()->peer_how, QP_PEER_BY_ADDRESS);
+	e.qp.own.port = 2;
+	e.qp.own.gids = &gid_x;
+	give(e);
+	tick();
+	assert_int_equal(ours()->peer_how, QP_PEER_NONE);
+	e.qp.own.port = 1;
+	e.qp.own.gids = &gid_b;
+	give(e);
+	tick();
+	assert_int_equal(ours()->peer_how, QP_PEER_BY_ADDRESS);
+}
+
+static void how_it_reads(void **state)
+{
+	static const uint8_t six[16] = { 0xfe, 0x80, [15] = 1 };
+	char text[QP_GID_TEXT];
+
+	(void)state;
+	assert_string_equal(qp_gid_text(gid_b, text), "10.0.0.2");
+	assert_string_equal(qp_gid_text(six, text), "fe80::1");
+	assert_string_equal(qp_state_name(QP_RESET), "reset");
+	assert_string_equal(qp_state_name(QP_ERR), "error");
+	assert_string_equal(qp_state_name(QP_ERR + 1), "unknown");
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(far_ends), TEST(several_fit), TEST(what_a_report_changes),
-		TEST(contexts), TEST(made_again),  TEST(kept_for_a_minute),
+		TEST(far_ends),
+		TEST(several_fit),
+		TEST(what_a_report_changes),
+		TEST(contexts),
+		TEST(made_again),
+		TEST(kept_for_a_minute),
+		TEST(of_a_process_that_is_forgotten),
+		TEST(so_many_are_kept),
+		TEST(ports_of_a_device),
+		TEST(how_it_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,38 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/job/job_script.h"
-
-static struct model *m;
-static uint64_t now;
-
-static int fresh(void **state)
-{
-	(void)state;
-	now = JOB_T0;
-	m = model_new();
-	return 0;
-}
-
-static int done(void **state)
-{
-	(void)state;
-	model_free(m);
-	return 0;
-}
-
-static void give(struct event e)
-{
-	e.ts_ns = now;
-	assert_int_equal(model_apply(m, &e), 0);
-}
-
-static void tick(void)
-{
-	give((struct event){ .kind = EV_TICK });
-	while (model_next_ended(m))
-		;
-}
+#include "tests/unit/job/hand_model.h"
 
 struct who {
 	uint32_t tgid, parent;
