@@ -192,6 +192,131 @@ static void children_that_work(void **state)
 	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
 }
 
+/* One that began since then: what it did until its first scan, and read beyond a program's own start. */
+static void children_that_are_young(void **state)
+{
+	struct task young = { .tid = 9, .tgid = 9, .state = TASK_SLEEP, .seen_ns = SINCE + 2 * SEC };
+	struct proc child = { .tgid = 9, .node = &node, .leader = &rank, .is_child = true, .tasks = &young };
+
+	(void)state;
+	rank.next = &child;
+	child.first_ns = SINCE + SEC;
+	young.since_ns = SINCE;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	child.io_seen_ns = SINCE + 2 * SEC;
+	child.io_bytes = 1 << 20;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
+	child.io_bytes++;
+	assert_int_equal(now(), ACTIVITY_BUSY);
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_BUSY);
+	assert_true(rank_activity(&m, &rank, SINCE).io_bytes_s == (1 << 20) + 1);
+	child.io_bytes = 0;
+	young.run_ns = 100 * MSEC;
+	watchdog.run_ns = 99 * MSEC;
+	assert_int_equal(now(), ACTIVITY_ASLEEP);
+	young.run_ns = 201 * MSEC;
+	assert_int_equal(now(), ACTIVITY_BUSY);
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_BUSY);
+	assert_true(rank_activity(&m, &rank, SINCE).cpu_share > 0.299);
+	young.seen_ns = young.run_ns = 0; /* not scanned yet */
+	m.now_ns = SINCE + 3 * SEC - 1;
+	assert_int_equal(now(), ACTIVITY_UNSETTLED);
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_UNSETTLED);
+	m.now_ns = SINCE + 3 * SEC;
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), ACTIVITY_ASLEEP);
+}
+
+/* --- bytes over sockets --- */
+
+static struct tcp_connection socket_of, *sockets[2] = { NULL, &socket_of };
+static struct model *known;
+
+/* One that leads to no rank: 100 kB in the second between its two samples. */
+static void a_socket(void)
+{
+	struct event e = { .kind = EV_PROC, .tgid = 7, .ts_ns = 1, .proc = { .rank = 0, .name = "" } };
+
+	known = model_new();
+	assert_int_equal(model_apply(known, &e), 0);
+	((struct proc *)model_proc(known, 7))->leader = &rank;
+	m.state = known->state;
+	m.tcp.at = sockets;
+	m.tcp.n = 2;
+	socket_of = (struct tcp_connection){ .proc = 7, .n_samples = 2 };
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < TCP_COUNTERS; k++)
+			socket_of.samples[i].counters[k] = TCP_NO_VALUE;
+		socket_of.samples[i].now.taken_ns = SINCE + i * SEC;
+		socket_of.samples[i].counters[TCP_BYTES_ACKED] = 1000 + 60000 * i;
+		socket_of.samples[i].counters[TCP_BYTES_RECEIVED] = 1000 + 40000 * i;
+	}
+}
+
+static bool moves(void)
+{
+	bool is = now() == ACTIVITY_BUSY;
+
+	assert_int_equal(rank_helpers_activity(&m, &rank, SINCE), is ? ACTIVITY_BUSY : ACTIVITY_ASLEEP);
+	assert_true(is || now() == ACTIVITY_ASLEEP);
+	return is;
+}
+
+static void bytes_over_sockets(void **state)
+{
+	struct tcp_connection peer = { .proc = 9 };
+	struct tcp_sample *before = &socket_of.samples[0], *after = &socket_of.samples[1];
+
+	(void)state;
+	a_socket();
+	assert_true(moves());
+	after->counters[TCP_BYTES_RECEIVED]--;
+	assert_false(moves());
+	after->counters[TCP_BYTES_RECEIVED]++;
+	socket_of.peer = &peer; /* a rank's */
+	assert_false(moves());
+	socket_of.peer = NULL;
+	before->now.taken_ns--;
+	assert_false(moves());
+	before->now.taken_ns++;
+	m.now_ns = SINCE + SEC + 2500 * MSEC;
+	assert_true(moves());
+	m.now_ns++;
+	assert_false(moves());
+	m.now_ns = SINCE + 3 * SEC;
+	after->now.taken_ns = SINCE;
+	assert_false(moves());
+	after->now.taken_ns = SINCE + SEC;
+	socket_of.n_samples = 1;
+	assert_false(moves());
+	socket_of.n_samples = 2;
+	((struct proc *)model_proc(known, 7))->leader = NULL; /* another's */
+	assert_false(moves());
+	((struct proc *)model_proc(known, 7))->leader = &rank;
+	socket_of.proc = 8;
+	assert_false(moves());
+	model_free(known);
+}
+
+/* Of itself, not only of a child. */
+static void its_own_socket(void **state)
+{
+	struct proc *own;
+
+	(void)state;
+	a_socket();
+	own = (struct proc *)model_proc(known, 7);
+	own->leader = NULL;
+	main_thread.proc = watchdog.proc = own;
+	own->tasks = &watchdog;
+	m.procs = own;
+	assert_int_equal(rank_activity(&m, own, SINCE).what, ACTIVITY_BUSY);
+	socket_of.n_samples = 1;
+	assert_int_equal(rank_activity(&m, own, SINCE).what, ACTIVITY_ASLEEP);
+	own->tasks = NULL;
+	model_free(known);
+}
+
 /* A child in D: long enough, and of a rank that does nothing else. */
 static void children_that_are_blocked(void **state)
 {
@@ -387,6 +512,9 @@ int main(void)
 		TEST(what_is_no_wish_for_a_cpu),
 		TEST(what_are_no_bytes),
 		TEST(children_that_work),
+		TEST(children_that_are_young),
+		TEST(bytes_over_sockets),
+		TEST(its_own_socket),
 		TEST(children_that_are_blocked),
 		TEST(who_would_call),
 		TEST(one_that_woke),
