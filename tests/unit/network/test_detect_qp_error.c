@@ -14,6 +14,7 @@
 
 #include "detect/detect.h"
 #include "tests/unit/job/evidence.h"
+#include "tests/unit/job/finding_text.h"
 #include "tests/unit/job/job_script.h"
 
 static struct model *m;
@@ -235,12 +236,159 @@ static void test_its_port_is_down(void **state)
 	assert_true(down->key && f->caused_by_key == down->key);
 }
 
+/* --- rule by rule: the detector alone --- */
+
+extern const struct detector detector_qp_error;
+
+static size_t look(uint64_t at_ns)
+{
+	m->now_ns = at_ns;
+	list.n = 0;
+	assert_int_equal(detector_qp_error.tick(NULL, m, &list), 0);
+	return list.n;
+}
+
+static void what_a_status_means(void **state)
+{
+	static const char *const causes[] = {
+		[9] = "request_refused",     [10] = "request_refused",
+		[11] = "request_refused",    [12] = "transport_retries",
+		[13] = "receiver_not_ready", [19] = "device_error",
+		[20] = "transport_retries",  [21] = "device_error",
+		[5] = "queue_pair_error",    [23] = NULL,
+	};
+
+	for (uint32_t status = 1; status < 24; status++) {
+		const char *cause = causes[status] ? causes[status] : "bad_request";
+		bool link = status == 5 || status == 12 || status > 18;
+
+		fail_with(0, 17, status, "name");
+		assert_int_equal(look(now), 1);
+		if (strcmp(cause_name(list.items[0].cause), cause))
+			fail_msg("%u: %s", status, cause_name(list.items[0].cause));
+		assert_int_equal(list.items[0].kind,
+				 link && strcmp(cause, "bad_request") ? FINDING_LINK : FINDING_OBSERVATION);
+		assert_true(list.items[0].confidence == (status == 5 ? 0.6 : 0.8));
+		end(state);
+		begin(state);
+	}
+}
+
+static void how_long_it_is_said(void **state)
+{
+	uint64_t error_ns, state_ns;
+
+	(void)state;
+	fail_with(0, 17, 12, "retry");
+	error_ns = now;
+	state_set(1, 17, QP_ERR);
+	state_ns = now;
+	assert_int_equal(look(error_ns + 60 * SEC - 1), 2);
+	assert_int_equal(look(error_ns + 60 * SEC), 1);
+	assert_int_equal(look(state_ns + 60 * SEC - 1), 1);
+	assert_int_equal(look(state_ns + 60 * SEC), 0);
+}
+
+static void what_is_one_finding(void **state)
+{
+	(void)state;
+	fail_with(0, 18, 12, "second");
+	fail_with(0, 17, 20, "first");
+	((struct qp *)qp_find(m, model_proc(m, job_pid(0)), 0, 17))->error_ns -= 5 * MSEC;
+	assert_int_equal(look(now), 1);
+	assert_int_equal((int)finding_number(&list.items[0], EVIDENCE_N_QUEUE_PAIRS), 2);
+	assert_int_equal((int)finding_number(&list.items[0], EVIDENCE_QUEUE_PAIR), 17); /* the first that failed */
+	assert_true(list.items[0].since_ns == now - 5 * MSEC);
+	fail_with(1, 17, 12, "another rank's");
+	assert_int_equal(look(now), 2);
+	((struct qp *)qp_find(m, model_proc(m, job_pid(0)), 0, 17))->device = "mlx5_9";
+	assert_int_equal(look(now), 3);
+	((struct proc *)model_proc(m, job_pid(1)))->rank = -1;
+	assert_int_equal(look(now), 2);
+}
+
+static void words(void **state)
+{
+	struct event e = of_qp(EV_QP_ASYNC, 0, 17);
+
+	(void)state;
+	fail_with(0, 17, 12, "transport retry exceeded");
+	assert_int_equal(look(now), 1);
+	assert_non_null(strstr(finding_text_of(&list.items[0]),
+			       "\ndevice mlx5_0\nport 1\nnetdev eth0\nrank_using 0\nqueue_pair 17\nn_queue_pairs 1\n"));
+	assert_non_null(strstr(finding_text_of(&list.items[0]), "\npeer_address 10.0.0.2\npeer_queue_pair 17\n"
+								"status transport retry exceeded\nremedy "));
+	e.qp.async.name = "QP fatal error";
+	give(e);
+	look(now);
+	assert_non_null(strstr(finding_text_of(&list.items[0]), "\nevent QP fatal error\nremedy "));
+	assert_int_equal(list.items[0].subject.port, 1);
+}
+
+static void what_is_not_known_of_it(void **state)
+{
+	struct qp *q = (struct qp *)qp_find(m, model_proc(m, job_pid(0)), 0, 17);
+
+	(void)state;
+	fail_with(0, 17, 12, "retry");
+	q->has_gid = false;
+	q->dest_qpn = 0;
+	q->error_name = NULL;
+	q->port = 2; /* of which nothing is known */
+	look(now);
+	assert_null(finding_evidence(&list.items[0], EVIDENCE_PORT));
+	assert_null(finding_evidence(&list.items[0], EVIDENCE_NETDEV));
+	assert_null(finding_evidence(&list.items[0], EVIDENCE_PEER_ADDRESS));
+	assert_null(finding_evidence(&list.items[0], EVIDENCE_PEER_QUEUE_PAIR));
+	assert_null(finding_evidence(&list.items[0], EVIDENCE_STATUS));
+	q->port = 0; /* then it is the device's */
+	look(now);
+	assert_int_equal((int)finding_number(&list.items[0], EVIDENCE_PORT), 1);
+	q->device = "";
+	look(now);
+	assert_string_equal(finding_text(&list.items[0], EVIDENCE_DEVICE), "unknown");
+	assert_null(finding_evidence(&list.items[0], EVIDENCE_PORT));
+}
+
+/* A rank of its job that died before, or within a moment of it. */
+static void whose_death_explains_it(void **state)
+{
+	struct proc *other = (struct proc *)model_proc(m, job_pid(1));
+	uint64_t failed_ns;
+
+	(void)state;
+	now += 300 * SEC;
+	fail_with(0, 17, 12, "retry");
+	failed_ns = now;
+	other->dead = true;
+	other->exit_ns = failed_ns;
+	look(now);
+	assert_int_equal(list.items[0].cause, CAUSE_PEER_GONE);
+	assert_int_equal(list.items[0].kind, FINDING_OBSERVATION);
+	other->exit_ns = failed_ns - 120 * SEC + 1;
+	look(now);
+	assert_int_equal(list.items[0].cause, CAUSE_PEER_GONE);
+	other->exit_ns--;
+	look(now);
+	assert_int_equal(list.items[0].cause, CAUSE_TRANSPORT_RETRIES);
+	other->exit_ns = failed_ns;
+	other->is_child = true;
+	look(now);
+	assert_int_equal(list.items[0].cause, CAUSE_TRANSPORT_RETRIES);
+	other->is_child = false;
+	other->job = NULL;
+	look(now);
+	assert_int_equal(list.items[0].cause, CAUSE_TRANSPORT_RETRIES);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_transport),   TEST(test_software),         TEST(test_state),
-		TEST(test_a_rank_died), TEST(test_its_port_is_down),
+		TEST(test_transport),          TEST(test_software),           TEST(test_state),
+		TEST(test_a_rank_died),        TEST(test_its_port_is_down),   TEST(what_a_status_means),
+		TEST(how_long_it_is_said),     TEST(what_is_one_finding),     TEST(words),
+		TEST(what_is_not_known_of_it), TEST(whose_death_explains_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
