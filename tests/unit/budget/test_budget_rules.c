@@ -217,7 +217,7 @@ static void end_unseen(void **state)
 			sync_begin(r);
 		}
 		wait_s(100);
-		assert_int_equal(stalled_op_report(m, &found), 0);
+		assert_int_equal(stalled_op_report(&(struct stalled_ops){ 0 }, m, &found), 0);
 		assert_int_equal(found.n, !without);
 		finding_list_free(&found);
 		model_free(m);

@@ -27,6 +27,7 @@ static struct proc procs[RANKS];
 static struct op ops[RANKS], again;
 static struct call waits;
 static struct finding_list list;
+static struct stalled_ops ops_known;
 
 static int fresh(void **state)
 {
@@ -75,7 +76,7 @@ static const struct finding *at(uint64_t now_ns)
 {
 	m.now_ns = now_ns;
 	list.n = 0;
-	assert_int_equal(stalled_op_report(&m, &list), 0);
+	assert_int_equal(stalled_op_report(&ops_known, &m, &list), 0);
 	assert_true(list.n <= 1);
 	return list.n ? &list.items[0] : NULL;
 }
@@ -112,6 +113,50 @@ static void how_long_it_may_take(void **state)
 	steps.period_ops = 0;
 	assert_null(at(LAST + 60 * SEC - 1));
 	assert_non_null(at(LAST + 60 * SEC));
+}
+
+/* Hosts are ahead: what was entered with the first is at its turn when the one before it is over, on the last rank. */
+static void the_time_of_those_before_does_not_count(void **state)
+{
+	struct op before = { .member = &members[1], .id = 4, .kind = OP_ALLREDUCE, .seq = 6, .end_ns = LAST + 50 * SEC };
+
+	(void)state;
+	ops[1].prev = &before;
+	waits.begin_ns = T0;
+	procs[1].last_call_ns = LAST;
+	assert_null(at(LAST + 60 * SEC - 1));
+	assert_int_equal(at(LAST + 60 * SEC)->since_ns, LAST + 50 * SEC);
+}
+
+static void tick(uint64_t now_ns)
+{
+	m.now_ns = now_ns;
+	assert_int_equal(stalled_ops_refresh(&ops_known, &m), 0);
+}
+
+/* Three times the longest of the job, whichever operation it was; not one that a watchdog may have ended. */
+static void what_ended_by_itself_may_take_so_long_again(void **state)
+{
+	for (int how = 0; how < 3; how++) {
+		struct op next;
+
+		fresh(state);
+		stalled_ops_free(&ops_known);
+		tick(LAST + 1 * SEC);
+		tick(LAST + 40 * SEC);
+		members[0].gone = how == 1;
+		procs[0].key += how == 2; /* another process */
+		next = ops[0];
+		next.id = 9;
+		members[0].first_open = NULL;
+		tick(LAST + 41 * SEC);
+		members[0].first_open = members[0].ops = members[0].ops_tail = &next;
+		members[0].gone = false;
+		tick(LAST + 42 * SEC);
+		assert_int_equal(!!at(LAST + 100 * SEC), how > 0);
+		assert_non_null(at(LAST + 120 * SEC));
+	}
+	stalled_ops_free(&ops_known);
 }
 
 /* The host waits as long, in a call that began no earlier. */
@@ -250,7 +295,7 @@ static void a_mismatch_explains_it(void **state)
 		f->kind = i == 1 ? FINDING_HANG : FINDING_MISMATCH;
 		f->comm = i == 2 ? 13 : 12;
 		f->key = 91;
-		assert_int_equal(stalled_op_report(&m, &list), 0);
+		assert_int_equal(stalled_op_report(&ops_known, &m, &list), 0);
 		assert_int_equal(list.items[1].caused_by_key, i ? 0 : 91);
 	}
 }
@@ -266,7 +311,7 @@ static void a_gpu_explains_it(void **state)
 		list.items[0].cause = CAUSE_HARDWARE;
 		list.items[0].key = 91;
 		finding_add_rank(&list.items[0], r, r ? 1 << 20 : procs[2].key);
-		assert_int_equal(stalled_op_report(&m, &list), 0);
+		assert_int_equal(stalled_op_report(&ops_known, &m, &list), 0);
 		assert_int_equal(list.items[1].caused_by_key, r ? 0 : 91);
 	}
 }
@@ -275,6 +320,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(ten_seconds_after_the_last, fresh, done),
+		cmocka_unit_test_setup_teardown(the_time_of_those_before_does_not_count, fresh, done),
+		cmocka_unit_test_setup_teardown(what_ended_by_itself_may_take_so_long_again, fresh, done),
 		cmocka_unit_test_setup_teardown(how_long_it_may_take, fresh, done),
 		cmocka_unit_test_setup_teardown(what_shows_that_it_is_open, fresh, done),
 		cmocka_unit_test_setup_teardown(when_not_all_entered, NULL, done),

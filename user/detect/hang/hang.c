@@ -35,6 +35,7 @@
 struct hang {
 	struct suspects suspects;     /* roots of earlier ticks: what is pending, what was reported of them */
 	struct deadlocks deadlocks;   /* cycles of earlier ticks: since when they stand */
+	struct stalled_ops stalled_ops;
 	struct gpu_stalls gpu_stalls; /* pauses of each job, where only counters are known */
 	struct uncounted uncounted;   /* the same of hosts, where counters do not say who waits */
 	struct wait_roots roots;      /* of this tick alone; kept here for its memory */
@@ -84,7 +85,9 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 	int err, n_shared = 0;
 
 	suspects_refresh(&h->suspects, m);
-	err = gpu_stalls_refresh(&h->gpu_stalls, m);
+	err = stalled_ops_refresh(&h->stalled_ops, m);
+	if (!err)
+		err = gpu_stalls_refresh(&h->gpu_stalls, m);
 	if (!err)
 		err = uncounted_refresh(&h->uncounted, m, &h->suspects);
 	if (!err)
@@ -103,7 +106,7 @@ static int hang_tick(void *state, const struct model *m, struct finding_list *fo
 		return err;
 	err = unread_report(m, found);
 	if (!err)
-		err = stalled_op_report(m, found);
+		err = stalled_op_report(&h->stalled_ops, m, found);
 	if (!err)
 		err = gpu_stalls_report(&h->gpu_stalls, m, found);
 	return err ? err : uncounted_report(&h->uncounted, m, &h->suspects, found);
@@ -121,6 +124,7 @@ static void hang_release(void *state)
 	struct hang *h = state;
 
 	suspects_free(&h->suspects);
+	stalled_ops_free(&h->stalled_ops);
 	gpu_stalls_free(&h->gpu_stalls);
 	uncounted_free(&h->uncounted);
 	wait_roots_free(&h->roots);

@@ -24,6 +24,14 @@
 #define CONFIDENCE_UNPOLLED 0.2 /* polls are not seen any more: an older operation may have ended, unseen */
 #define CONFIDENCE_DEAD 0.9
 #define POLLED_NS 2000000000ull /* a query said "not ready" that recently */
+#define LONGEST_TIMES 3         /* times the longest operation of the job that ended by itself, whichever it was */
+
+struct stalled_ops_job {
+	struct keyed keyed; /* by the job */
+	uint64_t seen_ns;
+	uint64_t proc_key, comm, op_id, since_ns; /* what all had entered for longest at that tick; op_id 0: nothing */
+	uint64_t longest_ns;                      /* that ended by itself */
+};
 
 /* --- a transfer that is proven to stall --- */
 
@@ -99,17 +107,30 @@ static int transfer_report(const struct model *m, const struct stalled_transfer 
 
 /* --- all entered --- */
 
-static uint64_t limit_ns(const struct member *mb)
+static uint64_t later(uint64_t a, uint64_t b)
 {
-	const struct comm *c = mb->comm;
-	uint64_t own = (uint64_t)(5e9 * c->duration_p999_s);
-
-	if (c->n_ended < COMM_WARMUP_OPS || !mb->proc->steps->period_ops) /* the first steps compile, load and tune */
-		return 2 * COMM_WARMUP_NS;
-	return own > ALL_ENTERED_NS ? own : ALL_ENTERED_NS;
+	return a > b ? a : b;
 }
 
-/* Enqueue of the last member; 0: not all entered, or not all are seen. */
+static uint64_t limit_ns(const struct stalled_ops *s, const struct member *mb)
+{
+	const struct stalled_ops_job *j = keyed_find(&s->jobs, (uintptr_t)mb->proc->job, 0);
+	const struct comm *c = mb->comm;
+	uint64_t own = later((uint64_t)(5e9 * c->duration_p999_s), ALL_ENTERED_NS);
+
+	if (c->n_ended < COMM_WARMUP_OPS || !mb->proc->steps->period_ops) /* the first steps compile, load and tune */
+		own = 2 * COMM_WARMUP_NS;
+	return later(own, j ? LONGEST_TIMES * j->longest_ns : 0);
+}
+
+/* When a rank's GPU came to it at the earliest: what ran before it in its communicator was over. */
+static uint64_t reached_ns(const struct op *op)
+{
+	return later(op->enqueue_ns, op->prev ? op->prev->end_ns : 0);
+}
+
+/* When the last member had come to it; 0: not all entered, or not all are seen. Hosts enqueue far ahead, so that many
+ * operations have been entered for as long as the first of them takes. */
 static uint64_t last_entry_ns(const struct op *op)
 {
 	const struct comm *c = op->member->comm;
@@ -123,7 +144,7 @@ static uint64_t last_entry_ns(const struct op *op)
 		other = member_comparable(c->by_rank[r], space) ? member_op(c->by_rank[r], space, op->seq) : NULL;
 		if (!other || !other->enqueue_ns)
 			return 0;
-		last = other->enqueue_ns > last ? other->enqueue_ns : last;
+		last = later(last, reached_ns(other));
 	}
 	return last;
 }
@@ -166,13 +187,14 @@ static bool dead_waits(const struct model *m, const struct op *op, uint64_t *sin
 	return died_ns && op->not_done_ns > *since + m->hang_floor_ns;
 }
 
-static const struct op *open_op(const struct model *m, const struct proc *p, uint64_t *ret_since)
+static const struct op *open_op(const struct stalled_ops *s, const struct model *m, const struct proc *p,
+				uint64_t *ret_since)
 {
 	const struct op *best = NULL;
 
 	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
 		const struct op *op = mb->gone ? NULL : mb->first_open;
-		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(mb);
+		uint64_t since = op ? last_entry_ns(op) : 0, limit = limit_ns(s, mb);
 
 		if (!since || (best && best->id < op->id))
 			continue;
@@ -182,6 +204,72 @@ static const struct op *open_op(const struct model *m, const struct proc *p, uin
 		*ret_since = since;
 	}
 	return best;
+}
+
+/* --- what the job is used to --- */
+
+/* Of the process: what all entered first and is not over. */
+static const struct op *oldest_entered(const struct proc *p, uint64_t *ret_since)
+{
+	const struct op *best = NULL;
+
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc) {
+		const struct op *op = mb->gone ? NULL : mb->first_open;
+		uint64_t since = op ? last_entry_ns(op) : 0;
+
+		if (!since || (best && *ret_since <= since))
+			continue;
+		best = op;
+		*ret_since = since;
+	}
+	return best;
+}
+
+/* Not what ended with its rank or its communicator: a watchdog may have ended that. */
+static bool went_on(const struct stalled_ops_job *j, const struct proc *p)
+{
+	if (!j->op_id || p->key != j->proc_key)
+		return false;
+	for (const struct member *mb = p->members; mb; mb = mb->next_in_proc)
+		if (mb->comm->hash == j->comm && !mb->gone)
+			return !mb->first_open || mb->first_open->id > j->op_id;
+	return false;
+}
+
+static void job_learn(struct stalled_ops_job *j, const struct proc *p, uint64_t now_ns)
+{
+	uint64_t since = 0;
+	const struct op *op;
+
+	if (went_on(j, p))
+		j->longest_ns = later(j->longest_ns, j->seen_ns - j->since_ns);
+	op = oldest_entered(p, &since);
+	j->proc_key = p->key;
+	j->comm = op ? op->member->comm->hash : 0;
+	j->op_id = op ? op->id : 0;
+	j->since_ns = since;
+	j->seen_ns = now_ns;
+}
+
+/* A rank of the job is enough: what all entered ends for all. */
+int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
+{
+	for (const struct proc *p = m->procs; p; p = p->next) {
+		bool is_rank = !p->dead && !p->is_child && p->members;
+		struct stalled_ops_job *j =
+			is_rank ? keyed_get(&s->jobs, (uintptr_t)p->job, 0, sizeof(*j)) : NULL;
+
+		if (is_rank && !j)
+			return -ENOMEM;
+		if (j && j->seen_ns != m->now_ns)
+			job_learn(j, p, m->now_ns);
+	}
+	return 0;
+}
+
+void stalled_ops_free(struct stalled_ops *s)
+{
+	keyed_free(&s->jobs);
 }
 
 static uint64_t mismatch_key(const struct finding_list *found, uint64_t comm)
@@ -226,7 +314,7 @@ static void name_dead(struct finding *f, const struct model *m, const struct com
 }
 
 static void all_entered_fill(struct finding *f, const struct model *m, const struct op *op, uint64_t since_ns,
-			     struct finding_list *found)
+			     uint64_t limit, struct finding_list *found)
 {
 	const struct comm *c = op->member->comm;
 
@@ -240,7 +328,7 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 	f->since_ns = since_ns;
 	f->subject = subject_comm(f->comm, 0);
 	finding_identify(f, "all_entered", 0, f->seq);
-	f->critical_after_ns = 3 * limit_ns(op->member);
+	f->critical_after_ns = 3 * limit;
 	f->confidence = op->member->proc->shed >> PROBES_POLLS & 1 ? CONFIDENCE_UNPOLLED : CONFIDENCE_ENTERED;
 	if (crashed_ns(m, c))
 		name_dead(f, m, c);
@@ -254,35 +342,36 @@ static void all_entered_fill(struct finding *f, const struct model *m, const str
 		gpu_stall_name(f, m, op->member->proc->job, found);
 }
 
-static int all_entered_report(const struct model *m, struct finding_list *found)
+static int all_entered_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found)
 {
 	const struct op *best = NULL;
-	uint64_t best_since = 0, since = 0;
+	uint64_t best_since = 0, since = 0, limit;
 	struct finding *f;
 
 	for (const struct proc *p = m->procs; p; p = p->next) {
-		const struct op *op = p->dead ? NULL : open_op(m, p, &since);
+		const struct op *op = p->dead ? NULL : open_op(s, m, p, &since);
 
 		if (op && (!best || since < best_since)) {
 			best = op;
 			best_since = since;
 		}
 	}
-	if (!best || !all_quiet(m, crashed_ns(m, best->member->comm) ? m->hang_floor_ns : limit_ns(best->member)))
+	limit = best ? limit_ns(s, best->member) : 0;
+	if (!best || !all_quiet(m, crashed_ns(m, best->member->comm) ? m->hang_floor_ns : limit))
 		return 0;
 	f = finding_list_add(found);
 	if (!f)
 		return -ENOMEM;
-	all_entered_fill(f, m, best, best_since, found);
+	all_entered_fill(f, m, best, best_since, limit, found);
 	return 0;
 }
 
-int stalled_op_report(const struct model *m, struct finding_list *found)
+int stalled_op_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found)
 {
 	struct stalled_transfer t;
 
 	if (!stalled_transfer_proven(m, &t))
-		return all_entered_report(m, found);
+		return all_entered_report(s, m, found);
 	t.seq = stalled_transfer_seq(&t);
 	return transfer_report(m, &t, found);
 }

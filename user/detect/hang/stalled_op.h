@@ -7,6 +7,7 @@
 #ifndef RANKTRACE_STALLED_OP_H
 #define RANKTRACE_STALLED_OP_H
 
+#include "base/keyed.h"
 #include "detect/detect.h"
 #include "detect/hang/wait_roots.h"
 
@@ -16,7 +17,15 @@ void stalled_op_filter_roots(const struct model *m, struct wait_roots *found);
 /* Transfers are in progress, and there were too few samples to prove that one stalls: a rank that lags since then may
  * wait for it. */
 bool stalled_op_undecided(const struct model *m, uint64_t since_ns);
+
+struct stalled_ops { /* zeroed at first: what each job is used to */
+	struct keyed_table jobs;
+};
+
+/* Every tick: learns how long operations of a job take that all entered. 0 or -ENOMEM. */
+int stalled_ops_refresh(struct stalled_ops *s, const struct model *m);
 /* Called where no rank is a root by itself. 0 or -ENOMEM. */
-int stalled_op_report(const struct model *m, struct finding_list *found);
+int stalled_op_report(const struct stalled_ops *s, const struct model *m, struct finding_list *found);
+void stalled_ops_free(struct stalled_ops *s);
 
 #endif
