@@ -3,14 +3,16 @@
  * shared_process.c - processes of several ranks: JAX, ncclCommInitAll, a thread for each rank (report.h). A seat waits
  * if its thread is in a wait for an operation of NCCL that is not over; where waits are not seen, if it is ahead in
  * some communicator. A seat that lags and does not wait is who the others wait for. Seats that one thread calls for are
- * late together and one finding; so are those that lack the same operation where no call is seen. Ranks that all wait
- * for each other are not reported here: the graph's cycles are (deadlock.c).
+ * late together and one finding; so are those that lack the same operation where no call is seen. A process that is
+ * dead or stopped is one with all of its seats, however many are waited for so far. Ranks that all wait for each other
+ * are not reported here: the graph's cycles are (deadlock.c).
  */
 #include "detect/hang/report.h"
 
 #include <errno.h>
 
 #include "detect/hang/comm_init.h"
+#include "detect/rank/activity.h"
 #include "detect/rank/counters.h"
 #include "detect/rank/seat_activity.h"
 #include "detect/rank/seats.h"
@@ -64,10 +66,12 @@ static bool seat_pending(const struct model *m, const struct member *seat, struc
 	return found;
 }
 
+/* A thread that was stopped in a wait does not see its end. */
 static bool seat_late(const struct model *m, const struct member *seat, struct late *ret)
 {
 	*ret = (struct late){ .seat = seat, .tid = seat_tid(seat) };
-	return seat_pending(m, seat, &ret->pending) && !seat_waits(m, seat, ret->tid);
+	return seat_pending(m, seat, &ret->pending) &&
+	       (proc_gone_or_stopped(seat->proc) || !seat_waits(m, seat, ret->tid));
 }
 
 static bool late_together(const struct late *a, const struct late *b)
@@ -107,6 +111,19 @@ static int seats_report(struct suspects *all, const struct model *m, const struc
 	return seat_classify(all, s, m, &c) ? culprit_report(m, &c, found) : 0;
 }
 
+/* Known by what was lacking first, which stays the same while more of its seats come to be waited for. */
+static int halted_report(struct suspects *all, const struct model *m, const struct late *late, int n,
+			 const struct seats *seats, struct finding_list *found)
+{
+	struct late first = late[0];
+
+	for (int i = 1; i < n; i++)
+		if (late[i].pending.since_ns < first.pending.since_ns)
+			first = late[i];
+	first.tid = 0;
+	return seats_report(all, m, &first, seats, seats->n, found);
+}
+
 static int proc_report(struct suspects *all, const struct model *m, const struct proc *p, struct finding_list *found)
 {
 	struct late late[SEATS_MAX];
@@ -116,6 +133,8 @@ static int proc_report(struct suspects *all, const struct model *m, const struct
 	seats_of(p, &seats);
 	for (int i = 0; i < seats.n; i++)
 		n += seat_late(m, seats.all[i], &late[n]);
+	if (n && proc_gone_or_stopped(p))
+		return halted_report(all, m, late, n, &seats, found);
 	for (int i = 0; i < n && !err; i++) {
 		if (late[i].reported)
 			continue;

@@ -38,7 +38,7 @@ struct rank_activity seats_activity(const struct model *m, const struct proc *p,
 
 	if (!t || p->dead) {
 		a = rank_activity(m, p, since_ns);
-		if (!tid && a.what != ACTIVITY_STOPPED && a.what != ACTIVITY_BLOCKED)
+		if (!tid && a.what != ACTIVITY_BLOCKED) /* which of its threads says nothing */
 			a.task = NULL;
 		return a;
 	}
