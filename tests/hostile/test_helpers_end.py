@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each helper process of a daemon is killed, and stopped, again and again: the next takes its place, a healthy job stays
-without a finding, a hang is found as ever and names its rank alone, and of each kind it is said once."""
+"""Each helper process of a daemon is killed, and stopped, again and again: the next takes its place, a healthy job
+stays without a finding, a hang is found as ever and names its rank alone, and of each kind it is said once."""
 import ctypes
 import os
 import signal

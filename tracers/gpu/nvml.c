@@ -30,7 +30,7 @@
 
 #define SEC 1000000000ull
 #define DEADLINE_NS (5 * SEC)
-#define STOPPED_AFTER_NS SEC         /* late by so much: looked at */
+#define STOPPED_AFTER_NS SEC         /* late by so much: its state is read */
 #define START_DEADLINE_NS (45 * SEC) /* without persistence mode the driver initialises 8 GPUs first */
 #define STARVED_DEADLINES 4          /* a child that runs is given that many: the machine may be busy */
 #define BACKOFF_FIRST_NS SEC

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -389,6 +390,23 @@ static void answer(struct child *c, uint32_t what)
 	}
 }
 
+/* The driver's library, and what it may write to: the devices. What is not there yet when it starts, it has after its
+ * next start: no GPU, no device. */
+static int confine(void)
+{
+	glob_t devices = { 0 };
+	int err = confine_child();
+
+	glob("/dev/nvidia*", 0, NULL, &devices);
+	glob("/dev/null", GLOB_APPEND, NULL, &devices);
+	if (!err)
+		err = confine_writes((const char *const *)devices.gl_pathv, devices.gl_pathc);
+	if (!err)
+		err = confine_child_calls();
+	globfree(&devices);
+	return err;
+}
+
 int nvml_child_main(int fd, const char *library)
 {
 	static struct child c;
@@ -399,7 +417,7 @@ int nvml_child_main(int fd, const char *library)
 	prctl(PR_SET_NAME, NVML_CHILD_NAME);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGINT, SIG_IGN); /* the collector decides when this ends */
-	if (confine_child())
+	if (confine())
 		return 1;
 	while (recv(fd, &q, sizeof(q), 0) == sizeof(q)) {
 		uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID);

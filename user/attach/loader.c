@@ -475,6 +475,8 @@ int loader_confine(struct loader *l)
 
 	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 count maps as locked memory */
 	err = confine_collector(&admin);
+	if (!err && confine_collector_calls())
+		log_detail("no filter of system calls is allowed here: the session goes on without its own");
 	if (!err && admin)
 		log_detail(
 			"CAP_SYS_ADMIN stays: CAP_BPF, CAP_PERFMON, uprobe-multi, which replace it, are not all there");

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * confine.c - libcap for capabilities, libseccomp for filters. A filter is a list of what is allowed, so that a system
- * call of a later kernel is refused too.
+ * confine.c - libcap for capabilities, libseccomp for filters, Landlock for what may be written. A filter is a list of
+ * what is allowed, so that a system call of a later kernel is refused too; of who runs code of others', of what is
+ * refused.
  */
 #include "base/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/landlock.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -16,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef CAP_PERFMON
@@ -136,6 +139,49 @@ int confine_keeper(void)
 	return privileges_keep(KEEPER, false);
 }
 
+/* ---- files ---- */
+
+static int rule_add(int rules, const char *path)
+{
+	struct landlock_path_beneath_attr rule = { .allowed_access = LANDLOCK_ACCESS_FS_WRITE_FILE,
+						   .parent_fd = open(path, O_PATH | O_CLOEXEC) };
+	int err = 0;
+
+	if (rule.parent_fd < 0)
+		return 0; /* gone meanwhile */
+	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0))
+		err = -errno;
+	close(rule.parent_fd);
+	return err;
+}
+
+/* Kernels before 5.13, or without Landlock: the rest has to do. */
+static bool is_missing(int err)
+{
+	return err == ENOSYS || err == EOPNOTSUPP;
+}
+
+int confine_writes(const char *const *paths, size_t n)
+{
+	struct landlock_ruleset_attr attr = { .handled_access_fs =
+						      LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+						      LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+						      LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR |
+						      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
+						      LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+						      LANDLOCK_ACCESS_FS_MAKE_SYM };
+	int rules = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0), err = 0;
+
+	if (rules < 0)
+		return is_missing(errno) ? 0 : -errno;
+	for (size_t i = 0; !err && i < n; i++)
+		err = rule_add(rules, paths[i]);
+	if (!err && syscall(SYS_landlock_restrict_self, rules, 0))
+		err = -errno;
+	close(rules);
+	return err;
+}
+
 /* ---- system calls ---- */
 
 struct filter {
@@ -228,6 +274,110 @@ static void allow_keeping(struct filter *to)
 	allow_where(to, SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY);
 }
 
+/* Where !(argument `arg` == value), or (argument & mask) == value. */
+static void refuse_where(struct filter *to, int call, struct scmp_arg_cmp where)
+{
+	if (!to->err)
+		to->err = seccomp_rule_add_array(to->f, SCMP_ACT_ERRNO(EPERM), call, 1, &where);
+}
+
+/* What no question to a device needs, to which it is put by code of others, whose needs are not known. */
+static const int acting[] = {
+	/* programs, other processes */
+	SCMP_SYS(execve),
+	SCMP_SYS(execveat),
+	SCMP_SYS(fork),
+	SCMP_SYS(vfork),
+	SCMP_SYS(ptrace),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(pidfd_open),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(pidfd_send_signal),
+	SCMP_SYS(kcmp),
+	SCMP_SYS(tkill),
+	SCMP_SYS(rt_sigqueueinfo),
+	SCMP_SYS(rt_tgsigqueueinfo),
+	SCMP_SYS(socket),
+	/* files */
+	SCMP_SYS(creat),
+	SCMP_SYS(truncate),
+	SCMP_SYS(unlink),
+	SCMP_SYS(unlinkat),
+	SCMP_SYS(rename),
+	SCMP_SYS(renameat),
+	SCMP_SYS(renameat2),
+	SCMP_SYS(mkdir),
+	SCMP_SYS(mkdirat),
+	SCMP_SYS(rmdir),
+	SCMP_SYS(link),
+	SCMP_SYS(linkat),
+	SCMP_SYS(symlink),
+	SCMP_SYS(symlinkat),
+	SCMP_SYS(mknod),
+	SCMP_SYS(mknodat),
+	SCMP_SYS(chmod),
+	SCMP_SYS(fchmod),
+	SCMP_SYS(fchmodat),
+	SCMP_SYS(chown),
+	SCMP_SYS(lchown),
+	SCMP_SYS(fchown),
+	SCMP_SYS(fchownat),
+	SCMP_SYS(setxattr),
+	SCMP_SYS(lsetxattr),
+	SCMP_SYS(fsetxattr),
+	SCMP_SYS(open_by_handle_at),
+	/* the machine */
+	SCMP_SYS(mount),
+	SCMP_SYS(umount2),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(chroot),
+	SCMP_SYS(setns),
+	SCMP_SYS(unshare),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(bpf),
+	SCMP_SYS(perf_event_open),
+	SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(delete_module),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(kexec_file_load),
+	SCMP_SYS(reboot),
+	SCMP_SYS(swapon),
+	SCMP_SYS(swapoff),
+	SCMP_SYS(keyctl),
+	SCMP_SYS(add_key),
+	SCMP_SYS(request_key),
+	SCMP_SYS(userfaultfd),
+	SCMP_SYS(io_uring_setup),
+	SCMP_SYS(io_uring_enter),
+	SCMP_SYS(io_uring_register),
+};
+
+static void refuse_acting(struct filter *to)
+{
+	for (size_t i = 0; !to->err && i < sizeof(acting) / sizeof(acting[0]); i++)
+		to->err = seccomp_rule_add(to->f, SCMP_ACT_ERRNO(EPERM), acting[i], 0);
+	if (!to->err) /* whose arguments a filter cannot see: libc does without */
+		to->err = seccomp_rule_add(to->f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	if (!to->err)
+		to->err = seccomp_rule_add(to->f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2), 0);
+}
+
+static void refuse_acting_by_arguments(struct filter *to)
+{
+	refuse_where(to, SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+	refuse_where(to, SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, getpid()));
+	refuse_where(to, SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, getpid()));
+	refuse_where(to, SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, O_CREAT, O_CREAT));
+	refuse_where(to, SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, O_TRUNC));
+	refuse_where(to, SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, O_CREAT, O_CREAT));
+	refuse_where(to, SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, O_TRUNC, O_TRUNC));
+	refuse_where(to, SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, O_TMPFILE, O_TMPFILE));
+}
+
 static int filter_load(struct filter *to)
 {
 	if (!to->err)
@@ -268,6 +418,55 @@ int confine_replay_calls(void)
 		return CONFINE_SANITIZED ? 0 : -ENOMEM;
 	allow_looking(&to);
 	allow_writing(&to);
+	return filter_load(&to);
+}
+
+/* It has the right to look into processes and to read files. What it does with it is to open files of /proc: memory is
+ * for readers. */
+int confine_collector_calls(void)
+{
+	static const int calls[] = {
+		SCMP_SYS(ptrace),
+		SCMP_SYS(process_vm_readv),
+		SCMP_SYS(process_vm_writev),
+		SCMP_SYS(pidfd_getfd),
+		SCMP_SYS(kcmp),
+		SCMP_SYS(open_by_handle_at),
+		SCMP_SYS(userfaultfd),
+		SCMP_SYS(io_uring_setup),
+		SCMP_SYS(io_uring_enter),
+		SCMP_SYS(keyctl),
+		SCMP_SYS(add_key),
+		SCMP_SYS(request_key),
+		SCMP_SYS(mount),
+		SCMP_SYS(umount2),
+		SCMP_SYS(setns),
+		SCMP_SYS(unshare),
+		SCMP_SYS(chroot),
+		SCMP_SYS(init_module),
+		SCMP_SYS(finit_module),
+		SCMP_SYS(delete_module),
+		SCMP_SYS(kexec_load),
+		SCMP_SYS(kexec_file_load),
+		SCMP_SYS(reboot),
+	};
+	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_ALLOW) };
+
+	if (!to.f)
+		return CONFINE_SANITIZED ? 0 : -ENOMEM;
+	for (size_t i = 0; !to.err && i < sizeof(calls) / sizeof(calls[0]); i++)
+		to.err = seccomp_rule_add(to.f, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
+	return filter_load(&to);
+}
+
+int confine_child_calls(void)
+{
+	struct filter to = { .f = CONFINE_SANITIZED ? NULL : seccomp_init(SCMP_ACT_ALLOW) };
+
+	if (!to.f)
+		return CONFINE_SANITIZED ? 0 : -ENOMEM;
+	refuse_acting(&to);
+	refuse_acting_by_arguments(&to);
 	return filter_load(&to);
 }
 

@@ -7,6 +7,7 @@
 #define RANKTRACE_BASE_CONFINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define UNPRIVILEGED_ID 65534 /* the same user and group on every distribution of today */
 
@@ -37,6 +38,8 @@ int confine_reader(void);
 int confine_parser(void);
 /* Has no capability. */
 int confine_child(void);
+/* Writes to no file but these (and below them), makes, removes, runs none: where the kernel has Landlock (5.13). */
+int confine_writes(const char *const *paths, size_t n);
 /* A command that reads recordings: as a parser. */
 int confine_replay(void);
 /* What it leaves behind to rename its outputs (keeper.h). */
@@ -49,5 +52,9 @@ int confine_reader_calls(void);
 int confine_parser_calls(void);
 int confine_replay_calls(void);
 int confine_keeper_calls(void);
+/* Fails, with EPERM, memory of others, tracing, files by handle, the machine. */
+int confine_collector_calls(void);
+/* Fails, with EPERM, what it takes to act on others: programs, processes, signals, sockets, new files, the machine. */
+int confine_child_calls(void);
 
 #endif

@@ -250,16 +250,16 @@ static void is_killed_at_the_deadline(void **state)
 static void is_replaced_when_it_has_worked_long(void **state)
 {
 	struct reader *r = NULL;
-	unsigned usual = parser_cpu_used_s;
+	unsigned usual = worker_cpu_used_s;
 	pid_t first;
 
 	(void)state;
-	parser_cpu_used_s = 0;
+	worker_cpu_used_s = 0;
 	assert_int_equal(reader_open(&r), 0);
 	first = parser_pid(r);
 	assert_int_not_equal(parser_pid(r), first);
 	reader_free(r);
-	parser_cpu_used_s = usual;
+	worker_cpu_used_s = usual;
 	first = parser_pid(*state);
 	assert_int_equal(parser_pid(*state), first);
 }

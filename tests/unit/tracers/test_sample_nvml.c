@@ -30,6 +30,7 @@ struct seen {
 	struct record_gpu_health healths[2];
 	struct record_gpu_procs procs[2];
 	struct record_gpu_state states[8];
+	char texts[2][128]; /* names */
 	int n_devices, n_samples, n_healths, n_procs, n_states, wanted;
 	uint64_t longest_sample_ns;
 };
@@ -46,6 +47,7 @@ static int take(void *to, const struct wire_hdr *h)
 	switch (h->kind) {
 	case RECORD_GPU_DEVICE:
 		memcpy(&s->devices[index], h, sizeof(s->devices[0]));
+		snprintf(s->texts[index], sizeof(s->texts[0]), "%s", (const char *)h + sizeof(s->devices[0]));
 		s->n_devices++;
 		break;
 	case RECORD_GPU_SAMPLE:
@@ -250,6 +252,69 @@ static void test_child_is_ended(void **state)
 	source_nvml.sampler->close(sampler);
 }
 
+/* A library that acts on others, and says as its GPU's name what it got away with. */
+static const char crime_library[] =
+	"#define _GNU_SOURCE\n#include <fcntl.h>\n#include <sched.h>\n#include <signal.h>\n#include <stdio.h>\n"
+	"#include <string.h>\n#include <sys/mount.h>\n#include <sys/ptrace.h>\n#include <sys/socket.h>\n"
+	"#include <sys/stat.h>\n#include <sys/syscall.h>\n#include <sys/uio.h>\n#include <unistd.h>\n"
+	"static char did[96];\n"
+	"static void note(const char *name, long rc) { if (rc >= 0) strncat(did, name, 95 - strlen(did)); }\n"
+	"#define TRY(act) note(#act \" \", act)\n"
+	"int nvmlInit_v2(void)\n{\n"
+	"	char path[] = PLACE \"/x\", old[] = PLACE \"/old\", byte, *args[] = { \"true\", 0 };\n"
+	"	struct iovec v = { &byte, 1 };\n"
+	"	TRY(open(path, O_CREAT | O_RDWR, 0600)); TRY(open(old, O_WRONLY)); TRY(open(old, O_RDWR));\n"
+	"	TRY(open(old, O_RDONLY | O_TRUNC)); TRY(truncate(old, 0)); TRY(unlink(old)); TRY(rename(old, path));\n"
+	"	TRY(chmod(old, 0666)); TRY(mkdir(path, 0700)); TRY(symlink(old, path)); TRY(link(old, path));\n"
+	"	TRY(open(PLACE, O_TMPFILE | O_RDWR, 0600)); TRY(mknod(path, S_IFIFO, 0));\n"
+	"	TRY(socket(AF_INET, SOCK_STREAM, 0)); TRY(socket(AF_UNIX, SOCK_STREAM, 0));\n"
+	"	TRY(socket(AF_NETLINK, SOCK_RAW, 0)); TRY(fork() ? : pause()); TRY(vfork() ? : pause());\n"
+	"	TRY(execv(\"/bin/true\", args)); TRY(ptrace(PTRACE_SEIZE, getppid(), 0, 0)); TRY(kill(getppid(), 0));\n"
+	"	TRY(syscall(SYS_tgkill, getppid(), getppid(), 0)); TRY(process_vm_readv(getppid(), &v, 1, &v, 1, 0));\n"
+	"	TRY(syscall(SYS_pidfd_open, getppid(), 0)); TRY(unshare(CLONE_NEWUSER)); TRY(setuid(65533));\n"
+	"	TRY(mount(\"x\", \"/tmp\", \"tmpfs\", 0, 0)); TRY(chroot(\"/tmp\")); TRY(syscall(SYS_bpf, 5, 0, 0));\n"
+	"	TRY(syscall(SYS_io_uring_setup, 1, did)); TRY(syscall(SYS_userfaultfd, 0)); TRY(setgid(65533));\n"
+	"	if (open(old, O_RDONLY) < 0) strcat(did, \"cannot read \");\n"
+	"	if (open(\"/dev/null\", O_RDWR) < 0) strcat(did, \"cannot write to a device \");\n"
+	"	return 0;\n}\n"
+	"int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }\n"
+	"int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { *d = did; return 0; }\n"
+	"int nvmlDeviceGetName(void *d, char *to, unsigned n) { snprintf(to, n, \"%s\", did); return 0; }\n";
+
+static bool device_emitted(const struct seen *s)
+{
+	return s->n_devices >= 1;
+}
+
+static void test_child_acts_on_nobody(void **state)
+{
+	char place[] = "/tmp/ranktrace-crime-XXXXXX", command[512], path[128];
+	struct sampler_ctx ctx;
+	struct seen s = { 0 };
+	void *sampler;
+	FILE *f;
+
+	(void)state;
+	assert_non_null(mkdtemp(place));
+	snprintf(path, sizeof(path), "%s/crime.c", place);
+	f = fopen(path, "w");
+	fputs(crime_library, f);
+	fclose(f);
+	snprintf(command, sizeof(command),
+		 "cd %s && echo old > old && ${CC:-cc} -w -shared -fPIC -DPLACE='\"%s\"' -o crime.so crime.c", place,
+		 place);
+	assert_int_equal(system(command), 0);
+	snprintf(path, sizeof(path), "%s/crime.so", place);
+	setenv("RANKTRACE_NVML", path, 1);
+	sampler = sampler_open(&ctx, &s);
+	sample_until(sampler, &s, gpus_make(), device_emitted);
+	assert_string_equal(s.texts[0], "");
+	source_nvml.sampler->close(sampler);
+	snprintf(command, sizeof(command), "cd %s && test \"$(cat old)\" = old && test ! -e x && rm -r %s", place,
+		 place);
+	assert_int_equal(system(command), 0);
+}
+
 static void test_guess(void **state)
 {
 	(void)state;
@@ -288,6 +353,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_lost_gpu),
 		cmocka_unit_test(test_driver_does_not_answer),
 		cmocka_unit_test(test_child_is_ended),
+		cmocka_unit_test(test_child_acts_on_nobody),
 		cmocka_unit_test(test_no_library),
 		cmocka_unit_test(test_guess),
 	};

@@ -71,4 +71,18 @@ static inline struct sim_gpus *sim_gpus_map(void)
 	return at == MAP_FAILED ? NULL : at;
 }
 
+/* The same for who may not write. */
+static inline const struct sim_gpus *sim_gpus_look(void)
+{
+	const char *path = getenv("SIM_GPU_STATE");
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	void *at = MAP_FAILED;
+
+	if (fd >= 0 && lseek(fd, 0, SEEK_END) >= (off_t)sizeof(struct sim_gpus))
+		at = mmap(NULL, sizeof(struct sim_gpus), PROT_READ, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	return at == MAP_FAILED ? NULL : at;
+}
+
 #endif

@@ -326,10 +326,10 @@ int parser_ask(struct reader *r, pid_t pid, const struct question *q, unsigned d
 	return worker_run(r, WORKER_PARSER, pid, q, deadline_ms, &to);
 }
 
-/* Who may have written these: of files of root's nobody else, unless everybody may. */
+/* Who may have written these: root alone a file of root's, unless all users may. */
 static uint32_t owner_of(const int *fds, size_t n)
 {
-	uint32_t owner = OWNER_NOBODY;
+	uint32_t owner = OWNER_NONE;
 	struct stat st;
 
 	for (size_t i = 0; i < n; i++) {

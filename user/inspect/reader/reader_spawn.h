@@ -31,7 +31,7 @@ void workers_check(struct workers *w);
 /* 0: there is one. -EPIPE: no zygote is left. */
 int worker_ensure(struct workers *w, enum worker_kind kind);
 const char *worker_name(enum worker_kind kind);
-/* Reports that one ended in the middle of its work: of each kind once, as whoever ends them may do so for ever. */
+/* Reports that one ended in the middle of its work: of each kind once, as it may happen again and again. */
 void worker_lost_say(const char *name);
 
 #endif

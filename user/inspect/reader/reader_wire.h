@@ -41,7 +41,7 @@ struct question {
 	uint32_t owner;   /* user who made what a parser is to read */
 };
 #define OWNER_SEVERAL UINT32_MAX
-#define OWNER_NOBODY (UINT32_MAX - 1) /* bytes without a file: lines of a log */
+#define OWNER_NONE (UINT32_MAX - 1) /* bytes without a file: lines of a log */
 
 /* A spare zygote takes over when the first one is gone: the collector has given up what it would need to make another.
  */
@@ -68,9 +68,9 @@ ssize_t reader_recv(int sock, void *data, size_t max, int *fds, size_t n, size_t
 int parser_ask(struct reader *r, pid_t pid, const struct question *q, unsigned deadline_ms, void *out, size_t out_max,
 	       size_t *ret_len);
 
-/* A parser that used so much processor time ends, so that its limit cuts no job short for what others took. Tests set
+/* A worker that used so much processor time ends, so that its limit cuts no job short for what others took. Tests set
  * it before reader_open(). */
-extern unsigned parser_cpu_used_s;
+extern unsigned worker_cpu_used_s;
 /* SIGKILL when the parent ends. */
 void reader_die_with(pid_t parent, const char *name);
 /* Body of a worker. */

@@ -17,10 +17,11 @@
 
 #define DATA_BYTES (1ul << 30)          /* a hostile file must not make the helper eat the machine */
 #define PARSER_SPACE_BYTES (64ul << 30) /* of addresses: mapped files; a debug libtorch has 8 GB */
-#define PARSER_FILES 512
-#define PARSER_CPU_S 120
+#define READER_SPACE_BYTES (4ul << 30)  /* it maps no file */
+#define WORKER_FILES 512
+#define WORKER_CPU_S 120
 
-unsigned parser_cpu_used_s = PARSER_CPU_S / 2;
+unsigned worker_cpu_used_s = WORKER_CPU_S / 2;
 
 /* ---- jobs ---- */
 
@@ -28,7 +29,7 @@ static bool cpu_used(void)
 {
 	struct timespec t;
 
-	return !clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) && t.tv_sec >= parser_cpu_used_s;
+	return !clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) && t.tv_sec >= worker_cpu_used_s;
 }
 
 /* The question at work. */
@@ -50,7 +51,7 @@ int job_mapped_file(uint64_t start, uint64_t end)
 	return got.rc ? got.rc : n ? fd : -EPROTO;
 }
 
-static void run_job(enum worker_kind kind, int sock, const struct reader_request *req, struct reader_job *job)
+static void run_job(int sock, const struct reader_request *req, struct reader_job *job)
 {
 	struct reader_answer ans = { .seq = req->seq };
 
@@ -59,7 +60,7 @@ static void run_job(enum worker_kind kind, int sock, const struct reader_request
 	ans.rc = req->fn(job);
 	ans.out_len = ans.rc ? 0 : job->out_len;
 	ans.n_fds = ans.rc ? 0 : job->n_fds_out;
-	ans.is_last = kind == WORKER_PARSER && cpu_used();
+	ans.is_last = cpu_used();
 	if (reader_send(sock, &ans, sizeof(ans), job->fds_out, ans.n_fds) || ans.is_last)
 		_exit(0);
 	for (size_t i = 0; i < job->n_fds_out; i++)
@@ -69,7 +70,7 @@ static void run_job(enum worker_kind kind, int sock, const struct reader_request
 			close(job->fds[i]);
 }
 
-__attribute__((noreturn)) static void worker_loop(enum worker_kind kind, int sock, char *shm)
+__attribute__((noreturn)) static void worker_loop(int sock, char *shm)
 {
 	static union {
 		char bytes[sizeof(struct reader_request) + READER_ARG_MAX];
@@ -84,7 +85,7 @@ __attribute__((noreturn)) static void worker_loop(enum worker_kind kind, int soc
 			_exit(0);
 		job.arg_len = buf.req.arg_len;
 		job.out_max = buf.req.out_max;
-		run_job(kind, sock, &buf.req, &job);
+		run_job(sock, &buf.req, &job);
 	}
 }
 
@@ -105,15 +106,14 @@ static void limits_set(enum worker_kind kind)
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_FSIZE, 0);
 	limit(RLIMIT_NPROC, 0);
-	if (!CONFINE_SANITIZED) /* whose shadow does not fit in any */
-		limit(RLIMIT_DATA, DATA_BYTES);
-	if (!CONFINE_SANITIZED && is_parser)
-		limit(RLIMIT_AS, PARSER_SPACE_BYTES);
-	if (is_parser) {
-		limit(RLIMIT_CPU, PARSER_CPU_S);
-		limit(RLIMIT_NOFILE, PARSER_FILES);
+	limit(RLIMIT_CPU, WORKER_CPU_S);
+	limit(RLIMIT_NOFILE, WORKER_FILES);
+	if (is_parser) /* samples of threads are locked memory */
 		limit(RLIMIT_MEMLOCK, 0);
-	}
+	if (CONFINE_SANITIZED) /* whose shadow does not fit in any */
+		return;
+	limit(RLIMIT_DATA, DATA_BYTES);
+	limit(RLIMIT_AS, is_parser ? PARSER_SPACE_BYTES : READER_SPACE_BYTES);
 }
 
 void reader_die_with(pid_t parent, const char *name)
@@ -139,5 +139,5 @@ void reader_worker_main(enum worker_kind kind, int sock, int shm_fd, pid_t paren
 	reader_die_with(parent, kind == WORKER_PARSER ? "ranktrace-parse" : "ranktrace-read");
 	if (kind == WORKER_PARSER ? confine_parser_calls() : confine_reader_calls())
 		_exit(1);
-	worker_loop(kind, sock, shm);
+	worker_loop(sock, shm);
 }

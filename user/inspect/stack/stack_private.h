@@ -92,7 +92,7 @@ enum stack_end stack_unwind(const struct stack_process *p, const struct stack_re
 /* ---- stack_sample.c: threads that run; sampled in a reader, unwound in the parser ---- */
 #define STACK_SAMPLES_MAX 64 /* threads of one process */
 struct stack_sample {
-	uint32_t tid, asleep;   /* asleep: by the time that it was looked at; only pc and sp are known */
+	uint32_t tid, asleep;   /* asleep: by the time of its sample; only pc and sp are known */
 	int64_t err;            /* errno of the kernel's refusal, 0 */
 	struct stack_regs regs; /* pc 0: no sample came */
 	uint64_t sp, stack_len;
