@@ -215,6 +215,28 @@ static void a_keeper_renames(void **state)
 		check(i, KIND_KEEPER, dies_of(i, confine_keeper, confine_keeper_calls));
 }
 
+static int collector_refused(void)
+{
+	if (confine_collector_calls())
+		return 1;
+	if (vm_call(SYS_process_vm_readv, page) != -1 || errno != EPERM || ptrace(PTRACE_SEIZE, victim, 0, 0) != -1 ||
+	    errno != EPERM || syscall(SYS_open_by_handle_at, 0, page, 0) != -1 || errno != EPERM)
+		return 2;
+	return open("/dev/null", O_RDWR) < 0 || socket(AF_NETLINK, SOCK_DGRAM, 4) < 0 ? 3 : 0;
+}
+
+static void a_collector_reads_no_memory(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(collector_refused());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void none_was_harmed(void **state)
 {
 	int status;
@@ -245,11 +267,9 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_reader_only_looks),
-		cmocka_unit_test(a_parser_does_nothing),
-		cmocka_unit_test(a_replay_writes_what_is_open),
-		cmocka_unit_test(a_keeper_renames),
-		cmocka_unit_test(none_was_harmed),
+		cmocka_unit_test(a_reader_only_looks),          cmocka_unit_test(a_parser_does_nothing),
+		cmocka_unit_test(a_replay_writes_what_is_open), cmocka_unit_test(a_keeper_renames),
+		cmocka_unit_test(a_collector_reads_no_memory),  cmocka_unit_test(none_was_harmed),
 	};
 
 	if (!CONFINE_SANITIZED) /* else there is no filter */
