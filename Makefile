@@ -149,6 +149,10 @@ test-life: deps-test ## ordinary life of a job: 30 minutes live under record and
 	$(Q)$(MAKE) --no-print-directory build unit
 	$(Q)O=$(O) LONG=1 TEST_TIMEOUT=3600 ONLY='*/test_*_life.py unit/test_hours' tests/run.sh
 
+soak: deps-test ## jobs come and go under watch and record for MINUTES (120): flat, each fault reported once (root)
+	$(Q)$(MAKE) --no-print-directory build
+	$(Q)O=$(O) MINUTES=$(or $(MINUTES),120) TEST_TIMEOUT=86400 RETRY_S=0 ONLY='own/test_soak.py' tests/run.sh
+
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 sanitize: deps-test ## unit tests under the address, leak and undefined behaviour sanitizers (root)
 	$(Q)CFLAGS='$(SANITIZE)' $(MAKE) --no-print-directory O=$(O)/asan unit

@@ -13,7 +13,12 @@
 #include "pipeline/output.h"
 
 #define OUTPUTS_MAX 16
-#define PID_BITS 22 /* PID_MAX_LIMIT of the kernel */
+#define SEC 1000000000ull
+#define STILL_NS (5 * SEC)          /* between two ticks: the session had no turn, or nobody on the host had one */
+#define SETTLE_NS (10 * SEC)        /* then the ranks have time to go on */
+#define AUTOPSY_FLOOR_NS SEC        /* a session's shortest limit is longer */
+#define SETTLES_EVERY_NS (60 * SEC) /* a session that gets a turn now and then has to judge some day */
+#define PID_BITS 22                 /* PID_MAX_LIMIT of the kernel */
 
 struct pipeline {
 	struct intern *strings;
@@ -29,6 +34,7 @@ struct pipeline {
 	uint64_t records, undecoded;
 	uint32_t node; /* whose records come now: RECORD_NODE */
 	struct keeper *keeper;
+	uint64_t tick_ns, settle_until_ns; /* the last tick; nothing is judged until then */
 };
 
 struct pipeline *pipeline_new(void)
@@ -161,7 +167,20 @@ static void ops_hand_out(struct pipeline *p)
 		EACH_SINK(p, op, op, p->model);
 }
 
-static int tick(struct pipeline *p)
+/* A host that stood still (a guest that was paused), or a session that was stopped: by the clock everybody waited for
+ * as long, and that is nobody's fault. What was open stays open; an autopsy's few ticks are no clock. */
+static bool is_settling(struct pipeline *p)
+{
+	uint64_t now_ns = p->model->now_ns, gap_ns = p->tick_ns && now_ns > p->tick_ns ? now_ns - p->tick_ns : 0;
+
+	p->tick_ns = now_ns;
+	if (gap_ns >= STILL_NS && p->model->hang_floor_ns >= AUTOPSY_FLOOR_NS &&
+	    now_ns > p->settle_until_ns + SETTLES_EVERY_NS)
+		p->settle_until_ns = now_ns + SETTLE_NS;
+	return now_ns < p->settle_until_ns;
+}
+
+static int judge(struct pipeline *p)
 {
 	const struct incident *i;
 	int err = detectors_tick(p->detectors, p->model, &p->found);
@@ -171,6 +190,13 @@ static int tick(struct pipeline *p)
 	while (!err && (i = incidents_next(p->incidents)))
 		for (int k = 0; k < p->n_outputs; k++)
 			output_incident(&p->outputs[k], &p->stream, i);
+	return err;
+}
+
+static int tick(struct pipeline *p)
+{
+	int err = is_settling(p) ? 0 : judge(p);
+
 	for (int k = 0; k < p->n_outputs; k++)
 		output_tend(&p->outputs[k], &p->stream);
 	return err;

@@ -14,6 +14,7 @@
 #include "base/keyed.h"
 #include "base/sorted.h"
 #include "detect/detect.h"
+#include "detect/rank/forget.h"
 #include "detect/gpu/gpu_cause.h"
 
 #define RANKS_MAX 16             /* of one job on one host, with a GPU each: no host has more */
@@ -57,6 +58,7 @@ struct duty_job {           /* of one host */
 
 struct gpu_duty {
 	struct keyed_table jobs;
+	struct forgetting forgetting;
 };
 
 static const struct round *round_at(const struct duty_job *j, uint64_t i) /* i-th newest */
@@ -393,6 +395,7 @@ static int gpu_duty_tick(void *state, const struct model *m, struct finding_list
 	struct gpu_duty *d = state;
 	int err = ranks_sort(d, m);
 
+	jobs_forget(&d->forgetting, &d->jobs, m, NULL);
 	for (struct duty_job *j = d->jobs.all; j && !err; j = j->keyed.next)
 		err = job_tick(j, m, found);
 	return err;

@@ -100,6 +100,7 @@ static bool is_member_proc(const struct proc *p)
 
 int gpu_stalls_refresh(struct gpu_stalls *s, const struct model *m)
 {
+	jobs_forget(&s->forgetting, &s->jobs, m, NULL);
 	for (struct gpu_stall_job *j = s->jobs.all; j; j = j->keyed.next)
 		j->live = false;
 	for (const struct proc *p = m->procs; p; p = p->next) {

@@ -9,9 +9,11 @@
 
 #include "base/keyed.h"
 #include "detect/detect.h"
+#include "detect/rank/forget.h"
 
 struct gpu_stalls { /* zeroed at first */
 	struct keyed_table jobs;
+	struct forgetting forgetting;
 };
 
 /* Every tick: learns how long this job's pauses are. 0 or -ENOMEM. */

@@ -395,6 +395,7 @@ int uncounted_refresh(struct uncounted *u, const struct model *m, struct suspect
 {
 	int err = jobs_read(&u->jobs, m);
 
+	jobs_forget(&u->forgetting, &u->jobs, m, NULL);
 	for (struct uncounted_job *j = err ? NULL : u->jobs.all; j; j = j->keyed.next)
 		ended_learn(j, m, all);
 	return err;

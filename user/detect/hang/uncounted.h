@@ -9,9 +9,11 @@
 
 #include "base/keyed.h"
 #include "detect/hang/classify.h"
+#include "detect/rank/forget.h"
 
 struct uncounted { /* from tick to tick */
 	struct keyed_table jobs;
+	struct forgetting forgetting;
 };
 
 /* Learns from the pauses that ended. To be called at every tick. 0 or -ENOMEM. */

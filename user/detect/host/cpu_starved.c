@@ -12,6 +12,7 @@
 #include "base/keyed.h"
 #include "detect/straggler/cause.h"
 #include "detect/detect.h"
+#include "detect/rank/forget.h"
 #include "detect/straggler/history.h"
 
 #define THROTTLED_SHARE 0.1 /* of the time, over a scan */
@@ -28,6 +29,7 @@ struct starved { /* a rank */
 struct cpu_starved {
 	struct keyed_table ranks;
 	struct keyed_table costs;
+	struct forgetting forgetting;
 };
 
 /* Once a second, with the scans. */
@@ -107,6 +109,7 @@ static int cpu_starved_tick(void *state, const struct model *m, struct finding_l
 	struct starved *r;
 	int err = 0;
 
+	procs_forget(&s->forgetting, &s->ranks, &s->costs, m);
 	for (p = m->procs; p && !err; p = p->next)
 		if (p->throttle_seen_ns && rank_has_clock(p))
 			err = rank_sample(s, m, p);

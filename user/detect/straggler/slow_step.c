@@ -11,6 +11,7 @@
 #include "base/keyed.h"
 #include "base/sorted.h"
 #include "detect/detect.h"
+#include "detect/rank/forget.h"
 #include "detect/straggler/history.h"
 
 #define WINDOW_S 0.2 /* iterations are summed up to that: single short ones are the host's jitter */
@@ -40,6 +41,7 @@ struct series {             /* iterations of one job, as its lowest rank makes t
 struct slow_step {
 	struct keyed_table jobs;
 	uint64_t disturbed_ns;
+	struct forgetting forgetting;
 };
 
 /* The `n` windows that end `back` windows ago, sorted. */
@@ -188,6 +190,7 @@ static int slow_step_tick(void *state, const struct model *m, struct finding_lis
 	int err = 0;
 
 	disturbance_note(st, m, found);
+	jobs_forget(&st->forgetting, &st->jobs, m, NULL);
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (rank_has_clock(p) && !series_of(st, p->job))
 			return -ENOMEM;

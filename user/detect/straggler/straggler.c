@@ -9,6 +9,7 @@
 
 #include "detect/detect.h"
 #include "detect/gpu/gpu_cause.h"
+#include "detect/rank/forget.h"
 #include "detect/rank/seats.h"
 #include "detect/straggler/history.h"
 
@@ -19,6 +20,7 @@
 
 struct straggler {
 	struct keyed_table jobs;
+	struct forgetting forgetting;
 	uint64_t disturbed_from_ns, disturbed_to_ns;
 	struct blames scratch;
 };
@@ -35,6 +37,11 @@ static void history_clear(struct job_clock *j)
 	j->n = 0;
 	j->window_open = false;
 	j->last_ns = 0;
+}
+
+static void clock_release(void *entry)
+{
+	history_clear(entry);
 }
 
 static struct job_clock *job_of(struct straggler *s, const struct job_id *job)
@@ -302,6 +309,7 @@ static int straggler_tick(void *state, const struct model *m, struct finding_lis
 	int err = 0, one;
 
 	disturbance_note(s, m, found);
+	jobs_forget(&s->forgetting, &s->jobs, m, clock_release);
 	for (const struct proc *p = m->procs; p; p = p->next)
 		if (rank_has_clock(p) && !job_of(s, p->job))
 			return -ENOMEM;
