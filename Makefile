@@ -27,7 +27,7 @@ BPF_CFLAGS := -g -O2 -Wall -target bpf -D__TARGET_ARCH_$(ARCH) $(PLACE) -I$(VMLI
 BPF_SRC := $(wildcard tracers/*/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(O)/bpf/%.bpf.o)
 SKEL := $(foreach s,$(BPF_SRC),$(O)/gen/$(notdir $(s:%.bpf.c=%.skel.h)))
-SRC := $(shell find user -name '*.c' | sort) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
+SRC := $(shell find user tools/stress -name '*.c' | sort) $(filter-out %.bpf.c,$(wildcard tracers/*/*.c))
 OBJ := $(SRC:%.c=$(O)/obj/%.o)
 LIB_OBJ := $(filter-out $(O)/obj/user/cmd/main.o,$(OBJ))
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
@@ -74,6 +74,10 @@ $(foreach s,$(BPF_SRC),$(eval $(call skeleton,$(s))))
 $(O)/obj/%.o: %.c | $(SKEL)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+
+# The assembler reads the kernels' text (.incbin), which no -MMD sees.
+$(O)/obj/tools/stress/kernels/kernels.o: tools/stress/kernels/stress.ptx
+$(O)/obj/release/tools/stress/kernels/kernels.o: tools/stress/kernels/stress.ptx
 
 $(O)/ranktrace: $(OBJ)
 	$(call say,LD,$@)

@@ -53,9 +53,14 @@ ALLOWED = {
     "user/session": ["*"],
     "user/autopsy": ["*"],
     "user/cmd": ["*"],
+    "tools/stress": ["user/base", "tools/stress/lib", "tools/stress/kernels"],
+    "tools/stress/lib": [],
+    "tools/stress/kernels": [],
+    "tools/stress/gpu": ["user/base", "tools/stress", "tools/stress/lib"],
     "tools/simjob/libnvml": [],
     "tools/simjob/libcuda": ["tools/simjob/libnvml"],
     "tools/simjob/libnccl": ["tools/simjob/libcuda"],
+    "tools/simjob/libcublaslt": ["tools/simjob/libcuda"],
     "tools/simjob/job": ["tools/simjob/libcuda", "tools/simjob/libnccl"],
     "tools/simjob/life": ["tools/simjob/faults", "tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl"],
     "tools/simjob/faults": ["tools/simjob/job", "tools/simjob/libcuda", "tools/simjob/libnccl", "tools/simjob/libnvml"],
@@ -128,7 +133,7 @@ def main(tree):
     of_files, of_folders = collections.defaultdict(list), collections.defaultdict(set)
     known = set(files)
     for path in files:
-        if not path.endswith((".c", ".h", ".def")) or re.match("tools/(?!simjob/)", path):
+        if not path.endswith((".c", ".h", ".def")) or re.match("tools/(?!simjob/|stress/)", path):
             continue
         folder = os.path.dirname(path)
         for name in includes(tree, path):

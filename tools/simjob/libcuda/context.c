@@ -12,11 +12,18 @@
 #include <unistd.h>
 
 #define MAX_DEVICES 256
-#define DRIVER_VERSION 13000
+#define DRIVER_VERSION "13000"
 
 static struct CUctx_st primary_contexts[MAX_DEVICES];
 static _Thread_local CUcontext current_context;
 static int nr_devices; /* 0 before cuInit */
+
+const char *sim_setting(const char *name, const char *usual)
+{
+	const char *value = getenv(name);
+
+	return value ? value : usual;
+}
 
 CUcontext context_current(void)
 {
@@ -48,7 +55,7 @@ SIM_EXPORT CUresult cuDriverGetVersion(int *ret_version)
 {
 	if (!ret_version)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_version = DRIVER_VERSION;
+	*ret_version = atoi(sim_setting("SIM_CUDA_DRIVER_VERSION", DRIVER_VERSION));
 	return CUDA_SUCCESS;
 }
 
@@ -74,7 +81,29 @@ SIM_EXPORT CUresult cuDeviceGetName(char *ret_name, int size, CUdevice device)
 {
 	if (device < 0 || device >= nr_devices)
 		return CUDA_ERROR_INVALID_DEVICE;
-	snprintf(ret_name, size, "simulated GPU");
+	snprintf(ret_name, size, "%s", sim_setting("SIM_GPU_NAME", "simulated GPU"));
+	return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuDeviceGetPCIBusId(char *ret_id, int size, CUdevice device)
+{
+	if (device < 0 || device >= nr_devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	snprintf(ret_id, size, "0000:%02X:00.0", 0x10 + device);
+	return CUDA_SUCCESS;
+}
+
+/* An H200's, as far as anybody asks. */
+SIM_EXPORT CUresult cuDeviceGetAttribute(int *ret_value, int attribute, CUdevice device)
+{
+	if (device < 0 || device >= nr_devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	switch (attribute) {
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *ret_value = 132; break;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *ret_value = 9; break;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *ret_value = 0; break;
+	default: return CUDA_ERROR_INVALID_VALUE;
+	}
 	return CUDA_SUCCESS;
 }
 

@@ -14,8 +14,10 @@
 #define DEVICE_BYTES_PER_US 1500000 /* 1.5 TB/s */
 
 struct transfer {
-	const char *name; /* of the call */
-	void *host;       /* what is written on the host, NULL: nothing */
+	const char *name;     /* of the call */
+	void *host;           /* what is written on the host, NULL: nothing */
+	CUdeviceptr to, from; /* of a blocking copy, where memory has contents */
+	const void *source;
 	size_t size_bytes;
 	CUstream stream;
 	bool within_device, is_blocking;
@@ -27,6 +29,14 @@ static uint64_t transfer_ns(const struct transfer *transfer)
 	uint64_t bytes_per_us = transfer->within_device ? DEVICE_BYTES_PER_US : COPY_BYTES_PER_US;
 
 	return latency_ns + transfer->size_bytes * NSEC_PER_USEC / bytes_per_us;
+}
+
+static void contents_move(const struct transfer *transfer)
+{
+	if (transfer->host)
+		memcpy(transfer->host, (void *)(uintptr_t)transfer->from, transfer->size_bytes);
+	else
+		memcpy((void *)(uintptr_t)transfer->to, transfer->source, transfer->size_bytes);
 }
 
 static CUresult transfer_run(const struct transfer *transfer)
@@ -44,8 +54,14 @@ static CUresult transfer_run(const struct transfer *transfer)
 	stream = stream_resolve(transfer->stream);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (transfer->host)
+	if (transfer->is_blocking && compute_is_on()) {
+		res = compute_lost();
+		if (res)
+			return res;
+		contents_move(transfer);
+	} else if (transfer->host) {
 		memset(transfer->host, 0, transfer->size_bytes);
+	}
 	res = stream_enqueue(stream, &work);
 	return res || !transfer->is_blocking ? res : stream_synchronize(transfer->stream);
 }
@@ -55,37 +71,62 @@ static CUresult transfer_run(const struct transfer *transfer)
 						  CUstream stream) \
 	{ \
 		(void)to, (void)from; \
-		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false }); \
+		return transfer_run(&(struct transfer){ .name = __func__, \
+							.host = NULL, \
+							.size_bytes = size_bytes, \
+							.stream = stream, \
+							.within_device = true }); \
 	} \
 	SIM_EXPORT CUresult cuMemcpyDtoDAsync_v2##SUFFIX(CUdeviceptr to, CUdeviceptr from, size_t size_bytes, \
 							 CUstream stream) \
 	{ \
 		(void)to, (void)from; \
-		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, true, false }); \
+		return transfer_run(&(struct transfer){ .name = __func__, \
+							.host = NULL, \
+							.size_bytes = size_bytes, \
+							.stream = stream, \
+							.within_device = true }); \
 	} \
 	SIM_EXPORT CUresult cuMemcpyHtoDAsync_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes, \
 							 CUstream stream) \
 	{ \
 		(void)to, (void)from; \
-		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, stream, false, false }); \
+		return transfer_run(&(struct transfer){ .name = __func__, \
+							.host = NULL, \
+							.size_bytes = size_bytes, \
+							.stream = stream, \
+							.within_device = false }); \
 	} \
 	SIM_EXPORT CUresult cuMemcpyDtoHAsync_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes, \
 							 CUstream stream) \
 	{ \
 		(void)from; \
-		return transfer_run(&(struct transfer){ __func__, to, size_bytes, stream, false, false }); \
+		return transfer_run(&(struct transfer){ .name = __func__, \
+							.host = to, \
+							.size_bytes = size_bytes, \
+							.stream = stream, \
+							.within_device = false }); \
 	} \
 	SIM_EXPORT CUresult cuMemsetD8Async##SUFFIX(CUdeviceptr to, unsigned char value, size_t count, \
 						    CUstream stream) \
 	{ \
 		(void)to, (void)value; \
-		return transfer_run(&(struct transfer){ __func__, NULL, count, stream, true, false }); \
+		return transfer_run(&(struct transfer){ .name = __func__, \
+							.host = NULL, \
+							.size_bytes = count, \
+							.stream = stream, \
+							.within_device = true }); \
 	} \
 	SIM_EXPORT CUresult cuMemsetD32Async##SUFFIX(CUdeviceptr to, unsigned int value, size_t count, \
 						     CUstream stream) \
 	{ \
-		(void)to, (void)value; \
-		return transfer_run(&(struct transfer){ __func__, NULL, 4 * count, stream, true, false }); \
+		if (compute_is_on()) \
+			return compute_set_words(to, value, count, stream); \
+		return transfer_run(&(struct transfer){ .name = __func__, \
+							.host = NULL, \
+							.size_bytes = 4 * count, \
+							.stream = stream, \
+							.within_device = true }); \
 	}
 
 DEFINE_ASYNC_CALLS()
@@ -94,13 +135,13 @@ DEFINE_ASYNC_CALLS(_ptsz)
 #define DEFINE_BLOCKING_CALLS(SUFFIX) \
 	SIM_EXPORT CUresult cuMemcpyDtoH_v2##SUFFIX(void *to, CUdeviceptr from, size_t size_bytes) \
 	{ \
-		(void)from; \
-		return transfer_run(&(struct transfer){ __func__, to, size_bytes, NULL, false, true }); \
+		return transfer_run(&(struct transfer){ \
+			.name = __func__, .host = to, .from = from, .size_bytes = size_bytes, .is_blocking = true }); \
 	} \
 	SIM_EXPORT CUresult cuMemcpyHtoD_v2##SUFFIX(CUdeviceptr to, const void *from, size_t size_bytes) \
 	{ \
-		(void)to, (void)from; \
-		return transfer_run(&(struct transfer){ __func__, NULL, size_bytes, NULL, false, true }); \
+		return transfer_run(&(struct transfer){ \
+			.name = __func__, .to = to, .source = from, .size_bytes = size_bytes, .is_blocking = true }); \
 	}
 
 DEFINE_BLOCKING_CALLS()

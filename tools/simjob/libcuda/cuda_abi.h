@@ -49,6 +49,12 @@ typedef void (*CUhostFn)(void *user_data);
 #define CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD 908
 #define CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE 910
 
+#define CUDA_ERROR_UNSUPPORTED_PTX_VERSION 222
+#define CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT 16
+#define CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75
+#define CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76
+#define CU_JIT_ERROR_LOG_BUFFER 5
+
 #define CU_STREAM_NON_BLOCKING 1
 #define CU_EVENT_DISABLE_TIMING 2
 #define CU_STREAM_CAPTURE_STATUS_NONE 0
@@ -90,6 +96,8 @@ CUresult cuInit(unsigned int flags);
 CUresult cuDriverGetVersion(int *version);
 CUresult cuDeviceGetCount(int *count);
 CUresult cuDeviceGet(CUdevice *device, int ordinal);
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
+CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device);
 CUresult cuDeviceGetName(char *name, int size, CUdevice device);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);

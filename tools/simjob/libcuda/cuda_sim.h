@@ -23,6 +23,15 @@ struct sim_kernel {
 	void (*release)(void *captured);
 };
 
+/*
+ * Work that is really done, on the stream's own thread in its turn, and that takes @duration_ns of the GPU's time (more
+ * on a slow one). Its memory is the calling process's own (SIM_CUDA_COMPUTE).
+ */
+CUresult sim_compute_launch(CUstream stream, void (*run)(void *arg), void *arg, uint64_t duration_ns);
+
+/* The device of the calling thread's context. */
+int sim_device_current(void);
+
 /* A function handle for cuLaunchKernel(Ex) whose launches go to @kernel; never freed. NULL when out of memory. */
 CUfunction sim_function_create(const struct sim_kernel *kernel);
 

@@ -34,16 +34,17 @@ enum work_kind {
 	WORK_WAIT,
 	WORK_HOST_FUNC,
 	WORK_GRAPH,
+	WORK_COMPUTE,
 };
 
 struct sim_work {
 	struct sim_work *next;
 	enum work_kind kind;
 	uint64_t enqueued_ns;
-	uint64_t duration_ns;            /* WORK_KERNEL, WORK_COPY */
+	uint64_t duration_ns;            /* WORK_KERNEL, WORK_COPY, WORK_COMPUTE */
 	struct sim_instant *instant;     /* WORK_RECORD, WORK_WAIT; owns a reference */
 	const struct sim_kernel *kernel; /* WORK_CALLBACK_KERNEL */
-	CUhostFn host_fn;                /* WORK_HOST_FUNC */
+	CUhostFn host_fn;                /* WORK_HOST_FUNC, WORK_COMPUTE */
 	struct graph_run *graph_run;     /* WORK_GRAPH, owned */
 	void *arg;
 };
@@ -83,18 +84,30 @@ struct CUevent_st {
 
 struct CUmod_st {
 	struct CUfunc_st *functions; /* freed with the module */
+	char *text;                  /* of PTX; NULL: it is something else */
 };
 
 struct CUfunc_st {
 	struct CUfunc_st *next_in_module;
-	const struct sim_kernel *kernel; /* NULL: modelled, its first parameter is its duration in ns (uint64_t) */
+	const struct sim_kernel *kernel;      /* NULL: modelled, its first parameter is its duration in ns (uint64_t) */
+	const struct compute_kernel *compute; /* not NULL: done in C (compute.c) */
 };
 
 struct CUctx_st {
 	CUdevice device;
 };
 
+/* compute.c: kernels known by name, whose work is done in C when SIM_CUDA_COMPUTE is set, and faults of the hardware.
+ */
+bool compute_is_on(void);
+const struct compute_kernel *compute_kernel_find(const char *name);
+CUresult compute_kernel_launch(const struct compute_kernel *kernel, CUstream stream, void **params);
+/* The error that a call about the current device gives since it was lost (SIM_GPU_LOSE); counts the calls. */
+CUresult compute_lost(void);
+CUresult compute_set_words(CUdeviceptr to, unsigned int value, size_t count, CUstream stream);
+
 /* context.c */
+const char *sim_setting(const char *name, const char *usual);
 CUcontext context_current(void);
 
 /* usage.c: when the GPU of this process computes, for the stand-in of NVML. */

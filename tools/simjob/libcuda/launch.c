@@ -5,9 +5,17 @@
  */
 #include "tools/simjob/libcuda/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOAD_NS (4 * NSEC_PER_MSEC) /* a few megabytes of code to copy and link */
+
+/* PTX: a comment or a directive comes first. */
+static bool is_text(const void *image)
+{
+	return !memcmp(image, "//", 2) || !memcmp(image, ".v", 2);
+}
 
 /* A library is a module that belongs to no context. */
 static CUresult module_load(const char *name, CUmodule *ret_module, const void *image)
@@ -22,7 +30,11 @@ static CUresult module_load(const char *name, CUmodule *ret_module, const void *
 		return res;
 	sleep_until_ns(clock_now_ns() + LOAD_NS);
 	*ret_module = calloc(1, sizeof(**ret_module));
-	return *ret_module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!*ret_module)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (is_text(image))
+		(*ret_module)->text = strdup(image);
+	return CUDA_SUCCESS;
 }
 
 SIM_EXPORT CUresult cuModuleLoadData(CUmodule *ret_module, const void *image)
@@ -33,7 +45,14 @@ SIM_EXPORT CUresult cuModuleLoadData(CUmodule *ret_module, const void *image)
 SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *ret_module, const void *image, unsigned int nr_options, int *options,
 				       void **values)
 {
-	(void)nr_options, (void)options, (void)values;
+	/* PTX 6.5 came with CUDA 10.2. */
+	if (image && is_text(image) && atoi(sim_setting("SIM_CUDA_DRIVER_VERSION", "13000")) < 10020) {
+		for (unsigned int i = 0; i + 1 < nr_options; i++)
+			if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+				snprintf(values[i], (uintptr_t)values[i + 1],
+					 "ptxas application ptx input, line 8; fatal   : Unsupported .version 6.5");
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	}
 	return module_load(__func__, ret_module, image);
 }
 
@@ -66,9 +85,12 @@ SIM_EXPORT CUresult cuModuleGetFunction(CUfunction *ret_function, CUmodule modul
 {
 	if (!ret_function || !module || !name)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (module->text && !strstr(module->text, name))
+		return CUDA_ERROR_NOT_FOUND;
 	*ret_function = sim_function_create(NULL);
 	if (!*ret_function)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	(*ret_function)->compute = compute_is_on() ? compute_kernel_find(name) : NULL;
 	(*ret_function)->next_in_module = module->functions;
 	module->functions = *ret_function;
 	return CUDA_SUCCESS;
@@ -84,6 +106,7 @@ SIM_EXPORT CUresult cuModuleUnload(CUmodule module)
 		module->functions = function->next_in_module;
 		free(function);
 	}
+	free(module->text);
 	free(module);
 	return CUDA_SUCCESS;
 }
@@ -111,6 +134,8 @@ static CUresult kernel_launch(const char *name, CUfunction function, CUstream ha
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (function->compute)
+		return compute_kernel_launch(function->compute, handle, params);
 	if (function->kernel) {
 		work.kind = WORK_CALLBACK_KERNEL;
 		work.kernel = function->kernel;

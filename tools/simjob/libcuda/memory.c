@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Device memory: addresses without contents. An allocation reserves address space that cannot be touched, as device
- * memory looks from the host. Either in one call, stream-ordered, or by the virtual memory functions that PyTorch's
- * expandable segments use. Host memory that is pinned is the host's own.
+ * memory looks from the host; with SIM_CUDA_COMPUTE it has contents. Either in one call, stream-ordered, or by the
+ * virtual memory functions that PyTorch's expandable segments use. Host memory that is pinned is the host's own.
  */
 #include "tools/simjob/libcuda/device.h"
 
@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 
 #define ALLOCATION_GRANULE (2UL << 20)
-#define DEVICE_BYTES (80UL << 30)
+#define DEVICE_MIB "81920"
+#define DEVICES_MAX 256
 /* What such calls take: they go through the kernel driver and, for pinned memory, fault in every page. */
 #define ALLOC_NS (150 * NSEC_PER_USEC)
 #define PIN_NS (500 * NSEC_PER_USEC)
@@ -20,16 +21,28 @@ struct allocation {
 	void *base;
 	size_t size_bytes;
 	bool is_host;
+	int device;
 };
 
 /* What cuMemCreate makes, and where it is mapped. */
 struct physical {
 	size_t size_bytes;
+	int device;
 };
 
 static pthread_mutex_t allocations_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct allocation *allocations;
-static _Atomic uint64_t device_bytes_used;
+static _Atomic uint64_t device_bytes_used[DEVICES_MAX];
+
+static uint64_t device_bytes(void)
+{
+	return strtoull(sim_setting("SIM_GPU_MIB", DEVICE_MIB), NULL, 10) << 20;
+}
+
+static int device_current(void)
+{
+	return context_current() ? context_current()->device : 0;
+}
 
 static size_t granules(size_t size_bytes)
 {
@@ -39,11 +52,12 @@ static size_t granules(size_t size_bytes)
 static CUresult allocation_create(size_t size_bytes, bool is_host, void **ret_base)
 {
 	struct allocation *allocation = calloc(1, sizeof(*allocation));
-	int protection = is_host ? PROT_READ | PROT_WRITE : PROT_NONE;
+	int protection = is_host || compute_is_on() ? PROT_READ | PROT_WRITE : PROT_NONE;
 
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	allocation->is_host = is_host;
+	allocation->device = device_current();
 	allocation->size_bytes = is_host ? size_bytes : granules(size_bytes);
 	allocation->base =
 		mmap(NULL, allocation->size_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -52,7 +66,7 @@ static CUresult allocation_create(size_t size_bytes, bool is_host, void **ret_ba
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (!is_host)
-		device_bytes_used += allocation->size_bytes;
+		device_bytes_used[allocation->device] += allocation->size_bytes;
 	*ret_base = allocation->base;
 	pthread_mutex_lock(&allocations_lock);
 	allocation->next = allocations;
@@ -80,7 +94,7 @@ static struct allocation *allocation_take(const void *base, bool is_host)
 static void allocation_free(struct allocation *allocation)
 {
 	if (!allocation->is_host)
-		device_bytes_used -= allocation->size_bytes;
+		device_bytes_used[allocation->device] -= allocation->size_bytes;
 	munmap(allocation->base, allocation->size_bytes);
 	free(allocation);
 }
@@ -106,7 +120,7 @@ SIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret_address, size_t size_bytes)
 
 	if (!ret_address || !size_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!res && device_bytes_used + granules(size_bytes) > DEVICE_BYTES)
+	if (!res && device_bytes_used[device_current()] + granules(size_bytes) > device_bytes())
 		res = CUDA_ERROR_OUT_OF_MEMORY;
 	if (!res)
 		res = allocation_create(size_bytes, false, &base);
@@ -132,8 +146,8 @@ SIM_EXPORT CUresult cuMemGetInfo_v2(size_t *ret_free_bytes, size_t *ret_total_by
 {
 	if (!ret_free_bytes || !ret_total_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_free_bytes = DEVICE_BYTES - device_bytes_used;
-	*ret_total_bytes = DEVICE_BYTES;
+	*ret_total_bytes = device_bytes();
+	*ret_free_bytes = *ret_total_bytes - device_bytes_used[device_current()];
 	return CUDA_SUCCESS;
 }
 
@@ -211,13 +225,14 @@ SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t
 
 	if (!ret_handle || !is_granular(size_bytes) || !properties || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!res && device_bytes_used + size_bytes > DEVICE_BYTES)
+	if (!res && device_bytes_used[device_current()] + size_bytes > device_bytes())
 		res = CUDA_ERROR_OUT_OF_MEMORY;
 	physical = res ? NULL : calloc(1, sizeof(*physical));
 	if (!physical)
 		return res ? res : CUDA_ERROR_OUT_OF_MEMORY;
 	physical->size_bytes = size_bytes;
-	device_bytes_used += size_bytes;
+	physical->device = device_current();
+	device_bytes_used[device_current()] += size_bytes;
 	*ret_handle = (CUmemGenericAllocationHandle)(uintptr_t)physical;
 	return CUDA_SUCCESS;
 }
@@ -229,7 +244,7 @@ SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (res || !physical)
 		return res ? res : CUDA_ERROR_INVALID_VALUE;
-	device_bytes_used -= physical->size_bytes;
+	device_bytes_used[physical->device] -= physical->size_bytes;
 	free(physical);
 	return CUDA_SUCCESS;
 }

@@ -48,6 +48,11 @@ uint64_t work_run(struct sim_work *work, uint64_t ready_ns)
 		end_ns = clock_now_ns();
 		break;
 	case WORK_GRAPH: end_ns = graph_run_work(work->graph_run, ready_ns); break;
+	case WORK_COMPUTE:
+		work->host_fn(work->arg);
+		end_ns += work->duration_ns;
+		usage_note(ready_ns, end_ns);
+		break;
 	}
 	return end_ns > ready_ns ? end_ns : ready_ns;
 }

@@ -28,6 +28,7 @@ enum sim_gpu_fault {
 	SIM_GPU_LOST = 1 << 7,
 	SIM_GPU_SILENT = 1 << 8, /* no call about it returns */
 	SIM_GPU_INFOROM = 1 << 9,
+	SIM_GPU_XID = 1 << 10, /* XID 79, once */
 };
 
 /* What takes the GPU's place in the job's work: a kernel that never ends, on one SM or on all, or nothing at all while

@@ -23,7 +23,10 @@
 #define DRIVER_NOT_LOADED 9
 #define INSUFFICIENT_SIZE 7
 #define NR_LINKS 18
+#define TIMED_OUT 10
+#define EVENT_XID 8
 #define INIT_NS 30000000000ULL
+#define UTILIZATION_NS 1000000000
 
 /* Of a GPU that computes, and of one that waits in a collective now and then, as measured on H200s. */
 #define SM_BUSY 91.0
@@ -42,6 +45,12 @@ struct pci_info {
 	char bus_id_legacy[16];
 	unsigned int domain, bus, device, device_id, subsystem_id;
 	char bus_id[32];
+};
+
+struct event {
+	struct sim_gpu *gpu;
+	unsigned long long type, data;
+	unsigned int gpu_instance, compute_instance;
 };
 
 struct process_info {
@@ -152,6 +161,16 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int i, const struct sim_gpu **
 	return check(*ret_gpu);
 }
 
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct sim_gpu **ret_gpu)
+{
+	unsigned int domain, bus;
+
+	if (sscanf(id, "%x:%x:", &domain, &bus) != 2 || bus < 0x10 || bus - 0x10 >= all->nr_gpus)
+		return INVALID_ARGUMENT;
+	*ret_gpu = &all->gpus[bus - 0x10];
+	return check(*ret_gpu);
+}
+
 EXPORT int nvmlDeviceGetPciInfo_v3(struct sim_gpu *gpu, struct pci_info *ret_pci)
 {
 	memset(ret_pci, 0, sizeof(*ret_pci));
@@ -195,6 +214,49 @@ EXPORT int nvmlDeviceGetCurrentClocksEventReasons(struct sim_gpu *gpu, unsigned 
 	if (gpu->faults & SIM_GPU_POWER_BRAKE)
 		*ret_bits |= 8 | 0x80;
 	return check(gpu);
+}
+
+EXPORT int nvmlDeviceGetUtilizationRates(struct sim_gpu *gpu, unsigned int *ret_rates)
+{
+	uint64_t now = now_ns();
+
+	ret_rates[0] = 100 * busy_share(&gpu->compute, now - UTILIZATION_NS, now);
+	ret_rates[1] = 0;
+	return check(gpu);
+}
+
+EXPORT int nvmlEventSetCreate(int **ret_set)
+{
+	*ret_set = calloc(1, sizeof(**ret_set));
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceRegisterEvents(struct sim_gpu *gpu, unsigned long long types, int *set)
+{
+	(void)gpu, (void)types, (void)set;
+	return SUCCESS;
+}
+
+/* Of all GPUs with an XID one event, once a set. */
+EXPORT int nvmlEventSetWait_v2(int *set, struct event *ret_event, unsigned int timeout_ms)
+{
+	unsigned int i;
+
+	for (i = 0; i < all->nr_gpus && !*set; i++) {
+		if (!(all->gpus[i].faults & SIM_GPU_XID))
+			continue;
+		*set = 1;
+		*ret_event = (struct event){ &all->gpus[i], EVENT_XID, 79, ~0u, ~0u };
+		return SUCCESS;
+	}
+	usleep(timeout_ms * 1000);
+	return TIMED_OUT;
+}
+
+EXPORT int nvmlEventSetFree(int *set)
+{
+	free(set);
+	return SUCCESS;
 }
 
 EXPORT int nvmlDeviceGetPowerUsage(struct sim_gpu *gpu, unsigned int *ret_mw)

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * baseline.c - own earlier measurements: a file of JSON lines, one a GPU and measure. See threshold.h.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/stress/threshold.h"
+
+#define ENTRIES_MAX 4096
+#define LINE_BYTES 1024
+
+struct entry {
+	char uuid[64], device[96], measure[16], date[16];
+	double value;
+};
+
+struct baseline {
+	int n;
+	struct entry entries[];
+};
+
+static bool text_take(const cJSON *line, const char *key, char *to, size_t size)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
+
+	if (!cJSON_IsString(item))
+		return false;
+	snprintf(to, size, "%s", item->valuestring);
+	return true;
+}
+
+static bool entry_parse(const char *text, struct entry *e)
+{
+	cJSON *line = cJSON_Parse(text);
+	const cJSON *value = cJSON_GetObjectItemCaseSensitive(line, "value");
+	bool ok = text_take(line, "uuid", e->uuid, sizeof(e->uuid)) &&
+		  text_take(line, "device", e->device, sizeof(e->device)) &&
+		  text_take(line, "measure", e->measure, sizeof(e->measure)) &&
+		  text_take(line, "date", e->date, sizeof(e->date)) && cJSON_IsNumber(value) && value->valuedouble > 0;
+
+	e->value = ok ? value->valuedouble : 0;
+	cJSON_Delete(line);
+	return ok;
+}
+
+int baseline_read(const char *path, struct baseline **of, int *line)
+{
+	struct baseline *all = calloc(1, sizeof(*all) + ENTRIES_MAX * sizeof(all->entries[0]));
+	FILE *f = fopen(path, "re");
+	char text[LINE_BYTES];
+	int err = !all ? -ENOMEM : !f ? -errno : 0;
+
+	for (*line = 1; !err && fgets(text, sizeof(text), f); ++*line)
+		if (all->n == ENTRIES_MAX || !entry_parse(text, &all->entries[all->n++]))
+			err = -EINVAL, --*line;
+	if (!err && (ferror(f) || !all->n))
+		err = ferror(f) ? -EIO : -EINVAL;
+	if (f)
+		fclose(f);
+	if (err)
+		free(all);
+	else
+		*of = all;
+	return err;
+}
+
+double baseline_find(const struct baseline *of, const char *uuid, const char *device, const char *measure,
+		     const char **date)
+{
+	const struct entry *found = NULL;
+
+	for (int i = 0; i < of->n; i++) {
+		const struct entry *e = &of->entries[i];
+
+		if (strcmp(e->measure, measure) || strcmp(e->device, device))
+			continue;
+		if (!strcmp(e->uuid, uuid) || !found)
+			found = e;
+		if (!strcmp(e->uuid, uuid))
+			break;
+	}
+	*date = found ? found->date : "";
+	return found ? found->value : NAN;
+}
+
+void baseline_free(struct baseline *of)
+{
+	free(of);
+}
+
+static void entry_print(FILE *f, const struct stress_gpu *gpu, int measure, const char *date)
+{
+	if (gpu->judged[measure].measured)
+		fprintf(f,
+			"{\"uuid\":\"%s\",\"device\":\"%s\",\"measure\":\"%s\",\"value\":%.6g,\"unit\":\"%s\","
+			"\"date\":\"%s\"}\n",
+			gpu->uuid, gpu->name, measure_name(measure), gpu->judged[measure].value, measure_unit(measure),
+			date);
+}
+
+int baseline_write(const char *path, const struct stress_run *run)
+{
+	time_t now = time(NULL);
+	char date[16], temporary[4096];
+	struct tm tm;
+	FILE *f;
+	int err = 0;
+
+	if (snprintf(temporary, sizeof(temporary), "%s.part", path) >= (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	f = fopen(temporary, "we");
+	if (!f)
+		return -errno;
+	strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &tm));
+	for (int i = 0; i < run->n_gpus * N_MEASURES; i++)
+		entry_print(f, &run->gpus[i / N_MEASURES], i % N_MEASURES, date);
+	if (ferror(f))
+		err = -EIO;
+	if (fclose(f) && !err)
+		err = -errno;
+	if (!err && rename(temporary, path))
+		err = -errno;
+	if (err)
+		remove(temporary);
+	return err;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report_json.c - see report_json.h.
+ */
+#include "tools/stress/report_json.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "tools/stress/health.h"
+
+static cJSON *line_begin(const char *type)
+{
+	cJSON *line = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(line, "type", type);
+	cJSON_AddNumberToObject(line, "t_ns", clock_monotonic_ns());
+	return line;
+}
+
+static void line_end(cJSON *line)
+{
+	char *text = cJSON_PrintUnformatted(line);
+
+	if (text)
+		puts(text);
+	fflush(stdout);
+	free(text);
+	cJSON_Delete(line);
+}
+
+static void gpu_add(cJSON *to, const struct stress_gpu *gpu)
+{
+	cJSON_AddNumberToObject(to, "gpu", gpu->ordinal);
+	cJSON_AddStringToObject(to, "uuid", gpu->uuid);
+}
+
+void json_begin(const struct stress_run *run)
+{
+	cJSON *line = line_begin("begin"), *gpus = cJSON_AddArrayToObject(line, "gpus");
+
+	cJSON_AddStringToObject(line, "test", "gpu");
+	cJSON_AddNumberToObject(line, "time_s", run->options->time_ns * 1e-9);
+	cJSON_AddNumberToObject(line, "size", run->options->size);
+	for (int i = 0; i < run->n_gpus; i++) {
+		cJSON *one = cJSON_CreateObject();
+
+		gpu_add(one, &run->gpus[i]);
+		cJSON_AddStringToObject(one, "name", run->gpus[i].name);
+		cJSON_AddStringToObject(one, "pci", run->gpus[i].pci);
+		cJSON_AddItemToArray(gpus, one);
+	}
+	line_end(line);
+}
+
+void json_window(const struct stress_run *run, int round)
+{
+	cJSON *line = line_begin("window");
+
+	cJSON_AddNumberToObject(line, "round", round);
+	cJSON_AddStringToObject(line, "measure", measure_name(run->measure_now));
+	line_end(line);
+}
+
+void json_sample(const struct stress_run *run)
+{
+	cJSON *line = line_begin("sample"), *gpus = cJSON_AddArrayToObject(line, "gpus");
+	char names[120];
+
+	cJSON_AddNumberToObject(line, "elapsed_s", run_elapsed_s(run));
+	cJSON_AddStringToObject(line, "measure", measure_name(run->measure_now));
+	cJSON_AddStringToObject(line, "unit", measure_unit(run->measure_now));
+	for (int i = 0; i < run->n_gpus; i++) {
+		const struct health *h = &run->gpus[i].health;
+		cJSON *one = cJSON_CreateObject();
+
+		cJSON_AddNumberToObject(one, "gpu", run->gpus[i].ordinal);
+		cJSON_AddNumberToObject(one, "rate", run->gpus[i].rate_now);
+		cJSON_AddNumberToObject(one, "temperature_c", h->temperature_c);
+		cJSON_AddNumberToObject(one, "memory_temperature_c", h->memory_temperature_c);
+		cJSON_AddNumberToObject(one, "power_w", h->power_w);
+		cJSON_AddNumberToObject(one, "sm_mhz", h->sm_mhz);
+		cJSON_AddNumberToObject(one, "memory_mhz", h->mem_mhz);
+		cJSON_AddStringToObject(one, "throttled_by", health_reasons(h->reasons, names, sizeof(names)));
+		cJSON_AddNumberToObject(one, "ecc_corrected", h->ecc_corrected);
+		cJSON_AddNumberToObject(one, "ecc_uncorrected", h->ecc_uncorrected);
+		cJSON_AddItemToArray(gpus, one);
+	}
+	line_end(line);
+}
+
+cJSON *json_of_fault(const struct stress_run *run, const struct fault *fault)
+{
+	cJSON *line = line_begin("fault");
+	char bits[24];
+
+	gpu_add(line, &run->gpus[fault->gpu]);
+	cJSON_AddStringToObject(line, "kind", fault_kind_name(fault->kind));
+	if (fault->measure >= 0)
+		cJSON_AddStringToObject(line, "measure", measure_name(fault->measure));
+	cJSON_AddNumberToObject(line, "elapsed_s", fault->at_s);
+	cJSON_AddStringToObject(line, "text", fault->text);
+	if (fault->kind == FAULT_CORRUPT || fault->kind == FAULT_DISPUTED || fault->kind == FAULT_CHECKSUM) {
+		cJSON_AddNumberToObject(line, "row", fault->row);
+		cJSON_AddNumberToObject(line, "column", fault->column);
+		cJSON_AddNumberToObject(line, "elements", fault->elements);
+		cJSON_AddNumberToObject(line, "row_period", fault->row_period);
+		cJSON_AddNumberToObject(line, "column_period", fault->column_period);
+	}
+	if (fault->kind == FAULT_MEMORY)
+		cJSON_AddNumberToObject(line, "address", fault->address);
+	snprintf(bits, sizeof(bits), "0x%llx", (unsigned long long)fault->bits);
+	if (fault->bits)
+		cJSON_AddStringToObject(line, "bits", bits);
+	return line;
+}
+
+void json_fault(const struct stress_run *run, const struct fault *fault)
+{
+	line_end(json_of_fault(run, fault));
+}
+
+static void json_rate(const struct stress_gpu *gpu, int measure)
+{
+	const struct judgement *j = &gpu->judged[measure];
+	cJSON *line = line_begin("rate");
+	double trend;
+
+	gpu_add(line, gpu);
+	cJSON_AddStringToObject(line, "measure", measure_name(measure));
+	cJSON_AddBoolToObject(line, "measured", j->measured);
+	cJSON_AddBoolToObject(line, "supported", !gpu->unsupported[measure]);
+	cJSON_AddNumberToObject(line, "checked", gpu->checked[measure]);
+	if (j->measured) {
+		cJSON_AddNumberToObject(line, "value", j->value);
+		cJSON_AddStringToObject(line, "unit", measure_unit(measure));
+	}
+	if (j->judged) {
+		cJSON_AddNumberToObject(line, "least", j->floor);
+		cJSON_AddStringToObject(line, "rule", j->rule);
+		cJSON_AddBoolToObject(line, "failed", j->failed);
+	}
+	if (measure < N_NUMBERS)
+		cJSON_AddNumberToObject(line, "checksum_share", gpu->checksum_share[measure]);
+	else
+		cJSON_AddNumberToObject(line, "memory_bytes", gpu->memory_bytes);
+	if (series_trend(&gpu->series[measure], &trend))
+		cJSON_AddNumberToObject(line, "trend", trend);
+	line_end(line);
+}
+
+static void json_verdict(const struct stress_gpu *gpu)
+{
+	const struct health *h = &gpu->health;
+	cJSON *line = line_begin("verdict");
+	char names[120];
+
+	gpu_add(line, gpu);
+	cJSON_AddStringToObject(line, "name", gpu->name);
+	cJSON_AddStringToObject(line, "pci", gpu->pci);
+	cJSON_AddBoolToObject(line, "passed", !gpu->n_faults);
+	cJSON_AddNumberToObject(line, "faults", gpu->n_faults);
+	cJSON_AddNumberToObject(line, "temperature_max_c", h->temperature_max_c);
+	cJSON_AddNumberToObject(line, "power_max_w", h->power_max_w);
+	cJSON_AddNumberToObject(line, "power_limit_w", h->limit_w);
+	cJSON_AddNumberToObject(line, "sm_mhz_min", h->sm_mhz_min);
+	cJSON_AddStringToObject(line, "throttled_by", health_reasons(h->reasons_seen, names, sizeof(names)));
+	line_end(line);
+}
+
+void json_end(const struct stress_run *run, int status, const char *partial)
+{
+	cJSON *line, *notes;
+
+	for (int i = 0; i < run->n_gpus; i++) {
+		for (int measure = 0; measure < N_MEASURES; measure++)
+			if (run->options->measures >> measure & 1)
+				json_rate(&run->gpus[i], measure);
+		json_verdict(&run->gpus[i]);
+	}
+	line = line_begin("end");
+	notes = cJSON_AddArrayToObject(line, "notes");
+	for (int i = 0; i < run->n_notes; i++)
+		cJSON_AddItemToArray(notes, cJSON_CreateString(run->notes[i]));
+	cJSON_AddBoolToObject(line, "passed", status == 0);
+	cJSON_AddNumberToObject(line, "exit", status);
+	cJSON_AddNumberToObject(line, "elapsed_s", run_elapsed_s(run));
+	if (*partial)
+		cJSON_AddStringToObject(line, "partial", partial);
+	line_end(line);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stress.h - the active tests, as functions: what `ranktrace stress NAME` runs, and what a test that consists of others
+ * calls. A test prints by report.h and returns an exit status; what it could not do is in `result`.
+ */
+#ifndef STRESS_STRESS_H
+#define STRESS_STRESS_H
+
+#include "tools/stress/fault.h"
+#include "tools/stress/lib/library.h"
+#include "tools/stress/options.h"
+#include "tools/stress/report.h"
+
+#define STRESS_FAULTS_MAX 64
+
+struct stress_result {
+	char why[LIBRARY_WHY]; /* of STRESS_USAGE and STRESS_IMPOSSIBLE: object, cause, remedy */
+	char partial[160];     /* what is missing of a whole run, "": nothing */
+	uint32_t n_gpus, n_faults;
+	int ordinals[STRESS_GPUS_MAX];
+	struct fault faults[STRESS_FAULTS_MAX]; /* fault.gpu: index in `ordinals` */
+};
+
+/* enum stress_exit */
+typedef int stress_test(const struct stress_options *options, enum report_mode mode, struct stress_result *result);
+#define STRESS(id, name, help) stress_test stress_##id;
+#include "tools/stress/tests.def"
+#undef STRESS
+
+/* NULL: no test has that name. */
+stress_test *stress_find(const char *name);
+/* selftest.c: `stress gpu --self-test`: faults on purpose on each GPU, each of which has to be found where it is. */
+int stress_self_test(const struct stress_options *options, struct stress_result *result);
+
+#endif

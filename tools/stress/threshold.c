@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * threshold.c - see threshold.h.
+ */
+#include "tools/stress/threshold.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct threshold thresholds[] = {
+#define THRESHOLD(...) { __VA_ARGS__ },
+#include "tools/stress/thresholds.def"
+#undef THRESHOLD
+};
+const int n_thresholds = sizeof(thresholds) / sizeof(thresholds[0]);
+
+const struct threshold *threshold_find(const char *device, const char *measure, double limit_w)
+{
+	for (int i = 0; i < n_thresholds; i++)
+		if (!fnmatch(thresholds[i].device, device, 0) && !strcmp(thresholds[i].measure, measure))
+			return limit_w >= thresholds[i].limit_w || thresholds[i].limit_w == 0 ? &thresholds[i] : NULL;
+	return NULL;
+}
+
+/* Held to `least`: keeps the rule that failed, else the first. */
+static void hold(struct judgement *j, double least, const char *rule)
+{
+	bool failed = !(j->value >= least);
+
+	if (j->failed || (j->judged && !failed))
+		return;
+	j->judged = true;
+	j->failed = failed;
+	j->floor = least;
+	snprintf(j->rule, sizeof(j->rule), "%s", rule);
+}
+
+static void hold_baseline(struct stress_run *run, struct stress_gpu *gpu, int measure, const struct baseline *baseline)
+{
+	struct judgement *j = &gpu->judged[measure];
+	const char *date = "";
+	double own = baseline_find(baseline, gpu->uuid, gpu->name, measure_name(measure), &date);
+	char rule[JUDGE_RULE];
+
+	if (isnan(own)) {
+		run_note(run, "%s: the baseline has no %s", gpu->name, measure_name(measure));
+		return;
+	}
+	snprintf(rule, sizeof(rule), "%.0f %% of the own baseline of %s, %.4g", 100 * (1 - THRESHOLD_TOLERANCE), date,
+		 own);
+	hold(j, own * (1 - THRESHOLD_TOLERANCE), rule);
+}
+
+static void hold_others(struct stress_run *run, struct stress_gpu *gpu, int measure)
+{
+	double others[STRESS_GPUS_MAX], median;
+	char rule[JUDGE_RULE];
+	int n = 0;
+
+	for (int i = 0; i < run->n_gpus; i++)
+		if (i != gpu->index && run->gpus[i].class == gpu->class && run->gpus[i].judged[measure].measured)
+			others[n++] = run->gpus[i].judged[measure].value;
+	if (!n)
+		return;
+	median = values_median(others, n);
+	snprintf(rule, sizeof(rule), "%.0f %% of the median of the node's %d other%s, %.4g",
+		 100 * (1 - THRESHOLD_TOLERANCE), n, n > 1 ? "s" : "", median);
+	hold(&gpu->judged[measure], median * (1 - THRESHOLD_TOLERANCE), rule);
+}
+
+static void hold_table(struct stress_gpu *gpu, int measure)
+{
+	const struct threshold *row = threshold_find(gpu->name, measure_name(measure), gpu->health.limit_w);
+	char rule[JUDGE_RULE];
+
+	if (!row)
+		return;
+	snprintf(rule, sizeof(rule), "table, %s: %s, %s", row->device, row->source, row->date);
+	hold(&gpu->judged[measure], row->least, rule);
+}
+
+static void judged_fault(struct stress_gpu *gpu, int measure)
+{
+	const struct judgement *j = &gpu->judged[measure];
+	struct fault fault = { .kind = FAULT_SLOW, .gpu = gpu->index, .measure = measure };
+
+	snprintf(fault.text, sizeof(fault.text), "%s: %.4g %s, less than %.4g (%s)", measure_name(measure), j->value,
+		 measure_unit(measure), j->floor, j->rule);
+	run_fault(gpu->run, &fault);
+}
+
+static void missing_fault(struct stress_gpu *gpu, int measure)
+{
+	struct fault fault = { .kind = FAULT_MISSING, .gpu = gpu->index, .measure = measure };
+
+	snprintf(fault.text, sizeof(fault.text), "%s was not measured%s%.200s", measure_name(measure),
+		 gpu->why[0] ? ": " : "", gpu->why);
+	run_fault(gpu->run, &fault);
+}
+
+static void trend_fault(struct stress_gpu *gpu, int measure)
+{
+	struct fault fault = { .kind = FAULT_TREND, .gpu = gpu->index, .measure = measure };
+	double change;
+
+	if (!series_trend(&gpu->series[measure], &change) || change > -THRESHOLD_TOLERANCE)
+		return;
+	snprintf(fault.text, sizeof(fault.text),
+		 "%s became slower by %.1f %% from the first third of the run to the last", measure_name(measure),
+		 -100 * change);
+	run_fault(gpu->run, &fault);
+}
+
+static bool is_wanted(const struct stress_run *run, const struct stress_gpu *gpu, int measure)
+{
+	return run->options->measures >> measure & 1 && !gpu->unsupported[measure];
+}
+
+void run_judge(struct stress_run *run, const struct baseline *baseline)
+{
+	for (int i = 0; i < run->n_gpus * N_MEASURES; i++) {
+		struct stress_gpu *gpu = &run->gpus[i / N_MEASURES];
+		struct judgement *j = &gpu->judged[i % N_MEASURES];
+
+		j->value = series_median(&gpu->series[i % N_MEASURES]);
+		j->measured = !isnan(j->value) && is_wanted(run, gpu, i % N_MEASURES);
+	}
+	for (int i = 0; i < run->n_gpus * N_MEASURES; i++) {
+		struct stress_gpu *gpu = &run->gpus[i / N_MEASURES];
+		int measure = i % N_MEASURES;
+
+		if (!is_wanted(run, gpu, measure))
+			continue;
+		if (!gpu->judged[measure].measured) {
+			/* stopped by hand, or lost, which is said: not a fault of its own */
+			if (!run->stopped && !gpu->lost)
+				missing_fault(gpu, measure);
+			continue;
+		}
+		if (baseline)
+			hold_baseline(run, gpu, measure, baseline);
+		hold_others(run, gpu, measure);
+		if (!baseline)
+			hold_table(gpu, measure);
+		if (gpu->judged[measure].failed)
+			judged_fault(gpu, measure);
+		trend_fault(gpu, measure);
+	}
+}

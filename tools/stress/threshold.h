@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * threshold.h - which least rate a measurement is held to, and the judgement.
+ *
+ * Three rules. An own baseline (--baseline) takes the place of the table. The comparison with the node's other GPUs of
+ * the same kind is made always, besides. Each that applies has to hold; the judgement names the one that failed, else
+ * the first that applied.
+ */
+#ifndef STRESS_THRESHOLD_H
+#define STRESS_THRESHOLD_H
+
+#include "tools/stress/run.h"
+
+/* Healthy GPUs of one node differ by 5 %: a limit there raises false alarms. */
+#define THRESHOLD_TOLERANCE 0.08
+
+struct threshold {
+	const char *device, *measure;
+	double least;
+	const char *unit, *source, *date;
+	double limit_w;
+	const char *condition;
+};
+
+extern const struct threshold thresholds[];
+extern const int n_thresholds;
+
+/* NULL: none fits. limit_w < 0: it is not known, then rows that need one do not apply. */
+const struct threshold *threshold_find(const char *device, const char *measure, double limit_w);
+
+/* Own earlier measurements, of a file of JSON lines. */
+struct baseline;
+/* 0, -errno of reading, -EINVAL: line *line is none of a baseline. */
+int baseline_read(const char *path, struct baseline **of, int *line);
+/* The one of this GPU, else of one of this name; NAN: none. */
+double baseline_find(const struct baseline *of, const char *uuid, const char *device, const char *measure,
+		     const char **date);
+void baseline_free(struct baseline *of);
+/* 0 or -errno. */
+int baseline_write(const char *path, const struct stress_run *run);
+
+/* Fills gpus[].judged and leaves a fault for each that failed or was not measured. */
+void run_judge(struct stress_run *run, const struct baseline *baseline);
+
+#endif
