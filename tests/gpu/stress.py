@@ -17,7 +17,7 @@ OUT = os.environ.get("OUT", "/tmp/ranktrace-stress")
 BEGIN, MOST_S = time.monotonic(), 460
 N = 8192
 TYPES = ["bf16", "fp16", "tf32", "fp8", "fp32", "fp64", "int8"]
-SECONDS = 4
+SECONDS = 3
 
 WORKER = r"""
 import sys, time, torch
@@ -171,7 +171,7 @@ def self_test(_):
 
 
 def memory(_):
-    status, out, err, s = stress("memory", "--json", "--only", "memory", "--time", "40", "--force")
+    status, out, err, s = stress("memory", "--json", "--only", "memory", "--time", "25", "--force")
     for r in lines(out, "rate"):
         row(f"GPU {r['gpu']}: {r.get('value', 0):.0f} GB/s read, {r['memory_bytes'] / 2**30:.1f} GiB under test, "
             f"{r['checked'] / 2**40:.2f} TiB checked, rule: {r.get('rule')}")
@@ -199,7 +199,7 @@ def main():
     print(subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,power.limit,clocks.max.sm", "--format=csv"],
                          capture_output=True, text=True).stdout, flush=True)
     worker = Worker()
-    parts = {"codes": codes, "rates": rates, "self-test": self_test, "memory": memory, "full": full}
+    parts = {"rates": rates, "codes": codes, "self-test": self_test, "full": full, "memory": memory}
     for name in sys.argv[1:] or parts:
         if time.monotonic() - BEGIN > MOST_S - 60:
             row(f"--- {name}: left out, no time")

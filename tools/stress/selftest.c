@@ -9,7 +9,7 @@
 
 #include "tools/stress/stress.h"
 
-#define TIME_NS 2000000000ull
+#define TIME_NS 1000000000ull
 
 struct trial {
 	const char *what;
@@ -96,7 +96,7 @@ static int gpus_find(const struct stress_options *options, struct stress_result 
 {
 	struct stress_options one = *options;
 
-	one.time_ns = TIME_NS / 2;
+	one.time_ns = TIME_NS;
 	one.measures = 1u << NUMBER_bf16;
 	one.baseline = one.save_baseline = one.log = NULL;
 	return stress_gpu(&one, REPORT_NONE, result);
