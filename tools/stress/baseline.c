@@ -4,6 +4,7 @@
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,10 +105,25 @@ static void entry_print(FILE *f, const struct stress_gpu *gpu, int measure, cons
 			date);
 }
 
+int baseline_writable(const char *path)
+{
+	char temporary[PATH_MAX];
+	FILE *f;
+
+	if (snprintf(temporary, sizeof(temporary), "%s.part", path) >= (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	f = fopen(temporary, "we");
+	if (!f)
+		return -errno;
+	fclose(f);
+	remove(temporary);
+	return 0;
+}
+
 int baseline_write(const char *path, const struct stress_run *run)
 {
 	time_t now = time(NULL);
-	char date[16], temporary[4096];
+	char date[16], temporary[PATH_MAX];
 	struct tm tm;
 	FILE *f;
 	int err = 0;

@@ -144,7 +144,7 @@ static int gpu_kernels(struct stress_gpu *gpu, char why[LIBRARY_WHY])
 		 version / 1000, version % 1000 / 10, *log ? ": " : "", log);
 	return impossible(why, object, cause,
 			  error == CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-				  ? "the driver is too old: 418.87 or newer (CUDA 10.2) is needed"
+				  ? "the driver is too old: 440.33 or newer (CUDA 10.2) is needed"
 				  : "a driver with libnvidia-ptxjitcompiler is needed");
 }
 

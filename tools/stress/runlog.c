@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/stress/report_json.h"
@@ -134,9 +135,23 @@ static bool line_resume(struct stress_run *run, const cJSON *line, double *elaps
 	return true;
 }
 
-static int resume_read(struct stress_run *run, const char *path, char why[LIBRARY_WHY])
+/* A device or a pipe has no end to go on from. */
+static FILE *log_read(const char *path)
 {
 	FILE *f = fopen(path, "re");
+	struct stat st;
+
+	if (f && (fstat(fileno(f), &st) || !S_ISREG(st.st_mode))) {
+		fclose(f);
+		errno = EINVAL;
+		return NULL;
+	}
+	return f;
+}
+
+static int resume_read(struct stress_run *run, const char *path, char why[LIBRARY_WHY])
+{
+	FILE *f = log_read(path);
 	char text[LINE_BYTES];
 	double elapsed_s = 0;
 	long whole = 0;

@@ -36,6 +36,8 @@ int baseline_read(const char *path, struct baseline **of, int *line);
 double baseline_find(const struct baseline *of, const char *uuid, const char *device, const char *measure,
 		     const char **date);
 void baseline_free(struct baseline *of);
+/* 0 or -errno: whether it could be written, asked before a long run. */
+int baseline_writable(const char *path);
 /* 0 or -errno. */
 int baseline_write(const char *path, const struct stress_run *run);
 

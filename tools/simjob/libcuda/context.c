@@ -38,7 +38,10 @@ SIM_EXPORT CUresult cuInit(unsigned int flags)
 {
 	const char *count = getenv("SIM_CUDA_DEVICES"), *init_ms = getenv("SIM_CUDA_INIT_MS");
 	int i, wanted = count ? atoi(count) : 8;
+	CUresult res = call_injected_error(__func__);
 
+	if (res)
+		return res;
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (wanted < 1 || wanted > MAX_DEVICES)
@@ -158,8 +161,10 @@ static const struct error_name error_names[] = {
 	{ CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE" },
 	{ CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY" },
 	{ CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED" },
+	{ CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE" },
 	{ CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE" },
 	{ CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT" },
+	{ CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" },
 	{ CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE" },
 	{ CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE" },
 	{ CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND" },

@@ -213,8 +213,13 @@ static int run_test(struct stress_run *run, const struct baseline *baseline, str
 
 static int baseline_open(const struct stress_options *options, struct baseline **baseline, char why[LIBRARY_WHY])
 {
-	int line, err = options->baseline ? baseline_read(options->baseline, baseline, &line) : 0;
+	int line, err = options->save_baseline ? baseline_writable(options->save_baseline) : 0;
 
+	if (err) {
+		snprintf(why, LIBRARY_WHY, "--save-baseline: %.200s: %s", options->save_baseline, strerror(-err));
+		return STRESS_USAGE;
+	}
+	err = options->baseline ? baseline_read(options->baseline, baseline, &line) : 0;
 	if (!err)
 		return STRESS_PASSED;
 	if (err == -EINVAL)

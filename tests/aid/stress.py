@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ranktrace stress` against the stand-ins for the driver, NVML and cuBLASLt: GPUs whose memory has contents and whose
+kernels are done in C (SIM_CUDA_COMPUTE), so small matrices and little memory."""
+import json
+import os
+import struct
+import subprocess
+import tempfile
+
+import job
+
+SIM = os.path.join(os.path.abspath(job.O), "lib/ranktrace/sim")
+# struct sim_gpus of tools/simjob/libnvml/gpu_state.h: where a GPU begins, how long it is, its busy spans
+GPUS_AT, GPU_BYTES, SPANS_AT = 8, 40 + 2 * (8 + 4096 * 16), 40
+THERMAL, ECC, ROWS, LOST, XID = 1 << 0, 1 << 2, 1 << 3, 1 << 7, 1 << 10
+SMALL = ["--size", "64", "--memory", "10"]
+
+
+class Gpus:
+    """Simulated GPUs with a state of their own."""
+
+    def __init__(self, n, **env):
+        self.dir = tempfile.mkdtemp(prefix="ranktrace-stress-")
+        job.dirs.append(self.dir)
+        self.state = f"{self.dir}/gpus"
+        with open(self.state, "wb") as f:
+            f.write(struct.pack("<I", n))
+            f.truncate(GPUS_AT + 64 * GPU_BYTES)
+        self.env = dict(os.environ, LD_LIBRARY_PATH=SIM, RANKTRACE_NVML=f"{SIM}/libnvidia-ml.so.1",
+                        SIM_CUDA_COMPUTE="1", SIM_CUDA_DEVICES=str(n), SIM_GPU_MIB="128", SIM_CUDA_INIT_MS="0",
+                        SIM_GPU_STATE=self.state)
+        self.env.update({k: str(v) for k, v in env.items()})
+
+    def write(self, gpu, at, form, *values):
+        with open(self.state, "r+b") as f:
+            f.seek(GPUS_AT + gpu * GPU_BYTES + at)
+            f.write(struct.pack(form, *values))
+
+    def fault(self, gpu, bits):
+        self.write(gpu, 4, "<I", bits)
+
+    def process(self, gpu, pid):
+        self.write(gpu, 0, "<I", pid)
+
+    def work(self, gpu):
+        """A kernel of somebody's, since ever and for ever."""
+        self.write(gpu, SPANS_AT, "<QQQ", 1, 0, (1 << 63) - 1)
+
+    def idle(self):
+        """What ran before is no work of now."""
+        for gpu in range(int(self.env["SIM_CUDA_DEVICES"])):
+            self.write(gpu, SPANS_AT, "<Q", 0)
+
+    def argv(self, *args):
+        return [os.path.abspath(job.RANKTRACE), "stress", "gpu", *SMALL, *map(str, args)]
+
+    def run(self, *args, **kw):
+        self.idle() if not kw.pop("at_work", False) else None
+        return subprocess.run(self.argv(*args), capture_output=True, text=True, timeout=120, env=self.env, **kw)
+
+    def lines(self, *args, **kw):
+        """(exit status, JSON lines by type, standard error)"""
+        p = self.run("--json", *args, **kw)
+        by = {}
+        for line in map(json.loads, p.stdout.splitlines()):
+            by.setdefault(line["type"], []).append(line)
+        return p.returncode, by, p.stderr
