@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzz targets (libFuzzer, address sanitizer): one a parser of hostile input. Everything is compiled a second time for
-# them, instrumented. `make fuzz` runs each for FUZZ_SECONDS; ONLY=name one of them.
+# them, instrumented. `make fuzz` runs each for SECONDS_EACH, AT_ONCE at a time; ONLY='name ...' some of them.
 FUZZ_DIR := $(O)/fuzz
 FUZZ_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -gline-tables-only -w -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize=alignment -fno-sanitize-recover=undefined
@@ -31,8 +31,9 @@ fuzzers-if:
 		$(CLANG) -fsanitize=fuzzer,address,undefined -w -x c - -o /dev/null 2> /dev/null; then \
 		$(MAKE) --no-print-directory fuzzers; fi
 
-fuzz: deps-test ## run every fuzz target for FUZZ_SECONDS (60) each
+fuzz: deps-test ## run every fuzz target for SECONDS_EACH (60), AT_ONCE (1) at a time
 	$(Q)$(MAKE) --no-print-directory build fuzzers
-	$(Q)O=$(O) FUZZ_SECONDS=$${FUZZ_SECONDS:-60} tests/fuzz/run.sh
+	$(Q)O=$(O) SECONDS_EACH=$(or $(SECONDS_EACH),60) AT_ONCE=$(or $(AT_ONCE),1) ONLY='$(ONLY)' \
+		nice -n 19 tests/fuzz/run.sh
 
 -include $(FUZZ_OBJ:.o=.d) $(patsubst tests/fuzz/%.c,$(FUZZ_DIR)/obj/tests/fuzz/%.d,$(wildcard tests/fuzz/*.c))

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tracers/nccl/nccl_layout.h"
 #include "tracers/nccl/nccl_proxy.h"
 
 #define WORDS 512
@@ -15,7 +16,7 @@ static uint32_t offset(struct feed *f)
 {
 	uint8_t v = feed_number(f, 1);
 
-	return v == 255 ? 0x7fffffff : 4u * (v % 32);
+	return v == 255 ? 0x7fffffff : v == 254 ? NCCL_NOWHERE : 4u * (v % 32);
 }
 
 /* As nccl_proxy_layout_fetch() gives them, but for what it refuses. */
@@ -29,7 +30,6 @@ static struct nccl_proxy_layout layout(struct feed *f)
 	l.known = 1;
 	l.stride = 8 * (1 + feed_number(f, 1) % 16);
 	l.max_subs = feed_number(f, 1) % 65;
-	l.thread = ~0u;
 	return l;
 }
 

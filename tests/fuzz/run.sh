@@ -1,12 +1,50 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the fuzz targets, FUZZ_SECONDS (2) each: new inputs in $O/fuzz/corpus, which stay for the next run; what crashes
-# a target in $O/fuzz/crashes, to be run again by giving it to the target. FUZZ_SEED=n: the same inputs again.
-# ONLY=name.
+# Runs the fuzz targets, SECONDS_EACH (2), AT_ONCE (1) of them at a time: new inputs in $O/fuzz/corpus, which stay for
+# the next run; what crashes a target in $O/fuzz/crashes, to be run again by giving it to the target, and to be kept in
+# found/ as TARGET-WHY once it is mended. FUZZ_SEED=n: the same inputs again. ONLY='name ...'. The last two numbers of a
+# line are what the corpus reaches: edges, and edges with their counts.
 cd "$(dirname "$0")/../.." || exit 2
 O=${O:-build}
-seconds=${FUZZ_SECONDS:-2} seed=${FUZZ_SEED:-0} failed=0
+seconds=${SECONDS_EACH:-2} seed=${FUZZ_SEED:-0} at_once=${AT_ONCE:-1}
+failures=$(mktemp)
+trap 'rm -f "$failures"' EXIT
 export UBSAN_OPTIONS=print_stacktrace=1
+
+# with unwind tables of every kind: plain, an expression (as a PLT has), a signal frame; stripped, too
+unwound() {
+	local at name
+	cat > "$1/seed.c" << 'EOF'
+int leaf(int *p) { return *p; }
+int framed(int n) { int a[n]; a[0] = n; return leaf(a) + n; }
+int deep(int a, int b, int c, int d, int e, int f, int g) { return framed(a + b) * framed(c + d) + e + f + g; }
+__asm__(".text\n.globl restorer\n.type restorer,@function\nrestorer:\n.cfi_startproc\n.cfi_signal_frame\n"
+	".cfi_escape 0x0f,0x0b,0x77,0x08,0x80,0x00,0x3f,0x1a,0x3b,0x2a,0x33,0x24,0x22\nnop\nnop\n.cfi_endproc\n");
+EOF
+	gcc -O1 -nostdlib -shared -fPIC "$1/seed.c" -o "$1/file.so" || return
+	nm "$1/file.so" | while read -r at _ name; do
+		[[ $name =~ ^(leaf|framed|deep|restorer)$ ]] && python3 -c 'import struct, sys
+stack = [3 * (5 * i % 64) + (0, 2, 1)[i % 3] for i in range(64)]
+stack[8:16] = [3 * (int(sys.argv[1], 16) + 6) + 1] * 8
+sys.stdout.buffer.write(struct.pack("<H64Q", int(sys.argv[1], 16) + 2, *stack) + open(sys.argv[2], "rb").read())' \
+			"$at" "$1/file.so" > "$1/$name"
+	done
+	rm -f "$1/seed.c" "$1/file.so"
+}
+
+# As in a library: with debug information, without, stripped, one of a program, one of another machine's byte order.
+elf_files() {
+	printf 'struct deep { int y; }; struct ncclComm { unsigned long long startMagic, commHash; int rank,
+		nRanks, cudaDev, *abortFlag, asyncResult, initState; struct { int x; struct deep deep; } inner;
+		int array[7]; unsigned long long seqNumber[6], opCount, endMagic; }; struct ncclComm f = { .rank = 1 };
+		int ncclAllReduce(void) { return f.rank; } int main(void) { return ncclAllReduce(); }\n' > "$1/seed.c"
+	gcc -g -c "$1/seed.c" -o "$1/object" && gcc -g -nostdlib -shared -fPIC "$1/seed.c" -o "$1/shared"
+	gcc -g -gz -gdwarf-4 -nostdlib -shared -fPIC "$1/seed.c" -o "$1/packed"
+	gcc -O1 -nostdlib -shared -fPIC -s -Wl,--hash-style=both,--build-id=sha1 "$1/seed.c" -o "$1/stripped"
+	gcc -O1 -nostdlib -static -Wl,-e,main "$1/seed.c" -o "$1/program"
+	cp "$O/lib/ranktrace/sim/libnvidia-ml.so.1" "$1/" 2> /dev/null
+	rm -f "$1/seed.c"
+}
 
 # seed_files DIR NAME: a few honest inputs, made here
 seed_files() {
@@ -15,16 +53,19 @@ seed_files() {
 	proc_text)
 		printf '\0%s' "$(cat /proc/self/stat)" > "$1/stat"
 		printf '\1%s\n%s' "$(cat /proc/self/cgroup)" "$(cat /proc/self/mountinfo)" > "$1/cgroup"
+		printf '\1%s\n%s' "0::/kubepods.slice/kubepods-pod5f1c2d3e_aaaa_bbbb_cccc_0123456789ab.slice/cri-$(
+			printf '%064d' 7 | tr 0 a).scope" \
+			"36 25 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw" > "$1/pod"
+		printf '\1%s\n%s' "4:cpu,cpuacct:/slurm/uid_1000/job_42/step_0" \
+			'36 25 0:31 /slurm /sys/fs/cgroup/cpu\040x rw - cgroup cgroup rw,cpu,cpuacct' > "$1/slurm"
+		python3 -c 'import json, os, sys
+for name, f in ("walk", os.walk), ("dumps", json.dumps), ("makedirs", os.makedirs):
+    open(f"{sys.argv[1]}/{name}", "wb").write(b"\4" + f.__code__.co_linetable)' "$1"
 		printf '\2RANK=3\0WORLD_SIZE=8\0SLURM_PROCID=3\0SLURM_NTASKS=8\0' > "$1/environ"
 		printf '\3[<0>] futex_wait+0x1/0x2 [m]\n[<0>] do_syscall_64+0x3/0x4\n' > "$1/stack"
 		;;
-	elf | struct_layout)
-		printf 'struct deep { int y; }; struct ncclComm { unsigned long long startMagic, commHash; int rank,
-			nRanks; struct { int x; struct deep deep; } inner; int array[7]; unsigned long long endMagic; };
-			struct ncclComm f = { .rank = 1 }; int main(void) { return f.rank; }\n' > "$1/seed.c"
-		gcc -g -c "$1/seed.c" -o "$1/object" && gcc -g -nostdlib -shared -fPIC "$1/seed.c" -o "$1/shared"
-		rm -f "$1/seed.c"
-		;;
+	elf | struct_layout) elf_files "$1" ;;
+	eh_frame) unwound "$1" ;;
 	kernel_log) printf '6,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=12, GPU has fallen off the bus.' \
 		> "$1/xid" ;;
 	records) python3 -B tests/fuzz/seeds.py tests/replay/*.rtr "$1" ;;
@@ -56,39 +97,51 @@ for n in (24, 40, 80, 120, 200):
     open(f"{sys.argv[1]}/{n}", "wb").write((bytes([n]) + bytes(i % 7 for i in range(4 * n)) + b"\1") * 3)
 for what in range(4):
     open(f"{sys.argv[1]}/end{what}", "wb").write(bytes([4, 1, 0, 0, 0, 8, 0, 0, 0]) + bytes(8) + bytes([what]))' "$1" ;;
-	nccl_proxy) head -c 4200 /dev/zero | tr '\0' '\7' > "$1/circle" ;;
+	nccl_proxy)
+		head -c 4200 /dev/zero | tr '\0' '\7' > "$1/circle"
+		python3 -B tests/fuzz/seed_memory.py "$2" "$1"
+		;;
+	nccl_state | python_frames) python3 -B tests/fuzz/seed_memory.py "$2" "$1" ;;
 	merge) python3 -B tests/fuzz/seeds.py "$1" ;;
 	recording) cp tests/replay/*.rtr "$1/" ;;
 	config)
-		printf '%s\n' '# a comment' 'hang-limit = 2' 'json = yes' 'pid = 1' 'output = a.rtr' \
-			'ring-size = 65536' \
-			'flight-mb = 4' 'budget = 2.5' 'budget-node = no' > "$1/config"
+		printf '%s\n' '# a comment' 'hang-limit = 2' 'busy-limit = 5' 'dstate-limit = 3' 'json = yes' \
+			'pid = 1' 'output = a.rtr' 'rotate = 1G' 'keep = 5' 'job = train' 'duration = 60' \
+			'fail-on = warning' 'ring-size = 65536' 'flight = /tmp/f' 'flight-seconds = 60' \
+			'flight-mb = 4' 'flight-keep = 3' 'phases = /tmp/p' 'budget = 2.5' 'budget-node = no' \
+			'quiet = no' 'verbose = no' > "$1/config"
 		;;
 	esac
 }
 
-for target in "$O"/fuzz/fuzz_*; do
-	name=${target##*/fuzz_}
-	[[ -x $target && ( -z ${ONLY:-} || $name == "$ONLY" ) ]] || continue
-	corpus=$O/fuzz/corpus/$name made=$O/fuzz/seeds/$name log=$O/fuzz/$name.log
+fuzz() { # target, name
+	local corpus=$O/fuzz/corpus/$2 made=$O/fuzz/seeds/$2 log=$O/fuzz/$2.log leaks=1 status
 	mkdir -p "$corpus" "$made" "$O/fuzz/crashes"
-	((seed)) && corpus=$(mktemp -d "$O/fuzz/corpus/$name.XXXXXX")
-	seed_files "$made" "$name"
-	cp tests/fuzz/found/"$name"-* "$made/" 2> /dev/null # what once crashed it
-	leaks=$([[ $name == config ]] && echo 0 || echo 1) # a configuration's values are kept, by design
-	ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 "$target" \
+	((seed)) && corpus=$(mktemp -d "$O/fuzz/corpus/$2.XXXXXX")
+	seed_files "$made" "$2"
+	cp tests/fuzz/found/"$2"-* "$made/" 2> /dev/null # what once crashed it
+	[[ $2 == config ]] && leaks=0 # a configuration's values are kept, by design
+	ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 "$1" \
 		-max_total_time="$seconds" -seed="$seed" -rss_limit_mb=2048 -timeout=10 -max_len=65536 \
-		-len_control=0 -print_final_stats=1 -artifact_prefix="$O/fuzz/crashes/$name-" "$corpus" "$made" \
+		-len_control=0 -print_final_stats=1 -artifact_prefix="$O/fuzz/crashes/$2-" "$corpus" "$made" \
 		> "$log" 2>&1 < /dev/null
 	status=$?
 	((seed)) && rm -rf "$corpus"
-	printf '%-16s %s inputs in %s s, coverage %s\n' "$name" \
+	printf '%-16s %s inputs in %s s, coverage %s\n' "$2" \
 		"$(grep -o 'number_of_executed_units: *[0-9]*' "$log" | tail -n 1 | grep -o '[0-9]*$')" "$seconds" \
-		"$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -c6-)"
-	if ((status)); then
-		failed=1
-		echo "FAILED: $name, log: $log"
-		grep -vE '^#|^INFO' "$log" | head -n 40 | sed 's/^/    /'
-	fi
+		"$(grep -o 'cov: [0-9]* ft: [0-9]*' "$log" | tail -n 1 | sed 's/cov: //; s/ ft:/,/')"
+	((status == 0)) && return
+	echo "$2" >> "$failures"
+	echo "FAILED: $2, log: $log"
+	grep -vE '^#|^INFO' "$log" | head -n 40 | sed 's/^/    /'
+}
+
+read -ra only <<< "${ONLY:-}"
+for target in "$O"/fuzz/fuzz_*; do
+	name=${target##*/fuzz_}
+	[[ -x $target && ( -z ${ONLY:-} || " ${only[*]} " == *" $name "* ) ]] || continue
+	fuzz "$target" "$name" &
+	while (($(jobs -rp | wc -l) >= at_once)); do wait -n; done
 done
-exit $failed
+wait
+[[ ! -s $failures ]]

@@ -12,4 +12,8 @@ for source in tests/fuzz/fuzz_*.c; do
 	target=${source##*/}
 	[[ -x $O/fuzz/${target%.c} ]] || { echo "FAILED: $source was not built"; exit 1; }
 done
-FUZZ_SECONDS=${FUZZ_SECONDS:-2} FUZZ_SEED=${FUZZ_SEED:-1} tests/fuzz/run.sh
+for input in tests/fuzz/found/*; do
+	target=${input##*/}
+	[[ -e tests/fuzz/fuzz_${target%%-*}.c ]] || { echo "FAILED: $input is no target's: nobody runs it"; exit 1; }
+done
+SECONDS_EACH=${SECONDS_EACH:-2} FUZZ_SEED=${FUZZ_SEED:-1} tests/fuzz/run.sh
