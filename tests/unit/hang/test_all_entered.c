@@ -118,7 +118,9 @@ static void how_long_it_may_take(void **state)
 /* Hosts are ahead: what was entered with the first is at its turn when the one before it is over, on the last rank. */
 static void the_time_of_those_before_does_not_count(void **state)
 {
-	struct op before = { .member = &members[1], .id = 4, .kind = OP_ALLREDUCE, .seq = 6, .end_ns = LAST + 50 * SEC };
+	struct op before = {
+		.member = &members[1], .id = 4, .kind = OP_ALLREDUCE, .seq = 6, .end_ns = LAST + 50 * SEC
+	};
 
 	(void)state;
 	ops[1].prev = &before;

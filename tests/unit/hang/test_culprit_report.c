@@ -148,8 +148,9 @@ static void what_its_host_does(void **state)
 	waits.begin_ns = 13 * SEC;
 	odd.kind = FINDING_OBSERVATION;
 	SAYS("observation missing_enter asleep 0.97 AllReduce #7 in 12 since 10 w 3 c 40 by 0 ranks 5\n"
-	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\nin_call wait for the GPU\nin_call_s 7\ncuda_error out of memory\ncuda_error_call cuMemAlloc\n"
-	     "state asleep\nthread python\ntid 51\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\n"
+	     "waiting_s 10\nn_waiting 2\nwaiting_ranks 4,6\nin_call wait for the GPU\nin_call_s 7\n"
+	     "cuda_error out of memory\ncuda_error_call cuMemAlloc\nstate asleep\n"
+	     "thread python\ntid 51\ncpu_share 0.25\nio_bytes_per_s 100\nlast_op Broadcast\n"
 	     "last_op_seq 6\nlast_op_count 5\nlast_op_s_ago 11\nn_children 2\nn_children_dead 1\nlimit_s 2");
 	sleeper.blocked = true;
 	waits.is_sync = false;

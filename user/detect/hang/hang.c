@@ -33,8 +33,8 @@
 #define ROOTS_REPORTED 64 /* a finding each; of more the number is said */
 
 struct hang {
-	struct suspects suspects;     /* roots of earlier ticks: what is pending, what was reported of them */
-	struct deadlocks deadlocks;   /* cycles of earlier ticks: since when they stand */
+	struct suspects suspects;   /* roots of earlier ticks: what is pending, what was reported of them */
+	struct deadlocks deadlocks; /* cycles of earlier ticks: since when they stand */
 	struct stalled_ops stalled_ops;
 	struct gpu_stalls gpu_stalls; /* pauses of each job, where only counters are known */
 	struct uncounted uncounted;   /* the same of hosts, where counters do not say who waits */

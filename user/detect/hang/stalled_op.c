@@ -256,8 +256,7 @@ int stalled_ops_refresh(struct stalled_ops *s, const struct model *m)
 {
 	for (const struct proc *p = m->procs; p; p = p->next) {
 		bool is_rank = !p->dead && !p->is_child && p->members;
-		struct stalled_ops_job *j =
-			is_rank ? keyed_get(&s->jobs, (uintptr_t)p->job, 0, sizeof(*j)) : NULL;
+		struct stalled_ops_job *j = is_rank ? keyed_get(&s->jobs, (uintptr_t)p->job, 0, sizeof(*j)) : NULL;
 
 		if (is_rank && !j)
 			return -ENOMEM;
