@@ -16,6 +16,7 @@ import outside
 LIMIT_S = 5 + faults.SLACK_S  # since the first peer waited
 BLOCKED_S = (5, 6.5)          # into the D state
 UNCOUNTED_S = 10 + 3 + faults.SLACK_S
+UNNUMBERED = {"AlltoAll", "Gather", "Scatter"}  # of a session that came late
 NEW_LIMIT_S, NEW_OPS, STEP_OPS = 10 + 2 + faults.SLACK_S, 10, 80
 REACHED_S, NAMED_S, AFTER_S = 180, 20, 2  # until the fault's step; then; what is looked at when it has been named
 SCALE = 0.3 if job.LONG else 0.1          # of the phases' lengths
@@ -125,24 +126,34 @@ def phase_on(a, t_ns):
     return on
 
 
-def unseen(s, name, truth, ranks, during):
-    """Its peers wait where NCCL counts nothing: in an AlltoAll or a transfer, or, as they aborted, in a creation. Where
-    all hosts are may name it, later; no other rank is."""
+def is_unseen(a, s, case, tier, truth, during):
+    """Its peers wait where no number says who is late: NCCL counts nothing there, and the session saw no call, or not
+    the first (docs/limits.md)."""
+    ops = set(truth.get("ops", [truth.get("op")]))  # a deadlock has several
+    if tier == "watch":
+        return case.kind == "hang" and bool(during in ("abort", "elastic") or ops - job.COUNTED)
+    began_ns = next(o["t_ns"] for o in job.lines(a.ops_log) if o["comm"] == truth["comm"]) if ops & UNNUMBERED else None
+    return case.kind in ("hang", "mismatch") and began_ns is not None and began_ns < s.begin_ns
+
+
+def unseen(s, case, name, tier, truth, ranks, during):
+    """Its peers wait in an AlltoAll or a transfer, or, as they aborted, in a creation. Where all hosts are may name it,
+    later; no other rank is. A sleeper in record is named for sure."""
     f = wait(s, UNCOUNTED_S, lambda f: f["kind"] == "hang" and f["t_ns"] >= truth["t_ns"] and set(f["ranks"]) & ranks)
     s.stop()
     check_others(s, truth, ranks)
     job.check(not f or set(f["ranks"]) == ranks, f"named {f and f['ranks']}, not {ranks}: {f}")
+    job.check(f or tier == "watch" or case.classes != ASLEEP, f"{name} in {tier}, struck in {during}: not found")
     said = f"named after {(f['t_ns'] - truth['t_ns']) / 1e9:.2f} s" if f else "nobody is named"
-    print(f"  {name} in watch: struck in {during}, where NCCL counts nothing: {said}", flush=True)
+    print(f"  {name} in {tier}: struck in {during} at {truth.get('op')}, where no number helps: {said}", flush=True)
 
 
 def strike(a, s, name, case, tier):
     truth = a.wait_fault(case.name, REACHED_S)
     ranks = set(truth.get("ranks", [truth["rank"]]))
     during = phase_on(a, truth["t_ns"]) or "a step"
-    ops = set(truth.get("ops", [truth.get("op")]))  # a deadlock has several
-    if tier == "watch" and case.kind == "hang" and (during in ("abort", "elastic") or ops - job.COUNTED):
-        return unseen(s, name, truth, ranks, during)
+    if is_unseen(a, s, case, tier, truth, during):
+        return unseen(s, case, name, tier, truth, ranks, during)
     f = wait(s, NAMED_S, lambda f: f["kind"] == case.kind and f.get("class") in case.classes and f["severity"] != "info"
              and f["t_ns"] >= truth["t_ns"] and set(f["ranks"]) & ranks)
     job.check(f, f"{name} in {tier}, struck in {during}: not found: {s.findings}\n{s.stderr()}")

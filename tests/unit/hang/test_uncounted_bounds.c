@@ -125,6 +125,30 @@ static void one_outside_of_nccl(void **state)
 	assert_int_equal(at(84 * SEC + 10 * SEC)->since_ns, 84 * SEC);
 }
 
+/* Met late by probes: no number of an AlltoAll means the same on two ranks. Their newest call is the progress. */
+static void where_calls_are_seen(void **state)
+{
+	(void)state;
+	for (int r = 0; r < RANKS; r++) {
+		members[r].samples = (struct samples){ 0 };
+		members[r].last_call_ns = procs[r].last_call_ns = MOVED;
+	}
+	assert_null(at(SLEPT + 10 * SEC - 1));
+	assert_int_equal(at(SLEPT + 10 * SEC)->ranks[0], ODD);
+	procs[0].last_call_ns = SLEPT + SEC;
+	assert_null(at(SLEPT + 11 * SEC - 1));
+	assert_non_null(at(SLEPT + 11 * SEC));
+	procs[0].shed = 1u << PROBES_NEEDED; /* its calls are not seen any more */
+	assert_null(at(SLEPT + 11 * SEC));
+	procs[0].shed = 0;
+	members[0].entered_seq[SEQ_COLL]++; /* numbers say who is late */
+	comm.highest_seq[SEQ_COLL]++;
+	assert_null(at(SLEPT + 11 * SEC));
+	members[0].entered_seq[SEQ_COLL]--;
+	members[1].last_call_ns = 0; /* nothing is known of one */
+	assert_null(at(SLEPT + 11 * SEC));
+}
+
 /* Of a rank that slept through the last progress a stack counts that was read
  * after it. */
 static void one_that_slept_before(void **state)
@@ -278,6 +302,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_outside_of_nccl, fresh, done),
+		cmocka_unit_test_setup_teardown(where_calls_are_seen, fresh, done),
 		cmocka_unit_test_setup_teardown(one_that_slept_before, fresh, done),
 		cmocka_unit_test_setup_teardown(one_that_is_halted, fresh, done),
 		cmocka_unit_test_setup_teardown(several_outside_of_nccl, fresh, done),

@@ -28,7 +28,7 @@ struct uncounted_job {
 	/* of this tick */
 	uint64_t moved_ns; /* the newest sign of progress of any rank */
 	int n_ranks, world;
-	bool unfit; /* calls are seen, a counter lags or was not read, a process is several ranks */
+	bool unfit; /* a creation waits, a counter lags or was not read, a process is several ranks */
 	/* the pause that was reported; proc 0: none */
 	uint64_t proc, since_ns;
 	struct pause_place place;
@@ -53,13 +53,15 @@ static bool is_rank(const struct proc *p)
 	return !p->is_child && (p->rank >= 0 || p->members);
 }
 
-/* Its counters are known as of now, and no peer is ahead of another. */
+/* Its counters are known as of now, or its calls are seen as they come; and no peer is ahead of another. */
 static bool member_stands(const struct model *m, const struct member *mb)
 {
+	bool called = mb->last_call_ns && !(mb->proc->shed >> PROBES_NEEDED & 1);
 	uint64_t lo, hi;
 
-	return member_by_counters(mb) && mb->samples.seen_ns + FRESH_NS > m->now_ns &&
-	       !comm_span(mb->comm, SEQ_COLL, &lo, &hi);
+	if (!called && (!member_by_counters(mb) || mb->samples.seen_ns + FRESH_NS <= m->now_ns))
+		return false;
+	return !comm_span(mb->comm, SEQ_COLL, &lo, &hi);
 }
 
 /* A communicator that is gone was there at its last sample: that it ended is progress, too. That one is met is none: it
@@ -91,7 +93,7 @@ static void job_begin(struct uncounted_job *j, const struct model *m)
 {
 	j->moved_ns = 0;
 	j->n_ranks = j->world = 0;
-	j->unfit = m->comm_inits != NULL; /* calls are seen */
+	j->unfit = m->comm_inits != NULL; /* who is missing there is known otherwise */
 }
 
 static int jobs_read(struct keyed_table *t, const struct model *m)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * uncounted.h - stage 5, where no call is seen: ranks that wait where NCCL counts nothing, as in AlltoAll, Send, Recv
- * and the creation of a communicator. No counter lags then, they only stop. Takes a job of which every rank is seen and
- * none is behind; names the one rank whose host sleeps outside of NCCL while all others wait inside.
+ * uncounted.h - stage 5: ranks that wait where NCCL counts nothing, as in AlltoAll, Send, Recv and the creation of a
+ * communicator, and no call is seen, or the calls before were not: no number says who is late, all only stand. Takes a
+ * job of which every rank is seen and none is behind; names the one rank whose host sleeps outside of NCCL while all
+ * others wait inside.
  */
 #ifndef RANKTRACE_UNCOUNTED_H
 #define RANKTRACE_UNCOUNTED_H
