@@ -219,6 +219,40 @@ static void several_in_one_process(void **state)
 	}
 }
 
+/* --- creations --- */
+
+static const struct comm_init_member *begins(int r, uint32_t thread, uint64_t id)
+{
+	struct event e = job_event(EV_COMM_INIT, r, 0);
+
+	now += SEC;
+	e.tid = e.tgid + thread;
+	e.comm_init.kind = COMM_INIT_RANK;
+	e.comm_init.id_hash = id;
+	e.comm_init.rank = r;
+	e.comm_init.nranks = 4;
+	give(e);
+	for (const struct comm_init *b = m->comm_inits; b; b = b->next)
+		if (b->id_hash == id)
+			return b->members;
+	return NULL;
+}
+
+/* A thread that begins another creation is through with the one before; other threads and processes are not. */
+static void one_creation_after_the_other(void **state)
+{
+	const struct comm_init_member *first = begins(0, 0, 5), *beside, *other;
+
+	(void)state;
+	assert_true(first && first->since_ns == now && !first->done_ns);
+	beside = begins(0, 1, 6);
+	other = begins(1, 0, 7);
+	assert_true(beside && other && !first->done_ns && !beside->done_ns);
+	assert_non_null(begins(0, 0, 8));
+	assert_int_equal(first->done_ns, now);
+	assert_true(!beside->done_ns && !other->done_ns);
+}
+
 /* --- counters that NCCL has itself --- */
 
 static void counters_are(uint64_t sum)
@@ -255,9 +289,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, done)
 	const struct CMUnitTest tests[] = {
-		TEST(so_many_on_a_stream), TEST(so_many_streams),        TEST(so_many_cuda_events),
-		TEST(how_large_it_may_be), TEST(ranks_that_are_none),    TEST(a_rank_twice),
-		TEST(who_is_seen),         TEST(several_in_one_process), TEST(what_counters_correct),
+		TEST(so_many_on_a_stream),   TEST(so_many_streams),
+		TEST(so_many_cuda_events),   TEST(how_large_it_may_be),
+		TEST(ranks_that_are_none),   TEST(a_rank_twice),
+		TEST(who_is_seen),           TEST(several_in_one_process),
+		TEST(what_counters_correct), TEST(one_creation_after_the_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

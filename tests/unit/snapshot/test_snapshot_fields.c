@@ -458,6 +458,55 @@ static void which_job_it_is(void **state)
 	}
 }
 
+/* --- which operations all have entered --- */
+
+struct complete {
+	int n, of;
+};
+
+static int flags_see(void *arg, const struct event *e)
+{
+	const struct snapshot_op *b = e->kind == EV_SNAPSHOT ? e->snapshot.body : NULL;
+	struct complete *to = arg;
+
+	if (!b || e->snapshot.what != SNAPSHOT_OP)
+		return 0;
+	to->n++;
+	to->of += !!(b->flags & SNAPSHOT_OP_COMPLETE);
+	if (b->seq == 0)
+		assert_true(b->flags & SNAPSHOT_OP_COMPLETE);
+	return 0;
+}
+
+/* Both called the first of each kind, one of them the second: the copy does not count the first ones again. */
+static void what_all_entered(void **state)
+{
+	static const enum op_kind kinds[] = { OP_ALLREDUCE, OP_ALLTOALL, OP_GATHER };
+	struct model *m = model_new();
+	struct complete ops = { 0 };
+	uint64_t at_ns = JOB_T0;
+
+	(void)state;
+	for (int r = 0; r < 2; r++) {
+		struct event e = job_ready_event(r, 2, 7, 97);
+
+		e.ts_ns = at_ns;
+		assert_int_equal(model_apply(m, &e), 0);
+	}
+	for (int i = 0; i < 9; i++) {
+		struct event e = job_call_event(i % 3 == 1, kinds[i / 3], 7, 100, 10);
+
+		e.ts_ns = at_ns += MSEC;
+		assert_int_equal(model_apply(m, &e), 0);
+	}
+	assert_int_equal(m->comms->n_complete, 3);
+	assert_int_equal(model_snapshot(m, flags_see, &ops), 0);
+	assert_true(ops.n == 9 && ops.of == 6);
+	model_copy(m, &to);
+	assert_int_equal(to.m->comms->n_complete, 3);
+	model_free(m);
+}
+
 /* --- a record that comes again --- */
 
 static struct model *again;
@@ -501,6 +550,7 @@ int main(void)
 		TEST(a_queue_pair_without_errors),
 		TEST(names_stacks_and_waits),
 		TEST(which_job_it_is),
+		TEST(what_all_entered),
 		TEST(a_stream_that_is_there),
 	};
 

@@ -218,6 +218,46 @@ static void starved_and_creeping(void **state)
 	     "received posted 32, received 24, transmitted 24, done 24 of 64");
 }
 
+/* --- what is reported of its rank already --- */
+
+extern const struct detector detector_proxy_starved;
+
+static size_t starved_beside(void *state, enum finding_kind kind, int rank)
+{
+	static struct finding_list beside;
+	struct finding *f;
+	size_t n;
+
+	beside.n = 0;
+	f = finding_list_add(&beside);
+	f->kind = kind;
+	finding_add_rank(f, rank, proc_key(0, job_pid(rank)));
+	assert_int_equal(detector_proxy_starved.tick(state, m, &beside), 0);
+	n = beside.n - 1;
+	finding_list_free(&beside);
+	beside = (struct finding_list){ 0 };
+	return n;
+}
+
+/* That its thread has no CPU is said once: not of a rank that hangs or is starved anyway. */
+static void starved_and_reported(void **state)
+{
+	void *own = calloc(1, detector_proxy_starved.state_bytes);
+
+	(void)state;
+	starved(2);
+	for (int i = 0; i < 7; i++) {
+		look();
+		starved_beside(own, FINDING_LINK, 0);
+	}
+	assert_int_equal(starved_beside(own, FINDING_LINK, 2), 1);
+	assert_int_equal(starved_beside(own, FINDING_HANG, 1), 1);
+	assert_int_equal(starved_beside(own, FINDING_HANG, 2), 0);
+	assert_int_equal(starved_beside(own, FINDING_CPU_STARVED, 2), 0);
+	detector_proxy_starved.release(own);
+	free(own);
+}
+
 #define A_JOB(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -228,7 +268,7 @@ int main(void)
 		A_JOB(a_sender_in_d_state),     A_JOB(stopped),
 		A_JOB(why_it_does_not_move),    A_JOB(roots_that_wait),
 		A_JOB(while_it_is_not_decided), A_JOB(starved_and_still),
-		A_JOB(starved_and_creeping),
+		A_JOB(starved_and_creeping),    A_JOB(starved_and_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
