@@ -411,6 +411,7 @@ void session_stacks_begin(struct session_stacks *s, uint64_t now_ns)
 	if (s->running || now_ns - s->checked_ns < CHECK_EVERY_NS)
 		return;
 	s->checked_ns = now_ns;
+	reader_check(s->reader); /* for hours nothing may be asked of it */
 	keyed_keep(&s->incidents, is_open, s);
 	late_begin(s, now_ns);
 	if (!s->running)

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/confine.h"
 #include "inspect/reader/proc_files.h"
 #include "tracers/gpu/gpu_guess.h"
 #include "tracers/gpu/nvml_child.h"
@@ -299,6 +300,8 @@ static void test_child_acts_on_nobody(void **state)
 	FILE *f;
 
 	(void)state;
+	if (CONFINE_SANITIZED) /* no filter */
+		return;
 	assert_non_null(mkdtemp(place));
 	snprintf(path, sizeof(path), "%s/crime.c", place);
 	f = fopen(path, "w");

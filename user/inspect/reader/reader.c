@@ -261,17 +261,22 @@ static int worker_for(struct workers *of, enum worker_kind kind, uint32_t owner)
 	return rc;
 }
 
+void reader_check(struct reader *r)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (now <= r->checked_ns + CHECK_EVERY_NS)
+		return;
+	workers_check(&r->workers);
+	r->checked_ns = now;
+}
+
 /* One that ended while it had nothing to do costs no question. */
 static int question_ask(struct reader *r, enum worker_kind kind, const struct question *q, size_t out_max)
 {
-	uint64_t now = clock_monotonic_ns();
 	int rc = -EIO;
 
-	if (now > r->checked_ns + CHECK_EVERY_NS) {
-		workers_check(&r->workers);
-		r->checked_ns = now;
-	}
-
+	reader_check(r);
 	for (int i = 0; rc == -EIO && i < 2; i++) {
 		rc = worker_for(&r->workers, kind, q->owner);
 		if (!rc)

@@ -107,6 +107,10 @@ int reader_open_file(struct reader *r, pid_t pid, const char *name, unsigned dea
 /* Reads the link /proc/PID/<name>, cut to `size`, zero-terminated. */
 int reader_link(struct reader *r, pid_t pid, const char *name, char *to, size_t size, unsigned deadline_ms);
 
+/* Replaces what makes workers if it is gone or was stopped. Calls see to it every 2 s; a reader that is not used, its
+ * owner. Costs next to nothing. */
+void reader_check(struct reader *r);
+
 /* Process id of the zygote, parent of all workers: for leaving our own processes out of a scan. */
 pid_t reader_pid(const struct reader *r);
 /* True while calls on this pid would answer -EBUSY. Costs no system call but the clock's. */
