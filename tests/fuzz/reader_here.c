@@ -76,7 +76,8 @@ int parser_run_memory(struct reader *r, pid_t pid, reader_fn *fn, const void *ar
 
 	if (err)
 		return err;
-	memcpy(all + MEMORY_FILES, fds, n_fds * sizeof(*fds));
+	if (n_fds)
+		memcpy(all + MEMORY_FILES, fds, n_fds * sizeof(*fds));
 	err = parser_run(r, pid, fn, arg, arg_len, all, MEMORY_FILES + n_fds, deadline_ms, out, out_max, ret_len);
 	for (int i = 0; i < MEMORY_FILES; i++)
 		close(all[i]);
